@@ -1,0 +1,204 @@
+package history
+
+// Environment is what the run stood on.
+type Environment struct {
+	OS       string    `json:"os"` // GOOS/GOARCH
+	CPUs     int       `json:"cpus"`
+	Store    StoreInfo `json:"store"`
+	Ledger   StoreInfo `json:"ledger"`
+	Fleet    string    `json:"fleet"` // "processes"
+	Replicas int       `json:"replicas"`
+}
+
+// StoreInfo describes a store without addresses or secrets.
+type StoreInfo struct {
+	Kind    string `json:"kind"`              // embedded, spawned, external
+	Version string `json:"version,omitempty"` // as the server says
+	RunID   string `json:"run_id,omitempty"`
+}
+
+// Calibration is what does not scale with time_scale, measured before the run. All in nanoseconds.
+type Calibration struct {
+	RTT50   int64 `json:"rtt_p50"`     // round trip to the locks' store
+	RTT99   int64 `json:"rtt_p99"`     //
+	Timer99 int64 `json:"timer_p99"`   // lateness of a timer in this process
+	Expiry  int64 `json:"expiry_late"` // the worst seen lateness of a key's expiry at the store
+}
+
+// Phase names of a run, in order. The recorder writes one run.phase event at the beginning of each.
+const (
+	PhaseSteady = "steady" // the steady state must hold before anything is broken
+	PhaseFaults = "faults"
+	PhaseRevert = "revert" // every fault undone, every paused thing resumed
+	PhaseSettle = "settle" // until the horizon: leases and timeouts run out, owed work is finished
+	PhaseFinal  = "final"  // the final reads of the ledger and of the keys
+)
+
+// Phase is the beginning of a phase of the run.
+type Phase struct {
+	Name string `json:"name"`
+	Why  string `json:"why,omitempty"`
+	// Holds is set on the first faults phase: whether the steady state was reached (false: it was not, and Why says what was missing).
+	Holds *bool `json:"holds,omitempty"`
+}
+
+// Note is the body of run.abort, run.cleanup and run.end.
+type Note struct {
+	What string `json:"what"`          // abort: signal, limit, store_lost, replicas_lost, error; cleanup: the thing cleaned; end: completed, aborted, error
+	Why  string `json:"why,omitempty"` // one sentence for a person
+	OK   bool   `json:"ok"`            // cleanup: verified; end: nothing left behind
+}
+
+// Incarnation is one life of a store's data, noticed by a vanished marker key or a new server run id.
+type Incarnation struct {
+	Store string `json:"store"` // "locks" or "ledger"
+	RunID string `json:"run_id"`
+	Life  int    `json:"life"` // 1 is the first
+	Why   string `json:"why"`  // start, marker_lost, run_id_changed
+}
+
+// Replica is the body of replica.start, replica.ready and replica.exit.
+type Replica struct {
+	Name        string `json:"name"`        // "r1": stays over restarts
+	Incarnation string `json:"incarnation"` // "r1.2": one life, never reused
+	PID         int    `json:"pid,omitempty"`
+	Started     string `json:"started,omitempty"`  // the system's start time of the process: tells apart reused pids
+	Exit        string `json:"exit,omitempty"`     // "signal: killed", "exit status 3"
+	Wanted      bool   `json:"wanted,omitempty"`   // exit: the runner ended it (fault or shutdown)
+	Lines       int    `json:"lines,omitempty"`    // exit: events that it wrote
+	Bad         int    `json:"bad,omitempty"`      // exit: lines that were no events; they are dropped
+	BadLine     string `json:"bad_line,omitempty"` // exit: the first of them, with what is wrong with it
+}
+
+// Job is the body of job.offer, job.redeliver and job.ack.
+type Job struct {
+	ID    string `json:"id"`
+	Class string `json:"class,omitempty"`
+	Hold  int64  `json:"hold,omitempty"` // ns of work that the job needs, time scale applied
+	To    string `json:"to,omitempty"`   // offer, redeliver: the incarnation it was given to
+	Ack   string `json:"ack,omitempty"`  // ack: done, busy, skipped
+}
+
+// Answers of a job.ack.
+const (
+	AckDone    = "done"    // terminal write accepted
+	AckBusy    = "busy"    // the lock was held by another, or the wait budget ran out
+	AckSkipped = "skipped" // already terminal when looked at under the lock
+)
+
+// Call is the body of the .invoke and .return events of acquire, renew, release and undo (and of release.skipped).
+type Call struct {
+	TTL     int64  `json:"ttl,omitempty"`     // ns asked for (acquire, renew)
+	Result  string `json:"result,omitempty"`  // .return: one of the Result constants
+	Holder  string `json:"holder,omitempty"`  // held, other: fingerprint of the token that the key carries
+	PTTL    int64  `json:"pttl,omitempty"`    // held: ns that the store still owes the holder; -1 = no expiry
+	Err     string `json:"err,omitempty"`     // text of the error, without addresses
+	Attempt int    `json:"attempt,omitempty"` // 1 is the first try of this operation
+	Fault   string `json:"fault,omitempty"`   // the shot ("burst#1") that made this call fail, where it was made to fail on purpose
+	Why     string `json:"why,omitempty"`     // release.skipped: after_abandon, ttl_hold
+	Demand  bool   `json:"demand,omitempty"`  // acquire.invoke: somebody wants the lock (always true for our own workers)
+}
+
+// Results of calls.
+const (
+	ResultGranted  = "granted"
+	ResultHeld     = "held" // acquire: another holds it
+	ResultRenewed  = "renewed"
+	ResultReleased = "released"
+	ResultAbsent   = "absent" // not owned: the key is gone
+	ResultOther    = "other"  // not owned: the key carries another token
+	ResultError    = "error"  // an error; the outcome says whether its effect is known
+)
+
+// Abandon is the body of abandon, fence.observed and unowned.enter.
+// fence.observed ends the belief: the instant from which the holder knows that it may no longer rely on the lock.
+// abandon says that work in progress was given up (it is not written for a planned end such as ttl_hold's).
+type Abandon struct {
+	Reason   string `json:"reason"`             // count, deadline, not_owned, context, expired (a planned hold ran out)
+	Failures int    `json:"failures,omitempty"` // consecutive renewal failures at that moment
+}
+
+// Work is the body of work.enter and work.exit. Op pairs the two.
+type Work struct {
+	Subject string `json:"subject"`       // the job's id, or the loop's name
+	Why     string `json:"why,omitempty"` // exit: done, fenced, refused, error, stopped
+	// Valid is on work.exit: ns left until the validity end on the worker's own clock (negative = worked on past it).
+	Valid int64 `json:"valid,omitempty"`
+	// HasValid tells a Valid of 0 from a worker that does not say.
+	HasValid bool `json:"has_valid,omitempty"`
+}
+
+// States that the ledger knows by themselves. Any other word is a state of a job.
+const (
+	StateBegin = "begin" // an epoch entered work: raises the high-water fence
+	StateTick  = "tick"  // one tick of a loop
+)
+
+// Write is the body of write.invoke and write.return: a worker's claim about an effect at the ledger.
+type Write struct {
+	Subject  string `json:"subject"`
+	State    string `json:"state"`
+	Terminal bool   `json:"terminal,omitempty"`
+	Accepted bool   `json:"accepted,omitempty"` // return
+	Reason   string `json:"reason,omitempty"`   // return, refused: fenced, terminal
+	Current  string `json:"current,omitempty"`  // return: the job's state before this write
+	Err      string `json:"err,omitempty"`
+}
+
+// Reasons of the ledger's answer.
+const (
+	ReasonFenced   = "fenced"   // refused: a higher fence has been seen for this key
+	ReasonTerminal = "terminal" // refused: strict, and the job is terminal
+	ReasonReplay   = "replay"   // accepted before under the same operation id: no new effect
+)
+
+// Entry is the body of ledger.entry: evidence, in the ledger's own order. The envelope's span is the bracket in which the
+// probe first saw it: absent at From, present at To.
+type Entry struct {
+	Pos      int64  `json:"pos"` // 1, 2, 3 ... in the ledger's order, refused ones included
+	Subject  string `json:"subject"`
+	Loop     bool   `json:"loop,omitempty"` // the subject is a loop, else a job
+	State    string `json:"state"`
+	Terminal bool   `json:"terminal,omitempty"`
+	Accepted bool   `json:"accepted"`
+	Reason   string `json:"reason,omitempty"`
+	Named    string `json:"named,omitempty"` // whom the lock named at that moment: self, other, none; empty = not asked (separate stores)
+	Writer   string `json:"writer,omitempty"`
+}
+
+// Look is the body of look: one state of a lock key as the probe saw it. A look is recorded when the state changed
+// (appeared, vanished, other token, lease extended) and in the final reads; the envelope's span is the look that
+// first showed this state, and Prev the last look that still showed the one before.
+type Look struct {
+	Present bool  `json:"present"`
+	PTTL    int64 `json:"pttl"`           // ns left; -1 = no expiry, -2 = absent
+	Server  int64 `json:"server"`         // the server's clock, microseconds: a label
+	Prev    *Span `json:"prev,omitempty"` // nil on the key's first look
+	Final   bool  `json:"final,omitempty"`
+}
+
+// Coverage is the body of coverage and gap. A coverage event says that over its span the probe looked every time that it
+// meant to; one is written about every second, so that a history cut off anywhere shows where evidence ends.
+// A gap event's span reaches from the last good look to the next one (or to the end).
+type Coverage struct {
+	Probe   string `json:"probe"`             // "lock_keys", "ledger"
+	Samples int64  `json:"samples,omitempty"` // good looks in the span
+	Largest int64  `json:"largest,omitempty"` // ns, the longest stretch between two good looks in the span
+	Why     string `json:"why,omitempty"`     // gap
+	Final   bool   `json:"final,omitempty"`   // coverage: the probe's final read is in this span and was complete
+}
+
+// Fault is the body of all fault events. Op of the envelope is the shot: "kill-holder#3".
+type Fault struct {
+	ID       string `json:"id"`                 // of the experiment's file
+	Shot     int    `json:"shot"`               // 1, 2, 3 ... attempts of this fault, void ones included
+	Kind     string `json:"kind"`               // kill, renew_failures
+	Form     string `json:"form,omitempty"`     // kill: crash; renew_failures: error
+	Victim   string `json:"victim,omitempty"`   // incarnation
+	Timing   string `json:"timing,omitempty"`   // kill: after_grant, after_renew, before_renew, random, acquired
+	Why      string `json:"why,omitempty"`      // void: no_target, moved, unconfirmed, error
+	Detail   string `json:"detail,omitempty"`   // one sentence for a person
+	Declared int64  `json:"declared,omitempty"` // ns, `for`; or 0 for an instant
+	Want     int64  `json:"want,omitempty"`     // operations that the burst was asked to hit; 0 = bounded by time only
+	Hits     int64  `json:"hits,omitempty"`     // operations that it did hit, counted where it was done
+}

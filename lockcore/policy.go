@@ -1,0 +1,103 @@
+package lockcore
+
+import "time"
+
+// Policy is how a lock behaves, as data. The zero value is not valid; profiles give complete ones. All durations are real
+// (the time scale has been applied).
+type Policy struct {
+	TTL         time.Duration `json:"ttl"`          // lease asked for at acquire and at each renewal
+	RenewEvery  time.Duration `json:"renew_every"`  // 0 = never renewed
+	RenewJitter float64       `json:"renew_jitter"` // share of RenewEvery, 0..1: each interval is RenewEvery * (1 ± jitter)
+	Class       Class         `json:"class"`        //
+	MaxFailures int           `json:"max_failures"` // consecutive failures after which legacy_count (and critical) fences; 0 = not used
+	OpTimeout   time.Duration `json:"op_timeout"`   // of one renewal call
+	Drift       time.Duration `json:"drift"`        // taken off every validity: clock drift and the store's expiry granularity
+	StopBudget  time.Duration `json:"stop_budget"`  // time that the work needs to stop: the fence comes so much before the validity end
+	Release     Release       `json:"release"`      //
+	Acquire     Acquire       `json:"acquire"`      //
+	Loop        *Loop         `json:"loop"`         // nil for locks that are taken per job
+}
+
+// Class is the renewal class: what makes the holder give up.
+type Class string
+
+const (
+	Critical    Class = "critical"     // N consecutive failures or the deadline, whichever is first
+	Standard    Class = "standard"     // the deadline: validity end - stop budget; a definitive loss at once
+	Continuity  Class = "continuity"   // never; UNOWNED is visible
+	LegacyCount Class = "legacy_count" // N consecutive failures only, whatever their kind; release skipped afterwards
+	LegacyWarn  Class = "legacy_warn"  // never
+)
+
+// Release says how a lock is given back.
+type Release struct {
+	Mode         ReleaseMode   `json:"mode"`
+	Attempts     int           `json:"attempts"` // bounded_retry: tries in all, each on a fresh context
+	Timeout      time.Duration `json:"timeout"`  // of one try
+	AfterAbandon AfterAbandon  `json:"after_abandon"`
+}
+
+// ReleaseMode is none (the key is left to its TTL), single, or bounded_retry.
+type ReleaseMode string
+
+const (
+	ReleaseNone         ReleaseMode = "none"
+	ReleaseSingle       ReleaseMode = "single"
+	ReleaseBoundedRetry ReleaseMode = "bounded_retry"
+)
+
+// AfterAbandon says whether an abandoned lock is released.
+type AfterAbandon string
+
+const (
+	AfterAbandonSkip    AfterAbandon = "skip"
+	AfterAbandonStopped AfterAbandon = "if_work_stopped"
+)
+
+// Acquire says how a lock is sought.
+type Acquire struct {
+	Mode    AcquireMode   `json:"mode"`
+	Timeout time.Duration `json:"timeout"` // of one try
+	Budget  time.Duration `json:"budget"`  // wait: give up after so long
+	Backoff Backoff       `json:"backoff"` // wait: between tries
+}
+
+// AcquireMode is try (once) or wait (until the budget is spent).
+type AcquireMode string
+
+const (
+	AcquireTry  AcquireMode = "try"
+	AcquireWait AcquireMode = "wait"
+)
+
+// Backoff is the pause between the tries of a bounded wait. A try is never later than the PTTL that the store named.
+type Backoff struct {
+	Mode  BackoffMode   `json:"mode"`
+	Every time.Duration `json:"every"` // fixed: the pause; decorrelated: the smallest
+	Cap   time.Duration `json:"cap"`   // decorrelated: the largest
+}
+
+// BackoffMode is fixed or decorrelated (jitter: random between Every and three times the last pause, at most Cap).
+type BackoffMode string
+
+const (
+	BackoffFixed        BackoffMode = "fixed"
+	BackoffDecorrelated BackoffMode = "decorrelated"
+)
+
+// Loop is a leader loop: a tick of work under the lock, every poll.
+type Loop struct {
+	Poll   time.Duration `json:"poll"`
+	Jitter float64       `json:"jitter"` // share of Poll, 0..1
+	Mode   LoopMode      `json:"mode"`
+	Tick   time.Duration `json:"tick"` // length of one tick's work
+}
+
+// LoopMode says what happens to the lock after a tick.
+type LoopMode string
+
+const (
+	LoopTTLHold  LoopMode = "ttl_hold" // left to its TTL; renewed (if at all) only during the tick
+	LoopExplicit LoopMode = "explicit" // released after each tick
+	LoopRenewed  LoopMode = "renewed"  // kept and renewed between ticks until death or loss
+)

@@ -1,0 +1,95 @@
+package lockcore
+
+import (
+	"fmt"
+	"time"
+)
+
+// Table is what a store of locks answers, as pure data: the rules that every Store follows, and that the in-memory store is.
+// Time is passed in; it must not run backwards between calls. A Table is not safe for concurrent use.
+type Table struct {
+	leases map[string]lease
+	fences map[string]int64 // last minted, kept when the lease ends
+}
+
+type lease struct {
+	token string
+	fence int64
+	ends  time.Time
+}
+
+// NewTable returns a store without keys.
+func NewTable() *Table {
+	return &Table{leases: map[string]lease{}, fences: map[string]int64{}}
+}
+
+// Acquire follows Store.Acquire.
+func (t *Table) Acquire(now time.Time, key, token string, ttl time.Duration) (Grant, error) {
+	if err := CheckTTL(ttl); err != nil {
+		return Grant{}, err
+	}
+	l, held := t.lease(now, key)
+	switch {
+	case held && l.token == token: // a lost reply is asked for again
+		return Grant{Fence: l.fence, Server: now}, nil
+	case held:
+		return Grant{}, &HeldError{Holder: Fingerprint(l.token), PTTL: l.ends.Sub(now)}
+	}
+	fence := max(t.fences[key]+1, now.UnixMicro())
+	t.fences[key] = fence
+	t.leases[key] = lease{token: token, fence: fence, ends: now.Add(ttl)}
+	return Grant{Fence: fence, Server: now}, nil
+}
+
+// Renew follows Store.Renew.
+func (t *Table) Renew(now time.Time, key, token string, ttl time.Duration) error {
+	if err := CheckTTL(ttl); err != nil {
+		return err
+	}
+	l, err := t.owned(now, key, token)
+	if err != nil {
+		return err
+	}
+	l.ends = now.Add(ttl)
+	t.leases[key] = l
+	return nil
+}
+
+// Release follows Store.Release.
+func (t *Table) Release(now time.Time, key, token string) error {
+	if _, err := t.owned(now, key, token); err != nil {
+		return err
+	}
+	delete(t.leases, key)
+	return nil
+}
+
+// owned returns the key's lease if it carries token, else a *NotOwnedError.
+func (t *Table) owned(now time.Time, key, token string) (lease, error) {
+	l, held := t.lease(now, key)
+	switch {
+	case !held:
+		return lease{}, &NotOwnedError{}
+	case l.token != token:
+		return lease{}, &NotOwnedError{Other: true, Holder: Fingerprint(l.token)}
+	}
+	return l, nil
+}
+
+// lease returns the key's lease unless it has run out: at its very end the key is free.
+func (t *Table) lease(now time.Time, key string) (lease, bool) {
+	l, held := t.leases[key]
+	if held && !now.Before(l.ends) {
+		delete(t.leases, key)
+		held = false
+	}
+	return l, held
+}
+
+// CheckTTL refuses leases below the resolution of stores; the error wraps ErrNotSent.
+func CheckTTL(ttl time.Duration) error {
+	if ttl < time.Millisecond {
+		return fmt.Errorf("ttl %s is below the resolution of 1ms: %w", ttl, ErrNotSent)
+	}
+	return nil
+}

@@ -1,0 +1,89 @@
+// Package protocol is the worker protocol: what the runner and a replica say to one another, one JSON document a line.
+//
+// The runner writes Commands to the replica's standard input; the replica writes history.Events to its standard output,
+// with absolute CLOCK_MONOTONIC stamps in nanoseconds (the runner moves them to the run's origin). It is not tied to the
+// embedded lock core: any executable that speaks it can stand a drill. docs/worker-protocol.md is its description for
+// people. Its one invariant: the line that announces a call is written, unbuffered, before the call is made.
+// Unknown fields are tolerated on both sides; a higher Version is refused.
+package protocol
+
+import (
+	"time"
+
+	"github.com/lockdrill/lockdrill/lockcore"
+)
+
+// Version of the protocol that this package speaks.
+const Version = 1
+
+// Command is one line from the runner to a replica: Cmd, and the body of that name where it has one.
+type Command struct {
+	V         int        `json:"v"`
+	Cmd       string     `json:"cmd"` // configure, offer, arm, disarm, stop
+	Configure *Configure `json:"configure,omitempty"`
+	Offer     *Offer     `json:"offer,omitempty"`
+	Arm       *Arm       `json:"arm,omitempty"`
+	Disarm    *Disarm    `json:"disarm,omitempty"`
+}
+
+// Words of Command.Cmd.
+const (
+	CmdConfigure = "configure" // first, once; answered by a replica.ready event
+	CmdOffer     = "offer"     // a job; answered by job.ack in the end, or not at all
+	CmdArm       = "arm"       // a fault inside the replica; each operation that it hits is a fault.hit event
+	CmdDisarm    = "disarm"    // answered by a fault.reverted event of the same shot
+	CmdStop      = "stop"      // finish: cancel work, release what the policy releases, exit 0
+)
+
+// Configure tells a replica who it is and what it works on.
+type Configure struct {
+	Name        string   `json:"name"`        // "r1"
+	Incarnation string   `json:"incarnation"` // "r1.2"
+	Seed        int64    `json:"seed"`        // of the replica's own random choices
+	Store       Endpoint `json:"store"`       // the locks' store: may lead through a proxy
+	Ledger      Endpoint `json:"ledger"`      // never proxied
+	Script      string   `json:"script"`      // Lua: the one script by which effects are written; docs/worker-protocol.md gives KEYS, ARGV and reply
+	Locks       []Lock   `json:"locks"`
+}
+
+// Endpoint is a Redis address and the prefix that goes before every key of this run.
+type Endpoint struct {
+	Addr   string `json:"addr"`
+	Prefix string `json:"prefix,omitempty"`
+}
+
+// Lock is one lock of the experiment, resolved.
+type Lock struct {
+	Name     string          `json:"name"`     // as in the experiment
+	Key      string          `json:"key"`      // loops: the key; job locks: empty, each offer carries its key
+	Policy   lockcore.Policy `json:"policy"`   // durations in ns
+	Unfenced bool            `json:"unfenced"` // effects are written without the fence being compared
+	Strict   bool            `json:"strict"`   // the ledger also refuses a second terminal state
+	NoLook   bool            `json:"no_look"`  // jobs: do not skip what is already terminal
+}
+
+// Offer is a job for a replica. Offers are delivered at least once.
+type Offer struct {
+	Lock string        `json:"lock"` // name of the lock
+	Job  string        `json:"job"`  // id, the ledger's subject
+	Key  string        `json:"key"`  // its lock key
+	Hold time.Duration `json:"hold"` // ns of work
+}
+
+// Arm makes operations of this replica's lock store fail.
+type Arm struct {
+	Fault string        `json:"fault"`           // id in the experiment
+	Shot  int           `json:"shot"`            //
+	Op    string        `json:"op"`              // renew (acquire, release: later)
+	Mode  string        `json:"mode"`            // error
+	Lock  string        `json:"lock,omitempty"`  // only of this lock; empty = all
+	Key   string        `json:"key,omitempty"`   // only of this key; empty = all
+	Count int           `json:"count,omitempty"` // so many operations; 0 = until disarmed or For is over
+	For   time.Duration `json:"for,omitempty"`   // ns; the replica disarms itself: a dead runner leaves no fault behind
+}
+
+// Disarm ends an armed fault early.
+type Disarm struct {
+	Fault string `json:"fault"`
+	Shot  int    `json:"shot"`
+}

@@ -1,0 +1,221 @@
+// Package worker is a replica of the drill: it obeys the worker protocol, does jobs and loop ticks under locks of package
+// client, writes their effects to the ledger, and says everything that it does.
+//
+// It is no scheduler and judges nothing; what it says are claims. Its one invariant: a line that announces a call is written,
+// unbuffered, before the call is made, and nothing of a worker runs after its Run has returned.
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/monotime"
+	"github.com/lockdrill/lockdrill/lockcore"
+	"github.com/lockdrill/lockdrill/lockcore/client"
+	"github.com/lockdrill/lockdrill/lockcore/protocol"
+	"github.com/lockdrill/lockdrill/lockcore/redisstore"
+)
+
+const (
+	connectLimit = 15 * time.Second      // until both stores must have answered
+	connectPause = 50 * time.Millisecond // between attempts
+	closeLimit   = 5 * time.Second       // of each lock client
+	maxJobs      = 4096                  // at once; an offer above it is not taken, and so is offered again
+)
+
+// worker is one running replica.
+type worker struct {
+	who    protocol.Configure
+	ledger lockcore.Ledger
+	locks  map[string]*lock
+	faults *faults
+	fail   context.CancelCauseFunc // ends everything: the runner cannot be told anything any more
+
+	out struct {
+		sync.Mutex
+		io.Writer
+	}
+	work sync.WaitGroup // jobs and loops
+
+	mu   sync.Mutex
+	jobs map[string]bool // under way
+	ops  int64
+}
+
+// lock is one lock of the experiment, with the client that takes it.
+type lock struct {
+	protocol.Lock
+	client   *client.Client
+	validity *validity
+}
+
+// Run is a replica: it reads commands from in and writes events to out, one line a Write, until a stop command, the end of in
+// (the runner is dead) or ctx; then it cancels work, releases what the policies release, and returns. An error says that the
+// replica could not work: no configuration, no store, a command that it does not understand, an out that cannot be written.
+//
+// A Read of in that blocks is left to itself when ctx ends first; it ends with in, or with the process.
+func Run(ctx context.Context, in io.Reader, out io.Writer) error {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	commands := readCommands(ctx, in, fail)
+	w := &worker{fail: fail, jobs: map[string]bool{}, locks: map[string]*lock{}}
+	w.out.Writer = out
+	first, open := next(ctx, commands)
+	switch {
+	case !open || first.Cmd == protocol.CmdStop:
+		return stopped(ctx)
+	case first.Cmd != protocol.CmdConfigure || first.Configure == nil:
+		return fmt.Errorf("start worker: first command is %q, want %s", first.Cmd, protocol.CmdConfigure)
+	}
+	w.who = *first.Configure
+	w.faults = newFaults(w.who.Incarnation, w.emit)
+	store, ledger := redisstore.NewClient(w.who.Store.Addr), redisstore.NewClient(w.who.Ledger.Addr)
+	defer store.Close()
+	defer ledger.Close()
+	if err := connect(ctx, store, ledger); err != nil {
+		return fmt.Errorf("start worker: %w", err)
+	}
+	w.ledger = redisstore.NewLedger(ledger, w.who.Ledger.Prefix)
+	if err := w.openLocks(redisstore.NewStore(store, w.who.Store.Prefix)); err != nil {
+		return fmt.Errorf("start worker: %w", errors.Join(err, w.close()))
+	}
+	w.emit(history.Event{
+		Kind: history.ReplicaReady, Span: history.At(monotime.Now()),
+		Replica: &history.Replica{Name: w.who.Name, Incarnation: w.who.Incarnation, PID: os.Getpid()},
+	})
+	err := w.obey(ctx, commands)
+	return errors.Join(err, w.close())
+}
+
+// obey starts the loops and carries out commands until the end; then it waits for all work to stop and release.
+func (w *worker) obey(ctx context.Context, commands <-chan protocol.Command) error {
+	working, stop := context.WithCancel(ctx)
+	defer w.work.Wait()
+	defer stop()
+	for _, l := range w.locks {
+		if l.Policy.Loop != nil {
+			w.work.Go(func() { w.runLoop(working, l) })
+		}
+	}
+	for {
+		c, open := next(ctx, commands)
+		if !open || c.Cmd == protocol.CmdStop {
+			return stopped(ctx)
+		}
+		if err := w.carryOut(working, c); err != nil {
+			return err
+		}
+	}
+}
+
+func (w *worker) carryOut(ctx context.Context, c protocol.Command) error {
+	switch {
+	case c.Cmd == protocol.CmdOffer && c.Offer != nil:
+		return w.take(ctx, *c.Offer)
+	case c.Cmd == protocol.CmdArm && c.Arm != nil:
+		w.faults.arm(*c.Arm)
+	case c.Cmd == protocol.CmdDisarm && c.Disarm != nil:
+		w.faults.disarm(*c.Disarm)
+	default:
+		return fmt.Errorf("command %q is not understood here, or lacks its body", c.Cmd)
+	}
+	return nil
+}
+
+func (w *worker) openLocks(store lockcore.Store) error {
+	for _, p := range w.who.Locks {
+		l := &lock{Lock: p, validity: newValidity(p.Policy.TTL - p.Policy.Drift)}
+		var err error
+		l.client, err = client.New(client.Options{
+			Store: &faultyStore{Store: store, lock: p.Name, faults: w.faults}, Policy: p.Policy, Lock: p.Name,
+			Source: w.who.Incarnation, Seed: w.seed(p.Name),
+			Emit: func(e history.Event) {
+				l.validity.note(e)
+				w.emit(e)
+			},
+		})
+		if err != nil {
+			return fmt.Errorf("open lock %q: %w", p.Name, err)
+		}
+		w.locks[p.Name] = l
+	}
+	return nil
+}
+
+// close ends the faults and the lock clients; all work has stopped.
+func (w *worker) close() error {
+	w.faults.close()
+	ctx, cancel := context.WithTimeout(context.Background(), closeLimit)
+	defer cancel()
+	var errs []error
+	for _, l := range w.locks {
+		errs = append(errs, l.client.Close(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// emit writes one line. A line that cannot be written ends the worker: nobody hears it any more.
+func (w *worker) emit(e history.Event) {
+	e.Source = w.who.Incarnation
+	line, err := json.Marshal(e)
+	if err == nil {
+		w.out.Lock()
+		_, err = w.out.Write(append(line, '\n'))
+		w.out.Unlock()
+	}
+	if err != nil {
+		w.fail(fmt.Errorf("%w: write event: %w", errBroken, err))
+	}
+}
+
+// seed gives each lock random choices of its own, the same in each run with the same seed.
+func (w *worker) seed(lock string) int64 {
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, lock)
+	return w.who.Seed ^ int64(h.Sum64())
+}
+
+// connect waits until both stores answer, at an unhurried pace.
+func connect(ctx context.Context, store, ledger *redis.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, connectLimit)
+	defer cancel()
+	for {
+		err := errors.Join(named("locks", store.Ping(ctx).Err()), named("ledger", ledger.Ping(ctx).Err()))
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-time.After(connectPause):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+func named(store string, err error) error {
+	if err != nil {
+		return fmt.Errorf("connect to the store of the %s: %w", store, err)
+	}
+	return nil
+}
+
+// errBroken is wrapped by the causes that a worker ends itself for.
+var errBroken = errors.New("cannot go on")
+
+// stopped is the error of a worker that has ended: none where others ended it.
+func stopped(ctx context.Context) error {
+	if err := context.Cause(ctx); errors.Is(err, errBroken) {
+		return err
+	}
+	return nil
+}

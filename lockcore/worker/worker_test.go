@@ -1,0 +1,209 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore"
+	"github.com/lockdrill/lockdrill/lockcore/client"
+	"github.com/lockdrill/lockdrill/lockcore/memstore"
+	"github.com/lockdrill/lockdrill/lockcore/protocol"
+)
+
+func TestRunRefusesWhatItDoesNotUnderstand(t *testing.T) {
+	for _, tt := range []struct{ in, want string }{
+		{`{"v":1,"cmd":"offer"}`, "first command"},
+		{`{"v":1,"cmd":"configure"}`, "first command"},
+		{`{"v":2,"cmd":"configure","configure":{}}`, "version 2"},
+		{`configure`, "read command"},
+		{`{"v":1,"cmd":"stop","new":1}`, ""},
+		{``, ""},
+	} {
+		err := Run(t.Context(), strings.NewReader(tt.in+"\n"), io.Discard)
+		if tt.in == "" {
+			err = Run(t.Context(), strings.NewReader(""), io.Discard)
+		}
+		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("Run of %q = %v, want %q", tt.in, err, tt.want)
+		}
+	}
+}
+
+func TestRunRefusesCommandsThatMakeNoSense(t *testing.T) {
+	c := startRedis(t)
+	for _, tt := range []struct {
+		c    protocol.Command
+		want string
+	}{
+		{protocol.Command{Cmd: "dance"}, "dance"},
+		{protocol.Command{Cmd: protocol.CmdOffer}, "lacks its body"},
+		{protocol.Command{Cmd: protocol.CmdOffer, Offer: &protocol.Offer{Lock: "none", Job: "a"}}, `lock "none" is not configured`},
+	} {
+		r := launch(t, c, "r1.1", jobLock())
+		r.send(tt.c)
+		if err := r.end(); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("Run after %+v = %v, want %q", tt.c, err, tt.want)
+		}
+	}
+}
+
+func TestRunWithoutStoresEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	in, feed := io.Pipe()
+	defer feed.Close()
+	go func() {
+		_, _ = io.WriteString(feed, `{"v":1,"cmd":"configure","configure":{"incarnation":"r1.1","store":{"addr":"127.0.0.1:1"},"ledger":{"addr":"127.0.0.1:1"}}}`+"\n")
+	}()
+	if err := Run(ctx, in, io.Discard); err == nil || !strings.Contains(err.Error(), "connect to the store of the locks") {
+		t.Errorf("Run = %v, want that it cannot connect", err)
+	}
+}
+
+// A worker that cannot be heard stops: it would be a holder that nobody accounts for.
+func TestRunEndsWhenItCannotBeHeard(t *testing.T) {
+	c := startRedis(t)
+	in, feed := io.Pipe()
+	defer feed.Close()
+	out, deaf := io.Pipe()
+	_ = out.CloseWithError(errors.New("nobody listens"))
+	done := make(chan error, 1)
+	go func() { done <- Run(t.Context(), in, deaf) }()
+	r := &rig{t: t, in: feed, done: done}
+	addr := c.Options().Addr
+	r.send(protocol.Command{Cmd: protocol.CmdConfigure, Configure: &protocol.Configure{
+		Incarnation: "r1.1", Store: protocol.Endpoint{Addr: addr}, Ledger: protocol.Endpoint{Addr: addr},
+		Locks: []protocol.Lock{loopLock(lockcore.LoopRenewed)},
+	}})
+	if err := r.end(); err == nil || !strings.Contains(err.Error(), "nobody listens") {
+		t.Errorf("Run = %v, want the error of the writer", err)
+	}
+	if v, _ := c.Exists(t.Context(), "loop:leader").Result(); v != 0 {
+		t.Error("the key is still held")
+	}
+}
+
+// shakyLedger loses replies: what it does with a write is the test's choice.
+type shakyLedger struct {
+	lockcore.Ledger
+	calls  int
+	ops    []string
+	lose   func(call int) bool // the reply, after the write
+	refuse func(call int) bool // the write, before it is sent
+}
+
+var errNoReply = errors.New("no reply")
+
+func (l *shakyLedger) Write(ctx context.Context, e lockcore.Effect) (lockcore.Receipt, error) {
+	l.calls++
+	l.ops = append(l.ops, e.Op)
+	if l.refuse != nil && l.refuse(l.calls) {
+		return lockcore.Receipt{}, lockcore.ErrNotSent
+	}
+	r, err := l.Ledger.Write(ctx, e)
+	if l.lose != nil && l.lose(l.calls) {
+		return lockcore.Receipt{}, errNoReply
+	}
+	return r, err
+}
+
+// newStint holds a lock in memory, and writes to ledger.
+func newStint(t *testing.T, ledger lockcore.Ledger) (*stint, *[]history.Event) {
+	t.Helper()
+	var events []history.Event
+	w := &worker{who: protocol.Configure{Incarnation: "r1.1"}, ledger: ledger, fail: func(err error) { t.Error(err) }}
+	w.out.Writer = writerFunc(func(line []byte) (int, error) {
+		events = append(events, decode(t, line))
+		return len(line), nil
+	})
+	l := &lock{Lock: jobLock(), validity: newValidity(time.Second)}
+	c, err := client.New(client.Options{Store: memstore.NewStore(nil), Policy: l.Policy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close(context.Background()) })
+	l.client = c
+	h, err := c.Acquire(t.Context(), "job:a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &stint{w: w, lock: l, h: h, key: "job:a", subject: "a", op: "work"}, &events
+}
+
+func TestWriteSurvivesLostReplies(t *testing.T) {
+	always := func(int) bool { return true }
+	for _, tt := range []struct {
+		name    string
+		ledger  shakyLedger
+		why     string
+		calls   int
+		entries int
+		outcome history.Outcome // of the first return
+	}{
+		{"no loss", shakyLedger{}, "", 1, 1, history.OK},
+		{"one reply lost: the repetition is a replay", shakyLedger{lose: func(n int) bool { return n == 1 }}, "", 2, 1, history.Unknown},
+		{"all replies lost: the state is read", shakyLedger{lose: always}, "", ledgerTries, 1, history.Unknown},
+		{"never sent", shakyLedger{refuse: always}, exitError, ledgerTries, 0, history.Fail},
+	} {
+		mem := memstore.NewLedger()
+		tt.ledger.Ledger = mem
+		s, events := newStint(t, &tt.ledger)
+		_, why := s.write(effect{state: stateDone, terminal: true})
+		if entries := mem.Entries(0); why != tt.why || tt.ledger.calls != tt.calls || len(entries) != tt.entries {
+			t.Errorf("%s: why %q after %d calls, %d entries; want %q, %d, %d", tt.name, why, tt.ledger.calls, len(entries), tt.why, tt.calls, tt.entries)
+		}
+		for _, op := range tt.ledger.ops {
+			if op != tt.ledger.ops[0] {
+				t.Errorf("%s: operation ids %v: a retry must keep its own", tt.name, tt.ledger.ops)
+			}
+		}
+		if len(*events) != 2*tt.calls || (*events)[1].Outcome != tt.outcome {
+			t.Errorf("%s: %d events, the first return is %q; want a pair a call, %q", tt.name, len(*events), (*events)[1].Outcome, tt.outcome)
+		}
+	}
+}
+
+// Where the lock is gone nothing more is written, and a begin whose fate is unknown is no permission to work.
+func TestWriteEndsWithTheLock(t *testing.T) {
+	mem := memstore.NewLedger()
+	s, _ := newStint(t, mem)
+	if err := s.h.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, why := s.write(effect{state: stateDone, terminal: true}); why != exitFenced || len(mem.Entries(0)) != 0 {
+		t.Errorf("write after the lock's end: why %q, %d entries", why, len(mem.Entries(0)))
+	}
+	s, _ = newStint(t, &shakyLedger{Ledger: memstore.NewLedger(), lose: func(int) bool { return true }})
+	if _, why := s.write(effect{state: history.StateBegin}); why != exitError {
+		t.Errorf("begin without an answer: why %q, want %q", why, exitError)
+	}
+}
+
+func TestValidityCountsFromTheSending(t *testing.T) {
+	v := newValidity(10 * time.Second)
+	note := func(k history.Kind, o history.Outcome, sent int64) {
+		v.note(history.Event{Kind: k, Outcome: o, Epoch: "e", Span: history.Span{From: sent, To: sent + 5}})
+	}
+	expect := func(want int64) {
+		t.Helper()
+		if got, ok := v.end("e"); ok != (want != 0) || got != want {
+			t.Errorf("end = %d, %v; want %d", got, ok, want)
+		}
+	}
+	note(history.RenewReturn, history.OK, 1) // of an epoch that is over
+	expect(0)
+	note(history.AcquireReturn, history.OK, 100)
+	expect(100 + int64(10*time.Second))
+	note(history.RenewReturn, history.Unknown, 200)
+	note(history.RenewInvoke, "", 300)
+	expect(100 + int64(10*time.Second))
+	note(history.RenewReturn, history.OK, 400)
+	expect(400 + int64(10*time.Second))
+	v.forget("e")
+	expect(0)
+}

@@ -1,0 +1,163 @@
+package experiments
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// checker finds what is wrong with values that are right one by one. It names values by their path in the file.
+type checker struct {
+	*collector
+	e *Experiment
+}
+
+func (c *checker) all() {
+	c.redis()
+	c.locks()
+	c.work()
+	c.faults()
+	c.overlaps()
+	c.timing()
+	for i := range c.e.SLOs {
+		c.slo(at("slos", i), &c.e.SLOs[i])
+	}
+}
+
+func at(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) }
+
+func (c *checker) redis() {
+	switch r := c.e.Redis; {
+	case r.Mode == RedisExternal && r.URL == "":
+		c.check("redis", "mode external needs the url of the Redis")
+	case r.Mode != RedisExternal && r.URL != "":
+		c.check("redis.url", "a url is for mode external; mode %s starts a store of its own", r.Mode)
+	case r.Mode == RedisExternal:
+		// The parser's own words are not repeated: they quote the URL, and with it the password.
+		if u, err := url.Parse(r.URL); err != nil || u.Host == "" || u.Scheme != "redis" && u.Scheme != "rediss" {
+			c.check("redis.url", "not the url of a Redis: write it like redis://host:6379")
+		}
+	}
+}
+
+func (c *checker) locks() {
+	names, keys := map[string]int{}, map[string]string{}
+	for i := range c.e.System.Locks {
+		l, path := &c.e.System.Locks[i], at("system.locks", i)
+		if first, ok := names[l.Name]; ok && l.Name != "" {
+			c.check(path+".name", "a second lock called %q: the first is system.locks[%d]", l.Name, first)
+			continue
+		}
+		names[l.Name] = i
+		if c.touched(path) {
+			continue
+		}
+		c.key(path, l)
+		key := l.Key + l.KeyPrefix
+		if other, ok := keys[key]; ok {
+			c.check(path, "has the same key %q as lock %s: they would shut each other out", key, other)
+		}
+		keys[key] = l.Name
+		c.policy(path, l)
+		if !l.Loop() && !c.served(l.Name) {
+			c.check(path, "lock %s is taken per job, and system.work has no jobs for it", l.Name)
+		}
+	}
+}
+
+// key refuses what would not be one Redis key under one hash tag.
+func (c *checker) key(path string, l *Lock) {
+	if strings.ContainsAny(l.Key, "{}* \t\r\n") {
+		c.check(path+".key", "%q is no lock key: no spaces, stars or braces", l.Key)
+	}
+	if strings.ContainsAny(l.KeyPrefix, "{}* \t\r\n") {
+		c.check(path+".key_prefix", "%q is no key prefix: no spaces, stars or braces", l.KeyPrefix)
+	}
+}
+
+func (c *checker) work() {
+	served := map[string]int{}
+	for i := range c.e.System.Work {
+		w, path := &c.e.System.Work[i], at("system.work", i)
+		l := c.lock(path+".lock", w.Lock)
+		if l != nil && l.Loop() {
+			c.check(path+".lock", "%s is a leader loop: its work is its ticks, it takes no jobs", w.Lock)
+		}
+		if first, ok := served[w.Lock]; ok && w.Lock != "" {
+			c.check(path+".lock", "a second stream of jobs for lock %s: the first is system.work[%d]", w.Lock, first)
+		}
+		served[w.Lock] = i
+		if w.Hold.P99 < w.Hold.P50 {
+			c.check(path+".hold", "p99 %s is under p50 %s", formatDuration(w.Hold.P99), formatDuration(w.Hold.P50))
+		}
+		classes := map[string]bool{}
+		for j, class := range w.Classes {
+			if classes[class] {
+				c.check(at(path+".classes", j), "class %q is given twice", class)
+			}
+			classes[class] = true
+		}
+	}
+}
+
+// served reports whether a lock has jobs, or may have them but for a stream that names no lock.
+func (c *checker) served(name string) bool {
+	return slices.ContainsFunc(c.e.System.Work, func(w Work) bool {
+		return w.Lock == name || !slices.ContainsFunc(c.e.System.Locks, func(l Lock) bool { return l.Name == w.Lock })
+	})
+}
+
+// lock finds a lock by name, or says at path that there is none. It is silent where a name may have been lost to another problem.
+func (c *checker) lock(path, name string) *Lock {
+	names := make([]string, 0, len(c.e.System.Locks))
+	for i := range c.e.System.Locks {
+		if l := &c.e.System.Locks[i]; l.Name == name {
+			return l
+		}
+		names = append(names, c.e.System.Locks[i].Name)
+	}
+	if len(names) == 0 || slices.Contains(names, "") {
+		return nil
+	}
+	c.check(path, "no lock is called %s", unknownWord(name, names))
+	return nil
+}
+
+// sound is lock for checks that need the lock's policy: nil where that did not decode.
+func (c *checker) sound(path, name string) *Lock {
+	l := c.lock(path, name)
+	if l == nil || l.Policy.TTL == 0 {
+		return nil
+	}
+	return l
+}
+
+func (c *checker) timing() {
+	e := c.e
+	if s := e.SteadyState; s.Timeout < s.For {
+		c.check("steady_state", "timeout %s is under for %s: it could never be reached", formatDuration(s.Timeout), formatDuration(s.For))
+	}
+	for _, p := range []struct {
+		path     string
+		settings ProbeSettings
+	}{{"probes.lock_keys", e.Probes.LockKeys}, {"probes.ledger", e.Probes.Ledger}} {
+		if p.settings.MaxGap < p.settings.Every {
+			c.check(p.path, "max_gap %s is under every %s: every look would be a gap", formatDuration(p.settings.MaxGap), formatDuration(p.settings.Every))
+		}
+	}
+	if declared := declaredKills(e.Faults); e.Limits.MaxKills > 0 && e.Limits.MaxKills < declared {
+		c.check("limits.max_kills", "%d is under the %d kills that the faults declare", e.Limits.MaxKills, declared)
+	}
+	for i := range e.Faults {
+		if start := time.Duration(float64(e.Faults[i].At) * e.TimeScale); start >= e.Limits.MaxRun {
+			c.check(at("faults", i)+".at", "%s is after the end of the run (limits.max_run %s)", formatDuration(start), formatDuration(e.Limits.MaxRun))
+		}
+	}
+	for i, a := range e.AbortWhen {
+		if a.DuplicateTerminalStatesAbove == nil {
+			c.check(at("abort_when", i), "no condition: duplicate_terminal_states_above")
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package experiments
+
+import (
+	"time"
+
+	"github.com/lockdrill/lockdrill/lockcore"
+)
+
+// policyCheck names a policy's values by their path: in the lock's policy section, or beside its profile.
+type policyCheck struct {
+	*checker
+	path string // of the lock
+}
+
+func (c policyCheck) wrong(name, format string, args ...any) {
+	if short := c.path + "." + name; c.places[short] != nil {
+		c.check(short, format, args...)
+		return
+	}
+	c.check(c.path+".policy."+name, format, args...)
+}
+
+// minTTL is the shortest lease, as run: Redis counts expiry in milliseconds.
+const minTTL = 10 * time.Millisecond
+
+// policy checks that a lock's timings make sense together. What they cost is not asked here: bad policies are what drills are for.
+func (c *checker) policy(path string, l *Lock) {
+	pc, known := policyCheck{c, path}, len(c.list)
+	if ttl := time.Duration(float64(l.Policy.TTL) * c.e.TimeScale); ttl < minTTL {
+		pc.wrong("ttl", "%s at time_scale %g is under %s: too short for a lease", formatDuration(l.Policy.TTL), c.e.TimeScale, minTTL)
+	}
+	pc.renewal(&l.Policy)
+	pc.release(&l.Policy)
+	pc.acquire(&l.Policy)
+	if l.Loop() {
+		pc.loop(&l.Policy)
+	}
+	// The lock core has the last word; above is what can be said better, at its line.
+	if err := l.Policy.Validate(); err != nil && len(c.list) == known {
+		c.check(path, "%v", err)
+	}
+}
+
+func (c policyCheck) renewal(p *lockcore.Policy) {
+	if p.Drift+p.StopBudget >= p.TTL {
+		c.wrong("ttl", "%s is used up by drift %s and stop_budget %s", formatDuration(p.TTL), formatDuration(p.Drift), formatDuration(p.StopBudget))
+	}
+	if p.RenewEvery == 0 {
+		return
+	}
+	if p.RenewEvery >= p.TTL {
+		c.wrong("renew_every", "%s is not under the ttl %s: the lease would end first", formatDuration(p.RenewEvery), formatDuration(p.TTL))
+	}
+	if p.OpTimeout == 0 {
+		c.wrong("op_timeout", "missing: a lock that is renewed needs it")
+	}
+	if counts := p.Class == lockcore.LegacyCount || p.Class == lockcore.Critical; counts && p.MaxFailures == 0 {
+		c.wrong("max_failures", "missing: class %s gives up after so many failures in a row", p.Class)
+	}
+}
+
+func (c policyCheck) release(p *lockcore.Policy) {
+	r := &p.Release
+	if r.Mode != lockcore.ReleaseNone && r.Timeout == 0 {
+		c.wrong("release.timeout", "missing: release %s needs it", r.Mode)
+	}
+	if r.Mode == lockcore.ReleaseBoundedRetry && r.Attempts == 0 {
+		c.wrong("release.attempts", "missing: release bounded_retry needs it")
+	}
+}
+
+func (c policyCheck) acquire(p *lockcore.Policy) {
+	a := &p.Acquire
+	if a.Mode == lockcore.AcquireTry {
+		if a.Budget > 0 || a.Backoff.Mode != "" {
+			c.wrong("acquire", "budget and backoff are for mode wait")
+		}
+		return
+	}
+	if a.Budget == 0 {
+		c.wrong("acquire.budget", "missing: mode wait gives up after so long")
+	}
+	switch a.Backoff.Mode {
+	case "":
+		c.wrong("acquire.backoff", "missing: mode wait pauses between its tries")
+	case lockcore.BackoffDecorrelated:
+		if a.Backoff.Cap < a.Backoff.Every {
+			c.wrong("acquire.backoff.cap", "the longest pause must be at least the shortest, %s", formatDuration(a.Backoff.Every))
+		}
+	}
+}
+
+func (c policyCheck) loop(p *lockcore.Policy) {
+	switch {
+	case p.Acquire.Mode != lockcore.AcquireTry:
+		c.wrong("acquire.mode", "a leader loop tries once a poll: mode try")
+	case p.Loop.Mode == lockcore.LoopRenewed && p.RenewEvery == 0:
+		c.wrong("loop.mode", "renewed needs a renew_every above 0s")
+	case p.Loop.Mode == lockcore.LoopTTLHold && p.Release.Mode != lockcore.ReleaseNone:
+		c.wrong("release.mode", "ttl_hold leaves the key to its TTL: release none")
+	case p.Loop.Mode == lockcore.LoopExplicit && p.Release.Mode == lockcore.ReleaseNone:
+		c.wrong("release.mode", "explicit releases after every tick: release single or bounded_retry")
+	}
+}

@@ -1,0 +1,70 @@
+package experiments
+
+import "strings"
+
+func (c *checker) slo(path string, s *SLO) {
+	measures := setPointers(s)
+	switch len(measures) {
+	case 0:
+		c.check(path, "promises nothing: an SLO has one measure, such as takeover: {max: 30s}")
+		return
+	case 1:
+	default:
+		c.check(path, "has %s: an SLO has exactly one measure", strings.Join(measures, " and "))
+		return
+	}
+	at := path + "." + s.Measure()
+	c.limits(at, s)
+	l := c.sound(path+".lock", s.Lock)
+	if l == nil {
+		return
+	}
+	loops, jobs := s.TickGap != nil, s.DuplicateTerminalStates != nil || s.ReExecuted != nil || s.Stranded != nil
+	if loops && !l.Loop() {
+		c.check(at, "is of leader loops; lock %s is taken per job", l.Name)
+	}
+	if jobs && l.Loop() {
+		c.check(at, "is of jobs; lock %s is a leader loop", l.Name)
+	}
+	c.minJobs(at, s, l)
+}
+
+// limits checks that the measure's limit is there and of the right kind.
+func (c *checker) limits(at string, s *SLO) {
+	for _, d := range []*DurationLimits{s.Takeover, s.TickGap} {
+		if d != nil && *d == (DurationLimits{}) {
+			c.check(at, "no limit: max, p50, p90, p95 or p99")
+		}
+	}
+	for _, d := range []*DurationLimits{s.FenceLag, s.UnownedWork} {
+		switch {
+		case d == nil:
+		case d.Max == nil:
+			c.check(at, "no limit: max")
+		case *d != (DurationLimits{Max: d.Max}):
+			c.check(at, "takes no quantiles, only max")
+		}
+	}
+	if a := s.Abandonment; a != nil && *a == (AbandonmentLimits{}) {
+		c.check(at, "no limit: missed, late or needless")
+	}
+	if b := s.Busy; b != nil && *b == (BusyLimit{}) {
+		c.check(at, "no limit: max_count or max_time")
+	}
+}
+
+func (c *checker) minJobs(at string, s *SLO, l *Lock) {
+	for _, n := range []*CountLimit{s.DuplicateTerminalStates, s.Abandonments, s.Stranded, s.FenceRegressions, s.ReExecuted} {
+		if n == nil || n.MinJobs == 0 {
+			continue
+		}
+		if l.Loop() {
+			c.check(at+".min_jobs", "lock %s is a leader loop: it has no jobs", l.Name)
+		}
+		for _, w := range c.e.System.Work {
+			if w.Lock == l.Name && n.MinJobs > w.Jobs {
+				c.check(at+".min_jobs", "%d finished jobs are asked for, and only %d are offered", n.MinJobs, w.Jobs)
+			}
+		}
+	}
+}

@@ -1,0 +1,256 @@
+package experiments
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"gopkg.in/yaml.v3"
+)
+
+// decoder walks the YAML nodes along the Go types, because yaml.v3 by itself stops at the first unknown field of a custom
+// type and gives no column. A Go field HolderOf is spelled holder_of; what a value must be like stands in rules.
+type decoder struct {
+	*collector
+}
+
+// defaulted types have defaults other than zero; they are set before the file's values.
+type defaulted interface{ setDefaults() }
+
+// reshaped types are spelled differently in a file: form is a pointer to that spelling, filled from the value; setForm
+// takes the value back from it, also where parts of it did not decode.
+type reshaped interface {
+	form() any
+	setForm(d *decoder, path string, form any)
+}
+
+// scalar types read and write themselves: parse gives "" or what is wrong.
+type scalar interface {
+	parse(n *yaml.Node) string
+	format() string
+}
+
+var (
+	durationType = reflect.TypeFor[time.Duration]()
+	scalarType   = reflect.TypeFor[scalar]()
+)
+
+// settable gives the reflected target of a pointer, with its defaults.
+func settable(p any) reflect.Value {
+	v := reflect.ValueOf(p).Elem()
+	if x, ok := p.(defaulted); ok {
+		x.setDefaults()
+	}
+	return v
+}
+
+// value decodes n into v. key is where the value's name stands (nil for list elements).
+func (d *decoder) value(path string, key, n *yaml.Node, v reflect.Value, r rule) {
+	d.places[path] = n
+	if isNull(n) {
+		d.empty(path, key, n, v)
+		return
+	}
+	p := v.Addr().Interface()
+	switch x := p.(type) {
+	case reshaped:
+		form := x.form()
+		d.structure(path, n, reflect.ValueOf(form).Elem())
+		x.setForm(d, path, form)
+		return
+	case scalar:
+		d.complain(path, n, x.parse(n))
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		target := reflect.New(v.Type().Elem())
+		settable(target.Interface())
+		d.value(path, key, n, target.Elem(), r)
+		v.Set(target)
+	case reflect.Struct:
+		d.structure(path, n, v)
+	case reflect.Slice, reflect.Array:
+		d.list(path, n, v, r)
+	default:
+		d.complain(path, n, parseScalar(n, v, r))
+	}
+}
+
+func (d *decoder) complain(path string, n *yaml.Node, text string) {
+	if text != "" {
+		d.add(path, n, "%s", text)
+	}
+}
+
+func (d *decoder) empty(path string, key, n *yaml.Node, v reflect.Value) {
+	if key == nil {
+		key = n
+	}
+	t := v.Type()
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if isScalar(t) {
+		d.add(path, key, "the value is missing")
+		return
+	}
+	d.add(path, key, "the section is empty")
+}
+
+func isScalar(t reflect.Type) bool {
+	return reflect.PointerTo(t).Implements(scalarType) || t.Kind() != reflect.Struct && t.Kind() != reflect.Slice && t.Kind() != reflect.Array
+}
+
+// structure decodes a mapping.
+func (d *decoder) structure(path string, n *yaml.Node, v reflect.Value) {
+	if n.Kind != yaml.MappingNode {
+		d.add(path, n, "a section with fields is wanted (%s), not %s", strings.Join(fieldNames(v.Type()), ", "), describe(n))
+		return
+	}
+	if s, ok := v.Addr().Interface().(*SLO); ok {
+		s.Line = n.Line
+	}
+	fields := fieldsOf(v.Type(), nil)
+	seen, misspelled := map[string]*yaml.Node{}, map[string]bool{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		if first := seen[key.Value]; first != nil {
+			d.add(join(path, key.Value), key, "given twice: the first is in line %d", first.Line)
+			continue
+		}
+		seen[key.Value] = key
+		at := slices.IndexFunc(fields, func(f field) bool { return f.name == key.Value })
+		if at < 0 {
+			misspelled[d.unknown(path, key, v.Type())] = true
+			continue
+		}
+		f := fields[at]
+		d.value(join(path, f.name), key, value, v.FieldByIndex(f.index), f.rule)
+	}
+	for _, f := range fields {
+		if f.rule.required && seen[f.name] == nil && !misspelled[f.name] {
+			d.add(join(path, f.name), n, "%s", missing(f))
+		}
+	}
+}
+
+func missing(f field) string {
+	if isScalar(f.typ) {
+		return "missing"
+	}
+	return "the section is missing"
+}
+
+// unknown explains a field that is not in the vocabulary, or not yet, and gives the field that was probably meant.
+func (d *decoder) unknown(path string, key *yaml.Node, t reflect.Type) string {
+	p := join(path, key.Value)
+	known, later := fieldNames(t), laterFields[t.Name()]
+	if slices.Contains(later, key.Value) {
+		d.add(p, key, "not in this version of lockdrill")
+		return ""
+	}
+	meant := Nearest(key.Value, slices.Concat(known, later))
+	if meant == "" {
+		d.add(p, key, "unknown field: there are %s", strings.Join(known, ", "))
+		return ""
+	}
+	d.add(p, key, "unknown field: did you mean %q?", meant)
+	return meant
+}
+
+// list decodes a sequence into a slice or an array of just that length.
+func (d *decoder) list(path string, n *yaml.Node, v reflect.Value, r rule) {
+	if n.Kind != yaml.SequenceNode {
+		d.add(path, n, "a list is wanted, not %s", describe(n))
+		return
+	}
+	if v.Kind() == reflect.Array && len(n.Content) != v.Len() {
+		d.add(path, n, "a list of %d is wanted, not of %d", v.Len(), len(n.Content))
+		return
+	}
+	if len(n.Content) == 0 {
+		d.add(path, n, "the list is empty")
+		return
+	}
+	if v.Kind() == reflect.Slice {
+		v.Set(reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content)))
+	}
+	for i, child := range n.Content {
+		element := settable(v.Index(i).Addr().Interface())
+		d.value(fmt.Sprintf("%s[%d]", path, i), nil, child, element, r)
+	}
+}
+
+// field is one spelled field of a struct; embedded structs are spelled inline.
+type field struct {
+	name  string
+	index []int
+	typ   reflect.Type
+	rule  rule
+}
+
+func fieldsOf(t reflect.Type, prefix []int) []field {
+	var out []field
+	for i := range t.NumField() {
+		f := t.Field(i)
+		index := append(slices.Clone(prefix), i)
+		name := f.Tag.Get("file")
+		switch {
+		case name == "-":
+			continue
+		case f.Anonymous:
+			out = append(out, fieldsOf(f.Type, index)...)
+			continue
+		case name == "":
+			name = snake(f.Name)
+		}
+		out = append(out, field{name: name, index: index, typ: f.Type, rule: rules[t.Name()+"."+f.Name]})
+	}
+	return out
+}
+
+func fieldNames(t reflect.Type) []string {
+	var names []string
+	for _, f := range fieldsOf(t, nil) {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// snake spells a Go name as in a file: HolderOf as holder_of, TTL as ttl, P50 as p50.
+func snake(name string) string {
+	var b strings.Builder
+	rs := []rune(name)
+	for i, r := range rs {
+		starts := i > 0 && unicode.IsUpper(r) && (unicode.IsLower(rs[i-1]) || i+1 < len(rs) && unicode.IsLower(rs[i+1]))
+		if starts {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
+
+// describe names what stands where something else is wanted.
+func describe(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "a section"
+	case yaml.SequenceNode:
+		return "a list"
+	}
+	return fmt.Sprintf("%q", n.Value)
+}

@@ -1,0 +1,234 @@
+package experiments
+
+import (
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/lockdrill/lockdrill/lockcore"
+)
+
+// The defaults, as docs/experiment-file.md lists them.
+
+func (e *Experiment) setDefaults() {
+	e.Environment = "local"
+	e.Redis.Mode = RedisAuto
+	e.System.Restart = 500 * time.Millisecond
+	e.TimeScale = 1
+	e.SteadyState = SteadyState{For: 2 * time.Second, Timeout: 30 * time.Second}
+	e.Probes.LockKeys = ProbeSettings{Every: 5 * time.Millisecond, MaxGap: 50 * time.Millisecond}
+	e.Probes.Ledger = ProbeSettings{Every: 2 * time.Millisecond, MaxGap: 50 * time.Millisecond}
+	e.Limits.MaxRun = 10 * time.Minute
+}
+
+func (w *Work) setDefaults()          { w.Fenced, w.Look = true, true }
+func (f *Fault) setDefaults()         { f.Repeat = Repeat{Count: 1, Settled: true} }
+func (f *RenewFailures) setDefaults() { f.Mode = "error" }
+
+// The types whose spelling in a file is not their fields, one by one.
+
+type holdForm struct{ P50, P99 time.Duration }
+
+func (h *Hold) form() any { return (*holdForm)(h) }
+
+// setForm makes work constant where only its median is given.
+func (h *Hold) setForm(_ *decoder, _ string, form any) {
+	*h = Hold(*form.(*holdForm))
+	if h.P99 == 0 {
+		h.P99 = h.P50
+	}
+}
+
+type repeatForm struct {
+	Count int
+	Every cadence
+}
+
+func (r *Repeat) form() any {
+	return &repeatForm{Count: r.Count, Every: cadence{settled: r.Settled, every: r.Every}}
+}
+
+func (r *Repeat) setForm(_ *decoder, _ string, form any) {
+	f := form.(*repeatForm)
+	*r = Repeat{Count: f.Count, Settled: f.Every.settled, Every: f.Every.every}
+}
+
+type killForm struct {
+	HolderOf string
+	Phase    string
+	On       string
+	Form     string
+}
+
+func (k *Kill) form() any {
+	f := &killForm{HolderOf: k.HolderOf, Phase: string(k.Phase), Form: k.Form}
+	if k.Phase == KillAcquired {
+		f.Phase, f.On = "", string(KillAcquired)
+	}
+	return f
+}
+
+func (k *Kill) setForm(d *decoder, path string, form any) {
+	f := form.(*killForm)
+	*k = Kill{HolderOf: f.HolderOf, Phase: KillPhase(f.Phase), Form: f.Form}
+	switch {
+	case f.Phase != "" && f.On != "":
+		d.add(path+".on", d.place(path+".on"), "a kill has either a phase or on, not both")
+	case f.On != "":
+		k.Phase = KillPhase(f.On)
+	case f.Phase == "":
+		k.Phase = KillRandom
+	}
+	if k.Form == "" {
+		k.Form = "crash"
+	}
+}
+
+type overlapForm struct {
+	Level string
+	Max   amount
+}
+
+func (o *OverlapLimit) form() any {
+	max := amount{time: o.MaxTime}
+	if o.Level == "effect" {
+		max = amount{isCount: true, count: o.MaxCount}
+	}
+	return &overlapForm{Level: o.Level, Max: max}
+}
+
+func (o *OverlapLimit) setForm(d *decoder, path string, form any) {
+	f := form.(*overlapForm)
+	*o = OverlapLimit{Level: f.Level, MaxTime: f.Max.time, MaxCount: f.Max.count}
+	at := path + ".max"
+	switch {
+	case d.touched(path):
+	case f.Level == "effect" && !f.Max.isCount:
+		d.add(at, d.place(at), "overlap of effects is a count, not a time: write max: 0")
+	case f.Level != "effect" && f.Max.isCount:
+		d.add(at, d.place(at), "overlap of %s is a time: %ds?", f.Level, f.Max.count)
+	}
+}
+
+// lockForm is a lock in a file: with a profile and perhaps overrides of it, or with a policy of its own, which is complete:
+// then profile only says where it came from.
+type lockForm struct {
+	Name      string
+	Profile   string
+	Key       string
+	KeyPrefix string
+	overrides
+	Policy *lockcore.Policy
+}
+
+// overrides change single values of a profile's policy.
+type overrides struct {
+	TTL         *time.Duration
+	RenewEvery  *time.Duration
+	RenewJitter *float64
+	Class       *lockcore.Class
+	MaxFailures *int
+	OpTimeout   *time.Duration
+	Drift       *time.Duration
+	StopBudget  *time.Duration
+	Poll        *time.Duration
+	Tick        *time.Duration
+}
+
+func (l *Lock) form() any {
+	f := &lockForm{Name: l.Name, Profile: l.Profile, Key: l.Key, KeyPrefix: l.KeyPrefix}
+	if l.Policy != (lockcore.Policy{}) {
+		f.Policy = &l.Policy
+	}
+	return f
+}
+
+func (l *Lock) setForm(d *decoder, path string, form any) {
+	f := form.(*lockForm)
+	*l = Lock{Name: f.Name, Profile: f.Profile, Key: f.Key, KeyPrefix: f.KeyPrefix}
+	switch {
+	case d.touched(path):
+		return
+	case f.Policy != nil:
+		l.Policy = *f.Policy
+		d.refuseOverrides(path)
+	case f.Profile == "":
+		d.add(path, d.place(path), "a lock needs a profile or a policy")
+		return
+	case !l.expand(d, path, f):
+		return
+	}
+	normalise(&l.Policy)
+	l.nameKeys(d, path)
+}
+
+// expand takes policy and keys from the profile, as far as the file does not give its own.
+func (l *Lock) expand(d *decoder, path string, f *lockForm) bool {
+	base, err := Profile(f.Profile)
+	if err != nil {
+		d.add(path+".profile", d.place(path+".profile"), "%s", err)
+		return false
+	}
+	l.Policy = base.Policy
+	if l.Key == "" {
+		l.Key = base.Key
+	}
+	if l.KeyPrefix == "" {
+		l.KeyPrefix = base.KeyPrefix
+	}
+	o, p := &f.overrides, &l.Policy
+	override(&p.TTL, o.TTL)
+	override(&p.RenewEvery, o.RenewEvery)
+	override(&p.RenewJitter, o.RenewJitter)
+	override(&p.Class, o.Class)
+	override(&p.MaxFailures, o.MaxFailures)
+	override(&p.OpTimeout, o.OpTimeout)
+	override(&p.Drift, o.Drift)
+	override(&p.StopBudget, o.StopBudget)
+	if p.Loop != nil {
+		override(&p.Loop.Poll, o.Poll)
+		override(&p.Loop.Tick, o.Tick)
+	} else if o.Poll != nil || o.Tick != nil {
+		d.add(path, d.place(path), "poll and tick are of leader loops; %s is taken per job", f.Profile)
+		return false
+	}
+	return true
+}
+
+func override[T any](to *T, from *T) {
+	if from != nil {
+		*to = *from
+	}
+}
+
+func (d *decoder) refuseOverrides(path string) {
+	for _, name := range overrideNames() {
+		at := join(path, name)
+		if n := d.places[at]; n != nil {
+			d.add(at, n, "changes a profile's policy: with a policy section, write it there")
+		}
+	}
+}
+
+// nameKeys gives a lock without a key of its own one that is made of its name.
+func (l *Lock) nameKeys(d *decoder, path string) {
+	switch {
+	case l.Loop() && l.KeyPrefix != "":
+		d.add(path+".key_prefix", d.place(path+".key_prefix"), "a leader loop has one key: give key, not key_prefix")
+	case !l.Loop() && l.Key != "":
+		d.add(path+".key", d.place(path+".key"), "the lock is taken per job: give key_prefix, not key")
+	case l.Loop() && l.Key == "":
+		l.Key = l.Name
+	case !l.Loop() && l.KeyPrefix == "":
+		l.KeyPrefix = fmt.Sprintf("%s:", l.Name)
+	}
+}
+
+// normalise fills what a policy may leave out.
+func normalise(p *lockcore.Policy) {
+	if p.Release.AfterAbandon == "" {
+		p.Release.AfterAbandon = lockcore.AfterAbandonSkip
+	}
+}
+
+func overrideNames() []string { return fieldNames(reflect.TypeFor[overrides]()) }

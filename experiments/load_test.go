@@ -1,0 +1,119 @@
+package experiments
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected messages in testdata/bad")
+
+// TestBadFiles holds every bad file against its exact messages. Read the diff after -update.
+func TestBadFiles(t *testing.T) {
+	files, err := filepath.Glob("testdata/bad/*.yaml")
+	if err != nil || len(files) < 30 {
+		t.Fatalf("%d bad files (%v), want at least 30", len(files), err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
+			got := messages(t, file)
+			golden := strings.TrimSuffix(file, ".yaml") + ".txt"
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != string(want) {
+				t.Errorf("messages of %s:\n%s\nwant:\n%s", file, got, want)
+			}
+			if strings.Contains(got, "hunter2") {
+				t.Error("a message carries a secret")
+			}
+		})
+	}
+}
+
+// messages parses a bad file under its base name, so that the expected messages hold no path.
+func messages(t *testing.T, file string) string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := Parse(filepath.Base(file), data)
+	var problems Problems
+	if e != nil || !errors.As(err, &problems) || len(problems) == 0 {
+		t.Fatalf("%s gives %v and %v, want Problems only", file, e, err)
+	}
+	place := regexp.MustCompile(`^[a-z-]+\.yaml:[1-9]\d*:[1-9]\d*: `)
+	for _, p := range problems {
+		if !place.MatchString(p.String()) {
+			t.Errorf("no file:line:column: %s", p.String())
+		}
+	}
+	return problems.Error() + "\n"
+}
+
+func TestLoad(t *testing.T) {
+	e, err := Load("testdata/good.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.Name != "base" || len(e.System.Locks) != 2 {
+		t.Errorf("loaded %+v", e)
+	}
+	var problems Problems
+	if _, err := Load("testdata/no-such.yaml"); err == nil || errors.As(err, &problems) {
+		t.Errorf("a file that is not there: %v, want an error other than Problems", err)
+	}
+	if _, err := Load("testdata/bad/unknown-field.yaml"); !errors.As(err, &problems) || problems[0].File != "testdata/bad/unknown-field.yaml" {
+		t.Errorf("a bad file: %v, want Problems under the path given", err)
+	}
+}
+
+func TestHugeFile(t *testing.T) {
+	if _, err := Parse("huge", make([]byte, maxFile+1)); err == nil || !strings.Contains(err.Error(), "over") {
+		t.Errorf("a huge file: %v", err)
+	}
+}
+
+// FuzzParse: no input makes the reader panic, and no problem is without a place.
+func FuzzParse(f *testing.F) {
+	files, err := filepath.Glob("testdata/bad/*.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, file := range append(files, "testdata/good.yaml") {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		e, err := Parse("fuzz.yaml", data)
+		var problems Problems
+		if err == nil {
+			if _, err := Marshal(e); err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+		if !errors.As(err, &problems) {
+			t.Fatalf("%T: %v", err, err)
+		}
+		for _, p := range problems {
+			if p.Line < 1 || p.Column < 1 {
+				t.Fatalf("no place: %+v", p)
+			}
+		}
+	})
+}

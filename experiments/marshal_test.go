@@ -1,0 +1,243 @@
+package experiments
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockdrill/lockdrill/lockcore"
+)
+
+// TestMarshalRoundTrip: a resolved file gives the same experiment back, whatever the experiment.
+func TestMarshalRoundTrip(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	for i := range 500 {
+		g := generator{rand.New(rand.NewPCG(seed, uint64(i)))}
+		e := g.experiment()
+		data, err := Marshal(e)
+		if err != nil {
+			t.Fatalf("case %d: %v", i, err)
+		}
+		back, err := Parse("resolved.yaml", data)
+		if err != nil {
+			t.Fatalf("case %d does not parse:\n%v\n%s", i, err, data)
+		}
+		for j := range back.SLOs {
+			back.SLOs[j].Line = 0
+		}
+		if !reflect.DeepEqual(e, back) {
+			t.Fatalf("case %d comes back different:\n%s\nwrote %+v\nread  %+v", i, data, e, back)
+		}
+		if again, err := Marshal(back); err != nil || string(again) != string(data) {
+			t.Fatalf("case %d is not written the same again (%v):\n%s\n%s", i, err, data, again)
+		}
+	}
+}
+
+func TestMarshalStandsAlone(t *testing.T) {
+	e, err := Load("testdata/good.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A profile that has been renamed since must not matter.
+	text := strings.ReplaceAll(string(data), "cordum/scheduler-job", "cordum/gone")
+	back, err := Parse("resolved.yaml", []byte(text))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	if back.System.Locks[0].Policy != e.System.Locks[0].Policy || back.System.Locks[0].KeyPrefix != "cordum:scheduler:job:" {
+		t.Errorf("the lock is %+v", back.System.Locks[0])
+	}
+}
+
+func TestMarshalRefusesScaled(t *testing.T) {
+	e, err := Load("testdata/good.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.TimeScale = 0.5
+	if _, err := Marshal(Scale(e)); err == nil {
+		t.Error("a scaled experiment was marshalled")
+	}
+}
+
+func TestSecretsStayOut(t *testing.T) {
+	e, err := Load("testdata/good.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Redis = Redis{Mode: RedisExternal, URL: "rediss://ops:hunter2/@10.0.0.5:6379/0?password=hunter2"}
+	e.System.Worker = []string{"./worker", "--password=hunter2", "redis://:hunter2@h:1"}
+	data, err := Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(data), "hunter2") || !strings.Contains(string(data), "10.0.0.5:6379") {
+		t.Errorf("marshalled:\n%s", data)
+	}
+	if _, err := Parse("redacted.yaml", data); err != nil {
+		t.Errorf("a redacted file is not valid any more: %v", err)
+	}
+}
+
+// generator makes valid experiments from every part of the vocabulary.
+type generator struct{ *rand.Rand }
+
+func (g generator) experiment() *Experiment {
+	e := &Experiment{
+		Name:        g.name("exp"),
+		Description: g.text(),
+		Environment: g.name("env"),
+		Redis:       Redis{Mode: pick(g, RedisAuto, RedisEmbedded, RedisSpawn)},
+		TimeScale:   1 - 0.9*g.Float64(),
+		SteadyState: SteadyState{For: g.duration() - 1, Timeout: time.Hour * 300},
+		Probes:      Probes{LockKeys: g.probe(), Ledger: g.probe()},
+		Limits:      RunLimits{MaxRun: 30 * 24 * time.Hour},
+		Seed:        g.Int64N(1 << 40),
+	}
+	if g.IntN(5) == 0 {
+		e.Redis = Redis{Mode: RedisExternal, URL: "redis://127.0.0.1:6379/2"}
+	}
+	e.System = System{Mode: "embedded", Replicas: 1 + g.IntN(9), Restart: g.duration() - 1}
+	if g.IntN(2) == 0 {
+		e.System.Worker = []string{"./" + g.name("worker"), g.text() + "x"}
+	}
+	for i := range 1 + g.IntN(4) {
+		g.lock(e, i)
+	}
+	for i := range 1 + g.IntN(4) {
+		e.Faults = append(e.Faults, g.fault(e, i))
+	}
+	for i := range e.Faults {
+		for j := range i {
+			e.AllowOverlap = append(e.AllowOverlap, [2]string{e.Faults[i].ID, e.Faults[j].ID})
+		}
+	}
+	if g.IntN(3) == 0 {
+		e.AbortWhen = []AbortCondition{{DuplicateTerminalStatesAbove: ptr(g.IntN(9))}}
+	}
+	for range 1 + g.IntN(6) {
+		e.SLOs = append(e.SLOs, g.slo(e))
+	}
+	e.Limits.MaxKills = max(1, 3*declaredKills(e.Faults))
+	return e
+}
+
+func (g generator) lock(e *Experiment, i int) {
+	ttl := 100*time.Millisecond + g.duration()
+	l := Lock{Name: g.name(fmt.Sprint("l", i)), Policy: lockcore.Policy{
+		TTL: ttl, RenewEvery: ttl / time.Duration(2+g.IntN(5)), RenewJitter: g.Float64() / 2, OpTimeout: g.duration(),
+		Class: lockcore.Standard, Drift: ttl / 100, StopBudget: ttl / 50,
+		Release: lockcore.Release{Mode: lockcore.ReleaseNone, AfterAbandon: pick(g, lockcore.AfterAbandonSkip, lockcore.AfterAbandonStopped)},
+		Acquire: lockcore.Acquire{Mode: lockcore.AcquireTry, Timeout: g.duration()},
+	}}
+	p := &l.Policy
+	if g.IntN(2) == 0 {
+		l.Profile = "some/profile"
+		p.Class, p.MaxFailures = lockcore.LegacyCount, 1+g.IntN(4)
+	}
+	if g.IntN(2) == 0 {
+		l.Key = "key:" + l.Name
+		p.Loop = &lockcore.Loop{Poll: g.duration(), Jitter: g.Float64(), Mode: lockcore.LoopRenewed, Tick: g.duration() - 1}
+		e.System.Locks = append(e.System.Locks, l)
+		return
+	}
+	l.KeyPrefix = l.Name + ":"
+	if g.IntN(2) == 0 {
+		p.Release = lockcore.Release{Mode: lockcore.ReleaseBoundedRetry, Attempts: 1 + g.IntN(4), Timeout: g.duration(), AfterAbandon: lockcore.AfterAbandonSkip}
+	}
+	if g.IntN(2) == 0 {
+		p.Acquire.Mode, p.Acquire.Budget = lockcore.AcquireWait, g.duration()
+		p.Acquire.Backoff = lockcore.Backoff{Mode: lockcore.BackoffDecorrelated, Every: time.Millisecond, Cap: time.Millisecond + g.duration()}
+	}
+	w := Work{
+		Lock: l.Name, Jobs: 1 + g.IntN(1000), Rate: 1e-6 + 1000*g.Float64(), Redeliver: g.duration() - 1,
+		Fenced: g.IntN(2) == 0, Strict: g.IntN(2) == 0, Look: g.IntN(2) == 0,
+	}
+	w.Hold.P50 = p.TTL + g.duration()
+	w.Hold.P99 = w.Hold.P50 + g.duration()
+	if g.IntN(2) == 0 {
+		w.Classes = []string{"small", "big-1"}
+	}
+	e.System.Locks, e.System.Work = append(e.System.Locks, l), append(e.System.Work, w)
+}
+
+func (g generator) fault(e *Experiment, i int) Fault {
+	lock := e.System.Locks[g.IntN(len(e.System.Locks))].Name
+	f := Fault{ID: g.name(fmt.Sprint("f", i)), At: g.duration() - 1, Repeat: Repeat{Count: 1 + g.IntN(5), Settled: true}}
+	if g.IntN(2) == 0 {
+		f.Repeat.Settled, f.Repeat.Every = false, 30*24*time.Hour
+	}
+	if g.IntN(2) == 0 {
+		f.Kill = &Kill{HolderOf: lock, Form: "crash", Phase: pick(g, KillAfterGrant, KillAfterRenew, KillBeforeRenew, KillRandom, KillAcquired)}
+		return f
+	}
+	f.RenewFailures = &RenewFailures{HolderOf: lock, Mode: "error", Count: 1 + g.IntN(5)}
+	if g.IntN(2) == 0 {
+		f.For = g.duration()
+		f.RenewFailures.Count *= g.IntN(2)
+	}
+	return f
+}
+
+func (g generator) slo(e *Experiment) SLO {
+	l := &e.System.Locks[g.IntN(len(e.System.Locks))]
+	s := SLO{Lock: l.Name}
+	limits := &DurationLimits{Max: ptr(g.duration()), P95: ptr(g.duration() - 1)}
+	switch g.IntN(10) {
+	case 0:
+		s.Abandonments = &CountLimit{Max: g.IntN(3)}
+	case 1:
+		s.Abandonment = &AbandonmentLimits{Missed: ptr(0), Needless: ptr(g.IntN(3))}
+	case 2:
+		s.Overlap = &OverlapLimit{Level: "effect", MaxCount: g.IntN(3)}
+	case 3:
+		s.Overlap = &OverlapLimit{Level: pick(g, "belief", "work"), MaxTime: g.duration() - 1}
+	case 4:
+		s.FenceLag = &DurationLimits{Max: ptr(g.duration() - 1)}
+	case 5:
+		s.UnownedWork = &DurationLimits{Max: ptr(time.Duration(0))}
+	case 6:
+		s.Busy = &BusyLimit{MaxTime: ptr(g.duration())}
+	case 7:
+		s.FenceRegressions = &CountLimit{}
+	case 8:
+		if l.Loop() {
+			s.TickGap = limits
+		} else {
+			s.DuplicateTerminalStates = &CountLimit{MinJobs: g.IntN(2)}
+		}
+	default:
+		s.Takeover = limits
+	}
+	return s
+}
+
+func (g generator) probe() ProbeSettings {
+	every := g.duration()
+	return ProbeSettings{Every: every, MaxGap: every + g.duration()}
+}
+
+// duration is at least 1 ns, of any magnitude.
+func (g generator) duration() time.Duration {
+	return 1 + time.Duration(g.Int64N(int64(time.Hour)>>g.IntN(40)))
+}
+
+func (g generator) name(prefix string) string { return fmt.Sprintf("%s-%x", prefix, g.Uint32()) }
+
+// text is something that YAML would read as something else, or in pieces, if it were not quoted.
+func (g generator) text() string {
+	return pick(g, "", "plain words", "12", "true", "~", "null", "a: b # c", "  spaces  ", "line\nbreak\n", "\ttab", "\"quoted\" 'twice'", "{flow}", "- list", "é\u2028ü", "0x1f", "1e3", "<<", "|", "@at")
+}
+
+func pick[T any](g generator, of ...T) T { return of[g.IntN(len(of))] }
+
+func ptr[T any](v T) *T { return &v }

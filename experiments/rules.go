@@ -1,0 +1,106 @@
+package experiments
+
+// rule is what a scalar must be like, or that a field must be there. Rules that involve more than one value are in check.go.
+type rule struct {
+	required  bool
+	ident     bool     // a name that can stand in a path, a key and a metric's label
+	words     []string // the only values
+	later     []string // values that the design knows and this version does not have
+	positive  bool     // durations and fractions: above 0
+	min, max  float64  // whole numbers and fractions; max 0 = no bound but that of 32 bits
+	perSecond bool     // spelled as a rate: 20/s
+}
+
+var classes = []string{"standard", "legacy_count", "critical", "continuity", "legacy_warn"}
+
+// rules by type and Go field.
+var rules = map[string]rule{
+	"file.APIVersion": {required: true, words: []string{"lockdrill/v1"}},
+	"file.Kind":       {required: true, words: []string{"Experiment"}},
+
+	"Experiment.Name":      {required: true, ident: true},
+	"Experiment.System":    {required: true},
+	"Experiment.TimeScale": {positive: true, max: 1},
+	"Experiment.Faults":    {required: true},
+	"Experiment.SLOs":      {required: true},
+	"Experiment.Seed":      {min: 1},
+
+	"Experiment.Environment": {ident: true},
+	"Redis.Mode":             {words: []string{"auto", "embedded", "spawn", "external"}},
+
+	"System.Mode":     {required: true, words: []string{"embedded"}, later: []string{"observe"}},
+	"System.Replicas": {required: true, min: 1, max: 1000},
+	"System.Locks":    {required: true},
+
+	"lockForm.Name":         {required: true, ident: true},
+	"overrides.TTL":         {positive: true},
+	"overrides.OpTimeout":   {positive: true},
+	"overrides.RenewJitter": {max: 1},
+	"overrides.Class":       {words: classes},
+	"overrides.Poll":        {positive: true},
+
+	"Work.Lock":      {required: true},
+	"Work.Jobs":      {required: true, min: 1, max: 1e6},
+	"Work.Rate":      {required: true, perSecond: true},
+	"Work.Hold":      {required: true},
+	"Work.Redeliver": {required: true},
+	"Work.Classes":   {ident: true},
+	"holdForm.P50":   {required: true, positive: true},
+	"holdForm.P99":   {positive: true},
+
+	"SteadyState.Timeout": {positive: true},
+
+	"Fault.ID":               {required: true, ident: true},
+	"Fault.For":              {positive: true},
+	"repeatForm.Count":       {min: 1, max: 1e4},
+	"killForm.HolderOf":      {required: true},
+	"killForm.Phase":         {words: []string{"after_grant", "after_renew", "before_renew", "random"}},
+	"killForm.On":            {words: []string{"acquired"}},
+	"killForm.Form":          {words: []string{"crash"}, later: []string{"graceful", "force_delete"}},
+	"RenewFailures.HolderOf": {required: true},
+	"RenewFailures.Mode":     {words: []string{"error"}, later: []string{"timeout", "delay", "lost_reply"}},
+	"RenewFailures.Count":    {min: 1, max: 1e6},
+
+	"ProbeSettings.Every":  {positive: true},
+	"ProbeSettings.MaxGap": {positive: true},
+	"RunLimits.MaxKills":   {min: 1},
+	"RunLimits.MaxRun":     {positive: true},
+
+	"SLO.Lock":           {required: true},
+	"CountLimit.Max":     {required: true},
+	"CountLimit.MinJobs": {min: 1},
+	"overlapForm.Level":  {required: true, words: []string{"belief", "work", "effect"}},
+	"overlapForm.Max":    {required: true},
+
+	"profileFile.Policy":   {required: true},
+	"Policy.TTL":           {required: true, positive: true},
+	"Policy.RenewJitter":   {max: 1},
+	"Policy.Class":         {required: true, words: classes},
+	"Policy.OpTimeout":     {positive: true},
+	"Policy.MaxFailures":   {min: 1},
+	"Policy.Release":       {required: true},
+	"Policy.Acquire":       {required: true},
+	"Release.Mode":         {required: true, words: []string{"none", "bounded_retry", "single"}},
+	"Release.Attempts":     {min: 1},
+	"Release.Timeout":      {positive: true},
+	"Release.AfterAbandon": {words: []string{"skip", "if_work_stopped"}},
+	"Acquire.Mode":         {required: true, words: []string{"try", "wait"}},
+	"Acquire.Timeout":      {required: true, positive: true},
+	"Acquire.Budget":       {positive: true},
+	"Backoff.Mode":         {required: true, words: []string{"fixed", "decorrelated"}},
+	"Backoff.Every":        {required: true, positive: true},
+	"Backoff.Cap":          {positive: true},
+	"Loop.Poll":            {required: true, positive: true},
+	"Loop.Jitter":          {max: 1},
+	"Loop.Mode":            {required: true, words: []string{"ttl_hold", "renewed", "explicit"}},
+}
+
+// laterFields are fields that the design knows and this version does not have, by type.
+var laterFields = map[string][]string{
+	"file":          {"schedule", "windows", "blackouts", "baseline", "store", "kubernetes"},
+	"Fault":         {"pause", "latency", "jitter", "bandwidth", "black_hole", "reset", "slow_close", "down", "acquire_failures", "release_failures", "store", "delete_key", "clock"},
+	"RenewFailures": {"share", "delay"},
+	"Probes":        {"metrics", "promql", "logs"},
+	"RunLimits":     {"max_targets", "namespaces"},
+	"SLO":           {"debt", "lock_debt", "waiter_seconds", "not_owned", "stale_writes", "residual", "pickup", "metric"},
+}

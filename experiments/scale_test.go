@@ -1,0 +1,130 @@
+package experiments
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestEveryDurationIsDeclared: each time.Duration that an Experiment can hold is declared scaled or not, and nothing else is.
+func TestEveryDurationIsDeclared(t *testing.T) {
+	found := map[string]bool{}
+	eachDuration(reflect.TypeFor[Experiment](), found)
+	for name := range found {
+		if _, ok := scales[name]; !ok {
+			t.Errorf("%s is neither declared scaled nor declared unscaled in scale.go", name)
+		}
+	}
+	for name := range scales {
+		if !found[name] {
+			t.Errorf("scale.go declares %s, and there is no such duration", name)
+		}
+	}
+}
+
+func eachDuration(t reflect.Type, found map[string]bool) {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array:
+		eachDuration(t.Elem(), found)
+	case reflect.Struct:
+		for i := range t.NumField() {
+			f := t.Field(i)
+			if durationIn(f.Type) {
+				found[t.Name()+"."+f.Name] = true
+				continue
+			}
+			eachDuration(f.Type, found)
+		}
+	}
+}
+
+func TestScale(t *testing.T) {
+	e, err := Load("testdata/everything.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := Scale(e)
+
+	second := time.Second
+	for _, c := range []struct {
+		what      string
+		got, want time.Duration
+	}{
+		{"ttl", s.System.Locks[0].Policy.TTL, 3 * second},
+		{"renew_every", s.System.Locks[0].Policy.RenewEvery, second},
+		{"op_timeout", s.System.Locks[0].Policy.OpTimeout, 100 * time.Millisecond},
+		{"release timeout", s.System.Locks[0].Policy.Release.Timeout, 100 * time.Millisecond},
+		{"poll", s.System.Locks[1].Policy.Loop.Poll, 1500 * time.Millisecond},
+		{"hold", s.System.Work[0].Hold.P99, 900 * time.Millisecond},
+		{"redeliver", s.System.Work[0].Redeliver, 1500 * time.Millisecond},
+		{"fault at", s.Faults[0].At, 500 * time.Millisecond},
+		{"fault for", s.Faults[1].For, 3 * second},
+		{"repeat every", s.Faults[2].Repeat.Every, 10 * second},
+		{"takeover", *s.SLOs[0].Takeover.Max, 4750 * time.Millisecond},
+		{"overlap", s.SLOs[4].Overlap.MaxTime, 50 * time.Millisecond},
+		{"restart", s.System.Restart, 500 * time.Millisecond},
+		{"steady state", s.SteadyState.For, 5 * second},
+		{"probe", s.Probes.LockKeys.Every, 5 * time.Millisecond},
+		{"max_run", s.Limits.MaxRun, 10 * time.Minute},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s is %s, want %s", c.what, c.got, c.want)
+		}
+	}
+	if s.System.Work[0].Rate != 400 || s.TimeScale != 1 || s.Scaled != 0.05 {
+		t.Errorf("rate %g, time scale %g, scaled %g", s.System.Work[0].Rate, s.TimeScale, s.Scaled)
+	}
+	if again := Scale(s); !reflect.DeepEqual(again, s) {
+		t.Error("scaled twice it is not the same")
+	}
+	if after, err := Marshal(e); err != nil || string(after) != string(before) {
+		t.Errorf("Scale changed what it was given (%v)", err)
+	}
+}
+
+// TestScaleSharesNothing: writing to the result never reaches the original.
+func TestScaleSharesNothing(t *testing.T) {
+	e, err := Load("testdata/everything.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := Scale(e)
+	s.System.Locks[1].Policy.Loop.Poll = 1
+	s.Faults[0].Kill.HolderOf = "other"
+	*s.SLOs[0].Takeover.Max = 1
+	s.AllowOverlap[0][0] = "other"
+	if e.System.Locks[1].Policy.Loop.Poll == 1 || e.Faults[0].Kill.HolderOf == "other" || *e.SLOs[0].Takeover.Max == 1 || e.AllowOverlap[0][0] == "other" {
+		t.Error("the result shares memory with the original")
+	}
+}
+
+func TestCheckScale(t *testing.T) {
+	e, err := Load("testdata/everything.yaml") // at 0.05 the op timeout of 2s is 100ms
+	if err != nil {
+		t.Fatal(err)
+	}
+	ms := time.Millisecond
+	for _, x := range []*Experiment{e, Scale(e)} {
+		if err := CheckScale(x, 20*ms); err != nil {
+			t.Errorf("just enough is refused: %v", err)
+		}
+		err := CheckScale(x, 25*ms)
+		if err == nil || !strings.Contains(err.Error(), "op timeout of lock job") || !strings.Contains(err.Error(), "at least 0.063") {
+			t.Errorf("too fast: %v", err)
+		}
+	}
+	e.TimeScale = 1
+	if err := CheckScale(e, time.Minute); err != nil {
+		t.Errorf("real time is refused: %v", err)
+	}
+	e.TimeScale = 0.05
+	e.System.Locks[0].Policy.StopBudget = 100 * ms
+	if err := CheckScale(e, 5*ms); err == nil || !strings.Contains(err.Error(), "stop budget") {
+		t.Errorf("a stop budget of 5ms: %v", err)
+	}
+}

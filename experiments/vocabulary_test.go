@@ -1,0 +1,151 @@
+package experiments
+
+import (
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockdrill/lockdrill/lockcore"
+)
+
+func good(t *testing.T) string {
+	t.Helper()
+	data, err := os.ReadFile("testdata/good.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func TestDefaults(t *testing.T) {
+	e, err := Load("testdata/good.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ms := time.Millisecond
+	if e.Environment != "local" || e.Redis.Mode != RedisAuto || e.TimeScale != 1 || e.Seed != 0 || e.System.Restart != 500*ms ||
+		e.SteadyState != (SteadyState{For: 2 * time.Second, Timeout: 30 * time.Second}) ||
+		e.Probes.LockKeys != (ProbeSettings{Every: 5 * ms, MaxGap: 50 * ms}) || e.Probes.Ledger != (ProbeSettings{Every: 2 * ms, MaxGap: 50 * ms}) ||
+		e.Limits != (RunLimits{MaxKills: 2, MaxRun: 10 * time.Minute}) {
+		t.Errorf("defaults: %+v", e)
+	}
+	if w := e.System.Work[0]; !w.Fenced || !w.Look || w.Strict {
+		t.Errorf("work defaults: %+v", w)
+	}
+	if f := e.Faults[0]; f.Repeat != (Repeat{Count: 1, Settled: true}) || *f.Kill != (Kill{HolderOf: "leader", Phase: KillAfterGrant, Form: "crash"}) {
+		t.Errorf("fault defaults: %+v %+v", f, f.Kill)
+	}
+}
+
+// TestUnions: each kind of fault and each measure is named by Kind, Lock and Measure; none is forgotten when one is added.
+func TestUnions(t *testing.T) {
+	for i, f := range fieldsOf(reflect.TypeFor[Fault](), nil) {
+		if f.typ.Kind() != reflect.Pointer {
+			continue
+		}
+		var fault Fault
+		target := reflect.New(f.typ.Elem())
+		target.Elem().FieldByName("HolderOf").SetString("a-lock")
+		reflect.ValueOf(&fault).Elem().FieldByIndex(f.index).Set(target)
+		if fault.Kind() != f.name || fault.Lock() != "a-lock" {
+			t.Errorf("field %d: kind %q of lock %q, want %q of a-lock", i, fault.Kind(), fault.Lock(), f.name)
+		}
+	}
+	for _, f := range fieldsOf(reflect.TypeFor[SLO](), nil) {
+		if f.typ.Kind() != reflect.Pointer {
+			continue
+		}
+		var slo SLO
+		reflect.ValueOf(&slo).Elem().FieldByIndex(f.index).Set(reflect.New(f.typ.Elem()))
+		if slo.Measure() != f.name {
+			t.Errorf("measure %q, want %q", slo.Measure(), f.name)
+		}
+	}
+}
+
+// TestRulesNameFields: a rule whose field was renamed would silently stop to hold.
+func TestRulesNameFields(t *testing.T) {
+	types := map[string]reflect.Type{}
+	for _, v := range []any{
+		file{}, Experiment{}, Redis{}, System{}, Work{}, SteadyState{}, Fault{}, RenewFailures{}, Probes{}, ProbeSettings{}, RunLimits{},
+		SLO{}, CountLimit{}, lockForm{}, overrides{}, holdForm{}, repeatForm{}, killForm{}, overlapForm{}, profileFile{},
+		lockcore.Policy{}, lockcore.Release{}, lockcore.Acquire{}, lockcore.Backoff{}, lockcore.Loop{},
+	} {
+		types[reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
+	}
+	for name := range rules {
+		owner, field, _ := strings.Cut(name, ".")
+		if types[owner] == nil {
+			t.Errorf("rule %s: no such type", name)
+		} else if _, ok := types[owner].FieldByName(field); !ok {
+			t.Errorf("rule %s: no such field", name)
+		}
+	}
+	for name, fields := range laterFields {
+		if types[name] == nil {
+			t.Errorf("later fields of %s: no such type", name)
+			continue
+		}
+		for _, f := range fieldNames(types[name]) {
+			if slices.Contains(fields, f) {
+				t.Errorf("%s.%s is here, and said to come later", name, f)
+			}
+		}
+	}
+}
+
+func TestSnake(t *testing.T) {
+	for name, want := range map[string]string{
+		"HolderOf": "holder_of", "TTL": "ttl", "P50": "p50", "URL": "url", "ReExecuted": "re_executed", "KeyPrefix": "key_prefix",
+		"DuplicateTerminalStatesAbove": "duplicate_terminal_states_above", "MaxGap": "max_gap",
+	} {
+		if got := snake(name); got != want {
+			t.Errorf("snake(%s) is %s, want %s", name, got, want)
+		}
+	}
+}
+
+func TestDistance(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"a", "", 1}, {"kill", "kil", 1}, {"slos", "solS", 2}, {"ab", "ba", 1}, {"replicas", "replicsa", 1}, {"kill", "pause", 5}} {
+		if got := distance(c.a, c.b); got != c.want {
+			t.Errorf("distance(%q, %q) is %d, want %d", c.a, c.b, got, c.want)
+		}
+	}
+}
+
+func TestFormatDuration(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0s", time.Minute: "1m", time.Hour: "1h", 90 * time.Minute: "1h30m", 10 * time.Minute: "10m", 3605 * time.Second: "1h0m5s",
+		20 * time.Hour: "20h", 100 * time.Second: "1m40s", 1500 * time.Microsecond: "1.5ms",
+	} {
+		got := formatDuration(d)
+		if back, err := time.ParseDuration(got); got != want || err != nil || back != d {
+			t.Errorf("formatDuration(%v) is %s, want %s", d, got, want)
+		}
+	}
+}
+
+func TestDigest(t *testing.T) {
+	if got := Digest(nil); got != "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855" {
+		t.Errorf("digest of nothing is %s", got)
+	}
+}
+
+func TestLongLinesAreCut(t *testing.T) {
+	long := strings.Repeat("x", 500)
+	_, err := Parse("long.yaml", []byte(strings.Replace(good(t), "name: base", "name: "+long, 1)))
+	if err == nil {
+		t.Fatal("a name of 500 letters was taken")
+	}
+	for line := range strings.Lines(err.Error()) {
+		if !strings.Contains(line, "is no name") && len(line) > maxExcerpt+20 {
+			t.Errorf("a line of %d bytes: %s", len(line), line)
+		}
+	}
+}

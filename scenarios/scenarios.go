@@ -1,0 +1,76 @@
+// Package scenarios holds the curated experiments that ship inside the binary: each is a file that stands alone, and its
+// first comment lines say what it shows and how it ends. It does not read the experiments; package experiments does.
+// Its one invariant: every scenario is valid, and its expected exit code is what a run of it gives.
+package scenarios
+
+import (
+	"embed"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+//go:embed *.yaml
+var files embed.FS
+
+// Info is what a list of scenarios shows of one.
+type Info struct {
+	Name    string // as in `lockdrill run NAME`
+	Title   string // a few words
+	Summary string // one line
+	Expect  int    // the exit code that a run of it ends with
+}
+
+// List gives the shipped scenarios in alphabetical order.
+func List() []Info {
+	entries, err := files.ReadDir(".")
+	if err != nil {
+		panic(err) // embedded
+	}
+	var out []Info
+	for _, entry := range entries {
+		name := strings.TrimSuffix(entry.Name(), ".yaml")
+		data, _ := Get(name)
+		info, err := describe(name, string(data))
+		if err != nil {
+			panic(err) // a shipped file is wrong, and the tests read every one
+		}
+		out = append(out, info)
+	}
+	return out
+}
+
+// Get gives the YAML of a scenario; ok is false where none has that name.
+func Get(name string) (data []byte, ok bool) {
+	data, err := files.ReadFile(name + ".yaml")
+	return data, err == nil
+}
+
+// describe reads the comment lines `# title: ...`, `# summary: ...` and `# expect: N` at the top of a scenario.
+func describe(name, text string) (Info, error) {
+	info := Info{Name: name, Expect: -1}
+	for line := range strings.Lines(text) {
+		comment, ok := strings.CutPrefix(line, "# ")
+		if !ok {
+			break
+		}
+		key, value, _ := strings.Cut(comment, ":")
+		value = strings.TrimSpace(value)
+		switch key {
+		case "title":
+			info.Title = value
+		case "summary":
+			info.Summary = value
+		case "expect":
+			code, err := strconv.Atoi(value)
+			if err != nil {
+				return info, fmt.Errorf("scenario %s: expect: %w", name, err)
+			}
+			info.Expect = code
+		}
+	}
+	if info.Title == "" || info.Summary == "" || info.Expect < 0 {
+		return info, fmt.Errorf("scenario %s: title, summary or expect is missing at its top", name)
+	}
+	return info, nil
+}

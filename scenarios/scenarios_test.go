@@ -1,0 +1,64 @@
+package scenarios_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/scenarios"
+)
+
+func TestEveryScenarioIsValid(t *testing.T) {
+	list := scenarios.List()
+	if len(list) < 4 {
+		t.Fatalf("%d scenarios, want at least 4", len(list))
+	}
+	for _, info := range list {
+		data, ok := scenarios.Get(info.Name)
+		if !ok {
+			t.Fatalf("%s is listed and not there", info.Name)
+		}
+		e, err := experiments.Parse(info.Name+".yaml", data)
+		if err != nil {
+			t.Errorf("%s:\n%v", info.Name, err)
+			continue
+		}
+		if e.Name != info.Name {
+			t.Errorf("%s calls itself %s", info.Name, e.Name)
+		}
+		if strings.Contains(info.Title+info.Summary, "\n") || len(info.Summary) > 140 {
+			t.Errorf("%s: title and summary are one line each", info.Name)
+		}
+		if info.Expect != 0 && info.Expect != 10 && info.Expect != 11 {
+			t.Errorf("%s expects exit code %d", info.Name, info.Expect)
+		}
+	}
+}
+
+func TestFirstDrillKillsTenHolders(t *testing.T) {
+	data, _ := scenarios.Get("first-drill")
+	e, err := experiments.Parse("first-drill.yaml", data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kills, loops := 0, 0
+	for _, f := range e.Faults {
+		kills += f.Repeat.Count
+	}
+	for _, l := range e.System.Locks {
+		if l.Loop() {
+			loops++
+		}
+	}
+	if kills < 10 || loops != 1 || len(e.System.Work) != 1 || !e.System.Work[0].Fenced {
+		t.Errorf("%d kills, %d loops, work %+v: want at least 10 kills, one loop, one fenced stream of jobs", kills, loops, e.System.Work)
+	}
+}
+
+func TestGetUnknown(t *testing.T) {
+	for _, name := range []string{"", "no-such", "../go", "first-drill.yaml"} {
+		if _, ok := scenarios.Get(name); ok {
+			t.Errorf("Get(%q) found something", name)
+		}
+	}
+}

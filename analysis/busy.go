@@ -1,0 +1,112 @@
+package analysis
+
+import (
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore"
+)
+
+// busy is refusals of a lock whose holder was dead or done: acquires that failed, and the stretch over which they did.
+type busy struct {
+	count    tally
+	time     dur
+	asked    int // acquires in all
+	evidence []int64
+}
+
+// refusal is one acquire that was refused or timed out: a single try, or a bounded wait that gave up.
+type refusal struct {
+	span   history.Span
+	holder string
+	n      int64
+}
+
+func (ix *index) busyOf(lock string) busy {
+	var b busy
+	for _, k := range ix.keysOf(lock) {
+		type stretch struct {
+			sure, maybe history.Span
+			lo, hi      int
+		}
+		by := map[*epoch]*stretch{}
+		var order []*stretch
+		refusals, asked := ix.refusals(k)
+		b.asked += asked
+		for _, r := range refusals {
+			e := k.byID[r.holder]
+			if e == nil {
+				e = k.owner(r.span)
+			}
+			if e == nil {
+				continue
+			}
+			done, ok := ix.doneAt(e)
+			if !ok || done.From >= r.span.To {
+				continue
+			}
+			s := by[e]
+			if s == nil {
+				s = &stretch{maybe: r.span}
+				by[e] = s
+				order = append(order, s)
+			}
+			s.hi++
+			s.maybe.To = max(s.maybe.To, r.span.To)
+			if done.To <= r.span.From {
+				if s.lo == 0 {
+					s.sure = r.span
+				}
+				s.lo++
+				s.sure.To = max(s.sure.To, r.span.To)
+			}
+			b.evidence = append(b.evidence, r.n)
+		}
+		for _, s := range order {
+			b.count.lo, b.count.hi = b.count.lo+s.lo, b.count.hi+s.hi
+			b.time = b.time.add(dur{s.sure.Width(), s.maybe.Width()})
+		}
+	}
+	return b
+}
+
+// refusals lists the acquires of k that failed, and counts all.
+func (ix *index) refusals(k *keyIndex) (rs []refusal, asked int) {
+	if ix.policy(k.lock).Acquire.Mode == lockcore.AcquireWait {
+		for _, w := range k.waits {
+			if w.outcome == history.Fail && w.end.To != open {
+				rs = append(rs, refusal{history.Span{From: w.begin.From, To: w.end.To}, w.holder, w.n})
+			}
+		}
+		return rs, len(k.attempts)
+	}
+	for _, c := range k.attempts {
+		if c.exited && (c.result == history.ResultHeld || c.outcome == history.Unknown) {
+			rs = append(rs, refusal{c.span, c.holder, c.n})
+		}
+	}
+	return rs, len(k.attempts)
+}
+
+// doneAt is when e's holder was dead, or had stopped relying on the lock without giving it back in time. A planned hold that
+// runs to its TTL is not done, nor is a release within the op timeout.
+func (ix *index) doneAt(e *epoch) (history.Span, bool) {
+	d, dead := ix.deaths[e.replica]
+	if e.belief == nil {
+		at := history.Span{From: open, To: open}
+		for _, c := range e.acquires { // an orphan: nobody knows that it was granted
+			if c.exited {
+				at = first(at, history.Span{From: c.span.To, To: c.span.To})
+			}
+		}
+		if dead {
+			at = first(at, d.Span)
+		}
+		return at, at.From != open
+	}
+	planned := e.skipped != nil && e.skipped.Call.Why == "ttl_hold" || e.fenced != nil && e.fenced.Abandon.Reason == "expired"
+	gave := e.life.gave
+	latency := gave != nil && gave.outcome == history.OK && gave.span.Width() <= int64(ix.policy(e.lock).OpTimeout)
+	if !planned && !latency {
+		return e.belief.end, e.belief.end.From != open && e.belief.end.To != open
+	}
+	return d.Span, dead
+}

@@ -1,0 +1,201 @@
+package analysis
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// judged is what the good drill's experiment makes of a tape.
+func judged(t *testing.T, tp *tape) *Judgement {
+	t.Helper()
+	h, err := history.Read(bytes.NewReader(tp.lines("classes", "sha256:0")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, _ := load(t, "good-drill")
+	return Judge(e, h)
+}
+
+// hold is a leader that renews until the second.
+func (t *tape) hold(from, until float64, rep, id string, fence int64) {
+	t.grant(from, rep, leader, id, fence)
+	t.enter(from+2*ms, id, "leader")
+	t.write(from+3*ms, id, "leader", history.StateBegin, "")
+	t.exit(from+50*ms, id, "leader", "done")
+	for at := from + 2; at < until; at += 2 {
+		t.renew(at, id)
+		t.tick(at+5*ms, 50*ms, id, "leader")
+	}
+}
+
+func (t *tape) arm(at float64, shot, id string) {
+	t.shot(shot, "renew_failures", "", t.epochs[id].rep)
+	t.fault(at, at+ms, history.FaultApplied, shot, id)
+	t.fault(at+ms, at+2*ms, history.FaultConfirmed, shot, id)
+}
+
+// What is no plain takeover is told apart, and its range is what the brackets give.
+func TestClasses(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		play   func(*tape)
+		class  string
+		end    string
+		lo, hi float64 // hi < 0: open
+	}{
+		{"crash", func(tp *tape) {
+			tp.hold(1, 10, "r1.1", "a", 1)
+			tp.kill(10, "kill-leader#1", "random", "a")
+			tp.hold(15.5, 20, "r2.1", "b", 2)
+		}, ClassCrash, endEffect, 5.5029, 5.504},
+		{"the victim goes on after a burst", func(tp *tape) {
+			tp.hold(1, 10, "r1.1", "a", 1)
+			tp.arm(10, "burst#1", "a")
+			tp.renewHit(11, "a", "burst#1")
+			tp.renew(12, "a")
+		}, ClassRecovery, endRenewal, 1.999, 2.001},
+		{"given up and released", func(tp *tape) {
+			tp.hold(1, 10, "r1.1", "a", 1)
+			tp.arm(10, "burst#1", "a")
+			tp.renewHit(11, "a", "burst#1")
+			tp.fence(13, "a", "count", false)
+			tp.release(13.1, "a")
+			tp.hold(14, 20, "r2.1", "b", 2)
+		}, ClassHandOver, endEffect, 4.002, 4.004},
+		{"the victim itself again", func(tp *tape) {
+			tp.hold(1, 10, "r1.1", "a", 1)
+			tp.arm(10, "burst#1", "a")
+			tp.renewHit(11, "a", "burst#1")
+			tp.fence(14, "a", "deadline", false)
+			tp.hold(16, 20, "r1.1", "b", 2)
+		}, ClassRecovery, endEffect, 6.002, 6.004},
+		{"granted while the store owed the victim its lease", func(tp *tape) {
+			tp.hold(1, 10, "r1.1", "a", 1)
+			tp.look(1.002, leader, "a", 6)
+			tp.kill(10, "kill-leader#1", "random", "a")
+			tp.look(11.01, leader, "", 0)
+			tp.hold(12, 20, "r2.1", "b", 2)
+		}, ClassFalse, endEffect, 2.0029, 2.004},
+		{"taken without a fault", func(tp *tape) {
+			tp.hold(1, 10, "r1.1", "a", 1)
+			tp.hold(10, 20, "r2.1", "b", 2)
+		}, ClassTheft, endGrant, 4.999, 5.003},
+		{"killed twice before anybody worked", func(tp *tape) {
+			tp.hold(1, 10, "r1.1", "a", 1)
+			tp.kill(10, "kill-leader#1", "random", "a")
+			tp.grant(15.5, "r2.1", leader, "b", 2)
+			tp.kill(15.6, "kill-leader#2", "random", "b")
+			tp.hold(22, 30, "r3.1", "c", 3)
+		}, ClassCrash, endCensored, 5.5999, -1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tp := newTape(c.name)
+			tp.phase(0.2, history.PhaseFaults)
+			c.play(tp)
+			tp.refuse(9.9, "r2.1", leader, "a")
+			tp.finale(40, 60)
+			j := judged(t, tp)
+			if len(j.Takeovers) == 0 {
+				t.Fatalf("no takeover; faults %+v", j.Faults)
+			}
+			got := j.Takeovers[0]
+			if got.Class != c.class || got.End != c.end || diff(got.Lo, c.lo) > 1e-9 || (got.Hi == nil) != (c.hi < 0) || got.Hi != nil && diff(*got.Hi, c.hi) > 1e-9 {
+				t.Errorf("got %+v, want %s [%g, %g] ended by %s", got, c.class, c.lo, c.hi, c.end)
+			}
+			if c.class == ClassFalse && (j.Counts.FalseTakeovers != 1 || !strings.Contains(j.SLOs[0].Why, "1 false takeover") || j.SLOs[0].Verdict != Fail) {
+				t.Errorf("a false takeover is a safety event: %+v", j.SLOs[0])
+			}
+		})
+	}
+}
+
+// Without a ledger the end of a takeover is the next grant; without claims it comes from the looks at the key.
+func TestTakeoverWithoutEffects(t *testing.T) {
+	tp := newTape("no ledger")
+	tp.phase(0.2, history.PhaseFaults)
+	tp.grant(1, "r1.1", leader, "a", 1)
+	tp.look(1.003, leader, "a", 5.999)
+	tp.kill(2, "kill-leader#1", "random", "a")
+	tp.look(7.003, leader, "", 0)
+	tp.grant(8, "r2.1", leader, "b", 2)
+	tp.look(8.003, leader, "b", 5.999)
+	tp.finale(40, 60)
+	for _, claims := range []bool{true, false} {
+		h, err := history.Read(bytes.NewReader(tp.lines("keys", "sha256:0")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lo, hi := 5.9999, 6.001 // the call that was granted, within 1 ms
+		if !claims {
+			without(h, func(ev *history.Event) bool { return ev.Call != nil })
+			lo, hi = 5.9979, 6.004 // between the last look that saw it free and the first that did not
+		}
+		e, _ := load(t, "good-drill")
+		j := Judge(e, h)
+		if len(j.Takeovers) != 1 {
+			t.Fatalf("claims %v: %d takeovers, faults %+v", claims, len(j.Takeovers), j.Faults)
+		}
+		if got := j.Takeovers[0]; got.End != endGrant || diff(got.Lo, lo) > 1e-9 || got.Hi == nil || diff(*got.Hi, hi) > 1e-9 {
+			t.Errorf("claims %v: got [%g, %g] ended by %s, want [%g, %g]", claims, got.Lo, *got.Hi, got.End, lo, hi)
+		}
+	}
+}
+
+// Claims and evidence that contradict one another are findings.
+func TestFindings(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		play func(*tape)
+		says string
+	}{
+		{"fence fetched at write time", func(tp *tape) {
+			tp.hold(1, 2, "r1.1", "a", 1)
+			tp.epochs["a"].fence = 9
+			tp.write(3, "a", "leader", history.StateTick, "")
+		}, "carries fence 9, its epoch was granted 1"},
+		{"a write that the ledger does not have", func(tp *tape) {
+			tp.hold(1, 2, "r1.1", "a", 1)
+			tp.write(3, "a", "leader", history.StateTick, "")
+			tp.events = tp.events[:len(tp.events)-1]
+		}, "the ledger accepted write"},
+		{"the writer says the opposite", func(tp *tape) {
+			tp.hold(1, 2, "r1.1", "a", 1)
+			tp.write(3, "a", "leader", history.StateTick, history.ReasonFenced)
+			e := tp.events[len(tp.events)-1].Entry
+			e.Accepted, e.Reason = true, ""
+		}, "its writer says the opposite"},
+		{"renewed while the key was another's", func(tp *tape) {
+			tp.hold(1, 2, "r1.1", "a", 1)
+			tp.look(1.003, leader, "a", 6)
+			tp.look(8.003, leader, "b", 6)
+			tp.renew(9, "a")
+			tp.look(14.003, leader, "", 0)
+		}, "renewed it with success while the probe saw it carry b"},
+		{"one token for two replicas", func(tp *tape) {
+			tp.hold(1, 2, "r1.1", "a", 1)
+			tp.hold(9, 10, "r2.1", "a", 2)
+		}, "is claimed by r1.1 and by r2.1"},
+		{"seen before it was written", func(tp *tape) {
+			tp.hold(1, 2, "r1.1", "a", 1)
+			tp.write(3, "a", "leader", history.StateTick, "")
+			e := &tp.events[len(tp.events)-1]
+			e.Span = history.At(ns(2.5))
+		}, "was seen outside the call that its writer claims"},
+	} {
+		tp := newTape(c.name)
+		tp.phase(0.2, history.PhaseFaults)
+		c.play(tp)
+		tp.finale(40, 60)
+		j := judged(t, tp)
+		found := false
+		for _, f := range j.Findings {
+			found = found || strings.Contains(f.What, c.says) && len(f.Evidence) > 0
+		}
+		if !found {
+			t.Errorf("%s: no finding says %q: %+v", c.name, c.says, j.Findings)
+		}
+	}
+}

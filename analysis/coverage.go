@@ -1,0 +1,124 @@
+package analysis
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// Names of the probes in coverage events.
+const (
+	probeKeys   = "lock_keys"
+	probeLedger = "ledger"
+)
+
+// coverage is how well a probe watched.
+type coverage struct {
+	good    []history.Span
+	gaps    []history.Span
+	samples int64
+	largest int64
+	final   *history.Span
+	finalN  int64
+}
+
+func (ix *index) watch(ev *history.Event) {
+	c := ix.probes[ev.Coverage.Probe]
+	if c == nil {
+		c = &coverage{}
+		ix.probes[ev.Coverage.Probe] = c
+	}
+	if ev.Kind == history.GapKind {
+		c.gaps = append(c.gaps, ev.Span)
+		c.largest = max(c.largest, ev.Width())
+		return
+	}
+	c.good = append(c.good, ev.Span)
+	c.samples += ev.Coverage.Samples
+	c.largest = max(c.largest, ev.Coverage.Largest)
+	if ev.Coverage.Final {
+		c.final, c.finalN = &ev.Span, ev.N
+	}
+}
+
+// maxGap is the longest stretch without a look that the experiment tolerates of the probe.
+func (ix *index) maxGap(probe string) int64 {
+	if probe == probeKeys {
+		return int64(ix.exp.Probes.LockKeys.MaxGap)
+	}
+	return int64(ix.exp.Probes.Ledger.MaxGap)
+}
+
+// blind finds the first stretch above tolerate within w in which the probe surely did not watch. Silence is a gap too: what
+// no coverage event vouches for was not watched.
+func (c *coverage) blind(w history.Span, tolerate int64) (history.Span, bool) {
+	if c == nil {
+		return w, true
+	}
+	for _, g := range c.gaps {
+		if g.Width() > tolerate && g.From < w.To && g.To > w.From {
+			return g, true
+		}
+	}
+	good := slices.Clone(c.good)
+	slices.SortFunc(good, func(a, b history.Span) int { return cmp.Compare(a.From, b.From) })
+	at := w.From
+	for _, s := range good {
+		if s.From > w.To {
+			break
+		}
+		if s.From-at > tolerate && s.To >= at {
+			return history.Span{From: at, To: s.From}, true
+		}
+		at = max(at, s.To)
+	}
+	if w.To-at > tolerate {
+		return history.Span{From: at, To: w.To}, true
+	}
+	return history.Span{}, false
+}
+
+// watched is until when absence is attested, looking from t on: the start of the final read, else the first stretch that
+// the probe did not watch, else its last look.
+func (ix *index) watched(probe string, t int64) int64 {
+	c := ix.probes[probe]
+	if c == nil {
+		return t
+	}
+	if probe == probeLedger { // entries stay: whatever was written before the final read is in it
+		if at, ok := ix.finalAt(); ok {
+			return max(t, at)
+		}
+	}
+	until := t
+	for _, s := range c.good {
+		until = max(until, s.To-c.largest)
+	}
+	if g, blind := c.blind(history.Span{From: t, To: until}, ix.maxGap(probe)); blind && probe != probeLedger {
+		return max(t, g.From)
+	}
+	return until
+}
+
+// summaries of the probes, in a fixed order.
+func (ix *index) summaries() []ProbeSummary {
+	out := []ProbeSummary{}
+	for _, id := range []string{probeKeys, probeLedger} {
+		p := ProbeSummary{ID: id}
+		if c := ix.probes[id]; c != nil {
+			p.Samples = c.samples
+			if c.samples > 0 || len(c.gaps) > 0 {
+				s := seconds(c.largest)
+				p.LargestGap = &s
+			}
+			for _, g := range c.gaps {
+				if g.Width() > ix.maxGap(id) {
+					p.Gaps++
+				}
+			}
+		}
+		out = append(out, p)
+	}
+	return out
+}

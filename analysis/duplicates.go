@@ -1,0 +1,120 @@
+package analysis
+
+import "slices"
+
+// Kinds of duplicate terminal states.
+const (
+	dupStale       = "stale"       // by a superseded epoch
+	dupRepeated    = "repeated"    // by a rightful later epoch that did not look first
+	dupConflicting = "conflicting" // another state than the first
+)
+
+// duplicates of one lock: applied terminal writes beyond the first of each job.
+type duplicates struct {
+	list      []Duplicate
+	extra     int // surely
+	open      int // terminal writes whose effect no final read resolved
+	finished  int
+	jobs      int
+	accepted  int // terminal writes
+	prevented int // terminal writes that the ledger refused
+}
+
+func (ix *index) duplicatesOf(lock string) duplicates {
+	var d duplicates
+	for _, j := range ix.jobOrder {
+		if j.lock != lock {
+			continue
+		}
+		d.jobs++
+		d.accepted += len(j.terminals)
+		if len(j.terminals) > 0 {
+			d.finished++
+		}
+		if len(j.terminals) > 1 {
+			d.list = append(d.list, j.duplicate())
+			d.extra += len(j.terminals) - 1
+		}
+	}
+	for _, f := range ix.effects {
+		if f.key.lock == lock && f.Terminal && !f.Accepted {
+			d.prevented++
+		}
+	}
+	if _, final := ix.finalAt(); !final {
+		d.open = ix.unresolved(lock)
+	}
+	return d
+}
+
+// duplicate describes a job with more than one applied terminal write.
+func (j *job) duplicate() Duplicate {
+	d := Duplicate{Lock: j.lock, Job: j.id, Extra: len(j.terminals) - 1, Kinds: []string{}, Epochs: []string{}, At: []float64{}}
+	var evidence []int64
+	top := j.terminals[0].epoch
+	for i, f := range j.terminals {
+		d.Epochs = append(d.Epochs, f.epoch.id)
+		d.At = append(d.At, seconds(f.span.To))
+		evidence = append(evidence, f.event.N)
+		if i == 0 {
+			continue
+		}
+		conflicting := f.State != j.terminals[0].State
+		if conflicting {
+			d.addKind(dupConflicting)
+		}
+		switch {
+		case f.epoch.rank < top.rank || f.superseded():
+			d.addKind(dupStale)
+		case !conflicting:
+			d.addKind(dupRepeated)
+		}
+		if f.epoch.rank > top.rank {
+			top = f.epoch
+		}
+	}
+	d.Resurrected = j.resurrected()
+	d.Evidence = cite(evidence...)
+	return d
+}
+
+// superseded reports an effect of a later-granted epoch of the key earlier in the ledger.
+func (f *effect) superseded() bool {
+	return slices.ContainsFunc(f.key.effects, func(o *effect) bool {
+		return o.Pos < f.Pos && o.fresh() && o.epoch.rank > f.epoch.rank
+	})
+}
+
+func (d *Duplicate) addKind(kind string) {
+	if !slices.Contains(d.Kinds, kind) {
+		d.Kinds = append(d.Kinds, kind)
+	}
+}
+
+// resurrected reports a state after a terminal one that is not terminal.
+func (j *job) resurrected() bool {
+	ended := false
+	for _, f := range j.states {
+		if ended && !f.Terminal {
+			return true
+		}
+		ended = ended || f.Terminal
+	}
+	return false
+}
+
+// unresolved counts terminal writes of the lock that were sent, have no known outcome and are not in what was read of the ledger.
+func (ix *index) unresolved(lock string) int {
+	n := 0
+	for i := range ix.h.Events {
+		ev := &ix.h.Events[i]
+		if ev.Write == nil || !ev.Write.Terminal || ev.Lock != lock {
+			continue
+		}
+		c := ix.writes[ev.Key+"\x00"+ev.Op]
+		if c.invoke == ev && c.entry == nil {
+			n++
+		}
+	}
+	return n
+}

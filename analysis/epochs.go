@@ -1,0 +1,233 @@
+package analysis
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// epoch is one acquisition of a key that succeeded or may have.
+type epoch struct {
+	id, lock, key string
+	replica       string // incarnation; "" where nobody claims it
+	fence         int64  // 0 = not known
+	n             int64  // the event that tells of the grant best
+
+	acquires, renewals, releases []*call // releases: gives-back of every kind, undo included
+	refusals                     []*call // acquires of others that were told that this epoch holds the key
+	looks                        []*stretch
+	works                        []*work
+	effects                      []*effect
+	fenced, unowned, abandoned   *history.Event
+	skipped                      *history.Event // release.skipped
+
+	sure     bool         // surely granted; otherwise only possibly
+	granted  history.Span // the instant of the grant
+	rank     int          // place in the key's order of grants, 1 is the first; 0 = not surely granted
+	unfenced bool         // granted after the fence order of its key broke: ranked by time, not by fence
+	life     lease
+	belief   *held // nil: no acquire was answered ok
+}
+
+// call is one operation at the locks' store.
+type call struct {
+	source  string
+	key     string
+	epoch   string
+	sent    history.Span // stamp before the call
+	span    history.Span // bracket of its effect, if it had one; To is open until it returned
+	outcome history.Outcome
+	result  string
+	holder  string // held, other: whom the key named
+	fault   string // the shot that made it fail
+	ttl     int64
+	n       int64 // return, else invoke
+	exited  bool  // returned
+}
+
+// applied is the bracket in which the call took effect, if it did. An operation whose reply was lost may reach the store
+// until flight after its caller gave up, or would have, had it lived.
+func (c *call) applied(flight int64) history.Span {
+	if c.outcome == history.OK {
+		return c.span
+	}
+	return history.Span{From: c.span.From, To: plus(max(c.span.To, plus(c.span.From, flight)), flight)}
+}
+
+// work is one stretch of work under an epoch: a job, or a tick.
+type work struct {
+	subject    string
+	start, end history.Span
+	why        string         // of the exit; "" = none was seen
+	exit       *history.Event // nil: ended by death, or not seen
+	n          int64
+}
+
+// skipped reports that the worker found the job done and did nothing.
+func (w *work) skipped() bool { return w.why == history.AckSkipped }
+
+// held is a stretch with uncertain ends: surely (start.To, end.From), possibly (start.From, end.To).
+type held struct{ start, end history.Span }
+
+// stretch is one state of a lock key as the probe saw it, until it changed.
+type stretch struct {
+	epoch string // "" = absent
+	first history.Span
+	prev  *history.Span // last look that showed the state before
+	again *history.Span // a later look at the same state, in the final reads
+	next  *stretch
+	pttl  int64
+	n     int64
+}
+
+// last is the latest look that surely showed the state.
+func (s *stretch) last() history.Span {
+	switch {
+	case s.again != nil:
+		return *s.again
+	case s.next != nil:
+		return *s.next.prev
+	}
+	return s.first
+}
+
+// keyIndex is all that is known about one lock key.
+type keyIndex struct {
+	name, lock string
+	loop       bool
+	byID       map[string]*epoch
+	epochs     []*epoch // surely granted ones, in the order of grants
+	attempts   []*call  // acquires
+	waits      []*wait
+	looks      []*stretch
+	effects    []*effect // in the ledger's order
+	jobs       []*job
+
+	regressions []regression
+	broken      bool // the fence order does not hold over the whole run
+}
+
+// epoch finds or makes the epoch with this id.
+func (k *keyIndex) epoch(id string) *epoch {
+	e := k.byID[id]
+	if e == nil {
+		e = &epoch{id: id, lock: k.lock, key: k.name}
+		k.byID[id] = e
+	}
+	return e
+}
+
+// next is the epoch that was granted after e; nil where none was.
+func (k *keyIndex) next(e *epoch) *epoch {
+	if e.rank == 0 || e.rank >= len(k.epochs) {
+		return nil
+	}
+	return k.epochs[e.rank]
+}
+
+// owner is the epoch that surely held the key throughout s; nil where that is not known.
+func (k *keyIndex) owner(s history.Span) *epoch {
+	i, _ := slices.BinarySearchFunc(k.epochs, s.From, func(e *epoch, t int64) int { return cmp.Compare(e.granted.To, t+1) })
+	if i == 0 || k.epochs[i-1].life.end.From < s.To {
+		return nil
+	}
+	return k.epochs[i-1]
+}
+
+// grant fixes the bracket of e's grant from the claims, and narrows it by what the probes saw.
+func (ix *index) grant(k *keyIndex, e *epoch) {
+	g := history.Span{From: 0, To: open}
+	from := int64(open)
+	for _, c := range e.acquires {
+		switch c.outcome {
+		case history.OK:
+			e.sure, e.n = true, c.n
+			g.To = min(g.To, c.span.To)
+			from = min(from, c.span.From)
+		case history.Unknown:
+			from = min(from, c.span.From)
+			if e.n == 0 {
+				e.n = c.n
+			}
+		}
+	}
+	if from != open {
+		g.From = from
+	}
+	later := func(to, n int64) { // a sign that it had been granted by then
+		e.sure = true
+		g.To = min(g.To, to)
+		if e.n == 0 {
+			e.n = n
+		}
+	}
+	for _, c := range slices.Concat(e.renewals, e.releases) {
+		if c.outcome == history.OK {
+			later(c.span.To, c.n)
+		}
+	}
+	for _, f := range e.effects {
+		later(f.span.To, f.event.N)
+	}
+	for _, c := range e.refusals {
+		later(c.span.To, c.n)
+	}
+	e.granted = g
+	ix.narrowGrant(k, e)
+}
+
+// narrowGrant intersects the grant with the look that first named the epoch. Evidence wins over claims.
+func (ix *index) narrowGrant(k *keyIndex, e *epoch) {
+	if len(e.looks) == 0 {
+		return
+	}
+	s := e.looks[0]
+	e.sure = true
+	if e.n == 0 {
+		e.n = s.n
+	}
+	seen := history.Span{From: 0, To: s.first.To}
+	if s.prev != nil {
+		seen.From = s.prev.From
+	}
+	narrow, ok := e.granted.Intersect(seen)
+	if !ok {
+		ix.find("key "+k.name+": the probe saw epoch "+e.id+" outside the call that acquired it", e.n, s.n)
+		narrow = seen
+	}
+	e.granted = narrow
+}
+
+// believe fixes from when until when the holder relied on the lock.
+func (ix *index) believe(e *epoch) {
+	for _, c := range e.acquires {
+		if c.outcome != history.OK {
+			continue
+		}
+		h := held{start: history.Span{From: max(e.granted.From, c.span.From), To: c.span.To}}
+		if h.start.From > h.start.To {
+			h.start.From = c.span.From
+		}
+		h.end = ix.lastSign(e.replica)
+		for _, r := range e.releases {
+			h.end = first(h.end, r.sent)
+		}
+		for _, ev := range []*history.Event{e.fenced, e.unowned} {
+			if ev != nil {
+				h.end = first(h.end, ev.Span)
+			}
+		}
+		h.end.From = max(h.end.From, h.start.From)
+		e.belief = &h
+		return
+	}
+}
+
+// lastSign brackets the end of an incarnation: its death, else from its last word on.
+func (ix *index) lastSign(incarnation string) history.Span {
+	if d, ok := ix.deaths[incarnation]; ok {
+		return d.Span
+	}
+	return history.Span{From: ix.claims[incarnation], To: open}
+}

@@ -1,0 +1,163 @@
+package analysis
+
+import (
+	"fmt"
+
+	"github.com/lockdrill/lockdrill/experiments"
+)
+
+// overlapRows judges mutual exclusion at one level.
+func (j *judging) overlapRows(lock string, limit *experiments.OverlapLimit) []SLOResult {
+	exposed, contended := j.exposures(lock)
+	m := measured{measure: "overlap." + limit.Level, faults: exposed}
+	if contended == 0 {
+		m.lacks = append(m.lacks, lack{"nobody else asked for lock " + lock + " while its holder was hit", "let at least two replicas want the lock"})
+	}
+	if exposed == 0 {
+		m.lacks = []lack{notExposed(lock)}
+	}
+	if limit.Level == levelEffect {
+		j.effects(lock, &m)
+		return j.count(lock, limit.MaxCount, m)
+	}
+	o := j.ix.timeOverlap(lock, limit.Level)
+	m.unit, m.lo, m.hi, m.n, m.evidence = "s", o.lo, o.hi, o.n, o.evidence
+	m.saw = fmt.Sprintf("%s of holders beside the first, in %s", span(o.lo), plural(o.n, "epoch"))
+	m.next = "compare overlap with the effects: fence them at the resource, and stop the work before the lease ends"
+	m.lacks = append(m.lacks, j.claimLacks(lock)...)
+	if o.n == 0 {
+		m.hi = open
+		m.lacks = append(m.lacks, lack{"nobody claims to have held lock " + lock, "check that the worker reports its calls and its work"})
+	}
+	if limit.Level == levelBelief && j.paused(lock) {
+		m.unfit = "a holder was paused: no lock can keep a paused process from believing, so belief is not judged"
+		m.next = "judge overlap at level work or effect under a pause"
+	}
+	return []SLOResult{j.row(lock, int64(limit.MaxTime), m)}
+}
+
+// paused reports a confirmed pause that hit a holder of the lock.
+func (j *judging) paused(lock string) bool {
+	for _, s := range j.ix.shots {
+		if _, ok := s.pauseOf(); !ok {
+			continue
+		}
+		for _, e := range s.mayHit(j.ix) {
+			if e.lock == lock {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// effects counts stale and unowned effects.
+func (j *judging) effects(lock string, m *measured) {
+	f := j.fencings[lock]
+	m.unit, m.lo, m.hi, m.n, m.evidence = "count", f.lo, f.hi, f.n, f.evidence
+	m.saw = fmt.Sprintf("%d stale and %d unowned of %s", f.stale, f.unowned, plural(f.n, "effect"))
+	if f.refused > 0 {
+		m.saw += fmt.Sprintf(", %d stale refused by the fence", f.refused)
+	}
+	m.next = "let the resource compare fences (fenced: true)"
+	m.lacks = append(m.lacks, j.ledgerLacks(lock)...)
+	if _, final := j.ix.finalAt(); !final {
+		m.hi = open
+	}
+	if f.n == 0 {
+		m.hi = open
+		m.lacks = append(m.lacks, lack{"the ledger has no effect of lock " + lock, "check that the worker writes to the ledger"})
+	}
+	for _, k := range j.ix.keysOf(lock) {
+		if k.broken {
+			m.lacks = append(m.lacks, lack{"key " + k.name + ": the store lost data or a fence went back, so fences no longer tell who is stale", "see fence_regressions"})
+			break
+		}
+	}
+}
+
+// busyRows judges refusals of a lock whose holder was dead or done.
+func (j *judging) busyRows(lock string, limit *experiments.BusyLimit) []SLOResult {
+	b := j.ix.busyOf(lock)
+	m := measured{n: b.asked, evidence: b.evidence, next: "wait longer than the ttl, or shorten the ttl: a wait that is shorter than the lease is busy for the rest of it"}
+	m.saw = fmt.Sprintf("%d of %s refused while the holder was dead or done, over %s", b.count.lo, plural(b.asked, "acquire"), span(b.time.lo))
+	if b.asked == 0 {
+		m.lacks = []lack{{"nobody is known to have asked for lock " + lock, "check that the worker reports its acquires"}}
+	}
+	m = j.needFault(lock, m)
+	var rows []SLOResult
+	if limit.MaxCount != nil {
+		m.measure, m.unit, m.lo, m.hi = "busy.count", "count", int64(b.count.lo), int64(b.count.hi)
+		rows = append(rows, j.row(lock, int64(*limit.MaxCount), m))
+	}
+	if limit.MaxTime != nil {
+		m.measure, m.unit, m.lo, m.hi = "busy.time", "s", b.time.lo, b.time.hi
+		rows = append(rows, j.row(lock, int64(*limit.MaxTime), m))
+	}
+	return rows
+}
+
+// stranded is work that is still open at the horizon.
+func (j *judging) stranded(lock string, minJobs int) measured {
+	t, evidence, known := j.ix.strandedOf(lock)
+	d := j.dups[lock]
+	m := measured{
+		measure: "stranded", unit: "count", lo: int64(t.lo), hi: int64(t.hi), n: d.jobs, evidence: evidence,
+		saw:  fmt.Sprintf("%d still open at the horizon, of %s", t.lo, plural(d.jobs, "job")),
+		next: "redeliver unfinished work, and let more than one replica want it",
+	}
+	if !known {
+		m.hi = open
+	}
+	if l := j.ix.lock(lock); l != nil && l.Loop() {
+		m.saw = fmt.Sprintf("%d times nobody took the loop over", t.lo)
+	} else if d.jobs == 0 {
+		m.lacks = append(m.lacks, lack{"no job was ever offered under lock " + lock, "declare `work` for it"})
+	} else if d.finished < minJobs {
+		m.lacks = append(m.lacks, lack{fmt.Sprintf("%d of at least %s finished (min_jobs)", d.finished, plural(minJobs, "job")), "offer more jobs, or run longer"})
+	}
+	m.lacks = append(m.lacks, j.blind(probeLedger, j.window())...)
+	return j.needFault(lock, m)
+}
+
+// fenceRegressions counts fences that did not grow.
+func (j *judging) fenceRegressions(lock string) measured {
+	m := measured{measure: "fence_regressions", unit: "count", next: "mint fences that survive a flush and a fail-over: max(last + 1, the store's clock)"}
+	known := 0
+	for _, k := range j.ix.keysOf(lock) {
+		m.lo += int64(len(k.regressions))
+		for _, r := range k.regressions {
+			m.evidence = append(m.evidence, r.late.n, r.early.n)
+			if m.why == "" {
+				m.why = fmt.Sprintf("key %s: epoch %s was granted fence %d after epoch %s had %d", k.name, r.late.id, r.late.fence, r.early.id, r.early.fence)
+			}
+		}
+		for _, e := range k.epochs {
+			if e.fence != 0 {
+				known++
+			}
+		}
+	}
+	m.hi, m.n = m.lo, known
+	m.saw = fmt.Sprintf("%d in %s", m.lo, plural(known, "grant"))
+	if known < 2 {
+		m.hi = open
+		m.lacks = append(m.lacks, lack{"fewer than two grants of lock " + lock + " carry a fence", "check that the lock mints fences and that the worker reports them"})
+	}
+	return j.needFault(lock, m)
+}
+
+// reExecutions counts work done again.
+func (j *judging) reExecutions(lock string, minJobs int) measured {
+	t, evidence := j.ix.reExecuted(lock)
+	d := j.dups[lock]
+	m := measured{
+		measure: "re_executed", unit: "count", lo: int64(t.lo), hi: int64(t.hi), n: d.finished, evidence: evidence,
+		saw:  fmt.Sprintf("%d executed again, and %d more that had been cut off, of %s", t.lo, t.hi-t.lo, plural(d.jobs, "job")),
+		why:  "what a killed holder had done and not yet written is done again",
+		next: "make the work idempotent, or write its result sooner",
+	}
+	m.lacks = j.jobLacks(lock, minJobs)
+	m.faults, _ = j.exposures(lock)
+	return m
+}

@@ -1,0 +1,341 @@
+package analysis
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// without drops the events for which drop says so, and numbers the rest anew.
+func without(h *history.History, drop func(*history.Event) bool) {
+	h.Events = slices.DeleteFunc(h.Events, func(ev history.Event) bool { return drop(&ev) })
+	for i := range h.Events {
+		h.Events[i].N = int64(i + 1)
+	}
+}
+
+// voided makes a confirmed shot one that never happened.
+func voided(h *history.History, shot, why string) {
+	for i := range h.Events {
+		ev := &h.Events[i]
+		if ev.Op == shot && ev.Kind == history.FaultConfirmed {
+			ev.Kind = history.FaultVoid
+			f := *ev.Fault
+			f.Why = why
+			ev.Fault = &f
+		}
+	}
+	if why == "no_target" {
+		without(h, func(ev *history.Event) bool { return ev.Op == shot && ev.Kind == history.FaultApplied })
+	}
+}
+
+func slo(e *experiments.Experiment, measure string) *experiments.SLO {
+	for i := range e.SLOs {
+		if e.SLOs[i].Measure() == measure {
+			return &e.SLOs[i]
+		}
+	}
+	return nil
+}
+
+// falseGreen takes one thing away from a drill that passes.
+type falseGreen struct {
+	name string
+	take func(e *experiments.Experiment, h *history.History)
+	lock string // the row that must not pass
+	row  string
+	why  string
+	next string
+}
+
+// missingFaults are drills whose faults did not do what they were declared to do.
+func missingFaults() []falseGreen {
+	return []falseGreen{
+		{"no victim", func(_ *experiments.Experiment, h *history.History) {
+			for _, s := range []string{"kill-leader#1", "kill-leader#2", "kill-worker#1"} {
+				voided(h, s, "no_target")
+			}
+		}, "leader", "takeover.max", "fault kill-leader: 0 of 2 shots were confirmed and gave a trial (no_target)", "aim the fault"},
+		{"victim moved", func(_ *experiments.Experiment, h *history.History) { voided(h, "kill-leader#2", "moved") },
+			"leader", "takeover.max", "fault kill-leader: 1 of 2 shots were confirmed and gave a trial (moved)", "after_grant"},
+		{"victim moved, and the runner did not notice", func(_ *experiments.Experiment, h *history.History) {
+			for i := range h.Events { // the release reached the store before the kill
+				if ev := &h.Events[i]; ev.Kind == history.RenewInvoke && ev.Epoch == "a5" || ev.Op == "kill-worker#1" && ev.Kind == history.FaultApplied {
+					ev.Span = ev.Add(7e9)
+				}
+			}
+		}, "job", "takeover.max", "fault kill-worker: 0 of 1 shots", ""},
+		{"unconfirmed fault", func(_ *experiments.Experiment, h *history.History) {
+			without(h, func(ev *history.Event) bool { return ev.Op == "kill-leader#2" && ev.Kind == history.FaultConfirmed })
+		}, "leader", "takeover.max", "unconfirmed", "no effect"},
+	}
+}
+
+// missingLooks are drills in which a witness looked away.
+func missingLooks() []falseGreen {
+	return []falseGreen{
+		{"blind key probe", func(_ *experiments.Experiment, h *history.History) {
+			blindAt(h, "lock_keys", 30)
+		}, "leader", "overlap.belief", "probe lock_keys was blind for 4s at T+28.0s, max_gap is 50ms", "max_gap"},
+		{"silent key probe", func(_ *experiments.Experiment, h *history.History) {
+			without(h, func(ev *history.Event) bool { return ev.Source == "probe:lock_keys" })
+		}, "leader", "overlap.belief", "probe lock_keys was blind", ""},
+		{"blind ledger probe during a trial, and no final read", func(_ *experiments.Experiment, h *history.History) {
+			blindAt(h, "ledger", 35)
+			without(h, func(ev *history.Event) bool {
+				return ev.Coverage != nil && ev.Coverage.Final && ev.Coverage.Probe == "ledger"
+			})
+		}, "leader", "takeover.max", "probe ledger was blind", ""},
+	}
+}
+
+// missingSubstance are drills that ask more than the run can answer.
+func missingSubstance() []falseGreen {
+	return []falseGreen{
+		{"no job ever finished", func(_ *experiments.Experiment, h *history.History) {
+			without(h, func(ev *history.Event) bool {
+				return ev.Write != nil && ev.Write.Terminal || ev.Entry != nil && ev.Entry.Terminal
+			})
+			pos := int64(0)
+			for i := range h.Events {
+				if en := h.Events[i].Entry; en != nil {
+					pos++
+					en.Pos = pos
+				}
+			}
+		}, "job", "duplicate_terminal_states", "no job of lock job ever finished", "check that the replicas do the work"},
+		{"too few jobs", func(e *experiments.Experiment, _ *history.History) {
+			slo(e, "duplicate_terminal_states").DuplicateTerminalStates.MinJobs = 5
+		}, "job", "duplicate_terminal_states", "4 of at least 5 jobs finished", "more jobs"},
+		{"a lock without events", func(_ *experiments.Experiment, h *history.History) {
+			without(h, func(ev *history.Event) bool { return ev.Lock == "job" })
+		}, "job", "takeover.max", "lock job has no events at all", "somebody uses the lock"},
+		{"a percentile with too few kills", func(e *experiments.Experiment, _ *history.History) {
+			d := time.Minute
+			slo(e, "takeover").Takeover = &experiments.DurationLimits{P95: &d}
+		}, "leader", "takeover.p95", "2 kills without a miss are too few: p95 at 95 % confidence takes 59", "repeat: {count: 59}"},
+		{"luck", func(e *experiments.Experiment, _ *history.History) {
+			d := 8 * time.Second
+			slo(e, "takeover").Takeover.Max = &d
+		}, "leader", "takeover.max", "it passed by luck: worst 6.19s, but ttl 6s + in flight 500ms + poll 2s + acquire 500ms", "ttl + poll must be <="},
+		{"luck of a tick gap", func(e *experiments.Experiment, _ *history.History) {
+			d := 9500 * time.Millisecond
+			slo(e, "tick_gap").TickGap.Max = &d
+		}, "leader", "tick_gap.max", "it passed by luck", ""},
+	}
+}
+
+// missingEnds are drills that began or ended wrongly.
+func missingEnds() []falseGreen {
+	return []falseGreen{
+		{"steady state never held", func(_ *experiments.Experiment, h *history.History) {
+			for i := range h.Events {
+				if p := h.Events[i].Phase; p != nil && p.Name == history.PhaseFaults {
+					no := false
+					p.Holds, p.Why = &no, "no job finished"
+				}
+			}
+		}, "leader", "overlap.belief", "the steady state was not reached before the first fault: no job finished", "replicas start"},
+		{"the ledger lost an entry", func(_ *experiments.Experiment, h *history.History) {
+			without(h, func(ev *history.Event) bool { return ev.Entry != nil && ev.Entry.Pos == 7 })
+		}, "job", "abandonments", "entries 7 to 7 of the ledger were never seen", "store of its own"},
+		{"the ledger lost its last entry", func(_ *experiments.Experiment, h *history.History) {
+			last := int64(0)
+			for _, ev := range h.Events {
+				if ev.Entry != nil {
+					last = max(last, ev.Entry.Pos)
+				}
+			}
+			without(h, func(ev *history.Event) bool { return ev.Entry != nil && ev.Entry.Pos == last })
+		}, "job", "duplicate_terminal_states", "missing from its final read", ""},
+		{"final reads before the horizon", func(_ *experiments.Experiment, h *history.History) {
+			for i := range h.Events {
+				ev := &h.Events[i]
+				if p := ev.Phase; p != nil && p.Name == history.PhaseFinal || ev.Coverage != nil && ev.Coverage.Final {
+					ev.From = 61e9
+				}
+			}
+		}, "job", "duplicate_terminal_states", "before the horizon", "max_run"},
+		{"no final read of the ledger", func(_ *experiments.Experiment, h *history.History) {
+			without(h, func(ev *history.Event) bool {
+				return ev.Coverage != nil && ev.Coverage.Final && ev.Coverage.Probe == "ledger"
+			})
+		}, "job", "duplicate_terminal_states", "not read to its end", ""},
+		{"aborted", func(_ *experiments.Experiment, h *history.History) {
+			h.Events[len(h.Events)-1].Note.What = "aborted"
+		}, "leader", "takeover.max", "the run did not come to its end", ""},
+		{"a rehearsal", func(_ *experiments.Experiment, h *history.History) { h.Header.Mode = history.Rehearsal },
+			"leader", "takeover.max", "rehearsal", "live"},
+		{"nobody else wants the lock", func(_ *experiments.Experiment, h *history.History) {
+			without(h, func(ev *history.Event) bool {
+				other := ev.Epoch == "l2" || ev.Epoch == "l3" || strings.HasPrefix(ev.Epoch, "try-")
+				return other && ev.Key == "drill:leader" && ev.Fault == nil && ev.Entry == nil || ev.Entry != nil && ev.Entry.Loop && (ev.Epoch == "l2" || ev.Epoch == "l3")
+			})
+		}, "leader", "takeover.max", "no demand", "two replicas"},
+	}
+}
+
+// The ledger keeps what it was told: a late look at it widens brackets and misses nothing (docs/decisions/0006).
+func TestALateLookAtTheLedgerDemotesNothing(t *testing.T) {
+	e, h := load(t, "good-drill")
+	blindAt(h, "ledger", 35)
+	if j := Judge(e, h); j.Verdict != "pass" || j.Probes[1].Gaps != 1 {
+		t.Errorf("verdict %s, probes %+v: want a pass that shows the gap", j.Verdict, j.Probes)
+	}
+}
+
+// What was asked about a missing thing must turn inconclusive, with the thing named, and the run must not exit 0.
+func TestFalseGreens(t *testing.T) {
+	for _, c := range slices.Concat(missingFaults(), missingLooks(), missingSubstance(), missingEnds()) {
+		t.Run(c.name, func(t *testing.T) {
+			e, h := load(t, "good-drill")
+			c.take(e, h)
+			j := Judge(e, h)
+			if j.ExitCode == 0 || j.Verdict == "pass" {
+				t.Fatalf("exit %d, verdict %s", j.ExitCode, j.Verdict)
+			}
+			i := slices.IndexFunc(j.SLOs, func(r SLOResult) bool { return r.Lock == c.lock && r.Measure == c.row })
+			if i < 0 {
+				t.Fatalf("no row %s of lock %s", c.row, c.lock)
+			}
+			r := j.SLOs[i]
+			if r.Verdict != Inconclusive || !strings.Contains(r.Why, c.why) || !strings.Contains(r.Next, c.next) {
+				t.Errorf("got %s\n why  %s\n next %s\nwant inconclusive\n why  ... %s\n next ... %s", r.Verdict, r.Why, r.Next, c.why, c.next)
+			}
+		})
+	}
+}
+
+// blindAt turns the probe's coverage around the second into a gap.
+func blindAt(h *history.History, probe string, sec float64) {
+	for i := range h.Events {
+		ev := &h.Events[i]
+		if c := ev.Coverage; c != nil && c.Probe == probe && ev.From <= ns(sec) && ev.To > ns(sec) {
+			ev.Kind = history.GapKind
+		}
+	}
+}
+
+// A history that was cut off anywhere is never a pass, and what had already failed stays failed.
+func TestCutOffAnywhere(t *testing.T) {
+	for _, name := range []string{"good-drill", "burst-standard"} {
+		e, whole := load(t, name)
+		if v := Judge(e, whole).Verdict; v != "pass" {
+			t.Fatalf("%s: the whole history is %s", name, v)
+		}
+		for n := range whole.Events {
+			h := &history.History{Header: whole.Header, Events: whole.Events[:n]}
+			j := Judge(e, h)
+			if j.Verdict == "pass" || j.ExitCode == 0 {
+				t.Fatalf("%s cut off after %d events passes", name, n)
+			}
+			for _, r := range j.SLOs {
+				if r.Verdict == Pass {
+					t.Fatalf("%s cut off after %d events: %s of lock %s passes", name, n, r.Measure, r.Lock)
+				}
+			}
+		}
+	}
+}
+
+// What fails early fails in every longer part of the history as well.
+func TestFailStands(t *testing.T) {
+	e, whole := load(t, "pause-90s-unfenced")
+	failed := false
+	for n := range whole.Events {
+		j := Judge(e, &history.History{Header: whole.Header, Events: whole.Events[:n]})
+		now := j.ExitCode == 10
+		if failed && !now {
+			t.Fatalf("it failed after fewer events, and does not after %d", n)
+		}
+		failed = now
+	}
+	if !failed {
+		t.Fatal("it never failed")
+	}
+}
+
+// Unknown replies and other orders of recording do not change what happened.
+func TestOrderOfRecording(t *testing.T) {
+	e, h := load(t, "good-drill")
+	want := Judge(e, h)
+	// Replicas and probes write at the same time: sort equal neighbours by source instead.
+	slices.SortStableFunc(h.Events, func(a, b history.Event) int {
+		return cmp.Or(cmp.Compare(a.To, b.To), cmp.Compare(a.Source, b.Source))
+	})
+	for i := range h.Events {
+		h.Events[i].N = int64(i + 1)
+	}
+	got := Judge(e, h)
+	for i, r := range got.SLOs {
+		w := want.SLOs[i]
+		r.Evidence, w.Evidence = nil, nil
+		if fmt.Sprint(r.Lo, *r.Hi, r.Verdict, r.Why, r.N) != fmt.Sprint(w.Lo, *w.Hi, w.Verdict, w.Why, w.N) {
+			t.Errorf("%s of lock %s changed with the order of recording:\n%+v\n%+v", r.Measure, r.Lock, r, w)
+		}
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		cause func(e *experiments.Experiment, h *history.History)
+		code  int
+		word  string
+	}{
+		{"pass", func(*experiments.Experiment, *history.History) {}, 0, "pass"},
+		{"failed", tooTight, 10, "slo-failed"},
+		{"aborted", func(_ *experiments.Experiment, h *history.History) { ending(h).What = "aborted" }, 12, "aborted"},
+		{"failed, then aborted", func(e *experiments.Experiment, h *history.History) { tooTight(e, h); ending(h).What = "aborted" }, 10, "slo-failed"},
+		{"the tool broke", func(e *experiments.Experiment, h *history.History) { tooTight(e, h); ending(h).What = "error" }, 1, "error"},
+		{"dirty wins", func(e *experiments.Experiment, h *history.History) {
+			tooTight(e, h)
+			ending(h).What, ending(h).OK = "error", false
+		}, 20, "dirty"},
+		{"clean-up not verified", func(_ *experiments.Experiment, h *history.History) {
+			for i := range h.Events {
+				if h.Events[i].Kind == history.RunCleanup {
+					h.Events[i].Note.OK = false
+				}
+			}
+		}, 20, "dirty"},
+		{"cut off", func(_ *experiments.Experiment, h *history.History) { h.Events = h.Events[:len(h.Events)-1] }, 11, "inconclusive"},
+		{"nothing asked", func(e *experiments.Experiment, _ *history.History) { e.SLOs = nil }, 11, "inconclusive"},
+	} {
+		e, h := load(t, "good-drill")
+		c.cause(e, h)
+		if j := Judge(e, h); j.ExitCode != c.code || j.Verdict != c.word {
+			t.Errorf("%s: exit %d %s, want %d %s", c.name, j.ExitCode, j.Verdict, c.code, c.word)
+		}
+	}
+}
+
+func tooTight(e *experiments.Experiment, _ *history.History) {
+	d := time.Second
+	slo(e, "takeover").Takeover.Max = &d
+}
+
+func ending(h *history.History) *history.Note { return h.Events[len(h.Events)-1].Note }
+
+// The document has no null lists, and reading it back gives the same.
+func TestMarshal(t *testing.T) {
+	j := Judge(&experiments.Experiment{TimeScale: 1}, &history.History{Header: history.Header{Schema: 1, TimeScale: 1}})
+	b, err := j.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := bytes.Count(b, []byte("null")) - bytes.Count(b, []byte(`"largestGap": null`)); n != 0 {
+		t.Errorf("%d nulls that are no open end:\n%s", n, b)
+	}
+	if !bytes.HasSuffix(b, []byte("}\n")) {
+		t.Error("no newline at the end")
+	}
+}

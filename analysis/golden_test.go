@@ -1,0 +1,88 @@
+package analysis
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+var update = flag.Bool("update", false, "write the histories and golden verdicts of scenarios/testdata anew")
+
+// dirOf is a case's folder.
+func dirOf(name string) string { return filepath.Join("..", "scenarios", "testdata", name) }
+
+// digest names the case's experiment, so that lockdrill judge accepts the folder as a run's.
+func digest(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(dirOf(name), "experiment.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("sha256:%x", sha256.Sum256(b))
+}
+
+// load reads a case as `lockdrill judge` would.
+func load(t testing.TB, name string) (*experiments.Experiment, *history.History) {
+	t.Helper()
+	e, err := experiments.Load(filepath.Join(dirOf(name), "experiment.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(filepath.Join(dirOf(name), "history.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	h, err := history.Read(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e, h
+}
+
+// Every recorded history is what its tape makes, and is judged as its golden verdict says. Run with -update after a change,
+// and read the difference.
+func TestRecordedHistories(t *testing.T) {
+	for _, name := range slices.Sorted(maps.Keys(cases)) {
+		t.Run(name, func(t *testing.T) {
+			compare(t, filepath.Join(dirOf(name), "history.jsonl"), cases[name]().lines(name, digest(t, name)))
+			e, h := load(t, name)
+			got, err := Judge(e, h).Marshal()
+			if err != nil {
+				t.Fatal(err)
+			}
+			compare(t, filepath.Join(dirOf(name), "verdict.golden.json"), got)
+			again, err := Judge(e, h).Marshal()
+			if err != nil || !bytes.Equal(got, again) {
+				t.Fatal("judged twice, the bytes differ")
+			}
+		})
+	}
+}
+
+// compare holds got against the file, or writes it under -update.
+func compare(t *testing.T, path string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s is not what was made now; look at the difference after -update", path)
+	}
+}

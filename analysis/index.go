@@ -1,0 +1,253 @@
+package analysis
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore"
+)
+
+// index is the history turned once into what every measure asks for: epochs with their brackets, effects in the ledger's
+// order, shots of faults, coverage of the probes. It concludes nothing about SLOs.
+type index struct {
+	exp *experiments.Experiment // scaled
+	h   *history.History
+	cal history.Calibration
+
+	keys     map[string]*keyIndex
+	keyOrder []*keyIndex // in the order of their first event
+	jobs     map[string]*job
+	jobOrder []*job
+	replicas map[string][]*epoch // epochs by incarnation
+
+	effects []*effect // all keys, in the ledger's order
+	writes  map[string]*claim
+	deaths  map[string]death
+	claims  map[string]int64 // last word of an incarnation
+	pauses  map[string][]pause
+	shots   []*shot
+	probes  map[string]*coverage
+
+	ledgered map[string]bool // locks of which the ledger has entries
+	claimed  map[string]bool // locks whose acquires somebody claims: without, no demand cannot be told from no witness
+
+	phases     map[string]*history.Event
+	losses     []history.Span // the locks' store lost its data
+	lostLedger []string       // why the ledger cannot be relied on
+	aborts     []*history.Event
+	cleanups   []*history.Event
+	end        *history.Event
+	findings   []Finding
+}
+
+// job is one piece of work under a lock key of its own.
+type job struct {
+	id, lock, key string
+	offered       history.Span // first offer
+	n             int64
+	terminals     []*effect // accepted, new
+	states        []*effect // accepted, new, neither begin nor tick
+}
+
+type death struct {
+	history.Span
+	n int64
+}
+
+// wait is one bounded wait for a key, by its refusal and its end.
+type wait struct {
+	source     string
+	begin, end history.Span
+	outcome    history.Outcome
+	holder     string
+	n          int64
+}
+
+// newIndex reads h once and derives brackets, orders and findings. exp is scaled.
+func newIndex(exp *experiments.Experiment, h *history.History) *index {
+	ix := &index{
+		exp: exp, h: h,
+		keys: map[string]*keyIndex{}, jobs: map[string]*job{}, replicas: map[string][]*epoch{},
+		writes: map[string]*claim{}, deaths: map[string]death{}, claims: map[string]int64{}, pauses: map[string][]pause{},
+		probes: map[string]*coverage{}, ledgered: map[string]bool{}, claimed: map[string]bool{}, phases: map[string]*history.Event{},
+	}
+	r := reader{ix: ix, calls: map[string]*call{}, works: map[string]*work{}, waits: map[string]*wait{}, shots: map[string]*shot{}}
+	for i := range h.Events {
+		r.read(&h.Events[i])
+	}
+	ix.derive()
+	return ix
+}
+
+// derive fixes the brackets, in the order in which they lean on one another.
+func (ix *index) derive() {
+	ix.closeDead()
+	ix.placeEffects()
+	for _, k := range ix.keyOrder {
+		for _, c := range k.attempts {
+			if c.holder != "" {
+				e := k.epoch(c.holder)
+				e.refusals = append(e.refusals, c)
+			}
+		}
+		for _, s := range k.looks {
+			if s.epoch != "" {
+				e := k.epoch(s.epoch)
+				e.looks = append(e.looks, s)
+			}
+		}
+		ix.order(k)
+		for i, e := range k.epochs {
+			var next *epoch
+			if i+1 < len(k.epochs) {
+				next = k.epochs[i+1]
+			}
+			ix.leaseOf(k, e, next)
+			ix.believe(e)
+			ix.endWorks(e)
+			if e.replica != "" {
+				ix.replicas[e.replica] = append(ix.replicas[e.replica], e)
+			}
+		}
+		ix.checkCalls(k)
+	}
+	ix.checkWrites()
+	for _, s := range ix.shots {
+		s.settle(ix)
+	}
+}
+
+// key finds or makes the index of the event's key.
+func (ix *index) key(ev *history.Event) *keyIndex {
+	k := ix.keys[ev.Key]
+	if k == nil {
+		k = &keyIndex{name: ev.Key, lock: ev.Lock, byID: map[string]*epoch{}}
+		if l := ix.lock(ev.Lock); l != nil {
+			k.loop = l.Loop()
+		}
+		ix.keys[ev.Key] = k
+		ix.keyOrder = append(ix.keyOrder, k)
+	}
+	return k
+}
+
+// keysOf lists the keys of a lock.
+func (ix *index) keysOf(lock string) []*keyIndex {
+	var ks []*keyIndex
+	for _, k := range ix.keyOrder {
+		if k.lock == lock {
+			ks = append(ks, k)
+		}
+	}
+	return ks
+}
+
+// lock is the experiment's lock of that name; nil where it declares none.
+func (ix *index) lock(name string) *experiments.Lock {
+	for i := range ix.exp.System.Locks {
+		if ix.exp.System.Locks[i].Name == name {
+			return &ix.exp.System.Locks[i]
+		}
+	}
+	return nil
+}
+
+// policy of the lock; the zero policy where it is not declared.
+func (ix *index) policy(lock string) lockcore.Policy {
+	if l := ix.lock(lock); l != nil {
+		return l.Policy
+	}
+	return lockcore.Policy{}
+}
+
+// find notes a contradiction between two ways to know the same thing.
+func (ix *index) find(what string, evidence ...int64) {
+	ix.findings = append(ix.findings, Finding{What: what, Evidence: cite(evidence...)})
+}
+
+// closeDead ends the calls that their callers took to the grave: what was not sent by then never was.
+func (ix *index) closeDead() {
+	for _, k := range ix.keyOrder {
+		for _, e := range k.byID {
+			for _, cs := range [][]*call{e.acquires, e.renewals, e.releases} {
+				for _, c := range cs {
+					if d, ok := ix.deaths[c.source]; ok && !c.exited {
+						c.span.To = max(c.span.From, d.To)
+					}
+				}
+			}
+		}
+	}
+}
+
+// endWorks ends work that has no exit with its holder's death, or leaves it open.
+func (ix *index) endWorks(e *epoch) {
+	for _, w := range e.works {
+		if w.exit == nil {
+			w.end = ix.lastSign(e.replica)
+			w.end.From = max(w.end.From, w.start.From)
+			w.end.To = max(w.end.To, w.end.From)
+		}
+	}
+}
+
+// finalAt is the earliest instant of the final reads, by the ledger's probe; ok is false where they were not completed.
+func (ix *index) finalAt() (int64, bool) {
+	c := ix.probes[probeLedger]
+	p := ix.phases[history.PhaseFinal]
+	if c == nil || c.final == nil || p == nil {
+		return 0, false
+	}
+	return max(c.final.From, p.From), true
+}
+
+// last is the stamp of the last event.
+func (ix *index) last() int64 {
+	var t int64
+	for i := range ix.h.Events {
+		t = max(t, ix.h.Events[i].To)
+	}
+	return t
+}
+
+// clock names an instant of the run the way reports do.
+func clock(ns int64) string { return fmt.Sprintf("T+%.1fs", seconds(ns)) }
+
+// span prints a duration of ns for people: at most three significant decimals, always a unit.
+func span(ns int64) string {
+	if ns == open {
+		return "unknown"
+	}
+	d := time.Duration(ns)
+	switch {
+	case d == 0:
+		return "0s"
+	case d.Abs() < time.Second:
+		return trim(fmt.Sprintf("%.1f", float64(d)/1e6)) + "ms"
+	case d.Abs() < 10*time.Second:
+		return trim(fmt.Sprintf("%.2f", d.Seconds())) + "s"
+	}
+	return trim(fmt.Sprintf("%.1f", d.Seconds())) + "s"
+}
+
+func trim(s string) string { return strings.TrimSuffix(strings.TrimRight(s, "0"), ".") }
+
+// maxEvidence bounds the event numbers that one row cites.
+const maxEvidence = 20
+
+// cite lists event numbers without zeros and repeats, at most maxEvidence of them.
+func cite(ns ...int64) []int64 {
+	out := make([]int64, 0, min(len(ns), maxEvidence))
+	seen := make(map[int64]bool, len(ns))
+	for _, n := range ns {
+		if n == 0 || seen[n] || len(out) == maxEvidence {
+			continue
+		}
+		seen[n] = true
+		out = append(out, n)
+	}
+	return out
+}

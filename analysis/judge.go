@@ -1,0 +1,252 @@
+package analysis
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// Status of a run.
+const (
+	statusCompleted = "completed"
+	statusAborted   = "aborted"
+	statusError     = "error"
+	statusCutOff    = "cut-off"
+)
+
+// Judge measures h and holds it against the promises of e, which is the experiment as loaded (not scaled). It is a pure
+// function: the same two give the same Judgement, byte for byte.
+func Judge(e *experiments.Experiment, h *history.History) *Judgement {
+	j := newJudging(experiments.Scale(e), h)
+	ix := j.ix
+	out := &Judgement{
+		SchemaVersion: VerdictVersion,
+		Run:           j.run(),
+		SLOs:          []SLOResult{},
+		Faults:        []FaultResult{},
+		Takeovers:     []Takeover{},
+		Overlap:       []Overlap{},
+		Abandonments:  []Abandonment{},
+		Duplicates:    []Duplicate{},
+		Bands:         bands(ix.exp, j.warmup),
+		Probes:        ix.summaries(),
+	}
+	for i := range ix.exp.SLOs {
+		out.SLOs = append(out.SLOs, j.judge(&ix.exp.SLOs[i])...)
+	}
+	for _, s := range ix.shots {
+		out.Faults = append(out.Faults, s.result(ix))
+		for _, t := range s.trials {
+			if t.void == "" {
+				out.Takeovers = append(out.Takeovers, t.takeover())
+			}
+		}
+	}
+	out.Takeovers = append(out.Takeovers, ix.thefts()...)
+	j.tell(out)
+	out.Findings = append([]Finding{}, ix.findings...)
+	out.Warnings = j.warnings()
+	out.ExitCode, out.Verdict = decide(out, ix)
+	return out
+}
+
+// Marshal gives verdict.json: deterministic bytes that end in a newline.
+func (j *Judgement) Marshal() ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(j); err != nil {
+		return nil, fmt.Errorf("marshal verdict: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// judging is one judgement in the making.
+type judging struct {
+	ix     *index
+	status string
+	warmup time.Duration // allowance for the first effect after a grant, by the run's calibration
+
+	fencings map[string]fencing
+	giveups  map[string]giveUps
+	dups     map[string]duplicates
+}
+
+func newJudging(exp *experiments.Experiment, h *history.History) *judging {
+	j := &judging{ix: newIndex(exp, h), fencings: map[string]fencing{}, giveups: map[string]giveUps{}, dups: map[string]duplicates{}}
+	j.status = statusCutOff
+	if end := j.ix.end; end != nil {
+		j.status = end.Note.What
+	}
+	// A grant is answered, work entered and begin written: a few round trips and one timer.
+	j.warmup = 5*time.Duration(j.ix.cal.RTT99) + time.Duration(j.ix.cal.Timer99)
+	for _, name := range j.lockNames() {
+		j.fencings[name] = j.ix.effectOverlap(name)
+		j.giveups[name] = j.ix.giveUpsOf(name)
+		j.dups[name] = j.ix.duplicatesOf(name)
+	}
+	return j
+}
+
+// lockNames lists the locks that were declared, then those that only the history knows.
+func (j *judging) lockNames() []string {
+	var names []string
+	seen := map[string]bool{}
+	add := func(name string) {
+		if name != "" && !seen[name] {
+			seen[name] = true
+			names = append(names, name)
+		}
+	}
+	for i := range j.ix.exp.System.Locks {
+		add(j.ix.exp.System.Locks[i].Name)
+	}
+	for _, k := range j.ix.keyOrder {
+		add(k.lock)
+	}
+	return names
+}
+
+func (j *judging) run() RunInfo {
+	h := j.ix.h
+	last := j.ix.last()
+	r := RunInfo{
+		ID: h.Header.Run, Experiment: h.Header.Experiment, Status: j.status, Started: h.Header.Started,
+		Seconds: seconds(last), Seed: h.Header.Seed, TimeScale: h.Header.TimeScale, Live: h.Header.Mode == history.Live,
+		Steady: j.steady(), CleanedUp: j.ix.clean() && j.ix.end != nil && j.ix.end.Note.OK,
+	}
+	if t, err := time.Parse(time.RFC3339Nano, h.Header.Started); err == nil {
+		r.Ended = t.Add(time.Duration(last)).UTC().Format(time.RFC3339Nano)
+	}
+	return r
+}
+
+// tell fills the lists and counts that are reported whether an SLO asks for them or not.
+func (j *judging) tell(out *Judgement) {
+	ix := j.ix
+	c := &out.Counts
+	for _, name := range j.lockNames() {
+		f, g, d := j.fencings[name], j.giveups[name], j.dups[name]
+		for _, level := range []string{levelBelief, levelWork} {
+			if o := ix.timeOverlap(name, level); o.n > 0 {
+				v := o.Range()
+				out.Overlap = append(out.Overlap, Overlap{Lock: name, Level: level, Lo: v.Lo, Hi: v.Hi, Evidence: cite(o.evidence...)})
+			}
+		}
+		if ix.ledgered[name] {
+			hi := float64(f.hi)
+			out.Overlap = append(out.Overlap, Overlap{Lock: name, Level: levelEffect, Lo: float64(f.lo), Hi: &hi, Stale: f.stale, Unowned: f.unowned, Evidence: cite(f.evidence...)})
+		}
+		out.Abandonments = append(out.Abandonments, g.list...)
+		out.Duplicates = append(out.Duplicates, d.list...)
+		again, _ := ix.reExecuted(name)
+		stranded, _, _ := ix.strandedOf(name)
+		c.Jobs += d.jobs
+		c.Finished += d.finished
+		c.TerminalAccepted += d.accepted
+		c.Duplicates += d.extra
+		c.Abandonments += g.raw
+		c.StaleApplied += f.stale
+		c.StaleRefused += f.refused
+		c.UnownedEffects += f.unowned
+		c.OwnerRejected += len(f.ownerRejected)
+		c.ReExecuted += again.lo
+		c.Stranded += stranded.lo
+	}
+	for _, k := range ix.keyOrder {
+		c.FenceRegressions += len(k.regressions)
+	}
+	for _, s := range ix.shots {
+		c.NothingOwed += s.nothingOwed
+		for _, t := range s.trials {
+			if t.class == ClassFalse {
+				c.FalseTakeovers++
+			}
+		}
+	}
+}
+
+// warnings says what a reader of the numbers should know and no SLO asks.
+func (j *judging) warnings() []string {
+	ix := j.ix
+	ws := []string{}
+	add := func(format string, args ...any) { ws = append(ws, fmt.Sprintf(format, args...)) }
+	if ix.h.Torn != "" {
+		add("the history is torn: %s", ix.h.Torn)
+	}
+	if ix.h.Header.Mode == history.Rehearsal {
+		add("a rehearsal in virtual time: it says nothing about a live system")
+	}
+	if s := ix.h.Header.TimeScale; s != 1 {
+		add("time scale %g: figures are real seconds against scaled limits", s)
+	}
+	for _, l := range ix.losses {
+		add("the locks' store lost its data between %s and %s", clock(l.From), clock(l.To))
+	}
+	for _, why := range ix.lostLedger {
+		add("%s: nothing can pass", why)
+	}
+	for _, name := range j.lockNames() {
+		if n := len(j.fencings[name].ownerRejected); n > 0 {
+			add("lock %s: %d writes of the rightful owner were refused by the ledger, because fences went back", name, n)
+		}
+	}
+	for _, a := range ix.aborts {
+		add("aborted at %s: %s", clock(a.From), strings.TrimSpace(a.Note.What+" "+a.Note.Why))
+	}
+	return ws
+}
+
+// clean reports that everything that was cleaned up was verified, as far as the history tells.
+func (ix *index) clean() bool {
+	for _, c := range ix.cleanups {
+		if !c.Note.OK {
+			return false
+		}
+	}
+	return true
+}
+
+// decide gives the exit code and its name: 20 > 1 > 10 > 12 > 11 > 0.
+func decide(out *Judgement, ix *index) (int, string) {
+	word := Pass
+	if len(out.SLOs) == 0 {
+		word = Inconclusive
+	}
+	for _, s := range out.SLOs {
+		word = worse(word, s.Verdict)
+	}
+	failedTool := out.Run.Status == statusError
+	for _, a := range ix.aborts {
+		failedTool = failedTool || a.Note.What == "error"
+	}
+	switch {
+	case !ix.clean() || ix.end != nil && !ix.end.Note.OK:
+		return 20, "dirty"
+	case failedTool:
+		return 1, "error"
+	case word == Fail:
+		return 10, "slo-failed"
+	case out.Run.Status == statusAborted || ix.end != nil && len(ix.aborts) > 0:
+		return 12, "aborted"
+	case word == Inconclusive || out.Run.Status != statusCompleted:
+		return 11, "inconclusive"
+	}
+	return 0, "pass"
+}
+
+// worse is the worse of two verdicts: Fail over Inconclusive over Pass.
+func worse(a, b Verdict) Verdict {
+	for _, v := range []Verdict{Fail, Inconclusive} {
+		if a == v || b == v {
+			return v
+		}
+	}
+	return Pass
+}

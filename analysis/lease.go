@@ -1,0 +1,152 @@
+package analysis
+
+import (
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// lease is how long the store owed an epoch its key, and when it really freed it.
+type lease struct {
+	due   history.Span // last applied renewal + TTL: the end, had nobody cut it short
+	end   history.Span // the instant at which the key was freed
+	gave  *call        // the give-back that ended it, or may have
+	lost  bool         // freed before it was due, and not by its holder
+	loss  bool         // ... because the store lost its data
+	alive int64        // the last instant at which the key surely carried the epoch, as far as anybody saw
+}
+
+// leaseOf fixes e's lease end: due by the last extension, or cut short by a give-back, a loss of the store's data, or a
+// grant to another. Key looks narrow it.
+func (ix *index) leaseOf(k *keyIndex, e, next *epoch) {
+	l := lease{due: ix.dueOf(e), alive: e.granted.From}
+	hi := l.due.To
+	for _, c := range e.renewals {
+		switch {
+		case c.outcome == history.OK:
+			l.alive = max(l.alive, c.span.From)
+		case gone(c):
+			hi = min(hi, c.span.To)
+		}
+	}
+	for _, c := range e.refusals {
+		l.alive = max(l.alive, c.span.From)
+	}
+	if len(e.looks) > 0 {
+		s := e.looks[len(e.looks)-1]
+		l.alive = max(l.alive, s.last().From)
+		if s.next != nil {
+			hi = ix.vanished(e, s, hi)
+		}
+	}
+	if next != nil && next.surelyAfter(e) {
+		hi = min(hi, next.granted.To)
+	}
+	lo := l.due.From
+	lo, hi = ix.giveBack(e, &l, lo, hi)
+	lo, l.loss = ix.storeLoss(e, l, lo)
+	if hi < lo { // somebody else freed it
+		l.lost = true
+		lo = min(l.alive, hi)
+	}
+	if !l.lost && l.alive > hi && (l.gave == nil || l.gave.outcome != history.OK) { // still there: an extension of unknown outcome was applied later than anybody waited for it
+		hi = open
+		if next != nil && next.surelyAfter(e) {
+			hi = max(l.alive, next.granted.To)
+		}
+	}
+	if l.alive <= hi {
+		lo = max(lo, l.alive)
+	}
+	l.end = history.Span{From: lo, To: hi}
+	e.life = l
+}
+
+// dueOf is when the lease runs out if nobody cuts it short. A key without expiry never does.
+func (ix *index) dueOf(e *epoch) history.Span {
+	p := ix.policy(e.lock)
+	due := history.Span{From: e.granted.From, To: open}
+	if len(e.acquires)+len(e.renewals) > 0 {
+		due = history.Span{}
+	}
+	extend := func(at history.Span, ttl int64, surely bool) {
+		if ttl == 0 {
+			ttl = int64(p.TTL)
+		}
+		if surely {
+			due.From = max(due.From, plus(at.From, ttl))
+		}
+		due.To = max(due.To, plus(plus(at.To, ttl), ix.cal.Expiry))
+	}
+	for _, c := range e.acquires {
+		if c.outcome != history.Fail {
+			extend(e.granted, c.ttl, e.sure)
+		}
+	}
+	for _, c := range e.renewals {
+		if c.outcome != history.Fail {
+			extend(c.applied(int64(p.OpTimeout)), c.ttl, c.outcome == history.OK)
+		}
+	}
+	var seen int64 // the latest end that a look allows
+	for i, s := range e.looks {
+		switch {
+		case s.pttl == -1 && i == len(e.looks)-1:
+			return history.Span{From: open, To: open}
+		case s.pttl > 0:
+			due.From = max(due.From, s.first.From+s.pttl)
+			seen = s.first.To + s.pttl + ix.cal.Expiry
+		}
+	}
+	if seen > 0 && (due.From > due.To || due.To == open) { // nobody tells of the extension, but the looks do
+		due.To = seen
+	}
+	due.To = max(due.To, due.From)
+	return due
+}
+
+// vanished lowers hi to the first look that no longer showed the epoch.
+func (ix *index) vanished(e *epoch, s *stretch, hi int64) int64 {
+	if s.last().From > hi {
+		ix.find("key "+e.key+": the probe still saw epoch "+e.id+" "+span(s.last().From-hi)+" after its lease had ended by the claims", e.n, s.n, s.next.n)
+		return s.next.first.To
+	}
+	return min(hi, s.next.first.To)
+}
+
+// giveBack takes the holder's own releases and undos into account.
+func (ix *index) giveBack(e *epoch, l *lease, lo, hi int64) (int64, int64) {
+	for _, c := range e.releases {
+		switch {
+		case c.outcome == history.OK:
+			if c.span.From > hi {
+				ix.find("key "+e.key+": epoch "+e.id+" was released with success after it had lost the key", e.n, c.n)
+				continue
+			}
+			l.gave = c
+			return c.span.From, min(hi, c.span.To)
+		case gone(c):
+			hi = min(hi, c.span.To)
+		case c.outcome == history.Unknown:
+			if l.gave == nil {
+				l.gave = c
+			}
+			lo = min(lo, c.span.From)
+		}
+	}
+	return lo, hi
+}
+
+// storeLoss lowers lo to the instant at which the store may have forgotten the key. An extension that succeeded later
+// proves that it did not.
+func (ix *index) storeLoss(e *epoch, l lease, lo int64) (int64, bool) {
+	for _, loss := range ix.losses {
+		if loss.From > e.granted.To && loss.From < lo && l.alive <= loss.To {
+			return loss.From, true
+		}
+	}
+	return lo, false
+}
+
+// gone reports that the store said: not yours.
+func gone(c *call) bool {
+	return c.outcome == history.Fail && (c.result == history.ResultAbsent || c.result == history.ResultOther)
+}

@@ -1,0 +1,218 @@
+package analysis
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lockdrill/lockdrill/experiments"
+)
+
+// duplicates: applied terminal writes beyond the first of each job.
+func (j *judging) duplicates(lock string, minJobs int) measured {
+	d := j.dups[lock]
+	m := measured{
+		measure: "duplicate_terminal_states", unit: "count", lo: int64(d.extra), hi: int64(d.extra), n: d.finished,
+		saw: fmt.Sprintf("%d in %s that finished", d.extra, plural(d.finished, "job")), lacks: j.jobLacks(lock, minJobs),
+	}
+	m.faults, _ = j.exposures(lock)
+	if _, final := j.ix.finalAt(); !final {
+		m.hi = open
+		if d.open > 0 {
+			m.saw += fmt.Sprintf(", %s of unknown outcome", plural(d.open, "terminal write"))
+		}
+	}
+	if d.prevented > 0 {
+		m.saw += fmt.Sprintf(", %d more prevented by the ledger", d.prevented)
+	}
+	if len(d.list) > 0 {
+		first := d.list[0]
+		m.why, m.next = first.text(), first.advice()
+		for _, x := range d.list {
+			m.evidence = append(m.evidence, x.Evidence...)
+		}
+	}
+	return m
+}
+
+func (d Duplicate) text() string {
+	var parts []string
+	for i, e := range d.Epochs {
+		parts = append(parts, fmt.Sprintf("by epoch %s at T+%.1fs", e, d.At[i]))
+	}
+	return "job " + d.Job + " was finished " + strings.Join(parts, " and ") + " (" + strings.Join(d.Kinds, ", ") + ")"
+}
+
+func (d Duplicate) advice() string {
+	if slices.Contains(d.Kinds, dupStale) {
+		return "let the resource compare fences (fenced: true), so that a superseded holder cannot write"
+	}
+	return "look at the job's state under the lock before working (look: true), or let the resource refuse a second terminal state (strict: true)"
+}
+
+// jobLacks are the clauses for measures of jobs.
+func (j *judging) jobLacks(lock string, minJobs int) []lack {
+	var ls []lack
+	d := j.dups[lock]
+	if d.finished == 0 {
+		ls = append(ls, lack{"no job of lock " + lock + " ever finished", "check that the replicas do the work, and that it fits into the run"})
+	} else if d.finished < minJobs {
+		ls = append(ls, lack{fmt.Sprintf("%d of at least %s finished (min_jobs)", d.finished, plural(minJobs, "job")), "offer more jobs, or run longer"})
+	}
+	if exposed, _ := j.exposures(lock); exposed == 0 {
+		ls = append(ls, notExposed(lock))
+	}
+	return append(ls, j.ledgerLacks(lock)...)
+}
+
+// rawAbandonments is the count, whatever their reason.
+func (j *judging) rawAbandonments(lock string) measured {
+	g := j.giveups[lock]
+	m := measured{
+		measure: "abandonments", unit: "count", lo: int64(g.raw), hi: int64(g.raw), n: g.worked,
+		saw: fmt.Sprintf("%d of %s that worked", g.raw, plural(g.worked, "epoch")), evidence: g.evidence,
+		why: reasons(g.list), next: "see which were needed: an abandonment SLO tells a safe policy from a hasty one",
+	}
+	exposed, _ := j.exposures(lock)
+	m.faults = exposed
+	if exposed == 0 {
+		m.lacks = append(m.lacks, notExposed(lock))
+	}
+	if g.worked == 0 {
+		m.lacks = append(m.lacks, lack{"nobody worked under lock " + lock, "check that the replicas do the work"})
+	}
+	return m
+}
+
+// reasons counts abandonments by their reason: "count 3, deadline 1".
+func reasons(as []Abandonment) string {
+	n := map[string]int{}
+	for _, a := range as {
+		n[a.Reason]++
+	}
+	var parts []string
+	for _, r := range []string{"count", "deadline", "not_owned", "context"} {
+		if n[r] > 0 {
+			parts = append(parts, fmt.Sprintf("%s %d", r, n[r]))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// abandonmentRows judges how the lock was given up: missed, late and needless each on a row of its own.
+func (j *judging) abandonmentRows(lock string, limits *experiments.AbandonmentLimits) []SLOResult {
+	g := j.giveups[lock]
+	lacks := j.claimLacks(lock)
+	if g.jeopardies.lo == 0 {
+		lacks = append([]lack{{"nothing had to be given up: no work of lock " + lock + " was surely in jeopardy", "add a fault that outlasts the lease: renew_failures for longer than the ttl"}}, lacks...)
+	}
+	exposed, _ := j.exposures(lock)
+	var rows []SLOResult
+	for _, x := range []struct {
+		name, next string
+		limit      *int
+		t          tally
+	}{
+		{missed, "use a policy with a deadline (class standard or critical): the holder must stop by itself before its lease ends", limits.Missed, g.missed},
+		{late, "give the work a larger stop budget, or count fewer failures: N * interval + op timeout must stay below the ttl", limits.Late, g.late},
+		{needless, "allow more failures before giving up (class standard: only the deadline decides)", limits.Needless, g.needless},
+	} {
+		if x.limit == nil {
+			continue
+		}
+		m := measured{
+			measure: "abandonment." + x.name, unit: "count", lo: int64(x.t.lo), hi: int64(x.t.hi), n: g.jeopardies.lo, faults: exposed,
+			saw:  fmt.Sprintf("%d %s, with %s in jeopardy", x.t.lo, x.name, plural(g.jeopardies.lo, "epoch")),
+			next: x.next, evidence: g.evidence, lacks: lacks,
+		}
+		m.why = g.firstOf(x.name)
+		rows = append(rows, j.row(lock, int64(*x.limit), m))
+	}
+	return rows
+}
+
+// firstOf describes the first epoch that was missed, late or needless.
+func (g giveUps) firstOf(name string) string {
+	for _, a := range g.list {
+		if a.Timing == name || a.Need == name {
+			text := "key " + a.Key + ", epoch " + a.Epoch
+			if a.FenceLag != nil {
+				text += fmt.Sprintf(", work stopped %s after the validity end", span(int64(a.FenceLag.Lo*1e9)))
+				if a.FenceLag.Lo < 0 {
+					text = fmt.Sprintf("key %s, epoch %s, work stopped %s before the validity end", a.Key, a.Epoch, span(int64(-a.FenceLag.Lo*1e9)))
+				}
+			}
+			return text
+		}
+	}
+	return ""
+}
+
+// fenceLag is the worst of all stretches of work.
+func (j *judging) fenceLag(lock string) measured {
+	m := measured{measure: "fence_lag", unit: "s", next: "stop the work earlier: a deadline at validity end - stop budget, and a stop budget that the work keeps"}
+	for _, k := range j.ix.keysOf(lock) {
+		for _, e := range k.epochs {
+			l, ok := j.ix.fenceLag(e)
+			if !ok {
+				continue
+			}
+			if m.n == 0 {
+				m.lo, m.hi = l.lo, l.hi
+			}
+			if l.hi >= m.hi {
+				m.evidence = cite(append([]int64{l.n}, m.evidence...)...)
+			}
+			m.lo, m.hi = max(m.lo, l.lo), max(m.hi, l.hi)
+			m.n++
+		}
+	}
+	switch {
+	case m.n == 0:
+		m.hi = open
+		m.lacks = []lack{{"no stretch of work of lock " + lock + " has a known end and validity", "check that the worker reports work.exit"}}
+	case m.lo > 0:
+		m.saw = fmt.Sprintf("in %s, work went on for up to %s past the validity end", plural(m.n, "epoch"), span(m.lo))
+	default:
+		m.saw = fmt.Sprintf("in %s, work stopped at least %s before the validity end", plural(m.n, "epoch"), span(-m.hi))
+	}
+	return j.needFault(lock, m)
+}
+
+// needFault adds the clauses of measures that any fault on the lock reaches.
+func (j *judging) needFault(lock string, m measured) measured {
+	exposed, _ := j.exposures(lock)
+	m.faults = exposed
+	if exposed == 0 {
+		m.lacks = append(m.lacks, notExposed(lock))
+	}
+	m.lacks = append(m.lacks, j.unseen(lock)...)
+	return m
+}
+
+// unownedWork is seconds of work past lease end, in all.
+func (j *judging) unownedWork(lock string) measured {
+	m := measured{measure: "unowned_work", unit: "s", next: "stop the work before the lease ends: a policy with a deadline"}
+	var d dur
+	for _, k := range j.ix.keysOf(lock) {
+		for _, e := range k.epochs {
+			if len(e.works) == 0 {
+				continue
+			}
+			m.n++
+			u := j.ix.unownedWork(e)
+			if u.hi > 0 {
+				m.evidence = append(m.evidence, e.works[len(e.works)-1].n)
+			}
+			d = d.add(u)
+		}
+	}
+	m.lo, m.hi = d.lo, d.hi
+	m.saw = fmt.Sprintf("%s of work past the lease's end in %s", span(d.lo), plural(m.n, "epoch"))
+	m.lacks = j.blind(probeKeys, j.window())
+	if m.n == 0 {
+		m.hi = open
+		m.lacks = append(m.lacks, lack{"nobody worked under lock " + lock, "check that the replicas do the work"})
+	}
+	return j.needFault(lock, m)
+}

@@ -1,0 +1,138 @@
+package analysis
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// regression is a fence that did not grow: the later grant carries a fence that an earlier one has reached.
+type regression struct {
+	key         string
+	early, late *epoch
+}
+
+// order ranks the epochs of a key by grant: by fence, which the store minted in that order, until the store lost data or
+// a fence went back; from there on by the brackets of the grants.
+func (ix *index) order(k *keyIndex) {
+	all := make([]*epoch, 0, len(k.byID))
+	for _, e := range k.byID {
+		all = append(all, e)
+	}
+	slices.SortFunc(all, func(a, b *epoch) int { return cmp.Compare(a.id, b.id) })
+	for _, e := range all {
+		ix.grant(k, e)
+		if e.sure {
+			k.epochs = append(k.epochs, e)
+		}
+	}
+	slices.SortFunc(k.epochs, byGrant)
+	k.regressions = regressionsOf(k)
+	trusted := fenceTrustedUntil(k, ix.losses)
+	slices.SortStableFunc(k.epochs, func(a, b *epoch) int {
+		return cmp.Or(cmp.Compare(segment(a, trusted), segment(b, trusted)), byGrant(a, b))
+	})
+	sortByFence(k.epochs, trusted)
+	for i, e := range k.epochs {
+		e.rank = i + 1
+		e.unfenced = segment(e, trusted) == 1
+		k.broken = k.broken || e.unfenced
+	}
+}
+
+func byGrant(a, b *epoch) int {
+	return cmp.Or(cmp.Compare(a.granted.From, b.granted.From), cmp.Compare(a.granted.To, b.granted.To),
+		cmp.Compare(a.fence, b.fence), cmp.Compare(a.id, b.id))
+}
+
+// regressionsOf finds the epochs whose fence is not above that of an epoch that was surely granted before.
+// k.epochs is in the order of the beginnings of the grants.
+func regressionsOf(k *keyIndex) []regression {
+	var out []regression
+	byEnd := slices.Clone(k.epochs)
+	slices.SortFunc(byEnd, func(a, b *epoch) int { return cmp.Compare(a.granted.To, b.granted.To) })
+	var top *epoch // highest fence among the surely earlier
+	i := 0
+	for _, e := range k.epochs {
+		for ; i < len(byEnd) && byEnd[i].granted.To < e.granted.From; i++ {
+			if b := byEnd[i]; b.fence != 0 && (top == nil || b.fence > top.fence) {
+				top = b
+			}
+		}
+		if top != nil && e.fence != 0 && e.fence <= top.fence {
+			out = append(out, regression{key: k.name, early: top, late: e})
+		}
+	}
+	return out
+}
+
+// fenceTrustedUntil is the instant from which the fences of this key no longer give the order of its grants.
+func fenceTrustedUntil(k *keyIndex, losses []history.Span) int64 {
+	t := int64(open)
+	for _, r := range k.regressions {
+		t = min(t, r.late.granted.From)
+	}
+	for _, l := range losses {
+		t = min(t, l.From)
+	}
+	return t
+}
+
+// segment is 0 for an epoch granted while the fence order held, else 1.
+func segment(e *epoch, trusted int64) int {
+	if e.granted.To < trusted || e.granted.From < trusted && e.fence == 0 {
+		return 0
+	}
+	return 1
+}
+
+// sortByFence puts the epochs of segment 0 into fence order. One whose fence is not known (its reply was lost) goes after those
+// that were surely granted before it was last seen to hold the key.
+func sortByFence(epochs []*epoch, trusted int64) {
+	n := 0
+	for n < len(epochs) && segment(epochs[n], trusted) == 0 {
+		n++
+	}
+	byEnd := slices.DeleteFunc(slices.Clone(epochs[:n]), func(e *epoch) bool { return e.fence == 0 })
+	slices.SortFunc(byEnd, func(a, b *epoch) int { return cmp.Compare(a.granted.To, b.granted.To) })
+	top := make([]int64, len(byEnd)+1) // top[i] is the highest fence among the first i
+	for i, e := range byEnd {
+		top[i+1] = max(top[i], e.fence)
+	}
+	guess := map[*epoch]int64{}
+	for _, e := range epochs[:n] {
+		if e.fence == 0 {
+			i, _ := slices.BinarySearchFunc(byEnd, e.sighted(), func(o *epoch, t int64) int { return cmp.Compare(o.granted.To, t+1) })
+			guess[e] = top[i]
+		}
+	}
+	slices.SortStableFunc(epochs[:n], func(a, b *epoch) int {
+		return cmp.Or(cmp.Compare(cmp.Or(a.fence, guess[a]), cmp.Or(b.fence, guess[b])), cmp.Compare(guess[a], guess[b]))
+	})
+}
+
+// sighted is the last instant at which somebody else saw e hold the key, or e made use of it.
+func (e *epoch) sighted() int64 {
+	at := e.granted.From
+	for _, c := range e.refusals {
+		at = max(at, c.span.From)
+	}
+	for _, s := range e.looks {
+		at = max(at, s.first.From)
+	}
+	for _, c := range e.renewals {
+		if c.outcome == history.OK {
+			at = max(at, c.span.From)
+		}
+	}
+	return at
+}
+
+// surelyAfter reports whether a was granted after b, beyond doubt: by fence where fences hold, else by brackets that do not touch.
+func (a *epoch) surelyAfter(b *epoch) bool {
+	if a.unfenced || a.fence == 0 || b.fence == 0 {
+		return b.granted.Before(a.granted)
+	}
+	return a.rank > b.rank
+}

@@ -1,0 +1,214 @@
+package analysis
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// lacks lists why no question about the lock was reached in this run: the clauses that hold for every measure.
+func (j *judging) lacks(lock string) []lack {
+	var ls []lack
+	add := func(why, next string) { ls = append(ls, lack{why, next}) }
+	ix := j.ix
+	if len(ix.keysOf(lock)) == 0 {
+		add("lock "+lock+" has no events at all", "check that somebody uses the lock: its loop's key, or jobs under `work`")
+	}
+	switch j.status {
+	case statusCompleted:
+	case statusCutOff:
+		add("the history has no end: the run was killed, or its record was cut off", "run it again")
+	default:
+		add("the run did not come to its end ("+j.whyEnded()+")", "run it again, to its end")
+	}
+	if !j.steady() {
+		add("the steady state was not reached before the first fault"+j.whyUnsteady(), "check that the replicas start, hold and finish jobs; or give steady_state a longer timeout")
+	}
+	for i := range ix.exp.Faults {
+		if l, short := j.faultLack(&ix.exp.Faults[i]); short {
+			ls = append(ls, l)
+		}
+	}
+	for _, s := range ix.shots {
+		if s.applied != nil && !s.crash() && s.reverted == nil {
+			add("fault "+s.op+" was not seen to end before the final reads", "check the clean-up of the run")
+		}
+	}
+	for _, why := range ix.lostLedger {
+		add(why+": a ledger that lost entries proves nothing", "keep the ledger in a store of its own, and run again")
+	}
+	if ix.h.Header.Mode == history.Rehearsal {
+		add("this is a rehearsal in virtual time", "run it live")
+	}
+	return ls
+}
+
+// faultLack says what a declared fault lacks of its declared number of confirmed shots, each with a trial.
+func (j *judging) faultLack(f *experiments.Fault) (lack, bool) {
+	want, got := max(1, f.Repeat.Count), 0
+	var whys []string
+	for _, s := range j.ix.shots {
+		if s.id != f.ID {
+			continue
+		}
+		if s.effective() && s.valid() {
+			got++
+			continue
+		}
+		if w := s.reasonVoid(); len(whys) == 0 || whys[len(whys)-1] != w {
+			whys = append(whys, w)
+		}
+	}
+	if got >= want {
+		return lack{}, false
+	}
+	why := fmt.Sprintf("fault %s: %d of %d shots were confirmed and gave a trial", f.ID, got, want)
+	if len(whys) > 0 {
+		why += " (" + strings.Join(whys[:min(3, len(whys))], "; ") + ")"
+	}
+	return lack{why, nextForVoid(strings.Join(whys, " "))}, true
+}
+
+// nextForVoid advises by the reason for which shots were void.
+func nextForVoid(whys string) string {
+	switch {
+	case strings.Contains(whys, "no_target"):
+		return "aim the fault at a lock that is held: check holder_of, and that the lock is in use when the fault fires"
+	case strings.Contains(whys, "no demand"):
+		return "let at least two replicas want the lock"
+	case strings.Contains(whys, "moved"), strings.Contains(whys, "nothing owed"):
+		return "fire while the lock is surely held: phase: after_grant, or on: acquired"
+	case strings.Contains(whys, "unconfirmed"):
+		return "find out why the fault had no effect: see the fault's events"
+	}
+	return "give the run more time (max_run) or more shots (max_kills)"
+}
+
+func (j *judging) whyEnded() string {
+	for _, a := range j.ix.aborts {
+		return strings.TrimSpace(a.Note.What + " " + a.Note.Why)
+	}
+	return j.status
+}
+
+// steady reports whether the steady state held before the first fault.
+func (j *judging) steady() bool {
+	p := j.ix.phases[history.PhaseFaults]
+	return p != nil && p.Phase.Holds != nil && *p.Phase.Holds
+}
+
+func (j *judging) whyUnsteady() string {
+	if p := j.ix.phases[history.PhaseFaults]; p != nil && p.Phase.Why != "" {
+		return ": " + p.Phase.Why
+	}
+	return ""
+}
+
+// window is the stretch that measures of the whole run are judged in: from the first fault to the final reads.
+func (j *judging) window() history.Span {
+	w := history.Span{To: j.ix.last()}
+	if p := j.ix.phases[history.PhaseFaults]; p != nil {
+		w.From = p.From
+	}
+	if at, ok := j.ix.finalAt(); ok {
+		w.To = at
+	}
+	return w
+}
+
+// blind says that the probe did not watch all of w. The ledger keeps what it was told, in order: a late look at it misses
+// nothing and only widens the brackets of what it finds, which the ranges carry already. So it counts as watched where its final
+// read was complete (docs/decisions/0006); a key's state that nobody looked at is gone.
+func (j *judging) blind(probe string, w history.Span) []lack {
+	if c := j.ix.probes[probe]; probe == probeLedger && c != nil && c.final != nil {
+		return nil
+	}
+	g, blind := j.ix.probes[probe].blind(w, j.ix.maxGap(probe))
+	if !blind {
+		return nil
+	}
+	return []lack{{
+		fmt.Sprintf("probe %s was blind for %s at %s, max_gap is %s", probe, span(g.Width()), clock(g.From), span(j.ix.maxGap(probe))),
+		"keep the machine less busy, probe less often, or allow a larger max_gap",
+	}}
+}
+
+// unseen says that the run ended before a breach of this lock would have shown.
+func (j *judging) unseen(lock string) []lack {
+	at, ok := j.ix.finalAt()
+	if !ok {
+		return []lack{{"the ledger was not read to its end after the last fault", "let the run go on to its final reads"}}
+	}
+	if horizon, faulted := j.ix.horizon(lock); faulted && at < horizon {
+		return []lack{{
+			fmt.Sprintf("the final reads came %s before the horizon: a late breach would not have been seen", span(horizon-at)),
+			"give the run more time (max_run)",
+		}}
+	}
+	return nil
+}
+
+// ledgerLacks are the clauses for measures of the whole run that lean on the ledger.
+func (j *judging) ledgerLacks(lock string) []lack {
+	return append(j.blind(probeLedger, j.window()), j.unseen(lock)...)
+}
+
+// claimLacks are the clauses for measures of the whole run that lean on claims and key looks.
+func (j *judging) claimLacks(lock string) []lack {
+	return append(j.blind(probeKeys, j.window()), j.unseen(lock)...)
+}
+
+// exposures counts the independent faults that exposed an epoch of the lock, and those of them during which somebody else asked
+// for the key while the victim still owned it.
+func (j *judging) exposures(lock string) (exposed, contended int) {
+	for _, s := range j.ix.shots {
+		hit, asked := false, false
+		for _, e := range s.exposed {
+			if e.lock != lock {
+				continue
+			}
+			hit = true
+			d, wanted := j.ix.demand(j.ix.keys[e.key], s, e)
+			asked = asked || wanted && d.From <= e.life.end.To
+		}
+		if hit {
+			exposed++
+		}
+		if asked {
+			contended++
+		}
+	}
+	return exposed, contended
+}
+
+// notExposed is the lack of a fault that hit a holder of the lock.
+func notExposed(lock string) lack {
+	return lack{"no confirmed fault hit a holder of lock " + lock, "aim a fault at it: kill: {holder_of: " + lock + "}"}
+}
+
+// takeoverLacks are the clauses for takeover and tick_gap: something was measured, and the ledger was watched while it was.
+func (j *judging) takeoverLacks(s series) []lack {
+	var ls []lack
+	if len(s.kills) == 0 {
+		if exposed, _ := j.exposures(s.lock); exposed == 0 {
+			return []lack{notExposed(s.lock)}
+		}
+		return []lack{{"no trial of lock " + s.lock + " is a " + s.class + " that others took over", "see the faults' why"}}
+	}
+	probe := j.ix.witness(s.lock)
+	for _, k := range s.kills {
+		w := history.Span{From: k.shot.applied.From, To: k.shot.applied.To}
+		for _, t := range k.trials {
+			if t.value.hi != open {
+				w.To = max(w.To, k.shot.applied.From+t.value.hi)
+			}
+		}
+		if l := j.blind(probe, w); l != nil {
+			ls = append(ls, l...)
+			break
+		}
+	}
+	return ls
+}

@@ -1,0 +1,218 @@
+package analysis
+
+import (
+	"strings"
+
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// reader pairs the lines of a history: invoke with return, enter with exit, the events of one shot.
+type reader struct {
+	ix    *index
+	calls map[string]*call // by source and op, until they return
+	works map[string]*work
+	waits map[string]*wait
+	shots map[string]*shot
+}
+
+func (r *reader) read(ev *history.Event) {
+	ix := r.ix
+	switch {
+	case strings.HasPrefix(string(ev.Kind), "run."):
+		r.run(ev)
+	case strings.HasPrefix(string(ev.Kind), "fault."):
+		r.fault(ev)
+	case ev.Call != nil:
+		r.call(ev)
+	case ev.Work != nil:
+		r.work(ev)
+	case ev.Write != nil:
+		ix.claimWrite(ev)
+	case ev.Entry != nil:
+		ix.readEntry(ix.key(ev), ev)
+	case ev.Look != nil:
+		r.look(ix.key(ev), ev)
+	case ev.Coverage != nil:
+		ix.watch(ev)
+	case ev.Job != nil:
+		r.job(ev)
+	case ev.Abandon != nil:
+		r.abandon(ev)
+	case ev.Replica != nil && ev.Kind == history.ReplicaExit:
+		if _, known := ix.deaths[ev.Replica.Incarnation]; !known {
+			ix.deaths[ev.Replica.Incarnation] = death{ev.Span, ev.N}
+		}
+	case ev.Incarnation != nil && ev.Incarnation.Life > 1:
+		r.loss(ev)
+	}
+	if ev.Source != "runner" && !strings.HasPrefix(ev.Source, "probe:") {
+		ix.claims[ev.Source] = max(ix.claims[ev.Source], ev.From)
+	}
+}
+
+func (r *reader) run(ev *history.Event) {
+	ix := r.ix
+	switch ev.Kind {
+	case history.RunCalibration:
+		ix.cal = *ev.Calibration
+	case history.RunPhase:
+		if ix.phases[ev.Phase.Name] == nil {
+			ix.phases[ev.Phase.Name] = ev
+		}
+	case history.RunAbort:
+		ix.aborts = append(ix.aborts, ev)
+	case history.RunCleanup:
+		ix.cleanups = append(ix.cleanups, ev)
+	case history.RunEnd:
+		ix.end = ev
+	}
+}
+
+// loss notes that a store has forgotten what it held.
+func (r *reader) loss(ev *history.Event) {
+	if ev.Incarnation.Store == "ledger" {
+		r.ix.lostLedger = append(r.ix.lostLedger, "the ledger lost its data at "+clock(ev.From))
+		return
+	}
+	r.ix.losses = append(r.ix.losses, ev.Span)
+}
+
+func (r *reader) call(ev *history.Event) {
+	k := r.ix.key(ev)
+	switch ev.Kind {
+	case history.WaitBegin:
+		w := &wait{source: ev.Source, begin: ev.Span, end: history.Span{From: ev.From, To: open}, outcome: history.Unknown, holder: ev.Call.Holder, n: ev.N}
+		r.waits[ev.Source+"\x00"+ev.Op] = w
+		k.waits = append(k.waits, w)
+		return
+	case history.WaitEnd:
+		if w := r.waits[ev.Source+"\x00"+ev.Op]; w != nil {
+			w.end, w.outcome, w.n = history.Span{From: ev.To, To: ev.To}, ev.Outcome, ev.N
+			if ev.Call.Holder != "" {
+				w.holder = ev.Call.Holder
+			}
+		}
+		return
+	case history.ReleaseSkipped:
+		k.epoch(ev.Epoch).skipped = ev
+		return
+	}
+	verb, half, _ := strings.Cut(string(ev.Kind), ".")
+	pair := verb + "\x00" + ev.Source + "\x00" + ev.Op
+	c := r.calls[pair]
+	if c == nil {
+		c = &call{source: ev.Source, key: k.name, epoch: ev.Epoch, sent: ev.Span, span: history.Span{From: ev.From, To: open}, outcome: history.Unknown, n: ev.N}
+		k.addCall(verb, c)
+		r.ix.claimed[k.lock] = true
+		r.calls[pair] = c
+	}
+	if ev.Call.TTL != 0 {
+		c.ttl = ev.Call.TTL
+	}
+	if half == "return" {
+		c.finish(ev)
+		delete(r.calls, pair)
+	}
+	e := k.epoch(ev.Epoch)
+	if e.replica == "" {
+		e.replica = ev.Source
+	} else if e.replica != ev.Source && verb == "acquire" {
+		r.ix.find("key "+k.name+": epoch "+ev.Epoch+" is claimed by "+e.replica+" and by "+ev.Source, ev.N)
+	}
+	if ev.Fence != 0 && e.fence == 0 {
+		e.fence = ev.Fence
+	}
+}
+
+func (k *keyIndex) addCall(verb string, c *call) {
+	e := k.epoch(c.epoch)
+	switch verb {
+	case "acquire":
+		e.acquires = append(e.acquires, c)
+		k.attempts = append(k.attempts, c)
+	case "renew":
+		e.renewals = append(e.renewals, c)
+	case "release", "undo":
+		e.releases = append(e.releases, c)
+	}
+}
+
+func (c *call) finish(ev *history.Event) {
+	c.exited = true
+	c.span.To = max(c.span.From, ev.To)
+	c.outcome, c.result, c.holder, c.fault, c.n = ev.Outcome, ev.Call.Result, ev.Call.Holder, ev.Call.Fault, ev.N
+}
+
+func (r *reader) work(ev *history.Event) {
+	k := r.ix.key(ev)
+	pair := ev.Source + "\x00" + ev.Op
+	if ev.Kind == history.WorkEnter {
+		w := &work{subject: ev.Work.Subject, start: ev.Span, end: history.Span{From: ev.From, To: open}, n: ev.N}
+		e := k.epoch(ev.Epoch)
+		e.works = append(e.works, w)
+		if e.replica == "" {
+			e.replica = ev.Source
+		}
+		r.works[pair] = w
+		return
+	}
+	if w := r.works[pair]; w != nil {
+		w.end, w.why, w.exit = ev.Span, ev.Work.Why, ev
+		delete(r.works, pair)
+	}
+}
+
+func (r *reader) look(k *keyIndex, ev *history.Event) {
+	s := &stretch{epoch: ev.Epoch, first: ev.Span, prev: ev.Look.Prev, pttl: ev.Look.PTTL, n: ev.N}
+	if !ev.Look.Present {
+		s.epoch = ""
+	}
+	if len(k.looks) == 0 {
+		k.looks = append(k.looks, s)
+		return
+	}
+	last := k.looks[len(k.looks)-1]
+	if ev.Look.Final && last.epoch == s.epoch { // nothing changed: one more sight of the same state
+		last.again = &ev.Span
+		return
+	}
+	if s.prev == nil {
+		s.prev = &last.first
+	}
+	last.next = s
+	k.looks = append(k.looks, s)
+}
+
+func (r *reader) job(ev *history.Event) {
+	ix := r.ix
+	if ev.Kind == history.JobAck || ix.jobs[ev.Job.ID] != nil {
+		return
+	}
+	k := ix.key(ev)
+	j := &job{id: ev.Job.ID, lock: k.lock, key: k.name, offered: ev.Span, n: ev.N}
+	ix.jobs[j.id] = j
+	ix.jobOrder = append(ix.jobOrder, j)
+	k.jobs = append(k.jobs, j)
+}
+
+func (r *reader) abandon(ev *history.Event) {
+	e := r.ix.key(ev).epoch(ev.Epoch)
+	switch {
+	case ev.Kind == history.AbandonKind && e.abandoned == nil:
+		e.abandoned = ev
+	case ev.Kind == history.FenceObserved && e.fenced == nil:
+		e.fenced = ev
+	case ev.Kind == history.UnownedEnter && e.unowned == nil:
+		e.unowned = ev
+	}
+}
+
+func (r *reader) fault(ev *history.Event) {
+	s := r.shots[ev.Op]
+	if s == nil {
+		s = &shot{op: ev.Op, id: ev.Fault.ID, num: ev.Fault.Shot, kind: ev.Fault.Kind}
+		r.shots[ev.Op] = s
+		r.ix.shots = append(r.ix.shots, s)
+	}
+	s.take(ev)
+}

@@ -1,0 +1,281 @@
+package analysis
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/lockdrill/lockdrill/experiments"
+)
+
+// measured is one quantity that is held against one limit.
+type measured struct {
+	measure  string
+	unit     string // s or count
+	lo, hi   int64  // ns or a count; hi may be open
+	n        int    // what the measure counts
+	faults   int    // independent faults that could have brought a breach about: the n of "0 of n"; 0 = no such bound
+	saw      string // what was seen, for people
+	why      string // the cause, where a cause is known
+	next     string // what to do about it
+	evidence []int64
+	lacks    []lack // why a Pass would not be one
+	unfit    string // set: the question cannot be answered in this run, whatever was measured
+}
+
+// lack is a reason why a question was not reached, and what to do about it.
+type lack struct{ why, next string }
+
+// judge gives the rows of one SLO.
+func (j *judging) judge(s *experiments.SLO) []SLOResult {
+	switch {
+	case s.Takeover != nil:
+		return j.takeoverRows(s.Lock, s.Takeover)
+	case s.TickGap != nil:
+		return j.tickRows(s.Lock, s.TickGap)
+	case s.DuplicateTerminalStates != nil:
+		return j.count(s.Lock, s.DuplicateTerminalStates.Max, j.duplicates(s.Lock, s.DuplicateTerminalStates.MinJobs))
+	case s.Abandonments != nil:
+		return j.count(s.Lock, s.Abandonments.Max, j.rawAbandonments(s.Lock))
+	case s.Abandonment != nil:
+		return j.abandonmentRows(s.Lock, s.Abandonment)
+	case s.Overlap != nil:
+		return j.overlapRows(s.Lock, s.Overlap)
+	case s.FenceLag != nil:
+		return j.durations(s.Lock, s.FenceLag, j.fenceLag(s.Lock))
+	case s.UnownedWork != nil:
+		return j.durations(s.Lock, s.UnownedWork, j.unownedWork(s.Lock))
+	case s.Busy != nil:
+		return j.busyRows(s.Lock, s.Busy)
+	case s.Stranded != nil:
+		return j.count(s.Lock, s.Stranded.Max, j.stranded(s.Lock, s.Stranded.MinJobs))
+	case s.FenceRegressions != nil:
+		return j.count(s.Lock, s.FenceRegressions.Max, j.fenceRegressions(s.Lock))
+	case s.ReExecuted != nil:
+		return j.count(s.Lock, s.ReExecuted.Max, j.reExecutions(s.Lock, s.ReExecuted.MinJobs))
+	}
+	return nil
+}
+
+func (j *judging) count(lock string, limit int, m measured) []SLOResult {
+	return []SLOResult{j.row(lock, int64(limit), m)}
+}
+
+func (j *judging) durations(lock string, d *experiments.DurationLimits, m measured) []SLOResult {
+	var rows []SLOResult
+	for _, l := range limitsOf(d) {
+		rows = append(rows, j.row(lock, int64(l.value), m))
+	}
+	return rows
+}
+
+// row holds m against limit: three values, and what was not reached takes a Pass away.
+func (j *judging) row(lock string, limit int64, m measured) SLOResult {
+	v := Inconclusive
+	switch {
+	case m.unfit != "":
+	case m.lo > limit:
+		v = Fail
+	case m.hi <= limit && m.hi != open:
+		v = Pass
+	}
+	lacks := append(j.lacks(lock), m.lacks...)
+	return j.finish(lock, limit, m, v, lacks)
+}
+
+// finish words the row. A Pass with a lack is none.
+func (j *judging) finish(lock string, limit int64, m measured, v Verdict, lacks []lack) SLOResult {
+	r := SLOResult{
+		Lock: lock, Measure: m.measure, Unit: m.unit, Limit: m.number(limit), Lo: m.number(m.lo), N: m.n,
+		Verdict: v, Why: m.saw, Evidence: cite(m.evidence...),
+	}
+	if m.hi != open {
+		hi := m.number(m.hi)
+		r.Hi = &hi
+	}
+	if m.faults > 0 && m.hi <= limit && (m.unit == "s" || m.hi == 0) {
+		b := upperBound(0, m.faults)
+		r.Bound = &b
+	}
+	switch {
+	case v == Fail:
+		r.Why, r.Next = join(m.saw, m.why), m.next
+	case m.unfit != "":
+		r.Why, r.Next = m.unfit, m.next
+	case len(lacks) > 0:
+		var whys []string
+		for _, l := range lacks {
+			whys = append(whys, l.why)
+		}
+		r.Verdict, r.Why, r.Next = Inconclusive, strings.Join(whys, "; "), lacks[0].next
+	case v == Inconclusive && m.hi == open:
+		r.Why = join(m.saw, "how much more it was has not been seen")
+		r.Next = "let the run go on to its final reads, and keep the probes within max_gap"
+	case v == Inconclusive:
+		r.Why = join(m.saw, fmt.Sprintf("the limit %s lies within what was measured, %s to %s", m.text(limit), m.text(m.lo), m.text(m.hi)))
+		r.Next = "measure closer (a shorter probe period, a larger time_scale), or choose a limit outside that range"
+	}
+	return r
+}
+
+// number is a quantity in the row's unit.
+func (m measured) number(x int64) float64 {
+	if m.unit == "s" {
+		return seconds(x)
+	}
+	return float64(x)
+}
+
+func (m measured) text(x int64) string {
+	if m.unit == "s" {
+		return span(x)
+	}
+	return fmt.Sprint(x)
+}
+
+// join puts what was seen before its cause.
+func join(saw, why string) string {
+	switch {
+	case saw == "":
+		return why
+	case why == "":
+		return saw
+	}
+	return saw + ": " + why
+}
+
+// takeoverRows judges takeover: max by its range, quantiles by the count of independent kills.
+func (j *judging) takeoverRows(lock string, d *experiments.DurationLimits) []SLOResult {
+	s := j.ix.seriesOf(lock, takeoverValue)
+	return j.seriesRows(s, d, "takeover", j.takeoverLacks(s))
+}
+
+func (j *judging) tickRows(lock string, d *experiments.DurationLimits) []SLOResult {
+	s := j.ix.seriesOf(lock, tickValue)
+	return j.seriesRows(s, d, "tick_gap", j.takeoverLacks(s))
+}
+
+func (j *judging) seriesRows(s series, d *experiments.DurationLimits, name string, lacks []lack) []SLOResult {
+	var rows []SLOResult
+	for _, l := range limitsOf(d) {
+		m := measured{measure: name + "." + l.name, unit: "s", n: len(s.kills), evidence: s.evidence(), lacks: lacks, hi: open}
+		over := s.over(l.value)
+		if len(s.kills) > 0 {
+			w := s.worst()
+			if l.p > 0 {
+				w = s.quantile(l.p)
+			}
+			m.lo, m.hi = w.lo, w.hi
+		}
+		if over.hi == 0 {
+			m.faults = len(s.kills)
+		}
+		m.saw = s.saw(l)
+		j.explain(&m, s, l, name)
+		rows = append(rows, j.seriesRow(s, l, m, over))
+	}
+	return rows
+}
+
+// seriesRow gives the verdict of one bound. A quantile is a claim about the rate of kills that miss it, so it takes a number of
+// kills; max is judged by its range.
+func (j *judging) seriesRow(s series, l limit, m measured, over tally) SLOResult {
+	n := len(s.kills)
+	if len(s.falses) > 0 {
+		t := s.falses[0]
+		m.why = fmt.Sprintf("%d false takeover: key %s was granted to another while the store still owed the victim %s", len(s.falses), t.e.key, span(t.e.life.due.From-t.next.granted.To))
+		m.next = "find who deleted or overwrote the key: releases must compare the token"
+		m.evidence = cite(append(t.evidence, m.evidence...)...)
+		return j.finish(s.lock, int64(l.value), m, Fail, nil)
+	}
+	if l.p == 0 {
+		return j.row(s.lock, int64(l.value), m)
+	}
+	v := Inconclusive
+	switch {
+	case n > 0 && upperBound(over.hi, n) <= 1-l.p:
+		v = Pass
+	case n > 0 && lowerBound(over.lo, n) > 1-l.p:
+		v = Fail
+	}
+	lacks := append(j.lacks(s.lock), m.lacks...)
+	if v == Inconclusive {
+		lacks = append(lacks, tooFew(l, over.hi, n))
+	}
+	return j.finish(s.lock, int64(l.value), m, v, lacks)
+}
+
+// tooFew says how many kills it takes to claim the quantile, when missed of n kills may have missed it.
+func tooFew(l limit, missed, n int) lack {
+	need := TrialsNeeded(l.p, missed)
+	next := fmt.Sprintf("repeat: {count: %d}, or promise a max", need)
+	switch {
+	case missed == 0:
+		return lack{fmt.Sprintf("%s without a miss are too few: %s at 95 %% confidence takes %d", plural(n, "kill"), l.name, need), next}
+	case missed == n:
+		next = "raise the limit or shorten the lease: every kill may have missed it"
+	}
+	return lack{fmt.Sprintf("%d of %s may have missed it: %s at 95 %% confidence takes %d kills then, %d with no miss",
+		missed, plural(n, "kill"), l.name, need, TrialsNeeded(l.p, 0)), next}
+}
+
+// explain adds the sum of L3: it makes a limit impossible, or lucky, or shows that something else took the time.
+func (j *judging) explain(m *measured, s series, l limit, name string) {
+	declared := j.ix.lock(s.lock)
+	if declared == nil {
+		return
+	}
+	b := bandOf(j.ix.exp, declared, j.warmup)
+	if name == "tick_gap" {
+		b = tickBand(j.ix.exp, declared, j.warmup)
+	}
+	m.why, m.next = b.sum(), b.advice(l.value)
+	switch {
+	case l.value < b.lo:
+		m.why = "no kill can meet " + span(int64(l.value)) + ": " + b.sum()
+	case l.value >= b.hi:
+		m.why = "the sum allows it (" + b.sum() + "), so something else took the time"
+		m.next = "look at residual, pickup and warm-up of the slowest trial"
+	}
+	if l.p == 0 && l.value < b.hi && len(s.kills) > 0 {
+		m.lacks = append(m.lacks[:len(m.lacks):len(m.lacks)], lack{
+			fmt.Sprintf("it passed by luck: worst %s, but %s", span(s.worst().hi), b.sum()),
+			b.advice(l.value),
+		})
+	}
+}
+
+// saw says what the kills of a series took.
+func (s series) saw(l limit) string {
+	n := len(s.kills)
+	if n == 0 {
+		return "no " + s.class + " was measured"
+	}
+	over := s.over(l.value)
+	w := s.worst()
+	worst := "worst " + span(w.hi)
+	if w.hi == open {
+		worst = "worst at least " + span(w.lo) + " and never seen to end"
+	}
+	text := fmt.Sprintf("%d of %s over %s, %s", over.hi, plural(n, s.class), span(int64(l.value)), worst)
+	if over.hi == 0 {
+		text = fmt.Sprintf("%s, %s", plural(n, s.class), worst)
+	}
+	if v := s.values(); v > n {
+		text += fmt.Sprintf(" (%d values)", v)
+	}
+	return text
+}
+
+// plural counts things: "1 kill", "30 kills".
+func plural(n int, thing string) string {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(thing, "y"):
+		thing = strings.TrimSuffix(thing, "y") + "ies"
+	case strings.HasSuffix(thing, "sh"):
+		thing += "es"
+	default:
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}

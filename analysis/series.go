@@ -1,0 +1,188 @@
+package analysis
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments"
+)
+
+// kill is one independent trial: a shot, valued at the worst of the keys that it exposed. 200 job locks that die with one
+// replica share one pickup, so they are one trial with 200 values.
+type kill struct {
+	shot   *shot
+	value  dur
+	worst  *trial
+	trials []*trial
+}
+
+// series is the kills of one lock that an SLO about takeover is judged on.
+type series struct {
+	lock   string
+	class  string // crash or pause
+	kills  []kill
+	falses []*trial // safety events: granted to another while the victim was still owed its lease
+}
+
+// seriesOf collects the trials of lock, all of the class that its SLOs are judged on.
+func (ix *index) seriesOf(lock string, value func(*trial) (dur, bool)) series {
+	out := series{lock: lock, class: ix.classOf(lock)}
+	for _, s := range ix.shots {
+		if s.crash() != (out.class == ClassCrash) {
+			continue
+		}
+		k := kill{shot: s}
+		for _, t := range s.trials {
+			if t.e.lock != lock || t.void != "" {
+				continue
+			}
+			if t.class == ClassFalse {
+				out.falses = append(out.falses, t)
+			}
+			v, ok := value(t)
+			if !ok {
+				continue
+			}
+			if k.worst == nil || v.hi > k.value.hi || v.hi == k.value.hi && v.lo > k.value.lo {
+				k.worst = t
+			}
+			k.value = k.value.worst(v)
+			k.trials = append(k.trials, t)
+		}
+		if k.worst != nil {
+			out.kills = append(out.kills, k)
+		}
+	}
+	return out
+}
+
+// classOf is the class that SLOs of the lock are judged on: crashes if kills are declared on it, else pauses (bursts of failing
+// renewals included) if those are, else the crashes that kills aimed at other locks made on it.
+func (ix *index) classOf(lock string) string {
+	kills, pauses := false, false
+	for i := range ix.exp.Faults {
+		f := &ix.exp.Faults[i]
+		switch {
+		case f.Kill != nil && f.Kill.HolderOf == lock:
+			return ClassCrash
+		case f.Kill != nil:
+			kills = true
+		case f.Lock() == lock:
+			pauses = true
+		}
+	}
+	for _, s := range ix.shots { // what the file cannot declare yet is known from the history
+		kills = kills || s.crash()
+		pauses = pauses || !s.crash() && s.lock == lock
+	}
+	if kills && !pauses {
+		return ClassCrash
+	}
+	return ClassPause
+}
+
+// takeoverValue is what a takeover SLO judges of a trial: plain takeovers only. Hand-overs and recoveries are series of their own.
+func takeoverValue(t *trial) (dur, bool) {
+	return t.value, t.class == ClassCrash || t.class == ClassPause
+}
+
+// tickValue is what a tick_gap SLO judges of a trial.
+func tickValue(t *trial) (dur, bool) {
+	if t.tick == nil {
+		return dur{}, false
+	}
+	return *t.tick, true
+}
+
+// worst is the range of the largest value of all kills.
+func (s series) worst() dur {
+	var d dur
+	for _, k := range s.kills {
+		d = d.worst(k.value)
+	}
+	return d
+}
+
+// values counts the trials of all kills.
+func (s series) values() int {
+	n := 0
+	for _, k := range s.kills {
+		n += len(k.trials)
+	}
+	return n
+}
+
+// over counts the kills that surely took longer than limit (lo), and those that may have (hi).
+func (s series) over(limit time.Duration) tally {
+	var t tally
+	for _, k := range s.kills {
+		if k.value.lo > int64(limit) {
+			t.lo++
+		}
+		if k.value.hi > int64(limit) {
+			t.hi++
+		}
+	}
+	return t
+}
+
+// quantile is the range of the p-quantile of the kills' values: nearest rank.
+func (s series) quantile(p float64) dur {
+	if len(s.kills) == 0 {
+		return dur{hi: open}
+	}
+	var los, his []int64
+	for _, k := range s.kills {
+		los, his = append(los, k.value.lo), append(his, k.value.hi)
+	}
+	slices.Sort(los)
+	slices.Sort(his)
+	i := int(math.Ceil(p*float64(len(los))-1e-9)) - 1
+	i = min(max(i, 0), len(los)-1)
+	return dur{los[i], his[i]}
+}
+
+// evidence cites the kills, the slowest first.
+func (s series) evidence() []int64 {
+	ks := slices.Clone(s.kills)
+	slices.SortStableFunc(ks, func(a, b kill) int {
+		switch {
+		case a.value.hi > b.value.hi:
+			return -1
+		case a.value.hi < b.value.hi:
+			return 1
+		}
+		return 0
+	})
+	var ns []int64
+	for _, k := range ks {
+		ns = append(ns, k.worst.evidence...)
+	}
+	return cite(ns...)
+}
+
+// limit is one bound of an SLO on a series.
+type limit struct {
+	name  string  // max, p95
+	p     float64 // 0 = max
+	value time.Duration
+}
+
+// limitsOf lists the bounds that are set.
+func limitsOf(d *experiments.DurationLimits) []limit {
+	if d == nil {
+		return nil
+	}
+	var ls []limit
+	for _, l := range []struct {
+		name  string
+		p     float64
+		value *time.Duration
+	}{{"max", 0, d.Max}, {"p50", 0.5, d.P50}, {"p90", 0.9, d.P90}, {"p95", 0.95, d.P95}, {"p99", 0.99, d.P99}} {
+		if l.value != nil {
+			ls = append(ls, limit{l.name, l.p, *l.value})
+		}
+	}
+	return ls
+}

@@ -1,0 +1,270 @@
+package analysis
+
+import (
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// What ended a trial.
+const (
+	endEffect   = "effect"
+	endGrant    = "grant"
+	endRenewal  = "renewal" // the victim's own lease was extended again
+	endCensored = "censored"
+)
+
+// trial is one exposed epoch of a confirmed fault: how long until somebody else worked under its key.
+type trial struct {
+	shot  *shot
+	e     *epoch // the victim's
+	next  *epoch // the epoch granted next
+	after *epoch // the epoch that ended it
+	class string
+	end   string
+	void  string // why it counts for nothing; "" = it counts
+
+	value                    dur
+	residual, pickup, warmup *dur
+	tick                     *dur // loops: tick gap
+	idle                     bool
+	evidence                 []int64
+}
+
+func (t *trial) censored() bool { return t.end == endCensored }
+
+// nothingOwed reports that every job under e's key was finished when the fault struck.
+func (ix *index) nothingOwed(s *shot, e *epoch) bool {
+	k := ix.keys[e.key]
+	if k.loop || len(k.jobs) == 0 {
+		return false
+	}
+	for _, j := range k.jobs {
+		done := false
+		for _, f := range j.terminals {
+			// What a killed victim wrote, it wrote before it died; anybody else's write must surely have come before.
+			done = done || s.crash() && f.epoch.rank <= e.rank || f.span.To <= s.applied.To
+		}
+		if !done {
+			return false
+		}
+	}
+	return true
+}
+
+// newTrial measures one exposed epoch.
+func (ix *index) newTrial(s *shot, e *epoch) *trial {
+	k := ix.keys[e.key]
+	t := &trial{shot: s, e: e, next: k.next(e), class: ClassPause, evidence: []int64{s.applied.N, e.n}}
+	if s.crash() {
+		t.class = ClassCrash
+	}
+	if ix.recovered(k, t) {
+		ix.measureTick(k, t, open)
+		return t
+	}
+	demand, asked := ix.demand(k, s, e)
+	x, n := ix.endOf(k, t)
+	start := s.applied.Span
+	if !asked && t.after == nil && ix.claimed[k.lock] {
+		t.void = "no demand: nobody else wanted the key"
+	}
+	if !k.loop && len(k.jobs) == 0 && asked { // nobody says that work is owed: the clock starts with the first who wants it
+		start = history.Span{From: max(start.From, demand.From), To: max(start.To, demand.To)}
+	}
+	censor, cause := ix.censored(k, t, x)
+	ix.measureTick(k, t, censor)
+	if x.To == open || cause != 0 {
+		t.end, t.after = endCensored, nil
+		t.value = dur{lo: max(0, censor-start.To), hi: open}
+		t.evidence = cite(append(t.evidence, cause)...)
+		ix.split(t, start, history.Span{From: censor, To: open})
+		return t
+	}
+	t.value = between(start, x)
+	t.evidence = cite(append(t.evidence, t.after.n, n)...)
+	ix.classify(t)
+	ix.split(t, start, x)
+	return t
+}
+
+// endOf finds x, the first accepted begin or tick of a later-granted epoch. Where the ledger shows nothing of this lock, it is
+// the next grant.
+func (ix *index) endOf(k *keyIndex, t *trial) (x history.Span, n int64) {
+	if ix.ledgered[k.lock] {
+		t.end = endEffect
+		for _, f := range k.effects {
+			if f.enters() && f.epoch.rank > t.e.rank {
+				t.after = f.epoch
+				return f.span, f.event.N
+			}
+		}
+		return history.Span{To: open}, 0
+	}
+	t.end = endGrant
+	if t.next == nil {
+		return history.Span{To: open}, 0
+	}
+	t.after = t.next
+	return t.next.granted, t.next.n
+}
+
+// demand is the first attempt of another incarnation that the fault could have kept waiting.
+func (ix *index) demand(k *keyIndex, s *shot, e *epoch) (history.Span, bool) {
+	for _, c := range k.attempts {
+		if c.source != s.victim && c.source != e.replica && c.span.To >= s.applied.From {
+			return c.sent, true
+		}
+	}
+	return history.Span{}, false
+}
+
+// recovered settles trials in which the victim's own lease was extended again, or its work finished, before anybody else came.
+func (ix *index) recovered(k *keyIndex, t *trial) bool {
+	if t.shot.crash() {
+		return false
+	}
+	since := t.shot.applied.To
+	if c := t.e.firstHit(t.shot.op); c != nil {
+		since = c.span.To
+	}
+	for _, c := range t.e.renewals {
+		if c.outcome == history.OK && c.span.From >= since {
+			t.class, t.end, t.after = ClassRecovery, endRenewal, t.e
+			t.value = between(t.shot.applied.Span, c.span)
+			t.evidence = cite(append(t.evidence, c.n)...)
+			return true
+		}
+	}
+	if k.loop {
+		return false
+	}
+	for _, j := range k.jobs {
+		for _, f := range j.terminals {
+			if f.epoch == t.e && (t.next == nil || f.span.To <= t.next.granted.From) {
+				t.class, t.end, t.after = ClassRecovery, endEffect, t.e
+				t.value = between(t.shot.applied.Span, f.span)
+				t.evidence = cite(append(t.evidence, f.event.N)...)
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// censored says until when the absence of x is attested, and by which event the trial was cut short (0: by the end of what
+// was watched).
+func (ix *index) censored(k *keyIndex, t *trial, x history.Span) (until, cause int64) {
+	until = open
+	cut := func(at, n int64) {
+		if at < until {
+			until, cause = at, n
+		}
+	}
+	for _, s := range ix.shots {
+		if s == t.shot || !s.effective() || s.applied.To < t.shot.applied.From {
+			continue
+		}
+		for _, e := range s.hitEpochs(ix)[k.name] {
+			before := t.after == nil || s.applied.To < x.From || e.rank < t.after.rank
+			if before && e.rank >= t.e.rank && e.granted.From <= s.applied.To && e.life.end.To >= s.applied.From {
+				cut(s.applied.From, s.applied.N)
+			}
+		}
+	}
+	for _, l := range ix.losses {
+		if l.To > t.shot.applied.From && (t.after == nil || l.From < x.From) {
+			cut(l.From, t.shot.applied.N)
+		}
+	}
+	if cause == 0 && x.To == open {
+		until = ix.watched(ix.witness(k.lock), t.shot.applied.To)
+	}
+	return until, cause
+}
+
+// witness is the probe that would have seen the end of a trial.
+func (ix *index) witness(lock string) string {
+	if ix.ledgered[lock] {
+		return probeLedger
+	}
+	return probeKeys
+}
+
+// classify tells apart what is no plain takeover.
+func (ix *index) classify(t *trial) {
+	gave := t.e.life.gave
+	switch {
+	case gave != nil && gave.sent.From >= t.shot.applied.From:
+		t.class = ClassHandOver
+	case t.next != nil && t.next.granted.To < t.e.life.due.From && gave == nil && !t.e.life.loss:
+		t.class = ClassFalse
+	case t.after.replica != "" && t.after.replica == t.e.replica:
+		t.class = ClassRecovery
+	}
+}
+
+// split divides the trial into residual, pickup and warm-up, as far as they were seen.
+func (ix *index) split(t *trial, start, x history.Span) {
+	end := t.e.life.end
+	if end.From == open {
+		return
+	}
+	r := between(start, end)
+	t.residual = &r
+	if t.next == nil {
+		return
+	}
+	p := between(end, t.next.granted)
+	t.pickup = &p
+	if t.end == endEffect {
+		w := between(t.next.granted, x)
+		t.warmup = &w
+	}
+}
+
+// takeover is the trial as verdict.json lists it.
+func (t *trial) takeover() Takeover {
+	v := t.value.Range()
+	out := Takeover{
+		Lock: t.e.lock, Key: t.e.key, Fault: t.shot.op, Victim: t.shot.victim, Lo: v.Lo, Hi: v.Hi,
+		Residual: optional(t.residual), Pickup: optional(t.pickup), Warmup: optional(t.warmup),
+		Class: t.class, End: t.end, Censored: t.censored(), TickGap: optional(t.tick), Idle: t.idle, Evidence: t.evidence,
+	}
+	if t.after != nil {
+		out.Successor = t.after.replica
+	}
+	return out
+}
+
+func optional(d *dur) *Range {
+	if d == nil {
+		return nil
+	}
+	r := d.Range()
+	return &r
+}
+
+// thefts lists changes of owner that no fault of ours explains: granted to another while the holder was still owed its lease.
+// The value is what was left of the lease.
+func (ix *index) thefts() []Takeover {
+	var out []Takeover
+	hit := map[*epoch]bool{}
+	for _, s := range ix.shots {
+		for _, e := range s.exposed {
+			hit[e] = true
+		}
+	}
+	for _, k := range ix.keyOrder {
+		for _, e := range k.epochs {
+			next := k.next(e)
+			if next == nil || hit[e] || e.life.gave != nil || e.life.loss || next.granted.To >= e.life.due.From {
+				continue
+			}
+			v := between(next.granted, e.life.due).Range()
+			out = append(out, Takeover{
+				Lock: k.lock, Key: k.name, Victim: e.replica, Successor: next.replica, Lo: v.Lo, Hi: v.Hi,
+				Class: ClassTheft, End: endGrant, Evidence: cite(e.n, next.n),
+			})
+		}
+	}
+	return out
+}

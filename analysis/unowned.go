@@ -1,0 +1,129 @@
+package analysis
+
+import (
+	"fmt"
+
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// unownedWork is how long e's holder worked past its lease end.
+func (ix *index) unownedWork(e *epoch) dur {
+	var d dur
+	end := e.life.end
+	var sure, maybe []stretchOf
+	for _, w := range e.works {
+		sure = append(sure, stretchOf{max(w.start.To, end.To), w.end.From, 0})
+		maybe = append(maybe, stretchOf{max(w.start.From, end.From), w.end.To, 0})
+	}
+	for _, p := range ix.pauses[e.replica] {
+		sure, maybe = cutOut(sure, p.widest), cutOut(maybe, p.surest)
+	}
+	for _, s := range sure {
+		d.lo += max(0, s.to-s.from)
+	}
+	for _, s := range maybe {
+		if s.from < s.to {
+			if s.to == open {
+				d.hi = open
+				break
+			}
+			d.hi += s.to - s.from
+		}
+	}
+	return d
+}
+
+// lag is fence_lag: work stop - validity end, in ns; negative is early. hi is open where the stop was not seen.
+type lag struct {
+	lo, hi int64
+	n      int64
+}
+
+// fenceLag is the worst lag of e's stretches of work; ok is false where e has none whose stop or validity is known.
+func (ix *index) fenceLag(e *epoch) (worst lag, ok bool) {
+	for _, w := range e.works {
+		l, known := ix.lagOf(e, w)
+		if !known {
+			continue
+		}
+		if !ok {
+			worst, ok = l, true
+			continue
+		}
+		if l.hi > worst.hi {
+			worst.n = l.n
+		}
+		worst.lo, worst.hi = max(worst.lo, l.lo), max(worst.hi, l.hi)
+	}
+	return worst, ok
+}
+
+// lagOf holds the end of one stretch of work against the validity that the client had by then: send time of the last success
+// + TTL - drift. It is computed from the stamps of the calls; what the worker says of it itself is only compared.
+func (ix *index) lagOf(e *epoch, w *work) (lag, bool) {
+	p := ix.policy(e.lock)
+	var valid history.Span
+	known := false
+	extend := func(c *call) {
+		if c.outcome != history.OK || c.span.To > w.end.To {
+			return
+		}
+		ttl := c.ttl
+		if ttl == 0 {
+			ttl = int64(p.TTL)
+		}
+		v := c.sent.Add(ttl - int64(p.Drift))
+		valid = history.Span{From: max(valid.From, v.From), To: max(valid.To, v.To)}
+		known = true
+	}
+	for _, c := range e.acquires {
+		extend(c)
+	}
+	for _, c := range e.renewals {
+		extend(c)
+	}
+	if !known {
+		return lag{}, false
+	}
+	l := lag{lo: w.end.From - valid.To, hi: open, n: w.n}
+	if w.end.To != open {
+		l.hi = w.end.To - valid.From
+	}
+	if w.exit != nil {
+		l.n = w.exit.N
+		if said := -w.exit.Work.Valid; w.exit.Work.HasValid && said < l.lo-lagTolerance {
+			ix.find(fmt.Sprintf("key %s: the holder of epoch %s says that it stopped %s before its validity end, its calls say %s later",
+				e.key, e.id, span(-said), span(l.lo-said)), w.exit.N)
+		}
+	}
+	return ix.lessPause(e, l, valid), true
+}
+
+// lagTolerance is how far a worker's own validity may be from the one that its calls give before it counts as a contradiction.
+const lagTolerance = int64(10e6)
+
+// lessPause takes confirmed pauses after the validity end off, and the stop budget that a resumed holder is allowed.
+func (ix *index) lessPause(e *epoch, l lag, valid history.Span) lag {
+	budget := int64(ix.policy(e.lock).StopBudget)
+	for _, p := range ix.pauses[e.replica] {
+		after := history.Span{From: valid.From, To: plus(valid.To, max(0, l.hi))}
+		widest := common(p.widest, after)
+		if widest == 0 {
+			continue
+		}
+		l.lo -= widest + budget
+		if l.hi != open {
+			l.hi -= common(p.surest, history.Span{From: valid.To, To: after.To}) + budget
+		}
+	}
+	return l
+}
+
+func lagRange(l lag) Range {
+	r := Range{Lo: seconds(l.lo)}
+	if l.hi != open {
+		hi := seconds(l.hi)
+		r.Hi = &hi
+	}
+	return r
+}

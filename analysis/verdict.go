@@ -1,0 +1,205 @@
+// Package analysis turns an experiment and a history into a judgement. It is pure: no I/O, no clock, no randomness, so a run
+// judged again next year gives the same answer, byte for byte.
+//
+// Measure computes what happened, as ranges and counts, to the letter of docs/judging.md; Judge holds it against the SLOs and
+// says whether the question was reached. Its one invariant: PASS is never the answer to a question that was not reached.
+package analysis
+
+// VerdictVersion is the schema version of verdict.json.
+const VerdictVersion = 1
+
+// Verdict of an SLO or a run. The worst wins: Fail over Inconclusive over Pass.
+type Verdict string
+
+const (
+	Pass         Verdict = "pass"
+	Inconclusive Verdict = "inconclusive"
+	Fail         Verdict = "fail"
+)
+
+// Range is a measured quantity in seconds (or a count): the truth lies within [Lo, Hi]; Hi nil = open.
+type Range struct {
+	Lo float64  `json:"lo"`
+	Hi *float64 `json:"hi"`
+}
+
+// Judgement is verdict.json: everything that was concluded, with evidence as event numbers of history.jsonl.
+// Durations are seconds; open ends are null. Slices are never null.
+type Judgement struct {
+	SchemaVersion int            `json:"schemaVersion"`
+	Run           RunInfo        `json:"run"`
+	Verdict       string         `json:"verdict"` // pass, slo-failed, inconclusive, aborted, dirty, error (the exit code's name)
+	ExitCode      int            `json:"exitCode"`
+	SLOs          []SLOResult    `json:"slos"`
+	Faults        []FaultResult  `json:"faults"`
+	Takeovers     []Takeover     `json:"takeovers"`
+	Counts        Counts         `json:"counts"`
+	Overlap       []Overlap      `json:"overlap"`
+	Abandonments  []Abandonment  `json:"abandonments"`
+	Duplicates    []Duplicate    `json:"duplicates"`
+	Bands         []Band         `json:"bands"` // the sums: what takeover can be, lock by lock
+	Probes        []ProbeSummary `json:"probes"`
+	Findings      []Finding      `json:"findings"` // contradictions between claims and evidence
+	Warnings      []string       `json:"warnings"`
+}
+
+// RunInfo says which run it was.
+type RunInfo struct {
+	ID         string  `json:"id"`
+	Experiment string  `json:"experiment"`
+	Status     string  `json:"status"`  // completed, aborted, error, cut-off (the history has no end)
+	Started    string  `json:"started"` // RFC 3339 UTC
+	Ended      string  `json:"ended"`   // started + the last event
+	Seconds    float64 `json:"seconds"`
+	Seed       int64   `json:"seed"`
+	TimeScale  float64 `json:"timeScale"`
+	Live       bool    `json:"live"` // false: a rehearsal, which never satisfies a live SLO
+	Steady     bool    `json:"steady"`
+	CleanedUp  bool    `json:"cleanedUp"`
+}
+
+// SLOResult is one row: an SLO with several limits (max and p95) gives a row for each.
+type SLOResult struct {
+	Lock     string   `json:"lock"`
+	Measure  string   `json:"measure"` // takeover.max, takeover.p95, duplicate_terminal_states, overlap.belief, abandonment.missed ...
+	Unit     string   `json:"unit"`    // s or count
+	Limit    float64  `json:"limit"`
+	Lo       float64  `json:"lo"`
+	Hi       *float64 `json:"hi"`
+	N        int      `json:"n"`               // independent kills, or jobs, or epochs: what the measure counts
+	Bound    *float64 `json:"bound,omitempty"` // "0 of n": upper 95 % bound of the rate, where it means something
+	Verdict  Verdict  `json:"verdict"`
+	Why      string   `json:"why"`
+	Next     string   `json:"next"`
+	Evidence []int64  `json:"evidence"` // event numbers, the most telling first, capped
+}
+
+// FaultResult is one shot of a fault.
+type FaultResult struct {
+	ID        string  `json:"id"`
+	Shot      int     `json:"shot"`
+	Kind      string  `json:"kind"`
+	Victim    string  `json:"victim"`
+	Lock      string  `json:"lock"`
+	Key       string  `json:"key"`
+	Declared  *Window `json:"declared"`  // when the timeline meant it: null where "settled" decided
+	Effective *Window `json:"effective"` // confirmed, null where it was not
+	Confirmed bool    `json:"confirmed"`
+	Void      bool    `json:"void"`
+	Why       string  `json:"why"`
+	Hits      int64   `json:"hits"`
+}
+
+// Window is a stretch of the run, in seconds since its origin.
+type Window struct {
+	From float64  `json:"from"`
+	To   *float64 `json:"to"`
+}
+
+// Classes of a takeover.
+const (
+	ClassCrash    = "crash"
+	ClassPause    = "pause"
+	ClassHandOver = "hand-over"
+	ClassRecovery = "recovery"
+	ClassTheft    = "theft"
+	ClassFalse    = "false"
+)
+
+// Takeover is one trial value: one exposed epoch of one confirmed fault. A theft has no fault, and its value is what the store still
+// owed the holder.
+type Takeover struct {
+	Lock      string   `json:"lock"`
+	Key       string   `json:"key"`
+	Fault     string   `json:"fault"` // "kill-holder#3"
+	Victim    string   `json:"victim"`
+	Successor string   `json:"successor"` // "" while censored
+	Lo        float64  `json:"lo"`
+	Hi        *float64 `json:"hi"`
+	Residual  *Range   `json:"residual"` // fault until lease end
+	Pickup    *Range   `json:"pickup"`   // until the next grant
+	Warmup    *Range   `json:"warmup"`   // until the first effect
+	Class     string   `json:"class"`
+	End       string   `json:"end"` // what ended it: effect, grant, renewal (the victim's own lease went on), censored
+	Censored  bool     `json:"censored"`
+	TickGap   *Range   `json:"tickGap"`        // loops: last accepted tick before the fault to anyone's next
+	Idle      bool     `json:"idle,omitempty"` // loops: the victim was between ticks
+	Evidence  []int64  `json:"evidence"`
+}
+
+// Counts of the run.
+type Counts struct {
+	Jobs             int `json:"jobs"`
+	Finished         int `json:"finished"`
+	TerminalAccepted int `json:"terminalAccepted"`
+	Duplicates       int `json:"duplicates"`
+	Abandonments     int `json:"abandonments"`
+	StaleApplied     int `json:"staleApplied"`
+	StaleRefused     int `json:"staleRefused"`
+	UnownedEffects   int `json:"unownedEffects"`
+	ReExecuted       int `json:"reExecuted"`
+	Stranded         int `json:"stranded"`
+	FenceRegressions int `json:"fenceRegressions"`
+	OwnerRejected    int `json:"ownerRejected"`
+	FalseTakeovers   int `json:"falseTakeovers"`
+	NothingOwed      int `json:"nothingOwed"`
+}
+
+// Overlap of one lock at one level.
+type Overlap struct {
+	Lock     string   `json:"lock"`
+	Level    string   `json:"level"` // belief, work, effect
+	Lo       float64  `json:"lo"`    // excess holder-seconds; effect: a count
+	Hi       *float64 `json:"hi"`
+	Stale    int      `json:"stale,omitempty"`
+	Unowned  int      `json:"unowned,omitempty"`
+	Evidence []int64  `json:"evidence"`
+}
+
+// Abandonment is one epoch that was given up, or should have been.
+type Abandonment struct {
+	Lock     string  `json:"lock"`
+	Key      string  `json:"key"`
+	Epoch    string  `json:"epoch"`
+	Replica  string  `json:"replica"`
+	Reason   string  `json:"reason"`   // count, deadline, not_owned, context; "" = never given up
+	Timing   string  `json:"timing"`   // timely, late, missed, undetermined
+	Need     string  `json:"need"`     // needed, needless, undetermined; "" = never given up
+	FenceLag *Range  `json:"fenceLag"` // work stop - validity end; Lo may be negative
+	Unowned  Range   `json:"unowned"`  // seconds of work past lease end
+	Evidence []int64 `json:"evidence"`
+}
+
+// Duplicate is one job with more than one accepted terminal state.
+type Duplicate struct {
+	Lock        string    `json:"lock"`
+	Job         string    `json:"job"`
+	Extra       int       `json:"extra"`
+	Kinds       []string  `json:"kinds"` // stale, repeated, conflicting
+	Resurrected bool      `json:"resurrected,omitempty"`
+	Epochs      []string  `json:"epochs"`
+	At          []float64 `json:"at"`
+	Evidence    []int64   `json:"evidence"`
+}
+
+// Band is the sum of L3 for one lock: what takeover can be at the kill phase that the file declares.
+type Band struct {
+	Lock string  `json:"lock"`
+	Lo   float64 `json:"lo"`
+	Hi   float64 `json:"hi"`
+	Sum  string  `json:"sum"` // the sum in words and numbers
+}
+
+// ProbeSummary is how well a probe watched.
+type ProbeSummary struct {
+	ID         string   `json:"id"`
+	Samples    int64    `json:"samples"`
+	LargestGap *float64 `json:"largestGap"` // seconds; null = it never looked
+	Gaps       int      `json:"gaps"`       // stretches above max_gap
+}
+
+// Finding is a contradiction between two ways to know the same thing.
+type Finding struct {
+	What     string  `json:"what"`
+	Evidence []int64 `json:"evidence"`
+}

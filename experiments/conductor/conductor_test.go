@@ -1,0 +1,356 @@
+package conductor
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore"
+)
+
+// loopDrill is a renewed leader loop under kills.
+func loopDrill(kills int) *experiments.Experiment {
+	takeover := 3 * time.Second
+	return &experiments.Experiment{
+		Name: "t", TimeScale: 1,
+		System: experiments.System{
+			Mode: "embedded", Replicas: 3, Restart: 300 * time.Millisecond,
+			Locks: []experiments.Lock{{Name: "loop", Key: "the-loop", Policy: lockcore.Policy{
+				TTL: time.Second, RenewEvery: 300 * time.Millisecond, OpTimeout: 100 * time.Millisecond, Class: lockcore.Standard,
+				Loop: &lockcore.Loop{Poll: 200 * time.Millisecond, Mode: lockcore.LoopRenewed},
+			}}},
+		},
+		SteadyState: experiments.SteadyState{For: time.Second, Timeout: 10 * time.Second},
+		Faults: []experiments.Fault{{
+			ID: "kill", Kill: &experiments.Kill{HolderOf: "loop", Phase: experiments.KillAfterRenew, Form: "crash"},
+			Repeat: experiments.Repeat{Count: kills, Settled: true},
+		}},
+		Limits: experiments.RunLimits{MaxKills: 2 * kills, MaxRun: 5 * time.Minute},
+		SLOs:   []experiments.SLO{{Lock: "loop", Takeover: &experiments.DurationLimits{Max: &takeover}}},
+	}
+}
+
+// stage is a toy system in virtual time that answers the conductor's actions: replicas get ready after 5 ms, the first ready one
+// leads, renews and ticks, and after a kill the next one leads one TTL later.
+type stage struct {
+	t       *testing.T
+	c       *Conductor
+	e       *experiments.Experiment
+	now     int64
+	epochs  int
+	leader  string
+	epoch   string
+	freeAt  int64
+	nextRun int64
+	alive   []string
+	due     []pending // answers on their way
+	offers  []Offer
+	fires   []Fire
+	firedAt []int64
+	phases  []string
+	holds   *bool
+	abort   string
+
+	onOffer    func(Offer)
+	neverReady bool
+	voidKills  bool
+}
+
+type pending struct {
+	at int64
+	do func()
+}
+
+func (s *stage) after(d time.Duration, do func()) {
+	s.due = append(s.due, pending{s.now + int64(d), do})
+}
+
+func (s *stage) see(e history.Event) {
+	if e.Span == (history.Span{}) {
+		e.Span = history.At(s.now)
+	}
+	e.At = s.now
+	s.c.Observe(e)
+}
+
+// run plays until the conductor finishes, at most for a virtual hour.
+func (s *stage) run() {
+	for s.now < int64(time.Hour) {
+		s.answers()
+		for _, a := range s.c.Step(s.now) {
+			if a.Finish {
+				return
+			}
+			s.act(a)
+		}
+		next := s.c.Next(s.now)
+		if next <= s.now {
+			s.t.Fatalf("Next(%d) = %d: time stands still", s.now, next)
+		}
+		s.now = min(next, s.now+int64(10*time.Millisecond))
+	}
+	s.t.Fatal("the conductor never finished")
+}
+
+func (s *stage) answers() {
+	for i := 0; i < len(s.due); i++ {
+		if s.due[i].at <= s.now {
+			do := s.due[i].do
+			s.due = slices.Delete(s.due, i, i+1)
+			i--
+			do()
+		}
+	}
+	if s.leader == "" && len(s.alive) > 0 && s.now >= s.freeAt {
+		s.leader = s.alive[0]
+		s.epochs++
+		s.epoch = fmt.Sprintf("e%d", s.epochs)
+		s.see(history.Event{Kind: history.AcquireInvoke, Source: s.leader, Lock: "loop", Key: "the-loop", Epoch: s.epoch, Call: &history.Call{}})
+		s.see(history.Event{Kind: history.AcquireReturn, Source: s.leader, Lock: "loop", Key: "the-loop", Epoch: s.epoch, Outcome: history.OK, Call: &history.Call{}})
+		s.nextRun = s.now
+	}
+	if s.leader != "" && s.now >= s.nextRun {
+		s.nextRun = s.now + int64(200*time.Millisecond)
+		s.see(history.Event{Kind: history.RenewReturn, Source: s.leader, Lock: "loop", Key: "the-loop", Epoch: s.epoch, Outcome: history.OK, Call: &history.Call{}})
+		s.see(history.Event{Kind: history.LedgerEntry, Lock: "loop", Key: "the-loop", Epoch: s.epoch, Entry: &history.Entry{Loop: true, State: "tick", Accepted: true}})
+	}
+}
+
+func (s *stage) act(a Action) {
+	switch {
+	case a.Phase != nil:
+		s.phases = append(s.phases, a.Phase.Name)
+		if a.Phase.Holds != nil {
+			s.holds = a.Phase.Holds
+		}
+	case a.Start != nil:
+		inc := a.Start.Incarnation
+		rep := &history.Replica{Name: a.Start.Name, Incarnation: inc}
+		s.after(5*time.Millisecond, func() {
+			if s.neverReady {
+				s.see(history.Event{Kind: history.ReplicaExit, Replica: &history.Replica{Name: rep.Name, Incarnation: inc, Exit: "exit status 3"}})
+				return
+			}
+			s.alive = append(s.alive, inc)
+			s.see(history.Event{Kind: history.ReplicaReady, Source: inc, Replica: rep})
+		})
+	case a.Offer != nil:
+		s.offers = append(s.offers, *a.Offer)
+		if s.onOffer != nil {
+			s.onOffer(*a.Offer)
+		}
+	case a.Fire != nil:
+		s.fires, s.firedAt = append(s.fires, *a.Fire), append(s.firedAt, s.now)
+		s.shoot(*a.Fire)
+	case a.Abort != nil:
+		s.abort = a.Abort.What
+	}
+}
+
+func (s *stage) shoot(f Fire) {
+	body := &history.Fault{ID: f.Fault.ID, Shot: f.Shot, Kind: f.Fault.Kind()}
+	if f.Key == "" || s.voidKills {
+		s.see(history.Event{Kind: history.FaultVoid, Fault: body})
+		return
+	}
+	victim := s.leader
+	s.alive = slices.DeleteFunc(s.alive, func(inc string) bool { return inc == victim })
+	s.leader, s.freeAt = "", s.now+int64(time.Second)
+	name, _, _ := strings.Cut(victim, ".")
+	s.see(history.Event{Kind: history.ReplicaExit, Replica: &history.Replica{Name: name, Incarnation: victim, Exit: "signal: killed"}})
+	s.see(history.Event{Kind: history.FaultConfirmed, Fault: body})
+}
+
+func play(t *testing.T, e *experiments.Experiment, edit func(*stage)) *stage {
+	t.Helper()
+	s := &stage{t: t, e: e, c: New(e, 1), now: 1}
+	if edit != nil {
+		edit(s)
+	}
+	s.run()
+	return s
+}
+
+func TestPhasesAndShotsOfAWholeDrill(t *testing.T) {
+	s := play(t, loopDrill(4), nil)
+	want := []string{"steady", "faults", "revert", "settle", "final"}
+	if !reflect.DeepEqual(s.phases, want) {
+		t.Errorf("phases %v, want %v", s.phases, want)
+	}
+	if s.holds == nil || !*s.holds {
+		t.Error("the steady state was not said to hold")
+	}
+	if len(s.fires) != 4 {
+		t.Fatalf("%d kills, want 4", len(s.fires))
+	}
+	seen := map[string]bool{}
+	for _, f := range s.fires {
+		if f.Key != "the-loop" || seen[f.Epoch] {
+			t.Errorf("shot %d aims at key %q epoch %q", f.Shot, f.Key, f.Epoch)
+		}
+		seen[f.Epoch] = true
+	}
+}
+
+// A kill is not followed by the next before its takeover was seen: they would censor one another.
+func TestSettledWaitsForTheTakeover(t *testing.T) {
+	e := loopDrill(3)
+	at := play(t, e, nil).firedAt
+	if len(at) != 3 {
+		t.Fatalf("%d kills, want 3", len(at))
+	}
+	for i := 1; i < len(at); i++ {
+		if gap := time.Duration(at[i] - at[i-1]); gap < time.Second {
+			t.Errorf("kill %d came %s after the one before, inside its takeover of 1s", i+1, gap)
+		}
+	}
+}
+
+func TestVoidShotsAreRepeatedAtMostTwiceTheCount(t *testing.T) {
+	s := play(t, loopDrill(3), func(s *stage) { s.voidKills = true })
+	if len(s.fires) != 6 {
+		t.Errorf("%d shots for a count of 3 that never succeed, want 6", len(s.fires))
+	}
+}
+
+func TestMaxKillsHoldsWhateverTheFaultsAsk(t *testing.T) {
+	e := loopDrill(5)
+	e.Limits.MaxKills = 2
+	if s := play(t, e, nil); len(s.fires) != 2 {
+		t.Errorf("%d kills, want limits.max_kills = 2", len(s.fires))
+	}
+}
+
+func TestNobodyHoldsIsAShotWithoutATarget(t *testing.T) {
+	e := loopDrill(1)
+	e.System.Locks = append(e.System.Locks, experiments.Lock{Name: "other", KeyPrefix: "o:", Policy: lockcore.Policy{TTL: time.Second}})
+	e.Faults[0].Kill.HolderOf, e.Faults[0].Kill.Phase = "other", experiments.KillAcquired
+	s := play(t, e, nil)
+	if len(s.fires) != 2 || s.fires[0].Key != "" || s.fires[0].Why == "" {
+		t.Errorf("fires %+v, want two shots without a target that say why", s.fires)
+	}
+}
+
+func TestReplicasThatCannotStartEndTheRunWithoutASteadyState(t *testing.T) {
+	s := play(t, loopDrill(1), func(s *stage) { s.neverReady = true })
+	if s.holds == nil || *s.holds || len(s.fires) != 0 {
+		t.Errorf("holds %v, %d shots; want an unsteady end without a shot", s.holds, len(s.fires))
+	}
+	if !slices.Contains(s.phases, history.PhaseFinal) {
+		t.Errorf("phases %v do not reach the final looks", s.phases)
+	}
+}
+
+func TestAnInterruptRevertsAndLooksALastTime(t *testing.T) {
+	s := play(t, loopDrill(50), func(s *stage) {
+		s.after(5*time.Second, func() { s.c.Abort("signal", "test") })
+	})
+	if s.abort != "signal" || len(s.fires) >= 50 {
+		t.Errorf("abort %q after %d shots", s.abort, len(s.fires))
+	}
+	if got := s.phases[len(s.phases)-3:]; !reflect.DeepEqual(got, []string{"revert", "settle", "final"}) {
+		t.Errorf("phases end with %v", got)
+	}
+}
+
+func TestMaxRunEndsADrillThatWouldGoOn(t *testing.T) {
+	e := loopDrill(50)
+	e.Limits.MaxRun = 10 * time.Second
+	s := play(t, e, nil)
+	if s.abort != "limit" || s.now > int64(12*time.Second) {
+		t.Errorf("abort %q at %s", s.abort, time.Duration(s.now))
+	}
+}
+
+func TestAStoreThatIsLostEndsTheFaults(t *testing.T) {
+	s := play(t, loopDrill(50), func(s *stage) { s.after(5*time.Second, func() { s.c.StoreLost("gone") }) })
+	if s.abort != "store_lost" {
+		t.Errorf("abort %q, want store_lost", s.abort)
+	}
+}
+
+func TestDuplicatesAboveTheAbortConditionEndTheRun(t *testing.T) {
+	e := loopDrill(50)
+	zero := 0
+	e.AbortWhen = []experiments.AbortCondition{{DuplicateTerminalStatesAbove: &zero}}
+	s := play(t, e, func(s *stage) {
+		for _, epoch := range []string{"a", "b"} {
+			s.after(4*time.Second, func() {
+				s.see(history.Event{Kind: history.LedgerEntry, Lock: "job", Key: "k", Epoch: epoch, Entry: &history.Entry{Subject: "j", State: "done", Terminal: true, Accepted: true}})
+			})
+		}
+	})
+	if s.abort != "condition" {
+		t.Errorf("abort %q, want condition", s.abort)
+	}
+}
+
+// Every job that is not finished is offered again each redelivery period, to another replica; a finished one is not.
+func TestJobsAreRedeliveredUntilTheyAreFinished(t *testing.T) {
+	e := loopDrill(1)
+	e.System.Locks = append(e.System.Locks, experiments.Lock{Name: "job", KeyPrefix: "job:", Policy: lockcore.Policy{TTL: time.Second}})
+	e.System.Work = []experiments.Work{{Lock: "job", Jobs: 2, Rate: 10, Hold: experiments.Hold{P50: time.Millisecond, P99: 10 * time.Millisecond}, Redeliver: 500 * time.Millisecond}}
+	s := play(t, e, func(s *stage) {
+		s.after(200*time.Millisecond, func() {
+			s.see(history.Event{Kind: history.JobAck, Lock: "job", Key: "job:job-00001", Job: &history.Job{ID: "job-00001", Ack: history.AckDone}})
+		})
+	})
+	var first, second []Offer
+	for _, o := range s.offers {
+		if o.Job == "job-00001" {
+			first = append(first, o)
+		} else {
+			second = append(second, o)
+		}
+	}
+	if len(first) != 1 || first[0].Again || first[0].Key != "job:job-00001" {
+		t.Errorf("the finished job was offered as %+v", first)
+	}
+	if len(second) < 4 {
+		t.Fatalf("the unfinished job was offered %d times", len(second))
+	}
+	for i, o := range second[1:] {
+		if !o.Again || o.To == second[i].To {
+			t.Errorf("redelivery %d: %+v after %+v", i+1, o, second[i])
+		}
+	}
+}
+
+func TestTheSameInputsGiveTheSameActions(t *testing.T) {
+	e := loopDrill(3)
+	e.Faults[0].Kill.Phase = experiments.KillRandom
+	a, b := play(t, e, nil), play(t, e, nil)
+	if !reflect.DeepEqual(a.fires, b.fires) || a.now != b.now {
+		t.Error("two runs with one seed differ")
+	}
+}
+
+// New jobs are offered at their rate, whatever waits for redelivery.
+func TestNewJobsDoNotQueueBehindRedeliveries(t *testing.T) {
+	e := loopDrill(1)
+	e.System.Locks = append(e.System.Locks, experiments.Lock{Name: "job", KeyPrefix: "job:", Policy: lockcore.Policy{TTL: time.Second}})
+	e.System.Work = []experiments.Work{{Lock: "job", Jobs: 20, Rate: 10, Redeliver: 5 * time.Second}}
+	var at []int64
+	play(t, e, func(s *stage) { s.onOffer = func(o Offer) { at = append(at, s.now) } })
+	for i := 1; i < 20; i++ {
+		if gap := time.Duration(at[i] - at[i-1]); gap < 90*time.Millisecond || gap > 120*time.Millisecond {
+			t.Errorf("offer %d came %s after the one before, want 100ms", i+1, gap)
+		}
+	}
+}
+
+// At a time scale everything that waits for the locks waits so much less.
+func TestAScaledDrillSettlesInScaledTime(t *testing.T) {
+	e := loopDrill(1)
+	real := play(t, e, nil).now
+	e.TimeScale = 0.25
+	scaled := play(t, e, nil).now
+	if scaled > real*3/4 {
+		t.Errorf("at a quarter of the time the drill took %s instead of %s", time.Duration(scaled), time.Duration(real))
+	}
+}

@@ -1,0 +1,158 @@
+package conductor
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments"
+)
+
+// stream offers the jobs of one `work` entry. Delivery is at least once by one rule, an acknowledgement time-out: every job that
+// is not finished is offered again each Redeliver, to another replica where there is one.
+type stream struct {
+	work      *experiments.Work
+	lock      *experiments.Lock
+	world     *world
+	next      int    // number of the next new job
+	firstAt   int64  // when the stream began, 0 = not yet
+	lastFirst int64  // when the last new job was offered
+	fresh     []*job // never offered yet, because nobody was ready
+	again     []*job // offered; in the order of due, since each waits equally long
+	open      []*job // first offered, not finished; compacted as it is walked
+	turn      int
+}
+
+type job struct {
+	Offer
+	due int64
+}
+
+func newStream(e *experiments.Experiment, w *experiments.Work) *stream {
+	return &stream{work: w, lock: lockOf(e, w.Lock)}
+}
+
+// offer gives out new jobs that are due by the rate and old ones that are due again.
+func (c *Conductor) offer(now int64) {
+	for _, s := range c.streams {
+		s.world = c.world
+		if s.firstAt == 0 {
+			if !c.anyReady() {
+				continue
+			}
+			s.firstAt = now
+		}
+		for s.next < s.work.Jobs && now >= s.newDue() && !c.aborted {
+			s.fresh = append(s.fresh, s.newJob(c, now))
+		}
+		for len(s.fresh) > 0 && c.give(s, s.fresh[0], now) {
+			s.fresh = s.fresh[1:]
+		}
+		for len(s.again) > 0 && s.again[0].due <= now {
+			if j := s.again[0]; !c.world.finished[j.Job] && !c.give(s, j, now) {
+				break // it stays first in line
+			}
+			s.again = s.again[1:]
+		}
+	}
+}
+
+// give offers a job to a replica, if there is one, and lines it up for the next time.
+func (c *Conductor) give(s *stream, j *job, now int64) bool {
+	to := c.recipient(s, j.To)
+	if to == "" {
+		return false
+	}
+	j.Again = j.To != ""
+	j.To, j.due = to, now+int64(s.work.Redeliver)
+	o := j.Offer
+	c.out = append(c.out, Action{Offer: &o})
+	if s.work.Redeliver > 0 {
+		s.again = append(s.again, j)
+	}
+	return true
+}
+
+func (s *stream) newJob(c *Conductor, now int64) *job {
+	s.next++
+	s.lastFirst = now
+	id := fmt.Sprintf("%s-%05d", s.work.Lock, s.next)
+	j := &job{Offer: Offer{Lock: s.work.Lock, Job: id, Key: s.lock.KeyPrefix + id, Hold: c.hold(s.work.Hold)}, due: now}
+	if n := len(s.work.Classes); n > 0 {
+		j.Class = s.work.Classes[(s.next-1)%n]
+	}
+	s.open = append(s.open, j)
+	return j
+}
+
+// hold draws from the log-normal distribution that has the two quantiles.
+func (c *Conductor) hold(h experiments.Hold) time.Duration {
+	if h.P50 <= 0 || h.P99 <= h.P50 {
+		return h.P50
+	}
+	const z99 = 2.3263478740408408
+	sigma := math.Log(float64(h.P99)/float64(h.P50)) / z99
+	return time.Duration(float64(h.P50) * math.Exp(sigma*c.rng.NormFloat64()))
+}
+
+func (s *stream) newDue() int64 {
+	return s.firstAt + int64(float64(s.next)/s.work.Rate*float64(time.Second))
+}
+
+func (s *stream) nextDue() int64 {
+	next := int64(math.MaxInt64)
+	if s.firstAt > 0 && s.next < s.work.Jobs {
+		next = s.newDue()
+	}
+	if len(s.again) > 0 {
+		next = min(next, s.again[0].due)
+	}
+	return next
+}
+
+// owed counts the jobs that are not finished, offered or not.
+func (s *stream) owed() int {
+	keep := s.open[:0]
+	for _, j := range s.open {
+		if !s.world.finished[j.Job] {
+			keep = append(keep, j)
+		}
+	}
+	s.open = keep
+	return len(keep) + s.work.Jobs - s.next
+}
+
+func (s *stream) done() int {
+	if s.world == nil {
+		return 0
+	}
+	return s.work.Jobs - s.owed()
+}
+
+func (c *Conductor) anyReady() bool {
+	for _, r := range c.world.replicas {
+		if r.ready {
+			return true
+		}
+	}
+	return false
+}
+
+// recipient is the next ready replica in turn, another than last where there is one.
+func (c *Conductor) recipient(s *stream, last string) string {
+	n := len(c.world.replicas)
+	fallback := ""
+	for i := range n {
+		r := c.world.replicas[(s.turn+i)%n]
+		if !r.ready {
+			continue
+		}
+		if r.inc == last {
+			fallback = r.inc
+			continue
+		}
+		s.turn = (s.turn + i + 1) % n
+		return r.inc
+	}
+	return fallback
+}

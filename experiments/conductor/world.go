@@ -1,0 +1,249 @@
+package conductor
+
+import (
+	"fmt"
+	"sort"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore"
+)
+
+// failedStarts in a row after which a replica counts as one that cannot start.
+const failedStarts = 3
+
+// readyWithin is how long a replica may take from its start to ready.
+const readyWithin = 20 * time.Second
+
+// restartWithin is how much of system.restart a shot waits for before the next one: a fleet that is meant to stay one short is no
+// reason to wait for ever.
+const restartWithin = 5 * time.Second
+
+// world is what the claims and the ledger say about the system at this moment.
+type world struct {
+	replicas  []*replica
+	byInc     map[string]*replica
+	epochs    map[string]*epoch // by fingerprint
+	held      map[string]*epoch // by key: granted, not given back, holder alive
+	loops     map[string]*loop  // by lock name
+	finished  map[string]bool   // jobs, by id
+	terminal  map[string]int    // accepted terminal writes by job
+	renewed   map[string]bool   // by lock name: a renewal was seen to work
+	storeLost string            // "" or why
+	extra     int               // accepted terminal writes beyond the first
+}
+
+type replica struct {
+	name     string
+	life     int    // number of the last incarnation
+	inc      string // its name
+	ready    bool
+	alive    bool
+	startAt  int64 // when to start the next incarnation, 0 = not due
+	startedA int64
+	failed   int // starts in a row that did not get ready
+	lastExit string
+}
+
+type epoch struct {
+	id, lock, key, inc string
+	granted, renewed   int64 // ns; renewed = last ok renewal, 0 = none
+}
+
+type loop struct {
+	lastTick  int64
+	lastEpoch string
+}
+
+func newWorld(e *experiments.Experiment) *world {
+	w := &world{
+		byInc: map[string]*replica{}, epochs: map[string]*epoch{}, held: map[string]*epoch{}, loops: map[string]*loop{},
+		finished: map[string]bool{}, terminal: map[string]int{}, renewed: map[string]bool{},
+	}
+	for i := range e.System.Replicas {
+		w.replicas = append(w.replicas, &replica{name: fmt.Sprintf("r%d", i+1), startAt: 1})
+	}
+	for i := range e.System.Locks {
+		if e.System.Locks[i].Loop() {
+			w.loops[e.System.Locks[i].Name] = &loop{}
+		}
+	}
+	return w
+}
+
+// Observe takes note of a recorded event.
+func (c *Conductor) Observe(e history.Event) {
+	w := c.world
+	switch e.Kind {
+	case history.ReplicaReady:
+		if r := w.byInc[e.Replica.Incarnation]; r != nil && r.inc == e.Replica.Incarnation {
+			r.ready, r.failed = true, 0
+		}
+	case history.ReplicaExit:
+		w.exit(e, c.e.System.Restart)
+	case history.AcquireInvoke:
+		w.epochs[e.Epoch] = &epoch{id: e.Epoch, lock: e.Lock, key: e.Key, inc: e.Source}
+	case history.AcquireReturn:
+		if ep := w.epochs[e.Epoch]; ep != nil && e.Outcome == history.OK {
+			ep.granted = e.To
+			w.held[e.Key] = ep
+			c.moment(ep, e)
+		}
+	case history.RenewReturn:
+		if ep := w.epochs[e.Epoch]; ep != nil && e.Outcome == history.OK {
+			ep.renewed = e.To
+			w.renewed[e.Lock] = true
+			c.moment(ep, e)
+		}
+	case history.ReleaseInvoke, history.FenceObserved:
+		w.drop(e.Epoch)
+	case history.JobAck:
+		if e.Job.Ack != history.AckBusy {
+			w.finished[e.Job.ID] = true
+		}
+	case history.LedgerEntry:
+		c.entry(e)
+	case history.FaultConfirmed, history.FaultVoid:
+		c.landed(e)
+	}
+}
+
+func (w *world) drop(epoch string) {
+	if ep := w.epochs[epoch]; ep != nil && w.held[ep.key] == ep {
+		delete(w.held, ep.key)
+	}
+}
+
+func (w *world) exit(e history.Event, restart time.Duration) {
+	r := w.byInc[e.Replica.Incarnation]
+	if r == nil || r.inc != e.Replica.Incarnation {
+		return
+	}
+	if !r.ready {
+		r.failed++
+	}
+	r.alive, r.ready, r.lastExit = false, false, e.Replica.Exit
+	r.startAt = e.At + int64(restart)
+	for key, ep := range w.held {
+		if ep.inc == r.inc {
+			delete(w.held, key)
+		}
+	}
+}
+
+// entry takes note of an effect: ticks of loops, terminal states of jobs, and the x of exposed keys.
+func (c *Conductor) entry(e history.Event) {
+	w := c.world
+	if !e.Entry.Accepted || e.Entry.Reason == history.ReasonReplay {
+		return
+	}
+	if l := w.loops[e.Lock]; l != nil && e.Entry.Loop {
+		l.lastTick, l.lastEpoch = e.To, e.Epoch
+	}
+	if e.Entry.Terminal {
+		w.finished[e.Entry.Subject] = true
+		w.terminal[e.Entry.Subject]++
+		if w.terminal[e.Entry.Subject] > 1 {
+			w.extra++
+		}
+		for _, a := range c.e.AbortWhen {
+			if a.DuplicateTerminalStatesAbove != nil && w.extra > *a.DuplicateTerminalStatesAbove {
+				c.Abort("condition", fmt.Sprintf("abort_when: %d duplicate terminal states are above %d", w.extra, *a.DuplicateTerminalStatesAbove))
+			}
+		}
+	}
+	for _, s := range c.series {
+		s.effect(e)
+	}
+}
+
+// restart starts what is due.
+func (c *Conductor) restart(now int64) {
+	for _, r := range c.world.replicas {
+		if r.startAt == 0 || now < r.startAt || r.failed >= failedStarts {
+			continue
+		}
+		r.life++
+		r.inc, r.alive, r.ready, r.startAt, r.startedA = fmt.Sprintf("%s.%d", r.name, r.life), true, false, 0, now
+		c.world.byInc[r.inc] = r
+		c.out = append(c.out, Action{Start: &Start{Name: r.name, Incarnation: r.inc}})
+	}
+	for _, r := range c.world.replicas {
+		if r.alive && !r.ready && now-r.startedA > int64(readyWithin) {
+			r.failed, r.lastExit = failedStarts, "not ready after "+readyWithin.String()
+		}
+	}
+}
+
+// lost says what cannot come back, as a word of run.abort and a sentence, or "".
+func (w *world) lost() (what, why string) {
+	for _, r := range w.replicas {
+		if r.failed >= failedStarts {
+			return "replicas_lost", fmt.Sprintf("replica %s cannot start: %d starts in a row failed, the last: %s", r.name, r.failed, r.lastExit)
+		}
+	}
+	if w.storeLost != "" {
+		return "store_lost", w.storeLost
+	}
+	return "", ""
+}
+
+// missing names the first thing that the steady state lacks, or "".
+func (c *Conductor) missing(now int64) string {
+	w := c.world
+	for _, r := range w.replicas {
+		if !r.ready {
+			return fmt.Sprintf("replica %s is not ready", r.name)
+		}
+	}
+	for i := range c.e.System.Locks {
+		l := &c.e.System.Locks[i]
+		if !l.Loop() {
+			continue
+		}
+		p := l.Policy.Loop
+		last := w.loops[l.Name].lastTick
+		// A loop ticks at the latest one lease and two polls after its last tick, whoever leads.
+		window := l.Policy.TTL + time.Duration(2*(1+p.Jitter)*float64(p.Poll)) + p.Tick + time.Second/4
+		switch {
+		case last == 0:
+			return fmt.Sprintf("no tick of loop %s has been accepted yet", l.Name)
+		case now-last > int64(window):
+			return fmt.Sprintf("no tick of loop %s for %s", l.Name, time.Duration(now-last).Round(time.Millisecond))
+		case p.Mode == lockcore.LoopRenewed && l.Policy.RenewEvery > 0 && !w.renewed[l.Name]:
+			return fmt.Sprintf("no renewal of loop %s has worked yet", l.Name)
+		}
+	}
+	for _, s := range c.streams {
+		if s.done() == 0 {
+			return fmt.Sprintf("no job of %s has finished yet", s.work.Lock)
+		}
+		if l := s.lock; l.Policy.RenewEvery > 0 && s.work.Hold.P50 > 2*l.Policy.RenewEvery && !w.renewed[l.Name] {
+			return fmt.Sprintf("no renewal of %s has worked yet", l.Name)
+		}
+	}
+	return ""
+}
+
+// Owner maps an epoch to the incarnation that asked for it, and says whether that incarnation is alive.
+func (c *Conductor) Owner(epoch string) (incarnation string, alive bool) {
+	ep := c.world.epochs[epoch]
+	if ep == nil {
+		return "", false
+	}
+	r := c.world.byInc[ep.inc]
+	return ep.inc, r != nil && r.inc == ep.inc && r.alive
+}
+
+// heldKeys lists the keys of a lock that are held now, sorted: a seeded choice among them is repeatable.
+func (w *world) heldKeys(lock string) []string {
+	var keys []string
+	for key, ep := range w.held {
+		if ep.lock == lock {
+			keys = append(keys, key)
+		}
+	}
+	sort.Strings(keys)
+	return keys
+}

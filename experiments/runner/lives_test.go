@@ -1,0 +1,91 @@
+package runner
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// fakeStore is a store that the test restarts, flushes or stops.
+type fakeStore struct {
+	mu     sync.Mutex
+	runID  string
+	marker bool
+	err    error
+}
+
+func (f *fakeStore) set(edit func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	edit()
+}
+
+func (f *fakeStore) store() Store {
+	return Store{
+		Name: "locks",
+		Life: func(context.Context) (string, bool, error) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return f.runID, f.marker, f.err
+		},
+		Mark: func(context.Context) error { f.set(func() { f.marker = true }); return nil },
+	}
+}
+
+func TestStoreIncarnationsAreNoticed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		clock := func() int64 { return int64(time.Since(start)) }
+		var buf bytes.Buffer
+		rec, err := history.NewRecorder(&buf, history.Header{Run: "r", Experiment: "x", Mode: history.Live, TimeScale: 1}, clock, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := &fakeStore{runID: "a", marker: true}
+		ctx, cancel := context.WithCancel(t.Context())
+		l := startLives(ctx, rec, clock, []Store{f.store()})
+		pass := func(d time.Duration, edit func()) {
+			<-time.After(d)
+			synctest.Wait()
+			f.set(edit)
+		}
+		pass(time.Second, func() { f.marker = false }) // a flush keeps the run id
+		pass(time.Second, func() { f.runID = "b" })    // a restart
+		pass(time.Second, func() { f.err = errors.New("refused") })
+		pass(storeLostFor+time.Second, func() {})
+		select {
+		case why := <-l.lost:
+			t.Logf("lost: %s", why)
+		default:
+			t.Error("a store that does not answer any more was not reported as lost")
+		}
+		cancel()
+		l.wait()
+		h, err := history.Read(&buf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, e := range h.Events {
+			got = append(got, e.Incarnation.Why)
+			if e.Incarnation.Life != len(got) || e.Width() > int64(2*lifeEvery) {
+				t.Errorf("life %d in %s", e.Incarnation.Life, e.Span)
+			}
+		}
+		want := []string{"start", "marker_lost", "run_id_changed"}
+		if len(got) != len(want) {
+			t.Fatalf("incarnations %v, want %v", got, want)
+		}
+		for i := range want {
+			if got[i] != want[i] {
+				t.Errorf("incarnation %d is %q, want %q", i+1, got[i], want[i])
+			}
+		}
+	})
+}

@@ -1,0 +1,276 @@
+// Package runner carries out in real time what the conductor decides: it starts replicas, offers jobs, fires faults, runs the
+// probes, and writes the history. It is the only writer of the history.
+//
+// It knows neither Redis nor Kubernetes: fleets, injectors and probes are handed to it, behind the small interfaces declared
+// here. Its one invariant: when Run returns, everything that it started has ended or is named in a run.cleanup event that is
+// not ok.
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/conductor"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore/protocol"
+)
+
+// Fleet runs replicas. Their events and exits arrive at the recorder, not here.
+type Fleet interface {
+	Start(ctx context.Context, c protocol.Configure) (history.Replica, history.Span, error)
+	Send(incarnation string, c protocol.Command) error
+	Stop(ctx context.Context) error // ends all, waits for all
+}
+
+// Injector makes one kind of fault. The shot is the fault.intent event: plain data.
+type Injector interface {
+	// Inject does it and returns the bracket of doing it.
+	Inject(ctx context.Context, shot history.Event) (history.Span, error)
+	// Confirm waits until the effect has been observed on the right victim, and returns the confirmed window and the hits.
+	// A *VoidError says that the shot must not count.
+	Confirm(ctx context.Context, shot history.Event, applied history.Span) (history.Span, int64, error)
+	// Revert ends the fault; it is called once for every injected shot, whatever happened, and may find nothing left to do.
+	Revert(ctx context.Context, shot history.Event) error
+}
+
+// Probe makes one look, with no schedule and no stamps: the returned function turns the look into events once its bracket is known.
+type Probe interface {
+	Look(ctx context.Context, final bool) (func(history.Span) []history.Event, error)
+}
+
+// Sampled is a probe with its schedule.
+type Sampled struct {
+	Name   string // as in coverage events: "lock_keys"
+	Source string // "probe:lock_keys"
+	Probe  Probe
+	experiments.ProbeSettings
+}
+
+// Store is how the runner notices that a store has lost its data, or is gone.
+type Store struct {
+	Name string // "locks", "ledger"
+	Life func(ctx context.Context) (runID string, marker bool, err error)
+	Mark func(ctx context.Context) error // sets the marker (again)
+}
+
+// Cleanup is one thing to remove or end after the drill.
+type Cleanup struct {
+	What string
+	Do   func(ctx context.Context) error
+}
+
+// Config is everything that a run needs. All fields are required unless they say otherwise.
+type Config struct {
+	Experiment *experiments.Experiment // as loaded
+	Seed       int64
+	Clock      func() int64 // ns since the run's origin
+	Recorder   *history.Recorder
+	Log        *Log // the recorder's tap
+	Fleet      Fleet
+	Injectors  map[string]Injector // by kind of fault
+	Probes     []Sampled
+	Stores     []Store
+	Holder     func(ctx context.Context, key string) (epoch string, ok bool, err error) // the store's own word
+	Watch      func(lock, key string)                                                   // tell the key probe of a job's key
+	Configure  func(name, incarnation string) protocol.Configure
+	Cleanup    []Cleanup // in the order to be done
+}
+
+// Limits of waits that no experiment sets.
+const (
+	stopWithin    = 10 * time.Second // for the fleet to end by itself
+	cleanupWithin = 10 * time.Second // for each thing to clean up
+	lookWithin    = 2 * time.Second  // for one look of a probe, and for resolving a victim
+	storeLostFor  = 5 * time.Second  // a store that has not answered for so long is lost
+)
+
+type run struct {
+	Config
+	c     *conductor.Conductor
+	shots shots
+	err   error // the first error of ours: ends the run
+}
+
+// Run drills until the conductor is done or ctx ends (an operator's interrupt, which aborts in order). The error is one of the
+// tool itself; what the drill showed is in the history.
+func Run(ctx context.Context, cfg Config) error {
+	r := &run{Config: cfg, c: conductor.New(cfg.Experiment, cfg.Seed)}
+	watch, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopWatching()
+	samplers := startSamplers(watch, r.Recorder, r.Clock, r.Probes)
+	lives := startLives(watch, r.Recorder, r.Clock, r.Stores)
+
+	r.loop(ctx, lives.lost)
+
+	r.shots.revertAll(ctx, r)
+	r.stopFleet(ctx)
+	samplers.finish(ctx)
+	stopWatching()
+	lives.wait()
+	clean := r.cleanup(ctx)
+	return r.end(clean)
+}
+
+// loop alternates between observing and acting until the conductor has finished.
+func (r *run) loop(ctx context.Context, lost <-chan string) {
+	seen := 0
+	interrupted := ctx.Done()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		wake := r.Log.Changed()
+		for _, e := range r.Log.Since(seen) {
+			seen++
+			r.c.Observe(e)
+		}
+		if r.step(ctx) {
+			return
+		}
+		now := r.Clock()
+		timer.Reset(time.Duration(r.c.Next(now) - now))
+		select {
+		case <-wake:
+		case <-timer.C:
+		case why := <-lost:
+			r.c.StoreLost(why)
+		case <-interrupted:
+			interrupted = nil
+			r.c.Abort("signal", "interrupted by the operator")
+		}
+	}
+}
+
+// step carries out one batch of actions; true = finished.
+func (r *run) step(ctx context.Context) bool {
+	for _, a := range r.c.Step(r.Clock()) {
+		switch {
+		case a.Phase != nil:
+			r.record(history.Event{Kind: history.RunPhase, Source: source, Phase: a.Phase})
+		case a.Start != nil:
+			r.start(ctx, a.Start)
+		case a.Offer != nil:
+			r.offer(a.Offer)
+		case a.Fire != nil:
+			r.shots.fire(ctx, r, a.Fire)
+		case a.Abort != nil:
+			r.record(history.Event{Kind: history.RunAbort, Source: source, Note: a.Abort})
+		case a.Finish:
+			return true
+		}
+	}
+	if r.err == nil {
+		r.err = r.Recorder.Err()
+	}
+	if r.err != nil {
+		r.c.Abort("error", r.err.Error())
+	}
+	return r.Recorder.Err() != nil
+}
+
+// source names the runner in events.
+const source = "runner"
+
+// record stamps an event of the runner at this instant. Its errors end the run through Recorder.Err or r.err.
+func (r *run) record(e history.Event) {
+	if _, err := r.Recorder.RecordNow(e); err != nil && r.err == nil {
+		r.err = err
+	}
+}
+
+func (r *run) recordSpan(e history.Event) {
+	if _, err := r.Recorder.Record(e); err != nil && r.err == nil {
+		r.err = err
+	}
+}
+
+func (r *run) start(ctx context.Context, s *conductor.Start) {
+	rep, span, err := r.Fleet.Start(context.WithoutCancel(ctx), r.Configure(s.Name, s.Incarnation))
+	if err != nil {
+		// A replica that cannot even be started is one that exited at once: the conductor counts it.
+		rep = history.Replica{Name: s.Name, Incarnation: s.Incarnation, Exit: "not started: " + err.Error()}
+		r.record(history.Event{Kind: history.ReplicaExit, Source: source, Replica: &rep})
+		return
+	}
+	r.recordSpan(history.Event{Kind: history.ReplicaStart, Span: span, Source: source, Replica: &rep})
+}
+
+func (r *run) offer(o *conductor.Offer) {
+	r.Watch(o.Lock, o.Key)
+	kind := history.JobOffer
+	if o.Again {
+		kind = history.JobRedeliver
+	}
+	r.record(history.Event{Kind: kind, Source: source, Lock: o.Lock, Key: o.Key,
+		Job: &history.Job{ID: o.Job, Class: o.Class, Hold: int64(o.Hold), To: o.To}})
+	// An offer that does not reach a dying replica is lost, as offers may be: it is due again after the redelivery period.
+	_ = r.Fleet.Send(o.To, protocol.Command{V: protocol.Version, Cmd: protocol.CmdOffer,
+		Offer: &protocol.Offer{Lock: o.Lock, Job: o.Job, Key: o.Key, Hold: o.Hold}})
+}
+
+func (r *run) stopFleet(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+	defer cancel()
+	err := r.Fleet.Stop(ctx)
+	r.note("replicas", err)
+}
+
+// note records what became of one thing that was to be cleaned up.
+func (r *run) note(what string, err error) bool {
+	n := &history.Note{What: what, OK: err == nil}
+	if err != nil {
+		n.Why = err.Error()
+	}
+	r.record(history.Event{Kind: history.RunCleanup, Source: source, Note: n})
+	return err == nil
+}
+
+// cleanup does every step even if another fails, each on a fresh context.
+func (r *run) cleanup(ctx context.Context) bool {
+	clean := true
+	for _, step := range r.Cleanup {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupWithin)
+		clean = r.note(step.What, step.Do(ctx)) && clean
+		cancel()
+	}
+	for _, e := range r.Log.Since(0) {
+		clean = clean && (e.Kind != history.RunCleanup || e.Note.OK)
+	}
+	return clean
+}
+
+// end writes the last line.
+func (r *run) end(clean bool) error {
+	what := "completed"
+	for _, e := range r.Log.Since(0) {
+		if e.Kind == history.RunAbort {
+			what = "aborted"
+		}
+	}
+	note := &history.Note{What: what, OK: clean}
+	if r.err != nil {
+		note.What, note.Why = "error", r.err.Error()
+	}
+	r.record(history.Event{Kind: history.RunEnd, Source: source, Note: note})
+	if r.err != nil {
+		return fmt.Errorf("run: %w", r.err)
+	}
+	return nil
+}
+
+// VoidError says that a shot yields no trial, with the word for it: moved, unconfirmed, no_target.
+type VoidError interface {
+	error
+	Void() string
+}
+
+// voidWord is the word that fault.void carries for err.
+func voidWord(err error) string {
+	var v VoidError
+	if errors.As(err, &v) {
+		return v.Void()
+	}
+	return "error"
+}

@@ -1,0 +1,142 @@
+package runner
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// coverEvery is how often a probe's coverage is written: a history that is cut off shows its evidence up to a second before.
+const coverEvery = int64(time.Second)
+
+type samplers struct {
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+	all    []*sampler
+}
+
+// sampler looks on schedule and keeps the books: what was covered, and where the gaps are.
+type sampler struct {
+	Sampled
+	rec   *history.Recorder
+	clock func() int64
+
+	last    history.Span // the last good look
+	covered history.Span // since the last coverage event
+	samples int64
+	largest int64
+	failed  string // why looks fail at present
+}
+
+func startSamplers(ctx context.Context, rec *history.Recorder, clock func() int64, probes []Sampled) *samplers {
+	ctx, cancel := context.WithCancel(ctx)
+	s := &samplers{cancel: cancel}
+	for _, p := range probes {
+		one := &sampler{Sampled: p, rec: rec, clock: clock, last: history.At(clock())}
+		one.covered = one.last
+		s.all = append(s.all, one)
+		s.wg.Go(func() { one.run(ctx) })
+	}
+	return s
+}
+
+// finish stops the schedules and makes each probe's final look.
+func (s *samplers) finish(ctx context.Context) {
+	s.cancel()
+	s.wg.Wait()
+	for _, one := range s.all {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*lookWithin)
+		one.finish(ctx)
+		cancel()
+	}
+}
+
+func (s *sampler) run(ctx context.Context) {
+	tick := time.NewTicker(s.Every)
+	defer tick.Stop()
+	for {
+		s.look(ctx, false)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// look makes one look and records what it showed. A look that failed only lets the gap grow.
+func (s *sampler) look(ctx context.Context, final bool) bool {
+	limit := lookWithin
+	if final {
+		limit = 5 * lookWithin
+	}
+	lctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	sent := s.clock()
+	events, err := s.Probe.Look(lctx, final)
+	span := history.Span{From: sent, To: s.clock()}
+	if err != nil {
+		if ctx.Err() == nil || final {
+			s.failed = err.Error()
+		}
+		return false
+	}
+	s.good(span)
+	for _, e := range events(span) {
+		_, _ = s.rec.Record(e) // a failed recorder ends the run by itself
+	}
+	return true
+}
+
+// good extends the coverage by a look, or closes it and records the gap before the look.
+func (s *sampler) good(span history.Span) {
+	gap := span.To - s.last.From
+	if gap > int64(s.MaxGap) {
+		s.cover(s.last.To, false)
+		s.gap(span.To)
+		s.covered, s.largest = span, 0
+	} else {
+		s.largest = max(s.largest, gap)
+	}
+	s.samples++
+	s.last, s.failed = span, ""
+	s.covered.To = span.To
+	if s.covered.Width() >= coverEvery {
+		s.cover(span.To, false)
+	}
+}
+
+// cover writes the coverage so far, which ends at to, and begins the next one where the last look began.
+func (s *sampler) cover(to int64, final bool) {
+	if s.samples > 0 {
+		s.covered.To = max(to, s.covered.From)
+		s.write(history.CoverageKind, s.covered, history.Coverage{Samples: s.samples, Largest: s.largest, Final: final})
+	}
+	s.covered, s.samples, s.largest = s.last, 0, 0
+}
+
+// gap writes the stretch from the last good look to to.
+func (s *sampler) gap(to int64) {
+	why := s.failed
+	if why == "" {
+		why = "no look within max_gap of " + s.MaxGap.String()
+	}
+	s.write(history.GapKind, history.Span{From: s.last.From, To: max(to, s.last.From)}, history.Coverage{Why: why, Largest: to - s.last.From})
+}
+
+func (s *sampler) write(kind history.Kind, span history.Span, c history.Coverage) {
+	c.Probe = s.Name
+	_, _ = s.rec.Record(history.Event{Kind: kind, Span: span, Source: s.Source, Coverage: &c})
+}
+
+// finish makes the final look. Where it fails, the end of the evidence is a gap up to now.
+func (s *sampler) finish(ctx context.Context) {
+	if s.look(ctx, true) {
+		s.cover(s.last.To, true)
+		return
+	}
+	s.cover(s.last.To, false)
+	s.gap(s.clock())
+}

@@ -1,0 +1,163 @@
+package runner
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// scripted is a probe whose looks take and answer what the test says.
+type scripted struct {
+	look  func(n int, final bool) (time.Duration, error)
+	count int
+}
+
+func (p *scripted) Look(ctx context.Context, final bool) (func(history.Span) []history.Event, error) {
+	p.count++
+	takes, err := p.look(p.count, final)
+	select {
+	case <-time.After(takes):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return func(s history.Span) []history.Event {
+		return []history.Event{{Kind: history.LookKind, Span: s, Source: "probe:x", Lock: "l", Key: "k", Look: &history.Look{Final: final}}}
+	}, err
+}
+
+// sample runs a probe for a while in virtual time, every 10 ms with a max_gap of 50 ms, and returns what was recorded.
+func sample(t *testing.T, run time.Duration, look func(n int, final bool) (time.Duration, error)) []history.Event {
+	t.Helper()
+	var events []history.Event
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		clock := func() int64 { return int64(time.Since(start)) }
+		var buf bytes.Buffer
+		rec, err := history.NewRecorder(&buf, history.Header{Run: "r", Experiment: "x", Mode: history.Live, TimeScale: 1}, clock, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := startSamplers(t.Context(), rec, clock, []Sampled{{
+			Name: "x", Source: "probe:x", Probe: &scripted{look: look},
+			ProbeSettings: experiments.ProbeSettings{Every: 10 * time.Millisecond, MaxGap: 50 * time.Millisecond},
+		}})
+		<-time.After(run)
+		s.finish(t.Context())
+		h, err := history.Read(&buf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		events = h.Events
+	})
+	return events
+}
+
+func kinds(events []history.Event, kind history.Kind) []history.Event {
+	var out []history.Event
+	for _, e := range events {
+		if e.Kind == kind {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// covered checks that coverage and gaps together reach without a hole from the start to the end.
+func covered(t *testing.T, events []history.Event, end time.Duration) {
+	t.Helper()
+	var at int64
+	for _, e := range events {
+		if e.Kind != history.CoverageKind && e.Kind != history.GapKind {
+			continue
+		}
+		if e.From > at {
+			t.Errorf("nothing is said about [%s, %s]", time.Duration(at), time.Duration(e.From))
+		}
+		at = max(at, e.To)
+	}
+	if at < int64(end) {
+		t.Errorf("the books end at %s, want %s", time.Duration(at), end)
+	}
+}
+
+func TestAHealthyProbeCoversTheWholeRun(t *testing.T) {
+	events := sample(t, 3500*time.Millisecond, func(int, bool) (time.Duration, error) { return time.Millisecond, nil })
+	if gaps := kinds(events, history.GapKind); len(gaps) != 0 {
+		t.Errorf("gaps %+v", gaps)
+	}
+	covered(t, events, 3500*time.Millisecond)
+	cover := kinds(events, history.CoverageKind)
+	if n := len(cover); n < 4 || !cover[n-1].Coverage.Final || cover[0].Coverage.Final {
+		t.Errorf("%d coverage events, the last one final: %+v", len(cover), cover)
+	}
+	if final := kinds(events, history.LookKind); !final[len(final)-1].Look.Final {
+		t.Error("the last look is not the final one")
+	}
+}
+
+func TestAStretchWithoutAGoodLookIsAGap(t *testing.T) {
+	for name, look := range map[string]func(n int, final bool) (time.Duration, error){
+		"looks fail": func(n int, _ bool) (time.Duration, error) {
+			if n > 20 && n < 40 {
+				return time.Millisecond, errors.New("no route")
+			}
+			return time.Millisecond, nil
+		},
+		"one look hangs": func(n int, _ bool) (time.Duration, error) {
+			if n == 20 {
+				return 200 * time.Millisecond, nil
+			}
+			return time.Millisecond, nil
+		},
+		"one look hangs past its limit": func(n int, _ bool) (time.Duration, error) {
+			if n == 20 {
+				return time.Hour, nil
+			}
+			return time.Millisecond, nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			events := sample(t, 3*time.Second, look)
+			gaps := kinds(events, history.GapKind)
+			// A slow look is blind twice: nothing is known of the time before its answer, nor when within it the look was made.
+			if len(gaps) == 0 || len(gaps) > 2 || gaps[0].Width() < int64(190*time.Millisecond) || gaps[0].Coverage.Why == "" {
+				t.Fatalf("gaps %+v, want about 200 ms or more", gaps)
+			}
+			covered(t, events, 3*time.Second)
+		})
+	}
+}
+
+// A probe that is blind at the end leaves a gap that reaches to the end: its silence is not evidence.
+func TestBlindAtTheEndIsAGapToTheEnd(t *testing.T) {
+	events := sample(t, 2*time.Second, func(n int, final bool) (time.Duration, error) {
+		if n > 100 {
+			return 0, errors.New("gone")
+		}
+		return time.Millisecond, nil
+	})
+	covered(t, events, 2*time.Second)
+	last := events[len(events)-1]
+	if last.Kind != history.GapKind || last.Coverage.Why != "gone" {
+		t.Errorf("the last event is %s %+v, want the gap", last.Kind, last.Coverage)
+	}
+	for _, e := range kinds(events, history.CoverageKind) {
+		if e.Coverage.Final {
+			t.Error("a final coverage without a final look")
+		}
+	}
+}
+
+// A probe that never saw anything is one gap from the start.
+func TestNeverAGoodLookIsOneGap(t *testing.T) {
+	events := sample(t, time.Second, func(int, bool) (time.Duration, error) { return 0, errors.New("refused") })
+	if len(events) != 1 || events[0].Kind != history.GapKind || events[0].From > int64(time.Millisecond) {
+		t.Errorf("events %+v, want one gap from the start", events)
+	}
+}

@@ -1,0 +1,248 @@
+package probes
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore"
+)
+
+func newLockKeys(t *testing.T, c *redis.Client) *LockKeys {
+	p := NewLockKeys(c.Options().Addr, "run:")
+	t.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
+func set(t *testing.T, c *redis.Client, key, token string, ttl time.Duration) {
+	t.Helper()
+	if err := c.Set(t.Context(), key, token, ttl).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLockKeysReportsChangesOnly(t *testing.T) {
+	onStores(t, func(t *testing.T, c *redis.Client) {
+		p := newLockKeys(t, c)
+		p.Watch("job", "a")
+		p.Watch("job", "b")
+		ctx, one, two := t.Context(), lockcore.Fingerprint("one"), lockcore.Fingerprint("two")
+		now := int64(0)
+		expect := func(what, epoch string, pttl time.Duration, prev int64) {
+			t.Helper()
+			now++ // brackets that touch: no time need have passed, so none may be taken for granted
+			events := look(t, p, at(now), false)
+			if what == "" {
+				if len(events) != 0 {
+					t.Fatalf("at %d: got %+v, want no news", now, events)
+				}
+				return
+			}
+			if len(events) != 1 {
+				t.Fatalf("%s: got %d events, want 1", what, len(events))
+			}
+			e := events[0]
+			left := e.Look.PTTL - int64(pttl)
+			if e.Key != "a" || e.Lock != "job" || e.Epoch != epoch || e.Span != at(now) || e.Look.Present != (epoch != "") ||
+				left > 0 || left < -2000*ms || e.Look.Prev == nil || *e.Look.Prev != at(prev) || e.Look.Final {
+				t.Errorf("%s: got %+v %+v, want epoch %q, PTTL about %s, prev %v", what, e, e.Look, epoch, pttl, at(prev))
+			}
+			if d := time.Since(time.UnixMicro(e.Look.Server)); d.Abs() > time.Minute {
+				t.Errorf("%s: the server's clock is %s off", what, d)
+			}
+		}
+		expect("", "", 0, 0)
+		set(t, c, "run:a", "one", 10*time.Second)
+		set(t, c, "run:unwatched", "x", 10*time.Second)
+		expect("appeared", one, 10*time.Second, 1)
+		expect("", "", 0, 0)
+		c.PExpire(ctx, "run:a", 20*time.Second)
+		expect("extended", one, 20*time.Second, 3)
+		set(t, c, "run:a", "two", 5*time.Second)
+		expect("other token", two, 5*time.Second, 4)
+		c.Persist(ctx, "run:a")
+		expect("expiry taken off", two, -1, 5)
+		expect("", "", 0, 0)
+		c.Del(ctx, "run:a")
+		expect("vanished", "", -2, 7)
+
+		set(t, c, "run:b", "one", 10*time.Second)
+		final := look(t, p, at(9), true)
+		if len(final) != 2 || final[0].Key != "a" || final[1].Key != "b" {
+			t.Fatalf("final look: got %+v, want a and b", final)
+		}
+		for _, e := range final {
+			if !e.Look.Final || (e.Look.Prev != nil) != (e.Key == "b") {
+				t.Errorf("final look of %s: %+v, want final, and prev for news only", e.Key, e.Look)
+			}
+		}
+	})
+}
+
+// A key that is there at the first look has no look before; Unwatch also ends what an unfinished look would report.
+func TestLockKeysFirstLookAndUnwatch(t *testing.T) {
+	onStores(t, func(t *testing.T, c *redis.Client) {
+		p := newLockKeys(t, c)
+		set(t, c, "run:a", "one", time.Minute)
+		set(t, c, "run:b", "one", time.Minute)
+		p.Watch("job", "a")
+		p.Watch("job", "b")
+		p.Watch("other", "b")
+		report, err := p.Look(t.Context(), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Unwatch("a")
+		events := report(at(1))
+		if len(events) != 1 || events[0].Key != "b" || events[0].Lock != "job" || events[0].Look.Prev != nil {
+			t.Errorf("got %+v, want b alone, without prev", events)
+		}
+	})
+}
+
+func TestLockKeysManyKeysInOneLook(t *testing.T) {
+	onStores(t, func(t *testing.T, c *redis.Client) {
+		p := newLockKeys(t, c)
+		const n = 3*chunk + 7
+		pipe := c.Pipeline()
+		for i := range n {
+			p.Watch("job", fmt.Sprintf("k%05d", i))
+			pipe.Set(t.Context(), fmt.Sprintf("run:k%05d", i), fmt.Sprint("token", i), time.Minute)
+		}
+		if _, err := pipe.Exec(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		events := look(t, p, at(1), false)
+		if len(events) != n {
+			t.Fatalf("got %d events, want %d", len(events), n)
+		}
+		for i, e := range events {
+			if e.Key != fmt.Sprintf("k%05d", i) || e.Epoch != lockcore.Fingerprint(fmt.Sprint("token", i)) {
+				t.Fatalf("event %d is %+v: a key got another one's token", i, e)
+			}
+		}
+	})
+}
+
+func TestHolder(t *testing.T) {
+	onStores(t, func(t *testing.T, c *redis.Client) {
+		p := newLockKeys(t, c)
+		if _, _, ok, err := p.Holder(t.Context(), "a"); ok || err != nil {
+			t.Errorf("Holder of a free key = %v, %v", ok, err)
+		}
+		set(t, c, "run:a", "one", 10*time.Second)
+		epoch, pttl, ok, err := p.Holder(t.Context(), "a")
+		if epoch != lockcore.Fingerprint("one") || pttl > 10*time.Second || pttl < 5*time.Second || !ok || err != nil {
+			t.Errorf("Holder = %q, %s, %v, %v", epoch, pttl, ok, err)
+		}
+	})
+}
+
+// A server that refuses writes must not blind the witness.
+func TestLockKeysLooksWhileWritesArePaused(t *testing.T) {
+	c := startRedis(t)
+	p := newLockKeys(t, c)
+	p.Watch("job", "a")
+	look(t, p, at(1), false)
+	if err := c.Do(t.Context(), "CLIENT", "PAUSE", 60_000, "WRITE").Err(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if _, err := p.Look(ctx, false); err != nil {
+		t.Errorf("Look while writes are paused: %v", err)
+	}
+}
+
+func TestLockKeysOfADeadStoreIsAnError(t *testing.T) {
+	p := NewLockKeys("127.0.0.1:1", "run:")
+	defer p.Close()
+	p.Watch("job", "a")
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if _, err := p.Look(ctx, true); err == nil {
+		t.Error("Look succeeded without a store")
+	}
+}
+
+// A lease is extended when more is left than can be explained by the time between two looks, at their widest.
+func TestNewsOfALease(t *testing.T) {
+	for _, tt := range []struct {
+		name          string
+		before, after int64 // PTTL in ms
+		from, to      history.Span
+		want          bool
+	}{
+		{"the same, later", 1000, 990, at(0), at(10), false},
+		{"less than passed surely", 1000, 992, at(0), at(10), false}, // 9 ms passed surely, 1 ms is rounding
+		{"more than can be", 1000, 993, at(0), at(10), true},
+		{"back to full", 600, 1000, at(0), at(400), true},
+		{"a wide look hides a small one", 1000, 1000, history.Span{To: 500 * ms}, history.Span{From: 500 * ms, To: 900 * ms}, false},
+		{"shortened", 1000, 100, at(0), at(10), false},
+		{"expiry put on", -1, 1000, at(0), at(10), true},
+		{"expiry taken off", 1000, -1, at(0), at(10), true},
+		{"still without", -1, -1, at(0), at(10), false},
+	} {
+		pttl := func(n int64) int64 {
+			if n < 0 {
+				return n
+			}
+			return n * ms
+		}
+		w := watched{seen: true, span: tt.from, last: state{value: "t", pttl: pttl(tt.before)}}
+		if got := w.news(state{value: "t", pttl: pttl(tt.after)}, tt.to); got != tt.want {
+			t.Errorf("%s: news = %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// Truth against measured: whatever happens between looks, the bracket [prev.from, to] contains the change that it reports.
+func TestBracketsContainTheTruth(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 1))
+	onStores(t, func(t *testing.T, c *redis.Client) {
+		p := newLockKeys(t, c)
+		p.Watch("job", "a")
+		origin := time.Now()
+		clock := func() int64 { return int64(time.Since(origin)) }
+		var changes []history.Span // brackets of the calls that changed the key
+		token, reported := "", 0
+		for range 300 {
+			if rng.IntN(3) > 0 {
+				before := clock()
+				if token == "" {
+					token = fmt.Sprint(rng.Uint64())
+					set(t, c, "run:a", token, time.Hour)
+				} else {
+					c.Del(t.Context(), "run:a")
+					token = ""
+				}
+				changes = append(changes, history.Span{From: before, To: clock()})
+			}
+			before := clock()
+			report, err := p.Look(t.Context(), false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range report(history.Span{From: before, To: clock()}) {
+				reported++
+				truth := changes[len(changes)-1]
+				if e.Epoch != lockcore.Fingerprint(token) {
+					t.Fatalf("reported epoch %q, the key carries %q", e.Epoch, lockcore.Fingerprint(token))
+				}
+				if e.Look.Prev != nil && (e.Look.Prev.From > truth.To || e.To < truth.From) {
+					t.Fatalf("bracket [%d, %d] does not contain the change at %v", e.Look.Prev.From, e.To, truth)
+				}
+			}
+		}
+		if reported != len(changes) {
+			t.Errorf("reported %d changes of %d", reported, len(changes))
+		}
+	})
+}

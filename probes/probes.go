@@ -1,0 +1,27 @@
+// Package probes looks at what a drill leaves in its stores: the lock keys and the ledger. What they report is evidence, as
+// against the claims of replicas.
+//
+// A probe makes one look at a time and knows neither schedule nor clock: its caller stamps the bracket of the look and gets
+// the events for it. Probes have connections of their own that never lead through a proxy, and they never write.
+// The one invariant: a state or an entry that a look did not show is never reported, and one that it did show is reported
+// with a bracket that surely contains its beginning.
+package probes
+
+import (
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// newClient is a probe's own connection: no retries (a late answer would widen the bracket unseen), deadlines that hold.
+func newClient(addr string) *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Addr: addr, Protocol: 2, DisableIdentity: true, ContextTimeoutEnabled: true,
+		MaxRetries: -1, DialerRetries: 1, DialTimeout: time.Second, ReadTimeout: 2 * time.Second,
+		// Two are used, one for looks and one for Holder. go-redis dials only once a second after PoolSize refusals in a row, which
+		// would keep the probe blind after its store has come back.
+		PoolSize:                 64,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+}

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// result is how a command ended.
+type result struct {
+	code           int
+	stdout, stderr string
+}
+
+// try runs the binary in a fresh working directory and waits for its end.
+func try(t *testing.T, args ...string) result {
+	t.Helper()
+	return tryIn(t, t.TempDir(), args...)
+}
+
+func tryIn(t *testing.T, dir string, args ...string) result {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd := lockdrill(args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &stdout, &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("lockdrill %s: %v", strings.Join(args, " "), err)
+	}
+	limit := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+	defer limit.Stop()
+	if err := cmd.Wait(); err != nil && !errors.As(err, new(*exec.ExitError)) {
+		t.Fatalf("lockdrill %s: %v", strings.Join(args, " "), err)
+	}
+	return result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+}

@@ -1,0 +1,365 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/internal/redistest"
+)
+
+const jobLock = `    - name: job
+      key_prefix: "job:"
+      policy:
+        ttl: 400ms
+        renew_every: 100ms
+        class: standard
+        op_timeout: 50ms
+        stop_budget: 20ms
+        release: {mode: bounded_retry, attempts: 2, timeout: 50ms}
+        acquire: {mode: try, timeout: 50ms}
+`
+
+const jobWork = `  work:
+    - {lock: job, jobs: 60, rate: 20/s, hold: {p50: 50ms, p99: 80ms}, redeliver: 300ms}
+`
+
+// goodDrill passes in a few seconds. Every false green below differs from it in one thing.
+const goodDrill = `apiVersion: lockdrill/v1
+kind: Experiment
+name: good
+environment: local
+redis: {mode: spawn}
+system:
+  mode: embedded
+  replicas: 2
+  restart: 100ms
+  locks:
+    - name: loop
+      key: the-loop
+      policy:
+        ttl: 400ms
+        renew_every: 100ms
+        class: standard
+        op_timeout: 50ms
+        stop_budget: 20ms
+        release: {mode: none}
+        acquire: {mode: try, timeout: 50ms}
+        loop: {poll: 50ms, mode: renewed, tick: 5ms}
+` + jobLock + jobWork + `steady_state: {for: 300ms, timeout: 3s}
+faults:
+  - id: kill
+    at: 0s
+    repeat: {count: 2, every: settled}
+    kill: {holder_of: loop, phase: after_renew}
+probes:
+  lock_keys: {every: 5ms, max_gap: 300ms}
+  ledger: {every: 2ms, max_gap: 300ms}
+limits: {max_kills: 4, max_run: 1m}
+slos:
+  - {lock: loop, takeover: {max: 3s}}
+`
+
+// edit replaces one piece of the good drill; a piece that is not there is a mistake of the test.
+func edit(t *testing.T, text string, pairs ...string) string {
+	t.Helper()
+	for i := 0; i < len(pairs); i += 2 {
+		if !strings.Contains(text, pairs[i]) {
+			t.Fatalf("the drill has no %q", pairs[i])
+		}
+		text = strings.Replace(text, pairs[i], pairs[i+1], 1)
+	}
+	return text
+}
+
+// drillOut runs a drill through the binary and returns its verdict, exit status and everything it said.
+type drillOut struct {
+	dir  string
+	code int
+	text string
+	j    analysis.Judgement
+}
+
+func runDrill(t *testing.T, yaml string, during func(pid int), args ...string) drillOut {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "drill.yaml")
+	if err := os.WriteFile(file, []byte(yaml), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	o := drillOut{dir: filepath.Join(dir, "run")}
+	cmd := lockdrill(append([]string{"run", file, "--out", o.dir}, args...)...)
+	cmd.Env = os.Environ()
+	var text bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &text, &text
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if during != nil {
+		during(cmd.Process.Pid)
+	}
+	_ = cmd.Wait()
+	o.code, o.text = cmd.ProcessState.ExitCode(), text.String()
+	if data, err := os.ReadFile(filepath.Join(o.dir, verdictFile)); err == nil {
+		if err := json.Unmarshal(data, &o.j); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return o
+}
+
+func TestTheGoodDrillPasses(t *testing.T) {
+	redistest.Need(t)
+	if o := runDrill(t, goodDrill, nil); o.code != exitPass || o.j.Verdict != "pass" {
+		t.Errorf("exit %d, verdict %q\n%s", o.code, o.j.Verdict, o.text)
+	}
+}
+
+// What a peer would call green: each must say that it shows nothing, and why.
+func TestFalseGreens(t *testing.T) {
+	redistest.Need(t)
+	for _, c := range []struct {
+		name string
+		yaml string
+		why  string // must be said
+	}{
+		{"no victim", edit(t, goodDrill, "at: 0s", "at: 6s", "holder_of: loop, phase: after_renew", "holder_of: job, phase: random",
+			"{lock: loop, takeover: {max: 3s}}", "{lock: job, takeover: {max: 3s}}"), "nobody held"},
+		{"the kill comes when the victim no longer holds", edit(t, goodDrill, "  replicas: 2\n", fmt.Sprintf("  replicas: 2\n  worker: [%q, late]\n", os.Args[0]),
+			"        renew_every: 100ms\n", "", "mode: renewed", "mode: explicit", "release: {mode: none}", "release: {mode: single, timeout: 50ms}",
+			jobLock, "", jobWork, "", "phase: after_renew", "on: acquired"), "moved"},
+		{"the key probe is blind", edit(t, goodDrill, "lock_keys: {every: 5ms, max_gap: 300ms}", "lock_keys: {every: 30ms, max_gap: 31ms}",
+			"{lock: loop, takeover: {max: 3s}}", "{lock: loop, overlap: {level: belief, max: 0s}}"), "gap"},
+		{"no job ever finishes", edit(t, goodDrill, "p50: 50ms, p99: 80ms", "p50: 1h, p99: 1h",
+			"{lock: loop, takeover: {max: 3s}}", "{lock: job, duplicate_terminal_states: {max: 0}}"), "no job"},
+		{"a quantile with too few kills", edit(t, goodDrill, "takeover: {max: 3s}", "takeover: {p95: 3s}"), "59"},
+		{"replicas that cannot start", edit(t, goodDrill, "  replicas: 2\n", "  replicas: 2\n  worker: [/bin/false]\n"), "cannot start"},
+		{"nobody else ever wants the lock", edit(t, goodDrill, "replicas: 2", "replicas: 1", "restart: 100ms", "restart: 1h"), "nobody else wanted"},
+		{"a limit inside the possible band", edit(t, goodDrill, "phase: after_renew", "phase: random", "takeover: {max: 3s}", "takeover: {max: 500ms}"), "luck"},
+		{"a lock without events", edit(t, goodDrill, "  work:", "    - {name: ghost, profile: cordum/snapshot-writer}\n  work:",
+			"  replicas: 2\n", fmt.Sprintf("  replicas: 2\n  worker: [%q]\n", os.Args[0]),
+			"{lock: loop, takeover: {max: 3s}}", "{lock: ghost, overlap: {level: effect, max: 0}}"), "ghost"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if strings.Contains(c.yaml, os.Args[0]) {
+				t.Setenv(scriptedEnv, t.TempDir())
+			}
+			o := runDrill(t, c.yaml, nil)
+			if o.code != exitInconclusive || o.j.Verdict != "inconclusive" {
+				t.Errorf("exit %d, verdict %q, want inconclusive\n%s", o.code, o.j.Verdict, o.text)
+			}
+			if !strings.Contains(o.text, c.why) {
+				t.Errorf("%q is not said:\n%s", c.why, o.text)
+			}
+		})
+	}
+}
+
+func TestRedisThatDiesHalfwayIsNoPass(t *testing.T) {
+	redistest.Need(t)
+	yaml := edit(t, goodDrill, "count: 2, every: settled", "count: 200, every: settled", "max_kills: 4", "max_kills: 400")
+	o := runDrill(t, yaml, func(pid int) {
+		server := waitForChild(t, pid, "redis-server")
+		waitForWorker(t, pid)
+		if err := syscall.Kill(server, syscall.SIGKILL); err != nil {
+			t.Error(err)
+		}
+	})
+	if o.code == exitPass || o.code == exitFailure {
+		t.Errorf("exit %d\n%s", o.code, o.text)
+	}
+}
+
+// A history that is cut off at any place is judged, and never a pass.
+func TestACutHistoryIsNoPass(t *testing.T) {
+	redistest.Need(t)
+	o := runDrill(t, goodDrill, nil)
+	path := filepath.Join(o.dir, historyFile)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, share := range []float64{0.05, 0.3, 0.6, 0.9, 0.999} {
+		if err := os.WriteFile(path, whole[:int(share*float64(len(whole)))], 0o644); err != nil {
+			t.Fatal(err)
+		}
+		cmd := lockdrill("judge", o.dir)
+		text, _ := cmd.CombinedOutput()
+		if code := cmd.ProcessState.ExitCode(); code != exitInconclusive && code != exitSLOFailed {
+			t.Errorf("cut to %.1f %%: exit %d\n%s", 100*share, code, text)
+		}
+	}
+}
+
+// judge gives the same bytes as run did.
+func TestJudgeRepeatsTheVerdict(t *testing.T) {
+	redistest.Need(t)
+	o := runDrill(t, goodDrill, nil)
+	before, err := os.ReadFile(filepath.Join(o.dir, verdictFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := lockdrill("judge", o.dir)
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	after, err := os.ReadFile(filepath.Join(o.dir, verdictFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(before, after) {
+		t.Error("verdict.json differs")
+	}
+}
+
+func TestAnExternalRedisIsRefused(t *testing.T) {
+	o := runDrill(t, edit(t, goodDrill, "redis: {mode: spawn}", "redis: {mode: external, url: \"redis://:hush@127.0.0.1:1/0\"}"), nil)
+	if o.code != exitRefused {
+		t.Errorf("exit %d, want %d\n%s", o.code, exitRefused, o.text)
+	}
+	if strings.Contains(o.text, "hush") {
+		t.Errorf("the password is shown:\n%s", o.text)
+	}
+	if _, err := os.Stat(o.dir); err == nil {
+		t.Error("a refused run made a folder")
+	}
+}
+
+// An interrupt stops the drill in order: exit 12, a verdict, and nothing left.
+func TestInterruptCleansUp(t *testing.T) {
+	redistest.Need(t)
+	for name, when := range map[string]func(t *testing.T, pid int){
+		"while it starts":  func(t *testing.T, pid int) { waitForChild(t, pid, "redis-server") },
+		"during the drill": func(t *testing.T, pid int) { waitForWorker(t, pid) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			yaml := edit(t, goodDrill, "count: 2, every: settled", "count: 200, every: settled", "max_kills: 4", "max_kills: 400")
+			var children []int
+			o := runDrill(t, yaml, func(pid int) {
+				when(t, pid)
+				children = childrenOf(pid)
+				if err := syscall.Kill(pid, syscall.SIGINT); err != nil {
+					t.Error(err)
+				}
+			})
+			if o.code != exitAborted {
+				t.Errorf("exit %d, want %d\n%s", o.code, exitAborted, o.text)
+			}
+			allGone(t, children)
+			if _, err := os.Stat(filepath.Join(o.dir, "stores")); err == nil {
+				t.Error("the stores' folder is left behind")
+			}
+		})
+	}
+}
+
+// A runner that is killed with -9 takes its children with it, and leaves a history that can be judged.
+func TestKilledRunnerLeavesNoChild(t *testing.T) {
+	redistest.Need(t)
+	yaml := edit(t, goodDrill, "count: 2, every: settled", "count: 200, every: settled", "max_kills: 4", "max_kills: 400")
+	var children []int
+	o := runDrill(t, yaml, func(pid int) {
+		waitForWorker(t, pid)
+		children = childrenOf(pid)
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Error(err)
+		}
+	})
+	if len(children) < 4 {
+		t.Errorf("children %v, want two stores and two replicas", children)
+	}
+	allGone(t, children)
+	cmd := lockdrill("judge", o.dir)
+	text, _ := cmd.CombinedOutput()
+	if code := cmd.ProcessState.ExitCode(); code != exitInconclusive {
+		t.Errorf("judge of a killed run: exit %d, want %d\n%s", code, exitInconclusive, text)
+	}
+}
+
+// childrenOf lists the direct children of a process.
+func childrenOf(pid int) []int {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, task := range tasks {
+		if more, e := os.ReadFile(task); e == nil && err == nil {
+			data = append(append(data, ' '), more...)
+		}
+	}
+	seen := map[int]bool{}
+	var pids []int
+	for _, f := range strings.Fields(string(data)) {
+		if p, err := strconv.Atoi(f); err == nil && !seen[p] {
+			seen[p] = true
+			pids = append(pids, p)
+		}
+	}
+	return pids
+}
+
+func comm(pid int) string {
+	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	return strings.TrimSpace(string(data))
+}
+
+// waitForChild waits until the process has a child of that name.
+func waitForChild(t *testing.T, pid int, name string) int {
+	t.Helper()
+	found := 0
+	until(t, "a child "+name, func() bool {
+		for _, c := range childrenOf(pid) {
+			if comm(c) == name {
+				found = c
+			}
+		}
+		return found != 0
+	})
+	return found
+}
+
+// waitForWorker waits until a first replica has been killed and replaced, or at least two replicas run.
+func waitForWorker(t *testing.T, pid int) {
+	t.Helper()
+	until(t, "replicas", func() bool {
+		n := 0
+		for _, c := range childrenOf(pid) {
+			if comm(c) != "redis-server" {
+				n++
+			}
+		}
+		return n >= 2
+	})
+}
+
+func allGone(t *testing.T, pids []int) {
+	t.Helper()
+	for _, pid := range pids {
+		until(t, fmt.Sprintf("the end of child %d (%s)", pid, comm(pid)), func() bool {
+			stat, err := exec.Command("ps", "-o", "stat=", "-p", strconv.Itoa(pid)).Output()
+			return err != nil || strings.HasPrefix(string(stat), "Z")
+		})
+	}
+}
+
+// until polls with a deadline.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.After(20 * time.Second)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("%s: not within 20 s", what)
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/reports"
+)
+
+// Files of a run's folder.
+const (
+	experimentFile = "experiment.yaml"
+	historyFile    = "history.jsonl"
+	verdictFile    = "verdict.json"
+	runsFolder     = "runs"
+)
+
+func newJudgeCmd(io streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "judge DIR",
+		Short: "Judge a stored run again",
+		Long: "judge reads experiment.yaml and history.jsonl of a run's folder and writes verdict.json anew, byte for byte the same\n" +
+			"for the same two files. DIR is a folder, or the name of one in runs/ (such as latest).",
+		Args: cobra.ExactArgs(1),
+	}
+	format := outputFlag(cmd.Flags())
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		dir := runFolder(args[0])
+		j, err := judgeDir(dir)
+		if err != nil {
+			return err
+		}
+		if err := printJudgement(io, string(*format), dir, j); err != nil {
+			return err
+		}
+		return status(j.ExitCode)
+	}
+	return cmd
+}
+
+// runFolder resolves the name of a run: a path as it stands, else a folder in runs/.
+func runFolder(name string) string {
+	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) && filepath.Base(name) == name {
+		if inRuns := filepath.Join(runsFolder, name); isDir(inRuns) {
+			return inRuns
+		}
+	}
+	return filepath.Clean(name)
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// judgeDir judges what a run's folder holds and writes verdict.json into it.
+// Files that are missing, damaged or not of one run are usage errors, and nothing is written.
+func judgeDir(dir string) (*analysis.Judgement, error) {
+	if !isDir(dir) {
+		return nil, usagef("%s: no such folder; runs are folders such as %s", dir, filepath.Join(runsFolder, "latest"))
+	}
+	data, err := readPart(dir, experimentFile)
+	if err != nil {
+		return nil, err
+	}
+	h, err := readHistory(dir)
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, experimentFile)
+	if got := experiments.Digest(data); got != h.Header.Digest {
+		return nil, usagef("%s: not the file of this run: its digest is %s, the history was recorded for %s", path, got, h.Header.Digest)
+	}
+	e, err := experiments.Parse(path, data)
+	if err != nil {
+		return nil, usagef("%w", err)
+	}
+	j := analysis.Judge(e, h)
+	doc, err := j.Marshal()
+	if err != nil {
+		return nil, fmt.Errorf("%s: encode verdict: %w", dir, err)
+	}
+	return j, writeAtomically(filepath.Join(dir, verdictFile), doc)
+}
+
+func readPart(dir, name string) ([]byte, error) {
+	data, err := os.ReadFile(filepath.Join(dir, name))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, usagef("%s: %s is missing: not the folder of a run", dir, name)
+	case err != nil:
+		return nil, usagef("%s: read: %w", filepath.Join(dir, name), reason(err))
+	}
+	return data, nil
+}
+
+func readHistory(dir string) (*history.History, error) {
+	path := filepath.Join(dir, historyFile)
+	f, err := os.Open(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, usagef("%s: %s is missing: not the folder of a run", dir, historyFile)
+	case err != nil:
+		return nil, usagef("%s: read: %w", path, reason(err))
+	}
+	defer f.Close()
+	h, err := history.Read(f)
+	if err != nil {
+		return nil, usagef("%s: %w", path, err)
+	}
+	return h, nil
+}
+
+// printJudgement says the verdict on stdout: the summary, or verdict.json itself.
+func printJudgement(io streams, format, dir string, j *analysis.Judgement) error {
+	if output(format) == outputJSON {
+		doc, err := j.Marshal()
+		if err != nil {
+			return fmt.Errorf("%s: encode verdict: %w", dir, err)
+		}
+		if _, err = io.Out.Write(doc); err != nil {
+			return fmt.Errorf("write verdict: %w", err)
+		}
+		return nil
+	}
+	width, _ := terminal(io.Out)
+	folder := fromHere(dir)
+	return reports.Terminal(io.Out, j, reports.TerminalOptions{
+		Width:     width,
+		Color:     colored(io.Out),
+		Folder:    folder,
+		Reproduce: fmt.Sprintf("lockdrill run %s --seed %d", filepath.Join(folder, experimentFile), j.Run.Seed),
+	})
+}
+
+// fromHere is a path as one would type it in the working directory: relative where it lies below it.
+func fromHere(path string) string {
+	here, err := os.Getwd()
+	if err != nil || !filepath.IsAbs(path) {
+		return path
+	}
+	if rel, err := filepath.Rel(here, path); err == nil && filepath.IsLocal(rel) {
+		return rel
+	}
+	return path
+}
+
+// writeAtomically replaces a file in one step: a reader sees the old one or the new one, whole.
+func writeAtomically(path string, data []byte) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("%s: write: %w", path, reason(err))
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("%s: write: %w", path, reason(err)), os.Remove(f.Name()))
+		}
+	}()
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/scenarios"
+)
+
+// storedRun makes the folder of a run in which nothing happened, as runs/<name> below dir, and returns its path.
+func storedRun(t *testing.T, dir, name string) string {
+	t.Helper()
+	experiment, ok := scenarios.Get("first-drill")
+	if !ok {
+		t.Fatal("first-drill is not shipped")
+	}
+	var h bytes.Buffer
+	header := history.Header{Tool: "test", Run: name, Experiment: "first-drill", Digest: experiments.Digest(experiment), Seed: 1,
+		Mode: history.Live, TimeScale: 1, Started: "2026-01-02T03:04:05Z"}
+	now := int64(0)
+	rec, err := history.NewRecorder(&h, header, func() int64 { now++; return now }, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range []history.Event{
+		{Kind: history.RunPhase, Source: "runner", Phase: &history.Phase{Name: history.PhaseSteady}},
+		{Kind: history.RunEnd, Source: "runner", Note: &history.Note{What: "completed", OK: true}},
+	} {
+		if _, err := rec.RecordNow(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := filepath.Join(dir, runsFolder, name)
+	if err := os.MkdirAll(run, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(run, experimentFile), experiment)
+	write(t, filepath.Join(run, historyFile), h.Bytes())
+	return run
+}
+
+func write(t *testing.T, path string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func TestJudgeIsRepeatable(t *testing.T) {
+	dir := t.TempDir()
+	run := storedRun(t, dir, "a-run")
+	first := tryIn(t, dir, "judge", "runs/a-run")
+	verdict := read(t, filepath.Join(run, verdictFile))
+	var j analysis.Judgement
+	if err := json.Unmarshal(verdict, &j); err != nil {
+		t.Fatal(err)
+	}
+	if first.code != j.ExitCode || first.code == exitPass || !strings.Contains(first.stdout, "first-drill") || first.stderr != "" {
+		t.Errorf("a run in which nothing happened: %+v, verdict.json says %d", first, j.ExitCode)
+	}
+
+	again := tryIn(t, dir, "judge", "-o", "json", "a-run") // by its name
+	if again.code != first.code || again.stdout != string(verdict) {
+		t.Errorf("judged again: %+v, want status %d and on stdout\n%s", again, first.code, verdict)
+	}
+	if got := read(t, filepath.Join(run, verdictFile)); !bytes.Equal(got, verdict) {
+		t.Errorf("verdict.json changed:\n%s\nwas\n%s", got, verdict)
+	}
+	if entries, err := os.ReadDir(run); err != nil || len(entries) != 3 {
+		t.Errorf("the folder holds %v (%v), want the two files and verdict.json", entries, err)
+	}
+}
+
+func TestJudgeLatest(t *testing.T) {
+	dir := t.TempDir()
+	storedRun(t, dir, "a-run")
+	if err := os.Symlink("a-run", filepath.Join(dir, runsFolder, "latest")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"runs/latest", "latest"} {
+		if got := tryIn(t, dir, "judge", name); got.code == exitUsage || !strings.Contains(got.stdout, "runs/latest") {
+			t.Errorf("judge %s: %+v", name, got)
+		}
+	}
+}
+
+func TestJudgeToleratesTornEnd(t *testing.T) {
+	dir := t.TempDir()
+	run := storedRun(t, dir, "a-run")
+	path := filepath.Join(run, historyFile)
+	whole := read(t, path)
+	write(t, path, whole[:len(whole)-20])
+	got := tryIn(t, dir, "judge", "a-run")
+	if got.code == exitPass || got.code == exitUsage || !strings.Contains(got.stdout, "cut off") {
+		t.Errorf("a torn history: %+v", got)
+	}
+}
+
+// A folder that is not what it should be is status 2, says its place, and gets no verdict.
+func TestJudgeRefuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(t *testing.T, run string)
+		want  string
+	}{
+		"no experiment": {
+			func(t *testing.T, run string) { remove(t, filepath.Join(run, experimentFile)) },
+			"runs/a-run: experiment.yaml is missing: not the folder of a run\n",
+		},
+		"no history": {
+			func(t *testing.T, run string) { remove(t, filepath.Join(run, historyFile)) },
+			"runs/a-run: history.jsonl is missing: not the folder of a run\n",
+		},
+		"empty history": {
+			func(t *testing.T, run string) { write(t, filepath.Join(run, historyFile), nil) },
+			"runs/a-run/history.jsonl: history line 1: ",
+		},
+		"damaged history": {
+			func(t *testing.T, run string) {
+				path := filepath.Join(run, historyFile)
+				lines := bytes.SplitAfter(read(t, path), []byte("\n"))
+				write(t, path, bytes.Join([][]byte{lines[0], []byte("{\"n\":1}\n"), lines[2]}, nil))
+			},
+			"runs/a-run/history.jsonl: history line 2: ",
+		},
+		"changed experiment": {
+			func(t *testing.T, run string) {
+				path := filepath.Join(run, experimentFile)
+				write(t, path, append(read(t, path), "# a later thought\n"...))
+			},
+			"runs/a-run/experiment.yaml: not the file of this run: its digest is sha256:",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			run := storedRun(t, dir, "a-run")
+			c.spoil(t, run)
+			got := tryIn(t, dir, "judge", "runs/a-run")
+			if got.code != exitUsage || got.stdout != "" || !strings.HasPrefix(got.stderr, c.want) || strings.Count(got.stderr, "\n") != 1 {
+				t.Errorf("got %+v, want status 2 and %q", got, c.want)
+			}
+			if _, err := os.Stat(filepath.Join(run, verdictFile)); err == nil {
+				t.Error("a verdict was written")
+			}
+		})
+	}
+}
+
+func remove(t *testing.T, path string) {
+	t.Helper()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+}

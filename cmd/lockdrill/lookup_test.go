@@ -1,0 +1,83 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lockdrill/lockdrill/scenarios"
+)
+
+// decode reads one strict JSON document.
+func decode(t *testing.T, text string, into any) {
+	t.Helper()
+	dec := json.NewDecoder(strings.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	if dec.More() {
+		t.Fatalf("more than one document: %s", text)
+	}
+}
+
+func TestList(t *testing.T) {
+	text := try(t, "list")
+	var doc listDoc
+	decode(t, try(t, "list", "-o", "json").stdout, &doc)
+	if doc.SchemaVersion != 1 || len(doc.Scenarios) != len(scenarios.List()) {
+		t.Errorf("document: %+v", doc)
+	}
+	for _, s := range doc.Scenarios {
+		if !strings.Contains(text.stdout, s.Name) || s.Title == "" || s.Summary == "" || exitName(s.Expect) == "unknown" {
+			t.Errorf("%+v is not whole, or not in:\n%s", s, text.stdout)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	var doc versionDoc
+	decode(t, try(t, "version", "-o", "json").stdout, &doc)
+	if doc.SchemaVersion != 1 || doc.Version == "" || doc.HistorySchema != 1 || doc.VerdictSchema != 1 || doc.WorkerProtocol != 1 {
+		t.Errorf("document: %+v", doc)
+	}
+	if got := try(t, "version"); !strings.HasPrefix(got.stdout, "lockdrill "+doc.Version+" (") {
+		t.Errorf("text: %+v", got)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	dir := t.TempDir()
+	good, ok := scenarios.Get("first-drill")
+	if !ok {
+		t.Fatal("first-drill is not shipped")
+	}
+	bad := strings.Replace(string(good), "kind: Experiment", "kind: Experimnt", 1)
+	for name, data := range map[string]string{"good.yaml": string(good), "bad.yaml": bad} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	got := tryIn(t, dir, "validate", "good.yaml", "first-drill")
+	if got.code != exitPass || !strings.HasPrefix(got.stdout, "good.yaml: ok: first-drill: ") || strings.Count(got.stdout, "\n") != 2 {
+		t.Errorf("good files: %+v", got)
+	}
+	got = tryIn(t, dir, "validate", "bad.yaml", "good.yaml")
+	if got.code != exitUsage || !strings.HasPrefix(got.stderr, "bad.yaml:5:") || !strings.HasPrefix(got.stdout, "good.yaml: ok") {
+		t.Errorf("a bad file before a good one: %+v", got)
+	}
+
+	var doc validateDoc
+	got = tryIn(t, dir, "validate", "-o", "json", "good.yaml", "bad.yaml", "absent.yaml")
+	decode(t, got.stdout, &doc)
+	if got.code != exitUsage || len(doc.Files) != 3 || !doc.Files[0].OK || doc.Files[1].OK || doc.Files[1].Problems[0].Line != 5 ||
+		doc.Files[2].Problems[0].Message == "" {
+		t.Errorf("document: %+v of %+v", doc, got)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 2 {
+		t.Errorf("validate touched its folder: %v, %v", entries, err)
+	}
+}

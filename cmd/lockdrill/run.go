@@ -1,0 +1,113 @@
+// Command lockdrill is a chaos game-day runner for lock SLOs: it kills holders of real locks, measures what happens and
+// judges it.
+//
+// This package is the command line and nothing else: it parses, calls, prints, and turns what happened into an exit status.
+// Results go to stdout and the story to stderr. Its one invariant: status 0 is returned only where a question was asked and
+// answered with yes; whatever went wrong, was misspelt or left open has a status of its own (lockdrill help exit-codes).
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockdrill/lockdrill/lockcore/redisstore"
+)
+
+// run executes one command line and returns its exit status.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	redisstore.Quiet()
+	root := newRootCmd(streams{In: stdin, Out: stdout, Err: stderr}, args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitPass
+	}
+	end := &exitError{code: exitFailure, err: err}
+	errors.As(err, &end)
+	if end.err != nil {
+		fmt.Fprintln(stderr, end.err)
+	}
+	return end.code
+}
+
+func newRootCmd(io streams, args []string) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "lockdrill",
+		Short: "Chaos game-days for lock SLOs",
+		Long: "lockdrill kills the holders of real locks, measures what happens, and judges it against declared SLOs.\n" +
+			"Start with: lockdrill run first-drill",
+		Args: knownCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			// Not a success: a gate whose command came out empty must not go green.
+			cmd.SetOut(io.Err)
+			return errors.Join(cmd.Help(), usagef("lockdrill: no command given"))
+		},
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetIn(io.In)
+	root.SetOut(io.Out)
+	root.SetErr(io.Err)
+	root.AddCommand(newRunCmd(io), newValidateCmd(io), newJudgeCmd(io), newListCmd(io), newVersionCmd(io), newWorkerCmd(io), newExitCodesTopic())
+	root.SetHelpCommand(newHelpCmd())
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return flagProblem(cmd, args, err) })
+	markUsage(root)
+	return root
+}
+
+// markUsage makes every refusal of arguments, cobra's own included, a usage error in one line.
+func markUsage(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(c *cobra.Command, args []string) error {
+			err := check(c, args)
+			if err == nil || errors.As(err, new(*exitError)) {
+				return err
+			}
+			return usagef("%s: %w; see %s --help", c.CommandPath(), err, c.CommandPath())
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		markUsage(sub)
+	}
+}
+
+// knownCommand refuses the first word of a command line that is no command.
+func knownCommand(root *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return usagef("lockdrill: unknown command %q%s; see lockdrill --help", args[0], didYouMean(args[0], commandNames(root)))
+}
+
+func commandNames(root *cobra.Command) []string {
+	var names []string
+	for _, c := range root.Commands() {
+		if c.IsAvailableCommand() || c.IsAdditionalHelpTopicCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	return names
+}
+
+// flagProblem words a flag that could not be parsed. Where the command itself was not known, that is the better message:
+// cobra looks at the flags first and would blame them on the root.
+func flagProblem(cmd *cobra.Command, args []string, err error) error {
+	if !cmd.HasParent() {
+		for _, arg := range args {
+			if !strings.HasPrefix(arg, "-") {
+				return knownCommand(cmd, []string{arg})
+			}
+		}
+	}
+	var hint string
+	if _, name, ok := strings.Cut(err.Error(), "unknown flag: --"); ok {
+		hint = didYouMean(name, flagNames(cmd))
+	}
+	return usagef("%s: %w%s; see %s --help", cmd.CommandPath(), err, hint, cmd.CommandPath())
+}

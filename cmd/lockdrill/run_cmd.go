@@ -1,0 +1,271 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/runner"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/monotime"
+)
+
+type runFlags struct {
+	out            string
+	output         *output
+	seed           int64
+	onInconclusive string
+}
+
+func newRunCmd(io streams) *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run FILE|NAME...",
+		Short: "Run drills in real time and judge them",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.check(args); err != nil {
+				return err
+			}
+			return runAll(cmd.Context(), io, f, args)
+		},
+	}
+	cmd.Flags().StringVar(&f.out, "out", "", "folder of the run (default runs/<UTC time>-<name>)")
+	f.output = outputFlag(cmd.Flags())
+	cmd.Flags().Int64Var(&f.seed, "seed", 0, "seed of every random choice (default: the file's, else a new one)")
+	cmd.Flags().StringVar(&f.onInconclusive, "on-inconclusive", "", "exit status of an inconclusive run: fail (10) or pass (0); the verdict stays")
+	return cmd
+}
+
+func (f *runFlags) check(args []string) error {
+	switch {
+	case f.onInconclusive != "" && f.onInconclusive != "fail" && f.onInconclusive != "pass":
+		return usagef("--on-inconclusive %q: want fail or pass", f.onInconclusive)
+	case *f.output == outputJSON && len(args) > 1:
+		return usagef("-o json prints the verdict of one run; %d experiments are given", len(args))
+	case f.out != "" && len(args) > 1:
+		return usagef("--out names the folder of one run; %d experiments are given", len(args))
+	}
+	return nil
+}
+
+// runAll loads everything before it runs anything: a bad second file must not be found after the first drill.
+func runAll(ctx context.Context, io streams, f runFlags, args []string) error {
+	var all []*experiments.Experiment
+	for _, arg := range args {
+		e, _, err := loadExperiment(arg)
+		if err != nil {
+			return err
+		}
+		if e.Redis.Mode == experiments.RedisExternal {
+			return &exitError{code: exitRefused, err: fmt.Errorf("%s: redis.mode external is refused: the guards that keep a drill off somebody's Redis do not exist in this version; use spawn or embedded", arg)}
+		}
+		all = append(all, e)
+	}
+	ctx, stop := interruptible(ctx, io.Err)
+	defer stop()
+	code := exitPass
+	for _, e := range all {
+		c, err := runOne(ctx, io, f, e)
+		if err != nil {
+			return err
+		}
+		code = worst(code, c)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return status(code)
+}
+
+// interruptible ends the context at the first interrupt, so that the drill is stopped and cleaned up in order; at the second it
+// leaves at once, and says what that leaves behind.
+func interruptible(ctx context.Context, stderr io.Writer) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	sigs := make(chan os.Signal, 2)
+	signal.Notify(sigs, os.Interrupt, syscall.SIGTERM)
+	done := make(chan struct{})
+	go func() {
+		for n := 0; ; n++ {
+			select {
+			case <-sigs:
+			case <-done:
+				return
+			}
+			if n > 0 {
+				fmt.Fprintln(stderr, "lockdrill: left at once: replicas and spawned stores end with this process; the run's folder is not complete and has no verdict")
+				os.Exit(exitDirty)
+			}
+			fmt.Fprintln(stderr, "lockdrill: interrupted: stopping the drill and cleaning up; interrupt again to leave at once")
+			cancel()
+		}
+	}()
+	return ctx, func() { signal.Stop(sigs); close(done); cancel() }
+}
+
+// runOne is one drill from the folder to the verdict.
+func runOne(ctx context.Context, io streams, f runFlags, e *experiments.Experiment) (int, error) {
+	d, err := newDrill(f, e)
+	if err != nil {
+		return 0, err
+	}
+	if err := d.record(ctx, io); err != nil {
+		var refused *exitError
+		if errors.As(err, &refused) {
+			return 0, err
+		}
+		return 0, fmt.Errorf("%s: %w", e.Name, err)
+	}
+	j, err := judgeDir(d.dir)
+	if err != nil {
+		return 0, err
+	}
+	if err := printJudgement(io, string(*f.output), d.dir, j); err != nil {
+		return 0, err
+	}
+	code := j.ExitCode
+	if code == exitInconclusive {
+		switch f.onInconclusive {
+		case "pass":
+			code = exitPass
+		case "fail":
+			code = exitSLOFailed
+		}
+	}
+	return code, nil
+}
+
+// newDrill makes the run's folder.
+func newDrill(f runFlags, e *experiments.Experiment) (*drill, error) {
+	now := time.Now().UTC()
+	d := &drill{loaded: e, e: experiments.Scale(e), seed: f.seed, origin: monotime.Now()}
+	d.clock = func() int64 { return monotime.Now() - d.origin }
+	if d.seed == 0 {
+		d.seed = e.Seed
+	}
+	if d.seed == 0 {
+		d.seed = now.UnixNano() & 0x7fffffff
+	}
+	d.run = now.Format("20060102T150405.000Z") + "-" + e.Name
+	dir := f.out
+	if dir == "" {
+		dir = filepath.Join(runsFolder, d.run)
+	}
+	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
+		return nil, usagef("%s: the folder is not empty; a run never writes over another", dir)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, usagef("%s: make the run's folder: %w", dir, reason(err))
+	}
+	d.named = f.out != ""
+	var err error
+	if d.dir, err = filepath.Abs(dir); err != nil {
+		return nil, fmt.Errorf("make the run's folder: %w", err)
+	}
+	return d, nil
+}
+
+// linkLatest points runs/latest at the run. It is a convenience: where links cannot be made, there is none.
+func (d *drill) linkLatest() {
+	if d.named {
+		return
+	}
+	link := filepath.Join(filepath.Dir(d.dir), "latest")
+	tmp := link + ".new"
+	_ = os.Remove(tmp)
+	if os.Symlink(filepath.Base(d.dir), tmp) == nil {
+		_ = os.Rename(tmp, link)
+	}
+}
+
+// record runs the drill and leaves experiment.yaml and history.jsonl behind. Where it does not come to a drill, it leaves nothing.
+func (d *drill) record(ctx context.Context, io streams) (err error) {
+	calibration, err := d.prepare(ctx)
+	if err != nil {
+		err = errors.Join(err, d.closeStores(ctx))
+		_ = os.Remove(d.dir) // empty unless something could not be removed, which the error says
+		if ctx.Err() != nil {
+			return &exitError{code: exitAborted, err: fmt.Errorf("%s: interrupted before the drill began: %w", d.e.Name, err)}
+		}
+		return err
+	}
+	file, header, err := d.createFiles()
+	if err != nil {
+		return errors.Join(err, d.closeStores(ctx))
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	d.linkLatest()
+	progress := startProgress(io.Err, d.e, d.stores.Notice, d.clock)
+	defer progress.Close()
+	d.log = runner.NewLog()
+	d.rec, err = history.NewRecorder(file, header, d.clock, func(e history.Event) { d.log.Add(e); progress.Observe(e) })
+	if err != nil {
+		return errors.Join(err, d.closeStores(ctx))
+	}
+	env := d.environment()
+	for _, e := range []history.Event{
+		{Kind: history.RunEnvironment, Source: "runner", Environment: &env},
+		{Kind: history.RunCalibration, Source: "runner", Calibration: &calibration},
+	} {
+		if _, err := d.rec.RecordNow(e); err != nil {
+			return errors.Join(err, d.closeStores(ctx))
+		}
+	}
+	return runner.Run(ctx, d.config())
+}
+
+// prepare opens what the drill stands on and measures it.
+func (d *drill) prepare(ctx context.Context) (history.Calibration, error) {
+	if err := d.openStores(ctx); err != nil {
+		return history.Calibration{}, err
+	}
+	if err := d.newFleet(); err != nil {
+		return history.Calibration{}, err
+	}
+	return d.calibrate(ctx)
+}
+
+// createFiles writes experiment.yaml and opens history.jsonl.
+func (d *drill) createFiles() (*os.File, history.Header, error) {
+	header := history.Header{
+		Tool: "lockdrill " + version(), Run: d.run, Experiment: d.e.Name, Seed: d.seed, Mode: history.Live, TimeScale: d.loaded.TimeScale,
+		Started: time.Now().Add(-time.Duration(d.clock())).UTC().Format(time.RFC3339Nano),
+	}
+	resolved, err := experiments.Marshal(d.loaded)
+	if err != nil {
+		return nil, header, fmt.Errorf("write %s: %w", experimentFile, err)
+	}
+	header.Digest = experiments.Digest(resolved)
+	if err := os.WriteFile(filepath.Join(d.dir, experimentFile), resolved, 0o644); err != nil {
+		return nil, header, fmt.Errorf("write %s: %w", experimentFile, err)
+	}
+	file, err := os.OpenFile(filepath.Join(d.dir, historyFile), os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, header, fmt.Errorf("create %s: %w", historyFile, err)
+	}
+	return file, header, nil
+}
+
+// calibrate measures what does not scale, and refuses a time scale at which it would matter.
+func (d *drill) calibrate(ctx context.Context) (history.Calibration, error) {
+	ctx, cancel := context.WithTimeout(ctx, calibrateWithin)
+	defer cancel()
+	c, err := d.stores.Calibrate(ctx)
+	if err != nil {
+		return c, fmt.Errorf("calibrate: %w", err)
+	}
+	overhead := time.Duration(max(c.RTT99, c.Timer99))
+	if err := experiments.CheckScale(d.loaded, overhead); err != nil {
+		return c, &exitError{code: exitRefused, err: err}
+	}
+	return c, nil
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/redistest"
+)
+
+// truthDrill kills the holder of a scripted lock 200 times.
+const truthDrill = `apiVersion: lockdrill/v1
+kind: Experiment
+name: truth
+environment: local
+redis: {mode: spawn}
+system:
+  mode: embedded
+  replicas: 3
+  restart: 15ms
+  worker: [%q]
+  locks:
+    - name: loop
+      key: the-loop
+      policy:
+        ttl: 40ms
+        renew_every: 8ms
+        class: standard
+        op_timeout: 20ms
+        stop_budget: 1ms
+        release: {mode: none}
+        acquire: {mode: try, timeout: 20ms}
+        loop: {poll: 2ms, mode: renewed}
+steady_state: {for: 200ms, timeout: 20s}
+faults:
+  - id: kill
+    at: 0s
+    repeat: {count: 200, every: settled}
+    kill: {holder_of: loop, phase: random}
+limits: {max_kills: 400, max_run: 5m}
+slos:
+  - {lock: loop, takeover: {max: 5s}}
+`
+
+// The measurement is right: for 200 kills of a lock that knows its own truth, the measured range contains the true takeover
+// time, and it is narrow.
+func TestMeasuredTakeoverContainsTheTruth(t *testing.T) {
+	redistest.Need(t)
+	dir := t.TempDir()
+	truthDir := filepath.Join(dir, "truth")
+	file := filepath.Join(dir, "truth.yaml")
+	out := filepath.Join(dir, "run")
+	if err := os.Mkdir(truthDir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, fmt.Appendf(nil, truthDrill, os.Args[0]), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := lockdrill("run", file, "--out", out)
+	cmd.Env = append(os.Environ(), scriptedEnv+"="+truthDir)
+	if text, err := cmd.CombinedOutput(); err != nil && cmd.ProcessState.ExitCode() != exitInconclusive {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	h, err := readHistory(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var j analysis.Judgement
+	data, err := os.ReadFile(filepath.Join(out, verdictFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &j); err != nil {
+		t.Fatal(err)
+	}
+	told, err := readTruth(truthDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	widths := compareWithTruth(t, &j, h, told)
+	t.Logf("with effects: %d trials, width of the range median %.3f ms, max %.3f ms", len(widths), median(widths)*1e3, slices.Max(widths)*1e3)
+	if len(widths) < 200 {
+		t.Errorf("%d trials could be compared, want 200", len(widths))
+	}
+	if m := median(widths); m > 3e-3 {
+		t.Errorf("median width %.3f ms, want under 3 ms", m*1e3)
+	}
+
+	e, _, err := loadExperiment(filepath.Join(out, experimentFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := analysis.Judge(e, keysAlone(h))
+	widths = compareWithTruth(t, keys, h, told)
+	t.Logf("from the keys alone: %d trials, width of the range median %.3f ms, max %.3f ms", len(widths), median(widths)*1e3, slices.Max(widths)*1e3)
+	if len(widths) < 190 { // a kill in the first milliseconds of a lease hits an epoch that the keys had not surely shown yet
+		t.Errorf("from the keys alone: %d trials could be compared, want 190", len(widths))
+	}
+	if m := median(widths); m > 10e-3 {
+		t.Errorf("from the keys alone: median width %.3f ms, want under 10 ms", m*1e3)
+	}
+}
+
+// compareWithTruth checks every trial and returns the widths of their ranges in seconds. The true takeover is from the kill, which
+// is the runner's own call and known to its bracket, to the instant that the scripted successor ticked.
+func compareWithTruth(t *testing.T, j *analysis.Judgement, h *history.History, told truth) []float64 {
+	t.Helper()
+	var widths []float64
+	for _, x := range j.Takeovers {
+		fault, epoch, invoked := trial(h, x)
+		tick, ok := told.ticks[epoch]
+		if x.Hi == nil || !ok {
+			t.Errorf("%s: no end, or no truth about epoch %q", x.Fault, epoch)
+			continue
+		}
+		origin := tick[1] - invoked
+		at := tick[0] - origin
+		lo, hi := float64(at-fault.To)/1e9, float64(at-fault.From)/1e9
+		if x.End == "grant" {
+			lo -= 3e-3 // the tick comes after the grant, by two calls
+		}
+		if hi < x.Lo || lo > *x.Hi || x.End != "grant" && (lo < x.Lo || hi > *x.Hi) {
+			t.Errorf("%s: measured [%.6f, %.6f] s, the truth is in [%.6f, %.6f] s", x.Fault, x.Lo, *x.Hi, lo, hi)
+		}
+		if after := told.beats[x.Victim] - origin - fault.To; after > 200_000 {
+			t.Errorf("%s: the victim lived on for %d ns after the kill", x.Fault, after)
+		}
+		widths = append(widths, *x.Hi-x.Lo)
+	}
+	return widths
+}
+
+func median(v []float64) float64 {
+	if len(v) == 0 {
+		return 0
+	}
+	s := slices.Sorted(slices.Values(v))
+	return s[len(s)/2]
+}
+
+// keysAlone is the history without the ledger and without the claims about grants, leases and work: what a watcher of the lock
+// keys could know. The claims that say which replica asked remain: they name the victim.
+func keysAlone(h *history.History) *history.History {
+	out := &history.History{Header: h.Header}
+	for _, e := range h.Events {
+		switch e.Kind {
+		case history.LedgerEntry, history.WriteInvoke, history.WriteReturn, history.WorkEnter, history.WorkExit,
+			history.AcquireReturn, history.RenewInvoke, history.RenewReturn:
+			continue
+		case history.CoverageKind, history.GapKind:
+			if e.Coverage.Probe == "ledger" {
+				continue
+			}
+		}
+		e.N = int64(len(out.Events)) + 1
+		out.Events = append(out.Events, e)
+	}
+	return out
+}
+
+// trial finds the bracket of a trial's kill, the epoch that ended it, and the stamp of that epoch's first write.invoke.
+func trial(h *history.History, x analysis.Takeover) (fault history.Span, epoch string, invoked int64) {
+	for _, e := range h.Events {
+		switch {
+		case e.Kind == history.FaultApplied && e.Op == x.Fault:
+			fault = e.Span
+		case e.Kind == history.AcquireReturn && e.Outcome == history.OK && e.Key == x.Key && e.Source == x.Successor && fault.To > 0 && e.From > fault.From:
+			epoch = e.Epoch
+		case e.Kind == history.WriteInvoke && epoch != "" && e.Epoch == epoch:
+			return fault, epoch, e.From
+		}
+	}
+	return fault, epoch, 0
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// Misuse is status 2, nothing on stdout, and one line on stderr that begins with its place and ends with what to do.
+func TestMisuse(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		want string
+	}{
+		{"vlidate x.yaml", `lockdrill: unknown command "vlidate", did you mean "validate"?; see lockdrill --help`},
+		{"vlidate --output json", `lockdrill: unknown command "vlidate", did you mean "validate"?; see lockdrill --help`},
+		{"frobnicate", `lockdrill: unknown command "frobnicate"; see lockdrill --help`},
+		{"--frobnicate", `lockdrill: unknown flag: --frobnicate; see lockdrill --help`},
+		{"judge", `lockdrill judge: accepts 1 arg(s), received 0; see lockdrill judge --help`},
+		{"judge a b", `lockdrill judge: accepts 1 arg(s), received 2; see lockdrill judge --help`},
+		{"judge --ouput json a", `lockdrill judge: unknown flag: --ouput, did you mean "output"?; see lockdrill judge --help`},
+		{"judge -o xml a", `lockdrill judge: invalid argument "xml" for "-o, --output" flag: must be text or json; see lockdrill judge --help`},
+		{"validate", `lockdrill validate: requires at least 1 arg(s), only received 0; see lockdrill validate --help`},
+		{"validate frist-drill", `frist-drill: no such scenario, did you mean "first-drill"? (shipped: first-drill, nobody-home, published-scheduler-policy, too-tight-slo; a file is named with its .yaml or a path)`},
+		{"validate not-there.yaml", `not-there.yaml: read: no such file or directory`},
+		{"list all", `lockdrill list: unknown command "all" for "lockdrill list"; see lockdrill list --help`},
+		{"version now", `lockdrill version: unknown command "now" for "lockdrill version"; see lockdrill version --help`},
+		{"help exit-code", `lockdrill help: unknown topic "exit-code", did you mean "exit-codes"?`},
+		{"run", `lockdrill run: requires at least 1 arg(s), only received 0; see lockdrill run --help`},
+		{"judge not-there", `not-there: no such folder; runs are folders such as runs/latest`},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			got := try(t, strings.Fields(c.args)...)
+			if want := (result{exitUsage, "", c.want + "\n"}); got != want {
+				t.Errorf("got  %+v\nwant %+v", got, want)
+			}
+		})
+	}
+}
+
+// A gate whose command came out empty must not go green.
+func TestNoCommand(t *testing.T) {
+	got := try(t)
+	if got.code != exitUsage || got.stdout != "" || !strings.HasSuffix(got.stderr, "lockdrill: no command given\n") {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestHelp(t *testing.T) {
+	for _, args := range []string{"--help", "help", "help judge", "judge --help", "help exit-codes", "completion bash"} {
+		if got := try(t, strings.Fields(args)...); got.code != exitPass || got.stdout == "" || got.stderr != "" {
+			t.Errorf("lockdrill %s: %+v", args, got)
+		}
+	}
+	if got := try(t, "--help"); strings.Contains(got.stdout, "worker") {
+		t.Errorf("the worker command is shown to people:\n%s", got.stdout)
+	}
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockdrill/lockdrill/experiments"
+)
+
+// validateDoc is the document of `validate -o json`.
+type validateDoc struct {
+	SchemaVersion int             `json:"schemaVersion"`
+	Files         []validatedFile `json:"files"`
+}
+
+type validatedFile struct {
+	File     string        `json:"file"`
+	OK       bool          `json:"ok"`
+	Name     string        `json:"name,omitempty"` // of the experiment, where the file is right
+	Problems []fileProblem `json:"problems"`
+}
+
+// fileProblem is one mistake; Line and Column count from 1, and are 0 where the file could not be read at all.
+type fileProblem struct {
+	Line    int    `json:"line"`
+	Column  int    `json:"column"`
+	Message string `json:"message"`
+}
+
+func newValidateCmd(io streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "validate FILE|NAME...",
+		Short: "Check experiment files without touching anything",
+		Args:  cobra.MinimumNArgs(1),
+	}
+	format := outputFlag(cmd.Flags())
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		doc, code := validateDoc{SchemaVersion: 1}, exitPass
+		for _, arg := range args {
+			e, _, err := loadExperiment(arg)
+			doc.Files = append(doc.Files, validated(arg, e, err))
+			switch {
+			case err != nil:
+				code = exitUsage
+				fmt.Fprintln(io.Err, err)
+			case *format == outputText:
+				fmt.Fprintf(io.Out, "%s: ok: %s\n", arg, contents(e))
+			}
+		}
+		if *format == outputJSON {
+			if err := writeJSON(io.Out, doc); err != nil {
+				return err
+			}
+		}
+		return status(code)
+	}
+	return cmd
+}
+
+func validated(arg string, e *experiments.Experiment, err error) validatedFile {
+	f := validatedFile{File: arg, OK: err == nil, Problems: []fileProblem{}}
+	var problems experiments.Problems
+	switch {
+	case err == nil:
+		f.Name = e.Name
+	case errors.As(err, &problems):
+		for _, p := range problems {
+			f.Problems = append(f.Problems, fileProblem{p.Line, p.Column, p.Message})
+		}
+	default:
+		f.Problems = append(f.Problems, fileProblem{Message: err.Error()})
+	}
+	return f
+}
+
+// contents is what a good file declares.
+func contents(e *experiments.Experiment) string {
+	shots := 0
+	for i := range e.Faults {
+		shots += e.Faults[i].Repeat.Count
+	}
+	return fmt.Sprintf("%s: %d locks, %d faults with %d shots, %d SLOs, time scale %v",
+		e.Name, len(e.System.Locks), len(e.Faults), shots, len(e.SLOs), e.TimeScale)
+}
+
+// reason is an error of the file system without the path, which the message already starts with.
+func reason(err error) error {
+	if pe := new(os.PathError); errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
+}

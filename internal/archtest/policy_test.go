@@ -1,0 +1,66 @@
+package archtest
+
+// place is where a package stands: what lies below it, which libraries it may use, and why no more than that.
+type place struct {
+	path  string   // below the module's root
+	below []string // own packages that it may import, and with each whatever lies below that one
+	libs  []string // modules of others that it may import
+	bans  []string // names of the standard library that it may not use: import paths (and all below them) or path.Func
+	why   string
+}
+
+// What the pure packages may not touch: they would give another answer next year.
+var (
+	world = []string{"os", "net", "syscall", "log", "io/ioutil", "math/rand", "crypto/rand"}
+	clock = []string{"time.Now", "time.Since", "time.Until", "time.Sleep", "time.After", "time.AfterFunc", "time.NewTimer", "time.NewTicker", "time.Tick"}
+)
+
+func both(a, b []string) []string { return append(append([]string{}, a...), b...) }
+
+// policy is the order of the packages: a package may import only what stands in its row.
+var policy = []place{
+	{path: "history", bans: both(world, clock),
+		why: "the record is read by every later stage, so it knows none of them; the clock comes from the recorder's owner"},
+	{path: "internal/monotime", libs: []string{"golang.org/x/sys"},
+		why: "one reading of the system's clock, nothing else"},
+	{path: "lockcore", bans: both(world, clock),
+		why: "the protocol is sans-I/O: time and randomness come from outside, so that tests and virtual time drive the very same machine"},
+	{path: "lockcore/protocol", below: []string{"history", "lockcore"}, bans: both(world, clock),
+		why: "words that two processes share; what sends them is elsewhere"},
+	{path: "lockcore/client", below: []string{"history", "lockcore", "internal/monotime"},
+		why: "drives machines against any store: it must not know one"},
+	{path: "lockcore/memstore", below: []string{"lockcore"},
+		why: "the table behind a mutex"},
+	{path: "lockcore/redisstore", below: []string{"lockcore"}, libs: []string{"github.com/redis/go-redis/v9"},
+		why: "a translation of the table into Redis: the only place where the rules of a lock meet go-redis"},
+	{path: "lockcore/storetest", below: []string{"lockcore"},
+		why: "the conformance suite knows the ports only, or it would test one store's habits"},
+	{path: "lockcore/worker", below: []string{"lockcore/client", "lockcore/protocol", "lockcore/redisstore"}, libs: []string{"github.com/redis/go-redis/v9"},
+		why: "a replica is a process that a run starts: it opens the connections that it is told of and knows nothing of experiments, so that any other worker can stand in for it"},
+	{path: "experiments", below: []string{"history", "lockcore"}, libs: []string{"gopkg.in/yaml.v3"}, bans: both([]string{"net/http", "os/exec", "syscall", "log", "math/rand", "crypto/rand"}, clock),
+		why: "the only reader of YAML; beyond reading its file it touches nothing, so that validate can promise that"},
+	{path: "scenarios",
+		why: "files in the binary; experiments reads them"},
+	{path: "analysis", below: []string{"history", "experiments"}, libs: []string{"gonum.org/v1/gonum"}, bans: both(world, clock),
+		why: "a judgement is a pure function of experiment and history: a run judged again next year gives the same answer"},
+	{path: "reports", below: []string{"analysis"}, bans: both(world, clock),
+		why: "a report is a pure function of the judgement: it can be redone, and nothing flows back from it into a run"},
+	{path: "experiments/conductor", below: []string{"analysis"}, bans: both([]string{"os", "net", "syscall", "log", "crypto/rand"}, clock),
+		why: "a pure step, so that the same one leads a live run and a rehearsal; its choices come from the run's seed"},
+	{path: "experiments/bed", below: []string{"experiments", "lockcore/protocol", "internal/monotime"},
+		libs: []string{"github.com/alicebob/miniredis/v2", "github.com/redis/go-redis/v9", "golang.org/x/sys"},
+		why:  "what a drill stands on; it must not know who leads the drill, or a store could notice that it is being watched"},
+	{path: "injectors", below: []string{"experiments", "lockcore/protocol", "internal/monotime"},
+		why: "satisfy the runner's interfaces structurally; they know neither runner nor probes, so a fault cannot reach the witness"},
+	{path: "probes", below: []string{"history", "lockcore", "internal/monotime"}, libs: []string{"github.com/redis/go-redis/v9"},
+		why: "the witness: own connections, and no idea of faults or of the runner's intentions"},
+	{path: "experiments/runner", below: []string{"experiments/conductor", "lockcore/protocol", "internal/monotime"},
+		why: "declares what it needs as interfaces; it imports neither go-redis nor client-go, so any store and fleet can be drilled"},
+	{path: "cmd/lockdrill", libs: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term"},
+		below: []string{"lockcore/worker", "experiments/runner", "experiments/bed", "injectors", "probes", "reports", "scenarios"},
+		why:   "puts everything together; cobra and the terminal stay here"},
+	{path: "internal/redistest", libs: []string{"github.com/redis/go-redis/v9"},
+		why: "starts a real redis-server for tests; no product code may lean on it, and it leans on none"},
+	{path: "internal/archtest",
+		why: "reads source, and depends on none of it"},
+}

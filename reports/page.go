@@ -1,0 +1,215 @@
+package reports
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// ink is an ANSI colour; the words carry the meaning without it.
+type ink string
+
+const (
+	plain  ink = ""
+	bold   ink = "1"
+	red    ink = "1;31"
+	green  ink = "1;32"
+	yellow ink = "1;33"
+)
+
+// page collects lines of text, at most width columns wide where the figures allow it.
+type page struct {
+	strings.Builder
+	width int
+	color bool
+}
+
+func (p *page) paint(i ink, s string) string {
+	if !p.color || i == plain {
+		return s
+	}
+	return "\x1b[" + string(i) + "m" + s + "\x1b[0m"
+}
+
+func (p *page) line(s string) { p.WriteString(strings.TrimRight(s, " ") + "\n") }
+func (p *page) blank()        { p.WriteString("\n") }
+
+func (p *page) title(s string) { p.line(p.paint(bold, s)) }
+
+// labels of items line up at this column.
+const labelWidth = 13
+
+// item is a labelled text, wrapped with a hanging indent. Empty texts are left out.
+func (p *page) item(label, text string) {
+	if text == "" {
+		return
+	}
+	p.flow(2, 2+labelWidth+1, pad(label, labelWidth)+" "+text)
+}
+
+// flow wraps text: the first line is indented by first columns, the others by hang.
+func (p *page) flow(first, hang int, text string) {
+	line, used := strings.Repeat(" ", first), first
+	fresh := true
+	for _, w := range tokens(text) {
+		size := columns(w.text)
+		if !fresh && used+w.gap+size > p.width {
+			p.line(line)
+			line, used, w.gap = strings.Repeat(" ", hang), hang, 0
+		}
+		line += strings.Repeat(" ", w.gap) + w.text
+		used += w.gap + size
+		fresh = false
+	}
+	p.line(line)
+}
+
+// token is text that stays on one line, and the blanks before it.
+type token struct {
+	gap  int
+	text string
+}
+
+// tokens splits at blanks, except inside brackets and between a number and its unit: figures are never broken.
+func tokens(text string) []token {
+	var list []token
+	depth, gap := 0, 0
+	start := -1
+	flush := func(end int) {
+		if start >= 0 {
+			list = append(list, token{gap, text[start:end]})
+			start, gap = -1, 0
+		}
+	}
+	for i, r := range text {
+		switch {
+		case r == ' ' && depth == 0 && (start < 0 || !unitFollows(text[:i], text[i+1:])):
+			flush(i)
+			gap++
+			continue
+		case r == '[':
+			depth++
+		case r == ']' && depth > 0:
+			depth--
+		}
+		if start < 0 {
+			start = i
+		}
+	}
+	flush(len(text))
+	return list
+}
+
+// unitFollows reports whether the blank between before and after stands between a number and its unit.
+func unitFollows(before, after string) bool {
+	last := before[len(before)-1]
+	unit, _, _ := strings.Cut(after, " ")
+	return last >= '0' && last <= '9' && slices.Contains([]string{"us", "ms", "s", "min", "h", "%"}, strings.TrimRight(unit, ".,;:)"))
+}
+
+// columns is the width of s on a terminal, escape sequences not counted.
+func columns(s string) int {
+	n := utf8.RuneCountInString(s)
+	for {
+		_, rest, found := strings.Cut(s, "\x1b[")
+		if !found {
+			return n
+		}
+		end := strings.IndexByte(rest, 'm') + 1
+		n -= len("\x1b[") + end
+		s = rest[end:]
+	}
+}
+
+func pad(s string, width int) string {
+	return s + strings.Repeat(" ", max(0, width-columns(s)))
+}
+
+// Clip shortens a line to width columns, at a blank, so that no figure is cut in two.
+func Clip(line string, width int) string {
+	if columns(line) <= width || width <= 0 {
+		return line
+	}
+	kept, used := "", 0
+	for _, t := range tokens(line) {
+		used += t.gap + columns(t.text)
+		if used > width-len(" ..") {
+			break
+		}
+		kept += strings.Repeat(" ", t.gap) + t.text
+	}
+	return clipHard(kept+" ..", width)
+}
+
+func clipHard(line string, width int) string {
+	if runes := []rune(line); len(runes) > width {
+		return string(runes[:width])
+	}
+	return line
+}
+
+// cell of a table.
+type cell struct {
+	text string
+	ink  ink
+}
+
+// table has rows of cells in aligned columns, with labelled notes between them.
+type table struct {
+	indent int
+	rows   []tableRow
+}
+
+type tableRow struct {
+	cells       []cell
+	label, note string
+}
+
+func (t *table) row(cells ...cell) { t.rows = append(t.rows, tableRow{cells: cells}) }
+
+func (t *table) note(label, text string) {
+	if text != "" {
+		t.rows = append(t.rows, tableRow{label: label, note: text})
+	}
+}
+
+const columnGap = 2
+
+// table writes a table; where it is too wide for the page, each row is wrapped between its cells instead.
+func (p *page) table(t table) {
+	widths := t.widths()
+	hang := t.indent + columnGap
+	if len(widths) > 0 {
+		hang += widths[0]
+	}
+	for _, r := range t.rows {
+		if r.cells == nil {
+			p.flow(hang, hang+6, pad(r.label, 4)+"  "+r.note)
+			continue
+		}
+		line, used := strings.Repeat(" ", t.indent), t.indent
+		for i, c := range r.cells {
+			text := pad(p.paint(c.ink, c.text), widths[i])
+			if size := columns(c.text); i > 1 && used+size > p.width {
+				p.line(line)
+				line, used, text = strings.Repeat(" ", hang), hang, c.text
+			}
+			line += text + strings.Repeat(" ", columnGap)
+			used += columns(text) + columnGap
+		}
+		p.line(line)
+	}
+}
+
+func (t *table) widths() []int {
+	var widths []int
+	for _, r := range t.rows {
+		for i, c := range r.cells {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], columns(c.text))
+		}
+	}
+	return widths
+}

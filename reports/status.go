@@ -1,0 +1,194 @@
+package reports
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// Status is the state of a run at a glance, for a block that is drawn again and again. Who holds a lock is what its key says
+// at the store, named by the replicas' claims.
+type Status struct {
+	experiment *experiments.Experiment
+	phase      string
+	phaseSince int64
+	epochs     map[string]string // epoch of a loop's lock -> incarnation that asked with it
+	dead       map[string]bool   // incarnations
+	keys       map[string]map[string]keyState
+	shots      map[string]*shotCount // by fault id
+	active     []history.Event       // fault.applied, until reverted, void or verified
+	done       map[string]bool       // jobs
+}
+
+// keyState is the last look at a key that is present.
+type keyState struct {
+	epoch string
+	since int64 // ns: first seen with this epoch
+	lease int64 // ns: when it runs out unless renewed; 0 = never
+}
+
+type shotCount struct{ confirmed, void int }
+
+// NewStatus returns the status of a run of e before its first event.
+func NewStatus(e *experiments.Experiment) *Status {
+	s := &Status{
+		experiment: e,
+		phase:      "start",
+		epochs:     map[string]string{},
+		dead:       map[string]bool{},
+		keys:       map[string]map[string]keyState{},
+		shots:      map[string]*shotCount{},
+		done:       map[string]bool{},
+	}
+	for i := range e.System.Locks {
+		s.keys[e.System.Locks[i].Name] = map[string]keyState{}
+	}
+	for i := range e.Faults {
+		s.shots[e.Faults[i].ID] = &shotCount{}
+	}
+	return s
+}
+
+// Observe takes the next event. It never blocks.
+func (s *Status) Observe(e history.Event) {
+	switch {
+	case e.Phase != nil:
+		s.phase, s.phaseSince = e.Phase.Name, e.From
+	case e.Kind == history.ReplicaExit:
+		s.dead[e.Replica.Incarnation] = true
+	case e.Kind == history.AcquireInvoke && s.isLoop(e.Lock):
+		s.epochs[e.Epoch] = e.Source
+	case e.Kind == history.AcquireReturn && e.Outcome == history.Fail:
+		delete(s.epochs, e.Epoch)
+	case e.Look != nil && s.keys[e.Lock] != nil:
+		s.look(&e)
+	case e.Entry != nil && e.Entry.Terminal && e.Entry.Accepted:
+		s.done[e.Entry.Subject] = true
+	case e.Fault != nil && s.shots[e.Fault.ID] != nil:
+		s.fault(e)
+	}
+}
+
+func (s *Status) isLoop(lock string) bool {
+	return slices.ContainsFunc(s.experiment.System.Locks, func(l experiments.Lock) bool { return l.Name == lock && l.Loop() })
+}
+
+func (s *Status) look(e *history.Event) {
+	keys := s.keys[e.Lock]
+	if !e.Look.Present {
+		delete(keys, e.Key)
+		return
+	}
+	state := keyState{epoch: e.Epoch, since: e.From}
+	if old, ok := keys[e.Key]; ok && old.epoch == e.Epoch {
+		state.since = old.since
+	}
+	if e.Look.PTTL >= 0 {
+		state.lease = e.To + e.Look.PTTL
+	}
+	keys[e.Key] = state
+}
+
+func (s *Status) fault(e history.Event) {
+	ofShot := func(a history.Event) bool { return a.Op == e.Op }
+	switch e.Kind {
+	case history.FaultApplied:
+		s.active = append(s.active, e)
+	case history.FaultConfirmed:
+		s.shots[e.Fault.ID].confirmed++
+	case history.FaultVoid:
+		s.shots[e.Fault.ID].void++
+		s.active = slices.DeleteFunc(s.active, ofShot)
+	case history.FaultReverted, history.FaultVerified:
+		s.active = slices.DeleteFunc(s.active, ofShot)
+	}
+}
+
+// Render draws the block as it stands at now since the run's origin: lines of at most width columns, without newlines.
+func (s *Status) Render(width int, now time.Duration) []string {
+	lines := []string{s.Heartbeat(now)}
+	for i := range s.experiment.System.Locks {
+		lines = append(lines, s.lock(&s.experiment.System.Locks[i], now))
+	}
+	lines = append(lines, s.faults()...)
+	for _, a := range s.active {
+		lines = append(lines, fmt.Sprintf("  active  %s on %s for %s", a.Op, a.Fault.Victim, brief(now-time.Duration(a.From))))
+	}
+	for i, l := range lines {
+		lines[i] = Clip(l, width)
+	}
+	return lines
+}
+
+// Heartbeat is the state in one line.
+func (s *Status) Heartbeat(now time.Duration) string {
+	parts := []string{
+		s.experiment.Name,
+		fmt.Sprintf("%s for %s", s.phase, brief(now-time.Duration(s.phaseSince))),
+		brief(now) + " gone",
+	}
+	if limit := s.experiment.Limits.MaxRun; limit > 0 {
+		parts = append(parts, "at most "+brief(max(0, limit-now))+" left")
+	}
+	if jobs := s.jobs(); jobs > 0 {
+		parts = append(parts, fmt.Sprintf("%s of %s done", count(len(s.done)), plural(jobs, "job")))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (s *Status) jobs() int {
+	n := 0
+	for _, w := range s.experiment.System.Work {
+		n += w.Jobs
+	}
+	return n
+}
+
+// lock is the holder of a loop's key, or the number of keys held of a job lock.
+func (s *Status) lock(l *experiments.Lock, now time.Duration) string {
+	keys := s.keys[l.Name]
+	if !l.Loop() {
+		return fmt.Sprintf("  held    %s: %s", l.Name, plural(len(keys), "key"))
+	}
+	state, ok := keys[l.Key]
+	if !ok {
+		return fmt.Sprintf("  holder  %s: nobody", l.Name)
+	}
+	holder := cmp.Or(s.epochs[state.epoch], "a stranger")
+	if s.dead[holder] {
+		holder += " (dead)"
+	}
+	text := fmt.Sprintf("  holder  %s: %s for %s", l.Name, holder, brief(now-time.Duration(state.since)))
+	if state.lease > 0 {
+		text += ", lease ends in " + brief(max(0, time.Duration(state.lease)-now))
+	}
+	return text
+}
+
+// faults counts the shots of each fault against what the file declares.
+func (s *Status) faults() []string {
+	var lines []string
+	for i := range s.experiment.Faults {
+		f := &s.experiment.Faults[i]
+		n := s.shots[f.ID]
+		text := fmt.Sprintf("  fault   %s: %d of %d confirmed", f.ID, n.confirmed, f.Repeat.Count)
+		if n.void > 0 {
+			text += fmt.Sprintf(", %d void", n.void)
+		}
+		lines = append(lines, text)
+	}
+	return lines
+}
+
+// brief writes a stretch of time for a glance.
+func brief(d time.Duration) string {
+	if d >= time.Minute {
+		return d.Truncate(time.Second).String()
+	}
+	return fmt.Sprintf("%.1fs", max(0, d).Seconds())
+}

@@ -1,0 +1,190 @@
+package reports
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// Story tells a run as it happens, a line for each event that a person would want to know of. It retells what was claimed
+// and seen; it judges nothing.
+type Story struct {
+	loops   map[string]bool // locks of which every grant is news
+	pids    map[string]int  // by incarnation
+	doomed  map[string]bool // incarnations that a fault was about to kill
+	closing bool            // from here on replicas are meant to end
+}
+
+// NewStory returns the story of one run of e.
+func NewStory(e *experiments.Experiment) *Story {
+	s := &Story{loops: map[string]bool{}, pids: map[string]int{}, doomed: map[string]bool{}}
+	for i := range e.System.Locks {
+		s.loops[e.System.Locks[i].Name] = e.System.Locks[i].Loop()
+	}
+	return s
+}
+
+// Line is the next event in one short line without a newline, such as
+// "T+12.4s  kill-holder#3  SIGKILL r2.1 (pid 4711) holding cordum:reconciler:default", or "" where it is not worth one.
+// Events are given in the order of recording.
+func (s *Story) Line(e history.Event) string {
+	if e.Replica != nil && e.Replica.PID != 0 {
+		s.pids[e.Replica.Incarnation] = e.Replica.PID
+	}
+	switch {
+	case e.Kind == history.FaultIntent && e.Fault.Kind == "kill":
+		s.doomed[e.Fault.Victim] = true
+	case e.Kind == history.RunAbort, e.Kind == history.RunPhase && e.Phase.Name == history.PhaseFinal:
+		s.closing = true
+	}
+	who, what := s.tell(&e)
+	if what == "" {
+		return ""
+	}
+	return pad(clock(e.To), 9) + " " + pad(who, 13) + "  " + what
+}
+
+// clock writes an instant of the run.
+func clock(ns int64) string { return fmt.Sprintf("T+%.1fs", float64(ns)/1e9) }
+
+func (s *Story) tell(e *history.Event) (who, what string) {
+	switch {
+	case e.Fault != nil:
+		return e.Op, s.fault(e)
+	case e.Environment != nil:
+		return "stores", environment(e.Environment)
+	case e.Calibration != nil:
+		return "calibration", calibration(e.Calibration)
+	case e.Phase != nil:
+		return "phase", because(e.Phase.Name, e.Phase.Why)
+	case e.Note != nil:
+		return note(e)
+	case e.Incarnation != nil && e.Incarnation.Life > 1:
+		return "stores", fmt.Sprintf("the %s store lost its data (%s): life %d", e.Incarnation.Store, e.Incarnation.Why, e.Incarnation.Life)
+	case e.Replica != nil:
+		return e.Replica.Incarnation, s.replica(e)
+	case e.Kind == history.GapKind:
+		return e.Coverage.Probe, because("blind for "+nanos(e.Width()), e.Coverage.Why)
+	case e.Entry != nil && !e.Entry.Accepted:
+		return "ledger", fmt.Sprintf("refused state %q of %s with fence %d: %s", e.Entry.State, e.Entry.Subject, e.Fence, e.Entry.Reason)
+	}
+	return e.Source, s.claim(e)
+}
+
+// claim is what a replica says about its lock.
+func (s *Story) claim(e *history.Event) string {
+	switch e.Kind {
+	case history.AcquireReturn:
+		if s.loops[e.Lock] && e.Outcome == history.OK {
+			return fmt.Sprintf("was granted %s, fence %d", e.Key, e.Fence)
+		}
+	case history.AbandonKind:
+		return fmt.Sprintf("gave up %s: %s, %d renewals failed in a row", e.Key, e.Abandon.Reason, e.Abandon.Failures)
+	case history.UnownedEnter:
+		return "works on without owning " + e.Key
+	}
+	return ""
+}
+
+func (s *Story) fault(e *history.Event) string {
+	f := e.Fault
+	switch e.Kind {
+	case history.FaultApplied:
+		return s.applied(e)
+	case history.FaultConfirmed:
+		return because("confirmed", f.Detail)
+	case history.FaultVoid:
+		return because("VOID ("+f.Why+")", f.Detail)
+	case history.FaultReverted:
+		if f.Hits > 0 {
+			return fmt.Sprintf("over in %s after %s", f.Victim, plural(int(f.Hits), "hit"))
+		}
+	}
+	return ""
+}
+
+func (s *Story) applied(e *history.Event) string {
+	f, holding := e.Fault, ""
+	if e.Key != "" {
+		holding = " holding " + e.Key
+	}
+	victim := f.Victim
+	if pid := s.pids[f.Victim]; pid != 0 {
+		victim += fmt.Sprintf(" (pid %d)", pid)
+	}
+	switch f.Kind {
+	case "kill":
+		return "SIGKILL " + victim + holding
+	case "renew_failures":
+		bound := "for " + nanos(f.Declared)
+		if f.Want > 0 {
+			bound = plural(int(f.Want), "renewal")
+		}
+		return fmt.Sprintf("renewals fail (%s, %s) in %s%s", f.Form, bound, victim, holding)
+	}
+	return f.Kind + " on " + victim + holding
+}
+
+func (s *Story) replica(e *history.Event) string {
+	r := e.Replica
+	switch {
+	case e.Kind == history.ReplicaReady && r.PID != 0:
+		return fmt.Sprintf("ready, pid %d", r.PID)
+	case e.Kind == history.ReplicaReady:
+		return "ready"
+	case e.Kind == history.ReplicaExit && r.Bad > 0:
+		return fmt.Sprintf("ended: %s; it wrote %s that are no events, first: %s", r.Exit, plural(r.Bad, "line"), r.BadLine)
+	case e.Kind == history.ReplicaExit && !s.closing && !s.doomed[r.Incarnation]:
+		return "ended UNEXPECTEDLY: " + r.Exit
+	}
+	return "" // starts are told by ready, ends by their faults
+}
+
+func note(e *history.Event) (who, what string) {
+	switch {
+	case e.Kind == history.RunAbort:
+		return "abort", because(e.Note.What, e.Note.Why)
+	case e.Kind == history.RunCleanup && !e.Note.OK:
+		return "clean-up", because(e.Note.What+" NOT verified", e.Note.Why)
+	case e.Kind == history.RunEnd && e.Note.OK:
+		return "end", because(e.Note.What+", nothing left behind", e.Note.Why)
+	case e.Kind == history.RunEnd:
+		return "end", because(e.Note.What+", clean-up NOT verified", e.Note.Why)
+	}
+	return "", ""
+}
+
+func environment(e *history.Environment) string {
+	return fmt.Sprintf("locks on %s, ledger on %s; %d replicas as %s; %s, %d CPUs",
+		store(e.Store), store(e.Ledger), e.Replicas, e.Fleet, e.OS, e.CPUs)
+}
+
+func store(s history.StoreInfo) string {
+	return strings.TrimRight("redis "+s.Version, " ") + " (" + s.Kind + ")"
+}
+
+func calibration(c *history.Calibration) string {
+	text := fmt.Sprintf("round trip p50 %s, p99 %s; timers late by %s (p99), expiry by %s (worst)",
+		nanos(c.RTT50), nanos(c.RTT99), nanos(c.Timer99), nanos(c.Expiry))
+	return text
+}
+
+// nanos writes a stretch of nanoseconds with three digits at most.
+func nanos(ns int64) string {
+	d := time.Duration(ns)
+	round := time.Duration(1)
+	for limit := 1000 * time.Nanosecond; d >= limit && round < time.Second; limit *= 10 {
+		round *= 10
+	}
+	return exact(d.Round(round).Seconds(), unitSeconds)
+}
+
+func because(what, why string) string {
+	if why == "" {
+		return what
+	}
+	return what + ": " + why
+}

@@ -1,0 +1,133 @@
+package reports
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore"
+)
+
+// drill is an experiment with a loop, a job lock and two faults.
+func drill() *experiments.Experiment {
+	loop := experiments.Lock{Name: "reconciler", Key: "cordum:reconciler:default"}
+	loop.Policy.Loop = new(lockcore.Loop)
+	return &experiments.Experiment{
+		Name:   "first-drill",
+		System: experiments.System{Locks: []experiments.Lock{loop, {Name: "job", KeyPrefix: "job:"}}, Work: []experiments.Work{{Lock: "job", Jobs: 200}}},
+		Faults: []experiments.Fault{
+			{ID: "kill-holder", Repeat: experiments.Repeat{Count: 6}, Kill: &experiments.Kill{HolderOf: "reconciler"}},
+			{ID: "burst", Repeat: experiments.Repeat{Count: 1}, RenewFailures: &experiments.RenewFailures{HolderOf: "job"}},
+		},
+		Limits: experiments.RunLimits{MaxRun: time.Minute},
+	}
+}
+
+func when(seconds float64) history.Span { return history.At(int64(seconds * 1e9)) }
+
+// runEvents is a short run, one event of each kind that is told and some that are not.
+func runEvents() []history.Event {
+	const reconciler, key = "reconciler", "cordum:reconciler:default"
+	kill := &history.Fault{ID: "kill-holder", Shot: 1, Kind: "kill", Form: "crash", Victim: "r1.1"}
+	held := &history.Fault{ID: "kill-holder", Shot: 1, Kind: "kill", Form: "crash", Victim: "r1.1", Detail: "waitpid says SIGKILL"}
+	void := &history.Fault{ID: "kill-holder", Shot: 2, Kind: "kill", Why: "no_target", Detail: "nobody held the key for 2s"}
+	burst := &history.Fault{ID: "burst", Shot: 1, Kind: "renew_failures", Form: "error", Victim: "r2.1", Want: 3}
+	spent := &history.Fault{ID: "burst", Shot: 1, Kind: "renew_failures", Form: "error", Victim: "r2.1", Hits: 3}
+	runner := func(s float64, e history.Event) history.Event { e.Span, e.Source = when(s), "runner"; return e }
+	return []history.Event{
+		runner(0, history.Event{Kind: history.RunEnvironment, Environment: &history.Environment{OS: "linux/amd64", CPUs: 2,
+			Store: history.StoreInfo{Kind: "spawned", Version: "7.0.15"}, Ledger: history.StoreInfo{Kind: "spawned", Version: "7.0.15"},
+			Fleet: "processes", Replicas: 3}}),
+		runner(0, history.Event{Kind: history.RunCalibration, Calibration: &history.Calibration{RTT50: 81_234, RTT99: 312_345, Timer99: 1_123_456, Expiry: 2_098_765}}),
+		runner(0.1, history.Event{Kind: history.ReplicaStart, Replica: &history.Replica{Name: "r1", Incarnation: "r1.1", PID: 4711}}),
+		{Kind: history.ReplicaReady, Span: when(0.2), Source: "r1.1", Replica: &history.Replica{Name: "r1", Incarnation: "r1.1", PID: 4711}},
+		runner(0.3, history.Event{Kind: history.RunPhase, Phase: &history.Phase{Name: history.PhaseSteady}}),
+		{Kind: history.AcquireInvoke, Span: when(0.4), Source: "r1.1", Lock: reconciler, Key: key, Epoch: "aa", Op: "1", Call: &history.Call{}},
+		{Kind: history.AcquireReturn, Span: when(0.5), Source: "r1.1", Lock: reconciler, Key: key, Epoch: "aa", Op: "1", Fence: 17, Outcome: history.OK, Call: &history.Call{Result: history.ResultGranted}},
+		{Kind: history.LookKind, Span: when(0.6), Source: "probe:lock_keys", Lock: reconciler, Key: key, Epoch: "aa", Look: &history.Look{Present: true, PTTL: 3e9}},
+		{Kind: history.AcquireReturn, Span: when(0.7), Source: "r2.1", Lock: "job", Key: "job:1", Epoch: "bb", Op: "1", Fence: 18, Outcome: history.OK, Call: &history.Call{Result: history.ResultGranted}},
+		{Kind: history.LookKind, Span: when(0.7), Source: "probe:lock_keys", Lock: "job", Key: "job:1", Epoch: "bb", Look: &history.Look{Present: true, PTTL: 3e9}},
+		{Kind: history.LedgerEntry, Span: when(0.9), Source: "probe:ledger", Lock: "job", Key: "job:0", Epoch: "cc", Op: "w", Entry: &history.Entry{Pos: 1, Subject: "0", State: "done", Terminal: true, Accepted: true}},
+		runner(1, history.Event{Kind: history.RunPhase, Phase: &history.Phase{Name: history.PhaseFaults}}),
+		runner(1.5, history.Event{Kind: history.FaultIntent, Op: "kill-holder#1", Lock: reconciler, Key: key, Epoch: "aa", Fault: kill}),
+		runner(1.5, history.Event{Kind: history.FaultApplied, Op: "kill-holder#1", Lock: reconciler, Key: key, Epoch: "aa", Fault: kill}),
+		runner(1.6, history.Event{Kind: history.ReplicaExit, Replica: &history.Replica{Name: "r1", Incarnation: "r1.1", PID: 4711, Exit: "signal: killed"}}),
+		runner(1.7, history.Event{Kind: history.FaultConfirmed, Op: "kill-holder#1", Lock: reconciler, Key: key, Epoch: "aa", Fault: held}),
+		{Kind: history.LedgerEntry, Span: when(1.9), Source: "probe:ledger", Lock: "job", Key: "job:1", Epoch: "bb", Op: "w", Fence: 18, Entry: &history.Entry{Pos: 2, Subject: "1", State: "done", Terminal: true, Reason: history.ReasonFenced}},
+		runner(2, history.Event{Kind: history.FaultVerified, Op: "kill-holder#1", Fault: kill}),
+		runner(2.5, history.Event{Kind: history.FaultVoid, Op: "kill-holder#2", Fault: void}),
+		runner(3, history.Event{Kind: history.FaultApplied, Op: "burst#1", Lock: "job", Key: "job:1", Epoch: "bb", Fault: burst}),
+		{Kind: history.AbandonKind, Span: when(3.4), Source: "r2.1", Lock: "job", Key: "job:1", Epoch: "bb", Abandon: &history.Abandon{Reason: "count", Failures: 3}},
+		{Kind: history.FaultReverted, Span: when(3.5), Source: "r2.1", Op: "burst#1", Fault: spent},
+		{Kind: history.UnownedEnter, Span: when(3.6), Source: "r2.1", Lock: "job", Key: "job:1", Epoch: "bb", Abandon: &history.Abandon{}},
+		{Kind: history.GapKind, Span: history.Span{From: 3.6e9, To: 3.7e9}, Source: "probe:lock_keys", Coverage: &history.Coverage{Probe: "lock_keys", Why: "i/o timeout"}},
+		runner(4, history.Event{Kind: history.ReplicaExit, Replica: &history.Replica{Name: "r3", Incarnation: "r3.1", Exit: "exit status 3"}}),
+		runner(4.5, history.Event{Kind: history.StoreIncarnation, Incarnation: &history.Incarnation{Store: "locks", Life: 2, Why: "marker_lost"}}),
+		runner(5, history.Event{Kind: history.RunAbort, Note: &history.Note{What: "signal", Why: "interrupt"}}),
+		runner(5.5, history.Event{Kind: history.ReplicaExit, Replica: &history.Replica{Name: "r2", Incarnation: "r2.1", Exit: "exit status 0"}}),
+		runner(5.6, history.Event{Kind: history.ReplicaExit, Replica: &history.Replica{Name: "r4", Incarnation: "r4.1", Exit: "exit status 0", Bad: 2, BadLine: "no JSON"}}),
+		runner(6, history.Event{Kind: history.RunCleanup, Note: &history.Note{What: "store of the ledger", OK: true}}),
+		runner(6, history.Event{Kind: history.RunCleanup, Note: &history.Note{What: "store of the locks", Why: "it did not end within 5s"}}),
+		runner(6.1, history.Event{Kind: history.RunEnd, Note: &history.Note{What: "aborted"}}),
+	}
+}
+
+func TestStory(t *testing.T) {
+	story := NewStory(drill())
+	var b strings.Builder
+	for _, e := range runEvents() {
+		if line := story.Line(e); line != "" {
+			b.WriteString(line + "\n")
+		}
+	}
+	golden(t, "story.txt", b.String())
+}
+
+func TestStatus(t *testing.T) {
+	status := NewStatus(drill())
+	var b strings.Builder
+	show := func(at time.Duration) {
+		b.WriteString("--- " + at.String() + "\n" + strings.Join(status.Render(80, at), "\n") + "\n")
+	}
+	show(0)
+	for _, e := range runEvents() {
+		status.Observe(e)
+		switch e.Kind {
+		case history.FaultApplied, history.FaultConfirmed, history.RunEnd:
+			show(time.Duration(e.To) + 250*time.Millisecond)
+		}
+	}
+	golden(t, "status.txt", b.String())
+}
+
+func TestStatusForgetsAKeyThatIsGone(t *testing.T) {
+	status := NewStatus(drill())
+	look := func(epoch string, present bool) {
+		status.Observe(history.Event{Kind: history.LookKind, Span: when(1), Lock: "reconciler", Key: "cordum:reconciler:default", Epoch: epoch, Look: &history.Look{Present: present, PTTL: -1}})
+	}
+	holder := func() string { return status.Render(80, 2*time.Second)[1] }
+	look("zz", true)
+	if got := holder(); !strings.Contains(got, "a stranger for 1.0s") || strings.Contains(got, "lease") {
+		t.Errorf("a key without expiry in strange hands: %q", got)
+	}
+	look("", false)
+	if got := holder(); !strings.Contains(got, "nobody") {
+		t.Errorf("a key that is gone: %q", got)
+	}
+}
+
+func TestRenderKeepsTheWidth(t *testing.T) {
+	status := NewStatus(drill())
+	for _, e := range runEvents() {
+		status.Observe(e)
+	}
+	for width := 1; width < 120; width++ {
+		for _, line := range status.Render(width, time.Minute) {
+			if columns(line) > width {
+				t.Fatalf("width %d: %q has %d columns", width, line, columns(line))
+			}
+		}
+	}
+}

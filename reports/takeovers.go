@@ -1,0 +1,133 @@
+package reports
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/lockdrill/lockdrill/analysis"
+)
+
+// series are the takeovers of one lock and one class: classes are never mixed.
+type series struct {
+	lock, class string
+	values      []analysis.Takeover
+}
+
+func seriesOf(takeovers []analysis.Takeover) []series {
+	var all []series
+	for _, t := range takeovers {
+		i := slices.IndexFunc(all, func(s series) bool { return s.lock == t.Lock && s.class == t.Class })
+		if i < 0 {
+			i = len(all)
+			all = append(all, series{lock: t.Lock, class: t.Class})
+		}
+		all[i].values = append(all[i].values, t)
+	}
+	slices.SortStableFunc(all, func(a, b series) int {
+		return cmp.Or(cmp.Compare(a.lock, b.lock), cmp.Compare(a.class, b.class))
+	})
+	return all
+}
+
+// takeovers sums up every series, and says what the declared settings allow.
+func (p *page) takeovers(j *analysis.Judgement) {
+	all := seriesOf(j.Takeovers)
+	if len(all) == 0 && len(j.Bands) == 0 {
+		return
+	}
+	p.title("Takeovers, from the fault to the successor's first accepted effect")
+	if len(all) == 0 {
+		p.item("none", "no confirmed fault hit an epoch that surely owned its key")
+	}
+	for _, s := range all {
+		p.flow(2, 2+labelWidth+1, pad(s.lock, labelWidth)+" "+s.head())
+		p.item("", "min "+s.rank(total, 0)+"  median "+s.rank(total, 0.5)+"  max "+s.rank(total, 1))
+		p.item("", s.parts())
+	}
+	for _, b := range j.Bands {
+		p.item("possible", fmt.Sprintf("%s: %s to %s: %s", b.Lock, exact(b.Lo, unitSeconds), exact(b.Hi, unitSeconds), b.Sum))
+	}
+	p.blank()
+}
+
+// head is the series' class and size: one kill may give many values, and is one independent trial.
+func (s series) head() string {
+	faults := map[string]bool{}
+	censored, byGrant := 0, 0
+	for _, t := range s.values {
+		faults[t.Fault] = true
+		if t.Censored {
+			censored++
+		} else if t.End == "grant" {
+			byGrant++
+		}
+	}
+	text := fmt.Sprintf("%s: %s from %s", s.class, plural(len(s.values), "value"), plural(len(faults), "independent fault"))
+	if censored > 0 {
+		text += fmt.Sprintf("; %s not seen to end", count(censored))
+	}
+	if byGrant > 0 {
+		text += fmt.Sprintf("; %s ended by the grant, as effects were not seen", count(byGrant))
+	}
+	return text
+}
+
+// parts are the medians of what a takeover is made of.
+func (s series) parts() string {
+	var parts []string
+	for _, part := range []struct {
+		name string
+		of   func(analysis.Takeover) *analysis.Range
+	}{
+		{"residual", func(t analysis.Takeover) *analysis.Range { return t.Residual }},
+		{"pickup", func(t analysis.Takeover) *analysis.Range { return t.Pickup }},
+		{"warm-up", func(t analysis.Takeover) *analysis.Range { return t.Warmup }},
+	} {
+		if text := s.rank(part.of, 0.5); text != "" {
+			parts = append(parts, part.name+" "+text)
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "medians: " + strings.Join(parts, "  ")
+}
+
+func total(t analysis.Takeover) *analysis.Range { return &analysis.Range{Lo: t.Lo, Hi: t.Hi} }
+
+// rank is the range of an order statistic: 0 = least, 0.5 = median, 1 = greatest. The k-th least truth lies between the k-th
+// least lower end and the k-th least upper end. "" where nothing was measured.
+func (s series) rank(of func(analysis.Takeover) *analysis.Range, q float64) string {
+	var lows, highs []float64
+	for _, t := range s.values {
+		if r := of(t); r != nil {
+			lows = append(lows, r.Lo)
+			highs = append(highs, upper(r.Hi))
+		}
+	}
+	if len(lows) == 0 {
+		return ""
+	}
+	lo, hi := quantile(lows, q), quantile(highs, q)
+	if math.IsInf(hi, 1) {
+		return span(lo, nil, unitSeconds)
+	}
+	return span(lo, &hi, unitSeconds)
+}
+
+func upper(hi *float64) float64 {
+	if hi == nil {
+		return math.Inf(1)
+	}
+	return *hi
+}
+
+// quantile of values: the mean of the two in the middle where q falls between them.
+func quantile(values []float64, q float64) float64 {
+	slices.Sort(values)
+	at := q * float64(len(values)-1)
+	return (values[int(math.Floor(at))] + values[int(math.Ceil(at))]) / 2
+}

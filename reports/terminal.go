@@ -1,0 +1,225 @@
+// Package reports says what a judgement concluded, and how a run goes, in words for people.
+//
+// Everything here is a pure function of its arguments: no clock, no files, no terminal of its own, and the same input gives
+// the same bytes. It concludes nothing. Its one invariant: a figure is printed with its unit and never narrower than it was
+// measured: a range is rounded outwards, and an open end is called open.
+package reports
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/lockdrill/lockdrill/analysis"
+)
+
+// TerminalOptions is what the closing summary needs beyond the judgement.
+type TerminalOptions struct {
+	Width     int    // columns; 0 = 100
+	Color     bool   // colour repeats what the words say, never more
+	Folder    string // of the run, as a person would type it; "" = not kept
+	Reproduce string // the command that runs it again; "" = not said
+}
+
+// Terminal writes the closing summary of a run.
+func Terminal(w io.Writer, j *analysis.Judgement, o TerminalOptions) error {
+	if o.Width <= 0 {
+		o.Width = 100
+	}
+	p := &page{width: o.Width, color: o.Color}
+	p.headline(j)
+	p.slos(j)
+	p.takeovers(j)
+	p.work(j.Counts)
+	p.validity(j)
+	p.remarks(j)
+	p.folder(j, o)
+	if _, err := io.WriteString(w, p.String()); err != nil {
+		return fmt.Errorf("write summary: %w", err)
+	}
+	return nil
+}
+
+// headline is the run's word, its label and scale, and one sentence.
+func (p *page) headline(j *analysis.Judgement) {
+	word, ink := runWord(j.Verdict)
+	parts := []string{p.paint(ink, word), j.Run.Experiment, tally(j)}
+	if !j.Run.Live {
+		parts = append([]string{"REHEARSAL"}, parts...)
+	}
+	if s := scale(j); s != "" {
+		parts = append(parts, s)
+	}
+	p.flow(0, 2, strings.Join(parts, "  "))
+	for _, s := range sentences(j) {
+		p.flow(2, 2, s)
+	}
+	p.blank()
+}
+
+// runWord is the word of a run's verdict, and its ink.
+func runWord(verdict string) (string, ink) {
+	switch verdict {
+	case "pass":
+		return "PASS", green
+	case "slo-failed":
+		return "FAIL", red
+	case "inconclusive", "aborted":
+		return strings.ToUpper(verdict), yellow
+	}
+	return strings.ToUpper(verdict), red
+}
+
+func sloWord(v analysis.Verdict) (string, ink) {
+	switch v {
+	case analysis.Pass:
+		return "PASS", green
+	case analysis.Fail:
+		return "FAIL", red
+	}
+	return strings.ToUpper(string(v)), yellow
+}
+
+// scale is said wherever the word is said.
+func scale(j *analysis.Judgement) string {
+	if j.Run.TimeScale == 1 {
+		return ""
+	}
+	return "at time scale " + strconv.FormatFloat(j.Run.TimeScale, 'f', -1, 64)
+}
+
+func tally(j *analysis.Judgement) string {
+	var pass, fail, open int
+	for _, s := range j.SLOs {
+		switch s.Verdict {
+		case analysis.Pass:
+			pass++
+		case analysis.Fail:
+			fail++
+		default:
+			open++
+		}
+	}
+	switch n := len(j.SLOs); {
+	case n == 0:
+		return "no SLO judged"
+	case fail > 0 && open > 0:
+		return fmt.Sprintf("%d of %s violated, %d not answered", fail, plural(n, "SLO"), open)
+	case fail > 0:
+		return fmt.Sprintf("%d of %s violated", fail, plural(n, "SLO"))
+	case open > 0:
+		return fmt.Sprintf("%d of %s met, %d not answered", pass, plural(n, "SLO"), open)
+	default:
+		return fmt.Sprintf("%d of %s met", pass, plural(n, "SLO"))
+	}
+}
+
+// sentences say what the word means where it is not plain.
+func sentences(j *analysis.Judgement) []string {
+	var s []string
+	switch j.Verdict {
+	case "inconclusive":
+		s = append(s, "This run shows nothing wrong, and does not show that it is right. What was missing, and how to get it, stands below.")
+	case "aborted":
+		s = append(s, "The run was ended early; what it had seen by then was not wrong, and is not enough.")
+	case "dirty":
+		s = append(s, "Clean-up was not verified: a fault or a process may still be live. This wins over every other verdict.")
+	case "error":
+		s = append(s, "The tool broke: there is no verdict about the locks.")
+	}
+	if !j.Run.Live {
+		s = append(s, "A rehearsal in virtual time: it satisfies no live SLO.")
+	}
+	return s
+}
+
+// slos is the table of promises, violations first, each that was not met with its why and next.
+func (p *page) slos(j *analysis.Judgement) {
+	if len(j.SLOs) == 0 {
+		return
+	}
+	title := "SLOs"
+	if s := scale(j); s != "" {
+		title += ", " + s + ": real seconds against scaled limits"
+	}
+	p.title(title)
+	t := table{indent: 2}
+	var above analysis.SLOResult
+	for _, s := range worstFirst(j.SLOs) {
+		word, ink := sloWord(s.Verdict)
+		t.row(cell{word, ink}, cell{text: s.Lock}, cell{text: promise(s)}, cell{text: observed(s)}, cell{text: sample(s)})
+		if s.Verdict == analysis.Pass {
+			continue
+		}
+		if s.Why != "" && s.Why == above.Why && s.Next == above.Next {
+			t.note("why", "as above")
+		} else {
+			t.note("why", s.Why)
+			t.note("next", s.Next)
+		}
+		t.note("see", events(s.Evidence))
+		above = s
+	}
+	p.table(t)
+	if slices.ContainsFunc(j.SLOs, bounded) {
+		p.flow(2, 4, "breaks <= x%: no fault broke it, which shows with 95% confidence that at most so many of such faults do")
+	}
+	p.blank()
+}
+
+func worstFirst(slos []analysis.SLOResult) []analysis.SLOResult {
+	var sorted []analysis.SLOResult
+	for _, v := range []analysis.Verdict{analysis.Fail, analysis.Inconclusive, analysis.Pass} {
+		for _, s := range slos {
+			if s.Verdict == v {
+				sorted = append(sorted, s)
+			}
+		}
+	}
+	return sorted
+}
+
+// promise is the SLO in words: "takeover max <= 30s", "duplicate terminal states 0".
+func promise(s analysis.SLOResult) string {
+	words := strings.NewReplacer(".", " ", "_", " ").Replace(s.Measure)
+	if s.Unit == unitCount && s.Limit == 0 {
+		return words + " 0"
+	}
+	return words + " <= " + exact(s.Limit, s.Unit)
+}
+
+func observed(s analysis.SLOResult) string { return span(s.Lo, s.Hi, s.Unit) }
+
+// sample is what the figure stands on, and what it cannot exclude where nothing was seen.
+func sample(s analysis.SLOResult) string {
+	if !bounded(s) {
+		return "n " + count(s.N)
+	}
+	return fmt.Sprintf("n %s, breaks <= %s", count(s.N), percent(*s.Bound))
+}
+
+// bounded reports whether a row says what it cannot exclude.
+func bounded(s analysis.SLOResult) bool { return s.Verdict == analysis.Pass && s.Bound != nil }
+
+// events names evidence by its numbers in the history.
+func events(numbers []int64) string {
+	if len(numbers) == 0 {
+		return ""
+	}
+	const most = 8
+	var names []string
+	for _, n := range numbers[:min(len(numbers), most)] {
+		names = append(names, strconv.FormatInt(n, 10))
+	}
+	text := "event"
+	if len(numbers) > 1 {
+		text += "s"
+	}
+	text += " " + strings.Join(names, ", ")
+	if more := len(numbers) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text + " of history.jsonl"
+}

@@ -1,0 +1,197 @@
+package reports
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/lockdrill/lockdrill/analysis"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files; read the diff")
+
+// golden compares got with testdata/name.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs (rewrite with -update):\n--- got\n%s--- want\n%s", path, got, want)
+	}
+}
+
+func at(v float64) *float64 { return &v }
+
+func rng(lo, hi float64) *analysis.Range { return &analysis.Range{Lo: lo, Hi: &hi} }
+
+func takeover(lock, fault string, lo, hi float64) analysis.Takeover {
+	return analysis.Takeover{
+		Lock: lock, Key: "cordum:reconciler:default", Fault: fault, Victim: "r1.1", Successor: "r2.1", Class: analysis.ClassCrash, End: "effect",
+		Lo: lo, Hi: &hi, Residual: rng(lo*0.7, hi*0.7), Pickup: rng(lo*0.25, hi*0.25), Warmup: rng(0.00012, 0.00031),
+	}
+}
+
+// passed is a judgement with something in every part.
+func passed() *analysis.Judgement {
+	return &analysis.Judgement{
+		SchemaVersion: analysis.VerdictVersion,
+		Run: analysis.RunInfo{
+			ID: "20260102T030405.000Z-first-drill", Experiment: "first-drill", Status: "completed", Started: "2026-01-02T03:04:05Z",
+			Ended: "2026-01-02T03:04:43Z", Seconds: 38.25, Seed: 42, TimeScale: 0.05, Live: true, Steady: true, CleanedUp: true,
+		},
+		Verdict: "pass",
+		SLOs: []analysis.SLOResult{
+			{Lock: "reconciler", Measure: "takeover.max", Unit: "s", Limit: 4.75, Lo: 2.0311, Hi: at(2.0334), N: 3, Verdict: analysis.Pass, Evidence: []int64{812}},
+			{Lock: "job", Measure: "duplicate_terminal_states", Unit: "count", Hi: at(0), N: 2914, Bound: at(0.00103), Verdict: analysis.Pass},
+			{Lock: "job", Measure: "abandonments", Unit: "count", Limit: 2, Lo: 1, Hi: at(1), N: 2914, Verdict: analysis.Pass},
+		},
+		Faults: []analysis.FaultResult{
+			{ID: "kill-holder", Shot: 1, Kind: "kill", Confirmed: true},
+			{ID: "kill-holder", Shot: 2, Kind: "kill", Void: true, Why: "moved: r2.1 had released before the kill"},
+			{ID: "kill-holder", Shot: 3, Kind: "kill", Confirmed: true},
+			{ID: "kill-holder", Shot: 4, Kind: "kill", Confirmed: true},
+		},
+		Takeovers: []analysis.Takeover{
+			takeover("reconciler", "kill-holder#1", 0.9127, 0.9142),
+			takeover("reconciler", "kill-holder#3", 2.0311, 2.0334),
+			takeover("reconciler", "kill-holder#4", 1.5, 1.5021),
+		},
+		Counts: analysis.Counts{Jobs: 2914, Finished: 2914, TerminalAccepted: 2914, Abandonments: 1, StaleRefused: 2, ReExecuted: 3},
+		Bands:  []analysis.Band{{Lock: "reconciler", Lo: 0, Hi: 4.62, Sum: "ttl 3s + in flight 100ms + poll 1.5s + op timeout 20ms"}},
+		Probes: []analysis.ProbeSummary{
+			{ID: "lock_keys", Samples: 7512, LargestGap: at(0.0072)},
+			{ID: "ledger", Samples: 7498, LargestGap: at(0.0091)},
+		},
+	}
+}
+
+func failed() *analysis.Judgement {
+	j := passed()
+	j.Verdict, j.ExitCode, j.Run.TimeScale = "slo-failed", 10, 1
+	j.SLOs[0] = analysis.SLOResult{
+		Lock: "reconciler", Measure: "takeover.max", Unit: "s", Limit: 30, Lo: 88.6812, Hi: at(88.6851), N: 30, Verdict: analysis.Fail,
+		Why:      "ttl 60 s, poll 30 s, ttl_hold: the sum says up to 90 s, so a random kill meets 30 s only by luck",
+		Next:     "ttl + poll must be <= 30 s, e.g. 20 s + 5 s",
+		Evidence: []int64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10},
+	}
+	j.SLOs[1] = analysis.SLOResult{
+		Lock: "job", Measure: "duplicate_terminal_states", Unit: "count", Lo: 1, Hi: at(1), N: 2914, Verdict: analysis.Fail,
+		Why: "job 8f31 done by epoch 12 at T+611.2s and by epoch 13 at T+613.0s", Evidence: []int64{9120, 9188},
+	}
+	j.Counts.Duplicates, j.Counts.StaleApplied, j.Counts.FalseTakeovers = 1, 1, 1
+	j.Findings = []analysis.Finding{{What: "r1.1 says that its write was refused; the ledger applied it", Evidence: []int64{9188}}}
+	return j
+}
+
+func inconclusive() *analysis.Judgement {
+	j := passed()
+	j.Verdict, j.ExitCode = "inconclusive", 11
+	j.SLOs[0] = analysis.SLOResult{
+		Lock: "reconciler", Measure: "takeover.p99", Unit: "s", Limit: 4.75, Lo: 0, N: 0, Verdict: analysis.Inconclusive,
+		Why: "no confirmed fault hit an epoch", Next: "299 clean kills are needed for a p99; 3 were declared",
+	}
+	j.SLOs[1].Verdict, j.SLOs[1].Why, j.SLOs[1].Next = analysis.Inconclusive, j.SLOs[0].Why, j.SLOs[0].Next
+	j.Takeovers, j.Bands, j.Probes = nil, nil, []analysis.ProbeSummary{{ID: "lock_keys", Samples: 12, LargestGap: at(2.5), Gaps: 1}, {ID: "ledger"}}
+	j.Faults = nil
+	j.Run.Steady = false
+	j.Warnings = []string{"the steady state was not reached: no job finished within 60 s"}
+	return j
+}
+
+func aborted() *analysis.Judgement {
+	j := passed()
+	j.Verdict, j.ExitCode, j.Run.Status = "aborted", 12, "aborted"
+	j.Takeovers[2].Hi, j.Takeovers[2].Censored, j.Takeovers[2].End, j.Takeovers[2].Pickup = nil, true, "censored", nil
+	return j
+}
+
+func dirty() *analysis.Judgement {
+	j := passed()
+	j.Verdict, j.ExitCode, j.Run.CleanedUp = "dirty", 20, false
+	j.Warnings = []string{"the store of the locks did not end within 5 s"}
+	return j
+}
+
+func broken() *analysis.Judgement {
+	j := passed()
+	j.Verdict, j.ExitCode, j.Run.Status, j.Run.Live = "error", 1, "cut-off", false
+	j.SLOs = nil
+	return j
+}
+
+func summary(t *testing.T, j *analysis.Judgement, o TerminalOptions) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := Terminal(&b, j, o); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestTerminal(t *testing.T) {
+	for name, j := range map[string]*analysis.Judgement{
+		"pass": passed(), "fail": failed(), "inconclusive": inconclusive(), "aborted": aborted(), "dirty": dirty(), "error": broken(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := TerminalOptions{Width: 100, Folder: "runs/20260102T030405.000Z-first-drill", Reproduce: "lockdrill run first-drill --seed 42"}
+			golden(t, name+".txt", summary(t, j, o))
+		})
+	}
+}
+
+func TestTerminalNarrow(t *testing.T) {
+	text := summary(t, failed(), TerminalOptions{Width: 48})
+	golden(t, "fail-narrow.txt", text)
+	for line := range strings.Lines(text) {
+		if open, closed := strings.Count(line, "["), strings.Count(line, "]"); open != closed {
+			t.Errorf("a range is broken over two lines: %q", line)
+		}
+	}
+}
+
+func TestColorAddsNothing(t *testing.T) {
+	escape := regexp.MustCompile("\x1b\\[[0-9;]*m")
+	for name, j := range map[string]*analysis.Judgement{"pass": passed(), "fail": failed(), "inconclusive": inconclusive()} {
+		colored := summary(t, j, TerminalOptions{Color: true})
+		if !strings.Contains(colored, "\x1b[") {
+			t.Errorf("%s: no colour where colour was asked for", name)
+		}
+		if got, want := escape.ReplaceAllString(colored, ""), summary(t, j, TerminalOptions{}); got != want {
+			t.Errorf("%s: colour changes the words:\n%s\nwithout:\n%s", name, got, want)
+		}
+	}
+}
+
+func TestScaleAndLabelAreSaidWithTheWord(t *testing.T) {
+	j := passed()
+	j.Run.Live = false
+	first, _, _ := strings.Cut(summary(t, j, TerminalOptions{}), "\n")
+	for _, want := range []string{"REHEARSAL", "PASS", "time scale 0.05"} {
+		if !strings.Contains(first, want) {
+			t.Errorf("first line %q does not say %q", first, want)
+		}
+	}
+}
+
+type brokenPipe struct{}
+
+func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
+
+func TestTerminalReportsFailedWrite(t *testing.T) {
+	if err := Terminal(brokenPipe{}, passed(), TerminalOptions{}); err == nil {
+		t.Error("a summary that nobody got was reported as written")
+	}
+}

@@ -1,0 +1,151 @@
+package reports
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockdrill/lockdrill/analysis"
+)
+
+// work is what became of the jobs, and what the ledger saw.
+func (p *page) work(c analysis.Counts) {
+	p.title("Work")
+	if c.Jobs > 0 {
+		p.item("jobs", fmt.Sprintf("%s offered, %s finished; %s accepted, %s; %s re-executed, %s stranded",
+			count(c.Jobs), count(c.Finished), plural(c.TerminalAccepted, "terminal state"), plural(c.Duplicates, "duplicate"),
+			count(c.ReExecuted), count(c.Stranded)))
+	}
+	p.item("stale writes", fmt.Sprintf("%s applied, %s refused", count(c.StaleApplied), count(c.StaleRefused)))
+	p.item("abandonments", count(c.Abandonments))
+	var rare []string
+	for _, r := range []struct {
+		n    int
+		name string
+	}{
+		{c.UnownedEffects, "effect written without owning the key"},
+		{c.FenceRegressions, "fence regression"},
+		{c.OwnerRejected, "write of the rightful owner refused"},
+		{c.FalseTakeovers, "grant while the store still owed the victim its lease"},
+		{c.NothingOwed, "key of a victim with nothing owed"},
+	} {
+		if r.n > 0 {
+			rare = append(rare, count(r.n)+" x "+r.name)
+		}
+	}
+	p.item("besides", strings.Join(rare, "; "))
+	p.blank()
+}
+
+// validity answers whether the drill itself can be believed.
+func (p *page) validity(j *analysis.Judgement) {
+	p.title("Was the drill valid?")
+	if j.Run.Steady {
+		p.item("steady state", "held before the first fault")
+	} else {
+		p.item("steady state", "NOT reached: nothing after it means anything")
+	}
+	p.faults(j.Faults)
+	for _, probe := range j.Probes {
+		p.item("probe", probeText(probe))
+	}
+	if len(j.Probes) == 0 {
+		p.item("probes", "NONE looked")
+	}
+	if j.Run.CleanedUp {
+		p.item("clean-up", "verified")
+	} else {
+		p.item("clean-up", "NOT verified")
+	}
+	p.item("run", runText(j.Run))
+	p.blank()
+}
+
+func runText(r analysis.RunInfo) string {
+	text := fmt.Sprintf("%s after %s", r.Status, exact(r.Seconds, unitSeconds))
+	if r.Status == "cut-off" {
+		text = fmt.Sprintf("CUT OFF after %s: the history has no end", exact(r.Seconds, unitSeconds))
+	}
+	return fmt.Sprintf("%s, from %s to %s", text, second(r.Started), second(r.Ended))
+}
+
+// second is a wall time without its fraction: it is a label, and no figure hangs on it.
+func second(wall string) string {
+	t, err := time.Parse(time.RFC3339Nano, wall)
+	if err != nil {
+		return wall
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// faults counts the shots of each fault, and lists the void ones.
+func (p *page) faults(shots []analysis.FaultResult) {
+	if len(shots) == 0 {
+		p.item("faults", "NONE fired")
+		return
+	}
+	var ids []string
+	confirmed, fired := map[string]int{}, map[string]int{}
+	for _, s := range shots {
+		if !slices.Contains(ids, s.ID) {
+			ids = append(ids, s.ID)
+		}
+		fired[s.ID]++
+		if s.Confirmed {
+			confirmed[s.ID]++
+		}
+	}
+	for _, id := range ids {
+		p.item("fault", fmt.Sprintf("%s: %d of %s confirmed", id, confirmed[id], plural(fired[id], "shot")))
+	}
+	for _, s := range shots {
+		name := fmt.Sprintf("%s#%d", s.ID, s.Shot)
+		switch {
+		case s.Void:
+			p.item("void", name+": "+s.Why)
+		case !s.Confirmed:
+			p.item("unconfirmed", name+": "+s.Why)
+		}
+	}
+}
+
+func probeText(s analysis.ProbeSummary) string {
+	if s.LargestGap == nil {
+		return s.ID + ": never looked"
+	}
+	text := fmt.Sprintf("%s: %s, largest gap %s", s.ID, plural(int(s.Samples), "look"), exact(*s.LargestGap, unitSeconds))
+	if s.Gaps > 0 {
+		text += ", BLIND in " + plural(s.Gaps, "stretch")
+	}
+	return text
+}
+
+// remarks are the contradictions and the warnings.
+func (p *page) remarks(j *analysis.Judgement) {
+	if len(j.Findings)+len(j.Warnings) == 0 {
+		return
+	}
+	p.title("Remarks")
+	for _, f := range j.Findings {
+		text := "two ways to know the same thing disagree: " + f.What
+		if seen := events(f.Evidence); seen != "" {
+			text += " (" + seen + ")"
+		}
+		p.item("finding", text)
+	}
+	for _, w := range j.Warnings {
+		p.item("warning", w)
+	}
+	p.blank()
+}
+
+// folder is where everything lies, and how to get it again.
+func (p *page) folder(j *analysis.Judgement, o TerminalOptions) {
+	if o.Folder != "" {
+		p.item("folder", o.Folder)
+		p.item("judge again", "lockdrill judge "+o.Folder)
+	}
+	p.item("run again", o.Reproduce)
+	p.item("verdict", fmt.Sprintf("%d (%s)", j.ExitCode, j.Verdict))
+}

@@ -2,16 +2,22 @@
 
 GO ?= go
 
-.PHONY: help build test check bench deps clean
+.PHONY: help build test scenarios full-scale check bench deps clean
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
 
 build: ## bin/lockdrill
 	$(GO) build -o bin/lockdrill ./cmd/lockdrill
 
 test: deps ## all tests
 	$(GO) test ./...
+
+scenarios: deps ## every shipped scenario, live, at its time scale: minutes
+	LOCKDRILL_TEST_DRILLS=all $(GO) test -count=1 -v -timeout 1h -run TestScenariosEndAsTheySay ./cmd/lockdrill
+
+full-scale: deps ## the scenario of each profile at its published numbers, live: hours
+	LOCKDRILL_TEST_DRILLS=full $(GO) test -count=1 -v -timeout 14h -run TestScenariosAtFullScale ./cmd/lockdrill
 
 check: deps ## what must hold before a change is merged: form, vet, staticcheck, structure, tests under the race detector
 	@test -z "$$(gofmt -l .)" || { echo "gofmt:"; gofmt -l .; exit 1; }
@@ -21,8 +27,8 @@ check: deps ## what must hold before a change is merged: form, vet, staticcheck,
 	$(GO) test ./internal/archtest
 	$(GO) test -race ./...
 
-bench: deps ## benchmarks
-	$(GO) test -run '^$$' -bench . -benchmem ./...
+bench: deps ## the lock core beside its peers, 100,000 locks, one key that many wait for: docs/performance.md; five minutes
+	cd internal/bench && $(GO) run .
 
 deps: ## redis-server, which tests about Redis start on a port of their own
 	@.ci/redis-server

@@ -121,9 +121,12 @@ func (e *epoch) stop() history.Span {
 }
 
 // afterRun reports what happened while the run was being taken down: it says nothing about the lock.
-func (ix *index) afterRun(ev *history.Event) bool {
+func (ix *index) afterRun(ev *history.Event) bool { return ix.takenDown(ev.From) }
+
+// takenDown reports that by t the final reads had begun.
+func (ix *index) takenDown(t int64) bool {
 	p := ix.phases[history.PhaseFinal]
-	return p != nil && ev.From >= p.From
+	return p != nil && t >= p.From
 }
 
 // need says whether e had to be given up: the key was gone, or what cut its client off lasted to the lease's end; needless if

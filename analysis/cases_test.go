@@ -25,6 +25,20 @@ var cases = map[string]func() *tape{
 	"nobody-wants-it":                    nobodyWants,
 	"burst-standard":                     func() *tape { return burst(true) },
 	"burst-legacy-count":                 func() *tape { return burst(false) },
+	"metrics-agree":                      func() *tape { return metrics(1) },
+	"metrics-disagree":                   func() *tape { return metrics(0) },
+
+	"release-in-time":           releaseInTime,
+	"release-fails":             releaseFails,
+	"release-reply-lost":        releaseReplyLost,
+	"not-owned-own-release":     notOwnedOwnRelease,
+	"not-owned-renewals":        notOwnedRenewals,
+	"not-owned-unanswered":      notOwnedUnanswered,
+	"lost-acquire-reply-late":   lostReplyLate,
+	"lost-acquire-reply-unseen": lostReplyUnseen,
+	"classes-short":             classesShort,
+	"classes-long-waits":        classesLongWaits,
+	"classes-too-few":           classesTooFew,
 }
 
 var (

@@ -34,6 +34,7 @@ type index struct {
 	ledgered map[string]bool // locks of which the ledger has entries
 	claimed  map[string]bool // locks whose acquires somebody claims: without, no demand cannot be told from no witness
 
+	last       int64 // stamp of the last event
 	phases     map[string]*history.Event
 	losses     []history.Span // the locks' store lost its data
 	lostLedger []string       // why the ledger cannot be relied on
@@ -46,6 +47,7 @@ type index struct {
 // job is one piece of work under a lock key of its own.
 type job struct {
 	id, lock, key string
+	class         string
 	offered       history.Span // first offer
 	n             int64
 	terminals     []*effect // accepted, new
@@ -77,6 +79,7 @@ func newIndex(exp *experiments.Experiment, h *history.History) *index {
 	r := reader{ix: ix, calls: map[string]*call{}, works: map[string]*work{}, waits: map[string]*wait{}, shots: map[string]*shot{}}
 	for i := range h.Events {
 		r.read(&h.Events[i])
+		ix.last = max(ix.last, h.Events[i].To)
 	}
 	ix.derive()
 	return ix
@@ -202,15 +205,6 @@ func (ix *index) finalAt() (int64, bool) {
 		return 0, false
 	}
 	return max(c.final.From, p.From), true
-}
-
-// last is the stamp of the last event.
-func (ix *index) last() int64 {
-	var t int64
-	for i := range ix.h.Events {
-		t = max(t, ix.h.Events[i].To)
-	}
-	return t
 }
 
 // clock names an instant of the run the way reports do.

@@ -33,6 +33,9 @@ func Judge(e *experiments.Experiment, h *history.History) *Judgement {
 		Overlap:       []Overlap{},
 		Abandonments:  []Abandonment{},
 		Duplicates:    []Duplicate{},
+		Debts:         []Debt{},
+		NotOwned:      []NotOwned{},
+		Distributions: []Distribution{},
 		Bands:         bands(ix.exp, j.warmup),
 		Probes:        ix.summaries(),
 	}
@@ -49,6 +52,7 @@ func Judge(e *experiments.Experiment, h *history.History) *Judgement {
 	}
 	out.Takeovers = append(out.Takeovers, ix.thefts()...)
 	j.tell(out)
+	ix.compareMetrics()
 	out.Findings = append([]Finding{}, ix.findings...)
 	out.Warnings = j.warnings()
 	out.ExitCode, out.Verdict = decide(out, ix)
@@ -76,10 +80,13 @@ type judging struct {
 	fencings map[string]fencing
 	giveups  map[string]giveUps
 	dups     map[string]duplicates
+	debts    map[string]debts
+	spread   map[string][]*distribution
 }
 
 func newJudging(exp *experiments.Experiment, h *history.History) *judging {
-	j := &judging{ix: newIndex(exp, h), fencings: map[string]fencing{}, giveups: map[string]giveUps{}, dups: map[string]duplicates{}}
+	j := &judging{ix: newIndex(exp, h), fencings: map[string]fencing{}, giveups: map[string]giveUps{}, dups: map[string]duplicates{},
+		debts: map[string]debts{}, spread: map[string][]*distribution{}}
 	j.status = statusCutOff
 	if end := j.ix.end; end != nil {
 		j.status = end.Note.What
@@ -90,6 +97,8 @@ func newJudging(exp *experiments.Experiment, h *history.History) *judging {
 		j.fencings[name] = j.ix.effectOverlap(name)
 		j.giveups[name] = j.ix.giveUpsOf(name)
 		j.dups[name] = j.ix.duplicatesOf(name)
+		j.debts[name] = j.ix.debtsOf(name)
+		j.spread[name] = j.ix.distributionsOf(name)
 	}
 	return j
 }
@@ -115,7 +124,7 @@ func (j *judging) lockNames() []string {
 
 func (j *judging) run() RunInfo {
 	h := j.ix.h
-	last := j.ix.last()
+	last := j.ix.last
 	r := RunInfo{
 		ID: h.Header.Run, Experiment: h.Header.Experiment, Status: j.status, Started: h.Header.Started,
 		Seconds: seconds(last), Seed: h.Header.Seed, TimeScale: h.Header.TimeScale, Live: h.Header.Mode == history.Live,
@@ -145,6 +154,7 @@ func (j *judging) tell(out *Judgement) {
 		}
 		out.Abandonments = append(out.Abandonments, g.list...)
 		out.Duplicates = append(out.Duplicates, d.list...)
+		j.tellUpkeep(out, name)
 		again, _ := ix.reExecuted(name)
 		stranded, _, _ := ix.strandedOf(name)
 		c.Jobs += d.jobs

@@ -23,7 +23,7 @@ func (ix *index) leaseOf(k *keyIndex, e, next *epoch) {
 		switch {
 		case c.outcome == history.OK:
 			l.alive = max(l.alive, c.span.From)
-		case gone(c):
+		case e.goneBy(c):
 			hi = min(hi, c.span.To)
 		}
 	}
@@ -123,7 +123,7 @@ func (ix *index) giveBack(e *epoch, l *lease, lo, hi int64) (int64, int64) {
 			}
 			l.gave = c
 			return c.span.From, min(hi, c.span.To)
-		case gone(c):
+		case e.goneBy(c):
 			hi = min(hi, c.span.To)
 		case c.outcome == history.Unknown:
 			if l.gave == nil {
@@ -145,6 +145,9 @@ func (ix *index) storeLoss(e *epoch, l lease, lo int64) (int64, bool) {
 	}
 	return lo, false
 }
+
+// goneBy reports that c shows e's key to be lost. An undo that was told "absent" before the acquire reached the store shows nothing.
+func (e *epoch) goneBy(c *call) bool { return gone(c) && e.granted.To <= c.span.From }
 
 // gone reports that the store said: not yours.
 func gone(c *call) bool {

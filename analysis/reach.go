@@ -108,7 +108,7 @@ func (j *judging) whyUnsteady() string {
 
 // window is the stretch that measures of the whole run are judged in: from the first fault to the final reads.
 func (j *judging) window() history.Span {
-	w := history.Span{To: j.ix.last()}
+	w := history.Span{To: j.ix.last}
 	if p := j.ix.phases[history.PhaseFaults]; p != nil {
 		w.From = p.From
 	}

@@ -10,8 +10,8 @@ import (
 // measured is one quantity that is held against one limit.
 type measured struct {
 	measure  string
-	unit     string // s or count
-	lo, hi   int64  // ns or a count; hi may be open
+	unit     string // s, count, ratio or value
+	lo, hi   int64  // ns, a count or billionths; hi may be open
 	n        int    // what the measure counts
 	faults   int    // independent faults that could have brought a breach about: the n of "0 of n"; 0 = no such bound
 	saw      string // what was seen, for people
@@ -52,6 +52,25 @@ func (j *judging) judge(s *experiments.SLO) []SLOResult {
 		return j.count(s.Lock, s.FenceRegressions.Max, j.fenceRegressions(s.Lock))
 	case s.ReExecuted != nil:
 		return j.count(s.Lock, s.ReExecuted.Max, j.reExecutions(s.Lock, s.ReExecuted.MinJobs))
+	}
+	return j.judgeUpkeep(s)
+}
+
+// judgeUpkeep gives the rows of what a lock costs those who want it.
+func (j *judging) judgeUpkeep(s *experiments.SLO) []SLOResult {
+	switch {
+	case s.LockDebt != nil:
+		return j.debtRows(s.Lock, s.LockDebt)
+	case s.NotOwned != nil:
+		return j.notOwnedRows(s.Lock, s.NotOwned)
+	case s.OrphanAcquires != nil:
+		return j.count(s.Lock, s.OrphanAcquires.Max, j.orphanAcquires(s.Lock, s.OrphanAcquires.MinJobs))
+	case s.Held != nil:
+		return j.distributionRows(s.Lock, measureHeld, s.Held)
+	case s.Wait != nil:
+		return j.distributionRows(s.Lock, measureWait, s.Wait)
+	case s.Metric != nil:
+		return j.metricRows(s.Lock, s.Metric)
 	}
 	return nil
 }
@@ -119,17 +138,17 @@ func (j *judging) finish(lock string, limit int64, m measured, v Verdict, lacks 
 
 // number is a quantity in the row's unit.
 func (m measured) number(x int64) float64 {
-	if m.unit == "s" {
-		return seconds(x)
+	if m.unit == "count" {
+		return float64(x)
 	}
-	return float64(x)
+	return float64(x) / 1e9
 }
 
 func (m measured) text(x int64) string {
 	if m.unit == "s" {
 		return span(x)
 	}
-	return fmt.Sprint(x)
+	return fmt.Sprint(m.number(x))
 }
 
 // join puts what was seen before its cause.
@@ -190,13 +209,7 @@ func (j *judging) seriesRow(s series, l limit, m measured, over tally) SLOResult
 	if l.p == 0 {
 		return j.row(s.lock, int64(l.value), m)
 	}
-	v := Inconclusive
-	switch {
-	case n > 0 && upperBound(over.hi, n) <= 1-l.p:
-		v = Pass
-	case n > 0 && lowerBound(over.lo, n) > 1-l.p:
-		v = Fail
-	}
+	v := shareVerdict(l.p, over, n)
 	lacks := append(j.lacks(s.lock), m.lacks...)
 	if v == Inconclusive {
 		lacks = append(lacks, tooFew(l, over.hi, n))

@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"math"
 	"slices"
 	"time"
 
@@ -113,35 +112,20 @@ func (s series) values() int {
 	return n
 }
 
-// over counts the kills that surely took longer than limit (lo), and those that may have (hi).
-func (s series) over(limit time.Duration) tally {
-	var t tally
+// ranges are the kills' values.
+func (s series) ranges() []dur {
+	var ds []dur
 	for _, k := range s.kills {
-		if k.value.lo > int64(limit) {
-			t.lo++
-		}
-		if k.value.hi > int64(limit) {
-			t.hi++
-		}
+		ds = append(ds, k.value)
 	}
-	return t
+	return ds
 }
 
-// quantile is the range of the p-quantile of the kills' values: nearest rank.
-func (s series) quantile(p float64) dur {
-	if len(s.kills) == 0 {
-		return dur{hi: open}
-	}
-	var los, his []int64
-	for _, k := range s.kills {
-		los, his = append(los, k.value.lo), append(his, k.value.hi)
-	}
-	slices.Sort(los)
-	slices.Sort(his)
-	i := int(math.Ceil(p*float64(len(los))-1e-9)) - 1
-	i = min(max(i, 0), len(los)-1)
-	return dur{los[i], his[i]}
-}
+// over counts the kills that surely took longer than limit (lo), and those that may have (hi).
+func (s series) over(limit time.Duration) tally { return over(s.ranges(), int64(limit)) }
+
+// quantile is the range of the p-quantile of the kills' values.
+func (s series) quantile(p float64) dur { return quantile(s.ranges(), p) }
 
 // evidence cites the kills, the slowest first.
 func (s series) evidence() []int64 {

@@ -20,6 +20,7 @@ type tape struct {
 	ops    int
 	shots  map[string]history.Fault
 	deadAt map[string]float64
+	class  string // of the jobs that are offered from here on
 }
 
 // taped is an epoch on the tape.
@@ -217,7 +218,7 @@ func (t *tape) tick(at, took float64, id, subject string) {
 }
 
 func (t *tape) offer(at float64, w want, job, to string) {
-	t.add(at, at, history.Event{Kind: history.JobOffer, Lock: w.lock, Key: w.key, Job: &history.Job{ID: job, To: to}})
+	t.add(at, at, history.Event{Kind: history.JobOffer, Lock: w.lock, Key: w.key, Job: &history.Job{ID: job, Class: t.class, To: to}})
 }
 
 // job is a whole job without trouble: granted, worked for took, finished, released.

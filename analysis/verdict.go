@@ -37,6 +37,9 @@ type Judgement struct {
 	Overlap       []Overlap      `json:"overlap"`
 	Abandonments  []Abandonment  `json:"abandonments"`
 	Duplicates    []Duplicate    `json:"duplicates"`
+	Debts         []Debt         `json:"debts"`
+	NotOwned      []NotOwned     `json:"notOwned"`
+	Distributions []Distribution `json:"distributions"`
 	Bands         []Band         `json:"bands"` // the sums: what takeover can be, lock by lock
 	Probes        []ProbeSummary `json:"probes"`
 	Findings      []Finding      `json:"findings"` // contradictions between claims and evidence
@@ -62,7 +65,7 @@ type RunInfo struct {
 type SLOResult struct {
 	Lock     string   `json:"lock"`
 	Measure  string   `json:"measure"` // takeover.max, takeover.p95, duplicate_terminal_states, overlap.belief, abandonment.missed ...
-	Unit     string   `json:"unit"`    // s or count
+	Unit     string   `json:"unit"`    // s, count, ratio (0 to 1) or value (of a metric, in its own unit)
 	Limit    float64  `json:"limit"`
 	Lo       float64  `json:"lo"`
 	Hi       *float64 `json:"hi"`
@@ -143,6 +146,7 @@ type Counts struct {
 	OwnerRejected    int `json:"ownerRejected"`
 	FalseTakeovers   int `json:"falseTakeovers"`
 	NothingOwed      int `json:"nothingOwed"`
+	OrphanAcquires   int `json:"orphanAcquires"`
 }
 
 // Overlap of one lock at one level.
@@ -180,6 +184,46 @@ type Duplicate struct {
 	Epochs      []string  `json:"epochs"`
 	At          []float64 `json:"at"`
 	Evidence    []int64   `json:"evidence"`
+}
+
+// Debt is one key that stayed taken after nobody needed it any more. Unseen grants, of which nobody knows whether they were, have
+// lo 0.
+type Debt struct {
+	Lock          string  `json:"lock"`
+	Key           string  `json:"key"`
+	Epoch         string  `json:"epoch"`
+	Replica       string  `json:"replica"`
+	Cause         string  `json:"cause"` // release_failed, release_skipped_after_abandon, orphan_acquire, renew_after_exit
+	From          float64 `json:"from"`  // of the run: the work's exit, or the orphaned acquire's return
+	Debt          Range   `json:"debt"`
+	Effective     Range   `json:"effective"`     // of that, while somebody waited for the key
+	WaiterSeconds Range   `json:"waiterSeconds"` // what all who waited waited then
+	Evidence      []int64 `json:"evidence"`
+}
+
+// NotOwned is what one operation of a lock was answered.
+type NotOwned struct {
+	Lock     string  `json:"lock"`
+	Op       string  `json:"op"`       // renew, release
+	Answered int     `json:"answered"` // yes, or "not yours"
+	Absent   int     `json:"absent"`   // not yours: the key was gone
+	Other    int     `json:"other"`    // not yours: it was another's
+	Own      int     `json:"own"`      // not yours after a release of one's own: counted nowhere else
+	Ratio    float64 `json:"ratio"`    // (absent + other) / answered
+	Evidence []int64 `json:"evidence"`
+}
+
+// Distribution is how long the holds, or the waits, of the jobs of one class were.
+type Distribution struct {
+	Lock    string `json:"lock"`
+	Class   string `json:"class"`   // "" = no class
+	Measure string `json:"measure"` // held, wait
+	N       int    `json:"n"`       // holds, or waits (those of none included)
+	Cut     int    `json:"cut"`     // holds that ended with their holder's death: not in n
+	P50     Range  `json:"p50"`
+	P95     Range  `json:"p95"`
+	P99     Range  `json:"p99"`
+	Max     Range  `json:"max"`
 }
 
 // Band is the sum of L3 for one lock: what takeover can be at the kill phase that the file declares.

@@ -32,12 +32,26 @@ type world struct {
 	grants []string // in true order
 	truth  map[string]*fate
 	dead   map[string]bool
+	died   map[string]int64
+
+	refused, served []int64 // when the store refused, or granted, what a replica was told of
 }
 
 // fate is what really happened to an epoch.
 type fate struct {
 	granted, freed int64
 	believed       [2]int64
+
+	holder  string // replica
+	done    int64  // from here on nobody needed the key; open = never
+	orphan  bool   // its caller gave up before it learnt of the grant
+	planned bool   // left to its TTL
+	reached bool   // the first release came to the store
+	settled bool   // a release was answered or skipped, or a renewal succeeded after the work
+}
+
+func newWorld(seed, run uint64) *world {
+	return &world{r: rand.New(rand.NewPCG(seed, run)), truth: map[string]*fate{}, dead: map[string]bool{}, died: map[string]int64{}, now: 1e9}
 }
 
 type moment struct {
@@ -135,59 +149,105 @@ func (w *world) call(rep, verb, epoch string, apply func() (string, history.Even
 func (w *world) live(rep string) {
 	w.n++
 	id := fmt.Sprintf("e%d", w.n)
+	var at int64 // when the store answered
 	w.call(rep, "acquire", id, func() (string, history.Event) {
+		at = w.now
 		if w.holder != "" {
 			return history.ResultHeld, history.Event{Source: w.holder}
 		}
 		w.fence++
 		w.holder, w.expiry = id, w.now+worldTTL
 		w.grants = append(w.grants, id)
-		w.truth[id] = &fate{granted: w.now, freed: open, believed: [2]int64{open, open}}
+		f := w.fateOf(id)
+		f.granted, f.holder = w.now, rep
+		if f.orphan {
+			f.done = w.now
+		}
 		return history.ResultGranted, history.Event{Fence: w.fence}
 	}, func(result string) {
-		if result == history.ResultGranted {
+		switch result {
+		case history.ResultGranted:
+			w.served = append(w.served, at)
 			w.truth[id].believed[0] = w.now
 			w.hold(rep, id)
 			return
+		case history.ResultHeld:
+			w.refused = append(w.refused, at)
+		default:
+			w.refused = append(w.refused, w.now)
+			w.orphan(rep, id)
 		}
 		w.after(w.rnd(300e6), func() { w.live(rep) })
 	})
 }
 
-// hold renews now and then, and in the end gives the lock back or leaves it to its TTL.
+// hold works, renews now and then, and in the end gives the lock back in one of many ways, or leaves it to its TTL.
 func (w *world) hold(rep, id string) {
-	disbelieve := func() { w.truth[id].believed[1] = min(w.truth[id].believed[1], w.now) }
+	w.n++
+	op := strconv.Itoa(w.n)
+	w.record(rep, history.WorkEnter, w.now, w.now, history.Event{Epoch: id, Op: op, Work: &history.Work{Subject: "j"}})
+	w.keep(rep, id, op)
+}
+
+func (w *world) keep(rep, id, op string) {
+	again := func() { w.after(w.rnd(300e6), func() { w.live(rep) }) }
 	w.after(w.rnd(500e6), func() {
 		if w.dead[rep] {
 			return
 		}
-		switch w.r.IntN(6) {
+		switch w.r.IntN(10) {
 		case 0: // left to its TTL
-			w.record(rep, history.FenceObserved, w.now, w.now, history.Event{Epoch: id, Abandon: &history.Abandon{Reason: "expired"}})
-			disbelieve()
-			w.after(w.rnd(500e6), func() { w.live(rep) })
-		case 1, 2:
-			disbelieve()
-			w.call(rep, "release", id, w.release(id), func(string) { w.after(w.rnd(300e6), func() { w.live(rep) }) })
+			w.truth[id].planned = true
+			w.notice(rep, id, "expired")
+			w.stop(rep, id, op)
+			again()
+		case 1: // given up, and not given back
+			w.notice(rep, id, "count")
+			w.stop(rep, id, op)
+			w.record(rep, history.ReleaseSkipped, w.now, w.now, history.Event{Epoch: id, Call: &history.Call{Why: "after_abandon"}})
+			w.truth[id].settled = true
+			again()
+		case 2: // the renewals outlive the work
+			w.stop(rep, id, op)
+			w.after(w.rnd(50e6), func() { w.renew(rep, id, func(bool) { w.giveBack(rep, id, 1, again) }) })
+		case 3, 4, 5:
+			w.stop(rep, id, op)
+			w.after(w.rnd(150e6), func() { w.giveBack(rep, id, 2, again) })
 		default:
-			w.call(rep, "renew", id, func() (string, history.Event) {
-				if w.holder != id {
-					return history.ResultAbsent, history.Event{}
-				}
-				w.expiry = w.now + worldTTL
-				return history.ResultRenewed, history.Event{}
-			}, func(result string) {
-				if result != history.ResultRenewed {
-					w.record(rep, history.FenceObserved, w.now, w.now, history.Event{Epoch: id, Abandon: &history.Abandon{Reason: "not_owned"}})
-					disbelieve()
-					w.after(w.rnd(300e6), func() { w.live(rep) })
+			w.renew(rep, id, func(ok bool) {
+				if ok {
+					w.keep(rep, id, op)
 					return
 				}
-				w.hold(rep, id)
+				w.notice(rep, id, "not_owned")
+				w.stop(rep, id, op)
+				again()
 			})
 		}
 	})
 }
+
+func (w *world) renew(rep, id string, then func(ok bool)) {
+	done := w.truth[id].done != open
+	w.call(rep, "renew", id, func() (string, history.Event) {
+		if w.holder != id {
+			return history.ResultAbsent, history.Event{}
+		}
+		w.expiry = w.now + worldTTL
+		return history.ResultRenewed, history.Event{}
+	}, func(result string) {
+		ok := result == history.ResultRenewed
+		w.truth[id].settled = w.truth[id].settled || ok && done
+		then(ok)
+	})
+}
+
+func (w *world) notice(rep, id, reason string) {
+	w.record(rep, history.FenceObserved, w.now, w.now, history.Event{Epoch: id, Abandon: &history.Abandon{Reason: reason}})
+	w.disbelieve(id)
+}
+
+func (w *world) disbelieve(id string) { w.truth[id].believed[1] = min(w.truth[id].believed[1], w.now) }
 
 func (w *world) release(id string) func() (string, history.Event) {
 	return func() (string, history.Event) {
@@ -200,6 +260,14 @@ func (w *world) release(id string) func() (string, history.Event) {
 	}
 }
 
+// fateOf finds or makes the truth about an epoch.
+func (w *world) fateOf(id string) *fate {
+	if w.truth[id] == nil {
+		w.truth[id] = &fate{granted: open, freed: open, believed: [2]int64{open, open}, done: open}
+	}
+	return w.truth[id]
+}
+
 // kill ends a replica at a random instant.
 func (w *world) kill(rep string) {
 	w.after(w.rnd(8e9), func() {
@@ -210,7 +278,7 @@ func (w *world) kill(rep string) {
 		}
 		w.record(rep, history.ReplicaExit, w.now-w.rnd(1e6), w.now+w.rnd(5e6), history.Event{Replica: &history.Replica{Name: rep, Incarnation: rep}})
 		w.events[len(w.events)-1].Source = "runner"
-		w.dead[rep] = true
+		w.dead[rep], w.died[rep] = true, w.now
 	})
 }
 
@@ -254,15 +322,15 @@ func seedOf(t *testing.T) uint64 {
 	return seed
 }
 
-// Every bracket contains the truth: the instant of each grant, of each lease end, of each belief, and the overlap; grants are in
-// their true order. Replies get lost, calls arrive late, replicas die at any moment.
+// Every bracket contains the truth: the instant of each grant, of each lease end, of each belief, the overlap, the debts with
+// those who waited for them, and the orphans; grants are in their true order. Replies get lost, calls arrive late, replicas die at any moment.
 func TestBracketsContainTheTruth(t *testing.T) {
 	seed := seedOf(t)
 	exp := &experiments.Experiment{TimeScale: 1, System: experiments.System{Locks: []experiments.Lock{{Name: "l", Key: "k",
 		Policy: lockcore.Policy{TTL: time.Duration(worldTTL), OpTimeout: time.Duration(worldFlight), Acquire: lockcore.Acquire{Timeout: time.Duration(worldFlight)}}}}}}
-	epochs := 0
+	epochs, seen := 0, debtsSeen{}
 	for run := range 500 {
-		w := &world{r: rand.New(rand.NewPCG(seed, uint64(run))), truth: map[string]*fate{}, dead: map[string]bool{}, now: 1e9}
+		w := newWorld(seed, uint64(run))
 		for _, rep := range []string{"r1", "r2", "r3", "r4"} {
 			w.live(rep)
 			if rep != "r1" {
@@ -281,10 +349,12 @@ func TestBracketsContainTheTruth(t *testing.T) {
 		if o, truth := ix.timeOverlap("l", levelBelief), excess(believed); truth < o.lo || truth > o.hi {
 			t.Fatalf("run %d: %d ns of overlap are not in [%d, %d]", run, truth, o.lo, o.hi)
 		}
+		w.checkDebts(t, run, ix.debtsOf("l"), &seen)
 	}
 	if epochs < 1000 {
 		t.Errorf("only %d epochs were compared", epochs)
 	}
+	seen.enough(t)
 }
 
 func (w *world) check(t *testing.T, run int, k *keyIndex) int {

@@ -21,6 +21,7 @@ func (c *checker) all() {
 	c.faults()
 	c.overlaps()
 	c.timing()
+	c.metrics()
 	for i := range c.e.SLOs {
 		c.slo(at("slos", i), &c.e.SLOs[i])
 	}
@@ -118,7 +119,7 @@ func (c *checker) lock(path, name string) *Lock {
 		}
 		names = append(names, c.e.System.Locks[i].Name)
 	}
-	if len(names) == 0 || slices.Contains(names, "") {
+	if len(names) == 0 || slices.Contains(names, "") || c.e.System.PolicySheet != "" { // a sheet that could not be read
 		return nil
 	}
 	c.check(path, "no lock is called %s", unknownWord(name, names))

@@ -1,6 +1,9 @@
 package experiments
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 func (c *checker) slo(path string, s *SLO) {
 	measures := setPointers(s)
@@ -19,7 +22,7 @@ func (c *checker) slo(path string, s *SLO) {
 	if l == nil {
 		return
 	}
-	loops, jobs := s.TickGap != nil, s.DuplicateTerminalStates != nil || s.ReExecuted != nil || s.Stranded != nil
+	loops, jobs := s.TickGap != nil, s.DuplicateTerminalStates != nil || s.ReExecuted != nil || s.Stranded != nil || s.Wait != nil
 	if loops && !l.Loop() {
 		c.check(at, "is of leader loops; lock %s is taken per job", l.Name)
 	}
@@ -27,6 +30,21 @@ func (c *checker) slo(path string, s *SLO) {
 		c.check(at, "is of jobs; lock %s is a leader loop", l.Name)
 	}
 	c.minJobs(at, s, l)
+	for _, d := range []*ClassLimits{s.Held, s.Wait} {
+		if d != nil && d.Class != "" && !c.dealt(l, d.Class) {
+			c.check(at+".class", "no job of lock %s is of class %q: see classes under work", l.Name, d.Class)
+		}
+	}
+}
+
+// dealt reports whether the work under l deals jobs of the class.
+func (c *checker) dealt(l *Lock, class string) bool {
+	for _, w := range c.e.System.Work {
+		if w.Lock == l.Name && slices.Contains(w.Classes, class) {
+			return true
+		}
+	}
+	return false
 }
 
 // limits checks that the measure's limit is there and of the right kind.
@@ -48,13 +66,25 @@ func (c *checker) limits(at string, s *SLO) {
 	if a := s.Abandonment; a != nil && *a == (AbandonmentLimits{}) {
 		c.check(at, "no limit: missed, late or needless")
 	}
+	for _, d := range []*ClassLimits{s.Held, s.Wait} {
+		if d != nil && d.DurationLimits == (DurationLimits{}) {
+			c.check(at, "no limit: max, p50, p90, p95 or p99")
+		}
+	}
+	if d := s.LockDebt; d != nil && *d == (DebtLimits{}) {
+		c.check(at, "no limit: max, effective or waiter_seconds")
+	}
+	if n := s.NotOwned; n != nil && *n == (NotOwnedLimits{}) {
+		c.check(at, "no limit: renew or release")
+	}
+	c.metricLimit(at, s.Metric)
 	if b := s.Busy; b != nil && *b == (BusyLimit{}) {
 		c.check(at, "no limit: max_count or max_time")
 	}
 }
 
 func (c *checker) minJobs(at string, s *SLO, l *Lock) {
-	for _, n := range []*CountLimit{s.DuplicateTerminalStates, s.Abandonments, s.Stranded, s.FenceRegressions, s.ReExecuted} {
+	for _, n := range []*CountLimit{s.DuplicateTerminalStates, s.Abandonments, s.Stranded, s.FenceRegressions, s.ReExecuted, s.OrphanAcquires} {
 		if n == nil || n.MinJobs == 0 {
 			continue
 		}

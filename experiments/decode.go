@@ -75,6 +75,8 @@ func (d *decoder) value(path string, key, n *yaml.Node, v reflect.Value, r rule)
 		d.structure(path, n, v)
 	case reflect.Slice, reflect.Array:
 		d.list(path, n, v, r)
+	case reflect.Map:
+		d.mapping(path, n, v)
 	default:
 		d.complain(path, n, parseScalar(n, v, r))
 	}
@@ -132,7 +134,8 @@ func (d *decoder) structure(path string, n *yaml.Node, v reflect.Value) {
 		d.value(join(path, f.name), key, value, v.FieldByIndex(f.index), f.rule)
 	}
 	for _, f := range fields {
-		if f.rule.required && seen[f.name] == nil && !misspelled[f.name] {
+		excused := f.rule.unless != "" && d.places[f.rule.unless] != nil
+		if f.rule.required && seen[f.name] == nil && !misspelled[f.name] && !excused {
 			d.add(join(path, f.name), n, "%s", missing(f))
 		}
 	}

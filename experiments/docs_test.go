@@ -13,9 +13,13 @@ import (
 // TestDocExamples: every YAML example in the README and in docs/ that is an experiment, or some sections of one, is valid.
 // Sections are tried in place of those of testdata/good.yaml. A block is not an experiment's if it is marked ```yaml ignore.
 func TestDocExamples(t *testing.T) {
-	files, err := filepath.Glob("../docs/*.md")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no documents: %v", err)
+	var files []string
+	for _, folder := range []string{"../docs", "../docs/policies", "../docs/runbooks"} {
+		found, err := filepath.Glob(folder + "/*.md")
+		if err != nil || len(found) == 0 {
+			t.Fatalf("no documents in %s: %v", folder, err)
+		}
+		files = append(files, found...)
 	}
 	checked := 0
 	for _, file := range append(files, "../README.md") {

@@ -13,23 +13,14 @@ import (
 )
 
 // Marshal writes a resolved experiment as a file that stands alone: profiles expanded, defaults filled in, secrets out.
-// Parse gives the same experiment back, whatever becomes of profiles and defaults later (but for secrets and SLO.Line).
+// Parse gives the same experiment back, whatever becomes of profiles and defaults later (but for secrets, SLO.Line and Lock.Place).
 // A scaled experiment is refused: its file would no longer say so.
 func Marshal(e *Experiment) ([]byte, error) {
 	if e.Scaled != 0 {
 		return nil, errors.New("marshal experiment: it is scaled already")
 	}
 	doc := file{APIVersion: "lockdrill/v1", Kind: "Experiment", Experiment: *e}
-	var b bytes.Buffer
-	enc := yaml.NewEncoder(&b)
-	enc.SetIndent(2)
-	if err := enc.Encode(encode(reflect.ValueOf(&doc).Elem(), rule{})); err != nil {
-		return nil, fmt.Errorf("marshal experiment: %w", err)
-	}
-	if err := enc.Close(); err != nil {
-		return nil, fmt.Errorf("marshal experiment: %w", err)
-	}
-	return b.Bytes(), nil
+	return indented(encode(reflect.ValueOf(&doc).Elem(), rule{}), "experiment")
 }
 
 // encode is the inverse of decoder.value. v is addressable.
@@ -49,6 +40,8 @@ func encode(v reflect.Value, r rule) *yaml.Node {
 		return encodeStruct(v)
 	case reflect.Slice, reflect.Array:
 		return encodeList(v, r)
+	case reflect.Map:
+		return encodeMap(v.Interface().(map[string]string))
 	case reflect.String:
 		return textNode(redact(v.String()))
 	case reflect.Float64:
@@ -85,7 +78,7 @@ func absent(v reflect.Value, r rule) bool {
 		return v.Kind() == reflect.Slice && v.Len() == 0
 	}
 	switch v.Kind() {
-	case reflect.Pointer, reflect.Slice, reflect.String, reflect.Struct:
+	case reflect.Pointer, reflect.Slice, reflect.Map, reflect.String, reflect.Struct:
 		return !r.required
 	}
 	return r.positive || r.min > 0
@@ -117,4 +110,22 @@ func textNode(s string) *yaml.Node {
 		n.Style = yaml.DoubleQuotedStyle
 	}
 	return n
+}
+
+// MarshalLock writes one lock as an entry of system.locks: with a policy of its own, whatever profile it came from.
+func MarshalLock(l *Lock) ([]byte, error) {
+	list := []Lock{*l}
+	doc := &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{plainNode("locks"), encode(reflect.ValueOf(&list).Elem(), rule{})}}
+	return indented(doc, "lock")
+}
+
+// indented is the text of n, by two spaces.
+func indented(n *yaml.Node, what string) ([]byte, error) {
+	var b bytes.Buffer
+	enc := yaml.NewEncoder(&b)
+	enc.SetIndent(2)
+	if err := errors.Join(enc.Encode(n), enc.Close()); err != nil {
+		return nil, fmt.Errorf("marshal %s: %w", what, err)
+	}
+	return b.Bytes(), nil
 }

@@ -51,12 +51,13 @@ const (
 
 // System is what is drilled.
 type System struct {
-	Mode     string        // "embedded": replicas run the lock core, or Worker
-	Replicas int           //
-	Worker   []string      // command of a foreign worker that speaks the worker protocol; empty = lockdrill's own
-	Restart  time.Duration // a killed replica is replaced after so long (real time, not scaled)
-	Locks    []Lock
-	Work     []Work
+	Mode        string        // "embedded": replicas run the lock core, or Worker
+	Replicas    int           //
+	Worker      []string      // command of a foreign worker that speaks the worker protocol; empty = lockdrill's own
+	Restart     time.Duration // a killed replica is replaced after so long (real time, not scaled)
+	PolicySheet string        // file with a leader_election section, beside the experiment's; Load turns it into Locks and SLOs and empties it
+	Locks       []Lock
+	Work        []Work
 }
 
 // Lock is a named lock with its policy. A lock whose policy has a Loop is a leader loop with one key; any other lock is taken
@@ -67,6 +68,14 @@ type Lock struct {
 	Key       string // loops
 	KeyPrefix string // job locks
 	Policy    lockcore.Policy
+
+	Place Place `file:"-"` // for messages
+}
+
+// Place is where something stands in a file. Line and Column count from 1; 0 = nowhere.
+type Place struct {
+	File         string
+	Line, Column int
 }
 
 // Loop reports whether the lock is a leader loop.
@@ -166,6 +175,7 @@ type RenewFailures struct {
 type Probes struct {
 	LockKeys ProbeSettings
 	Ledger   ProbeSettings
+	Metrics  []Metric
 }
 
 // ProbeSettings is a probe's period and the longest tolerated stretch without a look. Neither is scaled.
@@ -201,6 +211,12 @@ type SLO struct {
 	Stranded                *CountLimit
 	FenceRegressions        *CountLimit
 	ReExecuted              *CountLimit
+	LockDebt                *DebtLimits
+	NotOwned                *NotOwnedLimits
+	OrphanAcquires          *CountLimit
+	Held                    *ClassLimits
+	Wait                    *ClassLimits
+	Metric                  *MetricLimit
 
 	Line int `file:"-"` // of the file, for messages
 }
@@ -232,6 +248,18 @@ func (s *SLO) Measure() string {
 		return "fence_regressions"
 	case s.ReExecuted != nil:
 		return "re_executed"
+	case s.LockDebt != nil:
+		return "lock_debt"
+	case s.NotOwned != nil:
+		return "not_owned"
+	case s.OrphanAcquires != nil:
+		return "orphan_acquires"
+	case s.Held != nil:
+		return "held"
+	case s.Wait != nil:
+		return "wait"
+	case s.Metric != nil:
+		return "metric"
 	}
 	return ""
 }
@@ -263,4 +291,22 @@ type OverlapLimit struct {
 type BusyLimit struct {
 	MaxCount *int
 	MaxTime  *time.Duration
+}
+
+// DebtLimits bounds for how long keys stay taken that nobody needs any more: the longest debt, the longest stretch of one in
+// which somebody waited for the key, and the waiting for such keys in all (two who wait 3 s are 6 s).
+type DebtLimits struct {
+	Max, Effective *time.Duration
+	Waiting        *time.Duration `file:"waiter_seconds"`
+}
+
+// NotOwnedLimits bounds the share, 0 to 1, of answered renewals and releases that were told: not yours.
+type NotOwnedLimits struct {
+	Renew, Release *float64
+}
+
+// ClassLimits bounds a distribution over the jobs of one class; "" = over all of the lock.
+type ClassLimits struct {
+	Class string
+	DurationLimits
 }

@@ -145,7 +145,7 @@ func (l *Lock) form() any {
 
 func (l *Lock) setForm(d *decoder, path string, form any) {
 	f := form.(*lockForm)
-	*l = Lock{Name: f.Name, Profile: f.Profile, Key: f.Key, KeyPrefix: f.KeyPrefix}
+	*l = Lock{Name: f.Name, Profile: f.Profile, Key: f.Key, KeyPrefix: f.KeyPrefix, Place: d.where(path)}
 	switch {
 	case d.touched(path):
 		return

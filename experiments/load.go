@@ -40,7 +40,8 @@ func Load(path string) (*Experiment, error) {
 	return Parse(path, data)
 }
 
-// Parse is Load for a file that is already in memory; name is what its problems are called by.
+// Parse is Load for a file that is already in memory; name is what its problems are called by, and a policy sheet is sought
+// beside it.
 // The error is always of type Problems.
 func Parse(name string, data []byte) (*Experiment, error) {
 	doc := file{}
@@ -48,7 +49,11 @@ func Parse(name string, data []byte) (*Experiment, error) {
 	if root := c.read(data); root != nil {
 		d := &decoder{collector: c}
 		d.value("", nil, root, settable(&doc), rule{})
+		d.readSheet(&doc.Experiment)
 		(&checker{collector: c, e: &doc.Experiment}).all()
+	}
+	if c.sheet != nil {
+		c.list = append(c.list, c.sheet.list...)
 	}
 	if err := c.problems(); err != nil {
 		return nil, err

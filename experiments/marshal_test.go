@@ -29,6 +29,9 @@ func TestMarshalRoundTrip(t *testing.T) {
 		for j := range back.SLOs {
 			back.SLOs[j].Line = 0
 		}
+		for j := range back.System.Locks {
+			back.System.Locks[j].Place = Place{}
+		}
 		if !reflect.DeepEqual(e, back) {
 			t.Fatalf("case %d comes back different:\n%s\nwrote %+v\nread  %+v", i, data, e, back)
 		}
@@ -124,6 +127,9 @@ func (g generator) experiment() *Experiment {
 	if g.IntN(3) == 0 {
 		e.AbortWhen = []AbortCondition{{DuplicateTerminalStatesAbove: ptr(g.IntN(9))}}
 	}
+	for i := range g.IntN(3) {
+		e.Probes.Metrics = append(e.Probes.Metrics, g.metric(i))
+	}
 	for range 1 + g.IntN(6) {
 		e.SLOs = append(e.SLOs, g.slo(e))
 	}
@@ -192,7 +198,7 @@ func (g generator) slo(e *Experiment) SLO {
 	l := &e.System.Locks[g.IntN(len(e.System.Locks))]
 	s := SLO{Lock: l.Name}
 	limits := &DurationLimits{Max: ptr(g.duration()), P95: ptr(g.duration() - 1)}
-	switch g.IntN(10) {
+	switch g.IntN(15) {
 	case 0:
 		s.Abandonments = &CountLimit{Max: g.IntN(3)}
 	case 1:
@@ -209,6 +215,19 @@ func (g generator) slo(e *Experiment) SLO {
 		s.Busy = &BusyLimit{MaxTime: ptr(g.duration())}
 	case 7:
 		s.FenceRegressions = &CountLimit{}
+	case 14:
+		s.FenceRegressions = &CountLimit{}
+		if ms := e.Probes.Metrics; len(ms) > 0 {
+			s.FenceRegressions, s.Metric = nil, g.metricLimit(ms[g.IntN(len(ms))].Name)
+		}
+	case 10:
+		s.LockDebt = &DebtLimits{Effective: ptr(g.duration()), Waiting: ptr(g.duration() - 1)}
+	case 11:
+		s.NotOwned = &NotOwnedLimits{Renew: ptr(g.Float64())}
+	case 12:
+		s.OrphanAcquires = &CountLimit{Max: g.IntN(3)}
+	case 13:
+		s.Held = &ClassLimits{DurationLimits: *limits}
 	case 8:
 		if l.Loop() {
 			s.TickGap = limits
@@ -219,6 +238,20 @@ func (g generator) slo(e *Experiment) SLO {
 		s.Takeover = limits
 	}
 	return s
+}
+
+func (g generator) metric(i int) Metric {
+	m := Metric{Name: g.name(fmt.Sprint("m", i)), Scrape: pick(g, ScrapeReplicas, "http://127.0.0.1:9121/metrics"), Series: "x_total", Every: minEvery + g.duration()}
+	if g.IntN(2) == 0 {
+		m.Labels = map[string]string{"reason": g.text() + "x", "le": "0.5"}
+	}
+	return m
+}
+
+func (g generator) metricLimit(name string) *MetricLimit {
+	m := &MetricLimit{Name: name, AbsentMeans: pick(g, "", "zero")}
+	*pick(g, &m.Delta, &m.Rate, &m.Max) = ptr(g.Float64())
+	return m
 }
 
 func (g generator) probe() ProbeSettings {

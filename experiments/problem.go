@@ -53,6 +53,7 @@ type collector struct {
 	list   Problems
 	places map[string]*yaml.Node // value, by path
 	broken []string              // paths that did not decode: nothing more is said about them
+	sheet  *sheet                // the policy sheet, where the file names one: some places are in it
 }
 
 func newCollector(file string, data []byte) *collector {
@@ -64,14 +65,25 @@ func (c *collector) problems() error {
 	if len(c.list) == 0 {
 		return nil
 	}
+	foreign := func(p Problem) int { // the file's own problems come first
+		if p.File == c.file {
+			return 0
+		}
+		return 1
+	}
 	slices.SortStableFunc(c.list, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+		return cmp.Or(cmp.Compare(foreign(a), foreign(b)), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
 	return c.list
 }
 
 // add says what is wrong with the value at path, which stands at n.
 func (c *collector) add(path string, n *yaml.Node, format string, args ...any) {
+	if s := c.sheet; s != nil && s.nodes[n] != "" {
+		s.addAt(s.nodes[n], n.Line, n.Column, format, args...)
+		c.broken = append(c.broken, path)
+		return
+	}
 	c.addAt(path, n.Line, n.Column, format, args...)
 }
 
@@ -86,6 +98,12 @@ func (c *collector) addAt(path string, line, column int, format string, args ...
 		p.Source, p.caret = excerpt(c.lines[line-1], column)
 	}
 	c.list = append(c.list, p)
+}
+
+// where is the place of the value at path.
+func (c *collector) where(path string) Place {
+	n := c.place(path)
+	return Place{File: c.file, Line: n.Line, Column: n.Column}
 }
 
 // check says what is wrong with the value at path, unless the decoder has already complained about it, about a part of it

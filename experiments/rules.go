@@ -3,6 +3,7 @@ package experiments
 // rule is what a scalar must be like, or that a field must be there. Rules that involve more than one value are in check.go.
 type rule struct {
 	required  bool
+	unless    string   // path of a section with which it is not required
 	ident     bool     // a name that can stand in a path, a key and a metric's label
 	words     []string // the only values
 	later     []string // values that the design knows and this version does not have
@@ -22,7 +23,7 @@ var rules = map[string]rule{
 	"Experiment.System":    {required: true},
 	"Experiment.TimeScale": {positive: true, max: 1},
 	"Experiment.Faults":    {required: true},
-	"Experiment.SLOs":      {required: true},
+	"Experiment.SLOs":      {required: true, unless: "system.policy_sheet"},
 	"Experiment.Seed":      {min: 1},
 
 	"Experiment.Environment": {ident: true},
@@ -30,7 +31,7 @@ var rules = map[string]rule{
 
 	"System.Mode":     {required: true, words: []string{"embedded"}, later: []string{"observe"}},
 	"System.Replicas": {required: true, min: 1, max: 1000},
-	"System.Locks":    {required: true},
+	"System.Locks":    {required: true, unless: "system.policy_sheet"},
 
 	"lockForm.Name":         {required: true, ident: true},
 	"overrides.TTL":         {positive: true},
@@ -63,14 +64,28 @@ var rules = map[string]rule{
 
 	"ProbeSettings.Every":  {positive: true},
 	"ProbeSettings.MaxGap": {positive: true},
+	"Metric.Name":          {required: true, ident: true},
+	"Metric.Scrape":        {required: true},
+	"Metric.Series":        {required: true},
+	"Metric.Every":         {positive: true},
 	"RunLimits.MaxKills":   {min: 1},
 	"RunLimits.MaxRun":     {positive: true},
 
-	"SLO.Lock":           {required: true},
-	"CountLimit.Max":     {required: true},
-	"CountLimit.MinJobs": {min: 1},
-	"overlapForm.Level":  {required: true, words: []string{"belief", "work", "effect"}},
-	"overlapForm.Max":    {required: true},
+	"SLO.Lock":                {required: true},
+	"CountLimit.Max":          {required: true},
+	"CountLimit.MinJobs":      {min: 1},
+	"MetricLimit.Name":        {required: true},
+	"MetricLimit.AbsentMeans": {words: []string{"zero"}},
+	"overlapForm.Level":       {required: true, words: []string{"belief", "work", "effect"}},
+	"overlapForm.Max":         {required: true},
+	"NotOwnedLimits.Renew":    {max: 1},
+	"NotOwnedLimits.Release":  {max: 1},
+	"ClassLimits.Class":       {ident: true},
+
+	"sheetLoop.PollInterval": {required: true, positive: true},
+	"sheetLoop.LockKey":      {required: true},
+	"sheetLoop.LockTTL":      {required: true, positive: true},
+	"sheetLoop.ReleaseMode":  {required: true, words: []string{"ttl_hold", "explicit"}},
 
 	"profileFile.Policy":   {required: true},
 	"Policy.TTL":           {required: true, positive: true},
@@ -100,7 +115,7 @@ var laterFields = map[string][]string{
 	"file":          {"schedule", "windows", "blackouts", "baseline", "store", "kubernetes"},
 	"Fault":         {"pause", "latency", "jitter", "bandwidth", "black_hole", "reset", "slow_close", "down", "acquire_failures", "release_failures", "store", "delete_key", "clock"},
 	"RenewFailures": {"share", "delay"},
-	"Probes":        {"metrics", "promql", "logs"},
+	"Probes":        {"promql", "logs"},
 	"RunLimits":     {"max_targets", "namespaces"},
-	"SLO":           {"debt", "lock_debt", "waiter_seconds", "not_owned", "stale_writes", "residual", "pickup", "metric"},
+	"SLO":           {"stale_writes", "residual", "pickup"},
 }

@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"time"
@@ -38,10 +39,14 @@ var scales = map[string]bool{
 	"DurationLimits.P99":   true,
 	"OverlapLimit.MaxTime": true,
 	"BusyLimit.MaxTime":    true,
+	"DebtLimits.Max":       true,
+	"DebtLimits.Effective": true,
+	"DebtLimits.Waiting":   true,
 
 	"System.Restart":       false,
 	"SteadyState.For":      false,
 	"SteadyState.Timeout":  false,
+	"Metric.Every":         false,
 	"ProbeSettings.Every":  false,
 	"ProbeSettings.MaxGap": false,
 	"RunLimits.MaxRun":     false,
@@ -58,6 +63,11 @@ func Scale(e *Experiment) *Experiment {
 	copyScaled(reflect.ValueOf(out).Elem(), reflect.ValueOf(e).Elem(), by)
 	for i := range out.System.Work {
 		out.System.Work[i].Rate /= by
+	}
+	for i := range out.SLOs {
+		if m := out.SLOs[i].Metric; m != nil && m.Rate != nil {
+			*m.Rate /= by
+		}
 	}
 	out.TimeScale = 1
 	if e.Scaled == 0 {
@@ -89,6 +99,11 @@ func copyScaled(to, from reflect.Value, by float64) {
 			for i := range from.Len() {
 				copyScaled(to.Index(i), from.Index(i), by)
 			}
+		}
+	case reflect.Map:
+		to.Set(from)
+		if !from.IsNil() {
+			to.Set(reflect.ValueOf(maps.Clone(from.Interface().(map[string]string))))
 		}
 	default:
 		to.Set(from)

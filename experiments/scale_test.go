@@ -128,3 +128,19 @@ func TestCheckScale(t *testing.T) {
 		t.Errorf("a stop budget of 5ms: %v", err)
 	}
 }
+
+func TestScaleDividesRates(t *testing.T) {
+	e, err := Load("testdata/everything.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := Scale(e)
+	limit := func(e *Experiment) *MetricLimit { return e.SLOs[len(e.SLOs)-1].Metric }
+	if *limit(s).Rate != 20000 || *limit(e).Rate != 1000 {
+		t.Errorf("a rate of %g became %g, want 20000 out of 1000", *limit(e).Rate, *limit(s).Rate)
+	}
+	s.Probes.Metrics[0].Labels["namespace"] = "other"
+	if e.Probes.Metrics[0].Labels["namespace"] != "job" {
+		t.Error("the result shares labels with the original")
+	}
+}

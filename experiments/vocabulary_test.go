@@ -70,8 +70,8 @@ func TestUnions(t *testing.T) {
 func TestRulesNameFields(t *testing.T) {
 	types := map[string]reflect.Type{}
 	for _, v := range []any{
-		file{}, Experiment{}, Redis{}, System{}, Work{}, SteadyState{}, Fault{}, RenewFailures{}, Probes{}, ProbeSettings{}, RunLimits{},
-		SLO{}, CountLimit{}, lockForm{}, overrides{}, holdForm{}, repeatForm{}, killForm{}, overlapForm{}, profileFile{},
+		file{}, Experiment{}, Redis{}, System{}, Work{}, SteadyState{}, Fault{}, RenewFailures{}, Probes{}, ProbeSettings{}, Metric{}, MetricLimit{}, RunLimits{},
+		SLO{}, CountLimit{}, NotOwnedLimits{}, ClassLimits{}, lockForm{}, overrides{}, holdForm{}, repeatForm{}, killForm{}, overlapForm{}, profileFile{}, sheetLoop{},
 		lockcore.Policy{}, lockcore.Release{}, lockcore.Acquire{}, lockcore.Backoff{}, lockcore.Loop{},
 	} {
 		types[reflect.TypeOf(v).Name()] = reflect.TypeOf(v)

@@ -68,6 +68,7 @@ type Replica struct {
 	Lines       int    `json:"lines,omitempty"`    // exit: events that it wrote
 	Bad         int    `json:"bad,omitempty"`      // exit: lines that were no events; they are dropped
 	BadLine     string `json:"bad_line,omitempty"` // exit: the first of them, with what is wrong with it
+	Metrics     string `json:"metrics,omitempty"`  // ready: host:port on loopback where it serves /metrics
 }
 
 // Job is the body of job.offer, job.redeliver and job.ack.
@@ -202,3 +203,32 @@ type Fault struct {
 	Want     int64  `json:"want,omitempty"`     // operations that the burst was asked to hit; 0 = bounded by time only
 	Hits     int64  `json:"hits,omitempty"`     // operations that it did hit, counted where it was done
 }
+
+// Sample is the body of sample: what one look at one target showed of one declared metric. A target is written whenever its values
+// have changed or its answer has, and in the final look.
+type Sample struct {
+	Metric string `json:"metric"`         // name in the experiment
+	Target string `json:"target"`         // incarnation, or "endpoint" where the experiment names an address
+	Type   string `json:"type,omitempty"` // counter, gauge, histogram ...: as the target says; "" = it does not
+	// Values of the series that match. Empty, and not Gone: the target has no such series.
+	Values []Value `json:"values,omitempty"`
+	Gone   string  `json:"gone,omitempty"` // why there is no answer: exited, no_metrics, timeout, refused, unreadable
+	Final  bool    `json:"final,omitempty"`
+	// Prev is the last look that still showed the values before; nil on the target's first sample.
+	Prev *Span `json:"prev,omitempty"`
+}
+
+// Value is one series of a sample.
+type Value struct {
+	Labels map[string]string `json:"labels,omitempty"`
+	Value  float64           `json:"value"` // never NaN or infinite
+}
+
+// Words of Sample.Gone.
+const (
+	GoneExited     = "exited"     // the replica is dead: there will be no answer any more
+	GoneNoMetrics  = "no_metrics" // the replica has announced none
+	GoneTimeout    = "timeout"    //
+	GoneRefused    = "refused"    // nobody listens, or the connection broke
+	GoneUnreadable = "unreadable" // the answer is no exposition
+)

@@ -71,6 +71,13 @@ func (e *Event) checkBody() error {
 		if e.Coverage.Probe == "" {
 			return errors.New("coverage needs its probe")
 		}
+	case SampleKind:
+		if e.Sample.Metric == "" || e.Sample.Target == "" {
+			return errors.New("sample needs metric and target")
+		}
+		if e.Sample.Gone != "" && len(e.Sample.Values) > 0 {
+			return errors.New("a target that is gone has no values")
+		}
 	}
 	if e.Fault != nil && (e.Fault.ID == "" || e.Fault.Shot <= 0 || e.Fault.Kind == "") {
 		return errors.New("fault needs id, shot > 0 and kind")
@@ -100,6 +107,7 @@ func (e *Event) bodies() []string {
 	add(e.Entry != nil, "entry")
 	add(e.Look != nil, "look")
 	add(e.Coverage != nil, "coverage")
+	add(e.Sample != nil, "sample")
 	add(e.Fault != nil, "fault")
 	return b
 }

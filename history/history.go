@@ -109,5 +109,6 @@ type Event struct {
 	Entry       *Entry       `json:"entry,omitempty"`
 	Look        *Look        `json:"look,omitempty"`
 	Coverage    *Coverage    `json:"coverage,omitempty"`
+	Sample      *Sample      `json:"sample,omitempty"`
 	Fault       *Fault       `json:"fault,omitempty"`
 }

@@ -166,6 +166,12 @@ func TestCheckRefusesSenselessCombinations(t *testing.T) {
 		"holder without epoch": func(e *Event) {
 			e.Kind, e.Call, e.Outcome, e.Epoch, e.Look = LookKind, nil, "", "", &Look{Present: true}
 		},
+		"sample without a target": func(e *Event) {
+			e.Kind, e.Call, e.Outcome, e.Sample = SampleKind, nil, "", &Sample{Metric: "m"}
+		},
+		"gone with values": func(e *Event) {
+			e.Kind, e.Call, e.Outcome, e.Sample = SampleKind, nil, "", &Sample{Metric: "m", Target: "r1.1", Gone: GoneExited, Values: []Value{{}}}
+		},
 		"fault without a shot": func(e *Event) {
 			e.Kind, e.Call, e.Outcome, e.Fault = FaultApplied, nil, "", &Fault{ID: "f", Kind: "kill"}
 		},

@@ -48,6 +48,7 @@ const (
 	LookKind     Kind = "look"
 	CoverageKind Kind = "coverage"
 	GapKind      Kind = "gap"
+	SampleKind   Kind = "sample"
 
 	FaultResolve   Kind = "fault.resolve"
 	FaultIntent    Kind = "fault.intent"
@@ -104,6 +105,7 @@ var rules = map[Kind]rule{
 	LookKind:         {body: "look", key: true},
 	CoverageKind:     {body: "coverage"},
 	GapKind:          {body: "coverage"},
+	SampleKind:       {body: "sample"},
 	FaultResolve:     {body: "fault", op: true},
 	FaultIntent:      {body: "fault", op: true},
 	FaultApplied:     {body: "fault", op: true},

@@ -1,5 +1,5 @@
 // Package lockcore is the lease protocol, pure: what a client may believe and must do (Machine), what a store answers (Table),
-// how they are joined (Store and Ledger, the ports), and how a lock is tuned (Policy).
+// how they are joined (Store and Ledger, the ports), how a lock is tuned (Policy), and what its timings add up to (Lints).
 //
 // There is no clock, goroutine, socket, context of its own or logger in it: time comes in as Instant, randomness as numbers.
 // Its one invariant: whatever the order of inputs, a Machine never reports a lock as held past send time of the last

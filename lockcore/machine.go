@@ -86,7 +86,7 @@ var transitions = [...]struct {
 }{
 	Idle:      {input: (*Machine).begin},
 	Seeking:   {input: (*Machine).acquireReply},
-	Waiting:   {input: (*Machine).stopSeeking, time: (*Machine).acquire},
+	Waiting:   {input: (*Machine).waitingInput, time: (*Machine).acquire},
 	Undoing:   {input: (*Machine).undoReply, time: (*Machine).undo},
 	Holding:   {input: (*Machine).holdingInput, time: (*Machine).holdingTime},
 	Left:      {input: (*Machine).leftInput, time: (*Machine).leftTime},

@@ -73,16 +73,19 @@ const (
 // Backoff is the pause between the tries of a bounded wait. A try is never later than the PTTL that the store named.
 type Backoff struct {
 	Mode  BackoffMode   `json:"mode"`
-	Every time.Duration `json:"every"` // fixed: the pause; decorrelated: the smallest
-	Cap   time.Duration `json:"cap"`   // decorrelated: the largest
+	Every time.Duration `json:"every"` // fixed: the pause; decorrelated, wake: the smallest
+	Cap   time.Duration `json:"cap"`   // decorrelated, wake: the largest
 }
 
-// BackoffMode is fixed or decorrelated (jitter: random between Every and three times the last pause, at most Cap).
+// BackoffMode is fixed, decorrelated (jitter: random between Every and three times the last pause, at most Cap), or wake: the
+// store tells who stands in line that the turn has come, and Cap is how long nobody asks meanwhile; a store without a line is
+// asked as with decorrelated.
 type BackoffMode string
 
 const (
 	BackoffFixed        BackoffMode = "fixed"
 	BackoffDecorrelated BackoffMode = "decorrelated"
+	BackoffWake         BackoffMode = "wake"
 )
 
 // Loop is a leader loop: a tick of work under the lock, every poll.

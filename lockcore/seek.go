@@ -117,6 +117,9 @@ func (m *Machine) again(now Instant, in Input) {
 		m.act(Action{Kind: ActWait})
 	}
 	pause := m.backoff()
+	if in.InLine && m.p.Acquire.Backoff.Mode == BackoffWake {
+		pause = m.p.Acquire.Backoff.Cap // only in case that the wake gets lost
+	}
 	if in.Result == Held && in.PTTL >= 0 {
 		pause = min(pause, max(in.PTTL, time.Millisecond)) // not later than the key may be free
 	}
@@ -131,6 +134,15 @@ func (m *Machine) again(now Instant, in Input) {
 		m.state = Waiting
 		m.arm(now.Mono + pause)
 	}
+}
+
+// waitingInput ends a pause early.
+func (m *Machine) waitingInput(now Instant, in Input) {
+	if in.Kind == Wake {
+		m.arm(now.Mono)
+		return
+	}
+	m.stopSeeking(now, in)
 }
 
 // stopSeeking ends an attempt that the caller has given up. What is in flight is waited for, to be undone.
@@ -163,7 +175,7 @@ func (m *Machine) endWait(r Result) {
 
 func (m *Machine) backoff() time.Duration {
 	b := m.p.Acquire.Backoff
-	if b.Mode == BackoffDecorrelated {
+	if b.Mode != BackoffFixed {
 		m.pause = min(b.Cap, b.Every+time.Duration(m.rand*float64(3*m.pause-b.Every)))
 	}
 	return m.pause

@@ -13,6 +13,7 @@ type Input struct {
 	Result Result        // reply
 	Fence  int64         // reply to acquire, ok
 	PTTL   time.Duration // reply to acquire, held: what the store still owes the holder; negative = no expiry
+	InLine bool          // reply to acquire, held: we stand in line, and a wake will tell when our turn has come
 }
 
 // InputKind says what happened.
@@ -22,6 +23,7 @@ const (
 	Start  InputKind = "start"  // seek the lock; once, first
 	Reply  InputKind = "reply"  // a call is answered, or is past its deadline without an answer
 	Tick   InputKind = "tick"   // nothing but time: Next has come
+	Wake   InputKind = "wake"   // our turn in line has come: ask the store
 	Stop   InputKind = "stop"   // the work has stopped: give the lock back
 	Leave  InputKind = "leave"  // the work has stopped: leave the lock to its TTL
 	GiveUp InputKind = "giveup" // the caller's context ended: stop seeking, or fence the work
@@ -89,11 +91,12 @@ const (
 
 // ResultOf classifies a Store's error.
 func ResultOf(err error) Result {
+	if err == nil {
+		return OK // before anything that errors.As needs is made: most calls end here
+	}
 	var held *HeldError
 	var lost *NotOwnedError
 	switch {
-	case err == nil:
-		return OK
 	case errors.As(err, &held):
 		return Held
 	case errors.As(err, &lost) && lost.Other:

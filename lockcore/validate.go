@@ -80,7 +80,7 @@ func (v *problems) acquire(a Acquire) {
 	}
 	switch a.Backoff.Mode {
 	case BackoffFixed:
-	case BackoffDecorrelated:
+	case BackoffDecorrelated, BackoffWake:
 		v.require(a.Backoff.Cap >= a.Backoff.Every, "Acquire.Backoff.Cap", "is below Every")
 	default:
 		v.require(false, "Acquire.Backoff.Mode", "is %q", a.Backoff.Mode)

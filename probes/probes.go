@@ -1,5 +1,5 @@
-// Package probes looks at what a drill leaves in its stores: the lock keys and the ledger. What they report is evidence, as
-// against the claims of replicas.
+// Package probes looks at what a drill leaves in its stores, the lock keys and the ledger, and at what its replicas and others
+// count. What they report is evidence, as against the claims of replicas.
 //
 // A probe makes one look at a time and knows neither schedule nor clock: its caller stamps the bracket of the look and gets
 // the events for it. Probes have connections of their own that never lead through a proxy, and they never write.

@@ -11,12 +11,19 @@ import (
 const (
 	unitSeconds = "s"
 	unitCount   = "count"
+	unitRatio   = "ratio" // 0 to 1, written in percent
+	unitValue   = "value" // of a metric, in its own unit
 )
 
 // span writes a measured range, rounded outwards: "[8.912, 8.921]s", "[2, open]", or one figure where both ends are the same.
 func span(lo float64, hi *float64, unit string) string {
-	if unit == unitCount {
+	switch unit {
+	case unitCount:
 		return countSpan(lo, hi)
+	case unitRatio:
+		return ratioSpan(lo, hi)
+	case unitValue:
+		return valueSpan(lo, hi)
 	}
 	if hi == nil && lo == 0 {
 		return "[0s, open]"
@@ -43,12 +50,42 @@ func countSpan(lo float64, hi *float64) string {
 	return "[" + number(lo) + ", " + number(*hi) + "]"
 }
 
+// valueSpan is countSpan for what is no whole number, with at most three decimals.
+func valueSpan(lo float64, hi *float64) string {
+	lo = math.Floor(lo*1e3) / 1e3
+	if hi != nil {
+		up := math.Ceil(*hi*1e3) / 1e3
+		hi = &up
+	}
+	return countSpan(lo, hi)
+}
+
+func ratioSpan(lo float64, hi *float64) string {
+	switch {
+	case hi == nil:
+		return "[" + share(lo) + ", open]"
+	case *hi == lo:
+		return share(lo)
+	}
+	return "[" + share(lo) + ", " + share(*hi) + "]"
+}
+
+// share writes a known ratio in percent, with at most three decimals.
+func share(ratio float64) string {
+	if ratio > 0 && ratio < 1e-5 {
+		return "<0.001%"
+	}
+	return strconv.FormatFloat(math.Round(ratio*1e5)/1e3, 'f', -1, 64) + "%"
+}
+
 // exact writes one known figure, such as a limit, without digits that say nothing: "30s", "750ms", "2,914".
 func exact(v float64, unit string) string {
-	if unit == unitCount {
+	switch {
+	case unit == unitCount, unit == unitValue:
 		return number(v)
-	}
-	if v == 0 {
+	case unit == unitRatio:
+		return share(v)
+	case v == 0:
 		return "0s"
 	}
 	u := unitFor(math.Abs(v))

@@ -28,6 +28,8 @@ func TestSpan(t *testing.T) {
 		{2914, at(2914), "count", "2,914"},
 		{1, at(1200), "count", "[1, 1,200]"},
 		{2, nil, "count", "[2, open]"},
+		{1999.99951, at(2000.0001), "value", "[1999.999, 2000.001]"},
+		{0.5, nil, "value", "[0.5, open]"},
 	} {
 		if got := span(c.lo, c.hi, c.unit); got != c.want {
 			t.Errorf("span(%v, %v, %s) = %q, want %q", c.lo, c.hi, c.unit, got, c.want)

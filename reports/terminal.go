@@ -32,7 +32,7 @@ func Terminal(w io.Writer, j *analysis.Judgement, o TerminalOptions) error {
 	p.headline(j)
 	p.slos(j)
 	p.takeovers(j)
-	p.work(j.Counts)
+	p.work(j)
 	p.validity(j)
 	p.remarks(j)
 	p.folder(j, o)

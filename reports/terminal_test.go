@@ -92,6 +92,21 @@ func failed() *analysis.Judgement {
 		Why: "job 8f31 done by epoch 12 at T+611.2s and by epoch 13 at T+613.0s", Evidence: []int64{9120, 9188},
 	}
 	j.Counts.Duplicates, j.Counts.StaleApplied, j.Counts.FalseTakeovers = 1, 1, 1
+	j.SLOs = append(j.SLOs, analysis.SLOResult{
+		Lock: "job", Measure: "not_owned.renew", Unit: "ratio", Limit: 0.01, Lo: 0.025, Hi: at(0.025), N: 80, Verdict: analysis.Fail,
+		Why: "2 of 80 renewals answered \"not yours\" (1 absent, 1 other)", Evidence: []int64{77},
+	})
+	j.Debts = []analysis.Debt{
+		{Lock: "job", Cause: "release_failed", Debt: *rng(56.9991, 57.0032), Effective: *rng(39.9984, 40.003), WaiterSeconds: *rng(79.9968, 80.006)},
+		{Lock: "job", Cause: "orphan_acquire", Debt: *rng(0, 2.5), Effective: *rng(0, 0), WaiterSeconds: *rng(0, 0)},
+		{Lock: "reconciler", Cause: "renew_after_exit", Debt: analysis.Range{Lo: 3}, Effective: *rng(0, 0), WaiterSeconds: *rng(0, 0)},
+	}
+	j.NotOwned = []analysis.NotOwned{{Lock: "job", Op: "renew", Answered: 80, Absent: 1, Other: 1, Ratio: 0.025}, {Lock: "job", Op: "release", Answered: 2914}}
+	j.Distributions = []analysis.Distribution{
+		{Lock: "job", Class: "big", Measure: "held", N: 300, P50: *rng(2.0311, 2.0334), P95: *rng(4.1, 4.1021), P99: *rng(4.9, 4.9021), Max: *rng(5, 5.0021)},
+		{Lock: "job", Class: "big", Measure: "wait", N: 310, P50: *rng(0, 0), P95: *rng(0.5, 0.5021), P99: *rng(1.9, 1.9021), Max: *rng(2, 2.0021)},
+	}
+	j.Counts.OrphanAcquires = 1
 	j.Findings = []analysis.Finding{{What: "r1.1 says that its write was refused; the ledger applied it", Evidence: []int64{9188}}}
 	return j
 }

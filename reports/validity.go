@@ -9,8 +9,9 @@ import (
 	"github.com/lockdrill/lockdrill/analysis"
 )
 
-// work is what became of the jobs, and what the ledger saw.
-func (p *page) work(c analysis.Counts) {
+// work is what became of the jobs, what the ledger saw, and what the locks cost.
+func (p *page) work(j *analysis.Judgement) {
+	c := j.Counts
 	p.title("Work")
 	if c.Jobs > 0 {
 		p.item("jobs", fmt.Sprintf("%s offered, %s finished; %s accepted, %s; %s re-executed, %s stranded",
@@ -29,12 +30,14 @@ func (p *page) work(c analysis.Counts) {
 		{c.OwnerRejected, "write of the rightful owner refused"},
 		{c.FalseTakeovers, "grant while the store still owed the victim its lease"},
 		{c.NothingOwed, "key of a victim with nothing owed"},
+		{c.OrphanAcquires, "grant that nobody learnt of and nobody gave back"},
 	} {
 		if r.n > 0 {
 			rare = append(rare, count(r.n)+" x "+r.name)
 		}
 	}
 	p.item("besides", strings.Join(rare, "; "))
+	p.keys(j)
 	p.blank()
 }
 

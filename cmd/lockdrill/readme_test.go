@@ -46,7 +46,7 @@ func transcript(t *testing.T) (command, output string) {
 // shape is what a summary says whatever was measured: the titles, the labels, and each SLO with its word.
 func shape(text string) []string {
 	gaps, figures := regexp.MustCompile(` {2,}`), regexp.MustCompile(`\d[\d,.]*`)
-	chance := []string{"void", "unconfirmed", "besides", "Remarks", "warning", "finding"} // lines that a good run may have or not
+	chance := []string{"void", "unconfirmed", "besides", "Remarks", "warning", "finding", "lock debt", "not owned", "held", "wait"} // lines that a good run may have or not
 	_, text, _ = strings.Cut("\n"+text, "\nPASS")
 	var lines []string
 	for line := range strings.Lines("PASS" + text) {

@@ -69,6 +69,7 @@ func runAll(ctx context.Context, io streams, f runFlags, args []string) error {
 		if e.Redis.Mode == experiments.RedisExternal {
 			return &exitError{code: exitRefused, err: fmt.Errorf("%s: redis.mode external is refused: the guards that keep a drill off somebody's Redis do not exist in this version; use spawn or embedded", arg)}
 		}
+		tellLints(io.Err, e)
 		all = append(all, e)
 	}
 	ctx, stop := interruptible(ctx, io.Err)
@@ -220,6 +221,7 @@ func (d *drill) record(ctx context.Context, io streams) (err error) {
 			return errors.Join(err, d.closeStores(ctx))
 		}
 	}
+	d.openMetrics()
 	return runner.Run(ctx, d.config())
 }
 

@@ -21,6 +21,7 @@ type validatedFile struct {
 	OK       bool          `json:"ok"`
 	Name     string        `json:"name,omitempty"` // of the experiment, where the file is right
 	Problems []fileProblem `json:"problems"`
+	Warnings []lintWarning `json:"warnings"` // budget lints; with --strict each is a reason not to be ok
 }
 
 // fileProblem is one mistake; Line and Column count from 1, and are 0 where the file could not be read at all.
@@ -37,17 +38,25 @@ func newValidateCmd(io streams) *cobra.Command {
 		Args:  cobra.MinimumNArgs(1),
 	}
 	format := outputFlag(cmd.Flags())
+	strict := cmd.Flags().Bool("strict", false, "budget lints are errors (exit status 2), not warnings")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		doc, code := validateDoc{SchemaVersion: 1}, exitPass
 		for _, arg := range args {
 			e, _, err := loadExperiment(arg)
-			doc.Files = append(doc.Files, validated(arg, e, err))
+			f := validated(arg, e, err)
+			f.OK = f.OK && (!*strict || len(f.Warnings) == 0)
+			doc.Files = append(doc.Files, f)
+			if !f.OK {
+				code = exitUsage
+			}
 			switch {
 			case err != nil:
-				code = exitUsage
 				fmt.Fprintln(io.Err, err)
 			case *format == outputText:
-				fmt.Fprintf(io.Out, "%s: ok: %s\n", arg, contents(e))
+				tellLints(io.Err, e)
+				if f.OK {
+					fmt.Fprintf(io.Out, "%s: ok: %s\n", arg, contents(e))
+				}
 			}
 		}
 		if *format == outputJSON {
@@ -61,11 +70,11 @@ func newValidateCmd(io streams) *cobra.Command {
 }
 
 func validated(arg string, e *experiments.Experiment, err error) validatedFile {
-	f := validatedFile{File: arg, OK: err == nil, Problems: []fileProblem{}}
+	f := validatedFile{File: arg, OK: err == nil, Problems: []fileProblem{}, Warnings: []lintWarning{}}
 	var problems experiments.Problems
 	switch {
 	case err == nil:
-		f.Name = e.Name
+		f.Name, f.Warnings = e.Name, lintWarnings(e)
 	case errors.As(err, &problems):
 		for _, p := range problems {
 			f.Problems = append(f.Problems, fileProblem{p.Line, p.Column, p.Message})

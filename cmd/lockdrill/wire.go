@@ -33,12 +33,13 @@ type drill struct {
 	clock  func() int64
 	origin int64
 
-	stores *bed.Stores
-	fleet  *bed.Fleet
-	rec    *history.Recorder
-	log    *runner.Log
-	keys   *probes.LockKeys
-	ledger *probes.Ledger
+	stores  *bed.Stores
+	fleet   *bed.Fleet
+	rec     *history.Recorder
+	log     *runner.Log
+	keys    *probes.LockKeys
+	ledger  *probes.Ledger
+	metrics []runner.Sampled
 }
 
 // config hands each part what it needs.
@@ -54,10 +55,10 @@ func (d *drill) config() runner.Config {
 			"kill":           &injectors.Kill{Signal: d.fleet.Signal, Await: d.log.Await, Past: func() []history.Event { return d.log.Since(0) }},
 			"renew_failures": &injectors.RenewFailures{Send: d.fleet.Send, Await: d.log.Await, Clock: d.clock},
 		},
-		Probes: []runner.Sampled{
+		Probes: append([]runner.Sampled{
 			{Name: "lock_keys", Source: "probe:lock_keys", Probe: d.keys, ProbeSettings: d.e.Probes.LockKeys},
 			{Name: "ledger", Source: "probe:ledger", Probe: d.ledger, ProbeSettings: d.e.Probes.Ledger},
-		},
+		}, d.metrics...),
 		Stores: []runner.Store{
 			{Name: "locks", Life: d.stores.Locks.Life, Mark: d.stores.Locks.Mark},
 			{Name: "ledger", Life: d.stores.Ledger.Life, Mark: d.stores.Ledger.Mark},
@@ -69,7 +70,7 @@ func (d *drill) config() runner.Config {
 		Watch:     d.keys.Watch,
 		Configure: d.configure,
 		Cleanup: []runner.Cleanup{
-			{What: "probes", Do: func(context.Context) error { return errors.Join(d.keys.Close(), d.ledger.Close()) }},
+			{What: "probes", Do: func(context.Context) error { return errors.Join(d.keys.Close(), d.ledger.Close(), d.closeMetrics()) }},
 			{What: "stores", Do: d.closeStores},
 		},
 	}
@@ -87,7 +88,7 @@ func (d *drill) configure(name, incarnation string) protocol.Configure {
 	}
 	for i := range d.e.System.Locks {
 		l := &d.e.System.Locks[i]
-		p := protocol.Lock{Name: l.Name, Key: l.Key, Policy: l.Policy}
+		p := protocol.Lock{Name: l.Name, Profile: l.Profile, Key: l.Key, Policy: l.Policy}
 		for j := range d.e.System.Work {
 			if w := &d.e.System.Work[j]; w.Lock == l.Name {
 				p.Unfenced, p.Strict, p.NoLook = !w.Fenced, w.Strict, !w.Look

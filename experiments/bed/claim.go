@@ -17,7 +17,10 @@ func claim(line []byte, who history.Replica, origin int64) (history.Event, error
 	if !claimable(e.Kind) {
 		return e, fmt.Errorf("kind %q is not a replica's to claim", e.Kind)
 	}
-	if e.Kind == history.ReplicaReady {
+	if e.Kind == history.ReplicaReady { // who it is we know better; where its metrics are, only it does
+		if e.Replica != nil {
+			who.Metrics = e.Replica.Metrics
+		}
 		e.Replica = &who
 	}
 	e.N, e.At = 0, 0

@@ -82,3 +82,12 @@ func TestClaimIsMovedAndSigned(t *testing.T) {
 		}
 	}
 }
+
+func TestReadyTellsWhereMetricsAre(t *testing.T) {
+	who := history.Replica{Name: "r1", Incarnation: "r1.2", PID: 7}
+	e, err := claim([]byte(`{"kind":"replica.ready","from":9,"to":9,"replica":{"name":"x","incarnation":"x.9","pid":1,"metrics":"127.0.0.1:40123"}}`), who, 0)
+	who.Metrics = "127.0.0.1:40123"
+	if err != nil || *e.Replica != who {
+		t.Errorf("ready became %+v (%v), want %+v", e.Replica, err, who)
+	}
+}

@@ -46,6 +46,7 @@ type Sampled struct {
 	Name   string // as in coverage events: "lock_keys"
 	Source string // "probe:lock_keys"
 	Probe  Probe
+	Live   bool // it asks the replicas: its final look comes before they are stopped
 	experiments.ProbeSettings
 }
 
@@ -106,8 +107,9 @@ func Run(ctx context.Context, cfg Config) error {
 	r.loop(ctx, lives.lost)
 
 	r.shots.revertAll(ctx, r)
+	samplers.finish(ctx, true)
 	r.stopFleet(ctx)
-	samplers.finish(ctx)
+	samplers.finish(ctx, false)
 	stopWatching()
 	lives.wait()
 	clean := r.cleanup(ctx)
@@ -207,7 +209,7 @@ func (r *run) offer(o *conductor.Offer) {
 		Job: &history.Job{ID: o.Job, Class: o.Class, Hold: int64(o.Hold), To: o.To}})
 	// An offer that does not reach a dying replica is lost, as offers may be: it is due again after the redelivery period.
 	_ = r.Fleet.Send(o.To, protocol.Command{V: protocol.Version, Cmd: protocol.CmdOffer,
-		Offer: &protocol.Offer{Lock: o.Lock, Job: o.Job, Key: o.Key, Hold: o.Hold}})
+		Offer: &protocol.Offer{Lock: o.Lock, Job: o.Job, Key: o.Key, Class: o.Class, Hold: o.Hold}})
 }
 
 func (r *run) stopFleet(ctx context.Context) {

@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/lockdrill/lockdrill/history"
@@ -11,17 +10,15 @@ import (
 // coverEvery is how often a probe's coverage is written: a history that is cut off shows its evidence up to a second before.
 const coverEvery = int64(time.Second)
 
-type samplers struct {
-	cancel context.CancelFunc
-	wg     sync.WaitGroup
-	all    []*sampler
-}
+type samplers struct{ all []*sampler }
 
 // sampler looks on schedule and keeps the books: what was covered, and where the gaps are.
 type sampler struct {
 	Sampled
-	rec   *history.Recorder
-	clock func() int64
+	cancel context.CancelFunc
+	done   chan struct{} // closed when the schedule has ended
+	rec    *history.Recorder
+	clock  func() int64
 
 	last    history.Span // the last good look
 	covered history.Span // since the last coverage event
@@ -31,22 +28,25 @@ type sampler struct {
 }
 
 func startSamplers(ctx context.Context, rec *history.Recorder, clock func() int64, probes []Sampled) *samplers {
-	ctx, cancel := context.WithCancel(ctx)
-	s := &samplers{cancel: cancel}
+	s := &samplers{}
 	for _, p := range probes {
-		one := &sampler{Sampled: p, rec: rec, clock: clock, last: history.At(clock())}
+		ctx, cancel := context.WithCancel(ctx)
+		one := &sampler{Sampled: p, cancel: cancel, done: make(chan struct{}), rec: rec, clock: clock, last: history.At(clock())}
 		one.covered = one.last
 		s.all = append(s.all, one)
-		s.wg.Go(func() { one.run(ctx) })
+		go one.run(ctx)
 	}
 	return s
 }
 
-// finish stops the schedules and makes each probe's final look.
-func (s *samplers) finish(ctx context.Context) {
-	s.cancel()
-	s.wg.Wait()
+// finish ends the schedules of the probes that ask the replicas, or of the others, and makes each one's final look.
+func (s *samplers) finish(ctx context.Context, live bool) {
 	for _, one := range s.all {
+		if one.Live != live {
+			continue
+		}
+		one.cancel()
+		<-one.done
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*lookWithin)
 		one.finish(ctx)
 		cancel()
@@ -54,6 +54,7 @@ func (s *samplers) finish(ctx context.Context) {
 }
 
 func (s *sampler) run(ctx context.Context) {
+	defer close(s.done)
 	tick := time.NewTicker(s.Every)
 	defer tick.Stop()
 	for {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,7 +49,7 @@ func sample(t *testing.T, run time.Duration, look func(n int, final bool) (time.
 			ProbeSettings: experiments.ProbeSettings{Every: 10 * time.Millisecond, MaxGap: 50 * time.Millisecond},
 		}})
 		<-time.After(run)
-		s.finish(t.Context())
+		s.finish(t.Context(), false)
 		h, err := history.Read(&buf)
 		if err != nil {
 			t.Fatal(err)
@@ -160,4 +161,35 @@ func TestNeverAGoodLookIsOneGap(t *testing.T) {
 	if len(events) != 1 || events[0].Kind != history.GapKind || events[0].From > int64(time.Millisecond) {
 		t.Errorf("events %+v, want one gap from the start", events)
 	}
+}
+
+// A probe that asks the replicas makes its final look while they are there; the others go on, and make theirs afterwards.
+func TestLiveProbesEndFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var finals []string
+		probe := func(name string, live bool) Sampled {
+			look := func(_ int, final bool) (time.Duration, error) {
+				if final {
+					finals = append(finals, name)
+				}
+				return 0, nil
+			}
+			return Sampled{Name: name, Source: "probe:x", Live: live, Probe: &scripted{look: look},
+				ProbeSettings: experiments.ProbeSettings{Every: time.Second, MaxGap: time.Minute}}
+		}
+		rec, err := history.NewRecorder(&bytes.Buffer{}, history.Header{Run: "r", Experiment: "x", Mode: history.Live, TimeScale: 1}, func() int64 { return 0 }, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := startSamplers(t.Context(), rec, func() int64 { return 0 }, []Sampled{probe("ledger", false), probe("metric", true)})
+		synctest.Wait()
+		s.finish(t.Context(), true)
+		if !slices.Equal(finals, []string{"metric"}) {
+			t.Errorf("final looks of %v before the replicas are stopped, want only the metric's", finals)
+		}
+		s.finish(t.Context(), false)
+		if !slices.Equal(finals, []string{"metric", "ledger"}) {
+			t.Errorf("final looks of %v", finals)
+		}
+	})
 }

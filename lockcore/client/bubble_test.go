@@ -163,8 +163,14 @@ func newRig(t *testing.T, p lockcore.Policy) *rig { return joinRig(t, p, newFaul
 // joinRig is a rig on a store that is shared.
 func joinRig(t *testing.T, p lockcore.Policy, s *faulty) *rig {
 	t.Helper()
+	return joinRigOn(t, p, s, storeFor(t, s))
+}
+
+// joinRigOn is a rig whose client sees seen, which stands on s.
+func joinRigOn(t *testing.T, p lockcore.Policy, s *faulty, seen lockcore.Store) *rig {
+	t.Helper()
 	r := &rig{store: s, clock: &clock{start: time.Now()}, events: &events{}}
-	c, err := client.New(client.Options{Store: s, Policy: p, Lock: "job", Source: "r1.1", Emit: r.events.add, Clock: r.clock, Seed: 1})
+	c, err := client.New(client.Options{Store: seen, Policy: p, Lock: "job", Source: "r1.1", Emit: r.events.add, Clock: r.clock, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

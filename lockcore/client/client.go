@@ -18,37 +18,21 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/lockdrill/lockdrill/history"
-	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
 // Options of a Client. Store and Policy are needed; Lock and Source where Emit is set.
 type Options struct {
-	Store  lockcore.Store
-	Policy lockcore.Policy
-	Lock   string              // name put on events
-	Source string              // incarnation put on events
-	Emit   func(history.Event) // nil = none; called from several goroutines, without buffering, before the call that it announces
-	Clock  Clock               // nil = the system's; events' spans are ns of its Mono
-	Seed   int64               // of jitter
-}
-
-// Clock reads the replica's clocks. Timers run on the standard library's, so Mono must run like it.
-type Clock interface {
-	Now() lockcore.Instant
-}
-
-type systemClock struct{}
-
-func (systemClock) Now() lockcore.Instant {
-	return lockcore.Instant{
-		Mono: time.Duration(monotime.Now()),
-		Wall: time.Duration(time.Now().UnixNano()),
-		Boot: time.Duration(monotime.Boot()),
-	}
+	Store   lockcore.Store
+	Policy  lockcore.Policy
+	Lock    string              // name put on events
+	Source  string              // incarnation put on events
+	Emit    func(history.Event) // nil = none; called from several goroutines, without buffering, before the call that it announces
+	Clock   Clock               // nil = the system's; events' spans are ns of its Mono
+	Metrics Instruments         // nil = none
+	Seed    int64               // of jitter
 }
 
 // maxCalls bounds the calls to the store that a Client makes on its own account: renewals, undos, abandoned releases. Callers of
@@ -57,17 +41,24 @@ const maxCalls = 128
 
 // Client takes locks of one policy. It is safe for concurrent use. Close it.
 type Client struct {
-	store  lockcore.Store
-	policy lockcore.Policy
-	lock   string
-	source string
-	sink   func(history.Event)
-	clock  Clock
-	ops    atomic.Int64
-	times  *schedule
-	calls  *pool
-	stop   chan struct{} // closed by Close
-	kept   chan struct{} // closed when keepTime has returned
+	store    lockcore.Store
+	policy   lockcore.Policy
+	lock     string
+	source   string
+	sink     func(history.Event)
+	clock    Clock
+	metrics  Instruments
+	ops      atomic.Int64
+	times    *schedule
+	calls    *pool
+	renewer  lockcore.ManyRenewer // nil = the store renews one at a time
+	line     lockcore.Line        // where the policy waits in line, and the store has one; else nil
+	many     *pool                // renewals that go together
+	gathered gathered
+	batches  sync.Pool     // *batch
+	rooms    sync.Pool     // *[4]lockcore.Action: for the answer of a step
+	stop     chan struct{} // closed by Close
+	kept     chan struct{} // closed when keepTime has returned
 
 	seeking sync.WaitGroup // callers in Acquire
 
@@ -90,14 +81,20 @@ func New(o Options) (*Client, error) {
 		return nil, fmt.Errorf("client: %w", err)
 	}
 	if o.Clock == nil {
-		o.Clock = systemClock{}
+		o.Clock = newSystemClock()
 	}
 	c := &Client{
-		store: o.Store, policy: o.Policy, lock: o.Lock, source: o.Source, sink: o.Emit, clock: o.Clock,
-		times: newSchedule(), calls: newPool(maxCalls),
+		store: o.Store, policy: o.Policy, lock: o.Lock, source: o.Source, sink: o.Emit, clock: o.Clock, metrics: o.Metrics,
+		times: newSchedule(), calls: newPool(maxCalls), many: newPool(maxMany),
 		stop: make(chan struct{}), kept: make(chan struct{}),
 		rng:  mathrand.New(mathrand.NewPCG(uint64(o.Seed), 0)),
 		keys: map[string]*Handle{}, live: map[*Handle]struct{}{},
+	}
+	c.renewer, _ = o.Store.(lockcore.ManyRenewer)
+	c.batches.New = func() any { return new(batch) }
+	c.rooms.New = func() any { return new([4]lockcore.Action) }
+	if a := o.Policy.Acquire; a.Mode == lockcore.AcquireWait && a.Backoff.Mode == lockcore.BackoffWake {
+		c.line, _ = o.Store.(lockcore.Line)
 	}
 	go c.keepTime()
 	return c, nil
@@ -113,7 +110,8 @@ func (c *Client) Acquire(ctx context.Context, key string) (*Handle, error) {
 		return nil, err
 	}
 	defer c.seeking.Done()
-	defer h.abort(nil)
+	defer h.soughtOut(nil)
+	defer h.quitLine()
 	h.follow(ctx, h.step(byCaller, lockcore.Input{Kind: lockcore.Start}), func() bool { return h.answered })
 	if ctx.Err() != nil { // the machine answers this at once, unless it has already
 		h.giveUpSeeking()
@@ -160,7 +158,7 @@ func (c *Client) Do(ctx context.Context, key string, work func(ctx context.Conte
 // work stops later may still be released.
 func (c *Client) Close(ctx context.Context) error {
 	for _, h := range c.shut() {
-		h.abort(ErrClosed)
+		h.soughtOut(ErrClosed)
 		h.later(h.step(byClient, lockcore.Input{Kind: lockcore.GiveUp}))
 	}
 	idle := make(chan struct{})
@@ -168,6 +166,7 @@ func (c *Client) Close(ctx context.Context) error {
 		defer close(idle)
 		<-c.kept
 		c.seeking.Wait() // a seeker may still hand over an undo
+		c.many.drain()   // what follows from a reply is a call
 		c.calls.drain()
 	}()
 	select {

@@ -19,7 +19,7 @@ const (
 // todo is what a step leaves to be done without the handle's lock: events to emit, then at most one call.
 type todo struct {
 	events []history.Event
-	task   *task
+	task   task
 }
 
 // task is a call with the epoch that it is made for.
@@ -29,6 +29,9 @@ type task struct {
 	epoch string
 	fence int64
 }
+
+// none says that no call is to be made.
+func (t *task) none() bool { return t.call.ID == 0 }
 
 // step gives the machine one input and does what it says, as far as that does not block.
 func (h *Handle) step(caller bool, in lockcore.Input) todo {
@@ -47,11 +50,13 @@ func (h *Handle) advance(now lockcore.Instant, in lockcore.Input) todo {
 	if in.Fence != 0 {
 		h.fence = in.Fence
 	}
+	h.meter.input(now, in, h.m.Remaining(now))
 	var t todo
-	var room [4]lockcore.Action
+	room := h.c.rooms.Get().(*[4]lockcore.Action)
 	for _, a := range h.m.Step(now, in, room[:0]) {
 		h.act(now, a, &t)
 	}
+	h.c.rooms.Put(room)
 	if !h.driven {
 		h.c.times.set(h)
 	}
@@ -65,7 +70,7 @@ func (h *Handle) act(now lockcore.Instant, a lockcore.Action, t *todo) {
 			h.token = newToken()
 			h.epoch, h.fence = lockcore.Fingerprint(h.token), 0
 		}
-		t.task = &task{call: a.Call, token: h.token, epoch: h.epoch, fence: h.fence}
+		t.task = task{call: a.Call, token: h.token, epoch: h.epoch, fence: h.fence}
 	case lockcore.ActGrant:
 		h.answered = true
 	case lockcore.ActRefuse:
@@ -77,9 +82,10 @@ func (h *Handle) act(now lockcore.Instant, a lockcore.Action, t *todo) {
 		h.c.free(h, false)
 	case lockcore.ActDone:
 		h.result = a.Result
-		h.cancel(ErrReleased)
+		h.retire(ErrReleased)
 		h.c.free(h, true)
 	}
+	h.meter.acted(now, a, h, h.m.Remaining(now))
 	t.events = h.report(t.events, now, a)
 }
 
@@ -103,13 +109,14 @@ func (h *Handle) refusal(r lockcore.Result) error {
 // follow drives the machine in the caller's goroutine until done, which is asked under the lock, or until ctx ends. What is then
 // left goes on in the background.
 func (h *Handle) follow(ctx context.Context, t todo, done func() bool) {
+	var woken lockcore.InputKind
 	h.c.emit(t.events)
 	for !h.is(done) {
 		switch {
-		case t.task != nil && (ctx.Err() == nil || t.task.call.Op == lockcore.OpAcquire): // an acquire ends with ctx by itself
-			t = h.step(byCaller, h.perform(ctx, *t.task))
-		case t.task == nil && h.pause(ctx):
-			t = h.step(byCaller, lockcore.Input{Kind: lockcore.Tick})
+		case !t.task.none() && (ctx.Err() == nil || t.task.call.Op == lockcore.OpAcquire): // an acquire ends with ctx by itself
+			t = h.step(byCaller, h.perform(ctx, t.task))
+		case t.task.none() && h.pause(ctx, &woken):
+			t = h.step(byCaller, lockcore.Input{Kind: woken})
 		default:
 			h.handOver(t.task)
 			return
@@ -125,31 +132,53 @@ func (h *Handle) is(done func() bool) bool {
 	return done()
 }
 
-// pause waits until the machine's next tick is due; false = ctx has ended first.
-func (h *Handle) pause(ctx context.Context) bool {
+// pause waits until the machine's next tick is due, or its turn in line has come; false = ctx has ended first.
+func (h *Handle) pause(ctx context.Context, woken *lockcore.InputKind) bool {
 	h.mu.Lock()
 	at, ok := h.m.Next()
 	h.mu.Unlock()
 	if !ok {
 		return false
 	}
+	var turn <-chan struct{}
+	if h.place != nil {
+		turn = h.place.Turn()
+	}
 	timer := time.NewTimer(at - h.c.clock.Now().Mono)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return true
+		*woken = lockcore.Tick
+	case <-turn:
+		*woken = lockcore.Wake
 	case <-ctx.Done():
 		return false
 	}
+	return true
 }
 
 // handOver leaves the machine to the client's goroutines.
-func (h *Handle) handOver(t *task) {
+func (h *Handle) handOver(t task) {
 	h.mu.Lock()
 	h.driven = byClient
 	h.c.times.set(h)
 	h.mu.Unlock()
 	h.later(todo{task: t})
+}
+
+// quitLine gives up the place in line, in the background where that takes a call.
+func (h *Handle) quitLine() {
+	switch {
+	case h.place == nil:
+	case h.is(func() bool { return h.refused == nil }):
+		_ = h.place.Quit(context.Background()) // nothing is left of it at the store
+	default:
+		h.c.calls.submit(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), h.c.policy.Acquire.Timeout)
+			defer cancel()
+			_ = h.place.Quit(ctx) // where it fails, the place's turn passes unused
+		})
+	}
 }
 
 func (h *Handle) giveUpSeeking() {
@@ -161,18 +190,22 @@ func (h *Handle) giveUpSeeking() {
 	}
 }
 
-// later does t in one of the client's goroutines.
+// later does t in one of the client's goroutines, if there is anything to do.
 func (h *Handle) later(t todo) {
-	if t.task != nil || len(t.events) > 0 {
-		h.c.calls.submit(func() { h.carryOn(t) })
+	if !t.task.none() || len(t.events) > 0 {
+		h.submit(t)
 	}
+}
+
+func (h *Handle) submit(t todo) {
+	h.c.calls.submit(func() { h.carryOn(t) })
 }
 
 // carryOn does t and what follows from it at once, in this goroutine.
 func (h *Handle) carryOn(t todo) {
 	h.c.emit(t.events)
-	for t.task != nil {
-		t = h.step(byClient, h.perform(context.Background(), *t.task))
+	for !t.task.none() {
+		t = h.step(byClient, h.perform(context.Background(), t.task))
 		h.c.emit(t.events)
 	}
 }
@@ -195,12 +228,13 @@ func (h *Handle) perform(ctx context.Context, t task) lockcore.Input {
 	cancel()
 	reply.Result = lockcore.ResultOf(err)
 	reply.Fence = grant.Fence
-	var held *lockcore.HeldError
-	if errors.As(err, &held) {
-		reply.PTTL = held.PTTL
+	if held, ok := errors.AsType[*lockcore.HeldError](err); ok {
+		reply.PTTL, reply.InLine = held.PTTL, h.place != nil
 	}
 	h.remember(t, err)
-	h.answer(t, op, history.Span{From: int64(from), To: int64(h.c.clock.Now().Mono)}, reply, err)
+	at := history.Span{From: int64(from), To: int64(h.c.clock.Now().Mono)}
+	h.meter.called(t.call.Op, reply.Result, time.Duration(at.Width()))
+	h.answer(t, op, at, reply, err)
 	return reply
 }
 
@@ -216,6 +250,9 @@ func (h *Handle) remember(t task, err error) {
 func (h *Handle) ask(ctx context.Context, t task) (lockcore.Grant, error) {
 	switch t.call.Op {
 	case lockcore.OpAcquire:
+		if h.place != nil {
+			return h.place.Acquire(ctx, t.token, t.call.TTL)
+		}
 		return h.c.store.Acquire(ctx, h.key, t.token, t.call.TTL)
 	case lockcore.OpRenew:
 		return lockcore.Grant{}, h.c.store.Renew(ctx, h.key, t.token, t.call.TTL)

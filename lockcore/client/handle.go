@@ -11,17 +11,13 @@ import (
 
 // Handle is one epoch of a key: from its grant until it was released, left or given up. It is safe for concurrent use.
 type Handle struct {
-	c   *Client
-	key string
-	// The holder's context belongs to the handle as its lifetime; it is not one that a call passed down.
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	abort  context.CancelCauseFunc // ends the seeking
-	at     time.Duration           // guarded by the schedule: when a tick is due
-	slot   int                     // guarded by the schedule: place in its heap, -1 = none
+	c     *Client
+	key   string
+	place lockcore.Place // in line, where the policy waits in one; else nil
+	slot  int            // guarded by the schedule: place in its heap, -1 = none
 
 	mu       sync.Mutex
-	m        *lockcore.Machine
+	m        lockcore.Machine
 	driven   bool            // by a caller's goroutine, in follow; else by the client's
 	answered bool            // the acquire has been granted or refused
 	refused  error           // why not
@@ -33,18 +29,48 @@ type Handle struct {
 	epoch    string          // its fingerprint
 	fence    int64
 	waitOp   string
+	abort    context.CancelCauseFunc // ends the seeking; nil afterwards
+	// The holder's context belongs to the handle as its lifetime; it is not one that a call passed down. It is made when it is
+	// first asked for, with the values that Acquire was given.
+	values context.Context
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	meter  *meter // nil = none
 }
 
 func newHandle(ctx context.Context, c *Client, key string) (*Handle, context.Context) {
-	h := &Handle{c: c, key: key, slot: -1, m: lockcore.NewMachine(c.policy), driven: true}
-	h.ctx, h.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	h := &Handle{c: c, key: key, slot: -1, m: *lockcore.NewMachine(c.policy), driven: true, meter: newMeter(ctx, c), values: ctx}
 	seek, abort := context.WithCancelCause(ctx)
 	h.abort = abort
+	if c.line != nil {
+		h.place = c.line.Join(key)
+	}
 	return h, seek
 }
 
 // Context is cancelled when the lock may not be relied on any more; its cause is then an *AbandonedError, or ErrReleased.
-func (h *Handle) Context() context.Context { return h.ctx }
+func (h *Handle) Context() context.Context {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ctx == nil {
+		h.ctx, h.cancel = context.WithCancelCause(context.WithoutCancel(h.values))
+		if h.over != nil {
+			h.cancel(h.over)
+		}
+	}
+	return h.ctx
+}
+
+// soughtOut ends the seeking: what bounded it is not needed any more.
+func (h *Handle) soughtOut(cause error) {
+	h.mu.Lock()
+	abort := h.abort
+	h.abort = nil
+	h.mu.Unlock()
+	if abort != nil {
+		abort(cause)
+	}
+}
 
 // Check returns nil while the lock may be relied on: ask right before a side effect. It tells the truth for every class, also
 // where the policy lets work go on.
@@ -114,6 +140,7 @@ func (h *Handle) end(kind lockcore.InputKind) (t todo, first bool) {
 	}
 	h.stopped = true
 	h.retire(ErrReleased)
+	h.meter.stop(now, h.m.Remaining(now))
 	if kind == lockcore.Stop {
 		h.driven = byCaller
 		h.c.times.remove(h)
@@ -126,5 +153,7 @@ func (h *Handle) retire(cause error) {
 	if h.over == nil {
 		h.over = cause
 	}
-	h.cancel(cause)
+	if h.cancel != nil {
+		h.cancel(cause)
+	}
 }

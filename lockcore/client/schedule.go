@@ -1,7 +1,6 @@
 package client
 
 import (
-	"container/heap"
 	"sync"
 	"time"
 
@@ -19,15 +18,17 @@ func (c *Client) keepTime() {
 	timer := time.NewTimer(heartbeat)
 	defer timer.Stop()
 	last := c.clock.Now()
+	var round time.Duration // not before: in a crowd, deadlines gather
 	for {
 		now := c.clock.Now()
-		for _, h := range c.times.take(now.Mono, jumped(last, now)) {
-			h.later(h.step(byClient, lockcore.Input{Kind: lockcore.Tick}))
+		if all := jumped(last, now); all || now.Mono >= round {
+			c.tick(now, c.times.take(now.Mono, all))
+			round = now.Mono + c.times.pause()
 		}
 		last = now
 		var fire <-chan time.Time
 		if at, ok := c.times.next(); ok {
-			timer.Reset(min(heartbeat, at-c.clock.Now().Mono))
+			timer.Reset(min(heartbeat, max(at, round)-c.clock.Now().Mono))
 			fire = timer.C
 		}
 		select {
@@ -60,20 +61,12 @@ func (s *schedule) set(h *Handle) {
 	at, ok := h.m.Next()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case !ok:
-		if h.slot >= 0 {
-			heap.Remove(&s.heap, h.slot)
-		}
+	if !ok {
+		s.heap.remove(h)
 		return
-	case h.slot >= 0:
-		h.at = at
-		heap.Fix(&s.heap, h.slot)
-	default:
-		h.at = at
-		heap.Push(&s.heap, h)
 	}
-	if s.heap[0] == h {
+	s.heap.set(h, at)
+	if s.heap[0].h == h {
 		select {
 		case s.wake <- struct{}{}:
 		default:
@@ -85,9 +78,7 @@ func (s *schedule) set(h *Handle) {
 func (s *schedule) remove(h *Handle) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if h.slot >= 0 {
-		heap.Remove(&s.heap, h.slot)
-	}
+	s.heap.remove(h)
 }
 
 // take removes and returns what is due at now, or everything.
@@ -95,7 +86,9 @@ func (s *schedule) take(now time.Duration, all bool) (due []*Handle) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.heap) > 0 && (all || s.heap[0].at <= now) {
-		due = append(due, heap.Pop(&s.heap).(*Handle))
+		h := s.heap[0].h
+		s.heap.remove(h)
+		due = append(due, h)
 	}
 	return due
 }
@@ -109,27 +102,12 @@ func (s *schedule) next() (at time.Duration, ok bool) {
 	return s.heap[0].at, true
 }
 
-// deadlines implements heap.Interface; each handle knows its slot.
-type deadlines []*Handle
-
-func (d deadlines) Len() int           { return len(d) }
-func (d deadlines) Less(i, j int) bool { return d[i].at < d[j].at }
-func (d deadlines) Swap(i, j int) {
-	d[i], d[j] = d[j], d[i]
-	d[i].slot, d[j].slot = i, j
-}
-
-func (d *deadlines) Push(x any) {
-	h := x.(*Handle)
-	h.slot = len(*d)
-	*d = append(*d, h)
-}
-
-func (d *deadlines) Pop() any {
-	last := len(*d) - 1
-	h := (*d)[last]
-	(*d)[last] = nil
-	*d = (*d)[:last]
-	h.slot = -1
-	return h
+// pause is how long deadlines gather.
+func (s *schedule) pause() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.heap) < crowd {
+		return 0
+	}
+	return crowdPause
 }

@@ -55,6 +55,7 @@ type Endpoint struct {
 // Lock is one lock of the experiment, resolved.
 type Lock struct {
 	Name     string          `json:"name"`     // as in the experiment
+	Profile  string          `json:"profile"`  // what its policy is called, "" = it has no name: a label of metrics
 	Key      string          `json:"key"`      // loops: the key; job locks: empty, each offer carries its key
 	Policy   lockcore.Policy `json:"policy"`   // durations in ns
 	Unfenced bool            `json:"unfenced"` // effects are written without the fence being compared
@@ -64,10 +65,11 @@ type Lock struct {
 
 // Offer is a job for a replica. Offers are delivered at least once.
 type Offer struct {
-	Lock string        `json:"lock"` // name of the lock
-	Job  string        `json:"job"`  // id, the ledger's subject
-	Key  string        `json:"key"`  // its lock key
-	Hold time.Duration `json:"hold"` // ns of work
+	Lock  string        `json:"lock"`            // name of the lock
+	Job   string        `json:"job"`             // id, the ledger's subject
+	Key   string        `json:"key"`             // its lock key
+	Class string        `json:"class,omitempty"` // of the job: a label of metrics
+	Hold  time.Duration `json:"hold"`            // ns of work
 }
 
 // Arm makes operations of this replica's lock store fail.

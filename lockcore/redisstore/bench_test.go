@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/lockcore/client"
 	"github.com/lockdrill/lockdrill/lockcore/redisstore"
@@ -17,39 +19,52 @@ import (
 //
 //	go test -run - -bench Pairs -benchmem ./lockcore/redisstore
 func BenchmarkPairs(b *testing.B) {
-	for _, callers := range []int{1, 16, 128} {
-		b.Run(fmt.Sprintf("store/callers=%d", callers), func(b *testing.B) {
-			rc, _ := startRedis(b)
-			s := redisstore.NewStore(rc, "")
-			pairs(b, callers, func(ctx context.Context, key string) error {
-				ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-				defer cancel()
-				if _, err := s.Acquire(ctx, key, "token", time.Minute); err != nil {
-					return err
-				}
-				return s.Release(ctx, key, "token")
-			})
-		})
-		b.Run(fmt.Sprintf("client/callers=%d", callers), func(b *testing.B) {
-			rc, _ := startRedis(b)
-			c, err := client.New(client.Options{Store: redisstore.NewStore(rc, ""), Policy: lockcore.Policy{
-				TTL: time.Minute, RenewEvery: 20 * time.Second, Class: lockcore.Standard, OpTimeout: 2 * time.Second, StopBudget: time.Second,
-				Release: lockcore.Release{Mode: lockcore.ReleaseSingle, Timeout: 2 * time.Second, AfterAbandon: lockcore.AfterAbandonStopped},
-				Acquire: lockcore.Acquire{Mode: lockcore.AcquireTry, Timeout: 2 * time.Second},
-			}})
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer func() { _ = c.Close(context.Background()) }()
-			pairs(b, callers, func(ctx context.Context, key string) error {
-				h, err := c.Acquire(ctx, key)
-				if err != nil {
-					return err
-				}
-				return h.Release(ctx)
-			})
-		})
+	opens := map[string]func(c *redis.Client) lockcore.Store{
+		"plain":   func(c *redis.Client) lockcore.Store { return redisstore.NewStore(c, "") },
+		"batched": func(c *redis.Client) lockcore.Store { return newBatched(b, c, "") },
 	}
+	for _, path := range []string{"plain", "batched"} {
+		for _, callers := range []int{1, 16, 128} {
+			b.Run(fmt.Sprintf("%s/store/callers=%d", path, callers), func(b *testing.B) {
+				rc, _ := startRedis(b)
+				storePairs(b, opens[path](rc), callers)
+			})
+			b.Run(fmt.Sprintf("%s/client/callers=%d", path, callers), func(b *testing.B) {
+				rc, _ := startRedis(b)
+				clientPairs(b, opens[path](rc), callers)
+			})
+		}
+	}
+}
+
+func storePairs(b *testing.B, s lockcore.Store, callers int) {
+	pairs(b, callers, func(ctx context.Context, key string) error {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		if _, err := s.Acquire(ctx, key, "token", time.Minute); err != nil {
+			return err
+		}
+		return s.Release(ctx, key, "token")
+	})
+}
+
+func clientPairs(b *testing.B, s lockcore.Store, callers int) {
+	c, err := client.New(client.Options{Store: s, Policy: lockcore.Policy{
+		TTL: time.Minute, RenewEvery: 20 * time.Second, Class: lockcore.Standard, OpTimeout: 2 * time.Second, StopBudget: time.Second,
+		Release: lockcore.Release{Mode: lockcore.ReleaseSingle, Timeout: 2 * time.Second, AfterAbandon: lockcore.AfterAbandonStopped},
+		Acquire: lockcore.Acquire{Mode: lockcore.AcquireTry, Timeout: 2 * time.Second},
+	}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = c.Close(context.Background()) }()
+	pairs(b, callers, func(ctx context.Context, key string) error {
+		h, err := c.Acquire(ctx, key)
+		if err != nil {
+			return err
+		}
+		return h.Release(ctx)
+	})
 }
 
 // pairs shares b.N pairs among callers, each with a key of its own.

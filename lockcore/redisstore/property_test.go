@@ -29,9 +29,11 @@ func dice(t *testing.T) *rand.Rand {
 
 // Random calls at random times get the very same answers from the scripts and from the table, fences included: miniredis's clock
 // is the test's.
-func TestScriptsAreTheTable(t *testing.T) {
+func TestScriptsAreTheTable(t *testing.T) { onBothPaths(t, scriptsAreTheTable) }
+
+func scriptsAreTheTable(t *testing.T, open opener) {
 	c, now, advance := startMini(t)
-	store, table, rng := redisstore.NewStore(c, ""), lockcore.NewTable(), dice(t)
+	store, table, rng := open(t, c, ""), lockcore.NewTable(), dice(t)
 	for i := range 5000 {
 		key, token := fmt.Sprint("key", rng.IntN(3)), fmt.Sprint("token", rng.IntN(4))
 		ttl := time.Duration(1+rng.IntN(50)) * time.Millisecond
@@ -56,9 +58,11 @@ func TestScriptsAreTheTable(t *testing.T) {
 
 // The same on a real redis-server, whose clock cannot be moved: leases are long, or made to end by a renewal of 1 ms. Fences are
 // compared by their order.
-func TestRedisIsTheTable(t *testing.T) {
+func TestRedisIsTheTable(t *testing.T) { onBothPaths(t, redisIsTheTable) }
+
+func redisIsTheTable(t *testing.T, open opener) {
 	c, _ := startRedis(t)
-	store, table, rng := redisstore.NewStore(c, ""), lockcore.NewTable(), dice(t)
+	store, table, rng := open(t, c, ""), lockcore.NewTable(), dice(t)
 	now := time.Unix(0, 0)
 	type epoch struct {
 		key   string

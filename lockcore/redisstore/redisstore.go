@@ -1,6 +1,7 @@
-// Package redisstore is lockcore's Store and Ledger on Redis, through go-redis and four embedded scripts.
+// Package redisstore is lockcore's Store and Ledger on Redis, through go-redis and embedded scripts: Store makes each call by
+// itself, Batched makes those of many goroutines together, and lets waiters stand in line.
 //
-// It holds no state of its own and never retries: whether a call may be repeated is the lock machine's decision, made with the
+// It keeps nothing about locks in memory and never retries: whether a call may be repeated is the lock machine's decision, made with the
 // same token. Its one invariant: an error wraps lockcore.ErrNotSent only where the script surely changed nothing.
 package redisstore
 

@@ -16,17 +16,52 @@ import (
 	"github.com/lockdrill/lockdrill/lockcore/storetest"
 )
 
+// opener opens a store on one of the two paths.
+type opener func(t testing.TB, c *redis.Client, prefix string) lockcore.Store
+
+// onBothPaths runs a test on the plain store and on the batched one, whose calls go alone or with others: all make the same promises.
+func onBothPaths(t *testing.T, test func(t *testing.T, open opener)) {
+	t.Run("plain", func(t *testing.T) {
+		test(t, func(_ testing.TB, c *redis.Client, prefix string) lockcore.Store {
+			return redisstore.NewStore(c, prefix)
+		})
+	})
+	t.Run("batched", func(t *testing.T) {
+		test(t, func(t testing.TB, c *redis.Client, prefix string) lockcore.Store { return newBatched(t, c, prefix) })
+	})
+	t.Run("batched together", func(t *testing.T) {
+		test(t, func(t testing.TB, c *redis.Client, prefix string) lockcore.Store {
+			s := newBatched(t, c, prefix)
+			redisstore.TravelTogether(s)
+			return s
+		})
+	})
+}
+
+func newBatched(t testing.TB, c redis.UniversalClient, prefix string) *redisstore.Batched {
+	s := redisstore.NewBatched(c, prefix)
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
 func TestStoreOnRedis(t *testing.T) {
-	c, _ := startRedis(t)
-	storetest.Store(t,
-		func(t *testing.T) lockcore.Store { return redisstore.NewStore(c, t.Name()+":") },
-		func(d time.Duration) { <-time.After(d) }) // the server's clock cannot be moved
+	onBothPaths(t, func(t *testing.T, open opener) {
+		c, _ := startRedis(t)
+		storetest.Store(t,
+			func(t *testing.T) lockcore.Store { return open(t, c, t.Name()+":") },
+			func(d time.Duration) { <-time.After(d) }) // the server's clock cannot be moved
+	})
 }
 
 func TestStoreOnMiniredis(t *testing.T) {
-	c, _, advance := startMini(t)
-	storetest.Store(t,
-		func(t *testing.T) lockcore.Store { return redisstore.NewStore(c, t.Name()+":") }, advance)
+	onBothPaths(t, func(t *testing.T, open opener) {
+		c, _, advance := startMini(t)
+		storetest.Store(t, func(t *testing.T) lockcore.Store { return open(t, c, t.Name()+":") }, advance)
+	})
 }
 
 func TestLedgerOnRedis(t *testing.T) {
@@ -41,42 +76,46 @@ func TestLedgerOnMiniredis(t *testing.T) {
 
 // Anybody's GET and PTTL must see a lock as it stands, whatever this package keeps beside it.
 func TestLockIsAPlainKey(t *testing.T) {
-	c, _ := startRedis(t)
-	s := redisstore.NewStore(c, "lockdrill:r1:")
-	g, err := s.Acquire(t.Context(), "job:7", "secret", time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if v := c.Get(t.Context(), "lockdrill:r1:job:7").Val(); v != "secret" {
-		t.Errorf("value %q, want the token", v)
-	}
-	if d := c.PTTL(t.Context(), "lockdrill:r1:job:7").Val(); d <= 50*time.Second || d > time.Minute {
-		t.Errorf("pttl %s, want nearly a minute", d)
-	}
-	fence := "{lockdrill:r1:job:7}:fence"
-	if v := c.Get(t.Context(), fence).Val(); v != fmt.Sprint(g.Fence) {
-		t.Errorf("fence key %q, want %d", v, g.Fence)
-	}
-	if d := c.TTL(t.Context(), fence).Val(); d < 23*time.Hour || d > 24*time.Hour {
-		t.Errorf("fence key expires in %s, want about a day", d)
-	}
+	onBothPaths(t, func(t *testing.T, open opener) {
+		c, _ := startRedis(t)
+		s := open(t, c, "lockdrill:r1:")
+		g, err := s.Acquire(t.Context(), "job:7", "secret", time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := c.Get(t.Context(), "lockdrill:r1:job:7").Val(); v != "secret" {
+			t.Errorf("value %q, want the token", v)
+		}
+		if d := c.PTTL(t.Context(), "lockdrill:r1:job:7").Val(); d <= 50*time.Second || d > time.Minute {
+			t.Errorf("pttl %s, want nearly a minute", d)
+		}
+		fence := "{lockdrill:r1:job:7}:fence"
+		if v := c.Get(t.Context(), fence).Val(); v != fmt.Sprint(g.Fence) {
+			t.Errorf("fence key %q, want %d", v, g.Fence)
+		}
+		if d := c.TTL(t.Context(), fence).Val(); d < 23*time.Hour || d > 24*time.Hour {
+			t.Errorf("fence key expires in %s, want about a day", d)
+		}
+	})
 }
 
 // A flush loses the counter; the server's microseconds take over.
 func TestFenceGrowsAcrossFlush(t *testing.T) {
-	c, _ := startRedis(t)
-	s := redisstore.NewStore(c, "")
-	before, err := s.Acquire(t.Context(), "k", "one", time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.FlushAll(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
-	after, err := s.Acquire(t.Context(), "k", "two", time.Minute)
-	if err != nil || after.Fence <= before.Fence {
-		t.Errorf("fence %d after %d, %v: must grow across a flush", after.Fence, before.Fence, err)
-	}
+	onBothPaths(t, func(t *testing.T, open opener) {
+		c, _ := startRedis(t)
+		s := open(t, c, "")
+		before, err := s.Acquire(t.Context(), "k", "one", time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.FlushAll(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		after, err := s.Acquire(t.Context(), "k", "two", time.Minute)
+		if err != nil || after.Fence <= before.Fence {
+			t.Errorf("fence %d after %d, %v: must grow across a flush", after.Fence, before.Fence, err)
+		}
+	})
 }
 
 // Keys of one lock must share a slot: Redis Cluster refuses a script otherwise.
@@ -109,99 +148,109 @@ func TestKeysShareASlot(t *testing.T) {
 
 // The scripts survive SCRIPT FLUSH: EVALSHA falls back to EVAL.
 func TestScriptsAreLoadedAgain(t *testing.T) {
-	c, _ := startRedis(t)
-	s := redisstore.NewStore(c, "")
-	for i := range 2 {
-		if err := c.ScriptFlush(t.Context()).Err(); err != nil {
-			t.Fatal(err)
+	onBothPaths(t, func(t *testing.T, open opener) {
+		c, _ := startRedis(t)
+		s := open(t, c, "")
+		for i := range 2 {
+			if err := c.ScriptFlush(t.Context()).Err(); err != nil {
+				t.Fatal(err)
+			}
+			token := fmt.Sprint(i)
+			if _, err := s.Acquire(t.Context(), "k", token, time.Minute); err != nil {
+				t.Fatalf("acquire without the script loaded: %v", err)
+			}
+			if err := s.Release(t.Context(), "k", token); err != nil {
+				t.Fatalf("release without the script loaded: %v", err)
+			}
 		}
-		token := fmt.Sprint(i)
-		if _, err := s.Acquire(t.Context(), "k", token, time.Minute); err != nil {
-			t.Fatalf("acquire without the script loaded: %v", err)
-		}
-		if err := s.Release(t.Context(), "k", token); err != nil {
-			t.Fatalf("release without the script loaded: %v", err)
-		}
-	}
+	})
 }
 
 func TestRefusalsHadNoEffect(t *testing.T) {
-	c, _ := startRedis(t)
-	s := redisstore.NewStore(c, "")
-	config := func(name, value string) {
-		t.Helper()
-		if err := c.ConfigSet(t.Context(), name, value).Err(); err != nil {
+	onBothPaths(t, func(t *testing.T, open opener) {
+		c, _ := startRedis(t)
+		s := open(t, c, "")
+		config := func(name, value string) {
+			t.Helper()
+			if err := c.ConfigSet(t.Context(), name, value).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		try := func(why string) {
+			t.Helper()
+			if _, err := s.Acquire(t.Context(), "k", "one", time.Minute); !errors.Is(err, lockcore.ErrNotSent) {
+				t.Errorf("%s: %v, want an error that wraps ErrNotSent", why, err)
+			}
+			if n := c.Exists(t.Context(), "k", "{k}:fence").Val(); n != 0 {
+				t.Errorf("%s: %d keys were written", why, n)
+			}
+		}
+		config("maxmemory", "1")
+		try("out of memory")
+		config("maxmemory", "0")
+		if err := c.Do(t.Context(), "REPLICAOF", "127.0.0.1", "1").Err(); err != nil {
 			t.Fatal(err)
 		}
-	}
-	try := func(why string) {
-		t.Helper()
-		if _, err := s.Acquire(t.Context(), "k", "one", time.Minute); !errors.Is(err, lockcore.ErrNotSent) {
-			t.Errorf("%s: %v, want an error that wraps ErrNotSent", why, err)
-		}
-		if n := c.Exists(t.Context(), "k", "{k}:fence").Val(); n != 0 {
-			t.Errorf("%s: %d keys were written", why, n)
-		}
-	}
-	config("maxmemory", "1")
-	try("out of memory")
-	config("maxmemory", "0")
-	if err := c.Do(t.Context(), "REPLICAOF", "127.0.0.1", "1").Err(); err != nil {
-		t.Fatal(err)
-	}
-	try("read-only replica")
+		try("read-only replica")
+	})
 }
 
 func TestRefusedDialIsNotSent(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	_ = l.Close() // nobody listens there any more
-	c := redisstore.NewClient(addr)
-	defer c.Close()
-	start := time.Now()
-	_, err = redisstore.NewStore(c, "").Acquire(t.Context(), "k", "one", time.Minute)
-	if !errors.Is(err, lockcore.ErrNotSent) {
-		t.Errorf("acquire: %v, want an error that wraps ErrNotSent", err)
-	}
-	if d := time.Since(start); d > 200*time.Millisecond {
-		t.Errorf("a refused dial took %s: it was retried", d)
-	}
+	onBothPaths(t, func(t *testing.T, open opener) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		addr := l.Addr().String()
+		_ = l.Close() // nobody listens there any more
+		c := redisstore.NewClient(addr)
+		defer c.Close()
+		start := time.Now()
+		_, err = open(t, c, "").Acquire(t.Context(), "k", "one", time.Minute)
+		if !errors.Is(err, lockcore.ErrNotSent) {
+			t.Errorf("acquire: %v, want an error that wraps ErrNotSent", err)
+		}
+		if d := time.Since(start); d > 200*time.Millisecond {
+			t.Errorf("a refused dial took %s: it was retried", d)
+		}
+	})
 }
 
 // A server that accepts and never answers: the context's deadline counts, and the effect is unknown.
 func TestNoReplyIsUnknown(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	c := redisstore.NewClient(l.Addr().String())
-	defer c.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	start := time.Now()
-	err = redisstore.NewStore(c, "").Renew(ctx, "k", "one", time.Minute)
-	if got := lockcore.ResultOf(err); got != lockcore.Unknown {
-		t.Errorf("renew: %v is %s, want unknown", err, got)
-	}
-	if d := time.Since(start); d > time.Second {
-		t.Errorf("a call with a deadline of 100ms took %s", d)
-	}
+	onBothPaths(t, func(t *testing.T, open opener) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		c := redisstore.NewClient(l.Addr().String())
+		defer c.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		err = open(t, c, "").Renew(ctx, "k", "one", time.Minute)
+		if got := lockcore.ResultOf(err); got != lockcore.Unknown {
+			t.Errorf("renew: %v is %s, want unknown", err, got)
+		}
+		if d := time.Since(start); d > time.Second {
+			t.Errorf("a call with a deadline of 100ms took %s", d)
+		}
+	})
 }
 
 // An error that the server gives for another reason says nothing about the effect.
 func TestOtherErrorRepliesAreUnknown(t *testing.T) {
-	c, _ := startRedis(t)
-	if err := c.RPush(t.Context(), "k", "a list").Err(); err != nil {
-		t.Fatal(err)
-	}
-	_, err := redisstore.NewStore(c, "").Acquire(t.Context(), "k", "one", time.Minute)
-	if got := lockcore.ResultOf(err); got != lockcore.Unknown {
-		t.Errorf("acquire of a list: %v is %s, want unknown", err, got)
-	}
+	onBothPaths(t, func(t *testing.T, open opener) {
+		c, _ := startRedis(t)
+		if err := c.RPush(t.Context(), "k", "a list").Err(); err != nil {
+			t.Fatal(err)
+		}
+		_, err := open(t, c, "").Acquire(t.Context(), "k", "one", time.Minute)
+		if got := lockcore.ResultOf(err); got != lockcore.Unknown {
+			t.Errorf("acquire of a list: %v is %s, want unknown", err, got)
+		}
+	})
 }
 
 // TestEntries pins what a probe reads and what a foreign worker sends: the contract of effect.lua, on both servers.

@@ -42,7 +42,7 @@ func (w *worker) take(ctx context.Context, o protocol.Offer) error {
 // runJob does a job under its lock and returns how to answer the offer. A job whose end is not known, or that was given up, has no
 // answer: it is offered again.
 func (w *worker) runJob(ctx context.Context, l *lock, o protocol.Offer) (epoch, answer string) {
-	h, err := l.client.Acquire(ctx, o.Key)
+	h, err := l.client.Acquire(client.WithClass(ctx, o.Class), o.Key)
 	switch {
 	case errors.Is(err, client.ErrBusy), errors.Is(err, client.ErrReentrant):
 		return "", history.AckBusy

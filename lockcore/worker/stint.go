@@ -94,6 +94,9 @@ func (s *stint) write(e effect) (before lockcore.SubjectState, why string) {
 			return before, exitFenced
 		}
 		r, err := s.attempt(full)
+		if err == nil && superseded(full, r) {
+			s.lock.counts.StaleWrite(!r.Accepted)
+		}
 		switch {
 		case err != nil:
 		case r.Accepted:
@@ -109,6 +112,12 @@ func (s *stint) write(e effect) (before lockcore.SubjectState, why string) {
 		return before, exitFenced
 	}
 	return before, exitError
+}
+
+// superseded reports whether the ledger knew of a higher fence. A ledger that does not compare fences shows it only where a later
+// epoch has written a state of the same subject.
+func superseded(e lockcore.Effect, r lockcore.Receipt) bool {
+	return r.Reason == history.ReasonFenced || r.Accepted && r.Reason == "" && r.Before.Fence > e.Fence
 }
 
 // attempt is one call. It ends with the lock: work must not go on behind a ledger that hangs.

@@ -22,6 +22,7 @@ import (
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/lockcore/client"
+	"github.com/lockdrill/lockdrill/lockcore/metrics"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 	"github.com/lockdrill/lockdrill/lockcore/redisstore"
 )
@@ -39,6 +40,7 @@ type worker struct {
 	ledger lockcore.Ledger
 	locks  map[string]*lock
 	faults *faults
+	shown  *exposition
 	fail   context.CancelCauseFunc // ends everything: the runner cannot be told anything any more
 
 	out struct {
@@ -57,6 +59,7 @@ type lock struct {
 	protocol.Lock
 	client   *client.Client
 	validity *validity
+	counts   *metrics.Lock
 }
 
 // Run is a replica: it reads commands from in and writes events to out, one line a Write, until a stop command, the end of in
@@ -86,14 +89,18 @@ func Run(ctx context.Context, in io.Reader, out io.Writer) error {
 		return fmt.Errorf("start worker: %w", err)
 	}
 	w.ledger = redisstore.NewLedger(ledger, w.who.Ledger.Prefix)
+	var err error
+	if w.shown, err = expose(); err != nil {
+		return fmt.Errorf("start worker: %w", err)
+	}
 	if err := w.openLocks(redisstore.NewStore(store, w.who.Store.Prefix)); err != nil {
 		return fmt.Errorf("start worker: %w", errors.Join(err, w.close()))
 	}
 	w.emit(history.Event{
 		Kind: history.ReplicaReady, Span: history.At(monotime.Now()),
-		Replica: &history.Replica{Name: w.who.Name, Incarnation: w.who.Incarnation, PID: os.Getpid()},
+		Replica: &history.Replica{Name: w.who.Name, Incarnation: w.who.Incarnation, PID: os.Getpid(), Metrics: w.shown.addr},
 	})
-	err := w.obey(ctx, commands)
+	err = w.obey(ctx, commands)
 	return errors.Join(err, w.close())
 }
 
@@ -134,11 +141,14 @@ func (w *worker) carryOut(ctx context.Context, c protocol.Command) error {
 
 func (w *worker) openLocks(store lockcore.Store) error {
 	for _, p := range w.who.Locks {
-		l := &lock{Lock: p, validity: newValidity(p.Policy.TTL - p.Policy.Drift)}
+		l := &lock{
+			Lock: p, validity: newValidity(p.Policy.TTL - p.Policy.Drift),
+			counts: w.shown.For(metrics.Labels{Namespace: p.Name, Profile: p.Profile, Policy: string(p.Policy.Class)}),
+		}
 		var err error
 		l.client, err = client.New(client.Options{
 			Store: &faultyStore{Store: store, lock: p.Name, faults: w.faults}, Policy: p.Policy, Lock: p.Name,
-			Source: w.who.Incarnation, Seed: w.seed(p.Name),
+			Source: w.who.Incarnation, Seed: w.seed(p.Name), Metrics: l.counts,
 			Emit: func(e history.Event) {
 				l.validity.note(e)
 				w.emit(e)
@@ -161,6 +171,7 @@ func (w *worker) close() error {
 	for _, l := range w.locks {
 		errs = append(errs, l.client.Close(ctx))
 	}
+	errs = append(errs, w.shown.close())
 	return errors.Join(errs...)
 }
 

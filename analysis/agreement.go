@@ -1,0 +1,124 @@
+package analysis
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// seriesAbandoned is the instrument that counts what abandon events claim, at the same place and by other means.
+const seriesAbandoned = "lockcore_abandoned_total"
+
+// seriesOverrun is the same question where the policy lets work go on: no event says that alone.
+const seriesOverrun = "lockcore_renew_budget_exceeded_total"
+
+// scrapeSlack is how long after an abandonment's stamp its counter may still be one short: stamp, counter and line are taken
+// within one step of the client.
+const scrapeSlack = int64(100e6)
+
+// counterpart gives the events that a metric of the replicas counts, or nil where the history has none, or a label decides that no
+// event carries.
+func (ix *index) counterpart(m *experiments.Metric) func(*history.Event) bool {
+	if m.Series != seriesAbandoned || m.Scrape != experiments.ScrapeReplicas {
+		return nil
+	}
+	for name := range m.Labels {
+		if name != "namespace" && name != "reason" && name != "profile" && name != "policy" {
+			return nil
+		}
+	}
+	carries := func(name, value string) bool {
+		want, asked := m.Labels[name]
+		return !asked || value == want
+	}
+	return func(ev *history.Event) bool {
+		if ev.Kind != history.AbandonKind || !carries("namespace", ev.Lock) || !carries("reason", ev.Abandon.Reason) {
+			return false
+		}
+		l := ix.lock(ev.Lock)
+		return l != nil && carries("profile", l.Profile) && carries("policy", string(l.Policy.Class))
+	}
+}
+
+// raisers gives the events of which each may have raised a metric of the replicas by one, so that they bound what nobody scraped; nil
+// where the history has none.
+func (ix *index) raisers(m *experiments.Metric) func(*history.Event) bool {
+	if m.Series == seriesOverrun && m.Scrape == experiments.ScrapeReplicas {
+		return func(ev *history.Event) bool {
+			return ev.Kind == history.UnownedEnter || ev.Kind == history.RenewReturn && ev.Outcome != history.OK
+		}
+	}
+	return ix.counterpart(m)
+}
+
+// eventsOf lists the numbers of an incarnation's events of a sort that begin within w.
+func (ix *index) eventsOf(incarnation string, w history.Span, sort func(*history.Event) bool) []int64 {
+	var ns []int64
+	for i := range ix.h.Events {
+		if ev := &ix.h.Events[i]; ev.Source == incarnation && ev.From >= w.From && ev.From <= w.To && sort(ev) {
+			ns = append(ns, ev.N)
+		}
+	}
+	return ns
+}
+
+// compareMetrics makes a finding of every disagreement about a declared metric.
+func (ix *index) compareMetrics() {
+	for i := range ix.exp.Probes.Metrics {
+		ix.findings = append(ix.findings, ix.disagreements(&ix.exp.Probes.Metrics[i])...)
+	}
+}
+
+// disagreements holds what the replicas counted against what they said, lock by lock, up to each one's last scrape. The two are made
+// by different means from the same steps, so a difference says that one of them cannot be relied on.
+func (ix *index) disagreements(m *experiments.Metric) []Finding {
+	counted := ix.counterpart(m)
+	if counted == nil {
+		return nil
+	}
+	var fs []Finding
+	for _, s := range ix.scrapes(m.Name) {
+		if !s.present() {
+			continue
+		}
+		for i := range ix.exp.System.Locks {
+			lock := ix.exp.System.Locks[i].Name
+			of := func(ev *history.Event) bool { return ev.Lock == lock && counted(ev) }
+			if f, found := ix.disagreement(m, s, lock, of); found {
+				fs = append(fs, f)
+			}
+		}
+	}
+	return fs
+}
+
+func (ix *index) disagreement(m *experiments.Metric, s *scraped, lock string, of func(*history.Event) bool) (Finding, bool) {
+	last := s.points[len(s.points)-1]
+	sum := 0.0
+	for _, v := range last.series {
+		namespace, labelled := v.Labels["namespace"]
+		if !labelled { // a worker of others': it does not tell locks apart
+			return Finding{}, false
+		}
+		if namespace == lock {
+			sum += v.Value
+		}
+	}
+	all := ix.eventsOf(s.target, history.Span{From: 0, To: s.last.To}, of)
+	surely := len(ix.eventsOf(s.target, history.Span{From: 0, To: s.last.From - scrapeSlack}, of))
+	if sum >= float64(surely) && (sum <= float64(len(all)) || ix.silenced(s)) {
+		return Finding{}, false
+	}
+	what := fmt.Sprintf("replica %s: metric %s counted %s of lock %s by %s, its events say %d",
+		s.target, m.Name, trimFloat(sum), lock, clock(s.last.To), len(all))
+	return Finding{What: what, Evidence: cite(append([]int64{last.n}, all...)...)}, true
+}
+
+// silenced reports whether a replica may have been killed between its last scrape and the lines about what it had counted by then.
+// One that ended by itself has written them.
+func (ix *index) silenced(s *scraped) bool {
+	d, dead := ix.deaths[s.target]
+	return dead && strings.HasPrefix(ix.h.Events[d.n-1].Replica.Exit, "signal") && d.From <= s.last.To+scrapeSlack
+}

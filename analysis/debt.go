@@ -1,0 +1,256 @@
+package analysis
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore"
+)
+
+// Causes of lock debt.
+const (
+	causeFailed  = "release_failed"
+	causeSkipped = "release_skipped_after_abandon"
+	causeOrphan  = "orphan_acquire"
+	causeRenewed = "renew_after_exit"
+)
+
+// debt is a key that stayed taken after nobody needed it any more.
+type debt struct {
+	e         *epoch
+	cause     string
+	start     history.Span
+	time      dur // from start until the key was free
+	effective dur // of that, while somebody waited
+	waiting   dur // what all who waited waited then
+}
+
+// debts is what became of one lock's keys after their holders were done.
+type debts struct {
+	list    []debt
+	ended   int   // epochs whose holder was done with the key, and which no crash and no plan left to their TTL
+	asked   int   // acquires in all
+	orphans tally // granted to somebody who never learnt of it, and not given back at once
+}
+
+func (ix *index) debtsOf(lock string) debts {
+	var ds debts
+	for _, k := range ix.keysOf(lock) {
+		ds.asked += len(k.attempts)
+		var found []debt
+		for _, e := range k.epochs {
+			o, owed := ix.owed(e)
+			if !owed {
+				continue
+			}
+			ds.ended++
+			if d, ok := ix.debtOf(e, o); ok {
+				found = append(found, d)
+			}
+		}
+		found = append(found, ix.unseenGrants(k)...)
+		ix.addWaiters(k, found)
+		ds.list = append(ds.list, found...)
+	}
+	for _, d := range ds.list {
+		if d.cause == causeOrphan {
+			ds.orphans.hi++
+			if d.time.lo > 0 {
+				ds.orphans.lo++
+			}
+		}
+	}
+	ds.longestFirst()
+	return ds
+}
+
+// longestFirst puts the debts that are surely the longest at the head.
+func (ds *debts) longestFirst() {
+	slices.SortStableFunc(ds.list, func(a, b debt) int {
+		return cmp.Or(cmp.Compare(b.time.lo, a.time.lo), cmp.Compare(b.time.hi, a.time.hi))
+	})
+}
+
+// owing says from when on nobody needed a key any more, and why it was not free from then on.
+type owing struct {
+	cause string
+	start history.Span
+	sure  bool // false: perhaps the holder died before it could give the key back
+}
+
+// owed is what e owes; ok is false where it owes nothing: its holder was never seen to be done, the key was to be left to its TTL,
+// the holder died before it could give it back, or all this happened while the run was being taken down.
+func (ix *index) owed(e *epoch) (o owing, ok bool) {
+	if e.belief == nil {
+		o, ok = orphaned(e)
+	} else {
+		o, ok = ix.doneWith(e)
+	}
+	if !ok || o.start.To == open || ix.takenDown(o.start.From) {
+		return owing{}, false
+	}
+	o.sure = true
+	if d, dead := ix.deaths[e.replica]; dead && o.cause != causeRenewed && e.skipped == nil && !anyAnswer(e.releases) {
+		lived, timeout := between(o.start, d.Span), ix.releaseTimeout(e.lock)
+		if o.start.From >= d.From || lived.hi <= timeout {
+			return owing{}, false
+		}
+		o.sure = lived.lo > timeout
+	}
+	return o, true
+}
+
+func anyAnswer(cs []*call) bool {
+	return slices.ContainsFunc(cs, func(c *call) bool { return c.exited })
+}
+
+// releaseTimeout is how long a release may take before it counts as debt.
+func (ix *index) releaseTimeout(lock string) int64 {
+	p := ix.policy(lock)
+	return int64(cmp.Or(p.OpTimeout, p.Release.Timeout))
+}
+
+// orphaned is when the caller of an acquire stopped to wait for its answer, or when it was granted if that was later.
+func orphaned(e *epoch) (owing, bool) {
+	for _, c := range e.acquires {
+		if c.exited && c.outcome == history.Unknown {
+			return owing{cause: causeOrphan, start: history.Span{From: max(c.span.To, e.granted.From), To: max(c.span.To, e.granted.To)}}, true
+		}
+	}
+	return owing{}, false
+}
+
+// doneWith is when the holder of e had stopped its work for good, or had stopped relying on a key under which it did none.
+func (ix *index) doneWith(e *epoch) (owing, bool) {
+	start := e.belief.end
+	if len(e.works) > 0 {
+		stop := e.stop()
+		if p := ix.policy(e.lock); p.Loop != nil && p.Loop.Mode == lockcore.LoopRenewed { // between ticks it is held on purpose
+			stop = history.Span{From: max(stop.From, start.From), To: max(stop.To, start.To)}
+		}
+		start = stop
+	}
+	renewed := slices.ContainsFunc(e.renewals, func(c *call) bool { return c.sent.From > start.To && c.outcome == history.OK })
+	switch {
+	case ix.planned(e):
+		return owing{cause: causeRenewed, start: ix.planEnd(e, start)}, renewed
+	case renewed:
+		return owing{cause: causeRenewed, start: start}, true
+	case e.skipped != nil && e.skipped.Call.Why == "after_abandon":
+		return owing{cause: causeSkipped, start: start}, true
+	}
+	return owing{cause: causeFailed, start: start}, true
+}
+
+// planned reports that e was to be left to its TTL.
+func (ix *index) planned(e *epoch) bool {
+	p := ix.policy(e.lock)
+	return p.Release.Mode == lockcore.ReleaseNone || p.Loop != nil && p.Loop.Mode == lockcore.LoopTTLHold ||
+		e.skipped != nil && e.skipped.Call.Why == "ttl_hold" || e.fenced != nil && e.fenced.Abandon.Reason == "expired"
+}
+
+// planEnd is when a planned hold would have run out, had nobody renewed it after the work's stop.
+func (ix *index) planEnd(e *epoch, stop history.Span) history.Span {
+	ttl := int64(ix.policy(e.lock).TTL)
+	end := history.Span{From: stop.From, To: plus(plus(stop.To, ttl), ix.cal.Expiry)}
+	for _, c := range slices.Concat(e.acquires, e.renewals) {
+		if c.outcome == history.OK && c.sent.From <= stop.From {
+			end.From = max(end.From, c.span.From+ttl)
+		}
+	}
+	end.From = min(end.From, end.To)
+	return end
+}
+
+// debtOf is the time from the start until the key was free. Freed in time by the first release, there is none: that is release
+// latency.
+func (ix *index) debtOf(e *epoch, o owing) (debt, bool) {
+	d := debt{e: e, cause: o.cause, start: o.start, time: between(o.start, ix.freed(e))}
+	surely, maybe := ix.latency(e, o.start)
+	if maybe || !o.sure {
+		d.time.lo = 0
+	}
+	return d, !surely && d.time.hi > 0
+}
+
+// freed is the end of e's lease, as far as the record reaches: after its holder's last word it may yet have given the key back.
+func (ix *index) freed(e *epoch) history.Span {
+	until := ix.claims[e.replica]
+	if _, dead := ix.deaths[e.replica]; dead {
+		until = ix.last
+	}
+	end := e.life.end
+	end.From = min(end.From, max(until, e.life.alive))
+	return end
+}
+
+// latency reports whether the key was free within the op timeout after start, and by the first release: surely, or perhaps.
+func (ix *index) latency(e *epoch, start history.Span) (surely, maybe bool) {
+	if len(e.releases) == 0 {
+		return false, false
+	}
+	timeout, free, r := ix.releaseTimeout(e.lock), e.life.end, e.releases[0]
+	reached := r.outcome == history.OK || e.goneBy(r)
+	if r.outcome == history.Unknown { // nothing but this release can have freed it before its time
+		reached = free.To < e.life.due.From && (len(e.releases) == 1 || free.To <= e.releases[1].sent.From)
+	}
+	took := between(start, free)
+	return reached && took.hi <= timeout, (reached || r.outcome == history.Unknown) && took.lo <= timeout
+}
+
+// unseenGrants are acquires without an answer of which nobody knows whether they were granted. Where the probe looked at the key
+// for as long as they could arrive, they were not: the key would have stayed.
+func (ix *index) unseenGrants(k *keyIndex) []debt {
+	p := ix.policy(k.lock)
+	var out []debt
+	for _, c := range k.attempts {
+		e := k.byID[c.epoch]
+		if e.sure || !c.exited || c.outcome != history.Unknown || ix.takenDown(c.span.From) {
+			continue
+		}
+		arrives := c.applied(int64(p.Acquire.Timeout))
+		if _, blind := ix.probes[probeKeys].blind(arrives, ix.maxGap(probeKeys)); !blind {
+			continue
+		}
+		start := history.At(c.span.To)
+		free := history.Span{From: start.From, To: plus(plus(arrives.To, int64(p.TTL)), ix.cal.Expiry)}
+		out = append(out, debt{e: e, cause: causeOrphan, start: start, time: between(start, free)})
+	}
+	return out
+}
+
+// addWaiters holds the debts of a key against those who waited for it.
+func (ix *index) addWaiters(k *keyIndex, of []debt) {
+	if len(of) == 0 {
+		return
+	}
+	ws := ix.waitersOf(k)
+	for i := range of {
+		d := &of[i]
+		until := ix.freed(d.e)
+		if !d.e.sure {
+			until = history.Span{To: plus(d.start.To, d.time.hi)}
+		}
+		var sure, maybe []stretchOf
+		for _, w := range ws {
+			if d.time.lo > 0 {
+				s := clipped(w.sure, d.start.To, until.From)
+				sure = append(sure, s...)
+				d.waiting.lo += covered(s)
+			}
+			m := clipped(w.maybe, d.start.From, until.To)
+			maybe = append(maybe, m...)
+			d.waiting.hi = plus(d.waiting.hi, length(m))
+		}
+		d.effective = dur{covered(merged(sure)), length(merged(maybe))}
+	}
+}
+
+// length of stretches that do not overlap; open where one never ended.
+func length(ss []stretchOf) int64 {
+	if slices.ContainsFunc(ss, func(s stretchOf) bool { return s.to == open }) {
+		return open
+	}
+	return covered(ss)
+}

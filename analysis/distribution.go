@@ -1,0 +1,195 @@
+package analysis
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/lockdrill/lockdrill/experiments"
+)
+
+// Measures of distributions.
+const (
+	measureHeld = "held"
+	measureWait = "wait"
+)
+
+// distribution is how long the holds, or the waits, of the jobs of one class were.
+type distribution struct {
+	measure, lock, class string
+	values               []dur
+	ns                   []int64 // held: the event of each value's grant
+	cut                  int     // holds that ended with their holder's death: how long they would have been is not known
+}
+
+// distributionsOf gives the holds and, for locks of jobs, the waits of the lock, by class in the order of their appearance.
+func (ix *index) distributionsOf(lock string) []*distribution {
+	var out []*distribution
+	at := func(measure, class string) *distribution {
+		for _, d := range out {
+			if d.measure == measure && d.class == class {
+				return d
+			}
+		}
+		out = append(out, &distribution{measure: measure, lock: lock, class: class})
+		return out[len(out)-1]
+	}
+	for _, k := range ix.keysOf(lock) {
+		class := ""
+		if len(k.jobs) > 0 {
+			class = k.jobs[0].class
+		}
+		held := at(measureHeld, class)
+		for _, e := range k.epochs {
+			held.hold(ix, e)
+		}
+		if k.loop {
+			continue
+		}
+		wait := at(measureWait, class)
+		for _, w := range ix.waitersOf(k) {
+			wait.values = append(wait.values, w.waits()...)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *distribution) int { return cmp.Compare(a.measure, b.measure) })
+	return slices.DeleteFunc(out, func(d *distribution) bool { return len(d.values) == 0 && d.cut == 0 })
+}
+
+// hold adds the time for which e's holder relied on the lock.
+func (d *distribution) hold(ix *index, e *epoch) {
+	if e.belief == nil {
+		return
+	}
+	death, dead := ix.deaths[e.replica]
+	if dead && e.belief.end == death.Span || e.belief.end.To == open {
+		d.cut++
+		return
+	}
+	d.values = append(d.values, between(e.belief.start, e.belief.end))
+	d.ns = append(d.ns, e.n)
+}
+
+// joined is the distribution of one measure over one class, or over all where class is "".
+func joined(ds []*distribution, measure, class string) *distribution {
+	all := &distribution{measure: measure, class: class}
+	for _, d := range ds {
+		if d.measure == measure && (class == "" || d.class == class) {
+			all.values = append(all.values, d.values...)
+			all.ns = append(all.ns, d.ns...)
+			all.cut += d.cut
+		}
+	}
+	return all
+}
+
+// evidence cites the longest holds.
+func (d *distribution) evidence() []int64 {
+	if len(d.ns) != len(d.values) {
+		return nil
+	}
+	order := make([]int, len(d.ns))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(d.values[b].hi, d.values[a].hi) })
+	var ns []int64
+	for _, i := range order[:min(len(order), maxEvidence)] {
+		ns = append(ns, d.ns[i])
+	}
+	return cite(ns...)
+}
+
+// quantile is the range of the p-quantile of values: nearest rank. p 0 is the largest.
+func quantile(values []dur, p float64) dur {
+	if len(values) == 0 {
+		return dur{hi: open}
+	}
+	var los, his []int64
+	for _, v := range values {
+		los, his = append(los, v.lo), append(his, v.hi)
+	}
+	slices.Sort(los)
+	slices.Sort(his)
+	i := len(values) - 1
+	if p > 0 {
+		i = min(max(int(math.Ceil(p*float64(len(values))-1e-9))-1, 0), i)
+	}
+	return dur{los[i], his[i]}
+}
+
+// over counts the values that are surely above limit (lo), and those that may be (hi).
+func over(values []dur, limit int64) tally {
+	var t tally
+	for _, v := range values {
+		if v.lo > limit {
+			t.lo++
+		}
+		if v.hi > limit {
+			t.hi++
+		}
+	}
+	return t
+}
+
+// distributionRows judges how long jobs held the lock, or waited for it. max goes by its range. A quantile is a claim about the
+// share of holds, so it takes a number of them, like that of kills; each hold, or wait, is one.
+func (j *judging) distributionRows(lock, measure string, limits *experiments.ClassLimits) []SLOResult {
+	d := joined(j.spread[lock], measure, limits.Class)
+	n := len(d.values)
+	thing := map[string]string{measureHeld: "hold", measureWait: "wait"}[measure]
+	name, whose := measure, "lock "+lock
+	if limits.Class != "" {
+		name, whose = name+"["+limits.Class+"]", "class "+limits.Class+" of "+whose
+	}
+	var rows []SLOResult
+	for _, l := range limitsOf(&limits.DurationLimits) {
+		m := measured{measure: name + "." + l.name, unit: "s", n: n, evidence: d.evidence(), hi: open}
+		m.next = "shorten the work under the lock, or raise the limit"
+		if measure == measureWait {
+			m.next = "shorten the holds, or what keeps the key when nobody needs it: see debts"
+		}
+		missed := over(d.values, int64(l.value))
+		if n == 0 {
+			m.saw = "0 " + thing + "s"
+			m.lacks = append(m.lacks, lack{"no " + thing + " of " + whose + " was seen to its end", "offer more jobs of it, or run longer"})
+		} else {
+			v := quantile(d.values, l.p)
+			m.lo, m.hi = v.lo, v.hi
+			m.saw = fmt.Sprintf("%d of %s over %s, longest %s", missed.hi, plural(n, thing), span(int64(l.value)), span(quantile(d.values, 0).hi))
+		}
+		if d.cut > 0 {
+			m.saw += fmt.Sprintf(", %s not counted, cut off by the holder's death", plural(d.cut, thing))
+		}
+		m.lacks = append(m.lacks, j.unseen(lock)...)
+		rows = append(rows, j.quantileRow(lock, l, m, missed, thing))
+	}
+	return rows
+}
+
+// quantileRow is the verdict of one bound on n values, of which missed may be over it.
+func (j *judging) quantileRow(lock string, l limit, m measured, missed tally, thing string) SLOResult {
+	if l.p == 0 || m.n == 0 {
+		return j.row(lock, int64(l.value), m)
+	}
+	v := shareVerdict(l.p, missed, m.n)
+	lacks := append(j.lacks(lock), m.lacks...)
+	if v == Inconclusive {
+		lacks = append(lacks, lack{
+			fmt.Sprintf("%d of %s may have missed it: %s at 95 %% confidence takes %d of them then", missed.hi, plural(m.n, thing), l.name, TrialsNeeded(l.p, missed.hi)),
+			"offer more jobs, or promise a max",
+		})
+	}
+	return j.finish(lock, int64(l.value), m, v, lacks)
+}
+
+// shareVerdict says whether at least the share p of n values surely keep their limit, at 95 % confidence.
+func shareVerdict(p float64, missed tally, n int) Verdict {
+	switch {
+	case n > 0 && upperBound(missed.hi, n) <= 1-p:
+		return Pass
+	case n > 0 && lowerBound(missed.lo, n) > 1-p:
+		return Fail
+	}
+	return Inconclusive
+}

@@ -1,0 +1,148 @@
+package analysis
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/lockcore"
+)
+
+// Lint is one budget lint of one lock, worked out before anything is measured.
+type Lint struct {
+	Lock string `json:"lock"`
+	lockcore.Sum
+}
+
+// Lints works out L1 to L8 for every lock of e, in order; those that do not apply to a lock are left out. Durations are those of
+// e: give it unscaled, and the sums are in the numbers of the file.
+func Lints(e *experiments.Experiment) []Lint {
+	out := []Lint{}
+	for i := range e.System.Locks {
+		l := &e.System.Locks[i]
+		sums := lockcore.Lints(l.Policy, factsOf(e, l))
+		sums = append(sums, takeoverSums(e, l)...)
+		sums = append(sums, evidenceSums(e, l)...)
+		slices.SortStableFunc(sums, func(a, b lockcore.Sum) int { return int(a.Rule[1]) - int(b.Rule[1]) })
+		for _, s := range sums {
+			out = append(out, Lint{Lock: l.Name, Sum: s})
+		}
+	}
+	return out
+}
+
+// factsOf is what an experiment says beside a lock's policy. Those who may ask for one key at once are its replicas.
+func factsOf(e *experiments.Experiment, l *experiments.Lock) lockcore.Facts {
+	f := lockcore.Facts{Contenders: e.System.Replicas}
+	for i := range e.System.Work {
+		if w := &e.System.Work[i]; w.Lock == l.Name {
+			f.WorkP99 = w.Hold.P99
+		}
+	}
+	return f
+}
+
+// takeoverSums is L3: the band, and each promised maximum that lies inside it or below it.
+func takeoverSums(e *experiments.Experiment, l *experiments.Lock) []lockcore.Sum {
+	b := bandOf(e, l, 0)
+	out := []lockcore.Sum{}
+	for i := range e.SLOs {
+		s := &e.SLOs[i]
+		if s.Lock != l.Name || s.Takeover == nil || s.Takeover.Max == nil {
+			continue
+		}
+		limit := *s.Takeover.Max
+		sum := lockcore.Sum{Rule: "L3", OK: limit >= b.hi, Text: fmt.Sprintf("takeover max %s: %s", lockcore.Seconds(limit), b.sum())}
+		switch {
+		case sum.OK:
+		case limit < b.lo:
+			sum.Means = "it cannot hold: " + b.advice(limit)
+		default:
+			share := "it holds only while every call is answered at once"
+			if chance := b.chance(e, limit); chance < 0.995 {
+				share = fmt.Sprintf("it holds by luck, in about %.0f%% of such kills", 100*chance)
+			}
+			sum.Means = share + ": " + b.advice(limit)
+		}
+		out = append(out, sum)
+	}
+	if len(out) == 0 {
+		out = append(out, lockcore.Sum{Rule: "L3", OK: true, Text: "takeover: " + b.sum()})
+	}
+	return out
+}
+
+// chanceSteps is how finely the two waits of a takeover are laid out.
+const chanceSteps = 500
+
+// chance is about how likely a takeover ends within limit: the residual evenly spread over what the phase allows, and the
+// first of the other replicas' polls (or the redelivery) evenly over its period. Timeouts are taken to be answered at once.
+func (b band) chance(e *experiments.Experiment, limit time.Duration) float64 {
+	p := b.lock.Policy
+	period, askers := redelivery(e, b.lock.Name), 1
+	if p.Loop != nil {
+		period, askers = p.Loop.Poll, max(1, e.System.Replicas-1)
+	}
+	total := 0.0
+	for i := range chanceSteps {
+		residual := b.lo + time.Duration((float64(i)+0.5)/chanceSteps*float64(max(0, b.lease()-b.lo)))
+		total += chancePickedUp(limit-residual, period, askers)
+	}
+	return total / chanceSteps
+}
+
+// lease is the longest residual when every call is answered at once.
+func (b band) lease() time.Duration {
+	d := time.Duration(0)
+	for _, t := range b.upper {
+		if t.name == "ttl" || t.name == "renewal" {
+			d += t.value
+		}
+	}
+	return d
+}
+
+// chancePickedUp is how likely the first of n, each at a random moment of its period, asks no later than room.
+func chancePickedUp(room, period time.Duration, n int) float64 {
+	if room < 0 {
+		return 0
+	}
+	if period <= room {
+		return 1
+	}
+	none := 1.0
+	for range n {
+		none *= 1 - float64(room)/float64(period)
+	}
+	return 1 - none
+}
+
+// evidenceSums is L8: each promised quantile against the kills that the file declares.
+func evidenceSums(e *experiments.Experiment, l *experiments.Lock) []lockcore.Sum {
+	var out []lockcore.Sum
+	kills := 0
+	for i := range e.Faults {
+		if f := &e.Faults[i]; f.Kill != nil && f.Kill.HolderOf == l.Name {
+			kills += max(1, f.Repeat.Count)
+		}
+	}
+	for i := range e.SLOs {
+		s := &e.SLOs[i]
+		if s.Lock != l.Name {
+			continue
+		}
+		for _, limit := range append(limitsOf(s.Takeover), limitsOf(s.TickGap)...) {
+			if limit.p == 0 {
+				continue
+			}
+			need := TrialsNeeded(limit.p, 0)
+			sum := lockcore.Sum{Rule: "L8", OK: kills >= need, Text: fmt.Sprintf("%s %s: %d kills are declared, a clean answer takes %d", s.Measure(), limit.name, kills, need)}
+			if !sum.OK {
+				sum.Means = fmt.Sprintf("the quantile stays inconclusive whatever is measured: repeat the kill %d times, or promise a max", need)
+			}
+			out = append(out, sum)
+		}
+	}
+	return out
+}

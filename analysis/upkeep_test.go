@@ -1,0 +1,169 @@
+package analysis
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore"
+)
+
+// The point of the fence: the same pause, longer than the ttl, finishes a job twice where the resource does not compare fences, and
+// is a refused stale write where it does.
+func TestPauseLongerThanTheTTL(t *testing.T) {
+	for _, c := range []struct {
+		name                        string
+		verdict                     Verdict
+		duplicates, applied, refuse int
+	}{
+		{"pause-90s-unfenced", Fail, 1, 1, 0},
+		{"pause-90s-fenced", Pass, 0, 0, 1},
+	} {
+		j := Judge(load(t, c.name))
+		i := slices.IndexFunc(j.SLOs, func(r SLOResult) bool { return r.Measure == "duplicate_terminal_states" })
+		n := j.Counts
+		if r := j.SLOs[i]; r.Verdict != c.verdict || n.Duplicates != c.duplicates || n.StaleApplied != c.applied || n.StaleRefused != c.refuse {
+			t.Errorf("%s: %s, counts %+v", c.name, r.Verdict, n)
+		}
+	}
+	if d := Judge(load(t, "pause-90s-unfenced")).Duplicates[0]; d.Job != "j1" || !slices.Contains(d.Kinds, dupStale) {
+		t.Errorf("the duplicate is %+v, want a stale one of j1", d)
+	}
+}
+
+// played indexes a tape under one lock.
+func played(t *testing.T, l experiments.Lock, play func(*tape)) *index {
+	t.Helper()
+	tp := newTape("played")
+	tp.start(0.1, "r1.1", "r2.1")
+	play(tp)
+	h, err := history.Read(bytes.NewReader(tp.lines("played", "sha256:0")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ix := newIndex(&experiments.Experiment{TimeScale: 1, System: experiments.System{Locks: []experiments.Lock{l}}}, h)
+	if len(ix.findings) > 0 {
+		t.Fatal(ix.findings)
+	}
+	return ix
+}
+
+func (t *tape) wait(from, to float64, rep string, w want, out history.Outcome) {
+	op := t.op("wait")
+	ev := history.Event{Source: rep, Lock: w.lock, Key: w.key, Op: op, Call: &history.Call{}}
+	ev.Kind = history.WaitBegin
+	t.add(from, from, ev)
+	ev.Kind, ev.Outcome = history.WaitEnd, out
+	t.add(to, to, ev)
+}
+
+// A bounded wait is what its replica says: from the first refusal to the grant, to giving up, or to its death.
+func TestBoundedWaits(t *testing.T) {
+	w := want{"l", "k", 10}
+	ix := played(t, experiments.Lock{Name: "l", Policy: lockcore.Policy{TTL: 10 * time.Second, OpTimeout: time.Second, Acquire: lockcore.Acquire{Mode: lockcore.AcquireWait}}}, func(t *tape) {
+		t.offer(0.9, w, "j1", "r1.1")
+		t.grant(1, "r1.1", w, "a", 1)
+		t.begin(1.1, "a", "j1")
+		t.wait(1.5, 3.5, "r2.1", w, history.Fail)
+		t.exit(4, "a", "j1", "done")
+		t.call(4.1, 1, t.epochs["a"], "release", history.Fail, history.Call{Result: history.ResultError, Err: "refused"})
+		t.wait(5, 11.2, "r2.1", w, history.OK)
+		t.refuse(10.9, "r2.1", w, "a")
+		t.grant(11.199, "r2.1", w, "b", 2)
+	})
+	wait := joined(ix.distributionsOf("l"), measureWait, "")
+	if got := quantile(wait.values, 0); len(wait.values) != 3 || got != (dur{ns(6.2), ns(6.2)}) {
+		t.Errorf("waits are %v, want 0, 2 s and 6.2 s", wait.values)
+	}
+	ds := ix.debtsOf("l")
+	if len(ds.list) != 1 || ds.list[0].cause != causeFailed {
+		t.Fatalf("debts are %+v", ds.list)
+	}
+	if d := ds.list[0]; d.effective.lo != ns(5.9) || d.effective.hi != ns(6.003) || d.effective != d.waiting {
+		t.Errorf("the debt is %+v, want 5.9 s to 6.003 s of it waited for", d)
+	}
+}
+
+// What is planned, a crash, and a loop that holds between its ticks are no debt; a renewal after a planned hold's work is.
+func TestWhatIsNoDebt(t *testing.T) {
+	policy := func(mode lockcore.LoopMode) experiments.Lock {
+		return experiments.Lock{Name: "leader", Key: "drill:leader", Policy: lockcore.Policy{TTL: 6 * time.Second, OpTimeout: time.Second, Loop: &lockcore.Loop{Mode: mode, Poll: 2 * time.Second}}}
+	}
+	ticked := func(tp *tape) {
+		tp.grant(1, "r1.1", leader, "a", 1)
+		tp.tick(1.1, 0.5, "a", "leader")
+	}
+	for _, c := range []struct {
+		name  string
+		mode  lockcore.LoopMode
+		play  func(*tape)
+		cause string
+	}{
+		{"ttl_hold runs out", lockcore.LoopTTLHold, func(tp *tape) { tp.skipRelease(1.7, "a", "ttl_hold"); tp.fence(6.9, "a", "expired", false) }, ""},
+		{"ttl_hold renewed after its work", lockcore.LoopTTLHold, func(tp *tape) { tp.renew(3, "a"); tp.renew(6, "a"); tp.fence(20, "a", "expired", false) }, causeRenewed},
+		{"renewed between ticks, released", lockcore.LoopRenewed, func(tp *tape) { tp.renew(3, "a"); tp.renew(5, "a"); tp.release(7, "a") }, ""},
+		{"renewed after its release failed", lockcore.LoopRenewed, func(tp *tape) {
+			tp.releaseLost(7, "a")
+			tp.renew(9.5, "a")
+			tp.fence(20, "a", "context", false)
+		}, causeRenewed},
+		{"killed between ticks", lockcore.LoopRenewed, func(tp *tape) { tp.renew(3, "a"); tp.kill(4, "kill#1", "random", "a") }, ""},
+		{"explicit, released", lockcore.LoopExplicit, func(tp *tape) { tp.release(1.7, "a") }, ""},
+		{"explicit, killed before the release", lockcore.LoopExplicit, func(tp *tape) { tp.kill(1.65, "kill#1", "random", "a") }, ""},
+		{"explicit, killed long after a release that never came", lockcore.LoopExplicit, func(tp *tape) { tp.kill(5, "kill#1", "random", "a") }, causeFailed},
+	} {
+		ix := played(t, policy(c.mode), func(tp *tape) {
+			ticked(tp)
+			c.play(tp)
+			tp.grant(30, "r2.1", leader, "b", 2)
+		})
+		ds := ix.debtsOf("leader")
+		ds.list = slices.DeleteFunc(ds.list, func(d debt) bool { return d.e.id != "a" })
+		switch {
+		case c.cause == "" && len(ds.list) > 0:
+			t.Errorf("%s: %+v, want no debt", c.name, ds.list[0])
+		case c.cause != "" && (len(ds.list) != 1 || ds.list[0].cause != c.cause || ds.list[0].time.lo <= 0):
+			t.Errorf("%s: %+v, want a debt of cause %s", c.name, ds.list, c.cause)
+		}
+	}
+}
+
+// No figure of the new measures passes on what was not seen.
+func TestUpkeepFalseGreens(t *testing.T) {
+	for _, c := range []struct {
+		name, row, why string
+		take           func(h *history.History)
+	}{
+		{"release-in-time", "lock_debt.max", "probe lock_keys was blind", func(h *history.History) { blindAt(h, probeKeys, 30) }},
+		{"release-in-time", "lock_debt.max", "no confirmed fault hit a holder", func(h *history.History) { voided(h, "kill-holder#1", "moved") }},
+		{"release-in-time", "lock_debt.waiter_seconds", "done with its key", func(h *history.History) {
+			without(h, func(ev *history.Event) bool {
+				return ev.Work != nil || ev.Call != nil && ev.Kind != history.AcquireInvoke
+			})
+		}},
+		{"lost-acquire-reply-undone", "orphan_acquires", "nobody is known to have asked", func(h *history.History) {
+			without(h, func(ev *history.Event) bool { return ev.Call != nil })
+		}},
+		{"not-owned-own-release", "not_owned.renew", "no renewal of lock job was answered", func(h *history.History) {
+			without(h, func(ev *history.Event) bool { return ev.Kind == history.RenewReturn })
+		}},
+		{"classes-short", "held[small].max", "no hold of class small", func(h *history.History) {
+			without(h, func(ev *history.Event) bool { return ev.Kind == history.AcquireReturn })
+		}},
+		{"classes-short", "wait[small].p95", "not read to its end", func(h *history.History) {
+			without(h, func(ev *history.Event) bool { return ev.Coverage != nil && ev.Coverage.Final })
+		}},
+	} {
+		e, h := load(t, c.name)
+		c.take(h)
+		j := Judge(e, h)
+		i := slices.IndexFunc(j.SLOs, func(r SLOResult) bool { return r.Measure == c.row })
+		if i < 0 || j.SLOs[i].Verdict != Inconclusive || !strings.Contains(j.SLOs[i].Why, c.why) || j.SLOs[i].Next == "" {
+			t.Errorf("%s without something: %+v\nwant inconclusive because of %q", c.name, j.SLOs, c.why)
+		}
+	}
+}

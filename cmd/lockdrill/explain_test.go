@@ -1,0 +1,191 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/lockcore"
+)
+
+// Every measure that an SLO can bound, every lint, class, release and loop mode has a word.
+func TestEveryMeasureAndLintHasAWord(t *testing.T) {
+	want := []string{"L1", "L2", "L3", "L4", "L5", "L6", "L7", "L8"}
+	for _, w := range []lockcore.Class{lockcore.Critical, lockcore.Standard, lockcore.Continuity, lockcore.LegacyCount, lockcore.LegacyWarn} {
+		want = append(want, string(w))
+	}
+	for _, w := range []lockcore.ReleaseMode{lockcore.ReleaseNone, lockcore.ReleaseSingle, lockcore.ReleaseBoundedRetry} {
+		want = append(want, string(w))
+	}
+	for _, w := range []lockcore.LoopMode{lockcore.LoopTTLHold, lockcore.LoopExplicit, lockcore.LoopRenewed} {
+		want = append(want, string(w))
+	}
+	slo := reflect.TypeFor[experiments.SLO]()
+	for i := range slo.NumField() {
+		if slo.Field(i).Type.Kind() == reflect.Pointer {
+			var s experiments.SLO
+			reflect.ValueOf(&s).Elem().Field(i).Set(reflect.New(slo.Field(i).Type.Elem()))
+			want = append(want, s.Measure())
+		}
+	}
+	seen := map[string]bool{}
+	for _, w := range words() {
+		if seen[w.name] || w.kind == "" || len(w.meaning) < 10 {
+			t.Errorf("%q is there twice, or not whole: %+v", w.name, w)
+		}
+		seen[w.name] = true
+	}
+	for _, w := range want {
+		if !seen[w] {
+			t.Errorf("%q is not explained", w)
+		}
+	}
+}
+
+func TestExplainWord(t *testing.T) {
+	if got := try(t, "explain", "Fence-Lag"); got.code != exitPass || !strings.HasPrefix(got.stdout, "fence_lag (measure): work stop minus validity end") {
+		t.Errorf("%+v", got)
+	}
+	var doc wordDoc
+	decode(t, try(t, "explain", "L1", "-o", "json").stdout, &doc)
+	if doc.SchemaVersion != 1 || doc.Word != "L1" || doc.Kind != "lint" {
+		t.Errorf("%+v", doc)
+	}
+	for args, want := range map[string]string{
+		"explain":                           "lockdrill explain: which word? There are takeover, ",
+		"explain takover":                   `lockdrill explain: unknown word "takover", did you mean "takeover"?; see lockdrill explain --help`,
+		"explain profile":                   "lockdrill explain profile: accepts 1 arg(s), received 0",
+		"explain profile cordum/aproval":    `lockdrill explain profile: unknown profile "cordum/aproval": did you mean "cordum/approval"?`,
+		"explain sums":                      "lockdrill explain sums: whose? Give --profile, or --work-p99",
+		"explain sums --profile x":          `lockdrill explain sums: unknown profile "x"`,
+		"explain sums --work-p99 -3s":       "lockdrill explain sums: -3s is negative",
+		"explain sums --work-p99 18":        "lockdrill explain sums: invalid argument",
+		"explain sums --profile x takeover": "lockdrill explain sums: unknown command",
+	} {
+		if got := try(t, strings.Fields(args)...); got.code != exitUsage || got.stdout != "" || !strings.HasPrefix(got.stderr, want) {
+			t.Errorf("%s: %+v, want %s", args, got, want)
+		}
+	}
+}
+
+// What explain profile prints can be pasted into a file, and is valid there.
+func TestExplainProfile(t *testing.T) {
+	for _, name := range experiments.ProfileNames() {
+		got := try(t, "explain", "profile", name)
+		if got.code != exitPass || !strings.HasPrefix(got.stdout, "# "+name+"\n# The lease is ") {
+			t.Fatalf("%s: %+v", name, got)
+		}
+		l, err := experiments.Profile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lock := shortName(name)
+		text := "apiVersion: lockdrill/v1\nkind: Experiment\nname: n\nsystem:\n  mode: embedded\n  replicas: 2\n"
+		for line := range strings.Lines(got.stdout) {
+			text += "  " + line
+		}
+		if !l.Loop() {
+			text += "  work:\n    - {lock: " + lock + ", jobs: 5, rate: 1/s, hold: {p50: 4s}, redeliver: 5s}\n"
+		}
+		text += "faults:\n  - {id: k, kill: {holder_of: " + lock + "}}\nslos:\n  - {lock: " + lock + ", abandonments: {max: 0}}\n"
+		e, err := experiments.Parse("pasted.yaml", []byte(text))
+		if err != nil {
+			t.Fatalf("%s:\n%v", name, err)
+		}
+		if !reflect.DeepEqual(e.System.Locks[0].Policy, l.Policy) {
+			t.Errorf("%s comes back as %+v", name, e.System.Locks[0].Policy)
+		}
+		var doc profileDoc
+		decode(t, try(t, "explain", "profile", name, "-o", "json").stdout, &doc)
+		if doc.Profile != name || !reflect.DeepEqual(doc.Policy, l.Policy) || len(doc.Words) < 4 {
+			t.Errorf("document: %+v", doc)
+		}
+	}
+}
+
+func TestExplainSums(t *testing.T) {
+	for args, want := range map[string][]string{
+		"--profile cordum/scheduler-job": {"L1  WARN  acquire 2s + 3 failures * 20s + op timeout 2s = 64s, over ttl 60s"},
+		"--profile cordum/pending-replayer --slo 30s": {
+			"L5  WARN  ttl_hold: one replica runs every poll 30s * 2 = 60s", "L3  WARN  takeover max 30s", "it holds by luck, in about 33%"},
+		"--profile cordum/approval --work-p99 9s": {"L4  WARN  wait 2s, under ttl 10s", "L7  WARN  never renewed: work p99 9s + acquire 2s = 11s, over ttl 10s"},
+		"--work-p99 18s --jitter 4s --guard 2s --slo 30s": {
+			"ttl           work p99 18s + jitter 4s + guard 2s = 24s\n", "renew_every   ttl / 3 = 8s\n",
+			"poll          slo 30s - ttl 24s - jitter 4s = at most 2s\n", "takeover_max  ttl 24s + poll 2s + jitter 4s = 30s\n"},
+		"--work-p99 18s --jitter 4s --guard 2s":           {"takeover_max  ttl 24s + jitter 4s = 28s"},
+		"--work-p99 18s --jitter 4s --guard 2s --slo 20s": {"poll          none: ttl 24s + jitter 4s = 28s already takes what the slo 20s allows"},
+	} {
+		got := try(t, append([]string{"explain", "sums"}, strings.Fields(args)...)...)
+		for _, w := range want {
+			if got.code != exitPass || !strings.Contains(got.stdout, w) {
+				t.Errorf("%s: %+v, want %q", args, got, w)
+			}
+		}
+	}
+	var doc sumsDoc
+	decode(t, try(t, "explain", "sums", "--profile", "cordum/approval", "--work-p99", "18s", "-o", "json").stdout, &doc)
+	if len(doc.Sums) < 4 || doc.Recommended == nil || doc.Recommended.TTL != 18*time.Second {
+		t.Errorf("document: %+v", doc)
+	}
+}
+
+// Budget lints are warnings with a place and a sum; --strict makes them errors; run says them once.
+func TestValidateLints(t *testing.T) {
+	dir := t.TempDir()
+	data := `apiVersion: lockdrill/v1
+kind: Experiment
+name: lints
+system:
+  mode: embedded
+  replicas: 3
+  policy_sheet: sheet.yaml
+  locks:
+    - {name: job, profile: cordum/scheduler-job}
+    - {name: approval, profile: cordum/approval}
+  work:
+    - {lock: job, jobs: 5, rate: 1/s, hold: {p50: 4s}, redeliver: 5s}
+    - {lock: approval, jobs: 5, rate: 1/s, hold: {p50: 4s}, redeliver: 5s}
+faults:
+  - {id: k, kill: {holder_of: replayer}}
+slos:
+  - {lock: replayer, takeover: {p95: 94s}}
+`
+	sheet := "leader_election:\n  replayer: {poll_interval: 30s, lock_key: k, lock_ttl: 60s, renew_every: 0s, release_mode: ttl_hold}\n"
+	for name, text := range map[string]string{"lints.yaml": data, "sheet.yaml": sheet} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{
+		"warning: lints.yaml:9:7: L1: lock job: acquire 2s + 3 failures * 20s + op timeout 2s = 64s, over ttl 60s",
+		"warning: lints.yaml:10:7: L4: lock approval: wait 2s, under ttl 10s",
+		"warning: sheet.yaml:2:3: L5: lock replayer: ttl_hold: one replica runs every poll 30s * 2 = 60s: ttl 60s is an exact multiple of poll 30s",
+		"warning: sheet.yaml:2:3: L8: lock replayer: takeover p95: 1 kills are declared, a clean answer takes 59",
+	}
+	got := tryIn(t, dir, "validate", "lints.yaml")
+	lines := strings.Split(strings.TrimSpace(got.stderr), "\n")
+	if got.code != exitPass || len(lines) != len(want) || !strings.HasPrefix(got.stdout, "lints.yaml: ok: ") {
+		t.Errorf("%+v", got)
+	}
+	for i := range min(len(lines), len(want)) {
+		if !strings.HasPrefix(lines[i], want[i]) {
+			t.Errorf("%s\nwant %s", lines[i], want[i])
+		}
+	}
+	if strict := tryIn(t, dir, "validate", "--strict", "lints.yaml"); strict.code != exitUsage || strict.stdout != "" || strict.stderr != got.stderr {
+		t.Errorf("strict: %+v", strict)
+	}
+	for _, strict := range []bool{false, true} {
+		var doc validateDoc
+		out := tryIn(t, dir, slices.Concat([]string{"validate", "-o", "json", "lints.yaml"}, map[bool][]string{true: {"--strict"}}[strict])...)
+		decode(t, out.stdout, &doc)
+		if f := doc.Files[0]; f.OK == strict || len(f.Warnings) != 4 || f.Warnings[2].File != "sheet.yaml" || f.Warnings[0].Line != 9 || f.Warnings[0].Rule != "L1" {
+			t.Errorf("document, strict %t: %+v", strict, f)
+		}
+	}
+}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/experiments"
+)
+
+// lintWarning is a budget lint that does not hold, with the place of its lock.
+type lintWarning struct {
+	File   string `json:"file"`
+	Line   int    `json:"line"`
+	Column int    `json:"column"`
+	analysis.Lint
+}
+
+func (w lintWarning) String() string {
+	return fmt.Sprintf("%s:%d:%d: %s: lock %s: %s: %s", w.File, w.Line, w.Column, w.Rule, w.Lock, w.Text, w.Means)
+}
+
+// lintWarnings are the budget lints of e that do not hold, in the numbers of its file. Never nil.
+func lintWarnings(e *experiments.Experiment) []lintWarning {
+	places := map[string]experiments.Place{}
+	for i := range e.System.Locks {
+		places[e.System.Locks[i].Name] = e.System.Locks[i].Place
+	}
+	out := []lintWarning{}
+	for _, l := range analysis.Lints(e) {
+		if !l.OK {
+			p := places[l.Lock]
+			out = append(out, lintWarning{p.File, p.Line, p.Column, l})
+		}
+	}
+	return out
+}
+
+// tellLints prints the warnings of e, one a line.
+func tellLints(w io.Writer, e *experiments.Experiment) {
+	for _, warning := range lintWarnings(e) {
+		fmt.Fprintln(w, "warning:", warning)
+	}
+}

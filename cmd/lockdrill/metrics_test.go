@@ -1,0 +1,72 @@
+package main
+
+import (
+	"bytes"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/internal/redistest"
+)
+
+// metricDrill makes renewals of the leader fail until it gives up, then kills a leader; what the replicas count is scraped.
+func metricDrill(t *testing.T) string {
+	return edit(t, goodDrill,
+		"class: standard", "class: legacy_count\n        max_failures: 2",
+		"    repeat: {count: 2, every: settled}\n    kill: {holder_of: loop, phase: after_renew}",
+		"    renew_failures: {holder_of: loop, mode: error, count: 2}\n  - {id: kill-later, at: 2s, kill: {holder_of: loop, phase: after_renew}}",
+		"probes:\n", "allow_overlap: [[kill, kill-later]]\nprobes:\n  metrics:\n"+
+			"    - {name: abandoned, scrape: replicas, series: lockcore_abandoned_total, labels: {namespace: loop}, every: 100ms}\n"+
+			"    - {name: renewals, scrape: replicas, series: lockcore_renew_total, every: 100ms}\n",
+		"slos:\n", "slos:\n  - {lock: loop, metric: {name: abandoned, delta: 2}}\n  - {lock: loop, metric: {name: renewals, delta: 1}}\n",
+	)
+}
+
+func rowOf(t *testing.T, j *analysis.Judgement, measure string) analysis.SLOResult {
+	t.Helper()
+	for _, s := range j.SLOs {
+		if s.Measure == measure {
+			return s
+		}
+	}
+	t.Fatalf("no row %s in %+v", measure, j.SLOs)
+	return analysis.SLOResult{}
+}
+
+// A live drill: what replicas count reaches the verdict, a killed one's counter included, and agrees with what they claim. Where it
+// is made to disagree, that is a finding and no pass.
+func TestMetricsAgreeWithTheHistory(t *testing.T) {
+	redistest.Need(t)
+	o := runDrill(t, metricDrill(t), nil)
+	row := rowOf(t, &o.j, "metric.abandoned.delta")
+	if row.Verdict != analysis.Pass || row.Hi == nil || int(row.Lo) != o.j.Counts.Abandonments {
+		t.Errorf("row %+v with %d abandonments in the history\n%s", row, o.j.Counts.Abandonments, o.text)
+	}
+	if busy := rowOf(t, &o.j, "metric.renewals.delta"); busy.Verdict != analysis.Fail || busy.Hi != nil {
+		t.Errorf("renewals: %+v, want a fail whose upper end died with the killed replica", busy)
+	}
+	for _, f := range o.j.Findings {
+		if strings.Contains(f.What, "metric") {
+			t.Errorf("finding: %s", f.What)
+		}
+	}
+	path := filepath.Join(o.dir, historyFile)
+	lines := bytes.Split(read(t, path), []byte("\n"))
+	for i, line := range lines {
+		if bytes.Contains(line, []byte(`"kind":"sample"`)) && bytes.Contains(line, []byte(`"metric":"abandoned"`)) {
+			lines[i] = bytes.ReplaceAll(line, []byte(`"value":0`), []byte(`"value":7`))
+		}
+	}
+	write(t, path, bytes.Join(lines, []byte("\n")))
+	j, err := judgeDir(o.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if row := rowOf(t, j, "metric.abandoned.delta"); row.Verdict == analysis.Pass {
+		t.Errorf("a metric that the history contradicts passed: %+v", row)
+	}
+	if len(j.Findings) == 0 || !strings.Contains(j.Findings[len(j.Findings)-1].What, "its events say") {
+		t.Errorf("findings %+v, row %+v", j.Findings, rowOf(t, j, "metric.abandoned.delta"))
+	}
+}

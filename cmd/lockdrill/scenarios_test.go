@@ -1,0 +1,124 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/scenarios"
+)
+
+// drillsEnv asks for more than the short scenarios: "all" of them at their scale, or those of the profiles at "full" scale.
+// LOCKDRILL_TEST_ONLY narrows both to names that contain it.
+const (
+	drillsEnv = "LOCKDRILL_TEST_DRILLS"
+	onlyEnv   = "LOCKDRILL_TEST_ONLY"
+)
+
+// Every shipped scenario ends as its first lines say.
+func TestScenariosEndAsTheySay(t *testing.T) {
+	short := []string{"cordum-snapshot-writer"} // the others together take minutes
+	for _, s := range scenarios.List() {
+		switch asked := os.Getenv(drillsEnv); {
+		case asked == "all" && !strings.Contains(s.Name, os.Getenv(onlyEnv)):
+			continue
+		case asked != "all" && (asked != "" || testing.Short() || !slices.Contains(short, s.Name)):
+			continue
+		}
+		t.Run(s.Name, func(t *testing.T) {
+			drillEndsWith(t, s.Expect, 4*time.Minute, "run", s.Name)
+		})
+	}
+}
+
+// The scenario of each shipped profile holds at the published numbers too: one shot of each fault, at time scale 1.
+func TestScenariosAtFullScale(t *testing.T) {
+	if os.Getenv(drillsEnv) != "full" {
+		t.Skipf("%s=full runs the profiles' scenarios in real time: hours", drillsEnv)
+	}
+	for _, profile := range experiments.ProfileNames() {
+		name := strings.ReplaceAll(profile, "/", "-")
+		if !strings.Contains(name, os.Getenv(onlyEnv)) {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			drillEndsWith(t, exitPass, 90*time.Minute, "run", fullScale(t, name))
+		})
+	}
+}
+
+// fullScale writes a scenario with time scale 1 and one shot of each fault, and returns its file.
+func fullScale(t *testing.T, name string) string {
+	t.Helper()
+	data, ok := scenarios.Get(name)
+	if !ok {
+		t.Fatalf("no scenario is called %s", name)
+	}
+	e, err := experiments.Parse(name+".yaml", data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.TimeScale = 1
+	e.SteadyState.Timeout, e.Limits.MaxRun = 30*time.Minute, time.Hour
+	for i := range e.Faults {
+		e.Faults[i].Repeat.Count = 1
+	}
+	if data, err = experiments.Marshal(e); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), name+".yaml")
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// Each profile has a scenario of its own name, which drills just that profile.
+func TestEveryProfileHasAScenario(t *testing.T) {
+	for _, profile := range experiments.ProfileNames() {
+		name := strings.ReplaceAll(profile, "/", "-")
+		data, ok := scenarios.Get(name)
+		if !ok {
+			t.Errorf("no scenario is called %s", name)
+			continue
+		}
+		e, err := experiments.Parse(name, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(e.System.Locks) != 1 || e.System.Locks[0].Profile != profile {
+			t.Errorf("%s drills %+v", name, e.System.Locks)
+		}
+		if _, err := experiments.Load(fullScale(t, name)); err != nil {
+			t.Errorf("%s at full scale: %v", name, err)
+		}
+	}
+}
+
+// drillEndsWith runs the binary and holds its exit status against code; a run that is still going at the limit is ended.
+func drillEndsWith(t *testing.T, code int, limit time.Duration, args ...string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd := lockdrill(args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = t.TempDir(), &stdout, &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	watch := time.AfterFunc(limit, func() { _ = cmd.Process.Signal(os.Interrupt) })
+	defer watch.Stop()
+	start := time.Now()
+	if err := cmd.Wait(); err != nil && !errors.As(err, new(*exec.ExitError)) {
+		t.Fatal(err)
+	}
+	t.Logf("%.1fs", time.Since(start).Seconds())
+	if got := cmd.ProcessState.ExitCode(); got != code {
+		t.Errorf("lockdrill %s ended with %d, want %d\n%s\n%s", strings.Join(args, " "), got, code, stdout.String(), stderr.String())
+	}
+}

@@ -1,0 +1,93 @@
+package main
+
+import "strings"
+
+// word is one entry of the vocabulary; docs/judging.md and docs/policies say the rest.
+type word struct{ name, kind, meaning string }
+
+// words is the vocabulary of verdicts, lints and policies: what each measure of an SLO, each budget lint and each value of a policy
+// means, in a sentence or two.
+func words() []word {
+	const measure, lint, term, class, release, loop = "measure", "lint", "word", "renewal class", "release", "loop mode"
+	return []word{
+		{"takeover", measure, "from the fault that hits a holder to the first accepted effect of a later epoch of its key; it splits into residual, pickup and warm-up"},
+		{"tick_gap", measure, "of a loop: from the last accepted tick before the fault to anybody's next"},
+		{"overlap", measure, "mutual exclusion broken: seconds with more than one holder (level belief or work), or a count of stale and unowned effects (level effect)"},
+		{"duplicate_terminal_states", measure, "accepted terminal writes of a job beyond its first; what the ledger refused was prevented, and is not counted"},
+		{"abandonments", measure, "how often a lock was given up; a safe policy must do so under some faults"},
+		{"abandonment", measure, "how it was given up: missed and late count work that ran past its lease end, needless counts locks that could still have been renewed"},
+		{"fence_lag", measure, "work stop minus validity end, on the worker's own clock; above 0 is unsafe even where nobody was there to collide with"},
+		{"unowned_work", measure, "seconds of work past the lease end, in all"},
+		{"busy", measure, "acquires refused while the holder was dead, or had stopped relying on the lock without giving it back"},
+		{"stranded", measure, "jobs without a terminal state at the horizon"},
+		{"fence_regressions", measure, "grants whose fence is not above that of an epoch surely granted before"},
+		{"re_executed", measure, "executions of a job after an earlier epoch had executed it"},
+		{"lock_debt", measure, "from the end of the work to the instant at which its key is free; effective while somebody waits for it"},
+		{"not_owned", measure, "the share of answered renewals and releases that were told: not yours"},
+		{"orphan_acquires", measure, "acquires that took effect and that nobody used, because their reply was lost or came too late"},
+		{"held", measure, "how long a lock was held, by job class"},
+		{"wait", measure, "how long a job waited for its lock, by job class"},
+		{"metric", measure, "a Prometheus series: its change, its rate or its maximum during the drill; a series that does not exist is not 0 unless absent_means says so"},
+
+		{"L1", lint, "acquire + failures * interval * (1 + jitter) + op timeout + drift + stop budget <= ttl: the holder gives up before the store gives the key to another"},
+		{"L2", lint, "at least two renewal attempts fit into a lease"},
+		{"L3", lint, "a promised takeover lies above the band that ttl, renewal and pickup allow; inside it, it holds by luck"},
+		{"L4", lint, "who waits for less than a lease is told busy after a crash"},
+		{"L5", lint, "a ttl_hold loop runs every poll * ceil(ttl / poll); an exact multiple races the key's expiry"},
+		{"L6", lint, "contenders / poll = requests a second on one key"},
+		{"L7", lint, "where nothing renews, ttl >= p99 of the work + jitter"},
+		{"L8", lint, "a quantile takes enough independent kills: 29, 59 and 299 clean ones for p90, p95 and p99"},
+
+		{"epoch", term, "one acquisition of a key that succeeded, or may have: it has a token and a fence of its own"},
+		{"incarnation", term, "one life of a replica: r1.2 is the second of r1"},
+		{"fence", term, "a number that the store mints with the epoch and that only grows; the ledger refuses lower ones"},
+		{"ledger", term, "the resource that the lock protects: it puts all effects in one order, and no fault touches it"},
+		{"effect", term, "an entry of the ledger: begin, a state of a job, or a tick of a loop"},
+		{"lease_end", term, "the instant at which the store frees the key: last applied renewal + ttl, or its deletion"},
+		{"validity_end", term, "how long a client may rely on the lock: send time of its last success + ttl - drift"},
+		{"belief", term, "from the answer granted until the first of: release sent, loss noticed, death"},
+		{"work", term, "from work.enter to work.exit or death, less confirmed pauses"},
+		{"exposed", term, "an epoch that surely owned its key when the fault hit its holder"},
+		{"residual", term, "of a takeover: from the fault to the lease end"},
+		{"pickup", term, "of a takeover: from the lease end to the next grant"},
+		{"warm-up", term, "of a takeover: from the grant to the first accepted effect"},
+		{"settled", term, "the fault is over, every exposed key has its successor, and the steady state holds again"},
+		{"horizon", term, "how long the final reads wait for a breach to be seen: the larger of band and limit, and one redelivery period"},
+		{"jeopardy", term, "an epoch whose work still ran at lease end, or that had to be given up"},
+		{"claim", term, "what a replica says of itself; evidence is what the ledger and the probes saw"},
+		{"inconclusive", term, "nothing wrong was seen, and the question was not reached; never a pass"},
+
+		{"critical", class, "given up after N failed renewals or before the validity ends, whichever is first; for work that must never run twice"},
+		{"standard", class, "given up before the validity ends; for idempotent or fenced work"},
+		{"continuity", class, "never given up, visibly unowned past the validity; for idempotent and fenced work that must not stop"},
+		{"legacy_count", class, "given up after N failed renewals of any kind and by nothing else; the published scheduler policy"},
+		{"legacy_warn", class, "never given up: failures are logged; the published workflow policy"},
+		{"none", release, "the key is left to its ttl"},
+		{"single", release, "one call; if it fails, the key is left to its ttl"},
+		{"bounded_retry", release, "a few calls, each on a fresh context with its own timeout; then the key is left to its ttl"},
+		{"ttl_hold", loop, "after a tick the key is left to its ttl; it is renewed, if at all, only while the tick runs"},
+		{"explicit", loop, "the key is released after each tick"},
+		{"renewed", loop, "the key is kept and renewed between ticks, until death or loss"},
+	}
+}
+
+func wordNames() []string {
+	var names []string
+	for _, w := range words() {
+		names = append(names, w.name)
+	}
+	return names
+}
+
+// wordOf finds a word, however it is capitalised and joined: "fence lag" and "fence-lag" are fence_lag.
+func wordOf(name string) (word, bool) {
+	plain := func(s string) string {
+		return strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(s))
+	}
+	for _, w := range words() {
+		if plain(w.name) == plain(name) {
+			return w, true
+		}
+	}
+	return word{}, false
+}

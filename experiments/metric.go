@@ -1,0 +1,136 @@
+package experiments
+
+import (
+	"maps"
+	"net/url"
+	"reflect"
+	"regexp"
+	"slices"
+	"time"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Metric is a Prometheus series that is scraped before, during and after the faults.
+type Metric struct {
+	Name   string            // how SLOs name it
+	Scrape string            // "replicas", or the URL of an exposition
+	Series string            // name of the series; of a histogram its _sum, _count or _bucket
+	Labels map[string]string // only series that carry these
+	Every  time.Duration     // between scrapes; not scaled
+}
+
+// ScrapeReplicas is the Scrape that means every replica's own metrics.
+const ScrapeReplicas = "replicas"
+
+// MetricLimit bounds a metric: exactly one of Delta, Rate and Max is set.
+type MetricLimit struct {
+	Name  string
+	Delta *float64 // increase of a counter from the first fault to the end, over all targets
+	Rate  *float64 // the same a second; Scale divides it by the time scale
+	Max   *float64 // highest value that a scrape of one target showed
+	// AbsentMeans "zero" makes a series that does not exist 0; else nothing is known of it.
+	AbsentMeans string
+}
+
+// Limit is the one that is set, and the word for it: delta, rate or max.
+func (l *MetricLimit) Limit() (word string, limit float64) {
+	switch {
+	case l.Delta != nil:
+		return "delta", *l.Delta
+	case l.Rate != nil:
+		return "rate", *l.Rate
+	}
+	return "max", *l.Max
+}
+
+func (m *Metric) setDefaults() { m.Every = time.Second }
+
+// minEvery keeps the scrapes from becoming the load.
+const minEvery = 100 * time.Millisecond
+
+var seriesName = regexp.MustCompile(`^[a-zA-Z_:][a-zA-Z0-9_:]*$`)
+
+// metrics checks what is scraped.
+func (c *checker) metrics() {
+	names := map[string]int{}
+	for i, m := range c.e.Probes.Metrics {
+		path := at("probes.metrics", i)
+		if first, ok := names[m.Name]; ok && m.Name != "" {
+			c.check(path+".name", "a second metric called %q: the first is probes.metrics[%d]", m.Name, first)
+		}
+		names[m.Name] = i
+		if !seriesName.MatchString(m.Series) {
+			c.check(path+".series", "%q is no name of a series; labels go under labels", m.Series)
+		}
+		if m.Every < minEvery {
+			c.check(path+".every", "%s is under %s: a scrape is no small request", formatDuration(m.Every), formatDuration(minEvery))
+		}
+		if m.Scrape == ScrapeReplicas {
+			continue
+		}
+		// As with redis.url, the parser's own words might quote a password.
+		if u, err := url.Parse(m.Scrape); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			c.check(path+".scrape", "neither replicas nor the address of an exposition: write it like http://127.0.0.1:9121/metrics")
+		}
+	}
+}
+
+// metricLimit checks a promise about a metric.
+func (c *checker) metricLimit(path string, l *MetricLimit) {
+	if l == nil {
+		return
+	}
+	switch n := len(setPointers(l)); {
+	case n == 0:
+		c.check(path, "no limit: delta, rate or max")
+	case n > 1:
+		c.check(path, "has more than one limit: an SLO has one of delta, rate and max")
+	}
+	for _, v := range []*float64{l.Delta, l.Rate, l.Max} {
+		if v != nil && *v > maxMetric {
+			c.check(path, "a limit above %g is none", float64(maxMetric))
+		}
+	}
+	known := make([]string, 0, len(c.e.Probes.Metrics))
+	for _, m := range c.e.Probes.Metrics {
+		known = append(known, m.Name)
+	}
+	switch {
+	case slices.Contains(known, l.Name):
+	case len(known) == 0:
+		c.check(path+".name", "nothing is scraped: declare the metric under probes.metrics")
+	default:
+		c.check(path+".name", "no metric is called %s", unknownWord(l.Name, known))
+	}
+}
+
+// maxMetric bounds limits: what is measured is kept in billionths.
+const maxMetric = 9e9
+
+// mapping decodes a section of texts by free names.
+func (d *decoder) mapping(path string, n *yaml.Node, v reflect.Value) {
+	if n.Kind != yaml.MappingNode {
+		d.add(path, n, "a section of names and texts is wanted, not %s", describe(n))
+		return
+	}
+	v.Set(reflect.MakeMap(v.Type()))
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		element := reflect.New(v.Type().Elem()).Elem()
+		if v.MapIndex(reflect.ValueOf(key.Value)).IsValid() {
+			d.add(join(path, key.Value), key, "given twice")
+		}
+		d.value(join(path, key.Value), key, value, element, rule{})
+		v.SetMapIndex(reflect.ValueOf(key.Value), element)
+	}
+}
+
+// encodeMap is its inverse, in the order of the names.
+func encodeMap(m map[string]string) *yaml.Node {
+	n := &yaml.Node{Kind: yaml.MappingNode}
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		n.Content = append(n.Content, textNode(name), textNode(redact(m[name])))
+	}
+	return flowed(n)
+}

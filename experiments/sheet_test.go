@@ -1,0 +1,185 @@
+package experiments
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockdrill/lockdrill/lockcore"
+)
+
+// The articles' sheet as it stands gives the same locks as the shipped profiles of the same keys, and a takeover row for each.
+func TestPolicySheet(t *testing.T) {
+	e, err := Load("testdata/sheet/drill.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(e.System.Locks) != 4 || len(e.SLOs) != 4 || e.System.PolicySheet != "" {
+		t.Fatalf("%d locks, %d SLOs, sheet %q", len(e.System.Locks), len(e.SLOs), e.System.PolicySheet)
+	}
+	profiles := []string{"cordum/scheduler-reconciler", "cordum/pending-replayer", "cordum/workflow-reconciler", "cordum/snapshot-writer"}
+	limits := []time.Duration{96 * time.Second, 96 * time.Second, 21 * time.Second, 41 * time.Second}
+	for i := range e.System.Locks {
+		l := &e.System.Locks[i]
+		want, err := Profile(profiles[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, loop := l.Policy, *l.Policy.Loop; l.Key != want.Key || loop != *want.Policy.Loop || withoutLoop(got) != withoutLoop(want.Policy) {
+			t.Errorf("%s is %+v %+v, the profile %s is %+v %+v", l.Name, got, loop, profiles[i], want.Policy, *want.Policy.Loop)
+		}
+		if s := e.SLOs[i]; s.Lock != l.Name || *s.Takeover.Max != limits[i] {
+			t.Errorf("row of %s: %+v, want takeover max %s", l.Name, s, limits[i])
+		}
+		if want := 2 + 6*i; l.Place.Line != want || filepath.Base(l.Place.File) != "leader_election.yaml" {
+			t.Errorf("%s stands at %+v, want line %d of the sheet", l.Name, l.Place, want)
+		}
+	}
+	standsAlone(t, e)
+}
+
+func withoutLoop(p lockcore.Policy) lockcore.Policy { p.Loop = nil; return p }
+
+// standsAlone: the resolved file needs the sheet no more.
+func standsAlone(t *testing.T, e *Experiment) {
+	t.Helper()
+	data, err := Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := Parse("resolved.yaml", data)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, data)
+	}
+	if len(back.System.Locks) != 4 || len(back.SLOs) != 4 || *back.System.Locks[3].Policy.Loop != *e.System.Locks[3].Policy.Loop {
+		t.Errorf("the resolved file gives\n%s", data)
+	}
+}
+
+// withSheet loads the drill beside a sheet of the given text.
+func withSheet(t *testing.T, drill, sheet string) (*Experiment, error) {
+	t.Helper()
+	dir := t.TempDir()
+	if drill == "" {
+		data, err := os.ReadFile("testdata/sheet/drill.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		drill = string(data)
+	}
+	for name, text := range map[string]string{"drill.yaml": drill, "leader_election.yaml": sheet} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e, err := Load(filepath.Join(dir, "drill.yaml"))
+	if err != nil {
+		return nil, &cut{strings.ReplaceAll(err.Error(), dir+string(filepath.Separator), "")}
+	}
+	return e, nil
+}
+
+// cut is an error without the test's folder.
+type cut struct{ text string }
+
+func (c *cut) Error() string { return c.text }
+
+// Problems of a sheet have the sheet's own places, one message a mistake.
+func TestPolicySheetProblems(t *testing.T) {
+	const good = "    poll_interval: 5s\n    lock_key: k\n    lock_ttl: 10s\n    release_mode: ttl_hold\n"
+	head := "leader_election:\n  scheduler_reconciler:\n"
+	for name, c := range map[string]struct{ sheet, want string }{
+		"a value":      {head + strings.Replace(good, "10s", "10", 1), "leader_election.yaml:5:15: leader_election.scheduler_reconciler.lock_ttl: a duration needs a unit: 10s?"},
+		"a word":       {head + strings.Replace(good, "ttl_hold", "ttl_hodl", 1), `leader_election.yaml:6:19: leader_election.scheduler_reconciler.release_mode: unknown word "ttl_hodl": did you mean "ttl_hold"?`},
+		"a field":      {head + good + "    lock_tll: 9s\n", `leader_election.yaml:7:5: leader_election.scheduler_reconciler.lock_tll: unknown field: did you mean "lock_ttl"?`},
+		"a sum":        {head + good + "    renew_every: 20s\n", "leader_election.yaml:7:18: leader_election.scheduler_reconciler.renew_every: 20s is not under the ttl 10s: the lease would end first"},
+		"a key":        {head + strings.Replace(good, "lock_key: k", "lock_key: a{b}", 1), `leader_election.yaml:4:15: leader_election.scheduler_reconciler.lock_key: "a{b}" is no lock key: no spaces, stars or braces`},
+		"a missing":    {head + strings.Replace(good, "    lock_key: k\n", "", 1), "leader_election.yaml:3:5: leader_election.scheduler_reconciler.lock_key: missing"},
+		"a section":    {"leader_elections:\n  a: 1\n", "leader_election.yaml:1:1: leader_elections: unknown section of a policy sheet: there is only leader_election"},
+		"a name":       {head + good + "  bad name:\n" + good, `leader_election.yaml:7:3: leader_election.bad name: "bad name" is no name`},
+		"the syntax":   {"leader_election: [", "leader_election.yaml:1:1: no YAML from here on"},
+		"nothing":      {"", "leader_election.yaml:1:1: the file is empty"},
+		"another lock": {"leader_election:\n  other:\n" + good, `drill.yaml:10:23: faults[0].kill.holder_of: no lock is called "scheduler_reconciler": there is only other`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := withSheet(t, "", c.sheet)
+			if err == nil || !strings.HasPrefix(err.Error(), c.want) {
+				t.Fatalf("got  %v\nwant %s", err, c.want)
+			}
+			if n := strings.Count(err.Error(), ".yaml:"); n != 1 {
+				t.Errorf("%d messages for one mistake:\n%v", n, err)
+			}
+		})
+	}
+}
+
+func TestPolicySheetThatIsNotThere(t *testing.T) {
+	for _, name := range []string{"absent.yaml", "."} {
+		data, err := os.ReadFile("testdata/sheet/drill.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = withSheet(t, strings.Replace(string(data), "leader_election.yaml", name, 1), "")
+		if err == nil || !strings.HasPrefix(err.Error(), "drill.yaml:7:17: system.policy_sheet: read the policy sheet: ") || strings.Count(err.Error(), "drill.yaml") != 1 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A row that the file declares stays as it is, and the file's own locks come first.
+func TestPolicySheetBesideOwnLocksAndRows(t *testing.T) {
+	drill := `apiVersion: lockdrill/v1
+kind: Experiment
+name: both
+system:
+  mode: embedded
+  replicas: 3
+  policy_sheet: leader_election.yaml
+  locks:
+    - {name: mine, profile: cordum/delay-poller}
+faults:
+  - id: kill
+    kill: {holder_of: theirs}
+slos:
+  - {lock: theirs, takeover: {max: 99s}}
+`
+	e, err := withSheet(t, drill, "leader_election:\n  theirs: {poll_interval: 5s, lock_key: k, lock_ttl: 10s, release_mode: explicit}\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(e.System.Locks) != 2 || e.System.Locks[0].Name != "mine" || len(e.SLOs) != 1 || *e.SLOs[0].Takeover.Max != 99*time.Second {
+		t.Errorf("locks %+v, SLOs %+v", e.System.Locks, e.SLOs)
+	}
+}
+
+// A lock is written so that it can be pasted into a file, whatever profile it came from.
+func TestMarshalLock(t *testing.T) {
+	for _, name := range ProfileNames() {
+		l, err := Profile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Name = "pasted"
+		data, err := MarshalLock(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := "apiVersion: lockdrill/v1\nkind: Experiment\nname: n\nsystem:\n  mode: embedded\n  replicas: 2\n" +
+			"  " + strings.ReplaceAll(strings.TrimSpace(string(data)), "\n", "\n  ") + "\n"
+		if !l.Loop() {
+			text += "  work:\n    - {lock: pasted, jobs: 5, rate: 1/s, hold: {p50: 4s}, redeliver: 5s}\n"
+		}
+		text += "faults:\n  - {id: k, kill: {holder_of: pasted}}\nslos:\n  - {lock: pasted, abandonments: {max: 0}}\n"
+		e, err := Parse("pasted.yaml", []byte(text))
+		if err != nil {
+			t.Errorf("%s:\n%v", name, err)
+			continue
+		}
+		back := e.System.Locks[0]
+		if withoutLoop(back.Policy) != withoutLoop(l.Policy) || l.Loop() && *back.Policy.Loop != *l.Policy.Loop || back.Key != l.Key || back.KeyPrefix != l.KeyPrefix {
+			t.Errorf("%s comes back as %+v", name, back)
+		}
+	}
+}

@@ -1,0 +1,236 @@
+package lockcore
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+)
+
+// Facts are what the budget lints must know beside the policy. What is 0 is not known, and sums that need it are left out.
+type Facts struct {
+	WorkP99    time.Duration // p99 of the work under the lock; loops: their tick
+	Jitter     time.Duration // tail of network and store; 0 = the acquire timeout stands for it
+	Contenders int           // how many may ask for one key at once
+}
+
+// Sum is one budget lint worked out, before anything runs.
+type Sum struct {
+	Rule  string `json:"rule"`  // L1 to L8
+	OK    bool   `json:"ok"`    //
+	Text  string `json:"sum"`   // in the policy's own numbers
+	Means string `json:"means"` // what follows, where it is not OK
+}
+
+// HerdLimit is how many requests a second one key may draw before L6 speaks: 1 % of what one Redis answers.
+const HerdLimit = 400
+
+// Lints works out the sums that a policy and its facts decide: L1, L2, L4 to L7, as far as they apply to it. L3 (takeover) and L8
+// (evidence) need the experiment's faults and promises too.
+func Lints(p Policy, f Facts) []Sum {
+	var out []Sum
+	for _, lint := range []func(Policy, Facts) (Sum, bool){giveUp, attempts, waitBudget, heldTicks, herd, unrenewed} {
+		if s, applies := lint(p, f); applies {
+			if s.OK {
+				s.Means = ""
+			}
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// stretch is the longest interval that jitter allows.
+func stretch(d time.Duration, jitter float64) time.Duration {
+	return time.Duration(float64(d) * (1 + jitter))
+}
+
+// GiveUpSum is the left side of L1: how long after the sending of its acquire a holder may still work when every call from then on
+// fails at its timeout. The ticker starts at the acquire's reply; a call that outlasts the interval delays the next one.
+func GiveUpSum(p Policy) time.Duration {
+	every := stretch(p.RenewEvery, p.RenewJitter)
+	return p.Acquire.Timeout + every + time.Duration(p.MaxFailures-1)*max(every, p.OpTimeout) + p.OpTimeout + p.Drift + p.StopBudget
+}
+
+// giveUp is L1: the holder must have given up before the store gives the key to another.
+func giveUp(p Policy, _ Facts) (Sum, bool) {
+	s := Sum{Rule: "L1"}
+	every := stretch(p.RenewEvery, p.RenewJitter)
+	switch {
+	case p.RenewEvery == 0:
+		return s, false
+	case p.Class == LegacyWarn:
+		s.Text = fmt.Sprintf("class %s never gives up: no sum bounds its work to ttl %s", p.Class, Seconds(p.TTL))
+		s.Means = "when renewals fail for longer than the ttl, work goes on beside the next holder's"
+		return s, true
+	case p.Class == Continuity:
+		s.OK, s.Text = true, fmt.Sprintf("class %s goes on by choice: unowned at ttl - drift = %s", p.Class, Seconds(p.TTL-p.Drift))
+		return s, true
+	case p.Class == Standard, p.MaxFailures == 0:
+		s.OK = true
+		s.Text = fmt.Sprintf("gives up by the clock: ttl %s - drift %s - stop budget %s = %s after the last success was sent; a deleted key is noticed within %s",
+			Seconds(p.TTL), Seconds(p.Drift), Seconds(p.StopBudget), Seconds(p.TTL-p.Drift-p.StopBudget), Seconds(every+p.OpTimeout))
+		return s, true
+	}
+	sum := GiveUpSum(p)
+	s.OK = sum <= p.TTL
+	failures := fmt.Sprintf("%d failures * %s + op timeout %s", p.MaxFailures, Seconds(every), Seconds(p.OpTimeout))
+	if p.OpTimeout > every {
+		failures = fmt.Sprintf("interval %s + %d failures * op timeout %s", Seconds(every), p.MaxFailures, Seconds(p.OpTimeout))
+	}
+	s.Text = fmt.Sprintf("acquire %s + %s%s%s = %s, %s ttl %s; a deleted key is noticed %s", Seconds(p.Acquire.Timeout), failures,
+		plus("drift", p.Drift), plus("stop budget", p.StopBudget), Seconds(sum), compare(sum, p.TTL), Seconds(p.TTL), noticed(p, every))
+	s.Means = fmt.Sprintf("where calls hang instead of failing, the holder gives up too late by up to %s: two holders. The largest safe count here is %d",
+		Seconds(sum-p.TTL), safeFailures(p))
+	if p.Class == Critical {
+		s.Means = "the deadline gives up before the count does: raise the ttl, or ask for fewer failures"
+	}
+	return s, true
+}
+
+// noticed says how long a deleted key stays unnoticed: a class that counts takes it for one more failure.
+func noticed(p Policy, every time.Duration) string {
+	if p.Class != LegacyCount {
+		return "within " + Seconds(every+p.OpTimeout)
+	}
+	return fmt.Sprintf("after %s to %s", Seconds(time.Duration(p.MaxFailures-1)*every), Seconds(time.Duration(p.MaxFailures)*every+p.OpTimeout))
+}
+
+// safeFailures is the largest count of failures for which L1 holds; 0 where none does.
+func safeFailures(p Policy) int {
+	for p.MaxFailures > 0 && GiveUpSum(p) > p.TTL {
+		p.MaxFailures--
+	}
+	return p.MaxFailures
+}
+
+// attempts is L2: one lost renewal must not be the last one. A second must have been sent before the holder gives up.
+func attempts(p Policy, _ Facts) (Sum, bool) {
+	if p.RenewEvery == 0 {
+		return Sum{}, false
+	}
+	every := stretch(p.RenewEvery, p.RenewJitter)
+	sum := p.Acquire.Timeout + 2*every + p.Drift + p.StopBudget
+	return Sum{
+		Rule: "L2", OK: sum < p.TTL,
+		Text: fmt.Sprintf("acquire %s + 2 renewals * %s%s%s = %s, %s ttl %s", Seconds(p.Acquire.Timeout), Seconds(every),
+			plus("drift", p.Drift), plus("stop budget", p.StopBudget), Seconds(sum), compare(sum, p.TTL), Seconds(p.TTL)),
+		Means: "fewer than two renewals fit into a lease: a single lost one costs the lock",
+	}, true
+}
+
+// waitBudget is L4: whoever waits for less than a lease is told "busy" after a crash, again and again.
+func waitBudget(p Policy, _ Facts) (Sum, bool) {
+	if p.Acquire.Mode != AcquireWait {
+		return Sum{}, false
+	}
+	return Sum{
+		Rule: "L4", OK: p.Acquire.Budget >= p.TTL,
+		Text:  fmt.Sprintf("wait %s, %s ttl %s", Seconds(p.Acquire.Budget), compare(p.Acquire.Budget, p.TTL), Seconds(p.TTL)),
+		Means: fmt.Sprintf("after a crash those who wait give up, for up to %s: busy", Seconds(p.TTL-p.Acquire.Budget)),
+	}, true
+}
+
+// heldTicks is L5: a key that is left to its TTL lets a tick through every so many polls only.
+func heldTicks(p Policy, _ Facts) (Sum, bool) {
+	if p.Loop == nil || p.Loop.Mode != LoopTTLHold {
+		return Sum{}, false
+	}
+	polls := (p.TTL + p.Loop.Poll - 1) / p.Loop.Poll
+	s := Sum{
+		Rule: "L5", OK: p.TTL%p.Loop.Poll != 0 || p.Loop.Jitter > 0,
+		Text: fmt.Sprintf("ttl_hold: one replica runs every poll %s * %d = %s", Seconds(p.Loop.Poll), polls, Seconds(polls*p.Loop.Poll)),
+		Means: fmt.Sprintf("ttl %s is an exact multiple of poll %s: the poll that should find the key free races its expiry, and runs every %s or every %s by chance",
+			Seconds(p.TTL), Seconds(p.Loop.Poll), Seconds(p.TTL), Seconds(p.TTL+p.Loop.Poll)),
+	}
+	return s, true
+}
+
+// herd is L6: those who wait for one key ask it all at once.
+func herd(p Policy, f Facts) (Sum, bool) {
+	every := p.Acquire.Backoff.Every
+	if p.Loop != nil {
+		every = p.Loop.Poll
+	}
+	if f.Contenders == 0 || every == 0 || p.Loop == nil && p.Acquire.Mode != AcquireWait {
+		return Sum{}, false
+	}
+	rate := float64(f.Contenders) / every.Seconds()
+	return Sum{
+		Rule: "L6", OK: rate <= HerdLimit,
+		Text:  fmt.Sprintf("%d contenders / %s = %s requests a second on one key", f.Contenders, Seconds(every), number(rate)),
+		Means: fmt.Sprintf("above %d a second the waiting itself is load: back off further, with jitter", HerdLimit),
+	}, true
+}
+
+// unrenewed is L7: what is not renewed must be over before its lease is.
+func unrenewed(p Policy, f Facts) (Sum, bool) {
+	work := f.WorkP99
+	if work == 0 && p.Loop != nil {
+		work = p.Loop.Tick
+	}
+	if p.RenewEvery > 0 || work == 0 {
+		return Sum{}, false
+	}
+	name, jitter := "jitter", f.Jitter
+	if jitter == 0 {
+		name, jitter = "acquire", p.Acquire.Timeout
+	}
+	sum := work + jitter
+	return Sum{
+		Rule: "L7", OK: sum <= p.TTL,
+		Text:  fmt.Sprintf("never renewed: work p99 %s + %s %s = %s, %s ttl %s", Seconds(work), name, Seconds(jitter), Seconds(sum), compare(sum, p.TTL), Seconds(p.TTL)),
+		Means: "one work in a hundred outlives its lease while it runs: renew it, or raise the ttl",
+	}, true
+}
+
+// Budget is a TTL with what follows from it.
+type Budget struct {
+	TTL         time.Duration `json:"ttl"`          // work p99 + jitter + guard
+	RenewEvery  time.Duration `json:"renew_every"`  // TTL / 3
+	Poll        time.Duration `json:"poll"`         // the longest with which the SLO holds; 0 = no SLO asked, or none does
+	TakeoverMax time.Duration `json:"takeover_max"` // TTL + poll + jitter
+	Fits        bool          `json:"fits"`         // false: no poll meets the SLO
+}
+
+// Recommend computes a lock's timings from measured data: p99 of its work, the tail of network and store, and a guard on top.
+// slo is the takeover wanted; 0 = none.
+func Recommend(work, jitter, guard, slo time.Duration) Budget {
+	ttl := work + jitter + guard
+	b := Budget{TTL: ttl, RenewEvery: ttl / 3, TakeoverMax: ttl + jitter, Fits: true}
+	if slo > 0 {
+		b.Fits = slo > b.TakeoverMax
+		b.Poll = max(0, slo-b.TakeoverMax)
+		b.TakeoverMax += b.Poll
+	}
+	return b
+}
+
+// Seconds writes a duration for a sum: in seconds from one second on ("90s", "1.5s"), below that as Go does ("25ms").
+func Seconds(d time.Duration) string {
+	if -time.Second < d && d < time.Second && d != 0 {
+		return d.String()
+	}
+	return number(d.Seconds()) + "s"
+}
+
+func number(f float64) string {
+	return strconv.FormatFloat(math.Round(f*1000)/1000, 'f', -1, 64)
+}
+
+func plus(name string, d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return " + " + name + " " + Seconds(d)
+}
+
+func compare(a, b time.Duration) string {
+	switch {
+	case a < b:
+		return "under"
+	case a > b:
+		return "over"
+	}
+	return "exactly"
+}

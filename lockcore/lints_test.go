@@ -1,0 +1,214 @@
+package lockcore_test
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/lockcore"
+)
+
+// policyOf is a shipped profile's.
+func policyOf(t *testing.T, name string) lockcore.Policy {
+	t.Helper()
+	l, err := experiments.Profile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l.Policy
+}
+
+// What the lints say of the published policies: which sums do not hold, and in which numbers.
+func TestLintsOfTheProfiles(t *testing.T) {
+	for name, want := range map[string]map[string]string{ // by rule: how the sum begins
+		"cordum/scheduler-job":        {"L1": "acquire 2s + 3 failures * 20s + op timeout 2s = 64s, over ttl 60s; a deleted key is noticed after 40s to 62s"},
+		"cordum/workflow-run":         {"L1": "class legacy_warn never gives up"},
+		"cordum/approval":             {"L4": "wait 2s, under ttl 10s"},
+		"cordum/scheduler-reconciler": {"L5": "ttl_hold: one replica runs every poll 30s * 2 = 60s"},
+		"cordum/pending-replayer":     {"L5": "ttl_hold: one replica runs every poll 30s * 2 = 60s"},
+		"cordum/workflow-reconciler":  {"L5": "ttl_hold: one replica runs every poll 5s * 2 = 10s"},
+		"cordum/delay-poller":         {"L5": "ttl_hold: one replica runs every poll 5s * 2 = 10s"},
+		"cordum/snapshot-writer":      {},
+		"lockdrill/critical":          {"L4": "wait 10s, under ttl 30s"},
+		"lockdrill/standard":          {"L4": "wait 10s, under ttl 30s"},
+		"lockdrill/continuity":        {"L4": "wait 10s, under ttl 30s"},
+	} {
+		got := map[string]string{}
+		for _, s := range lockcore.Lints(policyOf(t, name), lockcore.Facts{Contenders: 3, WorkP99: 4 * time.Second}) {
+			if s.OK != (s.Means == "") {
+				t.Errorf("%s %s: OK %t, and it means %q", name, s.Rule, s.OK, s.Means)
+			}
+			if !s.OK {
+				got[s.Rule] = s.Text
+			}
+		}
+		if len(got) != len(want) {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+		for rule, text := range want {
+			if !strings.HasPrefix(got[rule], text) {
+				t.Errorf("%s %s: %q, want %q", name, rule, got[rule], text)
+			}
+		}
+	}
+}
+
+func TestLintsOneByOne(t *testing.T) {
+	const s = time.Second
+	base := policyOf(t, "lockdrill/critical")
+	for _, c := range []struct {
+		name, rule string
+		change     func(*lockcore.Policy)
+		facts      lockcore.Facts
+		ok         bool
+	}{
+		{"two failures of the published policy are safe", "L1", func(p *lockcore.Policy) { *p = policyOf(t, "cordum/scheduler-job"); p.MaxFailures = 2 }, lockcore.Facts{}, true},
+		{"exactly the ttl", "L1", func(p *lockcore.Policy) { p.TTL = 27300 * time.Millisecond }, lockcore.Facts{}, true},
+		{"a millisecond less", "L1", func(p *lockcore.Policy) { p.TTL = 27299 * time.Millisecond }, lockcore.Facts{}, false},
+		{"jitter counts", "L1", func(p *lockcore.Policy) { p.RenewJitter = 0.5 }, lockcore.Facts{}, false},
+		{"one renewal a lease", "L2", func(p *lockcore.Policy) { p.RenewEvery = 15 * s }, lockcore.Facts{}, false},
+		{"the second renewal comes just in time", "L2", func(p *lockcore.Policy) { p.TTL = 25301 * time.Millisecond }, lockcore.Facts{}, true},
+		{"a millisecond late", "L2", func(p *lockcore.Policy) { p.TTL = 25300 * time.Millisecond }, lockcore.Facts{}, false},
+		{"a wait as long as the lease", "L4", func(p *lockcore.Policy) { p.Acquire.Budget = p.TTL }, lockcore.Facts{}, true},
+		{"no multiple", "L5", func(p *lockcore.Policy) { *p = policyOf(t, "cordum/delay-poller"); p.TTL = 11 * s }, lockcore.Facts{}, true},
+		{"a jittered poll", "L5", func(p *lockcore.Policy) { *p = policyOf(t, "cordum/delay-poller"); p.Loop.Jitter = 0.1 }, lockcore.Facts{}, true},
+		{"sixteen who wait for an approval", "L6", func(p *lockcore.Policy) { *p = policyOf(t, "cordum/approval") }, lockcore.Facts{Contenders: 16}, false},
+		{"work of 9s in a lease of 10s", "L7", func(p *lockcore.Policy) { *p = policyOf(t, "cordum/approval") }, lockcore.Facts{WorkP99: 9 * s}, false},
+		{"with a measured jitter of 1s", "L7", func(p *lockcore.Policy) { *p = policyOf(t, "cordum/approval") }, lockcore.Facts{WorkP99: 9 * s, Jitter: s}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := base
+			c.change(&p)
+			for _, sum := range lockcore.Lints(p, c.facts) {
+				if sum.Rule == c.rule {
+					if sum.OK != c.ok {
+						t.Errorf("OK %t, want %t: %s", sum.OK, c.ok, sum.Text)
+					}
+					return
+				}
+			}
+			t.Errorf("%s does not apply", c.rule)
+		})
+	}
+}
+
+// The count that L1 calls the largest safe one is: it holds, and one more does not.
+func TestLargestSafeCount(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for range 1000 {
+		p := policyOf(t, "cordum/scheduler-job")
+		p.RenewEvery = time.Duration(1 + rng.Int64N(int64(p.TTL)))
+		p.OpTimeout = time.Duration(rng.Int64N(int64(10 * time.Second)))
+		for p.MaxFailures = 1; lockcore.GiveUpSum(p) <= p.TTL; p.MaxFailures++ {
+		}
+		sum := lockcore.Lints(p, lockcore.Facts{})[0]
+		if want := "The largest safe count here is " + string(rune('0'+p.MaxFailures-1)); p.MaxFailures < 10 && !strings.HasSuffix(sum.Means, want) {
+			t.Fatalf("renewed every %s: %s, want %s", p.RenewEvery, sum.Means, want)
+		}
+	}
+}
+
+// L1 is exact: the machine of a counting policy, whose calls all hang from the acquire's late reply on, gives up just then.
+func TestGiveUpSumIsWhatTheMachineDoes(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	between := func(low, high time.Duration) time.Duration { return low + time.Duration(rng.Int64N(int64(high-low))) }
+	for range 2000 {
+		p := policyOf(t, "cordum/scheduler-job")
+		p.RenewEvery, p.RenewJitter = between(time.Second, 30*time.Second), rng.Float64()/2
+		p.OpTimeout, p.Acquire.Timeout = between(time.Millisecond, 40*time.Second), between(time.Millisecond, 5*time.Second)
+		p.MaxFailures = 1 + rng.IntN(5)
+		got, want := givesUpAt(t, p), lockcore.GiveUpSum(p)
+		if got > want || want-got > time.Millisecond {
+			t.Fatalf("%+v gives up at %s, the sum says %s", p, got, want)
+		}
+		if safe := lockcore.Lints(p, lockcore.Facts{})[0].OK; safe != (want <= p.TTL) {
+			t.Fatalf("L1 says %t of %s in %s", safe, want, p.TTL)
+		}
+	}
+}
+
+// givesUpAt drives a machine through the worst case: the grant is answered at the timeout, jitter stretches every interval, and
+// no renewal is answered.
+func givesUpAt(t *testing.T, p lockcore.Policy) time.Duration {
+	t.Helper()
+	m := lockcore.NewMachine(p)
+	now, in := time.Duration(0), lockcore.Input{Kind: lockcore.Start}
+	for range 1000 {
+		in.Rand = 1 - 1e-9
+		at := lockcore.Instant{Mono: now, Wall: now, Boot: now}
+		next := lockcore.Input{Kind: lockcore.Tick}
+		for _, a := range m.Step(at, in, nil) {
+			switch {
+			case a.Kind == lockcore.ActFence:
+				return now
+			case a.Kind == lockcore.ActDo && a.Call.Op == lockcore.OpAcquire:
+				next = lockcore.Input{Kind: lockcore.Reply, Call: a.Call.ID, Result: lockcore.OK, Fence: 1}
+				now = a.Call.Deadline
+			case a.Kind == lockcore.ActDo:
+				next = lockcore.Input{Kind: lockcore.Reply, Call: a.Call.ID, Result: lockcore.Unknown}
+				now = a.Call.Deadline
+			}
+		}
+		if next.Kind == lockcore.Tick {
+			due, ok := m.Next()
+			if !ok {
+				t.Fatalf("%+v waits for nothing", p)
+			}
+			now = max(now, due)
+		}
+		in = next
+	}
+	t.Fatalf("%+v never gives up", p)
+	return 0
+}
+
+// The article's figures: 18s + 4s + 2s = 24s, renewed every 8s; a poll of 2s keeps a takeover within 30s.
+func TestRecommend(t *testing.T) {
+	const s = time.Second
+	for _, c := range []struct {
+		slo  time.Duration
+		want lockcore.Budget
+	}{
+		{30 * s, lockcore.Budget{TTL: 24 * s, RenewEvery: 8 * s, Poll: 2 * s, TakeoverMax: 30 * s, Fits: true}},
+		{0, lockcore.Budget{TTL: 24 * s, RenewEvery: 8 * s, TakeoverMax: 28 * s, Fits: true}},
+		{28 * s, lockcore.Budget{TTL: 24 * s, RenewEvery: 8 * s, TakeoverMax: 28 * s}},
+	} {
+		if got := lockcore.Recommend(18*s, 4*s, 2*s, c.slo); got != c.want {
+			t.Errorf("for %s: %+v, want %+v", c.slo, got, c.want)
+		}
+	}
+}
+
+// In words: every number of the policy is there.
+func TestDescribe(t *testing.T) {
+	for name, want := range map[string][]string{
+		"cordum/scheduler-job":    {"lease is 60s", "asked for once", "renewed every 20s", "3 failed renewals", "at most 2 calls of at most 2s", "left to its lease"},
+		"cordum/workflow-run":     {"lease is 30s", "renewed every 10s", "never given up", "one call of at most 2s"},
+		"cordum/approval":         {"lease is 10s", "every 25ms", "after 2s the answer is busy", "never renewed"},
+		"cordum/pending-replayer": {"never released", "every 30s whoever gets the key", "left to its lease"},
+		"cordum/snapshot-writer":  {"every 5s whoever gets the key", "the key is released"},
+		"lockdrill/critical":      {"2 failed renewals in a row, or 1s before its validity ends", "300ms of clock drift", "released once the work has stopped", "random pauses from 100ms to 2s"},
+		"lockdrill/continuity":    {"says that it is unowned"},
+	} {
+		text := strings.Join(policyOf(t, name).Describe(), "\n")
+		for _, w := range want {
+			if !strings.Contains(text, w) {
+				t.Errorf("%s lacks %q:\n%s", name, w, text)
+			}
+		}
+	}
+}
+
+func TestSeconds(t *testing.T) {
+	for d, want := range map[time.Duration]string{0: "0s", 25 * time.Millisecond: "25ms", time.Minute: "60s", 27300 * time.Millisecond: "27.3s", -4 * time.Second: "-4s"} {
+		if got := lockcore.Seconds(d); got != want {
+			t.Errorf("%v is written %s, want %s", d, got, want)
+		}
+	}
+}

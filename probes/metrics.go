@@ -1,0 +1,215 @@
+package probes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/lockdrill/lockdrill/history"
+)
+
+const (
+	scrapeWithin  = time.Second // one target: a paused replica must not take the others' look with it
+	scrapesAtOnce = 32
+	maxExposition = 16 << 20 // bytes of one answer
+	sourceMetrics = "probe:metrics"
+)
+
+// Target is something that serves an exposition.
+type Target struct {
+	Name string // as in samples: an incarnation, or "endpoint"
+	URL  string // "" = it serves none
+	Dead bool   // there will be no answer any more
+}
+
+// Metric is one series to read: all series of that name that carry the labels. A histogram is read as its _sum, _count and _bucket.
+type Metric struct {
+	Name   string // as in samples
+	Series string
+	Labels map[string]string
+}
+
+// Metrics scrapes one metric from all its targets. Looks are made one after the other. A target that does not answer is no
+// failed look: that is what the sample says.
+type Metrics struct {
+	metric  Metric
+	targets func() []Target
+	client  *http.Client
+	seen    map[string]*scraped
+}
+
+// scraped is what the last look showed of a target.
+type scraped struct {
+	sample history.Sample
+	good   history.Span // the last look
+}
+
+// NewMetrics returns a probe; targets is asked before each look.
+func NewMetrics(m Metric, targets func() []Target) *Metrics {
+	return &Metrics{
+		metric: m, targets: targets, seen: map[string]*scraped{},
+		client: &http.Client{
+			Timeout:       scrapeWithin,
+			Transport:     &http.Transport{MaxIdleConnsPerHost: 1, DisableCompression: true},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // not elsewhere
+		},
+	}
+}
+
+// Close closes the probe's connections.
+func (p *Metrics) Close() error {
+	p.client.CloseIdleConnections()
+	return nil
+}
+
+// Look scrapes all targets at once. The returned function gives a sample for each one whose values or answer have changed since
+// the last look; with final, one for every target that is not dead.
+func (p *Metrics) Look(ctx context.Context, final bool) (func(history.Span) []history.Event, error) {
+	targets := p.targets()
+	samples := make([]history.Sample, len(targets))
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, scrapesAtOnce)
+	for i, t := range targets {
+		slots <- struct{}{}
+		wg.Go(func() {
+			samples[i] = p.scrape(ctx, t)
+			<-slots
+		})
+	}
+	wg.Wait()
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("scrape metric %s: %w", p.metric.Name, err)
+	}
+	return func(at history.Span) []history.Event {
+		var events []history.Event
+		for _, s := range samples {
+			if e, news := p.observe(s, at, final); news {
+				events = append(events, e)
+			}
+		}
+		return events
+	}, nil
+}
+
+// observe takes in what a look showed of a target, and says whether it is to be written.
+func (p *Metrics) observe(s history.Sample, at history.Span, final bool) (history.Event, bool) {
+	last := p.seen[s.Target]
+	if last == nil {
+		last = &scraped{}
+		p.seen[s.Target] = last
+	} else if reflect.DeepEqual(s, last.sample) && (!final || s.Gone == history.GoneExited) {
+		last.good = at
+		return history.Event{}, false
+	} else {
+		before := last.good
+		s.Prev = &before
+	}
+	s.Final = final
+	e := history.Event{Kind: history.SampleKind, Span: at, Source: sourceMetrics, Sample: &s}
+	last.sample, last.good = s, at
+	last.sample.Prev, last.sample.Final = nil, false
+	return e, true
+}
+
+// scrape reads one target.
+func (p *Metrics) scrape(ctx context.Context, t Target) history.Sample {
+	s := history.Sample{Metric: p.metric.Name, Target: t.Name}
+	switch {
+	case t.Dead:
+		s.Gone = history.GoneExited
+		return s
+	case t.URL == "":
+		s.Gone = history.GoneNoMetrics
+		return s
+	}
+	err := p.read(ctx, t.URL, &s)
+	var timeout interface{ Timeout() bool }
+	switch {
+	case err == nil:
+	case errors.As(err, &timeout) && timeout.Timeout():
+		s.Gone = history.GoneTimeout
+	case errors.Is(err, errUnreadable):
+		s.Gone = history.GoneUnreadable
+	default:
+		s.Gone = history.GoneRefused
+	}
+	return s
+}
+
+// errUnreadable is wrapped where a target answers, but not with an exposition.
+var errUnreadable = errors.New("not a Prometheus exposition")
+
+func (p *Metrics) read(ctx context.Context, url string, into *history.Sample) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errUnreadable, err)
+	}
+	req.Header.Set("Accept", string(expfmt.NewFormat(expfmt.TypeTextPlain)))
+	res, err := p.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("%w: %s", errUnreadable, res.Status)
+	}
+	body := &io.LimitedReader{R: res.Body, N: maxExposition}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(body)
+	if err != nil || body.N <= 0 {
+		return fmt.Errorf("%w: %w", errUnreadable, err)
+	}
+	for name, f := range families {
+		if !strings.HasPrefix(p.metric.Series, name) {
+			continue
+		}
+		all, err := expfmt.ExtractSamples(&expfmt.DecodeOptions{}, f)
+		if values := p.pick(all); err == nil && len(values) > 0 {
+			into.Values, into.Type = values, strings.ToLower(f.GetType().String())
+		}
+	}
+	return nil
+}
+
+// pick gives the values of the series that match, in the order of their labels.
+func (p *Metrics) pick(all model.Vector) (values []history.Value) {
+	for _, s := range all {
+		v := float64(s.Value)
+		if string(s.Metric[model.MetricNameLabel]) != p.metric.Series || !matches(s.Metric, p.metric.Labels) || math.IsNaN(v) || math.IsInf(v, 0) {
+			continue
+		}
+		values = append(values, history.Value{Labels: labelsOf(s.Metric), Value: v})
+	}
+	slices.SortFunc(values, func(a, b history.Value) int { return strings.Compare(fmt.Sprint(a.Labels), fmt.Sprint(b.Labels)) })
+	return values
+}
+
+func matches(m model.Metric, want map[string]string) bool {
+	for name, value := range want {
+		if string(m[model.LabelName(name)]) != value {
+			return false
+		}
+	}
+	return true
+}
+
+func labelsOf(m model.Metric) map[string]string {
+	labels := map[string]string{}
+	for name, value := range m {
+		if name != model.MetricNameLabel {
+			labels[string(name)] = string(value)
+		}
+	}
+	return labels
+}

@@ -1,0 +1,148 @@
+package probes
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"sync/atomic"
+	"testing"
+
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// exposing serves what it is told to.
+type exposing struct {
+	*httptest.Server
+	text atomic.Value
+	hang atomic.Bool
+}
+
+func expose(t *testing.T, text string) *exposing {
+	t.Helper()
+	x := &exposing{}
+	x.text.Store(text)
+	x.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if x.hang.Load() {
+			<-r.Context().Done()
+			return
+		}
+		fmt.Fprint(w, x.text.Load())
+	}))
+	t.Cleanup(x.Close)
+	return x
+}
+
+// looks makes looks with brackets [10,20], [30,40] ...
+type looks struct {
+	t *testing.T
+	p *Metrics
+	n int64
+}
+
+func (l *looks) at(final bool) []history.Sample {
+	l.t.Helper()
+	events, err := l.p.Look(l.t.Context(), final)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.n += 20
+	var samples []history.Sample
+	for _, e := range events(history.Span{From: l.n - 10, To: l.n}) {
+		e.N, e.At = 1, l.n
+		if err := e.Check(); err != nil {
+			l.t.Error(err)
+		}
+		samples = append(samples, *e.Sample)
+	}
+	return samples
+}
+
+const exposition = `# TYPE lockcore_abandoned_total counter
+lockcore_abandoned_total{namespace="job",reason="count"} %d
+lockcore_abandoned_total{namespace="job",reason="deadline"} 0
+lockcore_abandoned_total{namespace="other",reason="count"} 9
+# TYPE lockcore_held_seconds histogram
+lockcore_held_seconds_bucket{le="1"} 1
+lockcore_held_seconds_bucket{le="+Inf"} 3
+lockcore_held_seconds_sum 4.5
+lockcore_held_seconds_count 3
+# TYPE lockcore_abandoned gauge
+lockcore_abandoned NaN
+`
+
+func abandoned(count float64) []history.Value {
+	label := func(reason string) map[string]string { return map[string]string{"namespace": "job", "reason": reason} }
+	return []history.Value{{Labels: label("count"), Value: count}, {Labels: label("deadline")}}
+}
+
+func TestMetricsSayWhatChanged(t *testing.T) {
+	x := expose(t, fmt.Sprintf(exposition, 0))
+	alive := Target{Name: "r1.1", URL: x.URL}
+	targets := []Target{alive, {Name: "r2.1"}}
+	m := Metric{Name: "abandoned", Series: "lockcore_abandoned_total", Labels: map[string]string{"namespace": "job"}}
+	p := NewMetrics(m, func() []Target { return targets })
+	t.Cleanup(func() { _ = p.Close() })
+	l := &looks{t: t, p: p}
+	want := func(step string, got []history.Sample, want ...history.Sample) {
+		t.Helper()
+		for i := range want {
+			want[i].Metric = "abandoned"
+		}
+		if len(got) != len(want) || len(got) > 0 && !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, want %+v", step, got, want)
+		}
+	}
+	prev := func(from int64) *history.Span { return &history.Span{From: from, To: from + 10} }
+	want("first", l.at(false),
+		history.Sample{Target: "r1.1", Type: "counter", Values: abandoned(0)}, history.Sample{Target: "r2.1", Gone: history.GoneNoMetrics})
+	want("nothing new", l.at(false))
+	x.text.Store(fmt.Sprintf(exposition, 2))
+	want("it counts", l.at(false), history.Sample{Target: "r1.1", Type: "counter", Values: abandoned(2), Prev: prev(30)})
+	x.hang.Store(true)
+	want("it hangs", l.at(false), history.Sample{Target: "r1.1", Gone: history.GoneTimeout, Prev: prev(50)})
+	x.hang.Store(false)
+	want("it is back", l.at(false), history.Sample{Target: "r1.1", Type: "counter", Values: abandoned(2), Prev: prev(70)})
+	x.text.Store("<html>")
+	want("no exposition", l.at(false), history.Sample{Target: "r1.1", Gone: history.GoneUnreadable, Prev: prev(90)})
+	x.text.Store("other 1\n")
+	want("no such series", l.at(false), history.Sample{Target: "r1.1", Prev: prev(110)})
+	x.text.Store(fmt.Sprintf(exposition, 3))
+	want("final", l.at(true), history.Sample{Target: "r1.1", Type: "counter", Values: abandoned(3), Prev: prev(130), Final: true},
+		history.Sample{Target: "r2.1", Gone: history.GoneNoMetrics, Prev: prev(130), Final: true})
+	x.Close()
+	want("nobody listens", l.at(false), history.Sample{Target: "r1.1", Gone: history.GoneRefused, Prev: prev(150)})
+	targets[0].Dead = true
+	want("dead", l.at(false), history.Sample{Target: "r1.1", Gone: history.GoneExited, Prev: prev(170)})
+	want("still dead", l.at(true), history.Sample{Target: "r2.1", Gone: history.GoneNoMetrics, Prev: prev(190), Final: true})
+}
+
+func TestMetricsReadHistograms(t *testing.T) {
+	x := expose(t, fmt.Sprintf(exposition, 0))
+	for series, want := range map[string]float64{"lockcore_held_seconds_sum": 4.5, "lockcore_held_seconds_count": 3} {
+		p := NewMetrics(Metric{Name: "held", Series: series}, func() []Target { return []Target{{Name: "endpoint", URL: x.URL}} })
+		got := (&looks{t: t, p: p}).at(false)
+		if len(got) != 1 || len(got[0].Values) != 1 || got[0].Values[0].Value != want || got[0].Type != "histogram" {
+			t.Errorf("%s: %+v, want %g", series, got, want)
+		}
+		_ = p.Close()
+	}
+	p := NewMetrics(Metric{Name: "nan", Series: "lockcore_abandoned"}, func() []Target { return []Target{{Name: "endpoint", URL: x.URL}} })
+	if got := (&looks{t: t, p: p}).at(false); len(got) != 1 || len(got[0].Values) != 0 {
+		t.Errorf("NaN is no value: %+v", got)
+	}
+	_ = p.Close()
+}
+
+func TestMetricsEndWithTheirLook(t *testing.T) {
+	x := expose(t, "")
+	x.hang.Store(true)
+	p := NewMetrics(Metric{Name: "m", Series: "s"}, func() []Target { return []Target{{Name: "endpoint", URL: x.URL}} })
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := p.Look(ctx, false); err == nil {
+		t.Error("a look whose time is up is none")
+	}
+	_ = p.Close()
+}

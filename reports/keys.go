@@ -1,0 +1,104 @@
+package reports
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lockdrill/lockdrill/analysis"
+)
+
+// keys is what the locks cost those who wanted them; it is silent about what did not happen.
+func (p *page) keys(j *analysis.Judgement) {
+	p.debts(j.Debts)
+	for _, o := range j.NotOwned {
+		if n := o.Absent + o.Other; n > 0 {
+			p.item("not owned", fmt.Sprintf("%s: %s of %s answered \"not yours\" (%s absent, %s other)",
+				o.Lock, count(n), plural(o.Answered, operation(o.Op)), count(o.Absent), count(o.Other)))
+		}
+	}
+	for _, d := range j.Distributions {
+		if d.N > 1 {
+			p.item(d.Measure, distributionText(d))
+		}
+	}
+}
+
+// debts sums up the debts of each lock.
+func (p *page) debts(all []analysis.Debt) {
+	var locks []string
+	of := map[string][]analysis.Debt{}
+	for _, d := range all {
+		if of[d.Lock] == nil {
+			locks = append(locks, d.Lock)
+		}
+		of[d.Lock] = append(of[d.Lock], d)
+	}
+	for _, lock := range locks {
+		p.item("lock debt", lock+": "+debtText(of[lock]))
+	}
+}
+
+func debtText(ds []analysis.Debt) string {
+	var causes []string
+	n := map[string]int{}
+	perhaps := 0
+	zero := 0.0
+	longest, effective, waited := analysis.Range{Hi: &zero}, analysis.Range{Hi: &zero}, analysis.Range{Hi: &zero}
+	for _, d := range ds {
+		if n[d.Cause]++; n[d.Cause] == 1 {
+			causes = append(causes, d.Cause)
+		}
+		if d.Debt.Lo == 0 {
+			perhaps++
+		}
+		longest, effective, waited = larger(longest, d.Debt), larger(effective, d.Effective), sum(waited, d.WaiterSeconds)
+	}
+	slices.Sort(causes)
+	for i, c := range causes {
+		causes[i] = fmt.Sprintf("%s %s", c, count(n[c]))
+	}
+	text := fmt.Sprintf("%s (%s), longest %s", plural(len(ds), "debt"), strings.Join(causes, ", "), span(longest.Lo, longest.Hi, unitSeconds))
+	if perhaps > 0 {
+		text += fmt.Sprintf("; %s of them not certain", count(perhaps))
+	}
+	if waited.Hi == nil || *waited.Hi > 0 {
+		text += fmt.Sprintf("; waited for: longest %s, %s waiter-seconds", span(effective.Lo, effective.Hi, unitSeconds), span(waited.Lo, waited.Hi, unitSeconds))
+	}
+	return text
+}
+
+// larger is the range of the larger of two.
+func larger(a, b analysis.Range) analysis.Range {
+	r := analysis.Range{Lo: max(a.Lo, b.Lo)}
+	if a.Hi != nil && b.Hi != nil {
+		hi := max(*a.Hi, *b.Hi)
+		r.Hi = &hi
+	}
+	return r
+}
+
+func sum(a, b analysis.Range) analysis.Range {
+	r := analysis.Range{Lo: a.Lo + b.Lo}
+	if a.Hi != nil && b.Hi != nil {
+		hi := *a.Hi + *b.Hi
+		r.Hi = &hi
+	}
+	return r
+}
+
+func distributionText(d analysis.Distribution) string {
+	name := d.Lock
+	if d.Class != "" {
+		name += ", class " + d.Class
+	}
+	text := func(r analysis.Range) string { return span(r.Lo, r.Hi, unitSeconds) }
+	return fmt.Sprintf("%s: p50 %s  p95 %s  p99 %s  max %s  n %s", name, text(d.P50), text(d.P95), text(d.P99), text(d.Max), count(d.N))
+}
+
+func operation(op string) string {
+	if op == "renew" {
+		return "renewal"
+	}
+	return op
+}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/history"
-	"github.com/lockdrill/lockdrill/internal/redistest"
 )
 
 // truthDrill kills the holder of a scripted lock 200 times.
@@ -50,7 +49,7 @@ slos:
 // The measurement is right: for 200 kills of a lock that knows its own truth, the measured range contains the true takeover
 // time, and it is narrow.
 func TestMeasuredTakeoverContainsTheTruth(t *testing.T) {
-	redistest.Need(t)
+	needDrill(t)
 	dir := t.TempDir()
 	truthDir := filepath.Join(dir, "truth")
 	file := filepath.Join(dir, "truth.yaml")

@@ -105,12 +105,11 @@ func (c *Conductor) arm(s *series, now int64) {
 		return
 	}
 	s.state, s.target = armed, nil
-	cycle := s.cycle()
 	if s.random() {
-		s.due = now + c.rng.Int64N(int64(cycle))
+		s.due = now + c.rng.Int64N(int64(s.cycle()))
 		return
 	}
-	s.due = now + 3*int64(cycle) + int64(time.Second)
+	s.due = now + int64(s.patience())
 }
 
 // cycle is the time in which a lock's states recur.
@@ -163,10 +162,24 @@ func (c *Conductor) fire(s *series, now int64, key string) {
 		c.kills++
 	}
 	if key == "" {
-		f.Why = fmt.Sprintf("nobody held a key of lock %s at the moment %s", s.lock.Name, s.timing())
+		f.Why = s.nobody()
 	}
 	c.out = append(c.out, Action{Fire: f})
 }
+
+// nobody says why a shot has no target.
+func (s *series) nobody() string {
+	switch s.timing() {
+	case experiments.KillAfterGrant, experiments.KillAcquired:
+		return fmt.Sprintf("nobody held a key of lock %s: no grant was seen for %s", s.lock.Name, s.patience())
+	case experiments.KillAfterRenew, experiments.KillBeforeRenew:
+		return fmt.Sprintf("nobody held a key of lock %s: no renewal was seen for %s", s.lock.Name, s.patience())
+	}
+	return fmt.Sprintf("nobody held a key of lock %s at the moment of the shot", s.lock.Name)
+}
+
+// patience is how long an event-timed shot waits for its event: long enough for several to come.
+func (s *series) patience() time.Duration { return 3*s.cycle() + time.Second }
 
 // limit is how long a burst may last: as declared, or long enough for the renewals that it is to hit.
 func (c *Conductor) limit(s *series) time.Duration {

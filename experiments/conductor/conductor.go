@@ -7,6 +7,7 @@
 package conductor
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -121,7 +122,7 @@ func (c *Conductor) Step(now int64) []Action {
 		c.aborted = true
 		c.out = append(c.out, Action{Abort: c.abort})
 		if c.phase == history.PhaseSteady || c.phase == history.PhaseFaults {
-			c.enter(now, history.PhaseRevert, "aborted", nil)
+			c.enter(now, history.PhaseRevert, "", nil)
 		}
 	}
 	if c.phase != history.PhaseFinal {
@@ -134,7 +135,7 @@ func (c *Conductor) Step(now int64) []Action {
 	case history.PhaseFaults:
 		c.stepFaults(now)
 	case history.PhaseRevert:
-		c.enter(now, history.PhaseSettle, "", nil)
+		c.enter(now, history.PhaseSettle, c.settleWhy(now), nil)
 	case history.PhaseSettle:
 		c.stepSettle(now)
 	case history.PhaseFinal:
@@ -183,6 +184,15 @@ func (c *Conductor) notSteady(now int64, why string) {
 	c.unsteady, c.faultEnd = true, now
 	c.enter(now, history.PhaseFaults, why, &no)
 	c.enter(now, history.PhaseRevert, "no steady state", nil)
+}
+
+// settleWhy says what the settle phase waits for.
+func (c *Conductor) settleWhy(now int64) string {
+	if c.aborted || c.unsteady {
+		return ""
+	}
+	left := time.Duration(max(0, c.faultEnd+int64(c.horizon)-now)).Round(100 * time.Millisecond)
+	return fmt.Sprintf("until a late breach would have shown, in %s, and owed jobs are done", left)
 }
 
 // stepSettle waits for the horizon, and for jobs that are still owed as long as the horizon would allow a new one.

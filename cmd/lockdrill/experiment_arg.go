@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -58,9 +59,14 @@ func experimentSource(arg string) ([]byte, error) {
 		return nil, usagef("%s: no such scenario%s (shipped: %s; a file is named with its .yaml or a path)",
 			arg, didYouMean(arg, names), strings.Join(names, ", "))
 	}
-	data, err := os.ReadFile(arg)
+	f, err := os.Open(arg)
 	if err != nil {
-		return nil, usagef("%s: read: %w", arg, reason(err))
+		return nil, usagef("%s: %w", arg, reason(err))
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, experiments.MaxFile+1)) // one byte more, and Parse says that it is too large
+	if err != nil {
+		return nil, usagef("%s: %w", arg, reason(err))
 	}
 	return data, nil
 }

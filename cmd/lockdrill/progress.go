@@ -91,7 +91,10 @@ func (p *progress) Observe(e history.Event) {
 // Close says what is left to say, takes the block off the screen, and waits for the goroutine.
 func (p *progress) Close() {
 	close(p.stop)
-	<-p.done
+	select {
+	case <-p.done:
+	case <-time.After(closeWithin): // nobody reads what is said: the verdict does not wait for that
+	}
 }
 
 func (p *progress) write() {

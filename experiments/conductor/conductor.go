@@ -115,7 +115,7 @@ func (c *Conductor) Step(now int64) []Action {
 	if c.abort == nil && now-c.begun > int64(c.e.Limits.MaxRun) {
 		c.Abort("limit", "limits.max_run of "+c.e.Limits.MaxRun.String()+" is over")
 	}
-	if what, why := c.world.lost(); what != "" && c.phase == history.PhaseFaults {
+	if what, why := c.world.lost(); what != "" && (c.phase == history.PhaseFaults || c.phase == history.PhaseSettle && !c.unsteady) {
 		c.Abort(what, why)
 	}
 	if c.abort != nil && !c.aborted {

@@ -32,6 +32,9 @@ func newStream(e *experiments.Experiment, w *experiments.Work) *stream {
 	return &stream{work: w, lock: lockOf(e, w.Lock)}
 }
 
+// offersAtOnce bounds one step: a rate that the machine cannot keep must not keep Step from seeing the time or an interrupt.
+const offersAtOnce = 200
+
 // offer gives out new jobs that are due by the rate and old ones that are due again.
 func (c *Conductor) offer(now int64) {
 	for _, s := range c.streams {
@@ -42,13 +45,14 @@ func (c *Conductor) offer(now int64) {
 			}
 			s.firstAt = now
 		}
-		for s.next < s.work.Jobs && now >= s.newDue() && !c.aborted {
+		room := offersAtOnce
+		for ; room > 0 && s.next < s.work.Jobs && now >= s.newDue() && !c.aborted; room-- {
 			s.fresh = append(s.fresh, s.newJob(c, now))
 		}
 		for len(s.fresh) > 0 && c.give(s, s.fresh[0], now) {
 			s.fresh = s.fresh[1:]
 		}
-		for len(s.again) > 0 && s.again[0].due <= now {
+		for ; room > 0 && len(s.again) > 0 && s.again[0].due <= now; room-- {
 			if j := s.again[0]; !c.world.finished[j.Job] && !c.give(s, j, now) {
 				break // it stays first in line
 			}

@@ -147,6 +147,10 @@ func (c *Conductor) moment(ep *epoch, e history.Event) {
 }
 
 func (c *Conductor) fire(s *series, now int64, key string) {
+	if key != "" && c.capped(s) { // several series may be armed when the last kill is spent
+		s.state = spent
+		return
+	}
 	s.shot++
 	s.state, s.fired, s.exposed = flying, now, nil
 	f := &Fire{Fault: s.f, Shot: s.shot, Key: key, Timing: string(s.timing()), For: c.limit(s)}

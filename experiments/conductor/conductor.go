@@ -78,7 +78,7 @@ func New(e *experiments.Experiment, seed int64) *Conductor {
 		steady:  -1,
 	}
 	for i := range e.System.Work {
-		c.streams = append(c.streams, newStream(e, &e.System.Work[i]))
+		c.streams = append(c.streams, newStream(e, &e.System.Work[i], c.world))
 	}
 	for i := range e.Faults {
 		c.series = append(c.series, &series{f: &e.Faults[i], lock: lockOf(e, e.Faults[i].Lock())})
@@ -230,6 +230,7 @@ func (c *Conductor) Next(now int64) int64 {
 			next = min(next, t)
 		}
 	}
+	soon := now + int64(time.Millisecond) // for what is due by a rate: thousands a second need no step each
 	if c.steady >= 0 && c.phase == history.PhaseSteady {
 		earlier(c.steady + int64(c.e.SteadyState.For))
 	}
@@ -237,7 +238,7 @@ func (c *Conductor) Next(now int64) int64 {
 		earlier(r.startAt)
 	}
 	for _, s := range c.streams {
-		earlier(s.nextDue())
+		earlier(max(s.nextDue(), soon))
 	}
 	for _, s := range c.series {
 		earlier(s.due)

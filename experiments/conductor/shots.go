@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
@@ -141,7 +142,7 @@ func (c *Conductor) moment(ep *epoch, e history.Event) {
 		case experiments.KillBeforeRenew:
 			// Just before the earliest instant at which the next renewal may be sent.
 			p := &s.lock.Policy
-			s.target, s.due = ep, e.From+int64(0.95*(1-p.RenewJitter)*float64(p.RenewEvery))
+			s.target, s.due = ep, e.From+int64(analysis.BeforeRenew*(1-p.RenewJitter)*float64(p.RenewEvery))
 		}
 	}
 }

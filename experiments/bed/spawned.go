@@ -90,6 +90,7 @@ func (s *Store) awaitReady(ctx context.Context, r *redisServer) error {
 	defer cancel()
 	poll := time.NewTicker(2 * time.Millisecond)
 	defer poll.Stop()
+	var last error // of a try that was not cut short by the limit: that one only says that time is up
 	for {
 		err := accepts(ctx, s.Addr)
 		if err == nil {
@@ -103,12 +104,15 @@ func (s *Store) awaitReady(ctx context.Context, r *redisServer) error {
 				err = fmt.Errorf("process %s answers there, and %d was started: is redis-server on the PATH a wrapper that does not exec?", info["process_id"], s.PID)
 			}
 		}
+		if ctx.Err() == nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			last = err
+		}
 		select {
 		case <-poll.C:
 		case <-r.done:
 			return fmt.Errorf("%w (%s): %s", errEnded, r.cmd.ProcessState, &r.log)
 		case <-ctx.Done():
-			return fmt.Errorf("wait until redis-server answers: %w", errors.Join(ctx.Err(), err))
+			return fmt.Errorf("wait until redis-server answers: %w", errors.Join(ctx.Err(), last))
 		}
 	}
 }

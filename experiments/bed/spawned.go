@@ -104,7 +104,7 @@ func (s *Store) awaitReady(ctx context.Context, r *redisServer) error {
 				err = fmt.Errorf("process %s answers there, and %d was started: is redis-server on the PATH a wrapper that does not exec?", info["process_id"], s.PID)
 			}
 		}
-		if ctx.Err() == nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		if ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded) {
 			last = err
 		}
 		select {

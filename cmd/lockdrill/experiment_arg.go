@@ -61,12 +61,12 @@ func experimentSource(arg string) ([]byte, error) {
 	}
 	f, err := os.Open(arg)
 	if err != nil {
-		return nil, usagef("%s: %w", arg, reason(err))
+		return nil, usagef("%s: read: %w", arg, reason(err))
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, experiments.MaxFile+1)) // one byte more, and Parse says that it is too large
 	if err != nil {
-		return nil, usagef("%s: %w", arg, reason(err))
+		return nil, usagef("%s: read: %w", arg, reason(err))
 	}
 	return data, nil
 }

@@ -19,13 +19,13 @@ scenarios: deps ## every shipped scenario, live, at its time scale: minutes
 full-scale: deps ## the scenario of each profile at its published numbers, live: hours
 	LOCKDRILL_TEST_DRILLS=full $(GO) test -count=1 -v -timeout 14h -run TestScenariosAtFullScale ./cmd/lockdrill
 
-check: deps ## what must hold before a change is merged: form, vet, staticcheck, structure, tests under the race detector
+check: deps ## what must hold before a change is merged: form, vet, staticcheck, structure, tests under the race detector (without the drills through the binary)
 	@test -z "$$(gofmt -l .)" || { echo "gofmt:"; gofmt -l .; exit 1; }
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
 	$(GO) mod tidy -diff
 	$(GO) test ./internal/archtest
-	$(GO) test -race ./...
+	$(GO) test -race -short ./...
 
 bench: deps ## the lock core beside its peers, 100,000 locks, one key that many wait for: docs/performance.md; five minutes
 	cd internal/bench && $(GO) run .

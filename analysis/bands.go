@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -127,6 +128,9 @@ func killPhases(e *experiments.Experiment, lock string) []experiments.KillPhase 
 	return phases
 }
 
+// BeforeRenew is when a kill of phase before_renew strikes, as a share of the shortest interval until the next renewal.
+const BeforeRenew = 0.95
+
 // residual is what is left of the lease when the fault strikes, as summands: lower is TTL less what may have gone by,
 // upper TTL (less what has surely gone by) plus the longest time that an extension may be in flight.
 func residual(p lockcore.Policy, phase experiments.KillPhase) (lower, upper []term) {
@@ -143,7 +147,7 @@ func residual(p lockcore.Policy, phase experiments.KillPhase) (lower, upper []te
 	case phase == experiments.KillAfterGrant || phase == experiments.KillAcquired || phase == experiments.KillAfterRenew && p.RenewEvery > 0:
 		return []term{ttl, {"op", op}}, upper
 	case phase == experiments.KillBeforeRenew && p.RenewEvery > 0:
-		return []term{ttl, longest, {"op", op}}, []term{ttl, {"renewal", -every(1 - p.RenewJitter)}, {"in flight", flight}}
+		return []term{ttl, longest, {"op", op}}, []term{ttl, {"renewal", -every(BeforeRenew * (1 - p.RenewJitter))}, {"in flight", flight}}
 	case renews:
 		return []term{ttl, longest, {"op", op}}, upper
 	}
@@ -177,7 +181,7 @@ func redelivery(e *experiments.Experiment, lock string) time.Duration {
 
 // sum is the band in words and numbers.
 func (b band) sum() string {
-	s := terms(b.upper) + ": up to " + span(int64(b.hi))
+	s := terms(b.upper) + ": up to " + bound(b.hi, math.Ceil)
 	if b.lo > 0 {
 		less := make([]term, 0, len(b.lower))
 		for i, t := range b.lower {
@@ -186,7 +190,7 @@ func (b band) sum() string {
 			}
 			less = append(less, t)
 		}
-		s += "; " + terms(less) + ": at least " + span(int64(b.lo))
+		s += "; " + terms(less) + ": at least " + bound(b.lo, math.Floor)
 	}
 	return s + " (killed " + b.when() + ")"
 }
@@ -225,26 +229,55 @@ func terms(ts []term) string {
 	return b.String()
 }
 
-// advice names a TTL and a pickup period with which the whole band would lie under limit; "" where nothing could.
-func (b band) advice(limit time.Duration) string {
-	rest := limit
+// advice names a TTL and a pickup period with which the whole band would lie under the limit, or the limit above the band, in the
+// numbers of the file: what was measured at a time scale cannot be typed there.
+func (b band) advice(l limit, measure string, scale float64) string {
+	raise := fmt.Sprintf("%s %s %s", strings.ReplaceAll(measure, "_", " "), l.name, exact(roundUp(unscaled(int64(b.hi), scale))))
+	rest, weight, period := int64(l.value), 0.0, "poll"
+	p := b.lock.Policy
 	for _, t := range b.upper {
-		if t.name != "ttl" && t.name != "poll" && t.name != "redelivery" && t.name != "renewal" {
-			rest -= t.value
+		switch t.name {
+		case "ttl", "renewal": // a renewal only takes off
+		case "poll", "since the last tick":
+			weight += 1 + p.Loop.Jitter
+		case "redelivery":
+			weight, period = weight+1, "redeliver"
+		default:
+			rest -= int64(t.value)
 		}
 	}
-	period := "poll"
-	if b.lock.Policy.Loop == nil {
-		period = "redelivery"
-	}
-	if rest < 2*time.Millisecond {
-		return fmt.Sprintf("%s leaves no room beside the timeouts: raise the limit to %s, or shorten the timeouts too", span(int64(limit)), span(int64(b.hi)))
-	}
-	unit := time.Second
-	for unit > time.Millisecond && rest < 10*unit {
+	rest = unscaled(rest, scale)
+	unit := int64(time.Second)
+	for unit > int64(time.Millisecond) && rest < 10*unit {
 		unit /= 10
 	}
-	ttl := (rest * 4 / 5).Truncate(unit)
-	poll := (rest - ttl).Truncate(unit)
-	return fmt.Sprintf("ttl + %s must be <= %s, e.g. %s + %s; or raise the limit to %s", period, span(int64(rest)), span(int64(ttl)), span(int64(poll)), span(int64(b.hi)))
+	ttl := rest * 4 / 5 / unit * unit
+	wait := int64(float64(rest-ttl)/weight) / unit * unit
+	if least := unscaled(int64(p.Drift+p.StopBudget), scale); wait < int64(time.Millisecond) || ttl <= least {
+		return "in the file: " + exact(unscaled(int64(l.value), scale)) + " leaves no room beside the timeouts: shorten them, or promise " + raise
+	}
+	sum := "ttl + " + period
+	if weight != 1 { // a jittered poll, or one on either side of the fault
+		sum = fmt.Sprintf("ttl + %.4g x %s", weight, period)
+	}
+	beside := ""
+	if p.RenewEvery > 0 {
+		beside = " (and renew_every below the ttl)"
+	}
+	return fmt.Sprintf("in the file: %s <= %s, e.g. ttl %s, %s %s%s, or %s",
+		sum, exact(rest/unit*unit), exact(ttl), period, exact(wait), beside, raise)
+}
+
+// roundUp gives a limit that is easy to type and not below ns.
+func roundUp(ns int64) int64 {
+	unit := int64(time.Second)
+	for unit > int64(time.Millisecond) && ns < 10*unit {
+		unit /= 10
+	}
+	return (ns + unit - 1) / unit * unit
+}
+
+// unscaled turns a scaled duration back into the one of the file, to the microsecond: scaling had rounded it.
+func unscaled(ns int64, scale float64) int64 {
+	return int64(math.Round(float64(ns)/scale/1e3)) * 1e3
 }

@@ -91,7 +91,7 @@ func TestBands(t *testing.T) {
 		{"ttl_hold, after its grant", hold, experiments.KillAfterGrant, 58, 94, "ttl 60s - op 2s: at least 58s"},
 		{"ttl_hold renewed in its tick only", holdRenewed, experiments.KillRandom, 0, 94, "up to 94s"},
 		{"renewed loop, at random", renewed, experiments.KillRandom, 18, 39, "ttl 30s - renewal 11s - op 1s: at least 18s"},
-		{"renewed loop, before its renewal", renewed, experiments.KillBeforeRenew, 18, 30, "ttl 30s - renewal 9s + in flight 1s + poll 6s + acquire 2s: up to 30s"},
+		{"renewed loop, before its renewal", renewed, experiments.KillBeforeRenew, 18, 30.45, "ttl 30s - renewal 8.55s + in flight 1s + poll 6s + acquire 2s: up to 30.45s"},
 		{"renewed loop, after its renewal", renewed, experiments.KillAfterRenew, 29, 39, "killed after renew"},
 		{"job lock", job, experiments.KillRandom, 38, 94, "redelivery 30s"},
 		{"job lock when acquired", job, experiments.KillAcquired, 58, 94, "killed when acquired"},

@@ -9,7 +9,7 @@ import (
 // overlapRows judges mutual exclusion at one level.
 func (j *judging) overlapRows(lock string, limit *experiments.OverlapLimit) []SLOResult {
 	exposed, contended := j.exposures(lock)
-	m := measured{measure: "overlap." + limit.Level, faults: exposed}
+	m := measured{measure: "overlap." + limit.Level, of: "epoch", faults: exposed}
 	if contended == 0 {
 		m.lacks = append(m.lacks, lack{"nobody else asked for lock " + lock + " while its holder was hit", "let at least two replicas want the lock"})
 	}
@@ -22,7 +22,7 @@ func (j *judging) overlapRows(lock string, limit *experiments.OverlapLimit) []SL
 	}
 	o := j.ix.timeOverlap(lock, limit.Level)
 	m.unit, m.lo, m.hi, m.n, m.evidence = "s", o.lo, o.hi, o.n, o.evidence
-	m.saw = fmt.Sprintf("%s of holders beside the first, in %s", span(o.lo), plural(o.n, "epoch"))
+	m.saw = fmt.Sprintf("%s of holders beside the first, in %s", outward(dur{o.lo, o.hi}), plural(o.n, "epoch"))
 	m.next = "compare overlap with the effects: fence them at the resource, and stop the work before the lease ends"
 	m.lacks = append(m.lacks, j.claimLacks(lock)...)
 	if o.n == 0 {
@@ -54,7 +54,7 @@ func (j *judging) paused(lock string) bool {
 // effects counts stale and unowned effects.
 func (j *judging) effects(lock string, m *measured) {
 	f := j.fencings[lock]
-	m.unit, m.lo, m.hi, m.n, m.evidence = "count", f.lo, f.hi, f.n, f.evidence
+	m.unit, m.lo, m.hi, m.n, m.of, m.evidence = "count", f.lo, f.hi, f.n, "effect", f.evidence
 	m.saw = fmt.Sprintf("%d stale and %d unowned of %s", f.stale, f.unowned, plural(f.n, "effect"))
 	if f.refused > 0 {
 		m.saw += fmt.Sprintf(", %d stale refused by the fence", f.refused)
@@ -79,11 +79,15 @@ func (j *judging) effects(lock string, m *measured) {
 // busyRows judges refusals of a lock whose holder was dead or done.
 func (j *judging) busyRows(lock string, limit *experiments.BusyLimit) []SLOResult {
 	b := j.ix.busyOf(lock)
-	m := measured{n: b.asked, evidence: b.evidence, next: "wait longer than the ttl, or shorten the ttl: a wait that is shorter than the lease is busy for the rest of it"}
-	m.saw = fmt.Sprintf("%d of %s refused while the holder was dead or done, over %s", b.count.lo, plural(b.asked, "acquire"), span(b.time.lo))
+	m := measured{n: b.asked, of: "acquire", evidence: b.evidence, next: "wait longer than the ttl, or shorten the ttl: a wait that is shorter than the lease is busy for the rest of it"}
+	if l := j.ix.lock(lock); l != nil && l.Loop() { // it tries and does not wait
+		m.next = "poll less often, or raise the limit"
+	}
+	m.saw = fmt.Sprintf("%d of %s refused while the holder was dead or done, over %s", b.count.lo, plural(b.asked, "acquire"), outward(b.time))
 	if b.asked == 0 {
 		m.lacks = []lack{{"nobody is known to have asked for lock " + lock, "check that the worker reports its acquires"}}
 	}
+	m.lacks = append(m.lacks, j.garbled()...)
 	m = j.needFault(lock, m)
 	var rows []SLOResult
 	if limit.MaxCount != nil {
@@ -102,7 +106,7 @@ func (j *judging) stranded(lock string, minJobs int) measured {
 	t, evidence, known := j.ix.strandedOf(lock)
 	d := j.dups[lock]
 	m := measured{
-		measure: "stranded", unit: "count", lo: int64(t.lo), hi: int64(t.hi), n: d.jobs, evidence: evidence,
+		measure: "stranded", unit: "count", lo: int64(t.lo), hi: int64(t.hi), n: d.jobs, of: "job", evidence: evidence,
 		saw:  fmt.Sprintf("%d still open at the horizon, of %s", t.lo, plural(d.jobs, "job")),
 		next: "redeliver unfinished work, and let more than one replica want it",
 	}
@@ -122,7 +126,7 @@ func (j *judging) stranded(lock string, minJobs int) measured {
 
 // fenceRegressions counts fences that did not grow.
 func (j *judging) fenceRegressions(lock string) measured {
-	m := measured{measure: "fence_regressions", unit: "count", next: "mint fences that survive a flush and a fail-over: max(last + 1, the store's clock)"}
+	m := measured{measure: "fence_regressions", unit: "count", of: "grant", next: "mint fences that survive a flush and a fail-over: max(last + 1, the store's clock)"}
 	known := 0
 	for _, k := range j.ix.keysOf(lock) {
 		m.lo += int64(len(k.regressions))
@@ -152,10 +156,12 @@ func (j *judging) reExecutions(lock string, minJobs int) measured {
 	t, evidence := j.ix.reExecuted(lock)
 	d := j.dups[lock]
 	m := measured{
-		measure: "re_executed", unit: "count", lo: int64(t.lo), hi: int64(t.hi), n: d.finished, evidence: evidence,
+		measure: "re_executed", unit: "count", lo: int64(t.lo), hi: int64(t.hi), n: d.finished, of: "job", evidence: evidence,
 		saw:  fmt.Sprintf("%d executed again, and %d more that had been cut off, of %s", t.lo, t.hi-t.lo, plural(d.jobs, "job")),
 		why:  "what a killed holder had done and not yet written is done again",
 		next: "make the work idempotent, or write its result sooner",
+
+		unsure: "work that was cut off cannot be told apart from work done again: raise the limit, or use smaller steps",
 	}
 	m.lacks = j.jobLacks(lock, minJobs)
 	m.faults, _ = j.exposures(lock)

@@ -121,11 +121,11 @@ func missingSubstance() []falseGreen {
 		{"a percentile with too few kills", func(e *experiments.Experiment, _ *history.History) {
 			d := time.Minute
 			slo(e, "takeover").Takeover = &experiments.DurationLimits{P95: &d}
-		}, "leader", "takeover.p95", "2 kills without a miss are too few: p95 at 95 % confidence takes 59", "repeat: {count: 59}"},
+		}, "leader", "takeover.p95", "2 kills without a miss: too few, p95 at 95 % confidence takes 59", "repeat: {count: 59}"},
 		{"luck", func(e *experiments.Experiment, _ *history.History) {
 			d := 8 * time.Second
 			slo(e, "takeover").Takeover.Max = &d
-		}, "leader", "takeover.max", "it passed by luck: worst 6.19s, but ttl 6s + in flight 500ms + poll 2s + acquire 500ms", "ttl + poll must be <="},
+		}, "leader", "takeover.max", "it passed by luck: worst [6.192, 6.194]s, but ttl 6s + in flight 500ms + poll 2s + acquire 500ms", "ttl + poll <= 6.9s"},
 		{"luck of a tick gap", func(e *experiments.Experiment, _ *history.History) {
 			d := 9500 * time.Millisecond
 			slo(e, "tick_gap").TickGap.Max = &d

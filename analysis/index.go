@@ -26,6 +26,7 @@ type index struct {
 	effects []*effect // all keys, in the ledger's order
 	writes  map[string]*claim
 	deaths  map[string]death
+	exits   []*history.Event // replica.exit, one a life
 	claims  map[string]int64 // last word of an incarnation
 	pauses  map[string][]pause
 	shots   []*shot
@@ -118,6 +119,13 @@ func (ix *index) derive() {
 		ix.checkCalls(k)
 	}
 	ix.checkWrites()
+	for _, s := range ix.shots {
+		s.outlived(ix)
+	}
+	kills := map[string]*shot{}
+	for _, s := range ix.shots {
+		s.afterDeath(kills)
+	}
 	for _, s := range ix.shots {
 		s.settle(ix)
 	}

@@ -54,16 +54,14 @@ func (ix *index) wrote(j *job, e *epoch) bool {
 }
 
 // strandedOf counts work that is still open at the horizon: jobs without a terminal state, and loops that nobody took over.
-// What is open before the horizon may yet be finished, so it counts in hi only.
+// What is open before the horizon may yet be finished, so it counts in hi only; so does all of it where the final reads are
+// missing (known is false).
 func (ix *index) strandedOf(lock string) (t tally, evidence []int64, known bool) {
-	final, ok := ix.finalAt()
-	if !ok {
-		return tally{}, nil, false
-	}
+	final, known := ix.finalAt()
 	horizon, faulted := ix.horizon(lock)
 	add := func(since, n int64) {
 		t.hi++
-		if final >= max(horizon, since) || !faulted {
+		if known && (final >= max(horizon, since) || !faulted) {
 			t.lo++
 		}
 		evidence = append(evidence, n)
@@ -82,7 +80,7 @@ func (ix *index) strandedOf(lock string) (t tally, evidence []int64, known bool)
 			}
 		}
 	}
-	return t, evidence, true
+	return t, evidence, known
 }
 
 // horizon is the instant from which on a breach of this lock would have been seen; faulted is false where no fault was applied.

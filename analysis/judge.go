@@ -2,9 +2,9 @@ package analysis
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
@@ -27,6 +27,7 @@ func Judge(e *experiments.Experiment, h *history.History) *Judgement {
 	out := &Judgement{
 		SchemaVersion: VerdictVersion,
 		Run:           j.run(),
+		Lacks:         []Lack{},
 		SLOs:          []SLOResult{},
 		Faults:        []FaultResult{},
 		Takeovers:     []Takeover{},
@@ -38,6 +39,9 @@ func Judge(e *experiments.Experiment, h *history.History) *Judgement {
 		Distributions: []Distribution{},
 		Bands:         bands(ix.exp, j.warmup),
 		Probes:        ix.summaries(),
+	}
+	for _, l := range j.runLacks() {
+		out.Lacks = append(out.Lacks, Lack{l.why, l.next})
 	}
 	for i := range ix.exp.SLOs {
 		out.SLOs = append(out.SLOs, j.judge(&ix.exp.SLOs[i])...)
@@ -103,6 +107,9 @@ func newJudging(exp *experiments.Experiment, h *history.History) *judging {
 	return j
 }
 
+// scale is the time scale that the experiment was run at.
+func (j *judging) scale() float64 { return cmp.Or(j.ix.exp.Scaled, 1) }
+
 // lockNames lists the locks that were declared, then those that only the history knows.
 func (j *judging) lockNames() []string {
 	var names []string
@@ -167,7 +174,9 @@ func (j *judging) tell(out *Judgement) {
 		c.UnownedEffects += f.unowned
 		c.OwnerRejected += len(f.ownerRejected)
 		c.ReExecuted += again.lo
+		c.ReExecutedAtMost += again.hi
 		c.Stranded += stranded.lo
+		c.StrandedAtMost += stranded.hi
 	}
 	for _, k := range ix.keyOrder {
 		c.FenceRegressions += len(k.regressions)
@@ -196,6 +205,11 @@ func (j *judging) warnings() []string {
 	if s := ix.h.Header.TimeScale; s != 1 {
 		add("time scale %g: figures are real seconds against scaled limits", s)
 	}
+	for _, ev := range ix.exits {
+		if r := ev.Replica; !r.Wanted && !ix.hitBy(r.Incarnation) {
+			add("%s ended by itself at %s: %s", r.Incarnation, clock(ev.To), r.Exit)
+		}
+	}
 	for _, l := range ix.losses {
 		add("the locks' store lost its data between %s and %s", clock(l.From), clock(l.To))
 	}
@@ -208,7 +222,7 @@ func (j *judging) warnings() []string {
 		}
 	}
 	for _, a := range ix.aborts {
-		add("aborted at %s: %s", clock(a.From), strings.TrimSpace(a.Note.What+" "+a.Note.Why))
+		add("aborted at %s: %s", clock(a.From), abortText(a.Note))
 	}
 	return ws
 }

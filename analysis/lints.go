@@ -52,18 +52,19 @@ func takeoverSums(e *experiments.Experiment, l *experiments.Lock) []lockcore.Sum
 		if s.Lock != l.Name || s.Takeover == nil || s.Takeover.Max == nil {
 			continue
 		}
-		limit := *s.Takeover.Max
-		sum := lockcore.Sum{Rule: "L3", OK: limit >= b.hi, Text: fmt.Sprintf("takeover max %s: %s", lockcore.Seconds(limit), b.sum())}
+		promised := *s.Takeover.Max
+		sum := lockcore.Sum{Rule: "L3", OK: promised >= b.hi, Text: fmt.Sprintf("takeover max %s: %s", lockcore.Seconds(promised), b.sum())}
+		advice := b.advice(limit{name: "max", value: promised}, "takeover", 1)
 		switch {
 		case sum.OK:
-		case limit < b.lo:
-			sum.Means = "it cannot hold: " + b.advice(limit)
+		case promised < b.lo:
+			sum.Means = "it cannot hold: " + advice
 		default:
 			share := "it holds only while every call is answered at once"
-			if chance := b.chance(e, limit); chance < 0.995 {
+			if chance := b.chance(e, promised); chance < 0.995 {
 				share = fmt.Sprintf("it holds by luck, in about %.0f%% of such kills", 100*chance)
 			}
-			sum.Means = share + ": " + b.advice(limit)
+			sum.Means = share + ": " + advice
 		}
 		out = append(out, sum)
 	}

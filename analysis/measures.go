@@ -12,7 +12,7 @@ import (
 func (j *judging) duplicates(lock string, minJobs int) measured {
 	d := j.dups[lock]
 	m := measured{
-		measure: "duplicate_terminal_states", unit: "count", lo: int64(d.extra), hi: int64(d.extra), n: d.finished,
+		measure: "duplicate_terminal_states", unit: "count", lo: int64(d.extra), hi: int64(d.extra), n: d.finished, of: "job",
 		saw: fmt.Sprintf("%d in %s that finished", d.extra, plural(d.finished, "job")), lacks: j.jobLacks(lock, minJobs),
 	}
 	m.faults, _ = j.exposures(lock)
@@ -69,19 +69,15 @@ func (j *judging) jobLacks(lock string, minJobs int) []lack {
 func (j *judging) rawAbandonments(lock string) measured {
 	g := j.giveups[lock]
 	m := measured{
-		measure: "abandonments", unit: "count", lo: int64(g.raw), hi: int64(g.raw), n: g.worked,
+		measure: "abandonments", unit: "count", lo: int64(g.raw), hi: int64(g.raw), n: g.worked, of: "epoch",
 		saw: fmt.Sprintf("%d of %s that worked", g.raw, plural(g.worked, "epoch")), evidence: g.evidence,
 		why: reasons(g.list), next: "see which were needed: an abandonment SLO tells a safe policy from a hasty one",
-	}
-	exposed, _ := j.exposures(lock)
-	m.faults = exposed
-	if exposed == 0 {
-		m.lacks = append(m.lacks, notExposed(lock))
 	}
 	if g.worked == 0 {
 		m.lacks = append(m.lacks, lack{"nobody worked under lock " + lock, "check that the replicas do the work"})
 	}
-	return m
+	m.lacks = append(m.lacks, j.garbled()...)
+	return j.needFault(lock, m)
 }
 
 // reasons counts abandonments by their reason: "count 3, deadline 1".
@@ -104,7 +100,7 @@ func (j *judging) abandonmentRows(lock string, limits *experiments.AbandonmentLi
 	g := j.giveups[lock]
 	lacks := j.claimLacks(lock)
 	if g.jeopardies.lo == 0 {
-		lacks = append([]lack{{"nothing had to be given up: no work of lock " + lock + " was surely in jeopardy", "add a fault that outlasts the lease: renew_failures for longer than the ttl"}}, lacks...)
+		lacks = append([]lack{{"nothing surely had to be given up: no work of lock " + lock + " was surely in jeopardy", "add a fault that outlasts the lease: renew_failures for longer than the ttl"}}, lacks...)
 	}
 	exposed, _ := j.exposures(lock)
 	var rows []SLOResult
@@ -121,7 +117,7 @@ func (j *judging) abandonmentRows(lock string, limits *experiments.AbandonmentLi
 			continue
 		}
 		m := measured{
-			measure: "abandonment." + x.name, unit: "count", lo: int64(x.t.lo), hi: int64(x.t.hi), n: g.jeopardies.lo, faults: exposed,
+			measure: "abandonment." + x.name, unit: "count", lo: int64(x.t.lo), hi: int64(x.t.hi), n: g.jeopardies.lo, of: "jeopardy", faults: exposed,
 			saw:  fmt.Sprintf("%d %s, with %s in jeopardy", x.t.lo, x.name, plural(g.jeopardies.lo, "epoch")),
 			next: x.next, evidence: g.evidence, lacks: lacks,
 		}
@@ -150,7 +146,7 @@ func (g giveUps) firstOf(name string) string {
 
 // fenceLag is the worst of all stretches of work.
 func (j *judging) fenceLag(lock string) measured {
-	m := measured{measure: "fence_lag", unit: "s", next: "stop the work earlier: a deadline at validity end - stop budget, and a stop budget that the work keeps"}
+	m := measured{measure: "fence_lag", unit: "s", of: "epoch", next: "stop the work earlier: a deadline at validity end - stop budget, and a stop budget that the work keeps"}
 	for _, k := range j.ix.keysOf(lock) {
 		for _, e := range k.epochs {
 			l, ok := j.ix.fenceLag(e)
@@ -172,10 +168,11 @@ func (j *judging) fenceLag(lock string) measured {
 		m.hi = open
 		m.lacks = []lack{{"no stretch of work of lock " + lock + " has a known end and validity", "check that the worker reports work.exit"}}
 	case m.lo > 0:
-		m.saw = fmt.Sprintf("in %s, work went on for up to %s past the validity end", plural(m.n, "epoch"), span(m.lo))
+		m.saw = fmt.Sprintf("in %s, work went on past the validity end, at worst for %s", plural(m.n, "epoch"), outward(dur{m.lo, m.hi}))
 	default:
 		m.saw = fmt.Sprintf("in %s, work stopped at least %s before the validity end", plural(m.n, "epoch"), span(-m.hi))
 	}
+	m.lacks = append(m.lacks, j.garbled()...)
 	return j.needFault(lock, m)
 }
 
@@ -192,7 +189,7 @@ func (j *judging) needFault(lock string, m measured) measured {
 
 // unownedWork is seconds of work past lease end, in all.
 func (j *judging) unownedWork(lock string) measured {
-	m := measured{measure: "unowned_work", unit: "s", next: "stop the work before the lease ends: a policy with a deadline"}
+	m := measured{measure: "unowned_work", unit: "s", of: "epoch", next: "stop the work before the lease ends: a policy with a deadline"}
 	var d dur
 	for _, k := range j.ix.keysOf(lock) {
 		for _, e := range k.epochs {
@@ -208,8 +205,8 @@ func (j *judging) unownedWork(lock string) measured {
 		}
 	}
 	m.lo, m.hi = d.lo, d.hi
-	m.saw = fmt.Sprintf("%s of work past the lease's end in %s", span(d.lo), plural(m.n, "epoch"))
-	m.lacks = j.blind(probeKeys, j.window())
+	m.saw = fmt.Sprintf("%s of work past the lease's end in %s", outward(d), plural(m.n, "epoch"))
+	m.lacks = append(j.blind(probeKeys, j.window()), j.garbled()...)
 	if m.n == 0 {
 		m.hi = open
 		m.lacks = append(m.lacks, lack{"nobody worked under lock " + lock, "check that the replicas do the work"})

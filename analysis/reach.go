@@ -1,7 +1,9 @@
 package analysis
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/lockdrill/lockdrill/experiments"
@@ -10,21 +12,28 @@ import (
 
 // lacks lists why no question about the lock was reached in this run: the clauses that hold for every measure.
 func (j *judging) lacks(lock string) []lack {
+	ls := j.runLacks()
+	if len(j.ix.keysOf(lock)) == 0 {
+		ls = append(ls, lack{"lock " + lock + " has no events at all", "check that somebody uses the lock: its loop's key, or jobs under `work`"})
+	}
+	return ls
+}
+
+// runLacks are those of them that hold for every lock.
+func (j *judging) runLacks() []lack {
 	var ls []lack
 	add := func(why, next string) { ls = append(ls, lack{why, next}) }
 	ix := j.ix
-	if len(ix.keysOf(lock)) == 0 {
-		add("lock "+lock+" has no events at all", "check that somebody uses the lock: its loop's key, or jobs under `work`")
-	}
 	switch j.status {
 	case statusCompleted:
 	case statusCutOff:
 		add("the history has no end: the run was killed, or its record was cut off", "run it again")
 	default:
-		add("the run did not come to its end ("+j.whyEnded()+")", "run it again, to its end")
+		why, next := j.whyEnded()
+		add("the run did not come to its end ("+why+")", next)
 	}
 	if !j.steady() {
-		add("the steady state was not reached before the first fault"+j.whyUnsteady(), "check that the replicas start, hold and finish jobs; or give steady_state a longer timeout")
+		add("the steady state was not reached before the first fault"+j.whyUnsteady(), j.nextUnsteady())
 	}
 	for i := range ix.exp.Faults {
 		if l, short := j.faultLack(&ix.exp.Faults[i]); short {
@@ -32,7 +41,7 @@ func (j *judging) lacks(lock string) []lack {
 		}
 	}
 	for _, s := range ix.shots {
-		if s.applied != nil && !s.crash() && s.reverted == nil {
+		if s.applied != nil && s.ended().To == open {
 			add("fault "+s.op+" was not seen to end before the final reads", "check the clean-up of the run")
 		}
 	}
@@ -68,16 +77,18 @@ func (j *judging) faultLack(f *experiments.Fault) (lack, bool) {
 	if len(whys) > 0 {
 		why += " (" + strings.Join(whys[:min(3, len(whys))], "; ") + ")"
 	}
-	return lack{why, nextForVoid(strings.Join(whys, " "))}, true
+	return lack{why, nextForVoid(f, strings.Join(whys, " "))}, true
 }
 
 // nextForVoid advises by the reason for which shots were void.
-func nextForVoid(whys string) string {
+func nextForVoid(f *experiments.Fault, whys string) string {
 	switch {
 	case strings.Contains(whys, "no_target"):
 		return "aim the fault at a lock that is held: check holder_of, and that the lock is in use when the fault fires"
 	case strings.Contains(whys, "no demand"):
 		return "let at least two replicas want the lock"
+	case f.Kill == nil && strings.Contains(whys, "moved"): // it has no moment to choose
+		return "keep kills apart from the burst: another `at`, or no allow_overlap"
 	case strings.Contains(whys, "moved"), strings.Contains(whys, "nothing owed"):
 		return "fire while the lock is surely held: phase: after_grant, or on: acquired"
 	case strings.Contains(whys, "unconfirmed"):
@@ -86,11 +97,28 @@ func nextForVoid(whys string) string {
 	return "give the run more time (max_run) or more shots (max_kills)"
 }
 
-func (j *judging) whyEnded() string {
-	for _, a := range j.ix.aborts {
-		return strings.TrimSpace(a.Note.What + " " + a.Note.Why)
+// whyEnded says what ended the run early, and what to do about it.
+func (j *judging) whyEnded() (why, next string) {
+	next = "run it again, to its end"
+	if len(j.ix.aborts) == 0 {
+		return j.status, next
 	}
-	return j.status
+	note := j.ix.aborts[0].Note
+	switch note.What {
+	case "replicas_lost":
+		next = j.seeStderr()
+	case "limit":
+		next = "give the run more time (max_run)"
+	}
+	return abortText(note), next
+}
+
+// abortText is the word of an abort and its sentence, where the sentence does not begin with the word.
+func abortText(n *history.Note) string {
+	if n.Why == "" || strings.HasPrefix(n.Why, n.What) {
+		return cmp.Or(n.Why, n.What)
+	}
+	return strings.ReplaceAll(n.What, "_", " ") + ": " + n.Why
 }
 
 // steady reports whether the steady state held before the first fault.
@@ -104,6 +132,30 @@ func (j *judging) whyUnsteady() string {
 		return ": " + p.Phase.Why
 	}
 	return ""
+}
+
+func (j *judging) nextUnsteady() string {
+	lost := slices.ContainsFunc(j.ix.aborts, func(a *history.Event) bool { return a.Note.What == "replicas_lost" })
+	if lost || strings.Contains(j.whyUnsteady(), "not ready") {
+		return j.seeStderr()
+	}
+	return "check that the replicas start, hold and finish jobs; or give steady_state a longer timeout"
+}
+
+// seeStderr points at what the last replica that never became ready had to say.
+func (j *judging) seeStderr() string {
+	ready, last := map[string]bool{}, ""
+	for i := range j.ix.h.Events {
+		if ev := &j.ix.h.Events[i]; ev.Kind == history.ReplicaReady {
+			ready[ev.Replica.Incarnation] = true
+		}
+	}
+	for i := range j.ix.h.Events {
+		if ev := &j.ix.h.Events[i]; ev.Kind == history.ReplicaStart && !ready[ev.Replica.Incarnation] {
+			last = ev.Replica.Incarnation
+		}
+	}
+	return fmt.Sprintf("see %s.stderr in the run's folder; a worker must say replica.ready within 20 s", cmp.Or(last, "<incarnation>"))
 }
 
 // window is the stretch that measures of the whole run are judged in: from the first fault to the final reads.
@@ -157,7 +209,20 @@ func (j *judging) ledgerLacks(lock string) []lack {
 
 // claimLacks are the clauses for measures of the whole run that lean on claims and key looks.
 func (j *judging) claimLacks(lock string) []lack {
-	return append(j.blind(probeKeys, j.window()), j.unseen(lock)...)
+	return slices.Concat(j.blind(probeKeys, j.window()), j.unseen(lock), j.garbled())
+}
+
+// garbled says that claims were lost: a line that could not be read may have been the one that matters.
+func (j *judging) garbled() []lack {
+	for _, ev := range j.ix.exits {
+		if r := ev.Replica; r.Bad > 0 {
+			return []lack{{
+				fmt.Sprintf("%s wrote %s that could not be read as events: what it claimed is not whole", r.Incarnation, plural(r.Bad, "line")),
+				"repair the worker; the first such line is in its replica.exit event",
+			}}
+		}
+	}
+	return nil
 }
 
 // exposures counts the independent faults that exposed an epoch of the lock, and those of them during which somebody else asked

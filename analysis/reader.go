@@ -41,6 +41,7 @@ func (r *reader) read(ev *history.Event) {
 	case ev.Replica != nil && ev.Kind == history.ReplicaExit:
 		if _, known := ix.deaths[ev.Replica.Incarnation]; !known {
 			ix.deaths[ev.Replica.Incarnation] = death{ev.Span, ev.N}
+			ix.exits = append(ix.exits, ev)
 		}
 	case ev.Incarnation != nil && ev.Incarnation.Life > 1:
 		r.loss(ev)
@@ -209,6 +210,12 @@ func (r *reader) abandon(ev *history.Event) {
 
 func (r *reader) fault(ev *history.Event) {
 	s := r.shots[ev.Op]
+	if ev.Source != "runner" { // a replica reports what a burst in it did; whom a shot hit is not for it to say
+		if s != nil && (ev.Kind == history.FaultHit || ev.Kind == history.FaultReverted) && ev.Source == s.victim {
+			s.report(ev)
+		}
+		return
+	}
 	if s == nil {
 		s = &shot{op: ev.Op, id: ev.Fault.ID, num: ev.Fault.Shot, kind: ev.Fault.Kind}
 		r.shots[ev.Op] = s

@@ -1,7 +1,9 @@
 package analysis
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/lockdrill/lockdrill/experiments"
@@ -13,10 +15,12 @@ type measured struct {
 	unit     string // s, count, ratio or value
 	lo, hi   int64  // ns, a count or billionths; hi may be open
 	n        int    // what the measure counts
+	of       string // what that is, in the singular
 	faults   int    // independent faults that could have brought a breach about: the n of "0 of n"; 0 = no such bound
 	saw      string // what was seen, for people
 	why      string // the cause, where a cause is known
 	next     string // what to do about it
+	unsure   string // what to do where the limit lies within what was measured; "" = measure closer
 	evidence []int64
 	lacks    []lack // why a Pass would not be one
 	unfit    string // set: the question cannot be answered in this run, whatever was measured
@@ -104,8 +108,8 @@ func (j *judging) row(lock string, limit int64, m measured) SLOResult {
 // finish words the row. A Pass with a lack is none.
 func (j *judging) finish(lock string, limit int64, m measured, v Verdict, lacks []lack) SLOResult {
 	r := SLOResult{
-		Lock: lock, Measure: m.measure, Unit: m.unit, Limit: m.number(limit), Lo: m.number(m.lo), N: m.n,
-		Verdict: v, Why: m.saw, Evidence: cite(m.evidence...),
+		Lock: lock, Measure: m.measure, Unit: m.unit, Limit: m.number(limit), Declared: j.declared(m, limit), Lo: m.number(m.lo), N: m.n, Of: m.of,
+		Verdict: v, Why: m.saw, Lacks: []Lack{}, Evidence: cite(m.evidence...),
 	}
 	if m.hi != open {
 		hi := m.number(m.hi)
@@ -113,7 +117,7 @@ func (j *judging) finish(lock string, limit int64, m measured, v Verdict, lacks 
 	}
 	if m.faults > 0 && m.hi <= limit && (m.unit == "s" || m.hi == 0) {
 		b := upperBound(0, m.faults)
-		r.Bound = &b
+		r.Bound, r.BoundN = &b, m.faults
 	}
 	switch {
 	case v == Fail:
@@ -121,17 +125,17 @@ func (j *judging) finish(lock string, limit int64, m measured, v Verdict, lacks 
 	case m.unfit != "":
 		r.Why, r.Next = m.unfit, m.next
 	case len(lacks) > 0:
-		var whys []string
+		r.Verdict = Inconclusive
+		r.Why, r.Next = reached(lacks)
 		for _, l := range lacks {
-			whys = append(whys, l.why)
+			r.Lacks = append(r.Lacks, Lack{l.why, l.next})
 		}
-		r.Verdict, r.Why, r.Next = Inconclusive, strings.Join(whys, "; "), lacks[0].next
 	case v == Inconclusive && m.hi == open:
 		r.Why = join(m.saw, "how much more it was has not been seen")
 		r.Next = "let the run go on to its final reads, and keep the probes within max_gap"
 	case v == Inconclusive:
-		r.Why = join(m.saw, fmt.Sprintf("the limit %s lies within what was measured, %s to %s", m.text(limit), m.text(m.lo), m.text(m.hi)))
-		r.Next = "measure closer (a shorter probe period, a larger time_scale), or choose a limit outside that range"
+		r.Why = join(m.saw, fmt.Sprintf("the limit %s lies within what was measured, %s", m.text(limit), m.bracket()))
+		r.Next = cmp.Or(m.unsure, "measure closer (a shorter probe period, a larger time_scale), or choose a limit outside that range")
 	}
 	return r
 }
@@ -146,10 +150,41 @@ func (m measured) number(x int64) float64 {
 
 func (m measured) text(x int64) string {
 	if m.unit == "s" {
-		return span(x)
+		return exact(x)
 	}
 	return fmt.Sprint(m.number(x))
 }
+
+// bracket is what was measured.
+func (m measured) bracket() string {
+	if m.unit == "s" {
+		return outward(dur{m.lo, m.hi})
+	}
+	return fmt.Sprintf("%d to %d", m.lo, m.hi)
+}
+
+// declared is the limit as the file has it.
+func (j *judging) declared(m measured, limit int64) float64 {
+	if m.unit == "s" {
+		return seconds(unscaled(limit, j.scale()))
+	}
+	return float64(limit)
+}
+
+// reached joins what was not reached, and the first three distinct things to do about it.
+func reached(lacks []lack) (why, next string) {
+	var whys, nexts []string
+	for _, l := range lacks {
+		whys = append(whys, l.why)
+		if l.next != "" && len(nexts) < maxNexts && !slices.Contains(nexts, l.next) {
+			nexts = append(nexts, l.next)
+		}
+	}
+	return strings.Join(whys, "; "), strings.Join(nexts, "; ")
+}
+
+// maxNexts bounds the advice of one row.
+const maxNexts = 3
 
 // join puts what was seen before its cause.
 func join(saw, why string) string {
@@ -176,7 +211,7 @@ func (j *judging) tickRows(lock string, d *experiments.DurationLimits) []SLOResu
 func (j *judging) seriesRows(s series, d *experiments.DurationLimits, name string, lacks []lack) []SLOResult {
 	var rows []SLOResult
 	for _, l := range limitsOf(d) {
-		m := measured{measure: name + "." + l.name, unit: "s", n: len(s.kills), evidence: s.evidence(), lacks: lacks, hi: open}
+		m := measured{measure: name + "." + l.name, unit: "s", n: len(s.kills), of: s.thing, evidence: s.evidence(), lacks: lacks, hi: open}
 		over := s.over(l.value)
 		if len(s.kills) > 0 {
 			w := s.worst()
@@ -212,23 +247,26 @@ func (j *judging) seriesRow(s series, l limit, m measured, over tally) SLOResult
 	v := shareVerdict(l.p, over, n)
 	lacks := append(j.lacks(s.lock), m.lacks...)
 	if v == Inconclusive {
-		lacks = append(lacks, tooFew(l, over.hi, n))
+		lacks = append(lacks, s.tooFew(l, over))
 	}
 	return j.finish(s.lock, int64(l.value), m, v, lacks)
 }
 
-// tooFew says how many kills it takes to claim the quantile, when missed of n kills may have missed it.
-func tooFew(l limit, missed, n int) lack {
-	need := TrialsNeeded(l.p, missed)
+// tooFew says how many kills it takes to claim the quantile, when so many of them missed it.
+func (s series) tooFew(l limit, over tally) lack {
+	n := len(s.kills)
+	need := TrialsNeeded(l.p, over.hi)
 	next := fmt.Sprintf("repeat: {count: %d}, or promise a max", need)
 	switch {
-	case missed == 0:
-		return lack{fmt.Sprintf("%s without a miss are too few: %s at 95 %% confidence takes %d", plural(n, "kill"), l.name, need), next}
-	case missed == n:
-		next = "raise the limit or shorten the lease: every kill may have missed it"
+	case over.hi == 0:
+		return lack{fmt.Sprintf("%s without a miss: too few, %s at 95 %% confidence takes %d", plural(n, s.thing), l.name, need), next}
+	case over.lo == n:
+		next = "raise the limit or shorten the lease: every " + s.thing + " missed it"
+	case over.hi == n:
+		next = "raise the limit or shorten the lease: every " + s.thing + " may have missed it"
 	}
-	return lack{fmt.Sprintf("%d of %s may have missed it: %s at 95 %% confidence takes %d kills then, %d with no miss",
-		missed, plural(n, "kill"), l.name, need, TrialsNeeded(l.p, 0)), next}
+	missed := over.of(n, s.thing, "surely missed it", "may have missed it")
+	return lack{fmt.Sprintf("%s: %s at 95 %% confidence takes %d then, %d with no miss", missed, l.name, need, TrialsNeeded(l.p, 0)), next}
 }
 
 // explain adds the sum of L3: it makes a limit impossible, or lucky, or shows that something else took the time.
@@ -241,18 +279,19 @@ func (j *judging) explain(m *measured, s series, l limit, name string) {
 	if name == "tick_gap" {
 		b = tickBand(j.ix.exp, declared, j.warmup)
 	}
-	m.why, m.next = b.sum(), b.advice(l.value)
+	advice := b.advice(l, name, j.scale())
+	m.why, m.next = b.sum(), advice
 	switch {
 	case l.value < b.lo:
-		m.why = "no kill can meet " + span(int64(l.value)) + ": " + b.sum()
+		m.why = "no " + s.thing + " can meet " + exact(int64(l.value)) + ": " + b.sum()
 	case l.value >= b.hi:
 		m.why = "the sum allows it (" + b.sum() + "), so something else took the time"
 		m.next = "look at residual, pickup and warm-up of the slowest trial"
 	}
-	if l.p == 0 && l.value < b.hi && len(s.kills) > 0 {
+	if l.p == 0 && l.value < b.hi && len(s.kills) > 0 && s.over(l.value).hi == 0 {
 		m.lacks = append(m.lacks[:len(m.lacks):len(m.lacks)], lack{
-			fmt.Sprintf("it passed by luck: worst %s, but %s", span(s.worst().hi), b.sum()),
-			b.advice(l.value),
+			fmt.Sprintf("it passed by luck: worst %s, but %s", outward(s.worst()), b.sum()),
+			advice,
 		})
 	}
 }
@@ -265,18 +304,30 @@ func (s series) saw(l limit) string {
 	}
 	over := s.over(l.value)
 	w := s.worst()
-	worst := "worst " + span(w.hi)
+	worst := "worst " + outward(w)
 	if w.hi == open {
-		worst = "worst at least " + span(w.lo) + " and never seen to end"
+		worst += ", never seen to end"
 	}
-	text := fmt.Sprintf("%d of %s over %s, %s", over.hi, plural(n, s.class), span(int64(l.value)), worst)
+	limit := exact(int64(l.value))
+	text := over.of(n, s.thing, "over "+limit, "maybe over "+limit) + ", " + worst
 	if over.hi == 0 {
-		text = fmt.Sprintf("%s, %s", plural(n, s.class), worst)
+		text = fmt.Sprintf("%s, %s", plural(n, s.thing), worst)
 	}
 	if v := s.values(); v > n {
 		text += fmt.Sprintf(" (%d values)", v)
 	}
 	return text
+}
+
+// of words a count of n things: those that surely did it, and those that only may have.
+func (t tally) of(n int, thing, did, may string) string {
+	switch {
+	case t.lo == t.hi:
+		return fmt.Sprintf("%d of %s %s", t.hi, plural(n, thing), did)
+	case t.lo == 0:
+		return fmt.Sprintf("%d of %s %s", t.hi, plural(n, thing), may)
+	}
+	return fmt.Sprintf("%d of %s %s and %d more %s", t.lo, plural(n, thing), did, t.hi-t.lo, may)
 }
 
 // plural counts things: "1 kill", "30 kills".

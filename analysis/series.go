@@ -20,6 +20,7 @@ type kill struct {
 type series struct {
 	lock   string
 	class  string // crash or pause
+	thing  string // what a kill of it is called: kill, burst, pause, or fault where both were
 	kills  []kill
 	falses []*trial // safety events: granted to another while the victim was still owed its lease
 }
@@ -27,6 +28,7 @@ type series struct {
 // seriesOf collects the trials of lock, all of the class that its SLOs are judged on.
 func (ix *index) seriesOf(lock string, value func(*trial) (dur, bool)) series {
 	out := series{lock: lock, class: ix.classOf(lock)}
+	out.thing = ix.thingOf(out)
 	for _, s := range ix.shots {
 		if s.crash() != (out.class == ClassCrash) {
 			continue
@@ -79,6 +81,25 @@ func (ix *index) classOf(lock string) string {
 		return ClassCrash
 	}
 	return ClassPause
+}
+
+// thingOf names what the series counts.
+func (ix *index) thingOf(s series) string {
+	if s.class == ClassCrash {
+		return "kill"
+	}
+	bursts, pauses := false, false
+	for _, x := range ix.shots {
+		bursts = bursts || x.kind == kindBurst && x.lock == s.lock
+		pauses = pauses || x.kind == kindPause && x.lock == s.lock
+	}
+	switch {
+	case bursts && pauses:
+		return "fault"
+	case pauses:
+		return "pause"
+	}
+	return "burst"
 }
 
 // takeoverValue is what a takeover SLO judges of a trial: plain takeovers only. Hand-overs and recoveries are series of their own.

@@ -32,6 +32,8 @@ type shot struct {
 	trials      []*trial
 	nothingOwed int
 	whyVoid     string
+	killedBy    string        // the shot that had killed the victim before
+	died        *history.Span // the victim's death, where that ended the fault
 }
 
 // take adds one event of the shot.
@@ -39,7 +41,6 @@ func (s *shot) take(ev *history.Event) {
 	f := ev.Fault
 	s.victim = cmp.Or(s.victim, f.Victim)
 	s.timing = cmp.Or(s.timing, f.Timing)
-	s.count = max(s.count, f.Hits)
 	if s.key == "" {
 		s.lock, s.key, s.epoch = ev.Lock, ev.Key, ev.Epoch
 	}
@@ -50,17 +51,44 @@ func (s *shot) take(ev *history.Event) {
 		s.confirmed = ev
 	case history.FaultVoid:
 		s.void = ev
-	case history.FaultReverted:
-		s.reverted = ev
 	case history.FaultVerified:
 		s.verified = ev
+	}
+	s.report(ev)
+}
+
+// hitBy reports whether a kill struck the incarnation.
+func (ix *index) hitBy(incarnation string) bool {
+	return slices.ContainsFunc(ix.shots, func(s *shot) bool { return s.crash() && s.applied != nil && s.victim == incarnation })
+}
+
+// report adds what a burst did, from where it was done.
+func (s *shot) report(ev *history.Event) {
+	s.count = max(s.count, ev.Fault.Hits)
+	switch ev.Kind {
+	case history.FaultReverted:
+		s.reverted = ev
 	case history.FaultHit:
 		s.hits = append(s.hits, ev)
 	}
 }
 
 // effective reports that the fault surely did what it was meant to do to the victim.
-func (s *shot) effective() bool { return s.applied != nil && s.confirmed != nil && s.void == nil }
+func (s *shot) effective() bool {
+	return s.applied != nil && s.confirmed != nil && s.void == nil && s.killedBy == ""
+}
+
+// afterDeath notes a kill whose victim an earlier kill had struck: one death is one kill, however many signals were sent.
+func (s *shot) afterDeath(kills map[string]*shot) {
+	if !s.crash() || !s.effective() {
+		return
+	}
+	if first := kills[s.victim]; first != nil {
+		s.killedBy = first.op
+		return
+	}
+	kills[s.victim] = s
+}
 
 // crash reports a fault that ends its victim; any other leaves the holder alive without extending its lease.
 func (s *shot) crash() bool { return s.kind == kindKill }
@@ -74,12 +102,24 @@ func (s *shot) ended() history.Span {
 		return s.applied.Span
 	case s.reverted != nil:
 		return s.reverted.Span
+	case s.died != nil:
+		return *s.died
 	}
 	from := s.applied.To
 	for _, h := range s.hits {
 		from = max(from, h.From)
 	}
 	return history.Span{From: from, To: open}
+}
+
+// outlived notes the death of the victim: a burst or a pause lives in its process and ends with it at the latest. The
+// ends that the run itself makes after its final reads show nothing.
+func (s *shot) outlived(ix *index) {
+	d, dead := ix.deaths[s.victim]
+	if final := ix.phases[history.PhaseFinal]; dead && s.applied != nil && (final == nil || d.To <= final.From) {
+		at := history.Span{From: max(d.From, s.applied.From), To: max(d.To, s.applied.To)}
+		s.died = &at
+	}
 }
 
 // pause is a stretch in which a process surely or possibly stood still.
@@ -193,6 +233,8 @@ func (s *shot) reasonVoid() string {
 		return s.void.Fault.Why + ": " + s.void.Fault.Detail
 	case s.void != nil:
 		return s.void.Fault.Why
+	case s.killedBy != "":
+		return "moved: " + s.killedBy + " had killed the victim already"
 	case s.applied == nil:
 		return "never applied"
 	case s.confirmed == nil:
@@ -213,7 +255,7 @@ func (s *shot) reasonVoid() string {
 // result is the shot as verdict.json lists it.
 func (s *shot) result(ix *index) FaultResult {
 	r := FaultResult{
-		ID: s.id, Shot: s.num, Kind: s.kind, Victim: s.victim, Lock: s.lock, Key: s.key,
+		ID: s.id, Shot: s.num, Shots: ix.shotsOf(s.id), Kind: s.kind, Victim: s.victim, Lock: s.lock, Key: s.key,
 		Declared: ix.declared(s), Confirmed: s.effective(), Void: s.whyVoid != "", Why: s.whyVoid,
 		Hits: max(s.count, int64(len(s.hits))),
 	}
@@ -241,4 +283,14 @@ func (ix *index) declared(s *shot) *Window {
 		return &Window{From: seconds(at), To: &to}
 	}
 	return nil
+}
+
+// shotsOf is how many shots the file declares of the fault; 0 where it does not declare it.
+func (ix *index) shotsOf(id string) int {
+	for i := range ix.exp.Faults {
+		if f := &ix.exp.Faults[i]; f.ID == id {
+			return max(1, f.Repeat.Count)
+		}
+	}
+	return 0
 }

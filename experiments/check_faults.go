@@ -55,12 +55,27 @@ func (c *checker) kill(path string, f *Fault) {
 	}
 	k := f.Kill
 	l := c.sound(path+".kill.holder_of", k.HolderOf)
-	if l == nil || k.Phase != KillAfterRenew && k.Phase != KillBeforeRenew {
+	if l == nil {
 		return
 	}
-	if why := c.neverRenewed(l); why != "" {
+	why := ""
+	switch k.Phase {
+	case KillAfterRenew, KillBeforeRenew:
+		why = c.neverRenewed(l)
+	case KillAfterGrant, KillAcquired:
+		why = c.neverGrantedAgain(l)
+	}
+	if why != "" {
 		c.check(path+".kill.phase", "%s never comes: %s", k.Phase, why)
 	}
+}
+
+// neverGrantedAgain says why the lock is not granted once the faults have begun, or "". Another fault may cost the holder its lock.
+func (c *checker) neverGrantedAgain(l *Lock) string {
+	if !l.Loop() || l.Policy.Loop.Mode != lockcore.LoopRenewed || len(c.e.Faults) > 1 {
+		return ""
+	}
+	return fmt.Sprintf("loop %s is renewed until its holder dies, so it is granted once, before the first fault; after_renew comes", l.Name)
 }
 
 func (c *checker) renewFailures(path string, f *Fault) {

@@ -16,8 +16,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// maxFile bounds an experiment file: a bigger one is some other file.
-const maxFile = 1 << 20
+// MaxFile bounds an experiment file: a bigger one is some other file.
+const MaxFile = 1 << 20
 
 // file is the document as it is spelled: two lines that say what it is, and the experiment.
 type file struct {
@@ -33,7 +33,7 @@ func Load(path string) (*Experiment, error) {
 		return nil, fmt.Errorf("read experiment: %w", err)
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("read experiment: %w", err)
 	}
@@ -87,8 +87,8 @@ func declaredKills(faults []Fault) int {
 
 // read gives the root of the only document in data, or nil after adding what is wrong with its syntax.
 func (c *collector) read(data []byte) *yaml.Node {
-	if len(data) > maxFile {
-		c.addAt("", 1, 1, "the file is over %d bytes: not an experiment", maxFile)
+	if len(data) > MaxFile {
+		c.addAt("", 1, 1, "the file is over %d bytes: not an experiment", MaxFile)
 		return nil
 	}
 	var doc, second yaml.Node

@@ -80,7 +80,7 @@ func TestLoad(t *testing.T) {
 }
 
 func TestHugeFile(t *testing.T) {
-	if _, err := Parse("huge", make([]byte, maxFile+1)); err == nil || !strings.Contains(err.Error(), "over") {
+	if _, err := Parse("huge", make([]byte, MaxFile+1)); err == nil || !strings.Contains(err.Error(), "over") {
 		t.Errorf("a huge file: %v", err)
 	}
 }

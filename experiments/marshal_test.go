@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -184,6 +185,9 @@ func (g generator) fault(e *Experiment, i int) Fault {
 	}
 	if g.IntN(2) == 0 {
 		f.Kill = &Kill{HolderOf: lock, Form: "crash", Phase: pick(g, KillAfterGrant, KillAfterRenew, KillBeforeRenew, KillRandom, KillAcquired)}
+		if loop := e.System.Locks[slices.IndexFunc(e.System.Locks, func(l Lock) bool { return l.Name == lock })].Policy.Loop; loop != nil && loop.Mode == lockcore.LoopRenewed {
+			f.Kill.Phase = KillRandom // a renewed loop is not granted again
+		}
 		return f
 	}
 	f.RenewFailures = &RenewFailures{HolderOf: lock, Mode: "error", Count: 1 + g.IntN(5)}

@@ -10,6 +10,9 @@ func unknownWord(word string, known []string) string {
 	if meant := Nearest(word, known); meant != "" {
 		return fmt.Sprintf("%q: did you mean %q?", word, meant)
 	}
+	if len(known) == 0 {
+		return fmt.Sprintf("%q: there is none", word)
+	}
 	if len(known) == 1 {
 		return fmt.Sprintf("%q: there is only %s", word, known[0])
 	}

@@ -143,7 +143,7 @@ func CheckScale(e *Experiment, p99 time.Duration) error {
 		}{{"op timeout", l.Policy.OpTimeout}, {"stop budget", l.Policy.StopBudget}} {
 			if t.value > 0 && t.value < least {
 				return fmt.Errorf("time_scale %g makes the %s of lock %s %s, under %d times the overhead that does not scale (p99 %s): use at least %g",
-					scale, t.name, l.Name, formatDuration(t.value), minOverhead, formatDuration(p99), roundUp(scale*float64(least)/float64(t.value)))
+					scale, t.name, l.Name, formatDuration(t.value), minOverhead, formatDuration(p99.Round(100*time.Microsecond)), roundUp(scale*float64(least)/float64(t.value)))
 			}
 		}
 	}

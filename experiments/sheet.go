@@ -173,5 +173,5 @@ func readRegular(name string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxFile+1))
+	return io.ReadAll(io.LimitReader(f, MaxFile+1))
 }

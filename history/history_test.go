@@ -129,6 +129,7 @@ func TestDamageElsewhereIsAnErrorWithItsLine(t *testing.T) {
 		{"other schema", strings.Replace(good, `"schema":1`, `"schema":9`, 1), "line 1: header: schema 9"},
 		{"lost line", good + event(1) + event(3), "line 3: event number 3, want 2"},
 		{"damage in the middle", good + event(1) + "{]\n" + event(3), "line 3: "},
+		{"two documents in a line", good + strings.TrimSpace(event(1)) + " {}\n", "more than one document"},
 		{"unknown field", good + strings.Replace(event(1), `"at"`, `"att"`, 1), `unknown field "att"`},
 		{"unknown kind", good + strings.Replace(event(1), "run.cleanup", "run.cleanUp", 1), `kind "run.cleanUp" is not known`},
 		{"foreign body", good + strings.Replace(event(1), "run.cleanup", "run.phase", 1), `body must be "phase"`},
@@ -313,5 +314,23 @@ func BenchmarkRecord(b *testing.B) {
 		if _, err := r.RecordNow(note("x")); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// What Read would refuse as too long is not written: a history must not become unreadable by what a worker says.
+func TestARecordThatIsTooLongIsRefused(t *testing.T) {
+	var buf bytes.Buffer
+	r, err := NewRecorder(&buf, header, counter(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.RecordNow(note(strings.Repeat("<", maxLine/2))); err == nil {
+		t.Error("a line longer than Read takes was recorded")
+	}
+	if _, err := r.RecordNow(note("short")); err != nil {
+		t.Errorf("after a refusal: %v", err)
+	}
+	if h, err := Read(&buf); err != nil || len(h.Events) != 1 {
+		t.Errorf("%v, %v", h, err)
 	}
 }

@@ -82,6 +82,9 @@ func (h *History) parse(n int, line []byte) error {
 	if err := dec.Decode(&e); err != nil {
 		return err
 	}
+	if dec.More() {
+		return errors.New("more than one document")
+	}
 	if err := e.Check(); err != nil {
 		return fmt.Errorf("%s: %w", e.Kind, err)
 	}

@@ -64,6 +64,9 @@ func (r *Recorder) record(e Event) (Event, error) {
 	if err != nil {
 		return e, fmt.Errorf("record %s: %w", e.Kind, err)
 	}
+	if len(line) > maxLine {
+		return e, fmt.Errorf("record %s from %s: %d bytes are more than a line may have (%d)", e.Kind, e.Source, len(line), maxLine)
+	}
 	if _, err := r.w.Write(append(line, '\n')); err != nil {
 		r.err = fmt.Errorf("write history: %w", err)
 		return e, r.err

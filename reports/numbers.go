@@ -164,9 +164,22 @@ func percent(rate float64) string {
 	return strconv.FormatFloat(math.Ceil(rate*100*math.Pow10(digits)-noise)/math.Pow10(digits), 'f', digits, 64) + "%"
 }
 
+// upTo writes a count that is only known to lie within [lo, hi]: "3", "0 to 19".
+func upTo(lo, hi int) string {
+	if hi <= lo {
+		return count(lo)
+	}
+	return count(lo) + " to " + count(hi)
+}
+
 func plural(n int, what string) string {
-	if n == 1 {
+	switch {
+	case n == 1:
 		return "1 " + what
+	case strings.HasSuffix(what, "dy"): // jeopardy, and not key
+		what = strings.TrimSuffix(what, "y") + "ie"
+	case strings.HasSuffix(what, "tch"): // stretch, and not epoch
+		what += "e"
 	}
 	return fmt.Sprintf("%s %ss", count(n), what)
 }

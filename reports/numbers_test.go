@@ -75,3 +75,23 @@ func TestCount(t *testing.T) {
 		}
 	}
 }
+
+func TestPlural(t *testing.T) {
+	for want, got := range map[string]string{
+		"1 stretch": plural(1, "stretch"), "2 stretches": plural(2, "stretch"), "3 jeopardies": plural(3, "jeopardy"), "1,000 epochs": plural(1000, "epoch"), "2 keys": plural(2, "key"),
+	} {
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// What only may have happened is printed, too.
+func TestUpTo(t *testing.T) {
+	if got := upTo(0, 19); got != "0 to 19" {
+		t.Errorf("a range of counts is written %q", got)
+	}
+	if got := upTo(3, 3); got != "3" {
+		t.Errorf("a known count is written %q", got)
+	}
+}

@@ -101,6 +101,9 @@ func (s *Status) fault(e history.Event) {
 		s.active = append(s.active, e)
 	case history.FaultConfirmed:
 		s.shots[e.Fault.ID].confirmed++
+		if e.Fault.Kind == "kill" { // it is over: what follows is its takeover
+			s.active = slices.DeleteFunc(s.active, ofShot)
+		}
 	case history.FaultVoid:
 		s.shots[e.Fault.ID].void++
 		s.active = slices.DeleteFunc(s.active, ofShot)
@@ -109,16 +112,34 @@ func (s *Status) fault(e history.Event) {
 	}
 }
 
-// Render draws the block as it stands at now since the run's origin: lines of at most width columns, without newlines.
+// A block that is drawn again in place must fit on the screen: with its first line it has at most 12.
+const (
+	mostLocks  = 4
+	mostFaults = 4
+	mostActive = 3
+)
+
+// atMost keeps n of the lines; the last of them then says how many more there are.
+func atMost(n int, lines []string, what string) []string {
+	if len(lines) <= n {
+		return lines
+	}
+	return append(lines[:n-1:n-1], "  and "+plural(len(lines)-n+1, "more "+what))
+}
+
+// Render draws the block as it stands at now since the run's origin: at most 12 lines of at most width columns, without newlines.
 func (s *Status) Render(width int, now time.Duration) []string {
-	lines := []string{s.Heartbeat(now)}
+	var locks, active []string
 	for i := range s.experiment.System.Locks {
-		lines = append(lines, s.lock(&s.experiment.System.Locks[i], now))
+		locks = append(locks, s.lock(&s.experiment.System.Locks[i], now))
 	}
-	lines = append(lines, s.faults()...)
 	for _, a := range s.active {
-		lines = append(lines, fmt.Sprintf("  active  %s on %s for %s", a.Op, a.Fault.Victim, brief(now-time.Duration(a.From))))
+		active = append(active, fmt.Sprintf("  active  %s on %s for %s", a.Op, a.Fault.Victim, brief(now-time.Duration(a.From))))
 	}
+	lines := []string{s.Heartbeat(now)}
+	lines = append(lines, atMost(mostLocks, locks, "lock")...)
+	lines = append(lines, atMost(mostFaults, s.faults(), "fault")...)
+	lines = append(lines, atMost(mostActive, active, "active fault")...)
 	for i, l := range lines {
 		lines[i] = Clip(l, width)
 	}

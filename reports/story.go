@@ -15,12 +15,17 @@ type Story struct {
 	loops   map[string]bool // locks of which every grant is news
 	pids    map[string]int  // by incarnation
 	doomed  map[string]bool // incarnations that a fault was about to kill
+	width   int             // of the column that says who
 	closing bool            // from here on replicas are meant to end
 }
 
 // NewStory returns the story of one run of e.
 func NewStory(e *experiments.Experiment) *Story {
-	s := &Story{loops: map[string]bool{}, pids: map[string]int{}, doomed: map[string]bool{}}
+	s := &Story{loops: map[string]bool{}, pids: map[string]int{}, doomed: map[string]bool{}, width: labelWidth}
+	for i := range e.Faults { // void shots are repeated, at most as often again
+		f := &e.Faults[i]
+		s.width = max(s.width, len(fmt.Sprintf("%s#%d", f.ID, 2*f.Repeat.Count)))
+	}
 	for i := range e.System.Locks {
 		s.loops[e.System.Locks[i].Name] = e.System.Locks[i].Loop()
 	}
@@ -44,7 +49,7 @@ func (s *Story) Line(e history.Event) string {
 	if what == "" {
 		return ""
 	}
-	return pad(clock(e.To), 9) + " " + pad(who, 13) + "  " + what
+	return pad(clock(e.To), 9) + " " + pad(who, s.width) + "  " + what
 }
 
 // clock writes an instant of the run.
@@ -136,7 +141,11 @@ func (s *Story) replica(e *history.Event) string {
 	case e.Kind == history.ReplicaReady:
 		return "ready"
 	case e.Kind == history.ReplicaExit && r.Bad > 0:
-		return fmt.Sprintf("ended: %s; it wrote %s that are no events, first: %s", r.Exit, plural(r.Bad, "line"), r.BadLine)
+		are := "that are no events"
+		if r.Bad == 1 {
+			are = "that is no event"
+		}
+		return fmt.Sprintf("ended: %s; it wrote %s %s, first: %s", r.Exit, plural(r.Bad, "line"), are, r.BadLine)
 	case e.Kind == history.ReplicaExit && !s.closing && !s.doomed[r.Incarnation]:
 		return "ended UNEXPECTEDLY: " + r.Exit
 	}
@@ -163,7 +172,11 @@ func environment(e *history.Environment) string {
 }
 
 func store(s history.StoreInfo) string {
-	return strings.TrimRight("redis "+s.Version, " ") + " (" + s.Kind + ")"
+	name := strings.TrimRight("redis "+s.Version, " ")
+	if strings.HasPrefix(s.Version, "miniredis") { // a server of its own, not a version of Redis
+		name = s.Version
+	}
+	return name + " (" + s.Kind + ")"
 }
 
 func calibration(c *history.Calibration) string {

@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -129,5 +130,24 @@ func TestRenderKeepsTheWidth(t *testing.T) {
 				t.Fatalf("width %d: %q has %d columns", width, line, columns(line))
 			}
 		}
+	}
+}
+
+// However much is declared and active, the block stays small enough to be drawn again in place.
+func TestRenderKeepsTheHeight(t *testing.T) {
+	e := drill()
+	for i := range 20 {
+		l, f := e.System.Locks[0], e.Faults[0]
+		l.Name, f.ID = fmt.Sprintf("lock-%d", i), fmt.Sprintf("fault-%d", i)
+		e.System.Locks, e.Faults = append(e.System.Locks, l), append(e.Faults, f)
+	}
+	status := NewStatus(e)
+	for i := range 20 {
+		f := &history.Fault{ID: fmt.Sprintf("fault-%d", i), Shot: 1, Kind: "renew_failures", Victim: "r1.1"}
+		status.Observe(history.Event{Kind: history.FaultApplied, Op: f.ID + "#1", Fault: f})
+	}
+	lines := status.Render(80, time.Second)
+	if last := lines[len(lines)-1]; len(lines) > 12 || !strings.Contains(last, "and 18 more active faults") {
+		t.Errorf("%d lines:\n%s", len(lines), strings.Join(lines, "\n"))
 	}
 }

@@ -13,17 +13,23 @@ import (
 // series are the takeovers of one lock and one class: classes are never mixed.
 type series struct {
 	lock, class string
+	bursts      bool // each of them is of a burst of failing renewals
 	values      []analysis.Takeover
 }
 
-func seriesOf(takeovers []analysis.Takeover) []series {
+func seriesOf(takeovers []analysis.Takeover, shots []analysis.FaultResult) []series {
+	bursts := map[string]bool{}
+	for _, s := range shots {
+		bursts[fmt.Sprintf("%s#%d", s.ID, s.Shot)] = s.Kind == "renew_failures"
+	}
 	var all []series
 	for _, t := range takeovers {
 		i := slices.IndexFunc(all, func(s series) bool { return s.lock == t.Lock && s.class == t.Class })
 		if i < 0 {
 			i = len(all)
-			all = append(all, series{lock: t.Lock, class: t.Class})
+			all = append(all, series{lock: t.Lock, class: t.Class, bursts: true})
 		}
+		all[i].bursts = all[i].bursts && bursts[t.Fault]
 		all[i].values = append(all[i].values, t)
 	}
 	slices.SortStableFunc(all, func(a, b series) int {
@@ -34,7 +40,7 @@ func seriesOf(takeovers []analysis.Takeover) []series {
 
 // takeovers sums up every series, and says what the declared settings allow.
 func (p *page) takeovers(j *analysis.Judgement) {
-	all := seriesOf(j.Takeovers)
+	all := seriesOf(j.Takeovers, j.Faults)
 	if len(all) == 0 && len(j.Bands) == 0 {
 		return
 	}
@@ -44,13 +50,21 @@ func (p *page) takeovers(j *analysis.Judgement) {
 	}
 	for _, s := range all {
 		p.flow(2, 2+labelWidth+1, pad(s.lock, labelWidth)+" "+s.head())
-		p.item("", "min "+s.rank(total, 0)+"  median "+s.rank(total, 0.5)+"  max "+s.rank(total, 1))
+		p.item("", s.extent())
 		p.item("", s.parts())
 	}
 	for _, b := range j.Bands {
 		p.item("possible", fmt.Sprintf("%s: %s to %s: %s", b.Lock, exact(b.Lo, unitSeconds), exact(b.Hi, unitSeconds), b.Sum))
 	}
 	p.blank()
+}
+
+// extent is the least, the middle and the greatest value; a single one is all three.
+func (s series) extent() string {
+	if len(s.values) == 1 {
+		return s.rank(total, 0)
+	}
+	return "min " + s.rank(total, 0) + "  median " + s.rank(total, 0.5) + "  max " + s.rank(total, 1)
 }
 
 // head is the series' class and size: one kill may give many values, and is one independent trial.
@@ -65,12 +79,19 @@ func (s series) head() string {
 			byGrant++
 		}
 	}
-	text := fmt.Sprintf("%s: %s from %s", s.class, plural(len(s.values), "value"), plural(len(faults), "independent fault"))
+	name := s.class
+	if s.bursts && s.class == analysis.ClassPause {
+		name = "pause (failed renewals)"
+	}
+	text := fmt.Sprintf("%s: %s from %s", name, plural(len(s.values), "value"), plural(len(faults), "independent fault"))
 	if censored > 0 {
 		text += fmt.Sprintf("; %s not seen to end", count(censored))
 	}
 	if byGrant > 0 {
 		text += fmt.Sprintf("; %s ended by the grant, as effects were not seen", count(byGrant))
+	}
+	if len(s.values) > len(faults) && len(faults) > 0 {
+		text += " (min, median and max over all values; SLO quantiles count each kill at its worst key)"
 	}
 	return text
 }
@@ -92,6 +113,9 @@ func (s series) parts() string {
 	}
 	if len(parts) == 0 {
 		return ""
+	}
+	if len(s.values) == 1 {
+		return strings.Join(parts, "  ")
 	}
 	return "medians: " + strings.Join(parts, "  ")
 }

@@ -6,6 +6,7 @@
 package reports
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -87,8 +88,10 @@ func scale(j *analysis.Judgement) string {
 	if j.Run.TimeScale == 1 {
 		return ""
 	}
-	return "at time scale " + strconv.FormatFloat(j.Run.TimeScale, 'f', -1, 64)
+	return "at time scale " + factor(j.Run.TimeScale)
 }
+
+func factor(scale float64) string { return strconv.FormatFloat(scale, 'f', -1, 64) }
 
 func tally(j *analysis.Judgement) string {
 	var pass, fail, open int
@@ -145,14 +148,16 @@ func (p *page) slos(j *analysis.Judgement) {
 		title += ", " + s + ": real seconds against scaled limits"
 	}
 	p.title(title)
+	p.lacks(j)
 	t := table{indent: 2}
 	var above analysis.SLOResult
 	for _, s := range worstFirst(j.SLOs) {
 		word, ink := sloWord(s.Verdict)
-		t.row(cell{word, ink}, cell{text: s.Lock}, cell{text: promise(s)}, cell{text: observed(s)}, cell{text: sample(s)})
+		t.row(cell{word, ink}, cell{text: s.Lock}, cell{text: promise(s, j.Run.TimeScale)}, cell{text: observed(s)}, cell{text: sample(s)})
 		if s.Verdict == analysis.Pass {
 			continue
 		}
+		s.Why, s.Next = beyond(s, j.Lacks)
 		if s.Why != "" && s.Why == above.Why && s.Next == above.Next {
 			t.note("why", "as above")
 		} else {
@@ -164,9 +169,53 @@ func (p *page) slos(j *analysis.Judgement) {
 	}
 	p.table(t)
 	if slices.ContainsFunc(j.SLOs, bounded) {
-		p.flow(2, 4, "breaks <= x%: no fault broke it, which shows with 95% confidence that at most so many of such faults do")
+		p.flow(2, 4, "breaks <= x% (n faults): none of n broke it, so at most x% of such faults do, with 95% confidence")
 	}
 	p.blank()
+}
+
+// lacks are the reasons why no question of the run was reached, said once for all rows.
+func (p *page) lacks(j *analysis.Judgement) {
+	if !slices.ContainsFunc(j.SLOs, func(s analysis.SLOResult) bool { return len(common(s, j.Lacks)) > 0 }) {
+		return
+	}
+	said := map[string]bool{}
+	for _, l := range j.Lacks {
+		p.item("run lacks", l.Why)
+		if !said[l.Next] {
+			p.item("next", l.Next)
+		}
+		said[l.Next] = true
+	}
+}
+
+// common are the reasons of a row that hold for the whole run.
+func common(s analysis.SLOResult, ofRun []analysis.Lack) []analysis.Lack {
+	var ls []analysis.Lack
+	for _, l := range s.Lacks {
+		if slices.Contains(ofRun, l) {
+			ls = append(ls, l)
+		}
+	}
+	return ls
+}
+
+// beyond is a row's why and next without what was said above the table.
+func beyond(s analysis.SLOResult, ofRun []analysis.Lack) (why, next string) {
+	if len(common(s, ofRun)) == 0 {
+		return s.Why, s.Next
+	}
+	whys, nexts := []string{"as above (run lacks)"}, []string{}
+	for _, l := range s.Lacks {
+		if slices.Contains(ofRun, l) {
+			continue
+		}
+		whys = append(whys, l.Why)
+		if said := func(o analysis.Lack) bool { return o.Next == l.Next }; !slices.ContainsFunc(ofRun, said) && !slices.Contains(nexts, l.Next) {
+			nexts = append(nexts, l.Next)
+		}
+	}
+	return strings.Join(whys, "; "), strings.Join(nexts, "; ")
 }
 
 func worstFirst(slos []analysis.SLOResult) []analysis.SLOResult {
@@ -181,23 +230,33 @@ func worstFirst(slos []analysis.SLOResult) []analysis.SLOResult {
 	return sorted
 }
 
-// promise is the SLO in words: "takeover max <= 30s", "duplicate terminal states 0".
-func promise(s analysis.SLOResult) string {
-	words := strings.NewReplacer(".", " ", "_", " ").Replace(s.Measure)
+// promise is the SLO in words, with the limit as the file has it: "takeover max <= 30s", "takeover max <= 30s (1.5s at 0.05)",
+// "duplicate terminal states 0".
+func promise(s analysis.SLOResult, scale float64) string {
+	words := strings.NewReplacer("re_", "re-", ".", " ", "_", " ").Replace(s.Measure)
 	if s.Unit == unitCount && s.Limit == 0 {
 		return words + " 0"
 	}
-	return words + " <= " + exact(s.Limit, s.Unit)
+	if s.Declared == s.Limit || s.Unit == unitCount {
+		return words + " <= " + exact(s.Limit, s.Unit)
+	}
+	return fmt.Sprintf("%s <= %s (%s at %s)", words, exact(s.Declared, s.Unit), exact(s.Limit, s.Unit), factor(scale))
 }
 
-func observed(s analysis.SLOResult) string { return span(s.Lo, s.Hi, s.Unit) }
+func observed(s analysis.SLOResult) string {
+	if s.N == 0 && s.Hi == nil {
+		return "no data"
+	}
+	return span(s.Lo, s.Hi, s.Unit)
+}
 
 // sample is what the figure stands on, and what it cannot exclude where nothing was seen.
 func sample(s analysis.SLOResult) string {
+	n := plural(s.N, cmp.Or(s.Of, "trial"))
 	if !bounded(s) {
-		return "n " + count(s.N)
+		return n
 	}
-	return fmt.Sprintf("n %s, breaks <= %s", count(s.N), percent(*s.Bound))
+	return fmt.Sprintf("%s, breaks <= %s (%s)", n, percent(*s.Bound), plural(s.BoundN, "fault"))
 }
 
 // bounded reports whether a row says what it cannot exclude.
@@ -210,7 +269,7 @@ func events(numbers []int64) string {
 	}
 	const most = 8
 	var names []string
-	for _, n := range numbers[:min(len(numbers), most)] {
+	for _, n := range slices.Sorted(slices.Values(numbers[:min(len(numbers), most)])) { // the most telling ones, in their order
 		names = append(names, strconv.FormatInt(n, 10))
 	}
 	text := "event"

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,22 +55,22 @@ func passed() *analysis.Judgement {
 		},
 		Verdict: "pass",
 		SLOs: []analysis.SLOResult{
-			{Lock: "reconciler", Measure: "takeover.max", Unit: "s", Limit: 4.75, Lo: 2.0311, Hi: at(2.0334), N: 3, Verdict: analysis.Pass, Evidence: []int64{812}},
-			{Lock: "job", Measure: "duplicate_terminal_states", Unit: "count", Hi: at(0), N: 2914, Bound: at(0.00103), Verdict: analysis.Pass},
-			{Lock: "job", Measure: "abandonments", Unit: "count", Limit: 2, Lo: 1, Hi: at(1), N: 2914, Verdict: analysis.Pass},
+			{Lock: "reconciler", Measure: "takeover.max", Unit: "s", Limit: 4.75, Declared: 95, Lo: 2.0311, Hi: at(2.0334), N: 3, Of: "kill", Verdict: analysis.Pass, Evidence: []int64{812}},
+			{Lock: "job", Measure: "duplicate_terminal_states", Unit: "count", Hi: at(0), N: 2914, Of: "job", Bound: at(0.6316), BoundN: 3, Verdict: analysis.Pass},
+			{Lock: "job", Measure: "abandonments", Unit: "count", Limit: 2, Declared: 2, Lo: 1, Hi: at(1), N: 2914, Of: "epoch", Verdict: analysis.Pass},
 		},
 		Faults: []analysis.FaultResult{
-			{ID: "kill-holder", Shot: 1, Kind: "kill", Confirmed: true},
-			{ID: "kill-holder", Shot: 2, Kind: "kill", Void: true, Why: "moved: r2.1 had released before the kill"},
-			{ID: "kill-holder", Shot: 3, Kind: "kill", Confirmed: true},
-			{ID: "kill-holder", Shot: 4, Kind: "kill", Confirmed: true},
+			{ID: "kill-holder", Shots: 3, Shot: 1, Kind: "kill", Confirmed: true},
+			{ID: "kill-holder", Shots: 3, Shot: 2, Kind: "kill", Void: true, Why: "moved: r2.1 had released before the kill"},
+			{ID: "kill-holder", Shots: 3, Shot: 3, Kind: "kill", Confirmed: true},
+			{ID: "kill-holder", Shots: 3, Shot: 4, Kind: "kill", Confirmed: true},
 		},
 		Takeovers: []analysis.Takeover{
 			takeover("reconciler", "kill-holder#1", 0.9127, 0.9142),
 			takeover("reconciler", "kill-holder#3", 2.0311, 2.0334),
 			takeover("reconciler", "kill-holder#4", 1.5, 1.5021),
 		},
-		Counts: analysis.Counts{Jobs: 2914, Finished: 2914, TerminalAccepted: 2914, Abandonments: 1, StaleRefused: 2, ReExecuted: 3},
+		Counts: analysis.Counts{Jobs: 2914, Finished: 2914, TerminalAccepted: 2914, Abandonments: 1, StaleRefused: 2, ReExecuted: 3, ReExecutedAtMost: 19},
 		Bands:  []analysis.Band{{Lock: "reconciler", Lo: 0, Hi: 4.62, Sum: "ttl 3s + in flight 100ms + poll 1.5s + op timeout 20ms"}},
 		Probes: []analysis.ProbeSummary{
 			{ID: "lock_keys", Samples: 7512, LargestGap: at(0.0072)},
@@ -82,13 +83,13 @@ func failed() *analysis.Judgement {
 	j := passed()
 	j.Verdict, j.ExitCode, j.Run.TimeScale = "slo-failed", 10, 1
 	j.SLOs[0] = analysis.SLOResult{
-		Lock: "reconciler", Measure: "takeover.max", Unit: "s", Limit: 30, Lo: 88.6812, Hi: at(88.6851), N: 30, Verdict: analysis.Fail,
+		Lock: "reconciler", Measure: "takeover.max", Unit: "s", Limit: 30, Declared: 30, Lo: 88.6812, Hi: at(88.6851), N: 30, Of: "kill", Verdict: analysis.Fail,
 		Why:      "ttl 60 s, poll 30 s, ttl_hold: the sum says up to 90 s, so a random kill meets 30 s only by luck",
 		Next:     "ttl + poll must be <= 30 s, e.g. 20 s + 5 s",
-		Evidence: []int64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10},
+		Evidence: []int64{4, 2, 3, 1, 5, 6, 7, 8, 9, 10},
 	}
 	j.SLOs[1] = analysis.SLOResult{
-		Lock: "job", Measure: "duplicate_terminal_states", Unit: "count", Lo: 1, Hi: at(1), N: 2914, Verdict: analysis.Fail,
+		Lock: "job", Measure: "duplicate_terminal_states", Unit: "count", Lo: 1, Hi: at(1), N: 2914, Of: "job", Verdict: analysis.Fail,
 		Why: "job 8f31 done by epoch 12 at T+611.2s and by epoch 13 at T+613.0s", Evidence: []int64{9120, 9188},
 	}
 	j.Counts.Duplicates, j.Counts.StaleApplied, j.Counts.FalseTakeovers = 1, 1, 1
@@ -114,11 +115,12 @@ func failed() *analysis.Judgement {
 func inconclusive() *analysis.Judgement {
 	j := passed()
 	j.Verdict, j.ExitCode = "inconclusive", 11
+	j.Lacks = []analysis.Lack{{Why: "the steady state was not reached before the first fault: replica r1 is not ready", Next: "see r1.1.stderr in the run's folder"}}
 	j.SLOs[0] = analysis.SLOResult{
-		Lock: "reconciler", Measure: "takeover.p99", Unit: "s", Limit: 4.75, Lo: 0, N: 0, Verdict: analysis.Inconclusive,
-		Why: "no confirmed fault hit an epoch", Next: "299 clean kills are needed for a p99; 3 were declared",
+		Lock: "reconciler", Measure: "takeover.p99", Unit: "s", Limit: 4.75, Declared: 95, N: 0, Of: "kill", Verdict: analysis.Inconclusive,
+		Lacks: append(slices.Clone(j.Lacks), analysis.Lack{Why: "no confirmed fault hit an epoch", Next: "299 clean kills are needed for a p99; 3 were declared"}),
 	}
-	j.SLOs[1].Verdict, j.SLOs[1].Why, j.SLOs[1].Next = analysis.Inconclusive, j.SLOs[0].Why, j.SLOs[0].Next
+	j.SLOs[1].Verdict, j.SLOs[1].Lacks = analysis.Inconclusive, j.Lacks
 	j.Takeovers, j.Bands, j.Probes = nil, nil, []analysis.ProbeSummary{{ID: "lock_keys", Samples: 12, LargestGap: at(2.5), Gaps: 1}, {ID: "ledger"}}
 	j.Faults = nil
 	j.Run.Steady = false
@@ -143,6 +145,7 @@ func dirty() *analysis.Judgement {
 func broken() *analysis.Judgement {
 	j := passed()
 	j.Verdict, j.ExitCode, j.Run.Status, j.Run.Live = "error", 1, "cut-off", false
+	j.Run.CleanedUp = false
 	j.SLOs = nil
 	return j
 }

@@ -16,7 +16,7 @@ func (p *page) work(j *analysis.Judgement) {
 	if c.Jobs > 0 {
 		p.item("jobs", fmt.Sprintf("%s offered, %s finished; %s accepted, %s; %s re-executed, %s stranded",
 			count(c.Jobs), count(c.Finished), plural(c.TerminalAccepted, "terminal state"), plural(c.Duplicates, "duplicate"),
-			count(c.ReExecuted), count(c.Stranded)))
+			upTo(c.ReExecuted, c.ReExecutedAtMost), upTo(c.Stranded, c.StrandedAtMost)))
 	}
 	p.item("stale writes", fmt.Sprintf("%s applied, %s refused", count(c.StaleApplied), count(c.StaleRefused)))
 	p.item("abandonments", count(c.Abandonments))
@@ -56,18 +56,24 @@ func (p *page) validity(j *analysis.Judgement) {
 	if len(j.Probes) == 0 {
 		p.item("probes", "NONE looked")
 	}
-	if j.Run.CleanedUp {
+	switch {
+	case j.Run.CleanedUp:
 		p.item("clean-up", "verified")
-	} else {
+	case j.Run.Status == statusCutOff && j.Verdict != "dirty":
+		p.item("clean-up", "not recorded (the run was cut off)")
+	default:
 		p.item("clean-up", "NOT verified")
 	}
 	p.item("run", runText(j.Run))
 	p.blank()
 }
 
+// statusCutOff is the status of a run whose history has no end.
+const statusCutOff = "cut-off"
+
 func runText(r analysis.RunInfo) string {
 	text := fmt.Sprintf("%s after %s", r.Status, exact(r.Seconds, unitSeconds))
-	if r.Status == "cut-off" {
+	if r.Status == statusCutOff {
 		text = fmt.Sprintf("CUT OFF after %s: the history has no end", exact(r.Seconds, unitSeconds))
 	}
 	return fmt.Sprintf("%s, from %s to %s", text, second(r.Started), second(r.Ended))
@@ -89,18 +95,28 @@ func (p *page) faults(shots []analysis.FaultResult) {
 		return
 	}
 	var ids []string
-	confirmed, fired := map[string]int{}, map[string]int{}
+	confirmed, void, declared := map[string]int{}, map[string]int{}, map[string]int{}
 	for _, s := range shots {
 		if !slices.Contains(ids, s.ID) {
 			ids = append(ids, s.ID)
 		}
-		fired[s.ID]++
-		if s.Confirmed {
+		declared[s.ID] = s.Shots
+		switch {
+		case s.Void:
+			void[s.ID]++
+		case s.Confirmed:
 			confirmed[s.ID]++
 		}
 	}
 	for _, id := range ids {
-		p.item("fault", fmt.Sprintf("%s: %d of %s confirmed", id, confirmed[id], plural(fired[id], "shot")))
+		text := fmt.Sprintf("%s: %d of %d declared confirmed", id, confirmed[id], declared[id])
+		switch n := void[id]; {
+		case n > 0 && confirmed[id] >= declared[id]:
+			text += ", " + plural(n, "void shot") + " repeated"
+		case n > 0:
+			text += ", " + plural(n, "shot") + " void"
+		}
+		p.item("fault", text)
 	}
 	for _, s := range shots {
 		name := fmt.Sprintf("%s#%d", s.ID, s.Shot)
@@ -150,5 +166,9 @@ func (p *page) folder(j *analysis.Judgement, o TerminalOptions) {
 		p.item("judge again", "lockdrill judge "+o.Folder)
 	}
 	p.item("run again", o.Reproduce)
-	p.item("verdict", fmt.Sprintf("%d (%s)", j.ExitCode, j.Verdict))
+	parts := []string{j.Verdict}
+	if s := scale(j); s != "" {
+		parts = append(parts, s)
+	}
+	p.item("verdict", fmt.Sprintf("%d (%s)", j.ExitCode, strings.Join(parts, " ")))
 }

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -20,7 +23,27 @@ func loadExperiment(arg string) (*experiments.Experiment, []byte, error) {
 	if err != nil {
 		return nil, nil, usagef("%w", err)
 	}
-	return e, data, nil
+	return e, data, placeWorker(e, arg)
+}
+
+// placeWorker makes a worker command that is a relative path one below the experiment's folder, so that the file can be run from
+// anywhere. A command that cannot be executed is a usage error: nothing has to be started to know it.
+func placeWorker(e *experiments.Experiment, file string) error {
+	if len(e.System.Worker) == 0 {
+		return nil
+	}
+	command := &e.System.Worker[0]
+	if strings.ContainsRune(*command, filepath.Separator) && !filepath.IsAbs(*command) {
+		dir, err := filepath.Abs(filepath.Dir(file))
+		if err != nil {
+			return fmt.Errorf("%s: place system.worker: %w", file, err)
+		}
+		*command = filepath.Join(dir, *command)
+	}
+	if _, err := exec.LookPath(*command); err != nil {
+		return usagef("%s: system.worker: %w", file, err)
+	}
+	return nil
 }
 
 func experimentSource(arg string) ([]byte, error) {
@@ -36,7 +59,12 @@ func experimentSource(arg string) ([]byte, error) {
 		return nil, usagef("%s: no such scenario%s (shipped: %s; a file is named with its .yaml or a path)",
 			arg, didYouMean(arg, names), strings.Join(names, ", "))
 	}
-	data, err := os.ReadFile(arg)
+	f, err := os.Open(arg)
+	if err != nil {
+		return nil, usagef("%s: read: %w", arg, reason(err))
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, experiments.MaxFile+1)) // one byte more, and Parse says that it is too large
 	if err != nil {
 		return nil, usagef("%s: read: %w", arg, reason(err))
 	}

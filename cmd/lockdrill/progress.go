@@ -15,12 +15,11 @@ import (
 const (
 	redrawEvery    = 200 * time.Millisecond
 	heartbeatEvery = 30 * time.Second
-	latestLines    = 3    // of the story, below the block on a terminal
 	maxPending     = 1000 // lines of the story that wait for a slow reader; more are counted and left out
 )
 
-// progress tells on stderr how a run goes: on a terminal one block that is drawn again in place, elsewhere a line an event and
-// a heartbeat when nothing else was said for long.
+// progress tells on stderr how a run goes: a line an event, and below them on a terminal one block that is drawn again in place,
+// elsewhere a heartbeat when nothing else was said for long.
 //
 // Observe is called where the history is recorded, so it only notes; one goroutine writes, and a stalled terminal cannot
 // stall the run.
@@ -36,8 +35,7 @@ type progress struct {
 	pending []string
 	dropped int
 
-	latest []string // owned by the goroutine, like drawn
-	drawn  int      // lines of the block on the screen
+	drawn int // lines of the block on the screen; owned by the goroutine
 
 	wake chan struct{}
 	stop chan struct{}
@@ -93,7 +91,10 @@ func (p *progress) Observe(e history.Event) {
 // Close says what is left to say, takes the block off the screen, and waits for the goroutine.
 func (p *progress) Close() {
 	close(p.stop)
-	<-p.done
+	select {
+	case <-p.done:
+	case <-time.After(closeWithin): // nobody reads what is said: the verdict does not wait for that
+	}
 }
 
 func (p *progress) write() {
@@ -149,19 +150,15 @@ func (p *progress) beat() {
 	fmt.Fprintln(p.w, line)
 }
 
-// draw replaces the block on the screen.
+// draw replaces the block on the screen, and leaves what was said since the last time above it.
 func (p *progress) draw() {
-	p.latest = append(p.latest, p.take()...)
-	p.latest = p.latest[max(0, len(p.latest)-latestLines):]
 	width := p.width()
+	said := p.take()
 	p.mu.Lock()
-	lines := p.status.Render(width, time.Duration(p.clock()))
+	block := p.status.Render(width, time.Duration(p.clock()))
 	p.mu.Unlock()
-	for _, l := range p.latest {
-		lines = append(lines, reports.Clip(l, width))
-	}
-	fmt.Fprint(p.w, p.erase()+strings.Join(lines, "\n")+"\n")
-	p.drawn = len(lines)
+	fmt.Fprint(p.w, p.erase()+strings.Join(append(said, block...), "\n")+"\n")
+	p.drawn = len(block)
 }
 
 // erase moves to the first line of the block and clears from there to the end of the screen.
@@ -173,10 +170,7 @@ func (p *progress) erase() string {
 }
 
 func (p *progress) finish() {
-	if p.live {
-		fmt.Fprint(p.w, p.erase())
-		p.drawn = 0
-		return
-	}
+	fmt.Fprint(p.w, p.erase())
+	p.drawn = 0
 	p.tell()
 }

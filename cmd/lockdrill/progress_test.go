@@ -59,10 +59,9 @@ func TestProgressOnATerminal(t *testing.T) {
 		p.Observe(phase("steady"))
 		<-time.After(2*redrawEvery + redrawEvery/2)
 		p.Close()
-		block := func(at string) string {
-			return fmt.Sprintf("x, steady for %[1]s, %[1]s gone\nT+0.0s    phase          steady\n", at)
-		}
-		want := block("0.2s") + "\x1b[2A\r\x1b[J" + block("0.4s") + "\x1b[2A\r\x1b[J"
+		block := func(at string) string { return fmt.Sprintf("x, steady for %[1]s, %[1]s gone\n", at) }
+		const erase = "\x1b[1A\r\x1b[J"
+		want := "T+0.0s    phase          steady\n" + block("0.2s") + erase + block("0.4s") + erase // what was said stays
 		if got := out.String(); got != want {
 			t.Errorf("drawn:\n%q\nwant:\n%q", got, want)
 		}

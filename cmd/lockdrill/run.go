@@ -40,7 +40,8 @@ func newRootCmd(io streams, args []string) *cobra.Command {
 		Short: "Chaos game-days for lock SLOs",
 		Long: "lockdrill kills the holders of real locks, measures what happens, and judges it against declared SLOs.\n" +
 			"Start with: lockdrill run first-drill",
-		Args: knownCommand,
+		Version: version(),
+		Args:    knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			// Not a success: a gate whose command came out empty must not go green.
 			cmd.SetOut(io.Err)
@@ -107,7 +108,7 @@ func flagProblem(cmd *cobra.Command, args []string, err error) error {
 	}
 	var hint string
 	if _, name, ok := strings.Cut(err.Error(), "unknown flag: --"); ok {
-		hint = didYouMean(name, flagNames(cmd))
+		hint = didYouMean("--"+name, flagNames(cmd))
 	}
 	return usagef("%s: %w%s; see %s --help", cmd.CommandPath(), err, hint, cmd.CommandPath())
 }

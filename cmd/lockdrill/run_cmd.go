@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -42,7 +43,7 @@ func newRunCmd(io streams) *cobra.Command {
 	cmd.Flags().StringVar(&f.out, "out", "", "folder of the run (default runs/<UTC time>-<name>)")
 	f.output = outputFlag(cmd.Flags())
 	cmd.Flags().Int64Var(&f.seed, "seed", 0, "seed of every random choice (default: the file's, else a new one)")
-	cmd.Flags().StringVar(&f.onInconclusive, "on-inconclusive", "", "exit status of an inconclusive run: fail (10) or pass (0); the verdict stays")
+	cmd.Flags().StringVar(&f.onInconclusive, "on-inconclusive", "", "exit status of an inconclusive run: fail (10) or pass (0) instead of 11; the verdict stays")
 	return cmd
 }
 
@@ -75,15 +76,24 @@ func runAll(ctx context.Context, io streams, f runFlags, args []string) error {
 	ctx, stop := interruptible(ctx, io.Err)
 	defer stop()
 	code := exitPass
-	for _, e := range all {
-		c, err := runOne(ctx, io, f, e)
-		if err != nil {
-			return err
-		}
-		code = worst(code, c)
+	for i, e := range all {
 		if ctx.Err() != nil {
+			code = worst(code, exitAborted)
+			fmt.Fprintf(io.Err, "lockdrill: interrupted: %s not run\n", count(len(all)-i, "drill"))
 			break
 		}
+		c, err := runOne(ctx, io, f, e)
+		if err != nil && len(all) == 1 {
+			return err
+		}
+		if err != nil { // one drill that could not be run hides no verdict of another
+			fmt.Fprintln(io.Err, err)
+			c = exitFailure
+			if known := new(exitError); errors.As(err, &known) {
+				c = known.code
+			}
+		}
+		code = worst(code, c)
 	}
 	return status(code)
 }
@@ -102,12 +112,22 @@ func interruptible(ctx context.Context, stderr io.Writer) (context.Context, func
 			case <-done:
 				return
 			}
+			if n == 0 {
+				cancel() // first: whoever reads standard error may be stuck
+			}
+			text := "interrupted: stopping the drill and cleaning up; interrupt again to leave at once"
 			if n > 0 {
-				fmt.Fprintln(stderr, "lockdrill: left at once: replicas and spawned stores end with this process; the run's folder is not complete and has no verdict")
+				text = "left at once: replicas and spawned stores end with this process; the run's folder is not complete and has no verdict"
+			}
+			said := make(chan struct{})
+			go func() { fmt.Fprintln(stderr, "lockdrill: "+text); close(said) }()
+			if n > 0 {
+				select {
+				case <-said:
+				case <-time.After(time.Second):
+				}
 				os.Exit(exitDirty)
 			}
-			fmt.Fprintln(stderr, "lockdrill: interrupted: stopping the drill and cleaning up; interrupt again to leave at once")
-			cancel()
 		}
 	}()
 	return ctx, func() { signal.Stop(sigs); close(done); cancel() }
@@ -120,11 +140,7 @@ func runOne(ctx context.Context, io streams, f runFlags, e *experiments.Experime
 		return 0, err
 	}
 	if err := d.record(ctx, io); err != nil {
-		var refused *exitError
-		if errors.As(err, &refused) {
-			return 0, err
-		}
-		return 0, fmt.Errorf("%s: %w", e.Name, err)
+		return 0, err
 	}
 	j, err := judgeDir(d.dir)
 	if err != nil {
@@ -140,6 +156,9 @@ func runOne(ctx context.Context, io streams, f runFlags, e *experiments.Experime
 			code = exitPass
 		case "fail":
 			code = exitSLOFailed
+		}
+		if code != exitInconclusive {
+			fmt.Fprintf(io.Err, "lockdrill: exit status %d because of --on-inconclusive=%s; the verdict is inconclusive\n", code, f.onInconclusive)
 		}
 	}
 	return code, nil
@@ -190,71 +209,89 @@ func (d *drill) linkLatest() {
 
 // record runs the drill and leaves experiment.yaml and history.jsonl behind. Where it does not come to a drill, it leaves nothing.
 func (d *drill) record(ctx context.Context, io streams) (err error) {
-	calibration, err := d.prepare(ctx)
+	file, err := d.claim()
 	if err != nil {
-		err = errors.Join(err, d.closeStores(ctx))
-		_ = os.Remove(d.dir) // empty unless something could not be removed, which the error says
-		if ctx.Err() != nil {
-			return &exitError{code: exitAborted, err: fmt.Errorf("%s: interrupted before the drill began: %w", d.e.Name, err)}
-		}
 		return err
 	}
-	file, header, err := d.createFiles()
-	if err != nil {
-		return errors.Join(err, d.closeStores(ctx))
-	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	d.linkLatest()
+	calibration, header, err := d.prepare(ctx)
+	if err != nil {
+		return d.giveUp(ctx, err)
+	}
 	progress := startProgress(io.Err, d.e, d.stores.Notice, d.clock)
 	defer progress.Close()
 	d.log = runner.NewLog()
 	d.rec, err = history.NewRecorder(file, header, d.clock, func(e history.Event) { d.log.Add(e); progress.Observe(e) })
 	if err != nil {
-		return errors.Join(err, d.closeStores(ctx))
+		return d.giveUp(ctx, err)
 	}
+	d.linkLatest()
 	env := d.environment()
 	for _, e := range []history.Event{
 		{Kind: history.RunEnvironment, Source: "runner", Environment: &env},
 		{Kind: history.RunCalibration, Source: "runner", Calibration: &calibration},
 	} {
 		if _, err := d.rec.RecordNow(e); err != nil {
-			return errors.Join(err, d.closeStores(ctx))
+			return d.giveUp(ctx, err)
 		}
 	}
 	d.openMetrics()
 	return runner.Run(ctx, d.config())
 }
 
-// prepare opens what the drill stands on and measures it.
-func (d *drill) prepare(ctx context.Context) (history.Calibration, error) {
-	if err := d.openStores(ctx); err != nil {
-		return history.Calibration{}, err
+// claim makes the folder this run's own: of two runs that are given the same one, the second is refused.
+func (d *drill) claim() (*os.File, error) {
+	path := filepath.Join(d.dir, historyFile)
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return nil, usagef("%s: the folder is another run's", d.dir)
 	}
-	if err := d.newFleet(); err != nil {
-		return history.Calibration{}, err
+	if err != nil {
+		return nil, usagef("%s: create: %w", path, reason(err))
 	}
-	return d.calibrate(ctx)
+	return file, nil
 }
 
-// createFiles writes experiment.yaml and opens history.jsonl.
-func (d *drill) createFiles() (*os.File, history.Header, error) {
-	header := history.Header{
-		Tool: "lockdrill " + version(), Run: d.run, Experiment: d.e.Name, Seed: d.seed, Mode: history.Live, TimeScale: d.loaded.TimeScale,
-		Started: time.Now().Add(-time.Duration(d.clock())).UTC().Format(time.RFC3339Nano),
+// prepare opens what the drill stands on, measures it, and writes down what will be run.
+func (d *drill) prepare(ctx context.Context) (c history.Calibration, h history.Header, err error) {
+	if err := d.openStores(ctx); err != nil {
+		return c, h, err
+	}
+	if err := d.newFleet(); err != nil {
+		return c, h, err
+	}
+	if c, err = d.calibrate(ctx); err != nil {
+		return c, h, err
 	}
 	resolved, err := experiments.Marshal(d.loaded)
 	if err != nil {
-		return nil, header, fmt.Errorf("write %s: %w", experimentFile, err)
+		return c, h, fmt.Errorf("write %s: %w", experimentFile, err)
 	}
-	header.Digest = experiments.Digest(resolved)
 	if err := os.WriteFile(filepath.Join(d.dir, experimentFile), resolved, 0o644); err != nil {
-		return nil, header, fmt.Errorf("write %s: %w", experimentFile, err)
+		return c, h, fmt.Errorf("write %s: %w", experimentFile, err)
 	}
-	file, err := os.OpenFile(filepath.Join(d.dir, historyFile), os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o644)
-	if err != nil {
-		return nil, header, fmt.Errorf("create %s: %w", historyFile, err)
+	return c, history.Header{
+		Tool: "lockdrill " + version(), Run: d.run, Experiment: d.e.Name, Digest: experiments.Digest(resolved),
+		Seed: d.seed, Mode: history.Live, TimeScale: d.loaded.TimeScale,
+		Started: time.Now().Add(-time.Duration(d.clock())).UTC().Format(time.RFC3339Nano),
+	}, nil
+}
+
+// giveUp ends a run that did not come to a drill: nothing of it stays, or the status says that something does.
+func (d *drill) giveUp(ctx context.Context, err error) error {
+	closing := d.closeStores(ctx)
+	for _, name := range []string{historyFile, experimentFile} {
+		_ = os.Remove(filepath.Join(d.dir, name))
 	}
-	return file, header, nil
+	_ = os.Remove(d.dir) // not empty: something else is left, which closing says
+	err = fmt.Errorf("%s: %w", d.e.Name, errors.Join(err, closing))
+	switch {
+	case closing != nil:
+		return &exitError{code: exitDirty, err: err}
+	case ctx.Err() != nil:
+		return &exitError{code: exitAborted, err: fmt.Errorf("interrupted before the drill began: %w", err)}
+	}
+	return err
 }
 
 // calibrate measures what does not scale, and refuses a time scale at which it would matter.
@@ -265,9 +302,16 @@ func (d *drill) calibrate(ctx context.Context) (history.Calibration, error) {
 	if err != nil {
 		return c, fmt.Errorf("calibrate: %w", err)
 	}
-	overhead := time.Duration(max(c.RTT99, c.Timer99))
-	if err := experiments.CheckScale(d.loaded, overhead); err != nil {
-		return c, &exitError{code: exitRefused, err: err}
+	check := func() error {
+		return experiments.CheckScale(d.loaded, time.Duration(max(c.RTT99, c.Timer99)))
+	}
+	if check() != nil { // one busy moment is not the machine: measure again before refusing
+		if c, err = d.stores.Calibrate(ctx); err != nil {
+			return c, fmt.Errorf("calibrate: %w", err)
+		}
+	}
+	if err := check(); err != nil {
+		return c, &exitError{code: exitRefused, err: fmt.Errorf("%w; or run it when the machine is less busy", err)}
 	}
 	return c, nil
 }

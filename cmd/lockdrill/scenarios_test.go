@@ -24,7 +24,7 @@ const (
 
 // Every shipped scenario ends as its first lines say.
 func TestScenariosEndAsTheySay(t *testing.T) {
-	short := []string{"cordum-snapshot-writer"} // the others together take minutes
+	short := []string{"nobody-home", "too-tight-slo", "cordum-snapshot-writer"} // the others together take minutes
 	for _, s := range scenarios.List() {
 		switch asked := os.Getenv(drillsEnv); {
 		case asked == "all" && !strings.Contains(s.Name, os.Getenv(onlyEnv)):

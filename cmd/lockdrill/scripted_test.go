@@ -32,10 +32,12 @@ const scriptedEnv = "LOCKDRILL_TEST_SCRIPTED"
 
 // The script: the lease, how often the holder extends it and ticks, and how often the others ask.
 const (
-	scriptTTL  = 40 * time.Millisecond
-	scriptTick = 8 * time.Millisecond
+	scriptTTL  = 100 * time.Millisecond
+	scriptTick = 20 * time.Millisecond
 	scriptPoll = 2 * time.Millisecond
 )
+
+const renewIfMine = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0`
 
 type scripted struct {
 	cfg    protocol.Configure
@@ -135,7 +137,7 @@ func (s *scripted) seek(ctx context.Context, token string) error {
 	}
 	s.write(ret)
 	e.Fence = fence
-	return s.lead(ctx, e, key)
+	return s.lead(ctx, e, key, token)
 }
 
 // tellLate ticks, gives the lock back, and only then says that it had it: whoever trusts the claim strikes somebody who no
@@ -154,7 +156,7 @@ func (s *scripted) tellLate(ctx context.Context, grant history.Event, key string
 }
 
 // lead ticks and extends until the process is stopped or killed.
-func (s *scripted) lead(ctx context.Context, e history.Event, key string) error {
+func (s *scripted) lead(ctx context.Context, e history.Event, key, token string) error {
 	for n := 1; ; n++ {
 		if err := s.tick(ctx, e, n); err != nil {
 			return err
@@ -163,7 +165,7 @@ func (s *scripted) lead(ctx context.Context, e history.Event, key string) error 
 			return err
 		}
 		renew := s.call(e, history.RenewInvoke, &history.Call{TTL: int64(scriptTTL)})
-		ok, err := s.store.PExpire(ctx, key, scriptTTL).Result()
+		ok, err := s.store.Eval(ctx, renewIfMine, []string{key}, token, scriptTTL.Milliseconds()).Bool()
 		if err != nil {
 			return err
 		}

@@ -19,6 +19,6 @@ func didYouMean(word string, known []string) string {
 
 func flagNames(cmd *cobra.Command) []string {
 	var names []string
-	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
 	return names
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -17,7 +19,7 @@ func TestMisuse(t *testing.T) {
 		{"--frobnicate", `lockdrill: unknown flag: --frobnicate; see lockdrill --help`},
 		{"judge", `lockdrill judge: accepts 1 arg(s), received 0; see lockdrill judge --help`},
 		{"judge a b", `lockdrill judge: accepts 1 arg(s), received 2; see lockdrill judge --help`},
-		{"judge --ouput json a", `lockdrill judge: unknown flag: --ouput, did you mean "output"?; see lockdrill judge --help`},
+		{"judge --ouput json a", `lockdrill judge: unknown flag: --ouput, did you mean "--output"?; see lockdrill judge --help`},
 		{"judge -o xml a", `lockdrill judge: invalid argument "xml" for "-o, --output" flag: must be text or json; see lockdrill judge --help`},
 		{"validate", `lockdrill validate: requires at least 1 arg(s), only received 0; see lockdrill validate --help`},
 		{"validate frist-drill", `frist-drill: no such scenario, did you mean "first-drill"? (shipped: cordum-approval, cordum-delay-poller, cordum-pending-replayer, cordum-scheduler-job, cordum-scheduler-reconciler, cordum-snapshot-writer, cordum-workflow-reconciler, cordum-workflow-run, first-drill, lockdrill-continuity, lockdrill-critical, lockdrill-standard, nobody-home, too-tight-slo; a file is named with its .yaml or a path)`},
@@ -53,5 +55,26 @@ func TestHelp(t *testing.T) {
 	}
 	if got := try(t, "--help"); strings.Contains(got.stdout, "worker") {
 		t.Errorf("the worker command is shown to people:\n%s", got.stdout)
+	}
+}
+
+// A worker's command stands beside the experiment file, wherever lockdrill is run; one that cannot be executed is known at once.
+func TestWorkerCommandIsPlacedBesideTheFile(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "drill.yaml")
+	yaml := edit(t, goodDrill, "  replicas: 2\n", "  replicas: 2\n  worker: [./their-worker, --fast]\n")
+	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := tryIn(t, t.TempDir(), "run", file)
+	if got.code != exitUsage || !strings.Contains(got.stderr, "system.worker") {
+		t.Errorf("a missing worker: %+v", got)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "their-worker"), []byte("#!/bin/sh\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	e, _, err := loadExperiment(file)
+	if err != nil || e.System.Worker[0] != filepath.Join(dir, "their-worker") || e.System.Worker[1] != "--fast" {
+		t.Errorf("worker %v, %v", e, err)
 	}
 }

@@ -91,8 +91,19 @@ func contents(e *experiments.Experiment) string {
 	for i := range e.Faults {
 		shots += e.Faults[i].Repeat.Count
 	}
-	return fmt.Sprintf("%s: %d locks, %d faults with %d shots, %d SLOs, time scale %v",
-		e.Name, len(e.System.Locks), len(e.Faults), shots, len(e.SLOs), e.TimeScale)
+	text := fmt.Sprintf("%s: %s, %s with %s, %s, time scale %v", e.Name, count(len(e.System.Locks), "lock"), count(len(e.Faults), "fault"),
+		count(shots, "shot"), count(len(e.SLOs), "SLO"), e.TimeScale)
+	if e.Redis.Mode == experiments.RedisExternal {
+		text += "; redis.mode external: run refuses it in this version"
+	}
+	return text
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // reason is an error of the file system without the path, which the message already starts with.

@@ -148,15 +148,18 @@ func removeFolder(dir string) error {
 	return nil
 }
 
-// lockOf names the lock that a key belongs to; the ledger knows keys only.
+// lockOf names the lock that a key belongs to, since the ledger knows keys only: a loop's own key, else the longest prefix.
 func (d *drill) lockOf(key string) string {
+	name, longest := "unknown", -1
 	for i := range d.e.System.Locks {
-		l := &d.e.System.Locks[i]
-		if l.Loop() && key == l.Key || !l.Loop() && strings.HasPrefix(key, l.KeyPrefix) {
+		switch l := &d.e.System.Locks[i]; {
+		case l.Loop() && key == l.Key:
 			return l.Name
+		case !l.Loop() && strings.HasPrefix(key, l.KeyPrefix) && len(l.KeyPrefix) > longest:
+			name, longest = l.Name, len(l.KeyPrefix)
 		}
 	}
-	return "unknown"
+	return name
 }
 
 // newFleet prepares the replicas: the experiment's own worker, or this very binary.

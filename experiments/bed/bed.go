@@ -54,7 +54,7 @@ func OpenStores(ctx context.Context, o Options) (*Stores, error) {
 		*part.into = store
 	}
 	if s.spawner != nil {
-		s.Notice = fmt.Sprintf("two redis-server %s of this run's own, on loopback", s.Locks.Info.Version)
+		s.Notice = fmt.Sprintf("two redis-servers %s of this run's own, on loopback", s.Locks.Info.Version)
 	}
 	return s, nil
 }

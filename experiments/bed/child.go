@@ -18,7 +18,7 @@ import (
 const (
 	queueLimit   = 4096                   // commands that wait for a replica to read them
 	drainLimit   = 250 * time.Millisecond // after its death: what it has started may hold its standard output open
-	lineLimit    = 1 << 20                // bytes of one line
+	lineLimit    = 1 << 16                // bytes of one line: an event is a few hundred
 	badLinesKept = 20
 	badLineKept  = 300 // bytes of one of those
 )
@@ -107,7 +107,7 @@ func (c *child) write() {
 func (c *child) signal(sig syscall.Signal) (history.Span, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.reaped {
+	if c.reaped || c.killed != 0 { // a second SIGKILL would reach a corpse that is not collected yet, and look like a kill
 		return history.Span{}, ErrDead
 	}
 	var s history.Span
@@ -194,12 +194,18 @@ func (c *child) receive() {
 		case errors.Is(err, bufio.ErrBufferFull):
 		case errors.Is(err, os.ErrDeadlineExceeded) && !dead:
 		default:
-			if len(line) > 0 {
+			if len(line) > 0 && !c.wasKilled() { // a killed writer may be cut off in a line
 				c.bad(line, errors.New("cut off"))
 			}
 			return
 		}
 	}
+}
+
+func (c *child) wasKilled() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.killed != 0
 }
 
 // line delivers one line as an event, or keeps it as a bad one.

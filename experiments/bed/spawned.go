@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/lockdrill/lockdrill/history"
@@ -72,6 +73,7 @@ func startRedis(sp *spawner, binary, dir, name string) (_ *redisServer, err erro
 	r.cmd = exec.Command(binary, "--port", port, "--bind", "127.0.0.1", "--protected-mode", "yes",
 		"--save", "", "--appendonly", "no", "--dir", r.dir, "--daemonize", "no", "--loglevel", "warning")
 	r.cmd.Stdout, r.cmd.Stderr = &r.log, &r.log
+	r.cmd.WaitDelay = time.Second // what a wrapper has started may hold the log open
 	if err := sp.start(r.cmd); err != nil {
 		return nil, errors.Join(fmt.Errorf("start redis-server: %w", err), os.RemoveAll(r.dir))
 	}
@@ -88,6 +90,7 @@ func (s *Store) awaitReady(ctx context.Context, r *redisServer) error {
 	defer cancel()
 	poll := time.NewTicker(2 * time.Millisecond)
 	defer poll.Stop()
+	var last error // of a try that was not cut short by the limit: that one only says that time is up
 	for {
 		err := accepts(ctx, s.Addr)
 		if err == nil {
@@ -97,13 +100,19 @@ func (s *Store) awaitReady(ctx context.Context, r *redisServer) error {
 				s.Info = history.StoreInfo{Kind: "spawned", Version: info["redis_version"], RunID: info["run_id"]}
 				return nil
 			}
+			if err == nil {
+				err = fmt.Errorf("process %s answers there, and %d was started: is redis-server on the PATH a wrapper that does not exec?", info["process_id"], s.PID)
+			}
+		}
+		if ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded) {
+			last = err
 		}
 		select {
 		case <-poll.C:
 		case <-r.done:
 			return fmt.Errorf("%w (%s): %s", errEnded, r.cmd.ProcessState, &r.log)
 		case <-ctx.Done():
-			return fmt.Errorf("wait until redis-server answers: %w", errors.Join(ctx.Err(), err))
+			return fmt.Errorf("wait until redis-server answers: %w", errors.Join(ctx.Err(), last))
 		}
 	}
 }
@@ -120,8 +129,12 @@ func accepts(ctx context.Context, addr string) error {
 
 // end kills the server (it has nothing to save), waits for it and removes its folder.
 func (r *redisServer) end(ctx context.Context) error {
-	if err := r.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("kill redis-server %d: %w", r.cmd.Process.Pid, err)
+	select {
+	case <-r.done: // its process id may be another's by now
+	default:
+		if err := signalGroup(r.cmd, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) && !errors.Is(err, os.ErrProcessDone) {
+			return fmt.Errorf("kill redis-server %d: %w", r.cmd.Process.Pid, err)
+		}
 	}
 	select {
 	case <-r.done:

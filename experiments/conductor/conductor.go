@@ -7,6 +7,7 @@
 package conductor
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -77,7 +78,7 @@ func New(e *experiments.Experiment, seed int64) *Conductor {
 		steady:  -1,
 	}
 	for i := range e.System.Work {
-		c.streams = append(c.streams, newStream(e, &e.System.Work[i]))
+		c.streams = append(c.streams, newStream(e, &e.System.Work[i], c.world))
 	}
 	for i := range e.Faults {
 		c.series = append(c.series, &series{f: &e.Faults[i], lock: lockOf(e, e.Faults[i].Lock())})
@@ -114,14 +115,14 @@ func (c *Conductor) Step(now int64) []Action {
 	if c.abort == nil && now-c.begun > int64(c.e.Limits.MaxRun) {
 		c.Abort("limit", "limits.max_run of "+c.e.Limits.MaxRun.String()+" is over")
 	}
-	if what, why := c.world.lost(); what != "" && c.phase == history.PhaseFaults {
+	if what, why := c.world.lost(); what != "" && (c.phase == history.PhaseFaults || c.phase == history.PhaseSettle && !c.unsteady) {
 		c.Abort(what, why)
 	}
 	if c.abort != nil && !c.aborted {
 		c.aborted = true
 		c.out = append(c.out, Action{Abort: c.abort})
 		if c.phase == history.PhaseSteady || c.phase == history.PhaseFaults {
-			c.enter(now, history.PhaseRevert, "aborted", nil)
+			c.enter(now, history.PhaseRevert, "", nil)
 		}
 	}
 	if c.phase != history.PhaseFinal {
@@ -134,7 +135,7 @@ func (c *Conductor) Step(now int64) []Action {
 	case history.PhaseFaults:
 		c.stepFaults(now)
 	case history.PhaseRevert:
-		c.enter(now, history.PhaseSettle, "", nil)
+		c.enter(now, history.PhaseSettle, c.settleWhy(now), nil)
 	case history.PhaseSettle:
 		c.stepSettle(now)
 	case history.PhaseFinal:
@@ -185,6 +186,15 @@ func (c *Conductor) notSteady(now int64, why string) {
 	c.enter(now, history.PhaseRevert, "no steady state", nil)
 }
 
+// settleWhy says what the settle phase waits for.
+func (c *Conductor) settleWhy(now int64) string {
+	if c.aborted || c.unsteady {
+		return ""
+	}
+	left := time.Duration(max(0, c.faultEnd+int64(c.horizon)-now)).Round(100 * time.Millisecond)
+	return fmt.Sprintf("until a late breach would have shown, in %s, and owed jobs are done", left)
+}
+
 // stepSettle waits for the horizon, and for jobs that are still owed as long as the horizon would allow a new one.
 func (c *Conductor) stepSettle(now int64) {
 	if c.aborted || c.unsteady { // nothing was exposed to a fault, or nobody waits for what it comes to
@@ -220,6 +230,7 @@ func (c *Conductor) Next(now int64) int64 {
 			next = min(next, t)
 		}
 	}
+	soon := now + int64(time.Millisecond) // for what is due by a rate: thousands a second need no step each
 	if c.steady >= 0 && c.phase == history.PhaseSteady {
 		earlier(c.steady + int64(c.e.SteadyState.For))
 	}
@@ -227,7 +238,7 @@ func (c *Conductor) Next(now int64) int64 {
 		earlier(r.startAt)
 	}
 	for _, s := range c.streams {
-		earlier(s.nextDue())
+		earlier(max(s.nextDue(), soon))
 	}
 	for _, s := range c.series {
 		earlier(s.due)

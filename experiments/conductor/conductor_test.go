@@ -57,6 +57,7 @@ type stage struct {
 	abort   string
 
 	onOffer    func(Offer)
+	onPhase    func(string)
 	neverReady bool
 	voidKills  bool
 }
@@ -125,6 +126,9 @@ func (s *stage) act(a Action) {
 	switch {
 	case a.Phase != nil:
 		s.phases = append(s.phases, a.Phase.Name)
+		if s.onPhase != nil {
+			s.onPhase(a.Phase.Name)
+		}
 		if a.Phase.Holds != nil {
 			s.holds = a.Phase.Holds
 		}
@@ -352,5 +356,55 @@ func TestAScaledDrillSettlesInScaledTime(t *testing.T) {
 	scaled := play(t, e, nil).now
 	if scaled > real*3/4 {
 		t.Errorf("at a quarter of the time the drill took %s instead of %s", time.Duration(scaled), time.Duration(real))
+	}
+}
+
+// Several series may be armed when the last allowed kill is spent: the cap holds for each shot.
+func TestMaxKillsHoldsBetweenSeries(t *testing.T) {
+	e := loopDrill(2)
+	e.Faults = append(e.Faults, e.Faults[0], e.Faults[0])
+	e.Faults[1].ID, e.Faults[2].ID = "b", "c"
+	e.Limits.MaxKills = 3
+	s := play(t, e, nil)
+	kills := 0
+	for _, f := range s.fires {
+		if f.Key != "" {
+			kills++
+		}
+	}
+	if kills > 3 {
+		t.Errorf("%d kills, limits.max_kills is 3", kills)
+	}
+}
+
+// A rate that nobody can keep must not keep the conductor from seeing the time.
+func TestOneStepOffersABoundedNumberOfJobs(t *testing.T) {
+	e := loopDrill(1)
+	e.System.Locks = append(e.System.Locks, experiments.Lock{Name: "job", KeyPrefix: "job:", Policy: lockcore.Policy{TTL: time.Second}})
+	e.System.Work = []experiments.Work{{Lock: "job", Jobs: 1_000_000, Rate: 1e6, Redeliver: time.Second}}
+	e.Limits.MaxRun = time.Second
+	at := map[int64]int{}
+	s := play(t, e, func(s *stage) { s.onOffer = func(Offer) { at[s.now]++ } })
+	for now, n := range at {
+		if n > offersAtOnce {
+			t.Fatalf("%d offers in one step, at %s", n, time.Duration(now))
+		}
+	}
+	if s.now > int64(2*time.Second) {
+		t.Errorf("the run ended at %s, max_run is 1s", time.Duration(s.now))
+	}
+}
+
+// A store that dies while late breaches are waited for leaves the question open.
+func TestAStoreThatIsLostWhileSettlingAborts(t *testing.T) {
+	s := play(t, loopDrill(1), func(x *stage) {
+		x.onPhase = func(name string) {
+			if name == history.PhaseSettle {
+				x.after(10*time.Millisecond, func() { x.c.StoreLost("gone") })
+			}
+		}
+	})
+	if s.abort != "store_lost" {
+		t.Errorf("abort %q, want store_lost", s.abort)
 	}
 }

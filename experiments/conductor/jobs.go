@@ -19,7 +19,6 @@ type stream struct {
 	lastFirst int64  // when the last new job was offered
 	fresh     []*job // never offered yet, because nobody was ready
 	again     []*job // offered; in the order of due, since each waits equally long
-	open      []*job // first offered, not finished; compacted as it is walked
 	turn      int
 }
 
@@ -28,27 +27,30 @@ type job struct {
 	due int64
 }
 
-func newStream(e *experiments.Experiment, w *experiments.Work) *stream {
-	return &stream{work: w, lock: lockOf(e, w.Lock)}
+func newStream(e *experiments.Experiment, w *experiments.Work, world *world) *stream {
+	return &stream{work: w, lock: lockOf(e, w.Lock), world: world}
 }
+
+// offersAtOnce bounds one step: a rate that the machine cannot keep must not keep Step from seeing the time or an interrupt.
+const offersAtOnce = 200
 
 // offer gives out new jobs that are due by the rate and old ones that are due again.
 func (c *Conductor) offer(now int64) {
 	for _, s := range c.streams {
-		s.world = c.world
 		if s.firstAt == 0 {
 			if !c.anyReady() {
 				continue
 			}
 			s.firstAt = now
 		}
-		for s.next < s.work.Jobs && now >= s.newDue() && !c.aborted {
+		room := offersAtOnce
+		for ; room > 0 && s.next < s.work.Jobs && now >= s.newDue() && !c.aborted; room-- {
 			s.fresh = append(s.fresh, s.newJob(c, now))
 		}
 		for len(s.fresh) > 0 && c.give(s, s.fresh[0], now) {
 			s.fresh = s.fresh[1:]
 		}
-		for len(s.again) > 0 && s.again[0].due <= now {
+		for ; room > 0 && len(s.again) > 0 && s.again[0].due <= now; room-- {
 			if j := s.again[0]; !c.world.finished[j.Job] && !c.give(s, j, now) {
 				break // it stays first in line
 			}
@@ -81,7 +83,6 @@ func (s *stream) newJob(c *Conductor, now int64) *job {
 	if n := len(s.work.Classes); n > 0 {
 		j.Class = s.work.Classes[(s.next-1)%n]
 	}
-	s.open = append(s.open, j)
 	return j
 }
 
@@ -110,24 +111,9 @@ func (s *stream) nextDue() int64 {
 	return next
 }
 
-// owed counts the jobs that are not finished, offered or not.
-func (s *stream) owed() int {
-	keep := s.open[:0]
-	for _, j := range s.open {
-		if !s.world.finished[j.Job] {
-			keep = append(keep, j)
-		}
-	}
-	s.open = keep
-	return len(keep) + s.work.Jobs - s.next
-}
-
-func (s *stream) done() int {
-	if s.world == nil {
-		return 0
-	}
-	return s.work.Jobs - s.owed()
-}
+// done counts the finished jobs; the others are owed, offered or not.
+func (s *stream) done() int { return s.world.done[s.work.Lock] }
+func (s *stream) owed() int { return s.work.Jobs - s.done() }
 
 func (c *Conductor) anyReady() bool {
 	for _, r := range c.world.replicas {

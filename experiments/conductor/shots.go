@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
@@ -105,12 +106,11 @@ func (c *Conductor) arm(s *series, now int64) {
 		return
 	}
 	s.state, s.target = armed, nil
-	cycle := s.cycle()
 	if s.random() {
-		s.due = now + c.rng.Int64N(int64(cycle))
+		s.due = now + c.rng.Int64N(int64(s.cycle()))
 		return
 	}
-	s.due = now + 3*int64(cycle) + int64(time.Second)
+	s.due = now + int64(s.patience())
 }
 
 // cycle is the time in which a lock's states recur.
@@ -142,12 +142,16 @@ func (c *Conductor) moment(ep *epoch, e history.Event) {
 		case experiments.KillBeforeRenew:
 			// Just before the earliest instant at which the next renewal may be sent.
 			p := &s.lock.Policy
-			s.target, s.due = ep, e.From+int64(0.95*(1-p.RenewJitter)*float64(p.RenewEvery))
+			s.target, s.due = ep, e.From+int64(analysis.BeforeRenew*(1-p.RenewJitter)*float64(p.RenewEvery))
 		}
 	}
 }
 
 func (c *Conductor) fire(s *series, now int64, key string) {
+	if key != "" && c.capped(s) { // several series may be armed when the last kill is spent
+		s.state = spent
+		return
+	}
 	s.shot++
 	s.state, s.fired, s.exposed = flying, now, nil
 	f := &Fire{Fault: s.f, Shot: s.shot, Key: key, Timing: string(s.timing()), For: c.limit(s)}
@@ -163,10 +167,24 @@ func (c *Conductor) fire(s *series, now int64, key string) {
 		c.kills++
 	}
 	if key == "" {
-		f.Why = fmt.Sprintf("nobody held a key of lock %s at the moment %s", s.lock.Name, s.timing())
+		f.Why = s.nobody()
 	}
 	c.out = append(c.out, Action{Fire: f})
 }
+
+// nobody says why a shot has no target.
+func (s *series) nobody() string {
+	switch s.timing() {
+	case experiments.KillAfterGrant, experiments.KillAcquired:
+		return fmt.Sprintf("nobody held a key of lock %s: no grant was seen for %s", s.lock.Name, s.patience())
+	case experiments.KillAfterRenew, experiments.KillBeforeRenew:
+		return fmt.Sprintf("nobody held a key of lock %s: no renewal was seen for %s", s.lock.Name, s.patience())
+	}
+	return fmt.Sprintf("nobody held a key of lock %s at the moment of the shot", s.lock.Name)
+}
+
+// patience is how long an event-timed shot waits for its event: long enough for several to come.
+func (s *series) patience() time.Duration { return 3*s.cycle() + time.Second }
 
 // limit is how long a burst may last: as declared, or long enough for the renewals that it is to hit.
 func (c *Conductor) limit(s *series) time.Duration {

@@ -28,6 +28,7 @@ type world struct {
 	held      map[string]*epoch // by key: granted, not given back, holder alive
 	loops     map[string]*loop  // by lock name
 	finished  map[string]bool   // jobs, by id
+	done      map[string]int    // how many of those, by lock name
 	terminal  map[string]int    // accepted terminal writes by job
 	renewed   map[string]bool   // by lock name: a renewal was seen to work
 	storeLost string            // "" or why
@@ -59,7 +60,7 @@ type loop struct {
 func newWorld(e *experiments.Experiment) *world {
 	w := &world{
 		byInc: map[string]*replica{}, epochs: map[string]*epoch{}, held: map[string]*epoch{}, loops: map[string]*loop{},
-		finished: map[string]bool{}, terminal: map[string]int{}, renewed: map[string]bool{},
+		finished: map[string]bool{}, done: map[string]int{}, terminal: map[string]int{}, renewed: map[string]bool{},
 	}
 	for i := range e.System.Replicas {
 		w.replicas = append(w.replicas, &replica{name: fmt.Sprintf("r%d", i+1), startAt: 1})
@@ -100,12 +101,20 @@ func (c *Conductor) Observe(e history.Event) {
 		w.drop(e.Epoch)
 	case history.JobAck:
 		if e.Job.Ack != history.AckBusy {
-			w.finished[e.Job.ID] = true
+			w.finish(e.Lock, e.Job.ID)
 		}
 	case history.LedgerEntry:
 		c.entry(e)
 	case history.FaultConfirmed, history.FaultVoid:
 		c.landed(e)
+	}
+}
+
+// finish notes that nothing is owed for a job any more.
+func (w *world) finish(lock, job string) {
+	if !w.finished[job] {
+		w.finished[job] = true
+		w.done[lock]++
 	}
 }
 
@@ -142,7 +151,7 @@ func (c *Conductor) entry(e history.Event) {
 		l.lastTick, l.lastEpoch = e.To, e.Epoch
 	}
 	if e.Entry.Terminal {
-		w.finished[e.Entry.Subject] = true
+		w.finish(e.Lock, e.Entry.Subject)
 		w.terminal[e.Entry.Subject]++
 		if w.terminal[e.Entry.Subject] > 1 {
 			w.extra++

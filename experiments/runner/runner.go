@@ -104,8 +104,11 @@ func Run(ctx context.Context, cfg Config) error {
 	samplers := startSamplers(watch, r.Recorder, r.Clock, r.Probes)
 	lives := startLives(watch, r.Recorder, r.Clock, r.Stores)
 
-	r.loop(ctx, lives.lost)
+	flights, land := context.WithCancel(context.WithoutCancel(ctx))
+	defer land()
+	r.loop(ctx, flights, lives.lost)
 
+	land()
 	r.shots.revertAll(ctx, r)
 	samplers.finish(ctx, true)
 	r.stopFleet(ctx)
@@ -117,7 +120,8 @@ func Run(ctx context.Context, cfg Config) error {
 }
 
 // loop alternates between observing and acting until the conductor has finished.
-func (r *run) loop(ctx context.Context, lost <-chan string) {
+// Shots fly on flights, which outlasts an interrupt but not the loop.
+func (r *run) loop(ctx, flights context.Context, lost <-chan string) {
 	seen := 0
 	interrupted := ctx.Done()
 	timer := time.NewTimer(0)
@@ -128,7 +132,7 @@ func (r *run) loop(ctx context.Context, lost <-chan string) {
 			seen++
 			r.c.Observe(e)
 		}
-		if r.step(ctx) {
+		if r.step(ctx, flights) {
 			return
 		}
 		now := r.Clock()
@@ -146,7 +150,7 @@ func (r *run) loop(ctx context.Context, lost <-chan string) {
 }
 
 // step carries out one batch of actions; true = finished.
-func (r *run) step(ctx context.Context) bool {
+func (r *run) step(ctx, flights context.Context) bool {
 	for _, a := range r.c.Step(r.Clock()) {
 		switch {
 		case a.Phase != nil:
@@ -156,7 +160,7 @@ func (r *run) step(ctx context.Context) bool {
 		case a.Offer != nil:
 			r.offer(a.Offer)
 		case a.Fire != nil:
-			r.shots.fire(ctx, r, a.Fire)
+			r.shots.fire(flights, r, a.Fire)
 		case a.Abort != nil:
 			r.record(history.Event{Kind: history.RunAbort, Source: source, Note: a.Abort})
 		case a.Finish:
@@ -270,6 +274,9 @@ type VoidError interface {
 
 // voidWord is the word that fault.void carries for err.
 func voidWord(err error) string {
+	if errors.Is(err, context.Canceled) {
+		return "unconfirmed" // the run ended first
+	}
 	var v VoidError
 	if errors.As(err, &v) {
 		return v.Void()

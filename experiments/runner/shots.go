@@ -37,7 +37,7 @@ func (s *shots) fire(ctx context.Context, r *run, f *conductor.Fire) {
 		void(r, shot, why, detail)
 		return
 	}
-	s.wg.Go(func() { s.fly(context.WithoutCancel(ctx), r, shot) })
+	s.wg.Go(func() { s.fly(ctx, r, shot) })
 }
 
 func form(f *conductor.Fire) string {
@@ -122,7 +122,8 @@ func withFault(e history.Event, edit func(*history.Fault)) history.Event {
 	return e
 }
 
-// revertAll waits for the shots in flight, then ends every injected fault, last first, each on a context of its own.
+// revertAll ends every injected fault, last first, each on a context of its own. The shots in flight have been called back: their
+// confirmation is of no use any more, and a burst may have hours to go.
 func (s *shots) revertAll(ctx context.Context, r *run) {
 	s.wg.Wait()
 	for i := len(s.injected) - 1; i >= 0; i-- {

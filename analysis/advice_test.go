@@ -1,0 +1,232 @@
+package analysis
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore"
+)
+
+// row finds the row of a measure.
+func (j *Judgement) row(t *testing.T, measure string) SLOResult {
+	t.Helper()
+	i := slices.IndexFunc(j.SLOs, func(r SLOResult) bool { return r.Measure == measure })
+	if i < 0 {
+		t.Fatalf("no row %s", measure)
+	}
+	return j.SLOs[i]
+}
+
+// A burst lives in its replica: where that died, the burst is over, and nothing else in the run has to wait for its end.
+func TestBurstEndsWithItsReplica(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		died float64 // s; 0 = never
+		want string
+	}{
+		{"died during the burst", 17, "pass"},
+		{"died as the run was taken down", 231, "inconclusive"},
+		{"never seen to end", 0, "inconclusive"},
+	} {
+		e, h := load(t, "burst-standard")
+		add := func(sec float64, ev history.Event) {
+			ev.Span, ev.Source = history.At(ns(sec)), "runner"
+			h.Events = append(h.Events, ev)
+			slices.SortStableFunc(h.Events, func(a, b history.Event) int { return cmp.Compare(a.To, b.To) })
+		}
+		f := history.Fault{ID: "burst", Shot: 2, Kind: kindBurst, Victim: "r3.1"}
+		add(16, history.Event{Kind: history.FaultApplied, Op: "burst#2", Fault: &f})
+		void := f
+		void.Why, void.Detail = "moved", "r3.1 died during the burst"
+		add(18, history.Event{Kind: history.FaultVoid, Op: "burst#2", Fault: &void})
+		if c.died > 0 {
+			add(c.died, history.Event{Kind: history.ReplicaExit, Replica: &history.Replica{Name: "r3", Incarnation: "r3.1", Exit: "exit status 1"}})
+		}
+		without(h, func(*history.Event) bool { return false }) // numbers them anew
+		j := Judge(e, h)
+		said := strings.Contains(fmt.Sprint(j.Lacks), "burst#2 was not seen to end")
+		if j.Verdict != c.want || said != (c.want != "pass") {
+			t.Errorf("%s: verdict %s, lacks %v", c.name, j.Verdict, j.Lacks)
+		}
+		if s := j.Faults[0]; !s.Void || s.Why != "moved: r3.1 died during the burst" || s.Shots != 1 {
+			t.Errorf("%s: shot %+v", c.name, s)
+		}
+	}
+}
+
+// What may have been done again is counted beside what surely was.
+func TestCountsAreNeverNarrowerThanMeasured(t *testing.T) {
+	e, h := load(t, "replica-dies-with-200-jobs-no-look")
+	j := Judge(e, h)
+	again, _ := newJudging(experiments.Scale(e), h).ix.reExecuted("job")
+	if c := j.Counts; again.hi <= again.lo || c.ReExecuted != again.lo || c.ReExecutedAtMost != again.hi {
+		t.Errorf("re-executed %d to %d, measured %+v", c.ReExecuted, c.ReExecutedAtMost, again)
+	}
+	without(h, func(ev *history.Event) bool { return ev.Coverage != nil && ev.Coverage.Final || ev.Epoch == "b9" })
+	if c := Judge(e, h).Counts; c.Stranded != 0 || c.StrandedAtMost == 0 {
+		t.Errorf("without the final reads stranded is %d to %d", c.Stranded, c.StrandedAtMost)
+	}
+}
+
+var example = regexp.MustCompile(`^in the file: .* <= \S+, e\.g\. ttl (\S+), (poll|redeliver) (\S+?)(?: \(and renew_every below the ttl\))?, or (takeover|tick gap) max (\S+)$`)
+
+func duration(t *testing.T, s string) time.Duration {
+	t.Helper()
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// The advice holds when it is followed in the file, at every time scale: its example brings the whole band within the limit, and
+// so does its limit.
+func TestAdviceHolds(t *testing.T) {
+	s := time.Second
+	try := lockcore.Acquire{Mode: lockcore.AcquireTry, Timeout: 2 * s}
+	hold := lockcore.Policy{TTL: 60 * s, OpTimeout: 2 * s, Acquire: try, Loop: &lockcore.Loop{Poll: 30 * s, Mode: lockcore.LoopTTLHold}}
+	renewed := lockcore.Policy{TTL: 60 * s, RenewEvery: 1 * s, OpTimeout: 1 * s, Acquire: try, Loop: &lockcore.Loop{Poll: 30 * s, Jitter: 0.2, Mode: lockcore.LoopRenewed}}
+	job := lockcore.Policy{TTL: 60 * s, RenewEvery: 1 * s, OpTimeout: 2 * s, Acquire: try}
+	for name, p := range map[string]lockcore.Policy{"ttl_hold": hold, "renewed": renewed, "job": job} {
+		for _, scale := range []float64{1, 0.5, 0.05, 0.013} {
+			for _, measure := range []string{"takeover", "tick_gap"} {
+				for _, max := range []time.Duration{12 * s, 30 * s, 33333 * time.Millisecond, 50 * s} {
+					if measure == "tick_gap" && p.Loop == nil {
+						continue
+					}
+					try := adviceCase{drill(p, experiments.KillRandom), measure, scale, max}
+					try.follow(t, name)
+				}
+			}
+		}
+	}
+}
+
+type adviceCase struct {
+	e       *experiments.Experiment
+	measure string
+	scale   float64
+	max     time.Duration
+}
+
+const testWarmup = 3500 * time.Microsecond
+
+// band of the file at the case's scale.
+func (c adviceCase) band(e *experiments.Experiment) (*experiments.Experiment, band) {
+	at := *e
+	at.TimeScale = c.scale
+	scaled := experiments.Scale(&at)
+	l := &scaled.System.Locks[0]
+	if c.measure == "tick_gap" {
+		return scaled, tickBand(scaled, l, testWarmup)
+	}
+	return scaled, bandOf(scaled, l, testWarmup)
+}
+
+func (c adviceCase) follow(t *testing.T, name string) {
+	t.Helper()
+	scaled := func(d time.Duration) time.Duration { return time.Duration(float64(d)*c.scale + 0.5) }
+	_, b := c.band(c.e)
+	text := b.advice(limit{"max", 0, scaled(c.max)}, c.measure, c.scale)
+	m := example.FindStringSubmatch(text)
+	if m == nil {
+		t.Fatalf("%s, %s <= %s at %g: %q", name, c.measure, c.max, c.scale, text)
+	}
+	if least := scaled(duration(t, m[5])); least < b.hi {
+		t.Errorf("%s at %g: %q: the limit is %s, the band ends at %s", name, c.scale, text, least, b.hi)
+	}
+	e := experiments.Scale(c.e) // a copy
+	e.Scaled = 0
+	e.System.Locks[0].Policy.TTL = duration(t, m[1])
+	if m[2] == "poll" {
+		e.System.Locks[0].Policy.Loop.Poll = duration(t, m[3])
+	} else {
+		e.System.Work[0].Redeliver = duration(t, m[3])
+	}
+	if _, after := c.band(e); after.hi > scaled(c.max) {
+		t.Errorf("%s at %g: %q followed gives a band up to %s, the limit is %s", name, c.scale, text, after.hi, scaled(c.max))
+	}
+}
+
+// A row that did not stay within its limit did not pass by luck.
+func TestLuckIsOnlySaidOfWhatPassed(t *testing.T) {
+	e, h := load(t, "good-drill")
+	w := newJudging(experiments.Scale(e), h).ix.seriesOf("leader", takeoverValue).worst()
+	within := time.Duration(w.lo+w.hi) / 2
+	slo(e, "takeover").Takeover.Max = &within
+	r := Judge(e, h).row(t, "takeover.max")
+	if r.Verdict != Inconclusive || strings.Contains(r.Why, "luck") || !strings.Contains(r.Why, "lies within what was measured") {
+		t.Errorf("%s: %s", r.Verdict, r.Why)
+	}
+}
+
+// A fail must not read as if it had kept its limit.
+func TestWhyIsRoundedOutwards(t *testing.T) {
+	e, h := load(t, "good-drill")
+	tight := 6192 * time.Millisecond
+	slo(e, "takeover").Takeover.Max = &tight
+	r := Judge(e, h).row(t, "takeover.max")
+	if r.Verdict != Fail || !strings.Contains(r.Why, "1 of 2 kills over 6.192s, worst [6.192, 6.194]s") {
+		t.Errorf("%s: %s", r.Verdict, r.Why)
+	}
+}
+
+// What a row says is missing can be followed.
+func TestNextForVoid(t *testing.T) {
+	burst, kill := &experiments.Fault{}, &experiments.Fault{Kill: &experiments.Kill{}}
+	if got := nextForVoid(burst, "moved: r1.1 died"); strings.Contains(got, "phase") || !strings.Contains(got, "allow_overlap") {
+		t.Errorf("a burst has no phase: %q", got)
+	}
+	if got := nextForVoid(kill, "moved"); !strings.Contains(got, "after_grant") {
+		t.Errorf("kill: %q", got)
+	}
+	if got := abortText(&history.Note{What: "limit", Why: "limits.max_run of 1m0s is over"}); got != "limits.max_run of 1m0s is over" {
+		t.Error(got)
+	}
+	if got := abortText(&history.Note{What: "signal", Why: "interrupted by the operator"}); got != "signal: interrupted by the operator" {
+		t.Error(got)
+	}
+}
+
+// A replica that never became ready is named with where it said why.
+func TestReplicasThatCannotStart(t *testing.T) {
+	tp := newTape("nobody is ready")
+	tp.start(0.1, "r1.1")
+	tp.add(0.2, 0.21, history.Event{Kind: history.ReplicaStart, Replica: &history.Replica{Name: "r2", Incarnation: "r2.3", PID: 7}})
+	tp.add(9, 9, history.Event{Kind: history.RunAbort, Note: &history.Note{What: "replicas_lost", Why: "replica r2 cannot start: 3 starts in a row failed"}})
+	tp.finale(10, 11)
+	tp.events[len(tp.events)-1].Note.What = "aborted"
+	j := judged(t, tp)
+	if l := j.Lacks[0]; j.Lacks[1].Next != l.Next || !strings.Contains(l.Why, "(replicas lost: replica r2 cannot start") || l.Next != "see r2.3.stderr in the run's folder; a worker must say replica.ready within 20 s" {
+		t.Errorf("%+v", l)
+	}
+}
+
+// "Surely" and "may have" follow from what was measured.
+func TestTallyOf(t *testing.T) {
+	for want, x := range map[string]tally{
+		"2 of 3 kills surely":                  {2, 2},
+		"2 of 3 kills maybe":                   {0, 2},
+		"1 of 3 kills surely and 1 more maybe": {1, 2},
+	} {
+		if got := x.of(3, "kill", "surely", "maybe"); got != want {
+			t.Errorf("%+v: %q, want %q", x, got, want)
+		}
+	}
+}
+
+// A row has its limit as the file has it, beside the one that it was held against.
+func TestDeclaredLimit(t *testing.T) {
+	e, h := load(t, "good-drill")
+	e.TimeScale = 0.05
+	if r := Judge(e, h).row(t, "takeover.max"); r.Declared != 12 || r.Limit != 0.6 {
+		t.Errorf("declared %g, held against %g", r.Declared, r.Limit)
+	}
+}

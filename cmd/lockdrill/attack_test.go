@@ -1,0 +1,116 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lockdrill/lockdrill/internal/redistest"
+)
+
+const burstDrill = `kill: {holder_of: loop, phase: after_renew}`
+
+// An interrupt does not wait for a burst that has long to go: the burst is ended, and so is the run.
+func TestInterruptEndsABurst(t *testing.T) {
+	needDrill(t)
+	yaml := edit(t, goodDrill, "count: 2, every: settled", "count: 1", burstDrill, "renew_failures: {holder_of: loop, mode: error}", "    at: 0s\n", "    at: 0s\n    for: 50s\n")
+	start := time.Now()
+	o := runDrill(t, yaml, func(pid int) {
+		dir := ""
+		until(t, "the burst", func() bool {
+			if dir == "" {
+				dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), "TestInterruptEndsABurst*", "*", "run", historyFile))
+				if len(dirs) > 0 {
+					dir = dirs[0]
+				}
+				return false
+			}
+			data, _ := os.ReadFile(dir)
+			return strings.Contains(string(data), `"kind":"fault.applied"`)
+		})
+		if err := syscall.Kill(pid, syscall.SIGINT); err != nil {
+			t.Error(err)
+		}
+	})
+	if o.code != exitAborted {
+		t.Errorf("exit %d, want %d\n%s", o.code, exitAborted, o.text)
+	}
+	if took := time.Since(start); took > 40*time.Second {
+		t.Errorf("the run ended after %s: it waited for the burst", took)
+	}
+}
+
+// Two runs that are given one folder: one of them is refused, the other has its verdict.
+func TestTwoRunsInOneFolder(t *testing.T) {
+	needDrill(t)
+	dir := t.TempDir()
+	file, out := filepath.Join(dir, "drill.yaml"), filepath.Join(dir, "run")
+	if err := os.WriteFile(file, []byte(goodDrill), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var codes [2]int
+	var wg sync.WaitGroup
+	for i := range codes {
+		wg.Go(func() {
+			cmd := lockdrill("run", file, "--out", out)
+			_, _ = cmd.CombinedOutput()
+			codes[i] = cmd.ProcessState.ExitCode()
+		})
+	}
+	wg.Wait()
+	if codes != [2]int{exitPass, exitUsage} && codes != [2]int{exitUsage, exitPass} {
+		t.Errorf("exits %v, want one pass and one refusal", codes)
+	}
+	if _, err := os.Stat(filepath.Join(out, verdictFile)); err != nil {
+		t.Error(err)
+	}
+}
+
+// A drill that cannot be run hides no verdict of the one before it.
+func TestARefusalHidesNoFailure(t *testing.T) {
+	needDrill(t)
+	dir := t.TempDir()
+	fail := edit(t, goodDrill, "takeover: {max: 3s}", "takeover: {max: 1ms}")
+	tiny := edit(t, goodDrill, "steady_state:", "time_scale: 0.03\nsteady_state:")
+	for name, text := range map[string]string{"fail.yaml": fail, "tiny.yaml": tiny} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := tryIn(t, dir, "run", "fail.yaml", "tiny.yaml"); got.code != exitSLOFailed {
+		t.Errorf("exit %d, want %d\n%s", got.code, exitSLOFailed, got.stderr)
+	}
+}
+
+// A redis-server that is a wrapper which does not exec is told apart, and nothing of it is left.
+func TestAWrappedRedisServerLeavesNothing(t *testing.T) {
+	needDrill(t)
+	dir := t.TempDir()
+	real := redistest.Need(t)
+	wrapper := filepath.Join(dir, "bin", "redis-server")
+	if err := os.MkdirAll(filepath.Dir(wrapper), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(wrapper, []byte("#!/bin/sh\necho $$ > "+dir+"/pid\n"+real+" \"$@\" &\necho $! > "+dir+"/child\nwait\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", filepath.Dir(wrapper)+":"+os.Getenv("PATH"))
+	o := runDrill(t, goodDrill, nil)
+	if o.code != exitFailure || !strings.Contains(o.text, "wrapper") {
+		t.Errorf("exit %d\n%s", o.code, o.text)
+	}
+	var left int
+	if data, err := os.ReadFile(filepath.Join(dir, "child")); err == nil {
+		for _, c := range strings.TrimSpace(string(data)) {
+			left = 10*left + int(c-'0')
+		}
+	}
+	allGone(t, []int{left})
+	if _, err := os.Stat(o.dir); err == nil {
+		t.Error("the folder of a run that did not come about is left")
+	}
+}

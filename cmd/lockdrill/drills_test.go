@@ -1,0 +1,81 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/internal/redistest"
+)
+
+// needDrill skips a test that runs a drill through the binary where only quick tests are asked for (-short): the race detector
+// shows nothing in a process that was built without it.
+func needDrill(t *testing.T) {
+	t.Helper()
+	redistest.Need(t)
+	if testing.Short() {
+		t.Skip("-short: no drill through the binary")
+	}
+}
+
+// The published scheduler policy costs what the article says.
+func TestThePublishedSchedulerPolicy(t *testing.T) {
+	needDrill(t)
+	dir := filepath.Join(t.TempDir(), "run")
+	cmd := lockdrill("run", "published-scheduler-policy", "--out", dir)
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	publishedPolicy(t, dir)
+}
+
+// publishedPolicy: three failed renewals give the job up, and the lock is left to its TTL, so that the next owner waits for it.
+func publishedPolicy(t *testing.T, dir string) {
+	var j analysis.Judgement
+	data, err := os.ReadFile(filepath.Join(dir, verdictFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &j); err != nil {
+		t.Fatal(err)
+	}
+	byCount := 0
+	for _, a := range j.Abandonments {
+		if a.Reason == "count" {
+			byCount++
+		}
+	}
+	if byCount == 0 {
+		t.Errorf("no abandonment after three failures: %+v", j.Abandonments)
+	}
+	released := false
+	h, err := readHistory(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range h.Events {
+		released = released || e.Kind == "release.skipped" && e.Call.Why == "after_abandon"
+	}
+	if !released {
+		t.Error("no release was skipped after the abandonment")
+	}
+	waited := false
+	for _, x := range j.Takeovers {
+		// At 1/20 of its time the TTL is 3 s; of it at least a renewal interval and a call are left at any instant.
+		waited = waited || x.Class == analysis.ClassPause && x.Residual != nil && x.Residual.Lo > 1.5
+	}
+	if !waited {
+		t.Errorf("no takeover waited for the TTL after the abandonment: %+v", j.Takeovers)
+	}
+}
+
+func TestTheGoodDrillPassesOnTheEmbeddedStore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: no drill through the binary")
+	}
+	if o := runDrill(t, edit(t, goodDrill, "mode: spawn", "mode: embedded"), nil); o.code != exitPass {
+		t.Errorf("exit %d\n%s", o.code, o.text)
+	}
+}

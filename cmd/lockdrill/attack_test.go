@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,16 +21,9 @@ func TestInterruptEndsABurst(t *testing.T) {
 	yaml := edit(t, goodDrill, "count: 2, every: settled", "count: 1", burstDrill, "renew_failures: {holder_of: loop, mode: error}", "    at: 0s\n", "    at: 0s\n    for: 50s\n")
 	start := time.Now()
 	o := runDrill(t, yaml, func(pid int) {
-		dir := ""
+		path := historyOf(t)
 		until(t, "the burst", func() bool {
-			if dir == "" {
-				dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), "TestInterruptEndsABurst*", "*", "run", historyFile))
-				if len(dirs) > 0 {
-					dir = dirs[0]
-				}
-				return false
-			}
-			data, _ := os.ReadFile(dir)
+			data, _ := os.ReadFile(path())
 			return strings.Contains(string(data), `"kind":"fault.applied"`)
 		})
 		if err := syscall.Kill(pid, syscall.SIGINT); err != nil {
@@ -112,5 +106,49 @@ func TestAWrappedRedisServerLeavesNothing(t *testing.T) {
 	allGone(t, []int{left})
 	if _, err := os.Stat(o.dir); err == nil {
 		t.Error("the folder of a run that did not come about is left")
+	}
+}
+
+// The second interrupt leaves at once, with the status that says that nothing was verified; the kernel still ends the children.
+func TestSecondInterruptIsDirty(t *testing.T) {
+	needDrill(t)
+	t.Setenv(scriptedEnv, t.TempDir())
+	yaml := edit(t, goodDrill, "  replicas: 2\n", fmt.Sprintf("  replicas: 2\n  worker: [%q, deaf]\n", os.Args[0]), jobLock, "", jobWork, "",
+		"count: 2, every: settled", "count: 200, every: settled", "max_kills: 4", "max_kills: 400")
+	var children []int
+	o := runDrill(t, yaml, func(pid int) {
+		path := historyOf(t)
+		has := func(kind string) func() bool {
+			return func() bool {
+				data, _ := os.ReadFile(path())
+				return strings.Contains(string(data), `"kind":"`+kind+`"`)
+			}
+		}
+		until(t, "a replica", has("replica.ready"))
+		children = childrenOf(pid)
+		for _, wait := range []string{"", "run.abort"} {
+			if wait != "" {
+				until(t, wait, has(wait))
+			}
+			if err := syscall.Kill(pid, syscall.SIGINT); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if o.code != exitDirty || !strings.Contains(o.text, "left at once") {
+		t.Errorf("exit %d, want %d\n%s", o.code, exitDirty, o.text)
+	}
+	allGone(t, children)
+}
+
+// historyOf finds the history of the test's run, "" while there is none.
+func historyOf(t *testing.T) func() string {
+	pattern := filepath.Join(os.TempDir(), t.Name()+"*", "*", "run", historyFile)
+	return func() string {
+		found, _ := filepath.Glob(pattern)
+		if len(found) == 0 {
+			return ""
+		}
+		return found[0]
 	}
 }

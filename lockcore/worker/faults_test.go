@@ -72,11 +72,11 @@ func TestFaultEndsByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, events := tellTale()
 		f.arm(protocol.Arm{Fault: "b", Shot: 1, Op: "renew", Mode: "error", For: time.Second})
-		time.Sleep(999 * time.Millisecond)
+		<-time.After(999 * time.Millisecond)
 		if err := f.hit("l", "k", "token"); err == nil {
 			t.Error("an armed fault does not hit")
 		}
-		time.Sleep(2 * time.Millisecond)
+		<-time.After(2 * time.Millisecond)
 		synctest.Wait()
 		if err := f.hit("l", "k", "token"); err != nil {
 			t.Errorf("hit after its time: %v", err)

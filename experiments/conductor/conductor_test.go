@@ -408,3 +408,24 @@ func TestAStoreThatIsLostWhileSettlingAborts(t *testing.T) {
 		t.Errorf("abort %q, want store_lost", s.abort)
 	}
 }
+
+// A burst that struck a job about to end would be over before it is felt.
+func TestABurstStrikesTheJobGrantedLast(t *testing.T) {
+	c := New(loopDrill(1), 1)
+	for i, key := range []string{"a", "b", "c"} {
+		c.world.held[key] = &epoch{key: key, lock: "loop", granted: []int64{5, 9, 7}[i]}
+	}
+	keys := c.world.heldKeys("loop")
+	burst := &series{f: &experiments.Fault{RenewFailures: &experiments.RenewFailures{}}}
+	kill := &series{f: &experiments.Fault{Kill: &experiments.Kill{}}}
+	struck := map[string]bool{}
+	for range 100 {
+		if got := c.aim(burst, keys); got != "b" {
+			t.Fatalf("a burst strikes %s, want b, which was granted last", got)
+		}
+		struck[c.aim(kill, keys)] = true
+	}
+	if len(struck) != 3 {
+		t.Errorf("100 kills struck only %v", struck)
+	}
+}

@@ -26,9 +26,10 @@ func (c *checker) faults() {
 			c.check(path, "has %s: a fault has exactly one kind", strings.Join(kinds, " and "))
 			continue
 		}
-		if f.Kill != nil {
+		switch {
+		case f.Kill != nil:
 			c.kill(path, f)
-		} else {
+		case f.RenewFailures != nil:
 			c.renewFailures(path, f)
 		}
 		if r := f.Repeat; r.Every > 0 && r.Every < f.For {

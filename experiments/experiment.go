@@ -19,6 +19,7 @@ type Experiment struct {
 	Description  string
 	Environment  string // "local" is what the run started itself
 	Redis        Redis
+	Proxy        Proxy
 	System       System
 	TimeScale    float64 // 1 = real; Scale multiplies by it
 	SteadyState  SteadyState
@@ -27,17 +28,38 @@ type Experiment struct {
 	Probes       Probes
 	AbortWhen    []AbortCondition
 	Limits       RunLimits
-	SLOs         []SLO `file:"slos"`
-	Seed         int64 // 0 = chosen by the run
+	Windows      []Window // the run may be in progress only within one of them; none = always
+	Blackouts    []Window // and within none of these
+	SLOs         []SLO    `file:"slos"`
+	Seed         int64    // 0 = chosen by the run
 
 	Scaled float64 `file:"-"` // what Scale has multiplied by; 0 = not scaled
 }
 
-// Redis says where the locks live.
+// Redis says where the locks live. All but Mode is for mode external.
 type Redis struct {
-	Mode RedisMode
-	URL  string // external only
+	Mode        RedisMode
+	URL         string   `file:"url"` // redis:// or rediss:// (TLS), without a password
+	UsernameEnv string   // name of the environment variable that holds the user name; "" = none
+	PasswordEnv string   // the same for the password: it never stands in a file
+	CA          string   `file:"ca"` // PEM file of the authority that signed the server's certificate, beside the experiment's; "" = the system's
+	Allow       []string // faults of the store itself that may be done to it, by the words of StoreFault.Do, and delete_key
 }
+
+// Proxy says which Toxiproxy stands between the replicas and the locks' store where a fault needs one: embedded in the runner, or
+// a server that exists, by its API.
+type Proxy struct {
+	Mode ProxyMode
+	URL  string `file:"url"` // external only: http://host:8474
+}
+
+// ProxyMode is embedded or external.
+type ProxyMode string
+
+const (
+	ProxyEmbedded ProxyMode = "embedded"
+	ProxyExternal ProxyMode = "external"
+)
 
 // RedisMode is auto (a redis-server on the PATH, else embedded), embedded, spawn or external.
 type RedisMode string
@@ -106,71 +128,6 @@ type SteadyState struct {
 	Timeout time.Duration
 }
 
-// Fault is one fault of the timeline: a typed union. Exactly one of the kind pointers is set.
-type Fault struct {
-	ID     string
-	At     time.Duration // after the steady state
-	For    time.Duration // 0 for instants
-	Repeat Repeat
-
-	Kill          *Kill
-	RenewFailures *RenewFailures
-}
-
-// Kind is the YAML name of the fault's kind.
-func (f *Fault) Kind() string {
-	switch {
-	case f.Kill != nil:
-		return "kill"
-	case f.RenewFailures != nil:
-		return "renew_failures"
-	}
-	return ""
-}
-
-// Lock is the name of the lock whose holder the fault is aimed at.
-func (f *Fault) Lock() string {
-	switch {
-	case f.Kill != nil:
-		return f.Kill.HolderOf
-	case f.RenewFailures != nil:
-		return f.RenewFailures.HolderOf
-	}
-	return ""
-}
-
-// Repeat says how many shots a fault has. Settled: the next shot waits until the last one has settled; else every Every.
-type Repeat struct {
-	Count   int // at least 1
-	Settled bool
-	Every   time.Duration
-}
-
-// Kill is SIGKILL of the replica that holds a key of the lock at the moment of firing.
-type Kill struct {
-	HolderOf string
-	Phase    KillPhase
-	Form     string // "crash"
-}
-
-// KillPhase is the moment within the lease at which a kill is fired.
-type KillPhase string
-
-const (
-	KillAfterGrant  KillPhase = "after_grant"
-	KillAfterRenew  KillPhase = "after_renew"
-	KillBeforeRenew KillPhase = "before_renew"
-	KillRandom      KillPhase = "random"
-	KillAcquired    KillPhase = "acquired" // `on: acquired`: the next grant of any key of the lock, for locks too short to be held by chance
-)
-
-// RenewFailures makes renewals of the holder fail inside its lock store.
-type RenewFailures struct {
-	HolderOf string
-	Mode     string // "error"
-	Count    int    // so many renewals; 0 = all during For
-}
-
 // Probes says how evidence is gathered.
 type Probes struct {
 	LockKeys ProbeSettings
@@ -187,12 +144,22 @@ type ProbeSettings struct {
 // AbortCondition ends a run early; it is no SLO.
 type AbortCondition struct {
 	DuplicateTerminalStatesAbove *int
+	AbandonmentsAbove            *int
 }
 
 // RunLimits are caps that hold whatever the faults ask for. Neither is scaled.
 type RunLimits struct {
-	MaxKills int           // 0 = twice the declared count
-	MaxRun   time.Duration // of the whole run
+	MaxKills   int           // 0 = twice the declared count
+	MaxTargets int           // replicas that faults other than kills may strike in all, each life counted; 0 = no cap
+	MaxRun     time.Duration // of the whole run
+	KillSwitch string        // a file: where it exists, nothing starts, and a run that goes on is aborted within a second
+}
+
+// Window is a stretch of the week in a time zone.
+type Window struct {
+	Days     []string // mon, tue, wed, thu, fri, sat, sun; none = every day
+	From, To string   // "09:00" to "17:30"; To at or before From is on the next day; both empty = the whole day
+	Zone     string   // as in the tz database, "Europe/Berlin"
 }
 
 // SLO is one promise about one lock: exactly one measure is set.

@@ -13,6 +13,7 @@ import (
 func (e *Experiment) setDefaults() {
 	e.Environment = "local"
 	e.Redis.Mode = RedisAuto
+	e.Proxy.Mode = ProxyEmbedded
 	e.System.Restart = 500 * time.Millisecond
 	e.TimeScale = 1
 	e.SteadyState = SteadyState{For: 2 * time.Second, Timeout: 30 * time.Second}
@@ -21,9 +22,13 @@ func (e *Experiment) setDefaults() {
 	e.Limits.MaxRun = 10 * time.Minute
 }
 
-func (w *Work) setDefaults()          { w.Fenced, w.Look = true, true }
-func (f *Fault) setDefaults()         { f.Repeat = Repeat{Count: 1, Settled: true} }
-func (f *RenewFailures) setDefaults() { f.Mode = "error" }
+func (w *Work) setDefaults()       { w.Fenced, w.Look = true, true }
+func (f *Fault) setDefaults()      { f.Repeat = Repeat{Count: 1, Settled: true} }
+func (o *OpFailures) setDefaults() { o.Mode, o.Via = FailError, ViaWorker }
+func (l *Latency) setDefaults()    { l.Stream = StreamDown }
+func (j *Jitter) setDefaults()     { j.Stream = StreamDown }
+func (b *Bandwidth) setDefaults()  { b.Stream = StreamDown }
+func (s *SlowClose) setDefaults()  { s.Stream = StreamDown }
 
 // The types whose spelling in a file is not their fields, one by one.
 

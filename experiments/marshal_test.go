@@ -190,7 +190,7 @@ func (g generator) fault(e *Experiment, i int) Fault {
 		}
 		return f
 	}
-	f.RenewFailures = &RenewFailures{HolderOf: lock, Mode: "error", Count: 1 + g.IntN(5)}
+	f.RenewFailures = &OpFailures{Aim: Aim{HolderOf: lock}, Mode: "error", Count: 1 + g.IntN(5)}
 	if g.IntN(2) == 0 {
 		f.For = g.duration()
 		f.RenewFailures.Count *= g.IntN(2)

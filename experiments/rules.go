@@ -12,6 +12,8 @@ type rule struct {
 	perSecond bool     // spelled as a rate: 20/s
 }
 
+var streams = []string{"upstream", "downstream", "both"}
+
 var classes = []string{"standard", "legacy_count", "critical", "continuity", "legacy_warn"}
 
 // rules by type and Go field.
@@ -51,16 +53,33 @@ var rules = map[string]rule{
 
 	"SteadyState.Timeout": {positive: true},
 
-	"Fault.ID":               {required: true, ident: true},
-	"Fault.For":              {positive: true},
-	"repeatForm.Count":       {min: 1, max: 1e4},
-	"killForm.HolderOf":      {required: true},
-	"killForm.Phase":         {words: []string{"after_grant", "after_renew", "before_renew", "random"}},
-	"killForm.On":            {words: []string{"acquired"}},
-	"killForm.Form":          {words: []string{"crash"}, later: []string{"graceful", "force_delete"}},
-	"RenewFailures.HolderOf": {required: true},
-	"RenewFailures.Mode":     {words: []string{"error"}, later: []string{"timeout", "delay", "lost_reply"}},
-	"RenewFailures.Count":    {min: 1, max: 1e6},
+	"Fault.ID":           {required: true, ident: true},
+	"Fault.For":          {positive: true},
+	"repeatForm.Count":   {min: 1, max: 1e4},
+	"killForm.HolderOf":  {required: true},
+	"killForm.Phase":     {words: []string{"after_grant", "after_renew", "before_renew", "random"}},
+	"killForm.On":        {words: []string{"acquired"}},
+	"killForm.Form":      {words: []string{"crash"}, later: []string{"graceful", "force_delete"}},
+	"OpFailures.Mode":    {words: []string{"error", "timeout", "delay", "lost_reply"}},
+	"OpFailures.Count":   {min: 1, max: 1e6},
+	"OpFailures.Share":   {positive: true, max: 1},
+	"OpFailures.Delay":   {positive: true},
+	"OpFailures.Via":     {words: []string{"worker", "proxy"}},
+	"DeleteKey.HolderOf": {required: true},
+	"DeleteKey.To":       {words: []string{"stranger"}},
+	"Bandwidth.Rate":     {required: true, min: 1, max: 1e9},
+	"Bandwidth.Stream":   {words: streams},
+	"Jitter.By":          {required: true, positive: true},
+	"Jitter.Stream":      {words: streams},
+	"Latency.Add":        {positive: true},
+	"Latency.Jitter":     {positive: true},
+	"Latency.Stream":     {words: streams},
+	"SlowClose.Delay":    {required: true, positive: true},
+	"SlowClose.Stream":   {words: streams},
+	"StoreFault.Do":      {required: true, words: []string{"pause", "freeze", "restart", "stop", "flush", "failover"}},
+	"StoreFault.Lag":     {positive: true},
+	"Clock.Offset":       {required: true},
+	"Proxy.Mode":         {words: []string{"embedded", "external"}},
 
 	"ProbeSettings.Every":  {positive: true},
 	"ProbeSettings.MaxGap": {positive: true},
@@ -112,10 +131,8 @@ var rules = map[string]rule{
 
 // laterFields are fields that the design knows and this version does not have, by type.
 var laterFields = map[string][]string{
-	"file":          {"schedule", "windows", "blackouts", "baseline", "store", "kubernetes"},
-	"Fault":         {"pause", "latency", "jitter", "bandwidth", "black_hole", "reset", "slow_close", "down", "acquire_failures", "release_failures", "store", "delete_key", "clock"},
-	"RenewFailures": {"share", "delay"},
-	"Probes":        {"promql", "logs"},
-	"RunLimits":     {"max_targets", "namespaces"},
-	"SLO":           {"stale_writes", "residual", "pickup"},
+	"file":      {"schedule", "baseline", "store", "kubernetes"},
+	"Probes":    {"promql", "logs"},
+	"RunLimits": {"namespaces"},
+	"SLO":       {"stale_writes", "residual", "pickup"},
 }

@@ -32,6 +32,14 @@ var scales = map[string]bool{
 	"Fault.For":    true,
 	"Repeat.Every": true,
 
+	"OpFailures.Delay": true,
+	"Latency.Add":      true,
+	"Latency.Jitter":   true,
+	"Jitter.By":        true,
+	"SlowClose.Delay":  true,
+	"StoreFault.Lag":   true,
+	"Clock.Offset":     true,
+
 	"DurationLimits.Max":   true,
 	"DurationLimits.P50":   true,
 	"DurationLimits.P90":   true,

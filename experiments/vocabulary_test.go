@@ -70,7 +70,7 @@ func TestUnions(t *testing.T) {
 func TestRulesNameFields(t *testing.T) {
 	types := map[string]reflect.Type{}
 	for _, v := range []any{
-		file{}, Experiment{}, Redis{}, System{}, Work{}, SteadyState{}, Fault{}, RenewFailures{}, Probes{}, ProbeSettings{}, Metric{}, MetricLimit{}, RunLimits{},
+		file{}, Experiment{}, Redis{}, System{}, Work{}, SteadyState{}, Fault{}, OpFailures{}, Probes{}, ProbeSettings{}, Metric{}, MetricLimit{}, RunLimits{},
 		SLO{}, CountLimit{}, NotOwnedLimits{}, ClassLimits{}, lockForm{}, overrides{}, holdForm{}, repeatForm{}, killForm{}, overlapForm{}, profileFile{}, sheetLoop{},
 		lockcore.Policy{}, lockcore.Release{}, lockcore.Acquire{}, lockcore.Backoff{}, lockcore.Loop{},
 	} {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"syscall"
 
+	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -28,8 +29,14 @@ type voidError struct{ word, text string }
 func (e *voidError) Error() string { return e.text }
 func (e *voidError) Void() string  { return e.word }
 
+// Prepare has nothing to write down but the shot: a death is not undone.
+func (k *Kill) Prepare(context.Context, history.Event) (undo.Record, error) {
+	return undo.Record{}, nil
+}
+
 // Inject sends SIGKILL. The bracket of the call is the fault's time.
-func (k *Kill) Inject(_ context.Context, shot history.Event) (history.Span, error) {
+func (k *Kill) Inject(_ context.Context, r undo.Record) (history.Span, error) {
+	shot := r.Shot
 	span, err := k.Signal(shot.Fault.Victim, syscall.SIGKILL)
 	if err != nil {
 		return span, &voidError{"moved", fmt.Sprintf("kill %s: %v", shot.Fault.Victim, err)}
@@ -39,24 +46,27 @@ func (k *Kill) Inject(_ context.Context, shot history.Event) (history.Span, erro
 
 // Confirm waits until waitpid has reported the victim's death by SIGKILL, which also means that its last claims have arrived, and
 // checks that none of them gave the lock up before the kill.
-func (k *Kill) Confirm(ctx context.Context, shot history.Event, applied history.Span) (history.Span, int64, error) {
+func (k *Kill) Confirm(ctx context.Context, r undo.Record, applied history.Span) (history.Span, history.Fault, error) {
+	shot, none := r.Shot, history.Fault{}
 	exit, err := k.Await(ctx, int(shot.N), func(e history.Event) bool {
 		return e.Kind == history.ReplicaExit && e.Replica.Incarnation == shot.Fault.Victim
 	})
 	if err != nil {
-		return applied, 0, &voidError{"unconfirmed", fmt.Sprintf("the death of %s was not seen: %v", shot.Fault.Victim, err)}
+		return applied, none, &voidError{"unconfirmed", fmt.Sprintf("the death of %s was not seen: %v", shot.Fault.Victim, err)}
 	}
 	if want := "signal: " + syscall.SIGKILL.String(); exit.Replica.Exit != want {
-		return applied, 0, &voidError{"unconfirmed", fmt.Sprintf("%s ended by itself (%s) before the kill", shot.Fault.Victim, exit.Replica.Exit)}
+		return applied, none, &voidError{"unconfirmed", fmt.Sprintf("%s ended by itself (%s) before the kill", shot.Fault.Victim, exit.Replica.Exit)}
 	}
 	for _, e := range k.Past() {
 		gone := e.Kind == history.ReleaseInvoke || e.Kind == history.FenceObserved
 		if gone && e.Epoch == shot.Epoch && e.From <= applied.To {
-			return applied, 0, &voidError{"moved", fmt.Sprintf("%s gave the lock up before the kill (%s)", shot.Fault.Victim, e.Kind)}
+			return applied, none, &voidError{"moved", fmt.Sprintf("%s gave the lock up before the kill (%s)", shot.Fault.Victim, e.Kind)}
 		}
 	}
-	return history.Span{From: applied.From, To: exit.To}, 1, nil
+	return history.Span{From: applied.From, To: exit.To}, history.Fault{Hits: 1}, nil
 }
 
 // Revert has nothing to undo: the fleet replaces the victim.
-func (k *Kill) Revert(context.Context, history.Event) error { return nil }
+func (k *Kill) Revert(_ context.Context, r undo.Record) (history.Span, error) {
+	return r.Shot.Span, nil
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
@@ -18,8 +19,14 @@ type RenewFailures struct {
 	Clock func() int64
 }
 
+// Prepare has nothing to write down but the shot: the fault lives in the replica, and ends there by itself.
+func (r *RenewFailures) Prepare(context.Context, history.Event) (undo.Record, error) {
+	return undo.Record{}, nil
+}
+
 // Inject arms the burst for the resolved key.
-func (r *RenewFailures) Inject(_ context.Context, shot history.Event) (history.Span, error) {
+func (r *RenewFailures) Inject(_ context.Context, rec undo.Record) (history.Span, error) {
+	shot := rec.Shot
 	span := history.At(r.Clock())
 	err := r.Send(shot.Fault.Victim, protocol.Command{V: protocol.Version, Cmd: protocol.CmdArm, Arm: &protocol.Arm{
 		Fault: shot.Fault.ID, Shot: shot.Fault.Shot, Op: "renew", Mode: shot.Fault.Form,
@@ -34,8 +41,8 @@ func (r *RenewFailures) Inject(_ context.Context, shot history.Event) (history.S
 
 // Confirm waits for the replica's own report of the end and compares its count with what was asked for. The confirmed window
 // reaches from the first hit to the last.
-func (r *RenewFailures) Confirm(ctx context.Context, shot history.Event, applied history.Span) (history.Span, int64, error) {
-	window, hits := applied, int64(0)
+func (r *RenewFailures) Confirm(ctx context.Context, rec undo.Record, applied history.Span) (history.Span, history.Fault, error) {
+	shot, window, hits := rec.Shot, applied, int64(0)
 	end, err := r.Await(ctx, int(shot.N), func(e history.Event) bool {
 		switch {
 		case e.Kind == history.ReplicaExit && e.Replica.Incarnation == shot.Fault.Victim:
@@ -52,29 +59,31 @@ func (r *RenewFailures) Confirm(ctx context.Context, shot history.Event, applied
 	})
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return window, hits, &voidError{"unconfirmed", fmt.Sprintf("the end of the burst in %s was not seen in time; %d renewals failed so far", shot.Fault.Victim, hits)}
+		return window, history.Fault{Hits: hits}, &voidError{"unconfirmed", fmt.Sprintf("the end of the burst in %s was not seen in time; %d renewals failed so far", shot.Fault.Victim, hits)}
 	case err != nil:
-		return window, hits, err
+		return window, history.Fault{Hits: hits}, err
 	case end.Kind == history.ReplicaExit:
-		return window, hits, &voidError{"moved", fmt.Sprintf("%s died during the burst", shot.Fault.Victim)}
+		return window, history.Fault{Hits: hits}, &voidError{"moved", fmt.Sprintf("%s died during the burst", shot.Fault.Victim)}
 	case hits == 0:
-		return window, hits, &voidError{"unconfirmed", "the burst hit no renewal"}
+		return window, history.Fault{Hits: hits}, &voidError{"unconfirmed", "the burst hit no renewal"}
 	case hits < shot.Fault.Want:
-		return window, hits, &voidError{"unconfirmed", fmt.Sprintf("the burst hit %d of %d renewals", hits, shot.Fault.Want)}
+		return window, history.Fault{Hits: hits}, &voidError{"unconfirmed", fmt.Sprintf("the burst hit %d of %d renewals", hits, shot.Fault.Want)}
 	}
-	return window, hits, nil
+	return window, history.Fault{Hits: hits}, nil
 }
 
 // Revert disarms; a replica that has ended, or disarmed itself, has nothing armed.
-func (r *RenewFailures) Revert(ctx context.Context, shot history.Event) error {
+func (r *RenewFailures) Revert(ctx context.Context, rec undo.Record) (history.Span, error) {
+	shot := rec.Shot
 	over := func(e history.Event) bool {
 		return e.Kind == history.FaultReverted && e.Op == shot.Op ||
 			e.Kind == history.ReplicaExit && e.Replica.Incarnation == shot.Fault.Victim
 	}
 	_ = r.Send(shot.Fault.Victim, protocol.Command{V: protocol.Version, Cmd: protocol.CmdDisarm,
 		Disarm: &protocol.Disarm{Fault: shot.Fault.ID, Shot: shot.Fault.Shot}}) // a dead replica cannot be told, and need not be
-	if _, err := r.Await(ctx, int(shot.N), over); err != nil {
-		return fmt.Errorf("disarm %s in %s: no answer: %w", shot.Op, shot.Fault.Victim, err)
+	end, err := r.Await(ctx, int(shot.N), over)
+	if err != nil {
+		return history.Span{}, fmt.Errorf("disarm %s in %s: no answer: %w", shot.Op, shot.Fault.Victim, err)
 	}
-	return nil
+	return end.Span, nil
 }

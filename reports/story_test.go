@@ -20,7 +20,7 @@ func drill() *experiments.Experiment {
 		System: experiments.System{Locks: []experiments.Lock{loop, {Name: "job", KeyPrefix: "job:"}}, Work: []experiments.Work{{Lock: "job", Jobs: 200}}},
 		Faults: []experiments.Fault{
 			{ID: "kill-holder", Repeat: experiments.Repeat{Count: 6}, Kill: &experiments.Kill{HolderOf: "reconciler"}},
-			{ID: "burst", Repeat: experiments.Repeat{Count: 1}, RenewFailures: &experiments.RenewFailures{HolderOf: "job"}},
+			{ID: "burst", Repeat: experiments.Repeat{Count: 1}, RenewFailures: &experiments.OpFailures{Aim: experiments.Aim{HolderOf: "job"}}},
 		},
 		Limits: experiments.RunLimits{MaxRun: time.Minute},
 	}

@@ -36,15 +36,17 @@ type Offer struct {
 	Again                     bool
 }
 
-// Fire asks for one shot of a fault at the holder of Key. An empty Key is a shot without a target: it is to be recorded as void.
+// Fire asks for one shot of a fault. Aimed at a holder: of Key; an empty Key is a shot without a target, to be recorded as void.
+// Aimed at replicas: at Victims; none is a shot without a target. Aimed at the store: neither is set, and Why is empty.
 type Fire struct {
-	Fault  *experiments.Fault
-	Shot   int
-	Key    string
-	Epoch  string // whom the claims name; the store decides
-	Timing string
-	For    time.Duration // the limit of a fault that is not instant
-	Why    string        // of a shot without a target
+	Fault   *experiments.Fault
+	Shot    int
+	Key     string
+	Epoch   string   // whom the claims name; the store decides
+	Victims []string // incarnations alive now, in the order of their names
+	Timing  string
+	For     time.Duration // the limit of a fault that is not instant
+	Why     string        // of a shot without a target
 }
 
 // Conductor is the state of one drill. It is not safe for concurrent use.

@@ -416,7 +416,7 @@ func TestABurstStrikesTheJobGrantedLast(t *testing.T) {
 		c.world.held[key] = &epoch{key: key, lock: "loop", granted: []int64{5, 9, 7}[i]}
 	}
 	keys := c.world.heldKeys("loop")
-	burst := &series{f: &experiments.Fault{RenewFailures: &experiments.RenewFailures{}}}
+	burst := &series{f: &experiments.Fault{RenewFailures: &experiments.OpFailures{}}}
 	kill := &series{f: &experiments.Fault{Kill: &experiments.Kill{}}}
 	struck := map[string]bool{}
 	for range 100 {

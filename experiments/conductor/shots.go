@@ -199,12 +199,13 @@ func (s *series) patience() time.Duration { return 3*s.cycle() + time.Second }
 
 // limit is how long a burst may last: as declared, or long enough for the renewals that it is to hit.
 func (c *Conductor) limit(s *series) time.Duration {
-	if s.f.For > 0 || s.f.RenewFailures == nil {
+	b := s.f.Failures()
+	if s.f.For > 0 || b == nil || s.lock == nil {
 		return s.f.For
 	}
 	p := &s.lock.Policy
 	each := time.Duration(float64(p.RenewEvery)*(1+p.RenewJitter)) + p.OpTimeout
-	return time.Duration(s.f.RenewFailures.Count+1) * each
+	return time.Duration(b.Count+1) * each
 }
 
 // effect closes the exposed keys of which an effect of another epoch is seen.

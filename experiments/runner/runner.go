@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/conductor"
+	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
@@ -25,15 +26,18 @@ type Fleet interface {
 	Stop(ctx context.Context) error // ends all, waits for all
 }
 
-// Injector makes one kind of fault. The shot is the fault.intent event: plain data.
+// Injector makes one kind of fault. It learns all from the record, so that another process can revert.
 type Injector interface {
-	// Inject does it and returns the bracket of doing it.
-	Inject(ctx context.Context, shot history.Event) (history.Span, error)
-	// Confirm waits until the effect has been observed on the right victim, and returns the confirmed window and the hits.
-	// A *VoidError says that the shot must not count.
-	Confirm(ctx context.Context, shot history.Event, applied history.Span) (history.Span, int64, error)
-	// Revert ends the fault; it is called once for every injected shot, whatever happened, and may find nothing left to do.
-	Revert(ctx context.Context, shot history.Event) error
+	// Prepare says what is about to be changed and how it is undone. It reads, and changes nothing. A VoidError: no such target.
+	Prepare(ctx context.Context, shot history.Event) (undo.Record, error)
+	// Inject does it and returns the bracket of doing it. Where it fails, it may have been done in part: Revert is called.
+	Inject(ctx context.Context, r undo.Record) (history.Span, error)
+	// Confirm waits until the effect has been observed on the right victim, and returns the confirmed window; of seen the fields
+	// Hits, Detail, Baseline, Expected and Observed are kept. A VoidError says that the shot must not count.
+	Confirm(ctx context.Context, r undo.Record, applied history.Span) (window history.Span, seen history.Fault, err error)
+	// Revert ends the fault and reads back that it has ended; "the target is gone" counts as ended. It may be called again, and by
+	// another process. It never removes what another put there. The bracket is that of the end of the fault's effect.
+	Revert(ctx context.Context, r undo.Record) (history.Span, error)
 }
 
 // Probe makes one look, with no schedule and no stamps: the returned function turns the look into events once its bracket is known.
@@ -69,7 +73,8 @@ type Config struct {
 	Seed       int64
 	Clock      func() int64 // ns since the run's origin
 	Recorder   *history.Recorder
-	Log        *Log // the recorder's tap
+	Log        *Log          // the recorder's tap
+	Journal    *undo.Journal // what is changed is written down here first
 	Fleet      Fleet
 	Injectors  map[string]Injector // by kind of fault
 	Probes     []Sampled

@@ -1,0 +1,148 @@
+package undo
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+)
+
+// File is the journal's name in a run's folder.
+const File = "undo.jsonl"
+
+// Version of the journal's format.
+const Version = 1
+
+// State is how far a record has come.
+type State string
+
+const (
+	Intent     State = "intent"          // written down; the change may have been made, in whole or in part
+	Injected   State = "injected"        // the change was made
+	UndoIntent State = "undo-intent"     // it is being undone
+	Undone     State = "undone-verified" // it is undone, and that was read back
+	Dirty      State = "dirty"           // undoing it failed, and may be tried again
+)
+
+// Header is the journal's first line.
+type Header struct {
+	V          int       `json:"v"`
+	Run        string    `json:"run"`
+	Experiment string    `json:"experiment"`
+	Targets    []string  `json:"targets,omitempty"` // what others may also use: "redis://host:port/0", "toxiproxy http://host:8474"; without secrets
+	Runner     Process   `json:"runner"`
+	Hostname   string    `json:"hostname,omitempty"` // a label
+	Opened     time.Time `json:"opened"`
+	Deadline   time.Time `json:"deadline"` // wall time by which everything is undone, by the watchdog if the runner has not done it
+}
+
+// line is one line of the file: the first has a Header, the last of a closed journal Closed, all others an ID and a State.
+type line struct {
+	Header *Header   `json:"header,omitempty"`
+	ID     int       `json:"id,omitempty"`
+	State  State     `json:"state,omitempty"`
+	At     time.Time `json:"at,omitzero"`
+	Why    string    `json:"why,omitempty"`
+	By     string    `json:"by,omitempty"` // runner, watchdog, recover
+	Record *Record   `json:"record,omitempty"`
+	Closed bool      `json:"closed,omitempty"`
+}
+
+// Journal is the journal of a run while it is written. It is safe for concurrent use.
+type Journal struct {
+	mu     sync.Mutex
+	file   *os.File
+	by     string
+	last   int
+	states map[int]State
+	err    error // the first failure to write: nothing may be changed any more
+}
+
+// Create starts the journal of a run in a new file. The file's lock is held until Close: whoever wants to undo what the journal
+// says takes that lock first, so that it never meets the runner.
+func Create(path string, h Header) (*Journal, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("create journal: %w", err)
+	}
+	h.V = Version
+	j := &Journal{file: f, by: "runner", states: map[int]State{}}
+	if err := errors.Join(lockFile(f), j.append(line{Header: &h})); err != nil {
+		return nil, fmt.Errorf("create journal: %w", errors.Join(err, f.Close(), os.Remove(path)))
+	}
+	return j, nil
+}
+
+// Intend writes a record down before the change is made, and returns its number. Where it fails, the change must not be made.
+func (j *Journal) Intend(r Record) (id int, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.last++
+	if err := j.append(line{ID: j.last, State: Intent, At: time.Now().UTC(), By: j.by, Record: &r}); err != nil {
+		return 0, fmt.Errorf("write journal: %w", err)
+	}
+	j.states[j.last] = Intent
+	return j.last, nil
+}
+
+// Mark writes down how far a record has come.
+func (j *Journal) Mark(id int, s State, why string) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := j.append(line{ID: id, State: s, At: time.Now().UTC(), Why: why, By: j.by}); err != nil {
+		return fmt.Errorf("write journal: %w", err)
+	}
+	j.states[id] = s
+	return nil
+}
+
+// Open lists the records that are not undone, latest first.
+func (j *Journal) Open() []int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.open()
+}
+
+func (j *Journal) open() []int {
+	var ids []int
+	for id := j.last; id > 0; id-- {
+		if s, ok := j.states[id]; ok && s != Undone {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// Close closes the journal if everything in it is undone, and gives its lock back in any case. The error says what is not undone.
+func (j *Journal) Close() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var err error
+	if ids := j.open(); len(ids) > 0 {
+		err = fmt.Errorf("close journal: %d of its records are not undone", len(ids))
+	} else {
+		err = j.append(line{Closed: true, At: time.Now().UTC(), By: j.by})
+	}
+	return errors.Join(err, j.file.Close())
+}
+
+// append writes one line and syncs it. After a failure nothing is written any more: what is on the disk is no longer known.
+func (j *Journal) append(l line) error {
+	if j.err != nil {
+		return j.err
+	}
+	data, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	if _, err := j.file.Write(append(data, '\n')); err != nil {
+		j.err = err
+		return err
+	}
+	if err := j.file.Sync(); err != nil {
+		j.err = err
+	}
+	return j.err
+}

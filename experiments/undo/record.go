@@ -1,0 +1,71 @@
+// Package undo is the write-ahead journal of what a run changes in the world: faults, and what it has put there to stand on.
+// Whatever is changed is written down, with how it is undone, and synced to the disk before it is changed; so another process can
+// end it, also after the runner was killed with -9: the watchdog at once, `lockdrill recover` at any later time.
+//
+// It does not know how anything is undone: reverters, by kind, are handed to it. Its one invariant: a journal is closed only when
+// every record in it is undone and that was verified.
+package undo
+
+import (
+	"time"
+
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// Record is one change of the world: plain data, never code, and no secrets. Exactly the body that its Kind needs is set.
+type Record struct {
+	Kind  string        `json:"kind"`           // names the reverter: a fault's kind (injectors), or one of the Stand constants
+	Shot  history.Event `json:"shot,omitzero"`  // faults: the fault.intent event; N is the index from which its effects are awaited
+	Until time.Time     `json:"until,omitzero"` // wall time by which the fault should have ended; afterwards the watchdog ends it
+
+	Process *Process `json:"process,omitempty"`
+	Folder  string   `json:"folder,omitempty"` // absolute; removed with what is in it, only if its name starts with "lockdrill-"
+	Way     *Way     `json:"way,omitempty"`
+	Key     *Key     `json:"key,omitempty"`
+	Store   *Store   `json:"store,omitempty"`
+}
+
+// Kinds of records that are no faults: what the run stands on.
+const (
+	StandReplica = "replica"      // Process: a replica's process group is to be gone
+	StandServer  = "redis-server" // Process and Folder: both are to be gone
+	StandWay     = "way"          // Way: a proxy of ours on a Toxiproxy server is to be gone
+	StandKeys    = "keys"         // Store and Key.Name = the prefix: no key of ours is to be left on a Redis that the run did not start
+)
+
+// Process is a process of this host by more than its number, which is used again.
+type Process struct {
+	PID     int    `json:"pid"`     // also the number of its process group
+	Started string `json:"started"` // start time in ticks since boot, field 22 of /proc/PID/stat
+	Host    string `json:"host"`    // boot id: another host, or this one after a reboot, has no such process
+}
+
+// Way is a proxy on a Toxiproxy server, and the toxics of a fault on it.
+type Way struct {
+	API    string   `json:"api"`              // base URL of the control API, http://127.0.0.1:8474
+	Proxy  string   `json:"proxy"`            // its name there; carries the run and the replica
+	Listen string   `json:"listen"`           // host:port
+	Toxics []string `json:"toxics,omitempty"` // names; carry the run, the fault and the stream
+	Down   bool     `json:"down,omitempty"`   // the fault disables the proxy
+	Own    int      `json:"own,omitempty"`    // pid of the runner whose embedded server this is; 0 = a server that exists by itself
+}
+
+// Key is a lock key that a fault changes.
+type Key struct {
+	Name  string        `json:"name"`            // with its prefix, as the store knows it
+	Epoch string        `json:"epoch,omitempty"` // fingerprint of the holder's token before the fault
+	Token string        `json:"token,omitempty"` // the stranger's: the key is removed only while it carries this
+	TTL   time.Duration `json:"ttl,omitempty"`   // of the stranger's lease
+}
+
+// Store is a Redis. A password never stands here: the name of its environment variable does.
+type Store struct {
+	Addr        string `json:"addr"` // host:port
+	DB          int    `json:"db,omitempty"`
+	TLS         bool   `json:"tls,omitempty"`
+	CA          string `json:"ca,omitempty"` // absolute path of a PEM file
+	UsernameEnv string `json:"username_env,omitempty"`
+	PasswordEnv string `json:"password_env,omitempty"`
+	RunID       string `json:"run_id,omitempty"`
+	Owned       bool   `json:"owned,omitempty"` // the run started it: it is gone when the run is
+}

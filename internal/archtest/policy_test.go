@@ -60,7 +60,7 @@ var policy = []place{
 		why: "a proxy that stands alone as well: it knows of faults on operations, and of no run"},
 	{path: "injectors", below: []string{"experiments/undo", "lockcore/protocol", "internal/monotime"},
 		libs: []string{"github.com/Shopify/toxiproxy/v2", "github.com/redis/go-redis/v9"},
-		why: "satisfy the runner's interfaces structurally; they know neither runner nor probes, so a fault cannot reach the witness"},
+		why:  "satisfy the runner's interfaces structurally; they know neither runner nor probes, so a fault cannot reach the witness"},
 	{path: "probes", below: []string{"history", "lockcore", "internal/monotime"}, libs: []string{"github.com/prometheus/common", "github.com/redis/go-redis/v9"},
 		why: "the witness: own connections, and no idea of faults or of the runner's intentions"},
 	{path: "experiments/runner", below: []string{"experiments/conductor", "experiments/undo", "lockcore/protocol", "internal/monotime"},

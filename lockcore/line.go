@@ -2,6 +2,7 @@ package lockcore
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -26,12 +27,16 @@ type Place interface {
 // Renewal is one lease to extend, and what came of it.
 type Renewal struct {
 	Key, Token string
-	Err        error // set by RenewMany: as of Store.Renew
+	Err        error // set by RenewMany: as of Store.Renew, or ErrAlone
 }
+
+// ErrAlone is what RenewMany says of a renewal that it has not made and that Renew must make: whatever it waits for must not hold up
+// the others.
+var ErrAlone = errors.New("to be renewed alone")
 
 // ManyRenewer is implemented by a Store that extends many leases at the cost of few round trips.
 type ManyRenewer interface {
-	// RenewMany is Store.Renew for each of them, and sets every Err. One that fails does not fail the others. Where ctx ends
-	// first, the remaining effects are unknown.
+	// RenewMany is Store.Renew for each of them, and sets every Err. One that fails does not fail the others, and those with
+	// ErrAlone are left to the caller. Where ctx ends first, the remaining effects are unknown.
 	RenewMany(ctx context.Context, ttl time.Duration, renewals []Renewal)
 }

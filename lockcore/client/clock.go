@@ -31,6 +31,9 @@ const (
 	originLook = 16                    // readings, of which the quickest counts
 )
 
+// NewSystemClock returns the clock that a Client uses where its options name none: for those who want to wrap it. Clients may share it.
+func NewSystemClock() Clock { return newSystemClock() }
+
 func newSystemClock() *systemClock {
 	c := &systemClock{}
 	best := time.Duration(1<<63 - 1)

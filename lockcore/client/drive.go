@@ -222,7 +222,12 @@ func (h *Handle) perform(ctx context.Context, t task) lockcore.Input {
 		return reply
 	}
 	from := h.c.clock.Now().Mono
-	op := h.announce(t, from)
+	return h.call(ctx, t, h.announce(t, from), from)
+}
+
+// call makes a call that was announced at from as op, and reports its return.
+func (h *Handle) call(ctx context.Context, t task, op string, from time.Duration) lockcore.Input {
+	reply := lockcore.Input{Kind: lockcore.Reply, Call: t.call.ID}
 	ctx, cancel := context.WithTimeout(ctx, t.call.Deadline-from)
 	grant, err := h.ask(ctx, t)
 	cancel()

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -118,11 +119,30 @@ func (c *Client) renewMany(b *batch) {
 	at := history.Span{From: int64(from), To: int64(c.clock.Now().Mono)}
 	for i, d := range all {
 		err := b.renewals[i].Err
+		if errors.Is(err, lockcore.ErrAlone) {
+			c.renewAlone(d, b.op(i), from)
+			continue
+		}
 		reply := lockcore.Input{Kind: lockcore.Reply, Call: d.t.task.call.ID, Result: lockcore.ResultOf(err)}
 		d.h.meter.called(lockcore.OpRenew, reply.Result, time.Duration(at.Width()))
-		if c.sink != nil {
-			d.h.answer(d.t.task, b.ops[i], at, reply, err)
-		}
+		d.h.answer(d.t.task, b.op(i), at, reply, err)
 		d.h.later(d.h.step(byClient, reply))
 	}
+}
+
+// renewAlone makes a renewal by itself that was announced with others.
+func (c *Client) renewAlone(d due, op string, from time.Duration) {
+	c.calls.submit(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), d.t.task.call.Deadline-c.clock.Now().Mono)
+		defer cancel()
+		d.h.carryOn(d.h.step(byClient, d.h.call(ctx, d.t.task, op, from)))
+	})
+}
+
+// op is what the renewal was announced as.
+func (b *batch) op(i int) string {
+	if len(b.ops) == 0 {
+		return ""
+	}
+	return b.ops[i]
 }

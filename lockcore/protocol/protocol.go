@@ -30,8 +30,8 @@ type Command struct {
 const (
 	CmdConfigure = "configure" // first, once; answered by a replica.ready event
 	CmdOffer     = "offer"     // a job; answered by job.ack in the end, or not at all
-	CmdArm       = "arm"       // a fault inside the replica; each operation that it hits is a fault.hit event
-	CmdDisarm    = "disarm"    // answered by a fault.reverted event of the same shot
+	CmdArm       = "arm"       // a fault inside the replica; each operation that it hits is a fault.hit event, its end fault.reverted
+	CmdDisarm    = "disarm"    // answered by a fault.reverted event of the same shot, unless that has been said
 	CmdStop      = "stop"      // finish: cancel work, release what the policy releases, exit 0
 )
 
@@ -72,17 +72,36 @@ type Offer struct {
 	Hold  time.Duration `json:"hold"`            // ns of work
 }
 
-// Arm makes operations of this replica's lock store fail.
+// Arm makes operations of this replica's lock store go wrong, or sets off its wall clock. Count or For must bound it.
 type Arm struct {
 	Fault string        `json:"fault"`           // id in the experiment
 	Shot  int           `json:"shot"`            //
-	Op    string        `json:"op"`              // renew (acquire, release: later)
-	Mode  string        `json:"mode"`            // error
+	Op    string        `json:"op"`              // acquire, renew, release (an undo is one); clock
+	Mode  string        `json:"mode"`            // error, timeout, delay, lost_reply; clock: offset
+	Share float64       `json:"share,omitempty"` // of the operations that it is aimed at, each by chance; 0 = all
+	Delay time.Duration `json:"delay,omitempty"` // ns; delay: how long a call is held back; offset: how far ahead (negative: behind)
 	Lock  string        `json:"lock,omitempty"`  // only of this lock; empty = all
 	Key   string        `json:"key,omitempty"`   // only of this key; empty = all
 	Count int           `json:"count,omitempty"` // so many operations; 0 = until disarmed or For is over
 	For   time.Duration `json:"for,omitempty"`   // ns; the replica disarms itself: a dead runner leaves no fault behind
 }
+
+// Words of Arm.Op.
+const (
+	OpAcquire = "acquire"
+	OpRenew   = "renew"
+	OpRelease = "release"
+	OpClock   = "clock" // the wall clock as the replica's lock core sees it; bounded by For
+)
+
+// Words of Arm.Mode.
+const (
+	ModeError     = "error"      // the call fails before it is sent: surely no effect
+	ModeTimeout   = "timeout"    // the call is never sent, and hangs until its limit: its effect is unknown to the caller
+	ModeDelay     = "delay"      // the call is held back for Delay, and sent with what is left of its limit
+	ModeLostReply = "lost_reply" // the call takes effect; its caller hears nothing until its limit
+	ModeOffset    = "offset"     // of clock: Delay is added to what it shows
+)
 
 // Disarm ends an armed fault early.
 type Disarm struct {

@@ -1,8 +1,10 @@
 package worker
 
 import (
-	"context"
 	"fmt"
+	"hash/fnv"
+	"io"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -13,70 +15,50 @@ import (
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
 
-// kindRenewFailures is the experiment's name of the fault that these are shots of.
-const kindRenewFailures = "renew_failures"
-
-// faultyStore is the locks' store as one lock sees it: armed faults make its calls fail before they are sent.
-type faultyStore struct {
-	lockcore.Store
-	lock   string
-	faults *faults
-}
-
-// Renew implements lockcore.Store.
-func (s *faultyStore) Renew(ctx context.Context, key, token string, ttl time.Duration) error {
-	if err := s.faults.hit(s.lock, key, token); err != nil {
-		return err
-	}
-	return s.Store.Renew(ctx, key, token, ttl)
-}
-
-// faultError is the failure of a call that a fault has hit. The call was not sent.
-type faultError struct{ shot string }
-
-func (e *faultError) Error() string { return "made to fail by " + e.shot }
-func (e *faultError) Unwrap() error { return lockcore.ErrNotSent }
-
-// Fault names the shot.
-func (e *faultError) Fault() string { return e.shot }
-
 // faults are the armed faults of this replica. Each ends by itself: its count is spent, its time is up, or the worker ends. Events
 // are written under the mutex, so that no hit is told after the end.
 type faults struct {
-	who  string
-	emit func(history.Event)
+	who   string
+	seed  int64
+	emit  func(history.Event)
+	clock *clock // of all locks: armed offsets set it off
 
 	mu     sync.Mutex
 	armed  []*armed
 	closed bool
 }
 
+// armed is one shot. It stays in faults until it has been reverted, also where its count is spent but calls are still held.
 type armed struct {
 	protocol.Arm
 	hits  int64
+	held  int           // calls hit that have not returned
+	over  chan struct{} // closed at the end: whoever is held goes on
+	rng   *rand.Rand
 	timer *time.Timer // nil = not bounded by time
 }
 
-func newFaults(who string, emit func(history.Event)) *faults {
-	return &faults{who: who, emit: emit}
+func newFaults(who string, seed int64, emit func(history.Event)) *faults {
+	return &faults{who: who, seed: seed, emit: emit, clock: newClock()}
 }
 
-// arm makes operations fail from now on. What this worker cannot do is reverted at once, with the reason.
+// arm makes operations go wrong from now on. What this worker cannot do is reverted at once, with the reason.
 func (f *faults) arm(p protocol.Arm) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	a := &armed{Arm: p}
-	switch {
-	case f.closed || slices.ContainsFunc(f.armed, func(o *armed) bool { return o.shot() == a.shot() }):
-		return
-	case p.Op != "renew" || p.Mode != "error":
-		f.tell(history.FaultReverted, a, history.Event{}, fmt.Sprintf("op %q with mode %q is not supported", p.Op, p.Mode))
-		return
-	case p.Count <= 0 && p.For <= 0:
-		f.tell(history.FaultReverted, a, history.Event{}, "neither count nor time bounds it")
+	a := &armed{Arm: p, over: make(chan struct{})}
+	if f.closed || slices.ContainsFunc(f.armed, func(o *armed) bool { return o.shot() == a.shot() }) {
 		return
 	}
+	if why := unfit(p); why != "" {
+		f.tell(history.FaultReverted, a, history.Event{}, why)
+		return
+	}
+	a.rng = rand.New(rand.NewPCG(uint64(f.seed), a.stream()))
 	f.armed = append(f.armed, a)
+	if p.Op == protocol.OpClock {
+		f.setClock(a)
+	}
 	if p.For > 0 {
 		a.timer = time.AfterFunc(p.For, func() {
 			f.mu.Lock()
@@ -84,6 +66,35 @@ func (f *faults) arm(p protocol.Arm) {
 			f.revert(a, "its time was up")
 		})
 	}
+}
+
+// unfit says why a fault cannot be armed here; "" = it can.
+func unfit(p protocol.Arm) string {
+	onCalls := slices.Contains([]string{protocol.OpAcquire, protocol.OpRenew, protocol.OpRelease}, p.Op) &&
+		slices.Contains([]string{protocol.ModeError, protocol.ModeTimeout, protocol.ModeDelay, protocol.ModeLostReply}, p.Mode)
+	onClock := p.Op == protocol.OpClock && p.Mode == protocol.ModeOffset
+	switch {
+	case !onCalls && !onClock:
+		return fmt.Sprintf("op %q with mode %q is not supported", p.Op, p.Mode)
+	case onCalls && p.Count <= 0 && p.For <= 0:
+		return "neither count nor time bounds it"
+	case onClock && p.For <= 0:
+		return "no time bounds it, and an offset has no count"
+	case !(p.Share >= 0 && p.Share <= 1):
+		return fmt.Sprintf("share %v is not within 0 and 1", p.Share)
+	case p.Mode == protocol.ModeDelay && p.Delay <= 0:
+		return fmt.Sprintf("delay %s is not above 0", p.Delay)
+	case onClock && p.Delay == 0:
+		return "an offset of 0 is none"
+	}
+	return ""
+}
+
+// setClock puts the wall clock off, and says by how much it is then seen to be off.
+func (f *faults) setClock(a *armed) {
+	a.hits++
+	f.clock.ahead.Add(int64(a.Delay))
+	f.tell(history.FaultHit, a, history.Event{}, "observed offset "+f.clock.observed().String())
 }
 
 // disarm ends a shot early.
@@ -108,22 +119,44 @@ func (f *faults) close() {
 	}
 }
 
-// hit returns the error that a renewal must fail with, or nil.
-func (f *faults) hit(lock, key, token string) error {
+// hit returns the shot that a call falls to, or nil: the first that is aimed at it and by chance takes it. The call must be
+// given back by done.
+func (f *faults) hit(op, lock, key, token string) *armed {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, a := range f.armed {
-		if a.Lock != "" && a.Lock != lock || a.Key != "" && a.Key != key {
+		if !a.aims(op, lock, key) || a.Share > 0 && a.rng.Float64() >= a.Share {
 			continue
 		}
 		a.hits++
+		a.held++
 		f.tell(history.FaultHit, a, history.Event{Lock: lock, Key: key, Epoch: lockcore.Fingerprint(token)}, "")
-		if a.Count > 0 && a.hits >= int64(a.Count) {
-			f.revert(a, "its count was spent")
-		}
-		return &faultError{shot: a.shot()}
+		return a
 	}
 	return nil
+}
+
+// done takes back a call that was hit. A shot whose count is spent is over with the last of its calls: until then they hang.
+func (f *faults) done(a *armed) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if a.held--; a.held == 0 && a.spent() {
+		f.revert(a, "its count was spent")
+	}
+}
+
+// aimed marks the renewals that a shot may hit.
+func (f *faults) aimed(lock string, renewals []lockcore.Renewal) (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range renewals {
+		renewals[i].Err = nil
+		if slices.ContainsFunc(f.armed, func(a *armed) bool { return a.aims(protocol.OpRenew, lock, renewals[i].Key) }) {
+			renewals[i].Err = lockcore.ErrAlone
+			n++
+		}
+	}
+	return n
 }
 
 // revert ends a shot that is still armed; a timer may come late.
@@ -136,16 +169,41 @@ func (f *faults) revert(a *armed, why string) {
 	if a.timer != nil {
 		a.timer.Stop()
 	}
+	if a.Op == protocol.OpClock {
+		f.clock.ahead.Add(-int64(a.Delay))
+	}
+	close(a.over)
 	f.tell(history.FaultReverted, a, history.Event{Lock: a.Lock, Key: a.Key}, why)
 }
 
 func (f *faults) tell(k history.Kind, a *armed, e history.Event, detail string) {
 	e.Kind, e.Span, e.Op = k, history.At(monotime.Now()), a.shot()
 	e.Fault = &history.Fault{
-		ID: a.Fault, Shot: a.Shot, Kind: kindRenewFailures, Form: a.Mode, Victim: f.who,
+		ID: a.Fault, Shot: a.Shot, Kind: a.kind(), Form: a.Mode, Victim: f.who,
 		Detail: detail, Declared: int64(a.For), Want: int64(a.Count), Hits: a.hits,
 	}
 	f.emit(e)
 }
 
 func (a *armed) shot() string { return fmt.Sprintf("%s#%d", a.Fault, a.Shot) }
+
+// kind is the experiment's name of the fault that this is a shot of.
+func (a *armed) kind() string {
+	if a.Op == protocol.OpClock {
+		return a.Op
+	}
+	return a.Op + "_failures"
+}
+
+func (a *armed) aims(op, lock, key string) bool {
+	return a.Op == op && !a.spent() && (a.Lock == "" || a.Lock == lock) && (a.Key == "" || a.Key == key)
+}
+
+func (a *armed) spent() bool { return a.Count > 0 && a.hits >= int64(a.Count) }
+
+// stream gives each shot random choices of its own.
+func (a *armed) stream() uint64 {
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, a.shot())
+	return h.Sum64()
+}

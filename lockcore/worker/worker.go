@@ -81,7 +81,7 @@ func Run(ctx context.Context, in io.Reader, out io.Writer) error {
 		return fmt.Errorf("start worker: first command is %q, want %s", first.Cmd, protocol.CmdConfigure)
 	}
 	w.who = *first.Configure
-	w.faults = newFaults(w.who.Incarnation, w.emit)
+	w.faults = newFaults(w.who.Incarnation, w.who.Seed, w.emit)
 	store, ledger := redisstore.NewClient(w.who.Store.Addr), redisstore.NewClient(w.who.Ledger.Addr)
 	defer store.Close()
 	defer ledger.Close()
@@ -147,7 +147,7 @@ func (w *worker) openLocks(store lockcore.Store) error {
 		}
 		var err error
 		l.client, err = client.New(client.Options{
-			Store: &faultyStore{Store: store, lock: p.Name, faults: w.faults}, Policy: p.Policy, Lock: p.Name,
+			Store: wrapStore(store, p.Name, w.faults), Policy: p.Policy, Lock: p.Name, Clock: w.faults.clock,
 			Source: w.who.Incarnation, Seed: w.seed(p.Name), Metrics: l.counts,
 			Emit: func(e history.Event) {
 				l.validity.note(e)

@@ -2,7 +2,6 @@ package experiments
 
 import (
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -16,10 +15,13 @@ type checker struct {
 
 func (c *checker) all() {
 	c.redis()
+	c.proxy()
+	c.calendar()
 	c.locks()
 	c.work()
 	c.faults()
 	c.overlaps()
+	c.caps()
 	c.timing()
 	c.metrics()
 	for i := range c.e.SLOs {
@@ -28,20 +30,6 @@ func (c *checker) all() {
 }
 
 func at(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) }
-
-func (c *checker) redis() {
-	switch r := c.e.Redis; {
-	case r.Mode == RedisExternal && r.URL == "":
-		c.check("redis", "mode external needs the url of the Redis")
-	case r.Mode != RedisExternal && r.URL != "":
-		c.check("redis.url", "a url is for mode external; mode %s starts a store of its own", r.Mode)
-	case r.Mode == RedisExternal:
-		// The parser's own words are not repeated: they quote the URL, and with it the password.
-		if u, err := url.Parse(r.URL); err != nil || u.Host == "" || u.Scheme != "redis" && u.Scheme != "rediss" {
-			c.check("redis.url", "not the url of a Redis: write it like redis://host:6379")
-		}
-	}
-}
 
 func (c *checker) locks() {
 	names, keys := map[string]int{}, map[string]string{}
@@ -148,17 +136,14 @@ func (c *checker) timing() {
 			c.check(p.path, "max_gap %s is under every %s: every look would be a gap", formatDuration(p.settings.MaxGap), formatDuration(p.settings.Every))
 		}
 	}
-	if declared := declaredKills(e.Faults); e.Limits.MaxKills > 0 && e.Limits.MaxKills < declared {
-		c.check("limits.max_kills", "%d is under the %d kills that the faults declare", e.Limits.MaxKills, declared)
-	}
 	for i := range e.Faults {
 		if start := time.Duration(float64(e.Faults[i].At) * e.TimeScale); start >= e.Limits.MaxRun {
 			c.check(at("faults", i)+".at", "%s is after the end of the run (limits.max_run %s)", formatDuration(start), formatDuration(e.Limits.MaxRun))
 		}
 	}
 	for i, a := range e.AbortWhen {
-		if a.DuplicateTerminalStatesAbove == nil {
-			c.check(at("abort_when", i), "no condition: duplicate_terminal_states_above")
+		if a == (AbortCondition{}) {
+			c.check(at("abort_when", i), "no condition: duplicate_terminal_states_above or abandonments_above")
 		}
 	}
 }

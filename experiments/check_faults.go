@@ -2,11 +2,9 @@ package experiments
 
 import (
 	"fmt"
-	"math"
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/lockdrill/lockdrill/lockcore"
 )
@@ -20,22 +18,140 @@ func (c *checker) faults() {
 		}
 		ids[f.ID] = i
 		if kinds := setPointers(f); len(kinds) == 0 {
-			c.check(path, "does nothing: a fault has one of kill, renew_failures")
+			c.check(path, "does nothing: a fault has one of %s", strings.Join(faultKinds(), ", "))
 			continue
 		} else if len(kinds) > 1 {
 			c.check(path, "has %s: a fault has exactly one kind", strings.Join(kinds, " and "))
 			continue
 		}
-		switch {
-		case f.Kill != nil:
-			c.kill(path, f)
-		case f.RenewFailures != nil:
-			c.renewFailures(path, f)
-		}
+		c.fault(path, f)
 		if r := f.Repeat; r.Every > 0 && r.Every < f.For {
 			c.check(path+".repeat.every", "%s is under for %s: the fault would overlap itself", formatDuration(r.Every), formatDuration(f.For))
 		}
 	}
+}
+
+// fault checks one fault of one kind: whom it strikes, how long it lasts, and what is particular to the kind.
+func (c *checker) fault(path string, f *Fault) {
+	kind := path + "." + f.Kind()
+	c.lasts(path, f)
+	if f.aim() != nil {
+		c.aims(kind, f)
+	}
+	switch {
+	case f.Kill != nil:
+		c.kill(path, f)
+	case f.Failures() != nil:
+		c.failures(kind, f)
+	case f.Latency != nil && f.Latency.Add == 0 && f.Latency.Jitter == 0:
+		c.check(kind, "delays nothing: needs add, jitter, or both")
+	case f.Store != nil:
+		c.store(kind, f.Store)
+	case f.DeleteKey != nil:
+		c.lock(kind+".holder_of", f.DeleteKey.HolderOf)
+		c.allowedOutside(kind, KindDeleteKey)
+	case f.Clock != nil && f.Clock.Offset == 0:
+		c.check(kind+".offset", "0s moves nothing")
+	}
+}
+
+// faultKinds are the words of Fault.Kind.
+func faultKinds() []string {
+	var kinds []string
+	for _, f := range fieldsOf(reflect.TypeFor[Fault](), nil) {
+		if f.typ.Kind() == reflect.Pointer {
+			kinds = append(kinds, f.name)
+		}
+	}
+	return kinds
+}
+
+// lasts checks the duration of a fault: whatever would go on by itself has one, and an instant has none.
+func (c *checker) lasts(path string, f *Fault) {
+	if f.For == 0 {
+		if why := f.goesOn(); why != "" && !c.touched(path+"."+f.Kind()+".count") {
+			c.check(path+".for", "missing: %s", why)
+		}
+		return
+	}
+	if why := f.instant(); why != "" {
+		c.check(path+".for", "%s is an instant: it has no duration", why)
+	}
+}
+
+// goesOn says why a fault would not end by itself, or "".
+func (f *Fault) goesOn() string {
+	switch {
+	case f.Pause != nil:
+		return "a pause goes on until it is ended"
+	case f.Clock != nil:
+		return "a clock stays wrong until it is set right"
+	case f.Net():
+		return "a fault of the network goes on until it is ended"
+	case f.Failures() != nil && f.Failures().Count == 0:
+		return "without a count the operations would fail without end"
+	case f.DeleteKey != nil && f.DeleteKey.To != "":
+		return "the stranger would keep the key"
+	case f.Store != nil && f.Store.Do.lasts():
+		return fmt.Sprintf("a %s of the store goes on until it is ended", f.Store.Do)
+	}
+	return ""
+}
+
+// instant names a fault that is over at once, or "".
+func (f *Fault) instant() string {
+	switch {
+	case f.Kill != nil:
+		return "a kill"
+	case f.DeleteKey != nil && f.DeleteKey.To == "":
+		return "a key that vanishes"
+	case f.Store != nil && f.Store.Do != "" && !f.Store.Do.lasts():
+		return fmt.Sprintf("a %s of the store", f.Store.Do)
+	}
+	return ""
+}
+
+// lasts reports whether what is done to the store has to be ended.
+func (d StoreDo) lasts() bool { return d == StorePause || d == StoreFreeze || d == StoreStop }
+
+// aims checks whom a fault strikes.
+func (c *checker) aims(path string, f *Fault) {
+	a, given := f.aim(), []string{}
+	for _, w := range []struct {
+		word string
+		set  bool
+	}{{"holder_of", a.HolderOf != ""}, {"replica", a.Replica != ""}, {"all", a.All}} {
+		if w.set {
+			given = append(given, w.word)
+		}
+	}
+	words := "holder_of, replica or all: true"
+	if f.Pause != nil {
+		words = "holder_of or replica"
+	}
+	switch {
+	case len(given) > 1:
+		c.check(path, "has %s: a fault strikes one of %s", strings.Join(given, " and "), words)
+	case len(given) == 0 && !f.Net():
+		c.check(path, "does not say whom it strikes: %s", words)
+	case f.Pause != nil && a.All:
+		c.check(path+".all", "a pause of every replica leaves nobody to take over: %s", words)
+	}
+	if a.HolderOf != "" {
+		c.lock(path+".holder_of", a.HolderOf)
+	}
+	if a.Replica != "" && !c.touched("system.replicas") && !slices.Contains(c.replicas(), a.Replica) {
+		c.check(path+".replica", "no replica is called %q: there are r1 to r%d", a.Replica, c.e.System.Replicas)
+	}
+}
+
+// replicas are the names of the replicas.
+func (c *checker) replicas() []string {
+	names := make([]string, c.e.System.Replicas)
+	for i := range names {
+		names[i] = fmt.Sprintf("r%d", i+1)
+	}
+	return names
 }
 
 // setPointers names the pointer fields of a union that are set, as a file spells them.
@@ -51,9 +167,6 @@ func setPointers(union any) []string {
 }
 
 func (c *checker) kill(path string, f *Fault) {
-	if f.For > 0 {
-		c.check(path+".for", "a kill is an instant: it has no duration")
-	}
 	k := f.Kill
 	l := c.sound(path+".kill.holder_of", k.HolderOf)
 	if l == nil {
@@ -77,110 +190,4 @@ func (c *checker) neverGrantedAgain(l *Lock) string {
 		return ""
 	}
 	return fmt.Sprintf("loop %s is renewed until its holder dies, so it is granted once, before the first fault; after_renew comes", l.Name)
-}
-
-func (c *checker) renewFailures(path string, f *Fault) {
-	if f.For == 0 && f.RenewFailures.Count == 0 {
-		c.check(path+".renew_failures", "needs a count, or a duration (for) of the fault: nothing may fail without end")
-	}
-	if l := c.sound(path+".renew_failures.holder_of", f.RenewFailures.HolderOf); l != nil {
-		if why := c.neverRenewed(l); why != "" {
-			c.check(path+".renew_failures", "there is no renewal to fail: %s", why)
-		}
-	}
-}
-
-// neverRenewed says why no holder of the lock ever renews it, or "".
-func (c *checker) neverRenewed(l *Lock) string {
-	p := &l.Policy
-	first := time.Duration(float64(p.RenewEvery) * (1 - p.RenewJitter))
-	if p.RenewEvery == 0 {
-		return fmt.Sprintf("lock %s is not renewed (renew_every 0s)", l.Name)
-	}
-	if l.Loop() {
-		if p.Loop.Mode != lockcore.LoopRenewed && p.Loop.Tick <= first {
-			return fmt.Sprintf("lock %s is renewed only during a tick, and a tick of %s ends before the first renewal after %s",
-				l.Name, formatDuration(p.Loop.Tick), formatDuration(first))
-		}
-		return ""
-	}
-	for _, w := range c.e.System.Work {
-		if w.Lock == l.Name && w.Hold.P50 == w.Hold.P99 && w.Hold.P99 > 0 && w.Hold.P99 <= first {
-			return fmt.Sprintf("work of %s under lock %s ends before the first renewal after %s",
-				formatDuration(w.Hold.P99), l.Name, formatDuration(first))
-		}
-	}
-	return ""
-}
-
-// overlaps refuses faults that may be in effect together, unless the file allows that pair.
-func (c *checker) overlaps() {
-	allowed := c.allowed()
-	for j := range c.e.Faults {
-		for i := range j {
-			a, b := &c.e.Faults[i], &c.e.Faults[j]
-			if a.ID == b.ID || c.touched(at("faults", i)) || a.Kind() == "" || b.Kind() == "" || slices.Contains(allowed, pair(a.ID, b.ID)) {
-				continue
-			}
-			if wa, wb := c.window(a), c.window(b); wa.meets(wb) {
-				c.check(at("faults", j), "%s (%s) overlaps %s (%s): move it, or say allow_overlap: [[%s, %s]]", b.ID, wb, a.ID, wa, a.ID, b.ID)
-			}
-		}
-	}
-}
-
-func pair(a, b string) [2]string { return [2]string{min(a, b), max(a, b)} }
-
-func (c *checker) allowed() [][2]string {
-	var ids []string
-	for i := range c.e.Faults {
-		ids = append(ids, c.e.Faults[i].ID)
-	}
-	var out [][2]string
-	for i, p := range c.e.AllowOverlap {
-		for j, id := range p {
-			if !slices.Contains(ids, id) && !slices.Contains(ids, "") {
-				c.check(at(at("allow_overlap", i), j), "no fault is called %s", unknownWord(id, ids))
-			}
-		}
-		if p[0] == p[1] {
-			c.check(at("allow_overlap", i), "a fault with itself: two different faults are wanted")
-		}
-		out = append(out, pair(p[0], p[1]))
-	}
-	return out
-}
-
-// window is when a fault may be in effect, after the steady state.
-type window struct {
-	from, to time.Duration
-}
-
-// open is the end of a window that only the run can know.
-const open = time.Duration(math.MaxInt64)
-
-func (w window) meets(o window) bool {
-	return w.from == o.from || w.from < o.to && o.from < w.to
-}
-
-func (w window) String() string {
-	switch w.to {
-	case w.from:
-		return "at " + formatDuration(w.from)
-	case open:
-		return "from " + formatDuration(w.from) + " until settled"
-	}
-	return formatDuration(w.from) + " to " + formatDuration(w.to)
-}
-
-// window is open-ended for shots that wait for one another, and for bursts that end with their count.
-func (c *checker) window(f *Fault) window {
-	w := window{from: f.At, to: f.At + f.For}
-	switch {
-	case f.Repeat.Count > 1 && f.Repeat.Settled, f.RenewFailures != nil && f.For == 0:
-		w.to = open
-	case f.Repeat.Count > 1:
-		w.to += time.Duration(f.Repeat.Count-1) * f.Repeat.Every
-	}
-	return w
 }

@@ -81,7 +81,7 @@ func absent(v reflect.Value, r rule) bool {
 	case reflect.Pointer, reflect.Slice, reflect.Map, reflect.String, reflect.Struct:
 		return !r.required
 	}
-	return r.positive || r.min > 0
+	return r.positive || r.min > 0 || r.quiet
 }
 
 // flowed puts what is short and flat on one line.

@@ -97,26 +97,36 @@ func (f *Fault) Aim() Aim {
 	switch {
 	case f.Kill != nil:
 		return Aim{HolderOf: f.Kill.HolderOf}
-	case f.Pause != nil:
-		return f.Pause.Aim
-	case f.Failures() != nil:
-		return f.Failures().Aim
-	case f.Latency != nil:
-		return f.Latency.Aim
-	case f.Jitter != nil:
-		return f.Jitter.Aim
-	case f.Bandwidth != nil:
-		return f.Bandwidth.Aim
-	case f.SlowClose != nil:
-		return f.SlowClose.Aim
-	case f.Cut() != nil:
-		return f.Cut().Aim
 	case f.DeleteKey != nil:
 		return Aim{HolderOf: f.DeleteKey.HolderOf}
-	case f.Clock != nil:
-		return f.Clock.Aim
+	}
+	if a := f.aim(); a != nil {
+		return *a
 	}
 	return Aim{}
+}
+
+// aim is the part of the fault that says whom it strikes, of the kinds that leave a choice; or nil.
+func (f *Fault) aim() *Aim {
+	switch {
+	case f.Pause != nil:
+		return &f.Pause.Aim
+	case f.Failures() != nil:
+		return &f.Failures().Aim
+	case f.Latency != nil:
+		return &f.Latency.Aim
+	case f.Jitter != nil:
+		return &f.Jitter.Aim
+	case f.Bandwidth != nil:
+		return &f.Bandwidth.Aim
+	case f.SlowClose != nil:
+		return &f.SlowClose.Aim
+	case f.Cut() != nil:
+		return &f.Cut().Aim
+	case f.Clock != nil:
+		return &f.Clock.Aim
+	}
+	return nil
 }
 
 // Lock is the name of the lock whose holder the fault is aimed at; "" = it is aimed at no holder.

@@ -73,6 +73,11 @@ func fill(e *Experiment) {
 	if e.Limits.MaxKills == 0 {
 		e.Limits.MaxKills = 2 * declaredKills(e.Faults)
 	}
+	for i := range e.Faults {
+		if f := &e.Faults[i]; f.Net() && f.Aim() == (Aim{}) {
+			f.aim().All = true
+		}
+	}
 }
 
 func declaredKills(faults []Fault) int {

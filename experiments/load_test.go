@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	_ "time/tzdata"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected messages in testdata/bad")

@@ -78,7 +78,7 @@ func TestSecretsStayOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.Redis = Redis{Mode: RedisExternal, URL: "rediss://ops:hunter2/@10.0.0.5:6379/0?password=hunter2"}
+	e.Redis = Redis{Mode: RedisExternal, URL: "rediss://10.0.0.5:6379/0"}
 	e.System.Worker = []string{"./worker", "--password=hunter2", "redis://:hunter2@h:1"}
 	data, err := Marshal(e)
 	if err != nil {
@@ -100,7 +100,8 @@ func (g generator) experiment() *Experiment {
 		Name:        g.name("exp"),
 		Description: g.text(),
 		Environment: g.name("env"),
-		Redis:       Redis{Mode: pick(g, RedisAuto, RedisEmbedded, RedisSpawn)},
+		Redis:       Redis{Mode: pick(g, RedisAuto, RedisSpawn)},
+		Proxy:       Proxy{Mode: ProxyEmbedded},
 		TimeScale:   1 - 0.9*g.Float64(),
 		SteadyState: SteadyState{For: g.duration() - 1, Timeout: time.Hour * 300},
 		Probes:      Probes{LockKeys: g.probe(), Ledger: g.probe()},
@@ -108,7 +109,14 @@ func (g generator) experiment() *Experiment {
 		Seed:        g.Int64N(1 << 40),
 	}
 	if g.IntN(5) == 0 {
-		e.Redis = Redis{Mode: RedisExternal, URL: "redis://127.0.0.1:6379/2"}
+		e.Redis = Redis{Mode: RedisExternal, URL: "rediss://127.0.0.1:6379/2", UsernameEnv: "U", PasswordEnv: "P_2", CA: g.text() + "x", Allow: allowed}
+	}
+	if g.IntN(5) == 0 {
+		e.Proxy = Proxy{Mode: ProxyExternal, URL: "http://127.0.0.1:8474"}
+	}
+	if g.IntN(3) == 0 {
+		e.Windows = []Window{{Days: []string{"mon", "sun"}, From: "09:00", To: "00:30", Zone: "Europe/Berlin"}, {Days: []string{"sat"}, Zone: "UTC"}}
+		e.Blackouts = []Window{{From: "23:59", To: "00:00", Zone: "America/New_York"}}
 	}
 	e.System = System{Mode: "embedded", Replicas: 1 + g.IntN(9), Restart: g.duration() - 1}
 	if g.IntN(2) == 0 {
@@ -120,13 +128,14 @@ func (g generator) experiment() *Experiment {
 	for i := range 1 + g.IntN(4) {
 		e.Faults = append(e.Faults, g.fault(e, i))
 	}
+	e.Faults = append(e.Faults, g.network(e)...)
 	for i := range e.Faults {
 		for j := range i {
 			e.AllowOverlap = append(e.AllowOverlap, [2]string{e.Faults[i].ID, e.Faults[j].ID})
 		}
 	}
 	if g.IntN(3) == 0 {
-		e.AbortWhen = []AbortCondition{{DuplicateTerminalStatesAbove: ptr(g.IntN(9))}}
+		e.AbortWhen = []AbortCondition{{DuplicateTerminalStatesAbove: ptr(g.IntN(9))}, {AbandonmentsAbove: ptr(g.IntN(9))}}
 	}
 	for i := range g.IntN(3) {
 		e.Probes.Metrics = append(e.Probes.Metrics, g.metric(i))
@@ -134,7 +143,8 @@ func (g generator) experiment() *Experiment {
 	for range 1 + g.IntN(6) {
 		e.SLOs = append(e.SLOs, g.slo(e))
 	}
-	e.Limits.MaxKills = max(1, 3*declaredKills(e.Faults))
+	e.Limits.MaxKills, e.Limits.MaxTargets = max(1, 3*declaredKills(e.Faults)), pick(g, 0, e.System.Replicas)
+	e.Limits.KillSwitch = pick(g, "", "/tmp/stop it")
 	return e
 }
 
@@ -190,12 +200,76 @@ func (g generator) fault(e *Experiment, i int) Fault {
 		}
 		return f
 	}
-	f.RenewFailures = &OpFailures{Aim: Aim{HolderOf: lock}, Mode: "error", Count: 1 + g.IntN(5)}
-	if g.IntN(2) == 0 {
-		f.For = g.duration()
-		f.RenewFailures.Count *= g.IntN(2)
-	}
+	g.kind(e, lock, &f)
 	return f
+}
+
+// kind makes f any fault but a kill or one of the network.
+func (g generator) kind(e *Experiment, lock string, f *Fault) {
+	aim := Aim{HolderOf: lock}
+	if g.IntN(2) == 0 {
+		aim = pick(g, Aim{All: true}, Aim{Replica: fmt.Sprintf("r%d", 1+g.IntN(e.System.Replicas))})
+	}
+	f.For = 1 + g.duration()
+	switch g.IntN(7) {
+	case 0:
+		f.Pause = &Pause{pick(g, Aim{HolderOf: lock}, Aim{Replica: "r1"})}
+	case 1:
+		f.Clock = &Clock{Aim: aim, Offset: pick[time.Duration](g, 1, -1) * g.duration()}
+	case 2:
+		f.Store = &StoreFault{Do: StorePause}
+		if e.Redis.Mode != RedisExternal {
+			f.Store.Do = pick(g, StorePause, StoreFreeze, StoreStop)
+			f.Store.Keep = f.Store.Do == StoreStop && g.IntN(2) == 0
+		}
+	case 3:
+		f.For, f.Store = 0, &StoreFault{Do: StoreFlush}
+		if e.Redis.Mode != RedisExternal {
+			*f.Store = pick(g, StoreFault{Do: StoreFlush}, StoreFault{Do: StoreRestart, Keep: true}, StoreFault{Do: StoreFailover, Lag: g.duration()})
+		}
+	case 4:
+		f.DeleteKey = &DeleteKey{HolderOf: lock, To: pick(g, "", "stranger")}
+		if f.DeleteKey.To == "" {
+			f.For = 0
+		}
+	default:
+		b := &OpFailures{Aim: aim, Mode: pick(g, FailError, FailTimeout, FailLostReply), Count: 1 + g.IntN(5), Share: g.Float64() / 2, Via: pick(g, ViaWorker, ViaProxy)}
+		if g.IntN(2) == 0 {
+			f.For = 0
+		} else {
+			b.Count *= g.IntN(2)
+		}
+		if g.IntN(3) == 0 {
+			b.Mode, b.Delay = FailDelay, 1
+		}
+		if aim.HolderOf == "" && g.IntN(2) == 0 {
+			b.Lock = lock
+		}
+		f.AcquireFailures = b
+		if l := e.System.Locks[slices.IndexFunc(e.System.Locks, func(l Lock) bool { return l.Name == lock })]; g.IntN(2) == 0 && (l.Policy.Release.Mode != lockcore.ReleaseNone) {
+			f.AcquireFailures, f.ReleaseFailures = nil, b
+		} else if g.IntN(2) == 0 {
+			f.AcquireFailures, f.RenewFailures = nil, b
+		}
+	}
+}
+
+// network makes faults of the network, one after another: on one way no two may be in effect together.
+func (g generator) network(e *Experiment) []Fault {
+	aim := pick(g, Aim{All: true}, Aim{Replica: "r1"}, Aim{HolderOf: e.System.Locks[0].Name})
+	stream := pick(g, StreamUp, StreamDown, StreamBoth)
+	kinds := []Fault{
+		{Latency: &Latency{Aim: aim, Add: g.duration(), Stream: stream}}, {Latency: &Latency{Aim: aim, Jitter: g.duration(), Stream: stream}},
+		{Jitter: &Jitter{Aim: aim, By: g.duration(), Stream: stream}}, {Bandwidth: &Bandwidth{Aim: aim, Rate: 1 + g.IntN(1e6), Stream: stream}},
+		{BlackHole: &Cut{aim}}, {Reset: &Cut{aim}}, {Down: &Cut{aim}}, {SlowClose: &SlowClose{Aim: aim, Delay: g.duration(), Stream: stream}},
+	}
+	g.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
+	kinds = kinds[:g.IntN(4)]
+	for i := range kinds {
+		f := &kinds[i]
+		f.ID, f.At, f.For, f.Repeat = g.name(fmt.Sprint("n", i)), time.Duration(i)*2*time.Hour, g.duration(), Repeat{Count: 1, Settled: true}
+	}
+	return kinds
 }
 
 func (g generator) slo(e *Experiment) SLO {

@@ -179,7 +179,7 @@ func printable(s string) string {
 var (
 	secretInURL  = regexp.MustCompile(`://[^\s"']*@`)
 	secretInArg  = regexp.MustCompile(`(?i)((?:password|passwd|secret|token|credential)[a-z_-]*=)[^\s"'&,}\]]+`)
-	secretInLine = regexp.MustCompile(`(?i)((?:password|passwd|secret|token|credential)\w*["']?\s*:\s*).+`)
+	secretInLine = regexp.MustCompile(`(?i)((?:password|passwd|secret|token|credential)\w*["']?\s*:\s*)\S.*`)
 )
 
 // redact takes user, password and the like out of URLs and command arguments.

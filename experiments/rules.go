@@ -10,7 +10,12 @@ type rule struct {
 	positive  bool     // durations and fractions: above 0
 	min, max  float64  // whole numbers and fractions; max 0 = no bound but that of 32 bits
 	perSecond bool     // spelled as a rate: 20/s
+	signed    bool     // durations: may be negative
+	quiet     bool     // a resolved file leaves it out where it is zero
 }
+
+// allowed are the words of redis.allow.
+var allowed = []string{"pause", "flush", "delete_key"}
 
 var streams = []string{"upstream", "downstream", "both"}
 
@@ -30,6 +35,7 @@ var rules = map[string]rule{
 
 	"Experiment.Environment": {ident: true},
 	"Redis.Mode":             {words: []string{"auto", "embedded", "spawn", "external"}},
+	"Redis.Allow":            {words: allowed},
 
 	"System.Mode":     {required: true, words: []string{"embedded"}, later: []string{"observe"}},
 	"System.Replicas": {required: true, min: 1, max: 1000},
@@ -55,6 +61,8 @@ var rules = map[string]rule{
 
 	"Fault.ID":           {required: true, ident: true},
 	"Fault.For":          {positive: true},
+	"Aim.Replica":        {ident: true},
+	"Aim.All":            {quiet: true},
 	"repeatForm.Count":   {min: 1, max: 1e4},
 	"killForm.HolderOf":  {required: true},
 	"killForm.Phase":     {words: []string{"after_grant", "after_renew", "before_renew", "random"}},
@@ -77,8 +85,9 @@ var rules = map[string]rule{
 	"SlowClose.Delay":    {required: true, positive: true},
 	"SlowClose.Stream":   {words: streams},
 	"StoreFault.Do":      {required: true, words: []string{"pause", "freeze", "restart", "stop", "flush", "failover"}},
+	"StoreFault.Keep":    {quiet: true},
 	"StoreFault.Lag":     {positive: true},
-	"Clock.Offset":       {required: true},
+	"Clock.Offset":       {required: true, signed: true},
 	"Proxy.Mode":         {words: []string{"embedded", "external"}},
 
 	"ProbeSettings.Every":  {positive: true},
@@ -88,7 +97,11 @@ var rules = map[string]rule{
 	"Metric.Series":        {required: true},
 	"Metric.Every":         {positive: true},
 	"RunLimits.MaxKills":   {min: 1},
+	"RunLimits.MaxTargets": {min: 1},
 	"RunLimits.MaxRun":     {positive: true},
+
+	"Window.Days": {words: []string{"mon", "tue", "wed", "thu", "fri", "sat", "sun"}},
+	"Window.Zone": {required: true},
 
 	"SLO.Lock":                {required: true},
 	"CountLimit.Max":          {required: true},

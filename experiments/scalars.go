@@ -24,6 +24,9 @@ func parseScalar(n *yaml.Node, v reflect.Value, r rule) string {
 	switch {
 	case v.Type() == durationType:
 		d, problem := parseDuration(n)
+		if r.signed {
+			d, problem = parseOffset(n)
+		}
 		if problem == "" && r.positive && d == 0 {
 			problem = "must be above 0"
 		}
@@ -129,6 +132,18 @@ func parseDuration(n *yaml.Node) (time.Duration, string) {
 		return 0, fmt.Sprintf("%s is too long: at most %s", text, formatDuration(maxDuration))
 	}
 	return d, ""
+}
+
+// parseOffset is parseDuration for what may be negative.
+func parseOffset(n *yaml.Node) (time.Duration, string) {
+	size := *n
+	rest, negative := strings.CutPrefix(n.Value, "-")
+	size.Value = rest
+	d, problem := parseDuration(&size)
+	if negative {
+		d = -d
+	}
+	return d, problem
 }
 
 var longUnit = regexp.MustCompile(`(?i)(milliseconds?|millis|msecs?|seconds?|secs?|minutes?|mins?|hours?|hrs?)`)

@@ -65,7 +65,8 @@ type Conductor struct {
 	aborted  bool
 	unsteady bool // the steady state was not reached
 	faultEnd int64
-	kills    int // fired so far
+	kills    int             // fired so far
+	struck   map[string]bool // incarnations that faults other than kills were aimed at
 	out      []Action
 }
 
@@ -78,6 +79,7 @@ func New(e *experiments.Experiment, seed int64) *Conductor {
 		world:   newWorld(e),
 		horizon: analysis.Horizon(e, ""),
 		steady:  -1,
+		struck:  map[string]bool{},
 	}
 	for i := range e.System.Work {
 		c.streams = append(c.streams, newStream(e, &e.System.Work[i], c.world))

@@ -57,6 +57,7 @@ type stage struct {
 	abort   string
 
 	onOffer    func(Offer)
+	onFire     func(Fire, *history.Fault) // instead of a kill
 	onPhase    func(string)
 	neverReady bool
 	voidKills  bool
@@ -158,6 +159,10 @@ func (s *stage) act(a Action) {
 
 func (s *stage) shoot(f Fire) {
 	body := &history.Fault{ID: f.Fault.ID, Shot: f.Shot, Kind: f.Fault.Kind()}
+	if s.onFire != nil {
+		s.onFire(f, body)
+		return
+	}
 	if f.Key == "" || s.voidKills {
 		s.see(history.Event{Kind: history.FaultVoid, Fault: body})
 		return

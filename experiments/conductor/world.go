@@ -29,10 +29,12 @@ type world struct {
 	loops     map[string]*loop  // by lock name
 	finished  map[string]bool   // jobs, by id
 	done      map[string]int    // how many of those, by lock name
+	lastDone  map[string]int64  // when the last of those finished, by lock name
 	terminal  map[string]int    // accepted terminal writes by job
 	renewed   map[string]bool   // by lock name: a renewal was seen to work
 	storeLost string            // "" or why
 	extra     int               // accepted terminal writes beyond the first
+	abandoned int               // locks given up by their holders
 }
 
 type replica struct {
@@ -60,7 +62,7 @@ type loop struct {
 func newWorld(e *experiments.Experiment) *world {
 	w := &world{
 		byInc: map[string]*replica{}, epochs: map[string]*epoch{}, held: map[string]*epoch{}, loops: map[string]*loop{},
-		finished: map[string]bool{}, done: map[string]int{}, terminal: map[string]int{}, renewed: map[string]bool{},
+		finished: map[string]bool{}, done: map[string]int{}, lastDone: map[string]int64{}, terminal: map[string]int{}, renewed: map[string]bool{},
 	}
 	for i := range e.System.Replicas {
 		w.replicas = append(w.replicas, &replica{name: fmt.Sprintf("r%d", i+1), startAt: 1})
@@ -101,18 +103,21 @@ func (c *Conductor) Observe(e history.Event) {
 		w.drop(e.Epoch)
 	case history.JobAck:
 		if e.Job.Ack != history.AckBusy {
-			w.finish(e.Lock, e.Job.ID)
+			w.finish(e.Lock, e.Job.ID, e.To)
 		}
 	case history.LedgerEntry:
 		c.entry(e)
-	case history.FaultConfirmed, history.FaultVoid:
+	case history.AbandonKind:
+		c.abandoned()
+	case history.FaultConfirmed, history.FaultVoid, history.FaultReverted, history.FaultVerified:
 		c.landed(e)
 	}
 }
 
 // finish notes that nothing is owed for a job any more.
-func (w *world) finish(lock, job string) {
+func (w *world) finish(lock, job string, now int64) {
 	if !w.finished[job] {
+		w.lastDone[lock] = max(w.lastDone[lock], now)
 		w.finished[job] = true
 		w.done[lock]++
 	}
@@ -151,7 +156,7 @@ func (c *Conductor) entry(e history.Event) {
 		l.lastTick, l.lastEpoch = e.To, e.Epoch
 	}
 	if e.Entry.Terminal {
-		w.finish(e.Lock, e.Entry.Subject)
+		w.finish(e.Lock, e.Entry.Subject, e.To)
 		w.terminal[e.Entry.Subject]++
 		if w.terminal[e.Entry.Subject] > 1 {
 			w.extra++
@@ -164,6 +169,16 @@ func (c *Conductor) entry(e history.Event) {
 	}
 	for _, s := range c.series {
 		s.effect(e)
+	}
+}
+
+// abandoned counts locks that were given up by their holders.
+func (c *Conductor) abandoned() {
+	c.world.abandoned++
+	for _, a := range c.e.AbortWhen {
+		if a.AbandonmentsAbove != nil && c.world.abandoned > *a.AbandonmentsAbove {
+			c.Abort("condition", fmt.Sprintf("abort_when: %d abandonments are above %d", c.world.abandoned, *a.AbandonmentsAbove))
+		}
 	}
 }
 

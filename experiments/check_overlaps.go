@@ -1,0 +1,122 @@
+package experiments
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// overlaps refuses faults that may be in effect together, unless the file allows that pair; two faults of the network on one way
+// it cannot allow.
+func (c *checker) overlaps() {
+	allowed := c.allowed()
+	for j := range c.e.Faults {
+		for i := range j {
+			a, b := &c.e.Faults[i], &c.e.Faults[j]
+			if a.ID == b.ID || c.touched(at("faults", i)) || a.Kind() == "" || b.Kind() == "" {
+				continue
+			}
+			wa, wb := c.window(a), c.window(b)
+			if !wa.meets(wb) {
+				continue
+			}
+			if why := Collide(a, b); why != "" {
+				c.check(at("faults", j), "%s (%s) overlaps %s (%s): %s; move it", b.ID, wb, a.ID, wa, why)
+			} else if !slices.Contains(allowed, pair(a.ID, b.ID)) {
+				c.check(at("faults", j), "%s (%s) overlaps %s (%s): move it, or say allow_overlap: [[%s, %s]]", b.ID, wb, a.ID, wa, a.ID, b.ID)
+			}
+		}
+	}
+}
+
+// Collide says why two faults can never be in effect together, or "": one toxic for each replica and stream, since adding or
+// removing one flushes its neighbours.
+func Collide(a, b *Fault) string {
+	if !a.Net() || !b.Net() || !sameReplica(a.Aim(), b.Aim()) {
+		return ""
+	}
+	for _, s := range []Stream{StreamUp, StreamDown} {
+		if a.strikes(s) && b.strikes(s) {
+			return fmt.Sprintf("two faults of the network on the %s of one replica disturb one another (latency with jitter is one fault)", s)
+		}
+	}
+	return ""
+}
+
+// sameReplica reports whether two faults may strike one replica: who holds a lock is known only when the fault fires.
+func sameReplica(a, b Aim) bool {
+	return a.Replica == "" || b.Replica == "" || a.Replica == b.Replica
+}
+
+// strikes reports whether a fault of the network changes that stream: cuts change both.
+func (f *Fault) strikes(s Stream) bool {
+	stream := StreamBoth
+	switch {
+	case f.Latency != nil:
+		stream = f.Latency.Stream
+	case f.Jitter != nil:
+		stream = f.Jitter.Stream
+	case f.Bandwidth != nil:
+		stream = f.Bandwidth.Stream
+	case f.SlowClose != nil:
+		stream = f.SlowClose.Stream
+	}
+	return stream == StreamBoth || stream == s
+}
+
+func pair(a, b string) [2]string { return [2]string{min(a, b), max(a, b)} }
+
+func (c *checker) allowed() [][2]string {
+	var ids []string
+	for i := range c.e.Faults {
+		ids = append(ids, c.e.Faults[i].ID)
+	}
+	var out [][2]string
+	for i, p := range c.e.AllowOverlap {
+		for j, id := range p {
+			if !slices.Contains(ids, id) && !slices.Contains(ids, "") {
+				c.check(at(at("allow_overlap", i), j), "no fault is called %s", unknownWord(id, ids))
+			}
+		}
+		if p[0] == p[1] {
+			c.check(at("allow_overlap", i), "a fault with itself: two different faults are wanted")
+		}
+		out = append(out, pair(p[0], p[1]))
+	}
+	return out
+}
+
+// window is when a fault may be in effect, after the steady state.
+type window struct {
+	from, to time.Duration
+}
+
+// open is the end of a window that only the run can know.
+const open = time.Duration(math.MaxInt64)
+
+func (w window) meets(o window) bool {
+	return w.from == o.from || w.from < o.to && o.from < w.to
+}
+
+func (w window) String() string {
+	switch w.to {
+	case w.from:
+		return "at " + formatDuration(w.from)
+	case open:
+		return "from " + formatDuration(w.from) + " until settled"
+	}
+	return formatDuration(w.from) + " to " + formatDuration(w.to)
+}
+
+// window is open-ended for shots that wait for one another, and for bursts that end with their count.
+func (c *checker) window(f *Fault) window {
+	w := window{from: f.At, to: f.At + f.For}
+	switch {
+	case f.Repeat.Count > 1 && f.Repeat.Settled, f.Failures() != nil && f.For == 0:
+		w.to = open
+	case f.Repeat.Count > 1:
+		w.to += time.Duration(f.Repeat.Count-1) * f.Repeat.Every
+	}
+	return w
+}

@@ -1,0 +1,149 @@
+package experiments
+
+import (
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+var environmentName = regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`)
+
+// redis checks where the locks live. The words of a parser are not repeated: they quote the URL, and with it the password.
+func (c *checker) redis() {
+	r := &c.e.Redis
+	if r.Mode != RedisExternal {
+		for _, f := range []struct {
+			name string
+			set  bool
+		}{{"url", r.URL != ""}, {"username_env", r.UsernameEnv != ""}, {"password_env", r.PasswordEnv != ""}, {"ca", r.CA != ""}, {"allow", r.Allow != nil}} {
+			if f.set {
+				c.check("redis."+f.name, "is for mode external; mode %s starts a store of its own", r.Mode)
+			}
+		}
+		return
+	}
+	for _, f := range []struct{ name, value string }{{"username_env", r.UsernameEnv}, {"password_env", r.PasswordEnv}} {
+		if f.value != "" && !environmentName.MatchString(f.value) {
+			c.check("redis."+f.name, "not the name of an environment variable: capital letters, digits and underscores")
+		}
+	}
+	if r.URL == "" {
+		c.check("redis", "mode external needs the url of the Redis")
+		return
+	}
+	u, err := url.Parse(r.URL)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "redis" && u.Scheme != "rediss" || !database.MatchString(u.Path):
+		c.check("redis.url", "not the url of a Redis: write it like redis://host:6379 or rediss://host:6379/2")
+	case u.User != nil:
+		c.check("redis.url", "user and password do not stand in a file: say username_env and password_env, the names of environment variables that hold them")
+	case u.RawQuery != "" || u.Fragment != "":
+		c.check("redis.url", "takes no options: write it like redis://host:6379; a password comes by password_env")
+	case r.CA != "" && u.Scheme != "rediss":
+		c.check("redis.ca", "is for TLS: write the url with rediss://")
+	}
+}
+
+var database = regexp.MustCompile(`^(/[0-9]{0,4})?$`)
+
+// proxy checks which Toxiproxy is used.
+func (c *checker) proxy() {
+	p := &c.e.Proxy
+	if p.Mode != ProxyExternal {
+		if p.URL != "" {
+			c.check("proxy.url", "is for mode external; mode %s brings its own", p.Mode)
+		}
+		return
+	}
+	if p.URL == "" {
+		c.check("proxy", "mode external needs the url of the Toxiproxy's API")
+		return
+	}
+	u, err := url.Parse(p.URL)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "":
+		c.check("proxy.url", "not the address of a Toxiproxy's API: write it like http://host:8474")
+	case u.User != nil:
+		c.check("proxy.url", "user and password do not stand in a file: write it like http://host:8474")
+	}
+}
+
+// store checks a fault of the store itself.
+func (c *checker) store(path string, s *StoreFault) {
+	if s.Keep && s.Do != "" && s.Do != StoreRestart && s.Do != StoreStop {
+		c.check(path+".keep", "is for restart and stop, not %s", s.Do)
+	}
+	if s.Lag > 0 && s.Do != "" && s.Do != StoreFailover {
+		c.check(path+".lag", "is for failover, not %s", s.Do)
+	}
+	switch c.e.Redis.Mode {
+	case RedisEmbedded:
+		switch {
+		case s.Do == StorePause || s.Do == StoreFreeze || s.Do == StoreFailover:
+			c.check(path, "the embedded store has no %s: say redis: {mode: spawn}", s.Do)
+		case s.Keep:
+			c.check(path+".keep", "the embedded store keeps no data: say redis: {mode: spawn}")
+		}
+	case RedisExternal:
+		if s.Do != "" && !slices.Contains(allowed, string(s.Do)) {
+			c.check(path, "%s is for a Redis that the run started itself: say redis: {mode: spawn}", s.Do)
+			return
+		}
+		c.allowedOutside(path, string(s.Do))
+	}
+}
+
+// allowedOutside refuses a fault of the store that a Redis of somebody's does not allow by name.
+func (c *checker) allowedOutside(path, word string) {
+	if c.e.Redis.Mode == RedisExternal && word != "" && !slices.Contains(c.e.Redis.Allow, word) {
+		c.check(path, "is done to a Redis that the run did not start only if its section names it: redis: {..., allow: [%s]}", word)
+	}
+}
+
+// calendar checks when a run may be in progress.
+func (c *checker) calendar() {
+	for name, list := range map[string][]Window{"windows": c.e.Windows, "blackouts": c.e.Blackouts} {
+		for i := range list {
+			c.stretch(at(name, i), &list[i])
+		}
+	}
+}
+
+func (c *checker) stretch(path string, w *Window) {
+	for _, t := range []struct{ name, value string }{{"from", w.From}, {"to", w.To}} {
+		if _, err := time.Parse(clockLayout, t.value); t.value != "" && (err != nil || len(t.value) != len(clockLayout)) {
+			c.check(path+"."+t.name, "%q is no time of day: write it like \"09:00\"", t.value)
+		}
+	}
+	switch {
+	case (w.From == "") != (w.To == ""):
+		c.check(path, "needs both from and to, or neither: then it is the whole day")
+	case w.From == "" && len(w.Days) == 0:
+		c.check(path, "says neither days nor hours")
+	}
+	if w.Zone == "" || c.touched(path+".zone") {
+		return
+	}
+	if _, err := time.LoadLocation(w.Zone); err != nil || w.Zone == "Local" {
+		c.check(path+".zone", "no time zone is called %q: write it like Europe/Berlin or UTC", w.Zone)
+	}
+}
+
+// caps checks the limits against what the faults declare.
+func (c *checker) caps() {
+	e := c.e
+	if declared := declaredKills(e.Faults); e.Limits.MaxKills > 0 && e.Limits.MaxKills < declared {
+		c.check("limits.max_kills", "%d is under the %d kills that the faults declare", e.Limits.MaxKills, declared)
+	}
+	for i := range e.Faults {
+		if f := &e.Faults[i]; e.Limits.MaxTargets > 0 && f.everybody() && e.Limits.MaxTargets < e.System.Replicas {
+			c.check("limits.max_targets", "%d is under the %d replicas that %s strikes at once", e.Limits.MaxTargets, e.System.Replicas, f.ID)
+			break
+		}
+	}
+}
+
+// everybody reports whether the fault strikes every replica.
+func (f *Fault) everybody() bool { return f.Aim().All || f.Net() && f.Aim() == Aim{} }

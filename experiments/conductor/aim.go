@@ -1,0 +1,278 @@
+package conductor
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// target is whom a shot strikes: the holder of a key, incarnations, or nobody and why. The zero target is the store.
+type target struct {
+	key     string
+	victims []string
+	why     string
+}
+
+// kill fires an armed kill when its moment has come.
+func (c *Conductor) kill(s *series, now int64) {
+	switch {
+	case s.target != nil && (s.timing() != experiments.KillBeforeRenew || now >= s.due):
+		c.fire(s, now, target{key: s.target.key})
+	case now >= s.due && s.random():
+		if keys := c.world.heldKeys(s.lock.Name); len(keys) > 0 {
+			c.fire(s, now, target{key: c.aim(s, keys)})
+			return
+		}
+		c.fire(s, now, target{why: s.nobody()})
+	case now >= s.due:
+		c.fire(s, now, target{why: s.nobody()})
+	}
+}
+
+// strike fires an armed fault that is no kill. A holder is waited for; a replica is not.
+func (c *Conductor) strike(s *series, now int64) {
+	aim := s.f.Aim()
+	switch {
+	case aim.HolderOf != "":
+		if keys := c.world.heldKeys(s.lock.Name); len(keys) > 0 {
+			c.fire(s, now, target{key: c.aim(s, keys)})
+		} else if now >= s.due {
+			c.fire(s, now, target{why: s.nobody()})
+		}
+	case aim != experiments.Aim{}:
+		c.fire(s, now, c.living(aim.Replica))
+	default:
+		c.fire(s, now, target{})
+	}
+}
+
+// living are the incarnations that are alive and ready, in the order of their names: all of them, or the one of a replica.
+func (c *Conductor) living(replica string) target {
+	var t target
+	for _, r := range c.world.replicas {
+		if r.alive && r.ready && (replica == "" || r.name == replica) {
+			t.victims = append(t.victims, r.inc)
+		}
+	}
+	switch {
+	case len(t.victims) > 0:
+	case replica != "":
+		t.why = fmt.Sprintf("replica %s had no incarnation that was alive and ready", replica)
+	default:
+		t.why = "no replica was alive and ready"
+	}
+	return t
+}
+
+// aim chooses among the held keys of the lock: any of them for a kill, the one granted last for other faults, since a job that is
+// nearly done would end before the fault is felt.
+func (c *Conductor) aim(s *series, keys []string) string {
+	if s.f.Kill != nil {
+		return keys[c.rng.IntN(len(keys))]
+	}
+	return slices.MaxFunc(keys, func(a, b string) int { return cmp.Compare(c.world.held[a].granted, c.world.held[b].granted) })
+}
+
+func (c *Conductor) fire(s *series, now int64, t target) {
+	ep := c.world.held[t.key]
+	struck := t.victims
+	if ep != nil {
+		struck = []string{ep.inc}
+	}
+	if t.why == "" && (c.capped(s) || c.tooMany(s, struck)) { // several series may be armed when the last kill is spent
+		s.state = spent
+		return
+	}
+	if t.why == "" {
+		t.why = c.inTheWay(s)
+	}
+	s.shot++
+	s.state, s.fired, s.ended, s.exposed, s.blank = flying, now, 0, nil, t.why != ""
+	f := &Fire{Fault: s.f, Shot: s.shot, Timing: string(s.timing()), For: c.limit(s), Why: t.why}
+	c.out = append(c.out, Action{Fire: f})
+	if s.blank {
+		return
+	}
+	f.Key, f.Victims = t.key, t.victims
+	if ep != nil {
+		f.Epoch = ep.id
+		c.expose(s, ep)
+	}
+	if s.f.Kill != nil {
+		c.kills++
+		return
+	}
+	for _, inc := range struck {
+		c.struck[inc] = true
+	}
+}
+
+// expose notes the keys whose takeover is to be seen: all that a killed replica held, the one that a burst strikes. Other faults
+// are over when they have ended, whether the lock has moved or not.
+func (c *Conductor) expose(s *series, ep *epoch) {
+	for k, held := range c.world.held {
+		if held.inc == ep.inc && (s.f.Kill != nil || s.f.Failures() != nil && k == ep.key) {
+			s.exposed = append(s.exposed, &exposure{epoch: held})
+		}
+	}
+}
+
+// inTheWay says which fault that is in effect keeps s from being fired, or "": the file's times rule it out, but a shot may be late.
+func (c *Conductor) inTheWay(s *series) string {
+	for _, o := range c.series {
+		if o == s || o.blank || o.state != flying && o.state != lasting {
+			continue
+		}
+		if why := experiments.Collide(o.f, s.f); why != "" {
+			return fmt.Sprintf("%s was still in effect: %s", o.f.ID, why)
+		}
+	}
+	return ""
+}
+
+// capped: limits.max_kills holds whatever the faults ask for.
+func (c *Conductor) capped(s *series) bool {
+	return s.f.Kill != nil && c.e.Limits.MaxKills > 0 && c.kills >= c.e.Limits.MaxKills
+}
+
+// tooMany: so does limits.max_targets. Who was struck before is not counted again.
+func (c *Conductor) tooMany(s *series, victims []string) bool {
+	most := c.e.Limits.MaxTargets
+	if s.f.Kill != nil || most == 0 {
+		return false
+	}
+	n := len(c.struck)
+	for _, inc := range victims {
+		if !c.struck[inc] {
+			n++
+		}
+	}
+	return n > most
+}
+
+// limit is how long a fault may last: as declared, or, of a burst with a count, long enough for the operations that it is to hit.
+func (c *Conductor) limit(s *series) time.Duration {
+	b := s.f.Failures()
+	if s.f.For > 0 || b == nil {
+		return s.f.For
+	}
+	var each time.Duration
+	for i := range c.e.System.Locks {
+		l := &c.e.System.Locks[i]
+		if name := cmp.Or(s.f.Lock(), b.Lock); name == "" || name == l.Name {
+			each = max(each, c.period(s.f, l))
+		}
+	}
+	count := float64(b.Count+1) / cmp.Or(b.Share, 1)
+	return min(time.Duration(count*float64(each+b.Delay)), c.e.Limits.MaxRun)
+}
+
+// period is about how long it takes until the next operation of the kind that the burst makes fail comes under the lock.
+func (c *Conductor) period(f *experiments.Fault, l *experiments.Lock) time.Duration {
+	p := &l.Policy
+	if f.RenewFailures != nil {
+		return time.Duration(float64(p.RenewEvery)*(1+p.RenewJitter)) + p.OpTimeout
+	}
+	each := p.Acquire.Timeout
+	if f.ReleaseFailures != nil {
+		each = p.Release.Timeout
+	}
+	if p.Loop != nil {
+		return each + p.Loop.Tick + time.Duration(float64(p.Loop.Poll)*(1+p.Loop.Jitter))
+	}
+	for i := range c.e.System.Work {
+		if w := &c.e.System.Work[i]; w.Lock == l.Name {
+			each += w.Hold.P99 + time.Duration(float64(time.Second)/w.Rate)
+		}
+	}
+	return each
+}
+
+// timing is the moment within the lease at which a kill strikes; other faults strike at their `at`, and have none.
+func (s *series) timing() experiments.KillPhase {
+	switch {
+	case s.f.Kill == nil:
+		return ""
+	case s.f.Kill.Phase != "":
+		return s.f.Kill.Phase
+	}
+	return experiments.KillRandom
+}
+
+func (s *series) random() bool { return s.timing() == experiments.KillRandom }
+
+// arm waits for the shot's moment: random kills get an instant within one cycle of the lock, the others wait for an event and give
+// up when it has not come for so long that it ought to. A fault that is no kill strikes at once, if there is whom to strike.
+func (c *Conductor) arm(s *series, now int64) {
+	if c.capped(s) {
+		s.state = spent
+		return
+	}
+	s.state, s.target = armed, nil
+	if s.f.Kill == nil {
+		s.due = now
+		if s.lock != nil {
+			s.due = now + int64(s.patience())
+		}
+		c.strike(s, now)
+		return
+	}
+	if s.random() {
+		s.due = now + c.rng.Int64N(int64(s.cycle()))
+		return
+	}
+	s.due = now + int64(s.patience())
+}
+
+// cycle is the time in which a lock's states recur.
+func (s *series) cycle() time.Duration {
+	p := &s.lock.Policy
+	cycle := p.TTL
+	if p.Loop != nil {
+		cycle += time.Duration(float64(p.Loop.Poll) * (1 + p.Loop.Jitter))
+	}
+	return max(cycle, time.Millisecond)
+}
+
+// moment is told of every grant and renewal: it is what event-timed shots wait for.
+func (c *Conductor) moment(ep *epoch, e history.Event) {
+	for _, s := range c.series {
+		if s.state != armed || s.f.Kill == nil || s.target != nil || ep.lock != s.lock.Name {
+			continue
+		}
+		granted := e.Kind == history.AcquireReturn
+		switch s.timing() {
+		case experiments.KillAfterGrant, experiments.KillAcquired:
+			if granted {
+				s.target = ep
+			}
+		case experiments.KillAfterRenew:
+			if !granted {
+				s.target = ep
+			}
+		case experiments.KillBeforeRenew:
+			// Just before the earliest instant at which the next renewal may be sent.
+			p := &s.lock.Policy
+			s.target, s.due = ep, e.From+int64(analysis.BeforeRenew*(1-p.RenewJitter)*float64(p.RenewEvery))
+		}
+	}
+}
+
+// nobody says why a shot has no target.
+func (s *series) nobody() string {
+	switch s.timing() {
+	case experiments.KillAfterRenew, experiments.KillBeforeRenew:
+		return fmt.Sprintf("nobody held a key of lock %s: no renewal was seen for %s", s.lock.Name, s.patience())
+	case experiments.KillRandom:
+		return fmt.Sprintf("nobody held a key of lock %s at the moment of the shot", s.lock.Name)
+	}
+	return fmt.Sprintf("nobody held a key of lock %s: no grant was seen for %s", s.lock.Name, s.patience())
+}
+
+// patience is how long a shot waits for its event: long enough for several to come.
+func (s *series) patience() time.Duration { return 3*s.cycle() + time.Second }

@@ -1,0 +1,58 @@
+package experiments
+
+import (
+	"reflect"
+	"testing"
+)
+
+// TestExamplesSayEverything: each field of the vocabulary is used in one of the three files.
+func TestExamplesSayEverything(t *testing.T) {
+	used, all := map[string]bool{}, map[string]bool{}
+	for _, name := range []string{"testdata/everything.yaml", "testdata/faults.yaml", "testdata/external.yaml"} {
+		e, err := Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		usedFields(reflect.ValueOf(e).Elem(), used)
+	}
+	allFields(reflect.TypeFor[Experiment](), all)
+	for name := range all {
+		if !used[name] && name != "System.PolicySheet" && name != "System.Worker" { // these need files
+			t.Errorf("%s is in no example", name)
+		}
+	}
+}
+
+func usedFields(v reflect.Value, used map[string]bool) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			usedFields(v.Elem(), used)
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			usedFields(v.Index(i), used)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if !v.Field(i).IsZero() {
+				used[v.Type().Name()+"."+v.Type().Field(i).Name] = true
+			}
+			usedFields(v.Field(i), used)
+		}
+	}
+}
+
+func allFields(t reflect.Type, all map[string]bool) {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice:
+		allFields(t.Elem(), all)
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if f := t.Field(i); f.Tag.Get("file") != "-" {
+				all[t.Name()+"."+f.Name] = true
+				allFields(f.Type, all)
+			}
+		}
+	}
+}

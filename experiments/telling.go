@@ -1,0 +1,126 @@
+package experiments
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Telling says of a fault what it does, how that is confirmed by observation, and how it is undone: a sentence each.
+type Telling struct {
+	Does, Confirmed, Undone string
+}
+
+// Tell is what a fault does, for whoever plans it.
+func (f *Fault) Tell() Telling {
+	switch {
+	case f.Net():
+		t := netTelling(f)
+		t.Undone = "the toxics of this fault are removed and the proxy is read back; where that hangs, the proxy is disabled and made again"
+		return t
+	case f.Failures() != nil:
+		return failuresTelling(f)
+	case f.Store != nil:
+		return storeTelling(f.Store)
+	case f.DeleteKey != nil && f.DeleteKey.To != "":
+		return Telling{"the key of the held lock gets a token that nobody knows", "the key is read back and carries that token",
+			"the key is removed if it still carries that token, which is read back"}
+	case f.DeleteKey != nil:
+		return Telling{"the key of the held lock is deleted under its holder", "the key is read back: it is gone, or another's",
+			"nothing is put back: the holder's next renewal is told that the lock is lost"}
+	case f.Kill != nil:
+		return Telling{"SIGKILL of the replica: every key that it holds is left to its TTL", "its exit status says SIGKILL, and it still held the lock then",
+			"nothing to undo: the replica is replaced after system.restart"}
+	case f.Pause != nil:
+		return Telling{"SIGSTOP of the replica, as a long garbage collection", "all its threads stand still, the whole time", "SIGCONT; the process goes on, which is read back"}
+	case f.Clock != nil:
+		return Telling{fmt.Sprintf("the wall clock of the replica's lock core is off by %s", formatDuration(f.Clock.Offset)),
+			"the replica reports its offset", "the replica is told to go by its own clock again, and ends that by itself when the time is up"}
+	}
+	return Telling{}
+}
+
+func netTelling(f *Fault) Telling {
+	const slower = "a round trip through the proxy is measured before and during it, and the replica's own calls show it"
+	way := func(s Stream) string {
+		return map[Stream]string{StreamUp: "requests", StreamDown: "replies", StreamBoth: "requests and replies"}[s]
+	}
+	switch {
+	case f.Latency != nil && f.Latency.Jitter > 0:
+		return Telling{Does: fmt.Sprintf("%s are delayed by %s, give or take %s", way(f.Latency.Stream), formatDuration(f.Latency.Add), formatDuration(f.Latency.Jitter)), Confirmed: slower}
+	case f.Latency != nil:
+		return Telling{Does: fmt.Sprintf("%s are delayed by %s", way(f.Latency.Stream), formatDuration(f.Latency.Add)), Confirmed: slower}
+	case f.Jitter != nil:
+		return Telling{Does: fmt.Sprintf("%s are delayed by anything up to %s", way(f.Jitter.Stream), formatDuration(2*f.Jitter.By)), Confirmed: slower}
+	case f.Bandwidth != nil:
+		return Telling{Does: fmt.Sprintf("%s pass at no more than %d kB/s", way(f.Bandwidth.Stream), f.Bandwidth.Rate), Confirmed: slower}
+	case f.SlowClose != nil:
+		return Telling{Does: fmt.Sprintf("connections stay open for %s after one side has closed them", formatDuration(f.SlowClose.Delay)),
+			Confirmed: "the close of a connection through the proxy is measured before and during it"}
+	case f.BlackHole != nil:
+		return Telling{Does: "nothing gets through, and connections stay open", Confirmed: "a call through the proxy gets no answer, and the replica's own get none"}
+	case f.Reset != nil:
+		return Telling{Does: "connections are reset", Confirmed: "a connection through the proxy is reset, and the replica's own are"}
+	}
+	return Telling{Does: "nobody listens where the replica reaches the store", Confirmed: "a connection to the proxy is refused, and the replica's own are gone"}
+}
+
+func failuresTelling(f *Fault) Telling {
+	b := f.Failures()
+	operation := strings.TrimSuffix(f.Kind(), "_failures") + "s"
+	if f.RenewFailures != nil {
+		operation = "renewals"
+	}
+	does := map[FailMode]string{
+		FailError: "are refused at once, without effect", FailTimeout: "are never sent on and get no answer",
+		FailDelay: "are held back for " + formatDuration(b.Delay), FailLostReply: "take effect, and their answer is lost",
+	}[b.Mode]
+	if b.Share > 0 && b.Share < 1 {
+		operation = fmt.Sprintf("%.3g %% of the %s", 100*b.Share, operation)
+	}
+	if b.Count > 0 {
+		does += fmt.Sprintf(", %d in all", b.Count)
+	}
+	t := Telling{operation + " " + does, "each is counted where it is made to fail; fewer than wanted, and the shot is void",
+		"the replica disarms itself when the burst is over, and is told to"}
+	if b.Via == ViaProxy {
+		t.Undone = "the proxy that reads the replicas' commands is told to let everything through"
+	}
+	return t
+}
+
+func storeTelling(s *StoreFault) Telling {
+	data := "its data is gone"
+	if s.Keep {
+		data = "its data survives"
+	}
+	switch s.Do {
+	case StorePause:
+		return Telling{"CLIENT PAUSE: the store answers nobody", "a call gets no answer", "CLIENT UNPAUSE; a call is answered; the pause also ends by itself"}
+	case StoreFreeze:
+		return Telling{"SIGSTOP of the server", "the system says that it is stopped", "SIGCONT; a call is answered"}
+	case StoreRestart:
+		return Telling{"the server is killed and started again; " + data, "it answers under another run id", "nothing to undo: it is ended with the run"}
+	case StoreStop:
+		return Telling{"the server is killed and stays away; " + data, "connections are refused", "it is started again and answers"}
+	case StoreFlush:
+		return Telling{"FLUSHALL: every key of the server is gone, whoever's it is", "the run's marker key is gone", "nothing can be put back"}
+	}
+	lag := ""
+	if s.Lag > 0 {
+		lag = ", which has missed the last " + formatDuration(s.Lag) + ","
+	}
+	return Telling{"the primary is killed, and its replica" + lag + " becomes the primary", "the new one says that it is the primary, and answers", "nothing to undo: both servers are ended with the run"}
+}
+
+// Whom is whom the fault strikes, in a person's words.
+func (f *Fault) Whom() string {
+	switch a := f.Aim(); {
+	case a.HolderOf != "":
+		return "whoever holds " + a.HolderOf + " then"
+	case a.Replica != "":
+		return "replica " + a.Replica
+	case a.All:
+		return "every replica"
+	}
+	return "the locks' store"
+}

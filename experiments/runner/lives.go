@@ -18,10 +18,11 @@ type lives struct {
 	lost chan string // the first store that is lost, once
 }
 
-func startLives(ctx context.Context, rec *history.Recorder, clock func() int64, stores []Store) *lives {
+// startLives watches stores. A store that is away while excused says so (a fault was done to it) is not lost.
+func startLives(ctx context.Context, rec *history.Recorder, clock func() int64, stores []Store, excused func(store string) bool) *lives {
 	l := &lives{lost: make(chan string, len(stores))}
 	for _, s := range stores {
-		l.wg.Go(func() { (&life{Store: s, rec: rec, clock: clock, lost: l.lost}).run(ctx) })
+		l.wg.Go(func() { (&life{Store: s, rec: rec, clock: clock, lost: l.lost, excused: excused}).run(ctx) })
 	}
 	return l
 }
@@ -34,9 +35,12 @@ type life struct {
 	clock func() int64
 	lost  chan<- string
 
+	excused func(store string) bool
+
 	number   int
 	runID    string
 	good     history.Span // the last look that showed this life
+	absent   int64        // the last instant at which it was excused
 	reported bool
 }
 
@@ -61,7 +65,10 @@ func (l *life) look(ctx context.Context) {
 	runID, marker, err := l.Life(lctx)
 	span := history.Span{From: sent, To: l.clock()}
 	if err != nil {
-		if away := time.Duration(span.To - l.good.To); ctx.Err() == nil && away > storeLostFor && !l.reported {
+		if l.excused(l.Name) {
+			l.absent = span.To
+		}
+		if away := time.Duration(span.To - max(l.good.To, l.absent)); ctx.Err() == nil && away > storeLostFor && !l.reported {
 			l.reported = true
 			l.lost <- fmt.Sprintf("the store of the %s has not answered for %s: %v", l.Name, away.Round(time.Second), err)
 		}

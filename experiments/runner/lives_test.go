@@ -49,7 +49,8 @@ func TestStoreIncarnationsAreNoticed(t *testing.T) {
 		}
 		f := &fakeStore{runID: "a", marker: true}
 		ctx, cancel := context.WithCancel(t.Context())
-		l := startLives(ctx, rec, clock, []Store{f.store()})
+		fault := true
+		l := startLives(ctx, rec, clock, []Store{f.store()}, func(string) bool { return fault })
 		pass := func(d time.Duration, edit func()) {
 			<-time.After(d)
 			synctest.Wait()
@@ -58,6 +59,12 @@ func TestStoreIncarnationsAreNoticed(t *testing.T) {
 		pass(time.Second, func() { f.marker = false }) // a flush keeps the run id
 		pass(time.Second, func() { f.runID = "b" })    // a restart
 		pass(time.Second, func() { f.err = errors.New("refused") })
+		pass(3*storeLostFor, func() { fault = false })
+		select {
+		case why := <-l.lost:
+			t.Errorf("a store that a fault keeps away was reported: %s", why)
+		default:
+		}
 		pass(storeLostFor+time.Second, func() {})
 		select {
 		case why := <-l.lost:

@@ -56,10 +56,13 @@ type Sampled struct {
 
 // Store is how the runner notices that a store has lost its data, or is gone.
 type Store struct {
-	Name string // "locks", "ledger"
+	Name string // LocksStore, or another, which no fault reaches
 	Life func(ctx context.Context) (runID string, marker bool, err error)
 	Mark func(ctx context.Context) error // sets the marker (again)
 }
+
+// LocksStore is the Name of the store that faults of the store are done to.
+const LocksStore = "locks"
 
 // Cleanup is one thing to remove or end after the drill.
 type Cleanup struct {
@@ -83,6 +86,8 @@ type Config struct {
 	Watch      func(lock, key string)                                                   // tell the key probe of a job's key
 	Configure  func(name, incarnation string) protocol.Configure
 	Cleanup    []Cleanup // in the order to be done
+	// Guard is asked every second whether the run may go on; else it says why not, and the word for run.abort. nil = it may.
+	Guard func() (word, why string)
 }
 
 // Limits of waits that no experiment sets.
@@ -91,6 +96,7 @@ const (
 	cleanupWithin = 10 * time.Second // for each thing to clean up
 	lookWithin    = 2 * time.Second  // for one look of a probe, and for resolving a victim
 	storeLostFor  = 5 * time.Second  // a store that has not answered for so long is lost
+	guardEvery    = time.Second
 )
 
 type run struct {
@@ -107,7 +113,7 @@ func Run(ctx context.Context, cfg Config) error {
 	watch, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWatching()
 	samplers := startSamplers(watch, r.Recorder, r.Clock, r.Probes)
-	lives := startLives(watch, r.Recorder, r.Clock, r.Stores)
+	lives := startLives(watch, r.Recorder, r.Clock, r.Stores, r.shots.atStore)
 
 	flights, land := context.WithCancel(context.WithoutCancel(ctx))
 	defer land()
@@ -129,8 +135,9 @@ func Run(ctx context.Context, cfg Config) error {
 func (r *run) loop(ctx, flights context.Context, lost <-chan string) {
 	seen := 0
 	interrupted := ctx.Done()
-	timer := time.NewTimer(0)
+	timer, guard := time.NewTimer(0), time.NewTicker(guardEvery)
 	defer timer.Stop()
+	defer guard.Stop()
 	for {
 		wake := r.Log.Changed()
 		for _, e := range r.Log.Since(seen) {
@@ -147,10 +154,22 @@ func (r *run) loop(ctx, flights context.Context, lost <-chan string) {
 		case <-timer.C:
 		case why := <-lost:
 			r.c.StoreLost(why)
+		case <-guard.C:
+			r.ask()
 		case <-interrupted:
 			interrupted = nil
 			r.c.Abort("signal", "interrupted by the operator")
 		}
+	}
+}
+
+// ask lets the guard end the run.
+func (r *run) ask() {
+	if r.Guard == nil {
+		return
+	}
+	if word, why := r.Guard(); word != "" {
+		r.c.Abort(word, why)
 	}
 }
 

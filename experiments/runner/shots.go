@@ -28,6 +28,13 @@ type flown struct {
 	shot history.Event
 }
 
+// atStore reports whether a fault may keep the store away.
+func (s *shots) atStore(store string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return store == LocksStore && slices.ContainsFunc(s.live, func(f flown) bool { return f.shot.Fault.Victim == history.VictimStore })
+}
+
 // confirmWithin is how long after its own limit a fault may take to be confirmed.
 const confirmWithin = 5 * time.Second
 
@@ -51,7 +58,7 @@ func (s *shots) fire(ctx context.Context, r *run, f *conductor.Fire) {
 		void(r, shot, why, detail)
 		return
 	}
-	s.wg.Go(func() { s.fly(ctx, r, shot) })
+	s.wg.Go(func() { s.fly(ctx, r, shot, f.Fault.For) })
 }
 
 // resolve asks the store whom the key names, and the claims who that is. It fills in the victim, or says why there is none.
@@ -91,8 +98,9 @@ func (r *run) resolve(ctx context.Context, f *conductor.Fire, shot *history.Even
 }
 
 // fly is the life of one fault: written down, injected, confirmed, ended when its time is up, read back. fault.applied is recorded
-// before the confirmation is awaited: it is the fault's time.
-func (s *shots) fly(ctx context.Context, r *run, shot history.Event) {
+// before the confirmation is awaited: it is the fault's time. A burst that is bounded by its count (lasts 0) is over once it is
+// confirmed: what it may have left armed is not to strike any more.
+func (s *shots) fly(ctx context.Context, r *run, shot history.Event, lasts time.Duration) {
 	inj := r.Injectors[shot.Fault.Kind]
 	shot.Kind = history.FaultIntent
 	intent, err := r.Recorder.RecordNow(shot)
@@ -105,8 +113,8 @@ func (s *shots) fly(ctx context.Context, r *run, shot history.Event) {
 		return
 	}
 	began := time.Now()
-	if s.strike(ctx, r, inj, f) && shot.Fault.Declared > 0 {
-		left := time.NewTimer(time.Until(began.Add(time.Duration(shot.Fault.Declared))))
+	if s.strike(ctx, r, inj, f) && lasts > 0 {
+		left := time.NewTimer(time.Until(began.Add(lasts)))
 		defer left.Stop()
 		select {
 		case <-left.C:

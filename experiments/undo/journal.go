@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 )
@@ -31,7 +32,7 @@ type Header struct {
 	V          int       `json:"v"`
 	Run        string    `json:"run"`
 	Experiment string    `json:"experiment"`
-	Targets    []string  `json:"targets,omitempty"` // what others may also use: "redis://host:port/0", "toxiproxy http://host:8474"; without secrets
+	Targets    []string  `json:"targets,omitempty"` // what others may also use: "redis://host:port", "toxiproxy http://host:8474"; without secrets
 	Runner     Process   `json:"runner"`
 	Hostname   string    `json:"hostname,omitempty"` // a label
 	Opened     time.Time `json:"opened"`
@@ -50,7 +51,8 @@ type line struct {
 	Closed bool      `json:"closed,omitempty"`
 }
 
-// Journal is the journal of a run while it is written. It is safe for concurrent use.
+// Journal is the journal of a run while it is written. It is safe for concurrent use. A nil Journal keeps nothing: it is for parts
+// that stand without a run.
 type Journal struct {
 	mu     sync.Mutex
 	file   *os.File
@@ -69,7 +71,11 @@ func Create(path string, h Header) (*Journal, error) {
 	}
 	h.V = Version
 	j := &Journal{file: f, by: "runner", states: map[int]State{}}
-	if err := errors.Join(lockFile(f), j.append(line{Header: &h})); err != nil {
+	err = lockFile(f)
+	if err == nil {
+		err = errors.Join(j.append(line{Header: &h}), syncFolder(filepath.Dir(path)))
+	}
+	if err != nil {
 		return nil, fmt.Errorf("create journal: %w", errors.Join(err, f.Close(), os.Remove(path)))
 	}
 	return j, nil
@@ -77,6 +83,9 @@ func Create(path string, h Header) (*Journal, error) {
 
 // Intend writes a record down before the change is made, and returns its number. Where it fails, the change must not be made.
 func (j *Journal) Intend(r Record) (id int, err error) {
+	if j == nil {
+		return 0, nil
+	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.last++
@@ -89,12 +98,28 @@ func (j *Journal) Intend(r Record) (id int, err error) {
 
 // Mark writes down how far a record has come.
 func (j *Journal) Mark(id int, s State, why string) error {
+	return j.mark(line{ID: id, State: s, Why: why})
+}
+
+// Done marks a record as injected and replaces what it says, where only the doing has shown it: the number of a process.
+func (j *Journal) Done(id int, r Record) error {
+	return j.mark(line{ID: id, State: Injected, Record: &r})
+}
+
+func (j *Journal) mark(l line) error {
+	if j == nil {
+		return nil
+	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if err := j.append(line{ID: id, State: s, At: time.Now().UTC(), Why: why, By: j.by}); err != nil {
+	if l.State == Undone && j.states[l.ID] == Undone { // whoever closes something may do so again
+		return nil
+	}
+	l.At, l.By = time.Now().UTC(), j.by
+	if err := j.append(l); err != nil {
 		return fmt.Errorf("write journal: %w", err)
 	}
-	j.states[id] = s
+	j.states[l.ID] = l.State
 	return nil
 }
 
@@ -126,6 +151,15 @@ func (j *Journal) Close() error {
 		err = j.append(line{Closed: true, At: time.Now().UTC(), By: j.by})
 	}
 	return errors.Join(err, j.file.Close())
+}
+
+// syncFolder makes a new file's name last, as Sync makes its bytes.
+func syncFolder(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 // append writes one line and syncs it. After a failure nothing is written any more: what is on the disk is no longer known.

@@ -21,6 +21,7 @@ type Record struct {
 	Process *Process `json:"process,omitempty"`
 	Folder  string   `json:"folder,omitempty"` // absolute; removed with what is in it, only if its name starts with "lockdrill-"
 	Way     *Way     `json:"way,omitempty"`
+	Ways    []Way    `json:"ways,omitempty"` // faults of the network: one of each victim
 	Key     *Key     `json:"key,omitempty"`
 	Store   *Store   `json:"store,omitempty"`
 }
@@ -42,12 +43,13 @@ type Process struct {
 
 // Way is a proxy on a Toxiproxy server, and the toxics of a fault on it.
 type Way struct {
-	API    string   `json:"api"`              // base URL of the control API, http://127.0.0.1:8474
-	Proxy  string   `json:"proxy"`            // its name there; carries the run and the replica
-	Listen string   `json:"listen"`           // host:port
-	Toxics []string `json:"toxics,omitempty"` // names; carry the run, the fault and the stream
-	Down   bool     `json:"down,omitempty"`   // the fault disables the proxy
-	Own    int      `json:"own,omitempty"`    // pid of the runner whose embedded server this is; 0 = a server that exists by itself
+	API      string   `json:"api"`                // base URL of the control API, http://127.0.0.1:8474
+	Proxy    string   `json:"proxy"`              // its name there; carries the run and the replica
+	Listen   string   `json:"listen"`             // host:port, as the server says
+	Upstream string   `json:"upstream,omitempty"` // host:port, as the server dials it
+	Toxics   []string `json:"toxics,omitempty"`   // names; carry the run, the fault and the stream
+	Down     bool     `json:"down,omitempty"`     // the fault disables the proxy, if only for an instant
+	Own      int      `json:"own,omitempty"`      // pid of the runner whose embedded server this is; 0 = a server that exists by itself
 }
 
 // Key is a lock key that a fault changes.

@@ -1,0 +1,397 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lockdrill/lockdrill/internal/redistest"
+	"github.com/lockdrill/lockdrill/internal/toxitest"
+)
+
+// mark is a row of the journal, read here by a reader of our own.
+type mark struct {
+	ID     int
+	State  string
+	By     string
+	Record *struct {
+		Kind string
+		Shot struct{ Fault *struct{ ID string } }
+	}
+	Closed bool
+}
+
+// changed is one kind of change that a run makes, for the table of runs that are killed while they make it.
+type changed struct {
+	name   string
+	kind   string   // of its journal records; "" = the name
+	states []string // at which the runner is killed
+	quick  []string // the ones tried in every run of the tests, others with LOCKDRILL_TEST_DRILLS=all
+	// drill starts what the change needs beside the run, which ends with the test. What is to be reverted lasts long, so that it
+	// does not end by itself; what the run reverts itself, short.
+	drill func(t *testing.T, lasts string) killable
+}
+
+// killable is an experiment that makes the change.
+type killable struct {
+	yaml string
+	args []string // of run, beside the file and the folder
+	// check looks after the undoing, by means of its own (/proc, the store, a proxy's API), whether all is as before; dir is the
+	// run's folder. nil: that nothing of the run is left is enough.
+	check func(t *testing.T, dir string)
+}
+
+// changes is the table; a new kind is one entry.
+func changes() []changed {
+	all := []string{"intent", "injected", "undo-intent", "undone-verified"}
+	good := func(*testing.T, string) killable { return killable{yaml: goodDrill} }
+	instead := func(fault string) func(*testing.T, string) killable {
+		return func(t *testing.T, lasts string) killable {
+			return killable{yaml: withFault(t, goodDrill, lasts, fault)}
+		}
+	}
+	somebodys := func(fault string) func(*testing.T, string) killable {
+		return func(t *testing.T, lasts string) killable { return atSomebodys(t, lasts, fault) }
+	}
+	network := func(fault string) func(*testing.T, string) killable {
+		return func(t *testing.T, lasts string) killable { return atAToxiproxy(t, lasts, fault) }
+	}
+	return []changed{
+		{name: "redis-server", states: []string{"intent", "injected"}, quick: []string{"intent"}, drill: good},
+		{name: "replica", states: []string{"intent", "undone-verified"}, drill: good},
+		{name: "kill", states: all, quick: []string{"injected"}, drill: good},
+		{name: "renew_failures", states: all, quick: []string{"undo-intent"}, drill: instead("renew_failures: {holder_of: loop, mode: error}")},
+		{name: "pause", states: all, quick: []string{"injected"}, drill: instead("pause: {holder_of: loop}")},
+		{name: "clock", states: all, drill: instead("clock: {holder_of: loop, offset: 1s}")},
+		{name: "freeze of a spawned server", kind: "store", states: all, drill: instead("store: {do: freeze}")},
+		{name: "stop of a spawned server", kind: "store", states: all, drill: instead("store: {do: stop}")},
+		{name: "keys on somebody's Redis", kind: "keys", states: []string{"intent"}, drill: somebodys("")},
+		{name: "pause of somebody's Redis", kind: "store", states: all, quick: []string{"injected"}, drill: somebodys("store: {do: pause}")},
+		{name: "ways at a Toxiproxy", kind: "way", states: []string{"intent", "injected"}, drill: network("latency: {all: true, add: 20ms, stream: both}")},
+		{name: "latency", states: all, quick: []string{"injected"}, drill: network("latency: {all: true, add: 20ms, stream: both}")},
+		{name: "black_hole", states: all, drill: network("black_hole: {holder_of: loop}")},
+		{name: "down", states: all, drill: network("down: {holder_of: loop}")},
+		{name: "a stranger's key on somebody's Redis", kind: "delete_key", states: all, drill: somebodys("delete_key: {holder_of: loop, to: stranger}")},
+	}
+}
+
+// withFault replaces the fault of the good drill, and its SLO, which is one of kills.
+func withFault(t *testing.T, yaml, lasts, fault string) string {
+	t.Helper()
+	return edit(t, yaml, "count: 2, every: settled", "count: 1", burstDrill, fault, "    at: 0s\n", "    at: 0s\n    for: "+lasts+"\n",
+		"{lock: loop, takeover: {max: 3s}}", "{lock: loop, overlap: {level: effect, max: 0}}")
+}
+
+// atSomebodys is a drill at a Redis that the run did not start, with a key of its owner's. Afterwards that is the only one, and a write
+// is not kept waiting.
+func atSomebodys(t *testing.T, lasts, fault string) killable {
+	t.Helper()
+	addr := redistest.Start(t)
+	if got := asked(t, addr, "SET owners 1"); got != "+OK" {
+		t.Fatalf("SET: %q", got)
+	}
+	yaml := edit(t, goodDrill, "redis: {mode: spawn}", "redis: {mode: external, url: \"redis://"+addr+"\", allow: [pause, delete_key]}", "environment: local", "environment: staging")
+	if fault != "" {
+		yaml = withFault(t, yaml, lasts, fault)
+	}
+	return killable{yaml: yaml, args: []string{"--environment", "staging", "--confirm", "good"}, check: func(t *testing.T, _ string) {
+		if got := asked(t, addr, "SET owners 2"); got != "+OK" {
+			t.Errorf("a write is answered with %q", got)
+		}
+		if got := asked(t, addr, "DBSIZE"); got != ":1" {
+			t.Errorf("DBSIZE is %s: keys of the run are left", got)
+		}
+	}}
+}
+
+// atAToxiproxy is a drill with a fault of the network at a Toxiproxy that the run did not start, and that has a proxy of its owner's.
+// Afterwards that is the only one.
+func atAToxiproxy(t *testing.T, lasts, fault string) killable {
+	t.Helper()
+	server := toxitest.Start(t)
+	create(t, server.URL, "theirs")
+	return killable{
+		yaml: edit(t, networkDrill, "proxy: {mode: embedded}", fmt.Sprintf("proxy: {mode: external, url: %q}", server.URL),
+			"latency: {all: true, add: 20ms, stream: both}", fault, "for: 2s", "for: "+lasts),
+		args: []string{"--environment", "local", "--confirm", "network"},
+		check: func(t *testing.T, _ string) {
+			if left := proxies(t, server.URL); strings.Contains(left, "lockdrill-") || !strings.Contains(left, `"theirs"`) {
+				t.Errorf("the server has %s, want what was there before", left)
+			}
+		},
+	}
+}
+
+// asked sends one command to a Redis over a bare connection and returns the first line of the reply.
+func asked(t *testing.T, addr, command string) string {
+	t.Helper()
+	conn, err := net.DialTimeout("tcp", addr, 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fprintf(conn, "%s\r\n", command); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(conn).ReadString('\n')
+	if err != nil {
+		t.Errorf("%s: %v", command, err)
+	}
+	return strings.TrimSpace(line)
+}
+
+// A runner that is killed with -9 at any state of its journal leaves nothing behind: its watchdog undoes it, or, where that was killed
+// before, recover does.
+func TestARunnerKilledAtEachStateLeavesNothing(t *testing.T) {
+	needDrill(t)
+	for _, c := range changes() {
+		for _, state := range c.states {
+			if os.Getenv(drillsEnv) != "all" && !slices.Contains(c.quick, state) || !strings.Contains(c.name, os.Getenv(onlyEnv)) {
+				continue
+			}
+			for _, by := range []string{"watchdog", "recover"} {
+				t.Run(c.name+" "+state+" "+by, func(t *testing.T) { killedAt(t, c, state, by) })
+			}
+		}
+	}
+}
+
+// killedAt kills and looks. A kill may come a state too late: where everything is asked for, it is tried again until it is in time.
+func killedAt(t *testing.T, c changed, state, by string) {
+	tries := 1
+	if os.Getenv(drillsEnv) == "all" {
+		tries = 5
+	}
+	lasts := "30s"
+	if state == "undo-intent" || state == "undone-verified" {
+		lasts = "600ms"
+	}
+	for range tries {
+		k := c.drill(t, lasts)
+		dir, was := killAt(t, k, cmp.Or(c.kind, c.name), state, by == "recover")
+		if by == "recover" {
+			recoverAfter(t, dir)
+		}
+		nothingIsLeft(t, dir)
+		if k.check != nil {
+			k.check(t, dir)
+		}
+		if by == "watchdog" {
+			if log, err := os.ReadFile(filepath.Join(dir, watchdogLog)); err != nil || !bytes.Contains(log, []byte("undone")) {
+				t.Errorf("the watchdog's log does not say what it did: %q, %v", log, err)
+			}
+		}
+		t.Logf("killed at %q, wanted %q", was, state)
+		if was == state || t.Failed() {
+			return
+		}
+	}
+}
+
+// killAt runs the drill and kills its runner as soon as a record of the kind has come to the state; returns the run's folder and the
+// state that the record had in the end. The kill takes the runner's process group along, as a CI does.
+func killAt(t *testing.T, k killable, kind, state string, unguarded bool) (folder, was string) {
+	t.Helper()
+	base := t.TempDir()
+	file, dir := filepath.Join(base, "drill.yaml"), filepath.Join(base, "run")
+	if err := os.WriteFile(file, []byte(k.yaml), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	cmd := lockdrill(append([]string{"run", file, "--out", dir}, k.args...)...)
+	cmd.Stdout, cmd.Stderr = &text, &text
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	if unguarded {
+		until(t, "the watchdog", func() bool { return len(processes("watchdog", dir)) == 1 })
+		for _, pid := range processes("watchdog", dir) {
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	id := awaitMark(t, dir, kind, state, &text)
+	if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range marks(dir) {
+		if m.ID == id && m.By == "runner" {
+			was = m.State
+		}
+	}
+	_ = cmd.Wait()
+	if cmd.ProcessState.ExitCode() != -1 {
+		t.Fatalf("the run ended by itself, before it was killed:\n%s", text.String())
+	}
+	return dir, was
+}
+
+// awaitMark waits for a line of the journal with no pause in between, since the next one may follow within a tenth of a
+// millisecond, and returns its record's number.
+func awaitMark(t *testing.T, dir, kind, state string, said fmt.Stringer) int {
+	t.Helper()
+	var file *os.File
+	until(t, "the journal", func() (ok bool) {
+		var err error
+		file, err = os.Open(filepath.Join(dir, "undo.jsonl"))
+		return err == nil
+	})
+	defer file.Close()
+	kinds, rest, buf := map[int]string{}, []byte(nil), make([]byte, 1<<16)
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+		n, _ := file.Read(buf) // 0 at the end, for now
+		rest = append(rest, buf[:n]...)
+		for line, more, ok := bytes.Cut(rest, []byte("\n")); ok; line, more, ok = bytes.Cut(rest, []byte("\n")) {
+			rest = more
+			var m mark
+			if err := json.Unmarshal(line, &m); err != nil {
+				t.Fatal(err)
+			}
+			if m.Record != nil {
+				kinds[m.ID] = m.Record.Kind
+			}
+			if kinds[m.ID] == kind && m.State == state {
+				return m.ID
+			}
+		}
+	}
+	t.Fatalf("no %s came to %q:\n%s\n%+v", kind, state, said, marks(dir))
+	return 0
+}
+
+// marks reads the journal, without a line that is not finished.
+func marks(dir string) []mark {
+	data, _ := os.ReadFile(filepath.Join(dir, "undo.jsonl"))
+	var all []mark
+	for line := range bytes.Lines(data) {
+		var m mark
+		if json.Unmarshal(line, &m) == nil {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+func kindOf(all []mark, id int) string {
+	for _, m := range all {
+		if m.ID == id && m.Record != nil {
+			return m.Record.Kind
+		}
+	}
+	return ""
+}
+
+// recoverAfter undoes by hand what a run without a watchdog has left.
+func recoverAfter(t *testing.T, dir string) {
+	t.Helper()
+	if all := marks(dir); all[len(all)-1].Closed {
+		t.Fatal("the journal is closed already: somebody else has undone it")
+	}
+	if got := try(t, "recover", dir); got.code != exitPass || !strings.Contains(got.stdout, "everything is undone") {
+		t.Errorf("recover: %+v", got)
+	}
+}
+
+// nothingIsLeft looks at the processes of this host, the run's folder and the journal.
+func nothingIsLeft(t *testing.T, dir string) {
+	t.Helper()
+	for _, what := range [][]string{{"watchdog", dir}, {"redis-server", dir}, {built, "worker"}} {
+		until(t, fmt.Sprintf("the end of %v", what), func() bool { return len(processes(what...)) == 0 })
+	}
+	all := marks(dir)
+	last := map[int]string{}
+	for _, m := range all {
+		last[m.ID] = m.State
+	}
+	delete(last, 0)
+	for id, state := range last {
+		if state != "undone-verified" {
+			t.Errorf("record %d (%s) is %s", id, kindOf(all, id), state)
+		}
+	}
+	if len(all) == 0 || !all[len(all)-1].Closed {
+		t.Errorf("the journal is not closed: %+v", all)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "stores*")); left != nil {
+		t.Errorf("left: %v", left)
+	}
+	if got := try(t, "recover", dir); got.code != exitPass || !strings.HasSuffix(got.stdout, "closed: nothing to undo\n") {
+		t.Errorf("a second recover: %+v", got)
+	}
+}
+
+// processes lists those whose command line contains all of the words. This process has none of them in its own.
+func processes(words ...string) []int {
+	var pids []int
+	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, path := range lines {
+		data, _ := os.ReadFile(path)
+		pid, err := strconv.Atoi(strings.Split(path, "/")[2])
+		if err == nil && !slices.ContainsFunc(words, func(w string) bool { return !bytes.Contains(data, []byte(w)) }) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// The watchdog lives as long as its run, apart from it, holds nothing of it open, and leaves no trace where it had nothing to do.
+func TestTheWatchdogStandsApart(t *testing.T) {
+	needDrill(t)
+	var pid int
+	o := runDrill(t, goodDrill, func(runner int) {
+		waitForWorker(t, runner)
+		dogs := processes("watchdog", t.Name())
+		if len(dogs) != 1 {
+			t.Fatalf("watchdogs %v", dogs)
+		}
+		pid = dogs[0]
+		if sid, err := exec.Command("ps", "-o", "sid=", "-p", strconv.Itoa(pid)).Output(); err != nil || strings.TrimSpace(string(sid)) != strconv.Itoa(pid) {
+			t.Errorf("the watchdog's session is %q (%v): a terminal's end takes it along", sid, err)
+		}
+		pipe, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/3", pid))
+		if err != nil || !strings.HasPrefix(pipe, "pipe:") {
+			t.Errorf("its file 3 is %q, %v", pipe, err)
+		}
+		for _, child := range childrenOf(runner) {
+			fds, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", child))
+			for _, fd := range fds {
+				if to, _ := os.Readlink(fd); to == pipe && child != pid {
+					t.Errorf("child %d (%s) holds the watchdog's pipe open: %s", child, comm(child), fd)
+				}
+			}
+		}
+		for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM} {
+			if err := syscall.Kill(pid, sig); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if o.code != exitPass {
+		t.Errorf("exit %d\n%s", o.code, o.text)
+	}
+	allGone(t, []int{pid})
+	if _, err := os.Stat(filepath.Join(o.dir, watchdogLog)); err == nil {
+		t.Error("a watchdog that had nothing to do has left a log")
+	}
+	if all := marks(o.dir); len(all) == 0 || !all[len(all)-1].Closed {
+		t.Errorf("journal of a run that went well: %+v", all)
+	}
+}

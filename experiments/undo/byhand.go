@@ -1,0 +1,123 @@
+package undo
+
+import (
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// ByHand is the commands with which a person undoes a record, one a line; none where there is nothing but to look.
+func ByHand(r Record) []string {
+	var lines []string
+	if p := r.Process; p != nil {
+		started := ""
+		if p.Started != "" {
+			started = fmt.Sprintf("   # only if field 22 of /proc/%d/stat is %s", p.PID, p.Started)
+		}
+		signal := "-CONT"
+		if r.Kind == StandReplica || r.Kind == StandServer {
+			signal = "-KILL"
+		}
+		lines = append(lines, fmt.Sprintf("kill %s -- -%d%s", signal, p.PID, started))
+	}
+	if r.Folder != "" {
+		lines = append(lines, "rm -r "+quote(r.Folder))
+	}
+	if w := r.Way; w != nil {
+		lines = append(lines, w.byHand(r.Kind == StandWay)...)
+	}
+	for _, w := range r.Ways {
+		lines = append(lines, w.byHand(false)...)
+	}
+	if r.Store != nil {
+		lines = append(lines, r.Store.byHand(r)...)
+	}
+	return lines
+}
+
+func (w *Way) byHand(whole bool) []string {
+	proxy := quote(w.API + "/proxies/" + w.Proxy)
+	if whole {
+		return []string{"curl -X DELETE " + proxy}
+	}
+	var lines []string
+	for _, t := range w.Toxics {
+		lines = append(lines, "curl -X DELETE "+quote(w.API+"/proxies/"+w.Proxy+"/toxics/"+t))
+	}
+	if w.Down {
+		lines = append(lines, `curl -X POST -d '{"enabled":true}' `+proxy)
+	}
+	return lines
+}
+
+// byHand never shows a password: it names the variable that holds it.
+func (s *Store) byHand(r Record) []string {
+	host, port, err := net.SplitHostPort(s.Addr)
+	if err != nil {
+		return nil
+	}
+	cli := "redis-cli -h " + quote(host) + " -p " + quote(port)
+	if s.PasswordEnv != "" {
+		cli = `REDISCLI_AUTH="$` + s.PasswordEnv + `" ` + cli
+	}
+	if s.UsernameEnv != "" {
+		cli += ` --user "$` + s.UsernameEnv + `"`
+	}
+	if s.TLS {
+		cli += " --tls"
+	}
+	if s.CA != "" {
+		cli += " --cacert " + quote(s.CA)
+	}
+	cli += fmt.Sprintf(" -n %d", s.DB)
+	switch {
+	case r.Kind == StandKeys && r.Key != nil:
+		return []string{
+			cli + " --scan --pattern " + quote(r.Key.Name+"*") + " | while read -r key; do " + cli + ` unlink "$key"; done`,
+			cli + " --scan --pattern " + quote("{"+r.Key.Name+"*") + " | while read -r key; do " + cli + ` unlink "$key"; done`,
+			cli + " mget lockdrill:open lockdrill:run   # delete each that names this run",
+		}
+	case r.Key != nil && r.Key.Token != "":
+		return []string{cli + " get " + quote(r.Key.Name) + "   # delete it if it is " + r.Key.Token}
+	case r.Shot.Fault != nil && r.Shot.Fault.Victim == history.VictimStore && r.Shot.Fault.Form == string(experiments.StorePause):
+		return []string{cli + " client unpause"}
+	}
+	return nil
+}
+
+// quote makes one word for a shell.
+func quote(s string) string {
+	if !strings.ContainsAny(s, " \t\n'\"\\$`*?[]{}()<>|&;#~!") {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// String names a record for a person.
+func (r Record) String() string {
+	var parts []string
+	if b := r.Shot.Fault; b != nil {
+		parts = append(parts, strings.TrimSpace(r.Kind+" "+b.Form), r.Shot.Op)
+		if b.Victim != "" {
+			parts = append(parts, "at "+b.Victim)
+		}
+	} else {
+		parts = append(parts, r.Kind)
+	}
+	if r.Process != nil {
+		parts = append(parts, fmt.Sprintf("(process %d)", r.Process.PID))
+	}
+	if r.Way != nil {
+		parts = append(parts, "(proxy "+r.Way.Proxy+" at "+r.Way.API+")")
+	}
+	for _, w := range r.Ways {
+		parts = append(parts, "(proxy "+w.Proxy+" at "+w.API+")")
+	}
+	if r.Store != nil {
+		parts = append(parts, "("+r.Store.Addr+")")
+	}
+	return strings.Join(parts, " ")
+}

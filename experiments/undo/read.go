@@ -1,0 +1,129 @@
+package undo
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+)
+
+// Entry is a record with how far it has come.
+type Entry struct {
+	ID     int
+	Record Record
+	State  State
+	At     time.Time // of the state
+	Why    string    // of a dirty one
+	By     string    // who wrote the state: runner, watchdog, recover
+}
+
+// Content is what a journal says.
+type Content struct {
+	Header  Header // the zero Header if the journal was cut off in it: then nothing was changed
+	Entries []Entry
+	Closed  bool
+}
+
+// Open lists the entries that are not undone, latest first: the order in which they are undone.
+func (c *Content) Open() []Entry {
+	var left []Entry
+	for _, e := range slices.Backward(c.Entries) {
+		if e.State != Undone {
+			left = append(left, e)
+		}
+	}
+	return left
+}
+
+// Read reads the journal of a run, which may be in progress. A line that was cut off was written by a process that died, or had no
+// room: the change that it announces was not made, and the change whose end it tells is taken as not ended. Anything else that is no
+// line of a journal is an error with its number: of such a file nothing is believed.
+func Read(path string) (Content, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return Content{}, fmt.Errorf("read journal: %w", err)
+	}
+	var c Content
+	lines := bytes.Split(data, []byte("\n"))
+	for i, text := range lines {
+		l, torn, err := parse(text, i == len(lines)-1)
+		if err == nil && !torn {
+			err = c.add(l)
+		}
+		if err != nil {
+			return Content{}, fmt.Errorf("read journal: %s:%d: %w", path, i+1, err)
+		}
+	}
+	return c, nil
+}
+
+// parse reads one line; torn = there is nothing in it to go by. What follows the last newline was not written to its end.
+func parse(text []byte, last bool) (l line, torn bool, err error) {
+	if len(bytes.TrimSpace(text)) == 0 {
+		return l, true, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	err = d.Decode(&l)
+	if err == nil && d.InputOffset() != int64(len(text)) {
+		err = errors.New("more than one value")
+	}
+	if err == nil {
+		return l, false, nil
+	}
+	cut := new(json.SyntaxError)
+	torn = last || !json.Valid(text) && text[0] == '{' && errors.As(json.Unmarshal(text, new(any)), &cut) && cut.Offset >= int64(len(text))
+	if torn {
+		return l, true, nil
+	}
+	return l, false, err
+}
+
+// add takes one line in.
+func (c *Content) add(l line) error {
+	switch {
+	case l.Header != nil && (c.Header.V != 0 || len(c.Entries) > 0):
+		return errors.New("a second header")
+	case l.Header != nil && l.Header.V != Version:
+		return fmt.Errorf("the journal has version %d, and this lockdrill knows version %d: use the lockdrill that wrote it", l.Header.V, Version)
+	case l.Header != nil:
+		c.Header = *l.Header
+		return nil
+	case l.Closed:
+		c.Closed = true
+		return nil
+	case c.Header.V == 0:
+		return errors.New("no header comes before it")
+	case !slices.Contains([]State{Intent, Injected, UndoIntent, Undone, Dirty}, l.State):
+		return fmt.Errorf("unknown state %q", l.State)
+	}
+	i := slices.IndexFunc(c.Entries, func(e Entry) bool { return e.ID == l.ID })
+	switch {
+	case l.State == Intent && (i >= 0 || l.ID <= 0 || l.Record == nil || l.Record.Kind == ""):
+		return fmt.Errorf("record %d is announced twice, or without what it is", l.ID)
+	case l.State == Intent && c.Closed:
+		return errors.New("a record after the end")
+	case l.State == Intent:
+		c.Entries = append(c.Entries, Entry{ID: l.ID, Record: *l.Record, State: l.State, At: l.At, By: l.By})
+		return nil
+	case i < 0:
+		return fmt.Errorf("record %d was never announced", l.ID)
+	}
+	c.Entries[i].advance(l)
+	return nil
+}
+
+// advance takes the next state of an entry. Where two processes undo at once (a runner that hung, and its watchdog), the one that is
+// through has the last word: only a new injection opens an undone record again.
+func (e *Entry) advance(l line) {
+	if e.State == Undone && l.State != Injected {
+		return
+	}
+	e.State, e.At, e.Why, e.By = l.State, l.At, l.Why, l.By
+	if l.Record != nil {
+		e.Record = *l.Record
+	}
+}

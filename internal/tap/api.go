@@ -1,0 +1,274 @@
+package tap
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/lockdrill/lockdrill/internal/resp"
+)
+
+// Bounds of a fault that comes over the API: whoever has set it off may die.
+const (
+	defaultFor = time.Minute
+	maxFor     = time.Hour
+	maxBody    = 64 << 10
+	maxToken   = 64 << 10
+	holderIn   = 2 * time.Second
+)
+
+// faultForm is a fault as the API takes it.
+type faultForm struct {
+	ID       string   `json:"id"`
+	Op       string   `json:"op"`
+	Mode     string   `json:"mode"`
+	Count    int      `json:"count"`
+	Share    float64  `json:"share"`
+	For      string   `json:"for"`
+	Delay    string   `json:"delay"`
+	Names    []string `json:"names"`
+	Key      string   `json:"key"`
+	Token    string   `json:"token"`
+	HolderOf string   `json:"holder_of"`
+}
+
+// faultView is a fault as the API shows it. A token is never shown.
+type faultView struct {
+	ID      string     `json:"id"`
+	Op      string     `json:"op"`
+	Mode    string     `json:"mode"`
+	Count   int        `json:"count,omitempty"`
+	Share   float64    `json:"share,omitempty"`
+	For     string     `json:"for"`
+	Delay   string     `json:"delay,omitempty"`
+	Names   []string   `json:"names,omitempty"`
+	Key     string     `json:"key,omitempty"`
+	OneOnly bool       `json:"one_token_only,omitempty"`
+	State   string     `json:"state"`
+	Why     string     `json:"why,omitempty"`
+	Hits    int64      `json:"hits"`
+	Spared  int64      `json:"spared"`
+	Holds   int        `json:"holds"` // connections that hang, or commands held back
+	Armed   time.Time  `json:"armed"`
+	First   *time.Time `json:"first_hit,omitempty"`
+	Last    *time.Time `json:"last_hit,omitempty"`
+	Ended   *time.Time `json:"ended,omitempty"`
+}
+
+// ListenAPI listens where only this machine can ask.
+func ListenAPI(addr string) (net.Listener, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen for the API at %q: want host:port", addr)
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return nil, fmt.Errorf("listen for the API at %q: whoever reaches it can break locks, so it listens on loopback only: write 127.0.0.1, or forward a port to it", addr)
+	}
+	return net.Listen("tcp", addr)
+}
+
+// API serves POST and GET /faults, GET and DELETE /faults/{id}, and GET /stats.
+func (t *Tap) API() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /faults", t.postFault)
+	mux.HandleFunc("GET /faults", func(w http.ResponseWriter, _ *http.Request) {
+		all := []faultView{}
+		for _, s := range t.Faults() {
+			all = append(all, t.view(s))
+		}
+		answerJSON(w, http.StatusOK, map[string]any{"faults": all})
+	})
+	mux.HandleFunc("GET /faults/{id}", func(w http.ResponseWriter, r *http.Request) {
+		for _, s := range t.Faults() {
+			if s.ID == r.PathValue("id") {
+				answerJSON(w, http.StatusOK, t.view(s))
+				return
+			}
+		}
+		noFault(w, r)
+	})
+	mux.HandleFunc("DELETE /faults/{id}", func(w http.ResponseWriter, r *http.Request) {
+		s, ok := t.End(r.PathValue("id"), "deleted over the API")
+		if !ok {
+			noFault(w, r)
+			return
+		}
+		answerJSON(w, http.StatusOK, t.view(s))
+	})
+	mux.HandleFunc("GET /stats", func(w http.ResponseWriter, _ *http.Request) { answerJSON(w, http.StatusOK, t.Stats()) })
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		refuse(w, http.StatusNotFound, Problem{"", r.Method + " " + r.URL.Path + " is not served", "one of POST /faults, GET /faults, GET /faults/{id}, DELETE /faults/{id}, GET /stats"})
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if h, _, err := net.SplitHostPort(host); err == nil {
+			host = h
+		}
+		if ip := net.ParseIP(strings.Trim(host, "[]")); host != "localhost" && (ip == nil || !ip.IsLoopback()) { // a web page that was given a name for 127.0.0.1
+			refuse(w, http.StatusForbidden, Problem{"Host", fmt.Sprintf("%q is not this machine", r.Host), "ask for http://127.0.0.1:PORT"})
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+func noFault(w http.ResponseWriter, r *http.Request) {
+	refuse(w, http.StatusNotFound, Problem{"id", fmt.Sprintf("there is no fault %q", r.PathValue("id")), "GET /faults lists them"})
+}
+
+func (t *Tap) postFault(w http.ResponseWriter, r *http.Request) {
+	if kind := r.Header.Get("Content-Type"); !strings.HasPrefix(kind, "application/json") { // no web page may send that unasked
+		refuse(w, http.StatusUnsupportedMediaType, Problem{"Content-Type", fmt.Sprintf("is %q", kind), "curl -H 'Content-Type: application/json'"})
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		refuse(w, http.StatusBadRequest, Problem{"body", err.Error(), "one JSON object"})
+		return
+	}
+	var form faultForm
+	if p := DecodeStrict(body, &form); p != nil {
+		refuse(w, http.StatusBadRequest, *p)
+		return
+	}
+	f, all := form.fault()
+	all = append(all, f.Check()...)
+	all = append(all, t.unheard(f.Names)...)
+	if form.HolderOf != "" && len(all) == 0 {
+		token, p := t.holder(r.Context(), form.HolderOf)
+		if p != nil {
+			refuse(w, http.StatusConflict, *p)
+			return
+		}
+		f.Key, f.Token = Quote(form.HolderOf), token
+	}
+	if len(all) > 0 {
+		refuse(w, http.StatusBadRequest, all...)
+		return
+	}
+	s, err := t.Inject(f)
+	if err != nil {
+		refuse(w, http.StatusConflict, Problem{"id", err.Error(), "leave it out, or choose another"})
+		return
+	}
+	answerJSON(w, http.StatusCreated, t.view(s))
+}
+
+// fault is the form as a fault, which is then checked itself.
+func (x *faultForm) fault() (f Fault, all []Problem) {
+	f = Fault{ID: x.ID, Op: x.Op, Mode: x.Mode, Count: x.Count, Share: x.Share, For: defaultFor, Names: x.Names, Key: x.Key, Token: x.Token}
+	for _, d := range []struct {
+		field, text string
+		into        *time.Duration
+	}{{"for", x.For, &f.For}, {"delay", x.Delay, &f.Delay}} {
+		if d.text == "" {
+			continue
+		}
+		v, err := time.ParseDuration(d.text)
+		if err != nil {
+			all = append(all, Problem{d.field, fmt.Sprintf("%q is no duration", d.text), "a number with its unit, as \"30s\" or \"200ms\""})
+			continue
+		}
+		*d.into = v
+	}
+	if f.For > maxFor {
+		all = append(all, Problem{"for", x.For + " is above " + maxFor.String(), "a shorter one: a proxy whose controller died must heal"})
+	}
+	if x.HolderOf != "" && (x.Op == Acquire || x.Key != "" || x.Token != "") {
+		all = append(all, Problem{"holder_of", "says which key and whose token, of a lock that is held", "leave out key and token; acquires are aimed at by key"})
+	}
+	return f, all
+}
+
+// unheard names listeners that there are none of.
+func (t *Tap) unheard(names []string) (all []Problem) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, n := range names {
+		if t.stats[n] == nil {
+			all = append(all, Problem{"names", fmt.Sprintf("nothing listens as %q", n), "a name given with --listen NAME=ADDR, or leave it out"})
+		}
+	}
+	return all
+}
+
+// holder asks the Redis for the token that the lock's key carries now.
+func (t *Tap) holder(ctx context.Context, key string) (string, *Problem) {
+	bad := func(text, remedy string) (string, *Problem) { return "", &Problem{"holder_of", text, remedy} }
+	const byHand = "give the key and the token itself"
+	ctx, cancel := context.WithTimeout(ctx, holderIn)
+	defer cancel()
+	conn, err := t.o.Dial(ctx)
+	if err != nil {
+		return bad(fmt.Sprintf("the Redis cannot be asked: %v", err), byHand)
+	}
+	defer conn.Close()
+	if at, ok := ctx.Deadline(); ok {
+		_ = conn.SetDeadline(at)
+	}
+	if _, err = fmt.Fprintf(conn, "*2\r\n$3\r\nGET\r\n$%d\r\n%s\r\n", len(key), key); err != nil {
+		return bad(fmt.Sprintf("the Redis cannot be asked: %v", err), byHand)
+	}
+	var (
+		scan  resp.Scanner
+		reply []byte
+		buf   = make([]byte, 4096)
+	)
+	for {
+		n, err := conn.Read(buf)
+		took, done, wrong := scan.Scan(buf[:n])
+		reply = append(reply, buf[:took]...)
+		if err = errors.Join(wrong, err); err != nil && !done || len(reply) > maxToken {
+			return bad(fmt.Sprintf("the Redis does not answer: %v", err), byHand)
+		}
+		if done {
+			break
+		}
+	}
+	head, rest, _ := bytes.Cut(reply, []byte("\r\n"))
+	switch {
+	case string(head) == "$-1":
+		return bad(fmt.Sprintf("nobody holds %q now", key), "wait until somebody does")
+	case head[0] != '$':
+		return bad(fmt.Sprintf("the Redis says %q", head), byHand)
+	}
+	return strings.TrimSuffix(string(rest), "\r\n"), nil
+}
+
+func (t *Tap) view(s Status) faultView {
+	now, clock := time.Now(), t.o.Clock()
+	wall := func(at int64) *time.Time {
+		if at == 0 {
+			return nil
+		}
+		w := now.Add(time.Duration(at - clock)).UTC()
+		return &w
+	}
+	v := faultView{
+		ID: s.ID, Op: s.Op, Mode: s.Mode, Count: s.Count, Share: s.Share, For: s.For.String(), Names: s.Names, Key: s.Key, OneOnly: s.Token != "",
+		State: s.State, Why: s.Why, Hits: s.Hits, Spared: s.Spare, Holds: s.Holds, Armed: *wall(s.From), First: wall(s.First), Last: wall(s.Last), Ended: wall(s.To),
+	}
+	if s.Delay > 0 {
+		v.Delay = s.Delay.String()
+	}
+	return v
+}
+
+func refuse(w http.ResponseWriter, status int, all ...Problem) {
+	answerJSON(w, status, map[string]any{"errors": all})
+}
+
+func answerJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(v) // whoever has gone needs no answer
+}

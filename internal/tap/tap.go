@@ -1,0 +1,170 @@
+// Package tap is a proxy in front of one Redis that understands what it passes on: it recognises operations on locks, and makes them
+// fail as it is told, for any client.
+//
+// It changes no command and no reply, and knows of no run. Commands within MULTI pass, as does all that follows SUBSCRIBE, MONITOR and
+// their like on a connection. Its one invariant: what it delivers on a connection is, in order, what the server said, with error
+// replies in the places of the commands that were not sent on; after a reply that is missing nothing is delivered any more.
+package tap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Options of New.
+type Options struct {
+	Dial  func(ctx context.Context) (net.Conn, error) // opens a connection to the Redis
+	Clock func() int64                                // ns, CLOCK_MONOTONIC from any origin
+	Rules Rules
+	Seed  int64                   // of the choices of shares
+	OnHit func(Hit)               // in order, before the operation fails; it must be quick, and not call the tap. nil = nobody asks
+	Tell  func(name, text string) // one line for a person about a connection. nil = nobody asks
+}
+
+// Tap is the proxy of one Redis. It is safe for concurrent use; Close ends what it has started.
+type Tap struct {
+	o      Options
+	known  *recognizer
+	active atomic.Pointer[[]*armed] // the armed faults; nil at first
+	wg     sync.WaitGroup
+
+	mu        sync.Mutex
+	closed    bool
+	listeners []net.Listener
+	stops     []context.CancelFunc // of dials under way
+	conns     map[*conn]bool
+	faults    []*armed
+	number    int
+	stats     map[string]*counters // by name of the listener
+	unknown   map[string]int64
+}
+
+// dialWithin bounds the opening of a connection to the Redis.
+const dialWithin = 5 * time.Second
+
+// New returns a proxy that does not listen yet.
+func New(o Options) *Tap {
+	return &Tap{o: o, known: newRecognizer(o.Rules), conns: map[*conn]bool{}, stats: map[string]*counters{}, unknown: map[string]int64{}}
+}
+
+// Listen serves clients at addr, host:port, under a name that faults may be aimed at. It returns the address that it listens at.
+func (t *Tap) Listen(name, addr string) (string, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return "", fmt.Errorf("listen for clients: %w", err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed || t.stats[name] != nil {
+		_ = l.Close()
+		return "", fmt.Errorf("listen for clients at %s: the name %q is taken, or the proxy has ended", addr, name)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	t.listeners, t.stops = append(t.listeners, l), append(t.stops, stop)
+	count := &counters{}
+	t.stats[name] = count
+	t.wg.Go(func() { t.accept(ctx, l, name, count) })
+	return l.Addr().String(), nil
+}
+
+func (t *Tap) accept(ctx context.Context, l net.Listener, name string, count *counters) {
+	for {
+		client, err := l.Accept()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err != nil: // too many open files, say: others may close theirs
+			select {
+			case <-time.After(10 * time.Millisecond):
+				continue
+			case <-ctx.Done():
+				return
+			}
+		}
+		t.wg.Go(func() { t.serve(ctx, client, name, count) })
+	}
+}
+
+// serve owns one connection, and both its directions.
+func (t *Tap) serve(ctx context.Context, client net.Conn, name string, count *counters) {
+	defer client.Close()
+	from := client.RemoteAddr().String()
+	dial, cancel := context.WithTimeout(ctx, dialWithin)
+	server, err := t.o.Dial(dial)
+	cancel()
+	if err != nil {
+		count.refused.Add(1)
+		t.tell(name, fmt.Sprintf("%s: closed: the Redis cannot be reached: %v", from, err))
+		return
+	}
+	c := newConn(t, name, count, client, server)
+	defer c.kill()
+	if !t.enter(c) {
+		return
+	}
+	count.total.Add(1)
+	t.tell(name, from+": connected")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.down()
+		c.kill()
+	}()
+	c.up()
+	<-done
+	t.leave(c)
+	t.tell(name, from+": closed")
+}
+
+func (t *Tap) enter(c *conn) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.closed {
+		t.conns[c] = true
+	}
+	return !t.closed
+}
+
+func (t *Tap) leave(c *conn) {
+	t.mu.Lock()
+	delete(t.conns, c)
+	t.mu.Unlock()
+	for _, a := range c.holds {
+		t.release(a, c)
+	}
+}
+
+func (t *Tap) tell(name, text string) {
+	if t.o.Tell != nil {
+		t.o.Tell(name, text)
+	}
+}
+
+// Close ends all faults, listeners and connections, and waits for them. It may be called again.
+func (t *Tap) Close() error {
+	t.mu.Lock()
+	t.closed = true
+	for _, a := range t.faults {
+		t.end(a, "the proxy ended")
+	}
+	for c := range t.conns {
+		c.kill()
+	}
+	var errs []error
+	for _, l := range t.listeners {
+		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	for _, stop := range t.stops {
+		stop()
+	}
+	t.mu.Unlock()
+	t.wg.Wait()
+	return errors.Join(errs...)
+}

@@ -1,0 +1,219 @@
+package injectors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments/undo"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// felt is how the victims are to show a fault of the network, in their own claims: independent of the proxy, so that a client that
+// goes round its way is found out.
+type felt struct {
+	base    time.Duration // the way's round trip before
+	cut     bool          // no operation on the lock may be answered
+	least   time.Duration // every operation takes at least so long; > 0
+	some    time.Duration // some operations take so much longer; > 0
+	sockets bool          // operations do not show it: the victims must be connected to their ways
+}
+
+const (
+	feelEvery = 100 * time.Millisecond // for operations without an answer, and sockets
+	lostEvery = 5                      // of these: is the fault still on?
+)
+
+// feel waits until all living victims have felt the fault, at most until its time is up, when one must have. It returns a sentence
+// that says who has felt what.
+func (x *Toxics) feel(ctx context.Context, r undo.Record, names []string, applied history.Span, f felt) (string, error) {
+	claims := &claims{felt: f, names: names, after: applied.To, open: map[string]history.Event{}, late: map[string]int{}, quickest: map[string]time.Duration{}}
+	end := applied.From + r.Shot.Fault.Declared
+	for from, tick := int(r.Shot.N), 1; ; tick++ {
+		over := x.Clock() >= end
+		wait, cancel := context.WithTimeout(ctx, feelEvery)
+		_, err := x.Await(wait, from, func(e history.Event) bool {
+			from++
+			claims.see(e)
+			return claims.quick != "" || !f.sockets && claims.all(x.living(names))
+		})
+		if err != nil && !over {
+			<-wait.Done() // the log may have ended early
+		}
+		cancel()
+		claims.hang(x.Clock())
+		if f.sockets {
+			if err := x.connected(claims, r.Ways); err != nil {
+				return "", &voidError{"unconfirmed", err.Error()}
+			}
+		}
+		switch {
+		case ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled):
+			return "", ctx.Err()
+		case claims.quick != "":
+			return "", &voidError{"unconfirmed", claims.quick + ": does it go round the proxy?"}
+		case claims.all(x.living(names)):
+			return claims.say(), nil
+		case over && len(claims.late) > 0:
+			return claims.say(), nil
+		case over || ctx.Err() != nil:
+			return "", &voidError{"unconfirmed", claims.nobody()}
+		}
+		if tick%lostEvery == 0 {
+			if err := x.stillOn(ctx, r); err != nil {
+				return "", err
+			}
+		}
+	}
+}
+
+// living are the victims that run now.
+func (x *Toxics) living(names []string) []string {
+	alive := x.processes(names)
+	return slices.Collect(maps.Keys(alive))
+}
+
+// processes are the ids of the victims' processes that run now, by name.
+func (x *Toxics) processes(names []string) map[string]int {
+	alive := map[string]int{}
+	for _, e := range x.Past() {
+		switch {
+		case e.Replica == nil || !slices.Contains(names, e.Replica.Name):
+		case e.Kind == history.ReplicaStart:
+			alive[e.Replica.Name] = e.Replica.PID
+		case e.Kind == history.ReplicaExit:
+			delete(alive, e.Replica.Name)
+		}
+	}
+	return alive
+}
+
+// claims is what the victims say about their operations under the fault.
+type claims struct {
+	felt
+	names    []string
+	after    int64 // only operations that began later count
+	open     map[string]history.Event
+	late     map[string]int           // by name: operations that show the fault
+	quickest map[string]time.Duration // by name: of those that were answered
+	quick    string                   // an operation that the fault should have kept from being so quick
+}
+
+func (c *claims) see(e history.Event) {
+	name, _, _ := strings.Cut(e.Source, ".")
+	if !slices.Contains(c.names, name) {
+		return
+	}
+	id := e.Source + " " + e.Op
+	switch e.Kind {
+	case history.AcquireInvoke, history.RenewInvoke, history.ReleaseInvoke:
+		if e.From > c.after {
+			c.open[id] = e
+		}
+	case history.AcquireReturn, history.RenewReturn, history.ReleaseReturn:
+		began, ok := c.open[id]
+		delete(c.open, id)
+		if ok && e.Call != nil && e.Call.Fault == "" { // what another fault made of it shows nothing of this one
+			c.judge(name, e, time.Duration(e.To-began.To)) // the bracket of a return begins with the call: its effect lies anywhere within
+		}
+	}
+}
+
+// judge takes one operation that began under the fault and has ended.
+func (c *claims) judge(name string, e history.Event, took time.Duration) {
+	answered := e.Call.Result != history.ResultError
+	switch {
+	case c.cut && answered, c.least > 0 && answered && took < c.least:
+		verb, _, _ := strings.Cut(string(e.Kind), ".")
+		c.quick = fmt.Sprintf("%s of %s was answered in %s under the fault", verb, name, took.Round(time.Microsecond))
+	case c.cut, c.least > 0 && (took >= c.least || e.Outcome == history.Unknown), c.some > 0 && took >= c.base+c.some:
+		c.count(name, took)
+	}
+}
+
+func (c *claims) count(name string, took time.Duration) {
+	c.late[name]++
+	if q, ok := c.quickest[name]; !ok || took < q {
+		c.quickest[name] = took
+	}
+}
+
+// hang counts operations that have waited for long enough to show the fault and have no answer yet.
+func (c *claims) hang(now int64) {
+	enough := max(c.least, c.base+c.some)
+	if c.cut {
+		enough = silentTime
+	}
+	if c.sockets {
+		return
+	}
+	for id, e := range c.open {
+		if took := time.Duration(now - e.To); took >= enough {
+			name, _, _ := strings.Cut(e.Source, ".")
+			delete(c.open, id)
+			c.count(name, took)
+		}
+	}
+}
+
+func (c *claims) all(alive []string) bool {
+	return len(c.late) > 0 && !slices.ContainsFunc(alive, func(name string) bool { return c.late[name] == 0 })
+}
+
+func (c *claims) say() string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(c.late)) {
+		if c.sockets {
+			parts = append(parts, fmt.Sprintf("%s is connected through it (its operations are too small to show the fault)", name))
+			continue
+		}
+		parts = append(parts, fmt.Sprintf("felt by %s: %d of its operations, the quickest %s", name, c.late[name], c.quickest[name].Round(time.Millisecond)))
+	}
+	for _, name := range c.names {
+		if c.late[name] == 0 {
+			parts = append(parts, name+" showed nothing meanwhile")
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+func (c *claims) nobody() string {
+	who := strings.Join(c.names, ", ")
+	if c.sockets {
+		return "no connection of " + who + " to the proxy was seen"
+	}
+	return "no operation of " + who + " shows the fault: none began under it, or they went round the proxy"
+}
+
+// connected looks at the victims' sockets: a connection to the way is what a client that goes round it does not have.
+func (x *Toxics) connected(c *claims, ways []undo.Way) error {
+	alive := x.processes(c.names)
+	for _, name := range c.names {
+		pid := alive[name]
+		i := slices.IndexFunc(ways, func(w undo.Way) bool { return strings.HasSuffix(baseName(w.Proxy), "-"+name) })
+		if pid == 0 || i < 0 || c.late[name] > 0 {
+			continue
+		}
+		ports, err := remotePorts(pid)
+		if err != nil {
+			return fmt.Errorf("look at the sockets of %s: %w", name, err)
+		}
+		_, text, _ := net.SplitHostPort(addrOf(ways[i]))
+		if port, err := strconv.Atoi(text); err == nil && slices.Contains(ports, port) {
+			c.count(name, 0)
+		}
+	}
+	return nil
+}
+
+// baseName is a proxy's name without the number of a successor.
+func baseName(proxy string) string {
+	base, _, _ := strings.Cut(proxy, "~")
+	return base
+}

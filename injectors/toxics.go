@@ -1,0 +1,334 @@
+package injectors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/undo"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/toxi"
+)
+
+// Toxics makes the faults of the network: latency, jitter, bandwidth, black_hole, reset, slow_close and down, on the victims' ways to
+// the locks' store, each a proxy of a Toxiproxy.
+//
+// A way belongs to a replica's name: the fault outlasts the replica's life, and with aim all it is on every way. Confirm asks twice:
+// a connection of its own through each way, and the victims' own claims or, where the magnitude is too small for those to show it,
+// their sockets. A client that goes round its way is void.
+type Toxics struct {
+	Fault    func(id string) *experiments.Fault // as it is run: scaled
+	Way      func(replica string) (undo.Way, bool)
+	Replicas []string // all names
+	Await    Await
+	Past     func() []history.Event
+	Clock    func() int64
+	// Dial opens a connection on which the store answers PING in plain RESP, where that takes TLS or a password; nil = plain TCP.
+	Dial func(ctx context.Context, addr string) (net.Conn, error)
+
+	mu    sync.Mutex
+	shots map[string]*ground // by the shot's name; only those of this process, not yet reverted
+}
+
+// ground is what was measured before a fault, and whether it is on.
+type ground struct {
+	base time.Duration // the slowest way's
+	need time.Duration // the fault's: at least so long
+	on   bool          // and not void
+}
+
+// plan is one kind of fault as toxics and as what they must do.
+type plan struct {
+	toxics []toxi.Toxic // without names, at most one a stream
+	down   bool         // the proxy is disabled
+	cut    bool         // open connections are ended, by disabling the proxy for an instant
+	trial  trial        // how a connection of our own is to show it
+	felt   felt         // how the victims are to show it
+}
+
+// planOf turns a fault into toxics. Toxiproxy counts whole milliseconds and kB/s.
+func planOf(f *experiments.Fault) plan {
+	both := func(kind string, attributes map[string]any) []toxi.Toxic {
+		return streams(experiments.StreamBoth, kind, attributes)
+	}
+	switch {
+	case f.Latency != nil:
+		return delaying(f.Latency.Add, f.Latency.Jitter, f.Latency.Stream)
+	case f.Jitter != nil:
+		return delaying(f.Jitter.By, f.Jitter.By, f.Jitter.Stream)
+	case f.Bandwidth != nil:
+		p := plan{toxics: streams(f.Bandwidth.Stream, "bandwidth", map[string]any{"rate": f.Bandwidth.Rate}), felt: felt{sockets: true}}
+		p.trial = echoTrial(f.Bandwidth.Rate, len(p.toxics))
+		return p
+	case f.SlowClose != nil:
+		p := plan{toxics: streams(f.SlowClose.Stream, "slow_close", map[string]any{"delay": millis(f.SlowClose.Delay)}), felt: felt{sockets: true}}
+		p.trial = closeTrial(time.Duration(len(p.toxics)) * round(f.SlowClose.Delay))
+		return p
+	case f.BlackHole != nil:
+		return plan{toxics: both("timeout", map[string]any{"timeout": 0}), trial: cutTrial(silence), felt: felt{cut: true}}
+	case f.Reset != nil:
+		return plan{toxics: both("reset_peer", map[string]any{"timeout": 0}), cut: true, trial: cutTrial(broken), felt: felt{cut: true}}
+	}
+	return plan{down: true, trial: cutTrial(refusal), felt: felt{cut: true}}
+}
+
+func streams(s experiments.Stream, kind string, attributes map[string]any) []toxi.Toxic {
+	var list []toxi.Toxic
+	for _, one := range []experiments.Stream{experiments.StreamUp, experiments.StreamDown} {
+		if s == one || s == experiments.StreamBoth || s == "" && one == experiments.StreamDown {
+			list = append(list, toxi.Toxic{Type: kind, Stream: string(one), Toxicity: 1, Attributes: attributes})
+		}
+	}
+	return list
+}
+
+// delaying is latency with jitter, one toxic a stream. Where the jitter may eat all of the latency, no single answer needs to be late:
+// one of many must be.
+func delaying(add, jitter time.Duration, s experiments.Stream) plan {
+	add, jitter = round(add), round(jitter)
+	p := plan{toxics: streams(s, "latency", map[string]any{"latency": add.Milliseconds(), "jitter": jitter.Milliseconds()})}
+	if least := time.Duration(len(p.toxics)) * (add - jitter); least > 0 {
+		p.trial, p.felt = pingTrial(least, time.Duration(len(p.toxics))*(add+jitter)), felt{least: least}
+		return p
+	}
+	some := max(add, jitter) / 2
+	p.trial, p.felt = someTrial(some, time.Duration(len(p.toxics))*(add+jitter)), felt{some: some}
+	return p
+}
+
+func round(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return max(d.Round(time.Millisecond), time.Millisecond)
+}
+
+func millis(d time.Duration) int64 { return round(d).Milliseconds() }
+
+// Prepare resolves the victims' ways and measures them as they are. A way that does not answer now could not show a fault either.
+func (x *Toxics) Prepare(ctx context.Context, shot history.Event) (undo.Record, error) {
+	f := x.Fault(shot.Fault.ID)
+	if f == nil {
+		return undo.Record{}, fmt.Errorf("no fault %q in the experiment", shot.Fault.ID)
+	}
+	p, rec := planOf(f), undo.Record{}
+	for _, name := range x.victims(f, shot.Fault) {
+		w, err := x.resolve(ctx, name)
+		if err != nil {
+			return undo.Record{}, err
+		}
+		for _, t := range p.toxics {
+			w.Toxics = append(w.Toxics, toxicName(w.Proxy, shot, t.Stream))
+		}
+		w.Down = p.down || p.cut
+		rec.Ways = append(rec.Ways, w)
+	}
+	if len(rec.Ways) == 0 {
+		return undo.Record{}, &voidError{"no_target", "no replica's way to the store is struck"}
+	}
+	seen, err := x.measure(ctx, rec.Ways, p.trial.before(), 0)
+	if err != nil {
+		return undo.Record{}, &voidError{"unconfirmed", fmt.Sprintf("the way to the store was disturbed before the fault: %v", err)}
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.shots == nil {
+		x.shots = map[string]*ground{}
+	}
+	base := slices.Max(seen)
+	x.shots[shot.Op] = &ground{base: base, need: p.trial.need(base)}
+	return rec, nil
+}
+
+// victims are the names of the replicas whose ways are struck. With aim all these are all, those included that are dead just now.
+func (x *Toxics) victims(f *experiments.Fault, b *history.Fault) []string {
+	list := b.Victims
+	if b.Victim != "" {
+		list = []string{b.Victim}
+	}
+	if a := f.Aim(); a.All || a == (experiments.Aim{}) {
+		list = x.Replicas
+	}
+	var names []string
+	for _, v := range list {
+		if name, _, _ := strings.Cut(v, "."); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func (x *Toxics) resolve(ctx context.Context, name string) (undo.Way, error) {
+	w, ok := x.Way(name)
+	if !ok {
+		return w, fmt.Errorf("%s has no way to the store that could be struck", name)
+	}
+	now, err := toxi.New(w.API).Current(ctx, w.Proxy)
+	if err != nil {
+		return w, fmt.Errorf("look for the way of %s: %w", name, err)
+	}
+	if !now.Enabled {
+		return w, fmt.Errorf("the way of %s, proxy %s, is disabled, and not by this fault", name, now.Name)
+	}
+	w.Proxy, w.Listen, w.Upstream, w.Toxics = now.Name, now.Listen, now.Upstream, nil
+	return w, nil
+}
+
+// toxicName carries the run and the replica (with the proxy's name), the fault, the shot and the stream.
+func toxicName(proxy string, shot history.Event, stream string) string {
+	return fmt.Sprintf("%s-%s.%d-%s", proxy, shot.Fault.ID, shot.Fault.Shot, stream)
+}
+
+// Inject is done when the server has answered: then all connections, open and new, are under the fault. Open connections that are to
+// be reset are ended with FIN (the server cannot reset those), new ones with RST.
+func (x *Toxics) Inject(ctx context.Context, r undo.Record) (history.Span, error) {
+	span := history.At(x.Clock())
+	f := x.Fault(r.Shot.Fault.ID)
+	if f == nil {
+		return span, fmt.Errorf("no fault %q in the experiment", r.Shot.Fault.ID)
+	}
+	p := planOf(f)
+	err := each(r.Ways, func(w undo.Way) error {
+		c := toxi.New(w.API)
+		if p.down || p.cut {
+			if err := c.Enable(ctx, w.Proxy, false); err != nil {
+				return err
+			}
+		}
+		for i, t := range p.toxics {
+			t.Name = w.Toxics[i]
+			if err := c.Add(ctx, w.Proxy, t); err != nil {
+				return err
+			}
+		}
+		if p.cut {
+			return c.Enable(ctx, w.Proxy, true)
+		}
+		return nil
+	})
+	span.To = x.Clock()
+	if err == nil {
+		x.edit(r.Shot.Op, func(g *ground) { g.on = true })
+	}
+	return span, err
+}
+
+// Confirm measures every way from outside and waits until the victims have felt the fault, and meanwhile looks whether it is still on.
+func (x *Toxics) Confirm(ctx context.Context, r undo.Record, applied history.Span) (history.Span, history.Fault, error) {
+	window, saw, err := x.confirm(ctx, r, applied)
+	if err != nil { // for how long a void fault was on is of no interest
+		x.edit(r.Shot.Op, func(g *ground) { g.on = false })
+	}
+	return window, saw, err
+}
+
+func (x *Toxics) confirm(ctx context.Context, r undo.Record, applied history.Span) (history.Span, history.Fault, error) {
+	var base, need time.Duration
+	x.edit(r.Shot.Op, func(g *ground) { base, need = g.base, g.need })
+	f := x.Fault(r.Shot.Fault.ID)
+	if f == nil {
+		return applied, history.Fault{}, fmt.Errorf("no fault %q in the experiment", r.Shot.Fault.ID)
+	}
+	p := planOf(f)
+	saw := history.Fault{Baseline: int64(base), Expected: int64(need)}
+	window := func() history.Span { return history.Span{From: applied.From, To: x.Clock()} }
+
+	observed, err := x.measure(ctx, r.Ways, p.trial, need)
+	if len(observed) > 0 && !p.trial.cut {
+		saw.Observed = int64(slices.Min(observed))
+	}
+	switch {
+	case err != nil:
+		return window(), saw, &voidError{"unconfirmed", fmt.Sprintf("a connection of our own did not show the fault: %v", err)}
+	case saw.Observed < saw.Expected:
+		return window(), saw, &voidError{"unconfirmed", fmt.Sprintf("a connection of our own was not slowed down: %s, expected at least %s",
+			time.Duration(saw.Observed), need)}
+	}
+	felt := p.felt
+	felt.base = base
+	text, err := x.feel(ctx, r, x.victims(f, r.Shot.Fault), applied, felt)
+	saw.Detail = text
+	if gone := x.stillOn(ctx, r); gone != nil {
+		return window(), saw, gone
+	}
+	return window(), saw, err
+}
+
+// stillOn is the error of a fault that has ended before its time.
+func (x *Toxics) stillOn(ctx context.Context, r undo.Record) error {
+	lost := x.lost(ctx, r)
+	if lost == "" {
+		return nil
+	}
+	return &voidError{"unconfirmed", "the fault ended before its time: " + lost}
+}
+
+// lost says which part of a fault is not there any more, or "".
+func (x *Toxics) lost(ctx context.Context, r undo.Record) string {
+	err := each(r.Ways, func(w undo.Way) error {
+		p, err := toxi.New(w.API).Proxy(ctx, w.Proxy)
+		switch {
+		case errors.Is(err, toxi.ErrNotFound):
+			return fmt.Errorf("proxy %s is gone: was the Toxiproxy restarted?", w.Proxy)
+		case err != nil: // no answer says nothing
+			return nil
+		case len(w.Toxics) == 0 && p.Enabled:
+			return fmt.Errorf("proxy %s was enabled by somebody else", w.Proxy)
+		case len(ours(p, w)) < len(w.Toxics):
+			return fmt.Errorf("proxy %s has lost our toxics: were they removed by somebody else?", w.Proxy)
+		}
+		return nil
+	})
+	if err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// Revert ends the fault on every way and reads back that it has ended; in the process that made it, also by a round trip. A fault
+// that had ended before is an error once: nobody knows for how long it was on.
+func (x *Toxics) Revert(ctx context.Context, r undo.Record) (history.Span, error) {
+	span := history.At(x.Clock())
+	x.mu.Lock()
+	g := x.shots[r.Shot.Op]
+	delete(x.shots, r.Shot.Op)
+	x.mu.Unlock()
+	lost := ""
+	if g != nil && g.on {
+		lost = x.lost(ctx, r)
+	}
+	err := RevertWays(ctx, r)
+	span.To = x.Clock()
+	if err == nil && g != nil {
+		err = x.awaitFree(ctx, r.Ways, *g)
+	}
+	if err == nil && lost != "" {
+		err = fmt.Errorf("fault %s had ended before it was ended: %s: nothing of it is left, but for how long it was on is not known", r.Shot.Op, lost)
+	}
+	return span, err
+}
+
+func (x *Toxics) edit(op string, f func(*ground)) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if g := x.shots[op]; g != nil {
+		f(g)
+	}
+}
+
+// each does one thing to all ways at once, and joins the errors.
+func each(ways []undo.Way, do func(undo.Way) error) error {
+	errs := make([]error, len(ways))
+	var wg sync.WaitGroup
+	for i, w := range ways {
+		wg.Go(func() { errs[i] = do(w) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}

@@ -1,0 +1,320 @@
+package injectors
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments/undo"
+)
+
+// trial is how a fresh connection of our own shows a fault of the network.
+type trial struct {
+	// run gives what was measured; an error says that the fault does not show. enough ends a trial of many early.
+	run   func(ctx context.Context, dial dialer, addr string, enough time.Duration) (time.Duration, error)
+	calm  func(ctx context.Context, dial dialer, addr string, enough time.Duration) (time.Duration, error) // before the fault; nil = run
+	least time.Duration                                                                                    // the fault's share of what is measured
+	most  time.Duration                                                                                    // likewise: an answer that takes much longer does not come
+	above bool                                                                                             // least counts from the baseline, however low that is
+	cut   bool                                                                                             // no answer: nothing to measure
+}
+
+type dialer func(ctx context.Context, addr string) (net.Conn, error)
+
+const (
+	calmPings  = 5
+	manyPings  = 60
+	answerTime = 2 * time.Second        // beyond what the fault adds, until an answer counts as none
+	silentTime = 300 * time.Millisecond // without an answer on a way that is cut
+	echoTime   = 200                    // ms that the payload of a bandwidth trial takes each way
+	mostEcho   = 4 << 20                // bytes
+)
+
+// before is the trial that gives the baseline.
+func (t trial) before() trial {
+	if t.calm != nil {
+		t.run = t.calm
+	}
+	return t
+}
+
+// need is what must be measured at least. On a way that is slow already, the fault must come on top.
+func (t trial) need(base time.Duration) time.Duration {
+	switch {
+	case t.cut:
+		return 0
+	case t.above:
+		return base + t.least
+	case base >= t.least/2:
+		return base/2 + t.least
+	}
+	return t.least
+}
+
+func pingTrial(least, most time.Duration) trial {
+	return trial{least: least, most: most,
+		calm: func(ctx context.Context, d dialer, addr string, _ time.Duration) (time.Duration, error) {
+			quickest, _, err := pings(ctx, d, addr, calmPings, 0)
+			return quickest, err
+		},
+		run: func(ctx context.Context, d dialer, addr string, enough time.Duration) (time.Duration, error) {
+			quickest, _, err := pings(ctx, d, addr, 2, 0)
+			return quickest, err
+		}}
+}
+
+// someTrial is for delays of which some are nothing: the slowest of many counts.
+func someTrial(least, most time.Duration) trial {
+	return trial{least: least, most: most, above: true,
+		calm: func(ctx context.Context, d dialer, addr string, _ time.Duration) (time.Duration, error) {
+			_, slowest, err := pings(ctx, d, addr, calmPings, 0)
+			return slowest, err
+		},
+		run: func(ctx context.Context, d dialer, addr string, enough time.Duration) (time.Duration, error) {
+			_, slowest, err := pings(ctx, d, addr, manyPings, enough)
+			return slowest, err
+		}}
+}
+
+// pings asks up to n times on one fresh connection; it stops early when one answer took as long as enough, if that is not 0.
+func pings(ctx context.Context, dial dialer, addr string, n int, enough time.Duration) (quickest, slowest time.Duration, err error) {
+	conn, err := open(ctx, dial, addr)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer conn.Close()
+	in := bufio.NewReader(conn)
+	for i := range n {
+		took, err := ask(conn, in, []byte(ping))
+		if err != nil {
+			return quickest, slowest, err
+		}
+		if i == 0 || took < quickest {
+			quickest = took
+		}
+		slowest = max(slowest, took)
+		if enough > 0 && slowest >= enough {
+			break
+		}
+	}
+	return quickest, slowest, nil
+}
+
+const ping = "*1\r\n$4\r\nPING\r\n"
+
+// open connects; the connection has the context's deadline.
+func open(ctx context.Context, dial dialer, addr string) (net.Conn, error) {
+	conn, err := dial(ctx, addr)
+	if err != nil {
+		return nil, err
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		_ = conn.SetDeadline(deadline)
+	}
+	return conn, nil
+}
+
+// ask sends a command and reads its answer: a line, or a bulk string. An error from the store is an answer.
+func ask(conn net.Conn, in *bufio.Reader, command []byte) (time.Duration, error) {
+	start := time.Now()
+	if _, err := conn.Write(command); err != nil {
+		return 0, err
+	}
+	line, err := in.ReadString('\n')
+	if err != nil {
+		return 0, err
+	}
+	if size, ok := strings.CutPrefix(strings.TrimSpace(line), "$"); ok {
+		n, err := strconv.Atoi(size)
+		if err != nil {
+			return 0, fmt.Errorf("read the answer %q: %w", line, err)
+		}
+		if _, err := in.Discard(n + 2); err != nil {
+			return 0, err
+		}
+	}
+	return time.Since(start), nil
+}
+
+// echoTrial sends so much there and back that it takes a while at rate kB/s in n directions.
+func echoTrial(rate, n int) trial {
+	size := min(max(rate, 1)*echoTime, mostEcho)
+	each := time.Duration(size) * time.Millisecond / time.Duration(max(rate, 1))
+	command := fmt.Appendf(nil, "*2\r\n$4\r\nECHO\r\n$%d\r\n%s\r\n", size, bytes.Repeat([]byte("x"), size))
+	return trial{least: time.Duration(n) * each * 9 / 10, most: time.Duration(n) * each,
+		run: func(ctx context.Context, dial dialer, addr string, _ time.Duration) (time.Duration, error) {
+			conn, err := open(ctx, dial, addr)
+			if err != nil {
+				return 0, err
+			}
+			defer conn.Close()
+			return ask(conn, bufio.NewReader(conn), command)
+		}}
+}
+
+// closeTrial ends the sending half of a connection and waits until the other end has closed as well.
+func closeTrial(least time.Duration) trial {
+	return trial{least: least, most: least,
+		run: func(ctx context.Context, dial dialer, addr string, _ time.Duration) (time.Duration, error) {
+			conn, err := open(ctx, dial, addr)
+			if err != nil {
+				return 0, err
+			}
+			defer conn.Close()
+			if _, err := ask(conn, bufio.NewReader(conn), []byte(ping)); err != nil {
+				return 0, err
+			}
+			half, ok := conn.(interface{ CloseWrite() error })
+			if !ok {
+				return 0, errors.New("this connection cannot be closed by half")
+			}
+			start := time.Now()
+			if err := half.CloseWrite(); err != nil {
+				return 0, err
+			}
+			_, err = io.Copy(io.Discard, conn)
+			return time.Since(start), err
+		}}
+}
+
+// cutTrial is for ways on which nothing may come back; before the fault an answer must.
+func cutTrial(run func(ctx context.Context, dial dialer, addr string) error) trial {
+	return trial{cut: true, most: silentTime, calm: pingTrial(0, 0).calm,
+		run: func(ctx context.Context, dial dialer, addr string, _ time.Duration) (time.Duration, error) {
+			return 0, run(ctx, dial, addr)
+		}}
+}
+
+// silence: the connection stands and nothing comes back.
+func silence(ctx context.Context, dial dialer, addr string) error {
+	conn, err := open(ctx, dial, addr)
+	if err != nil {
+		return fmt.Errorf("nobody listens: %w", err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(silentTime))
+	_, err = ask(conn, bufio.NewReader(conn), []byte(ping))
+	var timeout net.Error
+	switch {
+	case err == nil:
+		return errors.New("there was an answer")
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return nil
+	}
+	return fmt.Errorf("the connection did not stay open: %w", err)
+}
+
+// broken: a connection ends as soon as it is used.
+func broken(ctx context.Context, dial dialer, addr string) error {
+	conn, err := open(ctx, dial, addr)
+	if err == nil {
+		defer conn.Close()
+		_, err = ask(conn, bufio.NewReader(conn), []byte(ping))
+	}
+	switch {
+	case err == nil:
+		return errors.New("there was an answer")
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return nil
+	}
+	return fmt.Errorf("the connection was not reset: %w", err)
+}
+
+// refusal: nobody listens.
+func refusal(ctx context.Context, dial dialer, addr string) error {
+	conn, err := open(ctx, dial, addr)
+	switch {
+	case err == nil:
+		_ = conn.Close()
+		return errors.New("somebody listens")
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return nil
+	}
+	return fmt.Errorf("the connection was not refused: %w", err)
+}
+
+// measure makes one trial on each way, all at once.
+func (x *Toxics) measure(ctx context.Context, ways []undo.Way, t trial, enough time.Duration) ([]time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*t.most+answerTime)
+	defer cancel()
+	seen := make([]time.Duration, len(ways))
+	index := map[string]int{}
+	for i, w := range ways {
+		index[w.Proxy] = i
+	}
+	err := each(ways, func(w undo.Way) error {
+		took, err := t.run(ctx, x.dialer(), addrOf(w), enough)
+		if err != nil {
+			return fmt.Errorf("%s: %w", w.Proxy, err)
+		}
+		seen[index[w.Proxy]] = took
+		return nil
+	})
+	return seen, err
+}
+
+func (x *Toxics) dialer() dialer {
+	if x.Dial != nil {
+		return x.Dial
+	}
+	return func(ctx context.Context, addr string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "tcp", addr)
+	}
+}
+
+// addrOf is where a way is dialled: on the host of the server's API.
+func addrOf(w undo.Way) string {
+	_, port, err := net.SplitHostPort(w.Listen)
+	u, bad := url.Parse(w.API)
+	if err != nil || bad != nil {
+		return w.Listen
+	}
+	return net.JoinHostPort(u.Hostname(), port)
+}
+
+// freeWithin bounds the wait for the way to be as before, and onceWithin each try.
+const (
+	freeWithin = 1500 * time.Millisecond
+	onceWithin = 300 * time.Millisecond
+)
+
+// awaitFree passes a connection through each way again. Where the store itself does not answer, or as slowly, it is not the way.
+func (x *Toxics) awaitFree(ctx context.Context, ways []undo.Way, g ground) error {
+	ctx, cancel := context.WithTimeout(ctx, freeWithin)
+	defer cancel()
+	once := func(addr string) (time.Duration, error) {
+		ctx, cancel := context.WithTimeout(ctx, onceWithin)
+		defer cancel()
+		took, _, err := pings(ctx, x.dialer(), addr, 1, 0)
+		return took, err
+	}
+	return each(ways, func(w undo.Way) error {
+		for {
+			took, err := once(addrOf(w))
+			if err == nil && (g.need == 0 || took < g.base+g.need/2) {
+				return nil
+			}
+			direct, down := once(w.Upstream)
+			if ctx.Err() == nil && (down != nil || err == nil && direct > took/2) {
+				return nil
+			}
+			wait := time.NewTimer(20 * time.Millisecond)
+			select {
+			case <-wait.C:
+			case <-ctx.Done():
+				wait.Stop()
+				return fmt.Errorf("the fault is removed from %s, and a round trip there is not what it was: %s (%w)", w.Proxy, took, errors.Join(err, ctx.Err()))
+			}
+		}
+	})
+}

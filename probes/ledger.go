@@ -36,7 +36,7 @@ type Ledger struct {
 
 // NewLedger returns a probe of the stream at addr. lockOf gives the experiment's name of the lock that a key belongs to, or "".
 func NewLedger(addr, stream string, lockOf func(key string) string) *Ledger {
-	return &Ledger{redis: newClient(addr), stream: stream, lockOf: lockOf}
+	return &Ledger{redis: newClient(&redis.Options{Addr: addr}), stream: stream, lockOf: lockOf}
 }
 
 // Close closes the probe's connections.

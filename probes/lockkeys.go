@@ -59,10 +59,10 @@ type state struct {
 	server int64  // microseconds
 }
 
-// NewLockKeys returns a probe of the store at addr that watches no key yet; prefix goes before each key.
-func NewLockKeys(addr, prefix string) *LockKeys {
+// NewLockKeys returns a probe of the store that o dials and that watches no key yet; prefix goes before each key.
+func NewLockKeys(o *redis.Options, prefix string) *LockKeys {
 	return &LockKeys{
-		redis: newClient(addr), prefix: prefix, script: redis.NewScript(lookScript), keys: map[string]*watched{},
+		redis: newClient(o), prefix: prefix, script: redis.NewScript(lookScript), keys: map[string]*watched{},
 	}
 }
 

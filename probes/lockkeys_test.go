@@ -14,7 +14,7 @@ import (
 )
 
 func newLockKeys(t *testing.T, c *redis.Client) *LockKeys {
-	p := NewLockKeys(c.Options().Addr, "run:")
+	p := NewLockKeys(&redis.Options{Addr: c.Options().Addr}, "run:")
 	t.Cleanup(func() { _ = p.Close() })
 	return p
 }
@@ -160,7 +160,7 @@ func TestLockKeysLooksWhileWritesArePaused(t *testing.T) {
 }
 
 func TestLockKeysOfADeadStoreIsAnError(t *testing.T) {
-	p := NewLockKeys("127.0.0.1:1", "run:")
+	p := NewLockKeys(&redis.Options{Addr: "127.0.0.1:1"}, "run:")
 	defer p.Close()
 	p.Watch("job", "a")
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)

@@ -15,13 +15,12 @@ import (
 )
 
 // newClient is a probe's own connection: no retries (a late answer would widen the bracket unseen), deadlines that hold.
-func newClient(addr string) *redis.Client {
-	return redis.NewClient(&redis.Options{
-		Addr: addr, Protocol: 2, DisableIdentity: true, ContextTimeoutEnabled: true,
-		MaxRetries: -1, DialerRetries: 1, DialTimeout: time.Second, ReadTimeout: 2 * time.Second,
-		// Two are used, one for looks and one for Holder. go-redis dials only once a second after PoolSize refusals in a row, which
-		// would keep the probe blind after its store has come back.
-		PoolSize:                 64,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	})
+func newClient(o *redis.Options) *redis.Client {
+	o.Protocol, o.DisableIdentity, o.ContextTimeoutEnabled = 2, true, true
+	o.MaxRetries, o.DialerRetries, o.DialTimeout, o.ReadTimeout = -1, 1, time.Second, 2*time.Second
+	// Two are used, one for looks and one for Holder. go-redis dials only once a second after PoolSize refusals in a row, which
+	// would keep the probe blind after its store has come back.
+	o.PoolSize = 64
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	return redis.NewClient(o)
 }

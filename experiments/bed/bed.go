@@ -1,13 +1,14 @@
 // Package bed is what a drill stands on: the stores of the locks and of the ledger, and the fleet of replicas.
 //
 // It starts, measures, signals and ends them; it decides nothing about the drill and records nothing. Everything that it
-// starts listens on the loopback interface only.
+// starts listens on the loopback interface only. At a Redis that exists by itself it is a guest: see external.go.
 //
 // Its one invariant: what it started is gone after Close or Stop, and whatever is a process of its own is also gone when the
 // runner is killed with -9 (Linux: by the kernel; elsewhere replicas end when their standard input closes).
 package bed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,13 +16,17 @@ import (
 	"os/exec"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/undo"
 )
 
 // Options of OpenStores.
 type Options struct {
-	Mode experiments.RedisMode // auto, embedded or spawn; external is an error here
-	Run  string                // run id: part of every key's prefix
-	Dir  string                // folders of spawned servers are made below it; "" = the system's temporary folder
+	Redis   experiments.Redis   //
+	Faults  []experiments.Fault // what the locks' store must be able to suffer
+	Run     string              // run id: part of every key's prefix
+	Folder  string              // of the run, absolute: an external Redis shows it to whoever wants to run there as well
+	Dir     string              // folders of spawned servers are made below it; "" = the system's temporary folder
+	Journal *undo.Journal       // what is started, and a stay at an external Redis, is written down here first; nil = nowhere
 }
 
 // Stores are the two stores of a drill, each on its own: a fault at the locks' store cannot reach the ledger.
@@ -31,21 +36,23 @@ type Stores struct {
 	spawner       *spawner
 }
 
-// OpenStores opens both stores and sets their markers. On an error nothing is left behind.
+// OpenStores opens both stores and sets their markers. On an error nothing is left behind. An error may wrap ErrSettings (a person
+// mends it by a setting) or be a HeldError (another run has the target).
 func OpenStores(ctx context.Context, o Options) (*Stores, error) {
 	if o.Run == "" {
 		return nil, errors.New("open stores: the run has no id")
 	}
 	s := &Stores{}
-	open, err := s.opener(o)
+	how, err := s.choose(o)
 	if err != nil {
 		return nil, fmt.Errorf("open stores: %w", err)
 	}
 	for _, part := range []struct {
 		name string
 		into **Store
-	}{{"locks", &s.Locks}, {"ledger", &s.Ledger}} {
-		store, err := open(ctx, part.name)
+		how  opening
+	}{{"locks", &s.Locks, how.locks}, {"ledger", &s.Ledger, how.ledger}} {
+		store, err := part.how(ctx, part.name)
 		if err != nil {
 			undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
 			defer cancel()
@@ -53,44 +60,93 @@ func OpenStores(ctx context.Context, o Options) (*Stores, error) {
 		}
 		*part.into = store
 	}
-	if s.spawner != nil {
+	switch {
+	case s.Locks.where.Addr != "":
+		s.Notice = fmt.Sprintf("locks at %s (Redis %s), as a guest; the ledger in a store of this run's own (%s)", target(s.Locks.where), s.Locks.Info.Version, s.Ledger.Info.Kind)
+	case s.spawner != nil:
 		s.Notice = fmt.Sprintf("two redis-servers %s of this run's own, on loopback", s.Locks.Info.Version)
 	}
 	return s, nil
 }
 
-// opener chooses how stores are opened, and says so in Notice.
-func (s *Stores) opener(o Options) (func(context.Context, string) (*Store, error), error) {
+// opening opens one store.
+type opening func(ctx context.Context, name string) (*Store, error)
+
+// choose says how both stores are opened, and says so in Notice. The ledger is always a store of the run's own.
+func (s *Stores) choose(o Options) (how struct{ locks, ledger opening }, err error) {
 	prefix := "lockdrill:" + o.Run + ":"
 	binary, missing := exec.LookPath("redis-server")
-	mode := o.Mode
-	if mode == experiments.RedisAuto || mode == "" {
+	mode := o.Redis.Mode
+	if mode == experiments.RedisExternal {
+		o.Faults = nil // of the ledger
+	}
+	if mode == experiments.RedisAuto || mode == "" || mode == experiments.RedisExternal {
 		mode = experiments.RedisSpawn
 		if missing != nil {
 			mode = experiments.RedisEmbedded
 			s.Notice = "no redis-server on the PATH: the embedded store is used (inside the runner, for small drills)"
 		}
 	}
-	switch mode {
-	case experiments.RedisEmbedded:
+	keeps, failsOver := demands(o.Faults)
+	switch {
+	case mode == experiments.RedisEmbedded && cannot(o.Faults) != "":
+		return how, fmt.Errorf("redis.mode %w: the embedded store cannot %s; put a redis-server on the PATH and say redis: {mode: spawn}", ErrSettings, cannot(o.Faults))
+	case mode == experiments.RedisEmbedded:
 		if s.Notice == "" {
 			s.Notice = "the embedded store is used (inside the runner, for small drills)"
 		}
-		return func(ctx context.Context, _ string) (*Store, error) { return openEmbedded(ctx, prefix) }, nil
-	case experiments.RedisSpawn:
-		if missing != nil {
-			return nil, fmt.Errorf("redis.mode is spawn: %w", missing)
-		}
+		how.locks = func(ctx context.Context, _ string) (*Store, error) { return openEmbedded(ctx, prefix) }
+		how.ledger = how.locks
+	case mode != experiments.RedisSpawn:
+		return how, fmt.Errorf("redis.mode %q is unknown", mode)
+	case missing != nil:
+		return how, fmt.Errorf("redis.mode is spawn: %w", missing)
+	default:
 		s.spawner = newSpawner()
-		dir := o.Dir
-		if dir == "" {
-			dir = os.TempDir()
+		common := &spawning{spawner: s.spawner, journal: o.Journal, binary: binary, dir: cmp.Or(o.Dir, os.TempDir())}
+		how.ledger = func(ctx context.Context, name string) (*Store, error) {
+			return openSpawned(ctx, common, name, prefix, false)
 		}
-		return func(ctx context.Context, name string) (*Store, error) {
-			return openSpawned(ctx, s.spawner, binary, dir, name, prefix)
-		}, nil
+		how.locks = func(ctx context.Context, name string) (*Store, error) {
+			store, err := openSpawned(ctx, common, name, prefix, keeps)
+			if err == nil && failsOver {
+				if store.standby, err = openStandby(ctx, common, store.Addr, keeps); err != nil {
+					s.Locks = store // whoever closes what was opened closes it, too
+				}
+			}
+			return store, err
+		}
 	}
-	return nil, fmt.Errorf("redis.mode %q cannot be started by a run", mode)
+	if o.Redis.Mode == experiments.RedisExternal {
+		how.locks = func(ctx context.Context, _ string) (*Store, error) { return openExternal(ctx, o, prefix) }
+	}
+	return how, nil
+}
+
+// demands says what the locks' store must have for its faults: its data after a kill, and a standby.
+func demands(faults []experiments.Fault) (keep, standby bool) {
+	for i := range faults {
+		if s := faults[i].Store; s != nil {
+			keep = keep || s.Keep
+			standby = standby || s.Do == experiments.StoreFailover
+		}
+	}
+	return keep, standby
+}
+
+// cannot names a fault of the store that the embedded one cannot suffer, or "".
+func cannot(faults []experiments.Fault) string {
+	for i := range faults {
+		s := faults[i].Store
+		switch {
+		case s == nil:
+		case s.Keep:
+			return "keep its data (" + faults[i].ID + ")"
+		case s.Do == experiments.StorePause || s.Do == experiments.StoreFreeze || s.Do == experiments.StoreFailover:
+			return fmt.Sprintf("%s (%s)", s.Do, faults[i].ID)
+		}
+	}
+	return ""
 }
 
 // Close ends both stores, the ledger last, and verifies that their processes and folders are gone. It may be called again,

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
@@ -30,6 +31,7 @@ type child struct {
 	cmd     *exec.Cmd
 	replica history.Replica
 	started history.Span
+	record  int // in the journal
 
 	stdin, stdout, stderr *os.File
 	gone                  chan struct{} // closed: the process is dead
@@ -152,8 +154,9 @@ func (c *child) await() {
 	}
 	c.exit.Span = history.Span{From: min(alive, dead), To: dead}
 	c.fleet.deliver.Lock()
-	defer c.fleet.deliver.Unlock()
 	c.fleet.o.OnExit(c.exit)
+	c.fleet.deliver.Unlock()
+	_ = c.fleet.o.Journal.Mark(c.record, undo.Undone, "") // what cannot be written down keeps the journal open, which says so
 }
 
 // closePipes closes the runner's ends, and drops a file of standard error that stayed empty.

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 
@@ -32,18 +30,4 @@ func reap(mu *sync.Mutex, cmd *exec.Cmd) {
 // signalGroup signals the process and whatever it has started.
 func signalGroup(cmd *exec.Cmd, sig syscall.Signal) error {
 	return os.NewSyscallError("kill", syscall.Kill(-cmd.Process.Pid, sig))
-}
-
-// startTime is when the process started, in the system's own ticks since boot; "" where it cannot be told.
-func startTime(pid int) string {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return ""
-	}
-	text := string(stat)
-	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:]) // the name may contain blanks; field 3 follows it
-	if len(fields) < 20 {
-		return ""
-	}
-	return fields[19]
 }

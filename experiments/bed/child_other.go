@@ -18,6 +18,3 @@ func reap(_ *sync.Mutex, cmd *exec.Cmd) {
 
 // signalGroup signals the process alone: only os.Process guards against a process id that was given to a stranger.
 func signalGroup(cmd *exec.Cmd, sig syscall.Signal) error { return cmd.Process.Signal(sig) }
-
-// startTime is not told by these systems in a common way.
-func startTime(int) string { return "" }

@@ -12,17 +12,19 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
 
 // FleetOptions say how replicas are run as processes of this host.
 type FleetOptions struct {
-	Command []string     // of a replica: path and arguments
-	Env     []string     // added to the runner's own environment
-	Dir     string       // what a replica says on standard error is kept here, a file a life; "" = dropped
-	Clock   func() int64 // ns since the run's origin
-	Origin  int64        // CLOCK_MONOTONIC ns of that origin: taken off the replicas' stamps
+	Command []string      // of a replica: path and arguments
+	Env     []string      // added to the runner's own environment
+	Dir     string        // what a replica says on standard error is kept here, a file a life; "" = dropped
+	Clock   func() int64  // ns since the run's origin
+	Origin  int64         // CLOCK_MONOTONIC ns of that origin: taken off the replicas' stamps
+	Journal *undo.Journal // each replica is written down here as soon as it runs; nil = nowhere
 
 	// OnEvent gets each replica's events in its own order, OnExit the end of each life after the last of them. Both are called
 	// one at a time over the whole fleet; they may call Send and Signal, but neither Start nor Stop.
@@ -125,8 +127,15 @@ func (f *Fleet) spawn(c protocol.Configure) (*child, error) {
 		ch.closePipes()
 		return nil, err
 	}
-	pid := cmd.Process.Pid
-	ch.replica = history.Replica{Name: c.Name, Incarnation: c.Incarnation, PID: pid, Started: startTime(pid)}
+	self := undo.Find(cmd.Process.Pid)
+	ch.replica = history.Replica{Name: c.Name, Incarnation: c.Incarnation, PID: self.PID, Started: self.Started}
+	ch.record, err = f.o.Journal.Intend(undo.Record{Kind: undo.StandReplica, Process: &self})
+	if err != nil { // what is not written down must not be there
+		err = errors.Join(err, signalGroup(cmd, syscall.SIGKILL))
+		_ = cmd.Wait() // it was killed
+		ch.closePipes()
+		return nil, err
+	}
 	return ch, nil
 }
 

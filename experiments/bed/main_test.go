@@ -107,7 +107,7 @@ func say(e history.Event) {
 // playRunner starts everything that a run starts, names the processes and the folder, and waits to be killed.
 func playRunner() {
 	ctx := context.Background()
-	stores, err := OpenStores(ctx, Options{Mode: experiments.RedisSpawn, Run: "killed", Dir: os.Getenv("LOCKDRILL_BED_TEST_DIR")})
+	stores, err := OpenStores(ctx, Options{Redis: experiments.Redis{Mode: experiments.RedisSpawn}, Run: "killed", Dir: os.Getenv("LOCKDRILL_BED_TEST_DIR")})
 	if err != nil {
 		panic(err)
 	}

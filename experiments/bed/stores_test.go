@@ -26,7 +26,7 @@ func open(t *testing.T, mode experiments.RedisMode, dir string) *Stores {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	s, err := OpenStores(ctx, Options{Mode: mode, Run: "test", Dir: dir})
+	s, err := OpenStores(ctx, Options{Redis: experiments.Redis{Mode: mode}, Run: "test", Dir: dir})
 	if err != nil {
 		t.Fatalf("OpenStores(%s): %v", mode, err)
 	}
@@ -129,7 +129,7 @@ func TestADeadStoreIsAnErrorAndCanBeClosed(t *testing.T) {
 func TestAServerThatEndsAtOnceLeavesNothing(t *testing.T) {
 	dir, sp := t.TempDir(), newSpawner()
 	defer sp.close()
-	_, err := openSpawned(t.Context(), sp, "false", dir, "locks", "p:")
+	_, err := openSpawned(t.Context(), &spawning{spawner: sp, binary: "false", dir: dir}, "locks", "p:", false)
 	if !errors.Is(err, errEnded) || strings.Count(err.Error(), errEnded.Error()) != spawnTries {
 		t.Errorf("openSpawned of a command that fails = %v, want %d times %v", err, spawnTries, errEnded)
 	}
@@ -139,7 +139,7 @@ func TestAServerThatEndsAtOnceLeavesNothing(t *testing.T) {
 }
 
 func TestOpenStoresRefuses(t *testing.T) {
-	for _, o := range []Options{{Mode: experiments.RedisExternal, Run: "r"}, {Mode: experiments.RedisEmbedded}} {
+	for _, o := range []Options{{Redis: experiments.Redis{Mode: experiments.RedisExternal}, Run: "r"}, {Redis: experiments.Redis{Mode: experiments.RedisEmbedded}}} {
 		if s, err := OpenStores(t.Context(), o); err == nil {
 			t.Errorf("OpenStores(%+v) succeeded", o)
 			_ = s.Close(t.Context())
@@ -150,7 +150,7 @@ func TestOpenStoresRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	redistest.Need(t)
-	if _, err := OpenStores(t.Context(), Options{Mode: experiments.RedisSpawn, Run: "r", Dir: dir + "/file"}); err == nil {
+	if _, err := OpenStores(t.Context(), Options{Redis: experiments.Redis{Mode: experiments.RedisSpawn}, Run: "r", Dir: dir + "/file"}); err == nil {
 		t.Error("OpenStores below a file succeeded")
 	}
 	if _, err := os.Stat(dir + "/file"); errors.Is(err, fs.ErrNotExist) {

@@ -46,10 +46,18 @@ type Configure struct {
 	Locks       []Lock   `json:"locks"`
 }
 
-// Endpoint is a Redis address and the prefix that goes before every key of this run.
+// Endpoint is a Redis and the prefix that goes before every key of this run. A password is not in it: the replica reads the
+// variables of its own environment that are named here.
 type Endpoint struct {
 	Addr   string `json:"addr"`
 	Prefix string `json:"prefix,omitempty"`
+
+	DB          int    `json:"db,omitempty"`
+	UsernameEnv string `json:"username_env,omitempty"` // name of the environment variable that holds the user's name
+	PasswordEnv string `json:"password_env,omitempty"` // the same for the password
+	TLS         bool   `json:"tls,omitempty"`
+	ServerName  string `json:"server_name,omitempty"` // TLS: whom the certificate must name, also where Addr is a proxy's; "" = the host of Addr
+	CA          string `json:"ca,omitempty"`          // TLS: PEM file of the authority, absolute; "" = the system's
 }
 
 // Lock is one lock of the experiment, resolved.

@@ -19,6 +19,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/endpoint"
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/lockcore/client"
@@ -82,14 +83,20 @@ func Run(ctx context.Context, in io.Reader, out io.Writer) error {
 	}
 	w.who = *first.Configure
 	w.faults = newFaults(w.who.Incarnation, w.who.Seed, w.emit)
-	store, ledger := redisstore.NewClient(w.who.Store.Addr), redisstore.NewClient(w.who.Ledger.Addr)
+	store, err := newClient(w.who.Store)
+	if err != nil {
+		return fmt.Errorf("start worker: %w", err)
+	}
 	defer store.Close()
+	ledger, err := newClient(w.who.Ledger)
+	if err != nil {
+		return fmt.Errorf("start worker: %w", err)
+	}
 	defer ledger.Close()
 	if err := connect(ctx, store, ledger); err != nil {
 		return fmt.Errorf("start worker: %w", err)
 	}
 	w.ledger = redisstore.NewLedger(ledger, w.who.Ledger.Prefix)
-	var err error
 	if w.shown, err = expose(); err != nil {
 		return fmt.Errorf("start worker: %w", err)
 	}
@@ -194,6 +201,15 @@ func (w *worker) seed(lock string) int64 {
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, lock)
 	return w.who.Seed ^ int64(h.Sum64())
+}
+
+// newClient makes the connections to a store; it does not dial yet.
+func newClient(e protocol.Endpoint) (*redis.Client, error) {
+	o, err := endpoint.Options(e)
+	if err != nil {
+		return nil, err
+	}
+	return redis.NewClient(redisstore.Tune(o)), nil
 }
 
 // connect waits until both stores answer, at an unhurried pace.

@@ -1,0 +1,312 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/redistest"
+)
+
+const killFault = `  - id: kill
+    at: 0s
+    repeat: {count: 2, every: settled}
+    kill: {holder_of: loop, phase: after_renew}
+`
+
+// struck is the good drill with another fault, through the binary: what the history says of it.
+type struck struct {
+	drillOut
+	events []history.Event
+}
+
+func strike(t *testing.T, fault string, args ...string) struck {
+	t.Helper()
+	return readStruck(t, runDrill(t, edit(t, goodDrill, killFault, "  - {id: f, at: 100ms, "+fault+"}\n"), nil, args...))
+}
+
+func readStruck(t *testing.T, o drillOut) struck {
+	t.Helper()
+	h, err := readHistory(o.dir)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, o.text)
+	}
+	if o.code == exitDirty || o.code == exitFailure || o.code == exitAborted {
+		t.Errorf("exit %d\n%s", o.code, o.text)
+	}
+	return struck{o, h.Events}
+}
+
+// one returns the only event of that kind.
+func (s struck) one(t *testing.T, kind history.Kind) history.Event {
+	t.Helper()
+	var found []history.Event
+	for _, e := range s.events {
+		if e.Kind == kind {
+			found = append(found, e)
+		}
+	}
+	if len(found) != 1 {
+		t.Fatalf("%d %s events, want one: %+v\n%s", len(found), kind, found, s.text)
+	}
+	return found[0]
+}
+
+// lives lists why the locks' store began each of its lives.
+func (s struck) lives() string {
+	var why []string
+	for _, e := range s.events {
+		if e.Kind == history.StoreIncarnation && e.Incarnation.Store == "locks" {
+			why = append(why, e.Incarnation.Why)
+		}
+	}
+	return strings.Join(why, " ")
+}
+
+// after reports whether something was accepted by the ledger that was not there at that instant.
+func (s struck) after(at int64) bool {
+	for _, e := range s.events {
+		if e.Kind == history.LedgerEntry && e.Entry.Accepted && e.From > at {
+			return true
+		}
+	}
+	return false
+}
+
+func TestFaultsOfTheStoreAreFeltAndEnd(t *testing.T) {
+	needDrill(t)
+	for name, c := range map[string]struct {
+		fault, lives string
+		lasts        time.Duration
+	}{
+		"pause":              {"for: 1s, store: {do: pause}", "start", time.Second},
+		"freeze":             {"for: 6s, store: {do: freeze}", "start", 6 * time.Second}, // longer than an unexplained absence may be
+		"restart":            {"store: {do: restart}", "start run_id_changed", 0},
+		"restart, data kept": {"store: {do: restart, keep: true}", "start run_id_changed", 0},
+		"stop":               {"for: 1s, store: {do: stop}", "start run_id_changed", time.Second},
+		"flush":              {"store: {do: flush}", "start marker_lost", 0},
+		"failover":           {"store: {do: failover, lag: 100ms}", "start run_id_changed", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := strike(t, c.fault)
+			confirmed, ended := s.one(t, history.FaultConfirmed), s.one(t, history.FaultVerified)
+			if confirmed.Fault.Victim != history.VictimStore || confirmed.Fault.Observed < int64(c.lasts)*9/10 {
+				t.Errorf("confirmed %+v, want at least %s", confirmed.Fault, c.lasts)
+			}
+			if s.lives() != c.lives {
+				t.Errorf("lives of the store: %s; want %s", s.lives(), c.lives)
+			}
+			if !s.after(ended.To) {
+				t.Error("nothing was done after the end of the fault: the replicas have not come back")
+			}
+		})
+	}
+}
+
+// The embedded store suffers what it can, and is refused for the rest before anything is started.
+func TestFaultsOfTheEmbeddedStore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: no drill through the binary")
+	}
+	embedded := func(fault string) string {
+		return edit(t, goodDrill, "mode: spawn", "mode: embedded", killFault, "  - {id: f, at: 100ms, "+fault+"}\n")
+	}
+	for fault, lives := range map[string]string{
+		"store: {do: flush}": "start marker_lost", "store: {do: restart}": "start run_id_changed", "for: 500ms, store: {do: stop}": "start run_id_changed",
+	} {
+		s := readStruck(t, runDrill(t, embedded(fault), nil))
+		if s.one(t, history.FaultConfirmed); s.lives() != lives {
+			t.Errorf("%s: lives of the store: %s; want %s", fault, s.lives(), lives)
+		}
+	}
+	o := runDrill(t, embedded("for: 1s, store: {do: freeze}"), nil)
+	if o.code != exitUsage || !strings.Contains(o.text, "mode: spawn") {
+		t.Errorf("exit %d\n%s", o.code, o.text)
+	}
+}
+
+// A paused holder stands still, another takes over, and it comes back as the same incarnation.
+func TestAPausedHolderComesBackAsTheSame(t *testing.T) {
+	needDrill(t)
+	s := strike(t, "for: 2s, pause: {holder_of: loop}")
+	confirmed, ended := s.one(t, history.FaultConfirmed), s.one(t, history.FaultVerified)
+	victim := confirmed.Fault.Victim
+	if confirmed.Fault.Observed < int64(1900*time.Millisecond) {
+		t.Errorf("it stood still for %s of 2 s", time.Duration(confirmed.Fault.Observed))
+	}
+	starts, taken, back := 0, false, false
+	for _, e := range s.events {
+		switch e.Kind {
+		case history.ReplicaStart:
+			starts++
+		case history.AcquireReturn:
+			taken = taken || e.Lock == "loop" && e.Outcome == history.OK && e.Source != victim && e.From > confirmed.From && e.To < confirmed.To
+		case history.WorkEnter, history.AcquireInvoke:
+			back = back || e.Source == victim && e.From > ended.To
+		}
+		if e.Source == victim && e.Clock != "" && e.From > confirmed.From && e.To < confirmed.To && e.Kind != history.ReplicaExit {
+			t.Errorf("%s said %s while it stood still", victim, e.Kind)
+		}
+	}
+	if starts != 2 || !taken || !back {
+		t.Errorf("%d starts of 2 replicas, taken over %v, back %v", starts, taken, back)
+	}
+}
+
+// The same pause of a worker that never gives up: without the fence a job ends twice, with it the late write is refused.
+func TestAPauseDuplicatesUnlessTheLedgerComparesFences(t *testing.T) {
+	needDrill(t)
+	for _, fenced := range []bool{false, true} {
+		yaml := edit(t, goodDrill, jobLock, strings.Replace(jobLock, "class: standard", "class: legacy_warn", 1),
+			jobWork, fmt.Sprintf("  work:\n    - {lock: job, jobs: 10, rate: 4/s, hold: {p50: 500ms, p99: 500ms}, redeliver: 300ms, fenced: %v}\n", fenced),
+			killFault, "  - {id: f, at: 100ms, for: 2s, pause: {holder_of: job}}\n",
+			"{lock: loop, takeover: {max: 3s}}", "{lock: job, duplicate_terminal_states: {max: 0}}")
+		s := readStruck(t, runDrill(t, yaml, nil))
+		victim, twice, refused := s.one(t, history.FaultConfirmed).Fault.Victim, 0, 0
+		done := map[string]bool{}
+		for _, e := range s.events {
+			if e.Kind != history.LedgerEntry || !e.Entry.Terminal {
+				continue
+			}
+			if !e.Entry.Accepted && e.Entry.Reason == history.ReasonFenced && e.Entry.Writer == victim {
+				refused++
+			}
+			if e.Entry.Accepted && done[e.Entry.Subject] {
+				twice++
+			}
+			done[e.Entry.Subject] = done[e.Entry.Subject] || e.Entry.Accepted
+		}
+		want := map[bool]int{true: exitPass, false: exitSLOFailed}[fenced]
+		if s.code != want || fenced != (refused > 0) || fenced == (twice > 0) {
+			t.Errorf("fenced %v: exit %d (want %d), %d late writes refused, %d jobs ended twice\n%s", fenced, s.code, want, refused, twice, s.text)
+		}
+	}
+}
+
+func TestAKeyVanishesOrGoesToAStranger(t *testing.T) {
+	needDrill(t)
+	for form, fault := range map[string]string{"vanish": "delete_key: {holder_of: loop}", "stranger": "for: 1s, delete_key: {holder_of: loop, to: stranger}"} {
+		s := strike(t, fault)
+		confirmed, ended := s.one(t, history.FaultConfirmed), s.one(t, history.FaultVerified)
+		if confirmed.Fault.Form != form || !s.after(ended.To) {
+			t.Errorf("%s: confirmed %+v, work goes on %v", form, confirmed.Fault, s.after(ended.To))
+		}
+		for _, e := range s.events { // nobody can have it while the stranger does
+			if form == "stranger" && e.Kind == history.AcquireReturn && e.Lock == "loop" && e.Outcome == history.OK && e.From > confirmed.To && e.To < confirmed.To+int64(900*time.Millisecond) {
+				t.Errorf("the loop was granted at %s while the stranger had the key (from %s)", e.Span, confirmed.Span)
+			}
+		}
+	}
+}
+
+func TestAClockIsSetOffAndRightAgain(t *testing.T) {
+	needDrill(t)
+	s := strike(t, "for: 1s, clock: {replica: r1, offset: -2s}")
+	if c := s.one(t, history.FaultConfirmed); c.Fault.Victim != "r1.1" || c.Fault.Observed > int64(-1900*time.Millisecond) {
+		t.Errorf("confirmed %+v", c.Fault)
+	}
+	s.one(t, history.FaultVerified)
+}
+
+// somebodys is a Redis that somebody else has started, with a password and something of their own in it.
+func somebodys(t *testing.T) (url string, c *redis.Client) {
+	t.Helper()
+	redistest.Need(t)
+	addr := redistest.Start(t)
+	c = redis.NewClient(&redis.Options{Addr: addr, DisableIdentity: true})
+	if err := c.ConfigSet(t.Context(), "requirepass", "hush-hush").Err(); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Close()
+	c = redis.NewClient(&redis.Options{Addr: addr, Password: "hush-hush", DisableIdentity: true})
+	t.Cleanup(func() { _ = c.Close() })
+	for key, value := range map[string]string{"theirs": "1", "lockdrill:environment": "staging"} {
+		if err := c.Set(t.Context(), key, value, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("LOCKDRILL_TEST_PASSWORD", "hush-hush")
+	return "redis://" + addr, c
+}
+
+func TestADrillAtSomebodysRedisLeavesNothingAndTellsNoPassword(t *testing.T) {
+	needDrill(t)
+	url, c := somebodys(t)
+	section := fmt.Sprintf("redis: {mode: external, url: %q, password_env: LOCKDRILL_TEST_PASSWORD, allow: [flush, delete_key, pause]}", url)
+	drill := func(fault string) string {
+		return edit(t, goodDrill, "redis: {mode: spawn}", section, "environment: local", "environment: staging", killFault, fault)
+	}
+	s := readStruck(t, runDrill(t, drill(killFault), nil, "--confirm", "good"))
+	if s.code != exitPass {
+		t.Errorf("exit %d\n%s", s.code, s.text)
+	}
+	for _, fault := range []string{"store: {do: flush}", "delete_key: {holder_of: loop}", "for: 500ms, store: {do: pause}"} {
+		s := readStruck(t, runDrill(t, drill("  - {id: f, at: 100ms, "+fault+"}\n"), nil, "--confirm", "good"))
+		s.one(t, history.FaultConfirmed)
+	}
+	if keys, err := c.Keys(t.Context(), "*").Result(); err != nil || len(keys) != 2 {
+		t.Errorf("left: %v (%v); want just what was theirs", keys, err)
+	}
+	if strings.Contains(s.text, "hush-hush") {
+		t.Errorf("the password is shown:\n%s", s.text)
+	}
+	_ = filepath.WalkDir(s.dir, func(path string, d fs.DirEntry, err error) error {
+		if data, _ := os.ReadFile(path); strings.Contains(string(data), "hush-hush") {
+			t.Errorf("the password is in %s", path)
+		}
+		return err
+	})
+}
+
+func TestADrillOverTLS(t *testing.T) {
+	needDrill(t)
+	addr, ca, plain := redistest.StartTLS(t)
+	yaml := edit(t, goodDrill, "redis: {mode: spawn}", fmt.Sprintf("redis: {mode: external, url: %q, ca: %q}", "rediss://"+addr, ca), "environment: local", "environment: staging")
+	s := readStruck(t, runDrill(t, yaml, nil, "--confirm", "good", "--environment", "staging"))
+	if s.code != exitPass {
+		t.Errorf("exit %d\n%s", s.code, s.text)
+	}
+	c := redis.NewClient(&redis.Options{Addr: plain, DisableIdentity: true})
+	defer c.Close()
+	if keys, err := c.Keys(t.Context(), "*").Result(); err != nil || len(keys) != 0 {
+		t.Errorf("left: %v (%v)", keys, err)
+	}
+}
+
+func TestWhatSomebodysRedisIsRefusedFor(t *testing.T) {
+	url, c := somebodys(t)
+	drill := func(more string) string {
+		return edit(t, goodDrill, "redis: {mode: spawn}", fmt.Sprintf("redis: {mode: external, url: %q%s}", url, more), "environment: local", "environment: staging")
+	}
+	password := ", password_env: LOCKDRILL_TEST_PASSWORD"
+	if o := runDrill(t, drill(", password_env: LOCKDRILL_TEST_NO_SUCH"), nil, "--confirm", "good"); o.code != exitUsage || !strings.Contains(o.text, "LOCKDRILL_TEST_NO_SUCH") {
+		t.Errorf("no such variable: exit %d\n%s", o.code, o.text)
+	}
+	for key, want := range map[string]string{"lockdrill:run": "is held by run other", "lockdrill:open": "lockdrill recover /runs/other"} {
+		other, _ := json.Marshal(map[string]any{"run": "other", "host": "h", "since": time.Now().UTC(), "folder": "/runs/other"})
+		if err := c.Set(t.Context(), key, other, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if o := runDrill(t, drill(password), nil, "--confirm", "good"); o.code != exitRefused || !strings.Contains(o.text, want) {
+			t.Errorf("%s: exit %d, want %d and %q\n%s", key, o.code, exitRefused, want, o.text)
+		}
+		if err := c.Del(t.Context(), key).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if keys, _ := c.Keys(t.Context(), "*").Result(); len(keys) != 2 {
+		t.Errorf("left: %v; want just what was theirs", keys)
+	}
+	if o := runDrill(t, edit(t, drill(password), killFault, "  - {id: f, at: 0s, store: {do: flush}}\n"), nil, "--confirm", "good"); o.code != exitUsage || !strings.Contains(o.text, "allow") {
+		t.Errorf("a fault that it does not allow: exit %d\n%s", o.code, o.text)
+	}
+}

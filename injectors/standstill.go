@@ -1,0 +1,172 @@
+package injectors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments/undo"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+const (
+	stateEvery = 2 * time.Millisecond   // how often the states of processes are read until they have changed
+	watchEvery = 25 * time.Millisecond  // and as long as they ought to stay
+	dieWithin  = 200 * time.Millisecond // from SIGKILL until the process is gone
+	stopWithin = 2 * time.Second        // from SIGSTOP until every thread stands, and from SIGCONT until they go
+)
+
+// errGone: no process of the group is left.
+var errGone = errors.New("the process is gone")
+
+// standing reports whether every thread of every process of the group is stopped, and whether any is. It reads /proc.
+func standing(group int) (all, any bool, err error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return false, false, fmt.Errorf("read states of processes: %w", err)
+	}
+	all = true
+	found := false
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		state, its, err := stateOf("/proc/" + e.Name() + "/stat")
+		if err != nil || its != group || dead(state) {
+			continue // gone meanwhile, another's, or a corpse
+		}
+		found = true
+		tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return false, false, fmt.Errorf("read states of process %d: %w", pid, err)
+		}
+		for _, t := range tasks {
+			state, _, err := stateOf(fmt.Sprintf("/proc/%d/task/%s/stat", pid, t.Name()))
+			if err != nil || dead(state) {
+				continue
+			}
+			all, any = all && state == "T", any || state == "T"
+		}
+	}
+	if !found {
+		return false, false, errGone
+	}
+	return all, any, nil
+}
+
+// stateOf reads the state and the process group of a stat file; the name that stands before them may contain anything.
+func stateOf(path string) (state string, group int, err error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return "", 0, err
+	}
+	fields := strings.Fields(string(data)[strings.LastIndexByte(string(data), ')')+1:])
+	if len(fields) < 3 {
+		return "", 0, fmt.Errorf("%s has %d fields", path, len(fields))
+	}
+	group, err = strconv.Atoi(fields[2])
+	return fields[0], group, err
+}
+
+func dead(state string) bool { return state == "Z" || state == "X" }
+
+// signal sends a signal to the process group, if the process is still that very one.
+func signal(p undo.Process, sig syscall.Signal) error {
+	switch alive, err := p.Lives(); {
+	case err != nil:
+		return err
+	case !alive:
+		return errGone
+	}
+	if err := syscall.Kill(-p.PID, sig); errors.Is(err, syscall.ESRCH) {
+		return errGone
+	} else if err != nil {
+		return fmt.Errorf("signal process group %d: %w", p.PID, err)
+	}
+	return nil
+}
+
+// watchStop waits until the group stands still, then watches it for as long as the fault lasts. The window is that in which it was
+// seen to stand still; it is cut short where the run ends first.
+func watchStop(ctx context.Context, p undo.Process, applied history.Span, lasts time.Duration, clock func() int64) (history.Span, history.Fault, error) {
+	end := applied.To + int64(lasts)
+	limit := applied.To + int64(stopWithin)
+	seen := history.Fault{Expected: int64(lasts)}
+	var window history.Span
+	tick := time.NewTicker(stateEvery)
+	defer tick.Stop()
+	for {
+		looked := clock()
+		all, _, err := standing(p.PID)
+		now := clock()
+		switch {
+		case errors.Is(err, errGone):
+			return window, seen, &voidError{"moved", fmt.Sprintf("process %d ended during the fault", p.PID)}
+		case err != nil:
+			return window, seen, err
+		case all && window.From == 0:
+			window = history.Span{From: now, To: now}
+			tick.Reset(watchEvery)
+		case all:
+			window.To = looked
+		case window.From != 0 && dying(ctx, p):
+			return window, seen, &voidError{"moved", fmt.Sprintf("process %d ended during the fault", p.PID)}
+		case window.From != 0:
+			return window, seen, &voidError{"unconfirmed", fmt.Sprintf("process %d went on after %s of %s: somebody else has continued it", p.PID, time.Duration(window.Width()), lasts)}
+		case now > min(limit, end):
+			return window, seen, &voidError{"unconfirmed", fmt.Sprintf("process %d was never seen to stand still", p.PID)}
+		}
+		if window.From != 0 {
+			seen.Hits, seen.Observed = 1, window.Width()
+		}
+		if window.From != 0 && now >= end {
+			return window, seen, nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			if window.From != 0 {
+				return window, seen, nil
+			}
+			return window, seen, &voidError{"unconfirmed", fmt.Sprintf("process %d was never seen to stand still", p.PID)}
+		}
+	}
+}
+
+// dying reports whether a process that no longer stands still is on its way to its end.
+func dying(ctx context.Context, p undo.Process) bool {
+	ctx, cancel := context.WithTimeout(ctx, dieWithin)
+	defer cancel()
+	return p.AwaitEnd(ctx) == nil
+}
+
+// resume continues the group and waits until nothing of it stands still. Gone counts as resumed.
+func resume(ctx context.Context, p undo.Process) error {
+	ctx, cancel := context.WithTimeout(ctx, stopWithin)
+	defer cancel()
+	tick := time.NewTicker(stateEvery)
+	defer tick.Stop()
+	for {
+		if err := signal(p, syscall.SIGCONT); errors.Is(err, errGone) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		_, any, err := standing(p.PID)
+		if errors.Is(err, errGone) || err == nil && !any {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("continue process %d: it still stands: %w", p.PID, errors.Join(ctx.Err(), err))
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package injectors
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments/undo"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/monotime"
+)
+
+const pauseFor = 300 * time.Millisecond
+
+// sleeper is a process of its own group that has a child.
+func sleeper(t *testing.T) (*exec.Cmd, undo.Process) {
+	t.Helper()
+	cmd := exec.Command("sh", "-c", "sleep 60 & echo started; wait")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		_ = cmd.Wait() // it was killed
+	})
+	if _, err := out.Read(make([]byte, 8)); err != nil { // the child is there
+		t.Fatal(err)
+	}
+	self := undo.Find(cmd.Process.Pid)
+	if _, err := self.Lives(); err != nil {
+		t.Skipf("SKIPPED, NOT TESTED: %v", err)
+	}
+	return cmd, self
+}
+
+// pausing is a pause of the sleeper, with whatever signal does instead of kill(2).
+func pausing(p undo.Process, signal func(syscall.Signal) error) (*Pause, history.Event) {
+	past := []history.Event{{Kind: history.ReplicaStart, Replica: &history.Replica{Incarnation: "r1.1", PID: p.PID, Started: p.Started}}}
+	shot := history.Event{Op: "p#1", Fault: &history.Fault{ID: "p", Shot: 1, Kind: "pause", Victim: "r1.1", Declared: int64(pauseFor)}}
+	return &Pause{
+		Signal: func(_ string, sig syscall.Signal) (history.Span, error) {
+			span := history.At(monotime.Now())
+			err := signal(sig)
+			span.To = monotime.Now()
+			return span, err
+		},
+		Past:  func() []history.Event { return past },
+		Clock: monotime.Now,
+	}, shot
+}
+
+func group(p undo.Process) func(syscall.Signal) error {
+	return func(sig syscall.Signal) error { return syscall.Kill(-p.PID, sig) }
+}
+
+func TestAPauseStandsStillForItsTimeAndEnds(t *testing.T) {
+	_, proc := sleeper(t)
+	p, shot := pausing(proc, group(proc))
+	r, err := p.Prepare(t.Context(), shot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Shot = shot
+	applied, err := p.Inject(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	window, seen, err := p.Confirm(t.Context(), r, applied)
+	if err != nil || seen.Observed < int64(pauseFor)/2 || seen.Observed != window.Width() || window.From < applied.From {
+		t.Errorf("window %v, seen %+v, %v; want a standstill of about %s", window, seen, err, pauseFor)
+	}
+	if all, _, err := standing(proc.PID); !all || err != nil {
+		t.Errorf("before the end it goes: %v", err)
+	}
+	// Another process has nothing but the record.
+	for range 2 {
+		if _, err := (&Pause{Clock: monotime.Now}).Revert(t.Context(), undo.Record{Kind: "pause", Process: r.Process}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, any, err := standing(proc.PID); any || err != nil {
+		t.Errorf("after the end something stands: %v", err)
+	}
+}
+
+func TestAPauseThatIsNotFeltIsVoid(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		signal func(p undo.Process) func(syscall.Signal) error
+		want   string
+	}{
+		{"nothing was stopped", func(undo.Process) func(syscall.Signal) error { return func(syscall.Signal) error { return nil } }, "unconfirmed"},
+		{"only the parent was stopped", func(p undo.Process) func(syscall.Signal) error {
+			return func(sig syscall.Signal) error { return syscall.Kill(p.PID, sig) }
+		}, "unconfirmed"},
+		{"somebody else continued it", func(p undo.Process) func(syscall.Signal) error {
+			return func(sig syscall.Signal) error {
+				time.AfterFunc(pauseFor/2, func() { _ = syscall.Kill(-p.PID, syscall.SIGCONT) })
+				return syscall.Kill(-p.PID, sig)
+			}
+		}, "unconfirmed"},
+		{"it was killed meanwhile", func(p undo.Process) func(syscall.Signal) error {
+			return func(sig syscall.Signal) error {
+				time.AfterFunc(pauseFor/2, func() { _ = syscall.Kill(-p.PID, syscall.SIGKILL) })
+				return syscall.Kill(-p.PID, sig)
+			}
+		}, "moved"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, proc := sleeper(t)
+			p, shot := pausing(proc, c.signal(proc))
+			r, err := p.Prepare(t.Context(), shot)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Shot = shot
+			applied, err := p.Inject(t.Context(), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := p.Confirm(t.Context(), r, applied); void(err) != c.want {
+				t.Errorf("%v, want a void shot: %s", err, c.want)
+			}
+			if _, err := p.Revert(t.Context(), r); err != nil {
+				t.Errorf("revert: %v", err)
+			}
+		})
+	}
+}
+
+func TestAPauseOfWhatIsGoneIsVoid(t *testing.T) {
+	cmd, proc := sleeper(t)
+	p, shot := pausing(proc, func(syscall.Signal) error { return errors.New("the replica is dead") }) // as the fleet says it
+	r, err := p.Prepare(t.Context(), shot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = syscall.Kill(-proc.PID, syscall.SIGKILL)
+	_ = cmd.Wait() // it was killed
+	if _, err := p.Prepare(t.Context(), shot); void(err) != "moved" {
+		t.Errorf("prepare: %v, want moved", err)
+	}
+	r.Shot = shot
+	if _, err := p.Inject(t.Context(), r); void(err) != "moved" {
+		t.Errorf("inject: %v, want moved", err)
+	}
+	if _, err := p.Revert(t.Context(), r); err != nil {
+		t.Errorf("what is gone counts as reverted: %v", err)
+	}
+	// The number may be another's by now: it is not touched.
+	_, other := sleeper(t)
+	_ = syscall.Kill(-other.PID, syscall.SIGSTOP)
+	stranger := other
+	stranger.Started += "0"
+	if _, err := p.Revert(t.Context(), undo.Record{Process: &stranger}); err != nil {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), stopWithin)
+	defer cancel()
+	for {
+		if _, any, _ := standing(other.PID); any {
+			break
+		}
+		if ctx.Err() != nil {
+			t.Fatal("a process was continued that only has the number of the victim")
+		}
+	}
+}

@@ -1,0 +1,297 @@
+package injectors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/undo"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// Server is the locks' store as something that suffers. Each call waits until it is done.
+type Server interface {
+	Where() undo.Store
+	Process() *undo.Process // nil = the run started none
+	Kill(ctx context.Context) error
+	Start(ctx context.Context, keep bool) error // one that runs goes on
+	Flush(ctx context.Context) error
+	Cut(ctx context.Context) error      // the standby follows no longer
+	FailOver(ctx context.Context) error // kills the server; the standby takes its address
+}
+
+// Store is a fault of the locks' store itself. Whatever is done to it is seen over connections of its own, from outside.
+type Store struct {
+	Server Server                                  // nil in a process that only reverts
+	Open   func(undo.Store) (*redis.Client, error) //
+	Fault  func(id string) experiments.StoreFault
+	Prefix string // of every key of the run: witnesses are written below it
+	Clock  func() int64
+}
+
+const (
+	askWithin = 500 * time.Millisecond // for one question to the store
+	downEvery = 20 * time.Millisecond  // how often a stopped server is looked for
+)
+
+// Prepare says what the store is now, and whether the fault can befall it at all.
+func (s *Store) Prepare(ctx context.Context, shot history.Event) (undo.Record, error) {
+	where := s.Server.Where()
+	c, err := s.Open(where)
+	if err != nil {
+		return undo.Record{}, err
+	}
+	defer c.Close()
+	if where.RunID, err = whoAnswers(ctx, c); err != nil {
+		return undo.Record{}, &voidError{"no_target", fmt.Sprintf("the store does not answer: %v", err)}
+	}
+	r := undo.Record{Store: &where}
+	if shot.Fault.Form == string(experiments.StoreFreeze) {
+		if r.Process = s.Server.Process(); r.Process == nil {
+			return r, &voidError{"no_target", "the store is no process of this run"}
+		}
+	}
+	return r, nil
+}
+
+// Inject does it. The bracket is that in which the store was struck; of restart and failover, until it answered again.
+func (s *Store) Inject(ctx context.Context, r undo.Record) (history.Span, error) {
+	span := history.At(s.Clock())
+	c, err := s.Open(*r.Store)
+	if err != nil {
+		return span, err
+	}
+	defer c.Close()
+	f := s.Fault(r.Shot.Fault.ID)
+	if f.Do == experiments.StoreFlush || f.Do == experiments.StoreRestart || f.Do == experiments.StoreFailover {
+		if err := c.Set(ctx, s.witness(r, "before"), "1", 0).Err(); err != nil {
+			return span, fmt.Errorf("write witness: %w", err)
+		}
+	}
+	span = history.At(s.Clock())
+	switch f.Do {
+	case experiments.StorePause: // writes only: CLIENT UNPAUSE itself would wait for the end of a pause of everything
+		err = c.Do(ctx, "CLIENT", "PAUSE", time.Duration(r.Shot.Fault.Declared).Milliseconds(), "WRITE").Err()
+	case experiments.StoreFreeze:
+		err = signal(*r.Process, syscall.SIGSTOP)
+	case experiments.StoreRestart:
+		err = errors.Join(s.Server.Kill(ctx), s.Server.Start(ctx, f.Keep))
+	case experiments.StoreStop:
+		err = s.Server.Kill(ctx)
+	case experiments.StoreFlush:
+		err = s.Server.Flush(ctx)
+	case experiments.StoreFailover:
+		span, err = s.failOver(ctx, c, r, f.Lag)
+	default:
+		err = fmt.Errorf("%q is unknown", f.Do)
+	}
+	span.To = s.Clock()
+	if errors.Is(err, errGone) {
+		return span, &voidError{"moved", "the store's process is gone"}
+	}
+	if err != nil {
+		return span, fmt.Errorf("%s store: %w", f.Do, err)
+	}
+	return span, nil
+}
+
+// failOver cuts the standby off, lets what is then written pile up for lag, and kills the server. The span begins at the kill.
+func (s *Store) failOver(ctx context.Context, c *redis.Client, r undo.Record, lag time.Duration) (history.Span, error) {
+	none := history.At(s.Clock())
+	if n, err := c.Wait(ctx, 1, askWithin).Result(); err != nil || n < 1 {
+		return none, fmt.Errorf("the standby is not in step: %w", errors.Join(err, ctx.Err()))
+	}
+	if err := s.Server.Cut(ctx); err != nil {
+		return none, err
+	}
+	if err := c.Set(ctx, s.witness(r, "lost"), "1", 0).Err(); err != nil {
+		return none, fmt.Errorf("write witness: %w", err)
+	}
+	pile := time.NewTimer(lag)
+	defer pile.Stop()
+	select {
+	case <-pile.C:
+	case <-ctx.Done():
+		return none, ctx.Err()
+	}
+	span := history.At(s.Clock())
+	return span, s.Server.FailOver(ctx)
+}
+
+// witness is a key that the fault destroys, or must not destroy.
+func (s *Store) witness(r undo.Record, what string) string {
+	return s.Prefix + "witness:" + r.Shot.Op + ":" + what
+}
+
+// Confirm reads back what has become of the store.
+func (s *Store) Confirm(ctx context.Context, r undo.Record, applied history.Span) (history.Span, history.Fault, error) {
+	lasts := time.Duration(r.Shot.Fault.Declared)
+	switch f := s.Fault(r.Shot.Fault.ID); f.Do {
+	case experiments.StorePause:
+		return s.confirmPause(ctx, r, applied, lasts)
+	case experiments.StoreFreeze:
+		return watchStop(ctx, *r.Process, applied, lasts, s.Clock)
+	case experiments.StoreStop:
+		return s.confirmDown(ctx, r, applied, lasts)
+	case experiments.StoreRestart:
+		return s.confirmLife(ctx, r, applied, true, map[string]bool{"before": f.Keep})
+	case experiments.StoreFailover:
+		return s.confirmLife(ctx, r, applied, true, map[string]bool{"before": true, "lost": false})
+	default:
+		return s.confirmLife(ctx, r, applied, false, map[string]bool{"before": false})
+	}
+}
+
+// confirmPause asks for a write at once and sees how long it is kept waiting.
+func (s *Store) confirmPause(ctx context.Context, r undo.Record, applied history.Span, lasts time.Duration) (history.Span, history.Fault, error) {
+	c, err := s.Open(*r.Store)
+	if err != nil {
+		return applied, history.Fault{}, err
+	}
+	defer c.Close()
+	waiting, cancel := context.WithDeadline(ctx, time.Now().Add(time.Duration(applied.To-s.Clock())+lasts))
+	defer cancel()
+	patient := c.WithTimeout(lasts + askWithin)
+	sent := s.Clock()
+	err = patient.Set(waiting, s.witness(r, "pause"), "1", lasts+askWithin).Err()
+	window := history.Span{From: applied.To, To: s.Clock()}
+	seen := history.Fault{Expected: int64(lasts), Observed: window.To - sent}
+	var timedOut net.Error // the connection's deadline is the context's, and either may be noticed first
+	switch unanswered := waiting.Err() != nil || errors.As(err, &timedOut) && timedOut.Timeout(); {
+	case err != nil && !unanswered:
+		return window, seen, &voidError{"unconfirmed", fmt.Sprintf("a write to the paused store failed: %v", err)}
+	case seen.Observed < int64(lasts)*9/10 && ctx.Err() == nil:
+		return window, seen, &voidError{"unconfirmed", fmt.Sprintf("a write to the paused store was answered after %s of %s", time.Duration(seen.Observed), lasts)}
+	}
+	seen.Hits = 1
+	return window, seen, nil
+}
+
+// confirmDown sees that nobody listens at the store's address for as long as it is stopped.
+func (s *Store) confirmDown(ctx context.Context, r undo.Record, applied history.Span, lasts time.Duration) (history.Span, history.Fault, error) {
+	c, err := s.Open(*r.Store)
+	if err != nil {
+		return applied, history.Fault{}, err
+	}
+	defer c.Close()
+	window, seen := history.Span{From: applied.To, To: applied.To}, history.Fault{Expected: int64(lasts)}
+	tick := time.NewTicker(downEvery)
+	defer tick.Stop()
+	for {
+		looked := s.Clock()
+		if _, err := whoAnswers(ctx, c); err == nil {
+			return window, seen, &voidError{"unconfirmed", fmt.Sprintf("the stopped store answered after %s of %s", time.Duration(window.Width()), lasts)}
+		}
+		if ctx.Err() == nil {
+			window.To = looked
+			seen.Hits, seen.Observed = 1, window.Width()
+		}
+		if looked >= applied.To+int64(lasts) || ctx.Err() != nil {
+			return window, seen, nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// confirmLife reads the run id, which a new process changes, and the witnesses, which lived or died.
+func (s *Store) confirmLife(ctx context.Context, r undo.Record, applied history.Span, changed bool, lives map[string]bool) (history.Span, history.Fault, error) {
+	c, err := s.Open(*r.Store)
+	if err != nil {
+		return applied, history.Fault{}, err
+	}
+	defer c.Close()
+	var seen history.Fault
+	now, err := whoAnswers(ctx, c)
+	if err != nil {
+		return applied, seen, &voidError{"unconfirmed", fmt.Sprintf("the store does not answer after the fault: %v", err)}
+	}
+	if now != "" && r.Store.RunID != "" && (now != r.Store.RunID) != changed {
+		return applied, seen, &voidError{"unconfirmed", fmt.Sprintf("the store's run id was %s and is %s", r.Store.RunID, now)}
+	}
+	for what, want := range lives {
+		n, err := c.Exists(ctx, s.witness(r, what)).Result()
+		if err != nil {
+			return applied, seen, &voidError{"unconfirmed", fmt.Sprintf("the witness %q cannot be looked for: %v", what, err)}
+		}
+		if (n == 1) != want {
+			text := map[bool]string{true: "is still there", false: "is gone"}[n == 1]
+			return applied, seen, &voidError{"unconfirmed", fmt.Sprintf("the witness %q that was written before the fault %s", what, text)}
+		}
+	}
+	role, err := told(ctx, c, "replication", "role")
+	if err != nil || role != "" && role != "master" {
+		return applied, seen, &voidError{"unconfirmed", fmt.Sprintf("the store's role is %q: %v", role, err)}
+	}
+	seen.Hits = 1
+	if changed { // for so long nobody answered
+		seen.Observed = applied.Width()
+	}
+	return history.Span{From: applied.From, To: s.Clock()}, seen, nil
+}
+
+// Revert ends what goes on, and reads back that the store answers and takes writes. In another process the runner is dead: a server
+// of its own died with it, and has nothing to be started for.
+func (s *Store) Revert(ctx context.Context, r undo.Record) (history.Span, error) {
+	span := history.At(s.Clock())
+	form := experiments.StoreDo(r.Shot.Fault.Form)
+	switch {
+	case form == experiments.StoreFreeze:
+		return resumed(ctx, r.Process, s.Clock)
+	case s.Server == nil && (form != experiments.StorePause || r.Store.Owned):
+		return span, nil
+	case s.Server != nil && form != experiments.StorePause:
+		if err := s.Server.Start(ctx, s.Fault(r.Shot.Fault.ID).Keep); err != nil {
+			return span, fmt.Errorf("start store: %w", err)
+		}
+	}
+	c, err := s.Open(*r.Store)
+	if err != nil {
+		return span, err
+	}
+	defer c.Close()
+	if form == experiments.StorePause {
+		if err := c.Do(ctx, "CLIENT", "UNPAUSE").Err(); err != nil {
+			return span, fmt.Errorf("end the pause: %w", err)
+		}
+	}
+	witness := s.witness(r, "after")
+	if err := errors.Join(c.Set(ctx, witness, "1", time.Minute).Err(), c.Del(ctx, witness, s.witness(r, "before"), s.witness(r, "pause")).Err()); err != nil {
+		return span, fmt.Errorf("write to the store after the fault: %w", err)
+	}
+	span.To = s.Clock()
+	return span, nil
+}
+
+// whoAnswers is the server's run id within askWithin.
+func whoAnswers(ctx context.Context, c *redis.Client) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	return told(ctx, c, "server", "run_id")
+}
+
+// told is a field of a section of INFO; "" = the server answers and does not tell it, as the embedded one.
+func told(ctx context.Context, c *redis.Client, section, field string) (string, error) {
+	if err := c.Ping(ctx).Err(); err != nil {
+		return "", err
+	}
+	text, err := c.Info(ctx, section).Result()
+	if err != nil && strings.Contains(err.Error(), "not supported") {
+		return "", nil
+	}
+	for line := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(line, field+":"); ok {
+			return strings.TrimSpace(value), nil
+		}
+	}
+	return "", err
+}

@@ -1,0 +1,96 @@
+package injectors
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/undo"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/monotime"
+	"github.com/lockdrill/lockdrill/internal/redistest"
+)
+
+// idle is a server to which nothing is done, whatever is asked: every fault of it is silently ineffective.
+type idle struct{ where undo.Store }
+
+func (s idle) Where() undo.Store                 { return s.where }
+func (s idle) Process() *undo.Process            { return nil }
+func (s idle) Kill(context.Context) error        { return nil }
+func (s idle) Start(context.Context, bool) error { return nil }
+func (s idle) Flush(context.Context) error       { return nil }
+func (s idle) Cut(context.Context) error         { return nil }
+func (s idle) FailOver(context.Context) error    { return nil }
+
+func dial(w undo.Store) (*redis.Client, error) {
+	return redis.NewClient(&redis.Options{Addr: w.Addr, MaxRetries: -1, DisableIdentity: true, ContextTimeoutEnabled: true}), nil
+}
+
+// strike is the life of a fault up to its confirmation.
+func strike(t *testing.T, s *Store, f experiments.StoreFault, lasts time.Duration) (undo.Record, history.Fault, error) {
+	t.Helper()
+	s.Open, s.Prefix, s.Clock = dial, "lockdrill:test:", monotime.Now
+	s.Fault = func(string) experiments.StoreFault { return f }
+	shot := history.Event{Op: "s#1", Fault: &history.Fault{ID: "s", Shot: 1, Kind: "store", Form: string(f.Do), Victim: history.VictimStore, Declared: int64(lasts)}}
+	r, err := s.Prepare(t.Context(), shot)
+	r.Shot = shot
+	if err != nil {
+		return r, history.Fault{}, err
+	}
+	applied, err := s.Inject(t.Context(), r)
+	if err != nil {
+		return r, history.Fault{}, err
+	}
+	_, seen, err := s.Confirm(t.Context(), r, applied)
+	return r, seen, err
+}
+
+func TestAStoreFaultThatDidNotHappenIsVoid(t *testing.T) {
+	addr := redistest.Start(t)
+	for _, f := range []experiments.StoreFault{
+		{Do: experiments.StoreRestart}, {Do: experiments.StoreRestart, Keep: true}, {Do: experiments.StoreStop}, {Do: experiments.StoreFlush}, {Do: experiments.StoreFreeze},
+	} {
+		_, _, err := strike(t, &Store{Server: idle{undo.Store{Addr: addr}}}, f, 200*time.Millisecond)
+		if void(err) == "" {
+			t.Errorf("%+v: %v, want a void shot", f, err)
+		}
+	}
+	if _, _, err := strike(t, &Store{Server: idle{undo.Store{Addr: addr}}}, experiments.StoreFault{Do: experiments.StoreFailover}, 0); err == nil {
+		t.Error("a fail-over without a standby was confirmed")
+	}
+}
+
+func TestAPauseOfTheStoreIsFeltAndEnds(t *testing.T) {
+	addr := redistest.Start(t)
+	pause := experiments.StoreFault{Do: experiments.StorePause}
+	r, seen, err := strike(t, &Store{Server: idle{undo.Store{Addr: addr}}}, pause, 500*time.Millisecond)
+	if err != nil || seen.Observed < int64(400*time.Millisecond) {
+		t.Errorf("seen %+v, %v", seen, err)
+	}
+	// A long one is ended early by another process, which has nothing but the record.
+	c, _ := dial(undo.Store{Addr: addr})
+	defer c.Close()
+	if err := c.Do(t.Context(), "CLIENT", "PAUSE", 600_000, "WRITE").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (&Store{Open: dial, Clock: monotime.Now}).Revert(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Set(t.Context(), "k", "v", 0).Err(); err != nil {
+		t.Errorf("a write after the end: %v", err)
+	}
+}
+
+func TestAPauseThatSomebodyEndsIsVoid(t *testing.T) {
+	addr := redistest.Start(t)
+	c, _ := dial(undo.Store{Addr: addr})
+	defer c.Close()
+	time.AfterFunc(300*time.Millisecond, func() { _ = c.Do(context.Background(), "CLIENT", "UNPAUSE").Err() })
+	_, _, err := strike(t, &Store{Server: idle{undo.Store{Addr: addr}}}, experiments.StoreFault{Do: experiments.StorePause}, 3*time.Second)
+	if void(err) != "unconfirmed" {
+		t.Errorf("%v, want a void shot", err)
+	}
+}

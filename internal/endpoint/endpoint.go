@@ -1,0 +1,60 @@
+// Package endpoint turns what a process was told about a Redis into the options of its connections.
+//
+// Passwords come from the environment of the process that dials, by the names of variables, and a certificate's authority from a
+// file: neither stands in an experiment, a history, a journal or a command. Its one invariant: no error of it tells a password.
+package endpoint
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockdrill/lockdrill/lockcore/protocol"
+)
+
+// ErrSettings is wrapped by errors that a person mends by setting a variable or naming another file: nothing was dialled.
+var ErrSettings = errors.New("cannot be used as it is set")
+
+// Options are the options of a connection to e; the caller tunes them.
+func Options(e protocol.Endpoint) (*redis.Options, error) {
+	o := &redis.Options{Addr: e.Addr, DB: e.DB}
+	for _, v := range []struct {
+		name, what string
+		into       *string
+	}{{e.UsernameEnv, "username", &o.Username}, {e.PasswordEnv, "password", &o.Password}} {
+		if v.name == "" {
+			continue
+		}
+		if *v.into = os.Getenv(v.name); *v.into == "" {
+			return nil, fmt.Errorf("redis %w: the environment variable %s, which redis.%s_env names, is not set or empty", ErrSettings, v.name, v.what)
+		}
+	}
+	if !e.TLS {
+		return o, nil
+	}
+	o.TLSConfig = &tls.Config{ServerName: e.ServerName, MinVersion: tls.VersionTLS12}
+	if e.ServerName == "" {
+		host, _, err := net.SplitHostPort(e.Addr)
+		if err != nil {
+			return nil, fmt.Errorf("redis %w: %w", ErrSettings, err)
+		}
+		o.TLSConfig.ServerName = host
+	}
+	if e.CA == "" {
+		return o, nil
+	}
+	pem, err := os.ReadFile(e.CA)
+	if err != nil {
+		return nil, fmt.Errorf("redis.ca %w: %w", ErrSettings, err)
+	}
+	o.TLSConfig.RootCAs = x509.NewCertPool()
+	if !o.TLSConfig.RootCAs.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("redis.ca %w: %s has no certificate in PEM form", ErrSettings, e.CA)
+	}
+	return o, nil
+}

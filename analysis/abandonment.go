@@ -163,21 +163,6 @@ func (ix *index) need(e *epoch) string {
 	return undetermined
 }
 
-// cutOff is the last confirmed fault that kept e's renewals from the store; nil where none did.
-func (ix *index) cutOff(e *epoch) *shot {
-	var last *shot
-	for _, s := range ix.shots {
-		switch {
-		case s.applied == nil || s.void != nil || s.crash():
-		case s.kind == kindPause && s.victim == e.replica && s.applied.From < e.life.due.To && s.ended().To > e.granted.From:
-			last = s
-		case e.firstHit(s.op) != nil:
-			last = s
-		}
-	}
-	return last
-}
-
 // reached reports a call of the incarnation that the store surely answered within (from, to).
 func (ix *index) reached(incarnation string, from, to int64) bool {
 	for _, e := range ix.replicas[incarnation] {

@@ -41,7 +41,7 @@ func TestBurstEndsWithItsReplica(t *testing.T) {
 			h.Events = append(h.Events, ev)
 			slices.SortStableFunc(h.Events, func(a, b history.Event) int { return cmp.Compare(a.To, b.To) })
 		}
-		f := history.Fault{ID: "burst", Shot: 2, Kind: kindBurst, Victim: "r3.1"}
+		f := history.Fault{ID: "burst", Shot: 2, Kind: experiments.KindRenewFailures, Victim: "r3.1"}
 		add(16, history.Event{Kind: history.FaultApplied, Op: "burst#2", Fault: &f})
 		void := f
 		void.Why, void.Detail = "moved", "r3.1 died during the burst"

@@ -42,7 +42,8 @@ func Horizon(e *experiments.Experiment, lock string) time.Duration {
 func bands(e *experiments.Experiment, warmup time.Duration) []Band {
 	out := []Band{}
 	for i := range e.System.Locks {
-		b := bandOf(e, &e.System.Locks[i], warmup)
+		class, _ := declaredClass(e.Faults, e.System.Locks[i].Name)
+		b := bandOf(e, &e.System.Locks[i], warmup).under(e.Faults, class)
 		out = append(out, Band{Lock: b.lock.Name, Lo: b.lo.Seconds(), Hi: b.hi.Seconds(), Sum: b.sum()})
 	}
 	return out
@@ -61,6 +62,7 @@ type band struct {
 	upper  []term // hi is their sum
 	lower  []term // lo is the first less the others, at least 0
 	phases []experiments.KillPhase
+	struck string // how, where it was no kill; "" = killed
 }
 
 func bandOf(e *experiments.Experiment, l *experiments.Lock, warmup time.Duration) band {
@@ -192,6 +194,9 @@ func (b band) sum() string {
 		}
 		s += "; " + terms(less) + ": at least " + bound(b.lo, math.Floor)
 	}
+	if b.struck != "" {
+		return s + " (" + b.struck + ")"
+	}
 	return s + " (killed " + b.when() + ")"
 }
 
@@ -247,6 +252,9 @@ func (b band) advice(l limit, measure string, scale float64) string {
 		}
 	}
 	rest = unscaled(rest, scale)
+	if !slices.ContainsFunc(b.upper, func(t term) bool { return t.name == "ttl" }) { // no lease to run out: there is nothing to shorten
+		return "in the file: promise " + raise
+	}
 	unit := int64(time.Second)
 	for unit > int64(time.Millisecond) && rest < 10*unit {
 		unit /= 10

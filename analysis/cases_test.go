@@ -39,6 +39,27 @@ var cases = map[string]func() *tape{
 	"classes-short":             classesShort,
 	"classes-long-waits":        classesLongWaits,
 	"classes-too-few":           classesTooFew,
+
+	"pause-takeover":         func() *tape { return pauseLong(history.ReasonFenced) },
+	"pause-takeover-slow":    func() *tape { return pauseLong(history.ReasonFenced) },
+	"pause-unfenced":         func() *tape { return pauseLong("") },
+	"pause-belief":           func() *tape { return pauseLong(history.ReasonFenced) },
+	"pause-recovery":         pauseShort,
+	"latency-felt":           func() *tape { return slowWay(true) },
+	"latency-unfelt":         func() *tape { return slowWay(false) },
+	"proxy-burst":            func() *tape { return wayBurst(3) },
+	"proxy-burst-short":      func() *tape { return wayBurst(2) },
+	"black-hole-standard":    func() *tape { return blackHole(true) },
+	"black-hole-count":       func() *tape { return blackHole(false) },
+	"store-restart-lost":     storeRestart,
+	"failover-granted-twice": failover,
+	"key-vanishes":           func() *tape { return keyVanishes(false) },
+	"key-vanishes-late":      func() *tape { return keyVanishes(true) },
+	"key-stranger":           keyStranger,
+	"release-failures-ttl":   func() *tape { return releasesFail(false) },
+	"release-failures-retry": func() *tape { return releasesFail(true) },
+	"acquire-replies-undone": func() *tape { return repliesLost(true) },
+	"acquire-replies-left":   func() *tape { return repliesLost(false) },
 }
 
 var (

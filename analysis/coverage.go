@@ -50,15 +50,25 @@ func (ix *index) maxGap(probe string) int64 {
 	return int64(ix.exp.Probes.Ledger.MaxGap)
 }
 
-// blind finds the first stretch above tolerate within w in which the probe surely did not watch. Silence is a gap too: what
-// no coverage event vouches for was not watched.
+// blind finds the first stretch above tolerate within w in which the probe surely did not watch.
 func (c *coverage) blind(w history.Span, tolerate int64) (history.Span, bool) {
-	if c == nil {
-		return w, true
+	all := c.blinds(w, tolerate)
+	if len(all) == 0 {
+		return history.Span{}, false
 	}
+	return all[0], true
+}
+
+// blinds lists the stretches above tolerate within w in which the probe surely did not watch. Silence is a gap too: what no coverage
+// event vouches for was not watched.
+func (c *coverage) blinds(w history.Span, tolerate int64) []history.Span {
+	if c == nil {
+		return []history.Span{w}
+	}
+	var out []history.Span
 	for _, g := range c.gaps {
 		if g.Width() > tolerate && g.From < w.To && g.To > w.From {
-			return g, true
+			out = append(out, g)
 		}
 	}
 	good := slices.Clone(c.good)
@@ -69,14 +79,14 @@ func (c *coverage) blind(w history.Span, tolerate int64) (history.Span, bool) {
 			break
 		}
 		if s.From-at > tolerate && s.To >= at {
-			return history.Span{From: at, To: s.From}, true
+			out = append(out, history.Span{From: at, To: s.From})
 		}
 		at = max(at, s.To)
 	}
 	if w.To-at > tolerate {
-		return history.Span{From: at, To: w.To}, true
+		out = append(out, history.Span{From: at, To: w.To})
 	}
-	return history.Span{}, false
+	return out
 }
 
 // watched is until when absence is attested, looking from t on: the start of the final read, else the first stretch that

@@ -25,6 +25,7 @@ type epoch struct {
 	sure     bool         // surely granted; otherwise only possibly
 	granted  history.Span // the instant of the grant
 	rank     int          // place in the key's order of grants, 1 is the first; 0 = not surely granted
+	stranger bool         // a token that a fault of ours put there
 	unfenced bool         // granted after the fence order of its key broke: ranked by time, not by fence
 	life     lease
 	belief   *held // nil: no acquire was answered ok
@@ -118,12 +119,17 @@ func (k *keyIndex) epoch(id string) *epoch {
 	return e
 }
 
-// next is the epoch that was granted after e; nil where none was.
+// next is the epoch that was granted after e; nil where none was. A stranger's is none.
 func (k *keyIndex) next(e *epoch) *epoch {
-	if e.rank == 0 || e.rank >= len(k.epochs) {
+	if e.rank == 0 {
 		return nil
 	}
-	return k.epochs[e.rank]
+	for _, o := range k.epochs[e.rank:] {
+		if !o.stranger {
+			return o
+		}
+	}
+	return nil
 }
 
 // owner is the epoch that surely held the key throughout s; nil where that is not known.

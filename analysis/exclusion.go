@@ -36,14 +36,14 @@ func (j *judging) overlapRows(lock string, limit *experiments.OverlapLimit) []SL
 	return []SLOResult{j.row(lock, int64(limit.MaxTime), m)}
 }
 
-// paused reports a confirmed pause that hit a holder of the lock.
+// paused reports a pause that struck somebody who believed to hold the lock.
 func (j *judging) paused(lock string) bool {
 	for _, s := range j.ix.shots {
-		if _, ok := s.pauseOf(); !ok {
+		if s.kind != experiments.KindPause || s.applied == nil {
 			continue
 		}
 		for _, e := range s.mayHit(j.ix) {
-			if e.lock == lock {
+			if b := e.belief; e.lock == lock && b != nil && b.start.From <= s.ended().To && b.end.To >= s.applied.From {
 				return true
 			}
 		}
@@ -68,6 +68,7 @@ func (j *judging) effects(lock string, m *measured) {
 		m.hi = open
 		m.lacks = append(m.lacks, lack{"the ledger has no effect of lock " + lock, "check that the worker writes to the ledger"})
 	}
+	m.ownerRejected(f)
 	for _, k := range j.ix.keysOf(lock) {
 		if k.broken {
 			m.lacks = append(m.lacks, lack{"key " + k.name + ": the store lost data or a fence went back, so fences no longer tell who is stale", "see fence_regressions"})
@@ -148,7 +149,27 @@ func (j *judging) fenceRegressions(lock string) measured {
 		m.hi = open
 		m.lacks = append(m.lacks, lack{"fewer than two grants of lock " + lock + " carry a fence", "check that the lock mints fences and that the worker reports them"})
 	}
+	m.ownerRejected(j.fencings[lock])
 	return j.needFault(lock, m)
+}
+
+// ownerRejected fails the measure where the resource refused the one who rightfully held the lock: there the fence did not work.
+func (m *measured) ownerRejected(f fencing) {
+	n := len(f.ownerRejected)
+	if n == 0 {
+		return
+	}
+	first := f.ownerRejected[0]
+	m.violated = true
+	refused := fmt.Sprintf("%s of the rightful owner refused, first of epoch %s with fence %d", plural(n, "write"), first.epoch.id, first.event.Fence)
+	if m.why != "" {
+		refused = m.why + "; " + refused
+	}
+	m.why = refused
+	m.next = "mint fences that survive a flush and a fail-over: max(last + 1, the store's clock)"
+	for _, x := range f.ownerRejected {
+		m.evidence = append(m.evidence, x.event.N)
+	}
 }
 
 // reExecutions counts work done again.

@@ -226,7 +226,7 @@ func blindAt(h *history.History, probe string, sec float64) {
 
 // A history that was cut off anywhere is never a pass, and what had already failed stays failed.
 func TestCutOffAnywhere(t *testing.T) {
-	for _, name := range []string{"good-drill", "burst-standard"} {
+	for _, name := range []string{"good-drill", "burst-standard", "pause-takeover", "latency-felt", "proxy-burst", "black-hole-standard", "key-stranger", "acquire-replies-undone"} {
 		e, whole := load(t, name)
 		if v := Judge(e, whole).Verdict; v != "pass" {
 			t.Fatalf("%s: the whole history is %s", name, v)
@@ -248,18 +248,20 @@ func TestCutOffAnywhere(t *testing.T) {
 
 // What fails early fails in every longer part of the history as well.
 func TestFailStands(t *testing.T) {
-	e, whole := load(t, "pause-90s-unfenced")
-	failed := false
-	for n := range whole.Events {
-		j := Judge(e, &history.History{Header: whole.Header, Events: whole.Events[:n]})
-		now := j.ExitCode == 10
-		if failed && !now {
-			t.Fatalf("it failed after fewer events, and does not after %d", n)
+	for _, name := range []string{"pause-90s-unfenced", "pause-unfenced", "failover-granted-twice", "store-restart-lost"} {
+		e, whole := load(t, name)
+		failed := false
+		for n := range whole.Events {
+			j := Judge(e, &history.History{Header: whole.Header, Events: whole.Events[:n]})
+			now := j.ExitCode == 10
+			if failed && !now {
+				t.Fatalf("%s failed after fewer events, and does not after %d", name, n)
+			}
+			failed = now
 		}
-		failed = now
-	}
-	if !failed {
-		t.Fatal("it never failed")
+		if !failed {
+			t.Fatalf("%s never failed", name)
+		}
 	}
 }
 

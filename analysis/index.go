@@ -37,8 +37,9 @@ type index struct {
 
 	last       int64 // stamp of the last event
 	phases     map[string]*history.Event
-	losses     []history.Span // the locks' store lost its data
-	lostLedger []string       // why the ledger cannot be relied on
+	losses     []history.Span   // the locks' store lost its data, or may have
+	lives      []*history.Event // its new incarnations, which say so
+	lostLedger []string         // why the ledger cannot be relied on
 	aborts     []*history.Event
 	cleanups   []*history.Event
 	end        *history.Event
@@ -119,8 +120,9 @@ func (ix *index) derive() {
 		ix.checkCalls(k)
 	}
 	ix.checkWrites()
+	ix.markStrangers()
 	for _, s := range ix.shots {
-		s.outlived(ix)
+		s.conclude(ix)
 	}
 	kills := map[string]*shot{}
 	for _, s := range ix.shots {

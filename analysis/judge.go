@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
@@ -23,6 +24,7 @@ const (
 // function: the same two give the same Judgement, byte for byte.
 func Judge(e *experiments.Experiment, h *history.History) *Judgement {
 	j := newJudging(experiments.Scale(e), h)
+	j.lints = Lints(e)
 	ix := j.ix
 	out := &Judgement{
 		SchemaVersion: VerdictVersion,
@@ -78,6 +80,7 @@ func (j *Judgement) Marshal() ([]byte, error) {
 // judging is one judgement in the making.
 type judging struct {
 	ix     *index
+	lints  []Lint // in the numbers of the file
 	status string
 	warmup time.Duration // allowance for the first effect after a grant, by the run's calibration
 
@@ -210,8 +213,15 @@ func (j *judging) warnings() []string {
 			add("%s ended by itself at %s: %s", r.Incarnation, clock(ev.To), r.Exit)
 		}
 	}
-	for _, l := range ix.losses {
-		add("the locks' store lost its data between %s and %s", clock(l.From), clock(l.To))
+	for _, ev := range ix.lives {
+		lost := "lost its data"
+		if ev.Incarnation.Why == "run_id_changed" {
+			lost = "was restarted, or another took its place, and may have lost data,"
+		}
+		add("the locks' store %s between %s and %s: from there on grants are ordered by time, and fences prove nothing", lost, clock(ev.From), clock(ev.To))
+	}
+	if ix.failsOver() {
+		add("Redis with asynchronous replication can grant a lock twice after a failover: what was not yet replicated is forgotten")
 	}
 	for _, why := range ix.lostLedger {
 		add("%s: nothing can pass", why)
@@ -221,10 +231,25 @@ func (j *judging) warnings() []string {
 			add("lock %s: %d writes of the rightful owner were refused by the ledger, because fences went back", name, n)
 		}
 	}
+	for _, l := range j.lints {
+		if !l.OK {
+			add("%s lock %s: %s: %s", l.Rule, l.Lock, l.Text, l.Means)
+		}
+	}
 	for _, a := range ix.aborts {
 		add("aborted at %s: %s", clock(a.From), abortText(a.Note))
 	}
 	return ws
+}
+
+// failsOver reports a fail-over of the locks' store, declared or fired.
+func (ix *index) failsOver() bool {
+	fired := slices.ContainsFunc(ix.shots, func(s *shot) bool {
+		return s.kind == experiments.KindStore && s.form == string(experiments.StoreFailover)
+	})
+	return fired || slices.ContainsFunc(ix.exp.Faults, func(f experiments.Fault) bool {
+		return f.Store != nil && f.Store.Do == experiments.StoreFailover
+	})
 }
 
 // clean reports that everything that was cleaned up was verified, as far as the history tells.

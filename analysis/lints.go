@@ -45,7 +45,9 @@ func factsOf(e *experiments.Experiment, l *experiments.Lock) lockcore.Facts {
 
 // takeoverSums is L3: the band, and each promised maximum that lies inside it or below it.
 func takeoverSums(e *experiments.Experiment, l *experiments.Lock) []lockcore.Sum {
-	b := bandOf(e, l, 0)
+	class, _ := declaredClass(e.Faults, l.Name)
+	b := bandOf(e, l, 0).under(e.Faults, class)
+	such := map[bool]string{true: "kills", false: "faults"}[class == ClassCrash]
 	out := []lockcore.Sum{}
 	for i := range e.SLOs {
 		s := &e.SLOs[i]
@@ -62,7 +64,7 @@ func takeoverSums(e *experiments.Experiment, l *experiments.Lock) []lockcore.Sum
 		default:
 			share := "it holds only while every call is answered at once"
 			if chance := b.chance(e, promised); chance < 0.995 {
-				share = fmt.Sprintf("it holds by luck, in about %.0f%% of such kills", 100*chance)
+				share = fmt.Sprintf("it holds by luck, in about %.0f%% of such %s", 100*chance, such)
 			}
 			sum.Means = share + ": " + advice
 		}
@@ -119,15 +121,10 @@ func chancePickedUp(room, period time.Duration, n int) float64 {
 	return 1 - none
 }
 
-// evidenceSums is L8: each promised quantile against the kills that the file declares.
+// evidenceSums is L8: each promised quantile against the faults that the file declares of the class that it is judged on.
 func evidenceSums(e *experiments.Experiment, l *experiments.Lock) []lockcore.Sum {
 	var out []lockcore.Sum
-	kills := 0
-	for i := range e.Faults {
-		if f := &e.Faults[i]; f.Kill != nil && f.Kill.HolderOf == l.Name {
-			kills += max(1, f.Repeat.Count)
-		}
-	}
+	declared, thing := trialsDeclared(e, l.Name)
 	for i := range e.SLOs {
 		s := &e.SLOs[i]
 		if s.Lock != l.Name {
@@ -138,12 +135,37 @@ func evidenceSums(e *experiments.Experiment, l *experiments.Lock) []lockcore.Sum
 				continue
 			}
 			need := TrialsNeeded(limit.p, 0)
-			sum := lockcore.Sum{Rule: "L8", OK: kills >= need, Text: fmt.Sprintf("%s %s: %d kills are declared, a clean answer takes %d", s.Measure(), limit.name, kills, need)}
+			sum := lockcore.Sum{Rule: "L8", OK: declared >= need, Text: fmt.Sprintf("%s %s: %d %ss are declared, a clean answer takes %d", s.Measure(), limit.name, declared, thing, need)}
 			if !sum.OK {
-				sum.Means = fmt.Sprintf("the quantile stays inconclusive whatever is measured: repeat the kill %d times, or promise a max", need)
+				sum.Means = fmt.Sprintf("the quantile stays inconclusive whatever is measured: repeat the %s %d times, or promise a max", thing, need)
 			}
 			out = append(out, sum)
 		}
 	}
 	return out
+}
+
+// trialsDeclared counts the shots of the class that takeovers of the lock are judged on, and says what they are.
+func trialsDeclared(e *experiments.Experiment, lock string) (n int, thing string) {
+	class, aimed := declaredClass(e.Faults, lock)
+	for i := range e.Faults {
+		f := &e.Faults[i]
+		if classOf(f.Kind(), f.Form()) == class && (f.Lock() == lock || !aimed && f.Kill == nil) {
+			n += max(1, f.Repeat.Count)
+		}
+	}
+	if class == ClassCrash {
+		return n, "kill"
+	}
+	return n, "fault"
+}
+
+// declaredClass is the class of the faults that are aimed at the holder of the lock, else of any that the file declares.
+func declaredClass(faults []experiments.Fault, lock string) (class string, aimed bool) {
+	declared := classes{at: lock}
+	for i := range faults {
+		f := &faults[i]
+		declared.note(classOf(f.Kind(), f.Form()), f.Lock())
+	}
+	return declared.first()
 }

@@ -134,7 +134,10 @@ func (g giveUps) firstOf(name string) string {
 			text := "key " + a.Key + ", epoch " + a.Epoch
 			if a.FenceLag != nil {
 				text += fmt.Sprintf(", work stopped %s after the validity end", span(int64(a.FenceLag.Lo*1e9)))
-				if a.FenceLag.Lo < 0 {
+				switch {
+				case a.Timing != timely && a.FenceLag.Lo < 0: // a pause, or a key that was taken away
+					text = fmt.Sprintf("key %s, epoch %s, worked %s past the lease's end", a.Key, a.Epoch, span(int64(a.Unowned.Lo*1e9)))
+				case a.FenceLag.Lo < 0:
 					text = fmt.Sprintf("key %s, epoch %s, work stopped %s before the validity end", a.Key, a.Epoch, span(int64(-a.FenceLag.Lo*1e9)))
 				}
 			}
@@ -206,7 +209,7 @@ func (j *judging) unownedWork(lock string) measured {
 	}
 	m.lo, m.hi = d.lo, d.hi
 	m.saw = fmt.Sprintf("%s of work past the lease's end in %s", outward(d), plural(m.n, "epoch"))
-	m.lacks = append(j.blind(probeKeys, j.window()), j.garbled()...)
+	m.lacks = append(j.keysBlind(lock), j.garbled()...)
 	if m.n == 0 {
 		m.hi = open
 		m.lacks = append(m.lacks, lack{"nobody worked under lock " + lock, "check that the replicas do the work"})

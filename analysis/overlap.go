@@ -149,7 +149,7 @@ func (ix *index) countEffect(f *fencing, x *effect, top *epoch) {
 		case x.Reason != history.ReasonFenced:
 		case stale:
 			f.refused++
-		case top == x.epoch || top == nil || x.epoch.rank > top.rank:
+		case (top == x.epoch || top == nil || x.epoch.surelyAfter(top)) && x.owned():
 			f.ownerRejected = append(f.ownerRejected, x)
 		}
 		return
@@ -172,6 +172,17 @@ func (ix *index) countEffect(f *fencing, x *effect, top *epoch) {
 		f.hi++
 		f.evidence = cite(append(f.evidence, x.event.N)...)
 	}
+}
+
+// owned reports that the effect's epoch surely had its key when the ledger answered.
+func (f *effect) owned() bool {
+	switch f.Named {
+	case "self":
+		return true
+	case "other", "none":
+		return false
+	}
+	return f.epoch.rank > 0 && f.span.From >= f.epoch.granted.From && f.span.To <= f.epoch.life.end.From
 }
 
 // unowned reports whether the effect was applied after its epoch had lost the key: by whom the lock named at that moment, else

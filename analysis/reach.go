@@ -54,7 +54,8 @@ func (j *judging) runLacks() []lack {
 	return ls
 }
 
-// faultLack says what a declared fault lacks of its declared number of confirmed shots, each with a trial.
+// faultLack says what a declared fault lacks of its declared number of confirmed shots: each with a trial, where it is aimed at the
+// holder of a lock and may cost it the lease.
 func (j *judging) faultLack(f *experiments.Fault) (lack, bool) {
 	want, got := max(1, f.Repeat.Count), 0
 	var whys []string
@@ -62,7 +63,7 @@ func (j *judging) faultLack(f *experiments.Fault) (lack, bool) {
 		if s.id != f.ID {
 			continue
 		}
-		if s.effective() && s.valid() {
+		if s.valid() {
 			got++
 			continue
 		}
@@ -74,6 +75,9 @@ func (j *judging) faultLack(f *experiments.Fault) (lack, bool) {
 		return lack{}, false
 	}
 	why := fmt.Sprintf("fault %s: %d of %d shots were confirmed and gave a trial", f.ID, got, want)
+	if f.Lock() == "" || classOf(f.Kind(), f.Form()) == "" {
+		why = fmt.Sprintf("fault %s: %d of %d shots were confirmed", f.ID, got, want)
+	}
 	if len(whys) > 0 {
 		why += " (" + strings.Join(whys[:min(3, len(whys))], "; ") + ")"
 	}
@@ -87,8 +91,10 @@ func nextForVoid(f *experiments.Fault, whys string) string {
 		return "aim the fault at a lock that is held: check holder_of, and that the lock is in use when the fault fires"
 	case strings.Contains(whys, "no demand"):
 		return "let at least two replicas want the lock"
-	case f.Kill == nil && strings.Contains(whys, "moved"): // it has no moment to choose
+	case f.Failures() != nil && strings.Contains(whys, "moved"): // it has no moment to choose
 		return "keep kills apart from the burst: another `at`, or no allow_overlap"
+	case f.Kill == nil && strings.Contains(whys, "moved"):
+		return "aim it at a lock that is held most of the time, and keep other faults apart: another `at`, or no allow_overlap"
 	case strings.Contains(whys, "moved"), strings.Contains(whys, "nothing owed"):
 		return "fire while the lock is surely held: phase: after_grant, or on: acquired"
 	case strings.Contains(whys, "unconfirmed"):
@@ -109,6 +115,10 @@ func (j *judging) whyEnded() (why, next string) {
 		next = j.seeStderr()
 	case "limit":
 		next = "give the run more time (max_run)"
+	case "kill_switch":
+		next = "take the kill switch away, and run it again"
+	case "window":
+		next = "run it within its windows, early enough for max_run"
 	}
 	return abortText(note), next
 }
@@ -187,6 +197,52 @@ func (j *judging) blind(probe string, w history.Span) []lack {
 	}}
 }
 
+// keysBlind says that nobody looked at the keys of the lock while something may have happened to them. A fault of the store blinds the
+// looks for as long as it lasts: that is a gap like any other.
+func (j *judging) keysBlind(lock string) []lack {
+	ix := j.ix
+	for _, g := range ix.probes[probeKeys].blinds(j.window(), ix.maxGap(probeKeys)) {
+		if !ix.inUse(lock, g) {
+			continue
+		}
+		l := lack{
+			fmt.Sprintf("probe %s was blind for %s at %s, max_gap is %s", probeKeys, span(g.Width()), clock(g.From), span(ix.maxGap(probeKeys))),
+			"keep the machine less busy, probe less often, or allow a larger max_gap",
+		}
+		for _, s := range ix.shots {
+			if s.kind == experiments.KindStore && s.applied != nil && s.applied.From <= g.To && s.ended().To >= g.From {
+				l.why += ": fault " + s.op + " had the locks' store"
+				l.next = "under a fault of the store ask what the ledger shows (takeover, duplicates, overlap at level effect), or keep it within max_gap"
+				break
+			}
+		}
+		return []lack{l}
+	}
+	return nil
+}
+
+// inUse reports that during g a key of the lock may have been held, worked under, or asked for.
+func (ix *index) inUse(lock string, g history.Span) bool {
+	if !ix.claimed[lock] {
+		return true
+	}
+	touches := func(from, to int64) bool { return from <= g.To && to >= g.From }
+	flight := int64(max(ix.policy(lock).OpTimeout, ix.policy(lock).Acquire.Timeout))
+	for _, k := range ix.keysOf(lock) {
+		for _, e := range k.epochs {
+			if touches(e.granted.From, max(e.life.end.To, e.stop().To)) {
+				return true
+			}
+		}
+		for _, c := range k.attempts {
+			if touches(c.sent.From, c.applied(flight).To) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // unseen says that the run ended before a breach of this lock would have shown.
 func (j *judging) unseen(lock string) []lack {
 	at, ok := j.ix.finalAt()
@@ -209,7 +265,7 @@ func (j *judging) ledgerLacks(lock string) []lack {
 
 // claimLacks are the clauses for measures of the whole run that lean on claims and key looks.
 func (j *judging) claimLacks(lock string) []lack {
-	return slices.Concat(j.blind(probeKeys, j.window()), j.unseen(lock), j.garbled())
+	return slices.Concat(j.keysBlind(lock), j.unseen(lock), j.garbled())
 }
 
 // garbled says that claims were lost: a line that could not be read may have been the one that matters.
@@ -225,32 +281,51 @@ func (j *judging) garbled() []lack {
 	return nil
 }
 
-// exposures counts the independent faults that exposed an epoch of the lock, and those of them during which somebody else asked
-// for the key while the victim still owned it.
+// exposures counts the independent faults that struck the lock, and those of them during which somebody else asked for the key while
+// the victim still owned it.
 func (j *judging) exposures(lock string) (exposed, contended int) {
 	for _, s := range j.ix.shots {
-		hit, asked := false, false
-		for _, e := range s.exposed {
-			if e.lock != lock {
-				continue
-			}
-			hit = true
-			d, wanted := j.ix.demand(j.ix.keys[e.key], s, e)
-			asked = asked || wanted && d.From <= e.life.end.To
+		if !s.effective() || !s.locks[lock] {
+			continue
 		}
-		if hit {
-			exposed++
-		}
-		if asked {
+		exposed++
+		if s.contended[lock] {
 			contended++
 		}
 	}
 	return exposed, contended
 }
 
+// wanted reports that another incarnation asked for the key after the fault, while e still owned it, or its holder still relied on it.
+func (ix *index) wanted(s *shot, e *epoch) bool {
+	until := e.life.end.To
+	if e.belief != nil {
+		until = max(until, e.belief.end.To)
+	}
+	return slices.ContainsFunc(ix.keys[e.key].attempts, func(c *call) bool {
+		return c.source != e.replica && c.source != s.victim && c.span.To >= max(s.applied.From, e.granted.From) && c.sent.From <= until
+	})
+}
+
 // notExposed is the lack of a fault that hit a holder of the lock.
 func notExposed(lock string) lack {
 	return lack{"no confirmed fault hit a holder of lock " + lock, "aim a fault at it: kill: {holder_of: " + lock + "}"}
+}
+
+// onlyRecovered reports trials of the lock, all of which ended with the victim itself.
+func (j *judging) onlyRecovered(lock string) bool {
+	n := 0
+	for _, s := range j.ix.shots {
+		for _, t := range s.trials {
+			if t.e.lock != lock {
+				continue
+			}
+			if n++; t.class != ClassRecovery {
+				return false
+			}
+		}
+	}
+	return n > 0
 }
 
 // takeoverLacks are the clauses for takeover and tick_gap: something was measured, and the ledger was watched while it was.
@@ -260,7 +335,15 @@ func (j *judging) takeoverLacks(s series) []lack {
 		if exposed, _ := j.exposures(s.lock); exposed == 0 {
 			return []lack{notExposed(s.lock)}
 		}
-		return []lack{{"no trial of lock " + s.lock + " is a " + s.class + " that others took over", "see the faults' why"}}
+		next := "see the faults' why"
+		what := s.class
+		switch {
+		case s.class == ClassStore:
+			what = "store fault"
+		case s.class == ClassPause && j.onlyRecovered(s.lock):
+			next = "every holder went on after the fault: let it outlast the lease (`for` above the ttl), or promise no takeover"
+		}
+		return []lack{{"no trial of lock " + s.lock + " is a " + what + " that others took over", next}}
 	}
 	probe := j.ix.witness(s.lock)
 	for _, k := range s.kills {

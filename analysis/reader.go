@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/lockdrill/lockdrill/history"
@@ -75,7 +76,7 @@ func (r *reader) loss(ev *history.Event) {
 		r.ix.lostLedger = append(r.ix.lostLedger, "the ledger lost its data at "+clock(ev.From))
 		return
 	}
-	r.ix.losses = append(r.ix.losses, ev.Span)
+	r.ix.losses, r.ix.lives = append(r.ix.losses, ev.Span), append(r.ix.lives, ev)
 }
 
 func (r *reader) call(ev *history.Event) {
@@ -210,14 +211,15 @@ func (r *reader) abandon(ev *history.Event) {
 
 func (r *reader) fault(ev *history.Event) {
 	s := r.shots[ev.Op]
-	if ev.Source != "runner" { // a replica reports what a burst in it did; whom a shot hit is not for it to say
-		if s != nil && (ev.Kind == history.FaultHit || ev.Kind == history.FaultReverted) && ev.Source == s.victim {
+	if ev.Source != "runner" { // a replica reports what a fault in it did; whom a shot hit is not for it to say
+		if s != nil && (ev.Kind == history.FaultHit || ev.Kind == history.FaultReverted) && slices.Contains(s.victims, ev.Source) {
 			s.report(ev)
 		}
 		return
 	}
 	if s == nil {
-		s = &shot{op: ev.Op, id: ev.Fault.ID, num: ev.Fault.Shot, kind: ev.Fault.Kind}
+		s = &shot{op: ev.Op, id: ev.Fault.ID, num: ev.Fault.Shot, kind: ev.Fault.Kind,
+			counts: map[string]int64{}, ends: map[string]*history.Span{}, locks: map[string]bool{}, contended: map[string]bool{}}
 		r.shots[ev.Op] = s
 		r.ix.shots = append(r.ix.shots, s)
 	}

@@ -23,6 +23,7 @@ type measured struct {
 	unsure   string // what to do where the limit lies within what was measured; "" = measure closer
 	evidence []int64
 	lacks    []lack // why a Pass would not be one
+	violated bool   // a violation that the limit does not count: fails whatever the limit
 	unfit    string // set: the question cannot be answered in this run, whatever was measured
 }
 
@@ -95,6 +96,8 @@ func (j *judging) durations(lock string, d *experiments.DurationLimits, m measur
 func (j *judging) row(lock string, limit int64, m measured) SLOResult {
 	v := Inconclusive
 	switch {
+	case m.violated:
+		v = Fail
 	case m.unfit != "":
 	case m.lo > limit:
 		v = Fail
@@ -279,6 +282,7 @@ func (j *judging) explain(m *measured, s series, l limit, name string) {
 	if name == "tick_gap" {
 		b = tickBand(j.ix.exp, declared, j.warmup)
 	}
+	b = b.under(j.ix.exp.Faults, s.class)
 	advice := b.advice(l, name, j.scale())
 	m.why, m.next = b.sum(), advice
 	switch {

@@ -19,8 +19,8 @@ type kill struct {
 // series is the kills of one lock that an SLO about takeover is judged on.
 type series struct {
 	lock   string
-	class  string // crash or pause
-	thing  string // what a kill of it is called: kill, burst, pause, or fault where both were
+	class  string // crash, pause, theft or store
+	thing  string // what a kill of it is called: kill, burst, pause, deletion, or fault
 	kills  []kill
 	falses []*trial // safety events: granted to another while the victim was still owed its lease
 }
@@ -30,7 +30,7 @@ func (ix *index) seriesOf(lock string, value func(*trial) (dur, bool)) series {
 	out := series{lock: lock, class: ix.classOf(lock)}
 	out.thing = ix.thingOf(out)
 	for _, s := range ix.shots {
-		if s.crash() != (out.class == ClassCrash) {
+		if s.class() != out.class {
 			continue
 		}
 		k := kill{shot: s}
@@ -58,53 +58,88 @@ func (ix *index) seriesOf(lock string, value func(*trial) (dur, bool)) series {
 	return out
 }
 
-// classOf is the class that SLOs of the lock are judged on: crashes if kills are declared on it, else pauses (bursts of failing
-// renewals included) if those are, else the crashes that kills aimed at other locks made on it.
+// classOf is the class that SLOs of the lock are judged on: that of the faults that are aimed at its holder, else that of any.
 func (ix *index) classOf(lock string) string {
-	kills, pauses := false, false
+	declared := classes{at: lock}
 	for i := range ix.exp.Faults {
 		f := &ix.exp.Faults[i]
-		switch {
-		case f.Kill != nil && f.Kill.HolderOf == lock:
-			return ClassCrash
-		case f.Kill != nil:
-			kills = true
-		case f.Lock() == lock:
-			pauses = true
-		}
+		declared.note(classOf(f.Kind(), f.Form()), f.Lock())
 	}
-	for _, s := range ix.shots { // what the file cannot declare yet is known from the history
-		kills = kills || s.crash()
-		pauses = pauses || !s.crash() && s.lock == lock
+	for _, s := range ix.shots { // what the file does not declare is known from the history
+		declared.note(s.class(), s.lock)
 	}
-	if kills && !pauses {
-		return ClassCrash
-	}
-	return ClassPause
+	class, _ := declared.first()
+	return class
 }
 
-// thingOf names what the series counts.
-func (ix *index) thingOf(s series) string {
-	if s.class == ClassCrash {
-		return "kill"
+// classes are those of which there are faults.
+type classes struct {
+	at         string // a lock
+	aimed, any []string
+}
+
+func (c *classes) note(class, lock string) {
+	c.any = append(c.any, class)
+	if lock == c.at {
+		c.aimed = append(c.aimed, class)
 	}
-	bursts, pauses := false, false
+}
+
+// first is the class that comes first of those aimed at the lock, else of any.
+func (c *classes) first() (class string, aimed bool) {
+	for _, of := range [][]string{c.aimed, c.any} {
+		for _, class := range []string{ClassCrash, ClassPause, ClassTheft, ClassStore} {
+			if slices.Contains(of, class) {
+				return class, len(c.aimed) > 0
+			}
+		}
+	}
+	return ClassPause, false
+}
+
+// thingOf names what the series counts: what all its faults are, else a fault.
+func (ix *index) thingOf(s series) string {
+	var things []string
+	note := func(kind string) {
+		if t := thingWord(kind); !slices.Contains(things, t) {
+			things = append(things, t)
+		}
+	}
+	for i := range ix.exp.Faults {
+		if f := &ix.exp.Faults[i]; classOf(f.Kind(), f.Form()) == s.class && f.Lock() == s.lock {
+			note(f.Kind())
+		}
+	}
 	for _, x := range ix.shots {
-		bursts = bursts || x.kind == kindBurst && x.lock == s.lock
-		pauses = pauses || x.kind == kindPause && x.lock == s.lock
+		if x.class() == s.class && (x.lock == s.lock || x.locks[s.lock]) {
+			note(x.kind)
+		}
 	}
 	switch {
-	case bursts && pauses:
-		return "fault"
-	case pauses:
-		return "pause"
+	case len(things) == 1:
+		return things[0]
+	case s.class == ClassCrash:
+		return "kill"
 	}
-	return "burst"
+	return "fault"
+}
+
+// thingWord is what one fault of the kind is called in a count.
+func thingWord(kind string) string {
+	switch kind {
+	case experiments.KindKill, experiments.KindPause:
+		return kind
+	case experiments.KindRenewFailures:
+		return "burst"
+	case experiments.KindDeleteKey:
+		return "deletion"
+	}
+	return "fault"
 }
 
 // takeoverValue is what a takeover SLO judges of a trial: plain takeovers only. Hand-overs and recoveries are series of their own.
 func takeoverValue(t *trial) (dur, bool) {
-	return t.value, t.class == ClassCrash || t.class == ClassPause
+	return t.value, t.class == t.shot.class()
 }
 
 // tickValue is what a tick_gap SLO judges of a trial.

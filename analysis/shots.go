@@ -2,45 +2,61 @@ package analysis
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
-)
-
-// Kinds of faults, and the classes of trial that they make.
-const (
-	kindKill  = "kill"
-	kindPause = "pause"
-	kindBurst = "renew_failures"
 )
 
 // shot is one firing of a fault.
 type shot struct {
-	op, id, kind string
-	num          int
-	timing       string
-	victim       string // incarnation
-	lock, key    string // of the resolved target
-	epoch        string
+	op, id, kind, form string
+	num                int
+	timing, via        string
+	victim             string   // incarnation, or the locks' store; "" where it struck several
+	victims            []string // incarnations that it struck, or whose ways to the store: the victim too
+	lock, key          string   // of the resolved target
+	epoch              string
+	configured         string
+	want               int64         // operations that it was to hit; 0 = bounded by time only
+	measured           history.Fault // of its body: baseline, expected, observed, detail
 
 	applied, confirmed, void, reverted, verified *history.Event
 	hits                                         []*history.Event
-	count                                        int64 // operations hit, as counted where it was done
+	counts                                       map[string]int64         // operations hit, by who counted them
+	ends                                         map[string]*history.Span // when its effect in a replica was over, as that says itself
 
+	over        history.Span        // when its effect was over; To is open while nobody said so
 	hit         map[string][]*epoch // by key: may have been hit
-	exposed     []*epoch            // surely owned throughout the fault's bracket
+	exposed     []*epoch            // surely owned throughout the bracket in which it was applied
+	locks       map[string]bool     // locks of which it struck a holder, or an operation
+	contended   map[string]bool     // of these, where somebody else asked for what was held
 	trials      []*trial
 	nothingOwed int
 	whyVoid     string
-	killedBy    string        // the shot that had killed the victim before
-	died        *history.Span // the victim's death, where that ended the fault
+	killedBy    string // the shot that had killed the victim before
 }
 
 // take adds one event of the shot.
 func (s *shot) take(ev *history.Event) {
 	f := ev.Fault
+	if ev.Kind == history.FaultHit { // it names what it hit, not the target
+		s.report(ev)
+		return
+	}
 	s.victim = cmp.Or(s.victim, f.Victim)
-	s.timing = cmp.Or(s.timing, f.Timing)
+	s.timing, s.via, s.form = cmp.Or(s.timing, f.Timing), cmp.Or(s.via, f.Via), cmp.Or(s.form, f.Form)
+	s.configured, s.want = cmp.Or(s.configured, f.Configured), max(s.want, f.Want)
+	struck := f.Victims
+	if f.Victim != "" {
+		struck = []string{f.Victim}
+	}
+	for _, v := range struck {
+		if v != history.VictimStore && !slices.Contains(s.victims, v) {
+			s.victims = append(s.victims, v)
+		}
+	}
 	if s.key == "" {
 		s.lock, s.key, s.epoch = ev.Lock, ev.Key, ev.Epoch
 	}
@@ -48,13 +64,41 @@ func (s *shot) take(ev *history.Event) {
 	case history.FaultApplied:
 		s.applied = ev
 	case history.FaultConfirmed:
-		s.confirmed = ev
+		s.confirmed, s.measured = ev, *f
 	case history.FaultVoid:
-		s.void = ev
+		s.void, s.measured = ev, *f
 	case history.FaultVerified:
 		s.verified = ev
 	}
 	s.report(ev)
+}
+
+// report adds what a burst did, from where it was done, and the end of the fault.
+func (s *shot) report(ev *history.Event) {
+	if ev.Fault.Hits > 0 {
+		s.counts[ev.Source] = max(s.counts[ev.Source], ev.Fault.Hits)
+	}
+	switch {
+	case ev.Kind == history.FaultHit:
+		s.hits = append(s.hits, ev)
+	case ev.Kind == history.FaultReverted && slices.Contains(s.victims, ev.Source):
+		s.ends[ev.Source] = &ev.Span
+	case ev.Kind == history.FaultReverted:
+		s.reverted = ev
+	}
+}
+
+// count is how many operations the shot hit, as was counted where it was done: by the replicas, or on the way.
+func (s *shot) count() int64 {
+	var replicas, elsewhere int64
+	for source, n := range s.counts {
+		if slices.Contains(s.victims, source) {
+			replicas += n
+		} else {
+			elsewhere = max(elsewhere, n)
+		}
+	}
+	return max(replicas, elsewhere, int64(len(s.hits)))
 }
 
 // hitBy reports whether a kill struck the incarnation.
@@ -62,20 +106,17 @@ func (ix *index) hitBy(incarnation string) bool {
 	return slices.ContainsFunc(ix.shots, func(s *shot) bool { return s.crash() && s.applied != nil && s.victim == incarnation })
 }
 
-// report adds what a burst did, from where it was done.
-func (s *shot) report(ev *history.Event) {
-	s.count = max(s.count, ev.Fault.Hits)
-	switch ev.Kind {
-	case history.FaultReverted:
-		s.reverted = ev
-	case history.FaultHit:
-		s.hits = append(s.hits, ev)
-	}
+// effective reports that the fault surely did what it was meant to do to the victim. A burst that hit fewer operations than it was
+// to hit did not.
+func (s *shot) effective() bool {
+	return s.applied != nil && s.confirmed != nil && s.void == nil && s.killedBy == "" && !s.short() && !s.unfelt()
 }
 
-// effective reports that the fault surely did what it was meant to do to the victim.
-func (s *shot) effective() bool {
-	return s.applied != nil && s.confirmed != nil && s.void == nil && s.killedBy == ""
+func (s *shot) short() bool { return s.failures() && s.count() < s.want }
+
+// unfelt reports a fault of the network that was too small to be the one that was configured, whoever confirmed it.
+func (s *shot) unfelt() bool {
+	return s.onTheWay() && s.measured.Observed != 0 && s.measured.Observed < s.measured.Expected
 }
 
 // afterDeath notes a kill whose victim an earlier kill had struck: one death is one kill, however many signals were sent.
@@ -90,140 +131,89 @@ func (s *shot) afterDeath(kills map[string]*shot) {
 	kills[s.victim] = s
 }
 
-// crash reports a fault that ends its victim; any other leaves the holder alive without extending its lease.
-func (s *shot) crash() bool { return s.kind == kindKill }
-
 // ended is when the fault was over; open while nobody said so.
-func (s *shot) ended() history.Span {
-	switch {
-	case s.applied == nil:
-		return history.Span{To: open}
-	case s.crash():
-		return s.applied.Span
-	case s.reverted != nil:
-		return s.reverted.Span
-	case s.died != nil:
-		return *s.died
+func (s *shot) ended() history.Span { return s.over }
+
+// conclude fixes when the fault was over: as its victims say, as the runner says that reverted it, or by the death of what it lived
+// in. The deaths that the run itself brings about after its final reads show nothing.
+func (s *shot) conclude(ix *index) {
+	s.over = history.Span{To: open}
+	if s.applied == nil {
+		return
 	}
-	from := s.applied.To
+	s.over.From = s.applied.To
 	for _, h := range s.hits {
-		from = max(from, h.From)
+		s.over.From = max(s.over.From, h.From)
 	}
-	return history.Span{From: from, To: open}
+	last := s.over.From
+	switch {
+	case s.crash(), s.instant():
+		s.over = s.applied.Span
+		return
+	case s.livesInVictim() && len(s.victims) > 0:
+		all := history.Span{}
+		for _, v := range s.victims {
+			end := s.endIn(ix, v)
+			all = history.Span{From: max(all.From, end.From), To: max(all.To, end.To)}
+		}
+		s.over = all
+	case s.reverted != nil:
+		s.over = s.reverted.Span
+	}
+	if s.verified != nil && s.over.To > s.verified.To { // whatever it did is over by the time that was read back
+		s.over.To = max(s.verified.To, last)
+	}
+	if s.over.To == open && (s.kind == experiments.KindStore || s.kind == experiments.KindDeleteKey) && s.applied.Fault.Declared == 0 {
+		s.over = s.applied.Span
+	}
+	s.over.From = min(s.over.From, s.over.To)
 }
 
-// outlived notes the death of the victim: a burst or a pause lives in its process and ends with it at the latest. The
-// ends that the run itself makes after its final reads show nothing.
-func (s *shot) outlived(ix *index) {
-	d, dead := ix.deaths[s.victim]
-	if final := ix.phases[history.PhaseFinal]; dead && s.applied != nil && (final == nil || d.To <= final.From) {
-		at := history.Span{From: max(d.From, s.applied.From), To: max(d.To, s.applied.To)}
-		s.died = &at
+// endIn is when a fault that lives in a replica was over there.
+func (s *shot) endIn(ix *index, victim string) history.Span {
+	end := history.Span{From: s.applied.To, To: open}
+	for _, h := range s.hits {
+		if h.Source == victim || len(s.victims) == 1 {
+			end.From = max(end.From, h.From)
+		}
 	}
+	switch {
+	case s.ends[victim] != nil:
+		end = *s.ends[victim]
+	case s.reverted != nil:
+		end = s.reverted.Span
+	}
+	d, dead := ix.deaths[victim]
+	if final := ix.phases[history.PhaseFinal]; dead && (final == nil || d.To <= final.From) && d.To < end.To {
+		end = history.Span{From: max(d.From, s.applied.From), To: max(d.To, s.applied.To)}
+	}
+	return end
 }
 
 // pause is a stretch in which a process surely or possibly stood still.
 type pause struct{ widest, surest history.Span }
 
-// pauseOf is the stretch of a confirmed pause.
-func (s *shot) pauseOf() (pause, bool) {
-	if s.kind != kindPause || !s.effective() {
+// pauseOf is the stretch in which a confirmed pause kept the incarnation standing.
+func (s *shot) pauseOf(ix *index, incarnation string) (pause, bool) {
+	if s.kind != experiments.KindPause || !s.effective() {
 		return pause{}, false
 	}
-	end := s.ended()
+	end := s.endIn(ix, incarnation)
 	p := pause{widest: history.Span{From: s.applied.From, To: end.To}, surest: history.Span{From: s.applied.To, To: end.From}}
+	if s.confirmed.From > s.applied.To { // it was seen to stand from here on
+		p.surest.From = s.confirmed.From
+	}
 	p.surest.To = max(p.surest.To, p.surest.From)
 	return p, true
 }
 
-// settle finds what the shot exposed and makes its trials.
-func (s *shot) settle(ix *index) {
-	if p, ok := s.pauseOf(); ok {
-		ix.pauses[s.victim] = append(ix.pauses[s.victim], p)
-	}
-	if !s.effective() {
-		s.whyVoid = s.reasonVoid()
-		return
-	}
-	for _, e := range s.mayHit(ix) {
-		if e.rank > 0 && e.granted.To <= s.applied.From && e.life.end.From >= s.applied.To {
-			s.exposed = append(s.exposed, e)
-		}
-	}
-	slices.SortStableFunc(s.exposed, func(a, b *epoch) int {
-		return cmp.Or(cmp.Compare(a.lock, b.lock), cmp.Compare(a.key, b.key))
-	})
-	for _, e := range s.exposed {
-		if ix.nothingOwed(s, e) {
-			s.nothingOwed++
-			continue
-		}
-		s.trials = append(s.trials, ix.newTrial(s, e))
-	}
-	if !s.valid() {
-		s.whyVoid = s.reasonVoid()
-	}
-}
-
-// hitEpochs is mayHit by key.
-func (s *shot) hitEpochs(ix *index) map[string][]*epoch {
-	if s.hit == nil {
-		s.hit = map[string][]*epoch{}
-		for _, e := range s.mayHit(ix) {
-			s.hit[e.key] = append(s.hit[e.key], e)
-		}
-	}
-	return s.hit
-}
-
-// mayHit lists the epochs that the fault may have hit: all that a killed or paused replica had; of a burst those whose
-// renewals failed.
-func (s *shot) mayHit(ix *index) []*epoch {
-	if s.kind == kindBurst {
-		return s.burstEpochs(ix)
-	}
-	es := slices.Clone(ix.replicas[s.victim])
-	if k := ix.keys[s.key]; k != nil {
-		if e := k.byID[s.epoch]; e != nil && !slices.Contains(es, e) {
-			es = append(es, e)
-		}
-	}
-	return es
-}
-
-func (s *shot) burstEpochs(ix *index) []*epoch {
-	var es []*epoch
-	add := func(e *epoch) {
-		if e != nil && !slices.Contains(es, e) {
-			es = append(es, e)
-		}
-	}
-	for _, h := range s.hits {
-		if k := ix.keys[h.Key]; k != nil {
-			add(k.byID[h.Epoch])
-		}
-	}
-	for _, e := range ix.replicas[s.victim] {
-		if e.firstHit(s.op) != nil {
-			add(e)
-		}
-	}
-	return es
-}
-
-// firstHit is the first renewal of e that the shot made fail.
-func (e *epoch) firstHit(op string) *call {
-	for _, c := range e.renewals {
-		if c.fault == op {
-			return c
-		}
-	}
-	return nil
-}
-
-// valid reports a trial on the lock that the shot was aimed at.
+// valid reports that the shot was what it was declared for: confirmed, and, where it was aimed at the holder of a lock and keeps it
+// from its lease, with a trial on that lock.
 func (s *shot) valid() bool {
-	return slices.ContainsFunc(s.trials, func(t *trial) bool { return t.void == "" && (s.lock == "" || t.e.lock == s.lock) })
+	if !s.effective() || s.lock == "" || !s.cutsOff() {
+		return s.effective()
+	}
+	return slices.ContainsFunc(s.trials, func(t *trial) bool { return t.void == "" && t.e.lock == s.lock })
 }
 
 // reasonVoid says in a few words why the shot yields no trial.
@@ -239,6 +229,10 @@ func (s *shot) reasonVoid() string {
 		return "never applied"
 	case s.confirmed == nil:
 		return "unconfirmed: its effect was not observed"
+	case s.short():
+		return fmt.Sprintf("unconfirmed: it hit %d of %d operations", s.count(), s.want)
+	case s.unfelt():
+		return "unconfirmed: " + span(s.measured.Observed) + " observed, at least " + span(s.measured.Expected) + " expected"
 	case len(s.exposed) == 0:
 		return "moved: the victim did not surely hold a key when it was hit"
 	case len(s.trials) == 0:
@@ -255,9 +249,12 @@ func (s *shot) reasonVoid() string {
 // result is the shot as verdict.json lists it.
 func (s *shot) result(ix *index) FaultResult {
 	r := FaultResult{
-		ID: s.id, Shot: s.num, Shots: ix.shotsOf(s.id), Kind: s.kind, Victim: s.victim, Lock: s.lock, Key: s.key,
-		Declared: ix.declared(s), Confirmed: s.effective(), Void: s.whyVoid != "", Why: s.whyVoid,
-		Hits: max(s.count, int64(len(s.hits))),
+		ID: s.id, Shot: s.num, Shots: ix.shotsOf(s.id), Kind: s.kind, Form: s.form, Victim: s.victim, Victims: s.victims, Lock: s.lock, Key: s.key,
+		Declared: ix.declared(s), Confirmed: s.effective(), Void: s.whyVoid != "", Why: s.whyVoid, Hits: s.count(), Want: s.want, Via: s.via,
+		Configured: s.configured, Baseline: noted(s.measured.Baseline), Expected: noted(s.measured.Expected), Observed: noted(s.measured.Observed),
+	}
+	if len(s.victims) == 1 && s.victims[0] == s.victim {
+		r.Victims = nil
 	}
 	if s.effective() {
 		w := Window{From: seconds(s.applied.From)}
@@ -268,6 +265,15 @@ func (s *shot) result(ix *index) FaultResult {
 		r.Effective = &w
 	}
 	return r
+}
+
+// noted is what was measured, in seconds; nil where it was not.
+func noted(ns int64) *float64 {
+	if ns == 0 {
+		return nil
+	}
+	s := seconds(ns)
+	return &s
 }
 
 // declared is when the timeline meant the shot to fire; nil where "settled" decided.

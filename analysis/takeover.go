@@ -1,6 +1,9 @@
 package analysis
 
 import (
+	"cmp"
+
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -15,9 +18,10 @@ const (
 // trial is one exposed epoch of a confirmed fault: how long until somebody else worked under its key.
 type trial struct {
 	shot  *shot
-	e     *epoch // the victim's
-	next  *epoch // the epoch granted next
-	after *epoch // the epoch that ended it
+	e     *epoch       // the victim's
+	next  *epoch       // the epoch granted next
+	after *epoch       // the epoch that ended it
+	from  history.Span // from when on the victim could extend its lease no more: the fault, or its last renewal during it
 	class string
 	end   string
 	void  string // why it counts for nothing; "" = it counts
@@ -53,17 +57,14 @@ func (ix *index) nothingOwed(s *shot, e *epoch) bool {
 // newTrial measures one exposed epoch.
 func (ix *index) newTrial(s *shot, e *epoch) *trial {
 	k := ix.keys[e.key]
-	t := &trial{shot: s, e: e, next: k.next(e), class: ClassPause, evidence: []int64{s.applied.N, e.n}}
-	if s.crash() {
-		t.class = ClassCrash
-	}
+	t := &trial{shot: s, e: e, next: k.next(e), from: s.applied.Span, class: s.class(), evidence: []int64{s.applied.N, e.n}}
 	if ix.recovered(k, t) {
 		ix.measureTick(k, t, open)
 		return t
 	}
 	demand, asked := ix.demand(k, s, e)
 	x, n := ix.endOf(k, t)
-	start := s.applied.Span
+	start := t.from
 	if !asked && t.after == nil && ix.claimed[k.lock] {
 		t.void = "no demand: nobody else wanted the key"
 	}
@@ -117,22 +118,30 @@ func (ix *index) demand(k *keyIndex, s *shot, e *epoch) (history.Span, bool) {
 	return history.Span{}, false
 }
 
-// recovered settles trials in which the victim's own lease was extended again, or its work finished, before anybody else came.
+// recovered settles trials in which the victim's own lease was extended again, or its work finished, before anybody else came. Where it
+// was extended during the fault and lost before its end all the same, the clock starts at the last renewal.
 func (ix *index) recovered(k *keyIndex, t *trial) bool {
 	if t.shot.crash() {
 		return false
 	}
 	since := t.shot.applied.To
-	if c := t.e.firstHit(t.shot.op); c != nil {
-		since = c.span.To
+	if hit := t.shot.firstHit(t.e); hit != nil {
+		since = hit.To
 	}
+	var first, last *call
 	for _, c := range t.e.renewals {
 		if c.outcome == history.OK && c.span.From >= since {
+			first, last = cmp.Or(first, c), c
+		}
+	}
+	if first != nil {
+		if !ix.lostAfter(t, last) {
 			t.class, t.end, t.after = ClassRecovery, endRenewal, t.e
-			t.value = between(t.shot.applied.Span, c.span)
-			t.evidence = cite(append(t.evidence, c.n)...)
+			t.value = between(t.shot.applied.Span, first.span)
+			t.evidence = cite(append(t.evidence, first.n)...)
 			return true
 		}
+		t.from = last.span
 	}
 	if k.loop {
 		return false
@@ -150,6 +159,13 @@ func (ix *index) recovered(k *keyIndex, t *trial) bool {
 	return false
 }
 
+// lostAfter reports that another got the key after c, the victim's last renewal, while the fault still lasted: neither given back nor
+// left behind by a death.
+func (ix *index) lostAfter(t *trial, c *call) bool {
+	d, dead := ix.deaths[t.e.replica]
+	return t.next != nil && t.e.life.gave == nil && c.span.To < t.shot.ended().From && !(dead && d.From < t.e.life.end.To)
+}
+
 // censored says until when the absence of x is attested, and by which event the trial was cut short (0: by the end of what
 // was watched).
 func (ix *index) censored(k *keyIndex, t *trial, x history.Span) (until, cause int64) {
@@ -163,6 +179,9 @@ func (ix *index) censored(k *keyIndex, t *trial, x history.Span) (until, cause i
 		if s == t.shot || !s.effective() || s.applied.To < t.shot.applied.From {
 			continue
 		}
+		if before := t.after == nil || s.applied.To < x.From; before && s.kind == experiments.KindStore {
+			cut(s.applied.From, s.applied.N) // nobody gets anything from the store
+		}
 		for _, e := range s.hitEpochs(ix)[k.name] {
 			before := t.after == nil || s.applied.To < x.From || e.rank < t.after.rank
 			if before && e.rank >= t.e.rank && e.granted.From <= s.applied.To && e.life.end.To >= s.applied.From {
@@ -171,7 +190,8 @@ func (ix *index) censored(k *keyIndex, t *trial, x history.Span) (until, cause i
 		}
 	}
 	for _, l := range ix.losses {
-		if l.To > t.shot.applied.From && (t.after == nil || l.From < x.From) {
+		own := t.shot.class() == ClassStore && l.From <= t.shot.ended().To && l.To >= t.shot.applied.From
+		if !own && l.To > t.shot.applied.From && (t.after == nil || l.From < x.From) {
 			cut(l.From, t.shot.applied.N)
 		}
 	}
@@ -191,11 +211,11 @@ func (ix *index) witness(lock string) string {
 
 // classify tells apart what is no plain takeover.
 func (ix *index) classify(t *trial) {
-	gave := t.e.life.gave
+	gave, taken := t.e.life.gave, t.shot.class() == ClassTheft || t.shot.class() == ClassStore // by the fault itself
 	switch {
 	case gave != nil && gave.sent.From >= t.shot.applied.From:
 		t.class = ClassHandOver
-	case t.next != nil && t.next.granted.To < t.e.life.due.From && gave == nil && !t.e.life.loss:
+	case !taken && t.next != nil && t.next.granted.To < t.e.life.due.From && gave == nil && !t.e.life.loss:
 		t.class = ClassFalse
 	case t.after.replica != "" && t.after.replica == t.e.replica:
 		t.class = ClassRecovery
@@ -225,7 +245,7 @@ func (ix *index) split(t *trial, start, x history.Span) {
 func (t *trial) takeover() Takeover {
 	v := t.value.Range()
 	out := Takeover{
-		Lock: t.e.lock, Key: t.e.key, Fault: t.shot.op, Victim: t.shot.victim, Lo: v.Lo, Hi: v.Hi,
+		Lock: t.e.lock, Key: t.e.key, Fault: t.shot.op, Victim: cmp.Or(t.e.replica, t.shot.victim), Lo: v.Lo, Hi: v.Hi,
 		Residual: optional(t.residual), Pickup: optional(t.pickup), Warmup: optional(t.warmup),
 		Class: t.class, End: t.end, Censored: t.censored(), TickGap: optional(t.tick), Idle: t.idle, Evidence: t.evidence,
 	}
@@ -256,7 +276,7 @@ func (ix *index) thefts() []Takeover {
 	for _, k := range ix.keyOrder {
 		for _, e := range k.epochs {
 			next := k.next(e)
-			if next == nil || hit[e] || e.life.gave != nil || e.life.loss || next.granted.To >= e.life.due.From {
+			if next == nil || hit[e] || e.stranger || e.life.gave != nil || e.life.loss || next.granted.To >= e.life.due.From {
 				continue
 			}
 			v := between(next.granted, e.life.due).Range()

@@ -16,7 +16,7 @@ import (
 // for them, each on a row of its own.
 func (j *judging) debtRows(lock string, limits *experiments.DebtLimits) []SLOResult {
 	ds := j.debts[lock]
-	base := measured{unit: "s", n: ds.ended, evidence: ds.evidence(), saw: ds.saw(), lacks: j.blind(probeKeys, j.window())}
+	base := measured{unit: "s", n: ds.ended, evidence: ds.evidence(), saw: ds.saw(), lacks: j.keysBlind(lock)}
 	if ds.ended == 0 {
 		base.lacks = append(base.lacks, lack{"no holder of lock " + lock + " was ever done with its key", "check that the replicas do the work and report work.exit"})
 	}
@@ -115,7 +115,7 @@ func (j *judging) orphanAcquires(lock string, minJobs int) measured {
 	m := measured{
 		measure: "orphan_acquires", unit: "count", lo: int64(ds.orphans.lo), hi: int64(ds.orphans.hi), n: ds.asked,
 		saw:   fmt.Sprintf("%d in %s", ds.orphans.lo, plural(ds.asked, "acquire")),
-		lacks: j.blind(probeKeys, j.window()),
+		lacks: j.keysBlind(lock),
 	}
 	for _, d := range ds.list {
 		if d.cause != causeOrphan {

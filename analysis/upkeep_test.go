@@ -138,7 +138,7 @@ func TestUpkeepFalseGreens(t *testing.T) {
 		name, row, why string
 		take           func(h *history.History)
 	}{
-		{"release-in-time", "lock_debt.max", "probe lock_keys was blind", func(h *history.History) { blindAt(h, probeKeys, 30) }},
+		{"release-in-time", "lock_debt.max", "probe lock_keys was blind", func(h *history.History) { blindAt(h, probeKeys, 12) }},
 		{"release-in-time", "lock_debt.max", "no confirmed fault hit a holder", func(h *history.History) { voided(h, "kill-holder#1", "moved") }},
 		{"release-in-time", "lock_debt.waiter_seconds", "done with its key", func(h *history.History) {
 			without(h, func(ev *history.Event) bool {

@@ -94,8 +94,8 @@ type FaultResult struct {
 	Shot      int     `json:"shot"`
 	Shots     int     `json:"shots"` // how many the file declares of this fault
 	Kind      string  `json:"kind"`
-	Victim    string  `json:"victim"`
-	Lock      string  `json:"lock"`
+	Victim    string  `json:"victim"` // incarnation, or "store"; "" where it struck several
+	Lock      string  `json:"lock"`   // whose holder it was aimed at; "" = nobody's
 	Key       string  `json:"key"`
 	Declared  *Window `json:"declared"`  // when the timeline meant it: null where "settled" decided
 	Effective *Window `json:"effective"` // confirmed, null where it was not
@@ -103,6 +103,16 @@ type FaultResult struct {
 	Void      bool    `json:"void"`
 	Why       string  `json:"why"`
 	Hits      int64   `json:"hits"`
+
+	Form       string   `json:"form,omitempty"`    // variant within the kind: error, lost_reply; flush, restart; downstream
+	Via        string   `json:"via,omitempty"`     // bursts: worker or proxy
+	Victims    []string `json:"victims,omitempty"` // incarnations, where it struck several, or their ways to the store
+	Want       int64    `json:"want,omitempty"`    // operations that it was to hit; absent = bounded by time only
+	Configured string   `json:"configured,omitempty"`
+	// What was measured from outside, in seconds: round trip to the store (network), standstill (pause), offset (clock).
+	Baseline *float64 `json:"baseline,omitempty"` // before the fault
+	Expected *float64 `json:"expected,omitempty"` // during it, by what is configured; network: at least so long; absent = no answer
+	Observed *float64 `json:"observed,omitempty"` // during it; absent = no answer, or not measured
 }
 
 // Window is a stretch of the run, in seconds since its origin.
@@ -118,11 +128,12 @@ const (
 	ClassHandOver = "hand-over"
 	ClassRecovery = "recovery"
 	ClassTheft    = "theft"
+	ClassStore    = "store" // the store itself was restarted, flushed or failed over
 	ClassFalse    = "false"
 )
 
-// Takeover is one trial value: one exposed epoch of one confirmed fault. A theft has no fault, and its value is what the store still
-// owed the holder.
+// Takeover is one trial value: one exposed epoch of one confirmed fault. A theft that no fault of the run explains has no fault, and
+// its value is what the store still owed the holder.
 type Takeover struct {
 	Lock      string   `json:"lock"`
 	Key       string   `json:"key"`

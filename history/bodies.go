@@ -6,7 +6,8 @@ type Environment struct {
 	CPUs     int       `json:"cpus"`
 	Store    StoreInfo `json:"store"`
 	Ledger   StoreInfo `json:"ledger"`
-	Fleet    string    `json:"fleet"` // "processes"
+	Proxy    string    `json:"proxy,omitempty"` // between replicas and the locks' store: embedded, external; "" = none
+	Fleet    string    `json:"fleet"`           // "processes"
 	Replicas int       `json:"replicas"`
 }
 

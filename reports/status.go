@@ -134,7 +134,7 @@ func (s *Status) Render(width int, now time.Duration) []string {
 		locks = append(locks, s.lock(&s.experiment.System.Locks[i], now))
 	}
 	for _, a := range s.active {
-		active = append(active, fmt.Sprintf("  active  %s on %s for %s", a.Op, a.Fault.Victim, brief(now-time.Duration(a.From))))
+		active = append(active, fmt.Sprintf("  active  %s on %s for %s", a.Op, targets(a.Fault.Kind, a.Fault.Via, a.Fault.Victim, a.Fault.Victims), brief(now-time.Duration(a.From))))
 	}
 	lines := []string{s.Heartbeat(now)}
 	lines = append(lines, atMost(mostLocks, locks, "lock")...)

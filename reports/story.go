@@ -15,15 +15,17 @@ type Story struct {
 	loops   map[string]bool // locks of which every grant is news
 	pids    map[string]int  // by incarnation
 	doomed  map[string]bool // incarnations that a fault was about to kill
-	width   int             // of the column that says who
-	closing bool            // from here on replicas are meant to end
+	faults  map[string]*experiments.Fault
+	width   int  // of the column that says who
+	closing bool // from here on replicas are meant to end
 }
 
 // NewStory returns the story of one run of e.
 func NewStory(e *experiments.Experiment) *Story {
-	s := &Story{loops: map[string]bool{}, pids: map[string]int{}, doomed: map[string]bool{}, width: labelWidth}
+	s := &Story{loops: map[string]bool{}, pids: map[string]int{}, doomed: map[string]bool{}, faults: map[string]*experiments.Fault{}, width: labelWidth}
 	for i := range e.Faults { // void shots are repeated, at most as often again
 		f := &e.Faults[i]
+		s.faults[f.ID] = f
 		s.width = max(s.width, len(fmt.Sprintf("%s#%d", f.ID, 2*f.Repeat.Count)))
 	}
 	for i := range e.System.Locks {
@@ -68,7 +70,11 @@ func (s *Story) tell(e *history.Event) (who, what string) {
 	case e.Note != nil:
 		return note(e)
 	case e.Incarnation != nil && e.Incarnation.Life > 1:
-		return "stores", fmt.Sprintf("the %s store lost its data (%s): life %d", e.Incarnation.Store, e.Incarnation.Why, e.Incarnation.Life)
+		lost := "lost its data"
+		if e.Incarnation.Why == "run_id_changed" {
+			lost = "is another server, or was restarted, and may have lost data"
+		}
+		return "stores", fmt.Sprintf("the %s store %s (%s): life %d", e.Incarnation.Store, lost, e.Incarnation.Why, e.Incarnation.Life)
 	case e.Replica != nil:
 		return e.Replica.Incarnation, s.replica(e)
 	case e.Kind == history.GapKind:
@@ -100,37 +106,34 @@ func (s *Story) fault(e *history.Event) string {
 	case history.FaultApplied:
 		return s.applied(e)
 	case history.FaultConfirmed:
-		return because("confirmed", f.Detail)
+		seen := feltOf(f).String()
+		if f.Detail != "" {
+			seen = strings.TrimPrefix(seen+"; "+f.Detail, "; ")
+		}
+		return because("confirmed", seen)
 	case history.FaultVoid:
 		return because("VOID ("+f.Why+")", f.Detail)
 	case history.FaultReverted:
-		if f.Hits > 0 {
-			return fmt.Sprintf("over in %s after %s", f.Victim, plural(int(f.Hits), "hit"))
+		switch {
+		case f.Hits > 0 && e.Source != "runner":
+			return fmt.Sprintf("over in %s after %s", e.Source, plural(int(f.Hits), "hit"))
+		case f.Declared > 0:
+			return "over"
 		}
 	}
 	return ""
 }
 
 func (s *Story) applied(e *history.Event) string {
-	f, holding := e.Fault, ""
+	f, held := e.Fault, ""
 	if e.Key != "" {
-		holding = " holding " + e.Key
+		held = " holding " + e.Key
 	}
-	victim := f.Victim
+	victim := targets(f.Kind, f.Via, f.Victim, f.Victims)
 	if pid := s.pids[f.Victim]; pid != 0 {
 		victim += fmt.Sprintf(" (pid %d)", pid)
 	}
-	switch f.Kind {
-	case "kill":
-		return "SIGKILL " + victim + holding
-	case "renew_failures":
-		bound := "for " + nanos(f.Declared)
-		if f.Want > 0 {
-			bound = plural(int(f.Want), "renewal")
-		}
-		return fmt.Sprintf("renewals fail (%s, %s) in %s%s", f.Form, bound, victim, holding)
-	}
-	return f.Kind + " on " + victim + holding
+	return action(e, s.faults[f.ID], victim, held)
 }
 
 func (s *Story) replica(e *history.Event) string {

@@ -13,23 +13,26 @@ import (
 // series are the takeovers of one lock and one class: classes are never mixed.
 type series struct {
 	lock, class string
-	bursts      bool // each of them is of a burst of failing renewals
+	kind        string // of all their faults; "" where they differ
+	blamed      bool   // a fault of the run brought them about
 	values      []analysis.Takeover
 }
 
 func seriesOf(takeovers []analysis.Takeover, shots []analysis.FaultResult) []series {
-	bursts := map[string]bool{}
+	kinds := map[string]string{}
 	for _, s := range shots {
-		bursts[fmt.Sprintf("%s#%d", s.ID, s.Shot)] = s.Kind == "renew_failures"
+		kinds[fmt.Sprintf("%s#%d", s.ID, s.Shot)] = s.Kind
 	}
 	var all []series
 	for _, t := range takeovers {
-		i := slices.IndexFunc(all, func(s series) bool { return s.lock == t.Lock && s.class == t.Class })
+		i := slices.IndexFunc(all, func(s series) bool { return s.lock == t.Lock && s.class == t.Class && s.blamed == (t.Fault != "") })
 		if i < 0 {
 			i = len(all)
-			all = append(all, series{lock: t.Lock, class: t.Class, bursts: true})
+			all = append(all, series{lock: t.Lock, class: t.Class, kind: kinds[t.Fault], blamed: t.Fault != ""})
 		}
-		all[i].bursts = all[i].bursts && bursts[t.Fault]
+		if all[i].kind != kinds[t.Fault] {
+			all[i].kind = ""
+		}
 		all[i].values = append(all[i].values, t)
 	}
 	slices.SortStableFunc(all, func(a, b series) int {
@@ -80,8 +83,17 @@ func (s series) head() string {
 		}
 	}
 	name := s.class
-	if s.bursts && s.class == analysis.ClassPause {
+	switch {
+	case s.class == analysis.ClassPause && s.kind == "renew_failures":
 		name = "pause (failed renewals)"
+	case s.class == analysis.ClassPause && s.kind != "pause" && s.kind != "":
+		name = "pause (" + strings.ReplaceAll(s.kind, "_", " ") + ")"
+	case s.class == analysis.ClassTheft && s.blamed:
+		name = "theft (the key taken away on purpose)"
+	case s.class == analysis.ClassTheft:
+		name = "theft (by no fault of the run; what was still owed)"
+	case s.class == analysis.ClassStore:
+		name = "store (restarted, emptied or failed over)"
 	}
 	text := fmt.Sprintf("%s: %s from %s", name, plural(len(s.values), "value"), plural(len(faults), "independent fault"))
 	if censored > 0 {

@@ -118,6 +118,7 @@ func (p *page) faults(shots []analysis.FaultResult) {
 		}
 		p.item("fault", text)
 	}
+	p.shots(shots)
 	for _, s := range shots {
 		name := fmt.Sprintf("%s#%d", s.ID, s.Shot)
 		switch {
@@ -127,6 +128,60 @@ func (p *page) faults(shots []analysis.FaultResult) {
 			p.item("unconfirmed", name+": "+s.Why)
 		}
 	}
+}
+
+// mostShots bounds how many shots of one fault are told one by one.
+const mostShots = 3
+
+// shots tells of the confirmed ones that lasted, or that were measured, what was configured and what was seen. A kill has nothing to
+// tell but its takeovers.
+func (p *page) shots(shots []analysis.FaultResult) {
+	told, more := map[string]int{}, map[string]int{}
+	var ids []string
+	for _, s := range shots {
+		if !s.Confirmed || s.Kind == "kill" {
+			continue
+		}
+		if told[s.ID]++; told[s.ID] > mostShots {
+			if more[s.ID]++; more[s.ID] == 1 {
+				ids = append(ids, s.ID)
+			}
+			continue
+		}
+		p.item("confirmed", fmt.Sprintf("%s#%d: %s", s.ID, s.Shot, shotText(s)))
+	}
+	for _, id := range ids {
+		p.item("", fmt.Sprintf("%s: and %s, see verdict.json", id, plural(more[id], "more shot")))
+	}
+}
+
+func shotText(s analysis.FaultResult) string {
+	what := words(s.Kind+" "+s.Form, s.Configured)
+	if onTheWay(s.Kind) { // what is configured names the stream as well
+		what = words(s.Kind, s.Configured)
+	}
+	parts := []string{what + " on " + targets(s.Kind, s.Via, s.Victim, s.Victims)}
+	if seen := feltIn(s).String(); seen != "" {
+		parts = append(parts, seen)
+	}
+	if s.Declared != nil && s.Declared.To != nil && *s.Declared.To > s.Declared.From {
+		parts = append(parts, "declared "+window(s.Declared))
+	}
+	return strings.Join(append(parts, "in effect "+window(s.Effective)), "; ")
+}
+
+// window is a stretch of the run.
+func window(w *analysis.Window) string {
+	at := func(s float64) string { return clock(int64(s * 1e9)) }
+	switch {
+	case w == nil:
+		return "at no known time"
+	case w.To == nil:
+		return "from " + at(w.From) + ", never seen to end"
+	case at(w.From) == at(*w.To):
+		return "at " + at(w.From)
+	}
+	return at(w.From) + " to " + at(*w.To)
 }
 
 func probeText(s analysis.ProbeSummary) string {

@@ -1,0 +1,57 @@
+package analysis
+
+import (
+	"slices"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments"
+)
+
+// under is the band of takeovers from faults of this class. A kill leaves the rest of a lease; a deleted key or an empty store leaves
+// none; and while a fault keeps everybody from the store, nobody can take over.
+func (b band) under(faults []experiments.Fault, class string) band {
+	if class == ClassCrash {
+		return b
+	}
+	var barred time.Duration // for so long nobody gets the key
+	leased := class == ClassPause
+	for i := range faults {
+		f := &faults[i]
+		if classOf(f.Kind(), f.Form()) != class {
+			continue
+		}
+		switch {
+		case f.Store != nil:
+			barred = max(barred, f.For)
+			leased = leased || f.Store.Do != experiments.StoreFlush // what was kept, or replicated, is still leased
+		case f.DeleteKey != nil && f.DeleteKey.To != "", f.Aim().All && f.RenewFailures == nil:
+			barred = max(barred, f.For)
+		}
+	}
+	b.struck = map[string]string{ClassPause: "hit at random", ClassTheft: "the key taken away", ClassStore: "the store gone"}[class]
+	isLease := func(t term) bool { return t.name == "ttl" || t.name == "renewal" || t.name == "in flight" }
+	var lease time.Duration
+	for _, t := range b.upper {
+		if isLease(t) {
+			lease += t.value
+		}
+	}
+	if leased && barred <= lease {
+		if class == ClassStore {
+			b.lo, b.lower = 0, nil
+		}
+		return b
+	}
+	b.upper = slices.DeleteFunc(slices.Clone(b.upper), isLease)
+	if barred > 0 {
+		b.upper = append([]term{{"fault", barred}}, b.upper...)
+	}
+	if !leased || class == ClassStore {
+		b.lo, b.lower = 0, nil
+	}
+	b.hi = 0
+	for _, t := range b.upper {
+		b.hi += t.value
+	}
+	return b
+}

@@ -1,0 +1,269 @@
+package analysis
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// What a fault does to whom: the class of its trials, where it lives, and which epochs it hits.
+
+// class is the series that the shot's takeovers belong to; "" where it keeps nobody from a lease, so that there are none.
+func (s *shot) class() string { return classOf(s.kind, s.form) }
+
+func classOf(kind, form string) string {
+	switch kind {
+	case experiments.KindKill:
+		return ClassCrash
+	case experiments.KindDeleteKey:
+		return ClassTheft
+	case experiments.KindAcquireFailures, experiments.KindReleaseFailures, experiments.KindClock:
+		return ""
+	case experiments.KindStore:
+		if do := experiments.StoreDo(form); do != experiments.StorePause && do != experiments.StoreFreeze {
+			return ClassStore
+		}
+	}
+	return ClassPause
+}
+
+// crash reports a fault that ends its victim; any other leaves the holder alive.
+func (s *shot) crash() bool { return s.kind == experiments.KindKill }
+
+// cutsOff reports a fault that may cost a holder its lease, so that others take over.
+func (s *shot) cutsOff() bool { return s.class() != "" }
+
+// failures reports a burst of failing operations.
+func (s *shot) failures() bool {
+	return s.kind == experiments.KindRenewFailures || s.kind == experiments.KindAcquireFailures || s.kind == experiments.KindReleaseFailures
+}
+
+// onTheWay reports a fault of the ways between replicas and the store. A way belongs to the replica's name, whichever life it is in.
+func (s *shot) onTheWay() bool {
+	switch s.kind {
+	case experiments.KindLatency, experiments.KindJitter, experiments.KindBandwidth, experiments.KindBlackHole, experiments.KindReset,
+		experiments.KindSlowClose, experiments.KindDown:
+		return true
+	}
+	return s.failures() && s.via == experiments.ViaProxy
+}
+
+// livesInVictim reports a fault that ends with its victim at the latest.
+func (s *shot) livesInVictim() bool {
+	return s.kind == experiments.KindPause || s.kind == experiments.KindClock || s.failures() && s.via != experiments.ViaProxy
+}
+
+// instant reports a fault that is over as soon as it is done.
+func (s *shot) instant() bool {
+	return s.kind == experiments.KindDeleteKey && !s.plants() || s.kind == experiments.KindStore && s.form == string(experiments.StoreFlush)
+}
+
+// plants reports a fault that puts a stranger's token into the key.
+func (s *shot) plants() bool { return s.kind == experiments.KindDeleteKey && s.form == "stranger" }
+
+// strikes reports that the shot was meant for the incarnation, or for its way to the store.
+func (s *shot) strikes(incarnation string) bool {
+	return slices.ContainsFunc(s.victims, func(v string) bool {
+		return v == incarnation || s.onTheWay() && nameOf(v) == nameOf(incarnation)
+	})
+}
+
+// nameOf is the name of a replica, which stays over its lives: "r1" of "r1.2".
+func nameOf(incarnation string) string {
+	name, _, _ := strings.Cut(incarnation, ".")
+	return name
+}
+
+// settle finds what the shot exposed and makes its trials.
+func (s *shot) settle(ix *index) {
+	for _, v := range s.victims {
+		if p, ok := s.pauseOf(ix, v); ok {
+			ix.pauses[v] = append(ix.pauses[v], p)
+		}
+	}
+	if !s.effective() {
+		s.whyVoid = s.reasonVoid()
+		return
+	}
+	for _, h := range s.hits {
+		if k := ix.keys[h.Key]; k != nil {
+			s.locks[k.lock] = true
+		}
+	}
+	for _, e := range s.mayHit(ix) {
+		if e.rank > 0 && s.found(e) {
+			s.exposed = append(s.exposed, e)
+		}
+		if s.struck(e) {
+			s.locks[e.lock] = true
+			s.contended[e.lock] = s.contended[e.lock] || ix.wanted(s, e)
+		}
+	}
+	slices.SortStableFunc(s.exposed, func(a, b *epoch) int {
+		return cmp.Or(cmp.Compare(a.lock, b.lock), cmp.Compare(a.key, b.key))
+	})
+	for _, e := range s.exposed {
+		switch {
+		case !s.cutsOff():
+		case ix.nothingOwed(s, e):
+			s.nothingOwed++
+		default:
+			s.trials = append(s.trials, ix.newTrial(s, e))
+		}
+	}
+	if !s.valid() {
+		s.whyVoid = s.reasonVoid()
+	}
+}
+
+// found reports that e surely owned its key throughout the bracket in which the fault was applied; or until it, where the fault itself
+// took the key away.
+func (s *shot) found(e *epoch) bool {
+	l := &e.life
+	switch {
+	case e.granted.To > s.applied.From:
+		return false
+	case l.end.From >= s.applied.To:
+		return true
+	case s.class() != ClassTheft && s.class() != ClassStore:
+		return false
+	}
+	kept := l.gave == nil || l.gave.sent.From >= s.applied.To
+	return kept && l.due.From >= s.applied.To && l.end.To >= s.applied.From
+}
+
+// struck reports that e, which may have been hit, surely was: an operation of it, or while it surely owned its key and the fault
+// was in effect (docs/decisions/0007).
+func (s *shot) struck(e *epoch) bool {
+	during := e.granted.To <= s.over.From && e.life.end.From >= s.applied.To
+	return s.failures() || e.rank > 0 && (during || s.found(e))
+}
+
+// hitEpochs is mayHit by key.
+func (s *shot) hitEpochs(ix *index) map[string][]*epoch {
+	if s.hit == nil {
+		s.hit = map[string][]*epoch{}
+		for _, e := range s.mayHit(ix) {
+			s.hit[e.key] = append(s.hit[e.key], e)
+		}
+	}
+	return s.hit
+}
+
+// mayHit lists the epochs that the fault may have hit, whenever they were granted: of a burst those of which an operation failed, of
+// a deleted key the one that had it, of a fault of the store all, of any other those of the replicas that it struck.
+func (s *shot) mayHit(ix *index) []*epoch {
+	var es []*epoch
+	seen := map[*epoch]bool{}
+	add := func(e *epoch) {
+		if e != nil && !seen[e] && !e.stranger {
+			seen[e] = true
+			es = append(es, e)
+		}
+	}
+	named := func(key, epoch string) {
+		if k := ix.keys[key]; k != nil {
+			add(k.byID[epoch])
+		}
+	}
+	for _, incarnation := range slices.Sorted(maps.Keys(ix.replicas)) {
+		for _, e := range ix.replicas[incarnation] {
+			switch {
+			case s.failures() && !s.failed(e), s.kind == experiments.KindDeleteKey:
+			case s.failures(), s.kind == experiments.KindStore, s.strikes(incarnation):
+				add(e)
+			}
+		}
+	}
+	switch {
+	case s.failures():
+		for _, h := range s.hits {
+			named(h.Key, h.Epoch)
+		}
+	case s.kind == experiments.KindStore: // those of which nobody claims to be the holder as well
+		for _, k := range ix.keyOrder {
+			for _, e := range k.epochs {
+				add(e)
+			}
+		}
+	default:
+		named(s.key, s.epoch)
+	}
+	return es
+}
+
+// failed reports that an operation of e says that the shot made it fail.
+func (s *shot) failed(e *epoch) bool {
+	for _, cs := range [][]*call{e.acquires, e.renewals, e.releases} {
+		if slices.ContainsFunc(cs, func(c *call) bool { return c.fault == s.op }) {
+			return true
+		}
+	}
+	return false
+}
+
+// firstHit is the first renewal of e that the shot made fail, as e's holder tells or as it was seen on the way; nil where none was.
+func (s *shot) firstHit(e *epoch) *history.Span {
+	if s.kind != experiments.KindRenewFailures {
+		return nil
+	}
+	for _, c := range e.renewals {
+		if c.fault == s.op {
+			return &c.span
+		}
+	}
+	for _, h := range s.hits {
+		if h.Key == e.key && h.Epoch == e.id {
+			return &h.Span
+		}
+	}
+	return nil
+}
+
+// cutOff is the last confirmed fault that kept e's renewals from the store; nil where none did.
+func (ix *index) cutOff(e *epoch) *shot {
+	var last *shot
+	for _, s := range ix.shots {
+		if s.applied != nil && s.void == nil && !s.crash() && s.kept(e) {
+			last = s
+		}
+	}
+	return last
+}
+
+// kept reports that the shot kept e's renewals from the store: it lay over the lease, and none was answered while it lasted.
+func (s *shot) kept(e *epoch) bool {
+	over := s.applied.From < e.life.due.To && s.ended().To > e.granted.From
+	switch {
+	case s.failures():
+		return s.firstHit(e) != nil
+	case s.kind == experiments.KindPause:
+		return over && s.strikes(e.replica)
+	case s.kind == experiments.KindStore && !s.instant(), s.onTheWay() && s.strikes(e.replica):
+		answered := func(c *call) bool {
+			return c.outcome == history.OK && c.span.From >= s.applied.To && c.span.To <= s.ended().From
+		}
+		return over && !slices.ContainsFunc(e.renewals, answered)
+	}
+	return false
+}
+
+// markStrangers finds the epochs that faults of ours put into keys: nobody asked for them, and nobody holds them.
+func (ix *index) markStrangers() {
+	for _, s := range ix.shots {
+		k := ix.keys[s.key]
+		if !s.plants() || s.applied == nil || k == nil {
+			continue
+		}
+		for _, e := range k.epochs {
+			planted := e.granted.From <= s.applied.To && e.granted.To >= s.applied.From
+			if planted && e.id != s.epoch && e.replica == "" && len(e.effects) == 0 {
+				e.stranger = true
+			}
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package reports
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/lockdrill/lockdrill/analysis"
+)
+
+// Plan writes what a run would do. It never says how it would come out. Of o only Width and Color count.
+func Plan(w io.Writer, pl *analysis.Plan, o TerminalOptions) error {
+	p := &page{width: cmp.Or(o.Width, 100), color: o.Color}
+	p.line(p.paint(bold, "PLAN") + "  " + pl.Experiment + scaleNote(pl.TimeScale))
+	p.flow(2, 2, "What a run would do. Nothing was touched, and nothing is said about how it would come out.")
+	p.blank()
+	p.title("TIMELINE, from the steady state on, in the times of the file")
+	for i := range pl.Timeline {
+		p.planned(&pl.Timeline[i])
+	}
+	p.plannedOverlaps(pl)
+	p.guards(pl)
+	p.sums(pl)
+	p.bands(pl)
+	p.quantiles(pl)
+	p.duration(pl)
+	if _, err := io.WriteString(w, p.String()); err != nil {
+		return fmt.Errorf("write plan: %w", err)
+	}
+	return nil
+}
+
+func scaleNote(scale float64) string {
+	if scale == 1 {
+		return ""
+	}
+	return fmt.Sprintf("  time scale %g: 1s of the file takes %s", scale, secs(scale))
+}
+
+// secs is a number of seconds as a person writes it.
+func secs(s float64) string { return exact(s, unitSeconds) }
+
+// about is secs of an estimate.
+func about(s float64) string {
+	if s > 1 {
+		s = math.Round(s*10) / 10
+	}
+	return secs(s)
+}
+
+// planned is one fault of the timeline.
+func (p *page) planned(f *analysis.PlannedFault) {
+	what := []string{f.Kind}
+	for _, s := range []string{f.Form, f.Timing, f.Configured} {
+		if s != "" && !strings.Contains(f.Configured, s) || s == f.Configured && s != "" {
+			what = append(what, s)
+		}
+	}
+	if f.For > 0 {
+		what = append(what, "for "+secs(f.For))
+	}
+	switch {
+	case f.Shots > 1 && f.Every > 0:
+		what = append(what, fmt.Sprintf("%d shots, one every %s", f.Shots, secs(f.Every)))
+	case f.Shots > 1:
+		what = append(what, fmt.Sprintf("%d shots, each when the last has settled", f.Shots))
+	}
+	p.flow(2, 4, fmt.Sprintf("at %s  %s  %s", secs(f.At), p.paint(bold, f.ID), strings.Join(what, ", ")))
+	p.item("  strikes", f.Whom)
+	for i, now := range f.Now {
+		label := "  now"
+		if i > 0 {
+			label = ""
+		}
+		p.item(label, now)
+	}
+	p.item("  does", f.Does)
+	p.item("  confirmed", f.Confirmed)
+	p.item("  undone", f.Undone)
+}
+
+func (p *page) plannedOverlaps(pl *analysis.Plan) {
+	if len(pl.Overlaps) == 0 {
+		return
+	}
+	p.blank()
+	p.title("MAY BE IN EFFECT TOGETHER")
+	for _, pair := range pl.Overlaps {
+		p.flow(2, 4, pair[0]+" and "+pair[1])
+	}
+}
+
+func (p *page) guards(pl *analysis.Plan) {
+	p.blank()
+	p.title("GUARDS")
+	for _, g := range pl.Guards {
+		says := g.Says
+		if g.Refuses {
+			says = p.paint(red, "REFUSES") + "  " + says
+		}
+		p.item(g.Name, says)
+	}
+	c := pl.Caps
+	caps := []string{"no kills"}
+	if c.MaxKills > 0 {
+		caps[0] = fmt.Sprintf("at most %d kills", c.MaxKills)
+	}
+	if c.MaxTargets > 0 {
+		caps = append(caps, fmt.Sprintf("at most %d replicas by other faults", c.MaxTargets))
+	}
+	p.item("caps", strings.Join(append(caps, "at most "+secs(pl.Duration.MaxRun)+" in all"), ", "))
+}
+
+func (p *page) sums(pl *analysis.Plan) {
+	p.blank()
+	p.title("SUMS, in the numbers of the file (lockdrill explain L1 ... L8)")
+	for _, l := range pl.Sums {
+		word := "ok  "
+		if !l.OK {
+			word = p.paint(yellow, "WARN")
+		}
+		p.flow(2, 12, fmt.Sprintf("%s  %s  %s: %s", l.Rule, word, l.Lock, l.Text))
+		if l.Means != "" {
+			p.flow(12, 12, l.Means)
+		}
+	}
+}
+
+func (p *page) bands(pl *analysis.Plan) {
+	p.blank()
+	p.title("TAKEOVER that is possible before anything is measured (L3 above)")
+	for _, b := range pl.Bands {
+		p.item(b.Lock, secs(b.Lo)+" to "+secs(b.Hi)) // the sums are among those above, L3
+	}
+}
+
+func (p *page) quantiles(pl *analysis.Plan) {
+	if len(pl.Quantiles) == 0 {
+		return
+	}
+	p.blank()
+	p.title("TRIALS that a promised quantile takes")
+	for _, q := range pl.Quantiles {
+		text := fmt.Sprintf("%s %s %s: %d independent trials if none misses, %d are declared", q.Measure, q.Quantile, secs(q.Limit), q.Need, q.Declared)
+		if q.Declared < q.Need {
+			text += ": it stays inconclusive whatever is measured"
+		}
+		p.item(q.Lock, text)
+	}
+}
+
+func (p *page) duration(pl *analysis.Plan) {
+	d := pl.Duration
+	p.blank()
+	p.title("DURATION, in real time")
+	parts := []string{"steady state " + secs(d.SteadyState), "faults about " + about(d.Faults), "then " + about(d.Horizon) + " until a late breach would have shown"}
+	if d.Jobs > 0 {
+		parts = append(parts, "jobs are offered and worked on for "+about(d.Jobs))
+	}
+	p.item("expected", "about "+about(d.Expected)+": "+strings.Join(parts, ", "))
+	over := ""
+	if d.Expected > d.MaxRun {
+		over = ": the run would not come to its end"
+	}
+	p.item("max_run", secs(d.MaxRun)+over)
+	if slices.ContainsFunc(pl.Timeline, func(f analysis.PlannedFault) bool { return f.Shots > 1 }) {
+		p.item("", "void shots are tried again, up to twice the declared count")
+	}
+}

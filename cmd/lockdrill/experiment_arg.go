@@ -23,7 +23,24 @@ func loadExperiment(arg string) (*experiments.Experiment, []byte, error) {
 	if err != nil {
 		return nil, nil, usagef("%w", err)
 	}
+	if err := placeFiles(e, arg); err != nil {
+		return nil, nil, err
+	}
 	return e, data, placeWorker(e, arg)
+}
+
+// placeFiles makes the paths that an experiment names, if they are relative, ones below its own folder.
+func placeFiles(e *experiments.Experiment, file string) error {
+	dir, err := filepath.Abs(filepath.Dir(file))
+	if err != nil {
+		return fmt.Errorf("%s: place its files: %w", file, err)
+	}
+	for _, path := range []*string{&e.Redis.CA, &e.Limits.KillSwitch} {
+		if *path != "" && !filepath.IsAbs(*path) {
+			*path = filepath.Join(dir, *path)
+		}
+	}
+	return nil
 }
 
 // placeWorker makes a worker command that is a relative path one below the experiment's folder, so that the file can be run from

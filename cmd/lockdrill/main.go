@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	_ "time/tzdata" // windows and blackouts name zones that a small image may not have
 )
 
 func main() {

@@ -25,6 +25,7 @@ type runFlags struct {
 	output         *output
 	seed           int64
 	onInconclusive string
+	consent        consent
 }
 
 func newRunCmd(io streams) *cobra.Command {
@@ -43,6 +44,7 @@ func newRunCmd(io streams) *cobra.Command {
 	cmd.Flags().StringVar(&f.out, "out", "", "folder of the run (default runs/<UTC time>-<name>)")
 	f.output = outputFlag(cmd.Flags())
 	cmd.Flags().Int64Var(&f.seed, "seed", 0, "seed of every random choice (default: the file's, else a new one)")
+	f.consent.flags(cmd.Flags())
 	cmd.Flags().StringVar(&f.onInconclusive, "on-inconclusive", "", "exit status of an inconclusive run: fail (10) or pass (0) instead of 11; the verdict stays")
 	return cmd
 }
@@ -59,7 +61,7 @@ func (f *runFlags) check(args []string) error {
 	return nil
 }
 
-// runAll loads everything before it runs anything: a bad second file must not be found after the first drill.
+// runAll loads everything and asks every guard before it runs anything: a bad second file must not be found after the first drill.
 func runAll(ctx context.Context, io streams, f runFlags, args []string) error {
 	var all []*experiments.Experiment
 	for _, arg := range args {
@@ -67,13 +69,14 @@ func runAll(ctx context.Context, io streams, f runFlags, args []string) error {
 		if err != nil {
 			return err
 		}
-		if e.Redis.Mode == experiments.RedisExternal {
-			return &exitError{code: exitRefused, err: fmt.Errorf("%s: redis.mode external is refused: the guards that keep a drill off somebody's Redis do not exist in this version; use spawn or embedded", arg)}
+		if err := admit(ctx, e, f.consent); err != nil {
+			return err
 		}
 		tellLints(io.Err, e)
 		all = append(all, e)
 	}
-	ctx, stop := interruptible(ctx, io.Err)
+	var under underWay
+	ctx, stop := interruptible(ctx, io.Err, &under)
 	defer stop()
 	code := exitPass
 	for i, e := range all {
@@ -82,7 +85,7 @@ func runAll(ctx context.Context, io streams, f runFlags, args []string) error {
 			fmt.Fprintf(io.Err, "lockdrill: interrupted: %s not run\n", count(len(all)-i, "drill"))
 			break
 		}
-		c, err := runOne(ctx, io, f, e)
+		c, err := runOne(ctx, io, f, e, &under)
 		if err != nil && len(all) == 1 {
 			return err
 		}
@@ -100,7 +103,7 @@ func runAll(ctx context.Context, io streams, f runFlags, args []string) error {
 
 // interruptible ends the context at the first interrupt, so that the drill is stopped and cleaned up in order; at the second it
 // leaves at once, and says what that leaves behind.
-func interruptible(ctx context.Context, stderr io.Writer) (context.Context, func()) {
+func interruptible(ctx context.Context, stderr io.Writer, under *underWay) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	sigs := make(chan os.Signal, 2)
 	signal.Notify(sigs, os.Interrupt, syscall.SIGTERM)
@@ -117,10 +120,16 @@ func interruptible(ctx context.Context, stderr io.Writer) (context.Context, func
 			}
 			text := "interrupted: stopping the drill and cleaning up; interrupt again to leave at once"
 			if n > 0 {
-				text = "left at once: replicas and spawned stores end with this process; the run's folder is not complete and has no verdict"
+				text = "left at once: replicas and spawned stores end with this process, its watchdog undoes what else is left, and lockdrill recover says whether that is done; the run's folder is not complete and has no verdict"
 			}
 			said := make(chan struct{})
-			go func() { fmt.Fprintln(stderr, "lockdrill: "+text); close(said) }()
+			go func() {
+				defer close(said)
+				fmt.Fprintln(stderr, "lockdrill: "+text)
+				if n > 0 {
+					under.tell(stderr)
+				}
+			}()
 			if n > 0 {
 				select {
 				case <-said:
@@ -134,11 +143,16 @@ func interruptible(ctx context.Context, stderr io.Writer) (context.Context, func
 }
 
 // runOne is one drill from the folder to the verdict.
-func runOne(ctx context.Context, io streams, f runFlags, e *experiments.Experiment) (int, error) {
-	d, err := newDrill(f, e)
+func runOne(ctx context.Context, io streams, f runFlags, e *experiments.Experiment, under *underWay) (int, error) {
+	if err := admit(ctx, e, f.consent); err != nil { // again: an earlier drill may have taken hours
+		return 0, err
+	}
+	d, err := newDrill(io.Err, f, e)
 	if err != nil {
 		return 0, err
 	}
+	under.set(d.dir)
+	defer under.set("")
 	if err := d.record(ctx, io); err != nil {
 		return 0, err
 	}
@@ -164,8 +178,8 @@ func runOne(ctx context.Context, io streams, f runFlags, e *experiments.Experime
 	return code, nil
 }
 
-// newDrill makes the run's folder.
-func newDrill(f runFlags, e *experiments.Experiment) (*drill, error) {
+// newDrill makes the run's folder, if the run may be.
+func newDrill(stderr io.Writer, f runFlags, e *experiments.Experiment) (*drill, error) {
 	now := time.Now().UTC()
 	d := &drill{loaded: e, e: experiments.Scale(e), seed: f.seed, origin: monotime.Now()}
 	d.clock = func() int64 { return monotime.Now() - d.origin }
@@ -182,6 +196,9 @@ func newDrill(f runFlags, e *experiments.Experiment) (*drill, error) {
 	}
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
 		return nil, usagef("%s: the folder is not empty; a run never writes over another", dir)
+	}
+	if err := guardTargets(stderr, d.e, filepath.Dir(dir)); err != nil {
+		return nil, err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, usagef("%s: make the run's folder: %w", dir, reason(err))
@@ -214,6 +231,9 @@ func (d *drill) record(ctx context.Context, io streams) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
+	if err := d.openJournal(io.Err); err != nil {
+		return d.giveUp(ctx, err)
+	}
 	calibration, header, err := d.prepare(ctx)
 	if err != nil {
 		return d.giveUp(ctx, err)
@@ -236,6 +256,7 @@ func (d *drill) record(ctx context.Context, io streams) (err error) {
 		}
 	}
 	d.openMetrics()
+	defer d.endJournal(io.Err)
 	return runner.Run(ctx, d.config())
 }
 
@@ -280,6 +301,7 @@ func (d *drill) prepare(ctx context.Context) (c history.Calibration, h history.H
 // giveUp ends a run that did not come to a drill: nothing of it stays, or the status says that something does.
 func (d *drill) giveUp(ctx context.Context, err error) error {
 	closing := d.closeStores(ctx)
+	closing = errors.Join(closing, d.dropJournal())
 	for _, name := range []string{historyFile, experimentFile} {
 		_ = os.Remove(filepath.Join(d.dir, name))
 	}

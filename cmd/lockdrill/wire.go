@@ -15,8 +15,10 @@ import (
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/bed"
 	"github.com/lockdrill/lockdrill/experiments/runner"
+	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/injectors"
+	"github.com/lockdrill/lockdrill/internal/tap"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 	"github.com/lockdrill/lockdrill/lockcore/redisstore"
 	"github.com/lockdrill/lockdrill/probes"
@@ -33,7 +35,14 @@ type drill struct {
 	clock  func() int64
 	origin int64
 
+	journal  *undo.Journal
+	watchdog *watchdog
+
 	stores  *bed.Stores
+	tap     *tap.Tap          // nil = no fault goes by it
+	taps    map[string]string // its address, by the name of the replica
+	bursts  *injectors.Failures
+	proxies *bed.Proxies // nil = no fault of the network
 	fleet   *bed.Fleet
 	rec     *history.Recorder
 	log     *runner.Log
@@ -44,23 +53,39 @@ type drill struct {
 
 // config hands each part what it needs.
 func (d *drill) config() runner.Config {
+	d.bursts = d.failures()
+	network := d.toxics()
 	return runner.Config{
 		Experiment: d.loaded,
 		Seed:       d.seed,
 		Clock:      d.clock,
 		Recorder:   d.rec,
 		Log:        d.log,
+		Journal:    d.journal,
 		Fleet:      d.fleet,
 		Injectors: map[string]runner.Injector{
-			"kill":           &injectors.Kill{Signal: d.fleet.Signal, Await: d.log.Await, Past: func() []history.Event { return d.log.Since(0) }},
-			"renew_failures": &injectors.RenewFailures{Send: d.fleet.Send, Await: d.log.Await, Clock: d.clock},
+			"kill":             &injectors.Kill{Signal: d.fleet.Signal, Await: d.log.Await, Past: func() []history.Event { return d.log.Since(0) }},
+			"renew_failures":   d.bursts,
+			"acquire_failures": d.bursts,
+			"release_failures": d.bursts,
+			"pause":            &injectors.Pause{Signal: d.fleet.Signal, Past: func() []history.Event { return d.log.Since(0) }, Clock: d.clock},
+			"store":            &injectors.Store{Server: d.stores.Locks, Open: bed.Dial, Fault: d.storeFault, Prefix: d.stores.Locks.Prefix, Clock: d.clock},
+			"delete_key":       &injectors.DeleteKey{Open: bed.Dial, Where: d.stores.Locks.Where, Prefix: d.stores.Locks.Prefix, Clock: d.clock},
+			"latency":          network,
+			"jitter":           network,
+			"bandwidth":        network,
+			"black_hole":       network,
+			"reset":            network,
+			"slow_close":       network,
+			"down":             network,
+			"clock":            &injectors.Clock{Send: d.fleet.Send, Await: d.log.Await, Offset: d.offset, Now: d.clock},
 		},
 		Probes: append([]runner.Sampled{
 			{Name: "lock_keys", Source: "probe:lock_keys", Probe: d.keys, ProbeSettings: d.e.Probes.LockKeys},
 			{Name: "ledger", Source: "probe:ledger", Probe: d.ledger, ProbeSettings: d.e.Probes.Ledger},
 		}, d.metrics...),
 		Stores: []runner.Store{
-			{Name: "locks", Life: d.stores.Locks.Life, Mark: d.stores.Locks.Mark},
+			{Name: runner.LocksStore, Life: d.stores.Locks.Life, Mark: d.stores.Locks.Mark},
 			{Name: "ledger", Life: d.stores.Ledger.Life, Mark: d.stores.Ledger.Mark},
 		},
 		Holder: func(ctx context.Context, key string) (string, bool, error) {
@@ -69,10 +94,64 @@ func (d *drill) config() runner.Config {
 		},
 		Watch:     d.keys.Watch,
 		Configure: d.configure,
+		Guard:     func() (string, string) { return mayGoOn(d.e, time.Now()) },
 		Cleanup: []runner.Cleanup{
 			{What: "probes", Do: func(context.Context) error { return errors.Join(d.keys.Close(), d.ledger.Close(), d.closeMetrics()) }},
 			{What: "stores", Do: d.closeStores},
+			{What: "undo journal", Do: func(context.Context) error { return d.journal.Close() }}, // last: nothing may be left to undo
 		},
+	}
+}
+
+// reverters undo by the record alone, in any process. While the runner lives, only those that work past it are given: what lives in
+// a replica, or in the runner, ends by itself or with it.
+func reverters(runnerDead bool) map[string]undo.Reverter {
+	all := map[string]undo.Reverter{
+		undo.StandReplica: bed.EndStand,
+		undo.StandServer:  bed.EndStand,
+		undo.StandKeys:    bed.EndKeys,
+		undo.StandWay:     bed.EndWay,
+		"pause":           revertBy(&injectors.Pause{Clock: noClock}),
+		"store":           revertBy(&injectors.Store{Open: bed.Dial, Clock: noClock}),
+		"delete_key":      revertBy(&injectors.DeleteKey{Open: bed.Dial, Clock: noClock}),
+	}
+	for _, kind := range netKinds() {
+		all[kind] = injectors.RevertWays
+	}
+	if runnerDead {
+		for _, kind := range []string{"kill", "renew_failures", "acquire_failures", "release_failures", "clock"} {
+			all[kind] = endedWithReplica
+		}
+	}
+	return all
+}
+
+// noClock is for injectors that only revert: nobody writes a history of it.
+func noClock() int64 { return 0 }
+
+// fault is the experiment's fault of that id, scaled.
+func (d *drill) fault(id string) experiments.Fault {
+	for _, f := range d.e.Faults {
+		if f.ID == id {
+			return f
+		}
+	}
+	return experiments.Fault{} // ids come from the experiment itself
+}
+
+func (d *drill) storeFault(id string) experiments.StoreFault { return *d.fault(id).Store }
+
+func (d *drill) offset(id string) time.Duration { return d.fault(id).Clock.Offset }
+
+// endedWithReplica: a death is not undone, and what a replica was told to do, or what stood in the runner, is gone with them. The
+// replica's own record says that it is gone: without that the journal is not closed.
+func endedWithReplica(context.Context, undo.Record) error { return nil }
+
+// revertBy makes a reverter of an injector that needs nothing but the record to revert.
+func revertBy(i runner.Injector) undo.Reverter {
+	return func(ctx context.Context, r undo.Record) error {
+		_, err := i.Revert(ctx, r)
+		return err
 	}
 }
 
@@ -82,8 +161,8 @@ func (d *drill) configure(name, incarnation string) protocol.Configure {
 		Name:        name,
 		Incarnation: incarnation,
 		Seed:        d.seed + seedOf(incarnation),
-		Store:       protocol.Endpoint{Addr: d.stores.Locks.Addr, Prefix: d.stores.Locks.Prefix},
-		Ledger:      protocol.Endpoint{Addr: d.stores.Ledger.Addr, Prefix: d.stores.Ledger.Prefix},
+		Store:       d.store(name),
+		Ledger:      d.stores.Ledger.Endpoint(),
 		Script:      redisstore.EffectScript(),
 	}
 	for i := range d.e.System.Locks {
@@ -110,22 +189,38 @@ func seedOf(incarnation string) int64 {
 
 // openStores opens the two stores, and the probes beside them.
 func (d *drill) openStores(ctx context.Context) error {
-	stores, err := bed.OpenStores(ctx, bed.Options{Mode: d.e.Redis.Mode, Run: d.run, Dir: d.storesDir()})
-	if err != nil {
+	stores, err := bed.OpenStores(ctx, bed.Options{
+		Redis: d.e.Redis, Faults: d.e.Faults, Run: d.run, Folder: d.dir, Dir: d.storesDir(), Journal: d.journal,
+	})
+	if held := new(bed.HeldError); errors.As(err, &held) {
+		return &exitError{code: exitRefused, err: err}
+	} else if errors.Is(err, bed.ErrSettings) {
+		return &exitError{code: exitUsage, err: err}
+	} else if err != nil {
 		return fmt.Errorf("open stores: %w", err)
 	}
 	d.stores = stores
-	d.keys = probes.NewLockKeys(stores.Locks.Addr, stores.Locks.Prefix)
+	options, err := stores.Locks.Options()
+	if err != nil {
+		return fmt.Errorf("open probes: %w", err)
+	}
+	d.keys = probes.NewLockKeys(options, stores.Locks.Prefix)
 	d.ledger = probes.NewLedger(stores.Ledger.Addr, redisstore.KeysOf(stores.Ledger.Prefix).Entries, d.lockOf)
 	for i := range d.e.System.Locks {
 		if l := &d.e.System.Locks[i]; l.Loop() {
 			d.keys.Watch(l.Name, l.Key)
 		}
 	}
-	return nil
+	if err := d.openTap(); err != nil {
+		return err
+	}
+	return d.openProxies(ctx)
 }
 
-func (d *drill) storesDir() string { return filepath.Join(d.dir, "stores") }
+func (d *drill) storesDir() string { return filepath.Join(d.dir, storesFolder) }
+
+// storesFolder holds the folders of spawned servers; it is gone when the run is over.
+const storesFolder = "stores"
 
 // closeStores ends both stores and removes their folder; it may be called again.
 func (d *drill) closeStores(ctx context.Context) error {
@@ -134,7 +229,7 @@ func (d *drill) closeStores(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeWithin)
 	defer cancel()
-	return errors.Join(d.stores.Close(ctx), removeFolder(d.storesDir()))
+	return errors.Join(d.proxies.Close(ctx), d.closeTap(), d.stores.Close(ctx), removeFolder(d.storesDir()))
 }
 
 // closeWithin bounds the end of the stores.
@@ -177,6 +272,7 @@ func (d *drill) newFleet() error {
 		Dir:     d.dir,
 		Clock:   d.clock,
 		Origin:  d.origin,
+		Journal: d.journal,
 		OnEvent: func(e history.Event) { _, _ = d.rec.Record(e) }, // a failed recorder ends the run by itself
 		OnExit:  d.exited,
 	})
@@ -202,8 +298,13 @@ func (d *drill) wanted(incarnation string) bool {
 
 // environment is recorded before anything is started.
 func (d *drill) environment() history.Environment {
+	proxy := ""
+	if d.proxies != nil {
+		proxy = string(d.proxies.Mode)
+	}
 	return history.Environment{
-		OS: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(),
+		Proxy: proxy,
+		OS:    runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(),
 		Store: d.stores.Locks.Info, Ledger: d.stores.Ledger.Info,
 		Fleet: "processes", Replicas: d.e.System.Replicas,
 	}

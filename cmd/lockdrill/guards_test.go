@@ -1,0 +1,291 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/bed"
+	"github.com/lockdrill/lockdrill/internal/redistest"
+)
+
+// guardedDrill is a drill without end, with sections of one's own.
+const guardedDrill = `apiVersion: lockdrill/v1
+kind: Experiment
+name: guarded
+%s
+system:
+  mode: embedded
+  replicas: 2
+  locks:
+    - name: loop
+      key: the-loop
+      policy:
+        ttl: 1s
+        renew_every: 300ms
+        class: standard
+        op_timeout: 200ms
+        release: {mode: none}
+        acquire: {mode: try, timeout: 200ms}
+        loop: {poll: 100ms, mode: renewed}
+steady_state: {for: 200ms, timeout: 20s}
+faults:
+  - {id: slow, at: 1h, kill: {holder_of: loop}}
+slos:
+  - {lock: loop, takeover: {max: 5s}}
+`
+
+const embeddedRedis = "redis: {mode: embedded}\n"
+
+// guarded writes guarded.yaml with the given sections into a fresh folder.
+func guarded(t *testing.T, sections string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	if !strings.Contains(sections, "limits:") {
+		sections += "limits: {max_run: 2h}\n"
+	}
+	if err := os.WriteFile(filepath.Join(dir, "guarded.yaml"), fmt.Appendf(nil, guardedDrill, sections), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// refused checks that a run was refused by the guard, said so, and left nothing; and that a plan of it says the same.
+func refused(t *testing.T, dir string, want []string, flags ...string) {
+	t.Helper()
+	got := tryIn(t, dir, append([]string{"run", "guarded.yaml"}, flags...)...)
+	if got.code != exitRefused || got.stdout != "" {
+		t.Errorf("run: %+v, want status %d", got, exitRefused)
+	}
+	planned := tryIn(t, dir, append([]string{"plan", "guarded.yaml"}, flags...)...)
+	if planned.code != exitRefused {
+		t.Errorf("plan: status %d, want %d\n%s", planned.code, exitRefused, planned.stdout)
+	}
+	for _, w := range append(want, "guarded: refused: ") {
+		if !strings.Contains(got.stderr, w) {
+			t.Errorf("run says %q, want %q in it", got.stderr, w)
+		}
+	}
+	if !strings.Contains(planned.stdout, "REFUSES") {
+		t.Errorf("plan does not say that a guard refuses:\n%s", planned.stdout)
+	}
+	onlyFile(t, dir, "guarded.yaml")
+}
+
+func onlyFile(t *testing.T, dir string, names ...string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if !strings.Contains(strings.Join(names, " "), e.Name()) {
+			t.Errorf("%s was made", e.Name())
+		}
+	}
+}
+
+func TestTheKillSwitchKeepsARunFromStarting(t *testing.T) {
+	stop := filepath.Join(t.TempDir(), "stop")
+	dir := guarded(t, embeddedRedis+"limits: {max_run: 2h, kill_switch: "+stop+"}\n")
+	if got := tryIn(t, dir, "plan", "guarded.yaml"); got.code != exitPass {
+		t.Errorf("without the switch: %+v", got)
+	}
+	if err := os.WriteFile(stop, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, dir, []string{"kill switch", stop})
+}
+
+func TestTheKillSwitchAbortsARun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: no drill through the binary")
+	}
+	dir := guarded(t, embeddedRedis+"limits: {max_run: 2h, kill_switch: stop}\n") // beside the file
+	cmd := lockdrill("run", "guarded.yaml", "--out", "run")
+	cmd.Dir = dir
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	limit := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+	defer limit.Stop()
+	phase := func() bool {
+		data, _ := os.ReadFile(filepath.Join(dir, "run", historyFile))
+		return strings.Contains(string(data), `"name":"faults"`)
+	}
+	for tick := time.NewTicker(20 * time.Millisecond); !phase(); <-tick.C {
+		if cmd.ProcessState != nil {
+			t.Fatal("the run ended early")
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "stop"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != exitAborted {
+		t.Errorf("status %d, want %d", code, exitAborted)
+	}
+	if data, _ := os.ReadFile(filepath.Join(dir, "run", historyFile)); !strings.Contains(string(data), `"what":"kill_switch"`) {
+		t.Error("the history has no abort by the kill switch")
+	}
+}
+
+func TestARunThatLeavesItsWindowEnds(t *testing.T) {
+	now := time.Date(2026, 7, 6, 12, 0, 0, 0, time.UTC) // a Monday
+	e := &experiments.Experiment{Windows: []experiments.Window{{Days: []string{"mon"}, From: "11:00", To: "12:01", Zone: "UTC"}}}
+	if word, why := mayGoOn(e, now); word != "" {
+		t.Errorf("inside: %s, %s", word, why)
+	}
+	if word, why := mayGoOn(e, now.Add(time.Minute)); word != "window" || !strings.Contains(why, "11:00-12:01") {
+		t.Errorf("outside: %q, %q", word, why)
+	}
+}
+
+func TestTheCalendarKeepsARunFromStarting(t *testing.T) {
+	day := strings.ToLower(time.Now().UTC().AddDate(0, 0, 3).Weekday().String()[:3])
+	refused(t, guarded(t, embeddedRedis+"windows: [{days: ["+day+"], zone: UTC}]\n"), []string{"calendar", "outside of the windows " + day, "it opens"})
+	refused(t, guarded(t, embeddedRedis+"blackouts: [{from: \"00:00\", to: \"00:00\", zone: Europe/Berlin}]\n"),
+		[]string{"calendar", "within the blackout", "does not open within"})
+}
+
+func TestWhatARunStartsItselfIsLocal(t *testing.T) {
+	refused(t, guarded(t, embeddedRedis+"environment: staging\n"), []string{"environment", `"staging"`, `"local"`})
+}
+
+func TestATargetThatIsNotOursNeedsAName(t *testing.T) {
+	addr := redistest.Start(t)
+	dir := guarded(t, "environment: staging\nredis: {mode: external, url: \"redis://"+addr+"\"}\n")
+	refused(t, dir, []string{"confirm", "redis://" + addr, "--confirm guarded"}, "--environment", "staging")
+	refused(t, dir, []string{"confirm", "--confirm guarded", "not staging"}, "--environment", "staging", "--confirm", "staging")
+}
+
+func TestATargetMustBeWhatTheFileIsFor(t *testing.T) {
+	addr := redistest.Start(t)
+	dir := guarded(t, "environment: staging\nredis: {mode: external, url: \"redis://"+addr+"\"}\n")
+	refused(t, dir, []string{"does not say what it is", bed.EnvironmentKey, "--environment staging"}, "--confirm", "guarded")
+	refused(t, dir, []string{`for "staging"`, `"production"`}, "--confirm", "guarded", "--environment", "production")
+
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer client.Close()
+	if err := client.Set(context.Background(), bed.EnvironmentKey, "production", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, dir, []string{`for "staging"`, `"production"`, bed.EnvironmentKey}, "--confirm", "guarded")
+	refused(t, dir, []string{`says it is "production"`, `--environment says "staging"`}, "--confirm", "guarded", "--environment", "staging")
+
+	if err := client.Set(context.Background(), bed.EnvironmentKey, "staging", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if got := tryIn(t, dir, "plan", "guarded.yaml", "--confirm", "guarded"); got.code != exitPass {
+		t.Errorf("a target that is right and confirmed: %+v", got)
+	}
+}
+
+func TestATargetThatCannotBeAskedIsRefused(t *testing.T) {
+	dir := guarded(t, "environment: staging\nredis: {mode: external, url: \"redis://127.0.0.1:1\"}\n")
+	refused(t, dir, []string{"environment", "could not be asked"}, "--confirm", "guarded")
+
+	dir = guarded(t, "environment: staging\nredis: {mode: external, url: \"redis://127.0.0.1:1\", password_env: NOT_SET_HERE}\n")
+	for _, command := range []string{"run", "plan"} {
+		got := tryIn(t, dir, command, "guarded.yaml", "--confirm", "guarded")
+		if got.code != exitUsage || !strings.Contains(got.stderr, "NOT_SET_HERE") || got.stdout != "" {
+			t.Errorf("%s without the variable: %+v", command, got)
+		}
+	}
+	onlyFile(t, dir, "guarded.yaml")
+}
+
+func TestAToxiproxyThatIsNotOursIsGuardedToo(t *testing.T) {
+	dir := guarded(t, embeddedRedis+"environment: staging\nproxy: {mode: external, url: \"http://127.0.0.1:8474\"}\n")
+	refused(t, dir, []string{"toxiproxy http://127.0.0.1:8474", "--confirm guarded"})
+	refused(t, dir, []string{"Toxiproxy does not say what it is", "--environment staging"}, "--confirm", "guarded")
+}
+
+// All guards are asked before the first of several drills.
+func TestARefusedSecondDrillKeepsTheFirstFromRunning(t *testing.T) {
+	dir := guarded(t, embeddedRedis)
+	second := strings.Replace(fmt.Sprintf(guardedDrill, embeddedRedis+"environment: staging\n"), "at: 1h", "at: 1m", 1)
+	if err := os.WriteFile(filepath.Join(dir, "second.yaml"), []byte(second), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got := tryIn(t, dir, "run", "guarded.yaml", "second.yaml")
+	if got.code != exitRefused {
+		t.Errorf("%+v, want status %d", got, exitRefused)
+	}
+	onlyFile(t, dir, "guarded.yaml", "second.yaml")
+}
+
+// pausedDrill stops the leader for longer than the test may take.
+func pausedDrill() string {
+	yaml := fmt.Sprintf(guardedDrill, embeddedRedis+"limits: {max_run: 2h}\n")
+	return strings.Replace(yaml, "{id: slow, at: 1h, kill: {holder_of: loop}}", "{id: gc, for: 1h, pause: {holder_of: loop}}", 1)
+}
+
+// stoppedChild waits until a replica is stopped, and gives all children.
+func stoppedChild(t *testing.T, pid int) (children []int) {
+	t.Helper()
+	until(t, "a stopped replica", func() bool {
+		children = childrenOf(pid)
+		for _, c := range children {
+			data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c))
+			if _, rest, ok := strings.Cut(string(data), ") "); ok && strings.HasPrefix(rest, "T") {
+				return true
+			}
+		}
+		return false
+	})
+	return children
+}
+
+// The first interrupt ends the faults that are in effect, and says so in the history.
+func TestTheFirstInterruptRevertsWhatIsInEffect(t *testing.T) {
+	needDrill(t)
+	var children []int
+	o := runDrill(t, pausedDrill(), func(pid int) {
+		children = stoppedChild(t, pid)
+		if err := syscall.Kill(pid, syscall.SIGINT); err != nil {
+			t.Error(err)
+		}
+	})
+	if o.code != exitAborted {
+		t.Errorf("exit %d, want %d\n%s", o.code, exitAborted, o.text)
+	}
+	history := string(read(t, filepath.Join(o.dir, historyFile)))
+	for _, kind := range []string{"fault.applied", "fault.reverted", "fault.verified"} {
+		if !strings.Contains(history, `"kind":"`+kind+`"`) {
+			t.Errorf("the history has no %s", kind)
+		}
+	}
+	allGone(t, children)
+}
+
+// The second leaves at once and names what is not undone; the watchdog undoes it.
+func TestTheSecondInterruptSaysWhatIsLeft(t *testing.T) {
+	needDrill(t)
+	var children []int
+	o := runDrill(t, pausedDrill(), func(pid int) {
+		children = stoppedChild(t, pid)
+		for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} { // two that cannot become one
+			if err := syscall.Kill(pid, sig); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if o.code != exitDirty {
+		t.Errorf("exit %d, want %d\n%s", o.code, exitDirty, o.text)
+	}
+	for _, want := range []string{"left at once", "NOT UNDONE", "gc#1", "by hand", "lockdrill recover " + o.dir} {
+		if !strings.Contains(o.text, want) {
+			t.Errorf("does not say %q:\n%s", want, o.text)
+		}
+	}
+	allGone(t, children)
+}

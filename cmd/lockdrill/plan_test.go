@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockdrill/lockdrill/experiments/bed"
+	"github.com/lockdrill/lockdrill/internal/redistest"
+	"github.com/lockdrill/lockdrill/lockcore"
+)
+
+// A plan makes nothing: no folder, no process, no key; and it never says how a run would come out.
+func TestAPlanTouchesNothing(t *testing.T) {
+	addr := redistest.Start(t)
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer client.Close()
+	ctx := context.Background()
+	if err := client.Set(ctx, bed.EnvironmentKey, "staging", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Set(ctx, "the-loop", "hunter2-token", time.Hour).Err(); err != nil {
+		t.Fatal(err)
+	}
+	before, err := client.Info(ctx, "commandstats").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := guarded(t, "environment: staging\nredis: {mode: external, url: \"redis://"+addr+"\"}\n")
+	got := tryIn(t, dir, "plan", "guarded.yaml", "--confirm", "guarded")
+	if got.code != exitPass || got.stderr != "" {
+		t.Errorf("status %d, says %q", got.code, got.stderr)
+	}
+	for _, want := range []string{"whoever holds loop then", lockcore.Fingerprint("hunter2-token"), "for another", "lockdrill:<run>:the-loop", "staging"} {
+		if !strings.Contains(got.stdout, want) {
+			t.Errorf("the plan has no %q:\n%s", want, got.stdout)
+		}
+	}
+	for _, never := range []string{"PASS", "hunter2"} {
+		if strings.Contains(got.stdout, never) {
+			t.Errorf("the plan says %s:\n%s", never, got.stdout)
+		}
+	}
+	onlyFile(t, dir, "guarded.yaml")
+	noProcessIn(t, dir)
+	after, err := client.Info(ctx, "commandstats").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range commands(after) {
+		switch command {
+		case "get", "pttl", "hello", "client|setinfo", "client|maint_notifications", "auth", "select", "ping", "info":
+		default:
+			if !strings.Contains(before, "cmdstat_"+command+":") {
+				t.Errorf("the plan has sent %s", command)
+			}
+		}
+	}
+	if n, err := client.DBSize(ctx).Result(); err != nil || n != 2 {
+		t.Errorf("%d keys (%v), want the two that were there", n, err)
+	}
+}
+
+// commands are those that INFO commandstats counts.
+func commands(stats string) []string {
+	var all []string
+	for line := range strings.Lines(stats) {
+		if name, _, ok := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":"); ok && strings.HasPrefix(line, "cmdstat_") {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// noProcessIn: nothing that was started in dir is left.
+func noProcessIn(t *testing.T, dir string) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		return
+	}
+	links, err := filepath.Glob("/proc/[0-9]*/cwd")
+	if err != nil || len(links) == 0 {
+		t.Fatalf("no processes: %v", err)
+	}
+	for _, link := range links {
+		if cwd, err := os.Readlink(link); err == nil && strings.HasPrefix(cwd, dir) {
+			t.Errorf("%s runs in %s", filepath.Dir(link), cwd)
+		}
+	}
+}
+
+func TestPlanAsJSON(t *testing.T) {
+	got := try(t, "plan", "first-drill", "-o", "json")
+	var doc struct {
+		SchemaVersion int
+		Experiment    string
+		Timeline      []struct{ ID, Does, Confirmed, Undone string }
+		Guards        []struct {
+			Guard   string
+			Refuses bool
+		}
+		Duration struct{ Expected, MaxRun float64 }
+	}
+	if err := json.Unmarshal([]byte(got.stdout), &doc); err != nil {
+		t.Fatalf("%v\n%s", err, got.stdout)
+	}
+	if got.code != exitPass || doc.SchemaVersion != 1 || doc.Experiment != "first-drill" || len(doc.Timeline) != 2 || doc.Timeline[0].Undone == "" ||
+		len(doc.Guards) < 5 || doc.Duration.Expected <= 0 || doc.Duration.Expected > doc.Duration.MaxRun {
+		t.Errorf("status %d: %+v", got.code, doc)
+	}
+}
+
+func TestPlanOfABadFile(t *testing.T) {
+	if got := try(t, "plan", "frist-drill"); got.code != exitUsage || got.stdout != "" {
+		t.Errorf("%+v", got)
+	}
+}

@@ -8,7 +8,7 @@ type word struct{ name, kind, meaning string }
 // words is the vocabulary of verdicts, lints and policies: what each measure of an SLO, each budget lint and each value of a policy
 // means, in a sentence or two.
 func words() []word {
-	const measure, lint, term, class, release, loop = "measure", "lint", "word", "renewal class", "release", "loop mode"
+	const measure, lint, term, class, release, loop, backoff = "measure", "lint", "word", "renewal class", "release", "loop mode", "back-off"
 	return []word{
 		{"takeover", measure, "from the fault that hits a holder to the first accepted effect of a later epoch of its key; it splits into residual, pickup and warm-up"},
 		{"tick_gap", measure, "of a loop: from the last accepted tick before the fault to anybody's next"},
@@ -34,7 +34,7 @@ func words() []word {
 		{"L3", lint, "a promised takeover lies above the band that ttl, renewal and pickup allow; inside it, it holds by luck"},
 		{"L4", lint, "who waits for less than a lease is told busy after a crash"},
 		{"L5", lint, "a ttl_hold loop runs every poll * ceil(ttl / poll); an exact multiple races the key's expiry"},
-		{"L6", lint, "contenders / poll = requests a second on one key"},
+		{"L6", lint, "contenders / pause = requests a second on one key; the pause is the poll of a loop, every of a back-off, or cap where waiters stand in line (wake)"},
 		{"L7", lint, "where nothing renews, ttl >= p99 of the work + jitter"},
 		{"L8", lint, "a quantile takes enough independent kills: 29, 59 and 299 clean ones for p90, p95 and p99"},
 
@@ -65,6 +65,9 @@ func words() []word {
 		{"none", release, "the key is left to its ttl"},
 		{"single", release, "one call; if it fails, the key is left to its ttl"},
 		{"bounded_retry", release, "a few calls, each on a fresh context with its own timeout; then the key is left to its ttl"},
+		{"fixed", backoff, "who waits asks again at the same pause, and no later than the holder's lease ends"},
+		{"decorrelated", backoff, "who waits asks again after random pauses from every up to cap, each at most three times the last"},
+		{"wake", backoff, "who waits stands in line at the store, first come first served, and is told when the turn has come; else it asks every cap only"},
 		{"ttl_hold", loop, "after a tick the key is left to its ttl; it is renewed, if at all, only while the tick runs"},
 		{"explicit", loop, "the key is released after each tick"},
 		{"renewed", loop, "the key is kept and renewed between ticks, until death or loss"},

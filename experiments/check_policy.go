@@ -83,7 +83,7 @@ func (c policyCheck) acquire(p *lockcore.Policy) {
 	switch a.Backoff.Mode {
 	case "":
 		c.wrong("acquire.backoff", "missing: mode wait pauses between its tries")
-	case lockcore.BackoffDecorrelated:
+	case lockcore.BackoffDecorrelated, lockcore.BackoffWake:
 		if a.Backoff.Cap < a.Backoff.Every {
 			c.wrong("acquire.backoff.cap", "the longest pause must be at least the shortest, %s", formatDuration(a.Backoff.Every))
 		}

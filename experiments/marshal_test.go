@@ -173,7 +173,7 @@ func (g generator) lock(e *Experiment, i int) {
 	}
 	if g.IntN(2) == 0 {
 		p.Acquire.Mode, p.Acquire.Budget = lockcore.AcquireWait, g.duration()
-		p.Acquire.Backoff = lockcore.Backoff{Mode: lockcore.BackoffDecorrelated, Every: time.Millisecond, Cap: time.Millisecond + g.duration()}
+		p.Acquire.Backoff = lockcore.Backoff{Mode: []lockcore.BackoffMode{lockcore.BackoffDecorrelated, lockcore.BackoffWake}[g.IntN(2)], Every: time.Millisecond, Cap: time.Millisecond + g.duration()}
 	}
 	w := Work{
 		Lock: l.Name, Jobs: 1 + g.IntN(1000), Rate: 1e-6 + 1000*g.Float64(), Redeliver: g.duration() - 1,

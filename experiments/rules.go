@@ -134,7 +134,7 @@ var rules = map[string]rule{
 	"Acquire.Mode":         {required: true, words: []string{"try", "wait"}},
 	"Acquire.Timeout":      {required: true, positive: true},
 	"Acquire.Budget":       {positive: true},
-	"Backoff.Mode":         {required: true, words: []string{"fixed", "decorrelated"}},
+	"Backoff.Mode":         {required: true, words: []string{"fixed", "decorrelated", "wake"}},
 	"Backoff.Every":        {required: true, positive: true},
 	"Backoff.Cap":          {positive: true},
 	"Loop.Poll":            {required: true, positive: true},

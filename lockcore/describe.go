@@ -21,7 +21,11 @@ func (p Policy) describeAcquire() string {
 		return fmt.Sprintf("It is asked for once, for at most %s.", Seconds(a.Timeout))
 	}
 	pause := "every " + Seconds(a.Backoff.Every)
-	if a.Backoff.Mode == BackoffDecorrelated {
+	switch a.Backoff.Mode {
+	case BackoffWake:
+		return fmt.Sprintf("Whoever finds it held stands in line, first come first served, and is told when the turn has come; else it is asked for every %s, and no later than the holder's lease ends, each try for at most %s; after %s the answer is busy.",
+			Seconds(a.Backoff.Cap), Seconds(a.Timeout), Seconds(a.Budget))
+	case BackoffDecorrelated:
 		pause = fmt.Sprintf("after random pauses from %s to %s", Seconds(a.Backoff.Every), Seconds(a.Backoff.Cap))
 	}
 	return fmt.Sprintf("It is asked for %s, and no later than the holder's lease ends, each try for at most %s; after %s the answer is busy.",

@@ -45,11 +45,17 @@ func stretch(d time.Duration, jitter float64) time.Duration {
 	return time.Duration(float64(d) * (1 + jitter))
 }
 
-// GiveUpSum is the left side of L1: how long after the sending of its acquire a holder may still work when every call from then on
-// fails at its timeout. The ticker starts at the acquire's reply; a call that outlasts the interval delays the next one.
+// GiveUpSum is the left side of L1: how long after the sending of its last success a holder may still work when every call from then
+// on fails at its timeout. The ticker starts at the acquire's reply; a call that outlasts the interval delays the next one, also where
+// it is the success itself whose reply comes at the last moment.
 func GiveUpSum(p Policy) time.Duration {
 	every := stretch(p.RenewEvery, p.RenewJitter)
-	return p.Acquire.Timeout + every + time.Duration(p.MaxFailures-1)*max(every, p.OpTimeout) + p.OpTimeout + p.Drift + p.StopBudget
+	return firstRenewal(p) + time.Duration(p.MaxFailures-1)*max(every, p.OpTimeout) + p.OpTimeout + p.Drift + p.StopBudget
+}
+
+// firstRenewal is how long after the sending of a success the next renewal may be sent.
+func firstRenewal(p Policy) time.Duration {
+	return max(p.Acquire.Timeout+stretch(p.RenewEvery, p.RenewJitter), p.OpTimeout)
 }
 
 // giveUp is L1: the holder must have given up before the store gives the key to another.
@@ -69,16 +75,12 @@ func giveUp(p Policy, _ Facts) (Sum, bool) {
 	case p.Class == Standard, p.MaxFailures == 0:
 		s.OK = true
 		s.Text = fmt.Sprintf("gives up by the clock: ttl %s - drift %s - stop budget %s = %s after the last success was sent; a deleted key is noticed within %s",
-			Seconds(p.TTL), Seconds(p.Drift), Seconds(p.StopBudget), Seconds(p.TTL-p.Drift-p.StopBudget), Seconds(every+p.OpTimeout))
+			Seconds(p.TTL), Seconds(p.Drift), Seconds(p.StopBudget), Seconds(p.TTL-p.Drift-p.StopBudget), Seconds(max(every, p.OpTimeout)+p.OpTimeout))
 		return s, true
 	}
 	sum := GiveUpSum(p)
 	s.OK = sum <= p.TTL
-	failures := fmt.Sprintf("%d failures * %s + op timeout %s", p.MaxFailures, Seconds(every), Seconds(p.OpTimeout))
-	if p.OpTimeout > every {
-		failures = fmt.Sprintf("interval %s + %d failures * op timeout %s", Seconds(every), p.MaxFailures, Seconds(p.OpTimeout))
-	}
-	s.Text = fmt.Sprintf("acquire %s + %s%s%s = %s, %s ttl %s; a deleted key is noticed %s", Seconds(p.Acquire.Timeout), failures,
+	s.Text = fmt.Sprintf("%s%s%s = %s, %s ttl %s; a deleted key is noticed %s", giveUpTerms(p, every),
 		plus("drift", p.Drift), plus("stop budget", p.StopBudget), Seconds(sum), compare(sum, p.TTL), Seconds(p.TTL), noticed(p, every))
 	s.Means = fmt.Sprintf("where calls hang instead of failing, the holder gives up too late by up to %s: two holders. The largest safe count here is %d",
 		Seconds(sum-p.TTL), safeFailures(p))
@@ -88,12 +90,26 @@ func giveUp(p Policy, _ Facts) (Sum, bool) {
 	return s, true
 }
 
-// noticed says how long a deleted key stays unnoticed: a class that counts takes it for one more failure.
-func noticed(p Policy, every time.Duration) string {
-	if p.Class != LegacyCount {
-		return "within " + Seconds(every+p.OpTimeout)
+// giveUpTerms writes GiveUpSum's calls and intervals: as many intervals as count where they are the longer part, else the calls.
+func giveUpTerms(p Policy, every time.Duration) string {
+	acquire, op := Seconds(p.Acquire.Timeout), Seconds(p.OpTimeout)
+	switch {
+	case p.OpTimeout > p.Acquire.Timeout+every:
+		return fmt.Sprintf("slow renewal %s + %d failures * op timeout %s", op, p.MaxFailures, op)
+	case p.OpTimeout > every:
+		return fmt.Sprintf("acquire %s + interval %s + %d failures * op timeout %s", acquire, Seconds(every), p.MaxFailures, op)
 	}
-	return fmt.Sprintf("after %s to %s", Seconds(time.Duration(p.MaxFailures-1)*every), Seconds(time.Duration(p.MaxFailures)*every+p.OpTimeout))
+	return fmt.Sprintf("acquire %s + %d failures * %s + op timeout %s", acquire, p.MaxFailures, Seconds(every), op)
+}
+
+// noticed says how long a deleted key stays unnoticed by who believes to hold it: a class that counts takes it for one more failure.
+func noticed(p Policy, every time.Duration) string {
+	longest := max(every, p.OpTimeout)
+	if p.Class != LegacyCount {
+		return "within " + Seconds(longest+p.OpTimeout)
+	}
+	shortest := stretch(p.RenewEvery, -p.RenewJitter)
+	return fmt.Sprintf("after %s to %s", Seconds(time.Duration(p.MaxFailures-1)*shortest), Seconds(time.Duration(p.MaxFailures)*longest+p.OpTimeout))
 }
 
 // safeFailures is the largest count of failures for which L1 holds; 0 where none does.
@@ -110,10 +126,14 @@ func attempts(p Policy, _ Facts) (Sum, bool) {
 		return Sum{}, false
 	}
 	every := stretch(p.RenewEvery, p.RenewJitter)
-	sum := p.Acquire.Timeout + 2*every + p.Drift + p.StopBudget
+	terms := fmt.Sprintf("acquire %s + 2 renewals * %s", Seconds(p.Acquire.Timeout), Seconds(every))
+	if p.OpTimeout > every {
+		terms = fmt.Sprintf("until a renewal is sent %s + op timeout %s", Seconds(firstRenewal(p)), Seconds(p.OpTimeout))
+	}
+	sum := firstRenewal(p) + max(every, p.OpTimeout) + p.Drift + p.StopBudget
 	return Sum{
 		Rule: "L2", OK: sum < p.TTL,
-		Text: fmt.Sprintf("acquire %s + 2 renewals * %s%s%s = %s, %s ttl %s", Seconds(p.Acquire.Timeout), Seconds(every),
+		Text: fmt.Sprintf("%s%s%s = %s, %s ttl %s", terms,
 			plus("drift", p.Drift), plus("stop budget", p.StopBudget), Seconds(sum), compare(sum, p.TTL), Seconds(p.TTL)),
 		Means: "fewer than two renewals fit into a lease: a single lost one costs the lock",
 	}, true
@@ -148,17 +168,20 @@ func heldTicks(p Policy, _ Facts) (Sum, bool) {
 
 // herd is L6: those who wait for one key ask it all at once.
 func herd(p Policy, f Facts) (Sum, bool) {
-	every := p.Acquire.Backoff.Every
-	if p.Loop != nil {
-		every = p.Loop.Poll
+	who, every, more := "contenders", p.Acquire.Backoff.Every, ""
+	if p.Acquire.Backoff.Mode == BackoffWake { // in line, nobody asks unasked but at the cap, or when the lease seen last may be over
+		who, every, more = "contenders in line", min(p.Acquire.Backoff.Cap, p.TTL-stretch(p.RenewEvery, p.RenewJitter)), ", and three a grant"
 	}
-	if f.Contenders == 0 || every == 0 || p.Loop == nil && p.Acquire.Mode != AcquireWait {
+	if p.Loop != nil {
+		who, every, more = "contenders", p.Loop.Poll, ""
+	}
+	if f.Contenders == 0 || every <= 0 || p.Loop == nil && p.Acquire.Mode != AcquireWait {
 		return Sum{}, false
 	}
 	rate := float64(f.Contenders) / every.Seconds()
 	return Sum{
 		Rule: "L6", OK: rate <= HerdLimit,
-		Text:  fmt.Sprintf("%d contenders / %s = %s requests a second on one key", f.Contenders, Seconds(every), number(rate)),
+		Text:  fmt.Sprintf("%d %s / %s = %s requests a second on one key%s", f.Contenders, who, Seconds(every), number(rate), more),
 		Means: fmt.Sprintf("above %d a second the waiting itself is load: back off further, with jitter", HerdLimit),
 	}, true
 }

@@ -43,3 +43,27 @@ func TestWakeEndsAPause(t *testing.T) {
 		}
 	}
 }
+
+// One reading of the clocks may serve many machines, so a step may come with one that is older than the machine's last: it counts as
+// that, and no time is given back.
+func TestOlderReadingCountsAsTheLast(t *testing.T) {
+	p := Policy{
+		TTL: 10 * time.Second, RenewEvery: 3 * time.Second, OpTimeout: time.Second, Class: Standard, Release: Release{Mode: ReleaseNone},
+		Acquire: Acquire{Mode: AcquireTry, Timeout: time.Second},
+	}
+	at := func(d time.Duration) Instant { return Instant{Mono: d, Wall: d, Boot: d} }
+	m := NewMachine(p)
+	m.Step(at(0), Input{Kind: Start}, nil)
+	m.Step(at(0), Input{Kind: Reply, Call: 1, Result: OK, Fence: 1}, nil)
+	if out := m.Step(at(3*time.Second), Input{Kind: Tick}, nil); len(out) != 1 || out[0].Call.Op != OpRenew {
+		t.Fatalf("at 3s it does %+v, want a renewal", out)
+	}
+	m.Step(at(10*time.Second-1), Input{Kind: Tick}, nil)
+	m.Step(at(9*time.Second), Input{Kind: Reply, Call: 2, Result: Failed}, nil)
+	if m.last != at(10*time.Second-1) {
+		t.Errorf("after a step at 9s it is %s, want the last reading", m.last.Mono)
+	}
+	if out := m.Step(at(10*time.Second), Input{Kind: Tick}, nil); len(out) != 1 || out[0].Kind != ActFence {
+		t.Errorf("at the validity end it does %+v, want a fence", out)
+	}
+}

@@ -164,6 +164,7 @@ func (d *drill) configure(name, incarnation string) protocol.Configure {
 		Store:       d.store(name),
 		Ledger:      d.stores.Ledger.Endpoint(),
 		Script:      redisstore.EffectScript(),
+		Alone:       d.tap != nil,
 	}
 	for i := range d.e.System.Locks {
 		l := &d.e.System.Locks[i]

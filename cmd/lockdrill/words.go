@@ -8,7 +8,7 @@ type word struct{ name, kind, meaning string }
 // words is the vocabulary of verdicts, lints and policies: what each measure of an SLO, each budget lint and each value of a policy
 // means, in a sentence or two.
 func words() []word {
-	const measure, lint, term, class, release, loop = "measure", "lint", "word", "renewal class", "release", "loop mode"
+	const measure, lint, term, class, release, loop, backoff = "measure", "lint", "word", "renewal class", "release", "loop mode", "back-off"
 	const fault, mode, store, guard = "fault", "failure mode", "store fault", "guard"
 	return []word{
 		{"takeover", measure, "from the fault that hits a holder to the first accepted effect of a later epoch of its key; it splits into residual, pickup and warm-up"},
@@ -35,7 +35,7 @@ func words() []word {
 		{"L3", lint, "a promised takeover lies above the band that ttl, renewal and pickup allow; inside it, it holds by luck"},
 		{"L4", lint, "who waits for less than a lease is told busy after a crash"},
 		{"L5", lint, "a ttl_hold loop runs every poll * ceil(ttl / poll); an exact multiple races the key's expiry"},
-		{"L6", lint, "contenders / poll = requests a second on one key"},
+		{"L6", lint, "contenders / pause = requests a second on one key; the pause is the poll of a loop, every of a back-off, or cap where waiters stand in line (wake)"},
 		{"L7", lint, "where nothing renews, ttl >= p99 of the work + jitter"},
 		{"L8", lint, "a quantile takes enough independent kills: 29, 59 and 299 clean ones for p90, p95 and p99"},
 
@@ -66,6 +66,9 @@ func words() []word {
 		{"none", release, "the key is left to its ttl"},
 		{"single", release, "one call; if it fails, the key is left to its ttl"},
 		{"bounded_retry", release, "a few calls, each on a fresh context with its own timeout; then the key is left to its ttl"},
+		{"fixed", backoff, "who waits asks again at the same pause, and no later than the holder's lease ends"},
+		{"decorrelated", backoff, "who waits asks again after random pauses from every up to cap, each at most three times the last"},
+		{"wake", backoff, "who waits stands in line at the store, first come first served, and is told when the turn has come; else it asks every cap only"},
 		{"kill", fault, "SIGKILL of the replica that holds a lock, at a chosen moment of the lease: its keys are left to their ttl"},
 		{"pause", fault, "SIGSTOP of a replica for a while, then SIGCONT: a long garbage collection; do: pause of the store is CLIENT PAUSE"},
 		{"renew_failures", fault, "renewals go wrong, by count, share or time: error, timeout, delay or lost_reply, in the replica or on the way to the store"},
@@ -96,7 +99,6 @@ func words() []word {
 		{"kill_switch", guard, "a file: where it exists nothing starts, and a run that goes on is aborted within a second"},
 		{"max_targets", guard, "replicas that faults other than kills may strike in all; each life counts"},
 		{"max_kills", guard, "kills in all, whatever the faults ask for"},
-
 		{"ttl_hold", loop, "after a tick the key is left to its ttl; it is renewed, if at all, only while the tick runs"},
 		{"explicit", loop, "the key is released after each tick"},
 		{"renewed", loop, "the key is kept and renewed between ticks, until death or loss"},

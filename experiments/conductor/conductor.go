@@ -199,19 +199,19 @@ func (c *Conductor) settleWhy(now int64) string {
 	return fmt.Sprintf("until a late breach would have shown, in %s, and owed jobs are done", left)
 }
 
-// stepSettle waits for the horizon, and for jobs that are still owed as long as the horizon would allow a new one.
+// stepSettle waits for the horizon, and for jobs that are still owed as long as the horizon would allow a new one, and its work.
 func (c *Conductor) stepSettle(now int64) {
 	if c.aborted || c.unsteady { // nothing was exposed to a fault, or nobody waits for what it comes to
 		c.enter(now, history.PhaseFinal, "ended early", nil)
 		return
 	}
-	owed, last := 0, c.faultEnd
+	owed, last, work := 0, c.faultEnd, int64(0)
 	for _, s := range c.streams {
 		owed += s.owed()
-		last = max(last, s.lastFirst)
+		last, work = max(last, s.lastFirst), max(work, s.longest)
 	}
 	over := now >= c.faultEnd+int64(c.horizon)
-	if over && (owed == 0 || c.offered() && now >= last+int64(c.horizon)) {
+	if over && (owed == 0 || c.offered() && now >= last+int64(c.horizon)+work) {
 		c.enter(now, history.PhaseFinal, "", nil)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore"
 )
 
 // drillOf is loopDrill under other faults, one shot each unless they say otherwise.
@@ -265,5 +266,40 @@ func TestFaultsOfAllKindsAreRepeatable(t *testing.T) {
 	a, b := again(), again()
 	if !reflect.DeepEqual(a.fires, b.fires) || !reflect.DeepEqual(a.firedAt, b.firedAt) || a.now != b.now || len(a.fires) < 6 {
 		t.Errorf("two runs with one seed differ: %d and %d shots, ends %d and %d", len(a.fires), len(b.fires), a.now, b.now)
+	}
+}
+
+// A key that a fault took away is free though its holder does not know it yet: the next shot is for another.
+func TestAKeyThatWasTakenAwayIsNotHeld(t *testing.T) {
+	e := drillOf(experiments.Fault{ID: "vanish", DeleteKey: &experiments.DeleteKey{HolderOf: "loop"}})
+	s := play(t, e, func(s *stage) {
+		s.onFire = func(f Fire, b *history.Fault) {
+			for _, kind := range []history.Kind{history.FaultConfirmed, history.FaultReverted, history.FaultVerified} {
+				s.see(history.Event{Kind: kind, Lock: "loop", Key: f.Key, Epoch: f.Epoch, Fault: b})
+			}
+			if keys := s.c.world.heldKeys("loop"); len(keys) != 0 {
+				t.Errorf("%v are still held after the fault was confirmed", keys)
+			}
+		}
+	})
+	if len(s.fires) != 1 || s.fires[0].Key != "the-loop" {
+		t.Fatalf("fires %+v, want one at the leader", s.fires)
+	}
+}
+
+// A job whose work is longer than the horizon is waited for, as long as it may take.
+func TestLongJobsAreWaitedFor(t *testing.T) {
+	const hold = time.Minute
+	e := drillOf(experiments.Fault{ID: "slow", For: time.Second, Latency: &experiments.Latency{Aim: experiments.Aim{All: true}, Add: time.Millisecond}})
+	e.System.Locks = append(e.System.Locks, experiments.Lock{Name: "job", KeyPrefix: "job:", Policy: lockcore.Policy{TTL: time.Second}})
+	e.System.Work = []experiments.Work{{Lock: "job", Jobs: 2, Rate: 10, Hold: experiments.Hold{P50: hold}, Redeliver: 500 * time.Millisecond}}
+	s := play(t, e, func(s *stage) {
+		lasts(s)
+		s.after(200*time.Millisecond, func() { // the other one is not done
+			s.see(history.Event{Kind: history.JobAck, Lock: "job", Key: "job:job-00001", Job: &history.Job{ID: "job-00001", Ack: history.AckDone}})
+		})
+	})
+	if least := s.firedAt[0] + int64(time.Second+hold) + int64(s.c.horizon); s.now < least {
+		t.Errorf("the drill ended at %s, before %s: fault, horizon %s and %s of work", time.Duration(s.now), time.Duration(least), s.c.horizon, hold)
 	}
 }

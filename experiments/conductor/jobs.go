@@ -17,6 +17,7 @@ type stream struct {
 	next      int    // number of the next new job
 	firstAt   int64  // when the stream began, 0 = not yet
 	lastFirst int64  // when the last new job was offered
+	longest   int64  // work of a job so far
 	fresh     []*job // never offered yet, because nobody was ready
 	again     []*job // offered; in the order of due, since each waits equally long
 	turn      int
@@ -80,6 +81,7 @@ func (s *stream) newJob(c *Conductor, now int64) *job {
 	s.lastFirst = now
 	id := fmt.Sprintf("%s-%05d", s.work.Lock, s.next)
 	j := &job{Offer: Offer{Lock: s.work.Lock, Job: id, Key: s.lock.KeyPrefix + id, Hold: c.hold(s.work.Hold)}, due: now}
+	s.longest = max(s.longest, int64(j.Hold))
 	if n := len(s.work.Classes); n > 0 {
 		j.Class = s.work.Classes[(s.next-1)%n]
 	}

@@ -120,6 +120,9 @@ func (c *Conductor) landed(e history.Event) {
 			}
 			s.valid++
 			c.faultEnd = max(c.faultEnd, e.To)
+			if s.f.DeleteKey != nil { // its holder does not know it yet; the next shot is not for a key that is free
+				c.world.drop(e.Epoch)
+			}
 			if s.state = lasting; s.f.Kill != nil { // there is nothing to undo
 				c.over(s, e.At)
 			}

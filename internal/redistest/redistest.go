@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -38,11 +39,17 @@ const startWithin = 20 * time.Second
 // Start starts a redis-server, with args added to its command line, and returns its address.
 func Start(t testing.TB, args ...string) string {
 	t.Helper()
+	return startOn(t, freePort, args...)
+}
+
+// startOn starts a server on a port that choose finds free.
+func startOn(t testing.TB, choose func() (int, error), args ...string) string {
+	t.Helper()
 	binary := Need(t)
 	ctx, cancel := context.WithTimeout(context.Background(), startWithin)
 	defer cancel()
 	for {
-		addr, err := start(ctx, t, binary, args)
+		addr, err := start(ctx, t, binary, choose, args)
 		if err == nil {
 			return addr
 		}
@@ -54,14 +61,13 @@ func Start(t testing.TB, args ...string) string {
 
 // start makes one attempt. Between the choice of a free port and its use another process may take it: then there is an error, and
 // whoever answers there is not mistaken for the server.
-func start(ctx context.Context, t testing.TB, binary string, args []string) (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+func start(ctx context.Context, t testing.TB, binary string, choose func() (int, error), args []string) (string, error) {
+	free, err := choose()
 	if err != nil {
 		return "", err
 	}
-	addr := l.Addr().String()
-	_ = l.Close()
-	_, port, _ := net.SplitHostPort(addr)
+	port := strconv.Itoa(free)
+	addr := net.JoinHostPort("127.0.0.1", port)
 	cmd := exec.Command(binary, append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir()}, args...)...)
 	if err := cmd.Start(); err != nil {
 		return "", err
@@ -81,6 +87,16 @@ func start(ctx context.Context, t testing.TB, binary string, args []string) (str
 	}
 	t.Cleanup(stop)
 	return addr, nil
+}
+
+// freePort is a port of loopback that was free a moment ago.
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
 // ready waits until the server of that pid answers at addr.

@@ -83,3 +83,28 @@ func TestRenewalsGoTogether(t *testing.T) {
 		}
 	})
 }
+
+// Where the store hangs, a renewal of one lock takes its own time and nobody else's: each ends at its own limit, however many hang.
+func TestRenewalsThatHangDoNotWaitForOneAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &renewsMany{faulty: newFaulty()}
+		r := joinRigOn(t, policy(), store.faulty, store)
+		for i := range 20 {
+			if _, err := r.Acquire(t.Context(), fmt.Sprint("k", i)); err != nil {
+				t.Fatal(err)
+			}
+			wait(100 * time.Millisecond)
+		}
+		store.set(only(lockcore.OpRenew, hanging))
+		settle(4 * time.Second) // all have been due once
+		returns := r.events.of(history.RenewReturn)
+		if len(returns) < 20 {
+			t.Errorf("%d renewals have ended, want at least 20", len(returns))
+		}
+		for _, e := range returns {
+			if e.Outcome != history.Unknown || e.Width() != int64(time.Second) {
+				t.Errorf("renewal of %s: %s after %s, want unknown after its limit, 1s", e.Key, e.Outcome, time.Duration(e.Width()))
+			}
+		}
+	})
+}

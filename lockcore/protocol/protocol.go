@@ -37,12 +37,13 @@ const (
 
 // Configure tells a replica who it is and what it works on.
 type Configure struct {
-	Name        string   `json:"name"`        // "r1"
-	Incarnation string   `json:"incarnation"` // "r1.2"
-	Seed        int64    `json:"seed"`        // of the replica's own random choices
-	Store       Endpoint `json:"store"`       // the locks' store: may lead through a proxy
-	Ledger      Endpoint `json:"ledger"`      // never proxied
-	Script      string   `json:"script"`      // Lua: the one script by which effects are written; docs/worker-protocol.md gives KEYS, ARGV and reply
+	Name        string   `json:"name"`            // "r1"
+	Incarnation string   `json:"incarnation"`     // "r1.2"
+	Seed        int64    `json:"seed"`            // of the replica's own random choices
+	Store       Endpoint `json:"store"`           // the locks' store: may lead through a proxy
+	Ledger      Endpoint `json:"ledger"`          // never proxied
+	Script      string   `json:"script"`          // Lua: the one script by which effects are written; docs/worker-protocol.md gives KEYS, ARGV and reply
+	Alone       bool     `json:"alone,omitempty"` // send each lock operation as a command of its own: a proxy on the way makes single ones fail
 	Locks       []Lock   `json:"locks"`
 }
 

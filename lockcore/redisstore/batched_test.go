@@ -188,9 +188,10 @@ func TestClosedStoreSendsNothing(t *testing.T) {
 
 // The waiters of one key get it one after the other, in the order in which they came, told by the store: nobody asks in between.
 func TestLineIsFirstComeFirstServed(t *testing.T) {
-	servers := map[string]func(*testing.T) *redis.Client{
-		"redis":     func(t *testing.T) *redis.Client { c, _ := startRedis(t); return c },
-		"miniredis": func(t *testing.T) *redis.Client { c, _, _ := startMini(t); return c },
+	servers := map[string]func(*testing.T) redis.UniversalClient{
+		"redis":     func(t *testing.T) redis.UniversalClient { c, _ := startRedis(t); return c },
+		"miniredis": func(t *testing.T) redis.UniversalClient { c, _, _ := startMini(t); return c },
+		"cluster":   func(t *testing.T) redis.UniversalClient { c, _ := startCluster(t); return c },
 	}
 	for name, start := range servers {
 		t.Run(name, func(t *testing.T) {

@@ -61,9 +61,9 @@ func (c *call) num(n int64) {
 }
 
 // command is the call as go-redis takes it.
-func (c *call) command(ctx context.Context) *redis.Cmd {
+func (c *call) command(ctx context.Context) redis.Cmder {
 	c.cmd = redis.NewCmd(ctx, c.args...)
-	return c.cmd
+	return once{c.cmd}
 }
 
 // unloaded reports that the server did not know the script, so that nothing was done; the next command then carries its text.

@@ -17,20 +17,22 @@ import (
 )
 
 // opener opens a store on one of the two paths.
-type opener func(t testing.TB, c *redis.Client, prefix string) lockcore.Store
+type opener func(t testing.TB, c redis.UniversalClient, prefix string) lockcore.Store
 
 // onBothPaths runs a test on the plain store and on the batched one, whose calls go alone or with others: all make the same promises.
 func onBothPaths(t *testing.T, test func(t *testing.T, open opener)) {
 	t.Run("plain", func(t *testing.T) {
-		test(t, func(_ testing.TB, c *redis.Client, prefix string) lockcore.Store {
+		test(t, func(_ testing.TB, c redis.UniversalClient, prefix string) lockcore.Store {
 			return redisstore.NewStore(c, prefix)
 		})
 	})
 	t.Run("batched", func(t *testing.T) {
-		test(t, func(t testing.TB, c *redis.Client, prefix string) lockcore.Store { return newBatched(t, c, prefix) })
+		test(t, func(t testing.TB, c redis.UniversalClient, prefix string) lockcore.Store {
+			return newBatched(t, c, prefix)
+		})
 	})
 	t.Run("batched together", func(t *testing.T) {
-		test(t, func(t testing.TB, c *redis.Client, prefix string) lockcore.Store {
+		test(t, func(t testing.TB, c redis.UniversalClient, prefix string) lockcore.Store {
 			s := newBatched(t, c, prefix)
 			redisstore.TravelTogether(s)
 			return s

@@ -92,7 +92,7 @@ func manyArgs(s *script, calls []*call) []any {
 
 func (g *group) queue(ctx context.Context, p redis.Pipeliner) {
 	g.cmd = redis.NewCmd(ctx, g.args...)
-	_ = p.Process(ctx, g.cmd)
+	_ = p.Process(ctx, once{g.cmd})
 }
 
 // settle gives each call its reply.

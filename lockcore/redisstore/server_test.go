@@ -26,6 +26,15 @@ func startRedis(t testing.TB, args ...string) (*redis.Client, string) {
 	return c, addr
 }
 
+// startCluster starts a cluster of the test's own and returns a client of it and its servers' addresses.
+func startCluster(t testing.TB) (*redis.ClusterClient, []string) {
+	t.Helper()
+	addrs := redistest.StartCluster(t)
+	c := redisstore.NewClusterClient(addrs...)
+	t.Cleanup(func() { _ = c.Close() })
+	return c, addrs
+}
+
 // startMini starts a miniredis whose time is the test's: leases end by advance alone.
 func startMini(t *testing.T) (c *redis.Client, now func() time.Time, advance func(time.Duration)) {
 	t.Helper()

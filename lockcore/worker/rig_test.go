@@ -45,13 +45,19 @@ func startRedis(t *testing.T) *redis.Client {
 // launch runs a worker with the given locks; it is stopped at the end of the test at the latest.
 func launch(t *testing.T, c *redis.Client, incarnation string, locks ...protocol.Lock) *rig {
 	t.Helper()
+	return launchOn(t, c, batched, incarnation, locks...)
+}
+
+// launchOn runs a worker on a store of the test's choice.
+func launchOn(t *testing.T, c *redis.Client, open opener, incarnation string, locks ...protocol.Lock) *rig {
+	t.Helper()
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
 	r := &rig{t: t, redis: c, in: inW, done: make(chan error, 1), news: make(chan struct{}, 1)}
 	read := make(chan struct{})
 	go r.read(outR, read)
 	go func() {
-		err := Run(t.Context(), inR, outW)
+		err := run(t.Context(), inR, outW, open)
 		_ = outW.Close()
 		<-read
 		r.done <- err

@@ -38,6 +38,8 @@ const (
 // worker is one running replica.
 type worker struct {
 	who    protocol.Configure
+	open   opener
+	redis  *redis.Client // of the locks
 	ledger lockcore.Ledger
 	locks  map[string]*lock
 	faults *faults
@@ -59,48 +61,63 @@ type worker struct {
 type lock struct {
 	protocol.Lock
 	client   *client.Client
+	store    lockcore.Store
 	validity *validity
 	counts   *metrics.Lock
 }
+
+// opener opens a lock's store.
+type opener func(c *redis.Client, prefix string) lockcore.Store
+
+// batched is the store that is recommended to users, hence the one that is drilled.
+func batched(c *redis.Client, prefix string) lockcore.Store { return redisstore.NewBatched(c, prefix) }
+
+// alone is a store in which every operation is a command of its own.
+func alone(c *redis.Client, prefix string) lockcore.Store { return redisstore.NewStore(c, prefix) }
 
 // Run is a replica: it reads commands from in and writes events to out, one line a Write, until a stop command, the end of in
 // (the runner is dead) or ctx; then it cancels work, releases what the policies release, and returns. An error says that the
 // replica could not work: no configuration, no store, a command that it does not understand, an out that cannot be written.
 //
 // A Read of in that blocks is left to itself when ctx ends first; it ends with in, or with the process.
-func Run(ctx context.Context, in io.Reader, out io.Writer) error {
+func Run(ctx context.Context, in io.Reader, out io.Writer) error { return run(ctx, in, out, batched) }
+
+func run(ctx context.Context, in io.Reader, out io.Writer, open opener) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	commands := readCommands(ctx, in, fail)
-	w := &worker{fail: fail, jobs: map[string]bool{}, locks: map[string]*lock{}}
+	w := &worker{fail: fail, open: open, jobs: map[string]bool{}, locks: map[string]*lock{}}
 	w.out.Writer = out
-	first, open := next(ctx, commands)
+	first, more := next(ctx, commands)
 	switch {
-	case !open || first.Cmd == protocol.CmdStop:
+	case !more || first.Cmd == protocol.CmdStop:
 		return stopped(ctx)
 	case first.Cmd != protocol.CmdConfigure || first.Configure == nil:
 		return fmt.Errorf("start worker: first command is %q, want %s", first.Cmd, protocol.CmdConfigure)
 	}
 	w.who = *first.Configure
 	w.faults = newFaults(w.who.Incarnation, w.who.Seed, w.emit)
-	store, err := newClient(w.who.Store)
-	if err != nil {
+	if w.who.Alone {
+		w.open = alone
+	}
+	var err error
+	if w.redis, err = newClient(w.who.Store); err != nil {
 		return fmt.Errorf("start worker: %w", err)
 	}
-	defer store.Close()
+	defer w.redis.Close()
 	ledger, err := newClient(w.who.Ledger)
 	if err != nil {
 		return fmt.Errorf("start worker: %w", err)
 	}
 	defer ledger.Close()
-	if err := connect(ctx, store, ledger); err != nil {
+	if err := connect(ctx, w.redis, ledger); err != nil {
 		return fmt.Errorf("start worker: %w", err)
 	}
 	w.ledger = redisstore.NewLedger(ledger, w.who.Ledger.Prefix)
 	if w.shown, err = expose(); err != nil {
 		return fmt.Errorf("start worker: %w", err)
 	}
-	if err := w.openLocks(redisstore.NewStore(store, w.who.Store.Prefix)); err != nil {
+	if err := w.openLocks(); err != nil {
 		return fmt.Errorf("start worker: %w", errors.Join(err, w.close()))
 	}
 	w.emit(history.Event{
@@ -146,15 +163,16 @@ func (w *worker) carryOut(ctx context.Context, c protocol.Command) error {
 	return nil
 }
 
-func (w *worker) openLocks(store lockcore.Store) error {
+// openLocks gives each lock a store of its own: calls that hang must not hold up another lock's.
+func (w *worker) openLocks() error {
 	for _, p := range w.who.Locks {
 		l := &lock{
-			Lock: p, validity: newValidity(p.Policy.TTL - p.Policy.Drift),
+			Lock: p, store: w.open(w.redis, w.who.Store.Prefix), validity: newValidity(p.Policy.TTL - p.Policy.Drift),
 			counts: w.shown.For(metrics.Labels{Namespace: p.Name, Profile: p.Profile, Policy: string(p.Policy.Class)}),
 		}
 		var err error
 		l.client, err = client.New(client.Options{
-			Store: wrapStore(store, p.Name, w.faults), Policy: p.Policy, Lock: p.Name, Clock: w.faults.clock,
+			Store: wrapStore(l.store, p.Name, w.faults), Policy: p.Policy, Lock: p.Name, Clock: w.faults.clock,
 			Source: w.who.Incarnation, Seed: w.seed(p.Name), Metrics: l.counts,
 			Emit: func(e history.Event) {
 				l.validity.note(e)
@@ -177,6 +195,12 @@ func (w *worker) close() error {
 	var errs []error
 	for _, l := range w.locks {
 		errs = append(errs, l.client.Close(ctx))
+	}
+	_ = w.redis.Close() // what a lock client could not wait for ends now
+	for _, l := range w.locks {
+		if s, ok := l.store.(io.Closer); ok {
+			errs = append(errs, s.Close())
+		}
 	}
 	errs = append(errs, w.shown.close())
 	return errors.Join(errs...)

@@ -1,0 +1,102 @@
+package redistest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	masters   = 3
+	slots     = 16384
+	busOffset = 10000 // of a server's port among its cluster
+	portTries = 200
+	lookEvery = 20 * time.Millisecond
+)
+
+// StartCluster starts three redis-servers as a cluster of masters without replicas, and returns their addresses when each can serve
+// every slot. The slots are dealt in order, as redis-cli does: the first server has those up to 5460.
+func StartCluster(t testing.TB) []string {
+	t.Helper()
+	addrs := make([]string, masters)
+	for i := range addrs {
+		addrs[i] = startOn(t, clusterPort, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), startWithin)
+	defer cancel()
+	if err := join(ctx, addrs); err != nil {
+		t.Fatalf("join redis-servers to a cluster: %v", err)
+	}
+	return addrs
+}
+
+// join deals the slots and makes the servers known to one another.
+func join(ctx context.Context, addrs []string) error {
+	for i, addr := range addrs {
+		c := node(addr)
+		defer c.Close()
+		first, last := i*slots/masters, (i+1)*slots/masters-1
+		host, port, _ := net.SplitHostPort(addrs[0])
+		err := errors.Join(c.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err(), c.ClusterAddSlotsRange(ctx, first, last).Err())
+		if i > 0 {
+			err = errors.Join(err, c.ClusterMeet(ctx, host, port).Err())
+		}
+		if err != nil {
+			return fmt.Errorf("prepare %s: %w", addr, err)
+		}
+	}
+	for _, addr := range addrs {
+		if err := whole(ctx, addr); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// whole waits until the server at addr knows all the others and their slots.
+func whole(ctx context.Context, addr string) error {
+	c := node(addr)
+	defer c.Close()
+	poll := time.NewTicker(lookEvery)
+	defer poll.Stop()
+	for {
+		info, err := c.ClusterInfo(ctx).Result()
+		if err == nil && strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r\n", masters)) {
+			return nil
+		}
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			return fmt.Errorf("the cluster is not whole at %s: %w: %q", addr, ctx.Err(), info)
+		}
+	}
+}
+
+func node(addr string) *redis.Client {
+	return redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DialerRetries: 1, DisableIdentity: true})
+}
+
+// clusterPort is a free port whose companion for the cluster's bus is free too.
+func clusterPort() (int, error) {
+	for range portTries {
+		port, err := freePort()
+		if err != nil {
+			return 0, err
+		}
+		if port+busOffset > 65535 {
+			continue
+		}
+		bus, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port+busOffset)))
+		if err == nil {
+			return port, bus.Close()
+		}
+	}
+	return 0, fmt.Errorf("no free pair of ports among %d", portTries)
+}

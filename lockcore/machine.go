@@ -98,11 +98,15 @@ var transitions = [...]struct {
 // NewMachine returns a machine that has not begun. The policy must be valid.
 func NewMachine(p Policy) *Machine { return &Machine{p: p, class: rulesOf(p.Class)} }
 
-// Step takes one input and appends what must be done to out. now must not run backwards on Mono.
+// Step takes one input and appends what must be done to out. A now that is older than the last one counts as that: one reading of the
+// clocks may serve many machines.
 func (m *Machine) Step(now Instant, in Input, out []Action) []Action {
 	m.out, m.rand = out, in.Rand
 	if m.state == Idle {
 		m.last = now
+	}
+	if now.Mono < m.last.Mono {
+		now = m.last
 	}
 	if m.state == Holding && m.jumped(now) {
 		m.due = now.Mono // the wall clock alone proves nothing, and time was lost: ask the store now

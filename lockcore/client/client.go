@@ -220,7 +220,11 @@ func (c *Client) free(h *Handle, ended bool) {
 	}
 }
 
+// random is for a step of a machine.
 func (c *Client) random() float64 {
+	if p := &c.policy; p.RenewJitter == 0 && (p.Acquire.Mode == lockcore.AcquireTry || p.Acquire.Backoff.Mode == lockcore.BackoffFixed) {
+		return 0 // nothing is left to chance
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.rng.Float64()

@@ -35,7 +35,11 @@ func (t *task) none() bool { return t.call.ID == 0 }
 
 // step gives the machine one input and does what it says, as far as that does not block.
 func (h *Handle) step(caller bool, in lockcore.Input) todo {
-	now := h.c.clock.Now()
+	return h.stepAt(h.c.clock.Now(), caller, in)
+}
+
+// stepAt is step by a reading of the clocks that serves many: one that is a little old counts a validity from earlier.
+func (h *Handle) stepAt(now lockcore.Instant, caller bool, in lockcore.Input) todo {
 	in.Rand = h.c.random()
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -14,7 +14,9 @@ type Handle struct {
 	c     *Client
 	key   string
 	place lockcore.Place // in line, where the policy waits in one; else nil
-	slot  int            // guarded by the schedule: place in its heap, -1 = none
+	// Guarded by the schedule: where the deadline stands.
+	bucket *bucket // nil = nowhere
+	slot   int
 
 	mu       sync.Mutex
 	m        lockcore.Machine
@@ -39,7 +41,7 @@ type Handle struct {
 }
 
 func newHandle(ctx context.Context, c *Client, key string) (*Handle, context.Context) {
-	h := &Handle{c: c, key: key, slot: -1, m: *lockcore.NewMachine(c.policy), driven: true, meter: newMeter(ctx, c), values: ctx}
+	h := &Handle{c: c, key: key, m: *lockcore.NewMachine(c.policy), driven: true, meter: newMeter(ctx, c), values: ctx}
 	seek, abort := context.WithCancelCause(ctx)
 	h.abort = abort
 	if c.line != nil {

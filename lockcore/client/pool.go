@@ -30,6 +30,13 @@ func (p *pool) submit(f func()) {
 	}
 }
 
+// full reports whether what is submitted now would wait.
+func (p *pool) full() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.running >= p.max
+}
+
 func (p *pool) work(f func()) {
 	defer p.busy.Done()
 	for f != nil {

@@ -37,12 +37,14 @@ type batch struct {
 
 // tick steps the machines whose time has come, and starts what they ask for: renewals together where the store can do that.
 func (c *Client) tick(now lockcore.Instant, handles []*Handle) {
+	// Where calls hang, those of a few locks need not wait for one another: each has its whole time, on a connection of its own.
+	apart := c.renewer == nil || c.times.pause() == 0 && c.many.full()
 	together := false
 	for _, h := range handles {
-		t := h.step(byClient, lockcore.Input{Kind: lockcore.Tick})
+		t := h.stepAt(now, byClient, lockcore.Input{Kind: lockcore.Tick})
 		// One that must be answered sooner than the rest, because little validity is left, goes by itself.
 		usual := t.task.call.Op == lockcore.OpRenew && t.task.call.Deadline-now.Mono >= c.policy.OpTimeout
-		if c.renewer == nil || !usual {
+		if apart || !usual {
 			h.later(t)
 			continue
 		}
@@ -116,7 +118,8 @@ func (c *Client) renewMany(b *batch) {
 	ctx, cancel := context.WithTimeout(context.Background(), until-from)
 	c.renewer.RenewMany(ctx, all[0].t.task.call.TTL, b.renewals)
 	cancel()
-	at := history.Span{From: int64(from), To: int64(c.clock.Now().Mono)}
+	now := c.clock.Now()
+	at := history.Span{From: int64(from), To: int64(now.Mono)}
 	for i, d := range all {
 		err := b.renewals[i].Err
 		if errors.Is(err, lockcore.ErrAlone) {
@@ -126,7 +129,7 @@ func (c *Client) renewMany(b *batch) {
 		reply := lockcore.Input{Kind: lockcore.Reply, Call: d.t.task.call.ID, Result: lockcore.ResultOf(err)}
 		d.h.meter.called(lockcore.OpRenew, reply.Result, time.Duration(at.Width()))
 		d.h.answer(d.t.task, b.op(i), at, reply, err)
-		d.h.later(d.h.step(byClient, reply))
+		d.h.later(d.h.stepAt(now, byClient, reply))
 	}
 }
 

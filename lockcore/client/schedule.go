@@ -11,6 +11,10 @@ import (
 // suspension would show at the next deadline only.
 const heartbeat = time.Second
 
+// armSlack is how old the reading may be from which the timer was set: a pause in between makes the timer late by as much, and a
+// second one at the deadline would then use up a stop budget that has room for one.
+const armSlack = time.Millisecond
+
 // keepTime steps every machine whose time has come, and all of them after a jump of the clocks. It never calls the store and never
 // emits: a slow one of either must not delay another lock's fence.
 func (c *Client) keepTime() {
@@ -18,17 +22,25 @@ func (c *Client) keepTime() {
 	timer := time.NewTimer(heartbeat)
 	defer timer.Stop()
 	last := c.clock.Now()
+	var due []*Handle
 	var round time.Duration // not before: in a crowd, deadlines gather
 	for {
 		now := c.clock.Now()
 		if all := jumped(last, now); all || now.Mono >= round {
-			c.tick(now, c.times.take(now.Mono, all))
+			due = c.times.take(now.Mono, all, due)
+			c.tick(now, due)
+			clear(due)
+			due = due[:0]
 			round = now.Mono + c.times.pause()
 		}
 		last = now
 		var fire <-chan time.Time
 		if at, ok := c.times.next(); ok {
-			timer.Reset(min(heartbeat, max(at, round)-c.clock.Now().Mono))
+			read := c.clock.Now().Mono
+			timer.Reset(min(heartbeat, max(at, round)-read))
+			if c.clock.Now().Mono-read > armSlack {
+				timer.Reset(0) // look again
+			}
 			fire = timer.C
 		}
 		select {
@@ -49,12 +61,17 @@ func jumped(a, b lockcore.Instant) bool {
 
 // schedule is the deadlines of the machines that the client drives, earliest first.
 type schedule struct {
-	mu   sync.Mutex // taken while a handle's lock is held, never the other way round
-	heap deadlines
-	wake chan struct{} // the earliest deadline has moved forward
+	mu    sync.Mutex // taken while a handle's lock is held, never the other way round
+	all   deadlines
+	asked time.Duration // what next answered
+	wake  chan struct{} // there is an earlier one by now
 }
 
-func newSchedule() *schedule { return &schedule{wake: make(chan struct{}, 1)} }
+const never = time.Duration(1<<63 - 1)
+
+func newSchedule() *schedule {
+	return &schedule{all: newDeadlines(), asked: never, wake: make(chan struct{}, 1)}
+}
 
 // set follows the machine's Next. The handle's lock is held.
 func (s *schedule) set(h *Handle) {
@@ -62,11 +79,12 @@ func (s *schedule) set(h *Handle) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !ok {
-		s.heap.remove(h)
+		s.all.remove(h)
 		return
 	}
-	s.heap.set(h, at)
-	if s.heap[0].h == h {
+	s.all.set(h, at)
+	if at < s.asked {
+		s.asked = at
 		select {
 		case s.wake <- struct{}{}:
 		default:
@@ -78,35 +96,32 @@ func (s *schedule) set(h *Handle) {
 func (s *schedule) remove(h *Handle) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.heap.remove(h)
+	s.all.remove(h)
 }
 
-// take removes and returns what is due at now, or everything.
-func (s *schedule) take(now time.Duration, all bool) (due []*Handle) {
+// take removes what is due at now, or everything, and appends it to due.
+func (s *schedule) take(now time.Duration, all bool, due []*Handle) []*Handle {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.heap) > 0 && (all || s.heap[0].at <= now) {
-		h := s.heap[0].h
-		s.heap.remove(h)
-		due = append(due, h)
-	}
-	return due
+	return s.all.take(now, all, due)
 }
 
+// next is the earliest deadline. Who asks is woken when there is an earlier one.
 func (s *schedule) next() (at time.Duration, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.heap) == 0 {
-		return 0, false
+	at, ok = s.all.first()
+	if s.asked = at; !ok {
+		s.asked = never
 	}
-	return s.heap[0].at, true
+	return at, ok
 }
 
 // pause is how long deadlines gather.
 func (s *schedule) pause() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.heap) < crowd {
+	if s.all.n < crowd {
 		return 0
 	}
 	return crowdPause

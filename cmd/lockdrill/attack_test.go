@@ -112,7 +112,6 @@ func TestAWrappedRedisServerLeavesNothing(t *testing.T) {
 // The second interrupt leaves at once, with the status that says that nothing was verified; the kernel still ends the children.
 func TestSecondInterruptIsDirty(t *testing.T) {
 	needDrill(t)
-	t.Setenv(scriptedEnv, t.TempDir())
 	yaml := edit(t, goodDrill, "  replicas: 2\n", fmt.Sprintf("  replicas: 2\n  worker: [%q, deaf]\n", os.Args[0]), jobLock, "", jobWork, "",
 		"count: 2, every: settled", "count: 200, every: settled", "max_kills: 4", "max_kills: 400")
 	var children []int

@@ -58,6 +58,7 @@ func TestBurstsOnTheWay(t *testing.T) {
 		{"delayed", "renew_failures: {holder_of: loop, mode: delay, delay: 60ms, count: 2, via: proxy}", 2, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			o := runDrill(t, fmt.Sprintf(operationsDrill, c.fault), nil)
 			if o.code != exitPass {
 				t.Fatalf("exit %d\n%s", o.code, o.text)
@@ -103,13 +104,14 @@ func TestBurstsThatHitNothingAreInconclusive(t *testing.T) {
 		{"too few, on the way", "for: 1s\n    renew_failures: {holder_of: loop, mode: lost_reply, count: 50, via: proxy}"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			if o := runDrill(t, fmt.Sprintf(operationsDrill, c.fault), nil); o.code != exitInconclusive {
 				t.Errorf("exit %d\n%s", o.code, o.text)
 			}
 		})
 	}
 	t.Run("clients that go round the proxy", func(t *testing.T) {
-		t.Setenv(scriptedEnv, t.TempDir())
+		t.Parallel()
 		for _, way := range []string{"bypass", "through"} {
 			o := runDrill(t, edit(t, fmt.Sprintf(operationsDrill, "for: 1s\n    renew_failures: {holder_of: loop, mode: delay, delay: 1ms, via: proxy}"),
 				"  replicas: 2\n", fmt.Sprintf("  replicas: 2\n  worker: [%q, %s]\n", os.Args[0], way)), nil)

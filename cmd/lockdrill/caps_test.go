@@ -38,6 +38,7 @@ func TestCapsAndOverlapsThatAFileBreaksAreRefused(t *testing.T) {
 // The cap on targets holds while the drill runs, whatever the faults ask for.
 func TestMaxTargetsHoldsInARun(t *testing.T) {
 	needDrill(t)
+	t.Parallel()
 	yaml := strings.Replace(fmt.Sprintf(guardedDrill, embeddedRedis+"limits: {max_run: 1m, max_targets: 1}\n"), "{id: slow, at: 1h, kill: {holder_of: loop}}",
 		"{id: first, for: 300ms, pause: {replica: r1}}\n  - {id: second, at: 2s, for: 300ms, pause: {replica: r2}}", 1)
 	o := runDrill(t, yaml, nil)

@@ -74,6 +74,7 @@ func confirmed(t *testing.T, o drillOut) (fault *history.Event, grant *history.E
 
 func TestLatencyOnAllWays(t *testing.T) {
 	needDrill(t)
+	t.Parallel()
 	o := runDrill(t, networkDrill, nil)
 	fault, _ := confirmed(t, o)
 	b := fault.Fault
@@ -87,6 +88,7 @@ func TestLatencyOnAllWays(t *testing.T) {
 
 func TestTheBlackHoleOfTheHolder(t *testing.T) {
 	needDrill(t)
+	t.Parallel()
 	o := runDrill(t, edit(t, networkDrill, "for: 2s", "for: 5s", "latency: {all: true, add: 20ms, stream: both}", "black_hole: {holder_of: loop}"), nil)
 	fault, grant := confirmed(t, o)
 	if o.code != exitPass {
@@ -99,6 +101,7 @@ func TestTheBlackHoleOfTheHolder(t *testing.T) {
 
 func TestFaultsOnAToxiproxyThatExists(t *testing.T) {
 	needDrill(t)
+	t.Parallel()
 	server := toxitest.Start(t)
 	yaml := edit(t, networkDrill, "proxy: {mode: embedded}", fmt.Sprintf("proxy: {mode: external, url: %q}", server.URL),
 		"latency: {all: true, add: 20ms, stream: both}", "reset: {all: true}", "for: 2s", "for: 1s")

@@ -10,6 +10,7 @@ import (
 // A kill strikes at the moment within the lease that the file asks for.
 func TestKillsStrikeAtTheirMoment(t *testing.T) {
 	needDrill(t)
+	t.Parallel()
 	const slack = 40 * time.Millisecond // a busy machine
 	for _, c := range []struct {
 		name     string

@@ -33,6 +33,7 @@ func TestScenariosEndAsTheySay(t *testing.T) {
 			continue
 		}
 		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
 			drillEndsWith(t, s.Expect, 4*time.Minute, "run", s.Name)
 		})
 	}
@@ -41,7 +42,7 @@ func TestScenariosEndAsTheySay(t *testing.T) {
 // The scenario of each shipped profile holds at the published numbers too: one shot of each fault, at time scale 1.
 func TestScenariosAtFullScale(t *testing.T) {
 	if os.Getenv(drillsEnv) != "full" {
-		t.Skipf("%s=full runs the profiles' scenarios in real time: hours", drillsEnv)
+		t.Skipf("%s=full runs the profiles' scenarios in real time: an hour and a half", drillsEnv)
 	}
 	for _, profile := range experiments.ProfileNames() {
 		name := strings.ReplaceAll(profile, "/", "-")

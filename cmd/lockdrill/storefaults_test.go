@@ -83,6 +83,7 @@ func (s struck) after(at int64) bool {
 
 func TestFaultsOfTheStoreAreFeltAndEnd(t *testing.T) {
 	needDrill(t)
+	t.Parallel()
 	for name, c := range map[string]struct {
 		fault, lives string
 		lasts        time.Duration
@@ -137,6 +138,7 @@ func TestFaultsOfTheEmbeddedStore(t *testing.T) {
 // A paused holder stands still, another takes over, and it comes back as the same incarnation.
 func TestAPausedHolderComesBackAsTheSame(t *testing.T) {
 	needDrill(t)
+	t.Parallel()
 	s := strike(t, "for: 2s, pause: {holder_of: loop}")
 	confirmed, ended := s.one(t, history.FaultConfirmed), s.one(t, history.FaultVerified)
 	victim := confirmed.Fault.Victim
@@ -165,6 +167,7 @@ func TestAPausedHolderComesBackAsTheSame(t *testing.T) {
 // The same pause of a worker that never gives up: without the fence a job ends twice, with it the late write is refused.
 func TestAPauseDuplicatesUnlessTheLedgerComparesFences(t *testing.T) {
 	needDrill(t)
+	t.Parallel()
 	for _, fenced := range []bool{false, true} {
 		yaml := edit(t, goodDrill, jobLock, strings.Replace(jobLock, "class: standard", "class: legacy_warn", 1),
 			jobWork, fmt.Sprintf("  work:\n    - {lock: job, jobs: 10, rate: 4/s, hold: {p50: 500ms, p99: 500ms}, redeliver: 300ms, fenced: %v}\n", fenced),
@@ -194,6 +197,7 @@ func TestAPauseDuplicatesUnlessTheLedgerComparesFences(t *testing.T) {
 
 func TestAKeyVanishesOrGoesToAStranger(t *testing.T) {
 	needDrill(t)
+	t.Parallel()
 	for form, fault := range map[string]string{"vanish": "delete_key: {holder_of: loop}", "stranger": "for: 1s, delete_key: {holder_of: loop, to: stranger}"} {
 		s := strike(t, fault)
 		confirmed, ended := s.one(t, history.FaultConfirmed), s.one(t, history.FaultVerified)
@@ -210,6 +214,7 @@ func TestAKeyVanishesOrGoesToAStranger(t *testing.T) {
 
 func TestAClockIsSetOffAndRightAgain(t *testing.T) {
 	needDrill(t)
+	t.Parallel()
 	s := strike(t, "for: 1s, clock: {replica: r1, offset: -2s}")
 	if c := s.one(t, history.FaultConfirmed); c.Fault.Victim != "r1.1" || c.Fault.Observed > int64(-1900*time.Millisecond) {
 		t.Errorf("confirmed %+v", c.Fault)
@@ -240,6 +245,7 @@ func somebodys(t *testing.T) (url string, c *redis.Client) {
 
 func TestADrillAtSomebodysRedisLeavesNothingAndTellsNoPassword(t *testing.T) {
 	needDrill(t)
+	t.Parallel()
 	url, c := somebodys(t)
 	section := fmt.Sprintf("redis: {mode: external, url: %q, password_env: LOCKDRILL_TEST_PASSWORD, allow: [flush, delete_key, pause]}", url)
 	drill := func(fault string) string {
@@ -269,6 +275,7 @@ func TestADrillAtSomebodysRedisLeavesNothingAndTellsNoPassword(t *testing.T) {
 
 func TestADrillOverTLS(t *testing.T) {
 	needDrill(t)
+	t.Parallel()
 	addr, ca, plain := redistest.StartTLS(t)
 	yaml := edit(t, goodDrill, "redis: {mode: spawn}", fmt.Sprintf("redis: {mode: external, url: %q, ca: %q}", "rediss://"+addr, ca), "environment: local", "environment: staging")
 	s := readStruck(t, runDrill(t, yaml, nil, "--confirm", "good", "--environment", "staging"))

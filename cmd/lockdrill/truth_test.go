@@ -39,7 +39,7 @@ steady_state: {for: 200ms, timeout: 20s}
 faults:
   - id: kill
     at: 0s
-    repeat: {count: 200, every: settled}
+    repeat: {count: 205, every: settled}
     kill: {holder_of: loop, phase: random}
 limits: {max_kills: 400, max_run: 5m}
 slos:

@@ -24,7 +24,7 @@ func (b band) under(faults []experiments.Fault, class string) band {
 		case f.Store != nil:
 			barred = max(barred, f.For)
 			leased = leased || f.Store.Do != experiments.StoreFlush // what was kept, or replicated, is still leased
-		case f.DeleteKey != nil && f.DeleteKey.To != "", f.Aim().All && f.RenewFailures == nil:
+		case f.DeleteKey != nil && f.DeleteKey.To != "", f.Aim().All && f.RenewFailures == nil && outlasts(f, b.lock.Policy.Acquire.Timeout):
 			barred = max(barred, f.For)
 		}
 	}
@@ -54,4 +54,23 @@ func (b band) under(faults []experiments.Fault, class string) band {
 		b.hi += t.value
 	}
 	return b
+}
+
+// outlasts reports a fault of a replica or its way under which no call is answered within limit: a mild one keeps nobody away.
+func outlasts(f *experiments.Fault, limit time.Duration) bool {
+	delay := func(d time.Duration, s experiments.Stream) bool {
+		if s == experiments.StreamBoth {
+			d *= 2
+		}
+		return d >= limit
+	}
+	switch {
+	case f.Latency != nil:
+		return delay(f.Latency.Add+f.Latency.Jitter, f.Latency.Stream)
+	case f.Jitter != nil:
+		return delay(2*f.Jitter.By, f.Jitter.Stream)
+	case f.Bandwidth != nil: // a call is less than a kB
+		return delay(time.Second/time.Duration(max(1, f.Bandwidth.Rate)), f.Bandwidth.Stream)
+	}
+	return f.SlowClose == nil
 }

@@ -351,6 +351,8 @@ func TestBandsOfFaults(t *testing.T) {
 	}{
 		{"pause", experiments.Fault{For: 90e9, Pause: &experiments.Pause{Aim: experiments.Aim{HolderOf: "job"}}}, 38, 94},
 		{"nothing of anybody's gets through", experiments.Fault{For: 90e9, BlackHole: &experiments.Cut{Aim: experiments.Aim{All: true}}}, 38, 122},
+		{"calls wait for longer than their limit", experiments.Fault{For: 90e9, Latency: &experiments.Latency{Aim: experiments.Aim{All: true}, Add: 1e9, Stream: experiments.StreamBoth}}, 38, 122},
+		{"calls are slow", experiments.Fault{For: 90e9, Latency: &experiments.Latency{Aim: experiments.Aim{All: true}, Add: 1e9, Stream: experiments.StreamDown}}, 38, 94},
 		{"for a moment", experiments.Fault{For: 9e9, BlackHole: &experiments.Cut{Aim: experiments.Aim{All: true}}}, 38, 94},
 		{"store frozen", experiments.Fault{For: 90e9, Store: &experiments.StoreFault{Do: experiments.StoreFreeze}}, 38, 122},
 		{"store stopped", experiments.Fault{For: 90e9, Store: &experiments.StoreFault{Do: experiments.StoreStop}}, 0, 122},

@@ -51,6 +51,7 @@ type job struct {
 	id, lock, key string
 	class         string
 	offered       history.Span // first offer
+	hold          int64        // ns of work that it needs
 	n             int64
 	terminals     []*effect // accepted, new
 	states        []*effect // accepted, new, neither begin nor tick

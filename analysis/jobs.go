@@ -54,21 +54,21 @@ func (ix *index) wrote(j *job, e *epoch) bool {
 }
 
 // strandedOf counts work that is still open at the horizon: jobs without a terminal state, and loops that nobody took over.
-// What is open before the horizon may yet be finished, so it counts in hi only; so does all of it where the final reads are
-// missing (known is false).
+// What is open before the horizon, or before it could be worked off after that, may yet be finished, so it counts in hi only; so
+// does all of it where the final reads are missing (known is false).
 func (ix *index) strandedOf(lock string) (t tally, evidence []int64, known bool) {
 	final, known := ix.finalAt()
 	horizon, faulted := ix.horizon(lock)
-	add := func(since, n int64) {
+	add := func(since, hold, n int64) {
 		t.hi++
-		if known && (final >= max(horizon, since) || !faulted) {
+		if known && (final >= plus(max(horizon, since), hold) || !faulted) {
 			t.lo++
 		}
 		evidence = append(evidence, n)
 	}
 	for _, j := range ix.jobOrder {
 		if j.lock == lock && len(j.terminals) == 0 {
-			add(plus(j.offered.To, int64(Horizon(ix.exp, lock))), j.n)
+			add(plus(j.offered.To, int64(Horizon(ix.exp, lock))), j.hold, j.n)
 		}
 	}
 	for _, s := range ix.shots {
@@ -76,7 +76,7 @@ func (ix *index) strandedOf(lock string) (t tally, evidence []int64, known bool)
 			k := ix.keys[tr.e.key]
 			last := k.epochs[len(k.epochs)-1] == tr.e
 			if k.lock == lock && k.loop && tr.after == nil && last {
-				add(0, s.applied.N)
+				add(0, 0, s.applied.N)
 			}
 		}
 	}

@@ -191,7 +191,7 @@ func (r *reader) job(ev *history.Event) {
 		return
 	}
 	k := ix.key(ev)
-	j := &job{id: ev.Job.ID, class: ev.Job.Class, lock: k.lock, key: k.name, offered: ev.Span, n: ev.N}
+	j := &job{id: ev.Job.ID, class: ev.Job.Class, lock: k.lock, key: k.name, offered: ev.Span, hold: ev.Job.Hold, n: ev.N}
 	ix.jobs[j.id] = j
 	ix.jobOrder = append(ix.jobOrder, j)
 	k.jobs = append(k.jobs, j)

@@ -171,7 +171,7 @@ func (j *judging) declared(m measured, limit int64) float64 {
 	if m.unit == "s" {
 		return seconds(unscaled(limit, j.scale()))
 	}
-	return float64(limit)
+	return m.number(limit)
 }
 
 // reached joins what was not reached, and the first three distinct things to do about it.

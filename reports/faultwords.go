@@ -114,7 +114,7 @@ func storeAction(f *history.Fault, declared *experiments.Fault, lasts string) st
 	case experiments.StoreStop:
 		return "store killed" + lasts + data
 	case experiments.StoreFlush:
-		return "store emptied (FLUSHALL)"
+		return "store emptied of the run's keys"
 	case experiments.StoreFailover:
 		lag := ""
 		if f.Configured != "" {

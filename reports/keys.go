@@ -44,7 +44,8 @@ func debtText(ds []analysis.Debt) string {
 	n := map[string]int{}
 	perhaps := 0
 	zero := 0.0
-	longest, effective, waited := analysis.Range{Hi: &zero}, analysis.Range{Hi: &zero}, analysis.Range{Hi: &zero}
+	longest, together := analysis.Range{Hi: &zero}, analysis.Range{Hi: &zero}
+	effective, waited := analysis.Range{Hi: &zero}, analysis.Range{Hi: &zero}
 	for _, d := range ds {
 		if n[d.Cause]++; n[d.Cause] == 1 {
 			causes = append(causes, d.Cause)
@@ -52,13 +53,17 @@ func debtText(ds []analysis.Debt) string {
 		if d.Debt.Lo == 0 {
 			perhaps++
 		}
-		longest, effective, waited = larger(longest, d.Debt), larger(effective, d.Effective), sum(waited, d.WaiterSeconds)
+		longest, together = larger(longest, d.Debt), sum(together, d.Debt)
+		effective, waited = larger(effective, d.Effective), sum(waited, d.WaiterSeconds)
 	}
 	slices.Sort(causes)
 	for i, c := range causes {
 		causes[i] = fmt.Sprintf("%s %s", c, count(n[c]))
 	}
 	text := fmt.Sprintf("%s (%s), longest %s", plural(len(ds), "debt"), strings.Join(causes, ", "), span(longest.Lo, longest.Hi, unitSeconds))
+	if len(ds) > 1 {
+		text += ", together " + span(together.Lo, together.Hi, unitSeconds)
+	}
 	if perhaps > 0 {
 		text += fmt.Sprintf("; %s of them not certain", count(perhaps))
 	}

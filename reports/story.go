@@ -93,7 +93,11 @@ func (s *Story) claim(e *history.Event) string {
 			return fmt.Sprintf("was granted %s, fence %d", e.Key, e.Fence)
 		}
 	case history.AbandonKind:
-		return fmt.Sprintf("gave up %s: %s, %d renewals failed in a row", e.Key, e.Abandon.Reason, e.Abandon.Failures)
+		text := fmt.Sprintf("gave up %s: %s", e.Key, e.Abandon.Reason)
+		if n := e.Abandon.Failures; n > 0 {
+			text += fmt.Sprintf(", after %s in a row", plural(n, "failed renewal"))
+		}
+		return text
 	case history.UnownedEnter:
 		return "works on without owning " + e.Key
 	}

@@ -1,6 +1,7 @@
 package scenarios_test
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -52,6 +53,31 @@ func TestFirstDrillKillsTenHolders(t *testing.T) {
 	}
 	if kills < 10 || loops != 1 || len(e.System.Work) != 1 || !e.System.Work[0].Fenced {
 		t.Errorf("%d kills, %d loops, work %+v: want at least 10 kills, one loop, one fenced stream of jobs", kills, loops, e.System.Work)
+	}
+}
+
+// A page of a runbook that is about one drill is called like it, and the index has it.
+func TestRunbookPagesAreOfScenarios(t *testing.T) {
+	index, err := os.ReadFile("../docs/runbooks/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages := 0
+	for _, info := range scenarios.List() {
+		page, err := os.ReadFile("../docs/runbooks/" + info.Name + ".md")
+		if err != nil {
+			continue // the drills of the profiles share their pages
+		}
+		pages++
+		if !strings.HasPrefix(string(page), "# `"+info.Name+"`: ") || !strings.Contains(string(page), "**Replaces** ") || !strings.Contains(string(page), "**Read**") {
+			t.Errorf("%s.md does not say what it is about, what it replaces and what to read", info.Name)
+		}
+		if !strings.Contains(string(index), "[`"+info.Name+"`]("+info.Name+".md)") {
+			t.Errorf("the index of the runbooks does not have %s", info.Name)
+		}
+	}
+	if pages < 10 {
+		t.Errorf("%d pages are about one drill, want at least 10", pages)
 	}
 }
 

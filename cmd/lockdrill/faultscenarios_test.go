@@ -1,0 +1,84 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// runScenario runs a shipped scenario through the binary, and returns what it concluded and what happened.
+func runScenario(t *testing.T, name string, code int) (analysis.Judgement, *history.History) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "run")
+	drillEndsWith(t, code, 4*time.Minute, "run", name, "--out", dir)
+	data, err := os.ReadFile(filepath.Join(dir, verdictFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var j analysis.Judgement
+	if err := json.Unmarshal(data, &j); err != nil {
+		t.Fatal(err)
+	}
+	h, err := readHistory(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j, h
+}
+
+// A pause past the TTL: the late write is a second terminal state where nothing compares fences, and refused where the ledger does.
+func TestAFenceIsWhatKeepsALateWriteAway(t *testing.T) {
+	needDrill(t)
+	t.Parallel()
+	j, h := runScenario(t, "unfenced-duplicates", exitSLOFailed)
+	duplicates, refused := map[string]int{}, map[string]int{}
+	for _, d := range j.Duplicates {
+		duplicates[d.Lock] += d.Extra
+	}
+	for _, e := range h.Events {
+		if e.Kind == history.LedgerEntry && !e.Entry.Accepted && e.Entry.Reason == history.ReasonFenced {
+			refused[e.Lock]++
+		}
+	}
+	if duplicates["unfenced"] == 0 || refused["unfenced"] > 0 {
+		t.Errorf("without a fence %d duplicates, %d writes refused: want duplicates, and none refused", duplicates["unfenced"], refused["unfenced"])
+	}
+	if duplicates["fenced"] > 0 || refused["fenced"] == 0 {
+		t.Errorf("with a fence %d duplicates, %d writes refused: want none, and some refused", duplicates["fenced"], refused["fenced"])
+	}
+}
+
+// Where calls hang, the third failure comes an op timeout after the lease of the published policy has ended.
+func TestThePublishedPolicyBelievesForAnOpTimeoutTooLong(t *testing.T) {
+	needDrill(t)
+	t.Parallel()
+	j, _ := runScenario(t, "black-hole-published-policy", exitSLOFailed)
+	gaveUp := 0
+	for _, a := range j.Abandonments {
+		if a.Lock == "published" && a.Reason == "count" {
+			gaveUp++
+		}
+	}
+	for _, o := range j.Overlap {
+		if o.Level != "belief" || o.Hi == nil {
+			continue
+		}
+		switch {
+		case o.Lock == "standard" && *o.Hi > 0:
+			t.Errorf("standard: belief overlaps for up to %gs", *o.Hi)
+		case o.Lock == "published":
+			// 2s at 1/10 of its time, for each key that was given up; as much again for a timer that is late.
+			if most := 2 * 0.2 * float64(gaveUp); gaveUp == 0 || o.Lo < 0.02 || o.Lo > most {
+				t.Errorf("published: belief overlaps for at least %gs, with %d keys given up: want some of it, at most %gs", o.Lo, gaveUp, most)
+			}
+		}
+	}
+	for _, d := range j.Duplicates {
+		t.Errorf("%s was finished twice", d.Job)
+	}
+}

@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: help build test scenarios full-scale check bench deps clean
+.PHONY: help build test scenarios full-scale seeds stress check bench deps clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
@@ -10,14 +10,24 @@ help: ## this list
 build: ## bin/lockdrill
 	$(GO) build -o bin/lockdrill ./cmd/lockdrill
 
-test: deps ## all tests
-	$(GO) test ./...
+test: deps ## all tests; the drills last and alone, since they measure time
+	$(GO) test $$($(GO) list ./... | grep -v /cmd/)
+	$(GO) test -timeout 20m ./cmd/...
 
 scenarios: deps ## every shipped scenario, live, at its time scale: minutes
 	LOCKDRILL_TEST_DRILLS=all $(GO) test -count=1 -v -timeout 1h -run TestScenariosEndAsTheySay ./cmd/lockdrill
 
-full-scale: deps ## the scenario of each profile at its published numbers, live: hours
-	LOCKDRILL_TEST_DRILLS=full $(GO) test -count=1 -v -timeout 14h -run TestScenariosAtFullScale ./cmd/lockdrill
+full-scale: deps ## the scenario of each profile at its published numbers, live: an hour and a half
+	LOCKDRILL_TEST_DRILLS=full $(GO) test -count=1 -v -timeout 3h -run TestScenariosAtFullScale ./cmd/lockdrill
+
+seeds: ## three contenders in 200,000 random worlds, and the linter beside them: half an hour
+	LOCKDRILL_TEST_SEEDS=200000 $(GO) test -count=1 -timeout 2h -run 'Contenders|CleanCounts|Lint' ./lockcore/client
+
+STRESS ?= 200
+
+stress: deps ## 200 (STRESS=) random timelines of overlapping faults in runs that end, are interrupted or killed, then kill -9 at every state of every fault: an hour
+	LOCKDRILL_STRESS=$(STRESS) $(GO) test -count=1 -v -timeout 2h -parallel 2 -run 'TestStress$$' ./cmd/lockdrill
+	LOCKDRILL_TEST_DRILLS=all $(GO) test -count=1 -timeout 2h -run TestARunnerKilledAtEachStateLeavesNothing ./cmd/lockdrill
 
 check: deps ## what must hold before a change is merged: form, vet, staticcheck, structure, tests under the race detector (without the drills through the binary)
 	@test -z "$$(gofmt -l .)" || { echo "gofmt:"; gofmt -l .; exit 1; }

@@ -16,9 +16,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/lockdrill/lockdrill/internal/redistest"
-	"github.com/lockdrill/lockdrill/internal/toxitest"
 )
 
 // mark is a row of the journal, read here by a reader of our own.
@@ -62,6 +59,9 @@ func changes() []changed {
 			return killable{yaml: withFault(t, goodDrill, lasts, fault)}
 		}
 	}
+	instant := func(fault string) func(*testing.T, string) killable {
+		return func(t *testing.T, _ string) killable { return killable{yaml: withFault(t, goodDrill, "", fault)} }
+	}
 	somebodys := func(fault string) func(*testing.T, string) killable {
 		return func(t *testing.T, lasts string) killable { return atSomebodys(t, lasts, fault) }
 	}
@@ -73,16 +73,36 @@ func changes() []changed {
 		{name: "replica", states: []string{"intent", "undone-verified"}, drill: good},
 		{name: "kill", states: all, quick: []string{"injected"}, drill: good},
 		{name: "renew_failures", states: all, quick: []string{"undo-intent"}, drill: instead("renew_failures: {holder_of: loop, mode: error}")},
+		{name: "renew_failures on the way", kind: "renew_failures", states: all, drill: instead("renew_failures: {holder_of: loop, mode: lost_reply, via: proxy}")},
+		{name: "acquire_failures", states: all, drill: instead("acquire_failures: {all: true, mode: timeout}")},
+		{name: "release_failures", states: all, drill: instead("release_failures: {all: true, mode: lost_reply, via: proxy}")},
 		{name: "pause", states: all, quick: []string{"injected"}, drill: instead("pause: {holder_of: loop}")},
 		{name: "clock", states: all, drill: instead("clock: {holder_of: loop, offset: 1s}")},
 		{name: "freeze of a spawned server", kind: "store", states: all, drill: instead("store: {do: freeze}")},
 		{name: "stop of a spawned server", kind: "store", states: all, drill: instead("store: {do: stop}")},
+		{name: "restart of a spawned server", kind: "store", states: all, drill: instant("store: {do: restart, keep: true}")},
+		{name: "flush of a spawned server", kind: "store", states: all, drill: instant("store: {do: flush}")},
+		{name: "failover of spawned servers", kind: "store", states: all, quick: []string{"intent"}, drill: instant("store: {do: failover, lag: 100ms}")},
+		{name: "a key that vanishes", kind: "delete_key", states: all, drill: instant("delete_key: {holder_of: loop}")},
 		{name: "keys on somebody's Redis", kind: "keys", states: []string{"intent"}, drill: somebodys("")},
 		{name: "pause of somebody's Redis", kind: "store", states: all, quick: []string{"injected"}, drill: somebodys("store: {do: pause}")},
+		{name: "flush of somebody's Redis", kind: "store", states: all, drill: func(t *testing.T, _ string) killable {
+			return atSomebodys(t, "", "store: {do: flush}")
+		}},
 		{name: "ways at a Toxiproxy", kind: "way", states: []string{"intent", "injected"}, drill: network("latency: {all: true, add: 20ms, stream: both}")},
 		{name: "latency", states: all, quick: []string{"injected"}, drill: network("latency: {all: true, add: 20ms, stream: both}")},
+		{name: "jitter", states: all, drill: network("jitter: {all: true, by: 20ms}")},
+		{name: "bandwidth", states: all, drill: network("bandwidth: {all: true, rate: 20, stream: both}")},
+		{name: "reset", states: all, drill: network("reset: {holder_of: loop}")},
+		{name: "slow_close", states: all, drill: network("slow_close: {all: true, delay: 100ms, stream: upstream}")},
 		{name: "black_hole", states: all, drill: network("black_hole: {holder_of: loop}")},
 		{name: "down", states: all, drill: network("down: {holder_of: loop}")},
+		{name: "a key on a Redis that takes no writes", kind: "delete_key", states: []string{"intent"}, drill: func(t *testing.T, _ string) killable {
+			k := atSomebodys(t, "30s", "store: {do: pause}")
+			k.yaml = edit(t, k.yaml, "probes:\n", "  - {id: key, at: 300ms, for: 30s, delete_key: {holder_of: loop, to: stranger}}\n"+
+				"allow_overlap: [[kill, key]]\nprobes:\n")
+			return k
+		}},
 		{name: "a stranger's key on somebody's Redis", kind: "delete_key", states: all, drill: somebodys("delete_key: {holder_of: loop, to: stranger}")},
 	}
 }
@@ -90,7 +110,11 @@ func changes() []changed {
 // withFault replaces the fault of the good drill, and its SLO, which is one of kills.
 func withFault(t *testing.T, yaml, lasts, fault string) string {
 	t.Helper()
-	return edit(t, yaml, "count: 2, every: settled", "count: 1", burstDrill, fault, "    at: 0s\n", "    at: 0s\n    for: "+lasts+"\n",
+	at := "    at: 0s\n"
+	if lasts != "" { // an instant has no duration
+		at += "    for: " + lasts + "\n"
+	}
+	return edit(t, yaml, "count: 2, every: settled", "count: 1", burstDrill, fault, "    at: 0s\n", at,
 		"{lock: loop, takeover: {max: 3s}}", "{lock: loop, overlap: {level: effect, max: 0}}")
 }
 
@@ -98,39 +122,24 @@ func withFault(t *testing.T, yaml, lasts, fault string) string {
 // is not kept waiting.
 func atSomebodys(t *testing.T, lasts, fault string) killable {
 	t.Helper()
-	addr := redistest.Start(t)
-	if got := asked(t, addr, "SET owners 1"); got != "+OK" {
-		t.Fatalf("SET: %q", got)
-	}
-	yaml := edit(t, goodDrill, "redis: {mode: spawn}", "redis: {mode: external, url: \"redis://"+addr+"\", allow: [pause, delete_key]}", "environment: local", "environment: staging")
+	addr := theirRedis(t)
+	yaml := edit(t, goodDrill, "redis: {mode: spawn}", "redis: {mode: external, url: \"redis://"+addr+"\", allow: [pause, flush, delete_key]}", "environment: local", "environment: staging")
 	if fault != "" {
 		yaml = withFault(t, yaml, lasts, fault)
 	}
-	return killable{yaml: yaml, args: []string{"--environment", "staging", "--confirm", "good"}, check: func(t *testing.T, _ string) {
-		if got := asked(t, addr, "SET owners 2"); got != "+OK" {
-			t.Errorf("a write is answered with %q", got)
-		}
-		if got := asked(t, addr, "DBSIZE"); got != ":1" {
-			t.Errorf("DBSIZE is %s: keys of the run are left", got)
-		}
-	}}
+	return killable{yaml: yaml, args: []string{"--environment", "staging", "--confirm", "good"}, check: func(t *testing.T, _ string) { asBefore(t, addr) }}
 }
 
 // atAToxiproxy is a drill with a fault of the network at a Toxiproxy that the run did not start, and that has a proxy of its owner's.
 // Afterwards that is the only one.
 func atAToxiproxy(t *testing.T, lasts, fault string) killable {
 	t.Helper()
-	server := toxitest.Start(t)
-	create(t, server.URL, "theirs")
+	api := theirProxies(t)
 	return killable{
-		yaml: edit(t, networkDrill, "proxy: {mode: embedded}", fmt.Sprintf("proxy: {mode: external, url: %q}", server.URL),
+		yaml: edit(t, networkDrill, "proxy: {mode: embedded}", fmt.Sprintf("proxy: {mode: external, url: %q}", api),
 			"latency: {all: true, add: 20ms, stream: both}", fault, "for: 2s", "for: "+lasts),
-		args: []string{"--environment", "local", "--confirm", "network"},
-		check: func(t *testing.T, _ string) {
-			if left := proxies(t, server.URL); strings.Contains(left, "lockdrill-") || !strings.Contains(left, `"theirs"`) {
-				t.Errorf("the server has %s, want what was there before", left)
-			}
-		},
+		args:  []string{"--environment", "local", "--confirm", "network"},
+		check: func(t *testing.T, _ string) { onlyTheirs(t, api) },
 	}
 }
 
@@ -313,25 +322,9 @@ func recoverAfter(t *testing.T, dir string) {
 // nothingIsLeft looks at the processes of this host, the run's folder and the journal.
 func nothingIsLeft(t *testing.T, dir string) {
 	t.Helper()
-	for _, what := range [][]string{{"watchdog", dir}, {"redis-server", dir}, {built, "worker"}} {
-		until(t, fmt.Sprintf("the end of %v", what), func() bool { return len(processes(what...)) == 0 })
-	}
-	all := marks(dir)
-	last := map[int]string{}
-	for _, m := range all {
-		last[m.ID] = m.State
-	}
-	delete(last, 0)
-	for id, state := range last {
-		if state != "undone-verified" {
-			t.Errorf("record %d (%s) is %s", id, kindOf(all, id), state)
-		}
-	}
-	if len(all) == 0 || !all[len(all)-1].Closed {
-		t.Errorf("the journal is not closed: %+v", all)
-	}
-	if left, _ := filepath.Glob(filepath.Join(dir, "stores*")); left != nil {
-		t.Errorf("left: %v", left)
+	noProcess(t, dir)
+	if !allUndone(t, dir) {
+		t.Error("there is no journal")
 	}
 	if got := try(t, "recover", dir); got.code != exitPass || !strings.HasSuffix(got.stdout, "closed: nothing to undo\n") {
 		t.Errorf("a second recover: %+v", got)

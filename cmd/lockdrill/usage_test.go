@@ -5,10 +5,16 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/lockdrill/lockdrill/scenarios"
 )
 
 // Misuse is status 2, nothing on stdout, and one line on stderr that begins with its place and ends with what to do.
 func TestMisuse(t *testing.T) {
+	var shipped []string
+	for _, s := range scenarios.List() {
+		shipped = append(shipped, s.Name)
+	}
 	for _, c := range []struct {
 		args string
 		want string
@@ -22,7 +28,7 @@ func TestMisuse(t *testing.T) {
 		{"judge --ouput json a", `lockdrill judge: unknown flag: --ouput, did you mean "--output"?; see lockdrill judge --help`},
 		{"judge -o xml a", `lockdrill judge: invalid argument "xml" for "-o, --output" flag: must be text or json; see lockdrill judge --help`},
 		{"validate", `lockdrill validate: requires at least 1 arg(s), only received 0; see lockdrill validate --help`},
-		{"validate frist-drill", `frist-drill: no such scenario, did you mean "first-drill"? (shipped: cordum-approval, cordum-delay-poller, cordum-pending-replayer, cordum-scheduler-job, cordum-scheduler-reconciler, cordum-snapshot-writer, cordum-workflow-reconciler, cordum-workflow-run, first-drill, lockdrill-continuity, lockdrill-critical, lockdrill-standard, nobody-home, published-scheduler-policy, too-tight-slo; a file is named with its .yaml or a path)`},
+		{"validate frist-drill", `frist-drill: no such scenario, did you mean "first-drill"? (shipped: ` + strings.Join(shipped, ", ") + `; a file is named with its .yaml or a path)`},
 		{"validate not-there.yaml", `not-there.yaml: read: no such file or directory`},
 		{"list all", `lockdrill list: unknown command "all" for "lockdrill list"; see lockdrill list --help`},
 		{"version now", `lockdrill version: unknown command "now" for "lockdrill version"; see lockdrill version --help`},

@@ -434,3 +434,32 @@ func TestABurstStrikesTheJobGrantedLast(t *testing.T) {
 		t.Errorf("100 kills struck only %v", struck)
 	}
 }
+
+// A holder that stands still never answers an offer of the job that it holds: another one is asked each time.
+func TestAJobIsNotOfferedToItsHolder(t *testing.T) {
+	e := loopDrill(1)
+	e.System.Locks = append(e.System.Locks, experiments.Lock{Name: "job", KeyPrefix: "job:", Policy: lockcore.Policy{TTL: time.Second}})
+	e.System.Work = []experiments.Work{{Lock: "job", Jobs: 1, Rate: 10, Hold: experiments.Hold{P50: time.Millisecond}, Redeliver: 100 * time.Millisecond}}
+	holder := ""
+	s := play(t, e, func(s *stage) {
+		s.onOffer = func(o Offer) {
+			if holder == "" {
+				holder = o.To
+				s.see(history.Event{Kind: history.AcquireInvoke, Source: o.To, Lock: "job", Key: o.Key, Epoch: "e"})
+				s.see(history.Event{Kind: history.AcquireReturn, Source: o.To, Lock: "job", Key: o.Key, Epoch: "e", Outcome: history.OK, Call: &history.Call{}})
+			}
+		}
+	})
+	if len(s.offers) < 5 {
+		t.Fatalf("%d offers", len(s.offers))
+	}
+	to := map[string]bool{}
+	for _, o := range s.offers[1:] {
+		if to[o.To] = true; o.To == holder && slices.Contains(s.alive, holder) {
+			t.Errorf("offered to %s, which holds the job", holder)
+		}
+	}
+	if len(to) < 2 {
+		t.Errorf("offered only to %v", to)
+	}
+}

@@ -201,6 +201,7 @@ func TestTwoNetworkFaultsNeverMeetOnOneWay(t *testing.T) {
 		experiments.Fault{ID: "slow", For: 5 * time.Second, Latency: &experiments.Latency{Aim: aim, Add: time.Millisecond, Stream: experiments.StreamDown}},
 		experiments.Fault{ID: "hole", At: time.Second, For: time.Second, BlackHole: &experiments.Cut{Aim: aim}},
 		experiments.Fault{ID: "up", At: time.Second, For: time.Second, Latency: &experiments.Latency{Aim: aim, Add: time.Millisecond, Stream: experiments.StreamUp}})
+	e.AllowOverlap = [][2]string{{"slow", "hole"}, {"slow", "up"}, {"hole", "up"}}
 	s := play(t, e, lasts)
 	for i, f := range s.fires {
 		early := s.firedAt[i] < s.firedAt[0]+int64(5*time.Second)
@@ -213,6 +214,44 @@ func TestTwoNetworkFaultsNeverMeetOnOneWay(t *testing.T) {
 	}
 	if !slices.ContainsFunc(s.fires, func(f Fire) bool { return f.Fault.ID == "hole" }) {
 		t.Error("the black hole was not tried")
+	}
+}
+
+// The file's times keep two faults apart that it does not allow together; another try of a void shot does not bring them together.
+func TestAnotherTryMeetsNoFaultThatTheFileKeepsApart(t *testing.T) {
+	clock := func(id string, at time.Duration) experiments.Fault {
+		return experiments.Fault{ID: id, At: at, For: 2 * time.Second, Clock: &experiments.Clock{Aim: experiments.Aim{All: true}, Offset: time.Second}}
+	}
+	e := drillOf(clock("void", 0), clock("next", 3*time.Second), clock("beside", 3*time.Second))
+	e.AllowOverlap = [][2]string{{"void", "beside"}, {"next", "beside"}}
+	on := map[string]bool{}
+	s := play(t, e, func(s *stage) {
+		s.onFire = func(f Fire, b *history.Fault) {
+			if on["void"] && f.Fault.ID == "next" || on["next"] && f.Fault.ID == "void" {
+				t.Errorf("%s#%d was fired while the other was in effect", f.Fault.ID, f.Shot)
+			}
+			on[f.Fault.ID] = true
+			s.after(f.For, func() {
+				on[f.Fault.ID] = false
+				kind := history.FaultConfirmed
+				if f.Fault.ID == "void" {
+					kind = history.FaultVoid
+				}
+				s.see(history.Event{Kind: kind, Fault: b})
+				s.see(history.Event{Kind: history.FaultReverted, Fault: b})
+				s.see(history.Event{Kind: history.FaultVerified, Fault: b})
+			})
+		}
+	})
+	var order []string
+	for i, f := range s.fires {
+		order = append(order, f.Fault.ID)
+		if late := time.Duration(s.firedAt[i]-s.firedAt[0]) - f.Fault.At; f.Shot == 1 && late > 100*time.Millisecond {
+			t.Errorf("the first shot of %s was %s late", f.Fault.ID, late)
+		}
+	}
+	if want := 4; len(order) != want {
+		t.Errorf("fired %v, want %d shots", order, want)
 	}
 }
 

@@ -1,6 +1,7 @@
 package conductor
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -62,7 +63,7 @@ func (c *Conductor) offer(now int64) {
 
 // give offers a job to a replica, if there is one, and lines it up for the next time.
 func (c *Conductor) give(s *stream, j *job, now int64) bool {
-	to := c.recipient(s, j.To)
+	to := c.recipient(s, j)
 	if to == "" {
 		return false
 	}
@@ -126,21 +127,27 @@ func (c *Conductor) anyReady() bool {
 	return false
 }
 
-// recipient is the next ready replica in turn, another than last where there is one.
-func (c *Conductor) recipient(s *stream, last string) string {
+// recipient is the next ready replica in turn; where there is a choice, neither the one that was offered the job last nor the one that
+// holds its key: that one is at work on it, or cannot answer.
+func (c *Conductor) recipient(s *stream, j *job) string {
+	holder := ""
+	if ep := c.world.held[j.Key]; ep != nil {
+		holder = ep.inc
+	}
 	n := len(c.world.replicas)
 	fallback := ""
 	for i := range n {
 		r := c.world.replicas[(s.turn+i)%n]
-		if !r.ready {
-			continue
-		}
-		if r.inc == last {
+		switch {
+		case !r.ready:
+		case r.inc == holder:
+			fallback = cmp.Or(fallback, r.inc)
+		case r.inc == j.To:
 			fallback = r.inc
-			continue
+		default:
+			s.turn = (s.turn + i + 1) % n
+			return r.inc
 		}
-		s.turn = (s.turn + i + 1) % n
-		return r.inc
 	}
 	return fallback
 }

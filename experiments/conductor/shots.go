@@ -1,6 +1,7 @@
 package conductor
 
 import (
+	"slices"
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
@@ -65,7 +66,7 @@ func (c *Conductor) lastFired() int64 {
 func (c *Conductor) stepSeries(s *series, now int64) {
 	switch s.state {
 	case waiting:
-		if now >= s.due {
+		if now >= s.due && !c.mustWait(s, now) {
 			c.arm(s, now)
 		}
 	case armed:
@@ -83,6 +84,19 @@ func (c *Conductor) stepSeries(s *series, now int64) {
 			c.again(s, now, now)
 		}
 	}
+}
+
+// mustWait keeps faults apart that the file does not allow together: its times do, but a shot may be late, or be another try of a void
+// one. A try also leaves room for a first shot that is due before it would be over.
+func (c *Conductor) mustWait(s *series, now int64) bool {
+	return slices.ContainsFunc(c.series, func(o *series) bool {
+		if o == s || c.e.MayMeet(s.f, o.f) {
+			return false
+		}
+		on := (o.state == flying || o.state == lasting) && !o.blank
+		soon := s.shot > s.valid && o.state == waiting && o.shot == 0 && o.due < now+int64(c.limit(s))
+		return on || soon
+	})
 }
 
 // effect closes the exposed keys of which an effect of another epoch is seen; or of the same, once a burst is over.

@@ -296,6 +296,14 @@ type VoidError interface {
 	Void() string
 }
 
+// voidDetail says more, for a person.
+func voidDetail(err error) string {
+	if errors.Is(err, context.Canceled) {
+		return "the run ended before it was confirmed"
+	}
+	return err.Error()
+}
+
 // voidWord is the word that fault.void carries for err.
 func voidWord(err error) string {
 	if errors.Is(err, context.Canceled) {

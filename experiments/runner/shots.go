@@ -16,9 +16,10 @@ import (
 // shots owns the goroutines of the shots in flight. Each ends with a fault.confirmed or a fault.void event, and once it was written
 // down in the journal, its fault ends with fault.verified or a run.cleanup that is not ok.
 type shots struct {
-	wg   sync.WaitGroup
-	mu   sync.Mutex
-	live []flown // injected and not yet reverted
+	wg    sync.WaitGroup
+	mu    sync.Mutex
+	live  []flown       // written down, and neither undone nor given up
+	ended chan struct{} // closed when the next of them is; nil = nobody waits for that
 }
 
 // flown is a fault that may be in effect.
@@ -109,7 +110,7 @@ func (s *shots) fly(ctx context.Context, r *run, shot history.Event, lasts time.
 	}
 	f, err := s.writeDown(ctx, r, inj, intent)
 	if err != nil {
-		void(r, shot, voidWord(err), err.Error())
+		void(r, shot, voidWord(err), voidDetail(err))
 		return
 	}
 	began := time.Now()
@@ -122,8 +123,44 @@ func (s *shots) fly(ctx context.Context, r *run, shot history.Event, lasts time.
 			return
 		}
 	}
-	if ctx.Err() == nil {
-		s.revert(ctx, r, f)
+	for ctx.Err() == nil {
+		next := s.nextEnd(f)
+		err := s.revert(ctx, r, f)
+		if err == nil {
+			return
+		}
+		if next == nil {
+			s.giveUp(r, f, err)
+			return
+		}
+		select { // the other fault stood in the way, it may be: what stands still cannot be told anything
+		case <-next:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// nextEnd is closed when another fault than f has ended; nil = no other is in effect.
+func (s *shots) nextEnd(f flown) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.ContainsFunc(s.live, func(o flown) bool { return o.id != f.id }) {
+		return nil
+	}
+	if s.ended == nil {
+		s.ended = make(chan struct{})
+	}
+	return s.ended
+}
+
+// drop takes note that nothing more is done about a fault.
+func (s *shots) drop(f flown) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.live = slices.DeleteFunc(s.live, func(o flown) bool { return o.id == f.id })
+	if s.ended != nil {
+		close(s.ended)
+		s.ended = nil
 	}
 }
 
@@ -154,7 +191,7 @@ func (s *shots) strike(ctx context.Context, r *run, inj Injector, f flown) bool 
 	defer cancel()
 	applied, err := inj.Inject(ctx, f.rec)
 	if err != nil {
-		void(r, shot, voidWord(err), err.Error())
+		void(r, shot, voidWord(err), voidDetail(err))
 		return false
 	}
 	if err := r.Journal.Mark(f.id, undo.Injected, ""); err != nil {
@@ -171,7 +208,7 @@ func (s *shots) strike(ctx context.Context, r *run, inj Injector, f flown) bool 
 		b.Hits, b.Baseline, b.Expected, b.Observed, b.Detail = seen.Hits, seen.Baseline, seen.Expected, seen.Observed, seen.Detail
 	}
 	if err != nil {
-		void(r, withFault(shot, saw), voidWord(err), err.Error())
+		void(r, withFault(shot, saw), voidWord(err), voidDetail(err))
 		return false
 	}
 	confirmed := withFault(shot, saw)
@@ -180,20 +217,17 @@ func (s *shots) strike(ctx context.Context, r *run, inj Injector, f flown) bool 
 	return true
 }
 
-// revert ends one fault and reads back that it has ended, on a fresh context: whatever happened to the shot's.
-func (s *shots) revert(ctx context.Context, r *run, f flown) {
+// revert ends one fault and reads back that it has ended, on a fresh context: whatever happened to the shot's. It may be called again
+// after an error.
+func (s *shots) revert(ctx context.Context, r *run, f flown) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupWithin)
 	defer cancel()
-	s.mu.Lock()
-	s.live = slices.DeleteFunc(s.live, func(o flown) bool { return o.id == f.id })
-	s.mu.Unlock()
 	early := r.Journal.Mark(f.id, undo.UndoIntent, "")
 	span, err := r.Injectors[f.shot.Fault.Kind].Revert(ctx, f.rec)
 	if err = errors.Join(err, early); err != nil {
-		_ = r.Journal.Mark(f.id, undo.Dirty, err.Error())
-		r.note("fault "+f.shot.Op, err)
-		return
+		return err
 	}
+	s.drop(f)
 	ended := f.shot
 	ended.Kind, ended.Span = history.FaultReverted, span
 	if !r.tells(ended) {
@@ -204,6 +238,14 @@ func (s *shots) revert(ctx context.Context, r *run, f flown) {
 	if err := r.Journal.Mark(f.id, undo.Undone, ""); err != nil {
 		r.note("fault "+f.shot.Op, err)
 	}
+	return nil
+}
+
+// giveUp leaves a fault that cannot be ended: the run is dirty.
+func (s *shots) giveUp(r *run, f flown, err error) {
+	s.drop(f)
+	_ = r.Journal.Mark(f.id, undo.Dirty, err.Error())
+	r.note("fault "+f.shot.Op, err)
 }
 
 // tells reports that the end of the fault is in the history already, from where it was done.
@@ -213,16 +255,42 @@ func (r *run) tells(shot history.Event) bool {
 	})
 }
 
-// revertAll ends what may still be in effect, last first, each on a context of its own. The shots in flight have been called back:
-// their confirmation is of no use any more, and a fault may have hours to go.
+// revertAll ends what may still be in effect, each on a context of its own: first what makes something stand still, since other faults
+// may be ended by telling that something; else last first. What fails is tried again as long as others end. The shots in flight have
+// been called back: their confirmation is of no use any more, and a fault may have hours to go.
 func (s *shots) revertAll(ctx context.Context, r *run) {
 	s.wg.Wait()
-	s.mu.Lock()
-	live := slices.Clone(s.live)
-	s.mu.Unlock()
-	for _, f := range slices.Backward(live) {
-		s.revert(ctx, r, f)
+	for {
+		live := s.inOrder()
+		failed := map[int]error{}
+		for _, f := range live {
+			if err := s.revert(ctx, r, f); err != nil {
+				failed[f.id] = err
+			}
+		}
+		if len(failed) < len(live) {
+			continue
+		}
+		for _, f := range live {
+			s.giveUp(r, f, failed[f.id])
+		}
+		return
 	}
+}
+
+// inOrder lists the faults that may be in effect as they are to be ended.
+func (s *shots) inOrder() []flown {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var halts, others []flown
+	for _, f := range slices.Backward(s.live) {
+		if f.rec.Halts() {
+			halts = append(halts, f)
+		} else {
+			others = append(others, f)
+		}
+	}
+	return append(halts, others...)
 }
 
 func void(r *run, shot history.Event, why, detail string) {

@@ -53,11 +53,26 @@ func (f *told) Revert(ctx context.Context, r undo.Record) (history.Span, error) 
 func flight(t *testing.T, f *told, journal func(*undo.Journal)) (events []history.Kind, after undo.Content) {
 	t.Helper()
 	f.path = filepath.Join(t.TempDir(), undo.File)
-	j, err := undo.Create(f.path, undo.Header{Run: "r"})
+	r := runOf(t, f.path, map[string]Injector{"pause": f})
+	journal(r.Journal)
+	r.shots.fly(t.Context(), r, history.Event{Source: source, Op: "p#1", Fault: &history.Fault{ID: "p", Shot: 1, Kind: "pause", Victim: "r1.1"}}, 0)
+	for _, e := range r.Log.Since(0) {
+		events = append(events, e.Kind)
+	}
+	after, err := undo.Read(f.path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	journal(j)
+	return events, after
+}
+
+// runOf is a run that has just a journal, a history and injectors.
+func runOf(t *testing.T, path string, injectors map[string]Injector) *run {
+	t.Helper()
+	j, err := undo.Create(path, undo.Header{Run: "r"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	start := time.Now()
 	clock := func() int64 { return int64(time.Since(start)) }
 	log := NewLog()
@@ -65,16 +80,70 @@ func flight(t *testing.T, f *told, journal func(*undo.Journal)) (events []histor
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &run{Config: Config{Recorder: rec, Log: log, Journal: j, Clock: clock, Injectors: map[string]Injector{"pause": f}}}
-	r.shots.fly(t.Context(), r, history.Event{Source: source, Op: "p#1", Fault: &history.Fault{ID: "p", Shot: 1, Kind: "pause", Victim: "r1.1"}}, 0)
-	for _, e := range log.Since(0) {
-		events = append(events, e.Kind)
+	return &run{Config: Config{Recorder: rec, Log: log, Journal: j, Clock: clock, Injectors: injectors}}
+}
+
+// held is an injector whose fault can be ended only when another has been: it strikes what that one makes stand still.
+type held struct {
+	told
+	by     *standing
+	failed chan struct{} // a try that came too early
+}
+
+func (f *held) Revert(context.Context, undo.Record) (history.Span, error) {
+	select {
+	case <-f.by.over:
+		return history.Span{}, nil
+	default:
+		f.failed <- struct{}{}
+		return history.Span{}, errors.New("no answer")
 	}
-	after, err = undo.Read(f.path)
-	if err != nil {
-		t.Fatal(err)
+}
+
+// standing is the other one.
+type standing struct {
+	told
+	over chan struct{}
+}
+
+func (f *standing) Revert(context.Context, undo.Record) (history.Span, error) {
+	close(f.over)
+	return history.Span{}, nil
+}
+
+// A fault that cannot be ended because another one stands in the way is ended after that, and the run is not dirty.
+func TestAFaultIsEndedAfterTheOneThatStandsInTheWay(t *testing.T) {
+	for _, end := range []string{"in its time", "when all is reverted"} {
+		path := filepath.Join(t.TempDir(), undo.File)
+		pause := &standing{told: told{path: path}, over: make(chan struct{})}
+		clock := &held{told: told{path: path}, by: pause, failed: make(chan struct{}, 1)}
+		r := runOf(t, path, map[string]Injector{"pause": pause, "clock": clock})
+		shot := func(id, kind string) history.Event {
+			return history.Event{Source: source, Op: id + "#1", Fault: &history.Fault{ID: id, Shot: 1, Kind: kind, Victim: "r1.1"}}
+		}
+		first, err := r.shots.writeDown(t.Context(), r, pause, shot("p", "pause"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		r.shots.wg.Go(func() { r.shots.fly(ctx, r, shot("c", "clock"), 0) })
+		<-clock.failed
+		if end == "in its time" {
+			if err := r.shots.revert(ctx, r, first); err != nil {
+				t.Error(err)
+			}
+		} else {
+			cancel()
+			r.shots.revertAll(ctx, r)
+		}
+		r.shots.wg.Wait()
+		cancel()
+		c, err := undo.Read(path)
+		dirty := slices.ContainsFunc(r.Log.Since(0), func(e history.Event) bool { return e.Kind == history.RunCleanup })
+		if err != nil || len(c.Entries) != 2 || len(c.Open()) != 0 || dirty {
+			t.Errorf("%s: %+v, dirty %v, %v", end, c.Entries, dirty, err)
+		}
 	}
-	return events, after
 }
 
 // The order of a fault's life: what is written down, when, and what is undone whichever step fails.

@@ -27,15 +27,20 @@ type Content struct {
 	Closed  bool
 }
 
-// Open lists the entries that are not undone, latest first: the order in which they are undone.
+// Open lists the entries that are not undone in the order in which they are undone: those that halt something, then the others; in
+// either part latest first.
 func (c *Content) Open() []Entry {
-	var left []Entry
+	var halts, left []Entry
 	for _, e := range slices.Backward(c.Entries) {
-		if e.State != Undone {
+		switch {
+		case e.State == Undone:
+		case e.Record.Halts():
+			halts = append(halts, e)
+		default:
 			left = append(left, e)
 		}
 	}
-	return left
+	return append(halts, left...)
 }
 
 // Read reads the journal of a run, which may be in progress. A line that was cut off was written by a process that died, or had no

@@ -9,6 +9,7 @@ package undo
 import (
 	"time"
 
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -33,6 +34,11 @@ const (
 	StandWay     = "way"          // Way: a proxy of ours on a Toxiproxy server is to be gone
 	StandKeys    = "keys"         // Store and Key.Name = the prefix: no key of ours is to be left on a Redis that the run did not start
 )
+
+// Halts reports a fault that makes something stand still. It is undone before the others: what stands still cannot be told to end them.
+func (r *Record) Halts() bool {
+	return r.Kind == experiments.KindPause || r.Kind == experiments.KindStore
+}
 
 // Process is a process of this host by more than its number, which is used again.
 type Process struct {

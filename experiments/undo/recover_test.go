@@ -164,25 +164,25 @@ func TestEveryRecordIsTriedEvenIfOthersFail(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel() // an operator who is impatient keeps nothing from being tried
 	r, err := Recover(over, path, w.reverters(), "recover")
-	if err != nil || !slices.Equal(w.reverted, []string{"e", "d", "b", "a"}) {
+	if err != nil || !slices.Equal(w.reverted, []string{"e", "b", "a", "d"}) { // pauses first, the latest of them first
 		t.Errorf("reverted %v, %v", w.reverted, err)
 	}
 	var left []string
 	for _, o := range r.Left() {
 		left = append(left, o.Record.Folder+": "+o.Err.Error())
 	}
-	want := []string{`d: undo latency: panic: as asked`, `c: this lockdrill does not know how "unheard of" is undone`, `b: no answer`}
+	want := []string{`b: no answer`, `d: undo latency: panic: as asked`, `c: this lockdrill does not know how "unheard of" is undone`}
 	if !slices.Equal(left, want) {
 		t.Errorf("left %q, want %q", left, want)
 	}
 	c, err := Read(path)
-	if err != nil || c.Closed || len(c.Open()) != 3 || c.Open()[2].State != Dirty || c.Open()[2].Why != "no answer" || c.Open()[2].By != "recover" {
+	if err != nil || c.Closed || len(c.Open()) != 3 || c.Open()[0].State != Dirty || c.Open()[0].Why != "no answer" || c.Open()[0].By != "recover" {
 		t.Errorf("journal after it: %+v, %v", c, err)
 	}
 	w = world{}
 	all := w.reverters()
 	all["unheard of"] = all["pause"]
-	if r, err := Recover(t.Context(), path, all, "recover"); err != nil || len(r.Left()) > 0 || !slices.Equal(w.reverted, []string{"d", "c", "b"}) {
+	if r, err := Recover(t.Context(), path, all, "recover"); err != nil || len(r.Left()) > 0 || !slices.Equal(w.reverted, []string{"b", "d", "c"}) {
 		t.Errorf("the second time: reverted %v, left %v, %v", w.reverted, r.Left(), err)
 	}
 	if c, err := Read(path); err != nil || !c.Closed {
@@ -249,7 +249,7 @@ func TestOverdueIsEndedPastTheRunnersLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	look(now, "due")
-	look(now.Add(2*time.Hour), "stand", "later")
+	look(now.Add(2*time.Hour), "later", "stand")
 	for _, s := range []State{UndoIntent, Dirty} { // the runner is late with its own undoing
 		if err := j.Mark(ids[0], s, "late"); err != nil {
 			t.Fatal(err)

@@ -60,6 +60,9 @@ func (j *judging) effects(lock string, m *measured) {
 		m.saw += fmt.Sprintf(", %d stale refused by the fence", f.refused)
 	}
 	m.next = "let the resource compare fences (fenced: true)"
+	if f.stale == 0 && f.unowned > 0 {
+		m.next = "no fence refuses who is not superseded yet: renew more often, so that a lease that is lost is noticed sooner"
+	}
 	m.lacks = append(m.lacks, j.ledgerLacks(lock)...)
 	if _, final := j.ix.finalAt(); !final {
 		m.hi = open

@@ -100,7 +100,7 @@ func nextForVoid(f *experiments.Fault, whys string) string {
 	case strings.Contains(whys, "unconfirmed"):
 		return "find out why the fault had no effect: see the fault's events"
 	}
-	return "give the run more time (max_run) or more shots (max_kills)"
+	return "give the run more time (max_run), or more shots (max_kills, max_targets)"
 }
 
 // whyEnded says what ended the run early, and what to do about it.

@@ -21,6 +21,7 @@ type measured struct {
 	why      string // the cause, where a cause is known
 	next     string // what to do about it
 	unsure   string // what to do where the limit lies within what was measured; "" = measure closer
+	unended  string // what to do where its end was not seen; "" = run on
 	evidence []int64
 	lacks    []lack // why a Pass would not be one
 	violated bool   // a violation that the limit does not count: fails whatever the limit
@@ -135,7 +136,7 @@ func (j *judging) finish(lock string, limit int64, m measured, v Verdict, lacks 
 		}
 	case v == Inconclusive && m.hi == open:
 		r.Why = join(m.saw, "how much more it was has not been seen")
-		r.Next = "let the run go on to its final reads, and keep the probes within max_gap"
+		r.Next = cmp.Or(m.unended, "let the run go on to its final reads, and keep the probes within max_gap")
 	case v == Inconclusive:
 		r.Why = join(m.saw, fmt.Sprintf("the limit %s lies within what was measured, %s", m.text(limit), m.bracket()))
 		r.Next = cmp.Or(m.unsure, "measure closer (a shorter probe period, a larger time_scale), or choose a limit outside that range")
@@ -222,6 +223,9 @@ func (j *judging) seriesRows(s series, d *experiments.DurationLimits, name strin
 				w = s.quantile(l.p)
 			}
 			m.lo, m.hi = w.lo, w.hi
+		}
+		if slices.ContainsFunc(s.kills, func(k kill) bool { return k.value.hi == open && k.worst.cut }) {
+			m.unended = "another fault struck the key before it had a successor: leave more time between faults that strike this lock"
 		}
 		if over.hi == 0 {
 			m.faults = len(s.kills)

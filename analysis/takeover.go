@@ -25,6 +25,7 @@ type trial struct {
 	class string
 	end   string
 	void  string // why it counts for nothing; "" = it counts
+	cut   bool   // another fault, or a loss of data, cut it short
 
 	value                    dur
 	residual, pickup, warmup *dur
@@ -74,7 +75,7 @@ func (ix *index) newTrial(s *shot, e *epoch) *trial {
 	censor, cause := ix.censored(k, t, x)
 	ix.measureTick(k, t, censor)
 	if x.To == open || cause != 0 {
-		t.end, t.after = endCensored, nil
+		t.end, t.after, t.cut = endCensored, nil, cause != 0
 		t.value = dur{lo: max(0, censor-start.To), hi: open}
 		t.evidence = cite(append(t.evidence, cause)...)
 		ix.split(t, start, history.Span{From: censor, To: open})

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 )
 
 // checker finds what is wrong with values that are right one by one. It names values by their path in the file.
@@ -137,8 +136,14 @@ func (c *checker) timing() {
 		}
 	}
 	for i := range e.Faults {
-		if start := time.Duration(float64(e.Faults[i].At) * e.TimeScale); start >= e.Limits.MaxRun {
-			c.check(at("faults", i)+".at", "%s is after the end of the run (limits.max_run %s)", formatDuration(start), formatDuration(e.Limits.MaxRun))
+		f, most := &e.Faults[i], formatDuration(e.Limits.MaxRun)
+		start, lasts := c.scaled(f.At), c.scaled(f.For)
+		switch {
+		case start >= e.Limits.MaxRun:
+			c.check(at("faults", i)+".at", "%s is after the end of the run (limits.max_run %s)", formatDuration(start), most)
+		case start+lasts >= e.Limits.MaxRun:
+			c.check(at("faults", i)+".for", "%s from %s on ends after the run (limits.max_run %s): shorten it, or raise limits.max_run",
+				formatDuration(lasts), formatDuration(start), most)
 		}
 	}
 	for i, a := range e.AbortWhen {

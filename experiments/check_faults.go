@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/lockdrill/lockdrill/lockcore"
 )
@@ -35,6 +36,7 @@ func (c *checker) faults() {
 func (c *checker) fault(path string, f *Fault) {
 	kind := path + "." + f.Kind()
 	c.lasts(path, f)
+	c.tooFine(kind, f)
 	if f.aim() != nil {
 		c.aims(kind, f)
 	}
@@ -53,6 +55,29 @@ func (c *checker) fault(path string, f *Fault) {
 	case f.Clock != nil && f.Clock.Offset == 0:
 		c.check(kind+".offset", "0s moves nothing")
 	}
+}
+
+// tooFine refuses what a Toxiproxy cannot do: it would do a whole millisecond, which nobody declared.
+func (c *checker) tooFine(path string, f *Fault) {
+	delays := map[string]time.Duration{}
+	switch {
+	case f.Latency != nil:
+		delays["add"], delays["jitter"] = f.Latency.Add, f.Latency.Jitter
+	case f.Jitter != nil:
+		delays["by"] = f.Jitter.By
+	case f.SlowClose != nil:
+		delays["delay"] = f.SlowClose.Delay
+	}
+	for field, d := range delays {
+		if d > 0 && c.scaled(d) < time.Millisecond {
+			c.check(path+"."+field, "%s, after time_scale, is under 1ms, the least that a Toxiproxy can do", formatDuration(c.scaled(d)))
+		}
+	}
+}
+
+// scaled is how long a duration of the file takes.
+func (c *checker) scaled(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * c.e.TimeScale)
 }
 
 // faultKinds are the words of Fault.Kind.

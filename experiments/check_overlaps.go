@@ -30,6 +30,11 @@ func (c *checker) overlaps() {
 	}
 }
 
+// MayMeet reports whether the file allows two faults to be in effect together.
+func (e *Experiment) MayMeet(a, b *Fault) bool {
+	return slices.ContainsFunc(e.AllowOverlap, func(p [2]string) bool { return pair(p[0], p[1]) == pair(a.ID, b.ID) })
+}
+
 // Collide says why two faults can never be in effect together, or "": one toxic for each replica and stream, since adding or
 // removing one flushes its neighbours.
 func Collide(a, b *Fault) string {

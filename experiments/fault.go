@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -203,10 +204,25 @@ func (f *Fault) Magnitude() string {
 		return formatDuration(f.Clock.Offset)
 	case f.Store != nil && f.Store.Lag > 0:
 		return "lag " + formatDuration(f.Store.Lag)
-	case f.Failures() != nil && f.Failures().Mode == FailDelay:
-		return "+" + formatDuration(f.Failures().Delay)
+	case f.Failures() != nil:
+		return f.Failures().magnitude()
 	}
 	return ""
+}
+
+// magnitude is "+200ms 50 % of lock job", or as much of it as is declared.
+func (b *OpFailures) magnitude() string {
+	var parts []string
+	if b.Mode == FailDelay {
+		parts = append(parts, "+"+formatDuration(b.Delay))
+	}
+	if b.Share > 0 && b.Share < 1 {
+		parts = append(parts, fmt.Sprintf("%.3g %%", 100*b.Share))
+	}
+	if b.Lock != "" {
+		parts = append(parts, "of lock "+b.Lock)
+	}
+	return strings.Join(parts, " ")
 }
 
 // Repeat says how many shots a fault has. Settled: the next shot waits until the last one has settled; else every Every.

@@ -258,10 +258,11 @@ func (g generator) kind(e *Experiment, lock string, f *Fault) {
 func (g generator) network(e *Experiment) []Fault {
 	aim := pick(g, Aim{All: true}, Aim{Replica: "r1"}, Aim{HolderOf: e.System.Locks[0].Name})
 	stream := pick(g, StreamUp, StreamDown, StreamBoth)
+	delay := func() time.Duration { return 20*time.Millisecond + g.duration() } // a whole millisecond at every time_scale
 	kinds := []Fault{
-		{Latency: &Latency{Aim: aim, Add: g.duration(), Stream: stream}}, {Latency: &Latency{Aim: aim, Jitter: g.duration(), Stream: stream}},
-		{Jitter: &Jitter{Aim: aim, By: g.duration(), Stream: stream}}, {Bandwidth: &Bandwidth{Aim: aim, Rate: 1 + g.IntN(1e6), Stream: stream}},
-		{BlackHole: &Cut{aim}}, {Reset: &Cut{aim}}, {Down: &Cut{aim}}, {SlowClose: &SlowClose{Aim: aim, Delay: g.duration(), Stream: stream}},
+		{Latency: &Latency{Aim: aim, Add: delay(), Stream: stream}}, {Latency: &Latency{Aim: aim, Jitter: delay(), Stream: stream}},
+		{Jitter: &Jitter{Aim: aim, By: delay(), Stream: stream}}, {Bandwidth: &Bandwidth{Aim: aim, Rate: 1 + g.IntN(2e5), Stream: stream}},
+		{BlackHole: &Cut{aim}}, {Reset: &Cut{aim}}, {Down: &Cut{aim}}, {SlowClose: &SlowClose{Aim: aim, Delay: delay(), Stream: stream}},
 	}
 	g.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 	kinds = kinds[:g.IntN(4)]

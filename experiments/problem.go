@@ -97,7 +97,9 @@ func (c *collector) addAt(path string, line, column int, format string, args ...
 	if line >= 1 && line <= len(c.lines) {
 		p.Source, p.caret = excerpt(c.lines[line-1], column)
 	}
-	c.list = append(c.list, p)
+	if !slices.Contains(c.list, p) { // two checks may find the same
+		c.list = append(c.list, p)
+	}
 }
 
 // where is the place of the value at path.

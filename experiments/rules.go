@@ -75,7 +75,7 @@ var rules = map[string]rule{
 	"OpFailures.Via":     {words: []string{"worker", "proxy"}},
 	"DeleteKey.HolderOf": {required: true},
 	"DeleteKey.To":       {words: []string{"stranger"}},
-	"Bandwidth.Rate":     {required: true, min: 1, max: 1e9},
+	"Bandwidth.Rate":     {required: true, min: 1, max: 2e5},
 	"Bandwidth.Stream":   {words: streams},
 	"Jitter.By":          {required: true, positive: true},
 	"Jitter.Stream":      {words: streams},

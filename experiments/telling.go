@@ -16,6 +16,9 @@ func (f *Fault) Tell() Telling {
 	case f.Net():
 		t := netTelling(f)
 		t.Undone = "the toxics of this fault are removed and the proxy is read back; where that hangs, the proxy is disabled and made again"
+		if f.Down != nil {
+			t.Undone = "the proxy is enabled again and read back; where that hangs, it is made again"
+		}
 		return t
 	case f.Failures() != nil:
 		return failuresTelling(f)
@@ -52,10 +55,11 @@ func netTelling(f *Fault) Telling {
 	case f.Jitter != nil:
 		return Telling{Does: fmt.Sprintf("%s are delayed by anything up to %s", way(f.Jitter.Stream), formatDuration(2*f.Jitter.By)), Confirmed: slower}
 	case f.Bandwidth != nil:
-		return Telling{Does: fmt.Sprintf("%s pass at no more than %d kB/s", way(f.Bandwidth.Stream), f.Bandwidth.Rate), Confirmed: slower}
+		return Telling{Does: fmt.Sprintf("%s pass at no more than %d kB/s", way(f.Bandwidth.Stream), f.Bandwidth.Rate),
+			Confirmed: "the time that some data takes through the proxy is measured before and during it, and the replica is connected through it"}
 	case f.SlowClose != nil:
 		return Telling{Does: fmt.Sprintf("connections stay open for %s after one side has closed them", formatDuration(f.SlowClose.Delay)),
-			Confirmed: "the close of a connection through the proxy is measured before and during it"}
+			Confirmed: "the close of a connection through the proxy is measured before and during it, and the replica is connected through it"}
 	case f.BlackHole != nil:
 		return Telling{Does: "nothing gets through, and connections stay open", Confirmed: "a call through the proxy gets no answer, and the replica's own get none"}
 	case f.Reset != nil:
@@ -77,6 +81,9 @@ func failuresTelling(f *Fault) Telling {
 	if b.Share > 0 && b.Share < 1 {
 		operation = fmt.Sprintf("%.3g %% of the %s", 100*b.Share, operation)
 	}
+	if b.Lock != "" {
+		operation += " of lock " + b.Lock
+	}
 	if b.Count > 0 {
 		does += fmt.Sprintf(", %d in all", b.Count)
 	}
@@ -95,7 +102,7 @@ func storeTelling(s *StoreFault) Telling {
 	}
 	switch s.Do {
 	case StorePause:
-		return Telling{"CLIENT PAUSE: the store answers nobody", "a call gets no answer", "CLIENT UNPAUSE; a call is answered; the pause also ends by itself"}
+		return Telling{"CLIENT PAUSE: no write is answered", "a write gets no answer", "CLIENT UNPAUSE; a write is answered; the pause also ends by itself"}
 	case StoreFreeze:
 		return Telling{"SIGSTOP of the server", "the system says that it is stopped", "SIGCONT; a call is answered"}
 	case StoreRestart:
@@ -103,7 +110,7 @@ func storeTelling(s *StoreFault) Telling {
 	case StoreStop:
 		return Telling{"the server is killed and stays away; " + data, "connections are refused", "it is started again and answers"}
 	case StoreFlush:
-		return Telling{"FLUSHALL: every key of the server is gone, whoever's it is", "the run's marker key is gone", "nothing can be put back"}
+		return Telling{"every key of the run is gone; of a server that the run started, FLUSHALL", "a key written before is gone", "nothing can be put back"}
 	}
 	lag := ""
 	if s.Lag > 0 {

@@ -158,6 +158,8 @@ func (s *Store) confirmPause(ctx context.Context, r undo.Record, applied history
 	defer c.Close()
 	waiting, cancel := context.WithDeadline(ctx, time.Now().Add(time.Duration(applied.To-s.Clock())+lasts))
 	defer cancel()
+	// The client looks at deadlines only: where the run ends early, nothing but a closed connection ends the wait.
+	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
 	patient := c.WithTimeout(lasts + askWithin)
 	sent := s.Clock()
 	err = patient.Set(waiting, s.witness(r, "pause"), "1", lasts+askWithin).Err()

@@ -84,6 +84,37 @@ func TestAPauseOfTheStoreIsFeltAndEnds(t *testing.T) {
 	}
 }
 
+// A run that is stopped does not wait until the pause of somebody's store is over by itself.
+func TestAPauseOfTheStoreIsGivenUpWithTheRun(t *testing.T) {
+	addr := redistest.Start(t)
+	c, _ := dial(undo.Store{Addr: addr})
+	defer c.Close()
+	s := &Store{Server: idle{undo.Store{Addr: addr}}, Open: dial, Prefix: "lockdrill:test:", Clock: monotime.Now}
+	s.Fault = func(string) experiments.StoreFault { return experiments.StoreFault{Do: experiments.StorePause} }
+	const lasts = 5 * time.Minute
+	shot := history.Event{Op: "s#1", Fault: &history.Fault{ID: "s", Shot: 1, Kind: "store", Form: "pause", Victim: history.VictimStore, Declared: int64(lasts)}}
+	r, err := s.Prepare(t.Context(), shot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Shot = shot
+	applied, err := s.Inject(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	time.AfterFunc(300*time.Millisecond, stop)
+	if window, _, _ := s.Confirm(ctx, r, applied); time.Duration(window.Width()) > lasts/2 {
+		t.Errorf("the confirmation went on for %s", time.Duration(window.Width()))
+	}
+	if _, err := s.Revert(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Set(t.Context(), "k", "v", 0).Err(); err != nil {
+		t.Errorf("a write after the end: %v", err)
+	}
+}
+
 func TestAPauseThatSomebodyEndsIsVoid(t *testing.T) {
 	addr := redistest.Start(t)
 	c, _ := dial(undo.Store{Addr: addr})

@@ -119,8 +119,10 @@ func (s *Story) fault(e *history.Event) string {
 		return because("VOID ("+f.Why+")", f.Detail)
 	case history.FaultReverted:
 		switch {
-		case f.Hits > 0 && e.Source != "runner":
+		case e.Source != "runner" && operations(f.Kind) != "":
 			return fmt.Sprintf("over in %s after %s", e.Source, plural(int(f.Hits), "hit"))
+		case e.Source != "runner":
+			return "over in " + e.Source
 		case f.Declared > 0:
 			return "over"
 		}

@@ -156,7 +156,7 @@ func (p *page) shots(shots []analysis.FaultResult) {
 }
 
 func shotText(s analysis.FaultResult) string {
-	what := words(s.Kind+" "+s.Form, s.Configured)
+	what := words(strings.TrimSpace(s.Kind+" "+s.Form), s.Configured)
 	if onTheWay(s.Kind) { // what is configured names the stream as well
 		what = words(s.Kind, s.Configured)
 	}

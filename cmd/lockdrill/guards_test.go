@@ -189,6 +189,27 @@ func TestATargetMustBeWhatTheFileIsFor(t *testing.T) {
 	}
 }
 
+func TestAServerSaysWhatItIsForAllItsDatabases(t *testing.T) {
+	addr := redistest.Start(t)
+	dir := guarded(t, "environment: staging\nredis: {mode: external, url: \"redis://"+addr+"/2\"}\n")
+	set := func(db int, environment string) {
+		client := redis.NewClient(&redis.Options{Addr: addr, DB: db})
+		defer client.Close()
+		if err := client.Set(context.Background(), bed.EnvironmentKey, environment, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(0, "production") // as docs/guards.md has it: redis-cli SET, without -n
+	refused(t, dir, []string{`for "staging"`, `"production"`}, "--confirm", "guarded")
+	refused(t, dir, []string{`says it is "production"`, `--environment says "staging"`}, "--confirm", "guarded", "--environment", "staging")
+	set(2, "staging")
+	refused(t, dir, []string{"environment", `"staging"`, `"production"`, "database 0"}, "--confirm", "guarded")
+	set(0, "staging")
+	if got := tryIn(t, dir, "plan", "guarded.yaml", "--confirm", "guarded"); got.code != exitPass {
+		t.Errorf("a server that is right and confirmed: %+v", got)
+	}
+}
+
 func TestATargetThatCannotBeAskedIsRefused(t *testing.T) {
 	dir := guarded(t, "environment: staging\nredis: {mode: external, url: \"redis://127.0.0.1:1\"}\n")
 	refused(t, dir, []string{"environment", "could not be asked"}, "--confirm", "guarded")

@@ -91,7 +91,7 @@ func words() []word {
 		{"freeze", store, "SIGSTOP of the server for a while"},
 		{"restart", store, "the server is killed and started again at once; keep: its data survives"},
 		{"stop", store, "the server is killed, and started again after a while"},
-		{"flush", store, "FLUSHALL: every key of the server is gone"},
+		{"flush", store, "every key of the run is gone: FLUSHALL, but on somebody's Redis only the run's own"},
 		{"failover", store, "the primary is killed, and a replica that lags becomes the primary"},
 		{"environment", guard, "what the target must say it is: a file for staging never runs against production"},
 		{"confirm", guard, "a target that the run does not start needs --confirm with the experiment's name"},

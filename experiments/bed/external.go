@@ -1,6 +1,7 @@
 package bed
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -63,25 +64,37 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("%s is held by %s: one run at a time; a run that died gives it up after %s", e.Target, who, leaseTTL)
 }
 
-// Environment is what the target says it is, and whether it says so. It reads one key.
+// Environment is what the target says it is, and whether it says so. It reads one key, in the database of the URL and, as the owner of a
+// server may have said it once for all of it, in database 0. Two that differ are an error.
 func Environment(ctx context.Context, r experiments.Redis) (name string, said bool, err error) {
 	w, err := whereIs(r)
 	if err != nil {
 		return "", false, err
 	}
+	if name, err = environmentIn(ctx, w); err != nil || w.DB == 0 {
+		return name, name != "", err
+	}
+	w.DB = 0
+	server, err := environmentIn(ctx, w)
+	if err == nil && name != "" && server != "" && name != server {
+		err = fmt.Errorf("%s is %q there, and %q in database 0 of the same server", EnvironmentKey, name, server)
+	}
+	name = cmp.Or(name, server)
+	return name, name != "", err
+}
+
+// environmentIn is what one database says; "" = nothing.
+func environmentIn(ctx context.Context, w undo.Store) (string, error) {
 	c, err := Dial(w)
 	if err != nil {
-		return "", false, err
+		return "", err
 	}
 	defer c.Close()
-	name, err = c.Get(ctx, EnvironmentKey).Result()
-	switch {
-	case errors.Is(err, redis.Nil):
-		return "", false, nil
-	case err != nil:
-		return "", false, fmt.Errorf("read %s at %s: %w", EnvironmentKey, target(w), err)
+	name, err := c.Get(ctx, EnvironmentKey).Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return "", fmt.Errorf("read %s at %s: %w", EnvironmentKey, target(w), err)
 	}
-	return name, true, nil
+	return name, nil
 }
 
 // Settings checks what a person has to set before a Redis can be dialled, and dials nothing. An error wraps ErrSettings.

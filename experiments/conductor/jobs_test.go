@@ -1,0 +1,124 @@
+package conductor
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore"
+)
+
+// A burst that struck a job about to end would be over before it is felt.
+func TestABurstStrikesTheJobGrantedLast(t *testing.T) {
+	c := New(loopDrill(1), 1)
+	for i, key := range []string{"a", "b", "c"} {
+		c.world.held[key] = &epoch{key: key, lock: "loop", granted: []int64{5, 9, 7}[i]}
+	}
+	keys := c.world.heldKeys("loop")
+	burst := &series{f: &experiments.Fault{RenewFailures: &experiments.OpFailures{}}}
+	kill := &series{f: &experiments.Fault{Kill: &experiments.Kill{}}}
+	struck := map[string]bool{}
+	for range 100 {
+		if got := c.aim(burst, keys); got != "b" {
+			t.Fatalf("a burst strikes %s, want b, which was granted last", got)
+		}
+		struck[c.aim(kill, keys)] = true
+	}
+	if len(struck) != 3 {
+		t.Errorf("100 kills struck only %v", struck)
+	}
+}
+
+// A holder that stands still never answers an offer of the job that it holds: another one is asked each time.
+func TestAJobIsNotOfferedToItsHolder(t *testing.T) {
+	e := loopDrill(1)
+	e.System.Locks = append(e.System.Locks, experiments.Lock{Name: "job", KeyPrefix: "job:", Policy: lockcore.Policy{TTL: time.Second}})
+	e.System.Work = []experiments.Work{{Lock: "job", Jobs: 1, Rate: 10, Hold: experiments.Hold{P50: time.Millisecond}, Redeliver: 100 * time.Millisecond}}
+	holder := ""
+	s := play(t, e, func(s *stage) {
+		s.onOffer = func(o Offer) {
+			if holder == "" {
+				holder = o.To
+				s.see(history.Event{Kind: history.AcquireInvoke, Source: o.To, Lock: "job", Key: o.Key, Epoch: "e"})
+				s.see(history.Event{Kind: history.AcquireReturn, Source: o.To, Lock: "job", Key: o.Key, Epoch: "e", Outcome: history.OK, Call: &history.Call{}})
+			}
+		}
+	})
+	if len(s.offers) < 5 {
+		t.Fatalf("%d offers", len(s.offers))
+	}
+	to := map[string]bool{}
+	for _, o := range s.offers[1:] {
+		if to[o.To] = true; o.To == holder && slices.Contains(s.alive, holder) {
+			t.Errorf("offered to %s, which holds the job", holder)
+		}
+	}
+	if len(to) < 2 {
+		t.Errorf("offered only to %v", to)
+	}
+}
+
+// Every job that is not finished is offered again each redelivery period, to another replica; a finished one is not.
+func TestJobsAreRedeliveredUntilTheyAreFinished(t *testing.T) {
+	e := loopDrill(1)
+	e.System.Locks = append(e.System.Locks, experiments.Lock{Name: "job", KeyPrefix: "job:", Policy: lockcore.Policy{TTL: time.Second}})
+	e.System.Work = []experiments.Work{{Lock: "job", Jobs: 2, Rate: 10, Hold: experiments.Hold{P50: time.Millisecond, P99: 10 * time.Millisecond}, Redeliver: 500 * time.Millisecond}}
+	s := play(t, e, func(s *stage) {
+		s.after(200*time.Millisecond, func() {
+			s.see(history.Event{Kind: history.JobAck, Lock: "job", Key: "job:job-00001", Job: &history.Job{ID: "job-00001", Ack: history.AckDone}})
+		})
+	})
+	var first, second []Offer
+	for _, o := range s.offers {
+		if o.Job == "job-00001" {
+			first = append(first, o)
+		} else {
+			second = append(second, o)
+		}
+	}
+	if len(first) != 1 || first[0].Again || first[0].Key != "job:job-00001" {
+		t.Errorf("the finished job was offered as %+v", first)
+	}
+	if len(second) < 4 {
+		t.Fatalf("the unfinished job was offered %d times", len(second))
+	}
+	for i, o := range second[1:] {
+		if !o.Again || o.To == second[i].To {
+			t.Errorf("redelivery %d: %+v after %+v", i+1, o, second[i])
+		}
+	}
+}
+
+// New jobs are offered at their rate, whatever waits for redelivery.
+func TestNewJobsDoNotQueueBehindRedeliveries(t *testing.T) {
+	e := loopDrill(1)
+	e.System.Locks = append(e.System.Locks, experiments.Lock{Name: "job", KeyPrefix: "job:", Policy: lockcore.Policy{TTL: time.Second}})
+	e.System.Work = []experiments.Work{{Lock: "job", Jobs: 20, Rate: 10, Redeliver: 5 * time.Second}}
+	var at []int64
+	play(t, e, func(s *stage) { s.onOffer = func(o Offer) { at = append(at, s.now) } })
+	for i := 1; i < 20; i++ {
+		if gap := time.Duration(at[i] - at[i-1]); gap < 90*time.Millisecond || gap > 120*time.Millisecond {
+			t.Errorf("offer %d came %s after the one before, want 100ms", i+1, gap)
+		}
+	}
+}
+
+// A rate that nobody can keep must not keep the conductor from seeing the time.
+func TestOneStepOffersABoundedNumberOfJobs(t *testing.T) {
+	e := loopDrill(1)
+	e.System.Locks = append(e.System.Locks, experiments.Lock{Name: "job", KeyPrefix: "job:", Policy: lockcore.Policy{TTL: time.Second}})
+	e.System.Work = []experiments.Work{{Lock: "job", Jobs: 1_000_000, Rate: 1e6, Redeliver: time.Second}}
+	e.Limits.MaxRun = time.Second
+	at := map[int64]int{}
+	s := play(t, e, func(s *stage) { s.onOffer = func(Offer) { at[s.now]++ } })
+	for now, n := range at {
+		if n > offersAtOnce {
+			t.Fatalf("%d offers in one step, at %s", n, time.Duration(now))
+		}
+	}
+	if s.now > int64(2*time.Second) {
+		t.Errorf("the run ended at %s, max_run is 1s", time.Duration(s.now))
+	}
+}

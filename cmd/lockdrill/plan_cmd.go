@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -65,7 +66,7 @@ func planOf(ctx context.Context, io streams, e *experiments.Experiment, c consen
 		return nil, err
 	}
 	warnOfClosing(e, plan, time.Now())
-	if g, busy := targetGuard(io, e); busy {
+	if g, busy := targetGuard(ctx, io, e); busy {
 		plan.Guards = append(plan.Guards, g)
 	}
 	if e.Redis.Mode == experiments.RedisExternal {
@@ -89,9 +90,17 @@ func warnOfClosing(e *experiments.Experiment, plan *analysis.Plan, now time.Time
 	}
 }
 
-// targetGuard tells of another run that has the target, or has not given it back, as the folders of runs say.
-func targetGuard(io streams, e *experiments.Experiment) (guard, bool) {
-	if err := guardTargets(io.Err, e, runsFolder); err != nil {
+// targetGuard tells of another run that has the target, or has not given it back, as the folders of runs and the target say.
+func targetGuard(ctx context.Context, io streams, e *experiments.Experiment) (guard, bool) {
+	err := guardTargets(io.Err, e, runsFolder)
+	if err == nil && e.Redis.Mode == experiments.RedisExternal {
+		ctx, cancel := context.WithTimeout(ctx, environmentWithin)
+		defer cancel()
+		if taken := bed.Taken(ctx, e.Redis); errors.As(taken, new(*bed.HeldError)) {
+			err = taken // one that cannot be asked is the environment guard's matter
+		}
+	}
+	if err != nil {
 		return guard{Name: "target", Refuses: true, Says: err.Error()}, true
 	}
 	return guard{}, false

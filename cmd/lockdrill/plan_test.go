@@ -68,6 +68,23 @@ func TestAPlanTouchesNothing(t *testing.T) {
 	}
 }
 
+// A target that another run has, or has not given back, refuses a run; so the plan says.
+func TestPlanOfATargetThatIsTaken(t *testing.T) {
+	addr := redistest.Start(t)
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer client.Close()
+	for key, value := range map[string]string{bed.EnvironmentKey: "staging", "lockdrill:open": `{"run":"r0","host":"h","folder":"/runs/r0"}`} {
+		if err := client.Set(context.Background(), key, value, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := guarded(t, "environment: staging\nredis: {mode: external, url: \"redis://"+addr+"\"}\n")
+	got := tryIn(t, dir, "plan", "guarded.yaml", "--confirm", "guarded")
+	if text := strings.Join(strings.Fields(got.stdout), " "); got.code != exitRefused || !strings.Contains(text, "lockdrill recover /runs/r0") {
+		t.Errorf("status %d\n%s", got.code, got.stdout)
+	}
+}
+
 // commands are those that INFO commandstats counts.
 func commands(stats string) []string {
 	var all []string

@@ -252,7 +252,11 @@ func (e *external) claim(ctx context.Context, key string, ttl time.Duration) err
 	if value == e.me {
 		return nil
 	}
-	held := &HeldError{Target: target(e.where), Open: key == openKey}
+	return heldBy(e.where, key, value)
+}
+
+func heldBy(w undo.Store, key, value string) *HeldError {
+	held := &HeldError{Target: target(w), Open: key == openKey}
 	_ = json.Unmarshal([]byte(value), &held.Holder) // what another version has written is still another's
 	return held
 }

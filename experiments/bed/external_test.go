@@ -118,6 +118,9 @@ func TestOneRunAtATimePerTarget(t *testing.T) {
 	if n, _ := c.Exists(t.Context(), "lockdrill:r2:marker").Result(); n != 0 {
 		t.Error("the refused run has left a key")
 	}
+	if held = nil; !errors.As(Taken(t.Context(), r), &held) || held.Open || held.Run != "r1" {
+		t.Errorf("a look at the target shows %+v", held)
+	}
 	if err := first.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -130,6 +133,9 @@ func TestOneRunAtATimePerTarget(t *testing.T) {
 	}
 	if left := keysAt(t, c); len(left) != 0 {
 		t.Errorf("left: %v", left)
+	}
+	if err := Taken(t.Context(), r); err != nil {
+		t.Errorf("a target that nobody has: %v", err)
 	}
 }
 
@@ -157,6 +163,9 @@ func TestADeadRunKeepsTheTargetClosedUntilItIsUndone(t *testing.T) {
 	}
 	if n, _ := c.Exists(t.Context(), leaseKey).Result(); n != 0 {
 		t.Error("the refused run has kept the lease")
+	}
+	if held = nil; !errors.As(Taken(t.Context(), r), &held) || !held.Open {
+		t.Errorf("a look at the target shows %+v", held)
 	}
 	undone := false
 	for _, e := range content.Entries {

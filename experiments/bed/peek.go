@@ -18,6 +18,30 @@ type Peeked struct {
 	TTL    time.Duration // what is left of the lease; below 0 = it has no end
 }
 
+// Taken fails with a HeldError where another run has the target, or has left it unfinished; so a run would be refused there. It only reads.
+func Taken(ctx context.Context, r experiments.Redis) error {
+	w, err := whereIs(r)
+	if err != nil {
+		return err
+	}
+	c, err := Dial(w)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	for _, key := range []string{leaseKey, openKey} {
+		value, err := c.Get(ctx, key).Result()
+		switch {
+		case errors.Is(err, redis.Nil):
+		case err != nil:
+			return fmt.Errorf("read %s at %s: %w", key, target(w), err)
+		default:
+			return heldBy(w, key, value)
+		}
+	}
+	return nil
+}
+
 // Peek reads keys of a Redis that the run did not start, as they stand there, and changes nothing. The result is in the order of keys.
 func Peek(ctx context.Context, r experiments.Redis, keys []string) ([]Peeked, error) {
 	w, err := whereIs(r)

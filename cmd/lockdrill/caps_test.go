@@ -59,3 +59,25 @@ func TestMaxTargetsHoldsInARun(t *testing.T) {
 		t.Error("a drill whose second fault was not fired passes")
 	}
 }
+
+// An abort condition ends a run that goes wrong, whatever its SLOs would say of it.
+func TestAnAbortConditionEndsARun(t *testing.T) {
+	needDrill(t)
+	t.Parallel()
+	yaml := strings.Replace(fmt.Sprintf(guardedDrill, embeddedRedis+"abort_when: [{abandonments_above: 0}]\nlimits: {max_run: 1m}\nallow_overlap: [[burst, slow]]\n"),
+		"- {id: slow, at: 1h,", "- {id: burst, for: 2s, renew_failures: {holder_of: loop}}\n  - {id: slow, at: 50s,", 1)
+	o := runDrill(t, yaml, nil)
+	h, err := readHistory(o.dir)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, o.text)
+	}
+	why := ""
+	for _, e := range h.Events {
+		if e.Kind == history.RunAbort {
+			why = e.Note.What + ": " + e.Note.Why
+		}
+	}
+	if o.code != exitAborted || !strings.Contains(why, "abandonments") {
+		t.Errorf("exit %d, aborted by %q\n%s", o.code, why, o.text)
+	}
+}

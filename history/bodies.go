@@ -201,6 +201,7 @@ type Fault struct {
 	Form     string   `json:"form,omitempty"`     // kill: crash; failures: error, timeout ...; store: pause, flush ...; network: the stream; delete_key: vanish, stranger
 	Victim   string   `json:"victim,omitempty"`   // incarnation, where the fault strikes one; "store" = the locks' store
 	Victims  []string `json:"victims,omitempty"`  // incarnations, where it strikes several or their ways to the store: alive at fire time
+	Anchor   int64    `json:"anchor,omitempty"`   // before_renew: end of the renewal or grant that the moment was counted from, ns
 	Timing   string   `json:"timing,omitempty"`   // kill: after_grant, after_renew, before_renew, random, acquired
 	Why      string   `json:"why,omitempty"`      // void: no_target, moved, unconfirmed, error
 	Detail   string   `json:"detail,omitempty"`   // one sentence for a person

@@ -40,7 +40,7 @@ func TestKillIsConfirmedOnlyIfTheHolderDiedOfItWhileItHeld(t *testing.T) {
 	gaveUp := func(kind history.Kind, at int64) history.Event {
 		return history.Event{Kind: kind, Span: history.At(at), Source: "r1.1", Epoch: "e1"}
 	}
-	shot := history.Event{Epoch: "e1", Fault: &history.Fault{ID: "k", Shot: 1, Kind: "kill", Victim: "r1.1"}}
+	shot := history.Event{Epoch: "e1", Fault: &history.Fault{ID: "k", Shot: 1, Kind: "kill", Victim: "r1.1", Anchor: 90}}
 	applied := history.Span{From: 100, To: 101}
 	for _, c := range []struct {
 		name   string
@@ -50,6 +50,9 @@ func TestKillIsConfirmedOnlyIfTheHolderDiedOfItWhileItHeld(t *testing.T) {
 		{"killed while it held", recorded{exit("signal: killed")}, ""},
 		{"released before", recorded{gaveUp(history.ReleaseInvoke, 99), exit("signal: killed")}, "moved"},
 		{"fenced before", recorded{gaveUp(history.FenceObserved, 99), exit("signal: killed")}, "moved"},
+		{"renewed before the last moment", recorded{gaveUp(history.RenewInvoke, 80), exit("signal: killed")}, ""},
+		{"renewed first", recorded{gaveUp(history.RenewInvoke, 99), exit("signal: killed")}, "moved"},
+		{"renews too late", recorded{gaveUp(history.RenewInvoke, 102), exit("signal: killed")}, ""},
 		{"ended by itself", recorded{exit("exit status 0")}, "unconfirmed"},
 		{"death never seen", recorded{}, "unconfirmed"},
 		{"another one died", recorded{{Kind: history.ReplicaExit, Replica: &history.Replica{Incarnation: "r2.1", Exit: "signal: killed"}}}, "unconfirmed"},

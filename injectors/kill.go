@@ -45,7 +45,7 @@ func (k *Kill) Inject(_ context.Context, r undo.Record) (history.Span, error) {
 }
 
 // Confirm waits until waitpid has reported the victim's death by SIGKILL, which also means that its last claims have arrived, and
-// checks that none of them gave the lock up before the kill.
+// checks that none of them gave the lock up before the kill, nor renewed it where the kill was to come first.
 func (k *Kill) Confirm(ctx context.Context, r undo.Record, applied history.Span) (history.Span, history.Fault, error) {
 	shot, none := r.Shot, history.Fault{}
 	exit, err := k.Await(ctx, int(shot.N), func(e history.Event) bool {
@@ -61,6 +61,9 @@ func (k *Kill) Confirm(ctx context.Context, r undo.Record, applied history.Span)
 		gone := e.Kind == history.ReleaseInvoke || e.Kind == history.FenceObserved
 		if gone && e.Epoch == shot.Epoch && e.From <= applied.To {
 			return applied, none, &voidError{"moved", fmt.Sprintf("%s gave the lock up before the kill (%s)", shot.Fault.Victim, e.Kind)}
+		}
+		if a := shot.Fault.Anchor; a > 0 && e.Kind == history.RenewInvoke && e.Epoch == shot.Epoch && e.From > a && e.From <= applied.To {
+			return applied, none, &voidError{"moved", fmt.Sprintf("the kill was meant to come before %s renewed, and came too late: this machine is busy", shot.Fault.Victim)}
 		}
 	}
 	return history.Span{From: applied.From, To: exit.To}, history.Fault{Hits: 1}, nil

@@ -245,7 +245,6 @@ func somebodys(t *testing.T) (url string, c *redis.Client) {
 
 func TestADrillAtSomebodysRedisLeavesNothingAndTellsNoPassword(t *testing.T) {
 	needDrill(t)
-	t.Parallel()
 	url, c := somebodys(t)
 	section := fmt.Sprintf("redis: {mode: external, url: %q, password_env: LOCKDRILL_TEST_PASSWORD, allow: [flush, delete_key, pause]}", url)
 	drill := func(fault string) string {

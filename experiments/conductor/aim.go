@@ -101,6 +101,9 @@ func (c *Conductor) fire(s *series, now int64, t target) {
 	f.Key, f.Victims = t.key, t.victims
 	if ep != nil {
 		f.Epoch = ep.id
+		if s.timing() == experiments.KillBeforeRenew {
+			f.Anchor = s.anchor
+		}
 		c.expose(s, ep)
 	}
 	if s.f.Kill != nil {
@@ -242,7 +245,10 @@ func (s *series) cycle() time.Duration {
 // moment is told of every grant and renewal: it is what event-timed shots wait for.
 func (c *Conductor) moment(ep *epoch, e history.Event) {
 	for _, s := range c.series {
-		if s.state != armed || s.f.Kill == nil || s.target != nil || ep.lock != s.lock.Name {
+		if s.state != armed || s.f.Kill == nil || ep.lock != s.lock.Name {
+			continue
+		}
+		if s.target != nil && (s.timing() != experiments.KillBeforeRenew || s.target != ep) { // a later renewal moves the moment
 			continue
 		}
 		granted := e.Kind == history.AcquireReturn
@@ -258,7 +264,7 @@ func (c *Conductor) moment(ep *epoch, e history.Event) {
 		case experiments.KillBeforeRenew:
 			// Just before the earliest instant at which the next renewal may be sent.
 			p := &s.lock.Policy
-			s.target, s.due = ep, e.From+int64(analysis.BeforeRenew*(1-p.RenewJitter)*float64(p.RenewEvery))
+			s.target, s.anchor, s.due = ep, e.To, e.From+int64(analysis.BeforeRenew*(1-p.RenewJitter)*float64(p.RenewEvery))
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore"
@@ -217,6 +218,26 @@ func TestSettledWaitsForTheTakeover(t *testing.T) {
 		if gap := time.Duration(at[i] - at[i-1]); gap < time.Second {
 			t.Errorf("kill %d came %s after the one before, inside its takeover of 1s", i+1, gap)
 		}
+	}
+}
+
+// A kill that is to come before a renewal waits for the next one where the step came too late for this one.
+func TestBeforeRenewIsCountedFromTheLastRenewal(t *testing.T) {
+	e := loopDrill(3)
+	e.Faults[0].Kill.Phase = experiments.KillBeforeRenew
+	c := New(e, 1)
+	s := c.series[0]
+	s.state = armed
+	ep := &epoch{id: "e", lock: "loop", key: "the-loop"}
+	for _, at := range []int64{100, 200} {
+		c.moment(ep, history.Event{Kind: history.RenewReturn, Span: history.Span{From: at, To: at + 5}})
+		if want := at + int64(analysis.BeforeRenew*float64(s.lock.Policy.RenewEvery)); s.target != ep || s.due != want || s.anchor != at+5 {
+			t.Errorf("after a renewal at %d: due %d, anchor %d, want %d and %d", at, s.due, s.anchor, want, at+5)
+		}
+	}
+	due := s.due
+	if c.moment(&epoch{id: "other", lock: "loop"}, history.Event{Kind: history.RenewReturn, Span: history.At(300)}); s.target != ep || s.due != due {
+		t.Error("the renewal of another key moves the moment")
 	}
 }
 

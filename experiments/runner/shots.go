@@ -44,7 +44,7 @@ func (s *shots) fire(ctx context.Context, r *run, f *conductor.Fire) {
 	shot := history.Event{
 		Source: source, Lock: f.Fault.Lock(), Key: f.Key, Op: fmt.Sprintf("%s#%d", f.Fault.ID, f.Shot),
 		Fault: &history.Fault{
-			ID: f.Fault.ID, Shot: f.Shot, Kind: f.Fault.Kind(), Form: f.Fault.Form(), Timing: f.Timing, Victims: f.Victims,
+			ID: f.Fault.ID, Shot: f.Shot, Kind: f.Fault.Kind(), Form: f.Fault.Form(), Timing: f.Timing, Anchor: f.Anchor, Victims: f.Victims,
 			Declared: int64(f.For), Configured: f.Fault.Magnitude(),
 		},
 	}

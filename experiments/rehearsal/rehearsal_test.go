@@ -1,0 +1,108 @@
+package rehearsal
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore/sim"
+	"github.com/lockdrill/lockdrill/scenarios"
+)
+
+func load(t testing.TB, name string) *experiments.Experiment {
+	t.Helper()
+	data, ok := scenarios.Get(name)
+	if !ok {
+		t.Fatalf("no scenario %s", name)
+	}
+	e, err := experiments.Parse(name, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return RealTime(e)
+}
+
+// Every shipped scenario can be rehearsed at its real durations: it comes to its end, each event is one that a history may have, and
+// no claim contradicts the evidence.
+func TestScenariosRehearse(t *testing.T) {
+	for _, s := range scenarios.List() {
+		t.Run(s.Name, func(t *testing.T) {
+			e := load(t, s.Name)
+			r := New(e, sim.DefaultNet())
+			for seed := range int64(3) {
+				d, err := r.Run(context.Background(), seed)
+				if err != nil {
+					t.Fatal(err)
+				}
+				at := int64(0)
+				for i := range d.History.Events {
+					ev := &d.History.Events[i]
+					if err := ev.Check(); err != nil {
+						t.Fatalf("seed %d: event %d (%s): %v", seed, ev.N, ev.Kind, err)
+					}
+					if ev.At < at {
+						t.Fatalf("seed %d: event %d is recorded before the one before it", seed, ev.N)
+					}
+					at = ev.At
+				}
+				j := analysis.Judge(e, d.History)
+				for _, f := range j.Findings {
+					t.Errorf("seed %d: finding: %s %v", seed, f.What, f.Evidence)
+				}
+				if testing.Verbose() && seed == 0 {
+					t.Logf("%d events, %.0fs, %s", len(d.History.Events), j.Run.Seconds, j.Verdict)
+					for _, row := range j.SLOs {
+						hi := -1.0
+						if row.Hi != nil {
+							hi = *row.Hi
+						}
+						t.Logf("%s %s limit %g [%g, %g] n=%d %s: %s", row.Lock, row.Measure, row.Limit, row.Lo, hi, row.N, row.Verdict, row.Why)
+					}
+				}
+				if j.Run.Live {
+					t.Error("a rehearsal is judged as a live run")
+				}
+			}
+		})
+	}
+}
+
+func encoded(t *testing.T, h *history.History) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	if err := enc.Encode(h.Header); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range h.Events {
+		if err := enc.Encode(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b.Bytes()
+}
+
+// The same seed gives the same history, byte for byte, in a fresh world and in one that was used before; another seed another.
+func TestSameSeedSameHistory(t *testing.T) {
+	e := load(t, "first-drill")
+	once := func(r *Rehearser, seed int64) []byte {
+		d, err := r.Run(context.Background(), seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return encoded(t, d.History)
+	}
+	used := New(e, sim.DefaultNet())
+	other := once(used, 8)
+	a, b := once(used, 7), once(New(e, sim.DefaultNet()), 7)
+	if !bytes.Equal(a, b) {
+		t.Error("the same seed gave two histories")
+	}
+	if bytes.Equal(a, other) {
+		t.Error("two seeds gave one history")
+	}
+}

@@ -1,6 +1,9 @@
 package analysis
 
 import (
+	"slices"
+
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -43,9 +46,16 @@ func (ix *index) leaseOf(k *keyIndex, e, next *epoch) {
 	lo := l.due.From
 	lo, hi = ix.giveBack(e, &l, lo, hi)
 	lo, l.loss = ix.storeLoss(e, l, lo)
+	taken := ix.takenFrom(e)
+	if taken != nil {
+		hi = min(hi, taken.To)
+	}
 	if hi < lo { // somebody else freed it
 		l.lost = true
 		lo = min(l.alive, hi)
+		if taken != nil {
+			lo = max(lo, min(taken.From, hi))
+		}
 	}
 	if !l.lost && l.alive > hi && (l.gave == nil || l.gave.outcome != history.OK) { // still there: an extension of unknown outcome was applied later than anybody waited for it
 		hi = open
@@ -58,6 +68,16 @@ func (ix *index) leaseOf(k *keyIndex, e, next *epoch) {
 	}
 	l.end = history.Span{From: lo, To: hi}
 	e.life = l
+}
+
+// takenFrom is when a confirmed fault took the key from under e; nil where none did. The fault names the epoch whose token it found.
+func (ix *index) takenFrom(e *epoch) *history.Span {
+	for _, s := range ix.shots {
+		if s.kind == experiments.KindDeleteKey && s.applied != nil && s.confirmed != nil && s.void == nil && s.key == e.key && s.epoch == e.id {
+			return &s.applied.Span
+		}
+	}
+	return nil
 }
 
 // dueOf is when the lease runs out if nobody cuts it short. A key without expiry never does.
@@ -106,10 +126,18 @@ func (ix *index) dueOf(e *epoch) history.Span {
 // vanished lowers hi to the first look that no longer showed the epoch.
 func (ix *index) vanished(e *epoch, s *stretch, hi int64) int64 {
 	if s.last().From > hi {
+		if ix.cameBack(e) {
+			return s.next.first.To
+		}
 		ix.find("key "+e.key+": the probe still saw epoch "+e.id+" "+span(s.last().From-hi)+" after its lease had ended by the claims", e.n, s.n, s.next.n)
 		return s.next.first.To
 	}
 	return min(hi, s.next.first.To)
+}
+
+// cameBack reports that the store may have forgotten that e's key was freed: another took its place that did not know of it yet.
+func (ix *index) cameBack(e *epoch) bool {
+	return slices.ContainsFunc(ix.losses, func(l history.Span) bool { return l.To > e.granted.From })
 }
 
 // giveBack takes the holder's own releases and undos into account.
@@ -139,8 +167,13 @@ func (ix *index) giveBack(e *epoch, l *lease, lo, hi int64) (int64, int64) {
 // proves that it did not.
 func (ix *index) storeLoss(e *epoch, l lease, lo int64) (int64, bool) {
 	for _, loss := range ix.losses {
-		if loss.From > e.granted.To && loss.From < lo && l.alive <= loss.To {
-			return loss.From, true
+		at := max(loss.From, e.granted.From) // it may have come before the grant, which is then not lost
+		if loss.To > e.granted.From && at < lo && l.alive <= loss.To {
+			return at, true
+		}
+		renewed := slices.ContainsFunc(e.renewals, func(c *call) bool { return c.outcome == history.OK && c.span.From > loss.To })
+		if loss.To > e.granted.From && l.alive > loss.To && l.alive < lo && !renewed && ix.failsOver() { // there, but with an older end
+			return l.alive, true
 		}
 	}
 	return lo, false

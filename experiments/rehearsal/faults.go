@@ -175,7 +175,7 @@ func (s *shot) store() {
 	again := func(lag time.Duration, begin, end func()) { // away until it is there again
 		begin()
 		from := s.w.Now() + int64(lag)
-		s.w.After(lag, s.w.StopStore)
+		s.w.After(lag, func() { s.w.StopStore(f.Keep || lag > 0) })
 		s.w.After(lag+storeStarts, func() {
 			end()
 			s.applied = history.Span{From: from, To: s.w.Now()}
@@ -189,9 +189,9 @@ func (s *shot) store() {
 	case experiments.StoreFreeze:
 		through(s.w.Freeze, s.w.Thaw)
 	case experiments.StoreStop:
-		through(s.w.StopStore, func() { s.w.StartStore(f.Keep) })
+		through(func() { s.w.StopStore(f.Keep) }, s.w.StartStore)
 	case experiments.StoreRestart:
-		again(0, func() {}, func() { s.w.StartStore(f.Keep) })
+		again(0, func() {}, s.w.StartStore)
 	case experiments.StoreFailover:
 		again(f.Lag, s.w.CutStandby, s.w.FailOver)
 	case experiments.StoreFlush:

@@ -24,7 +24,7 @@ func (w *World) back() {
 
 // glanceBefore is the last good look at the keys before the look n.
 func (w *World) glanceBefore(n int64) history.Span {
-	every := w.cfg.Looks.Keys.Every
+	every := w.period(w.cfg.Looks.Keys)
 	before, instant := w.glance(every, max(0, n-1), saltKeys)
 	for _, a := range slices.Backward(w.eyes.away) {
 		if instant >= a.From && instant < a.To {
@@ -38,6 +38,7 @@ func (w *World) glanceBefore(n int64) history.Span {
 func (w *World) cover(probe string, s Sampling, away []history.Span, end int64) {
 	source := "probe:" + probe
 	from := int64(0)
+	s.Every = w.period(s)
 	stretch := func(to int64, final bool) {
 		w.emit(history.Event{Kind: history.CoverageKind, Span: history.Span{From: from, To: max(from, to)}, Source: source,
 			Coverage: &history.Coverage{Probe: probe, Samples: 1 + (to-from)/int64(s.Every), Largest: min(to-from, int64(s.Every)+2*int64(w.cfg.Net.Most)), Final: final}})
@@ -102,12 +103,12 @@ func (w *World) FinalLooks() {
 	for _, k := range w.watched {
 		w.expire(k)
 	}
-	news := w.entries(history.Span{From: max(0, w.now-int64(w.cfg.Looks.Ledger.Every)), To: at.To})
+	news := w.entries(history.Span{From: max(0, w.now-2*int64(w.period(w.cfg.Looks.Ledger))), To: at.To})
 	var looks []history.Event
 	for _, k := range w.watched {
 		e := w.shown(k, at, true)
 		if w.news(k) && k.eye.seen {
-			n := w.nextGlance(w.cfg.Looks.Keys.Every, w.now, saltKeys)
+			n := w.nextGlance(w.period(w.cfg.Looks.Keys), w.now, saltKeys)
 			before := w.glanceBefore(n)
 			e.Look.Prev = &before
 		}

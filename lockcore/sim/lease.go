@@ -68,6 +68,8 @@ func (l *lease) step(in lockcore.Input) {
 			w.truth.fenced(l, a)
 		case lockcore.ActUnowned:
 			w.truth.fenced(l, a)
+		case lockcore.ActSkip:
+			w.truth.skipped(l, a)
 		case lockcore.ActDone:
 			l.over, l.ended, h.done = true, true, true
 		}
@@ -126,7 +128,7 @@ func (l *lease) held() bool { return !l.over && l.m.Held(l.instant()) }
 // stop ends the holder's use: the work has stopped. The lease goes on by itself where the key is left to its TTL.
 func (l *lease) stop(kind lockcore.InputKind) {
 	l.over = true
-	l.w.truth.stopped(l)
+	l.w.truth.stopped(l, kind)
 	l.step(lockcore.Input{Kind: kind})
 }
 

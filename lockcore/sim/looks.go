@@ -53,9 +53,18 @@ func (w *World) glance(every time.Duration, n int64, salt uint64) (at history.Sp
 	return history.Span{From: sent, To: instant + int64(w.cfg.Net.Least) + int64(h>>32%uint64(width))}, instant
 }
 
+// period is how often a probe really looks: a look is made when the one before it is there.
+func (w *World) period(s Sampling) time.Duration {
+	if s.Every <= 0 {
+		return 0
+	}
+	turns := (2*w.cfg.Net.Most + s.Every) / s.Every
+	return turns * s.Every
+}
+
 // nextGlance is the first look whose instant is not before t.
 func (w *World) nextGlance(every time.Duration, t int64, salt uint64) int64 {
-	n := max(0, t/int64(every)-1)
+	n := max(0, t/int64(every)-1-2*int64(w.cfg.Net.Most)/int64(every))
 	for {
 		if _, instant := w.glance(every, n, salt); instant >= t {
 			return n
@@ -72,7 +81,7 @@ const (
 
 // changed has the key looked at, where somebody does.
 func (w *World) changed(k *keyState) {
-	every := w.cfg.Looks.Keys.Every
+	every := w.period(w.cfg.Looks.Keys)
 	if !w.recording() || every <= 0 || k.eye.watched == 0 || k.eye.planned {
 		return
 	}
@@ -88,7 +97,7 @@ func (w *World) look(k *keyState) {
 		return // sighted looks again
 	}
 	w.expire(k)
-	every := w.cfg.Looks.Keys.Every
+	every := w.period(w.cfg.Looks.Keys)
 	n := w.nextGlance(every, w.now, saltKeys)
 	at, _ := w.glance(every, n, saltKeys)
 	if !w.news(k) {
@@ -125,7 +134,7 @@ func (w *World) shown(k *keyState, at history.Span, final bool) history.Event {
 
 // entered has the ledger looked at: it has a new entry.
 func (w *World) entered() {
-	every := w.cfg.Looks.Ledger.Every
+	every := w.period(w.cfg.Looks.Ledger)
 	if !w.recording() || every <= 0 || w.eyes.planned {
 		return
 	}

@@ -126,7 +126,9 @@ func (w *World) execute(c *call) {
 	default:
 		err := w.table.Release(now, k.name, token)
 		c.result, c.holder = lockcore.ResultOf(err), k.holder
-		w.truth.giveBackReached(c.token, w.now)
+		if c.Attempt == 1 {
+			w.truth.giveBackReached(c.token, w.now)
+		}
 		if err == nil {
 			w.free(k)
 		}

@@ -35,9 +35,12 @@ func (w *World) drain(all bool) {
 	}
 }
 
-// StopStore ends the store's process, and with it every connection. Its data is kept, or not, when it starts again.
-func (w *World) StopStore() {
+// StopStore ends the store's process, and with it every connection. Its data survives, or is gone at once.
+func (w *World) StopStore(keep bool) {
 	w.store.down = true
+	if !keep {
+		w.Flush()
+	}
 	w.gone()
 	waiting := w.store.waiting
 	w.store.waiting = nil
@@ -47,11 +50,8 @@ func (w *World) StopStore() {
 	w.breakCalls(func(*replica) bool { return true }, "connection closed")
 }
 
-// StartStore starts the store again, with its data or without any.
-func (w *World) StartStore(keep bool) {
-	if !keep {
-		w.Flush()
-	}
+// StartStore starts the store again.
+func (w *World) StartStore() {
 	w.store.down = false
 	w.back()
 	w.life("run_id_changed")
@@ -75,8 +75,10 @@ func (w *World) CutStandby() { w.lost = w.table.Snapshot() }
 
 // FailOver puts the standby in the store's place, with what it had when it was cut off.
 func (w *World) FailOver() {
-	w.StopStore()
-	w.table, w.lost = w.lost, nil
+	w.StopStore(true)
+	if w.lost != nil { // else another fail-over has put it in place
+		w.table, w.lost = w.lost, nil
+	}
 	for _, k := range w.sorted() {
 		w.expire(k)
 		token, ends, held := w.table.Holder(w.server(), k.name)
@@ -85,9 +87,6 @@ func (w *World) FailOver() {
 			w.free(k)
 		}
 		if held {
-			if k.holder == 0 {
-				w.truth.again(n)
-			}
 			w.holds(k, n, int64(ends.Sub(time.Unix(origin, 0))))
 		}
 	}

@@ -21,11 +21,13 @@ type Epoch struct {
 
 	Asked    int64
 	Granted  int64 // at the store
-	Freed    int64 // the key was free, or another's
+	Freed    int64 // the key was free, for the first time
 	Believed [2]int64
 	Stopped  int64 // its holder had stopped relying on it, or its acquire was given up
 	Orphan   bool  // its caller never learnt of the grant
-	Reached  int64 // the first give-back came to the store
+	Reached  int64 // the first try to give it back came to the store
+	Settled  bool  // a give-back was answered, or skipped
+	Planned  bool  // left to its TTL
 	Fence    int64
 	Stranger bool // a fault put it there
 
@@ -96,22 +98,16 @@ func (t *Truth) storeGranted(token int, at, fence int64) {
 	}
 }
 
-// again is a grant that a fail-over brought back.
-func (t *Truth) again(token int) {
-	if token > 0 {
-		t.of(token).Freed = Never
-	}
-}
-
 func (t *Truth) freed(token int, at int64) {
 	if token > 0 {
-		t.of(token).Freed = at
+		t.of(token).Freed = min(t.of(token).Freed, at)
 	}
 }
 
 func (t *Truth) giveBackReached(token int, at int64) {
-	e := t.of(token)
-	e.Reached = min(e.Reached, at)
+	if e := t.of(token); e.Granted != Never {
+		e.Reached = min(e.Reached, at)
+	}
 }
 
 // told is an answer at the caller: the belief begins with the grant's, and an acquire without one is an orphan.
@@ -119,8 +115,8 @@ func (t *Truth) told(c *call, r lockcore.Result) {
 	e := t.of(c.token)
 	switch {
 	case c.Op != lockcore.OpAcquire:
-		if (c.Op == lockcore.OpUndo || c.Op == lockcore.OpRelease) && e.Stopped == Never {
-			e.Stopped = c.sent
+		if c.Op != lockcore.OpRenew {
+			e.Settled = true
 		}
 	case r == lockcore.OK:
 		e.Believed[0] = c.lease.w.now
@@ -138,16 +134,20 @@ func (t *Truth) fenced(l *lease, a *lockcore.Action) {
 	}
 }
 
-// stopped is the end of the holder's use.
-func (t *Truth) stopped(l *lease) {
+// stopped is the end of the holder's use. A key that is left to its TTL is relied on until then.
+func (t *Truth) stopped(l *lease, kind lockcore.InputKind) {
 	e := t.of(l.token)
 	e.Stopped = min(e.Stopped, l.w.now)
-	if l.lock.Policy.Release.Mode == lockcore.ReleaseNone {
-		return
-	}
-	if l.lock.Policy.Loop == nil || l.lock.Policy.Loop.Mode != lockcore.LoopTTLHold {
+	if kind == lockcore.Stop && l.lock.Policy.Release.Mode != lockcore.ReleaseNone {
 		e.Believed[1] = min(e.Believed[1], l.w.now)
 	}
+}
+
+// skipped is the end of a lease that is not given back.
+func (t *Truth) skipped(l *lease, a *lockcore.Action) {
+	e := t.of(l.token)
+	e.Settled = true
+	e.Planned = e.Planned || a.Reason == lockcore.ReasonTTLHold
 }
 
 func (t *Truth) entered(k *task) int {

@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: help build test scenarios full-scale check bench deps clean
+.PHONY: help build test truth scenarios full-scale check bench deps clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
@@ -12,6 +12,9 @@ build: ## bin/lockdrill
 
 test: deps ## all tests
 	$(GO) test ./...
+
+truth: ## what is measured against what really happened, in 100,000 random worlds: minutes
+	LOCKDRILL_TRUTH_SEEDS=100000 $(GO) test -count=1 -v -timeout 1h -run TestTruthInRange ./experiments/rehearsal
 
 scenarios: deps ## every shipped scenario, live, at its time scale: minutes
 	LOCKDRILL_TEST_DRILLS=all $(GO) test -count=1 -v -timeout 1h -run TestScenariosEndAsTheySay ./cmd/lockdrill

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"reflect"
 	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis"
@@ -104,5 +106,53 @@ func TestSameSeedSameHistory(t *testing.T) {
 	}
 	if bytes.Equal(a, other) {
 		t.Error("two seeds gave one history")
+	}
+}
+
+// Every kind of fault that a file can name is simulated, or says why it cannot be; none is made up.
+func TestEveryFaultHasItsImage(t *testing.T) {
+	kinds := map[string]bool{}
+	v := reflect.ValueOf(experiments.Fault{})
+	for i := range v.NumField() {
+		if v.Field(i).Kind() != reflect.Pointer {
+			continue
+		}
+		f := experiments.Fault{}
+		reflect.ValueOf(&f).Elem().Field(i).Set(reflect.New(v.Field(i).Type().Elem()))
+		kinds[f.Kind()] = true
+		if i, known := images()[f.Kind()]; !known || i.do == nil {
+			t.Errorf("fault %s has no image, and no reason why not", f.Kind())
+		}
+	}
+	for kind := range images() {
+		if !kinds[kind] {
+			t.Errorf("there is no fault %s", kind)
+		}
+	}
+}
+
+// Many is the same on any number of cores, and ends when it is told to.
+func TestManyIsDeterministicAndEnds(t *testing.T) {
+	e := load(t, "cordum-delay-poller")
+	all, err := Many(context.Background(), e, sim.DefaultNet(), 40, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var one analysis.Rehearsed
+	r := New(e, sim.DefaultNet())
+	for seed := range int64(40) {
+		d, err := r.Run(context.Background(), seed+1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		one.Add(seed+1, analysis.Judge(e, d.History))
+	}
+	if !reflect.DeepEqual(all.Document(), one.Document()) {
+		t.Errorf("%+v\n%+v", all.Document(), one.Document())
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	_, err = Many(ctx, e, sim.DefaultNet(), 1_000_000, func(int64) { cancel() })
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
 	}
 }

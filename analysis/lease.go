@@ -70,6 +70,9 @@ func (ix *index) leaseOf(k *keyIndex, e, next *epoch) {
 	e.life = l
 }
 
+// pttlRounding is how much more than PTTL says a key may have left: it counts whole milliseconds.
+const pttlRounding = int64(1e6)
+
 // takenFrom is when a confirmed fault took the key from under e; nil where none did. The fault names the epoch whose token it found.
 func (ix *index) takenFrom(e *epoch) *history.Span {
 	for _, s := range ix.shots {
@@ -87,7 +90,9 @@ func (ix *index) dueOf(e *epoch) history.Span {
 	if len(e.acquires)+len(e.renewals) > 0 {
 		due = history.Span{}
 	}
+	unsure := false // a call may have come later than anybody waited for it
 	extend := func(at history.Span, ttl int64, surely bool) {
+		unsure = unsure || !surely
 		if ttl == 0 {
 			ttl = int64(p.TTL)
 		}
@@ -113,10 +118,10 @@ func (ix *index) dueOf(e *epoch) history.Span {
 			return history.Span{From: open, To: open}
 		case s.pttl > 0:
 			due.From = max(due.From, s.first.From+s.pttl)
-			seen = s.first.To + s.pttl + ix.cal.Expiry
+			seen = s.first.To + s.pttl + pttlRounding + ix.cal.Expiry
 		}
 	}
-	if seen > 0 && (due.From > due.To || due.To == open) { // nobody tells of the extension, but the looks do
+	if seen > 0 && (due.From > due.To || due.To == open || unsure && seen > due.To) { // nobody tells of the extension, but the looks do
 		due.To = seen
 	}
 	due.To = max(due.To, due.From)
@@ -168,8 +173,8 @@ func (ix *index) giveBack(e *epoch, l *lease, lo, hi int64) (int64, int64) {
 func (ix *index) storeLoss(e *epoch, l lease, lo int64) (int64, bool) {
 	for _, loss := range ix.losses {
 		at := max(loss.From, e.granted.From) // it may have come before the grant, which is then not lost
-		if loss.To > e.granted.From && at < lo && l.alive <= loss.To {
-			return at, true
+		if loss.To > e.granted.From && at < l.due.To && l.alive <= loss.To { // its holder may also have given it back before
+			return min(at, lo), true
 		}
 		renewed := slices.ContainsFunc(e.renewals, func(c *call) bool { return c.outcome == history.OK && c.span.From > loss.To })
 		if loss.To > e.granted.From && l.alive > loss.To && l.alive < lo && !renewed && ix.failsOver() { // there, but with an older end

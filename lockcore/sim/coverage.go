@@ -10,10 +10,17 @@ import (
 )
 
 // gone notes that the locks' store does not answer from now on.
-func (w *World) gone() { w.eyes.away = append(w.eyes.away, history.Span{From: w.now, To: Never}) }
+func (w *World) gone() {
+	if n := len(w.eyes.away); n == 0 || w.eyes.away[n-1].To != Never {
+		w.eyes.away = append(w.eyes.away, history.Span{From: w.now, To: Never})
+	}
+}
 
-// back notes that it answers again, and has every watched key looked at.
+// back notes that it answers again, unless something else still keeps it, and has every watched key looked at.
 func (w *World) back() {
+	if w.store.away() {
+		return
+	}
 	for i := range w.eyes.away {
 		w.eyes.away[i].To = min(w.eyes.away[i].To, w.now)
 	}

@@ -223,3 +223,28 @@ func (w *World) Say(e history.Event) {
 
 // Answers reports whether the locks' store can be connected to now.
 func (w *World) Answers() bool { return !w.store.away() }
+
+// Until lets time pass until done, which is asked after each thing that happens, or the limit; it reports whether done was reached.
+func (w *World) Until(limit int64, done func() bool) bool {
+	for len(w.queue.all) > 0 && w.queue.all[0].at <= limit {
+		m := w.queue.pop()
+		w.now = max(w.now, m.at)
+		w.happen(&m)
+		if done() {
+			return true
+		}
+	}
+	return false
+}
+
+// Owner is the incarnation whose token a key carries now; "" where it is free.
+func (w *World) Owner(key string) string {
+	k := w.keys[key]
+	if k == nil {
+		return ""
+	}
+	if w.expire(k); k.holder == 0 {
+		return ""
+	}
+	return w.truth.Epochs[k.holder-1].Replica
+}

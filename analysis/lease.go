@@ -142,7 +142,7 @@ func (ix *index) vanished(e *epoch, s *stretch, hi int64) int64 {
 
 // cameBack reports that the store may have forgotten that e's key was freed: another took its place that did not know of it yet.
 func (ix *index) cameBack(e *epoch) bool {
-	return slices.ContainsFunc(ix.losses, func(l history.Span) bool { return l.To > e.granted.From })
+	return ix.failsOver() && slices.ContainsFunc(ix.losses, func(l history.Span) bool { return l.To > e.granted.From })
 }
 
 // giveBack takes the holder's own releases and undos into account.
@@ -150,6 +150,10 @@ func (ix *index) giveBack(e *epoch, l *lease, lo, hi int64) (int64, int64) {
 	for _, c := range e.releases {
 		switch {
 		case c.outcome == history.OK:
+			if c.span.From > hi && ix.cameBack(e) {
+				l.gave = c
+				return c.span.From, c.span.To
+			}
 			if c.span.From > hi {
 				ix.find("key "+e.key+": epoch "+e.id+" was released with success after it had lost the key", e.n, c.n)
 				continue

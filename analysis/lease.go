@@ -176,7 +176,7 @@ func (ix *index) giveBack(e *epoch, l *lease, lo, hi int64) (int64, int64) {
 // proves that it did not.
 func (ix *index) storeLoss(e *epoch, l lease, lo int64) (int64, bool) {
 	for _, loss := range ix.losses {
-		at := max(loss.From, e.granted.From) // it may have come before the grant, which is then not lost
+		at := max(loss.From, e.granted.From)                                 // it may have come before the grant, which is then not lost
 		if loss.To > e.granted.From && at < l.due.To && l.alive <= loss.To { // its holder may also have given it back before
 			return min(at, lo), true
 		}

@@ -37,7 +37,8 @@ func (r *replica) take(o Offer) {
 	if slices.ContainsFunc(r.tasks, func(t *task) bool { return !t.loop && t.subject == o.Job }) {
 		return
 	}
-	t := &task{r: r, lock: r.w.locks[o.Lock], key: o.Key, subject: o.Job, job: o, state: seeking}
+	t := r.w.tasks.get()
+	*t = task{r: r, lock: r.w.locks[o.Lock], key: o.Key, subject: o.Job, job: o, state: seeking}
 	r.tasks = append(r.tasks, t)
 	t.seek()
 }
@@ -75,9 +76,10 @@ type write struct {
 
 // effect makes one effect, until it is answered.
 func (t *task) effect(state string) {
-	t.write = &write{t: t, token: t.lease.token, Effect: lockcore.Effect{
+	t.write = t.r.w.writes.get()
+	*t.write = write{t: t, token: t.lease.token, Effect: lockcore.Effect{
 		Key: t.key, Subject: t.subject, Loop: t.loop, State: state, Terminal: state == stateDone,
-		Epoch: t.r.w.epochOf(t.lease.token), Fence: t.lease.fence, Op: t.r.op(t.r.Incarnation + "/write-"), Writer: t.r.Incarnation,
+		Epoch: t.r.w.epochOf(t.lease.token), Fence: t.lease.fence, Op: t.r.effectOp(), Writer: t.r.Incarnation,
 		Unfenced: t.lock.Unfenced, Strict: t.lock.Strict,
 	}}
 	t.attempt()

@@ -30,7 +30,8 @@ type lease struct {
 
 // seek begins an attempt on a key.
 func (t *task) seek() {
-	l := &lease{w: t.r.w, r: t.r, lock: t.lock, key: t.r.w.keyOf(t.lock.Name, t.key), task: t, m: *lockcore.NewMachine(t.lock.Policy), armed: Never}
+	l := t.r.w.leases.get()
+	*l = lease{w: t.r.w, r: t.r, lock: t.lock, key: t.r.w.keyOf(t.lock.Name, t.key), task: t, m: *lockcore.NewMachine(t.lock.Policy), armed: Never}
 	t.lease = l
 	t.r.leases = append(t.r.leases, l)
 	l.step(lockcore.Input{Kind: lockcore.Start})

@@ -29,12 +29,14 @@ type replica struct {
 
 // Start begins a life of a replica: it polls its loops, and takes offers.
 func (w *World) Start(name, incarnation string) {
-	r := &replica{w: w, Name: name, Incarnation: incarnation}
+	r := w.lives.get()
+	*r = replica{w: w, Name: name, Incarnation: incarnation, leases: r.leases[:0], tasks: r.tasks[:0]}
 	w.replicas[incarnation] = r
 	w.order = append(w.order, r)
 	for i := range w.cfg.Locks {
 		if l := &w.cfg.Locks[i]; l.Policy.Loop != nil {
-			t := &task{r: r, lock: l, key: l.Key, subject: l.Name, loop: true}
+			t := w.tasks.get()
+			*t = task{r: r, lock: l, key: l.Key, subject: l.Name, loop: true}
 			r.tasks = append(r.tasks, t)
 			t.next = w.now + int64(w.rng.share()*float64(l.Policy.Loop.Poll))
 			t.rest()
@@ -172,6 +174,19 @@ func (r *replica) forget(l *lease) {
 	if r.stopping && len(r.tasks) == 0 && len(r.leases) == 0 {
 		r.w.After(time.Millisecond, r.leave)
 	}
+}
+
+// effectOp names an effect, uniquely over all replicas and lives.
+func (r *replica) effectOp() string {
+	w := r.w
+	if w.recording() {
+		return r.op(r.Incarnation + "/write-")
+	}
+	w.ops++
+	for int64(len(w.opNames)) < w.ops {
+		w.opNames = append(w.opNames, strconv.Itoa(len(w.opNames)))
+	}
+	return w.opNames[w.ops-1]
 }
 
 // op names an operation.

@@ -62,6 +62,12 @@ type World struct {
 	rng      rng
 	acts     []lockcore.Action
 	idle     []*call // free list
+	leases   arena[lease]
+	tasks    arena[task]
+	writes   arena[write]
+	lives    arena[replica]
+	states   arena[keyState]
+	opNames  []string // of effects, where nobody listens
 	table    *lockcore.Table
 	lost     *lockcore.Table // what a standby has, once it was cut off
 	ledger   *lockcore.LedgerTable
@@ -97,10 +103,23 @@ func (w *World) Reset(c Config) {
 	clear(w.queue.all)
 	w.queue.all = w.queue.all[:0]
 	w.table.Flush()
-	w.lost, w.ledger = nil, lockcore.NewLedgerTable()
-	w.store, w.taps, w.watched, w.order = storeState{}, nil, nil, nil
-	w.keys, w.locks = map[string]*keyState{}, map[string]*Lock{}
-	w.replicas, w.ways = map[string]*replica{}, map[string]*way{}
+	w.lost = nil
+	if w.ledger == nil {
+		w.ledger = lockcore.NewLedgerTable()
+		w.keys, w.locks = map[string]*keyState{}, map[string]*Lock{}
+		w.replicas, w.ways = map[string]*replica{}, map[string]*way{}
+	}
+	w.ledger.Reset()
+	w.store, w.taps, w.watched, w.order = storeState{}, nil, w.watched[:0], w.order[:0]
+	clear(w.keys)
+	clear(w.locks)
+	clear(w.replicas)
+	clear(w.ways)
+	w.leases.reset()
+	w.tasks.reset()
+	w.writes.reset()
+	w.lives.reset()
+	w.states.reset()
 	w.eyes = probes{}
 	w.truth.reset()
 	for i := range w.cfg.Locks {

@@ -29,7 +29,8 @@ type keyState struct {
 func (w *World) keyOf(lock, key string) *keyState {
 	k := w.keys[key]
 	if k == nil {
-		k = &keyState{lock: lock, name: key}
+		k = w.states.get()
+		*k = keyState{lock: lock, name: key}
 		w.keys[key] = k
 	}
 	return k

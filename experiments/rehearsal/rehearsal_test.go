@@ -156,3 +156,53 @@ func TestManyIsDeterministicAndEnds(t *testing.T) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
+
+// BenchmarkRehearsal is one kill of a renewed leader's holder at the published timings, from the steady state to the final reads, with
+// its full history, judged or not.
+func BenchmarkRehearsal(b *testing.B) {
+	e, err := experiments.Parse("bench", []byte(`apiVersion: lockdrill/v1
+kind: Experiment
+name: bench
+system:
+  mode: embedded
+  replicas: 3
+  locks:
+    - name: leader
+      key: leader
+      policy:
+        ttl: 60s
+        renew_every: 20s
+        class: standard
+        op_timeout: 2s
+        release: {mode: single, timeout: 2s, after_abandon: skip}
+        acquire: {mode: try, timeout: 2s}
+        loop: {poll: 30s, mode: renewed, tick: 5ms}
+steady_state: {for: 1s, timeout: 5m}
+limits: {max_run: 1h}
+faults:
+  - {id: kill, at: 0s, kill: {holder_of: leader}}
+slos:
+  - {lock: leader, takeover: {max: 95s}}
+`))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, judged := range []bool{false, true} {
+		b.Run(map[bool]string{false: "history", true: "judged"}[judged], func(b *testing.B) {
+			r := New(e, sim.DefaultNet())
+			b.ReportAllocs()
+			events := 0
+			for i := range b.N {
+				d, err := r.Run(context.Background(), int64(i))
+				if err != nil {
+					b.Fatal(err)
+				}
+				if events = len(d.History.Events); judged {
+					analysis.Judge(e, d.History)
+				}
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "drills/s")
+			b.ReportMetric(float64(events), "events/drill")
+		})
+	}
+}

@@ -20,7 +20,7 @@ const (
 // moment is one thing that will happen. Moments of the same instant happen in the order in which they were planned.
 type moment struct {
 	at    int64 // ns
-	seq   uint64
+	seq   uint32
 	kind  kind
 	gen   uint32 // of what it is about: one that is out of date is dropped
 	lease *lease
@@ -31,49 +31,80 @@ type moment struct {
 	fn    func()
 }
 
-func (m *moment) before(o *moment) bool { return m.at < o.at || m.at == o.at && m.seq < o.seq }
+// queue gives moments in the order of time, and of planning where that is the same. It is a binary heap of numbers beside the moments
+// themselves, so that sorting moves no pointers; it does not allocate once it has grown.
+type queue struct {
+	heap    []entry
+	moments []moment
+	free    []int32
+}
 
-// queue is a binary heap of moments that does not allocate once it has grown.
-type queue struct{ all []moment }
+type entry struct {
+	at  int64
+	seq uint32
+	n   int32 // of moments
+}
 
-func (q *queue) push(m moment) {
-	q.all = append(q.all, m)
-	i := len(q.all) - 1
+func (e entry) before(o entry) bool { return e.at < o.at || e.at == o.at && e.seq < o.seq }
+
+func (q *queue) reset() {
+	q.heap, q.moments, q.free = q.heap[:0], q.moments[:0], q.free[:0]
+}
+
+// next is when the next moment comes; false = none will.
+func (q *queue) next() (int64, bool) {
+	if len(q.heap) == 0 {
+		return 0, false
+	}
+	return q.heap[0].at, true
+}
+
+func (q *queue) push(m *moment) {
+	e := entry{at: m.at, seq: m.seq}
+	if n := len(q.free); n > 0 {
+		e.n = q.free[n-1]
+		q.free = q.free[:n-1]
+		q.moments[e.n] = *m
+	} else {
+		e.n = int32(len(q.moments))
+		q.moments = append(q.moments, *m)
+	}
+	q.heap = append(q.heap, e)
+	i := len(q.heap) - 1
 	for i > 0 {
 		up := (i - 1) / 2
-		if !m.before(&q.all[up]) {
+		if !e.before(q.heap[up]) {
 			break
 		}
-		q.all[i] = q.all[up]
+		q.heap[i] = q.heap[up]
 		i = up
 	}
-	q.all[i] = m
+	q.heap[i] = e
 }
 
 func (q *queue) pop() moment {
-	first := q.all[0]
-	n := len(q.all) - 1
-	m := q.all[n]
-	q.all[n] = moment{}
-	q.all = q.all[:n]
-	if n == 0 {
-		return first
-	}
+	first := q.heap[0]
+	q.free = append(q.free, first.n)
+	n := len(q.heap) - 1
+	e := q.heap[n]
+	q.heap = q.heap[:n]
 	i := 0
-	for {
+	for n > 0 {
 		down := 2*i + 1
 		if down >= n {
 			break
 		}
-		if down+1 < n && q.all[down+1].before(&q.all[down]) {
+		if down+1 < n && q.heap[down+1].before(q.heap[down]) {
 			down++
 		}
-		if !q.all[down].before(&m) {
+		if !q.heap[down].before(e) {
 			break
 		}
-		q.all[i] = q.all[down]
+		q.heap[i] = q.heap[down]
 		i = down
 	}
-	q.all[i] = m
-	return first
+	if n > 0 {
+		q.heap[i] = e
+	}
+	return q.moments[first.n]
 }

@@ -57,7 +57,7 @@ func DefaultNet() Net {
 type World struct {
 	cfg      Config
 	now      int64
-	seq      uint64
+	seq      uint32
 	queue    queue
 	rng      rng
 	acts     []lockcore.Action
@@ -100,8 +100,7 @@ func New(c Config) *World {
 // Reset begins again as New does, and keeps what was allocated.
 func (w *World) Reset(c Config) {
 	w.cfg, w.now, w.seq, w.rng, w.ops, w.events, w.emitted = c, 0, 0, rng(mix(c.Seed+1)), 0, 0, 0
-	clear(w.queue.all)
-	w.queue.all = w.queue.all[:0]
+	w.queue.reset()
 	w.table.Flush()
 	w.lost = nil
 	if w.ledger == nil {
@@ -149,13 +148,16 @@ func (w *World) After(d time.Duration, f func()) {
 // instant was reached.
 func (w *World) Advance(until int64) bool {
 	before := w.emitted
-	for len(w.queue.all) > 0 && w.queue.all[0].at <= until {
-		m := w.queue.pop()
-		w.now = max(w.now, m.at)
-		w.happen(&m)
-		if w.emitted != before && (len(w.queue.all) == 0 || w.queue.all[0].at > w.now) {
+	for at, some := w.queue.next(); some && at <= until; at, some = w.queue.next() {
+		if w.emitted != before && at > w.now {
 			return w.now >= until
 		}
+		m := w.queue.pop()
+		w.now = max(w.now, at)
+		w.happen(&m)
+	}
+	if w.emitted != before {
+		return w.now >= until
 	}
 	w.now = max(w.now, until)
 	return true
@@ -164,7 +166,7 @@ func (w *World) Advance(until int64) bool {
 func (w *World) plan(m moment) {
 	w.seq++
 	m.seq = w.seq
-	w.queue.push(m)
+	w.queue.push(&m)
 }
 
 func (w *World) happen(m *moment) {
@@ -245,9 +247,9 @@ func (w *World) Answers() bool { return !w.store.away() }
 
 // Until lets time pass until done, which is asked after each thing that happens, or the limit; it reports whether done was reached.
 func (w *World) Until(limit int64, done func() bool) bool {
-	for len(w.queue.all) > 0 && w.queue.all[0].at <= limit {
+	for at, some := w.queue.next(); some && at <= limit; at, some = w.queue.next() {
 		m := w.queue.pop()
-		w.now = max(w.now, m.at)
+		w.now = max(w.now, at)
 		w.happen(&m)
 		if done() {
 			return true

@@ -87,13 +87,13 @@ func TestRecordingChangesNothing(t *testing.T) {
 func TestQueue(t *testing.T) {
 	var q queue
 	r := rng(1)
-	for i := range uint64(1000) {
-		q.push(moment{at: r.below(50), seq: i})
+	for i := range uint32(1000) {
+		q.push(&moment{at: r.below(50), seq: i})
 	}
 	var last moment
 	for i := range 1000 {
 		m := q.pop()
-		if i > 0 && m.before(&last) {
+		if i > 0 && (m.at < last.at || m.at == last.at && m.seq < last.seq) {
 			t.Fatalf("%d/%d after %d/%d", m.at, m.seq, last.at, last.seq)
 		}
 		last = m

@@ -96,6 +96,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		7507:  "a key that a flush had freed was thought to be freed by the release without an answer",
 		11473: "a holder that died in its pause was thought to have worked until then",
 		13659: "a key that a flush had freed and a standby brought back was held against its release",
+		57946: "a key that a standby brought back, and nobody had looked at before, was held against its grant",
 		11745: "renewals that came later than an op timeout after their callers had given up",
 	} {
 		if _, wrong := compareSeed(seed); len(wrong) > 0 {

@@ -209,7 +209,7 @@ func (ix *index) unseenGrants(k *keyIndex) []debt {
 		if e.sure || !c.exited || c.outcome != history.Unknown || ix.takenDown(c.span.From) {
 			continue
 		}
-		arrives := c.applied(int64(p.Acquire.Timeout))
+		arrives := c.applied(ix.flight(p.Acquire.Timeout))
 		if _, blind := ix.probes[probeKeys].blind(arrives, ix.maxGap(probeKeys)); !blind {
 			continue
 		}

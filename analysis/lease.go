@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"slices"
+	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
@@ -108,7 +109,7 @@ func (ix *index) dueOf(e *epoch) history.Span {
 	}
 	for _, c := range e.renewals {
 		if c.outcome != history.Fail {
-			extend(c.applied(int64(p.OpTimeout)), c.ttl, c.outcome == history.OK)
+			extend(c.applied(ix.flight(p.OpTimeout)), c.ttl, c.outcome == history.OK)
 		}
 	}
 	var seen int64 // the latest end that a look allows
@@ -126,6 +127,23 @@ func (ix *index) dueOf(e *epoch) history.Span {
 	}
 	due.To = max(due.To, due.From)
 	return due
+}
+
+// flight is for how long a call may be on its way after its caller has given it up: its timeout, and what the experiment's faults
+// hold back.
+func (ix *index) flight(timeout time.Duration) int64 {
+	var held time.Duration
+	for i := range ix.exp.Faults {
+		switch f := &ix.exp.Faults[i]; {
+		case f.Latency != nil:
+			held = max(held, f.Latency.Add+f.Latency.Jitter)
+		case f.Jitter != nil:
+			held = max(held, 2*f.Jitter.By)
+		case f.Failures() != nil:
+			held = max(held, f.Failures().Delay)
+		}
+	}
+	return int64(timeout + held)
 }
 
 // vanished lowers hi to the first look that no longer showed the epoch.

@@ -18,7 +18,7 @@ type comparison struct {
 	t     *sim.Truth
 	j     *analysis.Judgement
 	final int64 // the beginning of the final phase
-	end   int64
+	blink int64 // a key that is taken for less than this may go unseen: two looks
 	byID  map[string]int
 	works map[int][]sim.Work
 	tried tried
@@ -247,7 +247,7 @@ func (c *comparison) debts() {
 	}
 	for i := range c.t.Epochs {
 		e := &c.t.Epochs[i]
-		if owed := c.owes(i); !listed[i] && owed > int64(time.Millisecond) && c.done(i) < c.final-int64(time.Second) {
+		if owed := c.owes(i); !listed[i] && owed > c.blink && c.done(i) < c.final-int64(time.Second) {
 			c.wrong = append(c.wrong, fmt.Sprintf("debt of epoch %s of %s: %s are not listed", e.ID, e.Key, time.Duration(owed)))
 		}
 	}

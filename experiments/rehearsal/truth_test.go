@@ -97,6 +97,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		11473: "a holder that died in its pause was thought to have worked until then",
 		13659: "a key that a flush had freed and a standby brought back was held against its release",
 		57946: "a key that a standby brought back, and nobody had looked at before, was held against its grant",
+		76738: "a grant long after its caller had given up, while the probe was blind, was thought impossible",
 		11745: "renewals that came later than an op timeout after their callers had given up",
 	} {
 		if _, wrong := compareSeed(seed); len(wrong) > 0 {
@@ -111,7 +112,7 @@ func compareSeed(seed uint64) (tried, []string) {
 	if err != nil {
 		return tried{}, []string{err.Error()}
 	}
-	c := &comparison{e: e, t: d.Truth, j: analysis.Judge(e, d.History), end: math.MaxInt64, final: math.MaxInt64}
+	c := &comparison{e: e, t: d.Truth, j: analysis.Judge(e, d.History), final: math.MaxInt64, blink: 2 * int64(e.Probes.LockKeys.Every+2*net.Most)}
 	for i := range d.History.Events {
 		if ev := &d.History.Events[i]; ev.Kind == history.RunPhase && ev.Phase.Name == history.PhaseFinal {
 			c.final = ev.From

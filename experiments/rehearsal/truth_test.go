@@ -112,7 +112,7 @@ func compareSeed(seed uint64) (tried, []string) {
 	if err != nil {
 		return tried{}, []string{err.Error()}
 	}
-	c := &comparison{e: e, t: d.Truth, j: analysis.Judge(e, d.History), final: math.MaxInt64, blink: 2 * int64(e.Probes.LockKeys.Every+2*net.Most)}
+	c := &comparison{e: e, t: d.Truth, j: analysis.Judge(e, d.History), final: math.MaxInt64, blink: int64(e.Probes.LockKeys.MaxGap + 2*(e.Probes.LockKeys.Every+2*net.Most))}
 	for i := range d.History.Events {
 		if ev := &d.History.Events[i]; ev.Kind == history.RunPhase && ev.Phase.Name == history.PhaseFinal {
 			c.final = ev.From

@@ -100,6 +100,19 @@ func TestQueue(t *testing.T) {
 	}
 }
 
+// Once its memory has grown, a world allocates nothing for what happens in it.
+func TestNothingIsAllocatedForAMoment(t *testing.T) {
+	w, c := New(Config{}), renewed()
+	seed := uint64(0)
+	one := func() { drill(w, c, seed); seed++ }
+	for range 200 {
+		one()
+	}
+	if n := testing.AllocsPerRun(200, one); n > 4 || w.Moments() < 40 {
+		t.Errorf("%g allocations in a drill of %d moments", n, w.Moments())
+	}
+}
+
 func BenchmarkDrill(b *testing.B) {
 	w, c := New(Config{}), renewed()
 	b.ReportAllocs()

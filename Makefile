@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: help build test scenarios full-scale seeds stress check bench deps clean
+.PHONY: help build test truth scenarios full-scale seeds stress check bench deps clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
@@ -13,6 +13,9 @@ build: ## bin/lockdrill
 test: deps ## all tests; the drills last and alone, since they measure time
 	$(GO) test $$($(GO) list ./... | grep -v /cmd/)
 	$(GO) test -timeout 20m ./cmd/...
+
+truth: ## what is measured against what really happened, in 100,000 random worlds: minutes
+	LOCKDRILL_TRUTH_SEEDS=100000 $(GO) test -count=1 -v -timeout 1h -run TestTruthInRange ./experiments/rehearsal
 
 scenarios: deps ## every shipped scenario, live, at its time scale: minutes
 	LOCKDRILL_TEST_DRILLS=all $(GO) test -count=1 -v -timeout 1h -run TestScenariosEndAsTheySay ./cmd/lockdrill
@@ -39,6 +42,7 @@ check: deps ## what must hold before a change is merged: form, vet, staticcheck,
 
 bench: deps ## the lock core beside its peers, 100,000 locks, one key that many wait for: docs/performance.md; five minutes
 	cd internal/bench && $(GO) run .
+	$(GO) test -run '^$$' -bench 'Drill|Rehearsal' ./lockcore/sim ./experiments/rehearsal
 
 deps: ## redis-server, which tests about Redis start on a port of their own
 	@.ci/redis-server

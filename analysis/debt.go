@@ -192,8 +192,8 @@ func (ix *index) latency(e *epoch, start history.Span) (surely, maybe bool) {
 	}
 	timeout, free, r := ix.releaseTimeout(e.lock), e.life.end, e.releases[0]
 	reached := r.outcome == history.OK || e.goneBy(r)
-	if r.outcome == history.Unknown { // nothing but this release can have freed it before its time
-		reached = free.To < e.life.due.From && (len(e.releases) == 1 || free.To <= e.releases[1].sent.From)
+	if r.outcome == history.Unknown { // nothing but this release can have freed it before its time, unless the store lost it
+		reached = !e.life.loss && free.To < e.life.due.From && (len(e.releases) == 1 || free.To <= e.releases[1].sent.From)
 	}
 	took := between(start, free)
 	return reached && took.hi <= timeout, (reached || r.outcome == history.Unknown) && took.lo <= timeout
@@ -209,7 +209,7 @@ func (ix *index) unseenGrants(k *keyIndex) []debt {
 		if e.sure || !c.exited || c.outcome != history.Unknown || ix.takenDown(c.span.From) {
 			continue
 		}
-		arrives := c.applied(int64(p.Acquire.Timeout))
+		arrives := c.applied(ix.flight(p.Acquire.Timeout))
 		if _, blind := ix.probes[probeKeys].blind(arrives, ix.maxGap(probeKeys)); !blind {
 			continue
 		}

@@ -198,6 +198,9 @@ func (ix *index) narrowGrant(k *keyIndex, e *epoch) {
 		seen.From = s.prev.From
 	}
 	narrow, ok := e.granted.Intersect(seen)
+	if !ok && ix.cameBack(e) {
+		return
+	}
 	if !ok {
 		ix.find("key "+k.name+": the probe saw epoch "+e.id+" outside the call that acquired it", e.n, s.n)
 		narrow = seen

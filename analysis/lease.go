@@ -1,6 +1,10 @@
 package analysis
 
 import (
+	"slices"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -43,9 +47,16 @@ func (ix *index) leaseOf(k *keyIndex, e, next *epoch) {
 	lo := l.due.From
 	lo, hi = ix.giveBack(e, &l, lo, hi)
 	lo, l.loss = ix.storeLoss(e, l, lo)
+	taken := ix.takenFrom(e)
+	if taken != nil {
+		hi = min(hi, taken.To)
+	}
 	if hi < lo { // somebody else freed it
 		l.lost = true
 		lo = min(l.alive, hi)
+		if taken != nil {
+			lo = max(lo, min(taken.From, hi))
+		}
 	}
 	if !l.lost && l.alive > hi && (l.gave == nil || l.gave.outcome != history.OK) { // still there: an extension of unknown outcome was applied later than anybody waited for it
 		hi = open
@@ -60,6 +71,19 @@ func (ix *index) leaseOf(k *keyIndex, e, next *epoch) {
 	e.life = l
 }
 
+// pttlRounding is how much more than PTTL says a key may have left: it counts whole milliseconds.
+const pttlRounding = int64(1e6)
+
+// takenFrom is when a confirmed fault took the key from under e; nil where none did. The fault names the epoch whose token it found.
+func (ix *index) takenFrom(e *epoch) *history.Span {
+	for _, s := range ix.shots {
+		if s.kind == experiments.KindDeleteKey && s.applied != nil && s.confirmed != nil && s.void == nil && s.key == e.key && s.epoch == e.id {
+			return &s.applied.Span
+		}
+	}
+	return nil
+}
+
 // dueOf is when the lease runs out if nobody cuts it short. A key without expiry never does.
 func (ix *index) dueOf(e *epoch) history.Span {
 	p := ix.policy(e.lock)
@@ -67,7 +91,9 @@ func (ix *index) dueOf(e *epoch) history.Span {
 	if len(e.acquires)+len(e.renewals) > 0 {
 		due = history.Span{}
 	}
+	unsure := false // a call may have come later than anybody waited for it
 	extend := func(at history.Span, ttl int64, surely bool) {
+		unsure = unsure || !surely
 		if ttl == 0 {
 			ttl = int64(p.TTL)
 		}
@@ -83,7 +109,7 @@ func (ix *index) dueOf(e *epoch) history.Span {
 	}
 	for _, c := range e.renewals {
 		if c.outcome != history.Fail {
-			extend(c.applied(int64(p.OpTimeout)), c.ttl, c.outcome == history.OK)
+			extend(c.applied(ix.flight(p.OpTimeout)), c.ttl, c.outcome == history.OK)
 		}
 	}
 	var seen int64 // the latest end that a look allows
@@ -93,23 +119,48 @@ func (ix *index) dueOf(e *epoch) history.Span {
 			return history.Span{From: open, To: open}
 		case s.pttl > 0:
 			due.From = max(due.From, s.first.From+s.pttl)
-			seen = s.first.To + s.pttl + ix.cal.Expiry
+			seen = s.first.To + s.pttl + pttlRounding + ix.cal.Expiry
 		}
 	}
-	if seen > 0 && (due.From > due.To || due.To == open) { // nobody tells of the extension, but the looks do
+	if seen > 0 && (due.From > due.To || due.To == open || unsure && seen > due.To) { // nobody tells of the extension, but the looks do
 		due.To = seen
 	}
 	due.To = max(due.To, due.From)
 	return due
 }
 
+// flight is for how long a call may be on its way after its caller has given it up: its timeout, and what the experiment's faults
+// hold back.
+func (ix *index) flight(timeout time.Duration) int64 {
+	var held time.Duration
+	for i := range ix.exp.Faults {
+		switch f := &ix.exp.Faults[i]; {
+		case f.Latency != nil:
+			held = max(held, f.Latency.Add+f.Latency.Jitter)
+		case f.Jitter != nil:
+			held = max(held, 2*f.Jitter.By)
+		case f.Failures() != nil:
+			held = max(held, f.Failures().Delay)
+		}
+	}
+	return int64(timeout + held)
+}
+
 // vanished lowers hi to the first look that no longer showed the epoch.
 func (ix *index) vanished(e *epoch, s *stretch, hi int64) int64 {
 	if s.last().From > hi {
+		if ix.cameBack(e) {
+			return s.next.first.To
+		}
 		ix.find("key "+e.key+": the probe still saw epoch "+e.id+" "+span(s.last().From-hi)+" after its lease had ended by the claims", e.n, s.n, s.next.n)
 		return s.next.first.To
 	}
 	return min(hi, s.next.first.To)
+}
+
+// cameBack reports that the store may have forgotten that e's key was freed: another took its place that did not know of it yet.
+func (ix *index) cameBack(e *epoch) bool {
+	return ix.failsOver() && slices.ContainsFunc(ix.losses, func(l history.Span) bool { return l.To > e.granted.From })
 }
 
 // giveBack takes the holder's own releases and undos into account.
@@ -117,6 +168,10 @@ func (ix *index) giveBack(e *epoch, l *lease, lo, hi int64) (int64, int64) {
 	for _, c := range e.releases {
 		switch {
 		case c.outcome == history.OK:
+			if c.span.From > hi && ix.cameBack(e) {
+				l.gave = c
+				return c.span.From, c.span.To
+			}
 			if c.span.From > hi {
 				ix.find("key "+e.key+": epoch "+e.id+" was released with success after it had lost the key", e.n, c.n)
 				continue
@@ -139,8 +194,13 @@ func (ix *index) giveBack(e *epoch, l *lease, lo, hi int64) (int64, int64) {
 // proves that it did not.
 func (ix *index) storeLoss(e *epoch, l lease, lo int64) (int64, bool) {
 	for _, loss := range ix.losses {
-		if loss.From > e.granted.To && loss.From < lo && l.alive <= loss.To {
-			return loss.From, true
+		at := max(loss.From, e.granted.From)                                 // it may have come before the grant, which is then not lost
+		if loss.To > e.granted.From && at < l.due.To && l.alive <= loss.To { // its holder may also have given it back before
+			return min(at, lo), true
+		}
+		renewed := slices.ContainsFunc(e.renewals, func(c *call) bool { return c.outcome == history.OK && c.span.From > loss.To })
+		if loss.To > e.granted.From && l.alive > loss.To && l.alive < lo && !renewed && ix.failsOver() { // there, but with an older end
+			return l.alive, true
 		}
 	}
 	return lo, false

@@ -193,17 +193,21 @@ func (s *shot) endIn(ix *index, victim string) history.Span {
 // pause is a stretch in which a process surely or possibly stood still.
 type pause struct{ widest, surest history.Span }
 
-// pauseOf is the stretch in which a confirmed pause kept the incarnation standing.
+// pauseOf is the stretch in which a pause kept the incarnation standing: surely only where it was confirmed, and perhaps where it was
+// not, as when the victim died in it.
 func (s *shot) pauseOf(ix *index, incarnation string) (pause, bool) {
-	if s.kind != experiments.KindPause || !s.effective() {
+	if s.kind != experiments.KindPause || s.applied == nil {
 		return pause{}, false
 	}
 	end := s.endIn(ix, incarnation)
 	p := pause{widest: history.Span{From: s.applied.From, To: end.To}, surest: history.Span{From: s.applied.To, To: end.From}}
-	if s.confirmed.From > s.applied.To { // it was seen to stand from here on
+	if s.confirmed != nil && s.confirmed.From > s.applied.To { // it was seen to stand from here on
 		p.surest.From = s.confirmed.From
 	}
 	p.surest.To = max(p.surest.To, p.surest.From)
+	if !s.effective() {
+		p.surest.To = p.surest.From
+	}
 	return p, true
 }
 

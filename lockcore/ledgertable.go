@@ -36,6 +36,15 @@ func NewLedgerTable() *LedgerTable {
 	return &LedgerTable{marks: map[string]int64{}, subjects: map[string]SubjectState{}, answers: map[string]Receipt{}}
 }
 
+// Reset forgets everything.
+func (t *LedgerTable) Reset() {
+	clear(t.marks)
+	clear(t.subjects)
+	clear(t.answers)
+	clear(t.entries)
+	t.entries = t.entries[:0]
+}
+
 // Read follows Ledger.Read.
 func (t *LedgerTable) Read(subject string) SubjectState { return t.subjects[subject] }
 

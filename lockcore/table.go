@@ -2,6 +2,7 @@ package lockcore
 
 import (
 	"fmt"
+	"maps"
 	"time"
 )
 
@@ -84,6 +85,32 @@ func (t *Table) lease(now time.Time, key string) (lease, bool) {
 		held = false
 	}
 	return l, held
+}
+
+// Holder says whose token the key carries, and until when; ok is false where it is free.
+func (t *Table) Holder(now time.Time, key string) (token string, ends time.Time, ok bool) {
+	l, held := t.lease(now, key)
+	return l.token, l.ends, held
+}
+
+// Take frees the key, whoever holds it; with a token, the key then carries that one for ttl. No fence is minted: nobody was granted
+// anything.
+func (t *Table) Take(now time.Time, key, token string, ttl time.Duration) {
+	delete(t.leases, key)
+	if token != "" {
+		t.leases[key] = lease{token: token, ends: now.Add(ttl)}
+	}
+}
+
+// Flush forgets everything, the fences too.
+func (t *Table) Flush() {
+	clear(t.leases)
+	clear(t.fences)
+}
+
+// Snapshot is a copy of the table as it stands.
+func (t *Table) Snapshot() *Table {
+	return &Table{leases: maps.Clone(t.leases), fences: maps.Clone(t.fences)}
 }
 
 // CheckTTL refuses leases below the resolution of stores; the error wraps ErrNotSent.

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/rehearsal"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore/sim"
+	"github.com/lockdrill/lockdrill/reports"
+)
+
+type rehearseFlags struct {
+	seeds     int64
+	failAbove float64
+	replay    int64
+	out       string
+	output    *output
+}
+
+// rehearseSeeds is how many drills are rehearsed where nobody says how many: seconds for the shipped scenarios.
+const rehearseSeeds = 200
+
+func newRehearseCmd(io streams) *cobra.Command {
+	var f rehearseFlags
+	cmd := &cobra.Command{
+		Use:   "rehearse FILE|NAME",
+		Short: "Run a drill many times in virtual time, at its real durations",
+		Long: "rehearse leads the same drill through virtual time, once for each seed: the same lock core, the same conductor, simulated\n" +
+			"network, stores and faults. It touches nothing, and it says nothing about a live system: a rehearsed verdict never counts as\n" +
+			"a live one. The time scale of the file is left out. Exit status 10: a breach is likelier than --fail-above.",
+		Args: cobra.ExactArgs(1),
+	}
+	flags := cmd.Flags()
+	flags.Int64Var(&f.seeds, "seeds", rehearseSeeds, "how many drills, with the seeds from 1 on")
+	flags.Float64Var(&f.failAbove, "fail-above", 0, "share of the seeds, 0 to 1, that may breach a limit")
+	flags.Int64Var(&f.replay, "replay", 0, "write the history of this seed as a run's folder, and rehearse nothing else")
+	flags.StringVar(&f.out, "out", "", "folder for --replay (default runs/rehearsal-<name>-<seed>)")
+	f.output = outputFlag(flags)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := f.check(); err != nil {
+			return err
+		}
+		e, _, err := loadExperiment(args[0])
+		if err != nil {
+			return err
+		}
+		e = rehearsal.RealTime(e)
+		warnOfRehearsing(io.Err, e)
+		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		if f.replay != 0 {
+			return f.replayOne(ctx, io, e)
+		}
+		return f.many(ctx, io, e, args[0])
+	}
+	return cmd
+}
+
+func (f *rehearseFlags) check() error {
+	switch {
+	case f.seeds <= 0:
+		return usagef("--seeds %d: want at least 1", f.seeds)
+	case !(f.failAbove >= 0 && f.failAbove <= 1):
+		return usagef("--fail-above %g: want a share from 0 to 1", f.failAbove)
+	case f.replay < 0:
+		return usagef("--replay %d: seeds are 1 or more", f.replay)
+	case f.out != "" && f.replay == 0:
+		return usagef("--out is the folder of a seed's history: it goes with --replay SEED")
+	}
+	return nil
+}
+
+// warnOfRehearsing says what a rehearsal of e leaves out.
+func warnOfRehearsing(w io.Writer, e *experiments.Experiment) {
+	if len(e.System.Worker) > 0 {
+		fmt.Fprintln(w, "warning: system.worker is not rehearsed: the replicas are lockdrill's own lock core")
+	}
+	if len(e.Probes.Metrics) > 0 {
+		fmt.Fprintln(w, "warning: metrics are not rehearsed: SLOs on them have no figures")
+	}
+	for i := range e.Faults {
+		if why := rehearsal.Why(e.Faults[i].Kind()); why != "" {
+			fmt.Fprintf(w, "warning: fault %s is not rehearsed: %s\n", e.Faults[i].ID, why)
+		}
+	}
+}
+
+func (f *rehearseFlags) many(ctx context.Context, io streams, e *experiments.Experiment, name string) error {
+	told := tellSeeds(io.Err, f.seeds)
+	all, err := rehearsal.Many(ctx, e, sim.DefaultNet(), f.seeds, told.count)
+	told.close()
+	if ctx.Err() != nil {
+		return &exitError{code: exitAborted, err: fmt.Errorf("interrupted after %s of %d: nothing is concluded from a part", count(int(all.Seeds), "seed"), f.seeds)}
+	}
+	if err != nil {
+		return err
+	}
+	doc := all.Document()
+	doc.Experiment, doc.Replicas, doc.FailAbove = e.Name, e.System.Replicas, f.failAbove
+	if *f.output == outputJSON {
+		err = writeJSON(io.Out, doc)
+	} else {
+		width, _ := terminal(io.Out)
+		err = reports.Rehearsal(io.Out, doc, "lockdrill rehearse "+name+" --replay", reports.TerminalOptions{Width: width, Color: colored(io.Out)})
+	}
+	if err == nil && doc.Breach > f.failAbove {
+		return status(exitSLOFailed)
+	}
+	return err
+}
+
+// replayOne writes one seed as the folder of a run, so that judge and reports work on it.
+func (f *rehearseFlags) replayOne(ctx context.Context, io streams, e *experiments.Experiment) error {
+	dir := f.out
+	if dir == "" {
+		dir = filepath.Join(runsFolder, fmt.Sprintf("rehearsal-%s-%d", e.Name, f.replay))
+	}
+	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
+		return usagef("%s: the folder is not empty; a rehearsal never writes over a run", dir)
+	}
+	d, err := rehearsal.New(e, sim.DefaultNet()).Run(ctx, f.replay)
+	if err != nil {
+		return err
+	}
+	resolved, err := experiments.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", experimentFile, err)
+	}
+	d.History.Header.Tool, d.History.Header.Digest = "lockdrill "+version(), experiments.Digest(resolved)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return usagef("%s: make the folder: %w", dir, reason(err))
+	}
+	if err := os.WriteFile(filepath.Join(dir, experimentFile), resolved, 0o644); err != nil {
+		return fmt.Errorf("write %s: %w", experimentFile, err)
+	}
+	if err := writeHistory(filepath.Join(dir, historyFile), d.History); err != nil {
+		return err
+	}
+	j, err := judgeDir(dir)
+	if err != nil {
+		return err
+	}
+	return printJudgement(io, string(*f.output), dir, j)
+}
+
+// writeHistory writes a history that is whole, through the recorder of live runs.
+func writeHistory(path string, h *history.History) (err error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", historyFile, err)
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	at := int64(0)
+	rec, err := history.NewRecorder(file, h.Header, func() int64 { return at }, nil)
+	if err != nil {
+		return err
+	}
+	for _, e := range h.Events {
+		at = e.At
+		if _, err := rec.Record(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// seedsTold tells on stderr how far a long rehearsal is.
+type seedsTold struct {
+	n    atomic.Int64
+	stop chan struct{}
+	done chan struct{}
+}
+
+const tellSeedsEvery = 2 * time.Second
+
+func tellSeeds(w io.Writer, of int64) *seedsTold {
+	t := &seedsTold{stop: make(chan struct{}), done: make(chan struct{})}
+	go func() {
+		defer close(t.done)
+		began, tick := time.Now(), time.NewTicker(tellSeedsEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-t.stop:
+				return
+			case <-tick.C:
+				n := t.n.Load()
+				line := fmt.Sprintf("rehearsed %d of %d seeds", n, of)
+				if n > 0 {
+					left := time.Duration(float64(time.Since(began)) / float64(n) * float64(of-n))
+					line += ", about " + left.Round(time.Second).String() + " left"
+				}
+				fmt.Fprintln(w, line)
+			}
+		}
+	}()
+	return t
+}
+
+func (t *seedsTold) count(n int64) { t.n.Store(n) } // of two that come at once the last counts: it is a figure for people
+
+func (t *seedsTold) close() {
+	close(t.stop)
+	<-t.done
+}

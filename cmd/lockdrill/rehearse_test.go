@@ -1,0 +1,77 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lockdrill/lockdrill/analysis"
+)
+
+// A promise that no kill can keep is breached in every seed; one that may be breached as often is not the gate's business.
+func TestRehearseSaysHowLikelyABreachIs(t *testing.T) {
+	got := try(t, "rehearse", "too-tight-slo", "--seeds", "20")
+	if got.code != exitSLOFailed || !strings.Contains(got.stdout, "REHEARSAL") || !strings.Contains(got.stdout, "100.0%") || got.stderr != "" {
+		t.Errorf("%+v", got)
+	}
+	if got := try(t, "rehearse", "too-tight-slo", "--seeds", "20", "--fail-above", "1"); got.code != exitPass {
+		t.Errorf("with --fail-above 1: %+v", got)
+	}
+	got = try(t, "rehearse", "first-drill", "--seeds", "10", "-o", "json")
+	var doc analysis.Rehearsal
+	if err := json.Unmarshal([]byte(got.stdout), &doc); err != nil {
+		t.Fatalf("%v in %+v", err, got)
+	}
+	if got.code != exitPass || !doc.Rehearsal || doc.Seeds != 10 || doc.Breach != 0 || len(doc.Rows) != 9 || doc.Rows[0].Median == nil || doc.Worst == nil {
+		t.Errorf("%d, %+v", got.code, doc)
+	}
+	if again := try(t, "rehearse", "first-drill", "--seeds", "10", "-o", "json"); again.stdout != got.stdout {
+		t.Error("the same seeds gave another answer")
+	}
+}
+
+// One seed is written as a run's folder: the same bytes each time, which judge reads, and which never count as a live run.
+func TestReplayWritesARun(t *testing.T) {
+	work := t.TempDir()
+	read := func(dir, name string) []byte {
+		data, err := os.ReadFile(filepath.Join(work, dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	for _, dir := range []string{"a", "b"} {
+		if got := tryIn(t, work, "rehearse", "first-drill", "--replay", "4", "--out", dir); got.code != exitPass || !strings.Contains(got.stdout, "REHEARSAL") {
+			t.Fatalf("%+v", got)
+		}
+	}
+	for _, name := range []string{historyFile, experimentFile, verdictFile} {
+		if !bytes.Equal(read("a", name), read("b", name)) {
+			t.Errorf("%s differs", name)
+		}
+	}
+	before := read("a", verdictFile)
+	got := tryIn(t, work, "judge", "a")
+	if got.code != exitInconclusive || !bytes.Equal(read("a", verdictFile), before) {
+		t.Errorf("judge: %+v", got)
+	}
+	if got := tryIn(t, work, "rehearse", "first-drill", "--replay", "4", "--out", "a"); got.code != exitUsage {
+		t.Errorf("a second time into the same folder: %+v", got)
+	}
+}
+
+func TestRehearseMisuse(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"rehearse first-drill --seeds 0", "--seeds 0: want at least 1\n"},
+		{"rehearse first-drill --fail-above 5", "--fail-above 5: want a share from 0 to 1\n"},
+		{"rehearse first-drill --out x", "--out is the folder of a seed's history: it goes with --replay SEED\n"},
+		{"rehearse", "lockdrill rehearse: accepts 1 arg(s), received 0; see lockdrill rehearse --help\n"},
+	} {
+		if got := try(t, strings.Fields(c.args)...); got != (result{exitUsage, "", c.want}) {
+			t.Errorf("%s: %+v", c.args, got)
+		}
+	}
+}

@@ -1,0 +1,351 @@
+package rehearsal
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/lockcore"
+	"github.com/lockdrill/lockdrill/lockcore/sim"
+)
+
+// comparison holds one judgement against the truth.
+type comparison struct {
+	e     *experiments.Experiment
+	t     *sim.Truth
+	j     *analysis.Judgement
+	final int64 // the beginning of the final phase
+	blink int64 // a grant that nobody learnt of may go unseen if it lasts less than this: max_gap and two looks
+	byID  map[string]int
+	works map[int][]sim.Work
+	tried tried
+	wrong []string
+}
+
+func (c *comparison) index() {
+	c.byID, c.works = map[string]int{}, map[int][]sim.Work{}
+	for i := range c.t.Epochs {
+		c.byID[c.t.Epochs[i].ID] = i
+	}
+	for _, w := range c.t.Works {
+		c.works[w.Epoch] = append(c.works[w.Epoch], w)
+	}
+}
+
+// in holds a truth in ns against a measured range in seconds.
+func (c *comparison) in(truth int64, lo float64, hi *float64, format string, args ...any) {
+	const rounding = 5e-9
+	s := float64(truth) / 1e9
+	if s < lo-rounding || hi != nil && s > *hi+rounding {
+		top := math.Inf(1)
+		if hi != nil {
+			top = *hi
+		}
+		c.wrong = append(c.wrong, fmt.Sprintf("%s: %.9f is not in [%.9f, %.9f]", fmt.Sprintf(format, args...), s, lo, top))
+	}
+}
+
+func (c *comparison) policy(lock string) *lockcore.Policy {
+	i := slices.IndexFunc(c.e.System.Locks, func(l experiments.Lock) bool { return l.Name == lock })
+	return &c.e.System.Locks[i].Policy
+}
+
+// takeovers compares those after a kill: from the death to the first accepted effect that shows a later epoch at work.
+func (c *comparison) takeovers() {
+	for _, k := range c.j.Takeovers {
+		killed := slices.ContainsFunc(c.j.Faults, func(f analysis.FaultResult) bool {
+			return fmt.Sprintf("%s#%d", f.ID, f.Shot) == k.Fault && f.Kind == experiments.KindKill
+		})
+		if !killed {
+			continue
+		}
+		died := c.t.Deaths[k.Victim]
+		held := -1
+		for i, e := range c.t.Epochs {
+			if e.Key == k.Key && e.Replica == k.Victim && e.Granted <= died && e.Freed > died {
+				held = i
+			}
+		}
+		if held < 0 {
+			c.wrong = append(c.wrong, fmt.Sprintf("takeover of %s after %s: %s did not own it when it died", k.Key, k.Fault, k.Victim))
+			continue
+		}
+		x := sim.Never
+		for _, w := range c.t.Writes {
+			if w.Key == k.Key && w.Accepted && w.Enters() && c.t.Epochs[w.Epoch].Granted > c.t.Epochs[held].Granted {
+				x = min(x, w.At)
+			}
+		}
+		switch {
+		case k.Censored && x == sim.Never:
+		case k.Censored:
+			c.tried.Censored++
+			c.in(x-died, k.Lo, nil, "censored takeover of %s after %s", k.Key, k.Fault)
+		case x == sim.Never:
+			c.wrong = append(c.wrong, fmt.Sprintf("takeover of %s after %s: nobody came", k.Key, k.Fault))
+		default:
+			c.tried.Takeovers++
+			c.in(x-died, k.Lo, k.Hi, "takeover of %s after %s", k.Key, k.Fault)
+		}
+	}
+}
+
+type stretch struct{ from, to int64 }
+
+// less takes out of a stretch what its process stood still.
+func (c *comparison) less(s stretch, replica string) []stretch {
+	out := []stretch{s}
+	for _, p := range c.t.Stops {
+		if p.Replica != replica {
+			continue
+		}
+		var cut []stretch
+		for _, o := range out {
+			if o.from < p.From {
+				cut = append(cut, stretch{o.from, min(o.to, p.From)})
+			}
+			if o.to > p.To {
+				cut = append(cut, stretch{max(o.from, p.To), o.to})
+			}
+		}
+		out = cut
+	}
+	return out
+}
+
+// excess integrates max(0, count-1).
+func excess(ss []stretch) (sum int64) {
+	type edge struct {
+		at int64
+		by int
+	}
+	var edges []edge
+	for _, s := range ss {
+		if s.from < s.to {
+			edges = append(edges, edge{s.from, 1}, edge{s.to, -1})
+		}
+	}
+	slices.SortFunc(edges, func(a, b edge) int {
+		if a.at != b.at {
+			return int(min(1, max(-1, a.at-b.at)))
+		}
+		return a.by - b.by
+	})
+	n, at := 0, int64(0)
+	for _, e := range edges {
+		sum += int64(max(0, n-1)) * (e.at - at)
+		n, at = n+e.by, e.at
+	}
+	return sum
+}
+
+func (c *comparison) overlaps() {
+	belief, work := map[string]map[string][]stretch{}, map[string]map[string][]stretch{}
+	put := func(m map[string]map[string][]stretch, e *sim.Epoch, s stretch) {
+		if m[e.Lock] == nil {
+			m[e.Lock] = map[string][]stretch{}
+		}
+		m[e.Lock][e.Key] = append(m[e.Lock][e.Key], s)
+	}
+	for i := range c.t.Epochs {
+		e := &c.t.Epochs[i]
+		if e.Believed[0] != sim.Never {
+			put(belief, e, stretch{e.Believed[0], e.Believed[1]})
+		}
+		for _, w := range c.works[i] {
+			for _, s := range c.less(stretch{w.From, w.To}, e.Replica) {
+				put(work, e, s)
+			}
+		}
+	}
+	for _, o := range c.j.Overlap {
+		m := belief
+		switch o.Level {
+		case "work":
+			m = work
+		case "effect":
+			continue
+		}
+		var sum int64
+		for _, ss := range m[o.Lock] {
+			sum += excess(ss)
+		}
+		if sum > 0 {
+			c.tried.Overlaps++
+		}
+		c.in(sum, o.Lo, o.Hi, "overlap of %s at level %s", o.Lock, o.Level)
+	}
+}
+
+// done is when nobody needed the key of an epoch any more.
+func (c *comparison) done(i int) int64 {
+	e := &c.t.Epochs[i]
+	if e.Believed[0] == sim.Never {
+		if !e.Orphan {
+			return sim.Never
+		}
+		return max(e.Stopped, e.Granted)
+	}
+	done := e.Believed[1]
+	if ws := c.works[i]; len(ws) > 0 {
+		stop := int64(0)
+		for _, w := range ws {
+			if w.Died {
+				return sim.Never
+			}
+			stop = max(stop, w.To)
+		}
+		if p := c.policy(e.Lock); p.Loop != nil && p.Loop.Mode == lockcore.LoopRenewed {
+			stop = max(stop, done)
+		}
+		done = stop
+	}
+	return done
+}
+
+// owes is the true debt of an epoch.
+func (c *comparison) owes(i int) int64 {
+	e := &c.t.Epochs[i]
+	p := c.policy(e.Lock)
+	done := c.done(i)
+	planned := e.Planned || p.Release.Mode == lockcore.ReleaseNone || p.Loop != nil && p.Loop.Mode == lockcore.LoopTTLHold
+	timeout := int64(p.OpTimeout)
+	if timeout == 0 {
+		timeout = int64(p.Release.Timeout)
+	}
+	died, dead := c.t.Deaths[e.Replica]
+	switch {
+	case e.Stranger, e.Granted == sim.Never, done == sim.Never, planned && e.Believed[0] != sim.Never, e.Freed <= done, done >= c.final:
+		return 0
+	case dead && !e.Settled && died-done <= timeout:
+		return 0
+	case e.Reached != sim.Never && e.Freed-done <= timeout:
+		return 0
+	}
+	return e.Freed - done
+}
+
+func (c *comparison) debts() {
+	listed := map[int]bool{}
+	for _, d := range c.j.Debts {
+		i, known := c.byID[d.Epoch]
+		if !known {
+			c.wrong = append(c.wrong, "a debt of an epoch that there never was: "+d.Epoch)
+			continue
+		}
+		listed[i] = true
+		if e := &c.t.Epochs[i]; d.Cause == "renew_after_exit" || e.Freed == sim.Never && c.owes(i) != 0 {
+			continue
+		}
+		if c.owes(i) > 0 {
+			c.tried.Debts++
+		}
+		c.in(c.owes(i), d.Debt.Lo, d.Debt.Hi, "debt (%s) of epoch %s of %s", d.Cause, d.Epoch, d.Key)
+	}
+	for i := range c.t.Epochs {
+		e := &c.t.Epochs[i]
+		least := int64(time.Millisecond)
+		if e.Orphan {
+			least = c.blink
+		}
+		if owed := c.owes(i); !listed[i] && owed > least && c.done(i) < c.final-int64(time.Second) {
+			c.wrong = append(c.wrong, fmt.Sprintf("debt of epoch %s of %s: %s are not listed", e.ID, e.Key, time.Duration(owed)))
+		}
+	}
+}
+
+// row is the first row of a measure of a lock.
+func (c *comparison) row(lock, measure string) *analysis.SLOResult {
+	for i := range c.j.SLOs {
+		if r := &c.j.SLOs[i]; r.Lock == lock && r.Measure == measure {
+			return r
+		}
+	}
+	return nil
+}
+
+func (c *comparison) unowned() {
+	for _, l := range c.e.System.Locks {
+		sum := int64(0)
+		for i := range c.t.Epochs {
+			e := &c.t.Epochs[i]
+			for _, w := range c.works[i] {
+				if e.Lock != l.Name || w.To <= e.Freed {
+					continue
+				}
+				for _, s := range c.less(stretch{max(w.From, e.Freed), w.To}, e.Replica) {
+					sum += max(0, s.to-s.from)
+				}
+			}
+		}
+		if sum > 0 {
+			c.tried.Unowned++
+		}
+		if r := c.row(l.Name, "unowned_work"); r != nil {
+			c.in(sum, r.Lo, r.Hi, "unowned work of %s", l.Name)
+		}
+	}
+}
+
+func (c *comparison) duplicates() {
+	n, extra := map[string]int{}, 0
+	for _, w := range c.t.Writes {
+		if w.Terminal && w.Accepted {
+			if n[w.Subject]++; n[w.Subject] > 1 {
+				extra++
+			}
+		}
+	}
+	c.tried.Duplicates += extra
+	if extra != c.j.Counts.Duplicates {
+		c.wrong = append(c.wrong, fmt.Sprintf("%d duplicates, measured %d", extra, c.j.Counts.Duplicates))
+	}
+}
+
+func (c *comparison) abandonments() {
+	all := 0
+	for _, l := range c.e.System.Locks {
+		missed, late := 0, 0
+		for i := range c.t.Epochs {
+			e := &c.t.Epochs[i]
+			if e.Lock != l.Name || len(c.works[i]) == 0 {
+				continue
+			}
+			given := e.Abandoned < c.final
+			stop := int64(0)
+			for _, w := range c.works[i] {
+				stop = max(stop, w.To)
+			}
+			switch {
+			case stop <= e.Freed:
+			case given:
+				late++
+			default:
+				missed++
+			}
+			if given {
+				all++
+			}
+		}
+		c.tried.Missed += missed
+		c.tried.Late += late
+		count := func(measure string, truth int) {
+			r := c.row(l.Name, measure)
+			if r == nil {
+				return
+			}
+			if float64(truth) < r.Lo || r.Hi != nil && float64(truth) > *r.Hi {
+				c.wrong = append(c.wrong, fmt.Sprintf("%s of %s: %d, measured from %g to %v", measure, l.Name, truth, r.Lo, *r.Hi))
+			}
+		}
+		count("abandonment.missed", missed)
+		count("abandonment.late", late)
+	}
+	c.tried.Abandoned += all
+	if all != c.j.Counts.Abandonments {
+		c.wrong = append(c.wrong, fmt.Sprintf("%d abandonments, measured %d", all, c.j.Counts.Abandonments))
+	}
+}

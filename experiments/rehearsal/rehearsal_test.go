@@ -1,0 +1,208 @@
+package rehearsal
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"testing"
+
+	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore/sim"
+	"github.com/lockdrill/lockdrill/scenarios"
+)
+
+func load(t testing.TB, name string) *experiments.Experiment {
+	t.Helper()
+	data, ok := scenarios.Get(name)
+	if !ok {
+		t.Fatalf("no scenario %s", name)
+	}
+	e, err := experiments.Parse(name, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return RealTime(e)
+}
+
+// Every shipped scenario can be rehearsed at its real durations: it comes to its end, each event is one that a history may have, and
+// no claim contradicts the evidence.
+func TestScenariosRehearse(t *testing.T) {
+	for _, s := range scenarios.List() {
+		t.Run(s.Name, func(t *testing.T) {
+			e := load(t, s.Name)
+			r := New(e, sim.DefaultNet())
+			for seed := range int64(3) {
+				d, err := r.Run(context.Background(), seed)
+				if err != nil {
+					t.Fatal(err)
+				}
+				at := int64(0)
+				for i := range d.History.Events {
+					ev := &d.History.Events[i]
+					if err := ev.Check(); err != nil {
+						t.Fatalf("seed %d: event %d (%s): %v", seed, ev.N, ev.Kind, err)
+					}
+					if ev.At < at {
+						t.Fatalf("seed %d: event %d is recorded before the one before it", seed, ev.N)
+					}
+					at = ev.At
+				}
+				j := analysis.Judge(e, d.History)
+				for _, f := range j.Findings {
+					t.Errorf("seed %d: finding: %s %v", seed, f.What, f.Evidence)
+				}
+				if testing.Verbose() && seed == 0 {
+					t.Logf("%d events, %.0fs, %s", len(d.History.Events), j.Run.Seconds, j.Verdict)
+					for _, row := range j.SLOs {
+						hi := -1.0
+						if row.Hi != nil {
+							hi = *row.Hi
+						}
+						t.Logf("%s %s limit %g [%g, %g] n=%d %s: %s", row.Lock, row.Measure, row.Limit, row.Lo, hi, row.N, row.Verdict, row.Why)
+					}
+				}
+				if j.Run.Live {
+					t.Error("a rehearsal is judged as a live run")
+				}
+			}
+		})
+	}
+}
+
+func encoded(t *testing.T, h *history.History) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	if err := enc.Encode(h.Header); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range h.Events {
+		if err := enc.Encode(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b.Bytes()
+}
+
+// The same seed gives the same history, byte for byte, in a fresh world and in one that was used before; another seed another.
+func TestSameSeedSameHistory(t *testing.T) {
+	e := load(t, "first-drill")
+	once := func(r *Rehearser, seed int64) []byte {
+		d, err := r.Run(context.Background(), seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return encoded(t, d.History)
+	}
+	used := New(e, sim.DefaultNet())
+	other := once(used, 8)
+	a, b := once(used, 7), once(New(e, sim.DefaultNet()), 7)
+	if !bytes.Equal(a, b) {
+		t.Error("the same seed gave two histories")
+	}
+	if bytes.Equal(a, other) {
+		t.Error("two seeds gave one history")
+	}
+}
+
+// Every kind of fault that a file can name is simulated, or says why it cannot be; none is made up.
+func TestEveryFaultHasItsImage(t *testing.T) {
+	kinds := map[string]bool{}
+	v := reflect.ValueOf(experiments.Fault{})
+	for i := range v.NumField() {
+		if v.Field(i).Kind() != reflect.Pointer {
+			continue
+		}
+		f := experiments.Fault{}
+		reflect.ValueOf(&f).Elem().Field(i).Set(reflect.New(v.Field(i).Type().Elem()))
+		kinds[f.Kind()] = true
+		if i, known := images()[f.Kind()]; !known || i.do == nil {
+			t.Errorf("fault %s has no image, and no reason why not", f.Kind())
+		}
+	}
+	for kind := range images() {
+		if !kinds[kind] {
+			t.Errorf("there is no fault %s", kind)
+		}
+	}
+}
+
+// Many is the same on any number of cores, and ends when it is told to.
+func TestManyIsDeterministicAndEnds(t *testing.T) {
+	e := load(t, "cordum-delay-poller")
+	all, err := Many(context.Background(), e, sim.DefaultNet(), 40, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var one analysis.Rehearsed
+	r := New(e, sim.DefaultNet())
+	for seed := range int64(40) {
+		d, err := r.Run(context.Background(), seed+1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		one.Add(seed+1, analysis.Judge(e, d.History))
+	}
+	if !reflect.DeepEqual(all.Document(), one.Document()) {
+		t.Errorf("%+v\n%+v", all.Document(), one.Document())
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	_, err = Many(ctx, e, sim.DefaultNet(), 1_000_000, func(int64) { cancel() })
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// BenchmarkRehearsal is one kill of a renewed leader's holder at the published timings, from the steady state to the final reads, with
+// its full history, judged or not.
+func BenchmarkRehearsal(b *testing.B) {
+	e, err := experiments.Parse("bench", []byte(`apiVersion: lockdrill/v1
+kind: Experiment
+name: bench
+system:
+  mode: embedded
+  replicas: 3
+  locks:
+    - name: leader
+      key: leader
+      policy:
+        ttl: 60s
+        renew_every: 20s
+        class: standard
+        op_timeout: 2s
+        release: {mode: single, timeout: 2s, after_abandon: skip}
+        acquire: {mode: try, timeout: 2s}
+        loop: {poll: 30s, mode: renewed, tick: 5ms}
+steady_state: {for: 1s, timeout: 5m}
+limits: {max_run: 1h}
+faults:
+  - {id: kill, at: 0s, kill: {holder_of: leader}}
+slos:
+  - {lock: leader, takeover: {max: 95s}}
+`))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, judged := range []bool{false, true} {
+		b.Run(map[bool]string{false: "history", true: "judged"}[judged], func(b *testing.B) {
+			r := New(e, sim.DefaultNet())
+			b.ReportAllocs()
+			events := 0
+			for i := range b.N {
+				d, err := r.Run(context.Background(), int64(i))
+				if err != nil {
+					b.Fatal(err)
+				}
+				if events = len(d.History.Events); judged {
+					analysis.Judge(e, d.History)
+				}
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "drills/s")
+			b.ReportMetric(float64(events), "events/drill")
+		})
+	}
+}

@@ -1,0 +1,185 @@
+package rehearsal
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/conductor"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// shot is one fault from its firing to its end, as the runner and the injectors make it.
+type shot struct {
+	*drill
+	f       *experiments.Fault
+	e       history.Event // what all its events have in common
+	intent  history.Span
+	began   int64
+	applied history.Span
+	undo    func() // ends the effect; nil = nothing is left to end
+	done    bool   // confirmed or void
+	onExit  func() // a replica has died; nil = it does not matter
+}
+
+// fire resolves the victim at the store, now, and lets the fault take its course.
+func (d *drill) fire(f *conductor.Fire) {
+	s := &shot{drill: d, f: f.Fault, e: history.Event{
+		Lock: f.Fault.Lock(), Key: f.Key, Op: fmt.Sprintf("%s#%d", f.Fault.ID, f.Shot),
+		Fault: &history.Fault{
+			ID: f.Fault.ID, Shot: f.Shot, Kind: f.Fault.Kind(), Form: f.Fault.Form(), Timing: f.Timing, Victims: f.Victims,
+			Declared: int64(f.For), Configured: f.Fault.Magnitude(),
+		},
+	}}
+	if b := f.Fault.Failures(); b != nil {
+		s.e.Fault.Want, s.e.Fault.Via = int64(b.Count), b.Via
+	}
+	why, detail := s.resolve(f)
+	s.tell(history.FaultResolve, func(b *history.Fault) { b.Detail = detail })
+	if why != "" {
+		s.void(why, detail)
+		return
+	}
+	s.tell(history.FaultIntent, nil)
+	s.intent, s.began = history.At(d.w.Now()), d.w.Now()
+	d.live = append(d.live, s)
+	images()[s.e.Fault.Kind].do(s)
+}
+
+func (s *shot) resolve(f *conductor.Fire) (why, detail string) {
+	switch {
+	case f.Why != "":
+		return "no_target", f.Why
+	case f.Fault.Lock() == "" && len(f.Victims) == 0:
+		s.e.Fault.Victim = history.VictimStore
+		return "", ""
+	case f.Fault.Lock() == "":
+		if len(f.Victims) == 1 {
+			s.e.Fault.Victim = f.Victims[0]
+		}
+		return "", ""
+	case !s.w.Answers():
+		return "no_target", "the lock key could not be read: the store does not answer"
+	}
+	epoch, held := s.w.Holder(f.Key)
+	if !held {
+		return "moved", "the lock key was free at the moment of firing"
+	}
+	victim, alive := s.c.Owner(epoch)
+	switch {
+	case victim == "":
+		return "no_target", fmt.Sprintf("the lock key names epoch %s, which no replica has claimed", epoch)
+	case !alive:
+		return "no_target", fmt.Sprintf("the lock key still names %s, which is dead", victim)
+	case f.Epoch != "" && f.Epoch != epoch:
+		detail = fmt.Sprintf("the claims named epoch %s, the store names %s", f.Epoch, epoch)
+	}
+	s.e.Epoch, s.e.Fault.Victim = epoch, victim
+	return "", detail
+}
+
+// tell records an event of the shot at this instant.
+func (s *shot) tell(k history.Kind, edit func(*history.Fault)) {
+	s.tellAt(k, history.At(s.w.Now()), edit)
+}
+
+func (s *shot) tellAt(k history.Kind, at history.Span, edit func(*history.Fault)) {
+	e := s.e
+	body := *s.e.Fault
+	if edit != nil {
+		edit(&body)
+	}
+	e.Kind, e.Span, e.Source, e.Fault = k, at, source, &body
+	s.w.Say(e)
+}
+
+// apply does it, in the middle of a bracket; do says why it cannot be done, or "".
+func (s *shot) apply(takes time.Duration, do func() string, then func()) {
+	from := s.w.Now()
+	s.w.After(takes/2, func() {
+		if why := do(); why != "" {
+			s.void("moved", why)
+			s.revert()
+			return
+		}
+		s.w.After(takes-takes/2, func() {
+			s.applied = history.Span{From: from, To: s.w.Now()}
+			s.tellAt(history.FaultApplied, s.applied, nil)
+			then()
+		})
+	})
+}
+
+// confirm says that the fault took effect, and ends it when its time is up.
+func (s *shot) confirm(window history.Span, saw history.Fault) {
+	if s.done || s.over {
+		return
+	}
+	s.done = true
+	s.tellAt(history.FaultConfirmed, window, func(b *history.Fault) {
+		b.Hits, b.Baseline, b.Expected, b.Observed, b.Detail = saw.Hits, saw.Baseline, saw.Expected, saw.Observed, saw.Detail
+	})
+	left := s.began + int64(s.f.For) - s.w.Now()
+	if s.f.For <= 0 || left <= 0 {
+		s.revert()
+		return
+	}
+	s.w.After(time.Duration(left), s.revert)
+}
+
+// void says that the shot must not count, and ends what it may have done.
+func (s *shot) void(why, detail string) {
+	if s.done {
+		return
+	}
+	s.done = true
+	s.tell(history.FaultVoid, func(b *history.Fault) { b.Why, b.Detail = why, detail })
+}
+
+// unconfirmed is void, once the fault has been waited for in vain.
+func (s *shot) unconfirmed(detail string) {
+	if s.done || s.over {
+		return
+	}
+	s.void("unconfirmed", detail)
+	s.revert()
+}
+
+// confirmWithin is how long after its own limit a fault may take to be confirmed.
+const confirmWithin = 5 * time.Second
+
+// giveUpAfter makes the shot void where it is not confirmed in time.
+func (s *shot) giveUpAfter(detail func() string) {
+	s.w.After(time.Duration(s.e.Fault.Declared)+confirmWithin, func() {
+		if !s.done {
+			s.unconfirmed(detail())
+		}
+	})
+}
+
+// revert ends the fault and says so, once.
+func (s *shot) revert() {
+	i := slices.Index(s.live, s)
+	if i < 0 {
+		return
+	}
+	if s.over && !s.done { // the run has ended before it was confirmed
+		s.void("unconfirmed", "the run ended first")
+	}
+	s.live = slices.Delete(s.live, i, i+1)
+	if s.undo != nil {
+		from := s.w.Now()
+		s.undo()
+		s.w.After(callTakes, func() { s.endedAt(history.Span{From: from, To: s.w.Now()}) })
+		return
+	}
+	s.endedAt(s.intent)
+}
+
+func (s *shot) endedAt(at history.Span) {
+	if !s.ended[s.e.Op] {
+		s.tellAt(history.FaultReverted, at, nil)
+	}
+	s.tell(history.FaultVerified, nil)
+}

@@ -1,0 +1,134 @@
+package rehearsal
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// truthSeeds of a plain test; make truth asks for more. LOCKDRILL_TRUTH_SEED is one to do again, by itself.
+const truthSeeds = 2000
+
+// The measured ranges contain what really happened: takeovers, overlap, debt, unowned work, duplicates, abandonments. Experiments,
+// networks and faults are random; the seed that failed is printed, and does it again.
+func TestTruthInRange(t *testing.T) {
+	from, n := uint64(0), uint64(truthSeeds)
+	if s := os.Getenv("LOCKDRILL_TRUTH_SEEDS"); s != "" {
+		n = number(t, s)
+	}
+	if s := os.Getenv("LOCKDRILL_TRUTH_SEED"); s != "" {
+		from, n = number(t, s), 1
+	}
+	if testing.Short() {
+		n = min(n, 200)
+	}
+	var mu sync.Mutex
+	var all tried
+	failed := 0
+	var wg sync.WaitGroup
+	for worker := range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for seed := from + uint64(worker); seed < from+n; seed += uint64(runtime.GOMAXPROCS(0)) {
+				seen, wrong := compareSeed(seed)
+				mu.Lock()
+				all.add(seen)
+				if failed += min(1, len(wrong)); len(wrong) > 0 && failed <= 20 {
+					t.Errorf("LOCKDRILL_TRUTH_SEED=%d: %s", seed, wrong[0])
+				}
+				stop := failed > 200
+				mu.Unlock()
+				if stop {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	t.Logf("%d of %d seeds failed; %+v", failed, n, all)
+	if n >= truthSeeds && (all.Takeovers < 200 || all.Censored < 20 || all.Overlaps < 50 || all.Debts < 50 || all.Unowned < 50 || all.Duplicates < 20 || all.Abandoned < 100 || all.Missed+all.Late < 50) {
+		t.Error("too little was compared")
+	}
+}
+
+func number(t *testing.T, s string) uint64 {
+	t.Helper()
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// tried counts what was compared.
+type tried struct{ Takeovers, Censored, Overlaps, Debts, Unowned, Duplicates, Abandoned, Missed, Late int }
+
+func (a *tried) add(b tried) {
+	a.Takeovers += b.Takeovers
+	a.Censored += b.Censored
+	a.Overlaps += b.Overlaps
+	a.Debts += b.Debts
+	a.Unowned += b.Unowned
+	a.Duplicates += b.Duplicates
+	a.Abandoned += b.Abandoned
+	a.Missed += b.Missed
+	a.Late += b.Late
+}
+
+// Seeds in which something once was outside its range, and what that was.
+func TestSeedsThatFailed(t *testing.T) {
+	for seed, was := range map[uint64]string{
+		18:    "a key that a fault took away was thought to be kept until its lease's end",
+		362:   "the same, with a stranger in it before anybody looked",
+		1433:  "a store that lost its data just after a grant was thought to have kept it",
+		1173:  "a key that came back with a standby was held against the probe",
+		3691:  "a store that was stopped and frozen at once",
+		5107:  "PTTL has up to a millisecond more than it says",
+		7507:  "a key that a flush had freed was thought to be freed by the release without an answer",
+		11473: "a holder that died in its pause was thought to have worked until then",
+		13659: "a key that a flush had freed and a standby brought back was held against its release",
+		57946: "a key that a standby brought back, and nobody had looked at before, was held against its grant",
+		76738: "a grant long after its caller had given up, while the probe was blind, was thought impossible",
+		11745: "renewals that came later than an op timeout after their callers had given up",
+	} {
+		if _, wrong := compareSeed(seed); len(wrong) > 0 {
+			t.Errorf("seed %d (%s): %s", seed, was, wrong[0])
+		}
+	}
+}
+
+func compareSeed(seed uint64) (tried, []string) {
+	e, net := randomDrill(seed)
+	d, err := New(e, net).Run(context.Background(), int64(seed))
+	if err != nil {
+		return tried{}, []string{err.Error()}
+	}
+	c := &comparison{e: e, t: d.Truth, j: analysis.Judge(e, d.History), final: math.MaxInt64, blink: int64(e.Probes.LockKeys.MaxGap + 2*(e.Probes.LockKeys.Every+2*net.Most))}
+	for i := range d.History.Events {
+		if ev := &d.History.Events[i]; ev.Kind == history.RunPhase && ev.Phase.Name == history.PhaseFinal {
+			c.final = ev.From
+		}
+	}
+	c.index()
+	c.takeovers()
+	c.overlaps()
+	c.duplicates()
+	if !slices.ContainsFunc(e.Faults, func(f experiments.Fault) bool { return f.Store != nil && f.Store.Do == experiments.StoreFailover }) {
+		c.debts()
+		c.unowned()
+		c.abandonments()
+	}
+	for _, f := range c.j.Findings {
+		c.wrong = append(c.wrong, fmt.Sprintf("an honest world gives a contradiction: %s %v", f.What, f.Evidence))
+	}
+	return c.tried, c.wrong
+}

@@ -1,0 +1,181 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore"
+)
+
+// call is one call to the locks' store. Its request and its caller go their own ways: the request may arrive after the caller has
+// given up, or died.
+type call struct {
+	lockcore.Call
+	lease  *lease
+	gen    uint32 // a call that is used again has another
+	refs   int    // moments that are about it, and queues that it stands in
+	token  int
+	epoch  string
+	fence  int64
+	op     string
+	sent   int64
+	closed bool // its caller has an answer
+
+	hit    *armed // the fault that it fell to
+	silent bool   // no reply will come
+	broken bool   // its connection was ended: the caller hears that, whatever the store did
+	late   bool   // it is held back
+
+	result lockcore.Result // of the store
+	pttl   time.Duration
+	holder int // token that the key carries
+	grant  int64
+	text   string // of an error
+}
+
+func (w *World) newCall() *call {
+	if n := len(w.idle); n > 0 {
+		c := w.idle[n-1]
+		w.idle = w.idle[:n-1]
+		*c = call{gen: c.gen + 1}
+		return c
+	}
+	return &call{}
+}
+
+// call makes a call: it is announced, and then meets what stands between it and the store.
+func (l *lease) call(do lockcore.Call) {
+	w := l.w
+	if do.Op == lockcore.OpAcquire {
+		l.token = w.newToken(l)
+		l.fence = 0
+		if w.recording() {
+			l.epoch = w.names[l.token-1].epoch
+		}
+	}
+	c := w.newCall()
+	c.Call, c.lease, c.token, c.epoch, c.fence, c.sent = do, l, l.token, l.epoch, l.fence, w.now
+	if w.recording() {
+		c.op = l.r.op(l.lock.Name + "#")
+		e := l.event(callKinds[do.Op].invoke, l.fence)
+		e.Op, e.Call = c.op, &history.Call{TTL: int64(do.TTL), Attempt: do.Attempt, Demand: do.Op == lockcore.OpAcquire}
+		w.emit(e)
+	}
+	l.flying, l.flight = c, c.gen
+	w.about(c, atLimit, max(int64(do.Deadline), w.now)+w.late())
+	if a := l.r.strike(c); a != nil {
+		c.struck(a)
+		return
+	}
+	c.send()
+}
+
+// about plans a moment of the call.
+func (w *World) about(c *call, k kind, at int64) {
+	c.refs++
+	w.plan(moment{at: at, kind: k, gen: c.gen, call: c})
+}
+
+// dropped takes a reference back; a call that nothing refers to is used again.
+func (c *call) dropped() {
+	if c.refs--; c.refs == 0 && c.closed {
+		c.lease.w.idle = append(c.lease.w.idle, c)
+	}
+}
+
+// answered is the arrival of the reply.
+func (c *call) answered(gen uint32) {
+	if gen == c.gen && !c.closed {
+		if c.broken {
+			c.result = lockcore.Unknown
+		}
+		c.close(c.result)
+	}
+	c.dropped()
+}
+
+// limit is the caller's own deadline: the effect is not known.
+func (c *call) limit(gen uint32) {
+	if gen == c.gen && !c.closed {
+		if c.late { // it will not be sent any more
+			c.late = false
+		}
+		c.text = "timeout"
+		c.close(lockcore.Unknown)
+	}
+	c.dropped()
+}
+
+func (c *call) sendOn(gen uint32) {
+	if gen == c.gen && c.late && !c.closed {
+		c.late = false
+		c.released()
+		c.send()
+	}
+	c.dropped()
+}
+
+// close answers the caller, once.
+func (c *call) close(r lockcore.Result) {
+	c.closed = true
+	l := c.lease
+	w := l.w
+	defer c.released()
+	in := lockcore.Input{Kind: lockcore.Reply, Call: c.ID, Result: r}
+	if r == lockcore.OK && c.Op == lockcore.OpAcquire {
+		in.Fence = c.grant
+	}
+	if r == lockcore.Held {
+		in.PTTL = c.pttl
+	}
+	if r == lockcore.OK && (c.Op == lockcore.OpAcquire || c.Op == lockcore.OpRenew) && c.token == l.token {
+		l.sent = max(l.sent, c.sent)
+	}
+	if w.recording() {
+		c.report(r)
+	}
+	w.truth.told(c, r)
+	if !l.ended {
+		l.step(in)
+	}
+}
+
+// callKinds are the events of each operation, and the result that an ok reply stands for.
+var callKinds = map[lockcore.Op]struct {
+	invoke, back history.Kind
+	ok           string
+}{
+	lockcore.OpAcquire: {history.AcquireInvoke, history.AcquireReturn, history.ResultGranted},
+	lockcore.OpUndo:    {history.UndoInvoke, history.UndoReturn, history.ResultReleased},
+	lockcore.OpRenew:   {history.RenewInvoke, history.RenewReturn, history.ResultRenewed},
+	lockcore.OpRelease: {history.ReleaseInvoke, history.ReleaseReturn, history.ResultReleased},
+}
+
+// report emits the return of the call.
+func (c *call) report(r lockcore.Result) {
+	w := c.lease.w
+	e := c.lease.event(callKinds[c.Op].back, max(c.fence, c.grant))
+	if r != lockcore.OK {
+		e.Fence = c.fence
+	}
+	e.Span = history.Span{From: c.sent, To: w.now}
+	e.Epoch, e.Op = c.epoch, c.op
+	e.Call = &history.Call{TTL: int64(c.TTL), Attempt: c.Attempt, Result: string(r)}
+	e.Outcome = history.Fail
+	switch r {
+	case lockcore.OK:
+		e.Outcome, e.Call.Result = history.OK, callKinds[c.Op].ok
+	case lockcore.Unknown:
+		e.Outcome, e.Call.Result, e.Call.Err = history.Unknown, history.ResultError, c.text
+	case lockcore.Failed:
+		e.Call.Result, e.Call.Err = history.ResultError, c.text
+	case lockcore.Held:
+		e.Call.Holder, e.Call.PTTL = w.epochOf(c.holder), int64(max(c.pttl, -1))
+	case lockcore.Other:
+		e.Call.Holder = w.epochOf(c.holder)
+	}
+	if c.hit != nil && !c.hit.onTheWay() && (r == lockcore.Unknown || r == lockcore.Failed) {
+		e.Call.Fault = c.hit.Op
+	}
+	w.emit(e)
+}

@@ -1,0 +1,168 @@
+package sim
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// probes is what the two probes have seen. They look at fixed periods; what shows nothing new is not played through.
+type probes struct {
+	ledger  int            // entries that were told
+	planned bool           // a look at the ledger is planned
+	away    []history.Span // when the locks' store did not answer
+	lives   int            // of the locks' store
+}
+
+// sight is what the key probe has seen of one key.
+type sight struct {
+	watched int64 // since when; 0 = not watched. Times are shifted by 1, so that the beginning counts
+	planned bool
+	seen    bool // a look has shown something already
+	holder  int
+	ends    int64
+}
+
+// Watch has the key probe look at a key from now on.
+func (w *World) Watch(lock, key string) {
+	k := w.keyOf(lock, key)
+	if k.eye.watched == 0 {
+		k.eye.watched = w.now + 1
+		w.watched = append(w.watched, k)
+	}
+}
+
+func (w *World) sorted() []*keyState {
+	keys := make([]*keyState, 0, len(w.keys))
+	for _, k := range w.keys {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(a, b *keyState) int { return cmp.Compare(a.name, b.name) })
+	return keys
+}
+
+// glance is the bracket of the look number n of a period, with the instant in it at which the store answered. It draws from no
+// randomness but its own number: whether anybody looks changes nothing.
+func (w *World) glance(every time.Duration, n int64, salt uint64) (at history.Span, instant int64) {
+	h := mix(w.cfg.Seed ^ mix(uint64(n)+salt<<40))
+	width := int64(w.cfg.Net.Most-w.cfg.Net.Least) + 1
+	sent := n * int64(every)
+	instant = sent + int64(w.cfg.Net.Least) + int64(h%uint64(width))
+	return history.Span{From: sent, To: instant + int64(w.cfg.Net.Least) + int64(h>>32%uint64(width))}, instant
+}
+
+// period is how often a probe really looks: a look is made when the one before it is there.
+func (w *World) period(s Sampling) time.Duration {
+	if s.Every <= 0 {
+		return 0
+	}
+	turns := (2*w.cfg.Net.Most + s.Every) / s.Every
+	return turns * s.Every
+}
+
+// nextGlance is the first look whose instant is not before t.
+func (w *World) nextGlance(every time.Duration, t int64, salt uint64) int64 {
+	n := max(0, t/int64(every)-1-2*int64(w.cfg.Net.Most)/int64(every))
+	for {
+		if _, instant := w.glance(every, n, salt); instant >= t {
+			return n
+		}
+		n++
+	}
+}
+
+const (
+	saltKeys   = 1
+	saltLedger = 2
+	saltLives  = 3
+)
+
+// changed has the key looked at, where somebody does.
+func (w *World) changed(k *keyState) {
+	every := w.period(w.cfg.Looks.Keys)
+	if !w.recording() || every <= 0 || k.eye.watched == 0 || k.eye.planned {
+		return
+	}
+	k.eye.planned = true
+	_, instant := w.glance(every, w.nextGlance(every, w.now, saltKeys), saltKeys)
+	w.plan(moment{at: instant, kind: atLook, key: k})
+}
+
+// look is one look at a key whose state may have changed: what it shows is told when the reply is there.
+func (w *World) look(k *keyState) {
+	k.eye.planned = false
+	if w.store.away() {
+		return // sighted looks again
+	}
+	w.expire(k)
+	every := w.period(w.cfg.Looks.Keys)
+	n := w.nextGlance(every, w.now, saltKeys)
+	at, _ := w.glance(every, n, saltKeys)
+	if !w.news(k) {
+		return
+	}
+	e := w.shown(k, at, false)
+	before := w.glanceBefore(n)
+	if k.eye.seen || before.From >= k.eye.watched-1 && n > 0 {
+		e.Look.Prev = &before
+	}
+	k.eye.seen, k.eye.holder, k.eye.ends = true, k.holder, k.ends
+	w.After(time.Duration(at.To-w.now), func() { w.emit(e) })
+}
+
+// news reports whether the key differs from what was seen last by more than the passing of time.
+func (w *World) news(k *keyState) bool {
+	const rounding = int64(2 * time.Millisecond)
+	if k.holder != k.eye.holder {
+		return true
+	}
+	return k.holder != 0 && k.ends > k.eye.ends+rounding
+}
+
+// shown is what a look at the key shows now.
+func (w *World) shown(k *keyState, at history.Span, final bool) history.Event {
+	e := history.Event{Kind: history.LookKind, Span: at, Source: "probe:lock_keys", Lock: k.lock, Key: k.name,
+		Look: &history.Look{PTTL: -2, Server: w.server().UnixMicro(), Final: final}}
+	if k.holder != 0 {
+		e.Epoch = w.epochOf(k.holder)
+		e.Look.Present, e.Look.PTTL = true, (k.ends-w.now)/1e6*1e6
+	}
+	return e
+}
+
+// entered has the ledger looked at: it has a new entry.
+func (w *World) entered() {
+	every := w.period(w.cfg.Looks.Ledger)
+	if !w.recording() || every <= 0 || w.eyes.planned {
+		return
+	}
+	w.eyes.planned = true
+	n := w.nextGlance(every, w.now+1, saltLedger)
+	at, instant := w.glance(every, n, saltLedger)
+	before, _ := w.glance(every, n-1, saltLedger)
+	w.After(time.Duration(instant-w.now), func() {
+		w.eyes.planned = false
+		entries := w.entries(history.Span{From: max(0, before.From), To: at.To})
+		w.After(time.Duration(at.To-w.now), func() {
+			for _, e := range entries {
+				w.emit(e)
+			}
+		})
+	})
+}
+
+// entries are what is new in the ledger.
+func (w *World) entries(at history.Span) []history.Event {
+	var out []history.Event
+	for _, x := range w.ledger.Entries(int64(w.eyes.ledger)) {
+		w.eyes.ledger++
+		out = append(out, history.Event{
+			Kind: history.LedgerEntry, Span: at, Source: "probe:ledger", Lock: w.keys[x.Key].lock, Key: x.Key, Epoch: x.Epoch, Fence: x.Fence, Op: x.Op,
+			Entry: &history.Entry{Pos: x.Pos, Subject: x.Subject, Loop: x.Loop, State: x.State, Terminal: x.Terminal,
+				Accepted: x.Accepted, Reason: x.Reason, Writer: x.Writer},
+		})
+	}
+	return out
+}

@@ -1,0 +1,95 @@
+package reports
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/lockdrill/lockdrill/analysis"
+)
+
+// Rehearsal writes what many rehearsals showed. again is the command that a seed's number completes. Of o only Width and Color count.
+func Rehearsal(w io.Writer, r *analysis.Rehearsal, again string, o TerminalOptions) error {
+	p := &page{width: cmp.Or(o.Width, 100), color: o.Color}
+	p.line(p.paint(bold, "REHEARSAL") + "  in virtual time: it says nothing about a live system, and satisfies no SLO")
+	p.flow(2, 2, fmt.Sprintf("%s, %s, with %d replicas at the real durations of the file", r.Experiment, plural(int(r.Seeds), "seed"), r.Replicas))
+	p.blank()
+	table := [][]string{{"LOCK", "MEASURE", "LIMIT", "MIN", "MEDIAN", "P95", "P99", "MAX", "BREACH"}}
+	for _, row := range r.Rows {
+		cells := []string{row.Lock, row.Measure, rehearsedFigure(&row.Limit, row.Unit)}
+		for _, v := range []*float64{row.Min, row.Median, row.P95, row.P99, row.Max} {
+			cells = append(cells, rehearsedFigure(v, row.Unit))
+		}
+		table = append(table, append(cells, shareOfSeeds(row.Breach, r.Seeds)))
+	}
+	for _, line := range aligned(table) {
+		p.line("  " + line)
+	}
+	for _, row := range r.Rows {
+		if row.Seeds == 0 {
+			p.flow(2, 2, fmt.Sprintf("%s %s: no rehearsal can measure it, or no fault reached it", row.Lock, row.Measure))
+		} else if row.Open > 0 {
+			p.flow(2, 2, fmt.Sprintf("%s %s: in %s the end was not seen; they count with what was seen", row.Lock, row.Measure, plural(int(row.Open), "seed")))
+		}
+	}
+	p.blank()
+	if s := r.Worst; s != nil {
+		p.flow(2, 2, fmt.Sprintf("worst seed %d: %s %s %s, limit %s. Its history: %s %d",
+			s.Seed, s.Lock, s.Measure, rehearsedFigure(&s.Value, s.Unit), rehearsedFigure(&s.Limit, s.Unit), again, s.Seed))
+	}
+	p.flow(2, 2, fmt.Sprintf("a breach of any limit: %s. Quantiles over the seeds, to %.1f %%; each seed counts with the middle of what it measured.",
+		shareOfSeeds(r.Breach, r.Seeds), 100*r.Resolution))
+	if _, err := io.WriteString(w, p.String()); err != nil {
+		return fmt.Errorf("write rehearsal: %w", err)
+	}
+	return nil
+}
+
+// rehearsedFigure is one value in its unit, to four digits; "-" where there is none.
+func rehearsedFigure(v *float64, unit string) string {
+	if v == nil {
+		return "-"
+	}
+	switch unit {
+	case unitSeconds:
+		return fmt.Sprintf("%.4gs", *v)
+	case unitRatio:
+		return fmt.Sprintf("%.3g%%", 100**v)
+	}
+	return fmt.Sprintf("%.4g", *v)
+}
+
+// shareOfSeeds is a part of the seeds, in percent; what is not 0 does not look like it.
+func shareOfSeeds(p float64, of int64) string {
+	switch {
+	case p == 0:
+		return fmt.Sprintf("0 of %d", of)
+	case p < 0.001:
+		return "< 0.1%"
+	}
+	return fmt.Sprintf("%.1f%%", 100*p)
+}
+
+// aligned pads the cells of a table: the first two to the left, figures to the right.
+func aligned(table [][]string) []string {
+	width := make([]int, len(table[0]))
+	for _, row := range table {
+		for i, c := range row {
+			width[i] = max(width[i], len(c))
+		}
+	}
+	var lines []string
+	for _, row := range table {
+		var b strings.Builder
+		for i, c := range row {
+			if i < 2 {
+				fmt.Fprintf(&b, "%-*s  ", width[i], c)
+			} else {
+				fmt.Fprintf(&b, "%*s  ", width[i], c)
+			}
+		}
+		lines = append(lines, strings.TrimRight(b.String(), " "))
+	}
+	return lines
+}

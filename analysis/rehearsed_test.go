@@ -71,4 +71,9 @@ func TestRehearsedWithoutData(t *testing.T) {
 	if d := r.Document(); d.Rows[0].Min != nil || d.Rows[0].Breach != 0 || d.Worst != nil {
 		t.Errorf("%+v", d.Rows[0])
 	}
+	j = seedJudgement(7)
+	j.SLOs[0].Measure = "metric.abandoned.delta"
+	if r.Add(2, j); r.Document().Rows[0].Seeds != 0 {
+		t.Error("a metric that nobody serves has figures")
+	}
 }

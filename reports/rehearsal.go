@@ -21,7 +21,11 @@ func Rehearsal(w io.Writer, r *analysis.Rehearsal, again string, o TerminalOptio
 		for _, v := range []*float64{row.Min, row.Median, row.P95, row.P99, row.Max} {
 			cells = append(cells, rehearsedFigure(v, row.Unit))
 		}
-		table = append(table, append(cells, shareOfSeeds(row.Breach, r.Seeds)))
+		breach := shareOfSeeds(row.Breach, r.Seeds)
+		if row.Seeds == 0 { // no data is no "never"
+			breach = "-"
+		}
+		table = append(table, append(cells, breach))
 	}
 	for _, line := range aligned(table) {
 		p.line("  " + line)

@@ -1,0 +1,14 @@
+package reports
+
+import (
+	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// Run is one run, with all that a report may say of it.
+type Run struct {
+	Experiment *experiments.Experiment // as its file was loaded: nothing is scaled yet
+	History    *history.History
+	Judgement  *analysis.Judgement
+}

@@ -59,6 +59,7 @@ func Judge(e *experiments.Experiment, h *history.History) *Judgement {
 	out.Takeovers = append(out.Takeovers, ix.thefts()...)
 	j.tell(out)
 	ix.compareMetrics()
+	out.Predicted = ix.predicted(out.Takeovers)
 	out.Findings = append([]Finding{}, ix.findings...)
 	out.Warnings = j.warnings()
 	out.ExitCode, out.Verdict = decide(out, ix)

@@ -58,8 +58,8 @@ func Judge(e *experiments.Experiment, h *history.History) *Judgement {
 	}
 	out.Takeovers = append(out.Takeovers, ix.thefts()...)
 	j.tell(out)
-	ix.compareMetrics()
 	out.Predicted = ix.predicted(out.Takeovers)
+	ix.compareMetrics()
 	out.Findings = append([]Finding{}, ix.findings...)
 	out.Warnings = j.warnings()
 	out.ExitCode, out.Verdict = decide(out, ix)

@@ -158,11 +158,14 @@ func leftItems(h *history.History, folder string) []item {
 	return list
 }
 
-// takeoverItems are the series in one line each.
+// takeoverItems are the series in one line each, and what rehearsals predicted.
 func takeoverItems(j *analysis.Judgement) []item {
 	var list []item
 	for _, s := range seriesOf(j.Takeovers, j.Faults) {
 		list = append(list, item{s.lock, s.head() + ": " + s.extent()})
+	}
+	for _, b := range j.Predicted {
+		list = append(list, item{"predicted", predicted(b)})
 	}
 	return list
 }

@@ -23,9 +23,7 @@ func (p *plot) bars(id string) Picture {
 		pic.Rows = append(pic.Rows, []string{count(t.n), t.Fault, t.Key, optional(t.Residual), optional(t.Pickup), optional(t.Warmup),
 			bracket(analysis.Range{Lo: t.Lo, Hi: t.Hi}), tick})
 	}
-	if extra := len(p.ts) - maxRows; extra > 0 {
-		pic.Rows = append(pic.Rows, []string{count(extra) + " more", "", "", "", "", "", "", ""})
-	}
+	pic.Rows = more(pic.Rows, len(p.ts), len(pic.Columns))
 	p.y = 8
 	if len(p.ts) <= maxLines {
 		p.lines()

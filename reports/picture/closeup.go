@@ -43,9 +43,7 @@ func closeup(l *analysis.Lanes, s *strike) Picture {
 	x.guides(top, x.y)
 	x.c.axis(x.s, top, x.y, "time from the fault"+scaled(l.TimeScale), signed)
 	p.SVG = x.c.finish(p.Title, p.Desc, x.legend(x.y+40)+8)
-	for _, t := range s.trials[:min(len(s.trials), maxRows)] {
-		p.Rows = append(p.Rows, trialRow(t))
-	}
+	p.Rows = trialRows(s.trials)
 	return p
 }
 

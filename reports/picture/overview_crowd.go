@@ -101,7 +101,8 @@ func area(base, values []float64, floor, unit float64) *path {
 			step(c+1, base[c])
 			step(c, base[c])
 		}
-		p.poly(points...)
+		p.stairs(points...)
+		p.b.WriteByte('z')
 		i = k
 	}
 	return &p

@@ -145,9 +145,7 @@ func (p *plot) dots(id string) Picture {
 	for _, t := range p.ts[:min(len(p.ts), maxRows)] {
 		pic.Rows = append(pic.Rows, []string{count(t.n), t.Fault, t.Key, t.Victim, orNobody(t.Successor), bracket(analysis.Range{Lo: t.Lo, Hi: t.Hi}), t.Class, t.End})
 	}
-	if extra := len(p.ts) - maxRows; extra > 0 {
-		pic.Rows = append(pic.Rows, []string{count(extra) + " more", "", "", "", "", "", "", ""})
-	}
+	pic.Rows = more(pic.Rows, len(p.ts), len(pic.Columns))
 	return pic
 }
 

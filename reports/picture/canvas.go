@@ -38,16 +38,20 @@ func num(v float64) string {
 	return strconv.FormatFloat(r, 'f', -1, 64)
 }
 
-// clean escapes s for XML. What cannot be printed (control and direction characters among them) is shown as such.
-func clean(s string) string {
-	s = strings.Map(func(r rune) rune {
+// printable shows what cannot be printed (control and direction characters among them) as such.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
 			return r
 		}
 		return unicode.ReplacementChar
 	}, s)
+}
+
+// clean escapes s for XML.
+func clean(s string) string {
 	var b strings.Builder
-	if err := xml.EscapeText(&b, []byte(s)); err != nil {
+	if err := xml.EscapeText(&b, []byte(printable(s))); err != nil {
 		panic(fmt.Sprintf("picture: escape: %v", err)) // a strings.Builder takes everything
 	}
 	return b.String()

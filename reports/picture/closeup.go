@@ -17,6 +17,7 @@ type closeUp struct {
 	y      float64
 
 	measured                                        float64 // where the bars of the parts end
+	owner                                           row     // names in the lane of the key
 	refused, folded                                 int     // attempts, and of these those that are drawn as one with another
 	crossed, held, silent, ghosts, overruns, paused bool    // what the legend must explain
 }

@@ -77,12 +77,12 @@ const (
 
 // text writes s with its base line at y, cut to width, above all shapes. What was cut is its tooltip.
 func (c *canvas) text(class, anchor string, x, y, size, width float64, s string) {
-	shown := fit(s, size, width)
+	shown := fit(printable(s), size, width)
 	if strings.TrimSpace(shown) == "" {
 		return
 	}
 	title := ""
-	if shown != s {
+	if shown != printable(s) {
 		title = "<title>" + clean(s) + "</title>"
 	}
 	kind := attrs(class)

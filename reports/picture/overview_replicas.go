@@ -40,7 +40,7 @@ func (o *overview) replica(r *analysis.ReplicaLane) {
 	o.name(y+12, r.Name, under)
 	class, _ := o.owners.of(r.Name)
 	var alive, own, effects, refused, killed, ended, paused path
-	var belief, work []stretch
+	var lived, belief, work []stretch
 	var written, denied, deaths []float64
 	for i := range r.Lives {
 		l := &r.Lives[i]
@@ -48,7 +48,7 @@ func (o *overview) replica(r *analysis.ReplicaLane) {
 		if !l.End.Open() {
 			x1 = o.s.x(mid(l.End))
 		}
-		alive.box(x0, y+1, x1, y+21)
+		lived = append(lived, stretch{x0, max(x0, x1)})
 		belief = append(belief, o.stretches(l.Belief)...)
 		work = append(work, o.stretches(l.Work)...)
 		for _, e := range l.Effects {
@@ -70,6 +70,10 @@ func (o *overview) replica(r *analysis.ReplicaLane) {
 	}
 	for _, x := range apart(deaths, r0+1) {
 		killed.cross(x, y+11, r0)
+	}
+	slices.SortStableFunc(lived, byLeft)
+	for _, l := range merged(lived, 0.3) {
+		alive.box(l.x0, y+1, l.x1, y+21)
 	}
 	slices.SortStableFunc(belief, byLeft)
 	for _, b := range merged(belief, 0.6) {

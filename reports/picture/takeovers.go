@@ -169,7 +169,7 @@ func (p *plot) describe() string {
 	}
 	s := plural(len(p.ts), "takeover") + " between " + duration(lo) + " and " + duration(hi)
 	if open > 0 {
-		s += ", " + count(open) + " not seen to its end"
+		s += ", " + count(open) + " not seen to the end"
 	}
 	for _, l := range p.limits {
 		s += "; promised " + l.name + " <= " + duration(l.value)

@@ -135,7 +135,7 @@ func (p *plot) columns() {
 				t = o
 			}
 		}
-		x0, x1 := left+float64(k)*w, min(left+float64(k+1)*w-min(1, w/4), right)
+		x0, x1 := left+float64(k)*w, min(left+float64(k+1)*w-min(3, w/4), right)
 		if t.Residual == nil {
 			whole.box(x0, top+height-s.x(t.length()), x1, top+height)
 			continue

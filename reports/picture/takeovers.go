@@ -190,8 +190,12 @@ func (p *plot) trials() {
 	var bars, open path
 	shapes := map[string]*path{}
 	seen := map[[2]int]bool{}
+	var between path // what one fault did to several keys stands together
 	for i, t := range p.ts {
 		y := p.y + (float64(i)+0.5)*h
+		if i > 0 && t.Fault != p.ts[i-1].Fault && h > 2 {
+			between.line(left, y-h/2, right, y-h/2)
+		}
 		x0, x1, x := p.s.x(t.Lo), right, p.s.x(t.Lo)
 		if t.Hi != nil {
 			x1 = p.s.x(*t.Hi)
@@ -213,6 +217,7 @@ func (p *plot) trials() {
 		}
 		shapeOf(t.Class).draw(shapes[t.Class], x, y, r)
 	}
+	p.c.under("grid", &between)
 	p.c.put("thin", &bars)
 	p.c.put("stroke", &open)
 	for _, class := range slices.Sorted(maps.Keys(shapes)) {

@@ -24,8 +24,6 @@ var looks = []look{
 	{"stroke", `fill="none" stroke="#1b1b1b" stroke-width="1.6"`, "stroke:#ececec"},
 	{"thin", `fill="none" stroke="#1b1b1b" stroke-width="1"`, "stroke:#ececec"},
 	{"hollow", `fill="#fff" stroke="#1b1b1b" stroke-width="1.4"`, "fill:#1b1b1b;stroke:#ececec"},
-	{"gap", `fill="none" stroke="#1b1b1b" stroke-width="1" stroke-dasharray="3 2"`, "stroke:#ececec"},
-	{"cut", `stroke="#fff" stroke-width="1.4" fill="none"`, "stroke:#141414"},
 
 	{"ground", `fill="#fff"`, "fill:#141414"},
 	{"alive", `fill="#f1f1f1" stroke="#999" stroke-width="0.8"`, "fill:#262626;stroke:#777"},

@@ -51,6 +51,7 @@ var looks = []look{
 	{"band", `fill="#0072b2" fill-opacity="0.1"`, "fill:#6cb8e6;fill-opacity:.16"},
 	{"bandhatch", `fill="none" stroke="#0072b2" stroke-width="0.8" stroke-opacity="0.28"`, "stroke:#6cb8e6"},
 	{"bandtext", `fill="#005a8e"`, "fill:#8ecbf0"},
+	{"rehearsed", `fill="none" stroke="#00694c" stroke-width="1.2" stroke-dasharray="2 2"`, "stroke:#4fd3a6"},
 	{"ecdf", `fill="none" stroke="#1b1b1b" stroke-width="1.4"`, "stroke:#ececec"},
 	{"between", `fill="#777" fill-opacity="0.22"`, "fill:#aaa;fill-opacity:.25"},
 

@@ -39,8 +39,9 @@ type limit struct {
 
 // band is where takeovers were to be expected.
 type band struct {
-	name   string
-	lo, hi float64
+	name      string
+	lo, hi    float64
+	rehearsed bool // drawn as an outline: it lies within what the sum allows
 }
 
 // bandsOf lists what is known to be possible for the lock before anything is measured.
@@ -48,7 +49,12 @@ func bandsOf(j *analysis.Judgement, lock string) []band {
 	var out []band
 	for _, b := range j.Bands {
 		if b.Lock == lock {
-			out = append(out, band{"possible by the sum", b.Lo, b.Hi})
+			out = append(out, band{name: "possible by the sum", lo: b.Lo, hi: b.Hi})
+		}
+	}
+	for _, b := range j.Predicted {
+		if b.Lock == lock && b.Hi != nil { // an open end bounds nothing that could be drawn
+			out = append(out, band{"rehearsed, " + b.Class, b.Lo, *b.Hi, true})
 		}
 	}
 	return out
@@ -295,8 +301,12 @@ func apartNames(ns []named) (lefts []float64, ok bool) {
 
 // promises draws limits and bands through both panels, and names them above, apart from one another.
 func (p *plot) promises(lines [][]named, top, bottom float64) {
-	var limits, bands, lead path
+	var limits, bands, rehearsed, lead path
 	for _, b := range p.bands {
+		if b.rehearsed {
+			rehearsed.box(p.s.x(b.lo), top+2, p.s.x(b.hi), bottom-2)
+			continue
+		}
 		bands.box(p.s.x(b.lo), top, p.s.x(b.hi), bottom)
 	}
 	for _, l := range p.limits {
@@ -304,6 +314,7 @@ func (p *plot) promises(lines [][]named, top, bottom float64) {
 	}
 	p.c.under("band", &bands)
 	p.c.weaveUnder("bandhatch", &bands)
+	p.c.put("rehearsed", &rehearsed)
 	p.c.put("slo", &limits)
 	for i, ns := range lines {
 		lefts, ok := apartNames(ns)
@@ -327,7 +338,10 @@ func (p *plot) promises(lines [][]named, top, bottom float64) {
 			p.c.put("slo", &l)
 		})
 	}
-	if len(p.bands) > 0 {
+	if slices.ContainsFunc(p.bands, func(b band) bool { return !b.rehearsed }) {
 		p.key.swatch("band", "bandhatch", "where the declared timings put it")
+	}
+	if slices.ContainsFunc(p.bands, func(b band) bool { return b.rehearsed }) {
+		p.key.swatch("rehearsed", "", "where rehearsals of the file had it")
 	}
 }

@@ -235,6 +235,9 @@ func onTekton(t *testing.T, j *job, text []byte) int {
 	fill := strings.NewReplacer(values...)
 	executable(t, filepath.Join(j.bin, "lockdrill"), fakeLockdrill) // the image has it
 	j.kept = "reports"
+	if first := doc.Spec.Steps[0]; first.Name != "drill" || first.OnError != "continue" || len(doc.Spec.Steps) != 2 {
+		t.Errorf("steps %+v: a failed drill would end the task before its report can be picked up", doc.Spec.Steps)
+	}
 	for _, s := range doc.Spec.Steps {
 		for _, e := range s.Env {
 			j.env = append(j.env, e.Name+"="+fill.Replace(e.Value))

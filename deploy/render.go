@@ -3,6 +3,7 @@ package deploy
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -134,9 +135,23 @@ func Table() string {
 		if err != nil {
 			panic(err) // rules.yaml is ours
 		}
-		slices.Sort(needs)
 		fmt.Fprintf(&b, "| `%s` | %s | %s | `%s` | %s ([more](%s)) |\n", a.Alert, a.Severity, a.Fires,
-			strings.Join(slices.Compact(needs), "`, `"), a.Next, strings.TrimPrefix(a.Runbook, "docs/"))
+			strings.Join(needs, "`, `"), a.Next, strings.TrimPrefix(a.Runbook, "docs/"))
+	}
+	return b.String()
+}
+
+// SignalTable is the signals and thresholds that a mapping may name, as Markdown.
+func SignalTable() string {
+	var b strings.Builder
+	c := catalogue()
+	b.WriteString("| signal | a | what it tells |\n|---|---|---|\n")
+	for _, name := range slices.Sorted(maps.Keys(c.Signals)) {
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", name, c.Signals[name].Unit, c.Signals[name].Means)
+	}
+	b.WriteString("\n| threshold | default | what it bounds |\n|---|---|---|\n")
+	for _, name := range slices.Sorted(maps.Keys(c.Thresholds)) {
+		fmt.Fprintf(&b, "| `%s` | %v | %s |\n", name, c.Thresholds[name].Value, c.Thresholds[name].Means)
 	}
 	return b.String()
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -257,7 +258,7 @@ func TestFaultWindowsAreWhereTheFaultsWere(t *testing.T) {
 		{expr["fault windows"], "10m", fault, 1},
 		{expr["fault windows"], "15m", fault, 1},
 		{expr["fault windows"], "21m", fault, 0},
-		{expr["faults"], "95m", fault, 600000},
+		{expr["first shots of faults"], "95m", fault, 600000},
 		{expr["passes of drills"], "95m", `{experiment="weekly"}`, 1800000},
 	} {
 		tests = append(tests, map[string]any{"expr": c.expr, "eval_time": c.at, "exp_samples": []any{map[string]any{"labels": c.want, "value": c.value}}})
@@ -273,4 +274,44 @@ func TestFaultWindowsAreWhereTheFaultsWere(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tests.yaml")
 	write(t, path, doc2)
 	check(t, "test", "rules", path)
+}
+
+// docs/alerts.md shows the alerts, signals and thresholds that are exported: one source.
+func TestDocsShowWhatIsExported(t *testing.T) {
+	const path = "../docs/alerts.md"
+	page := string(read(t, path))
+	for name, table := range map[string]string{"alerts": deploy.Table(), "signals": deploy.SignalTable()} {
+		open, end := "<!-- "+name+" -->\n", "<!-- /"+name+" -->"
+		before, rest, ok := strings.Cut(page, open)
+		shown, after, closed := strings.Cut(rest, end)
+		if !ok || !closed {
+			t.Fatalf("%s has no block %s", path, open)
+		}
+		if *update {
+			page = before + open + table + end + after
+			continue
+		}
+		if shown != table {
+			t.Errorf("%s shows other %s (rewrite with -update):\n%s", path, name, table)
+		}
+	}
+	if *update {
+		if err := os.WriteFile(path, []byte(page), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, m := range regexp.MustCompile(`\]\(([a-z/-]+\.md)\)`).FindAllStringSubmatch(page, -1) {
+		if _, err := os.Stat(filepath.Join("../docs", m[1])); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+// The mapping of docs/alerts.md is one.
+func TestDocsMapping(t *testing.T) {
+	_, rest, _ := strings.Cut(string(read(t, "../docs/alerts.md")), "```yaml\n")
+	text, _, ok := strings.Cut(rest, "```")
+	if m := parse(t, "docs/alerts.md", text); !ok || m.LockLabel == "" || m.Signals["stale_writes_applied"] != nil {
+		t.Errorf("%+v", m)
+	}
 }

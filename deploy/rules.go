@@ -3,6 +3,7 @@ package deploy
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"text/template"
@@ -72,7 +73,8 @@ func (f *filler) fill(text string) (out string, missing []string, err error) {
 	if err != nil {
 		return "", nil, fmt.Errorf("fill in %q: %w", text, err)
 	}
-	return b.String(), f.missing, nil
+	slices.Sort(f.missing)
+	return b.String(), slices.Compact(f.missing), nil
 }
 
 func (f *filler) signal(name string) (*Signal, error) {
@@ -81,11 +83,6 @@ func (f *filler) signal(name string) (*Signal, error) {
 	}
 	s, ok := f.m.Signals[name]
 	if !ok {
-		for _, m := range f.missing {
-			if m == name {
-				return &Signal{Series: name}, nil
-			}
-		}
 		f.missing = append(f.missing, name)
 		return &Signal{Series: name}, nil
 	}

@@ -3,7 +3,6 @@
 set -eu
 mkdir -p "$DRILL_REPORT"
 for attempt in 1 2; do
-  rm -f "$DRILL_REPORT/junit.xml"
   # DRILL_FLAGS is unquoted: it may be several words.
   lockdrill run "$DRILL" --out "$DRILL_REPORT/attempt-$attempt" --junit "$DRILL_REPORT/junit.xml"<<.ResultFlag>> $DRILL_FLAGS &
   drill=$! cut=

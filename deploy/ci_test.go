@@ -369,7 +369,7 @@ func TestACancelledJobCleansUp(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			script := string(text[bytes.Index(text, []byte("set -eu")):bytes.Index(text, []byte("volumeMounts:"))])
+			script := string(text[bytes.Index(text, []byte("set -euf")):bytes.Index(text, []byte("volumeMounts:"))])
 			executable(t, filepath.Join(j.bin, "lockdrill"), fakeLockdrill)
 			j.env = append(j.env, "DRILL=first-drill", "DRILL_FLAGS=", "DRILL_REPORT="+filepath.Join(j.dir, "reports"))
 			cmd := j.command(shell, "-c", script)

@@ -152,7 +152,7 @@ func (f *filler) marks(all []mark) (filled []object, dropped []Dropped, err erro
 			continue
 		}
 		filled = append(filled, object{"name": a.Name, "enable": true, "hide": false, "iconColor": a.Color, "datasource": datasource(),
-			"expr": expr, "step": "10s", "titleFormat": a.Title, "textFormat": a.Text, "useValueForTime": a.ValueIsTime})
+			"expr": expr, "step": "2s", "titleFormat": a.Title, "textFormat": a.Text, "useValueForTime": a.ValueIsTime})
 	}
 	return filled, dropped, nil
 }

@@ -137,37 +137,38 @@ func TestWhatIsLeftOutIsSaid(t *testing.T) {
 	}
 }
 
-// The dashboard is what Grafana reads, and each of its expressions what Prometheus reads.
-func TestDashboard(t *testing.T) {
-	type target struct {
-		Expr, LegendFormat, RefID string
-		Datasource                struct{ UID string }
-	}
-	type panel struct {
+// dashboard is what is tested of Grafana's model.
+type dashboard struct {
+	UID, Title    string
+	SchemaVersion int
+	Panels        []struct {
 		ID          int
 		Type, Title string
 		GridPos     struct{ X, Y, W, H int }
-		Targets     []target
+		Targets     []struct {
+			Expr, LegendFormat, RefID string
+			Datasource                struct{ UID string }
+		}
 	}
+	Templating struct {
+		List []struct{ Name, Type, Query string }
+	}
+	Annotations struct {
+		List []struct {
+			Name, Expr, TitleFormat string
+			UseValueForTime         bool
+		}
+	}
+}
+
+// The dashboard is what Grafana reads, and each of its expressions what Prometheus reads.
+func TestDashboard(t *testing.T) {
 	for name, m := range mappings(t) {
 		text, _, err := deploy.Dashboard(m)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var doc struct {
-			UID, Title    string
-			SchemaVersion int
-			Panels        []panel
-			Templating    struct {
-				List []struct{ Name, Type, Query string }
-			}
-			Annotations struct {
-				List []struct {
-					Name, Expr, TitleFormat string
-					UseValueForTime         bool
-				}
-			}
-		}
+		var doc dashboard
 		if err := json.Unmarshal(text, &doc); err != nil {
 			t.Fatal(err)
 		}
@@ -237,9 +238,7 @@ func TestFaultWindowsAreWhereTheFaultsWere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var doc struct {
-		Annotations struct{ List []struct{ Name, Expr string } }
-	}
+	var doc dashboard
 	if err := json.Unmarshal(text, &doc); err != nil {
 		t.Fatal(err)
 	}

@@ -266,6 +266,7 @@ func TestAlertsFireAsTheySay(t *testing.T) {
 			kept[s.silent] = true
 		}
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			text, _, err := deploy.Rules(mappings(t)[name], deploy.RulesForm{AlertsOnly: name == "own"}) // what stands alone is the same, written out
 			if err != nil {
 				t.Fatal(err)

@@ -3,7 +3,6 @@ package deploy_test
 import (
 	"fmt"
 	"maps"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -141,14 +140,7 @@ func exposed(t *testing.T) map[string]map[string][]string {
 
 // Every series about drills is one that a run's metrics.prom has, with the labels that the rules keep.
 func TestMappingsMeetWhatARunLeaves(t *testing.T) {
-	const path = "../reports/testdata/formats/fail.prom"
-	data, err := os.ReadFile(path)
-	if os.IsNotExist(err) {
-		t.Skip("SKIPPED, NOT TESTED: reports do not write metrics yet")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := read(t, "../reports/testdata/formats/fail.prom")
 	labels := map[string][]string{
 		"drill_last_pass": {"experiment"}, "drill_verdict": {"experiment", "verdict"}, "drill_slo_met": {"experiment", "lock", "slo"},
 		"drill_slo_violated": {"experiment", "lock", "slo"}, "drill_takeover": {"experiment", "lock", "stat", "bound"},

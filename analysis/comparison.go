@@ -59,10 +59,11 @@ type ComparedRun struct {
 
 // Difference is one thing in which two runs do not match.
 type Difference struct {
-	Field   string `json:"field"` // system.locks.job.policy.ttl, redis.version, tool ...
-	Base    string `json:"base"`
-	Head    string `json:"head"`
-	Run     string `json:"run,omitempty"` // within one side: the run that differs from the first run of the base
+	Field   string `json:"field"`  // system.locks.job.policy.ttl, store.version, tool ...
+	Base    string `json:"base"`   // in the first run of the base
+	Head    string `json:"head"`   // in the other
+	Run     string `json:"run"`    // the other: the first that differs so
+	InBase  bool   `json:"inBase"` // it is of the base too: that side is mixed
 	Allowed bool   `json:"allowed"`
 }
 

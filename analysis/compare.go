@@ -136,7 +136,7 @@ func (p *pairing) row(alpha float64) ComparedRow {
 		t := RankTest(p.base, p.head)
 		r.P, r.Superiority = &t.P, &t.Superiority
 		r.Shift, r.ShiftWithin = shiftOf(p.base, p.head), shiftWithin(p.base, p.head, 1-alpha)
-		r.Relative = relativeTo(r.Shift, r.Base.Median)
+		r.Relative, r.RelativeWithin = relativeTo(r.Shift, r.Base.Median), relativeTo(r.ShiftWithin, r.Base.Median)
 	}
 	return r
 }
@@ -153,7 +153,7 @@ func sideOf(values []Range, runs []ComparedValue, confidence float64) ComparedSi
 
 // relativeTo is the shift as a share of the base's median; nil where that is 0, open, or of unknown sign.
 func relativeTo(shift, median *Interval) *Interval {
-	if median.Lo == nil || median.Hi == nil || *median.Lo <= 0 && *median.Hi >= 0 {
+	if shift == nil || median.Lo == nil || median.Hi == nil || *median.Lo <= 0 && *median.Hi >= 0 {
 		return nil
 	}
 	small, large := abs(*median.Lo), abs(*median.Hi)

@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -25,14 +26,29 @@ func (r *ComparedRow) judge(p *pairing, c *Comparison) {
 		if p.sum(p.head) > 0 {
 			r.Word, r.Why = Worse, "it surely happened, and not once in the base: that takes no statistics"
 		}
-	case !r.Tested && smallestP(n, m) > c.Alpha/float64(max(1, c.Tested)):
+	case !r.Tested && smallestP(n, m) > c.Alpha/float64(max(1, c.Tested)) && !p.none():
 		r.Needs = valuesNeeded(c.Alpha / float64(c.Tested+1))
-		r.Word, r.Why = TooFew, fmt.Sprintf("%d beside %s: no difference could be significant; it takes %d a side", n, plural(m, r.Of), r.Needs)
+		r.Word, r.Why = TooFew, fmt.Sprintf("%d beside %s: too few for any difference to be significant%s; it takes %d a side", n, plural(m, r.Of), among(c.Tested+1), r.Needs)
+	case p.none():
+		r.Word, r.Why = Unchanged, "none in the head"
+		if r.Adjusted != nil && *r.Adjusted <= c.Alpha {
+			r.weigh(c.Tolerance)
+		}
+	case extreme(p.base, p.head) == 1 && exactValues(p.base) && exactValues(p.head) && *r.Shift.Lo == 0:
+		r.Word, r.Why = Unchanged, "the same in every "+r.Of
 	case r.Adjusted == nil || *r.Adjusted > c.Alpha:
 		r.Word, r.Why = Unchanged, "not significant"
 	default:
 		r.weigh(c.Tolerance)
 	}
+}
+
+// among says that alpha is shared.
+func among(rows int) string {
+	if rows <= 1 {
+		return ""
+	}
+	return fmt.Sprintf(" among %d rows", rows)
 }
 
 // weigh says whether a significant difference is one that counts: beyond the tolerance wherever the values lie in their ranges.
@@ -46,16 +62,32 @@ func (r *ComparedRow) weigh(tolerance float64) {
 	allowed := tolerance * max(abs(*m.Lo), abs(*m.Hi))
 	switch {
 	case r.Shift.Lo != nil && *r.Shift.Lo > allowed:
-		r.Word, r.Why = Worse, fmt.Sprintf("significant, and beyond the tolerance of %g %%", 100*tolerance)
+		r.Word, r.Why = Worse, r.atLeast(*r.Shift.Lo, "more")+", significant"
 	case r.Shift.Hi != nil && -*r.Shift.Hi > allowed:
-		r.Word, r.Why = Better, fmt.Sprintf("significant, and beyond the tolerance of %g %%", 100*tolerance)
+		r.Word, r.Why = Better, r.atLeast(-*r.Shift.Hi, "less")+", significant"
 	}
+}
+
+// atLeast words a shift by its smaller end: a share of the base's median, else a figure.
+func (r *ComparedRow) atLeast(by float64, more string) string {
+	switch {
+	case r.Relative != nil && r.Relative.Lo != nil && r.Relative.Hi != nil:
+		return fmt.Sprintf("by at least %g %% %s", math.Floor(1000*min(abs(*r.Relative.Lo), abs(*r.Relative.Hi))+1e-6)/10, more)
+	case r.Unit == "s":
+		return "by at least " + span(int64(by*1e9)) + " " + more
+	}
+	return fmt.Sprintf("by at least %.3g %s", by, more)
 }
 
 // flawless reports a row of correctness without a breach in the base: a limit other than 0 makes none of it right.
 func (p *pairing) flawless() bool {
 	rows := []string{"duplicate_terminal_states", "overlap.belief", "overlap.work", "overlap.effect", "abandonment.missed", "fence_regressions", "stranded"}
 	return slices.Contains(rows, p.measure) && p.sum(p.base) == 0 && (p.sum(p.head) > 0 || !slices.ContainsFunc(append(slices.Clone(p.base), p.head...), unsure))
+}
+
+// none reports that the head has nothing of what the row measures, which is the least that there can be.
+func (p *pairing) none() bool {
+	return p.unit != "value" && p.measure != "fence_lag" && !slices.ContainsFunc(p.head, func(r Range) bool { return r.Lo != 0 || unsure(r) })
 }
 
 func unsure(r Range) bool { return r.Hi == nil || *r.Hi > 0 }
@@ -91,8 +123,11 @@ func (c *Comparison) refuse() {
 // text is `field: base -> head`.
 func (d Difference) text() string {
 	s := d.Field + ": " + d.Base + " -> " + d.Head
+	if d.Field == "mode" {
+		s += " (never compared, whatever is allowed)"
+	}
 	if d.InBase {
-		s += " (within the base: " + d.Run + ")"
+		s += " (both in the base: " + d.Run + ")"
 	}
 	return s
 }

@@ -89,13 +89,14 @@ type ComparedRow struct {
 	Base ComparedSide `json:"base"`
 	Head ComparedSide `json:"head"`
 
-	Tested      bool      `json:"tested"`
-	P           *float64  `json:"p"`           // two-sided, least favourable; null = not tested
-	Adjusted    *float64  `json:"adjusted"`    // by Holm: significant up to alpha
-	Shift       *Interval `json:"shift"`       // head - base (Hodges-Lehmann): what the ranges allow; null where a side has no value
-	ShiftWithin *Interval `json:"shiftWithin"` // its confidence interval; null where there are too few values
-	Relative    *Interval `json:"relative"`    // shift as a share of the base's median; null where that is 0 or open
-	Superiority *Interval `json:"superiority"` // chance that a value of the head is above one of the base; 0.5 = none is
+	Tested         bool      `json:"tested"`
+	P              *float64  `json:"p"`              // two-sided, least favourable; null = not tested
+	Adjusted       *float64  `json:"adjusted"`       // by Holm: significant up to alpha
+	Shift          *Interval `json:"shift"`          // head - base (Hodges-Lehmann): what the ranges allow; null where a side has no value
+	ShiftWithin    *Interval `json:"shiftWithin"`    // its confidence interval; null where there are too few values
+	Relative       *Interval `json:"relative"`       // shift as a share of the base's median; null where that may be 0, or is open
+	RelativeWithin *Interval `json:"relativeWithin"` // shiftWithin as a share of it
+	Superiority    *Interval `json:"superiority"`    // chance that a value of the head is above one of the base; 0.5 = none is
 }
 
 // ComparedSide is the sample of one side.

@@ -64,24 +64,9 @@ func isDir(path string) bool {
 // judgeDir judges what a run's folder holds and writes verdict.json into it.
 // Files that are missing, damaged or not of one run are usage errors, and nothing is written.
 func judgeDir(dir string) (*analysis.Judgement, error) {
-	if !isDir(dir) {
-		return nil, usagef("%s: no such folder; runs are folders such as %s", dir, filepath.Join(runsFolder, "latest"))
-	}
-	data, err := readPart(dir, experimentFile)
+	e, h, err := readParts(dir)
 	if err != nil {
 		return nil, err
-	}
-	h, err := readHistory(dir)
-	if err != nil {
-		return nil, err
-	}
-	path := filepath.Join(dir, experimentFile)
-	if got := experiments.Digest(data); got != h.Header.Digest {
-		return nil, usagef("%s: not the file of this run: its digest is %s, the history was recorded for %s", path, got, h.Header.Digest)
-	}
-	e, err := experiments.Parse(path, data)
-	if err != nil {
-		return nil, usagef("%w", err)
 	}
 	j := analysis.Judge(e, h)
 	doc, err := j.Marshal()
@@ -89,6 +74,30 @@ func judgeDir(dir string) (*analysis.Judgement, error) {
 		return nil, fmt.Errorf("%s: encode verdict: %w", dir, err)
 	}
 	return j, writeAtomically(filepath.Join(dir, verdictFile), doc)
+}
+
+// readParts reads what a run's folder holds: files of one run, or a usage error.
+func readParts(dir string) (*experiments.Experiment, *history.History, error) {
+	if !isDir(dir) {
+		return nil, nil, usagef("%s: no such folder; runs are folders such as %s", dir, filepath.Join(runsFolder, "latest"))
+	}
+	data, err := readPart(dir, experimentFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	h, err := readHistory(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	path := filepath.Join(dir, experimentFile)
+	if got := experiments.Digest(data); got != h.Header.Digest {
+		return nil, nil, usagef("%s: not the file of this run: its digest is %s, the history was recorded for %s", path, got, h.Header.Digest)
+	}
+	e, err := experiments.Parse(path, data)
+	if err != nil {
+		return nil, nil, usagef("%w", err)
+	}
+	return e, h, nil
 }
 
 func readPart(dir, name string) ([]byte, error) {

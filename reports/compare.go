@@ -56,15 +56,26 @@ func (p *page) comparedRows(c *analysis.Comparison) {
 	t := table{indent: 2}
 	for _, r := range worstRows(c.Rows) {
 		word, ink := rowWord(r.Word)
-		t.row(cell{word, ink}, cell{clean(r.Lock), plain}, cell{clean(r.Measure), plain}, cell{clean(r.Why), plain})
+		cells := []cell{{word, ink}, {clean(r.Lock), plain}, {clean(measureWords(r.Measure)), plain}}
+		if r.Word == analysis.TooFew {
+			t.row(cells...)
+			t.note("why", clean(r.Why))
+		} else {
+			t.row(append(cells, cell{clean(r.Why), plain})...)
+		}
 		if parted(&r) {
 			t.note("base", sideText(&r, r.Base))
 			t.note("head", sideText(&r, r.Head))
-			t.note("diff", strings.Join(slices.DeleteFunc([]string{changeText(&r), withinText(&r), chanceText(&r), oddsText(&r, c)}, func(s string) bool { return s == "" }), "  "))
+			t.note("diff", spaced(changeText(&r), withinText(&r), chanceText(&r), oddsText(&r, c)))
 		}
 	}
 	p.table(t)
 	p.blank()
+}
+
+// spaced joins what there is.
+func spaced(texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(s string) bool { return s == "" }), "  ")
 }
 
 // answerWord is the word of a comparison, and its ink.
@@ -169,12 +180,13 @@ func comparedRuns(c *analysis.Comparison) []item {
 // comparedHow says by what rule the words were given.
 func comparedHow(c *analysis.Comparison) []item {
 	var list []item
-	if c.Answer != analysis.Refused {
-		list = []item{
-			{"rule", fmt.Sprintf("worse and better: significant at %s over all %s tested (Mann-Whitney, Holm), and beyond the tolerance, %s of the base's median",
-				share(c.Alpha), plural(c.Tested, "row"), share(c.Tolerance))},
-			{"figures", fmt.Sprintf("a bracket is what the measured ranges allow, and after \"within\" the %s confidence interval", share(c.Confidence))},
+	if len(c.Rows) > 0 {
+		rule := "no row has enough values for any difference to be significant"
+		if c.Tested > 0 {
+			rule = fmt.Sprintf("worse and better: significant at %s over all %s tested (Mann-Whitney, Holm), and beyond the tolerance, %s of the base's median",
+				share(c.Alpha), plural(c.Tested, "row"), share(c.Tolerance))
 		}
+		list = []item{{"rule", rule}, {"figures", fmt.Sprintf("a bracket is what the measured ranges allow, and after \"within\" the %s confidence interval", share(c.Confidence))}}
 	}
 	for _, n := range c.Notes {
 		list = append(list, item{"note", n})

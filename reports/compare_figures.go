@@ -35,7 +35,10 @@ func sizeText(r *analysis.ComparedRow, s analysis.ComparedSide) string {
 
 // changeText is the shift, relative where the base has a median to be relative to.
 func changeText(r *analysis.ComparedRow) string {
-	if r.Relative != nil {
+	switch {
+	case r.Shift == nil:
+		return ""
+	case r.Relative != nil:
 		return relativeText(r.Relative)
 	}
 	return signed(intervalText(r.Shift, r.Unit), r.Shift)
@@ -75,12 +78,12 @@ func oddsText(r *analysis.ComparedRow, c *analysis.Comparison) string {
 	return fmt.Sprintf("p %s, by Holm %s", odds(*r.P), odds(*r.Adjusted))
 }
 
-// odds is a P, rounded up to two digits.
+// odds is a P, rounded up to three digits.
 func odds(p float64) string {
 	if p < 1e-4 {
 		return "<0.0001"
 	}
-	digits := 1 - int(math.Floor(math.Log10(p)))
+	digits := 2 - int(math.Floor(math.Log10(p)))
 	return strconv.FormatFloat(math.Ceil(p*math.Pow10(digits)-noise)/math.Pow10(digits), 'f', -1, 64)
 }
 

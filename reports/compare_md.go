@@ -53,7 +53,7 @@ func (m *md) comparedRow(r *analysis.ComparedRow) {
 			p = odds(*r.Adjusted)
 		}
 	}
-	m.row(word, markdown(r.Lock), markdown(r.Measure), markdown(cellOf(r, r.Base)), markdown(cellOf(r, r.Head)), change, p)
+	m.row(word, markdown(r.Lock), markdown(measureWords(r.Measure)), markdown(cellOf(r, r.Base)), markdown(cellOf(r, r.Head)), change, p)
 }
 
 // cellOf is one side of a row in a table.

@@ -47,7 +47,7 @@ var policy = []place{
 		why: "the only reader of YAML; beyond reading its file it touches nothing, so that validate can promise that"},
 	{path: "scenarios",
 		why: "files in the binary; experiments reads them"},
-	{path: "analysis", below: []string{"history", "experiments"}, libs: []string{"gonum.org/v1/gonum"}, bans: both(world, clock),
+	{path: "analysis", below: []string{"history", "experiments"}, libs: []string{"github.com/aclements/go-moremath", "gonum.org/v1/gonum"}, bans: both(world, clock),
 		why: "a judgement is a pure function of experiment and history: a run judged again next year gives the same answer"},
 	{path: "reports", below: []string{"analysis"}, libs: []string{"github.com/jstemmer/go-junit-report/v2", "github.com/prometheus/client_model", "github.com/prometheus/common"}, bans: both(world, clock),
 		why: "a report is a pure function of the judgement: it can be redone, and nothing flows back from it into a run"},

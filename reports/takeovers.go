@@ -41,15 +41,20 @@ func seriesOf(takeovers []analysis.Takeover, shots []analysis.FaultResult) []ser
 	return all
 }
 
+const (
+	takeoverTitle = "Takeovers, from the fault to the successor's first accepted effect"
+	noTakeover    = "no confirmed fault hit an epoch that surely owned its key"
+)
+
 // takeovers sums up every series, and says what the declared settings allow.
 func (p *page) takeovers(j *analysis.Judgement) {
 	all := seriesOf(j.Takeovers, j.Faults)
 	if len(all) == 0 && len(j.Bands) == 0 {
 		return
 	}
-	p.title("Takeovers, from the fault to the successor's first accepted effect")
+	p.title(takeoverTitle)
 	if len(all) == 0 {
-		p.item("none", "no confirmed fault hit an epoch that surely owned its key")
+		p.item("none", noTakeover)
 	}
 	for _, s := range all {
 		p.flow(2, 2+labelWidth+1, pad(s.lock, labelWidth)+" "+s.head())
@@ -57,9 +62,14 @@ func (p *page) takeovers(j *analysis.Judgement) {
 		p.item("", s.parts())
 	}
 	for _, b := range j.Bands {
-		p.item("possible", fmt.Sprintf("%s: %s to %s: %s", b.Lock, exact(b.Lo, unitSeconds), exact(b.Hi, unitSeconds), b.Sum))
+		p.item("possible", b.Lock+": "+bandText(b))
 	}
 	p.blank()
+}
+
+// bandText is what the declared settings allow, and the sum behind it.
+func bandText(b analysis.Band) string {
+	return exact(b.Lo, unitSeconds) + " to " + exact(b.Hi, unitSeconds) + ": " + b.Sum
 }
 
 // extent is the least, the middle and the greatest value; a single one is all three.

@@ -51,6 +51,8 @@ var policy = []place{
 		why: "a judgement is a pure function of experiment and history: a run judged again next year gives the same answer"},
 	{path: "reports", below: []string{"analysis"}, bans: both(world, clock),
 		why: "a report is a pure function of the judgement: it can be redone, and nothing flows back from it into a run"},
+	{path: "reports/picture", below: []string{"analysis"}, bans: both(world, clock),
+		why: "draws what was judged and nothing else: the same run gives the same bytes"},
 	{path: "experiments/conductor", below: []string{"analysis"}, bans: both([]string{"os", "net", "syscall", "log", "crypto/rand"}, clock),
 		why: "a pure step, so that the same one leads a live run and a rehearsal; its choices come from the run's seed"},
 	{path: "experiments/rehearsal", below: []string{"experiments/conductor", "lockcore/sim"}, bans: both(world, clock),

@@ -151,9 +151,18 @@ func takeoverParts() []takeoverPart {
 
 func total(t analysis.Takeover) *analysis.Range { return &analysis.Range{Lo: t.Lo, Hi: t.Hi} }
 
-// rank is the range of an order statistic: 0 = least, 0.5 = median, 1 = greatest. The k-th least truth lies between the k-th
-// least lower end and the k-th least upper end. "" where nothing was measured.
+// rank is rankOf in words; "" where nothing was measured.
 func (s series) rank(of func(analysis.Takeover) *analysis.Range, q float64) string {
+	r := s.rankOf(of, q)
+	if r == nil {
+		return ""
+	}
+	return span(r.Lo, r.Hi, unitSeconds)
+}
+
+// rankOf is the range of an order statistic: 0 = least, 0.5 = median, 1 = greatest. The k-th least truth lies between the k-th
+// least lower end and the k-th least upper end. nil where nothing was measured.
+func (s series) rankOf(of func(analysis.Takeover) *analysis.Range, q float64) *analysis.Range {
 	var lows, highs []float64
 	for _, t := range s.values {
 		if r := of(t); r != nil {
@@ -162,13 +171,13 @@ func (s series) rank(of func(analysis.Takeover) *analysis.Range, q float64) stri
 		}
 	}
 	if len(lows) == 0 {
-		return ""
+		return nil
 	}
 	lo, hi := quantile(lows, q), quantile(highs, q)
 	if math.IsInf(hi, 1) {
-		return span(lo, nil, unitSeconds)
+		return &analysis.Range{Lo: lo}
 	}
-	return span(lo, &hi, unitSeconds)
+	return &analysis.Range{Lo: lo, Hi: &hi}
 }
 
 func upper(hi *float64) float64 {

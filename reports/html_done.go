@@ -106,7 +106,7 @@ func shotGrid(r Run, ev *evidence) *grid {
 			if f.Effective != nil {
 				effect = window(f.Effective)
 			}
-			return []gridCell{plainCell(name), plainCell(faultName(f)), plainCell(targets(f.Kind, f.Via, f.Victim, f.Victims)), codeCell(f.Key),
+			return []gridCell{figureCell(clipped(name, longName)), plainCell(faultName(f)), plainCell(targets(f.Kind, f.Via, f.Victim, f.Victims)), codeCell(f.Key),
 				figureCell(declared), figureCell(effect), result, ev.cell(events[name])}
 		})
 }

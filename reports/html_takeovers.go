@@ -20,12 +20,12 @@ func takeoverBlocks(r Run, ev *evidence) []block {
 	for _, p := range picture.Takeovers(r.Experiment, j) {
 		blocks = append(blocks, block{Figure: figureOf(p)})
 	}
-	if g := seriesGrid(all); g != nil {
-		blocks = append(blocks, block{Heading: "Measured", Grid: g})
+	if len(all) > 0 {
+		blocks = append(blocks, block{Heading: "Measured", Items: seriesItems(all)})
 	}
 	if g := declaredGrid(r.Experiment, j.Bands, all); g != nil {
 		blocks = append(blocks, block{Heading: "Declared against measured", Grid: g},
-			block{Muted: "Residual is bounded by the TTL, pickup by the poll or the redelivery. Medians, of what a kill or another fault brought about."})
+			block{Muted: "Residual is bounded by the TTL, pickup by the poll or the redelivery: medians, of what faults of the run brought about. The worst takeover stands beside what is possible by the sum below."})
 		var sums []item
 		for _, b := range j.Bands {
 			sums = append(sums, item{b.Lock, bandText(b)})
@@ -38,18 +38,17 @@ func takeoverBlocks(r Run, ev *evidence) []block {
 	return blocks
 }
 
-func seriesGrid(all []series) *grid {
-	return gridOf("Takeovers of each lock and class", []string{"lock", "class", "min", "median", "max", "residual", "pickup", "warm-up"}, all,
-		func(s series) []gridCell {
-			cells := []gridCell{codeCell(s.lock), plainCell(s.head())}
-			for _, q := range []float64{0, 0.5, 1} {
-				cells = append(cells, figureCell(s.rank(total, q)))
-			}
-			for _, p := range takeoverParts() {
-				cells = append(cells, measuredCell(s.rank(p.of, 0.5)))
-			}
-			return cells
-		})
+// seriesItems are the figures of each series, as the terminal says them.
+func seriesItems(all []series) []labelled {
+	var list []labelled
+	for _, s := range all {
+		l := labelled{clipped(s.lock, longName), []string{s.head(), s.extent()}}
+		if parts := s.parts(); parts != "" {
+			l.Texts = append(l.Texts, parts)
+		}
+		list = append(list, l)
+	}
+	return list
 }
 
 func measuredCell(text string) gridCell {
@@ -63,7 +62,7 @@ func measuredCell(text string) gridCell {
 func declaredGrid(e *experiments.Experiment, bands []analysis.Band, all []series) *grid {
 	scaled := experiments.Scale(e)
 	return gridOf("Declared settings against measured takeovers",
-		[]string{"lock", "TTL", "residual", "poll", "pickup", "possible", "takeover", "class"}, bands,
+		[]string{"lock", "TTL", "residual", "poll", "pickup", "possible", "worst", "class"}, bands,
 		func(b analysis.Band) []gridCell {
 			ttl, poll := declaredOf(e, scaled, b.Lock)
 			s := struckSeries(all, b.Lock)
@@ -74,7 +73,7 @@ func declaredGrid(e *experiments.Experiment, bands []analysis.Band, all []series
 			}
 			parts := takeoverParts()
 			return []gridCell{codeCell(b.Lock), figureCell(ttl), measuredCell(s.rank(parts[0].of, 0.5)), figureCell(poll), measuredCell(s.rank(parts[1].of, 0.5)),
-				figureCell(possible), figureCell(s.extent()), plainCell(s.class)}
+				figureCell(possible), figureCell(s.rank(total, 1)), plainCell(s.class)}
 		})
 }
 

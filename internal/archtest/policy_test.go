@@ -49,7 +49,7 @@ var policy = []place{
 		why: "files in the binary; experiments reads them"},
 	{path: "analysis", below: []string{"history", "experiments"}, libs: []string{"gonum.org/v1/gonum"}, bans: both(world, clock),
 		why: "a judgement is a pure function of experiment and history: a run judged again next year gives the same answer"},
-	{path: "reports", below: []string{"analysis"}, bans: both(world, clock),
+	{path: "reports", below: []string{"analysis", "reports/picture"}, bans: both(world, clock),
 		why: "a report is a pure function of the judgement: it can be redone, and nothing flows back from it into a run"},
 	{path: "reports/picture", below: []string{"analysis"}, bans: both(world, clock),
 		why: "draws what was judged and nothing else: the same run gives the same bytes"},
@@ -82,6 +82,8 @@ var policy = []place{
 		why:   "puts everything together; cobra and the terminal stay here"},
 	{path: "internal/redistest", libs: []string{"github.com/redis/go-redis/v9"},
 		why: "starts a real redis-server for tests; no product code may lean on it, and it leans on none"},
+	{path: "internal/browser", libs: []string{"github.com/chromedp/chromedp", "github.com/chromedp/cdproto"},
+		why: "opens pages in a real browser for tests; no product code may lean on it, and it leans on none"},
 	{path: "internal/archtest",
 		why: "reads source, and depends on none of it"},
 }

@@ -134,8 +134,8 @@ func LanesOf(e *experiments.Experiment, h *history.History, j *Judgement) *Lanes
 	return l
 }
 
-// moment is s in seconds.
-func moment(s history.Span) Moment {
+// momentOf is s in seconds.
+func momentOf(s history.Span) Moment {
 	m := Moment{seconds(s.From), math.Inf(1)}
 	if s.To != open {
 		m.To = seconds(s.To)
@@ -144,9 +144,9 @@ func moment(s history.Span) Moment {
 }
 
 func (ix *index) faultLane(s *shot) FaultLane {
-	f := FaultLane{Op: s.op, FaultResult: s.result(ix), Over: moment(s.over)}
+	f := FaultLane{Op: s.op, FaultResult: s.result(ix), Over: momentOf(s.over)}
 	if s.applied != nil {
-		at := moment(s.applied.Span)
+		at := momentOf(s.applied.Span)
 		f.Applied = &at
 	}
 	return f
@@ -171,9 +171,9 @@ func (ix *index) lockLanes() []LockLane {
 }
 
 func (e *epoch) hold() Hold {
-	h := Hold{Epoch: e.id, Rank: e.rank, Replica: e.replica, Granted: moment(e.granted), End: moment(e.life.end), Stranger: e.stranger}
+	h := Hold{Epoch: e.id, Rank: e.rank, Replica: e.replica, Granted: momentOf(e.granted), End: momentOf(e.life.end), Stranger: e.stranger}
 	if e.belief != nil {
-		end := moment(e.belief.end)
+		end := momentOf(e.belief.end)
 		h.Belief = &end
 	}
 	return h
@@ -185,14 +185,14 @@ func (k *keyIndex) again() []Mark {
 	for _, j := range k.jobs {
 		for i, f := range j.terminals {
 			if i > 0 {
-				out = append(out, Mark{What: "duplicate", Who: f.epoch.replica, Key: k.name, At: moment(f.span), Note: "job " + j.id + " " + f.State + " again"})
+				out = append(out, Mark{What: "duplicate", Who: f.epoch.replica, Key: k.name, At: momentOf(f.span), Note: "job " + j.id + " " + f.State + " again"})
 			}
 		}
 	}
 	top := 0
 	for _, f := range k.effects {
 		if f.fresh() && f.epoch.rank > 0 && f.epoch.rank < top {
-			out = append(out, Mark{What: "stale", Who: f.epoch.replica, Key: k.name, At: moment(f.span), Note: f.State + " of " + f.Subject})
+			out = append(out, Mark{What: "stale", Who: f.epoch.replica, Key: k.name, At: momentOf(f.span), Note: f.State + " of " + f.Subject})
 		}
 		if f.fresh() {
 			top = max(top, f.epoch.rank)

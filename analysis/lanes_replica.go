@@ -21,9 +21,9 @@ func (ix *index) replicaLanes() []ReplicaLane {
 			i = len(out)
 			out = append(out, ReplicaLane{Name: name})
 		}
-		l := Life{Incarnation: incarnation, Extent: Extent{Start: moment(start), End: Moment{seconds(ix.claims[incarnation]), math.Inf(1)}}}
+		l := Life{Incarnation: incarnation, Extent: Extent{Start: momentOf(start), End: Moment{seconds(ix.claims[incarnation]), math.Inf(1)}}}
 		if d, dead := ix.deaths[incarnation]; dead {
-			l.End = moment(d.Span)
+			l.End = momentOf(d.Span)
 		}
 		out[i].Lives = append(out[i].Lives, l)
 		at[incarnation] = [2]int{i, len(out[i].Lives) - 1}
@@ -58,26 +58,26 @@ func (ix *index) replicaLanes() []ReplicaLane {
 func (ix *index) fillLife(lane *ReplicaLane, l *Life) {
 	for _, e := range ix.replicas[l.Incarnation] {
 		if e.belief != nil {
-			l.Belief = append(l.Belief, Extent{moment(e.belief.start), moment(e.belief.end)})
+			l.Belief = append(l.Belief, Extent{momentOf(e.belief.start), momentOf(e.belief.end)})
 		}
 		for _, w := range e.works {
-			l.Work = append(l.Work, Extent{moment(w.start), moment(w.end)})
+			l.Work = append(l.Work, Extent{momentOf(w.start), momentOf(w.end)})
 		}
 		for _, f := range e.effects {
 			if f.Accepted {
-				l.Effects = append(l.Effects, moment(f.span))
+				l.Effects = append(l.Effects, momentOf(f.span))
 			} else {
-				l.Refused = append(l.Refused, moment(f.span))
+				l.Refused = append(l.Refused, momentOf(f.span))
 			}
 		}
 		if e.abandoned != nil && !ix.afterRun(e.abandoned) {
-			lane.Marks = append(lane.Marks, Mark{What: "abandonment", Who: l.Incarnation, Key: e.key, At: moment(e.abandoned.Span), Note: e.abandoned.Abandon.Reason})
+			lane.Marks = append(lane.Marks, Mark{What: "abandonment", Who: l.Incarnation, Key: e.key, At: momentOf(e.abandoned.Span), Note: e.abandoned.Abandon.Reason})
 		}
 	}
 	for _, p := range ix.pauses[l.Incarnation] {
 		lane.Paused = append(lane.Paused, Extent{
 			Start: Moment{seconds(p.widest.From), seconds(p.surest.From)},
-			End:   moment(history.Span{From: p.surest.To, To: p.widest.To}),
+			End:   momentOf(history.Span{From: p.surest.To, To: p.widest.To}),
 		})
 	}
 }

@@ -35,7 +35,7 @@ func (ix *index) signalLanes() []SignalLane {
 			}
 			t := SignalTarget{Target: s.target, Last: seconds(s.last.To), Gone: s.gone}
 			for _, p := range s.points {
-				at := moment(p.span)
+				at := momentOf(p.span)
 				if p.prev != nil {
 					at.From = seconds(p.prev.From)
 				}

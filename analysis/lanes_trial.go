@@ -15,7 +15,7 @@ type TrialLane struct {
 	Over      *Moment // when the fault was over
 	Clock     Moment  // from when on it is counted
 	Held      Hold    // the victim's epoch
-	Renewed   *Moment // the last extension of its lease that was applied
+	Renewed   *Moment // the last extension of its lease that was applied; of a victim that recovered, before the fault
 	Due       Moment  // when the lease would have run out
 	Next      *Hold   // granted next
 	Ended     *Moment // what ended it; nil while censored
@@ -50,8 +50,8 @@ func (ix *index) trialLanes() []TrialLane {
 			if next := k.next(e); next != nil && len(t.Evidence) == 2 && e.n == t.Evidence[0] && next.n == t.Evidence[1] {
 				hold := next.hold()
 				end := hold.Granted
-				lane.Held, lane.Due, lane.Next, lane.Clock, lane.Ended = e.hold(), moment(e.life.due), &hold, hold.Granted, &end
-				lane.Renewed = lastExtension(e)
+				lane.Held, lane.Due, lane.Next, lane.Clock, lane.Ended = e.hold(), momentOf(e.life.due), &hold, hold.Granted, &end
+				lane.Renewed = lastExtension(e, open)
 			}
 		}
 		out = append(out, lane)
@@ -63,10 +63,10 @@ func (ix *index) trialLanes() []TrialLane {
 }
 
 func (ix *index) trialLane(t *trial) TrialLane {
-	struck, over := moment(t.shot.applied.Span), moment(t.shot.ended())
+	struck, over := momentOf(t.shot.applied.Span), momentOf(t.shot.ended())
 	l := TrialLane{
-		Takeover: t.takeover(), Struck: &struck, Over: &over, Clock: moment(t.start), Held: t.e.hold(),
-		Renewed: lastExtension(t.e), Due: moment(t.e.life.due), Work: extents(t.e.works),
+		Takeover: t.takeover(), Struck: &struck, Over: &over, Clock: momentOf(t.start), Held: t.e.hold(),
+		Renewed: lastExtension(t.e, lastBefore(t)), Due: momentOf(t.e.life.due), Work: extents(t.e.works),
 	}
 	if t.next != nil {
 		next := t.next.hold()
@@ -77,7 +77,7 @@ func (ix *index) trialLane(t *trial) TrialLane {
 		l.Until = seconds(t.x.From)
 		until = t.x.From
 	} else {
-		end := moment(t.x)
+		end := momentOf(t.x)
 		l.Ended = &end
 	}
 	if t.after != nil {
@@ -97,9 +97,9 @@ func attempts(k *keyIndex, t *trial, until int64) []Attempt {
 		if c.epoch == t.e.id || c.span.To < t.shot.applied.From || c.sent.From > until {
 			continue
 		}
-		a := Attempt{Who: c.source, At: Extent{moment(c.sent), moment(history.At(c.span.To))}, Result: c.result}
+		a := Attempt{Who: c.source, At: Extent{momentOf(c.sent), momentOf(history.At(c.span.To))}, Result: c.result}
 		if !c.exited {
-			a.At.End = moment(history.Span{From: c.sent.From, To: open})
+			a.At.End = momentOf(history.Span{From: c.sent.From, To: open})
 		}
 		out = append(out, a)
 	}
@@ -107,11 +107,19 @@ func attempts(k *keyIndex, t *trial, until int64) []Attempt {
 	return out
 }
 
-// lastExtension is the last renewal of e that was applied; nil where there was none.
-func lastExtension(e *epoch) *Moment {
+// lastBefore is until when renewals of the victim belong before the trial: a recovered victim goes on to renew.
+func lastBefore(t *trial) int64 {
+	if t.end == endRenewal {
+		return t.shot.applied.From
+	}
+	return open
+}
+
+// lastExtension is the last renewal of e that was applied, and sent by until; nil where there was none.
+func lastExtension(e *epoch, until int64) *Moment {
 	for _, c := range slices.Backward(e.renewals) {
-		if c.outcome == history.OK {
-			m := moment(c.span)
+		if c.outcome == history.OK && c.span.From <= until {
+			m := momentOf(c.span)
 			return &m
 		}
 	}
@@ -121,7 +129,7 @@ func lastExtension(e *epoch) *Moment {
 func extents(ws []*work) []Extent {
 	var out []Extent
 	for _, w := range ws {
-		out = append(out, Extent{moment(w.start), moment(w.end)})
+		out = append(out, Extent{momentOf(w.start), momentOf(w.end)})
 	}
 	return out
 }

@@ -1,6 +1,9 @@
 package picture
 
-import "math"
+import (
+	"math"
+	"strconv"
+)
 
 // scale maps seconds to the plot's width.
 type scale struct{ from, to, x0, x1 float64 }
@@ -43,8 +46,8 @@ func (s scale) ticks(n int) (at []float64, step float64) {
 	return at, step
 }
 
-// tickText names a tick in the unit of its step.
-func tickText(t, step float64) string {
+// tickText names a tick of an axis that reaches to largest: all in one unit.
+func tickText(t, step, largest float64) string {
 	switch {
 	case math.Abs(t) < step/2:
 		return "0"
@@ -58,7 +61,7 @@ func tickText(t, step float64) string {
 			return "−" + text
 		}
 		return text
-	case step >= 1:
+	case step >= 1 || largest >= 1 && step >= 0.01:
 		return number(t) + "s"
 	case step >= 1e-3:
 		return number(math.Round(t*1e3)) + "ms"
@@ -67,14 +70,15 @@ func tickText(t, step float64) string {
 }
 
 func number(v float64) string {
+	s := strconv.FormatFloat(math.Round(math.Abs(v)*1e3)/1e3, 'f', -1, 64)
 	if v < 0 {
-		return "−" + num(-v)
+		return "−" + s
 	}
-	return num(v)
+	return s
 }
 
 // axis draws the ticks below y, and lines up to top.
-func (c *canvas) axis(s scale, top, y float64, name string, text func(t, step float64) string) {
+func (c *canvas) axis(s scale, top, y float64, name string, text func(t, step, largest float64) string) {
 	var grid, rule path
 	at, step := s.ticks(10)
 	for _, t := range at {
@@ -85,7 +89,7 @@ func (c *canvas) axis(s scale, top, y float64, name string, text func(t, step fl
 	c.under("grid", &grid)
 	c.put("rule", &rule)
 	for _, t := range at {
-		label := text(t, step)
+		label := text(t, step, max(s.to, -s.from))
 		half := widthOf(label, sizeSmall) / 2
 		x := min(max(s.x(t), s.x0), float64(Width)-2-half)
 		c.text("dim", middle, x, y+16, sizeSmall, 100, label)

@@ -32,9 +32,7 @@ func (p *plot) bars(id string) Picture {
 	} else {
 		p.columns()
 	}
-	p.key.swatch("residual", "", "residual, until the lease ends")
-	p.key.swatch("pickup", "weave", "pickup, until the next grant")
-	p.key.swatch("warmup", "comb", "warm-up, until the first effect")
+	p.drawn.explain(&p.key)
 	p.y = p.key.draw(p.y + 44)
 	pic.SVG = p.c.finish(pic.Title, pic.Desc, p.y+8)
 	return pic
@@ -126,7 +124,7 @@ func (p *plot) columns() {
 	for _, v := range at {
 		y := top + height - s.x(v)
 		grid.line(left, y, right, y)
-		p.c.text("dim", end, left-6, y+4, sizeSmall, 60, tickText(v, step))
+		p.c.text("dim", end, left-6, y+4, sizeSmall, 60, tickText(v, step, s.to))
 	}
 	p.c.under("grid", &grid)
 	p.c.text("ink", end, left-50, top+34, sizeName, gutter-58, p.lock)
@@ -166,10 +164,7 @@ func (p *plot) columns() {
 }
 
 func (p *plot) put(layers [3]path, whole *path) {
-	p.c.put("residual", &layers[0])
-	p.c.put("pickup", &layers[1])
-	p.c.weave("weave", &layers[1])
-	p.c.put("warmup", &layers[2])
-	p.c.weave("comb", &layers[2])
-	p.c.put("whole", whole)
+	bars := parts{residual: layers[0], pickup: layers[1], warmup: layers[2], whole: *whole}
+	bars.put(p.c)
+	p.drawn.note(&bars)
 }

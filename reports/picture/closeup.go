@@ -16,7 +16,9 @@ type closeUp struct {
 	owners owners
 	y      float64
 
-	refused, folded int // attempts, and of these those that are drawn as one with another
+	measured                                        float64 // where the bars of the parts end
+	refused, folded                                 int     // attempts, and of these those that are drawn as one with another
+	crossed, held, silent, ghosts, overruns, paused bool    // what the legend must explain
 }
 
 // closeup draws what one fault did to one lock: the longest takeover in full, and the bars of the other keys.
@@ -40,7 +42,7 @@ func closeup(l *analysis.Lanes, s *strike) Picture {
 	}
 	x.guides(top, x.y)
 	x.c.axis(x.s, top, x.y, "time from the fault"+scaled(l.TimeScale), signed)
-	p.SVG = x.c.finish(p.Title, p.Desc, x.y+42)
+	p.SVG = x.c.finish(p.Title, p.Desc, x.legend(x.y+40)+8)
 	for _, t := range s.trials[:min(len(s.trials), maxRows)] {
 		p.Rows = append(p.Rows, trialRow(t))
 	}
@@ -75,15 +77,22 @@ func trialDesc(t *analysis.TrialLane) string {
 func (x *closeUp) frame(s *strike) {
 	t := x.t
 	from, to := x.zero, mid(t.Clock)
+	if t.Residual != nil && !t.Held.End.Open() {
+		to = max(to, mid(t.Held.End))
+	}
+	if t.Next != nil {
+		to = max(to, mid(t.Next.Granted))
+	}
+	seen := to
 	for _, o := range s.trials {
-		if o.Ended == nil {
-			to = max(to, o.Until)
-		} else {
+		if o.Ended != nil {
 			to = max(to, mid(*o.Ended))
+		} else { // it goes on for long: what is known must not shrink to a line beside it
+			to = max(to, o.Until)
 		}
 	}
-	if !t.Held.End.Open() {
-		to = max(to, min(mid(t.Held.End), to+(to-from)))
+	if t.Ended == nil && seen > from {
+		to = min(to, from+4*(seen-from))
 	}
 	length := max(to-from, 1e-4)
 	last := mid(t.Held.Granted)
@@ -110,8 +119,8 @@ func (x *closeUp) until(m analysis.Moment) float64 {
 func (x *closeUp) in(m analysis.Moment) bool { return x.s.has(mid(m) - x.zero) }
 
 // signed names a tick of an axis that counts from the fault.
-func signed(t, step float64) string {
-	text := tickText(t, step)
+func signed(t, step, largest float64) string {
+	text := tickText(t, step, largest)
 	if t > step/2 {
 		text = "+" + text
 	}

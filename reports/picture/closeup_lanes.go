@@ -81,17 +81,18 @@ type instant struct {
 // holds draws the key: the victim's lease, the time in which nobody had it, the next owner's; its instants are named above.
 func (x *closeUp) holds() {
 	t := x.t
-	y := x.y + 26
+	y := x.y + 30
 	x.named(x.y+12, y)
-	x.name(y+15, t.Lock, "")
-	if t.Key != t.Lock {
+	if t.Key == t.Lock {
+		x.name(y+15, t.Lock, "")
+	} else {
 		x.name(y+10, t.Lock, t.Key)
 	}
 	x.hold(&t.Held, y)
 	if t.Next != nil && t.Next.Rank != t.Held.Rank {
 		x.hold(t.Next, y)
 	}
-	x.y = y + 30
+	x.y = y + 33
 }
 
 // named writes the name of every instant on one line, apart from one another, with a line down to where it lies.
@@ -128,6 +129,9 @@ func relative(s float64) string {
 // hold draws one epoch: solid while its holder relied on it, ghostly until the lease ended, the bracket of that end on it.
 func (x *closeUp) hold(h *analysis.Hold, y float64) {
 	x0, xe := x.px(h.Granted), x.until(h.End)
+	if x0 >= right {
+		return
+	}
 	xb := x0
 	class, known := x.owners.of(h.Replica)
 	if h.Belief != nil && known {
@@ -140,6 +144,7 @@ func (x *closeUp) hold(h *analysis.Hold, y float64) {
 	}
 	if xe-xb > 0.5 {
 		ghost.box(xb, y, xe, y+22)
+		x.ghosts = true
 		x.c.put("ghost", &ghost)
 		x.c.weave("ghost", &ghost)
 	}
@@ -148,8 +153,14 @@ func (x *closeUp) hold(h *analysis.Hold, y float64) {
 		edge.tick(xe, y, y+22)
 	}
 	x.c.put("thin", &edge)
-	x.bracket(h.Granted, y+25)
-	x.bracket(h.End, y+25)
+	if h.Belief != nil && known && !h.End.Open() && x.until(*h.Belief)-xe > 1 {
+		var p path
+		p.box(xe, y+23, x.until(*h.Belief), y+27)
+		x.c.put("overrun", &p)
+		x.overruns = true
+	}
+	x.bracket(h.Granted, y-3)
+	x.bracket(h.End, y-3)
 	text := h.Replica
 	if w := widthOf(text, sizeLabel); xb-x0 > w+8 {
 		x.c.text("onfill", middle, (x0+xb)/2, y+15, sizeLabel, w+1, text)
@@ -226,5 +237,6 @@ func (x *closeUp) life(r *analysis.ReplicaLane) {
 	x.work(r, y)
 	x.attempts(r.Name, y)
 	x.c.put("stroke", &killed)
+	x.crossed = x.crossed || !killed.empty()
 	x.y += 28
 }

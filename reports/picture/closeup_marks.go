@@ -22,6 +22,7 @@ func (x *closeUp) work(r *analysis.ReplicaLane, y float64) {
 	}
 	x.c.put(class, &work)
 	x.c.weave("hatch", &paused)
+	x.paused = x.paused || !paused.empty()
 }
 
 // attempts draws every acquire of the replica: refused, granted, or without an answer.
@@ -57,6 +58,7 @@ func (x *closeUp) attempts(name string, y float64) {
 	x.c.put("hollow", &refused)
 	x.c.put("stroke", &silent)
 	x.c.put("mark", &granted)
+	x.held, x.silent = x.held || !refused.empty(), x.silent || !silent.empty()
 	x.refused += n
 	x.folded += n - drawn
 }
@@ -93,8 +95,9 @@ func (x *closeUp) dimension() {
 	var bars parts
 	bars.add(x.relative(), t, y+18, y+30)
 	bars.put(x.c)
+	x.measured = y + 31
 	x.parts(y + 44)
-	x.y = y + 56
+	x.y = y + 52
 }
 
 // relative is the scale for instants of the run.
@@ -151,13 +154,45 @@ func (x *closeUp) others(ts []*analysis.TrialLane) {
 // guides are lines through all lanes at the instants that the value was measured from.
 func (x *closeUp) guides(top, bottom float64) {
 	var fault, other path
-	fault.tick(x.s.x(mid(x.t.Clock)-x.zero), top, bottom)
+	fault.tick(x.s.x(mid(x.t.Clock)-x.zero), top, x.measured)
 	for _, i := range x.instants() {
-		other.tick(x.px(i.at), top+26, bottom)
+		other.tick(x.px(i.at), top+26, x.measured)
 	}
 	x.c.under("kill", &fault)
 	x.c.under("phase", &other)
 	if x.folded > 0 {
 		x.c.text("dim", start, left, bottom-2, sizeSmall, right-left, count(x.refused)+" attempts, those closer than can be told apart drawn as one")
 	}
+}
+
+// legend explains what the lanes of this close-up show.
+func (x *closeUp) legend(y float64) float64 {
+	l := legend{c: x.c}
+	if x.crossed {
+		l.shape("stroke", "killed", func(p *path, x, y float64) { p.cross(x, y, 4) })
+	}
+	if x.ghosts {
+		l.swatch("ghost", "ghost", "lease runs on, its holder gone or done")
+	}
+	if x.overruns {
+		l.add(22, "still relied on, the lease is over", func(at, y float64) {
+			var p path
+			p.box(at, y-2, at+22, y+2)
+			x.c.put("overrun", &p)
+		})
+	}
+	if x.paused {
+		l.swatch("alive", "hatch", "paused")
+	}
+	if x.held {
+		l.shape("hollow", "asked, refused", func(p *path, x, y float64) { p.dot(x, y, 2.5) })
+	}
+	if x.silent {
+		l.shape("stroke", "asked, no answer", func(p *path, x, y float64) { p.cross(x, y, 2.5) })
+	}
+	l.shape("mark", "granted", func(p *path, x, y float64) { p.down(x, y+5, 5) })
+	if x.t.Ended != nil && x.t.Takeover.End == "effect" {
+		l.shape("mark", "first effect", func(p *path, x, y float64) { p.dot(x, y, 3) })
+	}
+	return l.draw(y)
 }

@@ -36,7 +36,7 @@ func (p *plot) kills() (classes []string, of map[string][]analysis.Range) {
 
 // ecdf draws for every length the share of faults after which the takeover was no longer: surely, and perhaps.
 func (p *plot) ecdf() {
-	y0 := p.y + 4 + ecdfHeight
+	y0 := p.y + 14 + ecdfHeight
 	y := func(share float64) float64 { return y0 - share*ecdfHeight }
 	var grid path
 	for _, share := range []float64{0, 0.25, 0.5, 0.75, 1} {

@@ -15,8 +15,11 @@ type overview struct {
 	key    legend
 	owners owners
 	y      float64
+	drawn  shown    // parts of takeovers
 	folded []string // what was left out for want of room
 	table  table
+
+	ghosts, overruns, bolts, windows, voids, plans bool // drawn, so that the legend explains them
 }
 
 // Overview draws the whole run on one axis: what was broken and when, who held each lock, how long nobody worked under it, what every
@@ -39,7 +42,7 @@ func Overview(l *analysis.Lanes) Picture {
 	o.replicas()
 	o.roundTrips()
 	o.shade(lanes, o.y)
-	o.c.axis(o.s, top, o.y, "seconds since the start of the run"+scaled(l.TimeScale), tickText)
+	o.c.axis(o.s, top, o.y, "time since the start of the run"+scaled(l.TimeScale), tickText)
 	o.boundaries(top, o.y)
 	o.y = o.key.draw(o.y + 44)
 	for _, f := range o.folded {
@@ -91,14 +94,19 @@ func (o *overview) phases() {
 	}
 	var r row
 	o.c.text("dim", end, left-8, o.y+10, sizeSmall, gutter-16, "phase")
-	for i, p := range o.l.Phases {
-		x, until := o.s.x(p.At), right
-		if i+1 < len(o.l.Phases) {
-			until = o.s.x(o.l.Phases[i+1].At)
-		}
-		w := widthOf(p.Name, sizeSmall)
-		if x, ok := r.place(w, left, right, x+3, until-w); ok {
-			o.c.text("dim", start, x, o.y+10, sizeSmall, w+1, p.Name)
+	for _, within := range []bool{true, false} { // those that fit their phase come first; the others stand where there is room after it
+		for i, p := range o.l.Phases {
+			x, until := o.s.x(p.At), right
+			if i+1 < len(o.l.Phases) {
+				until = o.s.x(o.l.Phases[i+1].At)
+			}
+			w := widthOf(p.Name, sizeSmall)
+			if fits := x+5+w < until; fits != within {
+				continue
+			}
+			if x, ok := r.place(w, left, right, x+4, x-4-w); ok {
+				o.c.text("dim", start, x, o.y+10, sizeSmall, w+1, p.Name)
+			}
 		}
 	}
 	o.y += 16

@@ -1,6 +1,11 @@
 package picture
 
-import "github.com/lockdrill/lockdrill/analysis"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/lockdrill/lockdrill/analysis"
+)
 
 const (
 	column = 2.0 // width of one step of a crowd
@@ -51,6 +56,7 @@ func (o *overview) crowd(lock *analysis.LockLane) {
 		p := area(base, layers[class], y+crowdH, crowdH/top)
 		o.c.put(class, p)
 		if class == "ghost" {
+			o.ghosts = true
 			o.c.weave("ghost", p)
 		}
 		for i, v := range layers[class] {
@@ -61,7 +67,7 @@ func (o *overview) crowd(lock *analysis.LockLane) {
 	floor.line(left, y+crowdH, right, y+crowdH)
 	o.c.put("rule", &floor)
 	o.name(y+13, lock.Lock, plural(len(lock.Keys), "key"))
-	o.c.text("dim", end, left-8, y+39, sizeSmall, gutter-16, "up to "+digits(top, 3)+" held")
+	o.c.text("dim", end, left-8, y+39, sizeSmall, gutter-16, "up to "+count(atOnce(lock, o.l.Seconds))+" held")
 	o.folded = append(o.folded, lock.Lock+": "+count(len(lock.Keys))+" keys in one lane, its height is the number held at once; of each fault the longest takeover is drawn.")
 	o.y = o.strip(y+crowdH+5, o.trialsOf(func(t *analysis.TrialLane) bool { return t.Lock == lock.Lock }))
 }
@@ -99,4 +105,33 @@ func area(base, values []float64, floor, unit float64) *path {
 		i = k
 	}
 	return &p
+}
+
+// atOnce is how many keys of the lock were held at the same time, at most.
+func atOnce(lock *analysis.LockLane, until float64) int {
+	var changes []change
+	for k := range lock.Keys {
+		for i := range lock.Keys[k].Holds {
+			h := &lock.Keys[k].Holds[i]
+			over := until
+			if !h.End.Open() {
+				over = mid(h.End)
+			}
+			changes = append(changes, change{mid(h.Granted), 1}, change{over, -1})
+		}
+	}
+	slices.SortStableFunc(changes, func(a, b change) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.by, b.by))
+	})
+	n, most := 0, 0
+	for _, c := range changes {
+		n += c.by
+		most = max(most, n)
+	}
+	return most
+}
+
+type change struct {
+	at float64
+	by int
 }

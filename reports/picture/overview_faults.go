@@ -34,24 +34,35 @@ func (o *overview) faults() {
 	if len(ids) == 0 {
 		return
 	}
-	o.key.shape("bolt", "fault struck", func(p *path, x, y float64) { p.down(x, y+6, 6) })
-	o.key.add(22, "fault in effect", func(x, y float64) {
-		var p path
-		p.box(x, y-6, x+22, y+6)
-		o.c.put("struck", &p)
-		o.c.weave("hatch", &p)
-		o.c.put("effective", &p)
-	})
-	o.key.add(22, "declared", func(x, y float64) {
-		var p path
-		p.box(x, y-3, x+22, y+3)
-		o.c.put("declared", &p)
-	})
+	if o.bolts {
+		o.key.shape("bolt", "fault struck", func(p *path, x, y float64) { p.down(x, y+6, 6) })
+	}
+	if o.windows {
+		o.key.add(22, "fault in effect", func(x, y float64) {
+			var p path
+			p.box(x, y-6, x+22, y+6)
+			o.c.put("struck", &p)
+			o.c.weave("hatch", &p)
+			o.c.put("effective", &p)
+		})
+	}
+	if o.voids {
+		o.key.shape("stroke", "fault void", func(p *path, x, y float64) { p.cross(x, y, 4) })
+	}
+	if o.plans {
+		o.key.add(36, "declared in the file", func(x, y float64) {
+			var p, at path
+			p.box(x+14, y-3, x+36, y+3)
+			at.down(x+5, y+6, 5.5)
+			o.c.put("declared", &p)
+			o.c.put("meant", &at)
+		})
+	}
 }
 
 func (o *overview) faultLane(id string, fs []*analysis.FaultLane) {
 	y := o.y
-	var declared, hatched, struck, void path
+	var declared, meant, hatched, struck, void path
 	var r row
 	for _, f := range fs {
 		if d := f.Declared; d != nil && o.s.has(d.From) {
@@ -60,7 +71,7 @@ func (o *overview) faultLane(id string, fs []*analysis.FaultLane) {
 				x1 = o.s.x(*d.To)
 			}
 			if x1-x0 < 2 {
-				declared.poly(x0-3, y+1, x0+3, y+1, x0, y+6)
+				meant.down(x0, y+21, 5.5)
 			} else {
 				declared.box(x0, y+2, x1, y+6)
 			}
@@ -83,8 +94,11 @@ func (o *overview) faultLane(id string, fs []*analysis.FaultLane) {
 	o.c.weave("hatch", &hatched)
 	o.c.put("effective", &hatched)
 	o.c.put("declared", &declared)
+	o.c.put("meant", &meant)
 	o.c.put("bolt", &struck)
 	o.c.put("stroke", &void)
+	o.bolts, o.windows, o.voids = o.bolts || !struck.empty(), o.windows || !hatched.empty(), o.voids || !void.empty()
+	o.plans = o.plans || !declared.empty() || !meant.empty()
 	for _, f := range fs {
 		o.faultLabel(&r, f, y+19)
 	}

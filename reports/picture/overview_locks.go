@@ -29,13 +29,17 @@ func (o *overview) locks() {
 	for i, name := range o.owners.names[:min(len(o.owners.names), hues)] {
 		o.key.swatch("r"+count(i), "", "held by "+name)
 	}
-	o.key.swatch("ghost", "ghost", "lease runs on, its holder dead or done")
-	if len(o.l.Trials) > 0 {
-		o.key.swatch("residual", "", "takeover: residual, until the lease ends")
-		o.key.swatch("pickup", "weave", "pickup, until the next grant")
-		o.key.swatch("warmup", "comb", "warm-up, until the first effect")
-		o.key.shape("mark", "first effect", func(p *path, x, y float64) { p.dot(x, y, 3) })
+	if o.ghosts {
+		o.key.swatch("ghost", "ghost", "lease runs on, its holder gone or done")
 	}
+	if o.overruns {
+		o.key.add(22, "still relied on, the lease is over", func(x, y float64) {
+			var p path
+			p.box(x, y-2, x+22, y+2)
+			o.c.put("overrun", &p)
+		})
+	}
+	o.drawn.explain(&o.key)
 }
 
 // holds draws the lane of one key.
@@ -46,70 +50,99 @@ func (o *overview) holds(lock *analysis.LockLane, key *analysis.KeyLane) {
 	}
 	y := o.marks(lock, key.Key)
 	o.name(y+13, lock.Lock, under)
-	fills := map[string]*path{}
-	var ghost, cuts, open path
-	var labels row
-	type label struct {
-		x, w float64
-		s    string
-	}
-	var texts []label
-	last, folded := left-1, 0
+	k := keyBlocks{o: o, y: y, fills: map[string]*path{}, last: left - 1}
 	for i := range key.Holds {
-		h := &key.Holds[i]
-		x0, xe := o.s.x(mid(h.Granted)), right
-		if !h.End.Open() {
-			xe = o.s.x(mid(h.End))
-		}
-		xb := x0
-		if h.Belief != nil {
-			xb = min(max(x0, o.s.x(mid(*h.Belief))), xe)
-		}
-		if xe < last+1 {
-			folded++
-			continue
-		}
-		x0 = max(x0, last)
-		last = xe
-		class, known := o.owners.of(h.Replica)
-		if !known || h.Belief == nil {
-			class = "ghost"
-			xb = x0
-		}
-		if fills[class] == nil {
-			fills[class] = &path{}
-		}
-		if xb > x0 {
-			fills[class].box(x0, y, max(xb, x0+0.5), y+18)
-		}
-		if xe-xb > 0.5 {
-			ghost.box(xb, y, xe, y+18)
-		}
-		cuts.tick(x0, y, y+18)
-		if h.End.Open() {
-			open.line(right, y+2, right+6, y+9, right, y+16)
-		}
-		w := widthOf(h.Replica, sizeSmall)
-		if text := h.Replica; xb-x0 > w+6 && text != "" {
-			if x, ok := labels.place(w, x0, xb, x0+(xb-x0-w)/2); ok {
-				texts = append(texts, label{x, w, text})
-			}
+		k.add(&key.Holds[i])
+	}
+	k.put()
+	if k.folded > 0 {
+		o.folded = append(o.folded, plural(k.folded, "grant")+" of "+fit(key.Key, sizeSmall, 300)+" too short to be drawn at this scale; the table counts them.")
+	}
+	o.y = o.strip(y+23, o.trialsOf(func(t *analysis.TrialLane) bool { return t.Lock == lock.Lock && t.Key == key.Key }))
+}
+
+// keyBlocks are the epochs of one key on their way to the canvas.
+type keyBlocks struct {
+	o                          *overview
+	y                          float64
+	fills                      map[string]*path
+	ghost, cuts, open, overrun path
+	labels                     row
+	texts                      []blockLabel
+	last                       float64 // where the last lease ended
+	folded                     int
+}
+
+type blockLabel struct {
+	x, w float64
+	s    string
+}
+
+// add draws one epoch: filled while its holder relied on it, ghostly until its lease ended. One that was granted before the lease
+// before it ended gets the lower half.
+func (k *keyBlocks) add(h *analysis.Hold) {
+	s := k.o.s
+	x0, xe := s.x(mid(h.Granted)), until(s, h.End)
+	xb := x0
+	class, known := k.o.owners.of(h.Replica)
+	if known && h.Belief != nil {
+		xb = min(max(x0, until(s, *h.Belief)), xe)
+		if over := until(s, *h.Belief); over-xe > 1 && !h.End.Open() {
+			k.overrun.box(xe, k.y+18.5, over, k.y+21.5)
 		}
 	}
-	for _, class := range slices.Sorted(maps.Keys(fills)) {
-		o.c.put(class, fills[class])
+	if xe < k.last+1 && xe-x0 < 1 {
+		k.folded++
+		return
 	}
-	o.c.put("ghost", &ghost)
-	o.c.weave("ghost", &ghost)
-	o.c.put("thin", &cuts)
-	o.c.put("thin", &open)
-	for _, t := range texts {
-		o.c.text("onfill", start, t.x, y+13, sizeSmall, t.w+1, t.s)
+	top := k.y
+	if x0 < k.last-1.5 {
+		top += 9
 	}
-	if folded > 0 {
-		o.folded = append(o.folded, plural(folded, "grant")+" of "+fit(key.Key, sizeSmall, 300)+" too short to be drawn at this scale; the table counts them.")
+	k.last = max(k.last, xe)
+	if k.fills[class] == nil {
+		k.fills[class] = &path{}
 	}
-	o.y = o.strip(y+22, o.trialsOf(func(t *analysis.TrialLane) bool { return t.Lock == lock.Lock && t.Key == key.Key }))
+	if xb > x0 {
+		k.fills[class].box(x0, top, max(xb, x0+0.5), k.y+18)
+	}
+	if xe-xb > 0.5 {
+		k.ghost.box(xb, top, xe, k.y+18)
+	}
+	k.cuts.tick(x0, top, k.y+18)
+	if h.End.Open() {
+		k.open.line(right, k.y+2, right+6, k.y+9, right, k.y+16)
+	}
+	if w := widthOf(h.Replica, sizeSmall); h.Replica != "" && xb-x0 > w+6 && top == k.y {
+		if x, ok := k.labels.place(w, x0, xb, x0+(xb-x0-w)/2); ok {
+			k.texts = append(k.texts, blockLabel{x, w, h.Replica})
+		}
+	}
+}
+
+func (k *keyBlocks) put() {
+	c := k.o.c
+	for _, class := range slices.Sorted(maps.Keys(k.fills)) {
+		c.put(class, k.fills[class])
+	}
+	c.put("ghost", &k.ghost)
+	c.weave("ghost", &k.ghost)
+	c.put("thin", &k.cuts)
+	c.put("thin", &k.open)
+	c.put("overrun", &k.overrun)
+	for _, t := range k.texts {
+		c.text("onfill", start, t.x, k.y+13, sizeSmall, t.w+1, t.s)
+	}
+	k.o.ghosts = k.o.ghosts || !k.ghost.empty()
+	k.o.overruns = k.o.overruns || !k.overrun.empty()
+}
+
+// until is where an end lies; the right edge where it was never seen.
+func until(s scale, m analysis.Moment) float64 {
+	if m.Open() {
+		return s.x1
+	}
+	return s.x(mid(m))
 }
 
 // trialsOf are the trials that match, of each fault the longest.
@@ -144,16 +177,32 @@ func longer(a, b *analysis.TrialLane) bool {
 	return a.Lo > b.Lo
 }
 
-// strip draws the takeovers in one line under a lane, and their lengths under it as far as there is room, the longest first.
+// maxStrips is how many takeovers at the same time are drawn one below the other.
+const maxStrips = 4
+
+// strip draws the takeovers under a lane, in one line where they do not overlap, and their lengths under it as far as there is room, the longest first.
 func (o *overview) strip(y float64, ts []*analysis.TrialLane) float64 {
 	if len(ts) == 0 {
-		return y + 6
+		return y + 14
 	}
 	var p parts
+	lines := make([]row, 1, maxStrips)
 	for _, t := range ts {
-		p.add(o.s, t, y, y+8)
+		x0, x1 := trialExtent(o.s, t)
+		i := slices.IndexFunc(lines, func(r row) bool { return r.free(x0, x1+4) })
+		switch {
+		case i < 0 && len(lines) < maxStrips:
+			i = len(lines)
+			lines = append(lines, row{})
+		case i < 0: // more at once than there are lines
+			i = len(lines) - 1
+		}
+		lines[i].take(x0, x1+4)
+		p.add(o.s, t, y+10*float64(i), y+10*float64(i)+8)
 	}
 	p.put(o.c)
+	o.drawn.note(&p)
+	y += 10 * float64(len(lines)-1)
 	var r row
 	byLength := slices.Clone(ts)
 	slices.SortStableFunc(byLength, func(a, b *analysis.TrialLane) int { return cmp.Compare(b.Lo, a.Lo) })

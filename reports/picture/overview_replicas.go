@@ -29,7 +29,6 @@ func (o *overview) replicas() {
 		o.c.put("r0", &p)
 	})
 	o.key.shape("thin", "effect", func(p *path, x, y float64) { p.tick(x, y-4, y+4) })
-	o.key.shape("stroke", "killed", func(p *path, x, y float64) { p.cross(x, y, 4) })
 }
 
 func (o *overview) replica(r *analysis.ReplicaLane) {
@@ -90,6 +89,9 @@ func (o *overview) replica(r *analysis.ReplicaLane) {
 	o.c.put("thin", &ended)
 	o.c.put("stroke", &killed)
 	o.given(r, y)
+	if !killed.empty() {
+		o.key.shape("stroke", "killed", func(p *path, x, y float64) { p.cross(x, y, 4) })
+	}
 	if !refused.empty() {
 		o.key.shape("whole", "effect refused", func(p *path, x, y float64) { p.tick(x, y-6, y+6) })
 	}

@@ -3,7 +3,6 @@ package picture
 import (
 	"math"
 	"slices"
-
 )
 
 const rttHeight = 64.0
@@ -25,7 +24,8 @@ func (o *overview) roundTrips() {
 	level := func(took float64) float64 {
 		return y + rttHeight - min(max((math.Log10(took)-lo)/(hi-lo), 0), 1)*rttHeight
 	}
-	o.name(y+12, "Redis", "round trip")
+	o.c.text("ink", end, left-52, y+28, sizeName, gutter-56, "Redis")
+	o.c.text("dim", end, left-52, y+41, sizeSmall, gutter-56, "round trip")
 	var grid path
 	for d := lo; d <= hi; d++ {
 		at := level(math.Pow(10, d))
@@ -43,6 +43,16 @@ func (o *overview) roundTrips() {
 		}
 		x0, x1 := o.extent(f)
 		measured.line(x0, level(*f.Observed), max(x1, x0+2), level(*f.Observed))
+	}
+	if o.l.RTT99 > 0 && o.l.RTT99 >= math.Pow(10, lo) {
+		var before path
+		before.line(left, level(o.l.RTT99), right, level(o.l.RTT99))
+		o.c.under("before", &before)
+		o.key.add(22, "p99 before the run", func(x, y float64) {
+			var p path
+			p.line(x, y, x+22, y)
+			o.c.put("before", &p)
+		})
 	}
 	o.calls(y, level)
 	o.c.put("slo", &measured)
@@ -103,7 +113,6 @@ func (o *overview) calls(y float64, level func(float64) float64) {
 	}
 	o.c.put("stroke", &crosses)
 	if !crosses.empty() {
-		o.key.shape("stroke", "no answer", func(p *path, x, y float64) { p.cross(x, y, 2.5) })
+		o.key.shape("stroke", "failed, or no answer", func(p *path, x, y float64) { p.cross(x, y, 2.5) })
 	}
 }
-

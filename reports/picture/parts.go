@@ -58,3 +58,33 @@ func (p *parts) put(c *canvas) {
 	c.put("stroke", &p.open)
 	c.put("mark", &p.dots)
 }
+
+// shown is which parts of takeovers were drawn, for a legend.
+type shown struct{ residual, pickup, warmup, whole, open, dots bool }
+
+func (s *shown) note(p *parts) {
+	s.residual, s.pickup, s.warmup = s.residual || !p.residual.empty(), s.pickup || !p.pickup.empty(), s.warmup || !p.warmup.empty()
+	s.whole, s.open, s.dots = s.whole || !p.whole.empty(), s.open || !p.open.empty(), s.dots || !p.dots.empty()
+}
+
+// explain adds what was drawn to a legend.
+func (s *shown) explain(l *legend) {
+	if s.residual {
+		l.swatch("residual", "", "takeover: residual, until the lease ends")
+	}
+	if s.pickup {
+		l.swatch("pickup", "weave", "pickup, until the next grant")
+	}
+	if s.warmup {
+		l.swatch("warmup", "comb", "warm-up, until the first effect")
+	}
+	if s.dots {
+		l.shape("mark", "first effect", func(p *path, x, y float64) { p.dot(x, y, 3) })
+	}
+	if s.open {
+		l.shape("stroke", "not seen to its end", func(p *path, x, y float64) { p.line(x-3, y-5, x+3, y, x-3, y+5) })
+	}
+	if s.whole {
+		l.swatch("whole", "", "recovery, hand-over or theft")
+	}
+}

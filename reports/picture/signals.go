@@ -2,6 +2,7 @@ package picture
 
 import (
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/lockdrill/lockdrill/analysis"
@@ -45,16 +46,22 @@ func signal(l *analysis.Lanes, m *analysis.SignalLane, n int) Picture {
 	o.c.under("grid", &grid)
 	o.c.text("ink", end, left-6, top+34, sizeName, gutter-16, m.Metric)
 	from, to := window(l)
+	var names []string // the lives of one replica share a line
 	for i := range m.Targets {
 		t := &m.Targets[i]
 		p.Rows = append(p.Rows, append([]string{t.Target}, around(t, from, to)...))
-		if i >= maxTargets {
+		name := nameOf(t.Target)
+		n := slices.Index(names, name)
+		if n < 0 {
+			n = len(names)
+			names = append(names, name)
+		}
+		if n >= maxTargets {
 			continue
 		}
-		class := "l" + count(i)
-		line := o.series(t, y)
-		o.c.put(class, line)
-		o.key.add(26, t.Target, func(x, y float64) {
+		class := "l" + count(n)
+		o.c.put(class, o.series(t, y))
+		o.key.add(26, name, func(x, y float64) {
 			var p path
 			p.line(x, y, x+26, y)
 			o.c.put(class, &p)
@@ -62,9 +69,9 @@ func signal(l *analysis.Lanes, m *analysis.SignalLane, n int) Picture {
 	}
 	o.y = top + signalHeight + 6
 	o.shade(top, o.y)
-	o.c.axis(o.s, top, o.y, "seconds since the start of the run"+scaled(l.TimeScale), tickText)
+	o.c.axis(o.s, top, o.y, "time since the start of the run"+scaled(l.TimeScale), tickText)
 	o.y = o.key.draw(o.y + 44)
-	if extra := len(m.Targets) - maxTargets; extra > 0 {
+	if extra := len(names) - maxTargets; extra > 0 {
 		o.y += 16
 		o.c.text("dim", start, 14, o.y, sizeSmall, right-14, plural(extra, "further target")+": in the table")
 	}

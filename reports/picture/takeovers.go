@@ -1,6 +1,7 @@
 package picture
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ type plot struct {
 	bands  []band
 	s      scale
 	y      float64
+	drawn  shown
 }
 
 // numbered is a takeover with its place in Judgement.Takeovers, from 1 on.
@@ -187,7 +189,8 @@ func (p *plot) trials() {
 	p.c.text("dim", end, left-8, p.y+26, sizeSmall, gutter-16, plural(len(p.ts), "takeover")+",")
 	p.c.text("dim", end, left-8, p.y+39, sizeSmall, gutter-16, "the first on top")
 	r := min(max(h/2.4, 1.4), 3.6)
-	var solid, hollow, bars, open path
+	var bars, open path
+	shapes := map[string]*path{}
 	seen := map[[2]int]bool{}
 	for i, t := range p.ts {
 		y := p.y + (float64(i)+0.5)*h
@@ -207,37 +210,48 @@ func (p *plot) trials() {
 		if x1-x0 > 1 {
 			bars.line(x0, y, x1, y)
 		}
-		if t.Class == analysis.ClassCrash {
-			solid.dot(x, y, r)
-		} else {
-			hollow.diamond(x, y, r+0.6)
+		if shapes[t.Class] == nil {
+			shapes[t.Class] = &path{}
 		}
+		shapeOf(t.Class).draw(shapes[t.Class], x, y, r)
 	}
 	p.c.put("thin", &bars)
 	p.c.put("stroke", &open)
-	p.c.put("mark", &solid)
-	p.c.put("hollow", &hollow)
+	for _, class := range slices.Sorted(maps.Keys(shapes)) {
+		s := shapeOf(class)
+		p.c.put(s.look, shapes[class])
+		p.key.shape(s.look, s.text, func(p *path, x, y float64) { s.draw(p, x, y, 3.4) })
+	}
 	p.y += max(h*float64(len(p.ts)), 44) + 10
-	if !solid.empty() {
-		p.key.shape("mark", "takeover after a kill, with its error", func(p *path, x, y float64) { p.dot(x, y, 3.4); p.box(x-6, y-0.5, x+6, y+0.5) })
-	}
-	if !hollow.empty() {
-		p.key.shape("hollow", "of another class: "+p.classes(), func(p *path, x, y float64) { p.diamond(x, y, 4) })
-	}
 	if !open.empty() {
 		p.key.shape("stroke", "not seen to its end", func(p *path, x, y float64) { p.line(x-3, y-3, x+3, y, x-3, y+3) })
 	}
 }
 
-// classes but crash, in the order of their first.
-func (p *plot) classes() string {
-	var out []string
-	for _, t := range p.ts {
-		if t.Class != analysis.ClassCrash && !slices.Contains(out, t.Class) {
-			out = append(out, t.Class)
-		}
+// classShape is how takeovers of one class are drawn.
+type classShape struct {
+	look, text string
+	draw       func(p *path, x, y, r float64)
+}
+
+func shapeOf(class string) classShape {
+	disc := func(p *path, x, y, r float64) { p.dot(x, y, r) }
+	square := func(p *path, x, y, r float64) { p.box(x-r, y-r, x+r, y+r) }
+	switch class {
+	case analysis.ClassCrash:
+		return classShape{"mark", "after a kill", disc}
+	case analysis.ClassPause:
+		return classShape{"mark", "after a fault that cut the holder off", func(p *path, x, y, r float64) { p.diamond(x, y, r+0.6) }}
+	case analysis.ClassStore:
+		return classShape{"mark", "after a fault of the store", square}
+	case analysis.ClassTheft:
+		return classShape{"mark", "after the key was taken away", func(p *path, x, y, r float64) { p.down(x, y+r, r) }}
+	case analysis.ClassRecovery:
+		return classShape{"hollow", "recovery: the victim itself again", square}
+	case analysis.ClassHandOver:
+		return classShape{"hollow", "hand-over: given back", disc}
 	}
-	return strings.Join(out, ", ")
+	return classShape{"hollow", class, func(p *path, x, y, r float64) { p.diamond(x, y, r+0.6) }}
 }
 
 // promises draws limits and bands through both panels, and names them above, apart from one another.

@@ -67,7 +67,7 @@ func (s *Suites) Add(r Run) {
 func (s *Suites) AddUnjudged(experiment, word, why string) {
 	suite := s.suite(experiment)
 	suite.Time = seconds3(0)
-	suite.AddTestcase(outcome(experiment+".drill", caseEnd, &junit.Result{Type: word, Message: word + ": " + why}, nil))
+	suite.AddTestcase(outcome(experiment+".drill", caseEnd, &junit.Result{Type: word, Message: why}, nil))
 	s.all.AddSuite(suite)
 }
 

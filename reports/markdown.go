@@ -40,6 +40,13 @@ func Markdown(w io.Writer, r Run, o MarkdownOptions) error {
 	return m.to(w, "report.md")
 }
 
+// MarkdownUnjudged writes the summary of a drill that has no verdict: refused, or broken before there was one.
+func MarkdownUnjudged(w io.Writer, experiment, word, why string) error {
+	m := &md{}
+	m.line("## %s\n\nWhy: %s", markdown(strings.ToUpper(word)+" · "+experiment+" · no verdict"), markdown(why))
+	return m.to(w, "summary")
+}
+
 // md collects Markdown. Its methods escape what they are given, but for line.
 type md struct{ strings.Builder }
 

@@ -86,7 +86,7 @@ func truth(b bool) float64 {
 func (m *Metrics) slos(j *analysis.Judgement) {
 	seen := map[string]bool{}
 	for _, row := range worstFirst(j.SLOs) {
-		labels := []string{"experiment", j.Run.Experiment, "lock", clean(row.Lock), "slo", clean(row.Measure)}
+		labels := []string{"experiment", j.Run.Experiment, "lock", row.Lock, "slo", row.Measure}
 		if id := row.Lock + "\x00" + row.Measure; !seen[id] {
 			seen[id] = true
 			m.gauge("lockdrill_slo_met", "Whether the last run showed that the SLO is met; 0 also where it was not answered.", truth(row.Verdict == analysis.Pass), labels...)
@@ -101,7 +101,7 @@ func (m *Metrics) takeovers(j *analysis.Judgement) {
 		if !s.blamed { // a theft by nobody's fault is no trial of the drill
 			continue
 		}
-		labels := []string{"experiment", j.Run.Experiment, "lock", clean(s.lock), "class", s.class}
+		labels := []string{"experiment", j.Run.Experiment, "lock", s.lock, "class", s.class}
 		m.gauge("lockdrill_takeover_trials", "Takeovers that the last run measured.", float64(len(s.values)), labels...)
 		for _, stat := range []struct {
 			name string
@@ -157,7 +157,8 @@ func (m *Metrics) gauge(name, help string, v float64, labels ...string) {
 	}
 	sample := &dto.Metric{Gauge: &dto.Gauge{Value: &v}}
 	for i := 0; i < len(labels); i += 2 {
-		sample.Label = append(sample.Label, &dto.LabelPair{Name: &labels[i], Value: &labels[i+1]})
+		value := clean(labels[i+1])
+		sample.Label = append(sample.Label, &dto.LabelPair{Name: &labels[i], Value: &value})
 	}
 	(*m)[at].Metric = append((*m)[at].Metric, sample)
 }
@@ -203,7 +204,7 @@ func (m Metrics) After(earlier io.Reader, experiment string) (Metrics, error) {
 			return nil, fmt.Errorf("%s is no metric of lockdrill: it would be lost", name)
 		}
 		for _, s := range f.Metric {
-			if label(s, "experiment") == experiment && (name != lastPass || passed) {
+			if label(s, "experiment") == clean(experiment) && (name != lastPass || passed) {
 				continue
 			}
 			var labels []string

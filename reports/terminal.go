@@ -21,6 +21,7 @@ type TerminalOptions struct {
 	Width     int    // columns; 0 = 100
 	Color     bool   // colour repeats what the words say, never more
 	Folder    string // of the run, as a person would type it; "" = not kept
+	Report    string // the full report; "" = not said
 	Reproduce string // the command that runs it again; "" = not said
 }
 

@@ -237,6 +237,7 @@ func findingText(f analysis.Finding) string {
 
 // folder is where everything lies, and how to get it again.
 func (p *page) folder(j *analysis.Judgement, o TerminalOptions) {
+	p.item("report", o.Report)
 	if o.Folder != "" {
 		p.item("folder", o.Folder)
 		p.item("judge again", "lockdrill judge "+o.Folder)

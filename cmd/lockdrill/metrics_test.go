@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -59,10 +60,11 @@ func TestMetricsAgreeWithTheHistory(t *testing.T) {
 		}
 	}
 	write(t, path, bytes.Join(lines, []byte("\n")))
-	j, err := judgeDir(o.dir)
+	r, err := judgeDir(io.Discard, o.dir)
 	if err != nil {
 		t.Fatal(err)
 	}
+	j := r.Judgement
 	if row := rowOf(t, j, "metric.abandoned.delta"); row.Verdict == analysis.Pass {
 		t.Errorf("a metric that the history contradicts passed: %+v", row)
 	}

@@ -30,6 +30,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	errors.As(err, &end)
 	if end.err != nil {
 		fmt.Fprintln(stderr, end.err)
+		annotate(stderr, end.err)
 	}
 	return end.code
 }
@@ -53,7 +54,7 @@ func newRootCmd(io streams, args []string) *cobra.Command {
 	root.SetIn(io.In)
 	root.SetOut(io.Out)
 	root.SetErr(io.Err)
-	root.AddCommand(newRunCmd(io), newPlanCmd(io), newRehearseCmd(io), newValidateCmd(io), newJudgeCmd(io), newListCmd(io), newExplainCmd(io), newVersionCmd(io), newWorkerCmd(io), newProxyCmd(io), newRecoverCmd(io), newWatchdogCmd(io), newExitCodesTopic())
+	root.AddCommand(newRunCmd(io), newPlanCmd(io), newRehearseCmd(io), newValidateCmd(io), newJudgeCmd(io), newReportCmd(io), newListCmd(io), newExplainCmd(io), newVersionCmd(io), newWorkerCmd(io), newProxyCmd(io), newRecoverCmd(io), newWatchdogCmd(io), newExitCodesTopic())
 	root.SetHelpCommand(newHelpCmd())
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

@@ -41,7 +41,7 @@ func views() []browser.View {
 // lies behind it, and nothing is asked of the network.
 func TestHTMLInABrowser(t *testing.T) {
 	b := browser.Start(t)
-	pages := map[string]string{"evil": htmlOf(t, hostile(t))}
+	pages := map[string]string{"evil": htmlOf(t, sabotaged(t))}
 	for _, name := range []string{"pass-60", "fail", "inconclusive", "hostile"} {
 		pages[name] = htmlOf(t, recorded(t, name))
 	}

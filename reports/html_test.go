@@ -33,7 +33,7 @@ func TestHTMLOfRecordedRuns(t *testing.T) {
 			if again := htmlOf(t, recorded(t, name)); doc != again {
 				t.Error("the same run gave other bytes")
 			}
-			golden(t, "html-"+name+".txt", outline(t, doc))
+			golden(t, "formats/"+name+".html.txt", outline(t, doc))
 		})
 	}
 }
@@ -185,8 +185,8 @@ func TestHTMLEmbedsTheVerdict(t *testing.T) {
 	}
 }
 
-// hostile is a recorded run into which somebody wrote markup, secrets, marks of direction and endless names wherever he could.
-func hostile(t testing.TB) Run {
+// sabotaged is a recorded run into which somebody wrote markup, secrets, marks of direction and endless names wherever he could.
+func sabotaged(t testing.TB) Run {
 	r := recorded(t, "fail")
 	j := r.Judgement
 	evil := `</script></style></title><script>document.title="evil"</script><img src=x onerror=alert(1)>` + "\u202e\u2066\x1b[31m\x00\xff" +
@@ -223,7 +223,7 @@ func hostile(t testing.TB) Run {
 }
 
 func TestHTMLDisarmsWhatOthersWrote(t *testing.T) {
-	doc := htmlOf(t, hostile(t))
+	doc := htmlOf(t, sabotaged(t))
 	if len(doc) > 2_000_000 {
 		t.Errorf("endless names make a page of %d bytes", len(doc))
 	}

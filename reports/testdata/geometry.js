@@ -9,7 +9,7 @@
   const doc = document.documentElement, dark = matchMedia("(prefers-color-scheme: dark)").matches; // which changes no geometry
   if (doc.scrollWidth > width) say(`the document is ${doc.scrollWidth} px wide`);
   for (const e of document.querySelectorAll("main *, header *, nav *, footer *")) {
-    if (e.closest("svg, .box") || !shown(e)) continue;
+    if (e.closest("svg, .box") || getComputedStyle(e.closest("thead") || e).clipPath !== "none" || !shown(e)) continue;
     const r = e.getBoundingClientRect();
     if (r.width > 0 && r.right > width + 1) say(`${name(e)} ends at ${r.right.toFixed()} px`);
   }
@@ -60,15 +60,20 @@
   }
   if (seen.size < 50) say(`only ${seen.size} texts were looked at`);
 
-  // The same for labels of pictures, against the last filled rectangle below them, else the page.
+  // The same for labels of pictures, against the last shape that is filled where they stand, else the page.
   for (const svg of document.querySelectorAll("svg[role=img]")) {
-    const rects = [...svg.querySelectorAll("rect")].map(e => ({ e, fill: getComputedStyle(e).fill, r: e.getBoundingClientRect() })).filter(x => /^rgb\(/.test(x.fill) && getComputedStyle(x.e).fillOpacity === "1" && getComputedStyle(x.e).opacity === "1");
+    const shapes = [...svg.querySelectorAll("rect, path")].map(e => ({ e, style: getComputedStyle(e) }))
+      .filter(x => /^rgb\(/.test(x.style.fill) && x.style.fillOpacity === "1" && x.style.opacity === "1")
+      .map(x => ({ e: x.e, fill: rgb(x.style.fill), box: x.e.getBBox() }));
+    const page = behind(svg.parentElement);
     for (const e of svg.querySelectorAll("text")) {
-      const r = e.getBoundingClientRect(), x = (r.left + r.right) / 2, y = (r.top + r.bottom) / 2;
-      if (!r.width) continue;
-      let back = behind(svg.parentElement);
-      for (const b of rects) {
-        if (b.r.left <= x && x <= b.r.right && b.r.top <= y && y <= b.r.bottom && (b.e.compareDocumentPosition(e) & Node.DOCUMENT_POSITION_FOLLOWING)) back = rgb(b.fill);
+      const b = e.getBBox(), at = svg.createSVGPoint();
+      if (!b.width || e.hasAttribute("transform")) continue;
+      at.x = b.x + b.width / 2; at.y = b.y + b.height / 2;
+      let back = page;
+      for (const s of shapes) {
+        if (s.box.x <= at.x && at.x <= s.box.x + s.box.width && s.box.y <= at.y && at.y <= s.box.y + s.box.height
+          && (s.e.compareDocumentPosition(e) & Node.DOCUMENT_POSITION_FOLLOWING) && s.e.isPointInFill(at)) back = s.fill;
       }
       const c = ratio(rgb(getComputedStyle(e).fill), back);
       if (c < 4.5) say(`${svg.id}: ${name(e)} has a contrast of ${c.toFixed(2)}`);

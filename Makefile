@@ -44,8 +44,9 @@ bench: deps ## the lock core beside its peers, 100,000 locks, one key that many 
 	cd internal/bench && $(GO) run .
 	$(GO) test -run '^$$' -bench 'Drill|Rehearsal' ./lockcore/sim ./experiments/rehearsal
 
-deps: ## redis-server, which tests about Redis start on a port of their own
-	@.ci/redis-server
+deps: ## redis-server and chromium, which tests start by themselves
+	@.ci/need redis-server
+	@.ci/need chromium fonts-dejavu-core
 
 clean: ## what the targets above have made
 	rm -rf bin

@@ -134,14 +134,7 @@ func (s series) head() string {
 // parts are the medians of what a takeover is made of.
 func (s series) parts() string {
 	var parts []string
-	for _, part := range []struct {
-		name string
-		of   func(analysis.Takeover) *analysis.Range
-	}{
-		{"residual", func(t analysis.Takeover) *analysis.Range { return t.Residual }},
-		{"pickup", func(t analysis.Takeover) *analysis.Range { return t.Pickup }},
-		{"warm-up", func(t analysis.Takeover) *analysis.Range { return t.Warmup }},
-	} {
+	for _, part := range takeoverParts() {
 		if text := s.rank(part.of, 0.5); text != "" {
 			parts = append(parts, part.name+" "+text)
 		}
@@ -153,6 +146,20 @@ func (s series) parts() string {
 		return strings.Join(parts, "  ")
 	}
 	return "medians: " + strings.Join(parts, "  ")
+}
+
+// takeoverPart is one of those that a takeover is made of.
+type takeoverPart struct {
+	name string
+	of   func(analysis.Takeover) *analysis.Range
+}
+
+func takeoverParts() []takeoverPart {
+	return []takeoverPart{
+		{"residual", func(t analysis.Takeover) *analysis.Range { return t.Residual }},
+		{"pickup", func(t analysis.Takeover) *analysis.Range { return t.Pickup }},
+		{"warm-up", func(t analysis.Takeover) *analysis.Range { return t.Warmup }},
+	}
 }
 
 func total(t analysis.Takeover) *analysis.Range { return &analysis.Range{Lo: t.Lo, Hi: t.Hi} }

@@ -266,11 +266,17 @@ func observed(s analysis.SLOResult) string {
 
 // sample is what the figure stands on, and what it cannot exclude where nothing was seen.
 func sample(s analysis.SLOResult) string {
-	n := plural(s.N, cmp.Or(s.Of, "trial"))
 	if !bounded(s) {
-		return n
+		return sampleSize(s)
 	}
-	return fmt.Sprintf("%s, breaks <= %s (%s)", n, percent(*s.Bound), plural(s.BoundN, "fault"))
+	return sampleSize(s) + ", breaks " + riskText(s)
+}
+
+func sampleSize(s analysis.SLOResult) string { return plural(s.N, cmp.Or(s.Of, "trial")) }
+
+// riskText is the bound of a row that is bounded.
+func riskText(s analysis.SLOResult) string {
+	return fmt.Sprintf("<= %s (%s)", percent(*s.Bound), plural(s.BoundN, "fault"))
 }
 
 // bounded reports whether a row says what it cannot exclude.

@@ -78,6 +78,14 @@ func oddsText(r *analysis.ComparedRow, c *analysis.Comparison) string {
 	return fmt.Sprintf("p %s, by Holm %s", odds(*r.P), odds(*r.Adjusted))
 }
 
+// oddsOf is the P that counts: by Holm where the row was tested.
+func oddsOf(r *analysis.ComparedRow) string {
+	if r.Adjusted != nil {
+		return odds(*r.Adjusted)
+	}
+	return odds(*r.P)
+}
+
 // odds is a P, rounded up to three digits.
 func odds(p float64) string {
 	if p < 1e-4 {
@@ -91,7 +99,7 @@ func odds(p float64) string {
 func intervalText(i *analysis.Interval, unit string) string {
 	switch {
 	case i == nil:
-		return "-"
+		return "–"
 	case i.Lo == nil && i.Hi == nil:
 		return "[open, open]"
 	case i.Lo == nil:

@@ -48,10 +48,7 @@ func (m *md) comparedRow(r *analysis.ComparedRow) {
 	change, p := markdown(r.Why), ""
 	if parted(r) && r.Shift != nil {
 		change = markdown(strings.TrimSpace(changeText(r) + " " + withinText(r)))
-		p = odds(*r.P)
-		if r.Adjusted != nil {
-			p = odds(*r.Adjusted)
-		}
+		p = oddsOf(r)
 	}
 	m.row(word, markdown(r.Lock), markdown(measureWords(r.Measure)), markdown(cellOf(r, r.Base)), markdown(cellOf(r, r.Head)), change, p)
 }
@@ -59,7 +56,7 @@ func (m *md) comparedRow(r *analysis.ComparedRow) {
 // cellOf is one side of a row in a table.
 func cellOf(r *analysis.ComparedRow, s analysis.ComparedSide) string {
 	if s.N == 0 {
-		return "-"
+		return "–"
 	}
 	return intervalText(s.Median, r.Unit) + " (" + sizeText(r, s) + ")"
 }

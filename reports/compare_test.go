@@ -101,7 +101,7 @@ func TestIntervalsAreWrittenAsTheyAre(t *testing.T) {
 		{&analysis.Interval{Lo: nil, Hi: at(2)}, unitSeconds, "[open, 2s]"},
 		{&analysis.Interval{}, unitCount, "[open, open]"},
 		{&analysis.Interval{Lo: at(-3), Hi: at(4)}, unitCount, "[-3, 4]"},
-		{nil, unitCount, "-"},
+		{nil, unitCount, "–"},
 	} {
 		if got := intervalText(c.i, c.unit); got != c.want {
 			t.Errorf("%s, want %s", got, c.want)
@@ -117,5 +117,28 @@ func TestIntervalsAreWrittenAsTheyAre(t *testing.T) {
 	}
 	if got := []string{odds(1), odds(0.0496), odds(0.00001), odds(0.5)}; !slices.Equal(got, []string{"1", "0.0496", "<0.0001", "0.5"}) {
 		t.Error(got)
+	}
+}
+
+// The page shows the same comparison, with a picture of every row that has a trend.
+func TestComparisonOnThePage(t *testing.T) {
+	r := recorded(t, filepath.Join("..", "compared", "head/1"))
+	if doc := htmlOf(t, r); !strings.Contains(doc, "This run was not compared with another one.") {
+		t.Error("a run without a baseline does not say so")
+	}
+	r.Baseline = comparison(t, comparedSide(t, "base/1", "base/2", "base/3"), comparedSide(t, "head/1"), "system.locks")
+	doc := htmlOf(t, r)
+	text := outline(t, doc)
+	said, _, found := strings.Cut(text[max(0, strings.LastIndex(text, "Baseline and trend")):], "What was done")
+	if !found {
+		t.Fatalf("no comparison on the page:\n%s", text)
+	}
+	golden(t, "compare-page.txt", said)
+	if n := strings.Count(doc, `id="trend-`); !strings.Contains(doc, `id="trend-3"`) {
+		t.Errorf("%d ids of trends, want pictures of three rows", n)
+	}
+	r.Baseline = comparison(t, comparedSide(t, "base/1"), comparedSide(t, "head/1"))
+	if doc := htmlOf(t, r); !strings.Contains(doc, "REFUSED") || strings.Contains(doc, `id="trend-`) {
+		t.Error("a refused comparison does not say so, or has a trend")
 	}
 }

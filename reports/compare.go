@@ -183,7 +183,7 @@ func comparedHow(c *analysis.Comparison) []item {
 	if len(c.Rows) > 0 {
 		rule := "no row has enough values for any difference to be significant"
 		if c.Tested > 0 {
-			rule = fmt.Sprintf("worse and better: significant at %s over all %s tested (Mann-Whitney, Holm), and beyond the tolerance, %s of the base's median",
+			rule = fmt.Sprintf("worse and better: significant at %s over the %s tested (Mann-Whitney, Holm), and beyond the tolerance, %s of the base's median",
 				share(c.Alpha), plural(c.Tested, "row"), share(c.Tolerance))
 		}
 		list = []item{{"rule", rule}, {"figures", fmt.Sprintf("a bracket is what the measured ranges allow, and after \"within\" the %s confidence interval", share(c.Confidence))}}

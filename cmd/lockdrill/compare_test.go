@@ -59,6 +59,19 @@ func TestCompareAnswersWithItsStatus(t *testing.T) {
 	}
 }
 
+// The page's example is what the command prints.
+func TestCompareIsAsThePageSays(t *testing.T) {
+	_, rest, ok := strings.Cut(string(read(t, "../../docs/comparing.md")), "<!-- compare:example -->\n```\n$ lockdrill ")
+	command, rest, line := strings.Cut(rest, "\n")
+	shown, _, closed := strings.Cut(rest, "```\n<!-- /compare:example -->\n")
+	if !ok || !line || !closed {
+		t.Fatal("docs/comparing.md has no block between <!-- compare:example --> and <!-- /compare:example -->")
+	}
+	if got := tryIn(t, comparedIn(t), strings.Fields(command)...); got.stdout != shown {
+		t.Errorf("the page shows\n%s\nbut the command prints\n%s", shown, got.stdout)
+	}
+}
+
 func TestCompareJSON(t *testing.T) {
 	got := tryIn(t, comparedIn(t), "compare", "base", "head", "-o", "json", slowerPoll)
 	var c analysis.Comparison

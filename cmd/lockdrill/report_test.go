@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -108,6 +109,22 @@ func TestReportRefuses(t *testing.T) {
 	} {
 		if got := tryIn(t, dir, strings.Fields(c.args)...); got != (result{exitUsage, "", c.want + "\n"}) {
 			t.Errorf("%s: %+v\nwant %s", c.args, got, c.want)
+		}
+	}
+}
+
+// docs/gating.md names every format, and only flags that exist.
+func TestGatingPageNamesWhatThereIs(t *testing.T) {
+	page := string(read(t, "../../docs/gating.md"))
+	for _, name := range formatNames() {
+		if !strings.Contains(page, "`"+name+"`") {
+			t.Errorf("docs/gating.md does not name the format %s", name)
+		}
+	}
+	help := try(t, "run", "--help").stdout
+	for _, flag := range regexp.MustCompile("--[a-z][a-z-]+").FindAllString(page, -1) {
+		if !strings.Contains(help, flag) {
+			t.Errorf("docs/gating.md names %s, which run does not have", flag)
 		}
 	}
 }

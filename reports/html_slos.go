@@ -23,7 +23,7 @@ func verdictOf(r Run) verdictBar {
 	word, ink := runWord(j.Verdict)
 	v := verdictBar{Word: word, Class: classOf(ink), Name: clipped(j.Run.Experiment, longName), Tally: tally(j), Sentences: sentences(j)}
 	if d := r.Experiment.Description; d != "" {
-		v.Facts = append(v.Facts, item{"drill", clipped(d, longText)})
+		v.Facts = append(v.Facts, item{"drill", clipped(d, 3*longName)})
 	}
 	if !j.Run.Live {
 		v.Labels = append(v.Labels, "REHEARSAL")

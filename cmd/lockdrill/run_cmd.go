@@ -85,7 +85,7 @@ func runAll(ctx context.Context, io streams, f runFlags, args []string, g *gate)
 		all = append(all, e)
 	}
 	var under underWay
-	ctx, stop := interruptible(ctx, io.Err, &under)
+	ctx, stop := interruptible(ctx, io.Err, &under, g)
 	defer stop()
 	code := exitPass
 	for i, e := range all {
@@ -115,7 +115,7 @@ func runAll(ctx context.Context, io streams, f runFlags, args []string, g *gate)
 
 // interruptible ends the context at the first interrupt, so that the drill is stopped and cleaned up in order; at the second it
 // leaves at once, and says what that leaves behind.
-func interruptible(ctx context.Context, stderr io.Writer, under *underWay) (context.Context, func()) {
+func interruptible(ctx context.Context, stderr io.Writer, under *underWay, g *gate) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	sigs := make(chan os.Signal, 2)
 	signal.Notify(sigs, os.Interrupt, syscall.SIGTERM)
@@ -137,6 +137,9 @@ func interruptible(ctx context.Context, stderr io.Writer, under *underWay) (cont
 			said := make(chan struct{})
 			go func() {
 				defer close(said)
+				if n > 0 {
+					g.result.tell(stderr, exitDirty)
+				}
 				fmt.Fprintln(stderr, "lockdrill: "+text)
 				if n > 0 {
 					under.tell(stderr)

@@ -28,18 +28,7 @@ func validityBlocks(r Run) []block {
 	if len(j.Warnings) > 0 {
 		blocks = append(blocks, block{Heading: "Warnings", List: shortened(j.Warnings)})
 	}
-	g := gridOf("Probes", []string{"probe", "looks", "largest gap", "blind"}, j.Probes, func(p analysis.ProbeSummary) []gridCell {
-		gap := "never looked"
-		if p.LargestGap != nil {
-			gap = exact(*p.LargestGap, unitSeconds)
-		}
-		blind := gridCell{Text: "no"}
-		if p.Gaps > 0 {
-			blind = gridCell{Text: "BLIND in " + plural(p.Gaps, "stretch"), Class: "open"}
-		}
-		return []gridCell{codeCell(p.ID), figureCell(count(p.Samples)), figureCell(gap), blind}
-	})
-	return append(blocks, gridBlock("Probe coverage", g)...)
+	return blocks
 }
 
 func findingTexts(j *analysis.Judgement) []string {

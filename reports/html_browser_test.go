@@ -1,7 +1,6 @@
 package reports
 
 import (
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -34,7 +33,8 @@ func served(t *testing.T, pages map[string]string) string {
 
 // views are those that a page must be looked well at.
 func views() []browser.View {
-	return []browser.View{{Width: 1280, Height: 900}, {Width: 1280, Height: 900, Dark: true}, {Width: 390, Height: 844}, {Width: 390, Height: 844, Dark: true}}
+	return []browser.View{{Width: 1280, Height: 900}, {Width: 1280, Height: 900, Dark: true}, {Width: 390, Height: 844}, {Width: 390, Height: 844, Dark: true},
+		{Width: 800, Height: 900}, {Width: 1000, Height: 900}}
 }
 
 // TestHTMLInABrowser looks at pages with a real browser: nothing overflows, overlaps or is cut off, every text can be read against what
@@ -156,5 +156,4 @@ func TestHTMLOnPaper(t *testing.T) {
 	if got := browser.Eval[int](t, p, `document.documentElement.scrollWidth`); got > 800 {
 		t.Errorf("%d px wide on a sheet of 800", got)
 	}
-	_ = fmt.Sprint
 }

@@ -9,28 +9,26 @@ import (
 	"github.com/lockdrill/lockdrill/history"
 )
 
+// mostOfLabel bounds the texts below one label: a fault that never finds its target tries many times.
+const mostOfLabel = 6
+
 // validityBlocks answer whether the drill itself can be believed.
 func validityBlocks(r Run) []block {
 	j := r.Judgement
-	blocks := []block{itemBlock("", validityItems(j))}
+	items := labelledOf(validityItems(j))
+	for i := range items {
+		if more := len(items[i].Texts) - mostOfLabel; more > 0 {
+			items[i].Texts = append(items[i].Texts[:mostOfLabel:mostOfLabel], fmt.Sprintf("and %s more: see What was done", count(more)))
+		}
+	}
+	blocks := []block{{Items: items}}
 	if len(j.Findings) > 0 {
 		blocks = append(blocks, block{Heading: "Findings", List: findingTexts(j)})
 	}
 	if len(j.Warnings) > 0 {
 		blocks = append(blocks, block{Heading: "Warnings", List: shortened(j.Warnings)})
 	}
-	g := gridOf("Probes", []string{"probe", "looks", "largest gap", "blind"}, j.Probes, func(p analysis.ProbeSummary) []gridCell {
-		gap := "never looked"
-		if p.LargestGap != nil {
-			gap = exact(*p.LargestGap, unitSeconds)
-		}
-		blind := gridCell{Text: "no"}
-		if p.Gaps > 0 {
-			blind = gridCell{Text: "BLIND in " + plural(p.Gaps, "stretch"), Class: "open"}
-		}
-		return []gridCell{codeCell(p.ID), figureCell(count(p.Samples)), figureCell(gap), blind}
-	})
-	return append(blocks, gridBlock("Probe coverage", g)...)
+	return blocks
 }
 
 func findingTexts(j *analysis.Judgement) []string {

@@ -3,6 +3,7 @@ package reports
 import (
 	"fmt"
 	"html/template"
+	"unicode/utf8"
 
 	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/reports/picture"
@@ -27,6 +28,7 @@ type gridCell struct {
 	Text  string
 	Class string // pass, fail, open: the word says it as well
 	Code  bool
+	Short bool // code that is better not broken over lines
 	Num   bool
 	Refs  *refs
 }
@@ -34,8 +36,13 @@ type gridCell struct {
 // rowsOfGrid bounds a table of the page.
 const rowsOfGrid = 100
 
+// isShort reports a name that a table has room for on one line.
+func isShort(s string) bool { return utf8.RuneCountInString(s) <= 30 }
+
 func plainCell(s string) gridCell { return gridCell{Text: clipped(s, longText)} }
-func codeCell(s string) gridCell      { return gridCell{Text: clipped(s, longName), Code: s != ""} }
+func codeCell(s string) gridCell {
+	return gridCell{Text: clipped(s, longName), Code: s != "", Short: isShort(s)}
+}
 func figureCell(s string) gridCell {
 	return gridCell{Text: s, Num: true}
 }

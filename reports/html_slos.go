@@ -23,7 +23,7 @@ func verdictOf(r Run) verdictBar {
 	word, ink := runWord(j.Verdict)
 	v := verdictBar{Word: word, Class: classOf(ink), Name: clipped(j.Run.Experiment, longName), Tally: tally(j), Sentences: sentences(j)}
 	if d := r.Experiment.Description; d != "" {
-		v.Facts = append(v.Facts, item{"drill", clipped(d, longText)})
+		v.Facts = append(v.Facts, item{"drill", clipped(d, 3*longName)})
 	}
 	if !j.Run.Live {
 		v.Labels = append(v.Labels, "REHEARSAL")
@@ -51,6 +51,7 @@ type sloView struct {
 	Meter                                   *meter
 	Why, Next                               string
 	Refs                                    refs
+	Short                                   bool // the lock's name
 }
 
 func sloBlocks(r Run, ev *evidence) []block {
@@ -65,7 +66,7 @@ func sloBlocks(r Run, ev *evidence) []block {
 	var rows []sloView
 	for i, s := range worstFirst(j.SLOs) {
 		word, ink := sloWord(s.Verdict)
-		v := sloView{ID: fmt.Sprintf("slo-%d", i+1), Word: word, Class: classOf(ink), Lock: clipped(s.Lock, longName), Promise: promise(s, j.Run.TimeScale),
+		v := sloView{ID: fmt.Sprintf("slo-%d", i+1), Word: word, Class: classOf(ink), Lock: clipped(s.Lock, longName), Short: isShort(s.Lock), Promise: promise(s, j.Run.TimeScale),
 			Observed: observed(s), Margin: marginText(s), Meter: meterOf(s), Sample: sampleSize(s), Risk: "–", Refs: ev.cite(s.Evidence, citedOfSLO)}
 		if bounded(s) {
 			v.Risk = riskText(s)

@@ -62,18 +62,18 @@ func measuredCell(text string) gridCell {
 func declaredGrid(e *experiments.Experiment, bands []analysis.Band, all []series) *grid {
 	scaled := experiments.Scale(e)
 	return gridOf("Declared settings against measured takeovers",
-		[]string{"lock", "TTL", "residual", "poll", "pickup", "possible", "worst", "class"}, bands,
+		[]string{"lock", "TTL", "residual", "poll", "pickup", "possible", "worst"}, bands,
 		func(b analysis.Band) []gridCell {
 			ttl, poll := declaredOf(e, scaled, b.Lock)
 			s := struckSeries(all, b.Lock)
 			possible := exact(b.Lo, unitSeconds) + " to " + exact(b.Hi, unitSeconds)
 			if s == nil {
 				none := figureCell("–")
-				return []gridCell{codeCell(b.Lock), figureCell(ttl), none, figureCell(poll), none, figureCell(possible), none, none}
+				return []gridCell{codeCell(b.Lock), figureCell(ttl), none, figureCell(poll), none, figureCell(possible), none}
 			}
 			parts := takeoverParts()
 			return []gridCell{codeCell(b.Lock), figureCell(ttl), measuredCell(s.rank(parts[0].of, 0.5)), figureCell(poll), measuredCell(s.rank(parts[1].of, 0.5)),
-				figureCell(possible), figureCell(s.rank(total, 1)), plainCell(s.class)}
+				figureCell(possible), plainCell(s.rank(total, 1) + " " + s.class)}
 		})
 }
 

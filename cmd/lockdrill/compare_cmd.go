@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -19,6 +20,12 @@ type compareFlags struct {
 	output    string
 }
 
+// What compare takes where nobody says otherwise, and what a report's comparison always takes.
+const (
+	compareAlpha     = 0.05
+	compareTolerance = 0.1
+)
+
 func newCompareCmd(io streams) *cobra.Command {
 	var f compareFlags
 	cmd := &cobra.Command{
@@ -33,8 +40,8 @@ func newCompareCmd(io streams) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.SLOs, "slo", nil, "compare these rows only: MEASURE, LOCK or LOCK/MEASURE")
-	flags.Float64Var(&f.Alpha, "alpha", 0.05, "chance, at most, that any row is called worse or better where nothing has changed")
-	flags.StringVar(&f.tolerance, "tolerance", "10%", "change, as a share of the base's median, that does not count")
+	flags.Float64Var(&f.Alpha, "alpha", compareAlpha, "chance, at most, that any row is called worse or better where nothing has changed")
+	flags.StringVar(&f.tolerance, "tolerance", fmt.Sprintf("%g%%", 100*compareTolerance), "change, as a share of the base's median, that does not count")
 	flags.StringSliceVar(&f.Allow, "allow-different", nil, "settings in which the runs may differ, each with all below it (tool, system.locks.job), or all")
 	flags.StringVarP(&f.output, "output", "o", "text", "form of the result on stdout: text, md or json")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
@@ -92,6 +99,23 @@ func (f *compareFlags) print(io streams, c *analysis.Comparison) error {
 	}
 	width, _ := terminal(io.Out)
 	return reports.Comparison(io.Out, c, reports.TerminalOptions{Width: width, Color: colored(io.Out)})
+}
+
+// besideBaseline compares the run in dir with earlier ones for a report; nil where nobody asks. Only the page shows it.
+func besideBaseline(format, baseline string, allow []string, dir string) (*analysis.Comparison, error) {
+	switch {
+	case baseline == "" && allow != nil:
+		return nil, usagef("lockdrill report: --allow-different goes with --baseline")
+	case baseline == "":
+		return nil, nil
+	case format != "html":
+		return nil, usagef("lockdrill report: --baseline goes with -f html; lockdrill compare %s %s says the same in text, Markdown and JSON", baseline, fromHere(dir))
+	}
+	base, head, err := observeSides(baseline, dir)
+	if err != nil {
+		return nil, err
+	}
+	return analysis.Compare(base, head, analysis.CompareOptions{Alpha: compareAlpha, Tolerance: compareTolerance, Allow: allow})
 }
 
 // observeSides reads the runs of both sides. A run that is there twice, on one side or on both, is a usage error: it would count for

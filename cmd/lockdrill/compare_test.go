@@ -151,3 +151,27 @@ func TestCompareRehearsals(t *testing.T) {
 		}
 	}
 }
+
+// The page of a run shows it beside its baseline; a refused comparison does not keep the page from being written.
+func TestReportBesideABaseline(t *testing.T) {
+	dir := comparedIn(t)
+	for args, want := range map[string]string{
+		"runs/head/1 -f html --baseline base " + slowerPoll: "REGRESSED, base 3 runs, head 1 run.",
+		"runs/head/1 -f html --baseline base":               "REFUSED, base 3 runs, head 1 run.",
+		"runs/head/1 -f html":                               "This run was not compared with another one.",
+	} {
+		if got := tryIn(t, dir, append([]string{"report"}, strings.Fields(args)...)...); got.code != exitPass || !strings.Contains(got.stdout, want) {
+			t.Errorf("report %s: status %d, no %q; %s", args, got.code, want, got.stderr)
+		}
+	}
+	for args, want := range map[string]string{
+		"runs/head/1 -f md --baseline base":    "--baseline goes with -f html",
+		"runs/head/1 -f html --baseline head":  "are the same run",
+		"runs/head/1 -f html --baseline none":  "none: no such folder",
+		"runs/head/1 --allow-different system": "--allow-different goes with --baseline",
+	} {
+		if got := tryIn(t, dir, append([]string{"report"}, strings.Fields(args)...)...); got.code != exitUsage || got.stdout != "" || !strings.Contains(got.stderr, want) {
+			t.Errorf("report %s: %+v, want %q", args, got, want)
+		}
+	}
+}

@@ -34,7 +34,7 @@ func (r *ComparedRow) judge(p *pairing, c *Comparison) {
 		if r.Adjusted != nil && *r.Adjusted <= c.Alpha {
 			r.weigh(c.Tolerance)
 		}
-	case extreme(p.base, p.head) == 1 && exactValues(p.base) && exactValues(p.head) && *r.Shift.Lo == 0:
+	case p.constant():
 		r.Word, r.Why = Unchanged, "the same in every "+r.Of
 	case r.Adjusted == nil || *r.Adjusted > c.Alpha:
 		r.Word, r.Why = Unchanged, "not significant"
@@ -53,7 +53,7 @@ func among(rows int) string {
 
 // weigh says whether a significant difference is one that counts: beyond the tolerance wherever the values lie in their ranges.
 func (r *ComparedRow) weigh(tolerance float64) {
-	r.Word, r.Why = Unchanged, fmt.Sprintf("significant, and within the tolerance of %g %%", 100*tolerance)
+	r.Word, r.Why = Unchanged, fmt.Sprintf("significant, and within the tolerance of %g %%", math.Round(1e4*tolerance)/100)
 	m := r.Base.Median
 	if m.Lo == nil || m.Hi == nil {
 		r.Why = "significant, but more than half of the base's values were not seen to end"
@@ -83,6 +83,12 @@ func (r *ComparedRow) atLeast(by float64, more string) string {
 func (p *pairing) flawless() bool {
 	rows := []string{"duplicate_terminal_states", "overlap.belief", "overlap.work", "overlap.effect", "abandonment.missed", "fence_regressions", "stranded"}
 	return slices.Contains(rows, p.measure) && p.sum(p.base) == 0 && (p.sum(p.head) > 0 || !slices.ContainsFunc(append(slices.Clone(p.base), p.head...), unsure))
+}
+
+// constant reports that all values of both sides are exactly one.
+func (p *pairing) constant() bool {
+	all := append(slices.Clone(p.base), p.head...)
+	return exactValues(all) && len(tiesOf(lowerEnds(all))) == 1
 }
 
 // none reports that the head has nothing of what the row measures, which is the least that there can be.

@@ -3,6 +3,7 @@ package analysis
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -114,9 +115,9 @@ func TestCorrectnessTakesNoStatistics(t *testing.T) {
 	if c := compared(t, same(), []*Observed{aborted}, usual); c.Answer != Regressed {
 		t.Errorf("in an aborted run: %s, %q", c.Answer, c.Reasons)
 	}
-	too := same()
-	too[0].failures[0].n = 3
-	if c := compared(t, too, []*Observed{broken()}, usual); c.Answer != NoRegression || c.Correctness[0].Regressed {
+	too, more := same(), broken()
+	too[0].failures[0].n, more.failures[0].n = 1, 3
+	if c := compared(t, too, []*Observed{more}, usual); c.Answer != NoRegression || c.Correctness[0].Regressed {
 		t.Errorf("in both: %s, %q", c.Answer, c.Reasons)
 	}
 	// As a row: with the same in the base it is a count like any other.
@@ -184,6 +185,47 @@ func TestDifferentEnvironmentsAreRefused(t *testing.T) {
 		}
 		if c.allow != nil && c.answer == NoRegression && !strings.Contains(strings.Join(got.Notes, "\n"), "allowed to differ: "+ttl) {
 			t.Errorf("%s: what was allowed is not said: %q", name, got.Notes)
+		}
+	}
+}
+
+// Holm's correction: the smallest P of three counts three times, the next twice, and none less than one before it.
+func TestAlphaIsSharedAmongRows(t *testing.T) {
+	rows := func(by ...float64) func(int) []sample {
+		return func(i int) []sample {
+			var rs []sample
+			for k, b := range by {
+				rs = append(rs, counted(fmt.Sprintf("metric.m%d.max", k), float64(i)+b))
+			}
+			return rs
+		}
+	}
+	c := compared(t, side("b", 6, rows(0, 0, 0)), side("h", 6, rows(9, 4.5, 1.5)), usual)
+	for i, times := range []float64{3, 2, 1} {
+		r := c.Rows[i]
+		if want := min(1, *r.P*times); r.Adjusted == nil || math.Abs(*r.Adjusted-want) > 1e-12 {
+			t.Errorf("P %g of row %d: adjusted %v, want %g", *r.P, i+1, r.Adjusted, want)
+		}
+	}
+	if c.Tested != 3 || *c.Rows[0].P >= *c.Rows[1].P || *c.Rows[1].P >= *c.Rows[2].P {
+		t.Errorf("%d tested", c.Tested)
+	}
+}
+
+// Each row says why it has its word.
+func TestRowsSayWhy(t *testing.T) {
+	for want, c := range map[string][2][]float64{
+		"none in the head":         {{0, 0}, {0, 0}},
+		"the same in every run":    {{3, 3, 3, 3}, {3, 3, 3, 3}},
+		"not significant":          {{1, 0, 0, 0}, {0, 0, 0, 1}},
+		"by at least 2 more, sign": {{0, 0, 0, 0}, {2, 2, 2, 2}},
+		"1 beside 3 runs: too few": {{1}, {2, 3, 4}},
+	} {
+		side := func(name string, values []float64) []*Observed {
+			return side(name, len(values), func(i int) []sample { return []sample{counted("abandonments", values[i])} })
+		}
+		if got := compared(t, side("b", c[0]), side("h", c[1]), usual); !strings.HasPrefix(got.Rows[0].Why, want) {
+			t.Errorf("%v: %q (%s), want %q", c, got.Rows[0].Word, got.Rows[0].Why, want)
 		}
 	}
 }

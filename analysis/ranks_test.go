@@ -6,6 +6,9 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/aclements/go-moremath/stats"
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // points are values that are known exactly.
@@ -106,6 +109,40 @@ func TestRankTestAgainstEveryPermutation(t *testing.T) {
 	}
 }
 
+// Where exact distributions cost too much, the approximation takes over without a step.
+func TestLargeSamplesAreApproximated(t *testing.T) {
+	for _, n := range []int{150, 400} { // beyond maxWork at these u
+		for _, z := range []float64{-2.6, -1.96, -1} {
+			pairs := float64(n * n)
+			u := math.Floor(pairs/2 + z*math.Sqrt(pairs*float64(2*n+1)/12))
+			if pairs*u <= maxWork {
+				t.Fatalf("%d values a side are not beyond maxWork", n)
+			}
+			got, want := tail(n, n, u), distuv.UnitNormal.CDF(z)
+			if math.Abs(got-want) > 0.02*want {
+				t.Errorf("n %d, z %g: %g, want %g", n, z, got, want)
+			}
+		}
+	}
+	// And it is close to the exact one at the border, with ties and without.
+	const n, u = 60, 1400
+	exact := stats.UDist{N1: n, N2: n}.CDF(u)
+	normal := distuv.UnitNormal.CDF((u + 0.5 - n*n/2) / math.Sqrt(n*n*(2*n+1)/12.0))
+	if math.Abs(exact-normal) > 0.01*exact {
+		t.Errorf("exact %g, approximated %g", exact, normal)
+	}
+	rnd := rand.New(rand.NewPCG(15, 16))
+	var a, b []float64
+	for range 26 {
+		a, b = append(a, float64(rnd.IntN(12))), append(b, float64(rnd.IntN(12)+2))
+	}
+	large := RankTest(points(a...), points(b...)).P
+	small := RankTest(points(a[:25]...), points(b[:25]...)).P
+	if large <= 0 || math.Abs(math.Log(large/small)) > 1 {
+		t.Errorf("with 25 values a side P is %g, with 26 it is %g", small, large)
+	}
+}
+
 // The promise of ranges: P is that of the least favourable distinct values, and no larger than it must be.
 func TestRankTestTakesTheLeastFavourableValues(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
@@ -140,6 +177,14 @@ func TestRankTestTakesTheLeastFavourableValues(t *testing.T) {
 	}
 	if worlds < 100 || attained < worlds*9/10 { // the rest: each direction has a worst case of its own
 		t.Errorf("the bound was attained in %d of %d worlds only: it is wider than it must be", attained, worlds)
+	}
+}
+
+// Ranges that touch may hold the same value: such a pair is not surely ordered.
+func TestRankTestOfRangesThatTouch(t *testing.T) {
+	a, b := []Range{between2(0, 1), between2(0, 1)}, []Range{between2(1, 2), between2(1, 2)}
+	if got := RankTest(a, b); got.P != 1 || got.Up || *got.Superiority.Lo != 0 || *got.Superiority.Hi != 1 {
+		t.Errorf("%+v, from %g to %g", got, *got.Superiority.Lo, *got.Superiority.Hi)
 	}
 }
 

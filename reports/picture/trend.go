@@ -114,17 +114,16 @@ func (t *trendPlot) run(r trended) {
 	y := t.y + h/2
 	t.c.text("dim", end, left-8, y+4, sizeSmall, gutter-12, when(r.Started))
 	var bar, dot, open path
-	x0, x1 := t.s.x0, t.s.x1
+	x0 := t.s.x0
 	if r.Median.Lo != nil {
 		x0 = t.s.x(*r.Median.Lo)
 	}
-	x := x0
+	x, x1 := x0, x0+9
 	if r.Median.Hi != nil {
 		x1 = t.s.x(*r.Median.Hi)
 		x = (x0 + x1) / 2
 	} else {
 		open.line(x+4, y-3, x+9, y, x+4, y+3)
-		x1 = x + 9
 		t.key.shape("stroke", "not seen to its end", func(p *path, x, y float64) { p.line(x-3, y-3, x+3, y, x-3, y+3) })
 	}
 	if x1-x0 > 1 {

@@ -88,7 +88,8 @@ func (f *sumsFlags) doc() (sumsDoc, error) {
 // experiment is a drill of one lock, as far as the sums need it: a kill at a random moment.
 func (f *sumsFlags) experiment(l *experiments.Lock) *experiments.Experiment {
 	l.Name = shortName(f.profile)
-	e := &experiments.Experiment{TimeScale: 1, System: experiments.System{Replicas: f.replicas, Locks: []experiments.Lock{*l}}}
+	const never = 365 * 24 * time.Hour // nobody is started for the victim
+	e := &experiments.Experiment{TimeScale: 1, System: experiments.System{Replicas: f.replicas, Restart: never, Locks: []experiments.Lock{*l}}}
 	if !l.Loop() {
 		e.System.Work = []experiments.Work{{Lock: l.Name, Hold: experiments.Hold{P50: f.work, P99: f.work}, Redeliver: f.wait}}
 	}

@@ -49,7 +49,7 @@ type WaitSum struct {
 	Budget float64 `json:"budget"`
 	TTL    float64 `json:"ttl"`
 	Busy   float64 `json:"busy"`   // for so long after a fault those who come are told busy, at most
-	GiveUp float64 `json:"chance"` // that one who comes when the fault strikes gives up
+	GiveUp float64 `json:"giveUp"` // the chance that one who comes when the fault strikes gives up
 }
 
 // CadenceSum is how often a loop really runs whose key is left to its TTL.

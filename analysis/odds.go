@@ -113,7 +113,10 @@ func (o *odds) within(t float64) float64 {
 			sum += m.weight * (1 - o.polls.nobody(m.left, t-m.left))
 		}
 	}
-	return min(sum, 1)
+	if sum > 1-1e-9 { // what the adding leaves
+		return 1
+	}
+	return sum
 }
 
 // leftAbove is how likely the key stays taken for longer than t.

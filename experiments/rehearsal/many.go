@@ -31,6 +31,7 @@ func Many(ctx context.Context, e *experiments.Experiment, net sim.Net, n int64, 
 					return
 				}
 				parts[i].Add(seed, analysis.Judge(e, d.History))
+				parts[i].Watch(d.History)
 				if all := finished.Add(1); done != nil {
 					done(all)
 				}

@@ -46,7 +46,7 @@ func factsOf(e *experiments.Experiment, l *experiments.Lock) lockcore.Facts {
 func takeoverSums(e *experiments.Experiment, l *experiments.Lock) []lockcore.Sum {
 	class, _ := declaredClass(e.Faults, l.Name)
 	b := bandOf(e, l, 0).under(e.Faults, class)
-	such, odds := map[bool]string{true: "kills", false: "faults"}[class == ClassCrash], oddsOf(e, b)
+	such := map[bool]string{true: "kills", false: "faults"}[class == ClassCrash]
 	out := []lockcore.Sum{}
 	for i := range e.SLOs {
 		s := &e.SLOs[i]
@@ -62,6 +62,7 @@ func takeoverSums(e *experiments.Experiment, l *experiments.Lock) []lockcore.Sum
 			sum.Means = "it cannot hold: " + advice
 		default:
 			share := "it holds only while every call is answered at once"
+			odds := oddsOf(e, b)
 			if chance := odds.within(promised.Seconds()); chance < 0.995 {
 				share = fmt.Sprintf("it holds by luck, in about %.0f%% of such %s", 100*chance, such)
 			}

@@ -219,28 +219,6 @@ func unrenewed(p Policy, f Facts) (Sum, bool) {
 	}, true
 }
 
-// Budget is a TTL with what follows from it.
-type Budget struct {
-	TTL         time.Duration `json:"ttl"`          // work p99 + jitter + guard
-	RenewEvery  time.Duration `json:"renew_every"`  // TTL / 3
-	Poll        time.Duration `json:"poll"`         // the longest with which the SLO holds; 0 = no SLO asked, or none does
-	TakeoverMax time.Duration `json:"takeover_max"` // TTL + poll + jitter
-	Fits        bool          `json:"fits"`         // false: no poll meets the SLO
-}
-
-// Recommend computes a lock's timings from measured data: p99 of its work, the tail of network and store, and a guard on top.
-// slo is the takeover wanted; 0 = none.
-func Recommend(work, jitter, guard, slo time.Duration) Budget {
-	ttl := work + jitter + guard
-	b := Budget{TTL: ttl, RenewEvery: ttl / 3, TakeoverMax: ttl + jitter, Fits: true}
-	if slo > 0 {
-		b.Fits = slo > b.TakeoverMax
-		b.Poll = max(0, slo-b.TakeoverMax)
-		b.TakeoverMax += b.Poll
-	}
-	return b
-}
-
 // Seconds writes a duration for a sum: in seconds from one second on ("90s", "1.5s"), below that as Go does ("25ms").
 func Seconds(d time.Duration) string {
 	if -time.Second < d && d < time.Second && d != 0 {

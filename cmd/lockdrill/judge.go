@@ -64,31 +64,39 @@ func isDir(path string) bool {
 // judgeDir judges what a run's folder holds and writes verdict.json into it.
 // Files that are missing, damaged or not of one run are usage errors, and nothing is written.
 func judgeDir(dir string) (*analysis.Judgement, error) {
-	if !isDir(dir) {
-		return nil, usagef("%s: no such folder; runs are folders such as %s", dir, filepath.Join(runsFolder, "latest"))
-	}
-	data, err := readPart(dir, experimentFile)
+	_, j, err := judgement(dir)
 	if err != nil {
 		return nil, err
 	}
-	h, err := readHistory(dir)
-	if err != nil {
-		return nil, err
-	}
-	path := filepath.Join(dir, experimentFile)
-	if got := experiments.Digest(data); got != h.Header.Digest {
-		return nil, usagef("%s: not the file of this run: its digest is %s, the history was recorded for %s", path, got, h.Header.Digest)
-	}
-	e, err := experiments.Parse(path, data)
-	if err != nil {
-		return nil, usagef("%w", err)
-	}
-	j := analysis.Judge(e, h)
 	doc, err := j.Marshal()
 	if err != nil {
 		return nil, fmt.Errorf("%s: encode verdict: %w", dir, err)
 	}
 	return j, writeAtomically(filepath.Join(dir, verdictFile), doc)
+}
+
+// judgement judges what a run's folder holds, and writes nothing.
+func judgement(dir string) (*experiments.Experiment, *analysis.Judgement, error) {
+	if !isDir(dir) {
+		return nil, nil, usagef("%s: no such folder; runs are folders such as %s", dir, filepath.Join(runsFolder, "latest"))
+	}
+	data, err := readPart(dir, experimentFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	h, err := readHistory(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	path := filepath.Join(dir, experimentFile)
+	if got := experiments.Digest(data); got != h.Header.Digest {
+		return nil, nil, usagef("%s: not the file of this run: its digest is %s, the history was recorded for %s", path, got, h.Header.Digest)
+	}
+	e, err := experiments.Parse(path, data)
+	if err != nil {
+		return nil, nil, usagef("%w", err)
+	}
+	return e, analysis.Judge(e, h), nil
 }
 
 func readPart(dir, name string) ([]byte, error) {

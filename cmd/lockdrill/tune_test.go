@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -206,5 +207,21 @@ func TestTuneMisuse(t *testing.T) {
 		if got := try(t, append([]string{"tune"}, strings.Fields(args)...)...); got.code != exitUsage || got.stdout != "" || !strings.HasPrefix(got.stderr, want) {
 			t.Errorf("%s: %+v, want %s", args, got, want)
 		}
+	}
+}
+
+// The example of docs/tuning.md is what the command prints. What rehearsals measured may differ in its last digits, whether a promise was
+// breached may not.
+func TestTuningDocument(t *testing.T) {
+	_, rest, _ := strings.Cut(string(read(t, "../../docs/tuning.md")), "<!-- transcript:tune -->\n```\n$ lockdrill ")
+	block, _, closed := strings.Cut(rest, "```\n<!-- /transcript -->\n")
+	command, shown, _ := strings.Cut(block, "\n")
+	if !closed || command == "" {
+		t.Fatal("docs/tuning.md has no block between <!-- transcript:tune --> and <!-- /transcript -->")
+	}
+	measured := regexp.MustCompile(`(median|longest)(\s+)[\d.]+m?s`)
+	plain := func(s string) string { return measured.ReplaceAllString(s, "$1$2#") }
+	if got := try(t, strings.Fields(command)...); got.code != exitPass || plain(got.stdout) != plain(shown) {
+		t.Errorf("status %d; the document shows\n%s\nand the command prints\n%s", got.code, shown, got.stdout)
 	}
 }

@@ -168,6 +168,6 @@ func outOfStep(e *experiments.Experiment, l *experiments.Lock) bool {
 		step := jitter * float64(every)
 		return passed / float64(every) * step * step / 3
 	}
-	apart := math.Sqrt(drift(p.Loop.Poll, p.Loop.Jitter)*2 + drift(p.RenewEvery, p.RenewJitter))
+	apart := math.Sqrt(drift(p.Loop.Poll, p.Loop.Jitter) + drift(p.RenewEvery, p.RenewJitter))
 	return apart >= 0.4*float64(p.Loop.Poll)
 }

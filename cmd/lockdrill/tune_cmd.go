@@ -109,6 +109,8 @@ func (f *tuneFlags) check() error {
 		return usagef("lockdrill tune: --p50 goes with a --p99 that is not below it")
 	case f.from == "" && (f.lock != "" || f.class != "" || len(f.labels) > 0 || f.series != heldSeries):
 		return usagef("lockdrill tune: --lock, --class, --label and --series choose from what --from reads")
+	case f.from != "" && f.loop && f.series == heldSeries:
+		return usagef("lockdrill tune: how long a leader loop was held is not how long a tick is: give --p99, or --series with a histogram of ticks")
 	case f.jitter < lockcore.LeastJitter:
 		return usagef("lockdrill tune: --jitter %s: give the tail of network and store, at least %s: timeouts are made of it", f.jitter, lockcore.LeastJitter)
 	case f.mustFinish && !(f.fenced && f.idempotent):
@@ -137,7 +139,6 @@ func (f *tuneFlags) tune(ctx context.Context, io streams) error {
 		}
 		doc.Measured, doc.Chosen = m.classes, c.Class
 		f.p99, f.p50 = max(upper(c.P99), time.Millisecond), max(upper(c.P50), time.Millisecond)
-		f.loop = f.loop || m.lock != nil && m.lock.Loop()
 		if m.warning != "" {
 			fmt.Fprintln(io.Err, "warning:", m.warning)
 		}

@@ -49,6 +49,9 @@ func (f *tuneFlags) readRun(dir string) (*measured, error) {
 	if m.lock, err = f.lockOf(dir, e); err != nil {
 		return nil, err
 	}
+	if m.lock.Loop() {
+		return nil, usagef("lockdrill tune: %s is a leader loop: how long it was held is not how long a tick is; give --loop --p99", m.lock.Name)
+	}
 	for i := range e.System.Work {
 		if e.System.Work[i].Lock == m.lock.Name {
 			m.offered = e.System.Work[i].Redeliver

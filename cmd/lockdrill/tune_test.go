@@ -139,6 +139,8 @@ func TestTuneFromARun(t *testing.T) {
 		"--from run":                           "has several locks: choose with --lock leader, --lock job\n",
 		"--from run --lock jib":                `has no lock "jib", did you mean "job"?`,
 		"--from run --lock job --label a=b":    "--series and --label are for a saved scrape, and run is a folder\n",
+		"--from run --lock leader":             "leader is a leader loop: how long it was held is not how long a tick is; give --loop --p99\n",
+		"--from run --lock leader --loop":      "give --p99, or --series with a histogram of ticks\n",
 		"--from nowhere":                       "nowhere: read: no such file or directory\n",
 		"--from run --lock job --class medium": "run: nobody held lock job for a job of class medium\n",
 	} {

@@ -24,7 +24,7 @@ type LockSums struct {
 type TakeoverSum struct {
 	Lo     float64  `json:"lo"` // L3
 	Hi     float64  `json:"hi"`
-	Mean   *float64 `json:"mean"`             // where all calls are answered at once and polls come at any time; null = nobody ever comes
+	Mean   *float64 `json:"mean"`             // where all calls are answered at once and polls come at any time; null = no takeover comes about
 	Form   string   `json:"form,omitempty"`   // how the mean comes about, where it is a simple sum
 	Unless []string `json:"unless,omitempty"` // what in this file speaks against the mean and the chances
 }
@@ -136,14 +136,27 @@ func unless(e *experiments.Experiment, b band, class string) []string {
 		why = append(why, "nothing says when the job is offered again")
 	case p.Loop == nil && !slices.Equal(b.phases, []experiments.KillPhase{experiments.KillRandom}):
 		why = append(why, "a kill strikes all jobs of its victim, and those that it is not aimed at at random")
-	case p.Loop == nil && p.RenewEvery > 0 && p.RenewJitter == 0 && (p.TTL%w.Redeliver == 0 || p.RenewEvery%w.Redeliver == 0):
-		why = append(why, fmt.Sprintf("offers every %s race the end of a lease of %s that is renewed every %s", lockcore.Seconds(w.Redeliver), lockcore.Seconds(p.TTL), lockcore.Seconds(p.RenewEvery)))
+	case p.Loop == nil && p.Acquire.Mode == lockcore.AcquireTry && offersRace(p, w):
+		why = append(why, fmt.Sprintf("offers every %s race the end of a lease of %s", lockcore.Seconds(w.Redeliver), lockcore.Seconds(p.TTL)))
 	case p.Loop != nil && p.Loop.Mode == lockcore.LoopTTLHold:
 		why = append(why, "a ttl_hold loop is granted at a poll, so the polls keep step with the end of its lease")
 	case p.Loop != nil && e.System.Replicas > 1 && !outOfStep(e, l):
 		why = append(why, "polls and renewals jitter too little before the first kill to have lost step with one another")
 	}
 	return why
+}
+
+// offersRace reports whether an offer may come at the very instant at which a lease ends, which was renewed any number of times.
+func offersRace(p *lockcore.Policy, w *experiments.Work) bool {
+	for k := time.Duration(0); k < 1000 && k*p.RenewEvery <= 2*w.Hold.P99; k++ {
+		if (p.TTL+k*p.RenewEvery)%w.Redeliver == 0 {
+			return true
+		}
+		if p.RenewEvery == 0 || p.RenewJitter > 0 { // a renewal that jitters comes at no instant in particular
+			return false
+		}
+	}
+	return false
 }
 
 // outOfStep reports whether the jitter that adds up until the first kill is as long as a good part of the poll: the leader was the first

@@ -130,8 +130,11 @@ func (o *odds) leftAbove(t float64) float64 {
 	return sum
 }
 
-// mean is the mean takeover; +Inf where nobody ever comes.
+// mean is the mean takeover; +Inf where nobody ever comes, or the phase never.
 func (o *odds) mean() float64 {
+	if len(o.moments) == 0 {
+		return math.Inf(1)
+	}
 	sum := 0.0
 	for _, m := range o.moments {
 		wait := m.wait

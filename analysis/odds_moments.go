@@ -20,10 +20,10 @@ func struckLease(p *lockcore.Policy, phase experiments.KillPhase) []struckAt {
 	case phase == experiments.KillAfterGrant, phase == experiments.KillAcquired, phase == experiments.KillAfterRenew && every > 0:
 		return []struckAt{{left: ttl, weight: 1}}
 	case phase == experiments.KillBeforeRenew && every > 0:
-		return []struckAt{{left: ttl - BeforeRenew*(1-p.RenewJitter)*every, weight: 1}}
+		return []struckAt{{left: max(0, ttl-BeforeRenew*(1-p.RenewJitter)*every), weight: 1}}
 	case every > 0 && (p.Loop == nil || p.Loop.Mode == lockcore.LoopRenewed):
 		return even(every*(1+p.RenewJitter), func(age float64) struckAt {
-			return struckAt{left: ttl - age, weight: outlives(age, every, p.RenewJitter)}
+			return struckAt{left: max(0, ttl-age), weight: outlives(age, every, p.RenewJitter)}
 		})
 	}
 	renewed := func(at float64) float64 { // when the lease was last extended: only a tick that runs renews

@@ -48,7 +48,7 @@ func (p *page) ofLock(s *analysis.LockSums, seen *analysis.RehearsedLock) {
 				secs(w.Budget), secs(w.TTL), chance(w.GiveUp), secs(w.Busy))
 		}
 		if seen != nil && seen.Seeds.Waits > 0 {
-			text += fmt.Sprintf("; the seeds: %d of %s after a fault gave up", seen.Seeds.Refused, plural(int(seen.Seeds.Waits), "wait"))
+			text += fmt.Sprintf("; the seeds: %s of %s after a fault gave up", count(int(seen.Seeds.Refused)), plural(int(seen.Seeds.Waits), "wait"))
 		}
 		p.item("  wait", text)
 	}
@@ -83,7 +83,7 @@ func bandText(s *analysis.LockSums, seen *analysis.RehearsedLock) string {
 // meanOf holds the mean against the seeds only where its assumptions hold.
 func meanOf(s *analysis.LockSums, seen *analysis.RehearsedLock) string {
 	if s.Takeover.Mean == nil {
-		return "nobody is there to take over"
+		return "no such takeover comes about"
 	}
 	says, doubted := roughly(*s.Takeover.Mean), len(s.Takeover.Unless) > 0
 	if s.Takeover.Form != "" {

@@ -110,10 +110,10 @@ func offered(p *lockcore.Policy, w *experiments.Work, free float64) float64 {
 func stillWorks(h experiments.Hold, after float64) float64 {
 	p50, p99 := h.P50.Seconds(), h.P99.Seconds()
 	switch {
-	case after <= 0:
+	case after <= 0, p50 == p99 && after < p99:
 		return 1
 	case p50 == p99 || p50 == 0:
-		return map[bool]float64{true: 1}[after < p99]
+		return 0
 	}
 	const z99 = 2.3263478740408408
 	return math.Erfc(math.Log(after/p50)/math.Log(p99/p50)*z99/math.Sqrt2) / 2

@@ -30,7 +30,7 @@ func (p *page) rehearsedSums(all []analysis.RehearsedLock) {
 // ofLock writes one lock's sums. seen, what the seeds gave beside them, may be nil.
 func (p *page) ofLock(s *analysis.LockSums, seen *analysis.RehearsedLock) {
 	p.flow(2, 4, p.paint(bold, s.Lock))
-	p.item("  takeover", bandText(s, seen))
+	p.item("  takeover", takeoverRange(s, seen))
 	p.item("  mean", meanOf(s, seen))
 	if len(s.Takeover.Unless) > 0 {
 		p.item("", "the sum does not apply: "+strings.Join(s.Takeover.Unless, "; "))
@@ -64,7 +64,7 @@ func (p *page) ofLock(s *analysis.LockSums, seen *analysis.RehearsedLock) {
 	}
 }
 
-func bandText(s *analysis.LockSums, seen *analysis.RehearsedLock) string {
+func takeoverRange(s *analysis.LockSums, seen *analysis.RehearsedLock) string {
 	text := secs(s.Takeover.Lo) + " to " + secs(s.Takeover.Hi) + " is possible (L3)"
 	if seen == nil {
 		return text

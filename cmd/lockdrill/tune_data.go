@@ -41,10 +41,11 @@ func (f *tuneFlags) readRun(dir string) (*measured, error) {
 	if f.series != heldSeries || len(f.labels) > 0 {
 		return nil, usagef("lockdrill tune: --series and --label are for a saved scrape, and %s is a folder", dir)
 	}
-	e, j, err := judgement(dir)
+	r, err := readRun(dir)
 	if err != nil {
 		return nil, err
 	}
+	e, j := r.Experiment, r.Judgement
 	m := &measured{}
 	if m.lock, err = f.lockOf(dir, e); err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
-// What is wrong with the looks of the page as it is shown now: a list of sentences.
-(() => {
-  const faults = [], width = window.innerWidth, most = 12;
+// What is wrong with the looks of the page as it is shown now, so many CSS pixels wide: a list of sentences. The width is given, since
+// a telephone makes its window as wide as a page that overflows.
+(width) => {
+  const faults = [], most = 12;
   const say = s => { if (faults.length < most) faults.push(s); };
   const name = e => "<" + e.tagName.toLowerCase() + (e.id ? "#" + e.id : "") + "> " + JSON.stringify(e.textContent.trim().slice(0, 50));
   const shown = e => e.getClientRects().length > 0 && getComputedStyle(e).visibility !== "hidden";
@@ -80,4 +81,4 @@
     }
   }
   return faults;
-})()
+}

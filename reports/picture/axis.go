@@ -40,8 +40,11 @@ func (s scale) ticks(n int) (at []float64, step float64) {
 	if step <= 0 || s.to <= s.from {
 		return []float64{s.from}, 1
 	}
-	for i := math.Ceil(s.from/step - 1e-9); i*step <= s.to+step*1e-9; i++ {
-		at = append(at, i*step)
+	first := math.Ceil(s.from/step - 1e-9)
+	for i := range n + 2 {
+		if t := (first + float64(i)) * step; t <= s.to+step*1e-9 {
+			at = append(at, t)
+		}
 	}
 	return at, step
 }

@@ -23,9 +23,7 @@ func (p *plot) bars(id string) Picture {
 		pic.Rows = append(pic.Rows, []string{count(t.n), t.Fault, t.Key, optional(t.Residual), optional(t.Pickup), optional(t.Warmup),
 			bracket(analysis.Range{Lo: t.Lo, Hi: t.Hi}), tick})
 	}
-	if extra := len(p.ts) - maxRows; extra > 0 {
-		pic.Rows = append(pic.Rows, []string{count(extra) + " more", "", "", "", "", "", "", ""})
-	}
+	pic.Rows = more(pic.Rows, len(p.ts), len(pic.Columns))
 	p.y = 8
 	if len(p.ts) <= maxLines {
 		p.lines()
@@ -137,7 +135,7 @@ func (p *plot) columns() {
 				t = o
 			}
 		}
-		x0, x1 := left+float64(k)*w, min(left+float64(k+1)*w-min(1, w/4), right)
+		x0, x1 := left+float64(k)*w, min(left+float64(k+1)*w-min(3, w/4), right)
 		if t.Residual == nil {
 			whole.box(x0, top+height-s.x(t.length()), x1, top+height)
 			continue

@@ -13,10 +13,14 @@ import (
 type canvas struct {
 	id         string
 	back, body strings.Builder
-	defs       map[string]bool // patterns that are used
+	defs       map[string]bool             // patterns that are used
+	texts      map[string]*strings.Builder // by what they have in common, so that it is written once
+	kinds      []string                    // of texts, in the order of their first
 }
 
-func newCanvas(id string) *canvas { return &canvas{id: id, defs: map[string]bool{}} }
+func newCanvas(id string) *canvas {
+	return &canvas{id: id, defs: map[string]bool{}, texts: map[string]*strings.Builder{}}
+}
 
 // under draws p behind everything that is put.
 func (c *canvas) under(class string, p *path) {
@@ -34,16 +38,20 @@ func num(v float64) string {
 	return strconv.FormatFloat(r, 'f', -1, 64)
 }
 
-// clean escapes s for XML. What cannot be printed (control and direction characters among them) is shown as such.
-func clean(s string) string {
-	s = strings.Map(func(r rune) rune {
+// printable shows what cannot be printed (control and direction characters among them) as such.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
 			return r
 		}
 		return unicode.ReplacementChar
 	}, s)
+}
+
+// clean escapes s for XML.
+func clean(s string) string {
 	var b strings.Builder
-	if err := xml.EscapeText(&b, []byte(s)); err != nil {
+	if err := xml.EscapeText(&b, []byte(printable(s))); err != nil {
 		panic(fmt.Sprintf("picture: escape: %v", err)) // a strings.Builder takes everything
 	}
 	return b.String()
@@ -65,6 +73,20 @@ func (p *path) line(points ...float64) {
 			verb = "M"
 		}
 		fmt.Fprintf(&p.b, "%s%s %s", verb, num(points[i]), num(points[i+1]))
+	}
+}
+
+// stairs is line for points of which each shares a coordinate with the one before.
+func (p *path) stairs(points ...float64) {
+	for i := 0; i+1 < len(points); i += 2 {
+		switch {
+		case i == 0:
+			fmt.Fprintf(&p.b, "M%s %s", num(points[0]), num(points[1]))
+		case num(points[i]) != num(points[i-2]):
+			fmt.Fprintf(&p.b, "H%s", num(points[i]))
+		case num(points[i+1]) != num(points[i-1]):
+			fmt.Fprintf(&p.b, "V%s", num(points[i+1]))
+		}
 	}
 }
 
@@ -145,6 +167,9 @@ func (c *canvas) finish(title, desc string, height float64) string {
 	}
 	b.WriteString(c.back.String())
 	b.WriteString(c.body.String())
+	for _, kind := range c.kinds {
+		fmt.Fprintf(&b, "<g %s>%s</g>", kind, c.texts[kind].String())
+	}
 	b.WriteString("</svg>\n")
 	return b.String()
 }

@@ -17,6 +17,7 @@ type closeUp struct {
 	y      float64
 
 	measured                                        float64 // where the bars of the parts end
+	owner                                           row     // names in the lane of the key
 	refused, folded                                 int     // attempts, and of these those that are drawn as one with another
 	crossed, held, silent, ghosts, overruns, paused bool    // what the legend must explain
 }
@@ -43,9 +44,7 @@ func closeup(l *analysis.Lanes, s *strike) Picture {
 	x.guides(top, x.y)
 	x.c.axis(x.s, top, x.y, "time from the fault"+scaled(l.TimeScale), signed)
 	p.SVG = x.c.finish(p.Title, p.Desc, x.legend(x.y+40)+8)
-	for _, t := range s.trials[:min(len(s.trials), maxRows)] {
-		p.Rows = append(p.Rows, trialRow(t))
-	}
+	p.Rows = trialRows(s.trials)
 	return p
 }
 

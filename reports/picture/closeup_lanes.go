@@ -132,6 +132,10 @@ func (x *closeUp) hold(h *analysis.Hold, y float64) {
 	if x0 >= right {
 		return
 	}
+	top := y
+	if h.Rank != x.t.Held.Rank && x0 < x.until(x.t.Held.End)-1.5 { // granted while the victim still had it
+		top += 11
+	}
 	xb := x0
 	class, known := x.owners.of(h.Replica)
 	if h.Belief != nil && known {
@@ -139,18 +143,18 @@ func (x *closeUp) hold(h *analysis.Hold, y float64) {
 	}
 	var solid, ghost, edge path
 	if xb > x0 {
-		solid.box(x0, y, xb, y+22)
+		solid.box(x0, top, xb, y+22)
 		x.c.put(class, &solid)
 	}
 	if xe-xb > 0.5 {
-		ghost.box(xb, y, xe, y+22)
+		ghost.box(xb, top, xe, y+22)
 		x.ghosts = true
 		x.c.put("ghost", &ghost)
 		x.c.weave("ghost", &ghost)
 	}
-	edge.tick(x0, y, y+22)
+	edge.tick(x0, top, y+22)
 	if !h.End.Open() && x.in(h.End) {
-		edge.tick(xe, y, y+22)
+		edge.tick(xe, top, y+22)
 	}
 	x.c.put("thin", &edge)
 	if h.Belief != nil && known && !h.End.Open() && x.until(*h.Belief)-xe > 1 {
@@ -161,11 +165,12 @@ func (x *closeUp) hold(h *analysis.Hold, y float64) {
 	}
 	x.bracket(h.Granted, y-3)
 	x.bracket(h.End, y-3)
-	text := h.Replica
-	if w := widthOf(text, sizeLabel); xb-x0 > w+8 {
-		x.c.text("onfill", middle, (x0+xb)/2, y+15, sizeLabel, w+1, text)
-	} else if text = nameOf(text); xb-x0 > widthOf(text, sizeLabel)+6 {
-		x.c.text("onfill", middle, (x0+xb)/2, y+15, sizeLabel, 100, text)
+	for _, text := range []string{h.Replica, nameOf(h.Replica)} {
+		w := widthOf(text, sizeLabel)
+		if at, ok := x.owner.place(w, x0, xb, (x0+xb-w)/2); ok && xb-x0 > w+6 {
+			x.c.text("onfill", start, at, y+15, sizeLabel, w+1, text)
+			return
+		}
 	}
 }
 

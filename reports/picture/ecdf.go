@@ -54,8 +54,8 @@ func (p *plot) ecdf() {
 		var between, line path
 		between.poly(append(slices.Clone(perhaps), reversed(sure)...)...)
 		p.c.put("between", &between)
-		line.line(sure...)
-		line.line(perhaps...)
+		line.stairs(sure...)
+		line.stairs(perhaps...)
 		name := "ecdf"
 		if class != analysis.ClassCrash {
 			name = "l" + count((i+1)%hues)

@@ -57,6 +57,7 @@ var looks = []look{
 	{"between", `fill="#777" fill-opacity="0.22"`, "fill:#aaa;fill-opacity:.25"},
 
 	{"ghost", `fill="#f4f4f4" stroke="#1b1b1b" stroke-width="0.8"`, "fill:#242424;stroke:#ececec"},
+	{"slim", `fill="#8a8a8a"`, "fill:#8a8a8a"},
 	{"overrun", `fill="#fff" stroke="#a30000" stroke-width="1.2"`, "fill:#1b1b1b;stroke:#ff8a80"},
 	{"r0", `fill="#56b4e9"`, "fill:#56b4e9"},
 	{"r1", `fill="#e69f00"`, "fill:#e69f00"},

@@ -128,6 +128,9 @@ func (o *overview) boundaries(top, bottom float64) {
 	}
 }
 
+// maxLinesThrough is how many instants get a line through all lanes; more would grey them.
+const maxLinesThrough = 80
+
 // shade lays every effective fault window over the lanes.
 func (o *overview) shade(top, bottom float64) {
 	var windows []stretch
@@ -142,11 +145,17 @@ func (o *overview) shade(top, bottom float64) {
 	}
 	slices.SortStableFunc(windows, byLeft)
 	var wide, thin path
+	var instants []float64
 	for _, w := range merged(windows, 0.5) {
 		if w.x1-w.x0 < 1.5 {
-			thin.tick((w.x0+w.x1)/2, top, bottom)
+			instants = append(instants, (w.x0+w.x1)/2)
 		} else {
 			wide.box(w.x0, top, w.x1, bottom)
+		}
+	}
+	if len(instants) <= maxLinesThrough {
+		for _, x := range instants {
+			thin.tick(x, top, bottom)
 		}
 	}
 	o.c.under("struck", &wide)

@@ -24,7 +24,7 @@ func (o *overview) crowd(lock *analysis.LockLane) {
 		}
 		x0, x1 := (o.s.x(from)-left)/column, (o.s.x(to)-left)/column
 		for i := max(0, int(x0)); i < n && float64(i) < x1; i++ {
-			part := min(x1, float64(i+1)) - max(x0, float64(i))
+			part := max(0, min(x1, float64(i+1))-max(x0, float64(i))) // an end may be known to lie before its begin
 			layers[class][i] += part
 			total[i] += part
 		}
@@ -37,7 +37,7 @@ func (o *overview) crowd(lock *analysis.LockLane) {
 				xe = mid(h.End)
 			}
 			if class, known := o.owners.of(h.Replica); known && h.Belief != nil {
-				xb = min(mid(*h.Belief), xe)
+				xb = min(max(mid(*h.Belief), x0), xe)
 				add(class, x0, xb)
 			}
 			add("ghost", xb, xe)
@@ -76,7 +76,7 @@ func (o *overview) crowd(lock *analysis.LockLane) {
 func area(base, values []float64, floor, unit float64) *path {
 	var p path
 	for i := 0; i < len(values); {
-		if values[i] == 0 {
+		if values[i] <= 0 {
 			i++
 			continue
 		}
@@ -101,7 +101,8 @@ func area(base, values []float64, floor, unit float64) *path {
 			step(c+1, base[c])
 			step(c, base[c])
 		}
-		p.poly(points...)
+		p.stairs(points...)
+		p.b.WriteByte('z')
 		i = k
 	}
 	return &p

@@ -9,6 +9,9 @@ import (
 // maxFaults is how many faults get a lane of their own.
 const maxFaults = 8
 
+// maxVictims is of how many shots of one fault the victims are named beside them.
+const maxVictims = 24
+
 const faultHeight = 24.0
 
 // faults draws a lane for each fault of the file: above when it was declared, below when it was in effect.
@@ -64,6 +67,7 @@ func (o *overview) faultLane(id string, fs []*analysis.FaultLane) {
 	y := o.y
 	var declared, meant, hatched, struck, void path
 	var r row
+	var instants []float64
 	for _, f := range fs {
 		if d := f.Declared; d != nil && o.s.has(d.From) {
 			x0, x1 := o.s.x(d.From), o.s.x(d.From)
@@ -83,11 +87,21 @@ func (o *overview) faultLane(id string, fs []*analysis.FaultLane) {
 		case f.Effective == nil:
 			void.cross((x0+x1)/2, y+15, 4)
 		case x1-x0 < 6:
-			struck.down((x0+x1)/2, y+21, 5.5)
+			instants = append(instants, (x0+x1)/2)
 		default:
 			hatched.box(x0, y+10, x1, y+21)
 		}
 		r.take(x0-7, x1+7)
+	}
+	size := 5.5
+	if len(instants) > 80 {
+		size = 3
+	}
+	for _, x := range apart(instants, size) {
+		struck.down(x, y+21, size)
+	}
+	if len(fs) > maxVictims {
+		id += " ×" + count(len(fs))
 	}
 	o.name(y+17, id, "")
 	o.c.put("struck", &hatched)
@@ -99,8 +113,10 @@ func (o *overview) faultLane(id string, fs []*analysis.FaultLane) {
 	o.c.put("stroke", &void)
 	o.bolts, o.windows, o.voids = o.bolts || !struck.empty(), o.windows || !hatched.empty(), o.voids || !void.empty()
 	o.plans = o.plans || !declared.empty() || !meant.empty()
-	for _, f := range fs {
-		o.faultLabel(&r, f, y+19)
+	if len(fs) <= maxVictims {
+		for _, f := range fs {
+			o.faultLabel(&r, f, y+19)
+		}
 	}
 	o.y += faultHeight
 }

@@ -63,14 +63,14 @@ func (o *overview) holds(lock *analysis.LockLane, key *analysis.KeyLane) {
 
 // keyBlocks are the epochs of one key on their way to the canvas.
 type keyBlocks struct {
-	o                          *overview
-	y                          float64
-	fills                      map[string]*path
-	ghost, cuts, open, overrun path
-	labels                     row
-	texts                      []blockLabel
-	last                       float64 // where the last lease ended
-	folded                     int
+	o                                *overview
+	y                                float64
+	fills                            map[string]*path
+	ghost, slim, cuts, open, overrun path
+	labels                           row
+	texts                            []blockLabel
+	last                             float64 // where the last lease ended
+	folded                           int
 }
 
 type blockLabel struct {
@@ -106,10 +106,15 @@ func (k *keyBlocks) add(h *analysis.Hold) {
 	if xb > x0 {
 		k.fills[class].box(x0, top, max(xb, x0+0.5), k.y+18)
 	}
-	if xe-xb > 0.5 {
+	switch {
+	case xe-xb > 4:
 		k.ghost.box(xb, top, xe, k.y+18)
+	case xe-xb > 0.5:
+		k.slim.box(xb, top+4, xe, k.y+14)
 	}
-	k.cuts.tick(x0, top, k.y+18)
+	if xe-x0 > 6 {
+		k.cuts.tick(x0, top, k.y+18)
+	}
 	if h.End.Open() {
 		k.open.line(right, k.y+2, right+6, k.y+9, right, k.y+16)
 	}
@@ -127,13 +132,14 @@ func (k *keyBlocks) put() {
 	}
 	c.put("ghost", &k.ghost)
 	c.weave("ghost", &k.ghost)
+	c.put("slim", &k.slim)
 	c.put("thin", &k.cuts)
 	c.put("thin", &k.open)
 	c.put("overrun", &k.overrun)
 	for _, t := range k.texts {
 		c.text("onfill", start, t.x, k.y+13, sizeSmall, t.w+1, t.s)
 	}
-	k.o.ghosts = k.o.ghosts || !k.ghost.empty()
+	k.o.ghosts = k.o.ghosts || !k.ghost.empty() || !k.slim.empty()
 	k.o.overruns = k.o.overruns || !k.overrun.empty()
 }
 
@@ -184,6 +190,9 @@ const maxStrips = 4
 func (o *overview) strip(y float64, ts []*analysis.TrialLane) float64 {
 	if len(ts) == 0 {
 		return y + 14
+	}
+	if o.crowded(ts) {
+		return o.towers(y, ts)
 	}
 	var p parts
 	lines := make([]row, 1, maxStrips)

@@ -40,15 +40,15 @@ func (o *overview) replica(r *analysis.ReplicaLane) {
 	o.name(y+12, r.Name, under)
 	class, _ := o.owners.of(r.Name)
 	var alive, own, effects, refused, killed, ended, paused path
-	var belief, work []stretch
-	var written, denied []float64
+	var lived, belief, work []stretch
+	var written, denied, deaths []float64
 	for i := range r.Lives {
 		l := &r.Lives[i]
 		x0, x1 := o.s.x(mid(l.Start)), right
 		if !l.End.Open() {
 			x1 = o.s.x(mid(l.End))
 		}
-		alive.box(x0, y+1, x1, y+21)
+		lived = append(lived, stretch{x0, max(x0, x1)})
 		belief = append(belief, o.stretches(l.Belief)...)
 		work = append(work, o.stretches(l.Work)...)
 		for _, e := range l.Effects {
@@ -59,10 +59,21 @@ func (o *overview) replica(r *analysis.ReplicaLane) {
 		}
 		switch {
 		case l.Killed != "":
-			killed.cross(x1, y+11, 4.5)
+			deaths = append(deaths, x1)
 		case !l.End.Open() && x1 < right-1:
 			ended.tick(x1, y, y+22)
 		}
+	}
+	r0 := 4.5
+	if len(deaths) > 40 {
+		r0 = 2.5
+	}
+	for _, x := range apart(deaths, r0+1) {
+		killed.cross(x, y+11, r0)
+	}
+	slices.SortStableFunc(lived, byLeft)
+	for _, l := range merged(lived, 0.3) {
+		alive.box(l.x0, y+1, l.x1, y+21)
 	}
 	slices.SortStableFunc(belief, byLeft)
 	for _, b := range merged(belief, 0.6) {
@@ -136,12 +147,19 @@ func (o *overview) stretches(es []analysis.Extent) []stretch {
 
 // ticks draws a line for each x, at most one a unit.
 func ticks(p *path, xs []float64, y0, y1 float64) {
+	for _, x := range apart(xs, 1) {
+		p.tick(x, y0, y1)
+	}
+}
+
+// apart sorts xs and leaves out those that lie closer than gap to the one before.
+func apart(xs []float64, gap float64) []float64 {
 	slices.Sort(xs)
-	last := -1.0
+	var out []float64
 	for _, x := range xs {
-		if x-last >= 1 {
-			p.tick(x, y0, y1)
-			last = x
+		if n := len(out); n == 0 || x-out[n-1] >= gap {
+			out = append(out, x)
 		}
 	}
+	return out
 }

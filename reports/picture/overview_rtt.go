@@ -104,12 +104,8 @@ func (o *overview) calls(y float64, level func(float64) float64) {
 		}
 	}
 	var crosses path
-	last := -10.0
-	for _, x := range lost {
-		if x-last >= 4 {
-			crosses.cross(x, y-3, 2.5)
-			last = x
-		}
+	for _, x := range apart(lost, 4) {
+		crosses.cross(x, y-3, 2.5)
 	}
 	o.c.put("stroke", &crosses)
 	if !crosses.empty() {

@@ -7,6 +7,14 @@ type parts struct {
 	residual, pickup, warmup, whole, open, dots path
 }
 
+// lengthOf a takeover as it is drawn, in seconds.
+func lengthOf(t *analysis.TrialLane) float64 {
+	if t.Ended == nil {
+		return max(0, t.Until-mid(t.Clock))
+	}
+	return max(0, mid(*t.Ended)-mid(t.Clock))
+}
+
 // trialExtent is where a takeover lies on the axis.
 func trialExtent(s scale, t *analysis.TrialLane) (x0, x1 float64) {
 	x0 = s.x(mid(t.Clock))

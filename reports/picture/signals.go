@@ -109,7 +109,7 @@ func (o *overview) series(t *analysis.SignalTarget, y func(float64) float64) *pa
 	flush := func(until float64) {
 		if n := len(points); n > 0 {
 			points = append(points, o.s.x(until), points[n-1])
-			p.line(points...)
+			p.stairs(points...)
 		}
 		points = nil
 	}

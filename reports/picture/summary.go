@@ -35,8 +35,8 @@ func summary(l *analysis.Lanes, ts []*analysis.TrialLane) Picture {
 			x1 = mid(*t.Ended)
 		}
 		longest = max(longest, x1-x0)
-		p.Rows = append(p.Rows, trialRow(t))
 	}
+	p.Rows = trialRows(ts)
 	c := newCanvas(id)
 	s := scale{0, max(longest*1.05, 1e-4), left, right - 60}
 	y := 8.0

@@ -145,9 +145,7 @@ func (p *plot) dots(id string) Picture {
 	for _, t := range p.ts[:min(len(p.ts), maxRows)] {
 		pic.Rows = append(pic.Rows, []string{count(t.n), t.Fault, t.Key, t.Victim, orNobody(t.Successor), bracket(analysis.Range{Lo: t.Lo, Hi: t.Hi}), t.Class, t.End})
 	}
-	if extra := len(p.ts) - maxRows; extra > 0 {
-		pic.Rows = append(pic.Rows, []string{count(extra) + " more", "", "", "", "", "", "", ""})
-	}
+	pic.Rows = more(pic.Rows, len(p.ts), len(pic.Columns))
 	return pic
 }
 
@@ -171,7 +169,7 @@ func (p *plot) describe() string {
 	}
 	s := plural(len(p.ts), "takeover") + " between " + duration(lo) + " and " + duration(hi)
 	if open > 0 {
-		s += ", " + count(open) + " not seen to its end"
+		s += ", " + count(open) + " not seen to the end"
 	}
 	for _, l := range p.limits {
 		s += "; promised " + l.name + " <= " + duration(l.value)
@@ -192,8 +190,12 @@ func (p *plot) trials() {
 	var bars, open path
 	shapes := map[string]*path{}
 	seen := map[[2]int]bool{}
+	var between path // what one fault did to several keys stands together
 	for i, t := range p.ts {
 		y := p.y + (float64(i)+0.5)*h
+		if i > 0 && t.Fault != p.ts[i-1].Fault && h > 2 {
+			between.line(left, y-h/2, right, y-h/2)
+		}
 		x0, x1, x := p.s.x(t.Lo), right, p.s.x(t.Lo)
 		if t.Hi != nil {
 			x1 = p.s.x(*t.Hi)
@@ -215,6 +217,7 @@ func (p *plot) trials() {
 		}
 		shapeOf(t.Class).draw(shapes[t.Class], x, y, r)
 	}
+	p.c.under("grid", &between)
 	p.c.put("thin", &bars)
 	p.c.put("stroke", &open)
 	for _, class := range slices.Sorted(maps.Keys(shapes)) {

@@ -49,17 +49,23 @@ func fit(s string, size, width float64) string {
 		return s
 	}
 	rs := []rune(s)
-	if len(rs) > 400 { // nobody's name; cutting it rune by rune would take for ever
-		rs = append(rs[:200:200], rs[len(rs)-200:]...)
-	}
-	for keep := len(rs) - 1; keep > 0; keep-- {
-		head := (keep + 1) / 2
-		cut := string(rs[:head]) + "…" + string(rs[len(rs)-(keep-head):])
-		if widthOf(cut, size) <= width {
-			return cut
+	room := width - widthOf("…", size)
+	head, tail := 0, len(rs)
+	for used := 0.0; head < tail; { // from both ends in turn
+		next := rs[head]
+		if head > len(rs)-tail {
+			next = rs[tail-1]
+		}
+		if used += advance(next) * size; used > room {
+			break
+		}
+		if head > len(rs)-tail {
+			tail--
+		} else {
+			head++
 		}
 	}
-	return "…"
+	return string(rs[:head]) + "…" + string(rs[tail:])
 }
 
 // Anchors of text.
@@ -69,19 +75,26 @@ const (
 	end    = "end"
 )
 
-// text writes s with its base line at y, cut to width. What was cut is its tooltip.
+// text writes s with its base line at y, cut to width, above all shapes. What was cut is its tooltip.
 func (c *canvas) text(class, anchor string, x, y, size, width float64, s string) {
-	shown := fit(s, size, width)
-	at := ""
-	if anchor != start {
-		at += ` text-anchor="` + anchor + `"`
-	}
-	if size != sizeLabel {
-		at += ` font-size="` + num(size) + `"`
+	shown := fit(printable(s), size, width)
+	if strings.TrimSpace(shown) == "" {
+		return
 	}
 	title := ""
-	if shown != s {
+	if shown != printable(s) {
 		title = "<title>" + clean(s) + "</title>"
 	}
-	fmt.Fprintf(&c.body, `<text %s x="%s" y="%s"%s>%s%s</text>`, attrs(class), num(x), num(y), at, title, clean(shown))
+	kind := attrs(class)
+	if anchor != start {
+		kind += ` text-anchor="` + anchor + `"`
+	}
+	if size != sizeLabel {
+		kind += ` font-size="` + num(size) + `"`
+	}
+	if c.texts[kind] == nil {
+		c.texts[kind] = &strings.Builder{}
+		c.kinds = append(c.kinds, kind)
+	}
+	fmt.Fprintf(c.texts[kind], `<text x="%s" y="%s">%s%s</text>`, num(x), num(y), title, clean(shown))
 }

@@ -9,9 +9,9 @@ import (
 
 const (
 	maxTrials  = 60 // close-ups; of more, the longest get one
-	maxSummary = 48 // takeovers in one picture of those without a close-up
+	maxSummary = 40 // takeovers in one picture of those without a close-up
 	maxOthers  = 12 // further keys that the same fault struck, in its close-up
-	maxCut     = 20 // pictures of those without
+	maxCut     = 12 // pictures of those without
 )
 
 // strike is what one fault did to one lock: the takeover of each of its keys, the longest first.
@@ -82,7 +82,26 @@ func longest(all []*strike, n int) []bool {
 }
 
 // trialColumns of every table of trials.
-var trialColumns = []string{"#", "Lock", "Fault", "From", "To", "Takeover", "Residual", "Pickup", "Warm-up", "Struck", "Lease end", "Granted", "Ended", "Class"}
+var trialColumns = []string{"#", "Where", "Fault", "From", "To", "Takeover", "Residual", "Pickup", "Warm-up", "Struck", "Lease end", "Granted", "Ended", "Class"}
+
+// trialRows are the rows of the trials, and one that counts those beyond maxRows.
+func trialRows(ts []*analysis.TrialLane) [][]string {
+	var out [][]string
+	for _, t := range ts[:min(len(ts), maxRows)] {
+		out = append(out, trialRow(t))
+	}
+	return more(out, len(ts), len(trialColumns))
+}
+
+// more adds a row that counts what is missing of n.
+func more(rows [][]string, n, columns int) [][]string {
+	if n <= len(rows) {
+		return rows
+	}
+	last := make([]string, columns)
+	last[0] = count(n-len(rows)) + " more: verdict.json has them all"
+	return append(rows, last)
+}
 
 func trialRow(t *analysis.TrialLane) []string {
 	struck, granted, ended := "no fault", "not seen", "not seen by T+"+fixed(t.Until)+"s"

@@ -23,7 +23,9 @@ func TestGatingPageIsWhatIsWritten(t *testing.T) {
 				labels = append(labels, m[1])
 			}
 			slices.Sort(labels)
-			named[strings.Trim(cells[1], " `")] = labels
+			for _, m := range word.FindAllStringSubmatch(cells[1], -1) {
+				named[m[1]] = labels
+			}
 		}
 	}
 	found := map[string]bool{}

@@ -36,11 +36,11 @@ func metricsOf(w io.Writer, r Run) error { return MetricsOf(r).Write(w) }
 // Every format of every recorded run is what its golden file says, and the same bytes when it is made again.
 func TestFormatsOfRecordedRuns(t *testing.T) {
 	for name := range recordedRuns {
+		r := recorded(t, name)
 		for ext, write := range map[string]func(io.Writer, Run) error{
 			".md": markdownOf, ".postmortem.md": postmortemOf, ".junit.xml": JUnit, ".prom": metricsOf, ".csv": TakeoversCSV, ".slos.csv": SLOsCSV,
 		} {
 			t.Run(name+ext, func(t *testing.T) {
-				r := recorded(t, name)
 				got := written(t, write, r)
 				golden(t, filepath.Join("formats", name+ext), got)
 				if again := written(t, write, r); again != got {

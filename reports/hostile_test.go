@@ -77,7 +77,9 @@ func TestMarkdownCannotBeBroken(t *testing.T) {
 			page := rendered(t, doc)
 			switch got := shapeOf(page); {
 			case text == "harmless":
-				want[name] = got
+				if want[name] = got; name != "unjudged" && !strings.Contains(got, "/li /ul table thead") && !strings.Contains(got, "/p table thead") {
+					t.Errorf("%s has no table of its own:\n%s", name, page)
+				}
 			case text != "" && got != want[name]:
 				t.Errorf("%s: %q changes the page:\n%s\nwant\n%s\n%s", name, text, got, want[name], doc)
 			}

@@ -13,7 +13,6 @@ import (
 	"github.com/jstemmer/go-junit-report/v2/junit"
 
 	"github.com/lockdrill/lockdrill/analysis"
-	"github.com/lockdrill/lockdrill/history"
 )
 
 // JUnit writes junit.xml of one run.
@@ -134,7 +133,11 @@ func drillCases(r Run) []junit.Testcase {
 	var dirt *junit.Result
 	if !j.Run.CleanedUp {
 		text := "clean-up " + cleanUpText(j)
-		dirt = &junit.Result{Type: "dirty", Message: text, Data: strings.Join(append([]string{text}, left(r.History)...), "\n")}
+		lines := []string{text}
+		for _, i := range leftItems(r.History, "") {
+			lines = append(lines, because(i.Label, i.Text))
+		}
+		dirt = &junit.Result{Type: "dirty", Message: text, Data: strings.Join(lines, "\n")}
 		if j.Verdict != "dirty" {
 			dirt.Type = j.Verdict
 		}
@@ -145,17 +148,6 @@ func drillCases(r Run) []junit.Testcase {
 		cases[1] = outcome(class, caseEnd, &junit.Result{Type: j.Verdict, Message: runTally(j), Data: text}, nil)
 	}
 	return cases
-}
-
-// left are the parts of the clean-up that did not succeed, and why.
-func left(h *history.History) []string {
-	var lines []string
-	for _, e := range h.Events {
-		if e.Kind == history.RunCleanup && !e.Note.OK {
-			lines = append(lines, because(e.Note.What, e.Note.Why))
-		}
-	}
-	return lines
 }
 
 func notGreen(c junit.Testcase) bool { return c.Failure != nil || c.Error != nil }

@@ -1,12 +1,14 @@
 package reports
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/history"
 )
 
 // MarkdownOptions is what a Markdown report needs beyond the run.
@@ -28,6 +30,7 @@ func Markdown(w io.Writer, r Run, o MarkdownOptions) error {
 	j := r.Judgement
 	m := &md{}
 	m.head(j)
+	m.section("Not cleaned up", leftItems(r.History, o.Folder))
 	m.promises(j)
 	m.reasons(j)
 	m.section("Takeovers", takeoverItems(j))
@@ -47,7 +50,8 @@ func MarkdownUnjudged(w io.Writer, experiment, word, why string) error {
 	return m.to(w, "summary")
 }
 
-// md collects Markdown. Its methods escape what they are given, but for line.
+// md collects Markdown. Its methods escape what they are given, but for line and row. A block begins with an empty line, or it would go on
+// with the one before.
 type md struct{ strings.Builder }
 
 func (m *md) line(format string, args ...any) { fmt.Fprintf(m, format+"\n", args...) }
@@ -85,12 +89,12 @@ func (m *md) head(j *analysis.Judgement) {
 	if !j.Run.Live {
 		parts = append([]string{"REHEARSAL"}, parts...)
 	}
-	m.line("## %s\n", markdown(strings.Join(parts, " · ")))
+	m.line("## %s", markdown(strings.Join(parts, " · ")))
 	if s := scale(j); s != "" {
-		m.line("%s: real seconds against scaled limits.\n", markdown(strings.ToUpper(s[:1])+s[1:]))
+		m.line("\n%s: real seconds against scaled limits.", markdown(strings.ToUpper(s[:1])+s[1:]))
 	}
 	for _, s := range sentences(j) {
-		m.line("%s\n", markdown(s))
+		m.line("\n%s", markdown(s))
 	}
 }
 
@@ -99,6 +103,7 @@ func (m *md) promises(j *analysis.Judgement) {
 	if len(j.SLOs) == 0 {
 		return
 	}
+	m.line("")
 	m.table("", "lock", "promise", "observed", "from")
 	rows := worstFirst(j.SLOs)
 	for _, s := range rows[:min(len(rows), mostRows)] {
@@ -139,11 +144,28 @@ func (m *md) reasons(j *analysis.Judgement) {
 	m.section("Why, and what next", list)
 }
 
-// takeoverItems are the series in one line each.
+// leftItems are the parts of the clean-up that did not succeed, and who undoes them.
+func leftItems(h *history.History, folder string) []item {
+	var list []item
+	for _, e := range h.Events {
+		if e.Kind == history.RunCleanup && !e.Note.OK {
+			list = append(list, item{e.Note.What, cmp.Or(e.Note.Why, "not verified")})
+		}
+	}
+	if len(list) > 0 {
+		list = append(list, item{"next", "lockdrill recover " + cmp.Or(folder, "DIR (this folder)") + " undoes what it can, and names what is left"})
+	}
+	return list
+}
+
+// takeoverItems are the series in one line each, and what rehearsals predicted.
 func takeoverItems(j *analysis.Judgement) []item {
 	var list []item
 	for _, s := range seriesOf(j.Takeovers, j.Faults) {
 		list = append(list, item{s.lock, s.head() + ": " + s.extent()})
+	}
+	for _, b := range j.Predicted {
+		list = append(list, item{"predicted", predicted(b)})
 	}
 	return list
 }

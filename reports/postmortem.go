@@ -27,6 +27,7 @@ func Postmortem(w io.Writer, r Run, o MarkdownOptions) error {
 	m.violated(j)
 	m.shown(j)
 	m.timeline(r)
+	m.section("Not cleaned up", leftItems(r.History, o.Folder))
 	m.section("Was the drill valid?", validityItems(j))
 	m.remarks(j)
 	m.human("Detection", "which alert fired, when, and who saw it; which should have")

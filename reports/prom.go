@@ -44,6 +44,7 @@ func MetricsOf(r Run) Metrics {
 	m.slos(j)
 	m.takeovers(j)
 	m.faults(r)
+	m.windows(j)
 	c := j.Counts
 	for _, g := range []struct {
 		name, help string
@@ -145,6 +146,36 @@ func (m *Metrics) faults(r Run) {
 			m.gauge("lockdrill_fault_active", "Whether a fault of the last run was not verified as over when the run ended.", truth(active[kind]),
 				"experiment", r.Judgement.Run.Experiment, "injector", kind)
 		}
+	}
+}
+
+// windows say when each fault was in effect, from its first confirmed shot to the end of its last: shades of a dashboard.
+func (m *Metrics) windows(j *analysis.Judgement) {
+	started, err := time.Parse(time.RFC3339Nano, j.Run.Started)
+	if err != nil {
+		return
+	}
+	var ids []string
+	from, to := map[string]float64{}, map[string]float64{}
+	for _, s := range j.Faults {
+		if s.Effective == nil || !s.Confirmed {
+			continue
+		}
+		end := j.Run.Seconds // never seen to end
+		if s.Effective.To != nil {
+			end = *s.Effective.To
+		}
+		if !slices.Contains(ids, s.ID) {
+			ids = append(ids, s.ID)
+			from[s.ID] = s.Effective.From
+		}
+		from[s.ID], to[s.ID] = min(from[s.ID], s.Effective.From), max(to[s.ID], end)
+	}
+	wall := func(sec float64) float64 { return epoch(started.Add(time.Duration(sec * 1e9))) }
+	for _, id := range ids {
+		labels := []string{"experiment", j.Run.Experiment, "fault", id}
+		m.gauge("lockdrill_fault_start_timestamp_seconds", "When the first confirmed shot of the fault took effect in the last run, in Unix time.", wall(from[id]), labels...)
+		m.gauge("lockdrill_fault_end_timestamp_seconds", "When the effect of the last confirmed shot of the fault was over in the last run, in Unix time.", wall(to[id]), labels...)
 	}
 }
 

@@ -72,6 +72,9 @@ func writeVerdict(w io.Writer, r reports.Run, _ placed) error {
 
 // reproduce is the command that runs the drill again.
 func (p placed) reproduce(r reports.Run) string {
+	if !r.Judgement.Run.Live {
+		return fmt.Sprintf("lockdrill rehearse %s --replay %d", filepath.Join(p.folder, experimentFile), r.Judgement.Run.Seed)
+	}
 	return fmt.Sprintf("lockdrill run %s --seed %d", filepath.Join(p.folder, experimentFile), r.Judgement.Run.Seed)
 }
 

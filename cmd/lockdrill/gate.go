@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/push"
@@ -61,7 +62,11 @@ func openGate(stderr io.Writer, f gateFlags) (*gate, error) {
 		}
 	}
 	if g.metrics != "" {
-		if _, err := afterFile(g.metrics, nil, ""); err != nil {
+		_, err := afterFile(g.metrics, nil, "")
+		if err == nil {
+			err = canReplace(g.metrics)
+		}
+		if err != nil {
 			return nil, usagef("--metrics-file %s: %w", g.metrics, err)
 		}
 	}
@@ -151,6 +156,15 @@ func (g *gate) count(experiment string, m reports.Metrics) {
 	if err := writeAtomically(g.metrics, b.Bytes()); err != nil {
 		g.say("--metrics-file", err)
 	}
+}
+
+// canReplace says whether writeAtomically could write there.
+func canReplace(path string) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("write: %w", reason(err))
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
 // afterFile is m after what the file holds from earlier.

@@ -100,7 +100,7 @@ func TestAGateThatCannotBeWrittenIsAUsageError(t *testing.T) {
 	file := refusedDrill(t, dir)
 	theirs := filepath.Join(dir, "node.prom")
 	write(t, theirs, []byte("node_boot_time_seconds 1\n"))
-	for _, args := range [][]string{{"--result-file", "no/word"}, {"--junit", "no/j.xml"}, {"--metrics-file", "node.prom"}, {"--job", ""}} {
+	for _, args := range [][]string{{"--result-file", "no/word"}, {"--junit", "no/j.xml"}, {"--metrics-file", "node.prom"}, {"--metrics-file", "no/m.prom"}, {"--job", ""}} {
 		if got := tryIn(t, dir, append([]string{"run", file}, args...)...); got.code != exitUsage || !strings.HasPrefix(got.stderr, args[0]+" ") || strings.Count(got.stderr, "\n") != 1 {
 			t.Errorf("%v: %+v", args, got)
 		}

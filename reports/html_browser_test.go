@@ -38,10 +38,17 @@ func views() []browser.View {
 		{Width: 800, Height: 900}, {Width: 1000, Height: 900}}
 }
 
-// TestHTMLInABrowser looks at pages with a real browser: nothing overflows, overlaps or is cut off, every text can be read against what
-// lies behind it, and nothing is asked of the network.
+// TestHTMLInABrowser looks at pages with a real browser.
 func TestHTMLInABrowser(t *testing.T) {
 	b := browser.Start(t)
+	t.Run("looks", func(t *testing.T) { looksWell(t, b) })
+	t.Run("strict policy", func(t *testing.T) { standsStrictPolicy(t, b) })
+	t.Run("keyboard", func(t *testing.T) { worksByKeyboard(t, b) })
+	t.Run("paper", func(t *testing.T) { fitsOnPaper(t, b) })
+}
+
+// Nothing overflows, overlaps or is cut off, every text can be read against what lies behind it, and nothing is asked of the network.
+func looksWell(t *testing.T, b *browser.Browser) {
 	pages := map[string]string{"evil": htmlOf(t, sabotaged(t))}
 	for _, name := range []string{"pass-60", "fail", "inconclusive"} {
 		pages[name] = htmlOf(t, recorded(t, name))
@@ -70,8 +77,7 @@ func TestHTMLInABrowser(t *testing.T) {
 }
 
 // A server that forbids style as well leaves a page that can be read: every heading, every figure, and pictures of the right size.
-func TestHTMLUnderStrictPolicy(t *testing.T) {
-	b := browser.Start(t)
+func standsStrictPolicy(t *testing.T, b *browser.Browser) {
 	page := htmlOf(t, recorded(t, "fail"))
 	at := served(t, map[string]string{"fail": page})
 	p := b.Open(t, at+"strict/fail", browser.View{Width: 1280, Height: 900})
@@ -113,8 +119,7 @@ func TestHTMLUnderStrictPolicy(t *testing.T) {
 }
 
 // Whoever has only a keyboard comes first to a link that skips the list of sections, and can scroll whatever scrolls.
-func TestHTMLByKeyboard(t *testing.T) {
-	b := browser.Start(t)
+func worksByKeyboard(t *testing.T, b *browser.Browser) {
 	at := served(t, map[string]string{"fail": htmlOf(t, recorded(t, "fail"))})
 	p := b.Open(t, at+"fail", browser.View{Width: 390, Height: 844})
 	p.Press(t, "\t")
@@ -142,8 +147,7 @@ func TestHTMLByKeyboard(t *testing.T) {
 }
 
 // On paper what is folded on a screen is there, but for the event log.
-func TestHTMLOnPaper(t *testing.T) {
-	b := browser.Start(t)
+func fitsOnPaper(t *testing.T, b *browser.Browser) {
 	at := served(t, map[string]string{"fail": htmlOf(t, recorded(t, "fail"))})
 	p := b.Open(t, at+"fail", browser.View{Width: 800, Height: 1100, Print: true})
 	hidden := browser.Eval[[]string](t, p, `[...document.querySelectorAll("main section:not(#log) > details svg[role=img], main section:not(#log) > details pre")]

@@ -130,6 +130,9 @@ func LanesOf(e *experiments.Experiment, h *history.History, j *Judgement) *Lanes
 	l.Replicas = ix.replicaLanes()
 	l.RoundTrips = ix.roundTrips()
 	l.Trials = ix.trialLanes()
+	for i := range l.Trials {
+		l.Trials[i].Limit = j.longestPromised(l.Trials[i].Lock)
+	}
 	l.Signals = ix.signalLanes()
 	return l
 }

@@ -9,21 +9,21 @@ import (
 
 // TrialLane is one takeover, or one theft that no fault explains: the instants from which its value was measured.
 type TrialLane struct {
-	Number    int     // 1, 2, 3 ... in Judgement.Takeovers
-	Takeover          // as judged
-	Struck    *Moment // the fault; nil = none, or never applied
-	Over      *Moment // when the fault was over
-	Clock     Moment  // from when on it is counted
-	Held      Hold    // the victim's epoch
-	Renewed   *Moment // the last extension of its lease that was applied; of a victim that recovered, before the fault
-	Due       Moment  // when the lease would have run out
-	Next      *Hold   // granted next
-	Ended     *Moment // what ended it; nil while censored
-	Until     float64 // censored: how far absence is attested
-	Attempts  []Attempt
-	Work      []Extent // under the victim's epoch
-	NextWork  []Extent // under the epoch that ended it
-	AfterRank int      // of that epoch; 0 = none
+	Number   int     // 1, 2, 3 ... in Judgement.Takeovers
+	Takeover         // as judged
+	Struck   *Moment // the fault; nil = none, or never applied
+	Over     *Moment // when the fault was over
+	Clock    Moment  // from when on it is counted
+	Held     Hold    // the victim's epoch
+	Renewed  *Moment // the last extension of its lease that was applied; of a victim that recovered, before the fault
+	Due      Moment  // when the lease would have run out
+	Next     *Hold   // granted next
+	Ended    *Moment // what ended it; nil while censored
+	Until    float64 // censored: how far absence is attested
+	Attempts []Attempt
+	Work     []Extent // under the victim's epoch
+	NextWork []Extent // under the epoch that ended it
+	Limit    *float64 // what the experiment promises at most, in seconds; nil = nothing
 }
 
 // Attempt is one acquire of the key, from before the fault until the trial's end.
@@ -80,11 +80,8 @@ func (ix *index) trialLane(t *trial) TrialLane {
 		end := momentOf(t.x)
 		l.Ended = &end
 	}
-	if t.after != nil {
-		l.AfterRank = t.after.rank
-		if t.after != t.e {
-			l.NextWork = extents(t.after.works)
-		}
+	if t.after != nil && t.after != t.e {
+		l.NextWork = extents(t.after.works)
 	}
 	l.Attempts = attempts(ix.keys[t.e.key], t, until)
 	return l
@@ -132,4 +129,14 @@ func extents(ws []*work) []Extent {
 		out = append(out, Extent{momentOf(w.start), momentOf(w.end)})
 	}
 	return out
+}
+
+// longestPromised is the limit that every takeover of the lock must keep; nil where there is none.
+func (j *Judgement) longestPromised(lock string) *float64 {
+	for i := range j.SLOs {
+		if s := &j.SLOs[i]; s.Lock == lock && s.Measure == "takeover.max" {
+			return &s.Limit
+		}
+	}
+	return nil
 }

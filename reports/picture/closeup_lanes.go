@@ -69,8 +69,20 @@ func (x *closeUp) instants() []instant {
 	if t.Ended != nil && t.Takeover.End == "renewal" {
 		add("renewed again", *t.Ended)
 	}
+	if m := x.limit(); m != nil {
+		add("SLO max", *m)
+	}
 	slices.SortStableFunc(out, func(a, b instant) int { return byLeft(stretch{x0: mid(a.at)}, stretch{x0: mid(b.at)}) })
 	return out
+}
+
+// limit is when the takeover must be over; nil where nothing is promised, or where it is no takeover.
+func (x *closeUp) limit() *analysis.Moment {
+	if x.t.Limit == nil || x.t.Struck == nil {
+		return nil
+	}
+	at := mid(x.t.Clock) + *x.t.Limit
+	return &analysis.Moment{From: at, To: at}
 }
 
 type instant struct {

@@ -156,7 +156,14 @@ func (x *closeUp) guides(top, bottom float64) {
 	var fault, other path
 	fault.tick(x.s.x(mid(x.t.Clock)-x.zero), top, x.measured)
 	for _, i := range x.instants() {
-		other.tick(x.px(i.at), top+26, x.measured)
+		if i.what != "SLO max" {
+			other.tick(x.px(i.at), top+26, x.measured)
+		}
+	}
+	if m := x.limit(); m != nil && x.in(*m) {
+		var slo path
+		slo.tick(x.px(*m), top+26, x.measured)
+		x.c.put("slo", &slo)
 	}
 	x.c.under("kill", &fault)
 	x.c.under("phase", &other)

@@ -38,6 +38,7 @@ func rowOf(t *testing.T, j *analysis.Judgement, measure string) analysis.SLOResu
 // A live drill: what replicas count reaches the verdict, a killed one's counter included, and agrees with what they claim. Where it
 // is made to disagree, that is a finding and no pass.
 func TestMetricsAgreeWithTheHistory(t *testing.T) {
+	t.Parallel()
 	redistest.Need(t)
 	o := runDrill(t, metricDrill(t), nil)
 	row := rowOf(t, &o.j, "metric.abandoned.delta")

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -111,5 +112,20 @@ func flagProblem(cmd *cobra.Command, args []string, err error) error {
 	if _, name, ok := strings.Cut(err.Error(), "unknown flag: --"); ok {
 		hint = didYouMean("--"+name, flagNames(cmd))
 	}
-	return usagef("%s: %w%s; see %s --help", cmd.CommandPath(), err, hint, cmd.CommandPath())
+	text := err.Error()
+	if num := new(strconv.NumError); errors.As(err, &num) {
+		text = strings.Replace(text, num.Error(), wantedNumber(num), 1)
+	}
+	return usagef("%s: %s%s; see %s --help", cmd.CommandPath(), text, hint, cmd.CommandPath())
+}
+
+// wantedNumber says what a number should have been, in words that are not Go's.
+func wantedNumber(e *strconv.NumError) string {
+	switch {
+	case errors.Is(e, strconv.ErrRange):
+		return "the number is too large"
+	case e.Func == "ParseFloat":
+		return "want a number such as 0.05"
+	}
+	return "want a whole number"
 }

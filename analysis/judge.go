@@ -23,8 +23,16 @@ const (
 // Judge measures h and holds it against the promises of e, which is the experiment as loaded (not scaled). It is a pure
 // function: the same two give the same Judgement, byte for byte.
 func Judge(e *experiments.Experiment, h *history.History) *Judgement {
+	return judgingOf(e, h).judgement()
+}
+
+func judgingOf(e *experiments.Experiment, h *history.History) *judging {
 	j := newJudging(experiments.Scale(e), h)
 	j.lints = Lints(e)
+	return j
+}
+
+func (j *judging) judgement() *Judgement {
 	ix := j.ix
 	out := &Judgement{
 		SchemaVersion: VerdictVersion,

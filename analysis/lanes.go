@@ -55,10 +55,10 @@ type LockLane struct {
 	Lock  string
 	Loop  bool
 	Keys  []KeyLane
-	Again []Mark // duplicate terminal states, and the effects of epochs that had lost the key
+	Again []Mark // duplicate terminal states, and effects after one of a later epoch
 }
 
-// KeyLane is one key: who held it when, in the order of grants.
+// KeyLane is one key: who surely held it when, in the order of grants.
 type KeyLane struct {
 	Key   string
 	Holds []Hold
@@ -77,7 +77,7 @@ type Hold struct {
 
 // Mark is something that happened at one instant.
 type Mark struct {
-	What string // duplicate, stale, unowned, abandonment
+	What string // duplicate, stale, abandonment
 	Who  string // incarnation
 	Key  string
 	At   Moment

@@ -127,7 +127,7 @@ func newDocument(r Run, o HTMLOptions) (*document, error) {
 		{"correctness", "Correctness", "", correctnessBlocks(r, ev)},
 		{"debt", "Lock debt and waiters", "", debtBlocks(r, ev)},
 		{"signals", "Signals before, during and after", "Signals", signalBlocks(lanes)},
-		{"baseline", "Baseline and trend", "", baselineBlocks()},
+		{"baseline", "Baseline and trend", "", baselineBlocks(r.Baseline)},
 		{"done", "What was done", "", done},
 		{"cleanup", "Clean-up", "", cleanUpBlocks(r, ev)},
 		{"reproduce", "How to reproduce it", "Reproduce", reproduceBlocks(r)},
@@ -136,11 +136,6 @@ func newDocument(r Run, o HTMLOptions) (*document, error) {
 	doc.Sections = append(doc.Sections, section{"log", "Event log", "", ev.blocks(r, o.MaxEvents)}) // last: by now it knows what was cited
 	doc.style()
 	return doc, nil
-}
-
-// baselineBlocks is where a comparison with other runs will stand.
-func baselineBlocks() []block {
-	return []block{{Muted: "This run was not compared with another one."}}
 }
 
 // style is one element with all rules, and its digest: the only style that the page's own policy lets a browser apply.

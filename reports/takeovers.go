@@ -70,11 +70,6 @@ func (p *page) takeovers(j *analysis.Judgement) {
 	p.blank()
 }
 
-// bandText is what the declared settings allow, and the sum behind it.
-func bandText(b analysis.Band) string {
-	return exact(b.Lo, unitSeconds) + " to " + exact(b.Hi, unitSeconds) + ": " + b.Sum
-}
-
 // predicted is the band of one series of rehearsed takeovers.
 func predicted(b analysis.Predicted) string {
 	text := fmt.Sprintf("%s %s: %s, median %s, p95 %s: %s in %s of this file", b.Lock, b.Class, span(b.Lo, b.Hi, unitSeconds), nanos(int64(b.P50*1e9)), nanos(int64(b.P95*1e9)),
@@ -83,6 +78,11 @@ func predicted(b analysis.Predicted) string {
 		text += fmt.Sprintf("; %s of this run surely outside: see findings", count(b.Outside))
 	}
 	return text
+}
+
+// bandText is what the declared settings allow, and the sum behind it.
+func bandText(b analysis.Band) string {
+	return exact(b.Lo, unitSeconds) + " to " + exact(b.Hi, unitSeconds) + ": " + b.Sum
 }
 
 // extent is the least, the middle and the greatest value; a single one is all three.

@@ -140,7 +140,7 @@ func relative(s float64) string {
 
 // hold draws one epoch: solid while its holder relied on it, ghostly until the lease ended, the bracket of that end on it.
 func (x *closeUp) hold(h *analysis.Hold, y float64) {
-	x0, xe := x.px(h.Granted), x.until(h.End)
+	x0, xe := x.s.x(surely(h.Granted)-x.zero), x.until(h.End)
 	if x0 >= right {
 		return
 	}
@@ -241,7 +241,7 @@ func (x *closeUp) life(r *analysis.ReplicaLane) {
 	var alive, killed path
 	for i := range r.Lives {
 		l := &r.Lives[i]
-		x0, x1 := x.px(l.Start), x.until(l.End)
+		x0, x1 := x.s.x(surely(l.Start)-x.zero), x.until(l.End)
 		if x1 <= left || x0 >= right {
 			continue
 		}

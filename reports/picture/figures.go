@@ -101,4 +101,12 @@ func mid(m analysis.Moment) float64 {
 	return (m.From + m.To) / 2
 }
 
+// surely is from when on a state that began at m is sure; where that was never seen, from when on it is possible.
+func surely(m analysis.Moment) float64 {
+	if m.Open() {
+		return m.From
+	}
+	return m.To
+}
+
 func count(n int) string { return strconv.Itoa(n) }

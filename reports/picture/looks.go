@@ -24,8 +24,6 @@ var looks = []look{
 	{"stroke", `fill="none" stroke="#1b1b1b" stroke-width="1.6"`, "stroke:#ececec"},
 	{"thin", `fill="none" stroke="#1b1b1b" stroke-width="1"`, "stroke:#ececec"},
 	{"hollow", `fill="#fff" stroke="#1b1b1b" stroke-width="1.4"`, "fill:#1b1b1b;stroke:#ececec"},
-	{"gap", `fill="none" stroke="#1b1b1b" stroke-width="1" stroke-dasharray="3 2"`, "stroke:#ececec"},
-	{"cut", `stroke="#fff" stroke-width="1.4" fill="none"`, "stroke:#141414"},
 
 	{"ground", `fill="#fff"`, "fill:#141414"},
 	{"alive", `fill="#f1f1f1" stroke="#999" stroke-width="0.8"`, "fill:#262626;stroke:#777"},
@@ -53,6 +51,7 @@ var looks = []look{
 	{"band", `fill="#0072b2" fill-opacity="0.1"`, "fill:#6cb8e6;fill-opacity:.16"},
 	{"bandhatch", `fill="none" stroke="#0072b2" stroke-width="0.8" stroke-opacity="0.28"`, "stroke:#6cb8e6"},
 	{"bandtext", `fill="#005a8e"`, "fill:#8ecbf0"},
+	{"rehearsed", `fill="none" stroke="#00694c" stroke-width="1.2" stroke-dasharray="2 2"`, "stroke:#4fd3a6"},
 	{"ecdf", `fill="none" stroke="#1b1b1b" stroke-width="1.4"`, "stroke:#ececec"},
 	{"between", `fill="#777" fill-opacity="0.22"`, "fill:#aaa;fill-opacity:.25"},
 

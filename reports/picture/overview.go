@@ -19,7 +19,7 @@ type overview struct {
 	folded []string // what was left out for want of room
 	table  table
 
-	ghosts, overruns, bolts, windows, voids, plans bool // drawn, so that the legend explains them
+	ghosts, overruns, vague, bolts, windows, voids, plans bool // drawn, so that the legend explains them
 }
 
 // Overview draws the whole run on one axis: what was broken and when, who held each lock, how long nobody worked under it, what every

@@ -66,7 +66,7 @@ func (o *overview) faults() {
 func (o *overview) faultLane(id string, fs []*analysis.FaultLane) {
 	y := o.y
 	var declared, meant, hatched, struck, void path
-	var r row
+	var r, inside row // beside the windows, and on them
 	var instants []float64
 	for _, f := range fs {
 		if d := f.Declared; d != nil && o.s.has(d.From) {
@@ -115,7 +115,7 @@ func (o *overview) faultLane(id string, fs []*analysis.FaultLane) {
 	o.plans = o.plans || !declared.empty() || !meant.empty()
 	if len(fs) <= maxVictims {
 		for _, f := range fs {
-			o.faultLabel(&r, f, y+19)
+			o.faultLabel(&r, &inside, f, y+19)
 		}
 	}
 	o.y += faultHeight
@@ -137,7 +137,7 @@ func (o *overview) extent(f *analysis.FaultLane) (x0, x1 float64) {
 }
 
 // faultLabel writes whom the shot struck, or how, beside it where there is room.
-func (o *overview) faultLabel(r *row, f *analysis.FaultLane, y float64) {
+func (o *overview) faultLabel(r, inside *row, f *analysis.FaultLane, y float64) {
 	if f.Applied == nil {
 		return
 	}
@@ -155,7 +155,7 @@ func (o *overview) faultLabel(r *row, f *analysis.FaultLane, y float64) {
 		o.c.text("ink", start, x, y, sizeSmall, w+1, text)
 		return
 	}
-	if in := x1 - x0 - 8; in > w { // a window that leaves no room beside it: a label on a ground of its own
+	if _, ok := inside.place(w+2, x0+2, x1-2, x0+4); ok { // a window that leaves no room beside it: a label on a ground of its own
 		var ground path
 		ground.box(x0+3, y-10, x0+5+w, y+3)
 		o.c.put("ground", &ground)

@@ -39,6 +39,13 @@ func (o *overview) locks() {
 			o.c.put("overrun", &p)
 		})
 	}
+	if o.vague {
+		o.key.shape("thin", "an instant known only to lie in here", func(p *path, x, y float64) {
+			p.line(x-6, y-2, x-6, y+2)
+			p.line(x-6, y, x+6, y)
+			p.line(x+6, y-2, x+6, y+2)
+		})
+	}
 	o.drawn.explain(&o.key)
 }
 
@@ -63,14 +70,14 @@ func (o *overview) holds(lock *analysis.LockLane, key *analysis.KeyLane) {
 
 // keyBlocks are the epochs of one key on their way to the canvas.
 type keyBlocks struct {
-	o                                *overview
-	y                                float64
-	fills                            map[string]*path
-	ghost, slim, cuts, open, overrun path
-	labels                           row
-	texts                            []blockLabel
-	last                             float64 // where the last lease ended
-	folded                           int
+	o                                          *overview
+	y                                          float64
+	fills                                      map[string]*path
+	ghost, slim, cuts, open, overrun, brackets path
+	labels                                     row
+	texts                                      []blockLabel
+	last                                       float64 // where the last lease ended
+	folded                                     int
 }
 
 type blockLabel struct {
@@ -82,7 +89,7 @@ type blockLabel struct {
 // before it ended gets the lower half.
 func (k *keyBlocks) add(h *analysis.Hold) {
 	s := k.o.s
-	x0, xe := s.x(mid(h.Granted)), until(s, h.End)
+	x0, xe := s.x(surely(h.Granted)), until(s, h.End)
 	xb := x0
 	class, known := k.o.owners.of(h.Replica)
 	if known && h.Belief != nil {
@@ -100,6 +107,8 @@ func (k *keyBlocks) add(h *analysis.Hold) {
 		top += 9
 	}
 	k.last = max(k.last, xe)
+	k.bracket(h.Granted)
+	k.bracket(h.End)
 	if k.fills[class] == nil {
 		k.fills[class] = &path{}
 	}
@@ -125,6 +134,17 @@ func (k *keyBlocks) add(h *analysis.Hold) {
 	}
 }
 
+// bracket draws above the block how exactly an instant is known, where that can be seen.
+func (k *keyBlocks) bracket(m analysis.Moment) {
+	x0, x1 := k.o.s.x(m.From), k.o.s.x(m.To)
+	if m.Open() || x1-x0 < 4 {
+		return
+	}
+	k.brackets.tick(x0, k.y-5, k.y-1)
+	k.brackets.tick(x1, k.y-5, k.y-1)
+	k.brackets.line(x0, k.y-3, x1, k.y-3)
+}
+
 func (k *keyBlocks) put() {
 	c := k.o.c
 	for _, class := range slices.Sorted(maps.Keys(k.fills)) {
@@ -136,10 +156,12 @@ func (k *keyBlocks) put() {
 	c.put("thin", &k.cuts)
 	c.put("thin", &k.open)
 	c.put("overrun", &k.overrun)
+	c.put("thin", &k.brackets)
 	for _, t := range k.texts {
 		c.text("onfill", start, t.x, k.y+13, sizeSmall, t.w+1, t.s)
 	}
 	k.o.ghosts = k.o.ghosts || !k.ghost.empty() || !k.slim.empty()
+	k.o.vague = k.o.vague || !k.brackets.empty()
 	k.o.overruns = k.o.overruns || !k.overrun.empty()
 }
 

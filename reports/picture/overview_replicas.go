@@ -44,7 +44,7 @@ func (o *overview) replica(r *analysis.ReplicaLane) {
 	var written, denied, deaths []float64
 	for i := range r.Lives {
 		l := &r.Lives[i]
-		x0, x1 := o.s.x(mid(l.Start)), right
+		x0, x1 := o.s.x(surely(l.Start)), right
 		if !l.End.Open() {
 			x1 = o.s.x(mid(l.End))
 		}

@@ -39,8 +39,9 @@ type limit struct {
 
 // band is where takeovers were to be expected.
 type band struct {
-	name   string
-	lo, hi float64
+	name      string
+	lo, hi    float64
+	rehearsed bool // drawn as an outline: it lies within what the sum allows
 }
 
 // bandsOf lists what is known to be possible for the lock before anything is measured.
@@ -48,7 +49,12 @@ func bandsOf(j *analysis.Judgement, lock string) []band {
 	var out []band
 	for _, b := range j.Bands {
 		if b.Lock == lock {
-			out = append(out, band{"possible by the sum", b.Lo, b.Hi})
+			out = append(out, band{name: "possible by the sum", lo: b.Lo, hi: b.Hi})
+		}
+	}
+	for _, b := range j.Predicted {
+		if b.Lock == lock && b.Hi != nil { // an open end bounds nothing that could be drawn
+			out = append(out, band{"rehearsed, " + b.Class, b.Lo, *b.Hi, true})
 		}
 	}
 	return out
@@ -134,11 +140,12 @@ func (p *plot) dots(id string) Picture {
 		hi = max(hi, b.hi)
 	}
 	p.s = scale{0, max(hi*1.06, 1e-4), left, right}
-	p.y = 30
+	lines := p.names()
+	p.y = 14 + 16*float64(len(lines))
 	top := p.y
 	p.trials()
 	p.ecdf()
-	p.promises(top, p.y)
+	p.promises(lines, top, p.y)
 	p.c.axis(p.s, top, p.y, "takeover: from the fault to the first effect of the next owner"+scaled(p.scale), tickText)
 	p.y = p.key.draw(p.y + 44)
 	pic.SVG = p.c.finish(pic.Title, pic.Desc, p.y+8)
@@ -167,7 +174,10 @@ func (p *plot) describe() string {
 		}
 		hi = max(hi, *t.Hi)
 	}
-	s := plural(len(p.ts), "takeover") + " between " + duration(lo) + " and " + duration(hi)
+	s := plural(len(p.ts), "takeover") + " of " + duration(lo)
+	if duration(hi) != duration(lo) {
+		s += " to " + duration(hi)
+	}
 	if open > 0 {
 		s += ", " + count(open) + " not seen to the end"
 	}
@@ -257,37 +267,68 @@ func shapeOf(class string) classShape {
 	return classShape{"hollow", class, func(p *path, x, y, r float64) { p.diamond(x, y, r+0.6) }}
 }
 
-// promises draws limits and bands through both panels, and names them above, apart from one another.
-func (p *plot) promises(top, bottom float64) {
-	type named struct {
-		text, class string
-		x           float64
-	}
-	var ns []named
-	var limits, bands path
+// named is a limit or a band with its name.
+type named struct {
+	text, class string
+	x           float64
+}
+
+// names of the limits and bands in the lines that they take: one if they fit, else one for the bands and one for the limits.
+func (p *plot) names() [][]named {
+	var bands, limits []named
 	for _, b := range p.bands {
-		x0, x1 := p.s.x(b.lo), p.s.x(b.hi)
-		bands.box(x0, top, x1, bottom)
-		ns = append(ns, named{b.name + " " + duration(b.lo) + " to " + duration(b.hi), "bandtext", (x0 + x1) / 2})
+		bands = append(bands, named{b.name + " " + duration(b.lo) + " to " + duration(b.hi), "bandtext", (p.s.x(b.lo) + p.s.x(b.hi)) / 2})
 	}
 	for _, l := range p.limits {
-		limits.tick(p.s.x(l.value), top, bottom)
-		ns = append(ns, named{"SLO " + l.name + " ≤ " + duration(l.value), "slotext", p.s.x(l.value)})
+		limits = append(limits, named{"SLO " + l.name + " ≤ " + duration(l.value), "slotext", p.s.x(l.value)})
 	}
-	p.c.under("band", &bands)
-	p.c.weaveUnder("bandhatch", &bands)
-	p.c.put("slo", &limits)
+	both := slices.Concat(bands, limits)
+	if _, ok := apartNames(both); ok || len(bands) == 0 || len(limits) == 0 {
+		return [][]named{both}
+	}
+	return [][]named{bands, limits}
+}
+
+// apartNames orders ns and gives their left ends.
+func apartNames(ns []named) (lefts []float64, ok bool) {
 	slices.SortStableFunc(ns, func(a, b named) int { return byLeft(stretch{x0: a.x}, stretch{x0: b.x}) })
 	var mids, widths []float64
 	for _, n := range ns {
 		mids, widths = append(mids, n.x), append(widths, widthOf(n.text, sizeSmall))
 	}
-	lefts, _ := spread(mids, widths, left, right, 10)
-	var lead path
-	for i, n := range ns {
-		x := max(lefts[i], 4)
-		p.c.text(n.class, start, x, 14, sizeSmall, widths[i]+1, n.text)
-		lead.line(min(max(n.x, x), x+widths[i]), 18, n.x, top-2)
+	return spread(mids, widths, left, right, 10)
+}
+
+// promises draws limits and bands through both panels, and names them above, apart from one another.
+func (p *plot) promises(lines [][]named, top, bottom float64) {
+	var limits, bands, rehearsed, lead path
+	for _, b := range p.bands {
+		if b.rehearsed {
+			rehearsed.box(p.s.x(b.lo), top+2, p.s.x(b.hi), bottom-2)
+			continue
+		}
+		bands.box(p.s.x(b.lo), top, p.s.x(b.hi), bottom)
+	}
+	for _, l := range p.limits {
+		limits.tick(p.s.x(l.value), top, bottom)
+	}
+	p.c.under("band", &bands)
+	p.c.weaveUnder("bandhatch", &bands)
+	p.c.put("rehearsed", &rehearsed)
+	p.c.put("slo", &limits)
+	for i, ns := range lines {
+		lefts, ok := apartNames(ns)
+		for ; !ok; lefts, ok = apartNames(ns) { // the description names them all
+			ns = ns[:len(ns)-1]
+		}
+		y := 14 + 16*float64(i)
+		for k, n := range ns {
+			w := widthOf(n.text, sizeSmall)
+			p.c.text(n.class, start, lefts[k], y, sizeSmall, w+1, n.text)
+			if i == len(lines)-1 {
+				lead.line(min(max(n.x, lefts[k]), lefts[k]+w), y+4, n.x, top-2)
+			}
+		}
 	}
 	p.c.put("lead", &lead)
 	if len(p.limits) > 0 {
@@ -297,7 +338,10 @@ func (p *plot) promises(top, bottom float64) {
 			p.c.put("slo", &l)
 		})
 	}
-	if len(p.bands) > 0 {
+	if slices.ContainsFunc(p.bands, func(b band) bool { return !b.rehearsed }) {
 		p.key.swatch("band", "bandhatch", "where the declared timings put it")
+	}
+	if slices.ContainsFunc(p.bands, func(b band) bool { return b.rehearsed }) {
+		p.key.swatch("rehearsed", "", "where rehearsals of the file had it")
 	}
 }

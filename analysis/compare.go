@@ -3,6 +3,7 @@ package analysis
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -156,7 +157,7 @@ func relativeTo(shift, median *Interval) *Interval {
 	if shift == nil || median.Lo == nil || median.Hi == nil || *median.Lo <= 0 && *median.Hi >= 0 {
 		return nil
 	}
-	small, large := abs(*median.Lo), abs(*median.Hi)
+	small, large := math.Abs(*median.Lo), math.Abs(*median.Hi)
 	if small > large {
 		small, large = large, small
 	}
@@ -173,8 +174,6 @@ func relativeTo(shift, median *Interval) *Interval {
 	}
 	return &Interval{share(shift.Lo, -1), share(shift.Hi, 1)}
 }
-
-func abs(x float64) float64 { return max(x, -x) }
 
 // correctness compares what is wrong however often it happens, in all runs of a side, those included whose figures do not count.
 func (c *Comparison) correctness(base, head []*Observed) {

@@ -6,14 +6,6 @@ import (
 	"slices"
 )
 
-// Exit statuses of a comparison.
-const (
-	exitNoRegression = 0
-	exitRegressed    = 10
-	exitCannotSay    = 11
-	exitRefused      = 13
-)
-
 // judge gives the row its word.
 func (r *ComparedRow) judge(p *pairing, c *Comparison) {
 	switch n, m := r.Base.N, r.Head.N; {
@@ -59,7 +51,7 @@ func (r *ComparedRow) weigh(tolerance float64) {
 		r.Why = "significant, but more than half of the base's values were not seen to end"
 		return
 	}
-	allowed := tolerance * max(abs(*m.Lo), abs(*m.Hi))
+	allowed := tolerance * max(math.Abs(*m.Lo), math.Abs(*m.Hi))
 	switch {
 	case r.Shift.Lo != nil && *r.Shift.Lo > allowed:
 		r.Word, r.Why = Worse, r.atLeast(*r.Shift.Lo, "more")+", significant"
@@ -72,7 +64,7 @@ func (r *ComparedRow) weigh(tolerance float64) {
 func (r *ComparedRow) atLeast(by float64, more string) string {
 	switch {
 	case r.Relative != nil && r.Relative.Lo != nil && r.Relative.Hi != nil:
-		return fmt.Sprintf("by at least %g %% %s", math.Floor(1000*min(abs(*r.Relative.Lo), abs(*r.Relative.Hi))+1e-6)/10, more)
+		return fmt.Sprintf("by at least %g %% %s", math.Floor(1000*min(math.Abs(*r.Relative.Lo), math.Abs(*r.Relative.Hi))+1e-6)/10, more)
 	case r.Unit == "s":
 		return "by at least " + span(int64(by*1e9)) + " " + more
 	}
@@ -197,10 +189,10 @@ func (c *Comparison) decide() {
 	}
 	switch {
 	case len(bad) > 0:
-		c.Answer, c.ExitCode, c.Reasons = Regressed, exitRegressed, append(bad, open...)
+		c.Answer, c.ExitCode, c.Reasons = Regressed, exitSLOFailed, append(bad, open...)
 	case len(open) > 0:
-		c.Answer, c.ExitCode, c.Reasons = CannotSay, exitCannotSay, open
+		c.Answer, c.ExitCode, c.Reasons = CannotSay, exitInconclusive, open
 	default:
-		c.Answer, c.ExitCode = NoRegression, exitNoRegression
+		c.Answer, c.ExitCode = NoRegression, exitPass
 	}
 }

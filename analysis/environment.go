@@ -51,7 +51,7 @@ func environmentOf(e *experiments.Experiment, h *history.History, rehearsal bool
 	return env
 }
 
-// differences lists every setting in which a run of the base or head differs from the base's first. allow names settings that may
+// differencesAmong lists every setting in which a run of the base or head differs from the base's first. allow names settings that may
 // differ, each with all below it; "all" is everything. A rehearsal and a live run are never let pass for one another.
 func differencesAmong(base, head []*Observed, allow []string) []Difference {
 	var all []Difference

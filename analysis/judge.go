@@ -271,6 +271,17 @@ func (ix *index) clean() bool {
 	return true
 }
 
+// Exit statuses, the numbers of the contract that `lockdrill help exit-codes` shows.
+const (
+	exitPass         = 0
+	exitError        = 1
+	exitSLOFailed    = 10 // of a comparison: regressed
+	exitInconclusive = 11
+	exitAborted      = 12
+	exitRefused      = 13
+	exitDirty        = 20
+)
+
 // decide gives the exit code and its name: 20 > 1 > 10 > 12 > 11 > 0.
 func decide(out *Judgement, ix *index) (int, string) {
 	word := Pass
@@ -286,17 +297,17 @@ func decide(out *Judgement, ix *index) (int, string) {
 	}
 	switch {
 	case !ix.clean() || ix.end != nil && !ix.end.Note.OK:
-		return 20, "dirty"
+		return exitDirty, "dirty"
 	case failedTool:
-		return 1, "error"
+		return exitError, "error"
 	case word == Fail:
-		return 10, "slo-failed"
+		return exitSLOFailed, "slo-failed"
 	case out.Run.Status == statusAborted || ix.end != nil && len(ix.aborts) > 0:
-		return 12, "aborted"
+		return exitAborted, "aborted"
 	case word == Inconclusive || out.Run.Status != statusCompleted:
-		return 11, "inconclusive"
+		return exitInconclusive, "inconclusive"
 	}
-	return 0, "pass"
+	return exitPass, "pass"
 }
 
 // worse is the worse of two verdicts: Fail over Inconclusive over Pass.

@@ -63,7 +63,7 @@ func Observe(e *experiments.Experiment, h *history.History, folder string) *Obse
 // answer says whether the run answered its own questions, and whether its figures count.
 func (o *Observed) answer(j *Judgement) {
 	r := &o.run
-	r.Answered = j.ExitCode == 0 || j.ExitCode == 10
+	r.Answered = j.ExitCode == exitPass || j.ExitCode == exitSLOFailed
 	r.Used = j.Run.Status == statusCompleted && len(j.Lacks) == 0
 	switch {
 	case len(j.Lacks) > 0:
@@ -71,7 +71,7 @@ func (o *Observed) answer(j *Judgement) {
 	case !r.Used:
 		r.Why = "the run did not come to its end"
 	case r.Answered:
-	case j.ExitCode == 11:
+	case j.ExitCode == exitInconclusive:
 		r.Why = "a question of its own was not answered"
 		for _, s := range j.SLOs {
 			if s.Verdict == Inconclusive {

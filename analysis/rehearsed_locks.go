@@ -97,7 +97,7 @@ func (r *Rehearsed) addLocks(j *Judgement) {
 		if a.Reason != "" {
 			l.givenUp++
 		}
-		if a.Timing == "late" || a.Timing == "missed" {
+		if a.Timing == late || a.Timing == missed {
 			l.late++
 		}
 	}

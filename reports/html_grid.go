@@ -65,7 +65,7 @@ func gridOf[T any](label string, columns []string, list []T, row func(T) []gridC
 	return g
 }
 
-// eventCell points at evidence.
+// cell points at evidence.
 func (ev *evidence) cell(numbers []int64) gridCell {
 	r := ev.cite(numbers, citedOfRow)
 	return gridCell{Refs: &r}

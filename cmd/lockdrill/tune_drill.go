@@ -91,7 +91,7 @@ func indent(text, by string) string {
 	return b.String()
 }
 
-// yamlDuration is d as a file has it, rounded up to what is typed there.
+// yamlDuration is d as a file has it, to the microsecond.
 func yamlDuration(d time.Duration) string { return d.Round(time.Microsecond).String() }
 
 // rehearsed is a policy's sums, and how often its drills breach their promises in rehearsals.

@@ -31,7 +31,7 @@ func duplicateGrid(list []analysis.Duplicate, ev *evidence) *grid {
 		func(d analysis.Duplicate) []gridCell {
 			var at []string
 			for _, s := range d.At {
-				at = append(at, clock(int64(s*1e9)))
+				at = append(at, clockAt(s))
 			}
 			kinds := strings.Join(d.Kinds, ", ")
 			if d.Resurrected {

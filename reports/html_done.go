@@ -85,7 +85,7 @@ func shotGrid(r Run, ev *evidence) *grid {
 	}
 	return gridOf("Each shot of each fault", []string{"shot", "what", "victim", "key", "declared", "in effect", "result", "events"}, r.Judgement.Faults,
 		func(f analysis.FaultResult) []gridCell {
-			name := fmt.Sprintf("%s#%d", f.ID, f.Shot)
+			name := shotName(f)
 			result := gridCell{Text: "confirmed", Class: "pass"}
 			switch {
 			case f.Void:

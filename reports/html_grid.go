@@ -80,7 +80,7 @@ func rangeCell(r *analysis.Range, unit string) gridCell {
 }
 
 // atCell is an instant of the run.
-func atCell(seconds float64) gridCell { return figureCell(clock(int64(seconds * 1e9))) }
+func atCell(seconds float64) gridCell { return figureCell(clockAt(seconds)) }
 
 // drawing is a picture with its twin.
 type drawing struct {

@@ -14,23 +14,22 @@ func postmortemBlocks(r Run) []block {
 	word, _ := runWord(j.Verdict)
 	return slices.Concat(
 		[]block{{Muted: "What was measured stands here; what is left blank is for people. lockdrill report DIR -f postmortem-md writes it as a text to edit."}},
-		blank("Summary", "two sentences: what was tried, what happened, what it means for users",
-			fmt.Sprintf("%s: %s; %s.", word, tally(j), runText(j.Run))),
-		blank("Impact", "who noticed it, and what it would have cost in production", impactTexts(j)...),
-		blank("Detection", "which alert fired, when, and who saw it; which should have"),
-		blank("Root causes", "why the system allowed it", reasonsOf(j)...),
-		blank("What went well, what was luck", "what kept it from being worse", heldTexts(j)...),
-		blank("Actions", "what is done about it, by whom, until when", nextsOf(j)...),
+		blank(pmSummary, fmt.Sprintf("%s: %s; %s.", word, tally(j), runText(j.Run))),
+		blank(pmImpact, impactTexts(j)...),
+		blank(pmDetection),
+		blank(pmCauses, reasonsOf(j)...),
+		blank(pmLuck, heldTexts(j)...),
+		blank(pmActions, nextsOf(j)...),
 	)
 }
 
 // blank is a heading with what was measured, and room for people.
-func blank(title, hint string, measured ...string) []block {
-	blocks := []block{{Heading: title}}
+func blank(p forPeople, measured ...string) []block {
+	blocks := []block{{Heading: p.title}}
 	if len(measured) > 0 {
 		blocks = append(blocks, block{List: shortened(measured)})
 	}
-	return append(blocks, block{Blank: hint})
+	return append(blocks, block{Blank: p.hint})
 }
 
 func impactTexts(j *analysis.Judgement) []string {
@@ -48,10 +47,8 @@ func impactTexts(j *analysis.Judgement) []string {
 
 func reasonsOf(j *analysis.Judgement) []string {
 	var list []string
-	for _, s := range worstFirst(j.SLOs) {
-		if s.Verdict != analysis.Pass {
-			list = append(list, fmt.Sprintf("%s %s: %s", clipped(s.Lock, longName), promise(s, j.Run.TimeScale), s.Why))
-		}
+	for _, s := range unmet(j) {
+		list = append(list, fmt.Sprintf("%s %s: %s", clipped(s.Lock, longName), promise(s, j.Run.TimeScale), s.Why))
 	}
 	return list
 }
@@ -60,17 +57,7 @@ func heldTexts(j *analysis.Judgement) []string {
 	var list []string
 	for _, s := range j.SLOs {
 		if s.Verdict == analysis.Pass {
-			list = append(list, fmt.Sprintf("%s %s: %s, %s", clipped(s.Lock, longName), promise(s, j.Run.TimeScale), observed(s), sample(s)))
-		}
-	}
-	return list
-}
-
-func nextsOf(j *analysis.Judgement) []string {
-	var list []string
-	for _, s := range worstFirst(j.SLOs) {
-		if s.Verdict != analysis.Pass && s.Next != "" && !slices.Contains(list, s.Next) {
-			list = append(list, s.Next)
+			list = append(list, clipped(s.Lock, longName)+" "+heldText(s, j))
 		}
 	}
 	return list

@@ -178,7 +178,7 @@ func missing(r Run) *junit.Result {
 		if s.Confirmed && !s.Void {
 			confirmed[s.ID]++
 		} else {
-			lines = append(lines, fmt.Sprintf("%s#%d: %s", s.ID, s.Shot, s.Why))
+			lines = append(lines, shotName(s)+": "+s.Why)
 		}
 	}
 	var short []string

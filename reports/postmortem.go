@@ -22,7 +22,7 @@ func Postmortem(w io.Writer, r Run, o MarkdownOptions) error {
 	m.line("# Post-mortem: %s\n", markdown(j.Run.Experiment))
 	m.line("Measured by lockdrill; whatever stands in _(brackets)_ is for people.\n")
 	m.facts(r, o)
-	m.human("Summary", "two sentences: what was tried, what happened, what it means for users")
+	m.human(pmSummary)
 	m.impact(j)
 	m.violated(j)
 	m.shown(j)
@@ -30,17 +30,29 @@ func Postmortem(w io.Writer, r Run, o MarkdownOptions) error {
 	m.section("Not cleaned up", leftItems(r.History, o.Folder))
 	m.section("Was the drill valid?", validityItems(j))
 	m.remarks(j)
-	m.human("Detection", "which alert fired, when, and who saw it; which should have")
-	m.human("Root causes", "why the system allowed it")
-	m.human("What went well, what was luck", "what kept it from being worse")
+	m.human(pmDetection)
+	m.human(pmCauses)
+	m.human(pmLuck)
 	m.actions(j)
 	return m.to(w, "post-mortem")
 }
 
-// human is a heading with nothing below it but a hint.
-func (m *md) human(title, hint string) {
-	m.line("\n## %s\n", title)
-	m.line("_(%s)_", hint)
+// forPeople is a heading of a post-mortem, and what people are to write below it. The page has the same ones.
+type forPeople struct{ title, hint string }
+
+var (
+	pmSummary   = forPeople{"Summary", "two sentences: what was tried, what happened, what it means for users"}
+	pmImpact    = forPeople{"Impact", "who noticed it, and what it would have cost in production"}
+	pmDetection = forPeople{"Detection", "which alert fired, when, and who saw it; which should have"}
+	pmCauses    = forPeople{"Root causes", "why the system allowed it"}
+	pmLuck      = forPeople{"What went well, what was luck", "what kept it from being worse"}
+	pmActions   = forPeople{"Actions", "what is done about it, by whom, until when"}
+)
+
+// human is a heading with nothing below it but its hint.
+func (m *md) human(p forPeople) {
+	m.line("\n## %s\n", p.title)
+	m.line("_(%s)_", p.hint)
 }
 
 func (m *md) facts(r Run, o MarkdownOptions) {
@@ -73,7 +85,7 @@ func (m *md) facts(r Run, o MarkdownOptions) {
 
 // impact is what the faults cost, as far as it was measured.
 func (m *md) impact(j *analysis.Judgement) {
-	m.line("\n## Impact, as measured")
+	m.line("\n## %s, as measured", pmImpact.title)
 	m.section("Takeovers", takeoverItems(j))
 	m.section("Work", append(workItems(j.Counts), keyItems(j)...))
 	var list []item
@@ -82,7 +94,7 @@ func (m *md) impact(j *analysis.Judgement) {
 			d.Job, d.Lock, plural(d.Extra, "terminal state"), strings.Join(d.Kinds, ", "), strings.Join(d.Epochs, ", "))})
 	}
 	m.section("Duplicates", cut(list))
-	m.line("\n_(who noticed it, and what it would have cost in production)_")
+	m.line("\n_(%s)_", pmImpact.hint)
 }
 
 // cut bounds a list, and says so.
@@ -96,8 +108,7 @@ func cut(list []item) []item {
 
 func (m *md) violated(j *analysis.Judgement) {
 	m.line("\n## What was violated or not shown, and why\n")
-	rows := worstFirst(j.SLOs)
-	rows = slices.DeleteFunc(rows, func(s analysis.SLOResult) bool { return s.Verdict == analysis.Pass })
+	rows := unmet(j)
 	if len(rows) == 0 {
 		m.line("Nothing.")
 		return
@@ -113,14 +124,24 @@ func (m *md) violated(j *analysis.Judgement) {
 	}
 }
 
+// unmet are the rows that did not pass, the worst first.
+func unmet(j *analysis.Judgement) []analysis.SLOResult {
+	return slices.DeleteFunc(worstFirst(j.SLOs), func(s analysis.SLOResult) bool { return s.Verdict == analysis.Pass })
+}
+
 func (m *md) shown(j *analysis.Judgement) {
 	var list []item
 	for _, s := range j.SLOs {
 		if s.Verdict == analysis.Pass {
-			list = append(list, item{s.Lock, promise(s, j.Run.TimeScale) + ": " + observed(s) + ", " + sample(s)})
+			list = append(list, item{s.Lock, heldText(s, j)})
 		}
 	}
 	m.section("What held", list)
+}
+
+// heldText is a promise that was kept, with what shows it.
+func heldText(s analysis.SLOResult, j *analysis.Judgement) string {
+	return promise(s, j.Run.TimeScale) + ": " + observed(s) + ", " + sample(s)
 }
 
 // moment is one line of the timeline.
@@ -154,13 +175,9 @@ func moments(r Run) []moment {
 	story := NewStory(r.Experiment)
 	for _, e := range r.History.Events {
 		ends[e.N] = e.To
-		line := story.Line(e)
-		if line == "" || !matters(e) {
-			continue
+		if who, what := story.next(&e); what != "" && matters(e) {
+			all = append(all, moment{e.To, who + ": " + what})
 		}
-		_, line, _ = strings.Cut(line, " ") // after the instant
-		who, what, _ := strings.Cut(strings.TrimSpace(line), "  ")
-		all = append(all, moment{e.To, who + ": " + strings.TrimSpace(what)})
 	}
 	for _, t := range r.Judgement.Takeovers {
 		at := int64(0)
@@ -195,14 +212,21 @@ func matters(e history.Event) bool {
 
 // actions are what the verdict proposes, for people to take or leave.
 func (m *md) actions(j *analysis.Judgement) {
-	m.line("\n## Actions\n")
+	m.line("\n## %s\n", pmActions.title)
 	m.table("action", "proposed by", "owner", "due")
-	said := map[string]bool{}
-	for _, s := range worstFirst(j.SLOs) {
-		if s.Verdict != analysis.Pass && s.Next != "" && !said[s.Next] {
-			said[s.Next] = true
-			m.row(markdown(s.Next), "lockdrill", "", "")
-		}
+	for _, next := range nextsOf(j) {
+		m.row(markdown(next), "lockdrill", "", "")
 	}
 	m.row("_(action)_", "", "", "")
+}
+
+// nextsOf are the steps that the verdict proposes, each once.
+func nextsOf(j *analysis.Judgement) []string {
+	var list []string
+	for _, s := range unmet(j) {
+		if s.Next != "" && !slices.Contains(list, s.Next) {
+			list = append(list, s.Next)
+		}
+	}
+	return list
 }

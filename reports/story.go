@@ -62,6 +62,9 @@ func (s *Story) next(e *history.Event) (who, what string) {
 // clock writes an instant of the run.
 func clock(ns int64) string { return fmt.Sprintf("T+%.1fs", float64(ns)/1e9) }
 
+// clockAt is clock for what a judgement gives in seconds.
+func clockAt(seconds float64) string { return clock(int64(seconds * 1e9)) }
+
 func (s *Story) tell(e *history.Event) (who, what string) {
 	switch {
 	case e.Fault != nil:

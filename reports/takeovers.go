@@ -21,7 +21,7 @@ type series struct {
 func seriesOf(takeovers []analysis.Takeover, shots []analysis.FaultResult) []series {
 	kinds := map[string]string{}
 	for _, s := range shots {
-		kinds[fmt.Sprintf("%s#%d", s.ID, s.Shot)] = s.Kind
+		kinds[shotName(s)] = s.Kind
 	}
 	var all []series
 	for _, t := range takeovers {

@@ -130,7 +130,7 @@ func faultItems(shots []analysis.FaultResult) []item {
 	}
 	list = append(list, shotItems(shots)...)
 	for _, s := range shots {
-		name := fmt.Sprintf("%s#%d", s.ID, s.Shot)
+		name := shotName(s)
 		switch {
 		case s.Void:
 			list = append(list, item{"void", name + ": " + s.Why})
@@ -160,13 +160,16 @@ func shotItems(shots []analysis.FaultResult) []item {
 			}
 			continue
 		}
-		list = append(list, item{"confirmed", fmt.Sprintf("%s#%d: %s", s.ID, s.Shot, shotText(s))})
+		list = append(list, item{"confirmed", shotName(s) + ": " + shotText(s)})
 	}
 	for _, id := range ids {
 		list = append(list, item{"", fmt.Sprintf("%s: and %s, see verdict.json", id, plural(more[id], "more shot"))})
 	}
 	return list
 }
+
+// shotName is what the history calls a shot: kill-holder#3.
+func shotName(s analysis.FaultResult) string { return fmt.Sprintf("%s#%d", s.ID, s.Shot) }
 
 // faultName is the kind of a fault, with its form and its magnitude.
 func faultName(s analysis.FaultResult) string {
@@ -189,16 +192,15 @@ func shotText(s analysis.FaultResult) string {
 
 // window is a stretch of the run.
 func window(w *analysis.Window) string {
-	at := func(s float64) string { return clock(int64(s * 1e9)) }
 	switch {
 	case w == nil:
 		return "at no known time"
 	case w.To == nil:
-		return "from " + at(w.From) + ", never seen to end"
-	case at(w.From) == at(*w.To):
-		return "at " + at(w.From)
+		return "from " + clockAt(w.From) + ", never seen to end"
+	case clockAt(w.From) == clockAt(*w.To):
+		return "at " + clockAt(w.From)
 	}
-	return at(w.From) + " to " + at(*w.To)
+	return clockAt(w.From) + " to " + clockAt(*w.To)
 }
 
 func probeText(s analysis.ProbeSummary) string {

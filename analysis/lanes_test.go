@@ -54,7 +54,7 @@ func agree(t *testing.T, lane *TrialLane, want *Takeover) {
 			same(what+" (hi)", max(0, b.To-a.From), *r.Hi)
 		}
 	}
-	whole := Range{Lo: want.Lo, Hi: want.Hi}
+	whole := want.Whole()
 	if lane.Ended == nil {
 		if !want.Censored {
 			t.Errorf("takeover %d has no end and is not censored", lane.Number)

@@ -156,6 +156,9 @@ type Takeover struct {
 	Evidence  []int64  `json:"evidence"`
 }
 
+// Whole is the takeover itself as a range.
+func (t *Takeover) Whole() Range { return Range{Lo: t.Lo, Hi: t.Hi} }
+
 // Counts of the run.
 type Counts struct {
 	Jobs             int `json:"jobs"`

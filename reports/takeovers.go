@@ -162,7 +162,10 @@ func takeoverParts() []takeoverPart {
 	}
 }
 
-func total(t analysis.Takeover) *analysis.Range { return &analysis.Range{Lo: t.Lo, Hi: t.Hi} }
+func total(t analysis.Takeover) *analysis.Range {
+	whole := t.Whole()
+	return &whole
+}
 
 // rank is rankOf in words; "" where nothing was measured.
 func (s series) rank(of func(analysis.Takeover) *analysis.Range, q float64) string {

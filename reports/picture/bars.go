@@ -21,7 +21,7 @@ func (p *plot) bars(id string) Picture {
 			tick = bracket(*t.TickGap)
 		}
 		pic.Rows = append(pic.Rows, []string{count(t.n), t.Fault, t.Key, optional(t.Residual), optional(t.Pickup), optional(t.Warmup),
-			bracket(analysis.Range{Lo: t.Lo, Hi: t.Hi}), tick})
+			bracket(t.Whole()), tick})
 	}
 	pic.Rows = more(pic.Rows, len(p.ts), len(pic.Columns))
 	p.y = 8
@@ -68,7 +68,8 @@ func (t numbered) length() float64 {
 	if sum := ps[0] + ps[1] + ps[2]; t.Residual != nil {
 		return sum
 	}
-	return centre(&analysis.Range{Lo: t.Lo, Hi: t.Hi})
+	whole := t.Whole()
+	return centre(&whole)
 }
 
 func (p *plot) longest() float64 {
@@ -102,7 +103,7 @@ func (p *plot) lines() {
 				at += v
 			}
 		}
-		p.c.text("away", start, x+7, p.y+10, sizeSmall, right-x-4, about(analysis.Range{Lo: t.Lo, Hi: t.Hi}))
+		p.c.text("away", start, x+7, p.y+10, sizeSmall, right-x-4, about(t.Whole()))
 		p.y += barHeight
 	}
 	p.put(layers, &whole)

@@ -51,7 +51,7 @@ func closeup(l *analysis.Lanes, s *strike) Picture {
 func trialTitle(s *strike) string {
 	t := s.trials[0]
 	name := cmp.Or(s.fault, "change of owner without a fault")
-	title := "Takeover " + count(t.Number) + ": " + name + ", lock " + s.lock + ", " + about(analysis.Range{Lo: t.Lo, Hi: t.Hi})
+	title := "Takeover " + count(t.Number) + ": " + name + ", lock " + s.lock + ", " + about(t.Whole())
 	if n := len(s.trials); n > 1 {
 		title += " (the longest of " + plural(n, "key") + ")"
 	}
@@ -59,7 +59,7 @@ func trialTitle(s *strike) string {
 }
 
 func trialDesc(t *analysis.TrialLane) string {
-	s := "From " + t.Victim + " to " + cmp.Or(t.Successor, "nobody yet") + ": " + bracket(analysis.Range{Lo: t.Lo, Hi: t.Hi})
+	s := "From " + t.Victim + " to " + cmp.Or(t.Successor, "nobody yet") + ": " + bracket(t.Whole())
 	if t.Residual != nil {
 		s += ", residual " + bracket(*t.Residual)
 	}

@@ -78,7 +78,7 @@ func (x *closeUp) dimension() {
 	}
 	x.name(y+10, "takeover", "")
 	x.c.put("stroke", &whole)
-	text := about(analysis.Range{Lo: t.Lo, Hi: t.Hi})
+	text := about(t.Whole())
 	if t.Class != analysis.ClassCrash {
 		text += " (" + t.Class + ")"
 	}
@@ -115,15 +115,9 @@ func (x *closeUp) parts(y float64) {
 		text := name + " " + about(*r)
 		texts, mids, widths = append(texts, text), append(mids, (a+b)/2), append(widths, widthOf(text, sizeSmall))
 	}
-	x0, x1 := trialExtent(x.relative(), t)
-	a := x0
-	if !t.Held.End.Open() {
-		a = min(max(x.px(t.Held.End), x0), x1)
-	}
-	b := x1
-	if t.Next != nil {
-		b = min(max(x.px(t.Next.Granted), a), x1)
-	}
+	s := x.relative()
+	x0, x1 := trialExtent(s, t)
+	a, b := cuts(s, t, x0, x1)
 	add("residual", t.Residual, x0, a)
 	add("pickup", t.Pickup, a, b)
 	add("warm-up", t.Warmup, b, x1)

@@ -17,7 +17,7 @@ func (p *plot) kills() (classes []string, of map[string][]analysis.Range) {
 		if of[t.Class] == nil {
 			classes = append(classes, t.Class)
 		}
-		r := analysis.Range{Lo: t.Lo, Hi: t.Hi}
+		r := t.Whole()
 		id := [2]string{t.Class, t.Fault}
 		i, known := at[id]
 		if !known {

@@ -239,7 +239,7 @@ func (o *overview) strip(y float64, ts []*analysis.TrialLane) float64 {
 	slices.SortStableFunc(byLength, func(a, b *analysis.TrialLane) int { return cmp.Compare(b.Lo, a.Lo) })
 	for _, t := range byLength {
 		x0, x1 := trialExtent(o.s, t)
-		text := about(analysis.Range{Lo: t.Lo, Hi: t.Hi})
+		text := about(t.Whole())
 		w := widthOf(text, sizeSmall)
 		if x, ok := r.place(w, left, right, (x0+x1-w)/2, x0, x1-w); ok {
 			o.c.text("away", start, x, y+20, sizeSmall, w+1, text)

@@ -32,23 +32,63 @@ func (o *overview) replicas() {
 }
 
 func (o *overview) replica(r *analysis.ReplicaLane) {
-	y := o.y
 	under := ""
 	if n := len(r.Lives); n > 1 {
 		under = count(n) + " lives"
 	}
-	o.name(y+12, r.Name, under)
+	o.name(o.y+12, r.Name, under)
 	class, _ := o.owners.of(r.Name)
-	var alive, own, effects, refused, killed, ended, paused path
-	var lived, belief, work []stretch
-	var written, denied, deaths []float64
+	var d replicaDrawing
+	d.lives(o, r)
+	d.work(o, r)
+	d.put(o, class)
+	o.given(r, o.y)
+	d.explain(&o.key)
+	o.y += replicaHeight
+}
+
+// replicaDrawing is the lane of one replica, as paths.
+type replicaDrawing struct{ alive, own, effects, refused, killed, ended, paused path }
+
+// lives draws when the replica lived, how each life ended, and when it stood still.
+func (d *replicaDrawing) lives(o *overview, r *analysis.ReplicaLane) {
+	y := o.y
+	var lived []stretch
+	var deaths []float64
 	for i := range r.Lives {
 		l := &r.Lives[i]
-		x0, x1 := o.s.x(surely(l.Start)), right
-		if !l.End.Open() {
-			x1 = o.s.x(mid(l.End))
-		}
+		x0, x1 := o.s.x(surely(l.Start)), until(o.s, l.End)
 		lived = append(lived, stretch{x0, max(x0, x1)})
+		switch {
+		case l.Killed != "":
+			deaths = append(deaths, x1)
+		case !l.End.Open() && x1 < right-1:
+			d.ended.tick(x1, y, y+22)
+		}
+	}
+	r0 := 4.5
+	if len(deaths) > 40 {
+		r0 = 2.5
+	}
+	for _, x := range apart(deaths, r0+1) {
+		d.killed.cross(x, y+11, r0)
+	}
+	slices.SortStableFunc(lived, byLeft)
+	for _, l := range merged(lived, 0.3) {
+		d.alive.box(l.x0, y+1, l.x1, y+21)
+	}
+	for _, p := range r.Paused {
+		d.paused.box(o.s.x(mid(p.Start)), y+1, until(o.s, p.End), y+21)
+	}
+}
+
+// work draws when the replica relied on a lock, when it worked, and what it wrote.
+func (d *replicaDrawing) work(o *overview, r *analysis.ReplicaLane) {
+	y := o.y
+	var belief, work []stretch
+	var written, denied []float64
+	for i := range r.Lives {
+		l := &r.Lives[i]
 		belief = append(belief, o.stretches(l.Belief)...)
 		work = append(work, o.stretches(l.Work)...)
 		for _, e := range l.Effects {
@@ -57,64 +97,40 @@ func (o *overview) replica(r *analysis.ReplicaLane) {
 		for _, e := range l.Refused {
 			denied = append(denied, o.s.x(mid(e)))
 		}
-		switch {
-		case l.Killed != "":
-			deaths = append(deaths, x1)
-		case !l.End.Open() && x1 < right-1:
-			ended.tick(x1, y, y+22)
-		}
-	}
-	r0 := 4.5
-	if len(deaths) > 40 {
-		r0 = 2.5
-	}
-	for _, x := range apart(deaths, r0+1) {
-		killed.cross(x, y+11, r0)
-	}
-	slices.SortStableFunc(lived, byLeft)
-	for _, l := range merged(lived, 0.3) {
-		alive.box(l.x0, y+1, l.x1, y+21)
 	}
 	slices.SortStableFunc(belief, byLeft)
 	for _, b := range merged(belief, 0.6) {
-		own.box(b.x0, y+16, max(b.x1, b.x0+0.5), y+20)
+		d.own.box(b.x0, y+16, max(b.x1, b.x0+0.5), y+20)
 	}
 	slices.SortStableFunc(work, byLeft)
 	for _, w := range merged(work, 0.6) {
-		own.box(w.x0, y+4, max(w.x1, w.x0+0.5), y+14)
+		d.own.box(w.x0, y+4, max(w.x1, w.x0+0.5), y+14)
 	}
-	for _, p := range r.Paused {
-		x0, x1 := o.s.x(mid(p.Start)), right
-		if !p.End.Open() {
-			x1 = o.s.x(mid(p.End))
-		}
-		paused.box(x0, y+1, x1, y+21)
+	ticks(&d.effects, written, y+23, y+28)
+	ticks(&d.refused, denied, y+23, y+31)
+}
+
+func (d *replicaDrawing) put(o *overview, class string) {
+	o.c.put("alive", &d.alive)
+	o.c.put(class, &d.own)
+	o.c.weave("hatch", &d.paused)
+	o.c.put("thin", &d.effects)
+	o.c.put("whole", &d.refused)
+	o.c.put("thin", &d.ended)
+	o.c.put("stroke", &d.killed)
+}
+
+// explain adds what the lane shows to a legend.
+func (d *replicaDrawing) explain(l *legend) {
+	if !d.killed.empty() {
+		l.shape("stroke", "killed", func(p *path, x, y float64) { p.cross(x, y, 4) })
 	}
-	ticks(&effects, written, y+23, y+28)
-	ticks(&refused, denied, y+23, y+31)
-	o.c.put("alive", &alive)
-	o.c.put(class, &own)
-	o.c.weave("hatch", &paused)
-	o.c.put("thin", &effects)
-	o.c.put("whole", &refused)
-	o.c.put("thin", &ended)
-	o.c.put("stroke", &killed)
-	o.given(r, y)
-	if !killed.empty() {
-		o.key.shape("stroke", "killed", func(p *path, x, y float64) { p.cross(x, y, 4) })
+	if !d.refused.empty() {
+		l.shape("whole", "effect refused", func(p *path, x, y float64) { p.tick(x, y-6, y+6) })
 	}
-	if !refused.empty() {
-		o.key.shape("whole", "effect refused", func(p *path, x, y float64) { p.tick(x, y-6, y+6) })
+	if !d.paused.empty() {
+		l.swatch("alive", "hatch", "paused")
 	}
-	if !paused.empty() {
-		o.key.add(22, "paused", func(x, y float64) {
-			var p path
-			p.box(x, y-6, x+22, y+6)
-			o.c.put("alive", &p)
-			o.c.weave("hatch", &p)
-		})
-	}
-	o.y += replicaHeight
 }
 
 // given draws what the replica gave up.
@@ -136,11 +152,8 @@ func (o *overview) given(r *analysis.ReplicaLane, y float64) {
 func (o *overview) stretches(es []analysis.Extent) []stretch {
 	var out []stretch
 	for _, e := range es {
-		x0, x1 := o.s.x(mid(e.Start)), right
-		if !e.End.Open() {
-			x1 = o.s.x(mid(e.End))
-		}
-		out = append(out, stretch{x0, max(x0, x1)})
+		x0 := o.s.x(mid(e.Start))
+		out = append(out, stretch{x0, max(x0, until(o.s, e.End))})
 	}
 	return out
 }

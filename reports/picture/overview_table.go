@@ -47,7 +47,7 @@ func (o *overview) rows() [][]string {
 	for i := range o.l.Trials {
 		tr := &o.l.Trials[i]
 		t.add(tr.Clock.From, at(tr.Clock), "takeover", tr.Victim+" to "+cmp.Or(tr.Successor, "nobody yet"), where(tr.Lock, tr.Key),
-			bracket(analysis.Range{Lo: tr.Lo, Hi: tr.Hi})+" "+tr.Class+" "+tr.Fault)
+			bracket(tr.Whole())+" "+tr.Class+" "+tr.Fault)
 	}
 	for i := range o.l.Replicas {
 		o.replicaRows(&o.l.Replicas[i])

@@ -24,6 +24,18 @@ func trialExtent(s scale, t *analysis.TrialLane) (x0, x1 float64) {
 	return x0, max(x0, s.x(mid(*t.Ended)))
 }
 
+// cuts are where residual and pickup end in a takeover that is drawn from x0 to x1.
+func cuts(s scale, t *analysis.TrialLane, x0, x1 float64) (residual, pickup float64) {
+	residual, pickup = x0, x1
+	if !t.Held.End.Open() {
+		residual = min(max(s.x(mid(t.Held.End)), x0), x1)
+	}
+	if t.Next != nil {
+		pickup = min(max(s.x(mid(t.Next.Granted)), residual), x1)
+	}
+	return residual, pickup
+}
+
 // add draws t between y0 and y1.
 func (p *parts) add(s scale, t *analysis.TrialLane, y0, y1 float64) {
 	x0, x1 := trialExtent(s, t)
@@ -36,12 +48,8 @@ func (p *parts) add(s scale, t *analysis.TrialLane, y0, y1 float64) {
 	case t.Residual == nil:
 		p.residual.box(x0, y0, x1, y1)
 	default:
-		a := min(max(s.x(mid(t.Held.End)), x0), x1)
+		a, b := cuts(s, t, x0, x1)
 		p.residual.box(x0, y0, max(a, x0+0.5), y1)
-		b := x1
-		if t.Next != nil {
-			b = min(max(s.x(mid(t.Next.Granted)), a), x1)
-		}
 		if b-a > 0.4 {
 			p.pickup.box(a, y0, b, y1)
 		}

@@ -46,7 +46,7 @@ func summary(l *analysis.Lanes, ts []*analysis.TrialLane) Picture {
 		bars.add(own, t, y+1, y+10)
 		c.text("ink", end, left-8, y+10, sizeSmall, gutter-16, count(t.Number)+" "+t.Victim)
 		_, x1 := trialExtent(own, t)
-		c.text("away", start, x1+8, y+10, sizeSmall, right-x1, about(analysis.Range{Lo: t.Lo, Hi: t.Hi}))
+		c.text("away", start, x1+8, y+10, sizeSmall, right-x1, about(t.Whole()))
 		y += 14
 	}
 	bars.put(c)

@@ -1,9 +1,11 @@
 package picture
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis"
@@ -68,23 +70,12 @@ func limitsOf(j *analysis.Judgement, lock string) []limit {
 			continue
 		}
 		l := limit{name: name, share: 1, value: s.Limit}
-		if p, is := strings.CutPrefix(name, "p"); is {
-			l.share = float64(parse(p)) / 100
+		if p, err := strconv.ParseFloat(strings.TrimPrefix(name, "p"), 64); err == nil { // else it is the max
+			l.share = p / 100
 		}
 		out = append(out, l)
 	}
 	return out
-}
-
-// parse reads the digits of s.
-func parse(s string) int {
-	n := 0
-	for _, r := range s {
-		if r >= '0' && r <= '9' {
-			n = n*10 + int(r-'0')
-		}
-	}
-	return n
 }
 
 // Takeovers draws two pictures for each lock that has any: its takeovers against what was promised, and what they consist of.
@@ -150,17 +141,10 @@ func (p *plot) dots(id string) Picture {
 	p.y = p.key.draw(p.y + 44)
 	pic.SVG = p.c.finish(pic.Title, pic.Desc, p.y+8)
 	for _, t := range p.ts[:min(len(p.ts), maxRows)] {
-		pic.Rows = append(pic.Rows, []string{count(t.n), t.Fault, t.Key, t.Victim, orNobody(t.Successor), bracket(analysis.Range{Lo: t.Lo, Hi: t.Hi}), t.Class, t.End})
+		pic.Rows = append(pic.Rows, []string{count(t.n), t.Fault, t.Key, t.Victim, cmp.Or(t.Successor, "nobody yet"), bracket(t.Whole()), t.Class, t.End})
 	}
 	pic.Rows = more(pic.Rows, len(p.ts), len(pic.Columns))
 	return pic
-}
-
-func orNobody(who string) string {
-	if who == "" {
-		return "nobody yet"
-	}
-	return who
 }
 
 func (p *plot) describe() string {

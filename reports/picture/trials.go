@@ -115,6 +115,6 @@ func trialRow(t *analysis.TrialLane) []string {
 		ended = at(*t.Ended) + " (" + t.Takeover.End + ")"
 	}
 	return []string{count(t.Number), where(t.Lock, t.Key), t.Fault, t.Victim, cmp.Or(t.Successor, "nobody yet"),
-		bracket(analysis.Range{Lo: t.Lo, Hi: t.Hi}), optional(t.Residual), optional(t.Pickup), optional(t.Warmup),
+		bracket(t.Whole()), optional(t.Residual), optional(t.Pickup), optional(t.Warmup),
 		struck, at(t.Held.End), granted, ended, t.Class}
 }

@@ -134,7 +134,7 @@ func (p *pairing) row(alpha float64) ComparedRow {
 		Base: sideOf(p.base, p.baseRuns, 1-alpha), Head: sideOf(p.head, p.headRuns, 1-alpha),
 	}
 	if len(p.base) > 0 && len(p.head) > 0 {
-		t := RankTest(p.base, p.head)
+		t := rankTest(p.base, p.head)
 		r.P, r.Superiority = &t.P, &t.Superiority
 		r.Shift, r.ShiftWithin = shiftOf(p.base, p.head), shiftWithin(p.base, p.head, 1-alpha)
 		r.Relative, r.RelativeWithin = relativeTo(r.Shift, r.Base.Median), relativeTo(r.ShiftWithin, r.Base.Median)

@@ -90,7 +90,7 @@ func TestEstimatesHoldWhateverTheRangesAllow(t *testing.T) {
 		holds(t, "median within", medianWithin(a, 0.95), medianWithin(truthA, 0.95))
 		holds(t, "shift", shiftOf(a, b), shiftOf(truthA, truthB))
 		holds(t, "shift within", shiftWithin(a, b, 0.95), shiftWithin(truthA, truthB, 0.95))
-		holds(t, "superiority", &[]Interval{RankTest(a, b).Superiority}[0], &[]Interval{RankTest(truthA, truthB).Superiority}[0])
+		holds(t, "superiority", &[]Interval{rankTest(a, b).Superiority}[0], &[]Interval{rankTest(truthA, truthB).Superiority}[0])
 	}
 }
 

@@ -9,29 +9,27 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Ranked is what a rank test says of two samples.
-type Ranked struct {
+// ranked is what a rank test says of two samples.
+type ranked struct {
 	P           float64  // two-sided: how often chance alone would part two samples of one population at least so far
-	Up          bool     // the second sample tends to be larger; false: smaller, or neither
 	Superiority Interval // chance that a value of the second is above one of the first, ties half: what the ranges allow
 }
 
-// RankTest is the Mann-Whitney test of two samples whose values are ranges: no assignment of distinct values within the ranges
+// rankTest is the Mann-Whitney test of two samples whose values are ranges: no assignment of distinct values within the ranges
 // gives a larger P. So whatever is significant here is significant wherever in its range each value truly lies, and a value whose
 // end was not seen is as large as it may be.
 //
 // A pair counts as ordered only where it surely is. Where all values are exact, ties have the exact distribution given those ties;
 // otherwise they count against whatever is claimed. Small samples have the exact distribution, large ones its normal
 // approximation. An empty sample gives P 1.
-func RankTest(a, b []Range) Ranked {
+func rankTest(a, b []Range) ranked {
 	pairs := float64(len(a) * len(b))
 	if pairs == 0 {
-		return Ranked{P: 1}
+		return ranked{P: 1}
 	}
 	up, down := surely(a, b), surely(b, a) // pairs in which b, or a, is surely the larger
 	exact := exactValues(a) && exactValues(b)
 	lo, hi := up/pairs, 1-down/pairs
-	r := Ranked{Up: up > down}
 	var pUp, pDown float64
 	if exact {
 		mid := (up + pairs - down) / 2 // ties half
@@ -40,9 +38,7 @@ func RankTest(a, b []Range) Ranked {
 	} else {
 		pUp, pDown = tail(len(a), len(b), pairs-up), tail(len(a), len(b), pairs-down)
 	}
-	r.P = min(1, 2*min(pUp, pDown))
-	r.Superiority = Interval{&lo, &hi}
-	return r
+	return ranked{P: min(1, 2*min(pUp, pDown)), Superiority: Interval{&lo, &hi}}
 }
 
 // surely counts the pairs in which the value of b is surely above that of a.
@@ -108,7 +104,7 @@ func tiesOf(values []float64) []int {
 	return ties
 }
 
-// extreme is the smallest P that RankTest can give to samples of this size and, where all values are exact, with these ties: what
+// extreme is the smallest P that rankTest can give to samples of this size and, where all values are exact, with these ties: what
 // the data could show at best, however the values were dealt to the two sides.
 func extreme(a, b []Range) float64 {
 	if !exactValues(a) || !exactValues(b) {
@@ -116,7 +112,7 @@ func extreme(a, b []Range) float64 {
 	}
 	all := append(slices.Clone(a), b...)
 	slices.SortFunc(all, func(x, y Range) int { return cmp.Compare(x.Lo, y.Lo) })
-	return min(RankTest(all[:len(a)], all[len(a):]).P, RankTest(all[len(b):], all[:len(b)]).P)
+	return min(rankTest(all[:len(a)], all[len(a):]).P, rankTest(all[len(b):], all[:len(b)]).P)
 }
 
 // smallestP is the P of samples of n and m values of which one lies wholly above the other.

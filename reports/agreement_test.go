@@ -32,7 +32,7 @@ func readers() map[string]struct {
 		write func(io.Writer, Run) error
 		read  func(*testing.T, string) []said
 	}{
-		"html":     {func(w io.Writer, r Run) error { return HTML(w, r, HTMLOptions{}) }, htmlRows},
+		"html":     {func(w io.Writer, r Run) error { return HTML(w, r) }, htmlRows},
 		"markdown": {markdownOf, markdownRows},
 		"junit":    {JUnit, junitRows},
 	}

@@ -13,21 +13,19 @@ import (
 	"github.com/lockdrill/lockdrill/reports/picture"
 )
 
-// HTMLOptions is what the page needs beyond the run.
-type HTMLOptions struct {
-	MaxEvents int // lines of the event log, those that evidence points at not counted; 0 = 1,000
-}
-
 //go:embed html
 var htmlFiles embed.FS
 
 // HTML writes report.html: one file that needs no network and no script. The same run gives the same bytes.
-func HTML(w io.Writer, r Run, o HTMLOptions) error {
+func HTML(w io.Writer, r Run) error { return writePage(w, r, mostEvents) }
+
+// writePage is HTML with a bound of its own on the event log, in lines; those that evidence points at are not counted.
+func writePage(w io.Writer, r Run, mostEvents int) error {
 	t, err := template.ParseFS(htmlFiles, "html/*.tmpl")
 	if err != nil {
 		return fmt.Errorf("read the template of report.html: %w", err)
 	}
-	doc, err := newDocument(r, o)
+	doc, err := newDocument(r, mostEvents)
 	if err != nil {
 		return err
 	}
@@ -106,7 +104,7 @@ func itemBlock(heading string, items []item) block {
 }
 
 // newDocument puts the page together, in the order in which it is read.
-func newDocument(r Run, o HTMLOptions) (*document, error) {
+func newDocument(r Run, mostEvents int) (*document, error) {
 	ev := newEvidence(r.History)
 	lanes := analysis.LanesOf(r.Experiment, r.History, r.Judgement)
 	doc := &document{Verdict: verdictOf(r)}
@@ -133,7 +131,7 @@ func newDocument(r Run, o HTMLOptions) (*document, error) {
 		{"reproduce", "How to reproduce it", "Reproduce", reproduceBlocks(r)},
 		{"postmortem", "Post-mortem", "", postmortemBlocks(r)},
 	}
-	doc.Sections = append(doc.Sections, section{"log", "Event log", "", ev.blocks(r, o.MaxEvents)}) // last: by now it knows what was cited
+	doc.Sections = append(doc.Sections, section{"log", "Event log", "", ev.blocks(r, mostEvents)}) // last: by now it knows what was cited
 	doc.style()
 	return doc, nil
 }

@@ -1,7 +1,6 @@
 package reports
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -44,7 +43,7 @@ func (ev *evidence) cite(numbers []int64, most int) refs {
 const (
 	citedOfSLO = 8
 	citedOfRow = 4
-	mostEvents = 1000
+	mostEvents = 1000 // lines of the event log
 )
 
 // logged is one line of the event log.
@@ -59,7 +58,7 @@ type logged struct {
 func (ev *evidence) blocks(r Run, most int) []block {
 	lines := ev.lines(r)
 	all := len(lines)
-	kept := ev.fit(lines, cmp.Or(most, mostEvents))
+	kept := ev.fit(lines, most)
 	text := fmt.Sprintf("%s of the %s in history.jsonl: each that this page points at, and the story of the run", count(len(kept)), plural(len(ev.h.Events), "event"))
 	if len(kept) < all {
 		text += fmt.Sprintf(", capped: %s left out, those of replicas first", plural(all-len(kept), "line"))

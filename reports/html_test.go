@@ -19,7 +19,7 @@ import (
 func htmlOf(t testing.TB, r Run) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := HTML(&b, r, HTMLOptions{}); err != nil {
+	if err := HTML(&b, r); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -263,7 +263,7 @@ func TestHTMLDisarmsWhatOthersWrote(t *testing.T) {
 func TestHTMLSaysWhatItLeftOut(t *testing.T) {
 	r := recorded(t, "pass-60")
 	var b bytes.Buffer
-	if err := HTML(&b, r, HTMLOptions{MaxEvents: 5}); err != nil {
+	if err := writePage(&b, r, 5); err != nil {
 		t.Fatal(err)
 	}
 	doc := b.String()

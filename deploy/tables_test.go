@@ -1,0 +1,40 @@
+package deploy
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Table is the alerts as rows of a Markdown table: what docs/alerts.md shows.
+func Table() string {
+	var b strings.Builder
+	b.WriteString("| alert | severity | fires | needs | and then |\n|---|---|---|---|---|\n")
+	c := catalogue()
+	f := &filler{m: &Mapping{}, c: c}
+	for _, a := range c.Alerts {
+		_, needs, err := f.fill(a.Expr)
+		if err != nil {
+			panic(err) // rules.yaml is ours
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | `%s` | %s ([more](%s)) |\n", a.Alert, a.Severity, a.Fires,
+			strings.Join(needs, "`, `"), a.Next, strings.TrimPrefix(a.Runbook, "docs/"))
+	}
+	return b.String()
+}
+
+// SignalTable is the signals and thresholds that a mapping may name, as Markdown.
+func SignalTable() string {
+	var b strings.Builder
+	c := catalogue()
+	b.WriteString("| signal | a | what it tells |\n|---|---|---|\n")
+	for _, name := range slices.Sorted(maps.Keys(c.Signals)) {
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", name, c.Signals[name].Unit, c.Signals[name].Means)
+	}
+	b.WriteString("\n| threshold | default | what it bounds |\n|---|---|---|\n")
+	for _, name := range slices.Sorted(maps.Keys(c.Thresholds)) {
+		fmt.Fprintf(&b, "| `%s` | %v | %s |\n", name, c.Thresholds[name].Value, c.Thresholds[name].Means)
+	}
+	return b.String()
+}

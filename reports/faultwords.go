@@ -3,7 +3,6 @@ package reports
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis"
@@ -167,14 +166,12 @@ func (f felt) String() string {
 	case f.kind == experiments.KindStore:
 		what = "nobody answered for"
 	}
-	text := what + " " + figure(f.observed)
+	text := what + " " + roughly(f.observed)
 	if f.expected != 0 {
-		text += ", " + figure(f.expected) + " expected"
+		text += ", " + roughly(f.expected) + " expected"
 	}
 	return text
 }
-
-func figure(seconds float64) string { return nanos(int64(math.Round(seconds * 1e9))) }
 
 // hit is how many operations a burst hit, and where they were counted.
 func (f felt) hit() string {
@@ -198,12 +195,12 @@ func (f felt) way() string {
 	}
 	what := map[string]string{experiments.KindBandwidth: "an echo of some data took", experiments.KindSlowClose: "closing took",
 		experiments.KindJitter: "the slowest round trip was"}[f.kind]
-	expected, observed := "at least "+figure(f.expected)+" expected", figure(f.observed)+" observed"
+	expected, observed := "at least "+roughly(f.expected)+" expected", roughly(f.observed)+" observed"
 	if f.expected == 0 {
 		expected = "no answer expected"
 	}
 	if f.observed == 0 {
 		observed = "no answer observed"
 	}
-	return fmt.Sprintf("%s %s before, %s, %s", cmp.Or(what, "round trip"), figure(f.baseline), expected, observed)
+	return fmt.Sprintf("%s %s before, %s, %s", cmp.Or(what, "round trip"), roughly(f.baseline), expected, observed)
 }

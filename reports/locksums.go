@@ -2,8 +2,6 @@ package reports
 
 import (
 	"fmt"
-	"math"
-	"strconv"
 	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis"
@@ -149,18 +147,6 @@ func failuresOf(f *analysis.FailureSum, seen *analysis.RehearsedLock) string {
 		text += fmt.Sprintf("; the seeds: given up %d times, %d too late or never", seen.Seeds.GivenUp, seen.Seeds.Late)
 	}
 	return text
-}
-
-// roughly is a number of seconds to three digits.
-func roughly(s float64) string {
-	u := unitFor(math.Abs(s))
-	v := s * u.per
-	if v == 0 {
-		return "0s"
-	}
-	digits := max(0, 2-int(math.Floor(math.Log10(math.Abs(v)))))
-	scale := math.Pow10(digits)
-	return strconv.FormatFloat(math.Round(v*scale)/scale, 'f', -1, 64) + u.name
 }
 
 // chance is a share; what is neither 0 nor 1 does not look like it.

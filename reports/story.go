@@ -2,6 +2,7 @@ package reports
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -231,6 +232,9 @@ func nanos(ns int64) string {
 	}
 	return exact(d.Round(round).Seconds(), unitSeconds)
 }
+
+// roughly is nanos for a figure in seconds.
+func roughly(seconds float64) string { return nanos(int64(math.Round(seconds * 1e9))) }
 
 func because(what, why string) string {
 	if why == "" {

@@ -72,7 +72,7 @@ func (p *page) takeovers(j *analysis.Judgement) {
 
 // predicted is the band of one series of rehearsed takeovers.
 func predicted(b analysis.Predicted) string {
-	text := fmt.Sprintf("%s %s: %s, median %s, p95 %s: %s in %s of this file", b.Lock, b.Class, span(b.Lo, b.Hi, unitSeconds), nanos(int64(b.P50*1e9)), nanos(int64(b.P95*1e9)),
+	text := fmt.Sprintf("%s %s: %s, median %s, p95 %s: %s in %s of this file", b.Lock, b.Class, span(b.Lo, b.Hi, unitSeconds), roughly(b.P50), roughly(b.P95),
 		plural(int(b.Values), "takeover"), plural(int(b.Seeds), "rehearsal"))
 	if b.Outside > 0 {
 		text += fmt.Sprintf("; %s of this run surely outside: see findings", count(b.Outside))

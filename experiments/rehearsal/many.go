@@ -23,14 +23,14 @@ func Many(ctx context.Context, e *experiments.Experiment, net sim.Net, n int64, 
 	var wg sync.WaitGroup
 	for i := range workers {
 		wg.Go(func() {
-			r := New(e, net)
+			r, judger := New(e, net), analysis.NewJudger(e)
 			for seed := next.Add(1); seed <= n && ctx.Err() == nil; seed = next.Add(1) {
 				d, err := r.Run(ctx, seed)
 				if err != nil {
 					stop(err)
 					return
 				}
-				parts[i].Add(seed, analysis.Judge(e, d.History))
+				parts[i].Add(seed, judger.Judge(d.History))
 				if all := finished.Add(1); done != nil {
 					done(all)
 				}

@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/experiments"
@@ -157,6 +159,16 @@ func TestManyIsDeterministicAndEnds(t *testing.T) {
 	}
 }
 
+// processorTime is what this process has used so far, all its cores together: on a machine that others use too, the wall clock says
+// more about them.
+func processorTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
 // BenchmarkRehearsal is one kill of a renewed leader's holder at the published timings, from the steady state to the final reads, with
 // its full history, judged or not.
 func BenchmarkRehearsal(b *testing.B) {
@@ -189,19 +201,19 @@ slos:
 	}
 	for _, judged := range []bool{false, true} {
 		b.Run(map[bool]string{false: "history", true: "judged"}[judged], func(b *testing.B) {
-			r := New(e, sim.DefaultNet())
+			r, judger := New(e, sim.DefaultNet()), analysis.NewJudger(e)
 			b.ReportAllocs()
-			events := 0
+			events, began := 0, processorTime(b)
 			for i := range b.N {
 				d, err := r.Run(context.Background(), int64(i))
 				if err != nil {
 					b.Fatal(err)
 				}
 				if events = len(d.History.Events); judged {
-					analysis.Judge(e, d.History)
+					judger.Judge(d.History)
 				}
 			}
-			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "drills/s")
+			b.ReportMetric(float64(b.N)/(processorTime(b)-began).Seconds(), "drills/core-s")
 			b.ReportMetric(float64(events), "events/drill")
 		})
 	}

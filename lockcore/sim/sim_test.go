@@ -3,6 +3,7 @@ package sim
 import (
 	"math"
 	"reflect"
+	"syscall"
 	"testing"
 	"time"
 
@@ -113,12 +114,22 @@ func TestNothingIsAllocatedForAMoment(t *testing.T) {
 	}
 }
 
+// processorTime is what this process has used so far: on a machine that others use too, the wall clock says more about them.
+func processorTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
 func BenchmarkDrill(b *testing.B) {
 	w, c := New(Config{}), renewed()
 	b.ReportAllocs()
+	began := processorTime(b)
 	for i := range b.N {
 		drill(w, c, uint64(i))
 	}
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "drills/s")
+	b.ReportMetric(float64(b.N)/(processorTime(b)-began).Seconds(), "drills/core-s")
 	b.ReportMetric(float64(w.Moments()), "moments/drill")
 }

@@ -42,7 +42,7 @@ check: deps ## what must hold before a change is merged: form, vet, staticcheck,
 
 bench: deps ## the lock core beside its peers, 100,000 locks, one key that many wait for: docs/performance.md; five minutes
 	cd internal/bench && $(GO) run .
-	$(GO) test -run '^$$' -bench 'Drill|Rehearsal' ./lockcore/sim ./experiments/rehearsal
+	$(GO) test -run '^$$' -bench 'Drill|Rehearsal|Many' -cpu 1,2 ./lockcore/sim ./experiments/rehearsal
 
 deps: ## redis-server, which tests about Redis start on a port of their own
 	@.ci/redis-server

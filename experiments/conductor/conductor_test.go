@@ -371,3 +371,28 @@ func TestAStoreThatIsLostWhileSettlingAborts(t *testing.T) {
 		t.Errorf("abort %q, want store_lost", s.abort)
 	}
 }
+
+// Nobody gets ready, and nothing is observed: the conductor is called a few times only, and says so at the very instant at which it
+// gives up waiting.
+func TestNextIsWhenAHungReplicaIsGivenUp(t *testing.T) {
+	e := loopDrill(1)
+	e.SteadyState.Timeout = time.Hour
+	c := New(e, 1)
+	now, started, steps := int64(0), int64(0), 0
+	for ; steps < 10; steps++ {
+		for _, a := range c.Step(now) {
+			switch {
+			case a.Start != nil:
+				started = now
+			case a.Phase != nil && a.Phase.Name == history.PhaseFaults:
+				if want := started + int64(readyWithin) + 1; now != want || !strings.Contains(a.Phase.Why, "not ready after 20s") {
+					t.Errorf("%q at %d, want it at %d", a.Phase.Why, now, want)
+				}
+			case a.Finish:
+				return
+			}
+		}
+		now = c.Next(now)
+	}
+	t.Fatalf("not finished after %d steps, at %s", steps, time.Duration(now))
+}

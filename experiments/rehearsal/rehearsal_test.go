@@ -159,19 +159,8 @@ func TestManyIsDeterministicAndEnds(t *testing.T) {
 	}
 }
 
-// processorTime is what this process has used so far, all its cores together: on a machine that others use too, the wall clock says
-// more about them.
-func processorTime(b *testing.B) time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-// BenchmarkRehearsal is one kill of a renewed leader's holder at the published timings, from the steady state to the final reads, with
-// its full history, judged or not.
-func BenchmarkRehearsal(b *testing.B) {
+// oneKill is one kill of a renewed leader's holder at the published timings.
+func oneKill(b *testing.B) *experiments.Experiment {
 	e, err := experiments.Parse("bench", []byte(`apiVersion: lockdrill/v1
 kind: Experiment
 name: bench
@@ -199,6 +188,22 @@ slos:
 	if err != nil {
 		b.Fatal(err)
 	}
+	return e
+}
+
+// processorTime is what this process has used so far, all its cores together: on a machine that others use too, the wall clock says
+// more about them.
+func processorTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkRehearsal is one drill from the steady state to the final reads, with its full history, judged or not.
+func BenchmarkRehearsal(b *testing.B) {
+	e := oneKill(b)
 	for _, judged := range []bool{false, true} {
 		b.Run(map[bool]string{false: "history", true: "judged"}[judged], func(b *testing.B) {
 			r, judger := New(e, sim.DefaultNet()), analysis.NewJudger(e)
@@ -217,4 +222,14 @@ slos:
 			b.ReportMetric(float64(events), "events/drill")
 		})
 	}
+}
+
+// BenchmarkMany is what the command does, on as many cores as -cpu says.
+func BenchmarkMany(b *testing.B) {
+	e, began := oneKill(b), processorTime(b)
+	if _, err := Many(context.Background(), e, sim.DefaultNet(), int64(b.N), nil); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "drills/s")
+	b.ReportMetric(float64(b.N)/(processorTime(b)-began).Seconds(), "drills/core-s")
 }

@@ -40,7 +40,7 @@ func (w *World) newCall() *call {
 		*c = call{gen: c.gen + 1}
 		return c
 	}
-	return &call{}
+	return w.calls.New(call{})
 }
 
 // call makes a call: it is announced, and then meets what stands between it and the store.

@@ -63,7 +63,8 @@ type World struct {
 	queue    queue
 	rng      rng
 	acts     []lockcore.Action
-	idle     []*call // free list
+	calls    arena.Of[call]
+	idle     []*call // of these, to be used again
 	leases   arena.Of[lease]
 	tasks    arena.Of[task]
 	writes   arena.Of[write]
@@ -119,6 +120,8 @@ func (w *World) Reset(c Config) {
 	clear(w.locks)
 	clear(w.replicas)
 	clear(w.ways)
+	w.calls.Reset()
+	w.idle = w.idle[:0]
 	w.leases.Reset()
 	w.tasks.Reset()
 	w.writes.Reset()

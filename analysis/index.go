@@ -14,9 +14,10 @@ import (
 // index is the history turned once into what every measure asks for: epochs with their brackets, effects in the ledger's
 // order, shots of faults, coverage of the probes. It concludes nothing about SLOs.
 type index struct {
-	exp *experiments.Experiment // scaled
-	h   *history.History
-	cal history.Calibration
+	exp        *experiments.Experiment // scaled
+	h          *history.History
+	cal        history.Calibration
+	prediction *history.Event // what rehearsals gave before the drill; nil = none recorded
 
 	keys     map[string]*keyIndex
 	keyOrder []*keyIndex // in the order of their first event

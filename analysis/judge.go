@@ -60,6 +60,7 @@ func (r *Judger) Judge(h *history.History) *Judgement {
 	}
 	out.Takeovers = append(out.Takeovers, ix.thefts()...)
 	j.tell(out)
+	out.Predicted = ix.predicted(out.Takeovers)
 	ix.compareMetrics()
 	out.Findings = append([]Finding{}, ix.findings...)
 	out.Warnings = j.warnings()

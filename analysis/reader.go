@@ -64,6 +64,8 @@ func (r *reader) run(ev *history.Event) {
 	switch ev.Kind {
 	case history.RunCalibration:
 		ix.cal = *ev.Calibration
+	case history.RunPrediction:
+		ix.prediction = ev
 	case history.RunPhase:
 		if ix.phases[ev.Phase.Name] == nil {
 			ix.phases[ev.Phase.Name] = ev

@@ -41,7 +41,8 @@ type Judgement struct {
 	Debts         []Debt         `json:"debts"`
 	NotOwned      []NotOwned     `json:"notOwned"`
 	Distributions []Distribution `json:"distributions"`
-	Bands         []Band         `json:"bands"` // the sums: what takeover can be, lock by lock
+	Bands         []Band         `json:"bands"`     // the sums: what takeover can be, lock by lock
+	Predicted     []Predicted    `json:"predicted"` // what rehearsals of the same file gave before the drill
 	Probes        []ProbeSummary `json:"probes"`
 	Findings      []Finding      `json:"findings"` // contradictions between claims and evidence
 	Warnings      []string       `json:"warnings"`
@@ -257,6 +258,20 @@ type Band struct {
 	Lo   float64 `json:"lo"`
 	Hi   float64 `json:"hi"`
 	Sum  string  `json:"sum"` // the sum in words and numbers
+}
+
+// Predicted is the band in which rehearsals of the same file, at the same time scale, had the takeovers of one lock and one class.
+type Predicted struct {
+	Lock    string   `json:"lock"`
+	Class   string   `json:"class"`
+	Seeds   int64    `json:"seeds"`  // rehearsed drills
+	Values  int64    `json:"values"` // takeovers in them
+	Lo      float64  `json:"lo"`
+	P50     float64  `json:"p50"`
+	P95     float64  `json:"p95"`
+	Hi      *float64 `json:"hi"`      // null: in some seed the end was not seen
+	Margin  float64  `json:"margin"`  // what either end is uncertain by: seconds
+	Outside int      `json:"outside"` // of the values of this run: surely not within the band and its margin
 }
 
 // ProbeSummary is how well a probe watched.

@@ -26,6 +26,26 @@ type Calibration struct {
 	Expiry  int64 `json:"expiry_late"` // the worst seen lateness of a key's expiry at the store
 }
 
+// Prediction is what rehearsals of the same file, at the same time scale and with the round trip just calibrated, came to before the
+// drill began.
+type Prediction struct {
+	Seeds     int64       `json:"seeds"`         // rehearsed drills
+	Why       string      `json:"why,omitempty"` // why there are none
+	Takeovers []Predicted `json:"takeovers,omitempty"`
+}
+
+// Predicted is one series of rehearsed takeovers: those of one lock and one class. Durations in nanoseconds.
+type Predicted struct {
+	Lock   string `json:"lock"`
+	Class  string `json:"class"`
+	Values int64  `json:"values"`         // takeovers
+	Open   int64  `json:"open,omitempty"` // of these, not seen to end
+	Lo     int64  `json:"lo"`             // the least
+	P50    int64  `json:"p50"`            // quantiles of the middles; what was not seen to end counts as longer than the rest
+	P95    int64  `json:"p95"`
+	Hi     *int64 `json:"hi,omitempty"` // the greatest; absent: open
+}
+
 // Phase names of a run, in order. The recorder writes one run.phase event at the beginning of each.
 const (
 	PhaseSteady = "steady" // the steady state must hold before anything is broken

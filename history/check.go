@@ -67,6 +67,10 @@ func (e *Event) checkBody() error {
 		if e.Replica.Incarnation == "" {
 			return errors.New("replica needs its incarnation")
 		}
+	case RunPrediction:
+		if (e.Prediction.Seeds > 0) == (e.Prediction.Why != "") {
+			return errors.New("a prediction has seeds, or says why it has none")
+		}
 	case CoverageKind, GapKind:
 		if e.Coverage.Probe == "" {
 			return errors.New("coverage needs its probe")
@@ -95,6 +99,7 @@ func (e *Event) bodies() []string {
 	}
 	add(e.Environment != nil, "environment")
 	add(e.Calibration != nil, "calibration")
+	add(e.Prediction != nil, "prediction")
 	add(e.Phase != nil, "phase")
 	add(e.Note != nil, "note")
 	add(e.Incarnation != nil, "incarnation")

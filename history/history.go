@@ -97,6 +97,7 @@ type Event struct {
 
 	Environment *Environment `json:"environment,omitempty"`
 	Calibration *Calibration `json:"calibration,omitempty"`
+	Prediction  *Prediction  `json:"prediction,omitempty"`
 	Phase       *Phase       `json:"phase,omitempty"`
 	Note        *Note        `json:"note,omitempty"`
 	Incarnation *Incarnation `json:"incarnation,omitempty"`

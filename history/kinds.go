@@ -6,6 +6,7 @@ type Kind string
 const (
 	RunEnvironment Kind = "run.environment"
 	RunCalibration Kind = "run.calibration"
+	RunPrediction  Kind = "run.prediction"
 	RunPhase       Kind = "run.phase"
 	RunAbort       Kind = "run.abort"
 	RunCleanup     Kind = "run.cleanup"
@@ -72,6 +73,7 @@ type rule struct {
 var rules = map[Kind]rule{
 	RunEnvironment:   {body: "environment"},
 	RunCalibration:   {body: "calibration"},
+	RunPrediction:    {body: "prediction"},
 	RunPhase:         {body: "phase"},
 	RunAbort:         {body: "note"},
 	RunCleanup:       {body: "note"},

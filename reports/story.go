@@ -65,6 +65,8 @@ func (s *Story) tell(e *history.Event) (who, what string) {
 		return "stores", environment(e.Environment)
 	case e.Calibration != nil:
 		return "calibration", calibration(e.Calibration)
+	case e.Prediction != nil:
+		return "prediction", prediction(e.Prediction)
 	case e.Phase != nil:
 		return "phase", because(e.Phase.Name, e.Phase.Why)
 	case e.Note != nil:
@@ -192,6 +194,24 @@ func calibration(c *history.Calibration) string {
 	text := fmt.Sprintf("round trip p50 %s, p99 %s; timers late by %s (p99), expiry by %s (worst)",
 		nanos(c.RTT50), nanos(c.RTT99), nanos(c.Timer99), nanos(c.Expiry))
 	return text
+}
+
+func prediction(p *history.Prediction) string {
+	if p.Why != "" {
+		return "none: " + p.Why
+	}
+	if len(p.Takeovers) == 0 {
+		return plural(int(p.Seeds), "rehearsal") + " of this file gave no takeover"
+	}
+	var parts []string
+	for _, t := range p.Takeovers {
+		hi := "open"
+		if t.Hi != nil {
+			hi = nanos(*t.Hi)
+		}
+		parts = append(parts, fmt.Sprintf("%s %s %s to %s", t.Lock, t.Class, nanos(t.Lo), hi))
+	}
+	return fmt.Sprintf("takeovers in %s of this file: %s", plural(int(p.Seeds), "rehearsal"), strings.Join(parts, "; "))
 }
 
 // nanos writes a stretch of nanoseconds with three digits at most.

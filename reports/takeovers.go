@@ -59,7 +59,20 @@ func (p *page) takeovers(j *analysis.Judgement) {
 	for _, b := range j.Bands {
 		p.item("possible", fmt.Sprintf("%s: %s to %s: %s", b.Lock, exact(b.Lo, unitSeconds), exact(b.Hi, unitSeconds), b.Sum))
 	}
+	for _, b := range j.Predicted {
+		p.item("predicted", predicted(b))
+	}
 	p.blank()
+}
+
+// predicted is the band of one series of rehearsed takeovers.
+func predicted(b analysis.Predicted) string {
+	text := fmt.Sprintf("%s %s: %s, median %s, p95 %s: %s in %s of this file", b.Lock, b.Class, span(b.Lo, b.Hi, unitSeconds), nanos(int64(b.P50*1e9)), nanos(int64(b.P95*1e9)),
+		plural(int(b.Values), "takeover"), plural(int(b.Seeds), "rehearsal"))
+	if b.Outside > 0 {
+		text += fmt.Sprintf("; %s of this run surely outside: see findings", count(b.Outside))
+	}
+	return text
 }
 
 // extent is the least, the middle and the greatest value; a single one is all three.

@@ -43,6 +43,9 @@ func publishedPolicy(t *testing.T, dir string) {
 	if err := json.Unmarshal(data, &j); err != nil {
 		t.Fatal(err)
 	}
+	if len(j.Predicted) == 0 || j.Predicted[0].Seeds == 0 || j.Predicted[0].Values == 0 {
+		t.Errorf("the run has no prediction: %+v", j.Predicted)
+	}
 	byCount := 0
 	for _, a := range j.Abandonments {
 		if a.Reason == "count" {

@@ -250,6 +250,7 @@ func (d *drill) record(ctx context.Context, io streams) (err error) {
 	for _, e := range []history.Event{
 		{Kind: history.RunEnvironment, Source: "runner", Environment: &env},
 		{Kind: history.RunCalibration, Source: "runner", Calibration: &calibration},
+		{Kind: history.RunPrediction, Source: "runner", Prediction: d.predict(ctx, calibration)},
 	} {
 		if _, err := d.rec.RecordNow(e); err != nil {
 			return d.giveUp(ctx, err)

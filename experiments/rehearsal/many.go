@@ -9,19 +9,47 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
 )
 
 // Many rehearses e with the seeds 1 to n, on all cores, and judges each. done, which may be nil, counts those that are finished; it is
 // called from several goroutines. Where ctx ends first, what was gathered by then is returned with ctx's error.
 func Many(ctx context.Context, e *experiments.Experiment, net sim.Net, n int64, done func(seeds int64)) (*analysis.Rehearsed, error) {
+	parts := make([]analysis.Rehearsed, workers(n))
+	err := each(ctx, e, net, n, func(worker int, seed int64, j *analysis.Judgement) { parts[worker].Add(seed, j) }, done)
+	all := &parts[0]
+	for i := 1; i < len(parts); i++ {
+		all.Merge(&parts[i])
+	}
+	return all, err
+}
+
+// Predict rehearses e with the seeds 1 to n, or as many of them as ctx gives time for, and gathers the takeovers. Where there was no
+// time for a single one, the error is ctx's.
+func Predict(ctx context.Context, e *experiments.Experiment, net sim.Net, n int64) (*history.Prediction, error) {
+	parts := make([]analysis.Prediction, workers(n))
+	err := each(ctx, e, net, n, func(worker int, _ int64, j *analysis.Judgement) { parts[worker].Add(j) }, nil)
+	all := &parts[0]
+	for i := 1; i < len(parts); i++ {
+		all.Merge(&parts[i])
+	}
+	body := all.Body()
+	if err != nil && (ctx.Err() == nil || body.Seeds == 0) {
+		return nil, err
+	}
+	return body, nil
+}
+
+func workers(n int64) int { return int(min(int64(runtime.GOMAXPROCS(0)), n)) }
+
+// each rehearses and judges the seeds 1 to n on all cores. take is called by each worker for its own seeds.
+func each(ctx context.Context, e *experiments.Experiment, net sim.Net, n int64, take func(worker int, seed int64, j *analysis.Judgement), done func(seeds int64)) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	workers := int(min(int64(runtime.GOMAXPROCS(0)), n))
-	parts := make([]analysis.Rehearsed, workers)
 	var next, finished atomic.Int64
 	var wg sync.WaitGroup
-	for i := range workers {
+	for i := range workers(n) {
 		wg.Go(func() {
 			r, judger := New(e, net), analysis.NewJudger(e)
 			for seed := next.Add(1); seed <= n && ctx.Err() == nil; seed = next.Add(1) {
@@ -30,7 +58,7 @@ func Many(ctx context.Context, e *experiments.Experiment, net sim.Net, n int64, 
 					stop(err)
 					return
 				}
-				parts[i].Add(seed, judger.Judge(d.History))
+				take(i, seed, judger.Judge(d.History))
 				if all := finished.Add(1); done != nil {
 					done(all)
 				}
@@ -38,12 +66,8 @@ func Many(ctx context.Context, e *experiments.Experiment, net sim.Net, n int64, 
 		})
 	}
 	wg.Wait()
-	all := &parts[0]
-	for i := 1; i < workers; i++ {
-		all.Merge(&parts[i])
-	}
 	if ctx.Err() != nil {
-		return all, fmt.Errorf("rehearse: %w", context.Cause(ctx))
+		return fmt.Errorf("rehearse: %w", context.Cause(ctx))
 	}
-	return all, nil
+	return nil
 }

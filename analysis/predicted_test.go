@@ -1,0 +1,97 @@
+package analysis
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// A series of 100 values between 10 s and 20 s: each end is uncertain by a tenth of the width and by the machine's noise.
+func predictionOf(hi *int64) *index {
+	return &index{
+		cal: history.Calibration{RTT99: 1e6, Timer99: 2e6, Expiry: 3e6},
+		prediction: &history.Event{N: 3, Prediction: &history.Prediction{Seeds: 50, Takeovers: []history.Predicted{
+			{Lock: "l", Class: ClassCrash, Values: 100, Lo: 10e9, P50: 15e9, P95: 20e9, Hi: hi}}}},
+	}
+}
+
+func TestTakeoversOutsideThePrediction(t *testing.T) {
+	at := func(s float64) *float64 { return &s }
+	twenty := int64(20e9)
+	for _, c := range []struct {
+		name    string
+		hi      *int64
+		t       Takeover
+		outside string
+	}{
+		{"inside", &twenty, Takeover{Lo: 12, Hi: at(12.1)}, ""},
+		{"within the margin above", &twenty, Takeover{Lo: 21, Hi: at(21.1)}, ""},
+		{"surely above", &twenty, Takeover{Lo: 21.02, Hi: at(21.1)}, "longer"},
+		{"perhaps above", &twenty, Takeover{Lo: 20.5, Hi: at(40)}, ""},
+		{"within the margin below", &twenty, Takeover{Lo: 8.9, Hi: at(8.995)}, ""},
+		{"surely below", &twenty, Takeover{Lo: 8.9, Hi: at(8.98)}, "shorter"},
+		{"not seen to end, already too long", &twenty, Takeover{Lo: 22, Censored: true}, "longer"},
+		{"not seen to end, not yet too long", &twenty, Takeover{Lo: 3, Censored: true}, ""},
+		{"no upper end", nil, Takeover{Lo: 100, Hi: at(101)}, ""},
+		{"no upper end, below", nil, Takeover{Lo: 1, Hi: at(2)}, "shorter"},
+	} {
+		ix := predictionOf(c.hi)
+		c.t.Lock, c.t.Class, c.t.Fault, c.t.Evidence = "l", ClassCrash, "kill#1", []int64{7}
+		got := ix.predicted([]Takeover{c.t})
+		if len(got) != 1 || (got[0].Outside == 1) != (c.outside != "") {
+			t.Errorf("%s: %+v", c.name, got)
+			continue
+		}
+		switch {
+		case c.outside == "" && len(ix.findings) == 0:
+		case len(ix.findings) != 1, !strings.Contains(ix.findings[0].What, c.outside), ix.findings[0].Evidence[0] != 3:
+			t.Errorf("%s: findings %+v", c.name, ix.findings)
+		}
+	}
+}
+
+// Another class, another lock, and what no fault of the run brought about are not what was predicted.
+func TestPredictionsAreForTheirSeriesOnly(t *testing.T) {
+	far, twenty := 99.0, int64(20e9)
+	ix := predictionOf(&twenty)
+	got := ix.predicted([]Takeover{
+		{Lock: "l", Class: ClassPause, Fault: "p#1", Lo: 98, Hi: &far},
+		{Lock: "other", Class: ClassCrash, Fault: "k#1", Lo: 98, Hi: &far},
+		{Lock: "l", Class: ClassCrash, Lo: 98, Hi: &far},
+	})
+	if got[0].Outside != 0 || len(ix.findings) != 0 {
+		t.Errorf("%+v %+v", got, ix.findings)
+	}
+}
+
+func TestPredictionOfManySeeds(t *testing.T) {
+	end := func(s float64) *float64 { return &s }
+	var one, two, all Prediction
+	for i := range 100 {
+		j := &Judgement{Takeovers: []Takeover{{Lock: "l", Class: ClassCrash, Fault: "k#1", Lo: float64(i), Hi: end(float64(i) + 1)}}}
+		all.Add(j)
+		if i%3 == 0 {
+			one.Add(j)
+		} else {
+			two.Add(j)
+		}
+	}
+	one.Merge(&two)
+	want := history.Predicted{Lock: "l", Class: ClassCrash, Values: 100, Lo: 0, P50: 49.5e9, P95: 94.5e9}
+	for name, p := range map[string]*Prediction{"gathered": &all, "merged": &one} {
+		body := p.Body()
+		if body.Seeds != 100 || len(body.Takeovers) != 1 || body.Takeovers[0].Hi == nil || *body.Takeovers[0].Hi != 100e9 {
+			t.Fatalf("%s: %+v", name, body)
+		}
+		got := body.Takeovers[0]
+		got.Hi = nil
+		if got != want {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+	}
+	all.Add(&Judgement{Takeovers: []Takeover{{Lock: "l", Class: ClassCrash, Fault: "k#1", Lo: 5, Censored: true}}})
+	if got := all.Body().Takeovers[0]; got.Hi != nil || got.Open != 1 || got.Values != 101 {
+		t.Errorf("with an open end: %+v", got)
+	}
+}

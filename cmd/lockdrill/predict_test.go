@@ -1,0 +1,43 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// What cannot be rehearsed has no prediction, and says why: a band from another lock or without the fault would be a lie.
+func TestNoPredictionWhereThereIsNoRehearsal(t *testing.T) {
+	load := func(yaml string) *drill {
+		e, err := experiments.Parse("test.yaml", []byte(yaml))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &drill{loaded: e, e: experiments.Scale(e)}
+	}
+	foreign := strings.Replace(goodDrill, "system:\n", "system:\n  worker: [./their-worker]\n", 1)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, c := range []struct {
+		name string
+		ctx  context.Context
+		yaml string
+		says string
+	}{
+		{"foreign worker", t.Context(), foreign, "system.worker"},
+		{"no time", over, goodDrill, "not one rehearsal"},
+		{"possible", t.Context(), goodDrill, ""},
+	} {
+		p := load(c.yaml).predict(c.ctx, history.Calibration{RTT50: 2e4, RTT99: 1e5, Timer99: int64(100 * time.Microsecond)})
+		if !strings.Contains(p.Why, c.says) || (c.says == "") != (p.Why == "" && p.Seeds > 0 && len(p.Takeovers) > 0) {
+			t.Errorf("%s: %+v", c.name, p)
+		}
+		if err := (&history.Event{Kind: history.RunPrediction, Source: "runner", Prediction: p}).Check(); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}

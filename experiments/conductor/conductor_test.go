@@ -95,9 +95,24 @@ func (s *stage) run() {
 		if next <= s.now {
 			s.t.Fatalf("Next(%d) = %d: time stands still", s.now, next)
 		}
-		s.now = min(next, s.now+int64(10*time.Millisecond))
+		s.now = max(min(next, s.nextAnswer()), s.now+1)
 	}
 	s.t.Fatal("the conductor never finished")
+}
+
+// nextAnswer is when the system does something by itself.
+func (s *stage) nextAnswer() int64 {
+	next := never
+	for _, p := range s.due {
+		next = min(next, p.at)
+	}
+	switch {
+	case s.leader != "":
+		next = min(next, s.nextRun)
+	case len(s.alive) > 0:
+		next = min(next, s.freeAt)
+	}
+	return next
 }
 
 func (s *stage) answers() {
@@ -398,4 +413,40 @@ func TestNextIsWhenAHungReplicaIsGivenUp(t *testing.T) {
 		now = c.Next(now)
 	}
 	t.Fatalf("not finished after %d steps, at %s", steps, time.Duration(now))
+}
+
+// A loop that was silent for too long was not steady, though nobody looked while it was.
+func TestASilenceThatNothingHappenedInEndsTheSteadyState(t *testing.T) {
+	e := loopDrill(1)
+	e.System.Locks[0].Policy.Loop.Mode = lockcore.LoopTTLHold
+	e.SteadyState.For = 10 * time.Second
+	e.SteadyState.Timeout = time.Minute
+	c := New(e, 1)
+	tick := func(now int64) {
+		c.Observe(history.Event{Kind: history.LedgerEntry, Span: history.At(now), Lock: "loop", Key: "the-loop", Entry: &history.Entry{Loop: true, State: "tick", Accepted: true}})
+	}
+	var due []int64 // ticks: 1s, 2s, ... but none from 5s to 8s
+	for s := range int64(60) {
+		if s < 5 || s >= 8 {
+			due = append(due, (s+1)*int64(time.Second))
+		}
+	}
+	for now := int64(1); len(due) > 0; {
+		for _, a := range c.Step(now) {
+			switch {
+			case a.Start != nil:
+				c.Observe(history.Event{Kind: history.ReplicaReady, Span: history.At(now), Replica: &history.Replica{Name: a.Start.Name, Incarnation: a.Start.Incarnation}})
+			case a.Phase != nil && a.Phase.Name == history.PhaseFaults:
+				if want := int64(19 * time.Second); now != want { // the tick at 9s, and steady_state.for
+					t.Errorf("steady at %s, want %s", time.Duration(now), time.Duration(want))
+				}
+				return
+			}
+		}
+		if now = min(max(c.Next(now), now+1), due[0]); now == due[0] {
+			tick(now)
+			due = due[1:]
+		}
+	}
+	t.Error("never steady")
 }

@@ -3,7 +3,6 @@ package conductor
 import (
 	"math"
 
-	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -79,10 +78,7 @@ func (c *Conductor) seriesNext(s *series, now int64) int64 {
 		}
 		return s.due
 	case armed:
-		if s.target != nil && s.timing() != experiments.KillBeforeRenew {
-			return now
-		}
-		return s.due
+		return s.due // a target that is struck at once was struck by the Step that followed its event
 	case lasting:
 		return c.overdue(s)
 	case settling:

@@ -190,9 +190,9 @@ func (c *Conductor) stepSteady(now int64) {
 	case c.steady < 0:
 		c.steady = now
 	}
-	yes := true
 	switch {
 	case missing == (lack{}) && now-c.steady >= int64(c.e.SteadyState.For):
+		yes := true
 		c.faultEnd = now
 		c.enter(now, history.PhaseFaults, "", &yes)
 		for _, s := range c.series {

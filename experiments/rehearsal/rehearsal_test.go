@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/experiments"
@@ -157,79 +155,4 @@ func TestManyIsDeterministicAndEnds(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-}
-
-// oneKill is one kill of a renewed leader's holder at the published timings.
-func oneKill(b *testing.B) *experiments.Experiment {
-	e, err := experiments.Parse("bench", []byte(`apiVersion: lockdrill/v1
-kind: Experiment
-name: bench
-system:
-  mode: embedded
-  replicas: 3
-  locks:
-    - name: leader
-      key: leader
-      policy:
-        ttl: 60s
-        renew_every: 20s
-        class: standard
-        op_timeout: 2s
-        release: {mode: single, timeout: 2s, after_abandon: skip}
-        acquire: {mode: try, timeout: 2s}
-        loop: {poll: 30s, mode: renewed, tick: 5ms}
-steady_state: {for: 1s, timeout: 5m}
-limits: {max_run: 1h}
-faults:
-  - {id: kill, at: 0s, kill: {holder_of: leader}}
-slos:
-  - {lock: leader, takeover: {max: 95s}}
-`))
-	if err != nil {
-		b.Fatal(err)
-	}
-	return e
-}
-
-// processorTime is what this process has used so far, all its cores together: on a machine that others use too, the wall clock says
-// more about them.
-func processorTime(b *testing.B) time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-// BenchmarkRehearsal is one drill from the steady state to the final reads, with its full history, judged or not.
-func BenchmarkRehearsal(b *testing.B) {
-	e := oneKill(b)
-	for _, judged := range []bool{false, true} {
-		b.Run(map[bool]string{false: "history", true: "judged"}[judged], func(b *testing.B) {
-			r, judger := New(e, sim.DefaultNet()), analysis.NewJudger(e)
-			b.ReportAllocs()
-			events, began := 0, processorTime(b)
-			for i := range b.N {
-				d, err := r.Run(context.Background(), int64(i))
-				if err != nil {
-					b.Fatal(err)
-				}
-				if events = len(d.History.Events); judged {
-					judger.Judge(d.History)
-				}
-			}
-			b.ReportMetric(float64(b.N)/(processorTime(b)-began).Seconds(), "drills/core-s")
-			b.ReportMetric(float64(events), "events/drill")
-		})
-	}
-}
-
-// BenchmarkMany is what the command does, on as many cores as -cpu says.
-func BenchmarkMany(b *testing.B) {
-	e, began := oneKill(b), processorTime(b)
-	if _, err := Many(context.Background(), e, sim.DefaultNet(), int64(b.N), nil); err != nil {
-		b.Fatal(err)
-	}
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "drills/s")
-	b.ReportMetric(float64(b.N)/(processorTime(b)-began).Seconds(), "drills/core-s")
 }

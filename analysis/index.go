@@ -64,6 +64,7 @@ type memory struct {
 	claims    arena.Of[claim]
 	jobs      arena.Of[job]
 	held      arena.Of[held]
+	reader    reader
 }
 
 func (m *memory) reset() {
@@ -130,7 +131,8 @@ func (ix *index) read(exp *experiments.Experiment, h *history.History) {
 		keyOrder: ix.keyOrder[:0], jobOrder: ix.jobOrder[:0], effects: ix.effects[:0], exits: ix.exits[:0], shots: ix.shots[:0],
 		cleanups: ix.cleanups[:0],
 	}
-	r := newReader(ix)
+	r := &ix.memory.reader
+	r.begin(ix)
 	for i := range h.Events {
 		r.read(&h.Events[i])
 		ix.last = max(ix.last, h.Events[i].To)

@@ -19,8 +19,9 @@ type reader struct {
 // callKey names a call: of its source and op there may also be another of another verb.
 type callKey struct{ verb, source, op string }
 
-func newReader(ix *index) reader {
-	return reader{ix: ix, calls: map[callKey]*call{}, works: map[opKey]*work{}, waits: map[opKey]*wait{}, shots: map[string]*shot{}}
+// begin readies r for another history.
+func (r *reader) begin(ix *index) {
+	*r = reader{ix: ix, calls: empty(r.calls), works: empty(r.works), waits: empty(r.waits), shots: empty(r.shots)}
 }
 
 func (r *reader) read(ev *history.Event) {

@@ -43,7 +43,7 @@ func encode(v reflect.Value, r rule) *yaml.Node {
 	case reflect.Map:
 		return encodeMap(v.Interface().(map[string]string))
 	case reflect.String:
-		return textNode(redact(v.String()))
+		return textNode(Redact(v.String()))
 	case reflect.Float64:
 		if r.perSecond {
 			return plainNode(formatRate(v.Float()))

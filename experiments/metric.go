@@ -130,7 +130,7 @@ func (d *decoder) mapping(path string, n *yaml.Node, v reflect.Value) {
 func encodeMap(m map[string]string) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode}
 	for _, name := range slices.Sorted(maps.Keys(m)) {
-		n.Content = append(n.Content, textNode(name), textNode(redact(m[name])))
+		n.Content = append(n.Content, textNode(name), textNode(Redact(m[name])))
 	}
 	return flowed(n)
 }

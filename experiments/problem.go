@@ -184,13 +184,13 @@ var (
 	secretInLine = regexp.MustCompile(`(?i)((?:password|passwd|secret|token|credential)\w*["']?\s*:\s*)\S.*`)
 )
 
-// redact takes user, password and the like out of URLs and command arguments.
-func redact(s string) string {
+// Redact takes user, password and the like out of URLs and command arguments.
+func Redact(s string) string {
 	s = secretInURL.ReplaceAllString(s, "://***@")
 	return secretInArg.ReplaceAllString(s, "${1}***")
 }
 
-// redactLine is redact for a line of YAML, where a secret may also be the value of a telling key.
+// redactLine is Redact for a line of YAML, where a secret may also be the value of a telling key.
 func redactLine(s string) string {
-	return redact(secretInLine.ReplaceAllString(s, "${1}***"))
+	return Redact(secretInLine.ReplaceAllString(s, "${1}***"))
 }

@@ -8,24 +8,25 @@ import (
 	"github.com/lockdrill/lockdrill/analysis"
 )
 
-// keys is what the locks cost those who wanted them; it is silent about what did not happen.
-func (p *page) keys(j *analysis.Judgement) {
-	p.debts(j.Debts)
+// keyItems are what the locks cost those who wanted them; they are silent about what did not happen.
+func keyItems(j *analysis.Judgement) []item {
+	list := debtItems(j.Debts)
 	for _, o := range j.NotOwned {
 		if n := o.Absent + o.Other; n > 0 {
-			p.item("not owned", fmt.Sprintf("%s: %s of %s answered \"not yours\" (%s absent, %s other)",
-				o.Lock, count(n), plural(o.Answered, operation(o.Op)), count(o.Absent), count(o.Other)))
+			list = append(list, item{"not owned", fmt.Sprintf("%s: %s of %s answered \"not yours\" (%s absent, %s other)",
+				o.Lock, count(n), plural(o.Answered, operation(o.Op)), count(o.Absent), count(o.Other))})
 		}
 	}
 	for _, d := range j.Distributions {
 		if d.N > 1 {
-			p.item(d.Measure, distributionText(d))
+			list = append(list, item{d.Measure, distributionText(d)})
 		}
 	}
+	return list
 }
 
-// debts sums up the debts of each lock.
-func (p *page) debts(all []analysis.Debt) {
+// debtItems sum up the debts of each lock.
+func debtItems(all []analysis.Debt) []item {
 	var locks []string
 	of := map[string][]analysis.Debt{}
 	for _, d := range all {
@@ -34,9 +35,11 @@ func (p *page) debts(all []analysis.Debt) {
 		}
 		of[d.Lock] = append(of[d.Lock], d)
 	}
+	var list []item
 	for _, lock := range locks {
-		p.item("lock debt", lock+": "+debtText(of[lock]))
+		list = append(list, item{"lock debt", lock + ": " + debtText(of[lock])})
 	}
+	return list
 }
 
 func debtText(ds []analysis.Debt) string {

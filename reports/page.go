@@ -39,6 +39,15 @@ func (p *page) title(s string) { p.line(p.paint(bold, s)) }
 // labels of items line up at this column.
 const labelWidth = 13
 
+// item is a labelled text; without a label it goes on with the one before. Every format shows the same ones.
+type item struct{ Label, Text string }
+
+func (p *page) items(list []item) {
+	for _, i := range list {
+		p.item(i.Label, i.Text)
+	}
+}
+
 // item is a labelled text, wrapped with a hanging indent. Empty texts are left out.
 func (p *page) item(label, text string) {
 	if text == "" {

@@ -106,10 +106,10 @@ func (p *page) guards(pl *analysis.Plan) {
 	c := pl.Caps
 	caps := []string{"no kills"}
 	if c.MaxKills > 0 {
-		caps[0] = fmt.Sprintf("at most %d kills", c.MaxKills)
+		caps[0] = "at most " + plural(c.MaxKills, "kill")
 	}
 	if c.MaxTargets > 0 {
-		caps = append(caps, fmt.Sprintf("at most %d replicas by other faults", c.MaxTargets))
+		caps = append(caps, "at most "+plural(c.MaxTargets, "replica")+" by other faults")
 	}
 	p.item("caps", strings.Join(append(caps, "at most "+secs(pl.Duration.MaxRun)+" in all"), ", "))
 }

@@ -41,15 +41,20 @@ func seriesOf(takeovers []analysis.Takeover, shots []analysis.FaultResult) []ser
 	return all
 }
 
+const (
+	takeoverTitle = "Takeovers, from the fault to the successor's first accepted effect"
+	noTakeover    = "no confirmed fault hit an epoch that surely owned its key"
+)
+
 // takeovers sums up every series, and says what the declared settings allow.
 func (p *page) takeovers(j *analysis.Judgement) {
 	all := seriesOf(j.Takeovers, j.Faults)
 	if len(all) == 0 && len(j.Bands) == 0 {
 		return
 	}
-	p.title("Takeovers, from the fault to the successor's first accepted effect")
+	p.title(takeoverTitle)
 	if len(all) == 0 {
-		p.item("none", "no confirmed fault hit an epoch that surely owned its key")
+		p.item("none", noTakeover)
 	}
 	for _, s := range all {
 		p.flow(2, 2+labelWidth+1, pad(s.lock, labelWidth)+" "+s.head())
@@ -57,12 +62,17 @@ func (p *page) takeovers(j *analysis.Judgement) {
 		p.item("", s.parts())
 	}
 	for _, b := range j.Bands {
-		p.item("possible", fmt.Sprintf("%s: %s to %s: %s", b.Lock, exact(b.Lo, unitSeconds), exact(b.Hi, unitSeconds), b.Sum))
+		p.item("possible", b.Lock+": "+bandText(b))
 	}
 	for _, b := range j.Predicted {
 		p.item("predicted", predicted(b))
 	}
 	p.blank()
+}
+
+// bandText is what the declared settings allow, and the sum behind it.
+func bandText(b analysis.Band) string {
+	return exact(b.Lo, unitSeconds) + " to " + exact(b.Hi, unitSeconds) + ": " + b.Sum
 }
 
 // predicted is the band of one series of rehearsed takeovers.
@@ -147,9 +157,18 @@ func (s series) parts() string {
 
 func total(t analysis.Takeover) *analysis.Range { return &analysis.Range{Lo: t.Lo, Hi: t.Hi} }
 
-// rank is the range of an order statistic: 0 = least, 0.5 = median, 1 = greatest. The k-th least truth lies between the k-th
-// least lower end and the k-th least upper end. "" where nothing was measured.
+// rank is rankOf in words; "" where nothing was measured.
 func (s series) rank(of func(analysis.Takeover) *analysis.Range, q float64) string {
+	r := s.rankOf(of, q)
+	if r == nil {
+		return ""
+	}
+	return span(r.Lo, r.Hi, unitSeconds)
+}
+
+// rankOf is the range of an order statistic: 0 = least, 0.5 = median, 1 = greatest. The k-th least truth lies between the k-th
+// least lower end and the k-th least upper end. nil where nothing was measured.
+func (s series) rankOf(of func(analysis.Takeover) *analysis.Range, q float64) *analysis.Range {
 	var lows, highs []float64
 	for _, t := range s.values {
 		if r := of(t); r != nil {
@@ -158,13 +177,13 @@ func (s series) rank(of func(analysis.Takeover) *analysis.Range, q float64) stri
 		}
 	}
 	if len(lows) == 0 {
-		return ""
+		return nil
 	}
 	lo, hi := quantile(lows, q), quantile(highs, q)
 	if math.IsInf(hi, 1) {
-		return span(lo, nil, unitSeconds)
+		return &analysis.Range{Lo: lo}
 	}
-	return span(lo, &hi, unitSeconds)
+	return &analysis.Range{Lo: lo, Hi: &hi}
 }
 
 func upper(hi *float64) float64 {

@@ -21,6 +21,7 @@ type TerminalOptions struct {
 	Width     int    // columns; 0 = 100
 	Color     bool   // colour repeats what the words say, never more
 	Folder    string // of the run, as a person would type it; "" = not kept
+	Report    string // the full report; "" = not said
 	Reproduce string // the command that runs it again; "" = not said
 }
 
@@ -143,12 +144,8 @@ func (p *page) slos(j *analysis.Judgement) {
 	if len(j.SLOs) == 0 {
 		return
 	}
-	title := "SLOs"
-	if s := scale(j); s != "" {
-		title += ", " + s + ": real seconds against scaled limits"
-	}
-	p.title(title)
-	p.lacks(j)
+	p.title(sloTitle(j))
+	p.items(lackItems(j))
 	t := table{indent: 2}
 	var above analysis.SLOResult
 	for _, s := range worstFirst(j.SLOs) {
@@ -169,24 +166,36 @@ func (p *page) slos(j *analysis.Judgement) {
 	}
 	p.table(t)
 	if slices.ContainsFunc(j.SLOs, bounded) {
-		p.flow(2, 4, "breaks <= x% (n faults): none of n broke it, so at most x% of such faults do, with 95% confidence")
+		p.flow(2, 4, boundNote)
 	}
 	p.blank()
 }
 
-// lacks are the reasons why no question of the run was reached, said once for all rows.
-func (p *page) lacks(j *analysis.Judgement) {
-	if !slices.ContainsFunc(j.SLOs, func(s analysis.SLOResult) bool { return len(common(s, j.Lacks)) > 0 }) {
-		return
+// boundNote explains what sample says of a promise that nothing broke.
+const boundNote = "breaks <= x% (n faults): none of n broke it, so at most x% of such faults do, with 95% confidence"
+
+func sloTitle(j *analysis.Judgement) string {
+	if s := scale(j); s != "" {
+		return "SLOs, " + s + ": real seconds against scaled limits"
 	}
+	return "SLOs"
+}
+
+// lackItems are the reasons why no question of the run was reached, said once for all rows.
+func lackItems(j *analysis.Judgement) []item {
+	if !slices.ContainsFunc(j.SLOs, func(s analysis.SLOResult) bool { return len(common(s, j.Lacks)) > 0 }) {
+		return nil
+	}
+	var list []item
 	said := map[string]bool{}
 	for _, l := range j.Lacks {
-		p.item("run lacks", l.Why)
+		list = append(list, item{"run lacks", l.Why})
 		if !said[l.Next] {
-			p.item("next", l.Next)
+			list = append(list, item{"next", l.Next})
 		}
 		said[l.Next] = true
 	}
+	return list
 }
 
 // common are the reasons of a row that hold for the whole run.

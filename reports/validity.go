@@ -11,15 +11,22 @@ import (
 
 // work is what became of the jobs, what the ledger saw, and what the locks cost.
 func (p *page) work(j *analysis.Judgement) {
-	c := j.Counts
 	p.title("Work")
+	p.items(workItems(j.Counts))
+	p.items(keyItems(j))
+	p.blank()
+}
+
+// workItems are what became of the jobs, and what the ledger saw.
+func workItems(c analysis.Counts) []item {
+	var list []item
 	if c.Jobs > 0 {
-		p.item("jobs", fmt.Sprintf("%s offered, %s finished; %s accepted, %s; %s re-executed, %s stranded",
+		list = append(list, item{"jobs", fmt.Sprintf("%s offered, %s finished; %s accepted, %s; %s re-executed, %s stranded",
 			count(c.Jobs), count(c.Finished), plural(c.TerminalAccepted, "terminal state"), plural(c.Duplicates, "duplicate"),
-			upTo(c.ReExecuted, c.ReExecutedAtMost), upTo(c.Stranded, c.StrandedAtMost)))
+			upTo(c.ReExecuted, c.ReExecutedAtMost), upTo(c.Stranded, c.StrandedAtMost))})
 	}
-	p.item("stale writes", fmt.Sprintf("%s applied, %s refused", count(c.StaleApplied), count(c.StaleRefused)))
-	p.item("abandonments", count(c.Abandonments))
+	list = append(list, item{"stale writes", fmt.Sprintf("%s applied, %s refused", count(c.StaleApplied), count(c.StaleRefused))},
+		item{"abandonments", count(c.Abandonments)})
 	var rare []string
 	for _, r := range []struct {
 		n    int
@@ -36,36 +43,39 @@ func (p *page) work(j *analysis.Judgement) {
 			rare = append(rare, count(r.n)+" x "+r.name)
 		}
 	}
-	p.item("besides", strings.Join(rare, "; "))
-	p.keys(j)
-	p.blank()
+	return append(list, item{"besides", strings.Join(rare, "; ")})
 }
 
 // validity answers whether the drill itself can be believed.
 func (p *page) validity(j *analysis.Judgement) {
 	p.title("Was the drill valid?")
-	if j.Run.Steady {
-		p.item("steady state", "held before the first fault")
-	} else {
-		p.item("steady state", "NOT reached: nothing after it means anything")
+	p.items(validityItems(j))
+	p.blank()
+}
+
+func validityItems(j *analysis.Judgement) []item {
+	list := []item{{"steady state", "held before the first fault"}}
+	if !j.Run.Steady {
+		list[0].Text = "NOT reached: nothing after it means anything"
 	}
-	p.faults(j.Faults)
+	list = append(list, faultItems(j.Faults)...)
 	for _, probe := range j.Probes {
-		p.item("probe", probeText(probe))
+		list = append(list, item{"probe", probeText(probe)})
 	}
 	if len(j.Probes) == 0 {
-		p.item("probes", "NONE looked")
+		list = append(list, item{"probes", "NONE looked"})
 	}
+	return append(list, item{"clean-up", cleanUpText(j)}, item{"run", runText(j.Run)})
+}
+
+func cleanUpText(j *analysis.Judgement) string {
 	switch {
 	case j.Run.CleanedUp:
-		p.item("clean-up", "verified")
+		return "verified"
 	case j.Run.Status == statusCutOff && j.Verdict != "dirty":
-		p.item("clean-up", "not recorded (the run was cut off)")
-	default:
-		p.item("clean-up", "NOT verified")
+		return "not recorded (the run was cut off)"
 	}
-	p.item("run", runText(j.Run))
-	p.blank()
+	return "NOT verified"
 }
 
 // statusCutOff is the status of a run whose history has no end.
@@ -88,12 +98,12 @@ func second(wall string) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// faults counts the shots of each fault, and lists the void ones.
-func (p *page) faults(shots []analysis.FaultResult) {
+// faultItems count the shots of each fault, and list the void ones.
+func faultItems(shots []analysis.FaultResult) []item {
 	if len(shots) == 0 {
-		p.item("faults", "NONE fired")
-		return
+		return []item{{"faults", "NONE fired"}}
 	}
+	var list []item
 	var ids []string
 	confirmed, void, declared := map[string]int{}, map[string]int{}, map[string]int{}
 	for _, s := range shots {
@@ -116,26 +126,28 @@ func (p *page) faults(shots []analysis.FaultResult) {
 		case n > 0:
 			text += ", " + plural(n, "shot") + " void"
 		}
-		p.item("fault", text)
+		list = append(list, item{"fault", text})
 	}
-	p.shots(shots)
+	list = append(list, shotItems(shots)...)
 	for _, s := range shots {
 		name := fmt.Sprintf("%s#%d", s.ID, s.Shot)
 		switch {
 		case s.Void:
-			p.item("void", name+": "+s.Why)
+			list = append(list, item{"void", name + ": " + s.Why})
 		case !s.Confirmed:
-			p.item("unconfirmed", name+": "+s.Why)
+			list = append(list, item{"unconfirmed", name + ": " + s.Why})
 		}
 	}
+	return list
 }
 
 // mostShots bounds how many shots of one fault are told one by one.
 const mostShots = 3
 
-// shots tells of the confirmed ones that lasted, or that were measured, what was configured and what was seen. A kill has nothing to
+// shotItems tell of the confirmed ones that lasted, or that were measured, what was configured and what was seen. A kill has nothing to
 // tell but its takeovers.
-func (p *page) shots(shots []analysis.FaultResult) {
+func shotItems(shots []analysis.FaultResult) []item {
+	var list []item
 	told, more := map[string]int{}, map[string]int{}
 	var ids []string
 	for _, s := range shots {
@@ -148,11 +160,12 @@ func (p *page) shots(shots []analysis.FaultResult) {
 			}
 			continue
 		}
-		p.item("confirmed", fmt.Sprintf("%s#%d: %s", s.ID, s.Shot, shotText(s)))
+		list = append(list, item{"confirmed", fmt.Sprintf("%s#%d: %s", s.ID, s.Shot, shotText(s))})
 	}
 	for _, id := range ids {
-		p.item("", fmt.Sprintf("%s: and %s, see verdict.json", id, plural(more[id], "more shot")))
+		list = append(list, item{"", fmt.Sprintf("%s: and %s, see verdict.json", id, plural(more[id], "more shot"))})
 	}
+	return list
 }
 
 func shotText(s analysis.FaultResult) string {
@@ -202,7 +215,7 @@ func (p *page) remarks(j *analysis.Judgement) {
 	}
 	p.title("Remarks")
 	for _, f := range j.Findings {
-		text := "two ways to know the same thing disagree: " + f.What
+		text := findingText(f)
 		if seen := events(f.Evidence); seen != "" {
 			text += " (" + seen + ")"
 		}
@@ -214,8 +227,13 @@ func (p *page) remarks(j *analysis.Judgement) {
 	p.blank()
 }
 
+func findingText(f analysis.Finding) string {
+	return "two ways to know the same thing disagree: " + f.What
+}
+
 // folder is where everything lies, and how to get it again.
 func (p *page) folder(j *analysis.Judgement, o TerminalOptions) {
+	p.item("report", o.Report)
 	if o.Folder != "" {
 		p.item("folder", o.Folder)
 		p.item("judge again", "lockdrill judge "+o.Folder)

@@ -40,6 +40,7 @@ func TestInterruptEndsABurst(t *testing.T) {
 
 // Two runs that are given one folder: one of them is refused, the other has its verdict.
 func TestTwoRunsInOneFolder(t *testing.T) {
+	t.Parallel()
 	needDrill(t)
 	dir := t.TempDir()
 	file, out := filepath.Join(dir, "drill.yaml"), filepath.Join(dir, "run")
@@ -66,6 +67,7 @@ func TestTwoRunsInOneFolder(t *testing.T) {
 
 // A drill that cannot be run hides no verdict of the one before it.
 func TestARefusalHidesNoFailure(t *testing.T) {
+	t.Parallel()
 	needDrill(t)
 	dir := t.TempDir()
 	fail := edit(t, goodDrill, "takeover: {max: 3s}", "takeover: {max: 1ms}")

@@ -78,6 +78,7 @@ func publishedPolicy(t *testing.T, dir string) {
 }
 
 func TestTheGoodDrillPassesOnTheEmbeddedStore(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("-short: no drill through the binary")
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -78,6 +79,17 @@ func (e *exitError) Error() string {
 }
 
 func (e *exitError) Unwrap() error { return e.err }
+
+// codeOf is the status that a command ends with.
+func codeOf(err error) int {
+	if err == nil {
+		return exitPass
+	}
+	if known := new(exitError); errors.As(err, &known) {
+		return known.code
+	}
+	return exitFailure
+}
 
 // usagef is a problem of the command line or of a file: nothing was touched.
 func usagef(format string, args ...any) error {

@@ -118,6 +118,7 @@ func runDrill(t *testing.T, yaml string, during func(pid int), args ...string) d
 }
 
 func TestTheGoodDrillPasses(t *testing.T) {
+	t.Parallel()
 	needDrill(t)
 	if o := runDrill(t, goodDrill, nil); o.code != exitPass || o.j.Verdict != "pass" {
 		t.Errorf("exit %d, verdict %q\n%s", o.code, o.j.Verdict, o.text)
@@ -163,6 +164,7 @@ func TestFalseGreens(t *testing.T) {
 }
 
 func TestRedisThatDiesHalfwayIsNoPass(t *testing.T) {
+	t.Parallel()
 	needDrill(t)
 	yaml := edit(t, goodDrill, "count: 2, every: settled", "count: 200, every: settled", "max_kills: 4", "max_kills: 400")
 	o := runDrill(t, yaml, func(pid int) {
@@ -179,6 +181,7 @@ func TestRedisThatDiesHalfwayIsNoPass(t *testing.T) {
 
 // A history that is cut off at any place is judged, and never a pass.
 func TestACutHistoryIsNoPass(t *testing.T) {
+	t.Parallel()
 	needDrill(t)
 	o := runDrill(t, goodDrill, nil)
 	path := filepath.Join(o.dir, historyFile)
@@ -200,6 +203,7 @@ func TestACutHistoryIsNoPass(t *testing.T) {
 
 // judge gives the same bytes as run did.
 func TestJudgeRepeatsTheVerdict(t *testing.T) {
+	t.Parallel()
 	needDrill(t)
 	o := runDrill(t, goodDrill, nil)
 	before, err := os.ReadFile(filepath.Join(o.dir, verdictFile))
@@ -240,6 +244,7 @@ func TestAnExternalRedisIsRefused(t *testing.T) {
 
 // An interrupt stops the drill in order: exit 12, a verdict, and nothing left.
 func TestInterruptCleansUp(t *testing.T) {
+	t.Parallel()
 	needDrill(t)
 	for name, when := range map[string]func(t *testing.T, pid int){
 		"while it starts":  func(t *testing.T, pid int) { waitForChild(t, pid, "redis-server") },
@@ -268,6 +273,7 @@ func TestInterruptCleansUp(t *testing.T) {
 
 // A runner that is killed with -9 takes its children with it, and leaves a history that can be judged.
 func TestKilledRunnerLeavesNoChild(t *testing.T) {
+	t.Parallel()
 	needDrill(t)
 	yaml := edit(t, goodDrill, "count: 2, every: settled", "count: 200, every: settled", "max_kills: 4", "max_kills: 400")
 	var children []int

@@ -106,6 +106,7 @@ func TestTheKillSwitchKeepsARunFromStarting(t *testing.T) {
 }
 
 func TestTheKillSwitchAbortsARun(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("-short: no drill through the binary")
 	}
@@ -268,6 +269,7 @@ func stoppedChild(t *testing.T, pid int) (children []int) {
 
 // The first interrupt ends the faults that are in effect, and says so in the history.
 func TestTheFirstInterruptRevertsWhatIsInEffect(t *testing.T) {
+	t.Parallel()
 	needDrill(t)
 	var children []int
 	o := runDrill(t, pausedDrill(), func(pid int) {
@@ -290,6 +292,7 @@ func TestTheFirstInterruptRevertsWhatIsInEffect(t *testing.T) {
 
 // The second leaves at once and names what is not undone; the watchdog undoes it.
 func TestTheSecondInterruptSaysWhatIsLeft(t *testing.T) {
+	t.Parallel()
 	needDrill(t)
 	var children []int
 	o := runDrill(t, pausedDrill(), func(pid int) {

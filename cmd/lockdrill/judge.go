@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -27,21 +28,28 @@ func newJudgeCmd(io streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "judge DIR",
 		Short: "Judge a stored run again",
-		Long: "judge reads experiment.yaml and history.jsonl of a run's folder and writes verdict.json anew, byte for byte the same\n" +
-			"for the same two files. DIR is a folder, or the name of one in runs/ (such as latest).",
+		Long: "judge reads experiment.yaml and history.jsonl of a run's folder and writes verdict.json and the reports anew, byte for\n" +
+			"byte the same for the same two files. DIR is a folder, or the name of one in runs/ (such as latest).",
 		Args: cobra.ExactArgs(1),
 	}
 	format := outputFlag(cmd.Flags())
+	var result resultFile
+	result.flag(cmd.Flags())
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		if err := result.claim(); err != nil {
+			return err
+		}
 		dir := runFolder(args[0])
-		j, err := judgeDir(dir)
+		r, err := judgeDir(io.Err, dir)
 		if err != nil {
+			result.tell(io.Err, codeOf(err))
 			return err
 		}
-		if err := printJudgement(io, string(*format), dir, j); err != nil {
+		result.tell(io.Err, r.Judgement.ExitCode)
+		if err := printJudgement(io, *format, dir, r); err != nil {
 			return err
 		}
-		return status(j.ExitCode)
+		return status(r.Judgement.ExitCode)
 	}
 	return cmd
 }
@@ -61,34 +69,46 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// judgeDir judges what a run's folder holds and writes verdict.json into it.
+// judgeDir judges what a run's folder holds and writes verdict.json into it, and the reports that are made of it.
 // Files that are missing, damaged or not of one run are usage errors, and nothing is written.
-func judgeDir(dir string) (*analysis.Judgement, error) {
+func judgeDir(stderr io.Writer, dir string) (reports.Run, error) {
+	r, err := readRun(dir)
+	if err != nil {
+		return r, err
+	}
+	doc, err := r.Judgement.Marshal()
+	if err != nil {
+		return r, fmt.Errorf("%s: encode verdict: %w", dir, err)
+	}
+	if err := writeAtomically(filepath.Join(dir, verdictFile), doc); err != nil {
+		return r, err
+	}
+	writeReports(stderr, dir, r)
+	return r, nil
+}
+
+// readRun reads and judges what a run's folder holds, and writes nothing.
+func readRun(dir string) (r reports.Run, err error) {
 	if !isDir(dir) {
-		return nil, usagef("%s: no such folder; runs are folders such as %s", dir, filepath.Join(runsFolder, "latest"))
+		return r, usagef("%s: no such folder; runs are folders such as %s", dir, filepath.Join(runsFolder, "latest"))
 	}
 	data, err := readPart(dir, experimentFile)
 	if err != nil {
-		return nil, err
+		return r, err
 	}
 	h, err := readHistory(dir)
 	if err != nil {
-		return nil, err
+		return r, err
 	}
 	path := filepath.Join(dir, experimentFile)
 	if got := experiments.Digest(data); got != h.Header.Digest {
-		return nil, usagef("%s: not the file of this run: its digest is %s, the history was recorded for %s", path, got, h.Header.Digest)
+		return r, usagef("%s: not the file of this run: its digest is %s, the history was recorded for %s", path, got, h.Header.Digest)
 	}
 	e, err := experiments.Parse(path, data)
 	if err != nil {
-		return nil, usagef("%w", err)
+		return r, usagef("%w", err)
 	}
-	j := analysis.Judge(e, h)
-	doc, err := j.Marshal()
-	if err != nil {
-		return nil, fmt.Errorf("%s: encode verdict: %w", dir, err)
-	}
-	return j, writeAtomically(filepath.Join(dir, verdictFile), doc)
+	return reports.Run{Experiment: e, History: h, Judgement: analysis.Judge(e, h)}, nil
 }
 
 func readPart(dir, name string) ([]byte, error) {
@@ -120,25 +140,12 @@ func readHistory(dir string) (*history.History, error) {
 }
 
 // printJudgement says the verdict on stdout: the summary, or verdict.json itself.
-func printJudgement(io streams, format, dir string, j *analysis.Judgement) error {
-	if output(format) == outputJSON {
-		doc, err := j.Marshal()
-		if err != nil {
-			return fmt.Errorf("%s: encode verdict: %w", dir, err)
-		}
-		if _, err = io.Out.Write(doc); err != nil {
-			return fmt.Errorf("write verdict: %w", err)
-		}
-		return nil
+func printJudgement(io streams, form output, dir string, r reports.Run) error {
+	if form == outputJSON {
+		return writeVerdict(io.Out, r, placed{})
 	}
 	width, _ := terminal(io.Out)
-	folder := fromHere(dir)
-	return reports.Terminal(io.Out, j, reports.TerminalOptions{
-		Width:     width,
-		Color:     colored(io.Out),
-		Folder:    folder,
-		Reproduce: fmt.Sprintf("lockdrill run %s --seed %d", filepath.Join(folder, experimentFile), j.Run.Seed),
-	})
+	return reports.Terminal(io.Out, r.Judgement, placed{folder: fromHere(dir), width: width, color: colored(io.Out)}.terminal(r))
 }
 
 // fromHere is a path as one would type it in the working directory: relative where it lies below it.

@@ -82,8 +82,8 @@ func TestJudgeIsRepeatable(t *testing.T) {
 	if got := read(t, filepath.Join(run, verdictFile)); !bytes.Equal(got, verdict) {
 		t.Errorf("verdict.json changed:\n%s\nwas\n%s", got, verdict)
 	}
-	if entries, err := os.ReadDir(run); err != nil || len(entries) != 3 {
-		t.Errorf("the folder holds %v (%v), want the two files and verdict.json", entries, err)
+	if entries, err := os.ReadDir(run); err != nil || len(entries) != 3+len(reportFiles()) {
+		t.Errorf("the folder holds %v (%v), want the two files, verdict.json and the reports", entries, err)
 	}
 }
 

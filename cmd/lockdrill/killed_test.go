@@ -167,6 +167,7 @@ func asked(t *testing.T, addr, command string) string {
 // A runner that is killed with -9 at any state of its journal leaves nothing behind: its watchdog undoes it, or, where that was killed
 // before, recover does.
 func TestARunnerKilledAtEachStateLeavesNothing(t *testing.T) {
+	t.Parallel()
 	needDrill(t)
 	for _, c := range changes() {
 		for _, state := range c.states {
@@ -347,6 +348,7 @@ func processes(words ...string) []int {
 
 // The watchdog lives as long as its run, apart from it, holds nothing of it open, and leaves no trace where it had nothing to do.
 func TestTheWatchdogStandsApart(t *testing.T) {
+	t.Parallel()
 	needDrill(t)
 	var pid int
 	o := runDrill(t, goodDrill, func(runner int) {

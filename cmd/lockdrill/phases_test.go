@@ -9,6 +9,7 @@ import (
 
 // A kill strikes at the moment within the lease that the file asks for.
 func TestKillsStrikeAtTheirMoment(t *testing.T) {
+	t.Parallel()
 	needDrill(t)
 	for _, c := range []struct {
 		name  string

@@ -10,6 +10,7 @@ import (
 
 // The first minute, as the README promises it: the drill passes, in under a minute, and prints what the transcript shows.
 func TestFirstDrillIsAsTheReadmeSays(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("first-drill takes the better part of a minute")
 	}

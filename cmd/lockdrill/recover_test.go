@@ -271,6 +271,7 @@ func TestARunNamesWhatItLeaves(t *testing.T) {
 // A run that cannot give a target back ends dirty and names what is left; when the target is reachable again, recover gives it back,
 // and until then a new run is refused.
 func TestATargetThatCannotBeGivenBack(t *testing.T) {
+	t.Parallel()
 	needDrill(t)
 	k := atSomebodys(t, "30s", "pause: {holder_of: loop}")
 	_, addr, _ := strings.Cut(k.yaml, `url: "redis://`)

@@ -154,11 +154,11 @@ func (f *rehearseFlags) replayOne(ctx context.Context, io streams, e *experiment
 	if err := writeHistory(filepath.Join(dir, historyFile), d.History); err != nil {
 		return err
 	}
-	j, err := judgeDir(dir)
+	r, err := judgeDir(io.Err, dir)
 	if err != nil {
 		return err
 	}
-	return printJudgement(io, string(*f.output), dir, j)
+	return printJudgement(io, *f.output, dir, r)
 }
 
 // writeHistory writes a history that is whole, through the recorder of live runs.

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -30,6 +31,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	errors.As(err, &end)
 	if end.err != nil {
 		fmt.Fprintln(stderr, end.err)
+		annotate(stderr, end.err)
 	}
 	return end.code
 }
@@ -53,7 +55,7 @@ func newRootCmd(io streams, args []string) *cobra.Command {
 	root.SetIn(io.In)
 	root.SetOut(io.Out)
 	root.SetErr(io.Err)
-	root.AddCommand(newRunCmd(io), newPlanCmd(io), newRehearseCmd(io), newValidateCmd(io), newJudgeCmd(io), newListCmd(io), newExplainCmd(io), newVersionCmd(io), newWorkerCmd(io), newProxyCmd(io), newRecoverCmd(io), newWatchdogCmd(io), newExitCodesTopic())
+	root.AddCommand(newRunCmd(io), newPlanCmd(io), newRehearseCmd(io), newValidateCmd(io), newJudgeCmd(io), newReportCmd(io), newListCmd(io), newExplainCmd(io), newVersionCmd(io), newWorkerCmd(io), newProxyCmd(io), newRecoverCmd(io), newWatchdogCmd(io), newExitCodesTopic())
 	root.SetHelpCommand(newHelpCmd())
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -110,5 +112,20 @@ func flagProblem(cmd *cobra.Command, args []string, err error) error {
 	if _, name, ok := strings.Cut(err.Error(), "unknown flag: --"); ok {
 		hint = didYouMean("--"+name, flagNames(cmd))
 	}
-	return usagef("%s: %w%s; see %s --help", cmd.CommandPath(), err, hint, cmd.CommandPath())
+	text := err.Error()
+	if num := new(strconv.NumError); errors.As(err, &num) {
+		text = strings.Replace(text, num.Error(), wantedNumber(num), 1)
+	}
+	return usagef("%s: %s%s; see %s --help", cmd.CommandPath(), text, hint, cmd.CommandPath())
+}
+
+// wantedNumber says what a number should have been, in words that are not Go's.
+func wantedNumber(e *strconv.NumError) string {
+	switch {
+	case errors.Is(e, strconv.ErrRange):
+		return "the number is too large"
+	case e.Func == "ParseFloat":
+		return "want a number such as 0.05"
+	}
+	return "want a whole number"
 }

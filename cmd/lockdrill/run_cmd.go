@@ -26,6 +26,7 @@ type runFlags struct {
 	seed           int64
 	onInconclusive string
 	consent        consent
+	gate           gateFlags
 }
 
 func newRunCmd(io streams) *cobra.Command {
@@ -35,16 +36,22 @@ func newRunCmd(io streams) *cobra.Command {
 		Short: "Run drills in real time and judge them",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.check(args); err != nil {
+			g, err := openGate(io.Err, f.gate)
+			if err != nil {
 				return err
 			}
-			return runAll(cmd.Context(), io, f, args)
+			if err = f.check(args); err == nil {
+				err = runAll(cmd.Context(), io, f, args, g)
+			}
+			g.close(err)
+			return err
 		},
 	}
 	cmd.Flags().StringVar(&f.out, "out", "", "folder of the run (default runs/<UTC time>-<name>)")
 	f.output = outputFlag(cmd.Flags())
 	cmd.Flags().Int64Var(&f.seed, "seed", 0, "seed of every random choice (default: the file's, else a new one)")
 	f.consent.flags(cmd.Flags())
+	f.gate.flags(cmd.Flags())
 	cmd.Flags().StringVar(&f.onInconclusive, "on-inconclusive", "", "exit status of an inconclusive run: fail (10) or pass (0) instead of 11; the verdict stays")
 	return cmd
 }
@@ -62,39 +69,44 @@ func (f *runFlags) check(args []string) error {
 }
 
 // runAll loads everything and asks every guard before it runs anything: a bad second file must not be found after the first drill.
-func runAll(ctx context.Context, io streams, f runFlags, args []string) error {
+func runAll(ctx context.Context, io streams, f runFlags, args []string, g *gate) error {
 	var all []*experiments.Experiment
 	for _, arg := range args {
 		e, _, err := loadExperiment(arg)
 		if err != nil {
+			g.unjudged(arg, err)
 			return err
 		}
 		if err := admit(ctx, e, f.consent); err != nil {
+			g.unjudged(e.Name, err)
 			return err
 		}
 		tellLints(io.Err, e)
 		all = append(all, e)
 	}
 	var under underWay
-	ctx, stop := interruptible(ctx, io.Err, &under)
+	ctx, stop := interruptible(ctx, io.Err, &under, g)
 	defer stop()
 	code := exitPass
 	for i, e := range all {
 		if ctx.Err() != nil {
 			code = worst(code, exitAborted)
 			fmt.Fprintf(io.Err, "lockdrill: interrupted: %s not run\n", count(len(all)-i, "drill"))
+			for _, e := range all[i:] {
+				g.unjudged(e.Name, &exitError{code: exitAborted, err: errors.New("interrupted before it was run")})
+			}
 			break
 		}
-		c, err := runOne(ctx, io, f, e, &under)
+		c, err := runOne(ctx, io, f, e, &under, g)
+		if err != nil {
+			g.unjudged(e.Name, err)
+		}
 		if err != nil && len(all) == 1 {
 			return err
 		}
 		if err != nil { // one drill that could not be run hides no verdict of another
 			fmt.Fprintln(io.Err, err)
-			c = exitFailure
-			if known := new(exitError); errors.As(err, &known) {
-				c = known.code
-			}
+			c = codeOf(err)
 		}
 		code = worst(code, c)
 	}
@@ -103,7 +115,7 @@ func runAll(ctx context.Context, io streams, f runFlags, args []string) error {
 
 // interruptible ends the context at the first interrupt, so that the drill is stopped and cleaned up in order; at the second it
 // leaves at once, and says what that leaves behind.
-func interruptible(ctx context.Context, stderr io.Writer, under *underWay) (context.Context, func()) {
+func interruptible(ctx context.Context, stderr io.Writer, under *underWay, g *gate) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	sigs := make(chan os.Signal, 2)
 	signal.Notify(sigs, os.Interrupt, syscall.SIGTERM)
@@ -125,6 +137,9 @@ func interruptible(ctx context.Context, stderr io.Writer, under *underWay) (cont
 			said := make(chan struct{})
 			go func() {
 				defer close(said)
+				if n > 0 {
+					g.result.tell(stderr, exitDirty)
+				}
 				fmt.Fprintln(stderr, "lockdrill: "+text)
 				if n > 0 {
 					under.tell(stderr)
@@ -143,7 +158,7 @@ func interruptible(ctx context.Context, stderr io.Writer, under *underWay) (cont
 }
 
 // runOne is one drill from the folder to the verdict.
-func runOne(ctx context.Context, io streams, f runFlags, e *experiments.Experiment, under *underWay) (int, error) {
+func runOne(ctx context.Context, io streams, f runFlags, e *experiments.Experiment, under *underWay, g *gate) (int, error) {
 	if err := admit(ctx, e, f.consent); err != nil { // again: an earlier drill may have taken hours
 		return 0, err
 	}
@@ -156,14 +171,15 @@ func runOne(ctx context.Context, io streams, f runFlags, e *experiments.Experime
 	if err := d.record(ctx, io); err != nil {
 		return 0, err
 	}
-	j, err := judgeDir(d.dir)
+	r, err := judgeDir(io.Err, d.dir)
 	if err != nil {
 		return 0, err
 	}
-	if err := printJudgement(io, string(*f.output), d.dir, j); err != nil {
+	if err := printJudgement(io, *f.output, d.dir, r); err != nil {
 		return 0, err
 	}
-	code := j.ExitCode
+	g.judged(r, d.dir)
+	code := r.Judgement.ExitCode
 	if code == exitInconclusive {
 		switch f.onInconclusive {
 		case "pass":

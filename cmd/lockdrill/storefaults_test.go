@@ -115,6 +115,7 @@ func TestFaultsOfTheStoreAreFeltAndEnd(t *testing.T) {
 
 // The embedded store suffers what it can, and is refused for the rest before anything is started.
 func TestFaultsOfTheEmbeddedStore(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("-short: no drill through the binary")
 	}

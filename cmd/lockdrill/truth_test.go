@@ -165,7 +165,7 @@ func trial(h *history.History, x analysis.Takeover) (fault history.Span, grant h
 		switch {
 		case e.Kind == history.FaultApplied && e.Op == x.Fault:
 			fault = e.Span
-		case e.Kind == history.AcquireReturn && e.Outcome == history.OK && e.Key == x.Key && e.Source == x.Successor && fault.To > 0 && e.From > fault.From:
+		case e.Kind == history.AcquireReturn && e.Outcome == history.OK && e.Key == x.Key && e.Source == x.Successor && fault.To > 0 && e.To > fault.From: // it may have been on its way already
 			grant = e
 		case e.Kind == history.WriteInvoke && grant.Epoch != "" && e.Epoch == grant.Epoch:
 			return fault, grant, e.From

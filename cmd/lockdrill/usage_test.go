@@ -26,6 +26,8 @@ func TestMisuse(t *testing.T) {
 		{"judge", `lockdrill judge: accepts 1 arg(s), received 0; see lockdrill judge --help`},
 		{"judge a b", `lockdrill judge: accepts 1 arg(s), received 2; see lockdrill judge --help`},
 		{"judge --ouput json a", `lockdrill judge: unknown flag: --ouput, did you mean "--output"?; see lockdrill judge --help`},
+		{"run first-drill --seed abc", `lockdrill run: invalid argument "abc" for "--seed" flag: want a whole number; see lockdrill run --help`},
+		{"rehearse first-drill --fail-above much", `lockdrill rehearse: invalid argument "much" for "--fail-above" flag: want a number such as 0.05; see lockdrill rehearse --help`},
 		{"judge -o xml a", `lockdrill judge: invalid argument "xml" for "-o, --output" flag: must be text or json; see lockdrill judge --help`},
 		{"validate", `lockdrill validate: requires at least 1 arg(s), only received 0; see lockdrill validate --help`},
 		{"validate frist-drill", `frist-drill: no such scenario, did you mean "first-drill"? (shipped: ` + strings.Join(shipped, ", ") + `; a file is named with its .yaml or a path)`},

@@ -52,6 +52,7 @@ func newValidateCmd(io streams) *cobra.Command {
 			switch {
 			case err != nil:
 				fmt.Fprintln(io.Err, err)
+				annotate(io.Err, err)
 			case *format == outputText:
 				tellLints(io.Err, e)
 				if f.OK {

@@ -67,7 +67,7 @@ func ceiling(ctx context.Context, addr string, length time.Duration) (float64, e
 func loadScripts(ctx context.Context, addr string) (acquire, release string, err error) {
 	c := redisstore.NewClient(addr)
 	defer c.Close()
-	load := func(names ...string) (sha string) {
+	load := func(call string, names ...string) (sha string) {
 		var text []byte
 		for _, name := range names {
 			part, readErr := os.ReadFile("../../lockcore/redisstore/" + name)
@@ -77,11 +77,12 @@ func loadScripts(ctx context.Context, addr string) (acquire, release string, err
 			text = append(text, part...)
 		}
 		if err == nil {
-			sha, err = c.ScriptLoad(ctx, string(text)).Result()
+			sha, err = c.ScriptLoad(ctx, string(text)+call).Result()
 		}
 		return sha
 	}
-	acquire, release = load("acquire.lua"), load("pass.lua", "release.lua")
+	acquire = load("return acquire(nil, KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3])", "acquire.lua")
+	release = load("return release(KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3])", "pass.lua", "release.lua")
 	return acquire, release, err
 }
 

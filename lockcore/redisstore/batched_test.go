@@ -26,6 +26,26 @@ func together(n int, call func(i int) error) []error {
 	return errs
 }
 
+// Acquires that travel together get each the lease that it asked for.
+func TestNeighboursHaveTheirOwnLease(t *testing.T) {
+	c, _ := startRedis(t)
+	s := newBatched(t, c, "")
+	redisstore.TravelTogether(s)
+	ttl := func(i int) time.Duration { return time.Duration(1+i%3) * time.Hour }
+	for i, err := range together(200, func(i int) error {
+		_, err := s.Acquire(t.Context(), fmt.Sprint("key", i), "token", ttl(i))
+		return err
+	}) {
+		if err != nil {
+			t.Fatalf("acquire %d: %v", i, err)
+		}
+		left, err := c.PTTL(t.Context(), fmt.Sprint("key", i)).Result()
+		if err != nil || left > ttl(i) || left < ttl(i)-time.Minute {
+			t.Errorf("lock %d: %v left (%v), want %v", i, left, err, ttl(i))
+		}
+	}
+}
+
 // Calls that travel together get each its own answer, also where the scripts are not loaded and where some of them fail.
 func TestNeighboursDoNotFail(t *testing.T) {
 	c, _ := startRedis(t)

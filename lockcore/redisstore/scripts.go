@@ -48,15 +48,12 @@ type scripts struct{ acquire, renew, renewMany, release, many, stand, quit *scri
 
 func newScripts() scripts {
 	return scripts{
-		acquire: newScript(acquireText), renew: newScript(renewText), renewMany: newScript(renewManyText),
-		release: newScript(passText + releaseText), many: newScript(passText + function("acquire", acquireText) + function("release", releaseText) + manyText),
+		acquire: newScript(acquireText + "return acquire(nil, KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3])"),
+		release: newScript(passText + releaseText + "return release(KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3])"),
+		many:    newScript(passText + acquireText + releaseText + manyText),
+		renew:   newScript(renewText), renewMany: newScript(renewManyText),
 		stand: newScript(passText + standText), quit: newScript(passText + quitText),
 	}
-}
-
-// function is a script as a function of its keys and arguments.
-func function(name, text string) string {
-	return "local function " + name + "(KEYS, ARGV)\n" + text + "\nend\n"
 }
 
 // The line's own times, in ms.
@@ -87,12 +84,12 @@ func parseGrant(reply any) (lockcore.Grant, error) {
 	switch r := reply.(type) {
 	case string:
 		fence, clock, apart := strings.Cut(r, " ")
-		if !apart {
-			clock = fence
-		}
 		n, err := strconv.ParseInt(fence, 10, 64)
-		micros, err2 := strconv.ParseInt(clock, 10, 64)
-		if err := errors.Join(err, err2); err != nil {
+		micros := n
+		if apart && err == nil {
+			micros, err = strconv.ParseInt(clock, 10, 64)
+		}
+		if err != nil {
 			return lockcore.Grant{}, fmt.Errorf("read acquire reply %q: %w", r, err)
 		}
 		return lockcore.Grant{Fence: n, Server: time.UnixMicro(micros)}, nil

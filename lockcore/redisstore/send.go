@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -19,6 +20,7 @@ const maxTogether = 64
 // group is calls that one run of many.lua makes.
 type group struct {
 	calls []*call
+	lease *call // an acquire of it: all of them ask for its TTL
 	args  []any
 	cmd   *redis.Cmd
 }
@@ -56,36 +58,59 @@ func (l *lane) send(ctx context.Context, batch []*call) {
 	}
 }
 
-// split tells the calls that can go together from those that go by themselves.
+// split tells the calls that can go together, those of one TTL, from those that go by themselves.
 func (l *lane) split(batch []*call) (groups []group, alone []*call) {
-	var together []*call
-	for _, c := range batch {
-		if l.many != nil && c.kind != 0 {
-			together = append(together, c)
-		} else {
-			alone = append(alone, c)
-		}
+	if l.many == nil {
+		return nil, batch
 	}
-	for len(together) > 0 {
-		n := min(len(together), maxTogether)
-		groups = append(groups, group{calls: together[:n], args: manyArgs(l.many, together[:n])})
-		together = together[n:]
+	for _, c := range batch {
+		if c.kind == 0 {
+			alone = append(alone, c)
+			continue
+		}
+		i := slices.IndexFunc(groups, func(g group) bool { return len(g.calls) < maxTogether && g.takes(c) })
+		if i < 0 {
+			i = len(groups)
+			groups = append(groups, group{calls: make([]*call, 0, min(len(batch), maxTogether))})
+		}
+		groups[i].add(c)
+	}
+	for i := range groups {
+		groups[i].args = groups[i].command(l.many)
 	}
 	return groups, alone
 }
 
-// manyArgs is the command that makes the calls: pointers into them, so that nothing is boxed.
-func manyArgs(s *script, calls []*call) []any {
-	args := append(make([]any, 0, 6*len(calls)+4), "evalsha", &s.hash, nil)
-	kinds := make([]byte, len(calls))
-	for i, c := range calls {
-		kinds[i] = c.kind
-		args = append(args, c.args[3:3+c.nkeys]...)
+// takes reports whether c can go with the group: acquires of one script ask for the same TTL.
+func (g *group) takes(c *call) bool {
+	return c.kind != kindAcquire || g.lease == nil || g.lease.nums[0] == c.nums[0]
+}
+
+func (g *group) add(c *call) {
+	if c.kind == kindAcquire && g.lease == nil {
+		g.lease = c
 	}
-	args[2] = len(args) - 3
+	g.calls = append(g.calls, c)
+}
+
+// command makes the calls: pointers into them, so that nothing is boxed.
+func (g *group) command(s *script) []any {
+	n := len(g.calls)
+	args := append(make([]any, 0, 3*n+8), "evalsha", &s.hash, 2*n)
+	kinds := make([]byte, n)
+	for i, c := range g.calls {
+		kinds[i] = c.kind
+		args = append(args, &c.texts[0], &c.texts[1]) // the lock, and its fence or its turn
+	}
 	args = append(args, kinds)
-	for _, c := range calls {
-		args = append(args, c.args[3+c.nkeys:]...)
+	if g.lease == nil {
+		args = append(args, 0, 0)
+	} else {
+		args = append(args, &g.lease.nums[0], &g.lease.nums[1])
+	}
+	args = append(args, turnWindow, lineKeep)
+	for _, c := range g.calls {
+		args = append(args, &c.texts[c.nkeys]) // the token
 	}
 	return args
 }

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/push"
+	"github.com/spf13/pflag"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/reports"
+)
+
+// gateFlags are where a command leaves its end for those who read files and not exit statuses.
+type gateFlags struct {
+	result      resultFile
+	junit       string
+	metrics     string
+	pushgateway string
+	job         string
+}
+
+func (g *gateFlags) flags(flags *pflag.FlagSet) {
+	g.result.flag(flags)
+	flags.StringVar(&g.junit, "junit", "", "JUnit file of all drills of the command, written in every end, also refused and error")
+	flags.StringVar(&g.metrics, "metrics-file", "", "metrics for a textfile collector (name it *.prom); the last pass in it outlives a failed run")
+	flags.StringVar(&g.pushgateway, "pushgateway", "", "URL of a Pushgateway that gets the metrics")
+	flags.StringVar(&g.job, "job", "lockdrill", "job label at the Pushgateway")
+}
+
+// gate gathers how the drills of a command ended. Whatever it cannot write it says; it never changes a verdict or an exit status.
+type gate struct {
+	gateFlags
+	stderr io.Writer
+	suites reports.Suites
+	codes  []int
+}
+
+// openGate makes sure, before anything is run, that the files can be written, and writes "error" into them: of a command that is
+// killed nobody reads an earlier pass.
+func openGate(stderr io.Writer, f gateFlags) (*gate, error) {
+	g := &gate{gateFlags: f, stderr: stderr}
+	if err := g.result.claim(); err != nil {
+		return nil, err
+	}
+	if f.job == "" {
+		return nil, usagef("--job is empty: the Pushgateway needs a name")
+	}
+	if g.junit != "" {
+		var killed reports.Suites
+		killed.AddUnjudged("lockdrill", exitName(exitFailure), "the command has not come to its end: it is still at work, or it was killed")
+		if err := writeSuites(g.junit, killed); err != nil {
+			return nil, usagef("--junit %w", err)
+		}
+	}
+	if g.metrics != "" {
+		_, err := afterFile(g.metrics, nil, "")
+		if err == nil {
+			err = canReplace(g.metrics)
+		}
+		if err != nil {
+			return nil, usagef("--metrics-file %s: %w", g.metrics, err)
+		}
+	}
+	return g, nil
+}
+
+// judged takes a drill that has a verdict; dir is its folder.
+func (g *gate) judged(r reports.Run, dir string) {
+	g.codes = append(g.codes, r.Judgement.ExitCode)
+	g.suites.Add(r)
+	g.count(r.Judgement.Run.Experiment, reports.MetricsOf(r))
+	var b bytes.Buffer
+	if err := reports.Markdown(&b, r, placed{folder: fromHere(dir)}.markdown(r)); err != nil {
+		g.say("step summary", err)
+		return
+	}
+	g.summarize(b.String())
+}
+
+// unjudged takes a drill, or the argument that was to be one, that ended without a verdict.
+func (g *gate) unjudged(name string, err error) {
+	code := codeOf(err)
+	g.codes = append(g.codes, code)
+	g.suites.AddUnjudged(name, exitName(code), err.Error())
+	if code != exitUsage { // of a bad file there is no experiment
+		g.count(name, reports.MetricsUnjudged(name, exitName(code), time.Now()))
+	}
+	var b bytes.Buffer
+	if err := reports.MarkdownUnjudged(&b, name, exitName(code), err.Error()); err == nil {
+		g.summarize(b.String())
+	}
+}
+
+// close writes what is of the command as a whole, which ended with err.
+func (g *gate) close(err error) {
+	code := worst(g.codes...)
+	if len(g.codes) == 0 {
+		code = codeOf(err)
+		g.suites.AddUnjudged("lockdrill", exitName(code), fmt.Sprint(err))
+	}
+	g.result.tell(g.stderr, code)
+	if g.junit != "" {
+		if err := writeSuites(g.junit, g.suites); err != nil {
+			g.say("--junit", err)
+		}
+	}
+}
+
+func (g *gate) say(what string, err error) {
+	fmt.Fprintf(g.stderr, "lockdrill: %s: %s; the verdict stands\n", what, experiments.Redact(err.Error()))
+}
+
+func writeSuites(path string, s reports.Suites) error {
+	var b bytes.Buffer
+	if err := s.Write(&b); err != nil {
+		return err
+	}
+	return writeAtomically(path, b.Bytes())
+}
+
+// pushWithin bounds a push: nobody waits for a gateway that hangs.
+const pushWithin = 10 * time.Second
+
+// count writes and pushes the metrics of one experiment.
+func (g *gate) count(experiment string, m reports.Metrics) {
+	if g.pushgateway != "" {
+		// POST, and not PUT: what this run does not have, its last pass, stays as it was.
+		err := push.New(g.pushgateway, g.job).Grouping("experiment", experiment).Gatherer(m.Without("experiment")).
+			Client(&http.Client{Timeout: pushWithin}).AddContext(context.Background())
+		if err != nil {
+			g.say("--pushgateway", errors.New(reports.Clip(err.Error(), 300)))
+		}
+	}
+	if g.metrics == "" {
+		return
+	}
+	m, err := afterFile(g.metrics, m, experiment)
+	if err != nil {
+		g.say("--metrics-file "+g.metrics, err)
+		return
+	}
+	var b bytes.Buffer
+	if err := m.Write(&b); err != nil {
+		g.say("--metrics-file", err)
+		return
+	}
+	if err := writeAtomically(g.metrics, b.Bytes()); err != nil {
+		g.say("--metrics-file", err)
+	}
+}
+
+// canReplace says whether writeAtomically could write there.
+func canReplace(path string) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("write: %w", reason(err))
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// afterFile is m after what the file holds from earlier.
+func afterFile(path string, m reports.Metrics, experiment string) (reports.Metrics, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, nil
+	}
+	if err != nil {
+		return nil, reason(err)
+	}
+	defer f.Close()
+	return m.After(f, experiment)
+}
+
+// resultFile is a file with the verdict's word and nothing else, for Tekton's results and Argo's output parameters: those take the file
+// as it is, newline and all, and at most 4096 bytes. "" = not wanted.
+type resultFile string
+
+func (r *resultFile) flag(flags *pflag.FlagSet) {
+	flags.StringVar((*string)(r), "result-file", "", "file for the verdict's word (pass, slo-failed, ...), written in every end, also refused and error")
+}
+
+// claim writes "error", which stays if the process is killed. It is no rename: the file may be a mount, or a device.
+func (r resultFile) claim() error {
+	if r == "" {
+		return nil
+	}
+	if err := os.WriteFile(string(r), []byte(exitName(exitFailure)), 0o644); err != nil {
+		return usagef("--result-file %s: write: %w", string(r), reason(err))
+	}
+	return nil
+}
+
+func (r resultFile) tell(stderr io.Writer, code int) {
+	if r == "" {
+		return
+	}
+	if err := os.WriteFile(string(r), []byte(exitName(code)), 0o644); err != nil {
+		fmt.Fprintf(stderr, "lockdrill: --result-file: %v; the verdict stands\n", err)
+	}
+}

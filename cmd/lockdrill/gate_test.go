@@ -1,0 +1,223 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+)
+
+// tryWith is tryIn with variables of the environment.
+func tryWith(t *testing.T, dir string, env []string, args ...string) result {
+	t.Helper()
+	for _, pair := range env {
+		name, value, _ := strings.Cut(pair, "=")
+		t.Setenv(name, value)
+	}
+	return tryIn(t, dir, args...)
+}
+
+// refusedDrill is refused before anything is touched: its Redis is somebody else's, and nobody has confirmed it.
+func refusedDrill(t *testing.T, dir string) string {
+	t.Helper()
+	path := filepath.Join(dir, "theirs.yaml")
+	write(t, path, []byte(edit(t, goodDrill, "name: good", "name: theirs", "redis: {mode: spawn}", `redis: {mode: external, url: "redis://127.0.0.1:1"}`)))
+	return path
+}
+
+func TestResultFileOfJudge(t *testing.T) {
+	for name, want := range map[string]string{"pass-1": "pass", "fail": "slo-failed", "inconclusive": "inconclusive", "aborted": "aborted", "dirty": "dirty"} {
+		dir := t.TempDir()
+		recordedRun(t, dir, name)
+		tryIn(t, dir, "judge", name, "--result-file", "word")
+		if got := string(read(t, filepath.Join(dir, "word"))); got != want {
+			t.Errorf("%s: %q, want %q and nothing else", name, got, want)
+		}
+	}
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "word"), []byte("pass"))
+	if got := tryIn(t, dir, "judge", "nowhere", "--result-file", "word"); got.code != exitUsage || string(read(t, filepath.Join(dir, "word"))) != "usage" {
+		t.Errorf("of a run that is not there: %+v, %q", got, read(t, filepath.Join(dir, "word")))
+	}
+	if got := tryIn(t, dir, "judge", "nowhere", "--result-file", "no/word"); got.code != exitUsage || got.stderr != "--result-file no/word: write: no such file or directory\n" {
+		t.Errorf("a result file that cannot be: %+v", got)
+	}
+}
+
+// A run that was refused, or whose file is wrong, leaves what a gate reads all the same, and nothing green of an earlier one.
+func TestARunWithoutAVerdictIsToldToTheGate(t *testing.T) {
+	dir := t.TempDir()
+	good, refused, bad := filepath.Join(dir, "good.yaml"), refusedDrill(t, dir), filepath.Join(dir, "bad.yaml")
+	write(t, good, []byte(goodDrill))
+	write(t, bad, []byte("apiVersion: lockdrill/v2\n"))
+	for _, c := range []struct {
+		args []string
+		word string
+		code int
+	}{
+		{[]string{refused}, "refused", exitRefused},
+		{[]string{bad}, "usage", exitUsage},
+		{[]string{good, refused}, "refused", exitRefused},
+		{[]string{good, "-o", "json", refused}, "usage", exitUsage},
+	} {
+		write(t, filepath.Join(dir, "word"), []byte("pass"))
+		write(t, filepath.Join(dir, "j.xml"), []byte("<testsuites></testsuites>"))
+		got := tryWith(t, dir, []string{"GITHUB_STEP_SUMMARY=" + filepath.Join(dir, "summary.md")},
+			append([]string{"run", "--result-file", "word", "--junit", "j.xml", "--metrics-file", "m.prom"}, c.args...)...)
+		if got.code != c.code || got.stdout != "" {
+			t.Errorf("%v: %+v", c.args, got)
+		}
+		if word := string(read(t, filepath.Join(dir, "word"))); word != c.word {
+			t.Errorf("%v: the word is %q, want %q", c.args, word, c.word)
+		}
+		if junit := string(read(t, filepath.Join(dir, "j.xml"))); !strings.Contains(junit, `type="`+c.word+`"`) || !strings.Contains(junit, `errors="1"`) {
+			t.Errorf("%v: %s", c.args, junit)
+		}
+	}
+	if text := string(read(t, filepath.Join(dir, "m.prom"))); !strings.Contains(text, `lockdrill_run_verdict{experiment="theirs",verdict="refused"} 1`) {
+		t.Errorf("the refused run is not in the metrics:\n%s", text)
+	}
+	if text := string(read(t, filepath.Join(dir, "summary.md"))); !strings.Contains(text, "## REFUSED · theirs · no verdict") || !strings.Contains(text, "confirm") {
+		t.Errorf("the refused run is not in the summary:\n%s", text)
+	}
+	if entries, _ := os.ReadDir(filepath.Join(dir, runsFolder)); len(entries) > 0 {
+		t.Errorf("a refused run left %v", entries)
+	}
+}
+
+// Files that could not be written afterwards are known before anything runs, and a file of somebody else's is not written over.
+func TestAGateThatCannotBeWrittenIsAUsageError(t *testing.T) {
+	dir := t.TempDir()
+	file := refusedDrill(t, dir)
+	theirs := filepath.Join(dir, "node.prom")
+	write(t, theirs, []byte("node_boot_time_seconds 1\n"))
+	for _, args := range [][]string{{"--result-file", "no/word"}, {"--junit", "no/j.xml"}, {"--metrics-file", "node.prom"}, {"--metrics-file", "no/m.prom"}, {"--job", ""}} {
+		if got := tryIn(t, dir, append([]string{"run", file}, args...)...); got.code != exitUsage || !strings.HasPrefix(got.stderr, args[0]+" ") || strings.Count(got.stderr, "\n") != 1 {
+			t.Errorf("%v: %+v", args, got)
+		}
+	}
+	if got := string(read(t, theirs)); got != "node_boot_time_seconds 1\n" {
+		t.Errorf("a file of somebody else's is now %q", got)
+	}
+}
+
+// gateway speaks as much of a Pushgateway's API as a push uses: POST replaces the metrics of the same name within the group of the path.
+type gateway struct {
+	mu     sync.Mutex
+	groups map[string]map[string]*dto.MetricFamily
+	status int
+}
+
+func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.status != 0 || r.Method != http.MethodPost || r.ContentLength <= 0 {
+		http.Error(w, "no", max(g.status, http.StatusBadRequest))
+		return
+	}
+	if g.groups == nil {
+		g.groups = map[string]map[string]*dto.MetricFamily{}
+	}
+	if g.groups[r.URL.Path] == nil {
+		g.groups[r.URL.Path] = map[string]*dto.MetricFamily{}
+	}
+	dec := expfmt.NewDecoder(r.Body, expfmt.ResponseFormat(r.Header))
+	for {
+		var f dto.MetricFamily
+		if err := dec.Decode(&f); err == io.EOF {
+			break
+		} else if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		g.groups[r.URL.Path][f.GetName()] = &f
+	}
+	w.WriteHeader(http.StatusAccepted)
+}
+
+func TestPushgateway(t *testing.T) {
+	dir := t.TempDir()
+	file := refusedDrill(t, dir)
+	var g gateway
+	server := httptest.NewServer(&g)
+	defer server.Close()
+	if got := tryIn(t, dir, "run", file, "--pushgateway", server.URL, "--job", "game-days"); got.code != exitRefused || strings.Contains(got.stderr, "pushgateway") {
+		t.Fatalf("%+v", got)
+	}
+	g.mu.Lock()
+	family := g.groups["/metrics/job/game-days/experiment/theirs"]["lockdrill_run_verdict"]
+	seen := fmt.Sprint(g.groups)
+	g.status = http.StatusInternalServerError
+	g.mu.Unlock()
+	if family == nil || !slices.ContainsFunc(family.Metric, func(m *dto.Metric) bool {
+		return len(m.Label) == 1 && m.Label[0].GetValue() == "refused" && m.Gauge.GetValue() == 1
+	}) {
+		t.Errorf("pushed: %s", seen)
+	}
+	for _, url := range []string{server.URL, "http://user:hunter2@127.0.0.1:1"} {
+		got := tryIn(t, dir, "run", file, "--pushgateway", url)
+		if got.code != exitRefused || !strings.Contains(got.stderr, "lockdrill: --pushgateway: ") || !strings.Contains(got.stderr, "; the verdict stands\n") || strings.Contains(got.stderr, "hunter2") {
+			t.Errorf("a gateway that fails: %+v", got)
+		}
+	}
+}
+
+func TestStepSummaryIsKeptUnderItsLimit(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "summary.md")
+	for _, text := range []string{"first", strings.Repeat("ä", maxSummary/2-60), strings.Repeat("what does not fit is cut. ", 100)} {
+		if err := appendSummary(path, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := string(read(t, path))
+	if len(got) > maxSummary || !strings.HasPrefix(got, "first\nää") || !strings.HasSuffix(got, summaryCut) || !strings.Contains(got, "what does") {
+		t.Errorf("%d bytes, %.40s ... %s", len(got), got, got[len(got)-200:])
+	}
+	if err := appendSummary(path, "nor this"); err == nil || len(read(t, path)) != len(got) {
+		t.Errorf("of what is left out nothing is said: %v", err)
+	}
+}
+
+// A summary that cannot be written is said, and changes no status.
+func TestAStepSummaryThatCannotBeWritten(t *testing.T) {
+	dir := t.TempDir()
+	got := tryWith(t, dir, []string{"GITHUB_STEP_SUMMARY=" + dir}, "run", refusedDrill(t, dir))
+	if got.code != exitRefused || !strings.Contains(got.stderr, "lockdrill: GITHUB_STEP_SUMMARY: ") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// The problems of a file stand beside its lines in GitHub's view; elsewhere, and for anything else, there are no annotations.
+func TestAnnotations(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "repo", "drills"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	name := "a,b%:c.yaml"
+	write(t, filepath.Join(dir, "repo", "drills", name), []byte(edit(t, goodDrill, "poll: 50ms, mode", "poll: 50ms, moode", "name: good", "name: \"100%\"")))
+	env := []string{"GITHUB_ACTIONS=true", "GITHUB_WORKSPACE=" + filepath.Join(dir, "repo")}
+	work := filepath.Join(dir, "repo", "drills")
+	want := "::error file=drills/a%2Cb%25%3Ac.yaml,line=21,col=28::system.locks[0].policy.loop.moode: unknown field: did you mean \"mode\"?\n"
+	for _, command := range []string{"validate", "run", "plan", "rehearse"} {
+		got := tryWith(t, work, env, command, name)
+		if got.code != exitUsage || got.stdout != "" || !strings.Contains(got.stderr, want) || !strings.Contains(got.stderr, `"100%25"`) {
+			t.Errorf("%s: %+v\nwant %s", command, got, want)
+		}
+	}
+	if got := tryWith(t, work, nil, "run", refusedDrill(t, dir)); got.code != exitRefused || strings.Contains(got.stderr, "::") {
+		t.Errorf("a refused run is no problem of a file: %+v", got)
+	}
+	t.Setenv("GITHUB_ACTIONS", "")
+	if got := tryIn(t, work, "validate", name); strings.Contains(got.stderr, "::") {
+		t.Errorf("outside GitHub: %+v", got)
+	}
+}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+func newReportCmd(io streams) *cobra.Command {
+	var name, out string
+	cmd := &cobra.Command{
+		Use:   "report DIR",
+		Short: "Make a report of a stored run",
+		Args:  cobra.ExactArgs(1),
+	}
+	var long strings.Builder
+	long.WriteString("report reads experiment.yaml and history.jsonl of a run's folder, judges them as judge does, and writes one report. It changes\nnothing in the folder. Exit status 0: the report was written, whatever the verdict says; a gate asks judge.\n\nFormats:\n")
+	for _, f := range formats() {
+		fmt.Fprintf(&long, "  %-14s %s\n", f.name, f.what)
+	}
+	cmd.Long = strings.TrimRight(long.String(), "\n")
+	cmd.Flags().StringVarP(&name, "format", "f", "text", "what to write: "+strings.Join(formatNames(), ", "))
+	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write (default standard output)")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		all := formats()
+		at := slices.IndexFunc(all, func(f format) bool { return f.name == name })
+		if at < 0 {
+			return usagef("lockdrill report: unknown format %q%s; formats are %s", name, didYouMean(name, formatNames()), strings.Join(formatNames(), ", "))
+		}
+		dir := runFolder(args[0])
+		r, err := readRun(dir)
+		if err != nil {
+			return err
+		}
+		p := placed{folder: fromHere(dir)}
+		if out != "" {
+			var b bytes.Buffer
+			if err := all[at].write(&b, r, p); err != nil {
+				return err
+			}
+			if err := writeAtomically(out, b.Bytes()); err != nil {
+				return usagef("%w", err)
+			}
+			return nil
+		}
+		p.width, _ = terminal(io.Out)
+		p.color = colored(io.Out)
+		return all[at].write(io.Out, r, p)
+	}
+	return cmd
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// recordedRun copies a recorded run to runs/name below dir.
+func recordedRun(t *testing.T, dir, name string) string {
+	t.Helper()
+	run := filepath.Join(dir, runsFolder, name)
+	if err := os.MkdirAll(run, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{experimentFile, historyFile} {
+		write(t, filepath.Join(run, file), read(t, filepath.Join("../../reports/testdata/recorded", name, file)))
+	}
+	return run
+}
+
+func reportFiles() []string {
+	var files []string
+	for _, f := range formats() {
+		if f.file != "" {
+			files = append(files, f.file)
+		}
+	}
+	return files
+}
+
+// judge redoes everything from verdict.json on, byte for byte, wherever it is called from.
+func TestJudgeWritesTheReportsAnew(t *testing.T) {
+	for name, want := range map[string]int{"pass-1": exitPass, "fail": exitSLOFailed, "dirty": exitDirty} {
+		dir := t.TempDir()
+		run := recordedRun(t, dir, name)
+		first := tryIn(t, dir, "judge", name)
+		if report := "runs/" + name + "/" + fullReport(); first.code != want || !strings.Contains(first.stdout, "  report        "+report+"\n") {
+			t.Errorf("%s: %+v, want status %d and the report %s named", name, first, want, report)
+		}
+		before := map[string][]byte{}
+		for _, file := range append(reportFiles(), verdictFile) {
+			before[file] = read(t, filepath.Join(run, file))
+			remove(t, filepath.Join(run, file))
+		}
+		if again := tryIn(t, run, "judge", "."); again.code != want {
+			t.Errorf("judged again: %+v", again)
+		}
+		for file, was := range before {
+			if !bytes.Equal(read(t, filepath.Join(run, file)), was) {
+				t.Errorf("%s: %s is not what it was", name, file)
+			}
+		}
+	}
+}
+
+// A report that cannot be written is said; the verdict and the status stand.
+func TestAReportThatCannotBeWrittenChangesNoVerdict(t *testing.T) {
+	dir := t.TempDir()
+	run := recordedRun(t, dir, "fail")
+	if err := os.MkdirAll(filepath.Join(run, "junit.xml", "in the way"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	got := tryIn(t, dir, "judge", "fail")
+	if got.code != exitSLOFailed || !strings.HasPrefix(got.stdout, "FAIL") ||
+		!strings.Contains(got.stderr, "junit.xml not written; the verdict stands, and lockdrill judge runs/fail writes them anew") {
+		t.Errorf("%+v", got)
+	}
+	for _, file := range append(reportFiles(), verdictFile) {
+		if info, err := os.Stat(filepath.Join(run, file)); err != nil || file != "junit.xml" && info.Size() == 0 {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(run, ".*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestReportWritesEveryFormat(t *testing.T) {
+	dir := t.TempDir()
+	run := recordedRun(t, dir, "fail")
+	for _, f := range formats() {
+		onStdout := tryIn(t, dir, "report", "fail", "-f", f.name)
+		if onStdout.code != exitPass || onStdout.stdout == "" || onStdout.stderr != "" {
+			t.Errorf("%s: %+v", f.name, onStdout)
+		}
+		if got := tryIn(t, dir, "report", "fail", "-f", f.name, "-o", "out"); got != (result{}) {
+			t.Errorf("%s to a file: %+v", f.name, got)
+		}
+		if text := string(read(t, filepath.Join(dir, "out"))); text != onStdout.stdout {
+			t.Errorf("%s: the file is not what standard output is", f.name)
+		}
+	}
+	if entries, err := os.ReadDir(run); err != nil || len(entries) != 2 {
+		t.Errorf("report changed the folder: %v %v", entries, err)
+	}
+}
+
+func TestReportRefuses(t *testing.T) {
+	dir := t.TempDir()
+	recordedRun(t, dir, "fail")
+	for _, c := range []struct{ args, want string }{
+		{"report fail -f jnuit", `lockdrill report: unknown format "jnuit", did you mean "junit"?; formats are ` + strings.Join(formatNames(), ", ")},
+		{"report nowhere -f md", "nowhere: no such folder; runs are folders such as runs/latest"},
+		{"report fail -f md -o no/such/folder/x.md", "no/such/folder/x.md: write: no such file or directory"},
+	} {
+		if got := tryIn(t, dir, strings.Fields(c.args)...); got != (result{exitUsage, "", c.want + "\n"}) {
+			t.Errorf("%s: %+v\nwant %s", c.args, got, c.want)
+		}
+	}
+}
+
+// docs/gating.md names every format, and only flags that exist.
+func TestGatingPageNamesWhatThereIs(t *testing.T) {
+	page := string(read(t, "../../docs/gating.md"))
+	for _, name := range formatNames() {
+		if !strings.Contains(page, "`"+name+"`") {
+			t.Errorf("docs/gating.md does not name the format %s", name)
+		}
+	}
+	help := try(t, "run", "--help").stdout
+	for _, flag := range regexp.MustCompile("--[a-z][a-z-]+").FindAllString(page, -1) {
+		if !strings.Contains(help, flag) {
+			t.Errorf("docs/gating.md names %s, which run does not have", flag)
+		}
+	}
+}

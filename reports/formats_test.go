@@ -1,0 +1,144 @@
+package reports
+
+import (
+	"bytes"
+	"encoding/csv"
+	"io"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lockdrill/lockdrill/analysis"
+)
+
+// written is what a format makes of a run.
+func written(t *testing.T, write func(io.Writer, Run) error, r Run) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := write(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func markdownOf(w io.Writer, r Run) error {
+	return Markdown(w, r, MarkdownOptions{Report: "report.html", Reproduce: "lockdrill run experiment.yaml --seed 7"})
+}
+
+func postmortemOf(w io.Writer, r Run) error {
+	return Postmortem(w, r, MarkdownOptions{Report: "report.html", Folder: "runs/a|run", Reproduce: "lockdrill run experiment.yaml --seed 7"})
+}
+
+func metricsOf(w io.Writer, r Run) error { return MetricsOf(r).Write(w) }
+
+// Every format of every recorded run is what its golden file says, and the same bytes when it is made again.
+func TestFormatsOfRecordedRuns(t *testing.T) {
+	for name := range recordedRuns {
+		r := recorded(t, name)
+		for ext, write := range map[string]func(io.Writer, Run) error{
+			".md": markdownOf, ".postmortem.md": postmortemOf, ".junit.xml": JUnit, ".prom": metricsOf, ".csv": TakeoversCSV, ".slos.csv": SLOsCSV,
+		} {
+			t.Run(name+ext, func(t *testing.T) {
+				got := written(t, write, r)
+				golden(t, filepath.Join("formats", name+ext), got)
+				if again := written(t, write, r); again != got {
+					t.Error("made twice, the bytes differ")
+				}
+			})
+		}
+	}
+}
+
+// A summary that does not fit a chat message is not read there: Slack takes 40,000 characters of text, and shows the first 4,000 well.
+func TestMarkdownFitsAMessage(t *testing.T) {
+	for name := range recordedRuns {
+		if n := len(written(t, markdownOf, recorded(t, name))); n > 4000 {
+			t.Errorf("%s: report.md has %d bytes", name, n)
+		}
+	}
+	r := recorded(t, "fail")
+	j := *r.Judgement
+	j.SLOs = slices.Repeat(j.SLOs, 200)
+	for i := range j.SLOs {
+		j.SLOs[i].Why += strings.Repeat(" and so on", i)
+	}
+	r.Judgement = &j
+	if n := len(written(t, markdownOf, r)); n > 8000 {
+		t.Errorf("with %d SLOs report.md has %d bytes", len(j.SLOs), n)
+	}
+}
+
+// hostile puts text into every string of a judgement that may come from the system under test or from its owner's file.
+func hostile(text string) Run {
+	j := failed()
+	var spoil func(v reflect.Value)
+	spoil = func(v reflect.Value) {
+		switch v.Kind() {
+		case reflect.Pointer:
+			if !v.IsNil() {
+				spoil(v.Elem())
+			}
+		case reflect.Struct:
+			for i := range v.NumField() {
+				spoil(v.Field(i))
+			}
+		case reflect.Slice:
+			for i := range v.Len() {
+				spoil(v.Index(i))
+			}
+		case reflect.String:
+			v.SetString(text)
+		}
+	}
+	j.Warnings = []string{"w"}
+	slos := slices.Clone(j.SLOs)
+	spoil(reflect.ValueOf(j).Elem())
+	j.Verdict, j.Run.Status, j.Run.Started, j.Run.Ended = "slo-failed", "completed", "2026-01-02T03:04:05Z", "2026-01-02T03:04:43Z"
+	for i := range j.SLOs {
+		j.SLOs[i].Verdict, j.SLOs[i].Unit, j.SLOs[i].Measure = slos[i].Verdict, slos[i].Unit, slos[i].Measure
+	}
+	for i := range j.Takeovers { // one series
+		j.Takeovers[i].Class, j.Takeovers[i].End = analysis.ClassCrash, "effect"
+	}
+	return Run{Experiment: hostileExperiment(text), History: hostileHistory(text), Judgement: j}
+}
+
+// attacks are what a key, a note or a line of a log may try.
+var attacks = []string{
+	`<script>alert(1)</script><img src=x onerror=alert(1)>`,
+	"a|b\n## c\n- d\n\n[click](http://evil.example)![x](http://evil.example/x.png)[^1]",
+	"`code` ``` **bold** _em_ ~~gone~~ $x$ &amp; \\| <!-- c --> <http://evil.example> www.evil.example a@evil.example @everyone",
+	"[click]: http://evil.example [click][click] ]]> <![CDATA[ ]]&gt;",
+	"\x00\x01\x1b[31mred\x1b[0m\x7f\u202e\ufffe\xff",
+	"=HYPERLINK(\"http://evil.example\")",
+	"\n::error file=x::y\n::stop-commands::z",
+	"redis://user:hunter2@redis.example:6379 --password=hunter2",
+	"",
+}
+
+func TestSecretsAreTakenOut(t *testing.T) {
+	r := hostile("redis://user:hunter2@redis.example:6379")
+	for name, write := range map[string]func(io.Writer, Run) error{"md": markdownOf, "postmortem": postmortemOf, "junit": JUnit, "prom": metricsOf, "csv": TakeoversCSV, "slos-csv": SLOsCSV} {
+		if got := written(t, write, r); strings.Contains(got, "hunter2") {
+			t.Errorf("%s tells a password:\n%s", name, got)
+		}
+	}
+}
+
+func TestCSVIsNoFormula(t *testing.T) {
+	for _, attack := range attacks {
+		for _, write := range []func(io.Writer, Run) error{TakeoversCSV, SLOsCSV} {
+			rows, err := csv.NewReader(strings.NewReader(written(t, write, hostile(attack)))).ReadAll()
+			if err != nil || len(rows) < 2 {
+				t.Fatalf("%q: %v, %d rows", attack, err, len(rows))
+			}
+			for _, cell := range slices.Concat(rows...) {
+				if strings.HasPrefix(cell, "=") || strings.HasPrefix(cell, "@") || strings.ContainsAny(cell, "\n\r\t") {
+					t.Errorf("cell %q", cell)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package reports
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/extension"
+	"github.com/yuin/goldmark/renderer/html"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+func hostileExperiment(text string) *experiments.Experiment {
+	return &experiments.Experiment{
+		Name:   text,
+		System: experiments.System{Locks: []experiments.Lock{{Name: text, Key: text}}},
+		Faults: []experiments.Fault{{ID: text, Kill: &experiments.Kill{}}},
+	}
+}
+
+func hostileHistory(text string) *history.History {
+	fault := &history.Fault{ID: text, Shot: 1, Kind: "kill", Victim: text, Why: text, Detail: text}
+	h := &history.History{Header: history.Header{Tool: text, Run: text, Experiment: text, Digest: text, Started: "2026-01-02T03:04:05Z"}}
+	for _, e := range []history.Event{
+		{Kind: history.FaultApplied, Op: text, Lock: text, Key: text, Fault: fault},
+		{Kind: history.FaultVoid, Op: text, Fault: fault},
+		{Kind: history.AbandonKind, Source: text, Lock: text, Key: text, Abandon: &history.Abandon{Reason: text}},
+		{Kind: history.GapKind, Source: text, Coverage: &history.Coverage{Probe: text, Why: text}},
+		{Kind: history.ReplicaExit, Replica: &history.Replica{Name: text, Incarnation: text, Exit: text}},
+		{Kind: history.RunAbort, Note: &history.Note{What: text, Why: text}},
+		{Kind: history.RunCleanup, Note: &history.Note{What: text, Why: text}},
+		{Kind: history.RunEnd, Note: &history.Note{What: text, Why: text}},
+	} {
+		e.N = int64(len(h.Events)) + 1
+		h.Events = append(h.Events, e)
+	}
+	return h
+}
+
+// rendered is Markdown as an independent renderer shows it, raw HTML and automatic links included.
+func rendered(t *testing.T, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	md := goldmark.New(goldmark.WithExtensions(extension.GFM, extension.Footnote), goldmark.WithRendererOptions(html.WithUnsafe()))
+	if err := md.Convert([]byte(text), &b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+var tag = regexp.MustCompile(`<(/?[a-zA-Z!?][a-zA-Z0-9]*)`)
+
+// shapeOf lists the elements of a page in their order, without what is in them.
+func shapeOf(page string) string {
+	var tags []string
+	for _, m := range tag.FindAllStringSubmatch(page, -1) {
+		tags = append(tags, m[1])
+	}
+	return strings.Join(tags, " ")
+}
+
+// Whatever stands in a key or a note, the page has the elements that it has with a harmless word in that place.
+func TestMarkdownCannotBeBroken(t *testing.T) {
+	want := map[string]string{}
+	for _, text := range append([]string{"harmless"}, attacks...) {
+		r := hostile(text)
+		for name, doc := range map[string]string{
+			"md":         written(t, markdownOf, r),
+			"postmortem": written(t, postmortemOf, r),
+			"unjudged":   unjudged(t, text),
+		} {
+			page := rendered(t, doc)
+			switch got := shapeOf(page); {
+			case text == "harmless":
+				if want[name] = got; name != "unjudged" && !strings.Contains(got, "/li /ul table thead") && !strings.Contains(got, "/p table thead") {
+					t.Errorf("%s has no table of its own:\n%s", name, page)
+				}
+			case text != "" && got != want[name]:
+				t.Errorf("%s: %q changes the page:\n%s\nwant\n%s\n%s", name, text, got, want[name], doc)
+			}
+			for _, bad := range []string{"<script", "<img", "href", "onerror=\"", "@everyone", "\x1b", "\x00", "\u202e", "\n::"} {
+				if strings.Contains(page, bad) || strings.Contains(doc, bad) && bad != "href" && bad != "onerror=\"" {
+					t.Errorf("%s: %q leaves %q in the page:\n%s", name, text, bad, page)
+				}
+			}
+		}
+	}
+}
+
+func unjudged(t *testing.T, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := MarkdownUnjudged(&b, text, "refused", text); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// What is escaped reads as it was; and where nothing is dangerous, nothing is escaped.
+func TestMarkdownReadsAsItWas(t *testing.T) {
+	for _, text := range append(attacks, "kill_leader#3: takeover max <= 5s (250ms at 0.05), [626.56, 626.84]ms, ttl 1s - op 200ms", "a & b, x < y", "!important") {
+		page := rendered(t, "x "+markdown(text))
+		got := strings.TrimSuffix(strings.TrimPrefix(page, "<p>x "), "</p>\n")
+		got = strings.NewReplacer("&lt;", "<", "&gt;", ">", "&amp;", "&", "&quot;", `"`, "\u200b", "").Replace(got)
+		if want := clean(text); got != want && "x "+want != strings.TrimSuffix(got, "\n") && want != "" {
+			t.Errorf("%q reads as %q", want, got)
+		}
+	}
+	for _, plain := range []string{"takeover max <= 5s (250ms at 0.05)", "[626.56, 626.84]ms", "kill_leader#3", "breaks <= 95% (1 fault)", "a & b"} {
+		if got := markdown(plain); got != plain {
+			t.Errorf("%q is written as %q", plain, got)
+		}
+	}
+	for _, c := range [][2]string{{"a", "`a`"}, {"a`b", "``a`b``"}, {"`a`", "`` `a` ``"}, {"", ""}} {
+		if got := code(c[0]); got != c[1] {
+			t.Errorf("code(%q) = %q, want %q", c[0], got, c[1])
+		}
+	}
+	if got := fmt.Sprint(shapeOf(rendered(t, code("<b>`` ` x")))); got != "p code /code /p" {
+		t.Errorf("a code span became %s", got)
+	}
+}

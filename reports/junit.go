@@ -1,0 +1,232 @@
+package reports
+
+import (
+	"cmp"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jstemmer/go-junit-report/v2/junit"
+
+	"github.com/lockdrill/lockdrill/analysis"
+)
+
+// JUnit writes junit.xml of one run.
+func JUnit(w io.Writer, r Run) error {
+	var s Suites
+	s.Add(r)
+	return s.Write(w)
+}
+
+// Suites collects the drills of one command for one JUnit file, a suite each. A testcase is an SLO, or one of three about the drill
+// itself: that each fault was injected, that the run came to its end, that clean-up was verified. A violated SLO is a failure;
+// whatever was not answered is an error, and nothing is ever skipped, which CI systems count as fine. A suite without failure and
+// error is a pass, and nothing else is.
+type Suites struct{ all junit.Testsuites }
+
+// The words of lockdrill's own testcases.
+const (
+	caseFaults  = "every fault was injected"
+	caseEnd     = "the run came to its end"
+	caseCleanUp = "clean-up was verified"
+)
+
+// Add adds the suite of a judged run.
+func (s *Suites) Add(r Run) {
+	j := r.Judgement
+	name := j.Run.Experiment
+	if !j.Run.Live {
+		name = "REHEARSAL " + name
+	}
+	suite := s.suite(name)
+	suite.Time = seconds3(j.Run.Seconds)
+	if at, err := time.Parse(time.RFC3339Nano, j.Run.Started); err == nil {
+		suite.Timestamp = at.UTC().Format("2006-01-02T15:04:05") // the form of the published schema, without a zone
+	}
+	for _, p := range []item{
+		{"run", j.Run.ID}, {"verdict", j.Verdict}, {"exitStatus", strconv.Itoa(j.ExitCode)}, {"seed", strconv.FormatInt(j.Run.Seed, 10)},
+		{"timeScale", factor(j.Run.TimeScale)}, {"tool", r.History.Header.Tool}, {"experimentDigest", r.History.Header.Digest},
+	} {
+		suite.AddProperty(p.Label, clean(p.Text))
+	}
+	for _, row := range numbered(j) {
+		suite.AddTestcase(row)
+	}
+	for _, c := range drillCases(r) {
+		suite.AddTestcase(c)
+	}
+	s.all.AddSuite(suite)
+}
+
+// AddUnjudged adds the suite of a drill that has no verdict: refused, interrupted before it began, a bad file, or the tool broke.
+func (s *Suites) AddUnjudged(experiment, word, why string) {
+	suite := s.suite(experiment)
+	suite.Time = seconds3(0)
+	suite.AddTestcase(outcome(experiment+".drill", caseEnd, &junit.Result{Type: word, Message: why}, nil))
+	s.all.AddSuite(suite)
+}
+
+func (s *Suites) suite(name string) junit.Testsuite {
+	return junit.Testsuite{ID: len(s.all.Suites), Name: clean(name)}
+}
+
+// Write writes the collected suites as one document.
+func (s *Suites) Write(w io.Writer) error {
+	all := s.all
+	all.Name = "lockdrill"
+	if _, err := io.WriteString(w, xml.Header); err != nil {
+		return fmt.Errorf("write junit.xml: %w", err)
+	}
+	if err := all.WriteXML(w); err != nil {
+		return fmt.Errorf("write junit.xml: %w", err)
+	}
+	return nil
+}
+
+// numbered are the testcases of the SLOs, in the order of the file. CI systems follow a case by class and name, so names are of what
+// was promised and not of what was observed, and two equal ones are numbered.
+func numbered(j *analysis.Judgement) []junit.Testcase {
+	var cases []junit.Testcase
+	n := map[string]int{}
+	for _, row := range j.SLOs {
+		class, name := j.Run.Experiment+"."+cmp.Or(row.Lock, "run"), promise(row, j.Run.TimeScale)
+		if n[class+"\x00"+name]++; n[class+"\x00"+name] > 1 {
+			name += fmt.Sprintf(" (%d)", n[class+"\x00"+name])
+		}
+		var failure, err *junit.Result
+		switch row.Verdict {
+		case analysis.Pass:
+		case analysis.Fail:
+			failure = told(row, "slo-failed")
+		default:
+			err = told(row, "inconclusive")
+		}
+		c := outcome(class, name, err, failure)
+		c.SystemOut = &junit.Output{Data: clean("observed " + observed(row) + ", " + sample(row))}
+		cases = append(cases, c)
+	}
+	return cases
+}
+
+// told is why a row is not met. The first line says it all: many views show nothing else.
+func told(row analysis.SLOResult, kind string) *junit.Result {
+	lines := []string{fmt.Sprintf("observed %s, %s", observed(row), sample(row))}
+	for _, i := range []item{{"why", row.Why}, {"next", row.Next}, {"see", events(row.Evidence)}} {
+		if i.Text != "" {
+			lines = append(lines, i.Label+": "+i.Text)
+		}
+	}
+	return &junit.Result{Type: kind, Message: strings.Join(lines[:min(2, len(lines))], "; "), Data: strings.Join(lines, "\n")}
+}
+
+// drillCases are the testcases about the drill itself.
+func drillCases(r Run) []junit.Testcase {
+	j := r.Judgement
+	class := j.Run.Experiment + ".drill"
+	faults := outcome(class, caseFaults, missing(r), nil)
+	end := outcome(class, caseEnd, cutShort(j), nil)
+	end.Time = seconds3(j.Run.Seconds)
+	var dirt *junit.Result
+	if !j.Run.CleanedUp {
+		text := "clean-up " + cleanUpText(j)
+		lines := []string{text}
+		for _, i := range leftItems(r.History, "") {
+			lines = append(lines, because(i.Label, i.Text))
+		}
+		dirt = &junit.Result{Type: "dirty", Message: text, Data: strings.Join(lines, "\n")}
+		if j.Verdict != "dirty" {
+			dirt.Type = j.Verdict
+		}
+	}
+	cases := []junit.Testcase{faults, end, outcome(class, caseCleanUp, dirt, nil)}
+	if j.Verdict != "pass" && !slices.ContainsFunc(append(numbered(j), cases...), notGreen) { // such as: no SLO was declared
+		text := strings.Join(append([]string{runTally(j)}, whys(j.Lacks)...), "\n")
+		cases[1] = outcome(class, caseEnd, &junit.Result{Type: j.Verdict, Message: runTally(j), Data: text}, nil)
+	}
+	return cases
+}
+
+func notGreen(c junit.Testcase) bool { return c.Failure != nil || c.Error != nil }
+
+func runTally(j *analysis.Judgement) string {
+	word, _ := runWord(j.Verdict)
+	return word + ", " + tally(j)
+}
+
+func whys(ls []analysis.Lack) []string {
+	var text []string
+	for _, l := range ls {
+		text = append(text, l.Why)
+	}
+	return text
+}
+
+// missing are the faults of which fewer shots were confirmed than declared. A run that passed has its answer all the same.
+func missing(r Run) *junit.Result {
+	j := r.Judgement
+	if j.Verdict == "pass" {
+		return nil
+	}
+	confirmed, declared := map[string]int{}, map[string]int{}
+	var lines []string
+	for _, s := range j.Faults {
+		declared[s.ID] = s.Shots
+		if s.Confirmed && !s.Void {
+			confirmed[s.ID]++
+		} else {
+			lines = append(lines, fmt.Sprintf("%s#%d: %s", s.ID, s.Shot, s.Why))
+		}
+	}
+	var short []string
+	for i := range r.Experiment.Faults {
+		switch id := r.Experiment.Faults[i].ID; {
+		case declared[id] == 0:
+			short = append(short, id+": never fired")
+		case confirmed[id] < declared[id]:
+			short = append(short, fmt.Sprintf("%s: %s of %s confirmed", id, count(confirmed[id]), plural(declared[id], "declared shot")))
+		}
+	}
+	if len(short) == 0 {
+		return nil
+	}
+	return &junit.Result{Type: "inconclusive", Message: strings.Join(short, "; "), Data: strings.Join(append(short, lines...), "\n")}
+}
+
+// cutShort says why a run did not come to its end.
+func cutShort(j *analysis.Judgement) *junit.Result {
+	if j.Run.Status == "completed" && j.Verdict != "aborted" && j.Verdict != "error" {
+		return nil
+	}
+	text := runText(j.Run)
+	kind := j.Verdict
+	if kind == "slo-failed" || kind == "dirty" || kind == "pass" { // the word of the run is told elsewhere
+		kind = j.Run.Status
+	}
+	return &junit.Result{Type: kind, Message: text, Data: strings.Join(append([]string{text}, j.Warnings...), "\n")}
+}
+
+// outcome is a testcase that passed, or has an error or a failure. What readers show of those two differs: some the attribute, some the
+// text, so both are there.
+func outcome(class, name string, err, failure *junit.Result) junit.Testcase {
+	c := junit.Testcase{Classname: clean(class), Name: clean(name), Time: seconds3(0), Error: err, Failure: failure}
+	for _, r := range []*junit.Result{err, failure} {
+		if r == nil {
+			continue
+		}
+		if r.Data == "" {
+			r.Data = r.Message
+		}
+		var lines []string
+		for line := range strings.Lines(r.Data) {
+			lines = append(lines, clean(line))
+		}
+		r.Message, r.Data = clean(r.Message), strings.Join(lines, "\n")
+	}
+	return c
+}
+
+func seconds3(s float64) string { return strconv.FormatFloat(s, 'f', 3, 64) }

@@ -1,0 +1,196 @@
+package reports
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// MarkdownOptions is what a Markdown report needs beyond the run.
+type MarkdownOptions struct {
+	Report    string // the full report, as a person would open it; "" = not said
+	Folder    string // of the run, as a person would type it; "" = the one in which this report lies
+	Reproduce string // the command that runs it again; "" = not said
+}
+
+// Caps of report.md: it has to fit a chat message. The full report has everything.
+const (
+	mostRows     = 20  // SLOs, violations first
+	mostReasons  = 3   // rows of which why and next are said
+	mostOfReason = 400 // columns of a why, and of a next
+)
+
+// Markdown writes report.md: the verdict, the promises, why and what next, and where the rest lies. Markup in keys and notes is escaped.
+func Markdown(w io.Writer, r Run, o MarkdownOptions) error {
+	j := r.Judgement
+	m := &md{}
+	m.head(j)
+	m.section("Not cleaned up", leftItems(r.History, o.Folder))
+	m.promises(j)
+	m.reasons(j)
+	m.section("Takeovers", takeoverItems(j))
+	m.section("Work", workItems(j.Counts))
+	m.section("Was the drill valid?", slices.DeleteFunc(validityItems(j), func(i item) bool {
+		return slices.Contains([]string{"void", "unconfirmed", "confirmed", ""}, i.Label) // one line a shot: in the full report
+	}))
+	m.remarks(j)
+	m.places(o)
+	return m.to(w, "report.md")
+}
+
+// MarkdownUnjudged writes the summary of a drill that has no verdict: refused, or broken before there was one.
+func MarkdownUnjudged(w io.Writer, experiment, word, why string) error {
+	m := &md{}
+	m.line("## %s\n\nWhy: %s", markdown(strings.ToUpper(word)+" · "+experiment+" · no verdict"), markdown(why))
+	return m.to(w, "summary")
+}
+
+// md collects Markdown. Its methods escape what they are given, but for line and row. A block begins with an empty line, or it would go on
+// with the one before.
+type md struct{ strings.Builder }
+
+func (m *md) line(format string, args ...any) { fmt.Fprintf(m, format+"\n", args...) }
+
+// row of a table; the cells are Markdown.
+func (m *md) row(cells ...string) { m.line("| %s |", strings.Join(cells, " | ")) }
+
+func (m *md) table(columns ...string) {
+	m.row(columns...)
+	m.row(slices.Repeat([]string{"---"}, len(columns))...)
+}
+
+// section is a list of labelled texts below a word in bold; without any there is no section.
+func (m *md) section(title string, list []item) {
+	list = slices.DeleteFunc(slices.Clone(list), func(i item) bool { return i.Text == "" })
+	if len(list) == 0 {
+		return
+	}
+	m.line("\n**%s**\n", markdown(title))
+	for _, i := range list {
+		m.line("- %s: %s", markdown(i.Label), markdown(i.Text))
+	}
+}
+
+func (m *md) to(w io.Writer, what string) error {
+	if _, err := io.WriteString(w, m.String()); err != nil {
+		return fmt.Errorf("write %s: %w", what, err)
+	}
+	return nil
+}
+
+func (m *md) head(j *analysis.Judgement) {
+	word, _ := runWord(j.Verdict)
+	parts := []string{word, j.Run.Experiment, tally(j)}
+	if !j.Run.Live {
+		parts = append([]string{"REHEARSAL"}, parts...)
+	}
+	m.line("## %s", markdown(strings.Join(parts, " · ")))
+	if s := scale(j); s != "" {
+		m.line("\n%s: real seconds against scaled limits.", markdown(strings.ToUpper(s[:1])+s[1:]))
+	}
+	for _, s := range sentences(j) {
+		m.line("\n%s", markdown(s))
+	}
+}
+
+// promises is the table of SLOs, violations first.
+func (m *md) promises(j *analysis.Judgement) {
+	if len(j.SLOs) == 0 {
+		return
+	}
+	m.line("")
+	m.table("", "lock", "promise", "observed", "from")
+	rows := worstFirst(j.SLOs)
+	for _, s := range rows[:min(len(rows), mostRows)] {
+		word, _ := sloWord(s.Verdict)
+		if s.Verdict != analysis.Pass {
+			word = "**" + word + "**"
+		}
+		m.row(word, markdown(s.Lock), markdown(promise(s, j.Run.TimeScale)), markdown(observed(s)), markdown(sample(s)))
+	}
+	if more := len(rows) - mostRows; more > 0 {
+		m.line("\nand %s in the full report", plural(more, "more SLO"))
+	}
+}
+
+// reasons says of the worst rows why, and what to do next. A reason that holds for several is said once.
+func (m *md) reasons(j *analysis.Judgement) {
+	var list []item
+	more := 0
+	said := map[string]bool{}
+	for _, s := range worstFirst(j.SLOs) {
+		if s.Verdict == analysis.Pass || s.Why == "" || said[s.Why] {
+			continue
+		}
+		said[s.Why] = true
+		if len(list) == mostReasons {
+			more++
+			continue
+		}
+		text := Clip(clean(s.Why), mostOfReason)
+		if s.Next != "" {
+			text += ". Next: " + Clip(clean(s.Next), mostOfReason)
+		}
+		list = append(list, item{s.Lock + ", " + promise(s, j.Run.TimeScale), text})
+	}
+	if more > 0 {
+		list = append(list, item{"besides", plural(more, "more reason") + " in the full report"})
+	}
+	m.section("Why, and what next", list)
+}
+
+// leftItems are the parts of the clean-up that did not succeed, and who undoes them.
+func leftItems(h *history.History, folder string) []item {
+	var list []item
+	for _, e := range h.Events {
+		if e.Kind == history.RunCleanup && !e.Note.OK {
+			list = append(list, item{e.Note.What, cmp.Or(e.Note.Why, "not verified")})
+		}
+	}
+	if len(list) > 0 {
+		list = append(list, item{"next", "lockdrill recover " + cmp.Or(folder, "DIR (this folder)") + " undoes what it can, and names what is left"})
+	}
+	return list
+}
+
+// takeoverItems are the series in one line each, and what rehearsals predicted.
+func takeoverItems(j *analysis.Judgement) []item {
+	var list []item
+	for _, s := range seriesOf(j.Takeovers, j.Faults) {
+		list = append(list, item{s.lock, s.head() + ": " + s.extent()})
+	}
+	for _, b := range j.Predicted {
+		list = append(list, item{"predicted", predicted(b)})
+	}
+	return list
+}
+
+// remarks are the contradictions, and how many warnings there are besides.
+func (m *md) remarks(j *analysis.Judgement) {
+	var list []item
+	for _, f := range j.Findings[:min(len(j.Findings), mostReasons)] {
+		list = append(list, item{"finding", Clip(clean(findingText(f)), mostOfReason)})
+	}
+	if more := len(j.Findings) - mostReasons; more > 0 {
+		list = append(list, item{"besides", plural(more, "more finding") + " in the full report"})
+	}
+	if n := len(j.Warnings); n > 0 {
+		list = append(list, item{"warnings", count(n) + " in the full report"})
+	}
+	m.section("Remarks", list)
+}
+
+// places says where everything lies, and how to get it again.
+func (m *md) places(o MarkdownOptions) {
+	m.line("")
+	for _, i := range []item{{"Full report", o.Report}, {"Folder", o.Folder}, {"Run again", o.Reproduce}} {
+		if i.Text != "" {
+			m.line("%s: %s  ", i.Label, code(i.Text))
+		}
+	}
+}

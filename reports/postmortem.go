@@ -1,0 +1,208 @@
+package reports
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// mostMoments bounds the timeline of a post-mortem: sixty kills with their takeovers fit.
+const mostMoments = 200
+
+// Postmortem writes the skeleton of a post-mortem: what was measured is filled in, what only people know is left to them and says so.
+func Postmortem(w io.Writer, r Run, o MarkdownOptions) error {
+	j := r.Judgement
+	m := &md{}
+	m.line("# Post-mortem: %s\n", markdown(j.Run.Experiment))
+	m.line("Measured by lockdrill; whatever stands in _(brackets)_ is for people.\n")
+	m.facts(r, o)
+	m.human("Summary", "two sentences: what was tried, what happened, what it means for users")
+	m.impact(j)
+	m.violated(j)
+	m.shown(j)
+	m.timeline(r)
+	m.section("Not cleaned up", leftItems(r.History, o.Folder))
+	m.section("Was the drill valid?", validityItems(j))
+	m.remarks(j)
+	m.human("Detection", "which alert fired, when, and who saw it; which should have")
+	m.human("Root causes", "why the system allowed it")
+	m.human("What went well, what was luck", "what kept it from being worse")
+	m.actions(j)
+	return m.to(w, "post-mortem")
+}
+
+// human is a heading with nothing below it but a hint.
+func (m *md) human(title, hint string) {
+	m.line("\n## %s\n", title)
+	m.line("_(%s)_", hint)
+}
+
+func (m *md) facts(r Run, o MarkdownOptions) {
+	j := r.Judgement
+	word, _ := runWord(j.Verdict)
+	verdict := fmt.Sprintf("%s, %s (exit status %d)", word, tally(j), j.ExitCode)
+	if s := scale(j); s != "" {
+		verdict += ", " + s
+	}
+	if !j.Run.Live {
+		verdict = "REHEARSAL: " + verdict
+	}
+	m.table("", "")
+	for _, i := range []item{
+		{"verdict", markdown(verdict)},
+		{"run", markdown(j.Run.ID)},
+		{"when", markdown(runText(j.Run))},
+		{"recorded by", markdown(r.History.Header.Tool)},
+		{"full report", code(o.Report)},
+		{"folder", code(o.Folder)},
+		{"run again", code(o.Reproduce)},
+		{"authors", "_(names)_"},
+		{"status", "_(draft)_"},
+	} {
+		if i.Text != "" {
+			m.row(i.Label, strings.ReplaceAll(i.Text, "|", "\\|"))
+		}
+	}
+}
+
+// impact is what the faults cost, as far as it was measured.
+func (m *md) impact(j *analysis.Judgement) {
+	m.line("\n## Impact, as measured")
+	m.section("Takeovers", takeoverItems(j))
+	m.section("Work", append(workItems(j.Counts), keyItems(j)...))
+	var list []item
+	for _, d := range j.Duplicates {
+		list = append(list, item{"duplicate", fmt.Sprintf("job %s of lock %s: %s too many (%s), by the epochs %s",
+			d.Job, d.Lock, plural(d.Extra, "terminal state"), strings.Join(d.Kinds, ", "), strings.Join(d.Epochs, ", "))})
+	}
+	m.section("Duplicates", cut(list))
+	m.line("\n_(who noticed it, and what it would have cost in production)_")
+}
+
+// cut bounds a list, and says so.
+func cut(list []item) []item {
+	const most = 20
+	if more := len(list) - most; more > 0 {
+		list = append(list[:most:most], item{"besides", fmt.Sprintf("%s more, see verdict.json", count(more))})
+	}
+	return list
+}
+
+func (m *md) violated(j *analysis.Judgement) {
+	m.line("\n## What was violated or not shown, and why\n")
+	rows := worstFirst(j.SLOs)
+	rows = slices.DeleteFunc(rows, func(s analysis.SLOResult) bool { return s.Verdict == analysis.Pass })
+	if len(rows) == 0 {
+		m.line("Nothing.")
+		return
+	}
+	for _, s := range rows {
+		word, _ := sloWord(s.Verdict)
+		m.line("- **%s** %s, %s: %s, %s", word, markdown(s.Lock), markdown(promise(s, j.Run.TimeScale)), markdown(observed(s)), markdown(sample(s)))
+		for _, i := range []item{{"why", s.Why}, {"next", s.Next}, {"evidence", events(s.Evidence)}} {
+			if i.Text != "" {
+				m.line("  - %s: %s", i.Label, markdown(i.Text))
+			}
+		}
+	}
+}
+
+func (m *md) shown(j *analysis.Judgement) {
+	var list []item
+	for _, s := range j.SLOs {
+		if s.Verdict == analysis.Pass {
+			list = append(list, item{s.Lock, promise(s, j.Run.TimeScale) + ": " + observed(s) + ", " + sample(s)})
+		}
+	}
+	m.section("What held", list)
+}
+
+// moment is one line of the timeline.
+type moment struct {
+	ns   int64
+	text string
+}
+
+// timeline is the run as a person would retell it: faults, what they led to, and the end.
+func (m *md) timeline(r Run) {
+	all := moments(r)
+	m.line("\n## Timeline\n")
+	m.table("T+", "UTC", "what")
+	started, err := time.Parse(time.RFC3339Nano, r.Judgement.Run.Started)
+	for _, at := range all[:min(len(all), mostMoments)] {
+		wall := ""
+		if err == nil {
+			wall = started.Add(time.Duration(at.ns)).UTC().Format("15:04:05.0")
+		}
+		m.row(strings.TrimPrefix(clock(at.ns), "T+"), wall, markdown(at.text))
+	}
+	if more := len(all) - mostMoments; more > 0 {
+		m.line("\nand %s: see the full report and history.jsonl", plural(more, "more moment"))
+	}
+}
+
+// moments are the lines of the story that matter afterwards, with the takeovers and duplicates that were concluded from them.
+func moments(r Run) []moment {
+	var all []moment
+	ends := map[int64]int64{} // instant of an event, by its number
+	story := NewStory(r.Experiment)
+	for _, e := range r.History.Events {
+		ends[e.N] = e.To
+		line := story.Line(e)
+		if line == "" || !matters(e) {
+			continue
+		}
+		_, line, _ = strings.Cut(line, " ") // after the instant
+		who, what, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		all = append(all, moment{e.To, who + ": " + strings.TrimSpace(what)})
+	}
+	for _, t := range r.Judgement.Takeovers {
+		at := int64(0)
+		for _, n := range t.Evidence {
+			at = max(at, ends[n])
+		}
+		text := fmt.Sprintf("takeover of %s after %s: %s", t.Key, cmp.Or(t.Fault, "no fault of the run"), span(t.Lo, t.Hi, unitSeconds))
+		if t.Censored {
+			text += ", not seen to end"
+		} else {
+			text += " by " + t.Successor
+		}
+		all = append(all, moment{at, text})
+	}
+	for _, d := range r.Judgement.Duplicates {
+		if len(d.At) > 0 {
+			all = append(all, moment{int64(d.At[len(d.At)-1] * 1e9), fmt.Sprintf("job %s has a second terminal state (%s)", d.Job, strings.Join(d.Kinds, ", "))})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b moment) int { return cmp.Compare(a.ns, b.ns) })
+	return all
+}
+
+func matters(e history.Event) bool {
+	switch e.Kind {
+	case history.FaultApplied, history.FaultVoid, history.FaultReverted, history.AbandonKind, history.UnownedEnter, history.StoreIncarnation,
+		history.ReplicaExit, history.RunAbort, history.RunCleanup, history.RunEnd, history.GapKind:
+		return true
+	}
+	return false
+}
+
+// actions are what the verdict proposes, for people to take or leave.
+func (m *md) actions(j *analysis.Judgement) {
+	m.line("\n## Actions\n")
+	m.table("action", "proposed by", "owner", "due")
+	said := map[string]bool{}
+	for _, s := range worstFirst(j.SLOs) {
+		if s.Verdict != analysis.Pass && s.Next != "" && !said[s.Next] {
+			said[s.Next] = true
+			m.row(markdown(s.Next), "lockdrill", "", "")
+		}
+	}
+	m.row("_(action)_", "", "", "")
+}

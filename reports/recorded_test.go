@@ -1,0 +1,44 @@
+package reports
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// recordedRuns are the folders of testdata/recorded, with the verdict of each. Every format has a golden file of each.
+var recordedRuns = map[string]string{
+	"pass-1": "pass", "pass-60": "pass", "fail": "slo-failed", "inconclusive": "inconclusive", "aborted": "aborted", "dirty": "dirty", "hostile": "pass",
+}
+
+// recorded is a run of testdata/recorded, judged as `lockdrill judge` would.
+func recorded(t testing.TB, name string) Run {
+	t.Helper()
+	dir := filepath.Join("testdata", "recorded", name)
+	e, err := experiments.Load(filepath.Join(dir, "experiment.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(filepath.Join(dir, "history.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	h, err := history.Read(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Run{Experiment: e, History: h, Judgement: analysis.Judge(e, h)}
+}
+
+func TestRecordedRunsAreJudgedAsTheirFoldersSay(t *testing.T) {
+	for name, want := range recordedRuns {
+		if got := recorded(t, name).Judgement.Verdict; got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}

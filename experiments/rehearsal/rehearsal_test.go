@@ -156,3 +156,33 @@ func TestManyIsDeterministicAndEnds(t *testing.T) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
+
+// A judgement made in the memory of others is the one that a fresh judge gives, byte for byte, and stays so while others are made.
+func TestAJudgerKeepsNothingOfOneHistoryForTheNext(t *testing.T) {
+	for _, name := range []string{"first-drill", "redis-failover", "renewal-burst"} {
+		e := load(t, name)
+		r, judger := New(e, sim.DefaultNet()), analysis.NewJudger(e)
+		var kept []*analysis.Judgement
+		var fresh [][]byte
+		bytesOf := func(j *analysis.Judgement) []byte {
+			b, err := j.Marshal()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return b
+		}
+		for seed := range int64(5) {
+			d, err := r.Run(context.Background(), seed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kept = append(kept, judger.Judge(d.History))
+			fresh = append(fresh, bytesOf(analysis.Judge(e, d.History)))
+		}
+		for seed, j := range kept {
+			if !bytes.Equal(bytesOf(j), fresh[seed]) {
+				t.Errorf("%s, seed %d: another judgement", name, seed)
+			}
+		}
+	}
+}

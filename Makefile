@@ -47,8 +47,10 @@ bench: deps ## the lock core beside its peers, 100,000 locks, one key that many 
 	cd internal/bench && $(GO) run .
 	$(GO) test -run '^$$' -bench 'Drill|Rehearsal|Many' -cpu 1,2 ./lockcore/sim ./experiments/rehearsal
 
-deps: ## redis-server, which tests about Redis start on a port of their own
-	@.ci/redis-server
+deps: ## what tests run for real: redis-server and chromium, and promtool, which evaluates the exported rules
+	@.ci/need redis-server
+	@.ci/need chromium chromium fonts-dejavu-core
+	@.ci/need promtool prometheus
 
 clean: ## what the targets above have made
 	rm -rf bin

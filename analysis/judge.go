@@ -25,8 +25,9 @@ const (
 func Judge(e *experiments.Experiment, h *history.History) *Judgement { return NewJudger(e).Judge(h) }
 
 // Judge is Judge of the judger's experiment and h.
-func (r *Judger) Judge(h *history.History) *Judgement {
-	j := r.judging(h)
+func (r *Judger) Judge(h *history.History) *Judgement { return r.judging(h).judgement() }
+
+func (j *judging) judgement() *Judgement {
 	ix := j.ix
 	out := &Judgement{
 		SchemaVersion: VerdictVersion,
@@ -41,7 +42,7 @@ func (r *Judger) Judge(h *history.History) *Judgement {
 		Debts:         []Debt{},
 		NotOwned:      []NotOwned{},
 		Distributions: []Distribution{},
-		Bands:         r.bands(j.warmup),
+		Bands:         j.bands(j.warmup),
 		Probes:        ix.summaries(),
 	}
 	for _, l := range j.runLacks() {

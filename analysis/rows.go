@@ -113,7 +113,7 @@ func (j *judging) row(lock string, limit int64, m measured) SLOResult {
 func (j *judging) finish(lock string, limit int64, m measured, v Verdict, lacks []lack) SLOResult {
 	r := SLOResult{
 		Lock: lock, Measure: m.measure, Unit: m.unit, Limit: m.number(limit), Declared: j.declared(m, limit), Lo: m.number(m.lo), N: m.n, Of: m.of,
-		Verdict: v, Why: m.saw, Lacks: []Lack{}, Evidence: cite(m.evidence...),
+		Verdict: v, Why: m.saw, Lacks: []Lack{}, Evidence: cite(m.evidence...), unfit: m.unfit != "",
 	}
 	if m.hi != open {
 		hi := m.number(m.hi)

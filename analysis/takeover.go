@@ -22,6 +22,8 @@ type trial struct {
 	next  *epoch       // the epoch granted next
 	after *epoch       // the epoch that ended it
 	from  history.Span // from when on the victim could extend its lease no more: the fault, or its last renewal during it
+	start history.Span // from when on it is counted: from, or the first demand
+	x     history.Span // what ended it; To is open while censored
 	class string
 	end   string
 	void  string // why it counts for nothing; "" = it counts
@@ -78,13 +80,15 @@ func (ix *index) newTrial(s *shot, e *epoch) *trial {
 		t.end, t.after, t.cut = endCensored, nil, cause != 0
 		t.value = dur{lo: max(0, censor-start.To), hi: open}
 		t.evidence = cite(append(t.evidence, cause)...)
-		ix.split(t, start, history.Span{From: censor, To: open})
+		t.start, t.x = start, history.Span{From: censor, To: open}
+		ix.split(t)
 		return t
 	}
 	t.value = between(start, x)
 	t.evidence = cite(append(t.evidence, t.after.n, n)...)
+	t.start, t.x = start, x
 	ix.classify(t)
-	ix.split(t, start, x)
+	ix.split(t)
 	return t
 }
 
@@ -138,7 +142,8 @@ func (ix *index) recovered(k *keyIndex, t *trial) bool {
 	if first != nil {
 		if !ix.lostAfter(t, last) {
 			t.class, t.end, t.after = ClassRecovery, endRenewal, t.e
-			t.value = between(t.shot.applied.Span, first.span)
+			t.start, t.x = t.shot.applied.Span, first.span
+			t.value = between(t.start, t.x)
 			t.evidence = cite(append(t.evidence, first.n)...)
 			return true
 		}
@@ -151,7 +156,8 @@ func (ix *index) recovered(k *keyIndex, t *trial) bool {
 		for _, f := range j.terminals {
 			if f.epoch == t.e && (t.next == nil || f.span.To <= t.next.granted.From) {
 				t.class, t.end, t.after = ClassRecovery, endEffect, t.e
-				t.value = between(t.shot.applied.Span, f.span)
+				t.start, t.x = t.shot.applied.Span, f.span
+				t.value = between(t.start, t.x)
 				t.evidence = cite(append(t.evidence, f.event.N)...)
 				return true
 			}
@@ -224,12 +230,12 @@ func (ix *index) classify(t *trial) {
 }
 
 // split divides the trial into residual, pickup and warm-up, as far as they were seen.
-func (ix *index) split(t *trial, start, x history.Span) {
+func (ix *index) split(t *trial) {
 	end := t.e.life.end
 	if end.From == open {
 		return
 	}
-	r := between(start, end)
+	r := between(t.start, end)
 	t.residual = &r
 	if t.next == nil {
 		return
@@ -237,7 +243,7 @@ func (ix *index) split(t *trial, start, x history.Span) {
 	p := between(end, t.next.granted)
 	t.pickup = &p
 	if t.end == endEffect {
-		w := between(t.next.granted, x)
+		w := between(t.next.granted, t.x)
 		t.warmup = &w
 	}
 }

@@ -81,6 +81,8 @@ type SLOResult struct {
 	Next     string   `json:"next"`
 	Lacks    []Lack   `json:"lacks"`    // what Why and Next were put together from, where the question was not reached
 	Evidence []int64  `json:"evidence"` // event numbers, the most telling first, capped
+
+	unfit bool // the question cannot be answered in this run, whatever was measured
 }
 
 // Lack is a reason why a question was not reached, and what to do about it.

@@ -11,4 +11,5 @@ type Run struct {
 	Experiment *experiments.Experiment // as its file was loaded: nothing is scaled yet
 	History    *history.History
 	Judgement  *analysis.Judgement
+	Baseline   *analysis.Comparison // with it as the head; nil = not compared
 }

@@ -38,6 +38,15 @@ func NewStory(e *experiments.Experiment) *Story {
 // "T+12.4s  kill-holder#3  SIGKILL r2.1 (pid 4711) holding cordum:reconciler:default", or "" where it is not worth one.
 // Events are given in the order of recording.
 func (s *Story) Line(e history.Event) string {
+	who, what := s.next(&e)
+	if what == "" {
+		return ""
+	}
+	return pad(clock(e.To), 9) + " " + pad(who, s.width) + "  " + what
+}
+
+// next is Line in its parts, for formats with columns of their own.
+func (s *Story) next(e *history.Event) (who, what string) {
 	if e.Replica != nil && e.Replica.PID != 0 {
 		s.pids[e.Replica.Incarnation] = e.Replica.PID
 	}
@@ -47,11 +56,7 @@ func (s *Story) Line(e history.Event) string {
 	case e.Kind == history.RunAbort, e.Kind == history.RunPhase && e.Phase.Name == history.PhaseFinal:
 		s.closing = true
 	}
-	who, what := s.tell(&e)
-	if what == "" {
-		return ""
-	}
-	return pad(clock(e.To), 9) + " " + pad(who, s.width) + "  " + what
+	return s.tell(e)
 }
 
 // clock writes an instant of the run.

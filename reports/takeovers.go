@@ -70,11 +70,6 @@ func (p *page) takeovers(j *analysis.Judgement) {
 	p.blank()
 }
 
-// bandText is what the declared settings allow, and the sum behind it.
-func bandText(b analysis.Band) string {
-	return exact(b.Lo, unitSeconds) + " to " + exact(b.Hi, unitSeconds) + ": " + b.Sum
-}
-
 // predicted is the band of one series of rehearsed takeovers.
 func predicted(b analysis.Predicted) string {
 	text := fmt.Sprintf("%s %s: %s, median %s, p95 %s: %s in %s of this file", b.Lock, b.Class, span(b.Lo, b.Hi, unitSeconds), nanos(int64(b.P50*1e9)), nanos(int64(b.P95*1e9)),
@@ -83,6 +78,11 @@ func predicted(b analysis.Predicted) string {
 		text += fmt.Sprintf("; %s of this run surely outside: see findings", count(b.Outside))
 	}
 	return text
+}
+
+// bandText is what the declared settings allow, and the sum behind it.
+func bandText(b analysis.Band) string {
+	return exact(b.Lo, unitSeconds) + " to " + exact(b.Hi, unitSeconds) + ": " + b.Sum
 }
 
 // extent is the least, the middle and the greatest value; a single one is all three.
@@ -134,14 +134,7 @@ func (s series) head() string {
 // parts are the medians of what a takeover is made of.
 func (s series) parts() string {
 	var parts []string
-	for _, part := range []struct {
-		name string
-		of   func(analysis.Takeover) *analysis.Range
-	}{
-		{"residual", func(t analysis.Takeover) *analysis.Range { return t.Residual }},
-		{"pickup", func(t analysis.Takeover) *analysis.Range { return t.Pickup }},
-		{"warm-up", func(t analysis.Takeover) *analysis.Range { return t.Warmup }},
-	} {
+	for _, part := range takeoverParts() {
 		if text := s.rank(part.of, 0.5); text != "" {
 			parts = append(parts, part.name+" "+text)
 		}
@@ -153,6 +146,20 @@ func (s series) parts() string {
 		return strings.Join(parts, "  ")
 	}
 	return "medians: " + strings.Join(parts, "  ")
+}
+
+// takeoverPart is one of those that a takeover is made of.
+type takeoverPart struct {
+	name string
+	of   func(analysis.Takeover) *analysis.Range
+}
+
+func takeoverParts() []takeoverPart {
+	return []takeoverPart{
+		{"residual", func(t analysis.Takeover) *analysis.Range { return t.Residual }},
+		{"pickup", func(t analysis.Takeover) *analysis.Range { return t.Pickup }},
+		{"warm-up", func(t analysis.Takeover) *analysis.Range { return t.Warmup }},
+	}
 }
 
 func total(t analysis.Takeover) *analysis.Range { return &analysis.Range{Lo: t.Lo, Hi: t.Hi} }

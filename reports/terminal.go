@@ -242,7 +242,7 @@ func worstFirst(slos []analysis.SLOResult) []analysis.SLOResult {
 // promise is the SLO in words, with the limit as the file has it: "takeover max <= 30s", "takeover max <= 30s (1.5s at 0.05)",
 // "duplicate terminal states 0".
 func promise(s analysis.SLOResult, scale float64) string {
-	words := strings.NewReplacer("re_", "re-", ".", " ", "_", " ").Replace(s.Measure)
+	words := measureWords(s.Measure)
 	if s.Unit == unitCount && s.Limit == 0 {
 		return words + " 0"
 	}
@@ -250,6 +250,11 @@ func promise(s analysis.SLOResult, scale float64) string {
 		return words + " <= " + exact(s.Limit, s.Unit)
 	}
 	return fmt.Sprintf("%s <= %s (%s at %s)", words, exact(s.Declared, s.Unit), exact(s.Limit, s.Unit), factor(scale))
+}
+
+// measureWords is a measure of verdict.json as people write it.
+func measureWords(measure string) string {
+	return strings.NewReplacer("re_", "re-", ".", " ", "_", " ").Replace(measure)
 }
 
 func observed(s analysis.SLOResult) string {
@@ -261,11 +266,17 @@ func observed(s analysis.SLOResult) string {
 
 // sample is what the figure stands on, and what it cannot exclude where nothing was seen.
 func sample(s analysis.SLOResult) string {
-	n := plural(s.N, cmp.Or(s.Of, "trial"))
 	if !bounded(s) {
-		return n
+		return sampleSize(s)
 	}
-	return fmt.Sprintf("%s, breaks <= %s (%s)", n, percent(*s.Bound), plural(s.BoundN, "fault"))
+	return sampleSize(s) + ", breaks " + riskText(s)
+}
+
+func sampleSize(s analysis.SLOResult) string { return plural(s.N, cmp.Or(s.Of, "trial")) }
+
+// riskText is the bound of a row that is bounded.
+func riskText(s analysis.SLOResult) string {
+	return fmt.Sprintf("<= %s (%s)", percent(*s.Bound), plural(s.BoundN, "fault"))
 }
 
 // bounded reports whether a row says what it cannot exclude.

@@ -168,12 +168,16 @@ func shotItems(shots []analysis.FaultResult) []item {
 	return list
 }
 
-func shotText(s analysis.FaultResult) string {
-	what := words(strings.TrimSpace(s.Kind+" "+s.Form), s.Configured)
+// faultName is the kind of a fault, with its form and its magnitude.
+func faultName(s analysis.FaultResult) string {
 	if onTheWay(s.Kind) { // what is configured names the stream as well
-		what = words(s.Kind, s.Configured)
+		return words(s.Kind, s.Configured)
 	}
-	parts := []string{what + " on " + targets(s.Kind, s.Via, s.Victim, s.Victims)}
+	return words(strings.TrimSpace(s.Kind+" "+s.Form), s.Configured)
+}
+
+func shotText(s analysis.FaultResult) string {
+	parts := []string{faultName(s) + " on " + targets(s.Kind, s.Via, s.Victim, s.Victims)}
 	if seen := feltIn(s).String(); seen != "" {
 		parts = append(parts, seen)
 	}

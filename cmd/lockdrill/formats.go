@@ -29,6 +29,9 @@ type placed struct {
 // formats lists the formats. Those with a file are written into the run's folder in this order, the first is the one that people are sent to.
 func formats() []format {
 	return []format{
+		{"html", "report.html", "the whole run on one page that needs no network", func(w io.Writer, r reports.Run, _ placed) error {
+			return reports.HTML(w, r, reports.HTMLOptions{})
+		}},
 		{"md", "report.md", "a summary for a chat or a CI step", func(w io.Writer, r reports.Run, p placed) error { return reports.Markdown(w, r, p.markdown(r)) }},
 		{"junit", "junit.xml", "a testcase an SLO, for CI", func(w io.Writer, r reports.Run, _ placed) error { return reports.JUnit(w, r) }},
 		{"prom", "metrics.prom", "metrics in Prometheus' text format", func(w io.Writer, r reports.Run, _ placed) error { return reports.MetricsOf(r).Write(w) }},

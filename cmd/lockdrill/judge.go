@@ -89,26 +89,35 @@ func judgeDir(stderr io.Writer, dir string) (reports.Run, error) {
 
 // readRun reads and judges what a run's folder holds, and writes nothing.
 func readRun(dir string) (r reports.Run, err error) {
+	e, h, err := readParts(dir)
+	if err != nil {
+		return r, err
+	}
+	return reports.Run{Experiment: e, History: h, Judgement: analysis.Judge(e, h)}, nil
+}
+
+// readParts reads what a run's folder holds: files of one run, or a usage error.
+func readParts(dir string) (*experiments.Experiment, *history.History, error) {
 	if !isDir(dir) {
-		return r, usagef("%s: no such folder; runs are folders such as %s", dir, filepath.Join(runsFolder, "latest"))
+		return nil, nil, usagef("%s: no such folder; runs are folders such as %s", dir, filepath.Join(runsFolder, "latest"))
 	}
 	data, err := readPart(dir, experimentFile)
 	if err != nil {
-		return r, err
+		return nil, nil, err
 	}
 	h, err := readHistory(dir)
 	if err != nil {
-		return r, err
+		return nil, nil, err
 	}
 	path := filepath.Join(dir, experimentFile)
 	if got := experiments.Digest(data); got != h.Header.Digest {
-		return r, usagef("%s: not the file of this run: its digest is %s, the history was recorded for %s", path, got, h.Header.Digest)
+		return nil, nil, usagef("%s: not the file of this run: its digest is %s, the history was recorded for %s", path, got, h.Header.Digest)
 	}
 	e, err := experiments.Parse(path, data)
 	if err != nil {
-		return r, usagef("%w", err)
+		return nil, nil, usagef("%w", err)
 	}
-	return reports.Run{Experiment: e, History: h, Judgement: analysis.Judge(e, h)}, nil
+	return e, h, nil
 }
 
 func readPart(dir, name string) ([]byte, error) {

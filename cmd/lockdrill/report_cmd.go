@@ -10,7 +10,8 @@ import (
 )
 
 func newReportCmd(io streams) *cobra.Command {
-	var name, out string
+	var name, out, baseline string
+	var allow []string
 	cmd := &cobra.Command{
 		Use:   "report DIR",
 		Short: "Make a report of a stored run",
@@ -24,6 +25,8 @@ func newReportCmd(io streams) *cobra.Command {
 	cmd.Long = strings.TrimRight(long.String(), "\n")
 	cmd.Flags().StringVarP(&name, "format", "f", "text", "what to write: "+strings.Join(formatNames(), ", "))
 	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write (default standard output)")
+	cmd.Flags().StringVar(&baseline, "baseline", "", "html: hold the run beside these, as BASE of compare")
+	cmd.Flags().StringSliceVar(&allow, "allow-different", nil, "html: settings in which those may differ, as of compare")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		all := formats()
 		at := slices.IndexFunc(all, func(f format) bool { return f.name == name })
@@ -33,6 +36,9 @@ func newReportCmd(io streams) *cobra.Command {
 		dir := runFolder(args[0])
 		r, err := readRun(dir)
 		if err != nil {
+			return err
+		}
+		if r.Baseline, err = besideBaseline(name, baseline, allow, dir); err != nil {
 			return err
 		}
 		p := placed{folder: fromHere(dir)}

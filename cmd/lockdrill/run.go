@@ -55,7 +55,13 @@ func newRootCmd(io streams, args []string) *cobra.Command {
 	root.SetIn(io.In)
 	root.SetOut(io.Out)
 	root.SetErr(io.Err)
-	root.AddCommand(newRunCmd(io), newPlanCmd(io), newRehearseCmd(io), newValidateCmd(io), newJudgeCmd(io), newReportCmd(io), newListCmd(io), newExplainCmd(io), newVersionCmd(io), newWorkerCmd(io), newProxyCmd(io), newRecoverCmd(io), newWatchdogCmd(io), newExitCodesTopic())
+	root.AddCommand(
+		newRunCmd(io), newPlanCmd(io), newRehearseCmd(io), newValidateCmd(io),
+		newJudgeCmd(io), newReportCmd(io), newCompareCmd(io),
+		newListCmd(io), newExplainCmd(io), newExportCmd(io), newVersionCmd(io),
+		newRecoverCmd(io), newProxyCmd(io), newWorkerCmd(io), newWatchdogCmd(io),
+		newExitCodesTopic(),
+	)
 	root.SetHelpCommand(newHelpCmd())
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

@@ -9,7 +9,7 @@ type word struct{ name, kind, meaning string }
 // means, in a sentence or two.
 func words() []word {
 	const measure, lint, term, class, release, loop, backoff = "measure", "lint", "word", "renewal class", "release", "loop mode", "back-off"
-	const fault, mode, store, guard = "fault", "failure mode", "store fault", "guard"
+	const fault, mode, store, guard, compared = "fault", "failure mode", "store fault", "guard", "comparison"
 	return []word{
 		{"takeover", measure, "from the fault that hits a holder to the first accepted effect of a later epoch of its key; it splits into residual, pickup and warm-up"},
 		{"tick_gap", measure, "of a loop: from the last accepted tick before the fault to anybody's next"},
@@ -57,6 +57,11 @@ func words() []word {
 		{"jeopardy", term, "an epoch whose work still ran at lease end, or that had to be given up"},
 		{"claim", term, "what a replica says of itself; evidence is what the ledger and the probes saw"},
 		{"inconclusive", term, "nothing wrong was seen, and the question was not reached; never a pass"},
+
+		{"worse", compared, "of a row of compare: significant over all rows that were tested, and beyond the tolerance"},
+		{"tolerance", compared, "change, as a share of the base's median, that does not count"},
+		{"shift", compared, "the median of all differences between a value of the head and one of the base (Hodges-Lehmann)"},
+		{"too_few", compared, "no difference could be significant with so many values: neither worse nor unchanged"},
 
 		{"critical", class, "given up after N failed renewals or before the validity ends, whichever is first; for work that must never run twice"},
 		{"standard", class, "given up before the validity ends; for idempotent or fenced work"},

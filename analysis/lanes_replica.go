@@ -1,0 +1,83 @@
+package analysis
+
+import (
+	"math"
+	"slices"
+
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// replicaLanes gathers the lives of the replicas, in the order in which they were first heard of.
+func (ix *index) replicaLanes() []ReplicaLane {
+	var out []ReplicaLane
+	at := map[string][2]int{} // lane and life of an incarnation
+	life := func(incarnation string, start history.Span) *Life {
+		if p, ok := at[incarnation]; ok {
+			return &out[p[0]].Lives[p[1]]
+		}
+		name := nameOf(incarnation)
+		i := slices.IndexFunc(out, func(l ReplicaLane) bool { return l.Name == name })
+		if i < 0 {
+			i = len(out)
+			out = append(out, ReplicaLane{Name: name})
+		}
+		l := Life{Incarnation: incarnation, Extent: Extent{Start: momentOf(start), End: Moment{seconds(ix.claims[incarnation]), math.Inf(1)}}}
+		if d, dead := ix.deaths[incarnation]; dead {
+			l.End = momentOf(d.Span)
+		}
+		out[i].Lives = append(out[i].Lives, l)
+		at[incarnation] = [2]int{i, len(out[i].Lives) - 1}
+		return &out[i].Lives[len(out[i].Lives)-1]
+	}
+	for i := range ix.h.Events {
+		ev := &ix.h.Events[i]
+		switch {
+		case ev.Kind == history.ReplicaStart:
+			life(ev.Replica.Incarnation, ev.Span)
+		case ev.Call != nil || ev.Work != nil: // what nobody saw start
+			life(ev.Source, history.Span{From: 0, To: ev.To})
+		}
+	}
+	for _, ev := range ix.exits {
+		life(ev.Replica.Incarnation, history.Span{To: ev.To}).Exit = ev.Replica.Exit
+	}
+	for _, s := range ix.shots {
+		if p, known := at[s.victim]; s.crash() && s.effective() && known {
+			out[p[0]].Lives[p[1]].Killed = s.op
+		}
+	}
+	for i := range out {
+		for k := range out[i].Lives {
+			ix.fillLife(&out[i], &out[i].Lives[k])
+		}
+	}
+	return out
+}
+
+// fillLife adds what the incarnation did, and what befell it.
+func (ix *index) fillLife(lane *ReplicaLane, l *Life) {
+	for _, e := range ix.replicas[l.Incarnation] {
+		if e.belief != nil {
+			l.Belief = append(l.Belief, Extent{momentOf(e.belief.start), momentOf(e.belief.end)})
+		}
+		for _, w := range e.works {
+			l.Work = append(l.Work, Extent{momentOf(w.start), momentOf(w.end)})
+		}
+		for _, f := range e.effects {
+			if f.Accepted {
+				l.Effects = append(l.Effects, momentOf(f.span))
+			} else {
+				l.Refused = append(l.Refused, momentOf(f.span))
+			}
+		}
+		if e.abandoned != nil && !ix.afterRun(e.abandoned) {
+			lane.Marks = append(lane.Marks, Mark{What: "abandonment", Who: l.Incarnation, Key: e.key, At: momentOf(e.abandoned.Span), Note: e.abandoned.Abandon.Reason})
+		}
+	}
+	for _, p := range ix.pauses[l.Incarnation] {
+		lane.Paused = append(lane.Paused, Extent{
+			Start: Moment{seconds(p.widest.From), seconds(p.surest.From)},
+			End:   momentOf(history.Span{From: p.surest.To, To: p.widest.To}),
+		})
+	}
+}

@@ -1,0 +1,71 @@
+package analysis
+
+import (
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"testing"
+)
+
+// What is drawn is what was judged: the lanes' trials are the judgement's takeovers, and their instants give the same figures.
+func TestLanesAgreeWithTheJudgement(t *testing.T) {
+	for _, name := range slices.Sorted(maps.Keys(cases)) {
+		t.Run(name, func(t *testing.T) {
+			e, h := load(t, name)
+			j := Judge(e, h)
+			l := LanesOf(e, h, j)
+			if len(l.Trials) != len(j.Takeovers) || len(l.Faults) != len(j.Faults) {
+				t.Fatalf("%d trials and %d faults are drawn of %d and %d", len(l.Trials), len(l.Faults), len(j.Takeovers), len(j.Faults))
+			}
+			for i := range l.Faults {
+				if !reflect.DeepEqual(l.Faults[i].FaultResult, j.Faults[i]) {
+					t.Errorf("fault %d is drawn as %+v, and judged as %+v", i, l.Faults[i].FaultResult, j.Faults[i])
+				}
+			}
+			for i := range l.Trials {
+				agree(t, &l.Trials[i], &j.Takeovers[i])
+			}
+		})
+	}
+}
+
+func agree(t *testing.T, lane *TrialLane, want *Takeover) {
+	t.Helper()
+	if !reflect.DeepEqual(&lane.Takeover, want) {
+		t.Errorf("drawn as %+v, judged as %+v", lane.Takeover, *want)
+	}
+	if lane.Fault == "" {
+		return
+	}
+	same := func(what string, got, want float64) {
+		t.Helper()
+		if math.Abs(got-want) > 1e-8 {
+			t.Errorf("takeover %d: %s is drawn as %.9fs, judged as %.9fs", lane.Number, what, got, want)
+		}
+	}
+	span := func(what string, a, b Moment, r *Range) {
+		t.Helper()
+		if r == nil {
+			return
+		}
+		same(what+" (lo)", max(0, b.From-a.To), r.Lo)
+		if r.Hi != nil {
+			same(what+" (hi)", max(0, b.To-a.From), *r.Hi)
+		}
+	}
+	whole := Range{Lo: want.Lo, Hi: want.Hi}
+	if lane.Ended == nil {
+		if !want.Censored {
+			t.Errorf("takeover %d has no end and is not censored", lane.Number)
+		}
+		same("takeover (lo)", max(0, lane.Until-lane.Clock.To), want.Lo)
+		return
+	}
+	span("takeover", lane.Clock, *lane.Ended, &whole)
+	span("residual", lane.Clock, lane.Held.End, want.Residual)
+	if lane.Next != nil {
+		span("pickup", lane.Held.End, lane.Next.Granted, want.Pickup)
+		span("warm-up", lane.Next.Granted, *lane.Ended, want.Warmup)
+	}
+}

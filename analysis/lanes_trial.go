@@ -1,0 +1,142 @@
+package analysis
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// TrialLane is one takeover, or one theft that no fault explains: the instants from which its value was measured.
+type TrialLane struct {
+	Number   int     // 1, 2, 3 ... in Judgement.Takeovers
+	Takeover         // as judged
+	Struck   *Moment // the fault; nil = none, or never applied
+	Over     *Moment // when the fault was over
+	Clock    Moment  // from when on it is counted
+	Held     Hold    // the victim's epoch
+	Renewed  *Moment // the last extension of its lease that was applied; of a victim that recovered, before the fault
+	Due      Moment  // when the lease would have run out
+	Next     *Hold   // granted next
+	Ended    *Moment // what ended it; nil while censored
+	Until    float64 // censored: how far absence is attested
+	Attempts []Attempt
+	Work     []Extent // under the victim's epoch
+	NextWork []Extent // under the epoch that ended it
+	Limit    *float64 // what the experiment promises at most, in seconds; nil = nothing
+}
+
+// Attempt is one acquire of the key, from before the fault until the trial's end.
+type Attempt struct {
+	Who    string
+	At     Extent // sent, answered
+	Result string // granted, held, error; "" = no answer
+}
+
+// trialLanes follows Judge: the trials that count, by shot, then the thefts.
+func (ix *index) trialLanes() []TrialLane {
+	var out []TrialLane
+	for _, s := range ix.shots {
+		for _, t := range s.trials {
+			if t.void == "" {
+				out = append(out, ix.trialLane(t))
+			}
+		}
+	}
+	for _, t := range ix.thefts() {
+		k := ix.keys[t.Key]
+		lane := TrialLane{Takeover: t}
+		for _, e := range k.epochs {
+			if next := k.next(e); next != nil && len(t.Evidence) == 2 && e.n == t.Evidence[0] && next.n == t.Evidence[1] {
+				hold := next.hold()
+				end := hold.Granted
+				lane.Held, lane.Due, lane.Next, lane.Clock, lane.Ended = e.hold(), momentOf(e.life.due), &hold, hold.Granted, &end
+				lane.Renewed = lastExtension(e, open)
+			}
+		}
+		out = append(out, lane)
+	}
+	for i := range out {
+		out[i].Number = i + 1
+	}
+	return out
+}
+
+func (ix *index) trialLane(t *trial) TrialLane {
+	struck, over := momentOf(t.shot.applied.Span), momentOf(t.shot.ended())
+	l := TrialLane{
+		Takeover: t.takeover(), Struck: &struck, Over: &over, Clock: momentOf(t.start), Held: t.e.hold(),
+		Renewed: lastExtension(t.e, lastBefore(t)), Due: momentOf(t.e.life.due), Work: extents(t.e.works),
+	}
+	if t.next != nil {
+		next := t.next.hold()
+		l.Next = &next
+	}
+	until := t.x.To
+	if t.censored() {
+		l.Until = seconds(t.x.From)
+		until = t.x.From
+	} else {
+		end := momentOf(t.x)
+		l.Ended = &end
+	}
+	if t.after != nil && t.after != t.e {
+		l.NextWork = extents(t.after.works)
+	}
+	l.Attempts = attempts(ix.keys[t.e.key], t, until)
+	return l
+}
+
+// attempts lists the acquires of others from the victim's last extension on.
+func attempts(k *keyIndex, t *trial, until int64) []Attempt {
+	var out []Attempt
+	for _, c := range k.attempts {
+		if c.epoch == t.e.id || c.span.To < t.shot.applied.From || c.sent.From > until {
+			continue
+		}
+		a := Attempt{Who: c.source, At: Extent{momentOf(c.sent), momentOf(history.At(c.span.To))}, Result: c.result}
+		if !c.exited {
+			a.At.End = momentOf(history.Span{From: c.sent.From, To: open})
+		}
+		out = append(out, a)
+	}
+	slices.SortStableFunc(out, func(a, b Attempt) int { return cmp.Compare(a.At.Start.From, b.At.Start.From) })
+	return out
+}
+
+// lastBefore is until when renewals of the victim belong before the trial: a recovered victim goes on to renew.
+func lastBefore(t *trial) int64 {
+	if t.end == endRenewal {
+		return t.shot.applied.From
+	}
+	return open
+}
+
+// lastExtension is the last renewal of e that was applied, and sent by until; nil where there was none.
+func lastExtension(e *epoch, until int64) *Moment {
+	for _, c := range slices.Backward(e.renewals) {
+		if c.outcome == history.OK && c.span.From <= until {
+			m := momentOf(c.span)
+			return &m
+		}
+	}
+	return nil
+}
+
+func extents(ws []*work) []Extent {
+	var out []Extent
+	for _, w := range ws {
+		out = append(out, Extent{momentOf(w.start), momentOf(w.end)})
+	}
+	return out
+}
+
+// longestPromised is the limit that every takeover of the lock must keep; nil where there is none.
+func (j *Judgement) longestPromised(lock string) *float64 {
+	for i := range j.SLOs {
+		if s := &j.SLOs[i]; s.Lock == lock && s.Measure == "takeover.max" {
+			return &s.Limit
+		}
+	}
+	return nil
+}

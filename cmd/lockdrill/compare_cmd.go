@@ -1,0 +1,200 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/reports"
+)
+
+type compareFlags struct {
+	analysis.CompareOptions
+	tolerance string
+	output    string
+}
+
+// What compare takes where nobody says otherwise, and what a report's comparison always takes.
+const (
+	compareAlpha     = 0.05
+	compareTolerance = 0.1
+)
+
+func newCompareCmd(io streams) *cobra.Command {
+	var f compareFlags
+	cmd := &cobra.Command{
+		Use:   "compare BASE HEAD",
+		Short: "Compare runs with a baseline",
+		Long: "compare holds the runs of HEAD beside those of BASE: each SLO's figures by a rank test, and correctness without statistics.\n" +
+			"BASE and HEAD are each the folder of a run, a folder that holds such folders, or several of both with commas between; a name\n" +
+			"may be one in runs/. The runs are judged anew from their histories, and nothing is written.\n\n" +
+			"Exit status: 0 no regression; 10 regressed; 11 cannot say (too few runs, or runs that gave no answer themselves);\n" +
+			"13 refused, because the environments differ.",
+		Args: cobra.ExactArgs(2),
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.SLOs, "slo", nil, "compare these rows only: MEASURE, LOCK or LOCK/MEASURE")
+	flags.Float64Var(&f.Alpha, "alpha", compareAlpha, "chance, at most, that any row is called worse or better where nothing has changed")
+	flags.StringVar(&f.tolerance, "tolerance", fmt.Sprintf("%g%%", 100*compareTolerance), "change, as a share of the base's median, that does not count")
+	flags.StringSliceVar(&f.Allow, "allow-different", nil, "settings in which the runs may differ, each with all below it (tool, system.locks.job), or all")
+	flags.StringVarP(&f.output, "output", "o", "text", "form of the result on stdout: text, md or json")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		if err := f.check(); err != nil {
+			return err
+		}
+		base, head, err := observeSides(args[0], args[1])
+		if err != nil {
+			return err
+		}
+		c, err := analysis.Compare(base, head, f.CompareOptions)
+		if err != nil {
+			return usagef("lockdrill compare: --slo: %w", err)
+		}
+		if err := f.print(io, c); err != nil {
+			return err
+		}
+		return status(c.ExitCode)
+	}
+	return cmd
+}
+
+func (f *compareFlags) check() (err error) {
+	if f.Tolerance, err = share(f.tolerance); err != nil {
+		return usagef("--tolerance %s: want a share such as 10%% or 0.1", f.tolerance)
+	}
+	switch {
+	case !(f.Alpha > 0 && f.Alpha < 0.5):
+		return usagef("--alpha %g: want a chance above 0 and below 0.5", f.Alpha)
+	case f.output != "text" && f.output != "md" && f.output != "json":
+		return usagef("-o %s: must be text, md or json", f.output)
+	}
+	return nil
+}
+
+// share reads 10% or 0.1.
+func share(s string) (float64, error) {
+	number, percent := strings.CutSuffix(strings.TrimSpace(s), "%")
+	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if err != nil || !(v >= 0) || v > 1e6 {
+		return 0, errors.New("no share")
+	}
+	if percent {
+		v /= 100
+	}
+	return v, nil
+}
+
+func (f *compareFlags) print(io streams, c *analysis.Comparison) error {
+	switch f.output {
+	case "json":
+		return writeJSON(io.Out, c)
+	case "md":
+		return reports.ComparisonMarkdown(io.Out, c)
+	}
+	width, _ := terminal(io.Out)
+	return reports.Comparison(io.Out, c, reports.TerminalOptions{Width: width, Color: colored(io.Out)})
+}
+
+// besideBaseline compares the run in dir with earlier ones for a report; nil where nobody asks. Only the page shows it.
+func besideBaseline(format, baseline string, allow []string, dir string) (*analysis.Comparison, error) {
+	switch {
+	case baseline == "" && allow != nil:
+		return nil, usagef("lockdrill report: --allow-different goes with --baseline")
+	case baseline == "":
+		return nil, nil
+	case format != "html":
+		return nil, usagef("lockdrill report: --baseline goes with -f html; lockdrill compare %s %s says the same in text, Markdown and JSON", baseline, fromHere(dir))
+	}
+	base, head, err := observeSides(baseline, dir)
+	if err != nil {
+		return nil, err
+	}
+	return analysis.Compare(base, head, analysis.CompareOptions{Alpha: compareAlpha, Tolerance: compareTolerance, Allow: allow})
+}
+
+// observeSides reads the runs of both sides. A run that is there twice, on one side or on both, is a usage error: it would count for
+// two, or be held against itself.
+func observeSides(baseArg, headArg string) (base, head []*analysis.Observed, err error) {
+	seen := map[string]string{}
+	for _, side := range []struct {
+		arg  string
+		runs *[]*analysis.Observed
+	}{{baseArg, &base}, {headArg, &head}} {
+		dirs, err := runFolders(side.arg)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, dir := range dirs {
+			e, h, err := readParts(dir)
+			if err != nil {
+				return nil, nil, err
+			}
+			id := h.Header.Run + " " + h.Header.Digest
+			if other, twice := seen[id]; twice {
+				return nil, nil, usagef("%s and %s are the same run, %s", other, fromHere(dir), h.Header.Run)
+			}
+			seen[id] = fromHere(dir)
+			*side.runs = append(*side.runs, analysis.Observe(e, h, fromHere(dir)))
+		}
+	}
+	return base, head, nil
+}
+
+// runFolders lists the folders of runs that BASE or HEAD names.
+func runFolders(arg string) ([]string, error) {
+	names := []string{arg}
+	if !isDir(runFolder(arg)) { // a folder may have a comma in its name
+		names = strings.Split(arg, ",")
+	}
+	var all []string
+	for _, name := range names {
+		if name == "" {
+			return nil, usagef("lockdrill compare: %q names a run without a name", arg)
+		}
+		dir := runFolder(name)
+		if !isDir(dir) || isRunFolder(dir) {
+			all = append(all, dir) // readParts says what is wrong with it
+			continue
+		}
+		within, err := runsWithin(dir)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, within...)
+	}
+	return all, nil
+}
+
+// runsWithin lists the folders of runs in dir. A link, such as runs/latest, leads to one that is there by its own name.
+func runsWithin(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, usagef("%s: read: %w", dir, reason(err))
+	}
+	var runs []string
+	for _, e := range entries {
+		if path := filepath.Join(dir, e.Name()); e.IsDir() && isRunFolder(path) {
+			runs = append(runs, path)
+		}
+	}
+	if len(runs) == 0 {
+		return nil, usagef("%s: neither the folder of a run nor one that holds such folders: there is no %s and no %s", dir, experimentFile, historyFile)
+	}
+	return runs, nil
+}
+
+// isRunFolder reports whether dir means to be the folder of a run: one that lacks the other file is a damaged one.
+func isRunFolder(dir string) bool {
+	for _, name := range []string{experimentFile, historyFile} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			return true
+		}
+	}
+	return false
+}

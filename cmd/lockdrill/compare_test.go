@@ -1,0 +1,177 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lockdrill/lockdrill/analysis"
+)
+
+// comparedIn puts the recorded runs of testdata/compared into runs/ of a new folder: base/1 to 3, and head/1 to 3, which poll more slowly.
+func comparedIn(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	recorded := os.DirFS(filepath.Join("..", "..", "reports", "testdata", "compared"))
+	if err := os.CopyFS(filepath.Join(dir, runsFolder), recorded); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+const slowerPoll = "--allow-different=system.locks.leader.policy.loop.poll"
+
+func TestCompareAnswersWithItsStatus(t *testing.T) {
+	dir := comparedIn(t)
+	if err := os.Symlink("1", filepath.Join(dir, runsFolder, "base", "latest")); err != nil { // leads to a run that is there anyway
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args string
+		code int
+		want []string
+	}{
+		{"base head", exitRefused, []string{"REFUSED", "system.locks.leader.policy.loop.poll: 120ms -> 400ms"}},
+		{"runs/base runs/head " + slowerPoll, exitSLOFailed, []string{"REGRESSED", "WORSE    leader  takeover", "TOO FEW  leader  busy count", "allowed to differ", "runs/head/3"}},
+		{"base head --allow-different tool", exitRefused, []string{"REFUSED"}},
+		{"runs/base/1 runs/base/2,runs/base/3", exitInconclusive, []string{"CANNOT SAY", "busy.count: 1 beside 2 runs: too few", "one run on a side"}},
+		{"runs/base/1 runs/base/2,runs/base/3 --slo leader/takeover,tick_gap", exitPass, []string{"NO REGRESSION", "~"}},
+		{"head base --slo takeover --allow-different all", exitPass, []string{"BETTER  leader  takeover"}},
+		{"base head --slo takeover --tolerance 90% " + slowerPoll, exitPass, []string{"significant, and within the tolerance of 90 %"}},
+		{"base head --slo takeover --alpha 0.0001 " + slowerPoll, exitPass, []string{"not significant"}},
+		{"base head -o md " + slowerPoll, exitSLOFailed, []string{"## REGRESSED", "| **WORSE** | leader | takeover |"}},
+	} {
+		got := tryIn(t, dir, append([]string{"compare"}, strings.Fields(c.args)...)...)
+		if got.code != c.code || got.stderr != "" {
+			t.Errorf("compare %s: status %d, want %d; stderr %q\n%s", c.args, got.code, c.code, got.stderr, got.stdout)
+		}
+		for _, w := range c.want {
+			if !strings.Contains(got.stdout, w) {
+				t.Errorf("compare %s: no %q in\n%s", c.args, w, got.stdout)
+			}
+		}
+	}
+	if found, err := filepath.Glob(filepath.Join(dir, runsFolder, "*", "1", "*")); err != nil || len(found) != 4 {
+		t.Errorf("files of two runs: %v (%v): something was written", found, err)
+	}
+}
+
+// The page's example is what the command prints.
+func TestCompareIsAsThePageSays(t *testing.T) {
+	_, rest, ok := strings.Cut(string(read(t, "../../docs/comparing.md")), "<!-- compare:example -->\n```\n$ lockdrill ")
+	command, rest, line := strings.Cut(rest, "\n")
+	shown, _, closed := strings.Cut(rest, "```\n<!-- /compare:example -->\n")
+	if !ok || !line || !closed {
+		t.Fatal("docs/comparing.md has no block between <!-- compare:example --> and <!-- /compare:example -->")
+	}
+	if got := tryIn(t, comparedIn(t), strings.Fields(command)...); got.stdout != shown {
+		t.Errorf("the page shows\n%s\nbut the command prints\n%s", shown, got.stdout)
+	}
+}
+
+func TestCompareJSON(t *testing.T) {
+	got := tryIn(t, comparedIn(t), "compare", "base", "head", "-o", "json", slowerPoll)
+	var c analysis.Comparison
+	if err := json.Unmarshal([]byte(got.stdout), &c); err != nil {
+		t.Fatalf("%v in %s", err, got.stdout)
+	}
+	if c.SchemaVersion != 1 || c.Answer != analysis.Regressed || c.ExitCode != got.code || len(c.Base) != 3 || len(c.Rows) != 4 {
+		t.Errorf("%+v, status %d", c, got.code)
+	}
+}
+
+// What cannot be compared is status 2, says its place, and leaves stdout empty.
+func TestCompareRefusesWhatIsNoComparison(t *testing.T) {
+	dir := comparedIn(t)
+	broken := filepath.Join(dir, "broken", "one")
+	if err := os.MkdirAll(broken, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(broken, experimentFile), []byte("name: x"))
+	if err := os.Mkdir(filepath.Join(dir, "empty"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	storedRun(t, dir, "other")
+	for args, want := range map[string]string{
+		"base":                              "accepts 2 arg(s), received 1",
+		"base nowhere":                      "nowhere: no such folder",
+		"base empty":                        "empty: neither the folder of a run nor one that holds such folders",
+		"base broken":                       "broken/one: history.jsonl is missing",
+		"base base":                         "are the same run",
+		"runs/base/1,runs/base/1 head":      "are the same run",
+		"runs/base/1,,base head":            "names a run without a name",
+		"base head --slo nothing":           `no run has an SLO "nothing"; there are leader/takeover, leader/tick_gap, leader/overlap.effect, leader/busy.count`,
+		"base head --alpha 0":               "--alpha 0: want a chance above 0 and below 0.5",
+		"base head --tolerance much":        "--tolerance much: want a share such as 10% or 0.1",
+		"base head --tolerance=-1%":         "--tolerance -1%: want a share",
+		"base head -o yaml":                 "-o yaml: must be text, md or json",
+		"base head --allow-diffrent system": `did you mean "--allow-different"?`,
+	} {
+		got := tryIn(t, dir, append([]string{"compare"}, strings.Fields(args)...)...)
+		if got.code != exitUsage || got.stdout != "" || !strings.Contains(got.stderr, want) {
+			t.Errorf("compare %s: %+v, want %q", args, got, want)
+		}
+	}
+	if got := tryIn(t, dir, "compare", "other", "head"); got.code != exitRefused || !strings.Contains(got.stdout, "experiment: first-drill -> baseline-drill") {
+		t.Errorf("mixed experiments: %+v", got)
+	}
+}
+
+// Rehearsals of one file with other seeds are no regression; with a longer TTL they are; beside a live run they are refused.
+func TestCompareRehearsals(t *testing.T) {
+	dir := comparedIn(t)
+	rehearse := func(file, side string, from, to int) {
+		for seed := from; seed <= to; seed++ {
+			out := filepath.Join(dir, side, fmt.Sprint(seed))
+			if got := tryIn(t, dir, "rehearse", file, "--replay", fmt.Sprint(seed), "--out", out); got.code != exitPass {
+				t.Fatalf("rehearse: %+v", got)
+			}
+		}
+	}
+	rehearse("first-drill", "a", 1, 4)
+	rehearse("first-drill", "b", 11, 14)
+	longer := strings.ReplaceAll(string(read(t, filepath.Join(dir, "a", "1", experimentFile))), "ttl: 1s", "ttl: 1500ms")
+	write(t, filepath.Join(dir, "longer.yaml"), []byte(longer))
+	rehearse("longer.yaml", "c", 1, 4)
+	for _, c := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"a b", exitPass, "REHEARSAL  NO REGRESSION"},
+		{"a c", exitRefused, "system.locks.job.policy.ttl: 1s -> 1.5s"},
+		{"a c --allow-different system.locks", exitSLOFailed, "REHEARSAL  REGRESSED"},
+		{"base a --allow-different all", exitRefused, "mode: live -> rehearsal (never compared, whatever is allowed)"},
+	} {
+		if got := tryIn(t, dir, append([]string{"compare"}, strings.Fields(c.args)...)...); got.code != c.code || !strings.Contains(got.stdout, c.want) {
+			t.Errorf("compare %s: status %d, want %d and %q\n%s%s", c.args, got.code, c.code, c.want, got.stdout, got.stderr)
+		}
+	}
+}
+
+// The page of a run shows it beside its baseline; a refused comparison does not keep the page from being written.
+func TestReportBesideABaseline(t *testing.T) {
+	dir := comparedIn(t)
+	for args, want := range map[string]string{
+		"runs/head/1 -f html --baseline base " + slowerPoll: "REGRESSED, base 3 runs, head 1 run.",
+		"runs/head/1 -f html --baseline base":               "REFUSED, base 3 runs, head 1 run.",
+		"runs/head/1 -f html":                               "This run was not compared with another one.",
+	} {
+		if got := tryIn(t, dir, append([]string{"report"}, strings.Fields(args)...)...); got.code != exitPass || !strings.Contains(got.stdout, want) {
+			t.Errorf("report %s: status %d, no %q; %s", args, got.code, want, got.stderr)
+		}
+	}
+	for args, want := range map[string]string{
+		"runs/head/1 -f md --baseline base":    "--baseline goes with -f html",
+		"runs/head/1 -f html --baseline head":  "are the same run",
+		"runs/head/1 -f html --baseline none":  "none: no such folder",
+		"runs/head/1 --allow-different system": "--allow-different goes with --baseline",
+	} {
+		if got := tryIn(t, dir, append([]string{"report"}, strings.Fields(args)...)...); got.code != exitUsage || got.stdout != "" || !strings.Contains(got.stderr, want) {
+			t.Errorf("report %s: %+v, want %q", args, got, want)
+		}
+	}
+}

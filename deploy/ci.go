@@ -1,0 +1,96 @@
+package deploy
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"text/template"
+)
+
+// CIOptions is what a step of a CI system is made for.
+type CIOptions struct {
+	Experiment         string // a shipped scenario, or a file's path from the root of the checkout
+	File               []byte // the experiment where it is a file
+	InconclusivePasses bool   // status 11 lets through
+}
+
+// ciTemplates are the templates by system.
+func ciTemplates() map[string]string {
+	return map[string]string{
+		"github": "ci/github.yaml", "gitlab": "ci/gitlab.yaml", "jenkins": "ci/jenkins.groovy", "tekton": "ci/tekton.yaml",
+		"argo-rollouts": "ci/argo-rollouts.yaml",
+	}
+}
+
+// CISystems are the systems that CI knows, in alphabetical order.
+func CISystems() []string { return slices.Sorted(maps.Keys(ciTemplates())) }
+
+// CI writes a step for one of CISystems: it runs the drill, ends with lockdrill's status, keeps the report whatever that is, and
+// tries again only after status 1.
+func CI(system string, o CIOptions) ([]byte, error) {
+	name, ok := ciTemplates()[system]
+	if !ok {
+		return nil, fmt.Errorf("no CI system %q", system)
+	}
+	if strings.ContainsFunc(o.Experiment, func(r rune) bool { return r < ' ' || strings.ContainsRune("$\"'\\`{}", r) }) {
+		return nil, errors.New(`the path of the experiment has one of $ " ' \ { } or a back-tick in it, which some CI systems replace: rename it`)
+	}
+	fields := struct {
+		Experiment, Flags, ResultFlag string
+		File                          bool
+		FileText, Build, Gate         string
+	}{Experiment: o.Experiment, File: o.File != nil, FileText: string(o.File)}
+	if o.InconclusivePasses {
+		fields.Flags = "--on-inconclusive=pass"
+	}
+	if system == "tekton" {
+		fields.ResultFlag = ` --result-file "$DRILL_RESULT"`
+	}
+	for _, part := range []struct {
+		into *string
+		name string
+	}{{&fields.Build, "ci/build.sh"}, {&fields.Gate, "ci/gate.sh"}} {
+		text, err := execute(part.name, fields)
+		if err != nil {
+			return nil, err
+		}
+		*part.into = string(text)
+	}
+	return execute(name, fields)
+}
+
+func execute(name string, fields any) ([]byte, error) {
+	t, err := template.New("").Delims("<<", ">>").Funcs(template.FuncMap{"quote": quote, "groovy": groovy, "indent": indent}).ParseFS(files, name)
+	if err != nil {
+		return nil, fmt.Errorf("read template: %w", err)
+	}
+	var b bytes.Buffer
+	if err := t.ExecuteTemplate(&b, name[strings.LastIndex(name, "/")+1:], fields); err != nil {
+		return nil, fmt.Errorf("fill in template: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// quote gives a JSON string, which YAML reads as the same.
+func quote(s string) (string, error) {
+	b, err := json.Marshal(s)
+	return string(b), err
+}
+
+func groovy(s string) string { return "'" + s + "'" } // CI refuses quotes and backslashes
+
+// indent moves each line to the right, and leaves empty ones empty.
+func indent(n int, text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(strings.TrimRight(text, "\n")) {
+		if strings.TrimSpace(line) != "" {
+			b.WriteString(strings.Repeat(" ", n))
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}

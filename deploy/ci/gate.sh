@@ -1,0 +1,20 @@
+# The status of this script is lockdrill's: 0 lets through. Only after 1 (the tool broke, nothing was judged) it tries once more;
+# a failed SLO (10), "not shown" (11), a refusal (13) or an unverified clean-up (20) are answers, and another try would bury them.
+set -euf
+mkdir -p "$DRILL_REPORT"
+for attempt in 1 2; do
+  # shellcheck disable=SC2086 # DRILL_FLAGS may be several words
+  lockdrill run "$DRILL" --out "$DRILL_REPORT/attempt-$attempt" --junit "$DRILL_REPORT/junit.xml"<<.ResultFlag>> $DRILL_FLAGS &
+  pid=$! cut=no
+  trap 'cut=yes; kill -TERM "$pid" || :' INT TERM # a cancelled job waits until the drill has cleaned up
+  status=0
+  wait "$pid" || status=$?
+  while [ "$cut" = yes ]; do # the signal ended the wait, not the drill
+    cut=no status=0
+    wait "$pid" || status=$?
+  done
+  trap - INT TERM
+  if [ "$status" != 1 ]; then break; fi
+  echo "lockdrill ended with status 1 (attempt $attempt of 2)" >&2
+done
+exit "$status"

@@ -1,0 +1,72 @@
+package experiments
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Setting is one value of an experiment under its path in the file: system.locks.job.policy.ttl, 60s.
+type Setting struct{ Path, Value string }
+
+// Settings lists what e has set, in the order of the file that Marshal writes. Entries of a list go by their name, id or lock where
+// they have one, else by their number from 1, so that one lock more does not rename the others.
+func Settings(e *Experiment) []Setting {
+	copied := *e
+	var all []Setting
+	flatten(encode(reflect.ValueOf(&copied).Elem(), rule{}), "", &all)
+	return all
+}
+
+func flatten(n *yaml.Node, path string, all *[]Setting) {
+	below := func(name string) string { return strings.TrimPrefix(path+"."+name, ".") }
+	switch {
+	case n.Kind == yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			flatten(n.Content[i+1], below(n.Content[i].Value), all)
+		}
+	case n.Kind == yaml.SequenceNode && listed(n):
+		var values []string
+		for _, c := range n.Content {
+			values = append(values, c.Value)
+		}
+		*all = append(*all, Setting{path, strings.Join(values, " ")})
+	case n.Kind == yaml.SequenceNode:
+		seen := map[string]int{}
+		for i, c := range n.Content {
+			name := entryName(c, i)
+			if seen[name]++; seen[name] > 1 {
+				name += fmt.Sprintf("#%d", seen[name])
+			}
+			flatten(c, below(name), all)
+		}
+	default:
+		*all = append(*all, Setting{path, n.Value})
+	}
+}
+
+// listed reports a list of plain values: they are one setting.
+func listed(n *yaml.Node) bool {
+	for _, c := range n.Content {
+		if c.Kind != yaml.ScalarNode {
+			return false
+		}
+	}
+	return true
+}
+
+// entryName is what the i-th entry of a list is called.
+func entryName(n *yaml.Node, i int) string {
+	if n.Kind == yaml.MappingNode {
+		for _, key := range []string{"name", "id", "lock"} {
+			for k := 0; k+1 < len(n.Content); k += 2 {
+				if n.Content[k].Value == key {
+					return n.Content[k+1].Value
+				}
+			}
+		}
+	}
+	return fmt.Sprint(i + 1)
+}

@@ -1,0 +1,195 @@
+package reports
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/lockdrill/lockdrill/analysis"
+)
+
+// Comparison writes what a comparison says. Of o only Width and Color count.
+func Comparison(w io.Writer, c *analysis.Comparison, o TerminalOptions) error {
+	p := &page{width: cmp.Or(o.Width, 100), color: o.Color}
+	word, ink := answerWord(c.Answer)
+	parts := []string{p.paint(ink, word), clean(c.Experiment), beside(c)}
+	if c.Rehearsal {
+		parts = append([]string{"REHEARSAL"}, parts...)
+	}
+	p.flow(0, 2, strings.Join(parts, "  "))
+	p.flow(2, 2, answerSentence(c.Answer))
+	for i, r := range c.Reasons {
+		if i == mostRows {
+			p.item("", "and "+plural(len(c.Reasons)-mostRows, "more reason")+": see -o json")
+			break
+		}
+		p.item("why", clean(r))
+	}
+	p.blank()
+	p.comparedRows(c)
+	p.section("Correctness", correctnessOf(c))
+	p.section("Runs", comparedRuns(c))
+	p.section("How", comparedHow(c))
+	if _, err := io.WriteString(w, p.String()); err != nil {
+		return fmt.Errorf("write comparison: %w", err)
+	}
+	return nil
+}
+
+// section is a title with labelled texts below it; without any there is none.
+func (p *page) section(title string, list []item) {
+	if len(list) == 0 {
+		return
+	}
+	p.title(title)
+	p.items(list)
+	p.blank()
+}
+
+func (p *page) comparedRows(c *analysis.Comparison) {
+	if len(c.Rows) == 0 {
+		return
+	}
+	p.title("Rows, of which less is better")
+	t := table{indent: 2}
+	for _, r := range worstRows(c.Rows) {
+		word, ink := rowWord(r.Word)
+		cells := []cell{{word, ink}, {clean(r.Lock), plain}, {clean(measureWords(r.Measure)), plain}}
+		if r.Word == analysis.TooFew {
+			t.row(cells...)
+			t.note("why", clean(r.Why))
+		} else {
+			t.row(append(cells, cell{clean(r.Why), plain})...)
+		}
+		if parted(&r) {
+			t.note("base", sideText(&r, r.Base))
+			t.note("head", sideText(&r, r.Head))
+			t.note("diff", spaced(changeText(&r), withinText(&r), chanceText(&r), oddsText(&r, c)))
+		}
+	}
+	p.table(t)
+	p.blank()
+}
+
+// spaced joins what there is.
+func spaced(texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(s string) bool { return s == "" }), "  ")
+}
+
+// answerWord is the word of a comparison, and its ink.
+func answerWord(a analysis.Answer) (string, ink) {
+	word := strings.ToUpper(strings.ReplaceAll(string(a), "-", " "))
+	switch a {
+	case analysis.NoRegression:
+		return word, green
+	case analysis.Regressed:
+		return word, red
+	}
+	return word, yellow
+}
+
+func answerSentence(a analysis.Answer) string {
+	switch a {
+	case analysis.NoRegression:
+		return "No row is worse, significantly and beyond the tolerance, and nothing broke. That is not a proof that nothing changed: each row's interval says how much it may have."
+	case analysis.Regressed:
+		return "The head is worse than the base, or broke where the base did not."
+	case analysis.Refused:
+		return "The runs differ in what they stood on or in what was done to them, so nothing was compared. --allow-different FIELD lets a difference pass."
+	}
+	return "Nothing worse was shown, and the question was not answered in full: that is no pass."
+}
+
+func rowWord(w analysis.Word) (string, ink) {
+	switch w {
+	case analysis.Worse:
+		return "WORSE", red
+	case analysis.Better:
+		return "BETTER", green
+	case analysis.TooFew, analysis.NoData:
+		return strings.ToUpper(string(w)), yellow
+	}
+	return string(w), plain
+}
+
+// worstRows has what needs a reader first: worse, then what was not answered, better, and the rest.
+func worstRows(rows []analysis.ComparedRow) []analysis.ComparedRow {
+	order := []analysis.Word{analysis.Worse, analysis.TooFew, analysis.NoData, analysis.Better, analysis.Unchanged}
+	return slices.SortedStableFunc(slices.Values(rows), func(a, b analysis.ComparedRow) int {
+		return cmp.Compare(slices.Index(order, a.Word), slices.Index(order, b.Word))
+	})
+}
+
+// parted reports whether the sides of a row have figures that are worth a line each: not the same one everywhere.
+func parted(r *analysis.ComparedRow) bool {
+	if r.Shift == nil {
+		return r.Base.N+r.Head.N > 0
+	}
+	same := func(i *analysis.Interval) bool { return i.Lo != nil && i.Hi != nil && *i.Lo == 0 && *i.Hi == 0 }
+	return !same(r.Shift) || r.ShiftWithin != nil && !same(r.ShiftWithin)
+}
+
+// beside is how many runs stand beside how many.
+func beside(c *analysis.Comparison) string {
+	return fmt.Sprintf("base %s, head %s", plural(len(c.Base), "run"), plural(len(c.Head), "run"))
+}
+
+// correctnessOf lists what went wrong on either side.
+func correctnessOf(c *analysis.Comparison) []item {
+	var list []item
+	for _, f := range c.Correctness {
+		if f.Base+f.Head > 0 {
+			text := fmt.Sprintf("%s: base %s, head %s", f.What, count(f.Base), count(f.Head))
+			if f.Regressed {
+				text += ", first in " + f.Run
+			}
+			list = append(list, item{map[bool]string{true: "broke", false: "seen"}[f.Regressed], text})
+		}
+	}
+	if len(list) == 0 && len(c.Correctness) > 0 {
+		list = append(list, item{"none", fmt.Sprintf("on neither side, of %d kinds of failure that are looked for", len(c.Correctness))})
+	}
+	return list
+}
+
+// comparedRuns lists the runs of both sides.
+func comparedRuns(c *analysis.Comparison) []item {
+	var list []item
+	for _, side := range []struct {
+		name string
+		runs []analysis.ComparedRun
+	}{{"base", c.Base}, {"head", c.Head}} {
+		for i, r := range side.runs {
+			if i == mostRows {
+				list = append(list, item{side.name, "and " + plural(len(side.runs)-mostRows, "more run")})
+				break
+			}
+			word, _ := runWord(r.Verdict)
+			text := r.ID + "  " + word
+			if r.Folder != "" && !strings.HasSuffix(r.Folder, r.ID) {
+				text += "  " + r.Folder
+			}
+			list = append(list, item{side.name, text})
+		}
+	}
+	return list
+}
+
+// comparedHow says by what rule the words were given.
+func comparedHow(c *analysis.Comparison) []item {
+	var list []item
+	if len(c.Rows) > 0 {
+		rule := "no row has enough values for any difference to be significant"
+		if c.Tested > 0 {
+			rule = fmt.Sprintf("worse and better: significant at %s over the %s tested (Mann-Whitney, Holm), and beyond the tolerance, %s of the base's median",
+				share(c.Alpha), plural(c.Tested, "row"), share(c.Tolerance))
+		}
+		list = []item{{"rule", rule}, {"figures", fmt.Sprintf("a bracket is what the measured ranges allow, and after \"within\" the %s confidence interval", share(c.Confidence))}}
+	}
+	for _, n := range c.Notes {
+		list = append(list, item{"note", n})
+	}
+	return list
+}

@@ -1,0 +1,132 @@
+package reports
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/lockdrill/lockdrill/analysis"
+)
+
+// sideText is one side of a row: its median, the interval of that, and from how much.
+func sideText(r *analysis.ComparedRow, s analysis.ComparedSide) string {
+	if s.N == 0 {
+		return "no value"
+	}
+	text := "median " + intervalText(s.Median, r.Unit)
+	if s.Within != nil {
+		text += "  within " + intervalText(s.Within, r.Unit)
+	}
+	return text + "  " + sizeText(r, s)
+}
+
+// sizeText is how many values there are, of how many runs.
+func sizeText(r *analysis.ComparedRow, s analysis.ComparedSide) string {
+	text := plural(s.N, r.Of)
+	if r.Of != "run" {
+		text += " of " + plural(len(s.Runs), "run")
+	}
+	if s.Open > 0 {
+		text += ", " + count(s.Open) + " not seen to end"
+	}
+	return text
+}
+
+// changeText is the shift, relative where the base has a median to be relative to.
+func changeText(r *analysis.ComparedRow) string {
+	switch {
+	case r.Shift == nil:
+		return ""
+	case r.Relative != nil:
+		return relativeText(r.Relative)
+	}
+	return signed(intervalText(r.Shift, r.Unit), r.Shift)
+}
+
+// withinText is the interval of the shift.
+func withinText(r *analysis.ComparedRow) string {
+	switch {
+	case r.RelativeWithin != nil:
+		return "within " + relativeText(r.RelativeWithin)
+	case r.ShiftWithin != nil:
+		return "within " + signed(intervalText(r.ShiftWithin, r.Unit), r.ShiftWithin)
+	}
+	return ""
+}
+
+// chanceText is the chance that the head is above the base.
+func chanceText(r *analysis.ComparedRow) string {
+	if r.Superiority == nil {
+		return ""
+	}
+	lo, hi := math.Floor(*r.Superiority.Lo*100+noise), math.Ceil(*r.Superiority.Hi*100-noise)
+	if lo == hi {
+		return fmt.Sprintf("above the base in %g%%", lo)
+	}
+	return fmt.Sprintf("above the base in [%g, %g]%%", lo, hi)
+}
+
+// oddsText is the P of a row, and what is left of it among all rows.
+func oddsText(r *analysis.ComparedRow, c *analysis.Comparison) string {
+	switch {
+	case r.P == nil:
+		return ""
+	case r.Adjusted == nil || c.Tested == 1:
+		return "p " + odds(*r.P)
+	}
+	return fmt.Sprintf("p %s, by Holm %s", odds(*r.P), odds(*r.Adjusted))
+}
+
+// oddsOf is the P that counts: by Holm where the row was tested.
+func oddsOf(r *analysis.ComparedRow) string {
+	if r.Adjusted != nil {
+		return odds(*r.Adjusted)
+	}
+	return odds(*r.P)
+}
+
+// odds is a P, rounded up to three digits.
+func odds(p float64) string {
+	if p < 1e-4 {
+		return "<0.0001"
+	}
+	digits := 2 - int(math.Floor(math.Log10(p)))
+	return strconv.FormatFloat(math.Ceil(p*math.Pow10(digits)-noise)/math.Pow10(digits), 'f', -1, 64)
+}
+
+// intervalText is span for what may be open at either end.
+func intervalText(i *analysis.Interval, unit string) string {
+	switch {
+	case i == nil:
+		return "–"
+	case i.Lo == nil && i.Hi == nil:
+		return "[open, open]"
+	case i.Lo == nil:
+		return "[open, " + strings.TrimSuffix(strings.TrimPrefix(span(*i.Hi, i.Hi, unit), "["), "]") + "]"
+	}
+	return span(*i.Lo, i.Hi, unit)
+}
+
+// signed puts a plus before a single figure above 0.
+func signed(text string, i *analysis.Interval) string {
+	if i.Lo != nil && *i.Lo > 0 && !strings.HasPrefix(text, "[") {
+		return "+" + text
+	}
+	return text
+}
+
+// relativeText is an interval of shares in percent with their signs, to a tenth, rounded outwards.
+func relativeText(i *analysis.Interval) string {
+	end := func(v *float64, round func(float64) float64, outwards float64) string {
+		if v == nil {
+			return "open"
+		}
+		return fmt.Sprintf("%+.1f", round(*v*1e3+outwards)/10+0)
+	}
+	lo, hi := end(i.Lo, math.Floor, noise), end(i.Hi, math.Ceil, -noise)
+	if lo == hi {
+		return lo + "%"
+	}
+	return "[" + lo + ", " + hi + "]%"
+}

@@ -1,0 +1,62 @@
+package reports
+
+import (
+	"io"
+	"strings"
+
+	"github.com/lockdrill/lockdrill/analysis"
+)
+
+// ComparisonMarkdown writes what a comparison says, for a step summary or a chat. Markup in names is escaped.
+func ComparisonMarkdown(w io.Writer, c *analysis.Comparison) error {
+	m := &md{}
+	word, _ := answerWord(c.Answer)
+	parts := []string{word, c.Experiment, beside(c)}
+	if c.Rehearsal {
+		parts = append([]string{"REHEARSAL"}, parts...)
+	}
+	m.line("## %s\n", markdown(strings.Join(parts, " · ")))
+	m.line("%s\n", markdown(answerSentence(c.Answer)))
+	for _, r := range c.Reasons[:min(len(c.Reasons), mostRows)] {
+		m.line("- %s", markdown(Clip(clean(r), mostOfReason)))
+	}
+	if more := len(c.Reasons) - mostRows; more > 0 {
+		m.line("- and %s", plural(more, "more reason"))
+	}
+	if len(c.Rows) > 0 {
+		m.line("")
+		m.table("", "lock", "measure", "base", "head", "change", "p")
+		rows := worstRows(c.Rows)
+		for i := range rows[:min(len(rows), mostRows)] {
+			m.comparedRow(&rows[i])
+		}
+		if more := len(rows) - mostRows; more > 0 {
+			m.line("\nand %s in the JSON", plural(more, "more row"))
+		}
+	}
+	m.section("Correctness", correctnessOf(c))
+	m.section("Runs", comparedRuns(c))
+	m.section("How", comparedHow(c))
+	return m.to(w, "comparison")
+}
+
+func (m *md) comparedRow(r *analysis.ComparedRow) {
+	word, _ := rowWord(r.Word)
+	if r.Word != analysis.Unchanged {
+		word = "**" + word + "**"
+	}
+	change, p := markdown(r.Why), ""
+	if parted(r) && r.Shift != nil {
+		change = markdown(strings.TrimSpace(changeText(r) + " " + withinText(r)))
+		p = oddsOf(r)
+	}
+	m.row(word, markdown(r.Lock), markdown(measureWords(r.Measure)), markdown(cellOf(r, r.Base)), markdown(cellOf(r, r.Head)), change, p)
+}
+
+// cellOf is one side of a row in a table.
+func cellOf(r *analysis.ComparedRow, s analysis.ComparedSide) string {
+	if s.N == 0 {
+		return "–"
+	}
+	return intervalText(s.Median, r.Unit) + " (" + sizeText(r, s) + ")"
+}

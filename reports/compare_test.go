@@ -1,0 +1,144 @@
+package reports
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lockdrill/lockdrill/analysis"
+)
+
+// comparedSide is of live runs of testdata/compared, which were recorded in turn: those of the head poll every 400 ms, those of the base every 120.
+func comparedSide(t *testing.T, names ...string) (side []*analysis.Observed) {
+	t.Helper()
+	for _, name := range names {
+		r := recorded(t, filepath.Join("..", "compared", name))
+		side = append(side, analysis.Observe(r.Experiment, r.History, "runs/"+name))
+	}
+	return side
+}
+
+func comparison(t *testing.T, base, head []*analysis.Observed, allow ...string) *analysis.Comparison {
+	t.Helper()
+	c, err := analysis.Compare(base, head, analysis.CompareOptions{Alpha: 0.05, Tolerance: 0.1, Allow: allow})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestComparisons(t *testing.T) {
+	base, head := comparedSide(t, "base/1", "base/2", "base/3"), comparedSide(t, "head/1", "head/2", "head/3")
+	late := comparedSide(t, "../recorded/inconclusive")
+	for name, c := range map[string]struct {
+		made   *analysis.Comparison
+		answer analysis.Answer
+	}{
+		"refused":    {comparison(t, base, head), analysis.Refused},
+		"regressed":  {comparison(t, base, head, "system.locks.leader.policy.loop.poll"), analysis.Regressed},
+		"better":     {comparison(t, head, base, "system"), analysis.CannotSay}, // one row is too few
+		"same":       {comparison(t, base[:1], base[1:]), analysis.CannotSay},
+		"unanswered": {comparison(t, late, head[:1], "all"), analysis.CannotSay},
+	} {
+		if c.made.Answer != c.answer {
+			t.Errorf("%s: %s, want %s: %q", name, c.made.Answer, c.answer, c.made.Reasons)
+		}
+		var text, md strings.Builder
+		if err := Comparison(&text, c.made, TerminalOptions{Width: 100}); err != nil {
+			t.Fatal(err)
+		}
+		if err := ComparisonMarkdown(&md, c.made); err != nil {
+			t.Fatal(err)
+		}
+		doc, err := json.MarshalIndent(c.made, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden(t, "compare-"+name+".txt", text.String())
+		golden(t, "compare-"+name+".md", md.String())
+		if name == "regressed" {
+			golden(t, "compare-"+name+".json", string(doc)+"\n")
+		}
+		for _, line := range strings.Split(text.String(), "\n") {
+			if columns(line) > 100 {
+				t.Errorf("%s: over 100 columns: %s", name, line)
+			}
+		}
+	}
+}
+
+// Names come from a file that somebody else wrote.
+func TestComparisonEscapesNames(t *testing.T) {
+	c := comparison(t, comparedSide(t, "base/1"), comparedSide(t, "base/2"))
+	c.Rows[0].Lock, c.Experiment, c.Base[0].Folder = "<b>|a|", "![x](http://y)\x1b[31m", "a|b"
+	var text, md strings.Builder
+	if err := Comparison(&text, c, TerminalOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := ComparisonMarkdown(&md, c); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(text.String(), "\x1b") {
+		t.Error("a name can speak to the terminal")
+	}
+	for _, bad := range []string{"<b>", "](http", " a|b"} {
+		if strings.Contains(md.String(), bad) {
+			t.Errorf("%q is not escaped", bad)
+		}
+	}
+}
+
+func TestIntervalsAreWrittenAsTheyAre(t *testing.T) {
+	for _, c := range []struct {
+		i    *analysis.Interval
+		unit string
+		want string
+	}{
+		{&analysis.Interval{Lo: at(0.9121), Hi: at(0.9129)}, unitSeconds, "[912.10, 912.90]ms"},
+		{&analysis.Interval{Lo: at(2), Hi: nil}, unitSeconds, "[2.000s, open]"},
+		{&analysis.Interval{Lo: nil, Hi: at(2)}, unitSeconds, "[open, 2s]"},
+		{&analysis.Interval{}, unitCount, "[open, open]"},
+		{&analysis.Interval{Lo: at(-3), Hi: at(4)}, unitCount, "[-3, 4]"},
+		{nil, unitCount, "–"},
+	} {
+		if got := intervalText(c.i, c.unit); got != c.want {
+			t.Errorf("%s, want %s", got, c.want)
+		}
+	}
+	for _, c := range []struct {
+		lo, hi *float64
+		want   string
+	}{{at(0.1204), at(0.1211), "[+12.0, +12.2]%"}, {at(-0.05), at(0), "[-5.0, +0.0]%"}, {at(0.25), at(0.25), "+25.0%"}, {nil, at(0.1), "[open, +10.0]%"}} {
+		if got := relativeText(&analysis.Interval{Lo: c.lo, Hi: c.hi}); got != c.want {
+			t.Errorf("%s, want %s", got, c.want)
+		}
+	}
+	if got := []string{odds(1), odds(0.0496), odds(0.00001), odds(0.5)}; !slices.Equal(got, []string{"1", "0.0496", "<0.0001", "0.5"}) {
+		t.Error(got)
+	}
+}
+
+// The page shows the same comparison, with a picture of every row that has a trend.
+func TestComparisonOnThePage(t *testing.T) {
+	r := recorded(t, filepath.Join("..", "compared", "head/1"))
+	if doc := htmlOf(t, r); !strings.Contains(doc, "This run was not compared with another one.") {
+		t.Error("a run without a baseline does not say so")
+	}
+	r.Baseline = comparison(t, comparedSide(t, "base/1", "base/2", "base/3"), comparedSide(t, "head/1"), "system.locks")
+	doc := htmlOf(t, r)
+	text := outline(t, doc)
+	said, _, found := strings.Cut(text[max(0, strings.LastIndex(text, "Baseline and trend")):], "What was done")
+	if !found {
+		t.Fatalf("no comparison on the page:\n%s", text)
+	}
+	golden(t, "compare-page.txt", said)
+	if n := strings.Count(doc, `id="trend-`); !strings.Contains(doc, `id="trend-3"`) {
+		t.Errorf("%d ids of trends, want pictures of three rows", n)
+	}
+	r.Baseline = comparison(t, comparedSide(t, "base/1"), comparedSide(t, "head/1"))
+	if doc := htmlOf(t, r); !strings.Contains(doc, "REFUSED") || strings.Contains(doc, `id="trend-`) {
+		t.Error("a refused comparison does not say so, or has a trend")
+	}
+}

@@ -1,0 +1,150 @@
+package reports
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"io"
+	"strings"
+
+	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/reports/picture"
+)
+
+// HTMLOptions is what the page needs beyond the run.
+type HTMLOptions struct {
+	MaxEvents int // lines of the event log, those that evidence points at not counted; 0 = 1,000
+}
+
+//go:embed html
+var htmlFiles embed.FS
+
+// HTML writes report.html: one file that needs no network and no script. The same run gives the same bytes.
+func HTML(w io.Writer, r Run, o HTMLOptions) error {
+	t, err := template.ParseFS(htmlFiles, "html/*.tmpl")
+	if err != nil {
+		return fmt.Errorf("read the template of report.html: %w", err)
+	}
+	doc, err := newDocument(r, o)
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	if err := t.ExecuteTemplate(&b, "page", doc); err != nil {
+		return fmt.Errorf("write report.html: %w", err)
+	}
+	if _, err := io.WriteString(w, presentable(b.String())); err != nil {
+		return fmt.Errorf("write report.html: %w", err)
+	}
+	return nil
+}
+
+// document is the page: the verdict, and sections of blocks.
+type document struct {
+	Verdict  verdictBar
+	Sections []section
+	Style    template.HTML // the style element
+	StyleSum string        // its digest, for the policy
+	JSON     template.HTML // verdict.json, in a script element that no browser runs
+	JSONNote string
+}
+
+// section answers one question.
+type section struct {
+	ID, Title string
+	Short     string // of the title, for the list of sections; "" = the title
+	Blocks    []block
+}
+
+// block is one thing of a section: exactly one field is set, besides the heading.
+type block struct {
+	Heading string
+	Text    string
+	Muted   string // text of lesser weight
+	Items   []labelled
+	SLOs    []sloView
+	Grid    *grid
+	Figure  *drawing
+	Code    string
+	List    []string
+	Fold    *fold
+	Blank   string // what people are to write here
+}
+
+// fold is what a reader may open.
+type fold struct {
+	Summary string
+	Blocks  []block
+}
+
+// labelled are the texts under one label.
+type labelled struct {
+	Label string
+	Texts []string
+}
+
+// labelledOf joins items that share a label, or that have none.
+func labelledOf(items []item) []labelled {
+	var list []labelled
+	for _, i := range items {
+		switch last := len(list) - 1; {
+		case i.Text == "":
+		case last >= 0 && (i.Label == "" || i.Label == list[last].Label):
+			list[last].Texts = append(list[last].Texts, i.Text)
+		default:
+			list = append(list, labelled{i.Label, []string{i.Text}})
+		}
+	}
+	return list
+}
+
+func itemBlock(heading string, items []item) block {
+	return block{Heading: heading, Items: labelledOf(items)}
+}
+
+// newDocument puts the page together, in the order in which it is read.
+func newDocument(r Run, o HTMLOptions) (*document, error) {
+	ev := newEvidence(r.History)
+	lanes := analysis.LanesOf(r.Experiment, r.History, r.Judgement)
+	doc := &document{Verdict: verdictOf(r)}
+	sum, err := embedded(r.Judgement)
+	if err != nil {
+		return nil, err
+	}
+	doc.JSON, doc.JSONNote = sum.element, sum.note
+	done, err := doneBlocks(r, ev)
+	if err != nil {
+		return nil, err
+	}
+	doc.Sections = []section{
+		{"slos", sloTitle(r.Judgement), "SLOs", sloBlocks(r, ev)},
+		{"valid", "Was the drill valid?", "", validityBlocks(r)},
+		{"timeline", "Timeline", "", timelineBlocks(lanes)},
+		{"takeovers", takeoverTitle, "Takeovers", takeoverBlocks(r, ev)},
+		{"correctness", "Correctness", "", correctnessBlocks(r, ev)},
+		{"debt", "Lock debt and waiters", "", debtBlocks(r, ev)},
+		{"signals", "Signals before, during and after", "Signals", signalBlocks(lanes)},
+		{"baseline", "Baseline and trend", "", baselineBlocks(r.Baseline)},
+		{"done", "What was done", "", done},
+		{"cleanup", "Clean-up", "", cleanUpBlocks(r, ev)},
+		{"reproduce", "How to reproduce it", "Reproduce", reproduceBlocks(r)},
+		{"postmortem", "Post-mortem", "", postmortemBlocks(r)},
+	}
+	doc.Sections = append(doc.Sections, section{"log", "Event log", "", ev.blocks(r, o.MaxEvents)}) // last: by now it knows what was cited
+	doc.style()
+	return doc, nil
+}
+
+// style is one element with all rules, and its digest: the only style that the page's own policy lets a browser apply.
+func (d *document) style() {
+	own, err := htmlFiles.ReadFile("html/style.css")
+	if err != nil {
+		panic(err) // it is part of the binary
+	}
+	rules := string(own) + picture.Styles()
+	sum := sha256.Sum256([]byte(rules))
+	d.Style = template.HTML("<style>" + rules + "</style>")
+	d.StyleSum = base64.StdEncoding.EncodeToString(sum[:])
+}

@@ -1,0 +1,72 @@
+package reports
+
+import (
+	"strings"
+
+	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/reports/picture"
+)
+
+// baselineBlocks hold the run beside earlier ones: c has it as its head; nil = it was not compared.
+func baselineBlocks(c *analysis.Comparison) []block {
+	if c == nil {
+		return []block{{Muted: "This run was not compared with another one."}}
+	}
+	word, _ := answerWord(c.Answer)
+	if c.Rehearsal {
+		word = "REHEARSAL: " + word
+	}
+	blocks := []block{{Text: word + ", " + beside(c) + ". " + answerSentence(c.Answer)}}
+	var why []item
+	for _, r := range first(c.Reasons, mostReasonsOfPage) {
+		why = append(why, item{"why", clipped(clean(r), longText)})
+	}
+	if more := len(c.Reasons) - mostReasonsOfPage; more > 0 {
+		why = append(why, item{"", "and " + plural(more, "more reason")})
+	}
+	blocks = appendItems(blocks, "", why)
+	if g := comparedGrid(c); g != nil {
+		blocks = append(blocks, block{Grid: g}, block{Fold: &fold{"Confidence intervals, and from how many values", []block{{Grid: withinGrid(c)}}}})
+	}
+	blocks = appendItems(blocks, "Correctness on both sides", correctnessOf(c))
+	for _, p := range picture.Trends(c) {
+		blocks = append(blocks, block{Figure: figureOf(p)})
+	}
+	if len(c.Rows) > 0 && len(c.Base)+len(c.Head) < 3 {
+		blocks = append(blocks, block{Muted: "Three runs or more make a trend."})
+	}
+	blocks = appendItems(blocks, "How it was compared", comparedHow(c))
+	return append(blocks, block{Fold: &fold{"The runs that were compared", []block{itemBlock("", comparedRuns(c))}}})
+}
+
+// mostReasonsOfPage bounds the reasons of a comparison on the page.
+const mostReasonsOfPage = 10
+
+func appendItems(blocks []block, heading string, list []item) []block {
+	if len(list) == 0 {
+		return blocks
+	}
+	return append(blocks, itemBlock(heading, list))
+}
+
+func comparedGrid(c *analysis.Comparison) *grid {
+	return gridOf("Each row beside the baseline, the medians", []string{"", "lock", "measure", "base", "head", "change", "p"}, worstRows(c.Rows),
+		func(r analysis.ComparedRow) []gridCell {
+			word, ink := rowWord(r.Word)
+			change, p := plainCell(r.Why), figureCell("–")
+			if parted(&r) && r.Shift != nil {
+				change, p = figureCell(changeText(&r)), figureCell(oddsOf(&r))
+			}
+			return []gridCell{{Text: word, Class: classOf(ink), Num: true}, codeCell(r.Lock), plainCell(measureWords(r.Measure)),
+				figureCell(intervalText(r.Base.Median, r.Unit)), figureCell(intervalText(r.Head.Median, r.Unit)), change, p}
+		})
+}
+
+// withinGrid says how sure the medians and the change are, and from how much they were taken.
+func withinGrid(c *analysis.Comparison) *grid {
+	return gridOf("Confidence intervals and sizes", []string{"lock", "measure", "base within", "of", "head within", "of", "change within"}, worstRows(c.Rows),
+		func(r analysis.ComparedRow) []gridCell {
+			return []gridCell{codeCell(r.Lock), plainCell(measureWords(r.Measure)), figureCell(intervalText(r.Base.Within, r.Unit)), plainCell(sizeText(&r, r.Base)),
+				figureCell(intervalText(r.Head.Within, r.Unit)), plainCell(sizeText(&r, r.Head)), measuredCell(strings.TrimPrefix(withinText(&r), "within "))}
+		})
+}

@@ -1,0 +1,159 @@
+package reports
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lockdrill/lockdrill/internal/browser"
+)
+
+// served gives pages by their names over loopback, below /strict/ with a policy that forbids whatever can be forbidden.
+func served(t *testing.T, pages map[string]string) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := strings.TrimPrefix(r.URL.Path, "/")
+		name, strict := strings.CutPrefix(name, "strict/")
+		if pages[name] == "" {
+			http.NotFound(w, r)
+			return
+		}
+		if strict {
+			w.Header().Set("Content-Security-Policy", "default-src 'none'")
+		}
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = w.Write([]byte(pages[name]))
+	}))
+	t.Cleanup(s.Close)
+	return s.URL + "/"
+}
+
+// views are those that a page must be looked well at.
+func views() []browser.View {
+	return []browser.View{{Width: 1280, Height: 900}, {Width: 1280, Height: 900, Dark: true}, {Width: 390, Height: 844}, {Width: 390, Height: 844, Dark: true},
+		{Width: 800, Height: 900}, {Width: 1000, Height: 900}}
+}
+
+// TestHTMLInABrowser looks at pages with a real browser: nothing overflows, overlaps or is cut off, every text can be read against what
+// lies behind it, and nothing is asked of the network.
+func TestHTMLInABrowser(t *testing.T) {
+	b := browser.Start(t)
+	pages := map[string]string{"evil": htmlOf(t, sabotaged(t))}
+	for _, name := range []string{"pass-60", "fail", "inconclusive", "hostile"} {
+		pages[name] = htmlOf(t, recorded(t, name))
+	}
+	at := served(t, pages)
+	measure, err := os.ReadFile("testdata/geometry.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range pages {
+		p := b.Open(t, at+name, views()[0])
+		browser.Eval[int](t, p, `document.querySelectorAll("details").forEach(d => d.open = true), 0`)
+		for _, v := range views() {
+			p.Show(t, v)
+			for _, fault := range browser.Eval[[]string](t, p, string(measure)) {
+				t.Errorf("%s at %s: %s", name, v, fault)
+			}
+		}
+		if got := p.Requests(); !slices.Equal(got, []string{at + name}) {
+			t.Errorf("%s asked for %q", name, got)
+		}
+		if got := p.Complaints(); len(got) > 0 {
+			t.Errorf("%s: the browser complains: %q", name, got)
+		}
+	}
+}
+
+// A server that forbids style as well leaves a page that can be read: every heading, every figure, and pictures of the right size.
+func TestHTMLUnderStrictPolicy(t *testing.T) {
+	b := browser.Start(t)
+	page := htmlOf(t, recorded(t, "fail"))
+	at := served(t, map[string]string{"fail": page})
+	p := b.Open(t, at+"strict/fail", browser.View{Width: 1280, Height: 900})
+	if got := p.Requests(); !slices.Equal(got, []string{at + "strict/fail"}) {
+		t.Errorf("asked for %q", got)
+	}
+	for _, c := range p.Complaints() {
+		if !strings.Contains(c, "inline style") { // the element that the policy forbids
+			t.Errorf("the browser complains: %s", c)
+		}
+	}
+	seen := browser.Eval[struct {
+		Styled                bool
+		Headings, Hidden      []string
+		Verdict, Font         string
+		Pictures, Wide, Empty int
+	}](t, p, `(() => {
+		const shown = e => e.getClientRects().length > 0;
+		const headings = [...document.querySelectorAll("h1, h2")];
+		const pictures = [...document.querySelectorAll("svg[role=img]")].filter(shown);
+		return {
+			Styled: getComputedStyle(document.body).maxWidth != "none",
+			Headings: headings.filter(shown).map(h => h.textContent), Hidden: headings.filter(h => !shown(h)).map(h => h.textContent),
+			Verdict: document.querySelector(".word").textContent,
+			Pictures: pictures.length,
+			Wide: pictures.filter(s => s.getBoundingClientRect().width > 1300).length,
+			Empty: pictures.filter(s => s.getBoundingClientRect().height < 40).length,
+		};
+	})()`)
+	if seen.Styled {
+		t.Error("the strict policy was not in force: the page has its style")
+	}
+	if seen.Verdict != "FAIL" || len(seen.Headings) != 14 || len(seen.Hidden) > 0 {
+		t.Errorf("without style: %+v", seen)
+	}
+	if seen.Pictures < 5 || seen.Wide+seen.Empty > 0 {
+		t.Errorf("without style %d pictures are seen, %d too wide, %d without height", seen.Pictures, seen.Wide, seen.Empty)
+	}
+}
+
+// Whoever has only a keyboard comes first to a link that skips the list of sections, and can scroll whatever scrolls.
+func TestHTMLByKeyboard(t *testing.T) {
+	b := browser.Start(t)
+	at := served(t, map[string]string{"fail": htmlOf(t, recorded(t, "fail"))})
+	p := b.Open(t, at+"fail", browser.View{Width: 390, Height: 844})
+	p.Press(t, "\t")
+	first := browser.Eval[string](t, p, `(() => {
+		const e = document.activeElement, r = e.getBoundingClientRect();
+		return e.textContent + (r.left >= 0 && r.top >= 0 && r.right <= 390 ? "" : ": not in sight");
+	})()`)
+	if first != "Skip to the report" {
+		t.Errorf("the first stop is %q", first)
+	}
+	stuck := browser.Eval[[]string](t, p, `[...document.querySelectorAll("*")]
+		.filter(e => e.scrollWidth > e.clientWidth + 1 && /auto|scroll/.test(getComputedStyle(e).overflowX) && !(e.tabIndex === 0 && e.getAttribute("aria-label")))
+		.map(e => e.outerHTML.slice(0, 80))`)
+	for _, s := range stuck {
+		t.Errorf("a box scrolls and cannot be reached: %s", s)
+	}
+	target := browser.Eval[string](t, p, `(() => {
+		const a = document.querySelector("table.slos a"), row = document.getElementById(a.hash.slice(1));
+		location.hash = a.hash;
+		return row.closest("details").open && row.getClientRects().length > 0 ? "" : a.hash + " stays folded";
+	})()`)
+	if target != "" {
+		t.Errorf("a link into the event log: %s", target)
+	}
+}
+
+// On paper what is folded on a screen is there, but for the event log.
+func TestHTMLOnPaper(t *testing.T) {
+	b := browser.Start(t)
+	at := served(t, map[string]string{"fail": htmlOf(t, recorded(t, "fail"))})
+	p := b.Open(t, at+"fail", browser.View{Width: 800, Height: 1100, Print: true})
+	hidden := browser.Eval[[]string](t, p, `[...document.querySelectorAll("main section:not(#log) > details svg[role=img], main section:not(#log) > details pre")]
+		.filter(e => e.getBoundingClientRect().height < 10).map(e => e.outerHTML.slice(0, 80))`)
+	for _, h := range hidden {
+		t.Errorf("not on paper: %s", h)
+	}
+	if n := browser.Eval[int](t, p, `document.querySelector("#log").getClientRects().length`); n != 0 {
+		t.Error("the event log is printed")
+	}
+	if got := browser.Eval[int](t, p, `document.documentElement.scrollWidth`); got > 800 {
+		t.Errorf("%d px wide on a sheet of 800", got)
+	}
+}

@@ -1,0 +1,111 @@
+package reports
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/lockdrill/lockdrill/analysis"
+)
+
+// gridBlock is a table under a heading; nothing where there is no table.
+func gridBlock(heading string, g *grid) []block {
+	if g == nil {
+		return nil
+	}
+	return []block{{Heading: heading, Grid: g}}
+}
+
+// correctnessBlocks are duplicates, overlaps, abandonments and stale writes, each with the events that show it.
+func correctnessBlocks(r Run, ev *evidence) []block {
+	j := r.Judgement
+	blocks := []block{itemBlock("", workItems(j.Counts))}
+	blocks = append(blocks, gridBlock("Duplicate terminal states", duplicateGrid(j.Duplicates, ev))...)
+	blocks = append(blocks, gridBlock("Overlap", overlapGrid(j.Overlap, ev))...)
+	blocks = append(blocks, gridBlock("Abandonments", abandonmentGrid(j.Abandonments, ev))...)
+	return append(blocks, gridBlock("Findings: two ways to know the same thing disagree", gridOf("Findings", []string{"finding", "events"}, j.Findings,
+		func(f analysis.Finding) []gridCell { return []gridCell{plainCell(f.What), ev.cell(f.Evidence)} }))...)
+}
+
+func duplicateGrid(list []analysis.Duplicate, ev *evidence) *grid {
+	return gridOf("Jobs with more than one accepted terminal state", []string{"lock", "job", "too many", "kinds", "at", "epochs", "events"}, list,
+		func(d analysis.Duplicate) []gridCell {
+			var at []string
+			for _, s := range d.At {
+				at = append(at, clock(int64(s*1e9)))
+			}
+			kinds := strings.Join(d.Kinds, ", ")
+			if d.Resurrected {
+				kinds += ", resurrected"
+			}
+			return []gridCell{codeCell(d.Lock), codeCell(d.Job), figureCell(count(d.Extra)), plainCell(kinds), figureCell(strings.Join(at, ", ")),
+				plainCell(strings.Join(d.Epochs, ", ")), ev.cell(d.Evidence)}
+		})
+}
+
+func overlapGrid(list []analysis.Overlap, ev *evidence) *grid {
+	return gridOf("Overlap of each lock at each level", []string{"lock", "level", "more than one holder", "of that", "events"}, list,
+		func(o analysis.Overlap) []gridCell {
+			unit, of := unitSeconds, "holder-seconds in excess"
+			if o.Level == "effect" {
+				unit, of = unitCount, fmt.Sprintf("%s, %s", plural(o.Stale, "stale effect"), plural(o.Unowned, "unowned effect"))
+			}
+			return []gridCell{codeCell(o.Lock), plainCell(o.Level), figureCell(span(o.Lo, o.Hi, unit)), plainCell(of), ev.cell(o.Evidence)}
+		})
+}
+
+func abandonmentGrid(list []analysis.Abandonment, ev *evidence) *grid {
+	return gridOf("Locks that were given up, or should have been", []string{"lock", "key", "replica", "reason", "timing", "need", "fence lag", "unowned work", "events"}, list,
+		func(a analysis.Abandonment) []gridCell {
+			reason, need := a.Reason, a.Need
+			if reason == "" {
+				reason, need = "never given up", "–"
+			}
+			return []gridCell{codeCell(a.Lock), codeCell(a.Key), plainCell(a.Replica), plainCell(reason), plainCell(a.Timing), plainCell(need),
+				rangeCell(a.FenceLag, unitSeconds), rangeCell(&a.Unowned, unitSeconds), ev.cell(a.Evidence)}
+		})
+}
+
+// debtBlocks are what the locks cost those who wanted them.
+func debtBlocks(r Run, ev *evidence) []block {
+	j := r.Judgement
+	var blocks []block
+	if items := debtItems(j.Debts); len(items) > 0 {
+		blocks = append(blocks, itemBlock("", items))
+	} else {
+		blocks = append(blocks, block{Text: "No lock debt: no key stayed taken after its work was done."})
+	}
+	blocks = append(blocks, gridBlock("Debts", debtGrid(j.Debts, ev))...)
+	blocks = append(blocks, gridBlock("Answered \"not yours\"", notOwnedGrid(j.NotOwned, ev))...)
+	return append(blocks, gridBlock("Holds and waits of jobs", distributionGrid(j.Distributions))...)
+}
+
+func debtGrid(list []analysis.Debt, ev *evidence) *grid {
+	return gridOf("Keys that stayed taken after nobody needed them", []string{"lock", "key", "replica", "cause", "from", "debt", "effective", "waiter-seconds", "events"}, list,
+		func(d analysis.Debt) []gridCell {
+			return []gridCell{codeCell(d.Lock), codeCell(d.Key), plainCell(d.Replica), plainCell(strings.ReplaceAll(d.Cause, "_", " ")), atCell(d.From),
+				rangeCell(&d.Debt, unitSeconds), rangeCell(&d.Effective, unitSeconds), rangeCell(&d.WaiterSeconds, unitSeconds), ev.cell(d.Evidence)}
+		})
+}
+
+func notOwnedGrid(list []analysis.NotOwned, ev *evidence) *grid {
+	return gridOf("Renewals and releases that were answered: not yours", []string{"lock", "operation", "answered", "absent", "other", "ratio", "events"}, list,
+		func(o analysis.NotOwned) []gridCell {
+			return []gridCell{codeCell(o.Lock), plainCell(o.Op), figureCell(count(o.Answered)), figureCell(count(o.Absent)), figureCell(count(o.Other)),
+				figureCell(share(o.Ratio)), ev.cell(o.Evidence)}
+		})
+}
+
+func distributionGrid(list []analysis.Distribution) *grid {
+	return gridOf("How long jobs held their lock, and waited for it", []string{"lock", "class", "measure", "n", "p50", "p95", "p99", "max"}, list,
+		func(d analysis.Distribution) []gridCell {
+			class := d.Class
+			if class == "" {
+				class = "–"
+			}
+			cells := []gridCell{codeCell(d.Lock), plainCell(class), plainCell(d.Measure), figureCell(count(d.N))}
+			for _, q := range []analysis.Range{d.P50, d.P95, d.P99, d.Max} {
+				cells = append(cells, rangeCell(&q, unitSeconds))
+			}
+			return cells
+		})
+}

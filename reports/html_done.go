@@ -1,0 +1,177 @@
+package reports
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// mostOfLabel bounds the texts below one label: a fault that never finds its target tries many times.
+const mostOfLabel = 6
+
+// validityBlocks answer whether the drill itself can be believed.
+func validityBlocks(r Run) []block {
+	j := r.Judgement
+	items := labelledOf(validityItems(j))
+	for i := range items {
+		if more := len(items[i].Texts) - mostOfLabel; more > 0 {
+			items[i].Texts = append(items[i].Texts[:mostOfLabel:mostOfLabel], fmt.Sprintf("and %s more: see What was done", count(more)))
+		}
+	}
+	blocks := []block{{Items: items}}
+	if len(j.Findings) > 0 {
+		blocks = append(blocks, block{Heading: "Findings", List: findingTexts(j)})
+	}
+	if len(j.Warnings) > 0 {
+		blocks = append(blocks, block{Heading: "Warnings", List: shortened(j.Warnings)})
+	}
+	return blocks
+}
+
+func findingTexts(j *analysis.Judgement) []string {
+	var list []string
+	for _, f := range first(j.Findings, rowsOfGrid) {
+		list = append(list, findingText(f))
+	}
+	return shortened(list)
+}
+
+func shortened(list []string) []string {
+	var out []string
+	for _, s := range first(list, rowsOfGrid) {
+		out = append(out, clipped(s, longText))
+	}
+	return out
+}
+
+// doneBlocks are what the run did, and on what.
+func doneBlocks(r Run, ev *evidence) ([]block, error) {
+	file, err := experiments.Marshal(r.Experiment)
+	if err != nil {
+		return nil, fmt.Errorf("show the experiment: %w", err)
+	}
+	blocks := []block{itemBlock("", stoodOn(r.History))}
+	if g := shotGrid(r, ev); g != nil {
+		blocks = append(blocks, block{Heading: "Faults and their victims", Grid: g})
+	} else {
+		blocks = append(blocks, block{Text: "No fault was fired."})
+	}
+	return append(blocks, block{Heading: "The experiment", Fold: &fold{"Show the file as it was resolved: defaults filled in, secrets out", []block{{Code: string(file)}}}}), nil
+}
+
+// stoodOn is what the run stood on.
+func stoodOn(h *history.History) []item {
+	var list []item
+	for i := range h.Events {
+		switch e := &h.Events[i]; {
+		case e.Environment != nil:
+			list = append(list, item{"stores and fleet", environment(e.Environment)})
+		case e.Calibration != nil:
+			list = append(list, item{"calibration", calibration(e.Calibration)})
+		}
+	}
+	return list
+}
+
+func shotGrid(r Run, ev *evidence) *grid {
+	events := map[string][]int64{}
+	for i := range r.History.Events {
+		if e := &r.History.Events[i]; e.Fault != nil && e.Kind != history.FaultHit {
+			events[e.Op] = append(events[e.Op], e.N)
+		}
+	}
+	return gridOf("Each shot of each fault", []string{"shot", "what", "victim", "key", "declared", "in effect", "result", "events"}, r.Judgement.Faults,
+		func(f analysis.FaultResult) []gridCell {
+			name := fmt.Sprintf("%s#%d", f.ID, f.Shot)
+			result := gridCell{Text: "confirmed", Class: "pass"}
+			switch {
+			case f.Void:
+				result = gridCell{Text: "VOID: " + clipped(f.Why, longText), Class: "open"}
+			case !f.Confirmed:
+				result = gridCell{Text: "NOT confirmed: " + clipped(f.Why, longText), Class: "open"}
+			}
+			if seen := feltIn(f).String(); seen != "" && f.Confirmed {
+				result.Text += ": " + seen
+			}
+			declared := "when settled"
+			if f.Declared != nil {
+				declared = window(f.Declared)
+			}
+			effect := "–"
+			if f.Effective != nil {
+				effect = window(f.Effective)
+			}
+			return []gridCell{figureCell(clipped(name, longName)), plainCell(faultName(f)), plainCell(targets(f.Kind, f.Via, f.Victim, f.Victims)), codeCell(f.Key),
+				figureCell(declared), figureCell(effect), result, ev.cell(events[name])}
+		})
+}
+
+// cleanUpBlocks are the record of what was undone and of what ended.
+func cleanUpBlocks(r Run, ev *evidence) []block {
+	h := r.History
+	g := &grid{Label: "Clean-up record", Columns: []string{"time", "what", "result", "events"}}
+	undone, more := 0, 0
+	for i := range h.Events {
+		e := &h.Events[i]
+		what, ok := ended(e)
+		if what == "" {
+			continue
+		}
+		if e.Fault != nil {
+			if undone++; undone > rowsOfGrid {
+				more++
+				continue
+			}
+		}
+		result := gridCell{Text: "verified", Class: "pass"}
+		if !ok {
+			result = gridCell{Text: strings.TrimSuffix("NOT verified: "+clipped(e.Note.Why, longText), ": "), Class: "fail"}
+		}
+		g.row(figureCell(clock(e.To)), plainCell(what), result, ev.cell([]int64{e.N}))
+	}
+	if more > 0 {
+		g.More = fmt.Sprintf("and %s more faults of which nothing is left: undo.jsonl has them all", count(more))
+	}
+	blocks := []block{itemBlock("", []item{{"clean-up", cleanUpText(r.Judgement)}})}
+	if len(g.Rows) > 0 {
+		blocks = append(blocks, block{Grid: g})
+	}
+	return blocks
+}
+
+// ended is what an event says to have been undone or ended, and whether that was read back; "" for any other event.
+func ended(e *history.Event) (what string, ok bool) {
+	switch {
+	case e.Kind == history.FaultVerified:
+		return "fault " + e.Op + ": nothing of it is left", true
+	case e.Kind == history.RunCleanup:
+		return e.Note.What, e.Note.OK
+	case e.Kind == history.RunEnd && e.Note.OK:
+		return "end of the run: " + e.Note.What + ", nothing left behind", true
+	case e.Kind == history.RunEnd:
+		return "end of the run: " + e.Note.What, false
+	}
+	return "", false
+}
+
+// reproduceBlocks are how to get the run, and this page, again.
+func reproduceBlocks(r Run) []block {
+	h := r.History.Header
+	return []block{
+		{Text: "In the folder of the run:"},
+		{Code: fmt.Sprintf("lockdrill run experiment.yaml --seed %d   # the same choices, in real time again\nlockdrill judge .                         # the same history, judged again\n", h.Seed)},
+		itemBlock("", []item{
+			{"run", h.Run},
+			{"tool", h.Tool},
+			{"seed", fmt.Sprint(h.Seed)},
+			{"experiment", h.Digest},
+			{"time scale", factor(h.TimeScale)},
+			{"formats", fmt.Sprintf("history %d, verdict %d", h.Schema, r.Judgement.SchemaVersion)},
+			{"recorded", clipped(h.Recorded, longText)},
+		}),
+		{Muted: "The seed fixes every choice of the run. Real time brings its own: figures of another run differ, its verdict should not."},
+	}
+}

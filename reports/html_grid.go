@@ -1,0 +1,138 @@
+package reports
+
+import (
+	"fmt"
+	"html/template"
+	"unicode/utf8"
+
+	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/reports/picture"
+)
+
+// grid is a table of the page. Label says to those who do not see it what it holds.
+type grid struct {
+	Label   string
+	Columns []string
+	Rows    []gridRow
+	More    string // what was left out
+	Log     bool   // the event log, whose lines may be linked to
+}
+
+type gridRow struct {
+	ID    string
+	Cells []gridCell
+}
+
+// gridCell is a text, a word of a verdict, or links to events.
+type gridCell struct {
+	Text  string
+	Class string // pass, fail, open: the word says it as well
+	Code  bool
+	Short bool // code that is better not broken over lines
+	Num   bool
+	Refs  *refs
+}
+
+// rowsOfGrid bounds a table of the page.
+const rowsOfGrid = 100
+
+// isShort reports a name that a table has room for on one line.
+func isShort(s string) bool { return utf8.RuneCountInString(s) <= 30 }
+
+func plainCell(s string) gridCell { return gridCell{Text: clipped(s, longText)} }
+func codeCell(s string) gridCell {
+	return gridCell{Text: clipped(s, longName), Code: s != "", Short: isShort(s)}
+}
+func figureCell(s string) gridCell {
+	return gridCell{Text: s, Num: true}
+}
+
+func (g *grid) row(cells ...gridCell) { g.Rows = append(g.Rows, gridRow{Cells: cells}) }
+
+// gridOf makes a row of each of the first of list, and says how many there are besides; nil where there is none.
+func gridOf[T any](label string, columns []string, list []T, row func(T) []gridCell) *grid {
+	if len(list) == 0 {
+		return nil
+	}
+	g := &grid{Label: label, Columns: columns}
+	for _, x := range first(list, rowsOfGrid) {
+		g.row(row(x)...)
+	}
+	if more := len(list) - rowsOfGrid; more > 0 {
+		g.More = fmt.Sprintf("and %s more: verdict.json has them all", count(more))
+	}
+	return g
+}
+
+// eventCell points at evidence.
+func (ev *evidence) cell(numbers []int64) gridCell {
+	r := ev.cite(numbers, citedOfRow)
+	return gridCell{Refs: &r}
+}
+
+// rangeCell is a measured range; nil = not measured.
+func rangeCell(r *analysis.Range, unit string) gridCell {
+	if r == nil {
+		return figureCell("–")
+	}
+	return figureCell(span(r.Lo, r.Hi, unit))
+}
+
+// atCell is an instant of the run.
+func atCell(seconds float64) gridCell { return figureCell(clock(int64(seconds * 1e9))) }
+
+// drawing is a picture with its twin.
+type drawing struct {
+	Title, Desc string
+	Bare        bool // the title stands right above it
+	SVG         template.HTML
+	Twin        *grid
+}
+
+// mostTwin bounds the rows of a twin.
+const mostTwin = 200
+
+// figureOf trusts the picture: package picture escapes what it draws, and the tests feed it markup.
+func figureOf(p picture.Picture) *drawing {
+	f := &drawing{Title: p.Title, Desc: p.Desc, SVG: template.HTML(p.SVG)}
+	if len(p.Rows) == 0 {
+		return f
+	}
+	f.Twin = &grid{Label: p.Title + ", as a table", Columns: p.Columns}
+	for _, row := range first(p.Rows, mostTwin) {
+		var cells []gridCell
+		for _, text := range row {
+			cells = append(cells, plainCell(text))
+		}
+		f.Twin.row(cells...)
+	}
+	if more := len(p.Rows) - mostTwin; more > 0 {
+		f.Twin.More = fmt.Sprintf("and %s more", plural(more, "row"))
+	}
+	return f
+}
+
+func timelineBlocks(l *analysis.Lanes) []block {
+	var trials []block
+	for _, p := range picture.Trials(l) {
+		drawn := figureOf(p)
+		drawn.Bare = true
+		trials = append(trials, block{Fold: &fold{p.Title, []block{{Figure: drawn}}}})
+	}
+	blocks := []block{{Figure: figureOf(picture.Overview(l))}}
+	if len(trials) > 1 {
+		return append(blocks, block{Fold: &fold{"Close-ups: " + plural(len(trials), "picture"), trials}})
+	}
+	return append(blocks, trials...)
+}
+
+func signalBlocks(l *analysis.Lanes) []block {
+	var blocks []block
+	for _, p := range picture.Signals(l) {
+		blocks = append(blocks, block{Figure: figureOf(p)})
+	}
+	if len(blocks) == 0 {
+		return []block{{Muted: "The experiment watches no metric (probes.metrics)."}}
+	}
+	return blocks
+}

@@ -1,0 +1,176 @@
+package reports
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// evidence collects which events the page points at, so that each of them has a line in the event log to land on.
+type evidence struct {
+	h     *history.History
+	cited map[int64]bool
+}
+
+func newEvidence(h *history.History) *evidence { return &evidence{h, map[int64]bool{}} }
+
+// refs are links into the event log.
+type refs struct {
+	Events []int64
+	More   int
+}
+
+// cite points at the most telling of these events, in their order.
+func (ev *evidence) cite(numbers []int64, most int) refs {
+	var r refs
+	for _, n := range numbers {
+		switch {
+		case n < 1 || n > int64(len(ev.h.Events)) || slices.Contains(r.Events, n):
+		case len(r.Events) == most:
+			r.More++
+		default:
+			r.Events = append(r.Events, n)
+			ev.cited[n] = true
+		}
+	}
+	slices.Sort(r.Events)
+	return r
+}
+
+const (
+	citedOfSLO = 8
+	citedOfRow = 4
+	mostEvents = 1000
+)
+
+// logged is one line of the event log.
+type logged struct {
+	n         int64
+	who, what string
+	at        int64
+	rank      int // 0 = evidence, 1 = what the run did, 2 = what replicas said
+}
+
+// blocks is the event log: all that the page points at, and as much of the story as fits.
+func (ev *evidence) blocks(r Run, most int) []block {
+	lines := ev.lines(r)
+	all := len(lines)
+	kept := ev.fit(lines, cmp.Or(most, mostEvents))
+	text := fmt.Sprintf("%s of the %s in history.jsonl: each that this page points at, and the story of the run", count(len(kept)), plural(len(ev.h.Events), "event"))
+	if len(kept) < all {
+		text += fmt.Sprintf(", capped: %s left out, those of replicas first", plural(all-len(kept), "line"))
+	}
+	g := &grid{Label: "Event log", Columns: []string{"event", "time", "who", "what"}, Log: true}
+	for _, l := range kept {
+		g.Rows = append(g.Rows, gridRow{ID: fmt.Sprintf("e%d", l.n), Cells: []gridCell{{Text: count(l.n), Num: true}, {Text: clock(l.at), Num: true}, codeCell(l.who), plainCell(l.what)}})
+	}
+	return []block{{Muted: text + "."}, {Fold: &fold{"Show the " + plural(len(kept), "line"), []block{{Grid: g}}}}}
+}
+
+func (ev *evidence) lines(r Run) []logged {
+	story := NewStory(r.Experiment)
+	var lines []logged
+	for i := range ev.h.Events {
+		e := ev.h.Events[i] // a copy: the story may be told again
+		l := logged{n: e.N, at: e.To, rank: 2}
+		l.who, l.what = story.next(&e)
+		if strings.HasPrefix(e.Source, "runner") || e.Fault != nil || e.Replica != nil || e.Coverage != nil {
+			l.rank = 1
+		}
+		if ev.cited[e.N] {
+			l.rank = 0
+			if l.what == "" {
+				l.who, l.what = e.Source, eventText(&e)
+			}
+		}
+		if l.what != "" {
+			lines = append(lines, l)
+		}
+	}
+	return lines
+}
+
+// fit keeps all evidence, and of the rest the most important lines.
+func (ev *evidence) fit(lines []logged, most int) []logged {
+	keep := map[int64]bool{}
+	for rank := range 3 {
+		for _, l := range lines {
+			if l.rank == rank && (rank == 0 || most > 0) {
+				keep[l.n] = true
+				if rank > 0 {
+					most--
+				}
+			}
+		}
+	}
+	return slices.DeleteFunc(lines, func(l logged) bool { return !keep[l.n] })
+}
+
+// eventText says what an event records, for those that are no news of the story.
+func eventText(e *history.Event) string {
+	parts := []string{string(e.Kind)}
+	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
+	if e.Key != "" {
+		add("%s", clipped(e.Key, longName))
+	}
+	if e.Outcome != "" {
+		add("%s", e.Outcome)
+	}
+	if e.Fence != 0 {
+		add("fence %d", e.Fence)
+	}
+	switch {
+	case e.Call != nil:
+		callText(e.Call, add)
+	case e.Entry != nil:
+		answer := "accepted"
+		if !e.Entry.Accepted {
+			answer = "refused"
+		}
+		add("state %q of %s, position %d, %s %s", e.Entry.State, clipped(e.Entry.Subject, longName), e.Entry.Pos, answer, e.Entry.Reason)
+	case e.Write != nil:
+		add("state %q of %s %s", e.Write.State, clipped(e.Write.Subject, longName), e.Write.Reason)
+	case e.Work != nil:
+		add("%s %s", clipped(e.Work.Subject, longName), e.Work.Why)
+	case e.Abandon != nil:
+		add("%s", e.Abandon.Reason)
+	case e.Job != nil:
+		add("job %s %s%s", clipped(e.Job.ID, longName), e.Job.Ack, e.Job.To)
+	case e.Look != nil && e.Look.Present:
+		add("present, %s left", nanos(e.Look.PTTL))
+	case e.Look != nil:
+		add("absent")
+	case e.Replica != nil:
+		add("%s %s", e.Replica.Incarnation, e.Replica.Exit)
+	case e.Sample != nil:
+		add("metric %s of %s: %d series %s", e.Sample.Metric, e.Sample.Target, len(e.Sample.Values), e.Sample.Gone)
+	case e.Fault != nil:
+		add("%s %s", e.Op, because(e.Fault.Why, e.Fault.Detail))
+	case e.Note != nil:
+		add("%s", because(e.Note.What, e.Note.Why))
+	case e.Coverage != nil:
+		add("%s, %s", e.Coverage.Probe, plural(int(e.Coverage.Samples), "look"))
+	}
+	return strings.TrimRight(strings.Join(parts, " "), " ")
+}
+
+func callText(c *history.Call, add func(string, ...any)) {
+	if c.Result != "" {
+		add("%s", c.Result)
+	}
+	if c.PTTL > 0 {
+		add("the holder has %s left", nanos(c.PTTL))
+	}
+	if c.Err != "" {
+		add("%s", clipped(c.Err, longText))
+	}
+	if c.Fault != "" {
+		add("made to fail by %s", c.Fault)
+	}
+	if c.Why != "" {
+		add("%s", c.Why)
+	}
+}

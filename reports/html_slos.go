@@ -1,0 +1,142 @@
+package reports
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/lockdrill/lockdrill/analysis"
+)
+
+// verdictBar is what a reader sees first.
+type verdictBar struct {
+	Word, Class string
+	Name, Tally string
+	Labels      []string // rehearsal, time scale
+	Sentences   []string
+	Facts       []item
+}
+
+func verdictOf(r Run) verdictBar {
+	j := r.Judgement
+	word, ink := runWord(j.Verdict)
+	v := verdictBar{Word: word, Class: classOf(ink), Name: clipped(j.Run.Experiment, longName), Tally: tally(j), Sentences: sentences(j)}
+	if d := r.Experiment.Description; d != "" {
+		v.Facts = append(v.Facts, item{"drill", clipped(d, 3*longName)})
+	}
+	if !j.Run.Live {
+		v.Labels = append(v.Labels, "REHEARSAL")
+	}
+	if s := scale(j); s != "" {
+		v.Labels = append(v.Labels, s)
+	}
+	v.Facts = append(v.Facts,
+		item{"run", runText(j.Run)},
+		item{"exit status", fmt.Sprintf("%d (%s)", j.ExitCode, j.Verdict)},
+		item{"clean-up", cleanUpText(j)},
+	)
+	return v
+}
+
+// classOf names an ink for the style sheet.
+func classOf(i ink) string {
+	return map[ink]string{green: "pass", red: "fail", yellow: "open"}[i]
+}
+
+// sloView is one promise.
+type sloView struct {
+	ID, Word, Class, Lock                   string
+	Promise, Observed, Margin, Sample, Risk string
+	Meter                                   *meter
+	Why, Next                               string
+	Refs                                    refs
+	Short                                   bool // the lock's name
+}
+
+func sloBlocks(r Run, ev *evidence) []block {
+	j := r.Judgement
+	if len(j.SLOs) == 0 {
+		return []block{{Text: "No SLO was judged."}}
+	}
+	var blocks []block
+	if lacks := lackItems(j); len(lacks) > 0 {
+		blocks = append(blocks, itemBlock("", lacks))
+	}
+	var rows []sloView
+	for i, s := range worstFirst(j.SLOs) {
+		word, ink := sloWord(s.Verdict)
+		v := sloView{ID: fmt.Sprintf("slo-%d", i+1), Word: word, Class: classOf(ink), Lock: clipped(s.Lock, longName), Short: isShort(s.Lock), Promise: promise(s, j.Run.TimeScale),
+			Observed: observed(s), Margin: marginText(s), Meter: meterOf(s), Sample: sampleSize(s), Risk: "–", Refs: ev.cite(s.Evidence, citedOfSLO)}
+		if bounded(s) {
+			v.Risk = riskText(s)
+		}
+		v.Why, v.Next = beyond(s, j.Lacks)
+		v.Why, v.Next = clipped(v.Why, longText), clipped(v.Next, longText)
+		rows = append(rows, v)
+	}
+	blocks = append(blocks, block{SLOs: rows})
+	if slices.ContainsFunc(j.SLOs, bounded) {
+		blocks = append(blocks, block{Muted: boundNote})
+	}
+	return blocks
+}
+
+// marginText is how far what was seen stays from the limit, or is beyond it: never more than was measured.
+func marginText(s analysis.SLOResult) string {
+	switch over := s.Lo - s.Limit; {
+	case s.N == 0 && s.Hi == nil:
+		return "–"
+	case over > 0:
+		return atLeast(over, s.Unit) + " over"
+	case s.Hi == nil || *s.Hi > s.Limit:
+		return "not known"
+	case s.Limit == 0:
+		return "–"
+	}
+	left := s.Limit - *s.Hi
+	text := atLeast(left, s.Unit) + " left"
+	if s.Limit > 0 {
+		text += fmt.Sprintf(" (%.0f%%)", math.Floor(100*left/s.Limit+noise))
+	}
+	return text
+}
+
+// atLeast writes a figure rounded down.
+func atLeast(v float64, unit string) string {
+	switch unit {
+	case unitCount:
+		return number(v)
+	case unitValue:
+		return number(math.Floor(v*1e3+noise) / 1e3)
+	case unitRatio:
+		return share(math.Floor(v*1e5+noise) / 1e5)
+	}
+	u := unitFor(v)
+	text := u.down(v, 3)
+	return strings.TrimRight(strings.TrimRight(text, "0"), ".") + u.name
+}
+
+// meter draws a measured range beside its limit, in units of its width; the row says the same in figures.
+type meter struct {
+	Lo, Range string // what was surely measured, and the width of the rest
+	Limit     string // place of the limit's mark
+}
+
+const meterWidth = 96.0
+
+// meterOf is nil where there is no scale to draw on.
+func meterOf(s analysis.SLOResult) *meter {
+	if s.N == 0 || s.Limit <= 0 || s.Lo < 0 {
+		return nil
+	}
+	most := math.Max(s.Limit*1.25, s.Lo*1.25)
+	hi := most // open
+	if s.Hi != nil {
+		hi = *s.Hi
+		most = math.Max(most, hi*1.05)
+	}
+	x := func(v float64) float64 { return math.Round(10*meterWidth*v/most) / 10 }
+	text := func(v float64) string { return fmt.Sprintf("%.1f", v) }
+	return &meter{Lo: text(x(s.Lo)), Range: text(math.Max(x(hi)-x(s.Lo), 1.5)), Limit: text(x(s.Limit))}
+}

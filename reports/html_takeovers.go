@@ -1,0 +1,134 @@
+package reports
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/reports/picture"
+)
+
+func takeoverBlocks(r Run, ev *evidence) []block {
+	j := r.Judgement
+	all := seriesOf(j.Takeovers, j.Faults)
+	var blocks []block
+	if len(all) == 0 {
+		blocks = append(blocks, block{Text: "None: " + noTakeover + "."})
+	}
+	for _, p := range picture.Takeovers(r.Experiment, j) {
+		blocks = append(blocks, block{Figure: figureOf(p)})
+	}
+	if len(all) > 0 {
+		blocks = append(blocks, block{Heading: "Measured", Items: seriesItems(all)})
+	}
+	if g := declaredGrid(r.Experiment, j.Bands, all); g != nil {
+		blocks = append(blocks, block{Heading: "Declared against measured", Grid: g},
+			block{Muted: "Residual is bounded by the TTL, pickup by the poll or the redelivery: medians, of what faults of the run brought about. The worst takeover stands beside what is possible by the sum below."})
+		var sums []item
+		for _, b := range j.Bands {
+			sums = append(sums, item{b.Lock, bandText(b)})
+		}
+		blocks = append(blocks, block{Items: labelledOf(sums)})
+	}
+	if g := trialGrid(j.Takeovers, ev); g != nil {
+		blocks = append(blocks, block{Fold: &fold{"Each of the " + plural(len(j.Takeovers), "value") + ", with its evidence", []block{{Grid: g}}}})
+	}
+	return blocks
+}
+
+// seriesItems are the figures of each series, as the terminal says them.
+func seriesItems(all []series) []labelled {
+	var list []labelled
+	for _, s := range all {
+		l := labelled{clipped(s.lock, longName), []string{s.head(), s.extent()}}
+		if parts := s.parts(); parts != "" {
+			l.Texts = append(l.Texts, parts)
+		}
+		list = append(list, l)
+	}
+	return list
+}
+
+func measuredCell(text string) gridCell {
+	if text == "" {
+		text = "–"
+	}
+	return figureCell(text)
+}
+
+// declaredGrid holds what the settings of each lock add up to against what was measured.
+func declaredGrid(e *experiments.Experiment, bands []analysis.Band, all []series) *grid {
+	scaled := experiments.Scale(e)
+	return gridOf("Declared settings against measured takeovers",
+		[]string{"lock", "TTL", "residual", "poll", "pickup", "possible", "worst"}, bands,
+		func(b analysis.Band) []gridCell {
+			ttl, poll := declaredOf(e, scaled, b.Lock)
+			s := struckSeries(all, b.Lock)
+			possible := exact(b.Lo, unitSeconds) + " to " + exact(b.Hi, unitSeconds)
+			if s == nil {
+				none := figureCell("–")
+				return []gridCell{codeCell(b.Lock), figureCell(ttl), none, figureCell(poll), none, figureCell(possible), none}
+			}
+			parts := takeoverParts()
+			return []gridCell{codeCell(b.Lock), figureCell(ttl), measuredCell(s.rank(parts[0].of, 0.5)), figureCell(poll), measuredCell(s.rank(parts[1].of, 0.5)),
+				figureCell(possible), plainCell(s.rank(total, 1) + " " + s.class)}
+		})
+}
+
+// struckSeries is the lock's series that the band speaks of: what faults of the run brought about.
+func struckSeries(all []series, lock string) *series {
+	i := slices.IndexFunc(all, func(s series) bool {
+		return s.lock == lock && s.blamed && s.class != analysis.ClassHandOver && s.class != analysis.ClassRecovery
+	})
+	if i < 0 {
+		return nil
+	}
+	return &all[i]
+}
+
+// declaredOf are the lock's TTL, and its poll or what comes nearest to one: the redelivery of its jobs.
+func declaredOf(e, scaled *experiments.Experiment, lock string) (ttl, poll string) {
+	ttl, poll = "–", "–"
+	for i := range e.System.Locks {
+		l, s := &e.System.Locks[i], &scaled.System.Locks[i]
+		if l.Name != lock {
+			continue
+		}
+		ttl = declaredText(l.Policy.TTL, s.Policy.TTL, e.TimeScale)
+		if l.Loop() {
+			poll = declaredText(l.Policy.Loop.Poll, s.Policy.Loop.Poll, e.TimeScale)
+		}
+	}
+	for i := range e.System.Work {
+		if w := &e.System.Work[i]; w.Lock == lock {
+			poll = declaredText(w.Redeliver, scaled.System.Work[i].Redeliver, e.TimeScale) + " redelivery"
+		}
+	}
+	return ttl, poll
+}
+
+// declaredText is a duration as the file has it, and as it was run.
+func declaredText(declared, run time.Duration, scale float64) string {
+	if declared == run {
+		return exact(run.Seconds(), unitSeconds)
+	}
+	return fmt.Sprintf("%s (%s at %s)", exact(declared.Seconds(), unitSeconds), exact(run.Seconds(), unitSeconds), factor(scale))
+}
+
+func trialGrid(takeovers []analysis.Takeover, ev *evidence) *grid {
+	return gridOf("Each takeover", []string{"fault", "key", "victim", "successor", "takeover", "residual", "pickup", "warm-up", "ended by", "events"}, takeovers,
+		func(t analysis.Takeover) []gridCell {
+			end := t.End
+			if t.Censored {
+				end = "not seen to end"
+			}
+			fault := t.Fault
+			if fault == "" {
+				fault = "no fault of the run"
+			}
+			return []gridCell{plainCell(fault), codeCell(t.Key), plainCell(t.Victim), plainCell(t.Successor), figureCell(span(t.Lo, t.Hi, unitSeconds)),
+				rangeCell(t.Residual, unitSeconds), rangeCell(t.Pickup, unitSeconds), rangeCell(t.Warmup, unitSeconds), plainCell(end), ev.cell(t.Evidence)}
+		})
+}

@@ -1,0 +1,43 @@
+package picture
+
+import (
+	"strings"
+
+	"github.com/lockdrill/lockdrill/analysis"
+)
+
+// owners gives every replica a hue that stays over its lives.
+type owners struct {
+	names []string
+	hue   map[string]int
+}
+
+func ownersOf(l *analysis.Lanes) owners {
+	o := owners{hue: map[string]int{}}
+	for _, r := range l.Replicas {
+		o.hue[r.Name] = len(o.names)
+		o.names = append(o.names, r.Name)
+	}
+	return o
+}
+
+// of is the class of an incarnation's fill; ok is false where it is nobody's that is known.
+func (o owners) of(incarnation string) (class string, ok bool) {
+	h, ok := o.hue[nameOf(incarnation)]
+	return "r" + count(h%hues), ok
+}
+
+// nameOf is the name of a replica: "r1" of "r1.2".
+func nameOf(incarnation string) string {
+	name, _, _ := strings.Cut(incarnation, ".")
+	return name
+}
+
+// classes of the owners, each once.
+func (o owners) classes() []string {
+	var out []string
+	for i := range min(len(o.names), hues) {
+		out = append(out, "r"+count(i))
+	}
+	return out
+}

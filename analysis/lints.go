@@ -3,7 +3,6 @@ package analysis
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/lockcore"
@@ -63,7 +62,8 @@ func takeoverSums(e *experiments.Experiment, l *experiments.Lock) []lockcore.Sum
 			sum.Means = "it cannot hold: " + advice
 		default:
 			share := "it holds only while every call is answered at once"
-			if chance := b.chance(e, promised); chance < 0.995 {
+			odds := oddsOf(e, b)
+			if chance := odds.within(promised.Seconds()); chance < 0.995 {
 				share = fmt.Sprintf("it holds by luck, in about %.0f%% of such %s", 100*chance, such)
 			}
 			sum.Means = share + ": " + advice
@@ -74,51 +74,6 @@ func takeoverSums(e *experiments.Experiment, l *experiments.Lock) []lockcore.Sum
 		out = append(out, lockcore.Sum{Rule: "L3", OK: true, Text: "takeover: " + b.sum()})
 	}
 	return out
-}
-
-// chanceSteps is how finely the two waits of a takeover are laid out.
-const chanceSteps = 500
-
-// chance is about how likely a takeover ends within limit: the residual evenly spread over what the phase allows, and the
-// first of the other replicas' polls (or the redelivery) evenly over its period. Timeouts are taken to be answered at once.
-func (b band) chance(e *experiments.Experiment, limit time.Duration) float64 {
-	p := b.lock.Policy
-	period, askers := redelivery(e, b.lock.Name), 1
-	if p.Loop != nil {
-		period, askers = p.Loop.Poll, max(1, e.System.Replicas-1)
-	}
-	total := 0.0
-	for i := range chanceSteps {
-		residual := b.lo + time.Duration((float64(i)+0.5)/chanceSteps*float64(max(0, b.lease()-b.lo)))
-		total += chancePickedUp(limit-residual, period, askers)
-	}
-	return total / chanceSteps
-}
-
-// lease is the longest residual when every call is answered at once.
-func (b band) lease() time.Duration {
-	d := time.Duration(0)
-	for _, t := range b.upper {
-		if t.name == "ttl" || t.name == "renewal" {
-			d += t.value
-		}
-	}
-	return d
-}
-
-// chancePickedUp is how likely the first of n, each at a random moment of its period, asks no later than room.
-func chancePickedUp(room, period time.Duration, n int) float64 {
-	if room < 0 {
-		return 0
-	}
-	if period <= room {
-		return 1
-	}
-	none := 1.0
-	for range n {
-		none *= 1 - float64(room)/float64(period)
-	}
-	return 1 - none
 }
 
 // evidenceSums is L8: each promised quantile against the faults that the file declares of the class that it is judged on.

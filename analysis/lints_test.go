@@ -19,7 +19,7 @@ func loopDrill(t *testing.T, profile string, phase experiments.KillPhase, d expe
 	}
 	l.Name = "loop"
 	return &experiments.Experiment{
-		TimeScale: 1, System: experiments.System{Replicas: 3, Locks: []experiments.Lock{*l}},
+		TimeScale: 1, System: experiments.System{Replicas: 3, Restart: time.Hour, Locks: []experiments.Lock{*l}},
 		Faults: []experiments.Fault{{ID: "k", Repeat: experiments.Repeat{Count: 10}, Kill: &experiments.Kill{HolderOf: "loop", Phase: phase}}},
 		SLOs:   []experiments.SLO{{Lock: "loop", Takeover: &d}},
 	}
@@ -62,7 +62,8 @@ func TestLintChance(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for _, limit := range []time.Duration{20 * time.Second, 45 * time.Second, 70 * time.Second} {
 		e := loopDrill(t, "cordum/pending-replayer", experiments.KillRandom, experiments.DurationLimits{Max: &limit})
-		got := bandOf(e, &e.System.Locks[0], 0).chance(e, limit)
+		odds := oddsOf(e, bandOf(e, &e.System.Locks[0], 0))
+		got := odds.within(limit.Seconds())
 		hits, n := 0, 100_000
 		for range n {
 			if 60*rng.Float64()+30*min(rng.Float64(), rng.Float64()) <= limit.Seconds() {

@@ -19,6 +19,7 @@ type Plan struct {
 	Overlaps    [][2]string       `json:"overlaps"` // pairs that may be in effect together
 	Bands       []Band            `json:"takeoverBands"`
 	Sums        []Lint            `json:"sums"`
+	LockSums    []LockSums        `json:"lockSums"`
 	Quantiles   []PlannedQuantile `json:"quantiles"`
 	Duration    PlannedDuration   `json:"duration"`
 	Caps        PlannedCaps       `json:"caps"`
@@ -82,7 +83,7 @@ type PlannedCaps struct {
 func PlanOf(e *experiments.Experiment) *Plan {
 	p := &Plan{
 		Experiment: e.Name, Environment: e.Environment, TimeScale: e.TimeScale,
-		Guards: []PlannedGuard{}, Timeline: []PlannedFault{}, Overlaps: e.AllowOverlap, Bands: Bands(e), Sums: Lints(e), Quantiles: []PlannedQuantile{},
+		Guards: []PlannedGuard{}, Timeline: []PlannedFault{}, Overlaps: e.AllowOverlap, Bands: Bands(e), Sums: Lints(e), LockSums: LockSumsOf(e), Quantiles: []PlannedQuantile{},
 		Duration: durationOf(experiments.Scale(e)),
 		Caps:     PlannedCaps{MaxKills: e.Limits.MaxKills, MaxTargets: e.Limits.MaxTargets, KillSwitch: e.Limits.KillSwitch},
 	}

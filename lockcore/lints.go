@@ -83,7 +83,7 @@ func giveUp(p Policy, _ Facts) (Sum, bool) {
 	s.Text = fmt.Sprintf("%s%s%s = %s, %s ttl %s; a deleted key is noticed %s", giveUpTerms(p, every),
 		plus("drift", p.Drift), plus("stop budget", p.StopBudget), Seconds(sum), compare(sum, p.TTL), Seconds(p.TTL), noticed(p, every))
 	s.Means = fmt.Sprintf("where calls hang instead of failing, the holder gives up too late by up to %s: two holders. The largest safe count here is %d",
-		Seconds(sum-p.TTL), safeFailures(p))
+		Seconds(sum-p.TTL), SafeFailures(p))
 	if p.Class == Critical {
 		s.Means = "the deadline gives up before the count does: raise the ttl, or ask for fewer failures"
 	}
@@ -112,12 +112,18 @@ func noticed(p Policy, every time.Duration) string {
 	return fmt.Sprintf("after %s to %s", Seconds(time.Duration(p.MaxFailures-1)*shortest), Seconds(time.Duration(p.MaxFailures)*longest+p.OpTimeout))
 }
 
-// safeFailures is the largest count of failures for which L1 holds; 0 where none does.
-func safeFailures(p Policy) int {
-	for p.MaxFailures > 0 && GiveUpSum(p) > p.TTL {
-		p.MaxFailures--
+// SafeFailures is how many renewals in a row may fail, each at its timeout, and the holder still has given up before the store gives the
+// key to another: the largest count for which L1 holds. 0 = not even one, or never renewed.
+func SafeFailures(p Policy) int {
+	if p.RenewEvery <= 0 {
+		return 0
 	}
-	return p.MaxFailures
+	p.MaxFailures = 1
+	room := p.TTL - GiveUpSum(p)
+	if room < 0 {
+		return 0
+	}
+	return 1 + int(room/max(stretch(p.RenewEvery, p.RenewJitter), p.OpTimeout))
 }
 
 // attempts is L2: one lost renewal must not be the last one. A second must have been sent before the holder gives up.
@@ -156,14 +162,20 @@ func heldTicks(p Policy, _ Facts) (Sum, bool) {
 	if p.Loop == nil || p.Loop.Mode != LoopTTLHold {
 		return Sum{}, false
 	}
-	polls := (p.TTL + p.Loop.Poll - 1) / p.Loop.Poll
+	every, races := Cadence(p)
 	s := Sum{
-		Rule: "L5", OK: p.TTL%p.Loop.Poll != 0 || p.Loop.Jitter > 0,
-		Text: fmt.Sprintf("ttl_hold: one replica runs every poll %s * %d = %s", Seconds(p.Loop.Poll), polls, Seconds(polls*p.Loop.Poll)),
+		Rule: "L5", OK: !races,
+		Text: fmt.Sprintf("ttl_hold: one replica runs every poll %s * %d = %s", Seconds(p.Loop.Poll), every/p.Loop.Poll, Seconds(every)),
 		Means: fmt.Sprintf("ttl %s is an exact multiple of poll %s: the poll that should find the key free races its expiry, and runs every %s or every %s by chance",
 			Seconds(p.TTL), Seconds(p.Loop.Poll), Seconds(p.TTL), Seconds(p.TTL+p.Loop.Poll)),
 	}
 	return s, true
+}
+
+// Cadence is how often a single replica runs a loop whose key is left to its TTL. It races where the poll that should find the key free
+// comes at the very end of the lease: then a poll more, by chance.
+func Cadence(p Policy) (every time.Duration, races bool) {
+	return (p.TTL + p.Loop.Poll - 1) / p.Loop.Poll * p.Loop.Poll, p.TTL%p.Loop.Poll == 0 && p.Loop.Jitter == 0
 }
 
 // herd is L6: those who wait for one key ask it all at once.
@@ -205,28 +217,6 @@ func unrenewed(p Policy, f Facts) (Sum, bool) {
 		Text:  fmt.Sprintf("never renewed: work p99 %s + %s %s = %s, %s ttl %s", Seconds(work), name, Seconds(jitter), Seconds(sum), compare(sum, p.TTL), Seconds(p.TTL)),
 		Means: "one work in a hundred outlives its lease while it runs: renew it, or raise the ttl",
 	}, true
-}
-
-// Budget is a TTL with what follows from it.
-type Budget struct {
-	TTL         time.Duration `json:"ttl"`          // work p99 + jitter + guard
-	RenewEvery  time.Duration `json:"renew_every"`  // TTL / 3
-	Poll        time.Duration `json:"poll"`         // the longest with which the SLO holds; 0 = no SLO asked, or none does
-	TakeoverMax time.Duration `json:"takeover_max"` // TTL + poll + jitter
-	Fits        bool          `json:"fits"`         // false: no poll meets the SLO
-}
-
-// Recommend computes a lock's timings from measured data: p99 of its work, the tail of network and store, and a guard on top.
-// slo is the takeover wanted; 0 = none.
-func Recommend(work, jitter, guard, slo time.Duration) Budget {
-	ttl := work + jitter + guard
-	b := Budget{TTL: ttl, RenewEvery: ttl / 3, TakeoverMax: ttl + jitter, Fits: true}
-	if slo > 0 {
-		b.Fits = slo > b.TakeoverMax
-		b.Poll = max(0, slo-b.TakeoverMax)
-		b.TakeoverMax += b.Poll
-	}
-	return b
 }
 
 // Seconds writes a duration for a sum: in seconds from one second on ("90s", "1.5s"), below that as Go does ("25ms").

@@ -183,23 +183,6 @@ func givesUpAt(t *testing.T, p lockcore.Policy, answered int) time.Duration {
 	return 0
 }
 
-// The article's figures: 18s + 4s + 2s = 24s, renewed every 8s; a poll of 2s keeps a takeover within 30s.
-func TestRecommend(t *testing.T) {
-	const s = time.Second
-	for _, c := range []struct {
-		slo  time.Duration
-		want lockcore.Budget
-	}{
-		{30 * s, lockcore.Budget{TTL: 24 * s, RenewEvery: 8 * s, Poll: 2 * s, TakeoverMax: 30 * s, Fits: true}},
-		{0, lockcore.Budget{TTL: 24 * s, RenewEvery: 8 * s, TakeoverMax: 28 * s, Fits: true}},
-		{28 * s, lockcore.Budget{TTL: 24 * s, RenewEvery: 8 * s, TakeoverMax: 28 * s}},
-	} {
-		if got := lockcore.Recommend(18*s, 4*s, 2*s, c.slo); got != c.want {
-			t.Errorf("for %s: %+v, want %+v", c.slo, got, c.want)
-		}
-	}
-}
-
 // In words: every number of the policy is there.
 func TestDescribe(t *testing.T) {
 	inLine := policyOf(t, "lockdrill/standard")

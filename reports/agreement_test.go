@@ -32,6 +32,7 @@ func readers() map[string]struct {
 		write func(io.Writer, Run) error
 		read  func(*testing.T, string) []said
 	}{
+		"html":     {func(w io.Writer, r Run) error { return HTML(w, r, HTMLOptions{}) }, htmlRows},
 		"markdown": {markdownOf, markdownRows},
 		"junit":    {JUnit, junitRows},
 	}
@@ -136,6 +137,17 @@ func markdownRows(t *testing.T, text string) []said {
 			continue
 		}
 		rows = append(rows, said{strings.Trim(cells[0], " *"), cells[1], cells[2], cells[3]})
+	}
+	return rows
+}
+
+func htmlRows(t *testing.T, text string) []said {
+	t.Helper()
+	var rows []said
+	for line := range strings.Lines(outline(t, text)) {
+		if cells := strings.Split(line, " | "); len(cells) == 7 && cells[0] == strings.ToUpper(cells[0]) {
+			rows = append(rows, said{cells[0], cells[1], cells[2], cells[3]})
+		}
 	}
 	return rows
 }

@@ -89,6 +89,7 @@ type labelled struct {
 func labelledOf(items []item) []labelled {
 	var list []labelled
 	for _, i := range items {
+		i = item{clipped(i.Label, longName), clipped(i.Text, longText)}
 		switch last := len(list) - 1; {
 		case i.Text == "":
 		case last >= 0 && (i.Label == "" || i.Label == list[last].Label):

@@ -160,9 +160,15 @@ func ended(e *history.Event) (what string, ok bool) {
 // reproduceBlocks are how to get the run, and this page, again.
 func reproduceBlocks(r Run) []block {
 	h := r.History.Header
+	again := fmt.Sprintf("lockdrill run experiment.yaml --seed %d", h.Seed)
+	note := "The seed fixes every choice of the run. Real time brings its own: figures of another run differ, its verdict should not."
+	if h.Mode == history.Rehearsal {
+		again = fmt.Sprintf("lockdrill rehearse experiment.yaml --replay %d", h.Seed)
+		note = "A rehearsal with the same seed is the same, byte for byte."
+	}
 	return []block{
 		{Text: "In the folder of the run:"},
-		{Code: fmt.Sprintf("lockdrill run experiment.yaml --seed %d   # the same choices, in real time again\nlockdrill judge .                         # the same history, judged again\n", h.Seed)},
+		{Code: again + "\nlockdrill judge .\n"},
 		itemBlock("", []item{
 			{"run", h.Run},
 			{"tool", h.Tool},
@@ -172,6 +178,6 @@ func reproduceBlocks(r Run) []block {
 			{"formats", fmt.Sprintf("history %d, verdict %d", h.Schema, r.Judgement.SchemaVersion)},
 			{"recorded", clipped(h.Recorded, longText)},
 		}),
-		{Muted: "The seed fixes every choice of the run. Real time brings its own: figures of another run differ, its verdict should not."},
+		{Muted: note},
 	}
 }

@@ -3,6 +3,7 @@ package reports
 import (
 	"fmt"
 	"html/template"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/lockdrill/lockdrill/analysis"
@@ -98,7 +99,10 @@ func figureOf(p picture.Picture) *drawing {
 	if len(p.Rows) == 0 {
 		return f
 	}
-	f.Twin = &grid{Label: p.Title + ", as a table", Columns: p.Columns}
+	f.Twin = &grid{Label: p.Title + ", as a table"}
+	for _, c := range p.Columns {
+		f.Twin.Columns = append(f.Twin.Columns, strings.ToLower(c)) // as in the tables of the page
+	}
 	for _, row := range first(p.Rows, mostTwin) {
 		var cells []gridCell
 		for _, text := range row {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/lockdrill/lockdrill/history"
@@ -65,7 +66,7 @@ func (ev *evidence) blocks(r Run, most int) []block {
 	}
 	g := &grid{Label: "Event log", Columns: []string{"event", "time", "who", "what"}, Log: true}
 	for _, l := range kept {
-		g.Rows = append(g.Rows, gridRow{ID: fmt.Sprintf("e%d", l.n), Cells: []gridCell{{Text: count(l.n), Num: true}, {Text: clock(l.at), Num: true}, codeCell(l.who), plainCell(l.what)}})
+		g.Rows = append(g.Rows, gridRow{ID: fmt.Sprintf("e%d", l.n), Cells: []gridCell{figureCell(strconv.FormatInt(l.n, 10)), figureCell(fmt.Sprintf("T+%.3fs", float64(l.at)/1e9)), codeCell(l.who), plainCell(l.what)}})
 	}
 	return []block{{Muted: text + "."}, {Fold: &fold{"Show the " + plural(len(kept), "line"), []block{{Grid: g}}}}}
 }
@@ -111,8 +112,10 @@ func (ev *evidence) fit(lines []logged, most int) []logged {
 
 // eventText says what an event records, for those that are no news of the story.
 func eventText(e *history.Event) string {
-	parts := []string{string(e.Kind)}
-	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
+	var parts []string
+	add := func(format string, args ...any) {
+		parts = append(parts, strings.TrimSpace(fmt.Sprintf(format, args...)))
+	}
 	if e.Key != "" {
 		add("%s", clipped(e.Key, longName))
 	}
@@ -154,7 +157,7 @@ func eventText(e *history.Event) string {
 	case e.Coverage != nil:
 		add("%s, %s", e.Coverage.Probe, plural(int(e.Coverage.Samples), "look"))
 	}
-	return strings.TrimRight(strings.Join(parts, " "), " ")
+	return string(e.Kind) + " " + strings.Join(parts, ", ")
 }
 
 func callText(c *history.Call, add func(string, ...any)) {

@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -118,7 +119,7 @@ func declaredText(declared, run time.Duration, scale float64) string {
 }
 
 func trialGrid(takeovers []analysis.Takeover, ev *evidence) *grid {
-	return gridOf("Each takeover", []string{"fault", "key", "victim", "successor", "takeover", "residual", "pickup", "warm-up", "ended by", "events"}, takeovers,
+	return gridOf("Each takeover", []string{"fault", "key", "victim, successor", "takeover", "residual", "pickup", "warm-up", "ended by", "events"}, takeovers,
 		func(t analysis.Takeover) []gridCell {
 			end := t.End
 			if t.Censored {
@@ -128,7 +129,7 @@ func trialGrid(takeovers []analysis.Takeover, ev *evidence) *grid {
 			if fault == "" {
 				fault = "no fault of the run"
 			}
-			return []gridCell{plainCell(fault), codeCell(t.Key), plainCell(t.Victim), plainCell(t.Successor), figureCell(span(t.Lo, t.Hi, unitSeconds)),
+			return []gridCell{figureCell(clipped(fault, longName)), codeCell(t.Key), plainCell(t.Victim + ", " + cmp.Or(t.Successor, "nobody")), figureCell(span(t.Lo, t.Hi, unitSeconds)),
 				rangeCell(t.Residual, unitSeconds), rangeCell(t.Pickup, unitSeconds), rangeCell(t.Warmup, unitSeconds), plainCell(end), ev.cell(t.Evidence)}
 		})
 }

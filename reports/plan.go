@@ -24,7 +24,7 @@ func Plan(w io.Writer, pl *analysis.Plan, o TerminalOptions) error {
 	p.plannedOverlaps(pl)
 	p.guards(pl)
 	p.sums(pl)
-	p.bands(pl)
+	p.lockSums(pl.LockSums)
 	p.quantiles(pl)
 	p.duration(pl)
 	if _, err := io.WriteString(w, p.String()); err != nil {
@@ -126,14 +126,6 @@ func (p *page) sums(pl *analysis.Plan) {
 		if l.Means != "" {
 			p.flow(12, 12, l.Means)
 		}
-	}
-}
-
-func (p *page) bands(pl *analysis.Plan) {
-	p.blank()
-	p.title("TAKEOVER that is possible before anything is measured (L3 above)")
-	for _, b := range pl.Bands {
-		p.item(b.Lock, secs(b.Lo)+" to "+secs(b.Hi)) // the sums are among those above, L3
 	}
 }
 

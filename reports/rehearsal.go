@@ -37,6 +37,7 @@ func Rehearsal(w io.Writer, r *analysis.Rehearsal, again string, o TerminalOptio
 			p.flow(2, 2, fmt.Sprintf("%s %s: in %s the end was not seen; they count with what was seen", row.Lock, row.Measure, plural(int(row.Open), "seed")))
 		}
 	}
+	p.rehearsedSums(r.Locks)
 	p.blank()
 	if s := r.Worst; s != nil {
 		p.flow(2, 2, fmt.Sprintf("worst seed %d: %s %s %s, limit %s. Its history: %s %d",

@@ -18,6 +18,7 @@ const (
 	exitInconclusive = 11
 	exitAborted      = 12
 	exitRefused      = 13
+	exitImpossible   = 14
 	exitDirty        = 20
 )
 
@@ -37,6 +38,7 @@ func exitMeanings() []exitMeaning {
 		{exitInconclusive, "inconclusive", "fault not confirmed, gap, no data, too few trials"},
 		{exitAborted, "aborted", "operator, signal or abort condition; clean-up verified"},
 		{exitRefused, "refused", "a guard said no before anything was touched"},
+		{exitImpossible, "impossible", "tune: no policy can keep what was asked; nothing touched"},
 		{exitDirty, "dirty", "clean-up not verified, a fault may be live; wins over all"},
 	}
 }
@@ -53,7 +55,7 @@ func exitName(code int) string {
 
 // worst is the status of several things done in one command. A status outside the contract counts as error.
 func worst(codes ...int) int {
-	precedence := []int{exitPass, exitUsage, exitRefused, exitInconclusive, exitAborted, exitSLOFailed, exitFailure, exitDirty}
+	precedence := []int{exitPass, exitUsage, exitImpossible, exitRefused, exitInconclusive, exitAborted, exitSLOFailed, exitFailure, exitDirty}
 	rank := 0
 	for _, code := range codes {
 		r := slices.Index(precedence, code)
@@ -112,7 +114,7 @@ func newExitCodesTopic() *cobra.Command {
 		fmt.Fprintf(&b, "  %2d  %-12s  %s\n", m.code, m.name, m.meaning)
 	}
 	b.WriteString(`
-Where several apply: 20 > 1 > 10 > 12 > 11 > 13 > 2 > 0. A run that is not finished is never a pass.
+Where several apply: 20 > 1 > 10 > 12 > 11 > 13 > 14 > 2 > 0. A run that is not finished is never a pass.
 Gates use the built binary: "go run" turns every failing status into 1.
 `)
 	return &cobra.Command{Use: "exit-codes", Short: "What the exit statuses mean", Long: b.String()}

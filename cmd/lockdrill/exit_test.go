@@ -9,7 +9,7 @@ import (
 )
 
 func TestWorst(t *testing.T) {
-	order := []int{exitDirty, exitFailure, exitSLOFailed, exitAborted, exitInconclusive, exitRefused, exitUsage, exitPass} // the contract
+	order := []int{exitDirty, exitFailure, exitSLOFailed, exitAborted, exitInconclusive, exitRefused, exitImpossible, exitUsage, exitPass} // the contract
 	for i, a := range order {
 		for j, b := range order {
 			if got, want := worst(a, b), order[min(i, j)]; got != want {

@@ -11,36 +11,32 @@ import (
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
-// sumsDoc is the document of `explain sums -o json`; durations of the budget are ns.
+// sumsDoc is the document of `explain sums -o json`.
 type sumsDoc struct {
-	SchemaVersion int              `json:"schemaVersion"`
-	Profile       string           `json:"profile,omitempty"`
-	Sums          []lockcore.Sum   `json:"sums"`
-	Recommended   *lockcore.Budget `json:"recommended"` // null = no measured work was given
+	SchemaVersion int            `json:"schemaVersion"`
+	Profile       string         `json:"profile"`
+	Sums          []lockcore.Sum `json:"sums"`
 }
 
-// sumsFlags are what the user has measured, and wants.
+// sumsFlags are whose sums, and under what.
 type sumsFlags struct {
-	profile                        string
-	work, jitter, guard, slo, wait time.Duration
-	replicas                       int
-	output                         *output
+	profile         string
+	work, slo, wait time.Duration
+	replicas        int
+	output          *output
 }
 
 func newExplainSumsCmd(io streams) *cobra.Command {
 	var f sumsFlags
 	cmd := &cobra.Command{
 		Use:   "sums",
-		Short: "The budget sums of a profile, and the timings that measured work asks for",
-		Long: "explain sums --profile NAME works out L1 to L8 for a shipped profile.\n" +
-			"explain sums --work-p99 18s --jitter 4s --guard 2s --slo 30s recommends TTL, renewal and poll from measured p99s.",
-		Args: cobra.NoArgs,
+		Short: "The budget sums of a profile",
+		Long:  "explain sums --profile NAME works out L1 to L8 for a shipped profile. The timings that measured work asks for: lockdrill tune.",
+		Args:  cobra.NoArgs,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.profile, "profile", "", "a shipped profile")
 	flags.DurationVar(&f.work, "work-p99", 0, "p99 of the work under the lock")
-	flags.DurationVar(&f.jitter, "jitter", 0, "tail of network and store")
-	flags.DurationVar(&f.guard, "guard", 0, "on top of both")
 	flags.DurationVar(&f.slo, "slo", 0, "the takeover that is wanted")
 	flags.DurationVar(&f.wait, "redeliver", 0, "job locks: an unfinished job is offered again so often")
 	flags.IntVar(&f.replicas, "replicas", 3, "how many may ask for one key at once")
@@ -61,26 +57,20 @@ func newExplainSumsCmd(io streams) *cobra.Command {
 
 func (f *sumsFlags) doc() (sumsDoc, error) {
 	doc := sumsDoc{SchemaVersion: 1, Profile: f.profile, Sums: []lockcore.Sum{}}
-	if f.profile == "" && f.work == 0 {
-		return doc, usagef("lockdrill explain sums: whose? Give --profile, or --work-p99; see lockdrill explain sums --help")
+	if f.profile == "" {
+		return doc, usagef("lockdrill explain sums: whose? Give --profile; the timings that measured work asks for: lockdrill tune --help")
 	}
-	for _, d := range []time.Duration{f.work, f.jitter, f.guard, f.slo, f.wait} {
+	for _, d := range []time.Duration{f.work, f.slo, f.wait} {
 		if d < 0 {
 			return doc, usagef("lockdrill explain sums: %s is negative", d)
 		}
 	}
-	if f.profile != "" {
-		l, err := experiments.Profile(f.profile)
-		if err != nil {
-			return doc, usagef("lockdrill explain sums: %w", err)
-		}
-		for _, lint := range analysis.Lints(f.experiment(l)) {
-			doc.Sums = append(doc.Sums, lint.Sum)
-		}
+	l, err := experiments.Profile(f.profile)
+	if err != nil {
+		return doc, usagef("lockdrill explain sums: %w", err)
 	}
-	if f.work > 0 {
-		b := lockcore.Recommend(f.work, f.jitter, f.guard, f.slo)
-		doc.Recommended = &b
+	for _, lint := range analysis.Lints(f.experiment(l)) {
+		doc.Sums = append(doc.Sums, lint.Sum)
 	}
 	return doc, nil
 }
@@ -88,7 +78,8 @@ func (f *sumsFlags) doc() (sumsDoc, error) {
 // experiment is a drill of one lock, as far as the sums need it: a kill at a random moment.
 func (f *sumsFlags) experiment(l *experiments.Lock) *experiments.Experiment {
 	l.Name = shortName(f.profile)
-	e := &experiments.Experiment{TimeScale: 1, System: experiments.System{Replicas: f.replicas, Locks: []experiments.Lock{*l}}}
+	const never = 365 * 24 * time.Hour // nobody is started for the victim
+	e := &experiments.Experiment{TimeScale: 1, System: experiments.System{Replicas: f.replicas, Restart: never, Locks: []experiments.Lock{*l}}}
 	if !l.Loop() {
 		e.System.Work = []experiments.Work{{Lock: l.Name, Hold: experiments.Hold{P50: f.work, P99: f.work}, Redeliver: f.wait}}
 	}
@@ -108,22 +99,5 @@ func (f *sumsFlags) print(io streams, doc sumsDoc) {
 		if s.Means != "" {
 			fmt.Fprintf(io.Out, "          %s\n", s.Means)
 		}
-	}
-	b := doc.Recommended
-	if b == nil {
-		return
-	}
-	say := lockcore.Seconds
-	fmt.Fprintf(io.Out, "ttl           work p99 %s + jitter %s + guard %s = %s\n", say(f.work), say(f.jitter), say(f.guard), say(b.TTL))
-	fmt.Fprintf(io.Out, "renew_every   ttl / 3 = %s\n", say(b.RenewEvery))
-	switch {
-	case f.slo == 0:
-		fmt.Fprintf(io.Out, "takeover_max  ttl %s + jitter %s = %s, and the poll or the redelivery on top\n", say(b.TTL), say(f.jitter), say(b.TakeoverMax))
-	case !b.Fits:
-		fmt.Fprintf(io.Out, "poll          none: ttl %s + jitter %s = %s already takes what the slo %s allows; shorten the work, or renew it and lease for less\n",
-			say(b.TTL), say(f.jitter), say(b.TakeoverMax), say(f.slo))
-	default:
-		fmt.Fprintf(io.Out, "poll          slo %s - ttl %s - jitter %s = at most %s\n", say(f.slo), say(b.TTL), say(f.jitter), say(b.Poll))
-		fmt.Fprintf(io.Out, "takeover_max  ttl %s + poll %s + jitter %s = %s\n", say(b.TTL), say(b.Poll), say(f.jitter), say(b.TakeoverMax))
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/lockcore"
@@ -57,15 +56,15 @@ func TestExplainWord(t *testing.T) {
 		t.Errorf("%+v", doc)
 	}
 	for args, want := range map[string]string{
-		"explain":                           "lockdrill explain: which word? There are takeover, ",
-		"explain takover":                   `lockdrill explain: unknown word "takover", did you mean "takeover"?; see lockdrill explain --help`,
-		"explain profile":                   "lockdrill explain profile: accepts 1 arg(s), received 0",
-		"explain profile cordum/aproval":    `lockdrill explain profile: unknown profile "cordum/aproval": did you mean "cordum/approval"?`,
-		"explain sums":                      "lockdrill explain sums: whose? Give --profile, or --work-p99",
-		"explain sums --profile x":          `lockdrill explain sums: unknown profile "x"`,
-		"explain sums --work-p99 -3s":       "lockdrill explain sums: -3s is negative",
-		"explain sums --work-p99 18":        "lockdrill explain sums: invalid argument",
-		"explain sums --profile x takeover": "lockdrill explain sums: unknown command",
+		"explain":                        "lockdrill explain: which word? There are takeover, ",
+		"explain takover":                `lockdrill explain: unknown word "takover", did you mean "takeover"?; see lockdrill explain --help`,
+		"explain profile":                "lockdrill explain profile: accepts 1 arg(s), received 0",
+		"explain profile cordum/aproval": `lockdrill explain profile: unknown profile "cordum/aproval": did you mean "cordum/approval"?`,
+		"explain sums":                   "lockdrill explain sums: whose? Give --profile; the timings that measured work asks for: lockdrill tune",
+		"explain sums --profile x":       `lockdrill explain sums: unknown profile "x"`,
+		"explain sums --profile cordum/approval --work-p99 -3s": "lockdrill explain sums: -3s is negative",
+		"explain sums --work-p99 18":                            "lockdrill explain sums: invalid argument",
+		"explain sums --profile x takeover":                     "lockdrill explain sums: unknown command",
 	} {
 		if got := try(t, strings.Fields(args)...); got.code != exitUsage || got.stdout != "" || !strings.HasPrefix(got.stderr, want) {
 			t.Errorf("%s: %+v, want %s", args, got, want)
@@ -114,11 +113,6 @@ func TestExplainSums(t *testing.T) {
 		"--profile cordum/pending-replayer --slo 30s": {
 			"L5  WARN  ttl_hold: one replica runs every poll 30s * 2 = 60s", "L3  WARN  takeover max 30s", "it holds by luck, in about 33%"},
 		"--profile cordum/approval --work-p99 9s": {"L4  WARN  wait 2s, under ttl 10s", "L7  WARN  never renewed: work p99 9s + acquire 2s = 11s, over ttl 10s"},
-		"--work-p99 18s --jitter 4s --guard 2s --slo 30s": {
-			"ttl           work p99 18s + jitter 4s + guard 2s = 24s\n", "renew_every   ttl / 3 = 8s\n",
-			"poll          slo 30s - ttl 24s - jitter 4s = at most 2s\n", "takeover_max  ttl 24s + poll 2s + jitter 4s = 30s\n"},
-		"--work-p99 18s --jitter 4s --guard 2s":           {"takeover_max  ttl 24s + jitter 4s = 28s"},
-		"--work-p99 18s --jitter 4s --guard 2s --slo 20s": {"poll          none: ttl 24s + jitter 4s = 28s already takes what the slo 20s allows"},
 	} {
 		got := try(t, append([]string{"explain", "sums"}, strings.Fields(args)...)...)
 		for _, w := range want {
@@ -129,7 +123,7 @@ func TestExplainSums(t *testing.T) {
 	}
 	var doc sumsDoc
 	decode(t, try(t, "explain", "sums", "--profile", "cordum/approval", "--work-p99", "18s", "-o", "json").stdout, &doc)
-	if len(doc.Sums) < 4 || doc.Recommended == nil || doc.Recommended.TTL != 18*time.Second {
+	if len(doc.Sums) < 4 || doc.Profile != "cordum/approval" {
 		t.Errorf("document: %+v", doc)
 	}
 }

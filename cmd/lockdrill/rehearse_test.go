@@ -28,6 +28,16 @@ func TestRehearseSaysHowLikelyABreachIs(t *testing.T) {
 	if got.code != exitPass || !doc.Rehearsal || doc.Seeds != 10 || doc.Breach != 0 || len(doc.Rows) != 9 || doc.Rows[0].Median == nil || doc.Worst == nil {
 		t.Errorf("%d, %+v", got.code, doc)
 	}
+	if len(doc.Locks) != 2 {
+		t.Fatalf("sums of %+v", doc.Locks)
+	}
+	leader, job := doc.Locks[0], doc.Locks[1]
+	if len(leader.Takeover.Unless) != 1 || leader.Failures.Safe != 1 || *leader.Seeds.Met[0].Share != 1 || leader.Promises[0].Chance != 1 {
+		t.Errorf("sums of the leader: %+v", leader)
+	}
+	if len(job.Takeover.Unless) != 0 || !job.Holds() || *job.Seeds.Min < job.Takeover.Lo || *job.Seeds.Max > job.Takeover.Hi || job.Seeds.Takeovers < 60 {
+		t.Errorf("the seeds do not give what the sums of the job say: %+v", job)
+	}
 	if again := try(t, "rehearse", "first-drill", "--seeds", "10", "-o", "json"); again.stdout != got.stdout {
 		t.Error("the same seeds gave another answer")
 	}

@@ -17,7 +17,10 @@ import (
 // called from several goroutines. Where ctx ends first, what was gathered by then is returned with ctx's error.
 func Many(ctx context.Context, e *experiments.Experiment, net sim.Net, n int64, done func(seeds int64)) (*analysis.Rehearsed, error) {
 	parts := make([]analysis.Rehearsed, workers(n))
-	err := each(ctx, e, net, n, func(worker int, seed int64, j *analysis.Judgement) { parts[worker].Add(seed, j) }, done)
+	err := each(ctx, e, net, n, func(worker int, seed int64, j *analysis.Judgement, h *history.History) {
+		parts[worker].Add(seed, j)
+		parts[worker].Watch(h)
+	}, done)
 	all := &parts[0]
 	for i := 1; i < len(parts); i++ {
 		all.Merge(&parts[i])
@@ -29,7 +32,7 @@ func Many(ctx context.Context, e *experiments.Experiment, net sim.Net, n int64, 
 // time for a single one, the error is ctx's.
 func Predict(ctx context.Context, e *experiments.Experiment, net sim.Net, n int64) (*history.Prediction, error) {
 	parts := make([]analysis.Prediction, workers(n))
-	err := each(ctx, e, net, n, func(worker int, _ int64, j *analysis.Judgement) { parts[worker].Add(j) }, nil)
+	err := each(ctx, e, net, n, func(worker int, _ int64, j *analysis.Judgement, _ *history.History) { parts[worker].Add(j) }, nil)
 	all := &parts[0]
 	for i := 1; i < len(parts); i++ {
 		all.Merge(&parts[i])
@@ -44,7 +47,7 @@ func Predict(ctx context.Context, e *experiments.Experiment, net sim.Net, n int6
 func workers(n int64) int { return int(min(int64(runtime.GOMAXPROCS(0)), n)) }
 
 // each rehearses and judges the seeds 1 to n on all cores. take is called by each worker for its own seeds.
-func each(ctx context.Context, e *experiments.Experiment, net sim.Net, n int64, take func(worker int, seed int64, j *analysis.Judgement), done func(seeds int64)) error {
+func each(ctx context.Context, e *experiments.Experiment, net sim.Net, n int64, take func(worker int, seed int64, j *analysis.Judgement, h *history.History), done func(seeds int64)) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var next, finished atomic.Int64
@@ -58,7 +61,7 @@ func each(ctx context.Context, e *experiments.Experiment, net sim.Net, n int64, 
 					stop(err)
 					return
 				}
-				take(i, seed, judger.Judge(d.History))
+				take(i, seed, judger.Judge(d.History), d.History)
 				if all := finished.Add(1); done != nil {
 					done(all)
 				}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/probes"
+)
+
+// heldSeries is the lock core's own histogram of hold times.
+const heldSeries = "lockcore_held_seconds"
+
+// measured is what a run or a scrape says of the work under a lock.
+type measured struct {
+	classes []analysis.MeasuredWork
+	lock    *experiments.Lock // as the run had it; nil = a scrape
+	offered time.Duration     // by the run
+	warning string
+}
+
+// noFigure is the end of a command that was given data which do not tell what was asked.
+func noFigure(format string, args ...any) error {
+	return &exitError{code: exitInconclusive, err: fmt.Errorf(format, args...)}
+}
+
+// read takes the hold times from where --from points to.
+func (f *tuneFlags) read() (*measured, error) {
+	if dir := runFolder(f.from); isDir(dir) {
+		return f.readRun(dir)
+	}
+	return f.readScrape()
+}
+
+// readRun takes them from a run's history, in the times of its file.
+func (f *tuneFlags) readRun(dir string) (*measured, error) {
+	if f.series != heldSeries || len(f.labels) > 0 {
+		return nil, usagef("lockdrill tune: --series and --label are for a saved scrape, and %s is a folder", dir)
+	}
+	r, err := readRun(dir)
+	if err != nil {
+		return nil, err
+	}
+	e, j := r.Experiment, r.Judgement
+	m := &measured{}
+	if m.lock, err = f.lockOf(dir, e); err != nil {
+		return nil, err
+	}
+	if m.lock.Loop() {
+		return nil, usagef("lockdrill tune: %s is a leader loop: how long it was held is not how long a tick is; give --loop --p99", m.lock.Name)
+	}
+	for i := range e.System.Work {
+		if e.System.Work[i].Lock == m.lock.Name {
+			m.offered = e.System.Work[i].Redeliver
+		}
+	}
+	scale := e.TimeScale
+	if scale != 1 {
+		m.warning = fmt.Sprintf("the run had time scale %g: its hold times are divided by it, and so are the round trips in them, which no scale shortens", scale)
+	}
+	real := func(r analysis.Range) analysis.Range {
+		r.Lo /= scale
+		if r.Hi != nil {
+			hi := *r.Hi / scale
+			r.Hi = &hi
+		}
+		return r
+	}
+	for _, d := range j.Distributions {
+		if d.Measure != "held" || d.Lock != m.lock.Name || f.class != "" && d.Class != f.class {
+			continue
+		}
+		m.classes = append(m.classes, analysis.MeasuredWork{Source: dir, Class: d.Class, N: int64(d.N), Cut: int64(d.Cut), P50: real(d.P50), P95: real(d.P95), P99: real(d.P99)})
+	}
+	if len(m.classes) == 0 {
+		return nil, noFigure("%s: nobody held lock %s%s", dir, m.lock.Name, ofClass(f.class))
+	}
+	return m, nil
+}
+
+func ofClass(class string) string {
+	if class == "" {
+		return ""
+	}
+	return " for a job of class " + class
+}
+
+// lockOf is the lock of the run that is meant.
+func (f *tuneFlags) lockOf(dir string, e *experiments.Experiment) (*experiments.Lock, error) {
+	var names []string
+	for i := range e.System.Locks {
+		l := &e.System.Locks[i]
+		if l.Name == f.lock || f.lock == "" && len(e.System.Locks) == 1 {
+			return l, nil
+		}
+		names = append(names, l.Name)
+	}
+	if f.lock == "" {
+		return nil, usagef("lockdrill tune: %s has several locks: choose with --lock %s", dir, strings.Join(names, ", --lock "))
+	}
+	return nil, usagef("lockdrill tune: %s has no lock %q%s", dir, f.lock, didYouMean(f.lock, names))
+}
+
+// readScrape takes them from a saved scrape: a quantile is known to its bucket, and the bucket's upper end counts.
+func (f *tuneFlags) readScrape() (*measured, error) {
+	text, err := os.ReadFile(f.from)
+	if err != nil {
+		return nil, usagef("%s: read: %w", f.from, reason(err))
+	}
+	labels := map[string]string{}
+	for _, l := range f.labels {
+		name, value, ok := strings.Cut(l, "=")
+		if !ok {
+			return nil, usagef("lockdrill tune: --label %q: want name=value", l)
+		}
+		labels[name] = value
+	}
+	if f.lock != "" {
+		labels["namespace"] = f.lock
+	}
+	if f.class != "" {
+		labels["class"] = f.class
+	}
+	all, err := probes.ReadHistograms(text, f.series, labels)
+	if err != nil {
+		return nil, usagef("%s: %w", f.from, err)
+	}
+	m := &measured{}
+	for i := range all {
+		h := &all[i]
+		at := func(p float64) analysis.Range {
+			lo, hi := h.Quantile(p)
+			if math.IsInf(hi, 1) {
+				return analysis.Range{Lo: lo}
+			}
+			return analysis.Range{Lo: lo, Hi: &hi}
+		}
+		m.classes = append(m.classes, analysis.MeasuredWork{Source: f.from, Class: h.Class, N: int64(h.Count), P50: at(0.5), P95: at(0.95), P99: at(0.99)})
+	}
+	return m, nil
+}
+
+// choose is the class whose p99 is the longest: a lease must do for all of them.
+func (m *measured) choose() (*analysis.MeasuredWork, error) {
+	var chosen *analysis.MeasuredWork
+	for i := range m.classes {
+		c := &m.classes[i]
+		switch {
+		case c.N == 0:
+			continue
+		case c.P99.Hi == nil:
+			return nil, noFigure("%s: the p99%s is above %gs and has no upper end: add larger buckets, or give --p99", c.Source, ofClass(c.Class), c.P99.Lo)
+		case chosen == nil || *c.P99.Hi > *chosen.P99.Hi:
+			chosen = c
+		}
+	}
+	if chosen == nil {
+		return nil, noFigure("%s: nothing was held to its end: no data is no p99", m.classes[0].Source)
+	}
+	return chosen, nil
+}
+
+// upper is the upper end of a range, to the millisecond, upwards.
+func upper(r analysis.Range) time.Duration {
+	if r.Hi == nil {
+		return 0
+	}
+	return time.Duration(math.Ceil(*r.Hi*1e3-1e-6)) * time.Millisecond
+}

@@ -1,0 +1,229 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/lockcore"
+)
+
+// Whatever is wished for: the recommended policy is a valid one without a lint against it, in the snippet as in the drill; or the sum that
+// breaks is named.
+func TestTunedPoliciesHaveNoLints(t *testing.T) {
+	possible, broken := 0, 0
+	for _, work := range []time.Duration{50 * time.Millisecond, 700 * time.Millisecond, 18 * time.Second, 5 * time.Minute} {
+		for _, jitter := range []time.Duration{3 * time.Millisecond, 500 * time.Millisecond, 4 * time.Second} {
+			for _, guard := range []time.Duration{0, 2 * time.Second} {
+				for _, slower := range []float64{0, 1.05, 1.5, 10} { // the takeover, in leases
+					for _, loop := range []bool{false, true} {
+						w := lockcore.Wish{Work: work, Jitter: jitter, Guard: guard, Loop: loop, Contenders: 3, Takeover: time.Duration(slower * float64(work+jitter+guard))}
+						w.Fenced, w.Idempotent = loop, slower > 1
+						w.MustFinish = w.Fenced && w.Idempotent
+						if tuned := lockcore.Tune(w); len(tuned.Broken) > 0 {
+							broken++
+						} else {
+							possible++
+							lintless(t, w, tuned)
+						}
+					}
+				}
+			}
+		}
+	}
+	if possible < 50 || broken < 20 {
+		t.Errorf("%d wishes are possible, %d are not: the grid shows little", possible, broken)
+	}
+}
+
+// lintless checks the drills of a tuned policy, as validate --strict does.
+func lintless(t *testing.T, w lockcore.Wish, tuned lockcore.Tuned) {
+	t.Helper()
+	lock := experiments.Lock{Name: "job", KeyPrefix: "job:", Policy: tuned.Policy}
+	if w.Loop {
+		lock = experiments.Lock{Name: "leader", Key: "leader", Policy: tuned.Policy}
+	}
+	promised := w.Takeover
+	if promised == 0 {
+		promised = tuned.TakeoverMax
+	}
+	d := tunedDrill{lock: lock, replicas: 3, p50: w.Work / 3, p99: w.Work, offered: tuned.Pickup, takeover: promised, fenced: true}
+	for _, text := range []string{d.kill(), d.hang()} {
+		if text == "" && tuned.Policy.Class == lockcore.Continuity {
+			continue
+		}
+		e, err := experiments.Parse("tuned.yaml", []byte(text))
+		if err != nil {
+			t.Fatalf("%+v:\n%v\n%s", w, err, text)
+		}
+		for _, l := range lintWarnings(e) {
+			t.Errorf("%+v: %s", w, l)
+		}
+	}
+}
+
+// The article's figures, as a user types them: every sum, the profile that was, and a drill that validate --strict takes.
+func TestTune(t *testing.T) {
+	dir := t.TempDir()
+	args := "tune --p99 18s --jitter 4s --guard 2s --takeover 30s --profile cordum/scheduler-job --seeds 10"
+	got := tryIn(t, dir, append(strings.Fields(args), "--write", "tuned.yaml")...)
+	for _, want := range []string{"work p99 18s + jitter 4s + guard 2s = 24s", "ttl / 3 = 8s", "takeover 30s - ttl 24s - op timeout 2s - acquire 2s = at most 2s (L3)",
+		"3      8s                           2              125  <- recommended", "takeover within 30s after a kill: breached in 100.0%", "takeover within 30s after a kill: breached in 0 of 10",
+		"too late (L1); 50 writes a second", "        ttl: 24s\n        renew_every: 8s\n", "lockdrill run tuned.yaml", "REHEARSAL"} {
+		if got.code != exitPass || !strings.Contains(got.stdout, want) {
+			t.Errorf("no %q in %d %s%s", want, got.code, got.stdout, got.stderr)
+		}
+	}
+	if strict := tryIn(t, dir, "validate", "--strict", "tuned.yaml"); strict.code != exitPass || strict.stderr != "" {
+		t.Errorf("the drill that was written: %+v", strict)
+	}
+	if again := tryIn(t, dir, append(strings.Fields(args), "--write", "tuned.yaml")...); again.code != exitUsage || !strings.Contains(again.stderr, "nothing is written over") {
+		t.Errorf("over a file that is there: %+v", again)
+	}
+	var doc analysis.Tuning
+	decode(t, tryIn(t, dir, append(strings.Fields(args), "-o", "json")...).stdout, &doc)
+	if !doc.Possible || doc.SchemaVersion != 1 || doc.Before.Breaches[0].Breach != 1 || doc.Before.Breaches[1].Breach != 1 || len(doc.After.Breaches) != 2 || doc.After.Breaches[1].Breach != 0 {
+		t.Errorf("%+v", doc)
+	}
+	if data, err := os.ReadFile(filepath.Join(dir, "tuned.yaml")); err != nil || string(data) != doc.Drill {
+		t.Errorf("the document has another drill than the file: %v", err)
+	}
+}
+
+// A wish that no policy keeps has a status of its own, and the sum that breaks.
+func TestTuneImpossible(t *testing.T) {
+	got := try(t, strings.Fields("tune --p99 18s --jitter 4s --guard 2s --takeover 20s --write tuned.yaml")...)
+	if got.code != exitImpossible || !strings.Contains(got.stdout, "NO SUCH POLICY\n  L3  ttl 24s + in flight 2s + acquire 2s = 28s") || strings.Contains(got.stdout, "ttl: ") {
+		t.Errorf("%+v", got)
+	}
+	var doc analysis.Tuning
+	decode(t, try(t, strings.Fields("tune --p99 1s --jitter 10s -o json")...).stdout, &doc)
+	if doc.Possible || len(doc.Broken) != 1 || doc.Broken[0].Rule != "L1" || doc.After != nil || doc.YAML != "" {
+		t.Errorf("%+v", doc)
+	}
+}
+
+// Hold times come from a run, by class, and the run's own policy is what was before.
+func TestTuneFromARun(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "classes.yaml"), []byte(strings.Replace(string(read(t, "../../scenarios/first-drill.yaml")),
+		"redeliver: 370ms, fenced: true", "redeliver: 370ms, fenced: true, classes: [small, large]", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := tryIn(t, dir, "rehearse", "classes.yaml", "--replay", "1", "--out", "run"); got.code != exitPass && got.code != exitInconclusive {
+		t.Fatalf("%+v", got)
+	}
+	verdict := read(t, filepath.Join(dir, "run", verdictFile))
+	args := strings.Fields("tune --from run --lock job --jitter 100ms --guard 300ms --takeover 2s --seeds 5 -o json")
+	got := tryIn(t, dir, args...)
+	var doc analysis.Tuning
+	decode(t, got.stdout, &doc)
+	if got.code != exitPass || len(doc.Measured) != 2 || doc.Measured[0].N < 40 || doc.Before == nil || doc.Before.Name != "the policy of run" || doc.Before.Sums.Lock != "job" {
+		t.Fatalf("%+v", got)
+	}
+	for _, m := range doc.Measured {
+		if m.Class != doc.Chosen && *m.P99.Hi > doc.P99 || m.Class == doc.Chosen && *m.P99.Hi > doc.P99 {
+			t.Errorf("p99 %g, but class %s has %+v", doc.P99, m.Class, m.P99)
+		}
+	}
+	if string(read(t, filepath.Join(dir, "run", verdictFile))) != string(verdict) {
+		t.Error("tune has written to the run's folder")
+	}
+	for args, want := range map[string]string{
+		"--from run":                           "has several locks: choose with --lock leader, --lock job\n",
+		"--from run --lock jib":                `has no lock "jib", did you mean "job"?`,
+		"--from run --lock job --label a=b":    "--series and --label are for a saved scrape, and run is a folder\n",
+		"--from run --lock leader":             "leader is a leader loop: how long it was held is not how long a tick is; give --loop --p99\n",
+		"--from run --lock leader --loop":      "give --p99, or --series with a histogram of ticks\n",
+		"--from nowhere":                       "nowhere: read: no such file or directory\n",
+		"--from run --lock job --class medium": "run: nobody held lock job for a job of class medium\n",
+	} {
+		got := tryIn(t, dir, append([]string{"tune", "--jitter", "100ms"}, strings.Fields(args)...)...)
+		if code := map[bool]int{true: exitInconclusive, false: exitUsage}[strings.Contains(want, "nobody held")]; got.code != code || got.stdout != "" || !strings.Contains(got.stderr, want) {
+			t.Errorf("%s: %+v, want %d %s", args, got, code, want)
+		}
+	}
+}
+
+// From a histogram a p99 is a bucket, and its upper end counts; where it has none there is no figure, and no policy.
+func TestTuneFromAScrape(t *testing.T) {
+	dir := t.TempDir()
+	scrape := "# TYPE lockcore_held_seconds histogram\n"
+	for class, counts := range map[string][4]int{"small": {400, 500, 500, 500}, "large": {0, 300, 398, 400}} {
+		for i, le := range []string{"1", "10", "20", "+Inf"} {
+			scrape += fmt.Sprintf("lockcore_held_seconds_bucket{namespace=\"job\",class=%q,le=%q} %d\n", class, le, counts[i])
+		}
+		scrape += fmt.Sprintf("lockcore_held_seconds_sum{namespace=\"job\",class=%q} 1\nlockcore_held_seconds_count{namespace=\"job\",class=%q} %d\n", class, class, counts[3])
+	}
+	for name, text := range map[string]string{"scrape.txt": scrape, "open.txt": strings.ReplaceAll(scrape, "} 398", "} 390"), "none.txt": "# TYPE lockcore_held_seconds histogram\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := tryIn(t, dir, strings.Fields("tune --from scrape.txt --jitter 4s --guard 2s --takeover 40s --seeds 5")...)
+	for _, want := range []string{"p99 [10.0, 20.0]s  n 400; the longest p99", "p99 [1.0, 10.0]s  n 500\n", "work p99 20s + jitter 4s + guard 2s = 26s", "The upper end of the p99 counts."} {
+		if got.code != exitPass || !strings.Contains(got.stdout, want) {
+			t.Errorf("no %q in %+v", want, got)
+		}
+	}
+	small := tryIn(t, dir, strings.Fields("tune --from scrape.txt --class small --lock job --jitter 4s --guard 2s --seeds 5")...)
+	if small.code != exitPass || !strings.Contains(small.stdout, "work p99 10s") {
+		t.Errorf("of one class: %+v", small)
+	}
+	for args, want := range map[string]string{
+		"open.txt":                         "open.txt: the p99 for a job of class large is above 20s and has no upper end: add larger buckets, or give --p99\n",
+		"none.txt":                         "none.txt: no histogram lockcore_held_seconds in it; there are []\n",
+		"scrape.txt --series x":            "scrape.txt: no histogram x in it; there are [lockcore_held_seconds]\n",
+		"scrape.txt --lock other":          "no series with the labels map[namespace:other]\n",
+		"scrape.txt --label pod":           "--label \"pod\": want name=value\n",
+		"scrape.txt --profile cordum/mist": "unknown profile \"cordum/mist\"",
+	} {
+		got := tryIn(t, dir, append(strings.Fields("tune --jitter 4s --from"), strings.Fields(args)...)...)
+		if code := map[bool]int{true: exitInconclusive, false: exitUsage}[args == "open.txt"]; got.code != code || got.stdout != "" || !strings.Contains(got.stderr, want) {
+			t.Errorf("%s: %+v, want %d %s", args, got, code, want)
+		}
+	}
+}
+
+func TestTuneMisuse(t *testing.T) {
+	for args, want := range map[string]string{
+		"":                                   "lockdrill tune: how long is the work? Give --p99, or --from",
+		"--p99 1s":                           "lockdrill tune: --jitter 0s: give the tail of network and store, at least 2ms",
+		"--p99 1s --from x --jitter 1s":      "lockdrill tune: --p99 and --from: give one of them\n",
+		"--p99 -1s --jitter 1s":              "lockdrill tune: --p99 -1s: want 0s to 24h",
+		"--p99 1us --jitter 1s":              "lockdrill tune: --p99 1µs: want at least 1ms\n",
+		"--p99 1s --jitter 1s --p50 2s":      "lockdrill tune: --p50 goes with a --p99 that is not below it\n",
+		"--p99 1s --jitter 1s --class x":     "lockdrill tune: --lock, --class, --label and --series choose from what --from reads\n",
+		"--p99 1s --jitter 1s --must-finish": "lockdrill tune: --must-finish: work that goes on without its lock must be --fenced and --idempotent\n",
+		"--p99 1s --jitter 1s --replicas 1":  "lockdrill tune: --replicas 1: want 2 to 100\n",
+		"--p99 1s --jitter 1s --locks 0":     "lockdrill tune: --locks 0: want at least 1\n",
+		"--p99 1s --jitter 1s --seeds 0":     "--seeds 0: want at least 1\n",
+		"--p99 1s --jitter 100ms --profile cordum/pending-replayer": "lockdrill tune: cordum/pending-replayer cannot be compared: it is a leader loop: give --loop\n",
+	} {
+		if got := try(t, append([]string{"tune"}, strings.Fields(args)...)...); got.code != exitUsage || got.stdout != "" || !strings.HasPrefix(got.stderr, want) {
+			t.Errorf("%s: %+v, want %s", args, got, want)
+		}
+	}
+}
+
+// The example of docs/tuning.md is what the command prints. What rehearsals measured may differ in its last digits, whether a promise was
+// breached may not.
+func TestTuningDocument(t *testing.T) {
+	_, rest, _ := strings.Cut(string(read(t, "../../docs/tuning.md")), "<!-- transcript:tune -->\n```\n$ lockdrill ")
+	block, _, closed := strings.Cut(rest, "```\n<!-- /transcript -->\n")
+	command, shown, _ := strings.Cut(block, "\n")
+	if !closed || command == "" {
+		t.Fatal("docs/tuning.md has no block between <!-- transcript:tune --> and <!-- /transcript -->")
+	}
+	measured := regexp.MustCompile(`(median|longest)(\s+)[\d.]+m?s`)
+	plain := func(s string) string { return measured.ReplaceAllString(s, "$1$2#") }
+	if got := try(t, strings.Fields(command)...); got.code != exitPass || plain(got.stdout) != plain(shown) {
+		t.Errorf("status %d; the document shows\n%s\nand the command prints\n%s", got.code, shown, got.stdout)
+	}
+}

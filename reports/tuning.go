@@ -1,0 +1,147 @@
+package reports
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/lockdrill/lockdrill/analysis"
+)
+
+// Tuning writes the policy that measured work asks for, how it comes about, and what it changes; or why there is none. written is the
+// file that the drill was written to, "" = none. Of o only Width and Color count.
+func Tuning(w io.Writer, t *analysis.Tuning, written string, o TerminalOptions) error {
+	p := &page{width: cmp.Or(o.Width, 100), color: o.Color}
+	p.measured(t)
+	if !t.Possible {
+		p.impossible(t)
+	} else {
+		p.possible(t, written)
+	}
+	if _, err := io.WriteString(w, p.String()); err != nil {
+		return fmt.Errorf("write tuning: %w", err)
+	}
+	return nil
+}
+
+// measured is what the hold times were, by class.
+func (p *page) measured(t *analysis.Tuning) {
+	if len(t.Measured) == 0 {
+		return
+	}
+	p.title("MEASURED, from " + t.Measured[0].Source)
+	for _, m := range t.Measured {
+		name := cmp.Or(m.Class, "all")
+		text := fmt.Sprintf("p50 %s  p95 %s  p99 %s  n %s", bracket(m.P50), bracket(m.P95), bracket(m.P99), number(float64(m.N)))
+		if m.Cut > 0 {
+			text += fmt.Sprintf("; %d cut off by the holder's death are not counted", m.Cut)
+		}
+		if need := int64(analysis.TrialsNeeded(0.99, 0)); m.N < need {
+			text += fmt.Sprintf("; fewer than %d cannot show a p99 at 95 %% confidence", need)
+		}
+		if m.Class == t.Chosen && len(t.Measured) > 1 {
+			text += "; the longest p99: it decides"
+		}
+		p.item(name, text)
+	}
+	p.flow(2, 2, "The truth lies within each range. The upper end of the p99 counts.")
+	p.blank()
+}
+
+// bracket is a range as measured, or as wide as its bucket.
+func bracket(r analysis.Range) string { return span(r.Lo, r.Hi, unitSeconds) }
+
+func (p *page) impossible(t *analysis.Tuning) {
+	p.line(p.paint(red, "NO SUCH POLICY"))
+	for _, s := range t.Broken {
+		p.flow(2, 6, s.Rule+"  "+s.Text)
+		p.flow(6, 6, s.Means)
+	}
+}
+
+func (p *page) possible(t *analysis.Tuning, written string) {
+	p.title("RECOMMENDED, by the rule ttl = p99 + jitter + guard, renew = ttl / 3, takeover = ttl + jitter + poll")
+	for _, s := range t.Steps {
+		p.item(s.Field, s.Text)
+	}
+	p.trade(t)
+	p.beforeAndAfter(t)
+	p.blank()
+	p.title("FOR AN EXPERIMENT FILE, below system")
+	for line := range strings.Lines(t.YAML) {
+		p.line("  " + strings.TrimRight(line, "\n"))
+	}
+	if t.Policy.Loop == nil {
+		p.flow(2, 2, "and in its work: redeliver "+secs(t.Pickup))
+	}
+	if written != "" {
+		p.flow(0, 2, "The rehearsed drill is in "+written+": lockdrill run "+written)
+	}
+}
+
+// trade is what a renewal interval buys and costs.
+func (p *page) trade(t *analysis.Tuning) {
+	p.blank()
+	p.title(fmt.Sprintf("THE TRADE, with %s locks held at once", number(float64(t.Locks))))
+	table := [][]string{{"TTL /", "RENEW EVERY", "MAY FAIL IN A ROW", "WRITES A SECOND", ""}}
+	for _, r := range t.Trade {
+		mark := ""
+		if r.Recommends {
+			mark = "<- recommended"
+		}
+		table = append(table, []string{strconv.Itoa(r.Parts), roughly(r.RenewEvery), strconv.Itoa(r.Failures), perSecond(r.Writes), mark})
+	}
+	for _, line := range aligned(table) {
+		p.line("  " + line)
+	}
+}
+
+// perSecond is a rate to three digits.
+func perSecond(f float64) string {
+	if f >= 100 {
+		return number(math.Round(f))
+	}
+	return strconv.FormatFloat(f, 'g', 3, 64)
+}
+
+// beforeAndAfter holds the policies' sums and rehearsals beside one another.
+func (p *page) beforeAndAfter(t *analysis.Tuning) {
+	p.blank()
+	p.line(p.paint(bold, "REHEARSAL") + fmt.Sprintf("  in virtual time, %s of each: it says nothing about a live system, and satisfies no SLO", plural(int(t.Seeds), "seed")))
+	policies := []*analysis.TunedPolicy{t.After}
+	if t.Before != nil {
+		policies = []*analysis.TunedPolicy{t.Before, t.After}
+	}
+	for _, q := range policies {
+		p.flow(2, 4, p.paint(bold, q.Name))
+		for _, b := range q.Breaches {
+			text := "breached in " + shareOfSeeds(b.Breach, t.Seeds)
+			if b.Seeds == 0 { // no data is no "never"
+				text = "not reached by any seed"
+			}
+			if b.Median != nil {
+				text += fmt.Sprintf("; median %s, longest %s", roughly(*b.Median), roughly(*b.Max))
+			}
+			p.flow(4, 6, b.Promise+": "+text)
+		}
+		text := fmt.Sprintf("sums: takeover %s to %s", secs(q.Sums.Takeover.Lo), secs(q.Sums.Takeover.Hi))
+		if q.Sums.Takeover.Mean != nil && len(q.Sums.Takeover.Unless) == 0 {
+			text += ", on average " + roughly(*q.Sums.Takeover.Mean)
+		}
+		if f := q.Sums.Failures; f != nil {
+			text += "; " + failuresOf(f, nil) + "; " + perSecond(q.Writes) + " writes a second"
+		} else {
+			text += "; never renewed"
+		}
+		p.flow(4, 6, text)
+	}
+	if t.P50Assumed {
+		p.flow(2, 2, "The median of the work was not given: it is taken for p99 / 3 = "+roughly(t.P50)+".")
+	}
+	if t.Before == nil {
+		p.flow(2, 2, "Before: no policy to compare with was named (--profile, or --from a run).")
+	}
+}

@@ -99,6 +99,8 @@ func TestSeedsThatFailed(t *testing.T) {
 		57946: "a key that a standby brought back, and nobody had looked at before, was held against its grant",
 		76738: "a grant long after its caller had given up, while the probe was blind, was thought impossible",
 		11745: "renewals that came later than an op timeout after their callers had given up",
+		2902:  "a grant that came too late, and was undone, was thought to be left to its TTL on purpose",
+		24093: "an undo that found the key flushed a moment before was thought to have come too late",
 	} {
 		if _, wrong := compareSeed(seed); len(wrong) > 0 {
 			t.Errorf("seed %d (%s): %s", seed, was, wrong[0])

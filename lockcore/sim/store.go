@@ -29,7 +29,7 @@ type keyState struct {
 func (w *World) keyOf(lock, key string) *keyState {
 	k := w.keys[key]
 	if k == nil {
-		k = w.states.get()
+		k = w.states.Get()
 		*k = keyState{lock: lock, name: key}
 		w.keys[key] = k
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
 )
@@ -21,12 +22,16 @@ type comparison struct {
 	blink int64 // a grant that nobody learnt of may go unseen if it lasts less than this: max_gap and two looks
 	byID  map[string]int
 	works map[int][]sim.Work
+	shots map[string]*strike // by operation, "kill#1"
 	tried tried
-	wrong []string
+
+	renewals map[string][]history.Span     // answered ok, by epoch
+	truths   map[string]map[string]float64 // by lock and measure
+	wrong    []string
 }
 
 func (c *comparison) index() {
-	c.byID, c.works = map[string]int{}, map[int][]sim.Work{}
+	c.byID, c.works, c.truths = map[string]int{}, map[int][]sim.Work{}, map[string]map[string]float64{}
 	for i := range c.t.Epochs {
 		c.byID[c.t.Epochs[i].ID] = i
 	}
@@ -35,9 +40,19 @@ func (c *comparison) index() {
 	}
 }
 
+// note keeps a truth in the unit of its row.
+func (c *comparison) note(lock, measure string, truth float64) {
+	if c.truths[lock] == nil {
+		c.truths[lock] = map[string]float64{}
+	}
+	c.truths[lock][measure] = truth
+}
+
+// rounding of seconds.
+const rounding = 5e-9
+
 // in holds a truth in ns against a measured range in seconds.
 func (c *comparison) in(truth int64, lo float64, hi *float64, format string, args ...any) {
-	const rounding = 5e-9
 	s := float64(truth) / 1e9
 	if s < lo-rounding || hi != nil && s > *hi+rounding {
 		top := math.Inf(1)
@@ -51,46 +66,6 @@ func (c *comparison) in(truth int64, lo float64, hi *float64, format string, arg
 func (c *comparison) policy(lock string) *lockcore.Policy {
 	i := slices.IndexFunc(c.e.System.Locks, func(l experiments.Lock) bool { return l.Name == lock })
 	return &c.e.System.Locks[i].Policy
-}
-
-// takeovers compares those after a kill: from the death to the first accepted effect that shows a later epoch at work.
-func (c *comparison) takeovers() {
-	for _, k := range c.j.Takeovers {
-		killed := slices.ContainsFunc(c.j.Faults, func(f analysis.FaultResult) bool {
-			return fmt.Sprintf("%s#%d", f.ID, f.Shot) == k.Fault && f.Kind == experiments.KindKill
-		})
-		if !killed {
-			continue
-		}
-		died := c.t.Deaths[k.Victim]
-		held := -1
-		for i, e := range c.t.Epochs {
-			if e.Key == k.Key && e.Replica == k.Victim && e.Granted <= died && e.Freed > died {
-				held = i
-			}
-		}
-		if held < 0 {
-			c.wrong = append(c.wrong, fmt.Sprintf("takeover of %s after %s: %s did not own it when it died", k.Key, k.Fault, k.Victim))
-			continue
-		}
-		x := sim.Never
-		for _, w := range c.t.Writes {
-			if w.Key == k.Key && w.Accepted && w.Enters() && c.t.Epochs[w.Epoch].Granted > c.t.Epochs[held].Granted {
-				x = min(x, w.At)
-			}
-		}
-		switch {
-		case k.Censored && x == sim.Never:
-		case k.Censored:
-			c.tried.Censored++
-			c.in(x-died, k.Lo, nil, "censored takeover of %s after %s", k.Key, k.Fault)
-		case x == sim.Never:
-			c.wrong = append(c.wrong, fmt.Sprintf("takeover of %s after %s: nobody came", k.Key, k.Fault))
-		default:
-			c.tried.Takeovers++
-			c.in(x-died, k.Lo, k.Hi, "takeover of %s after %s", k.Key, k.Fault)
-		}
-	}
 }
 
 type stretch struct{ from, to int64 }
@@ -177,6 +152,8 @@ func (c *comparison) overlaps() {
 			c.tried.Overlaps++
 		}
 		c.in(sum, o.Lo, o.Hi, "overlap of %s at level %s", o.Lock, o.Level)
+		c.note(o.Lock, "overlap."+o.Level, seconds(sum))
+		c.tried.width("overlap."+o.Level, o.Lo, o.Hi)
 	}
 }
 
@@ -244,6 +221,7 @@ func (c *comparison) debts() {
 			c.tried.Debts++
 		}
 		c.in(c.owes(i), d.Debt.Lo, d.Debt.Hi, "debt (%s) of epoch %s of %s", d.Cause, d.Epoch, d.Key)
+		c.tried.width("debt", d.Debt.Lo, d.Debt.Hi)
 	}
 	for i := range c.t.Epochs {
 		e := &c.t.Epochs[i]
@@ -284,8 +262,10 @@ func (c *comparison) unowned() {
 		if sum > 0 {
 			c.tried.Unowned++
 		}
+		c.note(l.Name, "unowned_work", seconds(sum))
 		if r := c.row(l.Name, "unowned_work"); r != nil {
 			c.in(sum, r.Lo, r.Hi, "unowned work of %s", l.Name)
+			c.tried.width("unowned work", r.Lo, r.Hi)
 		}
 	}
 }
@@ -332,17 +312,12 @@ func (c *comparison) abandonments() {
 		}
 		c.tried.Missed += missed
 		c.tried.Late += late
-		count := func(measure string, truth int) {
-			r := c.row(l.Name, measure)
-			if r == nil {
-				return
-			}
-			if float64(truth) < r.Lo || r.Hi != nil && float64(truth) > *r.Hi {
-				c.wrong = append(c.wrong, fmt.Sprintf("%s of %s: %d, measured from %g to %v", measure, l.Name, truth, r.Lo, *r.Hi))
+		for measure, n := range map[string]int{"abandonment.missed": missed, "abandonment.late": late} {
+			c.note(l.Name, measure, float64(n))
+			if r := c.row(l.Name, measure); r != nil {
+				c.counts(measure, n, r.Lo, r.Hi, l.Name)
 			}
 		}
-		count("abandonment.missed", missed)
-		count("abandonment.late", late)
 	}
 	c.tried.Abandoned += all
 	if all != c.j.Counts.Abandonments {

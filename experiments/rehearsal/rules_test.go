@@ -40,8 +40,15 @@ func byGrant(t *sim.Truth) []*sim.Epoch {
 			es = append(es, &t.Epochs[i])
 		}
 	}
-	slices.SortStableFunc(es, func(a, b *sim.Epoch) int { return cmp.Compare(a.Granted, b.Granted) })
+	slices.SortStableFunc(es, func(a, b *sim.Epoch) int {
+		return cmp.Or(cmp.Compare(a.Granted, b.Granted), cmp.Compare(a.Fence, b.Fence))
+	})
 	return es
+}
+
+// later reports that a was granted after b. A store that goes on after a stop grants all that has waited at one instant.
+func later(a, b *sim.Epoch) bool {
+	return a.Granted > b.Granted || a.Granted == b.Granted && a.Fence > b.Fence
 }
 
 // ledgerRules: what is accepted is what nobody with a higher fence has written before, and, where it is strict, no second end of a job.

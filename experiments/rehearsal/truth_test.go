@@ -52,7 +52,7 @@ func TestTruthInRange(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	t.Logf("%d of %d seeds failed; %+v", failed, n, all)
+	t.Logf("%d of %d seeds failed; %+v%s", failed, n, all, all.text())
 	if n >= truthSeeds && (all.Takeovers < 200 || all.Censored < 20 || all.Overlaps < 50 || all.Debts < 50 || all.Unowned < 50 || all.Duplicates < 20 || all.Abandoned < 100 || all.Missed+all.Late < 50) {
 		t.Error("too little was compared")
 	}
@@ -65,21 +65,6 @@ func number(t *testing.T, s string) uint64 {
 		t.Fatal(err)
 	}
 	return n
-}
-
-// tried counts what was compared.
-type tried struct{ Takeovers, Censored, Overlaps, Debts, Unowned, Duplicates, Abandoned, Missed, Late int }
-
-func (a *tried) add(b tried) {
-	a.Takeovers += b.Takeovers
-	a.Censored += b.Censored
-	a.Overlaps += b.Overlaps
-	a.Debts += b.Debts
-	a.Unowned += b.Unowned
-	a.Duplicates += b.Duplicates
-	a.Abandoned += b.Abandoned
-	a.Missed += b.Missed
-	a.Late += b.Late
 }
 
 // Seeds in which something once was outside its range, and what that was.
@@ -117,6 +102,7 @@ func compareSeed(seed uint64) (tried, []string) {
 		}
 	}
 	c.index()
+	c.strikes(d.History)
 	c.takeovers()
 	c.overlaps()
 	c.duplicates()
@@ -124,6 +110,8 @@ func compareSeed(seed uint64) (tried, []string) {
 		c.debts()
 		c.unowned()
 		c.abandonments()
+		c.effects()
+		c.needs()
 	}
 	for _, f := range c.j.Findings {
 		c.wrong = append(c.wrong, fmt.Sprintf("an honest world gives a contradiction: %s %v", f.What, f.Evidence))

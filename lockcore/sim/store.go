@@ -146,6 +146,7 @@ func (w *World) execute(c *call) {
 // holds notes the key's holder and end.
 func (w *World) holds(k *keyState, token int, ends int64) {
 	k.holder, k.ends = token, ends
+	w.truth.extended(token, ends)
 	if w.recording() {
 		w.changed(k)
 		if !k.expiring {

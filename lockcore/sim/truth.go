@@ -22,6 +22,7 @@ type Epoch struct {
 	Asked    int64
 	Granted  int64 // at the store
 	Freed    int64 // the key was free, for the first time
+	Due      int64 // the end that the store owed it by the last renewal, had nobody cut it short
 	Believed [2]int64
 	Stopped  int64 // its holder had stopped relying on it, or its acquire was given up
 	Orphan   bool  // its caller never learnt of the grant
@@ -86,7 +87,7 @@ func (t *Truth) reset() {
 func (t *Truth) epoch(l *lease) int {
 	n := len(t.Epochs) + 1
 	t.Epochs = append(t.Epochs, Epoch{Lock: l.lock.Name, Key: l.key.name, Replica: l.r.Incarnation, token: n, Asked: l.w.now,
-		Granted: Never, Freed: Never, Believed: [2]int64{Never, Never}, Stopped: Never, Reached: Never, Abandoned: Never})
+		Granted: Never, Freed: Never, Due: Never, Believed: [2]int64{Never, Never}, Stopped: Never, Reached: Never, Abandoned: Never})
 	return n
 }
 
@@ -95,6 +96,12 @@ func (t *Truth) of(token int) *Epoch { return &t.Epochs[token-1] }
 func (t *Truth) storeGranted(token int, at, fence int64) {
 	if e := t.of(token); e.Granted == Never {
 		e.Granted, e.Fence = at, fence
+	}
+}
+
+func (t *Truth) extended(token int, ends int64) {
+	if token > 0 {
+		t.of(token).Due = ends
 	}
 }
 

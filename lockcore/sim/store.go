@@ -22,7 +22,7 @@ type keyState struct {
 	lock, name string
 	holder     int // token; 0 = free
 	ends       int64
-	expiring   bool // a moment is planned for its end
+	expires    int64 // the moment that is planned for its end; 0 = none
 	eye        sight
 }
 
@@ -149,8 +149,8 @@ func (w *World) holds(k *keyState, token int, ends int64) {
 	w.truth.extended(token, ends)
 	if w.recording() {
 		w.changed(k)
-		if !k.expiring {
-			k.expiring = true
+		if k.expires == 0 || ends < k.expires { // a standby, or a stranger, may have an earlier end
+			k.expires = ends
 			w.plan(moment{at: ends, kind: atExpiry, key: k})
 		}
 	}
@@ -173,10 +173,13 @@ func (w *World) expire(k *keyState) {
 }
 
 func (w *World) expiry(k *keyState) {
-	k.expiring = false
+	if w.now < k.expires {
+		return // an earlier end has taken its place
+	}
+	k.expires = 0
 	w.expire(k)
 	if k.holder != 0 {
-		k.expiring = true
+		k.expires = k.ends
 		w.plan(moment{at: k.ends, kind: atExpiry, key: k})
 	}
 }

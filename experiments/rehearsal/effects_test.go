@@ -34,13 +34,13 @@ func (c *comparison) effects() {
 	}
 	for i := range c.j.Overlap {
 		o := &c.j.Overlap[i]
-		if o.Level != "effect" {
+		if o.Level != "effect" || c.back[o.Lock] {
 			continue
 		}
 		n := either[o.Lock]
-		c.tried.Effects += n
+		c.tried.count(countEffects, n)
 		c.note(o.Lock, "overlap.effect", float64(n))
-		c.counts("stale and unowned effects", n, o.Lo, o.Hi, o.Lock)
+		c.counts(countEffects, n, o.Lo, o.Hi, o.Lock)
 		if o.Stale > stale[o.Lock] || o.Unowned > unowned[o.Lock] {
 			c.wrong = append(c.wrong, fmt.Sprintf("effects of %s: %d stale and %d unowned, %d and %d were measured", o.Lock, stale[o.Lock], unowned[o.Lock], o.Stale, o.Unowned))
 		}
@@ -61,7 +61,7 @@ func (c *comparison) needs() {
 	for i := range c.j.Abandonments {
 		a := &c.j.Abandonments[i]
 		n, known := c.byID[a.Epoch]
-		if a.Reason == "" || !known {
+		if a.Reason == "" || !known || c.t.Epochs[n].Back {
 			continue
 		}
 		e := &c.t.Epochs[n]
@@ -73,19 +73,19 @@ func (c *comparison) needs() {
 		what := fmt.Sprintf("abandonment of epoch %s of %s", a.Epoch, a.Key)
 		switch a.Need {
 		case "needless":
-			c.tried.Needless++
+			c.tried.count(countNeedless, 1)
 			if gone {
 				c.wrong = append(c.wrong, what+": needless, and the key was gone")
 			} else if op := c.cutThroughout(e, end); op != "" {
 				c.wrong = append(c.wrong, what+": needless, and "+op+" kept its client from the store to the end")
 			}
 		case "needed":
-			c.tried.Needed++
+			c.tried.count(countNeeded, 1)
 			if !gone && !c.cutUntil(end) {
 				c.wrong = append(c.wrong, what+": needed, and nothing kept its client from the store to the end")
 			}
 		default:
-			c.tried.Unclear++
+			c.tried.count(countUnclear, 1)
 		}
 	}
 }

@@ -94,6 +94,9 @@ func (c *comparison) takeover(k *analysis.Takeover, s *strike) {
 	if len(after) > 0 && s.kind != experiments.KindKill {
 		start = after[len(after)-1]
 	}
+	if k.Class != analysis.ClassRecovery && k.Class != analysis.ClassHandOver {
+		c.noteTook(k, x, start)
+	}
 	switch {
 	case k.Successor != k.Victim && !c.wanted(held, began):
 		c.wrong = append(c.wrong, what+": nobody else wanted the key")
@@ -101,35 +104,29 @@ func (c *comparison) takeover(k *analysis.Takeover, s *strike) {
 		c.wrong = append(c.wrong, what+": it is censored and has an upper end")
 	case k.Censored && x == sim.Never:
 	case k.Censored:
-		c.tried.Censored++
-		c.within(measureCensored, history.At(x), start, k.Lo, nil, what)
+		c.tried.count(countCensored, 1)
+		c.within(countCensored, history.At(x), start, k.Lo, nil, what)
 	case k.End == endRenewal && len(after) == 0:
 		c.wrong = append(c.wrong, what+": the victim renewed nothing")
 	case k.End == endRenewal:
-		c.tried.Recoveries++
-		c.within(measureRecovery, after[0], began, k.Lo, k.Hi, what)
+		c.tried.count(countRecoveries, 1)
+		c.within(countRecoveries, after[0], began, k.Lo, k.Hi, what)
 	case k.Class == analysis.ClassRecovery && k.Successor == k.Victim && c.finishedWithin(held, began, k):
-		c.tried.Recoveries++ // it brought the job to its end under the epoch that was struck
-		c.within(measureRecovery, history.At(c.finished(held)), began, k.Lo, k.Hi, what)
+		c.tried.count(countRecoveries, 1) // it brought the job to its end under the epoch that was struck
+		c.within(countRecoveries, history.At(c.finished(held)), began, k.Lo, k.Hi, what)
 	case x == sim.Never:
 		c.wrong = append(c.wrong, what+": nobody came")
 	case s.kind == experiments.KindKill:
-		c.tried.Takeovers++
-		c.within("takeover after a kill", history.At(x), start, k.Lo, k.Hi, what)
+		c.tried.count(countKills, 1)
+		c.within(countKills, history.At(x), start, k.Lo, k.Hi, what)
 	default:
-		c.tried.Others++
-		c.within("takeover after another fault", history.At(x), start, k.Lo, k.Hi, what)
+		c.tried.count(countOthers, 1)
+		c.within(countOthers, history.At(x), start, k.Lo, k.Hi, what)
 	}
 }
 
 // endRenewal is what verdict.json calls the end of a trial whose victim went on.
 const endRenewal = "renewal"
-
-// What ranges are called where their widths are summed up.
-const (
-	measureCensored = "censored takeover"
-	measureRecovery = "recovery"
-)
 
 // heldAt is the epoch under which the victim surely owned the key when it was struck; nil where it did not. A fault that takes the key
 // itself away ends it.

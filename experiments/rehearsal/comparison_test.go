@@ -70,10 +70,7 @@ func (c *comparison) in(truth int64, lo float64, hi *float64, format string, arg
 	}
 }
 
-func (c *comparison) policy(lock string) *lockcore.Policy {
-	i := slices.IndexFunc(c.e.System.Locks, func(l experiments.Lock) bool { return l.Name == lock })
-	return &c.e.System.Locks[i].Policy
-}
+func (c *comparison) policy(lock string) *lockcore.Policy { return policyOf(c.e, lock) }
 
 type stretch struct{ from, to int64 }
 

@@ -153,8 +153,11 @@ func (c court) text() string {
 	return "caught by " + c.caught
 }
 
-// complaint is how the truth test says what it found.
-var complaint = regexp.MustCompile(`(?m)^\s+truth_test\.go:\d+: (.*)$`)
+// How the truth test says what it found.
+var (
+	failed    = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
+	complaint = regexp.MustCompile(`(?m)^\s+truth_test\.go:\d+: (.*)$`)
+)
 
 // truthOf builds the truth test with m in the place of what is right, and runs it.
 func truthOf(ctx context.Context, dir string, m *mutant) (c court) {
@@ -172,19 +175,18 @@ func truthOf(ctx context.Context, dir string, m *mutant) (c court) {
 	if out, err := exec.CommandContext(ctx, "go", append(build, ".")...).CombinedOutput(); err != nil {
 		return court{err: fmt.Errorf("it does not compile: %s", out)}
 	}
-	const test = "TestTruthInRange"
 	ctx, stop := context.WithTimeout(ctx, mutantLimit)
 	defer stop()
-	out, err := exec.CommandContext(ctx, bin, "-test.run", "^"+test+"$").CombinedOutput()
-	said := complaint.FindSubmatch(out)
+	out, err := exec.CommandContext(ctx, bin, "-test.run", "^(TestTruthInRange|TestSeedsThatFailed)$").CombinedOutput()
+	said, by := complaint.FindSubmatch(out), failed.FindSubmatch(out)
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
 		return court{}
 	case ctx.Err() != nil:
 		return court{err: fmt.Errorf("no end within %s", mutantLimit)}
-	case errors.As(err, &exit) && said != nil:
-		return court{caught: test + ": " + string(said[1])}
+	case errors.As(err, &exit) && said != nil && by != nil:
+		return court{caught: string(by[1]) + ": " + string(said[1])}
 	}
 	return court{err: fmt.Errorf("run the truth test: %w: %s", err, out)}
 }

@@ -195,7 +195,7 @@ func (h *holder) acquired(ev *history.Event) {
 	}
 }
 
-// tryLimits of an undo, as lockcore says.
+// undoTries is how often an undo is tried, as lockcore says.
 const undoTries = 3
 
 func (h *holder) triesAllowed() int {

@@ -90,6 +90,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		3136:  "a restart of the store was thought to be over before it had begun, and its takeovers cut short by itself",
 		8421:  "an abandonment of a key that a flush had freed was thought needless, since its release had no answer",
 		9786:  "a key that a standby had brought back with an older end was thought to be held until the newer one",
+		12319: "a key that a standby had brought back with an older end was thought to be freed by the release without an answer",
 		13800: "renewals that a burst had only held back were thought not to be hit",
 		19007: "a key that its holder had given back, and a standby brought back, was thought to have been held all the time",
 	} {

@@ -125,15 +125,18 @@ func (s *shot) settle(ix *index) {
 func (s *shot) found(ix *index, e *epoch) bool {
 	l := &e.life
 	switch {
-	case e.granted.To > s.applied.From, ix.goneBefore(s, e):
+	case e.granted.To > s.applied.From:
 		return false
 	case l.end.From >= s.applied.To:
-		return true
 	case !s.takes(e):
 		return false
+	default:
+		kept := l.gave == nil || l.gave.sent.From >= s.applied.To
+		if !kept || l.due.From < s.applied.To || l.end.To < s.applied.From {
+			return false
+		}
 	}
-	kept := l.gave == nil || l.gave.sent.From >= s.applied.To
-	return kept && l.due.From >= s.applied.To && l.end.To >= s.applied.From
+	return !ix.goneBefore(s, e)
 }
 
 // takes reports a fault that may take the key from under e.

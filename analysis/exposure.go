@@ -159,6 +159,10 @@ func (ix *index) goneBefore(s *shot, e *epoch) bool {
 	seen := func(l *stretch) bool {
 		return l.epoch != e.id && l.first.From >= e.granted.To && l.first.To <= s.applied.From
 	}
+	gave := func(c *call) bool { return c.outcome != history.Fail && c.sent.From < s.applied.To }
+	if ix.cameBack(e) && slices.ContainsFunc(e.releases, gave) {
+		return true
+	}
 	return slices.ContainsFunc(ix.shots, taken) || slices.ContainsFunc(ix.keys[e.key].looks, seen)
 }
 

@@ -92,6 +92,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		9786:  "a key that a standby had brought back with an older end was thought to be held until the newer one",
 		12319: "a key that a standby had brought back with an older end was thought to be freed by the release without an answer",
 		13800: "renewals that a burst had only held back were thought not to be hit",
+		26441: "a key that an undo without an answer had freed, and a standby brought back, was thought to have been held all the time",
 		19007: "a key that its holder had given back, and a standby brought back, was thought to have been held all the time",
 	} {
 		if _, wrong := compareSeed(seed); len(wrong) > 0 {

@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: help build test truth agree scenarios full-scale seeds stress check bench deps clean
+.PHONY: help build test truth agree mutants scenarios full-scale seeds stress check bench deps clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
@@ -16,6 +16,9 @@ test: deps ## all tests; the drills last and alone, since they measure time
 
 truth: ## what is measured against what really happened, in 100,000 random worlds: minutes
 	LOCKDRILL_TRUTH_SEEDS=100000 $(GO) test -count=1 -v -timeout 1h -run TestTruthInRange ./experiments/rehearsal
+
+mutants: ## deliberate mistakes in the lock core and the analysis, and what catches each: ten minutes
+	LOCKDRILL_MUTANTS=all $(GO) test -count=1 -v -timeout 1h -run TestMutantsAreCaught ./experiments/rehearsal
 
 scenarios: deps ## every shipped scenario, live, at its time scale: minutes
 	LOCKDRILL_TEST_DRILLS=all $(GO) test -count=1 -v -timeout 1h -run TestScenariosEndAsTheySay ./cmd/lockdrill

@@ -283,7 +283,7 @@ func (ix *index) thefts() []Takeover {
 	for _, k := range ix.keyOrder {
 		for _, e := range k.epochs {
 			next := k.next(e)
-			if next == nil || hit[e] || e.stranger || e.life.gave != nil || e.life.loss || next.granted.To >= e.life.due.From {
+			if next == nil || hit[e] || ix.takenFrom(e) != nil || e.stranger || e.life.gave != nil || e.life.loss || next.granted.To >= e.life.due.From {
 				continue
 			}
 			v := between(next.granted, e.life.due).Range()

@@ -190,7 +190,7 @@ func (ix *index) censored(k *keyIndex, t *trial, x history.Span) (until, cause i
 			cut(s.applied.From, s.applied.N) // nobody gets anything from the store
 		}
 		for _, e := range s.hitEpochs(ix)[k.name] {
-			before := t.after == nil || s.applied.To < x.From || e.rank < t.after.rank
+			before := t.after == nil || s.applied.To < x.From || e.rank < t.after.rank && s.applied.From <= x.To
 			if before && e.rank >= t.e.rank && e.granted.From <= s.applied.To && e.life.end.To >= s.applied.From {
 				cut(s.applied.From, s.applied.N)
 			}

@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: help build test truth scenarios full-scale seeds stress check bench deps clean
+.PHONY: help build test truth agree mutants scenarios full-scale seeds stress check bench deps clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
@@ -17,8 +17,14 @@ test: deps ## all tests; the drills last and alone, since they measure time
 truth: ## what is measured against what really happened, in 100,000 random worlds: minutes
 	LOCKDRILL_TRUTH_SEEDS=100000 $(GO) test -count=1 -v -timeout 1h -run TestTruthInRange ./experiments/rehearsal
 
+mutants: ## deliberate mistakes in the lock core and the analysis, and what catches each: ten minutes
+	LOCKDRILL_MUTANTS=all $(GO) test -count=1 -v -timeout 1h -run TestMutantsAreCaught ./experiments/rehearsal
+
 scenarios: deps ## every shipped scenario, live, at its time scale: minutes
 	LOCKDRILL_TEST_DRILLS=all $(GO) test -count=1 -v -timeout 1h -run TestScenariosEndAsTheySay ./cmd/lockdrill
+
+agree: deps ## sixty kills live, held against the rehearsals of the same file: both distributions and a rank test; five minutes
+	LOCKDRILL_AGREE=1 $(GO) test -count=1 -v -timeout 20m -run TestALiveDrillAgreesWithItsRehearsals ./cmd/lockdrill
 
 full-scale: deps ## the scenario of each profile at its published numbers, live: an hour and a half
 	LOCKDRILL_TEST_DRILLS=full $(GO) test -count=1 -v -timeout 3h -run TestScenariosAtFullScale ./cmd/lockdrill
@@ -40,9 +46,9 @@ check: deps ## what must hold before a change is merged: form, vet, staticcheck,
 	$(GO) test ./internal/archtest
 	$(GO) test -race -short ./...
 
-bench: deps ## the lock core beside its peers, 100,000 locks, one key that many wait for: docs/performance.md; five minutes
+bench: deps ## the lock core beside its peers, 100,000 locks, one key that many wait for: docs/performance.md; six minutes
 	cd internal/bench && $(GO) run .
-	$(GO) test -run '^$$' -bench 'Drill|Rehearsal' ./lockcore/sim ./experiments/rehearsal
+	$(GO) test -run '^$$' -bench 'Drill|Rehearsal|Many' -cpu 1,2 ./lockcore/sim ./experiments/rehearsal
 
 deps: ## what tests run for real: redis-server and chromium, and promtool, which evaluates the exported rules
 	@.ci/need redis-server

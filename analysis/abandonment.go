@@ -134,11 +134,14 @@ func (ix *index) takenDown(t int64) bool {
 func (ix *index) need(e *epoch) string {
 	at := e.abandoned.Span
 	end := e.life.end
-	if e.life.gave != nil && !e.life.lost { // it was given back because it was given up: ask for the end it would have had
-		end = e.life.due
-	}
 	if end.To <= at.From {
 		return needed
+	}
+	if e.life.gave != nil && !e.life.lost { // it was given back because it was given up: ask for the end it would have had
+		end.To = e.life.due.To
+		if !e.life.loss { // else the store may have forgotten it sooner
+			end.From = e.life.due.From
+		}
 	}
 	if s := ix.cutOff(e); s != nil {
 		over := s.ended()

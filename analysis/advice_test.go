@@ -65,7 +65,7 @@ func TestBurstEndsWithItsReplica(t *testing.T) {
 func TestCountsAreNeverNarrowerThanMeasured(t *testing.T) {
 	e, h := load(t, "replica-dies-with-200-jobs-no-look")
 	j := Judge(e, h)
-	again, _ := newJudging(experiments.Scale(e), h).ix.reExecuted("job")
+	again, _ := NewJudger(e).judging(h).ix.reExecuted("job")
 	if c := j.Counts; again.hi <= again.lo || c.ReExecuted != again.lo || c.ReExecutedAtMost != again.hi {
 		t.Errorf("re-executed %d to %d, measured %+v", c.ReExecuted, c.ReExecutedAtMost, again)
 	}
@@ -171,7 +171,7 @@ func (c adviceCase) follow(t *testing.T, name string) {
 // A row that did not stay within its limit did not pass by luck.
 func TestLuckIsOnlySaidOfWhatPassed(t *testing.T) {
 	e, h := load(t, "good-drill")
-	w := newJudging(experiments.Scale(e), h).ix.seriesOf("leader", takeoverValue).worst()
+	w := NewJudger(e).judging(h).ix.seriesOf("leader", takeoverValue).worst()
 	within := time.Duration(w.lo+w.hi) / 2
 	slo(e, "takeover").Takeover.Max = &within
 	r := Judge(e, h).row(t, "takeover.max")

@@ -147,7 +147,7 @@ func (ix *index) doneWith(e *epoch) (owing, bool) {
 func (ix *index) planned(e *epoch) bool {
 	p := ix.policy(e.lock)
 	return p.Release.Mode == lockcore.ReleaseNone || p.Loop != nil && p.Loop.Mode == lockcore.LoopTTLHold ||
-		e.skipped != nil && e.skipped.Call.Why == "ttl_hold" || e.fenced != nil && e.fenced.Abandon.Reason == "expired"
+		e.skipped != nil && e.skipped.Call.Why == "ttl_hold" || e.fenced != nil && e.fenced.Abandon.Reason == "expired" && len(e.releases) == 0
 }
 
 // planEnd is when a planned hold would have run out, had nobody renewed it after the work's stop.
@@ -196,7 +196,7 @@ func (ix *index) latency(e *epoch, start history.Span) (surely, maybe bool) {
 		reached = !e.life.loss && free.To < e.life.due.From && (len(e.releases) == 1 || free.To <= e.releases[1].sent.From)
 	}
 	took := between(start, free)
-	return reached && took.hi <= timeout, (reached || r.outcome == history.Unknown) && took.lo <= timeout
+	return reached && took.hi <= timeout, (reached || gone(r) || r.outcome == history.Unknown) && took.lo <= timeout
 }
 
 // unseenGrants are acquires without an answer of which nobody knows whether they were granted. Where the probe looked at the key

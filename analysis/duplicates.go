@@ -111,7 +111,7 @@ func (ix *index) unresolved(lock string) int {
 		if ev.Write == nil || !ev.Write.Terminal || ev.Lock != lock {
 			continue
 		}
-		c := ix.writes[ev.Key+"\x00"+ev.Op]
+		c := ix.writes[opKey{ev.Key, ev.Op}]
 		if c.invoke == ev && c.entry == nil {
 			n++
 		}

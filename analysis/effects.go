@@ -32,10 +32,10 @@ type claim struct {
 }
 
 func (ix *index) claimWrite(ev *history.Event) {
-	id := ev.Key + "\x00" + ev.Op
+	id := opKey{ev.Key, ev.Op}
 	c := ix.writes[id]
 	if c == nil {
-		c = &claim{}
+		c = ix.memory.claims.New(claim{})
 		ix.writes[id] = c
 	}
 	if ev.Kind == history.WriteInvoke {
@@ -51,7 +51,7 @@ func (ix *index) claimWrite(ev *history.Event) {
 
 func (ix *index) readEntry(k *keyIndex, ev *history.Event) {
 	e := k.epoch(ev.Epoch)
-	f := &effect{Entry: ev.Entry, event: ev, key: k, epoch: e, span: ev.Span}
+	f := k.mem.effects.New(effect{Entry: ev.Entry, event: ev, key: k, epoch: e, span: ev.Span})
 	e.effects = append(e.effects, f)
 	if e.replica == "" {
 		e.replica = ev.Entry.Writer
@@ -100,7 +100,7 @@ func (ix *index) fileEffect(f *effect) {
 }
 
 func (ix *index) narrowEffect(f *effect) {
-	c := ix.writes[f.key.name+"\x00"+f.event.Op]
+	c := ix.writes[opKey{f.key.name, f.event.Op}]
 	if c == nil || c.invoke == nil {
 		return
 	}
@@ -119,22 +119,25 @@ func (ix *index) narrowEffect(f *effect) {
 	f.span = narrow
 }
 
+func (f *effect) where() string {
+	return "key " + f.key.name + ": entry " + strconv.FormatInt(f.Pos, 10) + " of the ledger "
+}
+
 // checkWrites holds the writers' claims against the ledger's entries.
 func (ix *index) checkWrites() {
 	for _, f := range ix.effects {
-		where := "key " + f.key.name + ": entry " + strconv.FormatInt(f.Pos, 10) + " of the ledger "
 		if f.epoch.fence != 0 && f.event.Fence != 0 && f.event.Fence != f.epoch.fence {
-			ix.find(where+"carries fence "+strconv.FormatInt(f.event.Fence, 10)+", its epoch was granted "+strconv.FormatInt(f.epoch.fence, 10), f.event.N, f.epoch.n)
+			ix.find(f.where()+"carries fence "+strconv.FormatInt(f.event.Fence, 10)+", its epoch was granted "+strconv.FormatInt(f.epoch.fence, 10), f.event.N, f.epoch.n)
 		}
-		c := ix.writes[f.key.name+"\x00"+f.event.Op]
+		c := ix.writes[opKey{f.key.name, f.event.Op}]
 		if c == nil || c.entry != f {
 			continue
 		}
 		if c.ret != nil && c.ret.Outcome == history.OK && c.ret.Write.Accepted != f.Accepted {
-			ix.find(where+"says accepted="+strconv.FormatBool(f.Accepted)+", its writer says the opposite", f.event.N, c.ret.N)
+			ix.find(f.where()+"says accepted="+strconv.FormatBool(f.Accepted)+", its writer says the opposite", f.event.N, c.ret.N)
 		}
 		if c.invoke != nil && c.invoke.Epoch != f.event.Epoch {
-			ix.find(where+"names epoch "+f.event.Epoch+", its writer names "+c.invoke.Epoch, f.event.N, c.invoke.N)
+			ix.find(f.where()+"names epoch "+f.event.Epoch+", its writer names "+c.invoke.Epoch, f.event.N, c.invoke.N)
 		}
 	}
 	final, ok := ix.finalAt()
@@ -146,7 +149,7 @@ func (ix *index) checkWrites() {
 		if ev.Kind != history.WriteReturn || !ev.Write.Accepted || ev.To > final {
 			continue
 		}
-		if c := ix.writes[ev.Key+"\x00"+ev.Op]; c.entry == nil {
+		if c := ix.writes[opKey{ev.Key, ev.Op}]; c.entry == nil {
 			c.entry = &effect{} // say it once
 			ix.find("key "+ev.Key+": the ledger accepted write "+ev.Op+" and does not have it in the final read", ev.N)
 			ix.lostLedger = append(ix.lostLedger, "a write that the ledger accepted at "+clock(ev.To)+" is missing from its final read")

@@ -97,6 +97,7 @@ func (s *stretch) last() history.Span {
 type keyIndex struct {
 	name, lock string
 	loop       bool
+	mem        *memory
 	byID       map[string]*epoch
 	epochs     []*epoch // surely granted ones, in the order of grants
 	attempts   []*call  // acquires
@@ -113,7 +114,9 @@ type keyIndex struct {
 func (k *keyIndex) epoch(id string) *epoch {
 	e := k.byID[id]
 	if e == nil {
-		e = &epoch{id: id, lock: k.lock, key: k.name}
+		e = k.mem.epochs.Get()
+		*e = epoch{id: id, lock: k.lock, key: k.name, acquires: e.acquires[:0], renewals: e.renewals[:0], releases: e.releases[:0],
+			refusals: e.refusals[:0], looks: e.looks[:0], works: e.works[:0], effects: e.effects[:0]}
 		k.byID[id] = e
 	}
 	return e
@@ -214,7 +217,7 @@ func (ix *index) believe(e *epoch) {
 		if c.outcome != history.OK {
 			continue
 		}
-		h := held{start: history.Span{From: max(e.granted.From, c.span.From), To: c.span.To}}
+		h := ix.memory.held.New(held{start: history.Span{From: max(e.granted.From, c.span.From), To: c.span.To}})
 		if h.start.From > h.start.To {
 			h.start.From = c.span.From
 		}
@@ -228,7 +231,7 @@ func (ix *index) believe(e *epoch) {
 			}
 		}
 		h.end.From = max(h.end.From, h.start.From)
-		e.belief = &h
+		e.belief = h
 		return
 	}
 }

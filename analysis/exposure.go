@@ -95,10 +95,10 @@ func (s *shot) settle(ix *index) {
 		}
 	}
 	for _, e := range s.mayHit(ix) {
-		if e.rank > 0 && s.found(e) {
+		if e.rank > 0 && s.found(ix, e) {
 			s.exposed = append(s.exposed, e)
 		}
-		if s.struck(e) {
+		if s.struck(ix, e) {
 			s.locks[e.lock] = true
 			s.contended[e.lock] = s.contended[e.lock] || ix.wanted(s, e)
 		}
@@ -122,25 +122,55 @@ func (s *shot) settle(ix *index) {
 
 // found reports that e surely owned its key throughout the bracket in which the fault was applied; or until it, where the fault itself
 // took the key away.
-func (s *shot) found(e *epoch) bool {
+func (s *shot) found(ix *index, e *epoch) bool {
 	l := &e.life
 	switch {
 	case e.granted.To > s.applied.From:
 		return false
 	case l.end.From >= s.applied.To:
-		return true
-	case s.class() != ClassTheft && s.class() != ClassStore:
+	case !s.takes(e):
 		return false
+	default:
+		kept := l.gave == nil || l.gave.sent.From >= s.applied.To
+		if !kept || l.due.From < s.applied.To || l.end.To < s.applied.From {
+			return false
+		}
 	}
-	kept := l.gave == nil || l.gave.sent.From >= s.applied.To
-	return kept && l.due.From >= s.applied.To && l.end.To >= s.applied.From
+	return !ix.goneBefore(s, e)
+}
+
+// takes reports a fault that may take the key from under e.
+func (s *shot) takes(e *epoch) bool {
+	return s.class() == ClassStore || s.class() == ClassTheft && s.key == e.key
+}
+
+// goneBefore reports that e's key may have been taken away before s struck: by another fault, after which nobody saw e own it, or, since
+// a standby may bring it back again, as a look at the key showed.
+func (ix *index) goneBefore(s *shot, e *epoch) bool {
+	taken := func(o *shot) bool {
+		if o == s || o.applied == nil || !o.takes(e) || o.applied.From > s.applied.From || o.applied.To < e.granted.From {
+			return false
+		}
+		if o.form == string(experiments.StoreFailover) { // the standby may know of an older end
+			return !slices.ContainsFunc(e.renewals, func(c *call) bool { return c.outcome == history.OK && c.span.From > o.applied.To })
+		}
+		return e.life.alive <= o.applied.To
+	}
+	seen := func(l *stretch) bool {
+		return l.epoch != e.id && l.first.From >= e.granted.To && l.first.To <= s.applied.From
+	}
+	gave := func(c *call) bool { return c.outcome != history.Fail && c.sent.From < s.applied.To }
+	if ix.cameBack(e) && slices.ContainsFunc(e.releases, gave) {
+		return true
+	}
+	return slices.ContainsFunc(ix.shots, taken) || slices.ContainsFunc(ix.keys[e.key].looks, seen)
 }
 
 // struck reports that e, which may have been hit, surely was: an operation of it, or while it surely owned its key and the fault
 // was in effect (docs/decisions/0007).
-func (s *shot) struck(e *epoch) bool {
+func (s *shot) struck(ix *index, e *epoch) bool {
 	during := e.granted.To <= s.over.From && e.life.end.From >= s.applied.To
-	return s.failures() || e.rank > 0 && (during || s.found(e))
+	return s.failures() || e.rank > 0 && (during || s.found(ix, e))
 }
 
 // hitEpochs is mayHit by key.
@@ -206,29 +236,36 @@ func (s *shot) failed(e *epoch) bool {
 	return false
 }
 
-// firstHit is the first renewal of e that the shot made fail, as e's holder tells or as it was seen on the way; nil where none was.
+// firstHit is the first renewal of e that the shot hit, as e's holder tells or as it was seen on the way; nil where none was. One that
+// was only held back may yet have succeeded.
 func (s *shot) firstHit(e *epoch) *history.Span {
 	if s.kind != experiments.KindRenewFailures {
 		return nil
 	}
+	var first *history.Span
+	note := func(at *history.Span) {
+		if first == nil || at.To < first.To {
+			first = at
+		}
+	}
 	for _, c := range e.renewals {
 		if c.fault == s.op {
-			return &c.span
+			note(&c.span)
 		}
 	}
 	for _, h := range s.hits {
 		if h.Key == e.key && h.Epoch == e.id {
-			return &h.Span
+			note(&h.Span)
 		}
 	}
-	return nil
+	return first
 }
 
-// cutOff is the last confirmed fault that kept e's renewals from the store; nil where none did.
+// cutOff is the last confirmed fault that kept e's renewals from the store before it was given up; nil where none did.
 func (ix *index) cutOff(e *epoch) *shot {
 	var last *shot
 	for _, s := range ix.shots {
-		if s.applied != nil && s.void == nil && !s.crash() && s.kept(e) {
+		if s.applied != nil && s.applied.From <= e.abandoned.To && s.void == nil && !s.crash() && s.kept(e) {
 			last = s
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/arena"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
@@ -25,7 +26,7 @@ type index struct {
 	replicas map[string][]*epoch // epochs by incarnation
 
 	effects []*effect // all keys, in the ledger's order
-	writes  map[string]*claim
+	writes  map[opKey]*claim
 	deaths  map[string]death
 	exits   []*history.Event // replica.exit, one a life
 	claims  map[string]int64 // last word of an incarnation
@@ -45,6 +46,46 @@ type index struct {
 	cleanups   []*history.Event
 	end        *history.Event
 	findings   []Finding
+
+	memory memory
+}
+
+// opKey names an operation of somebody, or at a key.
+type opKey struct{ of, op string }
+
+// memory is what an index is made of. It is used again by the next index of a Judger.
+type memory struct {
+	keys      arena.Of[keyIndex]
+	epochs    arena.Of[epoch]
+	calls     arena.Of[call]
+	works     arena.Of[work]
+	stretches arena.Of[stretch]
+	effects   arena.Of[effect]
+	claims    arena.Of[claim]
+	jobs      arena.Of[job]
+	held      arena.Of[held]
+	reader    reader
+}
+
+func (m *memory) reset() {
+	m.keys.Reset()
+	m.epochs.Reset()
+	m.calls.Reset()
+	m.works.Reset()
+	m.stretches.Reset()
+	m.effects.Reset()
+	m.claims.Reset()
+	m.jobs.Reset()
+	m.held.Reset()
+}
+
+// empty is m without its content, or a new map.
+func empty[K comparable, V any](m map[K]V) map[K]V {
+	if m == nil {
+		return map[K]V{}
+	}
+	clear(m)
+	return m
 }
 
 // job is one piece of work under a lock key of its own.
@@ -74,19 +115,29 @@ type wait struct {
 
 // newIndex reads h once and derives brackets, orders and findings. exp is scaled.
 func newIndex(exp *experiments.Experiment, h *history.History) *index {
-	ix := &index{
-		exp: exp, h: h,
-		keys: map[string]*keyIndex{}, jobs: map[string]*job{}, replicas: map[string][]*epoch{},
-		writes: map[string]*claim{}, deaths: map[string]death{}, claims: map[string]int64{}, pauses: map[string][]pause{},
-		probes: map[string]*coverage{}, ledgered: map[string]bool{}, claimed: map[string]bool{}, phases: map[string]*history.Event{},
+	ix := &index{}
+	ix.read(exp, h)
+	return ix
+}
+
+// read makes ix the index of h, in the memory of whatever it was before.
+func (ix *index) read(exp *experiments.Experiment, h *history.History) {
+	ix.memory.reset()
+	*ix = index{
+		exp: exp, h: h, memory: ix.memory,
+		keys: empty(ix.keys), jobs: empty(ix.jobs), replicas: empty(ix.replicas),
+		writes: empty(ix.writes), deaths: empty(ix.deaths), claims: empty(ix.claims), pauses: empty(ix.pauses),
+		probes: empty(ix.probes), ledgered: empty(ix.ledgered), claimed: empty(ix.claimed), phases: empty(ix.phases),
+		keyOrder: ix.keyOrder[:0], jobOrder: ix.jobOrder[:0], effects: ix.effects[:0], exits: ix.exits[:0], shots: ix.shots[:0],
+		cleanups: ix.cleanups[:0],
 	}
-	r := reader{ix: ix, calls: map[string]*call{}, works: map[string]*work{}, waits: map[string]*wait{}, shots: map[string]*shot{}}
+	r := &ix.memory.reader
+	r.begin(ix)
 	for i := range h.Events {
 		r.read(&h.Events[i])
 		ix.last = max(ix.last, h.Events[i].To)
 	}
 	ix.derive()
-	return ix
 }
 
 // derive fixes the brackets, in the order in which they lean on one another.
@@ -139,7 +190,9 @@ func (ix *index) derive() {
 func (ix *index) key(ev *history.Event) *keyIndex {
 	k := ix.keys[ev.Key]
 	if k == nil {
-		k = &keyIndex{name: ev.Key, lock: ev.Lock, byID: map[string]*epoch{}}
+		k = ix.memory.keys.Get()
+		*k = keyIndex{name: ev.Key, lock: ev.Lock, mem: &ix.memory, byID: empty(k.byID), epochs: k.epochs[:0], attempts: k.attempts[:0],
+			waits: k.waits[:0], looks: k.looks[:0], effects: k.effects[:0], jobs: k.jobs[:0]}
 		if l := ix.lock(ev.Lock); l != nil {
 			k.loop = l.Loop()
 		}

@@ -22,15 +22,10 @@ const (
 
 // Judge measures h and holds it against the promises of e, which is the experiment as loaded (not scaled). It is a pure
 // function: the same two give the same Judgement, byte for byte.
-func Judge(e *experiments.Experiment, h *history.History) *Judgement {
-	return judgingOf(e, h).judgement()
-}
+func Judge(e *experiments.Experiment, h *history.History) *Judgement { return NewJudger(e).Judge(h) }
 
-func judgingOf(e *experiments.Experiment, h *history.History) *judging {
-	j := newJudging(experiments.Scale(e), h)
-	j.lints = Lints(e)
-	return j
-}
+// Judge is Judge of the judger's experiment and h.
+func (r *Judger) Judge(h *history.History) *Judgement { return r.judging(h).judgement() }
 
 func (j *judging) judgement() *Judgement {
 	ix := j.ix
@@ -47,7 +42,7 @@ func (j *judging) judgement() *Judgement {
 		Debts:         []Debt{},
 		NotOwned:      []NotOwned{},
 		Distributions: []Distribution{},
-		Bands:         bands(ix.exp, j.warmup),
+		Bands:         j.bands(j.warmup),
 		Probes:        ix.summaries(),
 	}
 	for _, l := range j.runLacks() {
@@ -88,8 +83,8 @@ func (j *Judgement) Marshal() ([]byte, error) {
 
 // judging is one judgement in the making.
 type judging struct {
+	*Judger
 	ix     *index
-	lints  []Lint // in the numbers of the file
 	status string
 	warmup time.Duration // allowance for the first effect after a grant, by the run's calibration
 
@@ -100,8 +95,10 @@ type judging struct {
 	spread   map[string][]*distribution
 }
 
-func newJudging(exp *experiments.Experiment, h *history.History) *judging {
-	j := &judging{ix: newIndex(exp, h), fencings: map[string]fencing{}, giveups: map[string]giveUps{}, dups: map[string]duplicates{},
+// judging begins the judgement of h.
+func (r *Judger) judging(h *history.History) *judging {
+	r.ix.read(r.exp, h)
+	j := &judging{Judger: r, ix: &r.ix, fencings: map[string]fencing{}, giveups: map[string]giveUps{}, dups: map[string]duplicates{},
 		debts: map[string]debts{}, spread: map[string][]*distribution{}}
 	j.status = statusCutOff
 	if end := j.ix.end; end != nil {

@@ -199,8 +199,8 @@ func (ix *index) storeLoss(e *epoch, l lease, lo int64) (int64, bool) {
 			return min(at, lo), true
 		}
 		renewed := slices.ContainsFunc(e.renewals, func(c *call) bool { return c.outcome == history.OK && c.span.From > loss.To })
-		if loss.To > e.granted.From && l.alive > loss.To && l.alive < lo && !renewed && ix.failsOver() { // there, but with an older end
-			return l.alive, true
+		if loss.To > e.granted.From && l.alive > loss.To && l.alive < l.due.From && !renewed && ix.failsOver() { // there, but with an older end
+			return min(l.alive, lo), true
 		}
 	}
 	return lo, false

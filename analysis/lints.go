@@ -90,7 +90,11 @@ func evidenceSums(e *experiments.Experiment, l *experiments.Lock) []lockcore.Sum
 				continue
 			}
 			need := TrialsNeeded(limit.p, 0)
-			sum := lockcore.Sum{Rule: "L8", OK: declared >= need, Text: fmt.Sprintf("%s %s: %d %ss are declared, a clean answer takes %d", s.Measure(), limit.name, declared, thing, need)}
+			are := "are"
+			if declared == 1 {
+				are = "is"
+			}
+			sum := lockcore.Sum{Rule: "L8", OK: declared >= need, Text: fmt.Sprintf("%s %s: %s %s declared, a clean answer takes %d", s.Measure(), limit.name, plural(declared, thing), are, need)}
 			if !sum.OK {
 				sum.Means = fmt.Sprintf("the quantile stays inconclusive whatever is measured: repeat the %s %d times, or promise a max", thing, need)
 			}

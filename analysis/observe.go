@@ -37,13 +37,13 @@ type failures struct {
 //
 // A rehearsal is judged by its figures alone: that it is one is no reason to set them aside beside another rehearsal's.
 func Observe(e *experiments.Experiment, h *history.History, folder string) *Observed {
-	j := judgingOf(e, h)
+	j := NewJudger(e).judging(h)
 	told := j.judgement()
 	seen, rehearsal := told, h.Header.Mode == history.Rehearsal
 	if rehearsal {
 		alone := *h
 		alone.Header.Mode = history.Live
-		j = judgingOf(e, &alone)
+		j = NewJudger(e).judging(&alone)
 		seen = j.judgement()
 	}
 	o := &Observed{

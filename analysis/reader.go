@@ -10,10 +10,18 @@ import (
 // reader pairs the lines of a history: invoke with return, enter with exit, the events of one shot.
 type reader struct {
 	ix    *index
-	calls map[string]*call // by source and op, until they return
-	works map[string]*work
-	waits map[string]*wait
+	calls map[callKey]*call // until they return
+	works map[opKey]*work   // by source and op
+	waits map[opKey]*wait   // likewise
 	shots map[string]*shot
+}
+
+// callKey names a call: of its source and op there may also be another of another verb.
+type callKey struct{ verb, source, op string }
+
+// begin readies r for another history.
+func (r *reader) begin(ix *index) {
+	*r = reader{ix: ix, calls: empty(r.calls), works: empty(r.works), waits: empty(r.waits), shots: empty(r.shots)}
 }
 
 func (r *reader) read(ev *history.Event) {
@@ -86,11 +94,11 @@ func (r *reader) call(ev *history.Event) {
 	switch ev.Kind {
 	case history.WaitBegin:
 		w := &wait{source: ev.Source, begin: ev.Span, end: history.Span{From: ev.From, To: open}, outcome: history.Unknown, holder: ev.Call.Holder, n: ev.N}
-		r.waits[ev.Source+"\x00"+ev.Op] = w
+		r.waits[opKey{ev.Source, ev.Op}] = w
 		k.waits = append(k.waits, w)
 		return
 	case history.WaitEnd:
-		if w := r.waits[ev.Source+"\x00"+ev.Op]; w != nil {
+		if w := r.waits[opKey{ev.Source, ev.Op}]; w != nil {
 			w.end, w.outcome, w.n = history.Span{From: ev.To, To: ev.To}, ev.Outcome, ev.N
 			if ev.Call.Holder != "" {
 				w.holder = ev.Call.Holder
@@ -102,10 +110,10 @@ func (r *reader) call(ev *history.Event) {
 		return
 	}
 	verb, half, _ := strings.Cut(string(ev.Kind), ".")
-	pair := verb + "\x00" + ev.Source + "\x00" + ev.Op
+	pair := callKey{verb, ev.Source, ev.Op}
 	c := r.calls[pair]
 	if c == nil {
-		c = &call{source: ev.Source, key: k.name, epoch: ev.Epoch, sent: ev.Span, span: history.Span{From: ev.From, To: open}, outcome: history.Unknown, n: ev.N}
+		c = k.mem.calls.New(call{source: ev.Source, key: k.name, epoch: ev.Epoch, sent: ev.Span, span: history.Span{From: ev.From, To: open}, outcome: history.Unknown, n: ev.N})
 		k.addCall(verb, c)
 		r.ix.claimed[k.lock] = true
 		r.calls[pair] = c
@@ -149,9 +157,9 @@ func (c *call) finish(ev *history.Event) {
 
 func (r *reader) work(ev *history.Event) {
 	k := r.ix.key(ev)
-	pair := ev.Source + "\x00" + ev.Op
+	pair := opKey{ev.Source, ev.Op}
 	if ev.Kind == history.WorkEnter {
-		w := &work{subject: ev.Work.Subject, start: ev.Span, end: history.Span{From: ev.From, To: open}, n: ev.N}
+		w := k.mem.works.New(work{subject: ev.Work.Subject, start: ev.Span, end: history.Span{From: ev.From, To: open}, n: ev.N})
 		e := k.epoch(ev.Epoch)
 		e.works = append(e.works, w)
 		if e.replica == "" {
@@ -167,7 +175,7 @@ func (r *reader) work(ev *history.Event) {
 }
 
 func (r *reader) look(k *keyIndex, ev *history.Event) {
-	s := &stretch{epoch: ev.Epoch, first: ev.Span, prev: ev.Look.Prev, pttl: ev.Look.PTTL, n: ev.N}
+	s := k.mem.stretches.New(stretch{epoch: ev.Epoch, first: ev.Span, prev: ev.Look.Prev, pttl: ev.Look.PTTL, n: ev.N})
 	if !ev.Look.Present {
 		s.epoch = ""
 	}
@@ -193,7 +201,7 @@ func (r *reader) job(ev *history.Event) {
 		return
 	}
 	k := ix.key(ev)
-	j := &job{id: ev.Job.ID, class: ev.Job.Class, lock: k.lock, key: k.name, offered: ev.Span, hold: ev.Job.Hold, n: ev.N}
+	j := k.mem.jobs.New(job{id: ev.Job.ID, class: ev.Job.Class, lock: k.lock, key: k.name, offered: ev.Span, hold: ev.Job.Hold, n: ev.N})
 	ix.jobs[j.id] = j
 	ix.jobOrder = append(ix.jobOrder, j)
 	k.jobs = append(k.jobs, j)

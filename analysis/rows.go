@@ -282,24 +282,19 @@ func (j *judging) explain(m *measured, s series, l limit, name string) {
 	if declared == nil {
 		return
 	}
-	b := bandOf(j.ix.exp, declared, j.warmup)
-	if name == "tick_gap" {
-		b = tickBand(j.ix.exp, declared, j.warmup)
-	}
-	b = b.under(j.ix.exp.Faults, s.class)
-	advice := b.advice(l, name, j.scale())
-	m.why, m.next = b.sum(), advice
+	b := j.told(declared, l, name, s.class, j.warmup)
+	m.why, m.next = b.sum, b.advice
 	switch {
 	case l.value < b.lo:
-		m.why = "no " + s.thing + " can meet " + exact(int64(l.value)) + ": " + b.sum()
+		m.why = "no " + s.thing + " can meet " + exact(int64(l.value)) + ": " + b.sum
 	case l.value >= b.hi:
-		m.why = "the sum allows it (" + b.sum() + "), so something else took the time"
+		m.why = "the sum allows it (" + b.sum + "), so something else took the time"
 		m.next = "look at residual, pickup and warm-up of the slowest trial"
 	}
 	if l.p == 0 && l.value < b.hi && len(s.kills) > 0 && s.over(l.value).hi == 0 {
 		m.lacks = append(m.lacks[:len(m.lacks):len(m.lacks)], lack{
-			fmt.Sprintf("it passed by luck: worst %s, but %s", outward(s.worst()), b.sum()),
-			advice,
+			fmt.Sprintf("it passed by luck: worst %s, but %s", outward(s.worst()), b.sum),
+			b.advice,
 		})
 	}
 }

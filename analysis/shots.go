@@ -159,6 +159,9 @@ func (s *shot) conclude(ix *index) {
 		s.over = all
 	case s.reverted != nil:
 		s.over = s.reverted.Span
+		if s.over.To < s.applied.To { // there was nothing to undo: it was over as soon as it was done
+			s.over = s.applied.Span
+		}
 	}
 	if s.verified != nil && s.over.To > s.verified.To { // whatever it did is over by the time that was read back
 		s.over.To = max(s.verified.To, last)

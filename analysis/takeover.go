@@ -68,9 +68,6 @@ func (ix *index) newTrial(s *shot, e *epoch) *trial {
 	demand, asked := ix.demand(k, s, e)
 	x, n := ix.endOf(k, t)
 	start := t.from
-	if !asked && t.after == nil && ix.claimed[k.lock] {
-		t.void = "no demand: nobody else wanted the key"
-	}
 	if !k.loop && len(k.jobs) == 0 && asked { // nobody says that work is owed: the clock starts with the first who wants it
 		start = history.Span{From: max(start.From, demand.From), To: max(start.To, demand.To)}
 	}
@@ -78,6 +75,9 @@ func (ix *index) newTrial(s *shot, e *epoch) *trial {
 	ix.measureTick(k, t, censor)
 	if x.To == open || cause != 0 {
 		t.end, t.after, t.cut = endCensored, nil, cause != 0
+		if !asked && ix.claimed[k.lock] {
+			t.void = "no demand: nobody else wanted the key"
+		}
 		t.value = dur{lo: max(0, censor-start.To), hi: open}
 		t.evidence = cite(append(t.evidence, cause)...)
 		t.start, t.x = start, history.Span{From: censor, To: open}
@@ -190,7 +190,7 @@ func (ix *index) censored(k *keyIndex, t *trial, x history.Span) (until, cause i
 			cut(s.applied.From, s.applied.N) // nobody gets anything from the store
 		}
 		for _, e := range s.hitEpochs(ix)[k.name] {
-			before := t.after == nil || s.applied.To < x.From || e.rank < t.after.rank
+			before := t.after == nil || s.applied.To < x.From || e.rank < t.after.rank && s.applied.From <= x.To
 			if before && e.rank >= t.e.rank && e.granted.From <= s.applied.To && e.life.end.To >= s.applied.From {
 				cut(s.applied.From, s.applied.N)
 			}
@@ -283,7 +283,7 @@ func (ix *index) thefts() []Takeover {
 	for _, k := range ix.keyOrder {
 		for _, e := range k.epochs {
 			next := k.next(e)
-			if next == nil || hit[e] || e.stranger || e.life.gave != nil || e.life.loss || next.granted.To >= e.life.due.From {
+			if next == nil || hit[e] || ix.takenFrom(e) != nil || e.stranger || e.life.gave != nil || e.life.loss || next.granted.To >= e.life.due.From {
 				continue
 			}
 			v := between(next.granted, e.life.due).Range()

@@ -2,7 +2,6 @@ package lockcore
 
 import (
 	"fmt"
-	"slices"
 )
 
 // LedgerTable is what a ledger answers, as pure data: the rules that every Ledger follows, and that the in-memory ledger is.
@@ -88,9 +87,10 @@ func (t *LedgerTable) apply(e Effect) {
 	}
 }
 
-// Entries returns a copy of the entries after position after (0 = all), in order.
+// Entries returns the entries after position after (0 = all), in order. They are the table's own: good until Reset, and not to be
+// changed.
 func (t *LedgerTable) Entries(after int64) []LedgerEntry {
-	return slices.Clone(t.entries[min(max(after, 0), int64(len(t.entries))):])
+	return t.entries[min(max(after, 0), int64(len(t.entries))):]
 }
 
 // Check refuses an effect that no ledger could order or tell apart; the error wraps ErrNotSent.

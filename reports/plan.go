@@ -136,7 +136,7 @@ func (p *page) quantiles(pl *analysis.Plan) {
 	p.blank()
 	p.title("TRIALS that a promised quantile takes")
 	for _, q := range pl.Quantiles {
-		text := fmt.Sprintf("%s %s %s: %d independent trials if none misses, %d are declared", q.Measure, q.Quantile, secs(q.Limit), q.Need, q.Declared)
+		text := fmt.Sprintf("%s %s %s: %d independent trials if none misses, %d declared", q.Measure, q.Quantile, secs(q.Limit), q.Need, q.Declared)
 		if q.Declared < q.Need {
 			text += ": it stays inconclusive whatever is measured"
 		}

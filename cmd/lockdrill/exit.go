@@ -3,10 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Exit statuses: a contract with every gate that calls lockdrill.
@@ -118,4 +120,31 @@ Where several apply: 20 > 1 > 10 > 12 > 11 > 13 > 14 > 2 > 0. A run that is not 
 Gates use the built binary: "go run" turns every failing status into 1.
 `)
 	return &cobra.Command{Use: "exit-codes", Short: "What the exit statuses mean", Long: b.String()}
+}
+
+// inconclusiveAs is what an inconclusive run counts as for a gate: fail, pass, or by default itself.
+type inconclusiveAs string
+
+func (a *inconclusiveAs) flag(flags *pflag.FlagSet) {
+	flags.StringVar((*string)(a), "on-inconclusive", "", "exit status of an inconclusive run: fail (10) or pass (0) instead of 11; the verdict stays")
+}
+
+func (a inconclusiveAs) check() error {
+	if a != "" && a != "fail" && a != "pass" {
+		return usagef("--on-inconclusive %q: want fail or pass", string(a))
+	}
+	return nil
+}
+
+// code is the exit status that a verdict's becomes, said where it is another.
+func (a inconclusiveAs) code(stderr io.Writer, code int) int {
+	if code != exitInconclusive || a == "" {
+		return code
+	}
+	code = exitPass
+	if a == "fail" {
+		code = exitSLOFailed
+	}
+	fmt.Fprintf(stderr, "lockdrill: exit status %d because of --on-inconclusive=%s; the verdict is inconclusive\n", code, a)
+	return code
 }

@@ -35,7 +35,12 @@ func newJudgeCmd(io streams) *cobra.Command {
 	format := outputFlag(cmd.Flags())
 	var result resultFile
 	result.flag(cmd.Flags())
+	var onInconclusive inconclusiveAs
+	onInconclusive.flag(cmd.Flags())
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		if err := onInconclusive.check(); err != nil {
+			return err
+		}
 		if err := result.claim(); err != nil {
 			return err
 		}
@@ -49,7 +54,7 @@ func newJudgeCmd(io streams) *cobra.Command {
 		if err := printJudgement(io, *format, dir, r); err != nil {
 			return err
 		}
-		return status(r.Judgement.ExitCode)
+		return status(onInconclusive.code(io.Err, r.Judgement.ExitCode))
 	}
 	return cmd
 }

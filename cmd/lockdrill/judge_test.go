@@ -87,6 +87,30 @@ func TestJudgeIsRepeatable(t *testing.T) {
 	}
 }
 
+// What an inconclusive run counts as changes the status and nothing that is written.
+func TestJudgeOnInconclusive(t *testing.T) {
+	work := t.TempDir()
+	storedRun(t, work, "a-run")
+	for _, c := range []struct {
+		flag string
+		code int
+		says string
+	}{
+		{"", exitInconclusive, ""},
+		{"fail", exitSLOFailed, "exit status 10 because of --on-inconclusive=fail; the verdict is inconclusive"},
+		{"pass", exitPass, "exit status 0 because of --on-inconclusive=pass; the verdict is inconclusive"},
+		{"maybe", exitUsage, `--on-inconclusive "maybe": want fail or pass`},
+	} {
+		got := tryIn(t, work, "judge", "a-run", "--on-inconclusive", c.flag)
+		if got.code != c.code || !strings.Contains(got.stderr, c.says) {
+			t.Errorf("%q: %+v", c.flag, got)
+		}
+		if c.code != exitUsage && !strings.Contains(string(read(t, filepath.Join(work, runsFolder, "a-run", verdictFile))), `"exitCode": 11`) {
+			t.Errorf("%q: the verdict changed", c.flag)
+		}
+	}
+}
+
 func TestJudgeLatest(t *testing.T) {
 	dir := t.TempDir()
 	storedRun(t, dir, "a-run")

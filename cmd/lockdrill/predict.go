@@ -27,10 +27,14 @@ func (d *drill) predict(ctx context.Context, c history.Calibration) *history.Pre
 	}
 	ctx, cancel := context.WithTimeout(ctx, predictWithin)
 	defer cancel()
-	net := sim.Net{Least: time.Duration(c.RTT50 / 2), Most: time.Duration(c.RTT99 / 2), Late: time.Duration(c.Timer99)}
-	body, err := rehearsal.Predict(ctx, d.loaded, net, predictSeeds)
+	body, err := rehearsal.Predict(ctx, d.loaded, calibrated(c), predictSeeds)
 	if err != nil {
 		return &history.Prediction{Why: fmt.Sprintf("not one rehearsal within %s: %v", predictWithin, err)}
 	}
 	return body
+}
+
+// calibrated is the network that was measured.
+func calibrated(c history.Calibration) sim.Net {
+	return sim.Net{Least: time.Duration(c.RTT50 / 2), Most: time.Duration(c.RTT99 / 2), Late: time.Duration(c.Timer99)}
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -31,6 +32,10 @@ type rehearseFlags struct {
 
 // rehearseSeeds is how many drills are rehearsed where nobody says how many: seconds for the shipped scenarios.
 const rehearseSeeds = 200
+
+// rehearseGC lets the heap grow to five times what is in use, which is a few MB for each core, before it is swept: a seed hardly
+// allocates, so sweeping would cost more than judging.
+const rehearseGC = 400
 
 func newRehearseCmd(io streams) *cobra.Command {
 	var f rehearseFlags
@@ -98,6 +103,7 @@ func warnOfRehearsing(w io.Writer, e *experiments.Experiment) {
 }
 
 func (f *rehearseFlags) many(ctx context.Context, io streams, e *experiments.Experiment, name string) error {
+	defer debug.SetGCPercent(debug.SetGCPercent(rehearseGC))
 	told := tellSeeds(io.Err, f.seeds)
 	all, err := rehearsal.Many(ctx, e, sim.DefaultNet(), f.seeds, told.count)
 	told.close()

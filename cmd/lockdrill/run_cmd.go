@@ -24,7 +24,7 @@ type runFlags struct {
 	out            string
 	output         *output
 	seed           int64
-	onInconclusive string
+	onInconclusive inconclusiveAs
 	consent        consent
 	gate           gateFlags
 }
@@ -52,14 +52,15 @@ func newRunCmd(io streams) *cobra.Command {
 	cmd.Flags().Int64Var(&f.seed, "seed", 0, "seed of every random choice (default: the file's, else a new one)")
 	f.consent.flags(cmd.Flags())
 	f.gate.flags(cmd.Flags())
-	cmd.Flags().StringVar(&f.onInconclusive, "on-inconclusive", "", "exit status of an inconclusive run: fail (10) or pass (0) instead of 11; the verdict stays")
+	f.onInconclusive.flag(cmd.Flags())
 	return cmd
 }
 
 func (f *runFlags) check(args []string) error {
+	if err := f.onInconclusive.check(); err != nil {
+		return err
+	}
 	switch {
-	case f.onInconclusive != "" && f.onInconclusive != "fail" && f.onInconclusive != "pass":
-		return usagef("--on-inconclusive %q: want fail or pass", f.onInconclusive)
 	case *f.output == outputJSON && len(args) > 1:
 		return usagef("-o json prints the verdict of one run; %d experiments are given", len(args))
 	case f.out != "" && len(args) > 1:
@@ -179,19 +180,7 @@ func runOne(ctx context.Context, io streams, f runFlags, e *experiments.Experime
 		return 0, err
 	}
 	g.judged(r, d.dir)
-	code := r.Judgement.ExitCode
-	if code == exitInconclusive {
-		switch f.onInconclusive {
-		case "pass":
-			code = exitPass
-		case "fail":
-			code = exitSLOFailed
-		}
-		if code != exitInconclusive {
-			fmt.Fprintf(io.Err, "lockdrill: exit status %d because of --on-inconclusive=%s; the verdict is inconclusive\n", code, f.onInconclusive)
-		}
-	}
-	return code, nil
+	return f.onInconclusive.code(io.Err, r.Judgement.ExitCode), nil
 }
 
 // newDrill makes the run's folder, if the run may be.

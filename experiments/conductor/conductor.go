@@ -14,6 +14,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/arena"
 )
 
 // Action is something for the driver to do: exactly one field is set.
@@ -53,6 +54,7 @@ type Fire struct {
 // Conductor is the state of one drill. It is not safe for concurrent use.
 type Conductor struct {
 	e        *experiments.Experiment // scaled
+	pcg      *rand.PCG
 	rng      *rand.Rand
 	world    *world
 	streams  []*stream
@@ -68,6 +70,7 @@ type Conductor struct {
 	faultEnd int64
 	kills    int             // fired so far
 	struck   map[string]bool // incarnations that faults other than kills were aimed at
+	offers   arena.Of[Offer]
 	out      []Action
 }
 
@@ -76,19 +79,36 @@ func New(e *experiments.Experiment, seed int64) *Conductor {
 	e = experiments.Scale(e)
 	c := &Conductor{
 		e:       e,
-		rng:     rand.New(rand.NewPCG(uint64(seed), 0x10c4)),
+		pcg:     rand.NewPCG(0, 0),
 		world:   newWorld(e),
 		horizon: analysis.Horizon(e, ""),
-		steady:  -1,
 		struck:  map[string]bool{},
 	}
+	c.rng = rand.New(c.pcg)
 	for i := range e.System.Work {
 		c.streams = append(c.streams, newStream(e, &e.System.Work[i], c.world))
 	}
 	for i := range e.Faults {
 		c.series = append(c.series, &series{f: &e.Faults[i], lock: lockOf(e, e.Faults[i].Lock())})
 	}
+	c.Reset(seed)
 	return c
+}
+
+// Reset begins another drill of the same experiment, as New does, and keeps what was allocated.
+func (c *Conductor) Reset(seed int64) {
+	c.pcg.Seed(uint64(seed), 0x10c4)
+	c.world.reset()
+	for _, s := range c.streams {
+		s.reset()
+	}
+	for _, s := range c.series {
+		*s = series{f: s.f, lock: s.lock, exposed: s.exposed[:0]}
+	}
+	clear(c.struck)
+	*c = Conductor{e: c.e, pcg: c.pcg, rng: c.rng, world: c.world, streams: c.streams, series: c.series, horizon: c.horizon,
+		steady: -1, struck: c.struck, offers: c.offers, out: c.out[:0]}
+	c.offers.Reset()
 }
 
 func lockOf(e *experiments.Experiment, name string) *experiments.Lock {
@@ -110,9 +130,11 @@ func (c *Conductor) Abort(what, why string) {
 // StoreLost tells that a store is gone for good; the run ends early and can conclude nothing more.
 func (c *Conductor) StoreLost(why string) { c.world.storeLost = why }
 
-// Step says what to do at now (ns since the run's origin). It is to be called after every batch of observed events and at Next.
+// Step says what to do at now (ns since the run's origin). It is to be called after every batch of observed events and at Next; called
+// at other times too, it says nothing more and nothing else. What it returns is good until the next Step, and what that
+// points to until Reset.
 func (c *Conductor) Step(now int64) []Action {
-	c.out = nil
+	c.out = c.out[:0]
 	if c.phase == "" {
 		c.begun = now
 		c.enter(now, history.PhaseSteady, "", nil)
@@ -120,6 +142,7 @@ func (c *Conductor) Step(now int64) []Action {
 	if c.abort == nil && now-c.begun > int64(c.e.Limits.MaxRun) {
 		c.Abort("limit", "limits.max_run of "+c.e.Limits.MaxRun.String()+" is over")
 	}
+	c.world.hung(now)
 	if what, why := c.world.lost(); what != "" && (c.phase == history.PhaseFaults || c.phase == history.PhaseSettle && !c.unsteady) {
 		c.Abort(what, why)
 	}
@@ -162,14 +185,14 @@ func (c *Conductor) stepSteady(now int64) {
 	}
 	missing := c.missing(now)
 	switch {
-	case missing != "":
+	case missing != (lack{}):
 		c.steady = -1
 	case c.steady < 0:
 		c.steady = now
 	}
-	yes := true
 	switch {
-	case missing == "" && now-c.steady >= int64(c.e.SteadyState.For):
+	case missing == (lack{}) && now-c.steady >= int64(c.e.SteadyState.For):
+		yes := true
 		c.faultEnd = now
 		c.enter(now, history.PhaseFaults, "", &yes)
 		for _, s := range c.series {
@@ -177,10 +200,11 @@ func (c *Conductor) stepSteady(now int64) {
 		}
 		c.stepFaults(now)
 	case now-c.since >= int64(c.e.SteadyState.Timeout):
-		if missing == "" {
-			missing = "it did not hold for " + c.e.SteadyState.For.String() + " without a break"
+		why := "it did not hold for " + c.e.SteadyState.For.String() + " without a break"
+		if missing != (lack{}) {
+			why = missing.String()
 		}
-		c.notSteady(now, missing)
+		c.notSteady(now, why)
 	}
 }
 
@@ -206,47 +230,24 @@ func (c *Conductor) stepSettle(now int64) {
 		c.enter(now, history.PhaseFinal, "ended early", nil)
 		return
 	}
-	owed, last, work := 0, c.faultEnd, int64(0)
-	for _, s := range c.streams {
-		owed += s.owed()
-		last, work = max(last, s.lastFirst), max(work, s.longest)
-	}
-	over := now >= c.faultEnd+int64(c.horizon)
-	if over && (owed == 0 || c.offered() && now >= last+int64(c.horizon)+work) {
+	if now >= c.settledAt() {
 		c.enter(now, history.PhaseFinal, "", nil)
 	}
 }
 
-func (c *Conductor) offered() bool {
+// settledAt is when the settle phase ends, if nothing is observed until then; never while jobs are to come that are owed.
+func (c *Conductor) settledAt() int64 {
+	owed, offered, last, work := 0, true, c.faultEnd, int64(0)
 	for _, s := range c.streams {
-		if s.next < s.work.Jobs {
-			return false
-		}
+		owed += s.owed()
+		offered = offered && s.next >= s.work.Jobs
+		last, work = max(last, s.lastFirst), max(work, s.longest)
 	}
-	return true
-}
-
-// Next is the instant at which Step is to be called even if nothing is observed, at most 50 ms ahead: conditions such as a
-// steady state that stops to hold are seen by looking.
-func (c *Conductor) Next(now int64) int64 {
-	next := now + int64(50*time.Millisecond)
-	earlier := func(t int64) {
-		if t > now {
-			next = min(next, t)
-		}
+	switch {
+	case owed == 0:
+		return c.faultEnd + int64(c.horizon)
+	case offered:
+		return last + int64(c.horizon) + work
 	}
-	soon := now + int64(time.Millisecond) // for what is due by a rate: thousands a second need no step each
-	if c.steady >= 0 && c.phase == history.PhaseSteady {
-		earlier(c.steady + int64(c.e.SteadyState.For))
-	}
-	for _, r := range c.world.replicas {
-		earlier(r.startAt)
-	}
-	for _, s := range c.streams {
-		earlier(max(s.nextDue(), soon))
-	}
-	for _, s := range c.series {
-		earlier(s.due)
-	}
-	return next
+	return never
 }

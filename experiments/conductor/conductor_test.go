@@ -95,9 +95,24 @@ func (s *stage) run() {
 		if next <= s.now {
 			s.t.Fatalf("Next(%d) = %d: time stands still", s.now, next)
 		}
-		s.now = min(next, s.now+int64(10*time.Millisecond))
+		s.now = max(min(next, s.nextAnswer()), s.now+1)
 	}
 	s.t.Fatal("the conductor never finished")
+}
+
+// nextAnswer is when the system does something by itself.
+func (s *stage) nextAnswer() int64 {
+	next := never
+	for _, p := range s.due {
+		next = min(next, p.at)
+	}
+	switch {
+	case s.leader != "":
+		next = min(next, s.nextRun)
+	case len(s.alive) > 0:
+		next = min(next, s.freeAt)
+	}
+	return next
 }
 
 func (s *stage) answers() {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/arena"
 )
 
 // stream offers the jobs of one `work` entry. Delivery is at least once by one rule, an acknowledgement time-out: every job that
@@ -15,13 +16,16 @@ type stream struct {
 	work      *experiments.Work
 	lock      *experiments.Lock
 	world     *world
-	next      int    // number of the next new job
-	firstAt   int64  // when the stream began, 0 = not yet
-	lastFirst int64  // when the last new job was offered
-	longest   int64  // work of a job so far
-	fresh     []*job // never offered yet, because nobody was ready
-	again     []*job // offered; in the order of due, since each waits equally long
+	next      int   // number of the next new job
+	firstAt   int64 // when the stream began, 0 = not yet
+	lastFirst int64 // when the last new job was offered
+	longest   int64 // work of a job so far
+	fresh     line  // never offered yet, because nobody was ready
+	again     line  // offered; in the order of due, since each waits equally long
+	jobs      arena.Of[job]
+	names     []jobName // of all so far, in this drill or one before it
 	turn      int
+	rests     int64 // until when nothing more is offered
 }
 
 type job struct {
@@ -29,12 +33,42 @@ type job struct {
 	due int64
 }
 
+type jobName struct{ id, key string }
+
+// line is a queue of jobs.
+type line struct {
+	jobs []*job
+	head int
+}
+
+func (l *line) push(j *job) {
+	if l.empty() {
+		l.reset()
+	}
+	l.jobs = append(l.jobs, j)
+}
+
+func (l *line) empty() bool { return l.head == len(l.jobs) }
+func (l *line) first() *job { return l.jobs[l.head] }
+func (l *line) leave()      { l.head++ }
+func (l *line) reset()      { l.jobs, l.head = l.jobs[:0], 0 }
+
 func newStream(e *experiments.Experiment, w *experiments.Work, world *world) *stream {
 	return &stream{work: w, lock: lockOf(e, w.Lock), world: world}
 }
 
-// offersAtOnce bounds one step: a rate that the machine cannot keep must not keep Step from seeing the time or an interrupt.
-const offersAtOnce = 200
+func (s *stream) reset() {
+	s.next, s.firstAt, s.lastFirst, s.longest, s.turn, s.rests = 0, 0, 0, 0, 0, 0
+	s.fresh.reset()
+	s.again.reset()
+	s.jobs.Reset()
+}
+
+// A rate that the machine cannot keep must not keep Step from seeing the time or an interrupt, and thousands a second need no step each.
+const (
+	offersAtOnce = 200 // in one step
+	offersEvery  = int64(time.Millisecond)
+)
 
 // offer gives out new jobs that are due by the rate and old ones that are due again.
 func (c *Conductor) offer(now int64) {
@@ -45,18 +79,24 @@ func (c *Conductor) offer(now int64) {
 			}
 			s.firstAt = now
 		}
-		room := offersAtOnce
+		if now < s.rests {
+			continue
+		}
+		room, before := offersAtOnce, len(c.out)
 		for ; room > 0 && s.next < s.work.Jobs && now >= s.newDue() && !c.aborted; room-- {
-			s.fresh = append(s.fresh, s.newJob(c, now))
+			s.fresh.push(s.newJob(c, now))
 		}
-		for len(s.fresh) > 0 && c.give(s, s.fresh[0], now) {
-			s.fresh = s.fresh[1:]
+		for !s.fresh.empty() && c.give(s, s.fresh.first(), now) {
+			s.fresh.leave()
 		}
-		for ; room > 0 && len(s.again) > 0 && s.again[0].due <= now; room-- {
-			if j := s.again[0]; !c.world.finished[j.Job] && !c.give(s, j, now) {
+		for ; room > 0 && !s.again.empty() && s.again.first().due <= now; room-- {
+			if j := s.again.first(); !c.world.finished[j.Job] && !c.give(s, j, now) {
 				break // it stays first in line
 			}
-			s.again = s.again[1:]
+			s.again.leave()
+		}
+		if len(c.out) > before {
+			s.rests = now + offersEvery
 		}
 	}
 }
@@ -69,10 +109,9 @@ func (c *Conductor) give(s *stream, j *job, now int64) bool {
 	}
 	j.Again = j.To != ""
 	j.To, j.due = to, now+int64(s.work.Redeliver)
-	o := j.Offer
-	c.out = append(c.out, Action{Offer: &o})
+	c.out = append(c.out, Action{Offer: c.offers.New(j.Offer)})
 	if s.work.Redeliver > 0 {
-		s.again = append(s.again, j)
+		s.again.push(j)
 	}
 	return true
 }
@@ -80,8 +119,12 @@ func (c *Conductor) give(s *stream, j *job, now int64) bool {
 func (s *stream) newJob(c *Conductor, now int64) *job {
 	s.next++
 	s.lastFirst = now
-	id := fmt.Sprintf("%s-%05d", s.work.Lock, s.next)
-	j := &job{Offer: Offer{Lock: s.work.Lock, Job: id, Key: s.lock.KeyPrefix + id, Hold: c.hold(s.work.Hold)}, due: now}
+	if len(s.names) < s.next {
+		id := fmt.Sprintf("%s-%05d", s.work.Lock, s.next)
+		s.names = append(s.names, jobName{id, s.lock.KeyPrefix + id})
+	}
+	name := s.names[s.next-1]
+	j := s.jobs.New(job{Offer: Offer{Lock: s.work.Lock, Job: name.id, Key: name.key, Hold: c.hold(s.work.Hold)}, due: now})
 	s.longest = max(s.longest, int64(j.Hold))
 	if n := len(s.work.Classes); n > 0 {
 		j.Class = s.work.Classes[(s.next-1)%n]
@@ -103,15 +146,23 @@ func (s *stream) newDue() int64 {
 	return s.firstAt + int64(float64(s.next)/s.work.Rate*float64(time.Second))
 }
 
-func (s *stream) nextDue() int64 {
-	next := int64(math.MaxInt64)
-	if s.firstAt > 0 && s.next < s.work.Jobs {
+// nextDue is when offer has something to do, if nothing is observed until then.
+func (s *stream) nextDue(c *Conductor, now int64) int64 {
+	next := never
+	if s.firstAt == 0 {
+		return next
+	}
+	if s.next < s.work.Jobs && !c.aborted {
 		next = s.newDue()
 	}
-	if len(s.again) > 0 {
-		next = min(next, s.again[0].due)
+	ready := c.anyReady()
+	if !s.fresh.empty() && ready {
+		next = now
 	}
-	return next
+	if !s.again.empty() && (ready || s.again.first().due > now) {
+		next = min(next, s.again.first().due)
+	}
+	return max(next, s.rests)
 }
 
 // done counts the finished jobs; the others are owed, offered or not.

@@ -77,7 +77,7 @@ func (c *Conductor) stepSeries(s *series, now int64) {
 			c.kill(s, now)
 		}
 	case lasting:
-		if now-s.fired > int64(c.limit(s)+revertWithin) {
+		if now >= c.overdue(s) {
 			c.over(s, now)
 		}
 	case settling:
@@ -86,6 +86,9 @@ func (c *Conductor) stepSeries(s *series, now int64) {
 		}
 	}
 }
+
+// overdue is when the end of a fault is waited for no longer.
+func (c *Conductor) overdue(s *series) int64 { return s.fired + int64(c.limit(s)+revertWithin) + 1 }
 
 // mustWait keeps faults apart that the file does not allow together: its times do, but a shot may be late, or be another try of a void
 // one. A try also leaves room for a first shot that is due before it would be over.
@@ -177,7 +180,7 @@ func (c *Conductor) again(s *series, now, at int64) {
 // settled: every exposed key has its x or is closed, the replacement is ready and the steady state holds again, after a fault other
 // than a kill with what was seen since its end; or the horizon is over, and the trial stays open.
 func (c *Conductor) settled(s *series, now int64) bool {
-	if now-max(s.fired, s.ended) > int64(c.horizon+min(c.e.System.Restart, restartWithin)+time.Second) {
+	if now >= c.leftOpen(s) {
 		return true
 	}
 	for _, x := range s.exposed {
@@ -186,7 +189,12 @@ func (c *Conductor) settled(s *series, now int64) bool {
 			return false
 		}
 	}
-	return c.missing(now) == "" && (s.f.Kill != nil || c.fresh(s.ended))
+	return c.missing(now) == (lack{}) && (s.f.Kill != nil || c.fresh(s.ended))
+}
+
+// leftOpen is when a trial that has not settled is waited for no longer.
+func (c *Conductor) leftOpen(s *series) int64 {
+	return max(s.fired, s.ended) + int64(c.horizon+min(c.e.System.Restart, restartWithin)+time.Second) + 1
 }
 
 // fresh reports whether every loop has ticked since then, and some job of every stream that still has jobs has finished.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/arena"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
@@ -22,6 +23,7 @@ const restartWithin = 5 * time.Second
 
 // world is what the claims and the ledger say about the system at this moment.
 type world struct {
+	pool      arena.Of[epoch]
 	replicas  []*replica
 	byInc     map[string]*replica
 	epochs    map[string]*epoch // by fingerprint
@@ -39,8 +41,9 @@ type world struct {
 
 type replica struct {
 	name     string
-	life     int    // number of the last incarnation
-	inc      string // its name
+	lives    []string // names of its incarnations
+	life     int      // number of the last one
+	inc      string   // its name
 	ready    bool
 	alive    bool
 	startAt  int64 // when to start the next incarnation, 0 = not due
@@ -65,7 +68,7 @@ func newWorld(e *experiments.Experiment) *world {
 		finished: map[string]bool{}, done: map[string]int{}, lastDone: map[string]int64{}, terminal: map[string]int{}, renewed: map[string]bool{},
 	}
 	for i := range e.System.Replicas {
-		w.replicas = append(w.replicas, &replica{name: fmt.Sprintf("r%d", i+1), startAt: 1})
+		w.replicas = append(w.replicas, &replica{name: fmt.Sprintf("r%d", i+1)})
 	}
 	for i := range e.System.Locks {
 		if e.System.Locks[i].Loop() {
@@ -73,6 +76,26 @@ func newWorld(e *experiments.Experiment) *world {
 		}
 	}
 	return w
+}
+
+// reset forgets what was seen: nothing runs, and every replica is to be started.
+func (w *world) reset() {
+	w.pool.Reset()
+	for _, r := range w.replicas {
+		*r = replica{name: r.name, lives: r.lives, startAt: 1}
+	}
+	for _, l := range w.loops {
+		*l = loop{}
+	}
+	clear(w.byInc)
+	clear(w.epochs)
+	clear(w.held)
+	clear(w.finished)
+	clear(w.done)
+	clear(w.lastDone)
+	clear(w.terminal)
+	clear(w.renewed)
+	w.storeLost, w.extra, w.abandoned = "", 0, 0
 }
 
 // Observe takes note of a recorded event.
@@ -86,7 +109,7 @@ func (c *Conductor) Observe(e history.Event) {
 	case history.ReplicaExit:
 		w.exit(e, c.e.System.Restart)
 	case history.AcquireInvoke:
-		w.epochs[e.Epoch] = &epoch{id: e.Epoch, lock: e.Lock, key: e.Key, inc: e.Source}
+		w.epochs[e.Epoch] = w.pool.New(epoch{id: e.Epoch, lock: e.Lock, key: e.Key, inc: e.Source})
 	case history.AcquireReturn:
 		if ep := w.epochs[e.Epoch]; ep != nil && e.Outcome == history.OK {
 			ep.granted = e.To
@@ -189,16 +212,30 @@ func (c *Conductor) restart(now int64) {
 			continue
 		}
 		r.life++
-		r.inc, r.alive, r.ready, r.startAt, r.startedA = fmt.Sprintf("%s.%d", r.name, r.life), true, false, 0, now
+		r.inc, r.alive, r.ready, r.startAt, r.startedA = r.incarnation(r.life), true, false, 0, now
 		c.world.byInc[r.inc] = r
 		c.out = append(c.out, Action{Start: &Start{Name: r.name, Incarnation: r.inc}})
 	}
-	for _, r := range c.world.replicas {
-		if r.alive && !r.ready && now-r.startedA > int64(readyWithin) {
+}
+
+// incarnation names a life.
+func (r *replica) incarnation(life int) string {
+	for len(r.lives) < life {
+		r.lives = append(r.lives, fmt.Sprintf("%s.%d", r.name, len(r.lives)+1))
+	}
+	return r.lives[life-1]
+}
+
+// hung notes the replicas that have not got ready in time.
+func (w *world) hung(now int64) {
+	for _, r := range w.replicas {
+		if r.alive && !r.ready && now >= r.hungAt() {
 			r.failed, r.lastExit = failedStarts, "not ready after "+readyWithin.String()
 		}
 	}
 }
+
+func (r *replica) hungAt() int64 { return r.startedA + int64(readyWithin) + 1 }
 
 // lost says what cannot come back, as a word of run.abort and a sentence, or "".
 func (w *world) lost() (what, why string) {
@@ -213,12 +250,28 @@ func (w *world) lost() (what, why string) {
 	return "", ""
 }
 
-// missing names the first thing that the steady state lacks, or "".
-func (c *Conductor) missing(now int64) string {
+// lack is something that the steady state lacks; the zero lack is nothing. It is put into words only where somebody reads them: it is
+// looked for at every step.
+type lack struct {
+	text string // with the place of who
+	who  string
+	time time.Duration // without it; 0 = not said
+}
+
+func (l lack) String() string {
+	s := fmt.Sprintf(l.text, l.who)
+	if l.time > 0 {
+		s += " for " + l.time.Round(time.Millisecond).String()
+	}
+	return s
+}
+
+// missing is the first thing that the steady state lacks.
+func (c *Conductor) missing(now int64) lack {
 	w := c.world
 	for _, r := range w.replicas {
 		if !r.ready {
-			return fmt.Sprintf("replica %s is not ready", r.name)
+			return lack{text: "replica %s is not ready", who: r.name}
 		}
 	}
 	for i := range c.e.System.Locks {
@@ -226,28 +279,32 @@ func (c *Conductor) missing(now int64) string {
 		if !l.Loop() {
 			continue
 		}
-		p := l.Policy.Loop
-		last := w.loops[l.Name].lastTick
-		// A loop ticks at the latest one lease and two polls after its last tick, whoever leads.
-		window := l.Policy.TTL + time.Duration(2*(1+p.Jitter)*float64(p.Poll)) + p.Tick + time.Second/4
+		loop := w.loops[l.Name]
 		switch {
-		case last == 0:
-			return fmt.Sprintf("no tick of loop %s has been accepted yet", l.Name)
-		case now-last > int64(window):
-			return fmt.Sprintf("no tick of loop %s for %s", l.Name, time.Duration(now-last).Round(time.Millisecond))
-		case p.Mode == lockcore.LoopRenewed && l.Policy.RenewEvery > 0 && !w.renewed[l.Name]:
-			return fmt.Sprintf("no renewal of loop %s has worked yet", l.Name)
+		case loop.lastTick == 0:
+			return lack{text: "no tick of loop %s has been accepted yet", who: l.Name}
+		case now >= loop.silentAt(l):
+			return lack{text: "no tick of loop %s", who: l.Name, time: time.Duration(now - loop.lastTick)}
+		case l.Policy.Loop.Mode == lockcore.LoopRenewed && l.Policy.RenewEvery > 0 && !w.renewed[l.Name]:
+			return lack{text: "no renewal of loop %s has worked yet", who: l.Name}
 		}
 	}
 	for _, s := range c.streams {
 		if s.done() == 0 {
-			return fmt.Sprintf("no job of %s has finished yet", s.work.Lock)
+			return lack{text: "no job of %s has finished yet", who: s.work.Lock}
 		}
 		if l := s.lock; l.Policy.RenewEvery > 0 && s.work.Hold.P50 > 2*l.Policy.RenewEvery && !w.renewed[l.Name] {
-			return fmt.Sprintf("no renewal of %s has worked yet", l.Name)
+			return lack{text: "no renewal of %s has worked yet", who: l.Name}
 		}
 	}
-	return ""
+	return lack{}
+}
+
+// silentAt is when a loop that has not ticked again has been silent for too long: it ticks at the latest one lease and two polls after
+// its last tick, whoever leads.
+func (l *loop) silentAt(lock *experiments.Lock) int64 {
+	p := lock.Policy.Loop
+	return l.lastTick + int64(lock.Policy.TTL+time.Duration(2*(1+p.Jitter)*float64(p.Poll))+p.Tick+time.Second/4) + 1
 }
 
 // Owner maps an epoch to the incarnation that asked for it, and says whether that incarnation is alive.

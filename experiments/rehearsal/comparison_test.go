@@ -8,36 +8,58 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
 )
 
 // comparison holds one judgement against the truth.
 type comparison struct {
-	e     *experiments.Experiment
-	t     *sim.Truth
-	j     *analysis.Judgement
-	final int64 // the beginning of the final phase
-	blink int64 // a grant that nobody learnt of may go unseen if it lasts less than this: max_gap and two looks
-	byID  map[string]int
-	works map[int][]sim.Work
-	tried tried
-	wrong []string
+	e      *experiments.Experiment
+	t      *sim.Truth
+	j      *analysis.Judgement
+	final  int64 // the beginning of the final phase
+	faults int64 // and of that of the faults
+	blink  int64 // a grant that nobody learnt of may go unseen if it lasts less than this: max_gap and two looks
+	byID   map[string]int
+	works  map[int][]sim.Work
+	shots  map[string]*strike // by operation, "kill#1"
+	tried  tried
+
+	renewals map[string][]history.Span     // answered ok, by epoch
+	truths   map[string]map[string]float64 // by lock and measure
+	back     map[string]bool               // locks of which a standby brought a key back
+	took     map[string]map[string]took    // by lock and series
+	wrong    []string
 }
 
 func (c *comparison) index() {
-	c.byID, c.works = map[string]int{}, map[int][]sim.Work{}
+	c.byID, c.works, c.truths = map[string]int{}, map[int][]sim.Work{}, map[string]map[string]float64{}
+	c.took, c.back = map[string]map[string]took{}, map[string]bool{}
 	for i := range c.t.Epochs {
-		c.byID[c.t.Epochs[i].ID] = i
+		e := &c.t.Epochs[i]
+		if c.byID[e.ID] = i; e.Back {
+			c.back[e.Lock] = true
+		}
 	}
 	for _, w := range c.t.Works {
 		c.works[w.Epoch] = append(c.works[w.Epoch], w)
 	}
 }
 
+// note keeps a truth in the unit of its row.
+func (c *comparison) note(lock, measure string, truth float64) {
+	if c.truths[lock] == nil {
+		c.truths[lock] = map[string]float64{}
+	}
+	c.truths[lock][measure] = truth
+}
+
+// rounding of seconds.
+const rounding = 5e-9
+
 // in holds a truth in ns against a measured range in seconds.
 func (c *comparison) in(truth int64, lo float64, hi *float64, format string, args ...any) {
-	const rounding = 5e-9
 	s := float64(truth) / 1e9
 	if s < lo-rounding || hi != nil && s > *hi+rounding {
 		top := math.Inf(1)
@@ -48,50 +70,7 @@ func (c *comparison) in(truth int64, lo float64, hi *float64, format string, arg
 	}
 }
 
-func (c *comparison) policy(lock string) *lockcore.Policy {
-	i := slices.IndexFunc(c.e.System.Locks, func(l experiments.Lock) bool { return l.Name == lock })
-	return &c.e.System.Locks[i].Policy
-}
-
-// takeovers compares those after a kill: from the death to the first accepted effect that shows a later epoch at work.
-func (c *comparison) takeovers() {
-	for _, k := range c.j.Takeovers {
-		killed := slices.ContainsFunc(c.j.Faults, func(f analysis.FaultResult) bool {
-			return fmt.Sprintf("%s#%d", f.ID, f.Shot) == k.Fault && f.Kind == experiments.KindKill
-		})
-		if !killed {
-			continue
-		}
-		died := c.t.Deaths[k.Victim]
-		held := -1
-		for i, e := range c.t.Epochs {
-			if e.Key == k.Key && e.Replica == k.Victim && e.Granted <= died && e.Freed > died {
-				held = i
-			}
-		}
-		if held < 0 {
-			c.wrong = append(c.wrong, fmt.Sprintf("takeover of %s after %s: %s did not own it when it died", k.Key, k.Fault, k.Victim))
-			continue
-		}
-		x := sim.Never
-		for _, w := range c.t.Writes {
-			if w.Key == k.Key && w.Accepted && w.Enters() && c.t.Epochs[w.Epoch].Granted > c.t.Epochs[held].Granted {
-				x = min(x, w.At)
-			}
-		}
-		switch {
-		case k.Censored && x == sim.Never:
-		case k.Censored:
-			c.tried.Censored++
-			c.in(x-died, k.Lo, nil, "censored takeover of %s after %s", k.Key, k.Fault)
-		case x == sim.Never:
-			c.wrong = append(c.wrong, fmt.Sprintf("takeover of %s after %s: nobody came", k.Key, k.Fault))
-		default:
-			c.tried.Takeovers++
-			c.in(x-died, k.Lo, k.Hi, "takeover of %s after %s", k.Key, k.Fault)
-		}
-	}
-}
+func (c *comparison) policy(lock string) *lockcore.Policy { return policyOf(c.e, lock) }
 
 type stretch struct{ from, to int64 }
 
@@ -174,9 +153,11 @@ func (c *comparison) overlaps() {
 			sum += excess(ss)
 		}
 		if sum > 0 {
-			c.tried.Overlaps++
+			c.tried.count(countOverlaps, 1)
 		}
 		c.in(sum, o.Lo, o.Hi, "overlap of %s at level %s", o.Lock, o.Level)
+		c.note(o.Lock, "overlap."+o.Level, seconds(sum))
+		c.tried.width("overlap."+o.Level, o.Lo, o.Hi)
 	}
 }
 
@@ -237,16 +218,20 @@ func (c *comparison) debts() {
 			continue
 		}
 		listed[i] = true
-		if e := &c.t.Epochs[i]; d.Cause == "renew_after_exit" || e.Freed == sim.Never && c.owes(i) != 0 {
+		if e := &c.t.Epochs[i]; e.Back || d.Cause == "renew_after_exit" || e.Freed == sim.Never && c.owes(i) != 0 {
 			continue
 		}
 		if c.owes(i) > 0 {
-			c.tried.Debts++
+			c.tried.count(countDebts, 1)
 		}
 		c.in(c.owes(i), d.Debt.Lo, d.Debt.Hi, "debt (%s) of epoch %s of %s", d.Cause, d.Epoch, d.Key)
+		c.tried.width("debt", d.Debt.Lo, d.Debt.Hi)
 	}
 	for i := range c.t.Epochs {
 		e := &c.t.Epochs[i]
+		if e.Back {
+			continue
+		}
 		least := int64(time.Millisecond)
 		if e.Orphan {
 			least = c.blink
@@ -267,8 +252,13 @@ func (c *comparison) row(lock, measure string) *analysis.SLOResult {
 	return nil
 }
 
+// locks are those of which no key was free and then brought back by a standby: when such a key was lost is not one instant.
+func (c *comparison) locks() []experiments.Lock {
+	return slices.DeleteFunc(slices.Clone(c.e.System.Locks), func(l experiments.Lock) bool { return c.back[l.Name] })
+}
+
 func (c *comparison) unowned() {
-	for _, l := range c.e.System.Locks {
+	for _, l := range c.locks() {
 		sum := int64(0)
 		for i := range c.t.Epochs {
 			e := &c.t.Epochs[i]
@@ -282,24 +272,30 @@ func (c *comparison) unowned() {
 			}
 		}
 		if sum > 0 {
-			c.tried.Unowned++
+			c.tried.count(countUnowned, 1)
 		}
+		c.note(l.Name, "unowned_work", seconds(sum))
 		if r := c.row(l.Name, "unowned_work"); r != nil {
 			c.in(sum, r.Lo, r.Hi, "unowned work of %s", l.Name)
+			c.tried.width(countUnowned, r.Lo, r.Hi)
 		}
 	}
 }
 
 func (c *comparison) duplicates() {
-	n, extra := map[string]int{}, 0
+	n, extra, of := map[string]int{}, 0, map[string]float64{}
 	for _, w := range c.t.Writes {
 		if w.Terminal && w.Accepted {
 			if n[w.Subject]++; n[w.Subject] > 1 {
 				extra++
+				of[c.t.Epochs[w.Epoch].Lock]++
 			}
 		}
 	}
-	c.tried.Duplicates += extra
+	for _, l := range c.e.System.Locks {
+		c.note(l.Name, "duplicate_terminal_states", of[l.Name])
+	}
+	c.tried.count(countDuplicates, extra)
 	if extra != c.j.Counts.Duplicates {
 		c.wrong = append(c.wrong, fmt.Sprintf("%d duplicates, measured %d", extra, c.j.Counts.Duplicates))
 	}
@@ -307,8 +303,8 @@ func (c *comparison) duplicates() {
 
 func (c *comparison) abandonments() {
 	all := 0
-	for _, l := range c.e.System.Locks {
-		missed, late := 0, 0
+	for _, l := range c.locks() {
+		missed, late, before := 0, 0, all
 		for i := range c.t.Epochs {
 			e := &c.t.Epochs[i]
 			if e.Lock != l.Name || len(c.works[i]) == 0 {
@@ -330,22 +326,18 @@ func (c *comparison) abandonments() {
 				all++
 			}
 		}
-		c.tried.Missed += missed
-		c.tried.Late += late
-		count := func(measure string, truth int) {
-			r := c.row(l.Name, measure)
-			if r == nil {
-				return
-			}
-			if float64(truth) < r.Lo || r.Hi != nil && float64(truth) > *r.Hi {
-				c.wrong = append(c.wrong, fmt.Sprintf("%s of %s: %d, measured from %g to %v", measure, l.Name, truth, r.Lo, *r.Hi))
+		c.note(l.Name, "abandonments", float64(all-before))
+		c.tried.count(countMissed, missed)
+		c.tried.count(countLate, late)
+		for measure, n := range map[string]int{"abandonment.missed": missed, "abandonment.late": late} {
+			c.note(l.Name, measure, float64(n))
+			if r := c.row(l.Name, measure); r != nil {
+				c.counts(measure, n, r.Lo, r.Hi, l.Name)
 			}
 		}
-		count("abandonment.missed", missed)
-		count("abandonment.late", late)
 	}
-	c.tried.Abandoned += all
-	if all != c.j.Counts.Abandonments {
+	c.tried.count(countAbandoned, all)
+	if len(c.back) == 0 && all != c.j.Counts.Abandonments {
 		c.wrong = append(c.wrong, fmt.Sprintf("%d abandonments, measured %d", all, c.j.Counts.Abandonments))
 	}
 }

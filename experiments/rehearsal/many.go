@@ -54,14 +54,14 @@ func each(ctx context.Context, e *experiments.Experiment, net sim.Net, n int64, 
 	var wg sync.WaitGroup
 	for i := range workers(n) {
 		wg.Go(func() {
-			r := New(e, net)
+			r, judger := New(e, net), analysis.NewJudger(e)
 			for seed := next.Add(1); seed <= n && ctx.Err() == nil; seed = next.Add(1) {
 				d, err := r.Run(ctx, seed)
 				if err != nil {
 					stop(err)
 					return
 				}
-				take(i, seed, analysis.Judge(e, d.History), d.History)
+				take(i, seed, judger.Judge(d.History), d.History)
 				if all := finished.Add(1); done != nil {
 					done(all)
 				}

@@ -15,6 +15,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/conductor"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/arena"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
 )
 
@@ -31,46 +32,61 @@ func RealTime(e *experiments.Experiment) *experiments.Experiment {
 	return &real
 }
 
-// Drill is one rehearsed drill: its history, and what really happened.
+// Drill is one rehearsed drill: its history, and what really happened. Both are the rehearser's: they are good until its next Run.
 type Drill struct {
 	History *history.History
-	Truth   *sim.Truth // of the rehearser's world: valid until its next Run
+	Truth   *sim.Truth
 }
 
 // Rehearser rehearses one experiment again and again. It is not safe for concurrent use.
 type Rehearser struct {
-	e     *experiments.Experiment // scaled
-	asIs  *experiments.Experiment
-	net   sim.Net
-	world *sim.World
+	asIs   *experiments.Experiment
+	config sim.Config // but for the seed
+	d      drill
 }
 
 // New prepares rehearsals of e, as it was loaded or as RealTime gives it: they last as long as a run of it at its time scale.
 func New(e *experiments.Experiment, net sim.Net) *Rehearser {
-	return &Rehearser{e: experiments.Scale(e), asIs: e, net: net}
+	r := &Rehearser{asIs: e, config: sim.Config{Net: net}}
+	d := &r.d
+	*d = drill{e: experiments.Scale(e), c: conductor.New(e, 0), h: &history.History{},
+		gaveUp: map[string]int64{}, hits: map[string]history.Span{}, ended: map[string]bool{}, running: map[string]bool{}}
+	r.config.Locks, r.config.Emit = locksOf(d.e), d.record
+	r.config.Looks.Keys, r.config.Looks.Ledger = sim.Sampling(d.e.Probes.LockKeys), sim.Sampling(d.e.Probes.Ledger)
+	d.w = sim.New(r.config)
+	return r
 }
 
 // Run rehearses one drill. The error is ctx's, or says that the drill does not come to an end.
 func (r *Rehearser) Run(ctx context.Context, seed int64) (*Drill, error) {
-	d := &drill{e: r.e, c: conductor.New(r.asIs, seed), gaveUp: map[string]int64{}, hits: map[string]history.Span{}, ended: map[string]bool{}, running: map[string]bool{}}
-	d.h = &history.History{Header: history.Header{
-		Schema: history.SchemaVersion, Tool: "lockdrill", Run: fmt.Sprintf("rehearsal-%s-%d", r.e.Name, seed), Experiment: r.e.Name,
-		Seed: seed, Mode: history.Rehearsal, TimeScale: r.asIs.TimeScale, Started: "2026-01-01T00:00:00Z",
-	}}
-	c := sim.Config{Seed: uint64(seed), Locks: locksOf(r.e), Net: r.net, Emit: d.record}
-	c.Looks.Keys, c.Looks.Ledger = sim.Sampling(r.e.Probes.LockKeys), sim.Sampling(r.e.Probes.Ledger)
-	if r.world == nil {
-		r.world = sim.New(c)
-	} else {
-		r.world.Reset(c)
-	}
-	d.w = r.world
-	d.begin(r.net)
+	d := r.begin(seed)
 	if err := d.lead(ctx); err != nil {
 		return nil, err
 	}
 	d.finish()
 	return &Drill{History: d.h, Truth: d.w.Truth()}, nil
+}
+
+// begin prepares the drill of a seed, in the memory of the one before it.
+func (r *Rehearser) begin(seed int64) *drill {
+	d := &r.d
+	d.c.Reset(seed)
+	d.h.Header = history.Header{
+		Schema: history.SchemaVersion, Tool: "lockdrill", Run: fmt.Sprintf("rehearsal-%s-%d", d.e.Name, seed), Experiment: d.e.Name,
+		Seed: seed, Mode: history.Rehearsal, TimeScale: r.asIs.TimeScale, Started: "2026-01-01T00:00:00Z",
+	}
+	d.h.Events = d.h.Events[:0]
+	d.live, d.over, d.aborted = d.live[:0], false, false
+	clear(d.gaveUp)
+	clear(d.hits)
+	clear(d.ended)
+	clear(d.running)
+	d.jobs.Reset()
+	d.replicas.Reset()
+	r.config.Seed = uint64(seed)
+	d.w.Reset(r.config)
+	d.begin(r.config.Net)
+	return d
 }
 
 func locksOf(e *experiments.Experiment) []sim.Lock {
@@ -90,17 +106,19 @@ func locksOf(e *experiments.Experiment) []sim.Lock {
 
 // drill is one rehearsal under way.
 type drill struct {
-	e       *experiments.Experiment // scaled
-	c       *conductor.Conductor
-	w       *sim.World
-	h       *history.History
-	live    []*shot          // injected and not yet reverted
-	gaveUp  map[string]int64 // epochs that were given up, and when
-	hits    map[string]history.Span
-	ended   map[string]bool // shots whose end somebody has told
-	running map[string]bool // incarnations
-	over    bool            // the conductor has finished: nothing flies any more
-	aborted bool
+	e        *experiments.Experiment // scaled
+	c        *conductor.Conductor
+	w        *sim.World
+	h        *history.History
+	live     []*shot          // injected and not yet reverted
+	gaveUp   map[string]int64 // epochs that were given up, and when
+	hits     map[string]history.Span
+	ended    map[string]bool // shots whose end somebody has told
+	running  map[string]bool // incarnations
+	over     bool            // the conductor has finished: nothing flies any more
+	aborted  bool
+	jobs     arena.Of[history.Job]
+	replicas arena.Of[history.Replica]
 }
 
 // record appends an event to the history.
@@ -201,8 +219,7 @@ const (
 )
 
 func (d *drill) start(s *conductor.Start) {
-	rep := history.Replica{Name: s.Name, Incarnation: s.Incarnation}
-	d.say(history.Event{Kind: history.ReplicaStart, Replica: &rep})
+	d.say(history.Event{Kind: history.ReplicaStart, Replica: d.replicas.New(history.Replica{Name: s.Name, Incarnation: s.Incarnation})})
 	d.running[s.Incarnation] = true
 	d.w.After(startTakes, func() { d.connect(s) })
 }
@@ -217,7 +234,7 @@ func (d *drill) connect(s *conductor.Start) {
 	default:
 		d.w.Start(s.Name, s.Incarnation)
 		d.w.Say(history.Event{Kind: history.ReplicaReady, Span: history.At(d.w.Now()), Source: s.Incarnation, Clock: history.ClockShared,
-			Replica: &history.Replica{Name: s.Name, Incarnation: s.Incarnation}})
+			Replica: d.replicas.New(history.Replica{Name: s.Name, Incarnation: s.Incarnation})})
 	}
 }
 
@@ -227,7 +244,7 @@ func (d *drill) offer(o *conductor.Offer) {
 		kind = history.JobRedeliver
 	}
 	d.w.Watch(o.Lock, o.Key)
-	d.say(history.Event{Kind: kind, Lock: o.Lock, Key: o.Key, Job: &history.Job{ID: o.Job, Class: o.Class, Hold: int64(o.Hold), To: o.To}})
+	d.say(history.Event{Kind: kind, Lock: o.Lock, Key: o.Key, Job: d.jobs.New(history.Job{ID: o.Job, Class: o.Class, Hold: int64(o.Hold), To: o.To})})
 	d.w.Offer(o.To, sim.Offer{Lock: o.Lock, Job: o.Job, Key: o.Key, Class: o.Class, Hold: o.Hold})
 }
 
@@ -238,7 +255,7 @@ func (d *drill) exited(incarnation, how string, at history.Span) {
 	}
 	d.running[incarnation] = false
 	d.w.Say(history.Event{Kind: history.ReplicaExit, Span: at, Source: source,
-		Replica: &history.Replica{Name: nameOf(incarnation), Incarnation: incarnation, Exit: how, Wanted: true}})
+		Replica: d.replicas.New(history.Replica{Name: nameOf(incarnation), Incarnation: incarnation, Exit: how, Wanted: true})})
 	for _, s := range slices.Clone(d.live) {
 		if s.onExit != nil {
 			s.onExit()

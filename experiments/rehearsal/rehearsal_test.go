@@ -157,52 +157,32 @@ func TestManyIsDeterministicAndEnds(t *testing.T) {
 	}
 }
 
-// BenchmarkRehearsal is one kill of a renewed leader's holder at the published timings, from the steady state to the final reads, with
-// its full history, judged or not.
-func BenchmarkRehearsal(b *testing.B) {
-	e, err := experiments.Parse("bench", []byte(`apiVersion: lockdrill/v1
-kind: Experiment
-name: bench
-system:
-  mode: embedded
-  replicas: 3
-  locks:
-    - name: leader
-      key: leader
-      policy:
-        ttl: 60s
-        renew_every: 20s
-        class: standard
-        op_timeout: 2s
-        release: {mode: single, timeout: 2s, after_abandon: skip}
-        acquire: {mode: try, timeout: 2s}
-        loop: {poll: 30s, mode: renewed, tick: 5ms}
-steady_state: {for: 1s, timeout: 5m}
-limits: {max_run: 1h}
-faults:
-  - {id: kill, at: 0s, kill: {holder_of: leader}}
-slos:
-  - {lock: leader, takeover: {max: 95s}}
-`))
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, judged := range []bool{false, true} {
-		b.Run(map[bool]string{false: "history", true: "judged"}[judged], func(b *testing.B) {
-			r := New(e, sim.DefaultNet())
-			b.ReportAllocs()
-			events := 0
-			for i := range b.N {
-				d, err := r.Run(context.Background(), int64(i))
-				if err != nil {
-					b.Fatal(err)
-				}
-				if events = len(d.History.Events); judged {
-					analysis.Judge(e, d.History)
-				}
+// A judgement made in the memory of others is the one that a fresh judge gives, byte for byte, and stays so while others are made.
+func TestAJudgerKeepsNothingOfOneHistoryForTheNext(t *testing.T) {
+	for _, name := range []string{"first-drill", "redis-failover", "renewal-burst"} {
+		e := load(t, name)
+		r, judger := New(e, sim.DefaultNet()), analysis.NewJudger(e)
+		var kept []*analysis.Judgement
+		var fresh [][]byte
+		bytesOf := func(j *analysis.Judgement) []byte {
+			b, err := j.Marshal()
+			if err != nil {
+				t.Fatal(err)
 			}
-			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "drills/s")
-			b.ReportMetric(float64(events), "events/drill")
-		})
+			return b
+		}
+		for seed := range int64(5) {
+			d, err := r.Run(context.Background(), seed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kept = append(kept, judger.Judge(d.History))
+			fresh = append(fresh, bytesOf(analysis.Judge(e, d.History)))
+		}
+		for seed, j := range kept {
+			if !bytes.Equal(bytesOf(j), fresh[seed]) {
+				t.Errorf("%s, seed %d: another judgement", name, seed)
+			}
+		}
 	}
 }

@@ -6,21 +6,19 @@ import (
 	"math"
 	"os"
 	"runtime"
-	"slices"
 	"strconv"
 	"sync"
 	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis"
-	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
 
 // truthSeeds of a plain test; make truth asks for more. LOCKDRILL_TRUTH_SEED is one to do again, by itself.
 const truthSeeds = 2000
 
-// The measured ranges contain what really happened: takeovers, overlap, debt, unowned work, duplicates, abandonments. Experiments,
-// networks and faults are random; the seed that failed is printed, and does it again.
+// The measured ranges contain what really happened, and say something; verdicts are right by it; the locks keep what their policies
+// promise. Experiments, networks and faults are random; the seed that failed is printed, and does it again.
 func TestTruthInRange(t *testing.T) {
 	from, n := uint64(0), uint64(truthSeeds)
 	if s := os.Getenv("LOCKDRILL_TRUTH_SEEDS"); s != "" {
@@ -42,10 +40,10 @@ func TestTruthInRange(t *testing.T) {
 				seen, wrong := compareSeed(seed)
 				mu.Lock()
 				all.add(seen)
-				if failed += min(1, len(wrong)); len(wrong) > 0 && failed <= 20 {
+				if failed += min(1, len(wrong)); len(wrong) > 0 {
 					t.Errorf("LOCKDRILL_TRUTH_SEED=%d: %s", seed, wrong[0])
 				}
-				stop := failed > 200
+				stop := failed >= 20
 				mu.Unlock()
 				if stop {
 					return
@@ -54,10 +52,12 @@ func TestTruthInRange(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	t.Logf("%d of %d seeds failed; %+v", failed, n, all)
-	if n >= truthSeeds && (all.Takeovers < 200 || all.Censored < 20 || all.Overlaps < 50 || all.Debts < 50 || all.Unowned < 50 || all.Duplicates < 20 || all.Abandoned < 100 || all.Missed+all.Late < 50) {
-		t.Error("too little was compared")
+	if n >= truthSeeds && failed == 0 {
+		for _, lack := range all.lacks() {
+			t.Error(lack)
+		}
 	}
+	t.Logf("%d of %d seeds failed%s", failed, n, all.text())
 }
 
 func number(t *testing.T, s string) uint64 {
@@ -67,21 +67,6 @@ func number(t *testing.T, s string) uint64 {
 		t.Fatal(err)
 	}
 	return n
-}
-
-// tried counts what was compared.
-type tried struct{ Takeovers, Censored, Overlaps, Debts, Unowned, Duplicates, Abandoned, Missed, Late int }
-
-func (a *tried) add(b tried) {
-	a.Takeovers += b.Takeovers
-	a.Censored += b.Censored
-	a.Overlaps += b.Overlaps
-	a.Debts += b.Debts
-	a.Unowned += b.Unowned
-	a.Duplicates += b.Duplicates
-	a.Abandoned += b.Abandoned
-	a.Missed += b.Missed
-	a.Late += b.Late
 }
 
 // Seeds in which something once was outside its range, and what that was.
@@ -99,6 +84,20 @@ func TestSeedsThatFailed(t *testing.T) {
 		57946: "a key that a standby brought back, and nobody had looked at before, was held against its grant",
 		76738: "a grant long after its caller had given up, while the probe was blind, was thought impossible",
 		11745: "renewals that came later than an op timeout after their callers had given up",
+		2902:  "a grant that came too late, and was undone, was thought to be left to its TTL on purpose",
+		50844: "a key that a fault took from an epoch that was not surely granted yet was thought to be stolen",
+		83051: "a fault that struck an orphan after the takeover was over was thought to have cut it short",
+		24093: "an undo that found the key flushed a moment before was thought to have come too late",
+		0:     "a trial that nobody else wanted the key in, and that another fault cut short, was thought to be a takeover",
+		2:     "a fault that began after an abandonment was thought to have made it needed",
+		2084:  "a key that a restart had freed was thought to be held when the store was restarted again",
+		3136:  "a restart of the store was thought to be over before it had begun, and its takeovers cut short by itself",
+		8421:  "an abandonment of a key that a flush had freed was thought needless, since its release had no answer",
+		9786:  "a key that a standby had brought back with an older end was thought to be held until the newer one",
+		12319: "a key that a standby had brought back with an older end was thought to be freed by the release without an answer",
+		13800: "renewals that a burst had only held back were thought not to be hit",
+		26441: "a key that an undo without an answer had freed, and a standby brought back, was thought to have been held all the time",
+		19007: "a key that its holder had given back, and a standby brought back, was thought to have been held all the time",
 	} {
 		if _, wrong := compareSeed(seed); len(wrong) > 0 {
 			t.Errorf("seed %d (%s): %s", seed, was, wrong[0])
@@ -114,21 +113,28 @@ func compareSeed(seed uint64) (tried, []string) {
 	}
 	c := &comparison{e: e, t: d.Truth, j: analysis.Judge(e, d.History), final: math.MaxInt64, blink: int64(e.Probes.LockKeys.MaxGap + 2*(e.Probes.LockKeys.Every+2*net.Most))}
 	for i := range d.History.Events {
-		if ev := &d.History.Events[i]; ev.Kind == history.RunPhase && ev.Phase.Name == history.PhaseFinal {
+		ev := &d.History.Events[i]
+		switch {
+		case ev.Kind != history.RunPhase:
+		case ev.Phase.Name == history.PhaseFinal:
 			c.final = ev.From
+		case ev.Phase.Name == history.PhaseFaults:
+			c.faults = ev.From
 		}
 	}
 	c.index()
+	c.strikes(d.History)
 	c.takeovers()
 	c.overlaps()
 	c.duplicates()
-	if !slices.ContainsFunc(e.Faults, func(f experiments.Fault) bool { return f.Store != nil && f.Store.Do == experiments.StoreFailover }) {
-		c.debts()
-		c.unowned()
-		c.abandonments()
-	}
+	c.debts()
+	c.unowned()
+	c.abandonments()
+	c.effects()
+	c.needs()
+	c.verdicts(d.History, seed)
 	for _, f := range c.j.Findings {
 		c.wrong = append(c.wrong, fmt.Sprintf("an honest world gives a contradiction: %s %v", f.What, f.Evidence))
 	}
-	return c.tried, c.wrong
+	return c.tried, append(c.wrong, keepPromises(e, net, d, c.final)...)
 }

@@ -7,6 +7,7 @@ package memstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -91,7 +92,7 @@ func (l *Ledger) Write(ctx context.Context, e lockcore.Effect) (lockcore.Receipt
 func (l *Ledger) Entries(after int64) []lockcore.LedgerEntry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.table.Entries(after)
+	return slices.Clone(l.table.Entries(after))
 }
 
 // alive refuses a call whose context has ended before it began.

@@ -40,7 +40,7 @@ func (w *World) newCall() *call {
 		*c = call{gen: c.gen + 1}
 		return c
 	}
-	return &call{}
+	return w.calls.New(call{})
 }
 
 // call makes a call: it is announced, and then meets what stands between it and the store.
@@ -56,9 +56,9 @@ func (l *lease) call(do lockcore.Call) {
 	c := w.newCall()
 	c.Call, c.lease, c.token, c.epoch, c.fence, c.sent = do, l, l.token, l.epoch, l.fence, w.now
 	if w.recording() {
-		c.op = l.r.op(l.lock.Name + "#")
+		c.op = l.r.op(l.lock.Name, "#")
 		e := l.event(callKinds[do.Op].invoke, l.fence)
-		e.Op, e.Call = c.op, &history.Call{TTL: int64(do.TTL), Attempt: do.Attempt, Demand: do.Op == lockcore.OpAcquire}
+		e.Op, e.Call = c.op, w.bodies.calls.New(history.Call{TTL: int64(do.TTL), Attempt: do.Attempt, Demand: do.Op == lockcore.OpAcquire})
 		w.emit(e)
 	}
 	l.flying, l.flight = c, c.gen
@@ -160,7 +160,7 @@ func (c *call) report(r lockcore.Result) {
 	}
 	e.Span = history.Span{From: c.sent, To: w.now}
 	e.Epoch, e.Op = c.epoch, c.op
-	e.Call = &history.Call{TTL: int64(c.TTL), Attempt: c.Attempt, Result: string(r)}
+	e.Call = w.bodies.calls.New(history.Call{TTL: int64(c.TTL), Attempt: c.Attempt, Result: string(r)})
 	e.Outcome = history.Fail
 	switch r {
 	case lockcore.OK:

@@ -48,7 +48,7 @@ func (w *World) cover(probe string, s Sampling, away []history.Span, end int64) 
 	s.Every = w.period(s)
 	stretch := func(to int64, final bool) {
 		w.emit(history.Event{Kind: history.CoverageKind, Span: history.Span{From: from, To: max(from, to)}, Source: source,
-			Coverage: &history.Coverage{Probe: probe, Samples: 1 + (to-from)/int64(s.Every), Largest: min(to-from, int64(s.Every)+2*int64(w.cfg.Net.Most)), Final: final}})
+			Coverage: w.bodies.coverages.New(history.Coverage{Probe: probe, Samples: 1 + (to-from)/int64(s.Every), Largest: min(to-from, int64(s.Every)+2*int64(w.cfg.Net.Most)), Final: final})})
 	}
 	for _, a := range away {
 		last := max(from, a.From-int64(s.Every))
@@ -58,7 +58,7 @@ func (w *World) cover(probe string, s Sampling, away []history.Span, end int64) 
 		}
 		stretch(last, false)
 		w.emit(history.Event{Kind: history.GapKind, Span: history.Span{From: last, To: next}, Source: source,
-			Coverage: &history.Coverage{Probe: probe, Why: "the store did not answer", Largest: next - last}})
+			Coverage: w.bodies.coverages.New(history.Coverage{Probe: probe, Why: "the store did not answer", Largest: next - last})})
 		from = next
 	}
 	stretch(end, true)
@@ -110,7 +110,7 @@ func (w *World) FinalLooks() {
 	for _, k := range w.watched {
 		w.expire(k)
 	}
-	news := w.entries(history.Span{From: max(0, w.now-2*int64(w.period(w.cfg.Looks.Ledger))), To: at.To})
+	news := w.entries(history.Span{From: max(0, w.now-2*int64(w.period(w.cfg.Looks.Ledger))), To: at.To}, nil)
 	var looks []history.Event
 	for _, k := range w.watched {
 		e := w.shown(k, at, true)

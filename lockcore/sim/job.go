@@ -20,25 +20,21 @@ func (w *World) Offer(incarnation string, o Offer) {
 	if r == nil {
 		return
 	}
-	take := moment{kind: doFunc}
-	take.fn = func() {
-		switch {
-		case r.dead || r.stopping:
-		case r.paused:
-			r.later = append(r.later, take)
-		default:
-			r.take(o)
-		}
-	}
-	w.After(time.Duration(w.flight()), take.fn)
+	w.plan(moment{at: w.now + w.flight(), kind: atOffer, offer: w.offers.New(offer{r: r, Offer: o})})
 }
 
-func (r *replica) take(o Offer) {
-	if slices.ContainsFunc(r.tasks, func(t *task) bool { return !t.loop && t.subject == o.Job }) {
+// offer is a job on its way to a replica.
+type offer struct {
+	Offer
+	r *replica
+}
+
+func (r *replica) take(o *Offer) {
+	if r.stopping || slices.ContainsFunc(r.tasks, func(t *task) bool { return !t.loop && t.subject == o.Job }) {
 		return
 	}
-	t := r.w.tasks.get()
-	*t = task{r: r, lock: r.w.locks[o.Lock], key: o.Key, subject: o.Job, job: o, state: seeking}
+	t := r.w.tasks.Get()
+	*t = task{r: r, lock: r.w.locks[o.Lock], key: o.Key, subject: o.Job, job: *o, state: seeking}
 	r.tasks = append(r.tasks, t)
 	t.seek()
 }
@@ -60,7 +56,7 @@ func (t *task) acknowledge() {
 	}
 	e := t.r.event(history.JobAck)
 	e.Lock, e.Key = t.lock.Name, t.key
-	e.Job = &history.Job{ID: t.subject, Hold: int64(t.job.Hold), Ack: answer}
+	e.Job = w.bodies.jobs.New(history.Job{ID: t.subject, Hold: int64(t.job.Hold), Ack: answer})
 	w.emit(e)
 }
 
@@ -76,7 +72,7 @@ type write struct {
 
 // effect makes one effect, until it is answered.
 func (t *task) effect(state string) {
-	t.write = t.r.w.writes.get()
+	t.write = t.r.w.writes.Get()
 	*t.write = write{t: t, token: t.lease.token, Effect: lockcore.Effect{
 		Key: t.key, Subject: t.subject, Loop: t.loop, State: state, Terminal: state == stateDone,
 		Epoch: t.r.w.epochOf(t.lease.token), Fence: t.lease.fence, Op: t.r.effectOp(), Writer: t.r.Incarnation,
@@ -100,7 +96,7 @@ func (t *task) attempt() {
 	e.sent, e.over = w.now, false
 	if w.recording() {
 		i := t.event(history.WriteInvoke, e.Op)
-		i.Write = &history.Write{Subject: e.Subject, State: e.State, Terminal: e.Terminal}
+		i.Write = w.bodies.writes.New(history.Write{Subject: e.Subject, State: e.State, Terminal: e.Terminal})
 		w.emit(i)
 	}
 	t.state = writing
@@ -135,7 +131,7 @@ func (e *write) report(o history.Outcome, text string) {
 	}
 	ev := e.t.event(history.WriteReturn, e.Op)
 	ev.From, ev.Outcome = e.sent, o
-	ev.Write = &history.Write{Subject: e.Subject, State: e.State, Terminal: e.Terminal, Err: text}
+	ev.Write = w.bodies.writes.New(history.Write{Subject: e.Subject, State: e.State, Terminal: e.Terminal, Err: text})
 	if o == history.OK {
 		ev.Write.Accepted, ev.Write.Reason, ev.Write.Current = e.receipt.Accepted, e.receipt.Reason, e.receipt.Before.State
 	}

@@ -30,7 +30,7 @@ type lease struct {
 
 // seek begins an attempt on a key.
 func (t *task) seek() {
-	l := t.r.w.leases.get()
+	l := t.r.w.leases.Get()
 	*l = lease{w: t.r.w, r: t.r, lock: t.lock, key: t.r.w.keyOf(t.lock.Name, t.key), task: t, m: *lockcore.NewMachine(t.lock.Policy), armed: Never}
 	t.lease = l
 	t.r.leases = append(t.r.leases, l)
@@ -138,15 +138,15 @@ func (l *lease) report(a *lockcore.Action) {
 	e := l.event("", l.fence)
 	switch a.Kind {
 	case lockcore.ActWait:
-		l.waitOp = l.r.op(l.lock.Name + "#")
-		e.Kind, e.Epoch, e.Fence, e.Op, e.Call = history.WaitBegin, "", 0, l.waitOp, &history.Call{Result: history.ResultHeld}
+		l.waitOp = l.r.op(l.lock.Name, "#")
+		e.Kind, e.Epoch, e.Fence, e.Op, e.Call = history.WaitBegin, "", 0, l.waitOp, l.w.bodies.calls.New(history.Call{Result: history.ResultHeld})
 	case lockcore.ActWaited:
-		e.Kind, e.Epoch, e.Op, e.Outcome, e.Call = history.WaitEnd, "", l.waitOp, history.Fail, &history.Call{Result: history.ResultHeld}
+		e.Kind, e.Epoch, e.Op, e.Outcome, e.Call = history.WaitEnd, "", l.waitOp, history.Fail, l.w.bodies.calls.New(history.Call{Result: history.ResultHeld})
 		if a.Result == lockcore.OK {
 			e.Epoch, e.Outcome, e.Call.Result = l.epoch, history.OK, history.ResultGranted
 		}
 	case lockcore.ActFence:
-		e.Abandon = &history.Abandon{Reason: string(a.Reason), Failures: a.Failures}
+		e.Abandon = l.w.bodies.abandons.New(history.Abandon{Reason: string(a.Reason), Failures: a.Failures})
 		if a.Working {
 			first := e
 			first.Kind = history.FenceObserved
@@ -156,9 +156,9 @@ func (l *lease) report(a *lockcore.Action) {
 			e.Kind = history.FenceObserved
 		}
 	case lockcore.ActUnowned:
-		e.Kind, e.Abandon = history.UnownedEnter, &history.Abandon{Reason: string(a.Reason), Failures: a.Failures}
+		e.Kind, e.Abandon = history.UnownedEnter, l.w.bodies.abandons.New(history.Abandon{Reason: string(a.Reason), Failures: a.Failures})
 	case lockcore.ActSkip:
-		e.Kind, e.Call = history.ReleaseSkipped, &history.Call{Why: string(a.Reason)}
+		e.Kind, e.Call = history.ReleaseSkipped, l.w.bodies.calls.New(history.Call{Why: string(a.Reason)})
 	default:
 		return
 	}

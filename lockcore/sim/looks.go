@@ -10,8 +10,10 @@ import (
 
 // probes is what the two probes have seen. They look at fixed periods; what shows nothing new is not played through.
 type probes struct {
-	ledger  int            // entries that were told
-	planned bool           // a look at the ledger is planned
+	ledger  int   // entries that were told
+	planned bool  // a look at the ledger is planned
+	number  int64 // of that look
+	fresh   []history.Event
 	away    []history.Span // when the locks' store did not answer
 	lives   int            // of the locks' store
 }
@@ -106,10 +108,10 @@ func (w *World) look(k *keyState) {
 	e := w.shown(k, at, false)
 	before := w.glanceBefore(n)
 	if k.eye.seen || before.From >= k.eye.watched-1 && n > 0 {
-		e.Look.Prev = &before
+		e.Look.Prev = w.bodies.spans.New(before)
 	}
 	k.eye.seen, k.eye.holder, k.eye.ends = true, k.holder, k.ends
-	w.After(time.Duration(at.To-w.now), func() { w.emit(e) })
+	w.sayAt(at.To, e)
 }
 
 // news reports whether the key differs from what was seen last by more than the passing of time.
@@ -124,7 +126,7 @@ func (w *World) news(k *keyState) bool {
 // shown is what a look at the key shows now.
 func (w *World) shown(k *keyState, at history.Span, final bool) history.Event {
 	e := history.Event{Kind: history.LookKind, Span: at, Source: "probe:lock_keys", Lock: k.lock, Key: k.name,
-		Look: &history.Look{PTTL: -2, Server: w.server().UnixMicro(), Final: final}}
+		Look: w.bodies.looks.New(history.Look{PTTL: -2, Server: w.server().UnixMicro(), Final: final})}
 	if k.holder != 0 {
 		e.Epoch = w.epochOf(k.holder)
 		e.Look.Present, e.Look.PTTL = true, (k.ends-w.now)/1e6*1e6
@@ -139,29 +141,31 @@ func (w *World) entered() {
 		return
 	}
 	w.eyes.planned = true
-	n := w.nextGlance(every, w.now+1, saltLedger)
-	at, instant := w.glance(every, n, saltLedger)
-	before, _ := w.glance(every, n-1, saltLedger)
-	w.After(time.Duration(instant-w.now), func() {
-		w.eyes.planned = false
-		entries := w.entries(history.Span{From: max(0, before.From), To: at.To})
-		w.After(time.Duration(at.To-w.now), func() {
-			for _, e := range entries {
-				w.emit(e)
-			}
-		})
-	})
+	w.eyes.number = w.nextGlance(every, w.now+1, saltLedger)
+	_, instant := w.glance(every, w.eyes.number, saltLedger)
+	w.plan(moment{at: instant, kind: atRead})
 }
 
-// entries are what is new in the ledger.
-func (w *World) entries(at history.Span) []history.Event {
-	var out []history.Event
+// read is the look at the ledger that was planned: what it shows is told when the reply is there.
+func (w *World) read() {
+	w.eyes.planned = false
+	every := w.period(w.cfg.Looks.Ledger)
+	at, _ := w.glance(every, w.eyes.number, saltLedger)
+	before, _ := w.glance(every, w.eyes.number-1, saltLedger)
+	w.eyes.fresh = w.entries(history.Span{From: max(0, before.From), To: at.To}, w.eyes.fresh[:0])
+	for i := range w.eyes.fresh {
+		w.sayAt(at.To, w.eyes.fresh[i])
+	}
+}
+
+// entries adds what is new in the ledger.
+func (w *World) entries(at history.Span, out []history.Event) []history.Event {
 	for _, x := range w.ledger.Entries(int64(w.eyes.ledger)) {
 		w.eyes.ledger++
 		out = append(out, history.Event{
 			Kind: history.LedgerEntry, Span: at, Source: "probe:ledger", Lock: w.keys[x.Key].lock, Key: x.Key, Epoch: x.Epoch, Fence: x.Fence, Op: x.Op,
-			Entry: &history.Entry{Pos: x.Pos, Subject: x.Subject, Loop: x.Loop, State: x.State, Terminal: x.Terminal,
-				Accepted: x.Accepted, Reason: x.Reason, Writer: x.Writer},
+			Entry: w.bodies.entries.New(history.Entry{Pos: x.Pos, Subject: x.Subject, Loop: x.Loop, State: x.State, Terminal: x.Terminal,
+				Accepted: x.Accepted, Reason: x.Reason, Writer: x.Writer}),
 		})
 	}
 	return out

@@ -29,13 +29,13 @@ type replica struct {
 
 // Start begins a life of a replica: it polls its loops, and takes offers.
 func (w *World) Start(name, incarnation string) {
-	r := w.lives.get()
+	r := w.lives.Get()
 	*r = replica{w: w, Name: name, Incarnation: incarnation, leases: r.leases[:0], tasks: r.tasks[:0]}
 	w.replicas[incarnation] = r
 	w.order = append(w.order, r)
 	for i := range w.cfg.Locks {
 		if l := &w.cfg.Locks[i]; l.Policy.Loop != nil {
-			t := w.tasks.get()
+			t := w.tasks.Get()
 			*t = task{r: r, lock: l, key: l.Key, subject: l.Name, loop: true}
 			r.tasks = append(r.tasks, t)
 			t.next = w.now + int64(w.rng.share()*float64(l.Policy.Loop.Poll))
@@ -180,19 +180,30 @@ func (r *replica) forget(l *lease) {
 func (r *replica) effectOp() string {
 	w := r.w
 	if w.recording() {
-		return r.op(r.Incarnation + "/write-")
+		return r.op(r.Incarnation, "/write-")
 	}
 	w.ops++
-	for int64(len(w.opNames)) < w.ops {
-		w.opNames = append(w.opNames, strconv.Itoa(len(w.opNames)))
-	}
-	return w.opNames[w.ops-1]
+	return w.opName("", "", w.ops)
 }
 
-// op names an operation.
-func (r *replica) op(prefix string) string {
+// op names an operation of something that the replica has or does.
+func (r *replica) op(of, what string) string {
 	r.ops++
-	return prefix + strconv.FormatInt(r.ops, 10)
+	return r.w.opName(of, what, r.ops)
+}
+
+// opName makes each name once: worlds that are played again use the same ones.
+func (w *World) opName(of, what string, n int64) string {
+	key := [2]string{of, what}
+	names := w.opNames[key]
+	if n >= int64(len(names)) {
+		names = append(names, make([]string, n+1-int64(len(names)))...)
+		w.opNames[key] = names
+	}
+	if names[n] == "" {
+		names[n] = of + what + strconv.FormatInt(n, 10)
+	}
+	return names[n]
 }
 
 func (r *replica) event(k history.Kind) history.Event {

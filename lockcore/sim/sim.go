@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/arena"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
@@ -21,7 +22,8 @@ type Config struct {
 	Seed  uint64
 	Locks []Lock
 	Net   Net
-	// Emit takes what replicas claim and probes see, at the virtual instant of its recording; nil = nobody listens.
+	// Emit takes what replicas claim and probes see, at the virtual instant of its recording; nil = nobody listens. What an event
+	// points to is good until Reset.
 	Emit func(history.Event)
 	// Looks are the periods of the probes; 0 = no such probe. They look only where Emit is set.
 	Looks struct{ Keys, Ledger Sampling }
@@ -61,13 +63,16 @@ type World struct {
 	queue    queue
 	rng      rng
 	acts     []lockcore.Action
-	idle     []*call // free list
-	leases   arena[lease]
-	tasks    arena[task]
-	writes   arena[write]
-	lives    arena[replica]
-	states   arena[keyState]
-	opNames  []string // of effects, where nobody listens
+	calls    arena.Of[call]
+	idle     []*call // of these, to be used again
+	leases   arena.Of[lease]
+	tasks    arena.Of[task]
+	writes   arena.Of[write]
+	lives    arena.Of[replica]
+	states   arena.Of[keyState]
+	offers   arena.Of[offer]
+	bodies   bodies
+	opNames  map[[2]string][]string // by what they are of, and by number
 	table    *lockcore.Table
 	lost     *lockcore.Table // what a standby has, once it was cut off
 	ledger   *lockcore.LedgerTable
@@ -107,6 +112,7 @@ func (w *World) Reset(c Config) {
 		w.ledger = lockcore.NewLedgerTable()
 		w.keys, w.locks = map[string]*keyState{}, map[string]*Lock{}
 		w.replicas, w.ways = map[string]*replica{}, map[string]*way{}
+		w.opNames = map[[2]string][]string{}
 	}
 	w.ledger.Reset()
 	w.store, w.taps, w.watched, w.order = storeState{}, nil, w.watched[:0], w.order[:0]
@@ -114,12 +120,16 @@ func (w *World) Reset(c Config) {
 	clear(w.locks)
 	clear(w.replicas)
 	clear(w.ways)
-	w.leases.reset()
-	w.tasks.reset()
-	w.writes.reset()
-	w.lives.reset()
-	w.states.reset()
-	w.eyes = probes{}
+	w.calls.Reset()
+	w.idle = w.idle[:0]
+	w.leases.Reset()
+	w.tasks.Reset()
+	w.writes.Reset()
+	w.lives.Reset()
+	w.states.Reset()
+	w.offers.Reset()
+	w.bodies.reset()
+	w.eyes = probes{fresh: w.eyes.fresh[:0]}
 	w.truth.reset()
 	for i := range w.cfg.Locks {
 		l := &w.cfg.Locks[i]
@@ -200,6 +210,12 @@ func (w *World) happen(m *moment) {
 		w.expiry(m.key)
 	case atLook:
 		w.look(m.key)
+	case atRead:
+		w.read()
+	case atReply:
+		w.emit(*m.event)
+	case atOffer:
+		m.offer.r.take(&m.offer.Offer)
 	}
 }
 
@@ -212,6 +228,8 @@ func (m *moment) replica() *replica {
 		return m.call.lease.r
 	case atTask, atWriter:
 		return m.task.r
+	case atOffer:
+		return m.offer.r
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package sim
 import (
 	"math"
 	"reflect"
+	"syscall"
 	"testing"
 	"time"
 
@@ -108,17 +109,27 @@ func TestNothingIsAllocatedForAMoment(t *testing.T) {
 	for range 200 {
 		one()
 	}
-	if n := testing.AllocsPerRun(200, one); n > 4 || w.Moments() < 40 {
+	if n := testing.AllocsPerRun(200, one); n > 0 || w.Moments() < 40 {
 		t.Errorf("%g allocations in a drill of %d moments", n, w.Moments())
 	}
+}
+
+// processorTime is what this process has used so far: on a machine that others use too, the wall clock says more about them.
+func processorTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func BenchmarkDrill(b *testing.B) {
 	w, c := New(Config{}), renewed()
 	b.ReportAllocs()
+	began := processorTime(b)
 	for i := range b.N {
 		drill(w, c, uint64(i))
 	}
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "drills/s")
+	b.ReportMetric(float64(b.N)/(processorTime(b)-began).Seconds(), "drills/core-s")
 	b.ReportMetric(float64(w.Moments()), "moments/drill")
 }

@@ -22,14 +22,14 @@ type keyState struct {
 	lock, name string
 	holder     int // token; 0 = free
 	ends       int64
-	expiring   bool // a moment is planned for its end
+	expires    int64 // the moment that is planned for its end; 0 = none
 	eye        sight
 }
 
 func (w *World) keyOf(lock, key string) *keyState {
 	k := w.keys[key]
 	if k == nil {
-		k = w.states.get()
+		k = w.states.Get()
 		*k = keyState{lock: lock, name: key}
 		w.keys[key] = k
 	}
@@ -146,10 +146,11 @@ func (w *World) execute(c *call) {
 // holds notes the key's holder and end.
 func (w *World) holds(k *keyState, token int, ends int64) {
 	k.holder, k.ends = token, ends
+	w.truth.extended(token, ends)
 	if w.recording() {
 		w.changed(k)
-		if !k.expiring {
-			k.expiring = true
+		if k.expires == 0 || ends < k.expires { // a standby, or a stranger, may have an earlier end
+			k.expires = ends
 			w.plan(moment{at: ends, kind: atExpiry, key: k})
 		}
 	}
@@ -172,10 +173,13 @@ func (w *World) expire(k *keyState) {
 }
 
 func (w *World) expiry(k *keyState) {
-	k.expiring = false
+	if w.now < k.expires {
+		return // an earlier end has taken its place
+	}
+	k.expires = 0
 	w.expire(k)
 	if k.holder != 0 {
-		k.expiring = true
+		k.expires = k.ends
 		w.plan(moment{at: k.ends, kind: atExpiry, key: k})
 	}
 }

@@ -159,9 +159,9 @@ func (t *task) enter() {
 	w := t.r.w
 	t.stretch = w.truth.entered(t)
 	if w.recording() {
-		t.work = t.r.op(t.r.Incarnation + "/work-")
+		t.work = t.r.op(t.r.Incarnation, "/work-")
 		e := t.event(history.WorkEnter, t.work)
-		e.Work = &history.Work{Subject: t.subject}
+		e.Work = w.bodies.works.New(history.Work{Subject: t.subject})
 		w.emit(e)
 	}
 	if t.begun {
@@ -205,7 +205,7 @@ func (t *task) finish(why string) {
 	if w.recording() {
 		e := t.event(history.WorkExit, t.work)
 		valid := l.sent + int64(l.lock.Policy.TTL-l.lock.Policy.Drift)
-		e.Work = &history.Work{Subject: t.subject, Why: why, Valid: valid - w.now, HasValid: true}
+		e.Work = w.bodies.works.New(history.Work{Subject: t.subject, Why: why, Valid: valid - w.now, HasValid: true})
 		w.emit(e)
 	}
 	mode := lockcore.LoopMode("")

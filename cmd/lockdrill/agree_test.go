@@ -1,0 +1,211 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/rehearsal"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// agreeEnv asks for the live drill that is held against its rehearsals: five minutes, on a machine that does little else.
+const agreeEnv = "LOCKDRILL_AGREE"
+
+const (
+	agreeSeeds = 100
+	agreeLevel = 0.01 // of the rank test
+)
+
+// agreeDrill kills a renewed leader sixty times at random, at the published timings. An operation has more time than the published 2s:
+// at this scale that would be 80ms, and the drill would measure how busy the machine is.
+const agreeDrill = `apiVersion: lockdrill/v1
+kind: Experiment
+name: agree
+redis: {mode: spawn}
+system:
+  mode: embedded
+  replicas: 3
+  restart: 300ms
+  locks:
+    - name: leader
+      key: leader
+      policy:
+        ttl: 60s
+        renew_every: 20s
+        class: standard
+        op_timeout: 6s
+        stop_budget: 1s
+        release: {mode: none}
+        acquire: {mode: try, timeout: 6s}
+        loop: {poll: 30s, mode: renewed, tick: 100ms}
+time_scale: 0.04
+steady_state: {for: 2s, timeout: 30s}
+faults:
+  - id: kill
+    at: 0s
+    repeat: {count: 60, every: settled}
+    kill: {holder_of: leader, phase: random}
+probes:
+  lock_keys: {every: 5ms, max_gap: 250ms}
+limits: {max_kills: 70, max_run: 15m}
+slos:
+  # TTL 60s + call in flight 6s + poll 30s + op timeout 6s, and the start of the work
+  - {lock: leader, takeover: {max: 105s}}
+`
+
+// A live drill and the rehearsals of its file at its time scale agree: every live takeover lies in the band that the run predicted, and
+// a rank test does not tell the live sample from the rehearsed.
+func TestALiveDrillAgreesWithItsRehearsals(t *testing.T) {
+	if os.Getenv(agreeEnv) == "" {
+		t.Skipf("%s=1 runs sixty kills live and holds them against their rehearsals: five minutes", agreeEnv)
+	}
+	needDrill(t)
+	o := runDrill(t, agreeDrill, nil)
+	if o.code != exitPass {
+		t.Errorf("the live drill ended with %d\n%s", o.code, o.text)
+	}
+	h, err := readHistory(o.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(h.Events, func(e history.Event) bool { return e.Kind == history.RunCalibration })
+	if i < 0 {
+		t.Fatal("the run was not calibrated")
+	}
+	c := h.Events[i].Calibration
+	t.Logf("calibrated: round trip p50 %s p99 %s, timers up to %s late, expiry up to %s late", time.Duration(c.RTT50), time.Duration(c.RTT99),
+		time.Duration(c.Timer99), time.Duration(c.Expiry))
+	live, rehearsed := takeoversOf(&o.j), rehearsedTakeovers(t, agreeDrill, *c, 1, agreeSeeds)
+	table(t, live, rehearsed)
+	if n := len(live["takeover"]); n < 60 {
+		t.Errorf("%d live takeovers, want 60", n)
+	}
+	for _, p := range o.j.Predicted {
+		t.Logf("predicted for %s after a %s by %d takeovers in %d rehearsals: [%.3fs, %.3fs] give or take %.3fs; %d live ones outside",
+			p.Lock, p.Class, p.Values, p.Seeds, p.Lo, *p.Hi, p.Margin, p.Outside)
+		if p.Outside > 0 {
+			t.Errorf("takeovers outside of the band: %+v", o.j.Findings)
+		}
+	}
+	if len(o.j.Predicted) == 0 {
+		t.Error("the run predicted nothing")
+	}
+	p := rankTest(live["takeover"], rehearsed["takeover"])
+	t.Logf("rank test (Mann-Whitney, two-sided): p = %.3f", p)
+	if p < agreeLevel {
+		t.Errorf("p = %.4f: the live sample differs from the rehearsed", p)
+	}
+}
+
+// rehearsedTakeovers are those of n seeds, in a network as it was calibrated.
+func rehearsedTakeovers(t *testing.T, yaml string, c history.Calibration, first, n int64) map[string][]float64 {
+	t.Helper()
+	e, err := experiments.Parse("agree", []byte(yaml))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string][]float64{}
+	r, judger := rehearsal.New(e, calibrated(c)), analysis.NewJudger(e)
+	for seed := first; seed < first+n; seed++ {
+		d, err := r.Run(t.Context(), seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for part, values := range takeoversOf(judger.Judge(d.History)) {
+			all[part] = append(all[part], values...)
+		}
+	}
+	return all
+}
+
+// takeoversOf are the middles of what was measured of each kill, in seconds, in all and in parts.
+func takeoversOf(j *analysis.Judgement) map[string][]float64 {
+	all := map[string][]float64{}
+	put := func(part string, r *analysis.Range) {
+		if r != nil && r.Hi != nil {
+			all[part] = append(all[part], (r.Lo+*r.Hi)/2)
+		}
+	}
+	for i := range j.Takeovers {
+		if k := &j.Takeovers[i]; k.Class == analysis.ClassCrash {
+			put("takeover", &analysis.Range{Lo: k.Lo, Hi: k.Hi})
+			put("residual", k.Residual)
+			put("pickup", k.Pickup)
+			put("warm-up", k.Warmup)
+		}
+	}
+	return all
+}
+
+// table shows both distributions.
+func table(t *testing.T, live, rehearsed map[string][]float64) {
+	shares := []float64{0, 0.05, 0.25, 0.5, 0.75, 0.95, 1}
+	t.Logf("%-10s %-9s %5s %7s %7s %7s %7s %7s %7s %7s   p", "seconds", "", "n", "min", "p5", "p25", "p50", "p75", "p95", "max")
+	for _, part := range []string{"takeover", "residual", "pickup", "warm-up"} {
+		for _, s := range []struct {
+			name   string
+			values []float64
+		}{{"live", live[part]}, {"rehearsed", rehearsed[part]}} {
+			sorted := slices.Sorted(slices.Values(s.values))
+			var row strings.Builder
+			for _, q := range shares {
+				if len(sorted) > 0 {
+					fmt.Fprintf(&row, " %7.3f", sorted[int(math.Round(q*float64(len(sorted)-1)))])
+				}
+			}
+			p := ""
+			if s.name == "live" {
+				p = fmt.Sprintf("   %.3f", rankTest(live[part], rehearsed[part]))
+			}
+			t.Logf("%-10s %-9s %5d%s%s", part, s.name, len(sorted), row.String(), p)
+		}
+	}
+}
+
+// rankTest is the two-sided P of the Mann-Whitney test, by its normal approximation: the samples are large, and hardly any two values
+// are the same.
+func rankTest(a, b []float64) float64 {
+	type value struct {
+		x     float64
+		first bool
+	}
+	var all []value
+	for _, x := range a {
+		all = append(all, value{x, true})
+	}
+	for _, x := range b {
+		all = append(all, value{x, false})
+	}
+	slices.SortFunc(all, func(v, w value) int { return cmp.Compare(v.x, w.x) })
+	n, m, ranks := float64(len(a)), float64(len(b)), 0.0
+	for i, v := range all {
+		if v.first {
+			ranks += float64(i + 1)
+		}
+	}
+	u := ranks - n*(n+1)/2
+	z := (math.Abs(u-n*m/2) - 0.5) / math.Sqrt(n*m*(n+m+1)/12)
+	return min(1, math.Erfc(z/math.Sqrt2))
+}
+
+// The test of the agreement can fail: sixty kills of a lock with a longer lease are told from the rehearsals of the drill, and sixty of
+// the same lock are not.
+func TestTheAgreementCanFail(t *testing.T) {
+	c := history.Calibration{RTT50: 10_000, RTT99: 1_200_000, Timer99: 3_000_000}
+	all := rehearsedTakeovers(t, agreeDrill, c, 1, 20)["takeover"]
+	if p := rankTest(rehearsedTakeovers(t, agreeDrill, c, 1000, 1)["takeover"], all); p < agreeLevel {
+		t.Errorf("the same lock: p = %g", p)
+	}
+	longer := edit(t, agreeDrill, "ttl: 60s", "ttl: 68s")
+	if p := rankTest(rehearsedTakeovers(t, longer, c, 1000, 1)["takeover"], all); p >= agreeLevel {
+		t.Errorf("a lease of 68s instead of 60s: p = %g", p)
+	}
+}

@@ -1,0 +1,205 @@
+package rehearsal
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore/sim"
+)
+
+// strike is what the runner recorded of one shot. The world knows to the nanosecond when a process died or stood still; when another
+// fault took effect is known as a bracket.
+type strike struct {
+	kind, form string
+	victims    []string
+	applied    history.Span
+	confirmed  bool
+	hits       map[string]history.Span // by epoch: the first renewal that it hit
+	reverted   int64                   // from here on it may have ended
+	over       int64                   // it was seen to have ended; Never = it was not
+}
+
+// strikes reads the shots, and the renewals that were answered ok, from the history as it is.
+func (c *comparison) strikes(h *history.History) {
+	c.shots, c.renewals = map[string]*strike{}, map[string][]history.Span{}
+	for i := range h.Events {
+		ev := &h.Events[i]
+		if ev.Kind == history.RenewReturn && ev.Outcome == history.OK {
+			c.renewals[ev.Epoch] = append(c.renewals[ev.Epoch], ev.Span)
+		}
+		if ev.Fault == nil {
+			continue
+		}
+		s := c.shots[ev.Op]
+		if s == nil {
+			s = &strike{kind: ev.Fault.Kind, form: ev.Fault.Form, hits: map[string]history.Span{}, over: sim.Never}
+			c.shots[ev.Op] = s
+		}
+		switch ev.Kind {
+		case history.FaultApplied:
+			s.applied, s.victims = ev.Span, append(ev.Fault.Victims, ev.Fault.Victim)
+		case history.FaultConfirmed:
+			s.confirmed = true
+		case history.FaultReverted:
+			s.reverted = ev.From
+		case history.FaultHit:
+			if _, known := s.hits[ev.Epoch]; !known {
+				s.hits[ev.Epoch] = ev.Span
+			}
+		case history.FaultVerified:
+			s.over = ev.To
+		}
+	}
+}
+
+// began is the bracket in which the fault struck the victim, as narrow as the world knows it.
+func (c *comparison) began(s *strike, victim string) history.Span {
+	if s.kind == experiments.KindKill {
+		return history.At(c.t.Deaths[victim])
+	}
+	for _, p := range c.t.Stops {
+		if s.kind == experiments.KindPause && p.Replica == victim && p.From >= s.applied.From && p.From <= s.applied.To {
+			return history.At(p.From)
+		}
+	}
+	return s.applied
+}
+
+// takeovers compares every trial that is listed: from the fault, or from the victim's last renewal under it, to the first accepted
+// effect that shows a later epoch at work.
+func (c *comparison) takeovers() {
+	for i := range c.j.Takeovers {
+		k := &c.j.Takeovers[i]
+		if s := c.shots[k.Fault]; s != nil {
+			c.takeover(k, s)
+			continue
+		}
+		c.wrong = append(c.wrong, fmt.Sprintf("theft of %s from %s: nobody here steals but by a fault", k.Key, k.Victim))
+	}
+}
+
+func (c *comparison) takeover(k *analysis.Takeover, s *strike) {
+	what := fmt.Sprintf("takeover (%s, %s) of %s after %s", k.Class, k.End, k.Key, k.Fault)
+	began := c.began(s, k.Victim)
+	held := c.heldAt(k.Key, k.Victim, s.applied, began)
+	if held == nil {
+		c.wrong = append(c.wrong, fmt.Sprintf("%s: %s did not own it when it was struck", what, k.Victim))
+		return
+	}
+	x, start := c.successor(held, k.End), began
+	after := c.renewedAfter(s, held)
+	if len(after) > 0 && s.kind != experiments.KindKill {
+		start = after[len(after)-1]
+	}
+	if k.Class != analysis.ClassRecovery && k.Class != analysis.ClassHandOver {
+		c.noteTook(k, x, start)
+	}
+	switch {
+	case k.Successor != k.Victim && !c.wanted(held, began):
+		c.wrong = append(c.wrong, what+": nobody else wanted the key")
+	case k.Censored && k.Hi != nil:
+		c.wrong = append(c.wrong, what+": it is censored and has an upper end")
+	case k.Censored && x == sim.Never:
+	case k.Censored:
+		c.tried.count(countCensored, 1)
+		c.within(countCensored, history.At(x), start, k.Lo, nil, what)
+	case k.End == endRenewal && len(after) == 0:
+		c.wrong = append(c.wrong, what+": the victim renewed nothing")
+	case k.End == endRenewal:
+		c.tried.count(countRecoveries, 1)
+		c.within(countRecoveries, after[0], began, k.Lo, k.Hi, what)
+	case k.Class == analysis.ClassRecovery && k.Successor == k.Victim && c.finishedWithin(held, began, k):
+		c.tried.count(countRecoveries, 1) // it brought the job to its end under the epoch that was struck
+		c.within(countRecoveries, history.At(c.finished(held)), began, k.Lo, k.Hi, what)
+	case x == sim.Never:
+		c.wrong = append(c.wrong, what+": nobody came")
+	case s.kind == experiments.KindKill:
+		c.tried.count(countKills, 1)
+		c.within(countKills, history.At(x), start, k.Lo, k.Hi, what)
+	default:
+		c.tried.count(countOthers, 1)
+		c.within(countOthers, history.At(x), start, k.Lo, k.Hi, what)
+	}
+}
+
+// endRenewal is what verdict.json calls the end of a trial whose victim went on.
+const endRenewal = "renewal"
+
+// heldAt is the epoch under which the victim surely owned the key when it was struck; nil where it did not. A fault that takes the key
+// itself away ends it.
+func (c *comparison) heldAt(key, victim string, applied, began history.Span) *sim.Epoch {
+	for i := range c.t.Epochs {
+		e := &c.t.Epochs[i]
+		if e.Key == key && e.Replica == victim && e.Granted <= applied.From && e.Freed >= began.From {
+			return e
+		}
+	}
+	return nil
+}
+
+// finishedWithin reports that the victim ended the job under the epoch that was struck when the measurement says that it went on. Where it
+// also got the key again soon, either may have come first by what was seen.
+func (c *comparison) finishedWithin(held *sim.Epoch, began history.Span, k *analysis.Takeover) bool {
+	at := c.finished(held)
+	return at != sim.Never && seconds(max(0, at-began.From)) >= k.Lo-rounding && seconds(at-began.To) <= *k.Hi+rounding
+}
+
+func seconds(ns int64) float64 { return float64(ns) / 1e9 }
+
+// successor is when a later epoch of the key first showed itself at work; where the ledger has nothing of the lock, when it was granted.
+func (c *comparison) successor(held *sim.Epoch, end string) int64 {
+	x := sim.Never
+	if end == "grant" {
+		for i := range c.t.Epochs {
+			if e := &c.t.Epochs[i]; e.Granted != sim.Never && e.Key == held.Key && later(e, held) && !e.Stranger {
+				x = min(x, e.Granted)
+			}
+		}
+		return x
+	}
+	for i := range c.t.Writes {
+		if w := &c.t.Writes[i]; w.Key == held.Key && w.Accepted && w.Enters() && later(&c.t.Epochs[w.Epoch], held) {
+			x = min(x, w.At)
+		}
+	}
+	return x
+}
+
+// finished is when the epoch itself brought the job of its key to an end.
+func (c *comparison) finished(held *sim.Epoch) int64 {
+	for i := range c.t.Writes {
+		if w := &c.t.Writes[i]; w.Accepted && w.Terminal && &c.t.Epochs[w.Epoch] == held {
+			return w.At
+		}
+	}
+	return sim.Never
+}
+
+// renewedAfter are the renewals of the epoch that were sent once the fault kept it from them, and went through all the same.
+func (c *comparison) renewedAfter(s *strike, held *sim.Epoch) []history.Span {
+	since := s.applied.To
+	if hit, some := s.hits[held.ID]; some && s.kind == experiments.KindRenewFailures {
+		since = hit.To
+	}
+	return slices.DeleteFunc(slices.Clone(c.renewals[held.ID]), func(r history.Span) bool { return r.From < since })
+}
+
+// wanted reports that another asked for the key since the fault, or not long before.
+func (c *comparison) wanted(held *sim.Epoch, began history.Span) bool {
+	p := c.policy(held.Lock)
+	return slices.ContainsFunc(c.t.Epochs, func(e sim.Epoch) bool {
+		return e.Key == held.Key && e.Replica != held.Replica && !e.Stranger && e.Asked >= began.From-int64(2*p.Acquire.Timeout)-1e9
+	})
+}
+
+// within holds a true duration, of which both ends are known as brackets, against a measured one: they must have something in common.
+func (c *comparison) within(measure string, end, start history.Span, lo float64, hi *float64, what string) {
+	c.in(max(0, end.To-start.From), lo, nil, "%s, at least", what)
+	if hi != nil {
+		c.in(max(0, end.From-start.To), 0, hi, "%s, at most", what)
+	}
+	c.tried.width(measure, lo, hi)
+}

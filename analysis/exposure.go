@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
@@ -68,14 +67,8 @@ func (s *shot) plants() bool { return s.kind == experiments.KindDeleteKey && s.f
 // strikes reports that the shot was meant for the incarnation, or for its way to the store.
 func (s *shot) strikes(incarnation string) bool {
 	return slices.ContainsFunc(s.victims, func(v string) bool {
-		return v == incarnation || s.onTheWay() && nameOf(v) == nameOf(incarnation)
+		return v == incarnation || s.onTheWay() && history.ReplicaOf(v) == history.ReplicaOf(incarnation)
 	})
-}
-
-// nameOf is the name of a replica, which stays over its lives: "r1" of "r1.2".
-func nameOf(incarnation string) string {
-	name, _, _ := strings.Cut(incarnation, ".")
-	return name
 }
 
 // settle finds what the shot exposed and makes its trials.

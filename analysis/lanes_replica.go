@@ -15,7 +15,7 @@ func (ix *index) replicaLanes() []ReplicaLane {
 		if p, ok := at[incarnation]; ok {
 			return &out[p[0]].Lives[p[1]]
 		}
-		name := nameOf(incarnation)
+		name := history.ReplicaOf(incarnation)
 		i := slices.IndexFunc(out, func(l ReplicaLane) bool { return l.Name == name })
 		if i < 0 {
 			i = len(out)

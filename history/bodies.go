@@ -1,5 +1,7 @@
 package history
 
+import "strings"
+
 // Environment is what the run stood on.
 type Environment struct {
 	OS       string    `json:"os"` // GOOS/GOARCH
@@ -76,6 +78,12 @@ type Incarnation struct {
 	RunID string `json:"run_id"`
 	Life  int    `json:"life"` // 1 is the first
 	Why   string `json:"why"`  // start, marker_lost, run_id_changed
+}
+
+// ReplicaOf is the name of the replica that an incarnation is a life of: "r1" of "r1.2".
+func ReplicaOf(incarnation string) string {
+	name, _, _ := strings.Cut(incarnation, ".")
+	return name
 }
 
 // Replica is the body of replica.start, replica.ready and replica.exit.

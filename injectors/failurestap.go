@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
@@ -31,17 +30,11 @@ func (x *Failures) Hit(h tap.Hit) {
 		Want: shot.Fault.Want, Declared: shot.Fault.Declared, Hits: h.N,
 	}
 	for _, v := range victimsOf(shot) {
-		if nameOf(v) == h.Name {
+		if history.ReplicaOf(v) == h.Name {
 			e.Fault.Victim = v
 		}
 	}
 	_ = x.Record(e) // a failed recorder ends the run by itself
-}
-
-// nameOf is the replica of which an incarnation is a life.
-func nameOf(incarnation string) string {
-	name, _, _ := strings.Cut(incarnation, ".")
-	return name
 }
 
 // armTap arms the ways of the victims' names: a victim that is replaced meanwhile is struck as well, as a network would.
@@ -52,7 +45,7 @@ func (x *Failures) armTap(shot history.Event, b *experiments.OpFailures) error {
 		For: time.Duration(shot.Fault.Declared), Key: x.Glob(lock, key),
 	}
 	for _, v := range victimsOf(shot) {
-		if name := nameOf(v); !slices.Contains(f.Names, name) {
+		if name := history.ReplicaOf(v); !slices.Contains(f.Names, name) {
 			f.Names = append(f.Names, name)
 		}
 	}

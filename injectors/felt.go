@@ -106,7 +106,7 @@ type claims struct {
 }
 
 func (c *claims) see(e history.Event) {
-	name, _, _ := strings.Cut(e.Source, ".")
+	name := history.ReplicaOf(e.Source)
 	if !slices.Contains(c.names, name) {
 		return
 	}
@@ -155,7 +155,7 @@ func (c *claims) hang(now int64) {
 	}
 	for id, e := range c.open {
 		if took := time.Duration(now - e.To); took >= enough {
-			name, _, _ := strings.Cut(e.Source, ".")
+			name := history.ReplicaOf(e.Source)
 			delete(c.open, id)
 			c.count(name, took)
 		}

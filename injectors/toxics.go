@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -157,7 +156,7 @@ func (x *Toxics) victims(f *experiments.Fault, b *history.Fault) []string {
 	}
 	var names []string
 	for _, v := range list {
-		if name, _, _ := strings.Cut(v, "."); !slices.Contains(names, name) {
+		if name := history.ReplicaOf(v); !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}

@@ -23,7 +23,7 @@ func targets(kind, via, victim string, victims []string) string {
 	var names []string
 	for _, v := range victims {
 		if onTheWay(kind) || via == experiments.ViaProxy {
-			v, _, _ = strings.Cut(v, ".")
+			v = history.ReplicaOf(v)
 		}
 		names = append(names, v)
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/history"
 )
 
 // fault draws the bracket of the fault, and how long it lasted.
@@ -177,7 +178,7 @@ func (x *closeUp) hold(h *analysis.Hold, y float64) {
 	}
 	x.bracket(h.Granted, y-3)
 	x.bracket(h.End, y-3)
-	for _, text := range []string{h.Replica, nameOf(h.Replica)} {
+	for _, text := range []string{h.Replica, history.ReplicaOf(h.Replica)} {
 		w := widthOf(text, sizeLabel)
 		if at, ok := x.owner.place(w, x0, xb, (x0+xb-w)/2); ok && xb-x0 > w+6 {
 			x.c.text("onfill", start, at, y+15, sizeLabel, w+1, text)
@@ -206,12 +207,12 @@ const maxLives = 6
 func (x *closeUp) lives() {
 	var names []string
 	for _, who := range []string{x.t.Victim, x.t.Successor} {
-		if n := nameOf(who); n != "" && !slices.Contains(names, n) {
+		if n := history.ReplicaOf(who); n != "" && !slices.Contains(names, n) {
 			names = append(names, n)
 		}
 	}
 	for i := range x.t.Attempts {
-		if n := nameOf(x.t.Attempts[i].Who); !slices.Contains(names, n) {
+		if n := history.ReplicaOf(x.t.Attempts[i].Who); !slices.Contains(names, n) {
 			names = append(names, n)
 		}
 	}
@@ -232,9 +233,9 @@ func (x *closeUp) life(r *analysis.ReplicaLane) {
 	y := x.y
 	under := ""
 	switch r.Name {
-	case nameOf(x.t.Victim):
+	case history.ReplicaOf(x.t.Victim):
 		under = "struck"
-	case nameOf(x.t.Successor):
+	case history.ReplicaOf(x.t.Successor):
 		under = "takes over"
 	}
 	x.name(y+9, r.Name, under)

@@ -1,6 +1,9 @@
 package picture
 
-import "github.com/lockdrill/lockdrill/analysis"
+import (
+	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/history"
+)
 
 // work draws what the replica did under the key.
 func (x *closeUp) work(r *analysis.ReplicaLane, y float64) {
@@ -8,7 +11,7 @@ func (x *closeUp) work(r *analysis.ReplicaLane, y float64) {
 	var work, paused path
 	draw := func(who string, es []analysis.Extent) {
 		for _, e := range es {
-			if x0, x1 := x.px(e.Start), x.until(e.End); nameOf(who) == r.Name && x1 > x0 {
+			if x0, x1 := x.px(e.Start), x.until(e.End); history.ReplicaOf(who) == r.Name && x1 > x0 {
 				work.box(x0, y+4, x1, y+12)
 			}
 		}
@@ -32,7 +35,7 @@ func (x *closeUp) attempts(name string, y float64) {
 	n, drawn := 0, 0
 	for i := range x.t.Attempts {
 		a := &x.t.Attempts[i]
-		if nameOf(a.Who) != name || !x.in(a.At.Start) {
+		if history.ReplicaOf(a.Who) != name || !x.in(a.At.Start) {
 			continue
 		}
 		at := x.px(a.At.Start)

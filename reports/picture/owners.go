@@ -1,9 +1,8 @@
 package picture
 
 import (
-	"strings"
-
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/history"
 )
 
 // owners gives every replica a hue that stays over its lives.
@@ -23,14 +22,8 @@ func ownersOf(l *analysis.Lanes) owners {
 
 // of is the class of an incarnation's fill; ok is false where it is nobody's that is known.
 func (o owners) of(incarnation string) (class string, ok bool) {
-	h, ok := o.hue[nameOf(incarnation)]
+	h, ok := o.hue[history.ReplicaOf(incarnation)]
 	return "r" + count(h%hues), ok
-}
-
-// nameOf is the name of a replica: "r1" of "r1.2".
-func nameOf(incarnation string) string {
-	name, _, _ := strings.Cut(incarnation, ".")
-	return name
 }
 
 // classes of the owners, each once.

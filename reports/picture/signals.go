@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/history"
 )
 
 const (
@@ -50,7 +51,7 @@ func signal(l *analysis.Lanes, m *analysis.SignalLane, n int) Picture {
 	for i := range m.Targets {
 		t := &m.Targets[i]
 		p.Rows = append(p.Rows, append([]string{t.Target}, around(t, from, to)...))
-		name := nameOf(t.Target)
+		name := history.ReplicaOf(t.Target)
 		n := slices.Index(names, name)
 		if n < 0 {
 			n = len(names)

@@ -12,7 +12,7 @@ import (
 
 // Comparison writes what a comparison says. Of o only Width and Color count.
 func Comparison(w io.Writer, c *analysis.Comparison, o TerminalOptions) error {
-	p := &page{width: cmp.Or(o.Width, 100), color: o.Color}
+	p := newPage(o)
 	word, ink := answerWord(c.Answer)
 	parts := []string{p.paint(ink, word), clean(c.Experiment), beside(c)}
 	if c.Rehearsal {
@@ -32,10 +32,7 @@ func Comparison(w io.Writer, c *analysis.Comparison, o TerminalOptions) error {
 	p.section("Correctness", correctnessOf(c))
 	p.section("Runs", comparedRuns(c))
 	p.section("How", comparedHow(c))
-	if _, err := io.WriteString(w, p.String()); err != nil {
-		return fmt.Errorf("write comparison: %w", err)
-	}
-	return nil
+	return p.to(w, "comparison")
 }
 
 // section is a title with labelled texts below it; without any there is none.

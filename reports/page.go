@@ -1,6 +1,8 @@
 package reports
 
 import (
+	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -22,6 +24,21 @@ type page struct {
 	strings.Builder
 	width int
 	color bool
+}
+
+func newPage(o TerminalOptions) *page {
+	if o.Width <= 0 {
+		o.Width = 100
+	}
+	return &page{width: o.Width, color: o.Color}
+}
+
+// to writes the page at once: a reader sees all of it or an error that names what was written.
+func (p *page) to(w io.Writer, what string) error {
+	if _, err := io.WriteString(w, p.String()); err != nil {
+		return fmt.Errorf("write %s: %w", what, err)
+	}
+	return nil
 }
 
 func (p *page) paint(i ink, s string) string {

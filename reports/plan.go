@@ -1,7 +1,6 @@
 package reports
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -13,7 +12,7 @@ import (
 
 // Plan writes what a run would do. It never says how it would come out. Of o only Width and Color count.
 func Plan(w io.Writer, pl *analysis.Plan, o TerminalOptions) error {
-	p := &page{width: cmp.Or(o.Width, 100), color: o.Color}
+	p := newPage(o)
 	p.line(p.paint(bold, "PLAN") + "  " + pl.Experiment + scaleNote(pl.TimeScale))
 	p.flow(2, 2, "What a run would do. Nothing was touched, and nothing is said about how it would come out.")
 	p.blank()
@@ -27,10 +26,7 @@ func Plan(w io.Writer, pl *analysis.Plan, o TerminalOptions) error {
 	p.lockSums(pl.LockSums)
 	p.quantiles(pl)
 	p.duration(pl)
-	if _, err := io.WriteString(w, p.String()); err != nil {
-		return fmt.Errorf("write plan: %w", err)
-	}
-	return nil
+	return p.to(w, "plan")
 }
 
 func scaleNote(scale float64) string {

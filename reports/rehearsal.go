@@ -1,7 +1,6 @@
 package reports
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -11,7 +10,7 @@ import (
 
 // Rehearsal writes what many rehearsals showed. again is the command that a seed's number completes. Of o only Width and Color count.
 func Rehearsal(w io.Writer, r *analysis.Rehearsal, again string, o TerminalOptions) error {
-	p := &page{width: cmp.Or(o.Width, 100), color: o.Color}
+	p := newPage(o)
 	p.line(p.paint(bold, "REHEARSAL") + "  in virtual time: it says nothing about a live system, and satisfies no SLO")
 	p.flow(2, 2, fmt.Sprintf("%s, %s, with %d replicas at the real durations of the file", r.Experiment, plural(int(r.Seeds), "seed"), r.Replicas))
 	p.blank()
@@ -45,10 +44,7 @@ func Rehearsal(w io.Writer, r *analysis.Rehearsal, again string, o TerminalOptio
 	}
 	p.flow(2, 2, fmt.Sprintf("a breach of any limit: %s. Quantiles over the seeds, to %.1f %%; each seed counts with the middle of what it measured.",
 		shareOfSeeds(r.Breach, r.Seeds), 100*r.Resolution))
-	if _, err := io.WriteString(w, p.String()); err != nil {
-		return fmt.Errorf("write rehearsal: %w", err)
-	}
-	return nil
+	return p.to(w, "rehearsal")
 }
 
 // rehearsedFigure is one value in its unit, to four digits; "-" where there is none.

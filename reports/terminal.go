@@ -27,10 +27,7 @@ type TerminalOptions struct {
 
 // Terminal writes the closing summary of a run.
 func Terminal(w io.Writer, j *analysis.Judgement, o TerminalOptions) error {
-	if o.Width <= 0 {
-		o.Width = 100
-	}
-	p := &page{width: o.Width, color: o.Color}
+	p := newPage(o)
 	p.headline(j)
 	p.slos(j)
 	p.takeovers(j)
@@ -38,10 +35,7 @@ func Terminal(w io.Writer, j *analysis.Judgement, o TerminalOptions) error {
 	p.validity(j)
 	p.remarks(j)
 	p.folder(j, o)
-	if _, err := io.WriteString(w, p.String()); err != nil {
-		return fmt.Errorf("write summary: %w", err)
-	}
-	return nil
+	return p.to(w, "summary")
 }
 
 // headline is the run's word, its label and scale, and one sentence.

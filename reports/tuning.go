@@ -14,17 +14,14 @@ import (
 // Tuning writes the policy that measured work asks for, how it comes about, and what it changes; or why there is none. written is the
 // file that the drill was written to, "" = none. Of o only Width and Color count.
 func Tuning(w io.Writer, t *analysis.Tuning, written string, o TerminalOptions) error {
-	p := &page{width: cmp.Or(o.Width, 100), color: o.Color}
+	p := newPage(o)
 	p.measured(t)
 	if !t.Possible {
 		p.impossible(t)
 	} else {
 		p.possible(t, written)
 	}
-	if _, err := io.WriteString(w, p.String()); err != nil {
-		return fmt.Errorf("write tuning: %w", err)
-	}
-	return nil
+	return p.to(w, "tuning")
 }
 
 // measured is what the hold times were, by class.

@@ -171,23 +171,21 @@ func missing(r Run) *junit.Result {
 	if j.Verdict == "pass" {
 		return nil
 	}
-	confirmed, declared := map[string]int{}, map[string]int{}
+	_, counts := shotCounts(j.Faults)
 	var lines []string
 	for _, s := range j.Faults {
-		declared[s.ID] = s.Shots
-		if s.Confirmed && !s.Void {
-			confirmed[s.ID]++
-		} else {
+		if s.Void || !s.Confirmed {
 			lines = append(lines, shotName(s)+": "+s.Why)
 		}
 	}
 	var short []string
 	for i := range r.Experiment.Faults {
-		switch id := r.Experiment.Faults[i].ID; {
-		case declared[id] == 0:
+		id := r.Experiment.Faults[i].ID
+		switch c := counts[id]; {
+		case c.declared == 0:
 			short = append(short, id+": never fired")
-		case confirmed[id] < declared[id]:
-			short = append(short, fmt.Sprintf("%s: %s of %s confirmed", id, count(confirmed[id]), plural(declared[id], "declared shot")))
+		case c.confirmed < c.declared:
+			short = append(short, fmt.Sprintf("%s: %s of %s confirmed", id, count(c.confirmed), plural(c.declared, "declared shot")))
 		}
 	}
 	if len(short) == 0 {

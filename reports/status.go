@@ -32,8 +32,6 @@ type keyState struct {
 	lease int64 // ns: when it runs out unless renewed; 0 = never
 }
 
-type shotCount struct{ confirmed, void int }
-
 // NewStatus returns the status of a run of e before its first event.
 func NewStatus(e *experiments.Experiment) *Status {
 	s := &Status{

@@ -104,24 +104,12 @@ func faultItems(shots []analysis.FaultResult) []item {
 		return []item{{"faults", "NONE fired"}}
 	}
 	var list []item
-	var ids []string
-	confirmed, void, declared := map[string]int{}, map[string]int{}, map[string]int{}
-	for _, s := range shots {
-		if !slices.Contains(ids, s.ID) {
-			ids = append(ids, s.ID)
-		}
-		declared[s.ID] = s.Shots
-		switch {
-		case s.Void:
-			void[s.ID]++
-		case s.Confirmed:
-			confirmed[s.ID]++
-		}
-	}
+	ids, counts := shotCounts(shots)
 	for _, id := range ids {
-		text := fmt.Sprintf("%s: %d of %d declared confirmed", id, confirmed[id], declared[id])
-		switch n := void[id]; {
-		case n > 0 && confirmed[id] >= declared[id]:
+		c := counts[id]
+		text := fmt.Sprintf("%s: %d of %d declared confirmed", id, c.confirmed, c.declared)
+		switch n := c.void; {
+		case n > 0 && c.confirmed >= c.declared:
 			text += ", " + plural(n, "void shot") + " repeated"
 		case n > 0:
 			text += ", " + plural(n, "shot") + " void"
@@ -139,6 +127,29 @@ func faultItems(shots []analysis.FaultResult) []item {
 		}
 	}
 	return list
+}
+
+// shotCount is how many shots of one fault were declared, confirmed and void.
+type shotCount struct{ declared, confirmed, void int }
+
+// shotCounts counts the shots by fault; ids are the faults in the order of their first shot.
+func shotCounts(shots []analysis.FaultResult) (ids []string, of map[string]shotCount) {
+	of = map[string]shotCount{}
+	for _, s := range shots {
+		if !slices.Contains(ids, s.ID) {
+			ids = append(ids, s.ID)
+		}
+		c := of[s.ID]
+		c.declared = s.Shots
+		switch {
+		case s.Void:
+			c.void++
+		case s.Confirmed:
+			c.confirmed++
+		}
+		of[s.ID] = c
+	}
+	return ids, of
 }
 
 // mostShots bounds how many shots of one fault are told one by one.

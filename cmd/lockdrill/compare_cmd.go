@@ -97,8 +97,7 @@ func (f *compareFlags) print(io streams, c *analysis.Comparison) error {
 	case "md":
 		return reports.ComparisonMarkdown(io.Out, c)
 	}
-	width, _ := terminal(io.Out)
-	return reports.Comparison(io.Out, c, reports.TerminalOptions{Width: width, Color: colored(io.Out)})
+	return reports.Comparison(io.Out, c, lookOf(io.Out))
 }
 
 // besideBaseline compares the run in dir with earlier ones for a report; nil where nobody asks. Only the page shows it.

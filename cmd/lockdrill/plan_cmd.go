@@ -45,8 +45,7 @@ func newPlanCmd(io streams) *cobra.Command {
 		if *format == outputJSON {
 			err = writeJSON(io.Out, planDoc{1, args[0], plan})
 		} else {
-			width, _ := terminal(io.Out)
-			err = reports.Plan(io.Out, plan, reports.TerminalOptions{Width: width, Color: colored(io.Out)})
+			err = reports.Plan(io.Out, plan, lookOf(io.Out))
 		}
 		if err != nil {
 			return err

@@ -119,8 +119,7 @@ func (f *rehearseFlags) many(ctx context.Context, io streams, e *experiments.Exp
 	if *f.output == outputJSON {
 		err = writeJSON(io.Out, doc)
 	} else {
-		width, _ := terminal(io.Out)
-		err = reports.Rehearsal(io.Out, doc, "lockdrill rehearse "+name+" --replay", reports.TerminalOptions{Width: width, Color: colored(io.Out)})
+		err = reports.Rehearsal(io.Out, doc, "lockdrill rehearse "+name+" --replay", lookOf(io.Out))
 	}
 	if err == nil && doc.Breach > f.failAbove {
 		return status(exitSLOFailed)

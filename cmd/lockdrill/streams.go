@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
+
+	"github.com/lockdrill/lockdrill/reports"
 )
 
 // streams are where a command reads from and writes to. Results go to Out, the story to Err.
@@ -33,6 +35,12 @@ func terminal(w io.Writer) (width int, ok bool) {
 func colored(w io.Writer) bool {
 	_, ok := terminal(w)
 	return ok && os.Getenv("NO_COLOR") == ""
+}
+
+// lookOf is how a report looks on w.
+func lookOf(w io.Writer) reports.TerminalOptions {
+	width, _ := terminal(w)
+	return reports.TerminalOptions{Width: width, Color: colored(w)}
 }
 
 // output is the value of -o: text or json.

@@ -231,8 +231,7 @@ func (f *tuneFlags) conclude(io streams, doc *analysis.Tuning) error {
 	if *f.output == outputJSON {
 		err = writeJSON(io.Out, doc)
 	} else {
-		width, _ := terminal(io.Out)
-		err = reports.Tuning(io.Out, doc, f.write, reports.TerminalOptions{Width: width, Color: colored(io.Out)})
+		err = reports.Tuning(io.Out, doc, f.write, lookOf(io.Out))
 	}
 	switch {
 	case err != nil:

@@ -19,7 +19,6 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	cdplog "github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
-	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
@@ -70,7 +69,6 @@ type View struct {
 	Width, Height int // CSS pixels
 	Dark          bool
 	Print         bool
-	Sharp         float64 // device pixels per CSS pixel; 0 = 1
 }
 
 func (v View) String() string {
@@ -124,7 +122,7 @@ func (p *Page) Show(t testing.TB, v View) {
 	p.run(t, "show the page at "+v.String(),
 		call(emulation.SetEmulatedMedia, media),
 		call(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
-			Width: int64(v.Width), Height: int64(v.Height), DeviceScaleFactor: max(v.Sharp, 1), Mobile: v.Width < phone,
+			Width: int64(v.Width), Height: int64(v.Height), DeviceScaleFactor: 1, Mobile: v.Width < phone,
 		}))
 }
 
@@ -181,28 +179,10 @@ func Eval[T any](t testing.TB, p *Page, expression string) T {
 	return v
 }
 
-// Press presses a key, such as kb.Tab.
+// Press presses a key, such as "\t".
 func (p *Page) Press(t testing.TB, key string) {
 	t.Helper()
 	p.run(t, "press a key", chromedp.KeyEvent(key))
-}
-
-// Picture is a PNG of the page from top to top + height, in CSS pixels.
-func (p *Page) Picture(t testing.TB, width, top, height int) []byte {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, openWithin)
-	defer cancel()
-	beyond := true
-	png, err := chromedp.Run(ctx, func(ctx context.Context, target *chromedp.Target) ([]byte, error) {
-		res, err := cdp.Call(ctx, target, page.CaptureScreenshot, page.CaptureScreenshotParams{
-			CaptureBeyondViewport: &beyond, Clip: &page.Viewport{Y: float64(top), Width: float64(width), Height: float64(height), Scale: 1},
-		})
-		return res.Data, err
-	})
-	if err != nil {
-		t.Fatalf("take a picture: %v", err)
-	}
-	return png
 }
 
 func (p *Page) run(t testing.TB, what string, steps ...chromedp.Action[chromedp.Void]) {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis"
 )
@@ -113,8 +112,7 @@ func atLeast(v float64, unit string) string {
 		return share(math.Floor(v*1e5+noise) / 1e5)
 	}
 	u := unitFor(v)
-	text := u.down(v, 3)
-	return strings.TrimRight(strings.TrimRight(text, "0"), ".") + u.name
+	return trimmed(u.down(v, 3)) + u.name
 }
 
 // meter draws a measured range beside its limit, in units of its width; the row says the same in figures.

@@ -67,14 +67,13 @@ func declaredGrid(e *experiments.Experiment, bands []analysis.Band, all []series
 		func(b analysis.Band) []gridCell {
 			ttl, poll := declaredOf(e, scaled, b.Lock)
 			s := struckSeries(all, b.Lock)
-			possible := exact(b.Lo, unitSeconds) + " to " + exact(b.Hi, unitSeconds)
 			if s == nil {
 				none := figureCell("–")
-				return []gridCell{codeCell(b.Lock), figureCell(ttl), none, figureCell(poll), none, figureCell(possible), none}
+				return []gridCell{codeCell(b.Lock), figureCell(ttl), none, figureCell(poll), none, figureCell(possible(b)), none}
 			}
 			parts := takeoverParts()
 			return []gridCell{codeCell(b.Lock), figureCell(ttl), measuredCell(s.rank(parts[0].of, 0.5)), figureCell(poll), measuredCell(s.rank(parts[1].of, 0.5)),
-				figureCell(possible), plainCell(s.rank(total, 1) + " " + s.class)}
+				figureCell(possible(b)), plainCell(s.rank(total, 1) + " " + s.class)}
 		})
 }
 

@@ -133,6 +133,9 @@ func (u timeUnit) up(v float64, digits int) string {
 	return strconv.FormatFloat(math.Ceil(v*u.per*p-noise)/p, 'f', digits, 64)
 }
 
+// trimmed is a decimal without zeros at its end.
+func trimmed(decimal string) string { return strings.TrimRight(strings.TrimRight(decimal, "0"), ".") }
+
 // number writes a count, grouped in thousands.
 func number(v float64) string {
 	if v != math.Trunc(v) {

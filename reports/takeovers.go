@@ -80,9 +80,15 @@ func predicted(b analysis.Predicted) string {
 	return text
 }
 
+// possible is a band rounded outwards, as its sum rounds its ends.
+func possible(b analysis.Band) string {
+	lo, hi := unitFor(b.Lo), unitFor(b.Hi)
+	return trimmed(lo.down(b.Lo, 3)) + lo.name + " to " + trimmed(hi.up(b.Hi, 3)) + hi.name
+}
+
 // bandText is what the declared settings allow, and the sum behind it.
 func bandText(b analysis.Band) string {
-	return exact(b.Lo, unitSeconds) + " to " + exact(b.Hi, unitSeconds) + ": " + b.Sum
+	return possible(b) + ": " + b.Sum
 }
 
 // extent is the least, the middle and the greatest value; a single one is all three.

@@ -67,7 +67,7 @@ func declaredGrid(e *experiments.Experiment, bands []analysis.Band, all []series
 		func(b analysis.Band) []gridCell {
 			ttl, poll := declaredOf(e, scaled, b.Lock)
 			s := struckSeries(all, b.Lock)
-			possible := exact(b.Lo, unitSeconds) + " to " + exact(b.Hi, unitSeconds)
+			possible := bandRange(b)
 			if s == nil {
 				none := figureCell("–")
 				return []gridCell{codeCell(b.Lock), figureCell(ttl), none, figureCell(poll), none, figureCell(possible), none}

@@ -82,7 +82,13 @@ func predicted(b analysis.Predicted) string {
 
 // bandText is what the declared settings allow, and the sum behind it.
 func bandText(b analysis.Band) string {
-	return exact(b.Lo, unitSeconds) + " to " + exact(b.Hi, unitSeconds) + ": " + b.Sum
+	return bandRange(b) + ": " + b.Sum
+}
+
+// bandRange has the ends as the sum words them: rounded away from the band.
+func bandRange(b analysis.Band) string {
+	lo, hi := unitFor(b.Lo).per*1e3, unitFor(b.Hi).per*1e3
+	return exact(math.Floor(b.Lo*lo+noise)/lo, unitSeconds) + " to " + exact(math.Ceil(b.Hi*hi-noise)/hi, unitSeconds)
 }
 
 // extent is the least, the middle and the greatest value; a single one is all three.

@@ -1,8 +1,8 @@
 package reports
 
 import (
-	"fmt"
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"

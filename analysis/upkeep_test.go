@@ -109,6 +109,20 @@ func TestRenewalMeetsItsOwnRelease(t *testing.T) {
 	}
 }
 
+// A job that is open when a run is broken off before any fault may yet have been finished; one that had its time is stranded.
+func TestStrandedBeforeAnyFault(t *testing.T) {
+	l := experiments.Lock{Name: "job", KeyPrefix: "job:", Policy: lockcore.Policy{TTL: 6 * time.Second, OpTimeout: time.Second}}
+	for end, want := range map[float64]tally{12: {0, 1}, 100: {1, 1}} {
+		ix := played(t, l, func(tp *tape) {
+			tp.offer(10, jobs(1), "j1", "r1.1")
+			tp.finale(end-1, end)
+		})
+		if got, _, known := ix.strandedOf("job"); got != want || !known {
+			t.Errorf("final reads at T+%gs: %+v, known %t, want %+v", end, got, known, want)
+		}
+	}
+}
+
 // What is planned, a crash, and a loop that holds between its ticks are no debt; a renewal after a planned hold's work is.
 func TestWhatIsNoDebt(t *testing.T) {
 	policy := func(mode lockcore.LoopMode) experiments.Lock {

@@ -78,7 +78,7 @@ func TestExportMisuse(t *testing.T) {
 		"export alerts --metrics useless.yaml":                      `useless.yaml: no rule has the signals that it needs`,
 		"export metrics-mapping --metrics x":                        `lockdrill export metrics-mapping: no mapping "x"`,
 		"export alerts x":                                           `lockdrill export alerts: unknown command "x"`,
-		"export ci":                                                 `lockdrill export ci: accepts between 1 and 2 arg\(s\), received 0`,
+		"export ci":                                                 `lockdrill export ci: no argument given, usage: lockdrill export ci `,
 		"export ci gitlub":                                          `lockdrill export ci: unknown system "gitlub", did you mean "github"\?; there are argo-rollouts, github, `,
 		"export ci github frist-drill":                              `frist-drill: no such scenario, did you mean "first-drill"\?`,
 		"export ci github no-drill.yaml":                            `no-drill.yaml:1`,

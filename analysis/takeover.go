@@ -190,7 +190,7 @@ func (ix *index) censored(k *keyIndex, t *trial, x history.Span) (until, cause i
 			cut(s.applied.From, s.applied.N) // nobody gets anything from the store
 		}
 		for _, e := range s.hitEpochs(ix)[k.name] {
-			before := t.after == nil || s.applied.To < x.From || e.rank < t.after.rank
+			before := t.after == nil || s.applied.To < x.From || e.rank < t.after.rank && s.applied.From <= x.To
 			if before && e.rank >= t.e.rank && e.granted.From <= s.applied.To && e.life.end.To >= s.applied.From {
 				cut(s.applied.From, s.applied.N)
 			}
@@ -283,7 +283,7 @@ func (ix *index) thefts() []Takeover {
 	for _, k := range ix.keyOrder {
 		for _, e := range k.epochs {
 			next := k.next(e)
-			if next == nil || hit[e] || e.stranger || e.life.gave != nil || e.life.loss || next.granted.To >= e.life.due.From {
+			if next == nil || hit[e] || ix.takenFrom(e) != nil || e.stranger || e.life.gave != nil || e.life.loss || next.granted.To >= e.life.due.From {
 				continue
 			}
 			v := between(next.granted, e.life.due).Range()

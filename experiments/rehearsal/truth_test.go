@@ -85,6 +85,8 @@ func TestSeedsThatFailed(t *testing.T) {
 		76738: "a grant long after its caller had given up, while the probe was blind, was thought impossible",
 		11745: "renewals that came later than an op timeout after their callers had given up",
 		2902:  "a grant that came too late, and was undone, was thought to be left to its TTL on purpose",
+		50844: "a key that a fault took from an epoch that was not surely granted yet was thought to be stolen",
+		83051: "a fault that struck an orphan after the takeover was over was thought to have cut it short",
 		24093: "an undo that found the key flushed a moment before was thought to have come too late",
 		0:     "a trial that nobody else wanted the key in, and that another fault cut short, was thought to be a takeover",
 		2:     "a fault that began after an abandonment was thought to have made it needed",

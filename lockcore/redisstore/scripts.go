@@ -68,15 +68,15 @@ type keys struct{ lock, fence, turn, line string }
 // keysOf names what is kept beside a lock: a key without a {tag} hashes whole, hence the whole key becomes the tag. (A key with a
 // closing brace outside a tag cannot become one; a cluster then refuses the script, CROSSSLOT.)
 func keysOf(lock string) keys {
-	base := "{" + lock + "}"
+	left, right := "{", "}"
 	if open := strings.IndexByte(lock, '{'); open >= 0 {
 		if strings.IndexByte(lock[open+1:], '}') > 0 {
-			base = lock
+			left, right = "", ""
 		}
 	}
-	all := base + ":fence" + base + ":turn" + base + ":line" // one allocation for three names
-	n := len(base)
-	return keys{lock: lock, fence: all[:n+6], turn: all[n+6 : 2*n+11], line: all[2*n+11:]}
+	base := len(left) + len(lock) + len(right)
+	all := left + lock + right + ":fence" + left + lock + right + ":turn" + left + lock + right + ":line" // one allocation for three names
+	return keys{lock: lock, fence: all[:base+6], turn: all[base+6 : 2*base+11], line: all[2*base+11:]}
 }
 
 // parseGrant reads the reply of acquire.lua and stand.lua.

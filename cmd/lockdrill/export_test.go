@@ -13,7 +13,10 @@ func exportDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "drill.yaml"), []byte(goodDrill))
-	_, rest, _ := strings.Cut(string(read(t, "../../docs/alerts.md")), "```yaml\n")
+	_, rest, ok := strings.Cut(string(read(t, "../../docs/alerts.md")), "```yaml ignore\n")
+	if !ok {
+		t.Fatal("docs/alerts.md has no mapping between ```yaml ignore and ```")
+	}
 	mapping, _, _ := strings.Cut(rest, "```")
 	write(t, filepath.Join(dir, "mapping.yaml"), []byte(mapping))
 	return dir

@@ -14,7 +14,7 @@ func (j *judging) overlapRows(lock string, limit *experiments.OverlapLimit) []SL
 		m.lacks = append(m.lacks, lack{"nobody else asked for lock " + lock + " while its holder was hit", "let at least two replicas want the lock"})
 	}
 	if exposed == 0 {
-		m.lacks = []lack{notExposed(lock)}
+		m.lacks = []lack{j.notExposed(lock)}
 	}
 	if limit.Level == levelEffect {
 		j.effects(lock, &m)

@@ -58,10 +58,10 @@ func (ix *index) wrote(j *job, e *epoch) bool {
 // does all of it where the final reads are missing (known is false).
 func (ix *index) strandedOf(lock string) (t tally, evidence []int64, known bool) {
 	final, known := ix.finalAt()
-	horizon, faulted := ix.horizon(lock)
+	horizon, _ := ix.horizon(lock)
 	add := func(since, hold, n int64) {
 		t.hi++
-		if known && (final >= plus(max(horizon, since), hold) || !faulted) {
+		if known && final >= plus(max(horizon, since), hold) {
 			t.lo++
 		}
 		evidence = append(evidence, n)

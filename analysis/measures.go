@@ -60,7 +60,7 @@ func (j *judging) jobLacks(lock string, minJobs int) []lack {
 		ls = append(ls, lack{fmt.Sprintf("%d of at least %s finished (min_jobs)", d.finished, plural(minJobs, "job")), "offer more jobs, or run longer"})
 	}
 	if exposed, _ := j.exposures(lock); exposed == 0 {
-		ls = append(ls, notExposed(lock))
+		ls = append(ls, j.notExposed(lock))
 	}
 	return append(ls, j.ledgerLacks(lock)...)
 }
@@ -184,7 +184,7 @@ func (j *judging) needFault(lock string, m measured) measured {
 	exposed, _ := j.exposures(lock)
 	m.faults = exposed
 	if exposed == 0 {
-		m.lacks = append(m.lacks, notExposed(lock))
+		m.lacks = append(m.lacks, j.notExposed(lock))
 	}
 	m.lacks = append(m.lacks, j.unseen(lock)...)
 	return m

@@ -146,7 +146,7 @@ func (j *judging) metric(lock string, l *experiments.MetricLimit) measured {
 	m := measured{measure: "metric." + l.Name + "." + form, next: "see the samples of the metric, and what its owner did then"}
 	m.faults, _ = j.exposures(lock)
 	if m.faults == 0 {
-		m.lacks = append(m.lacks, notExposed(lock))
+		m.lacks = append(m.lacks, j.notExposed(lock))
 	}
 	q := &question{j: j, metric: j.ix.metricOf(l.Name), form: form, zero: l.AbsentMeans == "zero", window: j.window()}
 	q.raisers = j.ix.raisers(q.metric)

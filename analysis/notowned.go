@@ -57,7 +57,9 @@ func (o *notOwned) count(e *epoch, c *call) {
 		return
 	}
 	for _, r := range e.releases {
-		if r != c && r.sent.From <= c.sent.From && r.outcome != history.Fail {
+		after := r.sent.From <= c.sent.From && r.outcome != history.Fail
+		met := r.sent.From <= c.span.To && r.outcome == history.OK // the release overtook a call that was on its way
+		if r != c && (after || met) {
 			o.own++
 			return
 		}

@@ -307,9 +307,16 @@ func (ix *index) wanted(s *shot, e *epoch) bool {
 	})
 }
 
-// notExposed is the lack of a fault that hit a holder of the lock.
-func notExposed(lock string) lack {
-	return lack{"no confirmed fault hit a holder of lock " + lock, "aim a fault at it: kill: {holder_of: " + lock + "}"}
+// notExposed is the lack of a fault that hit a holder of the lock. Where one was aimed at it and missed, the advice is that fault's.
+func (j *judging) notExposed(lock string) lack {
+	next := "aim a fault at it: kill: {holder_of: " + lock + "}"
+	for i := range j.ix.exp.Faults {
+		if l, lacks := j.faultLack(&j.ix.exp.Faults[i]); lacks && j.ix.exp.Faults[i].Lock() == lock {
+			next = l.next
+			break
+		}
+	}
+	return lack{"no confirmed fault hit a holder of lock " + lock, next}
 }
 
 // onlyRecovered reports trials of the lock, all of which ended with the victim itself.
@@ -333,7 +340,7 @@ func (j *judging) takeoverLacks(s series) []lack {
 	var ls []lack
 	if len(s.kills) == 0 {
 		if exposed, _ := j.exposures(s.lock); exposed == 0 {
-			return []lack{notExposed(s.lock)}
+			return []lack{j.notExposed(s.lock)}
 		}
 		next := "see the faults' why"
 		what := s.class

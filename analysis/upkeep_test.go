@@ -88,6 +88,41 @@ func TestBoundedWaits(t *testing.T) {
 	}
 }
 
+// A renewal that the holder's own release overtook on the way is nobody's loss; where the release found the key gone as well, it is.
+func TestRenewalMeetsItsOwnRelease(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		release     func(*tape)
+		own, absent int
+	}{
+		{"overtaken", func(tp *tape) { tp.release(30+2*ms, "a") }, 1, 0},
+		{"gone before", func(tp *tape) { tp.releaseGone(30+2*ms, "a", history.ResultAbsent) }, 0, 1},
+	} {
+		ix := played(t, experiments.Lock{Name: "job", KeyPrefix: "job:", Policy: lockcore.Policy{TTL: 60 * time.Second, OpTimeout: time.Second}}, func(tp *tape) {
+			tp.grant(10, "r1.1", jobs(1), "a", 1)
+			tp.call(30, 5*ms, tp.epochs["a"], "renew", history.Fail, history.Call{Result: history.ResultAbsent})
+			c.release(tp)
+		})
+		if o := ix.notOwnedOf("job", opRenew); o.own != c.own || o.absent != c.absent {
+			t.Errorf("%s: own %d and absent %d, want %d and %d", c.name, o.own, o.absent, c.own, c.absent)
+		}
+	}
+}
+
+// A job that is open when a run is broken off before any fault may yet have been finished; one that had its time is stranded.
+func TestStrandedBeforeAnyFault(t *testing.T) {
+	l := experiments.Lock{Name: "job", KeyPrefix: "job:", Policy: lockcore.Policy{TTL: 6 * time.Second, OpTimeout: time.Second}}
+	for end, want := range map[float64]tally{12: {0, 1}, 100: {1, 1}} {
+		ix := played(t, l, func(tp *tape) {
+			tp.offer(10, jobs(1), "j1", "r1.1")
+			tp.finale(end-1, end)
+		})
+		if got, _, known := ix.strandedOf("job"); got != want || !known {
+			t.Errorf("final reads at T+%gs: %+v, known %t, want %+v", end, got, known, want)
+		}
+	}
+}
+
 // What is planned, a crash, and a loop that holds between its ticks are no debt; a renewal after a planned hold's work is.
 func TestWhatIsNoDebt(t *testing.T) {
 	policy := func(mode lockcore.LoopMode) experiments.Lock {

@@ -2,11 +2,13 @@ package probes
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
@@ -43,7 +45,7 @@ func ReadHistograms(text []byte, name string, labels map[string]string) ([]Histo
 			}
 		}
 		slices.Sort(there)
-		return nil, fmt.Errorf("no histogram %s in it; there are %v", name, there)
+		return nil, fmt.Errorf("no histogram %s in it; histograms there: %s", name, cmp.Or(strings.Join(there, ", "), "none"))
 	}
 	by := map[string]*Histogram{}
 	for _, m := range family.GetMetric() {
@@ -63,17 +65,26 @@ func ReadHistograms(text []byte, name string, labels map[string]string) ([]Histo
 			by[class] = &Histogram{Class: class}
 		}
 		if err := by[class].add(buckets, m.GetHistogram().GetSampleCount()); err != nil {
-			return nil, fmt.Errorf("%s%v: %w", name, own, err)
+			return nil, fmt.Errorf("%s%s: %w", name, labelText(own), err)
 		}
 	}
 	if len(by) == 0 {
-		return nil, fmt.Errorf("%s has no series with the labels %v", name, labels)
+		return nil, fmt.Errorf("%s has no series with the labels %s", name, labelText(labels))
 	}
 	var out []Histogram
 	for _, class := range slices.Sorted(maps.Keys(by)) {
 		out = append(out, *by[class])
 	}
 	return out, nil
+}
+
+// labelText writes labels as an exposition does: {class="small", namespace="job"}.
+func labelText(labels map[string]string) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		parts = append(parts, fmt.Sprintf("%s=%q", name, labels[name]))
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
 }
 
 // carries reports whether a series has all the labels that are asked for.

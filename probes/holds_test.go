@@ -51,7 +51,7 @@ func TestReadHistograms(t *testing.T) {
 
 func TestReadHistogramsRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ text, series, want string }{
-		"another name":      {heldTwice, "wait_seconds", "no histogram wait_seconds in it; there are [held_seconds]"},
+		"another name":      {heldTwice, "wait_seconds", "no histogram wait_seconds in it; histograms there: held_seconds"},
 		"a counter":         {heldTwice, "jobs_total", "no histogram jobs_total"},
 		"no exposition":     {"{\"a\": 1}\n", "held_seconds", "read exposition"},
 		"buckets that fall": {strings.Replace(heldTwice, `le="5"} 99`, `le="5"} 9`, 1), "held_seconds", "its buckets do not grow"},

@@ -175,6 +175,9 @@ func comparedRuns(c *analysis.Comparison) []item {
 }
 
 // comparedHow says by what rule the words were given.
+// mostAllowed bounds the differences that are listed as allowed: --allow-different all of unlike runs lists whole files.
+const mostAllowed = 8
+
 func comparedHow(c *analysis.Comparison) []item {
 	var list []item
 	if len(c.Rows) > 0 {
@@ -185,8 +188,17 @@ func comparedHow(c *analysis.Comparison) []item {
 		}
 		list = []item{{"rule", rule}, {"figures", fmt.Sprintf("a bracket is what the measured ranges allow, and after \"within\" the %s confidence interval", share(c.Confidence))}}
 	}
+	allowed := 0
 	for _, n := range c.Notes {
+		if strings.HasPrefix(n, "allowed to differ: ") {
+			if allowed++; allowed > mostAllowed {
+				continue
+			}
+		}
 		list = append(list, item{"note", n})
+	}
+	if more := allowed - mostAllowed; more > 0 {
+		list = append(list, item{"note", "allowed to differ: " + plural(more, "more setting") + ", see -o json"})
 	}
 	return list
 }

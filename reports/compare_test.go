@@ -2,6 +2,7 @@ package reports
 
 import (
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -140,5 +141,18 @@ func TestComparisonOnThePage(t *testing.T) {
 	r.Baseline = comparison(t, comparedSide(t, "base/1"), comparedSide(t, "head/1"))
 	if doc := htmlOf(t, r); !strings.Contains(doc, "REFUSED") || strings.Contains(doc, `id="trend-`) {
 		t.Error("a refused comparison does not say so, or has a trend")
+	}
+}
+
+// Unlike runs that were allowed to differ in everything list their first settings, and say how many more there are; other notes stay.
+func TestAllowedDifferencesAreBounded(t *testing.T) {
+	c := &analysis.Comparison{}
+	for i := range mostAllowed + 3 {
+		c.Notes = append(c.Notes, fmt.Sprintf("allowed to differ: setting %d", i))
+	}
+	c.Notes = append(c.Notes, "one run on a side")
+	list := comparedHow(c)
+	if n := len(list); n != mostAllowed+2 || list[n-2].Text != "one run on a side" || list[n-1].Text != "allowed to differ: 3 more settings, see -o json" {
+		t.Errorf("%+v", list)
 	}
 }

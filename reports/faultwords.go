@@ -12,12 +12,15 @@ import (
 
 // Faults in words: whom they strike, what they do, what was measured of them.
 
-// targets are whom a fault strikes: "r1.1", "r1 r2 r3" (ways belong to names), "the locks' store".
+// targets are whom a fault strikes: "r1.1", "r1 r2 r3" (ways belong to names), "the locks' store", and "nobody" where a shot at a replica
+// found none.
 func targets(kind, via, victim string, victims []string) string {
-	if victim == history.VictimStore || victim == "" && len(victims) == 0 {
+	switch {
+	case victim == history.VictimStore, victim == "" && len(victims) == 0 && (kind == experiments.KindStore || kind == experiments.KindDeleteKey):
 		return "the locks' store"
-	}
-	if len(victims) == 0 {
+	case victim == "" && len(victims) == 0:
+		return "nobody"
+	case len(victims) == 0:
 		victims = []string{victim}
 	}
 	var names []string

@@ -35,7 +35,7 @@ func blank(p forPeople, measured ...string) []block {
 func impactTexts(j *analysis.Judgement) []string {
 	var list []string
 	for _, s := range seriesOf(j.Takeovers, j.Faults) {
-		list = append(list, fmt.Sprintf("takeover of %s: %s: %s", clipped(s.lock, longName), s.head(), s.extent()))
+		list = append(list, fmt.Sprintf("takeover of %s: %s: %s", clipped(s.lock, longName), s.head(), listed(s.extent())))
 	}
 	for _, i := range append(workItems(j.Counts), debtItems(j.Debts)...) {
 		if i.Text != "" {

@@ -43,9 +43,9 @@ func takeoverBlocks(r Run, ev *evidence) []block {
 func seriesItems(all []series) []labelled {
 	var list []labelled
 	for _, s := range all {
-		l := labelled{clipped(s.lock, longName), []string{s.head(), s.extent()}}
+		l := labelled{clipped(s.lock, longName), []string{s.head(), listed(s.extent())}}
 		if parts := s.parts(); parts != "" {
-			l.Texts = append(l.Texts, parts)
+			l.Texts = append(l.Texts, listed(parts))
 		}
 		list = append(list, l)
 	}

@@ -110,12 +110,12 @@ func promiseOf(s *analysis.LockSums, i int, seen *analysis.RehearsedLock) string
 	doubted := len(s.Takeover.Unless) > 0
 	text := "above all that is possible: no luck needed"
 	switch {
+	case pr.Luck && pr.Value < s.Takeover.Lo:
+		text = "below all that is possible"
 	case pr.Luck && doubted && seen != nil:
 		text = "inside what is possible: it takes luck"
 	case pr.Luck && pr.Chance >= 0.9995:
 		text = "met while every call is answered at once"
-	case pr.Luck && pr.Value < s.Takeover.Lo:
-		text = "below all that is possible"
 	case pr.Luck && doubted:
 		text = "met by luck, in about " + chance(pr.Chance) + " of such faults, but see below"
 	case pr.Luck:

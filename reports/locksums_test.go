@@ -24,6 +24,8 @@ func TestSumsBesideTheSeeds(t *testing.T) {
 				GivenUp: 3, Late: 2, Waits: 9, Refused: 4, TickEvery: v(63.62)},
 		}
 	}
+	tight := lock(60, 50, "polls keep step")
+	tight.Promises[0].Value = 30
 	for name, c := range map[string]struct {
 		lock analysis.RehearsedLock
 		want []string
@@ -40,6 +42,7 @@ func TestSumsBesideTheSeeds(t *testing.T) {
 		"they differ": {lock(60, 50), []string{"the seeds gave 50s, give or take 600ms: something besides the kills takes time"}, "does not apply"},
 		"the assumptions do not hold": {lock(60, 50, "polls keep step"), []string{
 			"the seeds gave 50s, give or take 600ms; no sum to hold it against\n", "the sum does not apply: polls keep step", "it takes luck; the seeds: in 88 %"}, "60s where"},
+		"the limit is below the band": {tight, []string{"max 30s below all that is possible; the seeds: in 88 %"}, "it takes luck"},
 	} {
 		var got bytes.Buffer
 		if err := Rehearsal(&got, &analysis.Rehearsal{Seeds: 200, Locks: []analysis.RehearsedLock{c.lock}}, "again", TerminalOptions{Width: 1000}); err != nil {

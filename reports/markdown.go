@@ -162,7 +162,7 @@ func leftItems(h *history.History, folder string) []item {
 func takeoverItems(j *analysis.Judgement) []item {
 	var list []item
 	for _, s := range seriesOf(j.Takeovers, j.Faults) {
-		list = append(list, item{s.lock, s.head() + ": " + s.extent()})
+		list = append(list, item{s.lock, s.head() + ": " + listed(s.extent())})
 	}
 	for _, b := range j.Predicted {
 		list = append(list, item{"predicted", predicted(b)})

@@ -145,10 +145,11 @@ func (p *page) duration(pl *analysis.Plan) {
 	p.blank()
 	p.title("DURATION, in real time")
 	parts := []string{"steady state " + secs(d.SteadyState), "faults about " + about(d.Faults), "then " + about(d.Horizon) + " until a late breach would have shown"}
+	text := "about " + about(d.Expected) + ": " + strings.Join(parts, ", ")
 	if d.Jobs > 0 {
-		parts = append(parts, "jobs are offered and worked on for "+about(d.Jobs))
+		text += "; no less than the " + about(d.Jobs) + " for which jobs are offered and worked on"
 	}
-	p.item("expected", "about "+about(d.Expected)+": "+strings.Join(parts, ", "))
+	p.item("expected", text)
 	over := ""
 	if d.Expected > d.MaxRun {
 		over = ": the run would not come to its end"

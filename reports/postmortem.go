@@ -87,7 +87,11 @@ func (m *md) facts(r Run, o MarkdownOptions) {
 func (m *md) impact(j *analysis.Judgement) {
 	m.line("\n## %s, as measured", pmImpact.title)
 	m.section("Takeovers", takeoverItems(j))
-	m.section("Work", append(workItems(j.Counts), keyItems(j)...))
+	work := workItems(j.Counts)
+	for _, i := range keyItems(j) {
+		work = append(work, item{i.Label, listed(i.Text)})
+	}
+	m.section("Work", work)
 	var list []item
 	for _, d := range j.Duplicates {
 		list = append(list, item{"duplicate", fmt.Sprintf("job %s of lock %s: %s too many (%s), by the epochs %s",

@@ -99,6 +99,9 @@ func (s series) extent() string {
 	return "min " + s.rank(total, 0) + "  median " + s.rank(total, 0.5) + "  max " + s.rank(total, 1)
 }
 
+// listed puts commas where the terminal sets figures apart by two blanks: Markdown and HTML show those as one.
+func listed(text string) string { return strings.ReplaceAll(text, "  ", ", ") }
+
 // head is the series' class and size: one kill may give many values, and is one independent trial.
 func (s series) head() string {
 	faults := map[string]bool{}

@@ -96,7 +96,7 @@ func TestCompareRefusesWhatIsNoComparison(t *testing.T) {
 	}
 	storedRun(t, dir, "other")
 	for args, want := range map[string]string{
-		"base":                              "accepts 2 arg(s), received 1",
+		"base":                              "1 argument given, usage: lockdrill compare BASE HEAD",
 		"base nowhere":                      "nowhere: no such folder",
 		"base empty":                        "empty: neither the folder of a run nor one that holds such folders",
 		"base broken":                       "broken/one: history.jsonl is missing",

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -33,6 +34,9 @@ func newExplainCmd(io streams) *cobra.Command {
 		}
 		w, ok := wordOf(args[0])
 		if !ok {
+			if slices.Contains(experiments.ProfileNames(), args[0]) {
+				return usagef("lockdrill explain: %s is a profile: lockdrill explain profile %s", args[0], args[0])
+			}
 			return usagef("lockdrill explain: unknown word %q%s; see lockdrill explain --help", args[0], didYouMean(args[0], wordNames()))
 		}
 		if *format == outputJSON {

@@ -58,7 +58,8 @@ func TestExplainWord(t *testing.T) {
 	for args, want := range map[string]string{
 		"explain":                        "lockdrill explain: which word? There are takeover, ",
 		"explain takover":                `lockdrill explain: unknown word "takover", did you mean "takeover"?; see lockdrill explain --help`,
-		"explain profile":                "lockdrill explain profile: accepts 1 arg(s), received 0",
+		"explain cordum/approval":        "lockdrill explain: cordum/approval is a profile: lockdrill explain profile cordum/approval\n",
+		"explain profile":                "lockdrill explain profile: no argument given, usage: lockdrill explain profile NAME",
 		"explain profile cordum/aproval": `lockdrill explain profile: unknown profile "cordum/aproval": did you mean "cordum/approval"?`,
 		"explain sums":                   "lockdrill explain sums: whose? Give --profile; the timings that measured work asks for: lockdrill tune",
 		"explain sums --profile x":       `lockdrill explain sums: unknown profile "x"`,

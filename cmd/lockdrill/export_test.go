@@ -13,7 +13,10 @@ func exportDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "drill.yaml"), []byte(goodDrill))
-	_, rest, _ := strings.Cut(string(read(t, "../../docs/alerts.md")), "```yaml ignore\n")
+	_, rest, ok := strings.Cut(string(read(t, "../../docs/alerts.md")), "```yaml ignore\n")
+	if !ok {
+		t.Fatal("docs/alerts.md has no mapping between ```yaml ignore and ```")
+	}
 	mapping, _, _ := strings.Cut(rest, "```")
 	write(t, filepath.Join(dir, "mapping.yaml"), []byte(mapping))
 	return dir
@@ -78,7 +81,7 @@ func TestExportMisuse(t *testing.T) {
 		"export alerts --metrics useless.yaml":                      `useless.yaml: no rule has the signals that it needs`,
 		"export metrics-mapping --metrics x":                        `lockdrill export metrics-mapping: no mapping "x"`,
 		"export alerts x":                                           `lockdrill export alerts: unknown command "x"`,
-		"export ci":                                                 `lockdrill export ci: accepts between 1 and 2 arg\(s\), received 0`,
+		"export ci":                                                 `lockdrill export ci: no argument given, usage: lockdrill export ci `,
 		"export ci gitlub":                                          `lockdrill export ci: unknown system "gitlub", did you mean "github"\?; there are argo-rollouts, github, `,
 		"export ci github frist-drill":                              `frist-drill: no such scenario, did you mean "first-drill"\?`,
 		"export ci github no-drill.yaml":                            `no-drill.yaml:1`,

@@ -78,7 +78,7 @@ func TestRehearseMisuse(t *testing.T) {
 		{"rehearse first-drill --seeds 0", "--seeds 0: want at least 1\n"},
 		{"rehearse first-drill --fail-above 5", "--fail-above 5: want a share from 0 to 1\n"},
 		{"rehearse first-drill --out x", "--out is the folder of a seed's history: it goes with --replay SEED\n"},
-		{"rehearse", "lockdrill rehearse: accepts 1 arg(s), received 0; see lockdrill rehearse --help\n"},
+		{"rehearse", "lockdrill rehearse: no argument given, usage: lockdrill rehearse FILE|NAME [flags]; see lockdrill rehearse --help\n"},
 	} {
 		if got := try(t, strings.Fields(c.args)...); got != (result{exitUsage, "", c.want}) {
 			t.Errorf("%s: %+v", c.args, got)

@@ -78,12 +78,25 @@ func markUsage(cmd *cobra.Command) {
 			if err == nil || errors.As(err, new(*exitError)) {
 				return err
 			}
+			if strings.Contains(err.Error(), "arg(s)") { // cobra's words for a wrong number of them
+				return usagef("%s: %s given, usage: %s; see %s --help", c.CommandPath(), argumentCount(len(args)), c.UseLine(), c.CommandPath())
+			}
 			return usagef("%s: %w; see %s --help", c.CommandPath(), err, c.CommandPath())
 		}
 	}
 	for _, sub := range cmd.Commands() {
 		markUsage(sub)
 	}
+}
+
+func argumentCount(n int) string {
+	switch n {
+	case 0:
+		return "no argument"
+	case 1:
+		return "1 argument"
+	}
+	return fmt.Sprintf("%d arguments", n)
 }
 
 // knownCommand refuses the first word of a command line that is no command.

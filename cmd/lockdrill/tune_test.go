@@ -178,9 +178,9 @@ func TestTuneFromAScrape(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		"open.txt":                         "open.txt: the p99 for a job of class large is above 20s and has no upper end: add larger buckets, or give --p99\n",
-		"none.txt":                         "none.txt: no histogram lockcore_held_seconds in it; there are []\n",
-		"scrape.txt --series x":            "scrape.txt: no histogram x in it; there are [lockcore_held_seconds]\n",
-		"scrape.txt --lock other":          "no series with the labels map[namespace:other]\n",
+		"none.txt":                         "none.txt: no histogram lockcore_held_seconds in it; histograms there: none\n",
+		"scrape.txt --series x":            "scrape.txt: no histogram x in it; histograms there: lockcore_held_seconds\n",
+		"scrape.txt --lock other":          "no series with the labels {namespace=\"other\"}\n",
 		"scrape.txt --label pod":           "--label \"pod\": want name=value\n",
 		"scrape.txt --profile cordum/mist": "unknown profile \"cordum/mist\"",
 	} {

@@ -58,6 +58,13 @@ func words() []word {
 		{"claim", term, "what a replica says of itself; evidence is what the ledger and the probes saw"},
 		{"inconclusive", term, "nothing wrong was seen, and the question was not reached; never a pass"},
 
+		{"breaks", term, "at most x% of such faults break the promise, with 95% confidence, as none of n did: 1 - 0.05^(1/n)"},
+		{"possible", term, "the band of takeovers that TTL, renewal, pickup and timeouts allow (L3); a limit inside it can be met by luck alone"},
+		{"predicted", term, "the least and the greatest takeover in the rehearsals that a live run begins with; one outside of it is a finding"},
+		{"margin", term, "what the worst observed value leaves to the limit, and its share of the limit"},
+		{"rehearsal", term, "the same drill in virtual time: what rules, policy and timings come to; it satisfies no SLO"},
+
+		{"regressed", compared, "a row is worse, or correctness broke in the head and not in the base"},
 		{"worse", compared, "of a row of compare: significant over all rows that were tested, and beyond the tolerance"},
 		{"tolerance", compared, "change, as a share of the base's median, that does not count"},
 		{"shift", compared, "the median of all differences between a value of the head and one of the base (Hodges-Lehmann)"},

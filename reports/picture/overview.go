@@ -76,7 +76,7 @@ func (o *overview) describe() string {
 	if !o.l.Live {
 		kind = " (a rehearsal in virtual time)"
 	}
-	return fmt.Sprintf("%s%s: %s confirmed of %s, %s over %s, %s on %s.", duration(o.l.Seconds), kind, plural(struck, "fault"), count(len(o.l.Faults)),
+	return fmt.Sprintf("%s%s: %s of %s confirmed, %s over %s, %s on %s.", duration(o.l.Seconds), kind, count(struck), plural(len(o.l.Faults), "shot"),
 		plural(len(o.l.Trials), "takeover"), plural(locks, "lock"), plural(keys, "key"), plural(len(o.l.Replicas), "replica"))
 }
 

@@ -76,6 +76,7 @@ func (o *overview) faultLane(id string, fs []*analysis.FaultLane) {
 			}
 			if x1-x0 < 2 {
 				meant.down(x0, y+21, 5.5)
+				r.take(x0-7, x0+7)
 			} else {
 				declared.box(x0, y+2, x1, y+6)
 			}

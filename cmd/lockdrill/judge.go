@@ -168,21 +168,3 @@ func fromHere(path string) string {
 	}
 	return path
 }
-
-// writeAtomically replaces a file in one step: a reader sees the old one or the new one, whole.
-func writeAtomically(path string, data []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return fmt.Errorf("%s: write: %w", path, reason(err))
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("%s: write: %w", path, reason(err)), os.Remove(f.Name()))
-		}
-	}()
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
-}

@@ -117,6 +117,11 @@ func readParts(dir string) (*experiments.Experiment, *history.History, error) {
 	if err != nil {
 		return nil, nil, usagef("%w", err)
 	}
+	// A rehearsal of a scaled file may have been at its real durations.
+	if h.Header.Experiment != e.Name || h.Header.TimeScale != e.TimeScale && (h.Header.Mode == history.Live || h.Header.TimeScale != 1) {
+		return nil, nil, usagef("%s: not the history of %s: it says experiment %q at time scale %g, the file %q at %g",
+			filepath.Join(dir, historyFile), path, h.Header.Experiment, h.Header.TimeScale, e.Name, e.TimeScale)
+	}
 	return e, h, nil
 }
 

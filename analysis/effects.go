@@ -64,10 +64,11 @@ func (ix *index) readEntry(k *keyIndex, ev *history.Event) {
 func (ix *index) placeEffects() {
 	slices.SortStableFunc(ix.effects, func(a, b *effect) int { return cmp.Compare(a.Pos, b.Pos) })
 	var last int64
+	var unseen several
 	for _, f := range ix.effects {
 		switch {
 		case f.Pos > last+1:
-			ix.lostLedger = append(ix.lostLedger, "entries "+strconv.FormatInt(last+1, 10)+" to "+strconv.FormatInt(f.Pos-1, 10)+" of the ledger were never seen")
+			unseen.add("entries " + strconv.FormatInt(last+1, 10) + " to " + strconv.FormatInt(f.Pos-1, 10) + " of the ledger were never seen")
 		case f.Pos == last:
 			ix.find("the ledger has two entries at position "+strconv.FormatInt(f.Pos, 10), f.event.N)
 		}
@@ -79,6 +80,7 @@ func (ix *index) placeEffects() {
 		}
 		ix.fileEffect(f)
 	}
+	ix.lostLedger = append(ix.lostLedger, unseen.text()...)
 }
 
 // fileEffect adds a job's state to the job.
@@ -144,6 +146,7 @@ func (ix *index) checkWrites() {
 	if !ok {
 		return
 	}
+	var missing several
 	for i := range ix.h.Events {
 		ev := &ix.h.Events[i]
 		if ev.Kind != history.WriteReturn || !ev.Write.Accepted || ev.To > final {
@@ -152,9 +155,32 @@ func (ix *index) checkWrites() {
 		if c := ix.writes[opKey{ev.Key, ev.Op}]; c.entry == nil {
 			c.entry = &effect{} // say it once
 			ix.find("key "+ev.Key+": the ledger accepted write "+ev.Op+" and does not have it in the final read", ev.N)
-			ix.lostLedger = append(ix.lostLedger, "a write that the ledger accepted at "+clock(ev.To)+" is missing from its final read")
+			missing.add("a write that the ledger accepted at " + clock(ev.To) + " is missing from its final read")
 		}
 	}
+	ix.lostLedger = append(ix.lostLedger, missing.text()...)
+}
+
+// several is one reason that may hold often: a ledger that lost ten thousand entries is said once, not ten thousand times a row.
+type several struct {
+	first string
+	n     int
+}
+
+func (s *several) add(reason string) {
+	if s.n++; s.n == 1 {
+		s.first = reason
+	}
+}
+
+func (s *several) text() []string {
+	switch s.n {
+	case 0:
+		return nil
+	case 1:
+		return []string{s.first}
+	}
+	return []string{s.first + ", and " + strconv.Itoa(s.n-1) + " more like it"}
 }
 
 // checkCalls looks for operations that succeeded while the probe saw the key carry another epoch.

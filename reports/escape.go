@@ -3,6 +3,7 @@ package reports
 import (
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/lockdrill/lockdrill/experiments"
 )
@@ -19,6 +20,51 @@ func clean(s string) string {
 		}
 		return r
 	}, s)
+}
+
+// Harmless is text for a terminal or the log of a CI step, line by line: nothing in it moves the cursor, sets a title, hides a word, or
+// is a command to GitHub Actions.
+func Harmless(text string) string {
+	var lines []string
+	for line := range strings.SplitSeq(text, "\n") {
+		lines = append(lines, harmless(line, false))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// harmless is one line of Harmless. Where it is painted, the inks of a page stay, and nothing else that a terminal obeys: a key that
+// forges one gets a colour, which never says more than the words.
+func harmless(line string, painted bool) string {
+	line = experiments.Redact(strings.ToValidUTF8(line, "\uFFFD"))
+	var b strings.Builder
+	for at := 0; at < len(line); {
+		if n := inkAt(line[at:]); painted && n > 0 {
+			b.WriteString(line[at : at+n])
+			at += n
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(line[at:])
+		if !unicode.IsPrint(r) {
+			r = unicode.ReplacementChar
+		}
+		b.WriteRune(r)
+		at += size
+	}
+	line = strings.ReplaceAll(b.String(), "##[", "#\u200b#[") // obeyed wherever it stands in a line
+	if rest := strings.TrimLeft(line, " "); strings.HasPrefix(rest, "::") {
+		line = line[:len(line)-len(rest)] + "\u200b" + rest
+	}
+	return line
+}
+
+// inkAt is the length of the escape sequence with which paint begins or ends, if s begins with one.
+func inkAt(s string) int {
+	for _, i := range []ink{bold, red, green, yellow, "0"} {
+		if code := "\x1b[" + string(i) + "m"; strings.HasPrefix(s, code) {
+			return len(code)
+		}
+	}
+	return 0
 }
 
 // markdown is text that reads as itself in GitHub's Markdown, also inside a table. It stays readable where nobody renders it: "<= 5s",

@@ -6,6 +6,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/extension"
@@ -125,3 +128,41 @@ func TestMarkdownReadsAsItWas(t *testing.T) {
 		t.Errorf("a code span became %s", got)
 	}
 }
+
+// What a terminal or the log of a CI step obeys is in no text of others.
+func TestTheTerminalIsNotObeyedByOthers(t *testing.T) {
+	for _, text := range append([]string{"a\n::set-output name=verdict::pass", "x ##[error]y", "\x1b]0;title\x07\x1b[2J\u009b2J\u202e", strings.Repeat("long ", 30) + "::error::z"}, attacks...) {
+		r := hostile(text)
+		var said []string
+		story, status := NewStory(r.Experiment), NewStatus(r.Experiment)
+		for _, e := range r.History.Events {
+			said = append(said, story.Line(e))
+			status.Observe(e)
+		}
+		said = append(append(said, status.Render(80, time.Minute)...), Harmless("1\n2 "+text))
+		for _, color := range []bool{false, true} {
+			var b bytes.Buffer
+			if err := Terminal(&b, r.Judgement, TerminalOptions{Color: color, Folder: text}); err != nil {
+				t.Fatal(err)
+			}
+			page := b.String()
+			if color {
+				if page = inks.ReplaceAllString(page, ""); page == b.String() {
+					t.Errorf("%q: no colour is left where colour was asked for", text)
+				}
+			}
+			said = append(said, page)
+		}
+		for line := range strings.Lines(strings.Join(said, "\n")) {
+			line = strings.TrimSuffix(line, "\n")
+			if strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) && r != '\u200b' }) || !utf8.ValidString(line) {
+				t.Errorf("%q: the terminal obeys %q", text, line)
+			}
+			if strings.HasPrefix(strings.TrimSpace(line), "::") || strings.Contains(line, "##[") || strings.Contains(line, "hunter2") {
+				t.Errorf("%q: GitHub Actions obeys, or a password is told: %q", text, line)
+			}
+		}
+	}
+}
+
+var inks = regexp.MustCompile("\x1b\\[(1|1;31|1;32|1;33|0)m")

@@ -48,7 +48,8 @@ func (p *page) paint(i ink, s string) string {
 	return "\x1b[" + string(i) + "m" + s + "\x1b[0m"
 }
 
-func (p *page) line(s string) { p.WriteString(strings.TrimRight(s, " ") + "\n") }
+// line is where text enters the page, and with it the terminal.
+func (p *page) line(s string) { p.WriteString(harmless(strings.TrimRight(s, " "), p.color) + "\n") }
 func (p *page) blank()        { p.WriteString("\n") }
 
 func (p *page) title(s string) { p.line(p.paint(bold, s)) }

@@ -139,7 +139,7 @@ func (s *Status) Render(width int, now time.Duration) []string {
 	lines = append(lines, atMost(mostFaults, s.faults(), "fault")...)
 	lines = append(lines, atMost(mostActive, active, "active fault")...)
 	for i, l := range lines {
-		lines[i] = Clip(l, width)
+		lines[i] = Clip(harmless(l, false), width)
 	}
 	return lines
 }
@@ -157,7 +157,7 @@ func (s *Status) Heartbeat(now time.Duration) string {
 	if jobs := s.jobs(); jobs > 0 {
 		parts = append(parts, fmt.Sprintf("%s of %s done", count(len(s.done)), plural(jobs, "job")))
 	}
-	return strings.Join(parts, ", ")
+	return harmless(strings.Join(parts, ", "), false)
 }
 
 func (s *Status) jobs() int {

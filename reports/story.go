@@ -43,7 +43,7 @@ func (s *Story) Line(e history.Event) string {
 	if what == "" {
 		return ""
 	}
-	return pad(clock(e.To), 9) + " " + pad(who, s.width) + "  " + what
+	return harmless(pad(clock(e.To), 9)+" "+pad(who, s.width)+"  "+what, false)
 }
 
 // next is Line in its parts, for formats with columns of their own.

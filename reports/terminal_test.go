@@ -213,3 +213,19 @@ func TestTerminalReportsFailedWrite(t *testing.T) {
 		t.Error("a summary that nobody got was reported as written")
 	}
 }
+
+// Ten thousand findings are counted and not printed: the last lines of a run are what is read.
+func TestTheSummaryIsBounded(t *testing.T) {
+	j := failed()
+	for range 10_000 {
+		j.Findings = append(j.Findings, analysis.Finding{What: "a contradiction"})
+		j.Warnings = append(j.Warnings, "a warning")
+	}
+	var b strings.Builder
+	if err := Terminal(&b, j, TerminalOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(b.String(), "\n"); n > 150 || !strings.Contains(b.String(), "more findings in verdict.json") || !strings.Contains(b.String(), "more warnings in verdict.json") {
+		t.Errorf("%d lines:\n%.3000s", n, b.String())
+	}
+}

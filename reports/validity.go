@@ -226,20 +226,29 @@ func probeText(s analysis.ProbeSummary) string {
 }
 
 // remarks are the contradictions and the warnings.
+// mostRemarks bounds the findings, and the warnings, of the summary.
+const mostRemarks = 20
+
 func (p *page) remarks(j *analysis.Judgement) {
 	if len(j.Findings)+len(j.Warnings) == 0 {
 		return
 	}
 	p.title("Remarks")
-	for _, f := range j.Findings {
+	for _, f := range first(j.Findings, mostRemarks) {
 		text := findingText(f)
 		if seen := events(f.Evidence); seen != "" {
 			text += " (" + seen + ")"
 		}
 		p.item("finding", text)
 	}
-	for _, w := range j.Warnings {
+	if more := len(j.Findings) - mostRemarks; more > 0 {
+		p.item("", plural(more, "more finding")+" in verdict.json")
+	}
+	for _, w := range first(j.Warnings, mostRemarks) {
 		p.item("warning", w)
+	}
+	if more := len(j.Warnings) - mostRemarks; more > 0 {
+		p.item("", plural(more, "more warning")+" in verdict.json")
 	}
 	p.blank()
 }

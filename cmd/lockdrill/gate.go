@@ -48,6 +48,9 @@ type gate struct {
 // killed nobody reads an earlier pass.
 func openGate(stderr io.Writer, f gateFlags) (*gate, error) {
 	g := &gate{gateFlags: f, stderr: stderr}
+	if err := f.apart(); err != nil {
+		return nil, err
+	}
 	if err := g.result.claim(); err != nil {
 		return nil, err
 	}
@@ -64,13 +67,32 @@ func openGate(stderr io.Writer, f gateFlags) (*gate, error) {
 	if g.metrics != "" {
 		_, err := afterFile(g.metrics, nil, "")
 		if err == nil {
-			err = canReplace(g.metrics)
+			err = canWrite(g.metrics)
 		}
 		if err != nil {
 			return nil, usagef("--metrics-file %s: %w", g.metrics, err)
 		}
 	}
 	return g, nil
+}
+
+// apart refuses one file for two things: a gate would read the other's.
+func (f *gateFlags) apart() error {
+	seen := map[string]string{}
+	for _, of := range [][2]string{{"--result-file", string(f.result)}, {"--junit", f.junit}, {"--metrics-file", f.metrics}} {
+		path, err := filepath.Abs(of[1])
+		if of[1] == "" || err != nil {
+			continue
+		}
+		if folder, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+			path = filepath.Join(folder, filepath.Base(path))
+		}
+		if other := seen[path]; other != "" && replaceable(path) { // both may go to /dev/null
+			return usagef("%s and %s name the same file, %s: give each its own", other, of[0], of[1])
+		}
+		seen[path] = of[0]
+	}
+	return nil
 }
 
 // judged takes a drill that has a verdict; dir is its folder.
@@ -116,7 +138,7 @@ func (g *gate) close(err error) {
 }
 
 func (g *gate) say(what string, err error) {
-	fmt.Fprintf(g.stderr, "lockdrill: %s: %s; the verdict stands\n", what, experiments.Redact(err.Error()))
+	fmt.Fprintf(g.stderr, "lockdrill: %s: %s; the verdict stands\n", what, reports.Harmless(err.Error()))
 }
 
 func writeSuites(path string, s reports.Suites) error {
@@ -137,7 +159,7 @@ func (g *gate) count(experiment string, m reports.Metrics) {
 		err := push.New(g.pushgateway, g.job).Grouping("experiment", experiment).Gatherer(m.Without("experiment")).
 			Client(&http.Client{Timeout: pushWithin}).AddContext(context.Background())
 		if err != nil {
-			g.say("--pushgateway", errors.New(reports.Clip(err.Error(), 300)))
+			g.say("--pushgateway", errors.New(reports.Clip(experiments.Redact(err.Error()), 300))) // cut first, a password would lose the @ that tells it
 		}
 	}
 	if g.metrics == "" {
@@ -156,15 +178,6 @@ func (g *gate) count(experiment string, m reports.Metrics) {
 	if err := writeAtomically(g.metrics, b.Bytes()); err != nil {
 		g.say("--metrics-file", err)
 	}
-}
-
-// canReplace says whether writeAtomically could write there.
-func canReplace(path string) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return fmt.Errorf("write: %w", reason(err))
-	}
-	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
 // afterFile is m after what the file holds from earlier.
@@ -188,13 +201,13 @@ func (r *resultFile) flag(flags *pflag.FlagSet) {
 	flags.StringVar((*string)(r), "result-file", "", "file for the verdict's word (pass, slo-failed, ...), written in every end, also refused and error")
 }
 
-// claim writes "error", which stays if the process is killed. It is no rename: the file may be a mount, or a device.
+// claim writes "error", which stays if the process is killed. It is no rename: the file may be a mount.
 func (r resultFile) claim() error {
 	if r == "" {
 		return nil
 	}
-	if err := os.WriteFile(string(r), []byte(exitName(exitFailure)), 0o644); err != nil {
-		return usagef("--result-file %s: write: %w", string(r), reason(err))
+	if err := writeInto(string(r), []byte(exitName(exitFailure))); err != nil {
+		return usagef("--result-file %w", err)
 	}
 	return nil
 }
@@ -203,7 +216,7 @@ func (r resultFile) tell(stderr io.Writer, code int) {
 	if r == "" {
 		return
 	}
-	if err := os.WriteFile(string(r), []byte(exitName(code)), 0o644); err != nil {
+	if err := writeInto(string(r), []byte(exitName(code))); err != nil {
 		fmt.Fprintf(stderr, "lockdrill: --result-file: %v; the verdict stands\n", err)
 	}
 }

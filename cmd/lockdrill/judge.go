@@ -122,6 +122,11 @@ func readParts(dir string) (*experiments.Experiment, *history.History, error) {
 	if err != nil {
 		return nil, nil, usagef("%w", err)
 	}
+	// A rehearsal of a scaled file may have been at its real durations.
+	if h.Header.Experiment != e.Name || h.Header.TimeScale != e.TimeScale && (h.Header.Mode == history.Live || h.Header.TimeScale != 1) {
+		return nil, nil, usagef("%s: not the history of %s: it says experiment %q at time scale %g, the file %q at %g",
+			filepath.Join(dir, historyFile), path, h.Header.Experiment, h.Header.TimeScale, e.Name, e.TimeScale)
+	}
 	return e, h, nil
 }
 
@@ -172,22 +177,4 @@ func fromHere(path string) string {
 		return rel
 	}
 	return path
-}
-
-// writeAtomically replaces a file in one step: a reader sees the old one or the new one, whole.
-func writeAtomically(path string, data []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return fmt.Errorf("%s: write: %w", path, reason(err))
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("%s: write: %w", path, reason(err)), os.Remove(f.Name()))
-		}
-	}()
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }

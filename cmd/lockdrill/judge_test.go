@@ -191,3 +191,23 @@ func remove(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 }
+
+// The header says at which scale limits were judged: one that the file does not give is another run's, or was edited.
+func TestAHeaderThatContradictsTheFile(t *testing.T) {
+	for _, swap := range [][2]string{{`"time_scale":`, `"time_scale":1e300,"x":`}, {`"experiment":"`, `"experiment":"other-`}} {
+		dir := t.TempDir()
+		run := recordedRun(t, dir, "pass-1")
+		path := filepath.Join(run, historyFile)
+		text := string(read(t, path))
+		line, rest, _ := strings.Cut(text, "\n")
+		line = strings.Replace(line, swap[0], swap[1], 1)
+		if before, after, ok := strings.Cut(line, `,"x":`); ok { // the old figure goes
+			_, after, _ = strings.Cut(after, ",")
+			line = before + "," + after
+		}
+		write(t, path, []byte(line+"\n"+rest))
+		if got := tryIn(t, dir, "judge", run); got.code != exitUsage || !strings.Contains(got.stderr, "not the history of") {
+			t.Errorf("%v: exit %d\n%s", swap, got.code, got.stderr)
+		}
+	}
+}

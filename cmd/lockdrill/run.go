@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockdrill/lockdrill/lockcore/redisstore"
+	"github.com/lockdrill/lockdrill/reports"
 )
 
 // run executes one command line and returns its exit status.
@@ -30,7 +31,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	end := &exitError{code: exitFailure, err: err}
 	errors.As(err, &end)
 	if end.err != nil {
-		fmt.Fprintln(stderr, end.err)
+		fmt.Fprintln(stderr, reports.Harmless(end.err.Error()))
 		annotate(stderr, end.err)
 	}
 	return end.code

@@ -94,7 +94,7 @@ func (f *tuneFlags) check() error {
 		name  string
 		value time.Duration
 	}{{"--p99", f.p99}, {"--p50", f.p50}, {"--jitter", f.jitter}, {"--guard", f.guard}, {"--takeover", f.takeover}, {"--stop", f.stop}} {
-		if d.value < 0 || d.value > 24*time.Hour {
+		if d.value < 0 || d.value > mostWork {
 			return usagef("lockdrill tune: %s %s: want 0s to 24h", d.name, d.value)
 		}
 	}

@@ -15,6 +15,9 @@ import (
 // heldSeries is the lock core's own histogram of hold times.
 const heldSeries = "lockcore_held_seconds"
 
+// mostWork bounds every duration that tune takes.
+const mostWork = 24 * time.Hour
+
 // measured is what a run or a scrape says of the work under a lock.
 type measured struct {
 	classes []analysis.MeasuredWork
@@ -154,6 +157,8 @@ func (m *measured) choose() (*analysis.MeasuredWork, error) {
 			continue
 		case c.P99.Hi == nil:
 			return nil, noFigure("%s: the p99%s is above %gs and has no upper end: add larger buckets, or give --p99", c.Source, ofClass(c.Class), c.P99.Lo)
+		case *c.P99.Hi <= 0 || *c.P99.Hi > mostWork.Seconds(): // a wrong unit, or no histogram of times
+			return nil, usagef("%s: the p99%s is %gs: want above 0s, and at most %s", c.Source, ofClass(c.Class), *c.P99.Hi, mostWork)
 		case chosen == nil || *c.P99.Hi > *chosen.P99.Hi:
 			chosen = c
 		}

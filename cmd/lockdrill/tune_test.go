@@ -227,3 +227,16 @@ func TestTuningDocument(t *testing.T) {
 		t.Errorf("status %d; the document shows\n%s\nand the command prints\n%s", got.code, shown, got.stdout)
 	}
 }
+
+// A scrape in another unit, or with a bound below zero, is no p99 of work.
+func TestAScrapeOfNoTimes(t *testing.T) {
+	for _, bound := range []string{"-5", "0", "90000000", "1e300"} {
+		dir := t.TempDir()
+		write(t, filepath.Join(dir, "scrape"), []byte("# TYPE lockcore_held_seconds histogram\n"+
+			"lockcore_held_seconds_bucket{le=\""+bound+"\"} 100\nlockcore_held_seconds_bucket{le=\"+Inf\"} 100\n"+
+			"lockcore_held_seconds_sum 3\nlockcore_held_seconds_count 100\n"))
+		if got := tryIn(t, dir, "tune", "--from", "scrape", "--jitter", "1s", "--seeds", "2"); got.code != exitUsage || !strings.Contains(got.stderr, "want above 0s") {
+			t.Errorf("%s: %+v", bound, got)
+		}
+	}
+}

@@ -1,0 +1,28 @@
+package analysis
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// A ledger that lost very many entries is one reason, not one an entry: each row of the verdict repeats its reasons.
+func TestALostLedgerIsSaidOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		lost func(pos int64) bool
+		want string
+	}{
+		"entries in between": {func(pos int64) bool { return pos%2 == 0 }, " more like it"},
+		"all at the end":     {func(pos int64) bool { return pos > 3 }, " more like it"},
+	} {
+		e, h := load(t, "good-drill")
+		without(h, func(ev *history.Event) bool { return ev.Entry != nil && c.lost(ev.Entry.Pos) })
+		j := Judge(e, h)
+		about := slices.DeleteFunc(slices.Clone(j.Lacks), func(l Lack) bool { return !strings.Contains(l.Why, "ledger") })
+		if len(about) == 0 || len(about) > 2 || !strings.Contains(about[len(about)-1].Why, c.want) {
+			t.Errorf("%s: %d reasons: %+v", name, len(about), about)
+		}
+	}
+}

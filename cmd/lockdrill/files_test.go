@@ -1,0 +1,70 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// What is no regular file stays what it is: a device or a pipe of that name was replaced by a file, and so was a link.
+func TestOnlyRegularFilesAreReplaced(t *testing.T) {
+	dir := t.TempDir()
+	run := recordedRun(t, dir, "pass-1")
+	pipe, link, real := filepath.Join(dir, "pipe"), filepath.Join(dir, "link"), filepath.Join(dir, "real")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("real", link); err != nil {
+		t.Fatal(err)
+	}
+	write(t, real, []byte(strings.Repeat("an earlier and longer text\n", 1000)))
+	want := tryIn(t, dir, "report", run, "-f", "md").stdout
+	if got := tryIn(t, dir, "report", run, "-f", "md", "-o", "link"); got.code != exitPass || string(read(t, real)) != want {
+		t.Errorf("through a link: %+v, and it holds\n%.300s", got, read(t, real))
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link is no link any more: %v, %v", info, err)
+	}
+	if got := tryIn(t, dir, "report", run, "-f", "md", "-o", "pipe"); got.code != exitUsage || !strings.Contains(got.stderr, "a pipe that nobody reads") {
+		t.Errorf("a pipe that nobody reads: %+v", got)
+	}
+	for _, args := range [][]string{{"judge", run, "--result-file", "pipe"}, {"run", "nobody", "--result-file", "pipe"}, {"run", "nobody", "--junit", "pipe"}} {
+		if got := tryIn(t, dir, args...); got.code != exitUsage || !strings.Contains(got.stderr, "a pipe that nobody reads") {
+			t.Errorf("%v: %+v", args, got)
+		}
+	}
+	if info, err := os.Lstat(pipe); err != nil || info.Mode().Type() != os.ModeNamedPipe {
+		t.Errorf("the pipe is no pipe any more: %v, %v", info, err)
+	}
+	reader, err := os.OpenFile(pipe, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	if got := tryIn(t, dir, "judge", run, "--result-file", "pipe"); got.code != exitPass {
+		t.Errorf("%+v", got)
+	}
+	word := make([]byte, 100)
+	n, _ := reader.Read(word)
+	if got := string(word[:n]); got != "errorpass" {
+		t.Errorf("the reader of a pipe got %q", got)
+	}
+}
+
+func TestOneFileIsNotForTwo(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Symlink(".", filepath.Join(dir, "here")); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"--junit", "x", "--result-file", "./x"}, {"--junit", "x", "--metrics-file", "here/x"}} {
+		got := tryIn(t, dir, append([]string{"run", "nobody"}, args...)...)
+		if got.code != exitUsage || !strings.Contains(got.stderr, "name the same file") {
+			t.Errorf("%v: %+v", args, got)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "x")); err == nil {
+			t.Errorf("%v: the file was written", args)
+		}
+	}
+}

@@ -160,7 +160,7 @@ slos:
 		"warning: lints.yaml:9:7: L1: lock job: acquire 2s + 3 failures * 20s + op timeout 2s = 64s, over ttl 60s",
 		"warning: lints.yaml:10:7: L4: lock approval: wait 2s, under ttl 10s",
 		"warning: sheet.yaml:2:3: L5: lock replayer: ttl_hold: one replica runs every poll 30s * 2 = 60s: ttl 60s is an exact multiple of poll 30s",
-		"warning: sheet.yaml:2:3: L8: lock replayer: takeover p95: 1 kills are declared, a clean answer takes 59",
+		"warning: sheet.yaml:2:3: L8: lock replayer: takeover p95: 1 kill is declared, a clean answer takes 59",
 	}
 	got := tryIn(t, dir, "validate", "lints.yaml")
 	lines := strings.Split(strings.TrimSpace(got.stderr), "\n")

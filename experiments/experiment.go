@@ -19,7 +19,9 @@ type Experiment struct {
 	Description  string
 	Environment  string // "local" is what the run started itself
 	Redis        Redis
+	Ledger       LedgerStore
 	Proxy        Proxy
+	Kubernetes   *Kubernetes // replicas are pods; nil = processes of this host
 	System       System
 	TimeScale    float64 // 1 = real; Scale multiplies by it
 	SteadyState  SteadyState
@@ -44,6 +46,45 @@ type Redis struct {
 	PasswordEnv string   // the same for the password: it never stands in a file
 	CA          string   `file:"ca"` // PEM file of the authority that signed the server's certificate, beside the experiment's; "" = the system's
 	Allow       []string // faults of the store itself that may be done to it, by the words of StoreFault.Do, and delete_key
+}
+
+// LedgerStore says where the ledger lives. By default it is a store of the run's own, on loopback; replicas in pods need one that they
+// can reach, which no fault may reach: another server than that of the locks.
+type LedgerStore struct {
+	URL         string `file:"url"` // redis:// or rediss://, without a password; "" = a store of the run's own
+	UsernameEnv string //
+	PasswordEnv string //
+	CA          string `file:"ca"`
+}
+
+// Kubernetes says where replicas are pods, and which pods those are. Flags of the command line (--kubeconfig, --context, --namespace)
+// win over the file.
+type Kubernetes struct {
+	Context   string            // of the kubeconfig; "" = its current one
+	Namespace string            // of the pods; "" = that of the context
+	Pods      PodsMode          // apply or use
+	Selector  map[string]string // labels of the pods; mode embedded: none = those of the workers that lockdrill makes
+	Container string            // of the pod, that takes the locks; "" = its first
+	Image     string            // of the workers that the run applies, and of exported manifests
+	Grace     time.Duration     // terminationGracePeriodSeconds of these workers; whole seconds
+	Holder    *HolderNames      // observed systems: how the name that a lock gives its holder leads to a pod; nil = it begins with the pod's name
+	Redis     string            // host:port of the locks' store as pods reach it; "" = as in redis.url
+	Ledger    string            // host:port of the ledger's store as pods reach it; "" = as in ledger.url
+}
+
+// PodsMode says who brings the pods.
+type PodsMode string
+
+const (
+	PodsApply PodsMode = "apply" // the run makes a Deployment of workers, and removes it
+	PodsUse   PodsMode = "use"   // what is there: an exported Deployment of workers, or the observed system
+)
+
+// HolderNames says how the name of a holder leads to its pod. Exactly one field is set.
+type HolderNames struct {
+	Name       string // pattern that the whole name matches, with {pod} for the pod's name and * for anything: "{pod}_*"
+	Label      string // key of a label of the pod whose value is the name
+	Annotation string // key of an annotation of the pod whose value is the name
 }
 
 // Proxy says which Toxiproxy stands between the replicas and the locks' store where a fault needs one: embedded in the runner, or
@@ -73,7 +114,7 @@ const (
 
 // System is what is drilled.
 type System struct {
-	Mode        string        // "embedded": replicas run the lock core, or Worker
+	Mode        string        // ModeEmbedded: replicas run the lock core, or Worker; ModeObserve: they are somebody's own, and only watched
 	Replicas    int           //
 	Worker      []string      // command of a foreign worker that speaks the worker protocol; empty = lockdrill's own
 	Restart     time.Duration // a killed replica is replaced after so long (real time, not scaled)
@@ -82,6 +123,15 @@ type System struct {
 	Work        []Work
 }
 
+// Words of System.Mode.
+const (
+	ModeEmbedded = "embedded"
+	ModeObserve  = "observe"
+)
+
+// Observed reports a system that is watched and struck, and not made by the run.
+func (e *Experiment) Observed() bool { return e.System.Mode == ModeObserve }
+
 // Lock is a named lock with its policy. A lock whose policy has a Loop is a leader loop with one key; any other lock is taken
 // per job, with key = KeyPrefix + job id.
 type Lock struct {
@@ -89,6 +139,7 @@ type Lock struct {
 	Profile   string // name of the shipped profile it came from
 	Key       string // loops
 	KeyPrefix string // job locks
+	Lease     string // observed loops: name of the Lease object that is the lock, in the namespace of the pods; "" = it is a key of the Redis
 	Policy    lockcore.Policy
 
 	Place Place `file:"-"` // for messages
@@ -133,6 +184,14 @@ type Probes struct {
 	LockKeys ProbeSettings
 	Ledger   ProbeSettings
 	Metrics  []Metric
+	Logs     *Logs // of pods; nil = not read
+}
+
+// Logs says what is looked for in the logs of the pods.
+type Logs struct {
+	Preset   string            // "lockdrill": what the locks of the articles say (docs/kubernetes.md); "" = none
+	Patterns map[string]string // regular expressions by their names
+	MaxGap   time.Duration     // the longest tolerated stretch in which a pod's log was not followed
 }
 
 // ProbeSettings is a probe's period and the longest tolerated stretch without a look. Neither is scaled.

@@ -233,11 +233,32 @@ type Repeat struct {
 }
 
 // Kill is SIGKILL of the replica that holds a key of the lock at the moment of firing.
+//
+// Pods are killed in one of three forms, and one of two aims: the holder, or one pod chosen by its labels.
 type Kill struct {
-	HolderOf string
+	HolderOf string            // the lock; "" = Pods
+	Pods     map[string]string // labels: one pod that has them, whatever it holds
+	Pick     PickPod           // which of those
 	Phase    KillPhase
-	Form     string // "crash"
+	Form     string   // one of the Form words
+	Exec     []string // crash of a pod that is not our worker: a command that ends the process, run in its container
 }
+
+// Words of Kill.Form.
+const (
+	FormCrash       = "crash"        // the process dies at once, without a word
+	FormGraceful    = "graceful"     // pods: deleted with the grace that the pod declares
+	FormForceDelete = "force_delete" // pods: deleted with grace 0, which is no SIGKILL: docs/kubernetes.md
+)
+
+// PickPod says which of several pods is struck.
+type PickPod string
+
+const (
+	PickRandom PickPod = "random"
+	PickOldest PickPod = "oldest"
+	PickNewest PickPod = "newest"
+)
 
 // KillPhase is the moment within the lease at which a kill is fired.
 type KillPhase string

@@ -22,6 +22,8 @@ func (e *Experiment) setDefaults() {
 	e.Limits.MaxRun = 10 * time.Minute
 }
 
+func (k *Kubernetes) setDefaults() { k.Pods, k.Grace = PodsUse, 30*time.Second }
+func (l *Logs) setDefaults()       { l.MaxGap = 2 * time.Second }
 func (w *Work) setDefaults()       { w.Fenced, w.Look = true, true }
 func (f *Fault) setDefaults()      { f.Repeat = Repeat{Count: 1, Settled: true} }
 func (o *OpFailures) setDefaults() { o.Mode, o.Via = FailError, ViaWorker }
@@ -60,13 +62,16 @@ func (r *Repeat) setForm(_ *decoder, _ string, form any) {
 
 type killForm struct {
 	HolderOf string
+	Pods     map[string]string
+	Pick     string
 	Phase    string
 	On       string
 	Form     string
+	Exec     []string
 }
 
 func (k *Kill) form() any {
-	f := &killForm{HolderOf: k.HolderOf, Phase: string(k.Phase), Form: k.Form}
+	f := &killForm{HolderOf: k.HolderOf, Pods: k.Pods, Pick: string(k.Pick), Phase: string(k.Phase), Form: k.Form, Exec: k.Exec}
 	if k.Phase == KillAcquired {
 		f.Phase, f.On = "", string(KillAcquired)
 	}
@@ -75,7 +80,7 @@ func (k *Kill) form() any {
 
 func (k *Kill) setForm(d *decoder, path string, form any) {
 	f := form.(*killForm)
-	*k = Kill{HolderOf: f.HolderOf, Phase: KillPhase(f.Phase), Form: f.Form}
+	*k = Kill{HolderOf: f.HolderOf, Pods: f.Pods, Pick: PickPod(f.Pick), Phase: KillPhase(f.Phase), Form: f.Form, Exec: f.Exec}
 	switch {
 	case f.Phase != "" && f.On != "":
 		d.add(path+".on", d.place(path+".on"), "a kill has either a phase or on, not both")
@@ -85,7 +90,7 @@ func (k *Kill) setForm(d *decoder, path string, form any) {
 		k.Phase = KillRandom
 	}
 	if k.Form == "" {
-		k.Form = "crash"
+		k.Form = FormCrash
 	}
 }
 
@@ -122,6 +127,7 @@ type lockForm struct {
 	Profile   string
 	Key       string
 	KeyPrefix string
+	Lease     string
 	overrides
 	Policy *lockcore.Policy
 }
@@ -141,7 +147,7 @@ type overrides struct {
 }
 
 func (l *Lock) form() any {
-	f := &lockForm{Name: l.Name, Profile: l.Profile, Key: l.Key, KeyPrefix: l.KeyPrefix}
+	f := &lockForm{Name: l.Name, Profile: l.Profile, Key: l.Key, KeyPrefix: l.KeyPrefix, Lease: l.Lease}
 	if l.Policy != (lockcore.Policy{}) {
 		f.Policy = &l.Policy
 	}
@@ -150,7 +156,7 @@ func (l *Lock) form() any {
 
 func (l *Lock) setForm(d *decoder, path string, form any) {
 	f := form.(*lockForm)
-	*l = Lock{Name: f.Name, Profile: f.Profile, Key: f.Key, KeyPrefix: f.KeyPrefix, Place: d.where(path)}
+	*l = Lock{Name: f.Name, Profile: f.Profile, Key: f.Key, KeyPrefix: f.KeyPrefix, Lease: f.Lease, Place: d.where(path)}
 	switch {
 	case d.touched(path):
 		return

@@ -37,7 +37,10 @@ var rules = map[string]rule{
 	"Redis.Mode":             {words: []string{"auto", "embedded", "spawn", "external"}},
 	"Redis.Allow":            {words: allowed},
 
-	"System.Mode":     {required: true, words: []string{"embedded"}, later: []string{"observe"}},
+	"Kubernetes.Pods":  {words: []string{"apply", "use"}},
+	"Kubernetes.Grace": {positive: true},
+
+	"System.Mode":     {required: true, words: []string{"embedded", "observe"}},
 	"System.Replicas": {required: true, min: 1, max: 1000},
 	"System.Locks":    {required: true, unless: "system.policy_sheet"},
 
@@ -64,10 +67,10 @@ var rules = map[string]rule{
 	"Aim.Replica":        {ident: true},
 	"Aim.All":            {quiet: true},
 	"repeatForm.Count":   {min: 1, max: 1e4},
-	"killForm.HolderOf":  {required: true},
+	"killForm.Pick":      {words: []string{"random", "oldest", "newest"}},
 	"killForm.Phase":     {words: []string{"after_grant", "after_renew", "before_renew", "random"}},
 	"killForm.On":        {words: []string{"acquired"}},
-	"killForm.Form":      {words: []string{"crash"}, later: []string{"graceful", "force_delete"}},
+	"killForm.Form":      {words: []string{FormCrash, FormGraceful, FormForceDelete}},
 	"OpFailures.Mode":    {words: []string{"error", "timeout", "delay", "lost_reply"}},
 	"OpFailures.Count":   {min: 1, max: 1e6},
 	"OpFailures.Share":   {positive: true, max: 1},
@@ -144,8 +147,8 @@ var rules = map[string]rule{
 
 // laterFields are fields that the design knows and this version does not have, by type.
 var laterFields = map[string][]string{
-	"file":      {"schedule", "baseline", "store", "kubernetes"},
-	"Probes":    {"promql", "logs"},
+	"file":      {"schedule", "baseline", "store"},
+	"Probes":    {"promql"},
 	"RunLimits": {"namespaces"},
 	"SLO":       {"stale_writes", "residual", "pickup"},
 }

@@ -35,7 +35,7 @@ func TestDefaults(t *testing.T) {
 	if w := e.System.Work[0]; !w.Fenced || !w.Look || w.Strict {
 		t.Errorf("work defaults: %+v", w)
 	}
-	if f := e.Faults[0]; f.Repeat != (Repeat{Count: 1, Settled: true}) || *f.Kill != (Kill{HolderOf: "leader", Phase: KillRandom, Form: "crash"}) {
+	if f := e.Faults[0]; f.Repeat != (Repeat{Count: 1, Settled: true}) || !reflect.DeepEqual(*f.Kill, Kill{HolderOf: "leader", Phase: KillRandom, Form: FormCrash}) {
 		t.Errorf("fault defaults: %+v %+v", f, f.Kill)
 	}
 }

@@ -8,8 +8,9 @@ type Environment struct {
 	CPUs     int       `json:"cpus"`
 	Store    StoreInfo `json:"store"`
 	Ledger   StoreInfo `json:"ledger"`
-	Proxy    string    `json:"proxy,omitempty"` // between replicas and the locks' store: embedded, external; "" = none
-	Fleet    string    `json:"fleet"`           // "processes"
+	Proxy    string    `json:"proxy,omitempty"`   // between replicas and the locks' store: embedded, external; "" = none
+	Fleet    string    `json:"fleet"`             // "processes"; "pods": workers in pods; "observed": somebody's own pods
+	Cluster  string    `json:"cluster,omitempty"` // version of the Kubernetes API server
 	Replicas int       `json:"replicas"`
 }
 
@@ -98,7 +99,27 @@ type Replica struct {
 	Bad         int    `json:"bad,omitempty"`      // exit: lines that were no events; they are dropped
 	BadLine     string `json:"bad_line,omitempty"` // exit: the first of them, with what is wrong with it
 	Metrics     string `json:"metrics,omitempty"`  // ready: host:port on loopback where it serves /metrics
+	Pod         *Pod   `json:"pod,omitempty"`      // start, exit: where a life is that of a container
+	By          string `json:"by,omitempty"`       // exit of a life in a pod: what showed its end, one of the By words
+	Unheard     int    `json:"unheard,omitempty"`  // exit of a life in a pod: lines in its log that never came through the stream
 }
+
+// Pod is the pod that a life is in. A pod of the same name with another UID is another.
+type Pod struct {
+	Name     string            `json:"name"`
+	UID      string            `json:"uid"`
+	Node     string            `json:"node,omitempty"`
+	Restarts int32             `json:"restarts,omitempty"` // of its container, before this life
+	Labels   map[string]string `json:"labels,omitempty"`
+	Created  string            `json:"created,omitempty"` // as the object says, to the second: a label, and an order
+}
+
+// What showed the end of a life in a pod.
+const (
+	ByStatus    = "status"     // the container's status says terminated
+	ByLogStream = "log_stream" // a stream of its log, opened before the fault, came to its end
+	BySuccessor = "successor"  // the next life of the same container has spoken
+)
 
 // Job is the body of job.offer, job.redeliver and job.ack.
 type Job struct {
@@ -205,6 +226,30 @@ type Look struct {
 	Server  int64 `json:"server"`         // the server's clock, microseconds: a label
 	Prev    *Span `json:"prev,omitempty"` // nil on the key's first look
 	Final   bool  `json:"final,omitempty"`
+	// Where nobody claims (observed systems) the lock itself names its holder.
+	Named    string `json:"named,omitempty"`    // as the lock spells it
+	Holder   string `json:"holder,omitempty"`   // the incarnation that this is; "" = no pod that is known
+	Slack    int64  `json:"slack,omitempty"`    // ns by which PTTL may be too much: the holder extended it before the look saw that
+	Released bool   `json:"released,omitempty"` // absent, because its holder said so
+}
+
+// Match is the body of logmatch: a line of a pod's log. Source is the pod's incarnation.
+type Match struct {
+	Pattern string `json:"pattern"` // its name in the experiment
+	Text    string `json:"text"`    // the line, cut to 200 characters
+}
+
+// Object is the body of object: a state of a pod that was seen. The span is the bracket in which it began, as far as is known.
+type Object struct {
+	Kind        string `json:"kind"` // "pod"
+	Name        string `json:"name"`
+	UID         string `json:"uid"`
+	Incarnation string `json:"incarnation,omitempty"` // the life in it, where there is one
+	Phase       string `json:"phase,omitempty"`       // as in its status
+	Ready       bool   `json:"ready,omitempty"`
+	Restarts    int32  `json:"restarts,omitempty"`
+	Ending      bool   `json:"ending,omitempty"` // it has a deletion timestamp
+	Gone        bool   `json:"gone,omitempty"`   // the object is deleted: no word on its process
 }
 
 // Coverage is the body of coverage and gap. A coverage event says that over its span the probe looked every time that it
@@ -243,6 +288,18 @@ type Fault struct {
 	Baseline int64 `json:"baseline,omitempty"` // before the fault
 	Expected int64 `json:"expected,omitempty"` // during it, from what was configured; network: at least so long; 0 = no answer is expected
 	Observed int64 `json:"observed,omitempty"` // during it
+
+	Death *Death `json:"death,omitempty"` // confirmed kills of pods
+}
+
+// Death is what was seen of the end of a pod's process: a call, an object and a process end at three different times.
+type Death struct {
+	Call   Span   `json:"call"`             // the request that was to end it
+	Object *Span  `json:"object,omitempty"` // the API object was gone; nil = not seen, or not asked for
+	Sign   int64  `json:"sign"`             // the last sign of life, ns: it surely lived then
+	End    *Span  `json:"end,omitempty"`    // the process was surely dead at To, and not at From; nil = nobody saw it
+	By     string `json:"by,omitempty"`     // what showed the end, one of the By words
+	Means  string `json:"means"`            // api: a delete; worker: told to crash; exec: a command in its container
 }
 
 // Sample is the body of sample: what one look at one target showed of one declared metric. A target is written whenever its values

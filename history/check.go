@@ -114,6 +114,8 @@ func (e *Event) bodies() []string {
 	add(e.Coverage != nil, "coverage")
 	add(e.Sample != nil, "sample")
 	add(e.Fault != nil, "fault")
+	add(e.Match != nil, "match")
+	add(e.Object != nil, "object")
 	return b
 }
 

@@ -112,4 +112,6 @@ type Event struct {
 	Coverage    *Coverage    `json:"coverage,omitempty"`
 	Sample      *Sample      `json:"sample,omitempty"`
 	Fault       *Fault       `json:"fault,omitempty"`
+	Match       *Match       `json:"match,omitempty"`
+	Object      *Object      `json:"object,omitempty"`
 }

@@ -50,6 +50,8 @@ const (
 	CoverageKind Kind = "coverage"
 	GapKind      Kind = "gap"
 	SampleKind   Kind = "sample"
+	LogMatch     Kind = "logmatch" // a line of a pod's log that matches a named pattern
+	ObjectKind   Kind = "object"   // a state of an object of the cluster
 
 	FaultResolve   Kind = "fault.resolve"
 	FaultIntent    Kind = "fault.intent"
@@ -108,6 +110,8 @@ var rules = map[Kind]rule{
 	CoverageKind:     {body: "coverage"},
 	GapKind:          {body: "coverage"},
 	SampleKind:       {body: "sample"},
+	LogMatch:         {body: "match"},
+	ObjectKind:       {body: "object"},
 	FaultResolve:     {body: "fault", op: true},
 	FaultIntent:      {body: "fault", op: true},
 	FaultApplied:     {body: "fault", op: true},

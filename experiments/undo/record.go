@@ -25,6 +25,7 @@ type Record struct {
 	Ways    []Way    `json:"ways,omitempty"` // faults of the network: one of each victim
 	Key     *Key     `json:"key,omitempty"`
 	Store   *Store   `json:"store,omitempty"`
+	Cluster *Cluster `json:"cluster,omitempty"`
 }
 
 // Kinds of records that are no faults: what the run stands on.
@@ -32,6 +33,7 @@ const (
 	StandReplica = "replica"      // Process: a replica's process group is to be gone
 	StandServer  = "redis-server" // Process and Folder: both are to be gone
 	StandWay     = "way"          // Way: a proxy of ours on a Toxiproxy server is to be gone
+	StandPods    = "pods"         // Cluster: none of these objects is left, if it is still this run's
 	StandKeys    = "keys"         // Store and Key.Name = the prefix: no key of ours is to be left on a Redis that the run did not start
 )
 
@@ -76,4 +78,20 @@ type Store struct {
 	PasswordEnv string `json:"password_env,omitempty"`
 	RunID       string `json:"run_id,omitempty"`
 	Owned       bool   `json:"owned,omitempty"` // the run started it: it is gone when the run is
+}
+
+// Cluster is what a run makes in a namespace of a Kubernetes cluster, and how that is reached: paths and names, never credentials.
+type Cluster struct {
+	Kubeconfig string   `json:"kubeconfig,omitempty"` // absolute path; "" = as kubectl finds it, or the pod's own service account
+	Context    string   `json:"context,omitempty"`
+	Namespace  string   `json:"namespace"`
+	Run        string   `json:"run"` // value of the label by which an object is this run's
+	Objects    []Object `json:"objects"`
+}
+
+// Object is one object of a cluster.
+type Object struct {
+	APIVersion string `json:"api_version"`
+	Kind       string `json:"kind"`
+	Name       string `json:"name"`
 }

@@ -19,7 +19,7 @@ const Version = 1
 // Command is one line from the runner to a replica: Cmd, and the body of that name where it has one.
 type Command struct {
 	V         int        `json:"v"`
-	Cmd       string     `json:"cmd"` // configure, offer, arm, disarm, stop
+	Cmd       string     `json:"cmd"` // configure, offer, arm, disarm, crash, stop
 	Configure *Configure `json:"configure,omitempty"`
 	Offer     *Offer     `json:"offer,omitempty"`
 	Arm       *Arm       `json:"arm,omitempty"`
@@ -32,6 +32,7 @@ const (
 	CmdOffer     = "offer"     // a job; answered by job.ack in the end, or not at all
 	CmdArm       = "arm"       // a fault inside the replica; each operation that it hits is a fault.hit event, its end fault.reverted
 	CmdDisarm    = "disarm"    // answered by a fault.reverted event of the same shot, unless that has been said
+	CmdCrash     = "crash"     // die at once, as from SIGKILL: no line, no release, no exit handler; exit status 137
 	CmdStop      = "stop"      // finish: cancel work, release what the policy releases, exit 0
 )
 

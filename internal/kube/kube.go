@@ -1,0 +1,116 @@
+// Package kube is what lockdrill asks of a Kubernetes cluster, in words of its own: pods, their logs, their deaths, Lease objects,
+// permissions, and objects that a run makes and removes. It is the only product package that knows client-go, but for
+// lockcore/leasestore.
+//
+// It decides nothing and stamps nothing. Its one invariant: nothing is changed but by a name that the caller gives, and where an
+// object may be another by now, by its UID as well.
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// Options say which cluster and namespace, as kubectl's flags of these names do; all may be empty.
+type Options struct {
+	Kubeconfig string // path; "" = $KUBECONFIG, ~/.kube/config, or the service account of the pod that this runs in
+	Context    string // "" = the current one
+	Namespace  string // "" = that of the context
+}
+
+// Cluster is one namespace of a cluster. It is safe for concurrent use.
+type Cluster struct {
+	Options // as resolved: Namespace is never empty
+	client  kubernetes.Interface
+	rest    *rest.Config
+}
+
+// ErrSettings is wrapped by errors that a person mends by a flag or a file.
+var ErrSettings = errors.New("settings")
+
+// Open reads the kubeconfig. It does not dial.
+func Open(o Options) (*Cluster, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.Kubeconfig
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{
+		CurrentContext: o.Context,
+	})
+	config, err := loader.ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig %w: %w", ErrSettings, err)
+	}
+	if o.Namespace == "" {
+		if o.Namespace, _, err = loader.Namespace(); err != nil {
+			return nil, fmt.Errorf("kubeconfig %w: %w", ErrSettings, err)
+		}
+	}
+	config.QPS, config.Burst = 50, 100
+	config.UserAgent = "lockdrill"
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig %w: %w", ErrSettings, err)
+	}
+	return &Cluster{Options: o, client: client, rest: config}, nil
+}
+
+// New is a cluster on a client that exists: a fake one, in tests.
+func New(client kubernetes.Interface, namespace string) *Cluster {
+	return &Cluster{Options: Options{Namespace: namespace}, client: client}
+}
+
+// Client is for lockcore/leasestore and tests.
+func (c *Cluster) Client() kubernetes.Interface { return c.client }
+
+// Version of the API server, "v1.36.3".
+func (c *Cluster) Version(context.Context) (string, error) {
+	v, err := c.client.Discovery().ServerVersion()
+	if err != nil {
+		return "", fmt.Errorf("ask the API server for its version: %w", err)
+	}
+	return v.GitVersion, nil
+}
+
+// Lease is a Lease object, as its holder wrote it: the times are its holder's clock.
+type Lease struct {
+	Name, UID, ResourceVersion string
+	Holder                     string // "" = released
+	Transitions                int32
+	Duration                   time.Duration
+	Acquired, Renewed          time.Time
+}
+
+// Lease reads a Lease object of the namespace; ok is false where there is none.
+func (c *Cluster) Lease(ctx context.Context, name string) (l Lease, ok bool, err error) {
+	o, err := c.client.CoordinationV1().Leases(c.Namespace).Get(ctx, name, metav1.GetOptions{})
+	if gone(err) {
+		return l, false, nil
+	}
+	if err != nil {
+		return l, false, fmt.Errorf("read lease %s: %w", name, err)
+	}
+	l = Lease{Name: o.Name, UID: string(o.UID), ResourceVersion: o.ResourceVersion}
+	s := &o.Spec
+	if s.HolderIdentity != nil {
+		l.Holder = *s.HolderIdentity
+	}
+	if s.LeaseTransitions != nil {
+		l.Transitions = *s.LeaseTransitions
+	}
+	if s.LeaseDurationSeconds != nil {
+		l.Duration = time.Duration(*s.LeaseDurationSeconds) * time.Second
+	}
+	if s.AcquireTime != nil {
+		l.Acquired = s.AcquireTime.Time
+	}
+	if s.RenewTime != nil {
+		l.Renewed = s.RenewTime.Time
+	}
+	return l, true, nil
+}

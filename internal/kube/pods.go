@@ -1,0 +1,198 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// Pod is a pod of the namespace with the one container that matters.
+type Pod struct {
+	Name, UID, Node, Phase string
+	Labels, Annotations    map[string]string
+	Created                time.Time // to the second, the API server's clock
+	Ready                  bool
+	Ending                 bool          // it has a deletion timestamp
+	Grace                  time.Duration // terminationGracePeriodSeconds
+	Container              Container
+}
+
+// Container is the state of a pod's container.
+type Container struct {
+	Name       string
+	ID         string // of its present life, "containerd://..."; "" = not started
+	Running    bool
+	Terminated bool   // this life is over
+	ExitCode   int32  // of a life that is over
+	LastID     string // of the life before this one, which is over; "" = there was none
+	Restarts   int32
+}
+
+// Errors of changes that a caller decides by.
+var (
+	ErrGone    = errors.New("the object is gone")
+	ErrAnother = errors.New("an object of that name is another by now")
+)
+
+func gone(err error) bool { return apierrors.IsNotFound(err) }
+
+// Pods lists the pods with these labels, in the order of their names; container "" = each one's first.
+func (c *Cluster) Pods(ctx context.Context, selector map[string]string, container string) ([]Pod, error) {
+	list, err := c.client.CoreV1().Pods(c.Namespace).List(ctx, metav1.ListOptions{LabelSelector: labels.Set(selector).String()})
+	if err != nil {
+		return nil, fmt.Errorf("list pods: %w", err)
+	}
+	pods := make([]Pod, len(list.Items))
+	for i := range list.Items {
+		pods[i] = podOf(&list.Items[i], container)
+	}
+	slices.SortFunc(pods, func(a, b Pod) int { return strings.Compare(a.Name, b.Name) })
+	return pods, nil
+}
+
+// Change is one thing that WatchPods saw.
+type Change struct {
+	Pod  Pod
+	Gone bool // the object was deleted: Pod is its last state. It says nothing of the process
+}
+
+// watchPause is between a watch that broke and the next.
+const watchPause = 200 * time.Millisecond
+
+// WatchPods tells of every pod with these labels and of every change of one, one at a time, until ctx ends. heard is called, where it
+// is not nil, whenever the list is known to be whole again, and with the error whenever the watch breaks.
+func (c *Cluster) WatchPods(ctx context.Context, selector map[string]string, container string, on func(Change), heard func(error)) {
+	known := map[string]Pod{} // by UID
+	for ctx.Err() == nil {
+		err := c.watchOnce(ctx, selector, container, known, on, heard)
+		if ctx.Err() != nil {
+			return
+		}
+		if heard != nil {
+			heard(err)
+		}
+		select {
+		case <-time.After(watchPause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (c *Cluster) watchOnce(ctx context.Context, selector map[string]string, container string, known map[string]Pod, on func(Change), heard func(error)) error {
+	api, options := c.client.CoreV1().Pods(c.Namespace), metav1.ListOptions{LabelSelector: labels.Set(selector).String()}
+	list, err := api.List(ctx, options)
+	if err != nil {
+		return fmt.Errorf("list pods: %w", err)
+	}
+	now := map[string]bool{}
+	for i := range list.Items {
+		p := podOf(&list.Items[i], container)
+		known[p.UID], now[p.UID] = p, true
+		on(Change{Pod: p})
+	}
+	for uid, p := range known {
+		if !now[uid] {
+			delete(known, uid)
+			on(Change{Pod: p, Gone: true})
+		}
+	}
+	options.ResourceVersion = list.ResourceVersion
+	w, err := api.Watch(ctx, options)
+	if err != nil {
+		return fmt.Errorf("watch pods: %w", err)
+	}
+	defer w.Stop()
+	if heard != nil {
+		heard(nil)
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case e, open := <-w.ResultChan():
+			if !open {
+				return errors.New("watch pods: the watch ended")
+			}
+			o, ok := e.Object.(*corev1.Pod)
+			if !ok {
+				return fmt.Errorf("watch pods: %w", apierrors.FromObject(e.Object))
+			}
+			p := podOf(o, container)
+			if e.Type == watch.Deleted {
+				delete(known, p.UID)
+			} else {
+				known[p.UID] = p
+			}
+			on(Change{Pod: p, Gone: e.Type == watch.Deleted})
+		}
+	}
+}
+
+// DeletePod asks for the end of a pod; grace nil = the pod's own. An error wraps ErrGone or ErrAnother where that pod is not there.
+func (c *Cluster) DeletePod(ctx context.Context, name, uid string, grace *int64) error {
+	u := types.UID(uid)
+	err := c.client.CoreV1().Pods(c.Namespace).Delete(ctx, name, metav1.DeleteOptions{
+		GracePeriodSeconds: grace, Preconditions: &metav1.Preconditions{UID: &u},
+	})
+	switch {
+	case err == nil:
+		return nil
+	case gone(err):
+		return fmt.Errorf("delete pod %s: %w", name, ErrGone)
+	case apierrors.IsConflict(err):
+		return fmt.Errorf("delete pod %s: %w", name, ErrAnother)
+	}
+	return fmt.Errorf("delete pod %s: %w", name, err)
+}
+
+// FollowLog streams the container's log from its beginning until the container's life ends. A stream that ends with io.EOF came to its
+// end; any other error says that the connection was cut.
+func (c *Cluster) FollowLog(ctx context.Context, pod, container string) (io.ReadCloser, error) {
+	r, err := c.client.CoreV1().Pods(c.Namespace).GetLogs(pod, &corev1.PodLogOptions{Container: container, Follow: true}).Stream(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("follow the log of pod %s: %w", pod, err)
+	}
+	return r, nil
+}
+
+func podOf(o *corev1.Pod, container string) Pod {
+	p := Pod{
+		Name: o.Name, UID: string(o.UID), Node: o.Spec.NodeName, Phase: string(o.Status.Phase), Labels: o.Labels, Annotations: o.Annotations,
+		Created: o.CreationTimestamp.Time, Ending: o.DeletionTimestamp != nil,
+	}
+	if g := o.Spec.TerminationGracePeriodSeconds; g != nil {
+		p.Grace = time.Duration(*g) * time.Second
+	}
+	for _, k := range o.Status.Conditions {
+		p.Ready = p.Ready || k.Type == corev1.PodReady && k.Status == corev1.ConditionTrue
+	}
+	if container == "" && len(o.Spec.Containers) > 0 {
+		container = o.Spec.Containers[0].Name
+	}
+	p.Container.Name = container
+	for _, s := range o.Status.ContainerStatuses {
+		if s.Name != container {
+			continue
+		}
+		k := &p.Container
+		k.ID, k.Running, k.Terminated, k.Restarts = s.ContainerID, s.State.Running != nil, s.State.Terminated != nil, s.RestartCount
+		if t := s.State.Terminated; t != nil {
+			k.ExitCode = t.ExitCode
+		}
+		if t := s.LastTerminationState.Terminated; t != nil {
+			k.LastID = t.ContainerID
+		}
+	}
+	return p
+}

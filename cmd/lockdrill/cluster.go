@@ -122,11 +122,3 @@ func ledgerRedis(l experiments.LedgerStore) experiments.Redis {
 	}
 	return experiments.Redis{Mode: experiments.RedisExternal, URL: l.URL, UsernameEnv: l.UsernameEnv, PasswordEnv: l.PasswordEnv, CA: l.CA}
 }
-
-// podSelector are the labels of the pods of a drill that uses what is there.
-func podSelector(e *experiments.Experiment) map[string]string {
-	if s := e.Kubernetes.Selector; len(s) > 0 {
-		return s
-	}
-	return map[string]string{"lockdrill.dev/fleet": e.Name}
-}

@@ -45,9 +45,9 @@ func RulesFor(n Needs) []Rule {
 		{Resource: "pods", Verbs: []string{"get", "list", "watch"}},
 		// Who may create an object cannot be bound to a name: the API server does not know it yet.
 		{APIGroup: "coordination.k8s.io", Resource: "leases", Verbs: []string{"create"}},
-		{APIGroup: "coordination.k8s.io", Resource: "leases", Verbs: []string{"get", "update", "patch", "delete"}, Names: []string{RunLease}},
+		{APIGroup: "coordination.k8s.io", Resource: "leases", Verbs: []string{"get", "update", "delete"}, Names: []string{RunLease}},
 	}
-	if n.Kill {
+	if n.Kill || n.Apply { // what is applied is removed with its pods
 		rules = append(rules, Rule{Resource: "pods", Verbs: []string{"delete"}})
 	}
 	if n.Logs {

@@ -10,6 +10,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,7 +31,7 @@ type Options struct {
 
 // Cluster is one namespace of a cluster. It is safe for concurrent use.
 type Cluster struct {
-	Options // as resolved: Namespace is never empty
+	Options // as resolved: Namespace is never empty, Kubeconfig is absolute, or empty where it is not one file
 	client  kubernetes.Interface
 	objects dynamic.Interface // of any kind; nil on a fake one that makes none
 	rest    *rest.Config
@@ -48,6 +51,12 @@ func Open(o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig %w: %w", ErrSettings, err)
 	}
+	if raw, err := loader.RawConfig(); err == nil && o.Context == "" {
+		o.Context = raw.CurrentContext // it may be another tomorrow
+	}
+	if o.Kubeconfig, err = kubeconfigOf(rules); err != nil {
+		return nil, fmt.Errorf("kubeconfig %w: %w", ErrSettings, err)
+	}
 	if o.Namespace == "" {
 		if o.Namespace, _, err = loader.Namespace(); err != nil {
 			return nil, fmt.Errorf("kubeconfig %w: %w", ErrSettings, err)
@@ -64,6 +73,35 @@ func Open(o Options) (*Cluster, error) {
 		return nil, fmt.Errorf("kubeconfig %w: %w", ErrSettings, err)
 	}
 	return &Cluster{Options: o, client: client, objects: objects, rest: config}, nil
+}
+
+// kubeconfigOf is the one file that is read, as an absolute path; "" where there are several, or none.
+func kubeconfigOf(rules *clientcmd.ClientConfigLoadingRules) (string, error) {
+	var found []string
+	for _, path := range append([]string{rules.ExplicitPath}, rules.Precedence...) {
+		if _, err := os.Stat(path); path != "" && err == nil {
+			found = append(found, path)
+		}
+		if path != "" && path == rules.ExplicitPath {
+			break
+		}
+	}
+	if len(found) != 1 {
+		return "", nil
+	}
+	return filepath.Abs(found[0])
+}
+
+// Server is the address of the API server, without secrets; "" of a fake one.
+func (c *Cluster) Server() string {
+	if c.rest == nil {
+		return ""
+	}
+	u, err := url.Parse(c.rest.Host)
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host + u.Path
 }
 
 // New is a cluster on a client that exists: a fake one, in tests.

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -33,7 +34,7 @@ type Options struct {
 
 // Cluster is one namespace of a cluster. It is safe for concurrent use.
 type Cluster struct {
-	Options // as resolved: Namespace is never empty
+	Options // as resolved: Namespace is never empty, Kubeconfig is absolute, or empty where it is not one file
 	client  kubernetes.Interface
 	objects dynamic.Interface // of any kind; nil on a fake one that makes none
 	rest    *rest.Config
@@ -63,6 +64,9 @@ func Open(o Options) (*Cluster, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig %w: %w", ErrSettings, err)
+	}
+	if raw, err := loader.RawConfig(); err == nil && o.Context == "" {
+		o.Context = raw.CurrentContext // it may be another tomorrow
 	}
 	if o.Namespace == "" {
 		if o.Namespace, _, err = loader.Namespace(); err != nil {
@@ -105,6 +109,18 @@ func contextsOf(raw *clientcmdapi.Config) string {
 		return "none"
 	}
 	return strings.Join(slices.Sorted(maps.Keys(raw.Contexts)), ", ")
+}
+
+// Server is the address of the API server, without secrets; "" of a fake one.
+func (c *Cluster) Server() string {
+	if c.rest == nil {
+		return ""
+	}
+	u, err := url.Parse(c.rest.Host)
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host + u.Path
 }
 
 // New is a cluster on a client that exists: a fake one, in tests.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -29,6 +30,7 @@ type Options struct {
 type Cluster struct {
 	Options // as resolved: Namespace is never empty
 	client  kubernetes.Interface
+	objects dynamic.Interface // of any kind; nil on a fake one that makes none
 	rest    *rest.Config
 }
 
@@ -57,12 +59,23 @@ func Open(o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig %w: %w", ErrSettings, err)
 	}
-	return &Cluster{Options: o, client: client, rest: config}, nil
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig %w: %w", ErrSettings, err)
+	}
+	return &Cluster{Options: o, client: client, objects: objects, rest: config}, nil
 }
 
 // New is a cluster on a client that exists: a fake one, in tests.
 func New(client kubernetes.Interface, namespace string) *Cluster {
 	return &Cluster{Options: Options{Namespace: namespace}, client: client}
+}
+
+// WithObjects is c with a generic client for Apply, Find and Remove: a fake one, in tests.
+func (c *Cluster) WithObjects(objects dynamic.Interface) *Cluster {
+	with := *c
+	with.objects = objects
+	return &with
 }
 
 // Client is for lockcore/leasestore and tests.

@@ -130,8 +130,10 @@ func reverters(runnerDead bool) map[string]undo.Reverter {
 func noClock() int64 { return 0 }
 
 // fault is the experiment's fault of that id, scaled.
-func (d *drill) fault(id string) experiments.Fault {
-	for _, f := range d.e.Faults {
+func (d *drill) fault(id string) experiments.Fault { return faultOf(d.e, id) }
+
+func faultOf(e *experiments.Experiment, id string) experiments.Fault {
+	for _, f := range e.Faults {
 		if f.ID == id {
 			return f
 		}

@@ -168,4 +168,3 @@ func (c *Cluster) Environment(ctx context.Context) (name string, said bool, err 
 	name, said = o.Annotations[EnvironmentAnnotation]
 	return name, said && name != "", nil
 }
-

@@ -54,7 +54,7 @@ func Open(o Options) (*Cluster, error) {
 		return nil, fmt.Errorf("kubeconfig %w: %w", ErrSettings, err)
 	}
 	if o.Context == "" {
-		o.Context = raw.CurrentContext
+		o.Context = raw.CurrentContext // it may be another tomorrow
 	} else if raw.Contexts[o.Context] == nil {
 		return nil, fmt.Errorf("kubeconfig %w: there is no context %q; there are: %s", ErrSettings, o.Context, contextsOf(&raw))
 	}
@@ -64,9 +64,6 @@ func Open(o Options) (*Cluster, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig %w: %w", ErrSettings, err)
-	}
-	if raw, err := loader.RawConfig(); err == nil && o.Context == "" {
-		o.Context = raw.CurrentContext // it may be another tomorrow
 	}
 	if o.Namespace == "" {
 		if o.Namespace, _, err = loader.Namespace(); err != nil {

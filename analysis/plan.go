@@ -91,7 +91,7 @@ func PlanOf(e *experiments.Experiment) *Plan {
 		p.Overlaps = [][2]string{}
 	}
 	for i := range e.Faults {
-		p.Timeline = append(p.Timeline, plannedFault(&e.Faults[i]))
+		p.Timeline = append(p.Timeline, plannedFault(e, &e.Faults[i]))
 	}
 	slices.SortStableFunc(p.Timeline, func(a, b PlannedFault) int { return cmp.Compare(a.At, b.At) })
 	for i := range e.System.Locks {
@@ -100,8 +100,8 @@ func PlanOf(e *experiments.Experiment) *Plan {
 	return p
 }
 
-func plannedFault(f *experiments.Fault) PlannedFault {
-	tell := f.Tell()
+func plannedFault(e *experiments.Experiment, f *experiments.Fault) PlannedFault {
+	tell := e.Tell(f)
 	p := PlannedFault{
 		ID: f.ID, Kind: f.Kind(), Form: f.Form(), Lock: f.Lock(), Whom: f.Whom(),
 		At: f.At.Seconds(), For: f.For.Seconds(), Shots: max(1, f.Repeat.Count), Every: f.Repeat.Every.Seconds(),

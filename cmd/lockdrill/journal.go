@@ -94,6 +94,9 @@ func targets(e *experiments.Experiment) []string {
 			all = append(all, "toxiproxy "+u.Scheme+"://"+strings.ToLower(u.Host))
 		}
 	}
+	if e.Kubernetes != nil {
+		all = append(all, clusterTarget(e.Kubernetes))
+	}
 	return all
 }
 

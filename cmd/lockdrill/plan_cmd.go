@@ -50,7 +50,7 @@ func newPlanCmd(io streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if slices.ContainsFunc(plan.Guards, func(g guard) bool { return g.Refuses }) {
+		if slices.ContainsFunc(plan.Guards, refuses) {
 			return status(exitRefused)
 		}
 		return nil
@@ -68,7 +68,10 @@ func planOf(ctx context.Context, io streams, e *experiments.Experiment, c consen
 	if g, busy := targetGuard(ctx, io, e); busy {
 		plan.Guards = append(plan.Guards, g)
 	}
-	if e.Redis.Mode == experiments.RedisExternal {
+	switch {
+	case e.Kubernetes != nil:
+		lookUpPods(ctx, e, c, plan)
+	case e.Redis.Mode == experiments.RedisExternal:
 		lookUp(ctx, e, plan)
 	}
 	return plan, nil

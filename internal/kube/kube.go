@@ -10,9 +10,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
-	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 // Options say which cluster and namespace, as kubectl's flags of these names do; all may be empty.
@@ -40,27 +43,35 @@ type Cluster struct {
 // ErrSettings is wrapped by errors that a person mends by a flag or a file.
 var ErrSettings = errors.New("settings")
 
-// Open reads the kubeconfig. It does not dial.
+// Open reads the kubeconfig. It does not dial. The options of the result are absolute: another process, elsewhere, reaches the same
+// cluster by them, also after the current context has changed. An error wraps ErrSettings and says what to do.
 func Open(o Options) (*Cluster, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.Kubeconfig
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{
-		CurrentContext: o.Context,
-	})
-	config, err := loader.ClientConfig()
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.Context})
+	raw, err := loader.RawConfig()
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig %w: %w", ErrSettings, err)
 	}
-	if raw, err := loader.RawConfig(); err == nil && o.Context == "" {
+	if o.Context == "" {
 		o.Context = raw.CurrentContext // it may be another tomorrow
+	} else if raw.Contexts[o.Context] == nil {
+		return nil, fmt.Errorf("kubeconfig %w: there is no context %q; there are: %s", ErrSettings, o.Context, contextsOf(&raw))
 	}
-	if o.Kubeconfig, err = kubeconfigOf(rules); err != nil {
+	config, err := loader.ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, fmt.Errorf("kubeconfig %w: there is none that says which cluster: say --kubeconfig FILE or set KUBECONFIG, and --context where it has no current one", ErrSettings)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("kubeconfig %w: %w", ErrSettings, err)
 	}
 	if o.Namespace == "" {
 		if o.Namespace, _, err = loader.Namespace(); err != nil {
 			return nil, fmt.Errorf("kubeconfig %w: %w", ErrSettings, err)
 		}
+	}
+	if o.Kubeconfig, err = absolute(o, &raw); err != nil {
+		return nil, fmt.Errorf("kubeconfig %w: %w", ErrSettings, err)
 	}
 	config.QPS, config.Burst = 50, 100
 	config.UserAgent = "lockdrill"
@@ -75,21 +86,26 @@ func Open(o Options) (*Cluster, error) {
 	return &Cluster{Options: o, client: client, objects: objects, rest: config}, nil
 }
 
-// kubeconfigOf is the one file that is read, as an absolute path; "" where there are several, or none.
-func kubeconfigOf(rules *clientcmd.ClientConfigLoadingRules) (string, error) {
-	var found []string
-	for _, path := range append([]string{rules.ExplicitPath}, rules.Precedence...) {
-		if _, err := os.Stat(path); path != "" && err == nil {
-			found = append(found, path)
-		}
-		if path != "" && path == rules.ExplicitPath {
-			break
+// absolute is the path of the file that says all about the context; "" where there is no such one file: several make it up, or none.
+func absolute(o Options, raw *clientcmdapi.Config) (string, error) {
+	path := o.Kubeconfig
+	if c := raw.Contexts[o.Context]; path == "" && c != nil {
+		cluster, user := raw.Clusters[c.Cluster], raw.AuthInfos[c.AuthInfo]
+		if cluster != nil && cluster.LocationOfOrigin == c.LocationOfOrigin && (user == nil || user.LocationOfOrigin == c.LocationOfOrigin) {
+			path = c.LocationOfOrigin
 		}
 	}
-	if len(found) != 1 {
+	if path == "" {
 		return "", nil
 	}
-	return filepath.Abs(found[0])
+	return filepath.Abs(path)
+}
+
+func contextsOf(raw *clientcmdapi.Config) string {
+	if len(raw.Contexts) == 0 {
+		return "none"
+	}
+	return strings.Join(slices.Sorted(maps.Keys(raw.Contexts)), ", ")
 }
 
 // Server is the address of the API server, without secrets; "" of a fake one.

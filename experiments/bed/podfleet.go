@@ -43,13 +43,3 @@ func (f *PodFleet) Stop(ctx context.Context) error { return errors.New("not ther
 
 // Lives lists the lives that have been seen and are not seen to be over.
 func (f *PodFleet) Lives() []PodLife { return nil }
-
-// PodLife is one life of a container in a pod.
-type PodLife struct {
-	Incarnation string // "" = it has no seat
-	Container   string // ID of this life
-	Pod         history.Pod
-	Annotations map[string]string
-	Ready       bool
-	Gone        bool // the pod's object is deleted; the process may live
-}

@@ -59,7 +59,7 @@ func ApplyPods(ctx context.Context, o PodStandOptions) (*PodStand, error) {
 		return nil, fmt.Errorf("apply pods: %w", err)
 	}
 	s := &PodStand{o: o, what: undo.Cluster{
-		Kubeconfig: o.Cluster.Kubeconfig, Context: o.Cluster.Context, Server: o.Cluster.Server(), Namespace: o.Cluster.Namespace, Run: o.Run,
+		Kubeconfig: o.Cluster.Kubeconfig, Context: o.Cluster.Context, Server: o.Cluster.Server(), Namespace: o.Cluster.Namespace, Run: kube.RunValue(o.Run),
 		Objects: []undo.Object{{APIVersion: leaseWord, Kind: leaseWords, Name: turnName}},
 	}}
 	for i := range objects {
@@ -97,18 +97,18 @@ func (s *PodStand) admit(ctx context.Context, o *kube.Object) error {
 		return err
 	case ok && found.Run == "":
 		return fmt.Errorf("%s is in namespace %s already, and no run has made it: give it another name, or say kubernetes.pods: use", name, s.what.Namespace)
-	case ok && found.Run != s.o.Run:
+	case ok && found.Run != s.what.Run:
 		return fmt.Errorf("%s in namespace %s is left of run %s: `lockdrill recover` in that run's folder removes it", name, s.what.Namespace, found.Run)
 	}
 	s.what.Objects = append(s.what.Objects, undo.Object{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Name: o.GetName()})
-	return kube.Mark(o, s.o.Run)
+	return kube.Mark(o, s.what.Run)
 }
 
 // mine is this run's turn.
 func (s *PodStand) mine() (kube.Turn, error) {
 	host, _ := os.Hostname() // a label
 	note, err := json.Marshal(Holder{Run: s.o.Run, Host: host, Since: time.Now().UTC().Truncate(time.Second), Folder: s.o.Folder})
-	return kube.Turn{Name: turnName, Run: s.o.Run, Note: string(note), TTL: leaseTTL}, err
+	return kube.Turn{Name: turnName, Run: s.what.Run, Note: string(note), TTL: leaseTTL}, err
 }
 
 // take takes the turn, also one whose holder has died, and keeps it.

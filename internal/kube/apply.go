@@ -3,6 +3,8 @@ package kube
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +24,15 @@ const (
 	RunLabel     = "lockdrill.dev/run" // value: the run that made the object, and removes it
 	FieldManager = "lockdrill"
 )
+
+// RunValue is a run's id as a value of RunLabel, which has at most 63 characters.
+func RunValue(run string) string {
+	if len(run) <= 63 {
+		return run
+	}
+	sum := sha256.Sum256([]byte(run))
+	return run[:50] + "-" + hex.EncodeToString(sum[:6])
+}
 
 // Object is one manifest, as a value of the generic API.
 type Object = unstructured.Unstructured

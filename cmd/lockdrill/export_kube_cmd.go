@@ -61,7 +61,7 @@ func (f *manifestFlags) load(arg string) (*podDrill, error) {
 	for _, of := range []struct {
 		name string
 		path *string
-	}{{"redis-ca.pem", &e.Redis.CA}, {"ledger-ca.pem", &e.Ledger.CA}} {
+	}{{redisCA, &e.Redis.CA}, {ledgerCA, &e.Ledger.CA}} {
 		if *of.path == "" {
 			continue
 		}

@@ -23,8 +23,8 @@ type PodFleetOptions struct {
 // implements runner.Fleet, and is safe for concurrent use.
 type PodFleet struct{}
 
-// OpenPodFleet begins to watch the pods and to listen to their workers. Its owner calls Stop.
-func OpenPodFleet(PodFleetOptions) (*PodFleet, error) { return nil, errors.New("not there yet") }
+// NewPodFleet begins to watch the pods and to listen to their workers. Its owner calls Stop.
+func NewPodFleet(PodFleetOptions) *PodFleet { return &PodFleet{} }
 
 // Start seats the next worker that has said hello, or the next that will: it does not wait. The replica that it returns has no
 // incarnation: the fleet itself tells replica.start, as soon as the worker is there and has been told who it is.
@@ -33,7 +33,9 @@ func (f *PodFleet) Start(context.Context, protocol.Configure) (history.Replica, 
 }
 
 // Send queues a command for a replica. It never waits: ErrBacklog, ErrDead as of a Fleet.
-func (f *PodFleet) Send(incarnation string, c protocol.Command) error { return errors.New("not there yet") }
+func (f *PodFleet) Send(incarnation string, c protocol.Command) error {
+	return errors.New("not there yet")
+}
 
 // Stop tells every replica to finish and waits until each life is seen to be over, or ctx ends; then it ends the watch and removes what
 // the fleet has in the ledger's store. The pods stay: their containers live on to the next drill, until their Deployment goes.
@@ -41,13 +43,3 @@ func (f *PodFleet) Stop(ctx context.Context) error { return errors.New("not ther
 
 // Lives lists the lives that have been seen and are not seen to be over.
 func (f *PodFleet) Lives() []PodLife { return nil }
-
-// PodLife is one life of a container in a pod.
-type PodLife struct {
-	Incarnation string // "" = it has no seat
-	Container   string // ID of this life
-	Pod         history.Pod
-	Annotations map[string]string
-	Ready       bool
-	Gone        bool // the pod's object is deleted; the process may live
-}

@@ -3,6 +3,8 @@ package kube
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +24,15 @@ const (
 	RunLabel     = "lockdrill.dev/run" // value: the run that made the object, and removes it
 	FieldManager = "lockdrill"
 )
+
+// RunValue is a run's id as a value of RunLabel, which has at most 63 characters.
+func RunValue(run string) string {
+	if len(run) <= 63 {
+		return run
+	}
+	sum := sha256.Sum256([]byte(run))
+	return run[:50] + "-" + hex.EncodeToString(sum[:6])
+}
 
 // Object is one manifest, as a value of the generic API.
 type Object = unstructured.Unstructured
@@ -62,6 +73,20 @@ func ParseManifests(manifests ...[]byte) ([]Object, error) {
 		}
 	}
 	return objects, nil
+}
+
+// Mark labels an object, and the pods that it makes, as the run's.
+func Mark(o *Object, run string) error {
+	places := [][]string{{"metadata", "labels", RunLabel}}
+	if _, ok, _ := unstructured.NestedMap(o.Object, "spec", "template"); ok {
+		places = append(places, []string{"spec", "template", "metadata", "labels", RunLabel})
+	}
+	for _, place := range places {
+		if err := unstructured.SetNestedField(o.Object, run, place...); err != nil {
+			return fmt.Errorf("label %s: %w", spell(o), err)
+		}
+	}
+	return nil
 }
 
 // spell names an object for a person.
@@ -110,8 +135,11 @@ func (c *Cluster) Remove(ctx context.Context, apiVersion, kind, name, uid string
 	if err != nil {
 		return err
 	}
-	u, foreground := types.UID(uid), metav1.DeletePropagationForeground // an owner that goes first leaves pods that are made again meanwhile
-	err = api.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &u}, PropagationPolicy: &foreground})
+	u, how := types.UID(uid), metav1.DeletePropagationBackground
+	if strings.HasPrefix(apiVersion, "apps/") {
+		how = metav1.DeletePropagationForeground // where the owner goes first, pods are made again meanwhile
+	}
+	err = api.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &u}, PropagationPolicy: &how})
 	what := strings.ToLower(kind) + " " + name
 	switch {
 	case err == nil:

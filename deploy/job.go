@@ -178,9 +178,12 @@ func (o *JobOptions) job(pod podSpec) jobSpec {
 			{Action: "Ignore", Conditions: []podCondition{{"DisruptionTarget", "True"}}},
 			{Action: "FailJob", Codes: codes(12)}, // aborted, and not by the cluster
 		}},
-		Template: podTemplate{Metadata: meta{Labels: o.meta("").Labels}, Spec: pod},
+		Template: podTemplate{Metadata: meta{Labels: o.meta("").Labels, Annotations: map[string]string{keep: "false"}}, Spec: pod},
 	}
 }
+
+// keep is the annotation by which the autoscaler leaves the node of a drill alone until it is over.
+const keep = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
 func (o *JobOptions) meta(name string) meta {
 	return meta{Name: name, Namespace: o.Namespace, Labels: map[string]string{NameLabel: runnerName, "lockdrill.dev/experiment": LabelValue(o.Experiment)}}

@@ -35,7 +35,7 @@ const toxiproxyNote = `One pod, and never two at once: what it was told is in it
 // each.
 func Toxiproxy(o ToxiproxyOptions) ([][]byte, error) {
 	if o.Image == "" {
-		return nil, errors.New("toxiproxy: the image of the server is needed")
+		return nil, errors.New("--image names an image with the Toxiproxy server, such as registry.example/toxiproxy:2.12.0")
 	}
 	if o.Name == "" {
 		o.Name = DefaultToxiproxy

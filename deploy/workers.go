@@ -25,7 +25,7 @@ type WorkersOptions struct {
 	Join        string            // the ledger's store as pods reach it: redis:// or rediss://, without a password
 	UsernameEnv string            // of Join
 	PasswordEnv string            //
-	CA          string            // of Join: name of one of Files; "" = the system's authorities
+	CA          string            // of Join: path in the pod, FilesDir/name for one of Files; "" = the system's authorities
 	SecretEnv   []string          // variables with the names and passwords of both stores
 	Secret      string            // the Secret that holds them, each under its variable's name
 	Env         map[string]string // further variables of the workers
@@ -141,7 +141,7 @@ func workerPod(o WorkersOptions, name string) podSpec {
 		}
 	}
 	if o.CA != "" {
-		c.Args = append(c.Args, "--ca", FilesDir+"/"+o.CA)
+		c.Args = append(c.Args, "--ca", o.CA)
 	}
 	for _, k := range slices.Sorted(maps.Keys(o.Env)) {
 		c.Env = append(c.Env, envVar{Name: k, Value: o.Env[k]})

@@ -57,6 +57,14 @@ type LedgerStore struct {
 	CA          string `file:"ca"`
 }
 
+// AsRedis is the ledger's store as a Redis that the run does not start; the zero Redis where the run starts one of its own.
+func (l *LedgerStore) AsRedis() Redis {
+	if l.URL == "" {
+		return Redis{}
+	}
+	return Redis{Mode: RedisExternal, URL: l.URL, UsernameEnv: l.UsernameEnv, PasswordEnv: l.PasswordEnv, CA: l.CA}
+}
+
 // Proxy says which Toxiproxy stands between the replicas and the locks' store where a fault needs one: embedded in the runner, or
 // a server that exists, by its API.
 type Proxy struct {

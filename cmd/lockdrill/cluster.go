@@ -114,11 +114,3 @@ func (c *clusterFlags) elsewhere(r undo.Record) (undo.Record, error) {
 func hasStore(e *experiments.Experiment) bool {
 	return !e.Observed() || slices.ContainsFunc(e.System.Locks, func(l experiments.Lock) bool { return l.Lease == "" })
 }
-
-// ledgerRedis is the ledger's own store in the words of any store that exists; without one it is the zero Redis.
-func ledgerRedis(l experiments.LedgerStore) experiments.Redis {
-	if l.URL == "" {
-		return experiments.Redis{}
-	}
-	return experiments.Redis{Mode: experiments.RedisExternal, URL: l.URL, UsernameEnv: l.UsernameEnv, PasswordEnv: l.PasswordEnv, CA: l.CA}
-}

@@ -76,7 +76,7 @@ func refuses(g guard) bool { return g.Refuses }
 
 // admit refuses a run before anything is touched.
 func admit(ctx context.Context, e *experiments.Experiment, c consent) error {
-	for _, r := range []experiments.Redis{e.Redis, ledgerRedis(e.Ledger)} {
+	for _, r := range []experiments.Redis{e.Redis, e.Ledger.AsRedis()} {
 		if err := bed.Settings(r); err != nil {
 			return usagef("%s: %w", e.Name, err)
 		}
@@ -276,7 +276,7 @@ func witnesses(e *experiments.Experiment, c consent, cluster *kube.Cluster) []wi
 		redis("the target", e.Redis)
 	}
 	if e.Ledger.URL != "" {
-		redis("the ledger's store", ledgerRedis(e.Ledger))
+		redis("the ledger's store", e.Ledger.AsRedis())
 	}
 	if len(all) == 0 {
 		all = append(all, witness{who: "the target", silent: "a Toxiproxy does not say what it is: say --environment " + e.Environment})

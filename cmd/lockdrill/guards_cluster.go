@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -21,10 +19,20 @@ const podsGuardName = "pods"
 // its pods are there.
 func clusterGuards(ctx context.Context, e *experiments.Experiment, c consent, cluster *kube.Cluster) []question {
 	return []question{
+		{"namespace", func() (guard, error) { return namespaceGuard(e), nil }},
 		{"permissions", func() (guard, error) { return permissionsGuard(ctx, e, cluster), nil }},
 		{"environment", func() (guard, error) { return environmentGuard(ctx, e, c, cluster) }},
 		{podsGuardName, func() (guard, error) { return podsGuard(ctx, e, cluster), nil }},
 	}
+}
+
+// namespaceGuard holds a flag to the caps of the file.
+func namespaceGuard(e *experiments.Experiment) guard {
+	name := e.Kubernetes.Namespace
+	if e.Limits.NamespaceAllowed(name) {
+		return guard{Says: name}
+	}
+	return guard{Refuses: true, Says: fmt.Sprintf("%s is not among limits.namespaces (%s)", name, strings.Join(e.Limits.Namespaces, ", "))}
 }
 
 // permissionsGuard refuses a drill that would be stopped half-way by a permission that it has not.
@@ -69,18 +77,9 @@ func podsGuard(ctx context.Context, e *experiments.Experiment, cluster *kube.Clu
 			ready++
 		}
 	}
-	says := fmt.Sprintf("%s with %s, %d of them ready", count(len(pods), "pod"), selectorText(podSelector(e)), ready)
+	says := fmt.Sprintf("%s with %s, %d of them ready", count(len(pods), "pod"), experiments.Labels(podSelector(e)), ready)
 	if ready < e.System.Replicas {
 		return guard{Refuses: true, Says: fmt.Sprintf("%s: system.replicas is %d", says, e.System.Replicas)}
 	}
 	return guard{Says: says}
-}
-
-// selectorText is how kubectl spells it.
-func selectorText(selector map[string]string) string {
-	var parts []string
-	for _, key := range slices.Sorted(maps.Keys(selector)) {
-		parts = append(parts, key+"="+selector[key])
-	}
-	return strings.Join(parts, ",")
 }

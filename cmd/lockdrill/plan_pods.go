@@ -89,7 +89,7 @@ func pickNow(k *experiments.Kill, pods []kube.Pod) string {
 		}
 	}
 	if len(fit) == 0 {
-		return "none of the pods has the labels " + selectorText(k.Pods)
+		return "none of the pods has the labels " + experiments.Labels(k.Pods)
 	}
 	slices.SortStableFunc(fit, func(a, b kube.Pod) int { return a.Created.Compare(b.Created) })
 	switch k.Pick {
@@ -115,7 +115,12 @@ func hasLabels(has, wanted map[string]string) bool {
 	return true
 }
 
-// holderPod is the pod that a holder's name leads to; nil = none of them.
-func holderPod(h *experiments.HolderNames, holder string, pods []kube.Pod) *kube.Pod {
-	return nil
+// holderPod is the pod that a holder's name leads to, the one with the longest name of several; nil = none of them.
+func holderPod(h *experiments.HolderNames, holder string, all []kube.Pod) (best *kube.Pod) {
+	for i := range all {
+		if p := &all[i]; h.Is(holder, p.Name, p.Labels, p.Annotations) && (best == nil || len(p.Name) > len(best.Name)) {
+			best = p
+		}
+	}
+	return best
 }

@@ -67,6 +67,8 @@ func (f *runFlags) check(args []string) error {
 		return usagef("-o json prints the verdict of one run; %d experiments are given", len(args))
 	case f.out != "" && len(args) > 1:
 		return usagef("--out names the folder of one run; %d experiments are given", len(args))
+	case f.gate.summary != "" && len(args) > 1:
+		return usagef("--summary-configmap holds the summary of one run; %d experiments are given", len(args))
 	}
 	return nil
 }
@@ -80,7 +82,10 @@ func runAll(ctx context.Context, io streams, f runFlags, args []string, g *gate)
 			g.unjudged(arg, err)
 			return err
 		}
-		if err := admit(ctx, e, f.consent); err != nil {
+		if err = admit(ctx, e, f.consent); err == nil {
+			err = g.openSummary(e, f.consent.cluster)
+		}
+		if err != nil {
 			g.unjudged(e.Name, err)
 			return err
 		}

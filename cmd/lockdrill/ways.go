@@ -53,7 +53,7 @@ func (d *drill) replicas() []string {
 func (d *drill) store(replica string) protocol.Endpoint {
 	e := d.beforeProxy(replica)
 	if d.proxies == nil && d.pods != nil {
-		return fromPods(e, d.e.Kubernetes.Redis)
+		return fromPods(e, d.e.Kubernetes.Redis, redisCA)
 	}
 	if d.proxies == nil {
 		return e

@@ -246,7 +246,7 @@ func (d *drill) openStores(ctx context.Context) error {
 		return nil
 	}
 	stores, err := bed.OpenStores(ctx, bed.Options{
-		Redis: d.e.Redis, Faults: d.e.Faults, Run: d.run, Folder: d.dir, Dir: d.storesDir(), Journal: d.journal,
+		Redis: d.e.Redis, Ledger: d.e.Ledger, Faults: d.e.Faults, Run: d.run, Folder: d.dir, Dir: d.storesDir(), Journal: d.journal,
 	})
 	if held := new(bed.HeldError); errors.As(err, &held) {
 		return &exitError{code: exitRefused, err: err}
@@ -261,7 +261,10 @@ func (d *drill) openStores(ctx context.Context) error {
 		return fmt.Errorf("open probes: %w", err)
 	}
 	d.keys = probes.NewLockKeys(options, stores.Locks.Prefix)
-	d.ledger = probes.NewLedger(stores.Ledger.Addr, redisstore.KeysOf(stores.Ledger.Prefix).Entries, d.lockOf)
+	if options, err = stores.Ledger.Options(); err != nil {
+		return fmt.Errorf("open probes: %w", err)
+	}
+	d.ledger = probes.NewLedger(options, redisstore.KeysOf(stores.Ledger.Prefix).Entries, d.lockOf)
 	for i := range d.e.System.Locks {
 		if l := &d.e.System.Locks[i]; l.Loop() && l.Lease == "" {
 			d.keys.Watch(l.Name, l.Key)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/lockdrill/lockdrill/deploy"
@@ -63,16 +62,16 @@ func (d *drill) manifests() ([][]byte, error) {
 	if err != nil {
 		return nil, &exitError{code: exitUsage, err: err}
 	}
-	o.Run = d.run
-	o.Files = map[string][]byte{}
-	for _, path := range []string{d.e.Redis.CA, d.e.Ledger.CA} {
+	o.Run, o.Files = d.run, map[string][]byte{}
+	for name, path := range map[string]string{redisCA: d.e.Redis.CA, ledgerCA: d.e.Ledger.CA} {
 		if path == "" {
 			continue
 		}
-		if o.Files[filepath.Base(path)], err = os.ReadFile(path); err != nil {
-			return nil, usagef("%s: read: %w", path, reason(err))
+		if o.Files[name], err = os.ReadFile(path); err != nil {
+			return nil, usagef("%s: read the authority's certificate: %w", path, reason(err))
 		}
 	}
+	o.CA = inPods(d.e.Ledger.CA, ledgerCA)
 	return deploy.Workers(o)
 }
 
@@ -180,21 +179,30 @@ func (p *pods) mayGoOn() (word, why string) {
 	return "", ""
 }
 
+// Files in deploy.FilesDir: the authorities of the stores' certificates.
+const (
+	redisCA  = "redis-ca.pem"
+	ledgerCA = "ledger-ca.pem"
+)
+
+// inPods is where a pod finds a file that the runner has at path.
+func inPods(path, name string) string {
+	if path == "" {
+		return ""
+	}
+	return deploy.FilesDir + "/" + name
+}
+
 // fromPods is an endpoint as pods reach it: by an address of its own, and with the authority of its certificate where the manifests
 // put it.
-func fromPods(e protocol.Endpoint, hostPort string) protocol.Endpoint {
+func fromPods(e protocol.Endpoint, hostPort, ca string) protocol.Endpoint {
 	if hostPort != "" {
 		e.Addr = hostPort
 	}
-	if !e.TLS {
-		return e
-	}
-	if host, _, err := net.SplitHostPort(e.Addr); err == nil {
+	if host, _, err := net.SplitHostPort(e.Addr); err == nil && e.TLS {
 		e.ServerName = host
 	}
-	if e.CA != "" {
-		e.CA = deploy.FilesDir + "/" + filepath.Base(e.CA)
-	}
+	e.CA = inPods(e.CA, ca)
 	return e
 }
 
@@ -202,7 +210,7 @@ func fromPods(e protocol.Endpoint, hostPort string) protocol.Endpoint {
 func (d *drill) ledgerAt() protocol.Endpoint {
 	e := d.stores.Ledger.Endpoint()
 	if d.pods != nil {
-		return fromPods(e, d.e.Kubernetes.Ledger)
+		return fromPods(e, d.e.Kubernetes.Ledger, ledgerCA)
 	}
 	return e
 }

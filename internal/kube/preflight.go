@@ -36,6 +36,7 @@ type Needs struct {
 	Exec      bool     // runs a command in a container
 	Logs      bool     // follows the logs of pods
 	Leases    []string // Lease objects that are looked at
+	Summary   string   // ConfigMap in which a run leaves its summary; "" = none
 }
 
 // RulesFor is all that such a drill is allowed to do, and nothing more: the one list for the preflight and for the Role that ships.
@@ -65,6 +66,11 @@ func RulesFor(n Needs) []Rule {
 			Rule{APIGroup: "apps", Resource: "deployments", Verbs: made},
 			Rule{Resource: "configmaps", Verbs: made},
 			Rule{Resource: "serviceaccounts", Verbs: made})
+	}
+	if n.Summary != "" && !n.Apply { // who applies may write any
+		rules = append(rules,
+			Rule{Resource: "configmaps", Verbs: []string{"create"}},
+			Rule{Resource: "configmaps", Verbs: []string{"get", "patch"}, Names: []string{n.Summary}})
 	}
 	if n.Toxiproxy && !n.Apply {
 		rules = append(rules, Rule{APIGroup: "apps", Resource: "deployments", Verbs: made})

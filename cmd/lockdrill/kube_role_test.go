@@ -23,8 +23,8 @@ import (
 	"github.com/lockdrill/lockdrill/internal/redistest"
 )
 
-// podDrillYAML kills workers of the run's own in all three forms, and runs in seconds.
-const podDrillYAML = `apiVersion: lockdrill/v1
+// roleDrillYAML kills workers of the run's own in all three forms, and runs in seconds.
+const roleDrillYAML = `apiVersion: lockdrill/v1
 kind: Experiment
 name: pods
 environment: staging
@@ -81,7 +81,7 @@ func newPodRig(t *testing.T) *podRig {
 	if r.admin, err = kube.Open(kube.Options{Kubeconfig: r.Kubeconfig, Namespace: "drills"}); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(r.dir, "pods.yaml"), fmt.Appendf(nil, podDrillYAML, redistest.Start(t), redistest.Start(t)))
+	write(t, filepath.Join(r.dir, "pods.yaml"), fmt.Appendf(nil, roleDrillYAML, redistest.Start(t), redistest.Start(t)))
 	return r
 }
 

@@ -293,6 +293,10 @@ func (j *judging) explain(m *measured, s series, l limit, name string) {
 		m.why = "the sum allows it (" + b.sum + "), so something else took the time"
 		m.next = "look at residual, pickup and warm-up of the slowest trial"
 	}
+	if k := s.slowest(); s.class == ClassHandOver && k != nil && k.class == ClassCrash {
+		m.why = "the victim was asked to stop, and died with its lock"
+		m.next = "give the lock back on SIGTERM, within the pod's grace"
+	}
 	if l.p == 0 && l.value < b.hi && len(s.kills) > 0 && s.over(l.value).hi == 0 {
 		m.lacks = append(m.lacks[:len(m.lacks):len(m.lacks)], lack{
 			fmt.Sprintf("it passed by luck: worst %s, but %s", outward(s.worst()), b.sum),

@@ -77,6 +77,8 @@ func (j *judging) judgeUpkeep(s *experiments.SLO) []SLOResult {
 		return j.distributionRows(s.Lock, measureWait, s.Wait)
 	case s.Metric != nil:
 		return j.metricRows(s.Lock, s.Metric)
+	case s.Logs != nil:
+		return j.count(s.Lock, s.Logs.Max, j.logMatches(s.Lock, s.Logs.Pattern))
 	}
 	return nil
 }

@@ -23,7 +23,8 @@ type Plan struct {
 	Quantiles   []PlannedQuantile `json:"quantiles"`
 	Duration    PlannedDuration   `json:"duration"`
 	Caps        PlannedCaps       `json:"caps"`
-	Guards      []PlannedGuard    `json:"guards"` // as they stand at the moment of planning; filled in by whoever asks them
+	Guards      []PlannedGuard    `json:"guards"`         // as they stand at the moment of planning; filled in by whoever asks them
+	Pods        []PlannedPod      `json:"pods,omitempty"` // likewise
 }
 
 // PlannedGuard is one answer to whether the run may start.
@@ -31,6 +32,16 @@ type PlannedGuard struct {
 	Name    string `json:"guard"`
 	Refuses bool   `json:"refuses"`
 	Says    string `json:"says"`
+	Paste   string `json:"paste,omitempty"` // lines of a file that mend it
+}
+
+// PlannedPod is one pod that a drill would have, as it stands at the moment of planning.
+type PlannedPod struct {
+	Name  string `json:"name"`
+	UID   string `json:"uid"`
+	Node  string `json:"node,omitempty"` // "" = not placed yet
+	Phase string `json:"phase"`
+	Ready bool   `json:"ready"`
 }
 
 // PlannedFault is one fault with all its shots.

@@ -117,7 +117,7 @@ func observedDrill(t *testing.T, s *site) {
 		return err == nil && d.Status.ReadyReplicas == 3
 	})
 	yaml := fmt.Sprintf(electedDrill, s.namespace)
-	planned := s.plan(t, yaml)
+	planned := strings.Join(strings.Fields(s.plan(t, yaml)), " ")
 	for _, want := range []string{"PODS", "uid", "which holds the Lease " + electedLease} {
 		if !strings.Contains(planned, want) {
 			t.Errorf("the plan does not say %q:\n%s", want, planned)

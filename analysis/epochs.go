@@ -17,6 +17,7 @@ type epoch struct {
 	acquires, renewals, releases []*call // releases: gives-back of every kind, undo included
 	refusals                     []*call // acquires of others that were told that this epoch holds the key
 	looks                        []*stretch
+	back                         *call // its release, where only a look shows it
 	works                        []*work
 	effects                      []*effect
 	fenced, unowned, abandoned   *history.Event
@@ -39,12 +40,14 @@ type call struct {
 	sent    history.Span // stamp before the call
 	span    history.Span // bracket of its effect, if it had one; To is open until it returned
 	outcome history.Outcome
-	result  string
-	holder  string // held, other: whom the key named
-	fault   string // the shot that made it fail
-	ttl     int64
-	n       int64 // return, else invoke
-	exited  bool  // returned
+	// answered is when it returned, where it did: an instant on the one clock, wider on another.
+	answered history.Span
+	result   string
+	holder   string // held, other: whom the key named
+	fault    string // the shot that made it fail
+	ttl      int64
+	n        int64 // return, else invoke
+	exited   bool  // returned
 }
 
 // applied is the bracket in which the call took effect, if it did. An operation whose reply was lost may reach the store
@@ -79,6 +82,7 @@ type stretch struct {
 	again *history.Span // a later look at the same state, in the final reads
 	next  *stretch
 	pttl  int64
+	slack int64 // by which pttl may be too much
 	n     int64
 }
 

@@ -165,6 +165,9 @@ func (j *judging) seeStderr() string {
 			last = ev.Replica.Incarnation
 		}
 	}
+	if j.ix.exp.Kubernetes != nil {
+		return "see the pods' events and logs (kubectl describe, kubectl logs); a pod must be ready within 2 min"
+	}
 	return fmt.Sprintf("see %s.stderr in the run's folder; a worker must say replica.ready within 20 s", cmp.Or(last, "<incarnation>"))
 }
 
@@ -200,13 +203,13 @@ func (j *judging) blind(probe string, w history.Span) []lack {
 // keysBlind says that nobody looked at the keys of the lock while something may have happened to them. A fault of the store blinds the
 // looks for as long as it lasts: that is a gap like any other.
 func (j *judging) keysBlind(lock string) []lack {
-	ix := j.ix
-	for _, g := range ix.probes[probeKeys].blinds(j.window(), ix.maxGap(probeKeys)) {
+	ix, probe := j.ix, j.ix.looker(lock)
+	for _, g := range ix.probes[probe].blinds(j.window(), ix.maxGap(probe)) {
 		if !ix.inUse(lock, g) {
 			continue
 		}
 		l := lack{
-			fmt.Sprintf("probe %s was blind for %s at %s, max_gap is %s", probeKeys, span(g.Width()), clock(g.From), span(ix.maxGap(probeKeys))),
+			fmt.Sprintf("probe %s was blind for %s at %s, max_gap is %s", probe, span(g.Width()), clock(g.From), span(ix.maxGap(probe))),
 			"keep the machine less busy, probe less often, or allow a larger max_gap",
 		}
 		for _, s := range ix.shots {
@@ -247,7 +250,11 @@ func (ix *index) inUse(lock string, g history.Span) bool {
 func (j *judging) unseen(lock string) []lack {
 	at, ok := j.ix.finalAt()
 	if !ok {
-		return []lack{{"the ledger was not read to its end after the last fault", "let the run go on to its final reads"}}
+		what := "the ledger was not read to its end"
+		if j.ix.exp.Observed() {
+			what = "the locks were not looked at a last time"
+		}
+		return []lack{{what + " after the last fault", "let the run go on to its final reads"}}
 	}
 	if horizon, faulted := j.ix.horizon(lock); faulted && at < horizon {
 		return []lack{{
@@ -275,6 +282,12 @@ func (j *judging) garbled() []lack {
 			return []lack{{
 				fmt.Sprintf("%s wrote %s that could not be read as events: what it claimed is not whole", r.Incarnation, plural(r.Bad, "line")),
 				"repair the worker; the first such line is in its replica.exit event",
+			}}
+		}
+		if n := ev.Replica.Unheard; n > unheardAtDeath {
+			return []lack{{
+				fmt.Sprintf("%s wrote %s to its log that never came through the stream: what it claimed is not whole", ev.Replica.Incarnation, plural(n, "line")),
+				"see what stands between the pods and the ledger's store",
 			}}
 		}
 	}
@@ -347,6 +360,8 @@ func (j *judging) takeoverLacks(s series) []lack {
 		switch {
 		case s.class == ClassStore:
 			what = "store fault"
+		case s.class == ClassCrash && j.handsOver(s.lock):
+			next = "the victims gave the lock back when they were asked to stop: a delete is no SIGKILL. Use form: crash, or form: graceful and promise what that takes"
 		case s.class == ClassPause && j.onlyRecovered(s.lock):
 			next = "every holder went on after the fault: let it outlast the lease (`for` above the ttl), or promise no takeover"
 		}

@@ -51,6 +51,7 @@ func (r *reader) read(ev *history.Event) {
 		if _, known := ix.deaths[ev.Replica.Incarnation]; !known {
 			ix.deaths[ev.Replica.Incarnation] = death{ev.Span, ev.N}
 			ix.exits = append(ix.exits, ev)
+			ix.unheard(ev)
 		}
 	case ev.Incarnation != nil && ev.Incarnation.Life > 1:
 		r.loss(ev)
@@ -100,6 +101,9 @@ func (r *reader) call(ev *history.Event) {
 	case history.WaitEnd:
 		if w := r.waits[opKey{ev.Source, ev.Op}]; w != nil {
 			w.end, w.outcome, w.n = history.Span{From: ev.To, To: ev.To}, ev.Outcome, ev.N
+			if ev.Clock == history.ClockBounds {
+				w.end.From = max(w.begin.From, ev.To-w.begin.Width())
+			}
 			if ev.Call.Holder != "" {
 				w.holder = ev.Call.Holder
 			}
@@ -152,7 +156,17 @@ func (k *keyIndex) addCall(verb string, c *call) {
 func (c *call) finish(ev *history.Event) {
 	c.exited = true
 	c.span.To = max(c.span.From, ev.To)
+	c.answered = history.At(c.span.To)
+	if ev.Clock == history.ClockBounds {
+		c.answered.From = max(c.span.From, c.span.To-blur(c.sent, ev.Span))
+	}
 	c.outcome, c.result, c.holder, c.fault, c.n = ev.Outcome, ev.Call.Result, ev.Call.Holder, ev.Call.Fault, ev.N
+}
+
+// blur is how far apart an instant's bounds are on the clock of whoever sent, and was answered: the bracket of the answer begins with the
+// same stamp as that of the call, as far as its clock was known by then.
+func blur(sent, answer history.Span) int64 {
+	return sent.Width() + max(sent.From-answer.From, answer.From-sent.From)
 }
 
 func (r *reader) work(ev *history.Event) {
@@ -176,8 +190,11 @@ func (r *reader) work(ev *history.Event) {
 
 func (r *reader) look(k *keyIndex, ev *history.Event) {
 	s := k.mem.stretches.New(stretch{epoch: ev.Epoch, first: ev.Span, prev: ev.Look.Prev, pttl: ev.Look.PTTL, n: ev.N})
-	if !ev.Look.Present {
+	if s.slack = ev.Look.Slack; !ev.Look.Present {
 		s.epoch = ""
+	}
+	if e := k.byID[s.epoch]; s.epoch != "" && ev.Look.Holder != "" && (e == nil || e.replica == "") {
+		k.epoch(s.epoch).replica = ev.Look.Holder // nobody claims: the lock itself says whose it is
 	}
 	if len(k.looks) == 0 {
 		k.looks = append(k.looks, s)
@@ -193,6 +210,9 @@ func (r *reader) look(k *keyIndex, ev *history.Event) {
 	}
 	last.next = s
 	k.looks = append(k.looks, s)
+	if ev.Look.Released && last.epoch != "" {
+		k.epoch(last.epoch).handBack(s)
+	}
 }
 
 func (r *reader) job(ev *history.Event) {

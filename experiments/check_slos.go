@@ -17,6 +17,10 @@ func (c *checker) slo(path string, s *SLO) {
 		return
 	}
 	at := path + "." + s.Measure()
+	if why := c.unseen(s); why != "" {
+		c.check(at, "%s", why)
+		return
+	}
 	c.limits(at, s)
 	l := c.sound(path+".lock", s.Lock)
 	if l == nil {
@@ -78,6 +82,7 @@ func (c *checker) limits(at string, s *SLO) {
 		c.check(at, "no limit: renew or release")
 	}
 	c.metricLimit(at, s.Metric)
+	c.logLimit(at, s.Logs)
 	if b := s.Busy; b != nil && *b == (BusyLimit{}) {
 		c.check(at, "no limit: max_count or max_time")
 	}

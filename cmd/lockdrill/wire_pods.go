@@ -1,0 +1,322 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockdrill/lockdrill/deploy"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/bed"
+	"github.com/lockdrill/lockdrill/experiments/runner"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/injectors"
+	"github.com/lockdrill/lockdrill/internal/kube"
+	"github.com/lockdrill/lockdrill/lockcore/protocol"
+	"github.com/lockdrill/lockdrill/probes"
+)
+
+// pods is what a drill has in a cluster. Exactly one of workers and observed is set once the pods are watched.
+type pods struct {
+	e        *experiments.Experiment
+	cluster  *kube.Cluster
+	version  string // of the API server
+	stand    *bed.PodStand
+	workers  *bed.PodFleet
+	observed *bed.ObservedFleet
+	leases   *probes.Leases  // nil = no lock is a Lease object
+	logs     *probes.PodLogs // nil = nobody reads logs
+}
+
+// standWithin bounds making what the drill stands on in the cluster, and removing it.
+const standWithin = 30 * time.Second
+
+// standPods takes the namespace's turn and, where the run makes its own workers, applies them.
+func (d *drill) standPods(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, standWithin)
+	defer cancel()
+	d.pods = &pods{e: d.e, cluster: d.cluster}
+	var err error
+	if d.pods.version, err = d.cluster.Version(ctx); err != nil {
+		return err
+	}
+	manifests, err := d.manifests()
+	if err != nil {
+		return err
+	}
+	d.pods.stand, err = bed.ApplyPods(ctx, bed.PodStandOptions{
+		Cluster: d.cluster, Run: d.run, Experiment: d.e.Name, Folder: d.dir, Manifests: manifests, Journal: d.journal,
+	})
+	if held := new(bed.HeldError); errors.As(err, &held) {
+		return &exitError{code: exitRefused, err: err}
+	}
+	return err
+}
+
+// manifests are those of the run's own workers; none where the pods are there.
+func (d *drill) manifests() ([][]byte, error) {
+	if d.e.Kubernetes.Pods != experiments.PodsApply {
+		return nil, nil
+	}
+	o, err := deploy.WorkersFor(d.e, d.fleetName())
+	if err != nil {
+		return nil, &exitError{code: exitUsage, err: err}
+	}
+	o.Run, o.Files = d.run, map[string][]byte{}
+	for name, path := range map[string]string{redisCA: d.e.Redis.CA, ledgerCA: d.e.Ledger.CA} {
+		if path == "" {
+			continue
+		}
+		if o.Files[name], err = os.ReadFile(path); err != nil {
+			return nil, usagef("%s: read the authority's certificate: %w", path, reason(err))
+		}
+	}
+	o.CA = inPods(d.e.Ledger.CA, ledgerCA)
+	return deploy.Workers(o)
+}
+
+// fleetName is what the workers join: the run that applies them, or the experiment that they were exported from.
+func (d *drill) fleetName() string {
+	if d.e.Kubernetes.Pods == experiments.PodsApply {
+		return d.run
+	}
+	return d.e.Name
+}
+
+// selector are the labels of the drill's pods.
+func (d *drill) selector() map[string]string {
+	if d.e.Kubernetes.Pods == experiments.PodsApply {
+		return deploy.WorkerLabels(d.fleetName())
+	}
+	return podSelector(d.e)
+}
+
+// podSelector are the labels of the pods of a drill that uses what is there.
+func podSelector(e *experiments.Experiment) map[string]string {
+	if s := e.Kubernetes.Selector; len(s) > 0 {
+		return s
+	}
+	return deploy.WorkerLabels(e.Name)
+}
+
+// watchPods begins to watch the pods and to listen to their workers. The runner ends it when it stops the fleet.
+func (d *drill) watchPods() (err error) {
+	if d.pods == nil {
+		return nil
+	}
+	o := bed.PodsOptions{
+		Cluster: d.cluster, Selector: d.selector(), Container: d.e.Kubernetes.Container, Clock: d.clock,
+		OnEvent: func(e history.Event) { _, _ = d.rec.Record(e) }, // a failed recorder ends the run by itself
+	}
+	if named := d.e.Probes.Logs.Named(); len(named) > 0 {
+		if d.pods.logs, err = probes.NewPodLogs(patternsOf(named), d.redact()); err != nil {
+			return err
+		}
+		o.OnLine, o.OnCut = d.pods.logs.Line, d.pods.logs.Cut
+	}
+	if d.e.Observed() {
+		d.observe(o)
+		return nil
+	}
+	redis, err := d.stores.Ledger.Options()
+	if err != nil {
+		return fmt.Errorf("reach the ledger's store: %w", err)
+	}
+	d.pods.workers = bed.NewPodFleet(bed.PodFleetOptions{Pods: o, Redis: redis, Fleet: d.fleetName(), Wanted: d.wanted})
+	return nil
+}
+
+// observe watches somebody's own pods, and lets their locks say who holds them.
+func (d *drill) observe(o bed.PodsOptions) {
+	k := d.e.Kubernetes
+	fleet := bed.NewObservedFleet(bed.ObservedOptions{Pods: o, Holder: k.Holder, Wanted: d.wanted})
+	d.pods.observed = fleet
+	if d.keys != nil {
+		d.keys.Name(probes.Names{Holder: fleet.HolderOf, Shown: k.Holder != nil})
+	}
+	for i := range d.e.System.Locks {
+		l := &d.e.System.Locks[i]
+		if l.Lease == "" {
+			continue
+		}
+		if d.pods.leases == nil {
+			d.pods.leases = probes.NewLeases(d.cluster, fleet.HolderOf)
+		}
+		d.pods.leases.Watch(l.Name, l.Lease)
+	}
+}
+
+func patternsOf(named []experiments.LogPattern) map[string]string {
+	all := map[string]string{}
+	for _, p := range named {
+		all[p.Name] = p.Pattern
+	}
+	return all
+}
+
+// redact takes the passwords that the experiment names out of a line of somebody's log.
+func (d *drill) redact() func(string) string {
+	var pairs []string
+	for _, name := range []string{d.e.Redis.PasswordEnv, d.e.Ledger.PasswordEnv} {
+		if secret := os.Getenv(name); name != "" && secret != "" {
+			pairs = append(pairs, secret, "[redacted]")
+		}
+	}
+	return strings.NewReplacer(pairs...).Replace
+}
+
+// logsEvery is how often what matched in the pods' logs is recorded: each line has its own time.
+const logsEvery = 200 * time.Millisecond
+
+// onPods adds what strikes pods, what looks at them, and the removal of what the run has made.
+func (d *drill) onPods(cfg *runner.Config) {
+	kill := &injectors.PodKill{
+		Pods: d.cluster, Container: d.e.Kubernetes.Container, Fault: d.fault,
+		Await: d.log.Await, Past: func() []history.Event { return d.log.Since(0) }, Clock: d.clock,
+	}
+	if d.pods.workers != nil {
+		kill.Send = d.pods.workers.Send
+	}
+	cfg.Injectors["kill"] = kill
+	if leases := d.pods.leases; leases != nil {
+		cfg.Probes = append(cfg.Probes, runner.Sampled{
+			Name: "leases", Source: "probe:leases", Probe: signing{leases, d.pods.observed.Sign, map[string]int64{}}, ProbeSettings: d.e.Probes.Leases,
+		})
+		keys := cfg.Holder
+		cfg.Holder = func(ctx context.Context, key string) (string, bool, error) {
+			if !d.isLease(key) {
+				return keys(ctx, key)
+			}
+			epoch, _, ok, err := leases.Holder(ctx, key)
+			return epoch, ok, err
+		}
+	}
+	if d.pods.logs != nil {
+		cfg.Probes = append(cfg.Probes, runner.Sampled{
+			Name: probes.LogsName, Source: "probe:logs", Probe: d.pods.logs, Live: true,
+			ProbeSettings: experiments.ProbeSettings{Every: logsEvery, MaxGap: d.e.Probes.Logs.MaxGap},
+		})
+	}
+	cfg.Cleanup = append([]runner.Cleanup{{What: "pods", Do: d.closePods}}, cfg.Cleanup...)
+}
+
+// isLease says whether a key is the name of a Lease object.
+func (d *drill) isLease(key string) bool {
+	return slices.ContainsFunc(d.e.System.Locks, func(l experiments.Lock) bool { return l.Lease != "" && l.Key == key })
+}
+
+// signing lets looks at locks be signs of their holders' lives: nobody else extends a lease.
+type signing struct {
+	runner.Probe
+	sign func(incarnation string, at int64)
+	ends map[string]int64 // when a key's lease ends at the latest, by the look before; looks are made one after the other
+}
+
+func (s signing) Look(ctx context.Context, final bool) (func(history.Span) []history.Event, error) {
+	look, err := s.Probe.Look(ctx, final)
+	if err != nil {
+		return nil, err
+	}
+	return func(at history.Span) []history.Event {
+		events := look(at)
+		for _, e := range events {
+			l := e.Look
+			if l == nil || !l.Present {
+				continue
+			}
+			end := e.To + l.PTTL
+			if before, ok := s.ends[e.Key]; ok && end != before && l.Prev != nil && l.Holder != "" {
+				s.sign(l.Holder, l.Prev.From)
+			}
+			s.ends[e.Key] = end
+		}
+		return events
+	}, nil
+}
+
+// closePods removes what the run has made in the cluster, and gives the namespace back. It may be called again.
+func (d *drill) closePods(ctx context.Context) error {
+	if d.pods == nil || d.pods.stand == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), standWithin)
+	defer cancel()
+	return d.pods.stand.Close(ctx)
+}
+
+// fleet is the one of the two that the drill has.
+func (p *pods) fleet() runner.Fleet {
+	if p.observed != nil {
+		return p.observed
+	}
+	return p.workers
+}
+
+// kind is the word for it in run.environment.
+func (p *pods) kind() string {
+	if p.e.Observed() {
+		return "observed"
+	}
+	return "pods"
+}
+
+// notice says whose pods are drilled, one line for a person.
+func (p *pods) notice() string {
+	where := fmt.Sprintf("%s (Kubernetes %s)", clusterTarget(p.e.Kubernetes), p.version)
+	switch {
+	case p.e.Observed():
+		return "somebody's own pods in " + where
+	case p.e.Kubernetes.Pods == experiments.PodsApply:
+		return count(p.e.System.Replicas, "worker") + " of this run's own in pods of " + where
+	}
+	return "workers that are there, in pods of " + where
+}
+
+// mayGoOn ends a run whose namespace is another run's by now.
+func (p *pods) mayGoOn() (word, why string) {
+	if err := p.stand.Held(); err != nil {
+		return "target", err.Error()
+	}
+	return "", ""
+}
+
+// Files in deploy.FilesDir: the authorities of the stores' certificates.
+const (
+	redisCA  = "redis-ca.pem"
+	ledgerCA = "ledger-ca.pem"
+)
+
+// inPods is where a pod finds a file that the runner has at path.
+func inPods(path, name string) string {
+	if path == "" {
+		return ""
+	}
+	return deploy.FilesDir + "/" + name
+}
+
+// fromPods is an endpoint as pods reach it: by an address of its own, and with the authority of its certificate where the manifests
+// put it.
+func fromPods(e protocol.Endpoint, hostPort, ca string) protocol.Endpoint {
+	if hostPort != "" {
+		e.Addr = hostPort
+	}
+	if host, _, err := net.SplitHostPort(e.Addr); err == nil && e.TLS {
+		e.ServerName = host
+	}
+	e.CA = inPods(e.CA, ca)
+	return e
+}
+
+// ledgerAt is where a replica finds the ledger.
+func (d *drill) ledgerAt() protocol.Endpoint {
+	e := d.stores.Ledger.Endpoint()
+	if d.pods != nil {
+		return fromPods(e, d.e.Kubernetes.Ledger, ledgerCA)
+	}
+	return e
+}

@@ -2,13 +2,21 @@
 
 GO ?= go
 
-.PHONY: help build test truth agree mutants scenarios full-scale seeds stress check bench deps clean
+.PHONY: help build image test truth agree mutants scenarios full-scale seeds stress e2e-kube check bench deps clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
 
 build: ## bin/lockdrill
 	$(GO) build -o bin/lockdrill ./cmd/lockdrill
+
+IMAGE ?= localhost/lockdrill:$(shell sed -n 's/^const release = "\(.*\)"$$/\1/p' cmd/lockdrill/version.go)
+ARCH ?= $(shell $(GO) env GOARCH)
+
+image: ## bin/image/lockdrill.tar: a container image (IMAGE=NAME:TAG ARCH=amd64|arm64), built without a Docker daemon, and tried out
+	CGO_ENABLED=0 GOOS=linux GOARCH=$(ARCH) $(GO) build -trimpath -tags timetzdata -ldflags='-s -w' -o bin/image/lockdrill ./cmd/lockdrill
+	cd internal/image && $(GO) run . -binary ../../bin/image/lockdrill -ref $(IMAGE) -title lockdrill -o ../../bin/image/lockdrill.tar
+	cd internal/image && LOCKDRILL_IMAGE=$(CURDIR)/bin/image/lockdrill.tar $(GO) test -count=1 .
 
 test: deps ## all tests; the drills last and alone, since they measure time
 	$(GO) test $$($(GO) list ./... | grep -v /cmd/)

@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: help build image test truth agree mutants scenarios full-scale seeds stress e2e-kube check bench deps clean
+.PHONY: help build image test test-kube truth agree mutants scenarios full-scale seeds stress check bench deps clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
@@ -21,6 +21,10 @@ image: ## bin/image/lockdrill.tar: a container image (IMAGE=NAME:TAG ARCH=amd64|
 test: deps ## all tests; the drills last and alone, since they measure time
 	$(GO) test $$($(GO) list ./... | grep -v /cmd/)
 	$(GO) test -timeout 20m ./cmd/...
+
+test-kube: ## all tests named TestKube..., against a real etcd, kube-apiserver, controllers and scheduler, built here: no root; five minutes when Go's cache is cold
+	GO=$(GO) internal/kubetools/build
+	LOCKDRILL_KUBE=1 $(GO) test -count=1 -timeout 20m -run '^TestKube' $$(grep -rl --include='*_test.go' '^func TestKube' . | xargs -n 1 dirname | sort -u)
 
 truth: ## what is measured against what really happened, in 100,000 random worlds: minutes
 	LOCKDRILL_TRUTH_SEEDS=100000 $(GO) test -count=1 -v -timeout 1h -run TestTruthInRange ./experiments/rehearsal

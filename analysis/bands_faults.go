@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/lockcore"
 )
 
 // under is the band of takeovers from faults of this class. A kill leaves the rest of a lease; a deleted key or an empty store leaves
@@ -14,7 +15,7 @@ func (b band) under(faults []experiments.Fault, class string) band {
 		return b
 	}
 	var barred time.Duration // for so long nobody gets the key
-	leased := class == ClassPause
+	leased := class == ClassPause || class == ClassHandOver && b.lock.Policy.Release.Mode == lockcore.ReleaseNone
 	for i := range faults {
 		f := &faults[i]
 		if classOf(f.Kind(), f.Form()) != class {
@@ -28,7 +29,7 @@ func (b band) under(faults []experiments.Fault, class string) band {
 			barred = max(barred, f.For)
 		}
 	}
-	b.struck = map[string]string{ClassPause: "hit at random", ClassTheft: "the key taken away", ClassStore: "the store gone"}[class]
+	b.struck = map[string]string{ClassHandOver: "asked to stop", ClassPause: "hit at random", ClassTheft: "the key taken away", ClassStore: "the store gone"}[class]
 	isLease := func(t term) bool { return t.name == "ttl" || t.name == "renewal" || t.name == "in flight" }
 	var lease time.Duration
 	for _, t := range b.upper {

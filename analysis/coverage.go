@@ -11,6 +11,7 @@ import (
 const (
 	probeKeys   = "lock_keys"
 	probeLedger = "ledger"
+	probeLogs   = "logs"
 )
 
 // coverage is how well a probe watched.
@@ -44,8 +45,11 @@ func (ix *index) watch(ev *history.Event) {
 
 // maxGap is the longest stretch without a look that the experiment tolerates of the probe.
 func (ix *index) maxGap(probe string) int64 {
-	if probe == probeKeys {
+	switch {
+	case probe == probeKeys:
 		return int64(ix.exp.Probes.LockKeys.MaxGap)
+	case probe == probeLogs && ix.exp.Probes.Logs != nil:
+		return int64(ix.exp.Probes.Logs.MaxGap)
 	}
 	return int64(ix.exp.Probes.Ledger.MaxGap)
 }
@@ -114,7 +118,14 @@ func (ix *index) watched(probe string, t int64) int64 {
 // summaries of the probes, in a fixed order.
 func (ix *index) summaries() []ProbeSummary {
 	out := []ProbeSummary{}
-	for _, id := range []string{probeKeys, probeLedger} {
+	watched := []string{probeKeys, probeLedger}
+	if ix.exp.Observed() {
+		watched = watched[:1]
+	}
+	if ix.exp.Probes.Logs != nil {
+		watched = append(watched, probeLogs)
+	}
+	for _, id := range watched {
 		p := ProbeSummary{ID: id}
 		if c := ix.probes[id]; c != nil {
 			p.Samples = c.samples

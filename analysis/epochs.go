@@ -17,6 +17,7 @@ type epoch struct {
 	acquires, renewals, releases []*call // releases: gives-back of every kind, undo included
 	refusals                     []*call // acquires of others that were told that this epoch holds the key
 	looks                        []*stretch
+	back                         *call // its release, where only a look shows it
 	works                        []*work
 	effects                      []*effect
 	fenced, unowned, abandoned   *history.Event
@@ -79,6 +80,7 @@ type stretch struct {
 	again *history.Span // a later look at the same state, in the final reads
 	next  *stretch
 	pttl  int64
+	slack int64 // by which pttl may be too much
 	n     int64
 }
 

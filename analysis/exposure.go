@@ -17,6 +17,9 @@ func (s *shot) class() string { return classOf(s.kind, s.form) }
 func classOf(kind, form string) string {
 	switch kind {
 	case experiments.KindKill:
+		if form == experiments.FormGraceful {
+			return ClassHandOver
+		}
 		return ClassCrash
 	case experiments.KindDeleteKey:
 		return ClassTheft

@@ -142,6 +142,9 @@ func (ix *index) read(exp *experiments.Experiment, h *history.History) {
 
 // derive fixes the brackets, in the order in which they lean on one another.
 func (ix *index) derive() {
+	for _, s := range ix.shots {
+		s.noteDeath(ix)
+	}
 	ix.closeDead()
 	ix.placeEffects()
 	for _, k := range ix.keyOrder {
@@ -264,7 +267,11 @@ func (ix *index) endWorks(e *epoch) {
 
 // finalAt is the earliest instant of the final reads, by the ledger's probe; ok is false where they were not completed.
 func (ix *index) finalAt() (int64, bool) {
-	c := ix.probes[probeLedger]
+	probe := probeLedger
+	if ix.exp.Observed() { // nobody writes to a ledger
+		probe = probeKeys
+	}
+	c := ix.probes[probe]
 	p := ix.phases[history.PhaseFinal]
 	if c == nil || c.final == nil || p == nil {
 		return 0, false

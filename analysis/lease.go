@@ -36,7 +36,11 @@ func (ix *index) leaseOf(k *keyIndex, e, next *epoch) {
 	}
 	if len(e.looks) > 0 {
 		s := e.looks[len(e.looks)-1]
-		l.alive = max(l.alive, s.last().From)
+		if ix.outlivesLease(e.lock) {
+			l.alive = max(l.alive, min(s.last().From, l.due.From))
+		} else {
+			l.alive = max(l.alive, s.last().From)
+		}
 		if s.next != nil {
 			hi = ix.vanished(e, s, hi)
 		}
@@ -118,7 +122,7 @@ func (ix *index) dueOf(e *epoch) history.Span {
 		case s.pttl == -1 && i == len(e.looks)-1:
 			return history.Span{From: open, To: open}
 		case s.pttl > 0:
-			due.From = max(due.From, s.first.From+s.pttl)
+			due.From = max(due.From, s.first.From+s.pttl-s.slack)
 			seen = s.first.To + s.pttl + pttlRounding + ix.cal.Expiry
 		}
 	}
@@ -149,6 +153,9 @@ func (ix *index) flight(timeout time.Duration) int64 {
 // vanished lowers hi to the first look that no longer showed the epoch.
 func (ix *index) vanished(e *epoch, s *stretch, hi int64) int64 {
 	if s.last().From > hi {
+		if ix.outlivesLease(e.lock) {
+			return hi
+		}
 		if ix.cameBack(e) {
 			return s.next.first.To
 		}
@@ -165,9 +172,16 @@ func (ix *index) cameBack(e *epoch) bool {
 
 // giveBack takes the holder's own releases and undos into account.
 func (ix *index) giveBack(e *epoch, l *lease, lo, hi int64) (int64, int64) {
-	for _, c := range e.releases {
+	releases := e.releases
+	if e.back != nil {
+		releases = append(releases[:len(releases):len(releases)], e.back)
+	}
+	for _, c := range releases {
 		switch {
 		case c.outcome == history.OK:
+			if c.span.From > hi && ix.outlivesLease(e.lock) { // its lease had run out, and its name still stood there
+				continue
+			}
 			if c.span.From > hi && ix.cameBack(e) {
 				l.gave = c
 				return c.span.From, c.span.To

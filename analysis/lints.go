@@ -46,7 +46,7 @@ func factsOf(e *experiments.Experiment, l *experiments.Lock) lockcore.Facts {
 func takeoverSums(e *experiments.Experiment, l *experiments.Lock) []lockcore.Sum {
 	class, _ := declaredClass(e.Faults, l.Name)
 	b := bandOf(e, l, 0).under(e.Faults, class)
-	such := map[bool]string{true: "kills", false: "faults"}[class == ClassCrash]
+	such := map[bool]string{true: "kills", false: "faults"}[class == ClassCrash || class == ClassHandOver]
 	out := []lockcore.Sum{}
 	for i := range e.SLOs {
 		s := &e.SLOs[i]
@@ -113,7 +113,7 @@ func trialsDeclared(e *experiments.Experiment, lock string) (n int, thing string
 			n += max(1, f.Repeat.Count)
 		}
 	}
-	if class == ClassCrash {
+	if class == ClassCrash || class == ClassHandOver {
 		return n, "kill"
 	}
 	return n, "fault"

@@ -23,7 +23,8 @@ type Plan struct {
 	Quantiles   []PlannedQuantile `json:"quantiles"`
 	Duration    PlannedDuration   `json:"duration"`
 	Caps        PlannedCaps       `json:"caps"`
-	Guards      []PlannedGuard    `json:"guards"` // as they stand at the moment of planning; filled in by whoever asks them
+	Guards      []PlannedGuard    `json:"guards"`         // as they stand at the moment of planning; filled in by whoever asks them
+	Pods        []PlannedPod      `json:"pods,omitempty"` // likewise
 }
 
 // PlannedGuard is one answer to whether the run may start.
@@ -31,6 +32,16 @@ type PlannedGuard struct {
 	Name    string `json:"guard"`
 	Refuses bool   `json:"refuses"`
 	Says    string `json:"says"`
+	Paste   string `json:"paste,omitempty"` // lines of a file that mend it
+}
+
+// PlannedPod is one pod that a drill would have, as it stands at the moment of planning.
+type PlannedPod struct {
+	Name  string `json:"name"`
+	UID   string `json:"uid"`
+	Node  string `json:"node,omitempty"` // "" = not placed yet
+	Phase string `json:"phase"`
+	Ready bool   `json:"ready"`
 }
 
 // PlannedFault is one fault with all its shots.
@@ -91,7 +102,7 @@ func PlanOf(e *experiments.Experiment) *Plan {
 		p.Overlaps = [][2]string{}
 	}
 	for i := range e.Faults {
-		p.Timeline = append(p.Timeline, plannedFault(&e.Faults[i]))
+		p.Timeline = append(p.Timeline, plannedFault(e, &e.Faults[i]))
 	}
 	slices.SortStableFunc(p.Timeline, func(a, b PlannedFault) int { return cmp.Compare(a.At, b.At) })
 	for i := range e.System.Locks {
@@ -100,8 +111,8 @@ func PlanOf(e *experiments.Experiment) *Plan {
 	return p
 }
 
-func plannedFault(f *experiments.Fault) PlannedFault {
-	tell := f.Tell()
+func plannedFault(e *experiments.Experiment, f *experiments.Fault) PlannedFault {
+	tell := e.Tell(f)
 	p := PlannedFault{
 		ID: f.ID, Kind: f.Kind(), Form: f.Form(), Lock: f.Lock(), Whom: f.Whom(),
 		At: f.At.Seconds(), For: f.For.Seconds(), Shots: max(1, f.Repeat.Count), Every: f.Repeat.Every.Seconds(),

@@ -165,6 +165,9 @@ func (j *judging) seeStderr() string {
 			last = ev.Replica.Incarnation
 		}
 	}
+	if j.ix.exp.Kubernetes != nil {
+		return "see the pods' events and logs (kubectl describe, kubectl logs); a pod must be ready within 2 min"
+	}
 	return fmt.Sprintf("see %s.stderr in the run's folder; a worker must say replica.ready within 20 s", cmp.Or(last, "<incarnation>"))
 }
 
@@ -247,7 +250,11 @@ func (ix *index) inUse(lock string, g history.Span) bool {
 func (j *judging) unseen(lock string) []lack {
 	at, ok := j.ix.finalAt()
 	if !ok {
-		return []lack{{"the ledger was not read to its end after the last fault", "let the run go on to its final reads"}}
+		what := "the ledger was not read to its end"
+		if j.ix.exp.Observed() {
+			what = "the locks were not looked at a last time"
+		}
+		return []lack{{what + " after the last fault", "let the run go on to its final reads"}}
 	}
 	if horizon, faulted := j.ix.horizon(lock); faulted && at < horizon {
 		return []lack{{
@@ -275,6 +282,12 @@ func (j *judging) garbled() []lack {
 			return []lack{{
 				fmt.Sprintf("%s wrote %s that could not be read as events: what it claimed is not whole", r.Incarnation, plural(r.Bad, "line")),
 				"repair the worker; the first such line is in its replica.exit event",
+			}}
+		}
+		if n := ev.Replica.Unheard; n > unheardAtDeath {
+			return []lack{{
+				fmt.Sprintf("%s wrote %s to its log that never came through the stream: what it claimed is not whole", ev.Replica.Incarnation, plural(n, "line")),
+				"see what stands between the pods and the ledger's store",
 			}}
 		}
 	}
@@ -347,6 +360,8 @@ func (j *judging) takeoverLacks(s series) []lack {
 		switch {
 		case s.class == ClassStore:
 			what = "store fault"
+		case s.class == ClassCrash && j.handsOver(s.lock):
+			next = "the victims gave the lock back when they were asked to stop: a delete is no SIGKILL. Use form: crash, or form: graceful and promise what that takes"
 		case s.class == ClassPause && j.onlyRecovered(s.lock):
 			next = "every holder went on after the fault: let it outlast the lease (`for` above the ttl), or promise no takeover"
 		}

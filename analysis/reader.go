@@ -51,6 +51,7 @@ func (r *reader) read(ev *history.Event) {
 		if _, known := ix.deaths[ev.Replica.Incarnation]; !known {
 			ix.deaths[ev.Replica.Incarnation] = death{ev.Span, ev.N}
 			ix.exits = append(ix.exits, ev)
+			ix.unheard(ev)
 		}
 	case ev.Incarnation != nil && ev.Incarnation.Life > 1:
 		r.loss(ev)
@@ -176,8 +177,11 @@ func (r *reader) work(ev *history.Event) {
 
 func (r *reader) look(k *keyIndex, ev *history.Event) {
 	s := k.mem.stretches.New(stretch{epoch: ev.Epoch, first: ev.Span, prev: ev.Look.Prev, pttl: ev.Look.PTTL, n: ev.N})
-	if !ev.Look.Present {
+	if s.slack = ev.Look.Slack; !ev.Look.Present {
 		s.epoch = ""
+	}
+	if e := k.byID[s.epoch]; s.epoch != "" && ev.Look.Holder != "" && (e == nil || e.replica == "") {
+		k.epoch(s.epoch).replica = ev.Look.Holder // nobody claims: the lock itself says whose it is
 	}
 	if len(k.looks) == 0 {
 		k.looks = append(k.looks, s)
@@ -193,6 +197,9 @@ func (r *reader) look(k *keyIndex, ev *history.Event) {
 	}
 	last.next = s
 	k.looks = append(k.looks, s)
+	if ev.Look.Released && last.epoch != "" {
+		k.epoch(last.epoch).handBack(s)
+	}
 }
 
 func (r *reader) job(ev *history.Event) {

@@ -19,7 +19,7 @@ type kill struct {
 // series is the kills of one lock that an SLO about takeover is judged on.
 type series struct {
 	lock   string
-	class  string // crash, pause, theft or store
+	class  string // crash, hand-over, pause, theft or store
 	thing  string // what a kill of it is called: kill, burst, pause, deletion, or fault
 	kills  []kill
 	falses []*trial // safety events: granted to another while the victim was still owed its lease
@@ -88,7 +88,7 @@ func (c *classes) note(class, lock string) {
 // first is the class that comes first of those aimed at the lock, else of any.
 func (c *classes) first() (class string, aimed bool) {
 	for _, of := range [][]string{c.aimed, c.any} {
-		for _, class := range []string{ClassCrash, ClassPause, ClassTheft, ClassStore} {
+		for _, class := range []string{ClassCrash, ClassHandOver, ClassPause, ClassTheft, ClassStore} {
 			if slices.Contains(of, class) {
 				return class, len(c.aimed) > 0
 			}
@@ -118,7 +118,7 @@ func (ix *index) thingOf(s series) string {
 	switch {
 	case len(things) == 1:
 		return things[0]
-	case s.class == ClassCrash:
+	case s.class == ClassCrash, s.class == ClassHandOver:
 		return "kill"
 	}
 	return "fault"
@@ -137,9 +137,10 @@ func thingWord(kind string) string {
 	return "fault"
 }
 
-// takeoverValue is what a takeover SLO judges of a trial: plain takeovers only. Hand-overs and recoveries are series of their own.
+// takeoverValue is what a takeover SLO judges of a trial: plain takeovers only. Hand-overs and recoveries are series of their own. A
+// victim that was asked to stop is to hand over: one that did not, and died with its lock, is judged beside those that did.
 func takeoverValue(t *trial) (dur, bool) {
-	return t.value, t.class == t.shot.class()
+	return t.value, t.class == t.shot.class() || t.shot.class() == ClassHandOver && t.class == ClassCrash
 }
 
 // tickValue is what a tick_gap SLO judges of a trial.

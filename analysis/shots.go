@@ -149,6 +149,9 @@ func (s *shot) conclude(ix *index) {
 	switch {
 	case s.crash(), s.instant():
 		s.over = s.applied.Span
+		if s.death() != nil { // a call to a cluster is over when what it asked for was seen
+			s.over.To = max(s.over.To, s.confirmed.To)
+		}
 		return
 	case s.livesInVictim() && len(s.victims) > 0:
 		all := history.Span{}
@@ -263,6 +266,7 @@ func (s *shot) result(ix *index) FaultResult {
 	if len(s.victims) == 1 && s.victims[0] == s.victim {
 		r.Victims = nil
 	}
+	r.Death = deathOf(s.measured.Death)
 	if s.effective() {
 		w := Window{From: seconds(s.applied.From)}
 		if end := s.ended(); end.To != open {

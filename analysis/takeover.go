@@ -60,7 +60,11 @@ func (ix *index) nothingOwed(s *shot, e *epoch) bool {
 // newTrial measures one exposed epoch.
 func (ix *index) newTrial(s *shot, e *epoch) *trial {
 	k := ix.keys[e.key]
-	t := &trial{shot: s, e: e, next: k.next(e), from: s.applied.Span, class: s.class(), evidence: []int64{s.applied.N, e.n}}
+	t := &trial{shot: s, e: e, next: k.next(e), class: s.class(), evidence: []int64{s.applied.N, e.n}}
+	t.from = s.struckAt(e)
+	if t.class == ClassHandOver && !s.handedOver(e) { // it was asked to stop, and died with its lock
+		t.class = ClassCrash
+	}
 	if ix.recovered(k, t) {
 		ix.measureTick(k, t, open)
 		return t
@@ -220,7 +224,7 @@ func (ix *index) witness(lock string) string {
 func (ix *index) classify(t *trial) {
 	gave, taken := t.e.life.gave, t.shot.class() == ClassTheft || t.shot.class() == ClassStore // by the fault itself
 	switch {
-	case gave != nil && gave.sent.From >= t.shot.applied.From:
+	case t.shot.handedOver(t.e):
 		t.class = ClassHandOver
 	case !taken && t.next != nil && t.next.granted.To < t.e.life.due.From && gave == nil && !t.e.life.loss:
 		t.class = ClassFalse

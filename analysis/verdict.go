@@ -116,6 +116,18 @@ type FaultResult struct {
 	Baseline *float64 `json:"baseline,omitempty"` // before the fault
 	Expected *float64 `json:"expected,omitempty"` // during it, by what is configured; network: at least so long; absent = no answer
 	Observed *float64 `json:"observed,omitempty"` // during it; absent = no answer, or not measured
+
+	Death *Death `json:"death,omitempty"` // kills of pods
+}
+
+// Death is what was seen of the end of a pod's process, in seconds of the run.
+type Death struct {
+	Call   Window  `json:"call"`         // the request that was to end it
+	Object *Window `json:"object"`       // the API object was gone; null = not seen, or not asked for
+	Sign   float64 `json:"sign"`         // the last sign of life: it surely lived then
+	End    *Window `json:"end"`          // the process had surely ended at `to`; null = nobody saw it
+	By     string  `json:"by,omitempty"` // what showed the end: status, log_stream, successor
+	Means  string  `json:"means"`        // api, worker, exec
 }
 
 // Window is a stretch of the run, in seconds since its origin.

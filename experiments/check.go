@@ -14,7 +14,9 @@ type checker struct {
 
 func (c *checker) all() {
 	c.redis()
+	c.ledger()
 	c.proxy()
+	c.pods()
 	c.calendar()
 	c.locks()
 	c.work()
@@ -23,6 +25,7 @@ func (c *checker) all() {
 	c.caps()
 	c.timing()
 	c.metrics()
+	c.logs()
 	for i := range c.e.SLOs {
 		c.slo(at("slos", i), &c.e.SLOs[i])
 	}
@@ -49,7 +52,7 @@ func (c *checker) locks() {
 		}
 		keys[key] = l.Name
 		c.policy(path, l)
-		if !l.Loop() && !c.served(l.Name) {
+		if !l.Loop() && !c.e.Observed() && !c.served(l.Name) {
 			c.check(path, "lock %s is taken per job, and system.work has no jobs for it", l.Name)
 		}
 	}
@@ -130,7 +133,7 @@ func (c *checker) timing() {
 	for _, p := range []struct {
 		path     string
 		settings ProbeSettings
-	}{{"probes.lock_keys", e.Probes.LockKeys}, {"probes.ledger", e.Probes.Ledger}} {
+	}{{"probes.lock_keys", e.Probes.LockKeys}, {"probes.ledger", e.Probes.Ledger}, {"probes.leases", e.Probes.Leases}} {
 		if p.settings.MaxGap < p.settings.Every {
 			c.check(p.path, "max_gap %s is under every %s: every look would be a gap", formatDuration(p.settings.MaxGap), formatDuration(p.settings.Every))
 		}

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/lockdrill/lockdrill/lockcore"
 )
 
 func (c *checker) faults() {
@@ -35,6 +33,10 @@ func (c *checker) faults() {
 // fault checks one fault of one kind: whom it strikes, how long it lasts, and what is particular to the kind.
 func (c *checker) fault(path string, f *Fault) {
 	kind := path + "." + f.Kind()
+	if why := c.notInPods(f); why != "" {
+		c.check(kind, "%s", why)
+		return
+	}
 	c.lasts(path, f)
 	c.tooFine(kind, f)
 	if f.aim() != nil {
@@ -189,30 +191,4 @@ func setPointers(union any) []string {
 		}
 	}
 	return names
-}
-
-func (c *checker) kill(path string, f *Fault) {
-	k := f.Kill
-	l := c.sound(path+".kill.holder_of", k.HolderOf)
-	if l == nil {
-		return
-	}
-	why := ""
-	switch k.Phase {
-	case KillAfterRenew, KillBeforeRenew:
-		why = c.neverRenewed(l)
-	case KillAfterGrant, KillAcquired:
-		why = c.neverGrantedAgain(l)
-	}
-	if why != "" {
-		c.check(path+".kill.phase", "%s never comes: %s", k.Phase, why)
-	}
-}
-
-// neverGrantedAgain says why the lock is not granted once the faults have begun, or "". Another fault may cost the holder its lock.
-func (c *checker) neverGrantedAgain(l *Lock) string {
-	if !l.Loop() || l.Policy.Loop.Mode != lockcore.LoopRenewed || len(c.e.Faults) > 1 {
-		return ""
-	}
-	return fmt.Sprintf("loop %s is renewed until its holder dies, so it is granted once, before the first fault; after_renew comes", l.Name)
 }

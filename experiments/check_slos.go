@@ -17,6 +17,10 @@ func (c *checker) slo(path string, s *SLO) {
 		return
 	}
 	at := path + "." + s.Measure()
+	if why := c.unseen(s); why != "" {
+		c.check(at, "%s", why)
+		return
+	}
 	c.limits(at, s)
 	l := c.sound(path+".lock", s.Lock)
 	if l == nil {

@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"net"
 	"net/url"
 	"regexp"
 	"slices"
@@ -10,7 +11,7 @@ import (
 
 var environmentName = regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`)
 
-// redis checks where the locks live. The words of a parser are not repeated: they quote the URL, and with it the password.
+// redis checks where the locks live.
 func (c *checker) redis() {
 	r := &c.e.Redis
 	if r.Mode != RedisExternal {
@@ -24,26 +25,63 @@ func (c *checker) redis() {
 		}
 		return
 	}
+	if r.URL == "" {
+		c.check("redis", "mode external needs the url of the Redis")
+	}
+	c.address("redis", &LedgerStore{URL: r.URL, UsernameEnv: r.UsernameEnv, PasswordEnv: r.PasswordEnv, CA: r.CA})
+}
+
+// ledger checks where the ledger lives.
+func (c *checker) ledger() {
+	l := &c.e.Ledger
+	if c.places["ledger"] != nil && l.URL == "" {
+		c.check("ledger", "needs the url of the Redis that keeps it; without a section, the run starts one of its own")
+	}
+	c.address("ledger", l)
+	own, locks := hostOf(l.URL), hostOf(c.e.Redis.URL)
+	if own != "" && own == locks {
+		c.check("ledger.url", "%s is the server of the locks as well: what befalls it would befall the witness; another database of one server is not enough", own)
+	}
+	if k := c.e.Kubernetes; k != nil && k.Ledger != "" && strings.EqualFold(k.Ledger, k.Redis) {
+		c.check("kubernetes.ledger", "%s is the server of the locks as well: the ledger needs another", k.Ledger)
+	}
+}
+
+// address checks how a Redis is reached. The words of a parser are not repeated: they quote the URL, and with it the password.
+func (c *checker) address(path string, r *LedgerStore) {
 	for _, f := range []struct{ name, value string }{{"username_env", r.UsernameEnv}, {"password_env", r.PasswordEnv}} {
 		if f.value != "" && !environmentName.MatchString(f.value) {
-			c.check("redis."+f.name, "not the name of an environment variable: capital letters, digits and underscores")
+			c.check(path+"."+f.name, "not the name of an environment variable: capital letters, digits and underscores")
 		}
 	}
 	if r.URL == "" {
-		c.check("redis", "mode external needs the url of the Redis")
 		return
 	}
 	u, err := url.Parse(r.URL)
+	path += "."
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "redis" && u.Scheme != "rediss" || !database.MatchString(u.Path):
-		c.check("redis.url", "not the url of a Redis: write it like redis://host:6379 or rediss://host:6379/2")
+		c.check(path+"url", "not the url of a Redis: write it like redis://host:6379 or rediss://host:6379/2")
 	case u.User != nil:
-		c.check("redis.url", "user and password do not stand in a file: say username_env and password_env, the names of environment variables that hold them")
+		c.check(path+"url", "user and password do not stand in a file: say username_env and password_env, the names of environment variables that hold them")
 	case u.RawQuery != "" || u.Fragment != "":
-		c.check("redis.url", "takes no options: write it like redis://host:6379; a password comes by password_env")
+		c.check(path+"url", "takes no options: write it like redis://host:6379; a password comes by password_env")
 	case r.CA != "" && u.Scheme != "rediss":
-		c.check("redis.ca", "is for TLS: write the url with rediss://")
+		c.check(path+"ca", "is for TLS: write the url with rediss://")
 	}
+}
+
+// hostOf is the host:port of a Redis by its URL; "" where that is none.
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Hostname() == "" {
+		return ""
+	}
+	port := u.Port()
+	if port == "" {
+		port = "6379"
+	}
+	return net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }
 
 var database = regexp.MustCompile(`^(/[0-9]{0,4})?$`)

@@ -52,39 +52,17 @@ type Redis struct {
 // can reach, which no fault may reach: another server than that of the locks.
 type LedgerStore struct {
 	URL         string `file:"url"` // redis:// or rediss://, without a password; "" = a store of the run's own
-	UsernameEnv string //
-	PasswordEnv string //
+	UsernameEnv string
+	PasswordEnv string
 	CA          string `file:"ca"`
 }
 
-// Kubernetes says where replicas are pods, and which pods those are. Flags of the command line (--kubeconfig, --context, --namespace)
-// win over the file.
-type Kubernetes struct {
-	Context   string            // of the kubeconfig; "" = its current one
-	Namespace string            // of the pods; "" = that of the context
-	Pods      PodsMode          // apply or use
-	Selector  map[string]string // labels of the pods; mode embedded: none = those of the workers that lockdrill makes
-	Container string            // of the pod, that takes the locks; "" = its first
-	Image     string            // of the workers that the run applies, and of exported manifests
-	Grace     time.Duration     // terminationGracePeriodSeconds of these workers; whole seconds
-	Holder    *HolderNames      // observed systems: how the name that a lock gives its holder leads to a pod; nil = it begins with the pod's name
-	Redis     string            // host:port of the locks' store as pods reach it; "" = as in redis.url
-	Ledger    string            // host:port of the ledger's store as pods reach it; "" = as in ledger.url
-}
-
-// PodsMode says who brings the pods.
-type PodsMode string
-
-const (
-	PodsApply PodsMode = "apply" // the run makes a Deployment of workers, and removes it
-	PodsUse   PodsMode = "use"   // what is there: an exported Deployment of workers, or the observed system
-)
-
-// HolderNames says how the name of a holder leads to its pod. Exactly one field is set.
-type HolderNames struct {
-	Name       string // pattern that the whole name matches, with {pod} for the pod's name and * for anything: "{pod}_*"
-	Label      string // key of a label of the pod whose value is the name
-	Annotation string // key of an annotation of the pod whose value is the name
+// AsRedis is the ledger's store as a Redis that the run does not start; the zero Redis where the run starts one of its own.
+func (l *LedgerStore) AsRedis() Redis {
+	if l.URL == "" {
+		return Redis{}
+	}
+	return Redis{Mode: RedisExternal, URL: l.URL, UsernameEnv: l.UsernameEnv, PasswordEnv: l.PasswordEnv, CA: l.CA}
 }
 
 // Proxy says which Toxiproxy stands between the replicas and the locks' store where a fault needs one: embedded in the runner, or
@@ -117,7 +95,7 @@ type System struct {
 	Mode        string        // ModeEmbedded: replicas run the lock core, or Worker; ModeObserve: they are somebody's own, and only watched
 	Replicas    int           //
 	Worker      []string      // command of a foreign worker that speaks the worker protocol; empty = lockdrill's own
-	Restart     time.Duration // a killed replica is replaced after so long (real time, not scaled)
+	Restart     time.Duration // a killed replica is replaced after so long (real time, not scaled); pods: 0, that is their controller's
 	PolicySheet string        // file with a leader_election section, beside the experiment's; Load turns it into Locks and SLOs and empties it
 	Locks       []Lock
 	Work        []Work
@@ -139,7 +117,7 @@ type Lock struct {
 	Profile   string // name of the shipped profile it came from
 	Key       string // loops
 	KeyPrefix string // job locks
-	Lease     string // observed loops: name of the Lease object that is the lock, in the namespace of the pods; "" = it is a key of the Redis
+	Lease     string // observed loops: name of the Lease object that is the lock, in the namespace of the pods, and Key is that name; "" = it is a key of the Redis
 	Policy    lockcore.Policy
 
 	Place Place `file:"-"` // for messages
@@ -183,15 +161,9 @@ type SteadyState struct {
 type Probes struct {
 	LockKeys ProbeSettings
 	Ledger   ProbeSettings
+	Leases   ProbeSettings // of observed locks that are Lease objects; zero = there are none
 	Metrics  []Metric
 	Logs     *Logs // of pods; nil = not read
-}
-
-// Logs says what is looked for in the logs of the pods.
-type Logs struct {
-	Preset   string            // "lockdrill": what the locks of the articles say (docs/kubernetes.md); "" = none
-	Patterns map[string]string // regular expressions by their names
-	MaxGap   time.Duration     // the longest tolerated stretch in which a pod's log was not followed
 }
 
 // ProbeSettings is a probe's period and the longest tolerated stretch without a look. Neither is scaled.
@@ -211,6 +183,7 @@ type RunLimits struct {
 	MaxKills   int           // 0 = twice the declared count
 	MaxTargets int           // replicas that faults other than kills may strike in all, each life counted; 0 = no cap
 	MaxRun     time.Duration // of the whole run
+	Namespaces []string      // the only ones whose pods may be struck; none = the one that the run is told
 	KillSwitch string        // a file: where it exists, nothing starts, and a run that goes on is aborted within a second
 }
 

@@ -91,13 +91,15 @@ type Aim struct {
 	HolderOf string // lock: the replica that holds it, or a key of it, at the moment of firing
 	Replica  string // one by its name, "r2", whatever it holds
 	All      bool   // every replica
+
+	Pods string `file:"-"` // kills: labels of the pods of which one is struck, as Labels spells them
 }
 
 // Aim is whom the fault strikes; the zero Aim is the locks' store itself.
 func (f *Fault) Aim() Aim {
 	switch {
 	case f.Kill != nil:
-		return Aim{HolderOf: f.Kill.HolderOf}
+		return Aim{HolderOf: f.Kill.HolderOf, Pods: Labels(f.Kill.Pods)}
 	case f.DeleteKey != nil:
 		return Aim{HolderOf: f.DeleteKey.HolderOf}
 	}
@@ -232,16 +234,15 @@ type Repeat struct {
 	Every   time.Duration
 }
 
-// Kill is SIGKILL of the replica that holds a key of the lock at the moment of firing.
-//
-// Pods are killed in one of three forms, and one of two aims: the holder, or one pod chosen by its labels.
+// Kill ends the replica that holds a key of the lock at the moment of firing: a process by SIGKILL, a pod in one of three forms. A pod
+// can also be chosen by its labels, whatever it holds.
 type Kill struct {
 	HolderOf string            // the lock; "" = Pods
-	Pods     map[string]string // labels: one pod that has them, whatever it holds
+	Pods     map[string]string // labels: one pod that has them
 	Pick     PickPod           // which of those
-	Phase    KillPhase
-	Form     string   // one of the Form words
-	Exec     []string // crash of a pod that is not our worker: a command that ends the process, run in its container
+	Phase    KillPhase         // with Pods: random
+	Form     string            // one of the Form words
+	Exec     []string          // crash of a pod that is not our worker: a command that ends the process, run in its container
 }
 
 // Words of Kill.Form.

@@ -19,11 +19,10 @@ func (e *Experiment) setDefaults() {
 	e.SteadyState = SteadyState{For: 2 * time.Second, Timeout: 30 * time.Second}
 	e.Probes.LockKeys = ProbeSettings{Every: 5 * time.Millisecond, MaxGap: 50 * time.Millisecond}
 	e.Probes.Ledger = ProbeSettings{Every: 2 * time.Millisecond, MaxGap: 50 * time.Millisecond}
+	e.Probes.Leases = ProbeSettings{Every: 100 * time.Millisecond, MaxGap: time.Second}
 	e.Limits.MaxRun = 10 * time.Minute
 }
 
-func (k *Kubernetes) setDefaults() { k.Pods, k.Grace = PodsUse, 30*time.Second }
-func (l *Logs) setDefaults()       { l.MaxGap = 2 * time.Second }
 func (w *Work) setDefaults()       { w.Fenced, w.Look = true, true }
 func (f *Fault) setDefaults()      { f.Repeat = Repeat{Count: 1, Settled: true} }
 func (o *OpFailures) setDefaults() { o.Mode, o.Via = FailError, ViaWorker }
@@ -72,8 +71,11 @@ type killForm struct {
 
 func (k *Kill) form() any {
 	f := &killForm{HolderOf: k.HolderOf, Pods: k.Pods, Pick: string(k.Pick), Phase: string(k.Phase), Form: k.Form, Exec: k.Exec}
-	if k.Phase == KillAcquired {
+	switch {
+	case k.Phase == KillAcquired:
 		f.Phase, f.On = "", string(KillAcquired)
+	case k.HolderOf == "": // there is no lease that it could be a phase of
+		f.Phase = ""
 	}
 	return f
 }
@@ -91,6 +93,9 @@ func (k *Kill) setForm(d *decoder, path string, form any) {
 	}
 	if k.Form == "" {
 		k.Form = FormCrash
+	}
+	if k.Pick == "" && len(k.Pods) > 0 {
+		k.Pick = PickRandom
 	}
 }
 
@@ -170,7 +175,21 @@ func (l *Lock) setForm(d *decoder, path string, form any) {
 		return
 	}
 	normalise(&l.Policy)
+	if l.Lease != "" {
+		l.nameLease(d, path, f)
+		return
+	}
 	l.nameKeys(d, path)
+}
+
+// nameLease takes the object's name for the lock's key.
+func (l *Lock) nameLease(d *decoder, path string, f *lockForm) {
+	for name, given := range map[string]string{"key": f.Key, "key_prefix": f.KeyPrefix} {
+		if given != "" && given != l.Lease {
+			d.add(path+"."+name, d.place(path+"."+name), "the lock is Lease %s: it has no key of its own", l.Lease)
+		}
+	}
+	l.Key, l.KeyPrefix = l.Lease, ""
 }
 
 // expand takes policy and keys from the profile, as far as the file does not give its own.

@@ -73,6 +73,15 @@ func fill(e *Experiment) {
 	if e.Limits.MaxKills == 0 {
 		e.Limits.MaxKills = 2 * declaredKills(e.Faults)
 	}
+	if e.Kubernetes != nil {
+		e.System.Restart = 0
+	}
+	if e.Observed() {
+		e.Kubernetes.Grace = 0
+	}
+	if !slices.ContainsFunc(e.System.Locks, func(l Lock) bool { return l.Lease != "" }) {
+		e.Probes.Leases = ProbeSettings{}
+	}
 	for i := range e.Faults {
 		if f := &e.Faults[i]; f.Net() && f.Aim() == (Aim{}) {
 			f.aim().All = true

@@ -143,6 +143,9 @@ func (g generator) experiment() *Experiment {
 	for range 1 + g.IntN(6) {
 		e.SLOs = append(e.SLOs, g.slo(e))
 	}
+	if g.IntN(5) == 0 {
+		g.inPods(e)
+	}
 	e.Limits.MaxKills, e.Limits.MaxTargets = max(1, 3*declaredKills(e.Faults)), pick(g, 0, e.System.Replicas)
 	e.Limits.KillSwitch = pick(g, "", "/tmp/stop it")
 	return e

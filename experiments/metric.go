@@ -66,6 +66,9 @@ func (c *checker) metrics() {
 		if m.Every < minEvery {
 			c.check(path+".every", "%s is under %s: a scrape is no small request", formatDuration(m.Every), formatDuration(minEvery))
 		}
+		if m.Scrape == ScrapeReplicas && c.inPods() {
+			c.check(path+".scrape", "lockdrill's workers serve their metrics on the loopback of their pod, which the runner does not reach: the address of an exposition, such as a Prometheus federation's")
+		}
 		if m.Scrape == ScrapeReplicas {
 			continue
 		}

@@ -29,6 +29,7 @@ func TestProfiles(t *testing.T) {
 		"cordum/workflow-reconciler":  {"cordum:workflow-engine:reconciler:default", 10 * s, 0, lockcore.Standard, 0, lockcore.ReleaseNone, 5 * s, lockcore.LoopTTLHold},
 		"cordum/delay-poller":         {"cordum:wf:delay:poller", 10 * s, 0, lockcore.Standard, 0, lockcore.ReleaseNone, 5 * s, lockcore.LoopTTLHold},
 		"cordum/snapshot-writer":      {"cordum:scheduler:snapshot:writer", 30 * s, 0, lockcore.Standard, 0, lockcore.ReleaseSingle, 5 * s, lockcore.LoopExplicit},
+		"kubernetes/leader-election":  {"leader-election", 15 * s, 2 * s, lockcore.Standard, 0, lockcore.ReleaseNone, 3200 * time.Millisecond, lockcore.LoopRenewed},
 		"lockdrill/critical":          {"lockdrill:critical:", 30 * s, 10 * s, lockcore.Critical, 2, lockcore.ReleaseBoundedRetry, 0, ""},
 		"lockdrill/standard":          {"lockdrill:standard:", 30 * s, 10 * s, lockcore.Standard, 2, lockcore.ReleaseBoundedRetry, 0, ""},
 		"lockdrill/continuity":        {"lockdrill:continuity:", 30 * s, 10 * s, lockcore.Continuity, 2, lockcore.ReleaseBoundedRetry, 0, ""},

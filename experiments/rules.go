@@ -6,7 +6,6 @@ type rule struct {
 	unless    string   // path of a section with which it is not required
 	ident     bool     // a name that can stand in a path, a key and a metric's label
 	words     []string // the only values
-	later     []string // values that the design knows and this version does not have
 	positive  bool     // durations and fractions: above 0
 	min, max  float64  // whole numbers and fractions; max 0 = no bound but that of 32 bits
 	perSecond bool     // spelled as a rate: 20/s
@@ -39,6 +38,8 @@ var rules = map[string]rule{
 
 	"Kubernetes.Pods":  {words: []string{"apply", "use"}},
 	"Kubernetes.Grace": {positive: true},
+	"Logs.Preset":      {words: []string{PresetLockdrill}},
+	"Logs.MaxGap":      {positive: true},
 
 	"System.Mode":     {required: true, words: []string{"embedded", "observe"}},
 	"System.Replicas": {required: true, min: 1, max: 1000},
@@ -70,7 +71,7 @@ var rules = map[string]rule{
 	"killForm.Pick":      {words: []string{"random", "oldest", "newest"}},
 	"killForm.Phase":     {words: []string{"after_grant", "after_renew", "before_renew", "random"}},
 	"killForm.On":        {words: []string{"acquired"}},
-	"killForm.Form":      {words: []string{FormCrash, FormGraceful, FormForceDelete}},
+	"killForm.Form":      {words: []string{"crash", "graceful", "force_delete"}},
 	"OpFailures.Mode":    {words: []string{"error", "timeout", "delay", "lost_reply"}},
 	"OpFailures.Count":   {min: 1, max: 1e6},
 	"OpFailures.Share":   {positive: true, max: 1},
@@ -147,8 +148,7 @@ var rules = map[string]rule{
 
 // laterFields are fields that the design knows and this version does not have, by type.
 var laterFields = map[string][]string{
-	"file":      {"schedule", "baseline", "store"},
-	"Probes":    {"promql"},
-	"RunLimits": {"namespaces"},
-	"SLO":       {"stale_writes", "residual", "pickup"},
+	"file":   {"schedule", "baseline", "store"},
+	"Probes": {"promql"},
+	"SLO":    {"stale_writes", "residual", "pickup"},
 }

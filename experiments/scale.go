@@ -52,6 +52,8 @@ var scales = map[string]bool{
 	"DebtLimits.Waiting":   true,
 
 	"System.Restart":       false,
+	"Kubernetes.Grace":     false,
+	"Logs.MaxGap":          false,
 	"SteadyState.For":      false,
 	"SteadyState.Timeout":  false,
 	"Metric.Every":         false,

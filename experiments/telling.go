@@ -10,9 +10,11 @@ type Telling struct {
 	Does, Confirmed, Undone string
 }
 
-// Tell is what a fault does, for whoever plans it.
-func (f *Fault) Tell() Telling {
+// Tell is what a fault of e does, for whoever plans it.
+func (e *Experiment) Tell(f *Fault) Telling {
 	switch {
+	case f.Kill != nil && e.Kubernetes != nil:
+		return podKillTelling(f.Kill)
 	case f.Net():
 		t := netTelling(f)
 		t.Undone = "the toxics of this fault are removed and the proxy is read back; where that hangs, the proxy is disabled and made again"
@@ -40,6 +42,23 @@ func (f *Fault) Tell() Telling {
 			"the replica reports its offset", "the replica is told to go by its own clock again, and ends that by itself when the time is up"}
 	}
 	return Telling{}
+}
+
+// podKillTelling: an API object that is gone proves no death, so each form says what does.
+func podKillTelling(k *Kill) Telling {
+	const (
+		died   = "its container's status says terminated, or the stream of its log, opened before, ends; else the end stays open"
+		undone = "nothing to undo: the pod's controller replaces it"
+	)
+	switch {
+	case k.Form == FormGraceful:
+		return Telling{"the pod is deleted with its own grace: SIGTERM, and SIGKILL when that is over; a holder that releases hands its lock over", died, undone}
+	case k.Form == FormForceDelete:
+		return Telling{"the pod is deleted with grace 0: the object goes at once, the process gets SIGTERM and may live on for 2s or more", died, undone}
+	case len(k.Exec) > 0:
+		return Telling{"a command in the pod's container ends the process: " + Redact(strings.Join(k.Exec, " ")), died, "nothing to undo: the kubelet starts the container again"}
+	}
+	return Telling{"the worker in the pod is told to die at once, without a word", died, "nothing to undo: the kubelet starts the container again"}
 }
 
 func netTelling(f *Fault) Telling {
@@ -126,8 +145,17 @@ func (f *Fault) Whom() string {
 		return "whoever holds " + a.HolderOf + " then"
 	case a.Replica != "":
 		return "replica " + a.Replica
+	case a.Pods != "":
+		return pickWords(f.Kill.Pick) + " of the pods with " + a.Pods
 	case a.All:
 		return "every replica"
 	}
 	return "the locks' store"
+}
+
+func pickWords(p PickPod) string {
+	if p == PickOldest || p == PickNewest {
+		return "the " + string(p)
+	}
+	return "any one"
 }

@@ -29,7 +29,7 @@ func TestDefaults(t *testing.T) {
 	if e.Environment != "local" || e.Redis.Mode != RedisAuto || e.TimeScale != 1 || e.Seed != 0 || e.System.Restart != 500*ms ||
 		e.SteadyState != (SteadyState{For: 2 * time.Second, Timeout: 30 * time.Second}) ||
 		e.Probes.LockKeys != (ProbeSettings{Every: 5 * ms, MaxGap: 50 * ms}) || e.Probes.Ledger != (ProbeSettings{Every: 2 * ms, MaxGap: 50 * ms}) ||
-		e.Limits != (RunLimits{MaxKills: 2, MaxRun: 10 * time.Minute}) {
+		!reflect.DeepEqual(e.Limits, RunLimits{MaxKills: 2, MaxRun: 10 * time.Minute}) {
 		t.Errorf("defaults: %+v", e)
 	}
 	if w := e.System.Work[0]; !w.Fenced || !w.Look || w.Strict {
@@ -73,7 +73,7 @@ func TestUnions(t *testing.T) {
 func TestRulesNameFields(t *testing.T) {
 	types := map[string]reflect.Type{}
 	for _, v := range []any{
-		file{}, Experiment{}, Redis{}, Proxy{}, Window{}, System{}, Work{}, SteadyState{}, Fault{}, Aim{}, OpFailures{}, Latency{}, Jitter{}, Bandwidth{},
+		file{}, Experiment{}, Redis{}, Proxy{}, Kubernetes{}, Logs{}, Window{}, System{}, Work{}, SteadyState{}, Fault{}, Aim{}, OpFailures{}, Latency{}, Jitter{}, Bandwidth{},
 		SlowClose{}, StoreFault{}, DeleteKey{}, Clock{}, Probes{}, ProbeSettings{}, Metric{}, MetricLimit{}, RunLimits{},
 		SLO{}, CountLimit{}, NotOwnedLimits{}, ClassLimits{}, lockForm{}, overrides{}, holdForm{}, repeatForm{}, killForm{}, overlapForm{}, profileFile{}, sheetLoop{},
 		lockcore.Policy{}, lockcore.Release{}, lockcore.Acquire{}, lockcore.Backoff{}, lockcore.Loop{},

@@ -34,9 +34,10 @@ type Ledger struct {
 	lost   error
 }
 
-// NewLedger returns a probe of the stream at addr. lockOf gives the experiment's name of the lock that a key belongs to, or "".
-func NewLedger(addr, stream string, lockOf func(key string) string) *Ledger {
-	return &Ledger{redis: newClient(&redis.Options{Addr: addr}), stream: stream, lockOf: lockOf}
+// NewLedger returns a probe of the stream in the store that o dials. lockOf gives the experiment's name of the lock that a key belongs
+// to, or "".
+func NewLedger(o *redis.Options, stream string, lockOf func(key string) string) *Ledger {
+	return &Ledger{redis: newClient(o), stream: stream, lockOf: lockOf}
 }
 
 // Close closes the probe's connections.

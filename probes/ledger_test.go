@@ -14,7 +14,7 @@ import (
 
 func newLedger(t *testing.T, c *redis.Client) (*Ledger, *redisstore.Ledger, string) {
 	stream := redisstore.KeysOf("run:").Entries
-	p := NewLedger(c.Options().Addr, stream, func(key string) string {
+	p := NewLedger(&redis.Options{Addr: c.Options().Addr}, stream, func(key string) string {
 		if key == "k" {
 			return "job"
 		}

@@ -22,6 +22,7 @@ func Plan(w io.Writer, pl *analysis.Plan, o TerminalOptions) error {
 	}
 	p.plannedOverlaps(pl)
 	p.guards(pl)
+	p.plannedPods(pl.Pods)
 	p.sums(pl)
 	p.lockSums(pl.LockSums)
 	p.quantiles(pl)
@@ -98,6 +99,9 @@ func (p *page) guards(pl *analysis.Plan) {
 			says = p.paint(red, "REFUSES") + "  " + says
 		}
 		p.item(g.Name, says)
+		for line := range strings.Lines(g.Paste) {
+			p.line("    " + strings.TrimRight(line, "\n"))
+		}
 	}
 	c := pl.Caps
 	caps := []string{"no kills"}
@@ -108,6 +112,26 @@ func (p *page) guards(pl *analysis.Plan) {
 		caps = append(caps, "at most "+plural(c.MaxTargets, "replica")+" by other faults")
 	}
 	p.item("caps", strings.Join(append(caps, "at most "+secs(pl.Duration.MaxRun)+" in all"), ", "))
+}
+
+// plannedPods are the pods as they stand: whom a fault strikes among them is resolved when it is fired.
+func (p *page) plannedPods(pods []analysis.PlannedPod) {
+	if len(pods) == 0 {
+		return
+	}
+	p.blank()
+	p.title("PODS, as they stand now")
+	for _, pod := range pods {
+		state := pod.Phase
+		if pod.Ready {
+			state += ", ready"
+		}
+		node := "on no node yet"
+		if pod.Node != "" {
+			node = "on node " + pod.Node
+		}
+		p.flow(2, 4, fmt.Sprintf("%s  uid %s  %s  %s", p.paint(bold, pod.Name), pod.UID, state, node))
+	}
 }
 
 func (p *page) sums(pl *analysis.Plan) {

@@ -35,7 +35,7 @@ func placeFiles(e *experiments.Experiment, file string) error {
 	if err != nil {
 		return fmt.Errorf("%s: place its files: %w", file, err)
 	}
-	for _, path := range []*string{&e.Redis.CA, &e.Limits.KillSwitch} {
+	for _, path := range []*string{&e.Redis.CA, &e.Ledger.CA, &e.Limits.KillSwitch} {
 		if *path != "" && !filepath.IsAbs(*path) {
 			*path = filepath.Join(dir, *path)
 		}

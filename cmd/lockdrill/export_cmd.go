@@ -19,12 +19,13 @@ import (
 func newExportCmd(io streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export KIND",
-		Short: "Rules, a dashboard and CI steps that fit your names",
-		Long: "export prints a document on stdout: alerts and a dashboard for the metrics of locks and drills, or the steps of a CI system that\n" +
-			"gate on a drill. What it had to leave out stands in the document and on stderr.",
+		Short: "Rules, a dashboard, CI steps and manifests that fit your names",
+		Long: "export prints a document on stdout: alerts and a dashboard for the metrics of locks and drills, the steps of a CI system that\n" +
+			"gate on a drill, or manifests of Kubernetes. What it had to leave out stands in the document and on stderr.",
 		Args: cobra.ArbitraryArgs,
 	}
-	cmd.AddCommand(newExportRulesCmd(io), newExportAlertsCmd(io), newExportDashboardCmd(io), newExportMappingCmd(io), newExportCICmd(io))
+	cmd.AddCommand(newExportRulesCmd(io), newExportAlertsCmd(io), newExportDashboardCmd(io), newExportMappingCmd(io), newExportCICmd(io),
+		newExportDeploymentCmd(io), newExportRBACCmd(io), newExportJobCmd(io), newExportCronJobCmd(io), newExportToxiproxyCmd(io))
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		var kinds []string
 		for _, sub := range cmd.Commands() {

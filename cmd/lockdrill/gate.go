@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/reports"
 )
 
@@ -26,6 +27,7 @@ type gateFlags struct {
 	metrics     string
 	pushgateway string
 	job         string
+	summary     string
 }
 
 func (g *gateFlags) flags(flags *pflag.FlagSet) {
@@ -34,6 +36,7 @@ func (g *gateFlags) flags(flags *pflag.FlagSet) {
 	flags.StringVar(&g.metrics, "metrics-file", "", "metrics for a textfile collector (name it *.prom); the last pass in it outlives a failed run")
 	flags.StringVar(&g.pushgateway, "pushgateway", "", "URL of a Pushgateway that gets the metrics")
 	flags.StringVar(&g.job, "job", "lockdrill", "job label at the Pushgateway")
+	flags.StringVar(&g.summary, "summary-configmap", "", "ConfigMap in the namespace of the pods that gets verdict, times and closing summary of the drill")
 }
 
 // gate gathers how the drills of a command ended. Whatever it cannot write it says; it never changes a verdict or an exit status.
@@ -42,6 +45,8 @@ type gate struct {
 	stderr io.Writer
 	suites reports.Suites
 	codes  []int
+
+	cluster *kube.Cluster // where the summary goes; nil = none is wanted
 }
 
 // openGate makes sure, before anything is run, that the files can be written, and writes "error" into them: of a command that is
@@ -100,6 +105,7 @@ func (g *gate) judged(r reports.Run, dir string) {
 	g.codes = append(g.codes, r.Judgement.ExitCode)
 	g.suites.Add(r)
 	g.count(r.Judgement.Run.Experiment, reports.MetricsOf(r))
+	g.told(r)
 	var b bytes.Buffer
 	if err := reports.Markdown(&b, r, placed{folder: fromHere(dir)}.markdown(r)); err != nil {
 		g.say("step summary", err)
@@ -116,6 +122,7 @@ func (g *gate) unjudged(name string, err error) {
 	if code != exitUsage { // of a bad file there is no experiment
 		g.count(name, reports.MetricsUnjudged(name, exitName(code), time.Now()))
 	}
+	g.untold(name, code, err.Error(), time.Now())
 	var b bytes.Buffer
 	if err := reports.MarkdownUnjudged(&b, name, exitName(code), err.Error()); err == nil {
 		g.summarize(b.String())

@@ -17,15 +17,18 @@ import (
 	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/bed"
+	"github.com/lockdrill/lockdrill/internal/kube"
 )
 
 // consent is what an operator says on the command line about targets that are not the run's own.
 type consent struct {
 	environment string
 	confirm     []string
+	cluster     clusterFlags
 }
 
 func (c *consent) flags(flags *pflag.FlagSet) {
+	c.cluster.flags(flags)
 	flags.StringVar(&c.environment, "environment", "", "what a target that does not say so itself is, as the file's environment")
 	flags.StringArrayVar(&c.confirm, "confirm", nil, "name of the experiment: needed where the target is not started by the run; may be repeated")
 }
@@ -36,21 +39,47 @@ type guard = analysis.PlannedGuard
 // environmentWithin bounds asking a target what it is.
 const environmentWithin = 5 * time.Second
 
-// guards are the answers, in the order in which they are asked. They touch nothing: at most one key of the target is read, and only
-// if no guard before has refused. The error is one of settings without which the target cannot be asked, a usage error.
+// guards are the answers, in the order in which they are asked. They touch nothing: of a target, what it says of itself is read, and
+// only if no guard before has refused. The error is one of settings without which the target cannot be asked, a usage error.
 func guards(ctx context.Context, e *experiments.Experiment, c consent, now time.Time) ([]guard, error) {
-	all := []guard{killSwitchGuard(e), calendarGuard(e, now), storeGuard(e), confirmGuard(e, c)}
-	if slices.ContainsFunc(all, func(g guard) bool { return g.Refuses }) {
-		return append(all, guard{Name: "environment", Says: "not asked: the run is refused already"}), nil
+	cluster, err := c.cluster.open(e)
+	if err != nil {
+		return nil, err
 	}
-	g, err := environmentGuard(ctx, e, c)
-	return append(all, g), err
+	all := []guard{killSwitchGuard(e), calendarGuard(e, now), storeGuard(e), confirmGuard(e, c)}
+	ask := []question{{"environment", func() (guard, error) { return environmentGuard(ctx, e, c, nil) }}}
+	if cluster != nil {
+		ask = clusterGuards(ctx, e, c, cluster)
+	}
+	for _, a := range ask {
+		if slices.ContainsFunc(all, refuses) {
+			all = append(all, guard{Name: a.name, Says: "not asked: the run is refused already"})
+			continue
+		}
+		g, err := a.ask()
+		if err != nil {
+			return all, err
+		}
+		g.Name = a.name
+		all = append(all, g)
+	}
+	return all, nil
 }
+
+// question is a guard that asks a target.
+type question struct {
+	name string
+	ask  func() (guard, error)
+}
+
+func refuses(g guard) bool { return g.Refuses }
 
 // admit refuses a run before anything is touched.
 func admit(ctx context.Context, e *experiments.Experiment, c consent) error {
-	if err := bed.Settings(e.Redis); err != nil {
-		return usagef("%s: %w", e.Name, err)
+	for _, r := range []experiments.Redis{e.Redis, e.Ledger.AsRedis()} {
+		if err := bed.Settings(r); err != nil {
+			return usagef("%s: %w", e.Name, err)
+		}
 	}
 	all, err := guards(ctx, e, c, time.Now())
 	if err != nil {
@@ -58,7 +87,11 @@ func admit(ctx context.Context, e *experiments.Experiment, c consent) error {
 	}
 	for _, g := range all {
 		if g.Refuses {
-			return &exitError{code: exitRefused, err: fmt.Errorf("%s: refused: %s: %s", e.Name, g.Name, g.Says)}
+			text := g.Says
+			if g.Paste != "" {
+				text += "\n" + strings.TrimRight(g.Paste, "\n")
+			}
+			return &exitError{code: exitRefused, err: fmt.Errorf("%s: refused: %s: %s", e.Name, g.Name, text)}
 		}
 	}
 	return nil
@@ -104,6 +137,10 @@ func calendarGuard(e *experiments.Experiment, now time.Time) guard {
 // storeGuard refuses faults that the store which the run would start cannot have.
 func storeGuard(e *experiments.Experiment) guard {
 	g := guard{Name: "store", Says: "the run starts its own"}
+	if !hasStore(e) {
+		g.Says = "none: the locks are Lease objects"
+		return g
+	}
 	if e.Redis.Mode == experiments.RedisExternal {
 		g.Says = "somebody's own; faults of the store itself that it allows: none"
 		if len(e.Redis.Allow) > 0 {
@@ -142,6 +179,12 @@ func foreign(e *experiments.Experiment) []string {
 	if e.Proxy.Mode == experiments.ProxyExternal {
 		add("toxiproxy", e.Proxy.URL)
 	}
+	if e.Ledger.URL != "" {
+		add("ledger", e.Ledger.URL)
+	}
+	if e.Kubernetes != nil {
+		all = append(all, clusterTarget(e.Kubernetes))
+	}
 	return all
 }
 
@@ -162,9 +205,10 @@ func confirmGuard(e *experiments.Experiment, c consent) guard {
 	return g
 }
 
-// environmentGuard compares what the file says with what the target says, or, where it says nothing, the operator.
-func environmentGuard(ctx context.Context, e *experiments.Experiment, c consent) (guard, error) {
-	g := guard{Name: "environment"}
+// environmentGuard compares what the file says with what each target says, or, where a Redis says nothing, the operator. A namespace
+// must say it itself.
+func environmentGuard(ctx context.Context, e *experiments.Experiment, c consent, cluster *kube.Cluster) (guard, error) {
+	g := guard{}
 	if len(foreign(e)) == 0 {
 		g.Says = ownEnvironment + ": the run starts all that it touches"
 		if e.Environment != ownEnvironment {
@@ -172,41 +216,93 @@ func environmentGuard(ctx context.Context, e *experiments.Experiment, c consent)
 		}
 		return g, nil
 	}
-	is, by, err := declared(ctx, e, c)
-	switch {
-	case errors.Is(err, bed.ErrSettings):
-		return g, usagef("%s: %w", e.Name, err)
-	case err != nil:
-		g.Refuses, g.Says = true, err.Error()
-	case is == "" && e.Redis.Mode != experiments.RedisExternal:
-		g.Refuses, g.Says = true, "a Toxiproxy does not say what it is: say --environment "+e.Environment
-	case is == "":
-		g.Refuses, g.Says = true, fmt.Sprintf("the target does not say what it is: set its key %s, or say --environment %s", bed.EnvironmentKey, e.Environment)
-	case is != e.Environment:
-		g.Refuses, g.Says = true, fmt.Sprintf("the file is for %q, and the target is %q (%s)", e.Environment, is, by)
-	default:
-		g.Says = is + ", as " + by + " says"
+	var words []string
+	for _, w := range witnesses(e, c, cluster) {
+		is, by, err := w.declared(ctx, c)
+		switch {
+		case errors.Is(err, bed.ErrSettings):
+			return g, usagef("%s: %w", e.Name, err)
+		case err != nil:
+			g.Refuses, g.Says = true, err.Error()
+		case is == "":
+			g.Refuses, g.Says = true, w.silent
+		case is != e.Environment:
+			g.Refuses, g.Says = true, fmt.Sprintf("the file is for %q, and %s is %q (%s)", e.Environment, w.who, is, by)
+		}
+		if g.Refuses {
+			return g, nil
+		}
+		if !slices.Contains(words, by) {
+			words = append(words, by)
+		}
 	}
+	verb := " says"
+	if len(words) > 1 {
+		verb = " say"
+	}
+	g.Says = e.Environment + ", as " + strings.Join(words, " and ") + verb
 	return g, nil
 }
 
+// witness is a target that is asked what it is.
+type witness struct {
+	who    string
+	ask    func(ctx context.Context) (name string, said bool, err error) // nil = it cannot say
+	by     string                                                        // where it says so
+	alone  bool                                                          // the operator's word does not stand for its own
+	silent string                                                        // why the run is refused where nobody says it
+}
+
+// witnesses are all targets that the run does not start itself.
+func witnesses(e *experiments.Experiment, c consent, cluster *kube.Cluster) []witness {
+	var all []witness
+	if cluster != nil {
+		namespace := "namespace " + e.Kubernetes.Namespace
+		all = append(all, witness{
+			who: namespace, by: "the annotation " + kube.EnvironmentAnnotation + " of " + namespace, alone: true,
+			ask: func(ctx context.Context) (string, bool, error) { return environmentOf(ctx, e, cluster) },
+			silent: fmt.Sprintf("%s does not say what it is: kubectl annotate namespace %s %s=%s, by whoever answers for it; --environment does not replace that",
+				namespace, e.Kubernetes.Namespace, kube.EnvironmentAnnotation, e.Environment),
+		})
+	}
+	redis := func(who string, r experiments.Redis) {
+		all = append(all, witness{
+			who: who, by: who + "'s key " + bed.EnvironmentKey,
+			ask:    func(ctx context.Context) (string, bool, error) { return bed.Environment(ctx, r) },
+			silent: fmt.Sprintf("%s does not say what it is: set its key %s, or say --environment %s", who, bed.EnvironmentKey, e.Environment),
+		})
+	}
+	if e.Redis.Mode == experiments.RedisExternal {
+		redis("the target", e.Redis)
+	}
+	if e.Ledger.URL != "" {
+		redis("the ledger's store", e.Ledger.AsRedis())
+	}
+	if len(all) == 0 {
+		all = append(all, witness{who: "the target", silent: "a Toxiproxy does not say what it is: say --environment " + e.Environment})
+	}
+	return all
+}
+
 // declared is what the target is, by its own word or else the operator's, and whose word that is; "" = nobody has said it.
-func declared(ctx context.Context, e *experiments.Experiment, c consent) (is, by string, err error) {
-	if e.Redis.Mode != experiments.RedisExternal {
+func (w *witness) declared(ctx context.Context, c consent) (is, by string, err error) {
+	if w.ask == nil {
 		return c.environment, "--environment", nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, environmentWithin)
 	defer cancel()
-	name, said, err := bed.Environment(ctx, e.Redis)
+	name, said, err := w.ask(ctx)
 	switch {
 	case err != nil:
-		return "", "", fmt.Errorf("the target could not be asked: %w", err)
+		return "", "", fmt.Errorf("%s could not be asked: %w", w.who, err)
+	case !said && w.alone:
+		return "", "", nil
 	case !said:
 		return c.environment, "--environment", nil
 	case c.environment != "" && c.environment != name:
-		return "", "", fmt.Errorf("the target says it is %q, and --environment says %q", name, c.environment)
+		return "", "", fmt.Errorf("%s says it is %q, and --environment says %q", w.who, name, c.environment)
 	}
-	return name, "the target's key " + bed.EnvironmentKey, nil
+	return name, w.by, nil
 }
 
 // ownEnvironment is the environment of what a run starts itself.

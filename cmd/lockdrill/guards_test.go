@@ -77,7 +77,7 @@ func refused(t *testing.T, dir string, want []string, flags ...string) {
 	if !strings.Contains(planned.stdout, "REFUSES") {
 		t.Errorf("plan does not say that a guard refuses:\n%s", planned.stdout)
 	}
-	onlyFile(t, dir, "guarded.yaml")
+	onlyFile(t, dir, "guarded.yaml", "kubeconfig")
 }
 
 func onlyFile(t *testing.T, dir string, names ...string) {

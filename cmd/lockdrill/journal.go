@@ -80,8 +80,8 @@ func tellLeft(w io.Writer, r undo.Record, why string) {
 // targets names what the run may change and others may use as well. What a run puts up itself is shared with nobody.
 func targets(e *experiments.Experiment) []string {
 	var all []string
-	if e.Redis.Mode == experiments.RedisExternal {
-		if u, err := url.Parse(e.Redis.URL); err == nil {
+	for _, r := range []experiments.Redis{e.Redis, e.Ledger.AsRedis()} {
+		if u, err := url.Parse(r.URL); err == nil && r.Mode == experiments.RedisExternal {
 			port := u.Port()
 			if port == "" {
 				port = "6379"
@@ -93,6 +93,9 @@ func targets(e *experiments.Experiment) []string {
 		if u, err := url.Parse(e.Proxy.URL); err == nil {
 			all = append(all, "toxiproxy "+u.Scheme+"://"+strings.ToLower(u.Host))
 		}
+	}
+	if e.Kubernetes != nil {
+		all = append(all, clusterTarget(e.Kubernetes))
 	}
 	return all
 }

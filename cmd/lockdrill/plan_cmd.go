@@ -50,7 +50,7 @@ func newPlanCmd(io streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if slices.ContainsFunc(plan.Guards, func(g guard) bool { return g.Refuses }) {
+		if slices.ContainsFunc(plan.Guards, refuses) {
 			return status(exitRefused)
 		}
 		return nil
@@ -68,7 +68,10 @@ func planOf(ctx context.Context, io streams, e *experiments.Experiment, c consen
 	if g, busy := targetGuard(ctx, io, e); busy {
 		plan.Guards = append(plan.Guards, g)
 	}
-	if e.Redis.Mode == experiments.RedisExternal {
+	switch {
+	case e.Kubernetes != nil:
+		lookUpPods(ctx, e, c, plan)
+	case e.Redis.Mode == experiments.RedisExternal:
 		lookUp(ctx, e, plan)
 	}
 	return plan, nil
@@ -92,10 +95,13 @@ func warnOfClosing(e *experiments.Experiment, plan *analysis.Plan, now time.Time
 // targetGuard tells of another run that has the target, or has not given it back, as the folders of runs and the target say.
 func targetGuard(ctx context.Context, io streams, e *experiments.Experiment) (guard, bool) {
 	err := guardTargets(io.Err, e, runsFolder)
-	if err == nil && e.Redis.Mode == experiments.RedisExternal {
-		ctx, cancel := context.WithTimeout(ctx, environmentWithin)
-		defer cancel()
-		if taken := bed.Taken(ctx, e.Redis); errors.As(taken, new(*bed.HeldError)) {
+	ctx, cancel := context.WithTimeout(ctx, environmentWithin)
+	defer cancel()
+	for _, r := range []experiments.Redis{e.Redis, e.Ledger.AsRedis()} {
+		if err != nil || r.Mode != experiments.RedisExternal {
+			continue
+		}
+		if taken := bed.Taken(ctx, r); errors.As(taken, new(*bed.HeldError)) {
 			err = taken // one that cannot be asked is the environment guard's matter
 		}
 	}

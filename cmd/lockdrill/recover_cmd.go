@@ -15,37 +15,39 @@ import (
 
 func newRecoverCmd(io streams) *cobra.Command {
 	var all bool
+	var at clusterFlags
 	cmd := &cobra.Command{
 		Use:   "recover DIR|--all",
 		Short: "Undo what a killed run has left",
-		Long: "recover reads the undo journal of a run that is over and undoes what is left of it: faults, replicas, servers, proxies, keys.\n" +
+		Long: "recover reads the undo journal of a run that is over and undoes what is left of it: faults, replicas, servers, proxies, keys, pods.\n" +
 			"It may be run again at any time. DIR is the run's folder, or the name of one in runs/ (such as latest).\n" +
 			"0: nothing is left. 20: something is, with the commands for a person. 13: the runner lives. See docs/undo.md.",
 		Args: cobra.MaximumNArgs(1),
 	}
+	at.where(cmd.Flags())
 	cmd.Flags().BoolVar(&all, "all", false, "every run in "+runsFolder+"/")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case all == (len(args) == 1):
 			return usagef("lockdrill recover: name either the folder of a run or --all; see lockdrill recover --help")
 		case all:
-			return recoverAll(cmd.Context(), io)
+			return recoverAll(cmd.Context(), io, at)
 		}
 		dir, err := filepath.EvalSymlinks(runFolder(args[0]))
 		if err != nil || !isDir(dir) {
 			return usagef("%s: no such folder; runs are folders such as %s", args[0], filepath.Join(runsFolder, "latest"))
 		}
-		return recoverDir(cmd.Context(), io, dir)
+		return recoverDir(cmd.Context(), io, dir, at)
 	}
 	return cmd
 }
 
 // recoverAll does every run of runs/, each even if another fails.
-func recoverAll(ctx context.Context, io streams) error {
+func recoverAll(ctx context.Context, io streams, at clusterFlags) error {
 	dirs := journals(runsFolder)
 	code := exitPass
 	for _, dir := range dirs {
-		err := recoverDir(ctx, io, dir)
+		err := recoverDir(ctx, io, dir, at)
 		if err == nil {
 			continue
 		}
@@ -62,13 +64,13 @@ func recoverAll(ctx context.Context, io streams) error {
 	return status(code)
 }
 
-func recoverDir(ctx context.Context, io streams, dir string) error {
+func recoverDir(ctx context.Context, io streams, dir string, at clusterFlags) error {
 	c, err := undo.Read(filepath.Join(dir, undo.File))
 	if err == nil && !c.Closed && runs(c.Header) {
 		pid := c.Header.Runner.PID
 		return &exitError{code: exitRefused, err: fmt.Errorf("%s: refused: the runner lives (process %d) and undoes its faults itself; to end it: kill -INT %d; if it hangs: kill -KILL %d, and its watchdog undoes them", dir, pid, pid, pid)}
 	}
-	r, err := recoverWhenFree(ctx, dir, "recover")
+	r, err := recoverWhenFree(ctx, dir, "recover", at)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if _, err := os.Stat(filepath.Join(dir, historyFile)); err != nil {

@@ -258,7 +258,7 @@ func TestARunNamesWhatItLeaves(t *testing.T) {
 			t.Errorf("%q is not said:\n%s", want, text.String())
 		}
 	}
-	if _, err := undo.Recover(t.Context(), filepath.Join(dir, undo.File), reverters(true), byWatchdog); err != nil {
+	if _, err := undo.Recover(t.Context(), filepath.Join(dir, undo.File), reverters(true, clusterFlags{}), byWatchdog); err != nil {
 		t.Fatal(err)
 	}
 	text.Reset()

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -66,6 +67,8 @@ func (f *runFlags) check(args []string) error {
 		return usagef("-o json prints the verdict of one run; %d experiments are given", len(args))
 	case f.out != "" && len(args) > 1:
 		return usagef("--out names the folder of one run; %d experiments are given", len(args))
+	case f.gate.summary != "" && len(args) > 1:
+		return usagef("--summary-configmap holds the summary of one run; %d experiments are given", len(args))
 	}
 	return nil
 }
@@ -79,7 +82,10 @@ func runAll(ctx context.Context, io streams, f runFlags, args []string, g *gate)
 			g.unjudged(arg, err)
 			return err
 		}
-		if err := admit(ctx, e, f.consent); err != nil {
+		if err = admit(ctx, e, f.consent); err == nil {
+			err = g.openSummary(e, f.consent.cluster)
+		}
+		if err != nil {
 			g.unjudged(e.Name, err)
 			return err
 		}
@@ -196,6 +202,10 @@ func newDrill(stderr io.Writer, f runFlags, e *experiments.Experiment) (*drill, 
 		d.seed = now.UnixNano() & 0x7fffffff
 	}
 	d.run = now.Format("20060102T150405.000Z") + "-" + e.Name
+	var err error
+	if d.cluster, err = f.consent.cluster.open(e); err != nil {
+		return nil, err
+	}
 	dir := f.out
 	if dir == "" {
 		dir = filepath.Join(runsFolder, d.run)
@@ -210,7 +220,6 @@ func newDrill(stderr io.Writer, f runFlags, e *experiments.Experiment) (*drill, 
 		return nil, usagef("%s: make the run's folder: %w", dir, reason(err))
 	}
 	d.named = f.out != ""
-	var err error
 	if d.dir, err = filepath.Abs(dir); err != nil {
 		return nil, fmt.Errorf("make the run's folder: %w", err)
 	}
@@ -244,7 +253,7 @@ func (d *drill) record(ctx context.Context, io streams) (err error) {
 	if err != nil {
 		return d.giveUp(ctx, err)
 	}
-	progress := startProgress(io.Err, d.e, d.stores.Notice, d.clock)
+	progress := startProgress(io.Err, d.e, d.notice(), d.clock)
 	defer progress.Close()
 	d.log = runner.NewLog()
 	d.rec, err = history.NewRecorder(file, header, d.clock, func(e history.Event) { d.log.Add(e); progress.Observe(e) })
@@ -263,6 +272,9 @@ func (d *drill) record(ctx context.Context, io streams) (err error) {
 		}
 	}
 	d.openMetrics()
+	if err := d.watchPods(); err != nil {
+		return d.giveUp(ctx, err)
+	}
 	defer d.endJournal(io.Err)
 	return runner.Run(ctx, d.config())
 }
@@ -280,12 +292,24 @@ func (d *drill) claim() (*os.File, error) {
 	return file, nil
 }
 
+// notice says what the drill stands on, one line for a person.
+func (d *drill) notice() string {
+	var parts []string
+	if d.stores != nil && d.stores.Notice != "" {
+		parts = append(parts, d.stores.Notice)
+	}
+	if d.pods != nil {
+		parts = append(parts, d.pods.notice())
+	}
+	return strings.Join(parts, "; ")
+}
+
 // prepare opens what the drill stands on, measures it, and writes down what will be run.
 func (d *drill) prepare(ctx context.Context) (c history.Calibration, h history.Header, err error) {
 	if err := d.openStores(ctx); err != nil {
 		return c, h, err
 	}
-	if err := d.newFleet(); err != nil {
+	if err := d.newFleet(ctx); err != nil {
 		return c, h, err
 	}
 	if c, err = d.calibrate(ctx); err != nil {
@@ -307,7 +331,7 @@ func (d *drill) prepare(ctx context.Context) (c history.Calibration, h history.H
 
 // giveUp ends a run that did not come to a drill: nothing of it stays, or the status says that something does.
 func (d *drill) giveUp(ctx context.Context, err error) error {
-	closing := d.closeStores(ctx)
+	closing := errors.Join(d.closePods(ctx), d.closeStores(ctx))
 	closing = errors.Join(closing, d.dropJournal())
 	for _, name := range []string{historyFile, experimentFile} {
 		_ = os.Remove(filepath.Join(d.dir, name))
@@ -325,6 +349,9 @@ func (d *drill) giveUp(ctx context.Context, err error) error {
 
 // calibrate measures what does not scale, and refuses a time scale at which it would matter.
 func (d *drill) calibrate(ctx context.Context) (history.Calibration, error) {
+	if d.stores == nil {
+		return history.Calibration{}, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, calibrateWithin)
 	defer cancel()
 	c, err := d.stores.Calibrate(ctx)

@@ -72,7 +72,7 @@ func (d *drill) failures() *injectors.Failures {
 	prefix := d.stores.Locks.Prefix
 	return &injectors.Failures{
 		Fault: func(id string) *experiments.Fault { f := d.fault(id); return &f },
-		Clock: d.clock, Send: d.fleet.Send, Await: d.log.Await, Tap: d.tap,
+		Clock: d.clock, Send: d.replicaFleet().Send, Await: d.log.Await, Tap: d.tap,
 		Glob: func(lock, key string) string { return tap.Quote(prefix) + d.glob(lock, key) },
 		Bare: func(name string) (string, string) {
 			key := strings.TrimPrefix(name, prefix)

@@ -129,7 +129,7 @@ func watch(ctx context.Context, log io.Writer, dir string, runner io.Reader) err
 			return takeOver(ctx, log, dir)
 		case <-tick.C:
 		}
-		r, err := undo.Overdue(ctx, path, reverters(false), byWatchdog, time.Now())
+		r, err := undo.Overdue(ctx, path, reverters(false, clusterFlags{}), byWatchdog, time.Now())
 		if r.Closed || errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
@@ -145,7 +145,7 @@ func watch(ctx context.Context, log io.Writer, dir string, runner io.Reader) err
 func takeOver(ctx context.Context, log io.Writer, dir string) error {
 	pause := busyEvery
 	for n := 1; ; n++ {
-		r, err := recoverWhenFree(ctx, dir, byWatchdog)
+		r, err := recoverWhenFree(ctx, dir, byWatchdog, clusterFlags{})
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
@@ -164,13 +164,13 @@ func takeOver(ctx context.Context, log io.Writer, dir string) error {
 
 // recoverWhenFree undoes what is left, and removes the folder of the stores; it waits for another process that is at it, or that is
 // still dying.
-func recoverWhenFree(ctx context.Context, dir, by string) (undo.Report, error) {
+func recoverWhenFree(ctx context.Context, dir, by string, at clusterFlags) (undo.Report, error) {
 	limit := time.NewTimer(busyWithin)
 	defer limit.Stop()
 	again := time.NewTicker(busyEvery)
 	defer again.Stop()
 	for {
-		r, err := undo.Recover(ctx, filepath.Join(dir, undo.File), reverters(true), by)
+		r, err := undo.Recover(ctx, filepath.Join(dir, undo.File), reverters(true, at), by)
 		if err == nil && len(r.Left()) == 0 {
 			_ = removeFolder(filepath.Join(dir, storesFolder)) // not empty: there is more than was written down
 		}

@@ -52,6 +52,9 @@ func (d *drill) replicas() []string {
 // certificate still names the store.
 func (d *drill) store(replica string) protocol.Endpoint {
 	e := d.beforeProxy(replica)
+	if d.proxies == nil && d.pods != nil {
+		return fromPods(e, d.e.Kubernetes.Redis, redisCA)
+	}
 	if d.proxies == nil {
 		return e
 	}

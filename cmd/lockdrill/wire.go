@@ -18,6 +18,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/injectors"
+	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/tap"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 	"github.com/lockdrill/lockdrill/lockcore/redisstore"
@@ -38,12 +39,14 @@ type drill struct {
 	journal  *undo.Journal
 	watchdog *watchdog
 
-	stores  *bed.Stores
+	stores  *bed.Stores       // nil = the drill needs none: it watches Lease objects
 	tap     *tap.Tap          // nil = no fault goes by it
 	taps    map[string]string // its address, by the name of the replica
 	bursts  *injectors.Failures
-	proxies *bed.Proxies // nil = no fault of the network
-	fleet   *bed.Fleet
+	proxies *bed.Proxies  // nil = no fault of the network
+	cluster *kube.Cluster // nil = the replicas are processes
+	fleet   *bed.Fleet    // nil = the replicas are pods
+	pods    *pods         // nil = they are processes
 	rec     *history.Recorder
 	log     *runner.Log
 	keys    *probes.LockKeys
@@ -53,67 +56,114 @@ type drill struct {
 
 // config hands each part what it needs.
 func (d *drill) config() runner.Config {
-	d.bursts = d.failures()
-	network := d.toxics()
-	return runner.Config{
+	cfg := runner.Config{
 		Experiment: d.loaded,
 		Seed:       d.seed,
 		Clock:      d.clock,
 		Recorder:   d.rec,
 		Log:        d.log,
 		Journal:    d.journal,
-		Fleet:      d.fleet,
-		Injectors: map[string]runner.Injector{
-			"kill":             &injectors.Kill{Signal: d.fleet.Signal, Await: d.log.Await, Past: func() []history.Event { return d.log.Since(0) }},
-			"renew_failures":   d.bursts,
-			"acquire_failures": d.bursts,
-			"release_failures": d.bursts,
-			"pause":            &injectors.Pause{Signal: d.fleet.Signal, Past: func() []history.Event { return d.log.Since(0) }, Clock: d.clock},
-			"store":            &injectors.Store{Server: d.stores.Locks, Open: bed.Dial, Fault: d.storeFault, Prefix: d.stores.Locks.Prefix, Clock: d.clock},
-			"delete_key":       &injectors.DeleteKey{Open: bed.Dial, Where: d.stores.Locks.Where, Prefix: d.stores.Locks.Prefix, Clock: d.clock},
-			"latency":          network,
-			"jitter":           network,
-			"bandwidth":        network,
-			"black_hole":       network,
-			"reset":            network,
-			"slow_close":       network,
-			"down":             network,
-			"clock":            &injectors.Clock{Send: d.fleet.Send, Await: d.log.Await, Offset: d.offset, Now: d.clock},
-		},
-		Probes: append([]runner.Sampled{
-			{Name: "lock_keys", Source: "probe:lock_keys", Probe: d.keys, ProbeSettings: d.e.Probes.LockKeys},
-			{Name: "ledger", Source: "probe:ledger", Probe: d.ledger, ProbeSettings: d.e.Probes.Ledger},
-		}, d.metrics...),
-		Stores: []runner.Store{
-			{Name: runner.LocksStore, Life: d.stores.Locks.Life, Mark: d.stores.Locks.Mark},
-			{Name: "ledger", Life: d.stores.Ledger.Life, Mark: d.stores.Ledger.Mark},
-		},
+		Fleet:      d.replicaFleet(),
+		Injectors:  map[string]runner.Injector{},
+		Probes:     d.metrics,
 		Holder: func(ctx context.Context, key string) (string, bool, error) {
 			epoch, _, ok, err := d.keys.Holder(ctx, key)
 			return epoch, ok, err
 		},
-		Watch:     d.keys.Watch,
+		Watch:     func(string, string) {},
 		Configure: d.configure,
-		Guard:     func() (string, string) { return mayGoOn(d.e, time.Now()) },
+		Guard:     d.mayGoOn,
 		Cleanup: []runner.Cleanup{
-			{What: "probes", Do: func(context.Context) error { return errors.Join(d.keys.Close(), d.ledger.Close(), d.closeMetrics()) }},
+			{What: "probes", Do: func(context.Context) error { return errors.Join(d.closeProbes(), d.closeMetrics()) }},
 			{What: "stores", Do: d.closeStores},
 			{What: "undo journal", Do: func(context.Context) error { return d.journal.Close() }}, // last: nothing may be left to undo
 		},
 	}
+	if d.stores != nil {
+		d.onStores(&cfg)
+	}
+	if d.pods != nil {
+		d.onPods(&cfg)
+	} else {
+		past := func() []history.Event { return d.log.Since(0) }
+		cfg.Injectors["kill"] = &injectors.Kill{Signal: d.fleet.Signal, Await: d.log.Await, Past: past}
+		cfg.Injectors["pause"] = &injectors.Pause{Signal: d.fleet.Signal, Past: past, Clock: d.clock}
+	}
+	return cfg
+}
+
+// onStores adds what looks at the stores, and what strikes the locks' own or what replicas ask of it.
+func (d *drill) onStores(cfg *runner.Config) {
+	cfg.Watch = d.keys.Watch
+	cfg.Probes = append(cfg.Probes, runner.Sampled{Name: "lock_keys", Source: "probe:lock_keys", Probe: d.keys, ProbeSettings: d.e.Probes.LockKeys})
+	cfg.Stores = append(cfg.Stores, runner.Store{Name: runner.LocksStore, Life: d.stores.Locks.Life, Mark: d.stores.Locks.Mark})
+	if d.stores.Ledger != nil {
+		cfg.Probes = append(cfg.Probes, runner.Sampled{Name: "ledger", Source: "probe:ledger", Probe: d.ledger, ProbeSettings: d.e.Probes.Ledger})
+		cfg.Stores = append(cfg.Stores, runner.Store{Name: "ledger", Life: d.stores.Ledger.Life, Mark: d.stores.Ledger.Mark})
+	}
+	if d.e.Observed() {
+		return
+	}
+	d.bursts = d.failures()
+	network := d.toxics()
+	for _, kind := range netKinds() {
+		cfg.Injectors[kind] = network
+	}
+	for _, kind := range []string{"renew_failures", "acquire_failures", "release_failures"} {
+		cfg.Injectors[kind] = d.bursts
+	}
+	locks := d.stores.Locks
+	cfg.Injectors["store"] = &injectors.Store{Server: locks, Open: bed.Dial, Fault: d.storeFault, Prefix: locks.Prefix, Clock: d.clock}
+	cfg.Injectors["delete_key"] = &injectors.DeleteKey{Open: bed.Dial, Where: locks.Where, Prefix: locks.Prefix, Clock: d.clock}
+	cfg.Injectors["clock"] = &injectors.Clock{Send: d.replicaFleet().Send, Await: d.log.Await, Offset: d.offset, Now: d.clock}
+}
+
+// replicaFleet is whichever fleet the drill has.
+func (d *drill) replicaFleet() runner.Fleet {
+	if d.pods != nil {
+		return d.pods.fleet()
+	}
+	return d.fleet
+}
+
+// mayGoOn is asked every second of the run.
+func (d *drill) mayGoOn() (word, why string) {
+	if word, why := mayGoOn(d.e, time.Now()); word != "" || d.pods == nil {
+		return word, why
+	}
+	return d.pods.mayGoOn()
+}
+
+// closeProbes closes the connections of the probes that look at stores.
+func (d *drill) closeProbes() error {
+	var errs []error
+	if d.keys != nil {
+		errs = append(errs, d.keys.Close())
+	}
+	if d.ledger != nil {
+		errs = append(errs, d.ledger.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // reverters undo by the record alone, in any process. While the runner lives, only those that work past it are given: what lives in
 // a replica, or in the runner, ends by itself or with it.
-func reverters(runnerDead bool) map[string]undo.Reverter {
+func reverters(runnerDead bool, at clusterFlags) map[string]undo.Reverter {
 	all := map[string]undo.Reverter{
 		undo.StandReplica: bed.EndStand,
 		undo.StandServer:  bed.EndStand,
 		undo.StandKeys:    bed.EndKeys,
 		undo.StandWay:     bed.EndWay,
-		"pause":           revertBy(&injectors.Pause{Clock: noClock}),
-		"store":           revertBy(&injectors.Store{Open: bed.Dial, Clock: noClock}),
-		"delete_key":      revertBy(&injectors.DeleteKey{Open: bed.Dial, Clock: noClock}),
+		undo.StandPods: func(ctx context.Context, r undo.Record) error {
+			r, err := at.elsewhere(r)
+			if err != nil {
+				return err
+			}
+			return bed.EndPods(ctx, r)
+		},
+		"pause":      revertBy(&injectors.Pause{Clock: noClock}),
+		"store":      revertBy(&injectors.Store{Open: bed.Dial, Clock: noClock}),
+		"delete_key": revertBy(&injectors.DeleteKey{Open: bed.Dial, Clock: noClock}),
 	}
 	for _, kind := range netKinds() {
 		all[kind] = injectors.RevertWays
@@ -130,8 +180,10 @@ func reverters(runnerDead bool) map[string]undo.Reverter {
 func noClock() int64 { return 0 }
 
 // fault is the experiment's fault of that id, scaled.
-func (d *drill) fault(id string) experiments.Fault {
-	for _, f := range d.e.Faults {
+func (d *drill) fault(id string) experiments.Fault { return faultOf(d.e, id) }
+
+func faultOf(e *experiments.Experiment, id string) experiments.Fault {
+	for _, f := range e.Faults {
 		if f.ID == id {
 			return f
 		}
@@ -162,7 +214,7 @@ func (d *drill) configure(name, incarnation string) protocol.Configure {
 		Incarnation: incarnation,
 		Seed:        d.seed + seedOf(incarnation),
 		Store:       d.store(name),
-		Ledger:      d.stores.Ledger.Endpoint(),
+		Ledger:      d.ledgerAt(),
 		Script:      redisstore.EffectScript(),
 		Alone:       d.tap != nil,
 	}
@@ -190,8 +242,11 @@ func seedOf(incarnation string) int64 {
 
 // openStores opens the two stores, and the probes beside them.
 func (d *drill) openStores(ctx context.Context) error {
+	if !hasStore(d.e) {
+		return nil
+	}
 	stores, err := bed.OpenStores(ctx, bed.Options{
-		Redis: d.e.Redis, Faults: d.e.Faults, Run: d.run, Folder: d.dir, Dir: d.storesDir(), Journal: d.journal,
+		Redis: d.e.Redis, Ledger: d.e.Ledger, Faults: d.e.Faults, Run: d.run, Folder: d.dir, Dir: d.storesDir(), Journal: d.journal,
 	})
 	if held := new(bed.HeldError); errors.As(err, &held) {
 		return &exitError{code: exitRefused, err: err}
@@ -206,9 +261,12 @@ func (d *drill) openStores(ctx context.Context) error {
 		return fmt.Errorf("open probes: %w", err)
 	}
 	d.keys = probes.NewLockKeys(options, stores.Locks.Prefix)
-	d.ledger = probes.NewLedger(stores.Ledger.Addr, redisstore.KeysOf(stores.Ledger.Prefix).Entries, d.lockOf)
+	if options, err = stores.Ledger.Options(); err != nil {
+		return fmt.Errorf("open probes: %w", err)
+	}
+	d.ledger = probes.NewLedger(options, redisstore.KeysOf(stores.Ledger.Prefix).Entries, d.lockOf)
 	for i := range d.e.System.Locks {
-		if l := &d.e.System.Locks[i]; l.Loop() {
+		if l := &d.e.System.Locks[i]; l.Loop() && l.Lease == "" {
 			d.keys.Watch(l.Name, l.Key)
 		}
 	}
@@ -258,8 +316,11 @@ func (d *drill) lockOf(key string) string {
 	return name
 }
 
-// newFleet prepares the replicas: the experiment's own worker, or this very binary.
-func (d *drill) newFleet() error {
+// newFleet prepares the replicas: pods, the experiment's own worker, or this very binary.
+func (d *drill) newFleet(ctx context.Context) error {
+	if d.cluster != nil {
+		return d.standPods(ctx)
+	}
 	command := d.e.System.Worker
 	if len(command) == 0 {
 		self, err := os.Executable()
@@ -303,12 +364,14 @@ func (d *drill) environment() history.Environment {
 	if d.proxies != nil {
 		proxy = string(d.proxies.Mode)
 	}
-	return history.Environment{
-		Proxy: proxy,
-		OS:    runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(),
-		Store: d.stores.Locks.Info, Ledger: d.stores.Ledger.Info,
-		Fleet: "processes", Replicas: d.e.System.Replicas,
+	env := history.Environment{Proxy: proxy, OS: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), Fleet: "processes", Replicas: d.e.System.Replicas}
+	if d.stores != nil {
+		env.Store, env.Ledger = d.stores.Locks.Info, d.stores.Ledger.Info
 	}
+	if d.pods != nil {
+		env.Fleet, env.Cluster = d.pods.kind(), d.pods.version
+	}
+	return env
 }
 
 // calibrateWithin bounds the calibration.

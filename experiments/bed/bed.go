@@ -21,7 +21,8 @@ import (
 
 // Options of OpenStores.
 type Options struct {
-	Redis   experiments.Redis   //
+	Redis   experiments.Redis
+	Ledger  experiments.LedgerStore
 	Faults  []experiments.Fault // what the locks' store must be able to suffer
 	Run     string              // run id: part of every key's prefix
 	Folder  string              // of the run, absolute: an external Redis shows it to whoever wants to run there as well
@@ -29,7 +30,7 @@ type Options struct {
 	Journal *undo.Journal       // what is started, and a stay at an external Redis, is written down here first; nil = nowhere
 }
 
-// Stores are the two stores of a drill, each on its own: a fault at the locks' store cannot reach the ledger.
+// Stores are the two stores of a drill, each a server of its own: a fault at the locks' store cannot reach the ledger.
 type Stores struct {
 	Locks, Ledger *Store
 	Notice        string // which kind of store was chosen, one line for a person
@@ -60,21 +61,64 @@ func OpenStores(ctx context.Context, o Options) (*Stores, error) {
 		}
 		*part.into = store
 	}
-	switch {
-	case s.Locks.where.Addr != "":
-		s.Notice = fmt.Sprintf("locks at %s (Redis %s), as a guest; the ledger in a store of this run's own (%s)", target(s.Locks.where), s.Locks.Info.Version, s.Ledger.Info.Kind)
-	case s.spawner != nil:
-		s.Notice = fmt.Sprintf("two redis-servers %s of this run's own, on loopback", s.Locks.Info.Version)
+	if s.Locks.Info.RunID == s.Ledger.Info.RunID && s.guest() {
+		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
+		defer cancel()
+		return nil, fmt.Errorf("open stores: ledger.url %w: %s is the very server of the locks, by another name: the ledger needs one that no fault reaches",
+			ErrSettings, errors.Join(errors.New(target(s.Ledger.where)), s.Close(undo)))
 	}
+	s.notice()
 	return s, nil
+}
+
+// guest reports whether both stores are somebody's.
+func (s *Stores) guest() bool { return s.Locks.where.Addr != "" && s.Ledger.where.Addr != "" }
+
+// notice says what was chosen, where choose has not said it.
+func (s *Stores) notice() {
+	locks, ledger := s.Locks, s.Ledger
+	switch {
+	case s.guest():
+		s.Notice = fmt.Sprintf("locks at %s (Redis %s), the ledger at %s (Redis %s), at both as a guest",
+			target(locks.where), locks.Info.Version, target(ledger.where), ledger.Info.Version)
+	case locks.where.Addr != "":
+		s.Notice = fmt.Sprintf("locks at %s (Redis %s), as a guest; the ledger in a store of this run's own (%s)", target(locks.where), locks.Info.Version, ledger.Info.Kind)
+	case ledger.where.Addr != "":
+		s.Notice = fmt.Sprintf("the ledger at %s (Redis %s), as a guest; locks in a store of this run's own (%s)", target(ledger.where), ledger.Info.Version, locks.Info.Kind)
+	case s.spawner != nil:
+		s.Notice = fmt.Sprintf("two redis-servers %s of this run's own, on loopback", locks.Info.Version)
+	}
 }
 
 // opening opens one store.
 type opening func(ctx context.Context, name string) (*Store, error)
 
-// choose says how both stores are opened, and says so in Notice. The ledger is always a store of the run's own.
-func (s *Stores) choose(o Options) (how struct{ locks, ledger opening }, err error) {
+// ways say how both stores are opened.
+type ways struct{ locks, ledger opening }
+
+// choose says how both stores are opened: as a guest where they are somebody's, else by the run itself.
+func (s *Stores) choose(o Options) (how ways, err error) {
 	prefix := "lockdrill:" + o.Run + ":"
+	guest := func(r experiments.Redis) opening {
+		return func(ctx context.Context, _ string) (*Store, error) { return openExternal(ctx, r, o, prefix) }
+	}
+	locks, ledger := o.Redis.Mode == experiments.RedisExternal, o.Ledger.URL != ""
+	if !locks || !ledger {
+		if how, err = s.own(o, prefix); err != nil {
+			return how, err
+		}
+	}
+	if locks {
+		how.locks = guest(o.Redis)
+	}
+	if ledger {
+		how.ledger = guest(o.Ledger.AsRedis())
+	}
+	return how, nil
+}
+
+// own says how stores are opened that the run starts itself, and says so in Notice.
+func (s *Stores) own(o Options, prefix string) (how ways, err error) {
 	binary, missing := exec.LookPath("redis-server")
 	mode := o.Redis.Mode
 	if mode == experiments.RedisExternal {
@@ -116,9 +160,6 @@ func (s *Stores) choose(o Options) (how struct{ locks, ledger opening }, err err
 			}
 			return store, err
 		}
-	}
-	if o.Redis.Mode == experiments.RedisExternal {
-		how.locks = func(ctx context.Context, _ string) (*Store, error) { return openExternal(ctx, o, prefix) }
 	}
 	return how, nil
 }

@@ -64,7 +64,8 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("%s is held by %s: one run at a time; a run that died gives it up after %s", e.Target, who, leaseTTL)
 }
 
-// Environment is what the target says it is, and whether it says so. It reads one key, in the database of the URL and, as the owner of a
+// Environment is what the target says it is, and whether it says so. A ledger that the run does not start is asked as the Redis that
+// LedgerStore.AsRedis gives; so it is with Settings and Taken. It reads one key, in the database of the URL and, as the owner of a
 // server may have said it once for all of it, in database 0. Two that differ are an error.
 func Environment(ctx context.Context, r experiments.Redis) (name string, said bool, err error) {
 	w, err := whereIs(r)
@@ -114,7 +115,7 @@ func Settings(r experiments.Redis) error {
 func whereIs(r experiments.Redis) (undo.Store, error) {
 	u, err := url.Parse(r.URL)
 	if err != nil || u.Hostname() == "" {
-		return undo.Store{}, fmt.Errorf("redis.url %w: want redis://host:port/db or rediss://host:port/db", ErrSettings) // the words of the parser would show the URL
+		return undo.Store{}, fmt.Errorf("url of a Redis %w: want redis://host:port/db or rediss://host:port/db", ErrSettings) // the words of the parser would show the URL
 	}
 	w := undo.Store{Addr: u.Host, TLS: u.Scheme == "rediss", CA: r.CA, UsernameEnv: r.UsernameEnv, PasswordEnv: r.PasswordEnv}
 	if u.Port() == "" {
@@ -123,7 +124,7 @@ func whereIs(r experiments.Redis) (undo.Store, error) {
 	w.DB, _ = strconv.Atoi(strings.Trim(u.Path, "/")) // "" = 0; the file was checked
 	if w.CA != "" {
 		if w.CA, err = filepath.Abs(w.CA); err != nil {
-			return w, fmt.Errorf("find redis.ca: %w", err)
+			return w, fmt.Errorf("find the ca of a Redis: %w", err)
 		}
 	}
 	return w, nil
@@ -161,8 +162,8 @@ func (s *Store) Endpoint() protocol.Endpoint {
 func (s *Store) Options() (*redis.Options, error) { return optionsOf(s.Where()) }
 
 // openExternal takes a Redis that exists: one run at a time, and none while an earlier one has left something there.
-func openExternal(ctx context.Context, o Options, prefix string) (*Store, error) {
-	w, err := whereIs(o.Redis)
+func openExternal(ctx context.Context, r experiments.Redis, o Options, prefix string) (*Store, error) {
+	w, err := whereIs(r)
 	if err != nil {
 		return nil, err
 	}

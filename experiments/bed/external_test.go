@@ -319,3 +319,77 @@ func TestWhatIsSetWrongIsSaidWithoutThePassword(t *testing.T) {
 		t.Errorf("a wrong password: %v", err)
 	}
 }
+
+// A ledger of somebody's is a stay like that at the locks' store: its own lease and mark, its own keys, its own record.
+func TestAGuestOfTwoServers(t *testing.T) {
+	locks, c1 := owned(t)
+	ledger, c2 := owned(t)
+	path := t.TempDir() + "/" + undo.File
+	j, err := undo.Create(path, undo.Header{Run: "r1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func(run string, j *undo.Journal) (*Stores, error) {
+		return OpenStores(t.Context(), Options{Redis: locks, Ledger: experiments.LedgerStore{URL: ledger.URL, PasswordEnv: ledger.PasswordEnv}, Run: run, Journal: j})
+	}
+	s, err := open("r1", j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Locks.Info.Kind != "external" || s.Ledger.Info.Kind != "external" || s.Ledger.Endpoint().PasswordEnv != "BED_TEST_PASSWORD" || !strings.Contains(s.Notice, "at both as a guest") {
+		t.Errorf("%s: %+v", s.Notice, s.Ledger.Endpoint())
+	}
+	for _, c := range []*redis.Client{c1, c2} {
+		if n, err := c.Exists(t.Context(), leaseKey, openKey, "lockdrill:r1:marker").Result(); n != 3 || err != nil {
+			t.Errorf("%d of 3 keys of the run (%v)", n, err)
+		}
+	}
+	// Another run is refused by the ledger as well, and leaves nothing at the locks' store, where it came first.
+	other, c3 := owned(t)
+	var held *HeldError
+	_, err = OpenStores(t.Context(), Options{Redis: other, Ledger: experiments.LedgerStore{URL: ledger.URL, PasswordEnv: ledger.PasswordEnv}, Run: "r2"})
+	if !errors.As(err, &held) || held.Run != "r1" || len(keysAt(t, c3)) != 0 {
+		t.Errorf("a second run: %v; left at its locks' store: %v", err, keysAt(t, c3))
+	}
+	if err := errors.Join(s.Close(t.Context()), j.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if left := append(keysAt(t, c1), keysAt(t, c2)...); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
+	content, err := undo.Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stays := map[string]bool{}
+	for _, e := range content.Entries {
+		stays[e.Record.Store.Addr] = e.Record.Kind == undo.StandKeys
+	}
+	if len(stays) != 2 {
+		t.Errorf("the journal has stays at %v", stays)
+	}
+	// A server is known by itself, not by how it is written.
+	ledger.URL = strings.Replace(locks.URL, "127.0.0.1", "localhost", 1)
+	ledger.URL = strings.TrimSuffix(ledger.URL, "/2") + "/3"
+	if _, err := open("r3", nil); !errors.Is(err, ErrSettings) || !strings.Contains(err.Error(), "very server") {
+		t.Errorf("the locks' store as the ledger's: %v", err)
+	}
+	if left := keysAt(t, c1); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// Where only the ledger is somebody's, the locks have a store of the run's own.
+func TestAGuestWithTheLedgerOnly(t *testing.T) {
+	r, c := owned(t)
+	s, err := OpenStores(t.Context(), Options{Redis: experiments.Redis{Mode: experiments.RedisEmbedded}, Ledger: experiments.LedgerStore{URL: r.URL, PasswordEnv: r.PasswordEnv}, Run: "r1", Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Locks.Info.Kind != "embedded" || s.Ledger.Info.Kind != "external" || !strings.HasPrefix(s.Notice, "the ledger at redis://127") {
+		t.Errorf("%s: %+v, %+v", s.Notice, s.Locks.Info, s.Ledger.Info)
+	}
+	if err := s.Close(t.Context()); err != nil || len(keysAt(t, c)) != 0 {
+		t.Errorf("closed (%v), and left %v", err, keysAt(t, c))
+	}
+}

@@ -21,6 +21,8 @@ type target struct {
 // kill fires an armed kill when its moment has come.
 func (c *Conductor) kill(s *series, now int64) {
 	switch {
+	case s.lock == nil:
+		c.fire(s, now, c.pod(s.f.Kill))
 	case s.target != nil && (s.timing() != experiments.KillBeforeRenew || now >= s.due):
 		c.fire(s, now, target{key: s.target.key})
 	case now >= s.due && s.random():
@@ -104,9 +106,12 @@ func (c *Conductor) fire(s *series, now int64, t target) {
 		if s.timing() == experiments.KillBeforeRenew {
 			f.Anchor = s.anchor
 		}
-		c.expose(s, ep)
+		c.expose(s, ep.inc, ep.key)
 	}
 	if s.f.Kill != nil {
+		for _, inc := range t.victims {
+			c.expose(s, inc, "")
+		}
 		c.kills++
 		return
 	}
@@ -117,9 +122,9 @@ func (c *Conductor) fire(s *series, now int64, t target) {
 
 // expose notes the keys whose takeover is to be seen: all that a killed replica held, the one that a burst strikes. Other faults
 // are over when they have ended, whether the lock has moved or not.
-func (c *Conductor) expose(s *series, ep *epoch) {
+func (c *Conductor) expose(s *series, inc, key string) {
 	for k, held := range c.world.held {
-		if held.inc == ep.inc && (s.f.Kill != nil || s.f.Failures() != nil && k == ep.key) {
+		if held.inc == inc && (s.f.Kill != nil || s.f.Failures() != nil && k == key) {
 			s.exposed = append(s.exposed, &exposure{epoch: held})
 		}
 	}
@@ -199,7 +204,7 @@ func (c *Conductor) period(f *experiments.Fault, l *experiments.Lock) time.Durat
 // timing is the moment within the lease at which a kill strikes; other faults strike at their `at`, and have none.
 func (s *series) timing() experiments.KillPhase {
 	switch {
-	case s.f.Kill == nil:
+	case s.f.Kill == nil || s.f.Kill.HolderOf == "":
 		return ""
 	case s.f.Kill.Phase != "":
 		return s.f.Kill.Phase
@@ -225,6 +230,11 @@ func (c *Conductor) arm(s *series, now int64) {
 		c.strike(s, now)
 		return
 	}
+	if s.lock == nil {
+		s.due = now
+		c.kill(s, now)
+		return
+	}
 	if s.random() {
 		s.due = now + c.rng.Int64N(int64(s.cycle()))
 		return
@@ -245,7 +255,7 @@ func (s *series) cycle() time.Duration {
 // moment is told of every grant and renewal: it is what event-timed shots wait for.
 func (c *Conductor) moment(ep *epoch, e history.Event) {
 	for _, s := range c.series {
-		if s.state != armed || s.f.Kill == nil || ep.lock != s.lock.Name {
+		if s.state != armed || s.f.Kill == nil || s.lock == nil || ep.lock != s.lock.Name {
 			continue
 		}
 		if s.target != nil && (s.timing() != experiments.KillBeforeRenew || s.target != ep) { // a later renewal moves the moment

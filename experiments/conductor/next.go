@@ -21,7 +21,7 @@ func (c *Conductor) Next(now int64) int64 {
 	}
 	for _, r := range c.world.replicas {
 		if r.alive && !r.ready && r.failed < failedStarts {
-			next = min(next, r.hungAt())
+			next = min(next, c.world.hungAt(r))
 		}
 		if r.startAt != 0 && r.failed < failedStarts && c.phase != history.PhaseFinal {
 			next = min(next, r.startAt)
@@ -61,6 +61,9 @@ func (c *Conductor) steadyNext() int64 {
 		return next
 	}
 	next = min(next, c.steady+int64(c.e.SteadyState.For))
+	if c.world.observed { // what it lacks shows in events
+		return next
+	}
 	for i := range c.e.System.Locks {
 		if l := &c.e.System.Locks[i]; l.Loop() {
 			next = min(next, c.world.loops[l.Name].silentAt(l))

@@ -138,6 +138,9 @@ func (c *Conductor) landed(e history.Event) {
 			}
 			s.valid++
 			c.faultEnd = max(c.faultEnd, e.To)
+			if e.Fault.Death != nil { // a pod's process ends later than the call, and the system gets over it from then on
+				s.ended = e.To
+			}
 			if s.f.DeleteKey != nil { // its holder does not know it yet; the next shot is not for a key that is free
 				c.world.drop(e.Epoch)
 			}
@@ -189,7 +192,7 @@ func (c *Conductor) settled(s *series, now int64) bool {
 			return false
 		}
 	}
-	return c.missing(now) == (lack{}) && (s.f.Kill != nil || c.fresh(s.ended))
+	return c.missing(now) == (lack{}) && (s.f.Kill != nil || c.world.observed || c.fresh(s.ended))
 }
 
 // leftOpen is when a trial that has not settled is waited for no longer.

@@ -14,8 +14,11 @@ import (
 // failedStarts in a row after which a replica counts as one that cannot start.
 const failedStarts = 3
 
-// readyWithin is how long a replica may take from its start to ready.
-const readyWithin = 20 * time.Second
+// readyWithin is how long a replica may take from its start to ready; in a pod there may be an image to fetch, and a node to find.
+const (
+	readyWithin    = 20 * time.Second
+	podReadyWithin = 2 * time.Minute
+)
 
 // restartWithin is how much of system.restart a shot waits for before the next one: a fleet that is meant to stay one short is no
 // reason to wait for ever.
@@ -34,6 +37,10 @@ type world struct {
 	lastDone  map[string]int64  // when the last of those finished, by lock name
 	terminal  map[string]int    // accepted terminal writes by job
 	renewed   map[string]bool   // by lock name: a renewal was seen to work
+	pods      map[string]string // last incarnation in each pod, by UID
+	fixed     int               // replicas that the experiment declares; of an observed system there may be more
+	observed  bool              // replicas are somebody's own: they come and go by themselves
+	ready     time.Duration     // within which a replica is to be ready
 	storeLost string            // "" or why
 	extra     int               // accepted terminal writes beyond the first
 	abandoned int               // locks given up by their holders
@@ -50,11 +57,14 @@ type replica struct {
 	startedA int64
 	failed   int // starts in a row that did not get ready
 	lastExit string
+	pod      *history.Pod // where this incarnation lives in one
+	vacated  bool         // its pod is gone; its process may live on
 }
 
 type epoch struct {
 	id, lock, key, inc string
 	granted, renewed   int64 // ns; renewed = last ok renewal, 0 = none
+	until              int64 // observed: when the lease ends, by the last look that showed an extension
 }
 
 type loop struct {
@@ -66,6 +76,10 @@ func newWorld(e *experiments.Experiment) *world {
 	w := &world{
 		byInc: map[string]*replica{}, epochs: map[string]*epoch{}, held: map[string]*epoch{}, loops: map[string]*loop{},
 		finished: map[string]bool{}, done: map[string]int{}, lastDone: map[string]int64{}, terminal: map[string]int{}, renewed: map[string]bool{},
+		pods: map[string]string{}, fixed: e.System.Replicas, observed: e.Observed(), ready: readyWithin,
+	}
+	if e.Kubernetes != nil {
+		w.ready = podReadyWithin
 	}
 	for i := range e.System.Replicas {
 		w.replicas = append(w.replicas, &replica{name: fmt.Sprintf("r%d", i+1)})
@@ -81,8 +95,12 @@ func newWorld(e *experiments.Experiment) *world {
 // reset forgets what was seen: nothing runs, and every replica is to be started.
 func (w *world) reset() {
 	w.pool.Reset()
+	w.replicas = w.replicas[:w.fixed]
 	for _, r := range w.replicas {
-		*r = replica{name: r.name, lives: r.lives, startAt: 1}
+		*r = replica{name: r.name, lives: r.lives}
+		if !w.observed {
+			r.startAt = 1
+		}
 	}
 	for _, l := range w.loops {
 		*l = loop{}
@@ -95,6 +113,7 @@ func (w *world) reset() {
 	clear(w.lastDone)
 	clear(w.terminal)
 	clear(w.renewed)
+	clear(w.pods)
 	w.storeLost, w.extra, w.abandoned = "", 0, 0
 }
 
@@ -102,6 +121,16 @@ func (w *world) reset() {
 func (c *Conductor) Observe(e history.Event) {
 	w := c.world
 	switch e.Kind {
+	case history.ReplicaStart:
+		if c.e.Kubernetes != nil {
+			w.seat(e)
+		}
+	case history.ObjectKind:
+		w.object(e, c.e.System.Restart)
+	case history.LookKind:
+		if w.observed {
+			c.look(e)
+		}
 	case history.ReplicaReady:
 		if r := w.byInc[e.Replica.Incarnation]; r != nil && r.inc == e.Replica.Incarnation {
 			r.ready, r.failed = true, 0
@@ -154,14 +183,21 @@ func (w *world) drop(epoch string) {
 
 func (w *world) exit(e history.Event, restart time.Duration) {
 	r := w.byInc[e.Replica.Incarnation]
-	if r == nil || r.inc != e.Replica.Incarnation {
+	if r == nil || r.inc != e.Replica.Incarnation || r.vacated {
 		return
 	}
-	if !r.ready {
+	w.leave(r, e.Replica.Exit, e.At+int64(restart))
+}
+
+// leave ends the incarnation in a seat; the next is due at next.
+func (w *world) leave(r *replica, how string, next int64) {
+	if !r.ready && !w.observed {
 		r.failed++
 	}
-	r.alive, r.ready, r.lastExit = false, false, e.Replica.Exit
-	r.startAt = e.At + int64(restart)
+	r.alive, r.ready, r.lastExit = false, false, how
+	if !w.observed {
+		r.startAt = next
+	}
 	for key, ep := range w.held {
 		if ep.inc == r.inc {
 			delete(w.held, key)
@@ -213,6 +249,7 @@ func (c *Conductor) restart(now int64) {
 		}
 		r.life++
 		r.inc, r.alive, r.ready, r.startAt, r.startedA = r.incarnation(r.life), true, false, 0, now
+		r.vacated, r.pod = false, nil
 		c.world.byInc[r.inc] = r
 		c.out = append(c.out, Action{Start: &Start{Name: r.name, Incarnation: r.inc}})
 	}
@@ -229,13 +266,19 @@ func (r *replica) incarnation(life int) string {
 // hung notes the replicas that have not got ready in time.
 func (w *world) hung(now int64) {
 	for _, r := range w.replicas {
-		if r.alive && !r.ready && now >= r.hungAt() {
-			r.failed, r.lastExit = failedStarts, "not ready after "+readyWithin.String()
+		if r.alive && !r.ready && now >= w.hungAt(r) {
+			r.failed, r.lastExit = failedStarts, "not ready after "+w.ready.String()
 		}
 	}
 }
 
-func (r *replica) hungAt() int64 { return r.startedA + int64(readyWithin) + 1 }
+// hungAt is when a replica that is not ready is given up. One that is not ours may take its time.
+func (w *world) hungAt(r *replica) int64 {
+	if w.observed {
+		return never
+	}
+	return r.startedA + int64(w.ready) + 1
+}
 
 // lost says what cannot come back, as a word of run.abort and a sentence, or "".
 func (w *world) lost() (what, why string) {
@@ -269,6 +312,9 @@ func (l lack) String() string {
 // missing is the first thing that the steady state lacks.
 func (c *Conductor) missing(now int64) lack {
 	w := c.world
+	if w.observed {
+		return c.missingObserved()
+	}
 	for _, r := range w.replicas {
 		if !r.ready {
 			return lack{text: "replica %s is not ready", who: r.name}

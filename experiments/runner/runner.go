@@ -21,6 +21,8 @@ import (
 
 // Fleet runs replicas. Their events and exits arrive at the recorder, not here.
 type Fleet interface {
+	// Start gives a new life its name and its configuration. Where none is there to take it yet, as with pods, which come by
+	// themselves, the replica's incarnation is empty: its replica.start arrives at the recorder when it has.
 	Start(ctx context.Context, c protocol.Configure) (history.Replica, history.Span, error)
 	Send(incarnation string, c protocol.Command) error
 	Stop(ctx context.Context) error // ends all, waits for all
@@ -33,11 +35,17 @@ type Injector interface {
 	// Inject does it and returns the bracket of doing it. Where it fails, it may have been done in part: Revert is called.
 	Inject(ctx context.Context, r undo.Record) (history.Span, error)
 	// Confirm waits until the effect has been observed on the right victim, and returns the confirmed window; of seen the fields
-	// Hits, Detail, Baseline, Expected and Observed are kept. A VoidError says that the shot must not count.
+	// Hits, Detail, Baseline, Expected, Observed and Death are kept. A VoidError says that the shot must not count.
 	Confirm(ctx context.Context, r undo.Record, applied history.Span) (window history.Span, seen history.Fault, err error)
 	// Revert ends the fault and reads back that it has ended; "the target is gone" counts as ended. It may be called again, and by
 	// another process. It never removes what another put there. The bracket is that of the end of the fault's effect.
 	Revert(ctx context.Context, r undo.Record) (history.Span, error)
+}
+
+// Patient is an injector of which some shots take longer than others to be confirmed.
+type Patient interface {
+	// Within is how long the shot may take to be injected and confirmed, beyond its declared time.
+	Within(shot history.Event) time.Duration
 }
 
 // Probe makes one look, with no schedule and no stamps: the returned function turns the look into events once its bracket is known.
@@ -222,6 +230,9 @@ func (r *run) start(ctx context.Context, s *conductor.Start) {
 		// A replica that cannot even be started is one that exited at once: the conductor counts it.
 		rep = history.Replica{Name: s.Name, Incarnation: s.Incarnation, Exit: "not started: " + err.Error()}
 		r.record(history.Event{Kind: history.ReplicaExit, Source: source, Replica: &rep})
+		return
+	}
+	if rep.Incarnation == "" {
 		return
 	}
 	r.recordSpan(history.Event{Kind: history.ReplicaStart, Span: span, Source: source, Replica: &rep})

@@ -36,8 +36,15 @@ func (s *shots) atStore(store string) bool {
 	return store == LocksStore && slices.ContainsFunc(s.live, func(f flown) bool { return f.shot.Fault.Victim == history.VictimStore })
 }
 
-// confirmWithin is how long after its own limit a fault may take to be confirmed.
+// confirmWithin is how long after its own limit a fault may take to be confirmed, unless its injector is Patient.
 const confirmWithin = 5 * time.Second
+
+func within(inj Injector, shot history.Event) time.Duration {
+	if p, ok := inj.(Patient); ok {
+		return p.Within(shot)
+	}
+	return confirmWithin
+}
 
 // fire resolves the victim at the store, now, and lets the injector do the rest beside the loop.
 func (s *shots) fire(ctx context.Context, r *run, f *conductor.Fire) {
@@ -173,7 +180,7 @@ func (s *shots) writeDown(ctx context.Context, r *run, inj Injector, intent hist
 		return flown{}, err
 	}
 	rec.Kind, rec.Shot = intent.Fault.Kind, intent
-	rec.Until = time.Now().UTC().Add(time.Duration(intent.Fault.Declared) + 2*confirmWithin + cleanupWithin)
+	rec.Until = time.Now().UTC().Add(time.Duration(intent.Fault.Declared) + confirmWithin + within(inj, intent) + cleanupWithin)
 	f := flown{rec: rec, shot: intent}
 	if f.id, err = r.Journal.Intend(rec); err != nil {
 		return flown{}, fmt.Errorf("not injected: %w", err)
@@ -187,7 +194,7 @@ func (s *shots) writeDown(ctx context.Context, r *run, inj Injector, intent hist
 // strike injects and confirms; false = the fault is void.
 func (s *shots) strike(ctx context.Context, r *run, inj Injector, f flown) bool {
 	shot := f.shot
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(shot.Fault.Declared)+confirmWithin)
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(shot.Fault.Declared)+within(inj, shot))
 	defer cancel()
 	applied, err := inj.Inject(ctx, f.rec)
 	if err != nil {
@@ -206,6 +213,7 @@ func (s *shots) strike(ctx context.Context, r *run, inj Injector, f flown) bool 
 	window, seen, err := inj.Confirm(ctx, f.rec, applied)
 	saw := func(b *history.Fault) {
 		b.Hits, b.Baseline, b.Expected, b.Observed, b.Detail = seen.Hits, seen.Baseline, seen.Expected, seen.Observed, seen.Detail
+		b.Death = seen.Death
 	}
 	if err != nil {
 		void(r, withFault(shot, saw), voidWord(err), voidDetail(err))

@@ -84,6 +84,7 @@ type Store struct {
 type Cluster struct {
 	Kubeconfig string   `json:"kubeconfig,omitempty"` // absolute path; "" = as kubectl finds it, or the pod's own service account
 	Context    string   `json:"context,omitempty"`
+	Server     string   `json:"server,omitempty"` // address of its API server: a kubeconfig may lead elsewhere tomorrow
 	Namespace  string   `json:"namespace"`
 	Run        string   `json:"run"` // value of the label by which an object is this run's
 	Objects    []Object `json:"objects"`

@@ -10,12 +10,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 // Options say which cluster and namespace, as kubectl's flags of these names do; all may be empty.
@@ -27,22 +34,34 @@ type Options struct {
 
 // Cluster is one namespace of a cluster. It is safe for concurrent use.
 type Cluster struct {
-	Options // as resolved: Namespace is never empty
+	Options // as resolved: Namespace is never empty, Kubeconfig is absolute, or empty where it is not one file
 	client  kubernetes.Interface
+	objects dynamic.Interface // of any kind; nil on a fake one that makes none
 	rest    *rest.Config
 }
 
 // ErrSettings is wrapped by errors that a person mends by a flag or a file.
 var ErrSettings = errors.New("settings")
 
-// Open reads the kubeconfig. It does not dial.
+// Open reads the kubeconfig. It does not dial. The options of the result are absolute: another process, elsewhere, reaches the same
+// cluster by them, also after the current context has changed. An error wraps ErrSettings and says what to do.
 func Open(o Options) (*Cluster, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.Kubeconfig
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{
-		CurrentContext: o.Context,
-	})
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.Context})
+	raw, err := loader.RawConfig()
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig %w: %w", ErrSettings, err)
+	}
+	if o.Context == "" {
+		o.Context = raw.CurrentContext // it may be another tomorrow
+	} else if raw.Contexts[o.Context] == nil {
+		return nil, fmt.Errorf("kubeconfig %w: there is no context %q; there are: %s", ErrSettings, o.Context, contextsOf(&raw))
+	}
 	config, err := loader.ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, fmt.Errorf("kubeconfig %w: there is none that says which cluster: say --kubeconfig FILE or set KUBECONFIG, and --context where it has no current one", ErrSettings)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig %w: %w", ErrSettings, err)
 	}
@@ -51,18 +70,66 @@ func Open(o Options) (*Cluster, error) {
 			return nil, fmt.Errorf("kubeconfig %w: %w", ErrSettings, err)
 		}
 	}
+	if o.Kubeconfig, err = absolute(o, &raw); err != nil {
+		return nil, fmt.Errorf("kubeconfig %w: %w", ErrSettings, err)
+	}
 	config.QPS, config.Burst = 50, 100
 	config.UserAgent = "lockdrill"
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig %w: %w", ErrSettings, err)
 	}
-	return &Cluster{Options: o, client: client, rest: config}, nil
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig %w: %w", ErrSettings, err)
+	}
+	return &Cluster{Options: o, client: client, objects: objects, rest: config}, nil
+}
+
+// absolute is the path of the file that says all about the context; "" where there is no such one file: several make it up, or none.
+func absolute(o Options, raw *clientcmdapi.Config) (string, error) {
+	path := o.Kubeconfig
+	if c := raw.Contexts[o.Context]; path == "" && c != nil {
+		cluster, user := raw.Clusters[c.Cluster], raw.AuthInfos[c.AuthInfo]
+		if cluster != nil && cluster.LocationOfOrigin == c.LocationOfOrigin && (user == nil || user.LocationOfOrigin == c.LocationOfOrigin) {
+			path = c.LocationOfOrigin
+		}
+	}
+	if path == "" {
+		return "", nil
+	}
+	return filepath.Abs(path)
+}
+
+func contextsOf(raw *clientcmdapi.Config) string {
+	if len(raw.Contexts) == 0 {
+		return "none"
+	}
+	return strings.Join(slices.Sorted(maps.Keys(raw.Contexts)), ", ")
+}
+
+// Server is the address of the API server, without secrets; "" of a fake one.
+func (c *Cluster) Server() string {
+	if c.rest == nil {
+		return ""
+	}
+	u, err := url.Parse(c.rest.Host)
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host + u.Path
 }
 
 // New is a cluster on a client that exists: a fake one, in tests.
 func New(client kubernetes.Interface, namespace string) *Cluster {
 	return &Cluster{Options: Options{Namespace: namespace}, client: client}
+}
+
+// WithObjects is c with a generic client for Apply, Find and Remove: a fake one, in tests.
+func (c *Cluster) WithObjects(objects dynamic.Interface) *Cluster {
+	with := *c
+	with.objects = objects
+	return &with
 }
 
 // Client is for lockcore/leasestore and tests.

@@ -33,9 +33,10 @@ type Container struct {
 	Name       string
 	ID         string // of its present life, "containerd://..."; "" = not started
 	Running    bool
-	Terminated bool   // this life is over
+	Terminated bool   // this life is over, and the node has seen that: not so where it only cannot find the container any more
 	ExitCode   int32  // of a life that is over
 	LastID     string // of the life before this one, which is over; "" = there was none
+	LastExit   int32  // its exit status
 	Restarts   int32
 }
 
@@ -59,6 +60,18 @@ func (c *Cluster) Pods(ctx context.Context, selector map[string]string, containe
 	}
 	slices.SortFunc(pods, func(a, b Pod) int { return strings.Compare(a.Name, b.Name) })
 	return pods, nil
+}
+
+// Pod reads one pod of the namespace; ok is false where there is none of that name.
+func (c *Cluster) Pod(ctx context.Context, name, container string) (p Pod, ok bool, err error) {
+	o, err := c.client.CoreV1().Pods(c.Namespace).Get(ctx, name, metav1.GetOptions{})
+	if gone(err) {
+		return p, false, nil
+	}
+	if err != nil {
+		return p, false, fmt.Errorf("read pod %s: %w", name, err)
+	}
+	return podOf(o, container), true, nil
 }
 
 // Change is one thing that WatchPods saw.
@@ -166,6 +179,28 @@ func (c *Cluster) FollowLog(ctx context.Context, pod, container string) (io.Read
 	return r, nil
 }
 
+// LogStart says from where a log is followed; the zero value is its beginning.
+type LogStart struct {
+	New   bool      // only lines that are not there yet
+	Since time.Time // by the node's clock; it is rounded down to seconds
+}
+
+// FollowStamped is FollowLog with the node's time, RFC 3339, and a blank before each line.
+func (c *Cluster) FollowStamped(ctx context.Context, pod, container string, from LogStart) (io.ReadCloser, error) {
+	o := &corev1.PodLogOptions{Container: container, Follow: true, Timestamps: true}
+	switch {
+	case !from.Since.IsZero():
+		o.SinceTime = &metav1.Time{Time: from.Since}
+	case from.New:
+		o.TailLines = new(int64)
+	}
+	r, err := c.client.CoreV1().Pods(c.Namespace).GetLogs(pod, o).Stream(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("follow the log of pod %s: %w", pod, err)
+	}
+	return r, nil
+}
+
 func podOf(o *corev1.Pod, container string) Pod {
 	p := Pod{
 		Name: o.Name, UID: string(o.UID), Node: o.Spec.NodeName, Phase: string(o.Status.Phase), Labels: o.Labels, Annotations: o.Annotations,
@@ -186,12 +221,12 @@ func podOf(o *corev1.Pod, container string) Pod {
 			continue
 		}
 		k := &p.Container
-		k.ID, k.Running, k.Terminated, k.Restarts = s.ContainerID, s.State.Running != nil, s.State.Terminated != nil, s.RestartCount
-		if t := s.State.Terminated; t != nil {
-			k.ExitCode = t.ExitCode
+		k.ID, k.Running, k.Terminated, k.Restarts = s.ContainerID, s.State.Running != nil, false, s.RestartCount
+		if t := s.State.Terminated; t != nil && t.ContainerID == s.ContainerID && t.ContainerID != "" {
+			k.Terminated, k.ExitCode = true, t.ExitCode
 		}
 		if t := s.LastTerminationState.Terminated; t != nil {
-			k.LastID = t.ContainerID
+			k.LastID, k.LastExit = t.ContainerID, t.ExitCode
 		}
 	}
 	return p

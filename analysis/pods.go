@@ -1,0 +1,111 @@
+package analysis
+
+import (
+	"fmt"
+
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// Replicas in pods. A kill there is a call, the end of an object and the end of a process, at three different times: the call says what
+// the victim held, the end of the process since when it could hold no more, and the object judges nothing (docs/judging.md).
+
+// death is what was seen of the death that the shot brought about; nil where its victim is in no pod.
+func (s *shot) death() *history.Death {
+	if s.confirmed == nil {
+		return nil
+	}
+	return s.confirmed.Fault.Death
+}
+
+// died brackets the end of the process that d tells of: from its last sign of life; To is open where nobody saw it.
+func died(d *history.Death) history.Span {
+	if d.End == nil {
+		return history.Span{From: d.Sign, To: open}
+	}
+	return history.Span{From: min(max(d.Sign, d.End.From), d.End.To), To: d.End.To}
+}
+
+// noteDeath takes over what the shot tells of its victim's life, where no event of the fleet does.
+func (s *shot) noteDeath(ix *index) {
+	d := s.death()
+	if d == nil {
+		return
+	}
+	ix.claims[s.victim] = max(ix.claims[s.victim], d.Sign)
+	if _, known := ix.deaths[s.victim]; d.End != nil && !known {
+		ix.deaths[s.victim] = death{died(d), s.confirmed.N}
+	}
+}
+
+// struckAt is from when on the holder of e could extend its lease no more: since the fault; in a pod, since its process ended. One that
+// gave the lock back after the call did what it was asked to, and the clock runs from there.
+func (s *shot) struckAt(e *epoch) history.Span {
+	if d := s.death(); d != nil && !s.handedOver(e) {
+		return died(d)
+	}
+	return s.applied.Span
+}
+
+// handedOver reports that e was given back after the fault.
+func (s *shot) handedOver(e *epoch) bool {
+	gave := e.life.gave
+	return gave != nil && gave.sent.From >= s.applied.From
+}
+
+// handsOver reports trials of the lock, all of which ended with a hand-over.
+func (j *judging) handsOver(lock string) bool {
+	n := 0
+	for _, s := range j.ix.shots {
+		for _, t := range s.trials {
+			if t.e.lock != lock {
+				continue
+			}
+			if n++; t.class != ClassHandOver {
+				return false
+			}
+		}
+	}
+	return n > 0
+}
+
+// unheardAtDeath is how many lines a life that was cut off may have written to its log and not told: it logs one, tells it, and waits
+// until that is acknowledged.
+const unheardAtDeath = 1
+
+// unheard holds the two witnesses of a life in a pod against one another: its log, and the stream of its events.
+func (ix *index) unheard(exit *history.Event) {
+	if r := exit.Replica; r.Unheard > unheardAtDeath {
+		ix.find(fmt.Sprintf("replica %s: its log has %s that never came through the stream of its events", r.Incarnation, plural(r.Unheard, "line")), exit.N)
+	}
+}
+
+// outlivesLease reports a lock whose object goes on naming its last holder when the lease has run out: a Lease of Kubernetes, which
+// nobody but the next holder changes.
+func (ix *index) outlivesLease(lock string) bool {
+	l := ix.lock(lock)
+	return l != nil && l.Lease != ""
+}
+
+// handBack notes that a look showed e's holder to have given the lock back.
+func (e *epoch) handBack(s *stretch) {
+	at := s.first
+	if s.prev != nil {
+		at.From = s.prev.From
+	}
+	e.back = &call{source: e.replica, key: e.key, epoch: e.id, sent: at, span: at, outcome: history.OK, result: history.ResultReleased, n: s.n, exited: true}
+}
+
+// deathOf is d as verdict.json lists it.
+func deathOf(d *history.Death) *Death {
+	if d == nil {
+		return nil
+	}
+	window := func(s *history.Span) *Window {
+		if s == nil {
+			return nil
+		}
+		to := seconds(s.To)
+		return &Window{From: seconds(s.From), To: &to}
+	}
+	return &Death{Call: *window(&d.Call), Object: window(d.Object), Sign: seconds(d.Sign), End: window(d.End), By: d.By, Means: d.Means}
+}

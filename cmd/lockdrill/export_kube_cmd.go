@@ -1,0 +1,260 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/lockdrill/lockdrill/deploy"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/kube"
+)
+
+// manifestFlags are those of every export that is about pods.
+type manifestFlags struct {
+	namespace, image, secret string
+}
+
+func (f *manifestFlags) flags(flags *pflag.FlagSet) {
+	f.place(flags)
+	flags.StringVar(&f.image, "image", "", "image with lockdrill (default: the file's)")
+	flags.StringVar(&f.secret, "secret", deploy.DefaultSecret, "Secret with the stores' names and passwords, each under the name of its variable")
+}
+
+func (f *manifestFlags) place(flags *pflag.FlagSet) {
+	flags.StringVar(&f.namespace, "namespace", "", "of the manifests (default: the file's, else none)")
+}
+
+// podDrill is an experiment whose replicas are pods, and the files that it names.
+type podDrill struct {
+	e        *experiments.Experiment
+	resolved []byte
+	files    map[string][]byte
+}
+
+// load reads an experiment for a cluster: flags win over the file, and what lies beside the file is read, because a pod has no such
+// folder. Problems are usage errors.
+func (f *manifestFlags) load(arg string) (*podDrill, error) {
+	data, err := experimentSource(arg)
+	if err != nil {
+		return nil, err
+	}
+	e, err := experiments.Parse(arg, data)
+	if err != nil {
+		return nil, usagef("%w", err)
+	}
+	d := &podDrill{e: e, files: map[string][]byte{}}
+	if e.Kubernetes == nil {
+		return nil, usagef("%s: %w: add a section kubernetes, such as kubernetes: {namespace: staging}; docs/kubernetes.md has more", arg, deploy.ErrNoPods)
+	}
+	e.Kubernetes.Context = "" // a pod has one cluster: its own
+	if f.namespace != "" {
+		e.Kubernetes.Namespace = f.namespace
+	}
+	if f.image != "" {
+		e.Kubernetes.Image = f.image
+	}
+	for _, of := range []struct {
+		name string
+		path *string
+	}{{redisCA, &e.Redis.CA}, {ledgerCA, &e.Ledger.CA}} {
+		if *of.path == "" {
+			continue
+		}
+		path := *of.path
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(filepath.Dir(arg), path)
+		}
+		if d.files[of.name], err = os.ReadFile(path); err != nil {
+			return nil, usagef("%s: read the authority's certificate: %w", path, reason(err))
+		}
+		*of.path = deploy.FilesDir + "/" + of.name
+	}
+	if d.resolved, err = experiments.Marshal(e); err != nil {
+		return nil, fmt.Errorf("%s: %w", arg, err)
+	}
+	return d, nil
+}
+
+func newExportDeploymentCmd(out streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "deployment FILE|NAME",
+		Short: "Workers of the experiment as a Deployment, for kubernetes.pods: use",
+		Long: "deployment prints what kubernetes.pods: apply would make for the time of a run: a ServiceAccount that may do nothing, a ConfigMap with\n" +
+			"the experiment, and a Deployment of workers that join the fleet of that name over the ledger's store.",
+		Args: cobra.ExactArgs(1),
+	}
+	var f manifestFlags
+	f.flags(cmd.Flags())
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		d, err := f.load(args[0])
+		if err != nil {
+			return err
+		}
+		if d.e.Kubernetes.Pods == experiments.PodsApply {
+			fmt.Fprintf(out.Err, "%s: kubernetes.pods is apply: its runs make workers of their own, and leave these idle; they are for pods: use\n", args[0])
+		}
+		o, err := deploy.WorkersFor(d.e, d.e.Name)
+		if err != nil {
+			return usagef("%s: %w", args[0], err)
+		}
+		o.Experiment, o.Files, o.Secret = d.resolved, d.files, f.secret
+		return printManifests(out, args[0], func() ([][]byte, error) { return deploy.Workers(o) })
+	}
+	return cmd
+}
+
+func newExportRBACCmd(out streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "rbac FILE|NAME",
+		Short: "ServiceAccount, Role and RoleBinding of a run: what the experiment needs, and nothing more",
+		Args:  cobra.ExactArgs(1),
+	}
+	var f manifestFlags
+	f.place(cmd.Flags())
+	account := cmd.Flags().String("service-account", "", "one that exists (default: a new one)")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		d, err := f.load(args[0])
+		if err != nil {
+			return err
+		}
+		if d.e.Kubernetes.Namespace == "" {
+			return usagef("%s: a RoleBinding names the namespace of its ServiceAccount: set kubernetes.namespace, or --namespace", args[0])
+		}
+		o := deploy.RoleOptions{
+			Name: deploy.RunnerName(d.e.Name), Namespace: d.e.Kubernetes.Namespace, ServiceAccount: *account,
+			Rules: roleRules(kube.RulesFor(summaryNeeds(d.e, deploy.SummaryName(d.e.Name)))),
+		}
+		return printManifests(out, args[0], func() ([][]byte, error) { return deploy.Role(o) })
+	}
+	return cmd
+}
+
+func roleRules(rules []kube.Rule) []deploy.Rule {
+	all := make([]deploy.Rule, len(rules))
+	for i, r := range rules {
+		all[i] = deploy.Rule(r)
+	}
+	return all
+}
+
+// jobFlags are those of a Job and of a CronJob.
+type jobFlags struct {
+	manifestFlags
+	account, claim, storage, environment string
+	ephemeral                            bool
+	onInconclusive                       inconclusiveAs
+}
+
+func (f *jobFlags) flags(flags *pflag.FlagSet) {
+	f.manifestFlags.flags(flags)
+	flags.StringVar(&f.account, "service-account", "", "of the run (default: that of export rbac)")
+	flags.StringVar(&f.claim, "claim", "", "PersistentVolumeClaim that keeps the runs' folders (default: a new one)")
+	flags.StringVar(&f.storage, "storage", "1Gi", "size of the new claim")
+	flags.BoolVar(&f.ephemeral, "ephemeral", false, "no claim: the runs' folders, undo journals among them, are gone with the pod")
+	flags.StringVar(&f.environment, "environment", "", "what the Redis is, where it does not say so itself")
+	f.onInconclusive.flag(flags)
+}
+
+func (f *jobFlags) options(arg string) (deploy.JobOptions, error) {
+	if err := f.onInconclusive.check(); err != nil {
+		return deploy.JobOptions{}, err
+	}
+	if f.claim != "" && f.ephemeral {
+		return deploy.JobOptions{}, usagef("--claim and --ephemeral exclude each other: either the folders are kept, or they are not")
+	}
+	d, err := f.load(arg)
+	if err != nil {
+		return deploy.JobOptions{}, err
+	}
+	o, err := deploy.JobFor(d.e)
+	if err != nil {
+		return o, usagef("%s: %w", arg, err)
+	}
+	o.Resolved, o.Files, o.Secret = d.resolved, d.files, f.secret
+	o.Account, o.Claim, o.Storage, o.Ephemeral = f.account, f.claim, f.storage, f.ephemeral
+	if f.environment != "" {
+		o.Flags = append(o.Flags, "--environment", f.environment)
+	}
+	if f.onInconclusive != "" {
+		o.Flags = append(o.Flags, "--on-inconclusive", string(f.onInconclusive))
+	}
+	return o, nil
+}
+
+func newExportJobCmd(out streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "job FILE|NAME",
+		Short: "A drill that runs once in the cluster: the gate of a release",
+		Args:  cobra.ExactArgs(1),
+	}
+	var f jobFlags
+	f.flags(cmd.Flags())
+	release := cmd.Flags().String("release", "", "what it is the gate of: part of the Job's name, so that each release has a Job of its own")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		o, err := f.options(args[0])
+		if err != nil {
+			return err
+		}
+		o.Release = *release
+		return printManifests(out, args[0], func() ([][]byte, error) { return deploy.Job(o) })
+	}
+	return cmd
+}
+
+func newExportCronJobCmd(out streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "cronjob FILE|NAME --schedule CRON",
+		Short: "A drill that the cluster runs by a schedule: a game day",
+		Args:  cobra.ExactArgs(1),
+	}
+	var f jobFlags
+	f.flags(cmd.Flags())
+	schedule := cmd.Flags().String("schedule", "", `when: five fields of cron, "0 3 * * 1-5" (needed)`)
+	zone := cmd.Flags().String("time-zone", "Etc/UTC", "of the schedule, as in the tz database")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		if *schedule == "" {
+			return usagef(`lockdrill export cronjob: when? Say --schedule, such as --schedule "0 3 * * 1-5"`)
+		}
+		if _, err := time.LoadLocation(*zone); err != nil || *zone == "" || *zone == "Local" {
+			return usagef("--time-zone %q: want a name of the tz database, such as Europe/Berlin", *zone)
+		}
+		o, err := f.options(args[0])
+		if err != nil {
+			return err
+		}
+		o.Schedule, o.TimeZone = *schedule, *zone
+		return printManifests(out, args[0], func() ([][]byte, error) { return deploy.CronJob(o) })
+	}
+	return cmd
+}
+
+func newExportToxiproxyCmd(out streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "toxiproxy",
+		Short: "A Toxiproxy between workers and Redis, for proxy.mode: external",
+		Args:  cobra.NoArgs,
+	}
+	var o deploy.ToxiproxyOptions
+	cmd.Flags().StringVar(&o.Name, "name", deploy.DefaultToxiproxy, "of the Deployment and its Service")
+	cmd.Flags().StringVar(&o.Namespace, "namespace", "", "of the manifests (default: none)")
+	cmd.Flags().StringVar(&o.Image, "image", "", "with the server as its entrypoint (needed); 2.12.0 is the version that is tested")
+	cmd.RunE = func(*cobra.Command, []string) error {
+		return printManifests(out, "lockdrill export toxiproxy", func() ([][]byte, error) { return deploy.Toxiproxy(o) })
+	}
+	return cmd
+}
+
+// printManifests prints documents; what could not be made of an experiment is a usage error.
+func printManifests(out streams, arg string, render func() ([][]byte, error)) error {
+	docs, err := render()
+	if err != nil {
+		return usagef("%s: %w", arg, err)
+	}
+	_, err = out.Out.Write(deploy.Join(docs))
+	return err
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/kube"
+)
+
+// permissionsWithin bounds asking for all permissions, one after the other.
+const permissionsWithin = 15 * time.Second
+
+const podsGuardName = "pods"
+
+// clusterGuards ask a cluster, before anything is made in it: what the caller may do there, what the namespace says it is, and whether
+// its pods are there.
+func clusterGuards(ctx context.Context, e *experiments.Experiment, c consent, cluster *kube.Cluster) []question {
+	return []question{
+		{"namespace", func() (guard, error) { return namespaceGuard(e), nil }},
+		{"permissions", func() (guard, error) { return permissionsGuard(ctx, e, cluster), nil }},
+		{"environment", func() (guard, error) { return environmentGuard(ctx, e, c, cluster) }},
+		{podsGuardName, func() (guard, error) { return podsGuard(ctx, e, cluster), nil }},
+	}
+}
+
+// namespaceGuard holds a flag to the caps of the file.
+func namespaceGuard(e *experiments.Experiment) guard {
+	name := e.Kubernetes.Namespace
+	if e.Limits.NamespaceAllowed(name) {
+		return guard{Says: name}
+	}
+	return guard{Refuses: true, Says: fmt.Sprintf("%s is not among limits.namespaces (%s)", name, strings.Join(e.Limits.Namespaces, ", "))}
+}
+
+// permissionsGuard refuses a drill that would be stopped half-way by a permission that it has not.
+func permissionsGuard(ctx context.Context, e *experiments.Experiment, cluster *kube.Cluster) guard {
+	ctx, cancel := context.WithTimeout(ctx, permissionsWithin)
+	defer cancel()
+	rules := kube.RulesFor(needs(e))
+	missing, err := cluster.Missing(ctx, rules)
+	if err != nil {
+		return guard{Refuses: true, Says: fmt.Sprintf("%s could not be asked: %v", clusterTarget(e.Kubernetes), err)}
+	}
+	if len(missing) > 0 {
+		return guard{Refuses: true, Paste: kube.RuleYAML(missing), Says: fmt.Sprintf("%s does not let this user do all that the drill does; "+
+			"add to the rules of the user's Role there (lockdrill export rbac prints the whole of it):", clusterTarget(e.Kubernetes))}
+	}
+	return guard{Says: fmt.Sprintf("%s, all that the drill needs", count(len(rules), "rule"))}
+}
+
+// environmentOf is what the namespace says it is.
+func environmentOf(ctx context.Context, e *experiments.Experiment, cluster *kube.Cluster) (string, bool, error) {
+	name, said, err := cluster.Environment(ctx)
+	if err != nil {
+		return "", false, fmt.Errorf("%s: %w", clusterTarget(e.Kubernetes), err)
+	}
+	return name, said, nil
+}
+
+// podsGuard refuses a drill of pods that are there where there are too few of them: it would wait for its steady state in vain.
+func podsGuard(ctx context.Context, e *experiments.Experiment, cluster *kube.Cluster) guard {
+	if e.Kubernetes.Pods == experiments.PodsApply {
+		return guard{Says: fmt.Sprintf("the run makes %s and removes them", count(e.System.Replicas, "worker"))}
+	}
+	ctx, cancel := context.WithTimeout(ctx, environmentWithin)
+	defer cancel()
+	pods, err := cluster.Pods(ctx, podSelector(e), e.Kubernetes.Container)
+	if err != nil {
+		return guard{Refuses: true, Says: fmt.Sprintf("%s could not be asked: %v", clusterTarget(e.Kubernetes), err)}
+	}
+	ready := 0
+	for i := range pods {
+		if pods[i].Ready && !pods[i].Ending {
+			ready++
+		}
+	}
+	says := fmt.Sprintf("%s with %s, %d of them ready", count(len(pods), "pod"), experiments.Labels(podSelector(e)), ready)
+	if ready < e.System.Replicas {
+		return guard{Refuses: true, Says: fmt.Sprintf("%s: system.replicas is %d", says, e.System.Replicas)}
+	}
+	return guard{Says: says}
+}

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	authv1 "k8s.io/api/authorization/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/lockdrill/lockdrill/internal/redistest"
+)
+
+// apiServer answers what the guards and the plan ask of a cluster, and notes whoever would change something. It is no cluster: drills
+// run in a real one (make test-kube).
+type apiServer struct {
+	environment string
+	denied      string // resource and subresource that the caller has no permission for, "pods/log"
+	pods        []string
+	holder      string // of every Lease
+
+	mu      sync.Mutex
+	changed []string
+}
+
+func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var answer any
+	switch path := r.URL.Path; {
+	case strings.HasSuffix(path, "/selfsubjectaccessreviews"):
+		body, _ := io.ReadAll(r.Body)
+		review := &authv1.SelfSubjectAccessReview{}
+		if _, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, review); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		about := review.Spec.ResourceAttributes
+		what := strings.TrimSuffix(about.Resource+"/"+about.Subresource, "/")
+		answer = map[string]any{"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+			"status": map[string]any{"allowed": what != a.denied && about.Namespace == "locks"}}
+	case r.Method != http.MethodGet:
+		a.mu.Lock()
+		a.changed = append(a.changed, r.Method+" "+path)
+		a.mu.Unlock()
+		http.Error(w, "no", http.StatusForbidden)
+		return
+	case path == "/api/v1/namespaces/locks":
+		answer = map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "locks",
+			"annotations": map[string]string{"lockdrill.dev/environment": a.environment}}}
+	case path == "/api/v1/namespaces/locks/pods":
+		items := []any{}
+		for i, name := range a.pods {
+			items = append(items, map[string]any{"metadata": map[string]any{"name": name, "uid": fmt.Sprintf("uid-%d", i), "labels": map[string]string{"app": "web"}},
+				"spec":   map[string]any{"nodeName": "node-1", "containers": []any{map[string]string{"name": "web"}}},
+				"status": map[string]any{"phase": "Running", "conditions": []any{map[string]string{"type": "Ready", "status": "True"}}}})
+		}
+		answer = map[string]any{"apiVersion": "v1", "kind": "PodList", "items": items}
+	case strings.Contains(path, "/leases/"):
+		answer = map[string]any{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": map[string]string{"name": filepath.Base(path)},
+			"spec": map[string]string{"holderIdentity": a.holder}}
+	default:
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(answer)
+}
+
+// start serves it, and writes its kubeconfig into dir, with the context "test" and the namespace locks.
+func (a *apiServer) start(t *testing.T, dir string) {
+	t.Helper()
+	server := httptest.NewServer(a)
+	t.Cleanup(server.Close)
+	kubeconfig(t, dir, server.URL)
+	t.Cleanup(func() {
+		if len(a.changed) > 0 {
+			t.Errorf("something was changed: %q", a.changed)
+		}
+	})
+}
+
+func kubeconfig(t *testing.T, dir, url string) {
+	t.Helper()
+	text := fmt.Sprintf(`apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: %q}}]
+contexts: [{name: test, context: {cluster: c, user: u, namespace: locks}}, {name: other, context: {cluster: c, user: u}}]
+users: [{name: u, user: {token: t0p-secret}}]
+current-context: test
+`, url)
+	if err := os.WriteFile(filepath.Join(dir, "kubeconfig"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// podSections are those of guarded.yaml for workers in pods that are there.
+func podSections(t *testing.T) string {
+	return fmt.Sprintf("environment: staging\nredis: {mode: external, url: \"redis://%s\"}\nledger: {url: \"redis://%s\"}\nkubernetes: {selector: {app: web}}\n",
+		redistest.Start(t), redistest.Start(t))
+}
+
+var podFlags = []string{"--kubeconfig", "kubeconfig", "--environment", "staging", "--confirm", "guarded"}
+
+func TestPodsNeedANameToo(t *testing.T) {
+	dir := guarded(t, podSections(t))
+	(&apiServer{environment: "staging"}).start(t, dir)
+	refused(t, dir, []string{"confirm", "kubernetes test/locks", "--confirm guarded"}, "--kubeconfig", "kubeconfig")
+}
+
+func TestANamespaceMustSayWhatItIs(t *testing.T) {
+	dir := guarded(t, podSections(t))
+	api := &apiServer{environment: "production"}
+	api.start(t, dir)
+	refused(t, dir, []string{"environment", `namespace locks says it is "production"`, `--environment says "staging"`}, podFlags...)
+	refused(t, dir, []string{"environment", `for "staging"`, `namespace locks is "production"`, "lockdrill.dev/environment"},
+		"--kubeconfig", "kubeconfig", "--confirm", "guarded")
+	api.environment = ""
+	refused(t, dir, []string{"namespace locks does not say what it is", "kubectl annotate namespace locks lockdrill.dev/environment=staging", "--environment does not replace"}, podFlags...)
+}
+
+func TestAMissingPermissionIsPrintedToPaste(t *testing.T) {
+	dir := guarded(t, podSections(t))
+	(&apiServer{environment: "staging", denied: "pods/log"}).start(t, dir)
+	want := "- apiGroups: [\"\"]\n  resources: [\"pods/log\"]\n  verbs: [\"get\"]\n"
+	refused(t, dir, []string{"permissions", "kubernetes test/locks", "lockdrill export rbac", want}, podFlags...)
+	planned := tryIn(t, dir, append([]string{"plan", "guarded.yaml"}, podFlags...)...)
+	if indented := "    " + strings.ReplaceAll(strings.TrimSpace(want), "\n", "\n    "); !strings.Contains(planned.stdout, indented) {
+		t.Errorf("the plan has no rule to paste:\n%s", planned.stdout)
+	}
+	// The namespace of the flag wins: there, this user has no permission at all.
+	refused(t, dir, []string{"kubernetes test/elsewhere", `resources: ["namespaces"]`, `resourceNames: ["elsewhere"]`, `resources: ["pods"]`}, append(podFlags, "--namespace", "elsewhere")...)
+}
+
+func TestAClusterThatCannotBeAskedIsRefused(t *testing.T) {
+	dir := guarded(t, podSections(t))
+	kubeconfig(t, dir, "http://127.0.0.1:1")
+	refused(t, dir, []string{"permissions", "kubernetes test/locks could not be asked", "connection refused"}, podFlags...)
+}
+
+func TestTooFewPodsAreRefused(t *testing.T) {
+	dir := guarded(t, podSections(t))
+	(&apiServer{environment: "staging", pods: []string{"web-a"}}).start(t, dir)
+	refused(t, dir, []string{"pods", "1 pod with app=web, 1 of them ready", "system.replicas is 2"}, podFlags...)
+}
+
+func TestAPlanShowsThePods(t *testing.T) {
+	dir := guarded(t, podSections(t))
+	(&apiServer{environment: "staging", pods: []string{"web-a", "web-b"}}).start(t, dir)
+	got := tryIn(t, dir, append([]string{"plan", "guarded.yaml"}, podFlags...)...)
+	if got.code != exitPass {
+		t.Fatalf("%+v", got)
+	}
+	for _, want := range []string{"PODS", "web-a  uid uid-0  Running, ready  on node node-1", "web-b  uid uid-1", "permissions", "namespace locks", "its keys are not there yet"} {
+		if !strings.Contains(strings.Join(strings.Fields(got.stdout), " "), strings.Join(strings.Fields(want), " ")) {
+			t.Errorf("the plan does not say %q:\n%s", want, got.stdout)
+		}
+	}
+	got = tryIn(t, dir, append([]string{"plan", "guarded.yaml", "-o", "json"}, podFlags...)...)
+	var plan struct {
+		Pods []struct{ Name, UID, Node, Phase string }
+	}
+	if err := json.Unmarshal([]byte(got.stdout), &plan); err != nil || len(plan.Pods) != 2 || plan.Pods[1].UID != "uid-1" || plan.Pods[1].Node != "node-1" {
+		t.Errorf("%+v, %v\n%s", plan, err, got.stdout)
+	}
+	if strings.Contains(got.stdout+got.stderr, "t0p-secret") {
+		t.Error("the plan shows the token")
+	}
+}
+
+func TestFlagsOfTheCluster(t *testing.T) {
+	dir := guarded(t, podSections(t))
+	kubeconfig(t, dir, "http://127.0.0.1:1")
+	own := guarded(t, embeddedRedis)
+	for _, command := range []string{"run", "plan"} {
+		got := tryIn(t, dir, command, "guarded.yaml", "--kubeconfig", "kubeconfig", "--context", "nope")
+		if got.code != exitUsage || !strings.Contains(got.stderr, `no context "nope"; there are: other, test`) || got.stdout != "" {
+			t.Errorf("%s in a context that is not there: %+v", command, got)
+		}
+		if got = tryIn(t, dir, command, "guarded.yaml", "--kubeconfig", "missing"); got.code != exitUsage || !strings.Contains(got.stderr, "missing") {
+			t.Errorf("%s with a kubeconfig that is not there: %+v", command, got)
+		}
+		got = tryIn(t, own, command, "guarded.yaml", "--namespace", "locks")
+		if got.code != exitUsage || !strings.Contains(got.stderr, "--namespace") || !strings.Contains(got.stderr, "no kubernetes section") {
+			t.Errorf("%s of processes with --namespace: %+v", command, got)
+		}
+	}
+	t.Setenv("KUBECONFIG", filepath.Join(dir, "none"))
+	t.Setenv("HOME", dir)
+	if got := tryIn(t, dir, "plan", "guarded.yaml"); got.code != exitUsage || !strings.Contains(got.stderr, "say --kubeconfig FILE") {
+		t.Errorf("without a kubeconfig: %+v", got)
+	}
+	onlyFile(t, dir, "guarded.yaml", "kubeconfig")
+}

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"github.com/lockdrill/lockdrill/deploy"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/bed"
+	"github.com/lockdrill/lockdrill/experiments/runner"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/injectors"
+	"github.com/lockdrill/lockdrill/internal/kube"
+	"github.com/lockdrill/lockdrill/lockcore/protocol"
+)
+
+// pods is what a drill has in a cluster. Exactly one of workers and observed is set once the pods are watched.
+type pods struct {
+	e        *experiments.Experiment
+	cluster  *kube.Cluster
+	version  string // of the API server
+	stand    *bed.PodStand
+	workers  *bed.PodFleet
+	observed *bed.ObservedFleet
+}
+
+// standWithin bounds making what the drill stands on in the cluster, and removing it.
+const standWithin = 30 * time.Second
+
+// standPods takes the namespace's turn and, where the run makes its own workers, applies them.
+func (d *drill) standPods(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, standWithin)
+	defer cancel()
+	d.pods = &pods{e: d.e, cluster: d.cluster}
+	var err error
+	if d.pods.version, err = d.cluster.Version(ctx); err != nil {
+		return err
+	}
+	manifests, err := d.manifests()
+	if err != nil {
+		return err
+	}
+	d.pods.stand, err = bed.ApplyPods(ctx, bed.PodStandOptions{
+		Cluster: d.cluster, Run: d.run, Experiment: d.e.Name, Folder: d.dir, Manifests: manifests, Journal: d.journal,
+	})
+	if held := new(bed.HeldError); errors.As(err, &held) {
+		return &exitError{code: exitRefused, err: err}
+	}
+	return err
+}
+
+// manifests are those of the run's own workers; none where the pods are there.
+func (d *drill) manifests() ([][]byte, error) {
+	if d.e.Kubernetes.Pods != experiments.PodsApply {
+		return nil, nil
+	}
+	o, err := deploy.WorkersFor(d.e, d.fleetName())
+	if err != nil {
+		return nil, &exitError{code: exitUsage, err: err}
+	}
+	o.Run, o.Files = d.run, map[string][]byte{}
+	for name, path := range map[string]string{redisCA: d.e.Redis.CA, ledgerCA: d.e.Ledger.CA} {
+		if path == "" {
+			continue
+		}
+		if o.Files[name], err = os.ReadFile(path); err != nil {
+			return nil, usagef("%s: read the authority's certificate: %w", path, reason(err))
+		}
+	}
+	o.CA = inPods(d.e.Ledger.CA, ledgerCA)
+	return deploy.Workers(o)
+}
+
+// fleetName is what the workers join: the run that applies them, or the experiment that they were exported from.
+func (d *drill) fleetName() string {
+	if d.e.Kubernetes.Pods == experiments.PodsApply {
+		return d.run
+	}
+	return d.e.Name
+}
+
+// selector are the labels of the drill's pods.
+func (d *drill) selector() map[string]string {
+	if d.e.Kubernetes.Pods == experiments.PodsApply {
+		return deploy.WorkerLabels(d.fleetName())
+	}
+	return podSelector(d.e)
+}
+
+// podSelector are the labels of the pods of a drill that uses what is there.
+func podSelector(e *experiments.Experiment) map[string]string {
+	if s := e.Kubernetes.Selector; len(s) > 0 {
+		return s
+	}
+	return deploy.WorkerLabels(e.Name)
+}
+
+// watchPods begins to watch the pods and to listen to their workers. The runner ends it when it stops the fleet.
+func (d *drill) watchPods() error {
+	if d.pods == nil {
+		return nil
+	}
+	o := bed.PodsOptions{
+		Cluster: d.cluster, Selector: d.selector(), Container: d.e.Kubernetes.Container, Clock: d.clock,
+		OnEvent: func(e history.Event) { _, _ = d.rec.Record(e) }, // a failed recorder ends the run by itself
+	}
+	if d.e.Observed() {
+		d.pods.observed = bed.NewObservedFleet(bed.ObservedOptions{Pods: o, Holder: d.e.Kubernetes.Holder, Wanted: d.wanted})
+		return nil
+	}
+	redis, err := d.stores.Ledger.Options()
+	if err != nil {
+		return fmt.Errorf("reach the ledger's store: %w", err)
+	}
+	d.pods.workers = bed.NewPodFleet(bed.PodFleetOptions{Pods: o, Redis: redis, Fleet: d.fleetName(), Wanted: d.wanted})
+	return nil
+}
+
+// onPods adds what strikes pods, what looks at them, and the removal of what the run has made.
+func (d *drill) onPods(cfg *runner.Config) {
+	kill := &injectors.PodKill{
+		Pods: d.cluster, Container: d.e.Kubernetes.Container, Fault: d.fault,
+		Await: d.log.Await, Past: func() []history.Event { return d.log.Since(0) }, Clock: d.clock,
+	}
+	if d.pods.workers != nil {
+		kill.Send = d.pods.workers.Send
+	}
+	cfg.Injectors["kill"] = kill
+	cfg.Cleanup = append([]runner.Cleanup{{What: "pods", Do: d.closePods}}, cfg.Cleanup...)
+}
+
+// closePods removes what the run has made in the cluster, and gives the namespace back. It may be called again.
+func (d *drill) closePods(ctx context.Context) error {
+	if d.pods == nil || d.pods.stand == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), standWithin)
+	defer cancel()
+	return d.pods.stand.Close(ctx)
+}
+
+// fleet is the one of the two that the drill has.
+func (p *pods) fleet() runner.Fleet {
+	if p.observed != nil {
+		return p.observed
+	}
+	return p.workers
+}
+
+// kind is the word for it in run.environment.
+func (p *pods) kind() string {
+	if p.e.Observed() {
+		return "observed"
+	}
+	return "pods"
+}
+
+// notice says whose pods are drilled, one line for a person.
+func (p *pods) notice() string {
+	where := fmt.Sprintf("%s (Kubernetes %s)", clusterTarget(p.e.Kubernetes), p.version)
+	switch {
+	case p.e.Observed():
+		return "somebody's own pods in " + where
+	case p.e.Kubernetes.Pods == experiments.PodsApply:
+		return count(p.e.System.Replicas, "worker") + " of this run's own in pods of " + where
+	}
+	return "workers that are there, in pods of " + where
+}
+
+// mayGoOn ends a run whose namespace is another run's by now.
+func (p *pods) mayGoOn() (word, why string) {
+	if err := p.stand.Held(); err != nil {
+		return "target", err.Error()
+	}
+	return "", ""
+}
+
+// Files in deploy.FilesDir: the authorities of the stores' certificates.
+const (
+	redisCA  = "redis-ca.pem"
+	ledgerCA = "ledger-ca.pem"
+)
+
+// inPods is where a pod finds a file that the runner has at path.
+func inPods(path, name string) string {
+	if path == "" {
+		return ""
+	}
+	return deploy.FilesDir + "/" + name
+}
+
+// fromPods is an endpoint as pods reach it: by an address of its own, and with the authority of its certificate where the manifests
+// put it.
+func fromPods(e protocol.Endpoint, hostPort, ca string) protocol.Endpoint {
+	if hostPort != "" {
+		e.Addr = hostPort
+	}
+	if host, _, err := net.SplitHostPort(e.Addr); err == nil && e.TLS {
+		e.ServerName = host
+	}
+	e.CA = inPods(e.CA, ca)
+	return e
+}
+
+// ledgerAt is where a replica finds the ledger.
+func (d *drill) ledgerAt() protocol.Endpoint {
+	e := d.stores.Ledger.Endpoint()
+	if d.pods != nil {
+		return fromPods(e, d.e.Kubernetes.Ledger, ledgerCA)
+	}
+	return e
+}

@@ -1,0 +1,114 @@
+package deploy
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/lockdrill/lockdrill/experiments"
+)
+
+// NetworkOptions say what the pods of a drill may reach. NetworkFor fills them from an experiment.
+type NetworkOptions struct {
+	Experiment string
+	Namespace  string
+	Ports      []int // of the stores, as pods reach them
+	Toxiproxy  bool  // one of ours: workers and runner reach any port of it
+}
+
+// NetworkFor is what the pods of e reach.
+func NetworkFor(e *experiments.Experiment) (NetworkOptions, error) {
+	if e.Kubernetes == nil {
+		return NetworkOptions{}, fmt.Errorf("%w: add a section kubernetes", ErrNoPods)
+	}
+	o := NetworkOptions{Experiment: e.Name, Namespace: e.Kubernetes.Namespace, Toxiproxy: e.Proxy.Mode == experiments.ProxyExternal}
+	for _, of := range [][2]string{{e.Redis.URL, e.Kubernetes.Redis}, {e.Ledger.URL, e.Kubernetes.Ledger}} {
+		if of[0] == "" {
+			continue
+		}
+		// The runner goes by the URL, the workers by their own way.
+		for _, at := range []string{hostPort(of[0]), hostPort(reached(of[0], of[1]))} {
+			if p := portOf(at); !slices.Contains(o.Ports, p) {
+				o.Ports = append(o.Ports, p)
+			}
+		}
+	}
+	slices.Sort(o.Ports)
+	return o, nil
+}
+
+const redisPort = 6379
+
+// portOf is the port of host:port, or Redis's own.
+func portOf(at string) int {
+	port := at[strings.LastIndexByte(at, ':')+1:]
+	if n, err := strconv.Atoi(port); err == nil && !strings.HasSuffix(at, "]") {
+		return n
+	}
+	return redisPort
+}
+
+type networkPolicySpec struct {
+	PodSelector podExpressions `yaml:"podSelector"`
+	Types       []string       `yaml:"policyTypes,flow"`
+	Egress      []egress       `yaml:"egress"`
+}
+
+type podExpressions struct {
+	Expressions []expression `yaml:"matchExpressions"`
+}
+
+type expression struct {
+	Key      string   `yaml:"key"`
+	Operator string   `yaml:"operator"`
+	Values   []string `yaml:"values,flow"`
+}
+
+type egress struct {
+	To    []peer       `yaml:"to,omitempty"`
+	Ports []policyPort `yaml:"ports,omitempty"`
+}
+
+type peer struct {
+	PodSelector podSelector `yaml:"podSelector"`
+}
+
+type policyPort struct {
+	Protocol string `yaml:"protocol"`
+	Port     int    `yaml:"port"`
+}
+
+const networkNote = `Workers and runner reach the names of services, the API server, the stores, and nothing else. Where these are is the cluster's own
+matter: only the ports are named here. Add their addresses.`
+
+// Network is a NetworkPolicy for the egress of workers and runner, as one YAML document.
+func Network(o NetworkOptions) ([][]byte, error) { return documents([]manifest{network(o)}) }
+
+func network(o NetworkOptions) manifest {
+	tcp := func(ports ...int) []policyPort {
+		var all []policyPort
+		for _, p := range ports {
+			all = append(all, policyPort{"TCP", p})
+		}
+		return all
+	}
+	rules := []egress{
+		{Ports: append([]policyPort{{"UDP", 53}}, tcp(53)...)},
+		{Ports: tcp(443, 6443)}, // the API server
+	}
+	if len(o.Ports) > 0 {
+		rules = append(rules, egress{Ports: tcp(o.Ports...)})
+	}
+	if o.Toxiproxy {
+		rules = append(rules, egress{To: []peer{{podSelector{map[string]string{NameLabel: "toxiproxy"}}}}})
+	}
+	return manifest{
+		note: networkNote, APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy",
+		Metadata: meta{Name: ObjectName(o.Experiment), Namespace: o.Namespace, Labels: map[string]string{NameLabel: runnerName}},
+		Spec: networkPolicySpec{
+			PodSelector: podExpressions{[]expression{{NameLabel, "In", []string{workerName, runnerName}}}},
+			Types:       []string{"Egress"}, Egress: rules,
+		},
+	}
+}

@@ -1,0 +1,172 @@
+package deploy
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments"
+)
+
+// WorkersOptions say which workers of ours are to run in pods. WorkersFor fills them from an experiment.
+type WorkersOptions struct {
+	Fleet     string // whom they join: the id of a run, or the name of an experiment
+	Run       string // the run that applies them, whose label they carry; "" = they are exported, and stay
+	Namespace string // "" = that of whoever applies them
+	Replicas  int
+	Image     string
+	Grace     time.Duration // terminationGracePeriodSeconds; whole seconds
+	Container string        // name of the container; "" = worker
+
+	Join        string            // the ledger's store as pods reach it: redis:// or rediss://, without a password
+	UsernameEnv string            // of Join
+	PasswordEnv string            //
+	CA          string            // of Join: path in the pod, FilesDir/name for one of Files; "" = the system's authorities
+	SecretEnv   []string          // variables with the names and passwords of both stores
+	Secret      string            // the Secret that holds them, each under its variable's name
+	Env         map[string]string // further variables of the workers
+
+	Experiment []byte            // resolved, kept beside the workers so that people see what they are for; nil = not kept
+	Files      map[string][]byte // that the pods find in FilesDir: authorities of certificates
+}
+
+// DefaultSecret is the Secret with the stores' passwords, where no other is named.
+const DefaultSecret = "lockdrill"
+
+// workerName is the label by which workers of ours are known, whatever their fleet.
+const workerName = "lockdrill-worker"
+
+// WorkerLabels select the pods of a fleet.
+func WorkerLabels(fleet string) map[string]string {
+	return map[string]string{NameLabel: workerName, FleetLabel: LabelValue(fleet)}
+}
+
+// ErrNoPods is wrapped by the error about an experiment whose replicas are no pods, or that says too little about them.
+var ErrNoPods = errors.New("the experiment does not say enough about its pods")
+
+// WorkersFor are the workers of e. The experiment and the files of its certificates are the caller's to add.
+func WorkersFor(e *experiments.Experiment, fleet string) (WorkersOptions, error) {
+	k := e.Kubernetes
+	switch {
+	case k == nil:
+		return WorkersOptions{}, fmt.Errorf("%w: add a section kubernetes, such as kubernetes: {image: registry.example/lockdrill:1}", ErrNoPods)
+	case e.Observed():
+		return WorkersOptions{}, fmt.Errorf("%w: system.mode observe watches pods of your own, so there are no workers to deploy", ErrNoPods)
+	case k.Image == "":
+		return WorkersOptions{}, fmt.Errorf("%w: kubernetes.image names the image of the workers", ErrNoPods)
+	case e.Ledger.URL == "":
+		return WorkersOptions{}, fmt.Errorf("%w: ledger.url names the store over which workers in pods report", ErrNoPods)
+	}
+	o := WorkersOptions{
+		Fleet: fleet, Namespace: k.Namespace, Replicas: e.System.Replicas, Image: k.Image, Grace: k.Grace, Container: k.Container,
+		Join: reached(e.Ledger.URL, k.Ledger), UsernameEnv: e.Ledger.UsernameEnv, PasswordEnv: e.Ledger.PasswordEnv, CA: e.Ledger.CA,
+		SecretEnv: secretEnv(e), Secret: DefaultSecret,
+	}
+	return o, nil
+}
+
+// secretEnv are the variables that hold names and passwords of the experiment's stores.
+func secretEnv(e *experiments.Experiment) []string {
+	names := []string{e.Redis.UsernameEnv, e.Redis.PasswordEnv, e.Ledger.UsernameEnv, e.Ledger.PasswordEnv}
+	slices.Sort(names)
+	return slices.DeleteFunc(slices.Compact(names), func(n string) bool { return n == "" })
+}
+
+// reached is a store's URL with the host and port by which pods reach it; "" = as it is.
+func reached(url, hostPort string) string {
+	if hostPort == "" {
+		return url
+	}
+	scheme, rest, _ := strings.Cut(url, "://")
+	_, database, ok := strings.Cut(rest, "/")
+	if ok {
+		hostPort += "/" + database
+	}
+	return scheme + "://" + hostPort
+}
+
+// Workers are the manifests of a fleet, one YAML document each, in the order in which they are to be applied: a ServiceAccount that may
+// do nothing, a ConfigMap with the experiment and its files where there are any, and the Deployment. All are called ObjectName(o.Fleet).
+func Workers(o WorkersOptions) ([][]byte, error) {
+	objects, err := workers(o)
+	if err != nil {
+		return nil, fmt.Errorf("workers of %s: %w", o.Fleet, err)
+	}
+	return documents(objects)
+}
+
+func workers(o WorkersOptions) ([]manifest, error) {
+	switch {
+	case o.Fleet == "" || o.Image == "" || o.Join == "":
+		return nil, errors.New("a fleet, an image and a store to join are needed")
+	case strings.Contains(o.Join, "@"):
+		return nil, errors.New("the URL of the ledger's store has a user in it: name a variable instead")
+	}
+	m := meta{Name: ObjectName(o.Fleet), Namespace: o.Namespace, Labels: WorkerLabels(o.Fleet)}
+	if o.Run != "" {
+		m.Labels[RunLabel] = LabelValue(o.Run)
+	}
+	objects := []manifest{{
+		note:       "Workers ask nothing of the API server: no Role, no token.",
+		APIVersion: "v1", Kind: "ServiceAccount", Metadata: m, Automount: new(bool),
+	}}
+	if o.Experiment != nil || len(o.Files) > 0 {
+		objects = append(objects, configMap(m, o.Experiment, o.Files))
+	}
+	return append(objects, manifest{
+		APIVersion: "apps/v1", Kind: "Deployment", Metadata: m,
+		Spec: deploymentSpec{
+			Replicas: o.Replicas,
+			Selector: podSelector{WorkerLabels(o.Fleet)},
+			Strategy: &strategy{Type: "RollingUpdate", RollingUpdate: map[string]int{"maxSurge": 0, "maxUnavailable": 1}},
+			Template: podTemplate{Metadata: meta{Labels: m.Labels}, Spec: workerPod(o, m.Name)},
+		},
+	}), nil
+}
+
+func workerPod(o WorkersOptions, name string) podSpec {
+	c := container{
+		Name: cmp.Or(o.Container, "worker"), Image: o.Image, PullPolicy: "IfNotPresent",
+		Command: []string{"lockdrill"}, Args: []string{"worker", "--join", o.Join, "--fleet", o.Fleet},
+		Env:       append([]envVar{fromField("LOCKDRILL_POD", "metadata.name"), fromField("LOCKDRILL_POD_UID", "metadata.uid")}, fromSecret(o.Secret, o.SecretEnv)...),
+		Resources: modest("256Mi"), Security: restrictedContainer(),
+	}
+	for _, f := range []struct{ flag, value string }{{"--username-env", o.UsernameEnv}, {"--password-env", o.PasswordEnv}} {
+		if f.value != "" {
+			c.Args = append(c.Args, f.flag, f.value)
+		}
+	}
+	if o.CA != "" {
+		c.Args = append(c.Args, "--ca", o.CA)
+	}
+	for _, k := range slices.Sorted(maps.Keys(o.Env)) {
+		c.Env = append(c.Env, envVar{Name: k, Value: o.Env[k]})
+	}
+	pod := podSpec{
+		ServiceAccount: name, Grace: seconds(o.Grace), Security: restrictedPod(),
+	}
+	if len(o.Files) > 0 {
+		c.Mounts = []mount{{Name: "files", Path: FilesDir, ReadOnly: true}}
+		pod.Volumes = []volume{{Name: "files", ConfigMap: map[string]string{"name": name}}}
+	}
+	pod.Containers = []container{c}
+	return pod
+}
+
+// experimentKey is the file of the experiment in FilesDir.
+const experimentKey = "experiment.yaml"
+
+func configMap(m meta, experiment []byte, files map[string][]byte) manifest {
+	o := manifest{APIVersion: "v1", Kind: "ConfigMap", Metadata: m, Data: map[string]string{}}
+	if experiment != nil {
+		o.Data[experimentKey] = string(experiment)
+	}
+	for name, text := range files {
+		o.Data[name] = string(text)
+	}
+	return o
+}

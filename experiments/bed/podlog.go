@@ -1,0 +1,197 @@
+package bed
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/kube"
+)
+
+const (
+	logAgain = 200 * time.Millisecond // between a stream that was cut and the next
+	askAgain = 5 * time.Second        // for one question to the API server
+)
+
+// follow reads the log of a life to its end, and finds out whether that is the life's end. A stream that is cut is opened again; what
+// it has shown before is left out.
+func (p *podLives) follow(ctx context.Context, l *podLife) {
+	f := follower{lives: p, life: l}
+	for ctx.Err() == nil {
+		clean, seen := f.read(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if f.lost == 0 {
+			f.lost = seen
+		}
+		if f.over(ctx, clean, seen) {
+			if !clean {
+				f.found()
+			}
+			return
+		}
+		select {
+		case <-time.After(logAgain):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// follower is the reading of one log.
+type follower struct {
+	lives *podLives
+	life  *podLife
+	since int64 // when the first stream was asked for: lines that are new are not older
+	lost  int64 // since when it is not followed; 0 = it is, or never was
+
+	stamp string // of the last line, by the node's clock
+	same  int    // lines with that stamp so far
+}
+
+// read follows one stream until it ends; clean: it came to its end. seen is when.
+func (f *follower) read(ctx context.Context) (clean bool, seen int64) {
+	o, l := &f.lives.o, f.life
+	asked := o.Clock()
+	from := kube.LogStart{New: !f.lives.h.old && f.since == 0}
+	if f.stamp != "" {
+		from.Since, _ = time.Parse(time.RFC3339Nano, f.stamp) // it was one
+	}
+	r, err := o.Cluster.FollowStamped(ctx, l.pod.Name, o.Container, from)
+	if err != nil {
+		return false, o.Clock()
+	}
+	defer r.Close()
+	// The name may be another pod's by now, and no log says whose it is.
+	if now, ok, err := f.ask(ctx); err != nil || ok && now.UID != l.pod.UID {
+		return false, o.Clock()
+	}
+	if f.since == 0 {
+		f.since = asked
+		if f.lives.h.old {
+			f.since = l.began.From
+		}
+	}
+	if f.lost != 0 {
+		f.found()
+		f.lost = 0
+	}
+	err = f.lines(r)
+	return errors.Is(err, io.EOF), o.Clock()
+}
+
+// lines reads until the stream ends.
+func (f *follower) lines(stream io.Reader) error {
+	r := bufio.NewReaderSize(stream, lineLimit)
+	again := f.same // lines with the last stamp that were shown before
+	for {
+		line, err := r.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) { // its first part will do: no line of ours is so long
+			line = bytes.Clone(line)
+			for errors.Is(err, bufio.ErrBufferFull) {
+				_, err = r.ReadSlice('\n')
+			}
+		}
+		if len(line) > 0 && (err == nil || errors.Is(err, io.EOF)) {
+			f.line(bytes.TrimSuffix(line, []byte("\n")), &again)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// line hands on a line that has not been shown before.
+func (f *follower) line(line []byte, again *int) {
+	stamp, text, ok := bytes.Cut(line, []byte(" "))
+	at, err := time.Parse(time.RFC3339Nano, string(stamp))
+	if !ok || err != nil {
+		stamp, text = nil, line
+	}
+	if len(stamp) > 0 && f.stamp != "" {
+		last, _ := time.Parse(time.RFC3339Nano, f.stamp)
+		switch {
+		case at.Before(last):
+			return
+		case at.Equal(last) && *again > 0:
+			*again--
+			return
+		case at.Equal(last):
+			f.same++
+		default:
+			f.stamp, f.same, *again = string(stamp), 1, 0
+		}
+	} else if len(stamp) > 0 {
+		f.stamp, f.same = string(stamp), 1
+	}
+	p := f.lives
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	span := history.Span{From: f.since, To: p.o.Clock()}
+	p.h.line(f.life, text, span)
+	if p.o.OnLine != nil && f.life.incarnation != "" {
+		p.o.OnLine(f.life.incarnation, text, span)
+	}
+}
+
+// found tells of the stretch in which the log was not followed.
+func (f *follower) found() {
+	p := f.lives
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.o.OnCut != nil && f.life.incarnation != "" {
+		p.o.OnCut(f.life.incarnation, history.Span{From: f.lost, To: p.o.Clock()})
+	}
+}
+
+// ask asks for the pod of that name.
+func (f *follower) ask(ctx context.Context) (kube.Pod, bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, askAgain)
+	defer cancel()
+	return f.lives.o.Cluster.Pod(ctx, f.life.pod.Name, f.lives.o.Container)
+}
+
+// over finds out, after a stream has ended, whether the life has.
+func (f *follower) over(ctx context.Context, clean bool, seen int64) bool {
+	p, l := f.lives, f.life
+	now, ok, err := f.ask(ctx)
+	answered := p.o.Clock()
+	if err != nil {
+		return f.known()
+	}
+	if ok && now.UID == l.pod.UID {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if over, state := l.over(now.Container); over {
+			p.finish(l, answered, history.ByStatus, state)
+		}
+		return l.end != nil
+	}
+	if !clean { // the object is gone, and with it the way to the log
+		return true
+	}
+	if p.h.sign != nil {
+		select {
+		case <-time.After(p.h.quiet):
+		case <-ctx.Done():
+			return true
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.h.sign == nil || p.h.sign(l) <= seen {
+		p.finish(l, seen, history.ByLogStream, "")
+	}
+	return true
+}
+
+// known reports that the life's end was seen otherwise.
+func (f *follower) known() bool {
+	f.lives.mu.Lock()
+	defer f.lives.mu.Unlock()
+	return f.life.end != nil
+}

@@ -1,0 +1,170 @@
+package conductor
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore"
+)
+
+// Replicas in pods. A seat is free again when the pod's object is gone or the life in it has ended, whichever is seen first: what
+// replaces the pod comes when the object goes, and the old process may live on for seconds. Of an observed system nothing is started
+// and nothing claimed: who lives is known from the fleet's events, and who holds from the looks at the locks.
+
+// seat notes which pod an incarnation lives in; of an observed system, also that it is there.
+func (w *world) seat(e history.Event) {
+	inc := e.Replica.Incarnation
+	if w.observed {
+		w.appear(e)
+	}
+	r := w.byInc[inc]
+	if r == nil || r.inc != inc {
+		return
+	}
+	r.pod, r.startedA = e.Replica.Pod, e.To
+	if r.pod != nil {
+		w.pods[r.pod.UID] = inc
+	}
+}
+
+// appear gives a life that nobody here asked for its seat.
+func (w *world) appear(e history.Event) {
+	i := slices.IndexFunc(w.replicas, func(r *replica) bool { return r.name == e.Replica.Name })
+	if i < 0 {
+		i = len(w.replicas)
+		w.replicas = append(w.replicas, &replica{name: e.Replica.Name})
+	}
+	r := w.replicas[i]
+	w.leave(r, "another took its place", 0)
+	r.inc, r.alive, r.vacated = e.Replica.Incarnation, true, false
+	w.byInc[r.inc] = r
+}
+
+// object frees the seat of a pod that is gone.
+func (w *world) object(e history.Event, restart time.Duration) {
+	r := w.byInc[w.pods[e.Object.UID]]
+	if !e.Object.Gone || r == nil || !r.alive || r.pod == nil || r.pod.UID != e.Object.UID {
+		return
+	}
+	w.leave(r, "its pod is gone", e.At+int64(restart))
+	r.vacated = true
+}
+
+// isAlive reports an incarnation that is in its seat.
+func (w *world) isAlive(incarnation string) bool {
+	r := w.byInc[incarnation]
+	return r != nil && r.inc == incarnation && r.alive
+}
+
+// extendedBy is how much later a lease must end than was known for a look to have shown an extension, and not its own width.
+const extendedBy = int64(50 * time.Millisecond)
+
+// look takes note of whom a lock of an observed system names.
+func (c *Conductor) look(e history.Event) {
+	w, l := c.world, e.Look
+	if l.Present && l.Holder != "" && w.epochs[e.Epoch] == nil {
+		w.epochs[e.Epoch] = w.pool.New(epoch{id: e.Epoch, lock: e.Lock, key: e.Key, inc: l.Holder})
+	}
+	ep := w.epochs[e.Epoch]
+	if !l.Present || ep == nil || !w.isAlive(ep.inc) {
+		delete(w.held, e.Key)
+		return
+	}
+	w.held[e.Key] = ep
+	until, last := e.From+l.PTTL-l.Slack, ep.until
+	ep.until = max(ep.until, until)
+	switch {
+	case ep.granted == 0:
+		ep.granted = e.To
+		e.Kind = history.AcquireReturn
+		c.moment(ep, e)
+	case until > last+extendedBy:
+		ep.renewed = e.To
+		w.renewed[e.Lock] = true
+		e.Kind, e.From = history.RenewReturn, max(0, e.From-l.Slack)
+		c.moment(ep, e)
+	}
+	for _, s := range c.series {
+		s.effect(e)
+	}
+}
+
+// missingObserved is the first thing that the steady state of an observed system lacks: enough pods that are ready, and a holder of
+// every lock among them, that has renewed it where the policy renews.
+func (c *Conductor) missingObserved() lack {
+	w, ready := c.world, 0
+	for _, r := range w.replicas {
+		if r.ready {
+			ready++
+		}
+	}
+	if ready < c.e.System.Replicas {
+		return lack{text: "too few pods are ready: %s", who: fmt.Sprintf("%d of %d", ready, c.e.System.Replicas)}
+	}
+	for i := range c.e.System.Locks {
+		l := &c.e.System.Locks[i]
+		switch {
+		case !l.Loop():
+		case !w.isHeld(l.Name):
+			return lack{text: "no pod that is known holds lock %s", who: l.Name}
+		case l.Policy.Loop.Mode == lockcore.LoopRenewed && l.Policy.RenewEvery > 0 && !w.renewed[l.Name]:
+			return lack{text: "no renewal of lock %s has been seen yet", who: l.Name}
+		}
+	}
+	return lack{}
+}
+
+func (w *world) isHeld(lock string) bool {
+	for _, ep := range w.held {
+		if ep.lock == lock {
+			return true
+		}
+	}
+	return false
+}
+
+// pod chooses one of the pods that a kill selects by labels. A life whose pod is not known has them: a rehearsal knows no labels.
+func (c *Conductor) pod(k *experiments.Kill) target {
+	var found []*replica
+	for _, r := range c.world.replicas {
+		if r.alive && r.ready && hasLabels(r.pod, k.Pods) {
+			found = append(found, r)
+		}
+	}
+	if len(found) == 0 {
+		return target{why: "no pod with these labels was alive and ready"}
+	}
+	if k.Pick != experiments.PickOldest && k.Pick != experiments.PickNewest {
+		return target{victims: []string{found[c.rng.IntN(len(found))].inc}}
+	}
+	slices.SortStableFunc(found, func(a, b *replica) int {
+		return cmp.Or(cmp.Compare(a.created(), b.created()), cmp.Compare(a.inc, b.inc))
+	})
+	if k.Pick == experiments.PickNewest {
+		slices.Reverse(found)
+	}
+	return target{victims: []string{found[0].inc}}
+}
+
+func (r *replica) created() string {
+	if r.pod == nil {
+		return ""
+	}
+	return r.pod.Created
+}
+
+func hasLabels(p *history.Pod, want map[string]string) bool {
+	if p == nil {
+		return true
+	}
+	for k, v := range want {
+		if p.Labels[k] != v {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,230 @@
+package conductor
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// seat says which pod a life is in, where the drill has pods.
+func (s *stage) seat(name, inc string) {
+	if s.e.Kubernetes != nil {
+		s.see(history.Event{Kind: history.ReplicaStart, Replica: &history.Replica{Name: name, Incarnation: inc, Pod: podIn(inc)}})
+	}
+}
+
+// podIn is the pod of a life: the later it came, the younger.
+func podIn(inc string) *history.Pod {
+	return &history.Pod{Name: inc, UID: "uid-" + inc, Created: "2025-01-01T00:00:0" + inc[len(inc)-1:] + "Z", Labels: map[string]string{"app": "w", "seat": inc[:2]}}
+}
+
+func (s *stage) goneObject(inc string) {
+	s.see(history.Event{Kind: history.ObjectKind, Object: &history.Object{Kind: "pod", Name: inc, UID: "uid-" + inc, Gone: true}})
+}
+
+// A force delete takes the object at once and the process later: the seat is free at once, what the old process still does is not
+// taken for the new one's, and its end, when it comes, vacates nothing.
+func TestASeatIsFreeWhenItsPodIsGone(t *testing.T) {
+	e := loopDrill(2)
+	e.Kubernetes = &experiments.Kubernetes{}
+	started, ended := map[string]int64{}, map[string]int64{}
+	s := play(t, e, func(s *stage) {
+		s.onFire = func(f Fire, body *history.Fault) {
+			victim := s.leader
+			s.goneObject(victim)
+			if inc, alive := s.c.Owner(f.Epoch); inc != victim || alive {
+				t.Errorf("the holder of %s is %s, alive %v: its pod is gone", f.Epoch, inc, alive)
+			}
+			s.after(2*time.Second, func() {
+				for _, r := range s.c.world.replicas {
+					if r.alive {
+						started[r.inc] = r.startedA
+					}
+				}
+				ended[victim] = s.now
+				s.alive = slices.DeleteFunc(s.alive, func(inc string) bool { return inc == victim })
+				s.leader, s.freeAt = "", s.now+int64(time.Second)
+				s.see(history.Event{Kind: history.ReplicaExit, Replica: &history.Replica{Name: victim[:2], Incarnation: victim}})
+				body.Death = &history.Death{}
+				s.see(history.Event{Kind: history.FaultConfirmed, Fault: body})
+			})
+		}
+	})
+	if len(s.fires) != 2 || s.abort != "" {
+		t.Fatalf("%d kills, abort %q", len(s.fires), s.abort)
+	}
+	for victim, at := range ended {
+		next := victim[:2] + ".2"
+		if started[next] == 0 || started[next] >= at {
+			t.Errorf("%s started at %d, want before the end of %s at %d", next, started[next], victim, at)
+		}
+	}
+	for _, r := range s.c.world.replicas {
+		if r.life > 2 || !r.ready {
+			t.Errorf("%s has had %d lives, ready %v", r.name, r.life, r.ready)
+		}
+	}
+}
+
+func TestAPodMayTakeLongerToBeReady(t *testing.T) {
+	e := loopDrill(1)
+	e.Kubernetes = &experiments.Kubernetes{}
+	e.SteadyState.Timeout = time.Hour
+	c := New(e, 1)
+	c.Step(1)
+	if next := c.Next(1); next != 1+int64(podReadyWithin)+1 {
+		t.Errorf("given up at %s, want after %s", time.Duration(next), podReadyWithin)
+	}
+}
+
+// podsByLabel is a drill whose kill is aimed at a pod, whatever that holds.
+func podsByLabel(labels map[string]string, pick experiments.PickPod) *experiments.Experiment {
+	e := loopDrill(1)
+	e.Kubernetes = &experiments.Kubernetes{}
+	e.Faults[0].Kill = &experiments.Kill{Pods: labels, Pick: pick, Form: experiments.FormForceDelete}
+	return e
+}
+
+func TestAKillOfAPodByItsLabels(t *testing.T) {
+	for _, c := range []struct {
+		labels map[string]string
+		pick   experiments.PickPod
+		want   string // "" = anyone
+	}{
+		{map[string]string{"app": "w", "seat": "r3"}, "", "r3.1"},
+		{map[string]string{"app": "w"}, experiments.PickOldest, "r1.1"},
+		{map[string]string{"app": "w"}, experiments.PickNewest, "r3.1"},
+		{map[string]string{"app": "w"}, experiments.PickRandom, ""},
+	} {
+		s := play(t, podsByLabel(c.labels, c.pick), nil)
+		if len(s.fires) == 0 || len(s.fires[0].Victims) != 1 || c.want != "" && s.fires[0].Victims[0] != c.want || s.fires[0].Timing != "" {
+			t.Errorf("%v %s: %+v, want %s", c.labels, c.pick, s.fires, c.want)
+		}
+	}
+	s := play(t, podsByLabel(map[string]string{"app": "x"}, ""), nil)
+	if len(s.fires) != 2 || s.fires[0].Why == "" || len(s.fires[0].Victims) != 0 {
+		t.Errorf("nobody has the label: %+v", s.fires)
+	}
+}
+
+// watched is an observed election in virtual time: pods that come by themselves, and a lock that names one of them.
+type watched struct {
+	*stage
+	holder string
+	epoch  int
+	alive  map[string]bool
+	lives  int
+}
+
+func (w *watched) appear(name string) {
+	w.lives++
+	inc := fmt.Sprintf("%s.%d", name, w.lives)
+	w.alive[inc] = true
+	w.seat(name, inc)
+	w.see(history.Event{Kind: history.ReplicaReady, Source: "runner", Replica: &history.Replica{Name: name, Incarnation: inc}})
+}
+
+// look shows an extension by the holder every 200 ms; one second after the holder's end another is named.
+func (w *watched) look() {
+	if !w.alive[w.holder] {
+		w.holder = slices.Min(slices.Collect(maps.Keys(w.alive)))
+		w.epoch++
+	}
+	w.see(history.Event{Kind: history.LookKind, Span: history.Span{From: w.now, To: w.now + 1e6}, Lock: "loop", Key: "the-loop", Epoch: fmt.Sprintf("e%d", w.epoch),
+		Look: &history.Look{Present: true, PTTL: 1e9, Slack: 50e6, Named: w.holder + "_x", Holder: w.holder}})
+	w.after(200*time.Millisecond, func() {
+		if w.alive[w.holder] {
+			w.look()
+			return
+		}
+		w.after(time.Second, w.look)
+	})
+}
+
+func TestAnObservedElectionIsOnlyWatchedAndStruck(t *testing.T) {
+	e := loopDrill(3)
+	e.Kubernetes, e.System.Mode = &experiments.Kubernetes{}, experiments.ModeObserve
+	e.System.Locks[0].Lease = "the-loop"
+	var closed []int64
+	s := play(t, e, func(s *stage) {
+		w := &watched{stage: s, alive: map[string]bool{}}
+		for _, after := range []time.Duration{1, 2, 700} {
+			s.after(after*time.Millisecond, func() { w.appear(fmt.Sprintf("r%d", w.lives+1)) })
+		}
+		s.after(900*time.Millisecond, w.look)
+		s.onFire = func(f Fire, body *history.Fault) {
+			if inc, alive := s.c.Owner(f.Epoch); inc != w.holder || !alive || f.Key != "the-loop" {
+				t.Errorf("fired at %s of %s (alive %v), which %s holds", f.Key, inc, alive, w.holder)
+			}
+			victim := w.holder
+			delete(w.alive, victim)
+			s.goneObject(victim)
+			s.after(300*time.Millisecond, func() { w.appear(victim[:2]) })
+			s.after(time.Second, func() {
+				body.Death = &history.Death{}
+				s.see(history.Event{Kind: history.FaultConfirmed, Fault: body})
+			})
+			closed = append(closed, s.now)
+		}
+		s.onOffer = func(Offer) { t.Error("a job was offered to an observed system") }
+	})
+	if s.holds == nil || !*s.holds || len(s.fires) != 3 || s.abort != "" {
+		t.Fatalf("holds %v, %d kills, abort %q", s.holds, len(s.fires), s.abort)
+	}
+	for i := 1; i < len(closed); i++ {
+		if closed[i]-closed[i-1] < int64(time.Second) {
+			t.Errorf("kill %d came before another was named", i+1)
+		}
+	}
+	for _, r := range s.c.world.replicas {
+		if r.life != 0 {
+			t.Errorf("%s was started by the run", r.name)
+		}
+	}
+}
+
+func TestWhatTheSteadyStateOfAnObservedSystemLacks(t *testing.T) {
+	e := loopDrill(1)
+	e.Kubernetes, e.System.Mode, e.System.Replicas = &experiments.Kubernetes{}, experiments.ModeObserve, 2
+	c := New(e, 1)
+	look := func(at int64, holder string, pttl int64) {
+		c.Observe(history.Event{Kind: history.LookKind, Span: history.At(at), Lock: "loop", Key: "the-loop", Epoch: "e1", Look: &history.Look{Present: true, PTTL: pttl, Holder: holder}})
+	}
+	for i, step := range []struct {
+		do   func()
+		want string
+	}{
+		{func() {}, "too few pods are ready: 0 of 2"},
+		{func() {
+			for _, inc := range []string{"r1.1", "r2.1", "r3.1"} {
+				c.Observe(history.Event{Kind: history.ReplicaStart, Replica: &history.Replica{Name: inc[:2], Incarnation: inc, Pod: podIn(inc)}})
+				c.Observe(history.Event{Kind: history.ReplicaReady, Replica: &history.Replica{Name: inc[:2], Incarnation: inc}})
+			}
+		}, "no pod that is known holds lock loop"},
+		{func() { look(1e9, "", 1e9) }, "no pod that is known holds lock loop"},
+		{func() { look(2e9, "r1.1", 1e9) }, "no renewal of lock loop"},
+		{func() { look(2.5e9, "r1.1", 0.5e9) }, "no renewal of lock loop"}, // the same end, looked at later
+		{func() { look(2.6e9, "r1.1", 1e9) }, ""},
+		{func() {
+			c.Observe(history.Event{Kind: history.ObjectKind, Object: &history.Object{UID: "uid-r1.1", Gone: true}})
+		}, "no pod that is known holds lock loop"},
+	} {
+		step.do()
+		got := c.missing(0)
+		if step.want == "" && got != (lack{}) || !strings.Contains(got.String(), step.want) {
+			t.Errorf("step %d: %q, want %q", i, got, step.want)
+		}
+	}
+	if w := c.world; len(w.replicas) != 3 {
+		t.Errorf("%d replicas known", len(w.replicas))
+	}
+	if c.Reset(1); len(c.world.replicas) != 2 {
+		t.Errorf("%d replicas after a reset", len(c.world.replicas))
+	}
+}

@@ -1,0 +1,138 @@
+package experiments
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Kubernetes says where replicas are pods, and which pods those are. Flags of the command line (--kubeconfig, --context, --namespace)
+// win over the file.
+type Kubernetes struct {
+	Context   string            // of the kubeconfig; "" = its current one
+	Namespace string            // of the pods; "" = that of the context
+	Pods      PodsMode          // apply or use
+	Selector  map[string]string // labels of the pods; mode embedded: none = those of the workers that lockdrill makes
+	Container string            // of the pod, that takes the locks; "" = its first
+	Image     string            // of the workers that the run applies, and of exported manifests
+	Grace     time.Duration     // terminationGracePeriodSeconds of these workers; whole seconds; 0 = observed pods, which declare their own
+	Holder    *HolderNames      // observed systems: how the name that a lock gives its holder leads to a pod; nil = it begins with the pod's name
+	Redis     string            // host:port of the locks' store as pods reach it; "" = as in redis.url
+	Ledger    string            // host:port of the ledger's store as pods reach it; "" = as in ledger.url
+}
+
+// PodsMode says who brings the pods.
+type PodsMode string
+
+const (
+	PodsApply PodsMode = "apply" // the run makes a Deployment of workers, and removes it
+	PodsUse   PodsMode = "use"   // what is there: an exported Deployment of workers, or the observed system
+)
+
+// HolderNames says how the name of a holder leads to its pod. Exactly one field is set.
+type HolderNames struct {
+	Name       string // pattern that the whole name matches, with {pod} for the pod's name and * for anything: "{pod}_*"
+	Label      string // key of a label of the pod whose value is the name
+	Annotation string // key of an annotation of the pod whose value is the name
+}
+
+const podInName = "{pod}"
+
+// Is reports whether holder is a name of that pod. Two pods may both be meant where a pattern is loose ("{pod}-*" of web and web-1):
+// the longer pod name is the better answer. A nil h is the way of client-go, whose names begin with the host's: the pod's name, and
+// then nothing that a pod's name could go on with.
+func (h *HolderNames) Is(holder, pod string, labels, annotations map[string]string) bool {
+	switch {
+	case holder == "":
+		return false
+	case h == nil:
+		rest, ok := strings.CutPrefix(holder, pod)
+		return ok && (rest == "" || !goesOn(rest[0]))
+	case h.Label != "":
+		return labels[h.Label] == holder
+	case h.Annotation != "":
+		return annotations[h.Annotation] == holder
+	}
+	return matches(strings.Split(strings.ReplaceAll(h.Name, podInName, pod), "*"), holder)
+}
+
+// goesOn reports a byte of which pods' names are made.
+func goesOn(b byte) bool { return b == '-' || b == '.' || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' }
+
+// matches reports whether text is the parts in their order, with anything between them.
+func matches(parts []string, text string) bool {
+	first, last := parts[0], parts[len(parts)-1]
+	if len(parts) == 1 {
+		return text == first
+	}
+	text, ok := strings.CutPrefix(text, first)
+	for _, part := range parts[1 : len(parts)-1] {
+		if !ok {
+			return false
+		}
+		_, text, ok = strings.Cut(text, part)
+	}
+	return ok && strings.HasSuffix(text, last)
+}
+
+// Labels spells labels as kubectl's -l does: "app=web,tier=front", in the order of their names.
+func Labels(labels map[string]string) string {
+	var parts []string
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		parts = append(parts, key+"="+labels[key])
+	}
+	return strings.Join(parts, ",")
+}
+
+// NamespaceAllowed reports whether the caps of the file let a run strike pods of that namespace.
+func (l *RunLimits) NamespaceAllowed(namespace string) bool {
+	return len(l.Namespaces) == 0 || slices.Contains(l.Namespaces, namespace)
+}
+
+// The names of objects and labels, as the API server takes them.
+var (
+	dnsLabel   = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+	dnsName    = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
+	labelKey   = regexp.MustCompile(`^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
+	labelValue = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$`)
+)
+
+// labels checks names and values of labels.
+func (c *checker) labels(path string, labels map[string]string) {
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		if !labelKey.MatchString(key) {
+			c.check(join(path, key), "%q is no name of a label", key)
+		} else if !labelValue.MatchString(labels[key]) {
+			c.check(join(path, key), "%q is no value of a label: letters, digits, dots, dashes and underscores, at most 63", labels[key])
+		}
+	}
+}
+
+// holder checks how the holder of an observed lock leads to a pod.
+func (c *checker) holder(h *HolderNames) {
+	const path = "kubernetes.holder"
+	given := 0
+	for _, s := range []string{h.Name, h.Label, h.Annotation} {
+		if s != "" {
+			given++
+		}
+	}
+	switch {
+	case given != 1:
+		c.check(path, "says %d ways that lead from a holder to its pod: exactly one of name, label and annotation", given)
+	case h.Name != "" && strings.Count(h.Name, podInName) != 1:
+		c.check(path+".name", "%q does not say where the pod's name stands: write it like \"{pod}_*\"", h.Name)
+	}
+	for _, k := range []struct{ name, key string }{{"label", h.Label}, {"annotation", h.Annotation}} {
+		if k.key != "" && !labelKey.MatchString(k.key) {
+			c.check(path+"."+k.name, "%q is no key of labels and annotations", k.key)
+		}
+	}
+}
+
+func (k *Kubernetes) setDefaults() { k.Pods, k.Grace = PodsUse, defaultGrace }
+
+// defaultGrace is what Kubernetes gives a pod that declares none.
+const defaultGrace = 30 * time.Second

@@ -1,0 +1,79 @@
+package experiments
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Logs says what is looked for in the logs of the pods.
+type Logs struct {
+	Preset   string            // "lockdrill": Preset; "" = none
+	Patterns map[string]string // regular expressions by their names
+	MaxGap   time.Duration     // the longest tolerated stretch in which a pod's log was not followed
+}
+
+func (l *Logs) setDefaults() { l.MaxGap = 2 * time.Second }
+
+// PresetLockdrill is the only word of Logs.Preset.
+const PresetLockdrill = "lockdrill"
+
+// LogPattern is a regular expression by its name. It is matched against single lines.
+type LogPattern struct{ Name, Pattern string }
+
+// preset is what locks say that are kept as the articles on leader election with Redis keep theirs, whatever the case.
+func preset() []LogPattern {
+	return []LogPattern{
+		{"job_lock_abandoned", `(?i)job lock abandoned`},
+		{"lock_not_owned", `(?i)lock not owned`},
+		{"lock_will_expire", `(?i)lock will expire via TTL`},
+		{"run_lock_renewal_failed", `(?i)run lock renewal failed`},
+	}
+}
+
+// Named are all patterns, those of the preset too, in the order of their names; none of a nil Logs.
+func (l *Logs) Named() []LogPattern {
+	if l == nil {
+		return nil
+	}
+	var all []LogPattern
+	if l.Preset == PresetLockdrill {
+		all = preset()
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.Patterns)) {
+		all = append(all, LogPattern{name, l.Patterns[name]})
+	}
+	slices.SortFunc(all, func(a, b LogPattern) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// logs checks what is looked for.
+func (c *checker) logs() {
+	const path = "probes.logs"
+	l := c.e.Probes.Logs
+	switch {
+	case l == nil:
+		return
+	case !c.inPods():
+		c.check(path, "reads the logs of pods, and there is no kubernetes section")
+		return
+	case len(l.Named()) == 0:
+		c.check(path, "looks for nothing: preset: lockdrill, or patterns by their names")
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.Patterns)) {
+		at := path + ".patterns." + name
+		if !identifier.MatchString(name) {
+			c.check(at, "%q is no name: letters, digits, dots, dashes and underscores, at most 63", name)
+		}
+		if l.Preset != "" && slices.ContainsFunc(preset(), func(p LogPattern) bool { return p.Name == name }) {
+			c.check(at, "the preset has a pattern of that name: take another, or leave the preset out")
+		}
+		if l.Patterns[name] == "" {
+			c.check(at, "an empty pattern matches every line")
+		} else if _, err := regexp.Compile(l.Patterns[name]); err != nil {
+			c.check(at, "no regular expression: %v", err)
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package experiments
+
+import (
+	"slices"
+	"time"
+)
+
+// inPods moves e into pods, of lockdrill's workers or of somebody's, and leaves out what cannot be done there.
+func (g generator) inPods(e *Experiment) {
+	labels := map[string]string{"app.kubernetes.io/name": g.name("a"), "tier": pick(g, "", "true", "12")}
+	k := &Kubernetes{Context: g.text(), Namespace: "shop", Container: pick(g, "", "server"), Pods: PodsUse, Selector: labels}
+	e.Kubernetes, e.System.Worker, e.System.Restart, e.Probes.Metrics = k, nil, 0, nil
+	e.Limits.Namespaces = pick(g, nil, []string{"drills", "shop"})
+	e.Probes.Logs = pick(g, nil, &Logs{Preset: PresetLockdrill, MaxGap: g.duration(), Patterns: map[string]string{"p-1": g.text() + "x"}})
+	kill := func(f Fault) bool { return f.Kill == nil }
+	observed := g.IntN(2) == 0 && slices.ContainsFunc(e.System.Locks, func(l Lock) bool { return l.Loop() })
+	if observed {
+		g.observed(e)
+	} else {
+		e.Redis = Redis{Mode: RedisExternal, URL: "rediss://127.0.0.1:6379/2"}
+		e.Ledger = LedgerStore{URL: "rediss://127.0.0.2:6379", UsernameEnv: "U", PasswordEnv: "P_2", CA: g.text() + "x"}
+		k.Grace, k.Redis, k.Ledger = time.Duration(1+g.IntN(60))*time.Second, "redis:6379", pick(g, "", "ledger:6379")
+		if g.IntN(2) == 0 {
+			k.Pods, k.Selector, k.Image = PodsApply, nil, "registry.example/lockdrill:"+g.name("v")
+		}
+	}
+	e.Faults = slices.DeleteFunc(e.Faults, kill)
+	for i := range e.Faults {
+		if observed {
+			e.Faults[i].Kill = &Kill{HolderOf: e.System.Locks[0].Name, Phase: KillRandom, Form: pick(g, FormGraceful, FormForceDelete)}
+		}
+	}
+	e.Faults = append(e.Faults,
+		Fault{ID: "exec", At: 3, Repeat: Repeat{Count: 1, Settled: true}, Kill: &Kill{Pods: labels, Pick: pick(g, PickRandom, PickOldest), Phase: KillRandom, Form: FormCrash}})
+	if last := e.Faults[len(e.Faults)-1].Kill; observed {
+		last.Exec = []string{"kill", g.text() + "x"}
+	}
+	e.AllowOverlap = nil
+	for i := range e.Faults {
+		for j := range i {
+			e.AllowOverlap = append(e.AllowOverlap, [2]string{e.Faults[i].ID, e.Faults[j].ID})
+		}
+	}
+	e.SLOs = []SLO{{Lock: e.System.Locks[0].Name, Takeover: &DurationLimits{Max: ptr(g.duration())}}}
+}
+
+// observed makes e one of somebody's own system.
+func (g generator) observed(e *Experiment) {
+	e.System.Mode, e.System.Work, e.TimeScale, e.AbortWhen, e.Redis = ModeObserve, nil, 1, nil, Redis{Mode: RedisAuto}
+	e.System.Locks = slices.DeleteFunc(e.System.Locks, func(l Lock) bool { return !l.Loop() })
+	leases := 0
+	for i := range e.System.Locks {
+		if l := &e.System.Locks[i]; g.IntN(2) == 0 {
+			l.Lease = g.name("lease")
+			l.Key, leases = l.Lease, leases+1
+		}
+	}
+	if leases > 0 {
+		e.Probes.Leases = g.probe()
+		e.Probes.Leases.Every += minLeaseEvery
+		e.Probes.Leases.MaxGap += minLeaseEvery
+	}
+	if leases < len(e.System.Locks) {
+		e.Redis = Redis{Mode: RedisExternal, URL: "redis://127.0.0.1"}
+	}
+	e.Kubernetes.Holder = pick(g, nil, &HolderNames{Name: "{pod}_*"}, &HolderNames{Label: "x/who"}, &HolderNames{Annotation: "who"})
+}

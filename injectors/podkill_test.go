@@ -1,0 +1,179 @@
+package injectors
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/undo"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/kube"
+	"github.com/lockdrill/lockdrill/lockcore/protocol"
+)
+
+// cluster is a namespace with one pod, and what was asked of it.
+type cluster struct {
+	uid     string
+	ending  bool
+	deleted []*int64
+	run     [][]string
+	exit    int
+	err     error
+}
+
+func (c *cluster) Pods(context.Context, map[string]string, string) ([]kube.Pod, error) {
+	if c.uid == "" {
+		return nil, nil
+	}
+	return []kube.Pod{{Name: "other", UID: "u9"}, {Name: "w-0", UID: c.uid, Ending: c.ending}}, nil
+}
+
+func (c *cluster) DeletePod(_ context.Context, _, uid string, grace *int64) error {
+	if c.err == nil && uid == c.uid {
+		c.deleted = append(c.deleted, grace)
+	}
+	return c.err
+}
+
+func (c *cluster) Exec(_ context.Context, _, _ string, command []string) (int, string, error) {
+	c.run = append(c.run, command)
+	return c.exit, "a word that nobody is to read", c.err
+}
+
+var (
+	podStart  = history.Event{Kind: history.ReplicaStart, Span: history.At(1), Replica: &history.Replica{Incarnation: "r1.1", Pod: &history.Pod{Name: "w-0", UID: "u1"}}}
+	podGone   = history.Event{Kind: history.ObjectKind, Span: history.Span{From: 104, To: 108}, Object: &history.Object{Kind: "pod", Name: "w-0", UID: "u1", Gone: true}}
+	otherGone = history.Event{Kind: history.ObjectKind, Span: history.Span{From: 104, To: 108}, Object: &history.Object{Kind: "pod", Name: "w-0", UID: "u0", Gone: true}}
+)
+
+func podShot(form string) undo.Record {
+	return undo.Record{Shot: history.Event{Op: "k#1", Epoch: "e1", Fault: &history.Fault{ID: "k", Shot: 1, Kind: "kill", Form: form, Victim: "r1.1", Anchor: 90}}}
+}
+
+func podKill(c *cluster, events recorded, command ...string) *PodKill {
+	return &PodKill{Pods: c, Await: events.await, Past: events.past, Clock: func() int64 { return 7 },
+		Fault: func(string) experiments.Fault { return experiments.Fault{Kill: &experiments.Kill{Exec: command}} }}
+}
+
+func line(kind history.Kind, at int64) history.Event {
+	return history.Event{Kind: kind, Span: history.Span{From: at, To: at + 3}, Source: "r1.1", Epoch: "e1"}
+}
+
+// What a kill of a pod proves, by what was seen of it.
+func TestPodKillTellsTheThreeInstantsAsFarAsTheyWereSeen(t *testing.T) {
+	end := func(at int64) history.Event {
+		return history.Event{Kind: history.ReplicaExit, Span: history.Span{From: at - 5, To: at}, Replica: &history.Replica{Incarnation: "r1.1", By: history.ByLogStream}}
+	}
+	applied := history.Span{From: 100, To: 105}
+	for _, c := range []struct {
+		name, form string
+		command    string
+		events     recorded
+		want       string
+		object     bool
+		sign, end  int64 // end 0 = open
+	}{
+		{"forced, and seen to end later", experiments.FormForceDelete, "", recorded{line(history.RenewInvoke, 112), podGone, end(140)}, "", true, 135, 140},
+		{"forced, and its end not seen", experiments.FormForceDelete, "", recorded{line(history.RenewInvoke, 112), podGone}, "", true, 112, 0},
+		{"graceful, and its end not seen", experiments.FormGraceful, "", recorded{line(history.ReleaseInvoke, 107), podGone}, "", true, 107, 0},
+		{"graceful, held up by a finalizer", experiments.FormGraceful, "", recorded{end(130)}, "", false, 125, 130},
+		{"the end of another pod of that name", experiments.FormForceDelete, "", recorded{otherGone}, "unconfirmed", false, 0, 0},
+		{"nothing happened", experiments.FormGraceful, "", recorded{}, "unconfirmed", false, 0, 0},
+		{"crashed", experiments.FormCrash, "", recorded{end(120)}, "", false, 115, 120},
+		{"told to crash, and lives", experiments.FormCrash, "", recorded{line(history.RenewInvoke, 112)}, "unconfirmed", false, 112, 0},
+		{"process 1 does not hear it", experiments.FormCrash, "kill", recorded{podGone}, "unconfirmed", false, 0, 0},
+		{"ended by itself", experiments.FormCrash, "", recorded{end(99)}, "unconfirmed", false, 94, 99},
+		{"released before", experiments.FormForceDelete, "", recorded{line(history.ReleaseInvoke, 95), podGone, end(140)}, "moved", true, 135, 140},
+		{"released at the same time", experiments.FormForceDelete, "", recorded{line(history.ReleaseInvoke, 98), podGone, end(140)}, "", true, 135, 140},
+		{"renewed first", experiments.FormCrash, "", recorded{line(history.RenewInvoke, 98), end(140)}, "moved", false, 135, 140},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var command []string
+			if c.command != "" {
+				command = []string{c.command}
+			}
+			k := podKill(&cluster{}, append(recorded{podStart}, c.events...), command...)
+			window, seen, err := k.Confirm(t.Context(), podShot(c.form), applied)
+			if void(err) != c.want || (err == nil) != (c.want == "") {
+				t.Fatalf("%s: %v, want %q", c.name, err, c.want)
+			}
+			d := seen.Death
+			if d == nil || d.Call != applied || d.Sign != c.sign || (d.Object != nil) != c.object || (d.End != nil) != (c.end != 0) {
+				t.Fatalf("%s: %+v", c.name, d)
+			}
+			if c.end != 0 && (d.End.To != c.end || d.By != history.ByLogStream) {
+				t.Errorf("%s: end %+v by %s", c.name, d.End, d.By)
+			}
+			if err == nil && (window.From != 100 || window.To < c.end || (c.end == 0) != (seen.Detail != "")) {
+				t.Errorf("%s: window %v, detail %q", c.name, window, seen.Detail)
+			}
+		})
+	}
+}
+
+func TestPodKillAsksForTheRightEnd(t *testing.T) {
+	c := &cluster{uid: "u1"}
+	var told []string
+	for _, form := range []string{experiments.FormGraceful, experiments.FormForceDelete, experiments.FormCrash} {
+		k := podKill(c, recorded{podStart})
+		k.Send = func(incarnation string, cmd protocol.Command) error {
+			told = append(told, incarnation+" "+cmd.Cmd)
+			return nil
+		}
+		if _, err := k.Prepare(t.Context(), podShot(form).Shot); err != nil {
+			t.Fatal(err)
+		}
+		if span, err := k.Inject(t.Context(), podShot(form)); err != nil || span.From != 7 {
+			t.Errorf("%s: %v %v", form, span, err)
+		}
+	}
+	if len(c.deleted) != 2 || c.deleted[0] != nil || c.deleted[1] == nil || *c.deleted[1] != 0 {
+		t.Errorf("deleted with %v: want the pod's own grace, then 0", c.deleted)
+	}
+	if !slices.Equal(told, []string{"r1.1 crash"}) {
+		t.Errorf("told %v", told)
+	}
+	k := podKill(c, recorded{podStart}, "kill", "-9", "7")
+	if _, err := k.Inject(t.Context(), podShot(experiments.FormCrash)); err != nil || len(c.run) != 1 || len(c.run[0]) != 3 {
+		t.Errorf("%v, ran %v", err, c.run)
+	}
+}
+
+func TestPodKillIsVoidWhereThePodIsNotThatOne(t *testing.T) {
+	forced := podShot(experiments.FormForceDelete)
+	for name, c := range map[string]*cluster{"another of that name": {uid: "u2"}, "gone": {}, "ending": {uid: "u1", ending: true}} {
+		if _, err := podKill(c, recorded{podStart}).Prepare(t.Context(), forced.Shot); void(err) != "moved" {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := podKill(c, recorded{podStart}, "kill").Inject(t.Context(), podShot(experiments.FormCrash)); void(err) != "moved" || len(c.run) > 0 {
+			t.Errorf("%s: %v, ran %v", name, err, c.run)
+		}
+	}
+	if _, err := podKill(&cluster{uid: "u1"}, nil).Prepare(t.Context(), forced.Shot); void(err) != "no_target" {
+		t.Errorf("no pod known: %v", err)
+	}
+	for _, gone := range []error{kube.ErrGone, kube.ErrAnother} {
+		if _, err := podKill(&cluster{uid: "u1", err: gone}, recorded{podStart}).Inject(t.Context(), forced); void(err) != "moved" {
+			t.Errorf("%v: %v", gone, err)
+		}
+	}
+	if _, err := podKill(&cluster{uid: "u1", err: errors.New("no route")}, recorded{podStart}).Inject(t.Context(), forced); err == nil || void(err) != "" {
+		t.Errorf("an API that does not answer: %v", err)
+	}
+	if _, err := podKill(&cluster{uid: "u1", exit: 127}, recorded{podStart}, "kill").Inject(t.Context(), podShot(experiments.FormCrash)); void(err) != "unconfirmed" {
+		t.Errorf("no such command: %v", err)
+	}
+	if _, err := podKill(&cluster{uid: "u1"}, recorded{podStart}).Inject(t.Context(), podShot(experiments.FormCrash)); void(err) != "unconfirmed" {
+		t.Errorf("nobody to tell: %v", err)
+	}
+}
+
+func TestPodKillWaitsAsLongAsAPodMayTake(t *testing.T) {
+	k := &PodKill{}
+	if g, f := k.Within(podShot(experiments.FormGraceful).Shot), k.Within(podShot(experiments.FormForceDelete).Shot); g <= gracesMost || f < forceWithin || f > gracesMost {
+		t.Errorf("graceful %s, forced %s", g, f)
+	}
+}

@@ -1,0 +1,176 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	authv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// EnvironmentAnnotation is what a namespace says of itself: "staging". Only a namespace that says it is drilled.
+const EnvironmentAnnotation = "lockdrill.dev/environment"
+
+// RunLease is the Lease object by which one run at a time has a namespace.
+const RunLease = "lockdrill-run"
+
+// Rule is a permission within the namespace, as a rule of a Role says it; Names empty = objects of any name.
+type Rule struct {
+	APIGroup    string // "" = core
+	Resource    string
+	Subresource string   // "" = none; pods/log has "log"
+	Verbs       []string // get, list, watch, create, patch, delete
+	Names       []string
+}
+
+// Needs is what a drill does in a namespace. Every drill reads the namespace's annotation, and lists and watches pods.
+type Needs struct {
+	Namespace string   // its name, for the rule that reads it
+	Apply     bool     // makes and removes workers of its own
+	Network   bool     // ... and a NetworkPolicy beside them
+	Toxiproxy bool     // ... and a Toxiproxy with its Service
+	Kill      bool     // deletes pods
+	Exec      bool     // runs a command in a container
+	Logs      bool     // follows the logs of pods
+	Leases    []string // Lease objects that are looked at
+	Summary   string   // ConfigMap in which a run leaves its summary; "" = none
+}
+
+// RulesFor is all that such a drill is allowed to do, and nothing more: the one list for the preflight and for the Role that ships.
+func RulesFor(n Needs) []Rule {
+	rules := []Rule{
+		{Resource: "namespaces", Verbs: []string{"get"}, Names: named(n.Namespace)},
+		{Resource: "pods", Verbs: []string{"get", "list", "watch"}},
+		// Who may create an object cannot be bound to a name: the API server does not know it yet.
+		{APIGroup: "coordination.k8s.io", Resource: "leases", Verbs: []string{"create"}},
+		{APIGroup: "coordination.k8s.io", Resource: "leases", Verbs: []string{"get", "update", "delete"}, Names: []string{RunLease}},
+	}
+	if n.Kill || n.Apply { // what is applied is removed with its pods
+		rules = append(rules, Rule{Resource: "pods", Verbs: []string{"delete"}})
+	}
+	if n.Logs {
+		rules = append(rules, Rule{Resource: "pods", Subresource: "log", Verbs: []string{"get"}})
+	}
+	if n.Exec {
+		rules = append(rules, Rule{Resource: "pods", Subresource: "exec", Verbs: []string{"create", "get"}})
+	}
+	if len(n.Leases) > 0 {
+		rules = append(rules, Rule{APIGroup: "coordination.k8s.io", Resource: "leases", Verbs: []string{"get"}, Names: n.Leases})
+	}
+	made := []string{"get", "create", "patch", "delete"} // server-side apply: create and patch
+	if n.Apply {
+		rules = append(rules,
+			Rule{APIGroup: "apps", Resource: "deployments", Verbs: made},
+			Rule{Resource: "configmaps", Verbs: made},
+			Rule{Resource: "serviceaccounts", Verbs: made})
+	}
+	if n.Summary != "" && !n.Apply { // who applies may write any
+		rules = append(rules,
+			Rule{Resource: "configmaps", Verbs: []string{"create"}},
+			Rule{Resource: "configmaps", Verbs: []string{"get", "patch"}, Names: []string{n.Summary}})
+	}
+	if n.Toxiproxy && !n.Apply {
+		rules = append(rules, Rule{APIGroup: "apps", Resource: "deployments", Verbs: made})
+	}
+	if n.Toxiproxy {
+		rules = append(rules, Rule{Resource: "services", Verbs: made})
+	}
+	if n.Network {
+		rules = append(rules, Rule{APIGroup: "networking.k8s.io", Resource: "networkpolicies", Verbs: made})
+	}
+	return rules
+}
+
+func named(name string) []string {
+	if name == "" {
+		return nil
+	}
+	return []string{name}
+}
+
+// Missing asks the API server of each rule whether the caller has it, and returns those, cut down to the verbs and names, that it has
+// not. It changes nothing.
+func (c *Cluster) Missing(ctx context.Context, rules []Rule) ([]Rule, error) {
+	var missing []Rule
+	for _, r := range rules {
+		names := r.Names
+		if len(names) == 0 {
+			names = []string{""}
+		}
+		for _, name := range names {
+			var verbs []string
+			for _, verb := range r.Verbs {
+				ok, err := c.may(ctx, r, verb, name)
+				if err != nil {
+					return nil, err
+				}
+				if !ok {
+					verbs = append(verbs, verb)
+				}
+			}
+			if len(verbs) > 0 {
+				missing = append(missing, Rule{APIGroup: r.APIGroup, Resource: r.Resource, Subresource: r.Subresource, Verbs: verbs, Names: named(name)})
+			}
+		}
+	}
+	return missing, nil
+}
+
+func (c *Cluster) may(ctx context.Context, r Rule, verb, name string) (bool, error) {
+	review := &authv1.SelfSubjectAccessReview{Spec: authv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authv1.ResourceAttributes{
+		Namespace: c.Namespace, Verb: verb, Group: r.APIGroup, Resource: r.Resource, Subresource: r.Subresource, Name: name,
+	}}}
+	answer, err := c.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	if err != nil {
+		return false, fmt.Errorf("ask the API server what is permitted: %w", err)
+	}
+	return answer.Status.Allowed, nil
+}
+
+// RuleYAML is the rules as they stand under "rules:" of a Role, to paste. Rules that differ in nothing but the verbs' order are not
+// merged: what is printed is what was asked.
+func RuleYAML(rules []Rule) string {
+	var b strings.Builder
+	for _, r := range rules {
+		resource := r.Resource
+		if r.Subresource != "" {
+			resource += "/" + r.Subresource
+		}
+		fmt.Fprintf(&b, "- apiGroups: [%q]\n  resources: [%q]\n", r.APIGroup, resource)
+		if len(r.Names) > 0 {
+			fmt.Fprintf(&b, "  resourceNames: %s\n", flow(r.Names))
+		}
+		fmt.Fprintf(&b, "  verbs: %s\n", flow(r.Verbs))
+	}
+	return b.String()
+}
+
+func flow(words []string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = fmt.Sprintf("%q", w)
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
+}
+
+// ErrForbidden is wrapped by errors of an API server that knows the caller and does not let it.
+var ErrForbidden = errors.New("not permitted")
+
+// Environment is what the namespace says it is, by EnvironmentAnnotation; said is false where it says nothing. An error wraps ErrGone
+// where there is no such namespace, and ErrForbidden where it may not be read.
+func (c *Cluster) Environment(ctx context.Context) (name string, said bool, err error) {
+	o, err := c.client.CoreV1().Namespaces().Get(ctx, c.Namespace, metav1.GetOptions{})
+	switch {
+	case gone(err):
+		return "", false, fmt.Errorf("read namespace %s: %w", c.Namespace, ErrGone)
+	case apierrors.IsForbidden(err):
+		return "", false, fmt.Errorf("read namespace %s: %w", c.Namespace, ErrForbidden)
+	case err != nil:
+		return "", false, fmt.Errorf("read namespace %s: %w", c.Namespace, err)
+	}
+	name, said = o.Annotations[EnvironmentAnnotation]
+	return name, said && name != "", nil
+}

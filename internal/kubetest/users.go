@@ -1,0 +1,49 @@
+package kubetest
+
+import (
+	"context"
+
+	authv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+)
+
+// KubeconfigFor writes a kubeconfig for a user in groups, known by a certificate, and returns its path. What the user may do is what
+// RBAC says: nothing, until a test binds it to a role.
+func (e *Env) KubeconfigFor(user string, groups ...string) string {
+	e.t.Helper()
+	cert, key, err := e.ca.issue(user, groups)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return e.kubeconfig(fileName(e.Dir, user, ".kubeconfig"), e.url, &api.AuthInfo{ClientCertificateData: cert, ClientKeyData: key})
+}
+
+// KubeconfigForServiceAccount writes a kubeconfig with a token of this service account, which is made where there is none.
+func (e *Env) KubeconfigForServiceAccount(namespace, name string) string {
+	e.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), callWithin)
+	defer cancel()
+	if err := e.account(ctx, namespace, name); err != nil {
+		e.t.Fatalf("make service account %s: %v", name, err)
+	}
+	r, err := e.Client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name, &authv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		e.t.Fatalf("ask for a token of service account %s: %v", name, err)
+	}
+	return e.kubeconfig(fileName(e.Dir, namespace+"_"+name, ".kubeconfig"), e.url, &api.AuthInfo{Token: r.Status.Token})
+}
+
+func (e *Env) kubeconfig(path, url string, user *api.AuthInfo) string {
+	e.t.Helper()
+	c := api.NewConfig()
+	c.Clusters["kubetest"] = &api.Cluster{Server: url, CertificateAuthorityData: e.ca.pem}
+	c.AuthInfos["user"] = user
+	c.Contexts["kubetest"] = &api.Context{Cluster: "kubetest", AuthInfo: "user"}
+	c.CurrentContext = "kubetest"
+	if err := clientcmd.WriteToFile(*c, path); err != nil {
+		e.t.Fatal(err)
+	}
+	return path
+}

@@ -211,9 +211,9 @@ func TestRefusals(t *testing.T) {
 
 // The image that `make image` has made, where there is one: its binary runs and says its version.
 func TestShippedImage(t *testing.T) {
-	path := os.Getenv("LOCKDRILL_IMAGE")
+	path := os.Getenv("LOCKDRILL_ARCHIVE")
 	if path == "" {
-		t.Skip("SKIPPED, NOT TESTED: LOCKDRILL_IMAGE names no archive; `make image` makes one and tests it")
+		t.Skip("SKIPPED, NOT TESTED: LOCKDRILL_ARCHIVE names no archive; `make image` makes one and tests it")
 	}
 	img, config := opened(t, path)
 	headers, files := content(t, img)

@@ -15,7 +15,8 @@ type busy struct {
 
 // refusal is one acquire that was refused or timed out: a single try, or a bounded wait that gave up.
 type refusal struct {
-	span   history.Span
+	span   history.Span // it took so long at most
+	sure   history.Span // and at least so long
 	holder string
 	n      int64
 }
@@ -53,10 +54,10 @@ func (ix *index) busyOf(lock string) busy {
 			s.maybe.To = max(s.maybe.To, r.span.To)
 			if done.To <= r.span.From {
 				if s.lo == 0 {
-					s.sure = r.span
+					s.sure = r.sure
 				}
 				s.lo++
-				s.sure.To = max(s.sure.To, r.span.To)
+				s.sure.To = max(s.sure.To, r.sure.To)
 			}
 			b.evidence = append(b.evidence, r.n)
 		}
@@ -73,17 +74,22 @@ func (ix *index) refusals(k *keyIndex) (rs []refusal, asked int) {
 	if ix.policy(k.lock).Acquire.Mode == lockcore.AcquireWait {
 		for _, w := range k.waits {
 			if w.outcome == history.Fail && w.end.To != open {
-				rs = append(rs, refusal{history.Span{From: w.begin.From, To: w.end.To}, w.holder, w.n})
+				rs = append(rs, refusal{history.Span{From: w.begin.From, To: w.end.To}, within(w.begin, w.end), w.holder, w.n})
 			}
 		}
 		return rs, len(k.attempts)
 	}
 	for _, c := range k.attempts {
 		if c.exited && (c.result == history.ResultHeld || c.outcome == history.Unknown) {
-			rs = append(rs, refusal{c.span, c.holder, c.n})
+			rs = append(rs, refusal{c.span, within(c.sent, c.answered), c.holder, c.n})
 		}
 	}
 	return rs, len(k.attempts)
+}
+
+// within is the time that surely lies between two instants: none, where they may be one.
+func within(a, b history.Span) history.Span {
+	return history.Span{From: a.To, To: max(a.To, b.From)}
 }
 
 // doneAt is when e's holder was dead, or had stopped relying on the lock without giving it back in time. A planned hold that
@@ -94,7 +100,7 @@ func (ix *index) doneAt(e *epoch) (history.Span, bool) {
 		at := history.Span{From: open, To: open}
 		for _, c := range e.acquires { // an orphan: nobody knows that it was granted
 			if c.exited {
-				at = first(at, history.Span{From: c.span.To, To: c.span.To})
+				at = first(at, c.answered)
 			}
 		}
 		if dead {

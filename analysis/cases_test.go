@@ -60,6 +60,15 @@ var cases = map[string]func() *tape{
 	"release-failures-retry": func() *tape { return releasesFail(true) },
 	"acquire-replies-undone": func() *tape { return repliesLost(true) },
 	"acquire-replies-left":   func() *tape { return repliesLost(false) },
+
+	"pods-force-delete-overlap": podsForceDelete,
+	"pods-crash":                func() *tape { return podsCrash(19.2) },
+	"pods-crash-slow":           func() *tape { return podsCrash(24.5) },
+	"pods-graceful":             podsGraceful,
+	"pods-graceful-ignored":     podsGracefulIgnored,
+	"pods-end-not-seen":         podsEndNotSeen,
+	"pods-observed-lease":       func() *tape { return podsObserved(1) },
+	"pods-observed-lease-late":  func() *tape { return podsObserved(16) },
 }
 
 var (

@@ -11,6 +11,7 @@ import (
 const (
 	probeKeys   = "lock_keys"
 	probeLedger = "ledger"
+	probeLeases = "leases"
 	probeLogs   = "logs"
 )
 
@@ -48,6 +49,8 @@ func (ix *index) maxGap(probe string) int64 {
 	switch {
 	case probe == probeKeys:
 		return int64(ix.exp.Probes.LockKeys.MaxGap)
+	case probe == probeLeases:
+		return int64(ix.exp.Probes.Leases.MaxGap)
 	case probe == probeLogs && ix.exp.Probes.Logs != nil:
 		return int64(ix.exp.Probes.Logs.MaxGap)
 	}
@@ -120,7 +123,7 @@ func (ix *index) summaries() []ProbeSummary {
 	out := []ProbeSummary{}
 	watched := []string{probeKeys, probeLedger}
 	if ix.exp.Observed() {
-		watched = watched[:1]
+		watched = ix.witnesses()
 	}
 	if ix.exp.Probes.Logs != nil {
 		watched = append(watched, probeLogs)

@@ -115,7 +115,7 @@ func (ix *index) releaseTimeout(lock string) int64 {
 func orphaned(e *epoch) (owing, bool) {
 	for _, c := range e.acquires {
 		if c.exited && c.outcome == history.Unknown {
-			return owing{cause: causeOrphan, start: history.Span{From: max(c.span.To, e.granted.From), To: max(c.span.To, e.granted.To)}}, true
+			return owing{cause: causeOrphan, start: history.Span{From: max(c.answered.From, e.granted.From), To: max(c.answered.To, e.granted.To)}}, true
 		}
 	}
 	return owing{}, false
@@ -213,7 +213,7 @@ func (ix *index) unseenGrants(k *keyIndex) []debt {
 		if _, blind := ix.probes[probeKeys].blind(arrives, ix.maxGap(probeKeys)); !blind {
 			continue
 		}
-		start := history.At(c.span.To)
+		start := c.answered
 		free := history.Span{From: start.From, To: plus(plus(arrives.To, int64(p.TTL)), ix.cal.Expiry)}
 		out = append(out, debt{e: e, cause: causeOrphan, start: start, time: between(start, free)})
 	}

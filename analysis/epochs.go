@@ -40,12 +40,14 @@ type call struct {
 	sent    history.Span // stamp before the call
 	span    history.Span // bracket of its effect, if it had one; To is open until it returned
 	outcome history.Outcome
-	result  string
-	holder  string // held, other: whom the key named
-	fault   string // the shot that made it fail
-	ttl     int64
-	n       int64 // return, else invoke
-	exited  bool  // returned
+	// answered is when it returned, where it did: an instant on the one clock, wider on another.
+	answered history.Span
+	result   string
+	holder   string // held, other: whom the key named
+	fault    string // the shot that made it fail
+	ttl      int64
+	n        int64 // return, else invoke
+	exited   bool  // returned
 }
 
 // applied is the bracket in which the call took effect, if it did. An operation whose reply was lost may reach the store

@@ -25,6 +25,9 @@ func (j *judging) overlapRows(lock string, limit *experiments.OverlapLimit) []SL
 	m.saw = fmt.Sprintf("%s of holders beside the first, in %s", outward(dur{o.lo, o.hi}), plural(o.n, "epoch"))
 	m.next = "compare overlap with the effects: fence them at the resource, and stop the work before the lease ends"
 	m.lacks = append(m.lacks, j.claimLacks(lock)...)
+	if who := j.ix.unseenEnd(lock); who != "" {
+		m.unsure = "nobody saw the process of " + who + " end, so it may have gone on: follow the pods' logs from before the kill, or crash it"
+	}
 	if o.n == 0 {
 		m.hi = open
 		m.lacks = append(m.lacks, lack{"nobody claims to have held lock " + lock, "check that the worker reports its calls and its work"})

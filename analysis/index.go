@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -265,18 +266,44 @@ func (ix *index) endWorks(e *epoch) {
 	}
 }
 
-// finalAt is the earliest instant of the final reads, by the ledger's probe; ok is false where they were not completed.
+// finalAt is the earliest instant of the final reads, by the ledger's probe, or, where nobody writes to a ledger, by those of the locks;
+// ok is false where they were not completed.
 func (ix *index) finalAt() (int64, bool) {
-	probe := probeLedger
-	if ix.exp.Observed() { // nobody writes to a ledger
-		probe = probeKeys
-	}
-	c := ix.probes[probe]
 	p := ix.phases[history.PhaseFinal]
-	if c == nil || c.final == nil || p == nil {
+	if p == nil {
 		return 0, false
 	}
-	return max(c.final.From, p.From), true
+	at := int64(open)
+	for _, probe := range ix.witnesses() {
+		c := ix.probes[probe]
+		if c == nil || c.final == nil {
+			return 0, false
+		}
+		at = min(at, max(c.final.From, p.From))
+	}
+	return at, true
+}
+
+// witnesses are the probes that see the ends of trials: the ledger's, or those of the locks of an observed system.
+func (ix *index) witnesses() []string {
+	if !ix.exp.Observed() {
+		return []string{probeLedger}
+	}
+	var ps []string
+	for i := range ix.exp.System.Locks {
+		if p := ix.looker(ix.exp.System.Locks[i].Name); !slices.Contains(ps, p) {
+			ps = append(ps, p)
+		}
+	}
+	return ps
+}
+
+// looker is the probe that looks at the keys of the lock.
+func (ix *index) looker(lock string) string {
+	if ix.outlivesLease(lock) {
+		return probeLeases
+	}
+	return probeKeys
 }
 
 // clock names an instant of the run the way reports do.

@@ -97,7 +97,7 @@ func samplesOf(j *judging, told *Judgement, rehearsal bool) []sample {
 			s.measure = name
 		}
 		known := slices.ContainsFunc(out, func(x sample) bool { return x.lock == s.lock && x.measure == s.measure })
-		if known || rehearsal && name == "metric" { // another limit on the same; or nobody serves any in virtual time: 0 is no answer
+		if known || rehearsal && liveOnly(name) { // another limit on the same
 			continue
 		}
 		switch {

@@ -68,6 +68,16 @@ func (j *judging) handsOver(lock string) bool {
 	return n > 0
 }
 
+// unseenEnd is a victim that held a key of the lock and of whose process nobody saw the end; "" = there is none.
+func (ix *index) unseenEnd(lock string) string {
+	for _, s := range ix.shots {
+		if d := s.death(); d != nil && d.End == nil && s.locks[lock] {
+			return s.victim
+		}
+	}
+	return ""
+}
+
 // unheardAtDeath is how many lines a life that was cut off may have written to its log and not told: it logs one, tells it, and waits
 // until that is acknowledged.
 const unheardAtDeath = 1

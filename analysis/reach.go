@@ -203,13 +203,13 @@ func (j *judging) blind(probe string, w history.Span) []lack {
 // keysBlind says that nobody looked at the keys of the lock while something may have happened to them. A fault of the store blinds the
 // looks for as long as it lasts: that is a gap like any other.
 func (j *judging) keysBlind(lock string) []lack {
-	ix := j.ix
-	for _, g := range ix.probes[probeKeys].blinds(j.window(), ix.maxGap(probeKeys)) {
+	ix, probe := j.ix, j.ix.looker(lock)
+	for _, g := range ix.probes[probe].blinds(j.window(), ix.maxGap(probe)) {
 		if !ix.inUse(lock, g) {
 			continue
 		}
 		l := lack{
-			fmt.Sprintf("probe %s was blind for %s at %s, max_gap is %s", probeKeys, span(g.Width()), clock(g.From), span(ix.maxGap(probeKeys))),
+			fmt.Sprintf("probe %s was blind for %s at %s, max_gap is %s", probe, span(g.Width()), clock(g.From), span(ix.maxGap(probe))),
 			"keep the machine less busy, probe less often, or allow a larger max_gap",
 		}
 		for _, s := range ix.shots {

@@ -101,6 +101,9 @@ func (r *reader) call(ev *history.Event) {
 	case history.WaitEnd:
 		if w := r.waits[opKey{ev.Source, ev.Op}]; w != nil {
 			w.end, w.outcome, w.n = history.Span{From: ev.To, To: ev.To}, ev.Outcome, ev.N
+			if ev.Clock == history.ClockBounds {
+				w.end.From = max(w.begin.From, ev.To-w.begin.Width())
+			}
 			if ev.Call.Holder != "" {
 				w.holder = ev.Call.Holder
 			}
@@ -153,7 +156,17 @@ func (k *keyIndex) addCall(verb string, c *call) {
 func (c *call) finish(ev *history.Event) {
 	c.exited = true
 	c.span.To = max(c.span.From, ev.To)
+	c.answered = history.At(c.span.To)
+	if ev.Clock == history.ClockBounds {
+		c.answered.From = max(c.span.From, c.span.To-blur(c.sent, ev.Span))
+	}
 	c.outcome, c.result, c.holder, c.fault, c.n = ev.Outcome, ev.Call.Result, ev.Call.Holder, ev.Call.Fault, ev.N
+}
+
+// blur is how far apart an instant's bounds are on the clock of whoever sent, and was answered: the bracket of the answer begins with the
+// same stamp as that of the call, as far as its clock was known by then.
+func blur(sent, answer history.Span) int64 {
+	return sent.Width() + max(sent.From-answer.From, answer.From-sent.From)
 }
 
 func (r *reader) work(ev *history.Event) {

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 )
 
 // Resolution of the quantiles of Rehearsed: neighbouring values that differ by less, relatively, are not told apart. Minimum and
@@ -50,7 +49,7 @@ func (r *Rehearsed) Add(seed int64, j *Judgement) {
 	breached := false
 	for i := range j.SLOs {
 		s := &j.SLOs[i]
-		if strings.HasPrefix(s.Measure, "metric.") { // nobody serves any in virtual time: 0 is no answer
+		if liveOnly(s.Measure) {
 			continue
 		}
 		if s.Lo > s.Limit {

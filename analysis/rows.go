@@ -77,6 +77,8 @@ func (j *judging) judgeUpkeep(s *experiments.SLO) []SLOResult {
 		return j.distributionRows(s.Lock, measureWait, s.Wait)
 	case s.Metric != nil:
 		return j.metricRows(s.Lock, s.Metric)
+	case s.Logs != nil:
+		return j.count(s.Lock, s.Logs.Max, j.logMatches(s.Lock, s.Logs.Pattern))
 	}
 	return nil
 }
@@ -290,6 +292,10 @@ func (j *judging) explain(m *measured, s series, l limit, name string) {
 	case l.value >= b.hi:
 		m.why = "the sum allows it (" + b.sum + "), so something else took the time"
 		m.next = "look at residual, pickup and warm-up of the slowest trial"
+	}
+	if k := s.slowest(); s.class == ClassHandOver && k != nil && k.class == ClassCrash {
+		m.why = "the victim was asked to stop, and died with its lock"
+		m.next = "give the lock back on SIGTERM, within the pod's grace"
 	}
 	if l.p == 0 && l.value < b.hi && len(s.kills) > 0 && s.over(l.value).hi == 0 {
 		m.lacks = append(m.lacks[:len(m.lacks):len(m.lacks)], lack{

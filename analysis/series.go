@@ -160,6 +160,17 @@ func (s series) worst() dur {
 	return d
 }
 
+// slowest is the trial with the largest value; nil where there is none.
+func (s series) slowest() *trial {
+	var worst *trial
+	for _, k := range s.kills {
+		if worst == nil || k.worst.value.hi > worst.value.hi {
+			worst = k.worst
+		}
+	}
+	return worst
+}
+
 // values counts the trials of all kills.
 func (s series) values() int {
 	n := 0

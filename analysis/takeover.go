@@ -217,7 +217,7 @@ func (ix *index) witness(lock string) string {
 	if ix.ledgered[lock] {
 		return probeLedger
 	}
-	return probeKeys
+	return ix.looker(lock)
 }
 
 // classify tells apart what is no plain takeover.

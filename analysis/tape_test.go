@@ -20,7 +20,8 @@ type tape struct {
 	ops    int
 	shots  map[string]history.Fault
 	deadAt map[string]float64
-	class  string // of the jobs that are offered from here on
+	class  string  // of the jobs that are offered from here on
+	bounds float64 // by which each end of a claim's bracket is off; 0 = one clock for all
 }
 
 // taped is an epoch on the tape.
@@ -51,6 +52,10 @@ func (t *tape) add(from, to float64, ev history.Event) {
 	}
 	if !strings.HasPrefix(ev.Source, "probe") && ev.Source != "runner" {
 		ev.Clock = history.ClockShared
+		if t.bounds > 0 {
+			ev.Clock = history.ClockBounds
+			ev.Span = history.Span{From: ns(from - t.bounds), To: ns(to + t.bounds)}
+		}
 	}
 	t.events = append(t.events, ev)
 }
@@ -282,15 +287,19 @@ func (t *tape) look(at float64, w want, id string, pttl float64) {
 
 // watch records that both probes watched from 0 to the end without a gap, and the final reads.
 func (t *tape) watch(end float64) {
+	t.cover(probeKeys, end)
+	t.cover(probeLedger, end)
+}
+
+// cover records that the probe watched from 0 to the end without a gap, and its final read.
+func (t *tape) cover(probe string, end float64) {
 	step := max(1, end/20)
-	for _, probe := range []string{probeKeys, probeLedger} {
-		for at := 0.0; at < end-step/2; at += step {
-			t.add(at, at+step, history.Event{Kind: history.CoverageKind, Source: "probe:" + probe,
-				Coverage: &history.Coverage{Probe: probe, Samples: int64(step * 200), Largest: 6e6}})
-		}
-		t.add(end, end+0.1, history.Event{Kind: history.CoverageKind, Source: "probe:" + probe,
-			Coverage: &history.Coverage{Probe: probe, Samples: 20, Largest: 6e6, Final: true}})
+	for at := 0.0; at < end-step/2; at += step {
+		t.add(at, at+step, history.Event{Kind: history.CoverageKind, Source: "probe:" + probe,
+			Coverage: &history.Coverage{Probe: probe, Samples: int64(step * 200), Largest: 6e6}})
 	}
+	t.add(end, end+0.1, history.Event{Kind: history.CoverageKind, Source: "probe:" + probe,
+		Coverage: &history.Coverage{Probe: probe, Samples: 20, Largest: 6e6, Final: true}})
 }
 
 // finale ends the run at the horizon: revert, settle, final reads, clean-up.

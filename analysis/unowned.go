@@ -12,6 +12,9 @@ func (ix *index) unownedWork(e *epoch) dur {
 	end := e.life.end
 	var sure, maybe []stretchOf
 	for _, w := range e.works {
+		if e.stoppedToGive(w) {
+			continue
+		}
 		sure = append(sure, stretchOf{max(w.start.To, end.To), w.end.From, 0})
 		maybe = append(maybe, stretchOf{max(w.start.From, end.From), w.end.To, 0})
 	}
@@ -31,6 +34,13 @@ func (ix *index) unownedWork(e *epoch) dur {
 		}
 	}
 	return d
+}
+
+// stoppedToGive reports work that surely ended before its own holder gave the key back, and so ended the lease: both are stamped by one
+// clock, so their order is known however little that clock is.
+func (e *epoch) stoppedToGive(w *work) bool {
+	gave := e.life.gave
+	return w.exit != nil && gave != nil && gave.outcome == history.OK && !e.life.lost && !e.life.loss && gave.source == w.exit.Source && w.end.To <= gave.sent.To
 }
 
 // lag is fence_lag: work stop - validity end, in ns; negative is early. hi is open where the stop was not seen.

@@ -206,12 +206,12 @@ func (c *checker) notInPods(f *Fault) string {
 
 // unseen says why a promise cannot be answered where nobody reports, or "".
 func (c *checker) unseen(s *SLO) string {
-	if !c.e.Observed() || s.Takeover != nil || s.Metric != nil {
+	if !c.e.Observed() || s.Takeover != nil || s.Metric != nil || s.Logs != nil {
 		return ""
 	}
 	switch {
 	case s.DuplicateTerminalStates != nil, s.FenceRegressions != nil, s.ReExecuted != nil, s.Stranded != nil, s.Overlap != nil && s.Overlap.Level == "effect":
-		return "cannot be answered: observed pods write no effects that lockdrill could read; takeover and metric can"
+		return "cannot be answered: observed pods write no effects that lockdrill could read; takeover, metric and logs can"
 	}
-	return "cannot be answered: observed pods do not tell lockdrill when they work, ask and give up; takeover and metric can"
+	return "cannot be answered: observed pods do not tell lockdrill when they work, ask and give up; takeover, metric and logs can"
 }

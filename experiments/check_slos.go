@@ -82,6 +82,7 @@ func (c *checker) limits(at string, s *SLO) {
 		c.check(at, "no limit: renew or release")
 	}
 	c.metricLimit(at, s.Metric)
+	c.logLimit(at, s.Logs)
 	if b := s.Busy; b != nil && *b == (BusyLimit{}) {
 		c.check(at, "no limit: max_count or max_time")
 	}

@@ -216,6 +216,7 @@ type SLO struct {
 	Held                    *ClassLimits
 	Wait                    *ClassLimits
 	Metric                  *MetricLimit
+	Logs                    *LogLimit
 
 	Line int `file:"-"` // of the file, for messages
 }
@@ -259,6 +260,8 @@ func (s *SLO) Measure() string {
 		return "wait"
 	case s.Metric != nil:
 		return "metric"
+	case s.Logs != nil:
+		return "logs"
 	}
 	return ""
 }

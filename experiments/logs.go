@@ -17,6 +17,12 @@ type Logs struct {
 
 func (l *Logs) setDefaults() { l.MaxGap = 2 * time.Second }
 
+// LogLimit bounds how many lines match, over all pods.
+type LogLimit struct {
+	Pattern string // its name
+	Max     int
+}
+
 // PresetLockdrill is the only word of Logs.Preset.
 const PresetLockdrill = "lockdrill"
 
@@ -75,5 +81,23 @@ func (c *checker) logs() {
 		} else if _, err := regexp.Compile(l.Patterns[name]); err != nil {
 			c.check(at, "no regular expression: %v", err)
 		}
+	}
+}
+
+// logLimit checks a promise about logs.
+func (c *checker) logLimit(path string, l *LogLimit) {
+	if l == nil {
+		return
+	}
+	var known []string
+	for _, p := range c.e.Probes.Logs.Named() {
+		known = append(known, p.Name)
+	}
+	switch {
+	case slices.Contains(known, l.Pattern):
+	case len(known) == 0:
+		c.check(path+".pattern", "no log is read: declare patterns under probes.logs")
+	default:
+		c.check(path+".pattern", "no pattern is called %s", unknownWord(l.Pattern, known))
 	}
 }

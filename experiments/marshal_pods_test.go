@@ -42,6 +42,9 @@ func (g generator) inPods(e *Experiment) {
 		}
 	}
 	e.SLOs = []SLO{{Lock: e.System.Locks[0].Name, Takeover: &DurationLimits{Max: ptr(g.duration())}}}
+	if e.Probes.Logs != nil {
+		e.SLOs = append(e.SLOs, SLO{Lock: e.System.Locks[0].Name, Logs: &LogLimit{Pattern: pick(g, "p-1", "lock_not_owned"), Max: g.IntN(3)}})
+	}
 }
 
 // observed makes e one of somebody's own system.

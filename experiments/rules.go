@@ -110,6 +110,8 @@ var rules = map[string]rule{
 	"SLO.Lock":                {required: true},
 	"CountLimit.Max":          {required: true},
 	"CountLimit.MinJobs":      {min: 1},
+	"LogLimit.Pattern":        {required: true},
+	"LogLimit.Max":            {required: true},
 	"MetricLimit.Name":        {required: true},
 	"MetricLimit.AbsentMeans": {words: []string{"zero"}},
 	"overlapForm.Level":       {required: true, words: []string{"belief", "work", "effect"}},

@@ -74,7 +74,7 @@ func TestRulesNameFields(t *testing.T) {
 	types := map[string]reflect.Type{}
 	for _, v := range []any{
 		file{}, Experiment{}, Redis{}, Proxy{}, Kubernetes{}, Logs{}, Window{}, System{}, Work{}, SteadyState{}, Fault{}, Aim{}, OpFailures{}, Latency{}, Jitter{}, Bandwidth{},
-		SlowClose{}, StoreFault{}, DeleteKey{}, Clock{}, Probes{}, ProbeSettings{}, Metric{}, MetricLimit{}, RunLimits{},
+		SlowClose{}, StoreFault{}, DeleteKey{}, Clock{}, Probes{}, ProbeSettings{}, Metric{}, MetricLimit{}, LogLimit{}, RunLimits{},
 		SLO{}, CountLimit{}, NotOwnedLimits{}, ClassLimits{}, lockForm{}, overrides{}, holdForm{}, repeatForm{}, killForm{}, overlapForm{}, profileFile{}, sheetLoop{},
 		lockcore.Policy{}, lockcore.Release{}, lockcore.Acquire{}, lockcore.Backoff{}, lockcore.Loop{},
 	} {

@@ -38,6 +38,7 @@ type LockKeys struct {
 	prefix string
 	script *redis.Script
 	plain  atomic.Bool // the server has no read-only form
+	names  Names
 
 	mu   sync.Mutex
 	keys map[string]*watched
@@ -49,6 +50,13 @@ type watched struct {
 	seen      bool
 	span      history.Span
 	last      state
+	holder    string // incarnation; known once for a token, it stays: a pod may have another life by the next look
+}
+
+// Names says whom the values of keys name, where nobody else does: keys of an observed system.
+type Names struct {
+	Holder func(value string) string // the incarnation that a value means, or ""; nil = keys are claimed
+	Shown  bool                      // values are names of holders by the file's own word; else they may be secrets, and stay in here
 }
 
 // state of a lock key at one instant.
@@ -65,6 +73,9 @@ func NewLockKeys(o *redis.Options, prefix string) *LockKeys {
 		redis: newClient(o), prefix: prefix, script: redis.NewScript(lookScript), keys: map[string]*watched{},
 	}
 }
+
+// Name makes looks say whom values name. It is called before the first look.
+func (p *LockKeys) Name(names Names) { p.names = names }
 
 // Watch adds a key of a lock; a key that is watched already stays as it is.
 func (p *LockKeys) Watch(lock, key string) {
@@ -112,7 +123,7 @@ func (p *LockKeys) Look(ctx context.Context, final bool) (func(history.Span) []h
 		var events []history.Event
 		for i, w := range all {
 			if p.keys[w.key] == w { // still watched
-				events = w.observe(events, states[i], at, final)
+				events = w.observe(events, states[i], at, final, p.names)
 			}
 		}
 		slices.SortFunc(events, func(a, b history.Event) int { return cmp.Compare(a.Key, b.Key) })
@@ -179,19 +190,29 @@ func parseLook(reply []any, n int) ([]state, error) {
 }
 
 // observe takes in what a look showed and appends an event if it is news.
-func (w *watched) observe(events []history.Event, s state, at history.Span, final bool) []history.Event {
+func (w *watched) observe(events []history.Event, s state, at history.Span, final bool, names Names) []history.Event {
 	s.epoch = w.last.epoch
 	if !w.seen || s.value != w.last.value {
-		s.epoch = lockcore.Fingerprint(s.value)
+		s.epoch, w.holder = lockcore.Fingerprint(s.value), ""
 	}
 	if s.epoch == "" && s.pttl != absent {
 		s.epoch = unknown // an empty value is no token
 	}
 	news := w.news(s, at)
+	if names.Holder != nil && w.holder == "" && s.pttl != absent {
+		w.holder = names.Holder(s.value)
+		news = news || w.holder != ""
+	}
 	if news || final {
 		e := history.Event{
 			Kind: history.LookKind, Span: at, Source: sourceKeys, Lock: w.lock, Key: w.key, Epoch: s.epoch,
 			Look: &history.Look{Present: s.pttl != absent, PTTL: s.pttl, Server: s.server, Final: final},
+		}
+		if s.pttl != absent {
+			e.Look.Holder = w.holder
+		}
+		if names.Shown && s.pttl != absent {
+			e.Look.Named = cut(s.value)
 		}
 		if news && w.seen {
 			before := w.span

@@ -246,3 +246,34 @@ func TestBracketsContainTheTruth(t *testing.T) {
 		}
 	})
 }
+
+// Keys of an observed system name their holders. Their values are shown only where the file says that they are names.
+func TestLockKeysNameHolders(t *testing.T) {
+	c := startRedis(t)
+	p := NewLockKeys(&redis.Options{Addr: c.Options().Addr}, "")
+	t.Cleanup(func() { _ = p.Close() })
+	known := map[string]string{"web-1": "r1.1"}
+	names := Names{Holder: pods(known)}
+	p.Name(names)
+	p.Watch("leader", "shop:leader")
+	step := func(millis int64, named, holder string) {
+		t.Helper()
+		events := look(t, p, at(millis), false)
+		if len(events) != 1 || events[0].Look.Named != named || events[0].Look.Holder != holder {
+			t.Fatalf("at %d: %+v, want %q %q", millis, events, named, holder)
+		}
+	}
+	set(t, c, "shop:leader", "web-2_secret", time.Minute)
+	step(1, "", "")
+	known["web-2"] = "r2.1" // it is seen later than its key
+	step(2, "", "r2.1")
+	known["web-2"] = "r2.2" // and its successor of the same name holds nothing yet
+	if events := look(t, p, at(3), true); events[0].Look.Holder != "r2.1" {
+		t.Errorf("final: %+v", events[0].Look)
+	}
+	p.Name(Names{Holder: names.Holder, Shown: true})
+	set(t, c, "shop:leader", "web-1_token", time.Minute)
+	step(4, "web-1_token", "r1.1")
+	c.Del(t.Context(), "shop:leader")
+	step(5, "", "")
+}

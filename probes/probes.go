@@ -24,3 +24,14 @@ func newClient(o *redis.Options) *redis.Client {
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	return redis.NewClient(o)
 }
+
+// maxText bounds what a history keeps of a text that others wrote.
+const maxText = 200
+
+// cut shortens such a text.
+func cut(s string) string {
+	if runes := []rune(s); len(runes) > maxText {
+		return string(runes[:maxText])
+	}
+	return s
+}

@@ -73,7 +73,7 @@ func TestExportMisuse(t *testing.T) {
 		t.Fatal(err)
 	}
 	for args, want := range map[string]string{
-		"export":                                                    `lockdrill export: which kind\? There are alerts, ci, grafana-dashboard, `,
+		"export":                                                    `lockdrill export: which kind\? There are alerts, ci, cronjob, deployment, `,
 		"export alert":                                              `lockdrill export: unknown kind "alert", did you mean "alerts"\?; there are `,
 		"export alerts --metrics lockcor":                           `lockcor: read: no such file or directory; shipped mappings are lockcore, cordum, did you mean "lockcore"\?`,
 		"export alerts --metrics folder":                            `folder: read: is a directory`,

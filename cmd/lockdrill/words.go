@@ -29,6 +29,7 @@ func words() []word {
 		{"held", measure, "how long a lock was held, by job class"},
 		{"wait", measure, "how long a job waited for its lock, by job class"},
 		{"metric", measure, "a Prometheus series: its change, its rate or its maximum during the drill; a series that does not exist is not 0 unless absent_means says so"},
+		{"logs", measure, "lines in the pods' logs that match a named pattern; where a log was not followed, there is no count"},
 
 		{"L1", lint, "acquire + failures * interval * (1 + jitter) + op timeout + drift + stop budget <= ttl: the holder gives up before the store gives the key to another"},
 		{"L2", lint, "at least two renewal attempts fit into a lease"},

@@ -41,7 +41,8 @@ type seat struct {
 // NewObservedFleet begins to watch the pods. Its owner calls Stop.
 func NewObservedFleet(o ObservedOptions) *ObservedFleet {
 	f := &ObservedFleet{o: o, signs: map[string]int64{}}
-	f.lives = startLives(o.Pods, lifeHooks{changed: f.changed, ended: f.ended, line: func(*podLife, []byte, history.Span) {}})
+	f.lives = newLives(o.Pods, lifeHooks{changed: f.changed, ended: f.ended, line: func(*podLife, []byte, history.Span) {}})
+	f.lives.start()
 	return f
 }
 

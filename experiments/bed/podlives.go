@@ -68,6 +68,7 @@ type lifeHooks struct {
 	ended   func(*podLife)                                 // its end is known
 	line    func(l *podLife, text []byte, at history.Span) // of its log
 	sign    func(l *podLife) (at int64)                    // it surely lived then; nil = nobody knows such a thing
+	seated  func(uid string) string                        // the incarnation in a pod whose life has none; nil = there is none
 	quiet   time.Duration                                  // after the end of a log, until a sign of life would have refuted it
 	old     bool                                           // logs are read from their beginning
 }
@@ -82,14 +83,15 @@ type pod struct {
 // podLife is one life of a container.
 type podLife struct {
 	pod         *pod
-	id          string       // of the container
-	restarts    int32        // before it
-	began       history.Span // it was running by To; From: it may have been so before
-	incarnation string       // the fleet's; "" = it has no seat
-	worker      string       // what it calls itself in its log; the fleet's
-	logged      int64        // number of the last line of its log that had one; the fleet's
-	ready       bool         // the fleet's: that was told
-	end         *lifeEnd     // nil = it may live
+	id          string        // of the container
+	restarts    int32         // before it
+	began       history.Span  // it was running by To; From: it may have been so before
+	incarnation string        // the fleet's; "" = it has no seat
+	worker      string        // what it calls itself in its log; the fleet's
+	logged      int64         // number of the last line of its log that had one; the fleet's
+	ready       bool          // the fleet's: that was told
+	end         *lifeEnd      // nil = it may live
+	read        chan struct{} // closed: nothing more is read of its log; nil = nothing ever was
 }
 
 type lifeEnd struct {
@@ -98,15 +100,17 @@ type lifeEnd struct {
 	state        string // "exit status 137"; "" = nobody says
 }
 
-// startLives begins to watch; the caller calls close.
-func startLives(o PodsOptions, h lifeHooks) *podLives {
-	p := &podLives{o: o, h: h, pods: map[string]*pod{}, next: o.Clock()}
+func newLives(o PodsOptions, h lifeHooks) *podLives {
+	return &podLives{o: o, h: h, pods: map[string]*pod{}, next: o.Clock()}
+}
+
+// start begins to watch; the caller calls close.
+func (p *podLives) start() {
 	ctx, stop := context.WithCancel(context.Background())
 	p.stop = stop
 	p.work.Go(func() {
-		o.Cluster.WatchPods(ctx, o.Selector, o.Container, func(c kube.Change) { p.see(ctx, c) }, p.heard)
+		p.o.Cluster.WatchPods(ctx, p.o.Selector, p.o.Container, func(c kube.Change) { p.see(ctx, c) }, p.heard)
 	})
-	return p
 }
 
 func (p *podLives) close() {
@@ -152,7 +156,11 @@ func (p *podLives) container(ctx context.Context, seen *pod, now int64) {
 		l := &podLife{pod: seen, id: k.ID, restarts: k.Restarts, began: history.Span{From: p.asked, To: now}}
 		p.lives = append(p.lives, l)
 		if k.Running && !seen.gone {
-			p.work.Go(func() { p.follow(ctx, l) })
+			l.read = make(chan struct{})
+			p.work.Go(func() {
+				defer close(l.read)
+				p.follow(ctx, l)
+			})
 		}
 	}
 	for _, l := range p.living(seen.UID) {
@@ -205,6 +213,9 @@ func (p *podLives) tell(seen *pod, now int64) {
 	}
 	if l := p.find(seen.UID, seen.Container.ID); l != nil {
 		o.Incarnation = l.incarnation
+	}
+	if o.Incarnation == "" && p.h.seated != nil {
+		o.Incarnation = p.h.seated(seen.UID)
 	}
 	last := seen.said
 	last.Incarnation = o.Incarnation // a seat is no state of the object

@@ -158,6 +158,9 @@ func (f *follower) ask(ctx context.Context) (kube.Pod, bool, error) {
 // over finds out, after a stream has ended, whether the life has.
 func (f *follower) over(ctx context.Context, clean bool, seen int64) bool {
 	p, l := f.lives, f.life
+	if f.known() {
+		return true
+	}
 	now, ok, err := f.ask(ctx)
 	answered := p.o.Clock()
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"os"
 	"strings"
@@ -30,8 +31,9 @@ type ProxyOptions struct {
 
 // Proxies are the replicas' ways to the locks' store: one Toxiproxy proxy for each replica's name, which stays over its restarts.
 //
-// On a server of another host a proxy listens on the host of the API's URL, which must be an address of that very machine, and the
-// upstream is dialled from there: a store on this machine's loopback is out of its reach.
+// A proxy is dialled on the host of the API's URL. Where that is an address, it must be one of the server's own machine, and the proxy
+// listens there; where it is a name, such as that of a headless Service, what it leads to is not the server's to know, and the proxy
+// listens on all its addresses. The upstream is dialled from there: a store on this machine's loopback is out of its reach.
 type Proxies struct {
 	Mode experiments.ProxyMode
 
@@ -119,7 +121,7 @@ func (p *Proxies) refuseForeign(ctx context.Context, api, run string) error {
 }
 
 func (p *Proxies) open(ctx context.Context, api, host string, o ProxyOptions, replica string) error {
-	w := &way{Way: undo.Way{API: api, Proxy: proxyPrefix + o.Run + "-" + replica, Listen: net.JoinHostPort(host, "0")}}
+	w := &way{Way: undo.Way{API: api, Proxy: proxyPrefix + o.Run + "-" + replica, Listen: net.JoinHostPort(listenOn(host), "0")}}
 	if p.server != nil {
 		w.Own = os.Getpid()
 	}
@@ -144,9 +146,17 @@ func (p *Proxies) open(ctx context.Context, api, host string, o ProxyOptions, re
 		return err
 	}
 	if err := passes(ctx, o.Dial, w.addr); err != nil {
-		return fmt.Errorf("no answer through %s from %s: is that an address of the Toxiproxy's own machine, and can it reach the store? %w", w.addr, upstream, err)
+		return fmt.Errorf("no answer through %s from %s: is that an address of the Toxiproxy's own machine, or a name that leads to it on every port (in a cluster a headless Service), and can it reach the store? %w", w.addr, upstream, err)
 	}
 	return nil
+}
+
+// listenOn is where a server listens that is reached by host.
+func listenOn(host string) string {
+	if _, err := netip.ParseAddr(host); err == nil || host == "localhost" {
+		return host
+	}
+	return "0.0.0.0"
 }
 
 // passes asks the store for any answer through addr: that it wants a password is one. It proves that somebody listens at both ends.

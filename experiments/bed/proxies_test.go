@@ -3,6 +3,8 @@ package bed
 import (
 	"context"
 	"errors"
+	"net"
+	"net/netip"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -91,6 +93,45 @@ func TestProxiesOnAnExternalServer(t *testing.T) {
 	}
 	if err := journal.Close(); err != nil {
 		t.Errorf("the journal: %v", err)
+	}
+}
+
+// By the name of a Service the server cannot know where it is reached: a way listens everywhere there, and is dialled by the name.
+func TestAWayByAName(t *testing.T) {
+	server, ctx := toxitest.Start(t), t.Context()
+	c := toxi.New(server.URL)
+	o := waysTo(redistest.Start(t))
+	var dialled string
+	o.Dial = func(ctx context.Context, addr string) (net.Conn, error) { // what the name leads to
+		dialled = addr
+		_, port, err := net.SplitHostPort(addr)
+		if err != nil {
+			return nil, err
+		}
+		var d net.Dialer
+		return d.DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", port))
+	}
+	p := &Proxies{Mode: experiments.ProxyExternal, client: c, replicas: o.Replicas, ways: map[string]*way{}}
+	if err := p.open(ctx, server.URL, "lockdrill-toxiproxy.staging", o, "r1"); err != nil {
+		t.Fatal(err)
+	}
+	if host, _, _ := net.SplitHostPort(dialled); host != "lockdrill-toxiproxy.staging" || p.Addr("r1") != dialled {
+		t.Errorf("dialled %q, replicas are told %q", dialled, p.Addr("r1"))
+	}
+	w, _ := p.Way("r1")
+	if host, _, err := net.SplitHostPort(w.Listen); err != nil || !netip.MustParseAddr(host).IsUnspecified() {
+		t.Errorf("it listens on %s", w.Listen)
+	}
+	if err := p.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := c.Proxies(ctx); err != nil || len(all) != 0 {
+		t.Errorf("left on the server: %+v, %v", all, err)
+	}
+	for _, host := range []string{"127.0.0.1", "::1", "localhost", "10.0.0.7"} {
+		if got := listenOn(host); got != host {
+			t.Errorf("reached by %s it listens on %s: on more than it was asked to", host, got)
+		}
 	}
 }
 

@@ -197,7 +197,11 @@ func (c *Conductor) settled(s *series, now int64) bool {
 
 // leftOpen is when a trial that has not settled is waited for no longer.
 func (c *Conductor) leftOpen(s *series) int64 {
-	return max(s.fired, s.ended) + int64(c.horizon+min(c.e.System.Restart, restartWithin)+time.Second) + 1
+	back := min(c.e.System.Restart, restartWithin)
+	if c.e.Kubernetes != nil {
+		back = podBackWithin
+	}
+	return max(s.fired, s.ended) + int64(c.horizon+back+time.Second) + 1
 }
 
 // fresh reports whether every loop has ticked since then, and some job of every stream that still has jobs has finished.

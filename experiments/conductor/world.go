@@ -24,6 +24,9 @@ const (
 // reason to wait for ever.
 const restartWithin = 5 * time.Second
 
+// podBackWithin is how long a shot waits for the pod that replaces its victim before the next one: that is its controller's business.
+const podBackWithin = 30 * time.Second
+
 // world is what the claims and the ledger say about the system at this moment.
 type world struct {
 	pool      arena.Of[epoch]

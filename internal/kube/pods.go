@@ -110,15 +110,18 @@ func (c *Cluster) watchOnce(ctx context.Context, selector map[string]string, con
 	}
 	now := map[string]bool{}
 	for i := range list.Items {
-		p := podOf(&list.Items[i], container)
-		known[p.UID], now[p.UID] = p, true
-		on(Change{Pod: p})
+		now[string(list.Items[i].UID)] = true
 	}
-	for uid, p := range known {
+	for uid, p := range known { // first: a StatefulSet gives a name again
 		if !now[uid] {
 			delete(known, uid)
 			on(Change{Pod: p, Gone: true})
 		}
+	}
+	for i := range list.Items {
+		p := podOf(&list.Items[i], container)
+		known[p.UID] = p
+		on(Change{Pod: p})
 	}
 	options.ResourceVersion = list.ResourceVersion
 	w, err := api.Watch(ctx, options)
@@ -169,8 +172,10 @@ func (c *Cluster) DeletePod(ctx context.Context, name, uid string, grace *int64)
 	return fmt.Errorf("delete pod %s: %w", name, err)
 }
 
-// FollowLog streams the container's log from its beginning until the container's life ends. A stream that ends with io.EOF came to its
-// end; any other error says that the connection was cut.
+// FollowLog streams the log of the container's present life from its beginning until that life ends. An error other than io.EOF says
+// that the connection to the API server was cut. io.EOF says less than it seems to: the API server ends the stream so when the life
+// is over, and also when it has lost the node. Only a caller that asks again, and no longer finds that life running, knows. Whose life
+// it is must be asked again as well: between a look at the pod and this call another may have begun.
 func (c *Cluster) FollowLog(ctx context.Context, pod, container string) (io.ReadCloser, error) {
 	r, err := c.client.CoreV1().Pods(c.Namespace).GetLogs(pod, &corev1.PodLogOptions{Container: container, Follow: true}).Stream(ctx)
 	if err != nil {

@@ -139,6 +139,9 @@ func (l *Life) terminate() {
 	}
 }
 
+// Kill is SIGKILL, as a command of NodeOptions.Exec may send it.
+func (l *Life) Kill() { l.kill() }
+
 func (l *Life) isOver() bool {
 	select {
 	case <-l.over:

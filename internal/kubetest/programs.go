@@ -15,9 +15,12 @@ import (
 )
 
 // Need returns the folder with these programs, as internal/kubetools/build left them. Where one is missing the test is skipped;
-// with LOCKDRILL_KUBE=1, as `make test-kube` sets it, it fails.
+// with LOCKDRILL_KUBE=1, as `make test-kube` sets it, it fails. It is skipped with -short too, as the other tests that take seconds.
 func Need(t testing.TB, programs ...string) string {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("SKIPPED, NOT TESTED: -short")
+	}
 	dir, err := binaries()
 	for _, p := range programs {
 		if err == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -158,7 +159,8 @@ func (s *seat) report(ctx context.Context) {
 
 // complain fails the test on an error that is none of the ways in which a pod may be gone by now.
 func (s *seat) complain(ctx context.Context, what string, err error) {
-	if err != nil && ctx.Err() == nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	another := apierrors.IsConflict(err) || apierrors.IsInvalid(err) && strings.Contains(err.Error(), "metadata.uid")
+	if err != nil && ctx.Err() == nil && !apierrors.IsNotFound(err) && !another {
 		pod, _ := s.look()
 		s.node.t.Errorf("fake node: %s pod %s: %v", what, pod.Name, err)
 	}

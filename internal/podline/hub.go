@@ -58,9 +58,10 @@ type Hub struct {
 	names names
 	id    string
 
-	stop context.CancelFunc // of its goroutines
-	work sync.WaitGroup
-	wake chan struct{}
+	stop   context.CancelFunc // of its goroutines
+	work   sync.WaitGroup
+	wake   chan struct{}
+	closes sync.Once
 
 	telling sync.Mutex // callbacks, one at a time; taken before mu
 
@@ -219,13 +220,13 @@ func (h *Hub) Settle(ctx context.Context, life string) error {
 	}
 }
 
-// Forget ends a life: no more is told of it, its keys are removed, and if it still lives it ends. It does not wait; a life that is not
-// known is no error.
+// Forget is for a life that is known to be dead and settled: no more is told of it, and its keys are removed soon. One that lives all
+// the same ends with ErrLost; a life that is not known is no error.
 func (h *Hub) Forget(life string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if l := h.lives[life]; l != nil {
-		l.unasked = true
+		l.unasked, l.ended, l.queue = true, true, nil
 		h.rouse()
 	}
 }

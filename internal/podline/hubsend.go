@@ -327,8 +327,14 @@ func (h *Hub) remove(ctx context.Context, ids []string) error {
 }
 
 // Close tells lives that had lines to end, waits a few seconds for their goodbyes, stops, and removes the keys of all lives that had
-// lines or are over. Lives that nobody has sent a line are left for the fleet's next run. Nothing is told after it has returned.
-func (h *Hub) Close(ctx context.Context) error {
+// lines or are over. Lives that nobody has sent a line are left for the fleet's next run. Nothing is told after it has returned; a
+// second call does nothing.
+func (h *Hub) Close(ctx context.Context) (err error) {
+	h.closes.Do(func() { err = h.close(ctx) })
+	return err
+}
+
+func (h *Hub) close(ctx context.Context) error {
 	h.mu.Lock()
 	for _, l := range h.lives {
 		l.unasked = l.unasked || l.in.n > 0

@@ -179,7 +179,7 @@ func (p *Pod) receive(ctx context.Context) {
 				err = fmt.Errorf("%w: command %s came after %s", ErrLost, at, last)
 			}
 			if err != nil {
-				p.end(err)
+				p.giveUp(err)
 				return
 			}
 			last = at
@@ -188,6 +188,17 @@ func (p *Pod) receive(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// giveUp ends the line, and lets the hub know why if that is possible.
+func (p *Pod) giveUp(err error) {
+	bye := p.aside(byeField, err.Error())
+	select {
+	case <-bye.done:
+	case <-p.over:
+	case <-time.After(p.pace.farewell):
+	}
+	p.end(err)
 }
 
 // readStream waits for what stands after last in one stream.

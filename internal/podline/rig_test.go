@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -14,13 +15,22 @@ import (
 	"github.com/lockdrill/lockdrill/internal/redistest"
 )
 
+func TestMain(m *testing.M) {
+	redis.SetLogger(silent{}) // it tells of each refused dial
+	os.Exit(m.Run())
+}
+
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
+
 const patience = 30 * time.Second
 
 // quick is a pace for tests: what takes seconds in a drill takes tens of milliseconds.
 func quick() pace {
 	p := defaults()
 	p.refresh, p.sync, p.block, p.pause, p.resync = 50*time.Millisecond, 20*time.Millisecond, 50*time.Millisecond, 5*time.Millisecond, 200*time.Millisecond
-	p.call = time.Second
+	p.call, p.farewell = time.Second, 600*time.Millisecond
 	return p
 }
 

@@ -1,0 +1,53 @@
+package analysis
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// Measures of what only a live run has: in virtual time nobody serves metrics or writes logs, and 0 would be no answer.
+const (
+	measureMetric = "metric"
+	measureLogs   = "logs"
+)
+
+func liveOnly(measure string) bool {
+	name, _, _ := strings.Cut(measure, ".")
+	return name == measureMetric || name == measureLogs
+}
+
+// logMatches counts the lines that matched a pattern, over the whole run and all pods.
+func (j *judging) logMatches(lock, pattern string) measured {
+	m := measured{measure: measureLogs + "." + pattern, unit: "count", of: "line", next: "read the lines: each is an event logmatch of the history"}
+	if m.faults, _ = j.exposures(lock); m.faults == 0 {
+		m.lacks = append(m.lacks, j.notExposed(lock))
+	}
+	by := map[string]int{}
+	for i := range j.ix.h.Events {
+		ev := &j.ix.h.Events[i]
+		if ev.Kind != history.LogMatch || ev.Match.Pattern != pattern {
+			continue
+		}
+		m.n++
+		by[ev.Source]++
+		m.evidence = append(m.evidence, ev.N)
+	}
+	m.lo, m.hi = int64(m.n), int64(m.n)
+	if blind := j.blind(probeLogs, j.window()); blind != nil { // a line that nobody read may have said anything
+		m.hi, m.unended = open, blind[0].next
+		m.lacks = append(m.lacks, blind...)
+	}
+	m.saw = fmt.Sprintf("%s matched %s", plural(m.n, "line"), pattern)
+	var parts []string
+	for _, who := range slices.Sorted(maps.Keys(by)) {
+		parts = append(parts, fmt.Sprintf("%s %d", who, by[who]))
+	}
+	if len(parts) > 0 {
+		m.saw += ": " + strings.Join(parts, ", ")
+	}
+	return m
+}

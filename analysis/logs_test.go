@@ -1,0 +1,67 @@
+package analysis
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// logged is a line of a replica's log that matched.
+func (t *tape) logged(at float64, life, pattern string) {
+	t.add(at, at+ms, history.Event{Kind: history.LogMatch, Source: life, Match: &history.Match{Pattern: pattern, Text: "..."}})
+}
+
+// followed is the coverage of the logs, but for a stretch.
+func (t *tape) followed(cut, length float64) {
+	for _, s := range [][2]float64{{0, cut}, {cut + length, 231}} {
+		t.add(s[0], s[1], history.Event{Kind: history.CoverageKind, Source: "probe:logs", Coverage: &history.Coverage{Probe: probeLogs, Samples: 100}})
+	}
+}
+
+func TestLogPromises(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		write   func(*tape)
+		max     int
+		verdict Verdict
+		n       int
+		open    bool
+		says    string
+	}{
+		{"kept", func(tp *tape) { tp.followed(100, 0); tp.logged(40, "r1.1", "lost") }, 1, Pass, 1, false, "1 line matched lost: r1.1 1"},
+		{"nothing was said", func(tp *tape) { tp.followed(100, 0); tp.logged(40, "r1.1", "other") }, 0, Pass, 0, false, "0 lines matched lost"},
+		{"broken", func(tp *tape) {
+			tp.followed(100, 0)
+			for _, r := range []string{"r2.1", "r1.1", "r2.1"} {
+				tp.logged(40, r, "lost")
+			}
+		}, 2, Fail, 3, false, "3 lines matched lost: r1.1 1, r2.1 2"},
+		{"no log was read", func(*tape) {}, 0, Inconclusive, 0, true, "logs was blind"},
+		{"a log was not followed", func(tp *tape) { tp.followed(100, 3) }, 0, Inconclusive, 0, true, "blind for 3s"},
+		{"not followed for less than max_gap", func(tp *tape) { tp.followed(100, 1) }, 0, Pass, 0, false, ""},
+		{"not followed, and too many already", func(tp *tape) { tp.followed(100, 3); tp.logged(40, "r1.1", "lost") }, 0, Fail, 1, true, "1 line matched"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tp := burst(false)
+			c.write(tp)
+			h, err := history.Read(bytes.NewReader(tp.lines("logs", "sha256:0")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, _ := load(t, "metrics-agree")
+			e.Probes.Logs = &experiments.Logs{MaxGap: 2 * time.Second, Patterns: map[string]string{"lost": "x", "other": "y"}}
+			e.SLOs = []experiments.SLO{{Lock: "job", Logs: &experiments.LogLimit{Pattern: "lost", Max: c.max}}}
+			row := Judge(e, h).SLOs[0]
+			if row.Verdict != c.verdict || row.N != c.n || row.Lo != float64(c.n) || (row.Hi == nil) != c.open || row.Measure != "logs.lost" || len(row.Evidence) != c.n {
+				t.Errorf("%+v", row)
+			}
+			if !strings.Contains(row.Why, c.says) {
+				t.Errorf("it says %q, want %q", row.Why, c.says)
+			}
+		})
+	}
+}

@@ -1,0 +1,186 @@
+package analysis
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// widened is h as it would have been recorded from other machines: what replicas say of a time is right within by.
+func widened(h *history.History, by int64) {
+	for i := range h.Events {
+		ev := &h.Events[i]
+		if ev.Source != "runner" && !strings.HasPrefix(ev.Source, "probe:") && ev.Kind != history.FaultHit {
+			ev.Clock, ev.Span = history.ClockBounds, history.Span{From: max(0, ev.From-by), To: ev.To + by}
+		}
+	}
+}
+
+// Where clocks are known within bounds only, every range still holds what was measured with one clock, and no promise is broken by that.
+func TestAWiderClockWidensAndNeverFails(t *testing.T) {
+	rows := 0
+	for name := range cases {
+		for _, by := range []int64{2e6, 40e6} {
+			e, h := load(t, name)
+			before := Judge(e, h)
+			widened(h, by)
+			after := Judge(e, h)
+			if len(after.Findings) > len(before.Findings) {
+				t.Errorf("%s: findings that are none: %+v", name, after.Findings)
+			}
+			for i := range before.SLOs {
+				compareWider(t, name, &before.SLOs[i], &after.SLOs[i])
+				rows++
+			}
+			if name == "good-drill" && by < 10e6 && after.Verdict != "pass" {
+				t.Errorf("%s: %s with clocks that are right within 2 ms", name, after.Verdict)
+			}
+		}
+	}
+	if rows < 300 {
+		t.Errorf("%d rows were compared", rows)
+	}
+}
+
+func compareWider(t *testing.T, name string, before, after *SLOResult) {
+	t.Helper()
+	if (before.Verdict == Fail) != (after.Verdict == Fail) && (after.Verdict == Fail || after.Verdict == Pass) {
+		t.Errorf("%s: %s %s is %s, was %s: %s", name, after.Lock, after.Measure, after.Verdict, before.Verdict, after.Why)
+	}
+	wider := after.Lo <= before.Lo && (after.Hi == nil || before.Hi != nil && *after.Hi >= *before.Hi)
+	if after.N == before.N && !wider { // else what is counted is not the same
+		t.Errorf("%s: %s %s [%v, %v] does not hold [%v, %v]", name, after.Lock, after.Measure, after.Lo, endOf(after.Hi), before.Lo, endOf(before.Hi))
+	}
+}
+
+func endOf(hi *float64) any {
+	if hi == nil {
+		return "open"
+	}
+	return *hi
+}
+
+// edited is a recorded history, changed.
+func edited(t *testing.T, name string, edit func(e *experiments.Experiment, ev *history.Event)) *Judgement {
+	t.Helper()
+	e, h := load(t, name)
+	for i := range h.Events {
+		edit(e, &h.Events[i])
+	}
+	return Judge(e, h)
+}
+
+func TestTheClockOfAPodsTakeoverStartsAtItsDeath(t *testing.T) {
+	for name, want := range map[string]struct {
+		class  string
+		lo, hi float64
+	}{
+		"pods-force-delete-overlap": {ClassCrash, 19.30 - 13.12, 19.31 - 13.06}, // not at the call (11.01), nor at the object's end
+		"pods-crash":                {ClassCrash, 19.20 - 11.90, 19.21 - 11.008},
+		"pods-graceful":             {ClassHandOver, 11.20 - 11.016, 11.21 - 11.01},
+		"pods-graceful-ignored":     {ClassCrash, 23.30 - 17.10, 23.31 - 17.06},
+		"pods-end-not-seen":         {ClassCrash, 0, 17.31 - 11.056},
+		"pods-observed-lease":       {ClassCrash, 36.95 - 21.7, 37.06 - 21.0},
+	} {
+		e, h := load(t, name)
+		j := Judge(e, h)
+		if len(j.Takeovers) != 1 {
+			t.Fatalf("%s: %d takeovers", name, len(j.Takeovers))
+		}
+		if x := j.Takeovers[0]; x.Class != want.class || x.Lo < want.lo-0.003 || *x.Hi > want.hi+0.003 || x.Lo > want.lo+0.01 || *x.Hi < want.hi-0.01 {
+			t.Errorf("%s: %s [%.3f, %.3f], want %s about [%.3f, %.3f]", name, x.Class, x.Lo, *x.Hi, want.class, want.lo, want.hi)
+		}
+	}
+}
+
+// An end that nobody saw can show that a takeover was short enough, and never that it was too long.
+func TestAnEndThatNobodySawNeverFails(t *testing.T) {
+	j := edited(t, "pods-crash-slow", func(_ *experiments.Experiment, ev *history.Event) {
+		if ev.Fault != nil && ev.Fault.Death != nil {
+			d := *ev.Fault.Death
+			d.End = nil
+			f := *ev.Fault
+			f.Death, ev.Fault = &d, &f
+		}
+	})
+	if r := row(t, j, "leader", "takeover.max"); r.Verdict != Inconclusive || r.Lo != 0 {
+		t.Errorf("takeover %s, from %v: %s", r.Verdict, r.Lo, r.Why)
+	}
+}
+
+// Deleted by force, a worker that listens hands over: that is no measurement of a crash.
+func TestAForcedDeleteThatWasAHandOverIsNoCrash(t *testing.T) {
+	e, h := load(t, "pods-graceful")
+	e.Faults[0].Kill.Form = experiments.FormForceDelete
+	for i := range h.Events {
+		if f := h.Events[i].Fault; f != nil {
+			f.Form = experiments.FormForceDelete
+		}
+	}
+	j := Judge(e, h)
+	if r := row(t, j, "leader", "takeover.max"); r.Verdict != Inconclusive || !strings.Contains(r.Next, "a delete is no SIGKILL") {
+		t.Errorf("takeover %s: %s (%s)", r.Verdict, r.Why, r.Next)
+	}
+	if x := j.Takeovers[0]; x.Class != ClassHandOver {
+		t.Errorf("class %s", x.Class)
+	}
+}
+
+func TestALogThatSaysMoreThanTheStreamIsAFinding(t *testing.T) {
+	for lines, want := range map[int]bool{1: false, 2: true} {
+		j := edited(t, "pods-force-delete-overlap", func(_ *experiments.Experiment, ev *history.Event) {
+			if ev.Kind == history.ReplicaExit && ev.Replica.Incarnation == "r1.1" {
+				ev.Replica.Unheard = lines
+			}
+		})
+		found := len(j.Findings) == 1 && strings.Contains(j.Findings[0].What, "2 lines that never came through the stream")
+		if found != want || (row(t, j, "leader", "overlap.belief").Verdict == Pass) == want {
+			t.Errorf("%d lines: findings %+v, belief %s", lines, j.Findings, row(t, j, "leader", "overlap.belief").Verdict)
+		}
+		if row(t, j, "leader", "takeover.max").Verdict != Pass {
+			t.Errorf("%d lines: what the ledger shows is %s", lines, row(t, j, "leader", "takeover.max").Verdict)
+		}
+	}
+}
+
+// False greens of an observed election: each takes one thing away from one that passes.
+func TestWhatAnObservedElectionCannotPassWithout(t *testing.T) {
+	for name, c := range map[string]struct {
+		drop func(*history.Event) bool
+		why  string
+	}{
+		"nobody looked": {func(ev *history.Event) bool {
+			return ev.Coverage != nil && !ev.Coverage.Final && ev.From > 20e9 && ev.From < 40e9
+		}, "probe leases was blind"},
+		"no such pod":     {func(ev *history.Event) bool { return ev.Kind == history.FaultConfirmed }, "0 of 1 shots"},
+		"not known to us": {func(ev *history.Event) bool { return ev.Look != nil && ev.Epoch == "e1" }, "0 of 1 shots"},
+	} {
+		e, h := load(t, "pods-observed-lease")
+		without(h, c.drop)
+		if r := row(t, Judge(e, h), "leader", "takeover.max"); r.Verdict == Pass || !strings.Contains(r.Why, c.why) {
+			t.Errorf("%s: %s: %s", name, r.Verdict, r.Why)
+		}
+	}
+}
+
+// A Lease goes on naming its last holder when its time is up: that is no contradiction, and the lease has ended all the same. Given back,
+// it is a hand-over.
+func TestALeaseObjectThatIsGivenBackIsAHandOver(t *testing.T) {
+	e, h := load(t, "pods-observed-lease")
+	if j := Judge(e, h); len(j.Findings) > 0 || j.Takeovers[0].Residual.Lo > 15 || j.Takeovers[0].Pickup.Lo < 0.5 {
+		t.Errorf("findings %+v, residual %+v", j.Findings, j.Takeovers[0].Residual)
+	}
+	for i := range h.Events {
+		if ev := &h.Events[i]; ev.Look != nil && ev.Epoch == "e2" { // the first of them: released before it was taken
+			prev := history.Span{From: 21.5e9, To: 21.502e9}
+			*ev = history.Event{N: ev.N, Kind: history.LookKind, Span: history.Span{From: 21.6e9, To: 21.602e9}, Source: ev.Source, Lock: ev.Lock, Key: ev.Key,
+				Look: &history.Look{Prev: &prev, Released: true}}
+			break
+		}
+	}
+	if x := Judge(e, h).Takeovers; len(x) != 1 || x[0].Class != ClassHandOver {
+		t.Errorf("%+v", x)
+	}
+}

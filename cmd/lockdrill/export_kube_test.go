@@ -1,0 +1,235 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/lockdrill/lockdrill/deploy"
+	"github.com/lockdrill/lockdrill/internal/kube"
+)
+
+// podDrillYAML is the experiment of the manifests' golden files.
+func podDrillYAML(t *testing.T) string {
+	t.Helper()
+	return string(read(t, "../../deploy/testdata/game-day.yaml"))
+}
+
+// podDir holds the experiment as drill.yaml.
+func podDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "drill.yaml"), []byte(podDrillYAML(t)))
+	return dir
+}
+
+// exported runs export and gives the documents by their kinds.
+func exported(t *testing.T, dir string, args ...string) map[string][]byte {
+	t.Helper()
+	got := tryIn(t, dir, append([]string{"export"}, args...)...)
+	if got.code != exitPass {
+		t.Fatalf("export %q: %+v", args, got)
+	}
+	docs := map[string][]byte{}
+	for _, doc := range bytes.Split([]byte(got.stdout), []byte("\n---\n")) {
+		_, kind, err := scheme.Codecs.UniversalDeserializer().Decode(doc, nil, nil)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, doc)
+		}
+		docs[kind.Kind] = doc
+	}
+	return docs
+}
+
+func kindsOf(docs map[string][]byte) []string {
+	var kinds []string
+	for k := range docs {
+		kinds = append(kinds, k)
+	}
+	slices.Sort(kinds)
+	return kinds
+}
+
+func TestExportManifests(t *testing.T) {
+	dir := podDir(t)
+	for args, want := range map[string]string{
+		"deployment drill.yaml":                          "ConfigMap Deployment ServiceAccount",
+		"rbac drill.yaml":                                "Role RoleBinding ServiceAccount",
+		"rbac drill.yaml --service-account drills":       "Role RoleBinding",
+		"job drill.yaml --release v1":                    "ConfigMap Job PersistentVolumeClaim",
+		"job drill.yaml --ephemeral":                     "ConfigMap Job",
+		"cronjob drill.yaml --schedule @daily":           "ConfigMap CronJob PersistentVolumeClaim",
+		"cronjob drill.yaml --schedule @daily --claim c": "ConfigMap CronJob",
+		"toxiproxy --image registry.example/toxiproxy":   "Deployment Service",
+	} {
+		docs := exported(t, dir, strings.Fields(args)...)
+		if got := strings.Join(kindsOf(docs), " "); got != want {
+			t.Errorf("%s: %s, want %s", args, got, want)
+		}
+		for kind, doc := range docs {
+			if !bytes.Contains(doc, []byte("  namespace: staging\n")) && !strings.HasPrefix(args, "toxiproxy") {
+				t.Errorf("%s: the %s is in no namespace", args, kind)
+			}
+		}
+	}
+}
+
+// The exported experiment is one that can be run as it is: resolved, with the flags of the export, and the files that it names.
+func TestExportedExperimentStandsAlone(t *testing.T) {
+	dir := podDir(t)
+	text := edit(t, podDrillYAML(t), `ledger: {url: "redis://ledger.staging.svc:6380"}`, `ledger: {url: "rediss://ledger.staging.svc:6380", ca: certs/ca.pem}`)
+	text = edit(t, text, "namespace: staging, ", "context: mine, namespace: staging, ")
+	write(t, filepath.Join(dir, "drill.yaml"), []byte(text))
+	if err := os.Mkdir(filepath.Join(dir, "certs"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "certs", "ca.pem"), []byte("-----BEGIN CERTIFICATE-----\n"))
+	other := t.TempDir() // the file is found beside the experiment, wherever export is called
+	docs := exported(t, other, "job", filepath.Join(dir, "drill.yaml"), "--namespace", "pre", "--image", "registry.example/l:2")
+	o, _, err := scheme.Codecs.UniversalDeserializer().Decode(docs["ConfigMap"], nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := o.(*corev1.ConfigMap).Data
+	write(t, filepath.Join(other, "experiment.yaml"), []byte(data["experiment.yaml"]))
+	if e, _, err := loadExperiment(filepath.Join(other, "experiment.yaml")); err != nil || e.Ledger.CA != deploy.FilesDir+"/ledger-ca.pem" || data["ledger-ca.pem"] == "" {
+		t.Errorf("%v, %q", err, data)
+	}
+	for _, want := range []string{"namespace: pre", "registry.example/l:2", "ledger-ca.pem: |", "-----BEGIN CERTIFICATE-----"} {
+		if !bytes.Contains(docs["ConfigMap"], []byte(want)) {
+			t.Errorf("no %q in\n%s", want, docs["ConfigMap"])
+		}
+	}
+	for _, never := range []string{"context:", dir} {
+		if bytes.Contains(docs["ConfigMap"], []byte(never)) {
+			t.Errorf("%q in\n%s", never, docs["ConfigMap"])
+		}
+	}
+}
+
+func TestExportManifestsMisuse(t *testing.T) {
+	dir := podDir(t)
+	pods := podDrillYAML(t)
+	for name, change := range map[string][2]string{
+		"no-image.yaml":     {`image: "registry.example/lockdrill:1.0.0", `, ""},
+		"no-namespace.yaml": {"namespace: staging, ", ""},
+		"no-ca.yaml":        {`ledger: {url: "redis://ledger.staging.svc:6380"}`, `ledger: {url: "rediss://ledger.staging.svc:6380", ca: none.pem}`},
+	} {
+		write(t, filepath.Join(dir, name), []byte(edit(t, pods, change[0], change[1])))
+	}
+	write(t, filepath.Join(dir, "processes.yaml"), []byte(goodDrill))
+	for args, want := range map[string]string{
+		"deployment":                                         `no argument given`,
+		"deployment processes.yaml":                          `processes.yaml: .*add a section kubernetes`,
+		"rbac processes.yaml":                                `processes.yaml: .*add a section kubernetes`,
+		"job processes.yaml":                                 `processes.yaml: .*add a section kubernetes`,
+		"cronjob processes.yaml --schedule @daily":           `processes.yaml: .*add a section kubernetes`,
+		"rbac no-namespace.yaml":                             `set kubernetes.namespace, or --namespace`,
+		"job no-image.yaml":                                  `kubernetes.image, or --image, names the image`,
+		"deployment no-ca.yaml":                              `none.pem: read the authority's certificate: no such file`,
+		"cronjob drill.yaml":                                 `when\? Say --schedule`,
+		"cronjob drill.yaml --schedule 3":                    `schedule "3": want five fields`,
+		"cronjob drill.yaml --schedule @daily --time-zone X": `--time-zone "X": want a name of the tz database`,
+		"job drill.yaml --claim c --ephemeral":               `--claim and --ephemeral exclude each other`,
+		"job drill.yaml --on-inconclusive maybe":             `--on-inconclusive "maybe": want fail or pass`,
+		"toxiproxy":                                          `--image names an image with the Toxiproxy server`,
+	} {
+		got := tryIn(t, dir, append([]string{"export"}, strings.Fields(args)...)...)
+		if got.code != exitUsage || got.stdout != "" || !regexp.MustCompile(want).MatchString(got.stderr) {
+			t.Errorf("%s: %+v\nwant %s", args, got, want)
+		}
+	}
+}
+
+// Every exit status is decided by the Job: an answer fails it at once, also where the cluster took the pod away meanwhile; only an
+// abort that the cluster caused is ignored, so that the pod is replaced.
+func TestJobDecidesEveryExitStatus(t *testing.T) {
+	o, _, err := scheme.Codecs.UniversalDeserializer().Decode(exported(t, podDir(t), "job", "drill.yaml")["Job"], nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := o.(*batchv1.Job).Spec
+	if *spec.BackoffLimit != 0 || spec.Template.Spec.RestartPolicy != "Never" {
+		t.Errorf("%+v", spec)
+	}
+	decide := func(code int32, disrupted bool) batchv1.PodFailurePolicyAction {
+		for _, r := range spec.PodFailurePolicy.Rules {
+			if r.OnExitCodes != nil && slices.Contains(r.OnExitCodes.Values, code) || disrupted && len(r.OnPodConditions) > 0 {
+				return r.Action
+			}
+		}
+		return batchv1.PodFailurePolicyActionCount // against backoffLimit 0
+	}
+	for _, m := range exitMeanings() {
+		if m.code == exitPass {
+			continue
+		}
+		disrupted := batchv1.PodFailurePolicyActionFailJob
+		if m.code == exitAborted {
+			disrupted = batchv1.PodFailurePolicyActionIgnore
+		}
+		if got := decide(int32(m.code), false); got != batchv1.PodFailurePolicyActionFailJob {
+			t.Errorf("%s: %s", m.name, got)
+		}
+		if got := decide(int32(m.code), true); got != disrupted {
+			t.Errorf("%s in a pod that the cluster took away: %s, want %s", m.name, got, disrupted)
+		}
+	}
+	if got := decide(137, false); got != batchv1.PodFailurePolicyActionCount {
+		t.Errorf("a runner that was killed: %s", got)
+	}
+}
+
+// The Role holds the rules of the preflight and the summary, and not one verb more.
+func TestExportedRoleIsThePreflights(t *testing.T) {
+	dir := podDir(t)
+	for name, change := range map[string]string{"apply.yaml": "pods: apply", "use.yaml": "pods: use"} {
+		write(t, filepath.Join(dir, name), []byte(edit(t, podDrillYAML(t), "pods: apply", change)))
+		e, _, err := loadExperiment(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, _, err := scheme.Codecs.UniversalDeserializer().Decode(exported(t, dir, "rbac", name)["Role"], nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		permissions := func(groups, resources, names, verbs []string) []string {
+			var all []string
+			for _, g := range groups {
+				for _, r := range resources {
+					for _, v := range verbs {
+						all = append(all, g+"/"+r+" "+strings.Join(names, ",")+" "+v)
+					}
+				}
+			}
+			return all
+		}
+		var got, want []string
+		for _, r := range o.(*rbacv1.Role).Rules {
+			got = append(got, permissions(r.APIGroups, r.Resources, r.ResourceNames, r.Verbs)...)
+		}
+		rules := kube.RulesFor(needs(e))
+		for _, r := range rules {
+			resource := strings.TrimSuffix(r.Resource+"/"+r.Subresource, "/")
+			want = append(want, permissions([]string{r.APIGroup}, []string{resource}, r.Names, r.Verbs)...)
+		}
+		if name == "use.yaml" {
+			last := deploy.SummaryName(e.Name)
+			want = append(want, "/configmaps  create", "/configmaps "+last+" get", "/configmaps "+last+" patch")
+		}
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: the Role has\n%s\nwant\n%s", name, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+}

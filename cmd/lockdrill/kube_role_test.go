@@ -1,0 +1,226 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	authv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockdrill/lockdrill/deploy"
+	"github.com/lockdrill/lockdrill/internal/kube"
+	"github.com/lockdrill/lockdrill/internal/kubetest"
+	"github.com/lockdrill/lockdrill/internal/redistest"
+)
+
+// roleDrillYAML kills workers of the run's own in all three forms, and runs in seconds.
+const roleDrillYAML = `apiVersion: lockdrill/v1
+kind: Experiment
+name: pods
+environment: staging
+redis: {mode: external, url: "redis://%s"}
+ledger: {url: "redis://%s"}
+kubernetes: {namespace: drills, pods: apply, image: "registry.example/lockdrill:test", grace: 5s}
+system:
+  mode: embedded
+  replicas: 3
+  locks:
+    - name: loop
+      key: the-loop
+      policy:
+        ttl: 1s
+        renew_every: 300ms
+        class: standard
+        op_timeout: 200ms
+        stop_budget: 100ms
+        release: {mode: bounded_retry, attempts: 2, timeout: 200ms, after_abandon: if_work_stopped}
+        acquire: {mode: try, timeout: 200ms}
+        loop: {poll: 100ms, mode: renewed, tick: 20ms}
+steady_state: {for: 500ms, timeout: 30s}
+faults:
+  - {id: crash, at: 0s, kill: {holder_of: loop, phase: random, form: crash}}
+  - {id: graceful, at: 3s, kill: {holder_of: loop, phase: random, form: graceful}}
+  - {id: forced, at: 6s, kill: {holder_of: loop, phase: random, form: force_delete}}
+probes:
+  lock_keys: {every: 5ms, max_gap: 500ms}
+limits: {max_run: 2m}
+slos:
+  - {lock: loop, takeover: {max: 10s}}
+  - {lock: loop, overlap: {level: belief, max: 0s}}
+`
+
+// podRig is a cluster whose containers are the built lockdrill, a namespace that may be drilled, and two stores.
+type podRig struct {
+	*kubetest.Env
+	admin      *kube.Cluster
+	dir, audit string // folder with pods.yaml; log of what was asked of the API server
+}
+
+func newPodRig(t *testing.T) *podRig {
+	t.Helper()
+	r := &podRig{dir: t.TempDir()}
+	policy := filepath.Join(r.dir, "audit.yaml")
+	r.audit = filepath.Join(r.dir, "audit.log")
+	write(t, policy, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n"))
+	r.Env = kubetest.Start(t, kubetest.Options{
+		Controllers: true, NodeOptions: kubetest.NodeOptions{Run: kubetest.Command(built)},
+		Args: []string{"--audit-policy-file=" + policy, "--audit-log-path=" + r.audit, "--audit-log-mode=blocking-strict"},
+	})
+	r.Namespace("drills", map[string]string{kube.EnvironmentAnnotation: "staging"})
+	var err error
+	if r.admin, err = kube.Open(kube.Options{Kubeconfig: r.Kubeconfig, Namespace: "drills"}); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(r.dir, "pods.yaml"), fmt.Appendf(nil, roleDrillYAML, redistest.Start(t), redistest.Start(t)))
+	return r
+}
+
+// shippedRole applies what export rbac prints, and returns a kubeconfig for the service account in it.
+func (r *podRig) shippedRole(t *testing.T) string {
+	t.Helper()
+	got := tryIn(t, r.dir, "export", "rbac", "pods.yaml")
+	if got.code != exitPass {
+		t.Fatalf("export rbac: %+v", got)
+	}
+	objects, err := kube.ParseManifests([]byte(got.stdout))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objects {
+		if err := r.admin.Apply(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r.KubeconfigForServiceAccount("drills", deploy.RunnerName("pods"))
+}
+
+// apiRequest is one kind of request: verb, resource and subresource.
+type apiRequest struct{ verb, what string }
+
+// requests are those of the service account so far, and how often each was refused.
+func (r *podRig) requests(t *testing.T, account string) (all, forbidden map[apiRequest]int) {
+	t.Helper()
+	data, err := os.ReadFile(r.audit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, forbidden = map[apiRequest]int{}, map[apiRequest]int{}
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var e struct {
+			Verb           string
+			User           struct{ Username string }
+			ObjectRef      *struct{ Resource, Subresource, APIGroup, Namespace string }
+			ResponseStatus struct{ Code int }
+		}
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			t.Fatal(err)
+		}
+		if e.User.Username != "system:serviceaccount:drills:"+account || e.ObjectRef == nil {
+			continue
+		}
+		a := apiRequest{e.Verb, spelled(e.ObjectRef.APIGroup, e.ObjectRef.Resource, e.ObjectRef.Subresource)}
+		all[a]++
+		if e.ResponseStatus.Code == 403 {
+			forbidden[a]++
+		}
+	}
+	return all, forbidden
+}
+
+func spelled(group, resource, subresource string) string {
+	return strings.TrimPrefix(group+"/", "/") + strings.TrimSuffix(resource+"/"+subresource, "/")
+}
+
+func TestKubeRunWithTheShippedRole(t *testing.T) {
+	r := newPodRig(t)
+	file := r.shippedRole(t)
+	before := r.remaining(t)
+	begun := time.Now()
+	got := tryIn(t, r.dir, "run", "pods.yaml", "--kubeconfig", file, "--environment", "staging", "--confirm", "pods", "--seed", "1")
+	t.Logf("%v\n%s%s", time.Since(begun).Round(time.Millisecond), got.stdout, got.stderr)
+	if got.code != exitPass {
+		t.Fatalf("status %d", got.code)
+	}
+	if after := r.remaining(t); !slices.Equal(after, before) {
+		t.Errorf("before the run: %q, after it: %q", before, after)
+	}
+	account := deploy.RunnerName("pods")
+	all, forbidden := r.requests(t, account)
+	if len(all) == 0 || len(forbidden) > 0 {
+		t.Errorf("of %v these were refused: %v", all, forbidden)
+	}
+	role, err := r.Client.RbacV1().Roles("drills").Get(t.Context(), account, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, rule := range role.Rules {
+		for _, verb := range rule.Verbs {
+			if a := (apiRequest{verb, spelled(rule.APIGroups[0], rule.Resources[0], "")}); all[a] == 0 {
+				t.Errorf("the Role permits %s of %s, and the run never asked for it", a.verb, a.what)
+			}
+		}
+	}
+	r.mayNothingElse(t, account)
+}
+
+// remaining is everything in the namespace that a run might leave.
+func (r *podRig) remaining(t *testing.T) []string {
+	t.Helper()
+	var names []string
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for _, path := range []string{"/api/v1/namespaces/drills/%s pods configmaps secrets services serviceaccounts", "/apis/apps/v1/namespaces/drills/%s deployments replicasets statefulsets",
+		"/apis/coordination.k8s.io/v1/namespaces/drills/%s leases", "/apis/networking.k8s.io/v1/namespaces/drills/%s networkpolicies",
+		"/apis/rbac.authorization.k8s.io/v1/namespaces/drills/%s roles rolebindings"} {
+		words := strings.Fields(path)
+		for _, kind := range words[1:] {
+			data, err := r.Client.Discovery().RESTClient().Get().AbsPath(fmt.Sprintf(words[0], kind)).DoRaw(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var list metav1.PartialObjectMetadataList
+			if err := json.Unmarshal(data, &list); err != nil {
+				t.Fatal(err)
+			}
+			for _, o := range list.Items {
+				names = append(names, kind+" "+o.Name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// mayNothingElse asks the API server for what the Role must not give.
+func (r *podRig) mayNothingElse(t *testing.T, account string) {
+	t.Helper()
+	for _, a := range []authv1.ResourceAttributes{
+		{Namespace: "drills", Verb: "get", Resource: "secrets"}, {Namespace: "drills", Verb: "create", Resource: "pods"},
+		{Namespace: "drills", Verb: "create", Resource: "pods", Subresource: "exec"}, {Namespace: "drills", Verb: "patch", Group: rbacv1.GroupName, Resource: "roles"},
+		{Namespace: "drills", Verb: "patch", Resource: "namespaces", Name: "drills"}, {Namespace: "default", Verb: "list", Resource: "pods"},
+		{Namespace: "default", Verb: "get", Resource: "namespaces", Name: "default"}, {Verb: "list", Resource: "nodes"},
+		{Namespace: "drills", Verb: "update", Group: "coordination.k8s.io", Resource: "leases", Name: "of-a-controller"},
+	} {
+		review, err := r.Client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authv1.SubjectAccessReview{
+			Spec: authv1.SubjectAccessReviewSpec{User: "system:serviceaccount:drills:" + account, ResourceAttributes: &a},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if review.Status.Allowed {
+			t.Errorf("the Role permits %+v: %s", a, review.Status.Reason)
+		}
+	}
+}

@@ -40,9 +40,15 @@ type seat struct {
 
 // NewObservedFleet begins to watch the pods. Its owner calls Stop.
 func NewObservedFleet(o ObservedOptions) *ObservedFleet {
+	f := newObservedFleet(o)
+	f.lives.start()
+	return f
+}
+
+// newObservedFleet is one that does not watch yet.
+func newObservedFleet(o ObservedOptions) *ObservedFleet {
 	f := &ObservedFleet{o: o, signs: map[string]int64{}}
 	f.lives = newLives(o.Pods, lifeHooks{changed: f.changed, ended: f.ended, line: func(*podLife, []byte, history.Span) {}})
-	f.lives.start()
 	return f
 }
 

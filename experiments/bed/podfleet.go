@@ -65,21 +65,21 @@ const (
 // usable.
 func NewPodFleet(o PodFleetOptions) *PodFleet {
 	f := newPodFleet(o)
-	// The hub tells of nothing before it is known here: what it tells waits for the lock.
-	f.lives.mu.Lock()
+	f.lives.mu.Lock() // what the hub tells waits until the hub is known here
 	defer f.lives.mu.Unlock()
 	f.line = podline.Open(podline.Options{
 		Redis: o.Redis, Fleet: o.Fleet, Clock: o.Pods.Clock, OnHello: f.hello, OnLine: f.hear, OnEnd: f.left,
 	})
+	f.lives.start()
 	return f
 }
 
+// newPodFleet is one that neither watches nor listens yet.
 func newPodFleet(o PodFleetOptions) *PodFleet {
 	f := &PodFleet{o: o, changed: make(chan struct{}), seated: map[string]string{}}
 	f.lives = newLives(o.Pods, lifeHooks{
 		changed: func(*podLife) { f.seat() }, ended: f.lifeEnded, line: f.logged, sign: f.sign, seated: f.inPod, quiet: signQuiet, old: true,
 	})
-	f.lives.start()
 	return f
 }
 

@@ -3,6 +3,7 @@ package bed
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"sync"
 	"time"
@@ -51,6 +52,7 @@ type PodLife struct {
 // nor a line of the log tells when it was true.
 type podLives struct {
 	o    PodsOptions
+	from podSource
 	h    lifeHooks
 	stop context.CancelFunc
 	work sync.WaitGroup
@@ -60,6 +62,13 @@ type podLives struct {
 	lives []*podLife      // in the order in which they were seen
 	asked int64           // what has changed since the last list was asked for, then; 0 until the first is whole
 	next  int64           // before the next list is asked for
+}
+
+// podSource is what is asked of a kube.Cluster.
+type podSource interface {
+	WatchPods(ctx context.Context, selector map[string]string, container string, on func(kube.Change), heard func(error))
+	Pod(ctx context.Context, name, container string) (p kube.Pod, ok bool, err error)
+	FollowStamped(ctx context.Context, pod, container string, from kube.LogStart) (io.ReadCloser, error)
 }
 
 // lifeHooks are what a fleet wants to know. They are called one at a time, with podLives.mu held.
@@ -101,7 +110,7 @@ type lifeEnd struct {
 }
 
 func newLives(o PodsOptions, h lifeHooks) *podLives {
-	return &podLives{o: o, h: h, pods: map[string]*pod{}, next: o.Clock()}
+	return &podLives{o: o, from: o.Cluster, h: h, pods: map[string]*pod{}, next: o.Clock()}
 }
 
 // start begins to watch; the caller calls close.
@@ -109,7 +118,7 @@ func (p *podLives) start() {
 	ctx, stop := context.WithCancel(context.Background())
 	p.stop = stop
 	p.work.Go(func() {
-		p.o.Cluster.WatchPods(ctx, p.o.Selector, p.o.Container, func(c kube.Change) { p.see(ctx, c) }, p.heard)
+		p.from.WatchPods(ctx, p.o.Selector, p.o.Container, func(c kube.Change) { p.see(ctx, c) }, p.heard)
 	})
 }
 

@@ -61,7 +61,7 @@ func (f *follower) read(ctx context.Context) (clean bool, seen int64) {
 	if f.stamp != "" {
 		from.Since, _ = time.Parse(time.RFC3339Nano, f.stamp) // it was one
 	}
-	r, err := o.Cluster.FollowStamped(ctx, l.pod.Name, o.Container, from)
+	r, err := f.lives.from.FollowStamped(ctx, l.pod.Name, o.Container, from)
 	if err != nil {
 		return false, o.Clock()
 	}
@@ -152,7 +152,7 @@ func (f *follower) found() {
 func (f *follower) ask(ctx context.Context) (kube.Pod, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, askAgain)
 	defer cancel()
-	return f.lives.o.Cluster.Pod(ctx, f.life.pod.Name, f.lives.o.Container)
+	return f.lives.from.Pod(ctx, f.life.pod.Name, f.lives.o.Container)
 }
 
 // over finds out, after a stream has ended, whether the life has.

@@ -96,7 +96,7 @@ func (f *PodFleet) logged(l *podLife, line []byte, _ history.Span) {
 
 // sign is the last instant at which a container's life surely lived.
 func (f *PodFleet) sign(l *podLife) int64 {
-	if l.worker == "" || f.line == nil {
+	if l.worker == "" {
 		return l.began.From
 	}
 	at, _ := f.line.Sign(l.worker)

@@ -103,17 +103,18 @@ func (s *seat) until(ctx context.Context, early <-chan time.Time) {
 // where the object is gone at once there is still a grace.
 func (s *seat) attend(ctx context.Context, l *Life) {
 	var kill <-chan time.Time
-	var told, forced bool
+	var forced bool
+	grace := int64(-1) // that it was told of; it may be shortened
 	for {
 		switch pod, gone := s.look(); {
 		case gone && !forced:
-			told, forced = true, true
+			grace, forced = 0, true
 			l.terminate()
 			kill = time.After(s.node.ForceGrace)
-		case pod.DeletionTimestamp != nil && !told:
-			told = true
+		case !gone && pod.DeletionTimestamp != nil && (grace < 0 || *pod.DeletionGracePeriodSeconds < grace):
+			grace = *pod.DeletionGracePeriodSeconds
 			l.terminate()
-			kill = time.After(max(s.node.ForceGrace, time.Duration(*pod.DeletionGracePeriodSeconds)*time.Second))
+			kill = time.After(max(s.node.ForceGrace, time.Duration(grace)*time.Second))
 		}
 		select {
 		case <-l.over:

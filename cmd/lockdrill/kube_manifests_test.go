@@ -1,0 +1,205 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/lockdrill/lockdrill/deploy"
+	"github.com/lockdrill/lockdrill/internal/kube"
+	"github.com/lockdrill/lockdrill/internal/kubetest"
+)
+
+// resources are the API's words for the kinds that export prints.
+var resources = map[string]string{
+	"ServiceAccount": "serviceaccounts", "ConfigMap": "configmaps", "Deployment": "deployments", "Role": "roles", "RoleBinding": "rolebindings",
+	"Job": "jobs", "CronJob": "cronjobs", "PersistentVolumeClaim": "persistentvolumeclaims", "Service": "services", "NetworkPolicy": "networkpolicies",
+}
+
+// A real API server takes every manifest, with every field checked; and where a namespace enforces the pod security standard
+// "restricted", it takes every pod that they would make.
+func TestKubeManifests(t *testing.T) {
+	env, dir := kubetest.Start(t, kubetest.Options{NoNode: true}), podDir(t)
+	enforced := []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`)
+	env.Namespace("staging", nil)
+	if _, err := env.Client.CoreV1().Namespaces().Patch(t.Context(), "staging", types.MergePatchType, enforced, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"lockdrill-game-day", deploy.RunnerName("game-day")} {
+		env.KubeconfigForServiceAccount("staging", name) // a pod's account must be there
+	}
+	client, err := dynamic.NewForConfig(env.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !apierrors.IsForbidden(admitPod(t, env, corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}})) {
+		t.Error("a pod that is not restricted is taken: nothing is enforced here")
+	}
+	seen := map[string]bool{}
+	for _, args := range []string{
+		"deployment drill.yaml", "rbac drill.yaml", "job drill.yaml --release v1.4.2 --on-inconclusive=pass", "job drill.yaml --ephemeral", "job drill.yaml --claim reports",
+		"cronjob drill.yaml --schedule @daily --time-zone Europe/Berlin", "toxiproxy --image registry.example/toxiproxy:2.12.0 --namespace staging",
+		"kustomize",
+	} {
+		docs := map[string][]byte{}
+		if args == "kustomize" {
+			docs["NetworkPolicy"] = networkManifest(t, filepath.Join(dir, "drill.yaml"))
+		} else {
+			docs = exported(t, dir, strings.Fields(args)...)
+		}
+		for kind, doc := range docs {
+			seen[kind] = true
+			if err := dryRun(t.Context(), client, doc); err != nil {
+				t.Errorf("export %s: %s: %v", args, kind, err)
+			}
+			if template := templateOf(t, doc); template != nil {
+				if err := admitPod(t, env, *template); err != nil {
+					t.Errorf("export %s: the pods of the %s: %v", args, kind, err)
+				}
+			}
+		}
+	}
+	if len(seen) != len(resources) {
+		t.Errorf("only %v were tried", seen)
+	}
+}
+
+func networkManifest(t *testing.T, path string) []byte {
+	t.Helper()
+	e, _, err := loadExperiment(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := deploy.NetworkFor(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs, err := deploy.Network(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return docs[0]
+}
+
+// dryRun lets the API server check an object as if it were applied.
+func dryRun(ctx context.Context, client dynamic.Interface, doc []byte) error {
+	var o unstructured.Unstructured
+	if err := yaml.Unmarshal(doc, &o.Object); err != nil {
+		return err
+	}
+	kind := o.GroupVersionKind()
+	resource := schema.GroupVersionResource{Group: kind.Group, Version: kind.Version, Resource: resources[kind.Kind]}
+	text, err := o.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	_, err = client.Resource(resource).Namespace("staging").Patch(ctx, o.GetName(), types.ApplyPatchType, text,
+		metav1.PatchOptions{FieldManager: "test", DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict})
+	return err
+}
+
+// admitPod lets the API server check a pod as a controller would make it.
+func admitPod(t *testing.T, env *kubetest.Env, template corev1.PodTemplateSpec) error {
+	t.Helper()
+	pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
+	pod.GenerateName = "try-"
+	_, err := env.Client.CoreV1().Pods("staging").Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	return err
+}
+
+func templateOf(t *testing.T, doc []byte) *corev1.PodTemplateSpec {
+	t.Helper()
+	o, _, err := scheme.Codecs.UniversalDeserializer().Decode(doc, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	switch o := o.(type) {
+	case *appsv1.Deployment:
+		return &o.Spec.Template
+	case *batchv1.Job:
+		return &o.Spec.Template
+	case *batchv1.CronJob:
+		return &o.Spec.JobTemplate.Spec.Template
+	}
+	return nil
+}
+
+// With the exported Role and nothing else a run may do all that the preflight asks for, and leave its summary.
+func TestKubeExportedRole(t *testing.T) {
+	env, dir := kubetest.Start(t, kubetest.Options{NoNode: true}), podDir(t)
+	env.Namespace("staging", nil)
+	write(t, filepath.Join(dir, "drill.yaml"), []byte(edit(t, podDrillYAML(t), "pods: apply", "pods: use")))
+	config := env.KubeconfigForServiceAccount("staging", deploy.RunnerName("game-day"))
+	docs := exported(t, dir, "rbac", "drill.yaml", "--service-account", deploy.RunnerName("game-day"))
+	admin, err := dynamic.NewForConfig(env.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := kube.Open(kube.Options{Kubeconfig: config, Namespace: "staging"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, _, err := loadExperiment(filepath.Join(dir, "drill.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := kube.RulesFor(summaryNeeds(e, deploy.SummaryName(e.Name)))
+	if missing, err := cluster.Missing(t.Context(), rules); err != nil || len(missing) != len(rules) {
+		t.Fatalf("before the Role is there %d of %d rules are missing: %v", len(missing), len(rules), err)
+	}
+	for _, kind := range []string{"Role", "RoleBinding"} {
+		var o unstructured.Unstructured
+		if err := yaml.Unmarshal(docs[kind], &o.Object); err != nil {
+			t.Fatal(err)
+		}
+		resource := schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: resources[kind]}
+		if _, err := admin.Resource(resource).Namespace("staging").Create(t.Context(), &o, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	awaitRules(t, cluster, rules)
+	name := deploy.SummaryName(e.Name)
+	for _, verdict := range []string{"slo-failed", "pass"} {
+		if err := cluster.WriteSummary(t.Context(), name, map[string]string{"verdict": verdict, verdict: "x"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last, err := env.Client.CoreV1().ConfigMaps("staging").Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil || len(last.Data) != 2 || last.Data["verdict"] != "pass" {
+		t.Errorf("%v, %v", last.Data, err)
+	}
+	if err := cluster.WriteSummary(t.Context(), "settings", map[string]string{"verdict": "pass"}); !apierrors.IsForbidden(errors.Unwrap(err)) {
+		t.Errorf("another ConfigMap: %v", err)
+	}
+}
+
+// awaitRules waits until the API server has heard of the Role.
+func awaitRules(t *testing.T, cluster *kube.Cluster, rules []kube.Rule) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for {
+		missing, err := cluster.Missing(ctx, rules)
+		if err != nil {
+			t.Fatalf("%v, missing:\n%s", err, kube.RuleYAML(missing))
+		}
+		if len(missing) == 0 {
+			return
+		}
+	}
+}

@@ -1,0 +1,33 @@
+package kube
+
+import (
+	"errors"
+	"maps"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+)
+
+// The summary is that of the last run: no word of an earlier one stays. What somebody else keeps under the name is left alone.
+func TestSummary(t *testing.T) {
+	theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings", Namespace: "staging"}, Data: map[string]string{"a": "b"}}
+	client := fake.NewClientset(theirs)
+	c := New(client, "staging")
+	for _, data := range []map[string]string{{"verdict": "slo-failed", "only": "first"}, {"verdict": "pass"}} {
+		if err := c.WriteSummary(t.Context(), "last", data); err != nil {
+			t.Fatal(err)
+		}
+		got, err := client.CoreV1().ConfigMaps("staging").Get(t.Context(), "last", metav1.GetOptions{})
+		if err != nil || !maps.Equal(got.Data, data) {
+			t.Errorf("%v, %v, want %v", got.Data, err, data)
+		}
+	}
+	if err := c.WriteSummary(t.Context(), "settings", map[string]string{"a": "c"}); !errors.Is(err, ErrForeign) {
+		t.Errorf("%v, want %v", err, ErrForeign)
+	}
+	if got, err := client.CoreV1().ConfigMaps("staging").Get(t.Context(), "settings", metav1.GetOptions{}); err != nil || got.Data["a"] != "b" {
+		t.Errorf("%v, %v", got.Data, err)
+	}
+}

@@ -3,8 +3,8 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -50,6 +50,8 @@ func TestE2EKube(t *testing.T) {
 	}
 	t.Run("pods of our image reach a Redis", c.podsOfOurImage)
 	t.Run("an object that is gone is no death", c.objectGoneIsNoDeath)
+	t.Run("a drill of pods that it applies", c.drillOfAppliedPods)
+	t.Run("a drill of pods that do not listen", c.drillOfDeafPods)
 	t.Logf("%s over", since(begun))
 }
 
@@ -89,36 +91,28 @@ func (c *realCluster) podsOfOurImage(t *testing.T) {
 // once, its successor runs, and the process lives on. All three instants are seen from outside, by the node's own kernel.
 func (c *realCluster) objectGoneIsNoDeath(t *testing.T) {
 	victim := c.deploy(t, "deaf", 1, corev1.Container{Image: kubetest.PodImage, Args: []string{"beat", "deaf"}})[0]
-	process := processOf(t, victim)
+	process, err := processOf(victim)
+	if err != nil {
+		t.Fatal(err)
+	}
 	log := c.lines(t, victim)
 	<-log // the stream is open
-	watch, stop := context.WithTimeout(t.Context(), podsWithin)
-	defer stop()
-	type seen struct {
-		what string
-		at   time.Time
-	}
-	sights := make(chan seen, 3)
-	watching := make(chan struct{})
-	go func() {
-		defer close(watching)
-		var gone, successor bool
-		c.kube.WatchPods(watch, map[string]string{"app": "deaf"}, "", func(ch kube.Change) {
-			switch {
-			case ch.Pod.UID == victim.UID && ch.Gone:
-				gone = true
-				sights <- seen{"object gone", time.Now()}
-			case ch.Pod.UID != victim.UID && ch.Pod.Ready && !successor:
-				successor = true
-				sights <- seen{"successor ready", time.Now()}
-			}
-			if gone && successor {
-				stop()
-			}
-		}, nil)
-	}()
+	sights := map[string]time.Time{}
+	both := make(chan struct{})
+	stop := c.watch(t, map[string]string{"app": "deaf"}, func(ch kube.Change) {
+		before := len(sights)
+		switch {
+		case ch.Pod.UID == victim.UID && ch.Gone:
+			sights["gone"] = time.Now()
+		case ch.Pod.UID != victim.UID && ch.Pod.Ready && sights["successor"].IsZero():
+			sights["successor"] = time.Now()
+		}
+		if before == 1 && len(sights) == 2 {
+			close(both)
+		}
+	})
 	called := time.Now()
-	if err := c.kube.DeletePod(t.Context(), victim.Name, victim.UID, new(int64)); err != nil {
+	if err = c.kube.DeletePod(t.Context(), victim.Name, victim.UID, new(int64(0))); err != nil {
 		t.Fatal(err)
 	}
 	dead := <-process
@@ -126,22 +120,17 @@ func (c *realCluster) objectGoneIsNoDeath(t *testing.T) {
 	for line := range log {
 		last = line
 	}
-	<-watching
-	close(sights)
-	at := map[string]time.Duration{}
-	for s := range sights {
-		at[s.what] = s.at.Sub(called)
+	select {
+	case <-both:
+	case <-time.After(podsWithin):
+		t.Error("the object's end and a ready successor were not both seen")
 	}
-	alive := dead.Sub(called)
+	stop()
+	after := func(at time.Time) time.Duration { return at.Sub(called).Round(time.Millisecond) }
 	t.Logf("after the call: object gone %s, successor ready %s, last line of its log %s (%q), process dead %s",
-		ms(at["object gone"]), ms(at["successor ready"]), ms(last.at.Sub(called)), last.text, ms(alive))
-	switch {
-	case len(at) != 2:
-		t.Errorf("saw %v, want the object's end and a successor", at)
-	case alive-at["object gone"] < time.Second:
-		t.Errorf("the process was dead %s after the object was gone: this test must show that the one says nothing of the other", ms(alive-at["object gone"]))
-	case at["successor ready"] > alive:
-		t.Logf("the successor was ready only after the process was dead: no overlap this time")
+		after(sights["gone"]), after(sights["successor"]), after(last.at), last.text, after(dead))
+	if alone := dead.Sub(sights["gone"]); alone < time.Second {
+		t.Errorf("the process was dead %s after its object: this test must show that the one says nothing of the other", alone)
 	}
 }
 
@@ -174,11 +163,7 @@ func (c *realCluster) deploy(t *testing.T, name string, replicas int32, k corev1
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := api.Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{}); err != nil {
-			t.Errorf("delete deployment %s: %v", name, err)
-		}
-	})
+	t.Cleanup(func() { c.remove(t, name, labels) })
 	ctx, cancel := context.WithTimeout(t.Context(), podsWithin)
 	defer cancel()
 	ready := map[string]kube.Pod{}
@@ -199,6 +184,28 @@ func (c *realCluster) deploy(t *testing.T, name string, replicas int32, k corev1
 		pods = append(pods, p)
 	}
 	return pods
+}
+
+// remove deletes a Deployment, and returns when none of its pods is there.
+func (c *realCluster) remove(t *testing.T, name string, labels map[string]string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), podsWithin)
+	defer cancel()
+	if err := c.env.Client.AppsV1().Deployments(c.kube.Namespace).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+		t.Errorf("delete deployment %s: %v", name, err)
+	}
+	for poll := time.NewTicker(50 * time.Millisecond); ; {
+		pods, err := c.kube.Pods(ctx, labels, "")
+		if err == nil && len(pods) == 0 {
+			poll.Stop()
+			return
+		}
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			t.Errorf("%d pods of deployment %s are still there: %v", len(pods), name, err)
+			return
+		}
+	}
 }
 
 // troubles is what the cluster's events say of pods.
@@ -257,51 +264,65 @@ func (c *realCluster) lines(t *testing.T, p kube.Pod) <-chan heard {
 }
 
 // processOf is the process of a pod's container, as the kernel knows it: the channel gives the instant of its end.
-func processOf(t *testing.T, p kube.Pod) <-chan time.Time {
-	t.Helper()
+func processOf(p kube.Pod) (<-chan time.Time, error) {
 	_, id, _ := strings.Cut(p.Container.ID, "://")
 	groups, err := filepath.Glob("/proc/[0-9]*/cgroup")
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || id == "" {
+		return nil, fmt.Errorf("pod %s has container %q: %w", p.Name, id, err)
 	}
-	fd := -1
 	for _, path := range groups {
-		f, err := os.Open(path)
-		if err != nil {
-			continue // it is over
-		}
-		data, _ := io.ReadAll(f)
-		_ = f.Close()
-		if !strings.Contains(string(data), id) {
-			continue
+		data, err := os.ReadFile(path)
+		if err != nil || !strings.Contains(string(data), id) {
+			continue // it is over, or another's
 		}
 		var pid int
 		if _, err := fmt.Sscanf(path, "/proc/%d/cgroup", &pid); err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
-		if fd, err = unix.PidfdOpen(pid, 0); err != nil {
-			t.Fatalf("watch process %d: %v", pid, err)
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			return nil, fmt.Errorf("watch process %d: %w", pid, err)
 		}
+		ended := make(chan time.Time, 1)
+		go awaitEnd(fd, ended)
+		return ended, nil
 	}
-	if id == "" || fd < 0 {
-		t.Fatalf("no process is in a group of container %q of pod %s", id, p.Name)
+	return nil, fmt.Errorf("no process is in a group of container %q of pod %s", id, p.Name)
+}
+
+// processWithin bounds every process of these tests.
+const processWithin = 10 * time.Minute
+
+// awaitEnd ends with the process of this descriptor, which is ready to be read then.
+func awaitEnd(fd int, ended chan<- time.Time) {
+	defer unix.Close(fd)
+	defer close(ended)
+	for {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(processWithin.Milliseconds()))
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case n > 0:
+			ended <- time.Now()
+		}
+		return
 	}
-	ended := make(chan time.Time, 1)
+}
+
+// watch calls on, one at a time, for the pods with these labels, until it is stopped or the test ends.
+func (c *realCluster) watch(t *testing.T, labels map[string]string, on func(kube.Change)) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
 	go func() {
-		defer close(ended)
-		defer unix.Close(fd)
-		for wait := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}; ; {
-			n, err := unix.Poll(wait, int(podsWithin.Milliseconds()))
-			if err == unix.EINTR {
-				continue
-			}
-			if n > 0 {
-				ended <- time.Now()
-			}
-			return
-		}
+		defer close(done)
+		c.kube.WatchPods(ctx, labels, "", on, nil)
 	}()
-	return ended
+	stop = func() {
+		cancel()
+		<-done
+	}
+	t.Cleanup(stop)
+	return stop
 }
 
 // since is how long ago that was, for a column.

@@ -44,7 +44,7 @@ func TestDocumentedExamples(t *testing.T) {
 		words[c.Cmd]++
 	}
 	for _, word := range []string{
-		protocol.CmdConfigure, protocol.CmdOffer, protocol.CmdArm, protocol.CmdDisarm, protocol.CmdStop, "replica.ready", "job.ack",
+		protocol.CmdConfigure, protocol.CmdOffer, protocol.CmdArm, protocol.CmdDisarm, protocol.CmdCrash, protocol.CmdStop, "replica.ready", "job.ack",
 	} {
 		if words[word] == 0 {
 			t.Errorf("no example of %s", word)

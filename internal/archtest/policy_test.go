@@ -86,7 +86,7 @@ var policy = []place{
 	{path: "experiments/runner", below: []string{"experiments/conductor", "experiments/undo", "lockcore/protocol", "internal/monotime"},
 		why: "declares what it needs as interfaces; it imports neither go-redis nor client-go, so any store and fleet can be drilled"},
 	{path: "cmd/lockdrill", libs: []string{"github.com/prometheus/client_golang", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term"},
-		below: []string{"lockcore/worker", "experiments/rehearsal", "experiments/runner", "experiments/bed", "injectors", "internal/kube", "probes", "reports", "scenarios", "deploy"},
+		below: []string{"internal/podline", "lockcore/worker", "experiments/rehearsal", "experiments/runner", "experiments/bed", "injectors", "internal/kube", "probes", "reports", "scenarios", "deploy"},
 		why:   "puts everything together; cobra, the terminal and the push to a gateway stay here"},
 	{path: "internal/redistest", libs: []string{"github.com/redis/go-redis/v9"},
 		why: "starts a real redis-server for tests; no product code may lean on it, and it leans on none"},

@@ -45,12 +45,8 @@ type worker struct {
 	faults *faults
 	shown  *exposition
 	fail   context.CancelCauseFunc // ends everything: the runner cannot be told anything any more
-
-	out struct {
-		sync.Mutex
-		io.Writer
-	}
-	work sync.WaitGroup // jobs and loops
+	out    io.Writer
+	work   sync.WaitGroup // jobs and loops
 
 	mu   sync.Mutex
 	jobs map[string]bool // under way
@@ -75,19 +71,34 @@ func batched(c *redis.Client, prefix string) lockcore.Store { return redisstore.
 // alone is a store in which every operation is a command of its own.
 func alone(c *redis.Client, prefix string) lockcore.Store { return redisstore.NewStore(c, prefix) }
 
+// Options are what a replica's surroundings decide; zero values do.
+type Options struct {
+	Metrics string         // host:port where it serves its metrics; "" = a free port of loopback
+	Exit    func(code int) // ends the process at once, for the command crash; nil = os.Exit
+
+	open opener // nil = batched
+}
+
+// crashStatus is what a shell says of a process that SIGKILL ended.
+const crashStatus = 137
+
 // Run is a replica: it reads commands from in and writes events to out, one line a Write, until a stop command, the end of in
 // (the runner is dead) or ctx; then it cancels work, releases what the policies release, and returns. An error says that the
 // replica could not work: no configuration, no store, a command that it does not understand, an out that cannot be written.
+// Several goroutines write at once, so that their lines may share a round trip: out must keep lines whole, as a pipe does.
 //
 // A Read of in that blocks is left to itself when ctx ends first; it ends with in, or with the process.
-func Run(ctx context.Context, in io.Reader, out io.Writer) error { return run(ctx, in, out, batched) }
-
-func run(ctx context.Context, in io.Reader, out io.Writer, open opener) error {
+func Run(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
+	if o.Exit == nil {
+		o.Exit = os.Exit
+	}
+	if o.open == nil {
+		o.open = batched
+	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	commands := readCommands(ctx, in, fail)
-	w := &worker{fail: fail, open: open, jobs: map[string]bool{}, locks: map[string]*lock{}}
-	w.out.Writer = out
+	commands := readCommands(ctx, in, fail, o.Exit)
+	w := &worker{fail: fail, open: o.open, out: out, jobs: map[string]bool{}, locks: map[string]*lock{}}
 	first, more := next(ctx, commands)
 	switch {
 	case !more || first.Cmd == protocol.CmdStop:
@@ -114,7 +125,7 @@ func run(ctx context.Context, in io.Reader, out io.Writer, open opener) error {
 		return fmt.Errorf("start worker: %w", err)
 	}
 	w.ledger = redisstore.NewLedger(ledger, w.who.Ledger.Prefix)
-	if w.shown, err = expose(); err != nil {
+	if w.shown, err = expose(o.Metrics); err != nil {
 		return fmt.Errorf("start worker: %w", err)
 	}
 	if err := w.openLocks(); err != nil {
@@ -211,9 +222,7 @@ func (w *worker) emit(e history.Event) {
 	e.Source = w.who.Incarnation
 	line, err := json.Marshal(e)
 	if err == nil {
-		w.out.Lock()
 		_, err = w.out.Write(append(line, '\n'))
-		w.out.Unlock()
 	}
 	if err != nil {
 		w.fail(fmt.Errorf("%w: write event: %w", errBroken, err))

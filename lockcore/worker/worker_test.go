@@ -24,9 +24,9 @@ func TestRunRefusesWhatItDoesNotUnderstand(t *testing.T) {
 		{`{"v":1,"cmd":"stop","new":1}`, ""},
 		{``, ""},
 	} {
-		err := Run(t.Context(), strings.NewReader(tt.in+"\n"), io.Discard)
+		err := Run(t.Context(), strings.NewReader(tt.in+"\n"), io.Discard, Options{})
 		if tt.in == "" {
-			err = Run(t.Context(), strings.NewReader(""), io.Discard)
+			err = Run(t.Context(), strings.NewReader(""), io.Discard, Options{})
 		}
 		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("Run of %q = %v, want %q", tt.in, err, tt.want)
@@ -60,7 +60,7 @@ func TestRunWithoutStoresEndsWithItsContext(t *testing.T) {
 	go func() {
 		_, _ = io.WriteString(feed, `{"v":1,"cmd":"configure","configure":{"incarnation":"r1.1","store":{"addr":"127.0.0.1:1"},"ledger":{"addr":"127.0.0.1:1"}}}`+"\n")
 	}()
-	if err := Run(ctx, in, io.Discard); err == nil || !strings.Contains(err.Error(), "connect to the store of the locks") {
+	if err := Run(ctx, in, io.Discard, Options{}); err == nil || !strings.Contains(err.Error(), "connect to the store of the locks") {
 		t.Errorf("Run = %v, want that it cannot connect", err)
 	}
 }
@@ -73,7 +73,7 @@ func TestRunEndsWhenItCannotBeHeard(t *testing.T) {
 	out, deaf := io.Pipe()
 	_ = out.CloseWithError(errors.New("nobody listens"))
 	done := make(chan error, 1)
-	go func() { done <- Run(t.Context(), in, deaf) }()
+	go func() { done <- Run(t.Context(), in, deaf, Options{}) }()
 	r := &rig{t: t, in: feed, done: done}
 	addr := c.Options().Addr
 	r.send(protocol.Command{Cmd: protocol.CmdConfigure, Configure: &protocol.Configure{
@@ -117,7 +117,7 @@ func newStint(t *testing.T, ledger lockcore.Ledger) (*stint, *[]history.Event) {
 	t.Helper()
 	var events []history.Event
 	w := &worker{who: protocol.Configure{Incarnation: "r1.1"}, ledger: ledger, fail: func(err error) { t.Error(err) }}
-	w.out.Writer = writerFunc(func(line []byte) (int, error) {
+	w.out = writerFunc(func(line []byte) (int, error) {
 		events = append(events, decode(t, line))
 		return len(line), nil
 	})

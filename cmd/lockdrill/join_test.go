@@ -1,0 +1,266 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/monotime"
+	"github.com/lockdrill/lockdrill/internal/podline"
+	"github.com/lockdrill/lockdrill/internal/redistest"
+	"github.com/lockdrill/lockdrill/lockcore"
+	"github.com/lockdrill/lockdrill/lockcore/protocol"
+	"github.com/lockdrill/lockdrill/lockcore/redisstore"
+)
+
+// joined is the binary as it runs in a pod, and a hub that leads it.
+type joined struct {
+	t    *testing.T
+	addr string
+	cmd  *exec.Cmd
+	log  bytes.Buffer
+	hub  *podline.Hub
+	life string
+
+	mu     sync.Mutex
+	hellos []podline.Hello
+	events []history.Event
+	news   chan struct{}
+}
+
+// joinPod starts the binary and waits for its hello.
+func joinPod(t *testing.T, env ...string) *joined {
+	t.Helper()
+	j := &joined{t: t, addr: redistest.Start(t), news: make(chan struct{}, 1)}
+	open := redis.NewClient(&redis.Options{Addr: j.addr, DisableIdentity: true})
+	if err := open.ConfigSet(t.Context(), "requirepass", "hunter2").Err(); err != nil {
+		t.Fatal(err)
+	}
+	_ = open.Close()
+	o := &redis.Options{Addr: j.addr, Password: "hunter2"}
+	j.hub = podline.Open(podline.Options{
+		Redis: o, Fleet: "f", Clock: monotime.Now,
+		OnHello: func(h podline.Hello) { j.note(func() { j.hellos = append(j.hellos, h) }) },
+		OnLine: func(l podline.Line) {
+			var e history.Event
+			if err := json.Unmarshal(l.Text, &e); err != nil {
+				t.Errorf("line %q: %v", l.Text, err)
+			}
+			j.note(func() { j.events = append(j.events, e) })
+		},
+	})
+	t.Cleanup(func() { _ = j.hub.Close(context.Background()) })
+	j.start(env...)
+	j.await("hello", func() bool { return len(j.hellos) == 1 })
+	j.life = j.hellos[0].Life
+	return j
+}
+
+func (j *joined) start(env ...string) {
+	j.t.Helper()
+	j.cmd = lockdrill("worker", "--join", "redis://"+j.addr, "--fleet", "f", "--password-env", "JOIN_TEST_PASSWORD")
+	j.cmd.Env = append([]string{"JOIN_TEST_PASSWORD=hunter2", "LOCKDRILL_POD=worker-0", "LOCKDRILL_POD_UID=u-1"}, env...)
+	j.cmd.Stdout, j.cmd.Stderr = &j.log, &j.log
+	if err := j.cmd.Start(); err != nil {
+		j.t.Fatal(err)
+	}
+	cmd := j.cmd
+	j.t.Cleanup(func() {
+		if cmd.ProcessState == nil {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+	})
+}
+
+func (j *joined) note(f func()) {
+	j.mu.Lock()
+	f()
+	j.mu.Unlock()
+	select {
+	case j.news <- struct{}{}:
+	default:
+	}
+}
+
+func (j *joined) await(what string, ok func() bool) {
+	j.t.Helper()
+	limit := time.After(30 * time.Second)
+	for {
+		j.mu.Lock()
+		done := ok()
+		j.mu.Unlock()
+		if done {
+			return
+		}
+		select {
+		case <-j.news:
+		case <-limit:
+			j.t.Fatalf("no %s; trouble %v, events %v", what, j.hub.Trouble(), j.events)
+		}
+	}
+}
+
+func (j *joined) awaitKind(k history.Kind) {
+	j.t.Helper()
+	j.await(string(k), func() bool { return j.said(k) })
+}
+
+func (j *joined) said(k history.Kind) bool {
+	for _, e := range j.events {
+		if e.Kind == k {
+			return true
+		}
+	}
+	return false
+}
+
+func (j *joined) send(c protocol.Command) {
+	j.t.Helper()
+	c.V = protocol.Version
+	text, err := json.Marshal(c)
+	if err == nil {
+		err = j.hub.Send(j.life, text)
+	}
+	if err != nil {
+		j.t.Fatalf("send %s: %v", c.Cmd, err)
+	}
+}
+
+// holding makes the replica hold the lock of a job, for long.
+func (j *joined) holding() {
+	j.t.Helper()
+	store := protocol.Endpoint{Addr: j.addr, Prefix: "run:", PasswordEnv: "JOIN_TEST_PASSWORD"}
+	j.send(protocol.Command{Cmd: protocol.CmdConfigure, Configure: &protocol.Configure{
+		Name: "r1", Incarnation: "r1.1", Seed: 1, Store: store, Ledger: store, Script: redisstore.EffectScript(),
+		Locks: []protocol.Lock{{Name: "job", Policy: lockcore.Policy{
+			TTL: 30 * time.Second, RenewEvery: time.Second, Class: lockcore.Standard, OpTimeout: 5 * time.Second, Drift: 50 * time.Millisecond, StopBudget: time.Second,
+			Release: lockcore.Release{Mode: lockcore.ReleaseBoundedRetry, Attempts: 2, Timeout: time.Second, AfterAbandon: lockcore.AfterAbandonSkip},
+			Acquire: lockcore.Acquire{Mode: lockcore.AcquireTry, Timeout: 5 * time.Second},
+		}}},
+	}})
+	j.awaitKind(history.ReplicaReady)
+	j.send(protocol.Command{Cmd: protocol.CmdOffer, Offer: &protocol.Offer{Lock: "job", Job: "a", Key: "job:a", Hold: time.Hour}})
+	j.awaitKind(history.WorkEnter)
+}
+
+// exit waits for the process's end and returns its status.
+func (j *joined) exit() int {
+	j.t.Helper()
+	limit := time.AfterFunc(30*time.Second, func() { _ = j.cmd.Process.Kill() })
+	defer limit.Stop()
+	_ = j.cmd.Wait()
+	return j.cmd.ProcessState.ExitCode()
+}
+
+// held is the lock's holder in the store, "" = none.
+func (j *joined) held() string {
+	j.t.Helper()
+	c := redis.NewClient(&redis.Options{Addr: j.addr, Password: "hunter2", DisableIdentity: true})
+	defer c.Close()
+	v, err := c.Get(j.t.Context(), "run:job:a").Result()
+	if err != nil && err != redis.Nil {
+		j.t.Fatal(err)
+	}
+	return v
+}
+
+// checkLog sees that the log has the hello and then every line that was heard, numbered.
+func (j *joined) checkLog() {
+	j.t.Helper()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	lines := strings.Split(strings.TrimSpace(j.log.String()), "\n")
+	if want := fmt.Sprintf(`0 {"v":1,"life":"%s","pod":"worker-0","uid":"u-1"`, j.life); !strings.HasPrefix(lines[0], want) {
+		j.t.Errorf("the log begins with %q, want %q", lines[0], want)
+	}
+	if len(lines) < len(j.events)+1 {
+		j.t.Errorf("%d lines in the log, %d events heard", len(lines), len(j.events))
+	}
+	if strings.Contains(j.log.String(), "hunter2") {
+		j.t.Error("the log shows the password")
+	}
+}
+
+// The container's process says hello, works, and ends in order when the drill is over; its next life can be drilled again.
+func TestAWorkerJoinsAFleet(t *testing.T) {
+	j := joinPod(t)
+	if h := j.hellos[0]; h.Pod != "worker-0" || h.UID != "u-1" {
+		t.Errorf("hello %+v", h)
+	}
+	j.holding()
+	j.send(protocol.Command{Cmd: protocol.CmdStop})
+	if code := j.exit(); code != exitPass {
+		t.Errorf("status %d\n%s", code, j.log.String())
+	}
+	if j.held() != "" || !j.said(history.ReleaseReturn) {
+		t.Error("it kept its lock")
+	}
+	j.checkLog()
+	j.start()
+	j.await("next hello", func() bool { return len(j.hellos) == 2 })
+	if j.hellos[1].Life == j.life {
+		t.Error("the next life has the same name")
+	}
+}
+
+// SIGTERM releases; a process that ignores it goes on; a crash leaves the lock held.
+func TestHowAJoinedWorkerEnds(t *testing.T) {
+	t.Run("graceful", func(t *testing.T) {
+		j := joinPod(t)
+		j.holding()
+		_ = j.cmd.Process.Signal(syscall.SIGTERM)
+		if code := j.exit(); code != exitPass || j.held() != "" {
+			t.Errorf("status %d, holder %q\n%s", code, j.held(), j.log.String())
+		}
+		j.awaitKind(history.ReleaseReturn)
+	})
+	t.Run("ignores SIGTERM, then crashes", func(t *testing.T) {
+		j := joinPod(t, ignoreTermEnv+"=1")
+		j.holding()
+		_ = j.cmd.Process.Signal(syscall.SIGTERM)
+		j.send(protocol.Command{Cmd: protocol.CmdOffer, Offer: &protocol.Offer{Lock: "job", Job: "b", Key: "job:b"}})
+		j.awaitKind(history.JobAck) // it lives
+		j.send(protocol.Command{Cmd: protocol.CmdCrash})
+		if code := j.exit(); code != 137 || j.held() == "" {
+			t.Errorf("status %d, holder %q\n%s", code, j.held(), j.log.String())
+		}
+		if err := j.hub.Settle(t.Context(), j.life); err != nil {
+			t.Error(err)
+		}
+		j.mu.Lock()
+		for _, e := range j.events {
+			if e.Key == "job:a" && (e.Kind == history.WorkExit || e.Kind == history.ReleaseInvoke) {
+				t.Errorf("it said %s", e.Kind)
+			}
+		}
+		j.mu.Unlock()
+		j.checkLog()
+	})
+}
+
+func TestJoinRefusesWhatCannotBeUsed(t *testing.T) {
+	for want, args := range map[string][]string{
+		"go together":           {"--join", "redis://h:1"},
+		"want redis://":         {"--join", "h:1", "--fleet", "f"},
+		"takes no user":         {"--join", "redis://:secret@h:1", "--fleet", "f"},
+		"is no number":          {"--join", "redis://h:1/x", "--fleet", "f"},
+		"JOIN_TEST_UNSET":       {"--join", "redis://h:1", "--fleet", "f", "--password-env", "JOIN_TEST_UNSET"},
+		`fleet "a:b": want a n`: {"--join", "redis://h:1", "--fleet", "a:b"},
+	} {
+		got := try(t, append([]string{"worker"}, args...)...)
+		if got.code != exitUsage || !strings.Contains(got.stderr, want) || strings.Contains(got.stderr, "secret") {
+			t.Errorf("%v: %d, %q, want %q", args, got.code, got.stderr, want)
+		}
+	}
+}

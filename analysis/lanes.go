@@ -98,6 +98,7 @@ type Life struct {
 	Extent
 	Exit    string   // how it ended, if that was seen
 	Killed  string   // the shot that killed it; "" = none
+	Object  *Moment  // the object of its pod was gone; nil = it was not seen to go
 	Belief  []Extent // relied on a lock
 	Work    []Extent
 	Effects []Moment // that the ledger accepted

@@ -38,6 +38,16 @@ func (ix *index) replicaLanes() []ReplicaLane {
 			life(ev.Source, history.Span{From: 0, To: ev.To})
 		}
 	}
+	for i := range ix.h.Events {
+		ev := &ix.h.Events[i]
+		if ev.Kind != history.ObjectKind || !ev.Object.Gone || ev.Object.Incarnation == "" || ix.afterRun(ev) {
+			continue
+		}
+		if p, known := at[ev.Object.Incarnation]; known {
+			gone := momentOf(ev.Span)
+			out[p[0]].Lives[p[1]].Object = &gone
+		}
+	}
 	for _, ev := range ix.exits {
 		life(ev.Replica.Incarnation, history.Span{To: ev.To}).Exit = ev.Replica.Exit
 	}

@@ -18,24 +18,38 @@ type profileFile struct {
 	Key         string // leader loops
 	KeyPrefix   string // locks taken per job
 	Policy      lockcore.Policy
+	Beyond      []string // what of the real lock a policy cannot say, a sentence each
+}
+
+// Beyond says what of the real lock the policy of a shipped profile cannot say, a sentence each; none where it says all.
+func Beyond(name string) ([]string, error) {
+	p, err := readProfile(name)
+	return p.Beyond, err
 }
 
 // Profile gives the lock that a shipped profile describes, without a name of its own.
 func Profile(name string) (*Lock, error) {
+	p, err := readProfile(name)
+	if err != nil {
+		return nil, err
+	}
+	return &Lock{Profile: name, Key: p.Key, KeyPrefix: p.KeyPrefix, Policy: p.Policy}, nil
+}
+
+func readProfile(name string) (p profileFile, err error) {
 	data, err := profileFiles.ReadFile("profiles/" + name + ".yaml") // embedded: the only error is that it is not there
 	if err != nil {
-		return nil, fmt.Errorf("unknown profile %s", unknownWord(name, ProfileNames()))
+		return p, fmt.Errorf("unknown profile %s", unknownWord(name, ProfileNames()))
 	}
-	var p profileFile
 	c := newCollector(name, data)
 	if root := c.read(data); root != nil {
 		(&decoder{collector: c}).value("", nil, root, settable(&p), rule{})
 	}
 	if err := c.problems(); err != nil {
-		return nil, fmt.Errorf("profile %s: %w", name, err)
+		return p, fmt.Errorf("profile %s: %w", name, err)
 	}
 	normalise(&p.Policy)
-	return &Lock{Profile: name, Key: p.Key, KeyPrefix: p.KeyPrefix, Policy: p.Policy}, nil
+	return p, nil
 }
 
 // ProfileNames lists the shipped profiles, such as cordum/scheduler-job, in alphabetical order.

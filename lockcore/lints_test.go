@@ -31,6 +31,7 @@ func TestLintsOfTheProfiles(t *testing.T) {
 		"cordum/workflow-reconciler":  {"L5": "ttl_hold: one replica runs every poll 5s * 2 = 10s"},
 		"cordum/delay-poller":         {"L5": "ttl_hold: one replica runs every poll 5s * 2 = 10s"},
 		"cordum/snapshot-writer":      {},
+		"kubernetes/leader-election":  {"L2": "until a renewal is sent 7s + op timeout 5s + stop budget 3s = 15s, exactly ttl 15s"},
 		"lockdrill/critical":          {"L4": "wait 10s, under ttl 30s"},
 		"lockdrill/standard":          {"L4": "wait 10s, under ttl 30s"},
 		"lockdrill/continuity":        {"L4": "wait 10s, under ttl 30s"},

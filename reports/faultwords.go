@@ -61,6 +61,10 @@ func action(e *history.Event, declared *experiments.Fault, victim, held string) 
 		lasts = "," + lasts
 	}
 	switch {
+	case f.Kind == experiments.KindKill && f.Form == experiments.FormGraceful:
+		return "deleted the pod of " + victim + held + ", with its own grace"
+	case f.Kind == experiments.KindKill && f.Form == experiments.FormForceDelete:
+		return "deleted the pod of " + victim + held + ", with grace 0"
 	case f.Kind == experiments.KindKill:
 		return "SIGKILL " + victim + held
 	case f.Kind == experiments.KindPause:

@@ -50,6 +50,7 @@ func TestHTMLInABrowser(t *testing.T) {
 // Nothing overflows, overlaps or is cut off, every text can be read against what lies behind it, and nothing is asked of the network.
 func looksWell(t *testing.T, b *browser.Browser) {
 	pages := map[string]string{"evil": htmlOf(t, sabotaged(t))}
+	pages["pods"] = htmlOf(t, podRun(t, "pods-force-delete-overlap"))
 	for _, name := range []string{"pass-60", "fail", "inconclusive"} {
 		pages[name] = htmlOf(t, recorded(t, name))
 	}

@@ -33,6 +33,7 @@ func takeoverBlocks(r Run, ev *evidence) []block {
 		}
 		blocks = append(blocks, block{Items: labelledOf(sums)})
 	}
+	blocks = append(blocks, deathBlocks(j)...)
 	if g := trialGrid(j.Takeovers, ev); g != nil {
 		blocks = append(blocks, block{Fold: &fold{"Each of the " + plural(len(j.Takeovers), "value") + ", with its evidence", []block{{Grid: g}}}})
 	}
@@ -80,12 +81,17 @@ func declaredGrid(e *experiments.Experiment, bands []analysis.Band, all []series
 // struckSeries is the lock's series that the band speaks of: what faults of the run brought about.
 func struckSeries(all []series, lock string) *series {
 	i := slices.IndexFunc(all, func(s series) bool {
-		return s.lock == lock && s.blamed && s.class != analysis.ClassHandOver && s.class != analysis.ClassRecovery
+		return s.lock == lock && s.blamed && s.class != analysis.ClassRecovery && (s.class != analysis.ClassHandOver || !mixed(all, lock))
 	})
 	if i < 0 {
 		return nil
 	}
 	return &all[i]
+}
+
+// mixed reports a lock that was also taken over otherwise than by a hand-over.
+func mixed(all []series, lock string) bool {
+	return slices.ContainsFunc(all, func(s series) bool { return s.lock == lock && s.blamed && s.class != analysis.ClassHandOver })
 }
 
 // declaredOf are the lock's TTL, and its poll or what comes nearest to one: the redelivery of its jobs.

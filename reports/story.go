@@ -13,9 +13,10 @@ import (
 // Story tells a run as it happens, a line for each event that a person would want to know of. It retells what was claimed
 // and seen; it judges nothing.
 type Story struct {
-	loops   map[string]bool // locks of which every grant is news
-	pids    map[string]int  // by incarnation
-	doomed  map[string]bool // incarnations that a fault was about to kill
+	loops   map[string]bool   // locks of which every grant is news
+	pids    map[string]int    // by incarnation
+	pods    map[string]string // names, by the incarnation in it
+	doomed  map[string]bool   // incarnations that a fault was about to kill
 	faults  map[string]*experiments.Fault
 	width   int  // of the column that says who
 	closing bool // from here on replicas are meant to end
@@ -23,7 +24,7 @@ type Story struct {
 
 // NewStory returns the story of one run of e.
 func NewStory(e *experiments.Experiment) *Story {
-	s := &Story{loops: map[string]bool{}, pids: map[string]int{}, doomed: map[string]bool{}, faults: map[string]*experiments.Fault{}, width: labelWidth}
+	s := &Story{loops: map[string]bool{}, pids: map[string]int{}, pods: map[string]string{}, doomed: map[string]bool{}, faults: map[string]*experiments.Fault{}, width: labelWidth}
 	for i := range e.Faults { // void shots are repeated, at most as often again
 		f := &e.Faults[i]
 		s.faults[f.ID] = f
@@ -48,6 +49,9 @@ func (s *Story) Line(e history.Event) string {
 
 // next is Line in its parts, for formats with columns of their own.
 func (s *Story) next(e *history.Event) (who, what string) {
+	if e.Replica != nil && e.Replica.Pod != nil {
+		s.pods[e.Replica.Incarnation] = e.Replica.Pod.Name
+	}
 	if e.Replica != nil && e.Replica.PID != 0 {
 		s.pids[e.Replica.Incarnation] = e.Replica.PID
 	}
@@ -149,6 +153,12 @@ func (s *Story) applied(e *history.Event) string {
 	victim := targets(f.Kind, f.Via, f.Victim, f.Victims)
 	if pid := s.pids[f.Victim]; pid != 0 {
 		victim += fmt.Sprintf(" (pid %d)", pid)
+	}
+	if pod := s.pods[f.Victim]; pod != "" {
+		victim += " (pod " + pod + ")"
+		if f.Kind == experiments.KindKill && f.Form == experiments.FormCrash {
+			return "crashed " + victim + held
+		}
 	}
 	return action(e, s.faults[f.ID], victim, held)
 }

@@ -31,6 +31,7 @@ func Terminal(w io.Writer, j *analysis.Judgement, o TerminalOptions) error {
 	p.headline(j)
 	p.slos(j)
 	p.takeovers(j)
+	p.deaths(j)
 	p.work(j)
 	p.validity(j)
 	p.remarks(j)

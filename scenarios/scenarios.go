@@ -1,6 +1,6 @@
 // Package scenarios holds the curated experiments that ship inside the binary: each is a file that stands alone, and its
 // first comment lines say what it shows and how it ends. It does not read the experiments; package experiments does.
-// Its one invariant: every scenario is valid, and its expected exit code is what a run of it gives.
+// Its one invariant: every scenario is valid, and its expected exit code is what a run of it gives, where there is what it needs.
 package scenarios
 
 import (
@@ -19,6 +19,7 @@ type Info struct {
 	Title   string // a few words
 	Summary string // one line
 	Expect  int    // the exit code that a run of it ends with
+	Needs   string // what it needs that a laptop has not, and what to do; "" = nothing
 }
 
 // List gives the shipped scenarios in alphabetical order.
@@ -46,7 +47,7 @@ func Get(name string) (data []byte, ok bool) {
 	return data, err == nil
 }
 
-// describe reads the comment lines `# title: ...`, `# summary: ...` and `# expect: N` at the top of a scenario.
+// describe reads the comment lines `# title: ...`, `# summary: ...`, `# expect: N` and perhaps `# needs: ...` at the top of a scenario.
 func describe(name, text string) (Info, error) {
 	info := Info{Name: name, Expect: -1}
 	for line := range strings.Lines(text) {
@@ -61,6 +62,8 @@ func describe(name, text string) (Info, error) {
 			info.Title = value
 		case "summary":
 			info.Summary = value
+		case "needs":
+			info.Needs = value
 		case "expect":
 			code, err := strconv.Atoi(value)
 			if err != nil {

@@ -30,6 +30,9 @@ func TestEveryScenarioIsValid(t *testing.T) {
 		if strings.Contains(info.Title+info.Summary, "\n") || len(info.Summary) > 140 {
 			t.Errorf("%s: title and summary are one line each", info.Name)
 		}
+		if foreign := e.Kubernetes != nil || e.Redis.Mode == experiments.RedisExternal; foreign != (info.Needs != "") {
+			t.Errorf("%s needs %q, and foreign targets: %t", info.Name, info.Needs, foreign)
+		}
 		if info.Expect != 0 && info.Expect != 10 && info.Expect != 11 {
 			t.Errorf("%s expects exit code %d", info.Name, info.Expect)
 		}

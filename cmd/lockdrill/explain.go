@@ -57,6 +57,7 @@ type profileDoc struct {
 	KeyPrefix     string          `json:"keyPrefix,omitempty"`
 	Policy        lockcore.Policy `json:"policy"`
 	Words         []string        `json:"words"`
+	Beyond        []string        `json:"beyond,omitempty"` // what of the real lock the policy cannot say
 }
 
 func newExplainProfileCmd(io streams) *cobra.Command {
@@ -72,8 +73,12 @@ func newExplainProfileCmd(io streams) *cobra.Command {
 		if err != nil {
 			return usagef("lockdrill explain profile: %w", err)
 		}
+		beyond, err := experiments.Beyond(args[0])
+		if err != nil {
+			return err
+		}
 		if *format == outputJSON {
-			return writeJSON(io.Out, profileDoc{1, l.Profile, l.Key, l.KeyPrefix, l.Policy, l.Policy.Describe()})
+			return writeJSON(io.Out, profileDoc{1, l.Profile, l.Key, l.KeyPrefix, l.Policy, l.Policy.Describe(), beyond})
 		}
 		l.Name = shortName(args[0])
 		text, err := experiments.MarshalLock(l)
@@ -83,6 +88,9 @@ func newExplainProfileCmd(io streams) *cobra.Command {
 		fmt.Fprintf(io.Out, "# %s\n", args[0])
 		for _, line := range l.Policy.Describe() {
 			fmt.Fprintf(io.Out, "# %s\n", line)
+		}
+		for _, line := range beyond {
+			fmt.Fprintf(io.Out, "# Not in these words: %s\n", line)
 		}
 		_, err = fmt.Fprintf(io.Out, "%s", text)
 		return err

@@ -25,7 +25,8 @@ func newExportCmd(io streams) *cobra.Command {
 		Args: cobra.ArbitraryArgs,
 	}
 	cmd.AddCommand(newExportRulesCmd(io), newExportAlertsCmd(io), newExportDashboardCmd(io), newExportMappingCmd(io), newExportCICmd(io),
-		newExportDeploymentCmd(io), newExportRBACCmd(io), newExportJobCmd(io), newExportCronJobCmd(io), newExportToxiproxyCmd(io))
+		newExportDeploymentCmd(io), newExportRBACCmd(io), newExportJobCmd(io), newExportCronJobCmd(io), newExportKustomizeCmd(io),
+		newExportToxiproxyCmd(io))
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		var kinds []string
 		for _, sub := range cmd.Commands() {

@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -160,20 +162,19 @@ func (f *jobFlags) flags(flags *pflag.FlagSet) {
 	f.onInconclusive.flag(flags)
 }
 
-func (f *jobFlags) options(arg string) (deploy.JobOptions, error) {
+func (f *jobFlags) options(arg string) (o deploy.JobOptions, e *experiments.Experiment, err error) {
 	if err := f.onInconclusive.check(); err != nil {
-		return deploy.JobOptions{}, err
+		return o, nil, err
 	}
 	if f.claim != "" && f.ephemeral {
-		return deploy.JobOptions{}, usagef("--claim and --ephemeral exclude each other: either the folders are kept, or they are not")
+		return o, nil, usagef("--claim and --ephemeral exclude each other: either the folders are kept, or they are not")
 	}
 	d, err := f.load(arg)
 	if err != nil {
-		return deploy.JobOptions{}, err
+		return o, nil, err
 	}
-	o, err := deploy.JobFor(d.e)
-	if err != nil {
-		return o, usagef("%s: %w", arg, err)
+	if o, err = deploy.JobFor(d.e); err != nil {
+		return o, nil, usagef("%s: %w", arg, err)
 	}
 	o.Resolved, o.Files, o.Secret = d.resolved, d.files, f.secret
 	o.Account, o.Claim, o.Storage, o.Ephemeral = f.account, f.claim, f.storage, f.ephemeral
@@ -183,7 +184,7 @@ func (f *jobFlags) options(arg string) (deploy.JobOptions, error) {
 	if f.onInconclusive != "" {
 		o.Flags = append(o.Flags, "--on-inconclusive", string(f.onInconclusive))
 	}
-	return o, nil
+	return o, d.e, nil
 }
 
 func newExportJobCmd(out streams) *cobra.Command {
@@ -196,7 +197,7 @@ func newExportJobCmd(out streams) *cobra.Command {
 	f.flags(cmd.Flags())
 	release := cmd.Flags().String("release", "", "what it is the gate of: part of the Job's name, so that each release has a Job of its own")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		o, err := f.options(args[0])
+		o, _, err := f.options(args[0])
 		if err != nil {
 			return err
 		}
@@ -214,23 +215,84 @@ func newExportCronJobCmd(out streams) *cobra.Command {
 	}
 	var f jobFlags
 	f.flags(cmd.Flags())
-	schedule := cmd.Flags().String("schedule", "", `when: five fields of cron, "0 3 * * 1-5" (needed)`)
-	zone := cmd.Flags().String("time-zone", "Etc/UTC", "of the schedule, as in the tz database")
+	w := whenFlags(cmd.Flags())
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		if *schedule == "" {
-			return usagef(`lockdrill export cronjob: when? Say --schedule, such as --schedule "0 3 * * 1-5"`)
+		if err := w.check("cronjob"); err != nil {
+			return err
 		}
-		if _, err := time.LoadLocation(*zone); err != nil || *zone == "" || *zone == "Local" {
-			return usagef("--time-zone %q: want a name of the tz database, such as Europe/Berlin", *zone)
-		}
-		o, err := f.options(args[0])
+		o, _, err := f.options(args[0])
 		if err != nil {
 			return err
 		}
-		o.Schedule, o.TimeZone = *schedule, *zone
+		o.Schedule, o.TimeZone = w.schedule, w.zone
 		return printManifests(out, args[0], func() ([][]byte, error) { return deploy.CronJob(o) })
 	}
 	return cmd
+}
+
+func newExportKustomizeCmd(out streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "kustomize FILE|NAME --schedule CRON --dir DIR",
+		Short: "A kustomize base: the CronJob, its permissions, its claim and a NetworkPolicy, for overlays that name the namespace",
+		Args:  cobra.ExactArgs(1),
+	}
+	var f jobFlags
+	f.flags(cmd.Flags())
+	w := whenFlags(cmd.Flags())
+	dir := cmd.Flags().String("dir", "", "folder of the base, which must be empty or not there yet (needed)")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		if *dir == "" {
+			return usagef("lockdrill export kustomize: where? Say --dir, such as --dir base")
+		}
+		if err := w.check("kustomize"); err != nil {
+			return err
+		}
+		files, err := kustomizeBase(args[0], f, w)
+		if err != nil {
+			return err
+		}
+		return writeFolder(out, *dir, files)
+	}
+	return cmd
+}
+
+// kustomizeBase is the files of a base, in no namespace.
+func kustomizeBase(arg string, f jobFlags, w *when) (map[string][]byte, error) {
+	o, e, err := f.options(arg)
+	if err != nil {
+		return nil, err
+	}
+	o.Schedule, o.TimeZone = w.schedule, w.zone
+	e.Kubernetes.Namespace = "" // a Role permits what it says in its own namespace only, so the rule about it needs no name
+	network, err := deploy.NetworkFor(e)
+	if err != nil {
+		return nil, usagef("%s: %w", arg, err)
+	}
+	files, err := deploy.Kustomize(deploy.KustomizeOptions{
+		Job: o, Network: network, Rules: roleRules(kube.RulesFor(summaryNeeds(e, deploy.SummaryName(e.Name)))),
+	})
+	if err != nil {
+		return nil, usagef("%s: %w", arg, err)
+	}
+	return files, nil
+}
+
+// writeFolder writes files into a folder that holds nothing yet, and says which.
+func writeFolder(out streams, dir string, files map[string][]byte) error {
+	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
+		return usagef("%s: the folder is not empty; export never writes over what is there", dir)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return usagef("%s: make the folder: %w", dir, reason(err))
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		path := filepath.Join(dir, name)
+		if err := writeAtomically(path, files[name]); err != nil {
+			return err
+		}
+		fmt.Fprintln(out.Out, path)
+	}
+	return nil
 }
 
 func newExportToxiproxyCmd(out streams) *cobra.Command {
@@ -247,6 +309,26 @@ func newExportToxiproxyCmd(out streams) *cobra.Command {
 		return printManifests(out, "lockdrill export toxiproxy", func() ([][]byte, error) { return deploy.Toxiproxy(o) })
 	}
 	return cmd
+}
+
+// when is when a game day is.
+type when struct{ schedule, zone string }
+
+func whenFlags(flags *pflag.FlagSet) *when {
+	w := new(when)
+	flags.StringVar(&w.schedule, "schedule", "", `when: five fields of cron, "0 3 * * 1-5" (needed)`)
+	flags.StringVar(&w.zone, "time-zone", "Etc/UTC", "of the schedule, as in the tz database")
+	return w
+}
+
+func (w *when) check(kind string) error {
+	if w.schedule == "" {
+		return usagef(`lockdrill export %s: when? Say --schedule, such as --schedule "0 3 * * 1-5"`, kind)
+	}
+	if _, err := time.LoadLocation(w.zone); err != nil || w.zone == "" || w.zone == "Local" {
+		return usagef("--time-zone %q: want a name of the tz database, such as Europe/Berlin", w.zone)
+	}
+	return nil
 }
 
 // printManifests prints documents; what could not be made of an experiment is a usage error.

@@ -19,7 +19,8 @@ type listedDrill struct {
 	Name    string `json:"name"`
 	Title   string `json:"title"`
 	Summary string `json:"summary"`
-	Expect  int    `json:"expect"` // the exit status that a run of it ends with
+	Expect  int    `json:"expect"`          // the exit status that a run of it ends with
+	Needs   string `json:"needs,omitempty"` // beyond this machine
 }
 
 func newListCmd(io streams) *cobra.Command {
@@ -37,6 +38,9 @@ func newListCmd(io streams) *cobra.Command {
 		fmt.Fprintln(w, "NAME\tENDS WITH\tWHAT IT SHOWS")
 		for _, s := range doc.Scenarios {
 			fmt.Fprintf(w, "%s\t%d %s\t%s\n", s.Name, s.Expect, exitName(s.Expect), s.Summary)
+			if s.Needs != "" {
+				fmt.Fprintf(w, "\t\tneeds %s\n", s.Needs)
+			}
 		}
 		return w.Flush()
 	}

@@ -20,8 +20,11 @@ func (d *drill) predict(ctx context.Context, c history.Calibration) *history.Pre
 	if len(d.e.System.Worker) > 0 {
 		return &history.Prediction{Why: "system.worker is not rehearsed"}
 	}
+	if why := rehearsal.Unable(d.e); why != "" {
+		return &history.Prediction{Why: why}
+	}
 	for i := range d.e.Faults {
-		if why := rehearsal.Why(d.e.Faults[i].Kind()); why != "" {
+		if why := rehearsal.WhyNot(&d.e.Faults[i]); why != "" {
 			return &history.Prediction{Why: fmt.Sprintf("fault %s is not rehearsed: %s", d.e.Faults[i].ID, why)}
 		}
 	}

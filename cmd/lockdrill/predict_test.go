@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,10 @@ func TestNoPredictionWhereThereIsNoRehearsal(t *testing.T) {
 		return &drill{loaded: e, e: experiments.Scale(e)}
 	}
 	foreign := strings.Replace(goodDrill, "system:\n", "system:\n  worker: [./their-worker]\n", 1)
+	observed, err := os.ReadFile("../../scenarios/testdata/pods-observed-lease/experiment.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, c := range []struct {
@@ -29,6 +34,7 @@ func TestNoPredictionWhereThereIsNoRehearsal(t *testing.T) {
 		says string
 	}{
 		{"foreign worker", t.Context(), foreign, "system.worker"},
+		{"observed", t.Context(), string(observed), "system.mode observe is not rehearsed"},
 		{"no time", over, goodDrill, "not one rehearsal"},
 		{"possible", t.Context(), goodDrill, ""},
 	} {

@@ -61,6 +61,9 @@ func newRehearseCmd(io streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if why := rehearsal.Unable(e); why != "" {
+			return usagef("%s: %s", args[0], why)
+		}
 		e = rehearsal.RealTime(e)
 		warnOfRehearsing(io.Err, e)
 		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
@@ -96,8 +99,11 @@ func warnOfRehearsing(w io.Writer, e *experiments.Experiment) {
 		fmt.Fprintln(w, "warning: metrics are not rehearsed: SLOs on them have no figures")
 	}
 	for i := range e.Faults {
-		if why := rehearsal.Why(e.Faults[i].Kind()); why != "" {
+		if why := rehearsal.WhyNot(&e.Faults[i]); why != "" {
 			fmt.Fprintf(w, "warning: fault %s is not rehearsed: %s\n", e.Faults[i].ID, why)
+		}
+		if what := rehearsal.Simpler(&e.Faults[i]); what != "" {
+			fmt.Fprintf(w, "warning: fault %s: %s\n", e.Faults[i].ID, what)
 		}
 	}
 }

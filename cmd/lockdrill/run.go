@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/lockcore/redisstore"
 	"github.com/lockdrill/lockdrill/reports"
 )
@@ -23,6 +24,7 @@ import (
 // run executes one command line and returns its exit status.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	redisstore.Quiet()
+	kube.Quiet()
 	root := newRootCmd(streams{In: stdin, Out: stdout, Err: stderr}, args)
 	err := root.ExecuteContext(ctx)
 	if err == nil {

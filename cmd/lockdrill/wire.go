@@ -101,6 +101,8 @@ func (d *drill) onStores(cfg *runner.Config) {
 		cfg.Probes = append(cfg.Probes, runner.Sampled{Name: "ledger", Source: "probe:ledger", Probe: d.ledger, ProbeSettings: d.e.Probes.Ledger})
 		cfg.Stores = append(cfg.Stores, runner.Store{Name: "ledger", Life: d.stores.Ledger.Life, Mark: d.stores.Ledger.Mark})
 	}
+	locks := d.stores.Locks
+	cfg.Injectors["store"] = &injectors.Store{Server: locks, Open: bed.Dial, Fault: d.storeFault, Prefix: locks.Prefix, Clock: d.clock}
 	if d.e.Observed() {
 		return
 	}
@@ -112,8 +114,6 @@ func (d *drill) onStores(cfg *runner.Config) {
 	for _, kind := range []string{"renew_failures", "acquire_failures", "release_failures"} {
 		cfg.Injectors[kind] = d.bursts
 	}
-	locks := d.stores.Locks
-	cfg.Injectors["store"] = &injectors.Store{Server: locks, Open: bed.Dial, Fault: d.storeFault, Prefix: locks.Prefix, Clock: d.clock}
 	cfg.Injectors["delete_key"] = &injectors.DeleteKey{Open: bed.Dial, Where: locks.Where, Prefix: locks.Prefix, Clock: d.clock}
 	cfg.Injectors["clock"] = &injectors.Clock{Send: d.replicaFleet().Send, Await: d.log.Await, Offset: d.offset, Now: d.clock}
 }
@@ -246,7 +246,7 @@ func (d *drill) openStores(ctx context.Context) error {
 		return nil
 	}
 	stores, err := bed.OpenStores(ctx, bed.Options{
-		Redis: d.e.Redis, Ledger: d.e.Ledger, Faults: d.e.Faults, Run: d.run, Folder: d.dir, Dir: d.storesDir(), Journal: d.journal,
+		Redis: d.e.Redis, Ledger: d.e.Ledger, NoLedger: d.e.Observed(), Faults: d.e.Faults, Run: d.run, Folder: d.dir, Dir: d.storesDir(), Journal: d.journal,
 	})
 	if held := new(bed.HeldError); errors.As(err, &held) {
 		return &exitError{code: exitRefused, err: err}
@@ -256,24 +256,39 @@ func (d *drill) openStores(ctx context.Context) error {
 		return fmt.Errorf("open stores: %w", err)
 	}
 	d.stores = stores
-	options, err := stores.Locks.Options()
-	if err != nil {
+	if err := d.openLooks(); err != nil {
 		return fmt.Errorf("open probes: %w", err)
-	}
-	d.keys = probes.NewLockKeys(options, stores.Locks.Prefix)
-	if options, err = stores.Ledger.Options(); err != nil {
-		return fmt.Errorf("open probes: %w", err)
-	}
-	d.ledger = probes.NewLedger(options, redisstore.KeysOf(stores.Ledger.Prefix).Entries, d.lockOf)
-	for i := range d.e.System.Locks {
-		if l := &d.e.System.Locks[i]; l.Loop() && l.Lease == "" {
-			d.keys.Watch(l.Name, l.Key)
-		}
 	}
 	if err := d.openTap(); err != nil {
 		return err
 	}
 	return d.openProxies(ctx)
+}
+
+// openLooks opens the probes of the stores. The keys of an observed system are somebody's: no prefix of the run goes before them.
+func (d *drill) openLooks() error {
+	options, err := d.stores.Locks.Options()
+	if err != nil {
+		return err
+	}
+	prefix := d.stores.Locks.Prefix
+	if d.e.Observed() {
+		prefix = ""
+	}
+	d.keys = probes.NewLockKeys(options, prefix)
+	for i := range d.e.System.Locks {
+		if l := &d.e.System.Locks[i]; l.Loop() && l.Lease == "" {
+			d.keys.Watch(l.Name, l.Key)
+		}
+	}
+	if d.stores.Ledger == nil {
+		return nil
+	}
+	if options, err = d.stores.Ledger.Options(); err != nil {
+		return err
+	}
+	d.ledger = probes.NewLedger(options, redisstore.KeysOf(d.stores.Ledger.Prefix).Entries, d.lockOf)
+	return nil
 }
 
 func (d *drill) storesDir() string { return filepath.Join(d.dir, storesFolder) }
@@ -366,7 +381,10 @@ func (d *drill) environment() history.Environment {
 	}
 	env := history.Environment{Proxy: proxy, OS: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), Fleet: "processes", Replicas: d.e.System.Replicas}
 	if d.stores != nil {
-		env.Store, env.Ledger = d.stores.Locks.Info, d.stores.Ledger.Info
+		env.Store = d.stores.Locks.Info
+		if d.stores.Ledger != nil {
+			env.Ledger = d.stores.Ledger.Info
+		}
 	}
 	if d.pods != nil {
 		env.Fleet, env.Cluster = d.pods.kind(), d.pods.version

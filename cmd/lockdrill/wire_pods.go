@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockdrill/lockdrill/deploy"
@@ -16,6 +18,7 @@ import (
 	"github.com/lockdrill/lockdrill/injectors"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
+	"github.com/lockdrill/lockdrill/probes"
 )
 
 // pods is what a drill has in a cluster. Exactly one of workers and observed is set once the pods are watched.
@@ -26,6 +29,8 @@ type pods struct {
 	stand    *bed.PodStand
 	workers  *bed.PodFleet
 	observed *bed.ObservedFleet
+	leases   *probes.Leases  // nil = no lock is a Lease object
+	logs     *probes.PodLogs // nil = nobody reads logs
 }
 
 // standWithin bounds making what the drill stands on in the cluster, and removing it.
@@ -100,7 +105,7 @@ func podSelector(e *experiments.Experiment) map[string]string {
 }
 
 // watchPods begins to watch the pods and to listen to their workers. The runner ends it when it stops the fleet.
-func (d *drill) watchPods() error {
+func (d *drill) watchPods() (err error) {
 	if d.pods == nil {
 		return nil
 	}
@@ -108,8 +113,14 @@ func (d *drill) watchPods() error {
 		Cluster: d.cluster, Selector: d.selector(), Container: d.e.Kubernetes.Container, Clock: d.clock,
 		OnEvent: func(e history.Event) { _, _ = d.rec.Record(e) }, // a failed recorder ends the run by itself
 	}
+	if named := d.e.Probes.Logs.Named(); len(named) > 0 {
+		if d.pods.logs, err = probes.NewPodLogs(patternsOf(named), d.redact()); err != nil {
+			return err
+		}
+		o.OnLine, o.OnCut = d.pods.logs.Line, d.pods.logs.Cut
+	}
 	if d.e.Observed() {
-		d.pods.observed = bed.NewObservedFleet(bed.ObservedOptions{Pods: o, Holder: d.e.Kubernetes.Holder, Wanted: d.wanted})
+		d.observe(o)
 		return nil
 	}
 	redis, err := d.stores.Ledger.Options()
@@ -119,6 +130,48 @@ func (d *drill) watchPods() error {
 	d.pods.workers = bed.NewPodFleet(bed.PodFleetOptions{Pods: o, Redis: redis, Fleet: d.fleetName(), Wanted: d.wanted})
 	return nil
 }
+
+// observe watches somebody's own pods, and lets their locks say who holds them.
+func (d *drill) observe(o bed.PodsOptions) {
+	k := d.e.Kubernetes
+	fleet := bed.NewObservedFleet(bed.ObservedOptions{Pods: o, Holder: k.Holder, Wanted: d.wanted})
+	d.pods.observed = fleet
+	if d.keys != nil {
+		d.keys.Name(probes.Names{Holder: fleet.HolderOf, Shown: k.Holder != nil})
+	}
+	for i := range d.e.System.Locks {
+		l := &d.e.System.Locks[i]
+		if l.Lease == "" {
+			continue
+		}
+		if d.pods.leases == nil {
+			d.pods.leases = probes.NewLeases(d.cluster, fleet.HolderOf)
+		}
+		d.pods.leases.Watch(l.Name, l.Lease)
+	}
+}
+
+func patternsOf(named []experiments.LogPattern) map[string]string {
+	all := map[string]string{}
+	for _, p := range named {
+		all[p.Name] = p.Pattern
+	}
+	return all
+}
+
+// redact takes the passwords that the experiment names out of a line of somebody's log.
+func (d *drill) redact() func(string) string {
+	var pairs []string
+	for _, name := range []string{d.e.Redis.PasswordEnv, d.e.Ledger.PasswordEnv} {
+		if secret := os.Getenv(name); name != "" && secret != "" {
+			pairs = append(pairs, secret, "[redacted]")
+		}
+	}
+	return strings.NewReplacer(pairs...).Replace
+}
+
+// logsEvery is how often what matched in the pods' logs is recorded: each line has its own time.
+const logsEvery = 200 * time.Millisecond
 
 // onPods adds what strikes pods, what looks at them, and the removal of what the run has made.
 func (d *drill) onPods(cfg *runner.Config) {
@@ -130,7 +183,60 @@ func (d *drill) onPods(cfg *runner.Config) {
 		kill.Send = d.pods.workers.Send
 	}
 	cfg.Injectors["kill"] = kill
+	if leases := d.pods.leases; leases != nil {
+		cfg.Probes = append(cfg.Probes, runner.Sampled{
+			Name: "leases", Source: "probe:leases", Probe: signing{leases, d.pods.observed.Sign, map[string]int64{}}, ProbeSettings: d.e.Probes.Leases,
+		})
+		keys := cfg.Holder
+		cfg.Holder = func(ctx context.Context, key string) (string, bool, error) {
+			if !d.isLease(key) {
+				return keys(ctx, key)
+			}
+			epoch, _, ok, err := leases.Holder(ctx, key)
+			return epoch, ok, err
+		}
+	}
+	if d.pods.logs != nil {
+		cfg.Probes = append(cfg.Probes, runner.Sampled{
+			Name: probes.LogsName, Source: "probe:logs", Probe: d.pods.logs, Live: true,
+			ProbeSettings: experiments.ProbeSettings{Every: logsEvery, MaxGap: d.e.Probes.Logs.MaxGap},
+		})
+	}
 	cfg.Cleanup = append([]runner.Cleanup{{What: "pods", Do: d.closePods}}, cfg.Cleanup...)
+}
+
+// isLease says whether a key is the name of a Lease object.
+func (d *drill) isLease(key string) bool {
+	return slices.ContainsFunc(d.e.System.Locks, func(l experiments.Lock) bool { return l.Lease != "" && l.Key == key })
+}
+
+// signing lets looks at locks be signs of their holders' lives: nobody else extends a lease.
+type signing struct {
+	runner.Probe
+	sign func(incarnation string, at int64)
+	ends map[string]int64 // when a key's lease ends at the latest, by the look before; looks are made one after the other
+}
+
+func (s signing) Look(ctx context.Context, final bool) (func(history.Span) []history.Event, error) {
+	look, err := s.Probe.Look(ctx, final)
+	if err != nil {
+		return nil, err
+	}
+	return func(at history.Span) []history.Event {
+		events := look(at)
+		for _, e := range events {
+			l := e.Look
+			if l == nil || !l.Present {
+				continue
+			}
+			end := e.To + l.PTTL
+			if before, ok := s.ends[e.Key]; ok && end != before && l.Prev != nil && l.Holder != "" {
+				s.sign(l.Holder, l.Prev.From)
+			}
+			s.ends[e.Key] = end
+		}
+		return events
+	}, nil
 }
 
 // closePods removes what the run has made in the cluster, and gives the namespace back. It may be called again.

@@ -21,18 +21,19 @@ import (
 
 // Options of OpenStores.
 type Options struct {
-	Redis   experiments.Redis
-	Ledger  experiments.LedgerStore
-	Faults  []experiments.Fault // what the locks' store must be able to suffer
-	Run     string              // run id: part of every key's prefix
-	Folder  string              // of the run, absolute: an external Redis shows it to whoever wants to run there as well
-	Dir     string              // folders of spawned servers are made below it; "" = the system's temporary folder
-	Journal *undo.Journal       // what is started, and a stay at an external Redis, is written down here first; nil = nowhere
+	Redis    experiments.Redis
+	Ledger   experiments.LedgerStore
+	NoLedger bool                // nobody writes to one: none is opened
+	Faults   []experiments.Fault // what the locks' store must be able to suffer
+	Run      string              // run id: part of every key's prefix
+	Folder   string              // of the run, absolute: an external Redis shows it to whoever wants to run there as well
+	Dir      string              // folders of spawned servers are made below it; "" = the system's temporary folder
+	Journal  *undo.Journal       // what is started, and a stay at an external Redis, is written down here first; nil = nowhere
 }
 
 // Stores are the two stores of a drill, each a server of its own: a fault at the locks' store cannot reach the ledger.
 type Stores struct {
-	Locks, Ledger *Store
+	Locks, Ledger *Store // Ledger: nil with NoLedger
 	Notice        string // which kind of store was chosen, one line for a person
 	spawner       *spawner
 }
@@ -53,6 +54,9 @@ func OpenStores(ctx context.Context, o Options) (*Stores, error) {
 		into **Store
 		how  opening
 	}{{"locks", &s.Locks, how.locks}, {"ledger", &s.Ledger, how.ledger}} {
+		if part.name == "ledger" && o.NoLedger {
+			continue
+		}
 		store, err := part.how(ctx, part.name)
 		if err != nil {
 			undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
@@ -61,7 +65,7 @@ func OpenStores(ctx context.Context, o Options) (*Stores, error) {
 		}
 		*part.into = store
 	}
-	if s.Locks.Info.RunID == s.Ledger.Info.RunID && s.guest() {
+	if s.guest() && s.Locks.Info.RunID == s.Ledger.Info.RunID {
 		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
 		defer cancel()
 		return nil, fmt.Errorf("open stores: ledger.url %w: %s is the very server of the locks, by another name: the ledger needs one that no fault reaches",
@@ -72,12 +76,16 @@ func OpenStores(ctx context.Context, o Options) (*Stores, error) {
 }
 
 // guest reports whether both stores are somebody's.
-func (s *Stores) guest() bool { return s.Locks.where.Addr != "" && s.Ledger.where.Addr != "" }
+func (s *Stores) guest() bool {
+	return s.Ledger != nil && s.Locks.where.Addr != "" && s.Ledger.where.Addr != ""
+}
 
 // notice says what was chosen, where choose has not said it.
 func (s *Stores) notice() {
 	locks, ledger := s.Locks, s.Ledger
 	switch {
+	case ledger == nil:
+		s.Notice = fmt.Sprintf("locks at %s (Redis %s), as a guest", target(locks.where), locks.Info.Version)
 	case s.guest():
 		s.Notice = fmt.Sprintf("locks at %s (Redis %s), the ledger at %s (Redis %s), at both as a guest",
 			target(locks.where), locks.Info.Version, target(ledger.where), ledger.Info.Version)
@@ -103,7 +111,7 @@ func (s *Stores) choose(o Options) (how ways, err error) {
 		return func(ctx context.Context, _ string) (*Store, error) { return openExternal(ctx, r, o, prefix) }
 	}
 	locks, ledger := o.Redis.Mode == experiments.RedisExternal, o.Ledger.URL != ""
-	if !locks || !ledger {
+	if !locks || !ledger && !o.NoLedger {
 		if how, err = s.own(o, prefix); err != nil {
 			return how, err
 		}

@@ -46,11 +46,15 @@ func Why(kind string) string {
 }
 
 func (s *shot) unable() {
-	s.void("error", "cannot be rehearsed: "+Why(s.e.Fault.Kind))
+	s.void("error", "cannot be rehearsed: "+WhyNot(s.f))
 	s.revert()
 }
 
 func (s *shot) kill() {
+	if WhyNot(s.f) != "" {
+		s.unable()
+		return
+	}
 	victim := s.e.Fault.Victim
 	s.apply(callTakes, func() string {
 		if !s.w.Kill(victim) {

@@ -66,7 +66,7 @@ var policy = []place{
 		why:  "what a drill stands on; it must not know who leads the drill, or a store could notice that it is being watched"},
 	{path: "experiments/undo", below: []string{"experiments"}, libs: []string{"golang.org/x/sys"},
 		why: "records are plain data: how anything is undone is handed in, so that a journal can be read by any process"},
-	{path: "internal/kube", libs: []string{"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/streaming"},
+	{path: "internal/kube", libs: []string{"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/klog", "k8s.io/streaming"},
 		why: "a cluster in words of our own: whoever uses it need not know client-go, and it knows nothing of drills"},
 	{path: "internal/podline", below: []string{"history", "internal/monotime"}, libs: []string{"github.com/redis/go-redis/v9"},
 		why: "standard streams over Redis: it looks into no line, so that whatever speaks the worker protocol can use it from a pod"},

@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/klog/v2"
 )
 
 // Options say which cluster and namespace, as kubectl's flags of these names do; all may be empty.
@@ -107,6 +108,9 @@ func contextsOf(raw *clientcmdapi.Config) string {
 	}
 	return strings.Join(slices.Sorted(maps.Keys(raw.Contexts)), ", ")
 }
+
+// Quiet keeps client-go from writing to standard error by itself: what matters of it comes back as errors.
+func Quiet() { klog.SetLogger(klog.Logger{}) }
 
 // Server is the address of the API server, without secrets; "" of a fake one.
 func (c *Cluster) Server() string {

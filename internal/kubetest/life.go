@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -171,6 +172,7 @@ type Record struct {
 	Started                 time.Time
 	Ended                   time.Time // zero while it lives
 	Exit                    int
+	Log                     string // so far
 }
 
 // Lives are all lives of containers so far, in the order of their starts.
@@ -184,6 +186,9 @@ func (e *Env) Lives() []Record {
 		if l.isOver() {
 			r.Ended, r.Exit = l.ended, l.exit
 		}
+		var text strings.Builder
+		l.log.copy(context.Background(), &text, shown{tail: -1}, nil, func() {})
+		r.Log = text.String()
 		records = append(records, r)
 	}
 	return records

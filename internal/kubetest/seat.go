@@ -53,9 +53,20 @@ func over(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
+// longEnough is a life after which the next one follows at once.
+const longEnough = time.Second
+
+// pause is before the next life after so many short ones: a program that cannot start must not occupy the machine.
+func pause(short int) time.Duration {
+	if short < 2 {
+		return 0
+	}
+	return min(5*time.Second, 50*time.Millisecond<<min(short, 10))
+}
+
 // keep gives the pod one life after another until it is to end.
 func (s *seat) keep(ctx context.Context) {
-	for n := int32(0); ; n++ {
+	for n, short := int32(0), 0; ; n++ {
 		pod, gone := s.look()
 		if gone || pod.DeletionTimestamp != nil {
 			break
@@ -77,7 +88,10 @@ func (s *seat) keep(ctx context.Context) {
 		if !again || pod.DeletionTimestamp != nil {
 			break
 		}
-		s.until(ctx, time.After(s.node.RestartAfter))
+		if short++; l.ended.Sub(l.started) > longEnough {
+			short = 0
+		}
+		s.until(ctx, time.After(max(s.node.RestartAfter, pause(short))))
 	}
 	s.until(ctx, nil)
 	s.remove(ctx)

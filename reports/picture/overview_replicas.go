@@ -48,7 +48,7 @@ func (o *overview) replica(r *analysis.ReplicaLane) {
 }
 
 // replicaDrawing is the lane of one replica, as paths.
-type replicaDrawing struct{ alive, own, effects, refused, killed, ended, paused path }
+type replicaDrawing struct{ alive, own, effects, refused, killed, ended, paused, gone, unseen path }
 
 // lives draws when the replica lived, how each life ended, and when it stood still.
 func (d *replicaDrawing) lives(o *overview, r *analysis.ReplicaLane) {
@@ -58,6 +58,15 @@ func (d *replicaDrawing) lives(o *overview, r *analysis.ReplicaLane) {
 	for i := range r.Lives {
 		l := &r.Lives[i]
 		x0, x1 := o.s.x(surely(l.Start)), until(o.s, l.End)
+		if l.Object != nil {
+			d.gone.down(o.s.x(mid(*l.Object)), y+7, 4)
+		}
+		if l.Killed != "" && l.End.Open() { // nobody saw its end: no further than it surely lived
+			x1 = o.s.x(l.End.From)
+			d.unseen.line(x1, y+5, x1+6, y+11, x1, y+17)
+			lived = append(lived, stretch{x0, max(x0, x1)})
+			continue
+		}
 		lived = append(lived, stretch{x0, max(x0, x1)})
 		switch {
 		case l.Killed != "":
@@ -118,12 +127,20 @@ func (d *replicaDrawing) put(o *overview, class string) {
 	o.c.put("whole", &d.refused)
 	o.c.put("thin", &d.ended)
 	o.c.put("stroke", &d.killed)
+	o.c.put("stroke", &d.unseen)
+	o.c.put("hollow", &d.gone)
 }
 
 // explain adds what the lane shows to a legend.
 func (d *replicaDrawing) explain(l *legend) {
 	if !d.killed.empty() {
 		l.shape("stroke", "killed", func(p *path, x, y float64) { p.cross(x, y, 4) })
+	}
+	if !d.unseen.empty() {
+		l.shape("stroke", "killed, and its end not seen: its last sign of life", func(p *path, x, y float64) { p.line(x-3, y-6, x+3, y, x-3, y+6) })
+	}
+	if !d.gone.empty() {
+		l.shape("hollow", "its pod's object gone", func(p *path, x, y float64) { p.down(x, y+4, 4) })
 	}
 	if !d.refused.empty() {
 		l.shape("whole", "effect refused", func(p *path, x, y float64) { p.tick(x, y-6, y+6) })

@@ -103,6 +103,12 @@ func (o *overview) replicaRows(r *analysis.ReplicaLane) {
 		l := &r.Lives[i]
 		o.table.add(l.Start.From, at(l.Start), "replica starts", l.Incarnation, "",
 			count(len(l.Work))+" times at work"+", "+plural(len(l.Effects), "effect")+", "+count(len(l.Refused))+" refused")
+		if l.Object != nil {
+			o.table.add(l.Object.From, at(*l.Object), "pod's object gone", l.Incarnation, "", "no word on its process")
+		}
+		if l.Killed != "" && l.End.Open() {
+			o.table.add(l.End.From, at(analysis.Moment{From: l.End.From, To: l.End.From}), "last sign of life", l.Incarnation, "", l.Killed+", its end not seen")
+		}
 		if !l.End.Open() {
 			o.table.add(l.End.From, at(l.End), "replica ends", l.Incarnation, "", cmp.Or(l.Killed, l.Exit))
 		}

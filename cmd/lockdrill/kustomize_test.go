@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/lockdrill/lockdrill/internal/kube"
+)
+
+const kustomizeFolder = "../../deploy/kustomize"
+
+// The shipped base is what export makes of the experiment beside it, byte for byte. To renew it, empty deploy/kustomize/base and run the
+// command in the experiment's first line.
+func TestKustomizeBaseIsExported(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "experiment.yaml"), read(t, filepath.Join(kustomizeFolder, "experiment.yaml")))
+	got := tryIn(t, dir, "export", "kustomize", "experiment.yaml", "--schedule", "0 3 * * 1-5", "--dir", "base")
+	if got.code != exitPass {
+		t.Fatalf("%+v", got)
+	}
+	made, shipped := filesOf(t, filepath.Join(dir, "base")), filesOf(t, filepath.Join(kustomizeFolder, "base"))
+	if !slices.Equal(made, shipped) {
+		t.Errorf("export makes %q, and shipped are %q", made, shipped)
+	}
+	for _, name := range made {
+		if want := read(t, filepath.Join(dir, "base", name)); !bytes.Equal(want, read(t, filepath.Join(kustomizeFolder, "base", name))) {
+			t.Errorf("deploy/kustomize/base/%s is not what export makes now:\n%s", name, want)
+		}
+	}
+	if again := tryIn(t, dir, "export", "kustomize", "experiment.yaml", "--schedule", "@daily", "--dir", "base"); again.code != exitUsage {
+		t.Errorf("over what is there: %+v", again)
+	}
+	if where := tryIn(t, dir, "export", "kustomize", "experiment.yaml", "--schedule", "@daily"); where.code != exitUsage {
+		t.Errorf("nowhere: %+v", where)
+	}
+}
+
+func filesOf(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// kustomization is what ours use of a kustomization.yaml.
+type kustomization struct {
+	APIVersion, Kind, Namespace string
+	Resources                   []string
+	Patches                     []struct {
+		Target struct{ Group, Version, Kind, Name string }
+		Patch  string
+	}
+}
+
+// Without kustomize: each index names files that are there, and each patch an object and a field of it.
+func TestKustomizationsHangTogether(t *testing.T) {
+	overlay := readKustomization(t, filepath.Join(kustomizeFolder, "overlays/staging"))
+	if !slices.Contains(overlay.Resources, "../../base") || overlay.Namespace == "" || len(overlay.Patches) == 0 {
+		t.Fatalf("%+v", overlay)
+	}
+	base := readKustomization(t, filepath.Join(kustomizeFolder, "base"))
+	objects := map[string]map[string]any{}
+	for _, name := range base.Resources {
+		for _, doc := range bytes.Split(read(t, filepath.Join(kustomizeFolder, "base", name)), []byte("\n---\n")) {
+			var o unstructured.Unstructured
+			if err := yaml.Unmarshal(doc, &o.Object); err != nil {
+				t.Fatal(err)
+			}
+			if o.GetNamespace() != "" {
+				t.Errorf("base: %s is in a namespace: an overlay names it", o.GetKind())
+			}
+			objects[o.GetKind()+" "+o.GetName()] = o.Object
+		}
+	}
+	for _, p := range overlay.Patches {
+		var ops []struct{ Op, Path, Value string }
+		if err := yaml.UnmarshalStrict([]byte(p.Patch), &ops); err != nil {
+			t.Fatal(err)
+		}
+		for _, op := range ops {
+			fields := slices.DeleteFunc(bytes.Split([]byte(op.Path), []byte("/")), func(b []byte) bool { return len(b) == 0 })
+			path := make([]string, len(fields))
+			for i, f := range fields {
+				path[i] = string(f)
+			}
+			if _, ok, err := unstructured.NestedString(objects[p.Target.Kind+" "+p.Target.Name], path...); !ok || err != nil || op.Op != "replace" {
+				t.Errorf("%+v of %+v finds nothing: %v", op, p.Target, err)
+			}
+		}
+	}
+	o, _, err := scheme.Codecs.UniversalDeserializer().Decode(read(t, filepath.Join(kustomizeFolder, "overlays/staging/namespace.yaml")), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, _, err := loadExperiment(filepath.Join(kustomizeFolder, "experiment.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ns := o.(*corev1.Namespace); ns.Name != overlay.Namespace || ns.Annotations[kube.EnvironmentAnnotation] != e.Environment {
+		t.Errorf("namespace %s says %v; the overlay is for %s, the experiment for %s", ns.Name, ns.Annotations, overlay.Namespace, e.Environment)
+	}
+}
+
+func readKustomization(t *testing.T, dir string) kustomization {
+	t.Helper()
+	var k kustomization
+	if err := yaml.UnmarshalStrict(read(t, filepath.Join(dir, "kustomization.yaml")), &k); err != nil {
+		t.Fatal(err)
+	}
+	if k.Kind != "Kustomization" || len(k.Resources) == 0 {
+		t.Errorf("%s: %+v", dir, k)
+	}
+	for _, r := range k.Resources {
+		if _, err := os.Stat(filepath.Join(dir, r)); err != nil {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+	return k
+}
+
+// With kustomize, where kubectl is there: every object is in the namespace, the RoleBinding's account as well, and the patch took effect.
+func TestKustomizeBuildsTheOverlay(t *testing.T) {
+	kubectl, err := exec.LookPath("kubectl")
+	if err != nil {
+		t.Skip("SKIPPED, NOT TESTED: no kubectl on the PATH; what it builds is only checked by its structure")
+	}
+	out, err := exec.CommandContext(t.Context(), kubectl, "kustomize", filepath.Join(kustomizeFolder, "overlays/staging")).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs := bytes.Split(out, []byte("\n---\n"))
+	for _, doc := range docs {
+		var o unstructured.Unstructured
+		if err := yaml.Unmarshal(doc, &o.Object); err != nil {
+			t.Fatal(err)
+		}
+		if o.GetNamespace() != "staging" && o.GetKind() != "Namespace" {
+			t.Errorf("%s %s is in namespace %q", o.GetKind(), o.GetName(), o.GetNamespace())
+		}
+		switch o.GetKind() {
+		case "RoleBinding":
+			subjects, _, _ := unstructured.NestedSlice(o.Object, "subjects")
+			if s := subjects[0].(map[string]any); s["namespace"] != "staging" {
+				t.Errorf("the account is %v", s)
+			}
+		case "CronJob":
+			if s, _, _ := unstructured.NestedString(o.Object, "spec", "schedule"); s != "30 9 * * 2" {
+				t.Errorf("schedule %q: the patch had no effect", s)
+			}
+		}
+	}
+	if len(docs) != 8 {
+		t.Errorf("%d objects", len(docs))
+	}
+}

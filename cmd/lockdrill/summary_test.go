@@ -1,0 +1,60 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	k8stesting "k8s.io/client-go/testing"
+
+	"github.com/lockdrill/lockdrill/internal/kube"
+)
+
+// What a run leaves in a ConfigMap: the verdict in keys of their own, and the closing summary for people.
+func TestSummaryOfARun(t *testing.T) {
+	client := fake.NewClientset()
+	var stderr bytes.Buffer
+	g := &gate{gateFlags: gateFlags{summary: "last"}, stderr: &stderr, cluster: kube.New(client, "staging")}
+	last := func() map[string]string {
+		t.Helper()
+		o, err := client.CoreV1().ConfigMaps("staging").Get(t.Context(), "last", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o.Data
+	}
+	r, err := readRun(storedRun(t, t.TempDir(), "20260102T030405.000Z-first-drill"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.told(r)
+	data, j := last(), r.Judgement
+	if data["verdict"] != j.Verdict || data["exitCode"] != "11" || data["run"] != j.Run.ID || data["ended"] != j.Run.Ended || !strings.Contains(data["summary"], j.SLOs[0].Lock) {
+		t.Errorf("%q", data)
+	}
+
+	for code, told := range map[int]bool{exitUsage: false, exitRefused: false, exitAborted: true, exitFailure: true} {
+		before := last()["summary"]
+		g.untold("drill", code, "because of redis://me:secret@host "+exitName(code)+strings.Repeat("é", maxClosing), time.Unix(0, 0))
+		data := last()
+		if (data["summary"] != before) != told || told && (data["verdict"] != exitName(code) || data["run"] != "") {
+			t.Errorf("after %s: %.200q", exitName(code), data)
+		}
+		if strings.Contains(data["summary"], "secret") || len(data["summary"]) > maxClosing+10 {
+			t.Errorf("%.200q, %d bytes", data["summary"], len(data["summary"]))
+		}
+	}
+	if stderr.Len() > 0 {
+		t.Errorf("%s", &stderr)
+	}
+	client.PrependReactor("*", "configmaps", func(k8stesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("forbidden") })
+	g.told(r)
+	if !strings.Contains(stderr.String(), "lockdrill: --summary-configmap: ") || !strings.Contains(stderr.String(), "the verdict stands") {
+		t.Errorf("a summary that cannot be written: %s", &stderr)
+	}
+}

@@ -1,0 +1,140 @@
+package reports
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/experiments"
+)
+
+// Kills of pods: the call, the end of the object and the end of the process are three instants, and only what was seen of the last one
+// says since when the lock could not be extended any more.
+
+const deathTitle = "Kills of pods: the call, the object, the process"
+
+// podKills are the shots of which a death was seen, or what there is of one.
+func podKills(j *analysis.Judgement) []analysis.FaultResult {
+	var kills []analysis.FaultResult
+	for _, f := range j.Faults {
+		if f.Death != nil {
+			kills = append(kills, f)
+		}
+	}
+	return kills
+}
+
+// deathWords are the columns of a kill of a pod.
+type deathWords struct{ call, object, sign, end, leaves string }
+
+func deathOf(f analysis.FaultResult) deathWords {
+	d := f.Death
+	w := deathWords{call: since(d.Call.From), object: "not seen", sign: since(d.Sign), end: "not seen"}
+	switch {
+	case d.Object != nil:
+		w.object = until(*d.Object.To)
+	case f.Form == experiments.FormCrash:
+		w.object = "stays"
+	}
+	if d.End != nil {
+		w.end = "by " + until(*d.End.To) + ", " + seenBy(d.By)
+	}
+	w.leaves = leavesOpen(f)
+	return w
+}
+
+// since and until are instants of the run to the millisecond, rounded to the side that claims less.
+func since(seconds float64) string { return fmt.Sprintf("T+%.3fs", math.Floor(seconds*1e3+1e-6)/1e3) }
+func until(seconds float64) string { return fmt.Sprintf("T+%.3fs", math.Ceil(seconds*1e3-1e-6)/1e3) }
+
+// seenBy says what showed the end of a process.
+func seenBy(by string) string {
+	switch by {
+	case "status":
+		return "seen in the container's status"
+	case "log_stream":
+		return "seen by the end of its log"
+	case "successor":
+		return "seen when its successor spoke"
+	}
+	return "seen"
+}
+
+// meansWords is how the process was to be ended.
+func meansWords(f analysis.FaultResult) string {
+	switch f.Death.Means {
+	case "worker":
+		return "told to die"
+	case "exec":
+		return "a command in its container"
+	}
+	if f.Form == experiments.FormForceDelete {
+		return "deleted with grace 0"
+	}
+	return "deleted with its own grace"
+}
+
+// leavesOpen is one sentence on what a kill of a pod leaves open.
+func leavesOpen(f analysis.FaultResult) string {
+	d := f.Death
+	switch {
+	case !f.Confirmed:
+		return "It counts for nothing: it was not confirmed."
+	case d.End == nil:
+		return "Nobody saw the process end: it may live on. Takeovers from its last sign of life are shown to be at most so long, never at least."
+	}
+	within := "The process ended within " + roughly(*d.End.To-d.Sign) + " of its last sign of life: a takeover is known no closer than that, but for a hand-over."
+	if d.Object != nil && *d.Object.To < d.Sign {
+		return fmt.Sprintf("The process surely lived for %s after its object was gone, beside whatever replaced it. %s", roughly(d.Sign-*d.Object.To), within)
+	}
+	return within
+}
+
+// deathItems are the kills of pods in one line each.
+func deathItems(j *analysis.Judgement) []item {
+	var list []item
+	for _, f := range podKills(j) {
+		w := deathOf(f)
+		object, end := "object gone "+w.object, "process ended "+w.end
+		if f.Death.Object == nil {
+			object = "object " + w.object
+		}
+		if f.Death.End == nil {
+			end = "end of the process " + w.end
+		}
+		list = append(list, item{shotName(f), fmt.Sprintf("%s, %s %s; %s; last sign of life %s; %s. %s", f.Victim, meansWords(f), w.call, object, w.sign, end, w.leaves)})
+	}
+	return list
+}
+
+// deaths lists the kills of pods with their three instants.
+func (p *page) deaths(j *analysis.Judgement) {
+	list := deathItems(j)
+	if len(list) == 0 {
+		return
+	}
+	p.title(deathTitle)
+	p.items(list)
+	p.blank()
+}
+
+// deathBlocks are the kills of pods as a table, and what each leaves open.
+func deathBlocks(j *analysis.Judgement) []block {
+	kills := podKills(j)
+	g := gridOf(deathTitle, []string{"fault", "victim", "form", "means", "call", "object gone", "last sign of life", "process ended"}, kills,
+		func(f analysis.FaultResult) []gridCell {
+			w := deathOf(f)
+			return []gridCell{figureCell(clipped(shotName(f), longName)), plainCell(f.Victim), plainCell(words(f.Form, "")), plainCell(meansWords(f)), figureCell(w.call),
+				figureCell(w.object), figureCell(w.sign), plainCell(w.end)}
+		})
+	if g == nil {
+		return nil
+	}
+	var open []item
+	for _, f := range first(kills, rowsOfGrid) {
+		open = append(open, item{shotName(f), leavesOpen(f)})
+	}
+	return []block{{Heading: deathTitle, Grid: g},
+		{Muted: "A pod's object is an entry in a list: it judges nothing. The clock of a takeover starts between the last sign of life and the seen end of the process; of a hand-over, at the call."},
+		{Items: labelledOf(open)}}
+}

@@ -1,0 +1,84 @@
+package reports
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// podRun is a recorded drill of pods.
+func podRun(t *testing.T, name string) Run {
+	t.Helper()
+	dir := filepath.Join("..", "scenarios", "testdata", name)
+	e, err := experiments.Load(filepath.Join(dir, "experiment.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(filepath.Join(dir, "history.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	h, err := history.Read(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Run{Experiment: e, History: h, Judgement: analysis.Judge(e, h)}
+}
+
+// Every report tells call, object and process apart, and what that leaves open.
+func TestAKillOfAPodIsToldInThreeInstants(t *testing.T) {
+	for name, want := range map[string][]string{
+		"pods-force-delete-overlap": {"T+11.010s", "T+11.019s", "T+13.060s", "T+13.120s", "seen by the end of its log", "surely lived for 2.04s after its object was gone"},
+		"pods-end-not-seen":         {"T+11.019s", "T+11.056s", "Nobody saw the process end"},
+		"pods-crash":                {"told to die", "T+11.008s", "T+11.900s", "seen in the container's status"},
+		"pods-observed-lease":       {"a command in its container", "T+21.000s"},
+	} {
+		r := podRun(t, name)
+		var terminal, markdown bytes.Buffer
+		if err := Terminal(&terminal, r.Judgement, TerminalOptions{Width: 4000}); err != nil {
+			t.Fatal(err)
+		}
+		if err := Markdown(&markdown, r, MarkdownOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		page := strings.NewReplacer("&#43;", "+", "&#39;", "'").Replace(htmlOf(t, r))
+		md := strings.ReplaceAll(markdown.String(), `\`, "")
+		for _, w := range want {
+			for format, text := range map[string]string{"terminal": terminal.String(), "markdown": md, "html": page} {
+				if !strings.Contains(text, w) {
+					t.Errorf("%s: %s does not say %q", name, format, w)
+				}
+			}
+		}
+		picture := strings.Contains(page, "its pod's object gone")
+		if object := name != "pods-crash" && name != "pods-observed-lease"; picture != object {
+			t.Errorf("%s: the timeline marks the object's end: %v", name, picture)
+		}
+	}
+}
+
+func TestAStorySaysHowAPodWasKilled(t *testing.T) {
+	for name, want := range map[string]string{
+		"pods-force-delete-overlap": "deleted the pod of r1.1 (pod worker-1) holding drill:leader, with grace 0",
+		"pods-graceful":             "deleted the pod of r1.1 (pod worker-1) holding drill:leader, with its own grace",
+		"pods-crash":                "crashed r1.1 (pod worker-1) holding drill:leader",
+	} {
+		r, said := podRun(t, name), ""
+		s := NewStory(r.Experiment)
+		for _, e := range r.History.Events {
+			if line := s.Line(e); e.Kind == history.FaultApplied {
+				said = line
+			}
+		}
+		if !strings.Contains(said, want) {
+			t.Errorf("%s: %q, want %q", name, said, want)
+		}
+	}
+}

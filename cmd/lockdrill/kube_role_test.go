@@ -30,7 +30,7 @@ name: pods
 environment: staging
 redis: {mode: external, url: "redis://%s"}
 ledger: {url: "redis://%s"}
-kubernetes: {namespace: drills, pods: apply, image: "registry.example/lockdrill:test", grace: 5s}
+kubernetes: {namespace: drills, pods: apply, image: "registry.example/lockdrill:test", grace: 3s}
 system:
   mode: embedded
   replicas: 3
@@ -43,19 +43,20 @@ system:
         class: standard
         op_timeout: 200ms
         stop_budget: 100ms
-        release: {mode: bounded_retry, attempts: 2, timeout: 200ms, after_abandon: if_work_stopped}
+        release: {mode: none}
         acquire: {mode: try, timeout: 200ms}
         loop: {poll: 100ms, mode: renewed, tick: 20ms}
 steady_state: {for: 500ms, timeout: 30s}
 faults:
   - {id: crash, at: 0s, kill: {holder_of: loop, phase: random, form: crash}}
-  - {id: graceful, at: 3s, kill: {holder_of: loop, phase: random, form: graceful}}
-  - {id: forced, at: 6s, kill: {holder_of: loop, phase: random, form: force_delete}}
+  - {id: graceful, at: 2500ms, kill: {holder_of: loop, phase: random, form: graceful}}
+  - {id: forced, at: 5s, kill: {holder_of: loop, phase: random, form: force_delete}}
 probes:
   lock_keys: {every: 5ms, max_gap: 500ms}
+  ledger: {every: 5ms, max_gap: 500ms}
 limits: {max_run: 2m}
 slos:
-  - {lock: loop, takeover: {max: 10s}}
+  - {lock: loop, takeover: {max: 4s}}
   - {lock: loop, overlap: {level: belief, max: 0s}}
 `
 

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/lockdrill/lockdrill/deploy"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/kube"
@@ -75,10 +77,23 @@ func (c *realCluster) drillOfAppliedPods(t *testing.T) {
 		t.Errorf("before the run: %q, after it: %q", before, after)
 	}
 	for _, addr := range []string{locks, ledger} {
-		if n := asked(t, addr, "DBSIZE"); n != ":0" {
-			t.Errorf("keys are left at %s: %s: %s", addr, n, asked(t, addr, "RANDOMKEY"))
+		if left := keysAt(t, addr); len(left) > 0 {
+			t.Errorf("keys are left at %s: %s", addr, left)
 		}
 	}
+}
+
+// keysAt are all keys of a Redis, with what is left of their lives.
+func keysAt(t *testing.T, addr string) []string {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer client.Close()
+	var left []string
+	for keys := client.Scan(t.Context(), 0, "*", 0).Iterator(); keys.Next(t.Context()); {
+		left = append(left, fmt.Sprint(keys.Val(), " ", client.PTTL(t.Context(), keys.Val()).Val()))
+	}
+	slices.Sort(left)
+	return left
 }
 
 // drillOfDeafPods: exported workers that do not listen to SIGTERM. A force_delete leaves them alive for seconds after their object, and
@@ -102,6 +117,7 @@ func (c *realCluster) drillOfDeafPods(t *testing.T) {
 		}
 	}
 	t.Cleanup(func() { c.remove(t, deploy.ObjectName("pods"), deploy.WorkerLabels("pods")) })
+	c.ready(t, deploy.WorkerLabels("pods"), 3)
 	ends := c.witness(t)
 	o := runDrill(t, yaml, nil, "--kubeconfig", c.env.Kubeconfig, "--environment", "e2e", "--confirm", "pods", "--seed", "1")
 	t.Log(o.text)

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/kubetest"
 	"github.com/lockdrill/lockdrill/internal/redistest"
@@ -164,6 +167,12 @@ func (c *realCluster) deploy(t *testing.T, name string, replicas int32, k corev1
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.remove(t, name, labels) })
+	return c.ready(t, labels, int(replicas))
+}
+
+// ready returns the pods with these labels when so many are ready.
+func (c *realCluster) ready(t *testing.T, labels map[string]string, want int) []kube.Pod {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), podsWithin)
 	defer cancel()
 	ready := map[string]kube.Pod{}
@@ -172,18 +181,14 @@ func (c *realCluster) deploy(t *testing.T, name string, replicas int32, k corev1
 		if ch.Pod.Ready && !ch.Gone {
 			ready[ch.Pod.UID] = ch.Pod
 		}
-		if len(ready) == int(replicas) {
+		if len(ready) == want {
 			cancel()
 		}
 	}, nil)
-	if len(ready) < int(replicas) {
-		t.Fatalf("%d of %d pods %s are ready after %s:\n%s", len(ready), replicas, name, podsWithin, c.troubles(t))
+	if len(ready) < want {
+		t.Fatalf("%d of %d pods %s are ready after %s:\n%s", len(ready), want, experiments.Labels(labels), podsWithin, c.troubles(t))
 	}
-	var pods []kube.Pod
-	for _, p := range ready {
-		pods = append(pods, p)
-	}
-	return pods
+	return slices.Collect(maps.Values(ready))
 }
 
 // remove deletes a Deployment, and returns when none of its pods is there.

@@ -48,7 +48,10 @@ func NewObservedFleet(o ObservedOptions) *ObservedFleet {
 // newObservedFleet is one that does not watch yet.
 func newObservedFleet(o ObservedOptions) *ObservedFleet {
 	f := &ObservedFleet{o: o, signs: map[string]int64{}}
-	f.lives = newLives(o.Pods, lifeHooks{changed: f.changed, ended: f.ended, line: func(*podLife, []byte, history.Span) {}})
+	f.lives = newLives(o.Pods, lifeHooks{
+		changed: f.changed, ended: f.ended, line: func(*podLife, []byte, history.Span) {},
+		sign: func(l *podLife) int64 { return f.signs[l.incarnation] }, quiet: signQuiet,
+	})
 	return f
 }
 
@@ -121,9 +124,6 @@ func (f *ObservedFleet) ended(l *podLife) {
 		return
 	}
 	name, _, _ := strings.Cut(l.incarnation, ".")
-	if at, ok := f.signs[l.incarnation]; ok {
-		l.end.From = min(max(l.end.From, at), l.end.To)
-	}
 	wanted := f.o.Wanted != nil && f.o.Wanted(l.incarnation)
 	f.o.Pods.OnEvent(l.exit(history.Replica{Name: name, Incarnation: l.incarnation, Wanted: wanted}))
 }

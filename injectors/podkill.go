@@ -236,7 +236,7 @@ func (k *PodKill) await(ctx context.Context, r undo.Record, d *history.Death) (e
 		if gone, err = k.Await(ctx, int(shot.N), func(e history.Event) bool {
 			return e.Kind == history.ObjectKind && e.Object.Gone && e.Object.UID == p.UID
 		}); err == nil {
-			d.Object = &gone.Span
+			d.Object = &history.Span{From: min(max(gone.From, d.Call.From), gone.To), To: gone.To} // the call found it there
 		}
 	}
 	ended := func(e history.Event) bool {

@@ -94,6 +94,8 @@ var policy = []place{
 		why: "starts a real redis-server for tests; no product code may lean on it, and it leans on none"},
 	{path: "internal/kubetest", libs: []string{"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/streaming"},
 		why: "starts a real API server with a fake node for tests; no product code may lean on it, and it leans on none"},
+	{path: "internal/kubetest/pod",
+		why: "a process in a container: it must be nothing but that"},
 	{path: "internal/browser", libs: []string{"github.com/chromedp/chromedp", "github.com/chromedp/cdproto"},
 		why: "opens pages in a real browser for tests; no product code may lean on it, and it leans on none"},
 	{path: "internal/archtest",

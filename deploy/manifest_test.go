@@ -76,7 +76,7 @@ func manifests(t *testing.T) map[string][][]byte {
 	day := jobOf(t, gameDay(t))
 	day.Schedule, day.TimeZone = "0 3 * * 1-5", "Europe/Berlin"
 	network, err := deploy.NetworkFor(gameDay(t, "ledger.staging.svc:6380\"}", "ledger.staging.svc:6380\"}\nproxy: {mode: external, url: \"http://toxiproxy:8474\"}",
-		"grace: 20s", "grace: 20s, redis: \"redis\""))
+		"grace: 20s", "grace: 20s, redis: \"redis.pods:6379\""))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +250,7 @@ func TestNames(t *testing.T) {
 func TestWorkersThatCannotBe(t *testing.T) {
 	for want, e := range map[string]*experiments.Experiment{
 		"ledger.url":              gameDay(t),
-		"kubernetes.image":        gameDay(t, "image: \"registry.example/lockdrill:1.0.0\", ", ""),
+		"kubernetes.image":        gameDay(t, "pods: apply, image: \"registry.example/lockdrill:1.0.0\", ", "pods: use, "),
 		"section kubernetes":      gameDay(t),
 		"pods of your own, so th": gameDay(t),
 	} {

@@ -116,11 +116,30 @@ func TestExportedExperimentStandsAlone(t *testing.T) {
 	}
 }
 
+// Somebody's own pods: the runner's image is not theirs, and what is exported can be read again.
+func TestExportForObservedPods(t *testing.T) {
+	dir := t.TempDir()
+	docs := exported(t, dir, "job", "kubernetes-leader-election", "--image", "registry.example/lockdrill:1.0.0")
+	o, _, err := scheme.Codecs.UniversalDeserializer().Decode(docs["Job"], nil, nil)
+	if err != nil || o.(*batchv1.Job).Spec.Template.Spec.Containers[0].Image != "registry.example/lockdrill:1.0.0" {
+		t.Errorf("%v\n%s", err, docs["Job"])
+	}
+	role := exported(t, dir, "rbac", "kubernetes-leader-election")["Role"]
+	if bytes.Contains(role, []byte("deployments")) || !bytes.Contains(role, []byte("resourceNames: [my-controller]")) {
+		t.Errorf("%s", role)
+	}
+	got := tryIn(t, dir, "export", "deployment", "kubernetes-leader-election")
+	if got.code != exitUsage || !strings.Contains(got.stderr, "no workers to deploy") {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestExportManifestsMisuse(t *testing.T) {
 	dir := podDir(t)
 	pods := podDrillYAML(t)
 	for name, change := range map[string][2]string{
-		"no-image.yaml":     {`image: "registry.example/lockdrill:1.0.0", `, ""},
+		"no-image.yaml":     {`pods: apply, image: "registry.example/lockdrill:1.0.0", `, "pods: use, "},
+		"elsewhere.yaml":    {"limits: {", "limits: {namespaces: [staging], "},
 		"no-namespace.yaml": {"namespace: staging, ", ""},
 		"no-ca.yaml":        {`ledger: {url: "redis://ledger.staging.svc:6380"}`, `ledger: {url: "rediss://ledger.staging.svc:6380", ca: none.pem}`},
 	} {

@@ -175,4 +175,3 @@ func (l *podLog) count(is func(history.Event) bool) (n int) {
 	}
 	return n
 }
-

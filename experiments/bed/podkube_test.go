@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -63,6 +64,7 @@ func TestKubePods(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("a drill", func(t *testing.T) { drillPods(t, env, c, at) })
+	t.Run("observed pods", func(t *testing.T) { observePods(t, env, c) })
 	t.Run("a killed runner", func(t *testing.T) { killedApplier(t, env, c) })
 }
 
@@ -209,6 +211,51 @@ func drillPods(t *testing.T, env *kubetest.Env, c *kube.Cluster, at string) {
 		t.Errorf("the stranger's object: %v", err)
 	}
 	if err := errors.Join(s.Close(ctx), stand.Journal.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A StatefulSet's pod of the same name is another replica, whatever its predecessor's process does.
+func observePods(t *testing.T, env *kubetest.Env, c *kube.Cluster) {
+	labels := map[string]string{"app": "theirs"}
+	field := func(name, path string) corev1.EnvVar {
+		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
+	}
+	sets := env.Client.AppsV1().StatefulSets(c.Namespace)
+	_, err := sets.Create(t.Context(), &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}, Spec: appsv1.StatefulSetSpec{
+		Replicas: new(int32(2)), Selector: &metav1.LabelSelector{MatchLabels: labels}, ServiceName: "theirs",
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{
+			Name: "c", Image: "none", Env: []corev1.EnvVar{{Name: "FLEET", Value: "theirs"}, field("LOCKDRILL_POD", "metadata.name"), field("LOCKDRILL_POD_UID", "metadata.uid")},
+		}}}},
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	origin := time.Now()
+	log, o := newPodLog(func() int64 { return int64(time.Since(origin)) }, c, labels)
+	f := NewObservedFleet(ObservedOptions{Pods: o})
+	defer f.Stop(t.Context())
+	victim := log.await(t, "ready", of(history.ReplicaStart, "r1.1")).Replica.Pod
+	log.await(t, "ready", of(history.ReplicaReady, "r1.1"))
+	log.await(t, "ready", of(history.ReplicaReady, "r2.1"))
+	if victim.Name != "theirs-0" || f.HolderOf("theirs-0_1234") != "r1.1" {
+		t.Errorf("victim %+v, holder %q", victim, f.HolderOf("theirs-0_1234"))
+	}
+	zero := int64(0)
+	if err := c.DeletePod(t.Context(), victim.Name, victim.UID, &zero); err != nil {
+		t.Fatal(err)
+	}
+	gone := log.await(t, "end of the object", goneOf(victim.UID))
+	next := log.await(t, "start of r1.2", of(history.ReplicaStart, "r1.2"))
+	if p := next.Replica.Pod; p.Name != victim.Name || p.UID == victim.UID || f.HolderOf("theirs-0_1234") != "r1.2" {
+		t.Errorf("successor %+v of %+v", p, victim)
+	}
+	exit := log.await(t, "exit of r1.1", of(history.ReplicaExit, "r1.1"))
+	checkEnd(t, env, origin, exit, 0)
+	if exit.Replica.By != history.ByLogStream || exit.To-gone.To < int64(time.Second) {
+		t.Errorf("object gone %v, exit %v by %s", gone.Span, exit.Span, exit.Replica.By)
+	}
+	if err := sets.Delete(t.Context(), "theirs", metav1.DeleteOptions{}); err != nil {
 		t.Error(err)
 	}
 }

@@ -302,10 +302,13 @@ func TestSeatsOfObservedPods(t *testing.T) {
 		a, b, c := running("a", "ua", "ca", 0), running("b", "ub", "cb", 0), running("c", "uc", "cc", 0)
 		b.Ready = false
 		s.show(a)
+		synctest.Wait()
 		s.show(b)
 		s.show(kube.Pod{Name: "d", UID: "ud", Phase: "Pending"}) // has no life yet
 		said.expect(t, "start r1.1; ready r1.1; start r2.1")
+		synctest.Wait()
 		s.show(c) // before one of the others is gone: a seat more
+		synctest.Wait()
 		s.remove(a)
 		b.Ready = true
 		s.show(b)

@@ -78,13 +78,21 @@ func TestRehearseMisuse(t *testing.T) {
 		{"rehearse first-drill --seeds 0", "--seeds 0: want at least 1\n"},
 		{"rehearse first-drill --fail-above 5", "--fail-above 5: want a share from 0 to 1\n"},
 		{"rehearse first-drill --out x", "--out is the folder of a seed's history: it goes with --replay SEED\n"},
-		{"rehearse ../../scenarios/testdata/pods-observed-lease/experiment.yaml", "../../scenarios/testdata/pods-observed-lease/experiment.yaml: " +
-			"system.mode observe is not rehearsed: the replicas are somebody's own, and nothing is known of how they take their locks; " +
-			"write the same policy into a file of mode embedded\n"},
 		{"rehearse", "lockdrill rehearse: no argument given, usage: lockdrill rehearse FILE|NAME [flags]; see lockdrill rehearse --help\n"},
 	} {
 		if got := try(t, strings.Fields(c.args)...); got != (result{exitUsage, "", c.want}) {
 			t.Errorf("%s: %+v", c.args, got)
 		}
+	}
+}
+
+func TestRehearseRefusesWhatIsOnlyWatched(t *testing.T) {
+	file, err := filepath.Abs("../../scenarios/testdata/pods-observed-lease/experiment.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := try(t, "rehearse", file)
+	if got.code != exitUsage || got.stdout != "" || !strings.HasPrefix(got.stderr, file+": system.mode observe is not rehearsed: ") {
+		t.Errorf("%+v", got)
 	}
 }

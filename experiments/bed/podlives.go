@@ -44,8 +44,8 @@ type PodLife struct {
 // A life is over for one of these reasons only, and at the earliest at the instant at which that was seen:
 //   - the container's status says terminated, or names another life as the present one (status);
 //   - the stream of its log came to its end, and asking again does not show that very life running. Where the pod's object is gone
-//     nothing can be asked: there the end counts unless a later sign of life refutes it, since an API server whose connection to the
-//     node was cut ends the stream as if the log had ended (log_stream);
+//     nothing can be asked: there the end counts unless a later sign of life refutes it, or another stream from that node was cut at
+//     that time: an API server whose connection to the node was cut ends the stream as if the log had ended (log_stream);
 //   - a fleet knows that the next life of the same container has spoken (successor).
 //
 // The end of the object is no reason, nor is a pod of the same name. What surely lived is known by Sign of a fleet only: neither a status
@@ -57,11 +57,12 @@ type podLives struct {
 	stop context.CancelFunc
 	work sync.WaitGroup
 
-	mu    sync.Mutex      // held during every callback
-	pods  map[string]*pod // by UID
-	lives []*podLife      // in the order in which they were seen
-	asked int64           // what has changed since the last list was asked for, then; 0 until the first is whole
-	next  int64           // before the next list is asked for
+	mu    sync.Mutex       // held during every callback
+	pods  map[string]*pod  // by UID
+	lives []*podLife       // in the order in which they were seen
+	cuts  map[string]int64 // when a log of a life that lived on was last cut, by node; a log that ends before its status may look so
+	asked int64            // what has changed since the last list was asked for, then; 0 until the first is whole
+	next  int64            // before the next list is asked for
 }
 
 // podSource is what is asked of a kube.Cluster.
@@ -76,7 +77,7 @@ type lifeHooks struct {
 	changed func(*podLife)                                 // it was first seen, or its pod has changed
 	ended   func(*podLife)                                 // its end is known
 	line    func(l *podLife, text []byte, at history.Span) // of its log
-	sign    func(l *podLife) (at int64)                    // it surely lived then; nil = nobody knows such a thing
+	sign    func(l *podLife) (at int64)                    // it surely lived then
 	seated  func(uid string) string                        // the incarnation in a pod whose life has none; nil = there is none
 	quiet   time.Duration                                  // after the end of a log, until a sign of life would have refuted it
 	old     bool                                           // logs are read from their beginning
@@ -91,6 +92,7 @@ type pod struct {
 
 // podLife is one life of a container.
 type podLife struct {
+	name, uid   string // of the pod
 	pod         *pod
 	id          string        // of the container
 	restarts    int32         // before it
@@ -110,7 +112,7 @@ type lifeEnd struct {
 }
 
 func newLives(o PodsOptions, h lifeHooks) *podLives {
-	return &podLives{o: o, from: o.Cluster, h: h, pods: map[string]*pod{}, next: o.Clock()}
+	return &podLives{o: o, from: o.Cluster, h: h, pods: map[string]*pod{}, cuts: map[string]int64{}, next: o.Clock()}
 }
 
 // start begins to watch; the caller calls close.
@@ -162,7 +164,7 @@ func (p *podLives) see(ctx context.Context, c kube.Change) {
 func (p *podLives) container(ctx context.Context, seen *pod, now int64) {
 	k := seen.Container
 	if k.ID != "" && (k.Running || k.Terminated) && p.find(seen.UID, k.ID) == nil {
-		l := &podLife{pod: seen, id: k.ID, restarts: k.Restarts, began: history.Span{From: p.asked, To: now}}
+		l := &podLife{name: seen.Name, uid: seen.UID, pod: seen, id: k.ID, restarts: k.Restarts, began: history.Span{From: p.asked, To: now}}
 		p.lives = append(p.lives, l)
 		if k.Running && !seen.gone {
 			l.read = make(chan struct{})
@@ -206,10 +208,7 @@ func (p *podLives) finish(l *podLife, at int64, by, state string) {
 	if l.end != nil {
 		return
 	}
-	from := l.began.From
-	if p.h.sign != nil {
-		from = max(from, p.h.sign(l))
-	}
+	from := max(l.began.From, p.h.sign(l))
 	l.end = &lifeEnd{Span: history.Span{From: min(from, at), To: at}, by: by, state: state}
 	p.h.ended(l)
 }

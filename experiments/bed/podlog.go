@@ -26,8 +26,8 @@ func (p *podLives) follow(ctx context.Context, l *podLife) {
 		if ctx.Err() != nil {
 			return
 		}
-		if f.lost == 0 {
-			f.lost = seen
+		if !f.cut {
+			f.cut, f.lost = true, seen
 		}
 		if f.over(ctx, clean, seen) {
 			if !clean {
@@ -47,7 +47,8 @@ type follower struct {
 	lives *podLives
 	life  *podLife
 	since int64 // when the first stream was asked for: lines that are new are not older
-	lost  int64 // since when it is not followed; 0 = it is, or never was
+	cut   bool  // it is not followed
+	lost  int64 // since then
 
 	stamp string // of the last line, by the node's clock
 	same  int    // lines with that stamp so far
@@ -61,13 +62,13 @@ func (f *follower) read(ctx context.Context) (clean bool, seen int64) {
 	if f.stamp != "" {
 		from.Since, _ = time.Parse(time.RFC3339Nano, f.stamp) // it was one
 	}
-	r, err := f.lives.from.FollowStamped(ctx, l.pod.Name, o.Container, from)
+	r, err := f.lives.from.FollowStamped(ctx, l.name, o.Container, from)
 	if err != nil {
 		return false, o.Clock()
 	}
 	defer r.Close()
 	// The name may be another pod's by now, and no log says whose it is.
-	if now, ok, err := f.ask(ctx); err != nil || ok && now.UID != l.pod.UID {
+	if now, ok, err := f.ask(ctx); err != nil || ok && now.UID != l.uid {
 		return false, o.Clock()
 	}
 	if f.since == 0 {
@@ -76,9 +77,9 @@ func (f *follower) read(ctx context.Context) (clean bool, seen int64) {
 			f.since = l.began.From
 		}
 	}
-	if f.lost != 0 {
+	if f.cut {
 		f.found()
-		f.lost = 0
+		f.cut = false
 	}
 	err = f.lines(r)
 	return errors.Is(err, io.EOF), o.Clock()
@@ -152,7 +153,7 @@ func (f *follower) found() {
 func (f *follower) ask(ctx context.Context) (kube.Pod, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, askAgain)
 	defer cancel()
-	return f.lives.from.Pod(ctx, f.life.pod.Name, f.lives.o.Container)
+	return f.lives.from.Pod(ctx, f.life.name, f.lives.o.Container)
 }
 
 // over finds out, after a stream has ended, whether the life has.
@@ -166,30 +167,36 @@ func (f *follower) over(ctx context.Context, clean bool, seen int64) bool {
 	if err != nil {
 		return f.known()
 	}
-	if ok && now.UID == l.pod.UID {
+	if ok && now.UID == l.uid {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if over, state := l.over(now.Container); over {
 			p.finish(l, answered, history.ByStatus, state)
+		} else {
+			p.cuts[l.pod.Node] = seen
 		}
 		return l.end != nil
 	}
 	if !clean { // the object is gone, and with it the way to the log
 		return true
 	}
-	if p.h.sign != nil {
-		select {
-		case <-time.After(p.h.quiet):
-		case <-ctx.Done():
-			return true
-		}
+	select {
+	case <-time.After(p.h.quiet):
+	case <-ctx.Done():
+		return true
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.h.sign == nil || p.h.sign(l) <= seen {
+	if p.h.sign(l) <= seen && !p.cutNear(l, seen) {
 		p.finish(l, seen, history.ByLogStream, "")
 	}
 	return true
+}
+
+// cutNear reports that another stream from the life's node was cut at about that time: then this one may have been, too.
+func (p *podLives) cutNear(l *podLife, at int64) bool {
+	cut, ok := p.cuts[l.pod.Node]
+	return ok && cut > at-int64(p.h.quiet) && cut < at+int64(p.h.quiet)
 }
 
 // known reports that the life's end was seen otherwise.

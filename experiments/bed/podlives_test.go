@@ -1,0 +1,521 @@
+package bed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/kube"
+	"github.com/lockdrill/lockdrill/internal/podline"
+	"github.com/lockdrill/lockdrill/lockcore/protocol"
+)
+
+// script is a cluster that shows what it is told to.
+type script struct {
+	mu      sync.Mutex
+	pods    map[string]kube.Pod // by name
+	logs    map[string]*io.PipeWriter
+	opened  map[string]int // streams, by pod
+	noLogs  bool
+	on      func(kube.Change)
+	heard   func(error)
+	watched chan struct{}
+}
+
+func newScript() *script {
+	return &script{pods: map[string]kube.Pod{}, logs: map[string]*io.PipeWriter{}, opened: map[string]int{}, watched: make(chan struct{})}
+}
+
+func (s *script) WatchPods(ctx context.Context, _ map[string]string, _ string, on func(kube.Change), heard func(error)) {
+	s.on, s.heard = on, heard
+	close(s.watched)
+	<-ctx.Done()
+}
+
+func (s *script) Pod(_ context.Context, name, _ string) (kube.Pod, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, ok := s.pods[name]
+	return p, ok, nil
+}
+
+func (s *script) FollowStamped(ctx context.Context, name, _ string, _ kube.LogStart) (io.ReadCloser, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.pods[name]; !ok || s.noLogs {
+		return nil, errors.New("no log")
+	}
+	r, w := io.Pipe()
+	s.logs[name] = w
+	s.opened[name]++
+	context.AfterFunc(ctx, func() { _ = w.CloseWithError(ctx.Err()) })
+	return r, nil
+}
+
+// show is what the watch and the questions show from now on.
+func (s *script) show(p kube.Pod) {
+	s.mu.Lock()
+	s.pods[p.Name] = p
+	s.mu.Unlock()
+	s.on(kube.Change{Pod: p})
+}
+
+func (s *script) remove(p kube.Pod) {
+	s.mu.Lock()
+	if s.pods[p.Name].UID == p.UID {
+		delete(s.pods, p.Name)
+	}
+	s.mu.Unlock()
+	s.on(kube.Change{Pod: p, Gone: true})
+}
+
+// endLog ends the stream that is open; nil is a clean end.
+func (s *script) endLog(name string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_ = s.logs[name].CloseWithError(err)
+}
+
+func (s *script) write(name, line string) {
+	s.mu.Lock()
+	w := s.logs[name]
+	s.mu.Unlock()
+	_, _ = io.WriteString(w, line+"\n")
+}
+
+// running is a pod whose container's life runs.
+func running(name, uid, id string, restarts int32) kube.Pod {
+	return kube.Pod{Name: name, UID: uid, Phase: "Running", Ready: true, Container: kube.Container{ID: id, Running: true, Restarts: restarts}}
+}
+
+// told is what a fleet of a script has told, in short words.
+type told struct {
+	mu   sync.Mutex
+	text []string
+}
+
+func (t *told) event(e history.Event) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := e.Check(); err != nil {
+		t.text = append(t.text, "bad event: "+err.Error())
+	}
+	switch {
+	case e.Kind == history.ReplicaExit:
+		t.text = append(t.text, strings.TrimSpace(fmt.Sprintf("exit %s by %s: %s", e.Replica.Incarnation, e.Replica.By, e.Replica.Exit)))
+	case e.Replica != nil:
+		_, what, _ := strings.Cut(string(e.Kind), ".")
+		t.text = append(t.text, what+" "+e.Replica.Incarnation)
+	case e.Object != nil && e.Object.Gone:
+		t.text = append(t.text, "gone "+e.Object.UID+" of "+e.Object.Incarnation)
+	case e.Job != nil:
+		t.text = append(t.text, fmt.Sprintf("ack %s [%d,%d]", e.Job.ID, e.From, e.To))
+	}
+}
+
+// take is what was told since the last take.
+func (t *told) take() string {
+	synctest.Wait()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := strings.Join(t.text, "; ")
+	t.text = nil
+	return all
+}
+
+func (t *told) expect(tt *testing.T, want string) {
+	tt.Helper()
+	if got := t.take(); got != want {
+		tt.Errorf("told %q\nwant %q", got, want)
+	}
+}
+
+// bubbleClock counts from the beginning of the test's bubble.
+func bubbleClock() func() int64 {
+	origin := time.Now()
+	return func() int64 { return int64(time.Since(origin)) }
+}
+
+func observe(t *testing.T, how *experiments.HolderNames) (*ObservedFleet, *script, *told) {
+	s, said := newScript(), &told{}
+	f := newObservedFleet(ObservedOptions{Holder: how, Pods: PodsOptions{Clock: bubbleClock(), OnEvent: said.event}})
+	f.lives.from = s
+	f.lives.start()
+	<-s.watched
+	t.Cleanup(func() { _ = f.Stop(context.Background()) })
+	return f, s, said
+}
+
+func TestEndsOfLives(t *testing.T) {
+	cut := errors.New("connection reset")
+	exited := func(p kube.Pod, code int32) kube.Pod {
+		p.Ready, p.Container.Running, p.Container.Terminated, p.Container.ExitCode = false, false, true, code
+		return p
+	}
+	one := running("w-0", "u1", "c1", 0)
+	for _, c := range []struct {
+		name string
+		do   func(*script)
+		want string
+	}{
+		{"terminated", func(s *script) { s.show(exited(one, 137)) }, "exit r1.1 by status: exit status 137"},
+		{"terminated, and once only", func(s *script) { s.show(exited(one, 1)); s.endLog("w-0", nil); s.remove(exited(one, 1)) },
+			"exit r1.1 by status: exit status 1; gone u1 of r1.1"},
+		{"restarted", func(s *script) {
+			next := running("w-0", "u1", "c2", 1)
+			next.Container.LastID, next.Container.LastExit = "c1", 2
+			s.show(next)
+		}, "exit r1.1 by status: exit status 2; start r1.2; ready r1.2"},
+		{"restarted, and nothing is said of the life before", func(s *script) { s.show(running("w-0", "u1", "c2", 1)) },
+			"exit r1.1 by status: gone; start r1.2; ready r1.2"},
+		{"waiting to be restarted", func(s *script) {
+			p := one
+			p.Ready, p.Container.Running, p.Container.LastID, p.Container.LastExit = false, false, "c1", 3
+			s.show(p)
+		}, "exit r1.1 by status: exit status 3"},
+		{"not located", func(s *script) { // ContainerStatusUnknown: terminated without an id
+			p := one
+			p.Ready, p.Container.Running, p.Phase = false, false, "Failed"
+			s.show(p)
+		}, ""},
+		{"the object is gone", func(s *script) { s.remove(one) }, "gone u1 of r1.1"},
+		{"another of that name", func(s *script) { s.remove(one); s.show(running("w-0", "u2", "c9", 0)) }, "gone u1 of r1.1; start r1.2; ready r1.2"},
+		{"the object is gone, then the log ends", func(s *script) { s.remove(one); s.endLog("w-0", nil) }, "gone u1 of r1.1; exit r1.1 by log_stream: gone"},
+		{"the object is gone, then the log is cut", func(s *script) { s.remove(one); s.endLog("w-0", cut) }, "gone u1 of r1.1"},
+		{"the name is another's, then the log ends", func(s *script) {
+			s.remove(one)
+			s.show(running("w-0", "u2", "c9", 0))
+			synctest.Wait()
+			s.endLog("w-0", nil) // the successor's, it was opened last
+		}, "gone u1 of r1.1; start r1.2; ready r1.2"},
+		{"the name is another's, then its log ends", func(s *script) {
+			s.remove(one)
+			s.mu.Lock()
+			s.pods["w-0"] = running("w-0", "u2", "c9", 0)
+			s.mu.Unlock()
+			s.endLog("w-0", nil)
+		}, "gone u1 of r1.1; exit r1.1 by log_stream: gone"},
+		{"the log ends, and the life runs", func(s *script) { s.endLog("w-0", nil) }, ""},
+		{"the log ends before the status says so", func(s *script) {
+			s.mu.Lock()
+			s.pods["w-0"] = exited(one, 9)
+			s.mu.Unlock()
+			s.endLog("w-0", nil)
+		}, "exit r1.1 by status: exit status 9"},
+		{"the object is gone, then all logs of the node end", func(s *script) {
+			s.show(running("w-1", "u2", "c2", 0))
+			synctest.Wait()
+			s.remove(one)
+			s.endLog("w-0", nil)
+			s.endLog("w-1", nil)
+		}, "start r2.1; ready r2.1; gone u1 of r1.1"},
+		{"seen again after a watch that broke", func(s *script) { s.heard(errors.New("broken")); s.show(one); s.heard(nil) }, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, s, said := observe(t, nil)
+				s.show(one)
+				s.heard(nil)
+				said.expect(t, "start r1.1; ready r1.1")
+				time.Sleep(time.Second) // a bubble's time
+				c.do(s)
+				time.Sleep(signQuiet) // likewise
+				said.expect(t, c.want)
+				if err := f.Stop(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// A stream that was cut is opened again, and shows nothing twice.
+func TestLogsThatAreCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, s, _ := observe(t, nil)
+		var lines []string
+		var gaps []history.Span
+		f.lives.o.OnLine = func(inc string, line []byte, at history.Span) {
+			lines = append(lines, inc+":"+string(line))
+			if at.From > at.To {
+				t.Errorf("line in %v", at)
+			}
+		}
+		f.lives.o.OnCut = func(_ string, gap history.Span) { gaps = append(gaps, gap) }
+		s.show(running("w-0", "u1", "c1", 0))
+		synctest.Wait()
+		s.write("w-0", "2026-01-01T00:00:01.5Z a")
+		s.write("w-0", "2026-01-01T00:00:01.5Z b")
+		s.write("w-0", "2026-01-01T00:00:02Z "+strings.Repeat("x", 2*lineLimit))
+		synctest.Wait()
+		s.endLog("w-0", errors.New("cut"))
+		time.Sleep(logAgain + time.Millisecond) // a bubble's time
+		synctest.Wait()
+		s.write("w-0", "2026-01-01T00:00:01.5Z b")
+		s.write("w-0", "2026-01-01T00:00:02Z "+strings.Repeat("x", 2*lineLimit))
+		s.write("w-0", "2026-01-01T00:00:02Z c")
+		s.write("w-0", "no stamp")
+		synctest.Wait()
+		for i, l := range lines {
+			lines[i] = l[:min(len(l), 20)]
+		}
+		if got := strings.Join(lines, ","); got != "r1.1:a,r1.1:b,r1.1:xxxxxxxxxxxxxxx,r1.1:c,r1.1:no stamp" || len(gaps) != 1 || gaps[0].Width() < int64(logAgain) {
+			t.Errorf("lines %s, gaps %v", got, gaps)
+		}
+	})
+}
+
+// What a probe has seen later than the end of a log refutes it, and what it has seen before bounds the end.
+func TestSignsOfObservedPods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, s, said := observe(t, nil)
+		for _, n := range []string{"a", "b"} {
+			p := running(n, n, n, 0)
+			p.Node = n
+			s.show(p)
+			synctest.Wait()
+			s.remove(p)
+		}
+		said.take()
+		time.Sleep(time.Second) // a bubble's time
+		f.Sign("r1.1", int64(time.Second)/2)
+		s.endLog("a", nil)
+		s.endLog("b", nil)
+		f.Sign("r1.2", int64(time.Second)+1)
+		time.Sleep(2 * signQuiet) // likewise
+		said.expect(t, "exit r1.1 by log_stream: gone")
+		if end := f.lives.lives[0].end; end.Span != (history.Span{From: 5e8, To: 1e9}) {
+			t.Errorf("end %v", end.Span)
+		}
+	})
+}
+
+func TestSeatsOfObservedPods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, s, said := observe(t, nil)
+		a, b, c := running("a", "ua", "ca", 0), running("b", "ub", "cb", 0), running("c", "uc", "cc", 0)
+		b.Ready = false
+		s.show(a)
+		s.show(b)
+		s.show(kube.Pod{Name: "d", UID: "ud", Phase: "Pending"}) // has no life yet
+		said.expect(t, "start r1.1; ready r1.1; start r2.1")
+		s.show(c) // before one of the others is gone: a seat more
+		s.remove(a)
+		b.Ready = true
+		s.show(b)
+		s.show(running("d", "ud", "cd", 0))
+		said.expect(t, "start r3.1; ready r3.1; gone ua of r1.1; ready r2.1; start r1.2; ready r1.2")
+		for named, want := range map[string]string{"b_0c8f": "r2.1", "b": "r2.1", "bb_1": "", "b-1_0": "", "d_x": "r1.2", "a_x": "r1.1", "": ""} {
+			if got := f.HolderOf(named); got != want {
+				t.Errorf("holder %q is %q, want %q", named, got, want)
+			}
+		}
+		var lives []string
+		for _, l := range f.Lives() {
+			lives = append(lives, fmt.Sprint(l.Incarnation, l.Gone))
+		}
+		if got := strings.Join(lives, " "); got != "r1.1true r2.1false r3.1false r1.2false" {
+			t.Errorf("lives: %s", got)
+		}
+		s.endLog("a", nil)
+		time.Sleep(2 * signQuiet) // a bubble's time
+		said.expect(t, "exit r1.1 by log_stream: gone")
+	})
+}
+
+func TestHolderNames(t *testing.T) {
+	p := &pod{Pod: kube.Pod{Name: "web.1", Labels: map[string]string{"id": "x"}, Annotations: map[string]string{"who": "y"}}}
+	for _, c := range []struct {
+		how   experiments.HolderNames
+		named string
+		want  bool
+	}{
+		{experiments.HolderNames{Name: "{pod}_*"}, "web.1_abc", true},
+		{experiments.HolderNames{Name: "{pod}_*"}, "webx1_abc", false}, // a dot is a dot
+		{experiments.HolderNames{Name: "ns/{pod}"}, "ns/web.1", true},
+		{experiments.HolderNames{Name: "ns/{pod}"}, "ns/web.1 ", false},
+		{experiments.HolderNames{Label: "id"}, "x", true},
+		{experiments.HolderNames{Label: "id"}, "y", false},
+		{experiments.HolderNames{Annotation: "who"}, "y", true},
+	} {
+		if got := means(&c.how, c.named, p); got != c.want {
+			t.Errorf("%+v, %q: %v", c.how, c.named, got)
+		}
+	}
+}
+
+// hub is the runner's end of lines that a test writes.
+type hub struct {
+	mu        sync.Mutex
+	sent      []string
+	forgotten []string
+	sign      atomic.Int64
+}
+
+func (h *hub) Send(life string, text []byte) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.sent = append(h.sent, life+" "+string(text))
+	return nil
+}
+func (h *hub) Sign(string) (int64, bool)            { at := h.sign.Load(); return at, at > 0 }
+func (h *hub) Settle(context.Context, string) error { return nil }
+func (h *hub) Forget(life string) {
+	h.mu.Lock()
+	h.forgotten = append(h.forgotten, life)
+	h.mu.Unlock()
+}
+func (h *hub) Close(context.Context) error { return nil }
+
+func lead(t *testing.T) (*PodFleet, *script, *hub, *told) {
+	s, h, said := newScript(), &hub{}, &told{}
+	f := newPodFleet(PodFleetOptions{Pods: PodsOptions{Clock: bubbleClock(), OnEvent: said.event}})
+	f.lives.from, f.line = s, h
+	f.lives.start()
+	<-s.watched
+	t.Cleanup(func() { // what a test leaves alive is not waited for
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = f.Stop(ctx)
+	})
+	return f, s, h, said
+}
+
+func helloOf(life, uid string, at int64) podline.Hello {
+	return podline.Hello{Life: life, Pod: "w", UID: uid, At: history.At(at)}
+}
+
+func ask(t *testing.T, f *PodFleet, inc string) {
+	t.Helper()
+	if r, _, err := f.Start(t.Context(), protocol.Configure{Name: "r1", Incarnation: inc}); err != nil || r.Incarnation != "" {
+		t.Fatalf("start: %+v, %v", r, err)
+	}
+}
+
+func TestWorkersTakeSeats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, s, h, said := lead(t)
+		ask(t, f, "r1.1")
+		f.hello(helloOf("stranger", "nobody", 1)) // from no pod of the drill
+		f.hello(helloOf("l1", "u1", 1))           // before the watch shows its pod
+		said.expect(t, "")
+		ending := running("w", "u1", "c1", 0)
+		ending.Ending = true
+		s.show(ending)
+		said.expect(t, "") // no place for one that is to stay
+		s.show(running("x", "u2", "c2", 0))
+		f.hello(helloOf("l2", "u2", 1))
+		said.expect(t, "start r1.1")
+		if len(h.sent) != 1 || !strings.HasPrefix(h.sent[0], `l2 {"v":1,"cmd":"configure"`) {
+			t.Errorf("sent %q", h.sent)
+		}
+		if err := f.Send("r9.9", protocol.Command{Cmd: protocol.CmdStop}); !errors.Is(err, ErrDead) {
+			t.Errorf("a command for nobody: %v", err)
+		}
+	})
+}
+
+func TestClaimsOfWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, s, _, said := lead(t)
+		time.Sleep(time.Second) // a bubble's time
+		s.show(running("w", "u1", "c1", 0))
+		f.hello(helloOf("l1", "u1", 1))
+		line := func(n int64, text string, lo, hi int64) {
+			f.hear(podline.Line{Life: "l1", N: n, Text: []byte(text), Shift: podline.Offset{Lo: lo, Hi: hi, At: 5e9}, Heard: 3e9})
+		}
+		ack := func(id string, at int64) string {
+			return fmt.Sprintf(`{"kind":"job.ack","lock":"l","key":"k","job":{"id":%q},"from":%d,"to":%d}`, id, at, at)
+		}
+		line(1, ack("unseated", 5e9), 3e9, 3e9)
+		ask(t, f, "r1.1") // at 1 s
+		line(2, ack("bounds", 5e9), 3e9-10, 3e9+10)
+		line(3, ack("clipped", 5e9), 1e9, 5e9)
+		line(4, ack("late", 5e9), 1e9, 1e9)
+		line(5, ack("early", 5e9), 4.5e9, 4.5e9)
+		line(6, `{"kind":"ledger.entry"}`, 3e9, 3e9)
+		line(7, "nonsense", 3e9, 3e9)
+		said.expect(t, fmt.Sprintf("start r1.1; ack bounds [%d,%d]; ack clipped [%d,%d]", int64(2e9-10), int64(2e9+10), int64(1e9), int64(3e9)))
+		w := f.workers[0]
+		if w.lines != 2 || w.wrong != 4 || !strings.Contains(w.first, "stamped") || w.heard != 7 {
+			t.Errorf("worker %+v", w)
+		}
+		s.write("w", "t 1 x") // another program's
+		s.write("w", `2026-01-01T00:00:01Z 0 {"life":"l1"}`)
+		s.write("w", `2026-01-01T00:00:01Z 9 {}`)
+		synctest.Wait()
+		var exit history.Event
+		f.lives.o.OnEvent = nil
+		f.o.Pods.OnEvent = func(e history.Event) { exit = e }
+		f.left(podline.End{Life: "l1", Err: errors.New("the store has lost lines")})
+		f.lives.mu.Lock()
+		f.lives.finish(f.workers[0].life, 4e9, history.ByStatus, "exit status 1")
+		f.lives.mu.Unlock()
+		s.endLog("w", nil)
+		time.Sleep(lastLines) // a bubble's time
+		synctest.Wait()
+		if r := exit.Replica; r == nil || r.Unheard != 2 || r.Lines != 2 || r.Bad != 4 || r.Exit != "exit status 1; its line: the store has lost lines" || exit.Span != (history.Span{From: 1e9, To: 4e9}) {
+			t.Errorf("exit %+v %+v", exit.Span, exit.Replica)
+		}
+	})
+}
+
+func TestEndsOfWorkers(t *testing.T) {
+	one := running("w", "u1", "c1", 0)
+	hello := `2026-01-01T00:00:01Z 0 {"life":"l1"}`
+	for _, c := range []struct {
+		name   string
+		noLogs bool
+		do     func(f *PodFleet, s *script, h *hub)
+		want   string
+	}{
+		{"the log ends with the object gone", false, func(f *PodFleet, s *script, h *hub) { s.remove(one); s.endLog("w", nil) },
+			"gone u1 of r1.1; exit r1.1 by log_stream: gone"},
+		{"and a later sign refutes it", false, func(f *PodFleet, s *script, h *hub) {
+			s.remove(one)
+			s.endLog("w", nil)
+			h.sign.Store(int64(time.Hour))
+		}, "gone u1 of r1.1"},
+		{"its container has another", false, func(f *PodFleet, s *script, h *hub) { f.hello(helloOf("l2", "u1", 2)) }, "exit r1.1 by successor: gone"},
+		{"a pod of that name has another", false, func(f *PodFleet, s *script, h *hub) {
+			s.remove(one)
+			s.show(running("w", "u2", "c2", 0))
+			f.hello(helloOf("l2", "u2", 2))
+		}, "gone u1 of r1.1"},
+		{"goodbye", false, func(f *PodFleet, s *script, h *hub) { f.left(podline.End{Life: "l1"}) }, ""},
+		{"without logs, by status", true, func(f *PodFleet, s *script, h *hub) { s.show(running("w", "u1", "c2", 1)) }, "exit r1.1 by status: gone"},
+		{"without logs, and it is heard later", true, func(f *PodFleet, s *script, h *hub) {
+			s.show(running("w", "u1", "c2", 1))
+			h.sign.Store(int64(time.Hour))
+		}, ""},
+		{"without logs, the object is gone", true, func(f *PodFleet, s *script, h *hub) { s.remove(one) }, "gone u1 of r1.1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, s, h, said := lead(t)
+				s.noLogs = c.noLogs
+				s.show(one)
+				synctest.Wait()
+				f.hello(helloOf("l1", "u1", 1))
+				if !c.noLogs {
+					s.write("w", hello)
+				}
+				ask(t, f, "r1.1")
+				said.expect(t, "start r1.1")
+				time.Sleep(time.Second) // a bubble's time
+				c.do(f, s, h)
+				time.Sleep(signQuiet + lastLines) // likewise
+				said.expect(t, c.want)
+			})
+		})
+	}
+}

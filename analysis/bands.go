@@ -156,12 +156,19 @@ func residual(p lockcore.Policy, phase experiments.KillPhase) (lower, upper []te
 	return []term{ttl, {"idle", p.TTL}}, upper
 }
 
+// ownLook is how much later than it was renewed a contender may have seen that a Lease object was.
+const ownLook = "seen by a contender"
+
 // pickup is how long a freed key waits for somebody who wants it: a loop's poll, or the redelivery of a job.
 func pickup(e *experiments.Experiment, l *experiments.Lock) []term {
 	p := l.Policy
 	try := term{"acquire", p.Acquire.Timeout}
 	if p.Loop != nil {
-		return []term{{"poll", time.Duration(float64(p.Loop.Poll) * (1 + p.Loop.Jitter))}, try}
+		poll := term{"poll", time.Duration(float64(p.Loop.Poll) * (1 + p.Loop.Jitter))}
+		if l.Lease != "" { // a contender counts the lease from its own look at the last renewal
+			return []term{{ownLook, poll.value}, poll, try}
+		}
+		return []term{poll, try}
 	}
 	ts := []term{{"redelivery", redelivery(e, l.Name)}}
 	if p.Acquire.Mode == lockcore.AcquireWait {
@@ -243,7 +250,7 @@ func (b band) advice(l limit, measure string, scale float64) string {
 	for _, t := range b.upper {
 		switch t.name {
 		case "ttl", "renewal": // a renewal only takes off
-		case "poll", "since the last tick":
+		case "poll", ownLook, "since the last tick":
 			weight += 1 + p.Loop.Jitter
 		case "redelivery":
 			weight, period = weight+1, "redeliver"

@@ -124,6 +124,7 @@ func (s *shot) found(ix *index, e *epoch) bool {
 	case e.granted.To > s.applied.From:
 		return false
 	case l.end.From >= s.applied.To:
+	case s.death() != nil && s.handedOver(e) && l.end.From >= s.applied.From: // told to end, it gave the key back before the call had returned
 	case !s.takes(e):
 		return false
 	default:

@@ -131,6 +131,9 @@ func unless(e *experiments.Experiment, b band, class string) []string {
 	if class != ClassCrash || others > 0 {
 		why = append(why, "the file has faults that are no kills")
 	}
+	if l.Lease != "" {
+		why = append(why, "a contender counts the lease from its own look at the last renewal")
+	}
 	switch p, w := &l.Policy, workUnder(e, l.Name); {
 	case p.Loop == nil && (w == nil || w.Redeliver == 0):
 		why = append(why, "nothing says when the job is offered again")

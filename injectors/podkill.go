@@ -48,6 +48,9 @@ const (
 	execWithin  = 5 * time.Second
 )
 
+// endedWell is how a container's status tells of a process that was not killed.
+const endedWell = "exit status 0"
+
 // Words of history.Death.Means.
 const (
 	meansAPI    = "api"
@@ -198,6 +201,8 @@ func (k *PodKill) Confirm(ctx context.Context, r undo.Record, applied history.Sp
 	switch {
 	case d.End != nil && d.End.To < applied.From:
 		return applied, seen, &voidError{"unconfirmed", fmt.Sprintf("%s ended by itself (%s) before the kill", shot.Fault.Victim, exit)}
+	case means == meansWorker && exit == endedWell:
+		return applied, seen, &voidError{"unconfirmed", shot.Fault.Victim + " ended in order and did not crash"}
 	case d.End == nil && (means != meansAPI || d.Object == nil):
 		return applied, seen, &voidError{"unconfirmed", fmt.Sprintf("the death of %s was not seen%s: %v", shot.Fault.Victim, hint(means), err)}
 	}
@@ -236,7 +241,7 @@ func (k *PodKill) await(ctx context.Context, r undo.Record, d *history.Death) (e
 		if gone, err = k.Await(ctx, int(shot.N), func(e history.Event) bool {
 			return e.Kind == history.ObjectKind && e.Object.Gone && e.Object.UID == p.UID
 		}); err == nil {
-			d.Object = &history.Span{From: min(max(gone.From, d.Call.From), gone.To), To: gone.To} // the call found it there
+			d.Object = &history.Span{From: min(max(gone.From, d.Call.From), gone.To), To: gone.To} // it was there when it was deleted
 		}
 	}
 	ended := func(e history.Event) bool {
@@ -247,19 +252,29 @@ func (k *PodKill) await(ctx context.Context, r undo.Record, d *history.Death) (e
 		d.Sign = k.sign(shot.Fault.Victim)
 		return "", errors.Join(err, late)
 	}
-	d.End, d.By, d.Sign = &died.Span, died.Replica.By, min(max(died.From, k.sign(shot.Fault.Victim)), died.To)
+	d.By, d.Sign = died.Replica.By, min(max(died.From, k.sign(shot.Fault.Victim)), died.To)
+	d.End = &history.Span{From: d.Sign, To: died.To}
 	return died.Replica.Exit, nil
 }
 
-// sign is the last instant at which the incarnation surely lived: its last line, or the last extension of a lock that names it.
+// extendedBy is how much later a lease must end than by the look before for its holder to have extended it.
+const extendedBy = int64(50 * time.Millisecond)
+
+// sign is the last instant at which the incarnation surely lived: its last line, or the last extension of a lock that names it, which
+// came after the look that did not show it.
 func (k *PodKill) sign(victim string) int64 {
 	var at int64
+	ends := map[string]int64{} // of leases, by key
 	for _, e := range k.Past() {
 		switch {
 		case e.Source == victim && e.Kind != history.LogMatch:
 			at = max(at, e.From)
-		case e.Kind == history.LookKind && e.Look.Holder == victim && e.Look.Slack > 0:
-			at = max(at, e.From-e.Look.Slack)
+		case e.Kind == history.LookKind && e.Look.Present && e.Look.PTTL > 0:
+			before, known := ends[e.Key]
+			ends[e.Key] = e.To + e.Look.PTTL
+			if e.Look.Holder == victim && e.Look.Prev != nil && known && ends[e.Key] > before+extendedBy {
+				at = max(at, e.Look.Prev.From)
+			}
 		}
 	}
 	return at

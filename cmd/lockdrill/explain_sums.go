@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -78,6 +79,9 @@ func (f *sumsFlags) doc() (sumsDoc, error) {
 // experiment is a drill of one lock, as far as the sums need it: a kill at a random moment.
 func (f *sumsFlags) experiment(l *experiments.Lock) *experiments.Experiment {
 	l.Name = shortName(f.profile)
+	if strings.HasPrefix(f.profile, "kubernetes/") { // these locks are Lease objects
+		l.Lease = l.Name
+	}
 	const never = 365 * 24 * time.Hour // nobody is started for the victim
 	e := &experiments.Experiment{TimeScale: 1, System: experiments.System{Replicas: f.replicas, Restart: never, Locks: []experiments.Lock{*l}}}
 	if !l.Loop() {

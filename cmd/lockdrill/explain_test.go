@@ -116,9 +116,9 @@ func TestExplainSums(t *testing.T) {
 		"--profile cordum/scheduler-job": {"L1  WARN  acquire 2s + 3 failures * 20s + op timeout 2s = 64s, over ttl 60s"},
 		"--profile cordum/pending-replayer --slo 30s": {
 			"L5  WARN  ttl_hold: one replica runs every poll 30s * 2 = 60s", "L3  WARN  takeover max 30s", "it holds by luck, in about 33%"},
-		"--profile kubernetes/leader-election --slo 30s": {
+		"--profile kubernetes/leader-election --slo 35s": {
 			"L1  ok    gives up by the clock: ttl 15s - drift 0s - stop budget 3s = 12s after the last success was sent",
-			"L3  ok    takeover max 30s: ttl 15s + in flight 5s + poll 4.4s + acquire 5s: up to 29.4s; ttl 15s - renewal 2s - op 5s: at least 8s"},
+			"L3  ok    takeover max 35s: ttl 15s + in flight 5s + seen by a contender 4.4s + poll 4.4s + acquire 5s: up to 33.8s; ttl 15s - renewal 2s - op 5s: at least 8s"},
 		"--profile cordum/approval --work-p99 9s": {"L4  WARN  wait 2s, under ttl 10s", "L7  WARN  never renewed: work p99 9s + acquire 2s = 11s, over ttl 10s"},
 	} {
 		got := try(t, append([]string{"explain", "sums"}, strings.Fields(args)...)...)

@@ -19,6 +19,8 @@ import (
 // manifestFlags are those of every export that is about pods.
 type manifestFlags struct {
 	namespace, image, secret string
+
+	nowhere bool // in no namespace, whatever the file says
 }
 
 func (f *manifestFlags) flags(flags *pflag.FlagSet) {
@@ -54,10 +56,10 @@ func (f *manifestFlags) load(arg string) (*podDrill, error) {
 		return nil, usagef("%s: %w: add a section kubernetes, such as kubernetes: {namespace: staging}; docs/kubernetes.md has more", arg, deploy.ErrNoPods)
 	}
 	e.Kubernetes.Context = "" // a pod has one cluster: its own
-	if f.namespace != "" {
+	if f.namespace != "" || f.nowhere {
 		e.Kubernetes.Namespace = f.namespace
 	}
-	if f.image != "" {
+	if f.image != "" && !e.Observed() { // observed pods have their own: it is that of the runner alone
 		e.Kubernetes.Image = f.image
 	}
 	for _, of := range []struct {
@@ -78,6 +80,9 @@ func (f *manifestFlags) load(arg string) (*podDrill, error) {
 	}
 	if d.resolved, err = experiments.Marshal(e); err != nil {
 		return nil, fmt.Errorf("%s: %w", arg, err)
+	}
+	if _, err := experiments.Parse(arg+" with the flags of export", d.resolved); err != nil {
+		return nil, usagef("%w", err)
 	}
 	return d, nil
 }
@@ -176,6 +181,9 @@ func (f *jobFlags) options(arg string) (o deploy.JobOptions, e *experiments.Expe
 	if o, err = deploy.JobFor(d.e); err != nil {
 		return o, nil, usagef("%s: %w", arg, err)
 	}
+	if f.image != "" {
+		o.Image = f.image
+	}
 	o.Resolved, o.Files, o.Secret = d.resolved, d.files, f.secret
 	o.Account, o.Claim, o.Storage, o.Ephemeral = f.account, f.claim, f.storage, f.ephemeral
 	if f.environment != "" {
@@ -196,12 +204,13 @@ func newExportJobCmd(out streams) *cobra.Command {
 	var f jobFlags
 	f.flags(cmd.Flags())
 	release := cmd.Flags().String("release", "", "what it is the gate of: part of the Job's name, so that each release has a Job of its own")
+	undo := cmd.Flags().Bool("recover", false, "no drill: lockdrill recover for what runs on the claim have left")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		o, _, err := f.options(args[0])
 		if err != nil {
 			return err
 		}
-		o.Release = *release
+		o.Release, o.Recover = *release, *undo
 		return printManifests(out, args[0], func() ([][]byte, error) { return deploy.Job(o) })
 	}
 	return cmd
@@ -238,9 +247,13 @@ func newExportKustomizeCmd(out streams) *cobra.Command {
 	}
 	var f jobFlags
 	f.flags(cmd.Flags())
+	_ = cmd.Flags().MarkHidden("namespace") // an overlay names it
 	w := whenFlags(cmd.Flags())
 	dir := cmd.Flags().String("dir", "", "folder of the base, which must be empty or not there yet (needed)")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		if f.namespace != "" {
+			return usagef("lockdrill export kustomize: a base is in no namespace: its overlays name theirs")
+		}
 		if *dir == "" {
 			return usagef("lockdrill export kustomize: where? Say --dir, such as --dir base")
 		}
@@ -258,12 +271,12 @@ func newExportKustomizeCmd(out streams) *cobra.Command {
 
 // kustomizeBase is the files of a base, in no namespace.
 func kustomizeBase(arg string, f jobFlags, w *when) (map[string][]byte, error) {
+	f.namespace, f.nowhere = "", true // a Role permits what it says in its own namespace only, so the rule about it needs no name
 	o, e, err := f.options(arg)
 	if err != nil {
 		return nil, err
 	}
 	o.Schedule, o.TimeZone = w.schedule, w.zone
-	e.Kubernetes.Namespace = "" // a Role permits what it says in its own namespace only, so the rule about it needs no name
 	network, err := deploy.NetworkFor(e)
 	if err != nil {
 		return nil, usagef("%s: %w", arg, err)

@@ -30,7 +30,7 @@ name: pods
 environment: staging
 redis: {mode: external, url: "redis://%s"}
 ledger: {url: "redis://%s"}
-kubernetes: {namespace: drills, pods: apply, image: "registry.example/lockdrill:test", grace: 5s}
+kubernetes: {namespace: drills, pods: apply, image: "registry.example/lockdrill:test", grace: 3s}
 system:
   mode: embedded
   replicas: 3
@@ -43,19 +43,20 @@ system:
         class: standard
         op_timeout: 200ms
         stop_budget: 100ms
-        release: {mode: bounded_retry, attempts: 2, timeout: 200ms, after_abandon: if_work_stopped}
+        release: {mode: none}
         acquire: {mode: try, timeout: 200ms}
         loop: {poll: 100ms, mode: renewed, tick: 20ms}
 steady_state: {for: 500ms, timeout: 30s}
 faults:
   - {id: crash, at: 0s, kill: {holder_of: loop, phase: random, form: crash}}
-  - {id: graceful, at: 3s, kill: {holder_of: loop, phase: random, form: graceful}}
-  - {id: forced, at: 6s, kill: {holder_of: loop, phase: random, form: force_delete}}
+  - {id: graceful, at: 2500ms, kill: {holder_of: loop, phase: random, form: graceful}}
+  - {id: forced, at: 5s, kill: {holder_of: loop, phase: random, form: force_delete}}
 probes:
   lock_keys: {every: 5ms, max_gap: 500ms}
+  ledger: {every: 5ms, max_gap: 500ms}
 limits: {max_run: 2m}
 slos:
-  - {lock: loop, takeover: {max: 10s}}
+  - {lock: loop, takeover: {max: 4s}}
   - {lock: loop, overlap: {level: belief, max: 0s}}
 `
 
@@ -132,6 +133,9 @@ func (r *podRig) requests(t *testing.T, account string) (all, forbidden map[apiR
 		}
 		a := apiRequest{e.Verb, spelled(e.ObjectRef.APIGroup, e.ObjectRef.Resource, e.ObjectRef.Subresource)}
 		all[a]++
+		if e.Verb == "patch" && e.ResponseStatus.Code == 201 { // server-side apply of what was not there: asks for both
+			all[apiRequest{"create", a.what}]++
+		}
 		if e.ResponseStatus.Code == 403 {
 			forbidden[a]++
 		}
@@ -148,12 +152,14 @@ func TestKubeRunWithTheShippedRole(t *testing.T) {
 	file := r.shippedRole(t)
 	before := r.remaining(t)
 	begun := time.Now()
-	got := tryIn(t, r.dir, "run", "pods.yaml", "--kubeconfig", file, "--environment", "staging", "--confirm", "pods", "--seed", "1")
+	got := tryIn(t, r.dir, "run", "pods.yaml", "--kubeconfig", file, "--environment", "staging", "--confirm", "pods",
+		"--seed", "1", "--summary-configmap", deploy.SummaryName("pods"))
 	t.Logf("%v\n%s%s", time.Since(begun).Round(time.Millisecond), got.stdout, got.stderr)
-	if got.code != exitPass {
+	// What a busy machine costs is a trial, never a permission.
+	if got.code != exitPass && got.code != exitInconclusive {
 		t.Fatalf("status %d", got.code)
 	}
-	if after := r.remaining(t); !slices.Equal(after, before) {
+	if after := r.remaining(t); !slices.Equal(after, append([]string{"configmaps " + deploy.SummaryName("pods")}, before...)) {
 		t.Errorf("before the run: %q, after it: %q", before, after)
 	}
 	account := deploy.RunnerName("pods")
@@ -195,7 +201,9 @@ func (r *podRig) remaining(t *testing.T) []string {
 				t.Fatal(err)
 			}
 			for _, o := range list.Items {
-				names = append(names, kind+" "+o.Name)
+				if o.Name != "kube-root-ca.crt" { // a controller's, sooner or later
+					names = append(names, kind+" "+o.Name)
+				}
 			}
 		}
 	}

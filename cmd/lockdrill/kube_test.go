@@ -1,18 +1,26 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/kubetest"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 )
 
-// podDrill is goodDrill with workers in pods that the run applies: its kills end the process.
+// podsDrill has workers in pods that the run applies.
 const podsDrill = `apiVersion: lockdrill/v1
 kind: Experiment
 name: pods
@@ -46,50 +54,269 @@ slos:
   - {lock: loop, takeover: {max: 10s}}
 `
 
-// cluster is a real API server with a fake node whose containers are this lockdrill's own workers, and two Redis of somebody's.
-type testCluster struct {
-	*kubetest.Env
-	namespace     string
-	locks, ledger string // addresses
-}
+// deaf is the namespace whose containers do not hear SIGTERM, observed the one whose pods are somebody's own.
+const (
+	deafNamespace     = "deaf"
+	observedNamespace = "observed"
+)
 
-// drilled starts it. The namespace says that it is staging.
-func drilled(t *testing.T, o kubetest.NodeOptions) *testCluster {
+// cluster is a real API server whose fake node runs this lockdrill's own workers as containers; in the observed namespace, electors.
+func startCluster(t *testing.T) *kubetest.Env {
 	t.Helper()
-	redistest.Need(t)
-	if o.Run == nil {
-		o.Run = kubetest.Command(built)
+	if testing.Short() {
+		t.Skip("-short: no drill through the binary")
 	}
-	c := &testCluster{Env: kubetest.Start(t, kubetest.Options{Controllers: true, NodeOptions: o}), locks: redistest.Start(t), ledger: redistest.Start(t)}
-	c.namespace = c.Namespace("locks", map[string]string{"lockdrill.dev/environment": "staging"})
-	return c
+	redistest.Need(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var e *kubetest.Env
+	worker, deaf := kubetest.Command(built), kubetest.Command(built, ignoreTermEnv+"=1")
+	e = kubetest.Start(t, kubetest.Options{Controllers: true, NodeOptions: kubetest.NodeOptions{
+		Run: func(ctx context.Context, l *kubetest.Life) int {
+			switch l.Pod.Namespace {
+			case deafNamespace:
+				return deaf(ctx, l)
+			case observedNamespace:
+				return kubetest.Command(self, electorEnv+"="+e.Kubeconfig)(ctx, l)
+			}
+			return worker(ctx, l)
+		},
+	}})
+	return e
 }
 
-func (c *testCluster) yaml() string { return fmt.Sprintf(podsDrill, c.locks, c.ledger, c.namespace) }
-
-func (c *testCluster) flags(more ...string) []string {
-	return append([]string{"--kubeconfig", c.Kubeconfig, "--environment", "staging", "--confirm", "pods"}, more...)
+// site is a namespace of its own that says that it is staging, and two Redis of somebody's.
+type site struct {
+	*kubetest.Env
+	namespace, kubeconfig string
+	locks, ledger         string // addresses
 }
 
-// nothingOfARun is left in the namespace or at the two Redis.
-func (c *testCluster) nothingOfARun(t *testing.T) {
+func newSite(t *testing.T, e *kubetest.Env, namespace string) *site {
 	t.Helper()
-	for _, addr := range []string{c.locks, c.ledger} {
-		if n := asked(t, addr, "DBSIZE"); n != ":0" {
-			t.Errorf("keys are left at %s: %s: %s", addr, n, asked(t, addr, "RANDOMKEY"))
+	e.Namespace(namespace, map[string]string{kube.EnvironmentAnnotation: "staging"})
+	return &site{Env: e, namespace: namespace, kubeconfig: e.Kubeconfig, locks: redistest.Start(t), ledger: redistest.Start(t)}
+}
+
+func (s *site) yaml() string { return fmt.Sprintf(podsDrill, s.locks, s.ledger, s.namespace) }
+
+func (s *site) flags(more ...string) []string {
+	return append([]string{"--kubeconfig", s.kubeconfig, "--environment", "staging", "--confirm", "pods"}, more...)
+}
+
+// objects are all that a run might leave in the namespace; what a namespace has by itself is not among them.
+func (s *site) objects(t *testing.T) []string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	var names []string
+	add := func(kind string, metas []metav1.ObjectMeta, err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range metas {
+			if m.Name != "default" && m.Name != "kube-root-ca.crt" {
+				names = append(names, kind+" "+m.Name)
+			}
+		}
+	}
+	deployments, err := s.Client.AppsV1().Deployments(s.namespace).List(ctx, metav1.ListOptions{})
+	add("deployment", metasOf(deployments.Items, func(o *appsv1.Deployment) metav1.ObjectMeta { return o.ObjectMeta }), err)
+	sets, err := s.Client.AppsV1().ReplicaSets(s.namespace).List(ctx, metav1.ListOptions{})
+	add("replicaset", metasOf(sets.Items, func(o *appsv1.ReplicaSet) metav1.ObjectMeta { return o.ObjectMeta }), err)
+	pods, err := s.Client.CoreV1().Pods(s.namespace).List(ctx, metav1.ListOptions{})
+	add("pod", metasOf(pods.Items, func(o *corev1.Pod) metav1.ObjectMeta { return o.ObjectMeta }), err)
+	maps, err := s.Client.CoreV1().ConfigMaps(s.namespace).List(ctx, metav1.ListOptions{})
+	add("configmap", metasOf(maps.Items, func(o *corev1.ConfigMap) metav1.ObjectMeta { return o.ObjectMeta }), err)
+	accounts, err := s.Client.CoreV1().ServiceAccounts(s.namespace).List(ctx, metav1.ListOptions{})
+	add("serviceaccount", metasOf(accounts.Items, func(o *corev1.ServiceAccount) metav1.ObjectMeta { return o.ObjectMeta }), err)
+	leases, err := s.Client.CoordinationV1().Leases(s.namespace).List(ctx, metav1.ListOptions{})
+	for i := range leases.Items {
+		names = append(names, "lease "+leases.Items[i].Name)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func metasOf[T any](items []T, meta func(*T) metav1.ObjectMeta) []metav1.ObjectMeta {
+	all := make([]metav1.ObjectMeta, len(items))
+	for i := range items {
+		all[i] = meta(&items[i])
+	}
+	return all
+}
+
+// clean checks that nothing of a run is left: no object but those that were there before, and no key that stays.
+func (s *site) clean(t *testing.T, before ...string) {
+	t.Helper()
+	if after := s.objects(t); !slices.Equal(after, before) {
+		t.Errorf("before: %q, afterwards: %q", before, after)
+	}
+	for _, addr := range []string{s.locks, s.ledger} {
+		c := redis.NewClient(&redis.Options{Addr: addr})
+		defer c.Close()
+		keys, err := c.Keys(context.Background(), "*").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range keys {
+			if left, err := c.PTTL(context.Background(), key).Result(); err != nil || left == -1 || !strings.HasPrefix(key, "lockdrill:fleet:") {
+				t.Errorf("key %s is left, for %s, %v", key, left, err)
+			}
 		}
 	}
 }
 
-func TestKubeDrill(t *testing.T) {
-	c := drilled(t, kubetest.NodeOptions{})
-	o := runDrill(t, c.yaml(), nil, c.flags()...)
-	if o.code != exitPass || o.j.Verdict != "pass" {
-		t.Errorf("exit %d, verdict %q\n%s", o.code, o.j.Verdict, o.text)
+// drill runs the experiment and checks its status.
+func (s *site) drill(t *testing.T, yaml string, want int, flags ...string) drillOut {
+	t.Helper()
+	o := runDrill(t, yaml, nil, s.flags(flags...)...)
+	if o.code != want {
+		t.Errorf("exit %d, want %d, verdict %q\n%s", o.code, want, o.j.Verdict, o.text)
+	}
+	if t.Failed() {
 		keep(t, o.dir)
 	}
-	c.nothingOfARun(t)
-	t.Log(o.text)
+	return o
+}
+
+// TestKubeDrills are drills of pods in one cluster.
+func TestKubeDrills(t *testing.T) {
+	e := startCluster(t)
+	t.Run("crash", func(t *testing.T) {
+		s := newSite(t, e, "crash")
+		o := s.drill(t, s.yaml(), exitPass)
+		for _, f := range o.j.Faults {
+			if d := f.Death; d == nil || d.Means != "worker" || d.Object != nil || d.End == nil {
+				t.Errorf("%s#%d: death %+v", f.ID, f.Shot, d)
+			}
+		}
+		for _, want := range []string{"3 replicas as pods", "3 workers of this run's own in pods of kubernetes kubetest/crash", "crashed r"} {
+			if !strings.Contains(o.text, want) {
+				t.Errorf("it does not say %q:\n%s", want, o.text)
+			}
+		}
+		s.clean(t)
+	})
+	t.Run("force_delete of what ignores SIGTERM", func(t *testing.T) { forceDeleted(t, newSite(t, e, deafNamespace)) })
+	t.Run("observed", func(t *testing.T) { observedDrill(t, newSite(t, e, observedNamespace)) })
+	t.Run("guards", func(t *testing.T) { guardedPods(t, newSite(t, e, "guards")) })
+	t.Run("killed", func(t *testing.T) { killedRunner(t, newSite(t, e, "killed")) })
+}
+
+// forceDeleted shows the trap: the object of a pod that ignores SIGTERM is gone at once, and its process lives on for the two seconds
+// that a kubelet gives it, beside its replacement, and keeps its lock.
+func forceDeleted(t *testing.T, s *site) {
+	o := s.drill(t, edit(t, s.yaml(), "form: crash", "form: force_delete", "repeat: {count: 2, every: settled}", "repeat: {count: 1}"), exitPass)
+	if len(o.j.Faults) != 1 || o.j.Faults[0].Death == nil {
+		t.Fatalf("faults: %+v", o.j.Faults)
+	}
+	d := o.j.Faults[0].Death
+	if d.Object == nil || d.Object.To == nil || d.End == nil || d.End.To == nil || d.Means != "api" {
+		t.Fatalf("death: %+v", d)
+	}
+	gone, alive, dead := *d.Object.To-d.Call.From, d.Sign-d.Call.From, *d.End.To-d.Call.From
+	if gone > 1 || alive < 1.5 || dead < 1.9 {
+		t.Errorf("after the call, the object was gone within %.2fs, the last sign of life came after %.2fs, and the process was dead after %.2fs: want these apart", gone, alive, dead)
+	}
+	h, err := readHistory(o.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	victim, _, _ := strings.Cut(o.j.Faults[0].Victim, ".")
+	replaced := false
+	for _, e := range h.Events {
+		if e.Kind == "replica.start" && e.Replica.Name == victim && e.Replica.Incarnation != o.j.Faults[0].Victim {
+			replaced = replaced || float64(e.To)/1e9 < d.Sign
+		}
+	}
+	if !replaced {
+		t.Error("the replacement did not start while the old process lived")
+	}
+	report := string(read(t, filepath.Join(o.dir, "report.md")))
+	for _, want := range []string{"grace 0", "object gone", "last sign of life", "process ended"} {
+		if !strings.Contains(report, want) {
+			t.Errorf("the report does not say %q", want)
+		}
+	}
+	s.clean(t)
+}
+
+// guardedPods: what is wrong is said before anything is touched.
+func guardedPods(t *testing.T, s *site) {
+	refusedAs := func(t *testing.T, want []string, flags ...string) {
+		t.Helper()
+		o := s.drill(t, s.yaml(), exitRefused, flags...)
+		for _, w := range want {
+			if !strings.Contains(o.text, w) {
+				t.Errorf("it does not say %q:\n%s", w, o.text)
+			}
+		}
+		if _, err := os.Stat(o.dir); err == nil {
+			t.Error("it made the run's folder")
+		}
+		s.clean(t)
+	}
+	t.Run("annotation", func(t *testing.T) {
+		s.Namespace("production", map[string]string{kube.EnvironmentAnnotation: "production"})
+		refusedAs(t, []string{"environment", `for "staging"`, "namespace production"}, "--namespace", "production", "--environment", "")
+		s.Namespace("silent", nil)
+		refusedAs(t, []string{"environment", "kubectl annotate namespace silent lockdrill.dev/environment=staging"}, "--namespace", "silent")
+	})
+	t.Run("permission", func(t *testing.T) {
+		s.kubeconfig = s.KubeconfigFor("nobody")
+		defer func() { s.kubeconfig = s.Env.Kubeconfig }()
+		refusedAs(t, []string{"permissions", "lockdrill export rbac", "- apiGroups: [\"apps\"]\n  resources: [\"deployments\"]\n  verbs: [\"get\", \"create\", \"patch\", \"delete\"]\n",
+			"- apiGroups: [\"\"]\n  resources: [\"pods/log\"]\n  verbs: [\"get\"]\n"})
+	})
+	t.Run("unreachable", func(t *testing.T) {
+		dir := t.TempDir()
+		kubeconfig(t, dir, "http://127.0.0.1:1")
+		s.kubeconfig = filepath.Join(dir, "kubeconfig")
+		defer func() { s.kubeconfig = s.Env.Kubeconfig }()
+		refusedAs(t, []string{"could not be asked", "connection refused"})
+	})
+}
+
+// killedRunner: whoever undoes what a killed runner has in a cluster removes exactly that.
+func killedRunner(t *testing.T, s *site) {
+	bystander := s.bystander(t)
+	for _, c := range []struct{ kind, by string }{{"pods", "recover"}, {"pods", "watchdog"}, {"kill", "recover"}, {"kill", "watchdog"}} {
+		t.Run(c.kind+" "+c.by, func(t *testing.T) {
+			dir, was := killAt(t, killable{yaml: s.yaml(), args: s.flags()}, c.kind, "intent", c.by == "recover")
+			t.Logf("killed at %q", was)
+			if c.by == "recover" {
+				recoverAfter(t, dir)
+			}
+			nothingIsLeft(t, dir)
+			s.clean(t, bystander...)
+		})
+	}
+}
+
+// bystander makes a Deployment of somebody's, waits for its pod, and returns all its objects.
+func (s *site) bystander(t *testing.T) []string {
+	t.Helper()
+	one, labels := int32(1), map[string]string{"app": "bystander"}
+	_, err := s.Client.AppsV1().Deployments(s.namespace).Create(t.Context(), &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "bystander", Labels: map[string]string{kube.RunLabel: "another"}},
+		Spec: appsv1.DeploymentSpec{Replicas: &one, Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "none", Args: []string{"help"}}}},
+		}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the bystander's pod", func() bool {
+		return slices.ContainsFunc(s.objects(t), func(o string) bool { return strings.HasPrefix(o, "pod ") })
+	})
+	return s.objects(t)
 }
 
 // keep copies the folder of a run that a person wants to look at.
@@ -103,4 +330,16 @@ func keep(t *testing.T, dir string) {
 	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
 		t.Log(err)
 	}
+}
+
+// plan is what plan says of the experiment.
+func (s *site) plan(t *testing.T, yaml string) string {
+	t.Helper()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "pods.yaml"), []byte(yaml))
+	got := tryIn(t, dir, append([]string{"plan", "pods.yaml"}, s.flags()...)...)
+	if got.code != exitPass {
+		t.Errorf("plan: %+v", got)
+	}
+	return got.stdout
 }

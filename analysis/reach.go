@@ -166,7 +166,7 @@ func (j *judging) seeStderr() string {
 		}
 	}
 	if j.ix.exp.Kubernetes != nil {
-		return "see the pods' events and logs (kubectl describe, kubectl logs); a pod must be ready within 2 min"
+		return "see the pods' events and logs (kubectl describe, kubectl logs); a pod must be ready within 6 min"
 	}
 	return fmt.Sprintf("see %s.stderr in the run's folder; a worker must say replica.ready within 20 s", cmp.Or(last, "<incarnation>"))
 }

@@ -244,10 +244,8 @@ func TestExportedRoleIsThePreflights(t *testing.T) {
 			resource := strings.TrimSuffix(r.Resource+"/"+r.Subresource, "/")
 			want = append(want, permissions([]string{r.APIGroup}, []string{resource}, r.Names, r.Verbs)...)
 		}
-		if name == "use.yaml" {
-			last := deploy.SummaryName(e.Name)
-			want = append(want, "/configmaps  create", "/configmaps "+last+" get", "/configmaps "+last+" patch")
-		}
+		last := deploy.SummaryName(e.Name)
+		want = append(want, "/configmaps  create", "/configmaps "+last+" get", "/configmaps "+last+" patch")
 		slices.Sort(got)
 		slices.Sort(want)
 		if !slices.Equal(got, want) {

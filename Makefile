@@ -2,13 +2,21 @@
 
 GO ?= go
 
-.PHONY: help build test test-kube truth agree mutants scenarios full-scale seeds stress check bench deps clean
+.PHONY: help build image test test-kube truth agree mutants scenarios full-scale seeds stress e2e-kube check bench deps clean
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
 
 build: ## bin/lockdrill
 	$(GO) build -o bin/lockdrill ./cmd/lockdrill
+
+IMAGE ?= localhost/lockdrill:$(shell sed -n 's/^const release = "\(.*\)"$$/\1/p' cmd/lockdrill/version.go)
+ARCH ?= $(shell $(GO) env GOARCH)
+
+image: ## bin/image/lockdrill.tar: a container image (IMAGE=NAME:TAG ARCH=amd64|arm64), built without a Docker daemon, and tried out
+	CGO_ENABLED=0 GOOS=linux GOARCH=$(ARCH) $(GO) build -trimpath -tags timetzdata -ldflags='-s -w' -o bin/image/lockdrill ./cmd/lockdrill
+	cd internal/image && $(GO) run . -binary ../../bin/image/lockdrill -ref $(IMAGE) -title lockdrill -o ../../bin/image/lockdrill.tar
+	cd internal/image && LOCKDRILL_ARCHIVE=$(CURDIR)/bin/image/lockdrill.tar $(GO) test -count=1 .
 
 test: deps ## all tests but those of test-kube; the drills last and alone, since they measure time
 	$(GO) test -skip '^TestKube' $$($(GO) list ./... | grep -v /cmd/)
@@ -41,6 +49,22 @@ STRESS ?= 200
 stress: deps ## 200 (STRESS=) random timelines of overlapping faults in runs that end, are interrupted or killed, then kill -9 at every state of every fault: a quarter of an hour
 	LOCKDRILL_STRESS=$(STRESS) $(GO) test -count=1 -v -timeout 2h -parallel 2 -run 'TestStress$$' ./cmd/lockdrill
 	LOCKDRILL_TEST_DRILLS=all $(GO) test -count=1 -timeout 2h -run TestARunnerKilledAtEachStateLeavesNothing ./cmd/lockdrill
+
+# What stands in the way is said before anything is built.
+e2e-kube: ## pods of our own image on a real kubelet and containerd, in namespaces of their own: root, Linux; a minute, ten where nothing is built yet
+	@.ci/need redis-server
+	@.ci/need ip iproute2
+	@.ci/need gcc gcc libc6-dev
+	@.ci/need pkg-config
+	@.ci/need /usr/include/seccomp.h libseccomp-dev
+	internal/kubetools/cri/enter true
+	$(MAKE) image
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w' -o bin/image/pod ./internal/kubetest/pod
+	cd internal/image && $(GO) run . -binary ../../bin/image/pod -ref localhost/lockdrill-pod:1 -title 'a pod of tests' -ca none -o ../../bin/image/pod.tar
+	internal/kubetools/build etcd kube-apiserver kube-controller-manager kube-scheduler kubelet
+	LOCKDRILL_CRI_BIN=$$(internal/kubetools/cri/build) LOCKDRILL_KUBE=1 LOCKDRILL_IMAGE=$(IMAGE) \
+		LOCKDRILL_ARCHIVES='$(CURDIR)/bin/image/lockdrill.tar $(CURDIR)/bin/image/pod.tar' \
+		internal/kubetools/cri/enter $(GO) test -count=1 -v -timeout 20m -run 'TestE2EKube$$' ./cmd/lockdrill
 
 check: deps ## what must hold before a change is merged: form, vet, staticcheck, structure, tests under the race detector (without the drills through the binary)
 	@test -z "$$(gofmt -l .)" || { echo "gofmt:"; gofmt -l .; exit 1; }

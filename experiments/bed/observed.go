@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
@@ -28,8 +29,10 @@ type ObservedFleet struct {
 	o     ObservedOptions
 	lives *podLives
 
-	seats []seat           // lives.mu guards it
-	signs map[string]int64 // by incarnation; so here
+	seats []seat // lives.mu guards it
+
+	signing sync.Mutex
+	signs   map[string]int64 // by incarnation
 }
 
 // seat is a replica by its name.
@@ -50,7 +53,7 @@ func newObservedFleet(o ObservedOptions) *ObservedFleet {
 	f := &ObservedFleet{o: o, signs: map[string]int64{}}
 	f.lives = newLives(o.Pods, lifeHooks{
 		changed: f.changed, ended: f.ended, line: func(*podLife, []byte, history.Span) {},
-		sign: func(l *podLife) int64 { return f.signs[l.incarnation] }, quiet: signQuiet,
+		sign: f.lastSign, quiet: signQuiet,
 	})
 	return f
 }
@@ -129,11 +132,18 @@ func (f *ObservedFleet) ended(l *podLife) {
 }
 
 // Sign notes that a replica surely lived at an instant: a probe has seen what only its process can have done since, an extended lease
-// for one.
+// for one. It refutes an end that was seen before, for a moment (signQuiet), and bounds one that is seen later. It may be called at any
+// time, by OnEvent too.
 func (f *ObservedFleet) Sign(incarnation string, at int64) {
-	f.lives.mu.Lock()
-	defer f.lives.mu.Unlock()
+	f.signing.Lock()
+	defer f.signing.Unlock()
 	f.signs[incarnation] = max(f.signs[incarnation], at)
+}
+
+func (f *ObservedFleet) lastSign(l *podLife) int64 {
+	f.signing.Lock()
+	defer f.signing.Unlock()
+	return f.signs[l.incarnation]
 }
 
 // HolderOf is the incarnation that a lock means by the name that it gives its holder; "" = no life that is known. Where the name

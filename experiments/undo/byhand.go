@@ -3,6 +3,7 @@ package undo
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/lockdrill/lockdrill/experiments"
@@ -35,7 +36,27 @@ func ByHand(r Record) []string {
 	if r.Store != nil {
 		lines = append(lines, r.Store.byHand(r)...)
 	}
+	if r.Cluster != nil {
+		lines = append(lines, r.Cluster.byHand()...)
+	}
 	return lines
+}
+
+// byHand selects by the label: what is another's stays.
+func (c *Cluster) byHand() []string {
+	kubectl := "kubectl"
+	for _, f := range [][2]string{{"--kubeconfig", c.Kubeconfig}, {"--context", c.Context}, {"--namespace", c.Namespace}} {
+		if f[1] != "" {
+			kubectl += " " + f[0] + " " + quote(f[1])
+		}
+	}
+	var kinds []string
+	for _, o := range slices.Backward(c.Objects) {
+		if kind := strings.ToLower(o.Kind); !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+	}
+	return []string{kubectl + " delete " + strings.Join(append(kinds, "pod"), ",") + " -l " + quote("lockdrill.dev/run="+c.Run)}
 }
 
 func (w *Way) byHand(whole bool) []string {
@@ -118,6 +139,9 @@ func (r Record) String() string {
 	}
 	if r.Store != nil {
 		parts = append(parts, "("+r.Store.Addr+")")
+	}
+	if r.Cluster != nil {
+		parts = append(parts, "(namespace "+r.Cluster.Namespace+")")
 	}
 	return strings.Join(parts, " ")
 }

@@ -277,6 +277,8 @@ func TestByHandNamesWhatToDo(t *testing.T) {
 			`redis-cli -h h -p 1 -n 0 --scan --pattern 'lockdrill:r:*' | while read -r key; do redis-cli -h h -p 1 -n 0 unlink "$key"; done`,
 			`redis-cli -h h -p 1 -n 0 --scan --pattern '{lockdrill:r:*' | while read -r key; do redis-cli -h h -p 1 -n 0 unlink "$key"; done`,
 			"redis-cli -h h -p 1 -n 0 mget lockdrill:open lockdrill:run   # delete each that names this run"}},
+		{Record{Kind: StandPods, Cluster: &Cluster{Kubeconfig: "/k c", Context: "stage", Namespace: "drill", Run: "r-1", Objects: []Object{{Kind: "Lease"}, {Kind: "ConfigMap"}, {Kind: "Deployment"}}}},
+			[]string{"kubectl --kubeconfig '/k c' --context stage --namespace drill delete deployment,configmap,lease,pod -l lockdrill.dev/run=r-1"}},
 		{Record{Kind: StandWay, Way: way}, []string{`curl -X DELETE 'http://127.0.0.1:8474/proxies/run r1'`}},
 		{Record{Kind: "store", Store: store, Shot: history.Event{Fault: &history.Fault{Victim: history.VictimStore, Form: "pause"}}},
 			[]string{`REDISCLI_AUTH="$PASS" redis-cli -h 10.0.0.1 -p 6380 --tls -n 2 client unpause`}},

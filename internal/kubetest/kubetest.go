@@ -1,6 +1,7 @@
 // Package kubetest starts a real etcd and kube-apiserver for a test and, where it asks for them, controllers and a scheduler, on free
 // loopback ports, without root, with a fake node beside them that runs Go functions or real processes as containers; all of it ends
-// with the test. It is for tests only, and its node is no kubelet: it shows logic and order, never how long a takeover takes.
+// with the test. It is for tests only, and its fake node is no kubelet: it shows logic and order, never how long a takeover takes.
+// Where that is asked, StartNode starts a real node instead, as root in namespaces that `make e2e-kube` makes.
 //
 // Its one invariant: an object and a process are two things. An object is gone when the API server says so; a process is over when
 // the function that it is has returned; Lives knows the second whatever the first says.

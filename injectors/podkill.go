@@ -24,7 +24,7 @@ import (
 // the object of one goes last is a custom of the kubelet, and not so where the node is lost or somebody else forces it.
 type PodKill struct {
 	Pods interface {
-		Pods(ctx context.Context, selector map[string]string, container string) ([]kube.Pod, error)
+		Pod(ctx context.Context, name, container string) (p kube.Pod, ok bool, err error)
 		DeletePod(ctx context.Context, name, uid string, grace *int64) error
 		Exec(ctx context.Context, pod, container string, command []string) (exit int, output string, err error)
 	}
@@ -97,22 +97,20 @@ func (k *PodKill) victim(ctx context.Context, shot history.Event) (kube.Pod, err
 	if p == nil {
 		return kube.Pod{}, &voidError{"no_target", shot.Fault.Victim + " is in no pod that is known"}
 	}
-	all, err := k.Pods.Pods(ctx, p.Labels, k.Container)
-	if err != nil {
-		return kube.Pod{}, fmt.Errorf("look at pod %s: %w", p.Name, err)
+	now, there, err := k.Pods.Pod(ctx, p.Name, k.Container)
+	switch {
+	case err != nil:
+		return now, fmt.Errorf("look at pod %s: %w", p.Name, err)
+	case !there:
+		return now, &voidError{"moved", fmt.Sprintf("pod %s of %s is gone", p.Name, shot.Fault.Victim)}
+	case now.UID != p.UID:
+		return now, &voidError{"moved", fmt.Sprintf("pod %s is another by now: %s had UID %s, this one %s", p.Name, shot.Fault.Victim, p.UID, now.UID)}
+	case now.Container.Restarts != p.Restarts:
+		return now, &voidError{"moved", fmt.Sprintf("the container of pod %s was started again: %s is over", p.Name, shot.Fault.Victim)}
+	case now.Ending:
+		return now, &voidError{"moved", fmt.Sprintf("pod %s of %s was ending already", p.Name, shot.Fault.Victim)}
 	}
-	for _, now := range all {
-		switch {
-		case now.Name != p.Name:
-		case now.UID != p.UID:
-			return now, &voidError{"moved", fmt.Sprintf("pod %s is another by now: %s had UID %s, this one %s", p.Name, shot.Fault.Victim, p.UID, now.UID)}
-		case now.Ending:
-			return now, &voidError{"moved", fmt.Sprintf("pod %s of %s was ending already", p.Name, shot.Fault.Victim)}
-		default:
-			return now, nil
-		}
-	}
-	return kube.Pod{}, &voidError{"moved", fmt.Sprintf("pod %s of %s is gone", p.Name, shot.Fault.Victim)}
+	return now, nil
 }
 
 // means is how the shot ends the process.

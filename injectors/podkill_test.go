@@ -16,19 +16,17 @@ import (
 
 // cluster is a namespace with one pod, and what was asked of it.
 type cluster struct {
-	uid     string
-	ending  bool
-	deleted []*int64
-	run     [][]string
-	exit    int
-	err     error
+	uid      string
+	ending   bool
+	restarts int32
+	deleted  []*int64
+	run      [][]string
+	exit     int
+	err      error
 }
 
-func (c *cluster) Pods(context.Context, map[string]string, string) ([]kube.Pod, error) {
-	if c.uid == "" {
-		return nil, nil
-	}
-	return []kube.Pod{{Name: "other", UID: "u9"}, {Name: "w-0", UID: c.uid, Ending: c.ending}}, nil
+func (c *cluster) Pod(_ context.Context, name, _ string) (kube.Pod, bool, error) {
+	return kube.Pod{Name: name, UID: c.uid, Ending: c.ending, Container: kube.Container{Restarts: c.restarts}}, name == "w-0" && c.uid != "", nil
 }
 
 func (c *cluster) DeletePod(_ context.Context, _, uid string, grace *int64) error {
@@ -163,7 +161,7 @@ func TestPodKillAsksForTheRightEnd(t *testing.T) {
 
 func TestPodKillIsVoidWhereThePodIsNotThatOne(t *testing.T) {
 	forced := podShot(experiments.FormForceDelete)
-	for name, c := range map[string]*cluster{"another of that name": {uid: "u2"}, "gone": {}, "ending": {uid: "u1", ending: true}} {
+	for name, c := range map[string]*cluster{"another of that name": {uid: "u2"}, "gone": {}, "ending": {uid: "u1", ending: true}, "another life": {uid: "u1", restarts: 1}} {
 		if _, err := podKill(c, recorded{podStart}).Prepare(t.Context(), forced.Shot); void(err) != "moved" {
 			t.Errorf("%s: %v", name, err)
 		}

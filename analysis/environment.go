@@ -17,7 +17,8 @@ func indifferent(path string) bool {
 		return true
 	}
 	for _, p := range []string{"name", "description", "seed", "slos", "allow_overlap", "abort_when", "limits", "windows", "blackouts", "probes.lock_keys", "probes.ledger",
-		"redis.username_env", "redis.password_env", "redis.ca", "redis.allow", "proxy.url"} {
+		"redis.username_env", "redis.password_env", "redis.ca", "redis.allow", "proxy.url",
+		"ledger.username_env", "ledger.password_env", "ledger.ca", "kubernetes.context", "probes.leases", "probes.logs"} {
 		if path == p || strings.HasPrefix(path, p+".") {
 			return true
 		}
@@ -40,6 +41,9 @@ func environmentOf(e *experiments.Experiment, h *history.History, rehearsal bool
 				{Path: "ledger.kind", Value: on.Ledger.Kind}, {Path: "ledger.version", Value: on.Ledger.Version},
 				{Path: "proxy", Value: on.Proxy},
 			}...)
+			if on.Cluster != "" {
+				env = append(env, experiments.Setting{Path: "cluster", Value: on.Cluster})
+			}
 			break
 		}
 	}

@@ -44,7 +44,7 @@ func (ix *index) replicaLanes() []ReplicaLane {
 			continue
 		}
 		if p, known := at[ev.Object.Incarnation]; known {
-			gone := momentOf(ev.Span)
+			gone := momentOf(history.At(ev.To)) // since when may be known as little as when it was last listed
 			out[p[0]].Lives[p[1]].Object = &gone
 		}
 	}

@@ -52,7 +52,7 @@ func (t *tape) pod(at float64, inc, pod string, restarts int32) {
 
 func (t *tape) object(at float64, o history.Object) {
 	o.Kind, o.UID = "pod", "uid-"+o.Name
-	t.add(at-5*ms, at, history.Event{Kind: history.ObjectKind, Source: "fleet", Object: &o})
+	t.add(at-5*ms, at, history.Event{Kind: history.ObjectKind, Object: &o})
 }
 
 // podKill is a kill of the pod of the replica that holds the epoch, in three instants; 0 is one that nobody saw.
@@ -85,7 +85,7 @@ func (t *tape) killPod(k podKill) {
 	}
 	if k.end > 0 {
 		d.End = &history.Span{From: ns(k.sign), To: ns(k.end)}
-		t.add(k.sign, k.end, history.Event{Kind: history.ReplicaExit, Source: "fleet", Replica: &history.Replica{Name: name, Incarnation: rep, Wanted: true, By: k.by,
+		t.add(k.sign, k.end, history.Event{Kind: history.ReplicaExit, Replica: &history.Replica{Name: name, Incarnation: rep, Wanted: true, By: k.by,
 			Exit: "its process ended", Pod: &history.Pod{Name: k.pod, UID: "uid-" + k.pod}}})
 		seen = max(seen, k.end)
 	} else {

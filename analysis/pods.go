@@ -32,7 +32,11 @@ func (s *shot) noteDeath(ix *index) {
 		return
 	}
 	ix.claims[s.victim] = max(ix.claims[s.victim], d.Sign)
-	if _, known := ix.deaths[s.victim]; d.End != nil && !known {
+	switch seen, known := ix.deaths[s.victim]; {
+	case known: // it lived at the sign, whoever saw that
+		seen.From = min(max(seen.From, d.Sign), seen.To)
+		ix.deaths[s.victim] = seen
+	case d.End != nil:
 		ix.deaths[s.victim] = death{died(d), s.confirmed.N}
 	}
 }

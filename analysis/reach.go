@@ -119,6 +119,8 @@ func (j *judging) whyEnded() (why, next string) {
 		next = "take the kill switch away, and run it again"
 	case "window":
 		next = "run it within its windows, early enough for max_run"
+	case "target_lost":
+		next = "run it again when the other run is over: one at a time in a namespace"
 	}
 	return abortText(note), next
 }
@@ -166,7 +168,7 @@ func (j *judging) seeStderr() string {
 		}
 	}
 	if j.ix.exp.Kubernetes != nil {
-		return "see the pods' events and logs (kubectl describe, kubectl logs); a pod must be ready within 2 min"
+		return "see the pods' events and logs (kubectl describe, kubectl logs); a pod must be ready within 6 min"
 	}
 	return fmt.Sprintf("see %s.stderr in the run's folder; a worker must say replica.ready within 20 s", cmp.Or(last, "<incarnation>"))
 }

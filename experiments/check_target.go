@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"cmp"
 	"net"
 	"net/url"
 	"regexp"
@@ -41,9 +42,11 @@ func (c *checker) ledger() {
 	own, locks := hostOf(l.URL), hostOf(c.e.Redis.URL)
 	if own != "" && own == locks {
 		c.check("ledger.url", "%s is the server of the locks as well: what befalls it would befall the witness; another database of one server is not enough", own)
-	}
-	if k := c.e.Kubernetes; k != nil && k.Ledger != "" && strings.EqualFold(k.Ledger, k.Redis) {
-		c.check("kubernetes.ledger", "%s is the server of the locks as well: the ledger needs another", k.Ledger)
+	} else if k := c.e.Kubernetes; k != nil {
+		own, locks = cmp.Or(strings.ToLower(k.Ledger), own), cmp.Or(strings.ToLower(k.Redis), locks)
+		if own != "" && own == locks {
+			c.check("kubernetes.ledger", "%s is the server of the locks as well, as pods reach it: the ledger needs another", own)
+		}
 	}
 }
 

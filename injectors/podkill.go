@@ -24,7 +24,7 @@ import (
 // the object of one goes last is a custom of the kubelet, and not so where the node is lost or somebody else forces it.
 type PodKill struct {
 	Pods interface {
-		Pods(ctx context.Context, selector map[string]string, container string) ([]kube.Pod, error)
+		Pod(ctx context.Context, name, container string) (p kube.Pod, ok bool, err error)
 		DeletePod(ctx context.Context, name, uid string, grace *int64) error
 		Exec(ctx context.Context, pod, container string, command []string) (exit int, output string, err error)
 	}
@@ -47,6 +47,9 @@ const (
 	gracesMost  = 10 * time.Minute // no pod is waited for longer
 	execWithin  = 5 * time.Second
 )
+
+// endedWell is how a container's status tells of a process that was not killed.
+const endedWell = "exit status 0"
 
 // Words of history.Death.Means.
 const (
@@ -94,22 +97,20 @@ func (k *PodKill) victim(ctx context.Context, shot history.Event) (kube.Pod, err
 	if p == nil {
 		return kube.Pod{}, &voidError{"no_target", shot.Fault.Victim + " is in no pod that is known"}
 	}
-	all, err := k.Pods.Pods(ctx, p.Labels, k.Container)
-	if err != nil {
-		return kube.Pod{}, fmt.Errorf("look at pod %s: %w", p.Name, err)
+	now, there, err := k.Pods.Pod(ctx, p.Name, k.Container)
+	switch {
+	case err != nil:
+		return now, fmt.Errorf("look at pod %s: %w", p.Name, err)
+	case !there:
+		return now, &voidError{"moved", fmt.Sprintf("pod %s of %s is gone", p.Name, shot.Fault.Victim)}
+	case now.UID != p.UID:
+		return now, &voidError{"moved", fmt.Sprintf("pod %s is another by now: %s had UID %s, this one %s", p.Name, shot.Fault.Victim, p.UID, now.UID)}
+	case now.Container.Restarts != p.Restarts:
+		return now, &voidError{"moved", fmt.Sprintf("the container of pod %s was started again: %s is over", p.Name, shot.Fault.Victim)}
+	case now.Ending:
+		return now, &voidError{"moved", fmt.Sprintf("pod %s of %s was ending already", p.Name, shot.Fault.Victim)}
 	}
-	for _, now := range all {
-		switch {
-		case now.Name != p.Name:
-		case now.UID != p.UID:
-			return now, &voidError{"moved", fmt.Sprintf("pod %s is another by now: %s had UID %s, this one %s", p.Name, shot.Fault.Victim, p.UID, now.UID)}
-		case now.Ending:
-			return now, &voidError{"moved", fmt.Sprintf("pod %s of %s was ending already", p.Name, shot.Fault.Victim)}
-		default:
-			return now, nil
-		}
-	}
-	return kube.Pod{}, &voidError{"moved", fmt.Sprintf("pod %s of %s is gone", p.Name, shot.Fault.Victim)}
+	return now, nil
 }
 
 // means is how the shot ends the process.
@@ -198,6 +199,8 @@ func (k *PodKill) Confirm(ctx context.Context, r undo.Record, applied history.Sp
 	switch {
 	case d.End != nil && d.End.To < applied.From:
 		return applied, seen, &voidError{"unconfirmed", fmt.Sprintf("%s ended by itself (%s) before the kill", shot.Fault.Victim, exit)}
+	case means == meansWorker && exit == endedWell:
+		return applied, seen, &voidError{"unconfirmed", shot.Fault.Victim + " ended in order and did not crash"}
 	case d.End == nil && (means != meansAPI || d.Object == nil):
 		return applied, seen, &voidError{"unconfirmed", fmt.Sprintf("the death of %s was not seen%s: %v", shot.Fault.Victim, hint(means), err)}
 	}
@@ -236,7 +239,7 @@ func (k *PodKill) await(ctx context.Context, r undo.Record, d *history.Death) (e
 		if gone, err = k.Await(ctx, int(shot.N), func(e history.Event) bool {
 			return e.Kind == history.ObjectKind && e.Object.Gone && e.Object.UID == p.UID
 		}); err == nil {
-			d.Object = &history.Span{From: min(max(gone.From, d.Call.From), gone.To), To: gone.To} // the call found it there
+			d.Object = &history.Span{From: min(max(gone.From, d.Call.From), gone.To), To: gone.To} // it was there when it was deleted
 		}
 	}
 	ended := func(e history.Event) bool {
@@ -247,19 +250,29 @@ func (k *PodKill) await(ctx context.Context, r undo.Record, d *history.Death) (e
 		d.Sign = k.sign(shot.Fault.Victim)
 		return "", errors.Join(err, late)
 	}
-	d.End, d.By, d.Sign = &died.Span, died.Replica.By, min(max(died.From, k.sign(shot.Fault.Victim)), died.To)
+	d.By, d.Sign = died.Replica.By, min(max(died.From, k.sign(shot.Fault.Victim)), died.To)
+	d.End = &history.Span{From: d.Sign, To: died.To}
 	return died.Replica.Exit, nil
 }
 
-// sign is the last instant at which the incarnation surely lived: its last line, or the last extension of a lock that names it.
+// extendedBy is how much later a lease must end than by the look before for its holder to have extended it.
+const extendedBy = int64(50 * time.Millisecond)
+
+// sign is the last instant at which the incarnation surely lived: its last line, or the last extension of a lock that names it, which
+// came after the look that did not show it.
 func (k *PodKill) sign(victim string) int64 {
 	var at int64
+	ends := map[string]int64{} // of leases, by key
 	for _, e := range k.Past() {
 		switch {
 		case e.Source == victim && e.Kind != history.LogMatch:
 			at = max(at, e.From)
-		case e.Kind == history.LookKind && e.Look.Holder == victim && e.Look.Slack > 0:
-			at = max(at, e.From-e.Look.Slack)
+		case e.Kind == history.LookKind && e.Look.Present && e.Look.PTTL > 0:
+			before, known := ends[e.Key]
+			ends[e.Key] = e.To + e.Look.PTTL
+			if e.Look.Holder == victim && e.Look.Prev != nil && known && ends[e.Key] > before+extendedBy {
+				at = max(at, e.Look.Prev.From)
+			}
 		}
 	}
 	return at

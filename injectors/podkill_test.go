@@ -16,19 +16,17 @@ import (
 
 // cluster is a namespace with one pod, and what was asked of it.
 type cluster struct {
-	uid     string
-	ending  bool
-	deleted []*int64
-	run     [][]string
-	exit    int
-	err     error
+	uid      string
+	ending   bool
+	restarts int32
+	deleted  []*int64
+	run      [][]string
+	exit     int
+	err      error
 }
 
-func (c *cluster) Pods(context.Context, map[string]string, string) ([]kube.Pod, error) {
-	if c.uid == "" {
-		return nil, nil
-	}
-	return []kube.Pod{{Name: "other", UID: "u9"}, {Name: "w-0", UID: c.uid, Ending: c.ending}}, nil
+func (c *cluster) Pod(_ context.Context, name, _ string) (kube.Pod, bool, error) {
+	return kube.Pod{Name: name, UID: c.uid, Ending: c.ending, Container: kube.Container{Restarts: c.restarts}}, name == "w-0" && c.uid != "", nil
 }
 
 func (c *cluster) DeletePod(_ context.Context, _, uid string, grace *int64) error {
@@ -58,6 +56,23 @@ func podKill(c *cluster, events recorded, command ...string) *PodKill {
 		Fault: func(string) experiments.Fault { return experiments.Fault{Kill: &experiments.Kill{Exec: command}} }}
 }
 
+// extended is a look at a lock that names the victim, which found the lease to end at until.
+func extended(at, prev, until int64) history.Event {
+	return history.Event{Kind: history.LookKind, Span: history.Span{From: at * 1e6, To: at * 1e6}, Key: "k",
+		Look: &history.Look{Present: true, Holder: "r1.1", PTTL: (until - at) * 1e6, Prev: &history.Span{From: prev * 1e6, To: prev * 1e6}}}
+}
+
+// Of an observed system nobody says a line: it lived when it extended its lock, and not because the lock still names it.
+func TestTheSignOfLifeOfAnObservedPodIsAnExtension(t *testing.T) {
+	k := podKill(&cluster{}, recorded{extended(1000, 900, 16000), extended(3000, 2900, 18000), extended(9000, 8900, 18000)})
+	if at := k.sign("r1.1"); at != 2900e6 {
+		t.Errorf("it lived at %d, want at 2900 ms", at)
+	}
+	if at := k.sign("r2.1"); at != 0 {
+		t.Errorf("another lived at %d", at)
+	}
+}
+
 func line(kind history.Kind, at int64) history.Event {
 	return history.Event{Kind: kind, Span: history.Span{From: at, To: at + 3}, Source: "r1.1", Epoch: "e1"}
 }
@@ -85,6 +100,8 @@ func TestPodKillTellsTheThreeInstantsAsFarAsTheyWereSeen(t *testing.T) {
 		{"crashed", experiments.FormCrash, "", recorded{end(120)}, "", false, 115, 120},
 		{"told to crash, and lives", experiments.FormCrash, "", recorded{line(history.RenewInvoke, 112)}, "unconfirmed", false, 112, 0},
 		{"process 1 does not hear it", experiments.FormCrash, "kill", recorded{podGone}, "unconfirmed", false, 0, 0},
+		{"ended in order", experiments.FormCrash, "", recorded{{Kind: history.ReplicaExit, Span: history.Span{From: 115, To: 120},
+			Replica: &history.Replica{Incarnation: "r1.1", By: history.ByLogStream, Exit: "exit status 0"}}}, "unconfirmed", false, 115, 120},
 		{"ended by itself", experiments.FormCrash, "", recorded{end(99)}, "unconfirmed", false, 94, 99},
 		{"released before", experiments.FormForceDelete, "", recorded{line(history.ReleaseInvoke, 95), podGone, end(140)}, "moved", true, 135, 140},
 		{"released at the same time", experiments.FormForceDelete, "", recorded{line(history.ReleaseInvoke, 98), podGone, end(140)}, "", true, 135, 140},
@@ -144,7 +161,7 @@ func TestPodKillAsksForTheRightEnd(t *testing.T) {
 
 func TestPodKillIsVoidWhereThePodIsNotThatOne(t *testing.T) {
 	forced := podShot(experiments.FormForceDelete)
-	for name, c := range map[string]*cluster{"another of that name": {uid: "u2"}, "gone": {}, "ending": {uid: "u1", ending: true}} {
+	for name, c := range map[string]*cluster{"another of that name": {uid: "u2"}, "gone": {}, "ending": {uid: "u1", ending: true}, "another life": {uid: "u1", restarts: 1}} {
 		if _, err := podKill(c, recorded{podStart}).Prepare(t.Context(), forced.Shot); void(err) != "moved" {
 			t.Errorf("%s: %v", name, err)
 		}

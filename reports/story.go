@@ -197,8 +197,27 @@ func note(e *history.Event) (who, what string) {
 }
 
 func environment(e *history.Environment) string {
-	return fmt.Sprintf("locks on %s, ledger on %s; %d replicas as %s; %s, %d CPUs",
-		store(e.Store), store(e.Ledger), e.Replicas, e.Fleet, e.OS, e.CPUs)
+	fleet := fmt.Sprintf("%d replicas as %s", e.Replicas, e.Fleet)
+	if e.Fleet == "observed" {
+		fleet = fmt.Sprintf("%d pods of somebody's own, only watched", e.Replicas)
+	}
+	if e.Cluster != "" {
+		fleet += " in Kubernetes " + e.Cluster
+	}
+	var stores []string
+	for _, s := range []struct {
+		what string
+		on   history.StoreInfo
+	}{{"locks", e.Store}, {"ledger", e.Ledger}} {
+		if s.on.Kind != "" && s.on.Kind != "none" { // an observed system may have neither
+			stores = append(stores, s.what+" on "+store(s.on))
+		}
+	}
+	on := strings.Join(stores, ", ")
+	if on != "" {
+		on += "; "
+	}
+	return fmt.Sprintf("%s%s; %s, %d CPUs", on, fleet, e.OS, e.CPUs)
 }
 
 func store(s history.StoreInfo) string {

@@ -75,6 +75,7 @@ func clusterTarget(k *experiments.Kubernetes) string {
 // needs is what the drill does in its namespace.
 func needs(e *experiments.Experiment) kube.Needs {
 	n := kube.Needs{Namespace: e.Kubernetes.Namespace, Apply: e.Kubernetes.Pods == experiments.PodsApply, Logs: true}
+	n.Files = n.Apply && (e.Redis.CA != "" || e.Ledger.CA != "")
 	for i := range e.Faults {
 		if k := e.Faults[i].Kill; k != nil {
 			n.Kill = n.Kill || k.Form != experiments.FormCrash

@@ -19,6 +19,7 @@ func exportDir(t *testing.T) string {
 	}
 	mapping, _, _ := strings.Cut(rest, "```")
 	write(t, filepath.Join(dir, "mapping.yaml"), []byte(mapping))
+	write(t, filepath.Join(dir, "game-day.yaml"), []byte(edit(t, podDrillYAML(t), "pods: apply", "pods: use")))
 	return dir
 }
 
@@ -26,7 +27,7 @@ func exportDir(t *testing.T) string {
 func TestExportExamples(t *testing.T) {
 	dir := exportDir(t)
 	examples := 0
-	for _, page := range []string{"../../docs/alerts.md", "../../docs/ci.md"} {
+	for _, page := range []string{"../../docs/alerts.md", "../../docs/ci.md", "../../docs/kubernetes.md"} {
 		_, rest, _ := strings.Cut(string(read(t, page)), "<!-- examples:export -->\n```\n")
 		block, _, ok := strings.Cut(rest, "```\n<!-- /examples -->")
 		if !ok {
@@ -34,7 +35,10 @@ func TestExportExamples(t *testing.T) {
 		}
 		for line := range strings.Lines(block) {
 			command, _, _ := strings.Cut(line, "#")
-			args := strings.Fields(command)
+			var args []string
+			for _, word := range regexp.MustCompile(`"[^"]*"|\S+`).FindAllString(command, -1) {
+				args = append(args, strings.Trim(word, `"`))
+			}
 			got := tryIn(t, dir, args[1:]...)
 			if got.code != exitPass || !strings.HasSuffix(got.stdout, "\n") || len(got.stdout) < 200 {
 				t.Errorf("%s: %+v", command, got)

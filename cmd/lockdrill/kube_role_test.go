@@ -133,6 +133,9 @@ func (r *podRig) requests(t *testing.T, account string) (all, forbidden map[apiR
 		}
 		a := apiRequest{e.Verb, spelled(e.ObjectRef.APIGroup, e.ObjectRef.Resource, e.ObjectRef.Subresource)}
 		all[a]++
+		if e.Verb == "patch" && e.ResponseStatus.Code == 201 { // server-side apply of what was not there: asks for both
+			all[apiRequest{"create", a.what}]++
+		}
 		if e.ResponseStatus.Code == 403 {
 			forbidden[a]++
 		}
@@ -149,12 +152,14 @@ func TestKubeRunWithTheShippedRole(t *testing.T) {
 	file := r.shippedRole(t)
 	before := r.remaining(t)
 	begun := time.Now()
-	got := tryIn(t, r.dir, "run", "pods.yaml", "--kubeconfig", file, "--environment", "staging", "--confirm", "pods", "--seed", "1")
+	got := tryIn(t, r.dir, "run", "pods.yaml", "--kubeconfig", file, "--environment", "staging", "--confirm", "pods",
+		"--seed", "1", "--summary-configmap", deploy.SummaryName("pods"))
 	t.Logf("%v\n%s%s", time.Since(begun).Round(time.Millisecond), got.stdout, got.stderr)
-	if got.code != exitPass {
+	// What a busy machine costs is a trial, never a permission.
+	if got.code != exitPass && got.code != exitInconclusive {
 		t.Fatalf("status %d", got.code)
 	}
-	if after := r.remaining(t); !slices.Equal(after, before) {
+	if after := r.remaining(t); !slices.Equal(after, append([]string{"configmaps " + deploy.SummaryName("pods")}, before...)) {
 		t.Errorf("before the run: %q, after it: %q", before, after)
 	}
 	account := deploy.RunnerName("pods")
@@ -196,7 +201,9 @@ func (r *podRig) remaining(t *testing.T) []string {
 				t.Fatal(err)
 			}
 			for _, o := range list.Items {
-				names = append(names, kind+" "+o.Name)
+				if o.Name != "kube-root-ca.crt" { // a controller's, sooner or later
+					names = append(names, kind+" "+o.Name)
+				}
 			}
 		}
 	}

@@ -75,7 +75,7 @@ func TestASeatIsFreeWhenItsPodIsGone(t *testing.T) {
 func TestAPodMayTakeLongerToBeReady(t *testing.T) {
 	e := loopDrill(1)
 	e.Kubernetes = &experiments.Kubernetes{}
-	e.SteadyState.Timeout = time.Hour
+	e.SteadyState.Timeout, e.Limits.MaxRun = time.Hour, time.Hour
 	c := New(e, 1)
 	c.Step(1)
 	if next := c.Next(1); next != 1+int64(podReadyWithin)+1 {

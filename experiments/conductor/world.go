@@ -14,10 +14,11 @@ import (
 // failedStarts in a row after which a replica counts as one that cannot start.
 const failedStarts = 3
 
-// readyWithin is how long a replica may take from its start to ready; in a pod there may be an image to fetch, and a node to find.
+// readyWithin is how long a replica may take from its start to ready. In a pod there may be an image to fetch and a node to find, and a
+// container that has died several times is started again after up to five minutes.
 const (
 	readyWithin    = 20 * time.Second
-	podReadyWithin = 2 * time.Minute
+	podReadyWithin = 6 * time.Minute
 )
 
 // restartWithin is how much of system.restart a shot waits for before the next one: a fleet that is meant to stay one short is no

@@ -39,6 +39,8 @@ var policy = []place{
 		why: "a world in virtual time: a clock, a socket or foreign randomness in it, and the same seed would not give the same history"},
 	{path: "lockcore/redisstore", below: []string{"lockcore"}, libs: []string{"github.com/redis/go-redis/v9"},
 		why: "a translation of the table into Redis: the only place where the rules of a lock meet go-redis"},
+	{path: "lockcore/leasestore", below: []string{"lockcore"}, libs: []string{"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go"},
+		why: "a lock on Lease objects, for programs that have a client of their cluster: it needs nothing of drills, and nobody else needs client-go for it"},
 	{path: "lockcore/storetest", below: []string{"lockcore"},
 		why: "the conformance suite knows the ports only, or it would test one store's habits"},
 	{path: "internal/endpoint", below: []string{"lockcore/protocol"}, libs: []string{"github.com/redis/go-redis/v9"},

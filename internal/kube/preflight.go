@@ -30,6 +30,7 @@ type Rule struct {
 type Needs struct {
 	Namespace string   // its name, for the rule that reads it
 	Apply     bool     // makes and removes workers of its own
+	Files     bool     // ... with files in a ConfigMap
 	Network   bool     // ... and a NetworkPolicy beside them
 	Toxiproxy bool     // ... and a Toxiproxy with its Service
 	Kill      bool     // deletes pods
@@ -64,10 +65,12 @@ func RulesFor(n Needs) []Rule {
 	if n.Apply {
 		rules = append(rules,
 			Rule{APIGroup: "apps", Resource: "deployments", Verbs: made},
-			Rule{Resource: "configmaps", Verbs: made},
 			Rule{Resource: "serviceaccounts", Verbs: made})
 	}
-	if n.Summary != "" && !n.Apply { // who applies may write any
+	if n.Files {
+		rules = append(rules, Rule{Resource: "configmaps", Verbs: made})
+	}
+	if n.Summary != "" && !n.Files { // who makes some may write any
 		rules = append(rules,
 			Rule{Resource: "configmaps", Verbs: []string{"create"}},
 			Rule{Resource: "configmaps", Verbs: []string{"get", "patch"}, Names: []string{n.Summary}})

@@ -22,9 +22,23 @@ const limit = 10 * time.Second
 
 // Store runs the suite on fresh, empty stores. wait lets at least d pass on the store's clock.
 func Store(t *testing.T, open func(t *testing.T) lockcore.Store, wait func(d time.Duration)) {
+	StoreOf(t, time.Millisecond, open, wait)
+}
+
+// clock is the store's: wait lets at least d pass on it, and a lease is a whole number of units.
+type clock struct {
+	wait func(d time.Duration)
+	unit time.Duration
+}
+
+// lease is the shortest that lasts d.
+func (c clock) lease(d time.Duration) time.Duration { return (d + c.unit - 1) / c.unit * c.unit }
+
+// StoreOf is Store for one whose leases are a whole number of units, as its documentation says.
+func StoreOf(t *testing.T, unit time.Duration, open func(t *testing.T) lockcore.Store, wait func(d time.Duration)) {
 	for _, c := range []struct {
 		name string
-		run  func(*testing.T, lockcore.Store, func(time.Duration))
+		run  func(*testing.T, lockcore.Store, clock)
 	}{
 		{"a free key is granted once", grantedOnce},
 		{"the same token reads its grant back", readBack},
@@ -37,11 +51,11 @@ func Store(t *testing.T, open func(t *testing.T) lockcore.Store, wait func(d tim
 		{"keys do not touch one another", keysApart},
 		{"one of many wins", oneWins},
 	} {
-		t.Run(c.name, func(t *testing.T) { c.run(t, open(t), wait) })
+		t.Run(c.name, func(t *testing.T) { c.run(t, open(t), clock{wait, unit}) })
 	}
 }
 
-func grantedOnce(t *testing.T, s lockcore.Store, _ func(time.Duration)) {
+func grantedOnce(t *testing.T, s lockcore.Store, _ clock) {
 	before := time.Now()
 	g := acquire(t, s, "k", "one", Long)
 	if g.Fence <= 0 || g.Server.Before(before.Add(-time.Hour)) {
@@ -60,17 +74,18 @@ func grantedOnce(t *testing.T, s lockcore.Store, _ func(time.Duration)) {
 	}
 }
 
-func readBack(t *testing.T, s lockcore.Store, wait func(time.Duration)) {
-	first := acquire(t, s, "k", "one", 400*time.Millisecond)
+func readBack(t *testing.T, s lockcore.Store, c clock) {
+	ttl := c.lease(400 * time.Millisecond)
+	first := acquire(t, s, "k", "one", ttl)
 	again := acquire(t, s, "k", "one", Long)
 	if again.Fence != first.Fence {
 		t.Errorf("fence %d when asked again, want the same %d", again.Fence, first.Fence)
 	}
-	wait(450 * time.Millisecond)
+	c.wait(ttl + 50*time.Millisecond)
 	acquire(t, s, "k", "two", Long) // asking again must not have extended the lease
 }
 
-func fencesGrow(t *testing.T, s lockcore.Store, _ func(time.Duration)) {
+func fencesGrow(t *testing.T, s lockcore.Store, _ clock) {
 	var last int64
 	for i := range 50 {
 		token := fmt.Sprint("token", i)
@@ -88,20 +103,21 @@ func fencesGrow(t *testing.T, s lockcore.Store, _ func(time.Duration)) {
 	}
 }
 
-func renewCompares(t *testing.T, s lockcore.Store, wait func(time.Duration)) {
+func renewCompares(t *testing.T, s lockcore.Store, c clock) {
 	wantNotOwned(t, "renew of a free key", s.Renew(t.Context(), "k", "one", Long), "")
-	acquire(t, s, "k", "one", 400*time.Millisecond)
+	ttl := c.lease(400 * time.Millisecond)
+	acquire(t, s, "k", "one", ttl)
 	wantNotOwned(t, "renew by another", s.Renew(t.Context(), "k", "two", Long), "one")
 	if err := s.Renew(t.Context(), "k", "one", Long); err != nil {
 		t.Fatalf("renew: %v", err)
 	}
-	wait(450 * time.Millisecond)
+	c.wait(ttl + 50*time.Millisecond)
 	if err := s.Renew(t.Context(), "k", "one", Long); err != nil {
 		t.Errorf("renew after the first lease's end: %v", err)
 	}
 }
 
-func releaseCompares(t *testing.T, s lockcore.Store, _ func(time.Duration)) {
+func releaseCompares(t *testing.T, s lockcore.Store, _ clock) {
 	wantNotOwned(t, "release of a free key", s.Release(t.Context(), "k", "one"), "")
 	acquire(t, s, "k", "one", Long)
 	wantNotOwned(t, "release by another", s.Release(t.Context(), "k", "two"), "one")
@@ -112,19 +128,19 @@ func releaseCompares(t *testing.T, s lockcore.Store, _ func(time.Duration)) {
 	acquire(t, s, "k", "two", Long)
 }
 
-func expires(t *testing.T, s lockcore.Store, wait func(time.Duration)) {
-	const ttl = 300 * time.Millisecond
+func expires(t *testing.T, s lockcore.Store, c clock) {
+	ttl := c.lease(300 * time.Millisecond)
 	acquire(t, s, "k", "one", ttl)
 	if _, err := s.Acquire(t.Context(), "k", "two", Long); lockcore.ResultOf(err) != lockcore.Held {
 		t.Errorf("acquire within the lease: %v, want held", err)
 	}
-	wait(ttl + 20*time.Millisecond)
+	c.wait(ttl + 20*time.Millisecond)
 	wantNotOwned(t, "renew after the end", s.Renew(t.Context(), "k", "one", Long), "")
 	wantNotOwned(t, "release after the end", s.Release(t.Context(), "k", "one"), "")
 	acquire(t, s, "k", "two", Long)
 }
 
-func refusesTTL(t *testing.T, s lockcore.Store, _ func(time.Duration)) {
+func refusesTTL(t *testing.T, s lockcore.Store, _ clock) {
 	_, err := s.Acquire(t.Context(), "k", "one", time.Microsecond)
 	wantFailed(t, "acquire", err)
 	acquire(t, s, "k", "one", Long)
@@ -134,7 +150,7 @@ func refusesTTL(t *testing.T, s lockcore.Store, _ func(time.Duration)) {
 	}
 }
 
-func refusesContext(t *testing.T, s lockcore.Store, _ func(time.Duration)) {
+func refusesContext(t *testing.T, s lockcore.Store, _ clock) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := s.Acquire(ctx, "k", "one", Long)
@@ -144,7 +160,7 @@ func refusesContext(t *testing.T, s lockcore.Store, _ func(time.Duration)) {
 	wantNotOwned(t, "release", s.Release(t.Context(), "k", "one"), "")
 }
 
-func keysApart(t *testing.T, s lockcore.Store, _ func(time.Duration)) {
+func keysApart(t *testing.T, s lockcore.Store, _ clock) {
 	keys := []string{"a", "b", "with space", "{tagged}:1", "{tagged}:2", "lone{brace"}
 	for _, k := range keys {
 		acquire(t, s, k, "token of "+k, Long)
@@ -156,7 +172,7 @@ func keysApart(t *testing.T, s lockcore.Store, _ func(time.Duration)) {
 	}
 }
 
-func oneWins(t *testing.T, s lockcore.Store, _ func(time.Duration)) {
+func oneWins(t *testing.T, s lockcore.Store, _ clock) {
 	const contenders = 16
 	errs := make(chan error, contenders)
 	for i := range contenders {

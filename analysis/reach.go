@@ -119,6 +119,8 @@ func (j *judging) whyEnded() (why, next string) {
 		next = "take the kill switch away, and run it again"
 	case "window":
 		next = "run it within its windows, early enough for max_run"
+	case "target_lost":
+		next = "run it again when the other run is over: one at a time in a namespace"
 	}
 	return abortText(note), next
 }

@@ -29,6 +29,7 @@ type JobOptions struct {
 	Storage   string // size of the claim that is made
 	Ephemeral bool   // no claim: the folders are gone with the pod
 
+	Recover  bool   // Job: undo what runs on the claim have left, and drill nothing
 	Release  string // Job: what it is the gate of, part of the Job's name; "" = nothing
 	Schedule string // CronJob: five fields of cron, or @daily and its like
 	TimeZone string // CronJob: as in the tz database; "" = UTC
@@ -41,6 +42,7 @@ const (
 	startWithin  = 5 * time.Minute  // pulling the image, pods that become ready, calibration
 	missedAfter  = 10 * time.Minute // a game day that could not start by then is left out: it was announced for an hour
 	keptFor      = 7 * 24 * time.Hour
+	recoverKept  = 10 * time.Minute // then it can be applied again
 )
 
 // JobFor is the drill of e as a Job.
@@ -132,6 +134,10 @@ func Job(o JobOptions) ([][]byte, error) {
 	}
 	spec := o.job(pod)
 	spec.TTL = seconds(keptFor)
+	if o.Recover {
+		id += "-recover"
+		spec.TTL = seconds(recoverKept)
+	}
 	m := o.meta(ObjectName(id))
 	if o.Release != "" {
 		m.Labels["lockdrill.dev/release"] = LabelValue(o.Release)
@@ -194,8 +200,8 @@ func (o *JobOptions) parts() ([]manifest, podSpec, error) {
 	switch {
 	case o.Image == "":
 		return nil, podSpec{}, fmt.Errorf("%w: kubernetes.image, or --image, names the image with lockdrill", ErrNoPods)
-	case o.Claim != "" && o.Ephemeral:
-		return nil, podSpec{}, errors.New("either a claim keeps the runs' folders, or nothing does")
+	case o.Ephemeral && (o.Claim != "" || o.Recover):
+		return nil, podSpec{}, errors.New("either a claim keeps the runs' folders, or nothing does, and then there is nothing to recover")
 	}
 	base := o.meta(ObjectName(o.Experiment) + "-drill")
 	objects := []manifest{configMap(base, o.Resolved, o.Files)}
@@ -224,6 +230,10 @@ func (o *JobOptions) pod(experiment string, results volume) podSpec {
 		"run", FilesDir + "/" + experimentKey, "--confirm", o.Experiment, "--summary-configmap", SummaryName(o.Experiment),
 		"--result-file", "/dev/termination-log", // kubectl describe shows the verdict's word
 	}
+	args = append(args, o.Flags...)
+	if o.Recover {
+		args = []string{"recover", "--all"}
+	}
 	return podSpec{
 		ServiceAccount: cmp.Or(o.Account, RunnerName(o.Experiment)),
 		Automount:      true,
@@ -231,7 +241,7 @@ func (o *JobOptions) pod(experiment string, results volume) podSpec {
 		Grace:          seconds(o.CleanUp),
 		Security:       restrictedPod(),
 		Containers: []container{{
-			Name: runnerContainer, Image: o.Image, PullPolicy: "IfNotPresent", Command: []string{"lockdrill"}, Args: append(args, o.Flags...),
+			Name: runnerContainer, Image: o.Image, PullPolicy: "IfNotPresent", Command: []string{"lockdrill"}, Args: args,
 			WorkingDir: resultsDir, Env: fromSecret(cmp.Or(o.Secret, DefaultSecret), o.SecretEnv), Resources: modest("512Mi"), Security: restrictedContainer(),
 			Mounts: []mount{
 				{Name: "experiment", Path: FilesDir, ReadOnly: true},

@@ -73,6 +73,8 @@ func manifests(t *testing.T) map[string][][]byte {
 	gate.Release, gate.Ephemeral, gate.Flags = "v1.4.2", true, []string{"--on-inconclusive", "pass"}
 	kept := jobOf(t, gameDay(t))
 	kept.Claim, kept.Account = "reports", "drills"
+	left := jobOf(t, gameDay(t))
+	left.Recover, left.Flags = true, []string{"--on-inconclusive", "pass"}
 	day := jobOf(t, gameDay(t))
 	day.Schedule, day.TimeZone = "0 3 * * 1-5", "Europe/Berlin"
 	network, err := deploy.NetworkFor(gameDay(t, "ledger.staging.svc:6380\"}", "ledger.staging.svc:6380\"}\nproxy: {mode: external, url: \"http://toxiproxy:8474\"}",
@@ -86,6 +88,7 @@ func manifests(t *testing.T) map[string][][]byte {
 		"workers-exported": func() ([][]byte, error) { return deploy.Workers(exported) },
 		"job-gate":         func() ([][]byte, error) { return deploy.Job(gate) },
 		"job-kept":         func() ([][]byte, error) { return deploy.Job(kept) },
+		"job-recover":      func() ([][]byte, error) { return deploy.Job(left) },
 		"cronjob":          func() ([][]byte, error) { return deploy.CronJob(day) },
 		"toxiproxy": func() ([][]byte, error) {
 			return deploy.Toxiproxy(deploy.ToxiproxyOptions{Namespace: "staging", Image: "registry.example/toxiproxy:2.12.0"})
@@ -158,7 +161,7 @@ func TestManifestsAreTheAPIs(t *testing.T) {
 			}
 		}
 	}
-	if pods != 6 {
+	if pods != 7 {
 		t.Errorf("%d manifests with pods", pods)
 	}
 }

@@ -204,12 +204,13 @@ func newExportJobCmd(out streams) *cobra.Command {
 	var f jobFlags
 	f.flags(cmd.Flags())
 	release := cmd.Flags().String("release", "", "what it is the gate of: part of the Job's name, so that each release has a Job of its own")
+	undo := cmd.Flags().Bool("recover", false, "no drill: lockdrill recover for what runs on the claim have left")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		o, _, err := f.options(args[0])
 		if err != nil {
 			return err
 		}
-		o.Release = *release
+		o.Release, o.Recover = *release, *undo
 		return printManifests(out, args[0], func() ([][]byte, error) { return deploy.Job(o) })
 	}
 	return cmd

@@ -147,20 +147,23 @@ func TestExportManifestsMisuse(t *testing.T) {
 	}
 	write(t, filepath.Join(dir, "processes.yaml"), []byte(goodDrill))
 	for args, want := range map[string]string{
-		"deployment":                                         `no argument given`,
-		"deployment processes.yaml":                          `processes.yaml: .*add a section kubernetes`,
-		"rbac processes.yaml":                                `processes.yaml: .*add a section kubernetes`,
-		"job processes.yaml":                                 `processes.yaml: .*add a section kubernetes`,
-		"cronjob processes.yaml --schedule @daily":           `processes.yaml: .*add a section kubernetes`,
-		"rbac no-namespace.yaml":                             `set kubernetes.namespace, or --namespace`,
-		"job no-image.yaml":                                  `kubernetes.image, or --image, names the image`,
-		"deployment no-ca.yaml":                              `none.pem: read the authority's certificate: no such file`,
-		"cronjob drill.yaml":                                 `when\? Say --schedule`,
-		"cronjob drill.yaml --schedule 3":                    `schedule "3": want five fields`,
-		"cronjob drill.yaml --schedule @daily --time-zone X": `--time-zone "X": want a name of the tz database`,
-		"job drill.yaml --claim c --ephemeral":               `--claim and --ephemeral exclude each other`,
-		"job drill.yaml --on-inconclusive maybe":             `--on-inconclusive "maybe": want fail or pass`,
-		"toxiproxy":                                          `--image names an image with the Toxiproxy server`,
+		"deployment":                                                   `no argument given`,
+		"deployment processes.yaml":                                    `processes.yaml: .*add a section kubernetes`,
+		"rbac processes.yaml":                                          `processes.yaml: .*add a section kubernetes`,
+		"job processes.yaml":                                           `processes.yaml: .*add a section kubernetes`,
+		"cronjob processes.yaml --schedule @daily":                     `processes.yaml: .*add a section kubernetes`,
+		"rbac no-namespace.yaml":                                       `set kubernetes.namespace, or --namespace`,
+		"job no-image.yaml":                                            `kubernetes.image, or --image, names the image`,
+		"deployment no-ca.yaml":                                        `none.pem: read the authority's certificate: no such file`,
+		"cronjob drill.yaml":                                           `when\? Say --schedule`,
+		"cronjob drill.yaml --schedule 3":                              `schedule "3": want five fields`,
+		"cronjob drill.yaml --schedule @daily --time-zone X":           `--time-zone "X": want a name of the tz database`,
+		"job drill.yaml --claim c --ephemeral":                         `--claim and --ephemeral exclude each other`,
+		"job drill.yaml --on-inconclusive maybe":                       `--on-inconclusive "maybe": want fail or pass`,
+		"job elsewhere.yaml --namespace prod":                          `elsewhere.yaml with the flags of export.*prod is none of limits.namespaces`,
+		"kustomize drill.yaml --schedule @daily --dir d --namespace n": `a base is in no namespace`,
+		"job drill.yaml --ephemeral --recover":                         `there is nothing to recover`,
+		"toxiproxy":                                                    `--image names an image with the Toxiproxy server`,
 	} {
 		got := tryIn(t, dir, append([]string{"export"}, strings.Fields(args)...)...)
 		if got.code != exitUsage || got.stdout != "" || !regexp.MustCompile(want).MatchString(got.stderr) {
@@ -241,10 +244,8 @@ func TestExportedRoleIsThePreflights(t *testing.T) {
 			resource := strings.TrimSuffix(r.Resource+"/"+r.Subresource, "/")
 			want = append(want, permissions([]string{r.APIGroup}, []string{resource}, r.Names, r.Verbs)...)
 		}
-		if name == "use.yaml" {
-			last := deploy.SummaryName(e.Name)
-			want = append(want, "/configmaps  create", "/configmaps "+last+" get", "/configmaps "+last+" patch")
-		}
+		last := deploy.SummaryName(e.Name)
+		want = append(want, "/configmaps  create", "/configmaps "+last+" get", "/configmaps "+last+" patch")
 		slices.Sort(got)
 		slices.Sort(want)
 		if !slices.Equal(got, want) {

@@ -132,7 +132,7 @@ func observedDrill(t *testing.T, s *site) {
 			t.Errorf("takeover %+v", x)
 		}
 	}
-	for _, want := range []string{"somebody's own pods in kubernetes kubetest/observed", "3 replicas as observed"} {
+	for _, want := range []string{"somebody's own pods in kubernetes kubetest/observed", "3 pods of somebody's own, only watched"} {
 		if !strings.Contains(o.text, want) {
 			t.Errorf("it does not say %q:\n%s", want, o.text)
 		}

@@ -155,7 +155,8 @@ func TestKubeRunWithTheShippedRole(t *testing.T) {
 	got := tryIn(t, r.dir, "run", "pods.yaml", "--kubeconfig", file, "--environment", "staging", "--confirm", "pods",
 		"--seed", "1", "--summary-configmap", deploy.SummaryName("pods"))
 	t.Logf("%v\n%s%s", time.Since(begun).Round(time.Millisecond), got.stdout, got.stderr)
-	if got.code != exitPass {
+	// What a busy machine costs is a trial, never a permission.
+	if got.code != exitPass && got.code != exitInconclusive {
 		t.Fatalf("status %d", got.code)
 	}
 	if after := r.remaining(t); !slices.Equal(after, append([]string{"configmaps " + deploy.SummaryName("pods")}, before...)) {

@@ -51,7 +51,7 @@ probes:
   ledger: {every: 5ms, max_gap: 500ms}
 limits: {max_kills: 4, max_run: 3m}
 slos:
-  - {lock: loop, takeover: {max: 10s}}
+  - {lock: loop, takeover: {max: 5s}}
 `
 
 // deaf is the namespace whose containers do not hear SIGTERM, observed the one whose pods are somebody's own.
@@ -205,6 +205,8 @@ func TestKubeDrills(t *testing.T) {
 	})
 	t.Run("force_delete of what ignores SIGTERM", func(t *testing.T) { forceDeleted(t, newSite(t, e, deafNamespace)) })
 	t.Run("observed", func(t *testing.T) { observedDrill(t, newSite(t, e, observedNamespace)) })
+	t.Run("used", func(t *testing.T) { usedWorkers(t, newSite(t, e, "used")) })
+	t.Run("interrupted", func(t *testing.T) { interrupted(t, newSite(t, e, "interrupted")) })
 	t.Run("guards", func(t *testing.T) { guardedPods(t, newSite(t, e, "guards")) })
 	t.Run("killed", func(t *testing.T) { killedRunner(t, newSite(t, e, "killed")) })
 }

@@ -52,8 +52,8 @@ func (d *drill) replicas() []string {
 // certificate still names the store.
 func (d *drill) store(replica string) protocol.Endpoint {
 	e := d.beforeProxy(replica)
-	if d.proxies == nil && d.pods != nil {
-		return fromPods(e, d.e.Kubernetes.Redis, redisCA)
+	if d.pods != nil {
+		e = fromPods(e, d.e.Kubernetes.Redis, redisCA)
 	}
 	if d.proxies == nil {
 		return e

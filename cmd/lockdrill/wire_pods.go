@@ -280,7 +280,7 @@ func (p *pods) notice() string {
 // mayGoOn ends a run whose namespace is another run's by now.
 func (p *pods) mayGoOn() (word, why string) {
 	if err := p.stand.Held(); err != nil {
-		return "target", err.Error()
+		return "target_lost", err.Error()
 	}
 	return "", ""
 }

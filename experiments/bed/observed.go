@@ -90,7 +90,7 @@ func (f *ObservedFleet) changed(l *podLife) {
 		l.incarnation = fmt.Sprintf("r%d.%d", i+1, f.seats[i].lives)
 		f.tell(history.ReplicaStart, l.began, l)
 	}
-	if !l.ready && l.told().Ready {
+	if !l.ready && l.tried && l.told().Ready { // a fault may come from then on: its end shows in a log that was followed before
 		l.ready = true
 		f.tell(history.ReplicaReady, history.Span{From: l.began.From, To: now}, l)
 	}

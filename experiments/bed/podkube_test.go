@@ -3,21 +3,16 @@ package bed
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,164 +21,9 @@ import (
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/kubetest"
-	"github.com/lockdrill/lockdrill/internal/podline"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
-
-// playPod is a worker in a pod, deaf to SIGTERM.
-func playPod() {
-	signal.Ignore(syscall.SIGTERM)
-	p, err := podline.Join(context.Background(), podline.JoinOptions{
-		Redis: &redis.Options{Addr: os.Getenv("LOCKS_AT")}, Fleet: os.Getenv("FLEET"),
-		Pod: os.Getenv("LOCKDRILL_POD"), UID: os.Getenv("LOCKDRILL_POD_UID"), Log: os.Stdout,
-	})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(3)
-	}
-	commands := bufio.NewScanner(p)
-	commands.Buffer(nil, 1<<20)
-	for commands.Scan() {
-		var c protocol.Command
-		if err := json.Unmarshal(commands.Bytes(), &c); err != nil {
-			os.Exit(3)
-		}
-		switch c.Cmd {
-		case protocol.CmdConfigure:
-			sayTo(p, history.Event{Kind: history.ReplicaReady, Replica: &history.Replica{Metrics: "127.0.0.1:1"}})
-			fmt.Println("a line that is no event")
-		case protocol.CmdOffer:
-			sayTo(p, history.Event{Kind: history.JobAck, Lock: "l", Key: "k", Job: &history.Job{ID: c.Offer.Job, Ack: history.AckDone}})
-		case protocol.CmdCrash:
-			os.Exit(137)
-		case protocol.CmdStop:
-			_ = p.Close("")
-			os.Exit(0)
-		}
-	}
-	os.Exit(4)
-}
-
-// playApplier applies and waits to be killed.
-func playApplier() {
-	c, err := kube.Open(kube.Options{Kubeconfig: os.Getenv("KUBECONFIG"), Namespace: os.Getenv("NAMESPACE")})
-	if err != nil {
-		panic(err)
-	}
-	j, err := undo.Create(os.Getenv("JOURNAL"), undo.Header{Run: "killed"})
-	if err != nil {
-		panic(err)
-	}
-	if _, err := ApplyPods(context.Background(), PodStandOptions{Cluster: c, Run: "killed", Folder: "/f", Manifests: workers("killed"), Journal: j}); err != nil {
-		panic(err)
-	}
-	fmt.Println("applied")
-	_, _ = io.Copy(io.Discard, os.Stdin)
-	select {}
-}
-
-// workers are a Deployment of three and a ConfigMap beside it.
-func workers(fleet string) [][]byte {
-	return [][]byte{[]byte(`
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: lockdrill-` + fleet + `}
-data: {a: b}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: lockdrill-` + fleet + `}
-spec:
-  replicas: 3
-  selector: {matchLabels: {app: ` + fleet + `}}
-  template:
-    metadata: {labels: {app: ` + fleet + `}}
-    spec:
-      terminationGracePeriodSeconds: 30
-      containers:
-      - name: worker
-        image: none
-        env:
-        - {name: FLEET, value: ` + fleet + `}
-        - {name: LOCKDRILL_POD, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
-        - {name: LOCKDRILL_POD_UID, valueFrom: {fieldRef: {fieldPath: metadata.uid}}}
-`)}
-}
-
-func sayTo(w io.Writer, e history.Event) {
-	line, err := json.Marshal(stamped(e))
-	if err != nil {
-		panic(err)
-	}
-	if _, err := w.Write(append(line, '\n')); err != nil {
-		os.Exit(6)
-	}
-}
-
-// log keeps what a fleet of pods tells.
-type podLog struct {
-	mu     sync.Mutex
-	events []history.Event
-	lines  map[string][]string
-	cuts   int
-	news   chan struct{}
-}
-
-func newPodLog(clock func() int64, c *kube.Cluster, labels map[string]string) (*podLog, PodsOptions) {
-	l := &podLog{lines: map[string][]string{}, news: make(chan struct{}, 1)}
-	return l, PodsOptions{
-		Cluster: c, Selector: labels, Clock: clock,
-		OnEvent: func(e history.Event) { l.add(func() { l.events = append(l.events, e) }) },
-		OnLine: func(inc string, line []byte, at history.Span) {
-			l.add(func() { l.lines[inc] = append(l.lines[inc], string(line)) })
-		},
-		OnCut: func(string, history.Span) { l.add(func() { l.cuts++ }) },
-	}
-}
-
-func (l *podLog) add(f func()) {
-	l.mu.Lock()
-	f()
-	l.mu.Unlock()
-	select {
-	case l.news <- struct{}{}:
-	default:
-	}
-}
-
-// await waits for an event.
-func (l *podLog) await(t *testing.T, what string, is func(history.Event) bool) history.Event {
-	t.Helper()
-	limit := time.After(time.Minute)
-	for {
-		l.mu.Lock()
-		for _, e := range l.events {
-			if is(e) {
-				l.mu.Unlock()
-				return e
-			}
-		}
-		l.mu.Unlock()
-		select {
-		case <-l.news:
-		case <-limit:
-			text, _ := json.MarshalIndent(l.events, "", " ")
-			t.Fatalf("no %s: %s", what, text)
-		}
-	}
-}
-
-func (l *podLog) count(is func(history.Event) bool) (n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, e := range l.events {
-		if is(e) {
-			n++
-		}
-	}
-	return n
-}
 
 func of(kind history.Kind, incarnation string) func(history.Event) bool {
 	return func(e history.Event) bool {
@@ -224,6 +64,7 @@ func TestKubePods(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("a drill", func(t *testing.T) { drillPods(t, env, c, at) })
+	t.Run("observed pods", func(t *testing.T) { observePods(t, env, c) })
 	t.Run("a killed runner", func(t *testing.T) { killedApplier(t, env, c) })
 }
 
@@ -370,6 +211,51 @@ func drillPods(t *testing.T, env *kubetest.Env, c *kube.Cluster, at string) {
 		t.Errorf("the stranger's object: %v", err)
 	}
 	if err := errors.Join(s.Close(ctx), stand.Journal.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A StatefulSet's pod of the same name is another replica, whatever its predecessor's process does.
+func observePods(t *testing.T, env *kubetest.Env, c *kube.Cluster) {
+	labels := map[string]string{"app": "theirs"}
+	field := func(name, path string) corev1.EnvVar {
+		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
+	}
+	sets := env.Client.AppsV1().StatefulSets(c.Namespace)
+	_, err := sets.Create(t.Context(), &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}, Spec: appsv1.StatefulSetSpec{
+		Replicas: new(int32(2)), Selector: &metav1.LabelSelector{MatchLabels: labels}, ServiceName: "theirs",
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{
+			Name: "c", Image: "none", Env: []corev1.EnvVar{{Name: "FLEET", Value: "theirs"}, field("LOCKDRILL_POD", "metadata.name"), field("LOCKDRILL_POD_UID", "metadata.uid")},
+		}}}},
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	origin := time.Now()
+	log, o := newPodLog(func() int64 { return int64(time.Since(origin)) }, c, labels)
+	f := NewObservedFleet(ObservedOptions{Pods: o})
+	defer f.Stop(t.Context())
+	victim := log.await(t, "ready", of(history.ReplicaStart, "r1.1")).Replica.Pod
+	log.await(t, "ready", of(history.ReplicaReady, "r1.1"))
+	log.await(t, "ready", of(history.ReplicaReady, "r2.1"))
+	if victim.Name != "theirs-0" || f.HolderOf("theirs-0_1234") != "r1.1" {
+		t.Errorf("victim %+v, holder %q", victim, f.HolderOf("theirs-0_1234"))
+	}
+	zero := int64(0)
+	if err := c.DeletePod(t.Context(), victim.Name, victim.UID, &zero); err != nil {
+		t.Fatal(err)
+	}
+	gone := log.await(t, "end of the object", goneOf(victim.UID))
+	next := log.await(t, "start of r1.2", of(history.ReplicaStart, "r1.2"))
+	if p := next.Replica.Pod; p.Name != victim.Name || p.UID == victim.UID || f.HolderOf("theirs-0_1234") != "r1.2" {
+		t.Errorf("successor %+v of %+v", p, victim)
+	}
+	exit := log.await(t, "exit of r1.1", of(history.ReplicaExit, "r1.1"))
+	checkEnd(t, env, origin, exit, 0)
+	if exit.Replica.By != history.ByLogStream || exit.To-gone.To < int64(time.Second) {
+		t.Errorf("object gone %v, exit %v by %s", gone.Span, exit.Span, exit.Replica.By)
+	}
+	if err := sets.Delete(t.Context(), "theirs", metav1.DeleteOptions{}); err != nil {
 		t.Error(err)
 	}
 }

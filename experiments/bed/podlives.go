@@ -101,6 +101,7 @@ type podLife struct {
 	worker      string        // what it calls itself in its log; the fleet's
 	logged      int64         // number of the last line of its log that had one; the fleet's
 	ready       bool          // the fleet's: that was told
+	tried       bool          // its log is followed, or was once not to be had
 	end         *lifeEnd      // nil = it may live
 	read        chan struct{} // closed: nothing more is read of its log; nil = nothing ever was
 }

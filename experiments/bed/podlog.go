@@ -63,6 +63,7 @@ func (f *follower) read(ctx context.Context) (clean bool, seen int64) {
 		from.Since, _ = time.Parse(time.RFC3339Nano, f.stamp) // it was one
 	}
 	r, err := f.lives.from.FollowStamped(ctx, l.name, o.Container, from)
+	defer f.tried() // at the latest
 	if err != nil {
 		return false, o.Clock()
 	}
@@ -81,8 +82,19 @@ func (f *follower) read(ctx context.Context) (clean bool, seen int64) {
 		f.found()
 		f.cut = false
 	}
+	f.tried()
 	err = f.lines(r)
 	return errors.Is(err, io.EOF), o.Clock()
+}
+
+// tried says that the log is followed, or cannot be.
+func (f *follower) tried() {
+	f.lives.mu.Lock()
+	defer f.lives.mu.Unlock()
+	if !f.life.tried {
+		f.life.tried = true
+		f.lives.h.changed(f.life)
+	}
 }
 
 // lines reads until the stream ends.

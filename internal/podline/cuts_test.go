@@ -166,7 +166,7 @@ func TestNoLineIsLostOrDoubledOverCuts(t *testing.T) {
 			}
 			if n%10 == 0 { // let them meet many cuts
 				select {
-				case <-time.After(time.Millisecond):
+				case <-time.After(2 * time.Millisecond):
 				case <-t.Context().Done():
 				}
 			}
@@ -186,7 +186,7 @@ func TestNoLineIsLostOrDoubledOverCuts(t *testing.T) {
 	close(stop)
 	raging.Wait()
 	t.Logf("%d and %d cuts", podSide.cuts, hubSide.cuts)
-	if podSide.cuts < 5 || hubSide.cuts < 5 {
+	if podSide.cuts < 4 || hubSide.cuts < 4 {
 		t.Error("hardly a cut: nothing was tested")
 	}
 	if err := pod.Close(""); err != nil {

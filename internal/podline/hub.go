@@ -2,6 +2,7 @@ package podline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -187,16 +188,7 @@ func (h *Hub) Trouble() error {
 // Settle waits until every line that Redis had of a life when it was called has been delivered, or the life has ended. It is for those
 // who know that the replica is dead.
 func (h *Hub) Settle(ctx context.Context, life string) error {
-	call, cancel := context.WithTimeout(ctx, h.o.pace.call)
-	defer cancel()
-	newest, err := h.redis.XRevRangeN(call, h.names.out(life), "+", "-", 1).Result()
-	if err != nil {
-		return fmt.Errorf("settle life %s: %w", life, err)
-	}
-	if len(newest) == 0 {
-		return nil // its keys are gone
-	}
-	want, err := parsePlace(newest[0].ID)
+	want, err := h.newest(ctx, life)
 	if err != nil {
 		return fmt.Errorf("settle life %s: %w", life, err)
 	}
@@ -216,6 +208,26 @@ func (h *Hub) Settle(ctx context.Context, life string) error {
 		case <-poll.C:
 		case <-ctx.Done():
 			return fmt.Errorf("settle life %s: %w", life, ctx.Err())
+		}
+	}
+}
+
+// newest is where a life's out stream ends, zero where its keys are gone. It asks until Redis answers or ctx ends.
+func (h *Hub) newest(ctx context.Context, life string) (place, error) {
+	for {
+		call, cancel := context.WithTimeout(ctx, h.o.pace.call)
+		last, err := h.redis.XRevRangeN(call, h.names.out(life), "+", "-", 1).Result()
+		cancel()
+		switch {
+		case err == nil && len(last) == 0:
+			return place{}, nil
+		case err == nil:
+			return parsePlace(last[0].ID)
+		}
+		select {
+		case <-time.After(h.o.pace.pause):
+		case <-ctx.Done():
+			return place{}, errors.Join(ctx.Err(), err)
 		}
 	}
 }

@@ -97,6 +97,7 @@ func greeted(t *testing.T, heard *ear, pod *Pod) {
 }
 
 func TestARestartedServerThatKeptItsDataLosesNothing(t *testing.T) {
+	t.Parallel()
 	addr := redistest.Start(t, "--appendonly", "yes", "--enable-debug-command", "yes")
 	pod, hub, heard := started(t, addr, quick())
 	const before, after = 50, 50
@@ -187,8 +188,9 @@ func namesForTest(t *testing.T) names {
 }
 
 func TestADeadPodsKeysRunOut(t *testing.T) {
+	t.Parallel()
 	addr, p := redistest.Start(t), quick()
-	p.presence = 400 * time.Millisecond
+	p.presence = 1500 * time.Millisecond
 	pod, _ := join(t, addr, p)
 	pod.die()
 	awaitKeys(t, addr, "a pod that nobody met", none)
@@ -208,6 +210,7 @@ func TestADeadPodsKeysRunOut(t *testing.T) {
 }
 
 func TestForgottenLivesEndAndLeaveNothing(t *testing.T) {
+	t.Parallel()
 	addr := redistest.Start(t)
 	pod, hub, heard := started(t, addr, quick())
 	hub.Forget(pod.Life())
@@ -237,6 +240,7 @@ func TestAPodSaysWhyItEnds(t *testing.T) {
 
 // A dead runner's replicas stop working; the next run sees a life that waits, and sends away one that is in the other's drill.
 func TestTheNextRunFindsTheFleet(t *testing.T) {
+	t.Parallel()
 	addr, p := redistest.Start(t), quick()
 	p.runner = 500 * time.Millisecond
 	busy, first, _ := started(t, addr, p)
@@ -260,7 +264,17 @@ func TestTheNextRunFindsTheFleet(t *testing.T) {
 	}
 }
 
+// A life that has waited so long that its hello is no longer in the fleet's stream says it again.
+func TestAHelloIsSaidAgainWhenItIsGone(t *testing.T) {
+	addr := redistest.Start(t)
+	pod, _ := join(t, addr, quick())
+	command(t, addr, "XTRIM", namesForTest(t).hellos(), "MAXLEN", 0)
+	_, heard := openHub(t, addr, quick())
+	greeted(t, heard, pod)
+}
+
 func TestADeadRunnersReplicasStop(t *testing.T) {
+	t.Parallel()
 	addr, p := redistest.Start(t), quick()
 	p.runner = 200 * time.Millisecond
 	busy, hub, _ := started(t, addr, p)
@@ -277,6 +291,7 @@ func TestADeadRunnersReplicasStop(t *testing.T) {
 }
 
 func TestASecondRunWaitsForTheFleet(t *testing.T) {
+	t.Parallel()
 	addr := redistest.Start(t)
 	pod, _ := join(t, addr, quick())
 	first, heard := openHub(t, addr, quick())
@@ -301,6 +316,7 @@ func TestASecondRunWaitsForTheFleet(t *testing.T) {
 }
 
 func TestSettleWaitsForWhatADeadPodHadWritten(t *testing.T) {
+	t.Parallel()
 	addr := redistest.Start(t)
 	pod, hub, heard := started(t, addr, quick())
 	for n := range 2 * maxBatch {
@@ -322,6 +338,7 @@ func TestSettleWaitsForWhatADeadPodHadWritten(t *testing.T) {
 
 // Nobody's lines pile up without limit.
 func TestBacklogsAreBounded(t *testing.T) {
+	t.Parallel()
 	addr, p := redistest.Start(t), quick()
 	p.lines = 100
 	pod, hub, _ := started(t, addr, p)
@@ -356,9 +373,10 @@ func TestBacklogsAreBounded(t *testing.T) {
 
 // A pod that cannot reach the store for as long as its presence lasts ends: nobody can know of it any more.
 func TestAPodThatIsCutOffEnds(t *testing.T) {
+	t.Parallel()
 	addr, p := redistest.Start(t), quick()
 	s := startScissors(t, addr)
-	p.presence = 300 * time.Millisecond
+	p.presence = time.Second
 	pod, _ := join(t, s.addr, p)
 	s.mu.Lock()
 	s.shut = true

@@ -34,6 +34,7 @@ type Pod struct {
 	redis *redis.Client
 	names names
 	life  string
+	said  string // id of its hello in the fleet's stream; the sender's
 	log   io.Writer
 	pace  pace
 
@@ -124,13 +125,14 @@ func (p *Pod) tryHello(ctx context.Context, text []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, p.pace.call)
 	defer cancel()
 	in, out := p.names.in(p.life), p.names.out(p.life)
+	var said *redis.StringCmd
 	cmds, err := p.redis.TxPipelined(ctx, func(t redis.Pipeliner) error {
 		t.XAdd(ctx, &redis.XAddArgs{Stream: in, ID: "0-1", Values: []any{openField, ""}})
 		t.XAdd(ctx, &redis.XAddArgs{Stream: out, ID: "0-1", Values: []any{helloField, text, stampField, monotime.Now()}})
 		t.Set(ctx, p.names.life(p.life), text, p.pace.presence)
 		t.PExpire(ctx, in, p.pace.presence)
 		t.PExpire(ctx, out, p.pace.presence)
-		t.XAdd(ctx, &redis.XAddArgs{Stream: p.names.hellos(), MaxLen: maxHellos, Approx: true, ID: "*", Values: []any{"life", p.life}})
+		said = p.sayHello(ctx, t)
 		t.PExpire(ctx, p.names.hellos(), p.pace.presence)
 		return nil
 	})
@@ -142,7 +144,12 @@ func (p *Pod) tryHello(ctx context.Context, text []byte) error {
 			return err
 		}
 	}
+	p.said = said.Val()
 	return nil
+}
+
+func (p *Pod) sayHello(ctx context.Context, t redis.Pipeliner) *redis.StringCmd {
+	return t.XAdd(ctx, &redis.XAddArgs{Stream: p.names.hellos(), MaxLen: maxHellos, Approx: true, ID: "*", Values: []any{"life", p.life}})
 }
 
 // Write writes one line, which ends with a newline, and returns when Redis has it.

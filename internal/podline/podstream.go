@@ -56,6 +56,7 @@ type watch struct {
 	trimmed   place
 	alone     time.Time // the runner of this drill was first missed; zero = it is there
 	quit      bool
+	unsaid    bool // many others' hellos have pushed this life's out of the fleet's stream
 }
 
 // take fills the batch from what waits.
@@ -109,6 +110,8 @@ type look struct {
 	life, in, out *redis.BoolCmd
 	backlog       *redis.IntCmd
 	runner        *redis.IntCmd
+	hello         *redis.XMessageSliceCmd // this life's, nil = it is said anew
+	again         *redis.StringCmd
 	taken         place
 	drill         bool
 }
@@ -126,6 +129,11 @@ func (p *Pod) look(ctx context.Context, t redis.Pipeliner, w *watch) *look {
 	l.out = t.PExpire(ctx, out, p.pace.presence)
 	l.backlog = t.XLen(ctx, out)
 	l.runner = t.Exists(ctx, p.names.runner())
+	if w.unsaid {
+		l.again = p.sayHello(ctx, t)
+	} else {
+		l.hello = t.XRange(ctx, p.names.hellos(), p.said, p.said)
+	}
 	t.PExpire(ctx, p.names.hellos(), p.pace.presence)
 	return l
 }
@@ -141,6 +149,11 @@ func (p *Pod) judge(l *look, failed error, w *watch) error {
 		return fmt.Errorf("%w: %d", ErrBacklog, l.backlog.Val())
 	}
 	w.refreshed, w.trimmed = time.Now(), l.taken
+	if l.again != nil {
+		p.said, w.unsaid = l.again.Val(), false
+	} else {
+		w.unsaid = len(l.hello.Val()) == 0
+	}
 	switch {
 	case !l.drill || l.runner.Val() > 0:
 		w.alone = time.Time{}

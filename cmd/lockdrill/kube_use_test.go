@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lockdrill/lockdrill/internal/kube"
+)
+
+// Workers that were exported and applied by hand are drilled like those that a run makes itself, and are there for the next run.
+func TestKubeRunsOnExportedWorkers(t *testing.T) {
+	r := newPodRig(t)
+	path := filepath.Join(r.dir, "pods.yaml")
+	write(t, path, []byte(edit(t, string(read(t, path)), "pods: apply", "pods: use")))
+	got := tryIn(t, r.dir, "export", "deployment", "pods.yaml")
+	if got.code != exitPass || got.stderr != "" {
+		t.Fatalf("%+v", got)
+	}
+	objects, err := kube.ParseManifests([]byte(got.stdout))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objects {
+		if err := r.admin.Apply(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e, _, err := loadExperiment(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := r.shippedRole(t)
+	var before []string
+	for n := range 2 {
+		poll(t, "ready workers", func(ctx context.Context) bool {
+			pods, err := r.admin.Pods(ctx, podSelector(e), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			pods = slices.DeleteFunc(pods, func(p kube.Pod) bool { return !p.Ready || p.Ending })
+			return len(pods) == e.System.Replicas
+		})
+		if n == 0 {
+			before = r.standing(t)
+		}
+		got = tryIn(t, r.dir, "run", "pods.yaml", "--kubeconfig", file, "--environment", "staging", "--confirm", "pods", "--seed", "1")
+		t.Logf("%s%s", got.stdout, got.stderr)
+		if got.code != exitPass {
+			t.Fatalf("status %d", got.code)
+		}
+		if after := r.standing(t); !slices.Equal(after, before) {
+			t.Errorf("before the run: %q, after it: %q", before, after)
+		}
+	}
+}
+
+// standing is what remains, without the pods that come and go.
+func (r *podRig) standing(t *testing.T) []string {
+	t.Helper()
+	return slices.DeleteFunc(r.remaining(t), func(name string) bool { return strings.HasPrefix(name, "pods ") })
+}

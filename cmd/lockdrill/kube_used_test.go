@@ -1,0 +1,66 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/lockdrill/lockdrill/internal/kube"
+)
+
+// usedWorkers: an exported Deployment of workers serves one drill after the other, also one whose faults are of the network, through a
+// Toxiproxy of somebody's; it stays as it was.
+func usedWorkers(t *testing.T, s *site) {
+	yaml := edit(t, s.yaml(), "pods: apply", "pods: use")
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "pods.yaml"), []byte(yaml))
+	got := tryIn(t, dir, "export", "deployment", "pods.yaml")
+	if got.code != exitPass {
+		t.Fatalf("export: %+v", got)
+	}
+	admin, err := kube.Open(kube.Options{Kubeconfig: s.Kubeconfig, Namespace: s.namespace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := kube.ParseManifests([]byte(got.stdout))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objects {
+		if err := admin.Apply(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until(t, "three pods that are ready", func() bool {
+		plan := tryIn(t, dir, append([]string{"plan", "pods.yaml"}, s.flags()...)...)
+		return plan.code == exitPass && strings.Count(plan.stdout, "Running, ready") == 3
+	})
+	before := s.objects(t)
+	o := s.drill(t, edit(t, yaml, "count: 2", "count: 1"), exitPass)
+	if !strings.Contains(o.text, "workers that are there, in pods of kubernetes kubetest/"+s.namespace) {
+		t.Errorf("it does not say whose pods they are:\n%s", o.text)
+	}
+	s.clean(t, before...)
+
+	api := theirProxies(t)
+	s.drill(t, edit(t, yaml, "ledger: {", "proxy: {mode: external, url: \""+api+"\"}\nledger: {",
+		"at: 0s, repeat: {count: 2, every: settled}, kill: {holder_of: loop, form: crash}", "at: 0s, for: 2s, latency: {all: true, add: 20ms, stream: both}",
+		"takeover: {max: 5s}", "overlap: {level: effect, max: 0}"), exitPass)
+	onlyTheirs(t, api)
+	s.clean(t, before...)
+}
+
+// interrupted: the first Ctrl-C removes what the run has made.
+func interrupted(t *testing.T, s *site) {
+	o := runDrill(t, edit(t, s.yaml(), "at: 0s", "at: 1h", "max_run: 3m", "max_run: 2h"), func(pid int) {
+		until(t, "three workers", func() bool { return strings.Count(strings.Join(s.objects(t), "\n"), "pod lockdrill-") == 3 })
+		if err := syscall.Kill(pid, syscall.SIGINT); err != nil {
+			t.Error(err)
+		}
+	}, s.flags()...)
+	if o.code != exitAborted {
+		t.Errorf("exit %d, want %d\n%s", o.code, exitAborted, o.text)
+	}
+	s.clean(t)
+}

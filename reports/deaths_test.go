@@ -86,7 +86,7 @@ func TestAStorySaysHowAPodWasKilled(t *testing.T) {
 func TestAStorySaysWhatAnObservedDrillStandsOn(t *testing.T) {
 	r := podRun(t, "pods-observed-lease")
 	line := NewStory(r.Experiment).Line(r.History.Events[0])
-	if !strings.HasSuffix(line, "  2 replicas as observed pods in Kubernetes v1.36.3; linux/amd64, 2 CPUs") || strings.Contains(line, "redis") {
+	if !strings.HasSuffix(line, "  2 pods of somebody's own, only watched in Kubernetes v1.36.3; linux/amd64, 2 CPUs") || strings.Contains(line, "redis") {
 		t.Errorf("%q", line)
 	}
 }

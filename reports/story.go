@@ -199,7 +199,7 @@ func note(e *history.Event) (who, what string) {
 func environment(e *history.Environment) string {
 	fleet := fmt.Sprintf("%d replicas as %s", e.Replicas, e.Fleet)
 	if e.Fleet == "observed" {
-		fleet += " pods"
+		fleet = fmt.Sprintf("%d pods of somebody's own, only watched", e.Replicas)
 	}
 	if e.Cluster != "" {
 		fleet += " in Kubernetes " + e.Cluster

@@ -122,6 +122,16 @@ func TestAGracefulEndThatWasIgnoredCountsBesideCrashes(t *testing.T) {
 	}
 }
 
+// A kill by labels that found nobody is advised about labels, not about locks.
+func TestAKillByLabelsThatFoundNobody(t *testing.T) {
+	e, h := load(t, "pods-crash")
+	e.Faults[0].Kill = &experiments.Kill{Pods: map[string]string{"app": "wroker"}, Form: experiments.FormCrash}
+	voided(h, "kill-leader#1", "no_target")
+	if r := row(t, Judge(e, h), "leader", "takeover.max"); r.Verdict != Inconclusive || !strings.Contains(r.Next, "see kill.pods") || strings.Contains(r.Next, "check holder_of") {
+		t.Errorf("takeover %s: %s (%s)", r.Verdict, r.Why, r.Next)
+	}
+}
+
 // Deleted by force, a worker that listens hands over: that is no measurement of a crash.
 func TestAForcedDeleteThatWasAHandOverIsNoCrash(t *testing.T) {
 	e, h := load(t, "pods-graceful")

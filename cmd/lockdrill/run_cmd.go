@@ -262,11 +262,12 @@ func (d *drill) record(ctx context.Context, io streams) (err error) {
 	}
 	d.linkLatest()
 	env := d.environment()
-	for _, e := range []history.Event{
-		{Kind: history.RunEnvironment, Source: "runner", Environment: &env},
-		{Kind: history.RunCalibration, Source: "runner", Calibration: &calibration},
-		{Kind: history.RunPrediction, Source: "runner", Prediction: d.predict(ctx, calibration)},
-	} {
+	told := []history.Event{{Kind: history.RunEnvironment, Source: "runner", Environment: &env}}
+	if d.stores != nil { // else there was nothing to measure
+		told = append(told, history.Event{Kind: history.RunCalibration, Source: "runner", Calibration: &calibration})
+	}
+	told = append(told, history.Event{Kind: history.RunPrediction, Source: "runner", Prediction: d.predict(ctx, calibration)})
+	for _, e := range told {
 		if _, err := d.rec.RecordNow(e); err != nil {
 			return d.giveUp(ctx, err)
 		}

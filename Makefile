@@ -53,7 +53,7 @@ stress: deps ## 200 (STRESS=) random timelines of overlapping faults in runs tha
 	LOCKDRILL_TEST_DRILLS=all $(GO) test -count=1 -timeout 2h -run TestARunnerKilledAtEachStateLeavesNothing ./cmd/lockdrill
 
 # What stands in the way is said before anything is built.
-e2e-kube: ## pods of our own image on a real kubelet and containerd, in namespaces of their own: root, Linux; a minute, ten where nothing is built yet
+e2e-kube: ## pods of our own image on a real kubelet and containerd, in namespaces of their own: root, Linux; two minutes, ten where nothing is built yet
 	@.ci/need redis-server
 	@.ci/need ip iproute2
 	@.ci/need gcc gcc libc6-dev

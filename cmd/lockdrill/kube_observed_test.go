@@ -23,8 +23,8 @@ import (
 // electorEnv makes this test binary a candidate of a leader election of client-go; its value is a kubeconfig.
 const electorEnv = "LOCKDRILL_TEST_ELECTOR"
 
-// The retry period is above a second: contenders of client-go see no more of a renewal than the second in which it was, so one that
-// renews more often is taken for dead up to a second early (docs/kubernetes.md), and the drill says so.
+// The retry period is above a second: contenders of client-go see no more of a renewal than the second in which it was, and take the
+// lease of one that renews more often up to a second early (docs/kubernetes.md).
 const (
 	electedLease  = "web-leader"
 	leaseDuration = 4 * time.Second

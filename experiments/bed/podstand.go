@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	turnName   = "lockdrill-run" // the Lease object whose holder has the namespace
+	turnName   = kube.RunLease   // the Lease object whose holder has the namespace
 	turnStale  = 7 * time.Second // a turn that seems to be over is watched for so long: its holder's clock may be behind
 	turnLook   = 500 * time.Millisecond
 	podsLook   = 100 * time.Millisecond // between two looks for what was told to go

@@ -56,6 +56,16 @@ func (s *shot) handedOver(e *epoch) bool {
 	return gave != nil && gave.sent.From >= s.applied.From
 }
 
+// mayHaveGiven reports an epoch of an observed system that its holder may have given back without a word: nobody claims there, and what
+// comes and goes between two looks is not seen. Only the dead give nothing back.
+func (ix *index) mayHaveGiven(e *epoch) bool {
+	if !ix.exp.Observed() || e.life.gave != nil {
+		return false
+	}
+	d, dead := ix.deaths[e.replica]
+	return !dead || len(e.looks) == 0 || e.looks[len(e.looks)-1].last().From < d.To
+}
+
 // handsOver reports trials of the lock, all of which ended with a hand-over.
 func (j *judging) handsOver(lock string) bool {
 	n := 0

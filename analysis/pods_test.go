@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
@@ -182,5 +183,44 @@ func TestALeaseObjectThatIsGivenBackIsAHandOver(t *testing.T) {
 	}
 	if x := Judge(e, h).Takeovers; len(x) != 1 || x[0].Class != ClassHandOver {
 		t.Errorf("%+v", x)
+	}
+}
+
+// What an observed holder gives back between two looks, or by deleting its key, looks like a lock that was taken from it. Taken from it it
+// surely was only where it was dead by then.
+func TestAnObservedLockThatWentEarlyMayHaveBeenGivenBack(t *testing.T) {
+	for _, c := range []struct {
+		taken   float64 // the look that first names the next holder
+		deleted bool    // there was a look before it that showed nobody
+		verdict Verdict
+		why     string
+	}{
+		{taken: 21.6, verdict: Inconclusive, why: "whether its holder gave it back"}, // it died in [21.0, 21.7]
+		{taken: 21.65, deleted: true, verdict: Inconclusive, why: "whether its holder gave it back"},
+		{taken: 22.05, verdict: Fail, why: "false takeover"},
+	} {
+		tape := podsObserved(c.taken - 37.05 + 1)
+		if c.deleted {
+			tape.add(21.58, 21.582, history.Event{Kind: history.LookKind, Source: "probe:leases", Lock: "leader", Key: "billing",
+				Look: &history.Look{PTTL: -2, Prev: &history.Span{From: ns(21.48), To: ns(21.482)}}})
+		}
+		e, _ := load(t, "pods-observed-lease")
+		h, err := history.Read(bytes.NewReader(tape.lines("pods-observed-lease", digest(t, "pods-observed-lease"))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		j := Judge(e, h)
+		if r := row(t, j, "leader", "takeover.max"); r.Verdict != c.verdict || !strings.Contains(r.Why, c.why) {
+			t.Errorf("%+v: %s: %s", c, r.Verdict, r.Why)
+		}
+		for _, x := range j.Takeovers {
+			if c.verdict != Fail {
+				t.Errorf("%+v: listed as %s", c, x.Class)
+			}
+		}
+		without(h, func(ev *history.Event) bool { return ev.Fault != nil || ev.Kind == history.ReplicaExit })
+		if x := Judge(e, h).Takeovers; len(x) != 0 {
+			t.Errorf("%+v: without a fault it is a %s", c, x[0].Class)
+		}
 	}
 }

@@ -227,7 +227,9 @@ func (ix *index) classify(t *trial) {
 	case t.shot.handedOver(t.e):
 		t.class = ClassHandOver
 	case !taken && t.next != nil && t.next.granted.To < t.e.life.due.From && gave == nil && !t.e.life.loss:
-		t.class = ClassFalse
+		if t.class = ClassFalse; ix.mayHaveGiven(t.e) {
+			t.void = "the lock went to another before its lease was over, and nothing tells whether its holder gave it back"
+		}
 	case t.after.replica != "" && t.after.replica == t.e.replica:
 		t.class = ClassRecovery
 	}
@@ -287,7 +289,7 @@ func (ix *index) thefts() []Takeover {
 	for _, k := range ix.keyOrder {
 		for _, e := range k.epochs {
 			next := k.next(e)
-			if next == nil || hit[e] || ix.takenFrom(e) != nil || e.stranger || e.life.gave != nil || e.life.loss || next.granted.To >= e.life.due.From {
+			if next == nil || hit[e] || ix.takenFrom(e) != nil || e.stranger || e.life.gave != nil || ix.mayHaveGiven(e) || e.life.loss || next.granted.To >= e.life.due.From {
 				continue
 			}
 			v := between(next.granted, e.life.due).Range()

@@ -14,6 +14,10 @@ func widened(h *history.History, by int64) {
 	for i := range h.Events {
 		ev := &h.Events[i]
 		if ev.Source != "runner" && !strings.HasPrefix(ev.Source, "probe:") && ev.Kind != history.FaultHit {
+			if ev.Call != nil && ev.Outcome != "" {
+				c := *ev.Call
+				c.Answered, ev.Call = max(0, ev.To-by), &c
+			}
 			ev.Clock, ev.Span = history.ClockBounds, history.Span{From: max(0, ev.From-by), To: ev.To + by}
 		}
 	}
@@ -221,6 +225,19 @@ func TestAnObservedLockThatWentEarlyMayHaveBeenGivenBack(t *testing.T) {
 		without(h, func(ev *history.Event) bool { return ev.Fault != nil || ev.Kind == history.ReplicaExit })
 		if x := Judge(e, h).Takeovers; len(x) != 0 {
 			t.Errorf("%+v: without a fault it is a %s", c, x[0].Class)
+		}
+	}
+}
+
+// How far a clock is known may change between a call and its answer, and what was heard at once narrows one and not the other: neither
+// says how late the answer was.
+func TestTheAnswerOfAPodIsKnownAsFarAsItsLineSays(t *testing.T) {
+	for answered, want := range map[int64]history.Span{0: {From: 100, To: 130}, 105: {From: 105, To: 130}} {
+		c := &call{sent: history.Span{From: 100, To: 101}, span: history.Span{From: 100, To: open}}
+		c.finish(&history.Event{Span: history.Span{From: 100, To: 130}, Clock: history.ClockBounds, Outcome: history.Fail,
+			Call: &history.Call{Result: history.ResultHeld, Answered: answered}})
+		if c.answered != want {
+			t.Errorf("answered in %v, want %v", c.answered, want)
 		}
 	}
 }

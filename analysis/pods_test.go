@@ -102,16 +102,52 @@ func TestTheClockOfAPodsTakeoverStartsAtItsDeath(t *testing.T) {
 
 // An end that nobody saw can show that a takeover was short enough, and never that it was too long.
 func TestAnEndThatNobodySawNeverFails(t *testing.T) {
-	j := edited(t, "pods-crash-slow", func(_ *experiments.Experiment, ev *history.Event) {
-		if ev.Fault != nil && ev.Fault.Death != nil {
-			d := *ev.Fault.Death
-			d.End = nil
-			f := *ev.Fault
-			f.Death, ev.Fault = &d, &f
-		}
+	e, h := load(t, "pods-crash-slow")
+	edit(h, func(ev *history.Event) bool { return ev.Fault != nil && ev.Fault.Death != nil }, func(ev *history.Event) {
+		d, f := *ev.Fault.Death, *ev.Fault
+		d.End = nil
+		f.Death, ev.Fault = &d, &f
 	})
-	if r := row(t, j, "leader", "takeover.max"); r.Verdict != Inconclusive || r.Lo != 0 {
+	if r := row(t, Judge(e, h), "leader", "takeover.max"); r.Verdict != Fail {
+		t.Errorf("its end was seen after the shot had been waited for: takeover %s: %s", r.Verdict, r.Why)
+	}
+	without(h, func(ev *history.Event) bool {
+		return ev.Kind == history.ReplicaExit && ev.Replica.Incarnation == "r1.1"
+	})
+	if r := row(t, Judge(e, h), "leader", "takeover.max"); r.Verdict != Inconclusive || r.Lo != 0 {
 		t.Errorf("takeover %s, from %v: %s", r.Verdict, r.Lo, r.Why)
+	}
+}
+
+// Whether a release was applied whose answer nobody got is not known: the victim handed over at the call, or died with its lock.
+func TestAReleaseWithoutAnAnswerIsNoProofOfAHandOver(t *testing.T) {
+	e, h := load(t, "pods-graceful")
+	edit(h, func(ev *history.Event) bool { return ev.Kind == history.ReleaseReturn && ev.Source == "r1.1" }, func(ev *history.Event) {
+		c := *ev.Call
+		c.Result, ev.Outcome, ev.Call = history.ResultError, history.Unknown, &c
+	})
+	if x := Judge(e, h).Takeovers[0]; x.Lo > 0 || *x.Hi < 11.20-11.01 {
+		t.Errorf("[%v, %v]", x.Lo, *x.Hi)
+	}
+	edit(h, func(ev *history.Event) bool {
+		return ev.Source == "r2.1" || ev.Entry != nil && ev.Entry.Writer == "r2.1"
+	}, func(ev *history.Event) {
+		ev.From, ev.To = ev.From+10e9, ev.To+10e9
+	})
+	if x := Judge(e, h).Takeovers[0]; x.Lo > 21.203-11.3 || *x.Hi < 21.2-11.01 {
+		t.Errorf("10 s later: [%v, %v], and it died in [11.101, 11.3]", x.Lo, *x.Hi)
+	}
+}
+
+// What is told first came first, whatever the brackets: those of two lines of one life are not equally wide.
+func TestTheOrderOfAPodsDoingsIsThatOfItsLines(t *testing.T) {
+	gave := &call{source: "r1.1", outcome: history.OK, told: 7, sent: history.Span{From: 100, To: 140}}
+	for n, want := range map[int64]bool{6: true, 8: false} {
+		w := &work{exit: &history.Event{N: n, Source: "r1.1"}, end: history.Span{From: 110, To: 120}}
+		e := &epoch{life: lease{gave: gave}}
+		if e.stoppedToGive(w) != want {
+			t.Errorf("line %d, and the release in line 7: stopped before it: %t", n, !want)
+		}
 	}
 }
 

@@ -114,7 +114,7 @@ func (r *reader) call(ev *history.Event) {
 	pair := callKey{verb, ev.Source, ev.Op}
 	c := r.calls[pair]
 	if c == nil {
-		c = k.mem.calls.New(call{source: ev.Source, key: k.name, epoch: ev.Epoch, sent: ev.Span, span: history.Span{From: ev.From, To: open}, outcome: history.Unknown, n: ev.N})
+		c = k.mem.calls.New(call{source: ev.Source, key: k.name, epoch: ev.Epoch, sent: ev.Span, span: history.Span{From: ev.From, To: open}, outcome: history.Unknown, told: ev.N, n: ev.N})
 		k.addCall(verb, c)
 		r.ix.claimed[k.lock] = true
 		r.calls[pair] = c

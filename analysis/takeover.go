@@ -61,7 +61,7 @@ func (ix *index) nothingOwed(s *shot, e *epoch) bool {
 func (ix *index) newTrial(s *shot, e *epoch) *trial {
 	k := ix.keys[e.key]
 	t := &trial{shot: s, e: e, next: k.next(e), class: s.class(), evidence: []int64{s.applied.N, e.n}}
-	t.from = s.struckAt(e)
+	t.from = ix.struckAt(s, e)
 	if t.class == ClassHandOver && !s.handedOver(e) { // it was asked to stop, and died with its lock
 		t.class = ClassCrash
 	}

@@ -23,6 +23,7 @@ import (
 // run in a real one (make test-kube).
 type apiServer struct {
 	environment string
+	gone        bool   // there is no namespace
 	denied      string // resource and subresource that the caller has no permission for, "pods/log"
 	pods        []string
 	run         string // that has the namespace; "" = none
@@ -51,7 +52,7 @@ func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.mu.Unlock()
 		http.Error(w, "no", http.StatusForbidden)
 		return
-	case path == "/api/v1/namespaces/locks":
+	case path == "/api/v1/namespaces/locks" && !a.gone:
 		answer = map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "locks",
 			"annotations": map[string]string{"lockdrill.dev/environment": a.environment}}}
 	case path == "/api/v1/namespaces/locks/pods":
@@ -149,6 +150,41 @@ func TestTooFewPodsAreRefused(t *testing.T) {
 	dir := guarded(t, podSections(t))
 	(&apiServer{environment: "staging", pods: []string{"web-a"}}).start(t, dir)
 	refused(t, dir, []string{"pods", "1 pod with app=web, 1 of them ready", "system.replicas is 2"}, podFlags...)
+}
+
+// A kill by labels that no pod has would only be void, a minute later.
+func TestAKillOfPodsThatNobodyIsIsRefused(t *testing.T) {
+	struck := func(labels string) string {
+		return "faults: [{id: oldest, kill: {pods: {" + labels + "}, form: force_delete}}]\n"
+	}
+	retarget := func(dir, labels, from, to string) {
+		path := filepath.Join(dir, "guarded.yaml")
+		text, found := string(read(t, path)), false
+		if before, after, ok := strings.Cut(text, "faults:"); ok {
+			_, rest, more := strings.Cut(after, "\nslos:")
+			text, found = before+struck(labels)+"slos:"+rest, more
+		}
+		if !found {
+			t.Fatalf("no faults before slos:\n%s", text)
+		}
+		write(t, path, []byte(strings.Replace(text, from, to, 1)))
+	}
+	dir := guarded(t, podSections(t))
+	(&apiServer{environment: "staging", pods: []string{"web-a", "web-b"}}).start(t, dir)
+	retarget(dir, "app: wbe", "", "")
+	refused(t, dir, []string{"pods", "fault oldest, app=wbe; the first has app=web"}, podFlags...)
+	retarget(dir, "app: lockdrill", "selector: {app: web}", "pods: apply, image: w")
+	refused(t, dir, []string{"pods", "fault oldest, app=lockdrill; the first has app.kubernetes.io/name=lockdrill-worker"}, podFlags...)
+	retarget(dir, "app.kubernetes.io/name: lockdrill-worker", "", "")
+	if got := tryIn(t, dir, append([]string{"plan", "guarded.yaml"}, podFlags...)...); got.code != exitPass {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestANamespaceThatIsNotThereIsNamed(t *testing.T) {
+	dir := guarded(t, podSections(t))
+	(&apiServer{environment: "staging", gone: true}).start(t, dir)
+	refused(t, dir, []string{"environment", "kubernetes test/locks: there is no such namespace"}, podFlags...)
 }
 
 func TestAPlanShowsThePods(t *testing.T) {

@@ -23,6 +23,7 @@ type script struct {
 	logs    map[string]*io.PipeWriter
 	opened  map[string]int // streams, by pod
 	noLogs  bool
+	down    error // of questions for a pod
 	on      func(kube.Change)
 	heard   func(error)
 	watched chan struct{}
@@ -42,7 +43,7 @@ func (s *script) Pod(_ context.Context, name, _ string) (kube.Pod, bool, error) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p, ok := s.pods[name]
-	return p, ok, nil
+	return p, ok, s.down
 }
 
 func (s *script) FollowStamped(ctx context.Context, name, _ string, _ kube.LogStart) (io.ReadCloser, error) {

@@ -333,23 +333,16 @@ func TestSeatsOfObservedPods(t *testing.T) {
 	})
 }
 
-func TestHolderNames(t *testing.T) {
-	p := &pod{Pod: kube.Pod{Name: "web.1", Labels: map[string]string{"id": "x"}, Annotations: map[string]string{"who": "y"}}}
-	for _, c := range []struct {
-		how   experiments.HolderNames
-		named string
-		want  bool
-	}{
-		{experiments.HolderNames{Name: "{pod}_*"}, "web.1_abc", true},
-		{experiments.HolderNames{Name: "{pod}_*"}, "webx1_abc", false}, // a dot is a dot
-		{experiments.HolderNames{Name: "ns/{pod}"}, "ns/web.1", true},
-		{experiments.HolderNames{Name: "ns/{pod}"}, "ns/web.1 ", false},
-		{experiments.HolderNames{Label: "id"}, "x", true},
-		{experiments.HolderNames{Label: "id"}, "y", false},
-		{experiments.HolderNames{Annotation: "who"}, "y", true},
-	} {
-		if got := means(&c.how, c.named, p); got != c.want {
-			t.Errorf("%+v, %q: %v", c.how, c.named, got)
+// Where a loose pattern fits two pods, the holder is the one with the longer name, whichever was seen last.
+func TestHoldersOfLooseNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, s, _ := observe(t, &experiments.HolderNames{Name: "{pod}-*"})
+		s.show(running("web-1", "u1", "c1", 0))
+		s.show(running("web", "u2", "c2", 0))
+		for named, want := range map[string]string{"web-1-x": "r1.1", "web-2": "r2.1", "web": ""} {
+			if got := f.HolderOf(named); got != want {
+				t.Errorf("holder %q is %q, want %q", named, got, want)
+			}
 		}
-	}
+	})
 }

@@ -22,11 +22,13 @@ import (
 // electorEnv makes this test binary a candidate of a leader election of client-go; its value is a kubeconfig.
 const electorEnv = "LOCKDRILL_TEST_ELECTOR"
 
+// The retry period is above a second: contenders of client-go see no more of a renewal than the second in which it was, so one that
+// renews more often is taken for dead up to a second early (docs/kubernetes.md), and the drill says so.
 const (
 	electedLease  = "web-leader"
-	leaseDuration = 2 * time.Second
-	renewDeadline = 1500 * time.Millisecond
-	retryPeriod   = 300 * time.Millisecond
+	leaseDuration = 4 * time.Second
+	renewDeadline = 3 * time.Second
+	retryPeriod   = 1100 * time.Millisecond
 )
 
 // elect is somebody's own program: it knows nothing of lockdrill. SIGTERM ends it at once, and it releases nothing.
@@ -72,23 +74,23 @@ system:
     - name: leader
       lease: ` + electedLease + `
       policy:
-        ttl: 2s
-        renew_every: 300ms
+        ttl: 4s
+        renew_every: 1100ms
         class: standard
-        op_timeout: 750ms
+        op_timeout: 1s
         stop_budget: 100ms
         release: {mode: none}
-        acquire: {mode: try, timeout: 750ms}
-        loop: {poll: 480ms, jitter: 0.375, mode: renewed, tick: 100ms}
+        acquire: {mode: try, timeout: 1s}
+        loop: {poll: 1760ms, jitter: 0.375, mode: renewed, tick: 100ms}
 steady_state: {for: 500ms, timeout: 60s}
 faults:
-  - {id: kill, at: 0s, repeat: {count: 2, every: settled}, kill: {holder_of: leader, form: force_delete}}
+  - {id: kill, at: 0s, kill: {holder_of: leader, form: force_delete}}
 probes:
   leases: {every: 100ms, max_gap: 1s}
   logs: {patterns: {leads: "I lead now"}}
 limits: {max_kills: 4, max_run: 3m}
 slos:
-  - {lock: leader, takeover: {max: 15s}}
+  - {lock: leader, takeover: {max: 12s}}
 `
 
 // observedDrill kills the leaders of an election of client-go that knows nothing of lockdrill, and measures who leads next.
@@ -124,11 +126,11 @@ func observedDrill(t *testing.T, s *site) {
 		}
 	}
 	o := s.drill(t, yaml, exitPass)
-	if len(o.j.Takeovers) != 2 {
+	if len(o.j.Takeovers) != 1 {
 		t.Fatalf("takeovers: %+v\n%s", o.j.Takeovers, o.text)
 	}
 	for _, x := range o.j.Takeovers {
-		if x.Hi == nil || *x.Hi < 1 || x.Lo > 10 || x.Successor == "" {
+		if x.Hi == nil || *x.Hi < 1 || x.Lo > 11 || x.Successor == "" {
 			t.Errorf("takeover %+v", x)
 		}
 	}

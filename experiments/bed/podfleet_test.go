@@ -87,6 +87,30 @@ func TestWorkersTakeSeats(t *testing.T) {
 	})
 }
 
+// TestALifeBeforeItsStatus: a worker that says hello before the status shows its life is in none that is another's.
+func TestALifeBeforeItsStatus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, s, _, _ := lead(t)
+		var restarts []int32
+		f.o.Pods.OnEvent = func(e history.Event) {
+			if e.Kind == history.ReplicaStart {
+				restarts = append(restarts, e.Replica.Pod.Restarts)
+			}
+		}
+		s.show(running("w", "u1", "c1", 2))
+		synctest.Wait() // its log is followed
+		s.write("w", `2026-01-01T00:00:01Z 0 {"life":"l1"}`)
+		synctest.Wait()
+		f.hello(helloOf("l1", "u1", 1))
+		ask(t, f, "r1.1")
+		f.hello(helloOf("l2", "u1", 2))
+		ask(t, f, "r1.2")
+		if fmt.Sprint(restarts) != "[2 3]" {
+			t.Errorf("restarts before the lives of both: %v, want [2 3]", restarts)
+		}
+	})
+}
+
 func TestClaimsOfWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, s, _, said := lead(t)

@@ -294,6 +294,20 @@ func TestSignsOfObservedPods(t *testing.T) {
 		if end := f.lives.lives[0].end; end.Span != (history.Span{From: 5e8, To: 1e9}) {
 			t.Errorf("end %v", end.Span)
 		}
+
+		// Without any, it is open from the list before the one in which the life was first seen.
+		s.heard(errors.New("the watch broke"))
+		begun := f.lives.o.Clock()
+		s.heard(nil)
+		p := running("c", "c", "c", 0)
+		s.show(p)
+		synctest.Wait()
+		time.Sleep(time.Second) // likewise
+		p.Container.Running, p.Container.Terminated = false, true
+		s.show(p)
+		if end := f.lives.lives[2].end; begun == 0 || end == nil || end.Span != (history.Span{From: begun, To: begun + 1e9}) {
+			t.Errorf("end %+v, first seen at %d", end, begun)
+		}
 	})
 }
 

@@ -85,24 +85,36 @@ func (l *looks) Look(context.Context, bool) (func(history.Span) []history.Event,
 		end := l.ends[0]
 		l.ends = l.ends[1:]
 		return []history.Event{{Kind: history.LookKind, Span: at, Key: "k", Look: &history.Look{
-			Present: true, Holder: "r1.1", PTTL: end - at.To, Prev: &history.Span{From: at.From - 100, To: at.To - 100},
+			Present: true, Named: "pod-1", Holder: "r1.1", PTTL: end - at.To, Prev: &history.Span{From: at.From - 100, To: at.To - 100},
 		}}}
 	}, nil
 }
 
-// A lease that ends later than it did was extended by one who lived; one that ends when it did shows nothing, however often it is seen.
+// known are the lives that a name leads to, and what was seen of them.
+type known struct {
+	holder string
+	signs  []int64
+}
+
+func (k *known) HolderOf(string) string  { return k.holder }
+func (k *known) Sign(_ string, at int64) { k.signs = append(k.signs, at) }
+
+// A lease that ends later than it did was extended by one who lived; one that ends when it did shows nothing, however often it is seen,
+// and neither does one that another life of the same name may have extended.
 func TestAnExtensionIsASignOfLife(t *testing.T) {
-	var signs []int64
-	s := signing{&looks{ends: []int64{2000, 2000, 2600, 2600}}, func(_ string, at int64) { signs = append(signs, at) }, map[string]int64{}}
-	for i := range 4 {
-		look, err := s.Look(t.Context(), false)
-		if err != nil {
-			t.Fatal(err)
+	for holder, want := range map[string][]int64{"r1.1": {1100}, "r1.2": nil} {
+		lives := &known{holder: holder}
+		s := signing{&looks{ends: []int64{2e9, 2e9, 3e9, 3e9}}, lives, history.Ends{}}
+		for i := range 4 {
+			look, err := s.Look(t.Context(), false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := int64(1000 + 100*i)
+			look(history.Span{From: at, To: at + 2})
 		}
-		at := int64(1000 + 100*i)
-		look(history.Span{From: at, To: at + 2})
-	}
-	if !slices.Equal(signs, []int64{1100}) {
-		t.Errorf("signs at %d, want one at the look before the extension", signs)
+		if !slices.Equal(lives.signs, want) {
+			t.Errorf("name of %s: signs at %d, want %d: the look before the extension", holder, lives.signs, want)
+		}
 	}
 }

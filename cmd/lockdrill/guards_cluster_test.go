@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	authv1 "k8s.io/api/authorization/v1"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -25,7 +26,7 @@ type apiServer struct {
 	gone        bool   // there is no namespace
 	denied      string // resource and subresource that the caller has no permission for, "pods/log"
 	pods        []string
-	holder      string // of every Lease
+	run         string // that has the namespace; "" = none
 
 	mu      sync.Mutex
 	changed []string
@@ -62,9 +63,10 @@ func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				"status": map[string]any{"phase": "Running", "conditions": []any{map[string]string{"type": "Ready", "status": "True"}}}})
 		}
 		answer = map[string]any{"apiVersion": "v1", "kind": "PodList", "items": items}
-	case strings.Contains(path, "/leases/"):
-		answer = map[string]any{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": map[string]string{"name": filepath.Base(path)},
-			"spec": map[string]string{"holderIdentity": a.holder}}
+	case strings.HasSuffix(path, "/leases/lockdrill-run") && a.run != "":
+		now := time.Now().UTC().Format("2006-01-02T15:04:05.000000Z")
+		answer = map[string]any{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": map[string]string{"name": "lockdrill-run"},
+			"spec": map[string]any{"holderIdentity": a.run, "leaseDurationSeconds": 60, "acquireTime": now, "renewTime": now}}
 	default:
 		http.NotFound(w, r)
 		return
@@ -187,7 +189,8 @@ func TestANamespaceThatIsNotThereIsNamed(t *testing.T) {
 
 func TestAPlanShowsThePods(t *testing.T) {
 	dir := guarded(t, podSections(t))
-	(&apiServer{environment: "staging", pods: []string{"web-a", "web-b"}}).start(t, dir)
+	api := &apiServer{environment: "staging", pods: []string{"web-a", "web-b"}}
+	api.start(t, dir)
 	got := tryIn(t, dir, append([]string{"plan", "guarded.yaml"}, podFlags...)...)
 	if got.code != exitPass {
 		t.Fatalf("%+v", got)
@@ -206,6 +209,11 @@ func TestAPlanShowsThePods(t *testing.T) {
 	}
 	if strings.Contains(got.stdout+got.stderr, "t0p-secret") {
 		t.Error("the plan shows the token")
+	}
+	api.run = "20261121T120000.000Z-other"
+	got = tryIn(t, dir, append([]string{"plan", "guarded.yaml"}, podFlags...)...)
+	if got.code != exitRefused || !strings.Contains(strings.Join(strings.Fields(got.stdout), " "), "kubernetes test/locks is held by run "+api.run) {
+		t.Errorf("a namespace that is another run's: %+v", got)
 	}
 }
 

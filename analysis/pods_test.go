@@ -163,6 +163,19 @@ func TestAGracefulEndThatWasIgnoredCountsBesideCrashes(t *testing.T) {
 	}
 }
 
+// Where a lock names a holder that no pod is, the file is wrong about the lock or about the names.
+func TestAHolderThatNoPodIsIsSought(t *testing.T) {
+	j := edited(t, "pods-observed-lease", func(_ *experiments.Experiment, ev *history.Event) {
+		if ev.Kind == history.RunPhase && ev.Phase.Name == history.PhaseFaults {
+			no := false
+			ev.Phase.Why, ev.Phase.Holds = "no pod that is known holds lock leader", &no
+		}
+	})
+	if r := row(t, j, "leader", "takeover.max"); r.Verdict != Inconclusive || !strings.Contains(r.Next, "kubernetes.holder") {
+		t.Errorf("takeover %s: %s (%s)", r.Verdict, r.Why, r.Next)
+	}
+}
+
 // A kill by labels that found nobody is advised about labels, not about locks.
 func TestAKillByLabelsThatFoundNobody(t *testing.T) {
 	e, h := load(t, "pods-crash")

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -71,8 +72,12 @@ func podsGuard(ctx context.Context, e *experiments.Experiment, cluster *kube.Clu
 	if err != nil {
 		return guard{Refuses: true, Says: fmt.Sprintf("%s could not be asked: %v", clusterTarget(e.Kubernetes), err)}
 	}
-	ready := 0
+	ready, self := 0, ownPod()
 	for i := range pods {
+		if pods[i].Name == self {
+			return guard{Refuses: true, Says: fmt.Sprintf("pod %s, in which this runs, has %s as well: give the runner's pod other labels, or a narrower kubernetes.selector",
+				self, experiments.Labels(podSelector(e)))}
+		}
 		if pods[i].Ready && !pods[i].Ending {
 			ready++
 		}
@@ -82,4 +87,13 @@ func podsGuard(ctx context.Context, e *experiments.Experiment, cluster *kube.Clu
 		return guard{Refuses: true, Says: fmt.Sprintf("%s: system.replicas is %d", says, e.System.Replicas)}
 	}
 	return guard{Says: says}
+}
+
+// ownPod is the name of the pod that this process runs in; "" = in none. A runner must not strike itself, nor count itself as a replica.
+func ownPod() string {
+	if os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
+		return ""
+	}
+	name, _ := os.Hostname() // a pod's is its name, unless it says otherwise
+	return name
 }

@@ -55,7 +55,7 @@ const forceGrace = 1800 * time.Millisecond
 func TestKubePods(t *testing.T) {
 	at := redistest.Start(t)
 	env := kubetest.Start(t, kubetest.Options{Controllers: true, NodeOptions: kubetest.NodeOptions{
-		RestartAfter: 100 * time.Millisecond, ForceGrace: forceGrace,
+		ReadyAt: deaf, RestartAfter: 100 * time.Millisecond, ForceGrace: forceGrace,
 		Run: kubetest.Command(os.Args[0], role+"=pod", "LOCKS_AT="+at),
 	}})
 	ns := env.Namespace("drill", nil)

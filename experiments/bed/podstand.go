@@ -17,9 +17,10 @@ import (
 )
 
 const (
-	turnName   = "lockdrill-run" // the Lease object whose holder has the namespace
+	turnName   = kube.RunLease   // the Lease object whose holder has the namespace
 	turnStale  = 7 * time.Second // a turn that seems to be over is watched for so long: its holder's clock may be behind
 	turnLook   = 500 * time.Millisecond
+	applyLimit = 10 * time.Second       // for one object
 	podsLook   = 100 * time.Millisecond // between two looks for what was told to go
 	podsGrace  = 2 * time.Second        // of pods that are removed: their workers have been told to stop before
 	leaseWord  = "coordination.k8s.io/v1"
@@ -77,7 +78,7 @@ func ApplyPods(ctx context.Context, o PodStandOptions) (*PodStand, error) {
 	}
 	err = s.take(ctx)
 	for i := 0; i < len(objects) && err == nil; i++ {
-		err = o.Cluster.Apply(ctx, objects[i])
+		err = s.apply(ctx, objects[i])
 	}
 	if err != nil {
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
@@ -85,6 +86,16 @@ func ApplyPods(ctx context.Context, o PodStandOptions) (*PodStand, error) {
 		return nil, fmt.Errorf("apply pods: %w", errors.Join(err, s.Close(limited)))
 	}
 	return s, nil
+}
+
+// apply waits for the API server's answer whatever ends ctx meanwhile: an object that is made after Close has looked for it would stay.
+func (s *PodStand) apply(ctx context.Context, o kube.Object) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), applyLimit)
+	defer cancel()
+	return s.o.Cluster.Apply(ctx, o)
 }
 
 // admit refuses an object whose name is taken, and labels the others.

@@ -14,7 +14,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -105,6 +107,74 @@ func generic(client *fake.Clientset) *dynamicfake.FakeDynamicClient {
 	d := dynamicfake.NewSimpleDynamicClient(scheme)
 	d.PrependReactor("*", "leases", genericLeases(client))
 	return d
+}
+
+// slow is a generic client of an API server that makes an object a second after it was told to, whether or not anybody waits for it.
+type slow struct {
+	dynamic.Interface
+	told func()
+}
+
+func (s slow) Resource(r schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
+	return slowKind{s.Interface.Resource(r), s.told}
+}
+
+type slowKind struct {
+	dynamic.NamespaceableResourceInterface
+	told func()
+}
+
+func (s slowKind) Namespace(ns string) dynamic.ResourceInterface {
+	return slowPlace{s.NamespaceableResourceInterface.Namespace(ns), s.told}
+}
+
+type slowPlace struct {
+	dynamic.ResourceInterface
+	told func()
+}
+
+func (s slowPlace) Apply(ctx context.Context, _ string, o *kube.Object, _ metav1.ApplyOptions, _ ...string) (*kube.Object, error) {
+	made := make(chan error, 1)
+	time.AfterFunc(time.Second, func() {
+		_, err := s.Create(context.Background(), o, metav1.CreateOptions{})
+		made <- err
+	})
+	s.told()
+	select {
+	case err := <-made:
+		return o, err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// An interruption while an object is being made leaves nothing, and makes no more.
+func TestAnInterruptedApply(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		objects := generic(client)
+		ctx, interrupt := context.WithCancel(t.Context())
+		defer interrupt()
+		cluster := kube.New(client, "drill").WithObjects(slow{objects, interrupt})
+		text := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}"
+		if _, err := ApplyPods(ctx, PodStandOptions{Cluster: cluster, Run: "r", Manifests: [][]byte{[]byte(text)}}); !errors.Is(err, context.Canceled) {
+			t.Errorf("err %v", err)
+		}
+		time.Sleep(time.Minute) // a bubble's time
+		maps := objects.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace("drill")
+		if left, err := maps.List(t.Context(), metav1.ListOptions{}); err != nil || len(left.Items) > 0 {
+			t.Errorf("left: %+v, %v", left, err)
+		}
+		applied := 0
+		for _, a := range objects.Actions() {
+			if a.GetVerb() == "create" {
+				applied++
+			}
+		}
+		if applied != 1 {
+			t.Errorf("%d objects made, want the one that was under way", applied)
+		}
+	})
 }
 
 func TestATurnThatIsLost(t *testing.T) {

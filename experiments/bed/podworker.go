@@ -42,7 +42,11 @@ func (f *PodFleet) hello(h podline.Hello) {
 		}
 	}
 	for _, old := range f.workers {
-		if old.hello.UID == h.UID && old.over == nil {
+		switch {
+		case old.hello.UID != h.UID || old.over != nil:
+		case old.hello.At.From > h.At.To: // heard of late: it is the one before
+			f.succeeded(w, old.hello.At.To)
+		default:
 			f.succeeded(old, h.At.To)
 		}
 	}
@@ -74,13 +78,19 @@ func (f *PodFleet) logged(l *podLife, line []byte, _ history.Span) {
 		return
 	}
 	if n > 0 {
-		l.logged = max(l.logged, n)
+		if !l.astray {
+			l.logged = max(l.logged, n)
+		}
 		return
 	}
 	var hello struct {
 		Life string `json:"life"`
 	}
 	if json.Unmarshal(text, &hello) != nil || hello.Life == "" {
+		return
+	}
+	if l.worker != "" && l.worker != hello.Life { // the node shows the next life's log before the API server knows of that
+		l.astray = true
 		return
 	}
 	l.worker, l.logged = hello.Life, 0
@@ -133,10 +143,13 @@ func (f *PodFleet) claim(w *podWorker, line podline.Line) (history.Event, error)
 		e.Replica.Metrics = "" // it is an address on the pod's loopback, which is not ours
 	}
 	possible := history.Span{From: w.started.From, To: line.Heard}
-	at := line.Shift.Runner(e.Span)
+	at, answered := line.Shift.Runner(e.Span), line.Shift.Runner(history.At(e.To))
 	var ok bool
 	if e.Span, ok = at.Intersect(possible); !ok {
 		return e, fmt.Errorf("stamped %v, and it was told who it is and heard in %v", at, possible)
+	}
+	if e.Call != nil && e.Outcome != "" {
+		e.Call.Answered = max(answered.From, possible.From)
 	}
 	return e, nil
 }

@@ -253,6 +253,9 @@ func TestAnObservedLockThatWentEarlyMayHaveBeenGivenBack(t *testing.T) {
 		if r := row(t, j, "leader", "takeover.max"); r.Verdict != c.verdict || !strings.Contains(r.Why, c.why) {
 			t.Errorf("%+v: %s: %s", c, r.Verdict, r.Why)
 		}
+		if (j.Counts.FalseTakeovers > 0) != (c.verdict == Fail) {
+			t.Errorf("%+v: %d false takeovers", c, j.Counts.FalseTakeovers)
+		}
 		for _, x := range j.Takeovers {
 			if c.verdict != Fail {
 				t.Errorf("%+v: listed as %s", c, x.Class)

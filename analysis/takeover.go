@@ -227,9 +227,11 @@ func (ix *index) classify(t *trial) {
 	case t.shot.handedOver(t.e):
 		t.class = ClassHandOver
 	case !taken && t.next != nil && t.next.granted.To < t.e.life.due.From && gave == nil && !t.e.life.loss:
-		if t.class = ClassFalse; ix.mayHaveGiven(t.e) {
+		if ix.mayHaveGiven(t.e) {
 			t.void = "the lock went to another before its lease was over, and nothing tells whether its holder gave it back"
+			return
 		}
+		t.class = ClassFalse
 	case t.after.replica != "" && t.after.replica == t.e.replica:
 		t.class = ClassRecovery
 	}

@@ -119,13 +119,29 @@ func (ix *index) outlivesLease(lock string) bool {
 	return l != nil && l.Lease != ""
 }
 
-// handBack notes that a look showed e's holder to have given the lock back.
-func (e *epoch) handBack(s *stretch) {
+// extensions are the renewals of e that only looks show.
+func (e *epoch) extensions() []*call {
+	var cs []*call
+	for i, s := range e.looks {
+		if i > 0 && s.extended && s.prev != nil { // the first shows the grant
+			cs = append(cs, e.shown(s, history.ResultRenewed))
+		}
+	}
+	return cs
+}
+
+// shown is a call of e's holder that a look shows to have succeeded.
+func (e *epoch) shown(s *stretch, result string) *call {
 	at := s.first
 	if s.prev != nil {
 		at.From = s.prev.From
 	}
-	e.back = &call{source: e.replica, key: e.key, epoch: e.id, sent: at, span: at, outcome: history.OK, result: history.ResultReleased, n: s.n, exited: true}
+	return &call{source: e.replica, key: e.key, epoch: e.id, sent: at, span: at, outcome: history.OK, result: result, n: s.n, exited: true}
+}
+
+// handBack notes that a look showed e's holder to have given the lock back.
+func (e *epoch) handBack(s *stretch) {
+	e.back = e.shown(s, history.ResultReleased)
 }
 
 // deathOf is d as verdict.json lists it.

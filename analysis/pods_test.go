@@ -280,3 +280,26 @@ func TestTheAnswerOfAPodIsKnownAsFarAsItsLineSays(t *testing.T) {
 		}
 	}
 }
+
+// Nobody claims to have renewed an observed lock: that its holder came through a fault of the store shows in looks.
+func TestAnObservedHolderThatGoesOnHasRecovered(t *testing.T) {
+	for name, c := range map[string]struct {
+		until float64 // the last extension
+		class string
+	}{"extended afterwards": {75, ClassRecovery}, "never again": {21.5, ClassPause}} {
+		tp := onlyWatched("the store of an observed lock is paused")
+		tp.held(1, c.until, "e1", "r1.1")
+		tp.strike(22, 25, "pause#1", "e1", history.Fault{Kind: "store", Form: "pause", Victim: history.VictimStore, Declared: 3e9})
+		tp.overObserved(75)
+		e, _ := load(t, "pods-observed-lease")
+		e.Faults = []experiments.Fault{{ID: "pause", At: 11e9, For: 3e9, Store: &experiments.StoreFault{Do: experiments.StorePause}}}
+		h, err := history.Read(bytes.NewReader(tp.lines("pods-observed-lease", digest(t, "pods-observed-lease"))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		j := Judge(e, h)
+		if len(j.Takeovers) != 1 || j.Takeovers[0].Class != c.class || (row(t, j, "leader", "takeover.max").Verdict == Fail) != (c.class == ClassPause) {
+			t.Errorf("%s: %+v, %+v", name, j.Takeovers, row(t, j, "leader", "takeover.max"))
+		}
+	}
+}

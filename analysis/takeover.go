@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
@@ -138,7 +139,7 @@ func (ix *index) recovered(k *keyIndex, t *trial) bool {
 		since = hit.To
 	}
 	var first, last *call
-	for _, c := range t.e.renewals {
+	for _, c := range slices.Concat(t.e.renewals, t.e.extensions()) {
 		if c.outcome == history.OK && c.span.From >= since {
 			first, last = cmp.Or(first, c), c
 		}

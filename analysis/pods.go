@@ -17,14 +17,6 @@ func (s *shot) death() *history.Death {
 	return s.confirmed.Fault.Death
 }
 
-// died brackets the end of the process that d tells of: from its last sign of life; To is open where nobody saw it.
-func died(d *history.Death) history.Span {
-	if d.End == nil {
-		return history.Span{From: d.Sign, To: open}
-	}
-	return history.Span{From: min(max(d.Sign, d.End.From), d.End.To), To: d.End.To}
-}
-
 // noteDeath takes over what the shot tells of its victim's life, where no event of the fleet does.
 func (s *shot) noteDeath(ix *index) {
 	d := s.death()
@@ -37,7 +29,8 @@ func (s *shot) noteDeath(ix *index) {
 		seen.From = min(max(seen.From, d.Sign), seen.To)
 		ix.deaths[s.victim] = seen
 	case d.End != nil:
-		ix.deaths[s.victim] = death{died(d), s.confirmed.N}
+		end := history.Span{From: min(max(d.Sign, d.End.From), d.End.To), To: d.End.To}
+		ix.deaths[s.victim] = death{end, s.confirmed.N}
 	}
 }
 
@@ -49,7 +42,7 @@ func (ix *index) struckAt(s *shot, e *epoch) history.Span {
 	if d == nil || s.handedOver(e) && e.life.gave.outcome == history.OK {
 		return s.applied.Span
 	}
-	end := died(d)
+	end := history.Span{From: d.Sign, To: open}
 	if seen, known := ix.deaths[s.victim]; known { // it may have been seen when the shot was no longer waited for
 		end = seen.Span
 	}

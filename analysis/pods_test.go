@@ -177,7 +177,7 @@ func TestALogThatSaysMoreThanTheStreamIsAFinding(t *testing.T) {
 			}
 		})
 		found := len(j.Findings) == 1 && strings.Contains(j.Findings[0].What, "2 lines that never came through the stream")
-		if found != want || (row(t, j, "leader", "overlap.belief").Verdict == Pass) == want {
+		if found != want || len(j.Findings) > 0 != want || (row(t, j, "leader", "overlap.belief").Verdict == Pass) == want {
 			t.Errorf("%d lines: findings %+v, belief %s", lines, j.Findings, row(t, j, "leader", "overlap.belief").Verdict)
 		}
 		if row(t, j, "leader", "takeover.max").Verdict != Pass {
@@ -221,8 +221,32 @@ func TestALeaseObjectThatIsGivenBackIsAHandOver(t *testing.T) {
 			break
 		}
 	}
-	if x := Judge(e, h).Takeovers; len(x) != 1 || x[0].Class != ClassHandOver {
-		t.Errorf("%+v", x)
+	x := Judge(e, h).Takeovers
+	if len(x) != 1 || x[0].Class != ClassHandOver {
+		t.Fatalf("%+v", x)
+	}
+	if r := x[0].Residual; r.Lo > 21.5-21.306+1e-6 || *r.Hi < 21.602-21.3-1e-6 {
+		t.Errorf("given back [%v, %v] after the call, want at any time between two looks", r.Lo, *r.Hi)
+	}
+}
+
+// Whatever shows that the victim still lived, the shot or the fleet, it lived.
+func TestASignOfLifeBoundsTheDeath(t *testing.T) {
+	e, h := load(t, "pods-crash")
+	edit(h, func(ev *history.Event) bool { return ev.Kind == history.ReplicaExit && ev.Replica.Incarnation == "r1.1" }, func(ev *history.Event) {
+		ev.From -= 5e9
+	})
+	if x := Judge(e, h).Takeovers[0]; *x.Hi > 19.21-11.008+0.01 {
+		t.Errorf("taken over within %v s of a death that came after 11.008 s", *x.Hi)
+	}
+	e, h = load(t, "pods-end-not-seen")
+	edit(h, func(ev *history.Event) bool { return ev.Fault != nil && ev.Fault.Death != nil }, func(ev *history.Event) {
+		d, f := *ev.Fault.Death, *ev.Fault
+		d.Sign = 18e9
+		f.Death, ev.Fault = &d, &f
+	})
+	if r := row(t, Judge(e, h), "leader", "overlap.belief"); r.Verdict != Fail || r.Lo < 0.6 || r.Lo > 0.7 {
+		t.Errorf("it believed in its lock 0.7 s beside its successor: %s, from %v", r.Verdict, r.Lo)
 	}
 }
 

@@ -233,7 +233,9 @@ func TestALeaseObjectThatIsGivenBackIsAHandOver(t *testing.T) {
 // Whatever shows that the victim still lived, the shot or the fleet, it lived.
 func TestASignOfLifeBoundsTheDeath(t *testing.T) {
 	e, h := load(t, "pods-crash")
-	edit(h, func(ev *history.Event) bool { return ev.Kind == history.ReplicaExit && ev.Replica.Incarnation == "r1.1" }, func(ev *history.Event) {
+	edit(h, func(ev *history.Event) bool {
+		return ev.Kind == history.ReplicaExit && ev.Replica.Incarnation == "r1.1"
+	}, func(ev *history.Event) {
 		ev.From -= 5e9
 	})
 	if x := Judge(e, h).Takeovers[0]; *x.Hi > 19.21-11.008+0.01 {
@@ -325,5 +327,33 @@ func TestAnObservedHolderThatGoesOnHasRecovered(t *testing.T) {
 		if len(j.Takeovers) != 1 || j.Takeovers[0].Class != c.class || (row(t, j, "leader", "takeover.max").Verdict == Fail) != (c.class == ClassPause) {
 			t.Errorf("%s: %+v, %+v", name, j.Takeovers, row(t, j, "leader", "takeover.max"))
 		}
+	}
+}
+
+// A request to end a pod may be answered when the worker has given its lock back already: what it held when it was asked is exposed.
+func TestAHandOverBeforeTheCallIsAnswered(t *testing.T) {
+	e, h := load(t, "pods-graceful")
+	edit(h, func(ev *history.Event) bool { return ev.Kind == history.FaultApplied }, func(ev *history.Event) { ev.To = 11.15e9 })
+	j := Judge(e, h)
+	if len(j.Takeovers) != 1 || j.Takeovers[0].Class != ClassHandOver || row(t, j, "leader", "takeover.max").Verdict != Pass {
+		t.Errorf("%+v", j.Takeovers)
+	}
+	edit(h, func(ev *history.Event) bool { return ev.Kind == history.FaultApplied }, func(ev *history.Event) { ev.From = 11.1e9 })
+	if r := row(t, Judge(e, h), "leader", "takeover.max"); r.Verdict != Inconclusive {
+		t.Errorf("given back as it was asked, before or after: %s", r.Verdict)
+	}
+}
+
+// A holder that wakes up when its lease has run out may still take its name out: the lease ended before, and nothing is contradicted.
+func TestALeaseThatIsGivenBackTooLate(t *testing.T) {
+	e, h := load(t, "pods-observed-lease")
+	edit(h, func(ev *history.Event) bool {
+		return ev.Kind == history.ReplicaStart && ev.Replica.Incarnation == "r1.2"
+	}, func(ev *history.Event) {
+		*ev = history.Event{N: ev.N, Kind: history.LookKind, Span: history.Span{From: 36.5e9, To: 36.502e9}, Source: "probe:leases", Lock: "leader", Key: "billing",
+			Look: &history.Look{PTTL: -2, Prev: &history.Span{From: 36.4e9, To: 36.402e9}, Released: true}}
+	})
+	if j := Judge(e, h); len(j.Findings) != 0 || j.Takeovers[0].Class != ClassCrash || *j.Takeovers[0].Residual.Hi > 15.2 {
+		t.Errorf("%+v, %+v", j.Findings, j.Takeovers)
 	}
 }

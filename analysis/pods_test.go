@@ -151,6 +151,18 @@ func TestTheOrderOfAPodsDoingsIsThatOfItsLines(t *testing.T) {
 	}
 }
 
+// A victim that was asked to stop and died with its lock died: beside a fault that crashes holders, it is judged with these.
+func TestAGracefulEndThatWasIgnoredCountsBesideCrashes(t *testing.T) {
+	e, h := load(t, "pods-graceful-ignored")
+	e.Faults = append(e.Faults, e.Faults[0])
+	crash := *e.Faults[0].Kill
+	crash.Form = experiments.FormCrash
+	e.Faults[1].ID, e.Faults[1].Kill = "crash-leader", &crash
+	if r := row(t, Judge(e, h), "leader", "takeover.max"); r.Verdict != Fail || r.N != 1 {
+		t.Errorf("takeover %s of %d: %s", r.Verdict, r.N, r.Why)
+	}
+}
+
 // Deleted by force, a worker that listens hands over: that is no measurement of a crash.
 func TestAForcedDeleteThatWasAHandOverIsNoCrash(t *testing.T) {
 	e, h := load(t, "pods-graceful")

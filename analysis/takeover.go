@@ -84,17 +84,27 @@ func (ix *index) newTrial(s *shot, e *epoch) *trial {
 			t.void = "no demand: nobody else wanted the key"
 		}
 		t.value = dur{lo: max(0, censor-start.To), hi: open}
+		t.value.lo = ix.attested(k.lock, t.value.lo)
 		t.evidence = cite(append(t.evidence, cause)...)
 		t.start, t.x = start, history.Span{From: censor, To: open}
 		ix.split(t)
 		return t
 	}
 	t.value = between(start, x)
+	t.value.lo = ix.attested(k.lock, t.value.lo)
 	t.evidence = cite(append(t.evidence, t.after.n, n)...)
 	t.start, t.x = start, x
 	ix.classify(t)
 	ix.split(t)
 	return t
+}
+
+// attested is how long there surely was no effect of the lock: where the ledger has lost entries, the first may be among them.
+func (ix *index) attested(lock string, lo int64) int64 {
+	if ix.ledgered[lock] && len(ix.lostLedger) > 0 {
+		return min(lo, 0)
+	}
+	return lo
 }
 
 // endOf finds x, the first accepted begin or tick of a later-granted epoch. Where the ledger shows nothing of this lock, it is

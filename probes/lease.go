@@ -117,6 +117,13 @@ func (p *Leases) read(ctx context.Context, name string) (record, error) {
 	return r, nil
 }
 
+// contended is the record as contenders of client-go compare it: they write its times out to the second, so that of two renewals in the
+// same second the later prolongs nothing for them.
+func (r record) contended() record {
+	r.acquired, r.renewed = r.acquired/int64(time.Second), r.renewed/int64(time.Second)
+	return r
+}
+
 func (r *record) held() bool { return r.there && r.named != "" }
 
 // observe takes in what a look showed and appends an event if it is news.
@@ -132,8 +139,10 @@ func (w *leased) observe(events []history.Event, r record, at history.Span, fina
 	switch {
 	case !w.seen: // it may have been renewed just now, or long ago
 		w.early, w.late = at.From, at.To+int64(r.duration)
-	case r != w.last:
+	case r.contended() != w.last.contended():
 		w.early, w.late = w.span.From+int64(r.duration), at.To+int64(r.duration)
+	case r != w.last: // contenders of client-go do not see that it was extended, others may
+		w.late = at.To + int64(r.duration)
 	}
 	if news || final {
 		e := history.Event{

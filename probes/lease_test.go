@@ -156,3 +156,25 @@ func TestLeasesHolder(t *testing.T) {
 		t.Errorf("a holder without an API server: %v", err)
 	}
 }
+
+// Contenders of client-go do not see a second renewal in the same second of its holder's clock: for them it prolongs nothing.
+func TestARenewalInTheSameSecond(t *testing.T) {
+	e := election{}
+	p := NewLeases(e, pods(nil))
+	p.Watch("leader", "shop")
+	e.take("shop", "web-1_a")
+	look(t, p, at(0), false)
+	e.renew("shop")
+	look(t, p, at(100), false)
+	l := e["shop"]
+	l.Renewed = l.Renewed.Add(300 * time.Millisecond)
+	e["shop"] = l
+	events := look(t, p, at(400), false)
+	if len(events) != 1 {
+		t.Fatalf("%d events, want 1", len(events))
+	}
+	// It was extended after the look at 0 for those who did not see the rest, and by the look at 400 for all others.
+	if got, early := events[0].Look, at(0).From+int64(15*time.Second); got.PTTL != int64(15*time.Second) || at(400).From+got.PTTL-got.Slack != early {
+		t.Errorf("left %v, slack %v", time.Duration(got.PTTL), time.Duration(got.Slack))
+	}
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -147,37 +146,19 @@ func (f *ObservedFleet) lastSign(l *podLife) int64 {
 }
 
 // HolderOf is the incarnation that a lock means by the name that it gives its holder; "" = no life that is known. Where the name
-// fits several lives of one pod, or pods of one name, it is the newest of them.
+// fits several pods, it is the one with the longest name; of several lives of one pod, or of pods of one name, the newest.
 func (f *ObservedFleet) HolderOf(named string) string {
 	f.lives.mu.Lock()
 	defer f.lives.mu.Unlock()
+	var best *podLife
 	for _, l := range slices.Backward(f.lives.lives) {
-		if l.incarnation != "" && named != "" && means(f.o.Holder, named, l.pod) {
-			return l.incarnation
+		p := &l.pod.Pod
+		if l.incarnation != "" && f.o.Holder.Is(named, p.Name, p.Labels, p.Annotations) && (best == nil || len(p.Name) > len(best.pod.Name)) {
+			best = l
 		}
 	}
-	return ""
-}
-
-// means says whether a holder's name leads to the pod.
-func means(how *experiments.HolderNames, named string, p *pod) bool {
-	switch {
-	case how == nil:
-		rest, ok := strings.CutPrefix(named, p.Name) // "web-1" is not the beginning of "web-10"
-		return ok && (rest == "" || !isNameByte(rest[0]))
-	case how.Label != "":
-		return p.Labels[how.Label] == named
-	case how.Annotation != "":
-		return p.Annotations[how.Annotation] == named
+	if best == nil {
+		return ""
 	}
-	pattern := regexp.QuoteMeta(how.Name)
-	pattern = strings.ReplaceAll(pattern, regexp.QuoteMeta("{pod}"), regexp.QuoteMeta(p.Name))
-	pattern = strings.ReplaceAll(pattern, regexp.QuoteMeta("*"), ".*")
-	ok, err := regexp.MatchString("^(?:"+pattern+")$", named)
-	return err == nil && ok
-}
-
-// isNameByte reports what a pod's name may go on with.
-func isNameByte(b byte) bool {
-	return b >= 'a' && b <= 'z' || b >= '0' && b <= '9' || b == '-' || b == '.'
+	return best.incarnation
 }

@@ -136,18 +136,23 @@ func (f *PodFleet) place(w *podWorker, c protocol.Configure) {
 	}
 }
 
-// body is the pod that a worker is in.
+// body is the pod that a worker is in. A hello may come before the status that shows its life: the container has then been started once
+// more than the last life that is another's.
 func (f *PodFleet) body(w *podWorker) history.Pod {
 	if w.life != nil {
 		return w.life.body()
 	}
-	if living := f.lives.living(w.hello.UID); len(living) > 0 {
-		return living[len(living)-1].body()
+	p := f.lives.pods[w.hello.UID]
+	if p == nil {
+		return history.Pod{Name: w.hello.Pod, UID: w.hello.UID}
 	}
-	if p := f.lives.pods[w.hello.UID]; p != nil {
-		return (&podLife{pod: p, restarts: p.Container.Restarts}).body()
+	b := (&podLife{pod: p, restarts: p.Container.Restarts}).body()
+	for _, l := range f.lives.lives {
+		if others := l.worker != "" && l.worker != w.hello.Life; others && l.pod == p {
+			b.Restarts = max(b.Restarts, l.restarts+1)
+		}
 	}
-	return history.Pod{Name: w.hello.Pod, UID: w.hello.UID}
+	return b
 }
 
 // inPod is the replica that is in a pod, where no log says in which life.

@@ -87,6 +87,30 @@ func TestWorkersTakeSeats(t *testing.T) {
 	})
 }
 
+// TestALifeBeforeItsStatus: a worker that says hello before the status shows its life is in none that is another's.
+func TestALifeBeforeItsStatus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, s, _, _ := lead(t)
+		var restarts []int32
+		f.o.Pods.OnEvent = func(e history.Event) {
+			if e.Kind == history.ReplicaStart {
+				restarts = append(restarts, e.Replica.Pod.Restarts)
+			}
+		}
+		s.show(running("w", "u1", "c1", 2))
+		synctest.Wait() // its log is followed
+		s.write("w", `2026-01-01T00:00:01Z 0 {"life":"l1"}`)
+		synctest.Wait()
+		f.hello(helloOf("l1", "u1", 1))
+		ask(t, f, "r1.1")
+		f.hello(helloOf("l2", "u1", 2))
+		ask(t, f, "r1.2")
+		if fmt.Sprint(restarts) != "[2 3]" {
+			t.Errorf("restarts before the lives of both: %v, want [2 3]", restarts)
+		}
+	})
+}
+
 func TestClaimsOfWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, s, _, said := lead(t)
@@ -186,4 +210,71 @@ func TestEndsOfWorkers(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A log that was cut may go on with the lines of the container's next life: they are not the life's before, nor does its end end the next.
+func TestALogThatGoesOnWithTheNextLife(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		known bool // to the API server, and not to the watch yet
+	}{{"as the API server says", true}, {"before the API server knows", false}} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, s, _, said := lead(t)
+				var lines []string
+				f.lives.o.OnLine = func(inc string, _ []byte, _ history.Span) { lines = append(lines, inc) }
+				next := running("w", "u1", "c2", 1)
+				s.show(running("w", "u1", "c1", 0))
+				synctest.Wait()
+				f.hello(helloOf("l1", "u1", 1))
+				s.write("w", `2026-01-01T00:00:01Z 0 {"life":"l1"}`)
+				synctest.Wait() // it has been read, before there is a seat
+				ask(t, f, "r1.1")
+				said.expect(t, "start r1.1")
+				s.down = errors.New("connection refused")
+				s.endLog("w", errors.New("connection reset"))
+				synctest.Wait()
+				s.mu.Lock()
+				s.down = nil
+				if c.known {
+					s.pods["w"] = next
+				}
+				s.mu.Unlock()
+				time.Sleep(logAgain + time.Millisecond) // a bubble's time
+				synctest.Wait()
+				s.write("w", `2026-01-01T00:00:09Z 0 {"life":"l2"}`)
+				s.write("w", `2026-01-01T00:00:09Z 7 {}`)
+				synctest.Wait()
+				if old := f.workers[0].life; old == nil || old.worker != "l1" || old.logged != 0 || len(lines) != 0 {
+					t.Errorf("life %+v, lines of %q", old, lines)
+				}
+				s.show(next)
+				f.hello(helloOf("l2", "u1", int64(time.Second)))
+				ask(t, f, "r1.2")
+				time.Sleep(signQuiet + lastLines) // a bubble's time
+				if got := said.take(); got != "start r1.2; exit r1.1 by status: gone" && got != "exit r1.1 by status: gone; start r1.2" {
+					t.Errorf("told %q", got)
+				}
+				if w := f.worker("l2"); w.over != nil {
+					t.Errorf("the next life is over: %+v", w.over)
+				}
+			})
+		})
+	}
+}
+
+// Whoever said hello later is the later, in whatever order that was heard.
+func TestHellosOutOfOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, s, h, said := lead(t)
+		s.noLogs = true
+		s.show(running("w", "u1", "c1", 0))
+		f.hello(helloOf("l2", "u1", 20))
+		f.hello(helloOf("l1", "u1", 10))
+		ask(t, f, "r1.1")
+		said.expect(t, "start r1.1")
+		if len(h.sent) != 1 || !strings.HasPrefix(h.sent[0], "l2 ") || f.worker("l2").over != nil || f.worker("l1").over == nil {
+			t.Errorf("sent %q, workers %+v %+v", h.sent, f.worker("l1"), f.worker("l2"))
+		}
+	})
 }

@@ -23,6 +23,7 @@ type script struct {
 	logs    map[string]*io.PipeWriter
 	opened  map[string]int // streams, by pod
 	noLogs  bool
+	down    error // of questions for a pod
 	on      func(kube.Change)
 	heard   func(error)
 	watched chan struct{}
@@ -42,7 +43,7 @@ func (s *script) Pod(_ context.Context, name, _ string) (kube.Pod, bool, error) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p, ok := s.pods[name]
-	return p, ok, nil
+	return p, ok, s.down
 }
 
 func (s *script) FollowStamped(ctx context.Context, name, _ string, _ kube.LogStart) (io.ReadCloser, error) {
@@ -293,6 +294,20 @@ func TestSignsOfObservedPods(t *testing.T) {
 		if end := f.lives.lives[0].end; end.Span != (history.Span{From: 5e8, To: 1e9}) {
 			t.Errorf("end %v", end.Span)
 		}
+
+		// Without any, it is open from the list before the one in which the life was first seen.
+		s.heard(errors.New("the watch broke"))
+		begun := f.lives.o.Clock()
+		s.heard(nil)
+		p := running("c", "c", "c", 0)
+		s.show(p)
+		synctest.Wait()
+		time.Sleep(time.Second) // likewise
+		p.Container.Running, p.Container.Terminated = false, true
+		s.show(p)
+		if end := f.lives.lives[2].end; begun == 0 || end == nil || end.Span != (history.Span{From: begun, To: begun + 1e9}) {
+			t.Errorf("end %+v, first seen at %d", end, begun)
+		}
 	})
 }
 
@@ -332,23 +347,16 @@ func TestSeatsOfObservedPods(t *testing.T) {
 	})
 }
 
-func TestHolderNames(t *testing.T) {
-	p := &pod{Pod: kube.Pod{Name: "web.1", Labels: map[string]string{"id": "x"}, Annotations: map[string]string{"who": "y"}}}
-	for _, c := range []struct {
-		how   experiments.HolderNames
-		named string
-		want  bool
-	}{
-		{experiments.HolderNames{Name: "{pod}_*"}, "web.1_abc", true},
-		{experiments.HolderNames{Name: "{pod}_*"}, "webx1_abc", false}, // a dot is a dot
-		{experiments.HolderNames{Name: "ns/{pod}"}, "ns/web.1", true},
-		{experiments.HolderNames{Name: "ns/{pod}"}, "ns/web.1 ", false},
-		{experiments.HolderNames{Label: "id"}, "x", true},
-		{experiments.HolderNames{Label: "id"}, "y", false},
-		{experiments.HolderNames{Annotation: "who"}, "y", true},
-	} {
-		if got := means(&c.how, c.named, p); got != c.want {
-			t.Errorf("%+v, %q: %v", c.how, c.named, got)
+// Where a loose pattern fits two pods, the holder is the one with the longer name, whichever was seen last.
+func TestHoldersOfLooseNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, s, _ := observe(t, &experiments.HolderNames{Name: "{pod}-*"})
+		s.show(running("web-1", "u1", "c1", 0))
+		s.show(running("web", "u2", "c2", 0))
+		for named, want := range map[string]string{"web-1-x": "r1.1", "web-2": "r2.1", "web": ""} {
+			if got := f.HolderOf(named); got != want {
+				t.Errorf("holder %q is %q, want %q", named, got, want)
+			}
 		}
-	}
+	})
 }

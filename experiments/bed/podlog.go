@@ -68,8 +68,8 @@ func (f *follower) read(ctx context.Context) (clean bool, seen int64) {
 		return false, o.Clock()
 	}
 	defer r.Close()
-	// The name may be another pod's by now, and no log says whose it is.
-	if now, ok, err := f.ask(ctx); err != nil || ok && now.UID != l.uid {
+	// The name may be another pod's by now, or its container in another life, and no log says whose it is.
+	if now, ok, err := f.ask(ctx); err != nil || ok && (now.UID != l.uid || now.Container.ID != "" && now.Container.ID != l.id) {
 		return false, o.Clock()
 	}
 	if f.since == 0 {
@@ -146,7 +146,7 @@ func (f *follower) line(line []byte, again *int) {
 	defer p.mu.Unlock()
 	span := history.Span{From: f.since, To: p.o.Clock()}
 	p.h.line(f.life, text, span)
-	if p.o.OnLine != nil && f.life.incarnation != "" {
+	if p.o.OnLine != nil && f.life.incarnation != "" && !f.life.astray {
 		p.o.OnLine(f.life.incarnation, text, span)
 	}
 }

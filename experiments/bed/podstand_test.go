@@ -14,6 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -83,6 +85,20 @@ func TestTurns(t *testing.T) {
 	}
 }
 
+// A Lease object of that name that no run has made is somebody's own, however long nobody has renewed it.
+func TestATurnThatIsSomebodysOwn(t *testing.T) {
+	theirs := turnOfAnother(time.Now().Add(-time.Hour))
+	theirs.Labels = nil
+	client := fake.NewClientset(theirs)
+	_, err := ApplyPods(t.Context(), PodStandOptions{Cluster: kube.New(client, "drill").WithObjects(generic(client)), Run: "mine"})
+	if err == nil || !strings.Contains(err.Error(), "no run has made it") {
+		t.Errorf("err %v", err)
+	}
+	if l, err := client.CoordinationV1().Leases("drill").Get(t.Context(), turnName, metav1.GetOptions{}); err != nil || l.UID != "another" || len(l.Labels) > 0 {
+		t.Errorf("their lease: %+v, %v", l, err)
+	}
+}
+
 // generic shows the Lease objects of the typed client by the generic one.
 func generic(client *fake.Clientset) *dynamicfake.FakeDynamicClient {
 	scheme := runtime.NewScheme()
@@ -90,6 +106,74 @@ func generic(client *fake.Clientset) *dynamicfake.FakeDynamicClient {
 	d := dynamicfake.NewSimpleDynamicClient(scheme)
 	d.PrependReactor("*", "leases", genericLeases(client))
 	return d
+}
+
+// slow is a generic client of an API server that makes an object a second after it was told to, whether or not anybody waits for it.
+type slow struct {
+	dynamic.Interface
+	told func()
+}
+
+func (s slow) Resource(r schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
+	return slowKind{s.Interface.Resource(r), s.told}
+}
+
+type slowKind struct {
+	dynamic.NamespaceableResourceInterface
+	told func()
+}
+
+func (s slowKind) Namespace(ns string) dynamic.ResourceInterface {
+	return slowPlace{s.NamespaceableResourceInterface.Namespace(ns), s.told}
+}
+
+type slowPlace struct {
+	dynamic.ResourceInterface
+	told func()
+}
+
+func (s slowPlace) Apply(ctx context.Context, _ string, o *kube.Object, _ metav1.ApplyOptions, _ ...string) (*kube.Object, error) {
+	made := make(chan error, 1)
+	time.AfterFunc(time.Second, func() {
+		_, err := s.Create(context.Background(), o, metav1.CreateOptions{})
+		made <- err
+	})
+	s.told()
+	select {
+	case err := <-made:
+		return o, err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// An interruption while an object is being made leaves nothing, and makes no more.
+func TestAnInterruptedApply(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		objects := generic(client)
+		ctx, interrupt := context.WithCancel(t.Context())
+		defer interrupt()
+		cluster := kube.New(client, "drill").WithObjects(slow{objects, interrupt})
+		text := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}"
+		if _, err := ApplyPods(ctx, PodStandOptions{Cluster: cluster, Run: "r", Manifests: [][]byte{[]byte(text)}}); !errors.Is(err, context.Canceled) {
+			t.Errorf("err %v", err)
+		}
+		time.Sleep(time.Minute) // a bubble's time
+		maps := objects.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace("drill")
+		if left, err := maps.List(t.Context(), metav1.ListOptions{}); err != nil || len(left.Items) > 0 {
+			t.Errorf("left: %+v, %v", left, err)
+		}
+		applied := 0
+		for _, a := range objects.Actions() {
+			if a.GetVerb() == "create" {
+				applied++
+			}
+		}
+		if applied != 1 {
+			t.Errorf("%d objects made, want the one that was under way", applied)
+		}
+	})
 }
 
 func TestATurnThatIsLost(t *testing.T) {
@@ -137,6 +221,7 @@ func TestEndPodsRefusesAnotherServer(t *testing.T) {
 		want string
 	}{
 		{&undo.Cluster{Kubeconfig: config, Server: "https://127.0.0.1:2", Namespace: "drill", Run: "r"}, "at the API server https://127.0.0.1:2, and the kubeconfig leads to https://127.0.0.1:1"},
+		{&undo.Cluster{Kubeconfig: config, Server: "https://127.0.0.1:2", UID: "u", Namespace: "drill", Run: "r"}, "is it the same cluster?"},
 		{&undo.Cluster{Kubeconfig: config, Namespace: "drill"}, "names no run"},
 		{nil, "names no run"},
 	} {

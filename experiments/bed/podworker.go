@@ -42,7 +42,11 @@ func (f *PodFleet) hello(h podline.Hello) {
 		}
 	}
 	for _, old := range f.workers {
-		if old.hello.UID == h.UID && old.over == nil {
+		switch {
+		case old.hello.UID != h.UID || old.over != nil:
+		case old.hello.At.From > h.At.To: // heard of late: it is the one before
+			f.succeeded(w, old.hello.At.To)
+		default:
 			f.succeeded(old, h.At.To)
 		}
 	}
@@ -74,13 +78,19 @@ func (f *PodFleet) logged(l *podLife, line []byte, _ history.Span) {
 		return
 	}
 	if n > 0 {
-		l.logged = max(l.logged, n)
+		if !l.astray {
+			l.logged = max(l.logged, n)
+		}
 		return
 	}
 	var hello struct {
 		Life string `json:"life"`
 	}
 	if json.Unmarshal(text, &hello) != nil || hello.Life == "" {
+		return
+	}
+	if l.worker != "" && l.worker != hello.Life { // the node shows the next life's log before the API server knows of that
+		l.astray = true
 		return
 	}
 	l.worker, l.logged = hello.Life, 0

@@ -207,12 +207,12 @@ func TestKubePods(t *testing.T) {
 }
 
 func TestKubeDeployment(t *testing.T) {
-	e := Start(t, Options{Controllers: true, NodeOptions: NodeOptions{Run: Command("/bin/sh", "GREETING=hello")}})
+	e := Start(t, Options{Controllers: true, NodeOptions: NodeOptions{Run: Command("/bin/sh", "GREETING=hello"), ReadyAt: "listening"}})
 	ns := e.Namespace("drill", nil)
 	labels := map[string]string{"app": "w"}
 	pod := podNamed("")
 	pod.Spec.NodeName = ""
-	pod.Spec.Containers[0].Args = []string{"-c", "trap 'echo bye; exit 3' TERM; echo $GREETING from $(ME); while :; do sleep 0.05; done"}
+	pod.Spec.Containers[0].Args = []string{"-c", "trap 'echo bye; exit 3' TERM; echo $GREETING from $(ME); echo listening; while :; do sleep 0.05; done"}
 	_, err := e.Client.AppsV1().Deployments(ns).Create(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "w"}, Spec: appsv1.DeploymentSpec{
 		Replicas: new(int32(2)), Selector: &metav1.LabelSelector{MatchLabels: labels},
 		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: pod.Spec},
@@ -238,7 +238,7 @@ func TestKubeDeployment(t *testing.T) {
 	if err := e.Client.CoreV1().Pods(ns).Delete(t.Context(), victim.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if text, err := io.ReadAll(stream); err != nil || string(text) != "hello from "+victim.Name+"\nbye\n" {
+	if text, err := io.ReadAll(stream); err != nil || string(text) != "hello from "+victim.Name+"\nlistening\nbye\n" {
 		t.Fatalf("log %q, %v", text, err)
 	}
 	if r := e.ended(t, victim.Name, 0); r.Exit != 3 {

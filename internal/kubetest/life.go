@@ -32,6 +32,7 @@ type Life struct {
 	Term      <-chan struct{}   // closed by SIGTERM
 
 	number  int32
+	ready   bool // its seat's goroutine writes and reads it
 	log     *logbook
 	term    chan struct{}
 	kill    context.CancelFunc
@@ -104,7 +105,7 @@ func exitOf(s *os.ProcessState) int {
 // live starts the pod's life of that number. It runs under the node's ctx: a life outlives its object.
 func (n *node) live(ctx context.Context, pod *corev1.Pod, number int32) *Life {
 	id := sha256.Sum256(fmt.Append(nil, pod.UID, number))
-	l := &Life{Pod: pod, Container: pod.Spec.Containers[0], ID: "containerd://" + hex.EncodeToString(id[:]), number: number,
+	l := &Life{Pod: pod, Container: pod.Spec.Containers[0], ID: "containerd://" + hex.EncodeToString(id[:]), number: number, ready: n.ReadyAt == "",
 		log: newLogbook(), term: make(chan struct{}), over: make(chan struct{})}
 	l.Log, l.Term = l.log, l.term
 	ctx, l.kill = context.WithCancel(ctx)

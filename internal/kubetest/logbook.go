@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"slices"
 	"sync"
 	"time"
 )
@@ -61,6 +62,12 @@ func (b *logbook) from(n int) (lines []line, over bool, more <-chan struct{}) {
 		lines = lines[:k-1]
 	}
 	return append([]line(nil), lines...), b.closed, b.more
+}
+
+// says reports whether a line is there; more is closed when there is something new.
+func (b *logbook) says(want string) (there bool, more <-chan struct{}) {
+	lines, _, more := b.from(0)
+	return slices.ContainsFunc(lines, func(l line) bool { return string(l.text) == want+"\n" }), more
 }
 
 // shown says which lines somebody asks for.

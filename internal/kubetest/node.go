@@ -29,6 +29,9 @@ type NodeOptions struct {
 	Run Program
 	// Exec answers `kubectl exec` in the life that runs; nil = no command is found there, exit 127.
 	Exec func(ctx context.Context, l *Life, command []string, in io.Reader, out, errs io.Writer) (exit int)
+	// ReadyAt is a line of its log from which on a container is ready, as by a readiness probe; "" = from its start, when a real
+	// process may not even have heard of SIGTERM.
+	ReadyAt string
 	// RestartAfter is how long a container that ended is seen as terminated before its next life (kubelet: 10 s from the second on).
 	RestartAfter time.Duration
 	// Coalesce leaves out the status between two lives, as a kubelet may: the next life is the first sign of the end of the one before.

@@ -120,6 +120,12 @@ func (s *seat) attend(ctx context.Context, l *Life) {
 	var forced bool
 	grace := int64(-1) // that it was told of; it may be shortened
 	for {
+		var more <-chan struct{}
+		if !l.ready {
+			if l.ready, more = l.log.says(s.node.ReadyAt); l.ready {
+				s.report(ctx)
+			}
+		}
 		switch pod, gone := s.look(); {
 		case gone && !forced:
 			grace, forced = 0, true
@@ -134,6 +140,7 @@ func (s *seat) attend(ctx context.Context, l *Life) {
 		case <-l.over:
 			return
 		case <-s.changed:
+		case <-more:
 		case <-kill:
 			l.kill()
 		case <-ctx.Done():
@@ -188,8 +195,10 @@ func status(pod *corev1.Pod, life, last *Life) corev1.PodStatus {
 	start := metav1.NewTime(pod.CreationTimestamp.Time)
 	st.StartTime = &start
 	ready := corev1.ConditionTrue
-	if ended {
+	if ended || !life.ready {
 		ready = corev1.ConditionFalse
+	}
+	if ended {
 		again := pod.Spec.RestartPolicy != corev1.RestartPolicyNever && !(pod.Spec.RestartPolicy == corev1.RestartPolicyOnFailure && life.exit == 0)
 		switch {
 		case again && pod.DeletionTimestamp == nil:
@@ -206,7 +215,7 @@ func status(pod *corev1.Pod, life, last *Life) corev1.PodStatus {
 		st.Conditions = append(st.Conditions, corev1.PodCondition{Type: c, Status: ready, LastTransitionTime: metav1.Now()})
 	}
 	for i, c := range pod.Spec.Containers {
-		k := corev1.ContainerStatus{Name: c.Name, Image: c.Image, ImageID: c.Image, ContainerID: life.ID, Ready: !ended, Started: new(!ended), RestartCount: life.number, State: life.state()}
+		k := corev1.ContainerStatus{Name: c.Name, Image: c.Image, ImageID: c.Image, ContainerID: life.ID, Ready: ready == corev1.ConditionTrue, Started: new(!ended), RestartCount: life.number, State: life.state()}
 		if i > 0 {
 			k.ContainerID = fmt.Sprintf("%s-%d", life.ID, i)
 		}

@@ -369,3 +369,18 @@ func TestALeaseThatIsGivenBackTooLate(t *testing.T) {
 		t.Errorf("%+v, %+v", j.Findings, j.Takeovers)
 	}
 }
+
+// The final reads of an observed system begin with the first of its locks that was looked at for the last time.
+func TestTheFinalReadsOfAnObservedSystemAreThoseOfAllItsLocks(t *testing.T) {
+	e, _ := load(t, "pods-observed-lease")
+	e.System.Locks = append(e.System.Locks, experiments.Lock{Name: "other", Key: "other"})
+	final := func(at int64) *coverage { s := history.At(at); return &coverage{final: &s} }
+	ix := &index{exp: e, phases: map[string]*history.Event{history.PhaseFinal: {Span: history.At(10)}}, probes: map[string]*coverage{probeLeases: final(30), probeKeys: final(40)}}
+	if at, ok := ix.finalAt(); !ok || at != 30 {
+		t.Errorf("at %d, %t", at, ok)
+	}
+	delete(ix.probes, probeKeys)
+	if _, ok := ix.finalAt(); ok {
+		t.Error("keys were not looked at, and it is said that all were")
+	}
+}

@@ -1,9 +1,15 @@
 package kube
 
 import (
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 )
 
 // A status is a sign of an end only where the node has seen the end of that very container.
@@ -30,5 +36,46 @@ func TestStatesOfContainers(t *testing.T) {
 		if got := podOf(pod, "c").Container; got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
+	}
+}
+
+// What is deleted is that very object, whatever has its name by then. That an API server keeps to it is shown by the tests in a cluster.
+func TestDeletionsNameTheUID(t *testing.T) {
+	client, objects := fake.NewClientset(), dynamicfake.NewSimpleDynamicClient(runtime.NewScheme())
+	c := New(client, "ns").WithObjects(objects)
+	_ = c.DeletePod(t.Context(), "w", "u1", nil) // there is none
+	_ = c.Remove(t.Context(), "apps/v1", "Deployment", "w", "u2")
+	if _, mine, err := c.TakeTurn(t.Context(), Turn{Name: "turn", Run: "r"}); err != nil || !mine {
+		t.Fatalf("take the turn: %t, %v", mine, err)
+	}
+	leases := client.CoordinationV1().Leases("ns")
+	l, err := leases.Get(t.Context(), "turn", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.UID, l.ResourceVersion = "u3", "7"
+	if l, err = leases.Update(t.Context(), l, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.DropTurn(t.Context(), turnOf(l)); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, a := range append(objects.Actions(), client.Actions()...) {
+		d, ok := a.(clienttesting.DeleteActionImpl)
+		if !ok {
+			continue
+		}
+		said := a.GetResource().Resource
+		if p := d.DeleteOptions.Preconditions; p != nil && p.UID != nil {
+			said += " " + string(*p.UID)
+			if p.ResourceVersion != nil {
+				said += " as of " + *p.ResourceVersion
+			}
+		}
+		got = append(got, said)
+	}
+	if want := []string{"deployments u2", "pods u1", "leases u3 as of 7"}; !slices.Equal(got, want) {
+		t.Errorf("deleted %q, want %q", got, want)
 	}
 }

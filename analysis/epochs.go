@@ -46,6 +46,7 @@ type call struct {
 	holder   string // held, other: whom the key named
 	fault    string // the shot that made it fail
 	ttl      int64
+	told     int64 // invoke
 	n        int64 // return, else invoke
 	exited   bool  // returned
 }

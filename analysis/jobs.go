@@ -55,13 +55,13 @@ func (ix *index) wrote(j *job, e *epoch) bool {
 
 // strandedOf counts work that is still open at the horizon: jobs without a terminal state, and loops that nobody took over.
 // What is open before the horizon, or before it could be worked off after that, may yet be finished, so it counts in hi only; so
-// does all of it where the final reads are missing (known is false).
+// does all of it where the ledger has lost entries, or the final reads are missing (known is false).
 func (ix *index) strandedOf(lock string) (t tally, evidence []int64, known bool) {
 	final, known := ix.finalAt()
 	horizon, _ := ix.horizon(lock)
 	add := func(since, hold, n int64) {
 		t.hi++
-		if known && final >= plus(max(horizon, since), hold) {
+		if known && len(ix.lostLedger) == 0 && final >= plus(max(horizon, since), hold) {
 			t.lo++
 		}
 		evidence = append(evidence, n)

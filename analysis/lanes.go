@@ -147,8 +147,17 @@ func momentOf(s history.Span) Moment {
 	return m
 }
 
+// lasted is when the fault was over; a process in a pod lived until its last sign of life, whenever the call was made.
+func (s *shot) lasted() Moment {
+	over := s.over
+	if d := s.death(); d != nil {
+		over.From = min(max(over.From, d.Sign), over.To)
+	}
+	return momentOf(over)
+}
+
 func (ix *index) faultLane(s *shot) FaultLane {
-	f := FaultLane{Op: s.op, FaultResult: s.result(ix), Over: momentOf(s.over)}
+	f := FaultLane{Op: s.op, FaultResult: s.result(ix), Over: s.lasted()}
 	if s.applied != nil {
 		at := momentOf(s.applied.Span)
 		f.Applied = &at

@@ -63,7 +63,7 @@ func (ix *index) trialLanes() []TrialLane {
 }
 
 func (ix *index) trialLane(t *trial) TrialLane {
-	struck, over := momentOf(t.shot.applied.Span), momentOf(t.shot.ended())
+	struck, over := momentOf(t.shot.applied.Span), t.shot.lasted()
 	l := TrialLane{
 		Takeover: t.takeover(), Struck: &struck, Over: &over, Clock: momentOf(t.start), Held: t.e.hold(),
 		Renewed: lastExtension(t.e, lastBefore(t)), Due: momentOf(t.e.life.due), Work: extents(t.e.works),

@@ -8,6 +8,23 @@ import (
 	"github.com/lockdrill/lockdrill/history"
 )
 
+// A ledger that lost entries does not show that a takeover was too slow, or that a job was never finished, either: what ended it may be
+// among them.
+func TestALostLedgerFailsNothing(t *testing.T) {
+	for name, lost := range map[string]func(pos int64) bool{
+		"from the fault on": func(pos int64) bool { return pos > 12 },
+		"in between":        func(pos int64) bool { return pos > 12 && pos < 100 },
+	} {
+		e, h := load(t, "good-drill")
+		without(h, func(ev *history.Event) bool { return ev.Entry != nil && lost(ev.Entry.Pos) })
+		for _, s := range Judge(e, h).SLOs {
+			if s.Verdict != Inconclusive {
+				t.Errorf("%s: %s %s is %s: [%v, %v], %s", name, s.Lock, s.Measure, s.Verdict, s.Lo, s.Hi, s.Why)
+			}
+		}
+	}
+}
+
 // A ledger that lost very many entries is one reason, not one an entry: each row of the verdict repeats its reasons.
 func TestALostLedgerIsSaidOnce(t *testing.T) {
 	for name, c := range map[string]struct {

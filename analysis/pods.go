@@ -42,18 +42,37 @@ func (s *shot) noteDeath(ix *index) {
 }
 
 // struckAt is from when on the holder of e could extend its lease no more: since the fault; in a pod, since its process ended. One that
-// gave the lock back after the call did what it was asked to, and the clock runs from there.
-func (s *shot) struckAt(e *epoch) history.Span {
-	if d := s.death(); d != nil && !s.handedOver(e) {
-		return died(d)
+// gave the lock back after the call did what it was asked to, and the clock runs from there. Where nobody knows whether it was given
+// back, it is either.
+func (ix *index) struckAt(s *shot, e *epoch) history.Span {
+	d := s.death()
+	if d == nil || s.handedOver(e) && e.life.gave.outcome == history.OK {
+		return s.applied.Span
 	}
-	return s.applied.Span
+	end := died(d)
+	if seen, known := ix.deaths[s.victim]; known { // it may have been seen when the shot was no longer waited for
+		end = seen.Span
+	}
+	if s.handedOver(e) {
+		end.From = min(end.From, s.applied.From)
+	}
+	return end
 }
 
 // handedOver reports that e was given back after the fault.
 func (s *shot) handedOver(e *epoch) bool {
 	gave := e.life.gave
 	return gave != nil && gave.sent.From >= s.applied.From
+}
+
+// mayHaveGiven reports an epoch of an observed system that its holder may have given back without a word: nobody claims there, and what
+// comes and goes between two looks is not seen. Only the dead give nothing back.
+func (ix *index) mayHaveGiven(e *epoch) bool {
+	if !ix.exp.Observed() || e.life.gave != nil {
+		return false
+	}
+	d, dead := ix.deaths[e.replica]
+	return !dead || len(e.looks) == 0 || e.looks[len(e.looks)-1].last().From < d.To
 }
 
 // handsOver reports trials of the lock, all of which ended with a hand-over.
@@ -75,7 +94,7 @@ func (j *judging) handsOver(lock string) bool {
 // unseenEnd is a victim that held a key of the lock and of whose process nobody saw the end; "" = there is none.
 func (ix *index) unseenEnd(lock string) string {
 	for _, s := range ix.shots {
-		if d := s.death(); d != nil && d.End == nil && s.locks[lock] {
+		if _, seen := ix.deaths[s.victim]; s.death() != nil && !seen && s.locks[lock] {
 			return s.victim
 		}
 	}

@@ -87,6 +87,8 @@ func (j *judging) faultLack(f *experiments.Fault) (lack, bool) {
 // nextForVoid advises by the reason for which shots were void.
 func nextForVoid(f *experiments.Fault, whys string) string {
 	switch {
+	case strings.Contains(whys, "no_target") && f.Kill != nil && len(f.Kill.Pods) > 0:
+		return "say labels that living, ready pods of the drill have: see kill.pods, and what lockdrill plan says of it"
 	case strings.Contains(whys, "no_target"):
 		return "aim the fault at a lock that is held: check holder_of, and that the lock is in use when the fault fires"
 	case strings.Contains(whys, "no demand"):

@@ -100,10 +100,7 @@ func (r *reader) call(ev *history.Event) {
 		return
 	case history.WaitEnd:
 		if w := r.waits[opKey{ev.Source, ev.Op}]; w != nil {
-			w.end, w.outcome, w.n = history.Span{From: ev.To, To: ev.To}, ev.Outcome, ev.N
-			if ev.Clock == history.ClockBounds {
-				w.end.From = max(w.begin.From, ev.To-w.begin.Width())
-			}
+			w.end, w.outcome, w.n = ev.Span, ev.Outcome, ev.N
 			if ev.Call.Holder != "" {
 				w.holder = ev.Call.Holder
 			}
@@ -117,7 +114,7 @@ func (r *reader) call(ev *history.Event) {
 	pair := callKey{verb, ev.Source, ev.Op}
 	c := r.calls[pair]
 	if c == nil {
-		c = k.mem.calls.New(call{source: ev.Source, key: k.name, epoch: ev.Epoch, sent: ev.Span, span: history.Span{From: ev.From, To: open}, outcome: history.Unknown, n: ev.N})
+		c = k.mem.calls.New(call{source: ev.Source, key: k.name, epoch: ev.Epoch, sent: ev.Span, span: history.Span{From: ev.From, To: open}, outcome: history.Unknown, told: ev.N, n: ev.N})
 		k.addCall(verb, c)
 		r.ix.claimed[k.lock] = true
 		r.calls[pair] = c
@@ -158,15 +155,9 @@ func (c *call) finish(ev *history.Event) {
 	c.span.To = max(c.span.From, ev.To)
 	c.answered = history.At(c.span.To)
 	if ev.Clock == history.ClockBounds {
-		c.answered.From = max(c.span.From, c.span.To-blur(c.sent, ev.Span))
+		c.answered.From = min(max(c.span.From, ev.Call.Answered), c.span.To)
 	}
 	c.outcome, c.result, c.holder, c.fault, c.n = ev.Outcome, ev.Call.Result, ev.Call.Holder, ev.Call.Fault, ev.N
-}
-
-// blur is how far apart an instant's bounds are on the clock of whoever sent, and was answered: the bracket of the answer begins with the
-// same stamp as that of the call, as far as its clock was known by then.
-func blur(sent, answer history.Span) int64 {
-	return sent.Width() + max(sent.From-answer.From, answer.From-sent.From)
 }
 
 func (r *reader) work(ev *history.Event) {

@@ -248,7 +248,7 @@ func (j *judging) seriesRow(s series, l limit, m measured, over tally) SLOResult
 		m.why = fmt.Sprintf("%d false takeover: key %s was granted to another while the store still owed the victim %s", len(s.falses), t.e.key, span(t.e.life.due.From-t.next.granted.To))
 		m.next = "find who deleted or overwrote the key: releases must compare the token"
 		if j.ix.outlivesLease(s.lock) {
-			m.next = "find who took the Lease early: contenders of client-go see renewals within one second as one (docs/kubernetes.md)"
+			m.next = "find who wrote the Lease: only its holder may, and a contender after its end (docs/kubernetes.md)"
 		}
 		m.evidence = cite(append(t.evidence, m.evidence...)...)
 		return j.finish(s.lock, int64(l.value), m, Fail, nil)

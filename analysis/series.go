@@ -30,12 +30,9 @@ func (ix *index) seriesOf(lock string, value func(*trial) (dur, bool)) series {
 	out := series{lock: lock, class: ix.classOf(lock)}
 	out.thing = ix.thingOf(out)
 	for _, s := range ix.shots {
-		if s.class() != out.class {
-			continue
-		}
 		k := kill{shot: s}
 		for _, t := range s.trials {
-			if t.e.lock != lock || t.void != "" {
+			if t.e.lock != lock || t.void != "" || !out.takes(t) {
 				continue
 			}
 			if t.class == ClassFalse {
@@ -56,6 +53,12 @@ func (ix *index) seriesOf(lock string, value func(*trial) (dur, bool)) series {
 		}
 	}
 	return out
+}
+
+// takes reports whether the trial is one of the series: by the class of its shot, or because a victim that was to hand over died with
+// its lock as in a crash.
+func (s *series) takes(t *trial) bool {
+	return t.shot.class() == s.class || s.class == ClassCrash && t.shot.class() == ClassHandOver && t.class == ClassCrash
 }
 
 // classOf is the class that SLOs of the lock are judged on: that of the faults that are aimed at its holder, else that of any.

@@ -61,7 +61,7 @@ func (ix *index) nothingOwed(s *shot, e *epoch) bool {
 func (ix *index) newTrial(s *shot, e *epoch) *trial {
 	k := ix.keys[e.key]
 	t := &trial{shot: s, e: e, next: k.next(e), class: s.class(), evidence: []int64{s.applied.N, e.n}}
-	t.from = s.struckAt(e)
+	t.from = ix.struckAt(s, e)
 	if t.class == ClassHandOver && !s.handedOver(e) { // it was asked to stop, and died with its lock
 		t.class = ClassCrash
 	}
@@ -83,17 +83,27 @@ func (ix *index) newTrial(s *shot, e *epoch) *trial {
 			t.void = "no demand: nobody else wanted the key"
 		}
 		t.value = dur{lo: max(0, censor-start.To), hi: open}
+		t.value.lo = ix.attested(k.lock, t.value.lo)
 		t.evidence = cite(append(t.evidence, cause)...)
 		t.start, t.x = start, history.Span{From: censor, To: open}
 		ix.split(t)
 		return t
 	}
 	t.value = between(start, x)
+	t.value.lo = ix.attested(k.lock, t.value.lo)
 	t.evidence = cite(append(t.evidence, t.after.n, n)...)
 	t.start, t.x = start, x
 	ix.classify(t)
 	ix.split(t)
 	return t
+}
+
+// attested is how long there surely was no effect of the lock: where the ledger has lost entries, the first may be among them.
+func (ix *index) attested(lock string, lo int64) int64 {
+	if ix.ledgered[lock] && len(ix.lostLedger) > 0 {
+		return min(lo, 0)
+	}
+	return lo
 }
 
 // endOf finds x, the first accepted begin or tick of a later-granted epoch. Where the ledger shows nothing of this lock, it is
@@ -227,7 +237,9 @@ func (ix *index) classify(t *trial) {
 	case t.shot.handedOver(t.e):
 		t.class = ClassHandOver
 	case !taken && t.next != nil && t.next.granted.To < t.e.life.due.From && gave == nil && !t.e.life.loss:
-		t.class = ClassFalse
+		if t.class = ClassFalse; ix.mayHaveGiven(t.e) {
+			t.void = "the lock went to another before its lease was over, and nothing tells whether its holder gave it back"
+		}
 	case t.after.replica != "" && t.after.replica == t.e.replica:
 		t.class = ClassRecovery
 	}
@@ -287,7 +299,7 @@ func (ix *index) thefts() []Takeover {
 	for _, k := range ix.keyOrder {
 		for _, e := range k.epochs {
 			next := k.next(e)
-			if next == nil || hit[e] || ix.takenFrom(e) != nil || e.stranger || e.life.gave != nil || e.life.loss || next.granted.To >= e.life.due.From {
+			if next == nil || hit[e] || ix.takenFrom(e) != nil || e.stranger || e.life.gave != nil || ix.mayHaveGiven(e) || e.life.loss || next.granted.To >= e.life.due.From {
 				continue
 			}
 			v := between(next.granted, e.life.due).Range()

@@ -98,6 +98,9 @@ func (t *tape) call(at, took float64, e *taped, verb string, out history.Outcome
 	if c.Result == history.ResultGranted {
 		ret.Fence = e.fence
 	}
+	if t.bounds > 0 {
+		c.Answered = ns(at + took - t.bounds)
+	}
 	t.add(at, at+took, ret)
 }
 

@@ -38,5 +38,6 @@ func (ix *index) measureTick(k *keyIndex, t *trial, cut int64) {
 	if next != nil && next.span.From <= cut {
 		d = between(last.span, next.span)
 	}
+	d.lo = ix.attested(t.e.lock, d.lo)
 	t.tick = &d
 }

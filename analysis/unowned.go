@@ -36,11 +36,11 @@ func (ix *index) unownedWork(e *epoch) dur {
 	return d
 }
 
-// stoppedToGive reports work that surely ended before its own holder gave the key back, and so ended the lease: both are stamped by one
-// clock, so their order is known however little that clock is.
+// stoppedToGive reports work that surely ended before its own holder gave the key back, and so ended the lease. One process tells of both,
+// and first of what came first, so their order is known however little its clock is.
 func (e *epoch) stoppedToGive(w *work) bool {
 	gave := e.life.gave
-	return w.exit != nil && gave != nil && gave.outcome == history.OK && !e.life.lost && !e.life.loss && gave.source == w.exit.Source && w.end.To <= gave.sent.To
+	return w.exit != nil && gave != nil && gave.outcome == history.OK && !e.life.lost && !e.life.loss && gave.source == w.exit.Source && w.exit.N < gave.told && w.end.To <= gave.sent.To
 }
 
 // lag is fence_lag: work stop - validity end, in ns; negative is early. hi is open where the stop was not seen.

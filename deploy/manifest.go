@@ -198,7 +198,10 @@ const (
 	maxName  = 46 // of a Deployment: its pods are called name-<10>-<5>, and a host's name has at most 63 letters
 )
 
-var notInName = regexp.MustCompile(`[^a-z0-9-]+`)
+var (
+	notInName  = regexp.MustCompile(`[^a-z0-9-]+`)
+	notInLabel = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+)
 
 // ObjectName is the name of a fleet's or an experiment's objects: "lockdrill-" and as much of id as a name of the cluster can hold. Ids
 // that differ give names that differ.
@@ -211,12 +214,13 @@ func ObjectName(id string) string {
 	return cut(name, id, maxName)
 }
 
-// LabelValue is id as the value of a label. Ids that differ give values that differ.
+// LabelValue is id, any text, as the value of a label. Ids that differ give values that differ.
 func LabelValue(id string) string {
-	if len(id) <= maxLabel && strings.Trim(id, "._-") == id {
+	plain := notInLabel.ReplaceAllString(id, "-")
+	if plain == id && len(id) <= maxLabel && strings.Trim(id, "._-") == id {
 		return id
 	}
-	return cut(id, id, maxLabel)
+	return cut(plain, id, maxLabel)
 }
 
 // cut shortens text and ends it with a sum of what it stands for.
@@ -226,7 +230,7 @@ func cut(text, id string, most int) string {
 	if len(text) > most-len(tail) {
 		text = text[:most-len(tail)]
 	}
-	return strings.Trim(text, "._-") + tail
+	return strings.TrimLeft(strings.Trim(text, "._-")+tail, "-")
 }
 
 // seconds is d in whole seconds, rounded up.

@@ -220,10 +220,10 @@ func TestJoin(t *testing.T) {
 
 // Names and labels are ones that the API takes, and different ones for different ids.
 func TestNames(t *testing.T) {
-	const letters = "abcXYZ019._-"
+	const letters = "abcXYZ019._-/: +"
 	r := rand.New(rand.NewPCG(6, 6))
 	names, labels := map[string]string{}, map[string]string{}
-	ids := []string{"game-day", "Game-Day", "game.day", "game_day", "game-day-", strings.Repeat("a", 63), strings.Repeat("a", 62) + "b", "20261121T030000.000Z-" + strings.Repeat("x", 63)}
+	ids := []string{"game-day", "Game-Day", "game.day", "game_day", "game-day-", "feature/x:1", "release 7", "größer", "/", strings.Repeat("a", 63), strings.Repeat("a", 62) + "b", "20261121T030000.000Z-" + strings.Repeat("x", 63)}
 	for range 2000 {
 		id := "a"
 		for range r.IntN(90) {

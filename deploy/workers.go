@@ -45,6 +45,9 @@ func WorkerLabels(fleet string) map[string]string {
 	return map[string]string{NameLabel: workerName, FleetLabel: LabelValue(fleet)}
 }
 
+// AppliedLabels are those labels of the workers which a run makes that can be known before it has an id.
+func AppliedLabels() map[string]string { return map[string]string{NameLabel: workerName} }
+
 // ErrNoPods is wrapped by the error about an experiment whose replicas are no pods, or that says too little about them.
 var ErrNoPods = errors.New("the experiment does not say enough about its pods")
 

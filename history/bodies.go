@@ -148,6 +148,8 @@ type Call struct {
 	Fault   string `json:"fault,omitempty"`   // the shot ("burst#1") that made this call fail, where it was made to fail on purpose
 	Why     string `json:"why,omitempty"`     // release.skipped: after_abandon, ttl_hold
 	Demand  bool   `json:"demand,omitempty"`  // acquire.invoke: somebody wants the lock (always true for our own workers)
+	// Answered is for .return on a clock of bounds, ns: the answer came no sooner. Elsewhere it came at the end of the bracket.
+	Answered int64 `json:"answered,omitempty"`
 }
 
 // Results of calls.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -255,27 +256,37 @@ func (k *PodKill) await(ctx context.Context, r undo.Record, d *history.Death) (e
 	return died.Replica.Exit, nil
 }
 
-// extendedBy is how much later a lease must end than by the look before for its holder to have extended it.
-const extendedBy = int64(50 * time.Millisecond)
-
 // sign is the last instant at which the incarnation surely lived: its last line, or the last extension of a lock that names it, which
 // came after the look that did not show it.
 func (k *PodKill) sign(victim string) int64 {
+	past := k.Past()
 	var at int64
-	ends := map[string]int64{} // of leases, by key
-	for _, e := range k.Past() {
+	ends, alone := history.Ends{}, succeeded(past, victim)
+	for _, e := range past {
 		switch {
 		case e.Source == victim && e.Kind != history.LogMatch:
 			at = max(at, e.From)
-		case e.Kind == history.LookKind && e.Look.Present && e.Look.PTTL > 0:
-			before, known := ends[e.Key]
-			ends[e.Key] = e.To + e.Look.PTTL
-			if e.Look.Holder == victim && e.Look.Prev != nil && known && ends[e.Key] > before+extendedBy {
-				at = max(at, e.Look.Prev.From)
-			}
+		case e.Kind == history.LookKind && ends.Extended(e) && e.Look.Holder == victim && e.Look.Prev != nil && e.To < alone:
+			at = max(at, e.Look.Prev.From)
 		}
 	}
 	return at
+}
+
+// succeeded is from when on another life may extend a lock under the victim's name: a container that was started again and a pod of the
+// same name may well call themselves the same.
+func succeeded(past []history.Event, victim string) int64 {
+	pod := ""
+	for _, e := range past {
+		switch {
+		case e.Kind != history.ReplicaStart || e.Replica.Pod == nil:
+		case e.Replica.Incarnation == victim:
+			pod = e.Replica.Pod.Name
+		case e.Replica.Pod.Name == pod:
+			return e.From
+		}
+	}
+	return math.MaxInt64
 }
 
 // moved reports that the victim surely gave the lock up before the call, or renewed it where the call was to come first. What it does

@@ -71,6 +71,11 @@ func TestTheSignOfLifeOfAnObservedPodIsAnExtension(t *testing.T) {
 	if at := k.sign("r2.1"); at != 0 {
 		t.Errorf("another lived at %d", at)
 	}
+	again := history.Event{Kind: history.ReplicaStart, Span: history.Span{From: 2950e6, To: 3100e6}, Replica: &history.Replica{Incarnation: "r1.2", Pod: podStart.Replica.Pod}}
+	k = podKill(&cluster{}, recorded{podStart, extended(1000, 900, 16000), extended(2000, 1900, 17000), extended(3000, 2900, 18000), again})
+	if at := k.sign("r1.1"); at != 1900e6 {
+		t.Errorf("it lived at %d, want at 1900 ms: what came then may be its successor's, of the same name", at)
+	}
 }
 
 func line(kind history.Kind, at int64) history.Event {

@@ -83,7 +83,10 @@ func leavesOpen(f analysis.FaultResult) string {
 	case d.End == nil:
 		return "Nobody saw the process end: it may live on. Takeovers from its last sign of life are shown to be at most so long, never at least."
 	}
-	within := "The process ended within " + roughly(*d.End.To-d.Sign) + " of its last sign of life: a takeover is known no closer than that, but for a hand-over."
+	within := "The process ended within " + roughly(*d.End.To-d.Sign) + " of its last sign of life: a takeover is known no closer than that."
+	if f.Form != experiments.FormCrash {
+		within += " A hand-over is counted from the call."
+	}
 	if d.Object != nil && *d.Object.To < d.Sign {
 		return fmt.Sprintf("The process surely lived for %s after its object was gone, beside whatever replaced it. %s", roughly(d.Sign-*d.Object.To), within)
 	}

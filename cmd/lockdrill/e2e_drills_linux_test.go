@@ -42,8 +42,8 @@ steady_state: {for: 1s, timeout: 60s}
 faults:
 %s
 probes:
-  lock_keys: {every: 5ms, max_gap: 500ms}
-  ledger: {every: 5ms, max_gap: 500ms}
+  lock_keys: {every: 5ms, max_gap: 2s}
+  ledger: {every: 5ms, max_gap: 2s}
 limits: {max_run: 3m}
 slos:
   - {lock: loop, takeover: {max: 10s}}

@@ -268,12 +268,13 @@ func witnesses(e *experiments.Experiment, c consent, cluster *kube.Cluster) []wi
 	redis := func(who string, r experiments.Redis) {
 		all = append(all, witness{
 			who: who, by: who + "'s key " + bed.EnvironmentKey,
-			ask:    func(ctx context.Context) (string, bool, error) { return bed.Environment(ctx, r) },
-			silent: fmt.Sprintf("%s does not say what it is: set its key %s, or say --environment %s", who, bed.EnvironmentKey, e.Environment),
+			ask: func(ctx context.Context) (string, bool, error) { return bed.Environment(ctx, r) },
+			silent: fmt.Sprintf("%s %s does not say what it is: set its key (redis-cli SET %s %s), or say --environment %s", who, r.URL, bed.EnvironmentKey,
+				e.Environment, e.Environment),
 		})
 	}
 	if e.Redis.Mode == experiments.RedisExternal {
-		redis("the target", e.Redis)
+		redis("the locks' store", e.Redis)
 	}
 	if e.Ledger.URL != "" {
 		redis("the ledger's store", e.Ledger.AsRedis())

@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/lockdrill/lockdrill/deploy"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/kube"
 )
@@ -54,16 +57,21 @@ func permissionsGuard(ctx context.Context, e *experiments.Experiment, cluster *k
 // environmentOf is what the namespace says it is.
 func environmentOf(ctx context.Context, e *experiments.Experiment, cluster *kube.Cluster) (string, bool, error) {
 	name, said, err := cluster.Environment(ctx)
+	if errors.Is(err, kube.ErrGone) {
+		return "", false, fmt.Errorf("%s: there is no such namespace", clusterTarget(e.Kubernetes))
+	}
 	if err != nil {
 		return "", false, fmt.Errorf("%s: %w", clusterTarget(e.Kubernetes), err)
 	}
 	return name, said, nil
 }
 
-// podsGuard refuses a drill of pods that are there where there are too few of them: it would wait for its steady state in vain.
+// podsGuard refuses a drill of pods that are there where there are too few of them (it would wait for its steady state in vain), and a
+// kill of pods by labels that none of them has.
 func podsGuard(ctx context.Context, e *experiments.Experiment, cluster *kube.Cluster) guard {
 	if e.Kubernetes.Pods == experiments.PodsApply {
-		return guard{Says: fmt.Sprintf("the run makes %s and removes them", count(e.System.Replicas, "worker"))}
+		says := fmt.Sprintf("the run makes %s and removes them", count(e.System.Replicas, "worker"))
+		return strikesSome(e, says, []map[string]string{deploy.AppliedLabels()})
 	}
 	ctx, cancel := context.WithTimeout(ctx, environmentWithin)
 	defer cancel()
@@ -72,14 +80,33 @@ func podsGuard(ctx context.Context, e *experiments.Experiment, cluster *kube.Clu
 		return guard{Refuses: true, Says: fmt.Sprintf("%s could not be asked: %v", clusterTarget(e.Kubernetes), err)}
 	}
 	ready := 0
+	var labels []map[string]string
 	for i := range pods {
+		labels = append(labels, pods[i].Labels)
 		if pods[i].Ready && !pods[i].Ending {
 			ready++
 		}
 	}
 	says := fmt.Sprintf("%s with %s, %d of them ready", count(len(pods), "pod"), experiments.Labels(podSelector(e)), ready)
 	if ready < e.System.Replicas {
-		return guard{Refuses: true, Says: fmt.Sprintf("%s: system.replicas is %d", says, e.System.Replicas)}
+		says += fmt.Sprintf(": system.replicas is %d", e.System.Replicas)
+		if len(pods) == 0 && !e.Observed() {
+			says += "; lockdrill export deployment prints the workers"
+		}
+		return guard{Refuses: true, Says: says}
+	}
+	return strikesSome(e, says, labels)
+}
+
+// strikesSome refuses kills whose labels none of the pods has.
+func strikesSome(e *experiments.Experiment, says string, pods []map[string]string) guard {
+	for i := range e.Faults {
+		k := e.Faults[i].Kill
+		if k == nil || len(k.Pods) == 0 || slices.ContainsFunc(pods, func(has map[string]string) bool { return hasLabels(has, k.Pods) }) {
+			continue
+		}
+		return guard{Refuses: true, Says: fmt.Sprintf("%s: none of them has the labels of fault %s, %s; the first has %s", says, e.Faults[i].ID,
+			experiments.Labels(k.Pods), experiments.Labels(pods[0]))}
 	}
 	return guard{Says: says}
 }

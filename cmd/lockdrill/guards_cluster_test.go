@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	authv1 "k8s.io/api/authorization/v1"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -22,9 +23,10 @@ import (
 // run in a real one (make test-kube).
 type apiServer struct {
 	environment string
+	gone        bool   // there is no namespace
 	denied      string // resource and subresource that the caller has no permission for, "pods/log"
 	pods        []string
-	holder      string // of every Lease
+	run         string // that has the namespace; "" = none
 
 	mu      sync.Mutex
 	changed []string
@@ -50,7 +52,7 @@ func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.mu.Unlock()
 		http.Error(w, "no", http.StatusForbidden)
 		return
-	case path == "/api/v1/namespaces/locks":
+	case path == "/api/v1/namespaces/locks" && !a.gone:
 		answer = map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "locks",
 			"annotations": map[string]string{"lockdrill.dev/environment": a.environment}}}
 	case path == "/api/v1/namespaces/locks/pods":
@@ -61,9 +63,10 @@ func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				"status": map[string]any{"phase": "Running", "conditions": []any{map[string]string{"type": "Ready", "status": "True"}}}})
 		}
 		answer = map[string]any{"apiVersion": "v1", "kind": "PodList", "items": items}
-	case strings.Contains(path, "/leases/"):
-		answer = map[string]any{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": map[string]string{"name": filepath.Base(path)},
-			"spec": map[string]string{"holderIdentity": a.holder}}
+	case strings.HasSuffix(path, "/leases/lockdrill-run") && a.run != "":
+		now := time.Now().UTC().Format("2006-01-02T15:04:05.000000Z")
+		answer = map[string]any{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": map[string]string{"name": "lockdrill-run"},
+			"spec": map[string]any{"holderIdentity": a.run, "leaseDurationSeconds": 60, "acquireTime": now, "renewTime": now}}
 	default:
 		http.NotFound(w, r)
 		return
@@ -149,9 +152,45 @@ func TestTooFewPodsAreRefused(t *testing.T) {
 	refused(t, dir, []string{"pods", "1 pod with app=web, 1 of them ready", "system.replicas is 2"}, podFlags...)
 }
 
-func TestAPlanShowsThePods(t *testing.T) {
+// A kill by labels that no pod has would only be void, a minute later.
+func TestAKillOfPodsThatNobodyIsIsRefused(t *testing.T) {
+	struck := func(labels string) string {
+		return "faults: [{id: oldest, kill: {pods: {" + labels + "}, form: force_delete}}]\n"
+	}
+	retarget := func(dir, labels, from, to string) {
+		path := filepath.Join(dir, "guarded.yaml")
+		text, found := string(read(t, path)), false
+		if before, after, ok := strings.Cut(text, "faults:"); ok {
+			_, rest, more := strings.Cut(after, "\nslos:")
+			text, found = before+struck(labels)+"slos:"+rest, more
+		}
+		if !found {
+			t.Fatalf("no faults before slos:\n%s", text)
+		}
+		write(t, path, []byte(strings.Replace(text, from, to, 1)))
+	}
 	dir := guarded(t, podSections(t))
 	(&apiServer{environment: "staging", pods: []string{"web-a", "web-b"}}).start(t, dir)
+	retarget(dir, "app: wbe", "", "")
+	refused(t, dir, []string{"pods", "fault oldest, app=wbe; the first has app=web"}, podFlags...)
+	retarget(dir, "app: lockdrill", "selector: {app: web}", "pods: apply, image: w")
+	refused(t, dir, []string{"pods", "fault oldest, app=lockdrill; the first has app.kubernetes.io/name=lockdrill-worker"}, podFlags...)
+	retarget(dir, "app.kubernetes.io/name: lockdrill-worker", "", "")
+	if got := tryIn(t, dir, append([]string{"plan", "guarded.yaml"}, podFlags...)...); got.code != exitPass {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestANamespaceThatIsNotThereIsNamed(t *testing.T) {
+	dir := guarded(t, podSections(t))
+	(&apiServer{environment: "staging", gone: true}).start(t, dir)
+	refused(t, dir, []string{"environment", "kubernetes test/locks: there is no such namespace"}, podFlags...)
+}
+
+func TestAPlanShowsThePods(t *testing.T) {
+	dir := guarded(t, podSections(t))
+	api := &apiServer{environment: "staging", pods: []string{"web-a", "web-b"}}
+	api.start(t, dir)
 	got := tryIn(t, dir, append([]string{"plan", "guarded.yaml"}, podFlags...)...)
 	if got.code != exitPass {
 		t.Fatalf("%+v", got)
@@ -170,6 +209,11 @@ func TestAPlanShowsThePods(t *testing.T) {
 	}
 	if strings.Contains(got.stdout+got.stderr, "t0p-secret") {
 		t.Error("the plan shows the token")
+	}
+	api.run = "20261121T120000.000Z-other"
+	got = tryIn(t, dir, append([]string{"plan", "guarded.yaml"}, podFlags...)...)
+	if got.code != exitRefused || !strings.Contains(strings.Join(strings.Fields(got.stdout), " "), "kubernetes test/locks is held by run "+api.run) {
+		t.Errorf("a namespace that is another run's: %+v", got)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,19 +23,24 @@ import (
 // electorEnv makes this test binary a candidate of a leader election of client-go; its value is a kubeconfig.
 const electorEnv = "LOCKDRILL_TEST_ELECTOR"
 
-// The retry period is above a second: contenders of client-go see no more of a renewal than the second in which it was, so one that
-// renews more often is taken for dead up to a second early (docs/kubernetes.md), and the drill says so.
+// The retry period is above a second: contenders of client-go see no more of a renewal than the second in which it was, and take the
+// lease of one that renews more often up to a second early (docs/kubernetes.md).
 const (
 	electedLease  = "web-leader"
 	leaseDuration = 4 * time.Second
 	renewDeadline = 3 * time.Second
 	retryPeriod   = 1100 * time.Millisecond
+	electedKey    = "app:leader"
+	keyTTL        = time.Second
 )
 
 // elect is somebody's own program: it knows nothing of lockdrill. SIGTERM ends it at once, and it releases nothing.
 func elect(file string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
+	if addr := os.Getenv("REDIS"); addr != "" {
+		return electByKey(ctx, addr)
+	}
 	config, err := clientcmd.BuildConfigFromFlags("", file)
 	if err != nil {
 		return err
@@ -59,6 +65,25 @@ func elect(file string) error {
 	}
 	elector.Run(ctx)
 	return ctx.Err()
+}
+
+// electByKey takes a key of a Redis and renews it, until it is told to end.
+func electByKey(ctx context.Context, addr string) error {
+	c := redis.NewClient(&redis.Options{Addr: addr})
+	defer c.Close()
+	me := os.Getenv("POD") + "_" + fmt.Sprint(os.Getpid())
+	for tick := time.NewTicker(keyTTL / 10); ; {
+		if holder, err := c.Get(ctx, electedKey).Result(); err == nil && holder == me {
+			c.PExpire(ctx, electedKey, keyTTL)
+		} else {
+			c.SetNX(ctx, electedKey, me, keyTTL)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }
 
 // electedDrill watches and strikes the electors.
@@ -95,21 +120,7 @@ slos:
 
 // observedDrill kills the leaders of an election of client-go that knows nothing of lockdrill, and measures who leads next.
 func observedDrill(t *testing.T, s *site) {
-	three, labels := int32(3), map[string]string{"app": "web"}
-	field := func(name, path string) corev1.EnvVar {
-		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
-	}
-	_, err := s.Client.AppsV1().Deployments(s.namespace).Create(t.Context(), &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: "web"},
-		Spec: appsv1.DeploymentSpec{Replicas: &three, Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
-			ObjectMeta: metav1.ObjectMeta{Labels: labels},
-			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "none",
-				Env: []corev1.EnvVar{field("POD", "metadata.name"), field("NAMESPACE", "metadata.namespace")}}}},
-		}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s.electors(t)
 	until(t, "a leader and three pods that are ready", func() bool {
 		lease, err := s.Client.CoordinationV1().Leases(s.namespace).Get(t.Context(), electedLease, metav1.GetOptions{})
 		if err != nil || lease.Spec.HolderIdentity == nil {
@@ -141,5 +152,73 @@ func observedDrill(t *testing.T, s *site) {
 	}
 	if left := s.objects(t); strings.Contains(strings.Join(left, " "), "lockdrill") {
 		t.Errorf("left: %q", left)
+	}
+}
+
+// electors makes three of them, a Deployment.
+func (s *site) electors(t *testing.T, env ...corev1.EnvVar) {
+	t.Helper()
+	three, labels := int32(3), map[string]string{"app": "web"}
+	field := func(name, path string) corev1.EnvVar {
+		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
+	}
+	_, err := s.Client.AppsV1().Deployments(s.namespace).Create(t.Context(), &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: appsv1.DeploymentSpec{Replicas: &three, Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "none",
+				Env: append(env, field("POD", "metadata.name"), field("NAMESPACE", "metadata.namespace"))}}},
+		}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// keyedDrill watches and strikes whoever holds a key of a Redis of theirs.
+const keyedDrill = `apiVersion: lockdrill/v1
+kind: Experiment
+name: pods
+environment: staging
+redis: {mode: external, url: "redis://%s"}
+kubernetes: {namespace: %s, selector: {app: web}, holder: {name: "{pod}_*"}}
+system:
+  mode: observe
+  replicas: 3
+  locks:
+    - name: leader
+      key: "` + electedKey + `"
+      policy:
+        ttl: 1s
+        renew_every: 100ms
+        class: standard
+        op_timeout: 200ms
+        stop_budget: 100ms
+        release: {mode: none}
+        acquire: {mode: try, timeout: 200ms}
+        loop: {poll: 100ms, mode: renewed, tick: 100ms}
+steady_state: {for: 500ms, timeout: 60s}
+faults:
+  - {id: kill, at: 0s, kill: {holder_of: leader, form: force_delete}}
+probes:
+  lock_keys: {every: 5ms, max_gap: 500ms}
+limits: {max_kills: 2, max_run: 3m}
+slos:
+  - {lock: leader, takeover: {max: 5s}}
+`
+
+// keyedSystem is drilled by the key itself, which no prefix of the run goes before, and which names its holder.
+func keyedSystem(t *testing.T, s *site) {
+	s.electors(t, corev1.EnvVar{Name: "REDIS", Value: s.locks})
+	until(t, "a leader and three pods that are ready", func() bool {
+		d, err := s.Client.AppsV1().Deployments(s.namespace).Get(t.Context(), "web", metav1.GetOptions{})
+		return err == nil && d.Status.ReadyReplicas == 3 && asked(t, s.locks, "EXISTS "+electedKey) == ":1"
+	})
+	o := s.drill(t, fmt.Sprintf(keyedDrill, s.locks, s.namespace), exitPass)
+	if len(o.j.Takeovers) != 1 || o.j.Takeovers[0].Successor == "" || o.j.Takeovers[0].Hi == nil || *o.j.Takeovers[0].Hi > 3 {
+		t.Errorf("takeovers: %+v\n%s", o.j.Takeovers, o.text)
+	}
+	if n := asked(t, s.locks, "DBSIZE"); n != ":1" {
+		t.Errorf("%s keys are there, want theirs", n)
 	}
 }

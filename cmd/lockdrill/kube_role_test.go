@@ -52,8 +52,8 @@ faults:
   - {id: graceful, at: 2500ms, kill: {holder_of: loop, phase: random, form: graceful}}
   - {id: forced, at: 5s, kill: {holder_of: loop, phase: random, form: force_delete}}
 probes:
-  lock_keys: {every: 5ms, max_gap: 500ms}
-  ledger: {every: 5ms, max_gap: 500ms}
+  lock_keys: {every: 5ms, max_gap: 2s}
+  ledger: {every: 5ms, max_gap: 2s}
 limits: {max_run: 2m}
 slos:
   - {lock: loop, takeover: {max: 4s}}

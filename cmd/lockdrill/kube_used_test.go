@@ -9,8 +9,8 @@ import (
 	"github.com/lockdrill/lockdrill/internal/kube"
 )
 
-// usedWorkers: an exported Deployment of workers serves one drill after the other, also one whose faults are of the network, through a
-// Toxiproxy of somebody's; it stays as it was.
+// usedWorkers: an exported Deployment of workers serves a drill whose faults are of the network, through a Toxiproxy of somebody's, and
+// stays as it was.
 func usedWorkers(t *testing.T, s *site) {
 	yaml := edit(t, s.yaml(), "pods: apply", "pods: use")
 	dir := t.TempDir()
@@ -37,16 +37,13 @@ func usedWorkers(t *testing.T, s *site) {
 		return plan.code == exitPass && strings.Count(plan.stdout, "Running, ready") == 3
 	})
 	before := s.objects(t)
-	o := s.drill(t, edit(t, yaml, "count: 2", "count: 1"), exitPass)
+	api := theirProxies(t)
+	o := s.drill(t, edit(t, yaml, "ledger: {", "proxy: {mode: external, url: \""+api+"\"}\nledger: {",
+		"at: 0s, repeat: {count: 2, every: settled}, kill: {holder_of: loop, form: crash}", "at: 0s, for: 2s, latency: {all: true, add: 20ms, stream: both}",
+		"takeover: {max: 5s}", "overlap: {level: effect, max: 0}"), exitPass)
 	if !strings.Contains(o.text, "workers that are there, in pods of kubernetes kubetest/"+s.namespace) {
 		t.Errorf("it does not say whose pods they are:\n%s", o.text)
 	}
-	s.clean(t, before...)
-
-	api := theirProxies(t)
-	s.drill(t, edit(t, yaml, "ledger: {", "proxy: {mode: external, url: \""+api+"\"}\nledger: {",
-		"at: 0s, repeat: {count: 2, every: settled}, kill: {holder_of: loop, form: crash}", "at: 0s, for: 2s, latency: {all: true, add: 20ms, stream: both}",
-		"takeover: {max: 5s}", "overlap: {level: effect, max: 0}"), exitPass)
 	onlyTheirs(t, api)
 	s.clean(t, before...)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/experiments"
@@ -23,6 +24,9 @@ func lookUpPods(ctx context.Context, e *experiments.Experiment, c consent, plan 
 	}
 	ctx, cancel := context.WithTimeout(ctx, environmentWithin)
 	defer cancel()
+	if g, taken := turnGuard(ctx, e, cluster); taken {
+		plan.Guards = append(plan.Guards, g)
+	}
 	var pods []kube.Pod
 	if e.Kubernetes.Pods == experiments.PodsUse {
 		if pods, err = cluster.Pods(ctx, podSelector(e), e.Kubernetes.Container); err != nil {
@@ -38,6 +42,16 @@ func lookUpPods(ctx context.Context, e *experiments.Experiment, c consent, plan 
 			plan.Timeline[i].Now = strikesNow(ctx, e, cluster, f.Kill, pods)
 		}
 	}
+}
+
+// turnGuard tells of another run that has the namespace. That a run is dead is found out by one that wants its turn.
+func turnGuard(ctx context.Context, e *experiments.Experiment, cluster *kube.Cluster) (guard, bool) {
+	lease, ok, err := cluster.Lease(ctx, kube.RunLease)
+	if err != nil || !ok || lease.Holder == "" || time.Since(lease.Renewed) > lease.Duration {
+		return guard{}, false // one that cannot be asked is the permissions' matter
+	}
+	return guard{Name: "target", Refuses: true, Says: fmt.Sprintf("%s is held by run %s since %s: one run at a time",
+		clusterTarget(e.Kubernetes), lease.Holder, lease.Acquired.UTC().Format(time.RFC3339))}, true
 }
 
 func phaseOf(p *kube.Pod) string {

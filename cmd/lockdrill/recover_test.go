@@ -268,6 +268,23 @@ func TestARunNamesWhatItLeaves(t *testing.T) {
 	}
 }
 
+// So is what a run leaves that does not come to a drill.
+func TestARunThatGivesUpNamesWhatItLeaves(t *testing.T) {
+	dir := t.TempDir()
+	_, self := sleeper(t)
+	d := &drill{dir: dir, e: &experiments.Experiment{Name: "e"}, journal: leftBy(t, dir, undo.Header{Run: "r"}, undo.Record{Kind: undo.StandReplica, Process: &self})}
+	var text bytes.Buffer
+	end := new(exitError)
+	if err := d.giveUp(t.Context(), &text, errors.New("why")); !errors.As(err, &end) || end.code != exitDirty {
+		t.Errorf("%v", err)
+	}
+	for _, want := range []string{"lockdrill recover " + dir, "NOT UNDONE  replica", "by hand:  kill -KILL"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("%q is not said:\n%s", want, text.String())
+		}
+	}
+}
+
 // A run that cannot give a target back ends dirty and names what is left; when the target is reachable again, recover gives it back,
 // and until then a new run is refused.
 func TestATargetThatCannotBeGivenBack(t *testing.T) {

@@ -247,18 +247,18 @@ func (d *drill) record(ctx context.Context, io streams) (err error) {
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	if err := d.openJournal(io.Err); err != nil {
-		return d.giveUp(ctx, err)
+		return d.giveUp(ctx, io.Err, err)
 	}
 	calibration, header, err := d.prepare(ctx)
 	if err != nil {
-		return d.giveUp(ctx, err)
+		return d.giveUp(ctx, io.Err, err)
 	}
 	progress := startProgress(io.Err, d.e, d.notice(), d.clock)
 	defer progress.Close()
 	d.log = runner.NewLog()
 	d.rec, err = history.NewRecorder(file, header, d.clock, func(e history.Event) { d.log.Add(e); progress.Observe(e) })
 	if err != nil {
-		return d.giveUp(ctx, err)
+		return d.giveUp(ctx, io.Err, err)
 	}
 	d.linkLatest()
 	env := d.environment()
@@ -269,12 +269,12 @@ func (d *drill) record(ctx context.Context, io streams) (err error) {
 	told = append(told, history.Event{Kind: history.RunPrediction, Source: "runner", Prediction: d.predict(ctx, calibration)})
 	for _, e := range told {
 		if _, err := d.rec.RecordNow(e); err != nil {
-			return d.giveUp(ctx, err)
+			return d.giveUp(ctx, io.Err, err)
 		}
 	}
 	d.openMetrics()
 	if err := d.watchPods(); err != nil {
-		return d.giveUp(ctx, err)
+		return d.giveUp(ctx, io.Err, err)
 	}
 	defer d.endJournal(io.Err)
 	return runner.Run(ctx, d.config())
@@ -331,9 +331,12 @@ func (d *drill) prepare(ctx context.Context) (c history.Calibration, h history.H
 }
 
 // giveUp ends a run that did not come to a drill: nothing of it stays, or the status says that something does.
-func (d *drill) giveUp(ctx context.Context, err error) error {
+func (d *drill) giveUp(ctx context.Context, stderr io.Writer, err error) error {
 	closing := errors.Join(d.closePods(ctx), d.closeStores(ctx))
-	closing = errors.Join(closing, d.dropJournal())
+	if dropped := d.dropJournal(); dropped != nil {
+		closing = errors.Join(closing, dropped)
+		d.endJournal(stderr)
+	}
 	for _, name := range []string{historyFile, experimentFile} {
 		_ = os.Remove(filepath.Join(d.dir, name))
 	}

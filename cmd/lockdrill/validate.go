@@ -94,7 +94,10 @@ func contents(e *experiments.Experiment) string {
 	}
 	text := fmt.Sprintf("%s: %s, %s with %s, %s, time scale %v", e.Name, count(len(e.System.Locks), "lock"), count(len(e.Faults), "fault"),
 		count(shots, "shot"), count(len(e.SLOs), "SLO"), e.TimeScale)
-	if e.Redis.Mode == experiments.RedisExternal {
+	switch {
+	case e.Kubernetes != nil:
+		text += "; pods: run asks for --confirm " + e.Name
+	case e.Redis.Mode == experiments.RedisExternal:
 		text += "; redis.mode external: run asks for --confirm " + e.Name
 	}
 	return text

@@ -185,7 +185,7 @@ func (d *drill) onPods(cfg *runner.Config) {
 	cfg.Injectors["kill"] = kill
 	if leases := d.pods.leases; leases != nil {
 		cfg.Probes = append(cfg.Probes, runner.Sampled{
-			Name: "leases", Source: "probe:leases", Probe: signing{leases, d.pods.observed.Sign, map[string]int64{}}, ProbeSettings: d.e.Probes.Leases,
+			Name: "leases", Source: "probe:leases", Probe: signing{leases, d.pods.observed, history.Ends{}}, ProbeSettings: d.e.Probes.Leases,
 		})
 		keys := cfg.Holder
 		cfg.Holder = func(ctx context.Context, key string) (string, bool, error) {
@@ -213,8 +213,11 @@ func (d *drill) isLease(key string) bool {
 // signing lets looks at locks be signs of their holders' lives: nobody else extends a lease.
 type signing struct {
 	runner.Probe
-	sign func(incarnation string, at int64)
-	ends map[string]int64 // when a key's lease ends at the latest, by the look before; looks are made one after the other
+	lives interface {
+		Sign(incarnation string, at int64)
+		HolderOf(named string) string
+	}
+	ends history.Ends // looks are made one after the other
 }
 
 func (s signing) Look(ctx context.Context, final bool) (func(history.Span) []history.Event, error) {
@@ -225,15 +228,10 @@ func (s signing) Look(ctx context.Context, final bool) (func(history.Span) []his
 	return func(at history.Span) []history.Event {
 		events := look(at)
 		for _, e := range events {
-			l := e.Look
-			if l == nil || !l.Present {
-				continue
+			// Where another life has the same name by now, either may have extended it.
+			if l := e.Look; l != nil && s.ends.Extended(e) && l.Prev != nil && l.Holder != "" && s.lives.HolderOf(l.Named) == l.Holder {
+				s.lives.Sign(l.Holder, l.Prev.From)
 			}
-			end := e.To + l.PTTL
-			if before, ok := s.ends[e.Key]; ok && end != before && l.Prev != nil && l.Holder != "" {
-				s.sign(l.Holder, l.Prev.From)
-			}
-			s.ends[e.Key] = end
 		}
 		return events
 	}, nil

@@ -136,6 +136,11 @@ func TestClaimsOfWorkers(t *testing.T) {
 		if w.lines != 2 || w.wrong != 4 || !strings.Contains(w.first, "stamped") || w.heard != 7 {
 			t.Errorf("worker %+v", w)
 		}
+		call, err := f.claim(w, podline.Line{Text: []byte(`{"kind":"acquire.return","lock":"l","key":"k","epoch":"e","op":"o","outcome":"fail","from":4900000000,"to":5000000000,` +
+			`"call":{"result":"held","holder":"x"}}`), Shift: podline.Offset{Lo: 3e9 - 10, Hi: 3e9 + 10, At: 5e9}, Heard: 3e9})
+		if err != nil || call.From >= 1.9e9 || call.To != 2e9+10 || call.Call.Answered != 2e9-10 {
+			t.Errorf("answered from %+v on, in %v: %v", call.Call, call.Span, err)
+		}
 		s.write("w", "t 1 x") // another program's
 		s.write("w", `2026-01-01T00:00:01Z 0 {"life":"l1"}`)
 		s.write("w", `2026-01-01T00:00:01Z 9 {}`)

@@ -349,7 +349,14 @@ func killedApplier(t *testing.T, env *kubetest.Env, c *kube.Cluster) {
 	if _, err := maps.Create(t.Context(), stranger, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	report, err := undo.Recover(t.Context(), path, map[string]undo.Reverter{undo.StandPods: EndPods}, "recover")
+	// Whoever reads it reaches the server at another address, as from another machine.
+	way := env.Way(env.Kubeconfig)
+	end := func(ctx context.Context, r undo.Record) error {
+		there := *r.Cluster
+		there.Kubeconfig, r.Cluster = way.Kubeconfig, &there
+		return EndPods(ctx, r)
+	}
+	report, err := undo.Recover(t.Context(), path, map[string]undo.Reverter{undo.StandPods: end}, "recover")
 	if err != nil || len(report.Left()) > 0 || len(report.Outcomes) != 1 {
 		t.Fatalf("recover: %+v, %v", report, err)
 	}
@@ -358,5 +365,10 @@ func killedApplier(t *testing.T, env *kubetest.Env, c *kube.Cluster) {
 	}
 	if err := EndPods(t.Context(), report.Outcomes[0].Record); err != nil { // nothing is left to do
 		t.Error(err)
+	}
+	another := *report.Outcomes[0].Record.Cluster
+	another.Kubeconfig, another.UID = way.Kubeconfig, "another"
+	if err := EndPods(t.Context(), undo.Record{Kind: undo.StandPods, Cluster: &another}); err == nil || !strings.Contains(err.Error(), "is another (UID") {
+		t.Errorf("at another cluster: %v", err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	turnName   = "lockdrill-run" // the Lease object whose holder has the namespace
+	turnName   = kube.RunLease   // the Lease object whose holder has the namespace
 	turnStale  = 7 * time.Second // a turn that seems to be over is watched for so long: its holder's clock may be behind
 	turnLook   = 500 * time.Millisecond
 	applyLimit = 10 * time.Second       // for one object
@@ -63,6 +63,7 @@ func ApplyPods(ctx context.Context, o PodStandOptions) (*PodStand, error) {
 		Kubeconfig: o.Cluster.Kubeconfig, Context: o.Cluster.Context, Server: o.Cluster.Server(), Namespace: o.Cluster.Namespace, Run: kube.RunValue(o.Run),
 		Objects: []undo.Object{{APIVersion: leaseWord, Kind: leaseWords, Name: turnName}},
 	}}
+	s.what.UID, _ = o.Cluster.NamespaceUID(ctx) // where that is not allowed, the server's address has to do
 	for i := range objects {
 		if err := s.admit(ctx, &objects[i]); err != nil {
 			return nil, fmt.Errorf("apply pods: %w", err)
@@ -131,6 +132,9 @@ func (s *PodStand) take(ctx context.Context) error {
 		}
 		if mine {
 			break
+		}
+		if other.Run == "" {
+			return fmt.Errorf("lease %s is in namespace %s already, and no run has made it: runs take turns by it, so give it another name", turnName, s.what.Namespace)
 		}
 		if time.Since(other.Last) < other.TTL {
 			return s.heldBy(other)
@@ -235,10 +239,30 @@ func EndPods(ctx context.Context, r undo.Record) error {
 	if err != nil {
 		return fmt.Errorf("remove pods: %w", err)
 	}
-	if at := c.Server(); w.Server != "" && at != w.Server {
-		return fmt.Errorf("remove pods: the run was at the API server %s, and the kubeconfig leads to %s", w.Server, at)
+	if err := sameCluster(ctx, c, w); err != nil {
+		return fmt.Errorf("remove pods: %w", err)
 	}
 	return endPods(ctx, c, w)
+}
+
+// sameCluster refuses a cluster in which nothing of the run would be found, and that would be called gone. From another machine the same
+// server may have another address: the namespace itself tells.
+func sameCluster(ctx context.Context, c *kube.Cluster, w undo.Cluster) error {
+	at := c.Server()
+	if w.Server == "" || at == w.Server {
+		return nil
+	}
+	said := fmt.Sprintf("the run was at the API server %s, and the kubeconfig leads to %s", w.Server, at)
+	if w.UID == "" {
+		return errors.New(said)
+	}
+	switch uid, err := c.NamespaceUID(ctx); {
+	case err != nil:
+		return fmt.Errorf("%s: is it the same cluster? %w", said, err)
+	case uid != w.UID:
+		return fmt.Errorf("%s, whose namespace %s is another (UID %s, the run's %s)", said, w.Namespace, uid, w.UID)
+	}
+	return nil
 }
 
 // endPods removes what is the run's, the turn last: whoever finds it free finds nothing of ours.

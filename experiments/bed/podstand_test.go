@@ -85,6 +85,20 @@ func TestTurns(t *testing.T) {
 	}
 }
 
+// A Lease object of that name that no run has made is somebody's own, however long nobody has renewed it.
+func TestATurnThatIsSomebodysOwn(t *testing.T) {
+	theirs := turnOfAnother(time.Now().Add(-time.Hour))
+	theirs.Labels = nil
+	client := fake.NewClientset(theirs)
+	_, err := ApplyPods(t.Context(), PodStandOptions{Cluster: kube.New(client, "drill").WithObjects(generic(client)), Run: "mine"})
+	if err == nil || !strings.Contains(err.Error(), "no run has made it") {
+		t.Errorf("err %v", err)
+	}
+	if l, err := client.CoordinationV1().Leases("drill").Get(t.Context(), turnName, metav1.GetOptions{}); err != nil || l.UID != "another" || len(l.Labels) > 0 {
+		t.Errorf("their lease: %+v, %v", l, err)
+	}
+}
+
 // generic shows the Lease objects of the typed client by the generic one.
 func generic(client *fake.Clientset) *dynamicfake.FakeDynamicClient {
 	scheme := runtime.NewScheme()
@@ -207,6 +221,7 @@ func TestEndPodsRefusesAnotherServer(t *testing.T) {
 		want string
 	}{
 		{&undo.Cluster{Kubeconfig: config, Server: "https://127.0.0.1:2", Namespace: "drill", Run: "r"}, "at the API server https://127.0.0.1:2, and the kubeconfig leads to https://127.0.0.1:1"},
+		{&undo.Cluster{Kubeconfig: config, Server: "https://127.0.0.1:2", UID: "u", Namespace: "drill", Run: "r"}, "is it the same cluster?"},
 		{&undo.Cluster{Kubeconfig: config, Namespace: "drill"}, "names no run"},
 		{nil, "names no run"},
 	} {

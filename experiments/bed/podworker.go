@@ -143,10 +143,13 @@ func (f *PodFleet) claim(w *podWorker, line podline.Line) (history.Event, error)
 		e.Replica.Metrics = "" // it is an address on the pod's loopback, which is not ours
 	}
 	possible := history.Span{From: w.started.From, To: line.Heard}
-	at := line.Shift.Runner(e.Span)
+	at, answered := line.Shift.Runner(e.Span), line.Shift.Runner(history.At(e.To))
 	var ok bool
 	if e.Span, ok = at.Intersect(possible); !ok {
 		return e, fmt.Errorf("stamped %v, and it was told who it is and heard in %v", at, possible)
+	}
+	if e.Call != nil && e.Outcome != "" {
+		e.Call.Answered = max(answered.From, possible.From)
 	}
 	return e, nil
 }

@@ -60,12 +60,10 @@ func (w *world) isAlive(incarnation string) bool {
 	return r != nil && r.inc == incarnation && r.alive
 }
 
-// extendedBy is how much later a lease must end than was known for a look to have shown an extension, and not its own width.
-const extendedBy = int64(50 * time.Millisecond)
-
 // look takes note of whom a lock of an observed system names.
 func (c *Conductor) look(e history.Event) {
 	w, l := c.world, e.Look
+	extended := w.ends.Extended(e)
 	if l.Present && l.Holder != "" && w.epochs[e.Epoch] == nil {
 		w.epochs[e.Epoch] = w.pool.New(epoch{id: e.Epoch, lock: e.Lock, key: e.Key, inc: l.Holder})
 	}
@@ -75,14 +73,12 @@ func (c *Conductor) look(e history.Event) {
 		return
 	}
 	w.held[e.Key] = ep
-	until, last := e.From+l.PTTL-l.Slack, ep.until
-	ep.until = max(ep.until, until)
 	switch {
 	case ep.granted == 0:
 		ep.granted = e.To
 		e.Kind = history.AcquireReturn
 		c.moment(ep, e)
-	case until > last+extendedBy:
+	case extended:
 		ep.renewed = e.To
 		w.renewed[e.Lock] = true
 		e.Kind, e.From = history.RenewReturn, max(0, e.From-l.Slack)

@@ -42,6 +42,7 @@ type world struct {
 	terminal  map[string]int    // accepted terminal writes by job
 	renewed   map[string]bool   // by lock name: a renewal was seen to work
 	pods      map[string]string // last incarnation in each pod, by UID
+	ends      history.Ends      // observed: of leases, by key
 	fixed     int               // replicas that the experiment declares; of an observed system there may be more
 	observed  bool              // replicas are somebody's own: they come and go by themselves
 	ready     time.Duration     // within which a replica is to be ready
@@ -68,7 +69,6 @@ type replica struct {
 type epoch struct {
 	id, lock, key, inc string
 	granted, renewed   int64 // ns; renewed = last ok renewal, 0 = none
-	until              int64 // observed: when the lease ends, by the last look that showed an extension
 }
 
 type loop struct {
@@ -80,7 +80,7 @@ func newWorld(e *experiments.Experiment) *world {
 	w := &world{
 		byInc: map[string]*replica{}, epochs: map[string]*epoch{}, held: map[string]*epoch{}, loops: map[string]*loop{},
 		finished: map[string]bool{}, done: map[string]int{}, lastDone: map[string]int64{}, terminal: map[string]int{}, renewed: map[string]bool{},
-		pods: map[string]string{}, fixed: e.System.Replicas, observed: e.Observed(), ready: readyWithin,
+		pods: map[string]string{}, ends: history.Ends{}, fixed: e.System.Replicas, observed: e.Observed(), ready: readyWithin,
 	}
 	if e.Kubernetes != nil {
 		w.ready = podReadyWithin
@@ -118,6 +118,7 @@ func (w *world) reset() {
 	clear(w.terminal)
 	clear(w.renewed)
 	clear(w.pods)
+	clear(w.ends)
 	w.storeLost, w.extra, w.abandoned = "", 0, 0
 }
 

@@ -84,15 +84,16 @@ func (s *sampler) look(ctx context.Context, final bool) bool {
 		}
 		return false
 	}
-	s.good(span)
+	s.good(span, final)
 	for _, e := range events(span) {
 		_, _ = s.rec.Record(e) // a failed recorder ends the run by itself
 	}
 	return true
 }
 
-// good extends the coverage by a look, or closes it and records the gap before the look.
-func (s *sampler) good(span history.Span) {
+// good extends the coverage by a look, or closes it and records the gap before the look. What the final look belongs to is written by
+// finish, which alone may call it final.
+func (s *sampler) good(span history.Span, final bool) {
 	gap := span.To - s.last.From
 	if gap > int64(s.MaxGap) {
 		s.cover(s.last.To, false)
@@ -104,7 +105,7 @@ func (s *sampler) good(span history.Span) {
 	s.samples++
 	s.last, s.failed = span, ""
 	s.covered.To = span.To
-	if s.covered.Width() >= coverEvery {
+	if s.covered.Width() >= coverEvery && !final {
 		s.cover(span.To, false)
 	}
 }

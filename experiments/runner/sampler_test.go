@@ -102,6 +102,20 @@ func TestAHealthyProbeCoversTheWholeRun(t *testing.T) {
 	}
 }
 
+// TestAFinalLookThatFillsASecond: the coverage of a second is full just with the final look, and still says that it is final.
+func TestAFinalLookThatFillsASecond(t *testing.T) {
+	events := sample(t, 985*time.Millisecond, func(_ int, final bool) (time.Duration, error) {
+		if final {
+			return 30 * time.Millisecond, nil
+		}
+		return time.Millisecond, nil
+	})
+	cover := kinds(events, history.CoverageKind)
+	if n := len(cover); n == 0 || !cover[n-1].Coverage.Final || cover[n-1].Width() < coverEvery {
+		t.Errorf("coverage %+v, want its last to be of a second, and final", cover)
+	}
+}
+
 func TestAStretchWithoutAGoodLookIsAGap(t *testing.T) {
 	for name, look := range map[string]func(n int, final bool) (time.Duration, error){
 		"looks fail": func(n int, _ bool) (time.Duration, error) {

@@ -86,7 +86,8 @@ type Cluster struct {
 	Context    string   `json:"context,omitempty"`
 	Server     string   `json:"server,omitempty"` // address of its API server: a kubeconfig may lead elsewhere tomorrow
 	Namespace  string   `json:"namespace"`
-	Run        string   `json:"run"` // value of the label by which an object is this run's
+	UID        string   `json:"uid,omitempty"` // of the namespace: the same wherever the server is reached; "" = it could not be read
+	Run        string   `json:"run"`           // value of the label by which an object is this run's
 	Objects    []Object `json:"objects"`
 }
 

@@ -177,3 +177,12 @@ func (c *Cluster) Environment(ctx context.Context) (name string, said bool, err 
 	name, said = o.Annotations[EnvironmentAnnotation]
 	return name, said && name != "", nil
 }
+
+// NamespaceUID tells apart namespaces of one name in several clusters, whatever address a cluster is reached at.
+func (c *Cluster) NamespaceUID(ctx context.Context) (string, error) {
+	o, err := c.client.CoreV1().Namespaces().Get(ctx, c.Namespace, metav1.GetOptions{})
+	if err != nil {
+		return "", fmt.Errorf("read namespace %s: %w", c.Namespace, err)
+	}
+	return string(o.UID), nil
+}

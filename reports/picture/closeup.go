@@ -20,6 +20,7 @@ type closeUp struct {
 	owner                                           row     // names in the lane of the key
 	refused, folded                                 int     // attempts, and of these those that are drawn as one with another
 	crossed, held, silent, ghosts, overruns, paused bool    // what the legend must explain
+	goneObject                                      bool    // likewise
 }
 
 // closeup draws what one fault did to one lock: the longest takeover in full, and the bars of the other keys.

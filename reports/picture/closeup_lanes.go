@@ -239,7 +239,7 @@ func (x *closeUp) life(r *analysis.ReplicaLane) {
 		under = "takes over"
 	}
 	x.name(y+9, r.Name, under)
-	var alive, killed path
+	var alive, killed, gone path
 	for i := range r.Lives {
 		l := &r.Lives[i]
 		x0, x1 := x.s.x(surely(l.Start)-x.zero), x.until(l.End)
@@ -250,11 +250,15 @@ func (x *closeUp) life(r *analysis.ReplicaLane) {
 		if l.Killed != "" && x.in(l.End) {
 			killed.cross(x1, y+8, 5)
 		}
+		if l.Object != nil && x.in(*l.Object) {
+			gone.down(x.px(*l.Object), y+5, 4)
+		}
 	}
 	x.c.put("alive", &alive)
 	x.work(r, y)
 	x.attempts(r.Name, y)
 	x.c.put("stroke", &killed)
-	x.crossed = x.crossed || !killed.empty()
+	x.c.put("hollow", &gone)
+	x.crossed, x.goneObject = x.crossed || !killed.empty(), x.goneObject || !gone.empty()
 	x.y += 28
 }

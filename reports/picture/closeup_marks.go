@@ -175,6 +175,9 @@ func (x *closeUp) legend(y float64) float64 {
 	if x.crossed {
 		l.shape("stroke", "killed", func(p *path, x, y float64) { p.cross(x, y, 4) })
 	}
+	if x.goneObject {
+		l.shape("hollow", "its pod's object gone", func(p *path, x, y float64) { p.down(x, y+4, 4) })
+	}
 	if x.ghosts {
 		l.swatch("ghost", "ghost", "lease runs on, its holder gone or done")
 	}

@@ -145,3 +145,11 @@ func page(p Picture) string {
 	b.WriteString("</table>\n")
 	return b.String()
 }
+
+// A close-up of a pod's death shows that its object was gone long before.
+func TestACloseUpShowsThePodsObjectGo(t *testing.T) {
+	p := Trials(load(t, filepath.Join(recorded, "pods-force-delete-overlap")).l)[0]
+	if !strings.Contains(html.UnescapeString(p.SVG), "its pod's object gone") {
+		t.Error("it does not show the end of the object")
+	}
+}

@@ -1,12 +1,16 @@
 package kube
 
 import (
+	"context"
 	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -77,5 +81,37 @@ func TestDeletionsNameTheUID(t *testing.T) {
 	}
 	if want := []string{"deployments u2", "pods u1", "leases u3 as of 7"}; !slices.Equal(got, want) {
 		t.Errorf("deleted %q, want %q", got, want)
+	}
+}
+
+// What went while the watch was broken is told of when it stands again, before what has its name by then.
+func TestAPodThatWentUnwatched(t *testing.T) {
+	pod := func(uid string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "w-0", Namespace: "ns", UID: types.UID(uid)}}
+	}
+	client := fake.NewClientset(pod("u1"))
+	first := watch.NewFake()
+	client.PrependWatchReactor("pods", func(clienttesting.Action) (bool, watch.Interface, error) { return true, first, nil })
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var told []string
+	New(client, "ns").WatchPods(ctx, nil, "", func(c Change) {
+		word := " is there"
+		if c.Gone {
+			word = " is gone"
+		}
+		told = append(told, c.Pod.UID+word)
+		switch len(told) {
+		case 1:
+			pods := client.CoreV1().Pods("ns")
+			_ = pods.Delete(ctx, "w-0", metav1.DeleteOptions{})
+			_, _ = pods.Create(ctx, pod("u2"), metav1.CreateOptions{})
+			first.Stop()
+		case 3:
+			cancel()
+		}
+	}, nil)
+	if want := []string{"u1 is there", "u1 is gone", "u2 is there"}; !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
 	}
 }

@@ -88,10 +88,12 @@ func (d *drill) fleetName() string {
 	return d.e.Name
 }
 
-// selector are the labels of the drill's pods.
+// selector are the labels of the drill's pods. Pods that the run has applied have its own as well: one without it is not the run's to strike.
 func (d *drill) selector() map[string]string {
 	if d.e.Kubernetes.Pods == experiments.PodsApply {
-		return deploy.WorkerLabels(d.fleetName())
+		labels := deploy.WorkerLabels(d.fleetName())
+		labels[kube.RunLabel] = kube.RunValue(d.run)
+		return labels
 	}
 	return podSelector(d.e)
 }

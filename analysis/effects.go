@@ -14,7 +14,8 @@ type effect struct {
 	event *history.Event
 	key   *keyIndex
 	epoch *epoch
-	span  history.Span // when it was applied: first seen by the probe, within the writer's call where one claims it
+	span  history.Span   // when it was applied: first seen by the probe, within the writer's call where one claims it
+	told  *history.Event // its writer had the ledger's answer; nil = it had none
 }
 
 // fresh reports an accepted write that had an effect: not a replay.
@@ -111,7 +112,7 @@ func (ix *index) narrowEffect(f *effect) {
 	}
 	claimed := history.Span{From: c.invoke.From, To: open}
 	if c.ret != nil && c.ret.Outcome == history.OK {
-		claimed.To = c.ret.To
+		claimed.To, f.told = c.ret.To, c.ret
 	}
 	narrow, ok := f.span.Intersect(claimed)
 	if !ok {

@@ -198,5 +198,12 @@ func (f *effect) unowned() (surely, maybe bool) {
 	if f.epoch.rank == 0 || end.From == open {
 		return false, false
 	}
-	return f.span.From > end.To, f.span.To > end.From
+	return f.span.From > end.To, f.span.To > end.From && !f.beforeRelease()
+}
+
+// beforeRelease reports that the epoch's key was given back no sooner than by a release that its holder sent when it had the answer to
+// this write: the order of one process's doings holds, however wide its clock makes their brackets.
+func (f *effect) beforeRelease() bool {
+	gave := f.epoch.life.gave
+	return gave != nil && f.told != nil && f.told.Source == gave.source && f.told.N < gave.told && f.epoch.life.end.From >= gave.span.From
 }

@@ -94,7 +94,7 @@ func (c *checker) logLimit(path string, l *LogLimit) {
 		known = append(known, p.Name)
 	}
 	switch {
-	case slices.Contains(known, l.Pattern):
+	case l.Pattern == "", slices.Contains(known, l.Pattern): // a missing one is said already
 	case len(known) == 0:
 		c.check(path+".pattern", "no log is read: declare patterns under probes.logs")
 	default:

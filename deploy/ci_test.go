@@ -73,8 +73,12 @@ func newJob(t *testing.T, plan ...string) *job {
 	return j
 }
 
+// executable writes a program. Nothing is forked meanwhile: a child of another test would have the file open for writing as well, and
+// running it would then fail with "text file busy".
 func executable(t *testing.T, path, text string) {
 	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package injectors
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -64,7 +65,8 @@ func extended(at, prev, until int64) history.Event {
 
 // Of an observed system nobody says a line: it lived when it extended its lock, and not because the lock still names it.
 func TestTheSignOfLifeOfAnObservedPodIsAnExtension(t *testing.T) {
-	k := podKill(&cluster{}, recorded{extended(1000, 900, 16000), extended(3000, 2900, 18000), extended(9000, 8900, 18000)})
+	k := podKill(&cluster{}, recorded{extended(1000, 900, 16000), extended(3000, 2900, 18000), extended(9000, 8900, 18000),
+		{Kind: history.LogMatch, Source: "r1.1", Span: history.At(9500e6), Match: &history.Match{}}}) // a line is read when it is read
 	if at := k.sign("r1.1"); at != 2900e6 {
 		t.Errorf("it lived at %d, want at 2900 ms", at)
 	}
@@ -97,6 +99,7 @@ func TestPodKillTellsTheThreeInstantsAsFarAsTheyWereSeen(t *testing.T) {
 		sign, end  int64 // end 0 = open
 	}{
 		{"forced, and seen to end later", experiments.FormForceDelete, "", recorded{line(history.RenewInvoke, 112), podGone, end(140)}, "", true, 135, 140},
+		{"forced, and heard within its end's bracket", experiments.FormForceDelete, "", recorded{line(history.RenewInvoke, 137), podGone, end(140)}, "", true, 137, 140},
 		{"forced, and its end not seen", experiments.FormForceDelete, "", recorded{line(history.RenewInvoke, 112), podGone}, "", true, 112, 0},
 		{"graceful, and its end not seen", experiments.FormGraceful, "", recorded{line(history.ReleaseInvoke, 107), podGone}, "", true, 107, 0},
 		{"graceful, held up by a finalizer", experiments.FormGraceful, "", recorded{end(130)}, "", false, 125, 130},
@@ -187,6 +190,11 @@ func TestPodKillIsVoidWhereThePodIsNotThatOne(t *testing.T) {
 	}
 	if _, err := podKill(&cluster{uid: "u1", exit: 127}, recorded{podStart}, "kill").Inject(t.Context(), podShot(experiments.FormCrash)); void(err) != "unconfirmed" {
 		t.Errorf("no such command: %v", err)
+	}
+	for err, want := range map[error]string{fmt.Errorf("exec: %w", kube.ErrNotRun): "unconfirmed", errors.New("the stream was cut"): ""} {
+		if _, got := podKill(&cluster{uid: "u1", err: err}, recorded{podStart}, "kill").Inject(t.Context(), podShot(experiments.FormCrash)); void(got) != want {
+			t.Errorf("%v: %v", err, got)
+		}
 	}
 	if _, err := podKill(&cluster{uid: "u1"}, recorded{podStart}).Inject(t.Context(), podShot(experiments.FormCrash)); void(err) != "unconfirmed" {
 		t.Errorf("nobody to tell: %v", err)

@@ -140,6 +140,14 @@ func TestAMissingPermissionIsPrintedToPaste(t *testing.T) {
 	refused(t, dir, []string{"kubernetes test/elsewhere", `resources: ["namespaces"]`, `resourceNames: ["elsewhere"]`, `resources: ["pods"]`}, append(podFlags, "--namespace", "elsewhere")...)
 }
 
+// A flag does not lead out of the namespaces that the file allows, and nothing is asked of the cluster then.
+func TestAFlagKeepsToTheNamespacesOfTheFile(t *testing.T) {
+	dir := guarded(t, podSections(t)+"limits: {max_run: 2h, namespaces: [locks]}\n")
+	kubeconfig(t, dir, "http://127.0.0.1:1")
+	refused(t, dir, []string{"namespace: elsewhere is not among limits.namespaces (locks)"}, append(podFlags, "--namespace", "elsewhere")...)
+	refused(t, dir, []string{"permissions", "kubernetes test/locks could not be asked"}, podFlags...)
+}
+
 func TestAClusterThatCannotBeAskedIsRefused(t *testing.T) {
 	dir := guarded(t, podSections(t))
 	kubeconfig(t, dir, "http://127.0.0.1:1")

@@ -163,6 +163,29 @@ func TestAGracefulEndThatWasIgnoredCountsBesideCrashes(t *testing.T) {
 	}
 }
 
+// Where a lock names a holder that no pod is, the file is wrong about the lock or about the names.
+func TestAHolderThatNoPodIsIsSought(t *testing.T) {
+	j := edited(t, "pods-observed-lease", func(_ *experiments.Experiment, ev *history.Event) {
+		if ev.Kind == history.RunPhase && ev.Phase.Name == history.PhaseFaults {
+			no := false
+			ev.Phase.Why, ev.Phase.Holds = "no pod that is known holds lock leader", &no
+		}
+	})
+	if r := row(t, j, "leader", "takeover.max"); r.Verdict != Inconclusive || !strings.Contains(r.Next, "kubernetes.holder") {
+		t.Errorf("takeover %s: %s (%s)", r.Verdict, r.Why, r.Next)
+	}
+}
+
+// A kill by labels that found nobody is advised about labels, not about locks.
+func TestAKillByLabelsThatFoundNobody(t *testing.T) {
+	e, h := load(t, "pods-crash")
+	e.Faults[0].Kill = &experiments.Kill{Pods: map[string]string{"app": "wroker"}, Form: experiments.FormCrash}
+	voided(h, "kill-leader#1", "no_target")
+	if r := row(t, Judge(e, h), "leader", "takeover.max"); r.Verdict != Inconclusive || !strings.Contains(r.Next, "see kill.pods") || strings.Contains(r.Next, "check holder_of") {
+		t.Errorf("takeover %s: %s (%s)", r.Verdict, r.Why, r.Next)
+	}
+}
+
 // Deleted by force, a worker that listens hands over: that is no measurement of a crash.
 func TestAForcedDeleteThatWasAHandOverIsNoCrash(t *testing.T) {
 	e, h := load(t, "pods-graceful")

@@ -168,6 +168,9 @@ func (k *PodKill) exec(ctx context.Context, shot history.Event, command []string
 	defer cancel()
 	p := k.podOf(shot)
 	exit, _, err := k.Pods.Exec(ctx, p.Name, k.Container, command)
+	if errors.Is(err, kube.ErrNotRun) { // whatever ends it now, we do not
+		return &voidError{"unconfirmed", err.Error()}
+	}
 	if err == nil && (exit == 126 || exit == 127) {
 		return &voidError{"unconfirmed", fmt.Sprintf("pod %s has no command %q that can be run (exit status %d)", p.Name, command[0], exit)}
 	}

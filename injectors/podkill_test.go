@@ -3,6 +3,7 @@ package injectors
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -189,6 +190,11 @@ func TestPodKillIsVoidWhereThePodIsNotThatOne(t *testing.T) {
 	}
 	if _, err := podKill(&cluster{uid: "u1", exit: 127}, recorded{podStart}, "kill").Inject(t.Context(), podShot(experiments.FormCrash)); void(err) != "unconfirmed" {
 		t.Errorf("no such command: %v", err)
+	}
+	for err, want := range map[error]string{fmt.Errorf("exec: %w", kube.ErrNotRun): "unconfirmed", errors.New("the stream was cut"): ""} {
+		if _, got := podKill(&cluster{uid: "u1", err: err}, recorded{podStart}, "kill").Inject(t.Context(), podShot(experiments.FormCrash)); void(got) != want {
+			t.Errorf("%v: %v", err, got)
+		}
 	}
 	if _, err := podKill(&cluster{uid: "u1"}, recorded{podStart}).Inject(t.Context(), podShot(experiments.FormCrash)); void(err) != "unconfirmed" {
 		t.Errorf("nobody to tell: %v", err)

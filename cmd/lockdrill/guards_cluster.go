@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -79,9 +80,13 @@ func podsGuard(ctx context.Context, e *experiments.Experiment, cluster *kube.Clu
 	if err != nil {
 		return guard{Refuses: true, Says: fmt.Sprintf("%s could not be asked: %v", clusterTarget(e.Kubernetes), err)}
 	}
-	ready := 0
+	ready, self := 0, ownPod()
 	var labels []map[string]string
 	for i := range pods {
+		if pods[i].Name == self {
+			return guard{Refuses: true, Says: fmt.Sprintf("pod %s, in which this runs, has %s as well: give the runner's pod other labels, or a narrower kubernetes.selector",
+				self, experiments.Labels(podSelector(e)))}
+		}
 		labels = append(labels, pods[i].Labels)
 		if pods[i].Ready && !pods[i].Ending {
 			ready++
@@ -109,4 +114,13 @@ func strikesSome(e *experiments.Experiment, says string, pods []map[string]strin
 			experiments.Labels(k.Pods), experiments.Labels(pods[0]))}
 	}
 	return guard{Says: says}
+}
+
+// ownPod is the name of the pod that this process runs in; "" = in none. A runner must not strike itself, nor count itself as a replica.
+func ownPod() string {
+	if os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
+		return ""
+	}
+	name, _ := os.Hostname() // a pod's is its name, unless it says otherwise
+	return name
 }

@@ -152,6 +152,18 @@ func TestTooFewPodsAreRefused(t *testing.T) {
 	refused(t, dir, []string{"pods", "1 pod with app=web, 1 of them ready", "system.replicas is 2"}, podFlags...)
 }
 
+// A label that is put on everything, by a kustomization for one, is on the runner's pod as well.
+func TestARunnerAmongItsPodsIsRefused(t *testing.T) {
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := guarded(t, podSections(t))
+	(&apiServer{environment: "staging", pods: []string{"web-a", "web-b", host}}).start(t, dir)
+	t.Setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+	refused(t, dir, []string{"pod " + host + ", in which this runs, has app=web as well"}, podFlags...)
+}
+
 // A kill by labels that no pod has would only be void, a minute later.
 func TestAKillOfPodsThatNobodyIsIsRefused(t *testing.T) {
 	struck := func(labels string) string {

@@ -155,7 +155,7 @@ func TestClaimsOfWorkers(t *testing.T) {
 		s.endLog("w", nil)
 		time.Sleep(lastLines) // a bubble's time
 		synctest.Wait()
-		if r := exit.Replica; r == nil || r.Unheard != 2 || r.Lines != 2 || r.Bad != 4 || r.Exit != "exit status 1; its line: the store has lost lines" || exit.Span != (history.Span{From: 1e9, To: 4e9}) {
+		if r := exit.Replica; r == nil || r.Unheard != 2 || r.Lines != 2 || r.Bad != 5 || r.Exit != "exit status 1; its line: the store has lost lines" || exit.Span != (history.Span{From: 1e9, To: 4e9}) {
 			t.Errorf("exit %+v %+v", exit.Span, exit.Replica)
 		}
 	})

@@ -50,8 +50,11 @@ type follower struct {
 	cut   bool  // it is not followed
 	lost  int64 // since then
 
-	stamp string // of the last line, by the node's clock
+	stamp string // the latest of a line so far, by the node's clock
 	same  int    // lines with that stamp so far
+
+	again int  // of these, in a stream that was opened again, those that it has yet to show
+	old   bool // it has shown nothing new yet
 }
 
 // read follows one stream until it ends; clean: it came to its end. seen is when.
@@ -100,7 +103,7 @@ func (f *follower) tried() {
 // lines reads until the stream ends.
 func (f *follower) lines(stream io.Reader) error {
 	r := bufio.NewReaderSize(stream, lineLimit)
-	again := f.same // lines with the last stamp that were shown before
+	f.again, f.old = f.same, f.stamp != ""
 	for {
 		line, err := r.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) { // its first part will do: no line of ours is so long
@@ -110,7 +113,7 @@ func (f *follower) lines(stream io.Reader) error {
 			}
 		}
 		if len(line) > 0 && (err == nil || errors.Is(err, io.EOF)) {
-			f.line(bytes.TrimSuffix(line, []byte("\n")), &again)
+			f.line(bytes.TrimSuffix(line, []byte("\n")))
 		}
 		if err != nil {
 			return err
@@ -119,27 +122,13 @@ func (f *follower) lines(stream io.Reader) error {
 }
 
 // line hands on a line that has not been shown before.
-func (f *follower) line(line []byte, again *int) {
+func (f *follower) line(line []byte) {
 	stamp, text, ok := bytes.Cut(line, []byte(" "))
 	at, err := time.Parse(time.RFC3339Nano, string(stamp))
 	if !ok || err != nil {
-		stamp, text = nil, line
-	}
-	if len(stamp) > 0 && f.stamp != "" {
-		last, _ := time.Parse(time.RFC3339Nano, f.stamp)
-		switch {
-		case at.Before(last):
-			return
-		case at.Equal(last) && *again > 0:
-			*again--
-			return
-		case at.Equal(last):
-			f.same++
-		default:
-			f.stamp, f.same, *again = string(stamp), 1, 0
-		}
-	} else if len(stamp) > 0 {
-		f.stamp, f.same = string(stamp), 1
+		text = line
+	} else if f.shown(at, string(stamp)) {
+		return
 	}
 	p := f.lives
 	p.mu.Lock()
@@ -149,6 +138,25 @@ func (f *follower) line(line []byte, again *int) {
 	if p.o.OnLine != nil && f.life.incarnation != "" && !f.life.astray {
 		p.o.OnLine(f.life.incarnation, text, span)
 	}
+}
+
+// shown reports that a line with that stamp was shown by an earlier stream. Only the first lines of a stream can have been: later ones
+// may be stamped out of order, by the writers of two pipes or a clock that was set back.
+func (f *follower) shown(at time.Time, stamp string) bool {
+	last, _ := time.Parse(time.RFC3339Nano, f.stamp) // it was one, or there is none
+	switch {
+	case f.old && at.Before(last):
+		return true
+	case f.old && at.Equal(last) && f.again > 0:
+		f.again--
+		return true
+	case f.stamp == "" || at.After(last):
+		f.stamp, f.same = stamp, 1
+	case at.Equal(last):
+		f.same++
+	}
+	f.old = false
+	return false
 }
 
 // found tells of the stretch in which the log was not followed.

@@ -1,6 +1,7 @@
 package bed
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -276,32 +277,30 @@ func endPods(ctx context.Context, c *kube.Cluster, w undo.Cluster) error {
 	return nil
 }
 
-// endObjects goes on until none of the objects, and no pod, is the run's.
+// endObjects goes on until none of the objects, and no pod, is the run's. What fails with one is tried again, and keeps it from none of
+// the others: an API server may be away for a while.
 func endObjects(ctx context.Context, c *kube.Cluster, w undo.Cluster, objects []undo.Object, told map[string]bool) error {
 	look := time.NewTicker(podsLook)
 	defer look.Stop()
 	for {
 		var left []string
+		var failed error
 		for _, o := range slices.Backward(objects) {
 			there, err := endObject(ctx, c, w.Run, o)
-			if err != nil {
-				return err
-			}
-			if there {
+			if there || err != nil {
 				left = append(left, strings.ToLower(o.Kind)+" "+o.Name)
 			}
+			failed = cmp.Or(failed, err)
 		}
 		pods, err := endRunPods(ctx, c, w.Run, told)
-		if err != nil {
-			return err
-		}
-		if left = append(left, pods...); len(left) == 0 {
+		left, failed = append(left, pods...), cmp.Or(failed, err)
+		if len(left) == 0 && failed == nil {
 			return nil
 		}
 		select {
 		case <-look.C:
 		case <-ctx.Done():
-			return fmt.Errorf("still there: %s: %w", strings.Join(left, ", "), ctx.Err())
+			return fmt.Errorf("still there, for all that is known: %s: %w", strings.Join(left, ", "), cmp.Or(failed, ctx.Err()))
 		}
 	}
 }

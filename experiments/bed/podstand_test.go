@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/fake"
@@ -208,6 +209,37 @@ func TestATurnThatIsLost(t *testing.T) {
 		}
 		if l, err := leases.Get(t.Context(), turnName, metav1.GetOptions{}); err != nil || l.Labels[kube.RunLabel] != "other" {
 			t.Errorf("another's turn after Close: %+v, %v", l, err)
+		}
+	})
+}
+
+// What cannot be removed for a while keeps nothing else from going, and is tried again.
+func TestRemovalGoesOnWhereOneFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		run := func(name string) *coordinationv1.Lease {
+			return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "drill", UID: types.UID(name), Labels: map[string]string{kube.RunLabel: "mine"}}}
+		}
+		client := fake.NewClientset(run("a"), run("b"), run(turnName))
+		objects, gone, failures := generic(client), false, 3
+		leases := client.CoordinationV1().Leases("drill")
+		objects.PrependReactor("get", "leases", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			if a.(clienttesting.GetAction).GetName() != "b" || failures == 0 {
+				return false, nil, nil
+			}
+			failures--
+			_, err := leases.Get(t.Context(), "a", metav1.GetOptions{})
+			gone = err != nil
+			return true, nil, errors.New("connection refused")
+		})
+		what := undo.Cluster{Namespace: "drill", Run: "mine"}
+		for _, name := range []string{turnName, "a", "b"} {
+			what.Objects = append(what.Objects, undo.Object{APIVersion: leaseWord, Kind: leaseWords, Name: name})
+		}
+		if err := endPods(t.Context(), kube.New(client, "drill").WithObjects(objects), what); err != nil || !gone {
+			t.Errorf("removed: %v; a went while b failed: %v", err, gone)
+		}
+		if l, err := leases.List(t.Context(), metav1.ListOptions{}); err != nil || len(l.Items) > 0 {
+			t.Errorf("left: %+v, %v", l.Items, err)
 		}
 	})
 }

@@ -178,6 +178,9 @@ func (f *PodFleet) left(e podline.End) {
 		w.left = true
 		if e.Err != nil {
 			w.why = e.Err.Error()
+			if !errors.Is(e.Err, podline.ErrGone) { // what it claimed from then on is lost, which its log does not always show
+				w.bad(nil, e.Err)
+			}
 		}
 		f.wake()
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,9 +18,15 @@ import (
 // execOutput bounds what is kept of the output of a command.
 const execOutput = 4096
 
+// ErrNotRun is wrapped by errors that say that a command surely was not run.
+var ErrNotRun = errors.New("it was not run")
+
+// refusedExec is how client-go's error begins where the last way of asking was refused; it has no type.
+const refusedExec = "unable to upgrade connection"
+
 // Exec runs a command in a container until it ends; container "" = the pod's first. exit is its exit status, output what it said on
 // both streams, cut to 4096 bytes. An error says that the command could not be run, or that its end was not seen: a command that ends
-// the very container that it runs in may end so.
+// the very container that it runs in may end so. It wraps ErrNotRun where the API server or the node has refused to run it.
 func (c *Cluster) Exec(ctx context.Context, pod, container string, command []string) (exit int, output string, err error) {
 	if c.rest == nil {
 		return 0, "", errors.New("run a command in a pod: this cluster has no connection")
@@ -48,6 +55,8 @@ func (c *Cluster) Exec(ctx context.Context, pod, container string, command []str
 		return 0, said.String(), nil
 	case errors.As(err, &ended):
 		return ended.Code, said.String(), nil
+	case httpstream.IsUpgradeFailure(err) || strings.HasPrefix(err.Error(), refusedExec):
+		return 0, "", fmt.Errorf("run a command in pod %s: %w: %w", pod, ErrNotRun, err)
 	}
 	return 0, said.String(), fmt.Errorf("run a command in pod %s: %w", pod, err)
 }

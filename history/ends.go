@@ -10,6 +10,9 @@ type Ends map[string]int64
 // Extended takes in a look and reports whether it shows a lease that surely lasts longer than the one that the look before showed: it was
 // extended, or granted anew, in between. How long the look itself took is no extension.
 func (m Ends) Extended(e Event) bool {
+	if e.Look.Present && e.Look.PTTL < 0 { // it never ends
+		delete(m, e.Key)
+	}
 	if !e.Look.Present || e.Look.PTTL <= 0 {
 		return false
 	}

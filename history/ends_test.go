@@ -17,9 +17,11 @@ func TestALookShowsAnExtension(t *testing.T) {
 		{"b", 500 * ms, 502 * ms, 5000 * ms, false},
 		{"a", 600 * ms, 602 * ms, -2, false}, // not there
 		{"a", 700 * ms, 702 * ms, 1000 * ms, true},
+		{"b", 700 * ms, 702 * ms, -1, false}, // without an end
+		{"b", 800 * ms, 802 * ms, 9000 * ms, false},
 		{"a", 2000 * ms, 2002 * ms, 0, false}, // it has run out, and names its holder still
 	} {
-		e := Event{Key: step.key, Span: Span{From: step.from, To: step.to}, Look: &Look{Present: step.pttl >= 0, PTTL: step.pttl}}
+		e := Event{Key: step.key, Span: Span{From: step.from, To: step.to}, Look: &Look{Present: step.pttl != -2, PTTL: step.pttl}}
 		if got := ends.Extended(e); got != step.want {
 			t.Errorf("step %d: %t, want %t", i, got, step.want)
 		}

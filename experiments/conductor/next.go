@@ -39,7 +39,7 @@ func (c *Conductor) Next(now int64) int64 {
 func (c *Conductor) next(now int64) int64 {
 	switch c.phase {
 	case history.PhaseSteady:
-		return c.steadyNext()
+		return c.steadyNext(now)
 	case history.PhaseFaults:
 		next := never
 		for _, s := range c.series {
@@ -55,14 +55,14 @@ func (c *Conductor) next(now int64) int64 {
 }
 
 // steadyNext is when the steady state has held for long enough, stops to hold, or has been waited for long enough.
-func (c *Conductor) steadyNext() int64 {
+func (c *Conductor) steadyNext(now int64) int64 {
 	next := c.since + int64(c.e.SteadyState.Timeout)
 	if c.steady < 0 {
 		return next
 	}
 	next = min(next, c.steady+int64(c.e.SteadyState.For))
-	if c.world.observed { // what it lacks shows in events
-		return next
+	if c.world.observed { // what else it lacks shows in events
+		return min(next, c.world.lapses(now))
 	}
 	for i := range c.e.System.Locks {
 		if l := &c.e.System.Locks[i]; l.Loop() {

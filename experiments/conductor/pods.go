@@ -91,7 +91,7 @@ func (c *Conductor) look(e history.Event) {
 
 // missingObserved is the first thing that the steady state of an observed system lacks: enough pods that are ready, and a holder of
 // every lock among them, that has renewed it where the policy renews.
-func (c *Conductor) missingObserved() lack {
+func (c *Conductor) missingObserved(now int64) lack {
 	w, ready := c.world, 0
 	for _, r := range w.replicas {
 		if r.ready {
@@ -105,7 +105,7 @@ func (c *Conductor) missingObserved() lack {
 		l := &c.e.System.Locks[i]
 		switch {
 		case !l.Loop():
-		case !w.isHeld(l.Name):
+		case !w.isHeld(l.Name, now):
 			return lack{text: "no pod that is known holds lock %s", who: l.Name}
 		case l.Policy.Loop.Mode == lockcore.LoopRenewed && l.Policy.RenewEvery > 0 && !w.renewed[l.Name]:
 			return lack{text: "no renewal of lock %s has been seen yet", who: l.Name}
@@ -114,13 +114,25 @@ func (c *Conductor) missingObserved() lack {
 	return lack{}
 }
 
-func (w *world) isHeld(lock string) bool {
+// isHeld reports that a lease of the lock may not have run out: a Lease object goes on naming a holder that hangs.
+func (w *world) isHeld(lock string, now int64) bool {
 	for _, ep := range w.held {
-		if ep.lock == lock {
+		if end, ends := w.ends[ep.key]; ep.lock == lock && (!ends || now <= end) {
 			return true
 		}
 	}
 	return false
+}
+
+// lapses is when the first of the leases that are held runs out, unless a look shows an extension.
+func (w *world) lapses(now int64) int64 {
+	next := never
+	for key := range w.held {
+		if end := w.ends[key]; end >= now {
+			next = min(next, end+1)
+		}
+	}
+	return next
 }
 
 // pod chooses one of the pods that a kill selects by labels. A life whose pod is not known has them: a rehearsal knows no labels.

@@ -196,6 +196,7 @@ func TestWhatTheSteadyStateOfAnObservedSystemLacks(t *testing.T) {
 	look := func(at int64, holder string, pttl int64) {
 		c.Observe(history.Event{Kind: history.LookKind, Span: history.At(at), Lock: "loop", Key: "the-loop", Epoch: "e1", Look: &history.Look{Present: true, PTTL: pttl, Holder: holder}})
 	}
+	now := int64(0)
 	for i, step := range []struct {
 		do   func()
 		want string
@@ -211,13 +212,21 @@ func TestWhatTheSteadyStateOfAnObservedSystemLacks(t *testing.T) {
 		{func() { look(2e9, "r1.1", 1e9) }, "no renewal of lock loop"},
 		{func() { look(2.5e9, "r1.1", 0.5e9) }, "no renewal of lock loop"}, // the same end, looked at later
 		{func() { look(2.6e9, "r1.1", 1e9) }, ""},
+		{func() { now = 3.6e9 }, ""},
+		{func() {
+			if at := c.world.lapses(now); at != now+1 {
+				t.Errorf("the lease runs out at %d, want just after %d", at, now)
+			}
+			now++
+		}, "no pod that is known holds lock loop"}, // it hangs, and the object still names it
+		{func() { look(3.7e9, "r1.1", 1e9) }, ""},
 		{func() {
 			c.Observe(history.Event{Kind: history.ObjectKind, Object: &history.Object{UID: "uid-r1.1", Gone: true}})
 		}, "no pod that is known holds lock loop"},
-		{func() { look(2.8e9, "r1.1", 1e9) }, "no pod that is known holds lock loop"}, // its process goes on without its pod
+		{func() { look(3.9e9, "r1.1", 1e9) }, "no pod that is known holds lock loop"}, // its process goes on without its pod
 	} {
 		step.do()
-		got := c.missing(0)
+		got := c.missing(now)
 		if step.want == "" && got != (lack{}) || !strings.Contains(got.String(), step.want) {
 			t.Errorf("step %d: %q, want %q", i, got, step.want)
 		}

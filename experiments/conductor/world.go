@@ -319,7 +319,7 @@ func (l lack) String() string {
 func (c *Conductor) missing(now int64) lack {
 	w := c.world
 	if w.observed {
-		return c.missingObserved()
+		return c.missingObserved(now)
 	}
 	for _, r := range w.replicas {
 		if !r.ready {

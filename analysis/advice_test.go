@@ -70,7 +70,7 @@ func TestCountsAreNeverNarrowerThanMeasured(t *testing.T) {
 		t.Errorf("re-executed %d to %d, measured %+v", c.ReExecuted, c.ReExecutedAtMost, again)
 	}
 	never := func(ev *history.Event) bool { return ev.Epoch == "b9" } // written, so the ledger has lost nothing
-	for _, hold := range []int64{0, 600e9} { // a job that cannot have been done yet is not surely stranded
+	for _, hold := range []int64{0, 600e9} {                          // a job that cannot have been done yet is not surely stranded
 		e, h := load(t, "replica-dies-with-200-jobs-no-look")
 		without(h, never)
 		pos := int64(0)

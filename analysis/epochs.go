@@ -84,7 +84,9 @@ type stretch struct {
 	next  *stretch
 	pttl  int64
 	slack int64 // by which pttl may be too much
-	n     int64
+	// extended: an observed lease surely lasts longer than by the look before.
+	extended bool
+	n        int64
 }
 
 // last is the latest look that surely showed the state.

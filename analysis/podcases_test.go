@@ -185,33 +185,46 @@ func podsEndNotSeen() *tape {
 	return t
 }
 
-// podsObserved: an election on a Lease object, watched every 100 ms; the leader crashes, and the next is named late by so many seconds.
-func podsObserved(late float64) *tape {
-	t := newTape("a Lease election of somebody's own, watched only: its leader is killed by a command in its container")
+// onlyWatched is an election on a Lease object of somebody's own, watched every 100 ms.
+func onlyWatched(says string) *tape {
+	t := newTape(says)
 	env := t.events[0].Environment
 	env.Fleet, env.Cluster, env.Replicas, env.Store, env.Ledger = "observed", "v1.36.3", 2, history.StoreInfo{Kind: "none"}, history.StoreInfo{Kind: "none"}
 	t.pod(0.1, "r1.1", "billing-1", 0)
 	t.pod(0.1, "r2.1", "billing-2", 0)
 	t.phase(0.2, history.PhaseSteady)
 	t.phase(10, history.PhaseFaults)
+	return t
+}
+
+// held is a reign as looks show it: extended every 2 s.
+func (t *tape) held(from, to float64, id, holder string) {
 	lease := want{"leader", "billing", 15}
-	held := func(from, to float64, id, holder string) {
-		for at := from; at < to; at += 2 {
-			t.lease(at, lease, id, holder)
-		}
+	for at := from; at < to; at += 2 {
+		t.lease(at, lease, id, holder)
 	}
-	held(1, 21.5, "e1", "r1.1")
-	t.epochs["e1"] = &taped{lock: "leader", key: "billing", id: "e1", rep: "r1.1", ttl: 15}
+	t.epochs[id] = &taped{lock: "leader", key: "billing", id: id, rep: holder, ttl: 15}
+}
+
+// overObserved ends the run.
+func (t *tape) overObserved(end float64) {
+	t.phase(22, history.PhaseRevert)
+	t.phase(22, history.PhaseSettle)
+	t.phase(end, history.PhaseFinal)
+	t.cover("leases", end)
+	t.add(end+0.3, end+0.3, history.Event{Kind: history.RunCleanup, Note: &history.Note{What: "watches", OK: true}})
+	t.add(end+0.4, end+0.4, history.Event{Kind: history.RunEnd, Note: &history.Note{What: "completed", OK: true}})
+}
+
+// podsObserved: the leader crashes, and the next is named late by so many seconds.
+func podsObserved(late float64) *tape {
+	t := onlyWatched("a Lease election of somebody's own, watched only: its leader is killed by a command in its container")
+	t.held(1, 21.5, "e1", "r1.1")
 	t.killPod(podKill{form: "crash", means: "exec", at: 21.3, sign: 21.0, end: 21.7, by: history.ByStatus,
 		shot: "kill-leader#1", timing: "after_renew", id: "e1", pod: "billing-1"})
 	t.pod(22.5, "r1.2", "billing-1", 1)
-	held(36.05+late, 75, "e2", "r2.1")
-	t.phase(22, history.PhaseRevert)
-	t.phase(22, history.PhaseSettle)
-	t.phase(75, history.PhaseFinal)
-	t.cover("leases", 75)
-	t.add(75.3, 75.3, history.Event{Kind: history.RunCleanup, Note: &history.Note{What: "watches", OK: true}})
-	t.add(75.4, 75.4, history.Event{Kind: history.RunEnd, Note: &history.Note{What: "completed", OK: true}})
+	t.held(36.05+late, 75, "e2", "r2.1")
+	t.overObserved(75)
 	return t
 }
 

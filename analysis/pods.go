@@ -17,14 +17,6 @@ func (s *shot) death() *history.Death {
 	return s.confirmed.Fault.Death
 }
 
-// died brackets the end of the process that d tells of: from its last sign of life; To is open where nobody saw it.
-func died(d *history.Death) history.Span {
-	if d.End == nil {
-		return history.Span{From: d.Sign, To: open}
-	}
-	return history.Span{From: min(max(d.Sign, d.End.From), d.End.To), To: d.End.To}
-}
-
 // noteDeath takes over what the shot tells of its victim's life, where no event of the fleet does.
 func (s *shot) noteDeath(ix *index) {
 	d := s.death()
@@ -37,7 +29,8 @@ func (s *shot) noteDeath(ix *index) {
 		seen.From = min(max(seen.From, d.Sign), seen.To)
 		ix.deaths[s.victim] = seen
 	case d.End != nil:
-		ix.deaths[s.victim] = death{died(d), s.confirmed.N}
+		end := history.Span{From: min(max(d.Sign, d.End.From), d.End.To), To: d.End.To}
+		ix.deaths[s.victim] = death{end, s.confirmed.N}
 	}
 }
 
@@ -49,7 +42,7 @@ func (ix *index) struckAt(s *shot, e *epoch) history.Span {
 	if d == nil || s.handedOver(e) && e.life.gave.outcome == history.OK {
 		return s.applied.Span
 	}
-	end := died(d)
+	end := history.Span{From: d.Sign, To: open}
 	if seen, known := ix.deaths[s.victim]; known { // it may have been seen when the shot was no longer waited for
 		end = seen.Span
 	}
@@ -119,13 +112,29 @@ func (ix *index) outlivesLease(lock string) bool {
 	return l != nil && l.Lease != ""
 }
 
-// handBack notes that a look showed e's holder to have given the lock back.
-func (e *epoch) handBack(s *stretch) {
+// extensions are the renewals of e that only looks show.
+func (e *epoch) extensions() []*call {
+	var cs []*call
+	for i, s := range e.looks {
+		if i > 0 && s.extended && s.prev != nil { // the first shows the grant
+			cs = append(cs, e.shown(s, history.ResultRenewed))
+		}
+	}
+	return cs
+}
+
+// shown is a call of e's holder that a look shows to have succeeded.
+func (e *epoch) shown(s *stretch, result string) *call {
 	at := s.first
 	if s.prev != nil {
 		at.From = s.prev.From
 	}
-	e.back = &call{source: e.replica, key: e.key, epoch: e.id, sent: at, span: at, outcome: history.OK, result: history.ResultReleased, n: s.n, exited: true}
+	return &call{source: e.replica, key: e.key, epoch: e.id, sent: at, span: at, outcome: history.OK, result: result, n: s.n, exited: true}
+}
+
+// handBack notes that a look showed e's holder to have given the lock back.
+func (e *epoch) handBack(s *stretch) {
+	e.back = e.shown(s, history.ResultReleased)
 }
 
 // deathOf is d as verdict.json lists it.

@@ -153,6 +153,9 @@ func (j *judging) nextUnsteady() string {
 	if lost || strings.Contains(j.whyUnsteady(), "not ready") {
 		return j.seeStderr()
 	}
+	if strings.Contains(j.whyUnsteady(), "no pod that is known holds") {
+		return "check the lock's lease or key, and kubernetes.holder: lockdrill plan says who holds a lease, and which pod that is"
+	}
 	return "check that the replicas start, hold and finish jobs; or give steady_state a longer timeout"
 }
 
@@ -170,7 +173,8 @@ func (j *judging) seeStderr() string {
 		}
 	}
 	if j.ix.exp.Kubernetes != nil {
-		return "see the pods' events and logs (kubectl describe, kubectl logs); a pod must be ready within 6 min"
+		return "can the pods' image be pulled, and do they reach both stores (kubernetes.redis, kubernetes.ledger)? " +
+			"While the run waits, kubectl describe and kubectl logs say more; a pod must be ready within 6 min"
 	}
 	return fmt.Sprintf("see %s.stderr in the run's folder; a worker must say replica.ready within 20 s", cmp.Or(last, "<incarnation>"))
 }

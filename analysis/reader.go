@@ -14,6 +14,7 @@ type reader struct {
 	works map[opKey]*work   // by source and op
 	waits map[opKey]*wait   // likewise
 	shots map[string]*shot
+	ends  history.Ends // observed systems: of leases, by key
 }
 
 // callKey names a call: of its source and op there may also be another of another verb.
@@ -21,7 +22,7 @@ type callKey struct{ verb, source, op string }
 
 // begin readies r for another history.
 func (r *reader) begin(ix *index) {
-	*r = reader{ix: ix, calls: empty(r.calls), works: empty(r.works), waits: empty(r.waits), shots: empty(r.shots)}
+	*r = reader{ix: ix, calls: empty(r.calls), works: empty(r.works), waits: empty(r.waits), shots: empty(r.shots), ends: empty(r.ends)}
 }
 
 func (r *reader) read(ev *history.Event) {
@@ -184,6 +185,7 @@ func (r *reader) look(k *keyIndex, ev *history.Event) {
 	if s.slack = ev.Look.Slack; !ev.Look.Present {
 		s.epoch = ""
 	}
+	s.extended = r.ix.exp.Observed() && r.ends.Extended(*ev)
 	if e := k.byID[s.epoch]; s.epoch != "" && ev.Look.Holder != "" && (e == nil || e.replica == "") {
 		k.epoch(s.epoch).replica = ev.Look.Holder // nobody claims: the lock itself says whose it is
 	}

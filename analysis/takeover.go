@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
@@ -148,7 +149,7 @@ func (ix *index) recovered(k *keyIndex, t *trial) bool {
 		since = hit.To
 	}
 	var first, last *call
-	for _, c := range t.e.renewals {
+	for _, c := range slices.Concat(t.e.renewals, t.e.extensions()) {
 		if c.outcome == history.OK && c.span.From >= since {
 			first, last = cmp.Or(first, c), c
 		}
@@ -237,9 +238,11 @@ func (ix *index) classify(t *trial) {
 	case t.shot.handedOver(t.e):
 		t.class = ClassHandOver
 	case !taken && t.next != nil && t.next.granted.To < t.e.life.due.From && gave == nil && !t.e.life.loss:
-		if t.class = ClassFalse; ix.mayHaveGiven(t.e) {
+		if ix.mayHaveGiven(t.e) {
 			t.void = "the lock went to another before its lease was over, and nothing tells whether its holder gave it back"
+			return
 		}
+		t.class = ClassFalse
 	case t.after.replica != "" && t.after.replica == t.e.replica:
 		t.class = ClassRecovery
 	}

@@ -65,7 +65,8 @@ func extended(at, prev, until int64) history.Event {
 
 // Of an observed system nobody says a line: it lived when it extended its lock, and not because the lock still names it.
 func TestTheSignOfLifeOfAnObservedPodIsAnExtension(t *testing.T) {
-	k := podKill(&cluster{}, recorded{extended(1000, 900, 16000), extended(3000, 2900, 18000), extended(9000, 8900, 18000)})
+	k := podKill(&cluster{}, recorded{extended(1000, 900, 16000), extended(3000, 2900, 18000), extended(9000, 8900, 18000),
+		{Kind: history.LogMatch, Source: "r1.1", Span: history.At(9500e6), Match: &history.Match{}}}) // a line is read when it is read
 	if at := k.sign("r1.1"); at != 2900e6 {
 		t.Errorf("it lived at %d, want at 2900 ms", at)
 	}
@@ -98,6 +99,7 @@ func TestPodKillTellsTheThreeInstantsAsFarAsTheyWereSeen(t *testing.T) {
 		sign, end  int64 // end 0 = open
 	}{
 		{"forced, and seen to end later", experiments.FormForceDelete, "", recorded{line(history.RenewInvoke, 112), podGone, end(140)}, "", true, 135, 140},
+		{"forced, and heard within its end's bracket", experiments.FormForceDelete, "", recorded{line(history.RenewInvoke, 137), podGone, end(140)}, "", true, 137, 140},
 		{"forced, and its end not seen", experiments.FormForceDelete, "", recorded{line(history.RenewInvoke, 112), podGone}, "", true, 112, 0},
 		{"graceful, and its end not seen", experiments.FormGraceful, "", recorded{line(history.ReleaseInvoke, 107), podGone}, "", true, 107, 0},
 		{"graceful, held up by a finalizer", experiments.FormGraceful, "", recorded{end(130)}, "", false, 125, 130},

@@ -2,34 +2,17 @@ package reports
 
 import (
 	"bytes"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/lockdrill/lockdrill/analysis"
-	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
 
 // podRun is a recorded drill of pods.
 func podRun(t *testing.T, name string) Run {
 	t.Helper()
-	dir := filepath.Join("..", "scenarios", "testdata", name)
-	e, err := experiments.Load(filepath.Join(dir, "experiment.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.Open(filepath.Join(dir, "history.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	h, err := history.Read(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return Run{Experiment: e, History: h, Judgement: analysis.Judge(e, h)}
+	return runIn(t, filepath.Join("..", "scenarios", "testdata", name))
 }
 
 // Every report tells call, object and process apart, and what that leaves open.

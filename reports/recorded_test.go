@@ -18,7 +18,12 @@ var recordedRuns = map[string]string{
 // recorded is a run of testdata/recorded, judged as `lockdrill judge` would.
 func recorded(t testing.TB, name string) Run {
 	t.Helper()
-	dir := filepath.Join("testdata", "recorded", name)
+	return runIn(t, filepath.Join("testdata", "recorded", name))
+}
+
+// runIn is the run whose experiment and history lie in dir.
+func runIn(t testing.TB, dir string) Run {
+	t.Helper()
 	e, err := experiments.Load(filepath.Join(dir, "experiment.yaml"))
 	if err != nil {
 		t.Fatal(err)

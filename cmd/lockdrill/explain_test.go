@@ -24,6 +24,7 @@ func TestEveryMeasureAndLintHasAWord(t *testing.T) {
 	for _, w := range []lockcore.LoopMode{lockcore.LoopTTLHold, lockcore.LoopExplicit, lockcore.LoopRenewed} {
 		want = append(want, string(w))
 	}
+	want = append(want, experiments.FormCrash, experiments.FormGraceful, experiments.FormForceDelete)
 	slo := reflect.TypeFor[experiments.SLO]()
 	for i := range slo.NumField() {
 		if slo.Field(i).Type.Kind() == reflect.Pointer {

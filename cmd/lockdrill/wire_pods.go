@@ -166,7 +166,7 @@ func (d *drill) redact() func(string) string {
 	var pairs []string
 	for _, name := range []string{d.e.Redis.PasswordEnv, d.e.Ledger.PasswordEnv} {
 		if secret := os.Getenv(name); name != "" && secret != "" {
-			pairs = append(pairs, secret, "[redacted]")
+			pairs = append(pairs, secret, "***")
 		}
 	}
 	return strings.NewReplacer(pairs...).Replace
@@ -200,7 +200,7 @@ func (d *drill) onPods(cfg *runner.Config) {
 	}
 	if d.pods.logs != nil {
 		cfg.Probes = append(cfg.Probes, runner.Sampled{
-			Name: probes.LogsName, Source: "probe:logs", Probe: d.pods.logs, Live: true,
+			Name: probes.LogsName, Source: "probe:logs", Probe: d.pods.logs, // not Live: workers that take long to stop are read until they have
 			ProbeSettings: experiments.ProbeSettings{Every: logsEvery, MaxGap: d.e.Probes.Logs.MaxGap},
 		})
 	}

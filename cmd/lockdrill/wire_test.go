@@ -1,11 +1,30 @@
 package main
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/runner"
 	"github.com/lockdrill/lockdrill/lockcore"
+	"github.com/lockdrill/lockdrill/probes"
 )
+
+// A promise about logs is about all of the run: were they covered only until the workers are told to stop, a stop that takes longer than
+// max_gap would be a gap.
+func TestLogsAreReadUntilTheWorkersHaveStopped(t *testing.T) {
+	logs, err := probes.NewPodLogs(map[string]string{"a": "a"}, func(s string) string { return s })
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &drill{e: &experiments.Experiment{Kubernetes: &experiments.Kubernetes{}, Probes: experiments.Probes{Logs: &experiments.Logs{}}}, pods: &pods{logs: logs}, log: &runner.Log{}}
+	cfg := runner.Config{Injectors: map[string]runner.Injector{}}
+	d.onPods(&cfg)
+	at := slices.IndexFunc(cfg.Probes, func(s runner.Sampled) bool { return s.Name == probes.LogsName })
+	if at < 0 || cfg.Probes[at].Live {
+		t.Errorf("probes: %+v", cfg.Probes)
+	}
+}
 
 // A job prefix that covers a loop's key, or another prefix, does not take its entries.
 func TestAKeyBelongsToItsLoopOrTheLongestPrefix(t *testing.T) {

@@ -9,7 +9,7 @@ type word struct{ name, kind, meaning string }
 // means, in a sentence or two.
 func words() []word {
 	const measure, lint, term, class, release, loop, backoff = "measure", "lint", "word", "renewal class", "release", "loop mode", "back-off"
-	const fault, mode, store, guard, compared = "fault", "failure mode", "store fault", "guard", "comparison"
+	const fault, form, mode, store, guard, compared = "fault", "form of a kill", "failure mode", "store fault", "guard", "comparison"
 	return []word{
 		{"takeover", measure, "from the fault that hits a holder to the first accepted effect of a later epoch of its key; it splits into residual, pickup and warm-up"},
 		{"tick_gap", measure, "of a loop: from the last accepted tick before the fault to anybody's next"},
@@ -55,6 +55,7 @@ func words() []word {
 		{"warm-up", term, "of a takeover: from the grant to the first accepted effect"},
 		{"settled", term, "the fault is over, every exposed key has its successor, and the steady state holds again"},
 		{"horizon", term, "how long the final reads wait for a breach to be seen: the larger of band and limit, and one redelivery period"},
+		{"hand-over", term, "a takeover after the victim gave its lock back: the speed of a release, not of a death"},
 		{"jeopardy", term, "an epoch whose work still ran at lease end, or that had to be given up"},
 		{"claim", term, "what a replica says of itself; evidence is what the ledger and the probes saw"},
 		{"inconclusive", term, "nothing wrong was seen, and the question was not reached; never a pass"},
@@ -82,7 +83,10 @@ func words() []word {
 		{"fixed", backoff, "who waits asks again at the same pause, and no later than the holder's lease ends"},
 		{"decorrelated", backoff, "who waits asks again after random pauses from every up to cap, each at most three times the last"},
 		{"wake", backoff, "who waits stands in line at the store, first come first served, and is told when the turn has come; else it asks every cap only"},
-		{"kill", fault, "SIGKILL of the replica that holds a lock, at a chosen moment of the lease: its keys are left to their ttl"},
+		{"kill", fault, "SIGKILL of the replica that holds a lock, at a chosen moment of the lease: its keys are left to their ttl; of a pod, by one of three forms"},
+		{"crash", form, "the process of a pod dies at once, without a word, and its container is started again"},
+		{"graceful", form, "the pod is deleted with its own grace: SIGTERM, and SIGKILL when that is over; who releases its lock hands it over"},
+		{"force_delete", form, "the pod is deleted with grace 0, which is no SIGKILL: its object goes at once, its process may live on for 2s or more beside the replacement"},
 		{"pause", fault, "SIGSTOP of a replica for a while, then SIGCONT: a long garbage collection; do: pause of the store is CLIENT PAUSE"},
 		{"renew_failures", fault, "renewals go wrong, by count, share or time: error, timeout, delay or lost_reply, in the replica or on the way to the store"},
 		{"acquire_failures", fault, "acquires go wrong, as renew_failures"},

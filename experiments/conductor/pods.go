@@ -81,7 +81,7 @@ func (c *Conductor) look(e history.Event) {
 	case extended:
 		ep.renewed = e.To
 		w.renewed[e.Lock] = true
-		e.Kind, e.From = history.RenewReturn, max(0, e.From-l.Slack)
+		e.Kind = history.RenewReturn
 		c.moment(ep, e)
 	}
 	for _, s := range c.series {

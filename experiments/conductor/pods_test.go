@@ -214,6 +214,7 @@ func TestWhatTheSteadyStateOfAnObservedSystemLacks(t *testing.T) {
 		{func() {
 			c.Observe(history.Event{Kind: history.ObjectKind, Object: &history.Object{UID: "uid-r1.1", Gone: true}})
 		}, "no pod that is known holds lock loop"},
+		{func() { look(2.8e9, "r1.1", 1e9) }, "no pod that is known holds lock loop"}, // its process goes on without its pod
 	} {
 		step.do()
 		got := c.missing(0)
@@ -226,5 +227,92 @@ func TestWhatTheSteadyStateOfAnObservedSystemLacks(t *testing.T) {
 	}
 	if c.Reset(1); len(c.world.replicas) != 2 {
 		t.Errorf("%d replicas after a reset", len(c.world.replicas))
+	}
+}
+
+// seated is a conductor whose three replicas live in pods; r1.1 and r2.1 are ready, and r1.1 holds the lock.
+func seated(mode string) *Conductor {
+	e := loopDrill(1)
+	e.Kubernetes, e.System.Mode = &experiments.Kubernetes{}, mode
+	c := New(e, 1)
+	c.Step(1)
+	for _, inc := range []string{"r1.1", "r2.1", "r3.1"} {
+		r := &history.Replica{Name: inc[:2], Incarnation: inc, Pod: podIn(inc)}
+		c.Observe(history.Event{Kind: history.ReplicaStart, Replica: r})
+		if inc != "r3.1" {
+			c.Observe(history.Event{Kind: history.ReplicaReady, Replica: r})
+		}
+	}
+	acquires(c, "r1.1", "the-loop")
+	return c
+}
+
+func acquires(c *Conductor, inc, key string) {
+	c.Observe(history.Event{Kind: history.AcquireInvoke, Source: inc, Lock: "loop", Key: key, Epoch: inc + key})
+	c.Observe(history.Event{Kind: history.AcquireReturn, Source: inc, Lock: "loop", Key: key, Epoch: inc + key, Outcome: history.OK})
+}
+
+func gone(inc string, at int64) history.Event {
+	return history.Event{Kind: history.ObjectKind, At: at, Object: &history.Object{UID: "uid-" + inc, Gone: true}}
+}
+
+func exit(inc string, at int64) history.Event {
+	return history.Event{Kind: history.ReplicaExit, At: at, Replica: &history.Replica{Name: inc[:2], Incarnation: inc}}
+}
+
+// Of the end of a pod and the end of the life in it the first vacates the seat, and the other nothing.
+func TestASeatIsVacatedOnce(t *testing.T) {
+	for _, both := range [][2]history.Event{{gone("r1.1", 5), exit("r1.1", 9)}, {exit("r1.1", 5), gone("r1.1", 9)}} {
+		c := seated(experiments.ModeEmbedded)
+		for _, e := range both {
+			c.Observe(e)
+		}
+		if r := c.world.replicas[0]; r.alive || r.ready || r.failed != 0 || r.startAt != 5+int64(c.e.System.Restart) || len(c.world.held) != 0 {
+			t.Errorf("%s first: %+v, held %v", both[0].Kind, r, c.world.held)
+		}
+	}
+}
+
+func TestALifeWithoutItsPodIsNoReplica(t *testing.T) {
+	c := seated(experiments.ModeEmbedded)
+	c.Observe(gone("r1.1", 5))
+	acquires(c, "r1.1", "another")
+	c.Observe(history.Event{Kind: history.ReplicaReady, Replica: &history.Replica{Name: "r1", Incarnation: "r1.1"}})
+	if r := c.world.replicas[0]; r.ready || len(c.world.held) != 0 {
+		t.Errorf("ready %t, held %v", r.ready, c.world.held)
+	}
+}
+
+func TestAnObservedSeatIsTakenOverAtOnce(t *testing.T) {
+	c := seated(experiments.ModeObserve)
+	for _, inc := range []string{"r1.2", "r1.3", "r1.4", "r1.5"} { // none gets ready
+		c.Observe(history.Event{Kind: history.ReplicaStart, Replica: &history.Replica{Name: "r1", Incarnation: inc, Pod: podIn(inc)}})
+		if r := c.world.replicas[0]; r.ready || r.inc != inc || r.failed != 0 || r.startAt != 0 || len(c.world.held) != 0 {
+			t.Errorf("%s: %+v, held %v", inc, r, c.world.held)
+		}
+	}
+}
+
+func TestOnlyReadyPodsAreStruck(t *testing.T) {
+	c := seated(experiments.ModeEmbedded)
+	s := c.series[0]
+	s.f.Kill = &experiments.Kill{Pods: map[string]string{"app": "w"}, Pick: experiments.PickNewest}
+	if v := c.pod(s.f.Kill).victims; len(v) != 1 || v[0] != "r2.1" {
+		t.Errorf("struck %v: r3.1 is not ready", v)
+	}
+	c.fire(s, 7, target{victims: []string{"r1.1"}})
+	if len(s.exposed) != 1 || s.exposed[0].epoch.key != "the-loop" {
+		t.Errorf("exposed %+v: what a pod held when it was struck is to be taken over", s.exposed)
+	}
+}
+
+// A pod dies later than it was told to, and is replaced when its controller sees fit.
+func TestTheKillOfAPodIsWaitedForLonger(t *testing.T) {
+	c := seated(experiments.ModeEmbedded)
+	s := c.series[0]
+	s.state, s.fired, s.shot, s.valid = flying, 1e9, 1, 0
+	c.Observe(history.Event{Kind: history.FaultConfirmed, Span: history.Span{From: 1e9, To: 9e9}, At: 9e9, Fault: &history.Fault{ID: "kill", Shot: 1, Death: &history.Death{}}})
+	if s.ended != 9e9 || c.leftOpen(s) <= 9e9+int64(c.horizon+podBackWithin) {
+		t.Errorf("over at %d, left open at %d", s.ended, c.leftOpen(s))
 	}
 }

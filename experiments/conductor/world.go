@@ -137,7 +137,7 @@ func (c *Conductor) Observe(e history.Event) {
 			c.look(e)
 		}
 	case history.ReplicaReady:
-		if r := w.byInc[e.Replica.Incarnation]; r != nil && r.inc == e.Replica.Incarnation {
+		if r := w.byInc[e.Replica.Incarnation]; r != nil && r.inc == e.Replica.Incarnation && !r.vacated {
 			r.ready, r.failed = true, 0
 		}
 	case history.ReplicaExit:
@@ -145,7 +145,8 @@ func (c *Conductor) Observe(e history.Event) {
 	case history.AcquireInvoke:
 		w.epochs[e.Epoch] = w.pool.New(epoch{id: e.Epoch, lock: e.Lock, key: e.Key, inc: e.Source})
 	case history.AcquireReturn:
-		if ep := w.epochs[e.Epoch]; ep != nil && e.Outcome == history.OK {
+		ep := w.epochs[e.Epoch]
+		if ep != nil && e.Outcome == history.OK && (c.e.Kubernetes == nil || w.isAlive(ep.inc)) { // one whose pod is gone may live on, and is no victim
 			ep.granted = e.To
 			w.held[e.Key] = ep
 			c.moment(ep, e)

@@ -58,7 +58,7 @@ func TestALifeThatHasNotComeYetIsNotRecorded(t *testing.T) {
 	r, f := runOf(t, filepath.Join(t.TempDir(), undo.File), nil), &pending{}
 	r.Fleet, r.Configure = f, func(string, string) protocol.Configure { return protocol.Configure{} }
 	r.start(t.Context(), &conductor.Start{Name: "r1", Incarnation: "r1.1"})
-	if events := r.Log.Since(0); f.asked != 1 || len(events) != 0 {
-		t.Errorf("asked %d times, recorded %+v", f.asked, events)
+	if events := r.Log.Since(0); f.asked != 1 || len(events) != 0 || r.err != nil {
+		t.Errorf("asked %d times, recorded %+v: %v", f.asked, events, r.err)
 	}
 }

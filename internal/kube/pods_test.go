@@ -1,9 +1,19 @@
 package kube
 
 import (
+	"context"
+	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 )
 
 // A status is a sign of an end only where the node has seen the end of that very container.
@@ -30,5 +40,78 @@ func TestStatesOfContainers(t *testing.T) {
 		if got := podOf(pod, "c").Container; got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
+	}
+}
+
+// What is deleted is that very object, whatever has its name by then. That an API server keeps to it is shown by the tests in a cluster.
+func TestDeletionsNameTheUID(t *testing.T) {
+	client, objects := fake.NewClientset(), dynamicfake.NewSimpleDynamicClient(runtime.NewScheme())
+	c := New(client, "ns").WithObjects(objects)
+	_ = c.DeletePod(t.Context(), "w", "u1", nil) // there is none
+	_ = c.Remove(t.Context(), "apps/v1", "Deployment", "w", "u2")
+	if _, mine, err := c.TakeTurn(t.Context(), Turn{Name: "turn", Run: "r"}); err != nil || !mine {
+		t.Fatalf("take the turn: %t, %v", mine, err)
+	}
+	leases := client.CoordinationV1().Leases("ns")
+	l, err := leases.Get(t.Context(), "turn", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.UID, l.ResourceVersion = "u3", "7"
+	if l, err = leases.Update(t.Context(), l, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.DropTurn(t.Context(), turnOf(l)); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, a := range append(objects.Actions(), client.Actions()...) {
+		d, ok := a.(clienttesting.DeleteActionImpl)
+		if !ok {
+			continue
+		}
+		said := a.GetResource().Resource
+		if p := d.DeleteOptions.Preconditions; p != nil && p.UID != nil {
+			said += " " + string(*p.UID)
+			if p.ResourceVersion != nil {
+				said += " as of " + *p.ResourceVersion
+			}
+		}
+		got = append(got, said)
+	}
+	if want := []string{"deployments u2", "pods u1", "leases u3 as of 7"}; !slices.Equal(got, want) {
+		t.Errorf("deleted %q, want %q", got, want)
+	}
+}
+
+// What went while the watch was broken is told of when it stands again, before what has its name by then.
+func TestAPodThatWentUnwatched(t *testing.T) {
+	pod := func(uid string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "w-0", Namespace: "ns", UID: types.UID(uid)}}
+	}
+	client := fake.NewClientset(pod("u1"))
+	first := watch.NewFake()
+	client.PrependWatchReactor("pods", func(clienttesting.Action) (bool, watch.Interface, error) { return true, first, nil })
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var told []string
+	New(client, "ns").WatchPods(ctx, nil, "", func(c Change) {
+		word := " is there"
+		if c.Gone {
+			word = " is gone"
+		}
+		told = append(told, c.Pod.UID+word)
+		switch len(told) {
+		case 1:
+			pods := client.CoreV1().Pods("ns")
+			_ = pods.Delete(ctx, "w-0", metav1.DeleteOptions{})
+			_, _ = pods.Create(ctx, pod("u2"), metav1.CreateOptions{})
+			first.Stop()
+		case 3:
+			cancel()
+		}
+	}, nil)
+	if want := []string{"u1 is there", "u1 is gone", "u2 is there"}; !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
 	}
 }

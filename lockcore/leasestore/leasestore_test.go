@@ -185,14 +185,65 @@ func TestWhatStandsInTheObject(t *testing.T) {
 
 // A clock that is behind gives no smaller fence.
 func TestFencesGrowWhereClocksDoNot(t *testing.T) {
-	s, behind, _, _ := rig()
+	s, behind, _, c := rig()
 	first := acquired(t, s, "k", "one", time.Second)
 	if err := s.Release(t.Context(), "k", "one"); err != nil {
 		t.Fatal(err)
 	}
 	behind.now = (&settable{t: time.Now().Add(-time.Hour)}).now
-	if second := acquired(t, behind, "k", "two", time.Second); second.Fence <= first.Fence {
+	second := acquired(t, behind, "k", "two", time.Second)
+	if second.Fence <= first.Fence {
 		t.Errorf("fence %d after %d", second.Fence, first.Fence)
+	}
+	// Nor do times of an elector whose clock is behind as well.
+	l := object(t, c, "k")
+	before := metav1.NewMicroTime(behind.now())
+	l.Spec.HolderIdentity, l.Spec.RenewTime, l.Spec.AcquireTime = new(string), &before, &before
+	if _, err := c.CoordinationV1().Leases("ns").Update(t.Context(), l, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if third := acquired(t, behind, "k", "three", time.Second); third.Fence <= second.Fence {
+		t.Errorf("fence %d after %d", third.Fence, second.Fence)
+	}
+}
+
+// A renewal changes the record although the holder's clock stands: others judge by nothing else.
+func TestAClockThatStandsRenews(t *testing.T) {
+	holder, other, k, _ := rig()
+	holder.now = (&settable{t: k.now()}).now
+	const ttl = 3 * time.Second
+	acquired(t, holder, "k", "one", ttl)
+	for range 3 {
+		var held *lockcore.HeldError
+		if _, err := other.Acquire(t.Context(), "k", "two", ttl); !errors.As(err, &held) {
+			t.Fatalf("%v, want it held: it is renewed every 2 s", err)
+		}
+		k.wait(2 * time.Second)
+		if err := holder.Renew(t.Context(), "k", "one", ttl); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Whoever changes something else of the object, such as a label, is in nobody's way.
+func TestAConflictIsNoRefusal(t *testing.T) {
+	s, _, _, c := rig()
+	acquired(t, s, "k", "one", time.Second)
+	conflicts := 1
+	leases := schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
+	l := object(t, c, "k")
+	l.Labels["theirs"], l.ResourceVersion = "yes", "theirs"
+	c.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if conflicts--; conflicts == 0 {
+			return false, nil, c.Tracker().Update(leases, l, "ns")
+		}
+		return false, nil, nil
+	})
+	if err := s.Renew(t.Context(), "k", "one", 2*time.Second); err != nil {
+		t.Errorf("renew: %v", err)
+	}
+	if l := object(t, c, "k"); *l.Spec.LeaseDurationSeconds != 2 || l.Labels["theirs"] != "yes" || conflicts != -1 {
+		t.Errorf("object %+v after %d updates", l, 1-conflicts)
 	}
 }
 

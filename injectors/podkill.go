@@ -133,7 +133,10 @@ func (k *PodKill) Inject(ctx context.Context, r undo.Record) (history.Span, erro
 	var err error
 	switch means {
 	case meansAPI:
-		err = k.delete(ctx, shot)
+		if _, err = k.victim(ctx, shot); err == nil { // somebody else may have told it to end since
+			span = history.At(k.Clock())
+			err = k.delete(ctx, shot)
+		}
 	case meansExec:
 		if _, err = k.victim(ctx, shot); err == nil { // a command in a container has no UID to be held to
 			span = history.At(k.Clock())

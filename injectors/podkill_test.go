@@ -173,6 +173,9 @@ func TestPodKillIsVoidWhereThePodIsNotThatOne(t *testing.T) {
 		if _, err := podKill(c, recorded{podStart}).Prepare(t.Context(), forced.Shot); void(err) != "moved" {
 			t.Errorf("%s: %v", name, err)
 		}
+		if _, err := podKill(c, recorded{podStart}).Inject(t.Context(), forced); void(err) != "moved" || len(c.deleted) > 0 {
+			t.Errorf("%s, by the time of the call: %v, deleted %v", name, err, c.deleted)
+		}
 		if _, err := podKill(c, recorded{podStart}, "kill").Inject(t.Context(), podShot(experiments.FormCrash)); void(err) != "moved" || len(c.run) > 0 {
 			t.Errorf("%s: %v, ran %v", name, err, c.run)
 		}

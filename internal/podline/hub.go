@@ -195,13 +195,13 @@ func (h *Hub) Settle(ctx context.Context, life string) error {
 	poll := time.NewTicker(h.o.pace.pause)
 	defer poll.Stop()
 	for {
+		h.telling.Lock() // between callbacks: the last one has returned
 		h.mu.Lock()
 		l := h.lives[life]
 		done := l == nil || l.ended || !l.out.before(want)
 		h.mu.Unlock()
+		h.telling.Unlock()
 		if done {
-			h.telling.Lock() // the last callback has returned
-			h.telling.Unlock()
 			return nil
 		}
 		select {

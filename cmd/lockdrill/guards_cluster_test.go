@@ -22,17 +22,25 @@ import (
 // apiServer answers what the guards and the plan ask of a cluster, and notes whoever would change something. It is no cluster: drills
 // run in a real one (make test-kube).
 type apiServer struct {
+	mu          sync.Mutex
 	environment string
 	gone        bool   // there is no namespace
 	denied      string // resource and subresource that the caller has no permission for, "pods/log"
 	pods        []string
 	run         string // that has the namespace; "" = none
+	changed     []string
+}
 
-	mu      sync.Mutex
-	changed []string
+// from changes what it answers from now on.
+func (a *apiServer) from(change func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	change()
 }
 
 func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	var answer any
 	switch path := r.URL.Path; {
 	case strings.HasSuffix(path, "/selfsubjectaccessreviews"):
@@ -47,9 +55,7 @@ func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer = map[string]any{"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
 			"status": map[string]any{"allowed": what != a.denied && about.Namespace == "locks"}}
 	case r.Method != http.MethodGet:
-		a.mu.Lock()
 		a.changed = append(a.changed, r.Method+" "+path)
-		a.mu.Unlock()
 		http.Error(w, "no", http.StatusForbidden)
 		return
 	case path == "/api/v1/namespaces/locks" && !a.gone:
@@ -123,7 +129,7 @@ func TestANamespaceMustSayWhatItIs(t *testing.T) {
 	refused(t, dir, []string{"environment", `namespace locks says it is "production"`, `--environment says "staging"`}, podFlags...)
 	refused(t, dir, []string{"environment", `for "staging"`, `namespace locks is "production"`, "lockdrill.dev/environment"},
 		"--kubeconfig", "kubeconfig", "--confirm", "guarded")
-	api.environment = ""
+	api.from(func() { api.environment = "" })
 	refused(t, dir, []string{"namespace locks does not say what it is", "kubectl annotate namespace locks lockdrill.dev/environment=staging", "--environment does not replace"}, podFlags...)
 }
 
@@ -230,7 +236,7 @@ func TestAPlanShowsThePods(t *testing.T) {
 	if strings.Contains(got.stdout+got.stderr, "t0p-secret") {
 		t.Error("the plan shows the token")
 	}
-	api.run = "20261121T120000.000Z-other"
+	api.from(func() { api.run = "20261121T120000.000Z-other" })
 	got = tryIn(t, dir, append([]string{"plan", "guarded.yaml"}, podFlags...)...)
 	if got.code != exitRefused || !strings.Contains(strings.Join(strings.Fields(got.stdout), " "), "kubernetes test/locks is held by run "+api.run) {
 		t.Errorf("a namespace that is another run's: %+v", got)

@@ -28,12 +28,13 @@ type felt struct {
 const (
 	feelEvery = 100 * time.Millisecond // for operations without an answer, and sockets
 	lostEvery = 5                      // of these: is the fault still on?
+	lateSoon  = 3                      // late operations that show a fault of which some show nothing, before its time is up
 )
 
 // feel waits until all living victims have felt the fault, at most until its time is up, when one must have. It returns a sentence
 // that says who has felt what.
 func (x *Toxics) feel(ctx context.Context, r undo.Record, names []string, applied history.Span, f felt) (string, error) {
-	claims := &claims{felt: f, names: names, after: applied.To, open: map[string]history.Event{}, late: map[string]int{}, quickest: map[string]time.Duration{}}
+	claims := &claims{felt: f, names: names, after: applied.To, open: map[string]history.Event{}, late: map[string]int{}, prompt: map[string]int{}, quickest: map[string]time.Duration{}}
 	end := applied.From + r.Shot.Fault.Declared
 	for from, tick := int(r.Shot.N), 1; ; tick++ {
 		over := x.Clock() >= end
@@ -41,7 +42,7 @@ func (x *Toxics) feel(ctx context.Context, r undo.Record, names []string, applie
 		_, err := x.Await(wait, from, func(e history.Event) bool {
 			from++
 			claims.see(e)
-			return claims.quick != "" || !f.sockets && claims.all(x.living(names))
+			return claims.quick != "" || !f.sockets && claims.all(x.living(names), over)
 		})
 		if err != nil && !over {
 			<-wait.Done() // the log may have ended early
@@ -58,9 +59,9 @@ func (x *Toxics) feel(ctx context.Context, r undo.Record, names []string, applie
 			return "", ctx.Err()
 		case claims.quick != "":
 			return "", &voidError{"unconfirmed", claims.quick + ": does it go round the proxy?"}
-		case claims.all(x.living(names)):
+		case claims.all(x.living(names), over):
 			return claims.say(), nil
-		case over && len(claims.late) > 0:
+		case over && slices.ContainsFunc(names, func(name string) bool { return claims.shows(name, true) }):
 			return claims.say(), nil
 		case over || ctx.Err() != nil:
 			return "", &voidError{"unconfirmed", claims.nobody()}
@@ -101,6 +102,7 @@ type claims struct {
 	after    int64 // only operations that began later count
 	open     map[string]history.Event
 	late     map[string]int           // by name: operations that show the fault
+	prompt   map[string]int           // by name: operations that do not, of a fault that only some need show
 	quickest map[string]time.Duration // by name: of those that were answered
 	quick    string                   // an operation that the fault should have kept from being so quick
 }
@@ -134,7 +136,19 @@ func (c *claims) judge(name string, e history.Event, took time.Duration) {
 		c.quick = fmt.Sprintf("%s of %s was answered in %s under the fault", verb, name, took.Round(time.Microsecond))
 	case c.cut, c.least > 0 && (took >= c.least || e.Outcome == history.Unknown), c.some > 0 && took >= c.base+c.some:
 		c.count(name, took)
+	case c.some > 0 && answered:
+		c.prompt[name]++
 	}
+}
+
+// shows reports that the operations of a victim show the fault. Of one that only some need show most must: a single one may be late
+// because the machine is busy.
+func (c *claims) shows(name string, over bool) bool {
+	n := c.late[name]
+	if c.some == 0 {
+		return n > 0
+	}
+	return n > 0 && n >= c.prompt[name] && (over || n >= lateSoon)
 }
 
 func (c *claims) count(name string, took time.Duration) {
@@ -162,8 +176,8 @@ func (c *claims) hang(now int64) {
 	}
 }
 
-func (c *claims) all(alive []string) bool {
-	return len(c.late) > 0 && !slices.ContainsFunc(alive, func(name string) bool { return c.late[name] == 0 })
+func (c *claims) all(alive []string, over bool) bool {
+	return len(c.late) > 0 && !slices.ContainsFunc(alive, func(name string) bool { return !c.shows(name, over) })
 }
 
 func (c *claims) say() string {

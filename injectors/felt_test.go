@@ -1,0 +1,38 @@
+package injectors
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// One operation that a busy machine held up is no sign of a delay that most of them must show.
+func TestSomeLateOperationsAmongPromptOnes(t *testing.T) {
+	const late, prompt = 50 * time.Millisecond, time.Millisecond
+	for _, c := range []struct {
+		took       []time.Duration
+		soon, over bool
+	}{
+		{nil, false, false},
+		{[]time.Duration{late}, false, true}, // there may be no other: a renewal every ten seconds
+		{[]time.Duration{late, prompt, prompt}, false, false},
+		{[]time.Duration{prompt, prompt, late, prompt}, false, false},
+		{[]time.Duration{late, prompt, late}, false, true},
+		{[]time.Duration{late, prompt, late, late}, true, true},
+		{[]time.Duration{late, prompt, prompt, late, late, prompt, prompt}, false, false},
+	} {
+		x := &claims{felt: felt{some: 40 * time.Millisecond}, names: []string{"r1"}, open: map[string]history.Event{},
+			late: map[string]int{}, prompt: map[string]int{}, quickest: map[string]time.Duration{}}
+		for n, took := range c.took {
+			e := history.Event{Kind: history.RenewInvoke, Span: history.At(1), Source: "r1.1", Op: fmt.Sprint(n), Call: &history.Call{}}
+			x.see(e)
+			e.Kind, e.Outcome, e.Call, e.To = history.RenewReturn, history.OK, &history.Call{Result: history.ResultRenewed}, 1+int64(took)
+			x.see(e)
+		}
+		if soon, over := x.all([]string{"r1"}, false), x.all([]string{"r1"}, true); soon != c.soon || over != c.over {
+			t.Errorf("%v: felt soon %t, at the end %t, want %t and %t", c.took, soon, over, c.soon, c.over)
+		}
+	}
+}

@@ -25,9 +25,10 @@ test: deps ## all tests but those of test-kube; the drills last and alone, since
 
 test-kube: deps ## all tests named TestKube..., against a real etcd, kube-apiserver, controllers and scheduler, built here: no root; five minutes when Go's cache is cold, then four
 	GO=$(GO) internal/kubetools/build
+	GO=$(GO) internal/kubetools/build kubectl
 	kube=$$(grep -rl --include='*_test.go' '^func TestKube' . | xargs -n 1 dirname | sort -u | grep -v '^./cmd/') && \
 	LOCKDRILL_KUBE=1 $(GO) test -count=1 -run '^TestKube' $$kube
-	LOCKDRILL_KUBE=1 $(GO) test -count=1 -timeout 20m -run '^TestKube' ./cmd/...
+	PATH="$$(GO=$(GO) internal/kubetools/build kubectl):$$PATH" LOCKDRILL_KUBE=1 $(GO) test -count=1 -timeout 20m -run '^TestKube' ./cmd/...
 
 truth: ## what is measured against what really happened, in 100,000 random worlds: minutes
 	LOCKDRILL_TRUTH_SEEDS=100000 $(GO) test -count=1 -v -timeout 1h -run TestTruthInRange ./experiments/rehearsal

@@ -19,7 +19,7 @@ const (
 	// crowd is how many deadlines make it worth while to let some gather: below it every deadline has a timer's precision.
 	crowd = 1024
 	// crowdPause is how long they gather. A fence may come so much late too; the policy's stop budget must have room for it.
-	crowdPause = 4 * time.Millisecond
+	crowdPause = 6 * time.Millisecond
 )
 
 // due is a handle with a renewal that it must make.
@@ -35,11 +35,12 @@ type batch struct {
 	renewals []lockcore.Renewal
 }
 
-// tick steps the machines whose time has come, and starts what they ask for: renewals together where the store can do that.
-func (c *Client) tick(now lockcore.Instant, handles []*Handle) {
+// tick steps the machines whose time has come, and starts what they ask for: renewals together where the store can do that. room is
+// kept by the caller for the next tick.
+func (c *Client) tick(now lockcore.Instant, handles []*Handle, room *[]due) {
 	// Where calls hang, those of a few locks need not wait for one another: each has its whole time, on a connection of its own.
 	apart := c.renewer == nil || c.times.pause() == 0 && c.many.full()
-	together := false
+	together := (*room)[:0]
 	for _, h := range handles {
 		t := h.stepAt(now, byClient, lockcore.Input{Kind: lockcore.Tick})
 		// One that must be answered sooner than the rest, because little validity is left, goes by itself.
@@ -48,14 +49,13 @@ func (c *Client) tick(now lockcore.Instant, handles []*Handle) {
 			h.later(t)
 			continue
 		}
-		c.gathered.add(due{h, t})
-		if together = true; c.gathered.full() {
-			c.many.submit(c.renewGathered)
-		}
+		together = append(together, due{h, t})
 	}
-	if together {
+	for range c.gathered.add(together) {
 		c.many.submit(c.renewGathered)
 	}
+	clear(together)
+	*room = together
 }
 
 // gathered is the renewals that wait to be made. Where the store is slow they grow to fewer, larger calls.
@@ -64,17 +64,16 @@ type gathered struct {
 	all []due
 }
 
-func (g *gathered) add(d due) {
+// add puts renewals in line, and says how many calls more they are worth: one at least, where there are any.
+func (g *gathered) add(more []due) (calls int) {
+	if len(more) == 0 {
+		return 0
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.all = append(g.all, d)
-}
-
-// full reports that another call's worth has come together.
-func (g *gathered) full() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return len(g.all)%maxTogether == 0
+	before := len(g.all)
+	g.all = append(g.all, more...)
+	return len(g.all)/maxTogether - before/maxTogether + 1
 }
 
 // take moves what waited longest into b.

@@ -22,15 +22,16 @@ func (c *Client) keepTime() {
 	timer := time.NewTimer(heartbeat)
 	defer timer.Stop()
 	last := c.clock.Now()
-	var due []*Handle
+	var ripe []*Handle
+	var together []due
 	var round time.Duration // not before: in a crowd, deadlines gather
 	for {
 		now := c.clock.Now()
 		if all := jumped(last, now); all || now.Mono >= round {
-			due = c.times.take(now.Mono, all, due)
-			c.tick(now, due)
-			clear(due)
-			due = due[:0]
+			ripe = c.times.take(now.Mono, all, ripe)
+			c.tick(now, ripe, &together)
+			clear(ripe)
+			ripe = ripe[:0]
 			round = now.Mono + c.times.pause()
 		}
 		last = now

@@ -32,8 +32,9 @@ func ceiling(ctx context.Context, addr string, length time.Duration) (float64, e
 	var batch []byte
 	for i := range ceilingKeys {
 		key, t := "lock:"+strconv.Itoa(i), token()
-		batch = command(batch, "EVALSHA", acquire, "2", key, "{"+key+"}:fence", t, "60000", "86400000")
-		batch = command(batch, "EVALSHA", release, "3", key, "{"+key+"}:turn", "{"+key+"}:line", t, "500", "60000")
+		args := pairArgs(key, t)
+		batch = command(batch, append([]string{"EVALSHA", acquire, "2"}, args.acquire[:]...)...)
+		batch = command(batch, append([]string{"EVALSHA", release, "3"}, args.release[:]...)...)
 	}
 	window := make(chan struct{}, ceilingWindow)
 	written := make(chan error, 1)
@@ -84,6 +85,19 @@ func loadScripts(ctx context.Context, addr string) (acquire, release string, err
 	acquire = load("return acquire(nil, KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3])", "acquire.lua")
 	release = load("return release(KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3])", "pass.lua", "release.lua")
 	return acquire, release, err
+}
+
+// scriptArgs are the keys, then the arguments, of our two scripts.
+type scriptArgs struct {
+	acquire [5]string
+	release [6]string
+}
+
+func pairArgs(key, token string) scriptArgs {
+	return scriptArgs{
+		acquire: [5]string{key, "{" + key + "}:fence", token, "60000", "86400000"},
+		release: [6]string{key, "{" + key + "}:turn", "{" + key + "}:line", token, "500", "60000"},
+	}
 }
 
 func command(b []byte, args ...string) []byte {

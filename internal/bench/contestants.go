@@ -59,12 +59,17 @@ func contestants(addr string) (all []contestant, done func(), err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	acquire, release, err := loadScripts(context.Background(), addr)
+	if err != nil {
+		return nil, nil, err
+	}
 	all = []contestant{
 		{"go-redis", true, goRedis(plain)},
 		{"redsync", true, redsyncPair(plain)},
 		{"redislock", true, redislockPair(plain)},
 		{"rueidis", true, rueidisPair(single)},
 		{"rueidis, 1 connection", true, rueidisPair(one)},
+		{"our scripts on rueidis, 1 connection", false, scriptsPair(one, acquire, release)},
 		{"ours: plain store", false, storePair(simple)},
 		{"ours: batched store", false, storePair(batched)},
 		{"ours: client on it", false, clientPair(locks)},
@@ -137,6 +142,22 @@ func rueidisPair(c rueidis.Client) func(context.Context, string) error {
 			return err
 		}
 		n, err := release.Exec(ctx, c, []string{key}, []string{t}).AsInt64()
+		if err != nil || n != 1 {
+			return errors.Join(err, errNotReleased)
+		}
+		return nil
+	}
+}
+
+// scriptsPair is what the fastest peer makes of our own two scripts: how much of a difference is theirs, and how much the client's.
+func scriptsPair(c rueidis.Client, acquire, release string) func(context.Context, string) error {
+	return func(ctx context.Context, key string) error {
+		t := token()
+		args := pairArgs(key, t)
+		if err := c.Do(ctx, c.B().Evalsha().Sha1(acquire).Numkeys(2).Key(args.acquire[:2]...).Arg(args.acquire[2:]...).Build()).Error(); err != nil {
+			return err
+		}
+		n, err := c.Do(ctx, c.B().Evalsha().Sha1(release).Numkeys(3).Key(args.release[:3]...).Arg(args.release[3:]...).Build()).AsInt64()
 		if err != nil || n != 1 {
 			return errors.Join(err, errNotReleased)
 		}

@@ -61,6 +61,20 @@ func group(p undo.Process) func(syscall.Signal) error {
 	return func(sig syscall.Signal) error { return syscall.Kill(-p.PID, sig) }
 }
 
+// meanwhile is a clock that sends the group a signal when it is read for the second time while the group stands still: after the
+// look that saw it stand, and before the next.
+func meanwhile(p undo.Process, sig syscall.Signal) func() int64 {
+	seen := 0
+	return func() int64 {
+		if all, _, _ := standing(p.PID); all {
+			if seen++; seen == 2 {
+				_ = syscall.Kill(-p.PID, sig)
+			}
+		}
+		return monotime.Now()
+	}
+}
+
 func TestAPauseStandsStillForItsTimeAndEnds(t *testing.T) {
 	_, proc := sleeper(t)
 	p, shot := pausing(proc, group(proc))
@@ -74,7 +88,10 @@ func TestAPauseStandsStillForItsTimeAndEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	window, seen, err := p.Confirm(t.Context(), r, applied)
-	if err != nil || seen.Observed < int64(pauseFor)/2 || seen.Observed != window.Width() || window.From < applied.From {
+	if monotime.Now() < applied.To+int64(pauseFor) {
+		t.Errorf("it was watched for less than %s", pauseFor)
+	}
+	if err != nil || seen.Observed <= 0 || seen.Observed != window.Width() || window.From < applied.From {
 		t.Errorf("window %v, seen %+v, %v; want a standstill of about %s", window, seen, err, pauseFor)
 	}
 	if all, _, err := standing(proc.PID); !all || err != nil {
@@ -95,28 +112,23 @@ func TestAPauseThatIsNotFeltIsVoid(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		signal func(p undo.Process) func(syscall.Signal) error
+		then   syscall.Signal // sent once the pause has been seen to stand
 		want   string
 	}{
-		{"nothing was stopped", func(undo.Process) func(syscall.Signal) error { return func(syscall.Signal) error { return nil } }, "unconfirmed"},
+		{"nothing was stopped", func(undo.Process) func(syscall.Signal) error { return func(syscall.Signal) error { return nil } }, 0, "unconfirmed"},
 		{"only the parent was stopped", func(p undo.Process) func(syscall.Signal) error {
 			return func(sig syscall.Signal) error { return syscall.Kill(p.PID, sig) }
-		}, "unconfirmed"},
-		{"somebody else continued it", func(p undo.Process) func(syscall.Signal) error {
-			return func(sig syscall.Signal) error {
-				time.AfterFunc(pauseFor/2, func() { _ = syscall.Kill(-p.PID, syscall.SIGCONT) })
-				return syscall.Kill(-p.PID, sig)
-			}
-		}, "unconfirmed"},
-		{"it was killed meanwhile", func(p undo.Process) func(syscall.Signal) error {
-			return func(sig syscall.Signal) error {
-				time.AfterFunc(pauseFor/2, func() { _ = syscall.Kill(-p.PID, syscall.SIGKILL) })
-				return syscall.Kill(-p.PID, sig)
-			}
-		}, "moved"},
+		}, 0, "unconfirmed"},
+		{"somebody else continued it", group, syscall.SIGCONT, "unconfirmed"},
+		{"it was killed meanwhile", group, syscall.SIGKILL, "moved"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, proc := sleeper(t)
 			p, shot := pausing(proc, c.signal(proc))
+			if c.then != 0 {
+				shot.Fault.Declared = int64(time.Minute) // it never comes to that
+				p.Clock = meanwhile(proc, c.then)
+			}
 			r, err := p.Prepare(t.Context(), shot)
 			if err != nil {
 				t.Fatal(err)

@@ -41,7 +41,11 @@ func elector(t *testing.T, env *kubetest.Env, name string, release bool) (stop f
 // What client-go writes is read as what it means: no lease ends, by the looks, after a contender that waited for its end has it.
 func TestKubeLeasesOfClientGo(t *testing.T) {
 	env := kubetest.Start(t, kubetest.Options{NoNode: true})
-	p := NewLeases(kube.New(env.Client, "default"), pods(map[string]string{"web-1": "r1.1", "web-2": "r2.1"}))
+	cluster, err := kube.Open(kube.Options{Kubeconfig: env.Kubeconfig, Namespace: "default"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := NewLeases(cluster, pods(map[string]string{"web-1": "r1.1", "web-2": "r2.1"}))
 	p.Watch("leader", "leader")
 	begun, last := time.Now(), history.Event{}
 	// await looks until the lock is as wanted, and returns the look that showed it and the last one before.

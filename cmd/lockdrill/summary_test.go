@@ -13,13 +13,14 @@ import (
 	k8stesting "k8s.io/client-go/testing"
 
 	"github.com/lockdrill/lockdrill/internal/kube"
+	"github.com/lockdrill/lockdrill/internal/kubefake"
 )
 
 // What a run leaves in a ConfigMap: the verdict in keys of their own, and the closing summary for people.
 func TestSummaryOfARun(t *testing.T) {
 	client := fake.NewClientset()
 	var stderr bytes.Buffer
-	g := &gate{gateFlags: gateFlags{summary: "last"}, stderr: &stderr, cluster: kube.New(client, "staging")}
+	g := &gate{gateFlags: gateFlags{summary: "last"}, stderr: &stderr, cluster: kube.New(kubefake.Generic(client), "staging")}
 	last := func() map[string]string {
 		t.Helper()
 		o, err := client.CoreV1().ConfigMaps("staging").Get(t.Context(), "last", metav1.GetOptions{})

@@ -159,8 +159,5 @@ func (c *Cluster) api(apiVersion, kind string) (dynamic.ResourceInterface, error
 	if !ok {
 		return nil, fmt.Errorf("%s %s is none of the kinds that a run makes", apiVersion, kind)
 	}
-	if c.objects == nil {
-		return nil, errors.New("this cluster has no generic client")
-	}
 	return c.objects.Resource(gvk.GroupVersion().WithResource(resource)).Namespace(c.Namespace), nil
 }

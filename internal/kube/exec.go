@@ -8,8 +8,6 @@ import (
 	"strings"
 	"sync"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/client-go/util/exec"
 	"k8s.io/streaming/pkg/httpstream"
@@ -28,11 +26,14 @@ const refusedExec = "unable to upgrade connection"
 // both streams, cut to 4096 bytes. An error says that the command could not be run, or that its end was not seen: a command that ends
 // the very container that it runs in may end so. It wraps ErrNotRun where the API server or the node has refused to run it.
 func (c *Cluster) Exec(ctx context.Context, pod, container string, command []string) (exit int, output string, err error) {
-	if c.rest == nil {
-		return 0, "", errors.New("run a command in a pod: this cluster has no connection")
+	if c.core == nil {
+		return 0, "", fmt.Errorf("run a command in a pod: %w", errNoConnection)
 	}
-	url := c.client.CoreV1().RESTClient().Post().Namespace(c.Namespace).Resource("pods").Name(pod).SubResource("exec").
-		VersionedParams(&corev1.PodExecOptions{Container: container, Command: command, Stdout: true, Stderr: true}, scheme.ParameterCodec).URL()
+	q := c.sub(c.core.Post(), pod, "exec", container).Param("stdout", "true").Param("stderr", "true")
+	for _, word := range command {
+		q.Param("command", word)
+	}
+	url := q.URL()
 	modern, err := remotecommand.NewWebSocketExecutor(c.rest, "GET", url.String())
 	if err != nil {
 		return 0, "", fmt.Errorf("run a command in pod %s: %w", pod, err)

@@ -8,6 +8,7 @@ package kube
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -17,9 +18,10 @@ import (
 	"strings"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -35,9 +37,9 @@ type Options struct {
 
 // Cluster is one namespace of a cluster. It is safe for concurrent use.
 type Cluster struct {
-	Options // as resolved: Namespace is never empty, Kubeconfig is absolute, or empty where it is not one file
-	client  kubernetes.Interface
-	objects dynamic.Interface // of any kind; nil on a fake one that makes none
+	Options                   // as resolved: Namespace is never empty, Kubeconfig is absolute, or empty where it is not one file
+	objects dynamic.Interface // of any kind
+	core    rest.Interface    // what is no object: streams, the version; nil on a fake one, as rest is
 	rest    *rest.Config
 }
 
@@ -76,15 +78,11 @@ func Open(o Options) (*Cluster, error) {
 	}
 	config.QPS, config.Burst = 50, 100
 	config.UserAgent = "lockdrill"
-	client, err := kubernetes.NewForConfig(config)
+	core, err := restClient(config)
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig %w: %w", ErrSettings, err)
 	}
-	objects, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("kubeconfig %w: %w", ErrSettings, err)
-	}
-	return &Cluster{Options: o, client: client, objects: objects, rest: config}, nil
+	return &Cluster{Options: o, objects: dynamic.New(core), core: core, rest: config}, nil
 }
 
 // absolute is the path of the file that says all about the context; "" where there is no such one file: several make it up, or none.
@@ -125,25 +123,22 @@ func (c *Cluster) Server() string {
 }
 
 // New is a cluster on a client that exists: a fake one, in tests.
-func New(client kubernetes.Interface, namespace string) *Cluster {
-	return &Cluster{Options: Options{Namespace: namespace}, client: client}
+func New(objects dynamic.Interface, namespace string) *Cluster {
+	return &Cluster{Options: Options{Namespace: namespace}, objects: objects}
 }
-
-// WithObjects is c with a generic client for Apply, Find and Remove: a fake one, in tests.
-func (c *Cluster) WithObjects(objects dynamic.Interface) *Cluster {
-	with := *c
-	with.objects = objects
-	return &with
-}
-
-// Client is for lockcore/leasestore and tests.
-func (c *Cluster) Client() kubernetes.Interface { return c.client }
 
 // Version of the API server, "v1.36.3".
-func (c *Cluster) Version(context.Context) (string, error) {
-	v, err := c.client.Discovery().ServerVersion()
+func (c *Cluster) Version(ctx context.Context) (string, error) {
+	if c.core == nil {
+		return "", errNoConnection
+	}
+	body, err := c.core.Get().AbsPath("/version").DoRaw(ctx)
 	if err != nil {
 		return "", fmt.Errorf("ask the API server for its version: %w", err)
+	}
+	var v version.Info
+	if err := json.Unmarshal(body, &v); err != nil {
+		return "", fmt.Errorf("ask the API server for its version: unable to parse the server version: %w", err)
 	}
 	return v.GitVersion, nil
 }
@@ -159,7 +154,7 @@ type Lease struct {
 
 // Lease reads a Lease object of the namespace; ok is false where there is none.
 func (c *Cluster) Lease(ctx context.Context, name string) (l Lease, ok bool, err error) {
-	o, err := c.client.CoordinationV1().Leases(c.Namespace).Get(ctx, name, metav1.GetOptions{})
+	o, err := as[coordinationv1.Lease](c.leases().Get(ctx, name, metav1.GetOptions{}))
 	if gone(err) {
 		return l, false, nil
 	}

@@ -50,7 +50,7 @@ func gone(err error) bool { return apierrors.IsNotFound(err) }
 
 // Pods lists the pods with these labels, in the order of their names; container "" = each one's first.
 func (c *Cluster) Pods(ctx context.Context, selector map[string]string, container string) ([]Pod, error) {
-	list, err := c.client.CoreV1().Pods(c.Namespace).List(ctx, metav1.ListOptions{LabelSelector: labels.Set(selector).String()})
+	list, err := as[corev1.PodList](c.pods().List(ctx, metav1.ListOptions{LabelSelector: labels.Set(selector).String()}))
 	if err != nil {
 		return nil, fmt.Errorf("list pods: %w", err)
 	}
@@ -64,7 +64,7 @@ func (c *Cluster) Pods(ctx context.Context, selector map[string]string, containe
 
 // Pod reads one pod of the namespace; ok is false where there is none of that name.
 func (c *Cluster) Pod(ctx context.Context, name, container string) (p Pod, ok bool, err error) {
-	o, err := c.client.CoreV1().Pods(c.Namespace).Get(ctx, name, metav1.GetOptions{})
+	o, err := as[corev1.Pod](c.pods().Get(ctx, name, metav1.GetOptions{}))
 	if gone(err) {
 		return p, false, nil
 	}
@@ -103,8 +103,8 @@ func (c *Cluster) WatchPods(ctx context.Context, selector map[string]string, con
 }
 
 func (c *Cluster) watchOnce(ctx context.Context, selector map[string]string, container string, known map[string]Pod, on func(Change), heard func(error)) error {
-	api, options := c.client.CoreV1().Pods(c.Namespace), metav1.ListOptions{LabelSelector: labels.Set(selector).String()}
-	list, err := api.List(ctx, options)
+	api, options := c.pods(), metav1.ListOptions{LabelSelector: labels.Set(selector).String()}
+	list, err := as[corev1.PodList](api.List(ctx, options))
 	if err != nil {
 		return fmt.Errorf("list pods: %w", err)
 	}
@@ -140,9 +140,9 @@ func (c *Cluster) watchOnce(ctx context.Context, selector map[string]string, con
 			if !open {
 				return errors.New("watch pods: the watch ended")
 			}
-			o, ok := e.Object.(*corev1.Pod)
-			if !ok {
-				return fmt.Errorf("watch pods: %w", apierrors.FromObject(e.Object))
+			o, err := as[corev1.Pod](e.Object, nil)
+			if err != nil {
+				return fmt.Errorf("watch pods: %w", err)
 			}
 			p := podOf(o, container)
 			if e.Type == watch.Deleted {
@@ -158,7 +158,7 @@ func (c *Cluster) watchOnce(ctx context.Context, selector map[string]string, con
 // DeletePod asks for the end of a pod; grace nil = the pod's own. An error wraps ErrGone or ErrAnother where that pod is not there.
 func (c *Cluster) DeletePod(ctx context.Context, name, uid string, grace *int64) error {
 	u := types.UID(uid)
-	err := c.client.CoreV1().Pods(c.Namespace).Delete(ctx, name, metav1.DeleteOptions{
+	err := c.pods().Delete(ctx, name, metav1.DeleteOptions{
 		GracePeriodSeconds: grace, Preconditions: &metav1.Preconditions{UID: &u},
 	})
 	switch {
@@ -177,11 +177,7 @@ func (c *Cluster) DeletePod(ctx context.Context, name, uid string, grace *int64)
 // is over, and also when it has lost the node. Only a caller that asks again, and no longer finds that life running, knows. Whose life
 // it is must be asked again as well: between a look at the pod and this call another may have begun.
 func (c *Cluster) FollowLog(ctx context.Context, pod, container string) (io.ReadCloser, error) {
-	r, err := c.client.CoreV1().Pods(c.Namespace).GetLogs(pod, &corev1.PodLogOptions{Container: container, Follow: true}).Stream(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("follow the log of pod %s: %w", pod, err)
-	}
-	return r, nil
+	return c.follow(ctx, pod, container, nil)
 }
 
 // LogStart says from where a log is followed; the zero value is its beginning.
@@ -192,14 +188,25 @@ type LogStart struct {
 
 // FollowStamped is FollowLog with the node's time, RFC 3339, and a blank before each line.
 func (c *Cluster) FollowStamped(ctx context.Context, pod, container string, from LogStart) (io.ReadCloser, error) {
-	o := &corev1.PodLogOptions{Container: container, Follow: true, Timestamps: true}
+	more := map[string]string{"timestamps": "true"}
 	switch {
 	case !from.Since.IsZero():
-		o.SinceTime = &metav1.Time{Time: from.Since}
+		more["sinceTime"] = from.Since.UTC().Format(time.RFC3339)
 	case from.New:
-		o.TailLines = new(int64)
+		more["tailLines"] = "0"
 	}
-	r, err := c.client.CoreV1().Pods(c.Namespace).GetLogs(pod, o).Stream(ctx)
+	return c.follow(ctx, pod, container, more)
+}
+
+func (c *Cluster) follow(ctx context.Context, pod, container string, more map[string]string) (io.ReadCloser, error) {
+	if c.core == nil {
+		return nil, fmt.Errorf("follow the log of pod %s: %w", pod, errNoConnection)
+	}
+	q := c.sub(c.core.Get(), pod, "log", container).Param("follow", "true")
+	for name, value := range more {
+		q.Param(name, value)
+	}
+	r, err := q.Stream(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("follow the log of pod %s: %w", pod, err)
 	}

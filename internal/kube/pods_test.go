@@ -8,12 +8,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/lockdrill/lockdrill/internal/kubefake"
 )
 
 // A status is a sign of an end only where the node has seen the end of that very container.
@@ -45,8 +45,8 @@ func TestStatesOfContainers(t *testing.T) {
 
 // What is deleted is that very object, whatever has its name by then. That an API server keeps to it is shown by the tests in a cluster.
 func TestDeletionsNameTheUID(t *testing.T) {
-	client, objects := fake.NewClientset(), dynamicfake.NewSimpleDynamicClient(runtime.NewScheme())
-	c := New(client, "ns").WithObjects(objects)
+	client := fake.NewClientset()
+	c := New(kubefake.Generic(client), "ns")
 	_ = c.DeletePod(t.Context(), "w", "u1", nil) // there is none
 	_ = c.Remove(t.Context(), "apps/v1", "Deployment", "w", "u2")
 	if _, mine, err := c.TakeTurn(t.Context(), Turn{Name: "turn", Run: "r"}); err != nil || !mine {
@@ -65,7 +65,7 @@ func TestDeletionsNameTheUID(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, a := range append(objects.Actions(), client.Actions()...) {
+	for _, a := range client.Actions() {
 		d, ok := a.(clienttesting.DeleteActionImpl)
 		if !ok {
 			continue
@@ -79,7 +79,7 @@ func TestDeletionsNameTheUID(t *testing.T) {
 		}
 		got = append(got, said)
 	}
-	if want := []string{"deployments u2", "pods u1", "leases u3 as of 7"}; !slices.Equal(got, want) {
+	if want := []string{"pods u1", "deployments u2", "leases u3 as of 7"}; !slices.Equal(got, want) {
 		t.Errorf("deleted %q, want %q", got, want)
 	}
 }
@@ -95,7 +95,7 @@ func TestAPodThatWentUnwatched(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	var told []string
-	New(client, "ns").WatchPods(ctx, nil, "", func(c Change) {
+	New(kubefake.Generic(client), "ns").WatchPods(ctx, nil, "", func(c Change) {
 		word := " is there"
 		if c.Gone {
 			word = " is gone"

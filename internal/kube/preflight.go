@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"strings"
 
-	authv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // EnvironmentAnnotation is what a namespace says of itself: "staging". Only a namespace that says it is drilled.
@@ -123,14 +125,19 @@ func (c *Cluster) Missing(ctx context.Context, rules []Rule) ([]Rule, error) {
 }
 
 func (c *Cluster) may(ctx context.Context, r Rule, verb, name string) (bool, error) {
-	review := &authv1.SelfSubjectAccessReview{Spec: authv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authv1.ResourceAttributes{
-		Namespace: c.Namespace, Verb: verb, Group: r.APIGroup, Resource: r.Resource, Subresource: r.Subresource, Name: name,
-	}}}
-	answer, err := c.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	authorization := schema.GroupVersion{Group: "authorization.k8s.io", Version: "v1"}
+	review := &Object{Object: map[string]any{
+		"apiVersion": authorization.String(), "kind": "SelfSubjectAccessReview",
+		"spec": map[string]any{"resourceAttributes": map[string]any{
+			"namespace": c.Namespace, "verb": verb, "group": r.APIGroup, "resource": r.Resource, "subresource": r.Subresource, "name": name,
+		}},
+	}}
+	answer, err := c.objects.Resource(authorization.WithResource("selfsubjectaccessreviews")).Create(ctx, review, metav1.CreateOptions{})
 	if err != nil {
 		return false, fmt.Errorf("ask the API server what is permitted: %w", err)
 	}
-	return answer.Status.Allowed, nil
+	allowed, _, err := unstructured.NestedBool(answer.Object, "status", "allowed")
+	return allowed, err
 }
 
 // RuleYAML is the rules as they stand under "rules:" of a Role, to paste. Rules that differ in nothing but the verbs' order are not
@@ -165,7 +172,7 @@ var ErrForbidden = errors.New("not permitted")
 // Environment is what the namespace says it is, by EnvironmentAnnotation; said is false where it says nothing. An error wraps ErrGone
 // where there is no such namespace, and ErrForbidden where it may not be read.
 func (c *Cluster) Environment(ctx context.Context) (name string, said bool, err error) {
-	o, err := c.client.CoreV1().Namespaces().Get(ctx, c.Namespace, metav1.GetOptions{})
+	o, err := c.namespace(ctx)
 	switch {
 	case gone(err):
 		return "", false, fmt.Errorf("read namespace %s: %w", c.Namespace, ErrGone)
@@ -174,15 +181,19 @@ func (c *Cluster) Environment(ctx context.Context) (name string, said bool, err 
 	case err != nil:
 		return "", false, fmt.Errorf("read namespace %s: %w", c.Namespace, err)
 	}
-	name, said = o.Annotations[EnvironmentAnnotation]
+	name, said = o.GetAnnotations()[EnvironmentAnnotation]
 	return name, said && name != "", nil
+}
+
+func (c *Cluster) namespace(ctx context.Context) (*Object, error) {
+	return c.objects.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")).Get(ctx, c.Namespace, metav1.GetOptions{})
 }
 
 // NamespaceUID tells apart namespaces of one name in several clusters, whatever address a cluster is reached at.
 func (c *Cluster) NamespaceUID(ctx context.Context) (string, error) {
-	o, err := c.client.CoreV1().Namespaces().Get(ctx, c.Namespace, metav1.GetOptions{})
+	o, err := c.namespace(ctx)
 	if err != nil {
 		return "", fmt.Errorf("read namespace %s: %w", c.Namespace, err)
 	}
-	return string(o.UID), nil
+	return string(o.GetUID()), nil
 }

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/lockdrill/lockdrill/internal/kubefake"
 )
 
 // permitting is a cluster that permits what allowed says.
@@ -24,7 +26,7 @@ func permitting(allowed func(a *authv1.ResourceAttributes) bool) *Cluster {
 		review.Status.Allowed = allowed(review.Spec.ResourceAttributes)
 		return true, review, nil
 	})
-	return New(client, "locks")
+	return New(kubefake.Generic(client), "locks")
 }
 
 func TestMissing(t *testing.T) {
@@ -86,19 +88,19 @@ func TestEnvironment(t *testing.T) {
 		name        string
 		said        bool
 	}{{nil, "", false}, {map[string]string{EnvironmentAnnotation: ""}, "", false}, {map[string]string{EnvironmentAnnotation: "staging"}, "staging", true}} {
-		cluster := New(fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "locks", Annotations: c.annotations}}), "locks")
+		cluster := New(kubefake.Generic(fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "locks", Annotations: c.annotations}})), "locks")
 		if name, said, err := cluster.Environment(t.Context()); name != c.name || said != c.said || err != nil {
 			t.Errorf("%v: %q, %v, %v", c.annotations, name, said, err)
 		}
 	}
-	if _, _, err := New(fake.NewClientset(), "locks").Environment(t.Context()); !errors.Is(err, ErrGone) {
+	if _, _, err := New(kubefake.Generic(fake.NewClientset()), "locks").Environment(t.Context()); !errors.Is(err, ErrGone) {
 		t.Errorf("without the namespace: %v", err)
 	}
 	client := fake.NewClientset()
 	client.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewForbidden(corev1.Resource("namespaces"), "locks", errors.New("no"))
 	})
-	if _, _, err := New(client, "locks").Environment(context.Background()); !errors.Is(err, ErrForbidden) {
+	if _, _, err := New(kubefake.Generic(client), "locks").Environment(context.Background()); !errors.Is(err, ErrForbidden) {
 		t.Errorf("without the permission: %v", err)
 	}
 }

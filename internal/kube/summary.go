@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	applycore "k8s.io/client-go/applyconfigurations/core/v1"
 )
 
 // summaryLabel says that a ConfigMap holds the summary of a run.
@@ -18,16 +18,23 @@ var ErrForeign = errors.New("it is not lockdrill's")
 // WriteSummary makes or replaces the ConfigMap of that name. One that is there and was not made by this function is left as it is: an
 // error that wraps ErrForeign.
 func (c *Cluster) WriteSummary(ctx context.Context, name string, data map[string]string) error {
-	api := c.client.CoreV1().ConfigMaps(c.Namespace)
+	api, err := c.api("v1", "ConfigMap")
+	if err != nil {
+		return err
+	}
 	switch there, err := api.Get(ctx, name, metav1.GetOptions{}); {
 	case gone(err):
 	case err != nil:
 		return fmt.Errorf("look for configmap %s: %w", name, err)
-	case there.Labels[summaryLabel] == "":
+	case there.GetLabels()[summaryLabel] == "":
 		return fmt.Errorf("write configmap %s: %w: give another name", name, ErrForeign)
 	}
-	o := applycore.ConfigMap(name, c.Namespace).WithLabels(map[string]string{summaryLabel: "last"}).WithData(data)
-	if _, err := api.Apply(ctx, o, metav1.ApplyOptions{FieldManager: FieldManager, Force: true}); err != nil {
+	o := generic(&corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: c.Namespace, Labels: map[string]string{summaryLabel: "last"}},
+		Data:       data,
+	})
+	if _, err := api.Apply(ctx, name, o, metav1.ApplyOptions{FieldManager: FieldManager, Force: true}); err != nil {
 		return fmt.Errorf("write configmap %s: %w", name, err)
 	}
 	return nil

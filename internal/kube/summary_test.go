@@ -8,13 +8,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/lockdrill/lockdrill/internal/kubefake"
 )
 
 // The summary is that of the last run: no word of an earlier one stays. What somebody else keeps under the name is left alone.
 func TestSummary(t *testing.T) {
 	theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings", Namespace: "staging"}, Data: map[string]string{"a": "b"}}
 	client := fake.NewClientset(theirs)
-	c := New(client, "staging")
+	c := New(kubefake.Generic(client), "staging")
 	for _, data := range []map[string]string{{"verdict": "slo-failed", "only": "first"}, {"verdict": "pass"}} {
 		if err := c.WriteSummary(t.Context(), "last", data); err != nil {
 			t.Fatal(err)

@@ -27,19 +27,20 @@ type Turn struct {
 // TakeTurn takes or prolongs a turn. Where it is another run's, that one is returned, with mine false; a turn that nobody has is
 // taken. It changes nothing of another's.
 func (c *Cluster) TakeTurn(ctx context.Context, t Turn) (now Turn, mine bool, err error) {
-	api := c.client.CoordinationV1().Leases(c.Namespace)
+	api := c.leases()
 	stamp, seconds := metav1.NowMicro(), int32(t.TTL/time.Second)
-	l, err := api.Get(ctx, t.Name, metav1.GetOptions{})
+	l, err := as[coordinationv1.Lease](api.Get(ctx, t.Name, metav1.GetOptions{}))
 	if gone(err) {
-		l, err = api.Create(ctx, &coordinationv1.Lease{
+		l, err = as[coordinationv1.Lease](api.Create(ctx, generic(&coordinationv1.Lease{
+			TypeMeta:   metav1.TypeMeta{APIVersion: coordinationv1.SchemeGroupVersion.String(), Kind: "Lease"},
 			ObjectMeta: metav1.ObjectMeta{Name: t.Name, Labels: map[string]string{RunLabel: t.Run}, Annotations: map[string]string{turnNote: t.Note}},
 			Spec:       coordinationv1.LeaseSpec{HolderIdentity: &t.Run, LeaseDurationSeconds: &seconds, AcquireTime: &stamp, RenewTime: &stamp},
-		}, metav1.CreateOptions{FieldManager: FieldManager})
+		}), metav1.CreateOptions{FieldManager: FieldManager}))
 		if err == nil {
 			return turnOf(l), true, nil
 		}
 		if apierrors.IsAlreadyExists(err) { // another was faster
-			l, err = api.Get(ctx, t.Name, metav1.GetOptions{})
+			l, err = as[coordinationv1.Lease](api.Get(ctx, t.Name, metav1.GetOptions{}))
 		}
 	}
 	if err != nil {
@@ -49,7 +50,7 @@ func (c *Cluster) TakeTurn(ctx context.Context, t Turn) (now Turn, mine bool, er
 		return now, false, nil
 	}
 	l.Spec.RenewTime = &stamp
-	if l, err = api.Update(ctx, l, metav1.UpdateOptions{FieldManager: FieldManager}); err != nil {
+	if l, err = as[coordinationv1.Lease](api.Update(ctx, generic(l), metav1.UpdateOptions{FieldManager: FieldManager})); err != nil {
 		return now, true, fmt.Errorf("prolong the turn of namespace %s (lease %s): %w", c.Namespace, t.Name, err)
 	}
 	return turnOf(l), true, nil
@@ -57,8 +58,8 @@ func (c *Cluster) TakeTurn(ctx context.Context, t Turn) (now Turn, mine bool, er
 
 // DropTurn removes a turn as it was seen: not one that has been renewed since.
 func (c *Cluster) DropTurn(ctx context.Context, t Turn) error {
-	api := c.client.CoordinationV1().Leases(c.Namespace)
-	l, err := api.Get(ctx, t.Name, metav1.GetOptions{})
+	api := c.leases()
+	l, err := as[coordinationv1.Lease](api.Get(ctx, t.Name, metav1.GetOptions{}))
 	if gone(err) {
 		return nil
 	}

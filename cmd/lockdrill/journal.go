@@ -15,6 +15,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/undo"
+	"github.com/lockdrill/lockdrill/reports"
 )
 
 // undoMargin is added to max_run: opening, calibrating, reverting and cleaning up have limits of their own, and are within it.
@@ -71,7 +72,7 @@ func tellLeft(w io.Writer, r undo.Record, why string) {
 	if why == "" {
 		why = "the undoing was not finished"
 	}
-	fmt.Fprintf(w, "  NOT UNDONE  %s: %s\n", r, why)
+	fmt.Fprintln(w, reports.HarmlessLine(fmt.Sprintf("  NOT UNDONE  %s: %s", r, why)))
 	for _, command := range undo.ByHand(r) {
 		fmt.Fprintf(w, "    by hand:  %s\n", command)
 	}

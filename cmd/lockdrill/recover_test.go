@@ -380,3 +380,13 @@ func TestAStoppedRunnerKeepsNoFaultAlive(t *testing.T) {
 		t.Errorf("the server has %s", left)
 	}
 }
+
+// Several errors of one change are a list on one line, and are no command to a CI.
+func TestWhatIsLeftStandsOnOneLine(t *testing.T) {
+	var b bytes.Buffer
+	tellLeft(&b, undo.Record{}, errors.Join(errors.New("close: EOF"), errors.New("##[error]late")).Error())
+	first, _, _ := strings.Cut(b.String(), "\n")
+	if !strings.HasPrefix(first, "  NOT UNDONE  ") || !strings.HasSuffix(first, ": close: EOF; #\u200b#[error]late") {
+		t.Errorf("%q", b.String())
+	}
+}

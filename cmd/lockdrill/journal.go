@@ -36,8 +36,21 @@ func (d *drill) openJournal(stderr io.Writer) (err error) {
 	return err
 }
 
+// conclude ends the journal of a run that came to a drill. broke is why the drill has no end of its own, such as a full disk: then the
+// history does not say what is left, and the status must.
+func (d *drill) conclude(stderr io.Writer, broke error) error {
+	left := d.endJournal(stderr)
+	switch {
+	case broke == nil:
+		return nil
+	case left:
+		return &exitError{code: exitDirty, err: fmt.Errorf("%s: %w; that was the end of the drill, not everything is undone, and there is no verdict", d.e.Name, broke)}
+	}
+	return fmt.Errorf("%s: %w; that was the end of the drill, everything is undone, and there is no verdict", d.e.Name, broke)
+}
+
 // endJournal waits for the watchdog, which undoes what the run could not, and says what is left even so.
-func (d *drill) endJournal(stderr io.Writer) {
+func (d *drill) endJournal(stderr io.Writer) (left bool) {
 	d.watchdog.Close()
 	path := filepath.Join(d.dir, undo.File)
 	c, err := undo.Read(path)
@@ -52,6 +65,7 @@ func (d *drill) endJournal(stderr io.Writer) {
 			tellLeft(stderr, e.Record, e.Why)
 		}
 	}
+	return err != nil || !c.Closed
 }
 
 // dropJournal ends the journal of a run that did not come to a drill; where all is undone, nothing of it stays.

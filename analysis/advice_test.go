@@ -213,6 +213,64 @@ func TestNextForVoid(t *testing.T) {
 	}
 }
 
+// A run that ran into its limit wants more time; one that the operator ended wants to be run again.
+func TestAnInterruptIsNoWantOfTime(t *testing.T) {
+	for _, what := range []string{"limit", "signal"} {
+		e, h := load(t, "good-drill")
+		long := 10 * time.Hour
+		e.Faults[0].Repeat.Count = 99
+		for i := range e.SLOs {
+			if tk := e.SLOs[i].Takeover; tk != nil {
+				tk.Max = &long // the horizon is far
+			}
+		}
+		end := &h.Events[len(h.Events)-1]
+		end.Note.What = "aborted"
+		abort := history.Event{Kind: history.RunAbort, Source: "runner", Span: end.Span, Note: &history.Note{What: what, Why: "it was ended"}}
+		h.Events = slices.Insert(h.Events, len(h.Events)-1, abort)
+		without(h, func(*history.Event) bool { return false }) // numbers them anew
+		j := Judge(e, h)
+		longer, again := 0, 0
+		for _, next := range append(nexts(j.Lacks), j.row(t, "takeover.max").Next) {
+			longer += strings.Count(next, "max_run")
+			again += strings.Count(next, "run it again, to its end")
+		}
+		if (longer > 0) != (what == "limit") || (again > 0) != (what == "signal") {
+			t.Errorf("%s: %d times more time, %d times again: %+v", what, longer, again, j.Lacks)
+		}
+	}
+}
+
+func nexts(lacks []Lack) []string {
+	var all []string
+	for _, l := range lacks {
+		all = append(all, l.Next)
+	}
+	return all
+}
+
+// The lint and the row give one advice, in the numbers of the file, whatever the time scale.
+func TestLintAndRowAdviseTheSame(t *testing.T) {
+	for _, dir := range []string{"ttl-hold-killed-at-45s", "ttl-hold-killed-at-45s-too-tight"} {
+		for _, scale := range []float64{1, 0.05} {
+			e, h := load(t, dir)
+			if scale != 1 {
+				h.Header.TimeScale, e.TimeScale = scale, scale
+			}
+			for i := range h.Events {
+				if c := h.Events[i].Calibration; c != nil {
+					c.RTT99, c.Timer99 = 1e6, 2e6
+				}
+			}
+			j := Judge(e, h)
+			next := j.row(t, "takeover.max").Next
+			if !strings.HasPrefix(next, "in the file: ") || !slices.ContainsFunc(j.Warnings, func(w string) bool { return strings.HasPrefix(w, "L3 ") && strings.HasSuffix(w, next) }) {
+				t.Errorf("%s at %g: the row says %q, the warnings %q", dir, scale, next, j.Warnings)
+			}
+		}
+	}
+}
+
 // A replica that never became ready is named with where it said why.
 func TestReplicasThatCannotStart(t *testing.T) {
 	tp := newTape("nobody is ready")

@@ -242,9 +242,10 @@ func terms(ts []term) string {
 }
 
 // advice names a TTL and a pickup period with which the whole band would lie under the limit, or the limit above the band, in the
-// numbers of the file: what was measured at a time scale cannot be typed there.
+// numbers of the file: what was measured at a time scale cannot be typed there. Neither is at the very edge: before a run nobody knows
+// how long the warm-up takes, which is a part of every takeover.
 func (b band) advice(l limit, measure string, scale float64) string {
-	raise := fmt.Sprintf("%s %s %s", strings.ReplaceAll(measure, "_", " "), l.name, exact(roundUp(unscaled(int64(b.hi), scale))))
+	raise := fmt.Sprintf("%s %s %s", strings.ReplaceAll(measure, "_", " "), l.name, exact(roundUp(unscaled(int64(b.hi), scale)+1)))
 	rest, weight, period := int64(l.value), 0.0, "poll"
 	p := b.lock.Policy
 	for _, t := range b.upper {
@@ -258,7 +259,7 @@ func (b band) advice(l limit, measure string, scale float64) string {
 			rest -= int64(t.value)
 		}
 	}
-	rest = unscaled(rest, scale)
+	rest = unscaled(rest, scale) - 1
 	if !slices.ContainsFunc(b.upper, func(t term) bool { return t.name == "ttl" }) { // no lease to run out: there is nothing to shorten
 		return "in the file: promise " + raise
 	}

@@ -45,7 +45,7 @@ func among(rows int) string {
 
 // weigh says whether a significant difference is one that counts: beyond the tolerance wherever the values lie in their ranges.
 func (r *ComparedRow) weigh(tolerance float64) {
-	r.Word, r.Why = Unchanged, fmt.Sprintf("significant, and within the tolerance of %g %%", math.Round(1e4*tolerance)/100)
+	r.Word, r.Why = Unchanged, fmt.Sprintf("significant, and within the tolerance of %g%%", math.Round(1e4*tolerance)/100)
 	m := r.Base.Median
 	if m.Lo == nil || m.Hi == nil {
 		r.Why = "significant, but more than half of the base's values were not seen to end"
@@ -64,7 +64,7 @@ func (r *ComparedRow) weigh(tolerance float64) {
 func (r *ComparedRow) atLeast(by float64, more string) string {
 	switch {
 	case r.Relative != nil && r.Relative.Lo != nil && r.Relative.Hi != nil:
-		return fmt.Sprintf("by at least %g %% %s", math.Floor(1000*min(math.Abs(*r.Relative.Lo), math.Abs(*r.Relative.Hi))+1e-6)/10, more)
+		return fmt.Sprintf("by at least %g%% %s", math.Floor(1000*min(math.Abs(*r.Relative.Lo), math.Abs(*r.Relative.Hi))+1e-6)/10, more)
 	case r.Unit == "s":
 		return "by at least " + span(int64(by*1e9)) + " " + more
 	}

@@ -176,7 +176,7 @@ func (j *judging) quantileRow(lock string, l limit, m measured, missed tally, th
 	lacks := append(j.lacks(lock), m.lacks...)
 	if v == Inconclusive {
 		lacks = append(lacks, lack{
-			fmt.Sprintf("%d of %s may have missed it: %s at 95 %% confidence takes %d of them then", missed.hi, plural(m.n, thing), l.name, TrialsNeeded(l.p, missed.hi)),
+			fmt.Sprintf("%d of %s may have missed it: %s at 95%% confidence takes %d of them then", missed.hi, plural(m.n, thing), l.name, TrialsNeeded(l.p, missed.hi)),
 			"offer more jobs, or promise a max",
 		})
 	}

@@ -121,7 +121,7 @@ func missingSubstance() []falseGreen {
 		{"a percentile with too few kills", func(e *experiments.Experiment, _ *history.History) {
 			d := time.Minute
 			slo(e, "takeover").Takeover = &experiments.DurationLimits{P95: &d}
-		}, "leader", "takeover.p95", "2 kills without a miss: too few, p95 at 95 % confidence takes 59", "repeat: {count: 59}"},
+		}, "leader", "takeover.p95", "2 kills without a miss: too few, p95 at 95% confidence takes 59", "repeat: {count: 59}"},
 		{"luck", func(e *experiments.Experiment, _ *history.History) {
 			d := 8 * time.Second
 			slo(e, "takeover").Takeover.Max = &d

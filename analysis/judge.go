@@ -237,7 +237,7 @@ func (j *judging) warnings() []string {
 			add("lock %s: %d writes of the rightful owner were refused by the ledger, because fences went back", name, n)
 		}
 	}
-	for _, l := range j.lints {
+	for _, l := range j.lintsWith(j.warmup) {
 		if !l.OK {
 			add("%s lock %s: %s: %s", l.Rule, l.Lock, l.Text, l.Means)
 		}

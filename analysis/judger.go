@@ -12,15 +12,16 @@ import (
 // memory of one judgement is used for the next. It is not safe for concurrent use; its judgements are good for ever.
 type Judger struct {
 	exp   *experiments.Experiment // scaled
-	lints []Lint                  // in the numbers of the file
+	file  *experiments.Experiment // as loaded
 	ix    index
 	sums  map[sumOf]sums
 	all   map[time.Duration][]Band // by warm-up
+	lints map[time.Duration][]Lint // likewise, in the numbers of the file
 }
 
 // NewJudger prepares for histories of e, which is the experiment as loaded (not scaled).
 func NewJudger(e *experiments.Experiment) *Judger {
-	return &Judger{exp: experiments.Scale(e), lints: Lints(e)}
+	return &Judger{exp: experiments.Scale(e), file: e, lints: map[time.Duration][]Lint{}}
 }
 
 // sumOf says what a sum of L3 depends on, beside the experiment.
@@ -64,4 +65,12 @@ func (r *Judger) bands(warmup time.Duration) []Band {
 		r.all[warmup] = bands(r.exp, warmup)
 	}
 	return slices.Clone(r.all[warmup])
+}
+
+// lintsWith are the lints whose advice leaves room for a warm-up, as the advice of the rows does.
+func (r *Judger) lintsWith(warmup time.Duration) []Lint {
+	if r.lints[warmup] == nil {
+		r.lints[warmup] = lints(r.file, time.Duration(unscaled(int64(warmup), cmp.Or(r.exp.Scaled, 1))))
+	}
+	return r.lints[warmup]
 }

@@ -47,6 +47,7 @@ type FaultLane struct {
 	Op          string  // "kill-holder#3"
 	FaultResult         // as judged
 	Applied     *Moment // nil: it never was
+	Missed      *Moment // when it was said to be void; nil: it was not
 	Over        Moment  // when its effect was over
 }
 
@@ -161,6 +162,10 @@ func (ix *index) faultLane(s *shot) FaultLane {
 	if s.applied != nil {
 		at := momentOf(s.applied.Span)
 		f.Applied = &at
+	}
+	if s.void != nil {
+		at := momentOf(s.void.Span)
+		f.Missed = &at
 	}
 	return f
 }

@@ -3,6 +3,7 @@ package analysis
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/lockcore"
@@ -16,12 +17,15 @@ type Lint struct {
 
 // Lints works out L1 to L8 for every lock of e, in order; those that do not apply to a lock are left out. Durations are those of
 // e: give it unscaled, and the sums are in the numbers of the file.
-func Lints(e *experiments.Experiment) []Lint {
+func Lints(e *experiments.Experiment) []Lint { return lints(e, 0) }
+
+// lints also knows the warm-up of a run, for which advice has to leave room.
+func lints(e *experiments.Experiment, warmup time.Duration) []Lint {
 	out := []Lint{}
 	for i := range e.System.Locks {
 		l := &e.System.Locks[i]
 		sums := lockcore.Lints(l.Policy, factsOf(e, l))
-		sums = append(sums, takeoverSums(e, l)...)
+		sums = append(sums, takeoverSums(e, l, warmup)...)
 		sums = append(sums, evidenceSums(e, l)...)
 		slices.SortStableFunc(sums, func(a, b lockcore.Sum) int { return int(a.Rule[1]) - int(b.Rule[1]) })
 		for _, s := range sums {
@@ -43,7 +47,7 @@ func factsOf(e *experiments.Experiment, l *experiments.Lock) lockcore.Facts {
 }
 
 // takeoverSums is L3: the band, and each promised maximum that lies inside it or below it.
-func takeoverSums(e *experiments.Experiment, l *experiments.Lock) []lockcore.Sum {
+func takeoverSums(e *experiments.Experiment, l *experiments.Lock, warmup time.Duration) []lockcore.Sum {
 	class, _ := declaredClass(e.Faults, l.Name)
 	b := bandOf(e, l, 0).under(e.Faults, class)
 	such := map[bool]string{true: "kills", false: "faults"}[class == ClassCrash || class == ClassHandOver]
@@ -55,7 +59,7 @@ func takeoverSums(e *experiments.Experiment, l *experiments.Lock) []lockcore.Sum
 		}
 		promised := *s.Takeover.Max
 		sum := lockcore.Sum{Rule: "L3", OK: promised >= b.hi, Text: fmt.Sprintf("takeover max %s: %s", lockcore.Seconds(promised), b.sum())}
-		advice := b.advice(limit{name: "max", value: promised}, "takeover", 1)
+		advice := bandOf(e, l, warmup).under(e.Faults, class).advice(limit{name: "max", value: promised}, "takeover", 1)
 		switch {
 		case sum.OK:
 		case promised < b.lo:

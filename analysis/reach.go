@@ -81,7 +81,20 @@ func (j *judging) faultLack(f *experiments.Fault) (lack, bool) {
 	if len(whys) > 0 {
 		why += " (" + strings.Join(whys[:min(3, len(whys))], "; ") + ")"
 	}
-	return lack{why, nextForVoid(f, strings.Join(whys, " "))}, true
+	next := nextForVoid(f, strings.Join(whys, " "))
+	if len(whys) == 0 || strings.Contains(whys[len(whys)-1], "the run ended before") { // it was not that shots failed: there was no time for them
+		next = j.moreTime(next)
+	}
+	return lack{why, next}, true
+}
+
+// moreTime is the advice to what there was no time for: longer, but where the run was ended by something else than its limit.
+func (j *judging) moreTime(longer string) string {
+	if len(j.ix.aborts) == 0 {
+		return longer
+	}
+	_, next := j.whyEnded()
+	return next
 }
 
 // nextForVoid advises by the reason for which shots were void.
@@ -267,7 +280,7 @@ func (j *judging) unseen(lock string) []lack {
 	if horizon, faulted := j.ix.horizon(lock); faulted && at < horizon {
 		return []lack{{
 			fmt.Sprintf("the final reads came %s before the horizon: a late breach would not have been seen", span(horizon-at)),
-			"give the run more time (max_run)",
+			j.moreTime("give the run more time (max_run)"),
 		}}
 	}
 	return nil

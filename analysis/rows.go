@@ -271,14 +271,14 @@ func (s series) tooFew(l limit, over tally) lack {
 	next := fmt.Sprintf("repeat: {count: %d}, or promise a max", need)
 	switch {
 	case over.hi == 0:
-		return lack{fmt.Sprintf("%s without a miss: too few, %s at 95 %% confidence takes %d", plural(n, s.thing), l.name, need), next}
+		return lack{fmt.Sprintf("%s without a miss: too few, %s at 95%% confidence takes %d", plural(n, s.thing), l.name, need), next}
 	case over.lo == n:
 		next = "raise the limit or shorten the lease: every " + s.thing + " missed it"
 	case over.hi == n:
 		next = "raise the limit or shorten the lease: every " + s.thing + " may have missed it"
 	}
 	missed := over.of(n, s.thing, "surely missed it", "may have missed it")
-	return lack{fmt.Sprintf("%s: %s at 95 %% confidence takes %d then, %d with no miss", missed, l.name, need, TrialsNeeded(l.p, 0)), next}
+	return lack{fmt.Sprintf("%s: %s at 95%% confidence takes %d then, %d with no miss", missed, l.name, need, TrialsNeeded(l.p, 0)), next}
 }
 
 // explain adds the sum of L3: it makes a limit impossible, or lucky, or shows that something else took the time.

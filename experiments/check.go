@@ -142,6 +142,7 @@ func (c *checker) timing() {
 		f, most := &e.Faults[i], formatDuration(e.Limits.MaxRun)
 		start, lasts := c.scaled(f.At), c.scaled(f.For)
 		switch {
+		case e.Limits.MaxRun == 0: // has a problem of its own
 		case start >= e.Limits.MaxRun:
 			c.check(at("faults", i)+".at", "%s is after the end of the run (limits.max_run %s)", formatDuration(start), most)
 		case start+lasts >= e.Limits.MaxRun:

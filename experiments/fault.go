@@ -219,7 +219,7 @@ func (b *OpFailures) magnitude() string {
 		parts = append(parts, "+"+formatDuration(b.Delay))
 	}
 	if b.Share > 0 && b.Share < 1 {
-		parts = append(parts, fmt.Sprintf("%.3g %%", 100*b.Share))
+		parts = append(parts, fmt.Sprintf("%.3g%%", 100*b.Share))
 	}
 	if b.Lock != "" {
 		parts = append(parts, "of lock "+b.Lock)

@@ -98,7 +98,7 @@ func failuresTelling(f *Fault) Telling {
 		FailDelay: "are held back for " + formatDuration(b.Delay), FailLostReply: "take effect, and their answer is lost",
 	}[b.Mode]
 	if b.Share > 0 && b.Share < 1 {
-		operation = fmt.Sprintf("%.3g %% of the %s", 100*b.Share, operation)
+		operation = fmt.Sprintf("%.3g%% of the %s", 100*b.Share, operation)
 	}
 	if b.Lock != "" {
 		operation += " of lock " + b.Lock

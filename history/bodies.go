@@ -250,8 +250,9 @@ type Object struct {
 	Phase       string `json:"phase,omitempty"`       // as in its status
 	Ready       bool   `json:"ready,omitempty"`
 	Restarts    int32  `json:"restarts,omitempty"`
-	Ending      bool   `json:"ending,omitempty"` // it has a deletion timestamp
-	Gone        bool   `json:"gone,omitempty"`   // the object is deleted: no word on its process
+	Waiting     string `json:"waiting,omitempty"` // not ready: for what, such as "worker: ImagePullBackOff (image example/w:1)"
+	Ending      bool   `json:"ending,omitempty"`  // it has a deletion timestamp
+	Gone        bool   `json:"gone,omitempty"`    // the object is deleted: no word on its process
 }
 
 // Coverage is the body of coverage and gap. A coverage event says that over its span the probe looked every time that it

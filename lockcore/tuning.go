@@ -130,7 +130,7 @@ func (t *Tuned) renewal() {
 		if parts > 3 {
 			why = fmt.Sprintf(": at ttl / %d, %d failures in a row would not be safe", parts-1, failuresAsked)
 		}
-		t.step("renew_every", "ttl / %d = %s, give or take %s %%%s", parts, p.RenewEvery, number(100*p.RenewJitter), why)
+		t.step("renew_every", "ttl / %d = %s, give or take %s%%%s", parts, p.RenewEvery, number(100*p.RenewJitter), why)
 		t.step("max_failures", "%s%s%s = %s, %s ttl %s: %d (L1)", giveUpTerms(*p, stretch(p.RenewEvery, p.RenewJitter)), plus("drift", p.Drift), plus("stop budget", p.StopBudget),
 			GiveUpSum(*p), compare(GiveUpSum(*p), p.TTL), p.TTL, p.MaxFailures)
 		return

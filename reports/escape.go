@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -11,19 +12,56 @@ import (
 // Keys, notes and error messages come from the system under test, so nothing of them may act: not as HTML or a link in Markdown, not
 // as a control character in XML, not as a formula in a spreadsheet. Secrets are taken out by the rule that files are written by.
 
-// clean is text on one line without secrets and without characters that XML forbids or a terminal obeys; those become U+FFFD.
+// clean is text on one line without secrets and without characters that XML forbids or a terminal obeys; those become U+FFFD. It is no
+// command to the log of a CI step, where a report ends up that is written to standard output.
 func clean(s string) string {
-	s = strings.Join(strings.Fields(experiments.Redact(strings.ToValidUTF8(s, "\uFFFD"))), " ")
-	return strings.Map(func(r rune) rune {
+	s = strings.Join(strings.Fields(oneLine(experiments.Redact(strings.ToValidUTF8(s, "\uFFFD")))), " ")
+	return unobeyed(strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return unicode.ReplacementChar
 		}
 		return r
-	}, s)
+	}, s))
 }
 
+// oneLine is text of several lines as one: errors that are joined, one a line.
+func oneLine(s string) string {
+	if !strings.Contains(s, "\n") {
+		return s
+	}
+	var b strings.Builder
+	indent := s[:len(s)-len(strings.TrimLeft(s, " "))]
+	for line := range strings.Lines(s) {
+		switch line = strings.TrimSpace(line); {
+		case line == "":
+			continue
+		case strings.HasSuffix(b.String(), ":"):
+			b.WriteByte(' ')
+		case b.Len() > 0:
+			b.WriteString("; ")
+		}
+		b.WriteString(line)
+	}
+	return indent + b.String()
+}
+
+// logCommand is what GitHub, Azure and TeamCity obey wherever it stands in a line: ##[error], ##vso[task.complete], ##teamcity[...].
+var logCommand = regexp.MustCompile(`##(\w*\[)`)
+
+// unobeyed is a line that is no command to a CI's log; GitHub also obeys ::error:: at the beginning of one.
+func unobeyed(line string) string {
+	line = logCommand.ReplaceAllString(line, "#\u200b#$1")
+	if rest := strings.TrimLeft(line, " "); strings.HasPrefix(rest, "::") {
+		line = line[:len(line)-len(rest)] + "\u200b" + rest
+	}
+	return line
+}
+
+// HarmlessJSON is an indented JSON document that the log of a CI step only prints. It says the same.
+func HarmlessJSON(doc []byte) []byte { return logCommand.ReplaceAll(doc, []byte(`#\u0023$1`)) }
+
 // Harmless is text for a terminal or the log of a CI step, line by line: nothing in it moves the cursor, sets a title, hides a word, or
-// is a command to GitHub Actions.
+// is a command to the CI.
 func Harmless(text string) string {
 	var lines []string
 	for line := range strings.SplitSeq(text, "\n") {
@@ -32,10 +70,13 @@ func Harmless(text string) string {
 	return strings.Join(lines, "\n")
 }
 
+// HarmlessLine is Harmless of text that is to stand on one line; what comes in several, as joined errors do, is a list.
+func HarmlessLine(text string) string { return harmless(text, false) }
+
 // harmless is one line of Harmless. Where it is painted, the inks of a page stay, and nothing else that a terminal obeys: a key that
 // forges one gets a colour, which never says more than the words.
 func harmless(line string, painted bool) string {
-	line = experiments.Redact(strings.ToValidUTF8(line, "\uFFFD"))
+	line = oneLine(experiments.Redact(strings.ToValidUTF8(line, "\uFFFD")))
 	var b strings.Builder
 	for at := 0; at < len(line); {
 		if n := inkAt(line[at:]); painted && n > 0 {
@@ -50,11 +91,7 @@ func harmless(line string, painted bool) string {
 		b.WriteRune(r)
 		at += size
 	}
-	line = strings.ReplaceAll(b.String(), "##[", "#\u200b#[") // obeyed wherever it stands in a line
-	if rest := strings.TrimLeft(line, " "); strings.HasPrefix(rest, "::") {
-		line = line[:len(line)-len(rest)] + "\u200b" + rest
-	}
-	return line
+	return unobeyed(b.String())
 }
 
 // inkAt is the length of the escape sequence with which paint begins or ends, if s begins with one.

@@ -3,6 +3,8 @@ package reports
 import (
 	"bytes"
 	"encoding/csv"
+	"encoding/json"
+	"errors"
 	"io"
 	"path/filepath"
 	"reflect"
@@ -114,6 +116,7 @@ var attacks = []string{
 	"\x00\x01\x1b[31mred\x1b[0m\x7f\u202e\ufffe\xff",
 	"=HYPERLINK(\"http://evil.example\")",
 	"\n::error file=x::y\n::stop-commands::z",
+	"::error::a ##[error]b ##vso[task.complete result=Succeeded]c",
 	"redis://user:hunter2@redis.example:6379 --password=hunter2",
 	"",
 }
@@ -123,6 +126,33 @@ func TestSecretsAreTakenOut(t *testing.T) {
 	for name, write := range map[string]func(io.Writer, Run) error{"md": markdownOf, "postmortem": postmortemOf, "junit": JUnit, "prom": metricsOf, "csv": TakeoversCSV, "slos-csv": SLOsCSV} {
 		if got := written(t, write, r); strings.Contains(got, "hunter2") {
 			t.Errorf("%s tells a password:\n%s", name, got)
+		}
+	}
+}
+
+// A report on standard output is in the log of a CI step, whose commands no key and no note may give.
+func TestReportsAreNoCommandsToACI(t *testing.T) {
+	for _, attack := range attacks {
+		r := hostile(attack)
+		doc, err := r.Judgement.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts := map[string]string{"json": string(HarmlessJSON(doc))}
+		for name, write := range map[string]func(io.Writer, Run) error{"md": markdownOf, "postmortem": postmortemOf, "junit": JUnit, "prom": metricsOf,
+			"csv": TakeoversCSV, "slos-csv": SLOsCSV} {
+			texts[name] = written(t, write, r)
+		}
+		for name, text := range texts {
+			for line := range strings.Lines(text) {
+				if strings.HasPrefix(strings.TrimSpace(line), "::") || strings.Contains(line, "##[") || strings.Contains(line, "##vso[") {
+					t.Errorf("%s: %q is obeyed: %q", name, attack, line)
+				}
+			}
+		}
+		var verdict, shown any
+		if err := errors.Join(json.Unmarshal(doc, &verdict), json.Unmarshal([]byte(texts["json"]), &shown)); err != nil || !reflect.DeepEqual(verdict, shown) {
+			t.Errorf("%q: what is shown says another thing than verdict.json (%v)", attack, err)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package reports
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -110,7 +111,7 @@ func TestMarkdownReadsAsItWas(t *testing.T) {
 		page := rendered(t, "x "+markdown(text))
 		got := strings.TrimSuffix(strings.TrimPrefix(page, "<p>x "), "</p>\n")
 		got = strings.NewReplacer("&lt;", "<", "&gt;", ">", "&amp;", "&", "&quot;", `"`, "\u200b", "").Replace(got)
-		if want := clean(text); got != want && "x "+want != strings.TrimSuffix(got, "\n") && want != "" {
+		if want := strings.ReplaceAll(clean(text), "\u200b", ""); got != want && "x "+want != strings.TrimSuffix(got, "\n") && want != "" {
 			t.Errorf("%q reads as %q", want, got)
 		}
 	}
@@ -126,6 +127,28 @@ func TestMarkdownReadsAsItWas(t *testing.T) {
 	}
 	if got := fmt.Sprint(shapeOf(rendered(t, code("<b>`` ` x")))); got != "p code /code /p" {
 		t.Errorf("a code span became %s", got)
+	}
+}
+
+// Errors that are joined come one a line, and stand on one line as a list, in every text.
+func TestJoinedErrorsAreAList(t *testing.T) {
+	joined := fmt.Errorf("end of the run:\n%w", errors.Join(errors.New("stop the fleet: late"), errors.New("close the store: EOF\n"))).Error()
+	const want = "end of the run: stop the fleet: late; close the store: EOF"
+	e := hostileExperiment("x")
+	said := map[string]string{
+		"story": NewStory(e).Line(history.Event{Kind: history.RunCleanup, Note: &history.Note{What: "stand", Why: joined}}),
+		"clean": clean(joined), "painted": harmless(joined, true), "line": HarmlessLine("  NOT UNDONE  " + joined),
+	}
+	p := newPage(TerminalOptions{Width: 200})
+	p.item("left", joined)
+	said["item"] = p.String()
+	if !strings.HasPrefix(said["line"], "  NOT") {
+		t.Errorf("the indent is lost: %q", said["line"])
+	}
+	for name, text := range said {
+		if !strings.Contains(text, want) || strings.Contains(text, "\uFFFD") {
+			t.Errorf("%s: %q, want %q", name, text, want)
+		}
 	}
 }
 

@@ -153,9 +153,9 @@ func failuresOf(f *analysis.FailureSum, seen *analysis.RehearsedLock) string {
 func chance(share float64) string {
 	switch {
 	case share > 0 && share < 0.001:
-		return "under 0.1 %"
+		return "under 0.1%"
 	case share < 1 && share > 0.999:
-		return "over 99.9 %"
+		return "over 99.9%"
 	}
-	return strings.TrimSuffix(fmt.Sprintf("%.1f", 100*share), ".0") + " %"
+	return strings.TrimSuffix(fmt.Sprintf("%.1f", 100*share), ".0") + "%"
 }

@@ -34,15 +34,15 @@ func TestSumsBesideTheSeeds(t *testing.T) {
 		"they agree": {lock(60, 59.1), []string{
 			"38s to 94s is possible (L3); the seeds gave 41.2s to 88.9s in 400 takeovers, of which 1 have no end",
 			"the sum says ttl 60s - renewal 20s / 2 + poll 30s / 3 = 60s where its assumptions hold, the seeds gave 59.1s, give or take 600ms\n",
-			"max 70s met by luck, in 87.5 % of such faults; the seeds: in 88 %",
+			"max 70s met by luck, in 87.5% of such faults; the seeds: in 88%",
 			"2 renewals in a row may fail before the lease is unsafe; the policy waits for 3: too late (L1); the seeds: given up 3 times, 2 too late or never",
-			"2s, under ttl 10s: who comes when the fault strikes gives up in 80 % of the cases, and for up to 8s others are told busy; the seeds: 4 of 9 waits after a fault gave up",
+			"2s, under ttl 10s: who comes when the fault strikes gives up in 80% of the cases, and for up to 8s others are told busy; the seeds: 4 of 9 waits after a fault gave up",
 			"not every poll 30s: every 60s or, since the poll races the end of the lease, every 90s; the seeds: every 63.6s on average",
 		}, "does not apply"},
 		"they differ": {lock(60, 50), []string{"the seeds gave 50s, give or take 600ms: something besides the kills takes time"}, "does not apply"},
 		"the assumptions do not hold": {lock(60, 50, "polls keep step"), []string{
-			"the seeds gave 50s, give or take 600ms; no sum to hold it against\n", "the sum does not apply: polls keep step", "it takes luck; the seeds: in 88 %"}, "60s where"},
-		"the limit is below the band": {tight, []string{"max 30s below all that is possible; the seeds: in 88 %"}, "it takes luck"},
+			"the seeds gave 50s, give or take 600ms; no sum to hold it against\n", "the sum does not apply: polls keep step", "it takes luck; the seeds: in 88%"}, "60s where"},
+		"the limit is below the band": {tight, []string{"max 30s below all that is possible; the seeds: in 88%"}, "it takes luck"},
 	} {
 		var got bytes.Buffer
 		if err := Rehearsal(&got, &analysis.Rehearsal{Seeds: 200, Locks: []analysis.RehearsedLock{c.lock}}, "again", TerminalOptions{Width: 1000}); err != nil {

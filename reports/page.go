@@ -78,7 +78,7 @@ func (p *page) item(label, text string) {
 func (p *page) flow(first, hang int, text string) {
 	line, used := strings.Repeat(" ", first), first
 	fresh := true
-	for _, w := range tokens(text) {
+	for _, w := range tokens(oneLine(text)) {
 		size := columns(w.text)
 		if !fresh && used+w.gap+size > p.width {
 			p.line(line)

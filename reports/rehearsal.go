@@ -42,7 +42,7 @@ func Rehearsal(w io.Writer, r *analysis.Rehearsal, again string, o TerminalOptio
 		p.flow(2, 2, fmt.Sprintf("worst seed %d: %s %s %s, limit %s. Its history: %s %d",
 			s.Seed, s.Lock, s.Measure, rehearsedFigure(&s.Value, s.Unit), rehearsedFigure(&s.Limit, s.Unit), again, s.Seed))
 	}
-	p.flow(2, 2, fmt.Sprintf("a breach of any limit: %s. Quantiles over the seeds, to %.1f %%; each seed counts with the middle of what it measured.",
+	p.flow(2, 2, fmt.Sprintf("a breach of any limit: %s. Quantiles over the seeds, to %.1f%%; each seed counts with the middle of what it measured.",
 		shareOfSeeds(r.Breach, r.Seeds), 100*r.Resolution))
 	return p.to(w, "rehearsal")
 }

@@ -16,6 +16,7 @@ type Story struct {
 	loops   map[string]bool   // locks of which every grant is news
 	pids    map[string]int    // by incarnation
 	pods    map[string]string // names, by the incarnation in it
+	waited  map[string]string // what a pod was last said to wait for, by its UID
 	doomed  map[string]bool   // incarnations that a fault was about to kill
 	faults  map[string]*experiments.Fault
 	width   int  // of the column that says who
@@ -24,7 +25,7 @@ type Story struct {
 
 // NewStory returns the story of one run of e.
 func NewStory(e *experiments.Experiment) *Story {
-	s := &Story{loops: map[string]bool{}, pids: map[string]int{}, pods: map[string]string{}, doomed: map[string]bool{}, faults: map[string]*experiments.Fault{}, width: labelWidth}
+	s := &Story{loops: map[string]bool{}, pids: map[string]int{}, pods: map[string]string{}, waited: map[string]string{}, doomed: map[string]bool{}, faults: map[string]*experiments.Fault{}, width: labelWidth}
 	for i := range e.Faults { // void shots are repeated, at most as often again
 		f := &e.Faults[i]
 		s.faults[f.ID] = f
@@ -92,6 +93,8 @@ func (s *Story) tell(e *history.Event) (who, what string) {
 		return "stores", fmt.Sprintf("the %s store %s (%s): life %d", e.Incarnation.Store, lost, e.Incarnation.Why, e.Incarnation.Life)
 	case e.Replica != nil:
 		return e.Replica.Incarnation, s.replica(e)
+	case e.Object != nil:
+		return e.Object.Kind, s.object(e.Object)
 	case e.Kind == history.GapKind:
 		return e.Coverage.Probe, because("blind for "+nanos(e.Width()), e.Coverage.Why)
 	case e.Entry != nil && !e.Entry.Accepted:
@@ -180,6 +183,16 @@ func (s *Story) replica(e *history.Event) string {
 		return "ended UNEXPECTEDLY: " + r.Exit
 	}
 	return "" // starts are told by ready, ends by their faults
+}
+
+// object says what a pod waits for, once; that a container is about to start is no news.
+func (s *Story) object(o *history.Object) string {
+	word, last := o.Waiting, s.waited[o.UID]
+	s.waited[o.UID] = word
+	if o.Gone || word == "" || word == last || strings.HasSuffix(word, ": ContainerCreating") || strings.HasSuffix(word, ": PodInitializing") {
+		return ""
+	}
+	return o.Name + " waits: " + word
 }
 
 func note(e *history.Event) (who, what string) {

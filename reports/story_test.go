@@ -86,6 +86,21 @@ func TestStory(t *testing.T) {
 	golden(t, "story.txt", b.String())
 }
 
+// What keeps a pod from being ready is told once, and not what it passes through anyway.
+func TestStoryTellsWhatPodsWaitFor(t *testing.T) {
+	const pull = "worker: ImagePullBackOff (image example/w:1)"
+	story, got := NewStory(drill()), ""
+	for _, o := range []history.Object{{Waiting: "worker: ContainerCreating"}, {Waiting: pull}, {Waiting: pull, Restarts: 1}, {Ready: true}, {Waiting: "worker: CrashLoopBackOff (last exit status 1)"}, {Gone: true}} {
+		o.Kind, o.Name, o.UID = "pod", "w-0", "u"
+		if line := story.Line(history.Event{Kind: history.ObjectKind, Source: "runner", Object: &o}); line != "" {
+			got += line[strings.Index(line, "pod"):] + "\n"
+		}
+	}
+	if fields := strings.Join(strings.Fields(got), " "); fields != "pod w-0 waits: "+pull+" pod w-0 waits: worker: CrashLoopBackOff (last exit status 1)" {
+		t.Errorf("%s", got)
+	}
+}
+
 func TestStatus(t *testing.T) {
 	status := NewStatus(drill())
 	var b strings.Builder

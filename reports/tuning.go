@@ -37,7 +37,7 @@ func (p *page) measured(t *analysis.Tuning) {
 			text += fmt.Sprintf("; %d cut off by the holder's death are not counted", m.Cut)
 		}
 		if need := int64(analysis.TrialsNeeded(0.99, 0)); m.N < need {
-			text += fmt.Sprintf("; fewer than %d cannot show a p99 at 95 %% confidence", need)
+			text += fmt.Sprintf("; fewer than %d cannot show a p99 at 95%% confidence", need)
 		}
 		if m.Class == t.Chosen && len(t.Measured) > 1 {
 			text += "; the longest p99: it decides"

@@ -40,7 +40,7 @@ func TestCompareAnswersWithItsStatus(t *testing.T) {
 		{"runs/base/1 runs/base/2,runs/base/3", exitInconclusive, []string{"CANNOT SAY", "busy.count: 1 beside 2 runs: too few", "one run on a side"}},
 		{"runs/base/1 runs/base/2,runs/base/3 --slo leader/takeover,tick_gap", exitPass, []string{"NO REGRESSION", "~"}},
 		{"head base --slo takeover --allow-different all", exitPass, []string{"BETTER  leader  takeover"}},
-		{"base head --slo takeover --tolerance 90% " + slowerPoll, exitPass, []string{"significant, and within the tolerance of 90 %"}},
+		{"base head --slo takeover --tolerance 90% " + slowerPoll, exitPass, []string{"significant, and within the tolerance of 90%"}},
 		{"base head --slo takeover --alpha 0.0001 " + slowerPoll, exitPass, []string{"not significant"}},
 		{"base head -o md " + slowerPoll, exitSLOFailed, []string{"## REGRESSED", "| **WORSE** | leader | takeover |"}},
 	} {

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -33,6 +35,26 @@ func writeAtomically(path string, data []byte) (err error) {
 		return err
 	}
 	return os.Rename(f.Name(), path)
+}
+
+// unfinished is the name of a file that writeAtomically has not renamed yet.
+var unfinished = regexp.MustCompile(`^\.(.+)\.\d+$`)
+
+// deadAfter is how old such a file is in a run's folder when nobody is writing it any more: its writer was killed.
+const deadAfter = 10 * time.Minute
+
+// dropUnfinished removes from a run's folder what a killed process has left of files that are made of the verdict.
+func dropUnfinished(dir string) {
+	entries, _ := os.ReadDir(dir) // none: nothing to remove
+	for _, e := range entries {
+		part := unfinished.FindStringSubmatch(e.Name())
+		if part == nil || part[1] != verdictFile && !slices.ContainsFunc(formats(), func(f format) bool { return f.file == part[1] }) {
+			continue
+		}
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > deadAfter {
+			_ = os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
 }
 
 // replaceable says whether path is a regular file, or nothing yet.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // What is no regular file stays what it is: a device or a pipe of that name was replaced by a file, and so was a link.
@@ -66,5 +67,43 @@ func TestOneFileIsNotForTwo(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(dir, "x")); err == nil {
 			t.Errorf("%v: the file was written", args)
 		}
+	}
+}
+
+// What a killed process has left of a report goes with the next judgement; what is young may have a writer, what is not ours an owner.
+func TestUnfinishedReportsAreRemoved(t *testing.T) {
+	dir := t.TempDir()
+	run := recordedRun(t, dir, "pass-1")
+	old := time.Now().Add(-2 * deadAfter)
+	for name, stays := range map[string]bool{".report.html.123": false, ".verdict.json.7": false, ".notes.md.123": true, ".report.md": true, ".report.md.x": true, ".junit.xml.9": true} {
+		path := filepath.Join(run, name)
+		write(t, path, []byte("half"))
+		if !strings.HasSuffix(name, ".9") { // that one is being written
+			if err := os.Chtimes(path, old, old); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := tryIn(t, dir, "judge", run); got.code != exitPass {
+			t.Fatalf("%+v", got)
+		}
+		if _, err := os.Stat(path); (err == nil) != stays {
+			t.Errorf("%s: %v, want it there: %t", name, err, stays)
+		}
+	}
+}
+
+// A verdict that cannot be written is no verdict, and the message says how it is seen all the same.
+func TestAVerdictThatCannotBeWritten(t *testing.T) {
+	dir := t.TempDir()
+	run := recordedRun(t, dir, "pass-1")
+	_ = os.Remove(filepath.Join(run, verdictFile))
+	if err := os.Mkdir(filepath.Join(run, verdictFile), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if got := tryIn(t, dir, "judge", run); got.code != exitFailure || got.stdout != "" || !strings.Contains(got.stderr, "to see it now, lockdrill report ") {
+		t.Errorf("%+v", got)
+	}
+	if _, err := os.Stat(filepath.Join(run, fullReport())); err == nil {
+		t.Error("there is a report without a verdict")
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/undo"
+	"github.com/lockdrill/lockdrill/reports"
 )
 
 // undoMargin is added to max_run: opening, calibrating, reverting and cleaning up have limits of their own, and are within it.
@@ -35,8 +36,21 @@ func (d *drill) openJournal(stderr io.Writer) (err error) {
 	return err
 }
 
+// conclude ends the journal of a run that came to a drill. broke is why the drill has no end of its own, such as a full disk: then the
+// history does not say what is left, and the status must.
+func (d *drill) conclude(stderr io.Writer, broke error) error {
+	left := d.endJournal(stderr)
+	switch {
+	case broke == nil:
+		return nil
+	case left:
+		return &exitError{code: exitDirty, err: fmt.Errorf("%s: %w; that was the end of the drill, not everything is undone, and there is no verdict", d.e.Name, broke)}
+	}
+	return fmt.Errorf("%s: %w; that was the end of the drill, everything is undone, and there is no verdict", d.e.Name, broke)
+}
+
 // endJournal waits for the watchdog, which undoes what the run could not, and says what is left even so.
-func (d *drill) endJournal(stderr io.Writer) {
+func (d *drill) endJournal(stderr io.Writer) (left bool) {
 	d.watchdog.Close()
 	path := filepath.Join(d.dir, undo.File)
 	c, err := undo.Read(path)
@@ -51,6 +65,7 @@ func (d *drill) endJournal(stderr io.Writer) {
 			tellLeft(stderr, e.Record, e.Why)
 		}
 	}
+	return err != nil || !c.Closed
 }
 
 // dropJournal ends the journal of a run that did not come to a drill; where all is undone, nothing of it stays.
@@ -71,7 +86,7 @@ func tellLeft(w io.Writer, r undo.Record, why string) {
 	if why == "" {
 		why = "the undoing was not finished"
 	}
-	fmt.Fprintf(w, "  NOT UNDONE  %s: %s\n", r, why)
+	fmt.Fprintln(w, reports.HarmlessLine(fmt.Sprintf("  NOT UNDONE  %s: %s", r, why)))
 	for _, command := range undo.ByHand(r) {
 		fmt.Fprintf(w, "    by hand:  %s\n", command)
 	}

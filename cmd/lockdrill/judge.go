@@ -85,8 +85,9 @@ func judgeDir(stderr io.Writer, dir string) (reports.Run, error) {
 	if err != nil {
 		return r, fmt.Errorf("%s: encode verdict: %w", dir, err)
 	}
+	dropUnfinished(dir)
 	if err := writeAtomically(filepath.Join(dir, verdictFile), doc); err != nil {
-		return r, err
+		return r, fmt.Errorf("%w; the verdict is not written: once it can be, lockdrill judge %s; to see it now, lockdrill report %[2]s", err, fromHere(dir))
 	}
 	writeReports(stderr, dir, r)
 	return r, nil

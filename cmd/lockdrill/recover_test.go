@@ -380,3 +380,34 @@ func TestAStoppedRunnerKeepsNoFaultAlive(t *testing.T) {
 		t.Errorf("the server has %s", left)
 	}
 }
+
+// Several errors of one change are a list on one line, and are no command to a CI.
+func TestWhatIsLeftStandsOnOneLine(t *testing.T) {
+	var b bytes.Buffer
+	tellLeft(&b, undo.Record{}, errors.Join(errors.New("close: EOF"), errors.New("##[error]late")).Error())
+	first, _, _ := strings.Cut(b.String(), "\n")
+	if !strings.HasPrefix(first, "  NOT UNDONE  ") || !strings.HasSuffix(first, ": close: EOF; #\u200b#[error]late") {
+		t.Errorf("%q", b.String())
+	}
+}
+
+// A drill that breaks off ends with 1, and with 20 where its journal does not say that everything is undone; either is said.
+func TestADrillThatBreaksOffSaysWhatIsLeft(t *testing.T) {
+	broke := errors.New("run: write history: no space left on device")
+	for left, want := range map[bool]int{false: exitFailure, true: exitDirty} {
+		dir := filepath.Join(t.TempDir(), "run")
+		j := leftBy(t, dir, undo.Header{Run: "r"})
+		if left {
+			if _, err := j.Intend(undo.Record{Kind: "pause", Process: &undo.Process{PID: 7}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_ = j.Close()
+		var said bytes.Buffer
+		d := &drill{dir: dir, e: &experiments.Experiment{Name: "x"}}
+		err := d.conclude(&said, broke)
+		if codeOf(err) != want || !errors.Is(err, broke) || strings.Contains(err.Error(), "not everything") != left || strings.Contains(said.String(), "NOT UNDONE") != left {
+			t.Errorf("left %t: %d, %v\n%s", left, codeOf(err), err, said.String())
+		}
+	}
+}

@@ -154,10 +154,7 @@ func (f *rehearseFlags) replayOne(ctx context.Context, io streams, e *experiment
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return usagef("%s: make the folder: %w", dir, reason(err))
 	}
-	if err := os.WriteFile(filepath.Join(dir, experimentFile), resolved, 0o644); err != nil {
-		return fmt.Errorf("write %s: %w", experimentFile, err)
-	}
-	if err := writeHistory(filepath.Join(dir, historyFile), d.History); err != nil {
+	if err := writeRecorded(dir, resolved, d.History); err != nil {
 		return err
 	}
 	r, err := judgeDir(io.Err, dir)
@@ -165,6 +162,24 @@ func (f *rehearseFlags) replayOne(ctx context.Context, io streams, e *experiment
 		return err
 	}
 	return printJudgement(io, *f.output, dir, r)
+}
+
+// writeRecorded fills a new run's folder. Where that fails nothing stays, as a part looks like a run.
+func writeRecorded(dir string, resolved []byte, h *history.History) (err error) {
+	defer func() {
+		if err == nil {
+			return
+		}
+		for _, name := range []string{historyFile, experimentFile} {
+			_ = os.Remove(filepath.Join(dir, name))
+		}
+		_ = os.Remove(dir)
+		err = fmt.Errorf("%s: %w", dir, err)
+	}()
+	if err := os.WriteFile(filepath.Join(dir, experimentFile), resolved, 0o644); err != nil {
+		return fmt.Errorf("write %s: %w", experimentFile, reason(err))
+	}
+	return writeHistory(filepath.Join(dir, historyFile), h)
 }
 
 // writeHistory writes a history that is whole, through the recorder of live runs.

@@ -3,12 +3,15 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/history"
 )
 
 // A promise that no kill can keep is breached in every seed; one that may be breached as often is not the gate's business.
@@ -94,5 +97,17 @@ func TestRehearseRefusesWhatIsOnlyWatched(t *testing.T) {
 	got := try(t, "rehearse", file)
 	if got.code != exitUsage || got.stdout != "" || !strings.HasPrefix(got.stderr, file+": system.mode observe is not rehearsed: ") {
 		t.Errorf("%+v", got)
+	}
+}
+
+// A folder that was filled in part looks like a run: nothing of it stays.
+func TestARehearsalThatCannotBeWrittenLeavesNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	err := writeRecorded(dir, []byte("x"), &history.History{}) // its header is refused once the file is there
+	if _, stat := os.Stat(dir); err == nil || !strings.HasPrefix(err.Error(), dir+": ") || !errors.Is(stat, fs.ErrNotExist) {
+		t.Errorf("%v, and the folder: %v", err, stat)
 	}
 }

@@ -276,8 +276,7 @@ func (d *drill) record(ctx context.Context, io streams) (err error) {
 	if err := d.watchPods(); err != nil {
 		return d.giveUp(ctx, io.Err, err)
 	}
-	defer d.endJournal(io.Err)
-	return runner.Run(ctx, d.config())
+	return d.conclude(io.Err, runner.Run(ctx, d.config()))
 }
 
 // claim makes the folder this run's own: of two runs that are given the same one, the second is refused.

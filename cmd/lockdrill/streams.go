@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -72,10 +73,15 @@ func outputFlag(flags *pflag.FlagSet) *output {
 
 // writeJSON writes one indented document.
 func writeJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
+	var doc bytes.Buffer
+	enc := json.NewEncoder(&doc)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	if err := enc.Encode(v); err != nil {
+	err := enc.Encode(v)
+	if err == nil {
+		_, err = w.Write(reports.HarmlessJSON(doc.Bytes()))
+	}
+	if err != nil {
 		return fmt.Errorf("write result: %w", err)
 	}
 	return nil

@@ -107,6 +107,8 @@ func (f *tuneFlags) check() error {
 		return usagef("lockdrill tune: --p99 %s: want at least 1ms", f.p99)
 	case f.p50 > 0 && (f.p99 == 0 || f.p50 > f.p99):
 		return usagef("lockdrill tune: --p50 goes with a --p99 that is not below it")
+	case f.p50 > 0 && f.p50 < time.Millisecond:
+		return usagef("lockdrill tune: --p50 %s: want at least 1ms", f.p50)
 	case f.from == "" && (f.lock != "" || f.class != "" || len(f.labels) > 0 || f.series != heldSeries):
 		return usagef("lockdrill tune: --lock, --class, --label and --series choose from what --from reads")
 	case f.from != "" && f.loop && f.series == heldSeries:
@@ -147,6 +149,10 @@ func (f *tuneFlags) tune(ctx context.Context, io streams) error {
 		f.p50, doc.P50Assumed = max((f.p99/3).Round(time.Millisecond), time.Millisecond), true
 	}
 	f.p50 = min(f.p50, f.p99)
+	if ttl := f.p99 + f.jitter + f.guard; ttl > mostWork {
+		return usagef("lockdrill tune: p99 %s + --jitter %s + --guard %s = %s is the lease, and a lease of more than 24h is not rehearsed: lower %s",
+			f.p99, f.jitter, f.guard, ttl, f.largest())
+	}
 	doc.P99, doc.P50 = f.p99.Seconds(), f.p50.Seconds()
 	before, err := f.before(m)
 	if err != nil {
@@ -177,7 +183,23 @@ func (f *tuneFlags) before(m *measured) (*experiments.Lock, error) {
 		want := map[bool]string{true: "it is a leader loop: give --loop", false: "it is a lock of jobs: leave out --loop"}[l.Loop()]
 		return nil, usagef("lockdrill tune: %s cannot be compared: %s", f.beforeName(), want)
 	}
+	if l != nil && l.Policy.TTL > mostWork {
+		return nil, usagef("lockdrill tune: %s cannot be compared: its lease of %s is longer than 24h, which is not rehearsed", f.beforeName(), l.Policy.TTL)
+	}
 	return l, nil
+}
+
+// largest is the flag that has the largest share in the lease.
+func (f *tuneFlags) largest() string {
+	switch rest := max(f.jitter, f.guard); {
+	case f.p99 < rest && f.jitter == rest:
+		return "--jitter"
+	case f.p99 < rest:
+		return "--guard"
+	case f.from != "":
+		return "the work's p99 (lock a part of it only, or choose with --class)"
+	}
+	return "--p99"
 }
 
 func (f *tuneFlags) beforeName() string {

@@ -15,7 +15,7 @@ import (
 // heldSeries is the lock core's own histogram of hold times.
 const heldSeries = "lockcore_held_seconds"
 
-// mostWork bounds every duration that tune takes.
+// mostWork bounds every duration that tune takes, and the lease that follows.
 const mostWork = 24 * time.Hour
 
 // measured is what a run or a scrape says of the work under a lock.

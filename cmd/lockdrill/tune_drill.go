@@ -14,6 +14,9 @@ import (
 	"github.com/lockdrill/lockdrill/lockcore/sim"
 )
 
+// mostRun keeps a drill of leases of a day below the longest duration that a file may have; such a drill takes half of it.
+const mostRun = 29 * 24 * time.Hour
+
 // tunedDrill is a drill of one lock: what is written for the user to run is what is rehearsed.
 type tunedDrill struct {
 	lock     experiments.Lock
@@ -70,6 +73,7 @@ func (d *tunedDrill) text(what string, jobs int, every time.Duration, fault, slo
 			float64(time.Hour)/float64(every), yamlDuration(d.p50), yamlDuration(d.p99), yamlDuration(d.offered), d.fenced)
 		longest += time.Duration(jobs) * every
 	}
+	longest = min(longest, mostRun)
 	fmt.Fprintf(&b, "steady_state: {for: 1s, timeout: %s}\nfaults:\n%slimits: {max_run: %s}\nslos:\n%s", yamlDuration(longest), fault, yamlDuration(longest+time.Minute), slos)
 	return b.String()
 }

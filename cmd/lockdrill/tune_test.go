@@ -199,6 +199,10 @@ func TestTuneMisuse(t *testing.T) {
 		"--p99 -1s --jitter 1s":              "lockdrill tune: --p99 -1s: want 0s to 24h",
 		"--p99 1us --jitter 1s":              "lockdrill tune: --p99 1µs: want at least 1ms\n",
 		"--p99 1s --jitter 1s --p50 2s":      "lockdrill tune: --p50 goes with a --p99 that is not below it\n",
+		"--p99 1s --jitter 1s --p50 1ns":     "lockdrill tune: --p50 1ns: want at least 1ms\n",
+		"--p99 24h --jitter 24h --guard 24h": "lockdrill tune: p99 24h0m0s + --jitter 24h0m0s + --guard 24h0m0s = 72h0m0s is the lease, and a lease of more than 24h is not rehearsed: lower --p99\n",
+		"--p99 1s --jitter 1s --guard 24h":   "lockdrill tune: p99 1s + --jitter 1s + --guard 24h0m0s = 24h0m2s is the lease, and a lease of more than 24h is not rehearsed: lower --guard\n",
+		"--p99 1h --jitter 24h":              "lockdrill tune: p99 1h0m0s + --jitter 24h0m0s + --guard 0s = 25h0m0s is the lease, and a lease of more than 24h is not rehearsed: lower --jitter\n",
 		"--p99 1s --jitter 1s --class x":     "lockdrill tune: --lock, --class, --label and --series choose from what --from reads\n",
 		"--p99 1s --jitter 1s --must-finish": "lockdrill tune: --must-finish: work that goes on without its lock must be --fenced and --idempotent\n",
 		"--p99 1s --jitter 1s --replicas 1":  "lockdrill tune: --replicas 1: want 2 to 100\n",
@@ -208,6 +212,16 @@ func TestTuneMisuse(t *testing.T) {
 	} {
 		if got := try(t, append([]string{"tune"}, strings.Fields(args)...)...); got.code != exitUsage || got.stdout != "" || !strings.HasPrefix(got.stderr, want) {
 			t.Errorf("%s: %+v, want %s", args, got, want)
+		}
+	}
+}
+
+// The longest lease is tuned and rehearsed: what the flags may say, the drill can.
+func TestTuneTheLongestLease(t *testing.T) {
+	for _, args := range []string{"--p99 23h --jitter 1h", "--p99 23h --jitter 1h --loop", "--p99 23h59m --p50 23h59m --jitter 2ms --takeover 24h --replicas 100"} {
+		got := try(t, append(strings.Fields("tune --seeds 1"), strings.Fields(args)...)...)
+		if got.code != exitPass && !strings.Contains(got.stdout, "NO SUCH POLICY") || strings.Contains(got.stdout, "not reached") {
+			t.Errorf("%s: %+v", args, got)
 		}
 	}
 }

@@ -219,7 +219,7 @@ func (p *podLives) finish(l *podLife, at int64, by, state string) {
 func (p *podLives) tell(seen *pod, now int64) {
 	o := history.Object{
 		Kind: "pod", Name: seen.Name, UID: seen.UID, Phase: seen.Phase, Ready: seen.Ready, Restarts: seen.Container.Restarts,
-		Ending: seen.Ending, Gone: seen.gone,
+		Waiting: seen.Waiting, Ending: seen.Ending, Gone: seen.gone,
 	}
 	if l := p.find(seen.UID, seen.Container.ID); l != nil {
 		o.Incarnation = l.incarnation

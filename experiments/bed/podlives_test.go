@@ -115,6 +115,8 @@ func (t *told) event(e history.Event) {
 		t.text = append(t.text, what+" "+e.Replica.Incarnation)
 	case e.Object != nil && e.Object.Gone:
 		t.text = append(t.text, "gone "+e.Object.UID+" of "+e.Object.Incarnation)
+	case e.Object != nil && e.Object.Waiting != "":
+		t.text = append(t.text, e.Object.Name+" waits: "+e.Object.Waiting)
 	case e.Job != nil:
 		t.text = append(t.text, fmt.Sprintf("ack %s [%d,%d]", e.Job.ID, e.From, e.To))
 	}
@@ -234,6 +236,19 @@ func TestEndsOfLives(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What a pod waits for is told as it changes.
+func TestPodsThatWaitAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, s, said := observe(t, nil)
+		p := kube.Pod{Name: "w-0", UID: "u1", Phase: "Pending", Waiting: "w: ErrImagePull (image x)"}
+		s.show(p)
+		s.show(p)
+		p.Waiting = "w: ImagePullBackOff (image x)"
+		s.show(p)
+		said.expect(t, "w-0 waits: w: ErrImagePull (image x); w-0 waits: w: ImagePullBackOff (image x)")
+	})
 }
 
 // A stream that was cut is opened again, and shows nothing twice.

@@ -144,7 +144,7 @@ func (c *Conductor) Step(now int64) []Action {
 	}
 	c.world.hung(now)
 	if what, why := c.world.lost(); what != "" && (c.phase == history.PhaseFaults || c.phase == history.PhaseSettle && !c.unsteady) {
-		c.Abort(what, why)
+		c.Abort(what, why+c.waits())
 	}
 	if c.abort != nil && !c.aborted {
 		c.aborted = true
@@ -180,7 +180,7 @@ func (c *Conductor) enter(now int64, phase, why string, holds *bool) {
 // stepSteady waits until the steady state has held without a break for steady_state.for.
 func (c *Conductor) stepSteady(now int64) {
 	if _, why := c.world.lost(); why != "" {
-		c.notSteady(now, why)
+		c.notSteady(now, why+c.waits())
 		return
 	}
 	missing := c.missing(now)
@@ -202,7 +202,7 @@ func (c *Conductor) stepSteady(now int64) {
 	case now-c.since >= int64(c.e.SteadyState.Timeout):
 		why := "it did not hold for " + c.e.SteadyState.For.String() + " without a break"
 		if missing != (lack{}) {
-			why = missing.String()
+			why = missing.String() + c.waits()
 		}
 		c.notSteady(now, why)
 	}

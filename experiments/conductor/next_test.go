@@ -1,10 +1,12 @@
 package conductor
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
@@ -71,4 +73,26 @@ func TestASilenceThatNothingHappenedInEndsTheSteadyState(t *testing.T) {
 		}
 	}
 	t.Error("never steady")
+}
+
+// A fault whose end nobody tells of, because its injector hangs, is waited for as long as it may take and half a minute more, to the very
+// instant; the drill goes on without it.
+func TestAFaultWhoseEndIsNeverToldIsOverdue(t *testing.T) {
+	e := drillOf(experiments.Fault{ID: "pause", For: time.Second, Pause: &experiments.Pause{Aim: experiments.Aim{HolderOf: "loop"}}})
+	var lasted []bool
+	s := play(t, e, func(s *stage) {
+		s.onFire = func(_ Fire, body *history.Fault) {
+			s.see(history.Event{Kind: history.FaultConfirmed, Fault: body})
+			due := s.now + int64(time.Second+revertWithin) + 1
+			if next := s.c.Next(s.now); next != due {
+				t.Errorf("next after %s, want after %s", time.Duration(next-s.now), time.Duration(due-s.now))
+			}
+			for _, at := range []int64{due, due + 1} { // before the Step at that instant
+				s.after(time.Duration(at-s.now), func() { lasted = append(lasted, s.c.series[0].state == lasting) })
+			}
+		}
+	})
+	if !slices.Equal(lasted, []bool{true, false}) || s.abort != "" {
+		t.Errorf("lasting at its due instant and just after: %v, abort %q; want true, false and none", lasted, s.abort)
+	}
 }

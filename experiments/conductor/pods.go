@@ -3,7 +3,9 @@ package conductor
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
@@ -44,14 +46,36 @@ func (w *world) appear(e history.Event) {
 	w.byInc[r.inc] = r
 }
 
-// object frees the seat of a pod that is gone.
+// object notes what a pod waits for, and frees the seat of one that is gone.
 func (w *world) object(e history.Event, restart time.Duration) {
+	if o := e.Object; o.Gone {
+		delete(w.waiting, o.Name)
+	} else {
+		w.waiting[o.Name] = o.Waiting
+	}
 	r := w.byInc[w.pods[e.Object.UID]]
 	if !e.Object.Gone || r == nil || !r.alive || r.pod == nil || r.pod.UID != e.Object.UID {
 		return
 	}
 	w.leave(r, "its pod is gone", e.At+int64(restart))
 	r.vacated = true
+}
+
+// mostWaiting bounds how many pods a sentence names.
+const mostWaiting = 3
+
+// waits says what the pods wait for that are not ready, for the end of a sentence; "" = none says.
+func (c *Conductor) waits() string {
+	var said []string
+	for _, name := range slices.Sorted(maps.Keys(c.world.waiting)) {
+		if what := c.world.waiting[name]; what != "" {
+			said = append(said, fmt.Sprintf("; pod %s waits: %s", name, what))
+		}
+	}
+	if more := len(said) - mostWaiting; more > 0 {
+		said = append(said[:mostWaiting], fmt.Sprintf("; %d more wait", more))
+	}
+	return strings.Join(said, "")
 }
 
 // isAlive reports an incarnation that is in its seat.

@@ -28,6 +28,30 @@ func (s *stage) goneObject(inc string) {
 	s.see(history.Event{Kind: history.ObjectKind, Object: &history.Object{Kind: "pod", Name: inc, UID: "uid-" + inc, Gone: true}})
 }
 
+// Of pods that never get ready the end says which one waits for what; one that is gone, or waits for nothing, is not named.
+func TestPodsThatNeverGetReadySayWhy(t *testing.T) {
+	for _, mode := range []string{"embedded", "observe"} {
+		e := loopDrill(1)
+		e.Kubernetes, e.System.Mode = &experiments.Kubernetes{}, mode
+		c := New(e, 1)
+		c.Step(1)
+		for _, o := range []history.Object{{Name: "w-2", Waiting: "worker: ImagePullBackOff (image x)"}, {Name: "w-1", Waiting: "Unschedulable"}, {Name: "w-3"},
+			{Name: "w-4", Waiting: "x"}, {Name: "w-4", Gone: true}} {
+			o.Kind, o.UID = "pod", "uid-"+o.Name
+			c.Observe(history.Event{Kind: history.ObjectKind, Object: &o})
+		}
+		why := ""
+		for _, a := range c.Step(int64(e.SteadyState.Timeout) + 1) {
+			if a.Phase != nil && a.Phase.Name == history.PhaseFaults {
+				why = a.Phase.Why
+			}
+		}
+		if want := "ready; pod w-1 waits: Unschedulable; pod w-2 waits: worker: ImagePullBackOff (image x)"; !strings.HasSuffix(strings.Replace(why, ": 0 of 3", "", 1), want) {
+			t.Errorf("%s: %q, want it to end with %q", mode, why, want)
+		}
+	}
+}
+
 // A force delete takes the object at once and the process later: the seat is free at once, what the old process still does is not
 // taken for the new one's, and its end, when it comes, vacates nothing.
 func TestASeatIsFreeWhenItsPodIsGone(t *testing.T) {

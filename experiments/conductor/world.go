@@ -42,6 +42,7 @@ type world struct {
 	terminal  map[string]int    // accepted terminal writes by job
 	renewed   map[string]bool   // by lock name: a renewal was seen to work
 	pods      map[string]string // last incarnation in each pod, by UID
+	waiting   map[string]string // what each pod that is there waits for, by name; "" = for nothing
 	ends      history.Ends      // observed: of leases, by key
 	fixed     int               // replicas that the experiment declares; of an observed system there may be more
 	observed  bool              // replicas are somebody's own: they come and go by themselves
@@ -80,7 +81,7 @@ func newWorld(e *experiments.Experiment) *world {
 	w := &world{
 		byInc: map[string]*replica{}, epochs: map[string]*epoch{}, held: map[string]*epoch{}, loops: map[string]*loop{},
 		finished: map[string]bool{}, done: map[string]int{}, lastDone: map[string]int64{}, terminal: map[string]int{}, renewed: map[string]bool{},
-		pods: map[string]string{}, ends: history.Ends{}, fixed: e.System.Replicas, observed: e.Observed(), ready: readyWithin,
+		pods: map[string]string{}, waiting: map[string]string{}, ends: history.Ends{}, fixed: e.System.Replicas, observed: e.Observed(), ready: readyWithin,
 	}
 	if e.Kubernetes != nil {
 		w.ready = podReadyWithin
@@ -118,6 +119,7 @@ func (w *world) reset() {
 	clear(w.terminal)
 	clear(w.renewed)
 	clear(w.pods)
+	clear(w.waiting)
 	clear(w.ends)
 	w.storeLost, w.extra, w.abandoned = "", 0, 0
 }

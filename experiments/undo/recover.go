@@ -1,6 +1,7 @@
 package undo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,10 +54,7 @@ func Recover(ctx context.Context, path string, reverters map[string]Reverter, by
 	if r.Content, err = Read(path); err != nil || r.Closed {
 		return r, err
 	}
-	if err := j.newLine(); err != nil {
-		return r, fmt.Errorf("undo %s: %w", path, err)
-	}
-	var unwritten []error
+	unwritten := []error{j.newLine()}
 	for _, e := range r.Open() {
 		o, err := j.undo(ctx, r.Header, e, reverters[e.Record.Kind])
 		r.Outcomes, unwritten = append(r.Outcomes, o), append(unwritten, err)
@@ -64,8 +62,8 @@ func Recover(ctx context.Context, path string, reverters map[string]Reverter, by
 	if len(r.Left()) == 0 && errors.Join(unwritten...) == nil {
 		unwritten = append(unwritten, j.append(line{Closed: true, At: time.Now().UTC(), By: by}))
 	}
-	if err := errors.Join(unwritten...); err != nil {
-		return r, fmt.Errorf("undo %s: write journal: %w", path, err)
+	if err := cmp.Or(unwritten...); err != nil { // the others follow from the first
+		return r, fmt.Errorf("undo %s: %w", path, err)
 	}
 	return r, nil
 }
@@ -101,20 +99,36 @@ func Overdue(ctx context.Context, path string, reverters map[string]Reverter, by
 		o, err := j.undo(ctx, r.Header, e, reverters[e.Record.Kind])
 		r.Outcomes, unwritten = append(r.Outcomes, o), append(unwritten, err)
 	}
-	return r, errors.Join(append(unwritten, j.file.Close())...)
+	return r, cmp.Or(append(unwritten, j.file.Close())...)
 }
 
-// resume opens a journal that exists, for lines after those that it has.
+// resume opens a journal that exists, for lines after those that it has. One that can only be read, on a file system that has become
+// read-only, is undone all the same; nothing is written.
 func resume(path, by string) (*Journal, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND, 0)
+	j := &Journal{file: f, by: by, states: map[int]State{}}
 	if err != nil {
-		return nil, err
+		j.err = err
+		if j.file, err = os.Open(path); err != nil {
+			return nil, err
+		}
 	}
-	return &Journal{file: f, by: by, states: map[int]State{}}, nil
+	return j, nil
 }
 
-// newLine ends a line that was cut off: what follows must not become a part of it.
+// newLine ends a line that was cut off: what follows must not become a part of it. Where that fails, as on a full disk, nothing is
+// written any more, and what can be undone is undone all the same.
 func (j *Journal) newLine() error {
+	if j.err == nil {
+		j.err = j.endLine()
+	}
+	if j.err != nil {
+		return fmt.Errorf("write journal: %w", j.err)
+	}
+	return nil
+}
+
+func (j *Journal) endLine() error {
 	info, err := j.file.Stat()
 	if err != nil || info.Size() == 0 {
 		return err
@@ -142,9 +156,9 @@ func (j *Journal) undo(ctx context.Context, h Header, e Entry, revert Reverter) 
 		o.Err = guarded(ctx, revert, e.Record)
 	}
 	if o.Err != nil {
-		return o, errors.Join(early, j.Mark(e.ID, Dirty, o.Err.Error()))
+		return o, cmp.Or(early, j.Mark(e.ID, Dirty, o.Err.Error()))
 	}
-	return o, errors.Join(early, j.Mark(e.ID, Undone, ""))
+	return o, cmp.Or(early, j.Mark(e.ID, Undone, ""))
 }
 
 // guarded calls a reverter; one that panics must not keep the others from being called.

@@ -205,6 +205,31 @@ func TestUndoingOnAFullDisk(t *testing.T) {
 	}
 }
 
+// A journal that only can be read, on a file system that has become read-only, is undone; the error says once that nothing is written.
+func TestAReadOnlyJournalIsUndone(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("root may write to any file")
+	}
+	path := do(t, Header{Run: "r"}, "intent a", "intent b")
+	if err := os.Chmod(path, 0o400); err != nil {
+		t.Fatal(err)
+	}
+	undoneUnwritten(t, path)
+}
+
+// undoneUnwritten recovers a journal to which nothing can be added.
+func undoneUnwritten(t *testing.T, path string) {
+	t.Helper()
+	var w world
+	r, err := Recover(t.Context(), path, w.reverters(), "recover")
+	if err == nil || strings.Contains(err.Error(), "\n") || len(r.Left()) > 0 || !slices.Equal(w.reverted, []string{"b", "a"}) {
+		t.Errorf("reverted %v, left %v, %v", w.reverted, r.Left(), err)
+	}
+	if c, err := Read(path); err != nil || c.Closed || len(c.Open()) != 2 {
+		t.Errorf("%+v, %v; want it as it was", c, err)
+	}
+}
+
 func TestAProcessOfAnotherHostIsNotJudgedFromHere(t *testing.T) {
 	j, path := create(t, Header{Run: "r", Hostname: "elsewhere.invalid"})
 	self := Find(os.Getpid())

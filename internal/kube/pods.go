@@ -23,6 +23,7 @@ type Pod struct {
 	Labels, Annotations    map[string]string
 	Created                time.Time // to the second, the API server's clock
 	Ready                  bool
+	Waiting                string        // for what, where it is not ready: "worker: ImagePullBackOff (image example/w:1)"; "" = nobody says
 	Ending                 bool          // it has a deletion timestamp
 	Grace                  time.Duration // terminationGracePeriodSeconds
 	Container              Container
@@ -223,6 +224,9 @@ func podOf(o *corev1.Pod, container string) Pod {
 	}
 	for _, k := range o.Status.Conditions {
 		p.Ready = p.Ready || k.Type == corev1.PodReady && k.Status == corev1.ConditionTrue
+	}
+	if !p.Ready {
+		p.Waiting = waitsFor(o)
 	}
 	if container == "" && len(o.Spec.Containers) > 0 {
 		container = o.Spec.Containers[0].Name

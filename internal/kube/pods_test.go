@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,6 +40,34 @@ func TestStatesOfContainers(t *testing.T) {
 		pod := &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "sidecar", ContainerID: "x"}, c.status}}}
 		if got := podOf(pod, "c").Container; got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
+
+// A pod that is not ready says for what it waits: the container that does not merely start, and what does not change with every try.
+func TestWhatPodsWaitFor(t *testing.T) {
+	waits := func(name, reason, message string) corev1.ContainerStatus {
+		return corev1.ContainerStatus{Name: name, Image: "example/w:1", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}
+	}
+	crashed := waits("c", "CrashLoopBackOff", "back-off 10s restarting failed container")
+	crashed.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 3}
+	unfit := corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/1 nodes are available:\n 1 Insufficient cpu."}
+	for _, c := range []struct {
+		want   string
+		status corev1.PodStatus
+	}{
+		{"", corev1.PodStatus{}},
+		{"Unschedulable (0/1 nodes are available: 1 Insufficient cpu.)", corev1.PodStatus{Conditions: []corev1.PodCondition{unfit}}},
+		{"c: ContainerCreating", corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{waits("c", "ContainerCreating", ""), waits("d", "PodInitializing", "")}}},
+		{"d: ImagePullBackOff (image example/w:1)", corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{waits("c", "ContainerCreating", ""), waits("d", "ImagePullBackOff", "Back-off pulling")}}},
+		{"i: CreateContainerConfigError (secret \"s\" not found)", corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{waits("i", "CreateContainerConfigError", "secret \"s\" not found")},
+			ContainerStatuses: []corev1.ContainerStatus{waits("c", "PodInitializing", "")}}},
+		{"c: CrashLoopBackOff (last exit status 3)", corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{crashed}}},
+		{"c: Odd (" + strings.Repeat("x", mostOfMessage) + " ..)", corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{waits("c", "Odd", strings.Repeat("x", 300))}}},
+		{"", corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}, ContainerStatuses: []corev1.ContainerStatus{crashed}}},
+	} {
+		if got := podOf(&corev1.Pod{Status: c.status}, "c").Waiting; got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
 		}
 	}
 }

@@ -40,29 +40,9 @@ func (n *node) serveExec(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer conn.Close()
-	q := r.URL.Query()
-	want := 1
-	for _, asked := range []string{corev1.ExecStdinParam, corev1.ExecStdoutParam, corev1.ExecStderrParam} {
-		if q.Get(asked) == "1" {
-			want++
-		}
-	}
-	streams := map[string]io.ReadWriter{}
-	late := time.After(callWithin)
-	for len(streams) < want {
-		select {
-		case s := <-opened:
-			streams[s.Headers().Get(corev1.StreamType)] = s
-		case <-conn.CloseChan():
-			return
-		case <-late:
-			return
-		}
-	}
-	for _, name := range []string{corev1.StreamTypeStdin, corev1.StreamTypeStdout, corev1.StreamTypeStderr} {
-		if streams[name] == nil {
-			streams[name] = &bytes.Buffer{} // nothing to read, and nobody reads it
-		}
+	streams := execStreams(r, opened, conn.CloseChan())
+	if streams == nil {
+		return
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
@@ -76,13 +56,42 @@ func (n *node) serveExec(w http.ResponseWriter, r *http.Request) {
 		}
 		cancel()
 	}()
-	exit := n.exec(ctx, l, q[corev1.ExecCommandParam], streams)
+	exit := n.exec(ctx, l, r.URL.Query()[corev1.ExecCommandParam], streams)
 	if l.isOver() {
 		exit = exitKill
 	}
 	_ = json.NewEncoder(streams[corev1.StreamTypeError]).Encode(execStatus(exit)) // nobody is left to be told of an error
 	cancel()
 	<-watching
+}
+
+// execStreams are the streams that were asked for, by their types, once all are open, and empty ones for the others; nil = the client has
+// left or is late.
+func execStreams(r *http.Request, opened <-chan httpstream.Stream, gone <-chan bool) map[string]io.ReadWriter {
+	want := 1 // that of the status
+	for _, asked := range []string{corev1.ExecStdinParam, corev1.ExecStdoutParam, corev1.ExecStderrParam} {
+		if r.URL.Query().Get(asked) == "1" {
+			want++
+		}
+	}
+	streams := map[string]io.ReadWriter{}
+	late := time.After(callWithin)
+	for len(streams) < want {
+		select {
+		case s := <-opened:
+			streams[s.Headers().Get(corev1.StreamType)] = s
+		case <-gone:
+			return nil
+		case <-late:
+			return nil
+		}
+	}
+	for _, name := range []string{corev1.StreamTypeStdin, corev1.StreamTypeStdout, corev1.StreamTypeStderr} {
+		if streams[name] == nil {
+			streams[name] = &bytes.Buffer{} // nothing to read, and nobody reads it
+		}
+	}
+	return streams
 }
 
 func (n *node) exec(ctx context.Context, l *Life, command []string, streams map[string]io.ReadWriter) int {

@@ -50,7 +50,7 @@ func (o *overview) faults() {
 		})
 	}
 	if o.voids {
-		o.key.shape("stroke", "fault void", func(p *path, x, y float64) { p.cross(x, y, 4) })
+		o.key.shape("hollow", "void shot: it did not land, or nobody saw it land", func(p *path, x, y float64) { p.dot(x, y, 4.5) })
 	}
 	if o.plans {
 		o.key.add(36, "declared in the file", func(x, y float64) {
@@ -65,9 +65,9 @@ func (o *overview) faults() {
 
 func (o *overview) faultLane(id string, fs []*analysis.FaultLane) {
 	y := o.y
-	var declared, meant, hatched, struck, void path
+	var declared, meant, hatched, struck, missed path
 	var r, inside row // beside the windows, and on them
-	var instants []float64
+	var instants, voids []float64
 	for _, f := range fs {
 		if d := f.Declared; d != nil && o.s.has(d.From) {
 			x0, x1 := o.s.x(d.From), o.s.x(d.From)
@@ -81,12 +81,13 @@ func (o *overview) faultLane(id string, fs []*analysis.FaultLane) {
 				declared.box(x0, y+2, x1, y+6)
 			}
 		}
+		if firedAt(f) == nil {
+			continue
+		}
 		x0, x1 := o.extent(f)
 		switch {
-		case f.Applied == nil:
-			continue
 		case f.Effective == nil:
-			void.cross((x0+x1)/2, y+15, 4)
+			voids = append(voids, x0)
 		case x1-x0 < 6:
 			instants = append(instants, (x0+x1)/2)
 		default:
@@ -95,11 +96,14 @@ func (o *overview) faultLane(id string, fs []*analysis.FaultLane) {
 		r.take(x0-7, x1+7)
 	}
 	size := 5.5
-	if len(instants) > 80 {
+	if len(fs) > 80 {
 		size = 3
 	}
 	for _, x := range apart(instants, size) {
 		struck.down(x, y+21, size)
+	}
+	for _, x := range apart(voids, size) { // not the shape of a shot that is only declared
+		missed.dot(x, y+15, size-1)
 	}
 	if len(fs) > maxVictims {
 		id += " ×" + count(len(fs))
@@ -111,8 +115,8 @@ func (o *overview) faultLane(id string, fs []*analysis.FaultLane) {
 	o.c.put("declared", &declared)
 	o.c.put("meant", &meant)
 	o.c.put("bolt", &struck)
-	o.c.put("stroke", &void)
-	o.bolts, o.windows, o.voids = o.bolts || !struck.empty(), o.windows || !hatched.empty(), o.voids || !void.empty()
+	o.c.put("hollow", &missed)
+	o.bolts, o.windows, o.voids = o.bolts || !struck.empty(), o.windows || !hatched.empty(), o.voids || !missed.empty()
 	o.plans = o.plans || !declared.empty() || !meant.empty()
 	if len(fs) <= maxVictims {
 		for _, f := range fs {
@@ -122,12 +126,17 @@ func (o *overview) faultLane(id string, fs []*analysis.FaultLane) {
 	o.y += faultHeight
 }
 
-// extent of the fault's effect on the axis.
-func (o *overview) extent(f *analysis.FaultLane) (x0, x1 float64) {
-	if f.Applied == nil {
-		return 0, 0
+// firedAt is when the shot was fired, or was found to be void; nil = neither is known.
+func firedAt(f *analysis.FaultLane) *analysis.Moment {
+	if f.Applied != nil {
+		return f.Applied
 	}
-	x0 = o.s.x(mid(*f.Applied))
+	return f.Missed
+}
+
+// extent of the fault's effect on the axis; of a void shot its instant.
+func (o *overview) extent(f *analysis.FaultLane) (x0, x1 float64) {
+	x0 = o.s.x(mid(*firedAt(f)))
 	if f.Effective == nil {
 		return x0, x0
 	}
@@ -139,7 +148,7 @@ func (o *overview) extent(f *analysis.FaultLane) (x0, x1 float64) {
 
 // faultLabel writes whom the shot struck, or how, beside it where there is room.
 func (o *overview) faultLabel(r, inside *row, f *analysis.FaultLane, y float64) {
-	if f.Applied == nil {
+	if firedAt(f) == nil {
 		return
 	}
 	text := strings.Join(victims(f), ", ")
@@ -147,7 +156,8 @@ func (o *overview) faultLabel(r, inside *row, f *analysis.FaultLane, y float64) 
 		text = f.Configured
 	}
 	if f.Effective == nil {
-		text = "void"
+		word, _, _ := strings.Cut(f.Why, ":")
+		text = "void: " + word
 	}
 	text = fit(text, sizeSmall, 220)
 	x0, x1 := o.extent(f)

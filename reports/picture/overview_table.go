@@ -72,10 +72,10 @@ func where(lock, key string) string {
 }
 
 func (o *overview) faultRow(f *analysis.FaultLane) {
-	when, what := "never", "fault void"
+	when, what := "never", "void shot"
 	from := 0.0
-	if f.Applied != nil {
-		when, from = at(*f.Applied), f.Applied.From
+	if m := firedAt(f); m != nil {
+		when, from = at(*m), m.From
 	}
 	detail := f.Why
 	if f.Effective != nil {

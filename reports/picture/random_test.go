@@ -108,7 +108,7 @@ func (d dice) trial(number int, lock string) analysis.TrialLane {
 }
 
 func (d dice) fault() analysis.FaultLane {
-	f := analysis.FaultLane{Op: d.name(), Applied: d.some(), Over: d.moment(), FaultResult: analysis.FaultResult{
+	f := analysis.FaultLane{Op: d.name(), Applied: d.some(), Missed: d.some(), Over: d.moment(), FaultResult: analysis.FaultResult{
 		ID: d.name(), Shot: d.IntN(9), Kind: d.name(), Victim: d.replica(), Configured: d.name(), Why: d.name(),
 	}}
 	if f.Applied != nil && d.IntN(3) > 0 {

@@ -1,0 +1,64 @@
+package kube
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// mostOfMessage bounds what a cluster says of a state, in bytes.
+const mostOfMessage = 200
+
+// passing are the words for a container that is about to start: the first one says more, where there is one.
+var passing = []string{"ContainerCreating", "PodInitializing"}
+
+// waitsFor says what keeps a pod from being ready, as its status has it; "" = nothing that it tells of. Of several containers it is the
+// first in the order of their start that does not merely start.
+func waitsFor(o *corev1.Pod) string {
+	for _, k := range o.Status.Conditions {
+		if k.Type == corev1.PodScheduled && k.Status == corev1.ConditionFalse {
+			return reasonWith(k.Reason, k.Message)
+		}
+	}
+	starting := ""
+	for _, s := range slices.Concat(o.Status.InitContainerStatuses, o.Status.ContainerStatuses) {
+		w := s.State.Waiting
+		if w == nil || w.Reason == "" {
+			continue
+		}
+		if slices.Contains(passing, w.Reason) {
+			if starting == "" {
+				starting = s.Name + ": " + w.Reason
+			}
+			continue
+		}
+		return s.Name + ": " + reasonWith(w.Reason, detail(&s, w))
+	}
+	return starting
+}
+
+// detail leaves out of a message what changes with every try.
+func detail(s *corev1.ContainerStatus, w *corev1.ContainerStateWaiting) string {
+	switch last := s.LastTerminationState.Terminated; {
+	case strings.Contains(w.Reason, "Image"):
+		return "image " + s.Image
+	case w.Reason == "CrashLoopBackOff" && last != nil:
+		return fmt.Sprintf("last exit status %d", last.ExitCode)
+	case w.Reason == "CrashLoopBackOff":
+		return ""
+	}
+	return w.Message
+}
+
+func reasonWith(reason, message string) string {
+	message = strings.Join(strings.Fields(message), " ")
+	if len(message) > mostOfMessage {
+		message = strings.ToValidUTF8(message[:mostOfMessage], "") + " .."
+	}
+	if message == "" {
+		return reason
+	}
+	return reason + " (" + message + ")"
+}

@@ -95,6 +95,19 @@ func (c *realCluster) hides(t *testing.T, when string, secrets []string) {
 	}
 }
 
+// secretIsMissing: workers whose Secret is not there never start. The run ends without an answer, and says why.
+func (c *realCluster) secretIsMissing(t *testing.T) {
+	locks, ledger := c.guarded(t, ""), c.redis(t)
+	yaml := edit(t, fmt.Sprintf(e2eDrill, locks.addr, ledger, "apply", c.image, "  - {id: crash, at: 0s, kill: {holder_of: loop, form: crash}}"),
+		`"redis://`+locks.addr+`"`, `"rediss://`+locks.addr+`", password_env: REDIS_PASSWORD, ca: `+locks.ca,
+		"pods: apply,", "pods: apply, secret: nowhere,", "timeout: 60s", "timeout: 4s")
+	t.Setenv("REDIS_PASSWORD", locks.password)
+	o := runDrill(t, yaml, nil, "--kubeconfig", c.env.Kubeconfig, "--environment", "e2e", "--confirm", "pods")
+	if o.code != exitInconclusive || !strings.Contains(o.text, `was never started: CreateContainerConfigError: secret "nowhere" not found`) {
+		t.Errorf("status %d\n%s", o.code, o.text)
+	}
+}
+
 // killedRunnerIsRecovered: the runner is killed with -9, and with it all that its container has. What it made in the cluster and at the
 // stores stays until `export job --recover` undoes it by the journal on the claim; before that no drill is let in.
 func (c *realCluster) killedRunnerIsRecovered(t *testing.T) {

@@ -55,7 +55,7 @@ stress: deps ## 200 (STRESS=) random timelines of overlapping faults in runs tha
 	LOCKDRILL_TEST_DRILLS=all $(GO) test -count=1 -timeout 2h -run TestARunnerKilledAtEachStateLeavesNothing ./cmd/lockdrill
 
 # What stands in the way is said before anything is built.
-e2e-kube: ## pods of our own image on a real kubelet and containerd, in namespaces of their own: root, Linux; two minutes, ten where nothing is built yet
+e2e-kube: ## pods of our own image on a real kubelet and containerd, in namespaces of their own: root, Linux; four minutes, twelve where nothing is built yet
 	@.ci/need redis-server
 	@.ci/need ip iproute2
 	@.ci/need gcc gcc libc6-dev
@@ -65,9 +65,11 @@ e2e-kube: ## pods of our own image on a real kubelet and containerd, in namespac
 	$(MAKE) image
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w' -o bin/image/pod ./internal/kubetest/pod
 	cd internal/image && $(GO) run . -binary ../../bin/image/pod -ref localhost/lockdrill-pod:1 -title 'a pod of tests' -ca none -o ../../bin/image/pod.tar
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w' -o bin/image/toxiproxy github.com/Shopify/toxiproxy/v2/cmd/server
+	cd internal/image && $(GO) run . -binary ../../bin/image/toxiproxy -ref localhost/toxiproxy:1 -title 'a Toxiproxy of tests' -ca none -o ../../bin/image/toxiproxy.tar
 	internal/kubetools/build etcd kube-apiserver kube-controller-manager kube-scheduler kubelet
-	LOCKDRILL_CRI_BIN=$$(internal/kubetools/cri/build) LOCKDRILL_KUBE=1 LOCKDRILL_IMAGE=$(IMAGE) \
-		LOCKDRILL_ARCHIVES='$(CURDIR)/bin/image/lockdrill.tar $(CURDIR)/bin/image/pod.tar' \
+	LOCKDRILL_CRI_BIN=$$(internal/kubetools/cri/build) LOCKDRILL_KUBE=1 LOCKDRILL_IMAGE=$(IMAGE) LOCKDRILL_TOXIPROXY=localhost/toxiproxy:1 \
+		LOCKDRILL_ARCHIVES='$(CURDIR)/bin/image/lockdrill.tar $(CURDIR)/bin/image/pod.tar $(CURDIR)/bin/image/toxiproxy.tar' \
 		internal/kubetools/cri/enter $(GO) test -count=1 -v -timeout 20m -run 'TestE2EKube$$' ./cmd/lockdrill
 
 check: deps ## what must hold before a change is merged: form, vet, staticcheck, structure, tests under the race detector (without the drills through the binary)

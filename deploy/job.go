@@ -52,7 +52,7 @@ func JobFor(e *experiments.Experiment) (JobOptions, error) {
 		return JobOptions{}, fmt.Errorf("%w: add a section kubernetes, such as kubernetes: {namespace: staging}; a drill that needs no cluster runs in any CI system: lockdrill export ci", ErrNoPods)
 	}
 	o := JobOptions{
-		Experiment: e.Name, Namespace: k.Namespace, Image: k.Image, SecretEnv: secretEnv(e), Secret: DefaultSecret, Storage: "1Gi",
+		Experiment: e.Name, Namespace: k.Namespace, Image: k.Image, SecretEnv: secretEnv(e), Secret: secretOf(e), Storage: "1Gi",
 		CleanUp: endWithin + time.Duration(len(e.Faults))*revertWithin, MaxRun: e.Limits.MaxRun,
 	}
 	if k.Pods == experiments.PodsApply {

@@ -80,7 +80,8 @@ type policyPort struct {
 }
 
 const networkNote = `Workers and runner reach the names of services, the API server, the stores, and nothing else. Where these are is the cluster's own
-matter: only the ports are named here. Add their addresses.`
+matter: only the ports are named here. Add their addresses. The API server's are those of the second rule: where it listens on
+another port (kubectl get endpointslices), an overlay adds that one; docs/kubernetes.md has the patch.`
 
 // Network is a NetworkPolicy for the egress of workers and runner, as one YAML document.
 func Network(o NetworkOptions) ([][]byte, error) { return documents([]manifest{network(o)}) }
@@ -95,7 +96,7 @@ func network(o NetworkOptions) manifest {
 	}
 	rules := []egress{
 		{Ports: append([]policyPort{{"UDP", 53}}, tcp(53)...)},
-		{Ports: tcp(443, 6443)}, // the API server
+		{Ports: tcp(443, 6443)}, // the API server; overlays know it as /spec/egress/1
 	}
 	if len(o.Ports) > 0 {
 		rules = append(rules, egress{Ports: tcp(o.Ports...)})

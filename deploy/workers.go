@@ -67,10 +67,13 @@ func WorkersFor(e *experiments.Experiment, fleet string) (WorkersOptions, error)
 	o := WorkersOptions{
 		Fleet: fleet, Namespace: k.Namespace, Replicas: e.System.Replicas, Image: k.Image, Grace: k.Grace, Container: k.Container,
 		Join: reached(e.Ledger.URL, k.Ledger), UsernameEnv: e.Ledger.UsernameEnv, PasswordEnv: e.Ledger.PasswordEnv, CA: e.Ledger.CA,
-		SecretEnv: secretEnv(e), Secret: DefaultSecret,
+		SecretEnv: secretEnv(e), Secret: secretOf(e),
 	}
 	return o, nil
 }
+
+// secretOf is the Secret of the experiment's stores.
+func secretOf(e *experiments.Experiment) string { return cmp.Or(e.Kubernetes.Secret, DefaultSecret) }
 
 // secretEnv are the variables that hold names and passwords of the experiment's stores.
 func secretEnv(e *experiments.Experiment) []string {

@@ -54,6 +54,9 @@ func (c *checker) section(k *Kubernetes) {
 	if k.Container != "" && !dnsLabel.MatchString(k.Container) {
 		c.check("kubernetes.container", "%q is no name of a container", k.Container)
 	}
+	if k.Secret != "" && !dnsName.MatchString(k.Secret) {
+		c.check("kubernetes.secret", "%q is no name of a Secret", k.Secret)
+	}
 	c.labels("kubernetes.selector", k.Selector)
 	if k.Grace%time.Second != 0 {
 		c.check("kubernetes.grace", "%s is not in whole seconds, and a pod's grace is", formatDuration(k.Grace))

@@ -20,6 +20,7 @@ type Kubernetes struct {
 	Grace     time.Duration     // terminationGracePeriodSeconds of these workers; whole seconds; 0 = observed pods, which declare their own
 	Holder    *HolderNames      // observed systems: how the name that a lock gives its holder leads to a pod; nil = it begins with the pod's name
 	Redis     string            // host:port of the locks' store as pods reach it; "" = as in redis.url
+	Secret    string            // that holds the stores' names and passwords, each under its variable's name; "" = lockdrill
 	Ledger    string            // host:port of the ledger's store as pods reach it; "" = as in ledger.url
 }
 

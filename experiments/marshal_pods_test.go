@@ -8,7 +8,7 @@ import (
 // inPods moves e into pods, of lockdrill's workers or of somebody's, and leaves out what cannot be done there.
 func (g generator) inPods(e *Experiment) {
 	labels := map[string]string{"app.kubernetes.io/name": g.name("a"), "tier": pick(g, "", "true", "12")}
-	k := &Kubernetes{Context: g.text(), Namespace: "shop", Container: pick(g, "", "server"), Pods: PodsUse, Selector: labels}
+	k := &Kubernetes{Context: g.text(), Namespace: "shop", Container: pick(g, "", "server"), Secret: pick(g, "", "stores"), Pods: PodsUse, Selector: labels}
 	e.Kubernetes, e.System.Worker, e.System.Restart, e.Probes.Metrics = k, nil, 0, nil
 	e.Limits.Namespaces = pick(g, nil, []string{"drills", "shop"})
 	e.Probes.Logs = pick(g, nil, &Logs{Preset: PresetLockdrill, MaxGap: g.duration(), Patterns: map[string]string{"p-1": g.text() + "x"}})

@@ -78,7 +78,7 @@ func (c *realCluster) drillOfAppliedPods(t *testing.T) {
 		t.Errorf("before the run: %q, after it: %q", before, after)
 	}
 	for _, addr := range []string{locks, ledger} {
-		if left := keysAt(t, addr); len(left) > 0 {
+		if left := keysAt(t, &redis.Options{Addr: addr}); len(left) > 0 {
 			t.Errorf("keys are left at %s: %s", addr, left)
 		}
 	}
@@ -86,9 +86,9 @@ func (c *realCluster) drillOfAppliedPods(t *testing.T) {
 
 // keysAt are the keys of a Redis that stay. Those of a fleet go by themselves, where a worker that was told to end has been started again
 // before its Deployment went.
-func keysAt(t *testing.T, addr string) []string {
+func keysAt(t *testing.T, o *redis.Options) []string {
 	t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: addr})
+	client := redis.NewClient(o)
 	defer client.Close()
 	var left []string
 	for keys := client.Scan(t.Context(), 0, "*", 0).Iterator(); keys.Next(t.Context()); {

@@ -33,6 +33,8 @@ type realCluster struct {
 	kube  *kube.Cluster // the namespace, as its administrator
 	ip    string        // of the node: pods reach what listens there
 	image string        // of lockdrill, on the node
+
+	toxiproxy string // image of a Toxiproxy's server, on the node
 }
 
 // podsWithin is how long pods may take to be as they should, on a machine that is busy.
@@ -40,7 +42,7 @@ const podsWithin = 90 * time.Second
 
 // TestE2EKube is what `make e2e-kube` runs, inside the namespaces of a node: one cluster for all of it, since a node costs seconds.
 func TestE2EKube(t *testing.T) {
-	c := &realCluster{ip: kubetest.NeedRealNode(t), image: os.Getenv("LOCKDRILL_IMAGE")}
+	c := &realCluster{ip: kubetest.NeedRealNode(t), image: os.Getenv("LOCKDRILL_IMAGE"), toxiproxy: os.Getenv("LOCKDRILL_TOXIPROXY")}
 	begun := time.Now()
 	c.env = kubetest.Start(t, kubetest.Options{Controllers: true, NoNode: true, Host: c.ip})
 	t.Logf("%s control plane", since(begun))
@@ -55,6 +57,11 @@ func TestE2EKube(t *testing.T) {
 	t.Run("an object that is gone is no death", c.objectGoneIsNoDeath)
 	t.Run("a drill of pods that it applies", c.drillOfAppliedPods)
 	t.Run("a drill of pods that do not listen", c.drillOfDeafPods)
+	t.Run("a run says why its pods do not start", c.secretIsMissing)
+	t.Run("a Job drills stores with TLS and passwords", c.jobOfGuardedStores)
+	t.Run("a run of a CronJob is evicted and drills again", c.cronJobIsEvicted)
+	t.Run("a Job recovers what a killed one left", c.killedRunnerIsRecovered)
+	t.Run("a Job drives a Toxiproxy in a pod", c.toxiproxyInAPod)
 	t.Logf("%s over", since(begun))
 }
 
@@ -270,11 +277,27 @@ func (c *realCluster) lines(t *testing.T, p kube.Pod) <-chan heard {
 
 // processOf is the process of a pod's container, as the kernel knows it: the channel gives the instant of its end.
 func processOf(p kube.Pod) (<-chan time.Time, error) {
+	pid, err := pidOf(p)
+	if err != nil {
+		return nil, err
+	}
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return nil, fmt.Errorf("watch process %d: %w", pid, err)
+	}
+	ended := make(chan time.Time, 1)
+	go awaitEnd(fd, ended)
+	return ended, nil
+}
+
+// pidOf is the number of the first process of a pod's container.
+func pidOf(p kube.Pod) (int, error) {
 	_, id, _ := strings.Cut(p.Container.ID, "://")
 	groups, err := filepath.Glob("/proc/[0-9]*/cgroup")
 	if err != nil || id == "" {
-		return nil, fmt.Errorf("pod %s has container %q: %w", p.Name, id, err)
+		return 0, fmt.Errorf("pod %s has container %q: %w", p.Name, id, err)
 	}
+	first := 0
 	for _, path := range groups {
 		data, err := os.ReadFile(path)
 		if err != nil || !strings.Contains(string(data), id) {
@@ -282,17 +305,16 @@ func processOf(p kube.Pod) (<-chan time.Time, error) {
 		}
 		var pid int
 		if _, err := fmt.Sscanf(path, "/proc/%d/cgroup", &pid); err != nil {
-			return nil, err
+			return 0, err
 		}
-		fd, err := unix.PidfdOpen(pid, 0)
-		if err != nil {
-			return nil, fmt.Errorf("watch process %d: %w", pid, err)
+		if first == 0 || pid < first {
+			first = pid
 		}
-		ended := make(chan time.Time, 1)
-		go awaitEnd(fd, ended)
-		return ended, nil
 	}
-	return nil, fmt.Errorf("no process is in a group of container %q of pod %s", id, p.Name)
+	if first == 0 {
+		return 0, fmt.Errorf("no process is in a group of container %q of pod %s", id, p.Name)
+	}
+	return first, nil
 }
 
 // processWithin bounds every process of these tests.

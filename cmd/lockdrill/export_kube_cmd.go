@@ -26,7 +26,7 @@ type manifestFlags struct {
 func (f *manifestFlags) flags(flags *pflag.FlagSet) {
 	f.place(flags)
 	flags.StringVar(&f.image, "image", "", "image with lockdrill (default: the file's)")
-	flags.StringVar(&f.secret, "secret", deploy.DefaultSecret, "Secret with the stores' names and passwords, each under the name of its variable")
+	flags.StringVar(&f.secret, "secret", "", "Secret with the stores' names and passwords, each under the name of its variable (default: the file's, else "+deploy.DefaultSecret+")")
 }
 
 func (f *manifestFlags) place(flags *pflag.FlagSet) {
@@ -58,6 +58,9 @@ func (f *manifestFlags) load(arg string) (*podDrill, error) {
 	e.Kubernetes.Context = "" // a pod has one cluster: its own
 	if f.namespace != "" || f.nowhere {
 		e.Kubernetes.Namespace = f.namespace
+	}
+	if f.secret != "" {
+		e.Kubernetes.Secret = f.secret // in the file of a Job too: the workers that its run makes need it
 	}
 	if f.image != "" && !e.Observed() { // observed pods have their own: it is that of the runner alone
 		e.Kubernetes.Image = f.image
@@ -109,7 +112,7 @@ func newExportDeploymentCmd(out streams) *cobra.Command {
 		if err != nil {
 			return usagef("%s: %w", args[0], err)
 		}
-		o.Experiment, o.Files, o.Secret = d.resolved, d.files, f.secret
+		o.Experiment, o.Files = d.resolved, d.files
 		return printManifests(out, args[0], func() ([][]byte, error) { return deploy.Workers(o) })
 	}
 	return cmd
@@ -184,7 +187,7 @@ func (f *jobFlags) options(arg string) (o deploy.JobOptions, e *experiments.Expe
 	if f.image != "" {
 		o.Image = f.image
 	}
-	o.Resolved, o.Files, o.Secret = d.resolved, d.files, f.secret
+	o.Resolved, o.Files = d.resolved, d.files
 	o.Account, o.Claim, o.Storage, o.Ephemeral = f.account, f.claim, f.storage, f.ephemeral
 	if f.environment != "" {
 		o.Flags = append(o.Flags, "--environment", f.environment)

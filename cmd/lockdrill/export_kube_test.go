@@ -94,7 +94,7 @@ func TestExportedExperimentStandsAlone(t *testing.T) {
 	}
 	write(t, filepath.Join(dir, "certs", "ca.pem"), []byte("-----BEGIN CERTIFICATE-----\n"))
 	other := t.TempDir() // the file is found beside the experiment, wherever export is called
-	docs := exported(t, other, "job", filepath.Join(dir, "drill.yaml"), "--namespace", "pre", "--image", "registry.example/l:2")
+	docs := exported(t, other, "job", filepath.Join(dir, "drill.yaml"), "--namespace", "pre", "--image", "registry.example/l:2", "--secret", "stores")
 	o, _, err := scheme.Codecs.UniversalDeserializer().Decode(docs["ConfigMap"], nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +104,7 @@ func TestExportedExperimentStandsAlone(t *testing.T) {
 	if e, _, err := loadExperiment(filepath.Join(other, "experiment.yaml")); err != nil || e.Ledger.CA != deploy.FilesDir+"/ledger-ca.pem" || data["ledger-ca.pem"] == "" {
 		t.Errorf("%v, %q", err, data)
 	}
-	for _, want := range []string{"namespace: pre", "registry.example/l:2", "ledger-ca.pem: |", "-----BEGIN CERTIFICATE-----"} {
+	for _, want := range []string{"namespace: pre", "registry.example/l:2", "secret: stores", "ledger-ca.pem: |", "-----BEGIN CERTIFICATE-----"} {
 		if !bytes.Contains(docs["ConfigMap"], []byte(want)) {
 			t.Errorf("no %q in\n%s", want, docs["ConfigMap"])
 		}

@@ -66,8 +66,8 @@ func TestKubeJobEndsAsLockdrillDoes(t *testing.T) {
 	}
 }
 
-// jobWithin bounds each wait for the controllers.
-const jobWithin = 60 * time.Second
+// jobWithin bounds each wait for the controllers, and for a drill.
+const jobWithin = 2 * time.Minute
 
 // poll asks until it is told to stop.
 func poll(t *testing.T, what string, done func(ctx context.Context) bool) {
@@ -87,7 +87,7 @@ func poll(t *testing.T, what string, done func(ctx context.Context) bool) {
 
 func podsOf(t *testing.T, env *kubetest.Env, job *batchv1.Job) []corev1.Pod {
 	t.Helper()
-	list, err := env.Client.CoreV1().Pods("staging").List(t.Context(), metav1.ListOptions{LabelSelector: "batch.kubernetes.io/job-name=" + job.Name})
+	list, err := env.Client.CoreV1().Pods(job.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "batch.kubernetes.io/job-name=" + job.Name})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func endNextPod(t *testing.T, env *kubetest.Env, job *batchv1.Job, e end, seen [
 func jobEnd(t *testing.T, env *kubetest.Env, job *batchv1.Job) (end batchv1.JobCondition, status batchv1.JobStatus) {
 	t.Helper()
 	poll(t, "the end of "+job.Name, func(ctx context.Context) bool {
-		o, err := env.Client.BatchV1().Jobs("staging").Get(ctx, job.Name, metav1.GetOptions{})
+		o, err := env.Client.BatchV1().Jobs(job.Namespace).Get(ctx, job.Name, metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

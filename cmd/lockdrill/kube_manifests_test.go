@@ -43,10 +43,6 @@ func TestKubeManifests(t *testing.T) {
 	for _, name := range []string{"lockdrill-game-day", deploy.RunnerName("game-day")} {
 		env.KubeconfigForServiceAccount("staging", name) // a pod's account must be there
 	}
-	client, err := dynamic.NewForConfig(env.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
 	if !apierrors.IsForbidden(admitPod(t, env, corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}})) {
 		t.Error("a pod that is not restricted is taken: nothing is enforced here")
 	}
@@ -64,7 +60,7 @@ func TestKubeManifests(t *testing.T) {
 		}
 		for kind, doc := range docs {
 			seen[kind] = true
-			if err := dryRun(t.Context(), client, doc); err != nil {
+			if err := applied(t.Context(), env, "staging", doc, metav1.DryRunAll); err != nil {
 				t.Errorf("export %s: %s: %v", args, kind, err)
 			}
 			if template := templateOf(t, doc); template != nil {
@@ -96,8 +92,12 @@ func networkManifest(t *testing.T, path string) []byte {
 	return docs[0]
 }
 
-// dryRun lets the API server check an object as if it were applied.
-func dryRun(ctx context.Context, client dynamic.Interface, doc []byte) error {
+// applied applies an object with every field checked.
+func applied(ctx context.Context, env *kubetest.Env, namespace string, doc []byte, dry ...string) error {
+	client, err := dynamic.NewForConfig(env.Config)
+	if err != nil {
+		return err
+	}
 	var o unstructured.Unstructured
 	if err := yaml.Unmarshal(doc, &o.Object); err != nil {
 		return err
@@ -108,8 +108,8 @@ func dryRun(ctx context.Context, client dynamic.Interface, doc []byte) error {
 	if err != nil {
 		return err
 	}
-	_, err = client.Resource(resource).Namespace("staging").Patch(ctx, o.GetName(), types.ApplyPatchType, text,
-		metav1.PatchOptions{FieldManager: "test", DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict})
+	_, err = client.Resource(resource).Namespace(namespace).Patch(ctx, o.GetName(), types.ApplyPatchType, text,
+		metav1.PatchOptions{FieldManager: "test", DryRun: dry, FieldValidation: metav1.FieldValidationStrict})
 	return err
 }
 

@@ -2,10 +2,12 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -133,24 +135,79 @@ func readKustomization(t *testing.T, dir string) kustomization {
 	return k
 }
 
-// With kubectl's kustomize, which make test-kube builds: every object is in the namespace, the RoleBinding's account as well, and the patch took effect.
-func TestKubeKustomizeBuildsTheOverlay(t *testing.T) {
+// kustomized are the objects that kubectl's kustomize, which make test-kube builds, makes of an overlay.
+func kustomized(t *testing.T, dir string) []unstructured.Unstructured {
+	t.Helper()
 	kubectl, err := exec.LookPath("kubectl")
 	if err != nil && os.Getenv("LOCKDRILL_KUBE") == "1" {
 		t.Fatal(err)
 	} else if err != nil {
 		t.Skip("SKIPPED, NOT TESTED: no kubectl on the PATH; make test-kube builds one")
 	}
-	out, err := exec.CommandContext(t.Context(), kubectl, "kustomize", filepath.Join(kustomizeFolder, "overlays/staging")).Output()
+	cmd := exec.CommandContext(t.Context(), kubectl, "kustomize", dir)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v: %s", err, stderr.String())
 	}
-	docs := bytes.Split(out, []byte("\n---\n"))
-	for _, doc := range docs {
+	var objects []unstructured.Unstructured
+	for _, doc := range bytes.Split(out, []byte("\n---\n")) {
 		var o unstructured.Unstructured
 		if err := yaml.Unmarshal(doc, &o.Object); err != nil {
 			t.Fatal(err)
 		}
+		objects = append(objects, o)
+	}
+	return objects
+}
+
+// The patch of docs/kubernetes.md adds a port to the rule of the API server, and to none else.
+func TestKubeKustomizeTakesTheDocumentedPatch(t *testing.T) {
+	_, patch, found := strings.Cut(string(read(t, "../../docs/kubernetes.md")), "```yaml ignore\npatches:\n")
+	patch, _, closed := strings.Cut(patch, "```")
+	if !found || !closed {
+		t.Fatal("docs/kubernetes.md has no patch")
+	}
+	base, err := filepath.Abs(filepath.Join(kustomizeFolder, "base"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	up, err := filepath.Rel(dir, base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "kustomization.yaml"), []byte("resources: ["+up+"]\npatches:\n"+patch))
+	for _, o := range kustomized(t, dir) {
+		if o.GetKind() != "NetworkPolicy" {
+			continue
+		}
+		rules, _, _ := unstructured.NestedSlice(o.Object, "spec", "egress")
+		if got := fmt.Sprint(portsOf(rules)); got != "[[53 53] [443 6443 8443] [6379]]" {
+			t.Errorf("the policy lets out to %s", got)
+		}
+		return
+	}
+	t.Error("there is no NetworkPolicy")
+}
+
+// portsOf are the ports of each rule of a NetworkPolicy.
+func portsOf(rules []any) (all [][]any) {
+	for _, r := range rules {
+		var of []any
+		for _, p := range r.(map[string]any)["ports"].([]any) {
+			of = append(of, p.(map[string]any)["port"])
+		}
+		all = append(all, of)
+	}
+	return all
+}
+
+// With kubectl's kustomize: every object is in the namespace, the RoleBinding's account as well, and the patch took effect.
+func TestKubeKustomizeBuildsTheOverlay(t *testing.T) {
+	objects := kustomized(t, filepath.Join(kustomizeFolder, "overlays/staging"))
+	for _, o := range objects {
 		if o.GetNamespace() != "staging" && o.GetKind() != "Namespace" {
 			t.Errorf("%s %s is in namespace %q", o.GetKind(), o.GetName(), o.GetNamespace())
 		}
@@ -166,7 +223,7 @@ func TestKubeKustomizeBuildsTheOverlay(t *testing.T) {
 			}
 		}
 	}
-	if len(docs) != 8 {
-		t.Errorf("%d objects", len(docs))
+	if len(objects) != 8 {
+		t.Errorf("%d objects", len(objects))
 	}
 }

@@ -32,7 +32,7 @@ type Options struct {
 	Controllers bool
 	NodeOptions
 	NoNode bool     // no fake node
-	Host   string   // IP that the API server listens on; "" = 127.0.0.1
+	Host   string   // IP of a real node, in whose network the API server has port 443 of every address; "" = loopback, a free port
 	Args   []string // further arguments of kube-apiserver
 }
 
@@ -54,12 +54,14 @@ const (
 	startWithin = 2 * time.Minute  // everything, on a machine that is busy
 	callWithin  = 20 * time.Second // one call
 	lookEvery   = 20 * time.Millisecond
-	portTries   = 4 // between the choice of a free port and its use another process may take it
+	loopback    = "127.0.0.1"
+	servicePort = 443 // of the API server in a cluster, 10.0.0.1:443
+	portTries   = 4   // between the choice of a free port and its use another process may take it
 )
 
 // controllers that the objects of a drill need; more would only cost time.
 const controllers = "deployment-controller,replicaset-controller,statefulset-controller,job-controller,cronjob-controller," +
-	"garbage-collector-controller,namespace-controller,serviceaccount-controller,root-ca-certificate-publisher-controller"
+	"garbage-collector-controller,namespace-controller,serviceaccount-controller,root-ca-certificate-publisher-controller,persistentvolume-binder-controller"
 
 // Start returns when the API server answers. Without built programs the test is skipped; see Need.
 func Start(t testing.TB, o Options) *Env {
@@ -85,9 +87,6 @@ func Start(t testing.TB, o Options) *Env {
 func (e *Env) start(o Options) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startWithin)
 	defer cancel()
-	if o.Host == "" {
-		o.Host = "127.0.0.1"
-	}
 	var err error
 	if e.ca, err = newAuthority(e.Dir); err != nil {
 		return err
@@ -135,9 +134,13 @@ func (e *Env) startEtcd(ctx context.Context) (string, error) {
 
 // startServer makes one attempt on a port that is free.
 func (e *Env) startServer(ctx context.Context, o Options, etcd string) error {
-	port, err := freePort(o.Host)
-	if err != nil {
-		return err
+	bind, port := "0.0.0.0", servicePort
+	if o.Host == "" {
+		var err error
+		if port, err = freePort(); err != nil {
+			return err
+		}
+		o.Host, bind = loopback, loopback
 	}
 	e.url = "https://" + net.JoinHostPort(o.Host, strconv.Itoa(port))
 	cert, key, err := e.ca.issueFiles(e.Dir, "kube-apiserver", nil, o.Host)
@@ -149,7 +152,7 @@ func (e *Env) startServer(ctx context.Context, o Options, etcd string) error {
 		return err
 	}
 	args := []string{
-		"--etcd-servers=unix://" + etcd, "--bind-address=" + o.Host, "--advertise-address=" + o.Host, fmt.Sprintf("--secure-port=%d", port),
+		"--etcd-servers=unix://" + etcd, "--bind-address=" + bind, "--advertise-address=" + o.Host, fmt.Sprintf("--secure-port=%d", port),
 		"--tls-cert-file=" + cert, "--tls-private-key-file=" + key, "--client-ca-file=" + e.ca.file,
 		"--service-account-issuer=https://kubetest.local", "--service-account-key-file=" + e.ca.accounts, "--service-account-signing-key-file=" + e.ca.accounts,
 		"--kubelet-client-certificate=" + nodeCert, "--kubelet-client-key=" + nodeKey, "--kubelet-certificate-authority=" + e.ca.file,
@@ -214,9 +217,9 @@ func (e *Env) account(ctx context.Context, namespace, name string) error {
 	return err
 }
 
-// freePort is a port of host that was free a moment ago.
-func freePort(host string) (int, error) {
-	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+// freePort is a port of loopback that was free a moment ago.
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort(loopback, "0"))
 	if err != nil {
 		return 0, err
 	}

@@ -63,6 +63,9 @@ func (e *Env) startRealNode(ctx context.Context, ip string, archives []string) e
 			return fmt.Errorf("import %s: %w: %s", archive, err, out)
 		}
 	}
+	if err := e.serveNames(ip); err != nil {
+		return err
+	}
 	kubelet, err := e.startKubelet(dir, ip, socket)
 	if err != nil {
 		return err

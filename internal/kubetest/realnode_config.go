@@ -45,6 +45,8 @@ makeIPTablesUtilChains: false
 podLogsDir: DIR/logs
 registerNode: true
 resolvConf: ""
+clusterDNS: [ADDRESS]
+clusterDomain: cluster.local
 nodeStatusUpdateFrequency: 2s
 evictionHard: {memory.available: "0%", nodefs.available: "0%", imagefs.available: "0%"}
 imageGCHighThresholdPercent: 100

@@ -18,13 +18,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// StartTLS starts a redis-server that speaks TLS, and returns its address for TLS, the PEM file of the authority that vouches for it,
-// and its address without TLS. A server that was built without TLS makes the test skip, and fail in continuous integration.
+// StartTLS starts a redis-server that speaks TLS, and returns its address for TLS, the PEM file of the authority that vouches for it (at
+// loopback and every address in args), and its address without TLS. A server that was built without TLS makes the test skip, and fail in continuous integration.
 func StartTLS(t testing.TB, args ...string) (addr, ca, plain string) {
 	t.Helper()
 	plain = Start(t, args...)
 	dir := t.TempDir()
-	ca = certificates(t, dir)
+	ca = certificates(t, dir, args)
 	c := redis.NewClient(&redis.Options{Addr: plain, DisableIdentity: true})
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), startWithin)
@@ -56,8 +56,9 @@ func StartTLS(t testing.TB, args ...string) (addr, ca, plain string) {
 	}
 }
 
-// certificates makes an authority and a certificate for 127.0.0.1 that it has signed, and returns the authority's file.
-func certificates(t testing.TB, dir string) string {
+// certificates makes an authority and a certificate for 127.0.0.1, and every address in args, that it has signed, and returns the
+// authority's file.
+func certificates(t testing.TB, dir string, args []string) string {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -83,6 +84,11 @@ func certificates(t testing.TB, dir string) string {
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "a test's server"}, NotBefore: authority.NotBefore,
 		NotAfter: authority.NotAfter, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	for _, arg := range args {
+		if ip := net.ParseIP(arg); ip != nil {
+			server.IPAddresses = append(server.IPAddresses, ip)
+		}
 	}
 	serverKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(err)

@@ -13,12 +13,15 @@ import (
 func TestWhatAWatchToldOfAnObservedLock(t *testing.T) {
 	for name, c := range map[string]struct {
 		released, direct bool
+		by               string // who holds it then
 		class, why       string
 	}{
-		"taken":            {direct: true, class: ClassFalse, why: "false takeover"},
-		"taken, or given":  {why: "whether its holder gave it back"},
-		"handed over":      {released: true, direct: true, class: ClassHandOver},
-		"nobody, not told": {released: true, why: "whether its holder gave it back"},
+		"taken":            {direct: true, by: "r2.1", class: ClassFalse, why: "false takeover"},
+		"by nobody known":  {direct: true, why: "whether its holder gave it back"},
+		"by itself":        {direct: true, by: "r1.1", why: "whether its holder gave it back"},
+		"taken, or given":  {by: "r2.1", why: "whether its holder gave it back"},
+		"handed over":      {by: "r2.1", released: true, direct: true, class: ClassHandOver},
+		"nobody, not told": {by: "r2.1", released: true, why: "whether its holder gave it back"},
 	} {
 		tape := podsObserved(21.6 - 37.05 + 1)
 		told := history.Span{From: ns(21.4), To: ns(21.402)} // the last look before
@@ -31,7 +34,9 @@ func TestWhatAWatchToldOfAnObservedLock(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		edit(h, func(ev *history.Event) bool { return ev.Look != nil && ev.Epoch == "e2" }, func(ev *history.Event) { ev.Look.Direct = c.direct })
+		edit(h, func(ev *history.Event) bool { return ev.Look != nil && ev.Epoch == "e2" }, func(ev *history.Event) {
+			ev.Look.Direct, ev.Look.Holder = c.direct, c.by
+		})
 		j := Judge(e, h)
 		class := ""
 		if len(j.Takeovers) > 0 {

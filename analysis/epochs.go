@@ -86,6 +86,7 @@ type stretch struct {
 	slack int64 // by which pttl may be too much
 	// extended: an observed lease surely lasts longer than by the look before.
 	extended bool
+	direct   bool // it came right after the state before: nothing lies between
 	n        int64
 }
 

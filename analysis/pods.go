@@ -59,10 +59,18 @@ func (s *shot) handedOver(e *epoch) bool {
 }
 
 // mayHaveGiven reports an epoch of an observed system that its holder may have given back without a word: nobody claims there, and what
-// comes and goes between two looks is not seen. Only the dead give nothing back.
+// comes and goes between two looks is not seen. Where a watch saw the name of another pod written over its own, nothing came between, and
+// the dead give nothing back.
 func (ix *index) mayHaveGiven(e *epoch) bool {
 	if !ix.exp.Observed() || e.life.gave != nil {
 		return false
+	}
+	if n := len(e.looks); n > 0 {
+		if next := e.looks[n-1].next; next != nil && next.direct && next.epoch != "" {
+			if by := ix.keys[e.key].epoch(next.epoch).replica; by != "" && by != e.replica { // some write themselves a new term
+				return false
+			}
+		}
 	}
 	d, dead := ix.deaths[e.replica]
 	return !dead || len(e.looks) == 0 || e.looks[len(e.looks)-1].last().From < d.To

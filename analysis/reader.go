@@ -181,7 +181,7 @@ func (r *reader) work(ev *history.Event) {
 }
 
 func (r *reader) look(k *keyIndex, ev *history.Event) {
-	s := k.mem.stretches.New(stretch{epoch: ev.Epoch, first: ev.Span, prev: ev.Look.Prev, pttl: ev.Look.PTTL, n: ev.N})
+	s := k.mem.stretches.New(stretch{epoch: ev.Epoch, first: ev.Span, prev: ev.Look.Prev, pttl: ev.Look.PTTL, direct: ev.Look.Direct, n: ev.N})
 	if s.slack = ev.Look.Slack; !ev.Look.Present {
 		s.epoch = ""
 	}

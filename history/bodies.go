@@ -221,7 +221,8 @@ type Entry struct {
 
 // Look is the body of look: one state of a lock key as the probe saw it. A look is recorded when the state changed
 // (appeared, vanished, other token, lease extended) and in the final reads; the envelope's span is the look that
-// first showed this state, and Prev the last look that still showed the one before.
+// first showed this state, and Prev the last look that still showed the one before. Where a watch told of the change, the span
+// is the change's own: after Prev began, and before the watch told of it.
 type Look struct {
 	Present bool  `json:"present"`
 	PTTL    int64 `json:"pttl"`           // ns left; -1 = no expiry, -2 = absent
@@ -233,6 +234,8 @@ type Look struct {
 	Holder   string `json:"holder,omitempty"`   // the incarnation that this is; "" = no pod that is known
 	Slack    int64  `json:"slack,omitempty"`    // ns by which PTTL may be too much: the holder extended it before the look saw that
 	Released bool   `json:"released,omitempty"` // absent, because its holder said so
+	// Direct: the state came right after the one that Prev shows, since a watch told every change; else others may lie between.
+	Direct bool `json:"direct,omitempty"`
 }
 
 // Match is the body of logmatch: a line of a pod's log. Source is the pod's incarnation.

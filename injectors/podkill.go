@@ -29,6 +29,9 @@ type PodKill struct {
 		DeletePod(ctx context.Context, name, uid string, grace *int64) error
 		Exec(ctx context.Context, pod, container string, command []string) (exit int, output string, err error)
 	}
+	// Sight looks at the locks once more, within the bracket of a delete: what is given back after it was surely held when the call
+	// began, however quick the victim is. nil = nobody does.
+	Sight     func(context.Context) error
 	Container string                                             // of the pod, that takes the locks; "" = its first
 	Send      func(incarnation string, c protocol.Command) error // nil where the pods are not our workers
 	Fault     func(id string) experiments.Fault                  // as the experiment declares it
@@ -47,6 +50,7 @@ const (
 	crashWithin = 10 * time.Second
 	gracesMost  = 10 * time.Minute // no pod is waited for longer
 	execWithin  = 5 * time.Second
+	sightWithin = time.Second // a kill need not wait for a witness
 )
 
 // endedWell is how a container's status tells of a process that was not killed.
@@ -135,6 +139,7 @@ func (k *PodKill) Inject(ctx context.Context, r undo.Record) (history.Span, erro
 	case meansAPI:
 		if _, err = k.victim(ctx, shot); err == nil { // somebody else may have told it to end since
 			span = history.At(k.Clock())
+			k.sight(ctx)
 			err = k.delete(ctx, shot)
 		}
 	case meansExec:
@@ -147,6 +152,16 @@ func (k *PodKill) Inject(ctx context.Context, r undo.Record) (history.Span, erro
 	}
 	span.To = k.Clock()
 	return span, err
+}
+
+// sight fails unheard: then less is known of when the victim gave its locks back.
+func (k *PodKill) sight(ctx context.Context) {
+	if k.Sight == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, sightWithin)
+	defer cancel()
+	_ = k.Sight(ctx)
 }
 
 func (k *PodKill) delete(ctx context.Context, shot history.Event) error {

@@ -167,6 +167,28 @@ func TestPodKillAsksForTheRightEnd(t *testing.T) {
 	}
 }
 
+// What a victim held is looked at within the bracket of the call: whatever it gives back later, it gave back after the call began. A
+// witness that fails holds up no kill.
+func TestADeleteIsWitnessed(t *testing.T) {
+	for _, fails := range []error{nil, errors.New("no answer")} {
+		c, now := &cluster{uid: "u1"}, int64(0)
+		k := podKill(c, recorded{podStart})
+		k.Clock = func() int64 { now++; return now }
+		var seen int64
+		k.Sight = func(context.Context) error {
+			if now++; len(c.deleted) > 0 {
+				t.Error("looked at after the call")
+			}
+			seen = now
+			return fails
+		}
+		span, err := k.Inject(t.Context(), podShot(experiments.FormGraceful))
+		if err != nil || len(c.deleted) != 1 || seen <= span.From || seen >= span.To {
+			t.Errorf("seen at %d, called within %v, deleted %d, %v", seen, span, len(c.deleted), err)
+		}
+	}
+}
+
 func TestPodKillIsVoidWhereThePodIsNotThatOne(t *testing.T) {
 	forced := podShot(experiments.FormForceDelete)
 	for name, c := range map[string]*cluster{"another of that name": {uid: "u2"}, "gone": {}, "ending": {uid: "u1", ending: true}, "another life": {uid: "u1", restarts: 1}} {

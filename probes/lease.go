@@ -4,162 +4,118 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/kube"
-	"github.com/lockdrill/lockdrill/lockcore"
 )
 
 const sourceLeases = "probe:leases"
 
-// LeaseReader reads a Lease object; ok is false where there is none. kube.Cluster is one.
-type LeaseReader interface {
+// LeaseAPI reads a Lease object as it is (ok is false where there is none), and tells of its changes. kube.Cluster is one.
+type LeaseAPI interface {
 	Lease(ctx context.Context, name string) (l kube.Lease, ok bool, err error)
+	WatchLease(ctx context.Context, name string, on func(kube.LeaseChange), heard func(error))
 }
 
-// Leases watches Lease objects that are locks, one request for each in a look. Their times are their holders' clocks, so none is used:
-// a lease runs from the look that saw the record changed, less what passed since the look before, which is also how contenders of
-// client-go count it. Watch and Holder may be called at any time; looks are made one after the other.
+// Leases watches Lease objects that are locks, with two witnesses. A watch tells of every change in its order, and came after it. Looks
+// say which version was there still when they were asked, so that the next one came later. Neither is enough: a look is good only when
+// the watch has told of what it showed.
+//
+// The times in an object are its holder's clock, so none is used: a lease runs from when its record changed, which is also how
+// contenders of client-go count it. Sight and Holder may be called at any time; looks are made one after the other.
 type Leases struct {
-	reader LeaseReader
-	holder func(named string) string
-
-	mu     sync.Mutex
-	leases map[string]*leased
+	api     LeaseAPI
+	holder  func(named string) string
+	clock   func() int64
+	leases  []*leased // in the order of their names
+	stop    context.CancelFunc
+	watches sync.WaitGroup
 }
 
-// leased is a Lease object and what its last look showed.
-type leased struct {
-	lock, name string
-	seen       bool
-	span       history.Span // of the last look
-	last       record
-	holder     string // incarnation; known once for an epoch, it stays: a pod may have another life by the next look
-	early      int64  // the lease ends no sooner
-	late       int64  // and no later
-}
-
-// record is what an election is decided by.
-type record struct {
-	there             bool
-	named             string // "" = released
-	transitions       int32
-	duration          time.Duration
-	acquired, renewed int64 // of the holder's clock: compared, never computed with
-	epoch             string
-}
-
-// NewLeases returns a probe that watches no object yet. holder gives the incarnation that a holder's name means, or "".
-func NewLeases(reader LeaseReader, holder func(named string) string) *Leases {
-	return &Leases{reader: reader, holder: holder, leases: map[string]*leased{}}
-}
-
-// Watch adds the object that is the lock; one that is watched already stays as it is.
-func (p *Leases) Watch(lock, name string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.leases[name] == nil {
-		p.leases[name] = &leased{lock: lock, name: name}
+// NewLeases begins to watch the objects that are locks: the locks by the names of their objects. holder gives the incarnation that a
+// holder's name means, or ""; clock is that of the looks. Its owner calls Close.
+func NewLeases(api LeaseAPI, locks map[string]string, holder func(named string) string, clock func() int64) *Leases {
+	ctx, stop := context.WithCancel(context.Background())
+	p := &Leases{api: api, holder: holder, clock: clock, stop: stop}
+	for _, name := range slices.Sorted(maps.Keys(locks)) {
+		w := &leased{lock: locks[name], name: name, told: make(chan struct{})}
+		w.span.From = clock()
+		p.leases = append(p.leases, w)
+		p.watches.Go(func() {
+			api.WatchLease(ctx, name, func(c kube.LeaseChange) { w.tell(c, clock) }, w.heard)
+		})
 	}
+	return p
 }
 
-// Look reads all watched objects. The returned function gives a look event for each that has changed since the last look whose function
-// was called, in the order of names; with final, one for every object.
+// Close ends the watches.
+func (p *Leases) Close() {
+	p.stop()
+	p.watches.Wait()
+}
+
+// Look reads all objects and waits until their watches have told of what it read. The returned function gives an event for each change
+// since the last look whose function was called, and for each stretch of which a watch did not tell; with final, also one for every
+// object as it is. Their stamps are their own.
 func (p *Leases) Look(ctx context.Context, final bool) (func(history.Span) []history.Event, error) {
-	p.mu.Lock()
-	all := make([]*leased, 0, len(p.leases))
-	for _, w := range p.leases {
-		all = append(all, w)
-	}
-	p.mu.Unlock()
-	slices.SortFunc(all, func(a, b *leased) int { return cmp.Compare(a.name, b.name) })
-	records := make([]record, len(all))
-	for i, w := range all {
-		r, err := p.read(ctx, w.name)
-		if err != nil {
-			return nil, fmt.Errorf("look at %d leases: %w", len(all), err)
+	seen := make([]sight, len(p.leases))
+	for i, w := range p.leases {
+		var err error
+		if _, seen[i], err = p.see(ctx, w.name); err != nil {
+			return nil, fmt.Errorf("look at %d leases: %w", len(p.leases), err)
 		}
-		records[i] = r
 	}
-	return func(at history.Span) []history.Event {
-		p.mu.Lock()
-		defer p.mu.Unlock()
+	for i, w := range p.leases {
+		if err := w.await(ctx, seen[i]); err != nil {
+			return nil, err
+		}
+	}
+	return func(history.Span) []history.Event {
 		var events []history.Event
-		for i, w := range all {
-			events = w.observe(events, records[i], at, final, p.holder)
+		for i, w := range p.leases {
+			events = w.report(events, seen[i], final, p.holder)
 		}
 		return events
 	}, nil
 }
 
+// Sight looks at all objects once more: what becomes of them after it surely came after it began.
+func (p *Leases) Sight(ctx context.Context) error {
+	for _, w := range p.leases {
+		if _, _, err := p.see(ctx, w.name); err != nil {
+			return fmt.Errorf("look at %d leases: %w", len(p.leases), err)
+		}
+	}
+	return nil
+}
+
 // Holder says whom an object names now: the epoch and the length of its lease, of which no more than that is left. ok is false where it
 // is released or not there.
 func (p *Leases) Holder(ctx context.Context, name string) (epoch string, pttl time.Duration, ok bool, err error) {
-	r, err := p.read(ctx, name)
+	r, _, err := p.see(ctx, name)
 	if err != nil {
 		return "", 0, false, fmt.Errorf("look up holder of lease %s: %w", name, err)
 	}
 	return r.epoch, r.duration, r.held(), nil
 }
 
-func (p *Leases) read(ctx context.Context, name string) (record, error) {
-	l, ok, err := p.reader.Lease(ctx, name)
-	if err != nil || !ok {
-		return record{}, err
+// see reads an object, and takes note of which version it had.
+func (p *Leases) see(ctx context.Context, name string) (record, sight, error) {
+	s := sight{at: history.At(p.clock())}
+	l, ok, err := p.api.Lease(ctx, name)
+	if err != nil {
+		return record{}, s, err
 	}
-	r := record{there: true, named: l.Holder, transitions: l.Transitions, duration: l.Duration, acquired: l.Acquired.UnixNano(), renewed: l.Renewed.UnixNano()}
-	if r.held() {
-		r.epoch = lockcore.Fingerprint(fmt.Sprintf("%s#%d@%d", r.named, r.transitions, r.acquired))
+	s.at.To = p.clock()
+	if ok {
+		s.version = l.ResourceVersion
 	}
-	return r, nil
-}
-
-// contended is the record as contenders of client-go compare it: they write its times out to the second, so that of two renewals in the
-// same second the later prolongs nothing for them.
-func (r record) contended() record {
-	r.acquired, r.renewed = r.acquired/int64(time.Second), r.renewed/int64(time.Second)
-	return r
-}
-
-func (r *record) held() bool { return r.there && r.named != "" }
-
-// observe takes in what a look showed and appends an event if it is news.
-func (w *leased) observe(events []history.Event, r record, at history.Span, final bool, holder func(string) string) []history.Event {
-	news := w.seen && r != w.last || !w.seen && r.held()
-	if r.epoch != w.last.epoch {
-		w.holder = ""
+	if i, known := slices.BinarySearchFunc(p.leases, name, func(w *leased, n string) int { return cmp.Compare(w.name, n) }); known && ok {
+		p.leases[i].note(s)
 	}
-	if w.holder == "" && r.held() {
-		w.holder = holder(r.named)
-		news = news || w.holder != ""
-	}
-	switch {
-	case !w.seen: // it may have been renewed just now, or long ago
-		w.early, w.late = at.From, at.To+int64(r.duration)
-	case r.contended() != w.last.contended():
-		w.early, w.late = w.span.From+int64(r.duration), at.To+int64(r.duration)
-	case r != w.last: // contenders of client-go do not see that it was extended, others may
-		w.late = at.To + int64(r.duration)
-	}
-	if news || final {
-		e := history.Event{
-			Kind: history.LookKind, Span: at, Source: sourceLeases, Lock: w.lock, Key: w.name, Epoch: r.epoch,
-			Look: &history.Look{PTTL: absent, Final: final, Released: r.there && !r.held()},
-		}
-		if r.held() {
-			left := max(0, w.late-at.To)
-			e.Look.Present, e.Look.PTTL, e.Look.Slack = true, left, max(0, at.From+left-w.early)
-			e.Look.Named, e.Look.Holder = cut(r.named), w.holder
-		}
-		if news && w.seen {
-			before := w.span
-			e.Look.Prev = &before
-		}
-		events = append(events, e)
-	}
-	w.seen, w.span, w.last = true, at, r
-	return events
+	return recordOf(l, ok), s, nil
 }

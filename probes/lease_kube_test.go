@@ -2,6 +2,8 @@ package probes
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,18 +16,56 @@ import (
 	"github.com/lockdrill/lockdrill/internal/kubetest"
 )
 
+// diary is what the electors wrote, in its order, as they say themselves: the truth.
+type diary struct {
+	clock func() int64
+	mu    sync.Mutex
+	lines []written
+}
+
+// written is a record that was written within at.
+type written struct {
+	holder string
+	at     history.Span
+}
+
+// stamped is a lock whose writes stand in the diary.
+type stamped struct {
+	resourcelock.Interface
+	diary *diary
+}
+
+func (s *stamped) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	return s.diary.write(r, func() error { return s.Interface.Create(ctx, r) })
+}
+
+func (s *stamped) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	return s.diary.write(r, func() error { return s.Interface.Update(ctx, r) })
+}
+
+func (d *diary) write(r resourcelock.LeaderElectionRecord, do func() error) error {
+	w := written{r.HolderIdentity, history.At(d.clock())}
+	err := do()
+	if w.at.To = d.clock(); err == nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.lines = append(d.lines, w)
+	}
+	return err
+}
+
 // elector runs client-go's election under a name until the returned function ends it and has waited for it.
-func elector(t *testing.T, env *kubetest.Env, name string, release bool) (stop func()) {
+func (d *diary) elector(t *testing.T, env *kubetest.Env, name string, release bool) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		leaderelection.RunOrDie(ctx, leaderelection.LeaderElectionConfig{
-			Lock: &resourcelock.LeaseLock{
+			Lock: &stamped{&resourcelock.LeaseLock{
 				LeaseMeta: metav1.ObjectMeta{Name: "leader", Namespace: "default"}, Client: env.Client.CoordinationV1(),
 				LockConfig: resourcelock.ResourceLockConfig{Identity: name},
-			},
+			}, d},
 			LeaseDuration: 2 * time.Second, RenewDeadline: 1500 * time.Millisecond, RetryPeriod: 100 * time.Millisecond, ReleaseOnCancel: release,
 			Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) {}, OnStoppedLeading: func() {}},
 		})
@@ -38,49 +78,60 @@ func elector(t *testing.T, env *kubetest.Env, name string, release bool) (stop f
 	return stop
 }
 
-// What client-go writes is read as what it means: no lease ends, by the looks, after a contender that waited for its end has it.
+// What client-go writes is seen, every single record in its order and in a bracket that holds the truth, however often the way to the
+// API server is cut; and no lease ends, by the looks, after a contender that waited for its end has it.
 func TestKubeLeasesOfClientGo(t *testing.T) {
 	env := kubetest.Start(t, kubetest.Options{NoNode: true})
-	cluster, err := kube.Open(kube.Options{Kubeconfig: env.Kubeconfig, Namespace: "default"})
+	way := env.Way(env.Kubeconfig)
+	cluster, err := kube.Open(kube.Options{Kubeconfig: way.Kubeconfig, Namespace: "default"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := NewLeases(cluster, pods(map[string]string{"web-1": "r1.1", "web-2": "r2.1"}))
-	p.Watch("leader", "leader")
-	begun, last := time.Now(), history.Event{}
-	// await looks until the lock is as wanted, and returns the look that showed it and the last one before.
+	begun := time.Now()
+	clock := func() int64 { return int64(time.Since(begun)) }
+	p := NewLeases(cluster, map[string]string{"leader": "leader"}, pods(map[string]string{"web-1": "r1.1", "web-2": "r2.1"}), clock)
+	t.Cleanup(p.Close)
+	var seen []history.Event
+	// await looks until the lock is as wanted, and returns the look that showed it and the one before.
 	await := func(what string, is func(*history.Look) bool) (found, before history.Event) {
 		t.Helper()
-		tick := time.NewTicker(20 * time.Millisecond)
+		tick := time.NewTicker(50 * time.Millisecond)
 		defer tick.Stop()
 		for end := time.Now().Add(30 * time.Second); time.Now().Before(end); <-tick.C {
-			sent := int64(time.Since(begun))
 			report, err := p.Look(t.Context(), false)
-			if err != nil {
-				t.Fatal(err)
+			if err != nil { // the way is cut
+				continue
 			}
-			for _, e := range report(history.Span{From: sent, To: int64(time.Since(begun))}) {
+			news := report(history.Span{})
+			for i, e := range news {
 				if err := e.Check(); err != nil {
 					t.Fatal(err)
 				}
-				before, last = last, e
+				seen = append(seen, e)
 				if is(e.Look) {
-					return e, before
+					seen = append(seen, news[i+1:]...)
+					return e, seen[len(seen)-len(news[i:])-1]
 				}
 			}
 		}
-		t.Fatalf("never %s; last %+v", what, last.Look)
+		t.Fatalf("never %s; seen %+v", what, seen)
 		return
 	}
 	held := func(by string) func(*history.Look) bool { return func(l *history.Look) bool { return l.Holder == by } }
-	crash := elector(t, env, "web-1_a", false)
+	renewed := func(times int) func(*history.Look) bool {
+		return func(*history.Look) bool { times--; return times == 0 }
+	}
+	if _, err := p.Look(t.Context(), false); err != nil { // there is no object yet
+		t.Fatal(err)
+	}
+	seen = append(seen, history.Event{})
+	d := &diary{clock: clock}
+	crash := d.elector(t, env, "web-1_a", false)
 	first, _ := await("held by r1.1", held("r1.1"))
-	renewals := 0
-	await("renewed", func(*history.Look) bool { renewals++; return renewals == 5 })
-	if last.Epoch != first.Epoch || last.Look.PTTL != int64(2*time.Second) || last.Look.Slack <= 0 || last.Look.Slack > int64(time.Second) {
+	if last, _ := await("renewed", renewed(5)); last.Epoch != first.Epoch || last.Look.PTTL != int64(2*time.Second) || last.Look.Slack < 0 || last.Look.Slack > int64(2*time.Second) {
 		t.Errorf("renewed: %+v %+v", last, last.Look)
 	}
-	leave := elector(t, env, "web-2_b", true)
+	leave := d.elector(t, env, "web-2_b", true)
 	crash()
 	second, before := await("taken over", held("r2.1"))
 	early, late := before.From+before.Look.PTTL-before.Look.Slack, before.To+before.Look.PTTL
@@ -90,8 +141,39 @@ func TestKubeLeasesOfClientGo(t *testing.T) {
 	if behind := time.Duration(second.From - late); behind > 10*time.Second {
 		t.Errorf("taken over %s after the lease's end", behind)
 	}
-	leave()
-	if released, _ := await("released", func(l *history.Look) bool { return !l.Present }); !released.Look.Released || released.Epoch != "" {
-		t.Errorf("released: %+v", released.Look)
+	way.Cut(false)
+	await("renewed", renewed(5))
+	way.Shut()
+	d.elector(t, env, "web-1_c", true)
+	leave() // and what follows, nobody sees while it is so
+	for !slices.ContainsFunc(d.read(), func(w written) bool { return w.holder == "web-1_c" }) && time.Since(begun) < time.Minute {
+		<-time.After(10 * time.Millisecond)
+	}
+	way.Open()
+	third, released := await("handed over", held("r1.1"))
+	if !released.Look.Released || !third.Look.Direct || third.Epoch == first.Epoch {
+		t.Errorf("handed over: %+v, %+v", released.Look, third.Look)
+	}
+	d.agree(t, seen[1:])
+}
+
+func (d *diary) read() []written {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.lines)
+}
+
+// agree holds what was seen against what was written: all of it up to the last look, one by one.
+func (d *diary) agree(t *testing.T, seen []history.Event) {
+	t.Helper()
+	lines := d.read()
+	if len(seen) > len(lines) || len(seen) < 10 {
+		t.Fatalf("%d changes were seen, %d made", len(seen), len(lines))
+	}
+	for i, e := range seen {
+		w := lines[i]
+		if e.Look.Named != w.holder || e.From > w.at.To || e.To < w.at.From || e.Look.Prev != nil && !e.Look.Direct {
+			t.Errorf("change %d: %q within %v, seen as %q within %v after %v, direct %t", i, w.holder, w.at, e.Look.Named, e.Span, e.Look.Prev, e.Look.Direct)
+		}
 	}
 }

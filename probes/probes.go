@@ -2,9 +2,10 @@
 // count. What they report is evidence, as against the claims of replicas.
 //
 // A probe makes one look at a time and knows neither schedule nor clock: its caller stamps the bracket of the look and gets
-// the events for it. Probes have connections of their own that never lead through a proxy, and they never write.
-// The one invariant: a state or an entry that a look did not show is never reported, and one that it did show is reported
-// with a bracket that surely contains its beginning.
+// the events for it. Leases alone, which are told of changes between looks, have the clock of their looks. Probes have
+// connections of their own that never lead through a proxy, and they never write.
+// The one invariant: a state or an entry that was not shown is never reported, and one that was is reported with a bracket
+// that surely contains its beginning.
 package probes
 
 import (

@@ -34,7 +34,8 @@ const (
 	keyTTL        = time.Second
 )
 
-// elect is somebody's own program: it knows nothing of lockdrill. SIGTERM ends it at once, and it releases nothing.
+// elect is somebody's own program: it knows nothing of lockdrill. SIGTERM ends it at once, and it releases nothing, unless RELEASE is set.
+// What it wrote, and when, it keeps in the file DIARY.
 func elect(file string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -54,7 +55,7 @@ func elect(file string) error {
 		LockConfig: resourcelock.ResourceLockConfig{Identity: os.Getenv("POD") + "_" + fmt.Sprint(os.Getpid())},
 	}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: lock, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
+		Lock: &diarist{lock, os.Getenv("DIARY")}, ReleaseOnCancel: os.Getenv("RELEASE") != "", LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) { fmt.Println("I lead now: " + lock.Identity()) },
 			OnStoppedLeading: func() { fmt.Println("run lock renewal failed, or told to end: " + lock.Identity()) },
@@ -120,15 +121,7 @@ slos:
 
 // observedDrill kills the leaders of an election of client-go that knows nothing of lockdrill, and measures who leads next.
 func observedDrill(t *testing.T, s *site) {
-	s.electors(t)
-	until(t, "a leader and three pods that are ready", func() bool {
-		lease, err := s.Client.CoordinationV1().Leases(s.namespace).Get(t.Context(), electedLease, metav1.GetOptions{})
-		if err != nil || lease.Spec.HolderIdentity == nil {
-			return false
-		}
-		d, err := s.Client.AppsV1().Deployments(s.namespace).Get(t.Context(), "web", metav1.GetOptions{})
-		return err == nil && d.Status.ReadyReplicas == 3
-	})
+	diary := s.elections(t)
 	yaml := fmt.Sprintf(electedDrill, s.namespace)
 	planned := strings.Join(strings.Fields(s.plan(t, yaml)), " ")
 	for _, want := range []string{"PODS", "uid", "which holds the Lease " + electedLease} {
@@ -145,6 +138,7 @@ func observedDrill(t *testing.T, s *site) {
 			t.Errorf("takeover %+v", x)
 		}
 	}
+	diary.agree(t, s, o)
 	for _, want := range []string{"somebody's own pods in kubernetes kubetest/observed", "3 pods of somebody's own, only watched"} {
 		if !strings.Contains(o.text, want) {
 			t.Errorf("it does not say %q:\n%s", want, o.text)

@@ -58,7 +58,8 @@ slos:
 const (
 	deafNamespace     = "deaf"
 	observedNamespace = "observed"
-	keyedNamespace    = "keyed" // likewise
+	handedNamespace   = "handed" // likewise
+	keyedNamespace    = "keyed"
 )
 
 // cluster is a real API server whose fake node runs this lockdrill's own workers as containers; in the observed namespace, electors.
@@ -79,7 +80,7 @@ func startCluster(t *testing.T) *kubetest.Env {
 			switch l.Pod.Namespace {
 			case deafNamespace:
 				return deaf(ctx, l)
-			case observedNamespace, keyedNamespace:
+			case observedNamespace, handedNamespace, keyedNamespace:
 				return kubetest.Command(self, electorEnv+"="+e.Kubeconfig)(ctx, l)
 			}
 			return worker(ctx, l)
@@ -206,6 +207,7 @@ func TestKubeDrills(t *testing.T) {
 	})
 	t.Run("force_delete of what ignores SIGTERM", func(t *testing.T) { forceDeleted(t, newSite(t, e, deafNamespace)) })
 	t.Run("observed", func(t *testing.T) { observedDrill(t, newSite(t, e, observedNamespace)) })
+	t.Run("observed hand-over", func(t *testing.T) { handedOver(t, newSite(t, e, handedNamespace)) })
 	t.Run("observed key", func(t *testing.T) { keyedSystem(t, newSite(t, e, keyedNamespace)) })
 	t.Run("used", func(t *testing.T) { usedWorkers(t, newSite(t, e, "used")) })
 	t.Run("interrupted", func(t *testing.T) { interrupted(t, newSite(t, e, "interrupted")) })

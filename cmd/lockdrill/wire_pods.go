@@ -142,15 +142,14 @@ func (d *drill) observe(o bed.PodsOptions) {
 	if d.keys != nil {
 		d.keys.Name(probes.Names{Holder: fleet.HolderOf, Shown: k.Holder != nil})
 	}
+	leases := map[string]string{}
 	for i := range d.e.System.Locks {
-		l := &d.e.System.Locks[i]
-		if l.Lease == "" {
-			continue
+		if l := &d.e.System.Locks[i]; l.Lease != "" && leases[l.Lease] == "" {
+			leases[l.Lease] = l.Name
 		}
-		if d.pods.leases == nil {
-			d.pods.leases = probes.NewLeases(d.cluster, fleet.HolderOf)
-		}
-		d.pods.leases.Watch(l.Name, l.Lease)
+	}
+	if len(leases) > 0 {
+		d.pods.leases = probes.NewLeases(d.cluster, leases, fleet.HolderOf, d.clock)
 	}
 }
 
@@ -187,6 +186,7 @@ func (d *drill) onPods(cfg *runner.Config) {
 	}
 	cfg.Injectors["kill"] = kill
 	if leases := d.pods.leases; leases != nil {
+		kill.Sight = leases.Sight
 		cfg.Probes = append(cfg.Probes, runner.Sampled{
 			Name: "leases", Source: "probe:leases", Probe: signing{leases, d.pods.observed, history.Ends{}}, ProbeSettings: d.e.Probes.Leases,
 		})
@@ -244,6 +244,9 @@ func (s signing) Look(ctx context.Context, final bool) (func(history.Span) []his
 func (d *drill) closePods(ctx context.Context) error {
 	if d.pods == nil || d.pods.stand == nil {
 		return nil
+	}
+	if d.pods.leases != nil {
+		d.pods.leases.Close()
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), standWithin)
 	defer cancel()

@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 )
@@ -25,7 +26,7 @@ func (c *Cluster) leases() dynamic.ResourceInterface {
 	return c.objects.Resource(coordinationv1.SchemeGroupVersion.WithResource("leases")).Namespace(c.Namespace)
 }
 
-// as is an answer of the generic client as a value of its Go type. A watch that fails sends a Status instead: that is an error.
+// as is an answer of the generic client as a value of its Go type.
 func as[T any](o runtime.Object, err error) (*T, error) {
 	if err != nil {
 		return nil, err
@@ -36,6 +37,14 @@ func as[T any](o runtime.Object, err error) (*T, error) {
 	}
 	t := new(T)
 	return t, runtime.DefaultUnstructuredConverter.FromUnstructured(u.UnstructuredContent(), t)
+}
+
+// watched is what an event of a watch tells; one that fails tells why.
+func watched[T any](e watch.Event) (*T, error) {
+	if e.Type == watch.Error {
+		return nil, apierrors.FromObject(e.Object)
+	}
+	return as[T](e.Object, nil)
 }
 
 // generic is o, which says its kind, as the generic client takes it.

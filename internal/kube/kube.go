@@ -16,10 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -141,42 +138,4 @@ func (c *Cluster) Version(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("ask the API server for its version: unable to parse the server version: %w", err)
 	}
 	return v.GitVersion, nil
-}
-
-// Lease is a Lease object, as its holder wrote it: the times are its holder's clock.
-type Lease struct {
-	Name, UID, ResourceVersion string
-	Holder                     string // "" = released
-	Transitions                int32
-	Duration                   time.Duration
-	Acquired, Renewed          time.Time
-}
-
-// Lease reads a Lease object of the namespace; ok is false where there is none.
-func (c *Cluster) Lease(ctx context.Context, name string) (l Lease, ok bool, err error) {
-	o, err := as[coordinationv1.Lease](c.leases().Get(ctx, name, metav1.GetOptions{}))
-	if gone(err) {
-		return l, false, nil
-	}
-	if err != nil {
-		return l, false, fmt.Errorf("read lease %s: %w", name, err)
-	}
-	l = Lease{Name: o.Name, UID: string(o.UID), ResourceVersion: o.ResourceVersion}
-	s := &o.Spec
-	if s.HolderIdentity != nil {
-		l.Holder = *s.HolderIdentity
-	}
-	if s.LeaseTransitions != nil {
-		l.Transitions = *s.LeaseTransitions
-	}
-	if s.LeaseDurationSeconds != nil {
-		l.Duration = time.Duration(*s.LeaseDurationSeconds) * time.Second
-	}
-	if s.AcquireTime != nil {
-		l.Acquired = s.AcquireTime.Time
-	}
-	if s.RenewTime != nil {
-		l.Renewed = s.RenewTime.Time
-	}
-	return l, true, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockdrill/lockdrill/internal/kubetest"
@@ -191,6 +192,18 @@ func (s *stand) testPermissions(t *testing.T) {
 	})
 	if name, said, err := as.Environment(ctx); name != "staging" || !said || err != nil {
 		t.Errorf("the namespace is %q, %v, %v", name, said, err)
+	}
+	for name, may := range map[string]bool{"leader": true, "another": false} { // a name bounds a watch, too
+		ctx, stop := context.WithTimeout(ctx, patience)
+		var told bool
+		var why error
+		as.WatchLease(ctx, name, func(c LeaseChange) { told = c.Listed }, func(err error) {
+			why = err
+			stop()
+		})
+		if told != may || may != (why == nil) || !may && !apierrors.IsForbidden(why) {
+			t.Errorf("the watch of lease %s: told %t, %v", name, told, why)
+		}
 	}
 }
 

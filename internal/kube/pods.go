@@ -142,7 +142,7 @@ func (c *Cluster) watchOnce(ctx context.Context, selector map[string]string, con
 			if !open {
 				return errors.New("watch pods: the watch ended")
 			}
-			o, err := as[corev1.Pod](e.Object, nil)
+			o, err := watched[corev1.Pod](e)
 			if err != nil {
 				return fmt.Errorf("watch pods: %w", err)
 			}

@@ -38,7 +38,7 @@ type Needs struct {
 	Kill      bool     // deletes pods
 	Exec      bool     // runs a command in a container
 	Logs      bool     // follows the logs of pods
-	Leases    []string // Lease objects that are looked at
+	Leases    []string // Lease objects that are looked at and watched
 	Summary   string   // ConfigMap in which a run leaves its summary; "" = none
 }
 
@@ -60,8 +60,8 @@ func RulesFor(n Needs) []Rule {
 	if n.Exec {
 		rules = append(rules, Rule{Resource: "pods", Subresource: "exec", Verbs: []string{"create", "get"}})
 	}
-	if len(n.Leases) > 0 {
-		rules = append(rules, Rule{APIGroup: "coordination.k8s.io", Resource: "leases", Verbs: []string{"get"}, Names: n.Leases})
+	if len(n.Leases) > 0 { // names bind list and watch, too, where they ask for one name by a field selector
+		rules = append(rules, Rule{APIGroup: "coordination.k8s.io", Resource: "leases", Verbs: []string{"get", "list", "watch"}, Names: n.Leases})
 	}
 	made := []string{"get", "create", "patch", "delete"} // server-side apply: create and patch
 	if n.Apply {

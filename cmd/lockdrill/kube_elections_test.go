@@ -1,0 +1,268 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/lockdrill/lockdrill/deploy"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/kube"
+)
+
+// diarist is an elector's lock that keeps what it wrote and between which instants, by the clock of the machine that all share.
+type diarist struct {
+	resourcelock.Interface
+	file string
+}
+
+func (d *diarist) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	return d.write(r, func() error { return d.Interface.Create(ctx, r) })
+}
+
+func (d *diarist) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	return d.write(r, func() error { return d.Interface.Update(ctx, r) })
+}
+
+func (d *diarist) write(r resourcelock.LeaderElectionRecord, do func() error) error {
+	from := time.Now()
+	if err := do(); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(d.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = fmt.Fprintf(f, "%d %d %q\n", from.UnixNano(), time.Now().UnixNano(), r.HolderIdentity)
+	return err
+}
+
+// diary is what all electors wrote.
+type diary string
+
+// written is a record that an elector wrote within at, on the clock of a run.
+type written struct {
+	at     history.Span
+	holder string
+}
+
+func (d diary) read(t *testing.T, run *history.History) []written {
+	t.Helper()
+	origin, err := time.Parse(time.RFC3339Nano, run.Header.Started)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []written
+	for lines := bufio.NewScanner(strings.NewReader(string(read(t, string(d))))); lines.Scan(); {
+		var w written
+		if _, err := fmt.Sscanf(lines.Text(), "%d %d %q", &w.at.From, &w.at.To, &w.holder); err != nil {
+			t.Fatal(err)
+		}
+		w.at.From, w.at.To = w.at.From-origin.UnixNano(), w.at.To-origin.UnixNano()
+		all = append(all, w)
+	}
+	slices.SortFunc(all, func(a, b written) int { return int(a.at.To - b.at.To) })
+	return all
+}
+
+// agree holds each takeover of a run against what the electors themselves say, and the history against every record that they wrote.
+func (d diary) agree(t *testing.T, s *site, o drillOut) {
+	t.Helper()
+	h, err := readHistory(o.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrote := d.read(t, h)
+	const slack = int64(5 * time.Millisecond) // between the clock of the machine and that of a run
+	calls, n := map[string]history.Span{}, 0
+	for _, e := range h.Events {
+		switch {
+		case e.Kind == history.FaultApplied:
+			calls[e.Op] = e.Span
+		case e.Kind == history.LookKind && e.Look.Direct && e.Span != *e.Look.Prev:
+			if n++; !slices.ContainsFunc(wrote, func(w written) bool {
+				return w.holder == e.Look.Named && w.at.From-slack <= e.To && w.at.To+slack >= e.From
+			}) {
+				t.Errorf("nobody wrote %q within %v", e.Look.Named, e.Span)
+			}
+		}
+	}
+	if n < 5 {
+		t.Errorf("%d changes were seen", n)
+	}
+	for _, x := range o.j.Takeovers {
+		victim, call := podOfLife(h, x.Victim), calls[x.Fault]
+		died := call.To // whoever gives back begins a hand-over when it is told to
+		if x.Class == "crash" {
+			for _, l := range s.Lives() {
+				if l.UID == victim.UID && !l.Ended.IsZero() {
+					died = max(died, l.Ended.UnixNano()-originOf(t, h))
+				}
+			}
+		}
+		next := slices.IndexFunc(wrote, func(w written) bool {
+			return w.at.To > call.From && w.holder != "" && !strings.HasPrefix(w.holder, victim.Name+"_")
+		})
+		if next < 0 {
+			t.Fatalf("nobody took over from %s", x.Victim)
+		}
+		lo, hi := wrote[next].at.From-died-slack, wrote[next].at.To-call.From+slack
+		t.Logf("%s: [%.3f s, %.3f s] was measured, the electors say [%.3f s, %.3f s]", x.Class, x.Lo, *x.Hi, float64(lo)/1e9, float64(hi)/1e9)
+		if x.Hi == nil || int64(x.Lo*1e9) > hi || int64(*x.Hi*1e9) < lo {
+			t.Errorf("%s of %s: [%v, %v], which the truth is not in", x.Class, x.Victim, x.Lo, x.Hi)
+		}
+	}
+}
+
+func originOf(t *testing.T, h *history.History) int64 {
+	origin, err := time.Parse(time.RFC3339Nano, h.Header.Started)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return origin.UnixNano()
+}
+
+func podOfLife(h *history.History, incarnation string) history.Pod {
+	for _, e := range h.Events {
+		if e.Kind == history.ReplicaStart && e.Replica.Incarnation == incarnation {
+			return *e.Replica.Pod
+		}
+	}
+	return history.Pod{}
+}
+
+// elections starts three electors that keep a diary, and returns when one of them leads.
+func (s *site) elections(t *testing.T, env ...corev1.EnvVar) diary {
+	t.Helper()
+	d := filepath.Join(t.TempDir(), "diary")
+	s.electors(t, append(env, corev1.EnvVar{Name: "DIARY", Value: d})...)
+	s.elected(t)
+	return diary(d)
+}
+
+// elected waits for a leader and three pods that are ready.
+func (s *site) elected(t *testing.T) {
+	t.Helper()
+	until(t, "a leader and three pods that are ready", func() bool {
+		lease, err := s.Client.CoordinationV1().Leases(s.namespace).Get(t.Context(), electedLease, metav1.GetOptions{})
+		if err != nil || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
+			return false
+		}
+		d, err := s.Client.AppsV1().Deployments(s.namespace).Get(t.Context(), "web", metav1.GetOptions{})
+		return err == nil && d.Status.ReadyReplicas == 3
+	})
+}
+
+// handedOver: a leader that is asked to stop gives its lease back, another takes it between two looks, and both are seen, with the shipped
+// Role and nothing more; where the way to the API server is cut again and again, what is said is still true.
+func handedOver(t *testing.T, s *site) {
+	diary := s.elections(t, corev1.EnvVar{Name: "RELEASE", Value: "1"})
+	yaml := edit(t, fmt.Sprintf(electedDrill, s.namespace), "form: force_delete", "form: graceful")
+	s.shippedRole(t, yaml)
+	o := s.drill(t, yaml, exitPass)
+	if len(o.j.Takeovers) != 1 {
+		t.Errorf("takeovers: %+v\n%s", o.j.Takeovers, o.text)
+	}
+	for _, x := range o.j.Takeovers {
+		if x.Class != "hand-over" || x.Hi == nil || x.Lo > leaseDuration.Seconds() || x.Successor == "" {
+			t.Errorf("takeover %+v", x)
+		}
+	}
+	diary.agree(t, s, o)
+	s.elected(t)
+	way := s.Way(s.kubeconfig)
+	s.kubeconfig = way.Kubeconfig
+	over, cut := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(cut)
+		for tick := time.NewTicker(300 * time.Millisecond); ; {
+			select {
+			case <-tick.C:
+				way.Cut(false)
+			case <-over:
+				return
+			}
+		}
+	}()
+	o = runDrill(t, yaml, nil, s.flags()...)
+	close(over)
+	<-cut
+	if o.code != exitPass && o.code != exitInconclusive {
+		t.Errorf("exit %d\n%s", o.code, o.text)
+	}
+	diary.agree(t, s, o)
+}
+
+// shippedRole makes drills of this site go by what export rbac prints. Without the watch of the Lease a drill is refused, and says so.
+func (s *site) shippedRole(t *testing.T, experiment string) {
+	t.Helper()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "pods.yaml"), []byte(experiment))
+	got := tryIn(t, dir, "export", "rbac", "pods.yaml")
+	if got.code != exitPass {
+		t.Fatalf("export rbac: %+v", got)
+	}
+	objects, err := kube.ParseManifests([]byte(got.stdout))
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin, err := kube.Open(kube.Options{Kubeconfig: s.Kubeconfig, Namespace: s.namespace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objects {
+		if err := admin.Apply(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	account := deploy.RunnerName("pods")
+	s.kubeconfig = s.KubeconfigForServiceAccount(s.namespace, account)
+	as, err := kube.Open(kube.Options{Kubeconfig: s.kubeconfig, Namespace: s.namespace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, _, err := loadExperiment(filepath.Join(dir, "pods.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	awaitRules(t, as, kube.RulesFor(needs(e)))
+	roles := s.Client.RbacV1().Roles(s.namespace)
+	role, err := roles.Get(t.Context(), account, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Equal(r.ResourceNames, []string{electedLease}) })
+	if i < 0 {
+		t.Fatalf("no rule names the Lease: %+v", role.Rules)
+	}
+	update := func(verbs ...string) {
+		role.Rules[i].Verbs = verbs
+		if role, err = roles.Update(t.Context(), role, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	update("get")
+	until(t, "the Role without the watch is in force", func() bool {
+		missing, err := as.Missing(t.Context(), kube.RulesFor(needs(e)))
+		return err == nil && len(missing) == 1
+	})
+	got = tryIn(t, dir, append([]string{"plan", "pods.yaml"}, s.flags()...)...)
+	rule := `resources: ["leases"] resourceNames: ["` + electedLease + `"] verbs: ["list", "watch"]`
+	if got.code != exitRefused || !strings.Contains(strings.Join(strings.Fields(got.stdout), " "), rule) {
+		t.Errorf("without the watch: %+v", got)
+	}
+	update("get", "list", "watch")
+	awaitRules(t, as, kube.RulesFor(needs(e)))
+}

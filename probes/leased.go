@@ -1,0 +1,230 @@
+package probes
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/kube"
+	"github.com/lockdrill/lockdrill/lockcore"
+)
+
+// leased is a Lease object: what its watch and its looks have shown, and how much of that was reported.
+type leased struct {
+	lock, name string
+
+	mu     sync.Mutex
+	news   []change      // told by the watch, and not reported yet
+	known  bool          // the watch has told something
+	told   chan struct{} // closed when it tells of the next change
+	broken error         // why it does not watch at present
+	sights []sight       // of versions that may not be reported yet
+
+	last   change       // the state that was reported last
+	seen   bool         // there was one
+	span   history.Span // the last time that this state was seen, at an instant in it
+	hole   bool         // what came just before it is not known, and nothing was reported since that says so
+	holder string       // incarnation; known once for an epoch, it stays: a pod may have another life by the next look
+	early  int64        // the lease ends no sooner
+	late   int64        // and no later
+}
+
+// change is a state of the object that the watch told of.
+type change struct {
+	record
+	version string // "" = there is no object
+	at      int64  // when it was told
+	kube    kube.LeaseChange
+}
+
+// sight is a version that a look showed, at an instant in at.
+type sight struct {
+	version string
+	at      history.Span
+}
+
+// record is what an election is decided by.
+type record struct {
+	there             bool
+	named             string // "" = released
+	transitions       int32
+	duration          time.Duration
+	acquired, renewed int64 // of the holder's clock: compared, never computed with
+	epoch             string
+}
+
+func recordOf(l kube.Lease, ok bool) record {
+	if !ok {
+		return record{}
+	}
+	r := record{there: true, named: l.Holder, transitions: l.Transitions, duration: l.Duration, acquired: l.Acquired.UnixNano(), renewed: l.Renewed.UnixNano()}
+	if r.held() {
+		r.epoch = lockcore.Fingerprint(fmt.Sprintf("%s#%d@%d", r.named, r.transitions, r.acquired))
+	}
+	return r
+}
+
+// contended is the record as contenders of client-go compare it: they write its times out to the second, so that of two renewals in the
+// same second the later prolongs nothing for them.
+func (r record) contended() record {
+	r.acquired, r.renewed = r.acquired/int64(time.Second), r.renewed/int64(time.Second)
+	return r
+}
+
+func (r *record) held() bool { return r.there && r.named != "" }
+
+// tell takes what the watch tells. A new list that shows the version that was told last shows that nothing was missed.
+func (w *leased) tell(c kube.LeaseChange, clock func() int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := change{record: recordOf(c.Lease, c.There), version: c.Lease.ResourceVersion, at: clock(), kube: c}
+	latest := w.last
+	if len(w.news) > 0 {
+		latest = w.news[len(w.news)-1]
+	}
+	if c.Listed && c.There && n.version == latest.version {
+		return
+	}
+	w.news, w.known = append(w.news, n), true
+	close(w.told)
+	w.told = make(chan struct{})
+}
+
+func (w *leased) heard(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.broken = err
+}
+
+func (w *leased) note(s sight) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sights = append(w.sights, s)
+}
+
+// await waits until the watch has told of what a look showed.
+func (w *leased) await(ctx context.Context, s sight) error {
+	for {
+		w.mu.Lock()
+		reached, told, broken := w.reached(s.version), w.told, w.broken
+		w.mu.Unlock()
+		if reached {
+			return nil
+		}
+		select {
+		case <-told:
+		case <-ctx.Done():
+			return fmt.Errorf("the watch of lease %s has not told of what a look showed: %w", w.name, cmp.Or(broken, ctx.Err()))
+		}
+	}
+}
+
+// reached reports that the watch has told of a version, or that there is a list in its place.
+func (w *leased) reached(version string) bool {
+	return w.known && (w.last.version == version ||
+		slices.ContainsFunc(w.news, func(c change) bool { return c.version == version || c.kube.Covers(version) }))
+}
+
+// report appends what the watch has told since the last time. A change came after the last look that showed the version before, and
+// before it was told.
+func (w *leased) report(events []history.Event, s sight, final bool, holder func(string) string) []history.Event {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.recall()
+	for _, c := range w.news {
+		events = w.take(events, c, holder)
+		w.recall()
+	}
+	w.news = nil
+	// What was seen before this look was asked has been told since, or lies where the watch told nothing.
+	w.sights = slices.DeleteFunc(w.sights, func(o sight) bool { return o.at.To < s.at.From })
+	at := w.span
+	if s.version == w.last.version {
+		at = s.at
+	}
+	if found := w.names(holder); found || final {
+		e := w.event(at)
+		if e.Look.Final = final; found {
+			w.follow(&e, w.span)
+		}
+		events = append(events, e)
+	}
+	return events
+}
+
+// recall takes the latest sight of the present version. That there is no object may have been seen before there was one, or after.
+func (w *leased) recall() {
+	w.sights = slices.DeleteFunc(w.sights, func(s sight) bool {
+		if s.version != w.last.version {
+			return false
+		}
+		if s.at.From > w.span.From {
+			w.span = s.at
+		}
+		return true
+	})
+}
+
+// take makes a change the present state, and appends an event if it is news.
+func (w *leased) take(events []history.Event, c change, holder func(string) string) []history.Event {
+	prev, at := w.span, history.Span{From: min(w.span.From, c.at), To: c.at}
+	if w.hole = w.hole || w.seen && c.kube.Listed; w.seen && c.kube.Listed {
+		events = append(events, history.Event{Kind: history.GapKind, Span: at, Source: sourceLeases, Coverage: &history.Coverage{
+			Probe: "leases", Why: "the watch of lease " + w.name + " was cut, and what was changed before the next list was not told", Largest: at.Width(),
+		}})
+	}
+	news := w.seen && c.record != w.last.record || !w.seen && c.held()
+	switch {
+	case !w.seen: // it may have been renewed just now, or long ago
+		w.early, w.late = at.From, at.To+int64(c.duration)
+	case c.contended() != w.last.contended():
+		w.early, w.late = at.From+int64(c.duration), at.To+int64(c.duration)
+	case c.record != w.last.record: // contenders of client-go do not see that it was extended, others may
+		w.late = at.To + int64(c.duration)
+	}
+	if c.epoch != w.last.epoch {
+		w.holder = ""
+	}
+	first := !w.seen
+	w.seen, w.span, w.last = true, at, c
+	if found := w.names(holder); !found && !news {
+		return events
+	}
+	e := w.event(at)
+	if !first {
+		w.follow(&e, prev)
+	}
+	return append(events, e)
+}
+
+// names finds the incarnation that holds, where it was not known before.
+func (w *leased) names(holder func(string) string) (found bool) {
+	if w.holder == "" && w.last.held() {
+		w.holder = holder(w.last.named)
+		return w.holder != ""
+	}
+	return false
+}
+
+// event is a look at the present state.
+func (w *leased) event(at history.Span) history.Event {
+	r := &w.last.record
+	l := &history.Look{PTTL: absent, Released: r.there && !r.held()}
+	if r.held() {
+		l.Present, l.PTTL = true, max(0, w.late-at.To)
+		l.Slack = max(0, at.From+l.PTTL-w.early)
+		l.Named, l.Holder = cut(r.named), w.holder
+	}
+	return history.Event{Kind: history.LookKind, Span: at, Source: sourceLeases, Lock: w.lock, Key: w.name, Epoch: r.epoch, Look: l}
+}
+
+// follow says which state came before the event's. Where others may lie between, nobody knows whose release it was.
+func (w *leased) follow(e *history.Event, prev history.Span) {
+	e.Look.Prev, e.Look.Direct = &prev, !w.hole
+	e.Look.Released = e.Look.Released && !w.hole
+	w.hole = false
+}

@@ -30,8 +30,9 @@ test-kube: deps ## all tests named TestKube..., against a real etcd, kube-apiser
 	LOCKDRILL_KUBE=1 $(GO) test -count=1 -run '^TestKube' $$kube
 	PATH="$$(GO=$(GO) internal/kubetools/build kubectl):$$PATH" LOCKDRILL_KUBE=1 $(GO) test -count=1 -timeout 20m -run '^TestKube' ./cmd/...
 
-truth: ## what is measured against what really happened, in 100,000 random worlds: minutes
+truth: deps ## what is measured against what really happened, in 100,000 random worlds and 400 live kills: minutes
 	LOCKDRILL_TRUTH_SEEDS=100000 $(GO) test -count=1 -v -timeout 1h -run TestTruthInRange ./experiments/rehearsal
+	LOCKDRILL_TRUTH_KILLS=400 $(GO) test -count=1 -v -run TestMeasuredTakeoverContainsTheTruth ./cmd/lockdrill
 
 mutants: ## deliberate mistakes in the lock core and the analysis, and what catches each: ten minutes
 	LOCKDRILL_MUTANTS=all $(GO) test -count=1 -v -timeout 1h -run TestMutantsAreCaught ./experiments/rehearsal

@@ -17,6 +17,7 @@ const burstDrill = `kill: {holder_of: loop, phase: after_renew}`
 
 // An interrupt does not wait for a burst that has long to go: the burst is ended, and so is the run.
 func TestInterruptEndsABurst(t *testing.T) {
+	t.Parallel()
 	needDrill(t)
 	yaml := edit(t, goodDrill, "count: 2, every: settled", "count: 1", burstDrill, "renew_failures: {holder_of: loop, mode: error}", "    at: 0s\n", "    at: 0s\n    for: 50s\n")
 	start := time.Now()
@@ -70,7 +71,7 @@ func TestARefusalHidesNoFailure(t *testing.T) {
 	t.Parallel()
 	needDrill(t)
 	dir := t.TempDir()
-	fail := edit(t, goodDrill, "takeover: {max: 3s}", "takeover: {max: 1ms}")
+	fail := edit(t, goodDrill, "takeover: {max: 2s}", "takeover: {max: 1ms}")
 	tiny := edit(t, goodDrill, "steady_state:", "time_scale: 0.03\nsteady_state:")
 	for name, text := range map[string]string{"fail.yaml": fail, "tiny.yaml": tiny} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -113,6 +114,7 @@ func TestAWrappedRedisServerLeavesNothing(t *testing.T) {
 
 // The second interrupt leaves at once, with the status that says that nothing was verified; the kernel still ends the children.
 func TestSecondInterruptIsDirty(t *testing.T) {
+	t.Parallel()
 	needDrill(t)
 	yaml := edit(t, goodDrill, "  replicas: 2\n", fmt.Sprintf("  replicas: 2\n  worker: [%q, deaf]\n", os.Args[0]), jobLock, "", jobWork, "",
 		"count: 2, every: settled", "count: 200, every: settled", "max_kills: 4", "max_kills: 400")

@@ -9,13 +9,20 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/scenarios"
 )
 
-// runScenario runs a shipped scenario through the binary, and returns what it concluded and what happened.
-func runScenario(t *testing.T, name string, code int) (analysis.Judgement, *history.History) {
+// runScenario runs a shipped scenario through the binary, shortened by the pairs, and returns what it concluded and what happened.
+// `make scenarios` runs it as it is shipped.
+func runScenario(t *testing.T, name string, code int, pairs ...string) (analysis.Judgement, *history.History) {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), "run")
-	drillEndsWith(t, code, 4*time.Minute, "run", name, "--out", dir)
+	shipped, ok := scenarios.Get(name)
+	if !ok {
+		t.Fatalf("no scenario is called %s", name)
+	}
+	file, dir := filepath.Join(t.TempDir(), name+".yaml"), filepath.Join(t.TempDir(), "run")
+	write(t, file, []byte(edit(t, string(shipped), pairs...)))
+	drillEndsWith(t, code, 4*time.Minute, "run", file, "--out", dir)
 	data, err := os.ReadFile(filepath.Join(dir, verdictFile))
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +42,7 @@ func runScenario(t *testing.T, name string, code int) (analysis.Judgement, *hist
 func TestAFenceIsWhatKeepsALateWriteAway(t *testing.T) {
 	needDrill(t)
 	t.Parallel()
-	j, h := runScenario(t, "unfenced-duplicates", exitSLOFailed)
+	j, h := runScenario(t, "unfenced-duplicates", exitSLOFailed, "time_scale: 0.1", "time_scale: 0.05")
 	duplicates, refused := map[string]int{}, map[string]int{}
 	for _, d := range j.Duplicates {
 		duplicates[d.Lock] += d.Extra
@@ -57,7 +64,7 @@ func TestAFenceIsWhatKeepsALateWriteAway(t *testing.T) {
 func TestThePublishedPolicyBelievesForAnOpTimeoutTooLong(t *testing.T) {
 	needDrill(t)
 	t.Parallel()
-	j, _ := runScenario(t, "black-hole-published-policy", exitSLOFailed)
+	j, _ := runScenario(t, "black-hole-published-policy", exitSLOFailed, "time_scale: 0.1", "time_scale: 0.05")
 	gaveUp := 0
 	for _, a := range j.Abandonments {
 		if a.Lock == "published" && a.Reason == "count" {

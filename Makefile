@@ -18,10 +18,13 @@ image: ## bin/image/lockdrill.tar: a container image (IMAGE=NAME:TAG ARCH=amd64|
 	cd internal/image && $(GO) run . -binary ../../bin/image/lockdrill -ref $(IMAGE) -title lockdrill -o ../../bin/image/lockdrill.tar
 	cd internal/image && LOCKDRILL_ARCHIVE=$(CURDIR)/bin/image/lockdrill.tar $(GO) test -count=1 .
 
+# Tests wait for real time: one more at once than there are cores.
+AT_ONCE := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+
 # vet is of check, and costs half a minute where nothing is built yet.
 test: deps ## all tests but those of test-kube; the drills last and alone, since they measure time
-	$(GO) test -vet=off -skip '^TestKube' $$($(GO) list ./... | grep -v -e /cmd/ -e /kubetest)
-	$(GO) test -vet=off -skip '^TestKube' -timeout 20m ./cmd/...
+	$(GO) test -vet=off -skip '^TestKube' -p $(AT_ONCE) $$($(GO) list ./... | grep -v -e /cmd/ -e /kubetest)
+	$(GO) test -vet=off -skip '^TestKube' -parallel $(AT_ONCE) -timeout 20m ./cmd/...
 
 test-kube: deps ## all tests named TestKube..., against a real etcd, kube-apiserver, controllers and scheduler, built here: no root; five minutes when Go's cache is cold, then four
 	GO=$(GO) internal/kubetools/build

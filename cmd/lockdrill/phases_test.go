@@ -22,7 +22,8 @@ func TestKillsStrikeAtTheirMoment(t *testing.T) {
 		min   time.Duration // from its call; how much later it comes is the machine's
 	}{
 		{"after_renew", goodRun, history.RenewReturn, 0},
-		{"before_renew", drilled(edit(t, goodDrill, "after_renew", "before_renew")), "", 80 * time.Millisecond},
+		{"before_renew", drilled(edit(t, goodDrill, "ttl: 400ms", "ttl: 2s", "renew_every: 100ms", "renew_every: 500ms", // a tenth of it is the time to strike in
+			"after_renew", "before_renew", goodSLO, shortSLO)), "", 450 * time.Millisecond},
 		{"acquired", drilled(edit(t, goodDrill, "holder_of: loop, phase: after_renew", "holder_of: job, on: acquired", "{lock: loop,", "{lock: job,")), history.AcquireReturn, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

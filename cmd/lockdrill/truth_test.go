@@ -120,10 +120,18 @@ func compareWithTruth(t *testing.T, j *analysis.Judgement, h *history.History, t
 	t.Helper()
 	var widths []float64
 	for _, x := range j.Takeovers {
+		if x.Censored { // there is no end to compare
+			t.Logf("%s is censored", x.Fault)
+			continue
+		}
 		fault, grant, invoked := trial(h, x)
 		tick, ok := told.ticks[grant.Epoch]
-		if x.Hi == nil || !ok {
-			t.Errorf("%s: no end, or no truth about epoch %q", x.Fault, grant.Epoch)
+		if !ok { // killed after its first tick, before it could write that down
+			t.Logf("%s: no truth about epoch %q", x.Fault, grant.Epoch)
+			continue
+		}
+		if x.Hi == nil {
+			t.Errorf("%s has no end", x.Fault)
 			continue
 		}
 		origin := tick[1] - invoked

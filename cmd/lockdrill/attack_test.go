@@ -85,6 +85,7 @@ func TestARefusalHidesNoFailure(t *testing.T) {
 
 // A redis-server that is a wrapper which does not exec is told apart, and nothing of it is left.
 func TestAWrappedRedisServerLeavesNothing(t *testing.T) {
+	t.Parallel()
 	needDrill(t)
 	dir := t.TempDir()
 	real := redistest.Need(t)
@@ -95,10 +96,13 @@ func TestAWrappedRedisServerLeavesNothing(t *testing.T) {
 	if err := os.WriteFile(wrapper, []byte("#!/bin/sh\necho $$ > "+dir+"/pid\n"+real+" \"$@\" &\necho $! > "+dir+"/child\nwait\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("PATH", filepath.Dir(wrapper)+":"+os.Getenv("PATH"))
-	o := runDrill(t, goodDrill, nil)
-	if o.code != exitFailure || !strings.Contains(o.text, "wrapper") {
-		t.Errorf("exit %d\n%s", o.code, o.text)
+	file, out := filepath.Join(dir, "drill.yaml"), filepath.Join(dir, "run")
+	write(t, file, []byte(goodDrill))
+	cmd := lockdrill("run", file, "--out", out)
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(wrapper)+":"+os.Getenv("PATH"))
+	text, _ := cmd.CombinedOutput()
+	if code := cmd.ProcessState.ExitCode(); code != exitFailure || !strings.Contains(string(text), "wrapper") {
+		t.Errorf("exit %d\n%s", code, text)
 	}
 	var left int
 	if data, err := os.ReadFile(filepath.Join(dir, "child")); err == nil {
@@ -107,7 +111,7 @@ func TestAWrappedRedisServerLeavesNothing(t *testing.T) {
 		}
 	}
 	allGone(t, []int{left})
-	if _, err := os.Stat(o.dir); err == nil {
+	if _, err := os.Stat(out); err == nil {
 		t.Error("the folder of a run that did not come about is left")
 	}
 }

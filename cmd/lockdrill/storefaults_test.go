@@ -110,7 +110,7 @@ func TestFaultsOfTheStoreAreFeltAndEnd(t *testing.T) {
 			t.Parallel()
 			s := strike(t, c.fault)
 			confirmed, ended := s.one(t, history.FaultConfirmed), s.one(t, history.FaultVerified)
-			if confirmed.Fault.Victim != history.VictimStore || confirmed.Fault.Observed < int64(c.lasts)*9/10 {
+			if confirmed.Fault.Victim != history.VictimStore || confirmed.Fault.Observed < int64(c.lasts)*3/4 {
 				t.Errorf("confirmed %+v, want at least %s", confirmed.Fault, c.lasts)
 			}
 			if s.lives() != c.lives {
@@ -150,7 +150,7 @@ func TestAPausedHolderComesBackAsTheSame(t *testing.T) {
 	s := strike(t, "for: 2s, pause: {holder_of: loop}")
 	confirmed, ended := s.one(t, history.FaultConfirmed), s.one(t, history.FaultVerified)
 	victim := confirmed.Fault.Victim
-	if confirmed.Fault.Observed < int64(1900*time.Millisecond) {
+	if confirmed.Fault.Observed < int64(1500*time.Millisecond) { // from the first look that finds it standing
 		t.Errorf("it stood still for %s of 2 s", time.Duration(confirmed.Fault.Observed))
 	}
 	starts, taken, back := 0, false, false

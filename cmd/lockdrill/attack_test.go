@@ -150,7 +150,7 @@ func TestSecondInterruptIsDirty(t *testing.T) {
 
 // historyOf finds the history of the test's run, "" while there is none.
 func historyOf(t *testing.T) func() string {
-	pattern := filepath.Join(os.TempDir(), t.Name()+"*", "*", "run", historyFile)
+	pattern := filepath.Join(filepath.Dir(t.TempDir()), "*", "run", historyFile)
 	return func() string {
 		found, _ := filepath.Glob(pattern)
 		if len(found) == 0 {

@@ -353,7 +353,7 @@ func TestTheWatchdogStandsApart(t *testing.T) {
 	var pid int
 	o := runDrill(t, goodDrill, func(runner int) {
 		waitForWorker(t, runner)
-		dogs := processes("watchdog", t.Name())
+		dogs := processes("watchdog", filepath.Dir(t.TempDir()))
 		if len(dogs) != 1 {
 			t.Fatalf("watchdogs %v", dogs)
 		}

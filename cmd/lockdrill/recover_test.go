@@ -355,7 +355,7 @@ func TestAStoppedRunnerKeepsNoFaultAlive(t *testing.T) {
 	runDrill(t, yaml, func(pid int) {
 		var dirs []string
 		until(t, "the run's folder", func() bool {
-			dirs, _ = filepath.Glob(filepath.Join(os.TempDir(), t.Name()+"*", "*", "run"))
+			dirs, _ = filepath.Glob(filepath.Join(filepath.Dir(t.TempDir()), "*", "run"))
 			return len(dirs) == 1
 		})
 		awaitMark(t, dirs[0], "latency", "injected", &bytes.Buffer{})

@@ -18,10 +18,13 @@ image: ## bin/image/lockdrill.tar: a container image (IMAGE=NAME:TAG ARCH=amd64|
 	cd internal/image && $(GO) run . -binary ../../bin/image/lockdrill -ref $(IMAGE) -title lockdrill -o ../../bin/image/lockdrill.tar
 	cd internal/image && LOCKDRILL_ARCHIVE=$(CURDIR)/bin/image/lockdrill.tar $(GO) test -count=1 .
 
+# Tests wait for real time: one more at once than there are cores.
+AT_ONCE := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+
 # vet is of check, and costs half a minute where nothing is built yet.
 test: deps ## all tests but those of test-kube; the drills last and alone, since they measure time
-	$(GO) test -vet=off -skip '^TestKube' $$($(GO) list ./... | grep -v -e /cmd/ -e /kubetest)
-	$(GO) test -vet=off -skip '^TestKube' -timeout 20m ./cmd/...
+	$(GO) test -vet=off -skip '^TestKube' -p $(AT_ONCE) $$($(GO) list ./... | grep -v -e /cmd/ -e /kubetest)
+	$(GO) test -vet=off -skip '^TestKube' -parallel $(AT_ONCE) -timeout 20m ./cmd/...
 
 test-kube: deps ## all tests named TestKube..., against a real etcd, kube-apiserver, controllers and scheduler, built here: no root; five minutes when Go's cache is cold, then four
 	GO=$(GO) internal/kubetools/build
@@ -30,8 +33,9 @@ test-kube: deps ## all tests named TestKube..., against a real etcd, kube-apiser
 	LOCKDRILL_KUBE=1 $(GO) test -count=1 -run '^TestKube' $$kube
 	PATH="$$(GO=$(GO) internal/kubetools/build kubectl):$$PATH" LOCKDRILL_KUBE=1 $(GO) test -count=1 -timeout 20m -run '^TestKube' ./cmd/...
 
-truth: ## what is measured against what really happened, in 100,000 random worlds: minutes
+truth: deps ## what is measured against what really happened, in 100,000 random worlds and 400 live kills: minutes
 	LOCKDRILL_TRUTH_SEEDS=100000 $(GO) test -count=1 -v -timeout 1h -run TestTruthInRange ./experiments/rehearsal
+	LOCKDRILL_TRUTH_KILLS=400 $(GO) test -count=1 -v -run TestMeasuredTakeoverContainsTheTruth ./cmd/lockdrill
 
 mutants: ## deliberate mistakes in the lock core and the analysis, and what catches each: ten minutes
 	LOCKDRILL_MUTANTS=all $(GO) test -count=1 -v -timeout 1h -run TestMutantsAreCaught ./experiments/rehearsal

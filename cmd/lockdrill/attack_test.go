@@ -17,6 +17,7 @@ const burstDrill = `kill: {holder_of: loop, phase: after_renew}`
 
 // An interrupt does not wait for a burst that has long to go: the burst is ended, and so is the run.
 func TestInterruptEndsABurst(t *testing.T) {
+	t.Parallel()
 	needDrill(t)
 	yaml := edit(t, goodDrill, "count: 2, every: settled", "count: 1", burstDrill, "renew_failures: {holder_of: loop, mode: error}", "    at: 0s\n", "    at: 0s\n    for: 50s\n")
 	start := time.Now()
@@ -70,7 +71,7 @@ func TestARefusalHidesNoFailure(t *testing.T) {
 	t.Parallel()
 	needDrill(t)
 	dir := t.TempDir()
-	fail := edit(t, goodDrill, "takeover: {max: 3s}", "takeover: {max: 1ms}")
+	fail := edit(t, goodDrill, "takeover: {max: 2s}", "takeover: {max: 1ms}")
 	tiny := edit(t, goodDrill, "steady_state:", "time_scale: 0.03\nsteady_state:")
 	for name, text := range map[string]string{"fail.yaml": fail, "tiny.yaml": tiny} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -84,6 +85,7 @@ func TestARefusalHidesNoFailure(t *testing.T) {
 
 // A redis-server that is a wrapper which does not exec is told apart, and nothing of it is left.
 func TestAWrappedRedisServerLeavesNothing(t *testing.T) {
+	t.Parallel()
 	needDrill(t)
 	dir := t.TempDir()
 	real := redistest.Need(t)
@@ -94,10 +96,13 @@ func TestAWrappedRedisServerLeavesNothing(t *testing.T) {
 	if err := os.WriteFile(wrapper, []byte("#!/bin/sh\necho $$ > "+dir+"/pid\n"+real+" \"$@\" &\necho $! > "+dir+"/child\nwait\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("PATH", filepath.Dir(wrapper)+":"+os.Getenv("PATH"))
-	o := runDrill(t, goodDrill, nil)
-	if o.code != exitFailure || !strings.Contains(o.text, "wrapper") {
-		t.Errorf("exit %d\n%s", o.code, o.text)
+	file, out := filepath.Join(dir, "drill.yaml"), filepath.Join(dir, "run")
+	write(t, file, []byte(goodDrill))
+	cmd := lockdrill("run", file, "--out", out)
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(wrapper)+":"+os.Getenv("PATH"))
+	text, _ := cmd.CombinedOutput()
+	if code := cmd.ProcessState.ExitCode(); code != exitFailure || !strings.Contains(string(text), "wrapper") {
+		t.Errorf("exit %d\n%s", code, text)
 	}
 	var left int
 	if data, err := os.ReadFile(filepath.Join(dir, "child")); err == nil {
@@ -106,13 +111,14 @@ func TestAWrappedRedisServerLeavesNothing(t *testing.T) {
 		}
 	}
 	allGone(t, []int{left})
-	if _, err := os.Stat(o.dir); err == nil {
+	if _, err := os.Stat(out); err == nil {
 		t.Error("the folder of a run that did not come about is left")
 	}
 }
 
 // The second interrupt leaves at once, with the status that says that nothing was verified; the kernel still ends the children.
 func TestSecondInterruptIsDirty(t *testing.T) {
+	t.Parallel()
 	needDrill(t)
 	yaml := edit(t, goodDrill, "  replicas: 2\n", fmt.Sprintf("  replicas: 2\n  worker: [%q, deaf]\n", os.Args[0]), jobLock, "", jobWork, "",
 		"count: 2, every: settled", "count: 200, every: settled", "max_kills: 4", "max_kills: 400")
@@ -144,7 +150,7 @@ func TestSecondInterruptIsDirty(t *testing.T) {
 
 // historyOf finds the history of the test's run, "" while there is none.
 func historyOf(t *testing.T) func() string {
-	pattern := filepath.Join(os.TempDir(), t.Name()+"*", "*", "run", historyFile)
+	pattern := filepath.Join(filepath.Dir(t.TempDir()), "*", "run", historyFile)
 	return func() string {
 		found, _ := filepath.Glob(pattern)
 		if len(found) == 0 {

@@ -46,6 +46,7 @@ slos:
 
 // A burst on the way strikes what the file says, is counted there, and its hits name the holder's epoch.
 func TestBurstsOnTheWay(t *testing.T) {
+	t.Parallel()
 	needDrill(t)
 	for _, c := range []struct {
 		name, fault string
@@ -97,6 +98,7 @@ func TestBurstsOnTheWay(t *testing.T) {
 
 // A burst that hits nothing, or less than it was to hit, shows nothing; wherever it was made.
 func TestBurstsThatHitNothingAreInconclusive(t *testing.T) {
+	t.Parallel()
 	needDrill(t)
 	for _, c := range []struct{ name, fault string }{
 		{"nobody releases a renewed loop, on the way", "for: 500ms\n    release_failures: {all: true, mode: error, via: proxy}"},

@@ -1,13 +1,9 @@
 package main
 
 import (
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 )
 
@@ -21,28 +17,13 @@ func needDrill(t *testing.T) {
 	}
 }
 
-// The published scheduler policy costs what the article says.
+// The published scheduler policy costs what the article says: three failed renewals give the job up, and the lock is left to its TTL,
+// so that the next owner waits for it.
 func TestThePublishedSchedulerPolicy(t *testing.T) {
 	needDrill(t)
 	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "run")
-	cmd := lockdrill("run", "published-scheduler-policy", "--out", dir)
-	if text, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
-	publishedPolicy(t, dir)
-}
-
-// publishedPolicy: three failed renewals give the job up, and the lock is left to its TTL, so that the next owner waits for it.
-func publishedPolicy(t *testing.T, dir string) {
-	var j analysis.Judgement
-	data, err := os.ReadFile(filepath.Join(dir, verdictFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(data, &j); err != nil {
-		t.Fatal(err)
-	}
+	j, h := runScenario(t, "published-scheduler-policy", exitPass, "cordum/scheduler-job}", "cordum/scheduler-job, op_timeout: 6s}",
+		"jobs: 50", "jobs: 22", "p50: 150s, p99: 180s", "p50: 100s, p99: 110s", "at: 200s", "at: 140s", "count: 3, every: settled", "count: 1")
 	if len(j.Predicted) == 0 || j.Predicted[0].Seeds == 0 || j.Predicted[0].Values == 0 {
 		t.Errorf("the run has no prediction: %+v", j.Predicted)
 	}
@@ -56,10 +37,6 @@ func publishedPolicy(t *testing.T, dir string) {
 		t.Errorf("no abandonment after three failures: %+v", j.Abandonments)
 	}
 	released := false
-	h, err := readHistory(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, e := range h.Events {
 		released = released || e.Kind == "release.skipped" && e.Call.Why == "after_abandon"
 	}

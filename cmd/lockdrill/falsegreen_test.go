@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -30,7 +31,7 @@ const jobLock = `    - name: job
 `
 
 const jobWork = `  work:
-    - {lock: job, jobs: 60, rate: 20/s, hold: {p50: 50ms, p99: 80ms}, redeliver: 300ms}
+    - {lock: job, jobs: 40, rate: 20/s, hold: {p50: 50ms, p99: 80ms}, redeliver: 300ms}
 `
 
 // goodDrill passes in a few seconds. Every false green below differs from it in one thing.
@@ -66,8 +67,14 @@ probes:
   ledger: {every: 2ms, max_gap: 300ms}
 limits: {max_kills: 4, max_run: 1m}
 slos:
-  - {lock: loop, takeover: {max: 3s}}
-`
+  ` + goodSLO + "\n"
+
+// The good drill's SLO, beyond any takeover of it even where the machine is busy; and one to put in its place where no takeover is
+// asked about: a run waits for as long as a breach would take to show.
+const (
+	goodSLO  = "- {lock: loop, takeover: {max: 2s}}"
+	shortSLO = "- {lock: loop, overlap: {level: effect, max: 0}}"
+)
 
 // edit replaces one piece of the good drill; a piece that is not there is a mistake of the test.
 func edit(t *testing.T, text string, pairs ...string) string {
@@ -91,7 +98,11 @@ type drillOut struct {
 
 func runDrill(t *testing.T, yaml string, during func(pid int), args ...string) drillOut {
 	t.Helper()
-	dir := t.TempDir()
+	return runDrillIn(t, t.TempDir(), yaml, during, args...)
+}
+
+func runDrillIn(t *testing.T, dir, yaml string, during func(pid int), args ...string) drillOut {
+	t.Helper()
 	file := filepath.Join(dir, "drill.yaml")
 	if err := os.WriteFile(file, []byte(yaml), 0o644); err != nil {
 		t.Fatal(err)
@@ -117,38 +128,57 @@ func runDrill(t *testing.T, yaml string, during func(pid int), args ...string) d
 	return o
 }
 
+// theGoodRun is one run for all who only look at what it has left; each has a copy of its folder.
+var theGoodRun struct {
+	sync.Once
+	out drillOut
+}
+
+func goodRun(t *testing.T) drillOut {
+	t.Helper()
+	theGoodRun.Do(func() { theGoodRun.out = runDrillIn(t, filepath.Dir(built), goodDrill, nil) })
+	o := theGoodRun.out
+	o.dir = filepath.Join(t.TempDir(), "run")
+	if err := os.CopyFS(o.dir, os.DirFS(theGoodRun.out.dir)); err != nil {
+		t.Fatalf("%v\n%s", err, o.text)
+	}
+	return o
+}
+
 func TestTheGoodDrillPasses(t *testing.T) {
 	t.Parallel()
 	needDrill(t)
-	if o := runDrill(t, goodDrill, nil); o.code != exitPass || o.j.Verdict != "pass" {
+	if o := goodRun(t); o.code != exitPass || o.j.Verdict != "pass" {
 		t.Errorf("exit %d, verdict %q\n%s", o.code, o.j.Verdict, o.text)
 	}
 }
 
 // What a peer would call green: each must say that it shows nothing, and why.
 func TestFalseGreens(t *testing.T) {
+	t.Parallel()
 	needDrill(t)
 	for _, c := range []struct {
 		name string
 		yaml string
 		why  string // must be said
 	}{
-		{"no victim", edit(t, goodDrill, "at: 0s", "at: 6s", "holder_of: loop, phase: after_renew", "holder_of: job, phase: random",
-			"{lock: loop, takeover: {max: 3s}}", "{lock: job, takeover: {max: 3s}}"), "nobody held"},
+		{"no victim", edit(t, goodDrill, "at: 0s", "at: 4s", "holder_of: loop, phase: after_renew", "holder_of: job, phase: random",
+			goodSLO, "- {lock: job, takeover: {max: 2s}}"), "nobody held"},
 		{"the kill comes when the victim no longer holds", edit(t, goodDrill, "  replicas: 2\n", fmt.Sprintf("  replicas: 2\n  worker: [%q, late]\n", os.Args[0]),
 			"        renew_every: 100ms\n", "", "mode: renewed", "mode: explicit", "release: {mode: none}", "release: {mode: single, timeout: 50ms}",
 			jobLock, "", jobWork, "", "phase: after_renew", "on: acquired"), "moved"},
 		{"the key probe is blind", edit(t, goodDrill, "lock_keys: {every: 5ms, max_gap: 300ms}", "lock_keys: {every: 30ms, max_gap: 31ms}",
-			"{lock: loop, takeover: {max: 3s}}", "{lock: loop, overlap: {level: belief, max: 0s}}"), "gap"},
+			goodSLO, "- {lock: loop, overlap: {level: belief, max: 0s}}"), "gap"},
 		{"no job ever finishes", edit(t, goodDrill, "p50: 50ms, p99: 80ms", "p50: 1h, p99: 1h",
-			"{lock: loop, takeover: {max: 3s}}", "{lock: job, duplicate_terminal_states: {max: 0}}"), "no job"},
-		{"a quantile with too few kills", edit(t, goodDrill, "takeover: {max: 3s}", "takeover: {p95: 3s}"), "59"},
+			goodSLO, "- {lock: job, duplicate_terminal_states: {max: 0}}"), "no job"},
+		{"a quantile with too few kills", edit(t, goodDrill, "takeover: {max: 2s}", "takeover: {p95: 2s}"), "59"},
 		{"replicas that cannot start", edit(t, goodDrill, "  replicas: 2\n", "  replicas: 2\n  worker: [/bin/false]\n"), "cannot start"},
-		{"nobody else ever wants the lock", edit(t, goodDrill, "replicas: 2", "replicas: 1", "restart: 100ms", "restart: 1h"), "nobody else wanted"},
-		{"a limit inside the possible band", edit(t, goodDrill, "phase: after_renew", "phase: random", "takeover: {max: 3s}", "takeover: {max: 500ms}"), "luck"},
+		{"nobody else ever wants the lock", edit(t, goodDrill, "replicas: 2", "replicas: 1", "restart: 100ms", "restart: 1h", "count: 2, every: settled", "count: 1"), "nobody else wanted"},
+		{"a limit inside the possible band", edit(t, goodDrill, "phase: after_renew", "phase: random", "try, timeout: 50ms", "try, timeout: 2s",
+			"takeover: {max: 2s}", "takeover: {max: 2100ms}"), "luck"}, // no takeover comes near to it: the band has a try that hangs
 		{"a lock without events", edit(t, goodDrill, "  work:", "    - {name: ghost, profile: cordum/snapshot-writer}\n  work:",
 			"  replicas: 2\n", fmt.Sprintf("  replicas: 2\n  worker: [%q]\n", os.Args[0]),
-			"{lock: loop, takeover: {max: 3s}}", "{lock: ghost, overlap: {level: effect, max: 0}}"), "ghost"},
+			goodSLO, "- {lock: ghost, overlap: {level: effect, max: 0}}"), "ghost"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -183,7 +213,7 @@ func TestRedisThatDiesHalfwayIsNoPass(t *testing.T) {
 func TestACutHistoryIsNoPass(t *testing.T) {
 	t.Parallel()
 	needDrill(t)
-	o := runDrill(t, goodDrill, nil)
+	o := goodRun(t)
 	path := filepath.Join(o.dir, historyFile)
 	whole, err := os.ReadFile(path)
 	if err != nil {
@@ -205,7 +235,7 @@ func TestACutHistoryIsNoPass(t *testing.T) {
 func TestJudgeRepeatsTheVerdict(t *testing.T) {
 	t.Parallel()
 	needDrill(t)
-	o := runDrill(t, goodDrill, nil)
+	o := goodRun(t)
 	before, err := os.ReadFile(filepath.Join(o.dir, verdictFile))
 	if err != nil {
 		t.Fatal(err)

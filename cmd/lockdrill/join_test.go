@@ -194,6 +194,7 @@ func (j *joined) checkLog() {
 
 // The container's process says hello, works, and ends in order when the drill is over; its next life can be drilled again.
 func TestAWorkerJoinsAFleet(t *testing.T) {
+	t.Parallel()
 	j := joinPod(t)
 	if h := j.hellos[0]; h.Pod != "worker-0" || h.UID != "u-1" {
 		t.Errorf("hello %+v", h)
@@ -216,6 +217,7 @@ func TestAWorkerJoinsAFleet(t *testing.T) {
 
 // SIGTERM releases; a process that ignores it goes on; a crash leaves the lock held.
 func TestHowAJoinedWorkerEnds(t *testing.T) {
+	t.Parallel()
 	t.Run("graceful", func(t *testing.T) {
 		j := joinPod(t)
 		j.holding()

@@ -115,7 +115,7 @@ func withFault(t *testing.T, yaml, lasts, fault string) string {
 		at += "    for: " + lasts + "\n"
 	}
 	return edit(t, yaml, "count: 2, every: settled", "count: 1", burstDrill, fault, "    at: 0s\n", at,
-		"{lock: loop, takeover: {max: 3s}}", "{lock: loop, overlap: {level: effect, max: 0}}")
+		goodSLO, shortSLO)
 }
 
 // atSomebodys is a drill at a Redis that the run did not start, with a key of its owner's. Afterwards that is the only one, and a write
@@ -353,7 +353,7 @@ func TestTheWatchdogStandsApart(t *testing.T) {
 	var pid int
 	o := runDrill(t, goodDrill, func(runner int) {
 		waitForWorker(t, runner)
-		dogs := processes("watchdog", t.Name())
+		dogs := processes("watchdog", filepath.Dir(t.TempDir()))
 		if len(dogs) != 1 {
 			t.Fatalf("watchdogs %v", dogs)
 		}

@@ -29,6 +29,7 @@ func TestMain(m *testing.M) {
 	for _, name := range []string{"GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"} { // of the CI that runs these tests
 		_ = os.Unsetenv(name)
 	}
+	_ = os.Setenv(passwordEnv, somebodysPassword) // here, since tests that set a variable cannot run beside others
 	os.Exit(buildAndTest(m))
 }
 

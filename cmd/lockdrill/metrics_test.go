@@ -15,6 +15,7 @@ import (
 func metricDrill(t *testing.T) string {
 	return edit(t, goodDrill,
 		"class: standard", "class: legacy_count\n        max_failures: 2",
+		"ttl: 400ms", "ttl: 1s", "op_timeout: 50ms", "op_timeout: 300ms", // a busy machine makes no renewal fail
 		"    repeat: {count: 2, every: settled}\n    kill: {holder_of: loop, phase: after_renew}",
 		"    renew_failures: {holder_of: loop, mode: error, count: 2}\n  - {id: kill-later, at: 2s, kill: {holder_of: loop, phase: after_renew}}",
 		"probes:\n", "allow_overlap: [[kill, kill-later]]\nprobes:\n  metrics:\n"+

@@ -176,6 +176,7 @@ func TestATargetIsGivenBackFirst(t *testing.T) {
 
 // A runner that hangs: what is past its time is ended although the runner lives; the rest is done when it is dead.
 func TestTheWatchdogDoesNotWaitForARunnerThatHangs(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	child, self := sleeper(t)
 	reaped := make(chan error, 1)
@@ -214,6 +215,7 @@ func TestTheWatchdogDoesNotWaitForARunnerThatHangs(t *testing.T) {
 
 // A watchdog whose journal is closed or gone has no purpose any more, even if the runner goes on.
 func TestTheWatchdogLeavesWithItsPurpose(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]func(dir string, j *undo.Journal) error{
 		"closed": func(_ string, j *undo.Journal) error { return j.Close() },
 		"gone":   func(dir string, _ *undo.Journal) error { return os.Remove(filepath.Join(dir, undo.File)) },
@@ -353,7 +355,7 @@ func TestAStoppedRunnerKeepsNoFaultAlive(t *testing.T) {
 	runDrill(t, yaml, func(pid int) {
 		var dirs []string
 		until(t, "the run's folder", func() bool {
-			dirs, _ = filepath.Glob(filepath.Join(os.TempDir(), t.Name()+"*", "*", "run"))
+			dirs, _ = filepath.Glob(filepath.Join(filepath.Dir(t.TempDir()), "*", "run"))
 			return len(dirs) == 1
 		})
 		awaitMark(t, dirs[0], "latency", "injected", &bytes.Buffer{})

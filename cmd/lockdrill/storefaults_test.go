@@ -30,7 +30,7 @@ type struck struct {
 
 func strike(t *testing.T, fault string, args ...string) struck {
 	t.Helper()
-	return readStruck(t, runDrill(t, edit(t, goodDrill, killFault, "  - {id: f, at: 100ms, "+fault+"}\n"), nil, args...))
+	return readStruck(t, runDrill(t, edit(t, goodDrill, killFault, "  - {id: f, at: 100ms, "+fault+"}\n", goodSLO, shortSLO), nil, args...))
 }
 
 func readStruck(t *testing.T, o drillOut) struck {
@@ -58,6 +58,16 @@ func (s struck) one(t *testing.T, kind history.Kind) history.Event {
 		t.Fatalf("%d %s events, want one: %+v\n%s", len(found), kind, found, s.text)
 	}
 	return found[0]
+}
+
+// count is how many events of that kind there are.
+func (s struck) count(kind history.Kind) (n int) {
+	for _, e := range s.events {
+		if e.Kind == kind {
+			n++
+		}
+	}
+	return n
 }
 
 // lives lists why the locks' store began each of its lives.
@@ -100,7 +110,7 @@ func TestFaultsOfTheStoreAreFeltAndEnd(t *testing.T) {
 			t.Parallel()
 			s := strike(t, c.fault)
 			confirmed, ended := s.one(t, history.FaultConfirmed), s.one(t, history.FaultVerified)
-			if confirmed.Fault.Victim != history.VictimStore || confirmed.Fault.Observed < int64(c.lasts)*9/10 {
+			if confirmed.Fault.Victim != history.VictimStore || confirmed.Fault.Observed < int64(c.lasts)*3/4 {
 				t.Errorf("confirmed %+v, want at least %s", confirmed.Fault, c.lasts)
 			}
 			if s.lives() != c.lives {
@@ -122,13 +132,10 @@ func TestFaultsOfTheEmbeddedStore(t *testing.T) {
 	embedded := func(fault string) string {
 		return edit(t, goodDrill, "mode: spawn", "mode: embedded", killFault, "  - {id: f, at: 100ms, "+fault+"}\n")
 	}
-	for fault, lives := range map[string]string{
-		"store: {do: flush}": "start marker_lost", "store: {do: restart}": "start run_id_changed", "for: 500ms, store: {do: stop}": "start run_id_changed",
-	} {
-		s := readStruck(t, runDrill(t, embedded(fault), nil))
-		if s.one(t, history.FaultConfirmed); s.lives() != lives {
-			t.Errorf("%s: lives of the store: %s; want %s", fault, s.lives(), lives)
-		}
+	s := readStruck(t, runDrill(t, edit(t, embedded("store: {do: flush}"), "probes:\n", "  - {id: again, at: 1s, store: {do: restart}}\n"+
+		"  - {id: off, at: 2s, for: 500ms, store: {do: stop}}\nallow_overlap: [[f, again], [again, off], [f, off]]\nprobes:\n", goodSLO, shortSLO), nil))
+	if n, want := s.count(history.FaultConfirmed), "start marker_lost run_id_changed run_id_changed"; n != 3 || s.lives() != want {
+		t.Errorf("%d faults confirmed, want 3; lives of the store: %s; want %s\n%s", n, s.lives(), want, s.text)
 	}
 	o := runDrill(t, embedded("for: 1s, store: {do: freeze}"), nil)
 	if o.code != exitUsage || !strings.Contains(o.text, "mode: spawn") {
@@ -143,7 +150,7 @@ func TestAPausedHolderComesBackAsTheSame(t *testing.T) {
 	s := strike(t, "for: 2s, pause: {holder_of: loop}")
 	confirmed, ended := s.one(t, history.FaultConfirmed), s.one(t, history.FaultVerified)
 	victim := confirmed.Fault.Victim
-	if confirmed.Fault.Observed < int64(1900*time.Millisecond) {
+	if confirmed.Fault.Observed < int64(1500*time.Millisecond) { // from the first look that finds it standing
 		t.Errorf("it stood still for %s of 2 s", time.Duration(confirmed.Fault.Observed))
 	}
 	starts, taken, back := 0, false, false
@@ -173,7 +180,7 @@ func TestAPauseDuplicatesUnlessTheLedgerComparesFences(t *testing.T) {
 		yaml := edit(t, goodDrill, jobLock, strings.Replace(jobLock, "class: standard", "class: legacy_warn", 1),
 			jobWork, fmt.Sprintf("  work:\n    - {lock: job, jobs: 10, rate: 4/s, hold: {p50: 500ms, p99: 500ms}, redeliver: 300ms, fenced: %v}\n", fenced),
 			killFault, "  - {id: f, at: 100ms, for: 2s, pause: {holder_of: job}}\n",
-			"{lock: loop, takeover: {max: 3s}}", "{lock: job, duplicate_terminal_states: {max: 0}}")
+			goodSLO, "- {lock: job, duplicate_terminal_states: {max: 0}}")
 		s := readStruck(t, runDrill(t, yaml, nil))
 		victim, twice, refused := s.one(t, history.FaultConfirmed).Fault.Victim, 0, 0
 		done := map[string]bool{}
@@ -223,29 +230,35 @@ func TestAClockIsSetOffAndRightAgain(t *testing.T) {
 	s.one(t, history.FaultVerified)
 }
 
+// The variable that an experiment names for the password of somebody's Redis, and its value.
+const (
+	passwordEnv       = "LOCKDRILL_TEST_PASSWORD"
+	somebodysPassword = "hush-hush"
+)
+
 // somebodys is a Redis that somebody else has started, with a password and something of their own in it.
 func somebodys(t *testing.T) (url string, c *redis.Client) {
 	t.Helper()
 	redistest.Need(t)
 	addr := redistest.Start(t)
 	c = redis.NewClient(&redis.Options{Addr: addr, DisableIdentity: true})
-	if err := c.ConfigSet(t.Context(), "requirepass", "hush-hush").Err(); err != nil {
+	if err := c.ConfigSet(t.Context(), "requirepass", somebodysPassword).Err(); err != nil {
 		t.Fatal(err)
 	}
 	_ = c.Close()
-	c = redis.NewClient(&redis.Options{Addr: addr, Password: "hush-hush", DisableIdentity: true})
+	c = redis.NewClient(&redis.Options{Addr: addr, Password: somebodysPassword, DisableIdentity: true})
 	t.Cleanup(func() { _ = c.Close() })
 	for key, value := range map[string]string{"theirs": "1", "lockdrill:environment": "staging"} {
 		if err := c.Set(t.Context(), key, value, 0).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	t.Setenv("LOCKDRILL_TEST_PASSWORD", "hush-hush")
 	return "redis://" + addr, c
 }
 
 func TestADrillAtSomebodysRedisLeavesNothingAndTellsNoPassword(t *testing.T) {
 	needDrill(t)
+	t.Parallel()
 	url, c := somebodys(t)
 	section := fmt.Sprintf("redis: {mode: external, url: %q, password_env: LOCKDRILL_TEST_PASSWORD, allow: [flush, delete_key, pause]}", url)
 	drill := func(fault string) string {
@@ -255,18 +268,20 @@ func TestADrillAtSomebodysRedisLeavesNothingAndTellsNoPassword(t *testing.T) {
 	if s.code != exitPass {
 		t.Errorf("exit %d\n%s", s.code, s.text)
 	}
-	for _, fault := range []string{"store: {do: flush}", "delete_key: {holder_of: loop}", "for: 500ms, store: {do: pause}"} {
-		s := readStruck(t, runDrill(t, drill("  - {id: f, at: 100ms, "+fault+"}\n"), nil, "--confirm", "good"))
-		s.one(t, history.FaultConfirmed)
+	said := s.text
+	s = readStruck(t, runDrill(t, edit(t, drill("  - {id: flush, at: 100ms, store: {do: flush}}\n  - {id: gone, at: 1s, delete_key: {holder_of: loop}}\n"+
+		"  - {id: still, at: 2s, for: 500ms, store: {do: pause}}\nallow_overlap: [[flush, gone], [gone, still], [flush, still]]\n"), goodSLO, shortSLO), nil, "--confirm", "good"))
+	if n := s.count(history.FaultConfirmed); n != 3 {
+		t.Errorf("%d faults were confirmed, want 3\n%s", n, s.text)
 	}
 	if keys, err := c.Keys(t.Context(), "*").Result(); err != nil || len(keys) != 2 {
 		t.Errorf("left: %v (%v); want just what was theirs", keys, err)
 	}
-	if strings.Contains(s.text, "hush-hush") {
+	if strings.Contains(said+s.text, somebodysPassword) {
 		t.Errorf("the password is shown:\n%s", s.text)
 	}
 	_ = filepath.WalkDir(s.dir, func(path string, d fs.DirEntry, err error) error {
-		if data, _ := os.ReadFile(path); strings.Contains(string(data), "hush-hush") {
+		if data, _ := os.ReadFile(path); strings.Contains(string(data), somebodysPassword) {
 			t.Errorf("the password is in %s", path)
 		}
 		return err

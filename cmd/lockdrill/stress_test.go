@@ -30,6 +30,7 @@ const (
 // Random timelines of overlapping faults, with runs that end by themselves, are interrupted, or are killed: nothing is ever left, and
 // no run that was cut short is a pass.
 func TestStress(t *testing.T) {
+	t.Parallel()
 	needDrill(t)
 	n, first := stressShort, rand.Uint64N(1_000_000_000)
 	for env, to := range map[string]func(uint64){stressEnv: func(v uint64) { n = int(v) }, stressSeedEnv: func(v uint64) { first = v }} {

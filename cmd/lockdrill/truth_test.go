@@ -6,13 +6,17 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/history"
 )
 
-// truthDrill kills the holder of a scripted lock 200 times.
+// truthKillsEnv asks for more kills than are quick.
+const truthKillsEnv = "LOCKDRILL_TRUTH_KILLS"
+
+// truthDrill kills the holder of a scripted lock.
 const truthDrill = `apiVersion: lockdrill/v1
 kind: Experiment
 name: truth
@@ -39,17 +43,25 @@ steady_state: {for: 200ms, timeout: 20s}
 faults:
   - id: kill
     at: 0s
-    repeat: {count: 205, every: settled}
+    repeat: {count: %d, every: settled}
     kill: {holder_of: loop, phase: random}
-limits: {max_kills: 400, max_run: 5m}
+limits: {max_kills: 800, max_run: 5m}
 slos:
   - {lock: loop, takeover: {max: 5s}}
 `
 
-// The measurement is right: for 200 kills of a lock that knows its own truth, the measured range contains the true takeover
+// The measurement is right: for every kill of a lock that knows its own truth, the measured range contains the true takeover
 // time, and it is narrow.
 func TestMeasuredTakeoverContainsTheTruth(t *testing.T) {
 	needDrill(t)
+	kills := 100
+	if text := os.Getenv(truthKillsEnv); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatalf("%s: %v", truthKillsEnv, err)
+		}
+		kills = n
+	}
 	dir := t.TempDir()
 	truthDir := filepath.Join(dir, "truth")
 	file := filepath.Join(dir, "truth.yaml")
@@ -57,7 +69,7 @@ func TestMeasuredTakeoverContainsTheTruth(t *testing.T) {
 	if err := os.Mkdir(truthDir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(file, fmt.Appendf(nil, truthDrill, os.Args[0]), 0o644); err != nil {
+	if err := os.WriteFile(file, fmt.Appendf(nil, truthDrill, os.Args[0], kills+5), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	cmd := lockdrill("run", file, "--out", out)
@@ -86,8 +98,8 @@ func TestMeasuredTakeoverContainsTheTruth(t *testing.T) {
 	}
 	widths := compareWithTruth(t, &j, h, told)
 	t.Logf("with effects: %d trials, width of the range median %.3f ms (goal: 3), max %.3f ms", len(widths), median(widths)*1e3, slices.Max(widths)*1e3)
-	if len(widths) < 200 {
-		t.Errorf("%d trials could be compared, want 200", len(widths))
+	if len(widths) < kills {
+		t.Errorf("%d trials could be compared, want %d", len(widths), kills)
 	}
 
 	e, _, err := loadExperiment(filepath.Join(out, experimentFile))
@@ -97,8 +109,8 @@ func TestMeasuredTakeoverContainsTheTruth(t *testing.T) {
 	keys := analysis.Judge(e, keysAlone(h))
 	widths = compareWithTruth(t, keys, h, told)
 	t.Logf("from the keys alone: %d trials, width of the range median %.3f ms (goal: 10), max %.3f ms", len(widths), median(widths)*1e3, slices.Max(widths)*1e3)
-	if len(widths) < 150 { // a kill in the first milliseconds of a lease hits an epoch that the keys had not surely shown yet
-		t.Errorf("from the keys alone: %d trials could be compared, want at least 150", len(widths))
+	if len(widths) < kills*3/4 { // a kill in the first milliseconds of a lease hits an epoch that the keys had not surely shown yet
+		t.Errorf("from the keys alone: %d trials could be compared, want at least %d", len(widths), kills*3/4)
 	}
 }
 
@@ -108,10 +120,18 @@ func compareWithTruth(t *testing.T, j *analysis.Judgement, h *history.History, t
 	t.Helper()
 	var widths []float64
 	for _, x := range j.Takeovers {
+		if x.Censored { // there is no end to compare
+			t.Logf("%s is censored", x.Fault)
+			continue
+		}
 		fault, grant, invoked := trial(h, x)
 		tick, ok := told.ticks[grant.Epoch]
-		if x.Hi == nil || !ok {
-			t.Errorf("%s: no end, or no truth about epoch %q", x.Fault, grant.Epoch)
+		if grant.Epoch == "" || x.End != "grant" && !ok { // granted before the kill, or killed before it wrote its tick down
+			t.Logf("%s: ended by %s, no truth about epoch %q", x.Fault, x.End, grant.Epoch)
+			continue
+		}
+		if x.Hi == nil {
+			t.Errorf("%s has no end", x.Fault)
 			continue
 		}
 		origin := tick[1] - invoked
@@ -123,7 +143,7 @@ func compareWithTruth(t *testing.T, j *analysis.Judgement, h *history.History, t
 		if hi < x.Lo || lo > *x.Hi || x.End != "grant" && (lo < x.Lo || hi > *x.Hi) {
 			t.Errorf("%s: measured [%.6f, %.6f] s, the truth is in [%.6f, %.6f] s", x.Fault, x.Lo, *x.Hi, lo, hi)
 		}
-		if after := told.beats[x.Victim] - origin - fault.To; after > 0 {
+		if after := told.beats[x.Victim] - origin - fault.To; x.End != "grant" && after > 0 {
 			t.Logf("%s: the victim's last sign of life is %.3f ms after the kill call", x.Fault, float64(after)/1e6)
 		}
 		widths = append(widths, *x.Hi-x.Lo)
@@ -166,7 +186,9 @@ func trial(h *history.History, x analysis.Takeover) (fault history.Span, grant h
 		case e.Kind == history.FaultApplied && e.Op == x.Fault:
 			fault = e.Span
 		case e.Kind == history.AcquireReturn && e.Outcome == history.OK && e.Key == x.Key && e.Source == x.Successor && fault.To > 0 && e.To > fault.From: // it may have been on its way already
-			grant = e
+			if grant = e; x.End == "grant" { // a later one of the same successor is another
+				return fault, grant, 0
+			}
 		case e.Kind == history.WriteInvoke && grant.Epoch != "" && e.Epoch == grant.Epoch:
 			return fault, grant, e.From
 		}

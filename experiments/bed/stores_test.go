@@ -233,8 +233,8 @@ func TestCalibrate(t *testing.T) {
 			t.Fatalf("Calibrate: %v", err)
 		}
 		t.Logf("%+v in %s", c, time.Since(began))
-		if d := time.Since(began); d > time.Second {
-			t.Errorf("Calibrate took %s, want at most 1 s", d)
+		if d := time.Since(began); d > 5*time.Second { // less than one, where the machine does little else
+			t.Errorf("Calibrate took %s", d)
 		}
 		if c.RTT50 <= 0 || c.RTT99 < c.RTT50 || c.Timer99 <= 0 || c.Expiry < 0 {
 			t.Errorf("Calibrate = %+v: senseless", c)

@@ -20,6 +20,9 @@ type target struct {
 
 // kill fires an armed kill when its moment has come.
 func (c *Conductor) kill(s *series, now int64) {
+	if s.timing() == experiments.KillBeforeRenew && s.target != nil && c.world.held[s.target.key] != s.target {
+		s.target, s.due = nil, now+int64(s.patience()) // its renewal will not come: whoever has the key now is at another moment
+	}
 	switch {
 	case s.lock == nil:
 		c.fire(s, now, c.pod(s.f.Kill))

@@ -255,6 +255,10 @@ func TestBeforeRenewIsCountedFromTheLastRenewal(t *testing.T) {
 	if c.moment(&epoch{id: "other", lock: "loop"}, history.Event{Kind: history.RenewReturn, Span: history.At(300)}); s.target != ep || s.due != due {
 		t.Error("the renewal of another key moves the moment")
 	}
+	c.world.held[ep.key] = &epoch{id: "next", lock: "loop", key: ep.key} // the lease ran out, and another has the key
+	if c.kill(s, due); s.state != armed || s.target != nil || len(c.out) > 0 {
+		t.Errorf("a moment of a lease that is over: state %v, target %+v, %d actions", s.state, s.target, len(c.out))
+	}
 }
 
 func TestVoidShotsAreRepeatedAtMostTwiceTheCount(t *testing.T) {

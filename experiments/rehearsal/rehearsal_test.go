@@ -28,8 +28,11 @@ func load(t testing.TB, name string) *experiments.Experiment {
 	return RealTime(e)
 }
 
+// sloFailed is the exit code of a run of which an SLO fails.
+const sloFailed = 10
+
 // Every shipped scenario can be rehearsed at its real durations: it comes to its end, each event is one that a history may have, and
-// no claim contradicts the evidence.
+// no claim contradicts the evidence, and an SLO fails where the scenario's first lines say so, and nowhere else.
 func TestScenariosRehearse(t *testing.T) {
 	for _, s := range scenarios.List() {
 		t.Run(s.Name, func(t *testing.T) {
@@ -55,6 +58,9 @@ func TestScenariosRehearse(t *testing.T) {
 					at = ev.At
 				}
 				j := analysis.Judge(e, d.History)
+				if (j.ExitCode == sloFailed) != (s.Expect == sloFailed) {
+					t.Errorf("seed %d: %s, and its first lines say that it ends with %d", seed, j.Verdict, s.Expect)
+				}
 				for _, f := range j.Findings {
 					t.Errorf("seed %d: finding: %s %v", seed, f.What, f.Evidence)
 				}

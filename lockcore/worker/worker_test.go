@@ -3,7 +3,9 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -53,12 +55,23 @@ func TestRunRefusesCommandsThatMakeNoSense(t *testing.T) {
 }
 
 func TestRunWithoutStoresEndsWithItsContext(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	mute, err := net.Listen("tcp", "127.0.0.1:0") // is no store, and shows that one is looked for
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	go func() {
+		if conn, err := mute.Accept(); err == nil {
+			cancel()
+			_ = conn.Close()
+		}
+	}()
 	in, feed := io.Pipe()
 	defer feed.Close()
 	go func() {
-		_, _ = io.WriteString(feed, `{"v":1,"cmd":"configure","configure":{"incarnation":"r1.1","store":{"addr":"127.0.0.1:1"},"ledger":{"addr":"127.0.0.1:1"}}}`+"\n")
+		_, _ = fmt.Fprintf(feed, `{"v":1,"cmd":"configure","configure":{"incarnation":"r1.1","store":{"addr":"%s"},"ledger":{"addr":"%[1]s"}}}`+"\n", mute.Addr())
 	}()
 	if err := Run(ctx, in, io.Discard, Options{}); err == nil || !strings.Contains(err.Error(), "connect to the store of the locks") {
 		t.Errorf("Run = %v, want that it cannot connect", err)

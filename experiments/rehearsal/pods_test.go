@@ -59,3 +59,34 @@ func TestWhatOfPodsCannotBeRehearsed(t *testing.T) {
 		t.Errorf("graceful: %d void shots", voids)
 	}
 }
+
+// Pods begin one by one, so a fault that is due at a fixed time strikes at any moment of a lease. With processes, which begin together,
+// it is nearly the same moment in each run, live too.
+func TestPodsBeginApart(t *testing.T) {
+	recoveries := func(e *experiments.Experiment) (lo, hi int64) {
+		t.Helper()
+		body, err := Predict(t.Context(), e, sim.DefaultNet(), 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range body.Takeovers {
+			if p.Class == analysis.ClassRecovery && p.Hi != nil {
+				return p.Lo, *p.Hi
+			}
+		}
+		t.Fatalf("no recovery in %+v", body.Takeovers)
+		return
+	}
+	e, err := experiments.Load("testdata/pods-network.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cycle := int64(e.System.Locks[0].Policy.RenewEvery)
+	if lo, hi := recoveries(e); hi-lo < cycle*8/10 {
+		t.Errorf("pods get over it after %d to %d ns: less than a renewal's cycle of %d", lo, hi, cycle)
+	}
+	e.Kubernetes = nil
+	if lo, hi := recoveries(e); hi-lo > cycle*3/10 {
+		t.Errorf("processes get over it after %d to %d ns", lo, hi)
+	}
+}

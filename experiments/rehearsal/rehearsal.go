@@ -8,6 +8,7 @@ package rehearsal
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -83,6 +84,7 @@ func (r *Rehearser) begin(seed int64) *drill {
 	clear(d.running)
 	d.jobs.Reset()
 	d.replicas.Reset()
+	d.pods.Seed(uint64(seed), 0)
 	r.config.Seed = uint64(seed)
 	d.w.Reset(r.config)
 	d.begin(r.config.Net)
@@ -119,6 +121,7 @@ type drill struct {
 	aborted  bool
 	jobs     arena.Of[history.Job]
 	replicas arena.Of[history.Replica]
+	pods     rand.PCG // for what is random about pods
 }
 
 // record appends an event to the history.
@@ -221,7 +224,7 @@ const (
 func (d *drill) start(s *conductor.Start) {
 	d.say(history.Event{Kind: history.ReplicaStart, Replica: d.replicas.New(history.Replica{Name: s.Name, Incarnation: s.Incarnation})})
 	d.running[s.Incarnation] = true
-	d.w.After(startTakes, func() { d.connect(s) })
+	d.w.After(startTakes+d.apart(), func() { d.connect(s) })
 }
 
 // connect waits until the store answers, as a replica does that starts.

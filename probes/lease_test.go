@@ -280,6 +280,44 @@ func TestALookWaitsForTheWatch(t *testing.T) {
 	})
 }
 
+// That there is no object has no version by which a look could be held against the watch: it is good only while the watch stands, and
+// where the watch has told of nothing else.
+func TestALookAtNoObjectNeedsAWatchThatStands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newElection(t)
+		p := e.probe(map[string]string{"shop": "leader"}, nil)
+		e.look(p, 0, false)
+		synctest.Wait()
+		e.heard(errAway)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := p.Look(ctx, false); !errors.Is(err, errAway) {
+			t.Errorf("a look at no object beside a watch that is cut: %v", err)
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			e.look(p, 100, false)
+		}()
+		synctest.Wait()
+		e.heard(nil)
+		<-done
+	})
+	synctest.Test(t, func(t *testing.T) {
+		e := newElection(t)
+		e.take("shop", "web-1_a")
+		p := e.probe(map[string]string{"shop": "leader"}, nil)
+		synctest.Wait()
+		e.slow = true
+		e.remove("shop")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := p.Look(ctx, false); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the watch has not told yet that there is none: %v", err)
+		}
+	})
+}
+
 // Where the watch could not be taken up, others may lie between what was told before and what the list shows: it is said, and nothing
 // is concluded from the order of the two. A list that shows the same version has missed nothing.
 func TestWhatAWatchMissedIsAGap(t *testing.T) {

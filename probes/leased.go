@@ -20,7 +20,7 @@ type leased struct {
 	mu     sync.Mutex
 	news   []change      // told by the watch, and not reported yet
 	known  bool          // the watch has told something
-	told   chan struct{} // closed when it tells of the next change
+	told   chan struct{} // closed when it tells of the next change, stands or breaks
 	broken error         // why it does not watch at present
 	sights []sight       // of versions that may not be reported yet
 
@@ -90,6 +90,11 @@ func (w *leased) tell(c kube.LeaseChange, clock func() int64) {
 		return
 	}
 	w.news, w.known = append(w.news, n), true
+	w.wake()
+}
+
+// wake lets those look again who wait.
+func (w *leased) wake() {
 	close(w.told)
 	w.told = make(chan struct{})
 }
@@ -98,6 +103,7 @@ func (w *leased) heard(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.broken = err
+	w.wake()
 }
 
 func (w *leased) note(s sight) {
@@ -123,9 +129,10 @@ func (w *leased) await(ctx context.Context, s sight) error {
 	}
 }
 
-// reached reports that the watch has told of a version, or that there is a list in its place.
+// reached reports that the watch has told of a version, or that there is a list in its place. That there is no object has no version:
+// what was told of that before the watch broke says nothing of now.
 func (w *leased) reached(version string) bool {
-	return w.known && (w.last.version == version ||
+	return w.known && (version != "" || w.broken == nil) && (w.seen && w.last.version == version ||
 		slices.ContainsFunc(w.news, func(c change) bool { return c.version == version || c.kube.Covers(version) }))
 }
 

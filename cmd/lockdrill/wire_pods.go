@@ -242,11 +242,14 @@ func (s signing) Look(ctx context.Context, final bool) (func(history.Span) []his
 
 // closePods removes what the run has made in the cluster, and gives the namespace back. It may be called again.
 func (d *drill) closePods(ctx context.Context) error {
-	if d.pods == nil || d.pods.stand == nil {
+	if d.pods == nil {
 		return nil
 	}
 	if d.pods.leases != nil {
 		d.pods.leases.Close()
+	}
+	if d.pods.stand == nil {
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), standWithin)
 	defer cancel()

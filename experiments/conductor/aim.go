@@ -21,7 +21,7 @@ type target struct {
 // kill fires an armed kill when its moment has come.
 func (c *Conductor) kill(s *series, now int64) {
 	if s.timing() == experiments.KillBeforeRenew && s.target != nil && c.world.held[s.target.key] != s.target {
-		s.target, s.due = nil, now+int64(s.patience()) // its renewal will not come: whoever has the key now is at another moment
+		s.target, s.due = nil, s.until // its renewal will not come: whoever has the key now is at another moment
 	}
 	switch {
 	case s.lock == nil:
@@ -242,7 +242,8 @@ func (c *Conductor) arm(s *series, now int64) {
 		s.due = now + c.rng.Int64N(int64(s.cycle()))
 		return
 	}
-	s.due = now + int64(s.patience())
+	s.until = now + int64(s.patience())
+	s.due = s.until
 }
 
 // cycle is the time in which a lock's states recur.
@@ -261,7 +262,8 @@ func (c *Conductor) moment(ep *epoch, e history.Event) {
 		if s.state != armed || s.f.Kill == nil || s.lock == nil || ep.lock != s.lock.Name {
 			continue
 		}
-		if s.target != nil && (s.timing() != experiments.KillBeforeRenew || s.target != ep) { // a later renewal moves the moment
+		kept := s.target != nil && c.world.held[s.target.key] == s.target
+		if s.target != nil && (s.timing() != experiments.KillBeforeRenew || kept && s.target != ep) { // a later renewal moves the moment
 			continue
 		}
 		granted := e.Kind == history.AcquireReturn

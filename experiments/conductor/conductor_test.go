@@ -245,6 +245,7 @@ func TestBeforeRenewIsCountedFromTheLastRenewal(t *testing.T) {
 	s := c.series[0]
 	s.state = armed
 	ep := &epoch{id: "e", lock: "loop", key: "the-loop"}
+	c.world.held[ep.key] = ep
 	for _, at := range []int64{100, 200} {
 		c.moment(ep, history.Event{Kind: history.RenewReturn, Span: history.Span{From: at, To: at + 5}})
 		if want := at + int64(analysis.BeforeRenew*float64(s.lock.Policy.RenewEvery)); s.target != ep || s.due != want || s.anchor != at+5 {
@@ -255,9 +256,18 @@ func TestBeforeRenewIsCountedFromTheLastRenewal(t *testing.T) {
 	if c.moment(&epoch{id: "other", lock: "loop"}, history.Event{Kind: history.RenewReturn, Span: history.At(300)}); s.target != ep || s.due != due {
 		t.Error("the renewal of another key moves the moment")
 	}
-	c.world.held[ep.key] = &epoch{id: "next", lock: "loop", key: ep.key} // the lease ran out, and another has the key
-	if c.kill(s, due); s.state != armed || s.target != nil || len(c.out) > 0 {
+	next := &epoch{id: "next", lock: "loop", key: ep.key} // the lease ran out, and another has the key
+	c.world.held[ep.key], s.until = next, due+1
+	if c.kill(s, due); s.state != armed || s.target != nil || len(c.out) > 0 || s.due != s.until {
 		t.Errorf("a moment of a lease that is over: state %v, target %+v, %d actions", s.state, s.target, len(c.out))
+	}
+	s.target = ep // its loss and the next grant are told at once, before the next step
+	if c.moment(next, history.Event{Kind: history.AcquireReturn, Span: history.At(due)}); s.target != next {
+		t.Errorf("the next holder is not aimed at: %+v", s.target)
+	}
+	delete(c.world.held, next.key)
+	if c.kill(s, s.until); s.state != flying || len(c.out) != 1 || c.out[0].Fire.Why == "" {
+		t.Errorf("a shot whose targets are lost waits for ever: state %v, %d actions", s.state, len(c.out))
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 // command to the log of a CI step, where a report ends up that is written to standard output.
 func clean(s string) string {
 	s = strings.Join(strings.Fields(oneLine(experiments.Redact(strings.ToValidUTF8(s, "\uFFFD")))), " ")
+	s = unparted.Replace(s)
 	return unobeyed(strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return unicode.ReplacementChar
@@ -48,6 +49,9 @@ func oneLine(s string) string {
 // logCommand is what GitHub, Azure and TeamCity obey wherever it stands in a line: ##[error], ##vso[task.complete], ##teamcity[...].
 var logCommand = regexp.MustCompile(`##(\w*\[)`)
 
+// unparted takes back what unobeyed does: a text may pass here more than once, and its zero-width spaces must not become U+FFFD.
+var unparted = strings.NewReplacer("#\u200b#", "##", "\u200b::", "::")
+
 // unobeyed is a line that is no command to a CI's log; GitHub also obeys ::error:: at the beginning of one.
 func unobeyed(line string) string {
 	line = logCommand.ReplaceAllString(line, "#\u200b#$1")
@@ -76,7 +80,7 @@ func HarmlessLine(text string) string { return harmless(text, false) }
 // harmless is one line of Harmless. Where it is painted, the inks of a page stay, and nothing else that a terminal obeys: a key that
 // forges one gets a colour, which never says more than the words.
 func harmless(line string, painted bool) string {
-	line = oneLine(experiments.Redact(strings.ToValidUTF8(line, "\uFFFD")))
+	line = unparted.Replace(oneLine(experiments.Redact(strings.ToValidUTF8(line, "\uFFFD"))))
 	var b strings.Builder
 	for at := 0; at < len(line); {
 		if n := inkAt(line[at:]); painted && n > 0 {

@@ -152,6 +152,17 @@ func TestJoinedErrorsAreAList(t *testing.T) {
 	}
 }
 
+// A text may be cleaned more than once on its way into a report: it reads as after the first time.
+func TestCleanTextStaysAsItIs(t *testing.T) {
+	for _, text := range append([]string{"##[error]x", " ::error::y", "###[a ##teamcity[b"}, attacks...) {
+		for name, again := range map[string]func(string) string{"clean": clean, "harmless": Harmless} {
+			if once := clean(text); again(once) != once {
+				t.Errorf("%s: %q became %q", name, once, again(once))
+			}
+		}
+	}
+}
+
 // What a terminal or the log of a CI step obeys is in no text of others.
 func TestTheTerminalIsNotObeyedByOthers(t *testing.T) {
 	for _, text := range append([]string{"a\n::set-output name=verdict::pass", "x ##[error]y", "\x1b]0;title\x07\x1b[2J\u009b2J\u202e", strings.Repeat("long ", 30) + "::error::z"}, attacks...) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -164,8 +165,18 @@ func (f *rehearseFlags) replayOne(ctx context.Context, io streams, e *experiment
 	return printJudgement(io, *f.output, dir, r)
 }
 
-// writeRecorded fills a new run's folder. Where that fails nothing stays, as a part looks like a run.
+// writeRecorded fills a new run's folder. Where that fails nothing stays, as a part looks like a run. As in a live run the history makes
+// the folder this rehearsal's own: what another has written there meanwhile is not touched.
 func writeRecorded(dir string, resolved []byte, h *history.History) (err error) {
+	path := filepath.Join(dir, historyFile)
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return usagef("%s: the folder is another run's", dir)
+	}
+	if err != nil {
+		_ = os.Remove(dir)
+		return fmt.Errorf("%s: create: %w", path, reason(err))
+	}
 	defer func() {
 		if err == nil {
 			return
@@ -176,21 +187,20 @@ func writeRecorded(dir string, resolved []byte, h *history.History) (err error) 
 		_ = os.Remove(dir)
 		err = fmt.Errorf("%s: %w", dir, err)
 	}()
+	err = writeHistory(file, h)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
 	if err := os.WriteFile(filepath.Join(dir, experimentFile), resolved, 0o644); err != nil {
 		return fmt.Errorf("write %s: %w", experimentFile, reason(err))
 	}
-	return writeHistory(filepath.Join(dir, historyFile), h)
+	return nil
 }
 
 // writeHistory writes a history that is whole, through the recorder of live runs.
-func writeHistory(path string, h *history.History) (err error) {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-	if err != nil {
-		return fmt.Errorf("write %s: %w", historyFile, err)
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
+func writeHistory(w io.Writer, h *history.History) error {
 	at := int64(0)
-	rec, err := history.NewRecorder(file, h.Header, func() int64 { return at }, nil)
+	rec, err := history.NewRecorder(w, h.Header, func() int64 { return at }, nil)
 	if err != nil {
 		return err
 	}

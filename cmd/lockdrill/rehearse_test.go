@@ -111,3 +111,19 @@ func TestARehearsalThatCannotBeWrittenLeavesNothing(t *testing.T) {
 		t.Errorf("%v, and the folder: %v", err, stat)
 	}
 }
+
+// Of two rehearsals that are given the same folder at the same time, the second is refused and leaves the first one's files alone.
+func TestARehearsalLeavesAnothersFolderAlone(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{historyFile, experimentFile} {
+		write(t, filepath.Join(dir, name), []byte("theirs"))
+	}
+	if err := writeRecorded(dir, []byte("ours"), &history.History{}); codeOf(err) != exitUsage {
+		t.Errorf("%d, %v", codeOf(err), err)
+	}
+	for _, name := range []string{historyFile, experimentFile} {
+		if got := string(read(t, filepath.Join(dir, name))); got != "theirs" {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}

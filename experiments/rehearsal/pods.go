@@ -16,7 +16,7 @@ func (d *drill) apart() time.Duration {
 		return 0
 	}
 	most := min(podsApart, d.e.SteadyState.Timeout/4)
-	return time.Duration(d.pods.Uint64() % uint64(most+1))
+	return time.Duration(d.w.Random(int64(most) + 1))
 }
 
 // Unable says why no drill of e can be rehearsed; "" = one can.

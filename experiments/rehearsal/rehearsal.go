@@ -8,7 +8,6 @@ package rehearsal
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -84,7 +83,6 @@ func (r *Rehearser) begin(seed int64) *drill {
 	clear(d.running)
 	d.jobs.Reset()
 	d.replicas.Reset()
-	d.pods.Seed(uint64(seed), 0)
 	r.config.Seed = uint64(seed)
 	d.w.Reset(r.config)
 	d.begin(r.config.Net)
@@ -121,7 +119,6 @@ type drill struct {
 	aborted  bool
 	jobs     arena.Of[history.Job]
 	replicas arena.Of[history.Replica]
-	pods     rand.PCG // for what is random about pods
 }
 
 // record appends an event to the history.

@@ -90,7 +90,7 @@ type life struct {
 	out, trimmed place // last entry that was delivered, last that was acknowledged
 	in           place // last entry that was made
 	queue        []*entry
-	backlog      int64 // entries in the in stream at the last look
+	backlog      int64 // entries in the in stream at the last look, and those made since
 
 	clock   estimate
 	asked   map[string]int64 // syncs under way, and when they were asked

@@ -264,6 +264,7 @@ func (s *sent) settle(look bool) bool {
 		done++
 	}
 	l.queue = l.queue[done:]
+	l.backlog += int64(done) // until the next look says how many of them were taken
 	if done == len(s.adds) {
 		l.trimmed = s.trim
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -341,12 +342,22 @@ func TestBacklogsAreBounded(t *testing.T) {
 	t.Parallel()
 	addr, p := redistest.Start(t), quick()
 	p.lines = 100
-	pod, hub, _ := started(t, addr, p)
+	seldom := p
+	seldom.refresh = time.Minute // what is sent between two looks counts as well
+	pod, hub, _ := started(t, addr, seldom)
 	pod.die()
+	waits := func() bool {
+		hub.mu.Lock()
+		defer hub.mu.Unlock()
+		return len(hub.lives[pod.Life()].queue) > 0
+	}
 	var err error
 	sent := 0
 	for ; err == nil && sent < 1000; sent++ {
 		err = hub.Send(pod.Life(), []byte("x"))
+		for limit := time.Now().Add(30 * time.Second); waits() && time.Now().Before(limit); {
+			runtime.Gosched()
+		}
 	}
 	if !errors.Is(err, ErrBacklog) || sent > 102 {
 		t.Errorf("after %d lines: %v, want ErrBacklog", sent, err)

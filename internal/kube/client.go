@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"context"
 	"errors"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -39,12 +40,27 @@ func as[T any](o runtime.Object, err error) (*T, error) {
 	return t, runtime.DefaultUnstructuredConverter.FromUnstructured(u.UnstructuredContent(), t)
 }
 
-// watched is what an event of a watch tells; one that fails tells why.
-func watched[T any](e watch.Event) (*T, error) {
-	if e.Type == watch.Error {
-		return nil, apierrors.FromObject(e.Object)
+// eachEvent calls on for each event of a watch until the watch breaks, which is the error, or ctx ends.
+func eachEvent[T any](ctx context.Context, w watch.Interface, on func(watch.EventType, *T)) error {
+	defer w.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case e, open := <-w.ResultChan():
+			switch {
+			case !open:
+				return errors.New("the watch ended")
+			case e.Type == watch.Error:
+				return apierrors.FromObject(e.Object)
+			}
+			o, err := as[T](e.Object, nil)
+			if err != nil {
+				return err
+			}
+			on(e.Type, o)
+		}
 	}
-	return as[T](e.Object, nil)
 }
 
 // generic is o, which says its kind, as the generic client takes it.

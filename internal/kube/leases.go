@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -119,28 +118,16 @@ func (c *Cluster) followLease(ctx context.Context, name string, version *string,
 	if err != nil {
 		return fmt.Errorf("watch lease %s: %w", name, err)
 	}
-	defer w.Stop()
 	heard(nil)
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case e, open := <-w.ResultChan():
-			if !open {
-				return errors.New("watch lease " + name + ": the watch ended")
-			}
-			o, err := watched[coordinationv1.Lease](e)
-			if err != nil {
-				return fmt.Errorf("watch lease %s: %w", name, err)
-			}
-			switch e.Type {
-			case watch.Bookmark:
-			case watch.Deleted:
-				on(LeaseChange{})
-			default:
-				on(LeaseChange{Lease: leaseOf(o), There: true})
-			}
-			*version = o.ResourceVersion
+	err = eachEvent(ctx, w, func(what watch.EventType, o *coordinationv1.Lease) {
+		switch what {
+		case watch.Bookmark:
+		case watch.Deleted:
+			on(LeaseChange{})
+		default:
+			on(LeaseChange{Lease: leaseOf(o), There: true})
 		}
-	}
+		*version = o.ResourceVersion
+	})
+	return fmt.Errorf("watch lease %s: %w", name, err)
 }

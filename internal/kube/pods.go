@@ -130,31 +130,19 @@ func (c *Cluster) watchOnce(ctx context.Context, selector map[string]string, con
 	if err != nil {
 		return fmt.Errorf("watch pods: %w", err)
 	}
-	defer w.Stop()
 	if heard != nil {
 		heard(nil)
 	}
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case e, open := <-w.ResultChan():
-			if !open {
-				return errors.New("watch pods: the watch ended")
-			}
-			o, err := watched[corev1.Pod](e)
-			if err != nil {
-				return fmt.Errorf("watch pods: %w", err)
-			}
-			p := podOf(o, container)
-			if e.Type == watch.Deleted {
-				delete(known, p.UID)
-			} else {
-				known[p.UID] = p
-			}
-			on(Change{Pod: p, Gone: e.Type == watch.Deleted})
+	err = eachEvent(ctx, w, func(what watch.EventType, o *corev1.Pod) {
+		p := podOf(o, container)
+		if what == watch.Deleted {
+			delete(known, p.UID)
+		} else {
+			known[p.UID] = p
 		}
-	}
+		on(Change{Pod: p, Gone: what == watch.Deleted})
+	})
+	return fmt.Errorf("watch pods: %w", err)
 }
 
 // DeletePod asks for the end of a pod; grace nil = the pod's own. An error wraps ErrGone or ErrAnother where that pod is not there.

@@ -134,8 +134,8 @@ func (c *checker) timing() {
 		path     string
 		settings ProbeSettings
 	}{{"probes.lock_keys", e.Probes.LockKeys}, {"probes.ledger", e.Probes.Ledger}, {"probes.leases", e.Probes.Leases}} {
-		if p.settings.MaxGap < p.settings.Every {
-			c.check(p.path, "max_gap %s is under every %s: every look would be a gap", formatDuration(p.settings.MaxGap), formatDuration(p.settings.Every))
+		if p.settings.MaxGap <= p.settings.Every {
+			c.check(p.path, "max_gap %s is not above every %s: every look would be a gap", formatDuration(p.settings.MaxGap), formatDuration(p.settings.Every))
 		}
 	}
 	for i := range e.Faults {

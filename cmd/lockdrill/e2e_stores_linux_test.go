@@ -103,7 +103,7 @@ func (c *realCluster) secretIsMissing(t *testing.T) {
 		"pods: apply,", "pods: apply, secret: nowhere,", "timeout: 60s", "timeout: 4s")
 	t.Setenv("REDIS_PASSWORD", locks.password)
 	o := runDrill(t, yaml, nil, "--kubeconfig", c.env.Kubeconfig, "--environment", "e2e", "--confirm", "pods")
-	if o.code != exitInconclusive || !strings.Contains(o.text, `was never started: CreateContainerConfigError: secret "nowhere" not found`) {
+	if o.code != exitInconclusive || !strings.Contains(o.text, ` waits: worker: CreateContainerConfigError (secret "nowhere" not found)`) {
 		t.Errorf("status %d\n%s", o.code, o.text)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -34,7 +33,6 @@ type drill struct {
 	run    string
 	dir    string // absolute
 	named  bool   // dir was chosen by the user
-	stderr io.Writer
 	clock  func() int64
 	origin int64
 

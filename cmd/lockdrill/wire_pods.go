@@ -19,7 +19,6 @@ import (
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 	"github.com/lockdrill/lockdrill/probes"
-	"github.com/lockdrill/lockdrill/reports"
 )
 
 // pods is what a drill has in a cluster. Exactly one of workers and observed is set once the pods are watched.
@@ -253,35 +252,7 @@ func (d *drill) closePods(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), standWithin)
 	defer cancel()
-	d.tellStuck(ctx)
 	return d.pods.stand.Close(ctx)
-}
-
-// tellWithin bounds asking for what is only told.
-const tellWithin = 3 * time.Second
-
-// tellStuck says, where the steady state was not reached, which pods were never started, and why. The cluster's own word of it goes
-// with the pods.
-func (d *drill) tellStuck(ctx context.Context) {
-	steady := func(e history.Event) bool {
-		return e.Kind == history.RunPhase && e.Phase.Holds != nil && *e.Phase.Holds
-	}
-	if d.log == nil || slices.ContainsFunc(d.log.Since(0), steady) {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, tellWithin)
-	defer cancel()
-	pods, err := d.cluster.Pods(ctx, d.selector(), d.e.Kubernetes.Container)
-	if err != nil {
-		return // the clean-up says it
-	}
-	told := map[string]bool{}
-	for _, p := range pods {
-		if why := p.Container.Waiting; why != "" && !told[why] {
-			told[why] = true
-			fmt.Fprintf(d.stderr, "lockdrill: pod %s was never started: %s\n", p.Name, reports.Harmless(why))
-		}
-	}
 }
 
 // fleet is the one of the two that the drill has.

@@ -39,7 +39,6 @@ type Container struct {
 	LastID     string // of the life before this one, which is over; "" = there was none
 	LastExit   int32  // its exit status
 	Restarts   int32
-	Waiting    string // why it was never started, in the cluster's words; "" = it was, or it is on its way
 }
 
 // Errors of changes that a caller decides by.
@@ -213,9 +212,6 @@ func podOf(o *corev1.Pod, container string) Pod {
 	}
 	for _, k := range o.Status.Conditions {
 		p.Ready = p.Ready || k.Type == corev1.PodReady && k.Status == corev1.ConditionTrue
-		if k.Type == corev1.PodScheduled && k.Status == corev1.ConditionFalse {
-			p.Container.Waiting = k.Reason + ": " + k.Message
-		}
 	}
 	if !p.Ready {
 		p.Waiting = waitsFor(o)
@@ -235,8 +231,6 @@ func podOf(o *corev1.Pod, container string) Pod {
 		}
 		if t := s.LastTerminationState.Terminated; t != nil {
 			k.LastID, k.LastExit = t.ContainerID, t.ExitCode
-		} else if w := s.State.Waiting; w != nil && w.Reason != "" && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing" {
-			k.Waiting = w.Reason + ": " + w.Message
 		}
 	}
 	return p

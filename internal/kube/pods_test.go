@@ -22,9 +22,6 @@ func TestStatesOfContainers(t *testing.T) {
 	over := func(id string) corev1.ContainerState {
 		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, ContainerID: id}}
 	}
-	waiting := func(reason, message string) corev1.ContainerState {
-		return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}
-	}
 	for _, c := range []struct {
 		name   string
 		status corev1.ContainerStatus
@@ -37,11 +34,6 @@ func TestStatesOfContainers(t *testing.T) {
 		{"restarted", corev1.ContainerStatus{ContainerID: "b", RestartCount: 1, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, LastTerminationState: over("a")},
 			Container{ID: "b", Running: true, Restarts: 1, LastID: "a", LastExit: 137}},
 		{"waiting to restart", corev1.ContainerStatus{ContainerID: "a", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}}, LastTerminationState: over("a")},
-			Container{ID: "a", LastID: "a", LastExit: 137}},
-		{"being made", corev1.ContainerStatus{State: waiting("ContainerCreating", "")}, Container{}},
-		{"cannot be made", corev1.ContainerStatus{State: waiting("CreateContainerConfigError", `secret "s" not found`)},
-			Container{Waiting: `CreateContainerConfigError: secret "s" not found`}},
-		{"ends again and again", corev1.ContainerStatus{ContainerID: "a", State: waiting("CrashLoopBackOff", "back-off"), LastTerminationState: over("a")},
 			Container{ID: "a", LastID: "a", LastExit: 137}},
 	} {
 		c.status.Name, c.want.Name = "c", "c"
@@ -66,6 +58,8 @@ func TestWhatPodsWaitFor(t *testing.T) {
 	}{
 		{"", corev1.PodStatus{}},
 		{"Unschedulable (0/1 nodes are available: 1 Insufficient cpu.)", corev1.PodStatus{Conditions: []corev1.PodCondition{unfit}}},
+		{"Unschedulable", corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable"}}}},
+		{"c: CreateContainerError", corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{waits("c", "CreateContainerError", "")}}},
 		{"c: ContainerCreating", corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{waits("c", "ContainerCreating", ""), waits("d", "PodInitializing", "")}}},
 		{"d: ImagePullBackOff (image example/w:1)", corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{waits("c", "ContainerCreating", ""), waits("d", "ImagePullBackOff", "Back-off pulling")}}},
 		{"i: CreateContainerConfigError (secret \"s\" not found)", corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{waits("i", "CreateContainerConfigError", "secret \"s\" not found")},

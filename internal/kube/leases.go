@@ -74,20 +74,13 @@ func (c *LeaseChange) Covers(version string) bool {
 // heard is called with nil whenever the watch stands, and with the error whenever it breaks.
 func (c *Cluster) WatchLease(ctx context.Context, name string, on func(LeaseChange), heard func(error)) {
 	version := ""
-	for ctx.Err() == nil {
-		err := c.followLease(ctx, name, &version, on, heard)
-		if ctx.Err() != nil {
-			return
-		}
+	keepWatching(ctx, func(stands func()) error {
+		err := c.followLease(ctx, name, &version, on, stands)
 		if stale(err) {
 			version = ""
 		}
-		heard(err)
-		select {
-		case <-time.After(watchPause):
-		case <-ctx.Done():
-		}
-	}
+		return err
+	}, heard)
 }
 
 // stale reports that the API server knows nothing of the version from which it was to watch: too old, or, of a store that was set back,
@@ -98,7 +91,7 @@ func stale(err error) bool {
 
 // followLease watches from a version on ("" = lists first) until the watch breaks, and leaves in version how far it came. A Role that
 // names objects lets these be listed and watched only by a field selector for the name.
-func (c *Cluster) followLease(ctx context.Context, name string, version *string, on func(LeaseChange), heard func(error)) error {
+func (c *Cluster) followLease(ctx context.Context, name string, version *string, on func(LeaseChange), stands func()) error {
 	api := c.leases()
 	options := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()}
 	if *version == "" {
@@ -118,7 +111,7 @@ func (c *Cluster) followLease(ctx context.Context, name string, version *string,
 	if err != nil {
 		return fmt.Errorf("watch lease %s: %w", name, err)
 	}
-	heard(nil)
+	stands()
 	err = eachEvent(ctx, w, func(what watch.EventType, o *coordinationv1.Lease) {
 		switch what {
 		case watch.Bookmark:

@@ -81,29 +81,17 @@ type Change struct {
 	Gone bool // the object was deleted: Pod is its last state. It says nothing of the process
 }
 
-// watchPause is between a watch that broke and the next.
-const watchPause = 200 * time.Millisecond
-
 // WatchPods tells of every pod with these labels and of every change of one, one at a time, until ctx ends. heard is called, where it
 // is not nil, whenever the list is known to be whole again, and with the error whenever the watch breaks.
 func (c *Cluster) WatchPods(ctx context.Context, selector map[string]string, container string, on func(Change), heard func(error)) {
-	known := map[string]Pod{} // by UID
-	for ctx.Err() == nil {
-		err := c.watchOnce(ctx, selector, container, known, on, heard)
-		if ctx.Err() != nil {
-			return
-		}
-		if heard != nil {
-			heard(err)
-		}
-		select {
-		case <-time.After(watchPause):
-		case <-ctx.Done():
-		}
+	if heard == nil {
+		heard = func(error) {}
 	}
+	known := map[string]Pod{} // by UID
+	keepWatching(ctx, func(stands func()) error { return c.watchOnce(ctx, selector, container, known, on, stands) }, heard)
 }
 
-func (c *Cluster) watchOnce(ctx context.Context, selector map[string]string, container string, known map[string]Pod, on func(Change), heard func(error)) error {
+func (c *Cluster) watchOnce(ctx context.Context, selector map[string]string, container string, known map[string]Pod, on func(Change), stands func()) error {
 	api, options := c.pods(), metav1.ListOptions{LabelSelector: labels.Set(selector).String()}
 	list, err := as[corev1.PodList](api.List(ctx, options))
 	if err != nil {
@@ -129,9 +117,7 @@ func (c *Cluster) watchOnce(ctx context.Context, selector map[string]string, con
 	if err != nil {
 		return fmt.Errorf("watch pods: %w", err)
 	}
-	if heard != nil {
-		heard(nil)
-	}
+	stands()
 	err = eachEvent(ctx, w, func(what watch.EventType, o *corev1.Pod) {
 		p := podOf(o, container)
 		if what == watch.Deleted {

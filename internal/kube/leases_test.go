@@ -3,9 +3,18 @@ package kube
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -104,4 +113,64 @@ func TestAWatchOfALeaseGoesOn(t *testing.T) {
 			t.Errorf("heard %v", heard)
 		}
 	})
+}
+
+// Looks and watches share one connection, so that no look is good behind the back of one that is half open.
+func TestLooksShareTheConnectionOfWatches(t *testing.T) {
+	var mu sync.Mutex
+	conns := map[string]int{}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		conns[r.Proto+" from "+r.RemoteAddr]++
+		mu.Unlock()
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case r.URL.Query().Has("watch"):
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		case strings.HasSuffix(r.URL.Path, "/leader"):
+			http.NotFound(w, r)
+		default:
+			_, _ = io.WriteString(w, `{"apiVersion":"coordination.k8s.io/v1","kind":"LeaseList","metadata":{"resourceVersion":"7"},"items":[]}`)
+		}
+	}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	config := fmt.Sprintf(`{"clusters": [{"name": "x", "cluster": {"server": %q, "insecure-skip-tls-verify": true}}],
+		"contexts": [{"name": "x", "context": {"cluster": "x", "namespace": "ns"}}], "current-context": "x"}`, server.URL)
+	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Open(Options{Kubeconfig: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+	told, done := make(chan error, 1), make(chan struct{})
+	go func() {
+		defer close(done)
+		c.WatchLease(ctx, "leader", func(LeaseChange) {}, func(err error) {
+			select {
+			case told <- err:
+			default:
+			}
+		})
+	}()
+	if err := <-told; err != nil {
+		t.Errorf("the watch: %v", err)
+	}
+	for range 3 {
+		if _, there, err := c.Lease(ctx, "leader"); there || err != nil {
+			t.Errorf("a look: %t, %v", there, err)
+		}
+	}
+	stop()
+	<-done
+	mu.Lock()
+	defer mu.Unlock()
+	if got := fmt.Sprint(conns); len(conns) != 1 || !strings.HasPrefix(got, "map[HTTP/2.0 from ") || !strings.HasSuffix(got, ":5]") {
+		t.Errorf("a list, a watch and 3 looks by %s", got)
+	}
 }

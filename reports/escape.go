@@ -61,7 +61,7 @@ func unobeyed(line string) string {
 	return line
 }
 
-// HarmlessJSON is an indented JSON document that the log of a CI step only prints. It says the same.
+// HarmlessJSON is a JSON document that the log of a CI step only prints. It says the same.
 func HarmlessJSON(doc []byte) []byte { return logCommand.ReplaceAll(doc, []byte(`#\u0023$1`)) }
 
 // Harmless is text for a terminal or the log of a CI step, line by line: nothing in it moves the cursor, sets a title, hides a word, or

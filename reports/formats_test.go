@@ -8,6 +8,7 @@ import (
 	"io"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -116,7 +117,7 @@ var attacks = []string{
 	"\x00\x01\x1b[31mred\x1b[0m\x7f\u202e\ufffe\xff",
 	"=HYPERLINK(\"http://evil.example\")",
 	"\n::error file=x::y\n::stop-commands::z",
-	"::error::a ##[error]b ##vso[task.complete result=Succeeded]c",
+	"::error::a ##[error]b ##vso[task.complete result=Succeeded]c ##teamcity[buildStatus status='SUCCESS']d ##\x00e",
 	"redis://user:hunter2@redis.example:6379 --password=hunter2",
 	"",
 }
@@ -130,6 +131,9 @@ func TestSecretsAreTakenOut(t *testing.T) {
 	}
 }
 
+// obeyed is a line that gives a CI a command: GitHub's, Azure's, TeamCity's.
+var obeyed = regexp.MustCompile(`^\s*::|##(vso|teamcity)?\[`)
+
 // A report on standard output is in the log of a CI step, whose commands no key and no note may give.
 func TestReportsAreNoCommandsToACI(t *testing.T) {
 	for _, attack := range attacks {
@@ -140,12 +144,12 @@ func TestReportsAreNoCommandsToACI(t *testing.T) {
 		}
 		texts := map[string]string{"json": string(HarmlessJSON(doc))}
 		for name, write := range map[string]func(io.Writer, Run) error{"md": markdownOf, "postmortem": postmortemOf, "junit": JUnit, "prom": metricsOf,
-			"csv": TakeoversCSV, "slos-csv": SLOsCSV} {
+			"csv": TakeoversCSV, "slos-csv": SLOsCSV, "html": HTML} {
 			texts[name] = written(t, write, r)
 		}
 		for name, text := range texts {
 			for line := range strings.Lines(text) {
-				if strings.HasPrefix(strings.TrimSpace(line), "::") || strings.Contains(line, "##[") || strings.Contains(line, "##vso[") {
+				if obeyed.MatchString(line) {
 					t.Errorf("%s: %q is obeyed: %q", name, attack, line)
 				}
 			}

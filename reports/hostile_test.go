@@ -20,8 +20,9 @@ import (
 )
 
 func hostileExperiment(text string) *experiments.Experiment {
+	text = strings.ToValidUTF8(text, "") // as YAML is
 	return &experiments.Experiment{
-		Name:   text,
+		Name: text, TimeScale: 1,
 		System: experiments.System{Locks: []experiments.Lock{{Name: text, Key: text}}},
 		Faults: []experiments.Fault{{ID: text, Kill: &experiments.Kill{}}},
 	}
@@ -192,8 +193,8 @@ func TestTheTerminalIsNotObeyedByOthers(t *testing.T) {
 			if strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) && r != '\u200b' }) || !utf8.ValidString(line) {
 				t.Errorf("%q: the terminal obeys %q", text, line)
 			}
-			if strings.HasPrefix(strings.TrimSpace(line), "::") || strings.Contains(line, "##[") || strings.Contains(line, "hunter2") {
-				t.Errorf("%q: GitHub Actions obeys, or a password is told: %q", text, line)
+			if obeyed.MatchString(line) || strings.Contains(line, "hunter2") {
+				t.Errorf("%q: a CI obeys, or a password is told: %q", text, line)
 			}
 		}
 	}

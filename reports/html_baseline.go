@@ -19,7 +19,7 @@ func baselineBlocks(c *analysis.Comparison) []block {
 	blocks := []block{{Text: word + ", " + beside(c) + ". " + answerSentence(c.Answer)}}
 	var why []item
 	for _, r := range first(c.Reasons, mostReasonsOfPage) {
-		why = append(why, item{"why", clipped(clean(r), longText)})
+		why = append(why, item{"why", clipped(oneLine(r), longText)})
 	}
 	if more := len(c.Reasons) - mostReasonsOfPage; more > 0 {
 		why = append(why, item{"", "and " + plural(more, "more reason")})

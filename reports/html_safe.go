@@ -16,12 +16,21 @@ import (
 // What others wrote (keys, names, lines of a worker, errors) may hold anything. html/template escapes markup; what follows keeps the
 // rest of it from deceiving a reader, whatever part of the page it came through.
 
-// presentable is the last thing that happens to a page: it takes out secrets, and shows by its number every character that has no
-// picture of its own or turns the order of others round.
+// presentable is the last thing that happens to a page: it takes out secrets, shows by its number every character that has no picture of
+// its own or turns the order of others round, and leaves nothing that the log of a CI step obeys.
 func presentable(page string) string {
 	page = strings.ToValidUTF8(page, "�")
 	page = secretInURL.ReplaceAllString(page, "://***@")
 	page = secretInArg.ReplaceAllString(page, "${1}***")
+	page = logCommand.ReplaceAllString(byNumber(page), "&#35;#$1")
+	return lineCommand.ReplaceAllString(page, "${1}&#58;:")
+}
+
+// lineCommand is what GitHub obeys at the beginning of a line.
+var lineCommand = regexp.MustCompile(`(?m)^(\s*)::`)
+
+// byNumber shows by its number what deceives.
+func byNumber(page string) string {
 	if strings.IndexFunc(page, deceives) < 0 {
 		return page
 	}
@@ -96,7 +105,7 @@ func embedded(j *analysis.Judgement) (verdictElement, error) {
 
 func first[T any](list []T, most int) []T { return list[:min(len(list), most)] }
 
-// inert is j as JSON in which no text can end the element that it stands in, or turn round what is read.
+// inert is j as JSON in which no text can end the element that it stands in, turn round what is read, or give a CI a command.
 func inert(j *analysis.Judgement) ([]byte, error) {
 	doc, err := json.Marshal(j) // escapes <, > and &
 	if err != nil {
@@ -110,5 +119,5 @@ func inert(j *analysis.Judgement) ([]byte, error) {
 			b.WriteRune(r)
 		}
 	}
-	return b.Bytes(), nil
+	return HarmlessJSON(b.Bytes()), nil
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"os/exec"
-	"strings"
 	"testing"
 	"time"
 )
@@ -23,16 +22,21 @@ func try(t *testing.T, args ...string) result {
 
 func tryIn(t *testing.T, dir string, args ...string) result {
 	t.Helper()
+	return finish(t, dir, lockdrill(args...))
+}
+
+// finish runs a command in a folder and waits for its end.
+func finish(t *testing.T, dir string, cmd *exec.Cmd) result {
+	t.Helper()
 	var stdout, stderr bytes.Buffer
-	cmd := lockdrill(args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &stdout, &stderr
 	if err := cmd.Start(); err != nil {
-		t.Fatalf("lockdrill %s: %v", strings.Join(args, " "), err)
+		t.Fatalf("%s: %v", cmd, err)
 	}
 	limit := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
 	defer limit.Stop()
 	if err := cmd.Wait(); err != nil && !errors.As(err, new(*exec.ExitError)) {
-		t.Fatalf("lockdrill %s: %v", strings.Join(args, " "), err)
+		t.Fatalf("%s: %v", cmd, err)
 	}
 	return result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }

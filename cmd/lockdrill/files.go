@@ -79,8 +79,24 @@ func canWrite(path string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
+// writeOver is writeAtomically, but what is there stays the file that it is: it may be a mount, which cannot be replaced.
+func writeOver(path string, data []byte) error {
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return writeAtomically(path, data)
+	}
+	return writeInto(path, data)
+}
+
+// dropFile empties a file that could not be written, and removes it where that can be: what an earlier command left in it must not stand
+// for this one.
+func dropFile(path string) {
+	if os.Truncate(path, 0) == nil && replaceable(path) {
+		_ = os.Remove(path)
+	}
+}
+
 // writeInto writes data into what is there. A file is cut to its length only afterwards: it is never empty, and a full disk has room
-// for as much as it had.
+// for as much as it had. Where it has not, no half of it stays.
 func writeInto(path string, data []byte) (err error) {
 	f, err := openInto(path)
 	if err != nil {
@@ -92,7 +108,10 @@ func writeInto(path string, data []byte) (err error) {
 		}
 	}()
 	_ = f.SetWriteDeadline(time.Now().Add(writeWithin)) // a pipe's; others know none
-	if _, err := f.Write(data); err != nil {
+	if n, err := f.Write(data); err != nil {
+		if n > 0 {
+			_ = f.Truncate(0) // devices and pipes have no length
+		}
 		return err
 	}
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {

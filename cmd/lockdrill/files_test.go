@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -51,6 +52,42 @@ func TestOnlyRegularFilesAreReplaced(t *testing.T) {
 	n, _ := reader.Read(word)
 	if got := string(word[:n]); got != "errorpass" {
 		t.Errorf("the reader of a pipe got %q", got)
+	}
+}
+
+// Where a file cannot be written, nothing of it stays, and nothing green of an earlier command. A limit on the size of files is what a
+// full disk is: they can be made, and not written.
+func TestAFullDiskLeavesNothingToRead(t *testing.T) {
+	dir := t.TempDir()
+	run := recordedRun(t, dir, "pass-1")
+	full := func(blocks string, args ...string) result {
+		return finish(t, dir, exec.Command("sh", append([]string{"-c", "ulimit -f " + blocks + ` && exec "$0" "$@"`, built}, args...)...))
+	}
+	for _, before := range []string{"", "pass"} {
+		for _, args := range [][]string{{"judge", run, "--result-file", "word"}, {"run", "nobody", "--result-file", "word"}, {"run", "nobody", "--junit", "word"}} {
+			if before != "" {
+				write(t, filepath.Join(dir, "word"), []byte(before))
+			}
+			if got := full("0", args...); got.code != exitUsage || got.stderr != args[2]+" word: write: file too large\n" {
+				t.Errorf("%v: %+v", args, got)
+			}
+			if left, _ := filepath.Glob(filepath.Join(dir, "*word*")); len(left) > 0 {
+				t.Errorf("%v over %q: left %q, %q", args, before, left, read(t, left[0]))
+			}
+		}
+	}
+	earlier := strings.Repeat("an earlier report\n", 100)
+	write(t, filepath.Join(dir, "real"), []byte(earlier))
+	if err := os.Symlink("real", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ blocks, want string }{{"0", earlier}, {"1", ""}} { // nothing of it was written, or a part
+		if got := full(c.blocks, "report", run, "-f", "md", "-o", "link"); got.code == exitPass || !strings.Contains(got.stderr, "file too large") {
+			t.Errorf("%+v", got)
+		}
+		if got := string(read(t, filepath.Join(dir, "real"))); got != c.want {
+			t.Errorf("a report of which %s blocks could be written: the file holds %.100q", c.blocks, got)
+		}
 	}
 }
 

@@ -66,6 +66,7 @@ func openGate(stderr io.Writer, f gateFlags) (*gate, error) {
 		var killed reports.Suites
 		killed.AddUnjudged("lockdrill", exitName(exitFailure), "the command has not come to its end: it is still at work, or it was killed")
 		if err := writeSuites(g.junit, killed); err != nil {
+			dropFile(g.junit)
 			return nil, usagef("--junit %w", err)
 		}
 	}
@@ -208,12 +209,13 @@ func (r *resultFile) flag(flags *pflag.FlagSet) {
 	flags.StringVar((*string)(r), "result-file", "", "file for the verdict's word (pass, slo-failed, ...), written in every end, also refused and error")
 }
 
-// claim writes "error", which stays if the process is killed. It is no rename: the file may be a mount.
+// claim writes "error", which stays if the process is killed.
 func (r resultFile) claim() error {
 	if r == "" {
 		return nil
 	}
-	if err := writeInto(string(r), []byte(exitName(exitFailure))); err != nil {
+	if err := writeOver(string(r), []byte(exitName(exitFailure))); err != nil {
+		dropFile(string(r))
 		return usagef("--result-file %w", err)
 	}
 	return nil
@@ -223,7 +225,7 @@ func (r resultFile) tell(stderr io.Writer, code int) {
 	if r == "" {
 		return
 	}
-	if err := writeInto(string(r), []byte(exitName(code))); err != nil {
+	if err := writeOver(string(r), []byte(exitName(code))); err != nil {
 		fmt.Fprintf(stderr, "lockdrill: --result-file: %v; the verdict stands\n", err)
 	}
 }

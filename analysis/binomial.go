@@ -9,7 +9,7 @@ import (
 // risk is the one-sided error that a claim about a quantile may have: 95 % confidence.
 const risk = 0.05
 
-// TrialsNeeded is lint L8: how many independent kills it takes to say with 95 % confidence that quantile p (0..1) holds, when so
+// TrialsNeeded is lint L8: how many independent kills it takes to say with 95% confidence that quantile p (0..1) holds, when so
 // many of them miss the limit. Clean, that is 29 / 59 / 299 for p90 / p95 / p99; with one miss 46 / 93 / 473.
 func TrialsNeeded(p float64, misses int) int {
 	lo, hi := misses+1, misses+1

@@ -74,7 +74,7 @@ type SLOResult struct {
 	Hi       *float64 `json:"hi"`
 	N        int      `json:"n"`
 	Of       string   `json:"of"`               // what n counts, in the singular: kill, job, epoch, effect ...
-	Bound    *float64 `json:"bound,omitempty"`  // "0 of n": upper 95 % bound of the rate, where it means something
+	Bound    *float64 `json:"bound,omitempty"`  // "0 of n": upper 95% bound of the rate, where it means something
 	BoundN   int      `json:"boundN,omitempty"` // the n of that bound: independent faults that exposed the lock
 	Verdict  Verdict  `json:"verdict"`
 	Why      string   `json:"why"`

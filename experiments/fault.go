@@ -212,7 +212,7 @@ func (f *Fault) Magnitude() string {
 	return ""
 }
 
-// magnitude is "+200ms 50 % of lock job", or as much of it as is declared.
+// magnitude is "+200ms 50% of lock job", or as much of it as is declared.
 func (b *OpFailures) magnitude() string {
 	var parts []string
 	if b.Mode == FailDelay {

@@ -22,7 +22,7 @@ type Sum struct {
 	Means string `json:"means"` // what follows, where it is not OK
 }
 
-// HerdLimit is how many requests a second one key may draw before L6 speaks: 1 % of what one Redis answers.
+// HerdLimit is how many requests a second one key may draw before L6 speaks: 1% of what one Redis answers.
 const HerdLimit = 400
 
 // Lints works out the sums that a policy and its facts decide: L1, L2, L4 to L7, as far as they apply to it. L3 (takeover) and L8

@@ -85,3 +85,13 @@ func TestLinks(t *testing.T) {
 		}
 	})
 }
+
+// A percentage is written in one form, in documents as in all output.
+func TestPercentagesHaveNoBlank(t *testing.T) {
+	blank := regexp.MustCompile(`\d[ \x{a0}\x{202f}]%`)
+	walk(t, func(path string, data []byte) {
+		if strings.HasSuffix(path, ".md") && blank.Match(data) {
+			t.Errorf("%s has %q: without the blank", path, blank.Find(data))
+		}
+	})
+}

@@ -26,7 +26,7 @@ test: deps ## all tests but those of test-kube; the drills last and alone, since
 	$(GO) test -vet=off -skip '^TestKube' -p $(AT_ONCE) $$($(GO) list ./... | grep -v -e /cmd/ -e /kubetest)
 	$(GO) test -vet=off -skip '^TestKube' -parallel $(AT_ONCE) -timeout 20m ./cmd/...
 
-test-kube: deps ## all tests named TestKube..., against a real etcd, kube-apiserver, controllers and scheduler, built here: no root; five minutes when Go's cache is cold, then four
+test-kube: deps ## all tests named TestKube..., against a real etcd, kube-apiserver, controllers and scheduler, built here: no root; four to five minutes, eight where nothing is built yet
 	GO=$(GO) internal/kubetools/build
 	GO=$(GO) internal/kubetools/build kubectl
 	kube=$$(grep -rl --include='*_test.go' '^func TestKube' . | xargs -n 1 dirname | sort -u | grep -v '^./cmd/') && \

@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: help build image test test-kube truth agree mutants scenarios full-scale seeds stress e2e-kube check bench deps clean
+.PHONY: help build image test test-kube truth agree mutants scenarios full-scale seeds stress e2e-kube check bench pictures deps clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
@@ -87,6 +87,10 @@ check: deps ## what must hold before a change is merged: form, vet, staticcheck,
 bench: deps ## the lock core beside its peers, 100,000 locks, one key that many wait for: docs/performance.md; six minutes
 	cd internal/bench && $(GO) run .
 	$(GO) test -run '^$$' -bench 'Drill|Rehearsal|Many' -cpu 1,2 ./lockcore/sim ./experiments/rehearsal
+
+pictures: ## docs/report-light.png and docs/report-dark.png, from a recorded run in headless Chromium: look at them before you commit them
+	@.ci/need chromium chromium fonts-dejavu-core
+	LOCKDRILL_PICTURES=1 $(GO) test -count=1 -run TestPicturesOfTheDocuments ./reports
 
 deps: ## what tests run for real: redis-server and chromium, and promtool, which evaluates the exported rules
 	@.ci/need redis-server

@@ -179,6 +179,18 @@ func Eval[T any](t testing.TB, p *Page, expression string) T {
 	return v
 }
 
+// Picture is what is seen of the page, as PNG.
+func (p *Page) Picture(t testing.TB) []byte {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, openWithin)
+	defer cancel()
+	png, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		t.Fatalf("take a picture of the page: %v", err)
+	}
+	return png
+}
+
 // Press presses a key, such as "\t".
 func (p *Page) Press(t testing.TB, key string) {
 	t.Helper()

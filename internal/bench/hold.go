@@ -128,7 +128,7 @@ func hold(ctx context.Context, cfg config) error {
 	fmt.Fprintf(t, "renewals in %s\t%d\t\t\n", took.Round(time.Second), n)
 	fmt.Fprintf(t, "failed renewals, lost locks\t%d, %d\t0, 0\t\n", w.failed.Load(), lost)
 	fmt.Fprintf(t, "client, of a core\t%.1f%%\t15%%\t\n", 100*float64(cpu)/float64(took))
-	fmt.Fprintf(t, "server, of a core\t%.1f %%\t\t\n", 100*float64(server)/float64(took))
+	fmt.Fprintf(t, "server, of a core\t%.1f%%\t\t\n", 100*float64(server)/float64(took))
 	fmt.Fprintf(t, "answer after due: p50, p99, max below\t%d, %d, %d ms\t-, 15 ms, -\t\n", p50, p99, most)
 	fmt.Fprintf(t, "memory a lock\t%d B\t1000 B\t\n", used/heldLocks)
 	_ = t.Flush()

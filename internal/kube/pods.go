@@ -46,9 +46,18 @@ type Container struct {
 var (
 	ErrGone    = errors.New("the object is gone")
 	ErrAnother = errors.New("an object of that name is another by now")
+	// ErrUnanswered says that nobody knows whether the change was made.
+	ErrUnanswered = errors.New("the API server did not say whether it was done")
 )
 
 func gone(err error) bool { return apierrors.IsNotFound(err) }
+
+// refused reports an answer that says that nothing was changed. One with a status of 500 or above says so of nothing: the server, or what
+// stands before it, may have given up waiting.
+func refused(err error) bool {
+	var answer apierrors.APIStatus
+	return errors.As(err, &answer) && answer.Status().Code < 500
+}
 
 // Pods lists the pods with these labels, in the order of their names; container "" = each one's first.
 func (c *Cluster) Pods(ctx context.Context, selector map[string]string, container string) ([]Pod, error) {
@@ -145,7 +154,8 @@ func (c *Cluster) watchOnce(ctx context.Context, selector map[string]string, con
 	return fmt.Errorf("watch pods: %w", err)
 }
 
-// DeletePod asks for the end of a pod; grace nil = the pod's own. An error wraps ErrGone or ErrAnother where that pod is not there.
+// DeletePod asks for the end of a pod; grace nil = the pod's own. An error wraps ErrGone or ErrAnother where that pod is not there, and
+// ErrUnanswered where it may end all the same.
 func (c *Cluster) DeletePod(ctx context.Context, name, uid string, grace *int64) error {
 	u := types.UID(uid)
 	err := c.pods().Delete(ctx, name, metav1.DeleteOptions{
@@ -158,6 +168,8 @@ func (c *Cluster) DeletePod(ctx context.Context, name, uid string, grace *int64)
 		return fmt.Errorf("delete pod %s: %w", name, ErrGone)
 	case apierrors.IsConflict(err):
 		return fmt.Errorf("delete pod %s: %w", name, ErrAnother)
+	case !refused(err):
+		return fmt.Errorf("delete pod %s: %w: %w", name, ErrUnanswered, err)
 	}
 	return fmt.Errorf("delete pod %s: %w", name, err)
 }

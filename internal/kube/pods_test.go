@@ -2,13 +2,16 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
@@ -118,6 +121,23 @@ func TestDeletionsNameTheUID(t *testing.T) {
 	}
 	if want := []string{"pods u1", "deployments u2", "leases u3 as of 7"}; !slices.Equal(got, want) {
 		t.Errorf("deleted %q, want %q", got, want)
+	}
+}
+
+// A delete that was not answered may have been done.
+func TestADeleteWithoutAnAnswer(t *testing.T) {
+	pods := corev1.Resource("pods")
+	for err, unanswered := range map[error]bool{
+		context.DeadlineExceeded: true, errors.New("connection reset by peer"): true, apierrors.NewTimeoutError("busy", 1): true,
+		apierrors.NewInternalError(errors.New("etcd: request timed out")): true, apierrors.NewForbidden(pods, "w", nil): false,
+		apierrors.NewTooManyRequests("later", 1): false, apierrors.NewNotFound(pods, "w"): false, apierrors.NewConflict(pods, "w", nil): false,
+	} {
+		client := fake.NewClientset()
+		client.PrependReactor("delete", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err })
+		got := New(kubefake.Generic(client), "ns").DeletePod(t.Context(), "w", "u1", nil)
+		if got == nil || errors.Is(got, ErrUnanswered) != unanswered {
+			t.Errorf("%v: %v", err, got)
+		}
 	}
 }
 

@@ -260,8 +260,8 @@ func (d *drill) closePods(ctx context.Context) error {
 // tellWithin bounds asking for what is only told.
 const tellWithin = 3 * time.Second
 
-// tellStuck says, where the steady state was not reached, which pods were never started, and why. The cluster's own word of it goes
-// with the pods.
+// tellStuck says, where the steady state was not reached, which pods were never made or started, and why. The cluster's own word of it
+// goes with them.
 func (d *drill) tellStuck(ctx context.Context) {
 	steady := func(e history.Event) bool {
 		return e.Kind == history.RunPhase && e.Phase.Holds != nil && *e.Phase.Holds
@@ -274,6 +274,12 @@ func (d *drill) tellStuck(ctx context.Context) {
 	pods, err := d.cluster.Pods(ctx, d.selector(), d.e.Kubernetes.Container)
 	if err != nil {
 		return // the clean-up says it
+	}
+	if d.e.Kubernetes.Pods == experiments.PodsApply && len(pods) < d.e.System.Replicas {
+		name := deploy.ObjectName(d.fleetName())
+		if why, err := d.cluster.Unmade(ctx, name); err == nil && why != "" {
+			fmt.Fprintf(d.stderr, "lockdrill: %d of %s were made of deployment %s: %s\n", len(pods), count(d.e.System.Replicas, "pod"), name, reports.Harmless(why))
+		}
 	}
 	told := map[string]bool{}
 	for _, p := range pods {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -79,6 +80,31 @@ func TestWhatPodsWaitFor(t *testing.T) {
 	} {
 		if got := podOf(&corev1.Pod{Status: c.status}, "c").Waiting; got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
+// A Deployment of which no pod is made says why, as long as that is so.
+func TestPodsThatAreNotMade(t *testing.T) {
+	quota := "pods \"w-1\" is forbidden: exceeded quota: compute, requested: pods=1\n"
+	for _, k := range []struct {
+		status corev1.ConditionStatus
+		want   string
+	}{
+		{corev1.ConditionTrue, `FailedCreate (pods "w-1" is forbidden: exceeded quota: compute, requested: pods=1)`},
+		{corev1.ConditionFalse, ""},
+	} {
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "w", Namespace: "ns"}}
+		d.Status.Conditions = []appsv1.DeploymentCondition{
+			{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue, Reason: "x"},
+			{Type: appsv1.DeploymentReplicaFailure, Status: k.status, Reason: "FailedCreate", Message: quota},
+		}
+		c := New(kubefake.Generic(fake.NewClientset(d)), "ns")
+		if got, err := c.Unmade(t.Context(), "w"); got != k.want || err != nil {
+			t.Errorf("%q, %v, want %q", got, err, k.want)
+		}
+		if got, err := c.Unmade(t.Context(), "another"); got != "" || err == nil {
+			t.Errorf("no Deployment: %q, %v", got, err)
 		}
 	}
 }

@@ -143,7 +143,7 @@ func TestAMissingPermissionIsPrintedToPaste(t *testing.T) {
 		t.Errorf("the plan has no rule to paste:\n%s", planned.stdout)
 	}
 	// The namespace of the flag wins: there, this user has no permission at all.
-	refused(t, dir, []string{"kubernetes test/elsewhere", `resources: ["namespaces"]`, `resourceNames: ["elsewhere"]`, `resources: ["pods"]`}, append(podFlags, "--namespace", "elsewhere")...)
+	refused(t, dir, []string{"kubernetes test/elsewhere", `resources: ["namespaces"]`, `resourceNames: ["elsewhere"]`, `resources: ["pods"]`}, append(podFlags, "-n", "elsewhere")...)
 }
 
 // A flag does not lead out of the namespaces that the file allows, and nothing is asked of the cluster then.

@@ -166,6 +166,20 @@ func TestTooFewPodsAreRefused(t *testing.T) {
 	refused(t, dir, []string{"pods", "1 pod with app=web, 1 of them ready", "system.replicas is 2"}, podFlags...)
 }
 
+// A container that no pod has never lives: such a drill would wait for its steady state in vain.
+func TestAContainerThatNoPodHasIsRefused(t *testing.T) {
+	for name, want := range map[string]int{"web": exitPass, "wbe": exitRefused} {
+		dir := guarded(t, strings.Replace(podSections(t), "kubernetes: {", "kubernetes: {container: "+name+", ", 1))
+		(&apiServer{environment: "staging", pods: []string{"web-a", "web-b"}}).start(t, dir)
+		if got := tryIn(t, dir, append([]string{"plan", "guarded.yaml"}, podFlags...)...); got.code != want {
+			t.Errorf("container %s: %+v", name, got)
+		}
+		if want == exitRefused {
+			refused(t, dir, []string{"pods", "0 of them ready; pod web-b has no container wbe, only web: system.replicas is 2"}, podFlags...)
+		}
+	}
+}
+
 // A label that is put on everything, by a kustomization for one, is on the runner's pod as well.
 func TestARunnerAmongItsPodsIsRefused(t *testing.T) {
 	host, err := os.Hostname()

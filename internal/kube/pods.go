@@ -26,6 +26,7 @@ type Pod struct {
 	Waiting                string        // for what, where it is not ready: "worker: ImagePullBackOff (image example/w:1)"; "" = nobody says
 	Ending                 bool          // it has a deletion timestamp
 	Grace                  time.Duration // terminationGracePeriodSeconds
+	Containers             []string      // names of all
 	Container              Container
 }
 
@@ -231,6 +232,9 @@ func podOf(o *corev1.Pod, container string) Pod {
 	}
 	if !p.Ready {
 		p.Waiting = waitsFor(o)
+	}
+	for i := range o.Spec.Containers {
+		p.Containers = append(p.Containers, o.Spec.Containers[i].Name)
 	}
 	if container == "" && len(o.Spec.Containers) > 0 {
 		container = o.Spec.Containers[0].Name

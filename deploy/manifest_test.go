@@ -294,6 +294,23 @@ func TestJobLeavesTimeToCleanUp(t *testing.T) {
 	}
 }
 
+// Egress is open to whatever an experiment makes its pods reach: a policy that shuts one of these out blinds the drill.
+func TestNetworkReachesAllThatADrillDoes(t *testing.T) {
+	e := gameDay(t, "slos:", `probes:
+  metrics:
+    - {name: a, scrape: "http://exporter:9121/metrics", series: a_total}
+    - {name: b, scrape: "http://exporter/metrics", series: b_total}
+    - {name: c, scrape: "https://exporter/metrics", series: c_total}
+slos:`)
+	o, err := deploy.NetworkFor(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []int{80, 443, 6379, 6380, 9121}; !slices.Equal(o.Ports, want) {
+		t.Errorf("ports %d, want %d", o.Ports, want)
+	}
+}
+
 func TestSchedules(t *testing.T) {
 	for text, ok := range map[string]bool{
 		"0 3 * * 1-5": true, "*/10 8-18 * * MON-FRI": true, "@daily": true, "0 3 1 JAN,JUL *": true, "0  3 * * *": true,

@@ -13,7 +13,7 @@ import (
 type NetworkOptions struct {
 	Experiment string
 	Namespace  string
-	Ports      []int // of the stores, as pods reach them
+	Ports      []int // of the stores, as pods reach them, and of the metrics that the runner scrapes
 	Toxiproxy  bool  // one of ours: workers and runner reach any port of it
 }
 
@@ -29,24 +29,41 @@ func NetworkFor(e *experiments.Experiment) (NetworkOptions, error) {
 		}
 		// The runner goes by the URL, the workers by their own way.
 		for _, at := range []string{hostPort(of[0]), hostPort(reached(of[0], of[1]))} {
-			if p := portOf(at); !slices.Contains(o.Ports, p) {
+			if p := portOf(at, redisPort); !slices.Contains(o.Ports, p) {
 				o.Ports = append(o.Ports, p)
 			}
+		}
+	}
+	for _, m := range e.Probes.Metrics {
+		if p := scrapePort(m.Scrape); p != 0 && !slices.Contains(o.Ports, p) {
+			o.Ports = append(o.Ports, p)
 		}
 	}
 	slices.Sort(o.Ports)
 	return o, nil
 }
 
+// scrapePort is the port of an exposition's URL; 0 = it is none.
+func scrapePort(address string) int {
+	scheme, _, ok := strings.Cut(address, "://")
+	switch {
+	case !ok:
+		return 0
+	case scheme == "https":
+		return portOf(hostPort(address), 443)
+	}
+	return portOf(hostPort(address), 80)
+}
+
 const redisPort = 6379
 
-// portOf is the port of host:port, or Redis's own.
-func portOf(at string) int {
+// portOf is the port of host:port, or the usual one where none is said.
+func portOf(at string, usual int) int {
 	port := at[strings.LastIndexByte(at, ':')+1:]
 	if n, err := strconv.Atoi(port); err == nil && !strings.HasSuffix(at, "]") {
 		return n
 	}
-	return redisPort
+	return usual
 }
 
 type networkPolicySpec struct {
@@ -79,9 +96,9 @@ type policyPort struct {
 	Port     int    `yaml:"port"`
 }
 
-const networkNote = `Workers and runner reach the names of services, the API server, the stores, and nothing else. Where these are is the cluster's own
-matter: only the ports are named here. Add their addresses. The API server's are those of the second rule: where it listens on
-another port (kubectl get endpointslices), an overlay adds that one; docs/kubernetes.md has the patch.`
+const networkNote = `Workers and runner reach the names of services, the API server, the stores, what is scraped, and nothing else. Where these are is the
+cluster's own matter: only the ports are named here. Add their addresses. The API server's are those of the second rule: where it
+listens on another port (kubectl get endpointslices), an overlay adds that one; docs/kubernetes.md has the patch.`
 
 // Network is a NetworkPolicy for the egress of workers and runner, as one YAML document.
 func Network(o NetworkOptions) ([][]byte, error) { return documents([]manifest{network(o)}) }

@@ -41,6 +41,7 @@ type PodKill struct {
 
 	mu     sync.Mutex
 	graces map[string]time.Duration // of the victims of shots, by the shot's op
+	doubts map[string]error         // of calls that may have been done all the same, by the shot's op
 }
 
 // How long the parts of a death are waited for.
@@ -49,8 +50,8 @@ const (
 	forceWithin = 10 * time.Second // force_delete: a kubelet grants 2 s whatever it was asked for
 	crashWithin = 10 * time.Second
 	gracesMost  = 10 * time.Minute // no pod is waited for longer
-	execWithin  = 5 * time.Second
-	sightWithin = time.Second // a kill need not wait for a witness
+	callWithin  = 5 * time.Second  // the rest is for seeing what came of it
+	sightWithin = time.Second      // a kill need not wait for a witness
 )
 
 // endedWell is how a container's status tells of a process that was not killed.
@@ -68,7 +69,7 @@ func (k *PodKill) Within(shot history.Event) time.Duration {
 	if shot.Fault.Form == experiments.FormGraceful {
 		return gracesMost + graceSlack
 	}
-	return execWithin + max(forceWithin, crashWithin) + time.Second
+	return callWithin + max(forceWithin, crashWithin) + time.Second
 }
 
 // Prepare finds the victim's pod and checks that it is still that one. There is nothing to write down: a death is not undone.
@@ -173,16 +174,32 @@ func (k *PodKill) delete(ctx context.Context, shot history.Event) error {
 	if shot.Fault.Form == experiments.FormForceDelete {
 		grace = new(int64)
 	}
+	ctx, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
 	err := k.Pods.DeletePod(ctx, p.Name, p.UID, grace)
-	if errors.Is(err, kube.ErrGone) || errors.Is(err, kube.ErrAnother) {
+	switch {
+	case errors.Is(err, kube.ErrGone) || errors.Is(err, kube.ErrAnother):
 		return &voidError{"moved", err.Error()}
+	case errors.Is(err, kube.ErrUnanswered): // what is seen decides
+		k.doubt(shot, err)
+		return nil
 	}
 	return err
 }
 
+// doubt keeps why a call may not have been done, for whoever sees nothing of it.
+func (k *PodKill) doubt(shot history.Event, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.doubts == nil {
+		k.doubts = map[string]error{}
+	}
+	k.doubts[shot.Op] = err
+}
+
 // exec runs the command. That it ends badly says nothing: it may have died with what it killed. What it prints is not kept.
 func (k *PodKill) exec(ctx context.Context, shot history.Event, command []string) error {
-	ctx, cancel := context.WithTimeout(ctx, execWithin)
+	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
 	p := k.podOf(shot)
 	exit, _, err := k.Pods.Exec(ctx, p.Name, k.Container, command)
@@ -191,6 +208,9 @@ func (k *PodKill) exec(ctx context.Context, shot history.Event, command []string
 	}
 	if err == nil && (exit == 126 || exit == 127) {
 		return &voidError{"unconfirmed", fmt.Sprintf("pod %s has no command %q that can be run (exit status %d)", p.Name, command[0], exit)}
+	}
+	if err != nil {
+		k.doubt(shot, err)
 	}
 	return nil
 }
@@ -224,7 +244,7 @@ func (k *PodKill) Confirm(ctx context.Context, r undo.Record, applied history.Sp
 	case means == meansWorker && exit == endedWell:
 		return applied, seen, &voidError{"unconfirmed", shot.Fault.Victim + " ended in order and did not crash"}
 	case d.End == nil && (means != meansAPI || d.Object == nil):
-		return applied, seen, &voidError{"unconfirmed", fmt.Sprintf("the death of %s was not seen%s: %v", shot.Fault.Victim, hint(means), err)}
+		return applied, seen, &voidError{"unconfirmed", fmt.Sprintf("the death of %s was not seen%s: %v", shot.Fault.Victim, k.hint(shot, means), err)}
 	}
 	if err := k.moved(shot, applied); err != nil {
 		return applied, seen, err
@@ -235,8 +255,13 @@ func (k *PodKill) Confirm(ctx context.Context, r undo.Record, applied history.Sp
 	return window, seen, nil
 }
 
-func hint(means string) string {
-	if means == meansExec {
+func (k *PodKill) hint(shot history.Event, means string) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch doubt := k.doubts[shot.Op]; {
+	case doubt != nil:
+		return " (" + doubt.Error() + ")"
+	case means == meansExec:
 		return " (a signal from inside a container does not reach its process 1: let the worker be another)"
 	}
 	return ""

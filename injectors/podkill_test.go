@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -223,6 +224,30 @@ func TestPodKillIsVoidWhereThePodIsNotThatOne(t *testing.T) {
 	}
 	if _, err := podKill(&cluster{uid: "u1"}, recorded{podStart}).Inject(t.Context(), podShot(experiments.FormCrash)); void(err) != "unconfirmed" {
 		t.Errorf("nobody to tell: %v", err)
+	}
+}
+
+// A call without an answer may have been done: what is seen of it decides, and where nothing is, its error is told.
+func TestPodKillWithoutAnAnswer(t *testing.T) {
+	const why = "no such file in the container"
+	for form, err := range map[string]error{experiments.FormForceDelete: fmt.Errorf("%w: %s", kube.ErrUnanswered, why), experiments.FormCrash: errors.New(why)} {
+		for _, done := range []bool{true, false} {
+			synctest.Test(t, func(t *testing.T) {
+				events := recorded{podStart}
+				if done {
+					events = append(events, history.Event{Kind: history.ReplicaExit, Span: history.Span{From: 15, To: 20}, Replica: &history.Replica{Incarnation: "r1.1"}})
+				}
+				k := podKill(&cluster{uid: "u1", err: err}, events, "kill")
+				span, err := k.Inject(t.Context(), podShot(form))
+				if err != nil {
+					t.Fatalf("%s: %v: it may have been done", form, err)
+				}
+				_, _, err = k.Confirm(t.Context(), podShot(form), span)
+				if done != (err == nil) || !done && (void(err) != "unconfirmed" || !strings.Contains(err.Error(), why)) {
+					t.Errorf("%s, done %t: %v", form, done, err)
+				}
+			})
+		}
 	}
 }
 

@@ -56,8 +56,8 @@ func (p *PodLogs) Line(incarnation string, line []byte, at history.Span) {
 }
 
 // Cut takes a stretch in which the log of a life that lived was not followed: no line of it is no word.
-func (p *PodLogs) Cut(incarnation string, gap history.Span) {
-	why := "the log of " + incarnation + " was not followed"
+func (p *PodLogs) Cut(whose string, gap history.Span) {
+	why := "the log of " + whose + " was not followed"
 	p.add(history.Event{Kind: history.GapKind, Span: gap, Source: sourceLogs, Coverage: &history.Coverage{Probe: LogsName, Why: why, Largest: gap.Width()}})
 }
 

@@ -19,7 +19,7 @@ type clusterFlags struct {
 
 func (c *clusterFlags) flags(flags *pflag.FlagSet) {
 	c.where(flags)
-	flags.StringVar(&c.namespace, "namespace", "", "of the pods (default: the file's, else that of the context)")
+	flags.StringVarP(&c.namespace, "namespace", "n", "", "of the pods (default: the file's, else that of the context)")
 }
 
 // where adds the flags that say how the cluster is reached.

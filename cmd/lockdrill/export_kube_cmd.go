@@ -30,7 +30,7 @@ func (f *manifestFlags) flags(flags *pflag.FlagSet) {
 }
 
 func (f *manifestFlags) place(flags *pflag.FlagSet) {
-	flags.StringVar(&f.namespace, "namespace", "", "of the manifests (default: the file's, else none)")
+	flags.StringVarP(&f.namespace, "namespace", "n", "", "of the manifests (default: the file's, else none)")
 }
 
 // podDrill is an experiment whose replicas are pods, and the files that it names.
@@ -319,7 +319,7 @@ func newExportToxiproxyCmd(out streams) *cobra.Command {
 	}
 	var o deploy.ToxiproxyOptions
 	cmd.Flags().StringVar(&o.Name, "name", deploy.DefaultToxiproxy, "of the Deployment and its Service")
-	cmd.Flags().StringVar(&o.Namespace, "namespace", "", "of the manifests (default: none)")
+	cmd.Flags().StringVarP(&o.Namespace, "namespace", "n", "", "of the manifests (default: none)")
 	cmd.Flags().StringVar(&o.Image, "image", "", "with the server as its entrypoint (needed); 2.12.0 is the version that is tested")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		return printManifests(out, "lockdrill export toxiproxy", func() ([][]byte, error) { return deploy.Toxiproxy(o) })

@@ -94,7 +94,7 @@ func TestExportedExperimentStandsAlone(t *testing.T) {
 	}
 	write(t, filepath.Join(dir, "certs", "ca.pem"), []byte("-----BEGIN CERTIFICATE-----\n"))
 	other := t.TempDir() // the file is found beside the experiment, wherever export is called
-	docs := exported(t, other, "job", filepath.Join(dir, "drill.yaml"), "--namespace", "pre", "--image", "registry.example/l:2", "--secret", "stores")
+	docs := exported(t, other, "job", filepath.Join(dir, "drill.yaml"), "-n", "pre", "--image", "registry.example/l:2", "--secret", "stores")
 	o, _, err := scheme.Codecs.UniversalDeserializer().Decode(docs["ConfigMap"], nil, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -80,7 +80,7 @@ func podsGuard(ctx context.Context, e *experiments.Experiment, cluster *kube.Clu
 	if err != nil {
 		return guard{Refuses: true, Says: fmt.Sprintf("%s could not be asked: %v", clusterTarget(e.Kubernetes), err)}
 	}
-	ready, self := 0, ownPod()
+	ready, self, without := 0, ownPod(), ""
 	var labels []map[string]string
 	for i := range pods {
 		if pods[i].Name == self {
@@ -88,11 +88,14 @@ func podsGuard(ctx context.Context, e *experiments.Experiment, cluster *kube.Clu
 				self, experiments.Labels(podSelector(e)))}
 		}
 		labels = append(labels, pods[i].Labels)
-		if pods[i].Ready && !pods[i].Ending {
+		switch c := e.Kubernetes.Container; {
+		case c != "" && !slices.Contains(pods[i].Containers, c): // nobody lives there, as far as this drill is concerned
+			without = fmt.Sprintf("; pod %s has no container %s, only %s", pods[i].Name, c, strings.Join(pods[i].Containers, ", "))
+		case pods[i].Ready && !pods[i].Ending:
 			ready++
 		}
 	}
-	says := fmt.Sprintf("%s with %s, %d of them ready", count(len(pods), "pod"), experiments.Labels(podSelector(e)), ready)
+	says := fmt.Sprintf("%s with %s, %d of them ready%s", count(len(pods), "pod"), experiments.Labels(podSelector(e)), ready, without)
 	if ready < e.System.Replicas {
 		says += fmt.Sprintf(": system.replicas is %d", e.System.Replicas)
 		if len(pods) == 0 && !e.Observed() {

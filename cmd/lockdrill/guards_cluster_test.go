@@ -143,7 +143,7 @@ func TestAMissingPermissionIsPrintedToPaste(t *testing.T) {
 		t.Errorf("the plan has no rule to paste:\n%s", planned.stdout)
 	}
 	// The namespace of the flag wins: there, this user has no permission at all.
-	refused(t, dir, []string{"kubernetes test/elsewhere", `resources: ["namespaces"]`, `resourceNames: ["elsewhere"]`, `resources: ["pods"]`}, append(podFlags, "--namespace", "elsewhere")...)
+	refused(t, dir, []string{"kubernetes test/elsewhere", `resources: ["namespaces"]`, `resourceNames: ["elsewhere"]`, `resources: ["pods"]`}, append(podFlags, "-n", "elsewhere")...)
 }
 
 // A flag does not lead out of the namespaces that the file allows, and nothing is asked of the cluster then.
@@ -164,6 +164,20 @@ func TestTooFewPodsAreRefused(t *testing.T) {
 	dir := guarded(t, podSections(t))
 	(&apiServer{environment: "staging", pods: []string{"web-a"}}).start(t, dir)
 	refused(t, dir, []string{"pods", "1 pod with app=web, 1 of them ready", "system.replicas is 2"}, podFlags...)
+}
+
+// A container that no pod has never lives: such a drill would wait for its steady state in vain.
+func TestAContainerThatNoPodHasIsRefused(t *testing.T) {
+	for name, want := range map[string]int{"web": exitPass, "wbe": exitRefused} {
+		dir := guarded(t, strings.Replace(podSections(t), "kubernetes: {", "kubernetes: {container: "+name+", ", 1))
+		(&apiServer{environment: "staging", pods: []string{"web-a", "web-b"}}).start(t, dir)
+		if got := tryIn(t, dir, append([]string{"plan", "guarded.yaml"}, podFlags...)...); got.code != want {
+			t.Errorf("container %s: %+v", name, got)
+		}
+		if want == exitRefused {
+			refused(t, dir, []string{"pods", "0 of them ready; pod web-b has no container wbe, only web: system.replicas is 2"}, podFlags...)
+		}
+	}
 }
 
 // A label that is put on everything, by a kustomization for one, is on the runner's pod as well.

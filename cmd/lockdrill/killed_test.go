@@ -214,8 +214,22 @@ func killedAt(t *testing.T, c changed, state, by string) {
 }
 
 // killAt runs the drill and kills its runner as soon as a record of the kind has come to the state; returns the run's folder and the
-// state that the record had in the end. The kill takes the runner's process group along, as a CI does.
+// state that the record had in the end.
 func killAt(t *testing.T, k killable, kind, state string, unguarded bool) (folder, was string) {
+	t.Helper()
+	id := 0
+	folder = killWhen(t, k, unguarded, func(dir string, said fmt.Stringer) { id = awaitMark(t, dir, kind, state, said) })
+	for _, m := range marks(folder) {
+		if m.ID == id && m.By == "runner" {
+			was = m.State
+		}
+	}
+	return folder, was
+}
+
+// killWhen runs the drill and kills its runner as soon as the moment has come; returns the run's folder. The kill takes the runner's process
+// group along, as a CI does.
+func killWhen(t *testing.T, k killable, unguarded bool, moment func(dir string, said fmt.Stringer)) (folder string) {
 	t.Helper()
 	base := t.TempDir()
 	file, dir := filepath.Join(base, "drill.yaml"), filepath.Join(base, "run")
@@ -238,20 +252,15 @@ func killAt(t *testing.T, k killable, kind, state string, unguarded bool) (folde
 			}
 		}
 	}
-	id := awaitMark(t, dir, kind, state, &text)
+	moment(dir, &text)
 	if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
-	}
-	for _, m := range marks(dir) {
-		if m.ID == id && m.By == "runner" {
-			was = m.State
-		}
 	}
 	_ = cmd.Wait()
 	if cmd.ProcessState.ExitCode() != -1 {
 		t.Fatalf("the run ended by itself, before it was killed:\n%s", text.String())
 	}
-	return dir, was
+	return dir
 }
 
 // awaitMark waits for a line of the journal with no pause in between, since the next one may follow within a tenth of a

@@ -43,7 +43,7 @@ func TestKubeManifests(t *testing.T) {
 	for _, name := range []string{"lockdrill-game-day", deploy.RunnerName("game-day")} {
 		env.KubeconfigForServiceAccount("staging", name) // a pod's account must be there
 	}
-	if !apierrors.IsForbidden(admitPod(t, env, corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}})) {
+	if !apierrors.IsForbidden(admitPod(t, env, "staging", corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}})) {
 		t.Error("a pod that is not restricted is taken: nothing is enforced here")
 	}
 	seen := map[string]bool{}
@@ -64,7 +64,7 @@ func TestKubeManifests(t *testing.T) {
 				t.Errorf("export %s: %s: %v", args, kind, err)
 			}
 			if template := templateOf(t, doc); template != nil {
-				if err := admitPod(t, env, *template); err != nil {
+				if err := admitPod(t, env, "staging", *template); err != nil {
 					t.Errorf("export %s: the pods of the %s: %v", args, kind, err)
 				}
 			}
@@ -114,11 +114,11 @@ func applied(ctx context.Context, env *kubetest.Env, namespace string, doc []byt
 }
 
 // admitPod lets the API server check a pod as a controller would make it.
-func admitPod(t *testing.T, env *kubetest.Env, template corev1.PodTemplateSpec) error {
+func admitPod(t *testing.T, env *kubetest.Env, namespace string, template corev1.PodTemplateSpec) error {
 	t.Helper()
 	pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
 	pod.GenerateName = "try-"
-	_, err := env.Client.CoreV1().Pods("staging").Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	_, err := env.Client.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	return err
 }
 

@@ -213,6 +213,8 @@ func TestKubeDrills(t *testing.T) {
 	t.Run("interrupted", func(t *testing.T) { interrupted(t, newSite(t, e, "interrupted")) })
 	t.Run("guards", func(t *testing.T) { guardedPods(t, newSite(t, e, "guards")) })
 	t.Run("killed", func(t *testing.T) { killedRunner(t, newSite(t, e, "killed")) })
+	t.Run("killed while it applies", func(t *testing.T) { killedApplying(t, newSite(t, e, "killed-applying")) })
+	t.Run("quota", func(t *testing.T) { noRoom(t, newSite(t, e, "quota")) })
 }
 
 // forceDeleted shows the trap: the object of a pod that ignores SIGTERM is gone at once, and its process lives on for the two seconds
@@ -287,22 +289,6 @@ func guardedPods(t *testing.T, s *site) {
 		defer func() { s.kubeconfig = s.Env.Kubeconfig }()
 		refusedAs(t, []string{"could not be asked", "connection refused"})
 	})
-}
-
-// killedRunner: whoever undoes what a killed runner has in a cluster removes exactly that.
-func killedRunner(t *testing.T, s *site) {
-	bystander := s.bystander(t)
-	for _, c := range []struct{ kind, by string }{{"pods", "recover"}, {"pods", "watchdog"}, {"kill", "recover"}, {"kill", "watchdog"}} {
-		t.Run(c.kind+" "+c.by, func(t *testing.T) {
-			dir, was := killAt(t, killable{yaml: s.yaml(), args: s.flags()}, c.kind, "intent", c.by == "recover")
-			t.Logf("killed at %q", was)
-			if c.by == "recover" {
-				recoverAfter(t, dir)
-			}
-			nothingIsLeft(t, dir)
-			s.clean(t, bystander...)
-		})
-	}
 }
 
 // bystander makes a Deployment of somebody's, waits for its pod, and returns all its objects.

@@ -193,7 +193,7 @@ func runOne(ctx context.Context, io streams, f runFlags, e *experiments.Experime
 // newDrill makes the run's folder, if the run may be.
 func newDrill(stderr io.Writer, f runFlags, e *experiments.Experiment) (*drill, error) {
 	now := time.Now().UTC()
-	d := &drill{loaded: e, e: experiments.Scale(e), seed: f.seed, origin: monotime.Now()}
+	d := &drill{stderr: stderr, loaded: e, e: experiments.Scale(e), seed: f.seed, origin: monotime.Now()}
 	d.clock = func() int64 { return monotime.Now() - d.origin }
 	if d.seed == 0 {
 		d.seed = e.Seed

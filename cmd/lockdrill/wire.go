@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -33,6 +34,7 @@ type drill struct {
 	run    string
 	dir    string // absolute
 	named  bool   // dir was chosen by the user
+	stderr io.Writer
 	clock  func() int64
 	origin int64
 

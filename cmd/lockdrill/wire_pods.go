@@ -19,6 +19,7 @@ import (
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 	"github.com/lockdrill/lockdrill/probes"
+	"github.com/lockdrill/lockdrill/reports"
 )
 
 // pods is what a drill has in a cluster. Exactly one of workers and observed is set once the pods are watched.
@@ -252,7 +253,28 @@ func (d *drill) closePods(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), standWithin)
 	defer cancel()
+	d.tellUnmade(ctx)
 	return d.pods.stand.Close(ctx)
+}
+
+// tellWithin bounds asking for what is only told.
+const tellWithin = time.Second
+
+// tellUnmade says, where the steady state was not reached, why the Deployment made no pods: of pods that are there the history tells what
+// they wait for. The cluster's own word of it goes with the Deployment.
+func (d *drill) tellUnmade(ctx context.Context) {
+	steady := func(e history.Event) bool {
+		return e.Kind == history.RunPhase && e.Phase.Holds != nil && *e.Phase.Holds
+	}
+	if d.e.Kubernetes.Pods != experiments.PodsApply || d.log == nil || slices.ContainsFunc(d.log.Since(0), steady) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, tellWithin)
+	defer cancel()
+	name := deploy.ObjectName(d.fleetName())
+	if why, err := d.cluster.Unmade(ctx, name); err == nil && why != "" {
+		fmt.Fprintf(d.stderr, "lockdrill: deployment %s does not make its %s: %s\n", name, count(d.e.System.Replicas, "pod"), reports.Harmless(why))
+	}
 }
 
 // fleet is the one of the two that the drill has.

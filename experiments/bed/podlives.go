@@ -25,8 +25,9 @@ type PodsOptions struct {
 	// OnLine gets each line of a replica's log that is written while it has a seat, once, without its end. The span holds the instant
 	// at which it was written, as far as is known. It is called as OnEvent is. nil = nobody asks.
 	OnLine func(incarnation string, line []byte, at history.Span)
-	// OnCut is told of each stretch in which a living replica's log was not followed. nil = nobody asks.
-	OnCut func(incarnation string, gap history.Span)
+	// OnCut is told of each stretch in which a living replica's log was not followed, and of one within which a container lived that
+	// was over when it was first seen: whose says which. nil = nobody asks.
+	OnCut func(whose string, gap history.Span)
 }
 
 // PodLife is one life of a container in a pod.
@@ -61,6 +62,7 @@ type podLives struct {
 	pods  map[string]*pod  // by UID
 	lives []*podLife       // in the order in which they were seen
 	cuts  map[string]int64 // when a log of a life that lived on was last cut, by node; a log that ends before its status may look so
+	whole bool             // the first list is: what is new began during the drill
 	asked int64            // what has changed since the last list was asked for, then; 0 until the first is whole
 	next  int64            // before the next list is asked for
 }
@@ -80,7 +82,7 @@ type lifeHooks struct {
 	sign    func(l *podLife) (at int64)                    // it surely lived then
 	seated  func(uid string) string                        // the incarnation in a pod whose life has none; nil = there is none
 	quiet   time.Duration                                  // after the end of a log, until a sign of life would have refuted it
-	old     bool                                           // logs are read from their beginning
+	old     bool                                           // logs of lives from before the drill are read from their beginning, too
 }
 
 // pod is a pod as last seen.
@@ -88,6 +90,7 @@ type pod struct {
 	kube.Pod
 	gone bool
 	said history.Object
+	last string // container of the life before the present one
 }
 
 // podLife is one life of a container.
@@ -97,6 +100,7 @@ type podLife struct {
 	id          string        // of the container
 	restarts    int32         // before it
 	began       history.Span  // it was running by To; From: it may have been so before
+	fresh       bool          // it began during the drill
 	incarnation string        // the fleet's; "" = it has no seat
 	worker      string        // what it calls itself in its log; the fleet's
 	logged      int64         // number of the last line of its log that had one; the fleet's
@@ -138,7 +142,7 @@ func (p *podLives) heard(broken error) {
 	if broken != nil {
 		p.next = p.o.Clock()
 	} else {
-		p.asked = p.next
+		p.asked, p.whole = p.next, true
 	}
 }
 
@@ -165,10 +169,19 @@ func (p *podLives) see(ctx context.Context, c kube.Change) {
 // container draws what the status says of lives.
 func (p *podLives) container(ctx context.Context, seen *pod, now int64) {
 	k := seen.Container
+	if k.LastID != "" && k.LastID != seen.last {
+		if seen.last = k.LastID; p.find(seen.UID, k.LastID) == nil {
+			p.missed(seen, now)
+		}
+	}
 	if k.ID != "" && (k.Running || k.Terminated) && p.find(seen.UID, k.ID) == nil {
-		l := &podLife{name: seen.Name, uid: seen.UID, pod: seen, id: k.ID, restarts: k.Restarts, began: history.Span{From: p.asked, To: now}}
+		l := &podLife{
+			name: seen.Name, uid: seen.UID, pod: seen, id: k.ID, restarts: k.Restarts, began: history.Span{From: p.asked, To: now}, fresh: p.whole,
+		}
 		p.lives = append(p.lives, l)
-		if k.Running && !seen.gone {
+		if !k.Running || seen.gone {
+			p.missed(seen, now)
+		} else {
 			l.read = make(chan struct{})
 			p.work.Go(func() {
 				defer close(l.read)
@@ -180,6 +193,14 @@ func (p *podLives) container(ctx context.Context, seen *pod, now int64) {
 		if over, state := l.over(k); over {
 			p.finish(l, now, history.ByStatus, state)
 		}
+	}
+}
+
+// missed tells of a life whose log nobody reads, since it was over when it was first seen: no line of it is no word. What was over before
+// the drill is no matter of it.
+func (p *podLives) missed(seen *pod, now int64) {
+	if p.o.OnCut != nil && p.whole {
+		p.o.OnCut("a container of pod "+seen.Name+" that was over when it was first seen", history.Span{From: p.asked, To: now})
 	}
 }
 

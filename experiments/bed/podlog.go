@@ -30,6 +30,9 @@ func (p *podLives) follow(ctx context.Context, l *podLife) {
 			f.cut, f.lost = true, seen
 		}
 		if f.over(ctx, clean, seen) {
+			if f.since == 0 && l.fresh { // nothing of it was read
+				f.lost = l.began.From
+			}
 			if !clean {
 				f.found()
 			}
@@ -61,7 +64,8 @@ type follower struct {
 func (f *follower) read(ctx context.Context) (clean bool, seen int64) {
 	o, l := &f.lives.o, f.life
 	asked := o.Clock()
-	from := kube.LogStart{New: !f.lives.h.old && f.since == 0}
+	whole := f.lives.h.old || l.fresh
+	from := kube.LogStart{New: !whole} // until there is a line from which on it can be read again
 	if f.stamp != "" {
 		from.Since, _ = time.Parse(time.RFC3339Nano, f.stamp) // it was one
 	}
@@ -77,7 +81,7 @@ func (f *follower) read(ctx context.Context) (clean bool, seen int64) {
 	}
 	if f.since == 0 {
 		f.since = asked
-		if f.lives.h.old {
+		if whole {
 			f.since = l.began.From
 		}
 	}

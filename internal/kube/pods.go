@@ -26,6 +26,7 @@ type Pod struct {
 	Waiting                string        // for what, where it is not ready: "worker: ImagePullBackOff (image example/w:1)"; "" = nobody says
 	Ending                 bool          // it has a deletion timestamp
 	Grace                  time.Duration // terminationGracePeriodSeconds
+	Containers             []string      // names of all
 	Container              Container
 }
 
@@ -45,9 +46,18 @@ type Container struct {
 var (
 	ErrGone    = errors.New("the object is gone")
 	ErrAnother = errors.New("an object of that name is another by now")
+	// ErrUnanswered says that nobody knows whether the change was made.
+	ErrUnanswered = errors.New("the API server did not say whether it was done")
 )
 
 func gone(err error) bool { return apierrors.IsNotFound(err) }
+
+// refused reports an answer that says that nothing was changed. One with a status of 500 or above says so of nothing: the server, or what
+// stands before it, may have given up waiting.
+func refused(err error) bool {
+	var answer apierrors.APIStatus
+	return errors.As(err, &answer) && answer.Status().Code < 500
+}
 
 // Pods lists the pods with these labels, in the order of their names; container "" = each one's first.
 func (c *Cluster) Pods(ctx context.Context, selector map[string]string, container string) ([]Pod, error) {
@@ -130,7 +140,8 @@ func (c *Cluster) watchOnce(ctx context.Context, selector map[string]string, con
 	return fmt.Errorf("watch pods: %w", err)
 }
 
-// DeletePod asks for the end of a pod; grace nil = the pod's own. An error wraps ErrGone or ErrAnother where that pod is not there.
+// DeletePod asks for the end of a pod; grace nil = the pod's own. An error wraps ErrGone or ErrAnother where that pod is not there, and
+// ErrUnanswered where it may end all the same.
 func (c *Cluster) DeletePod(ctx context.Context, name, uid string, grace *int64) error {
 	u := types.UID(uid)
 	err := c.pods().Delete(ctx, name, metav1.DeleteOptions{
@@ -143,6 +154,8 @@ func (c *Cluster) DeletePod(ctx context.Context, name, uid string, grace *int64)
 		return fmt.Errorf("delete pod %s: %w", name, ErrGone)
 	case apierrors.IsConflict(err):
 		return fmt.Errorf("delete pod %s: %w", name, ErrAnother)
+	case !refused(err):
+		return fmt.Errorf("delete pod %s: %w: %w", name, ErrUnanswered, err)
 	}
 	return fmt.Errorf("delete pod %s: %w", name, err)
 }
@@ -201,6 +214,9 @@ func podOf(o *corev1.Pod, container string) Pod {
 	}
 	if !p.Ready {
 		p.Waiting = waitsFor(o)
+	}
+	for i := range o.Spec.Containers {
+		p.Containers = append(p.Containers, o.Spec.Containers[i].Name)
 	}
 	if container == "" && len(o.Spec.Containers) > 0 {
 		container = o.Spec.Containers[0].Name

@@ -2,13 +2,17 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
@@ -74,6 +78,31 @@ func TestWhatPodsWaitFor(t *testing.T) {
 	}
 }
 
+// A Deployment of which no pod is made says why, as long as that is so.
+func TestPodsThatAreNotMade(t *testing.T) {
+	quota := "pods \"w-1\" is forbidden: exceeded quota: compute, requested: pods=1\n"
+	for _, k := range []struct {
+		status corev1.ConditionStatus
+		want   string
+	}{
+		{corev1.ConditionTrue, `FailedCreate (pods "w-1" is forbidden: exceeded quota: compute, requested: pods=1)`},
+		{corev1.ConditionFalse, ""},
+	} {
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "w", Namespace: "ns"}}
+		d.Status.Conditions = []appsv1.DeploymentCondition{
+			{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue, Reason: "x"},
+			{Type: appsv1.DeploymentReplicaFailure, Status: k.status, Reason: "FailedCreate", Message: quota},
+		}
+		c := New(kubefake.Generic(fake.NewClientset(d)), "ns")
+		if got, err := c.Unmade(t.Context(), "w"); got != k.want || err != nil {
+			t.Errorf("%q, %v, want %q", got, err, k.want)
+		}
+		if got, err := c.Unmade(t.Context(), "another"); got != "" || err == nil {
+			t.Errorf("no Deployment: %q, %v", got, err)
+		}
+	}
+}
+
 // What is deleted is that very object, whatever has its name by then. That an API server keeps to it is shown by the tests in a cluster.
 func TestDeletionsNameTheUID(t *testing.T) {
 	client := fake.NewClientset()
@@ -112,6 +141,23 @@ func TestDeletionsNameTheUID(t *testing.T) {
 	}
 	if want := []string{"pods u1", "deployments u2", "leases u3 as of 7"}; !slices.Equal(got, want) {
 		t.Errorf("deleted %q, want %q", got, want)
+	}
+}
+
+// A delete that was not answered may have been done.
+func TestADeleteWithoutAnAnswer(t *testing.T) {
+	pods := corev1.Resource("pods")
+	for err, unanswered := range map[error]bool{
+		context.DeadlineExceeded: true, errors.New("connection reset by peer"): true, apierrors.NewTimeoutError("busy", 1): true,
+		apierrors.NewInternalError(errors.New("etcd: request timed out")): true, apierrors.NewForbidden(pods, "w", nil): false,
+		apierrors.NewTooManyRequests("later", 1): false, apierrors.NewNotFound(pods, "w"): false, apierrors.NewConflict(pods, "w", nil): false,
+	} {
+		client := fake.NewClientset()
+		client.PrependReactor("delete", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err })
+		got := New(kubefake.Generic(client), "ns").DeletePod(t.Context(), "w", "u1", nil)
+		if got == nil || errors.Is(got, ErrUnanswered) != unanswered {
+			t.Errorf("%v: %v", err, got)
+		}
 	}
 }
 

@@ -1,11 +1,13 @@
 package kube
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // mostOfMessage bounds what a cluster says of a state, in bytes.
@@ -37,6 +39,36 @@ func waitsFor(o *corev1.Pod) string {
 		return s.Name + ": " + reasonWith(w.Reason, detail(&s, w))
 	}
 	return starting
+}
+
+// conditions are all that is read of a Deployment: its Go type would link those of its whole group.
+type conditions struct {
+	Status struct {
+		Conditions []struct {
+			Type    string `json:"type"`
+			Status  string `json:"status"`
+			Reason  string `json:"reason"`
+			Message string `json:"message"`
+		} `json:"conditions"`
+	} `json:"status"`
+}
+
+// Unmade says why no pods are made of a Deployment, as its status has it: a quota, an admission policy; "" = nothing that it tells of.
+func (c *Cluster) Unmade(ctx context.Context, deployment string) (string, error) {
+	api, err := c.api("apps/v1", "Deployment")
+	if err != nil {
+		return "", err
+	}
+	d, err := as[conditions](api.Get(ctx, deployment, metav1.GetOptions{}))
+	if err != nil {
+		return "", fmt.Errorf("read deployment %s: %w", deployment, err)
+	}
+	for _, k := range d.Status.Conditions {
+		if k.Type == "ReplicaFailure" && k.Status == string(corev1.ConditionTrue) {
+			return reasonWith(k.Reason, k.Message), nil
+		}
+	}
+	return "", nil
 }
 
 // detail leaves out of a message what changes with every try.

@@ -16,6 +16,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/runner"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/injectors"
+	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 	"github.com/lockdrill/lockdrill/probes"
@@ -307,7 +308,7 @@ func (p *pods) notice() string {
 	case p.e.Observed():
 		return "somebody's own pods in " + where
 	case p.e.Kubernetes.Pods == experiments.PodsApply:
-		return count(p.e.System.Replicas, "worker") + " of this run's own in pods of " + where
+		return figures.Plural(p.e.System.Replicas, "worker") + " of this run's own in pods of " + where
 	}
 	return "workers that are there, in pods of " + where
 }

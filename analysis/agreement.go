@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // seriesAbandoned is the instrument that counts what abandon events claim, at the same place and by other means.
@@ -112,7 +113,7 @@ func (ix *index) disagreement(m *experiments.Metric, s *scraped, lock string, of
 		return Finding{}, false
 	}
 	what := fmt.Sprintf("replica %s: metric %s counted %s of lock %s by %s, its events say %d",
-		s.target, m.Name, trimFloat(sum), lock, clock(s.last.To), len(all))
+		s.target, m.Name, figures.Decimal(sum), lock, figures.Clock(s.last.To), len(all))
 	return Finding{What: what, Evidence: cite(append([]int64{last.n}, all...)...)}, true
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
@@ -190,7 +191,7 @@ func redelivery(e *experiments.Experiment, lock string) time.Duration {
 
 // sum is the band in words and numbers.
 func (b band) sum() string {
-	s := terms(b.upper) + ": up to " + bound(b.hi, math.Ceil)
+	s := terms(b.upper) + ": up to " + figures.Ceil(int64(b.hi))
 	if b.lo > 0 {
 		less := make([]term, 0, len(b.lower))
 		for i, t := range b.lower {
@@ -199,7 +200,7 @@ func (b band) sum() string {
 			}
 			less = append(less, t)
 		}
-		s += "; " + terms(less) + ": at least " + bound(b.lo, math.Floor)
+		s += "; " + terms(less) + ": at least " + figures.Floor(int64(b.lo))
 	}
 	if b.struck != "" {
 		return s + " (" + b.struck + ")"
@@ -236,7 +237,7 @@ func terms(ts []term) string {
 		if i > 0 {
 			b.WriteString(sign)
 		}
-		fmt.Fprintf(&b, "%s %s", t.name, span(int64(t.value)))
+		fmt.Fprintf(&b, "%s %s", t.name, figures.Exact(int64(t.value)))
 	}
 	return b.String()
 }
@@ -245,7 +246,7 @@ func terms(ts []term) string {
 // numbers of the file: what was measured at a time scale cannot be typed there. Neither is at the very edge: before a run nobody knows
 // how long the warm-up takes, which is a part of every takeover.
 func (b band) advice(l limit, measure string, scale float64) string {
-	raise := fmt.Sprintf("%s %s %s", strings.ReplaceAll(measure, "_", " "), l.name, exact(roundUp(unscaled(int64(b.hi), scale)+1)))
+	raise := fmt.Sprintf("%s %s %s", strings.ReplaceAll(measure, "_", " "), l.name, figures.Exact(roundUp(unscaled(int64(b.hi), scale)+1)))
 	rest, weight, period := int64(l.value), 0.0, "poll"
 	p := b.lock.Policy
 	for _, t := range b.upper {
@@ -270,7 +271,7 @@ func (b band) advice(l limit, measure string, scale float64) string {
 	ttl := rest * 4 / 5 / unit * unit
 	wait := int64(float64(rest-ttl)/weight) / unit * unit
 	if least := unscaled(int64(p.Drift+p.StopBudget), scale); wait < int64(time.Millisecond) || ttl <= least {
-		return "in the file: " + exact(unscaled(int64(l.value), scale)) + " leaves no room beside the timeouts: shorten them, or promise " + raise
+		return "in the file: " + figures.Exact(unscaled(int64(l.value), scale)) + " leaves no room beside the timeouts: shorten them, or promise " + raise
 	}
 	sum := "ttl + " + period
 	if weight != 1 { // a jittered poll, or one on either side of the fault
@@ -281,7 +282,7 @@ func (b band) advice(l limit, measure string, scale float64) string {
 		beside = " (and renew_every below the ttl)"
 	}
 	return fmt.Sprintf("in the file: %s <= %s, e.g. ttl %s, %s %s%s, or %s",
-		sum, exact(rest/unit*unit), exact(ttl), period, exact(wait), beside, raise)
+		sum, figures.Exact(rest/unit*unit), figures.Exact(ttl), period, figures.Exact(wait), beside, raise)
 }
 
 // roundUp gives a limit that is easy to type and not below ns.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // judge gives the row its word.
@@ -20,7 +22,7 @@ func (r *ComparedRow) judge(p *pairing, c *Comparison) {
 		}
 	case !r.Tested && smallestP(n, m) > c.Alpha/float64(max(1, c.Tested)) && !p.none():
 		r.Needs = valuesNeeded(c.Alpha / float64(c.Tested+1))
-		r.Word, r.Why = TooFew, fmt.Sprintf("%d beside %s: too few for any difference to be significant%s; it takes %d a side", n, plural(m, r.Of), among(c.Tested+1), r.Needs)
+		r.Word, r.Why = TooFew, fmt.Sprintf("%d beside %s: too few for any difference to be significant%s; it takes %d a side", n, figures.Plural(m, r.Of), among(c.Tested+1), r.Needs)
 	case p.none():
 		r.Word, r.Why = Unchanged, "none in the head"
 		if r.Adjusted != nil && *r.Adjusted <= c.Alpha {
@@ -66,7 +68,7 @@ func (r *ComparedRow) atLeast(by float64, more string) string {
 	case r.Relative != nil && r.Relative.Lo != nil && r.Relative.Hi != nil:
 		return fmt.Sprintf("by at least %g%% %s", math.Floor(1000*min(math.Abs(*r.Relative.Lo), math.Abs(*r.Relative.Hi))+1e-6)/10, more)
 	case r.Unit == "s":
-		return "by at least " + span(int64(by*1e9)) + " " + more
+		return "by at least " + figures.Floor(figures.Nanoseconds(by)) + " " + more
 	}
 	return fmt.Sprintf("by at least %.3g %s", by, more)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // Measures of distributions.
@@ -156,10 +157,10 @@ func (j *judging) distributionRows(lock, measure string, limits *experiments.Cla
 		} else {
 			v := quantile(d.values, l.p)
 			m.lo, m.hi = v.lo, v.hi
-			m.saw = fmt.Sprintf("%d of %s over %s, longest %s", missed.hi, plural(n, thing), span(int64(l.value)), span(quantile(d.values, 0).hi))
+			m.saw = fmt.Sprintf("%s of %s over %s, longest %s", figures.Count(missed.hi), figures.Plural(n, thing), figures.Exact(int64(l.value)), figures.Short(quantile(d.values, 0).hi))
 		}
 		if d.cut > 0 {
-			m.saw += fmt.Sprintf(", %s not counted, cut off by the holder's death", plural(d.cut, thing))
+			m.saw += fmt.Sprintf(", %s not counted, cut off by the holder's death", figures.Plural(d.cut, thing))
 		}
 		m.lacks = append(m.lacks, j.unseen(lock)...)
 		rows = append(rows, j.quantileRow(lock, l, m, missed, thing))
@@ -176,7 +177,7 @@ func (j *judging) quantileRow(lock string, l limit, m measured, missed tally, th
 	lacks := append(j.lacks(lock), m.lacks...)
 	if v == Inconclusive {
 		lacks = append(lacks, lack{
-			fmt.Sprintf("%d of %s may have missed it: %s at 95%% confidence takes %d of them then", missed.hi, plural(m.n, thing), l.name, TrialsNeeded(l.p, missed.hi)),
+			fmt.Sprintf("%s of %s may have missed it: %s at 95%% confidence takes %d of them then", figures.Count(missed.hi), figures.Plural(m.n, thing), l.name, TrialsNeeded(l.p, missed.hi)),
 			"offer more jobs, or promise a max",
 		})
 	}

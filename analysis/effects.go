@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // effect is one entry of the ledger.
@@ -156,7 +157,7 @@ func (ix *index) checkWrites() {
 		if c := ix.writes[opKey{ev.Key, ev.Op}]; c.entry == nil {
 			c.entry = &effect{} // say it once
 			ix.find("key "+ev.Key+": the ledger accepted write "+ev.Op+" and does not have it in the final read", ev.N)
-			missing.add("a write that the ledger accepted at " + clock(ev.To) + " is missing from its final read")
+			missing.add("a write that the ledger accepted at " + figures.Clock(ev.To) + " is missing from its final read")
 		}
 	}
 	ix.lostLedger = append(ix.lostLedger, missing.text()...)

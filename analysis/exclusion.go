@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // overlapRows judges mutual exclusion at one level.
@@ -22,7 +23,7 @@ func (j *judging) overlapRows(lock string, limit *experiments.OverlapLimit) []SL
 	}
 	o := j.ix.timeOverlap(lock, limit.Level)
 	m.unit, m.lo, m.hi, m.n, m.evidence = "s", o.lo, o.hi, o.n, o.evidence
-	m.saw = fmt.Sprintf("%s of holders beside the first, in %s", outward(dur{o.lo, o.hi}), plural(o.n, "epoch"))
+	m.saw = fmt.Sprintf("%s of holders beside the first, in %s", dur{o.lo, o.hi}, figures.Plural(o.n, "epoch"))
 	m.next = "compare overlap with the effects: fence them at the resource, and stop the work before the lease ends"
 	m.lacks = append(m.lacks, j.claimLacks(lock)...)
 	if who := j.ix.unseenEnd(lock); who != "" {
@@ -58,7 +59,7 @@ func (j *judging) paused(lock string) bool {
 func (j *judging) effects(lock string, m *measured) {
 	f := j.fencings[lock]
 	m.unit, m.lo, m.hi, m.n, m.of, m.evidence = "count", f.lo, f.hi, f.n, "effect", f.evidence
-	m.saw = fmt.Sprintf("%d stale and %d unowned of %s", f.stale, f.unowned, plural(f.n, "effect"))
+	m.saw = fmt.Sprintf("%s stale and %s unowned of %s", figures.Count(f.stale), figures.Count(f.unowned), figures.Plural(f.n, "effect"))
 	if f.refused > 0 {
 		m.saw += fmt.Sprintf(", %d stale refused by the fence", f.refused)
 	}
@@ -90,7 +91,7 @@ func (j *judging) busyRows(lock string, limit *experiments.BusyLimit) []SLOResul
 	if l := j.ix.lock(lock); l != nil && l.Loop() { // it tries and does not wait
 		m.next = "poll less often, or raise the limit"
 	}
-	m.saw = fmt.Sprintf("%d of %s refused while the holder was dead or done, over %s", b.count.lo, plural(b.asked, "acquire"), outward(b.time))
+	m.saw = fmt.Sprintf("%s of %s refused while the holder was dead or done, over %s", figures.Count(b.count.lo), figures.Plural(b.asked, "acquire"), b.time)
 	if b.asked == 0 {
 		m.lacks = []lack{{"nobody is known to have asked for lock " + lock, "check that the worker reports its acquires"}}
 	}
@@ -114,7 +115,7 @@ func (j *judging) stranded(lock string, minJobs int) measured {
 	d := j.dups[lock]
 	m := measured{
 		measure: "stranded", unit: "count", lo: int64(t.lo), hi: int64(t.hi), n: d.jobs, of: "job", evidence: evidence,
-		saw:  fmt.Sprintf("%d still open at the horizon, of %s", t.lo, plural(d.jobs, "job")),
+		saw:  fmt.Sprintf("%s still open at the horizon, of %s", figures.Count(t.lo), figures.Plural(d.jobs, "job")),
 		next: "redeliver unfinished work, and let more than one replica want it",
 	}
 	if !known {
@@ -124,8 +125,8 @@ func (j *judging) stranded(lock string, minJobs int) measured {
 		m.saw = fmt.Sprintf("%d times nobody took the loop over", t.lo)
 	} else if d.jobs == 0 {
 		m.lacks = append(m.lacks, lack{"no job was ever offered under lock " + lock, "declare `work` for it"})
-	} else if d.finished < minJobs {
-		m.lacks = append(m.lacks, lack{fmt.Sprintf("%d of at least %s finished (min_jobs)", d.finished, plural(minJobs, "job")), "offer more jobs, or run longer"})
+	} else {
+		m.lacks = append(m.lacks, fewJobs(d.finished, minJobs)...)
 	}
 	m.lacks = append(m.lacks, j.blind(probeLedger, j.window())...)
 	return j.needFault(lock, m)
@@ -150,7 +151,7 @@ func (j *judging) fenceRegressions(lock string) measured {
 		}
 	}
 	m.hi, m.n = m.lo, known
-	m.saw = fmt.Sprintf("%d in %s", m.lo, plural(known, "grant"))
+	m.saw = fmt.Sprintf("%s in %s", figures.Count(m.lo), figures.Plural(known, "grant"))
 	if known < 2 {
 		m.hi = open
 		m.lacks = append(m.lacks, lack{"fewer than two grants of lock " + lock + " carry a fence", "check that the lock mints fences and that the worker reports them"})
@@ -167,7 +168,7 @@ func (m *measured) ownerRejected(f fencing) {
 	}
 	first := f.ownerRejected[0]
 	m.violated = true
-	refused := fmt.Sprintf("%s of the rightful owner refused, first of epoch %s with fence %d", plural(n, "write"), first.epoch.id, first.event.Fence)
+	refused := fmt.Sprintf("%s of the rightful owner refused, first of epoch %s with fence %d", figures.Plural(n, "write"), first.epoch.id, first.event.Fence)
 	if m.why != "" {
 		refused = m.why + "; " + refused
 	}
@@ -184,7 +185,7 @@ func (j *judging) reExecutions(lock string, minJobs int) measured {
 	d := j.dups[lock]
 	m := measured{
 		measure: "re_executed", unit: "count", lo: int64(t.lo), hi: int64(t.hi), n: d.finished, of: "job", evidence: evidence,
-		saw:  fmt.Sprintf("%d executed again, and %d more that had been cut off, of %s", t.lo, t.hi-t.lo, plural(d.jobs, "job")),
+		saw:  fmt.Sprintf("%s executed again, and %s more that had been cut off, of %s", figures.Count(t.lo), figures.Count(t.hi-t.lo), figures.Plural(d.jobs, "job")),
 		why:  "what a killed holder had done and not yet written is done again",
 		next: "make the work idempotent, or write its result sooner",
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // faulted is the index of a tape under the good drill's experiment, which declares kills only.
@@ -117,7 +118,7 @@ func TestWhenAFaultEnds(t *testing.T) {
 			want = ns(c.to)
 		}
 		if got := ix.shot(t, "fault#1").ended().To; got != want {
-			t.Errorf("%s: ended by %s, want %s", c.name, span(got), span(want))
+			t.Errorf("%s: ended by %s, want %s", c.name, figures.Short(got), figures.Short(want))
 		}
 	}
 }

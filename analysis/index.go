@@ -1,10 +1,7 @@
 package analysis
 
 import (
-	"fmt"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
@@ -305,28 +302,6 @@ func (ix *index) looker(lock string) string {
 	}
 	return probeKeys
 }
-
-// clock names an instant of the run the way reports do.
-func clock(ns int64) string { return fmt.Sprintf("T+%.1fs", seconds(ns)) }
-
-// span prints a duration of ns for people: at most three significant decimals, always a unit.
-func span(ns int64) string {
-	if ns == open {
-		return "unknown"
-	}
-	d := time.Duration(ns)
-	switch {
-	case d == 0:
-		return "0s"
-	case d.Abs() < time.Second:
-		return trim(fmt.Sprintf("%.1f", float64(d)/1e6)) + "ms"
-	case d.Abs() < 10*time.Second:
-		return trim(fmt.Sprintf("%.2f", d.Seconds())) + "s"
-	}
-	return trim(fmt.Sprintf("%.1f", d.Seconds())) + "s"
-}
-
-func trim(s string) string { return strings.TrimSuffix(strings.TrimRight(s, "0"), ".") }
 
 // maxEvidence bounds the event numbers that one row cites.
 const maxEvidence = 20

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // Status of a run.
@@ -216,7 +217,7 @@ func (j *judging) warnings() []string {
 	}
 	for _, ev := range ix.exits {
 		if r := ev.Replica; !r.Wanted && !ix.hitBy(r.Incarnation) {
-			add("%s ended by itself at %s: %s", r.Incarnation, clock(ev.To), r.Exit)
+			add("%s ended by itself at %s: %s", r.Incarnation, figures.Clock(ev.To), r.Exit)
 		}
 	}
 	for _, ev := range ix.lives {
@@ -224,7 +225,7 @@ func (j *judging) warnings() []string {
 		if ev.Incarnation.Why == "run_id_changed" {
 			lost = "was restarted, or another took its place, and may have lost data,"
 		}
-		add("the locks' store %s between %s and %s: from there on grants are ordered by time, and fences prove nothing", lost, clock(ev.From), clock(ev.To))
+		add("the locks' store %s between %s and %s: from there on grants are ordered by time, and fences prove nothing", lost, figures.Clock(ev.From), figures.Clock(ev.To))
 	}
 	if ix.failsOver() {
 		add("Redis with asynchronous replication can grant a lock twice after a failover: what was not yet replicated is forgotten")
@@ -243,7 +244,7 @@ func (j *judging) warnings() []string {
 		}
 	}
 	for _, a := range ix.aborts {
-		add("aborted at %s: %s", clock(a.From), abortText(a.Note))
+		add("aborted at %s: %s", figures.Clock(a.From), abortText(a.Note))
 	}
 	return ws
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // lease is how long the store owed an epoch its key, and when it really freed it.
@@ -159,7 +160,7 @@ func (ix *index) vanished(e *epoch, s *stretch, hi int64) int64 {
 		if ix.cameBack(e) {
 			return s.next.first.To
 		}
-		ix.find("key "+e.key+": the probe still saw epoch "+e.id+" "+span(s.last().From-hi)+" after its lease had ended by the claims", e.n, s.n, s.next.n)
+		ix.find("key "+e.key+": the probe still saw epoch "+e.id+" "+figures.Short(s.last().From-hi)+" after its lease had ended by the claims", e.n, s.n, s.next.n)
 		return s.next.first.To
 	}
 	return min(hi, s.next.first.To)

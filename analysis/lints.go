@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
@@ -98,7 +99,7 @@ func evidenceSums(e *experiments.Experiment, l *experiments.Lock) []lockcore.Sum
 			if declared == 1 {
 				are = "is"
 			}
-			sum := lockcore.Sum{Rule: "L8", OK: declared >= need, Text: fmt.Sprintf("%s %s: %s %s declared, a clean answer takes %d", s.Measure(), limit.name, plural(declared, thing), are, need)}
+			sum := lockcore.Sum{Rule: "L8", OK: declared >= need, Text: fmt.Sprintf("%s %s: %s %s declared, a clean answer takes %d", s.Measure(), limit.name, figures.Plural(declared, thing), are, need)}
 			if !sum.OK {
 				sum.Means = fmt.Sprintf("the quantile stays inconclusive whatever is measured: repeat the %s %d times, or promise a max", thing, need)
 			}

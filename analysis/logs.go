@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // Measures of what only a live run has: in virtual time nobody serves metrics or writes logs, and 0 would be no answer.
@@ -41,7 +42,7 @@ func (j *judging) logMatches(lock, pattern string) measured {
 		m.hi, m.unended = open, blind[0].next
 		m.lacks = append(m.lacks, blind...)
 	}
-	m.saw = fmt.Sprintf("%s matched %s", plural(m.n, "line"), pattern)
+	m.saw = fmt.Sprintf("%s matched %s", figures.Plural(m.n, "line"), pattern)
 	var parts []string
 	for _, who := range slices.Sorted(maps.Keys(by)) {
 		parts = append(parts, fmt.Sprintf("%s %d", who, by[who]))

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // duplicates: applied terminal writes beyond the first of each job.
@@ -13,13 +14,13 @@ func (j *judging) duplicates(lock string, minJobs int) measured {
 	d := j.dups[lock]
 	m := measured{
 		measure: "duplicate_terminal_states", unit: "count", lo: int64(d.extra), hi: int64(d.extra), n: d.finished, of: "job",
-		saw: fmt.Sprintf("%d in %s that finished", d.extra, plural(d.finished, "job")), lacks: j.jobLacks(lock, minJobs),
+		saw: fmt.Sprintf("%s in %s that finished", figures.Count(d.extra), figures.Plural(d.finished, "job")), lacks: j.jobLacks(lock, minJobs),
 	}
 	m.faults, _ = j.exposures(lock)
 	if _, final := j.ix.finalAt(); !final {
 		m.hi = open
 		if d.open > 0 {
-			m.saw += fmt.Sprintf(", %s of unknown outcome", plural(d.open, "terminal write"))
+			m.saw += fmt.Sprintf(", %s of unknown outcome", figures.Plural(d.open, "terminal write"))
 		}
 	}
 	if d.prevented > 0 {
@@ -38,7 +39,7 @@ func (j *judging) duplicates(lock string, minJobs int) measured {
 func (d Duplicate) text() string {
 	var parts []string
 	for i, e := range d.Epochs {
-		parts = append(parts, fmt.Sprintf("by epoch %s at T+%.1fs", e, d.At[i]))
+		parts = append(parts, "by epoch "+e+" at "+figures.Clock(figures.Nanoseconds(d.At[i])))
 	}
 	return "job " + d.Job + " was finished " + strings.Join(parts, " and ") + " (" + strings.Join(d.Kinds, ", ") + ")"
 }
@@ -56,8 +57,8 @@ func (j *judging) jobLacks(lock string, minJobs int) []lack {
 	d := j.dups[lock]
 	if d.finished == 0 {
 		ls = append(ls, lack{"no job of lock " + lock + " ever finished", "check that the replicas do the work, and that it fits into the run"})
-	} else if d.finished < minJobs {
-		ls = append(ls, lack{fmt.Sprintf("%d of at least %s finished (min_jobs)", d.finished, plural(minJobs, "job")), "offer more jobs, or run longer"})
+	} else {
+		ls = fewJobs(d.finished, minJobs)
 	}
 	if exposed, _ := j.exposures(lock); exposed == 0 {
 		ls = append(ls, j.notExposed(lock))
@@ -65,12 +66,19 @@ func (j *judging) jobLacks(lock string, minJobs int) []lack {
 	return append(ls, j.ledgerLacks(lock)...)
 }
 
+func fewJobs(finished, least int) []lack {
+	if finished >= least {
+		return nil
+	}
+	return []lack{{fmt.Sprintf("%s of at least %s finished (min_jobs)", figures.Count(finished), figures.Plural(least, "job")), "offer more jobs, or run longer"}}
+}
+
 // rawAbandonments is the count, whatever their reason.
 func (j *judging) rawAbandonments(lock string) measured {
 	g := j.giveups[lock]
 	m := measured{
 		measure: "abandonments", unit: "count", lo: int64(g.raw), hi: int64(g.raw), n: g.worked, of: "epoch",
-		saw: fmt.Sprintf("%d of %s that worked", g.raw, plural(g.worked, "epoch")), evidence: g.evidence,
+		saw: fmt.Sprintf("%s of %s that worked", figures.Count(g.raw), figures.Plural(g.worked, "epoch")), evidence: g.evidence,
 		why: reasons(g.list), next: "see which were needed: an abandonment SLO tells a safe policy from a hasty one",
 	}
 	if g.worked == 0 {
@@ -118,7 +126,7 @@ func (j *judging) abandonmentRows(lock string, limits *experiments.AbandonmentLi
 		}
 		m := measured{
 			measure: "abandonment." + x.name, unit: "count", lo: int64(x.t.lo), hi: int64(x.t.hi), n: g.jeopardies.lo, of: "jeopardy", faults: exposed,
-			saw:  fmt.Sprintf("%d %s, with %s in jeopardy", x.t.lo, x.name, plural(g.jeopardies.lo, "epoch")),
+			saw:  fmt.Sprintf("%s %s, with %s in jeopardy", figures.Count(x.t.lo), x.name, figures.Plural(g.jeopardies.lo, "epoch")),
 			next: x.next, evidence: g.evidence, lacks: lacks,
 		}
 		m.why = g.firstOf(x.name)
@@ -133,12 +141,12 @@ func (g giveUps) firstOf(name string) string {
 		if a.Timing == name || a.Need == name {
 			text := "key " + a.Key + ", epoch " + a.Epoch
 			if a.FenceLag != nil {
-				text += fmt.Sprintf(", work stopped %s after the validity end", span(int64(a.FenceLag.Lo*1e9)))
+				text += fmt.Sprintf(", work stopped %s after the validity end", figures.Short(figures.Nanoseconds(a.FenceLag.Lo)))
 				switch {
 				case a.Timing != timely && a.FenceLag.Lo < 0: // a pause, or a key that was taken away
-					text = fmt.Sprintf("key %s, epoch %s, worked %s past the lease's end", a.Key, a.Epoch, span(int64(a.Unowned.Lo*1e9)))
+					text = fmt.Sprintf("key %s, epoch %s, worked %s past the lease's end", a.Key, a.Epoch, figures.Short(figures.Nanoseconds(a.Unowned.Lo)))
 				case a.FenceLag.Lo < 0:
-					text = fmt.Sprintf("key %s, epoch %s, work stopped %s before the validity end", a.Key, a.Epoch, span(int64(-a.FenceLag.Lo*1e9)))
+					text = fmt.Sprintf("key %s, epoch %s, work stopped %s before the validity end", a.Key, a.Epoch, figures.Short(figures.Nanoseconds(-a.FenceLag.Lo)))
 				}
 			}
 			return text
@@ -171,9 +179,9 @@ func (j *judging) fenceLag(lock string) measured {
 		m.hi = open
 		m.lacks = []lack{{"no stretch of work of lock " + lock + " has a known end and validity", "check that the worker reports work.exit"}}
 	case m.lo > 0:
-		m.saw = fmt.Sprintf("in %s, work went on past the validity end, at worst for %s", plural(m.n, "epoch"), outward(dur{m.lo, m.hi}))
+		m.saw = fmt.Sprintf("in %s, work went on past the validity end, at worst for %s", figures.Plural(m.n, "epoch"), dur{m.lo, m.hi})
 	default:
-		m.saw = fmt.Sprintf("in %s, work stopped at least %s before the validity end", plural(m.n, "epoch"), span(-m.hi))
+		m.saw = fmt.Sprintf("in %s, work stopped at least %s before the validity end", figures.Plural(m.n, "epoch"), figures.Floor(-m.hi))
 	}
 	m.lacks = append(m.lacks, j.garbled()...)
 	return j.needFault(lock, m)
@@ -208,7 +216,7 @@ func (j *judging) unownedWork(lock string) measured {
 		}
 	}
 	m.lo, m.hi = d.lo, d.hi
-	m.saw = fmt.Sprintf("%s of work past the lease's end in %s", outward(d), plural(m.n, "epoch"))
+	m.saw = fmt.Sprintf("%s of work past the lease's end in %s", d, figures.Plural(m.n, "epoch"))
 	m.lacks = append(j.keysBlind(lock), j.garbled()...)
 	if m.n == 0 {
 		m.hi = open

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // probeMetric is what the probe of a metric is called in coverage events, with the metric's name.
@@ -167,7 +167,7 @@ func (j *judging) metric(lock string, l *experiments.MetricLimit) measured {
 		m.hi = open
 	}
 	what := map[string]string{"delta": "rose by at least", "rate": "rose a second by at least", "max": "was at most"}[form]
-	m.saw = fmt.Sprintf("%s %s %s, at %s", q.metric.Series, what, trimFloat(total.lo), plural(q.n, "target"))
+	m.saw = fmt.Sprintf("%s %s %s, at %s", q.metric.Series, what, figures.Decimal(total.lo), figures.Plural(q.n, "target"))
 	return m
 }
 
@@ -251,7 +251,7 @@ func (q *question) blind(all []*scraped) []lack {
 	ls := []lack{}
 	tolerate := 2*int64(q.metric.Every) + 2e9
 	if g, blind := q.j.ix.probes[probeMetric+q.metric.Name].blind(q.window, tolerate); blind {
-		ls = append(ls, lack{fmt.Sprintf("metric %s was not scraped for %s at %s", q.metric.Name, span(g.Width()), clock(g.From)), "keep the machine less busy"})
+		ls = append(ls, lack{fmt.Sprintf("metric %s was not scraped for %s at %s", q.metric.Name, figures.Short(g.Width()), figures.Clock(g.From)), "keep the machine less busy"})
 	}
 	for _, s := range all {
 		if s.gone != "" && s.gone != history.GoneExited && s.gone != history.GoneNoMetrics {
@@ -298,8 +298,3 @@ func scaled(unit string, x float64) int64 {
 
 // maxValue is what billionths can express, above every limit that the experiment file allows.
 const maxValue = 9.2e9
-
-func trimFloat(x float64) string {
-	s := fmt.Sprintf("%.3f", x)
-	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
-}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // Replicas in pods. A kill there is a call, the end of an object and the end of a process, at three different times: the call says what
@@ -109,7 +110,7 @@ const unheardAtDeath = 1
 // unheard holds the two witnesses of a life in a pod against one another: its log, and the stream of its events.
 func (ix *index) unheard(exit *history.Event) {
 	if r := exit.Replica; r.Unheard > unheardAtDeath {
-		ix.find(fmt.Sprintf("replica %s: its log has %s that never came through the stream of its events", r.Incarnation, plural(r.Unheard, "line")), exit.N)
+		ix.find(fmt.Sprintf("replica %s: its log has %s that never came through the stream of its events", r.Incarnation, figures.Plural(r.Unheard, "line")), exit.N)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // Prediction gathers the takeovers of rehearsals, by lock and class.
@@ -82,19 +83,17 @@ func (s *rehearsedTakeovers) body(lock, class string) history.Predicted {
 	at := func(q float64) int64 {
 		i := max(int64(math.Ceil(q*float64(n)))-1, 0)
 		if len(s.middles) == 0 {
-			return nanoseconds(s.lo)
+			return figures.Nanoseconds(s.lo)
 		}
-		return nanoseconds(s.middles[min(i, int64(len(s.middles))-1)])
+		return figures.Nanoseconds(s.middles[min(i, int64(len(s.middles))-1)])
 	}
-	p := history.Predicted{Lock: lock, Class: class, Values: n, Open: s.open, Lo: nanoseconds(s.lo), P50: at(0.5), P95: at(0.95)}
+	p := history.Predicted{Lock: lock, Class: class, Values: n, Open: s.open, Lo: figures.Nanoseconds(s.lo), P50: at(0.5), P95: at(0.95)}
 	if s.open == 0 {
-		hi := nanoseconds(s.hi)
+		hi := figures.Nanoseconds(s.hi)
 		p.Hi = &hi
 	}
 	return p
 }
-
-func nanoseconds(s float64) int64 { return int64(math.Round(s * 1e9)) }
 
 // predicted holds the takeovers of the run against what its rehearsals gave. Each value that lies surely outside is a finding: the
 // run did something that neither the lock's rules nor the simulated world explain.
@@ -143,14 +142,6 @@ func (p *Predicted) finding(t *Takeover) string {
 	if t.Lo < p.Lo {
 		how = "shorter"
 	}
-	measured := fmt.Sprintf("at least %s", exact(nanoseconds(t.Lo)))
-	if t.Hi != nil {
-		measured = fmt.Sprintf("[%s, %s]", exact(nanoseconds(t.Lo)), exact(nanoseconds(*t.Hi)))
-	}
-	hi := "open"
-	if p.Hi != nil {
-		hi = exact(nanoseconds(*p.Hi))
-	}
-	return fmt.Sprintf("lock %s: the takeover after %s took %s, %s than any of %d takeovers in %d rehearsals of this file: [%s, %s], give or take %s. Something happened that the lock's rules and timings do not explain",
-		t.Lock, t.Fault, measured, how, p.Values, p.Seeds, exact(nanoseconds(p.Lo)), hi, exact(nanoseconds(p.Margin)))
+	return fmt.Sprintf("lock %s: the takeover after %s took %s, %s than any of %d takeovers in %d rehearsals of this file: %s, give or take %s. Something happened that the lock's rules and timings do not explain",
+		t.Lock, t.Fault, figures.Seconds(t.Lo, t.Hi), how, p.Values, p.Seeds, figures.Seconds(p.Lo, p.Hi), figures.Exact(figures.Nanoseconds(p.Margin)))
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // lacks lists why no question about the lock was reached in this run: the clauses that hold for every measure.
@@ -216,7 +217,7 @@ func (j *judging) blind(probe string, w history.Span) []lack {
 		return nil
 	}
 	return []lack{{
-		fmt.Sprintf("probe %s was blind for %s at %s, max_gap is %s", probe, span(g.Width()), clock(g.From), span(j.ix.maxGap(probe))),
+		fmt.Sprintf("probe %s was blind for %s at %s, max_gap is %s", probe, figures.Short(g.Width()), figures.Clock(g.From), figures.Exact(j.ix.maxGap(probe))),
 		"keep the machine less busy, probe less often, or allow a larger max_gap",
 	}}
 }
@@ -230,7 +231,7 @@ func (j *judging) keysBlind(lock string) []lack {
 			continue
 		}
 		l := lack{
-			fmt.Sprintf("probe %s was blind for %s at %s, max_gap is %s", probe, span(g.Width()), clock(g.From), span(ix.maxGap(probe))),
+			fmt.Sprintf("probe %s was blind for %s at %s, max_gap is %s", probe, figures.Short(g.Width()), figures.Clock(g.From), figures.Exact(ix.maxGap(probe))),
 			"keep the machine less busy, probe less often, or allow a larger max_gap",
 		}
 		for _, s := range ix.shots {
@@ -279,7 +280,7 @@ func (j *judging) unseen(lock string) []lack {
 	}
 	if horizon, faulted := j.ix.horizon(lock); faulted && at < horizon {
 		return []lack{{
-			fmt.Sprintf("the final reads came %s before the horizon: a late breach would not have been seen", span(horizon-at)),
+			fmt.Sprintf("the final reads came %s before the horizon: a late breach would not have been seen", figures.Short(horizon-at)),
 			j.moreTime("give the run more time (max_run)"),
 		}}
 	}
@@ -301,13 +302,13 @@ func (j *judging) garbled() []lack {
 	for _, ev := range j.ix.exits {
 		if r := ev.Replica; r.Bad > 0 {
 			return []lack{{
-				fmt.Sprintf("%s wrote %s that could not be read as events: what it claimed is not whole", r.Incarnation, plural(r.Bad, "line")),
+				fmt.Sprintf("%s wrote %s that could not be read as events: what it claimed is not whole", r.Incarnation, figures.Plural(r.Bad, "line")),
 				"repair the worker; the first such line is in its replica.exit event",
 			}}
 		}
 		if n := ev.Replica.Unheard; n > unheardAtDeath {
 			return []lack{{
-				fmt.Sprintf("%s wrote %s to its log that never came through the stream: what it claimed is not whole", ev.Replica.Incarnation, plural(n, "line")),
+				fmt.Sprintf("%s wrote %s to its log that never came through the stream: what it claimed is not whole", ev.Replica.Incarnation, figures.Plural(n, "line")),
 				"see what stands between the pods and the ledger's store",
 			}}
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // reader pairs the lines of a history: invoke with return, enter with exit, the events of one shot.
@@ -85,7 +86,7 @@ func (r *reader) run(ev *history.Event) {
 // loss notes that a store has forgotten what it held.
 func (r *reader) loss(ev *history.Event) {
 	if ev.Incarnation.Store == "ledger" {
-		r.ix.lostLedger = append(r.ix.lostLedger, "the ledger lost its data at "+clock(ev.From))
+		r.ix.lostLedger = append(r.ix.lostLedger, "the ledger lost its data at "+figures.Clock(ev.From))
 		return
 	}
 	r.ix.losses, r.ix.lives = append(r.ix.losses, ev.Span), append(r.ix.lives, ev)

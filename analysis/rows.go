@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // measured is one quantity that is held against one limit.
@@ -156,7 +157,7 @@ func (m measured) number(x int64) float64 {
 
 func (m measured) text(x int64) string {
 	if m.unit == "s" {
-		return exact(x)
+		return figures.Exact(x)
 	}
 	return fmt.Sprint(m.number(x))
 }
@@ -164,7 +165,7 @@ func (m measured) text(x int64) string {
 // bracket is what was measured.
 func (m measured) bracket() string {
 	if m.unit == "s" {
-		return outward(dur{m.lo, m.hi})
+		return dur{m.lo, m.hi}.String()
 	}
 	return fmt.Sprintf("%d to %d", m.lo, m.hi)
 }
@@ -245,7 +246,7 @@ func (j *judging) seriesRow(s series, l limit, m measured, over tally) SLOResult
 	n := len(s.kills)
 	if len(s.falses) > 0 {
 		t := s.falses[0]
-		m.why = fmt.Sprintf("%d false takeover: key %s was granted to another while the store still owed the victim %s", len(s.falses), t.e.key, span(t.e.life.due.From-t.next.granted.To))
+		m.why = fmt.Sprintf("%d false takeover: key %s was granted to another while the store still owed the victim %s", len(s.falses), t.e.key, figures.Short(t.e.life.due.From-t.next.granted.To))
 		m.next = "find who deleted or overwrote the key: releases must compare the token"
 		if j.ix.outlivesLease(s.lock) {
 			m.next = "find who wrote the Lease: only its holder may, and a contender after its end (docs/kubernetes.md)"
@@ -271,7 +272,7 @@ func (s series) tooFew(l limit, over tally) lack {
 	next := fmt.Sprintf("repeat: {count: %d}, or promise a max", need)
 	switch {
 	case over.hi == 0:
-		return lack{fmt.Sprintf("%s without a miss: too few, %s at 95%% confidence takes %d", plural(n, s.thing), l.name, need), next}
+		return lack{fmt.Sprintf("%s without a miss: too few, %s at 95%% confidence takes %d", figures.Plural(n, s.thing), l.name, need), next}
 	case over.lo == n:
 		next = "raise the limit or shorten the lease: every " + s.thing + " missed it"
 	case over.hi == n:
@@ -291,7 +292,7 @@ func (j *judging) explain(m *measured, s series, l limit, name string) {
 	m.why, m.next = b.sum, b.advice
 	switch {
 	case l.value < b.lo:
-		m.why = "no " + s.thing + " can meet " + exact(int64(l.value)) + ": " + b.sum
+		m.why = "no " + s.thing + " can meet " + figures.Exact(int64(l.value)) + ": " + b.sum
 	case l.value >= b.hi:
 		m.why = "the sum allows it (" + b.sum + "), so something else took the time"
 		m.next = "look at residual, pickup and warm-up of the slowest trial"
@@ -302,7 +303,7 @@ func (j *judging) explain(m *measured, s series, l limit, name string) {
 	}
 	if l.p == 0 && l.value < b.hi && len(s.kills) > 0 && s.over(l.value).hi == 0 {
 		m.lacks = append(m.lacks[:len(m.lacks):len(m.lacks)], lack{
-			fmt.Sprintf("it passed by luck: worst %s, but %s", outward(s.worst()), b.sum),
+			fmt.Sprintf("it passed by luck: worst %s, but %s", s.worst(), b.sum),
 			b.advice,
 		})
 	}
@@ -316,17 +317,17 @@ func (s series) saw(l limit) string {
 	}
 	over := s.over(l.value)
 	w := s.worst()
-	worst := "worst " + outward(w)
+	worst := "worst " + w.String()
 	if w.hi == open {
 		worst += ", never seen to end"
 	}
-	limit := exact(int64(l.value))
+	limit := figures.Exact(int64(l.value))
 	text := over.of(n, s.thing, "over "+limit, "maybe over "+limit) + ", " + worst
 	if over.hi == 0 {
-		text = fmt.Sprintf("%s, %s", plural(n, s.thing), worst)
+		text = fmt.Sprintf("%s, %s", figures.Plural(n, s.thing), worst)
 	}
 	if v := s.values(); v > n {
-		text += fmt.Sprintf(" (%d values)", v)
+		text += " (" + figures.Plural(v, "value") + ")"
 	}
 	return text
 }
@@ -335,23 +336,9 @@ func (s series) saw(l limit) string {
 func (t tally) of(n int, thing, did, may string) string {
 	switch {
 	case t.lo == t.hi:
-		return fmt.Sprintf("%d of %s %s", t.hi, plural(n, thing), did)
+		return fmt.Sprintf("%s of %s %s", figures.Count(t.hi), figures.Plural(n, thing), did)
 	case t.lo == 0:
-		return fmt.Sprintf("%d of %s %s", t.hi, plural(n, thing), may)
+		return fmt.Sprintf("%s of %s %s", figures.Count(t.hi), figures.Plural(n, thing), may)
 	}
-	return fmt.Sprintf("%d of %s %s and %d more %s", t.lo, plural(n, thing), did, t.hi-t.lo, may)
-}
-
-// plural counts things: "1 kill", "30 kills".
-func plural(n int, thing string) string {
-	switch {
-	case n == 1:
-	case strings.HasSuffix(thing, "y"):
-		thing = strings.TrimSuffix(thing, "y") + "ies"
-	case strings.HasSuffix(thing, "sh"):
-		thing += "es"
-	default:
-		thing += "s"
-	}
-	return fmt.Sprintf("%d %s", n, thing)
+	return fmt.Sprintf("%s of %s %s and %s more %s", figures.Count(t.lo), figures.Plural(n, thing), did, figures.Count(t.hi-t.lo), may)
 }

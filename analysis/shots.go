@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // shot is one firing of a fault.
@@ -242,7 +243,7 @@ func (s *shot) reasonVoid() string {
 	case s.short():
 		return fmt.Sprintf("unconfirmed: it hit %d of %d operations", s.count(), s.want)
 	case s.unfelt():
-		return "unconfirmed: " + span(s.measured.Observed) + " observed, at least " + span(s.measured.Expected) + " expected"
+		return "unconfirmed: " + figures.Short(s.measured.Observed) + " observed, at least " + figures.Short(s.measured.Expected) + " expected"
 	case len(s.exposed) == 0:
 		return "moved: the victim did not surely hold a key when it was hit"
 	case len(s.trials) == 0:

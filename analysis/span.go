@@ -1,13 +1,12 @@
 package analysis
 
 import (
-	"math"
-
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // open is the end of a bracket or of a duration that was never seen.
-const open = math.MaxInt64
+const open = figures.Open
 
 // plus adds d to t and keeps open what is open.
 func plus(t, d int64) int64 {
@@ -38,6 +37,8 @@ func (d dur) Range() Range {
 	}
 	return r
 }
+
+func (d dur) String() string { return figures.Range(d.lo, d.hi) }
 
 func (d dur) add(o dur) dur { return dur{d.lo + o.lo, plus(d.hi, o.hi)} }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // unownedWork is how long e's holder worked past its lease end.
@@ -103,7 +104,7 @@ func (ix *index) lagOf(e *epoch, w *work) (lag, bool) {
 		l.n = w.exit.N
 		if said := -w.exit.Work.Valid; w.exit.Work.HasValid && said < l.lo-lagTolerance {
 			ix.find(fmt.Sprintf("key %s: the holder of epoch %s says that it stopped %s before its validity end, its calls say %s later",
-				e.key, e.id, span(-said), span(l.lo-said)), w.exit.N)
+				e.key, e.id, figures.Short(-said), figures.Short(l.lo-said)), w.exit.N)
 		}
 	}
 	return ix.lessPause(e, l, valid), true

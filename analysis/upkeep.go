@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // What a lock costs those who want it: keys that stay taken, answers that say "not yours", grants that nobody learns of, and how
@@ -54,7 +55,7 @@ func (ds debts) evidence() []int64 {
 
 // saw counts the debts by cause.
 func (ds debts) saw() string {
-	text := fmt.Sprintf("%s in %s", plural(len(ds.list), "debt"), plural(ds.ended, "epoch"))
+	text := fmt.Sprintf("%s in %s", figures.Plural(len(ds.list), "debt"), figures.Plural(ds.ended, "epoch"))
 	var parts []string
 	for _, cause := range []string{causeFailed, causeSkipped, causeOrphan, causeRenewed} {
 		n := 0
@@ -74,12 +75,12 @@ func (ds debts) saw() string {
 }
 
 func (d debt) text() string {
-	took := span(d.time.hi)
+	took := figures.Short(d.time.hi)
 	if d.time.hi == open {
-		took = "at least " + span(d.time.lo)
+		took = "at least " + figures.Floor(d.time.lo)
 	}
 	return fmt.Sprintf("key %s, epoch %s, was taken for %s after %s at %s", d.e.key, d.e.id, took,
-		map[bool]string{true: "its acquire's answer was lost", false: "its holder was done with it"}[d.cause == causeOrphan], clock(d.start.From))
+		map[bool]string{true: "its acquire's answer was lost", false: "its holder was done with it"}[d.cause == causeOrphan], figures.Clock(d.start.From))
 }
 
 func (d debt) advice() string {
@@ -114,7 +115,7 @@ func (j *judging) orphanAcquires(lock string, minJobs int) measured {
 	ds := j.debts[lock]
 	m := measured{
 		measure: "orphan_acquires", unit: "count", lo: int64(ds.orphans.lo), hi: int64(ds.orphans.hi), n: ds.asked,
-		saw:   fmt.Sprintf("%d in %s", ds.orphans.lo, plural(ds.asked, "acquire")),
+		saw:   fmt.Sprintf("%s in %s", figures.Count(ds.orphans.lo), figures.Plural(ds.asked, "acquire")),
 		lacks: j.keysBlind(lock),
 	}
 	for _, d := range ds.list {
@@ -129,9 +130,7 @@ func (j *judging) orphanAcquires(lock string, minJobs int) measured {
 	if ds.asked == 0 {
 		m.lacks = append(m.lacks, lack{"nobody is known to have asked for lock " + lock, "check that the worker reports its acquires"})
 	}
-	if done := j.dups[lock].finished; done < minJobs {
-		m.lacks = append(m.lacks, lack{fmt.Sprintf("%d of at least %s finished (min_jobs)", done, plural(minJobs, "job")), "offer more jobs, or run longer"})
-	}
+	m.lacks = append(m.lacks, fewJobs(j.dups[lock].finished, minJobs)...)
 	return j.needFault(lock, m)
 }
 
@@ -148,7 +147,7 @@ func (j *judging) notOwnedRows(lock string, limits *experiments.NotOwnedLimits) 
 		o, thing := j.ix.notOwnedOf(lock, x.op), map[string]string{opRenew: "renewal", opRelease: "release"}[x.op]
 		m := measured{
 			measure: "not_owned." + x.op, unit: "ratio", lo: o.ratio(), hi: o.ratio(), n: o.answered, evidence: o.evidence,
-			saw: fmt.Sprintf("%d of %s answered \"not yours\" (%d absent, %d other)", o.absent+o.other, plural(o.answered, thing), o.absent, o.other),
+			saw: fmt.Sprintf("%s of %s answered \"not yours\" (%s absent, %s other)", figures.Count(o.absent+o.other), figures.Plural(o.answered, thing), figures.Count(o.absent), figures.Count(o.other)),
 			next: map[string]string{
 				opRenew:   "renew sooner and stop relying on the lock before its lease ends: the key was lost, or deleted, while it was held",
 				opRelease: "stop the work before the lease ends: the key was no longer the holder's when it came to give it back",

@@ -75,13 +75,13 @@ func agree(t *testing.T, slos []analysis.SLOResult, rows []said) {
 		if row.word != words[s.Verdict] {
 			t.Errorf("%s %s: %s, want %s", s.Lock, s.Measure, row.word, words[s.Verdict])
 		}
-		lo, hi := figures(t, row.observed, s.Unit)
+		lo, hi := figured(t, row.observed, s.Unit)
 		within(t, row.observed, lo, hi, s.Lo, upper(s.Hi))
 		limit := row.promise[strings.LastIndexAny(row.promise, " (")+1:] // 0, 5s, or the scaled one in brackets
 		if _, scaled, ok := strings.Cut(row.promise, "("); ok {
 			limit, _, _ = strings.Cut(scaled, " ")
 		}
-		if lo, _ := figures(t, limit, s.Unit); math.Abs(lo-s.Limit) > 1e-9 {
+		if lo, _ := figured(t, limit, s.Unit); math.Abs(lo-s.Limit) > 1e-9 {
 			t.Errorf("limit %q of %s %s is %v, want %v", limit, s.Lock, s.Measure, lo, s.Limit)
 		}
 	}
@@ -89,8 +89,8 @@ func agree(t *testing.T, slos []analysis.SLOResult, rows []said) {
 
 var spanForm = regexp.MustCompile(`^\[?(-?\d+(?:,\d{3})*(?:\.\d+)?)(us|ms|s|%)?(?:, (open|-?\d+(?:,\d{3})*(?:\.\d+)?)\](us|ms|s|%)?)?`)
 
-// figures reads "[626.56, 626.84]ms", "[398.239ms, open]", "0s", "1,024".
-func figures(t *testing.T, text, unit string) (lo, hi float64) {
+// figured reads "[626.56, 626.84]ms", "[398.239ms, open]", "0s", "1,024".
+func figured(t *testing.T, text, unit string) (lo, hi float64) {
 	t.Helper()
 	m := spanForm.FindStringSubmatch(text)
 	if m == nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // Comparison writes what a comparison says. Of o only Width and Color count.
@@ -22,7 +23,7 @@ func Comparison(w io.Writer, c *analysis.Comparison, o TerminalOptions) error {
 	p.flow(2, 2, answerSentence(c.Answer))
 	for i, r := range c.Reasons {
 		if i == mostRows {
-			p.item("", "and "+plural(len(c.Reasons)-mostRows, "more reason")+": see -o json")
+			p.item("", "and "+figures.Plural(len(c.Reasons)-mostRows, "more reason")+": see -o json")
 			break
 		}
 		p.item("why", clean(r))
@@ -130,7 +131,7 @@ func parted(r *analysis.ComparedRow) bool {
 
 // beside is how many runs stand beside how many.
 func beside(c *analysis.Comparison) string {
-	return fmt.Sprintf("base %s, head %s", plural(len(c.Base), "run"), plural(len(c.Head), "run"))
+	return fmt.Sprintf("base %s, head %s", figures.Plural(len(c.Base), "run"), figures.Plural(len(c.Head), "run"))
 }
 
 // correctnessOf lists what went wrong on either side.
@@ -138,7 +139,7 @@ func correctnessOf(c *analysis.Comparison) []item {
 	var list []item
 	for _, f := range c.Correctness {
 		if f.Base+f.Head > 0 {
-			text := fmt.Sprintf("%s: base %s, head %s", f.What, count(f.Base), count(f.Head))
+			text := fmt.Sprintf("%s: base %s, head %s", f.What, figures.Count(f.Base), figures.Count(f.Head))
 			if f.Regressed {
 				text += ", first in " + f.Run
 			}
@@ -160,7 +161,7 @@ func comparedRuns(c *analysis.Comparison) []item {
 	}{{"base", c.Base}, {"head", c.Head}} {
 		for i, r := range side.runs {
 			if i == mostRows {
-				list = append(list, item{side.name, "and " + plural(len(side.runs)-mostRows, "more run")})
+				list = append(list, item{side.name, "and " + figures.Plural(len(side.runs)-mostRows, "more run")})
 				break
 			}
 			word, _ := runWord(r.Verdict)
@@ -184,7 +185,7 @@ func comparedHow(c *analysis.Comparison) []item {
 		rule := "no row has enough values for any difference to be significant"
 		if c.Tested > 0 {
 			rule = fmt.Sprintf("worse and better: significant at %s over the %s tested (Mann-Whitney, Holm), and beyond the tolerance, %s of the base's median",
-				share(c.Alpha), plural(c.Tested, "row"), share(c.Tolerance))
+				share(c.Alpha), figures.Plural(c.Tested, "row"), share(c.Tolerance))
 		}
 		list = []item{{"rule", rule}, {"figures", fmt.Sprintf("a bracket is what the measured ranges allow, and after \"within\" the %s confidence interval", share(c.Confidence))}}
 	}
@@ -198,7 +199,7 @@ func comparedHow(c *analysis.Comparison) []item {
 		list = append(list, item{"note", n})
 	}
 	if more := allowed - mostAllowed; more > 0 {
-		list = append(list, item{"note", "allowed to differ: " + plural(more, "more setting") + ", see -o json"})
+		list = append(list, item{"note", "allowed to differ: " + figures.Plural(more, "more setting") + ", see -o json"})
 	}
 	return list
 }

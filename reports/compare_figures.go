@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // sideText is one side of a row: its median, the interval of that, and from how much.
@@ -23,12 +24,12 @@ func sideText(r *analysis.ComparedRow, s analysis.ComparedSide) string {
 
 // sizeText is how many values there are, of how many runs.
 func sizeText(r *analysis.ComparedRow, s analysis.ComparedSide) string {
-	text := plural(s.N, r.Of)
+	text := figures.Plural(s.N, r.Of)
 	if r.Of != "run" {
-		text += " of " + plural(len(s.Runs), "run")
+		text += " of " + figures.Plural(len(s.Runs), "run")
 	}
 	if s.Open > 0 {
-		text += ", " + count(s.Open) + " not seen to end"
+		text += ", " + figures.Count(s.Open) + " not seen to end"
 	}
 	return text
 }

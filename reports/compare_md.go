@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // ComparisonMarkdown writes what a comparison says, for a step summary or a chat. Markup in names is escaped.
@@ -21,7 +22,7 @@ func ComparisonMarkdown(w io.Writer, c *analysis.Comparison) error {
 		m.line("- %s", markdown(Clip(clean(r), mostOfReason)))
 	}
 	if more := len(c.Reasons) - mostRows; more > 0 {
-		m.line("- and %s", plural(more, "more reason"))
+		m.line("- and %s", figures.Plural(more, "more reason"))
 	}
 	if len(c.Rows) > 0 {
 		m.line("")
@@ -31,7 +32,7 @@ func ComparisonMarkdown(w io.Writer, c *analysis.Comparison) error {
 			m.comparedRow(&rows[i])
 		}
 		if more := len(rows) - mostRows; more > 0 {
-			m.line("\nand %s in the JSON", plural(more, "more row"))
+			m.line("\nand %s in the JSON", figures.Plural(more, "more row"))
 		}
 	}
 	m.section("Correctness", correctnessOf(c))

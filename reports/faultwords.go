@@ -8,6 +8,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // Faults in words: whom they strike, what they do, what was measured of them.
@@ -55,7 +56,7 @@ func action(e *history.Event, declared *experiments.Fault, victim, held string) 
 	f := e.Fault
 	lasts := ""
 	if f.Declared > 0 {
-		lasts = " for " + nanos(f.Declared)
+		lasts = " for " + figures.Short(f.Declared)
 	}
 	if held != "" && lasts != "" {
 		lasts = "," + lasts
@@ -74,7 +75,7 @@ func action(e *history.Event, declared *experiments.Fault, victim, held string) 
 	case f.Kind == experiments.KindStore:
 		return storeAction(f, declared, lasts)
 	case f.Kind == experiments.KindDeleteKey && f.Form == "stranger":
-		return fmt.Sprintf("gave %s of %s to a stranger for %s", e.Key, victim, nanos(f.Declared))
+		return fmt.Sprintf("gave %s of %s to a stranger for %s", e.Key, victim, figures.Short(f.Declared))
 	case f.Kind == experiments.KindDeleteKey:
 		return fmt.Sprintf("deleted %s of %s", e.Key, victim)
 	case f.Kind == experiments.KindClock:
@@ -90,12 +91,9 @@ func words(kind, configured string) string {
 }
 
 func burst(f *history.Fault, victim, held string) string {
-	bound := "for " + nanos(f.Declared)
+	bound := "for " + figures.Short(f.Declared)
 	if f.Want > 0 {
-		bound = fmt.Sprintf("%d %s", f.Want, operations(f.Kind))
-		if f.Want == 1 {
-			bound = strings.TrimSuffix(bound, "s")
-		}
+		bound = figures.Plural(f.Want, strings.TrimSuffix(operations(f.Kind), "s"))
 	}
 	how := words(f.Form, f.Configured)
 	where := " in "
@@ -184,7 +182,7 @@ func (f felt) String() string {
 func (f felt) hit() string {
 	of, where := "", ""
 	if f.want > 0 {
-		of = fmt.Sprintf(" of %d", f.want)
+		of = " of " + figures.Count(f.want)
 	}
 	switch f.via {
 	case experiments.ViaProxy:
@@ -192,7 +190,7 @@ func (f felt) hit() string {
 	case experiments.ViaWorker:
 		where = ", counted in the replica"
 	}
-	return fmt.Sprintf("hit %d%s %s%s", f.hits, of, operations(f.kind), where)
+	return fmt.Sprintf("hit %s%s %s%s", figures.Count(f.hits), of, operations(f.kind), where)
 }
 
 // way is what a connection of our own saw on the way.

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/reports/picture"
 )
 
@@ -22,7 +23,7 @@ func baselineBlocks(c *analysis.Comparison) []block {
 		why = append(why, item{"why", clipped(oneLine(r), longText)})
 	}
 	if more := len(c.Reasons) - mostReasonsOfPage; more > 0 {
-		why = append(why, item{"", "and " + plural(more, "more reason")})
+		why = append(why, item{"", "and " + figures.Plural(more, "more reason")})
 	}
 	blocks = appendItems(blocks, "", why)
 	if g := comparedGrid(c); g != nil {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // gridBlock is a table under a heading; nothing where there is no table.
@@ -37,7 +38,7 @@ func duplicateGrid(list []analysis.Duplicate, ev *evidence) *grid {
 			if d.Resurrected {
 				kinds += ", resurrected"
 			}
-			return []gridCell{codeCell(d.Lock), codeCell(d.Job), figureCell(count(d.Extra)), plainCell(kinds), figureCell(strings.Join(at, ", ")),
+			return []gridCell{codeCell(d.Lock), codeCell(d.Job), figureCell(figures.Count(d.Extra)), plainCell(kinds), figureCell(strings.Join(at, ", ")),
 				plainCell(strings.Join(d.Epochs, ", ")), ev.cell(d.Evidence)}
 		})
 }
@@ -47,7 +48,7 @@ func overlapGrid(list []analysis.Overlap, ev *evidence) *grid {
 		func(o analysis.Overlap) []gridCell {
 			unit, of := unitSeconds, "holder-seconds in excess"
 			if o.Level == "effect" {
-				unit, of = unitCount, fmt.Sprintf("%s, %s", plural(o.Stale, "stale effect"), plural(o.Unowned, "unowned effect"))
+				unit, of = unitCount, fmt.Sprintf("%s, %s", figures.Plural(o.Stale, "stale effect"), figures.Plural(o.Unowned, "unowned effect"))
 			}
 			return []gridCell{codeCell(o.Lock), plainCell(o.Level), figureCell(span(o.Lo, o.Hi, unit)), plainCell(of), ev.cell(o.Evidence)}
 		})
@@ -90,7 +91,7 @@ func debtGrid(list []analysis.Debt, ev *evidence) *grid {
 func notOwnedGrid(list []analysis.NotOwned, ev *evidence) *grid {
 	return gridOf("Renewals and releases that were answered: not yours", []string{"lock", "operation", "answered", "absent", "other", "ratio", "events"}, list,
 		func(o analysis.NotOwned) []gridCell {
-			return []gridCell{codeCell(o.Lock), plainCell(o.Op), figureCell(count(o.Answered)), figureCell(count(o.Absent)), figureCell(count(o.Other)),
+			return []gridCell{codeCell(o.Lock), plainCell(o.Op), figureCell(figures.Count(o.Answered)), figureCell(figures.Count(o.Absent)), figureCell(figures.Count(o.Other)),
 				figureCell(share(o.Ratio)), ev.cell(o.Evidence)}
 		})
 }
@@ -102,7 +103,7 @@ func distributionGrid(list []analysis.Distribution) *grid {
 			if class == "" {
 				class = "–"
 			}
-			cells := []gridCell{codeCell(d.Lock), plainCell(class), plainCell(d.Measure), figureCell(count(d.N))}
+			cells := []gridCell{codeCell(d.Lock), plainCell(class), plainCell(d.Measure), figureCell(figures.Count(d.N))}
 			for _, q := range []analysis.Range{d.P50, d.P95, d.P99, d.Max} {
 				cells = append(cells, rangeCell(&q, unitSeconds))
 			}

@@ -7,6 +7,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // mostOfLabel bounds the texts below one label: a fault that never finds its target tries many times.
@@ -18,7 +19,7 @@ func validityBlocks(r Run) []block {
 	items := labelledOf(validityItems(j))
 	for i := range items {
 		if more := len(items[i].Texts) - mostOfLabel; more > 0 {
-			items[i].Texts = append(items[i].Texts[:mostOfLabel:mostOfLabel], fmt.Sprintf("and %s more: see What was done", count(more)))
+			items[i].Texts = append(items[i].Texts[:mostOfLabel:mostOfLabel], fmt.Sprintf("and %s more: see What was done", figures.Count(more)))
 		}
 	}
 	blocks := []block{{Items: items}}
@@ -130,10 +131,10 @@ func cleanUpBlocks(r Run, ev *evidence) []block {
 		if !ok {
 			result = gridCell{Text: strings.TrimSuffix("NOT verified: "+clipped(e.Note.Why, longText), ": "), Class: "fail"}
 		}
-		g.row(figureCell(clock(e.To)), plainCell(what), result, ev.cell([]int64{e.N}))
+		g.row(figureCell(figures.Clock(e.To)), plainCell(what), result, ev.cell([]int64{e.N}))
 	}
 	if more > 0 {
-		g.More = fmt.Sprintf("and %s more faults of which nothing is left: undo.jsonl has them all", count(more))
+		g.More = fmt.Sprintf("and %s more faults of which nothing is left: undo.jsonl has them all", figures.Count(more))
 	}
 	blocks := []block{itemBlock("", []item{{"clean-up", cleanUpText(r.Judgement)}})}
 	if len(g.Rows) > 0 {

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/reports/picture"
 )
 
@@ -60,7 +61,7 @@ func gridOf[T any](label string, columns []string, list []T, row func(T) []gridC
 		g.row(row(x)...)
 	}
 	if more := len(list) - rowsOfGrid; more > 0 {
-		g.More = fmt.Sprintf("and %s more: verdict.json has them all", count(more))
+		g.More = fmt.Sprintf("and %s more: verdict.json has them all", figures.Count(more))
 	}
 	return g
 }
@@ -111,7 +112,7 @@ func figureOf(p picture.Picture) *drawing {
 		f.Twin.row(cells...)
 	}
 	if more := len(p.Rows) - mostTwin; more > 0 {
-		f.Twin.More = fmt.Sprintf("and %s more", plural(more, "row"))
+		f.Twin.More = fmt.Sprintf("and %s more", figures.Plural(more, "row"))
 	}
 	return f
 }
@@ -125,7 +126,7 @@ func timelineBlocks(l *analysis.Lanes) []block {
 	}
 	blocks := []block{{Figure: figureOf(picture.Overview(l))}}
 	if len(trials) > 1 {
-		return append(blocks, block{Fold: &fold{"Close-ups: " + plural(len(trials), "picture"), trials}})
+		return append(blocks, block{Fold: &fold{"Close-ups: " + figures.Plural(len(trials), "picture"), trials}})
 	}
 	return append(blocks, trials...)
 }

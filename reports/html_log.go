@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // evidence collects which events the page points at, so that each of them has a line in the event log to land on.
@@ -59,15 +60,15 @@ func (ev *evidence) blocks(r Run, most int) []block {
 	lines := ev.lines(r)
 	all := len(lines)
 	kept := ev.fit(lines, most)
-	text := fmt.Sprintf("%s of the %s in history.jsonl: each that this page points at, and the story of the run", count(len(kept)), plural(len(ev.h.Events), "event"))
+	text := fmt.Sprintf("%s of the %s in history.jsonl: each that this page points at, and the story of the run", figures.Count(len(kept)), figures.Plural(len(ev.h.Events), "event"))
 	if len(kept) < all {
-		text += fmt.Sprintf(", capped: %s left out, those of replicas first", plural(all-len(kept), "line"))
+		text += fmt.Sprintf(", capped: %s left out, those of replicas first", figures.Plural(all-len(kept), "line"))
 	}
 	g := &grid{Label: "Event log", Columns: []string{"event", "time", "who", "what"}, Log: true}
 	for _, l := range kept {
 		g.Rows = append(g.Rows, gridRow{ID: fmt.Sprintf("e%d", l.n), Cells: []gridCell{figureCell(strconv.FormatInt(l.n, 10)), figureCell(fmt.Sprintf("T+%.3fs", float64(l.at)/1e9)), codeCell(l.who), plainCell(l.what)}})
 	}
-	return []block{{Muted: text + "."}, {Fold: &fold{"Show the " + plural(len(kept), "line"), []block{{Grid: g}}}}}
+	return []block{{Muted: text + "."}, {Fold: &fold{"Show the " + figures.Plural(len(kept), "line"), []block{{Grid: g}}}}}
 }
 
 func (ev *evidence) lines(r Run) []logged {
@@ -142,7 +143,7 @@ func eventText(e *history.Event) string {
 	case e.Job != nil:
 		add("job %s %s%s", clipped(e.Job.ID, longName), e.Job.Ack, e.Job.To)
 	case e.Look != nil && e.Look.Present:
-		add("present, %s left", nanos(e.Look.PTTL))
+		add("present, %s left", figures.Short(e.Look.PTTL))
 	case e.Look != nil:
 		add("absent")
 	case e.Replica != nil:
@@ -154,7 +155,7 @@ func eventText(e *history.Event) string {
 	case e.Note != nil:
 		add("%s", because(e.Note.What, e.Note.Why))
 	case e.Coverage != nil:
-		add("%s, %s", e.Coverage.Probe, plural(int(e.Coverage.Samples), "look"))
+		add("%s, %s", e.Coverage.Probe, figures.Plural(e.Coverage.Samples, "look"))
 	}
 	return string(e.Kind) + " " + strings.Join(parts, ", ")
 }
@@ -164,7 +165,7 @@ func callText(c *history.Call, add func(string, ...any)) {
 		add("%s", c.Result)
 	}
 	if c.PTTL > 0 {
-		add("the holder has %s left", nanos(c.PTTL))
+		add("the holder has %s left", figures.Short(c.PTTL))
 	}
 	if c.Err != "" {
 		add("%s", clipped(c.Err, longText))

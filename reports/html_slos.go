@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // verdictBar is what a reader sees first.
@@ -111,8 +112,7 @@ func atLeast(v float64, unit string) string {
 	case unitRatio:
 		return share(math.Floor(v*1e5+noise) / 1e5)
 	}
-	u := unitFor(v)
-	return trimmed(u.down(v, 3)) + u.name
+	return figures.Floor(figures.Nanoseconds(v))
 }
 
 // meter draws a measured range beside its limit, in units of its width; the row says the same in figures.

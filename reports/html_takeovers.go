@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/reports/picture"
 )
 
@@ -35,7 +36,7 @@ func takeoverBlocks(r Run, ev *evidence) []block {
 	}
 	blocks = append(blocks, deathBlocks(j)...)
 	if g := trialGrid(j.Takeovers, ev); g != nil {
-		blocks = append(blocks, block{Fold: &fold{"Each of the " + plural(len(j.Takeovers), "value") + ", with its evidence", []block{{Grid: g}}}})
+		blocks = append(blocks, block{Fold: &fold{"Each of the " + figures.Plural(len(j.Takeovers), "value") + ", with its evidence", []block{{Grid: g}}}})
 	}
 	return blocks
 }

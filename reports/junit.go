@@ -13,6 +13,7 @@ import (
 	"github.com/jstemmer/go-junit-report/v2/junit"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // JUnit writes junit.xml of one run.
@@ -185,7 +186,7 @@ func missing(r Run) *junit.Result {
 		case c.declared == 0:
 			short = append(short, id+": never fired")
 		case c.confirmed < c.declared:
-			short = append(short, fmt.Sprintf("%s: %s of %s confirmed", id, count(c.confirmed), plural(c.declared, "declared shot")))
+			short = append(short, fmt.Sprintf("%s: %s of %s confirmed", id, figures.Count(c.confirmed), figures.Plural(c.declared, "declared shot")))
 		}
 	}
 	if len(short) == 0 {

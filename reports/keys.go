@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // keyItems are what the locks cost those who wanted them; they are silent about what did not happen.
@@ -14,7 +15,7 @@ func keyItems(j *analysis.Judgement) []item {
 	for _, o := range j.NotOwned {
 		if n := o.Absent + o.Other; n > 0 {
 			list = append(list, item{"not owned", fmt.Sprintf("%s: %s of %s answered \"not yours\" (%s absent, %s other)",
-				o.Lock, count(n), plural(o.Answered, operation(o.Op)), count(o.Absent), count(o.Other))})
+				o.Lock, figures.Count(n), figures.Plural(o.Answered, operation(o.Op)), figures.Count(o.Absent), figures.Count(o.Other))})
 		}
 	}
 	for _, d := range j.Distributions {
@@ -61,14 +62,14 @@ func debtText(ds []analysis.Debt) string {
 	}
 	slices.Sort(causes)
 	for i, c := range causes {
-		causes[i] = fmt.Sprintf("%s %s", c, count(n[c]))
+		causes[i] = fmt.Sprintf("%s %s", c, figures.Count(n[c]))
 	}
-	text := fmt.Sprintf("%s (%s), longest %s", plural(len(ds), "debt"), strings.Join(causes, ", "), span(longest.Lo, longest.Hi, unitSeconds))
+	text := fmt.Sprintf("%s (%s), longest %s", figures.Plural(len(ds), "debt"), strings.Join(causes, ", "), span(longest.Lo, longest.Hi, unitSeconds))
 	if len(ds) > 1 {
 		text += ", together " + span(together.Lo, together.Hi, unitSeconds)
 	}
 	if perhaps > 0 {
-		text += fmt.Sprintf("; %s of them not certain", count(perhaps))
+		text += fmt.Sprintf("; %s of them not certain", figures.Count(perhaps))
 	}
 	if waited.Hi == nil || *waited.Hi > 0 {
 		text += fmt.Sprintf("; waited for: longest %s, %s waiter-seconds", span(effective.Lo, effective.Hi, unitSeconds), span(waited.Lo, waited.Hi, unitSeconds))
@@ -101,7 +102,7 @@ func distributionText(d analysis.Distribution) string {
 		name += ", class " + d.Class
 	}
 	text := func(r analysis.Range) string { return span(r.Lo, r.Hi, unitSeconds) }
-	return fmt.Sprintf("%s: p50 %s  p95 %s  p99 %s  max %s  n %s", name, text(d.P50), text(d.P95), text(d.P99), text(d.Max), count(d.N))
+	return fmt.Sprintf("%s: p50 %s  p95 %s  p99 %s  max %s  n %s", name, text(d.P50), text(d.P95), text(d.P99), text(d.Max), figures.Count(d.N))
 }
 
 func operation(op string) string {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // lockSums writes what each lock's policy comes to, before anything is measured.
@@ -46,7 +47,7 @@ func (p *page) ofLock(s *analysis.LockSums, seen *analysis.RehearsedLock) {
 				secs(w.Budget), secs(w.TTL), chance(w.GiveUp), secs(w.Busy))
 		}
 		if seen != nil && seen.Seeds.Waits > 0 {
-			text += fmt.Sprintf("; the seeds: %s of %s after a fault gave up", count(int(seen.Seeds.Refused)), plural(int(seen.Seeds.Waits), "wait"))
+			text += fmt.Sprintf("; the seeds: %s of %s after a fault gave up", figures.Count(seen.Seeds.Refused), figures.Plural(seen.Seeds.Waits, "wait"))
 		}
 		p.item("  wait", text)
 	}
@@ -71,7 +72,7 @@ func takeoverRange(s *analysis.LockSums, seen *analysis.RehearsedLock) string {
 	if g.Mean == nil {
 		return text + "; the seeds gave none that has an end"
 	}
-	text += fmt.Sprintf("; the seeds gave %s to %s in %s", roughly(*g.Min), roughly(*g.Max), plural(int(g.Takeovers), "takeover"))
+	text += fmt.Sprintf("; the seeds gave %s to %s in %s", roughly(*g.Min), roughly(*g.Max), figures.Plural(g.Takeovers, "takeover"))
 	if g.Open > 0 {
 		text += fmt.Sprintf(", of which %d have no end", g.Open)
 	}
@@ -128,7 +129,7 @@ func promiseOf(s *analysis.LockSums, i int, seen *analysis.RehearsedLock) string
 }
 
 func failuresOf(f *analysis.FailureSum, seen *analysis.RehearsedLock) string {
-	text := fmt.Sprintf("%s in a row may fail before the lease is unsafe", plural(f.Safe, "renewal"))
+	text := fmt.Sprintf("%s in a row may fail before the lease is unsafe", figures.Plural(f.Safe, "renewal"))
 	switch {
 	case f.Class == "legacy_warn":
 		text += "; the policy never gives up"

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // MarkdownOptions is what a Markdown report needs beyond the run.
@@ -115,7 +116,7 @@ func (m *md) promises(j *analysis.Judgement) {
 		m.row(word, markdown(s.Lock), markdown(promise(s, j.Run.TimeScale)), markdown(observed(s)), markdown(sample(s)))
 	}
 	if more := len(rows) - mostRows; more > 0 {
-		m.line("\nand %s in the full report", plural(more, "more SLO"))
+		m.line("\nand %s in the full report", figures.Plural(more, "more SLO"))
 	}
 }
 
@@ -140,7 +141,7 @@ func (m *md) reasons(j *analysis.Judgement) {
 		list = append(list, item{s.Lock + ", " + promise(s, j.Run.TimeScale), text})
 	}
 	if more > 0 {
-		list = append(list, item{"besides", plural(more, "more reason") + " in the full report"})
+		list = append(list, item{"besides", figures.Plural(more, "more reason") + " in the full report"})
 	}
 	m.section("Why, and what next", list)
 }
@@ -178,10 +179,10 @@ func (m *md) remarks(j *analysis.Judgement) {
 		list = append(list, item{"finding", Clip(clean(findingText(f)), mostOfReason)})
 	}
 	if more := len(j.Findings) - mostReasons; more > 0 {
-		list = append(list, item{"besides", plural(more, "more finding") + " in the full report"})
+		list = append(list, item{"besides", figures.Plural(more, "more finding") + " in the full report"})
 	}
 	if n := len(j.Warnings); n > 0 {
-		list = append(list, item{"warnings", count(n) + " in the full report"})
+		list = append(list, item{"warnings", figures.Count(n) + " in the full report"})
 	}
 	m.section("Remarks", list)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // Plan writes what a run would do. It never says how it would come out. Of o only Width and Color count.
@@ -106,10 +107,10 @@ func (p *page) guards(pl *analysis.Plan) {
 	c := pl.Caps
 	caps := []string{"no kills"}
 	if c.MaxKills > 0 {
-		caps[0] = "at most " + plural(c.MaxKills, "kill")
+		caps[0] = "at most " + figures.Plural(c.MaxKills, "kill")
 	}
 	if c.MaxTargets > 0 {
-		caps = append(caps, "at most "+plural(c.MaxTargets, "replica")+" by other faults")
+		caps = append(caps, "at most "+figures.Plural(c.MaxTargets, "replica")+" by other faults")
 	}
 	p.item("caps", strings.Join(append(caps, "at most "+secs(pl.Duration.MaxRun)+" in all"), ", "))
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // mostMoments bounds the timeline of a post-mortem: sixty kills with their takeovers fit.
@@ -95,7 +96,7 @@ func (m *md) impact(j *analysis.Judgement) {
 	var list []item
 	for _, d := range j.Duplicates {
 		list = append(list, item{"duplicate", fmt.Sprintf("job %s of lock %s: %s too many (%s), by the epochs %s",
-			d.Job, d.Lock, plural(d.Extra, "terminal state"), strings.Join(d.Kinds, ", "), strings.Join(d.Epochs, ", "))})
+			d.Job, d.Lock, figures.Plural(d.Extra, "terminal state"), strings.Join(d.Kinds, ", "), strings.Join(d.Epochs, ", "))})
 	}
 	m.section("Duplicates", cut(list))
 	m.line("\n_(%s)_", pmImpact.hint)
@@ -105,7 +106,7 @@ func (m *md) impact(j *analysis.Judgement) {
 func cut(list []item) []item {
 	const most = 20
 	if more := len(list) - most; more > 0 {
-		list = append(list[:most:most], item{"besides", fmt.Sprintf("%s more, see verdict.json", count(more))})
+		list = append(list[:most:most], item{"besides", fmt.Sprintf("%s more, see verdict.json", figures.Count(more))})
 	}
 	return list
 }
@@ -165,10 +166,10 @@ func (m *md) timeline(r Run) {
 		if err == nil {
 			wall = started.Add(time.Duration(at.ns)).UTC().Format("15:04:05.0")
 		}
-		m.row(strings.TrimPrefix(clock(at.ns), "T+"), wall, markdown(at.text))
+		m.row(strings.TrimPrefix(figures.Clock(at.ns), "T+"), wall, markdown(at.text))
 	}
 	if more := len(all) - mostMoments; more > 0 {
-		m.line("\nand %s: see the full report and history.jsonl", plural(more, "more moment"))
+		m.line("\nand %s: see the full report and history.jsonl", figures.Plural(more, "more moment"))
 	}
 }
 

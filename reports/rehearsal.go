@@ -6,13 +6,14 @@ import (
 	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // Rehearsal writes what many rehearsals showed. again is the command that a seed's number completes. Of o only Width and Color count.
 func Rehearsal(w io.Writer, r *analysis.Rehearsal, again string, o TerminalOptions) error {
 	p := newPage(o)
 	p.line(p.paint(bold, "REHEARSAL") + "  in virtual time: it says nothing about a live system, and satisfies no SLO")
-	p.flow(2, 2, fmt.Sprintf("%s, %s, with %d replicas at the real durations of the file", r.Experiment, plural(int(r.Seeds), "seed"), r.Replicas))
+	p.flow(2, 2, fmt.Sprintf("%s, %s, with %d replicas at the real durations of the file", r.Experiment, figures.Plural(r.Seeds, "seed"), r.Replicas))
 	p.blank()
 	table := [][]string{{"LOCK", "MEASURE", "LIMIT", "MIN", "MEDIAN", "P95", "P99", "MAX", "BREACH"}}
 	for _, row := range r.Rows {
@@ -33,7 +34,7 @@ func Rehearsal(w io.Writer, r *analysis.Rehearsal, again string, o TerminalOptio
 		if row.Seeds == 0 {
 			p.flow(2, 2, fmt.Sprintf("%s %s: no rehearsal can measure it, or no fault reached it", row.Lock, row.Measure))
 		} else if row.Open > 0 {
-			p.flow(2, 2, fmt.Sprintf("%s %s: in %s the end was not seen; they count with what was seen", row.Lock, row.Measure, plural(int(row.Open), "seed")))
+			p.flow(2, 2, fmt.Sprintf("%s %s: in %s the end was not seen; they count with what was seen", row.Lock, row.Measure, figures.Plural(row.Open, "seed")))
 		}
 	}
 	p.rehearsedSums(r.Locks)

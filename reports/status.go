@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // Status is the state of a run at a glance, for a block that is drawn again and again. Who holds a lock is what its key says
@@ -122,7 +123,7 @@ func atMost(n int, lines []string, what string) []string {
 	if len(lines) <= n {
 		return lines
 	}
-	return append(lines[:n-1:n-1], "  and "+plural(len(lines)-n+1, "more "+what))
+	return append(lines[:n-1:n-1], "  and "+figures.Plural(len(lines)-n+1, "more "+what))
 }
 
 // Render draws the block as it stands at now since the run's origin: at most 12 lines of at most width columns, without newlines.
@@ -155,7 +156,7 @@ func (s *Status) Heartbeat(now time.Duration) string {
 		parts = append(parts, "at most "+brief(max(0, limit-now))+" left")
 	}
 	if jobs := s.jobs(); jobs > 0 {
-		parts = append(parts, fmt.Sprintf("%s of %s done", count(len(s.done)), plural(jobs, "job")))
+		parts = append(parts, fmt.Sprintf("%s of %s done", figures.Count(len(s.done)), figures.Plural(jobs, "job")))
 	}
 	return harmless(strings.Join(parts, ", "), false)
 }
@@ -172,7 +173,7 @@ func (s *Status) jobs() int {
 func (s *Status) lock(l *experiments.Lock, now time.Duration) string {
 	keys := s.keys[l.Name]
 	if !l.Loop() {
-		return fmt.Sprintf("  held    %s: %s", l.Name, plural(len(keys), "key"))
+		return fmt.Sprintf("  held    %s: %s", l.Name, figures.Plural(len(keys), "key"))
 	}
 	state, ok := keys[l.Key]
 	if !ok {

@@ -2,12 +2,11 @@ package reports
 
 import (
 	"fmt"
-	"math"
 	"strings"
-	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // Story tells a run as it happens, a line for each event that a person would want to know of. It retells what was claimed
@@ -45,7 +44,7 @@ func (s *Story) Line(e history.Event) string {
 	if what == "" {
 		return ""
 	}
-	return harmless(pad(clock(e.To), 9)+" "+pad(who, s.width)+"  "+what, false)
+	return harmless(pad(figures.Clock(e.To), 9)+" "+pad(who, s.width)+"  "+what, false)
 }
 
 // next is Line in its parts, for formats with columns of their own.
@@ -65,11 +64,8 @@ func (s *Story) next(e *history.Event) (who, what string) {
 	return s.tell(e)
 }
 
-// clock writes an instant of the run.
-func clock(ns int64) string { return fmt.Sprintf("T+%.1fs", float64(ns)/1e9) }
-
-// clockAt is clock for what a judgement gives in seconds.
-func clockAt(seconds float64) string { return clock(int64(seconds * 1e9)) }
+// clockAt is the clock for what a judgement gives in seconds.
+func clockAt(seconds float64) string { return figures.Clock(figures.Nanoseconds(seconds)) }
 
 func (s *Story) tell(e *history.Event) (who, what string) {
 	switch {
@@ -96,7 +92,7 @@ func (s *Story) tell(e *history.Event) (who, what string) {
 	case e.Object != nil:
 		return e.Object.Kind, s.object(e.Object)
 	case e.Kind == history.GapKind:
-		return e.Coverage.Probe, because("blind for "+nanos(e.Width()), e.Coverage.Why)
+		return e.Coverage.Probe, because("blind for "+figures.Short(e.Width()), e.Coverage.Why)
 	case e.Entry != nil && !e.Entry.Accepted:
 		return "ledger", fmt.Sprintf("refused state %q of %s with fence %d: %s", e.Entry.State, e.Entry.Subject, e.Fence, e.Entry.Reason)
 	}
@@ -113,7 +109,7 @@ func (s *Story) claim(e *history.Event) string {
 	case history.AbandonKind:
 		text := fmt.Sprintf("gave up %s: %s", e.Key, e.Abandon.Reason)
 		if n := e.Abandon.Failures; n > 0 {
-			text += fmt.Sprintf(", after %s in a row", plural(n, "failed renewal"))
+			text += fmt.Sprintf(", after %s in a row", figures.Plural(n, "failed renewal"))
 		}
 		return text
 	case history.UnownedEnter:
@@ -138,7 +134,7 @@ func (s *Story) fault(e *history.Event) string {
 	case history.FaultReverted:
 		switch {
 		case e.Source != "runner" && operations(f.Kind) != "":
-			return fmt.Sprintf("over in %s after %s", e.Source, plural(int(f.Hits), "hit"))
+			return fmt.Sprintf("over in %s after %s", e.Source, figures.Plural(f.Hits, "hit"))
 		case e.Source != "runner":
 			return "over in " + e.Source
 		case f.Declared > 0:
@@ -178,7 +174,7 @@ func (s *Story) replica(e *history.Event) string {
 		if r.Bad == 1 {
 			are = "that is no event"
 		}
-		return fmt.Sprintf("ended: %s; it wrote %s %s, first: %s", r.Exit, plural(r.Bad, "line"), are, r.BadLine)
+		return fmt.Sprintf("ended: %s; it wrote %s %s, first: %s", r.Exit, figures.Plural(r.Bad, "line"), are, r.BadLine)
 	case e.Kind == history.ReplicaExit && !s.closing && !s.doomed[r.Incarnation]:
 		return "ended UNEXPECTEDLY: " + r.Exit
 	}
@@ -243,7 +239,7 @@ func store(s history.StoreInfo) string {
 
 func calibration(c *history.Calibration) string {
 	text := fmt.Sprintf("round trip p50 %s, p99 %s; timers late by %s (p99), expiry by %s (worst)",
-		nanos(c.RTT50), nanos(c.RTT99), nanos(c.Timer99), nanos(c.Expiry))
+		figures.Short(c.RTT50), figures.Short(c.RTT99), figures.Short(c.Timer99), figures.Short(c.Expiry))
 	return text
 }
 
@@ -252,31 +248,21 @@ func prediction(p *history.Prediction) string {
 		return "none: " + p.Why
 	}
 	if len(p.Takeovers) == 0 {
-		return plural(int(p.Seeds), "rehearsal") + " of this file gave no takeover"
+		return figures.Plural(p.Seeds, "rehearsal") + " of this file gave no takeover"
 	}
 	var parts []string
 	for _, t := range p.Takeovers {
 		hi := "open"
 		if t.Hi != nil {
-			hi = nanos(*t.Hi)
+			hi = figures.Short(*t.Hi)
 		}
-		parts = append(parts, fmt.Sprintf("%s %s %s to %s", t.Lock, t.Class, nanos(t.Lo), hi))
+		parts = append(parts, fmt.Sprintf("%s %s %s to %s", t.Lock, t.Class, figures.Short(t.Lo), hi))
 	}
-	return fmt.Sprintf("takeovers in %s of this file: %s", plural(int(p.Seeds), "rehearsal"), strings.Join(parts, "; "))
+	return fmt.Sprintf("takeovers in %s of this file: %s", figures.Plural(p.Seeds, "rehearsal"), strings.Join(parts, "; "))
 }
 
-// nanos writes a stretch of nanoseconds with three digits at most.
-func nanos(ns int64) string {
-	d := time.Duration(ns)
-	round := time.Duration(1)
-	for limit := 1000 * time.Nanosecond; d >= limit && round < time.Second; limit *= 10 {
-		round *= 10
-	}
-	return exact(d.Round(round).Seconds(), unitSeconds)
-}
-
-// roughly is nanos for a figure in seconds.
-func roughly(seconds float64) string { return nanos(int64(math.Round(seconds * 1e9))) }
+// roughly writes what a judgement gives in seconds for a glance.
+func roughly(seconds float64) string { return figures.Short(figures.Nanoseconds(seconds)) }
 
 func because(what, why string) string {
 	if why == "" {

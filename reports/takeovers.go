@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // series are the takeovers of one lock and one class: classes are never mixed.
@@ -73,17 +74,16 @@ func (p *page) takeovers(j *analysis.Judgement) {
 // predicted is the band of one series of rehearsed takeovers.
 func predicted(b analysis.Predicted) string {
 	text := fmt.Sprintf("%s %s: %s, median %s, p95 %s: %s in %s of this file", b.Lock, b.Class, span(b.Lo, b.Hi, unitSeconds), roughly(b.P50), roughly(b.P95),
-		plural(int(b.Values), "takeover"), plural(int(b.Seeds), "rehearsal"))
+		figures.Plural(b.Values, "takeover"), figures.Plural(b.Seeds, "rehearsal"))
 	if b.Outside > 0 {
-		text += fmt.Sprintf("; %s of this run surely outside: see findings", count(b.Outside))
+		text += fmt.Sprintf("; %s of this run surely outside: see findings", figures.Count(b.Outside))
 	}
 	return text
 }
 
 // possible is a band rounded outwards, as its sum rounds its ends.
 func possible(b analysis.Band) string {
-	lo, hi := unitFor(b.Lo), unitFor(b.Hi)
-	return trimmed(lo.down(b.Lo, 3)) + lo.name + " to " + trimmed(hi.up(b.Hi, 3)) + hi.name
+	return figures.Floor(figures.Nanoseconds(b.Lo)) + " to " + figures.Ceil(figures.Nanoseconds(b.Hi))
 }
 
 // bandText is what the declared settings allow, and the sum behind it.
@@ -127,12 +127,12 @@ func (s series) head() string {
 	case s.class == analysis.ClassStore:
 		name = "store (restarted, emptied or failed over)"
 	}
-	text := fmt.Sprintf("%s: %s from %s", name, plural(len(s.values), "value"), plural(len(faults), "independent fault"))
+	text := fmt.Sprintf("%s: %s from %s", name, figures.Plural(len(s.values), "value"), figures.Plural(len(faults), "independent fault"))
 	if censored > 0 {
-		text += fmt.Sprintf("; %s not seen to end", count(censored))
+		text += fmt.Sprintf("; %s not seen to end", figures.Count(censored))
 	}
 	if byGrant > 0 {
-		text += fmt.Sprintf("; %s ended by the grant, as effects were not seen", count(byGrant))
+		text += fmt.Sprintf("; %s ended by the grant, as effects were not seen", figures.Count(byGrant))
 	}
 	if len(s.values) > len(faults) && len(faults) > 0 {
 		text += " (min, median and max over all values; SLO quantiles count each kill at its worst key)"

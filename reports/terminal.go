@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // TerminalOptions is what the closing summary needs beyond the judgement.
@@ -105,13 +106,13 @@ func tally(j *analysis.Judgement) string {
 	case n == 0:
 		return "no SLO judged"
 	case fail > 0 && open > 0:
-		return fmt.Sprintf("%d of %s violated, %d not answered", fail, plural(n, "SLO"), open)
+		return fmt.Sprintf("%d of %s violated, %d not answered", fail, figures.Plural(n, "SLO"), open)
 	case fail > 0:
-		return fmt.Sprintf("%d of %s violated", fail, plural(n, "SLO"))
+		return fmt.Sprintf("%d of %s violated", fail, figures.Plural(n, "SLO"))
 	case open > 0:
-		return fmt.Sprintf("%d of %s met, %d not answered", pass, plural(n, "SLO"), open)
+		return fmt.Sprintf("%d of %s met, %d not answered", pass, figures.Plural(n, "SLO"), open)
 	default:
-		return fmt.Sprintf("%d of %s met", pass, plural(n, "SLO"))
+		return fmt.Sprintf("%d of %s met", pass, figures.Plural(n, "SLO"))
 	}
 }
 
@@ -267,11 +268,11 @@ func sample(s analysis.SLOResult) string {
 	return sampleSize(s) + ", breaks " + riskText(s)
 }
 
-func sampleSize(s analysis.SLOResult) string { return plural(s.N, cmp.Or(s.Of, "trial")) }
+func sampleSize(s analysis.SLOResult) string { return figures.Plural(s.N, cmp.Or(s.Of, "trial")) }
 
 // riskText is the bound of a row that is bounded.
 func riskText(s analysis.SLOResult) string {
-	return fmt.Sprintf("<= %s (%s)", percent(*s.Bound), plural(s.BoundN, "fault"))
+	return fmt.Sprintf("<= %s (%s)", percent(*s.Bound), figures.Plural(s.BoundN, "fault"))
 }
 
 // bounded reports whether a row says what it cannot exclude.

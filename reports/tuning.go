@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // Tuning writes the policy that measured work asks for, how it comes about, and what it changes; or why there is none. written is the
@@ -107,7 +108,7 @@ func perSecond(f float64) string {
 // beforeAndAfter holds the policies' sums and rehearsals beside one another.
 func (p *page) beforeAndAfter(t *analysis.Tuning) {
 	p.blank()
-	p.line(p.paint(bold, "REHEARSAL") + fmt.Sprintf("  in virtual time, %s of each: it says nothing about a live system, and satisfies no SLO", plural(int(t.Seeds), "seed")))
+	p.line(p.paint(bold, "REHEARSAL") + fmt.Sprintf("  in virtual time, %s of each: it says nothing about a live system, and satisfies no SLO", figures.Plural(t.Seeds, "seed")))
 	policies := []*analysis.TunedPolicy{t.After}
 	if t.Before != nil {
 		policies = []*analysis.TunedPolicy{t.Before, t.After}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // work is what became of the jobs, what the ledger saw, and what the locks cost.
@@ -22,11 +23,11 @@ func workItems(c analysis.Counts) []item {
 	var list []item
 	if c.Jobs > 0 {
 		list = append(list, item{"jobs", fmt.Sprintf("%s offered, %s finished; %s accepted, %s; %s re-executed, %s stranded",
-			count(c.Jobs), count(c.Finished), plural(c.TerminalAccepted, "terminal state"), plural(c.Duplicates, "duplicate"),
+			figures.Count(c.Jobs), figures.Count(c.Finished), figures.Plural(c.TerminalAccepted, "terminal state"), figures.Plural(c.Duplicates, "duplicate"),
 			upTo(c.ReExecuted, c.ReExecutedAtMost), upTo(c.Stranded, c.StrandedAtMost))})
 	}
-	list = append(list, item{"stale writes", fmt.Sprintf("%s applied, %s refused", count(c.StaleApplied), count(c.StaleRefused))},
-		item{"abandonments", count(c.Abandonments)})
+	list = append(list, item{"stale writes", fmt.Sprintf("%s applied, %s refused", figures.Count(c.StaleApplied), figures.Count(c.StaleRefused))},
+		item{"abandonments", figures.Count(c.Abandonments)})
 	var rare []string
 	for _, r := range []struct {
 		n    int
@@ -40,7 +41,7 @@ func workItems(c analysis.Counts) []item {
 		{c.OrphanAcquires, "grant that nobody learnt of and nobody gave back"},
 	} {
 		if r.n > 0 {
-			rare = append(rare, count(r.n)+" x "+r.name)
+			rare = append(rare, figures.Count(r.n)+" x "+r.name)
 		}
 	}
 	return append(list, item{"besides", strings.Join(rare, "; ")})
@@ -110,9 +111,9 @@ func faultItems(shots []analysis.FaultResult) []item {
 		text := fmt.Sprintf("%s: %d of %d declared confirmed", id, c.confirmed, c.declared)
 		switch n := c.void; {
 		case n > 0 && c.confirmed >= c.declared:
-			text += ", " + plural(n, "void shot") + " repeated"
+			text += ", " + figures.Plural(n, "void shot") + " repeated"
 		case n > 0:
-			text += ", " + plural(n, "shot") + " void"
+			text += ", " + figures.Plural(n, "shot") + " void"
 		}
 		list = append(list, item{"fault", text})
 	}
@@ -174,7 +175,7 @@ func shotItems(shots []analysis.FaultResult) []item {
 		list = append(list, item{"confirmed", shotName(s) + ": " + shotText(s)})
 	}
 	for _, id := range ids {
-		list = append(list, item{"", fmt.Sprintf("%s: and %s, see verdict.json", id, plural(more[id], "more shot"))})
+		list = append(list, item{"", fmt.Sprintf("%s: and %s, see verdict.json", id, figures.Plural(more[id], "more shot"))})
 	}
 	return list
 }
@@ -218,9 +219,9 @@ func probeText(s analysis.ProbeSummary) string {
 	if s.LargestGap == nil {
 		return s.ID + ": never looked"
 	}
-	text := fmt.Sprintf("%s: %s, largest gap %s", s.ID, plural(int(s.Samples), "look"), exact(*s.LargestGap, unitSeconds))
+	text := fmt.Sprintf("%s: %s, largest gap %s", s.ID, figures.Plural(s.Samples, "look"), exact(*s.LargestGap, unitSeconds))
 	if s.Gaps > 0 {
-		text += ", BLIND in " + plural(s.Gaps, "stretch")
+		text += ", BLIND in " + figures.Plural(s.Gaps, "stretch")
 	}
 	return text
 }
@@ -242,13 +243,13 @@ func (p *page) remarks(j *analysis.Judgement) {
 		p.item("finding", text)
 	}
 	if more := len(j.Findings) - mostRemarks; more > 0 {
-		p.item("", plural(more, "more finding")+" in verdict.json")
+		p.item("", figures.Plural(more, "more finding")+" in verdict.json")
 	}
 	for _, w := range first(j.Warnings, mostRemarks) {
 		p.item("warning", w)
 	}
 	if more := len(j.Warnings) - mostRemarks; more > 0 {
-		p.item("", plural(more, "more warning")+" in verdict.json")
+		p.item("", figures.Plural(more, "more warning")+" in verdict.json")
 	}
 	p.blank()
 }

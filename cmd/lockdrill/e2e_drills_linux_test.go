@@ -111,15 +111,7 @@ func (c *realCluster) drillOfDeafPods(t *testing.T) {
 		t.Fatalf("export deployment: %+v", got)
 	}
 	text := edit(t, got.stdout, "env:\n", "env:\n            - {name: LOCKDRILL_IGNORE_TERM, value: \"1\"}\n")
-	objects, err := kube.ParseManifests([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, o := range objects {
-		if err := c.kube.Apply(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
-	}
+	applyAll(t, c.kube, text)
 	t.Cleanup(func() { c.remove(t, deploy.ObjectName("pods"), deploy.WorkerLabels("pods")) })
 	c.ready(t, deploy.WorkerLabels("pods"), 3)
 	ends := c.witness(t)

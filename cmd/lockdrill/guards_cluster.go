@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/deploy"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/internal/kube"
 )
 
@@ -52,7 +53,7 @@ func permissionsGuard(ctx context.Context, e *experiments.Experiment, cluster *k
 		return guard{Refuses: true, Paste: kube.RuleYAML(missing), Says: fmt.Sprintf("%s does not let this user do all that the drill does; "+
 			"add to the rules of the user's Role there (lockdrill export rbac prints the whole of it):", clusterTarget(e.Kubernetes))}
 	}
-	return guard{Says: fmt.Sprintf("%s, all that the drill needs", count(len(rules), "rule"))}
+	return guard{Says: fmt.Sprintf("%s, all that the drill needs", figures.Plural(len(rules), "rule"))}
 }
 
 // environmentOf is what the namespace says it is.
@@ -71,7 +72,7 @@ func environmentOf(ctx context.Context, e *experiments.Experiment, cluster *kube
 // kill of pods by labels that none of them has.
 func podsGuard(ctx context.Context, e *experiments.Experiment, cluster *kube.Cluster) guard {
 	if e.Kubernetes.Pods == experiments.PodsApply {
-		says := fmt.Sprintf("the run makes %s and removes them", count(e.System.Replicas, "worker"))
+		says := fmt.Sprintf("the run makes %s and removes them", figures.Plural(e.System.Replicas, "worker"))
 		return strikesSome(e, says, []map[string]string{deploy.AppliedLabels()})
 	}
 	ctx, cancel := context.WithTimeout(ctx, environmentWithin)
@@ -95,7 +96,7 @@ func podsGuard(ctx context.Context, e *experiments.Experiment, cluster *kube.Clu
 			ready++
 		}
 	}
-	says := fmt.Sprintf("%s with %s, %d of them ready%s", count(len(pods), "pod"), experiments.Labels(podSelector(e)), ready, without)
+	says := fmt.Sprintf("%s with %s, %d of them ready%s", figures.Plural(len(pods), "pod"), experiments.Labels(podSelector(e)), ready, without)
 	if ready < e.System.Replicas {
 		says += fmt.Sprintf(": system.replicas is %d", e.System.Replicas)
 		if len(pods) == 0 && !e.Observed() {

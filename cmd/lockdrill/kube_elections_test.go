@@ -247,19 +247,11 @@ func (s *site) shippedRole(t *testing.T, experiment string) {
 	if got.code != exitPass {
 		t.Fatalf("export rbac: %+v", got)
 	}
-	objects, err := kube.ParseManifests([]byte(got.stdout))
-	if err != nil {
-		t.Fatal(err)
-	}
 	admin, err := kube.Open(kube.Options{Kubeconfig: s.Kubeconfig, Namespace: s.namespace})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range objects {
-		if err := admin.Apply(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
-	}
+	applyAll(t, admin, got.stdout)
 	account := deploy.RunnerName("pods")
 	s.kubeconfig = s.KubeconfigForServiceAccount(s.namespace, account)
 	as, err := kube.Open(kube.Options{Kubeconfig: s.kubeconfig, Namespace: s.namespace})

@@ -23,42 +23,17 @@ import (
 	"github.com/lockdrill/lockdrill/internal/redistest"
 )
 
-// roleDrillYAML kills workers of the run's own in all three forms, and runs in seconds.
-const roleDrillYAML = `apiVersion: lockdrill/v1
-kind: Experiment
-name: pods
-environment: staging
-redis: {mode: external, url: "redis://%s"}
-ledger: {url: "redis://%s"}
-kubernetes: {namespace: drills, pods: apply, image: "registry.example/lockdrill:test", grace: 3s}
-system:
-  mode: embedded
-  replicas: 3
-  locks:
-    - name: loop
-      key: the-loop
-      policy:
-        ttl: 1s
-        renew_every: 300ms
-        class: standard
-        op_timeout: 200ms
-        stop_budget: 100ms
-        release: {mode: none}
-        acquire: {mode: try, timeout: 200ms}
-        loop: {poll: 100ms, mode: renewed, tick: 20ms}
-steady_state: {for: 500ms, timeout: 30s}
-faults:
-  - {id: crash, at: 0s, kill: {holder_of: loop, phase: random, form: crash}}
+// roleDrill is the drill of pods that kills workers of the run's own in all three forms, and runs in seconds.
+func roleDrill(t *testing.T) string {
+	t.Helper()
+	return edit(t, fmt.Sprintf(podsDrill, redistest.Start(t), redistest.Start(t), "drills"),
+		"lockdrill:test", "registry.example/lockdrill:test",
+		"op_timeout: 100ms", "op_timeout: 200ms", "stop_budget: 50ms", "stop_budget: 100ms", "timeout: 100ms}", "timeout: 200ms}",
+		"  - {id: kill, at: 0s, repeat: {count: 2, every: settled}, kill: {holder_of: loop, form: crash}}", `  - {id: crash, at: 0s, kill: {holder_of: loop, phase: random, form: crash}}
   - {id: graceful, at: 2500ms, kill: {holder_of: loop, phase: random, form: graceful}}
-  - {id: forced, at: 5s, kill: {holder_of: loop, phase: random, form: force_delete}}
-probes:
-  lock_keys: {every: 5ms, max_gap: 2s}
-  ledger: {every: 5ms, max_gap: 2s}
-limits: {max_run: 2m}
-slos:
-  - {lock: loop, takeover: {max: 4s}}
-  - {lock: loop, overlap: {level: belief, max: 0s}}
-`
+  - {id: forced, at: 5s, kill: {holder_of: loop, phase: random, form: force_delete}}`,
+		"slos:\n", "slos:\n  - {lock: loop, overlap: {level: belief, max: 0s}}\n")
+}
 
 // podRig is a cluster whose containers are the built lockdrill, a namespace that may be drilled, and two stores.
 type podRig struct {
@@ -82,8 +57,22 @@ func newPodRig(t *testing.T) *podRig {
 	if r.admin, err = kube.Open(kube.Options{Kubeconfig: r.Kubeconfig, Namespace: "drills"}); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(r.dir, "pods.yaml"), fmt.Appendf(nil, roleDrillYAML, redistest.Start(t), redistest.Start(t)))
+	write(t, filepath.Join(r.dir, "pods.yaml"), []byte(roleDrill(t)))
 	return r
+}
+
+// applyAll applies manifests that lockdrill has printed.
+func applyAll(t *testing.T, to *kube.Cluster, manifests string) {
+	t.Helper()
+	objects, err := kube.ParseManifests([]byte(manifests))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objects {
+		if err := to.Apply(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // shippedRole applies what export rbac prints, and returns a kubeconfig for the service account in it.
@@ -93,15 +82,7 @@ func (r *podRig) shippedRole(t *testing.T) string {
 	if got.code != exitPass {
 		t.Fatalf("export rbac: %+v", got)
 	}
-	objects, err := kube.ParseManifests([]byte(got.stdout))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, o := range objects {
-		if err := r.admin.Apply(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
-	}
+	applyAll(t, r.admin, got.stdout)
 	return r.KubeconfigForServiceAccount("drills", deploy.RunnerName("pods"))
 }
 

@@ -19,15 +19,7 @@ func TestKubeRunsOnExportedWorkers(t *testing.T) {
 	if got.code != exitPass || got.stderr != "" {
 		t.Fatalf("%+v", got)
 	}
-	objects, err := kube.ParseManifests([]byte(got.stdout))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, o := range objects {
-		if err := r.admin.Apply(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
-	}
+	applyAll(t, r.admin, got.stdout)
 	e, _, err := loadExperiment(path)
 	if err != nil {
 		t.Fatal(err)

@@ -23,15 +23,7 @@ func usedWorkers(t *testing.T, s *site) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects, err := kube.ParseManifests([]byte(got.stdout))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, o := range objects {
-		if err := admin.Apply(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
-	}
+	applyAll(t, admin, got.stdout)
 	until(t, "three pods that are ready", func() bool {
 		plan := tryIn(t, dir, append([]string{"plan", "pods.yaml"}, s.flags()...)...)
 		return plan.code == exitPass && strings.Count(plan.stdout, "Running, ready") == 3

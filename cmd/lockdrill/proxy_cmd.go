@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/internal/tap"
 	"github.com/lockdrill/lockdrill/lockcore"
@@ -93,7 +94,7 @@ func teller(w stdio.Writer) (say func(string, ...any), told func()) {
 		defer close(done)
 		for l := range lines {
 			if n := lost.Swap(0); n > 0 {
-				l = fmt.Sprintf("(%s not shown)\n%s", count(int(n), "line"), l)
+				l = fmt.Sprintf("(%s not shown)\n%s", figures.Plural(n, "line"), l)
 			}
 			fmt.Fprintln(w, l)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockdrill/lockdrill/experiments/undo"
+	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/reports"
 )
 
@@ -91,7 +92,7 @@ func recoverDir(ctx context.Context, io streams, dir string, at clusterFlags) er
 	}
 	tell(io.Out, r, nil)
 	if left := len(r.Left()); err != nil || left > 0 {
-		why := count(left, "change") + " left"
+		why := figures.Plural(left, "change") + " left"
 		if err != nil {
 			why = "the journal could not be read or written"
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/rehearsal"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
 	"github.com/lockdrill/lockdrill/reports"
 )
@@ -115,7 +116,7 @@ func (f *rehearseFlags) many(ctx context.Context, io streams, e *experiments.Exp
 	all, err := rehearsal.Many(ctx, e, sim.DefaultNet(), f.seeds, told.count)
 	told.close()
 	if ctx.Err() != nil {
-		return &exitError{code: exitAborted, err: fmt.Errorf("interrupted after %s of %d: nothing is concluded from a part", count(int(all.Seeds), "seed"), f.seeds)}
+		return &exitError{code: exitAborted, err: fmt.Errorf("interrupted after %s of %d: nothing is concluded from a part", figures.Plural(all.Seeds, "seed"), f.seeds)}
 	}
 	if err != nil {
 		return err

@@ -18,6 +18,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/runner"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/reports"
 )
@@ -99,7 +100,7 @@ func runAll(ctx context.Context, io streams, f runFlags, args []string, g *gate)
 	for i, e := range all {
 		if ctx.Err() != nil {
 			code = worst(code, exitAborted)
-			fmt.Fprintf(io.Err, "lockdrill: interrupted: %s not run\n", count(len(all)-i, "drill"))
+			fmt.Fprintf(io.Err, "lockdrill: interrupted: %s not run\n", figures.Plural(len(all)-i, "drill"))
 			for _, e := range all[i:] {
 				g.unjudged(e.Name, &exitError{code: exitAborted, err: errors.New("interrupted before it was run")})
 			}

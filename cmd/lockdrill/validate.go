@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // validateDoc is the document of `validate -o json`.
@@ -92,8 +93,8 @@ func contents(e *experiments.Experiment) string {
 	for i := range e.Faults {
 		shots += e.Faults[i].Repeat.Count
 	}
-	text := fmt.Sprintf("%s: %s, %s with %s, %s, time scale %v", e.Name, count(len(e.System.Locks), "lock"), count(len(e.Faults), "fault"),
-		count(shots, "shot"), count(len(e.SLOs), "SLO"), e.TimeScale)
+	text := fmt.Sprintf("%s: %s, %s with %s, %s, time scale %v", e.Name, figures.Plural(len(e.System.Locks), "lock"), figures.Plural(len(e.Faults), "fault"),
+		figures.Plural(shots, "shot"), figures.Plural(len(e.SLOs), "SLO"), e.TimeScale)
 	switch {
 	case e.Kubernetes != nil:
 		text += "; pods: run asks for --confirm " + e.Name
@@ -101,13 +102,6 @@ func contents(e *experiments.Experiment) string {
 		text += "; redis.mode external: run asks for --confirm " + e.Name
 	}
 	return text
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // reason is an error of the file system without the path, which the message already starts with.

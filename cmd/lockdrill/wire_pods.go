@@ -16,6 +16,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/runner"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/injectors"
+	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 	"github.com/lockdrill/lockdrill/probes"
@@ -273,7 +274,7 @@ func (d *drill) tellUnmade(ctx context.Context) {
 	defer cancel()
 	name := deploy.ObjectName(d.fleetName())
 	if why, err := d.cluster.Unmade(ctx, name); err == nil && why != "" {
-		fmt.Fprintf(d.stderr, "lockdrill: deployment %s does not make its %s: %s\n", name, count(d.e.System.Replicas, "pod"), reports.Harmless(why))
+		fmt.Fprintf(d.stderr, "lockdrill: deployment %s does not make its %s: %s\n", name, figures.Plural(d.e.System.Replicas, "pod"), reports.Harmless(why))
 	}
 }
 
@@ -300,7 +301,7 @@ func (p *pods) notice() string {
 	case p.e.Observed():
 		return "somebody's own pods in " + where
 	case p.e.Kubernetes.Pods == experiments.PodsApply:
-		return count(p.e.System.Replicas, "worker") + " of this run's own in pods of " + where
+		return figures.Plural(p.e.System.Replicas, "worker") + " of this run's own in pods of " + where
 	}
 	return "workers that are there, in pods of " + where
 }

@@ -62,7 +62,7 @@ func TestASeatIsFreeWhenItsPodIsGone(t *testing.T) {
 		s.onFire = func(f Fire, body *history.Fault) {
 			victim := s.leader
 			s.goneObject(victim)
-			if inc, alive := s.c.Owner(f.Epoch); inc != victim || alive {
+			if inc, alive := s.c.owner(f.Epoch); inc != victim || alive {
 				t.Errorf("the holder of %s is %s, alive %v: its pod is gone", f.Epoch, inc, alive)
 			}
 			s.after(2*time.Second, func() {
@@ -183,7 +183,7 @@ func TestAnObservedElectionIsOnlyWatchedAndStruck(t *testing.T) {
 		}
 		s.after(900*time.Millisecond, w.look)
 		s.onFire = func(f Fire, body *history.Fault) {
-			if inc, alive := s.c.Owner(f.Epoch); inc != w.holder || !alive || f.Key != "the-loop" {
+			if inc, alive := s.c.owner(f.Epoch); inc != w.holder || !alive || f.Key != "the-loop" {
 				t.Errorf("fired at %s of %s (alive %v), which %s holds", f.Key, inc, alive, w.holder)
 			}
 			victim := w.holder

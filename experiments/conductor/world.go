@@ -361,8 +361,8 @@ func (l *loop) silentAt(lock *experiments.Lock) int64 {
 	return l.lastTick + int64(lock.Policy.TTL+time.Duration(2*(1+p.Jitter)*float64(p.Poll))+p.Tick+time.Second/4) + 1
 }
 
-// Owner maps an epoch to the incarnation that asked for it, and says whether that incarnation is alive.
-func (c *Conductor) Owner(epoch string) (incarnation string, alive bool) {
+// owner maps an epoch to the incarnation that asked for it, and says whether that incarnation is alive.
+func (c *Conductor) owner(epoch string) (incarnation string, alive bool) {
 	ep := c.world.epochs[epoch]
 	if ep == nil {
 		return "", false

@@ -1,7 +1,7 @@
 package rehearsal
 
 import (
-	"fmt"
+	"errors"
 	"slices"
 	"time"
 
@@ -25,17 +25,14 @@ type shot struct {
 
 // fire resolves the victim at the store, now, and lets the fault take its course.
 func (d *drill) fire(f *conductor.Fire) {
-	s := &shot{drill: d, f: f.Fault, e: history.Event{
-		Lock: f.Fault.Lock(), Key: f.Key, Op: fmt.Sprintf("%s#%d", f.Fault.ID, f.Shot),
-		Fault: &history.Fault{
-			ID: f.Fault.ID, Shot: f.Shot, Kind: f.Fault.Kind(), Form: f.Fault.Form(), Timing: f.Timing, Victims: f.Victims,
-			Declared: int64(f.For), Configured: f.Fault.Magnitude(),
-		},
-	}}
-	if b := f.Fault.Failures(); b != nil {
-		s.e.Fault.Want, s.e.Fault.Via = int64(b.Count), b.Via
-	}
-	why, detail := s.resolve(f)
+	s := &shot{drill: d, f: f.Fault, e: f.Event()}
+	why, detail := d.c.Resolve(f, &s.e, func() (string, bool, error) {
+		if !d.w.Answers() {
+			return "", false, errors.New("the store does not answer")
+		}
+		epoch, held := d.w.Holder(f.Key)
+		return epoch, held, nil
+	})
 	s.tell(history.FaultResolve, func(b *history.Fault) { b.Detail = detail })
 	if why != "" {
 		s.void(why, detail)
@@ -45,38 +42,6 @@ func (d *drill) fire(f *conductor.Fire) {
 	s.intent, s.began = history.At(d.w.Now()), d.w.Now()
 	d.live = append(d.live, s)
 	images()[s.e.Fault.Kind].do(s)
-}
-
-func (s *shot) resolve(f *conductor.Fire) (why, detail string) {
-	switch {
-	case f.Why != "":
-		return "no_target", f.Why
-	case f.Fault.Lock() == "" && len(f.Victims) == 0:
-		s.e.Fault.Victim = history.VictimStore
-		return "", ""
-	case f.Fault.Lock() == "":
-		if len(f.Victims) == 1 {
-			s.e.Fault.Victim = f.Victims[0]
-		}
-		return "", ""
-	case !s.w.Answers():
-		return "no_target", "the lock key could not be read: the store does not answer"
-	}
-	epoch, held := s.w.Holder(f.Key)
-	if !held {
-		return "moved", "the lock key was free at the moment of firing"
-	}
-	victim, alive := s.c.Owner(epoch)
-	switch {
-	case victim == "":
-		return "no_target", fmt.Sprintf("the lock key names epoch %s, which no replica has claimed", epoch)
-	case !alive:
-		return "no_target", fmt.Sprintf("the lock key still names %s, which is dead", victim)
-	case f.Epoch != "" && f.Epoch != epoch:
-		detail = fmt.Sprintf("the claims named epoch %s, the store names %s", f.Epoch, epoch)
-	}
-	s.e.Epoch, s.e.Fault.Victim = epoch, victim
-	return "", detail
 }
 
 // tell records an event of the shot at this instant.

@@ -48,17 +48,13 @@ func within(inj Injector, shot history.Event) time.Duration {
 
 // fire resolves the victim at the store, now, and lets the injector do the rest beside the loop.
 func (s *shots) fire(ctx context.Context, r *run, f *conductor.Fire) {
-	shot := history.Event{
-		Source: source, Lock: f.Fault.Lock(), Key: f.Key, Op: fmt.Sprintf("%s#%d", f.Fault.ID, f.Shot),
-		Fault: &history.Fault{
-			ID: f.Fault.ID, Shot: f.Shot, Kind: f.Fault.Kind(), Form: f.Fault.Form(), Timing: f.Timing, Anchor: f.Anchor, Victims: f.Victims,
-			Declared: int64(f.For), Configured: f.Fault.Magnitude(),
-		},
-	}
-	if b := f.Fault.Failures(); b != nil {
-		shot.Fault.Want, shot.Fault.Via = int64(b.Count), b.Via
-	}
-	why, detail := r.resolve(ctx, f, &shot)
+	shot := f.Event()
+	shot.Source = source
+	why, detail := r.c.Resolve(f, &shot, func() (string, bool, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookWithin)
+		defer cancel()
+		return r.Holder(ctx, f.Key)
+	})
 	resolved := shot
 	resolved.Kind = history.FaultResolve
 	r.record(withFault(resolved, func(b *history.Fault) { b.Detail = detail }))
@@ -67,42 +63,6 @@ func (s *shots) fire(ctx context.Context, r *run, f *conductor.Fire) {
 		return
 	}
 	s.wg.Go(func() { s.fly(ctx, r, shot, f.Fault.For) })
-}
-
-// resolve asks the store whom the key names, and the claims who that is. It fills in the victim, or says why there is none.
-func (r *run) resolve(ctx context.Context, f *conductor.Fire, shot *history.Event) (why, detail string) {
-	switch {
-	case f.Why != "":
-		return "no_target", f.Why
-	case f.Fault.Lock() == "" && len(f.Victims) == 0:
-		shot.Fault.Victim = history.VictimStore
-		return "", ""
-	case f.Fault.Lock() == "":
-		if len(f.Victims) == 1 {
-			shot.Fault.Victim = f.Victims[0]
-		}
-		return "", ""
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookWithin)
-	defer cancel()
-	epoch, ok, err := r.Holder(ctx, f.Key)
-	switch {
-	case err != nil:
-		return "no_target", "the lock key could not be read: " + err.Error()
-	case !ok:
-		return "moved", "the lock key was free at the moment of firing"
-	}
-	victim, alive := r.c.Owner(epoch)
-	switch {
-	case victim == "":
-		return "no_target", fmt.Sprintf("the lock key names epoch %s, which no replica has claimed", epoch)
-	case !alive:
-		return "no_target", fmt.Sprintf("the lock key still names %s, which is dead", victim)
-	case f.Epoch != "" && f.Epoch != epoch:
-		detail = fmt.Sprintf("the claims named epoch %s, the store names %s", f.Epoch, epoch)
-	}
-	shot.Epoch, shot.Fault.Victim = epoch, victim
-	return "", detail
 }
 
 // fly is the life of one fault: written down, injected, confirmed, ended when its time is up, read back. fault.applied is recorded

@@ -2,7 +2,8 @@ package picture
 
 import (
 	"math"
-	"strconv"
+
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // scale maps seconds to the plot's width.
@@ -55,11 +56,7 @@ func tickText(t, step, largest float64) string {
 	case math.Abs(t) < step/2:
 		return "0"
 	case step >= 60 && math.Abs(t) >= 60:
-		m := int(math.Round(math.Abs(t) / 60))
-		text := count(m) + "m"
-		if m >= 60 {
-			text = count(m/60) + "h" + pad(m%60) + "m"
-		}
+		text := minutes(int(math.Round(math.Abs(t) / 60)))
 		if t < 0 {
 			return "−" + text
 		}
@@ -73,7 +70,7 @@ func tickText(t, step, largest float64) string {
 }
 
 func number(v float64) string {
-	s := strconv.FormatFloat(math.Round(math.Abs(v)*1e3)/1e3, 'f', -1, 64)
+	s := figures.Decimal(math.Abs(v))
 	if v < 0 {
 		return "−" + s
 	}

@@ -2,6 +2,7 @@ package picture
 
 import (
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 const (
@@ -154,7 +155,7 @@ func (p *plot) columns() {
 	floor.line(left, top+height, right, top+height)
 	p.c.put("rule", &floor)
 	p.y = top + height
-	text := plural(n, "takeover") + " in the order of the run" + scaled(p.scale)
+	text := figures.Plural(n, "takeover") + " in the order of the run" + scaled(p.scale)
 	if per > 1 {
 		text += "; a column is the longest of " + count(per)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // closeUp is the close-up of one takeover in the making.
@@ -54,7 +55,7 @@ func trialTitle(s *strike) string {
 	name := cmp.Or(s.fault, "change of owner without a fault")
 	title := "Takeover " + count(t.Number) + ": " + name + ", lock " + s.lock + ", " + about(t.Whole())
 	if n := len(s.trials); n > 1 {
-		title += " (the longest of " + plural(n, "key") + ")"
+		title += " (the longest of " + figures.Plural(n, "key") + ")"
 	}
 	return title
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // fault draws the bracket of the fault, and how long it lasted.
@@ -224,7 +225,7 @@ func (x *closeUp) lives() {
 		}
 	}
 	if extra := len(names) - maxLives; extra > 0 {
-		x.c.text("dim", start, left, x.y+10, sizeSmall, right-left, plural(extra, "further replica")+" asked for the key")
+		x.c.text("dim", start, left, x.y+10, sizeSmall, right-left, figures.Plural(extra, "further replica")+" asked for the key")
 		x.y += 16
 	}
 }

@@ -3,6 +3,7 @@ package picture
 import (
 	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // work draws what the replica did under the key.
@@ -143,7 +144,7 @@ func (x *closeUp) others(ts []*analysis.TrialLane) {
 	}
 	bars.put(x.c)
 	if n := len(ts) - maxOthers; n > 0 {
-		x.c.text("dim", start, left, x.y+10, sizeSmall, right-left, plural(n, "further key")+" that the same fault struck: in the table")
+		x.c.text("dim", start, left, x.y+10, sizeSmall, right-left, figures.Plural(n, "further key")+" that the same fault struck: in the table")
 		x.y += 18
 	}
 }
@@ -165,7 +166,7 @@ func (x *closeUp) guides(top, bottom float64) {
 	x.c.under("kill", &fault)
 	x.c.under("phase", &other)
 	if x.folded > 0 {
-		x.c.text("dim", start, left, bottom-2, sizeSmall, right-left, count(x.refused)+" attempts, those closer than can be told apart drawn as one")
+		x.c.text("dim", start, left, bottom-2, sizeSmall, right-left, figures.Count(x.refused)+" attempts, those closer than can be told apart drawn as one")
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 const ecdfHeight = 150.0
@@ -61,7 +62,7 @@ func (p *plot) ecdf() {
 			name = "l" + count((i+1)%hues)
 		}
 		p.c.put(name, &line)
-		p.key.add(26, "share of the "+plural(len(ranges), "fault")+" ("+class+"), surely and perhaps", func(x, y float64) {
+		p.key.add(26, "share of the "+figures.Plural(len(ranges), "fault")+" ("+class+"), surely and perhaps", func(x, y float64) {
 			var l path
 			l.line(x, y+4, x+13, y+4, x+13, y-4, x+26, y-4)
 			p.c.put(name, &l)

@@ -1,50 +1,31 @@
 package picture
 
 import (
+	"fmt"
 	"math"
 	"strconv"
-	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
-// duration writes seconds with three significant digits and a unit: "88.7s", "940ms", "1h05m".
+// duration writes seconds with three digits and a unit, from 1000s on in minutes: "88.7s", "940ms", "1h05m".
 func duration(s float64) string {
-	switch a := math.Abs(s); {
-	case a == 0:
-		return "0s"
-	case a < 0.9995e-3:
-		return digits(s*1e6, 3) + "us"
-	case a < 0.9995:
-		return digits(s*1e3, 3) + "ms"
-	case a < 999.5:
-		return digits(s, 3) + "s"
+	if math.Abs(s) < 999.5 {
+		return figures.Short(figures.Nanoseconds(s))
 	}
 	sign := ""
 	if s < 0 {
 		sign, s = "-", -s
 	}
-	m := int(math.Round(s / 60))
+	return sign + minutes(int(math.Round(s/60)))
+}
+
+func minutes(m int) string {
 	if m < 60 {
-		return sign + strconv.Itoa(m) + "m"
+		return count(m) + "m"
 	}
-	return sign + strconv.Itoa(m/60) + "h" + pad(m%60) + "m"
-}
-
-func pad(n int) string {
-	if n < 10 {
-		return "0" + strconv.Itoa(n)
-	}
-	return strconv.Itoa(n)
-}
-
-// digits writes v with n significant digits and no trailing zeros.
-func digits(v float64, n int) string {
-	s := strconv.FormatFloat(v, 'f', max(0, n-1-int(math.Floor(math.Log10(math.Abs(v))+1e-9))), 64)
-	if strings.Contains(s, ".") {
-		s = strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
-	}
-	return s
+	return fmt.Sprintf("%dh%02dm", m/60, m%60)
 }
 
 // about is a range in few characters, for a label: its middle where both ends round to the same, "8.9-9.4s" else.
@@ -58,18 +39,8 @@ func about(r analysis.Range) string {
 	return duration((r.Lo + *r.Hi) / 2)
 }
 
-// bracket is a range for a table: both ends, in seconds to the microsecond, outwards.
-func bracket(r analysis.Range) string {
-	lo := strconv.FormatFloat(math.Floor(r.Lo*1e6+1e-3)/1e6, 'f', -1, 64)
-	if r.Hi == nil {
-		return "[" + lo + "s, open]"
-	}
-	hi := strconv.FormatFloat(math.Ceil(*r.Hi*1e6-1e-3)/1e6, 'f', -1, 64)
-	if lo == hi {
-		return lo + "s"
-	}
-	return "[" + lo + ", " + hi + "]s"
-}
+// bracket is a range for a table.
+func bracket(r analysis.Range) string { return figures.Seconds(r.Lo, r.Hi) }
 
 // optional is bracket of what may not have been seen.
 func optional(r *analysis.Range) string {

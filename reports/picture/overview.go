@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // overview is the picture of the whole run in the making, drawn from the top down.
@@ -59,7 +60,7 @@ func scaled(by float64) string {
 	if by == 1 || by == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; real time at time scale %s: 1s here is %s of the file", digits(by, 3), duration(1/by))
+	return fmt.Sprintf("; real time at time scale %v: 1s here is %s of the file", by, duration(1/by))
 }
 
 func (o *overview) describe() string {
@@ -76,15 +77,8 @@ func (o *overview) describe() string {
 	if !o.l.Live {
 		kind = " (a rehearsal in virtual time)"
 	}
-	return fmt.Sprintf("%s%s: %s of %s confirmed, %s over %s, %s on %s.", duration(o.l.Seconds), kind, count(struck), plural(len(o.l.Faults), "shot"),
-		plural(len(o.l.Trials), "takeover"), plural(locks, "lock"), plural(keys, "key"), plural(len(o.l.Replicas), "replica"))
-}
-
-func plural(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return count(n) + " " + what
+	return fmt.Sprintf("%s%s: %s of %s confirmed, %s over %s, %s on %s.", duration(o.l.Seconds), kind, figures.Count(struck), figures.Plural(len(o.l.Faults), "shot"),
+		figures.Plural(len(o.l.Trials), "takeover"), figures.Plural(locks, "lock"), figures.Plural(keys, "key"), figures.Plural(len(o.l.Replicas), "replica"))
 }
 
 // phases names the phases of the run above the lanes.

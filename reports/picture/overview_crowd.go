@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 const (
@@ -66,9 +67,9 @@ func (o *overview) crowd(lock *analysis.LockLane) {
 	var floor path
 	floor.line(left, y+crowdH, right, y+crowdH)
 	o.c.put("rule", &floor)
-	o.name(y+13, lock.Lock, plural(len(lock.Keys), "key"))
-	o.c.text("dim", end, left-8, y+39, sizeSmall, gutter-16, "up to "+count(atOnce(lock, o.l.Seconds))+" held")
-	o.folded = append(o.folded, lock.Lock+": "+count(len(lock.Keys))+" keys in one lane, its height is the number held at once; of each fault the longest takeover is drawn.")
+	o.name(y+13, lock.Lock, figures.Plural(len(lock.Keys), "key"))
+	o.c.text("dim", end, left-8, y+39, sizeSmall, gutter-16, "up to "+figures.Count(atOnce(lock, o.l.Seconds))+" held")
+	o.folded = append(o.folded, lock.Lock+": "+figures.Count(len(lock.Keys))+" keys in one lane, its height is the number held at once; of each fault the longest takeover is drawn.")
 	o.y = o.strip(y+crowdH+5, o.trialsOf(func(t *analysis.TrialLane) bool { return t.Lock == lock.Lock }))
 }
 

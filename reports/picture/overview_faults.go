@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // maxFaults is how many faults get a lane of their own.
@@ -106,7 +107,7 @@ func (o *overview) faultLane(id string, fs []*analysis.FaultLane) {
 		missed.dot(x, y+15, size-1)
 	}
 	if len(fs) > maxVictims {
-		id += " ×" + count(len(fs))
+		id += " ×" + figures.Count(len(fs))
 	}
 	o.name(y+17, id, "")
 	o.c.put("struck", &hatched)

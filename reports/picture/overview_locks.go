@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // maxKeys is how many keys of a lock get a lane each; of a lock with more, the number of keys held is drawn.
@@ -63,7 +64,7 @@ func (o *overview) holds(lock *analysis.LockLane, key *analysis.KeyLane) {
 	}
 	k.put()
 	if k.folded > 0 {
-		o.folded = append(o.folded, plural(k.folded, "grant")+" of "+fit(key.Key, sizeSmall, 300)+" too short to be drawn at this scale; the table counts them.")
+		o.folded = append(o.folded, figures.Plural(k.folded, "grant")+" of "+fit(key.Key, sizeSmall, 300)+" too short to be drawn at this scale; the table counts them.")
 	}
 	o.y = o.strip(y+23, o.trialsOf(func(t *analysis.TrialLane) bool { return t.Lock == lock.Lock && t.Key == key.Key }))
 }

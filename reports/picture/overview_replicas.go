@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 const replicaHeight = 36.0
@@ -34,7 +35,7 @@ func (o *overview) replicas() {
 func (o *overview) replica(r *analysis.ReplicaLane) {
 	under := ""
 	if n := len(r.Lives); n > 1 {
-		under = count(n) + " lives"
+		under = figures.Count(n) + " lives"
 	}
 	o.name(o.y+12, r.Name, under)
 	class, _ := o.owners.of(r.Name)

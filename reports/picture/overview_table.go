@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // maxRows bounds a table; what is left out is counted in its last row.
@@ -27,7 +28,7 @@ func (t *table) cells(limit int) [][]string {
 	for i, r := range t.rows {
 		if i == limit {
 			last := make([]string, len(r.cells))
-			last[0] = count(len(t.rows)-limit) + " more"
+			last[0] = figures.Count(len(t.rows)-limit) + " more"
 			return append(out, last)
 		}
 		out = append(out, r.cells)
@@ -102,7 +103,7 @@ func (o *overview) replicaRows(r *analysis.ReplicaLane) {
 	for i := range r.Lives {
 		l := &r.Lives[i]
 		o.table.add(l.Start.From, at(l.Start), "replica starts", l.Incarnation, "",
-			count(len(l.Work))+" times at work"+", "+plural(len(l.Effects), "effect")+", "+count(len(l.Refused))+" refused")
+			figures.Count(len(l.Work))+" times at work, "+figures.Plural(len(l.Effects), "effect")+", "+figures.Count(len(l.Refused))+" refused")
 		if l.Object != nil {
 			o.table.add(l.Object.From, at(*l.Object), "pod's object gone", l.Incarnation, "", "no word on its process")
 		}
@@ -128,7 +129,7 @@ func (o *overview) holdRows(lock *analysis.LockLane, k *analysis.KeyLane, each b
 	}
 	if !each || len(k.Holds) > 40 {
 		first := k.Holds[0].Granted
-		o.table.add(first.From, at(first), "granted", "", where(lock.Lock, k.Key), count(len(k.Holds))+" times")
+		o.table.add(first.From, at(first), "granted", "", where(lock.Lock, k.Key), figures.Count(len(k.Holds))+" times")
 		return
 	}
 	for i := range k.Holds {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 const (
@@ -70,10 +71,10 @@ func (o *overview) towers(y float64, ts []*analysis.TrialLane) float64 {
 	base.line(left, y, left+4, y)
 	o.c.put("rule", &base)
 	o.c.text("away", end, left-8, y+24, sizeSmall, gutter-16, "longest "+duration(longest))
-	o.c.text("dim", end, left-8, y+38, sizeSmall, gutter-16, plural(len(ts), "takeover"))
+	o.c.text("dim", end, left-8, y+38, sizeSmall, gutter-16, figures.Plural(len(ts), "takeover"))
 	text := "takeovers upright at their faults, as high as they were long"
 	if n := len(ts) - len(kept); n > 0 {
-		text += "; " + count(n) + " of " + ts[0].Lock + " behind a longer one at the same place"
+		text += "; " + figures.Count(n) + " of " + ts[0].Lock + " behind a longer one at the same place"
 	}
 	o.folded = append(o.folded, ts[0].Lock+": "+text+".")
 	return floor + 12

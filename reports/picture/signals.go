@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 const (
@@ -74,14 +75,14 @@ func signal(l *analysis.Lanes, m *analysis.SignalLane, n int) Picture {
 	o.y = o.key.draw(o.y + 44)
 	if extra := len(names) - maxTargets; extra > 0 {
 		o.y += 16
-		o.c.text("dim", start, 14, o.y, sizeSmall, right-14, plural(extra, "further target")+": in the table")
+		o.c.text("dim", start, 14, o.y, sizeSmall, right-14, figures.Plural(extra, "further target")+": in the table")
 	}
 	p.SVG = o.c.finish(p.Title, p.Desc, o.y+8)
 	return p
 }
 
 func signalDesc(m *analysis.SignalLane) string {
-	return "The values of " + m.Metric + " at " + plural(len(m.Targets), "target") + " over the run, with the faults behind them."
+	return "The values of " + m.Metric + " at " + figures.Plural(len(m.Targets), "target") + " over the run, with the faults behind them."
 }
 
 func extremes(m *analysis.SignalLane) (lo, hi float64) {
@@ -100,7 +101,7 @@ func value(v float64) string {
 	if a := math.Abs(v); a >= 1e6 || a > 0 && a < 1e-3 {
 		return strconv.FormatFloat(v, 'e', 1, 64)
 	}
-	return strconv.FormatFloat(math.Round(v*1e3)/1e3, 'f', -1, 64)
+	return figures.Decimal(v)
 }
 
 // series is the line of one target, as steps: a value holds until a look has shown another.

@@ -1,6 +1,9 @@
 package picture
 
-import "github.com/lockdrill/lockdrill/analysis"
+import (
+	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/internal/figures"
+)
 
 // summaries draws the bars of takeovers that have no close-up, many in one picture.
 func summaries(l *analysis.Lanes, ts []*analysis.TrialLane) []Picture {
@@ -24,7 +27,7 @@ func summary(l *analysis.Lanes, ts []*analysis.TrialLane) Picture {
 	}
 	id := "trials-" + count(first) + "-" + count(last)
 	p := Picture{
-		ID: id, Title: plural(len(ts), "shorter takeover") + ", numbers " + count(first) + " to " + count(last),
+		ID: id, Title: figures.Plural(len(ts), "shorter takeover") + ", numbers " + count(first) + " to " + count(last),
 		Desc:    "Every bar is one takeover: residual, pickup and warm-up, counted from its fault.",
 		Columns: trialColumns,
 	}
@@ -51,7 +54,7 @@ func summary(l *analysis.Lanes, ts []*analysis.TrialLane) Picture {
 	}
 	bars.put(c)
 	if n := len(ts) - maxSummary; n > 0 {
-		c.text("dim", start, left, y+10, sizeSmall, right-left, plural(n, "further takeover")+": in the table")
+		c.text("dim", start, left, y+10, sizeSmall, right-left, figures.Plural(n, "further takeover")+": in the table")
 		y += 16
 	}
 	c.axis(s, 8, y+2, "time from the fault"+scaled(l.TimeScale), signed)

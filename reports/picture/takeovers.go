@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // plot is one lock: its takeovers against what was promised and what was to be expected.
@@ -158,12 +159,12 @@ func (p *plot) describe() string {
 		}
 		hi = max(hi, *t.Hi)
 	}
-	s := plural(len(p.ts), "takeover") + " of " + duration(lo)
+	s := figures.Plural(len(p.ts), "takeover") + " of " + duration(lo)
 	if duration(hi) != duration(lo) {
 		s += " to " + duration(hi)
 	}
 	if open > 0 {
-		s += ", " + count(open) + " not seen to the end"
+		s += ", " + figures.Count(open) + " not seen to the end"
 	}
 	for _, l := range p.limits {
 		s += "; promised " + l.name + " <= " + duration(l.value)
@@ -178,7 +179,7 @@ func (p *plot) describe() string {
 func (p *plot) trials() {
 	h := min(max(200/float64(len(p.ts)), 1), 14)
 	p.c.text("ink", end, left-8, p.y+12, sizeName, gutter-16, p.lock)
-	p.c.text("dim", end, left-8, p.y+26, sizeSmall, gutter-16, plural(len(p.ts), "takeover")+",")
+	p.c.text("dim", end, left-8, p.y+26, sizeSmall, gutter-16, figures.Plural(len(p.ts), "takeover")+",")
 	p.c.text("dim", end, left-8, p.y+39, sizeSmall, gutter-16, "the first on top")
 	r := min(max(h/2.4, 1.4), 3.6)
 	var bars, open path

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // trended is one run of a trend.
@@ -54,17 +55,17 @@ func trend(id string, r *analysis.ComparedRow, runs []trended) Picture {
 	measure := strings.NewReplacer("_", " ", ".", " ").Replace(r.Measure)
 	pic := Picture{ID: id, Title: "Trend of " + measure + " of lock " + r.Lock, Columns: []string{"Started", "Side", "Run", "Median", "From"}}
 	figure := figureOf(r.Unit)
-	pic.Desc = fmt.Sprintf("%s by start time, the earliest on top, each with its median.", plural(len(runs), "run"))
+	pic.Desc = fmt.Sprintf("%s by start time, the earliest on top, each with its median.", figures.Plural(len(runs), "run"))
 	if w := r.Base.Within; w != nil && w.Lo != nil && w.Hi != nil {
 		pic.Desc += " The base's median lies within " + figure(*w.Lo) + " to " + figure(*w.Hi) + "."
 	}
 	for _, run := range runs {
-		pic.Rows = append(pic.Rows, []string{when(run.Started), sideName(run.head), run.Run, endsText(run.Median, r.Unit), plural(run.N, r.Of)})
+		pic.Rows = append(pic.Rows, []string{when(run.Started), sideName(run.head), run.Run, endsText(run.Median, r.Unit), figures.Plural(run.N, r.Of)})
 	}
 	early := max(len(runs)-maxTrend, 0)
 	t := &trendPlot{c: c, key: &key, y: 16, s: scaleOf(r, runs[early:])}
 	if early > 0 {
-		c.text("dim", start, left, t.y+2, sizeSmall, right-left, plural(early, "earlier run")+" left out: see the table")
+		c.text("dim", start, left, t.y+2, sizeSmall, right-left, figures.Plural(early, "earlier run")+" left out: see the table")
 		t.y += 14
 	}
 	top := t.y

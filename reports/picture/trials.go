@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 const (
@@ -99,7 +100,7 @@ func more(rows [][]string, n, columns int) [][]string {
 		return rows
 	}
 	last := make([]string, columns)
-	last[0] = count(n-len(rows)) + " more: verdict.json has them all"
+	last[0] = figures.Count(n-len(rows)) + " more: verdict.json has them all"
 	return append(rows, last)
 }
 

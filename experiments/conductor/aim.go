@@ -97,7 +97,7 @@ func (c *Conductor) fire(s *series, now int64, t target) {
 		t.why = c.inTheWay(s)
 	}
 	s.shot++
-	s.state, s.fired, s.ended, s.exposed, s.blank = flying, now, 0, nil, t.why != ""
+	s.state, s.fired, s.ended, s.exposed, s.blank, s.hit = flying, now, 0, nil, t.why != "", false
 	f := &Fire{Fault: s.f, Shot: s.shot, Timing: string(s.timing()), For: c.limit(s), Why: t.why}
 	c.out = append(c.out, Action{Fire: f})
 	if s.blank {
@@ -128,7 +128,7 @@ func (c *Conductor) fire(s *series, now int64, t target) {
 func (c *Conductor) expose(s *series, inc, key string) {
 	for k, held := range c.world.held {
 		if held.inc == inc && (s.f.Kill != nil || s.f.Failures() != nil && k == key) {
-			s.exposed = append(s.exposed, &exposure{epoch: held})
+			s.exposed = append(s.exposed, &exposure{epoch: held, barren: s.f.Kill != nil && c.world.terminal[c.job(held)] > 0})
 		}
 	}
 }

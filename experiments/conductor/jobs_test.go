@@ -1,7 +1,9 @@
 package conductor
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -120,5 +122,71 @@ func TestOneStepOffersABoundedNumberOfJobs(t *testing.T) {
 	}
 	if s.now > int64(2*time.Second) {
 		t.Errorf("the run ended at %s, max_run is 1s", time.Duration(s.now))
+	}
+}
+
+// A kill between the end of a job and that of its lease shows nothing of a takeover: it is confirmed, and fired again.
+func TestABarrenKillIsRepeated(t *testing.T) {
+	e := loopDrill(1)
+	e.System.Locks = append(e.System.Locks, experiments.Lock{Name: "job", KeyPrefix: "job:", Policy: lockcore.Policy{TTL: time.Second}})
+	e.System.Work = []experiments.Work{{Lock: "job", Jobs: 9, Rate: 1, Hold: experiments.Hold{P50: time.Millisecond}, Redeliver: 100 * time.Millisecond}}
+	e.Faults[0].Kill = &experiments.Kill{HolderOf: "job", Phase: experiments.KillAfterGrant, Form: "crash"}
+	for name, c := range map[string]struct {
+		before, after history.Kind // what is told of the victim, before the shot and after it
+		kills         int
+	}{
+		"works":                      {kills: 1},
+		"has finished":               {before: history.LedgerEntry, kills: 2},
+		"had finished, as is seen":   {after: history.LedgerEntry, kills: 2},
+		"had released, as is told":   {after: history.ReleaseInvoke, kills: 2},
+		"had finished, void besides": {before: history.FaultVoid, after: history.LedgerEntry, kills: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			epochs := 0
+			s := play(t, e, func(s *stage) {
+				of := func(kind history.Kind, key, epoch string) {
+					if kind == history.LedgerEntry || kind == history.ReleaseInvoke {
+						s.see(history.Event{Kind: kind, Lock: "job", Key: key, Epoch: epoch, Call: &history.Call{},
+							Entry: &history.Entry{Subject: strings.TrimPrefix(key, "job:"), State: "done", Accepted: true, Terminal: true}})
+					}
+				}
+				s.onOffer = func(o Offer) {
+					epochs++
+					id := fmt.Sprintf("j%d", epochs)
+					s.see(history.Event{Kind: history.AcquireInvoke, Source: o.To, Lock: "job", Key: o.Key, Epoch: id})
+					if len(s.fires) == 0 && slices.Contains(s.phases, history.PhaseFaults) {
+						of(c.before, o.Key, id)
+					}
+					s.see(history.Event{Kind: history.AcquireReturn, Source: o.To, Lock: "job", Key: o.Key, Epoch: id, Outcome: history.OK, Call: &history.Call{}})
+					s.after(300*time.Millisecond, func() {
+						if s.leader == "" || slices.Contains(s.alive, o.To) {
+							of(history.LedgerEntry, o.Key, id)
+						}
+					})
+				}
+				s.onFire = func(f Fire, b *history.Fault) {
+					switch {
+					case len(s.fires) > 1:
+					case c.before == history.FaultVoid:
+						s.see(history.Event{Kind: history.FaultVoid, Fault: b})
+						of(c.after, f.Key, f.Epoch)
+						return
+					default:
+						of(c.after, f.Key, f.Epoch)
+					}
+					victim, _ := s.c.owner(f.Epoch)
+					s.alive = slices.DeleteFunc(s.alive, func(inc string) bool { return inc == victim })
+					rep, _, _ := strings.Cut(victim, ".")
+					s.see(history.Event{Kind: history.ReplicaExit, Replica: &history.Replica{Name: rep, Incarnation: victim, Exit: "signal: killed"}})
+					s.see(history.Event{Kind: history.FaultConfirmed, Fault: b})
+				}
+			})
+			if len(s.fires) != c.kills {
+				t.Errorf("%d kills, want %d", len(s.fires), c.kills)
+			}
+			if sr := s.c.series[0]; sr.valid != 1 {
+				t.Errorf("%d of them count, want 1", sr.valid)
+			}
+		})
 	}
 }

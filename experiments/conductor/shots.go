@@ -2,6 +2,7 @@ package conductor
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
@@ -15,13 +16,14 @@ type series struct {
 	state   state
 	due     int64 // waiting: when to arm; armed: when to fire, or (event-timed) when to give up
 	shot    int   // shots so far, void ones included
-	valid   int   // confirmed ones
+	valid   int   // confirmed ones, but for barren ones
 	fired   int64
 	ended   int64  // when the last shot's effect was over; 0 = not yet, or not known
 	until   int64  // event-timed kills, armed: when to give up
 	anchor  int64  // before_renew: end of the success that due is counted from
 	target  *epoch // kills, set by moment: fire at it
 	blank   bool   // the last shot had no target
+	hit     bool   // the last shot was confirmed
 	exposed []*exposure
 }
 
@@ -40,6 +42,7 @@ const (
 type exposure struct {
 	epoch  *epoch
 	closed bool // its x was seen
+	barren bool // it gives no trial: nothing was owed under it any more, or it had been given back
 }
 
 func (s *series) wait(until int64) { s.state, s.due = waiting, until }
@@ -104,9 +107,11 @@ func (c *Conductor) mustWait(s *series, now int64) bool {
 	})
 }
 
-// effect closes the exposed keys of which an effect of another epoch is seen; or of the same, once a burst is over.
+// effect closes the exposed keys of which an effect of another epoch is seen; or of the same, once a burst is over. What a victim had
+// finished by itself is owed by nobody.
 func (s *series) effect(e history.Event) {
 	for _, x := range s.exposed {
+		x.barren = x.barren || s.f.Kill != nil && x.epoch.id == e.Epoch && e.Entry != nil && e.Entry.Terminal
 		if x.epoch.key == e.Key && (x.epoch.id != e.Epoch && e.From >= s.fired || s.f.Kill == nil && s.ended > 0 && e.From >= s.ended) {
 			x.closed = true
 		}
@@ -137,7 +142,7 @@ func (c *Conductor) landed(e history.Event) {
 				c.over(s, e.At)
 				continue
 			}
-			s.valid++
+			s.valid, s.hit = s.valid+1, true
 			c.faultEnd = max(c.faultEnd, e.To)
 			if e.Fault.Death != nil { // a pod's process ends later than the call, and the system gets over it from then on
 				s.ended = e.To
@@ -171,14 +176,46 @@ func (s *series) pause() time.Duration {
 	return time.Second
 }
 
-// again plans the next shot, or ends the series: enough confirmed, or twice as many tried.
+// again plans the next shot, or ends the series: enough confirmed that show something, or twice as many tried.
 func (c *Conductor) again(s *series, now, at int64) {
 	count := max(s.f.Repeat.Count, 1)
+	if s.barren() {
+		s.valid--
+	}
 	if s.valid >= count || s.shot >= 2*count || c.capped(s) {
 		s.state = spent
 		return
 	}
 	s.wait(max(now, at))
+}
+
+// barren reports a confirmed kill that came between the end of the work and that of the lease: no key of its lock gives a trial.
+func (s *series) barren() bool {
+	if s.f.Kill == nil || s.lock == nil || !s.hit {
+		return false
+	}
+	some := false
+	for _, x := range s.exposed {
+		if x.epoch.lock == s.lock.Name {
+			if some = true; !x.barren {
+				return false
+			}
+		}
+	}
+	return some
+}
+
+// gaveBack notes that the release of an exposed key was on its way when its holder was killed. A pod lives on after the call, and what it
+// gives back is handed over.
+func (c *Conductor) gaveBack(epoch string) {
+	if c.e.Kubernetes != nil {
+		return
+	}
+	for _, s := range c.series {
+		for _, x := range s.exposed {
+			x.barren = x.barren || s.f.Kill != nil && x.epoch.id == epoch
+		}
+	}
 }
 
 // settled: every exposed key has its x or is closed, the replacement is ready and the steady state holds again, after a fault other
@@ -188,8 +225,7 @@ func (c *Conductor) settled(s *series, now int64) bool {
 		return true
 	}
 	for _, x := range s.exposed {
-		job := x.epoch.key[min(len(s.prefix(c, x.epoch)), len(x.epoch.key)):]
-		if !x.closed && !c.world.finished[job] {
+		if !x.closed && !c.world.finished[c.job(x.epoch)] {
 			return false
 		}
 	}
@@ -220,10 +256,10 @@ func (c *Conductor) fresh(since int64) bool {
 	return true
 }
 
-// prefix is the key prefix of an epoch's lock: what follows it is the job.
-func (s *series) prefix(c *Conductor, ep *epoch) string {
+// job is the one under an epoch's key, which follows the prefix of its lock.
+func (c *Conductor) job(ep *epoch) string {
 	if l := lockOf(c.e, ep.lock); l != nil && !l.Loop() {
-		return l.KeyPrefix
+		return strings.TrimPrefix(ep.key, l.KeyPrefix)
 	}
-	return ""
+	return ep.key
 }

@@ -161,6 +161,9 @@ func (c *Conductor) Observe(e history.Event) {
 		}
 	case history.ReleaseInvoke, history.FenceObserved:
 		w.drop(e.Epoch)
+		if e.Kind == history.ReleaseInvoke {
+			c.gaveBack(e.Epoch)
+		}
 	case history.JobAck:
 		if e.Job.Ack != history.AckBusy {
 			w.finish(e.Lock, e.Job.ID, e.To)

@@ -62,6 +62,13 @@ func (s *script) FollowStamped(ctx context.Context, name, _ string, from kube.Lo
 	return r, nil
 }
 
+// withhold says whether logs are not to be had from now on.
+func (s *script) withhold(no bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.noLogs = no
+}
+
 // show is what the watch and the questions show from now on.
 func (s *script) show(p kube.Pod) {
 	s.mu.Lock()
@@ -308,6 +315,7 @@ func TestLogsOfNewLivesAreWhole(t *testing.T) {
 		s.heard(nil)
 		s.endLog("a", errors.New("cut")) // before any line
 		time.Sleep(3 * time.Second)      // likewise
+		synctest.Wait()
 		if want := []kube.LogStart{{New: true}, {New: true}}; !slices.Equal(s.starts, want) || len(cuts) != 1 {
 			t.Errorf("a log that was cut is read from %+v, want %+v; cuts %q", s.starts, want, cuts)
 		}
@@ -336,7 +344,8 @@ func TestLogsOfNewLivesAreWhole(t *testing.T) {
 		}
 
 		// One is over before its log is there.
-		cuts, s.noLogs = nil, true
+		cuts = nil
+		s.withhold(true)
 		d := running("d", "ud", "d1", 0)
 		s.show(d)
 		synctest.Wait()
@@ -346,6 +355,47 @@ func TestLogsOfNewLivesAreWhole(t *testing.T) {
 		synctest.Wait()
 		if len(cuts) != 1 || !strings.HasPrefix(cuts[0], "r1.3 4.") {
 			t.Errorf("cuts %q, want one of all its life", cuts)
+		}
+	})
+}
+
+// A log that is never to be had, or whose stream is never opened again, is not followed until the end.
+func TestLogsThatAreNotToBeHad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, s, _ := observe(t, nil)
+		var cuts []string
+		f.lives.o.OnCut = func(whose string, gap history.Span) {
+			cuts = append(cuts, fmt.Sprintf("%s %s", whose, time.Duration(gap.Width())))
+		}
+		s.withhold(true)
+		s.show(running("a", "ua", "a1", 0))
+		s.heard(nil)
+		synctest.Wait()
+		s.withhold(false)
+		s.show(running("b", "ub", "b1", 0))
+		synctest.Wait()
+		time.Sleep(time.Second) // a bubble's time
+		s.endLog("a", errors.New("cut"))
+		s.endLog("b", errors.New("cut"))
+		s.withhold(true)
+		time.Sleep(4 * time.Second) // likewise
+		if err := f.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(cuts)
+		if want := []string{"r1.1 4s", "r2.1 4s"}; !slices.Equal(cuts, want) {
+			t.Errorf("cuts %q, want %q", cuts, want)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		f, s, _ := observe(t, nil)
+		var cuts []history.Span
+		f.lives.o.OnCut = func(_ string, gap history.Span) { cuts = append(cuts, gap) }
+		s.withhold(true)
+		s.show(running("a", "ua", "a1", 0))
+		time.Sleep(5 * time.Second) // a bubble's time
+		if err := f.Stop(t.Context()); err != nil || !slices.Equal(cuts, []history.Span{{From: 0, To: 5e9}}) {
+			t.Errorf("cuts %v, %v, want one of all the time", cuts, err)
 		}
 	})
 }

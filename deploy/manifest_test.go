@@ -276,7 +276,8 @@ func TestWorkersThatCannotBe(t *testing.T) {
 	}
 }
 
-// The run is given the time that undoing takes, a minute and a half where the API server does not answer, and the cluster ends no run that keeps its own limit.
+// The run is given the time that undoing takes, a minute and a half where the API server does not answer, and the cluster ends no run that
+// keeps its own limit.
 func TestJobLeavesTimeToCleanUp(t *testing.T) {
 	for _, faults := range []int{0, 2, 40} {
 		e := gameDay(t)

@@ -37,7 +37,7 @@ type JobOptions struct {
 
 // Times beyond those that an experiment sets.
 const (
-	endWithin    = time.Minute      // stopping replicas, closing stores, the watchdog, the report
+	endWithin    = 2 * time.Minute  // stopping replicas, removing them (twice where the API server is away), closing stores, the report
 	revertWithin = 15 * time.Second // the limit of undoing one fault
 	startWithin  = 5 * time.Minute  // pulling the image, pods that become ready, calibration
 	missedAfter  = 10 * time.Minute // a game day that could not start by then is left out: it was announced for an hour

@@ -67,6 +67,8 @@ func (c *checker) logs() {
 		return
 	case len(l.Named()) == 0:
 		c.check(path, "looks for nothing: preset: lockdrill, or patterns by their names")
+	case l.Preset != "" && c.e.Kubernetes != nil && c.e.Kubernetes.Pods == PodsApply: // a promise about such lines could not be broken
+		c.check(path+".preset", "the workers that the run makes write none of these lines: their events tell, by the SLOs not_owned, abandonment and lock_debt; the preset is for pods of your own")
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.Patterns)) {
 		at := path + ".patterns." + name

@@ -18,6 +18,9 @@ func (g generator) inPods(e *Experiment) {
 		g.observed(e)
 	} else {
 		e.Redis = Redis{Mode: RedisExternal, URL: "rediss://127.0.0.1:6379/2"}
+		if e.Probes.Logs != nil {
+			e.Probes.Logs.Preset = "" // its words are not those of lockdrill's workers
+		}
 		e.Ledger = LedgerStore{URL: "rediss://127.0.0.2:6379", UsernameEnv: "U", PasswordEnv: "P_2", CA: g.text() + "x"}
 		k.Grace, k.Redis, k.Ledger = time.Duration(1+g.IntN(60))*time.Second, "redis:6379", pick(g, "", "ledger:6379")
 		if g.IntN(2) == 0 {
@@ -43,7 +46,7 @@ func (g generator) inPods(e *Experiment) {
 	}
 	e.SLOs = []SLO{{Lock: e.System.Locks[0].Name, Takeover: &DurationLimits{Max: ptr(g.duration())}}}
 	if e.Probes.Logs != nil {
-		e.SLOs = append(e.SLOs, SLO{Lock: e.System.Locks[0].Name, Logs: &LogLimit{Pattern: pick(g, "p-1", "lock_not_owned"), Max: g.IntN(3)}})
+		e.SLOs = append(e.SLOs, SLO{Lock: e.System.Locks[0].Name, Logs: &LogLimit{Pattern: pick(g, "p-1", e.Probes.Logs.Named()[0].Name), Max: g.IntN(3)}})
 	}
 }
 

@@ -203,7 +203,7 @@ func (s *site) elected(t *testing.T) {
 func handedOver(t *testing.T, s *site) {
 	diary := s.elections(t, corev1.EnvVar{Name: "RELEASE", Value: "1"})
 	yaml := edit(t, fmt.Sprintf(electedDrill, s.namespace), "form: force_delete", "form: graceful")
-	s.shippedRole(t, yaml)
+	s.refusedWithoutTheWatch(t, yaml, s.shippedRole(t, yaml))
 	o := s.drill(t, yaml, exitPass)
 	if len(o.j.Takeovers) != 1 {
 		t.Errorf("takeovers: %+v\n%s", o.j.Takeovers, o.text)
@@ -238,8 +238,8 @@ func handedOver(t *testing.T, s *site) {
 	diary.agree(t, s, o)
 }
 
-// shippedRole makes drills of this site go by what export rbac prints. Without the watch of the Lease a drill is refused, and says so.
-func (s *site) shippedRole(t *testing.T, experiment string) {
+// shippedRole makes drills of this site go by what export rbac prints, and returns the rules that they need.
+func (s *site) shippedRole(t *testing.T, experiment string) []kube.Rule {
 	t.Helper()
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "pods.yaml"), []byte(experiment))
@@ -252,19 +252,33 @@ func (s *site) shippedRole(t *testing.T, experiment string) {
 		t.Fatal(err)
 	}
 	applyAll(t, admin, got.stdout)
-	account := deploy.RunnerName("pods")
-	s.kubeconfig = s.KubeconfigForServiceAccount(s.namespace, account)
-	as, err := kube.Open(kube.Options{Kubeconfig: s.kubeconfig, Namespace: s.namespace})
-	if err != nil {
-		t.Fatal(err)
-	}
 	e, _, err := loadExperiment(filepath.Join(dir, "pods.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	awaitRules(t, as, kube.RulesFor(needs(e)))
+	s.kubeconfig = s.KubeconfigForServiceAccount(s.namespace, deploy.RunnerName("pods"))
+	rules := kube.RulesFor(needs(e))
+	awaitRules(t, s.cluster(t), rules)
+	return rules
+}
+
+// cluster is the namespace as drills of this site reach it.
+func (s *site) cluster(t *testing.T) *kube.Cluster {
+	t.Helper()
+	c, err := kube.Open(kube.Options{Kubeconfig: s.kubeconfig, Namespace: s.namespace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// refusedWithoutTheWatch: without the watch of the Lease a drill is refused, and says so.
+func (s *site) refusedWithoutTheWatch(t *testing.T, experiment string, rules []kube.Rule) {
+	t.Helper()
+	dir, as := t.TempDir(), s.cluster(t)
+	write(t, filepath.Join(dir, "pods.yaml"), []byte(experiment))
 	roles := s.Client.RbacV1().Roles(s.namespace)
-	role, err := roles.Get(t.Context(), account, metav1.GetOptions{})
+	role, err := roles.Get(t.Context(), deploy.RunnerName("pods"), metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,14 +294,14 @@ func (s *site) shippedRole(t *testing.T, experiment string) {
 	}
 	update("get")
 	until(t, "the Role without the watch is in force", func() bool {
-		missing, err := as.Missing(t.Context(), kube.RulesFor(needs(e)))
+		missing, err := as.Missing(t.Context(), rules)
 		return err == nil && len(missing) == 1
 	})
-	got = tryIn(t, dir, append([]string{"plan", "pods.yaml"}, s.flags()...)...)
+	got := tryIn(t, dir, append([]string{"plan", "pods.yaml"}, s.flags()...)...)
 	rule := `resources: ["leases"] resourceNames: ["` + electedLease + `"] verbs: ["list", "watch"]`
 	if got.code != exitRefused || !strings.Contains(strings.Join(strings.Fields(got.stdout), " "), rule) {
 		t.Errorf("without the watch: %+v", got)
 	}
 	update("get", "list", "watch")
-	awaitRules(t, as, kube.RulesFor(needs(e)))
+	awaitRules(t, as, rules)
 }

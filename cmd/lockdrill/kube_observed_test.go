@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -18,6 +19,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/lockdrill/lockdrill/internal/kubetest"
 )
 
 // electorEnv makes this test binary a candidate of a leader election of client-go; its value is a kubeconfig.
@@ -73,6 +76,7 @@ func electByKey(ctx context.Context, addr string) error {
 	c := redis.NewClient(&redis.Options{Addr: addr})
 	defer c.Close()
 	me := os.Getenv("POD") + "_" + fmt.Sprint(os.Getpid())
+	fmt.Println("I begin") // the first that its log has
 	for tick := time.NewTicker(keyTTL / 10); ; {
 		if holder, err := c.Get(ctx, electedKey).Result(); err == nil && holder == me {
 			c.PExpire(ctx, electedKey, keyTTL)
@@ -201,18 +205,55 @@ slos:
   - {lock: leader, takeover: {max: 5s}}
 `
 
-// keyedSystem is drilled by the key itself, which no prefix of the run goes before, and which names its holder.
-func keyedSystem(t *testing.T, s *site) {
+// keyedElectors makes three of them, and returns when all are ready and one leads.
+func (s *site) keyedElectors(t *testing.T) {
+	t.Helper()
 	s.electors(t, corev1.EnvVar{Name: "REDIS", Value: s.locks})
 	until(t, "a leader and three pods that are ready", func() bool {
 		d, err := s.Client.AppsV1().Deployments(s.namespace).Get(t.Context(), "web", metav1.GetOptions{})
 		return err == nil && d.Status.ReadyReplicas == 3 && asked(t, s.locks, "EXISTS "+electedKey) == ":1"
 	})
+}
+
+// keyedSystem is drilled by the key itself, which no prefix of the run goes before, and which names its holder.
+func keyedSystem(t *testing.T, s *site) {
+	s.keyedElectors(t)
 	o := s.drill(t, fmt.Sprintf(keyedDrill, s.locks, s.namespace), exitPass)
 	if len(o.j.Takeovers) != 1 || o.j.Takeovers[0].Successor == "" || o.j.Takeovers[0].Hi == nil || *o.j.Takeovers[0].Hi > 3 {
 		t.Errorf("takeovers: %+v\n%s", o.j.Takeovers, o.text)
 	}
 	if n := asked(t, s.locks, "DBSIZE"); n != ":1" {
 		t.Errorf("%s keys are there, want theirs", n)
+	}
+}
+
+// killInContainer is the only command that containers here know: it ends the one process that is in them.
+func killInContainer(ctx context.Context, l *kubetest.Life, command []string, _ io.Reader, _, _ io.Writer) int {
+	if command[0] != "kill" {
+		return 127
+	}
+	l.Kill()
+	<-ctx.Done()
+	return 137
+}
+
+// crashedByCommand: whoever holds dies by a command in its container, by the shipped Role and no more. The object stays, and what the
+// next container says first is read.
+func crashedByCommand(t *testing.T, s *site) {
+	s.keyedElectors(t)
+	yaml := edit(t, fmt.Sprintf(keyedDrill, s.locks, s.namespace), "form: force_delete", "form: crash, exec: [kill, \"-9\", \"1\"]",
+		"probes:\n", "probes:\n  logs: {patterns: {begun: \"^I begin$\"}}\n", "slos:\n", "slos:\n  - {lock: leader, logs: {pattern: begun, max: 1}}\n")
+	s.shippedRole(t, yaml)
+	o := s.drill(t, yaml, exitPass)
+	if len(o.j.Faults) != 1 || len(o.j.Takeovers) != 1 || o.j.Takeovers[0].Class != "crash" {
+		t.Fatalf("faults %+v, takeovers %+v", o.j.Faults, o.j.Takeovers)
+	}
+	if d := o.j.Faults[0].Death; d == nil || d.Means != "exec" || d.Object != nil || d.End == nil {
+		t.Errorf("death: %+v", d)
+	}
+	for _, r := range o.j.SLOs {
+		if r.Measure == "logs.begun" && r.N != 1 {
+			t.Errorf("%d lines of the container that began during the drill are counted, want 1", r.N)
+		}
 	}
 }

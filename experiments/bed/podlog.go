@@ -18,22 +18,19 @@ const (
 )
 
 // follow reads the log of a life to its end, and finds out whether that is the life's end. A stream that is cut is opened again; what
-// it has shown before is left out.
+// it has shown before is left out. One that cannot be opened until ctx ends is a stretch in which it was not followed, as any other.
 func (p *podLives) follow(ctx context.Context, l *podLife) {
-	f := follower{lives: p, life: l}
-	for ctx.Err() == nil {
+	f := follower{lives: p, life: l, cut: true, lost: p.o.Clock()}
+	if l.fresh {
+		f.lost = l.began.From
+	}
+	for {
 		clean, seen := f.read(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		if !f.cut {
+		if ctx.Err() == nil && !f.cut {
 			f.cut, f.lost = true, seen
 		}
-		if f.over(ctx, clean, seen) {
-			if f.since == 0 && l.fresh { // nothing of it was read
-				f.lost = l.began.From
-			}
-			if !clean {
+		if ctx.Err() != nil || f.over(ctx, clean, seen) {
+			if f.cut && !clean {
 				f.found()
 			}
 			return
@@ -41,17 +38,20 @@ func (p *podLives) follow(ctx context.Context, l *podLife) {
 		select {
 		case <-time.After(logAgain):
 		case <-ctx.Done():
+			f.found()
+			return
 		}
 	}
 }
 
 // follower is the reading of one log.
 type follower struct {
-	lives *podLives
-	life  *podLife
-	since int64 // when the first stream was asked for: lines that are new are not older
-	cut   bool  // it is not followed
-	lost  int64 // since then
+	lives  *podLives
+	life   *podLife
+	opened bool  // once: what the first stream shows is all that there is to see
+	since  int64 // when that was asked for: lines that are new are not older
+	cut    bool  // it is not followed
+	lost   int64 // since then
 
 	stamp string // the latest of a line so far, by the node's clock
 	same  int    // lines with that stamp so far
@@ -79,16 +79,15 @@ func (f *follower) read(ctx context.Context) (clean bool, seen int64) {
 	if now, ok, err := f.ask(ctx); err != nil || ok && (now.UID != l.uid || now.Container.ID != "" && now.Container.ID != l.id) {
 		return false, o.Clock()
 	}
-	if f.since == 0 {
+	if f.opened && f.cut {
+		f.found()
+	} else if !f.opened {
 		f.since = asked
 		if whole {
 			f.since = l.began.From
 		}
 	}
-	if f.cut {
-		f.found()
-		f.cut = false
-	}
+	f.opened, f.cut = true, false
 	f.tried()
 	err = f.lines(r)
 	return errors.Is(err, io.EOF), o.Clock()

@@ -103,14 +103,10 @@ func (ix *index) unseenEnd(lock string) string {
 	return ""
 }
 
-// unheardAtDeath is how many lines a life that was cut off may have written to its log and not told: it logs one, tells it, and waits
-// until that is acknowledged.
-const unheardAtDeath = 1
-
 // unheard holds the two witnesses of a life in a pod against one another: its log, and the stream of its events.
 func (ix *index) unheard(exit *history.Event) {
-	if r := exit.Replica; r.Unheard > unheardAtDeath {
-		ix.find(fmt.Sprintf("replica %s: its log has %s that never came through the stream of its events", r.Incarnation, figures.Plural(r.Unheard, "line")), exit.N)
+	if r := exit.Replica; r.Unheard > 0 {
+		ix.find(fmt.Sprintf("replica %s: its log has %s as acknowledged that never came through the stream of its events", r.Incarnation, figures.Plural(r.Unheard, "line")), exit.N)
 	}
 }
 

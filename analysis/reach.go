@@ -306,7 +306,7 @@ func (j *judging) garbled() []lack {
 				"repair the worker; the first such line is in its replica.exit event",
 			}}
 		}
-		if n := ev.Replica.Unheard; n > unheardAtDeath {
+		if n := ev.Replica.Unheard; n > 0 {
 			return []lack{{
 				fmt.Sprintf("%s wrote %s to its log that never came through the stream: what it claimed is not whole", ev.Replica.Incarnation, figures.Plural(n, "line")),
 				"see what stands between the pods and the ledger's store",

@@ -101,7 +101,7 @@ type Replica struct {
 	Metrics     string `json:"metrics,omitempty"`  // ready: host:port on loopback where it serves /metrics
 	Pod         *Pod   `json:"pod,omitempty"`      // start, exit: where a life is that of a container
 	By          string `json:"by,omitempty"`       // exit of a life in a pod: what showed its end, one of the By words
-	Unheard     int    `json:"unheard,omitempty"`  // exit of a life in a pod: lines in its log that never came through the stream
+	Unheard     int    `json:"unheard,omitempty"`  // exit of a life in a pod: lines that its log shows as acknowledged, and that never came
 }
 
 // Pod is the pod that a life is in. A pod of the same name with another UID is another.

@@ -143,7 +143,10 @@ func TestClaimsOfWorkers(t *testing.T) {
 		}
 		s.write("w", "t 1 x") // another program's
 		s.write("w", `2026-01-01T00:00:01Z 0 {"life":"l1"}`)
+		s.write("w", `2026-01-01T00:00:01Z 12/9 {}`)
+		s.write("w", `2026-01-01T00:00:01Z 13/9 {}`) // several at once: the store had neither
 		s.write("w", `2026-01-01T00:00:01Z 9 {}`)
+		s.write("w", `2026-01-01T00:00:01Z 3/12 {}`) // nothing of this protocol
 		synctest.Wait()
 		var exit history.Event
 		f.lives.o.OnEvent = nil
@@ -245,7 +248,7 @@ func TestALogThatGoesOnWithTheNextLife(t *testing.T) {
 				s.write("w", `2026-01-01T00:00:09Z 0 {"life":"l2"}`)
 				s.write("w", `2026-01-01T00:00:09Z 7 {}`)
 				synctest.Wait()
-				if old := f.workers[0].life; old == nil || old.worker != "l1" || old.logged != 0 || len(lines) != 0 {
+				if old := f.workers[0].life; old == nil || old.worker != "l1" || old.kept != 0 || len(lines) != 0 {
 					t.Errorf("life %+v, lines of %q", old, lines)
 				}
 				s.show(next)

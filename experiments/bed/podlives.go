@@ -103,7 +103,7 @@ type podLife struct {
 	fresh       bool          // it began during the drill
 	incarnation string        // the fleet's; "" = it has no seat
 	worker      string        // what it calls itself in its log; the fleet's
-	logged      int64         // number of the last line of its log that had one; the fleet's
+	kept        int64         // number of the last line that its log shows as acknowledged; the fleet's
 	astray      bool          // its log goes on with the container's next life; the fleet's
 	ready       bool          // the fleet's: that was told
 	tried       bool          // its log is followed, or was once not to be had

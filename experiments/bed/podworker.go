@@ -70,16 +70,24 @@ func (f *PodFleet) succeeded(w *podWorker, at int64) {
 	f.ended(w, &lifeEnd{Span: history.Span{From: min(from, at), To: at}, by: history.BySuccessor})
 }
 
-// logged reads a line of a container's log: its first says who the worker is, the others have numbers.
+// logged reads a line of a container's log: its first says who the worker is, the others which line of the worker's they are, and up to
+// which the store had acknowledged them by then. What was not acknowledged when a worker died need not have come.
 func (f *PodFleet) logged(l *podLife, line []byte, _ history.Span) {
 	number, text, ok := bytes.Cut(line, []byte(" "))
+	number, kept, concurrent := bytes.Cut(number, []byte("/"))
 	n, err := strconv.ParseInt(string(number), 10, 64)
 	if !ok || err != nil {
 		return
 	}
 	if n > 0 {
+		k := n - 1 // a worker that waits for one line before it prints the next need not say so
+		if concurrent {
+			if k, err = strconv.ParseInt(string(kept), 10, 64); err != nil || k >= n {
+				return
+			}
+		}
 		if !l.astray {
-			l.logged = max(l.logged, n)
+			l.kept = max(l.kept, k)
 		}
 		return
 	}
@@ -93,7 +101,7 @@ func (f *PodFleet) logged(l *podLife, line []byte, _ history.Span) {
 		l.astray = true
 		return
 	}
-	l.worker, l.logged = hello.Life, 0
+	l.worker, l.kept = hello.Life, 0
 	for _, w := range f.workers {
 		if w.hello.Life == hello.Life && w.life == nil {
 			w.life, l.incarnation = l, w.replica.Incarnation
@@ -274,7 +282,7 @@ func (f *PodFleet) tellEnd(w *podWorker, unsettled error) {
 		l = &podLife{pod: &pod{}, end: w.over}
 		l.pod.Name, l.pod.UID, l.pod.Node, l.pod.Labels, l.restarts = b.Name, b.UID, b.Node, b.Labels, b.Restarts
 	} else {
-		r.Unheard = int(max(0, l.logged-w.heard))
+		r.Unheard = int(max(0, l.kept-w.heard))
 	}
 	told := *l
 	end := *w.over

@@ -203,15 +203,20 @@ func checkLines(t *testing.T, lines []Line, log string, writers, each int) {
 		t.Fatalf("%d lines, want %d", len(lines), writers*each)
 	}
 	printed := strings.Split(strings.TrimSuffix(log, "\n"), "\n")[1:]
-	next := make([]int, writers)
+	next, last := make([]int, writers), make([]int64, writers)
 	for i, l := range lines {
-		if said := fmt.Sprintf("%d %s", l.N, l.Text); l.N != int64(i+1) || said != printed[i] {
-			t.Fatalf("line %d is %q, the log has %q", i+1, said, printed[i])
+		var kept int64
+		number, said, _ := strings.Cut(printed[i], " ")
+		if _, err := fmt.Sscanf(number, fmt.Sprintf("%d/%%d", l.N), &kept); err != nil || l.N != int64(i+1) || said != string(l.Text) {
+			t.Fatalf("line %d is %d %q, the log has %q", i+1, l.N, l.Text, printed[i])
 		}
 		var w, n int
 		if _, err := fmt.Sscanf(string(l.Text), "%d says %d", &w, &n); err != nil || n != next[w] {
 			t.Fatalf("line %d is %q, want number %d of its writer", i+1, l.Text, next[w])
 		}
-		next[w]++
+		if kept < last[w] || kept >= l.N { // a writer goes on when its line is acknowledged
+			t.Fatalf("the log has %q: the writer's last was %d", printed[i], last[w])
+		}
+		next[w], last[w] = next[w]+1, l.N
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -44,8 +45,9 @@ type Pod struct {
 	mu      sync.Mutex // numbering, printing and queueing are one act
 	last    place
 	waiting []*entry
-	taken   place // of the commands: what was handed on
-	drill   bool  // a command came: a runner has this life
+	kept    atomic.Int64 // number of the last line that Redis has acknowledged
+	taken   place        // of the commands: what was handed on
+	drill   bool         // a command came: a runner has this life
 
 	wake  chan struct{}
 	lines chan []byte   // commands
@@ -186,7 +188,7 @@ func (p *Pod) put(text []byte) (*entry, error) {
 		return nil, ErrBacklog
 	}
 	stamp := monotime.Now()
-	if _, err := fmt.Fprintf(p.log, "%d %s\n", p.last.n+1, text); err != nil {
+	if _, err := fmt.Fprintf(p.log, "%d/%d %s\n", p.last.n+1, p.kept.Load(), text); err != nil {
 		return nil, fmt.Errorf("print line %d: %w", p.last.n+1, err)
 	}
 	return p.queue(p.last.line(), lineField, bytes.Clone(text), stamp), nil

@@ -97,6 +97,7 @@ func (p *Pod) flush(ctx context.Context, batch []*entry, w *watch) (rest []*entr
 		if !there {
 			return append(batch[:0], batch[i:]...), err
 		}
+		p.kept.Store(batch[i].at.n)
 		close(batch[i].done)
 	}
 	if look != nil {

@@ -175,7 +175,7 @@ func TestALineGoesEachWay(t *testing.T) {
 	if left := keysLeft(t, addr); len(left) > 0 {
 		t.Errorf("left: %q", left)
 	}
-	if want := "\n1 done\n"; !bytes.HasSuffix([]byte(log.String()), []byte(want)) {
+	if want := "\n1/0 done\n"; !bytes.HasSuffix([]byte(log.String()), []byte(want)) {
 		t.Errorf("log %q, want it to end with %q", log, want)
 	}
 }

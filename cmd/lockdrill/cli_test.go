@@ -29,7 +29,7 @@ func tryIn(t *testing.T, dir string, args ...string) result {
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("lockdrill %s: %v", strings.Join(args, " "), err)
 	}
-	limit := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+	limit := time.AfterFunc(5*time.Minute, func() { _ = cmd.Process.Kill() }) // one that hangs, on whatever machine
 	defer limit.Stop()
 	if err := cmd.Wait(); err != nil && !errors.As(err, new(*exec.ExitError)) {
 		t.Fatalf("lockdrill %s: %v", strings.Join(args, " "), err)

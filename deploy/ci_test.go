@@ -36,9 +36,10 @@ while [ $# -gt 0 ]; do
   shift
 done
 if [ "$status" = 11 ] && [ "$passes" ]; then status=0; fi
-if [ "$status" = cancelled ]; then
+if [ "$status" = cancelled ] || [ "$status" = cancels ]; then
   trap 'echo cleaned-up > "$FAKE/cleaned"; exit 12' TERM
   echo > "$FAKE/ready"
+  if [ "$status" = cancels ]; then kill -TERM "$PPID"; fi
   while :; do sleep 0.05; done
 fi
 exit "$status"
@@ -364,11 +365,13 @@ func TestCIStepsGateOnTheStatus(t *testing.T) {
 	}
 }
 
-// A cancelled job: the shell gets the signal, the drill cleans up, and its status is the job's.
+// A cancelled job: the shell gets the signal, the drill cleans up, and its status is the job's; also where the signal comes as soon as
+// the drill is there.
 func TestACancelledJobCleansUp(t *testing.T) {
-	for _, shell := range []string{"bash", "sh"} {
-		t.Run(shell, func(t *testing.T) {
-			j := newJob(t, "cancelled")
+	for _, c := range [][2]string{{"bash", "cancelled"}, {"sh", "cancelled"}, {"bash", "cancels"}, {"sh", "cancels"}} {
+		t.Run(c[0]+" "+c[1], func(t *testing.T) {
+			shell := c[0]
+			j := newJob(t, c[1])
 			text, err := deploy.CI("argo-rollouts", deploy.CIOptions{Experiment: "first-drill"})
 			if err != nil {
 				t.Fatal(err)
@@ -390,8 +393,10 @@ func TestACancelledJobCleansUp(t *testing.T) {
 					t.Fatal("the drill did not begin")
 				}
 			}
-			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-				t.Fatal(err)
+			if c[1] == "cancelled" {
+				if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+					t.Fatal(err)
+				}
 			}
 			_ = cmd.Wait() // its status says it
 			if code := cmd.ProcessState.ExitCode(); code != 12 || len(j.lines(t, "cleaned")) != 1 || len(j.lines(t, "calls")) != 1 {

@@ -175,15 +175,20 @@ func TestBurstOnTheWayIsFeltCountedAndEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	renew := redis.NewScript(`return redis.call("pexpire", KEYS[1], ARGV[2])`)
-	c.Set(ctx, "p:k", "token", time.Minute)
-	c.Set(ctx, "other", "token", time.Minute)
+	patient := redis.NewClient(&redis.Options{Addr: c.Options().Addr, MaxRetries: -1, DisableIdentity: true, ReadTimeout: 20 * time.Second})
+	defer patient.Close()
+	for _, key := range []string{"p:k", "other"} {
+		if err := patient.Set(ctx, key, "token", time.Minute).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
 	felt := 0
 	for range 3 {
 		if err := renew.Eval(ctx, c, []string{"p:k"}, "token", 1000).Err(); err != nil {
 			felt++
 		}
 	}
-	if err := renew.Eval(ctx, c, []string{"other"}, "token", 1000).Err(); err != nil {
+	if err := renew.Eval(ctx, patient, []string{"other"}, "token", 1000).Err(); err != nil {
 		t.Errorf("another key was struck: %v", err)
 	}
 	window, seen, err := x.Confirm(ctx, rec, applied)
@@ -219,12 +224,13 @@ func TestBurstOnTheWayThatHitsNothingIsVoid(t *testing.T) {
 		{2, func(c *redis.Client) { c.Del(t.Context(), "p:k") }, "1 of 2"},
 	} {
 		x, client, _ := onTheWay(t, f)
-		rec := undo.Record{Shot: wayShot(experiments.KindReleaseFailures, c.want, 100*time.Millisecond)}
+		rec := undo.Record{Shot: wayShot(experiments.KindReleaseFailures, c.want, 20*time.Second)}
 		applied, err := x.Inject(t.Context(), rec)
 		if err != nil {
 			t.Fatal(err)
 		}
 		c.does(client)
+		x.Tap.End(rec.Shot.Op, "its time was up")
 		_, _, err = x.Confirm(t.Context(), rec, applied)
 		if void(err) != "unconfirmed" || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v, want %q", err, c.says)

@@ -28,7 +28,7 @@ type felt struct {
 const (
 	feelEvery = 100 * time.Millisecond // for operations without an answer, and sockets
 	lostEvery = 5                      // of these: is the fault still on?
-	lateSoon  = 3                      // late operations that show a fault of which some show nothing, before its time is up
+	lateSoon  = 3                      // late operations that show a delay, before its time is up
 )
 
 // feel waits until all living victims have felt the fault, at most until its time is up, when one must have. It returns a sentence
@@ -141,11 +141,11 @@ func (c *claims) judge(name string, e history.Event, took time.Duration) {
 	}
 }
 
-// shows reports that the operations of a victim show the fault. Of one that only some need show most must: a single one may be late
-// because the machine is busy.
+// shows reports that the operations of a victim show the fault. A single one may be late because the machine is busy: of a delay there
+// must be more, or no time left for more, and of one that only some need show most must.
 func (c *claims) shows(name string, over bool) bool {
 	n := c.late[name]
-	if c.some == 0 {
+	if c.some == 0 && c.least == 0 {
 		return n > 0
 	}
 	return n > 0 && n >= c.prompt[name] && (over || n >= lateSoon)

@@ -8,6 +8,38 @@ import (
 	"github.com/lockdrill/lockdrill/history"
 )
 
+// One operation that a busy machine held up is no sign of a delay that all of them must show: the next is quick where the victim goes
+// round its way.
+func TestOneLateOperationIsNoDelay(t *testing.T) {
+	const late, prompt = 50 * time.Millisecond, time.Millisecond
+	for _, c := range []struct {
+		took              []time.Duration
+		soon, over, quick bool
+	}{
+		{[]time.Duration{late}, false, true, false}, // there may be no other: a renewal every ten seconds
+		{[]time.Duration{late, prompt}, false, true, true},
+		{[]time.Duration{late, late, late}, true, true, false},
+	} {
+		x := operations(felt{least: 40 * time.Millisecond}, c.took)
+		if soon, over := x.all([]string{"r1"}, false), x.all([]string{"r1"}, true); soon != c.soon || over != c.over || (x.quick != "") != c.quick {
+			t.Errorf("%v: felt soon %t, at the end %t, quick %q, want %t, %t, %t", c.took, soon, over, x.quick, c.soon, c.over, c.quick)
+		}
+	}
+}
+
+// operations are what the claims make of operations that took so long, one after the other.
+func operations(f felt, took []time.Duration) *claims {
+	x := &claims{felt: f, names: []string{"r1"}, open: map[string]history.Event{},
+		late: map[string]int{}, prompt: map[string]int{}, quickest: map[string]time.Duration{}}
+	for n, took := range took {
+		e := history.Event{Kind: history.RenewInvoke, Span: history.At(1), Source: "r1.1", Op: fmt.Sprint(n), Call: &history.Call{}}
+		x.see(e)
+		e.Kind, e.Outcome, e.Call, e.To = history.RenewReturn, history.OK, &history.Call{Result: history.ResultRenewed}, 1+int64(took)
+		x.see(e)
+	}
+	return x
+}
+
 // One operation that a busy machine held up is no sign of a delay that most of them must show.
 func TestSomeLateOperationsAmongPromptOnes(t *testing.T) {
 	const late, prompt = 50 * time.Millisecond, time.Millisecond
@@ -23,14 +55,7 @@ func TestSomeLateOperationsAmongPromptOnes(t *testing.T) {
 		{[]time.Duration{late, prompt, late, late}, true, true},
 		{[]time.Duration{late, prompt, prompt, late, late, prompt, prompt}, false, false},
 	} {
-		x := &claims{felt: felt{some: 40 * time.Millisecond}, names: []string{"r1"}, open: map[string]history.Event{},
-			late: map[string]int{}, prompt: map[string]int{}, quickest: map[string]time.Duration{}}
-		for n, took := range c.took {
-			e := history.Event{Kind: history.RenewInvoke, Span: history.At(1), Source: "r1.1", Op: fmt.Sprint(n), Call: &history.Call{}}
-			x.see(e)
-			e.Kind, e.Outcome, e.Call, e.To = history.RenewReturn, history.OK, &history.Call{Result: history.ResultRenewed}, 1+int64(took)
-			x.see(e)
-		}
+		x := operations(felt{some: 40 * time.Millisecond}, c.took)
 		if soon, over := x.all([]string{"r1"}, false), x.all([]string{"r1"}, true); soon != c.soon || over != c.over {
 			t.Errorf("%v: felt soon %t, at the end %t, want %t and %t", c.took, soon, over, c.soon, c.over)
 		}

@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	stateEvery = 2 * time.Millisecond   // how often the states of processes are read until they have changed
-	watchEvery = 25 * time.Millisecond  // and as long as they ought to stay
-	dieWithin  = 200 * time.Millisecond // from SIGKILL until the process is gone
-	stopWithin = 2 * time.Second        // from SIGSTOP until every thread stands, and from SIGCONT until they go
+	stateEvery = 2 * time.Millisecond  // how often the states of processes are read until they have changed
+	watchEvery = 25 * time.Millisecond // and as long as they ought to stay
+	dieWithin  = 2 * time.Second       // from SIGKILL until the process is gone, on a machine that is busy
+	stopWithin = 2 * time.Second       // from SIGSTOP until every thread stands, and from SIGCONT until they go
 )
 
 // errGone: no process of the group is left.

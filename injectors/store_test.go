@@ -66,8 +66,8 @@ func TestAStoreFaultThatDidNotHappenIsVoid(t *testing.T) {
 func TestAPauseOfTheStoreIsFeltAndEnds(t *testing.T) {
 	addr := redistest.Start(t)
 	pause := experiments.StoreFault{Do: experiments.StorePause}
-	r, seen, err := strike(t, &Store{Server: idle{undo.Store{Addr: addr}}}, pause, 500*time.Millisecond)
-	if err != nil || seen.Observed < int64(400*time.Millisecond) {
+	r, seen, err := strike(t, &Store{Server: idle{undo.Store{Addr: addr}}}, pause, time.Second)
+	if err != nil || seen.Observed < int64(500*time.Millisecond) {
 		t.Errorf("seen %+v, %v", seen, err)
 	}
 	// A long one is ended early by another process, which has nothing but the record.
@@ -81,6 +81,26 @@ func TestAPauseOfTheStoreIsFeltAndEnds(t *testing.T) {
 	}
 	if err := c.Set(t.Context(), "k", "v", 0).Err(); err != nil {
 		t.Errorf("a write after the end: %v", err)
+	}
+}
+
+// A write that is sent late, because the machine is busy, still shows the pause, if it is kept waiting for half of it.
+func TestAPauseOfTheStoreThatIsLookedAtLate(t *testing.T) {
+	addr := redistest.Start(t)
+	c, _ := dial(undo.Store{Addr: addr})
+	defer c.Close()
+	s := &Store{Open: dial, Prefix: "lockdrill:test:", Clock: monotime.Now}
+	s.Fault = func(string) experiments.StoreFault { return experiments.StoreFault{Do: experiments.StorePause} }
+	const lasts = 2 * time.Second
+	shot := history.Event{Op: "s#1", Fault: &history.Fault{ID: "s", Shot: 1, Kind: "store", Form: "pause", Victim: history.VictimStore, Declared: int64(lasts)}}
+	for late, want := range map[time.Duration]string{lasts / 5: "", lasts * 3 / 4: "unconfirmed"} {
+		if err := c.Do(t.Context(), "CLIENT", "PAUSE", time.Hour.Milliseconds(), "WRITE").Err(); err != nil {
+			t.Fatal(err)
+		}
+		applied := history.At(monotime.Now() - int64(late))
+		if _, seen, err := s.Confirm(t.Context(), undo.Record{Store: &undo.Store{Addr: addr}, Shot: shot}, applied); void(err) != want || (err == nil) != (want == "") {
+			t.Errorf("%s late: %+v, %v, want %q", late, seen, err, want)
+		}
 	}
 }
 
@@ -119,8 +139,22 @@ func TestAPauseThatSomebodyEndsIsVoid(t *testing.T) {
 	addr := redistest.Start(t)
 	c, _ := dial(undo.Store{Addr: addr})
 	defer c.Close()
-	time.AfterFunc(300*time.Millisecond, func() { _ = c.Do(context.Background(), "CLIENT", "UNPAUSE").Err() })
-	_, _, err := strike(t, &Store{Server: idle{undo.Store{Addr: addr}}}, experiments.StoreFault{Do: experiments.StorePause}, 3*time.Second)
+	over, ended := make(chan struct{}), make(chan struct{})
+	go func() { // again and again: whenever the pause begins, it is ended soon
+		defer close(ended)
+		for tick := time.NewTicker(10 * time.Millisecond); ; {
+			select {
+			case <-tick.C:
+				_ = c.Do(context.Background(), "CLIENT", "UNPAUSE").Err()
+			case <-over:
+				tick.Stop()
+				return
+			}
+		}
+	}()
+	_, _, err := strike(t, &Store{Server: idle{undo.Store{Addr: addr}}}, experiments.StoreFault{Do: experiments.StorePause}, 20*time.Second)
+	close(over)
+	<-ended
 	if void(err) != "unconfirmed" {
 		t.Errorf("%v, want a void shot", err)
 	}

@@ -186,7 +186,7 @@ func TestFaultsOfTheNetworkAreFeltAndEnd(t *testing.T) {
 			if p := s.proxy(t, "r1"); len(p.Toxics) != 0 || !p.Enabled {
 				t.Errorf("left behind: %+v", p)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
 			if _, _, err := pings(ctx, s.dialer(), s.proxies.Addr("r1"), 1, 0); err != nil {
 				t.Errorf("the way does not work again: %v", err)

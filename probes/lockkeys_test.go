@@ -152,7 +152,7 @@ func TestLockKeysLooksWhileWritesArePaused(t *testing.T) {
 	if err := c.Do(t.Context(), "CLIENT", "PAUSE", 60_000, "WRITE").Err(); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	if _, err := p.Look(ctx, false); err != nil {
 		t.Errorf("Look while writes are paused: %v", err)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -93,7 +94,7 @@ func TestAWrappedRedisServerLeavesNothing(t *testing.T) {
 	if err := os.MkdirAll(filepath.Dir(wrapper), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(wrapper, []byte("#!/bin/sh\necho $$ > "+dir+"/pid\n"+real+" \"$@\" &\necho $! > "+dir+"/child\nwait\n"), 0o755); err != nil {
+	if err := os.WriteFile(wrapper, []byte("#!/bin/sh\nsh -c 'echo $$ > "+dir+"/child; exec "+real+" \"$@\"' sh \"$@\" &\nwait\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	file, out := filepath.Join(dir, "drill.yaml"), filepath.Join(dir, "run")
@@ -104,11 +105,9 @@ func TestAWrappedRedisServerLeavesNothing(t *testing.T) {
 	if code := cmd.ProcessState.ExitCode(); code != exitFailure || !strings.Contains(string(text), "wrapper") {
 		t.Errorf("exit %d\n%s", code, text)
 	}
-	var left int
-	if data, err := os.ReadFile(filepath.Join(dir, "child")); err == nil {
-		for _, c := range strings.TrimSpace(string(data)) {
-			left = 10*left + int(c-'0')
-		}
+	left, err := strconv.Atoi(strings.TrimSpace(string(read(t, filepath.Join(dir, "child"))))) // written before the server was one
+	if err != nil {
+		t.Fatal(err)
 	}
 	allGone(t, []int{left})
 	if _, err := os.Stat(out); err == nil {

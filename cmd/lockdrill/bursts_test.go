@@ -31,14 +31,14 @@ system:
         release: {mode: single, timeout: 200ms}
         acquire: {mode: try, timeout: 200ms}
         loop: {poll: 50ms, mode: renewed, tick: 5ms}
-steady_state: {for: 300ms, timeout: 5s}
+steady_state: {for: 300ms, timeout: 20s}
 faults:
   - id: burst
     at: 0s
     %s
 probes:
-  lock_keys: {every: 5ms, max_gap: 300ms}
-  ledger: {every: 2ms, max_gap: 300ms}
+  lock_keys: {every: 5ms, max_gap: 2s}
+  ledger: {every: 2ms, max_gap: 2s}
 limits: {max_run: 1m}
 slos:
   - {lock: loop, overlap: {level: effect, max: 0}}

@@ -33,7 +33,7 @@ func finish(t *testing.T, dir string, cmd *exec.Cmd) result {
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("%s: %v", cmd, err)
 	}
-	limit := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+	limit := time.AfterFunc(5*time.Minute, func() { _ = cmd.Process.Kill() }) // one that hangs, on whatever machine
 	defer limit.Stop()
 	if err := cmd.Wait(); err != nil && !errors.As(err, new(*exec.ExitError)) {
 		t.Fatalf("%s: %v", cmd, err)

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -34,7 +33,7 @@ const jobWork = `  work:
     - {lock: job, jobs: 40, rate: 20/s, hold: {p50: 50ms, p99: 80ms}, redeliver: 300ms}
 `
 
-// goodDrill passes in a few seconds. Every false green below differs from it in one thing.
+// goodDrill passes in a few seconds, on a machine that stalls for a second as well. Every false green below differs from it in one thing.
 const goodDrill = `apiVersion: lockdrill/v1
 kind: Experiment
 name: good
@@ -56,15 +55,15 @@ system:
         release: {mode: none}
         acquire: {mode: try, timeout: 50ms}
         loop: {poll: 50ms, mode: renewed, tick: 5ms}
-` + jobLock + jobWork + `steady_state: {for: 300ms, timeout: 3s}
+` + jobLock + jobWork + `steady_state: {for: 300ms, timeout: 20s}
 faults:
   - id: kill
     at: 0s
     repeat: {count: 2, every: settled}
     kill: {holder_of: loop, phase: after_renew}
 probes:
-  lock_keys: {every: 5ms, max_gap: 300ms}
-  ledger: {every: 2ms, max_gap: 300ms}
+  lock_keys: {every: 5ms, max_gap: 2s}
+  ledger: {every: 2ms, max_gap: 2s}
 limits: {max_kills: 4, max_run: 1m}
 slos:
   ` + goodSLO + "\n"
@@ -163,11 +162,11 @@ func TestFalseGreens(t *testing.T) {
 		why  string // must be said
 	}{
 		{"no victim", edit(t, goodDrill, "at: 0s", "at: 4s", "holder_of: loop, phase: after_renew", "holder_of: job, phase: random",
-			goodSLO, "- {lock: job, takeover: {max: 2s}}"), "nobody held"},
+			"jobs: 40", "jobs: 4", goodSLO, "- {lock: job, takeover: {max: 2s}}"), "nobody held"},
 		{"the kill comes when the victim no longer holds", edit(t, goodDrill, "  replicas: 2\n", fmt.Sprintf("  replicas: 2\n  worker: [%q, late]\n", os.Args[0]),
 			"        renew_every: 100ms\n", "", "mode: renewed", "mode: explicit", "release: {mode: none}", "release: {mode: single, timeout: 50ms}",
 			jobLock, "", jobWork, "", "phase: after_renew", "on: acquired"), "moved"},
-		{"the key probe is blind", edit(t, goodDrill, "lock_keys: {every: 5ms, max_gap: 300ms}", "lock_keys: {every: 30ms, max_gap: 30001us}",
+		{"the key probe is blind", edit(t, goodDrill, "lock_keys: {every: 5ms, max_gap: 2s}", "lock_keys: {every: 30ms, max_gap: 30001us}",
 			goodSLO, "- {lock: loop, overlap: {level: belief, max: 0s}}"), "gap"}, // however quiet the machine: the looks themselves take more than a microsecond
 		{"no job ever finishes", edit(t, goodDrill, "p50: 50ms, p99: 80ms", "p50: 1h, p99: 1h",
 			goodSLO, "- {lock: job, duplicate_terminal_states: {max: 0}}"), "no job"},
@@ -365,18 +364,24 @@ func waitForChild(t *testing.T, pid int, name string) int {
 	return found
 }
 
-// waitForWorker waits until a first replica has been killed and replaced, or at least two replicas run.
+// waitForWorker waits until two replicas run.
 func waitForWorker(t *testing.T, pid int) {
 	t.Helper()
 	until(t, "replicas", func() bool {
 		n := 0
 		for _, c := range childrenOf(pid) {
-			if comm(c) != "redis-server" && !slices.Contains(processes("watchdog"), c) {
+			if args := commandLine(c); len(args) > 1 && args[1] == "worker" {
 				n++
 			}
 		}
 		return n >= 2
 	})
+}
+
+// commandLine is a process's own; that of a child is its parent's until it has become the program that it was started as.
+func commandLine(pid int) []string {
+	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	return strings.Split(strings.TrimSuffix(string(data), "\x00"), "\x00")
 }
 
 func allGone(t *testing.T, pids []int) {
@@ -392,14 +397,15 @@ func allGone(t *testing.T, pids []int) {
 // until polls with a deadline.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	const within = time.Minute
+	deadline := time.After(within)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("%s: not within 20 s", what)
+			t.Fatalf("%s: not within %s", what, within)
 		}
 	}
 }

@@ -298,10 +298,15 @@ func TestTheSecondInterruptSaysWhatIsLeft(t *testing.T) {
 	var children []int
 	o := runDrill(t, pausedDrill(), func(pid int) {
 		children = stoppedChild(t, pid)
-		for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} { // two that cannot become one
+		signal := func(sig syscall.Signal) {
 			if err := syscall.Kill(pid, sig); err != nil {
 				t.Error(err)
 			}
+		}
+		signal(syscall.SIGSTOP) // or the fault may be ended between the two
+		until(t, "a runner that stands still", func() bool { return strings.HasPrefix(stateOf(fmt.Sprintf("/proc/%d", pid)), "T") })
+		for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGCONT} { // two that cannot become one
+			signal(sig)
 		}
 	})
 	if o.code != exitDirty {

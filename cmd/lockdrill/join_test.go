@@ -204,9 +204,10 @@ func TestAWorkerJoinsAFleet(t *testing.T) {
 	if code := j.exit(); code != exitPass {
 		t.Errorf("status %d\n%s", code, j.log.String())
 	}
-	if j.held() != "" || !j.said(history.ReleaseReturn) {
+	if j.held() != "" {
 		t.Error("it kept its lock")
 	}
+	j.awaitKind(history.ReleaseReturn) // the hub may read of it after the process's end
 	j.checkLog()
 	j.start()
 	j.await("next hello", func() bool { return len(j.hellos) == 2 })

@@ -34,15 +34,15 @@ system:
         release: {mode: none}
         acquire: {mode: try, timeout: 300ms}
         loop: {poll: 150ms, mode: renewed, tick: 10ms}
-steady_state: {for: 300ms, timeout: 5s}
+steady_state: {for: 300ms, timeout: 20s}
 faults:
   - id: net
     at: 0s
     for: 2s
     latency: {all: true, add: 20ms, stream: both}
 probes:
-  lock_keys: {every: 5ms, max_gap: 1s}
-  ledger: {every: 5ms, max_gap: 1s}
+  lock_keys: {every: 5ms, max_gap: 2s}
+  ledger: {every: 5ms, max_gap: 2s}
 limits: {max_kills: 4, max_run: 1m}
 slos:
   - {lock: loop, overlap: {level: effect, max: 0}}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -302,13 +301,8 @@ func TestATargetThatCannotBeGivenBack(t *testing.T) {
 			return strings.Contains(string(data), `"kind":"fault.applied"`)
 		})
 		asked(t, addr, "CONFIG SET requirepass hush")
-		conn, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		if _, err := io.WriteString(conn, "AUTH hush\r\nCLIENT KILL TYPE normal\r\n"); err != nil {
-			t.Fatal(err)
+		if got := askedAs(t, addr, "hush", "CLIENT KILL TYPE normal"); !strings.HasPrefix(got, ":") { // nobody is connected any more
+			t.Fatalf("CLIENT KILL: %s", got)
 		}
 		if err := syscall.Kill(pid, syscall.SIGINT); err != nil {
 			t.Error(err)
@@ -324,15 +318,9 @@ func TestATargetThatCannotBeGivenBack(t *testing.T) {
 	if got := try(t, "recover", o.dir); got.code != exitDirty {
 		t.Errorf("recover while the target is shut: %+v", got)
 	}
-	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
+	if got := askedAs(t, addr, "hush", `CONFIG SET requirepass ""`); got != "+OK" {
+		t.Fatalf("CONFIG SET: %s", got)
 	}
-	defer conn.Close()
-	if _, err := io.WriteString(conn, "AUTH hush\r\nCONFIG SET requirepass \"\"\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "the target", func() bool { return asked(t, addr, "PING") == "+PONG" })
 	again := append([]string{"run", file, "--out", filepath.Join(filepath.Dir(o.dir), "again")}, k.args...)
 	if got := try(t, again...); got.code != exitRefused || !strings.Contains(got.stderr, "first: lockdrill recover "+o.dir) {
 		t.Errorf("a new run before that: %+v", got)

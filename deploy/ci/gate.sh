@@ -3,11 +3,13 @@
 set -euf
 mkdir -p "$DRILL_REPORT"
 for attempt in 1 2; do
+  pid='' cut=no early=no
+  # a cancelled job waits until the drill has cleaned up; it may be cancelled before the drill has a number
+  trap 'cut=yes; if [ "$pid" ]; then kill -TERM "$pid" || :; else early=yes; fi' INT TERM
   # shellcheck disable=SC2086 # DRILL_FLAGS may be several words
   lockdrill run "$DRILL" --out "$DRILL_REPORT/attempt-$attempt" --junit "$DRILL_REPORT/junit.xml"<<.ResultFlag>> $DRILL_FLAGS &
-  pid=$! cut=no
-  trap 'cut=yes; kill -TERM "$pid" || :' INT TERM # a cancelled job waits until the drill has cleaned up
-  status=0
+  pid=$! status=0
+  if [ "$early" = yes ]; then cut=no; kill -TERM "$pid" || :; fi
   wait "$pid" || status=$?
   while [ "$cut" = yes ]; do # the signal ended the wait, not the drill
     cut=no status=0

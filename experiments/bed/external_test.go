@@ -147,9 +147,13 @@ func TestADeadRunKeepsTheTargetClosedUntilItIsUndone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openGuest(t, r, "r1", j); err != nil {
+	dead, err := openGuest(t, r, "r1", j)
+	if err != nil {
 		t.Fatal(err)
 	}
+	stay := dead.Locks.host.(*external)
+	stay.stop() // a dead one renews no lease
+	stay.wg.Wait()
 	content, err := undo.Read(path)
 	if err != nil {
 		t.Fatal(err)

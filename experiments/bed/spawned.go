@@ -171,7 +171,8 @@ func (r *redisServer) awaitReady(ctx context.Context, client *redis.Client) (map
 				err = fmt.Errorf("process %s answers there, and %d was started: is redis-server on the PATH a wrapper that does not exec?", info["process_id"], r.self.PID)
 			}
 		}
-		if ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded) {
+		var late net.Error // the connection's deadline is the limit as well, and may be noticed first
+		if ctx.Err() == nil && (!errors.As(err, &late) || !late.Timeout()) {
 			last = err
 		}
 		select {

@@ -110,12 +110,10 @@ func TestADeadStoreIsAnErrorAndCanBeClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitDeath(t, s.Locks.PID)
-	began := time.Now()
-	if _, _, err := s.Locks.Life(t.Context()); err == nil {
-		t.Error("Life of a killed store succeeded")
-	}
-	if d := time.Since(began); d > 2*time.Second {
-		t.Errorf("Life of a killed store took %s", d)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if _, _, err := s.Locks.Life(ctx); err == nil || ctx.Err() != nil {
+		t.Errorf("Life of a killed store: %v, %v", err, ctx.Err())
 	}
 	if err := s.Close(t.Context()); err != nil {
 		t.Errorf("Close: %v", err)
@@ -227,15 +225,14 @@ func TestServerTimeIsRightAndStandsStillInAScript(t *testing.T) {
 func TestCalibrate(t *testing.T) {
 	bothModes(t, func(t *testing.T, mode experiments.RedisMode) {
 		s := open(t, mode, t.TempDir())
+		ctx, cancel := context.WithTimeout(t.Context(), patience) // less than a second, where the machine does little else
+		defer cancel()
 		began := time.Now()
-		c, err := s.Calibrate(t.Context())
+		c, err := s.Calibrate(ctx)
 		if err != nil {
 			t.Fatalf("Calibrate: %v", err)
 		}
 		t.Logf("%+v in %s", c, time.Since(began))
-		if d := time.Since(began); d > 5*time.Second { // less than one, where the machine does little else
-			t.Errorf("Calibrate took %s", d)
-		}
 		if c.RTT50 <= 0 || c.RTT99 < c.RTT50 || c.Timer99 <= 0 || c.Expiry < 0 {
 			t.Errorf("Calibrate = %+v: senseless", c)
 		}

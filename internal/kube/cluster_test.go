@@ -201,6 +201,7 @@ func (s *stand) testDelete(t *testing.T) {
 	if q := s.await("deaf", func(p Pod) bool { return p.Ending }); q.Grace != 30*time.Second || !q.Container.Running {
 		t.Errorf("a pod that hears no SIGTERM, at its end: %+v", q)
 	}
+	defer s.HoldKills()()
 	if err := s.DeletePod(t.Context(), "deaf", p.UID, &none); err != nil { // force, upon a graceful end that takes too long
 		t.Fatal(err)
 	}

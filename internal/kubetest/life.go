@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -193,6 +194,21 @@ func (e *Env) Lives() []Record {
 		records = append(records, r)
 	}
 	return records
+}
+
+// HoldKills lets what does not hear SIGTERM live until release is called, however long its grace: a test need not be quick to see it
+// live. It must not be called again before that.
+func (e *Env) HoldKills() (release func()) {
+	held := make(chan struct{})
+	e.node.mu.Lock()
+	e.node.held = held
+	e.node.mu.Unlock()
+	return sync.OnceFunc(func() {
+		e.node.mu.Lock()
+		e.node.held = nil
+		e.node.mu.Unlock()
+		close(held)
+	})
 }
 
 // Crash is SIGKILL for the pod's container, from outside: nobody deletes the object, and the container restarts as its policy says.

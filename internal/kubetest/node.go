@@ -51,6 +51,7 @@ type node struct {
 	byUID map[string]*seat
 	all   []*Life
 	cut   chan struct{} // closed and made anew by CutLogs
+	held  chan struct{} // until it is closed nothing is killed; nil = nobody holds
 
 	keeping sync.WaitGroup
 }
@@ -194,6 +195,13 @@ func (n *node) lose(o any) {
 	if s := n.byUID[string(pod.UID)]; s != nil {
 		s.tell(pod, true)
 	}
+}
+
+// holding is closed when what is to be killed may be; nil = it may be now.
+func (n *node) holding() <-chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.held
 }
 
 // seat is the newest pod of that name, or nil.

@@ -117,6 +117,7 @@ func (s *seat) until(ctx context.Context, early <-chan time.Time) {
 // where the object is gone at once there is still a grace.
 func (s *seat) attend(ctx context.Context, l *Life) {
 	var kill <-chan time.Time
+	var held <-chan struct{}
 	var forced bool
 	grace := int64(-1) // that it was told of; it may be shortened
 	for {
@@ -142,6 +143,11 @@ func (s *seat) attend(ctx context.Context, l *Life) {
 		case <-s.changed:
 		case <-more:
 		case <-kill:
+			if held = s.node.holding(); held == nil {
+				l.kill()
+			}
+		case <-held:
+			held = nil
 			l.kill()
 		case <-ctx.Done():
 			l.kill()

@@ -22,6 +22,14 @@ func (p *Pod) die() {
 	_ = p.redis.Close()
 }
 
+// kill is what SIGKILL does to a runner, long ago: it says and removes nothing, and what it said of itself has run out.
+func kill(t *testing.T, hub *Hub, addr string) {
+	t.Helper()
+	hub.stop()
+	hub.work.Wait()
+	command(t, addr, "DEL", hub.names.runner())
+}
+
 // readAll reads commands until their end.
 func readAll(p *Pod) <-chan error {
 	done := make(chan error, 1)
@@ -73,6 +81,7 @@ func none(keys []string) bool { return len(keys) == 0 }
 func started(t *testing.T, addr string, pace pace) (*Pod, *Hub, *ear) {
 	t.Helper()
 	pod, _ := join(t, addr, pace)
+	pace.runner = defaults().runner // a hub that is late once is not dead
 	hub, heard := openHub(t, addr, pace)
 	greeted(t, heard, pod)
 	if err := hub.Send(pod.Life(), []byte("do it")); err != nil {
@@ -242,11 +251,9 @@ func TestAPodSaysWhyItEnds(t *testing.T) {
 func TestTheNextRunFindsTheFleet(t *testing.T) {
 	t.Parallel()
 	addr, p := redistest.Start(t), quick()
-	p.runner = 500 * time.Millisecond
 	busy, first, _ := started(t, addr, p)
 	idle, _ := join(t, addr, p)
-	first.stop() // the runner is dead: it says and removes nothing
-	first.work.Wait()
+	kill(t, first, addr)
 
 	_, heard := openHub(t, addr, p)
 	greeted(t, heard, idle)
@@ -279,8 +286,7 @@ func TestADeadRunnersReplicasStop(t *testing.T) {
 	p.runner = 200 * time.Millisecond
 	busy, hub, _ := started(t, addr, p)
 	idle, _ := join(t, addr, p)
-	hub.stop()
-	hub.work.Wait()
+	kill(t, hub, addr)
 	if err := within(t, "the end", readAll(busy)); err != nil {
 		t.Errorf("read: %v, want the end of file", err)
 	}

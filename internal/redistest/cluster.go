@@ -27,7 +27,7 @@ func StartCluster(t testing.TB) []string {
 	t.Helper()
 	addrs := make([]string, masters)
 	for i := range addrs {
-		addrs[i] = startOn(t, clusterPort, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000")
+		addrs[i] = startOn(t, clusterPort, "--cluster-enabled", "yes", "--cluster-node-timeout", "15000")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), startWithin)
 	defer cancel()

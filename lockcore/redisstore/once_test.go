@@ -1,6 +1,7 @@
 package redisstore_test
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"net"
@@ -14,22 +15,29 @@ import (
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
-// cutter loses the next reply on any of its connections, once it is told to.
+// cutter loses the next reply to a script on any of its connections, once it is told to. What a client asks beside that, such as a
+// cluster's state, is not meant.
 type cutter struct{ armed atomic.Bool }
 
 type cutConn struct {
 	net.Conn
-	c *cutter
+	c      *cutter
+	script *atomic.Bool // was asked for last
 }
 
 func (c *cutter) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, network, addr)
-	return cutConn{conn, c}, err
+	return cutConn{conn, c, new(atomic.Bool)}, err
+}
+
+func (c cutConn) Write(p []byte) (int, error) {
+	c.script.Store(bytes.Contains(bytes.ToLower(p), []byte("\r\neval")))
+	return c.Conn.Write(p)
 }
 
 func (c cutConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	if n > 0 && c.c.armed.CompareAndSwap(true, false) {
+	if n > 0 && c.script.Load() && c.c.armed.CompareAndSwap(true, false) {
 		_ = c.Close()
 		return 0, io.EOF
 	}

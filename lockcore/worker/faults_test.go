@@ -54,7 +54,7 @@ func TestArmedRenewalsFailAndAreCounted(t *testing.T) {
 // Replies of a live drill that are lost: the grant is undone, the release is read back, and both name the shot.
 func TestLostRepliesOfALiveStore(t *testing.T) {
 	l := jobLock()
-	l.Policy.Acquire.Timeout, l.Policy.Release.Timeout = 100*time.Millisecond, 100*time.Millisecond
+	l.Policy.Acquire.Timeout, l.Policy.Release.Timeout = 2*time.Second, 2*time.Second // how long a reply is waited for that never comes
 	r := launch(t, startRedis(t), "r1.1", l)
 	for i, op := range []string{protocol.OpAcquire, protocol.OpRelease} {
 		arm := protocol.Arm{Fault: "lose", Shot: 1 + i, Op: op, Mode: protocol.ModeLostReply, Count: 1}

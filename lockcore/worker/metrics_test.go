@@ -18,7 +18,7 @@ import (
 // scrape reads the metrics that the replica announced.
 func (r *rig) scrape() string {
 	r.t.Helper()
-	c := &http.Client{Timeout: 5 * time.Second}
+	c := &http.Client{Timeout: patience}
 	defer c.CloseIdleConnections()
 	res, err := c.Get("http://" + r.await(history.ReplicaReady, nil).Replica.Metrics + "/metrics")
 	if err != nil {

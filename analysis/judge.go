@@ -106,7 +106,7 @@ func (r *Judger) judging(h *history.History) *judging {
 		j.status = end.Note.What
 	}
 	// A grant is answered, work entered and begin written: a few round trips and one timer.
-	j.warmup = 5*time.Duration(j.ix.cal.RTT99) + time.Duration(j.ix.cal.Timer99)
+	j.warmup = tenths(5*time.Duration(j.ix.cal.RTT99) + time.Duration(j.ix.cal.Timer99))
 	for _, name := range j.lockNames() {
 		j.fencings[name] = j.ix.effectOverlap(name)
 		j.giveups[name] = j.ix.giveUpsOf(name)
@@ -316,4 +316,10 @@ func worse(a, b Verdict) Verdict {
 		}
 	}
 	return Pass
+}
+
+// tenths rounds an allowance up to what reads well in a sum, a tenth of a millisecond.
+func tenths(d time.Duration) time.Duration {
+	const step = 100 * time.Microsecond
+	return (d + step - 1) / step * step
 }

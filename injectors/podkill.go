@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -245,6 +246,8 @@ func (k *PodKill) Confirm(ctx context.Context, r undo.Record, applied history.Sp
 		return applied, seen, &voidError{"unconfirmed", shot.Fault.Victim + " ended in order and did not crash"}
 	case d.End == nil && (means != meansAPI || d.Object == nil):
 		return applied, seen, &voidError{"unconfirmed", fmt.Sprintf("the death of %s was not seen%s: %v", shot.Fault.Victim, k.hint(shot, means), err)}
+	case means == meansAPI && d.Object == nil && k.doubted(shot) != nil && !k.ending(shot, applied):
+		return applied, seen, &voidError{"unconfirmed", fmt.Sprintf("%s ended, and nothing shows that its pod was deleted (%v)", shot.Fault.Victim, k.doubted(shot))}
 	}
 	if err := k.moved(shot, applied); err != nil {
 		return applied, seen, err
@@ -255,10 +258,23 @@ func (k *PodKill) Confirm(ctx context.Context, r undo.Record, applied history.Sp
 	return window, seen, nil
 }
 
-func (k *PodKill) hint(shot history.Event, means string) string {
+// doubted is why the call may not have been done; nil = it was.
+func (k *PodKill) doubted(shot history.Event) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	switch doubt := k.doubts[shot.Op]; {
+	return k.doubts[shot.Op]
+}
+
+// ending reports that the victim's pod was seen to have been told to end, since the call.
+func (k *PodKill) ending(shot history.Event, applied history.Span) bool {
+	p := k.podOf(shot)
+	return p != nil && slices.ContainsFunc(k.Past(), func(e history.Event) bool {
+		return e.Kind == history.ObjectKind && e.Object.UID == p.UID && e.Object.Ending && e.To >= applied.From
+	})
+}
+
+func (k *PodKill) hint(shot history.Event, means string) string {
+	switch doubt := k.doubted(shot); {
 	case doubt != nil:
 		return " (" + doubt.Error() + ")"
 	case means == meansExec:

@@ -230,24 +230,36 @@ func TestPodKillIsVoidWhereThePodIsNotThatOne(t *testing.T) {
 // A call without an answer may have been done: what is seen of it decides, and where nothing is, its error is told.
 func TestPodKillWithoutAnAnswer(t *testing.T) {
 	const why = "no such file in the container"
-	for form, err := range map[string]error{experiments.FormForceDelete: fmt.Errorf("%w: %s", kube.ErrUnanswered, why), experiments.FormCrash: errors.New(why)} {
-		for _, done := range []bool{true, false} {
-			synctest.Test(t, func(t *testing.T) {
-				events := recorded{podStart}
-				if done {
-					events = append(events, history.Event{Kind: history.ReplicaExit, Span: history.Span{From: 15, To: 20}, Replica: &history.Replica{Incarnation: "r1.1"}})
-				}
-				k := podKill(&cluster{uid: "u1", err: err}, events, "kill")
-				span, err := k.Inject(t.Context(), podShot(form))
-				if err != nil {
-					t.Fatalf("%s: %v: it may have been done", form, err)
-				}
-				_, _, err = k.Confirm(t.Context(), podShot(form), span)
-				if done != (err == nil) || !done && (void(err) != "unconfirmed" || !strings.Contains(err.Error(), why)) {
-					t.Errorf("%s, done %t: %v", form, done, err)
-				}
-			})
+	exit := history.Event{Kind: history.ReplicaExit, Span: history.Span{From: 105, To: 120}, Replica: &history.Replica{Incarnation: "r1.1"}}
+	ending := history.Event{Kind: history.ObjectKind, Span: history.Span{From: 1, To: 103}, Object: &history.Object{Kind: "pod", Name: "w-0", UID: "u1", Ending: true}}
+	unanswered := fmt.Errorf("%w: %s", kube.ErrUnanswered, why)
+	for form, cases := range map[string]map[bool][]recorded{
+		experiments.FormForceDelete: {true: {{exit, podGone}, {ending, exit}, {podGone}}, false: {{}, {exit}, {exit, otherGone}}}, // it may end by itself
+		experiments.FormCrash:       {true: {{exit}}, false: {{}}},
+	} {
+		err := unanswered
+		if form == experiments.FormCrash {
+			err = errors.New(why)
 		}
+		for done, all := range cases {
+			for _, events := range all {
+				synctest.Test(t, func(t *testing.T) {
+					podKillUnanswered(t, form, err, append(recorded{podStart}, events...), done, why)
+				})
+			}
+		}
+	}
+}
+
+func podKillUnanswered(t *testing.T, form string, failed error, events recorded, done bool, why string) {
+	k := podKill(&cluster{uid: "u1", err: failed}, events, "kill")
+	span, err := k.Inject(t.Context(), podShot(form))
+	if err != nil {
+		t.Fatalf("%s: %v: it may have been done", form, err)
+	}
+	_, _, err = k.Confirm(t.Context(), podShot(form), span)
+	if done != (err == nil) || !done && (void(err) != "unconfirmed" || !strings.Contains(err.Error(), why)) {
+		t.Errorf("%s, done %t, seen %d events: %v", form, done, len(events)-1, err)
 	}
 }
 

@@ -20,17 +20,19 @@ const (
 // follow reads the log of a life to its end, and finds out whether that is the life's end. A stream that is cut is opened again; what
 // it has shown before is left out. One that cannot be opened until ctx ends is a stretch in which it was not followed, as any other.
 func (p *podLives) follow(ctx context.Context, l *podLife) {
-	f := follower{lives: p, life: l, cut: true, lost: p.o.Clock()}
+	f := follower{lives: p, life: l, lost: p.o.Clock()}
 	if l.fresh {
 		f.lost = l.began.From
 	}
 	for {
 		clean, seen := f.read(ctx)
 		if ctx.Err() == nil && !f.cut {
-			f.cut, f.lost = true, seen
+			if f.cut = true; f.opened {
+				f.lost = seen
+			}
 		}
 		if ctx.Err() != nil || f.over(ctx, clean, seen) {
-			if f.cut && !clean {
+			if (f.cut || !f.opened) && !clean {
 				f.found()
 			}
 			return
@@ -48,7 +50,7 @@ func (p *podLives) follow(ctx context.Context, l *podLife) {
 type follower struct {
 	lives  *podLives
 	life   *podLife
-	opened bool  // once: what the first stream shows is all that there is to see
+	opened bool  // once
 	since  int64 // when that was asked for: lines that are new are not older
 	cut    bool  // it is not followed
 	lost   int64 // since then
@@ -79,9 +81,10 @@ func (f *follower) read(ctx context.Context) (clean bool, seen int64) {
 	if now, ok, err := f.ask(ctx); err != nil || ok && (now.UID != l.uid || now.Container.ID != "" && now.Container.ID != l.id) {
 		return false, o.Clock()
 	}
-	if f.opened && f.cut {
+	if f.cut && (f.opened || !whole) { // the first stream of a whole log shows all that there is to see
 		f.found()
-	} else if !f.opened {
+	}
+	if !f.opened {
 		f.since = asked
 		if whole {
 			f.since = l.began.From
@@ -167,8 +170,12 @@ func (f *follower) found() {
 	p := f.lives
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.o.OnCut != nil && f.life.incarnation != "" {
-		p.o.OnCut(f.life.incarnation, history.Span{From: f.lost, To: p.o.Clock()})
+	who := f.life.incarnation
+	if who == "" && p.h.seated != nil { // its log never said
+		who = p.h.seated(f.life.uid)
+	}
+	if p.o.OnCut != nil && who != "" {
+		p.o.OnCut(who, history.Span{From: f.lost, To: p.o.Clock()})
 	}
 }
 

@@ -135,7 +135,7 @@ func TestLogsThatAreNotToBeHad(t *testing.T) {
 			t.Fatal(err)
 		}
 		slices.Sort(cuts)
-		if want := []string{"r1.1 4s", "r2.1 4s"}; !slices.Equal(cuts, want) {
+		if want := []string{"r1.1 200ms", "r1.1 4s", "r2.1 4s"}; !slices.Equal(cuts, want) {
 			t.Errorf("cuts %q, want %q", cuts, want)
 		}
 	})
@@ -148,6 +148,27 @@ func TestLogsThatAreNotToBeHad(t *testing.T) {
 		time.Sleep(5 * time.Second) // a bubble's time
 		if err := f.Stop(t.Context()); err != nil || !slices.Equal(cuts, []history.Span{{From: 0, To: 5e9}}) {
 			t.Errorf("cuts %v, %v, want one of all the time", cuts, err)
+		}
+	})
+	// Who a worker of ours is its log says; of one that is not to be had the fleet knows.
+	synctest.Test(t, func(t *testing.T) {
+		f, s, _, _ := lead(t)
+		var cuts []string
+		f.lives.o.OnCut = func(whose string, gap history.Span) {
+			cuts = append(cuts, fmt.Sprintf("%s %s", whose, time.Duration(gap.Width())))
+		}
+		s.withhold(true)
+		w := running("w", "u1", "c1", 0)
+		s.show(w)
+		f.hello(helloOf("l1", "u1", 1))
+		ask(t, f, "r1.1")
+		time.Sleep(5*time.Second - time.Millisecond) // a bubble's time
+		w.Container.Running, w.Container.Terminated = false, true
+		s.show(w)
+		time.Sleep(2 * logAgain) // likewise
+		synctest.Wait()
+		if !slices.Equal(cuts, []string{"r1.1 5s"}) {
+			t.Errorf("cuts %q, want one of all its life", cuts)
 		}
 	})
 }

@@ -96,6 +96,7 @@ func (c *Conductor) fire(s *series, now int64, t target) {
 	if t.why == "" {
 		t.why = c.inTheWay(s)
 	}
+	s.discount()
 	s.shot++
 	s.state, s.fired, s.ended, s.exposed, s.blank, s.hit = flying, now, 0, nil, t.why != "", false
 	f := &Fire{Fault: s.f, Shot: s.shot, Timing: string(s.timing()), For: c.limit(s), Why: t.why}

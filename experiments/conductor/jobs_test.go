@@ -131,17 +131,25 @@ func TestABarrenKillIsRepeated(t *testing.T) {
 	e.System.Locks = append(e.System.Locks, experiments.Lock{Name: "job", KeyPrefix: "job:", Policy: lockcore.Policy{TTL: time.Second}})
 	e.System.Work = []experiments.Work{{Lock: "job", Jobs: 9, Rate: 1, Hold: experiments.Hold{P50: time.Millisecond}, Redeliver: 100 * time.Millisecond}}
 	e.Faults[0].Kill = &experiments.Kill{HolderOf: "job", Phase: experiments.KillAfterGrant, Form: "crash"}
+	e.Limits.MaxKills = 4
 	for name, c := range map[string]struct {
 		before, after history.Kind // what is told of the victim, before the shot and after it
 		kills         int
+		late          bool // it is told after the next shot was planned
 	}{
-		"works":                      {kills: 1},
-		"has finished":               {before: history.LedgerEntry, kills: 2},
-		"had finished, as is seen":   {after: history.LedgerEntry, kills: 2},
-		"had released, as is told":   {after: history.ReleaseInvoke, kills: 2},
-		"had finished, void besides": {before: history.FaultVoid, after: history.LedgerEntry, kills: 2},
+		"works":                         {kills: 1},
+		"has finished":                  {before: history.LedgerEntry, kills: 2},
+		"had finished, as is seen":      {after: history.LedgerEntry, kills: 2},
+		"had released, as is told":      {after: history.ReleaseInvoke, kills: 2},
+		"had finished, as is seen late": {after: history.LedgerEntry, kills: 3, late: true},
+		"had finished, void besides":    {before: history.FaultVoid, after: history.LedgerEntry, kills: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
+			want := 1
+			e.Faults[0].Repeat = experiments.Repeat{Count: 1, Settled: true}
+			if c.late {
+				want, e.Faults[0].Repeat = 2, experiments.Repeat{Count: 2, Every: 5 * time.Second}
+			}
 			epochs := 0
 			s := play(t, e, func(s *stage) {
 				of := func(kind history.Kind, key, epoch string) {
@@ -171,6 +179,8 @@ func TestABarrenKillIsRepeated(t *testing.T) {
 						s.see(history.Event{Kind: history.FaultVoid, Fault: b})
 						of(c.after, f.Key, f.Epoch)
 						return
+					case c.late:
+						s.after(100*time.Millisecond, func() { of(c.after, f.Key, f.Epoch) })
 					default:
 						of(c.after, f.Key, f.Epoch)
 					}
@@ -184,8 +194,8 @@ func TestABarrenKillIsRepeated(t *testing.T) {
 			if len(s.fires) != c.kills {
 				t.Errorf("%d kills, want %d", len(s.fires), c.kills)
 			}
-			if sr := s.c.series[0]; sr.valid != 1 {
-				t.Errorf("%d of them count, want 1", sr.valid)
+			if sr := s.c.series[0]; sr.valid != want {
+				t.Errorf("%d of them count, want %d", sr.valid, want)
 			}
 		})
 	}

@@ -179,9 +179,7 @@ func (s *series) pause() time.Duration {
 // again plans the next shot, or ends the series: enough confirmed that show something, or twice as many tried.
 func (c *Conductor) again(s *series, now, at int64) {
 	count := max(s.f.Repeat.Count, 1)
-	if s.barren() {
-		s.valid--
-	}
+	s.discount()
 	if s.valid >= count || s.shot >= 2*count || c.capped(s) {
 		s.state = spent
 		return
@@ -203,6 +201,13 @@ func (s *series) barren() bool {
 		}
 	}
 	return some
+}
+
+// discount takes a barren shot off those that count, once. With a repeat by the clock it may show only after the next one was planned.
+func (s *series) discount() {
+	if s.barren() {
+		s.valid, s.hit = s.valid-1, false
+	}
 }
 
 // gaveBack notes that the release of an exposed key was on its way when its holder was killed. A pod lives on after the call, and what it

@@ -157,7 +157,7 @@ func (j *judging) distributionRows(lock, measure string, limits *experiments.Cla
 		} else {
 			v := quantile(d.values, l.p)
 			m.lo, m.hi = v.lo, v.hi
-			m.saw = fmt.Sprintf("%s of %s over %s, longest %s", figures.Count(missed.hi), figures.Plural(n, thing), figures.Exact(int64(l.value)), figures.Short(quantile(d.values, 0).hi))
+			m.saw = fmt.Sprintf("%s of %s over %s, longest %s", figures.Count(missed.hi), figures.Plural(n, thing), figures.Exact(int64(l.value)), figures.Ceil(quantile(d.values, 0).hi))
 		}
 		if d.cut > 0 {
 			m.saw += fmt.Sprintf(", %s not counted, cut off by the holder's death", figures.Plural(d.cut, thing))

@@ -217,7 +217,7 @@ func (j *judging) blind(probe string, w history.Span) []lack {
 		return nil
 	}
 	return []lack{{
-		fmt.Sprintf("probe %s was blind for %s at %s, max_gap is %s", probe, figures.Short(g.Width()), figures.Clock(g.From), figures.Exact(j.ix.maxGap(probe))),
+		fmt.Sprintf("probe %s was blind for %s at %s, max_gap is %s", probe, figures.Exact(g.Width()), figures.Clock(g.From), figures.Exact(j.ix.maxGap(probe))),
 		"keep the machine less busy, probe less often, or allow a larger max_gap",
 	}}
 }
@@ -231,7 +231,7 @@ func (j *judging) keysBlind(lock string) []lack {
 			continue
 		}
 		l := lack{
-			fmt.Sprintf("probe %s was blind for %s at %s, max_gap is %s", probe, figures.Short(g.Width()), figures.Clock(g.From), figures.Exact(ix.maxGap(probe))),
+			fmt.Sprintf("probe %s was blind for %s at %s, max_gap is %s", probe, figures.Exact(g.Width()), figures.Clock(g.From), figures.Exact(ix.maxGap(probe))),
 			"keep the machine less busy, probe less often, or allow a larger max_gap",
 		}
 		for _, s := range ix.shots {

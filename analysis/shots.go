@@ -243,7 +243,7 @@ func (s *shot) reasonVoid() string {
 	case s.short():
 		return fmt.Sprintf("unconfirmed: it hit %d of %d operations", s.count(), s.want)
 	case s.unfelt():
-		return "unconfirmed: " + figures.Short(s.measured.Observed) + " observed, at least " + figures.Short(s.measured.Expected) + " expected"
+		return "unconfirmed: " + figures.Exact(s.measured.Observed) + " observed, at least " + figures.Exact(s.measured.Expected) + " expected"
 	case len(s.exposed) == 0:
 		return "moved: the victim did not surely hold a key when it was hit"
 	case len(s.trials) == 0:

@@ -75,7 +75,7 @@ func (ds debts) saw() string {
 }
 
 func (d debt) text() string {
-	took := figures.Short(d.time.hi)
+	took := figures.Ceil(d.time.hi)
 	if d.time.hi == open {
 		took = "at least " + figures.Floor(d.time.lo)
 	}

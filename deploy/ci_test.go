@@ -36,8 +36,10 @@ while [ $# -gt 0 ]; do
   shift
 done
 if [ "$status" = 11 ] && [ "$passes" ]; then status=0; fi
-if [ "$status" = cancelled ] || [ "$status" = cancels ]; then
-  trap 'echo cleaned-up > "$FAKE/cleaned"; exit 12' TERM
+if [ "$status" = cancelled ] || [ "$status" = cancels ] || [ "$status" = breaks ]; then
+  code=12
+  if [ "$status" = breaks ]; then code=1; fi
+  trap 'echo cleaned-up > "$FAKE/cleaned"; exit $code' TERM
   echo > "$FAKE/ready"
   if [ "$status" = cancels ]; then kill -TERM "$PPID"; fi
   while :; do sleep 0.05; done
@@ -368,7 +370,7 @@ func TestCIStepsGateOnTheStatus(t *testing.T) {
 // A cancelled job: the shell gets the signal, the drill cleans up, and its status is the job's; also where the signal comes as soon as
 // the drill is there.
 func TestACancelledJobCleansUp(t *testing.T) {
-	for _, c := range [][2]string{{"bash", "cancelled"}, {"sh", "cancelled"}, {"bash", "cancels"}, {"sh", "cancels"}} {
+	for _, c := range [][2]string{{"bash", "cancelled"}, {"sh", "cancelled"}, {"bash", "cancels"}, {"sh", "cancels"}, {"bash", "breaks"}, {"sh", "breaks"}} {
 		t.Run(c[0]+" "+c[1], func(t *testing.T) {
 			shell := c[0]
 			j := newJob(t, c[1])
@@ -393,13 +395,17 @@ func TestACancelledJobCleansUp(t *testing.T) {
 					t.Fatal("the drill did not begin")
 				}
 			}
-			if c[1] == "cancelled" {
+			if c[1] != "cancels" {
 				if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 					t.Fatal(err)
 				}
 			}
 			_ = cmd.Wait() // its status says it
-			if code := cmd.ProcessState.ExitCode(); code != 12 || len(j.lines(t, "cleaned")) != 1 || len(j.lines(t, "calls")) != 1 {
+			want := 12
+			if c[1] == "breaks" { // no second try for who has cancelled the first
+				want = 1
+			}
+			if code := cmd.ProcessState.ExitCode(); code != want || len(j.lines(t, "cleaned")) != 1 || len(j.lines(t, "calls")) != 1 {
 				t.Errorf("status %d, cleaned up %q, calls %q", code, j.lines(t, "cleaned"), j.lines(t, "calls"))
 			}
 		})

@@ -2,21 +2,22 @@
 # a failed SLO (10), "not shown" (11), a refusal (13) or an unverified clean-up (20) are answers, and another try would bury them.
 set -euf
 mkdir -p "$DRILL_REPORT"
+cancelled=no
 for attempt in 1 2; do
   pid='' cut=no early=no
   # a cancelled job waits until the drill has cleaned up; it may be cancelled before the drill has a number
-  trap 'cut=yes; if [ "$pid" ]; then kill -TERM "$pid" || :; else early=yes; fi' INT TERM
+  trap 'cut=yes cancelled=yes; if [ "$pid" ]; then kill -TERM "$pid" || :; else early=yes; fi' INT TERM
   # shellcheck disable=SC2086 # DRILL_FLAGS may be several words
   lockdrill run "$DRILL" --out "$DRILL_REPORT/attempt-$attempt" --junit "$DRILL_REPORT/junit.xml"<<.ResultFlag>> $DRILL_FLAGS &
   pid=$! status=0
   if [ "$early" = yes ]; then cut=no; kill -TERM "$pid" || :; fi
   wait "$pid" || status=$?
-  while [ "$cut" = yes ]; do # the signal ended the wait, not the drill
+  while [ "$cut" = yes ] && [ "$status" -gt 128 ]; do # the signal ended the wait, not the drill
     cut=no status=0
     wait "$pid" || status=$?
   done
   trap - INT TERM
-  if [ "$status" != 1 ]; then break; fi
+  if [ "$status" != 1 ] || [ "$cancelled" = yes ]; then break; fi
   echo "lockdrill ended with status 1 (attempt $attempt of 2)" >&2
 done
 exit "$status"

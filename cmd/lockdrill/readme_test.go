@@ -9,7 +9,7 @@ import (
 )
 
 // The first minute, as the README promises it: the drill passes, in under a minute, and prints what the transcript shows. It runs alone:
-// its witness bears no machine that stalls for a quarter of a second.
+// its witness bears no machine that stalls for a quarter of a second: half of max_gap.
 func TestFirstDrillIsAsTheReadmeSays(t *testing.T) {
 	if testing.Short() {
 		t.Skip("first-drill takes the better part of a minute")

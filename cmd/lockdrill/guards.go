@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/bed"
 	"github.com/lockdrill/lockdrill/internal/kube"
@@ -34,7 +34,7 @@ func (c *consent) flags(flags *pflag.FlagSet) {
 }
 
 // guard is one answer to whether a run may start.
-type guard = analysis.PlannedGuard
+type guard = forecast.PlannedGuard
 
 // environmentWithin bounds asking a target what it is.
 const environmentWithin = 5 * time.Second

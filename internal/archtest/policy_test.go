@@ -101,6 +101,8 @@ var policy = []place{
 		why: "a fake client for tests; no product code may lean on it, or the typed clients are in the binary again"},
 	{path: "internal/kubetest/pod",
 		why: "a process in a container: it must be nothing but that"},
+	{path: "internal/golden",
+		why: "holds text against golden files for tests; it knows nothing of what it compares, so that every package's tests may use it"},
 	{path: "internal/browser", libs: []string{"github.com/chromedp/chromedp", "github.com/chromedp/cdproto"},
 		why: "opens pages in a real browser for tests; no product code may lean on it, and it leans on none"},
 	{path: "internal/archtest",

@@ -1,4 +1,4 @@
-package podline
+package linestream
 
 import (
 	"strconv"

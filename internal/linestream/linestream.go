@@ -1,10 +1,10 @@
-// Package podline carries the worker protocol between a runner and replicas in pods, whose standard streams it does not have: over
+// Package linestream carries the worker protocol between a runner and replicas in pods, whose standard streams it does not have: over
 // two Redis streams for each life of a replica, in the ledger's store. A Hub is the runner's end, a Pod the replica's.
 //
 // It knows nothing of drills and looks into no line. Its one invariant: the lines of a life arrive as they were written, each once and
 // in order, or the life ends with an error that says that some are lost; a Write returns only after Redis has acknowledged its line.
 // docs/worker-protocol.md is its description for people.
-package podline
+package linestream
 
 import (
 	"crypto/rand"
@@ -44,7 +44,7 @@ type pace struct {
 	block    time.Duration // of one blocking read
 	call     time.Duration // of any other call
 	pause    time.Duration // between attempts
-	farewell time.Duration // for last words
+	drain    time.Duration // for last words
 	join     time.Duration // until a store must have answered
 	lines    int64         // that may lie in a stream untaken
 }
@@ -52,7 +52,7 @@ type pace struct {
 func defaults() pace {
 	return pace{
 		presence: 30 * time.Second, refresh: 2 * time.Second, runner: 10 * time.Second, sync: 200 * time.Millisecond, resync: 2 * time.Second,
-		block: 500 * time.Millisecond, call: 2 * time.Second, pause: 20 * time.Millisecond, farewell: 5 * time.Second, join: time.Minute,
+		block: 500 * time.Millisecond, call: 2 * time.Second, pause: 20 * time.Millisecond, drain: 5 * time.Second, join: time.Minute,
 		lines: 1 << 16,
 	}
 }

@@ -1,4 +1,4 @@
-package podline
+package linestream
 
 import (
 	"context"
@@ -104,7 +104,7 @@ type life struct {
 func Open(o Options) *Hub {
 	f, err := namesOf(o.Fleet)
 	if err != nil {
-		panic("podline: " + err.Error())
+		panic("linestream: " + err.Error())
 	}
 	if o.pace == (pace{}) {
 		o.pace = defaults()

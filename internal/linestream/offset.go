@@ -1,4 +1,4 @@
-package podline
+package linestream
 
 import "github.com/lockdrill/lockdrill/history"
 

@@ -1,4 +1,4 @@
-package podline
+package linestream
 
 import (
 	"context"
@@ -210,7 +210,7 @@ func (p *Pod) giveUp(err error) {
 	select {
 	case <-bye.done:
 	case <-p.over:
-	case <-time.After(p.pace.farewell):
+	case <-time.After(p.pace.drain):
 	}
 	p.end(err)
 }

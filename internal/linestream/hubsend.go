@@ -1,4 +1,4 @@
-package podline
+package linestream
 
 import (
 	"context"
@@ -292,7 +292,7 @@ func (h *Hub) over(now int64) (ids []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for id, l := range h.lives {
-		late := l.unasked && l.toEnd != 0 && now-l.toEnd > int64(h.o.pace.farewell)
+		late := l.unasked && l.toEnd != 0 && now-l.toEnd > int64(h.o.pace.drain)
 		if !l.removed && (l.ended && l.greeted || late) {
 			ids = append(ids, id)
 		}
@@ -351,7 +351,7 @@ func (h *Hub) close(ctx context.Context) error {
 
 // awaitByes waits until no life is left that was told to end.
 func (h *Hub) awaitByes(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, h.o.pace.farewell/2)
+	ctx, cancel := context.WithTimeout(ctx, h.o.pace.drain/2)
 	defer cancel()
 	poll := time.NewTicker(h.o.pace.pause)
 	defer poll.Stop()

@@ -1,4 +1,4 @@
-package podline
+package linestream
 
 import (
 	"bytes"
@@ -240,7 +240,7 @@ func (p *Pod) Close(why string) error {
 		case <-bye.done:
 		case <-p.over:
 			err = p.cause()
-		case <-time.After(p.pace.farewell):
+		case <-time.After(p.pace.drain):
 			err = fmt.Errorf("leave the fleet: %w", ErrCut)
 		}
 	}

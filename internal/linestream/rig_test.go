@@ -1,4 +1,4 @@
-package podline
+package linestream
 
 import (
 	"bufio"
@@ -30,7 +30,7 @@ const patience = 30 * time.Second
 func quick() pace {
 	p := defaults()
 	p.refresh, p.sync, p.block, p.pause, p.resync = 50*time.Millisecond, 20*time.Millisecond, 50*time.Millisecond, 5*time.Millisecond, 200*time.Millisecond
-	p.call, p.farewell = time.Second, 10*time.Second // last words are waited for: a limit, which nothing comes near to
+	p.call, p.drain = time.Second, 10*time.Second // last words are waited for: a limit, which nothing comes near to
 	return p
 }
 

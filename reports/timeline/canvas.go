@@ -1,4 +1,4 @@
-package picture
+package timeline
 
 import (
 	"encoding/xml"
@@ -52,7 +52,7 @@ func printable(s string) string {
 func clean(s string) string {
 	var b strings.Builder
 	if err := xml.EscapeText(&b, []byte(printable(s))); err != nil {
-		panic(fmt.Sprintf("picture: escape: %v", err)) // a strings.Builder takes everything
+		panic(fmt.Sprintf("timeline: escape: %v", err)) // a strings.Builder takes everything
 	}
 	return b.String()
 }

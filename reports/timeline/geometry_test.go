@@ -1,4 +1,4 @@
-package picture
+package timeline
 
 import (
 	"encoding/xml"
@@ -13,7 +13,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis"
 )
 
-// box is where a text stands at most, by the widths of package picture.
+// box is where a text stands at most, by the widths of package timeline.
 type box struct {
 	x0, y0, x1, y1 float64
 	text           string

@@ -1,4 +1,4 @@
-package picture
+package timeline
 
 import (
 	"fmt"
@@ -82,7 +82,7 @@ func attrs(class string) string {
 			return `class="ld-` + class + `" ` + l.attrs
 		}
 	}
-	panic("picture: no look is called " + class) // our own table
+	panic("timeline: no look is called " + class) // our own table
 }
 
 // Styles are the rules of a style sheet for the classes of the pictures. A page needs none of them.

@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockdrill/lockdrill/history"
-	"github.com/lockdrill/lockdrill/internal/podline"
+	"github.com/lockdrill/lockdrill/internal/linestream"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
 
@@ -20,7 +20,7 @@ import (
 type PodFleetOptions struct {
 	Pods  PodsOptions
 	Redis *redis.Options // of the ledger's store, which carries commands and events
-	Fleet string         // the workers' --fleet: the run's id where the run applies them, else the experiment's name; see podline.CheckFleet
+	Fleet string         // the workers' --fleet: the run's id where the run applies them, else the experiment's name; see linestream.CheckFleet
 	// Wanted says whether the run itself ended an incarnation: by a fault, or because the drill is over. nil = it never did.
 	Wanted func(incarnation string) bool
 }
@@ -46,7 +46,7 @@ type PodFleet struct {
 	seated map[string]string // life by incarnation
 }
 
-// lines is what the fleet needs of a podline.Hub.
+// lines is what the fleet needs of a linestream.Hub.
 type lines interface {
 	Send(life string, text []byte) error
 	Sign(life string) (at int64, ok bool)
@@ -67,7 +67,7 @@ func NewPodFleet(o PodFleetOptions) *PodFleet {
 	f := newPodFleet(o)
 	f.lives.mu.Lock() // what the hub tells waits until the hub is known here
 	defer f.lives.mu.Unlock()
-	f.line = podline.Open(podline.Options{
+	f.line = linestream.Open(linestream.Options{
 		Redis: o.Redis, Fleet: o.Fleet, Clock: o.Pods.Clock, OnHello: f.hello, OnLine: f.hear, OnEnd: f.left,
 	})
 	f.lives.start()
@@ -179,9 +179,9 @@ func (f *PodFleet) Send(incarnation string, c protocol.Command) error {
 	}
 	err = f.line.Send(life, line[:len(line)-1])
 	switch {
-	case errors.Is(err, podline.ErrBacklog):
+	case errors.Is(err, linestream.ErrBacklog):
 		err = ErrBacklog
-	case errors.Is(err, podline.ErrUnknown):
+	case errors.Is(err, linestream.ErrUnknown):
 		err = ErrDead
 	}
 	if err != nil {

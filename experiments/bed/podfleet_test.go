@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/history"
-	"github.com/lockdrill/lockdrill/internal/podline"
+	"github.com/lockdrill/lockdrill/internal/linestream"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
 
@@ -53,8 +53,8 @@ func lead(t *testing.T) (*PodFleet, *script, *hub, *told) {
 	return f, s, h, said
 }
 
-func helloOf(life, uid string, at int64) podline.Hello {
-	return podline.Hello{Life: life, Pod: "w", UID: uid, At: history.At(at)}
+func helloOf(life, uid string, at int64) linestream.Hello {
+	return linestream.Hello{Life: life, Pod: "w", UID: uid, At: history.At(at)}
 }
 
 func ask(t *testing.T, f *PodFleet, inc string) {
@@ -118,7 +118,7 @@ func TestClaimsOfWorkers(t *testing.T) {
 		s.show(running("w", "u1", "c1", 0))
 		f.hello(helloOf("l1", "u1", 1))
 		line := func(n int64, text string, lo, hi int64) {
-			f.hear(podline.Line{Life: "l1", N: n, Text: []byte(text), Shift: podline.Offset{Lo: lo, Hi: hi, At: 5e9}, Heard: 3e9})
+			f.hear(linestream.Line{Life: "l1", N: n, Text: []byte(text), Shift: linestream.Offset{Lo: lo, Hi: hi, At: 5e9}, Heard: 3e9})
 		}
 		ack := func(id string, at int64) string {
 			return fmt.Sprintf(`{"kind":"job.ack","lock":"l","key":"k","job":{"id":%q},"from":%d,"to":%d}`, id, at, at)
@@ -136,8 +136,8 @@ func TestClaimsOfWorkers(t *testing.T) {
 		if w.lines != 2 || w.wrong != 4 || !strings.Contains(w.first, "stamped") || w.heard != 7 {
 			t.Errorf("worker %+v", w)
 		}
-		call, err := f.claim(w, podline.Line{Text: []byte(`{"kind":"acquire.return","lock":"l","key":"k","epoch":"e","op":"o","outcome":"fail","from":4900000000,"to":5000000000,` +
-			`"call":{"result":"held","holder":"x"}}`), Shift: podline.Offset{Lo: 3e9 - 10, Hi: 3e9 + 10, At: 5e9}, Heard: 3e9})
+		call, err := f.claim(w, linestream.Line{Text: []byte(`{"kind":"acquire.return","lock":"l","key":"k","epoch":"e","op":"o","outcome":"fail","from":4900000000,"to":5000000000,` +
+			`"call":{"result":"held","holder":"x"}}`), Shift: linestream.Offset{Lo: 3e9 - 10, Hi: 3e9 + 10, At: 5e9}, Heard: 3e9})
 		if err != nil || call.From >= 1.9e9 || call.To != 2e9+10 || call.Call.Answered != 2e9-10 {
 			t.Errorf("answered from %+v on, in %v: %v", call.Call, call.Span, err)
 		}
@@ -151,7 +151,7 @@ func TestClaimsOfWorkers(t *testing.T) {
 		var exit history.Event
 		f.lives.o.OnEvent = nil
 		f.o.Pods.OnEvent = func(e history.Event) { exit = e }
-		f.left(podline.End{Life: "l1", Err: errors.New("the store has lost lines")})
+		f.left(linestream.End{Life: "l1", Err: errors.New("the store has lost lines")})
 		f.lives.mu.Lock()
 		f.lives.finish(f.workers[0].life, 4e9, history.ByStatus, "exit status 1")
 		f.lives.mu.Unlock()
@@ -186,7 +186,7 @@ func TestEndsOfWorkers(t *testing.T) {
 			s.show(running("w", "u2", "c2", 0))
 			f.hello(helloOf("l2", "u2", 2))
 		}, "gone u1 of r1.1"},
-		{"goodbye", false, func(f *PodFleet, s *script, h *hub) { f.left(podline.End{Life: "l1"}) }, ""},
+		{"goodbye", false, func(f *PodFleet, s *script, h *hub) { f.left(linestream.End{Life: "l1"}) }, ""},
 		{"without logs, by status", true, func(f *PodFleet, s *script, h *hub) { s.show(running("w", "u1", "c2", 1)) }, "exit r1.1 by status: gone"},
 		{"without logs, and it is heard later", true, func(f *PodFleet, s *script, h *hub) {
 			s.show(running("w", "u1", "c2", 1))

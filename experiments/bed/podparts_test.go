@@ -18,7 +18,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/kube"
-	"github.com/lockdrill/lockdrill/internal/podline"
+	"github.com/lockdrill/lockdrill/internal/linestream"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
 
@@ -29,7 +29,7 @@ const deaf = "deaf"
 func playPod() {
 	signal.Ignore(syscall.SIGTERM)
 	fmt.Println(deaf)
-	p, err := podline.Join(context.Background(), podline.JoinOptions{
+	p, err := linestream.Join(context.Background(), linestream.JoinOptions{
 		Redis: &redis.Options{Addr: os.Getenv("LOCKS_AT")}, Fleet: os.Getenv("FLEET"),
 		Pod: os.Getenv("LOCKDRILL_POD"), UID: os.Getenv("LOCKDRILL_POD_UID"), Log: os.Stdout,
 	})

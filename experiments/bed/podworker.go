@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/history"
-	"github.com/lockdrill/lockdrill/internal/podline"
+	"github.com/lockdrill/lockdrill/internal/linestream"
 )
 
 // podWorker is one worker that has said hello. podLives.mu guards it.
 type podWorker struct {
-	hello   podline.Hello
+	hello   linestream.Hello
 	life    *podLife        // of a container, once that is known
 	replica history.Replica // the zero value until it has a seat
 	started history.Span    // when it got that
@@ -32,7 +32,7 @@ type podWorker struct {
 }
 
 // hello takes note of a worker. Whoever was in the same container before it is dead.
-func (f *PodFleet) hello(h podline.Hello) {
+func (f *PodFleet) hello(h linestream.Hello) {
 	f.lives.mu.Lock()
 	defer f.lives.mu.Unlock()
 	w := &podWorker{hello: h}
@@ -122,7 +122,7 @@ func (f *PodFleet) sign(l *podLife) int64 {
 }
 
 // hear turns a line into a claim.
-func (f *PodFleet) hear(line podline.Line) {
+func (f *PodFleet) hear(line linestream.Line) {
 	f.lives.mu.Lock()
 	defer f.lives.mu.Unlock()
 	w := f.worker(line.Life)
@@ -141,7 +141,7 @@ func (f *PodFleet) hear(line podline.Line) {
 
 // claim moves an event of a worker to the runner's clock. Its bracket cannot begin before the worker was told who it is, nor end after
 // its line was heard.
-func (f *PodFleet) claim(w *podWorker, line podline.Line) (history.Event, error) {
+func (f *PodFleet) claim(w *podWorker, line linestream.Line) (history.Event, error) {
 	e, err := claim(line.Text, w.replica, 0)
 	if err != nil {
 		return e, err
@@ -179,14 +179,14 @@ func (w *podWorker) bad(line []byte, err error) {
 }
 
 // left takes note that no more lines of a worker come. That is no end of a process.
-func (f *PodFleet) left(e podline.End) {
+func (f *PodFleet) left(e linestream.End) {
 	f.lives.mu.Lock()
 	defer f.lives.mu.Unlock()
 	if w := f.worker(e.Life); w != nil {
 		w.left = true
 		if e.Err != nil {
 			w.why = e.Err.Error()
-			if !errors.Is(e.Err, podline.ErrGone) { // what it claimed from then on is lost, which its log does not always show
+			if !errors.Is(e.Err, linestream.ErrGone) { // what it claimed from then on is lost, which its log does not always show
 				w.bad(nil, e.Err)
 			}
 		}

@@ -1,7 +1,6 @@
 package testbed
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/lockdrill/lockdrill/history"
@@ -11,7 +10,7 @@ import (
 // to the run's origin. Unknown fields are tolerated.
 func claim(line []byte, who history.Replica, origin int64) (history.Event, error) {
 	var e history.Event
-	if err := json.Unmarshal(line, &e); err != nil {
+	if err := history.ParseEvent(line, &e); err != nil {
 		return e, fmt.Errorf("no event: %w", err)
 	}
 	if !claimable(e.Kind) {

@@ -62,7 +62,7 @@ func TestBurstEndsWithItsReplica(t *testing.T) {
 
 // What may have been done again is counted beside what surely was.
 func TestCountsAreNeverNarrowerThanMeasured(t *testing.T) {
-	e, h := load(t, "replica-dies-with-200-jobs-no-look")
+	e, h := load(t, "replica-dies-no-look")
 	j := Judge(e, h)
 	again, _ := NewJudger(e).judging(h).ix.reExecuted("job")
 	if c := j.Counts; again.hi <= again.lo || c.ReExecuted != again.lo || c.ReExecutedAtMost != again.hi {
@@ -70,7 +70,7 @@ func TestCountsAreNeverNarrowerThanMeasured(t *testing.T) {
 	}
 	never := func(ev *history.Event) bool { return ev.Epoch == "b9" } // written, so the ledger has lost nothing
 	for _, hold := range []int64{0, 600e9} {                          // a job that cannot have been done yet is not surely stranded
-		e, h := load(t, "replica-dies-with-200-jobs-no-look")
+		e, h := load(t, "replica-dies-no-look")
 		without(h, never)
 		pos := int64(0)
 		for i := range h.Events {

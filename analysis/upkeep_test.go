@@ -190,7 +190,7 @@ func TestUpkeepFalseGreens(t *testing.T) {
 		{"classes-short", "held[small].max", "no hold of class small", func(h *history.History) {
 			without(h, func(ev *history.Event) bool { return ev.Kind == history.AcquireReturn })
 		}},
-		{"classes-short", "wait[small].p95", "not read to its end", func(h *history.History) {
+		{"classes-short", "wait[small].p90", "not read to its end", func(h *history.History) {
 			without(h, func(ev *history.Event) bool { return ev.Coverage != nil && ev.Coverage.Final })
 		}},
 	} {

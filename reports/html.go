@@ -9,7 +9,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/lockdrill/lockdrill/reports/picture"
+	"github.com/lockdrill/lockdrill/reports/timeline"
 )
 
 //go:embed html
@@ -140,7 +140,7 @@ func (d *document) style() {
 	if err != nil {
 		panic(err) // it is part of the binary
 	}
-	rules := string(own) + picture.Styles()
+	rules := string(own) + timeline.Styles()
 	sum := sha256.Sum256([]byte(rules))
 	d.Style = template.HTML("<style>" + rules + "</style>")
 	d.StyleSum = base64.StdEncoding.EncodeToString(sum[:])

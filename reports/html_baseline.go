@@ -5,7 +5,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
-	"github.com/lockdrill/lockdrill/reports/picture"
+	"github.com/lockdrill/lockdrill/reports/timeline"
 )
 
 // baselineBlocks hold the run beside earlier ones: c has it as its head; nil = it was not compared.
@@ -30,7 +30,7 @@ func baselineBlocks(c *verdict.Comparison) []block {
 		blocks = append(blocks, block{Grid: g}, block{Fold: &fold{"Confidence intervals, and from how many values", []block{{Grid: withinGrid(c)}}}})
 	}
 	blocks = appendItems(blocks, "Correctness on both sides", correctnessOf(c))
-	for _, p := range picture.Trends(c) {
+	for _, p := range timeline.Trends(c) {
 		blocks = append(blocks, block{Figure: figureOf(p)})
 	}
 	if len(c.Rows) > 0 && len(c.Base)+len(c.Head) < 3 {

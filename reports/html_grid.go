@@ -8,7 +8,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
-	"github.com/lockdrill/lockdrill/reports/picture"
+	"github.com/lockdrill/lockdrill/reports/timeline"
 )
 
 // grid is a table of the page. Label says to those who do not see it what it holds.
@@ -94,8 +94,8 @@ type drawing struct {
 // mostTwin bounds the rows of a twin.
 const mostTwin = 200
 
-// figureOf trusts the picture: package picture escapes what it draws, and the tests feed it markup.
-func figureOf(p picture.Picture) *drawing {
+// figureOf trusts the picture: package timeline escapes what it draws, and the tests feed it markup.
+func figureOf(p timeline.Picture) *drawing {
 	f := &drawing{Title: p.Title, Desc: p.Desc, SVG: template.HTML(p.SVG)}
 	if len(p.Rows) == 0 {
 		return f
@@ -119,12 +119,12 @@ func figureOf(p picture.Picture) *drawing {
 
 func timelineBlocks(l *verdict.Lanes) []block {
 	var trials []block
-	for _, p := range picture.Trials(l) {
+	for _, p := range timeline.Trials(l) {
 		drawn := figureOf(p)
 		drawn.Bare = true
 		trials = append(trials, block{Fold: &fold{p.Title, []block{{Figure: drawn}}}})
 	}
-	blocks := []block{{Figure: figureOf(picture.Overview(l))}}
+	blocks := []block{{Figure: figureOf(timeline.Overview(l))}}
 	if len(trials) > 1 {
 		return append(blocks, block{Fold: &fold{"Close-ups: " + figures.Plural(len(trials), "picture"), trials}})
 	}
@@ -133,7 +133,7 @@ func timelineBlocks(l *verdict.Lanes) []block {
 
 func signalBlocks(l *verdict.Lanes) []block {
 	var blocks []block
-	for _, p := range picture.Signals(l) {
+	for _, p := range timeline.Signals(l) {
 		blocks = append(blocks, block{Figure: figureOf(p)})
 	}
 	if len(blocks) == 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/figures"
-	"github.com/lockdrill/lockdrill/reports/picture"
+	"github.com/lockdrill/lockdrill/reports/timeline"
 )
 
 func takeoverBlocks(r Run, ev *evidence) []block {
@@ -19,7 +19,7 @@ func takeoverBlocks(r Run, ev *evidence) []block {
 	if len(all) == 0 {
 		blocks = append(blocks, block{Text: "None: " + noTakeover + "."})
 	}
-	for _, p := range picture.Takeovers(r.Experiment, j) {
+	for _, p := range timeline.Takeovers(r.Experiment, j) {
 		blocks = append(blocks, block{Figure: figureOf(p)})
 	}
 	if len(all) > 0 {

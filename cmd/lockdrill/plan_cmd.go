@@ -11,7 +11,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/experiments"
-	"github.com/lockdrill/lockdrill/experiments/bed"
+	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/reports"
 )
 
@@ -101,7 +101,7 @@ func targetGuard(ctx context.Context, io streams, e *experiments.Experiment) (gu
 		if err != nil || r.Mode != experiments.RedisExternal {
 			continue
 		}
-		if taken := bed.Taken(ctx, r); errors.As(taken, new(*bed.HeldError)) {
+		if taken := testbed.Taken(ctx, r); errors.As(taken, new(*testbed.HeldError)) {
 			err = taken // one that cannot be asked is the environment guard's matter
 		}
 	}
@@ -127,7 +127,7 @@ func lookUp(ctx context.Context, e *experiments.Experiment, plan *forecast.Plan)
 			f.Now = []string{"a lock for each job: keys " + l.KeyPrefix + "<job> exist while jobs run"}
 			continue
 		}
-		seen, err := bed.Peek(ctx, e.Redis, []string{l.Key})
+		seen, err := testbed.Peek(ctx, e.Redis, []string{l.Key})
 		switch {
 		case err != nil:
 			f.Now = []string{"not known: " + err.Error()}

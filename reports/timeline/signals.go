@@ -1,0 +1,189 @@
+package timeline
+
+import (
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
+)
+
+const (
+	maxTargets   = 6
+	signalHeight = 110.0
+)
+
+// Signals draws every metric that was scraped, at all its targets, with the faults behind it.
+func Signals(l *verdict.Lanes) []Picture {
+	var out []Picture
+	for i := range l.Signals {
+		out = append(out, signal(l, &l.Signals[i], i+1))
+	}
+	return out
+}
+
+func signal(l *verdict.Lanes, m *verdict.SignalLane, n int) Picture {
+	o := &overview{l: l, c: newCanvas("signal-" + count(n)), s: scale{0, max(l.Seconds, 1e-3), left, right}}
+	o.key.c = o.c
+	kind := ""
+	if m.Kind != "" {
+		kind = " (" + m.Kind + ")"
+	}
+	p := Picture{
+		ID: o.c.id, Title: "Metric " + m.Metric + kind, Desc: signalDesc(m),
+		Columns: []string{"Target", "Before the first fault", "During the faults", "After the last fault"},
+	}
+	o.y = 8
+	o.faults()
+	top := o.y + 6
+	lo, hi := extremes(m)
+	y := func(v float64) float64 { return top + signalHeight - (v-lo)/(hi-lo)*signalHeight }
+	var grid path
+	for _, v := range []float64{lo, (lo + hi) / 2, hi} {
+		grid.line(left, y(v), right, y(v))
+		o.c.text("dim", end, left-6, y(v)+4, sizeSmall, 70, value(v))
+	}
+	o.c.under("grid", &grid)
+	o.c.text("ink", end, left-6, top+34, sizeName, gutter-16, m.Metric)
+	from, to := window(l)
+	var names []string // the lives of one replica share a line
+	for i := range m.Targets {
+		t := &m.Targets[i]
+		p.Rows = append(p.Rows, append([]string{t.Target}, around(t, from, to)...))
+		name := history.ReplicaOf(t.Target)
+		n := slices.Index(names, name)
+		if n < 0 {
+			n = len(names)
+			names = append(names, name)
+		}
+		if n >= maxTargets {
+			continue
+		}
+		class := "l" + count(n)
+		o.c.put(class, o.series(t, y))
+		o.key.add(26, name, func(x, y float64) {
+			var p path
+			p.line(x, y, x+26, y)
+			o.c.put(class, &p)
+		})
+	}
+	o.y = top + signalHeight + 6
+	o.shade(top, o.y)
+	o.c.axis(o.s, top, o.y, "time since the start of the run"+scaled(l.TimeScale), tickText)
+	o.y = o.key.draw(o.y + 44)
+	if extra := len(names) - maxTargets; extra > 0 {
+		o.y += 16
+		o.c.text("dim", start, 14, o.y, sizeSmall, right-14, figures.Plural(extra, "further target")+": in the table")
+	}
+	p.SVG = o.c.finish(p.Title, p.Desc, o.y+8)
+	return p
+}
+
+func signalDesc(m *verdict.SignalLane) string {
+	return "The values of " + m.Metric + " at " + figures.Plural(len(m.Targets), "target") + " over the run, with the faults behind them."
+}
+
+func extremes(m *verdict.SignalLane) (lo, hi float64) {
+	for _, t := range m.Targets {
+		for _, p := range t.Points {
+			lo, hi = min(lo, p.Value), max(hi, p.Value)
+		}
+	}
+	if lo == hi {
+		hi = lo + 1
+	}
+	return lo, hi
+}
+
+func value(v float64) string {
+	if a := math.Abs(v); a >= 1e6 || a > 0 && a < 1e-3 {
+		return strconv.FormatFloat(v, 'e', 1, 64)
+	}
+	return figures.Decimal(v)
+}
+
+// series is the line of one target, as steps: a value holds until a look has shown another.
+func (o *overview) series(t *verdict.SignalTarget, y func(float64) float64) *path {
+	var p path
+	var points []float64
+	flush := func(until float64) {
+		if n := len(points); n > 0 {
+			points = append(points, o.s.x(until), points[n-1])
+			p.stairs(points...)
+		}
+		points = nil
+	}
+	for _, v := range t.Points {
+		at := mid(v.At)
+		if v.Absent {
+			flush(at)
+			continue
+		}
+		if n := len(points); n > 0 {
+			if x := o.s.x(at); x-points[n-2] < 0.5 && n > 4 { // within half a unit: only where it ends
+				points[n-1] = y(v.Value)
+				continue
+			}
+			points = append(points, o.s.x(at), points[n-1])
+		}
+		points = append(points, o.s.x(at), y(v.Value))
+	}
+	flush(t.Last)
+	return &p
+}
+
+// window is from the first effective fault to the end of the last.
+func window(l *verdict.Lanes) (from, to float64) {
+	from, to = math.Inf(1), math.Inf(-1)
+	for i := range l.Faults {
+		f := &l.Faults[i]
+		if f.Effective == nil {
+			continue
+		}
+		from, to = min(from, f.Effective.From), max(to, f.Effective.From)
+		if f.Over.Open() {
+			to = l.Seconds
+		} else {
+			to = max(to, f.Over.To)
+		}
+	}
+	return from, to
+}
+
+// around says what the values were before, during and after the faults: the range of values, or "none".
+func around(t *verdict.SignalTarget, from, to float64) []string {
+	var spans [3][]float64
+	for i, p := range t.Points {
+		if p.Absent {
+			continue
+		}
+		begin, end := p.At.To, t.Last
+		if i+1 < len(t.Points) {
+			end = t.Points[i+1].At.To
+		}
+		for k, w := range [][2]float64{{math.Inf(-1), from}, {from, to}, {to, math.Inf(1)}} {
+			if begin < w[1] && end >= w[0] {
+				spans[k] = append(spans[k], p.Value)
+			}
+		}
+	}
+	var out []string
+	for _, vs := range spans {
+		if len(vs) == 0 {
+			out = append(out, "none")
+			continue
+		}
+		lo, hi := vs[0], vs[0]
+		for _, v := range vs {
+			lo, hi = min(lo, v), max(hi, v)
+		}
+		text := value(lo)
+		if hi != lo {
+			text += " to " + value(hi)
+		}
+		out = append(out, text)
+	}
+	return out
+}

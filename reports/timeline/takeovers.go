@@ -1,0 +1,332 @@
+package timeline
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/figures"
+)
+
+// plot is one lock: its takeovers against what was promised and what was to be expected.
+type plot struct {
+	c      *canvas
+	key    legend
+	lock   string
+	scale  float64 // time scale
+	ts     []numbered
+	limits []limit
+	bands  []band
+	s      scale
+	y      float64
+	drawn  shown
+}
+
+// numbered is a takeover with its place in Judgement.Takeovers, from 1 on.
+type numbered struct {
+	*verdict.Takeover
+	n int
+}
+
+// limit is one bound that the experiment promises.
+type limit struct {
+	name  string
+	share float64 // of the kills that must keep it
+	value float64
+}
+
+// band is where takeovers were to be expected.
+type band struct {
+	name      string
+	lo, hi    float64
+	rehearsed bool // drawn as an outline: it lies within what the sum allows
+}
+
+// bandsOf lists what is known to be possible for the lock before anything is measured.
+func bandsOf(j *verdict.Judgement, lock string) []band {
+	var out []band
+	for _, b := range j.Bands {
+		if b.Lock == lock {
+			out = append(out, band{name: "possible by the sum", lo: b.Lo, hi: b.Hi})
+		}
+	}
+	for _, b := range j.Predicted {
+		if b.Lock == lock && b.Hi != nil { // an open end bounds nothing that could be drawn
+			out = append(out, band{"rehearsed, " + b.Class, b.Lo, *b.Hi, true})
+		}
+	}
+	return out
+}
+
+func limitsOf(j *verdict.Judgement, lock string) []limit {
+	var out []limit
+	for _, s := range j.SLOs {
+		name, is := strings.CutPrefix(s.Measure, "takeover.")
+		if s.Lock != lock || !is {
+			continue
+		}
+		l := limit{name: name, share: 1, value: s.Limit}
+		if p, err := strconv.ParseFloat(strings.TrimPrefix(name, "p"), 64); err == nil { // else it is the max
+			l.share = p / 100
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// Takeovers draws two pictures for each lock that has any: its takeovers against what was promised, and what they consist of.
+func Takeovers(e *experiments.Experiment, j *verdict.Judgement) []Picture {
+	var locks []string
+	of := map[string][]numbered{}
+	for i := range j.Takeovers {
+		t := &j.Takeovers[i]
+		if t.Fault == "" { // a theft's value is no takeover
+			continue
+		}
+		if of[t.Lock] == nil {
+			locks = append(locks, t.Lock)
+		}
+		of[t.Lock] = append(of[t.Lock], numbered{t, i + 1})
+	}
+	slices.SortStableFunc(locks, func(a, b string) int { return place(e, a) - place(e, b) })
+	var out []Picture
+	for i, lock := range locks {
+		p := &plot{lock: lock, scale: j.Run.TimeScale, ts: of[lock], limits: limitsOf(j, lock), bands: bandsOf(j, lock)}
+		out = append(out, p.dots("takeovers-"+count(i+1)), p.bars("parts-"+count(i+1)))
+	}
+	return out
+}
+
+// place of a lock in the experiment's file; those that only the history knows come last.
+func place(e *experiments.Experiment, lock string) int {
+	for i := range e.System.Locks {
+		if e.System.Locks[i].Name == lock {
+			return i
+		}
+	}
+	return len(e.System.Locks)
+}
+
+// dots draws every takeover with its error, above their distribution.
+func (p *plot) dots(id string) Picture {
+	p.c = newCanvas(id)
+	p.key.c = p.c
+	pic := Picture{ID: id, Title: "Takeovers of lock " + p.lock, Desc: p.describe(),
+		Columns: []string{"#", "Fault", "Key", "From", "To", "Takeover", "Class", "Ended by"}}
+	hi := 0.0
+	for _, t := range p.ts {
+		hi = max(hi, t.Lo)
+		if t.Hi != nil {
+			hi = max(hi, *t.Hi)
+		}
+	}
+	for _, l := range p.limits {
+		hi = max(hi, l.value)
+	}
+	for _, b := range p.bands {
+		hi = max(hi, b.hi)
+	}
+	p.s = scale{0, max(hi*1.06, 1e-4), left, right}
+	lines := p.names()
+	p.y = 14 + 16*float64(len(lines))
+	top := p.y
+	p.trials()
+	p.ecdf()
+	p.promises(lines, top, p.y)
+	p.c.axis(p.s, top, p.y, "takeover: from the fault to the first effect of the next owner"+scaled(p.scale), tickText)
+	p.y = p.key.draw(p.y + 44)
+	pic.SVG = p.c.finish(pic.Title, pic.Desc, p.y+8)
+	for _, t := range p.ts[:min(len(p.ts), maxRows)] {
+		pic.Rows = append(pic.Rows, []string{count(t.n), t.Fault, t.Key, t.Victim, cmp.Or(t.Successor, "nobody yet"), bracket(t.Whole()), t.Class, t.End})
+	}
+	pic.Rows = more(pic.Rows, len(p.ts), len(pic.Columns))
+	return pic
+}
+
+func (p *plot) describe() string {
+	lo, hi, open := math.Inf(1), 0.0, 0
+	for _, t := range p.ts {
+		lo = min(lo, t.Lo)
+		hi = max(hi, t.Lo)
+		if t.Hi == nil {
+			open++
+			continue
+		}
+		hi = max(hi, *t.Hi)
+	}
+	s := figures.Plural(len(p.ts), "takeover") + " of " + duration(lo)
+	if duration(hi) != duration(lo) {
+		s += " to " + duration(hi)
+	}
+	if open > 0 {
+		s += ", " + figures.Count(open) + " not seen to the end"
+	}
+	for _, l := range p.limits {
+		s += "; promised " + l.name + " <= " + duration(l.value)
+	}
+	for _, b := range p.bands {
+		s += "; " + b.name + " " + duration(b.lo) + " to " + duration(b.hi)
+	}
+	return s + "."
+}
+
+// trials draws one line a takeover, in the order of the run.
+func (p *plot) trials() {
+	h := min(max(200/float64(len(p.ts)), 1), 14)
+	p.c.text("ink", end, left-8, p.y+12, sizeName, gutter-16, p.lock)
+	p.c.text("dim", end, left-8, p.y+26, sizeSmall, gutter-16, figures.Plural(len(p.ts), "takeover")+",")
+	p.c.text("dim", end, left-8, p.y+39, sizeSmall, gutter-16, "the first on top")
+	r := min(max(h/2.4, 1.4), 3.6)
+	var bars, open path
+	shapes := map[string]*path{}
+	seen := map[[2]int]bool{}
+	var between path // what one fault did to several keys stands together
+	for i, t := range p.ts {
+		y := p.y + (float64(i)+0.5)*h
+		if i > 0 && t.Fault != p.ts[i-1].Fault && h > 2 {
+			between.line(left, y-h/2, right, y-h/2)
+		}
+		x0, x1, x := p.s.x(t.Lo), right, p.s.x(t.Lo)
+		if t.Hi != nil {
+			x1 = p.s.x(*t.Hi)
+			x = (x0 + x1) / 2
+		} else {
+			open.line(x+4, y-3, x+9, y, x+4, y+3)
+			x1 = x + 9
+		}
+		if cell := [2]int{int(x), int(y)}; h < 2 && seen[cell] {
+			continue
+		} else {
+			seen[cell] = true
+		}
+		if x1-x0 > 1 {
+			bars.line(x0, y, x1, y)
+		}
+		if shapes[t.Class] == nil {
+			shapes[t.Class] = &path{}
+		}
+		shapeOf(t.Class).draw(shapes[t.Class], x, y, r)
+	}
+	p.c.under("grid", &between)
+	p.c.put("thin", &bars)
+	p.c.put("stroke", &open)
+	for _, class := range slices.Sorted(maps.Keys(shapes)) {
+		s := shapeOf(class)
+		p.c.put(s.look, shapes[class])
+		p.key.shape(s.look, s.text, func(p *path, x, y float64) { s.draw(p, x, y, 3.4) })
+	}
+	p.y += max(h*float64(len(p.ts)), 44) + 10
+	if !open.empty() {
+		p.key.shape("stroke", "not seen to its end", func(p *path, x, y float64) { p.line(x-3, y-3, x+3, y, x-3, y+3) })
+	}
+}
+
+// classShape is how takeovers of one class are drawn.
+type classShape struct {
+	look, text string
+	draw       func(p *path, x, y, r float64)
+}
+
+func shapeOf(class string) classShape {
+	disc := func(p *path, x, y, r float64) { p.dot(x, y, r) }
+	square := func(p *path, x, y, r float64) { p.box(x-r, y-r, x+r, y+r) }
+	switch class {
+	case verdict.ClassCrash:
+		return classShape{"mark", "after a kill", disc}
+	case verdict.ClassPause:
+		return classShape{"mark", "after a fault that cut the holder off", func(p *path, x, y, r float64) { p.diamond(x, y, r+0.6) }}
+	case verdict.ClassStore:
+		return classShape{"mark", "after a fault of the store", square}
+	case verdict.ClassTheft:
+		return classShape{"mark", "after the key was taken away", func(p *path, x, y, r float64) { p.down(x, y+r, r) }}
+	case verdict.ClassRecovery:
+		return classShape{"hollow", "recovery: the victim itself again", square}
+	case verdict.ClassHandOver:
+		return classShape{"hollow", "hand-over: given back", disc}
+	}
+	return classShape{"hollow", class, func(p *path, x, y, r float64) { p.diamond(x, y, r+0.6) }}
+}
+
+// named is a limit or a band with its name.
+type named struct {
+	text, class string
+	x           float64
+}
+
+// names of the limits and bands in the lines that they take: one if they fit, else one for the bands and one for the limits.
+func (p *plot) names() [][]named {
+	var bands, limits []named
+	for _, b := range p.bands {
+		bands = append(bands, named{b.name + " " + duration(b.lo) + " to " + duration(b.hi), "bandtext", (p.s.x(b.lo) + p.s.x(b.hi)) / 2})
+	}
+	for _, l := range p.limits {
+		limits = append(limits, named{"SLO " + l.name + " ≤ " + duration(l.value), "slotext", p.s.x(l.value)})
+	}
+	both := slices.Concat(bands, limits)
+	if _, ok := apartNames(both); ok || len(bands) == 0 || len(limits) == 0 {
+		return [][]named{both}
+	}
+	return [][]named{bands, limits}
+}
+
+// apartNames orders ns and gives their left ends.
+func apartNames(ns []named) (lefts []float64, ok bool) {
+	slices.SortStableFunc(ns, func(a, b named) int { return byLeft(stretch{x0: a.x}, stretch{x0: b.x}) })
+	var mids, widths []float64
+	for _, n := range ns {
+		mids, widths = append(mids, n.x), append(widths, widthOf(n.text, sizeSmall))
+	}
+	return spread(mids, widths, left, right, 10)
+}
+
+// promises draws limits and bands through both panels, and names them above, apart from one another.
+func (p *plot) promises(lines [][]named, top, bottom float64) {
+	var limits, bands, rehearsed, lead path
+	for _, b := range p.bands {
+		if b.rehearsed {
+			rehearsed.box(p.s.x(b.lo), top+2, p.s.x(b.hi), bottom-2)
+			continue
+		}
+		bands.box(p.s.x(b.lo), top, p.s.x(b.hi), bottom)
+	}
+	for _, l := range p.limits {
+		limits.tick(p.s.x(l.value), top, bottom)
+	}
+	p.c.under("band", &bands)
+	p.c.weaveUnder("bandhatch", &bands)
+	p.c.put("rehearsed", &rehearsed)
+	p.c.put("slo", &limits)
+	for i, ns := range lines {
+		lefts, ok := apartNames(ns)
+		for ; !ok; lefts, ok = apartNames(ns) { // the description names them all
+			ns = ns[:len(ns)-1]
+		}
+		y := 14 + 16*float64(i)
+		for k, n := range ns {
+			w := widthOf(n.text, sizeSmall)
+			p.c.text(n.class, start, lefts[k], y, sizeSmall, w+1, n.text)
+			if i == len(lines)-1 {
+				lead.line(min(max(n.x, lefts[k]), lefts[k]+w), y+4, n.x, top-2)
+			}
+		}
+	}
+	p.c.put("lead", &lead)
+	if len(p.limits) > 0 {
+		p.key.add(22, "limit of an SLO", func(x, y float64) {
+			var l path
+			l.line(x, y, x+22, y)
+			p.c.put("slo", &l)
+		})
+	}
+	if slices.ContainsFunc(p.bands, func(b band) bool { return !b.rehearsed }) {
+		p.key.swatch("band", "bandhatch", "where the declared timings put it")
+	}
+	if slices.ContainsFunc(p.bands, func(b band) bool { return b.rehearsed }) {
+		p.key.swatch("rehearsed", "", "where rehearsals of the file had it")
+	}
+}

@@ -1,0 +1,197 @@
+package timeline
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/internal/figures"
+)
+
+// trended is one run of a trend.
+type trended struct {
+	verdict.ComparedValue
+	head bool
+}
+
+// maxTrend is how many runs a trend has; those that are left out are the earliest, and are counted.
+const maxTrend = 30
+
+// leastTrend is how many runs make one.
+const leastTrend = 3
+
+// Trends draws each row that several runs have values of, by start time: the earliest on top. A row that is the same everywhere has
+// no picture.
+func Trends(c *verdict.Comparison) []Picture {
+	var out []Picture
+	for i := range c.Rows {
+		r := &c.Rows[i]
+		var runs []trended
+		for _, v := range r.Base.Runs {
+			runs = append(runs, trended{v, false})
+		}
+		for _, v := range r.Head.Runs {
+			runs = append(runs, trended{v, true})
+		}
+		slices.SortStableFunc(runs, func(a, b trended) int { return strings.Compare(a.Started, b.Started) })
+		if len(runs) >= leastTrend && !level(runs) {
+			out = append(out, trend("trend-"+count(len(out)+1), r, runs))
+		}
+	}
+	return out
+}
+
+// level reports that all runs have the same one value.
+func level(runs []trended) bool {
+	same := func(a, b *float64) bool { return a != nil && b != nil && *a == *b }
+	first := runs[0].Median
+	return !slices.ContainsFunc(runs, func(r trended) bool { return !same(r.Median.Lo, first.Lo) || !same(r.Median.Hi, first.Lo) })
+}
+
+func trend(id string, r *verdict.ComparedRow, runs []trended) Picture {
+	c := newCanvas(id)
+	key := legend{c: c}
+	measure := strings.NewReplacer("_", " ", ".", " ").Replace(r.Measure)
+	pic := Picture{ID: id, Title: "Trend of " + measure + " of lock " + r.Lock, Columns: []string{"Started", "Side", "Run", "Median", "From"}}
+	figure := figureOf(r.Unit)
+	pic.Desc = fmt.Sprintf("%s by start time, the earliest on top, each with its median.", figures.Plural(len(runs), "run"))
+	if w := r.Base.Within; w != nil && w.Lo != nil && w.Hi != nil {
+		pic.Desc += " The base's median lies within " + figure(*w.Lo) + " to " + figure(*w.Hi) + "."
+	}
+	for _, run := range runs {
+		pic.Rows = append(pic.Rows, []string{when(run.Started), sideName(run.head), run.Run, endsText(run.Median, r.Unit), figures.Plural(run.N, r.Of)})
+	}
+	early := max(len(runs)-maxTrend, 0)
+	t := &trendPlot{c: c, key: &key, y: 16, s: scaleOf(r, runs[early:])}
+	if early > 0 {
+		c.text("dim", start, left, t.y+2, sizeSmall, right-left, figures.Plural(early, "earlier run")+" left out: see the table")
+		t.y += 14
+	}
+	top := t.y
+	for _, run := range runs[early:] {
+		t.run(run)
+	}
+	t.y += 6
+	t.band(r, top)
+	c.axis(t.s, top, t.y, measure+": the median of each run", axisText(r.Unit))
+	t.y = key.draw(t.y + 44)
+	pic.SVG = c.finish(pic.Title, pic.Desc, t.y+8)
+	return pic
+}
+
+// trendPlot is a trend in the making.
+type trendPlot struct {
+	c   *canvas
+	key *legend
+	s   scale
+	y   float64
+}
+
+// scaleOf takes in all runs and the base's interval, and 0 where that is not far.
+func scaleOf(r *verdict.ComparedRow, runs []trended) scale {
+	var all []float64
+	add := func(i *verdict.Interval) {
+		if i == nil {
+			return
+		}
+		for _, v := range []*float64{i.Lo, i.Hi} {
+			if v != nil {
+				all = append(all, *v)
+			}
+		}
+	}
+	for i := range runs {
+		add(&runs[i].Median)
+	}
+	add(r.Base.Within)
+	lo, hi := slices.Min(append(all, 0)), slices.Max(append(all, 0))
+	return scale{lo, lo + max((hi-lo)*1.06, 1e-6), left, right}
+}
+
+// run draws one run: the head filled, the base hollow, as wide as its range.
+func (t *trendPlot) run(r trended) {
+	const h = 17.0
+	y := t.y + h/2
+	t.c.text("dim", end, left-8, y+4, sizeSmall, gutter-12, when(r.Started))
+	var bar, dot, open path
+	x0 := t.s.x0
+	if r.Median.Lo != nil {
+		x0 = t.s.x(*r.Median.Lo)
+	}
+	x, x1 := x0, x0+9
+	if r.Median.Hi != nil {
+		x1 = t.s.x(*r.Median.Hi)
+		x = (x0 + x1) / 2
+	} else {
+		open.line(x+4, y-3, x+9, y, x+4, y+3)
+		t.key.shape("stroke", "not seen to its end", func(p *path, x, y float64) { p.line(x-3, y-3, x+3, y, x-3, y+3) })
+	}
+	if x1-x0 > 1 {
+		bar.line(x0, y, x1, y)
+	}
+	disc := func(p *path, x, y float64) { p.dot(x, y, 4) }
+	disc(&dot, min(max(x, t.s.x0+4), t.s.x1-4), y)
+	look := map[bool]string{true: "mark", false: "hollow"}[r.head]
+	t.c.put("thin", &bar)
+	t.c.put("stroke", &open)
+	t.c.put(look, &dot)
+	t.key.shape(look, "run of the "+sideName(r.head), disc)
+	t.y += h
+}
+
+// band is where the base's median lies.
+func (t *trendPlot) band(r *verdict.ComparedRow, top float64) {
+	w := r.Base.Within
+	if w == nil || w.Lo == nil || w.Hi == nil {
+		return
+	}
+	var p path
+	p.box(t.s.x(*w.Lo), top, t.s.x(*w.Hi), t.y)
+	t.c.under("band", &p)
+	t.c.weaveUnder("bandhatch", &p)
+	t.key.swatch("band", "bandhatch", "where the base's median lies")
+}
+
+func sideName(head bool) string { return map[bool]string{true: "head", false: "base"}[head] }
+
+// when is a start time to the second.
+func when(started string) string {
+	if len(started) >= len("2006-01-02T15:04:05") {
+		started = started[:len("2006-01-02T15:04:05")]
+	}
+	return strings.Replace(started, "T", " ", 1)
+}
+
+// figureOf writes values of the unit.
+func figureOf(unit string) func(float64) string {
+	switch unit {
+	case "s":
+		return duration
+	case "ratio":
+		return func(v float64) string { return number(100*v) + "%" }
+	}
+	return number
+}
+
+// axisText names ticks of the unit.
+func axisText(unit string) func(t, step, largest float64) string {
+	if unit == "s" {
+		return tickText
+	}
+	return func(t, _, _ float64) string { return figureOf(unit)(t) }
+}
+
+// endsText is an interval for a table.
+func endsText(i verdict.Interval, unit string) string {
+	figure := figureOf(unit)
+	switch {
+	case i.Lo != nil && unit == "s":
+		return bracket(verdict.Range{Lo: *i.Lo, Hi: i.Hi})
+	case i.Lo == nil || i.Hi == nil:
+		return "open"
+	case *i.Lo == *i.Hi:
+		return figure(*i.Lo)
+	}
+	return figure(*i.Lo) + " to " + figure(*i.Hi)
+}

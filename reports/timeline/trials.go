@@ -1,0 +1,121 @@
+package timeline
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/internal/figures"
+)
+
+const (
+	maxTrials  = 60 // close-ups; of more, the longest get one
+	maxSummary = 40 // takeovers in one picture of those without a close-up
+	maxOthers  = 12 // further keys that the same fault struck, in its close-up
+	maxCut     = 12 // pictures of those without
+)
+
+// strike is what one fault did to one lock: the takeover of each of its keys, the longest first.
+type strike struct {
+	lock, fault string
+	trials      []*verdict.TrialLane
+}
+
+// Trials draws every takeover: a close-up for each fault and lock, and bars for those beyond the longest 60.
+func Trials(l *verdict.Lanes) []Picture {
+	var all []*strike
+	at := map[string]*strike{}
+	for i := range l.Trials {
+		t := &l.Trials[i]
+		id := t.Lock + "\x00" + t.Fault
+		s := at[id]
+		if s == nil || t.Fault == "" {
+			s = &strike{lock: t.Lock, fault: t.Fault}
+			at[id] = s
+			all = append(all, s)
+		}
+		s.trials = append(s.trials, t)
+	}
+	for _, s := range all {
+		slices.SortStableFunc(s.trials, func(a, b *verdict.TrialLane) int {
+			switch {
+			case longer(a, b):
+				return -1
+			case longer(b, a):
+				return 1
+			}
+			return 0
+		})
+	}
+	chosen := longest(all, maxTrials)
+	var out []Picture
+	var rest []*verdict.TrialLane
+	for i, s := range all {
+		if chosen[i] {
+			out = append(out, closeup(l, s))
+		} else {
+			rest = append(rest, s.trials...)
+		}
+	}
+	return append(out, summaries(l, rest)...)
+}
+
+// longest marks the n strikes with the longest takeovers.
+func longest(all []*strike, n int) []bool {
+	order := make([]int, len(all))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		switch x, y := all[a].trials[0], all[b].trials[0]; {
+		case longer(x, y):
+			return -1
+		case longer(y, x):
+			return 1
+		}
+		return cmp.Compare(a, b)
+	})
+	chosen := make([]bool, len(all))
+	for _, i := range order[:min(n, len(order))] {
+		chosen[i] = true
+	}
+	return chosen
+}
+
+// trialColumns of every table of trials.
+var trialColumns = []string{"#", "Where", "Fault", "From", "To", "Takeover", "Residual", "Pickup", "Warm-up", "Struck", "Lease end", "Granted", "Ended", "Class"}
+
+// trialRows are the rows of the trials, and one that counts those beyond maxRows.
+func trialRows(ts []*verdict.TrialLane) [][]string {
+	var out [][]string
+	for _, t := range ts[:min(len(ts), maxRows)] {
+		out = append(out, trialRow(t))
+	}
+	return more(out, len(ts), len(trialColumns))
+}
+
+// more adds a row that counts what is missing of n.
+func more(rows [][]string, n, columns int) [][]string {
+	if n <= len(rows) {
+		return rows
+	}
+	last := make([]string, columns)
+	last[0] = figures.Count(n-len(rows)) + " more: verdict.json has them all"
+	return append(rows, last)
+}
+
+func trialRow(t *verdict.TrialLane) []string {
+	struck, granted, ended := "no fault", "not seen", "not seen by T+"+fixed(t.Until)+"s"
+	if t.Struck != nil {
+		struck = at(*t.Struck)
+	}
+	if t.Next != nil {
+		granted = at(t.Next.Granted)
+	}
+	if t.Ended != nil {
+		ended = at(*t.Ended) + " (" + t.Takeover.End + ")"
+	}
+	return []string{count(t.Number), where(t.Lock, t.Key), t.Fault, t.Victim, cmp.Or(t.Successor, "nobody yet"),
+		bracket(t.Whole()), optional(t.Residual), optional(t.Pickup), optional(t.Warmup),
+		struck, at(t.Held.End), granted, ended, t.Class}
+}

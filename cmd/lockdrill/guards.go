@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/internal/kube"
@@ -91,7 +92,7 @@ func admit(ctx context.Context, e *experiments.Experiment, c consent) error {
 			if g.Paste != "" {
 				text += "\n" + strings.TrimRight(g.Paste, "\n")
 			}
-			return &exitError{code: exitRefused, err: fmt.Errorf("%s: refused: %s: %s", e.Name, g.Name, text)}
+			return &exitError{code: verdict.ExitRefused, err: fmt.Errorf("%s: refused: %s: %s", e.Name, g.Name, text)}
 		}
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/reports"
@@ -44,7 +45,7 @@ func (d *drill) conclude(stderr io.Writer, broke error) error {
 	case broke == nil:
 		return nil
 	case left:
-		return &exitError{code: exitDirty, err: fmt.Errorf("%s: %w; that was the end of the drill, not everything is undone, and there is no verdict", d.e.Name, broke)}
+		return &exitError{code: verdict.ExitDirty, err: fmt.Errorf("%s: %w; that was the end of the drill, not everything is undone, and there is no verdict", d.e.Name, broke)}
 	}
 	return fmt.Errorf("%s: %w; that was the end of the drill, everything is undone, and there is no verdict", d.e.Name, broke)
 }
@@ -131,10 +132,10 @@ func guardTargets(stderr io.Writer, e *experiments.Experiment, parent string) er
 		since := c.Header.Opened.Format(time.RFC3339)
 		switch {
 		case shared >= 0 && runs(c.Header):
-			return &exitError{code: exitRefused, err: fmt.Errorf("%s: refused: %s is in use by the run in %s since %s (process %d)",
+			return &exitError{code: verdict.ExitRefused, err: fmt.Errorf("%s: refused: %s is in use by the run in %s since %s (process %d)",
 				e.Name, c.Header.Targets[shared], dir, since, c.Header.Runner.PID)}
 		case shared >= 0:
-			return &exitError{code: exitRefused, err: fmt.Errorf("%s: refused: the run in %s was killed and has not given %s back since %s; first: lockdrill recover %s",
+			return &exitError{code: verdict.ExitRefused, err: fmt.Errorf("%s: refused: the run in %s was killed and has not given %s back since %s; first: lockdrill recover %s",
 				e.Name, dir, c.Header.Targets[shared], since, dir)}
 		case !runs(c.Header) && filepath.Dir(dir) == runsFolder:
 			fmt.Fprintf(stderr, "lockdrill: the run in %s was killed and may have left something; see: lockdrill recover %s\n", dir, dir)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/reports"
@@ -51,7 +52,7 @@ func newPlanCmd(io streams) *cobra.Command {
 			return err
 		}
 		if slices.ContainsFunc(plan.Guards, refuses) {
-			return status(exitRefused)
+			return status(verdict.ExitRefused)
 		}
 		return nil
 	}

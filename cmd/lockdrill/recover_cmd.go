@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/reports"
@@ -47,18 +48,18 @@ func newRecoverCmd(io streams) *cobra.Command {
 // recoverAll does every run of runs/, each even if another fails.
 func recoverAll(ctx context.Context, io streams, at clusterFlags) error {
 	dirs := journals(runsFolder)
-	code := exitPass
+	code := verdict.ExitPass
 	for _, dir := range dirs {
 		err := recoverDir(ctx, io, dir, at)
 		if err == nil {
 			continue
 		}
-		end := &exitError{code: exitFailure, err: err}
+		end := &exitError{code: verdict.ExitError, err: err}
 		errors.As(err, &end)
 		if end.err != nil {
 			fmt.Fprintln(io.Err, reports.Harmless(end.err.Error()))
 		}
-		code = worst(code, end.code)
+		code = verdict.WorstExit(code, end.code)
 	}
 	if len(dirs) == 0 {
 		fmt.Fprintf(io.Out, "%s: no run has a journal: nothing to undo\n", runsFolder)
@@ -70,7 +71,7 @@ func recoverDir(ctx context.Context, io streams, dir string, at clusterFlags) er
 	c, err := undo.Read(filepath.Join(dir, undo.File))
 	if err == nil && !c.Closed && runs(c.Header) {
 		pid := c.Header.Runner.PID
-		return &exitError{code: exitRefused, err: fmt.Errorf("%s: refused: the runner lives (process %d) and undoes its faults itself; to end it: kill -INT %d; if it hangs: kill -KILL %d, and its watchdog undoes them", dir, pid, pid, pid)}
+		return &exitError{code: verdict.ExitRefused, err: fmt.Errorf("%s: refused: the runner lives (process %d) and undoes its faults itself; to end it: kill -INT %d; if it hangs: kill -KILL %d, and its watchdog undoes them", dir, pid, pid, pid)}
 	}
 	r, err := recoverWhenFree(ctx, dir, "recover", at)
 	switch {
@@ -81,7 +82,7 @@ func recoverDir(ctx context.Context, io streams, dir string, at clusterFlags) er
 		fmt.Fprintf(io.Out, "%s: the run has no journal: nothing to undo\n", dir)
 		return nil
 	case errors.Is(err, undo.ErrBusy):
-		return &exitError{code: exitRefused, err: fmt.Errorf("%s: refused: somebody is undoing it already (the watchdog, or another recover); try again when that is through", dir)}
+		return &exitError{code: verdict.ExitRefused, err: fmt.Errorf("%s: refused: somebody is undoing it already (the watchdog, or another recover); try again when that is through", dir)}
 	case r.Closed:
 		fmt.Fprintf(io.Out, "%s: closed: nothing to undo\n", dir)
 		return nil
@@ -97,7 +98,7 @@ func recoverDir(ctx context.Context, io streams, dir string, at clusterFlags) er
 			why = "the journal could not be read or written"
 		}
 		fmt.Fprintf(io.Out, "%s: NOT CLOSED: %s; try again with: lockdrill recover %s\n", dir, why, dir)
-		return &exitError{code: exitDirty, err: err}
+		return &exitError{code: verdict.ExitDirty, err: err}
 	}
 	fmt.Fprintf(io.Out, "%s: closed: everything is undone\n", dir)
 	return nil

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/lockcore/redisstore"
 	"github.com/lockdrill/lockdrill/reports"
@@ -28,9 +29,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root := newRootCmd(streams{In: stdin, Out: stdout, Err: stderr}, args)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
-		return exitPass
+		return verdict.ExitPass
 	}
-	end := &exitError{code: exitFailure, err: err}
+	end := &exitError{code: verdict.ExitError, err: err}
 	errors.As(err, &end)
 	if end.err != nil {
 		fmt.Fprintln(stderr, reports.Harmless(end.err.Error()))

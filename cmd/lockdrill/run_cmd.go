@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/runner"
 	"github.com/lockdrill/lockdrill/history"
@@ -96,13 +97,13 @@ func runAll(ctx context.Context, io streams, f runFlags, args []string, g *gate)
 	var under underWay
 	ctx, stop := interruptible(ctx, io.Err, &under, g)
 	defer stop()
-	code := exitPass
+	code := verdict.ExitPass
 	for i, e := range all {
 		if ctx.Err() != nil {
-			code = worst(code, exitAborted)
+			code = verdict.WorstExit(code, verdict.ExitAborted)
 			fmt.Fprintf(io.Err, "lockdrill: interrupted: %s not run\n", figures.Plural(len(all)-i, "drill"))
 			for _, e := range all[i:] {
-				g.unjudged(e.Name, &exitError{code: exitAborted, err: errors.New("interrupted before it was run")})
+				g.unjudged(e.Name, &exitError{code: verdict.ExitAborted, err: errors.New("interrupted before it was run")})
 			}
 			break
 		}
@@ -117,7 +118,7 @@ func runAll(ctx context.Context, io streams, f runFlags, args []string, g *gate)
 			fmt.Fprintln(io.Err, reports.Harmless(err.Error()))
 			c = codeOf(err)
 		}
-		code = worst(code, c)
+		code = verdict.WorstExit(code, c)
 	}
 	return status(code)
 }
@@ -147,7 +148,7 @@ func interruptible(ctx context.Context, stderr io.Writer, under *underWay, g *ga
 			go func() {
 				defer close(said)
 				if n > 0 {
-					g.result.tell(stderr, exitDirty)
+					g.result.tell(stderr, verdict.ExitDirty)
 				}
 				fmt.Fprintln(stderr, "lockdrill: "+text)
 				if n > 0 {
@@ -159,7 +160,7 @@ func interruptible(ctx context.Context, stderr io.Writer, under *underWay, g *ga
 				case <-said:
 				case <-time.After(time.Second):
 				}
-				os.Exit(exitDirty)
+				os.Exit(verdict.ExitDirty)
 			}
 		}
 	}()
@@ -344,9 +345,9 @@ func (d *drill) giveUp(ctx context.Context, stderr io.Writer, err error) error {
 	err = fmt.Errorf("%s: %w", d.e.Name, errors.Join(err, closing))
 	switch {
 	case closing != nil:
-		return &exitError{code: exitDirty, err: err}
+		return &exitError{code: verdict.ExitDirty, err: err}
 	case ctx.Err() != nil:
-		return &exitError{code: exitAborted, err: fmt.Errorf("interrupted before the drill began: %w", err)}
+		return &exitError{code: verdict.ExitAborted, err: fmt.Errorf("interrupted before the drill began: %w", err)}
 	}
 	return err
 }
@@ -371,7 +372,7 @@ func (d *drill) calibrate(ctx context.Context) (history.Calibration, error) {
 		}
 	}
 	if err := check(); err != nil {
-		return c, &exitError{code: exitRefused, err: fmt.Errorf("%w; or run it when the machine is less busy", err)}
+		return c, &exitError{code: verdict.ExitRefused, err: fmt.Errorf("%w; or run it when the machine is less busy", err)}
 	}
 	return c, nil
 }

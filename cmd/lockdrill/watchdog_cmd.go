@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 )
 
@@ -64,7 +65,7 @@ func startWatchdog(dir string, stderr io.Writer) (*watchdog, error) {
 	go func() {
 		defer close(w.done)
 		_ = cmd.Wait()
-		if state := cmd.ProcessState; !state.Success() && state.ExitCode() != exitDirty {
+		if state := cmd.ProcessState; !state.Success() && state.ExitCode() != verdict.ExitDirty {
 			fmt.Fprintf(stderr, "lockdrill: the watchdog has ended (%s): if this run is killed now, use: lockdrill recover %s\n", state, dir)
 		}
 	}()
@@ -155,7 +156,7 @@ func takeOver(ctx context.Context, log io.Writer, dir string) error {
 		}
 		if n == lastAttempt {
 			fmt.Fprintf(log, "given up; try again with: lockdrill recover %s\n", dir)
-			return &exitError{code: exitDirty}
+			return &exitError{code: verdict.ExitDirty}
 		}
 		pause *= 4
 		<-time.After(pause)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/history"
@@ -27,7 +28,7 @@ func (d *drill) openProxies(ctx context.Context) error {
 		Dial:     d.dialWay, Journal: d.journal,
 	})
 	if foreign := new(testbed.ForeignError); errors.As(err, &foreign) {
-		return &exitError{code: exitRefused, err: err}
+		return &exitError{code: verdict.ExitRefused, err: err}
 	}
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/runner"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
@@ -251,9 +252,9 @@ func (d *drill) openStores(ctx context.Context) error {
 		Redis: d.e.Redis, Ledger: d.e.Ledger, NoLedger: d.e.Observed(), Faults: d.e.Faults, Run: d.run, Folder: d.dir, Dir: d.storesDir(), Journal: d.journal,
 	})
 	if held := new(testbed.HeldError); errors.As(err, &held) {
-		return &exitError{code: exitRefused, err: err}
+		return &exitError{code: verdict.ExitRefused, err: err}
 	} else if errors.Is(err, testbed.ErrSettings) {
-		return &exitError{code: exitUsage, err: err}
+		return &exitError{code: verdict.ExitUsage, err: err}
 	} else if err != nil {
 		return fmt.Errorf("open stores: %w", err)
 	}

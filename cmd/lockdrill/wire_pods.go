@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/deploy"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/runner"
@@ -55,7 +56,7 @@ func (d *drill) standPods(ctx context.Context) error {
 		Cluster: d.cluster, Run: d.run, Experiment: d.e.Name, Folder: d.dir, Manifests: manifests, Journal: d.journal,
 	})
 	if held := new(testbed.HeldError); errors.As(err, &held) {
-		return &exitError{code: exitRefused, err: err}
+		return &exitError{code: verdict.ExitRefused, err: err}
 	}
 	return err
 }
@@ -67,7 +68,7 @@ func (d *drill) manifests() ([][]byte, error) {
 	}
 	o, err := deploy.WorkersFor(d.e, d.fleetName())
 	if err != nil {
-		return nil, &exitError{code: exitUsage, err: err}
+		return nil, &exitError{code: verdict.ExitUsage, err: err}
 	}
 	o.Run, o.Files = d.run, map[string][]byte{}
 	for name, path := range map[string]string{redisCA: d.e.Redis.CA, ledgerCA: d.e.Ledger.CA} {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/experiments/drill"
 	"github.com/lockdrill/lockdrill/reports"
 )
@@ -14,7 +14,7 @@ import (
 type planDoc struct {
 	SchemaVersion int    `json:"schemaVersion"`
 	File          string `json:"file"`
-	*analysis.Plan
+	*forecast.Plan
 }
 
 func newPlanCmd(io streams) *cobra.Command {

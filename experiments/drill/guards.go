@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/internal/kube"
@@ -26,7 +26,7 @@ type Consent struct {
 }
 
 // Guard is one answer to whether a run may start.
-type Guard = analysis.PlannedGuard
+type Guard = forecast.PlannedGuard
 
 // environmentWithin bounds asking a target what it is.
 const environmentWithin = 5 * time.Second

@@ -7,14 +7,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
 )
 
 // Plan is the plan of e with what can be known of this moment: the guards, and who holds what.
-func Plan(ctx context.Context, e *experiments.Experiment, c Consent, notify func(string)) (plan *analysis.Plan, err error) {
-	plan = analysis.PlanOf(e)
+func Plan(ctx context.Context, e *experiments.Experiment, c Consent, notify func(string)) (plan *forecast.Plan, err error) {
+	plan = forecast.PlanOf(e)
 	if plan.Guards, err = guards(ctx, e, c, time.Now()); err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func Plan(ctx context.Context, e *experiments.Experiment, c Consent, notify func
 }
 
 // warnOfClosing says so where the calendar closes before the expected end.
-func warnOfClosing(e *experiments.Experiment, plan *analysis.Plan, now time.Time) {
+func warnOfClosing(e *experiments.Experiment, plan *forecast.Plan, now time.Time) {
 	at := slices.IndexFunc(plan.Guards, func(g Guard) bool { return g.Name == calendarName })
 	if at < 0 || plan.Guards[at].Refuses {
 		return
@@ -67,7 +67,7 @@ func targetGuard(ctx context.Context, e *experiments.Experiment, notify func(str
 
 // lookUp says of each fault that is aimed at the holder of a loop who holds the loop's key now. The run has keys of its own, below its
 // prefix: whom a fault strikes is resolved there, at the moment of firing.
-func lookUp(ctx context.Context, e *experiments.Experiment, plan *analysis.Plan) {
+func lookUp(ctx context.Context, e *experiments.Experiment, plan *forecast.Plan) {
 	ctx, cancel := context.WithTimeout(ctx, environmentWithin)
 	defer cancel()
 	for i := range plan.Timeline {

@@ -3,7 +3,6 @@ package history
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -23,74 +22,140 @@ const maxLine = 4 << 20
 // Read parses and checks a history. A last line that has no newline and does not parse is tolerated and reported in
 // Torn; anything else that is wrong is an error that names its line.
 func Read(r io.Reader) (*History, error) {
-	br := bufio.NewReaderSize(r, 1<<16)
-	h := &History{}
-	for n := 1; ; n++ {
-		line, err := readLine(br)
-		whole := err == nil
-		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("history line %d: %w", n, err)
-		}
-		if len(line) == 0 && !whole {
-			break
-		}
-		if perr := h.parse(n, line); perr != nil {
-			if whole || n == 1 {
-				return nil, fmt.Errorf("history line %d: %w", n, perr)
-			}
-			h.Torn = fmt.Sprintf("line %d is cut off after %d bytes", n, len(line))
-		}
-		if !whole {
-			break
-		}
+	s, err := NewReader(r)
+	if err != nil {
+		return nil, err
 	}
-	if h.Header.Schema == 0 {
+	s.codec.slots = nil // they are kept
+	h := &History{Header: s.Header()}
+	for {
+		e, err := s.Next()
+		if err == io.EOF {
+			h.Torn = s.Torn()
+			return h, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		h.Events = append(h.Events, *e)
+	}
+}
+
+// Reader reads a history event by event, in memory that does not grow with it. See Read for what it tolerates.
+type Reader struct {
+	from   *bufio.Reader
+	header Header
+	torn   string
+	line   int    // the number of the last line that was read
+	long   []byte // a line that is longer than the buffer of from
+	last   bool   // there is no further line
+	event  Event
+	codec  codec
+	err    error
+}
+
+// NewReader reads the header.
+func NewReader(r io.Reader) (*Reader, error) {
+	s := &Reader{from: bufio.NewReaderSize(r, 1<<16), codec: codec{names: new(names), slots: new(slots)}}
+	line, err := s.next()
+	if err == io.EOF {
 		return nil, errors.New("history line 1: the file is empty: no header")
 	}
-	return h, nil
+	if err != nil {
+		return nil, err
+	}
+	if _, err := strictly(line, &s.header); err != nil {
+		return nil, fmt.Errorf("history line 1: header: %w", err)
+	}
+	if err := s.header.Check(); err != nil {
+		return nil, fmt.Errorf("history line 1: header: %w", err)
+	}
+	return s, nil
 }
 
-func readLine(br *bufio.Reader) ([]byte, error) {
-	var line []byte
-	for {
-		part, err := br.ReadSlice('\n')
-		line = append(line, part...)
-		if len(line) > maxLine {
-			return nil, fmt.Errorf("longer than %d bytes: not a history", maxLine)
-		}
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return bytes.TrimSuffix(line, []byte("\n")), err
-		}
+// Header is the history's first line.
+func (s *Reader) Header() Header { return s.header }
+
+// Torn says, once Next has come to the end, what was dropped of a last line that was cut off; "" is nothing.
+func (s *Reader) Torn() string { return s.torn }
+
+// Next returns the next event; a bare io.EOF is the end. The event and its body are good until the next call; its strings are for ever.
+func (s *Reader) Next() (*Event, error) {
+	if s.err != nil {
+		return nil, s.err
 	}
+	s.err = s.read()
+	if s.err != nil {
+		return nil, s.err
+	}
+	return &s.event, nil
 }
 
-func (h *History) parse(n int, line []byte) error {
-	dec := json.NewDecoder(bytes.NewReader(line))
-	dec.DisallowUnknownFields()
-	if n == 1 {
-		var head Header
-		if err := dec.Decode(&head); err != nil {
-			return fmt.Errorf("header: %w", err)
-		}
-		if err := head.Check(); err != nil {
-			return fmt.Errorf("header: %w", err)
-		}
-		h.Header = head
-		return nil
-	}
-	var e Event
-	if err := dec.Decode(&e); err != nil {
+func (s *Reader) read() error {
+	n := s.event.N
+	line, err := s.next()
+	if err != nil {
 		return err
 	}
-	if dec.More() {
-		return errors.New("more than one document")
+	if err := s.parse(n+1, line); err != nil {
+		if !s.last {
+			return fmt.Errorf("history line %d: %w", s.line, err)
+		}
+		s.torn = fmt.Sprintf("line %d is cut off after %d bytes", s.line, len(line))
+		return io.EOF
+	}
+	return nil
+}
+
+// next is the next line, without its newline, good until the call after this one.
+func (s *Reader) next() ([]byte, error) {
+	if s.last {
+		return nil, io.EOF
+	}
+	s.line++
+	s.long = s.long[:0]
+	for {
+		part, err := s.from.ReadSlice('\n')
+		if len(s.long) > 0 || errors.Is(err, bufio.ErrBufferFull) {
+			s.long = append(s.long, part...)
+			part = s.long
+		}
+		if len(part) > maxLine {
+			return nil, fmt.Errorf("history line %d: longer than %d bytes: not a history", s.line, maxLine)
+		}
+		switch {
+		case err == nil:
+			return bytes.TrimSuffix(part, []byte("\n")), nil
+		case errors.Is(err, bufio.ErrBufferFull):
+		case !errors.Is(err, io.EOF):
+			return nil, fmt.Errorf("history line %d: %w", s.line, err)
+		default:
+			if s.last = true; len(part) == 0 {
+				return nil, io.EOF
+			}
+			return part, nil
+		}
+	}
+}
+
+// parse reads the line of the event that is to have the number n.
+func (s *Reader) parse(n int64, line []byte) error {
+	e := &s.event
+	if !s.codec.parse(line, e) {
+		*e = Event{}
+		dec, err := strictly(line, e)
+		if err != nil {
+			return err
+		}
+		if dec.More() {
+			return errors.New("more than one document")
+		}
 	}
 	if err := e.Check(); err != nil {
 		return fmt.Errorf("%s: %w", e.Kind, err)
 	}
-	if want := int64(len(h.Events)) + 1; e.N != want {
-		return fmt.Errorf("event number %d, want %d: lines are missing or out of order", e.N, want)
+	if e.N != n {
+		return fmt.Errorf("event number %d, want %d: lines are missing or out of order", e.N, n)
 	}
-	h.Events = append(h.Events, e)
 	return nil
 }

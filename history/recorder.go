@@ -16,6 +16,8 @@ type Recorder struct {
 	n     int64
 	err   error
 	tap   func(Event)
+	event Event // that is being recorded
+	line  codec // its line
 }
 
 // NewRecorder writes the header and returns a recorder. clock gives nanoseconds since the run's origin.
@@ -57,17 +59,17 @@ func (r *Recorder) record(e Event) (Event, error) {
 		return e, r.err
 	}
 	e.N, e.At = r.n+1, r.clock()
-	if err := e.Check(); err != nil {
+	r.event = e // one place for all: an event that is passed on by its address would be an allocation each
+	if err := r.event.Check(); err != nil {
 		return e, fmt.Errorf("record %s from %s: %w", e.Kind, e.Source, err)
 	}
-	line, err := json.Marshal(e)
-	if err != nil {
+	if err := r.line.write(&r.event); err != nil {
 		return e, fmt.Errorf("record %s: %w", e.Kind, err)
 	}
-	if len(line) > maxLine {
-		return e, fmt.Errorf("record %s from %s: %d bytes are more than a line may have (%d)", e.Kind, e.Source, len(line), maxLine)
+	if n := len(r.line.b); n > maxLine {
+		return e, fmt.Errorf("record %s from %s: %d bytes are more than a line may have (%d)", e.Kind, e.Source, n, maxLine)
 	}
-	if _, err := r.w.Write(append(line, '\n')); err != nil {
+	if _, err := r.w.Write(append(r.line.b, '\n')); err != nil {
 		r.err = fmt.Errorf("write history: %w", err)
 		return e, r.err
 	}

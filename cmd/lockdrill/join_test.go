@@ -15,8 +15,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/linestream"
 	"github.com/lockdrill/lockdrill/internal/monotime"
-	"github.com/lockdrill/lockdrill/internal/podline"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
@@ -29,11 +29,11 @@ type joined struct {
 	addr string
 	cmd  *exec.Cmd
 	log  bytes.Buffer
-	hub  *podline.Hub
+	hub  *linestream.Hub
 	life string
 
 	mu     sync.Mutex
-	hellos []podline.Hello
+	hellos []linestream.Hello
 	events []history.Event
 	news   chan struct{}
 }
@@ -48,10 +48,10 @@ func joinPod(t *testing.T, env ...string) *joined {
 	}
 	_ = open.Close()
 	o := &redis.Options{Addr: j.addr, Password: "hunter2"}
-	j.hub = podline.Open(podline.Options{
+	j.hub = linestream.Open(linestream.Options{
 		Redis: o, Fleet: "f", Clock: monotime.Now,
-		OnHello: func(h podline.Hello) { j.note(func() { j.hellos = append(j.hellos, h) }) },
-		OnLine: func(l podline.Line) {
+		OnHello: func(h linestream.Hello) { j.note(func() { j.hellos = append(j.hellos, h) }) },
+		OnLine: func(l linestream.Line) {
 			var e history.Event
 			if err := json.Unmarshal(l.Text, &e); err != nil {
 				t.Errorf("line %q: %v", l.Text, err)

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockdrill/lockdrill/internal/endpoint"
-	"github.com/lockdrill/lockdrill/internal/podline"
+	"github.com/lockdrill/lockdrill/internal/linestream"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 	"github.com/lockdrill/lockdrill/lockcore/worker"
 )
@@ -77,7 +77,7 @@ func joinFleet(ctx context.Context, io streams, f joinFlags, o worker.Options) e
 	if err != nil {
 		return usagef("lockdrill worker: %w", err)
 	}
-	if err := podline.CheckFleet(f.fleet); err != nil {
+	if err := linestream.CheckFleet(f.fleet); err != nil {
 		return usagef("lockdrill worker: --%w", err)
 	}
 	if os.Getenv(ignoreTermEnv) == "1" {
@@ -89,7 +89,7 @@ func joinFleet(ctx context.Context, io streams, f joinFlags, o worker.Options) e
 			return fmt.Errorf("find the pod's name: %w", err)
 		}
 	}
-	pod, err := podline.Join(ctx, podline.JoinOptions{Redis: dial, Fleet: f.fleet, Pod: name, UID: os.Getenv(podUIDEnv), Log: io.Out})
+	pod, err := linestream.Join(ctx, linestream.JoinOptions{Redis: dial, Fleet: f.fleet, Pod: name, UID: os.Getenv(podUIDEnv), Log: io.Out})
 	if ctx.Err() != nil && err != nil {
 		return nil // told to end before anybody knew of it
 	}

@@ -7,7 +7,6 @@ package worker
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -220,7 +219,7 @@ func (w *worker) close() error {
 // emit writes one line. A line that cannot be written ends the worker: nobody hears it any more.
 func (w *worker) emit(e history.Event) {
 	e.Source = w.who.Incarnation
-	line, err := json.Marshal(e)
+	line, err := history.MarshalEvent(&e)
 	if err == nil {
 		_, err = w.out.Write(append(line, '\n'))
 	}

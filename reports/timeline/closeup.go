@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
@@ -15,7 +15,7 @@ const (
 )
 
 // closeup draws what one fault did to one lock: the longest takeover in full, and the bars of the other keys.
-func closeup(l *analysis.Lanes, s *strike) Picture {
+func closeup(l *verdict.Lanes, s *strike) Picture {
 	t := s.trials[0]
 	zero := mid(t.Clock)
 	if t.Struck != nil {
@@ -42,7 +42,7 @@ func closeup(l *analysis.Lanes, s *strike) Picture {
 	return w.finish(Picture{Title: trialTitle(s), Desc: trialDesc(t), Columns: trialColumns, Rows: trialRows(s.trials)}, top, zero)
 }
 
-func keyOf(l *analysis.Lanes, t *analysis.TrialLane) *analysis.KeyLane {
+func keyOf(l *verdict.Lanes, t *verdict.TrialLane) *verdict.KeyLane {
 	for i := range l.Locks {
 		for k := range l.Locks[i].Keys {
 			if key := &l.Locks[i].Keys[k]; l.Locks[i].Lock == t.Lock && key.Key == t.Key {
@@ -63,7 +63,7 @@ func trialTitle(s *strike) string {
 	return title
 }
 
-func trialDesc(t *analysis.TrialLane) string {
+func trialDesc(t *verdict.TrialLane) string {
 	s := "From " + t.Victim + " to " + cmp.Or(t.Successor, "nobody yet") + ": " + bracket(t.Whole())
 	for _, p := range partsOf(&t.Takeover) {
 		if p.long != nil {
@@ -122,7 +122,7 @@ type instant struct {
 func (w *window) instants(zero float64) []instant {
 	t := w.trial
 	var out []instant
-	add := func(what, look string, m analysis.Moment) {
+	add := func(what, look string, m verdict.Moment) {
 		if !m.Open() && w.has(m) {
 			out = append(out, instant{what + " " + relative(mid(m)-zero), look, w.x(m)})
 		}
@@ -141,7 +141,7 @@ func (w *window) instants(zero float64) []instant {
 	}
 	if t.Limit != nil && t.Struck != nil {
 		at := mid(t.Clock) + *t.Limit
-		add("SLO max", "slo", analysis.Moment{From: at, To: at})
+		add("SLO max", "slo", verdict.Moment{From: at, To: at})
 	}
 	slices.SortStableFunc(out, func(a, b instant) int { return cmp.Compare(a.x, b.x) })
 	return out
@@ -187,10 +187,10 @@ func (w *window) guides(is []instant, top, bottom float64) {
 // part of a takeover.
 type part struct {
 	name string
-	long *analysis.Range
+	long *verdict.Range
 }
 
-func partsOf(t *analysis.Takeover) [3]part {
+func partsOf(t *verdict.Takeover) [3]part {
 	return [3]part{{"residual", t.Residual}, {"pickup", t.Pickup}, {"warm-up", t.Warmup}}
 }
 
@@ -203,7 +203,7 @@ func (w *window) divided() {
 	w.name(w.y+22, "takeover", "")
 	x0, x1 := w.s.extent(t)
 	text := about(t.Whole())
-	if t.Class != analysis.ClassCrash {
+	if t.Class != verdict.ClassCrash {
 		text += " (" + t.Class + ")"
 	}
 	width := widthOf(text, sizeName)
@@ -225,7 +225,7 @@ func (w *window) divided() {
 }
 
 // others draws the takeovers of the further keys that the same fault struck.
-func (w *window) others(ts []*analysis.TrialLane) {
+func (w *window) others(ts []*verdict.TrialLane) {
 	var bars parts
 	for _, t := range ts[:min(len(ts), maxOthers)] {
 		w.c.text("dim", end, left-8, w.y+8, sizeSmall, gutter-16, t.Key)
@@ -247,7 +247,7 @@ func (w *window) involved() {
 	}
 	var known []string
 	for _, n := range names {
-		i := slices.IndexFunc(w.l.Replicas, func(r analysis.ReplicaLane) bool { return r.Name == n })
+		i := slices.IndexFunc(w.l.Replicas, func(r verdict.ReplicaLane) bool { return r.Name == n })
 		if i < 0 || slices.Contains(known, n) {
 			continue
 		}

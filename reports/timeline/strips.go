@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
@@ -15,7 +15,7 @@ type parts struct {
 }
 
 // extent is where a takeover lies on the axis.
-func (s scale) extent(t *analysis.TrialLane) (x0, x1 float64) {
+func (s scale) extent(t *verdict.TrialLane) (x0, x1 float64) {
 	x0 = s.x(mid(t.Clock))
 	if t.Ended == nil {
 		return x0, max(x0, s.x(t.Until))
@@ -24,7 +24,7 @@ func (s scale) extent(t *analysis.TrialLane) (x0, x1 float64) {
 }
 
 // cuts are where residual and pickup end in a takeover that is drawn from x0 to x1.
-func (s scale) cuts(t *analysis.TrialLane, x0, x1 float64) (residual, pickup float64) {
+func (s scale) cuts(t *verdict.TrialLane, x0, x1 float64) (residual, pickup float64) {
 	residual, pickup = x0, x1
 	if !t.Held.End.Open() {
 		residual = min(max(s.x(mid(t.Held.End)), x0), x1)
@@ -36,12 +36,12 @@ func (s scale) cuts(t *analysis.TrialLane, x0, x1 float64) (residual, pickup flo
 }
 
 // add draws t between y0 and y1, its parts where they were on the axis.
-func (p *parts) add(s scale, t *analysis.TrialLane, y0, y1 float64) {
+func (p *parts) add(s scale, t *verdict.TrialLane, y0, y1 float64) {
 	x0, x1 := s.extent(t)
 	x1 = max(x1, x0+1.5)
 	middle := (y0 + y1) / 2
 	switch {
-	case t.Class == analysis.ClassRecovery || t.Class == analysis.ClassHandOver || t.Fault == "":
+	case t.Class == verdict.ClassRecovery || t.Class == verdict.ClassHandOver || t.Fault == "":
 		p.whole.box(x0, y0+2, x1, y1-2)
 		return
 	case t.Residual == nil:
@@ -65,14 +65,14 @@ func (p *parts) add(s scale, t *analysis.TrialLane, y0, y1 float64) {
 
 // stack draws the parts of t one after the other by their lengths: scale says where a length ends, and box draws from one such place to
 // the next. It returns where the last one ends.
-func (p *parts) stack(t *analysis.Takeover, scale func(seconds float64) float64, box func(p *path, from, to float64)) (end float64) {
+func (p *parts) stack(t *verdict.Takeover, scale func(seconds float64) float64, box func(p *path, from, to float64)) (end float64) {
 	if t.Residual == nil {
 		end = scale(length(t))
 		box(&p.whole, scale(0), end)
 		return end
 	}
 	at, from := 0.0, scale(0)
-	for i, r := range []*analysis.Range{t.Residual, t.Pickup, t.Warmup} {
+	for i, r := range []*verdict.Range{t.Residual, t.Pickup, t.Warmup} {
 		if at += centre(r); r == nil && t.Hi == nil { // this part went on when last seen
 			at = max(at, t.Lo)
 		}
@@ -85,7 +85,7 @@ func (p *parts) stack(t *analysis.Takeover, scale func(seconds float64) float64,
 }
 
 // length of the stacked parts of t; its own where it has none.
-func length(t *analysis.Takeover) float64 {
+func length(t *verdict.Takeover) float64 {
 	sum := centre(t.Residual) + centre(t.Pickup) + centre(t.Warmup)
 	switch {
 	case t.Residual == nil:
@@ -98,7 +98,7 @@ func length(t *analysis.Takeover) float64 {
 }
 
 // centre is where a part is drawn: the middle of its range, its least where it is open; 0 where it was not seen.
-func centre(r *analysis.Range) float64 {
+func centre(r *verdict.Range) float64 {
 	switch {
 	case r == nil:
 		return 0
@@ -118,8 +118,8 @@ func (p *parts) show(c *canvas) {
 }
 
 // trialsOf are the trials that match, of each fault the longest.
-func (w *window) trialsOf(match func(*analysis.TrialLane) bool) []*analysis.TrialLane {
-	var out []*analysis.TrialLane
+func (w *window) trialsOf(match func(*verdict.TrialLane) bool) []*verdict.TrialLane {
+	var out []*verdict.TrialLane
 	at := map[string]int{}
 	for i := range w.l.Trials {
 		t := &w.l.Trials[i]
@@ -139,7 +139,7 @@ func (w *window) trialsOf(match func(*analysis.TrialLane) bool) []*analysis.Tria
 }
 
 // byLength orders the longest first; what did not end took longest.
-func byLength(a, b *analysis.TrialLane) int {
+func byLength(a, b *verdict.TrialLane) int {
 	switch {
 	case a.Hi == nil && b.Hi != nil:
 		return -1
@@ -160,7 +160,7 @@ const (
 
 // strip draws the takeovers under a lane, in one line where they do not overlap, and their lengths under it as far as there is room,
 // the longest first.
-func (w *window) strip(ts []*analysis.TrialLane) {
+func (w *window) strip(ts []*verdict.TrialLane) {
 	if len(ts) == 0 {
 		w.y += 14
 		return
@@ -196,10 +196,10 @@ func (w *window) strip(ts []*analysis.TrialLane) {
 	w.y += 30
 }
 
-func (w *window) lengths(ts []*analysis.TrialLane) {
+func (w *window) lengths(ts []*verdict.TrialLane) {
 	var r row
 	ts = slices.Clone(ts)
-	slices.SortStableFunc(ts, func(a, b *analysis.TrialLane) int { return cmp.Compare(b.Lo, a.Lo) })
+	slices.SortStableFunc(ts, func(a, b *verdict.TrialLane) int { return cmp.Compare(b.Lo, a.Lo) })
 	for _, t := range ts {
 		x0, x1 := w.s.extent(t)
 		text := about(t.Whole())
@@ -211,10 +211,10 @@ func (w *window) lengths(ts []*analysis.TrialLane) {
 }
 
 // towers draws takeovers upright at their faults, as high as they were long; of those at the same place the longest.
-func (w *window) towers(ts []*analysis.TrialLane) {
+func (w *window) towers(ts []*verdict.TrialLane) {
 	ts = slices.Clone(ts)
-	slices.SortStableFunc(ts, func(a, b *analysis.TrialLane) int { return cmp.Compare(mid(a.Clock), mid(b.Clock)) })
-	var kept []*analysis.TrialLane
+	slices.SortStableFunc(ts, func(a, b *verdict.TrialLane) int { return cmp.Compare(mid(a.Clock), mid(b.Clock)) })
+	var kept []*verdict.TrialLane
 	longest := 1e-9
 	for _, t := range ts {
 		n := len(kept)

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
@@ -17,16 +17,16 @@ const (
 // strike is what one fault did to one lock: the takeover of each of its keys, the longest first.
 type strike struct {
 	lock, fault string
-	trials      []*analysis.TrialLane
+	trials      []*verdict.TrialLane
 }
 
 // Trials draws every takeover: a close-up for each fault and lock, and bars for those beyond the longest 60.
-func Trials(l *analysis.Lanes) []Picture {
+func Trials(l *verdict.Lanes) []Picture {
 	all := strikesOf(l)
 	ranked := slices.Clone(all)
 	slices.SortStableFunc(ranked, func(a, b *strike) int { return byLength(a.trials[0], b.trials[0]) })
 	var out []Picture
-	var rest []*analysis.TrialLane
+	var rest []*verdict.TrialLane
 	for _, s := range all {
 		if slices.Contains(ranked[:min(maxTrials, len(ranked))], s) {
 			out = append(out, closeup(l, s))
@@ -37,7 +37,7 @@ func Trials(l *analysis.Lanes) []Picture {
 	return append(out, summaries(rest, l.TimeScale)...)
 }
 
-func strikesOf(l *analysis.Lanes) []*strike {
+func strikesOf(l *verdict.Lanes) []*strike {
 	var all []*strike
 	at := map[[2]string]*strike{}
 	for i := range l.Trials {
@@ -61,7 +61,7 @@ func strikesOf(l *analysis.Lanes) []*strike {
 var trialColumns = []string{"#", "Where", "Fault", "From", "To", "Takeover", "Residual", "Pickup", "Warm-up", "Struck", "Lease end", "Granted", "Ended", "Class"}
 
 // trialRows are the rows of the trials, and one that counts those beyond maxRows.
-func trialRows(ts []*analysis.TrialLane) [][]string {
+func trialRows(ts []*verdict.TrialLane) [][]string {
 	var out [][]string
 	for _, t := range ts[:min(len(ts), maxRows)] {
 		out = append(out, trialRow(t))
@@ -79,7 +79,7 @@ func more(rows [][]string, n, columns int) [][]string {
 	return append(rows, last)
 }
 
-func trialRow(t *analysis.TrialLane) []string {
+func trialRow(t *verdict.TrialLane) []string {
 	struck, granted, ended := "no fault", "not seen", "not seen by T+"+fixed(t.Until)+"s"
 	if t.Struck != nil {
 		struck = at(*t.Struck)

@@ -6,15 +6,15 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // window draws a stretch of a run lane by lane, from the top down: the whole run, or one takeover close up.
 type window struct {
-	l      *analysis.Lanes
-	trial  *analysis.TrialLane // that a close-up is about; nil = the whole run
+	l      *verdict.Lanes
+	trial  *verdict.TrialLane // that a close-up is about; nil = the whole run
 	c      *canvas
 	s      scale // of seconds since the start of the run
 	y      float64
@@ -23,7 +23,7 @@ type window struct {
 	table  table
 }
 
-func newWindow(id string, l *analysis.Lanes, from, to float64) *window {
+func newWindow(id string, l *verdict.Lanes, from, to float64) *window {
 	w := &window{l: l, c: newCanvas(id), s: scale{from, to, left, right}, y: 6, hues: map[string]int{}}
 	for i := range l.Replicas {
 		w.hues[l.Replicas[i].Name] = i
@@ -33,7 +33,7 @@ func newWindow(id string, l *analysis.Lanes, from, to float64) *window {
 
 // Overview draws the whole run on one axis: what was broken and when, who held each lock, how long nobody worked under it, what every
 // replica did, and the round trip to Redis.
-func Overview(l *analysis.Lanes) Picture {
+func Overview(l *verdict.Lanes) Picture {
 	w := newWindow("overview", l, 0, max(l.Seconds, 1e-3))
 	w.phases()
 	top := w.y
@@ -118,10 +118,10 @@ func (w *window) name(y float64, name, under string) {
 }
 
 // x of an instant.
-func (w *window) x(m analysis.Moment) float64 { return w.s.x(mid(m)) }
+func (w *window) x(m verdict.Moment) float64 { return w.s.x(mid(m)) }
 
 // until is where an end lies; the right edge where it was never seen.
-func (w *window) until(m analysis.Moment) float64 {
+func (w *window) until(m verdict.Moment) float64 {
 	if m.Open() {
 		return w.s.x1
 	}
@@ -129,15 +129,15 @@ func (w *window) until(m analysis.Moment) float64 {
 }
 
 // has reports whether the instant lies in the window.
-func (w *window) has(m analysis.Moment) bool { return w.s.has(mid(m)) }
+func (w *window) has(m verdict.Moment) bool { return w.s.has(mid(m)) }
 
 // meets reports whether any of a stretch lies in the window.
-func (w *window) meets(from, to analysis.Moment) bool {
+func (w *window) meets(from, to verdict.Moment) bool {
 	return mid(from) <= w.s.to && (to.Open() || mid(to) >= w.s.from)
 }
 
 // stretches of what lies in the window, those that touch as one.
-func (w *window) stretches(es []analysis.Extent) []stretch {
+func (w *window) stretches(es []verdict.Extent) []stretch {
 	var out []stretch
 	for _, e := range es {
 		if w.meets(e.Start, e.End) {
@@ -149,7 +149,7 @@ func (w *window) stretches(es []analysis.Extent) []stretch {
 }
 
 // bracket draws how exactly an instant is known, where that can be seen.
-func (w *window) bracket(p *path, m analysis.Moment, y float64) {
+func (w *window) bracket(p *path, m verdict.Moment, y float64) {
 	if x0, x1 := w.s.x(m.From), w.s.x(m.To); !m.Open() && x1-x0 >= 3 {
 		p.between(x0, x1, y)
 	}
@@ -194,17 +194,17 @@ const maxLinesThrough = 80
 
 // shade lays every effective fault over the lanes.
 func (w *window) shade(top, bottom float64) {
-	var effects []analysis.Extent
+	var effects []verdict.Extent
 	for i := range w.l.Faults {
 		e := w.l.Faults[i].Effective
 		if e == nil {
 			continue
 		}
-		over := analysis.Moment{From: e.From, To: math.Inf(1)}
+		over := verdict.Moment{From: e.From, To: math.Inf(1)}
 		if e.To != nil {
-			over = analysis.Moment{From: *e.To, To: *e.To}
+			over = verdict.Moment{From: *e.To, To: *e.To}
 		}
-		effects = append(effects, analysis.Extent{Start: analysis.Moment{From: e.From, To: e.From}, End: over})
+		effects = append(effects, verdict.Extent{Start: verdict.Moment{From: e.From, To: e.From}, End: over})
 	}
 	var wide, thin path
 	var instants []float64

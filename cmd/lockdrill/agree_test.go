@@ -13,6 +13,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/drill"
 	"github.com/lockdrill/lockdrill/experiments/rehearsal"
 	"github.com/lockdrill/lockdrill/history"
 )
@@ -114,7 +115,7 @@ func rehearsedTakeovers(t *testing.T, yaml string, c history.Calibration, first,
 		t.Fatal(err)
 	}
 	all := map[string][]float64{}
-	r, judger := rehearsal.New(e, calibrated(c)), analysis.NewJudger(e)
+	r, judger := rehearsal.New(e, drill.Network(c)), analysis.NewJudger(e)
 	for seed := first; seed < first+n; seed++ {
 		d, err := r.Run(t.Context(), seed)
 		if err != nil {

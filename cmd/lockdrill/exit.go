@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments/drill"
 )
 
 // exitError carries an exit status up to run. err is printed as one line on stderr; nil = all has been said already.
@@ -27,15 +28,24 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
+// exitOf is the end of a command that broke off with err, as it stands first in the chain.
+func exitOf(err error) *exitError {
+	end := &exitError{code: verdict.ExitError, err: err}
+	if errors.As(err, &end) {
+		return end
+	}
+	if broke := new(drill.Error); errors.As(err, &broke) {
+		return &exitError{code: map[drill.End]int{drill.Usage: verdict.ExitUsage, drill.Refused: verdict.ExitRefused, drill.Aborted: verdict.ExitAborted, drill.Dirty: verdict.ExitDirty}[broke.End], err: broke.Err}
+	}
+	return end
+}
+
 // codeOf is the status that a command ends with.
 func codeOf(err error) int {
 	if err == nil {
 		return verdict.ExitPass
 	}
-	if known := new(exitError); errors.As(err, &known) {
-		return known.code
-	}
-	return verdict.ExitError
+	return exitOf(err).code
 }
 
 // usagef is a problem of the command line or of a file: nothing was touched.

@@ -22,6 +22,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/deploy"
+	"github.com/lockdrill/lockdrill/experiments/drill"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/kube"
 )
@@ -258,7 +259,7 @@ func (s *site) shippedRole(t *testing.T, experiment string) []kube.Rule {
 		t.Fatal(err)
 	}
 	s.kubeconfig = s.KubeconfigForServiceAccount(s.namespace, deploy.RunnerName("pods"))
-	rules := kube.RulesFor(needs(e))
+	rules := drill.Rules(e, "")
 	awaitRules(t, s.cluster(t), rules)
 	return rules
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/deploy"
 	"github.com/lockdrill/lockdrill/internal/kube"
 )
 
@@ -29,7 +30,7 @@ func TestKubeRunsOnExportedWorkers(t *testing.T) {
 	var before []string
 	for n := range 2 {
 		poll(t, "ready workers", func(ctx context.Context) bool {
-			pods, err := r.admin.Pods(ctx, podSelector(e), "")
+			pods, err := r.admin.Pods(ctx, deploy.WorkerLabels(e.Name), "")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -116,7 +116,7 @@ func (d *tunedDrill) rehearsed(ctx context.Context, io streams, name string, loc
 		if i == 0 {
 			t.Sums = forecast.LockSumsOf(e)[0]
 		}
-		told := tellSeeds(io.Err, seeds)
+		told := printSeeds(io.Err, seeds)
 		all, err := rehearsal.Many(ctx, e, sim.DefaultNet(), seeds, told.count)
 		told.close()
 		if ctx.Err() != nil {

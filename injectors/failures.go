@@ -86,9 +86,9 @@ func enough(shot history.Event, window history.Span, hits int64, why string) (hi
 	op := operation(shot)
 	switch {
 	case hits == 0:
-		return window, seen, &voidError{"unconfirmed", fmt.Sprintf("the burst hit no %s%s", op, why)}
+		return window, seen, &voidError{history.Unconfirmed, fmt.Sprintf("the burst hit no %s%s", op, why)}
 	case hits < shot.Fault.Want:
-		return window, seen, &voidError{"unconfirmed", fmt.Sprintf("the burst hit %d of %d operations (%s)%s", hits, shot.Fault.Want, op, why)}
+		return window, seen, &voidError{history.Unconfirmed, fmt.Sprintf("the burst hit %d of %d operations (%s)%s", hits, shot.Fault.Want, op, why)}
 	}
 	return window, seen, nil
 }
@@ -129,7 +129,7 @@ func (x *Failures) armWorkers(shot history.Event, f *experiments.Fault) error {
 		}
 	}
 	if len(errs) == len(victimsOf(shot)) { // of several, those that died meanwhile strike nothing
-		return &voidError{"moved", fmt.Sprintf("nobody could be armed: %v", errors.Join(errs...))}
+		return &voidError{history.Moved, fmt.Sprintf("nobody could be armed: %v", errors.Join(errs...))}
 	}
 	return nil
 }
@@ -158,12 +158,12 @@ func (x *Failures) confirmWorkers(ctx context.Context, shot history.Event, appli
 	})
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return window, history.Fault{Hits: hits}, &voidError{"unconfirmed",
+		return window, history.Fault{Hits: hits}, &voidError{history.Unconfirmed,
 			fmt.Sprintf("the end of the burst in %s was not seen in time; %d operations (%s) failed so far", strings.Join(victims, ", "), hits, operation(shot))}
 	case err != nil:
 		return window, history.Fault{Hits: hits}, err
 	case len(died) == len(victims):
-		return window, history.Fault{Hits: hits}, &voidError{"moved", strings.Join(died, ", ") + " died during the burst"}
+		return window, history.Fault{Hits: hits}, &voidError{history.Moved, strings.Join(died, ", ") + " died during the burst"}
 	}
 	return enough(shot, window, hits, why)
 }

@@ -109,7 +109,7 @@ func (s *shot) hitEnough(bursts []*sim.Burst) {
 	switch {
 	case !over && !together:
 	case died == len(s.victims()) && s.e.Fault.Via != experiments.ViaProxy:
-		s.void("moved", strings.Join(s.victims(), ", ")+" died during the burst")
+		s.void(history.Moved, strings.Join(s.victims(), ", ")+" died during the burst")
 		s.revert()
 	case hits == 0:
 		s.unconfirmed("the burst hit no operation")

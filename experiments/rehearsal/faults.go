@@ -46,7 +46,7 @@ func Why(kind string) string {
 }
 
 func (s *shot) unable() {
-	s.void("error", "cannot be rehearsed: "+WhyNot(s.f))
+	s.void(history.FaultFailed, "cannot be rehearsed: "+WhyNot(s.f))
 	s.revert()
 }
 
@@ -66,7 +66,7 @@ func (s *shot) kill() {
 			at := history.Span{From: s.applied.From, To: s.w.Now()}
 			s.exited(victim, "signal: killed", at)
 			if gave, known := s.gaveUp[s.e.Epoch]; known && gave <= s.applied.To {
-				s.void("moved", victim+" gave the lock up before the kill")
+				s.void(history.Moved, victim+" gave the lock up before the kill")
 				s.revert()
 				return
 			}
@@ -86,7 +86,7 @@ func (s *shot) pause() {
 	}, func() {
 		s.w.After(lasts-callTakes, func() {
 			if !s.w.Alive(victim) {
-				s.void("moved", victim+" died during the pause")
+				s.void(history.Moved, victim+" died during the pause")
 				s.revert()
 				return
 			}

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/golden"
 )
 
@@ -48,7 +49,7 @@ func coded(t *testing.T, r Run) Run {
 	if doc, err = golden.Coded(doc); err != nil {
 		t.Fatal(err)
 	}
-	r.Judgement = new(analysis.Judgement)
+	r.Judgement = new(verdict.Judgement)
 	if err := json.Unmarshal(doc, r.Judgement); err != nil {
 		t.Fatal(err)
 	}
@@ -141,9 +142,10 @@ func hostile(text string) Run {
 		j.SLOs[i].Verdict, j.SLOs[i].Unit, j.SLOs[i].Measure = slos[i].Verdict, slos[i].Unit, slos[i].Measure
 	}
 	for i := range j.Takeovers { // one series
-		j.Takeovers[i].Class, j.Takeovers[i].End = analysis.ClassCrash, "effect"
+		j.Takeovers[i].Class, j.Takeovers[i].End = verdict.ClassCrash, "effect"
 	}
-	return Run{Experiment: hostileExperiment(text), History: hostileHistory(text), Judgement: j}
+	e, h := hostileExperiment(text), hostileHistory(text)
+	return Run{Experiment: e, History: h, Judgement: j, Lanes: analysis.LanesOf(e, h, j)}
 }
 
 // attacks are what a key, a note or a line of a log may try.

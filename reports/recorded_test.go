@@ -40,7 +40,12 @@ func runIn(t testing.TB, dir string) Run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Run{Experiment: e, History: h, Judgement: analysis.Judge(e, h)}
+	return judged(e, h)
+}
+
+func judged(e *experiments.Experiment, h *history.History) Run {
+	j := analysis.Judge(e, h)
+	return Run{Experiment: e, History: h, Judgement: j, Lanes: analysis.LanesOf(e, h, j)}
 }
 
 // sixtyKills is a drill of sixty kills of a leader, rehearsed: too long a run to be recorded. No golden file is made of it, as it changes
@@ -55,7 +60,7 @@ func sixtyKills(t testing.TB) Run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Run{Experiment: e, History: d.History, Judgement: analysis.Judge(e, d.History)}
+	return judged(e, d.History)
 }
 
 func TestRecordedRunsAreJudgedAsTheirFoldersSay(t *testing.T) {

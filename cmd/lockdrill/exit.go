@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/lockdrill/lockdrill/experiments/drill"
 )
 
 // Exit statuses: a contract with every gate that calls lockdrill.
@@ -84,15 +86,24 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
+// exitOf is the end of a command that broke off with err, as it stands first in the chain.
+func exitOf(err error) *exitError {
+	end := &exitError{code: exitFailure, err: err}
+	if errors.As(err, &end) {
+		return end
+	}
+	if broke := new(drill.Error); errors.As(err, &broke) {
+		return &exitError{code: map[drill.End]int{drill.Usage: exitUsage, drill.Refused: exitRefused, drill.Aborted: exitAborted, drill.Dirty: exitDirty}[broke.End], err: broke.Err}
+	}
+	return end
+}
+
 // codeOf is the status that a command ends with.
 func codeOf(err error) int {
 	if err == nil {
 		return exitPass
 	}
-	if known := new(exitError); errors.As(err, &known) {
-		return known.code
-	}
-	return exitFailure
+	return exitOf(err).code
 }
 
 // usagef is a problem of the command line or of a file: nothing was touched.

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/lockdrill/lockdrill/deploy"
-	"github.com/lockdrill/lockdrill/internal/kube"
+	"github.com/lockdrill/lockdrill/experiments/drill"
 )
 
 // podDrillYAML is the experiment of the manifests' golden files.
@@ -239,7 +239,7 @@ func TestExportedRoleIsThePreflights(t *testing.T) {
 		for _, r := range o.(*rbacv1.Role).Rules {
 			got = append(got, permissions(r.APIGroups, r.Resources, r.ResourceNames, r.Verbs)...)
 		}
-		rules := kube.RulesFor(needs(e))
+		rules := drill.Rules(e, "")
 		for _, r := range rules {
 			resource := strings.TrimSuffix(r.Resource+"/"+r.Subresource, "/")
 			want = append(want, permissions([]string{r.APIGroup}, []string{resource}, r.Names, r.Verbs)...)

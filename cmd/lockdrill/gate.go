@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lockdrill/lockdrill/experiments"
-	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/reports"
 )
 
@@ -46,13 +45,13 @@ type gate struct {
 	suites reports.Suites
 	codes  []int
 
-	cluster *kube.Cluster // where the summary goes; nil = none is wanted
+	leave func(data map[string]string) error // a summary, where one is wanted
 }
 
 // openGate makes sure, before anything is run, that the files can be written, and writes "error" into them: of a command that is
 // killed nobody reads an earlier pass.
 func openGate(stderr io.Writer, f gateFlags) (*gate, error) {
-	g := &gate{gateFlags: f, stderr: stderr}
+	g := &gate{gateFlags: f, stderr: stderr, leave: func(map[string]string) error { return nil }}
 	if err := f.apart(); err != nil {
 		return nil, err
 	}
@@ -137,7 +136,7 @@ func (g *gate) close(err error) {
 		code = codeOf(err)
 		g.suites.AddUnjudged("lockdrill", exitName(code), fmt.Sprint(err))
 	}
-	g.result.tell(g.stderr, code)
+	g.result.write(g.stderr, code)
 	if g.junit != "" {
 		if err := writeSuites(g.junit, g.suites); err != nil {
 			g.say("--junit", err)
@@ -221,7 +220,7 @@ func (r resultFile) claim() error {
 	return nil
 }
 
-func (r resultFile) tell(stderr io.Writer, code int) {
+func (r resultFile) write(stderr io.Writer, code int) {
 	if r == "" {
 		return
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 )
@@ -137,17 +136,6 @@ func TestTheKillSwitchAbortsARun(t *testing.T) {
 	}
 	if data, _ := os.ReadFile(filepath.Join(dir, "run", historyFile)); !strings.Contains(string(data), `"what":"kill_switch"`) {
 		t.Error("the history has no abort by the kill switch")
-	}
-}
-
-func TestARunThatLeavesItsWindowEnds(t *testing.T) {
-	now := time.Date(2026, 7, 6, 12, 0, 0, 0, time.UTC) // a Monday
-	e := &experiments.Experiment{Windows: []experiments.Window{{Days: []string{"mon"}, From: "11:00", To: "12:01", Zone: "UTC"}}}
-	if word, why := mayGoOn(e, now); word != "" {
-		t.Errorf("inside: %s, %s", word, why)
-	}
-	if word, why := mayGoOn(e, now.Add(time.Minute)); word != "window" || !strings.Contains(why, "11:00-12:01") {
-		t.Errorf("outside: %q, %q", word, why)
 	}
 }
 

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/lockdrill/lockdrill/experiments/drill"
 )
 
 // mark is a row of the journal, read here by a reader of our own.
@@ -215,7 +217,7 @@ func killedAt(t *testing.T, c changed, state, by string) {
 			k.check(t, dir)
 		}
 		if by == "watchdog" {
-			if log, err := os.ReadFile(filepath.Join(dir, watchdogLog)); err != nil || !bytes.Contains(log, []byte("undone")) {
+			if log, err := os.ReadFile(filepath.Join(dir, drill.WatchdogLog)); err != nil || !bytes.Contains(log, []byte("undone")) {
 				t.Errorf("the watchdog's log does not say what it did: %q, %v", log, err)
 			}
 		}
@@ -408,7 +410,7 @@ func TestTheWatchdogStandsApart(t *testing.T) {
 		t.Errorf("exit %d\n%s", o.code, o.text)
 	}
 	allGone(t, []int{pid})
-	if _, err := os.Stat(filepath.Join(o.dir, watchdogLog)); err == nil {
+	if _, err := os.Stat(filepath.Join(o.dir, drill.WatchdogLog)); err == nil {
 		t.Error("a watchdog that had nothing to do has left a log")
 	}
 	if all := marks(o.dir); len(all) == 0 || !all[len(all)-1].Closed {

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/lockdrill/lockdrill/deploy"
+	"github.com/lockdrill/lockdrill/experiments/drill"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/kube"
 )
@@ -257,7 +258,7 @@ func (s *site) shippedRole(t *testing.T, experiment string) []kube.Rule {
 		t.Fatal(err)
 	}
 	s.kubeconfig = s.KubeconfigForServiceAccount(s.namespace, deploy.RunnerName("pods"))
-	rules := kube.RulesFor(needs(e))
+	rules := drill.Rules(e, "")
 	awaitRules(t, s.cluster(t), rules)
 	return rules
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockdrill/lockdrill/deploy"
 	"github.com/lockdrill/lockdrill/internal/kube"
 )
 
@@ -28,7 +29,7 @@ func TestKubeRunsOnExportedWorkers(t *testing.T) {
 	var before []string
 	for n := range 2 {
 		poll(t, "ready workers", func(ctx context.Context) bool {
-			pods, err := r.admin.Pods(ctx, podSelector(e), "")
+			pods, err := r.admin.Pods(ctx, deploy.WorkerLabels(e.Name), "")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/experiments"
 )
 
@@ -13,7 +13,7 @@ type lintWarning struct {
 	File   string `json:"file"`
 	Line   int    `json:"line"`
 	Column int    `json:"column"`
-	analysis.Lint
+	forecast.Lint
 }
 
 func (w lintWarning) String() string {
@@ -27,7 +27,7 @@ func lintWarnings(e *experiments.Experiment) []lintWarning {
 		places[e.System.Locks[i].Name] = e.System.Locks[i].Place
 	}
 	out := []lintWarning{}
-	for _, l := range analysis.Lints(e) {
+	for _, l := range forecast.Lints(e) {
 		if !l.OK {
 			p := places[l.Lock]
 			out = append(out, lintWarning{p.File, p.Line, p.Column, l})
@@ -36,8 +36,8 @@ func lintWarnings(e *experiments.Experiment) []lintWarning {
 	return out
 }
 
-// tellLints prints the warnings of e, one a line.
-func tellLints(w io.Writer, e *experiments.Experiment) {
+// printLints prints the warnings of e, one a line.
+func printLints(w io.Writer, e *experiments.Experiment) {
 	for _, warning := range lintWarnings(e) {
 		fmt.Fprintln(w, "warning:", warning)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockdrill/lockdrill/experiments/drill"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/reports"
@@ -17,7 +18,7 @@ import (
 
 func newRecoverCmd(io streams) *cobra.Command {
 	var all bool
-	var at clusterFlags
+	var at drill.Cluster
 	cmd := &cobra.Command{
 		Use:   "recover DIR|--all",
 		Short: "Undo what a killed run has left",
@@ -26,7 +27,7 @@ func newRecoverCmd(io streams) *cobra.Command {
 			"0: nothing is left. 20: something is, with the commands for a person. 13: the runner lives. See docs/undo.md.",
 		Args: cobra.MaximumNArgs(1),
 	}
-	at.where(cmd.Flags())
+	whereFlags(cmd.Flags(), &at)
 	cmd.Flags().BoolVar(&all, "all", false, "every run in "+runsFolder+"/")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -45,16 +46,15 @@ func newRecoverCmd(io streams) *cobra.Command {
 }
 
 // recoverAll does every run of runs/, each even if another fails.
-func recoverAll(ctx context.Context, io streams, at clusterFlags) error {
-	dirs := journals(runsFolder)
+func recoverAll(ctx context.Context, io streams, at drill.Cluster) error {
+	dirs := drill.Journals(runsFolder)
 	code := exitPass
 	for _, dir := range dirs {
 		err := recoverDir(ctx, io, dir, at)
 		if err == nil {
 			continue
 		}
-		end := &exitError{code: exitFailure, err: err}
-		errors.As(err, &end)
+		end := exitOf(err)
 		if end.err != nil {
 			fmt.Fprintln(io.Err, reports.Harmless(end.err.Error()))
 		}
@@ -66,13 +66,13 @@ func recoverAll(ctx context.Context, io streams, at clusterFlags) error {
 	return status(code)
 }
 
-func recoverDir(ctx context.Context, io streams, dir string, at clusterFlags) error {
+func recoverDir(ctx context.Context, io streams, dir string, at drill.Cluster) error {
 	c, err := undo.Read(filepath.Join(dir, undo.File))
-	if err == nil && !c.Closed && runs(c.Header) {
+	if err == nil && !c.Closed && drill.Runs(c.Header) {
 		pid := c.Header.Runner.PID
 		return &exitError{code: exitRefused, err: fmt.Errorf("%s: refused: the runner lives (process %d) and undoes its faults itself; to end it: kill -INT %d; if it hangs: kill -KILL %d, and its watchdog undoes them", dir, pid, pid, pid)}
 	}
-	r, err := recoverWhenFree(ctx, dir, "recover", at)
+	r, err := drill.Recover(ctx, dir, at)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if _, err := os.Stat(filepath.Join(dir, historyFile)); err != nil {
@@ -86,11 +86,10 @@ func recoverDir(ctx context.Context, io streams, dir string, at clusterFlags) er
 		fmt.Fprintf(io.Out, "%s: closed: nothing to undo\n", dir)
 		return nil
 	}
-	dropEmpty(filepath.Join(dir, watchdogLog))
 	if r.Header.Run != "" {
 		fmt.Fprintf(io.Out, "%s: run %s\n", dir, r.Header.Run)
 	}
-	tell(io.Out, r, nil)
+	recordUndone(io.Out, r, nil)
 	if left := len(r.Left()); err != nil || left > 0 {
 		why := figures.Plural(left, "change") + " left"
 		if err != nil {

@@ -112,7 +112,7 @@ func warnOfRehearsing(w io.Writer, e *experiments.Experiment) {
 
 func (f *rehearseFlags) many(ctx context.Context, io streams, e *experiments.Experiment, name string) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(rehearseGC))
-	told := tellSeeds(io.Err, f.seeds)
+	told := printSeeds(io.Err, f.seeds)
 	all, err := rehearsal.Many(ctx, e, sim.DefaultNet(), f.seeds, told.count)
 	told.close()
 	if ctx.Err() != nil {
@@ -214,20 +214,20 @@ func writeHistory(w io.Writer, h *history.History) error {
 	return nil
 }
 
-// seedsTold tells on stderr how far a long rehearsal is.
-type seedsTold struct {
+// seedsPrinted prints on stderr how far a long rehearsal is.
+type seedsPrinted struct {
 	n    atomic.Int64
 	stop chan struct{}
 	done chan struct{}
 }
 
-const tellSeedsEvery = 2 * time.Second
+const seedsEvery = 2 * time.Second
 
-func tellSeeds(w io.Writer, of int64) *seedsTold {
-	t := &seedsTold{stop: make(chan struct{}), done: make(chan struct{})}
+func printSeeds(w io.Writer, of int64) *seedsPrinted {
+	t := &seedsPrinted{stop: make(chan struct{}), done: make(chan struct{})}
 	go func() {
 		defer close(t.done)
-		began, tick := time.Now(), time.NewTicker(tellSeedsEvery)
+		began, tick := time.Now(), time.NewTicker(seedsEvery)
 		defer tick.Stop()
 		for {
 			select {
@@ -247,9 +247,9 @@ func tellSeeds(w io.Writer, of int64) *seedsTold {
 	return t
 }
 
-func (t *seedsTold) count(n int64) { t.n.Store(n) } // of two that come at once the last counts: it is a figure for people
+func (t *seedsPrinted) count(n int64) { t.n.Store(n) } // of two that come at once the last counts: it is a figure for people
 
-func (t *seedsTold) close() {
+func (t *seedsPrinted) close() {
 	close(t.stop)
 	<-t.done
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/drill"
 )
 
 // LOCKDRILL_STRESS is how many timelines the stress test runs, LOCKDRILL_STRESS_SEED the seed of the first; the next has the next.
@@ -83,7 +84,7 @@ func (l timeline) run(t *testing.T) {
 	defer func() {
 		if t.Failed() {
 			journal, _ := os.ReadFile(filepath.Join(r.dir, "undo.jsonl"))
-			log, _ := os.ReadFile(filepath.Join(r.dir, watchdogLog))
+			log, _ := os.ReadFile(filepath.Join(r.dir, drill.WatchdogLog))
 			t.Logf("again: %s=1 %s=%d go test -count=1 -v -run TestStress ./cmd/lockdrill", stressEnv, stressSeedEnv, l.seed)
 			t.Logf("%s after %s or %d lines, %v\n%s\n%s\n%s", l.end, l.after, l.lines, r.state, r.text.String(), journal, log)
 		}
@@ -218,7 +219,7 @@ func (r *stressRun) isUndone(t *testing.T) {
 	}
 	if r.state.ExitCode() >= 0 && r.state.ExitCode() != exitDirty {
 		for _, m := range all {
-			if m.By == byWatchdog || m.State == "dirty" {
+			if m.By == "watchdog" || m.State == "dirty" {
 				t.Errorf("a run that is not dirty was cleaned up after by its watchdog, or was dirty: %+v", m)
 			}
 		}

@@ -20,7 +20,8 @@ import (
 func TestSummaryOfARun(t *testing.T) {
 	client := fake.NewClientset()
 	var stderr bytes.Buffer
-	g := &gate{gateFlags: gateFlags{summary: "last"}, stderr: &stderr, cluster: kube.New(kubefake.Generic(client), "staging")}
+	cluster := kube.New(kubefake.Generic(client), "staging")
+	g := &gate{stderr: &stderr, leave: func(data map[string]string) error { return cluster.WriteSummary(t.Context(), "last", data) }}
 	last := func() map[string]string {
 		t.Helper()
 		o, err := client.CoreV1().ConfigMaps("staging").Get(t.Context(), "last", metav1.GetOptions{})

@@ -55,7 +55,7 @@ func newValidateCmd(io streams) *cobra.Command {
 				fmt.Fprintln(io.Err, err)
 				annotate(io.Err, err)
 			case *format == outputText:
-				tellLints(io.Err, e)
+				printLints(io.Err, e)
 				if f.OK {
 					fmt.Fprintf(io.Out, "%s: ok: %s\n", arg, contents(e))
 				}

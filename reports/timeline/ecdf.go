@@ -4,16 +4,16 @@ import (
 	"math"
 	"slices"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 const ecdfHeight = 150.0
 
 // kills are the takeovers by class, of each fault the worst: the keys that die with one replica are one trial.
-func (p *plot) kills() (classes []string, of map[string][]analysis.Range) {
+func (p *plot) kills() (classes []string, of map[string][]verdict.Range) {
 	at := map[[2]string]int{}
-	of = map[string][]analysis.Range{}
+	of = map[string][]verdict.Range{}
 	for _, t := range p.ts {
 		if of[t.Class] == nil {
 			classes = append(classes, t.Class)
@@ -58,29 +58,22 @@ func (p *plot) ecdf() {
 		line.stairs(sure...)
 		line.stairs(perhaps...)
 		name := "ecdf"
-		if class != analysis.ClassCrash {
+		if class != verdict.ClassCrash {
 			name = "l" + count((i+1)%hues)
 		}
-		p.c.put(name, &line)
-		p.key.add(26, "share of the "+figures.Plural(len(ranges), "fault")+" ("+class+"), surely and perhaps", func(x, y float64) {
-			var l path
-			l.line(x, y+4, x+13, y+4, x+13, y-4, x+26, y-4)
-			p.c.put(name, &l)
-		})
+		text := "share of the " + figures.Plural(len(ranges), "fault") + " (" + class + "), surely and perhaps"
+		p.c.show(mark{[]string{name}, text, 26, func(p *path, x, y float64) { p.line(x, y+4, x+13, y+4, x+13, y-4, x+26, y-4) }}, &line)
 	}
 	var aims path
 	for _, l := range p.limits {
 		aims.diamond(p.s.x(l.value), y(l.share), 4)
 	}
-	p.c.put("hollow", &aims)
-	if !aims.empty() {
-		p.key.shape("hollow", "what the SLO asks: this share by here", func(p *path, x, y float64) { p.diamond(x, y, 4) })
-	}
+	p.c.show(sloAsks, &aims)
 	p.y = y0 + 4
 }
 
 // ends of the ranges, each in ascending order; open ones are infinite.
-func ends(rs []analysis.Range) (los, his []float64) {
+func ends(rs []verdict.Range) (los, his []float64) {
 	for _, r := range rs {
 		los = append(los, r.Lo)
 		if r.Hi == nil {

@@ -5,13 +5,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // trended is one run of a trend.
 type trended struct {
-	analysis.ComparedValue
+	verdict.ComparedValue
 	head bool
 }
 
@@ -23,7 +23,7 @@ const leastTrend = 3
 
 // Trends draws each row that several runs have values of, by start time: the earliest on top. A row that is the same everywhere has
 // no picture.
-func Trends(c *analysis.Comparison) []Picture {
+func Trends(c *verdict.Comparison) []Picture {
 	var out []Picture
 	for i := range c.Rows {
 		r := &c.Rows[i]
@@ -49,9 +49,8 @@ func level(runs []trended) bool {
 	return !slices.ContainsFunc(runs, func(r trended) bool { return !same(r.Median.Lo, first.Lo) || !same(r.Median.Hi, first.Lo) })
 }
 
-func trend(id string, r *analysis.ComparedRow, runs []trended) Picture {
+func trend(id string, r *verdict.ComparedRow, runs []trended) Picture {
 	c := newCanvas(id)
-	key := legend{c: c}
 	measure := strings.NewReplacer("_", " ", ".", " ").Replace(r.Measure)
 	pic := Picture{ID: id, Title: "Trend of " + measure + " of lock " + r.Lock, Columns: []string{"Started", "Side", "Run", "Median", "From"}}
 	figure := figureOf(r.Unit)
@@ -63,7 +62,7 @@ func trend(id string, r *analysis.ComparedRow, runs []trended) Picture {
 		pic.Rows = append(pic.Rows, []string{when(run.Started), sideName(run.head), run.Run, endsText(run.Median, r.Unit), figures.Plural(run.N, r.Of)})
 	}
 	early := max(len(runs)-maxTrend, 0)
-	t := &trendPlot{c: c, key: &key, y: 16, s: scaleOf(r, runs[early:])}
+	t := &trendPlot{c: c, y: 16, s: scaleOf(r, runs[early:])}
 	if early > 0 {
 		c.text("dim", start, left, t.y+2, sizeSmall, right-left, figures.Plural(early, "earlier run")+" left out: see the table")
 		t.y += 14
@@ -75,23 +74,22 @@ func trend(id string, r *analysis.ComparedRow, runs []trended) Picture {
 	t.y += 6
 	t.band(r, top)
 	c.axis(t.s, top, t.y, measure+": the median of each run", axisText(r.Unit))
-	t.y = key.draw(t.y + 44)
+	t.y = c.legend(t.y + 44)
 	pic.SVG = c.finish(pic.Title, pic.Desc, t.y+8)
 	return pic
 }
 
 // trendPlot is a trend in the making.
 type trendPlot struct {
-	c   *canvas
-	key *legend
-	s   scale
-	y   float64
+	c *canvas
+	s scale
+	y float64
 }
 
 // scaleOf takes in all runs and the base's interval, and 0 where that is not far.
-func scaleOf(r *analysis.ComparedRow, runs []trended) scale {
+func scaleOf(r *verdict.ComparedRow, runs []trended) scale {
 	var all []float64
-	add := func(i *analysis.Interval) {
+	add := func(i *verdict.Interval) {
 		if i == nil {
 			return
 		}
@@ -124,8 +122,7 @@ func (t *trendPlot) run(r trended) {
 		x1 = t.s.x(*r.Median.Hi)
 		x = (x0 + x1) / 2
 	} else {
-		open.line(x+4, y-3, x+9, y, x+4, y+3)
-		t.key.shape("stroke", "not seen to its end", func(p *path, x, y float64) { p.line(x-3, y-3, x+3, y, x-3, y+3) })
+		cut(&open, x+6, y)
 	}
 	if x1-x0 > 1 {
 		bar.line(x0, y, x1, y)
@@ -134,23 +131,20 @@ func (t *trendPlot) run(r trended) {
 	disc(&dot, min(max(x, t.s.x0+4), t.s.x1-4), y)
 	look := map[bool]string{true: "mark", false: "hollow"}[r.head]
 	t.c.put("thin", &bar)
-	t.c.put("stroke", &open)
-	t.c.put(look, &dot)
-	t.key.shape(look, "run of the "+sideName(r.head), disc)
+	t.c.show(unfinished, &open)
+	t.c.show(shape("run of the "+sideName(r.head), look, disc), &dot)
 	t.y += h
 }
 
 // band is where the base's median lies.
-func (t *trendPlot) band(r *analysis.ComparedRow, top float64) {
+func (t *trendPlot) band(r *verdict.ComparedRow, top float64) {
 	w := r.Base.Within
 	if w == nil || w.Lo == nil || w.Hi == nil {
 		return
 	}
 	var p path
 	p.box(t.s.x(*w.Lo), top, t.s.x(*w.Hi), t.y)
-	t.c.under("band", &p)
-	t.c.weaveUnder("bandhatch", &p)
-	t.key.swatch("band", "bandhatch", "where the base's median lies")
+	t.c.showUnder(baseMedian, &p)
 }
 
 func sideName(head bool) string { return map[bool]string{true: "head", false: "base"}[head] }
@@ -183,11 +177,11 @@ func axisText(unit string) func(t, step, largest float64) string {
 }
 
 // endsText is an interval for a table.
-func endsText(i analysis.Interval, unit string) string {
+func endsText(i verdict.Interval, unit string) string {
 	figure := figureOf(unit)
 	switch {
 	case i.Lo != nil && unit == "s":
-		return bracket(analysis.Range{Lo: *i.Lo, Hi: i.Hi})
+		return bracket(verdict.Range{Lo: *i.Lo, Hi: i.Hi})
 	case i.Lo == nil || i.Hi == nil:
 		return "open"
 	case *i.Lo == *i.Hi:

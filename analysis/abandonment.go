@@ -1,17 +1,8 @@
 package analysis
 
 import (
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
-)
-
-// Words of Abandonment.Timing and Need.
-const (
-	timely       = "timely"
-	late         = "late"
-	missed       = "missed"
-	needed       = "needed"
-	needless     = "needless"
-	undetermined = "undetermined"
 )
 
 // tally is a count that lies surely in [lo, hi].
@@ -19,7 +10,7 @@ type tally struct{ lo, hi int }
 
 // giveUps is what became of one lock's epochs that were given up, or should have been.
 type giveUps struct {
-	list                   []Abandonment
+	list                   []verdict.Abandonment
 	raw                    int
 	jeopardies             tally
 	missed, late, needless tally
@@ -43,7 +34,7 @@ func (ix *index) giveUpsOf(lock string) giveUps {
 	return g
 }
 
-func (g *giveUps) add(a Abandonment) {
+func (g *giveUps) add(a verdict.Abandonment) {
 	g.list = append(g.list, a)
 	g.evidence = append(g.evidence, a.Evidence...)
 	given := a.Reason != ""
@@ -51,47 +42,47 @@ func (g *giveUps) add(a Abandonment) {
 		g.raw++
 	}
 	switch {
-	case a.Timing == late:
+	case a.Timing == verdict.Late:
 		g.late.lo, g.late.hi = g.late.lo+1, g.late.hi+1
-	case a.Timing == missed:
+	case a.Timing == verdict.Missed:
 		g.missed.lo, g.missed.hi = g.missed.lo+1, g.missed.hi+1
-	case a.Timing == undetermined && given:
+	case a.Timing == verdict.Undetermined && given:
 		g.late.hi++
-	case a.Timing == undetermined:
+	case a.Timing == verdict.Undetermined:
 		g.missed.hi++
 	}
 	switch a.Need {
-	case needless:
+	case verdict.Needless:
 		g.needless.lo, g.needless.hi = g.needless.lo+1, g.needless.hi+1
-	case undetermined:
+	case verdict.Undetermined:
 		g.needless.hi++
 	}
 	switch {
-	case a.Timing == late || a.Timing == missed || a.Need == needed:
+	case a.Timing == verdict.Late || a.Timing == verdict.Missed || a.Need == verdict.Needed:
 		g.jeopardies.lo, g.jeopardies.hi = g.jeopardies.lo+1, g.jeopardies.hi+1
-	case a.Timing == undetermined || a.Need == undetermined:
+	case a.Timing == verdict.Undetermined || a.Need == verdict.Undetermined:
 		g.jeopardies.hi++
 	}
 }
 
 // giveUp judges one epoch: given up or not, in time or not, with need or not. ok is false where there is nothing to tell:
 // not given up, and its work surely stopped before the lease ended.
-func (ix *index) giveUp(e *epoch) (Abandonment, bool) {
+func (ix *index) giveUp(e *epoch) (verdict.Abandonment, bool) {
 	stop := e.stop()
 	end := e.life.end
 	given := e.abandoned != nil && !ix.afterRun(e.abandoned)
 	surely, maybe := stop.From > end.To, stop.To > end.From
 	if !given && !maybe {
-		return Abandonment{}, false
+		return verdict.Abandonment{}, false
 	}
-	a := Abandonment{Lock: e.lock, Key: e.key, Epoch: e.id, Replica: e.replica, Timing: undetermined, Unowned: ix.unownedWork(e).Range()}
+	a := verdict.Abandonment{Lock: e.lock, Key: e.key, Epoch: e.id, Replica: e.replica, Timing: verdict.Undetermined, Unowned: ix.unownedWork(e).Range()}
 	switch {
 	case !maybe:
-		a.Timing = timely
+		a.Timing = verdict.Timely
 	case surely && given:
-		a.Timing = late
+		a.Timing = verdict.Late
 	case surely:
-		a.Timing = missed
+		a.Timing = verdict.Missed
 	}
 	w := e.works[len(e.works)-1]
 	evidence := []int64{w.n}
@@ -135,7 +126,7 @@ func (ix *index) need(e *epoch) string {
 	at := e.abandoned.Span
 	end := e.life.end
 	if end.To <= at.From {
-		return needed
+		return verdict.Needed
 	}
 	if e.life.gave != nil && !e.life.lost { // it was given back because it was given up: ask for the end it would have had
 		end.To = e.life.due.To
@@ -147,23 +138,23 @@ func (ix *index) need(e *epoch) string {
 		over := s.ended()
 		switch {
 		case over.From >= end.To:
-			return needed
+			return verdict.Needed
 		case over.To < end.From && at.To < end.From:
-			return needless
+			return verdict.Needless
 		}
-		return undetermined
+		return verdict.Undetermined
 	}
 	if at.To >= end.From {
-		return undetermined
+		return verdict.Undetermined
 	}
 	failed := false
 	for _, c := range e.renewals {
 		failed = failed || c.outcome != history.OK && c.span.From <= at.To
 	}
 	if !failed || ix.reached(e.replica, at.To, end.From) {
-		return needless
+		return verdict.Needless
 	}
-	return undetermined
+	return verdict.Undetermined
 }
 
 // reached reports a call of the incarnation that the store surely answered within (from, to).

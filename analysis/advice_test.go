@@ -3,21 +3,20 @@ package analysis
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
-	"github.com/lockdrill/lockdrill/lockcore"
 )
 
 // row finds the row of a measure.
-func (j *Judgement) row(t *testing.T, measure string) SLOResult {
+func rowOf(t *testing.T, j *verdict.Judgement, measure string) verdict.SLOResult {
 	t.Helper()
-	i := slices.IndexFunc(j.SLOs, func(r SLOResult) bool { return r.Measure == measure })
+	i := slices.IndexFunc(j.SLOs, func(r verdict.SLOResult) bool { return r.Measure == measure })
 	if i < 0 {
 		t.Fatalf("no row %s", measure)
 	}
@@ -63,7 +62,7 @@ func TestBurstEndsWithItsReplica(t *testing.T) {
 
 // What may have been done again is counted beside what surely was.
 func TestCountsAreNeverNarrowerThanMeasured(t *testing.T) {
-	e, h := load(t, "replica-dies-with-200-jobs-no-look")
+	e, h := load(t, "replica-dies-no-look")
 	j := Judge(e, h)
 	again, _ := NewJudger(e).judging(h).ix.reExecuted("job")
 	if c := j.Counts; again.hi <= again.lo || c.ReExecuted != again.lo || c.ReExecutedAtMost != again.hi {
@@ -71,7 +70,7 @@ func TestCountsAreNeverNarrowerThanMeasured(t *testing.T) {
 	}
 	never := func(ev *history.Event) bool { return ev.Epoch == "b9" } // written, so the ledger has lost nothing
 	for _, hold := range []int64{0, 600e9} {                          // a job that cannot have been done yet is not surely stranded
-		e, h := load(t, "replica-dies-with-200-jobs-no-look")
+		e, h := load(t, "replica-dies-no-look")
 		without(h, never)
 		pos := int64(0)
 		for i := range h.Events {
@@ -93,94 +92,14 @@ func TestCountsAreNeverNarrowerThanMeasured(t *testing.T) {
 	}
 }
 
-var example = regexp.MustCompile(`^in the file: .* <= \S+, e\.g\. ttl (\S+), (poll|redeliver) (\S+?)(?: \(and renew_every below the ttl\))?, or (takeover|tick gap) max (\S+)$`)
-
-func duration(t *testing.T, s string) time.Duration {
-	t.Helper()
-	d, err := time.ParseDuration(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
-}
-
-// The advice holds when it is followed in the file, at every time scale: its example brings the whole band within the limit, and
-// so does its limit.
-func TestAdviceHolds(t *testing.T) {
-	s := time.Second
-	try := lockcore.Acquire{Mode: lockcore.AcquireTry, Timeout: 2 * s}
-	hold := lockcore.Policy{TTL: 60 * s, OpTimeout: 2 * s, Acquire: try, Loop: &lockcore.Loop{Poll: 30 * s, Mode: lockcore.LoopTTLHold}}
-	renewed := lockcore.Policy{TTL: 60 * s, RenewEvery: 1 * s, OpTimeout: 1 * s, Acquire: try, Loop: &lockcore.Loop{Poll: 30 * s, Jitter: 0.2, Mode: lockcore.LoopRenewed}}
-	job := lockcore.Policy{TTL: 60 * s, RenewEvery: 1 * s, OpTimeout: 2 * s, Acquire: try}
-	for name, p := range map[string]lockcore.Policy{"ttl_hold": hold, "renewed": renewed, "job": job} {
-		for _, scale := range []float64{1, 0.5, 0.05, 0.013} {
-			for _, measure := range []string{"takeover", "tick_gap"} {
-				for _, max := range []time.Duration{12 * s, 30 * s, 33333 * time.Millisecond, 50 * s} {
-					if measure == "tick_gap" && p.Loop == nil {
-						continue
-					}
-					try := adviceCase{drill(p, experiments.KillRandom), measure, scale, max}
-					try.follow(t, name)
-				}
-			}
-		}
-	}
-}
-
-type adviceCase struct {
-	e       *experiments.Experiment
-	measure string
-	scale   float64
-	max     time.Duration
-}
-
-const testWarmup = 3500 * time.Microsecond
-
-// band of the file at the case's scale.
-func (c adviceCase) band(e *experiments.Experiment) (*experiments.Experiment, band) {
-	at := *e
-	at.TimeScale = c.scale
-	scaled := experiments.Scale(&at)
-	l := &scaled.System.Locks[0]
-	if c.measure == "tick_gap" {
-		return scaled, tickBand(scaled, l, testWarmup)
-	}
-	return scaled, bandOf(scaled, l, testWarmup)
-}
-
-func (c adviceCase) follow(t *testing.T, name string) {
-	t.Helper()
-	scaled := func(d time.Duration) time.Duration { return time.Duration(float64(d)*c.scale + 0.5) }
-	_, b := c.band(c.e)
-	text := b.advice(limit{"max", 0, scaled(c.max)}, c.measure, c.scale)
-	m := example.FindStringSubmatch(text)
-	if m == nil {
-		t.Fatalf("%s, %s <= %s at %g: %q", name, c.measure, c.max, c.scale, text)
-	}
-	if least := scaled(duration(t, m[5])); least < b.hi {
-		t.Errorf("%s at %g: %q: the limit is %s, the band ends at %s", name, c.scale, text, least, b.hi)
-	}
-	e := experiments.Scale(c.e) // a copy
-	e.Scaled = 0
-	e.System.Locks[0].Policy.TTL = duration(t, m[1])
-	if m[2] == "poll" {
-		e.System.Locks[0].Policy.Loop.Poll = duration(t, m[3])
-	} else {
-		e.System.Work[0].Redeliver = duration(t, m[3])
-	}
-	if _, after := c.band(e); after.hi > scaled(c.max) {
-		t.Errorf("%s at %g: %q followed gives a band up to %s, the limit is %s", name, c.scale, text, after.hi, scaled(c.max))
-	}
-}
-
 // A row that did not stay within its limit did not pass by luck.
 func TestLuckIsOnlySaidOfWhatPassed(t *testing.T) {
 	e, h := load(t, "good-drill")
 	w := NewJudger(e).judging(h).ix.seriesOf("leader", takeoverValue).worst()
 	within := time.Duration(w.lo+w.hi) / 2
 	slo(e, "takeover").Takeover.Max = &within
-	r := Judge(e, h).row(t, "takeover.max")
-	if r.Verdict != Inconclusive || strings.Contains(r.Why, "luck") || !strings.Contains(r.Why, "lies within what was measured") {
+	r := rowOf(t, Judge(e, h), "takeover.max")
+	if r.Verdict != verdict.Inconclusive || strings.Contains(r.Why, "luck") || !strings.Contains(r.Why, "lies within what was measured") {
 		t.Errorf("%s: %s", r.Verdict, r.Why)
 	}
 }
@@ -190,8 +109,8 @@ func TestWhyIsRoundedOutwards(t *testing.T) {
 	e, h := load(t, "good-drill")
 	tight := 6192 * time.Millisecond
 	slo(e, "takeover").Takeover.Max = &tight
-	r := Judge(e, h).row(t, "takeover.max")
-	if r.Verdict != Fail || !strings.Contains(r.Why, "1 of 2 kills over 6.192s, worst [6.192, 6.194]s") {
+	r := rowOf(t, Judge(e, h), "takeover.max")
+	if r.Verdict != verdict.Fail || !strings.Contains(r.Why, "1 of 2 kills over 6.192s, worst [6.192, 6.194]s") {
 		t.Errorf("%s: %s", r.Verdict, r.Why)
 	}
 }
@@ -231,7 +150,7 @@ func TestAnInterruptIsNoWantOfTime(t *testing.T) {
 		without(h, func(*history.Event) bool { return false }) // numbers them anew
 		j := Judge(e, h)
 		longer, again := 0, 0
-		for _, next := range append(nexts(j.Lacks), j.row(t, "takeover.max").Next) {
+		for _, next := range append(nexts(j.Lacks), rowOf(t, j, "takeover.max").Next) {
 			longer += strings.Count(next, "max_run")
 			again += strings.Count(next, "run it again, to its end")
 		}
@@ -241,7 +160,7 @@ func TestAnInterruptIsNoWantOfTime(t *testing.T) {
 	}
 }
 
-func nexts(lacks []Lack) []string {
+func nexts(lacks []verdict.Lack) []string {
 	var all []string
 	for _, l := range lacks {
 		all = append(all, l.Next)
@@ -263,7 +182,7 @@ func TestLintAndRowAdviseTheSame(t *testing.T) {
 				}
 			}
 			j := Judge(e, h)
-			next := j.row(t, "takeover.max").Next
+			next := rowOf(t, j, "takeover.max").Next
 			if !strings.HasPrefix(next, "in the file: ") || !slices.ContainsFunc(j.Warnings, func(w string) bool { return strings.HasPrefix(w, "L3 ") && strings.HasSuffix(w, next) }) {
 				t.Errorf("%s at %g: the row says %q, the warnings %q", dir, scale, next, j.Warnings)
 			}
@@ -302,7 +221,7 @@ func TestTallyOf(t *testing.T) {
 func TestDeclaredLimit(t *testing.T) {
 	e, h := load(t, "good-drill")
 	e.TimeScale = 0.05
-	if r := Judge(e, h).row(t, "takeover.max"); r.Declared != 12 || r.Limit != 0.6 {
+	if r := rowOf(t, Judge(e, h), "takeover.max"); r.Declared != 12 || r.Limit != 0.6 {
 		t.Errorf("declared %g, held against %g", r.Declared, r.Limit)
 	}
 }

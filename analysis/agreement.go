@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
@@ -74,12 +75,12 @@ func (ix *index) compareMetrics() {
 
 // disagreements holds what the replicas counted against what they said, lock by lock, up to each one's last scrape. The two are made
 // by different means from the same steps, so a difference says that one of them cannot be relied on.
-func (ix *index) disagreements(m *experiments.Metric) []Finding {
+func (ix *index) disagreements(m *experiments.Metric) []verdict.Finding {
 	counted := ix.counterpart(m)
 	if counted == nil {
 		return nil
 	}
-	var fs []Finding
+	var fs []verdict.Finding
 	for _, s := range ix.scrapes(m.Name) {
 		if !s.present() {
 			continue
@@ -95,13 +96,13 @@ func (ix *index) disagreements(m *experiments.Metric) []Finding {
 	return fs
 }
 
-func (ix *index) disagreement(m *experiments.Metric, s *scraped, lock string, of func(*history.Event) bool) (Finding, bool) {
+func (ix *index) disagreement(m *experiments.Metric, s *scraped, lock string, of func(*history.Event) bool) (verdict.Finding, bool) {
 	last := s.points[len(s.points)-1]
 	sum := 0.0
 	for _, v := range last.series {
 		namespace, labelled := v.Labels["namespace"]
 		if !labelled { // a worker of others': it does not tell locks apart
-			return Finding{}, false
+			return verdict.Finding{}, false
 		}
 		if namespace == lock {
 			sum += v.Value
@@ -110,11 +111,11 @@ func (ix *index) disagreement(m *experiments.Metric, s *scraped, lock string, of
 	all := ix.eventsOf(s.target, history.Span{From: 0, To: s.last.To}, of)
 	surely := len(ix.eventsOf(s.target, history.Span{From: 0, To: s.last.From - scrapeSlack}, of))
 	if sum >= float64(surely) && (sum <= float64(len(all)) || ix.silenced(s)) {
-		return Finding{}, false
+		return verdict.Finding{}, false
 	}
 	what := fmt.Sprintf("replica %s: metric %s counted %s of lock %s by %s, its events say %d",
 		s.target, m.Name, figures.Decimal(sum), lock, figures.Clock(s.last.To), len(all))
-	return Finding{What: what, Evidence: cite(append([]int64{last.n}, all...)...)}, true
+	return verdict.Finding{What: what, Evidence: cite(append([]int64{last.n}, all...)...)}, true
 }
 
 // silenced reports whether a replica may have been killed between its last scrape and the lines about what it had counted by then.

@@ -5,13 +5,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 )
 
 // row finds an SLO's row.
-func row(t *testing.T, j *Judgement, lock, measure string) SLOResult {
+func row(t *testing.T, j *verdict.Judgement, lock, measure string) verdict.SLOResult {
 	t.Helper()
-	i := slices.IndexFunc(j.SLOs, func(r SLOResult) bool { return r.Lock == lock && r.Measure == measure })
+	i := slices.IndexFunc(j.SLOs, func(r verdict.SLOResult) bool { return r.Lock == lock && r.Measure == measure })
 	if i < 0 {
 		t.Fatalf("no row %s of lock %s", measure, lock)
 	}
@@ -36,7 +37,7 @@ func TestASecondKillOfACorpseIsNoKill(t *testing.T) {
 		ev.Fault = &f
 	})
 	j := Judge(e, h)
-	if r := row(t, j, "leader", "takeover.max"); r.Verdict != Inconclusive || r.N != 1 || j.ExitCode == 0 {
+	if r := row(t, j, "leader", "takeover.max"); r.Verdict != verdict.Inconclusive || r.N != 1 || j.ExitCode == 0 {
 		t.Errorf("exit %d, row %+v: want one kill of two", j.ExitCode, r)
 	}
 	if f := j.Faults[1]; f.Confirmed || !f.Void || !strings.Contains(f.Why, "had killed the victim already") {
@@ -54,11 +55,11 @@ func TestGarbledClaimsAreAGap(t *testing.T) {
 	})
 	j := Judge(e, h)
 	for _, m := range []string{"abandonments", "fence_lag", "unowned_work"} {
-		if r := row(t, j, "job", m); r.Verdict != Inconclusive || !strings.Contains(r.Why, "could not be read") {
+		if r := row(t, j, "job", m); r.Verdict != verdict.Inconclusive || !strings.Contains(r.Why, "could not be read") {
 			t.Errorf("%s: %s: %s", m, r.Verdict, r.Why)
 		}
 	}
-	if r := row(t, j, "job", "duplicate_terminal_states"); r.Verdict != Pass {
+	if r := row(t, j, "job", "duplicate_terminal_states"); r.Verdict != verdict.Pass {
 		t.Errorf("duplicates: %s: %s", r.Verdict, r.Why)
 	}
 }
@@ -67,7 +68,7 @@ func TestGarbledClaimsAreAGap(t *testing.T) {
 func TestAbandonmentsNeedTheFinalReads(t *testing.T) {
 	e, h := load(t, "good-drill")
 	without(h, func(ev *history.Event) bool { return ev.Coverage != nil && ev.Coverage.Final })
-	if r := row(t, Judge(e, h), "job", "abandonments"); r.Verdict != Inconclusive {
+	if r := row(t, Judge(e, h), "job", "abandonments"); r.Verdict != verdict.Inconclusive {
 		t.Errorf("%s: %s", r.Verdict, r.Why)
 	}
 }

@@ -11,22 +11,22 @@ import (
 var cases = map[string]func() *tape{
 	"good-drill": goodDrill,
 
-	"replica-dies-with-200-jobs":         func() *tape { return dies200(true) },
-	"replica-dies-with-200-jobs-no-look": func() *tape { return dies200(false) },
-	"ttl-hold-killed-after-grant":        func() *tape { return ttlHold(0.010) },
-	"ttl-hold-killed-at-45s":             func() *tape { return ttlHold(45) },
-	"ttl-hold-killed-at-45s-too-tight":   func() *tape { return ttlHold(45) },
-	"pause-90s-fenced":                   func() *tape { return pause90(true) },
-	"pause-90s-unfenced":                 func() *tape { return pause90(false) },
-	"flush-in-holds":                     func() *tape { return flush(true) },
-	"flush-in-holds-fence-lost":          func() *tape { return flush(false) },
-	"lost-acquire-reply-undone":          func() *tape { return lostReply(true) },
-	"lost-acquire-reply-left":            func() *tape { return lostReply(false) },
-	"nobody-wants-it":                    nobodyWants,
-	"burst-standard":                     func() *tape { return burst(true) },
-	"burst-legacy-count":                 func() *tape { return burst(false) },
-	"metrics-agree":                      func() *tape { return metrics(1) },
-	"metrics-disagree":                   func() *tape { return metrics(0) },
+	"replica-dies-with-200-jobs":       func() *tape { return replicaDies(200, true) },
+	"replica-dies-no-look":             func() *tape { return replicaDies(20, false) },
+	"ttl-hold-killed-after-grant":      func() *tape { return ttlHold(0.010) },
+	"ttl-hold-killed-at-45s":           func() *tape { return ttlHold(45) },
+	"ttl-hold-killed-at-45s-too-tight": func() *tape { return ttlHold(45) },
+	"pause-90s-fenced":                 func() *tape { return pause90(true) },
+	"pause-90s-unfenced":               func() *tape { return pause90(false) },
+	"flush-in-holds":                   func() *tape { return flush(true) },
+	"flush-in-holds-fence-lost":        func() *tape { return flush(false) },
+	"lost-acquire-reply-undone":        func() *tape { return lostReply(true) },
+	"lost-acquire-reply-left":          func() *tape { return lostReply(false) },
+	"nobody-wants-it":                  nobodyWants,
+	"burst-standard":                   func() *tape { return burst(true) },
+	"burst-legacy-count":               func() *tape { return burst(false) },
+	"metrics-agree":                    func() *tape { return metrics(1) },
+	"metrics-disagree":                 func() *tape { return metrics(0) },
 
 	"release-in-time":           releaseInTime,
 	"release-fails":             releaseFails,
@@ -79,6 +79,7 @@ var (
 // goodDrill: a renewed loop and a stream of jobs; the leader is killed twice, the holder of a job once; all goes well.
 func goodDrill() *tape {
 	t := newTape("a drill in which everything goes as it should")
+	t.windows = 20
 	t.start(0.1, "r1.1", "r2.1")
 	t.phase(0.2, history.PhaseSteady)
 	w := want{"job", "", 6}
@@ -132,43 +133,49 @@ func goodDrill() *tape {
 	return t
 }
 
-// dies200: one replica holds 200 job locks and is killed: 3 jobs are finished, 5 were worked and not written, 192 are being
-// worked on. With look, whoever takes a finished job over skips it; without, it is finished again.
-func dies200(look bool) *tape {
-	t := newTape("a replica dies with 200 job locks")
+// replicaDies: one replica holds n job locks and is killed: 3 jobs are finished, 5 were worked and not written, the others are
+// being worked on. With look, whoever takes a finished job over skips it; without, it is finished again.
+func replicaDies(n int, look bool) *tape {
+	t := newTape(fmt.Sprintf("a replica dies with %d job locks", n))
 	t.start(0.1, "r1.1", "r2.1")
 	t.phase(0.2, history.PhaseSteady)
 	t.job(1, 2, "r2.1", jobs(0), "s0", "j0", 1)
 	t.phase(5, history.PhaseFaults)
-	for i := 1; i <= 200; i++ {
+	for i := 1; i <= n; i++ {
 		at := 10 + float64(i)*0.02
 		id, job := fmt.Sprintf("a%d", i), fmt.Sprintf("j%d", i)
 		t.offer(at-5*ms, jobs(i), job, "r1.1")
 		t.grant(at, "r1.1", jobs(i), id, int64(1000+i))
-		t.begin(at+2*ms, id, job)
 		switch {
 		case i <= 3: // finished, and killed before the release
+			t.begin(at+2*ms, id, job)
 			t.write(19.5, id, job, "succeeded", "")
 		case i <= 8:
+			t.begin(at+2*ms, id, job)
 			t.exit(19.9, id, job, "done")
+		default: // nothing written yet: few events for a lock, as there are many
+			t.enter(at+2*ms, id, job)
 		}
 	}
-	t.kill(20, "kill-holder#1", "random", "a100")
+	t.kill(20, "kill-holder#1", "random", "a10")
 	t.start(20.5, "r1.2")
-	t.fault(20.6, 20.6, history.FaultVerified, "kill-holder#1", "a100")
-	for i := 1; i <= 200; i++ {
+	t.fault(20.6, 20.6, history.FaultVerified, "kill-holder#1", "a10")
+	for i := 1; i <= n; i++ {
 		id, job := fmt.Sprintf("b%d", i), fmt.Sprintf("j%d", i)
-		t.refuse(40+float64(i)*0.02, "r2.1", jobs(i), fmt.Sprintf("a%d", i))
+		if i%10 == 0 {
+			t.refuse(40+float64(i)*0.02, "r2.1", jobs(i), fmt.Sprintf("a%d", i))
+		}
 		at := 75 + float64(i)*0.02
 		t.grant(at, "r2.1", jobs(i), id, int64(2000+i))
-		if i <= 3 && look {
+		switch {
+		case i <= 3 && look:
 			t.begin(at+2*ms, id, job)
 			t.exit(at+5*ms, id, job, "skipped")
 			t.release(at+6*ms, id)
-			continue
+		default:
+			t.begin(at+2*ms, id, job)
+			t.finish(at+2, id, job)
 		}
-		t.begin(at+2*ms, id, job)
-		t.finish(at+2, id, job)
 	}
 	t.finale(90, 160, "r1.2", "r2.1")
 	return t

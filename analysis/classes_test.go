@@ -5,11 +5,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 )
 
 // judged is what the good drill's experiment makes of a tape.
-func judged(t *testing.T, tp *tape) *Judgement {
+func judged(t *testing.T, tp *tape) *verdict.Judgement {
 	t.Helper()
 	h, err := history.Read(bytes.NewReader(tp.lines("classes", "sha256:0")))
 	if err != nil {
@@ -50,13 +51,13 @@ func TestClasses(t *testing.T) {
 			tp.hold(1, 10, "r1.1", "a", 1)
 			tp.kill(10, "kill-leader#1", "random", "a")
 			tp.hold(15.5, 20, "r2.1", "b", 2)
-		}, ClassCrash, endEffect, 5.5029, 5.504},
+		}, verdict.ClassCrash, endEffect, 5.5029, 5.504},
 		{"the victim goes on after a burst", func(tp *tape) {
 			tp.hold(1, 10, "r1.1", "a", 1)
 			tp.arm(10, "burst#1", "a")
 			tp.renewHit(11, "a", "burst#1")
 			tp.renew(12, "a")
-		}, ClassRecovery, endRenewal, 1.999, 2.001},
+		}, verdict.ClassRecovery, endRenewal, 1.999, 2.001},
 		{"given up and released", func(tp *tape) {
 			tp.hold(1, 10, "r1.1", "a", 1)
 			tp.arm(10, "burst#1", "a")
@@ -64,32 +65,32 @@ func TestClasses(t *testing.T) {
 			tp.fence(13, "a", "count", false)
 			tp.release(13.1, "a")
 			tp.hold(14, 20, "r2.1", "b", 2)
-		}, ClassHandOver, endEffect, 4.002, 4.004},
+		}, verdict.ClassHandOver, endEffect, 4.002, 4.004},
 		{"the victim itself again", func(tp *tape) {
 			tp.hold(1, 10, "r1.1", "a", 1)
 			tp.arm(10, "burst#1", "a")
 			tp.renewHit(11, "a", "burst#1")
 			tp.fence(14, "a", "deadline", false)
 			tp.hold(16, 20, "r1.1", "b", 2)
-		}, ClassRecovery, endEffect, 6.002, 6.004},
+		}, verdict.ClassRecovery, endEffect, 6.002, 6.004},
 		{"granted while the store owed the victim its lease", func(tp *tape) {
 			tp.hold(1, 10, "r1.1", "a", 1)
 			tp.look(1.002, leader, "a", 6)
 			tp.kill(10, "kill-leader#1", "random", "a")
 			tp.look(11.01, leader, "", 0)
 			tp.hold(12, 20, "r2.1", "b", 2)
-		}, ClassFalse, endEffect, 2.0029, 2.004},
+		}, verdict.ClassFalse, endEffect, 2.0029, 2.004},
 		{"taken without a fault", func(tp *tape) {
 			tp.hold(1, 10, "r1.1", "a", 1)
 			tp.hold(10, 20, "r2.1", "b", 2)
-		}, ClassTheft, endGrant, 4.999, 5.003},
+		}, verdict.ClassTheft, endGrant, 4.999, 5.003},
 		{"killed twice before anybody worked", func(tp *tape) {
 			tp.hold(1, 10, "r1.1", "a", 1)
 			tp.kill(10, "kill-leader#1", "random", "a")
 			tp.grant(15.5, "r2.1", leader, "b", 2)
 			tp.kill(15.6, "kill-leader#2", "random", "b")
 			tp.hold(22, 30, "r3.1", "c", 3)
-		}, ClassCrash, endCensored, 5.5999, -1},
+		}, verdict.ClassCrash, endCensored, 5.5999, -1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tp := newTape(c.name)
@@ -102,10 +103,10 @@ func TestClasses(t *testing.T) {
 				t.Fatalf("no takeover; faults %+v", j.Faults)
 			}
 			got := j.Takeovers[0]
-			if got.Class != c.class || got.End != c.end || diff(got.Lo, c.lo) > 1e-9 || (got.Hi == nil) != (c.hi < 0) || got.Hi != nil && diff(*got.Hi, c.hi) > 1e-9 {
+			if got.Class != c.class || got.End != c.end || apart(got.Lo, c.lo) > 1e-9 || (got.Hi == nil) != (c.hi < 0) || got.Hi != nil && apart(*got.Hi, c.hi) > 1e-9 {
 				t.Errorf("got %+v, want %s [%g, %g] ended by %s", got, c.class, c.lo, c.hi, c.end)
 			}
-			if c.class == ClassFalse && (j.Counts.FalseTakeovers != 1 || !strings.Contains(j.SLOs[0].Why, "1 false takeover") || j.SLOs[0].Verdict != Fail) {
+			if c.class == verdict.ClassFalse && (j.Counts.FalseTakeovers != 1 || !strings.Contains(j.SLOs[0].Why, "1 false takeover") || j.SLOs[0].Verdict != verdict.Fail) {
 				t.Errorf("a false takeover is a safety event: %+v", j.SLOs[0])
 			}
 		})
@@ -138,7 +139,7 @@ func TestTakeoverWithoutEffects(t *testing.T) {
 		if len(j.Takeovers) != 1 {
 			t.Fatalf("claims %v: %d takeovers, faults %+v", claims, len(j.Takeovers), j.Faults)
 		}
-		if got := j.Takeovers[0]; got.End != endGrant || diff(got.Lo, lo) > 1e-9 || got.Hi == nil || diff(*got.Hi, hi) > 1e-9 {
+		if got := j.Takeovers[0]; got.End != endGrant || apart(got.Lo, lo) > 1e-9 || got.Hi == nil || apart(*got.Hi, hi) > 1e-9 {
 			t.Errorf("claims %v: got [%g, %g] ended by %s, want [%g, %g]", claims, got.Lo, *got.Hi, got.End, lo, hi)
 		}
 	}
@@ -199,3 +200,5 @@ func TestFindings(t *testing.T) {
 		}
 	}
 }
+
+func apart(a, b float64) float64 { return max(a-b, b-a) }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -119,8 +120,8 @@ func (ix *index) watched(probe string, t int64) int64 {
 }
 
 // summaries of the probes, in a fixed order.
-func (ix *index) summaries() []ProbeSummary {
-	out := []ProbeSummary{}
+func (ix *index) summaries() []verdict.ProbeSummary {
+	out := []verdict.ProbeSummary{}
 	watched := []string{probeKeys, probeLedger}
 	if ix.exp.Observed() {
 		watched = ix.witnesses()
@@ -129,7 +130,7 @@ func (ix *index) summaries() []ProbeSummary {
 		watched = append(watched, probeLogs)
 	}
 	for _, id := range watched {
-		p := ProbeSummary{ID: id}
+		p := verdict.ProbeSummary{ID: id}
 		if c := ix.probes[id]; c != nil {
 			p.Samples = c.samples
 			if c.samples > 0 || len(c.gaps) > 0 {

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/lockdrill/lockdrill/analysis/forecast"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
@@ -135,7 +137,7 @@ func over(values []dur, limit int64) tally {
 
 // distributionRows judges how long jobs held the lock, or waited for it. max goes by its range. A quantile is a claim about the
 // share of holds, so it takes a number of them, like that of kills; each hold, or wait, is one.
-func (j *judging) distributionRows(lock, measure string, limits *experiments.ClassLimits) []SLOResult {
+func (j *judging) distributionRows(lock, measure string, limits *experiments.ClassLimits) []verdict.SLOResult {
 	d := joined(j.spread[lock], measure, limits.Class)
 	n := len(d.values)
 	thing := map[string]string{measureHeld: "hold", measureWait: "wait"}[measure]
@@ -143,21 +145,21 @@ func (j *judging) distributionRows(lock, measure string, limits *experiments.Cla
 	if limits.Class != "" {
 		name, whose = name+"["+limits.Class+"]", "class "+limits.Class+" of "+whose
 	}
-	var rows []SLOResult
-	for _, l := range limitsOf(&limits.DurationLimits) {
-		m := measured{measure: name + "." + l.name, unit: "s", n: n, evidence: d.evidence(), hi: open}
+	var rows []verdict.SLOResult
+	for _, l := range forecast.LimitsOf(&limits.DurationLimits) {
+		m := measured{measure: name + "." + l.Name, unit: "s", n: n, evidence: d.evidence(), hi: open}
 		m.next = "shorten the work under the lock, or raise the limit"
 		if measure == measureWait {
 			m.next = "shorten the holds, or what keeps the key when nobody needs it: see debts"
 		}
-		missed := over(d.values, int64(l.value))
+		missed := over(d.values, int64(l.Value))
 		if n == 0 {
 			m.saw = "0 " + thing + "s"
 			m.lacks = append(m.lacks, lack{"no " + thing + " of " + whose + " was seen to its end", "offer more jobs of it, or run longer"})
 		} else {
-			v := quantile(d.values, l.p)
+			v := quantile(d.values, l.P)
 			m.lo, m.hi = v.lo, v.hi
-			m.saw = fmt.Sprintf("%s of %s over %s, longest %s", figures.Count(missed.hi), figures.Plural(n, thing), figures.Exact(int64(l.value)), figures.Ceil(quantile(d.values, 0).hi))
+			m.saw = fmt.Sprintf("%s of %s over %s, longest %s", figures.Count(missed.hi), figures.Plural(n, thing), figures.Exact(int64(l.Value)), figures.Ceil(quantile(d.values, 0).hi))
 		}
 		if d.cut > 0 {
 			m.saw += fmt.Sprintf(", %s not counted, cut off by the holder's death", figures.Plural(d.cut, thing))
@@ -169,28 +171,28 @@ func (j *judging) distributionRows(lock, measure string, limits *experiments.Cla
 }
 
 // quantileRow is the verdict of one bound on n values, of which missed may be over it.
-func (j *judging) quantileRow(lock string, l limit, m measured, missed tally, thing string) SLOResult {
-	if l.p == 0 || m.n == 0 {
-		return j.row(lock, int64(l.value), m)
+func (j *judging) quantileRow(lock string, l forecast.Limit, m measured, missed tally, thing string) verdict.SLOResult {
+	if l.P == 0 || m.n == 0 {
+		return j.row(lock, int64(l.Value), m)
 	}
-	v := shareVerdict(l.p, missed, m.n)
+	v := shareVerdict(l.P, missed, m.n)
 	lacks := append(j.lacks(lock), m.lacks...)
-	if v == Inconclusive {
+	if v == verdict.Inconclusive {
 		lacks = append(lacks, lack{
-			fmt.Sprintf("%s of %s may have missed it: %s at 95%% confidence takes %d of them then", figures.Count(missed.hi), figures.Plural(m.n, thing), l.name, TrialsNeeded(l.p, missed.hi)),
+			fmt.Sprintf("%s of %s may have missed it: %s at 95%% confidence takes %d of them then", figures.Count(missed.hi), figures.Plural(m.n, thing), l.Name, forecast.TrialsNeeded(l.P, missed.hi)),
 			"offer more jobs, or promise a max",
 		})
 	}
-	return j.finish(lock, int64(l.value), m, v, lacks)
+	return j.finish(lock, int64(l.Value), m, v, lacks)
 }
 
 // shareVerdict says whether at least the share p of n values surely keep their limit, at 95 % confidence.
-func shareVerdict(p float64, missed tally, n int) Verdict {
+func shareVerdict(p float64, missed tally, n int) verdict.Verdict {
 	switch {
-	case n > 0 && upperBound(missed.hi, n) <= 1-p:
-		return Pass
-	case n > 0 && lowerBound(missed.lo, n) > 1-p:
-		return Fail
+	case n > 0 && forecast.UpperBound(missed.hi, n) <= 1-p:
+		return verdict.Pass
+	case n > 0 && forecast.LowerBound(missed.lo, n) > 1-p:
+		return verdict.Fail
 	}
-	return Inconclusive
+	return verdict.Inconclusive
 }

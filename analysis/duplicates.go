@@ -1,6 +1,10 @@
 package analysis
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+)
 
 // Kinds of duplicate terminal states.
 const (
@@ -11,7 +15,7 @@ const (
 
 // duplicates of one lock: applied terminal writes beyond the first of each job.
 type duplicates struct {
-	list      []Duplicate
+	list      []verdict.Duplicate
 	extra     int // surely
 	open      int // terminal writes whose effect no final read resolved
 	finished  int
@@ -48,8 +52,8 @@ func (ix *index) duplicatesOf(lock string) duplicates {
 }
 
 // duplicate describes a job with more than one applied terminal write.
-func (j *job) duplicate() Duplicate {
-	d := Duplicate{Lock: j.lock, Job: j.id, Extra: len(j.terminals) - 1, Kinds: []string{}, Epochs: []string{}, At: []float64{}}
+func (j *job) duplicate() verdict.Duplicate {
+	d := verdict.Duplicate{Lock: j.lock, Job: j.id, Extra: len(j.terminals) - 1, Kinds: []string{}, Epochs: []string{}, At: []float64{}}
 	var evidence []int64
 	top := j.terminals[0].epoch
 	for i, f := range j.terminals {
@@ -61,13 +65,13 @@ func (j *job) duplicate() Duplicate {
 		}
 		conflicting := f.State != j.terminals[0].State
 		if conflicting {
-			d.addKind(dupConflicting)
+			addKind(&d, dupConflicting)
 		}
 		switch {
 		case f.epoch.rank < top.rank || f.superseded():
-			d.addKind(dupStale)
+			addKind(&d, dupStale)
 		case !conflicting:
-			d.addKind(dupRepeated)
+			addKind(&d, dupRepeated)
 		}
 		if f.epoch.rank > top.rank {
 			top = f.epoch
@@ -85,7 +89,7 @@ func (f *effect) superseded() bool {
 	})
 }
 
-func (d *Duplicate) addKind(kind string) {
+func addKind(d *verdict.Duplicate, kind string) {
 	if !slices.Contains(d.Kinds, kind) {
 		d.Kinds = append(d.Kinds, kind)
 	}

@@ -3,12 +3,13 @@ package analysis
 import (
 	"fmt"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // overlapRows judges mutual exclusion at one level.
-func (j *judging) overlapRows(lock string, limit *experiments.OverlapLimit) []SLOResult {
+func (j *judging) overlapRows(lock string, limit *experiments.OverlapLimit) []verdict.SLOResult {
 	exposed, contended := j.exposures(lock)
 	m := measured{measure: "overlap." + limit.Level, of: "epoch", faults: exposed}
 	if contended == 0 {
@@ -17,7 +18,7 @@ func (j *judging) overlapRows(lock string, limit *experiments.OverlapLimit) []SL
 	if exposed == 0 {
 		m.lacks = []lack{j.notExposed(lock)}
 	}
-	if limit.Level == levelEffect {
+	if limit.Level == verdict.LevelEffect {
 		j.effects(lock, &m)
 		return j.count(lock, limit.MaxCount, m)
 	}
@@ -33,11 +34,11 @@ func (j *judging) overlapRows(lock string, limit *experiments.OverlapLimit) []SL
 		m.hi = open
 		m.lacks = append(m.lacks, lack{"nobody claims to have held lock " + lock, "check that the worker reports its calls and its work"})
 	}
-	if limit.Level == levelBelief && j.paused(lock) {
+	if limit.Level == verdict.LevelBelief && j.paused(lock) {
 		m.unfit = "a holder was paused: no lock can keep a paused process from believing, so belief is not judged"
 		m.next = "judge overlap at level work or effect under a pause"
 	}
-	return []SLOResult{j.row(lock, int64(limit.MaxTime), m)}
+	return []verdict.SLOResult{j.row(lock, int64(limit.MaxTime), m)}
 }
 
 // paused reports a pause that struck somebody who believed to hold the lock.
@@ -85,7 +86,7 @@ func (j *judging) effects(lock string, m *measured) {
 }
 
 // busyRows judges refusals of a lock whose holder was dead or done.
-func (j *judging) busyRows(lock string, limit *experiments.BusyLimit) []SLOResult {
+func (j *judging) busyRows(lock string, limit *experiments.BusyLimit) []verdict.SLOResult {
 	b := j.ix.busyOf(lock)
 	m := measured{n: b.asked, of: "acquire", evidence: b.evidence, next: "wait longer than the ttl, or shorten the ttl: a wait that is shorter than the lease is busy for the rest of it"}
 	if l := j.ix.lock(lock); l != nil && l.Loop() { // it tries and does not wait
@@ -97,7 +98,7 @@ func (j *judging) busyRows(lock string, limit *experiments.BusyLimit) []SLOResul
 	}
 	m.lacks = append(m.lacks, j.garbled()...)
 	m = j.needFault(lock, m)
-	var rows []SLOResult
+	var rows []verdict.SLOResult
 	if limit.MaxCount != nil {
 		m.measure, m.unit, m.lo, m.hi = "busy.count", "count", int64(b.count.lo), int64(b.count.hi)
 		rows = append(rows, j.row(lock, int64(*limit.MaxCount), m))

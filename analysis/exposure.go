@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/lockdrill/lockdrill/analysis/forecast"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
@@ -12,26 +14,7 @@ import (
 // What a fault does to whom: the class of its trials, where it lives, and which epochs it hits.
 
 // class is the series that the shot's takeovers belong to; "" where it keeps nobody from a lease, so that there are none.
-func (s *shot) class() string { return classOf(s.kind, s.form) }
-
-func classOf(kind, form string) string {
-	switch kind {
-	case experiments.KindKill:
-		if form == experiments.FormGraceful {
-			return ClassHandOver
-		}
-		return ClassCrash
-	case experiments.KindDeleteKey:
-		return ClassTheft
-	case experiments.KindAcquireFailures, experiments.KindReleaseFailures, experiments.KindClock:
-		return ""
-	case experiments.KindStore:
-		if do := experiments.StoreDo(form); do != experiments.StorePause && do != experiments.StoreFreeze {
-			return ClassStore
-		}
-	}
-	return ClassPause
-}
+func (s *shot) class() string { return forecast.ClassOf(s.kind, s.form) }
 
 // crash reports a fault that ends its victim; any other leaves the holder alive.
 func (s *shot) crash() bool { return s.kind == experiments.KindKill }
@@ -138,7 +121,7 @@ func (s *shot) found(ix *index, e *epoch) bool {
 
 // takes reports a fault that may take the key from under e.
 func (s *shot) takes(e *epoch) bool {
-	return s.class() == ClassStore || s.class() == ClassTheft && s.key == e.key
+	return s.class() == verdict.ClassStore || s.class() == verdict.ClassTheft && s.key == e.key
 }
 
 // goneBefore reports that e's key may have been taken away before s struck: by another fault, after which nobody saw e own it, or, since

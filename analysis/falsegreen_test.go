@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
@@ -202,12 +203,12 @@ func TestFalseGreens(t *testing.T) {
 			if j.ExitCode == 0 || j.Verdict == "pass" {
 				t.Fatalf("exit %d, verdict %s", j.ExitCode, j.Verdict)
 			}
-			i := slices.IndexFunc(j.SLOs, func(r SLOResult) bool { return r.Lock == c.lock && r.Measure == c.row })
+			i := slices.IndexFunc(j.SLOs, func(r verdict.SLOResult) bool { return r.Lock == c.lock && r.Measure == c.row })
 			if i < 0 {
 				t.Fatalf("no row %s of lock %s", c.row, c.lock)
 			}
 			r := j.SLOs[i]
-			if r.Verdict != Inconclusive || !strings.Contains(r.Why, c.why) || !strings.Contains(r.Next, c.next) {
+			if r.Verdict != verdict.Inconclusive || !strings.Contains(r.Why, c.why) || !strings.Contains(r.Next, c.next) {
 				t.Errorf("got %s\n why  %s\n next %s\nwant inconclusive\n why  ... %s\n next ... %s", r.Verdict, r.Why, r.Next, c.why, c.next)
 			}
 		})
@@ -238,7 +239,7 @@ func TestCutOffAnywhere(t *testing.T) {
 				t.Fatalf("%s cut off after %d events passes", name, n)
 			}
 			for _, r := range j.SLOs {
-				if r.Verdict == Pass {
+				if r.Verdict == verdict.Pass {
 					t.Fatalf("%s cut off after %d events: %s of lock %s passes", name, n, r.Measure, r.Lock)
 				}
 			}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockdrill/lockdrill/analysis/forecast"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
@@ -136,20 +138,20 @@ func TestTakeoversUnderLastingFaults(t *testing.T) {
 		class string
 		lo    float64
 	}{
-		{"nothing gets through", func(tp *tape) { hole(30)(tp); tp.hold(17, 20, "r2.1", "b", 2) }, ClassPause, 6.902},
-		{"one renewal does, and then no more", func(tp *tape) { hole(30)(tp); tp.renew(12, "a"); tp.hold(19, 20, "r2.1", "b", 2) }, ClassPause, 7.002},
-		{"renewals go on", func(tp *tape) { hole(30)(tp); tp.renew(12, "a"); tp.renew(16, "a") }, ClassRecovery, 1.899},
-		{"renewals go on after it, and the lease is lost later", func(tp *tape) { hole(11)(tp); tp.renew(12, "a"); tp.hold(19, 20, "r2.1", "b", 2) }, ClassRecovery, 1.899},
+		{"nothing gets through", func(tp *tape) { hole(30)(tp); tp.hold(17, 20, "r2.1", "b", 2) }, verdict.ClassPause, 6.902},
+		{"one renewal does, and then no more", func(tp *tape) { hole(30)(tp); tp.renew(12, "a"); tp.hold(19, 20, "r2.1", "b", 2) }, verdict.ClassPause, 7.002},
+		{"renewals go on", func(tp *tape) { hole(30)(tp); tp.renew(12, "a"); tp.renew(16, "a") }, verdict.ClassRecovery, 1.899},
+		{"renewals go on after it, and the lease is lost later", func(tp *tape) { hole(11)(tp); tp.renew(12, "a"); tp.hold(19, 20, "r2.1", "b", 2) }, verdict.ClassRecovery, 1.899},
 		{"the holder is killed meanwhile", func(tp *tape) {
 			hole(30)(tp)
 			tp.renew(12, "a")
 			tp.kill(13, "kill#1", "random", "a")
 			tp.hold(19, 20, "r2.1", "b", 2)
-		}, ClassRecovery, 1.899},
+		}, verdict.ClassRecovery, 1.899},
 	} {
 		ix := faulted(t, func(tp *tape) { tp.hold(1, 10, "r1.1", "a", 1); c.play(tp) })
 		s := ix.shot(t, "fault#1")
-		if len(s.trials) != 1 || s.trials[0].class != c.class || diff(seconds(s.trials[0].value.lo), c.lo) > 2e-3 {
+		if len(s.trials) != 1 || s.trials[0].class != c.class || apart(seconds(s.trials[0].value.lo), c.lo) > 2e-3 {
 			t.Errorf("%s: %+v, want one %s of at least %gs", c.name, s.trials, c.class, c.lo)
 		}
 	}
@@ -165,23 +167,23 @@ func TestTheStoreCensors(t *testing.T) {
 		of   string
 		end  string
 	}{
-		{"a kill", func(tp *tape) { tp.kill(10, "fault#1", "random", "a") }, ClassCrash, endEffect},
+		{"a kill", func(tp *tape) { tp.kill(10, "fault#1", "random", "a") }, verdict.ClassCrash, endEffect},
 		{"a kill, then the store restarts", func(tp *tape) {
 			tp.kill(10, "fault#1", "random", "a")
 			tp.strike(11.1, 11.3, "restart#1", "", restart)
 			lost(tp)
-		}, ClassCrash, endCensored},
+		}, verdict.ClassCrash, endCensored},
 		{"a kill, then the store freezes with nobody's lease left", func(tp *tape) {
 			tp.kill(10, "fault#1", "random", "a")
 			tp.strike(15.5, 15.8, "freeze#1", "", history.Fault{Kind: "store", Form: "freeze", Victim: history.VictimStore, Declared: 3e8})
-		}, ClassCrash, endCensored},
+		}, verdict.ClassCrash, endCensored},
 		{"a kill after it", func(tp *tape) {
 			tp.strike(9.1, 9.3, "restart#1", "", restart)
 			tp.newLife(9, 9.4, "run_id_changed")
 			tp.renew(9.6, "a")
 			tp.kill(10, "fault#1", "random", "a")
-		}, ClassCrash, endEffect},
-		{"the restart itself", func(tp *tape) { tp.strike(11.1, 11.3, "fault#1", "", restart); lost(tp) }, ClassStore, endEffect},
+		}, verdict.ClassCrash, endEffect},
+		{"the restart itself", func(tp *tape) { tp.strike(11.1, 11.3, "fault#1", "", restart); lost(tp) }, verdict.ClassStore, endEffect},
 	} {
 		ix := faulted(t, func(tp *tape) {
 			tp.hold(1, 10, "r1.1", "a", 1)
@@ -208,7 +210,7 @@ func TestAStrangerTakesNothingOver(t *testing.T) {
 		tp.look(9.004, leader, "b", 6)
 	})
 	s := ix.shot(t, "fault#1")
-	if len(s.trials) != 1 || s.trials[0].class != ClassTheft || s.trials[0].after.id != "b" {
+	if len(s.trials) != 1 || s.trials[0].class != verdict.ClassTheft || s.trials[0].after.id != "b" {
 		t.Fatalf("trials %+v, want a theft that b ended", s.trials)
 	}
 	if ts := ix.thefts(); len(ts) > 0 {
@@ -256,8 +258,8 @@ func TestFaultFalseGreens(t *testing.T) {
 			t.Fatalf("%s: the whole history is %s", c.of, j.Verdict)
 		}
 		c.take(h)
-		r := Judge(e, h).row(t, c.row)
-		if r.Verdict != Inconclusive || !strings.Contains(r.Why, c.why) || r.Next == "" {
+		r := rowOf(t, Judge(e, h), c.row)
+		if r.Verdict != verdict.Inconclusive || !strings.Contains(r.Why, c.why) || r.Next == "" {
 			t.Errorf("%s without something: %s is %s: %s\nwant inconclusive because of %q", c.of, c.row, r.Verdict, r.Why, c.why)
 		}
 	}
@@ -285,11 +287,11 @@ func onFaults(h *history.History, edit func(*history.Fault)) {
 func TestGapsBesideTheLock(t *testing.T) {
 	for _, c := range []struct {
 		at   float64
-		want Verdict
-	}{{12, Inconclusive}, {220, Pass}} {
+		want verdict.Verdict
+	}{{12, verdict.Inconclusive}, {220, verdict.Pass}} {
 		e, h := load(t, "black-hole-standard")
 		blindAt(h, probeKeys, c.at)
-		if r := Judge(e, h).row(t, "overlap.belief"); r.Verdict != c.want {
+		if r := rowOf(t, Judge(e, h), "overlap.belief"); r.Verdict != c.want {
 			t.Errorf("blind at %gs: %s (%s), want %s", c.at, r.Verdict, r.Why, c.want)
 		}
 	}
@@ -363,7 +365,7 @@ func TestBandsOfFaults(t *testing.T) {
 		{"key a stranger's", experiments.Fault{For: 10e9, DeleteKey: &experiments.DeleteKey{HolderOf: "job", To: "stranger"}}, 0, 42},
 	} {
 		e.Faults = []experiments.Fault{c.f}
-		if b := Bands(e)[0]; b.Lo != c.lo || b.Hi != c.hi {
+		if b := forecast.Bands(e)[0]; b.Lo != c.lo || b.Hi != c.hi {
 			t.Errorf("%s: %g to %g (%s), want %g to %g", c.name, b.Lo, b.Hi, b.Sum, c.lo, c.hi)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/golden"
 )
 
 var update = flag.Bool("update", false, "write the histories and golden verdicts of scenarios/testdata anew")
@@ -49,40 +50,31 @@ func load(t testing.TB, name string) (*experiments.Experiment, *history.History)
 	return e, h
 }
 
-// Every recorded history is what its tape makes, and is judged as its golden verdict says. Run with -update after a change,
-// and read the difference.
+// Every recorded history is what its tape makes, and is judged as its golden file says: figures and codes stand beside the history,
+// each sentence once in testdata/sentences.txt. Run with -update after a change, and read the difference.
 func TestRecordedHistories(t *testing.T) {
+	said, judged := golden.Sentences{}, 0
 	for _, name := range slices.Sorted(maps.Keys(cases)) {
 		t.Run(name, func(t *testing.T) {
-			compare(t, filepath.Join(dirOf(name), "history.jsonl"), cases[name]().lines(name, digest(t, name)))
+			golden.Compare(t, filepath.Join(dirOf(name), "history.jsonl"), string(cases[name]().lines(name, digest(t, name))), *update)
 			e, h := load(t, name)
 			got, err := Judge(e, h).Marshal()
 			if err != nil {
 				t.Fatal(err)
 			}
-			compare(t, filepath.Join(dirOf(name), "verdict.golden.json"), got)
+			figures, err := golden.Verdict(got, func(field, sentence string) { said.Say(field+" "+name, sentence) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden.Compare(t, filepath.Join(dirOf(name), "verdict.golden.txt"), figures, *update)
 			again, err := Judge(e, h).Marshal()
 			if err != nil || !bytes.Equal(got, again) {
 				t.Fatal("judged twice, the bytes differ")
 			}
+			judged++
 		})
 	}
-}
-
-// compare holds got against the file, or writes it under -update.
-func compare(t *testing.T, path string, got []byte) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s is not what was made now; look at the difference after -update", path)
+	if judged == len(cases) { // not some of them, by -run
+		golden.Compare(t, filepath.Join("testdata", "sentences.txt"), said.String(), *update)
 	}
 }

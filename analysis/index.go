@@ -3,6 +3,7 @@ package analysis
 import (
 	"slices"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/arena"
@@ -43,7 +44,7 @@ type index struct {
 	aborts     []*history.Event
 	cleanups   []*history.Event
 	end        *history.Event
-	findings   []Finding
+	findings   []verdict.Finding
 
 	memory memory
 }
@@ -234,7 +235,7 @@ func (ix *index) policy(lock string) lockcore.Policy {
 
 // find notes a contradiction between two ways to know the same thing.
 func (ix *index) find(what string, evidence ...int64) {
-	ix.findings = append(ix.findings, Finding{What: what, Evidence: cite(evidence...)})
+	ix.findings = append(ix.findings, verdict.Finding{What: what, Evidence: cite(evidence...)})
 }
 
 // closeDead ends the calls that their callers took to the grave: what was not sent by then never was.

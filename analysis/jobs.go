@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -68,7 +69,7 @@ func (ix *index) strandedOf(lock string) (t tally, evidence []int64, known bool)
 	}
 	for _, j := range ix.jobOrder {
 		if j.lock == lock && len(j.terminals) == 0 {
-			add(plus(j.offered.To, int64(Horizon(ix.exp, lock))), j.hold, j.n)
+			add(plus(j.offered.To, int64(forecast.Horizon(ix.exp, lock))), j.hold, j.n)
 		}
 	}
 	for _, s := range ix.shots {
@@ -96,5 +97,5 @@ func (ix *index) horizon(lock string) (at int64, faulted bool) {
 		}
 		at = max(at, end.To)
 	}
-	return plus(at, int64(Horizon(ix.exp, lock))), faulted
+	return plus(at, int64(forecast.Horizon(ix.exp, lock))), faulted
 }

@@ -1,53 +1,51 @@
+// Package analysis turns an experiment and a history into a judgement. It is pure: no I/O, no clock, no randomness, so a run
+// judged again next year gives the same answer, byte for byte. What it concludes are values of package verdict.
+//
+// The judge measures what happened, as ranges and counts, to the letter of docs/judging.md, holds it against the SLOs and
+// says whether the question was reached. Its one invariant: PASS is never the answer to a question that was not reached.
 package analysis
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
-// Status of a run.
-const (
-	statusCompleted = "completed"
-	statusAborted   = "aborted"
-	statusError     = "error"
-	statusCutOff    = "cut-off"
-)
-
 // Judge measures h and holds it against the promises of e, which is the experiment as loaded (not scaled). It is a pure
 // function: the same two give the same Judgement, byte for byte.
-func Judge(e *experiments.Experiment, h *history.History) *Judgement { return NewJudger(e).Judge(h) }
+func Judge(e *experiments.Experiment, h *history.History) *verdict.Judgement {
+	return NewJudger(e).Judge(h)
+}
 
 // Judge is Judge of the judger's experiment and h.
-func (r *Judger) Judge(h *history.History) *Judgement { return r.judging(h).judgement() }
+func (r *Judger) Judge(h *history.History) *verdict.Judgement { return r.judging(h).judgement() }
 
-func (j *judging) judgement() *Judgement {
+func (j *judging) judgement() *verdict.Judgement {
 	ix := j.ix
-	out := &Judgement{
-		SchemaVersion: VerdictVersion,
+	out := &verdict.Judgement{
+		SchemaVersion: verdict.VerdictVersion,
 		Run:           j.run(),
-		Lacks:         []Lack{},
-		SLOs:          []SLOResult{},
-		Faults:        []FaultResult{},
-		Takeovers:     []Takeover{},
-		Overlap:       []Overlap{},
-		Abandonments:  []Abandonment{},
-		Duplicates:    []Duplicate{},
-		Debts:         []Debt{},
-		NotOwned:      []NotOwned{},
-		Distributions: []Distribution{},
+		Lacks:         []verdict.Lack{},
+		SLOs:          []verdict.SLOResult{},
+		Faults:        []verdict.FaultResult{},
+		Takeovers:     []verdict.Takeover{},
+		Overlap:       []verdict.Overlap{},
+		Abandonments:  []verdict.Abandonment{},
+		Duplicates:    []verdict.Duplicate{},
+		Debts:         []verdict.Debt{},
+		NotOwned:      []verdict.NotOwned{},
+		Distributions: []verdict.Distribution{},
 		Bands:         j.bands(j.warmup),
 		Probes:        ix.summaries(),
 	}
 	for _, l := range j.runLacks() {
-		out.Lacks = append(out.Lacks, Lack{l.why, l.next})
+		out.Lacks = append(out.Lacks, verdict.Lack{Why: l.why, Next: l.next})
 	}
 	for i := range ix.exp.SLOs {
 		out.SLOs = append(out.SLOs, j.judge(&ix.exp.SLOs[i])...)
@@ -64,22 +62,10 @@ func (j *judging) judgement() *Judgement {
 	j.tell(out)
 	out.Predicted = ix.predicted(out.Takeovers)
 	ix.compareMetrics()
-	out.Findings = append([]Finding{}, ix.findings...)
+	out.Findings = append([]verdict.Finding{}, ix.findings...)
 	out.Warnings = j.warnings()
 	out.ExitCode, out.Verdict = decide(out, ix)
 	return out
-}
-
-// Marshal gives verdict.json: deterministic bytes that end in a newline.
-func (j *Judgement) Marshal() ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(j); err != nil {
-		return nil, fmt.Errorf("marshal verdict: %w", err)
-	}
-	return b.Bytes(), nil
 }
 
 // judging is one judgement in the making.
@@ -101,7 +87,7 @@ func (r *Judger) judging(h *history.History) *judging {
 	r.ix.read(r.exp, h)
 	j := &judging{Judger: r, ix: &r.ix, fencings: map[string]fencing{}, giveups: map[string]giveUps{}, dups: map[string]duplicates{},
 		debts: map[string]debts{}, spread: map[string][]*distribution{}}
-	j.status = statusCutOff
+	j.status = verdict.StatusCutOff
 	if end := j.ix.end; end != nil {
 		j.status = end.Note.What
 	}
@@ -139,10 +125,10 @@ func (j *judging) lockNames() []string {
 	return names
 }
 
-func (j *judging) run() RunInfo {
+func (j *judging) run() verdict.RunInfo {
 	h := j.ix.h
 	last := j.ix.last
-	r := RunInfo{
+	r := verdict.RunInfo{
 		ID: h.Header.Run, Experiment: h.Header.Experiment, Status: j.status, Started: h.Header.Started,
 		Seconds: seconds(last), Seed: h.Header.Seed, TimeScale: h.Header.TimeScale, Live: h.Header.Mode == history.Live,
 		Steady: j.steady(), CleanedUp: j.ix.clean() && j.ix.end != nil && j.ix.end.Note.OK,
@@ -154,20 +140,20 @@ func (j *judging) run() RunInfo {
 }
 
 // tell fills the lists and counts that are reported whether an SLO asks for them or not.
-func (j *judging) tell(out *Judgement) {
+func (j *judging) tell(out *verdict.Judgement) {
 	ix := j.ix
 	c := &out.Counts
 	for _, name := range j.lockNames() {
 		f, g, d := j.fencings[name], j.giveups[name], j.dups[name]
-		for _, level := range []string{levelBelief, levelWork} {
+		for _, level := range []string{verdict.LevelBelief, verdict.LevelWork} {
 			if o := ix.timeOverlap(name, level); o.n > 0 {
 				v := o.Range()
-				out.Overlap = append(out.Overlap, Overlap{Lock: name, Level: level, Lo: v.Lo, Hi: v.Hi, Evidence: cite(o.evidence...)})
+				out.Overlap = append(out.Overlap, verdict.Overlap{Lock: name, Level: level, Lo: v.Lo, Hi: v.Hi, Evidence: cite(o.evidence...)})
 			}
 		}
 		if ix.ledgered[name] {
 			hi := float64(f.hi)
-			out.Overlap = append(out.Overlap, Overlap{Lock: name, Level: levelEffect, Lo: float64(f.lo), Hi: &hi, Stale: f.stale, Unowned: f.unowned, Evidence: cite(f.evidence...)})
+			out.Overlap = append(out.Overlap, verdict.Overlap{Lock: name, Level: verdict.LevelEffect, Lo: float64(f.lo), Hi: &hi, Stale: f.stale, Unowned: f.unowned, Evidence: cite(f.evidence...)})
 		}
 		out.Abandonments = append(out.Abandonments, g.list...)
 		out.Duplicates = append(out.Duplicates, d.list...)
@@ -194,7 +180,7 @@ func (j *judging) tell(out *Judgement) {
 	for _, s := range ix.shots {
 		c.NothingOwed += s.nothingOwed
 		for _, t := range s.trials {
-			if t.class == ClassFalse {
+			if t.class == verdict.ClassFalse {
 				c.FalseTakeovers++
 			}
 		}
@@ -269,53 +255,32 @@ func (ix *index) clean() bool {
 	return true
 }
 
-// Exit statuses, the numbers of the contract that `lockdrill help exit-codes` shows.
-const (
-	exitPass         = 0
-	exitError        = 1
-	exitSLOFailed    = 10 // of a comparison: regressed
-	exitInconclusive = 11
-	exitAborted      = 12
-	exitRefused      = 13
-	exitDirty        = 20
-)
-
 // decide gives the exit code and its name: 20 > 1 > 10 > 12 > 11 > 0.
-func decide(out *Judgement, ix *index) (int, string) {
-	word := Pass
+func decide(out *verdict.Judgement, ix *index) (int, string) {
+	word := verdict.Pass
 	if len(out.SLOs) == 0 {
-		word = Inconclusive
+		word = verdict.Inconclusive
 	}
 	for _, s := range out.SLOs {
-		word = worse(word, s.Verdict)
+		word = verdict.Worst(word, s.Verdict)
 	}
-	failedTool := out.Run.Status == statusError
+	failedTool := out.Run.Status == verdict.StatusError
 	for _, a := range ix.aborts {
 		failedTool = failedTool || a.Note.What == "error"
 	}
 	switch {
 	case !ix.clean() || ix.end != nil && !ix.end.Note.OK:
-		return exitDirty, "dirty"
+		return verdict.ExitDirty, "dirty"
 	case failedTool:
-		return exitError, "error"
-	case word == Fail:
-		return exitSLOFailed, "slo-failed"
-	case out.Run.Status == statusAborted || ix.end != nil && len(ix.aborts) > 0:
-		return exitAborted, "aborted"
-	case word == Inconclusive || out.Run.Status != statusCompleted:
-		return exitInconclusive, "inconclusive"
+		return verdict.ExitError, "error"
+	case word == verdict.Fail:
+		return verdict.ExitSLOFailed, "slo-failed"
+	case out.Run.Status == verdict.StatusAborted || ix.end != nil && len(ix.aborts) > 0:
+		return verdict.ExitAborted, "aborted"
+	case word == verdict.Inconclusive || out.Run.Status != verdict.StatusCompleted:
+		return verdict.ExitInconclusive, "inconclusive"
 	}
-	return exitPass, "pass"
-}
-
-// worse is the worse of two verdicts: Fail over Inconclusive over Pass.
-func worse(a, b Verdict) Verdict {
-	for _, v := range []Verdict{Fail, Inconclusive} {
-		if a == v || b == v {
-			return v
-		}
-	}
-	return Pass
+	return verdict.ExitPass, "pass"
 }
 
 // tenths rounds an allowance up to what reads well in a sum, a tenth of a millisecond.

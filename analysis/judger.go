@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/forecast"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 )
 
@@ -14,63 +16,52 @@ type Judger struct {
 	exp   *experiments.Experiment // scaled
 	file  *experiments.Experiment // as loaded
 	ix    index
-	sums  map[sumOf]sums
-	all   map[time.Duration][]Band // by warm-up
-	lints map[time.Duration][]Lint // likewise, in the numbers of the file
+	sums  map[sumOf]forecast.PromiseBand
+	all   map[time.Duration][]verdict.Band  // by warm-up
+	lints map[time.Duration][]forecast.Lint // likewise, in the numbers of the file
 }
 
 // NewJudger prepares for histories of e, which is the experiment as loaded (not scaled).
 func NewJudger(e *experiments.Experiment) *Judger {
-	return &Judger{exp: experiments.Scale(e), file: e, lints: map[time.Duration][]Lint{}}
+	return &Judger{exp: experiments.Scale(e), file: e, lints: map[time.Duration][]forecast.Lint{}}
 }
 
 // sumOf says what a sum of L3 depends on, beside the experiment.
 type sumOf struct {
 	lock, measure, class string
-	limit                limit
+	limit                forecast.Limit
 	warmup               time.Duration
 }
 
-// sums is a band in words.
-type sums struct {
-	lo, hi      time.Duration
-	sum, advice string
-}
-
 // told is the band of a measure of a lock after faults of a class, held against a limit.
-func (r *Judger) told(lock *experiments.Lock, l limit, measure, class string, warmup time.Duration) sums {
+func (r *Judger) told(lock *experiments.Lock, l forecast.Limit, measure, class string, warmup time.Duration) forecast.PromiseBand {
 	of := sumOf{lock.Name, measure, class, l, warmup}
 	if s, known := r.sums[of]; known {
 		return s
 	}
-	b := bandOf(r.exp, lock, warmup)
-	if measure == "tick_gap" {
-		b = tickBand(r.exp, lock, warmup)
-	}
-	b = b.under(r.exp.Faults, class)
-	s := sums{lo: b.lo, hi: b.hi, sum: b.sum(), advice: b.advice(l, measure, cmp.Or(r.exp.Scaled, 1))}
+	s := forecast.PromiseOf(r.exp, lock, l, measure, class, warmup)
 	if r.sums == nil {
-		r.sums = map[sumOf]sums{}
+		r.sums = map[sumOf]forecast.PromiseBand{}
 	}
 	r.sums[of] = s
 	return s
 }
 
 // bands are those of all locks.
-func (r *Judger) bands(warmup time.Duration) []Band {
+func (r *Judger) bands(warmup time.Duration) []verdict.Band {
 	if r.all == nil {
-		r.all = map[time.Duration][]Band{}
+		r.all = map[time.Duration][]verdict.Band{}
 	}
 	if r.all[warmup] == nil {
-		r.all[warmup] = bands(r.exp, warmup)
+		r.all[warmup] = forecast.BandsWith(r.exp, warmup)
 	}
 	return slices.Clone(r.all[warmup])
 }
 
 // lintsWith are the lints whose advice leaves room for a warm-up, as the advice of the rows does.
-func (r *Judger) lintsWith(warmup time.Duration) []Lint {
+func (r *Judger) lintsWith(warmup time.Duration) []forecast.Lint {
 	if r.lints[warmup] == nil {
-		r.lints[warmup] = lints(r.file, time.Duration(unscaled(int64(warmup), cmp.Or(r.exp.Scaled, 1))))
+		r.lints[warmup] = forecast.LintsWith(r.file, time.Duration(forecast.Unscaled(int64(warmup), cmp.Or(r.exp.Scaled, 1))))
 	}
 	return r.lints[warmup]
 }

@@ -4,24 +4,25 @@ import (
 	"math"
 	"slices"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 )
 
 // replicaLanes gathers the lives of the replicas, in the order in which they were first heard of.
-func (ix *index) replicaLanes() []ReplicaLane {
-	var out []ReplicaLane
+func (ix *index) replicaLanes() []verdict.ReplicaLane {
+	var out []verdict.ReplicaLane
 	at := map[string][2]int{} // lane and life of an incarnation
-	life := func(incarnation string, start history.Span) *Life {
+	life := func(incarnation string, start history.Span) *verdict.Life {
 		if p, ok := at[incarnation]; ok {
 			return &out[p[0]].Lives[p[1]]
 		}
 		name := history.ReplicaOf(incarnation)
-		i := slices.IndexFunc(out, func(l ReplicaLane) bool { return l.Name == name })
+		i := slices.IndexFunc(out, func(l verdict.ReplicaLane) bool { return l.Name == name })
 		if i < 0 {
 			i = len(out)
-			out = append(out, ReplicaLane{Name: name})
+			out = append(out, verdict.ReplicaLane{Name: name})
 		}
-		l := Life{Incarnation: incarnation, Extent: Extent{Start: momentOf(start), End: Moment{seconds(ix.claims[incarnation]), math.Inf(1)}}}
+		l := verdict.Life{Incarnation: incarnation, Extent: verdict.Extent{Start: momentOf(start), End: verdict.Moment{From: seconds(ix.claims[incarnation]), To: math.Inf(1)}}}
 		if d, dead := ix.deaths[incarnation]; dead {
 			l.End = momentOf(d.Span)
 		}
@@ -65,13 +66,13 @@ func (ix *index) replicaLanes() []ReplicaLane {
 }
 
 // fillLife adds what the incarnation did, and what befell it.
-func (ix *index) fillLife(lane *ReplicaLane, l *Life) {
+func (ix *index) fillLife(lane *verdict.ReplicaLane, l *verdict.Life) {
 	for _, e := range ix.replicas[l.Incarnation] {
 		if e.belief != nil {
-			l.Belief = append(l.Belief, Extent{momentOf(e.belief.start), momentOf(e.belief.end)})
+			l.Belief = append(l.Belief, verdict.Extent{Start: momentOf(e.belief.start), End: momentOf(e.belief.end)})
 		}
 		for _, w := range e.works {
-			l.Work = append(l.Work, Extent{momentOf(w.start), momentOf(w.end)})
+			l.Work = append(l.Work, verdict.Extent{Start: momentOf(w.start), End: momentOf(w.end)})
 		}
 		for _, f := range e.effects {
 			if f.Accepted {
@@ -81,12 +82,12 @@ func (ix *index) fillLife(lane *ReplicaLane, l *Life) {
 			}
 		}
 		if e.abandoned != nil && !ix.afterRun(e.abandoned) {
-			lane.Marks = append(lane.Marks, Mark{What: "abandonment", Who: l.Incarnation, Key: e.key, At: momentOf(e.abandoned.Span), Note: e.abandoned.Abandon.Reason})
+			lane.Marks = append(lane.Marks, verdict.Mark{What: "abandonment", Who: l.Incarnation, Key: e.key, At: momentOf(e.abandoned.Span), Note: e.abandoned.Abandon.Reason})
 		}
 	}
 	for _, p := range ix.pauses[l.Incarnation] {
-		lane.Paused = append(lane.Paused, Extent{
-			Start: Moment{seconds(p.widest.From), seconds(p.surest.From)},
+		lane.Paused = append(lane.Paused, verdict.Extent{
+			Start: verdict.Moment{From: seconds(p.widest.From), To: seconds(p.surest.From)},
 			End:   momentOf(history.Span{From: p.surest.To, To: p.widest.To}),
 		})
 	}

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 )
 
 // What is drawn is what was judged: the lanes' trials are the judgement's takeovers, and their instants give the same figures.
@@ -34,14 +36,14 @@ func TestLanesAgreeWithTheJudgement(t *testing.T) {
 func TestAPodsFaultIsDrawnUntilItsProcessEnded(t *testing.T) {
 	e, h := load(t, "pods-force-delete-overlap")
 	l := LanesOf(e, h, Judge(e, h))
-	for _, over := range []Moment{l.Faults[0].Over, *l.Trials[0].Over} {
+	for _, over := range []verdict.Moment{l.Faults[0].Over, *l.Trials[0].Over} {
 		if over.From < 13.05 || over.To > 13.13 {
 			t.Errorf("over at %+v: its last sign of life was at 13.06s, its end was seen by 13.12s", over)
 		}
 	}
 }
 
-func agree(t *testing.T, lane *TrialLane, want *Takeover) {
+func agree(t *testing.T, lane *verdict.TrialLane, want *verdict.Takeover) {
 	t.Helper()
 	if !reflect.DeepEqual(&lane.Takeover, want) {
 		t.Errorf("drawn as %+v, judged as %+v", lane.Takeover, *want)
@@ -55,7 +57,7 @@ func agree(t *testing.T, lane *TrialLane, want *Takeover) {
 			t.Errorf("takeover %d: %s is drawn as %.9fs, judged as %.9fs", lane.Number, what, got, want)
 		}
 	}
-	span := func(what string, a, b Moment, r *Range) {
+	span := func(what string, a, b verdict.Moment, r *verdict.Range) {
 		t.Helper()
 		if r == nil {
 			return

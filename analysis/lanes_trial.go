@@ -4,38 +4,13 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 )
 
-// TrialLane is one takeover, or one theft that no fault explains: the instants from which its value was measured.
-type TrialLane struct {
-	Number   int     // 1, 2, 3 ... in Judgement.Takeovers
-	Takeover         // as judged
-	Struck   *Moment // the fault; nil = none, or never applied
-	Over     *Moment // when the fault was over
-	Clock    Moment  // from when on it is counted
-	Held     Hold    // the victim's epoch
-	Renewed  *Moment // the last extension of its lease that was applied; of a victim that recovered, before the fault
-	Due      Moment  // when the lease would have run out
-	Next     *Hold   // granted next
-	Ended    *Moment // what ended it; nil while censored
-	Until    float64 // censored: how far absence is attested
-	Attempts []Attempt
-	Work     []Extent // under the victim's epoch
-	NextWork []Extent // under the epoch that ended it
-	Limit    *float64 // what the experiment promises at most, in seconds; nil = nothing
-}
-
-// Attempt is one acquire of the key, from before the fault until the trial's end.
-type Attempt struct {
-	Who    string
-	At     Extent // sent, answered
-	Result string // granted, held, error; "" = no answer
-}
-
 // trialLanes follows Judge: the trials that count, by shot, then the thefts.
-func (ix *index) trialLanes() []TrialLane {
-	var out []TrialLane
+func (ix *index) trialLanes() []verdict.TrialLane {
+	var out []verdict.TrialLane
 	for _, s := range ix.shots {
 		for _, t := range s.trials {
 			if t.void == "" {
@@ -45,7 +20,7 @@ func (ix *index) trialLanes() []TrialLane {
 	}
 	for _, t := range ix.thefts() {
 		k := ix.keys[t.Key]
-		lane := TrialLane{Takeover: t}
+		lane := verdict.TrialLane{Takeover: t}
 		for _, e := range k.epochs {
 			if next := k.next(e); next != nil && len(t.Evidence) == 2 && e.n == t.Evidence[0] && next.n == t.Evidence[1] {
 				hold := next.hold()
@@ -62,9 +37,9 @@ func (ix *index) trialLanes() []TrialLane {
 	return out
 }
 
-func (ix *index) trialLane(t *trial) TrialLane {
+func (ix *index) trialLane(t *trial) verdict.TrialLane {
 	struck, over := momentOf(t.shot.applied.Span), t.shot.lasted()
-	l := TrialLane{
+	l := verdict.TrialLane{
 		Takeover: t.takeover(), Struck: &struck, Over: &over, Clock: momentOf(t.start), Held: t.e.hold(),
 		Renewed: lastExtension(t.e, lastBefore(t)), Due: momentOf(t.e.life.due), Work: extents(t.e.works),
 	}
@@ -88,19 +63,19 @@ func (ix *index) trialLane(t *trial) TrialLane {
 }
 
 // attempts lists the acquires of others from the victim's last extension on.
-func attempts(k *keyIndex, t *trial, until int64) []Attempt {
-	var out []Attempt
+func attempts(k *keyIndex, t *trial, until int64) []verdict.Attempt {
+	var out []verdict.Attempt
 	for _, c := range k.attempts {
 		if c.epoch == t.e.id || c.span.To < t.shot.applied.From || c.sent.From > until {
 			continue
 		}
-		a := Attempt{Who: c.source, At: Extent{momentOf(c.sent), momentOf(history.At(c.span.To))}, Result: c.result}
+		a := verdict.Attempt{Who: c.source, At: verdict.Extent{Start: momentOf(c.sent), End: momentOf(history.At(c.span.To))}, Result: c.result}
 		if !c.exited {
 			a.At.End = momentOf(history.Span{From: c.sent.From, To: open})
 		}
 		out = append(out, a)
 	}
-	slices.SortStableFunc(out, func(a, b Attempt) int { return cmp.Compare(a.At.Start.From, b.At.Start.From) })
+	slices.SortStableFunc(out, func(a, b verdict.Attempt) int { return cmp.Compare(a.At.Start.From, b.At.Start.From) })
 	return out
 }
 
@@ -113,7 +88,7 @@ func lastBefore(t *trial) int64 {
 }
 
 // lastExtension is the last renewal of e that was applied, and sent by until; nil where there was none.
-func lastExtension(e *epoch, until int64) *Moment {
+func lastExtension(e *epoch, until int64) *verdict.Moment {
 	for _, c := range slices.Backward(e.renewals) {
 		if c.outcome == history.OK && c.span.From <= until {
 			m := momentOf(c.span)
@@ -123,16 +98,16 @@ func lastExtension(e *epoch, until int64) *Moment {
 	return nil
 }
 
-func extents(ws []*work) []Extent {
-	var out []Extent
+func extents(ws []*work) []verdict.Extent {
+	var out []verdict.Extent
 	for _, w := range ws {
-		out = append(out, Extent{momentOf(w.start), momentOf(w.end)})
+		out = append(out, verdict.Extent{Start: momentOf(w.start), End: momentOf(w.end)})
 	}
 	return out
 }
 
 // longestPromised is the limit that every takeover of the lock must keep; nil where there is none.
-func (j *Judgement) longestPromised(lock string) *float64 {
+func longestPromised(j *verdict.Judgement, lock string) *float64 {
 	for i := range j.SLOs {
 		if s := &j.SLOs[i]; s.Lock == lock && s.Measure == "takeover.max" {
 			return &s.Limit

@@ -6,24 +6,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
-// Measures of what only a live run has: in virtual time nobody serves metrics or writes logs, and 0 would be no answer.
-const (
-	measureMetric = "metric"
-	measureLogs   = "logs"
-)
-
-func liveOnly(measure string) bool {
-	name, _, _ := strings.Cut(measure, ".")
-	return name == measureMetric || name == measureLogs
-}
-
 // logMatches counts the lines that matched a pattern, over the whole run and all pods.
 func (j *judging) logMatches(lock, pattern string) measured {
-	m := measured{measure: measureLogs + "." + pattern, unit: "count", of: "line", next: "read the lines: each is an event logmatch of the history"}
+	m := measured{measure: verdict.MeasureLogs + "." + pattern, unit: "count", of: "line", next: "read the lines: each is an event logmatch of the history"}
 	if m.faults, _ = j.exposures(lock); m.faults == 0 {
 		m.lacks = append(m.lacks, j.notExposed(lock))
 	}

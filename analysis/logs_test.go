@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
@@ -27,23 +28,23 @@ func TestLogPromises(t *testing.T) {
 		name    string
 		write   func(*tape)
 		max     int
-		verdict Verdict
+		verdict verdict.Verdict
 		n       int
 		open    bool
 		says    string
 	}{
-		{"kept", func(tp *tape) { tp.followed(100, 0); tp.logged(40, "r1.1", "lost") }, 1, Pass, 1, false, "1 line matched lost: r1.1 1"},
-		{"nothing was said", func(tp *tape) { tp.followed(100, 0); tp.logged(40, "r1.1", "other") }, 0, Pass, 0, false, "0 lines matched lost"},
+		{"kept", func(tp *tape) { tp.followed(100, 0); tp.logged(40, "r1.1", "lost") }, 1, verdict.Pass, 1, false, "1 line matched lost: r1.1 1"},
+		{"nothing was said", func(tp *tape) { tp.followed(100, 0); tp.logged(40, "r1.1", "other") }, 0, verdict.Pass, 0, false, "0 lines matched lost"},
 		{"broken", func(tp *tape) {
 			tp.followed(100, 0)
 			for _, r := range []string{"r2.1", "r1.1", "r2.1"} {
 				tp.logged(40, r, "lost")
 			}
-		}, 2, Fail, 3, false, "3 lines matched lost: r1.1 1, r2.1 2"},
-		{"no log was read", func(*tape) {}, 0, Inconclusive, 0, true, "logs was blind"},
-		{"a log was not followed", func(tp *tape) { tp.followed(100, 3) }, 0, Inconclusive, 0, true, "blind for 3s"},
-		{"not followed for less than max_gap", func(tp *tape) { tp.followed(100, 1) }, 0, Pass, 0, false, ""},
-		{"not followed, and too many already", func(tp *tape) { tp.followed(100, 3); tp.logged(40, "r1.1", "lost") }, 0, Fail, 1, true, "1 line matched"},
+		}, 2, verdict.Fail, 3, false, "3 lines matched lost: r1.1 1, r2.1 2"},
+		{"no log was read", func(*tape) {}, 0, verdict.Inconclusive, 0, true, "logs was blind"},
+		{"a log was not followed", func(tp *tape) { tp.followed(100, 3) }, 0, verdict.Inconclusive, 0, true, "blind for 3s"},
+		{"not followed for less than max_gap", func(tp *tape) { tp.followed(100, 1) }, 0, verdict.Pass, 0, false, ""},
+		{"not followed, and too many already", func(tp *tape) { tp.followed(100, 3); tp.logged(40, "r1.1", "lost") }, 0, verdict.Fail, 1, true, "1 line matched"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tp := burst(false)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -18,7 +19,7 @@ func TestALostLedgerFailsNothing(t *testing.T) {
 		e, h := load(t, "good-drill")
 		without(h, func(ev *history.Event) bool { return ev.Entry != nil && lost(ev.Entry.Pos) })
 		for _, s := range Judge(e, h).SLOs {
-			if s.Verdict != Inconclusive {
+			if s.Verdict != verdict.Inconclusive {
 				t.Errorf("%s: %s %s is %s: [%v, %v], %s", name, s.Lock, s.Measure, s.Verdict, s.Lo, s.Hi, s.Why)
 			}
 		}
@@ -37,7 +38,7 @@ func TestALostLedgerIsSaidOnce(t *testing.T) {
 		e, h := load(t, "good-drill")
 		without(h, func(ev *history.Event) bool { return ev.Entry != nil && c.lost(ev.Entry.Pos) })
 		j := Judge(e, h)
-		about := slices.DeleteFunc(slices.Clone(j.Lacks), func(l Lack) bool { return !strings.Contains(l.Why, "ledger") })
+		about := slices.DeleteFunc(slices.Clone(j.Lacks), func(l verdict.Lack) bool { return !strings.Contains(l.Why, "ledger") })
 		if len(about) == 0 || len(about) > 2 || !strings.Contains(about[len(about)-1].Why, c.want) {
 			t.Errorf("%s: %d reasons: %+v", name, len(about), about)
 		}

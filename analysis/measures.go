@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
@@ -28,7 +29,7 @@ func (j *judging) duplicates(lock string, minJobs int) measured {
 	}
 	if len(d.list) > 0 {
 		first := d.list[0]
-		m.why, m.next = first.text(), first.advice()
+		m.why, m.next = duplicateText(first), duplicateAdvice(first)
 		for _, x := range d.list {
 			m.evidence = append(m.evidence, x.Evidence...)
 		}
@@ -36,7 +37,7 @@ func (j *judging) duplicates(lock string, minJobs int) measured {
 	return m
 }
 
-func (d Duplicate) text() string {
+func duplicateText(d verdict.Duplicate) string {
 	var parts []string
 	for i, e := range d.Epochs {
 		parts = append(parts, "by epoch "+e+" at "+figures.Clock(figures.Nanoseconds(d.At[i])))
@@ -44,7 +45,7 @@ func (d Duplicate) text() string {
 	return "job " + d.Job + " was finished " + strings.Join(parts, " and ") + " (" + strings.Join(d.Kinds, ", ") + ")"
 }
 
-func (d Duplicate) advice() string {
+func duplicateAdvice(d verdict.Duplicate) string {
 	if slices.Contains(d.Kinds, dupStale) {
 		return "let the resource compare fences (fenced: true), so that a superseded holder cannot write"
 	}
@@ -89,7 +90,7 @@ func (j *judging) rawAbandonments(lock string) measured {
 }
 
 // reasons counts abandonments by their reason: "count 3, deadline 1".
-func reasons(as []Abandonment) string {
+func reasons(as []verdict.Abandonment) string {
 	n := map[string]int{}
 	for _, a := range as {
 		n[a.Reason]++
@@ -104,22 +105,22 @@ func reasons(as []Abandonment) string {
 }
 
 // abandonmentRows judges how the lock was given up: missed, late and needless each on a row of its own.
-func (j *judging) abandonmentRows(lock string, limits *experiments.AbandonmentLimits) []SLOResult {
+func (j *judging) abandonmentRows(lock string, limits *experiments.AbandonmentLimits) []verdict.SLOResult {
 	g := j.giveups[lock]
 	lacks := j.claimLacks(lock)
 	if g.jeopardies.lo == 0 {
 		lacks = append([]lack{{"nothing surely had to be given up: no work of lock " + lock + " was surely in jeopardy", "add a fault that outlasts the lease: renew_failures for longer than the ttl"}}, lacks...)
 	}
 	exposed, _ := j.exposures(lock)
-	var rows []SLOResult
+	var rows []verdict.SLOResult
 	for _, x := range []struct {
 		name, next string
 		limit      *int
 		t          tally
 	}{
-		{missed, "use a policy with a deadline (class standard or critical): the holder must stop by itself before its lease ends", limits.Missed, g.missed},
-		{late, "give the work a larger stop budget, or count fewer failures: N * interval + op timeout must stay below the ttl", limits.Late, g.late},
-		{needless, "allow more failures before giving up (class standard: only the deadline decides)", limits.Needless, g.needless},
+		{verdict.Missed, "use a policy with a deadline (class standard or critical): the holder must stop by itself before its lease ends", limits.Missed, g.missed},
+		{verdict.Late, "give the work a larger stop budget, or count fewer failures: N * interval + op timeout must stay below the ttl", limits.Late, g.late},
+		{verdict.Needless, "allow more failures before giving up (class standard: only the deadline decides)", limits.Needless, g.needless},
 	} {
 		if x.limit == nil {
 			continue
@@ -143,7 +144,7 @@ func (g giveUps) firstOf(name string) string {
 			if a.FenceLag != nil {
 				text += fmt.Sprintf(", work stopped %s after the validity end", figures.Short(figures.Nanoseconds(a.FenceLag.Lo)))
 				switch {
-				case a.Timing != timely && a.FenceLag.Lo < 0: // a pause, or a key that was taken away
+				case a.Timing != verdict.Timely && a.FenceLag.Lo < 0: // a pause, or a key that was taken away
 					text = fmt.Sprintf("key %s, epoch %s, worked %s past the lease's end", a.Key, a.Epoch, figures.Short(figures.Nanoseconds(a.Unowned.Lo)))
 				case a.FenceLag.Lo < 0:
 					text = fmt.Sprintf("key %s, epoch %s, work stopped %s before the validity end", a.Key, a.Epoch, figures.Short(figures.Nanoseconds(-a.FenceLag.Lo)))

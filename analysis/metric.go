@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
@@ -134,10 +135,10 @@ func (s *scraped) highest(at int64) float64 {
 }
 
 // metricRows judges a promise about a metric.
-func (j *judging) metricRows(lock string, l *experiments.MetricLimit) []SLOResult {
+func (j *judging) metricRows(lock string, l *experiments.MetricLimit) []verdict.SLOResult {
 	_, limit := l.Limit()
 	m := j.metric(lock, l)
-	return []SLOResult{j.row(lock, scaled(m.unit, limit), m)}
+	return []verdict.SLOResult{j.row(lock, scaled(m.unit, limit), m)}
 }
 
 // metric measures one over all targets.

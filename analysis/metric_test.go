@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
@@ -46,7 +47,7 @@ func metrics(counted float64) *tape {
 }
 
 // promise judges a tape by one promise about its metric.
-func promise(t *testing.T, tp *tape, change func(*experiments.Metric), text string) (SLOResult, *Judgement) {
+func promise(t *testing.T, tp *tape, change func(*experiments.Metric), text string) (verdict.SLOResult, *verdict.Judgement) {
 	t.Helper()
 	h, err := history.Read(bytes.NewReader(tp.lines("metrics-agree", "sha256:0")))
 	if err != nil {
@@ -77,43 +78,43 @@ func TestMetricPromises(t *testing.T) {
 		tape    func() *tape
 		change  func(*experiments.Metric)
 		promise string
-		verdict Verdict
+		verdict verdict.Verdict
 		lo, hi  float64 // hi < 0: open
 		says    string
 	}{
-		{"kept", func() *tape { return metrics(1) }, nil, "delta: 1", Pass, 1, 1, ""},
-		{"contradicted by the history", func() *tape { return metrics(0) }, nil, "delta: 1", Inconclusive, 0, 0, "its events say 1"},
-		{"broken", func() *tape { return metrics(2) }, nil, "delta: 1", Fail, 2, 2, "rose by at least 2"},
+		{"kept", func() *tape { return metrics(1) }, nil, "delta: 1", verdict.Pass, 1, 1, ""},
+		{"contradicted by the history", func() *tape { return metrics(0) }, nil, "delta: 1", verdict.Inconclusive, 0, 0, "its events say 1"},
+		{"broken", func() *tape { return metrics(2) }, nil, "delta: 1", verdict.Fail, 2, 2, "rose by at least 2"},
 		{"no series", func() *tape {
 			tp := plain()
 			tp.last(230.01, 0.5, "r1.1", "")
 			tp.last(230.01, 0.5, "r2.1", "")
 			return tp
 		},
-			nil, "delta: 0", Inconclusive, 0, -1, "does not make it 0"},
+			nil, "delta: 0", verdict.Inconclusive, 0, -1, "does not make it 0"},
 		{"no series, which means 0", func() *tape {
 			tp := plain()
 			tp.last(230.01, 0.5, "r1.1", "")
 			tp.last(230.01, 0.5, "r2.1", "")
 			return tp
 		},
-			nil, "delta: 0, absent_means: zero", Pass, 0, 0, ""},
-		{"nobody was scraped", plain, nil, "delta: 0", Inconclusive, 0, -1, "no target has ever shown"},
+			nil, "delta: 0, absent_means: zero", verdict.Pass, 0, 0, ""},
+		{"nobody was scraped", plain, nil, "delta: 0", verdict.Inconclusive, 0, -1, "no target has ever shown"},
 		{"one replica without metrics", func() *tape {
 			tp := metrics(0)
 			tp.sample(0.5, -1, &history.Sample{Metric: "abandoned", Target: "r3.1", Gone: history.GoneNoMetrics})
 			return tp
-		}, other, "delta: 1", Inconclusive, 0, -1, "r3.1 serves no metrics"},
-		{"killed, and nothing bounds it", func() *tape { return killed(1) }, other, "delta: 3", Inconclusive, 2, -1, "has not been seen"},
-		{"killed, and already too many", func() *tape { return killed(5) }, other, "delta: 3", Fail, 6, -1, ""},
-		{"killed, and the history bounds it", func() *tape { return killed(0) }, nil, "delta: 3", Pass, 1, 1, ""},
+		}, other, "delta: 1", verdict.Inconclusive, 0, -1, "r3.1 serves no metrics"},
+		{"killed, and nothing bounds it", func() *tape { return killed(1) }, other, "delta: 3", verdict.Inconclusive, 2, -1, "has not been seen"},
+		{"killed, and already too many", func() *tape { return killed(5) }, other, "delta: 3", verdict.Fail, 6, -1, ""},
+		{"killed, and the history bounds it", func() *tape { return killed(0) }, nil, "delta: 3", verdict.Pass, 1, 1, ""},
 		{"killed, and bounded by renewals that did not fail", func() *tape { return killed(0) },
-			func(m *experiments.Metric) { m.Series = seriesOverrun }, "delta: 1", Pass, 1, 1, ""},
+			func(m *experiments.Metric) { m.Series = seriesOverrun }, "delta: 1", verdict.Pass, 1, 1, ""},
 		{"killed before the first scrape", func() *tape {
 			tp := metrics(0)
 			tp.sample(100, -1, &history.Sample{Metric: "abandoned", Target: "r3.1", Gone: history.GoneExited})
 			return tp
-		}, other, "delta: 0", Inconclusive, 0, -1, ""},
+		}, other, "delta: 0", verdict.Inconclusive, 0, -1, ""},
 		{"a counter that begins again", func() *tape {
 			tp := plain()
 			tp.scrape(1, -1, "endpoint", "counter", 7)
@@ -121,40 +122,40 @@ func TestMetricPromises(t *testing.T) {
 			tp.scrape(60, 59, "endpoint", "counter", 1)
 			tp.last(230.01, 229, "endpoint", "counter", 1)
 			return tp
-		}, other, "delta: 10", Inconclusive, 3, -1, ""},
+		}, other, "delta: 10", verdict.Inconclusive, 3, -1, ""},
 		{"a series that appears", func() *tape {
 			tp := plain()
 			tp.scrape(1, -1, "endpoint", "counter")
 			tp.scrape(50, 49, "endpoint", "counter", 4)
 			tp.last(230.01, 229, "endpoint", "counter", 6)
 			return tp
-		}, other, "delta: 5", Inconclusive, 2, 6, "lies within"},
+		}, other, "delta: 5", verdict.Inconclusive, 2, 6, "lies within"},
 		{"what came before the faults", func() *tape {
 			tp := plain()
 			tp.scrape(1, -1, "endpoint", "counter", 100)
 			tp.scrape(5.5, 4.5, "endpoint", "counter", 103) // the faults begin at 5
 			tp.last(230.01, 229, "endpoint", "counter", 103)
 			return tp
-		}, other, "delta: 2", Inconclusive, 0, 3, "lies within"},
+		}, other, "delta: 2", verdict.Inconclusive, 0, 3, "lies within"},
 		{"a rate", func() *tape {
 			tp := plain()
 			tp.scrape(1, -1, "endpoint", "counter", 100)
 			tp.scrape(100, 99, "endpoint", "counter", 550)
 			tp.last(230.01, 229, "endpoint", "counter", 550)
 			return tp
-		}, other, "rate: 2.1", Pass, 2, 2, ""},
+		}, other, "rate: 2.1", verdict.Pass, 2, 2, ""},
 		{"a rate of a gauge", func() *tape { tp := plain(); tp.last(230.01, -1, "endpoint", "gauge", 1); return tp },
-			other, "rate: 1", Inconclusive, 0, -2, "is a gauge"},
-		{"a gauge", func() *tape { return gauge(2) }, other, "max: 2", Pass, 2, 2, ""},
-		{"a gauge that was too high once", func() *tape { return gauge(3) }, other, "max: 2", Fail, 3, 3, ""},
-		{"a gauge that must be 0", func() *tape { return gauge(0) }, other, "max: 0", Inconclusive, 0, -1, "has not been seen"},
+			other, "rate: 1", verdict.Inconclusive, 0, -2, "is a gauge"},
+		{"a gauge", func() *tape { return gauge(2) }, other, "max: 2", verdict.Pass, 2, 2, ""},
+		{"a gauge that was too high once", func() *tape { return gauge(3) }, other, "max: 2", verdict.Fail, 3, 3, ""},
+		{"a gauge that must be 0", func() *tape { return gauge(0) }, other, "max: 0", verdict.Inconclusive, 0, -1, "has not been seen"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, _ := promise(t, c.tape(), c.change, c.promise)
 			if r.Verdict != c.verdict || !strings.Contains(r.Why, c.says) {
 				t.Errorf("%s: %s, want %s with %q", r.Verdict, r.Why, c.verdict, c.says)
 			}
-			if c.hi == -2 || r.Verdict == Inconclusive && strings.Contains(r.Why, "no target") {
+			if c.hi == -2 || r.Verdict == verdict.Inconclusive && strings.Contains(r.Why, "no target") {
 				return
 			}
 			near := func(a, b float64) bool { return a > b-1e-3 && a < b+1e-3 }

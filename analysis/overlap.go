@@ -3,14 +3,8 @@ package analysis
 import (
 	"slices"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
-)
-
-// Levels of overlap.
-const (
-	levelBelief = "belief"
-	levelWork   = "work"
-	levelEffect = "effect"
 )
 
 // overlap is mutual exclusion of one lock at one level.
@@ -64,7 +58,7 @@ func (ix *index) holds(k *keyIndex, level string) (sure, maybe []stretchOf, n in
 			m = append(m, stretchOf{h.start.To, h.end.From, i})
 			M = append(M, stretchOf{max(h.start.From, free), h.end.To, i})
 		}
-		if level == levelWork {
+		if level == verdict.LevelWork {
 			for _, p := range ix.pauses[e.replica] {
 				m, M = cutOut(m, p.widest), cutOut(M, p.surest)
 			}
@@ -81,7 +75,7 @@ func (ix *index) holds(k *keyIndex, level string) (sure, maybe []stretchOf, n in
 
 // heldAt lists e's stretches at the level.
 func (ix *index) heldAt(e *epoch, level string) []held {
-	if level == levelBelief {
+	if level == verdict.LevelBelief {
 		if e.belief == nil {
 			return nil
 		}

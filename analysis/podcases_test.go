@@ -116,8 +116,8 @@ func podsForceDelete() *tape {
 	t.pod(11.6, "r1.2", "worker-4", 0)
 	t.poll(11.3, 19, "r2.1", "l1")
 	t.poll(12.1, 19, "r1.2", "l1")
-	t.lead(19.3, 45, "r2.1", "l2", 102)
-	t.finale(14, 45, "r1.2", "r2.1", "r3.1")
+	t.lead(19.3, 30, "r2.1", "l2", 102)
+	t.finale(14, 30, "r1.2", "r2.1", "r3.1")
 	return t
 }
 
@@ -129,8 +129,8 @@ func podsCrash(next float64) *tape {
 	t.events = dropAfter(t.events, "r1.1", 11.012)
 	t.pod(12.4, "r1.2", "worker-1", 1)
 	t.poll(11.3, 17, "r2.1", "l1")
-	t.lead(next, 50, "r2.1", "l2", 102)
-	t.finale(14, 50, "r1.2", "r2.1", "r3.1")
+	t.lead(next, 36, "r2.1", "l2", 102)
+	t.finale(14, 36, "r1.2", "r2.1", "r3.1")
 	return t
 }
 
@@ -156,8 +156,8 @@ func podsGraceful() *tape {
 	t.pod(11.9, "r1.2", "worker-4", 0)
 	t.poll(9.2, 10, "r2.1", "l1")
 	t.refuse(11.05, "r3.1", leader, "l1")
-	t.lead(11.2, 40, "r2.1", "l2", 102)
-	t.finale(12, 40, "r1.2", "r2.1", "r3.1")
+	t.lead(11.2, 26, "r2.1", "l2", 102)
+	t.finale(12, 26, "r1.2", "r2.1", "r3.1")
 	return t
 }
 
@@ -168,8 +168,8 @@ func podsGracefulIgnored() *tape {
 		shot: "kill-leader#1", timing: "after_renew", id: "l1", pod: "worker-1"})
 	t.pod(11.9, "r1.2", "worker-4", 0)
 	t.poll(11.3, 23, "r2.1", "l1")
-	t.lead(23.3, 50, "r2.1", "l2", 102)
-	t.finale(18, 50, "r1.2", "r2.1", "r3.1")
+	t.lead(23.3, 36, "r2.1", "l2", 102)
+	t.finale(18, 36, "r1.2", "r2.1", "r3.1")
 	return t
 }
 
@@ -180,14 +180,15 @@ func podsEndNotSeen() *tape {
 		shot: "kill-leader#1", timing: "after_renew", id: "l1", pod: "worker-1"})
 	t.pod(11.6, "r1.2", "worker-4", 0)
 	t.poll(11.3, 17, "r2.1", "l1")
-	t.lead(17.3, 45, "r2.1", "l2", 102)
-	t.finale(22, 45, "r1.2", "r2.1", "r3.1")
+	t.lead(17.3, 30, "r2.1", "l2", 102)
+	t.finale(22, 30, "r1.2", "r2.1", "r3.1")
 	return t
 }
 
 // onlyWatched is an election on a Lease object of somebody's own, watched every 100 ms.
 func onlyWatched(says string) *tape {
 	t := newTape(says)
+	t.windows = 20
 	env := t.events[0].Environment
 	env.Fleet, env.Cluster, env.Replicas, env.Store, env.Ledger = "observed", "v1.36.3", 2, history.StoreInfo{Kind: "none"}, history.StoreInfo{Kind: "none"}
 	t.pod(0.1, "r1.1", "billing-1", 0)

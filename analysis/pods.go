@@ -3,6 +3,7 @@ package analysis
 import (
 	"fmt"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
@@ -85,7 +86,7 @@ func (j *judging) handsOver(lock string) bool {
 			if t.e.lock != lock {
 				continue
 			}
-			if n++; t.class != ClassHandOver {
+			if n++; t.class != verdict.ClassHandOver {
 				return false
 			}
 		}
@@ -143,16 +144,16 @@ func (e *epoch) handBack(s *stretch) {
 }
 
 // deathOf is d as verdict.json lists it.
-func deathOf(d *history.Death) *Death {
+func deathOf(d *history.Death) *verdict.Death {
 	if d == nil {
 		return nil
 	}
-	window := func(s *history.Span) *Window {
+	window := func(s *history.Span) *verdict.Window {
 		if s == nil {
 			return nil
 		}
 		to := seconds(s.To)
-		return &Window{From: seconds(s.From), To: &to}
+		return &verdict.Window{From: seconds(s.From), To: &to}
 	}
-	return &Death{Call: *window(&d.Call), Object: window(d.Object), Sign: seconds(d.Sign), End: window(d.End), By: d.By, Means: d.Means}
+	return &verdict.Death{Call: *window(&d.Call), Object: window(d.Object), Sign: seconds(d.Sign), End: window(d.End), By: d.By, Means: d.Means}
 }

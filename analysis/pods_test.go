@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
@@ -49,9 +50,9 @@ func TestAWiderClockWidensAndNeverFails(t *testing.T) {
 	}
 }
 
-func compareWider(t *testing.T, name string, before, after *SLOResult) {
+func compareWider(t *testing.T, name string, before, after *verdict.SLOResult) {
 	t.Helper()
-	if (before.Verdict == Fail) != (after.Verdict == Fail) && (after.Verdict == Fail || after.Verdict == Pass) {
+	if (before.Verdict == verdict.Fail) != (after.Verdict == verdict.Fail) && (after.Verdict == verdict.Fail || after.Verdict == verdict.Pass) {
 		t.Errorf("%s: %s %s is %s, was %s: %s", name, after.Lock, after.Measure, after.Verdict, before.Verdict, after.Why)
 	}
 	wider := after.Lo <= before.Lo && (after.Hi == nil || before.Hi != nil && *after.Hi >= *before.Hi)
@@ -68,7 +69,7 @@ func endOf(hi *float64) any {
 }
 
 // edited is a recorded history, changed.
-func edited(t *testing.T, name string, edit func(e *experiments.Experiment, ev *history.Event)) *Judgement {
+func edited(t *testing.T, name string, edit func(e *experiments.Experiment, ev *history.Event)) *verdict.Judgement {
 	t.Helper()
 	e, h := load(t, name)
 	for i := range h.Events {
@@ -82,12 +83,12 @@ func TestTheClockOfAPodsTakeoverStartsAtItsDeath(t *testing.T) {
 		class  string
 		lo, hi float64
 	}{
-		"pods-force-delete-overlap": {ClassCrash, 19.30 - 13.12, 19.31 - 13.06}, // not at the call (11.01), nor at the object's end
-		"pods-crash":                {ClassCrash, 19.20 - 11.90, 19.21 - 11.008},
-		"pods-graceful":             {ClassHandOver, 11.20 - 11.016, 11.21 - 11.01},
-		"pods-graceful-ignored":     {ClassCrash, 23.30 - 17.10, 23.31 - 17.06},
-		"pods-end-not-seen":         {ClassCrash, 0, 17.31 - 11.056},
-		"pods-observed-lease":       {ClassCrash, 36.95 - 21.7, 37.06 - 21.0},
+		"pods-force-delete-overlap": {verdict.ClassCrash, 19.30 - 13.12, 19.31 - 13.06}, // not at the call (11.01), nor at the object's end
+		"pods-crash":                {verdict.ClassCrash, 19.20 - 11.90, 19.21 - 11.008},
+		"pods-graceful":             {verdict.ClassHandOver, 11.20 - 11.016, 11.21 - 11.01},
+		"pods-graceful-ignored":     {verdict.ClassCrash, 23.30 - 17.10, 23.31 - 17.06},
+		"pods-end-not-seen":         {verdict.ClassCrash, 0, 17.31 - 11.056},
+		"pods-observed-lease":       {verdict.ClassCrash, 36.95 - 21.7, 37.06 - 21.0},
 	} {
 		e, h := load(t, name)
 		j := Judge(e, h)
@@ -108,13 +109,13 @@ func TestAnEndThatNobodySawNeverFails(t *testing.T) {
 		d.End = nil
 		f.Death, ev.Fault = &d, &f
 	})
-	if r := row(t, Judge(e, h), "leader", "takeover.max"); r.Verdict != Fail {
+	if r := row(t, Judge(e, h), "leader", "takeover.max"); r.Verdict != verdict.Fail {
 		t.Errorf("its end was seen after the shot had been waited for: takeover %s: %s", r.Verdict, r.Why)
 	}
 	without(h, func(ev *history.Event) bool {
 		return ev.Kind == history.ReplicaExit && ev.Replica.Incarnation == "r1.1"
 	})
-	if r := row(t, Judge(e, h), "leader", "takeover.max"); r.Verdict != Inconclusive || r.Lo != 0 {
+	if r := row(t, Judge(e, h), "leader", "takeover.max"); r.Verdict != verdict.Inconclusive || r.Lo != 0 {
 		t.Errorf("takeover %s, from %v: %s", r.Verdict, r.Lo, r.Why)
 	}
 }
@@ -158,7 +159,7 @@ func TestAGracefulEndThatWasIgnoredCountsBesideCrashes(t *testing.T) {
 	crash := *e.Faults[0].Kill
 	crash.Form = experiments.FormCrash
 	e.Faults[1].ID, e.Faults[1].Kill = "crash-leader", &crash
-	if r := row(t, Judge(e, h), "leader", "takeover.max"); r.Verdict != Fail || r.N != 1 {
+	if r := row(t, Judge(e, h), "leader", "takeover.max"); r.Verdict != verdict.Fail || r.N != 1 {
 		t.Errorf("takeover %s of %d: %s", r.Verdict, r.N, r.Why)
 	}
 }
@@ -166,9 +167,9 @@ func TestAGracefulEndThatWasIgnoredCountsBesideCrashes(t *testing.T) {
 // A job's last write is answered before its release is sent: one process says so, however little its clock says of the times.
 func TestAWriteBeforeTheReleaseIsOwned(t *testing.T) {
 	e, h := load(t, "good-drill")
-	e.SLOs = append(e.SLOs, experiments.SLO{Lock: "job", Overlap: &experiments.OverlapLimit{Level: levelEffect}})
+	e.SLOs = append(e.SLOs, experiments.SLO{Lock: "job", Overlap: &experiments.OverlapLimit{Level: verdict.LevelEffect}})
 	widened(h, 20*1e6)
-	if r := row(t, Judge(e, h), "job", "overlap.effect"); r.Verdict != Pass || *r.Hi != 0 {
+	if r := row(t, Judge(e, h), "job", "overlap.effect"); r.Verdict != verdict.Pass || *r.Hi != 0 {
 		t.Errorf("effect overlap %s, up to %v: %s", r.Verdict, *r.Hi, r.Why)
 	}
 }
@@ -181,7 +182,7 @@ func TestAHolderThatNoPodIsIsSought(t *testing.T) {
 			ev.Phase.Why, ev.Phase.Holds = "no pod that is known holds lock leader", &no
 		}
 	})
-	if r := row(t, j, "leader", "takeover.max"); r.Verdict != Inconclusive || !strings.Contains(r.Next, "kubernetes.holder") {
+	if r := row(t, j, "leader", "takeover.max"); r.Verdict != verdict.Inconclusive || !strings.Contains(r.Next, "kubernetes.holder") {
 		t.Errorf("takeover %s: %s (%s)", r.Verdict, r.Why, r.Next)
 	}
 }
@@ -191,7 +192,7 @@ func TestAKillByLabelsThatFoundNobody(t *testing.T) {
 	e, h := load(t, "pods-crash")
 	e.Faults[0].Kill = &experiments.Kill{Pods: map[string]string{"app": "wroker"}, Form: experiments.FormCrash}
 	voided(h, "kill-leader#1", "no_target")
-	if r := row(t, Judge(e, h), "leader", "takeover.max"); r.Verdict != Inconclusive || !strings.Contains(r.Next, "see kill.pods") || strings.Contains(r.Next, "check holder_of") {
+	if r := row(t, Judge(e, h), "leader", "takeover.max"); r.Verdict != verdict.Inconclusive || !strings.Contains(r.Next, "see kill.pods") || strings.Contains(r.Next, "check holder_of") {
 		t.Errorf("takeover %s: %s (%s)", r.Verdict, r.Why, r.Next)
 	}
 }
@@ -206,10 +207,10 @@ func TestAForcedDeleteThatWasAHandOverIsNoCrash(t *testing.T) {
 		}
 	}
 	j := Judge(e, h)
-	if r := row(t, j, "leader", "takeover.max"); r.Verdict != Inconclusive || !strings.Contains(r.Next, "a delete is no SIGKILL") {
+	if r := row(t, j, "leader", "takeover.max"); r.Verdict != verdict.Inconclusive || !strings.Contains(r.Next, "a delete is no SIGKILL") {
 		t.Errorf("takeover %s: %s (%s)", r.Verdict, r.Why, r.Next)
 	}
-	if x := j.Takeovers[0]; x.Class != ClassHandOver {
+	if x := j.Takeovers[0]; x.Class != verdict.ClassHandOver {
 		t.Errorf("class %s", x.Class)
 	}
 }
@@ -222,10 +223,10 @@ func TestALogThatSaysMoreThanTheStreamIsAFinding(t *testing.T) {
 			}
 		})
 		found := len(j.Findings) == 1 && strings.Contains(j.Findings[0].What, "2 lines as acknowledged that never came through the stream")
-		if found != want || len(j.Findings) > 0 != want || (row(t, j, "leader", "overlap.belief").Verdict == Pass) == want {
+		if found != want || len(j.Findings) > 0 != want || (row(t, j, "leader", "overlap.belief").Verdict == verdict.Pass) == want {
 			t.Errorf("%d lines: findings %+v, belief %s", lines, j.Findings, row(t, j, "leader", "overlap.belief").Verdict)
 		}
-		if row(t, j, "leader", "takeover.max").Verdict != Pass {
+		if row(t, j, "leader", "takeover.max").Verdict != verdict.Pass {
 			t.Errorf("%d lines: what the ledger shows is %s", lines, row(t, j, "leader", "takeover.max").Verdict)
 		}
 	}
@@ -245,7 +246,7 @@ func TestWhatAnObservedElectionCannotPassWithout(t *testing.T) {
 	} {
 		e, h := load(t, "pods-observed-lease")
 		without(h, c.drop)
-		if r := row(t, Judge(e, h), "leader", "takeover.max"); r.Verdict == Pass || !strings.Contains(r.Why, c.why) {
+		if r := row(t, Judge(e, h), "leader", "takeover.max"); r.Verdict == verdict.Pass || !strings.Contains(r.Why, c.why) {
 			t.Errorf("%s: %s: %s", name, r.Verdict, r.Why)
 		}
 	}
@@ -267,7 +268,7 @@ func TestALeaseObjectThatIsGivenBackIsAHandOver(t *testing.T) {
 		}
 	}
 	x := Judge(e, h).Takeovers
-	if len(x) != 1 || x[0].Class != ClassHandOver {
+	if len(x) != 1 || x[0].Class != verdict.ClassHandOver {
 		t.Fatalf("%+v", x)
 	}
 	if r := x[0].Residual; r.Lo > 21.5-21.306+1e-6 || *r.Hi < 21.602-21.3-1e-6 {
@@ -292,7 +293,7 @@ func TestASignOfLifeBoundsTheDeath(t *testing.T) {
 		d.Sign = 18e9
 		f.Death, ev.Fault = &d, &f
 	})
-	if r := row(t, Judge(e, h), "leader", "overlap.belief"); r.Verdict != Fail || r.Lo < 0.6 || r.Lo > 0.7 {
+	if r := row(t, Judge(e, h), "leader", "overlap.belief"); r.Verdict != verdict.Fail || r.Lo < 0.6 || r.Lo > 0.7 {
 		t.Errorf("it believed in its lock 0.7 s beside its successor: %s, from %v", r.Verdict, r.Lo)
 	}
 }
@@ -303,12 +304,12 @@ func TestAnObservedLockThatWentEarlyMayHaveBeenGivenBack(t *testing.T) {
 	for _, c := range []struct {
 		taken   float64 // the look that first names the next holder
 		deleted bool    // there was a look before it that showed nobody
-		verdict Verdict
+		verdict verdict.Verdict
 		why     string
 	}{
-		{taken: 21.6, verdict: Inconclusive, why: "whether its holder gave it back"}, // it died in [21.0, 21.7]
-		{taken: 21.65, deleted: true, verdict: Inconclusive, why: "whether its holder gave it back"},
-		{taken: 22.05, verdict: Fail, why: "false takeover"},
+		{taken: 21.6, verdict: verdict.Inconclusive, why: "whether its holder gave it back"}, // it died in [21.0, 21.7]
+		{taken: 21.65, deleted: true, verdict: verdict.Inconclusive, why: "whether its holder gave it back"},
+		{taken: 22.05, verdict: verdict.Fail, why: "false takeover"},
 	} {
 		tape := podsObserved(c.taken - 37.05 + 1)
 		if c.deleted {
@@ -324,11 +325,11 @@ func TestAnObservedLockThatWentEarlyMayHaveBeenGivenBack(t *testing.T) {
 		if r := row(t, j, "leader", "takeover.max"); r.Verdict != c.verdict || !strings.Contains(r.Why, c.why) {
 			t.Errorf("%+v: %s: %s", c, r.Verdict, r.Why)
 		}
-		if (j.Counts.FalseTakeovers > 0) != (c.verdict == Fail) {
+		if (j.Counts.FalseTakeovers > 0) != (c.verdict == verdict.Fail) {
 			t.Errorf("%+v: %d false takeovers", c, j.Counts.FalseTakeovers)
 		}
 		for _, x := range j.Takeovers {
-			if c.verdict != Fail {
+			if c.verdict != verdict.Fail {
 				t.Errorf("%+v: listed as %s", c, x.Class)
 			}
 		}
@@ -357,7 +358,7 @@ func TestAnObservedHolderThatGoesOnHasRecovered(t *testing.T) {
 	for name, c := range map[string]struct {
 		until float64 // the last extension
 		class string
-	}{"extended afterwards": {75, ClassRecovery}, "never again": {21.5, ClassPause}} {
+	}{"extended afterwards": {75, verdict.ClassRecovery}, "never again": {21.5, verdict.ClassPause}} {
 		tp := onlyWatched("the store of an observed lock is paused")
 		tp.held(1, c.until, "e1", "r1.1")
 		tp.strike(22, 25, "pause#1", "e1", history.Fault{Kind: "store", Form: "pause", Victim: history.VictimStore, Declared: 3e9})
@@ -369,7 +370,7 @@ func TestAnObservedHolderThatGoesOnHasRecovered(t *testing.T) {
 			t.Fatal(err)
 		}
 		j := Judge(e, h)
-		if len(j.Takeovers) != 1 || j.Takeovers[0].Class != c.class || (row(t, j, "leader", "takeover.max").Verdict == Fail) != (c.class == ClassPause) {
+		if len(j.Takeovers) != 1 || j.Takeovers[0].Class != c.class || (row(t, j, "leader", "takeover.max").Verdict == verdict.Fail) != (c.class == verdict.ClassPause) {
 			t.Errorf("%s: %+v, %+v", name, j.Takeovers, row(t, j, "leader", "takeover.max"))
 		}
 	}
@@ -380,11 +381,11 @@ func TestAHandOverBeforeTheCallIsAnswered(t *testing.T) {
 	e, h := load(t, "pods-graceful")
 	edit(h, func(ev *history.Event) bool { return ev.Kind == history.FaultApplied }, func(ev *history.Event) { ev.To = 11.15e9 })
 	j := Judge(e, h)
-	if len(j.Takeovers) != 1 || j.Takeovers[0].Class != ClassHandOver || row(t, j, "leader", "takeover.max").Verdict != Pass {
+	if len(j.Takeovers) != 1 || j.Takeovers[0].Class != verdict.ClassHandOver || row(t, j, "leader", "takeover.max").Verdict != verdict.Pass {
 		t.Errorf("%+v", j.Takeovers)
 	}
 	edit(h, func(ev *history.Event) bool { return ev.Kind == history.FaultApplied }, func(ev *history.Event) { ev.From = 11.1e9 })
-	if r := row(t, Judge(e, h), "leader", "takeover.max"); r.Verdict != Inconclusive {
+	if r := row(t, Judge(e, h), "leader", "takeover.max"); r.Verdict != verdict.Inconclusive {
 		t.Errorf("given back as it was asked, before or after: %s", r.Verdict)
 	}
 }
@@ -398,7 +399,7 @@ func TestALeaseThatIsGivenBackTooLate(t *testing.T) {
 		*ev = history.Event{N: ev.N, Kind: history.LookKind, Span: history.Span{From: 36.5e9, To: 36.502e9}, Source: "probe:leases", Lock: "leader", Key: "billing",
 			Look: &history.Look{PTTL: -2, Prev: &history.Span{From: 36.4e9, To: 36.402e9}, Released: true}}
 	})
-	if j := Judge(e, h); len(j.Findings) != 0 || j.Takeovers[0].Class != ClassCrash || *j.Takeovers[0].Residual.Hi > 15.2 {
+	if j := Judge(e, h); len(j.Findings) != 0 || j.Takeovers[0].Class != verdict.ClassCrash || *j.Takeovers[0].Residual.Hi > 15.2 {
 		t.Errorf("%+v, %+v", j.Findings, j.Takeovers)
 	}
 }

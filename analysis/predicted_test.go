@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockdrill/lockdrill/analysis/forecast"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -12,7 +14,7 @@ func predictionOf(hi *int64) *index {
 	return &index{
 		cal: history.Calibration{RTT99: 1e6, Timer99: 2e6, Expiry: 3e6},
 		prediction: &history.Event{N: 3, Prediction: &history.Prediction{Seeds: 50, Takeovers: []history.Predicted{
-			{Lock: "l", Class: ClassCrash, Values: 100, Lo: 10e9, P50: 15e9, P95: 20e9, Hi: hi}}}},
+			{Lock: "l", Class: verdict.ClassCrash, Values: 100, Lo: 10e9, P50: 15e9, P95: 20e9, Hi: hi}}}},
 	}
 }
 
@@ -22,23 +24,23 @@ func TestTakeoversOutsideThePrediction(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		hi      *int64
-		t       Takeover
+		t       verdict.Takeover
 		outside string
 	}{
-		{"inside", &twenty, Takeover{Lo: 12, Hi: at(12.1)}, ""},
-		{"within the margin above", &twenty, Takeover{Lo: 21, Hi: at(21.1)}, ""},
-		{"surely above", &twenty, Takeover{Lo: 21.02, Hi: at(21.1)}, "longer"},
-		{"perhaps above", &twenty, Takeover{Lo: 20.5, Hi: at(40)}, ""},
-		{"within the margin below", &twenty, Takeover{Lo: 8.9, Hi: at(8.995)}, ""},
-		{"surely below", &twenty, Takeover{Lo: 8.9, Hi: at(8.98)}, "shorter"},
-		{"not seen to end, already too long", &twenty, Takeover{Lo: 22, Censored: true}, "longer"},
-		{"not seen to end, not yet too long", &twenty, Takeover{Lo: 3, Censored: true}, ""},
-		{"no upper end", nil, Takeover{Lo: 100, Hi: at(101)}, ""},
-		{"no upper end, below", nil, Takeover{Lo: 1, Hi: at(2)}, "shorter"},
+		{"inside", &twenty, verdict.Takeover{Lo: 12, Hi: at(12.1)}, ""},
+		{"within the margin above", &twenty, verdict.Takeover{Lo: 21, Hi: at(21.1)}, ""},
+		{"surely above", &twenty, verdict.Takeover{Lo: 21.02, Hi: at(21.1)}, "longer"},
+		{"perhaps above", &twenty, verdict.Takeover{Lo: 20.5, Hi: at(40)}, ""},
+		{"within the margin below", &twenty, verdict.Takeover{Lo: 8.9, Hi: at(8.995)}, ""},
+		{"surely below", &twenty, verdict.Takeover{Lo: 8.9, Hi: at(8.98)}, "shorter"},
+		{"not seen to end, already too long", &twenty, verdict.Takeover{Lo: 22, Censored: true}, "longer"},
+		{"not seen to end, not yet too long", &twenty, verdict.Takeover{Lo: 3, Censored: true}, ""},
+		{"no upper end", nil, verdict.Takeover{Lo: 100, Hi: at(101)}, ""},
+		{"no upper end, below", nil, verdict.Takeover{Lo: 1, Hi: at(2)}, "shorter"},
 	} {
 		ix := predictionOf(c.hi)
-		c.t.Lock, c.t.Class, c.t.Fault, c.t.Evidence = "l", ClassCrash, "kill#1", []int64{7}
-		got := ix.predicted([]Takeover{c.t})
+		c.t.Lock, c.t.Class, c.t.Fault, c.t.Evidence = "l", verdict.ClassCrash, "kill#1", []int64{7}
+		got := ix.predicted([]verdict.Takeover{c.t})
 		if len(got) != 1 || (got[0].Outside == 1) != (c.outside != "") {
 			t.Errorf("%s: %+v", c.name, got)
 			continue
@@ -55,10 +57,10 @@ func TestTakeoversOutsideThePrediction(t *testing.T) {
 func TestPredictionsAreForTheirSeriesOnly(t *testing.T) {
 	far, twenty := 99.0, int64(20e9)
 	ix := predictionOf(&twenty)
-	got := ix.predicted([]Takeover{
-		{Lock: "l", Class: ClassPause, Fault: "p#1", Lo: 98, Hi: &far},
-		{Lock: "other", Class: ClassCrash, Fault: "k#1", Lo: 98, Hi: &far},
-		{Lock: "l", Class: ClassCrash, Lo: 98, Hi: &far},
+	got := ix.predicted([]verdict.Takeover{
+		{Lock: "l", Class: verdict.ClassPause, Fault: "p#1", Lo: 98, Hi: &far},
+		{Lock: "other", Class: verdict.ClassCrash, Fault: "k#1", Lo: 98, Hi: &far},
+		{Lock: "l", Class: verdict.ClassCrash, Lo: 98, Hi: &far},
 	})
 	if got[0].Outside != 0 || len(ix.findings) != 0 {
 		t.Errorf("%+v %+v", got, ix.findings)
@@ -67,9 +69,9 @@ func TestPredictionsAreForTheirSeriesOnly(t *testing.T) {
 
 func TestPredictionOfManySeeds(t *testing.T) {
 	end := func(s float64) *float64 { return &s }
-	var one, two, all Prediction
+	var one, two, all forecast.Prediction
 	for i := range 100 {
-		j := &Judgement{Takeovers: []Takeover{{Lock: "l", Class: ClassCrash, Fault: "k#1", Lo: float64(i), Hi: end(float64(i) + 1)}}}
+		j := &verdict.Judgement{Takeovers: []verdict.Takeover{{Lock: "l", Class: verdict.ClassCrash, Fault: "k#1", Lo: float64(i), Hi: end(float64(i) + 1)}}}
 		all.Add(j)
 		if i%3 == 0 {
 			one.Add(j)
@@ -78,8 +80,8 @@ func TestPredictionOfManySeeds(t *testing.T) {
 		}
 	}
 	one.Merge(&two)
-	want := history.Predicted{Lock: "l", Class: ClassCrash, Values: 100, Lo: 0, P50: 49.5e9, P95: 94.5e9}
-	for name, p := range map[string]*Prediction{"gathered": &all, "merged": &one} {
+	want := history.Predicted{Lock: "l", Class: verdict.ClassCrash, Values: 100, Lo: 0, P50: 49.5e9, P95: 94.5e9}
+	for name, p := range map[string]*forecast.Prediction{"gathered": &all, "merged": &one} {
 		body := p.Body()
 		if body.Seeds != 100 || len(body.Takeovers) != 1 || body.Takeovers[0].Hi == nil || *body.Takeovers[0].Hi != 100e9 {
 			t.Fatalf("%s: %+v", name, body)
@@ -90,7 +92,7 @@ func TestPredictionOfManySeeds(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
 	}
-	all.Add(&Judgement{Takeovers: []Takeover{{Lock: "l", Class: ClassCrash, Fault: "k#1", Lo: 5, Censored: true}}})
+	all.Add(&verdict.Judgement{Takeovers: []verdict.Takeover{{Lock: "l", Class: verdict.ClassCrash, Fault: "k#1", Lo: 5, Censored: true}}})
 	if got := all.Body().Takeovers[0]; got.Hi != nil || got.Open != 1 || got.Values != 101 {
 		t.Errorf("with an open end: %+v", got)
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lockdrill/lockdrill/analysis/forecast"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
@@ -26,8 +28,8 @@ func (j *judging) runLacks() []lack {
 	add := func(why, next string) { ls = append(ls, lack{why, next}) }
 	ix := j.ix
 	switch j.status {
-	case statusCompleted:
-	case statusCutOff:
+	case verdict.StatusCompleted:
+	case verdict.StatusCutOff:
 		add("the history has no end: the run was killed, or its record was cut off", "run it again")
 	default:
 		why, next := j.whyEnded()
@@ -76,7 +78,7 @@ func (j *judging) faultLack(f *experiments.Fault) (lack, bool) {
 		return lack{}, false
 	}
 	why := fmt.Sprintf("fault %s: %d of %d shots were confirmed and gave a trial", f.ID, got, want)
-	if f.Lock() == "" || classOf(f.Kind(), f.Form()) == "" {
+	if f.Lock() == "" || forecast.ClassOf(f.Kind(), f.Form()) == "" {
 		why = fmt.Sprintf("fault %s: %d of %d shots were confirmed", f.ID, got, want)
 	}
 	if len(whys) > 0 {
@@ -362,7 +364,7 @@ func (j *judging) onlyRecovered(lock string) bool {
 			if t.e.lock != lock {
 				continue
 			}
-			if n++; t.class != ClassRecovery {
+			if n++; t.class != verdict.ClassRecovery {
 				return false
 			}
 		}
@@ -380,11 +382,11 @@ func (j *judging) takeoverLacks(s series) []lack {
 		next := "see the faults' why"
 		what := s.class
 		switch {
-		case s.class == ClassStore:
+		case s.class == verdict.ClassStore:
 			what = "store fault"
-		case s.class == ClassCrash && j.handsOver(s.lock):
+		case s.class == verdict.ClassCrash && j.handsOver(s.lock):
 			next = "the victims gave the lock back when they were asked to stop: a delete is no SIGKILL. Use form: crash, or form: graceful and promise what that takes"
-		case s.class == ClassPause && j.onlyRecovered(s.lock):
+		case s.class == verdict.ClassPause && j.onlyRecovered(s.lock):
 			next = "every holder went on after the fault: let it outlast the lease (`for` above the ttl), or promise no takeover"
 		}
 		return []lack{{"no trial of lock " + s.lock + " is a " + what + " that others took over", next}}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lockdrill/lockdrill/analysis/forecast"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
@@ -33,7 +35,7 @@ type measured struct {
 type lack struct{ why, next string }
 
 // judge gives the rows of one SLO.
-func (j *judging) judge(s *experiments.SLO) []SLOResult {
+func (j *judging) judge(s *experiments.SLO) []verdict.SLOResult {
 	switch {
 	case s.Takeover != nil:
 		return j.takeoverRows(s.Lock, s.Takeover)
@@ -64,7 +66,7 @@ func (j *judging) judge(s *experiments.SLO) []SLOResult {
 }
 
 // judgeUpkeep gives the rows of what a lock costs those who want it.
-func (j *judging) judgeUpkeep(s *experiments.SLO) []SLOResult {
+func (j *judging) judgeUpkeep(s *experiments.SLO) []verdict.SLOResult {
 	switch {
 	case s.LockDebt != nil:
 		return j.debtRows(s.Lock, s.LockDebt)
@@ -84,63 +86,63 @@ func (j *judging) judgeUpkeep(s *experiments.SLO) []SLOResult {
 	return nil
 }
 
-func (j *judging) count(lock string, limit int, m measured) []SLOResult {
-	return []SLOResult{j.row(lock, int64(limit), m)}
+func (j *judging) count(lock string, limit int, m measured) []verdict.SLOResult {
+	return []verdict.SLOResult{j.row(lock, int64(limit), m)}
 }
 
-func (j *judging) durations(lock string, d *experiments.DurationLimits, m measured) []SLOResult {
-	var rows []SLOResult
-	for _, l := range limitsOf(d) {
-		rows = append(rows, j.row(lock, int64(l.value), m))
+func (j *judging) durations(lock string, d *experiments.DurationLimits, m measured) []verdict.SLOResult {
+	var rows []verdict.SLOResult
+	for _, l := range forecast.LimitsOf(d) {
+		rows = append(rows, j.row(lock, int64(l.Value), m))
 	}
 	return rows
 }
 
 // row holds m against limit: three values, and what was not reached takes a Pass away.
-func (j *judging) row(lock string, limit int64, m measured) SLOResult {
-	v := Inconclusive
+func (j *judging) row(lock string, limit int64, m measured) verdict.SLOResult {
+	v := verdict.Inconclusive
 	switch {
 	case m.violated:
-		v = Fail
+		v = verdict.Fail
 	case m.unfit != "":
 	case m.lo > limit:
-		v = Fail
+		v = verdict.Fail
 	case m.hi <= limit && m.hi != open:
-		v = Pass
+		v = verdict.Pass
 	}
 	lacks := append(j.lacks(lock), m.lacks...)
 	return j.finish(lock, limit, m, v, lacks)
 }
 
 // finish words the row. A Pass with a lack is none.
-func (j *judging) finish(lock string, limit int64, m measured, v Verdict, lacks []lack) SLOResult {
-	r := SLOResult{
+func (j *judging) finish(lock string, limit int64, m measured, v verdict.Verdict, lacks []lack) verdict.SLOResult {
+	r := verdict.SLOResult{
 		Lock: lock, Measure: m.measure, Unit: m.unit, Limit: m.number(limit), Declared: j.declared(m, limit), Lo: m.number(m.lo), N: m.n, Of: m.of,
-		Verdict: v, Why: m.saw, Lacks: []Lack{}, Evidence: cite(m.evidence...), unfit: m.unfit != "",
+		Verdict: v, Why: m.saw, Lacks: []verdict.Lack{}, Evidence: cite(m.evidence...), Unfit: m.unfit != "",
 	}
 	if m.hi != open {
 		hi := m.number(m.hi)
 		r.Hi = &hi
 	}
 	if m.faults > 0 && m.hi <= limit && (m.unit == "s" || m.hi == 0) {
-		b := upperBound(0, m.faults)
+		b := forecast.UpperBound(0, m.faults)
 		r.Bound, r.BoundN = &b, m.faults
 	}
 	switch {
-	case v == Fail:
+	case v == verdict.Fail:
 		r.Why, r.Next = join(m.saw, m.why), m.next
 	case m.unfit != "":
 		r.Why, r.Next = m.unfit, m.next
 	case len(lacks) > 0:
-		r.Verdict = Inconclusive
+		r.Verdict = verdict.Inconclusive
 		r.Why, r.Next = reached(lacks)
 		for _, l := range lacks {
-			r.Lacks = append(r.Lacks, Lack{l.why, l.next})
+			r.Lacks = append(r.Lacks, verdict.Lack{Why: l.why, Next: l.next})
 		}
-	case v == Inconclusive && m.hi == open:
+	case v == verdict.Inconclusive && m.hi == open:
 		r.Why = join(m.saw, "how much more it was has not been seen")
 		r.Next = cmp.Or(m.unended, "let the run go on to its final reads, and keep the probes within max_gap")
-	case v == Inconclusive:
+	case v == verdict.Inconclusive:
 		r.Why = join(m.saw, fmt.Sprintf("the limit %s lies within what was measured, %s", m.text(limit), m.bracket()))
 		r.Next = cmp.Or(m.unsure, "measure closer (a shorter probe period, a larger time_scale), or choose a limit outside that range")
 	}
@@ -173,7 +175,7 @@ func (m measured) bracket() string {
 // declared is the limit as the file has it.
 func (j *judging) declared(m measured, limit int64) float64 {
 	if m.unit == "s" {
-		return seconds(unscaled(limit, j.scale()))
+		return seconds(forecast.Unscaled(limit, j.scale()))
 	}
 	return m.number(limit)
 }
@@ -205,25 +207,25 @@ func join(saw, why string) string {
 }
 
 // takeoverRows judges takeover: max by its range, quantiles by the count of independent kills.
-func (j *judging) takeoverRows(lock string, d *experiments.DurationLimits) []SLOResult {
+func (j *judging) takeoverRows(lock string, d *experiments.DurationLimits) []verdict.SLOResult {
 	s := j.ix.seriesOf(lock, takeoverValue)
 	return j.seriesRows(s, d, "takeover", j.takeoverLacks(s))
 }
 
-func (j *judging) tickRows(lock string, d *experiments.DurationLimits) []SLOResult {
+func (j *judging) tickRows(lock string, d *experiments.DurationLimits) []verdict.SLOResult {
 	s := j.ix.seriesOf(lock, tickValue)
 	return j.seriesRows(s, d, "tick_gap", j.takeoverLacks(s))
 }
 
-func (j *judging) seriesRows(s series, d *experiments.DurationLimits, name string, lacks []lack) []SLOResult {
-	var rows []SLOResult
-	for _, l := range limitsOf(d) {
-		m := measured{measure: name + "." + l.name, unit: "s", n: len(s.kills), of: s.thing, evidence: s.evidence(), lacks: lacks, hi: open}
-		over := s.over(l.value)
+func (j *judging) seriesRows(s series, d *experiments.DurationLimits, name string, lacks []lack) []verdict.SLOResult {
+	var rows []verdict.SLOResult
+	for _, l := range forecast.LimitsOf(d) {
+		m := measured{measure: name + "." + l.Name, unit: "s", n: len(s.kills), of: s.thing, evidence: s.evidence(), lacks: lacks, hi: open}
+		over := s.over(l.Value)
 		if len(s.kills) > 0 {
 			w := s.worst()
-			if l.p > 0 {
-				w = s.quantile(l.p)
+			if l.P > 0 {
+				w = s.quantile(l.P)
 			}
 			m.lo, m.hi = w.lo, w.hi
 		}
@@ -242,7 +244,7 @@ func (j *judging) seriesRows(s series, d *experiments.DurationLimits, name strin
 
 // seriesRow gives the verdict of one bound. A quantile is a claim about the rate of kills that miss it, so it takes a number of
 // kills; max is judged by its range.
-func (j *judging) seriesRow(s series, l limit, m measured, over tally) SLOResult {
+func (j *judging) seriesRow(s series, l forecast.Limit, m measured, over tally) verdict.SLOResult {
 	n := len(s.kills)
 	if len(s.falses) > 0 {
 		t := s.falses[0]
@@ -252,76 +254,76 @@ func (j *judging) seriesRow(s series, l limit, m measured, over tally) SLOResult
 			m.next = "find who wrote the Lease: only its holder may, and a contender after its end (docs/kubernetes.md)"
 		}
 		m.evidence = cite(append(t.evidence, m.evidence...)...)
-		return j.finish(s.lock, int64(l.value), m, Fail, nil)
+		return j.finish(s.lock, int64(l.Value), m, verdict.Fail, nil)
 	}
-	if l.p == 0 {
-		return j.row(s.lock, int64(l.value), m)
+	if l.P == 0 {
+		return j.row(s.lock, int64(l.Value), m)
 	}
-	v := shareVerdict(l.p, over, n)
+	v := shareVerdict(l.P, over, n)
 	lacks := append(j.lacks(s.lock), m.lacks...)
-	if v == Inconclusive {
+	if v == verdict.Inconclusive {
 		lacks = append(lacks, s.tooFew(l, over))
 	}
-	return j.finish(s.lock, int64(l.value), m, v, lacks)
+	return j.finish(s.lock, int64(l.Value), m, v, lacks)
 }
 
 // tooFew says how many kills it takes to claim the quantile, when so many of them missed it.
-func (s series) tooFew(l limit, over tally) lack {
+func (s series) tooFew(l forecast.Limit, over tally) lack {
 	n := len(s.kills)
-	need := TrialsNeeded(l.p, over.hi)
+	need := forecast.TrialsNeeded(l.P, over.hi)
 	next := fmt.Sprintf("repeat: {count: %d}, or promise a max", need)
 	switch {
 	case over.hi == 0:
-		return lack{fmt.Sprintf("%s without a miss: too few, %s at 95%% confidence takes %d", figures.Plural(n, s.thing), l.name, need), next}
+		return lack{fmt.Sprintf("%s without a miss: too few, %s at 95%% confidence takes %d", figures.Plural(n, s.thing), l.Name, need), next}
 	case over.lo == n:
 		next = "raise the limit or shorten the lease: every " + s.thing + " missed it"
 	case over.hi == n:
 		next = "raise the limit or shorten the lease: every " + s.thing + " may have missed it"
 	}
 	missed := over.of(n, s.thing, "surely missed it", "may have missed it")
-	return lack{fmt.Sprintf("%s: %s at 95%% confidence takes %d then, %d with no miss", missed, l.name, need, TrialsNeeded(l.p, 0)), next}
+	return lack{fmt.Sprintf("%s: %s at 95%% confidence takes %d then, %d with no miss", missed, l.Name, need, forecast.TrialsNeeded(l.P, 0)), next}
 }
 
 // explain adds the sum of L3: it makes a limit impossible, or lucky, or shows that something else took the time.
-func (j *judging) explain(m *measured, s series, l limit, name string) {
+func (j *judging) explain(m *measured, s series, l forecast.Limit, name string) {
 	declared := j.ix.lock(s.lock)
 	if declared == nil {
 		return
 	}
 	b := j.told(declared, l, name, s.class, j.warmup)
-	m.why, m.next = b.sum, b.advice
+	m.why, m.next = b.Sum, b.Advice
 	switch {
-	case l.value < b.lo:
-		m.why = "no " + s.thing + " can meet " + figures.Exact(int64(l.value)) + ": " + b.sum
-	case l.value >= b.hi:
-		m.why = "the sum allows it (" + b.sum + "), so something else took the time"
+	case l.Value < b.Lo:
+		m.why = "no " + s.thing + " can meet " + figures.Exact(int64(l.Value)) + ": " + b.Sum
+	case l.Value >= b.Hi:
+		m.why = "the sum allows it (" + b.Sum + "), so something else took the time"
 		m.next = "look at residual, pickup and warm-up of the slowest trial"
 	}
-	if k := s.slowest(); s.class == ClassHandOver && k != nil && k.class == ClassCrash {
+	if k := s.slowest(); s.class == verdict.ClassHandOver && k != nil && k.class == verdict.ClassCrash {
 		m.why = "the victim was asked to stop, and died with its lock"
 		m.next = "give the lock back on SIGTERM, within the pod's grace"
 	}
-	if l.p == 0 && l.value < b.hi && len(s.kills) > 0 && s.over(l.value).hi == 0 {
+	if l.P == 0 && l.Value < b.Hi && len(s.kills) > 0 && s.over(l.Value).hi == 0 {
 		m.lacks = append(m.lacks[:len(m.lacks):len(m.lacks)], lack{
-			fmt.Sprintf("it passed by luck: worst %s, but %s", s.worst(), b.sum),
-			b.advice,
+			fmt.Sprintf("it passed by luck: worst %s, but %s", s.worst(), b.Sum),
+			b.Advice,
 		})
 	}
 }
 
 // saw says what the kills of a series took.
-func (s series) saw(l limit) string {
+func (s series) saw(l forecast.Limit) string {
 	n := len(s.kills)
 	if n == 0 {
 		return "no " + s.class + " was measured"
 	}
-	over := s.over(l.value)
+	over := s.over(l.Value)
 	w := s.worst()
 	worst := "worst " + w.String()
 	if w.hi == open {
 		worst += ", never seen to end"
 	}
-	limit := figures.Exact(int64(l.value))
+	limit := figures.Exact(int64(l.Value))
 	text := over.of(n, s.thing, "over "+limit, "maybe over "+limit) + ", " + worst
 	if over.hi == 0 {
 		text = fmt.Sprintf("%s, %s", figures.Plural(n, s.thing), worst)

@@ -4,7 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/analysis/forecast"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 )
 
 // kill is one independent trial: a shot, valued at the worst of the keys that it exposed. 200 job locks that die with one
@@ -35,7 +36,7 @@ func (ix *index) seriesOf(lock string, value func(*trial) (dur, bool)) series {
 			if t.e.lock != lock || t.void != "" || !out.takes(t) {
 				continue
 			}
-			if t.class == ClassFalse {
+			if t.class == verdict.ClassFalse {
 				out.falses = append(out.falses, t)
 			}
 			v, ok := value(t)
@@ -58,58 +59,33 @@ func (ix *index) seriesOf(lock string, value func(*trial) (dur, bool)) series {
 // takes reports whether the trial is one of the series: by the class of its shot, or because a victim that was to hand over died with
 // its lock as in a crash.
 func (s *series) takes(t *trial) bool {
-	return t.shot.class() == s.class || s.class == ClassCrash && t.shot.class() == ClassHandOver && t.class == ClassCrash
+	return t.shot.class() == s.class || s.class == verdict.ClassCrash && t.shot.class() == verdict.ClassHandOver && t.class == verdict.ClassCrash
 }
 
 // classOf is the class that SLOs of the lock are judged on: that of the faults that are aimed at its holder, else that of any.
 func (ix *index) classOf(lock string) string {
-	declared := classes{at: lock}
+	declared := forecast.Classes{At: lock}
 	for i := range ix.exp.Faults {
 		f := &ix.exp.Faults[i]
-		declared.note(classOf(f.Kind(), f.Form()), f.Lock())
+		declared.Note(forecast.ClassOf(f.Kind(), f.Form()), f.Lock())
 	}
 	for _, s := range ix.shots { // what the file does not declare is known from the history
-		declared.note(s.class(), s.lock)
+		declared.Note(s.class(), s.lock)
 	}
-	class, _ := declared.first()
+	class, _ := declared.First()
 	return class
-}
-
-// classes are those of which there are faults.
-type classes struct {
-	at         string // a lock
-	aimed, any []string
-}
-
-func (c *classes) note(class, lock string) {
-	c.any = append(c.any, class)
-	if lock == c.at {
-		c.aimed = append(c.aimed, class)
-	}
-}
-
-// first is the class that comes first of those aimed at the lock, else of any.
-func (c *classes) first() (class string, aimed bool) {
-	for _, of := range [][]string{c.aimed, c.any} {
-		for _, class := range []string{ClassCrash, ClassHandOver, ClassPause, ClassTheft, ClassStore} {
-			if slices.Contains(of, class) {
-				return class, len(c.aimed) > 0
-			}
-		}
-	}
-	return ClassPause, false
 }
 
 // thingOf names what the series counts: what all its faults are, else a fault.
 func (ix *index) thingOf(s series) string {
 	var things []string
 	note := func(kind string) {
-		if t := thingWord(kind); !slices.Contains(things, t) {
+		if t := forecast.ThingWord(kind); !slices.Contains(things, t) {
 			things = append(things, t)
 		}
 	}
 	for i := range ix.exp.Faults {
-		if f := &ix.exp.Faults[i]; classOf(f.Kind(), f.Form()) == s.class && f.Lock() == s.lock {
+		if f := &ix.exp.Faults[i]; forecast.ClassOf(f.Kind(), f.Form()) == s.class && f.Lock() == s.lock {
 			note(f.Kind())
 		}
 	}
@@ -121,21 +97,8 @@ func (ix *index) thingOf(s series) string {
 	switch {
 	case len(things) == 1:
 		return things[0]
-	case s.class == ClassCrash, s.class == ClassHandOver:
+	case s.class == verdict.ClassCrash, s.class == verdict.ClassHandOver:
 		return "kill"
-	}
-	return "fault"
-}
-
-// thingWord is what one fault of the kind is called in a count.
-func thingWord(kind string) string {
-	switch kind {
-	case experiments.KindKill, experiments.KindPause:
-		return kind
-	case experiments.KindRenewFailures:
-		return "burst"
-	case experiments.KindDeleteKey:
-		return "deletion"
 	}
 	return "fault"
 }
@@ -143,7 +106,7 @@ func thingWord(kind string) string {
 // takeoverValue is what a takeover SLO judges of a trial: plain takeovers only. Hand-overs and recoveries are series of their own. A
 // victim that was asked to stop is to hand over: one that did not, and died with its lock, is judged beside those that did.
 func takeoverValue(t *trial) (dur, bool) {
-	return t.value, t.class == t.shot.class() || t.shot.class() == ClassHandOver && t.class == ClassCrash
+	return t.value, t.class == t.shot.class() || t.shot.class() == verdict.ClassHandOver && t.class == verdict.ClassCrash
 }
 
 // tickValue is what a tick_gap SLO judges of a trial.
@@ -215,29 +178,4 @@ func (s series) evidence() []int64 {
 		ns = append(ns, k.worst.evidence...)
 	}
 	return cite(ns...)
-}
-
-// limit is one bound of an SLO on a series.
-type limit struct {
-	name  string  // max, p95
-	p     float64 // 0 = max
-	value time.Duration
-}
-
-// limitsOf lists the bounds that are set.
-func limitsOf(d *experiments.DurationLimits) []limit {
-	if d == nil {
-		return nil
-	}
-	var ls []limit
-	for _, l := range []struct {
-		name  string
-		p     float64
-		value *time.Duration
-	}{{"max", 0, d.Max}, {"p50", 0.5, d.P50}, {"p90", 0.9, d.P90}, {"p95", 0.95, d.P95}, {"p99", 0.99, d.P99}} {
-		if l.value != nil {
-			ls = append(ls, limit{l.name, l.p, *l.value})
-		}
-	}
-	return ls
 }

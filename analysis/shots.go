@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
@@ -258,8 +259,8 @@ func (s *shot) reasonVoid() string {
 }
 
 // result is the shot as verdict.json lists it.
-func (s *shot) result(ix *index) FaultResult {
-	r := FaultResult{
+func (s *shot) result(ix *index) verdict.FaultResult {
+	r := verdict.FaultResult{
 		ID: s.id, Shot: s.num, Shots: ix.shotsOf(s.id), Kind: s.kind, Form: s.form, Victim: s.victim, Victims: s.victims, Lock: s.lock, Key: s.key,
 		Declared: ix.declared(s), Confirmed: s.effective(), Void: s.whyVoid != "", Why: s.whyVoid, Hits: s.count(), Want: s.want, Via: s.via,
 		Configured: s.configured, Baseline: noted(s.measured.Baseline), Expected: noted(s.measured.Expected), Observed: noted(s.measured.Observed),
@@ -269,7 +270,7 @@ func (s *shot) result(ix *index) FaultResult {
 	}
 	r.Death = deathOf(s.measured.Death)
 	if s.effective() {
-		w := Window{From: seconds(s.applied.From)}
+		w := verdict.Window{From: seconds(s.applied.From)}
 		if end := s.ended(); end.To != open {
 			to := seconds(end.To)
 			w.To = &to
@@ -289,7 +290,7 @@ func noted(ns int64) *float64 {
 }
 
 // declared is when the timeline meant the shot to fire; nil where "settled" decided.
-func (ix *index) declared(s *shot) *Window {
+func (ix *index) declared(s *shot) *verdict.Window {
 	p := ix.phases[history.PhaseFaults]
 	for i := range ix.exp.Faults {
 		f := &ix.exp.Faults[i]
@@ -298,7 +299,7 @@ func (ix *index) declared(s *shot) *Window {
 		}
 		at := p.From + int64(f.At) + int64(s.num-1)*int64(f.Repeat.Every)
 		to := seconds(at + int64(f.For))
-		return &Window{From: seconds(at), To: &to}
+		return &verdict.Window{From: seconds(at), To: &to}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
@@ -29,8 +30,8 @@ func between(a, b history.Span) dur {
 }
 
 // Range is d in seconds.
-func (d dur) Range() Range {
-	r := Range{Lo: seconds(d.lo)}
+func (d dur) Range() verdict.Range {
+	r := verdict.Range{Lo: seconds(d.lo)}
 	if d.hi != open {
 		hi := seconds(d.hi)
 		r.Hi = &hi

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
@@ -63,8 +64,8 @@ func (ix *index) newTrial(s *shot, e *epoch) *trial {
 	k := ix.keys[e.key]
 	t := &trial{shot: s, e: e, next: k.next(e), class: s.class(), evidence: []int64{s.applied.N, e.n}}
 	t.from = ix.struckAt(s, e)
-	if t.class == ClassHandOver && !s.handedOver(e) { // it was asked to stop, and died with its lock
-		t.class = ClassCrash
+	if t.class == verdict.ClassHandOver && !s.handedOver(e) { // it was asked to stop, and died with its lock
+		t.class = verdict.ClassCrash
 	}
 	if ix.recovered(k, t) {
 		ix.measureTick(k, t, open)
@@ -156,7 +157,7 @@ func (ix *index) recovered(k *keyIndex, t *trial) bool {
 	}
 	if first != nil {
 		if !ix.lostAfter(t, last) {
-			t.class, t.end, t.after = ClassRecovery, endRenewal, t.e
+			t.class, t.end, t.after = verdict.ClassRecovery, endRenewal, t.e
 			t.start, t.x = t.shot.applied.Span, first.span
 			t.value = between(t.start, t.x)
 			t.evidence = cite(append(t.evidence, first.n)...)
@@ -170,7 +171,7 @@ func (ix *index) recovered(k *keyIndex, t *trial) bool {
 	for _, j := range k.jobs {
 		for _, f := range j.terminals {
 			if f.epoch == t.e && (t.next == nil || f.span.To <= t.next.granted.From) {
-				t.class, t.end, t.after = ClassRecovery, endEffect, t.e
+				t.class, t.end, t.after = verdict.ClassRecovery, endEffect, t.e
 				t.start, t.x = t.shot.applied.Span, f.span
 				t.value = between(t.start, t.x)
 				t.evidence = cite(append(t.evidence, f.event.N)...)
@@ -212,7 +213,7 @@ func (ix *index) censored(k *keyIndex, t *trial, x history.Span) (until, cause i
 		}
 	}
 	for _, l := range ix.losses {
-		own := t.shot.class() == ClassStore && l.From <= t.shot.ended().To && l.To >= t.shot.applied.From
+		own := t.shot.class() == verdict.ClassStore && l.From <= t.shot.ended().To && l.To >= t.shot.applied.From
 		if !own && l.To > t.shot.applied.From && (t.after == nil || l.From < x.From) {
 			cut(l.From, t.shot.applied.N)
 		}
@@ -233,18 +234,18 @@ func (ix *index) witness(lock string) string {
 
 // classify tells apart what is no plain takeover.
 func (ix *index) classify(t *trial) {
-	gave, taken := t.e.life.gave, t.shot.class() == ClassTheft || t.shot.class() == ClassStore // by the fault itself
+	gave, taken := t.e.life.gave, t.shot.class() == verdict.ClassTheft || t.shot.class() == verdict.ClassStore // by the fault itself
 	switch {
 	case t.shot.handedOver(t.e):
-		t.class = ClassHandOver
+		t.class = verdict.ClassHandOver
 	case !taken && t.next != nil && t.next.granted.To < t.e.life.due.From && gave == nil && !t.e.life.loss:
 		if ix.mayHaveGiven(t.e) {
 			t.void = "the lock went to another before its lease was over, and nothing tells whether its holder gave it back"
 			return
 		}
-		t.class = ClassFalse
+		t.class = verdict.ClassFalse
 	case t.after.replica != "" && t.after.replica == t.e.replica:
-		t.class = ClassRecovery
+		t.class = verdict.ClassRecovery
 	}
 }
 
@@ -268,9 +269,9 @@ func (ix *index) split(t *trial) {
 }
 
 // takeover is the trial as verdict.json lists it.
-func (t *trial) takeover() Takeover {
+func (t *trial) takeover() verdict.Takeover {
 	v := t.value.Range()
-	out := Takeover{
+	out := verdict.Takeover{
 		Lock: t.e.lock, Key: t.e.key, Fault: t.shot.op, Victim: cmp.Or(t.e.replica, t.shot.victim), Lo: v.Lo, Hi: v.Hi,
 		Residual: optional(t.residual), Pickup: optional(t.pickup), Warmup: optional(t.warmup),
 		Class: t.class, End: t.end, Censored: t.censored(), TickGap: optional(t.tick), Idle: t.idle, Evidence: t.evidence,
@@ -281,7 +282,7 @@ func (t *trial) takeover() Takeover {
 	return out
 }
 
-func optional(d *dur) *Range {
+func optional(d *dur) *verdict.Range {
 	if d == nil {
 		return nil
 	}
@@ -291,8 +292,8 @@ func optional(d *dur) *Range {
 
 // thefts lists changes of owner that no fault of ours explains: granted to another while the holder was still owed its lease.
 // The value is what was left of the lease.
-func (ix *index) thefts() []Takeover {
-	var out []Takeover
+func (ix *index) thefts() []verdict.Takeover {
+	var out []verdict.Takeover
 	hit := map[*epoch]bool{}
 	for _, s := range ix.shots {
 		for _, e := range s.exposed {
@@ -306,9 +307,9 @@ func (ix *index) thefts() []Takeover {
 				continue
 			}
 			v := between(next.granted, e.life.due).Range()
-			out = append(out, Takeover{
+			out = append(out, verdict.Takeover{
 				Lock: k.lock, Key: k.name, Victim: e.replica, Successor: next.replica, Lo: v.Lo, Hi: v.Hi,
-				Class: ClassTheft, End: endGrant, Evidence: cite(e.n, next.n),
+				Class: verdict.ClassTheft, End: endGrant, Evidence: cite(e.n, next.n),
 			})
 		}
 	}

@@ -14,14 +14,15 @@ import (
 // tape writes a history by hand: each verb records what a real run would have, with brackets of realistic width. Times are
 // seconds since the origin; an epoch goes by the name that grant gave it.
 type tape struct {
-	says   string
-	events []history.Event
-	epochs map[string]*taped
-	ops    int
-	shots  map[string]history.Fault
-	deadAt map[string]float64
-	class  string  // of the jobs that are offered from here on
-	bounds float64 // by which each end of a claim's bracket is off; 0 = one clock for all
+	says    string
+	events  []history.Event
+	epochs  map[string]*taped
+	ops     int
+	shots   map[string]history.Fault
+	deadAt  map[string]float64
+	class   string  // of the jobs that are offered from here on
+	windows int     // into which each probe's coverage is cut
+	bounds  float64 // by which each end of a claim's bracket is off; 0 = one clock for all
 }
 
 // taped is an epoch on the tape.
@@ -35,7 +36,7 @@ type taped struct {
 const ms = 0.001
 
 func newTape(says string) *tape {
-	t := &tape{says: says, epochs: map[string]*taped{}, shots: map[string]history.Fault{}, deadAt: map[string]float64{}}
+	t := &tape{says: says, windows: 4, epochs: map[string]*taped{}, shots: map[string]history.Fault{}, deadAt: map[string]float64{}}
 	t.add(0, 0, history.Event{Kind: history.RunEnvironment, Environment: &history.Environment{OS: "linux/amd64", CPUs: 2, Fleet: "processes", Replicas: 2,
 		Store: history.StoreInfo{Kind: "spawned", Version: "7.0.15"}, Ledger: history.StoreInfo{Kind: "spawned", Version: "7.0.15"}}})
 	t.add(0, 0, history.Event{Kind: history.RunCalibration, Calibration: &history.Calibration{RTT50: 100e3, RTT99: 500e3, Timer99: 1e6, Expiry: 2e6}})
@@ -296,7 +297,7 @@ func (t *tape) watch(end float64) {
 
 // cover records that the probe watched from 0 to the end without a gap, and its final read.
 func (t *tape) cover(probe string, end float64) {
-	step := max(1, end/20)
+	step := max(1, end/float64(t.windows))
 	for at := 0.0; at < end-step/2; at += step {
 		t.add(at, at+step, history.Event{Kind: history.CoverageKind, Source: "probe:" + probe,
 			Coverage: &history.Coverage{Probe: probe, Samples: int64(step * 200), Largest: 6e6}})

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -16,11 +17,11 @@ func TestWhatAWatchToldOfAnObservedLock(t *testing.T) {
 		by               string // who holds it then
 		class, why       string
 	}{
-		"taken":            {direct: true, by: "r2.1", class: ClassFalse, why: "false takeover"},
+		"taken":            {direct: true, by: "r2.1", class: verdict.ClassFalse, why: "false takeover"},
 		"by nobody known":  {direct: true, why: "whether its holder gave it back"},
 		"by itself":        {direct: true, by: "r1.1", why: "whether its holder gave it back"},
 		"taken, or given":  {by: "r2.1", why: "whether its holder gave it back"},
-		"handed over":      {by: "r2.1", released: true, direct: true, class: ClassHandOver},
+		"handed over":      {by: "r2.1", released: true, direct: true, class: verdict.ClassHandOver},
 		"nobody, not told": {by: "r2.1", released: true, why: "whether its holder gave it back"},
 	} {
 		tape := podsObserved(21.6 - 37.05 + 1)
@@ -42,7 +43,7 @@ func TestWhatAWatchToldOfAnObservedLock(t *testing.T) {
 		if len(j.Takeovers) > 0 {
 			class = j.Takeovers[0].Class
 		}
-		if r := row(t, j, "leader", "takeover.max"); class != c.class || !strings.Contains(r.Why, c.why) || r.Verdict == Pass {
+		if r := row(t, j, "leader", "takeover.max"); class != c.class || !strings.Contains(r.Why, c.why) || r.Verdict == verdict.Pass {
 			t.Errorf("%s: %s, %s: %s", name, class, r.Verdict, r.Why)
 		}
 	}

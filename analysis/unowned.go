@@ -3,6 +3,7 @@ package analysis
 import (
 	"fmt"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
@@ -130,8 +131,8 @@ func (ix *index) lessPause(e *epoch, l lag, valid history.Span) lag {
 	return l
 }
 
-func lagRange(l lag) Range {
-	r := Range{Lo: seconds(l.lo)}
+func lagRange(l lag) verdict.Range {
+	r := verdict.Range{Lo: seconds(l.lo)}
 	if l.hi != open {
 		hi := seconds(l.hi)
 		r.Hi = &hi

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
@@ -15,7 +16,7 @@ import (
 
 // debtRows judges for how long keys stayed taken that nobody needed: the longest debt, the longest effective one, and all waiting
 // for them, each on a row of its own.
-func (j *judging) debtRows(lock string, limits *experiments.DebtLimits) []SLOResult {
+func (j *judging) debtRows(lock string, limits *experiments.DebtLimits) []verdict.SLOResult {
 	ds := j.debts[lock]
 	base := measured{unit: "s", n: ds.ended, evidence: ds.evidence(), saw: ds.saw(), lacks: j.keysBlind(lock)}
 	if ds.ended == 0 {
@@ -29,7 +30,7 @@ func (j *judging) debtRows(lock string, limits *experiments.DebtLimits) []SLORes
 		longest, effective, waiting = longest.worst(d.time), effective.worst(d.effective), waiting.add(d.waiting)
 	}
 	base = j.needFault(lock, base)
-	var rows []SLOResult
+	var rows []verdict.SLOResult
 	for _, x := range []struct {
 		name  string
 		limit *time.Duration
@@ -135,8 +136,8 @@ func (j *judging) orphanAcquires(lock string, minJobs int) measured {
 }
 
 // notOwnedRows judges the share of "not yours" among the answers, each operation on a row of its own.
-func (j *judging) notOwnedRows(lock string, limits *experiments.NotOwnedLimits) []SLOResult {
-	var rows []SLOResult
+func (j *judging) notOwnedRows(lock string, limits *experiments.NotOwnedLimits) []verdict.SLOResult {
+	var rows []verdict.SLOResult
 	for _, x := range []struct {
 		op    string
 		limit *float64
@@ -166,18 +167,18 @@ func (j *judging) notOwnedRows(lock string, limits *experiments.NotOwnedLimits) 
 }
 
 // tellUpkeep fills the lists of debts, answers and distributions.
-func (j *judging) tellUpkeep(out *Judgement, lock string) {
+func (j *judging) tellUpkeep(out *verdict.Judgement, lock string) {
 	ds := j.debts[lock]
 	out.Counts.OrphanAcquires += ds.orphans.lo
 	for _, d := range ds.list {
-		out.Debts = append(out.Debts, Debt{
+		out.Debts = append(out.Debts, verdict.Debt{
 			Lock: lock, Key: d.e.key, Epoch: d.e.id, Replica: d.e.replica, Cause: d.cause, From: seconds(d.start.From), Debt: d.time.Range(),
 			Effective: d.effective.Range(), WaiterSeconds: d.waiting.Range(), Evidence: cite(d.evidence()...),
 		})
 	}
 	for _, op := range []string{opRenew, opRelease} {
 		if o := j.ix.notOwnedOf(lock, op); o.answered+o.own > 0 {
-			out.NotOwned = append(out.NotOwned, NotOwned{
+			out.NotOwned = append(out.NotOwned, verdict.NotOwned{
 				Lock: lock, Op: op, Answered: o.answered, Absent: o.absent, Other: o.other, Own: o.own, Ratio: float64(o.ratio()) / 1e9, Evidence: cite(o.evidence...),
 			})
 		}
@@ -186,8 +187,8 @@ func (j *judging) tellUpkeep(out *Judgement, lock string) {
 		if len(d.values) == 0 {
 			continue
 		}
-		at := func(p float64) Range { return quantile(d.values, p).Range() }
-		out.Distributions = append(out.Distributions, Distribution{
+		at := func(p float64) verdict.Range { return quantile(d.values, p).Range() }
+		out.Distributions = append(out.Distributions, verdict.Distribution{
 			Lock: lock, Class: d.class, Measure: d.measure, N: len(d.values), Cut: d.cut, P50: at(0.5), P95: at(0.95), P99: at(0.99), Max: at(0),
 		})
 	}

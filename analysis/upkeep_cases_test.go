@@ -163,13 +163,13 @@ func lostReplyUnseen() *tape {
 	return t
 }
 
-// classesShort: 60 small jobs and 5 big ones, none of which waits.
+// classesShort: 30 small jobs and 2 big ones, none of which waits.
 func classesShort() *tape {
 	return drilled("jobs of two classes, none of which waits", func(t *tape) {
-		for i := range 65 {
+		for i := range 32 {
 			t.class = "small"
 			took := 0.5
-			if i%13 == 12 {
+			if i%16 == 15 {
 				t.class, took = "big", 5
 			}
 			n := 100 + i
@@ -196,11 +196,11 @@ func classesLongWaits() *tape {
 	})
 }
 
-// classesTooFew: 10 jobs, none of which waits: too few for a p95.
+// classesTooFew: 5 jobs, none of which waits: too few for a p95.
 func classesTooFew() *tape {
 	return drilled("too few jobs for a quantile", func(t *tape) {
 		t.class = "small"
-		for i := range 10 {
+		for i := range 5 {
 			n := 100 + i
 			t.job(10+float64(i), 0.5, "r1.1", jobs(n), fmt.Sprintf("a%d", n), fmt.Sprintf("j%d", n), int64(n))
 		}

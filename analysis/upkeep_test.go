@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore"
@@ -17,14 +18,14 @@ import (
 func TestPauseLongerThanTheTTL(t *testing.T) {
 	for _, c := range []struct {
 		name                        string
-		verdict                     Verdict
+		verdict                     verdict.Verdict
 		duplicates, applied, refuse int
 	}{
-		{"pause-90s-unfenced", Fail, 1, 1, 0},
-		{"pause-90s-fenced", Pass, 0, 0, 1},
+		{"pause-90s-unfenced", verdict.Fail, 1, 1, 0},
+		{"pause-90s-fenced", verdict.Pass, 0, 0, 1},
 	} {
 		j := Judge(load(t, c.name))
-		i := slices.IndexFunc(j.SLOs, func(r SLOResult) bool { return r.Measure == "duplicate_terminal_states" })
+		i := slices.IndexFunc(j.SLOs, func(r verdict.SLOResult) bool { return r.Measure == "duplicate_terminal_states" })
 		n := j.Counts
 		if r := j.SLOs[i]; r.Verdict != c.verdict || n.Duplicates != c.duplicates || n.StaleApplied != c.applied || n.StaleRefused != c.refuse {
 			t.Errorf("%s: %s, counts %+v", c.name, r.Verdict, n)
@@ -189,15 +190,15 @@ func TestUpkeepFalseGreens(t *testing.T) {
 		{"classes-short", "held[small].max", "no hold of class small", func(h *history.History) {
 			without(h, func(ev *history.Event) bool { return ev.Kind == history.AcquireReturn })
 		}},
-		{"classes-short", "wait[small].p95", "not read to its end", func(h *history.History) {
+		{"classes-short", "wait[small].p90", "not read to its end", func(h *history.History) {
 			without(h, func(ev *history.Event) bool { return ev.Coverage != nil && ev.Coverage.Final })
 		}},
 	} {
 		e, h := load(t, c.name)
 		c.take(h)
 		j := Judge(e, h)
-		i := slices.IndexFunc(j.SLOs, func(r SLOResult) bool { return r.Measure == c.row })
-		if i < 0 || j.SLOs[i].Verdict != Inconclusive || !strings.Contains(j.SLOs[i].Why, c.why) || j.SLOs[i].Next == "" {
+		i := slices.IndexFunc(j.SLOs, func(r verdict.SLOResult) bool { return r.Measure == c.row })
+		if i < 0 || j.SLOs[i].Verdict != verdict.Inconclusive || !strings.Contains(j.SLOs[i].Why, c.why) || j.SLOs[i].Next == "" {
 			t.Errorf("%s without something: %+v\nwant inconclusive because of %q", c.name, j.SLOs, c.why)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore"
@@ -346,7 +347,7 @@ func TestBracketsContainTheTruth(t *testing.T) {
 		for i, id := range w.grants {
 			believed = append(believed, stretchOf{w.truth[id].believed[0], w.truth[id].believed[1], i})
 		}
-		if o, truth := ix.timeOverlap("l", levelBelief), excess(believed); truth < o.lo || truth > o.hi {
+		if o, truth := ix.timeOverlap("l", verdict.LevelBelief), excess(believed); truth < o.lo || truth > o.hi {
 			t.Fatalf("run %d: %d ns of overlap are not in [%d, %d]", run, truth, o.lo, o.hi)
 		}
 		w.checkDebts(t, run, ix.debtsOf("l"), &seen)

@@ -15,8 +15,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockdrill/lockdrill/experiments"
-	"github.com/lockdrill/lockdrill/experiments/bed"
 	"github.com/lockdrill/lockdrill/experiments/runner"
+	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/monotime"
@@ -28,18 +28,18 @@ import (
 // net is a store, a way to it for r1 and r2, and r1, which renews without end over the address that it is given.
 type stand struct {
 	*Toxics
-	proxies *bed.Proxies
+	proxies *testbed.Proxies
 	redis   string
 	log     *runner.Log
 	fault   experiments.Fault
 }
 
-func newStand(t *testing.T, o bed.ProxyOptions) *stand {
+func newStand(t *testing.T, o testbed.ProxyOptions) *stand {
 	t.Helper()
 	s := &stand{redis: redistest.Start(t), log: runner.NewLog()}
 	o.Run, o.Replicas, o.Upstream = "test", []string{"r1", "r2"}, func(string) string { return s.redis }
 	var err error
-	if s.proxies, err = bed.OpenProxies(t.Context(), o); err != nil {
+	if s.proxies, err = testbed.OpenProxies(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -162,7 +162,7 @@ func networkFaults() map[string]experiments.Fault {
 func TestFaultsOfTheNetworkAreFeltAndEnd(t *testing.T) {
 	for name, f := range networkFaults() {
 		t.Run(name, func(t *testing.T) {
-			s := newStand(t, bed.ProxyOptions{})
+			s := newStand(t, testbed.ProxyOptions{})
 			s.beat(t, "r1", s.proxies.Addr("r1"))
 			rec, applied := s.strike(t, f)
 			if p := s.proxy(t, "r2"); len(p.Toxics) != 0 || !p.Enabled {
@@ -199,7 +199,7 @@ func TestFaultsOfTheNetworkAreFeltAndEnd(t *testing.T) {
 func TestAClientThatGoesRoundTheProxyIsVoid(t *testing.T) {
 	for name, f := range networkFaults() {
 		t.Run(name, func(t *testing.T) {
-			s := newStand(t, bed.ProxyOptions{})
+			s := newStand(t, testbed.ProxyOptions{})
 			s.beat(t, "r1", s.redis)
 			rec, applied := s.strike(t, f)
 			if _, _, err := s.Confirm(t.Context(), rec, applied); void(err) != "unconfirmed" {
@@ -213,7 +213,7 @@ func TestAClientThatGoesRoundTheProxyIsVoid(t *testing.T) {
 }
 
 func TestAFaultThatNobodyFeelsIsVoid(t *testing.T) {
-	s := newStand(t, bed.ProxyOptions{})
+	s := newStand(t, testbed.ProxyOptions{})
 	rec, applied := s.strike(t, experiments.Fault{BlackHole: &experiments.Cut{}})
 	if len(rec.Ways) != 2 {
 		t.Errorf("aimed at all, and struck %d ways of 2", len(rec.Ways))
@@ -232,7 +232,7 @@ func TestAFaultThatEndsBeforeItsTime(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := newStand(t, bed.ProxyOptions{})
+	s := newStand(t, testbed.ProxyOptions{})
 	s.beat(t, "r1", s.proxies.Addr("r1"))
 
 	rec, applied := s.strike(t, latency)
@@ -258,7 +258,7 @@ func TestAFaultThatEndsBeforeItsTime(t *testing.T) {
 }
 
 func TestAnotherOnesToxicStays(t *testing.T) {
-	s := newStand(t, bed.ProxyOptions{})
+	s := newStand(t, testbed.ProxyOptions{})
 	rec, _ := s.strike(t, experiments.Fault{Latency: &experiments.Latency{Aim: experiments.Aim{Replica: "r1"}, Add: 20 * time.Millisecond, Stream: experiments.StreamDown}})
 	w := rec.Ways[0]
 	theirs := toxi.Toxic{Name: "theirs", Type: "latency", Stream: "upstream", Toxicity: 1, Attributes: map[string]any{"latency": 1}}
@@ -277,7 +277,7 @@ func TestAnotherOnesToxicStays(t *testing.T) {
 func TestTheKnownDeadlockIsSurvived(t *testing.T) {
 	for _, mode := range []string{"embedded", "external"} {
 		t.Run(mode, func(t *testing.T) {
-			o := bed.ProxyOptions{}
+			o := testbed.ProxyOptions{}
 			if mode == "external" {
 				o.Mode, o.URL = experiments.ProxyExternal, toxitest.Start(t).URL
 			}
@@ -371,7 +371,7 @@ func (s *stand) stopReading(t *testing.T, addr string) net.Conn {
 
 func TestARestartedServerIsNotMistakenForAFault(t *testing.T) {
 	server := toxitest.Start(t)
-	s := newStand(t, bed.ProxyOptions{Mode: experiments.ProxyExternal, URL: server.URL})
+	s := newStand(t, testbed.ProxyOptions{Mode: experiments.ProxyExternal, URL: server.URL})
 	s.beat(t, "r1", s.proxies.Addr("r1"))
 	rec, applied := s.strike(t, experiments.Fault{Down: &experiments.Cut{Aim: experiments.Aim{Replica: "r1"}}})
 	server.Restart() // nobody listens on the way: as with the fault

@@ -13,11 +13,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+
 	parser "github.com/joshdk/go-junit"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
-
-	"github.com/lockdrill/lockdrill/analysis"
 )
 
 // said is what a format says of one SLO, read back from its text.
@@ -46,7 +46,7 @@ func TestFormatsAgree(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var verdict analysis.Judgement
+		var verdict verdict.Judgement
 		if err := json.Unmarshal(doc, &verdict); err != nil {
 			t.Fatal(err)
 		}
@@ -58,13 +58,13 @@ func TestFormatsAgree(t *testing.T) {
 	}
 }
 
-func agree(t *testing.T, slos []analysis.SLOResult, rows []said) {
+func agree(t *testing.T, slos []verdict.SLOResult, rows []said) {
 	t.Helper()
 	if len(rows) != len(slos) {
 		t.Fatalf("%d SLOs, want %d: %+v", len(rows), len(slos), rows)
 	}
 	for _, s := range slos {
-		words := map[analysis.Verdict]string{analysis.Pass: "PASS", analysis.Fail: "FAIL", analysis.Inconclusive: "INCONCLUSIVE"}
+		words := map[verdict.Verdict]string{verdict.Pass: "PASS", verdict.Fail: "FAIL", verdict.Inconclusive: "INCONCLUSIVE"}
 		measure := strings.NewReplacer(".", " ", "_", " ").Replace(s.Measure)
 		at := slices.IndexFunc(rows, func(r said) bool { return r.lock == s.Lock && strings.HasPrefix(r.promise, measure+" ") })
 		if at < 0 {
@@ -171,7 +171,7 @@ func junitRows(t *testing.T, text string) []said {
 }
 
 // agreeMetrics holds the takeovers and counts of the metrics against the trials themselves.
-func agreeMetrics(t *testing.T, j *analysis.Judgement, text string) {
+func agreeMetrics(t *testing.T, j *verdict.Judgement, text string) {
 	t.Helper()
 	textParser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := textParser.TextToMetricFamilies(strings.NewReader(text))
@@ -207,13 +207,13 @@ func agreeMetrics(t *testing.T, j *analysis.Judgement, text string) {
 		}
 	}
 	for _, s := range j.SLOs {
-		if got := value("lockdrill_slo_met", "lock", s.Lock, "slo", s.Measure); got == 1 != (s.Verdict == analysis.Pass) {
+		if got := value("lockdrill_slo_met", "lock", s.Lock, "slo", s.Measure); got == 1 != (s.Verdict == verdict.Pass) {
 			t.Errorf("%s %s: met %v, verdict %s", s.Lock, s.Measure, got, s.Verdict)
 		}
 	}
 }
 
-func agreeCSV(t *testing.T, j *analysis.Judgement, slos, takeovers string) {
+func agreeCSV(t *testing.T, j *verdict.Judgement, slos, takeovers string) {
 	t.Helper()
 	read := func(text string) []map[string]string {
 		all, err := csv.NewReader(strings.NewReader(text)).ReadAll()

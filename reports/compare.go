@@ -7,12 +7,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // Comparison writes what a comparison says. Of o only Width and Color count.
-func Comparison(w io.Writer, c *analysis.Comparison, o TerminalOptions) error {
+func Comparison(w io.Writer, c *verdict.Comparison, o TerminalOptions) error {
 	p := newPage(o)
 	word, ink := answerWord(c.Answer)
 	parts := []string{p.paint(ink, word), clean(c.Experiment), beside(c)}
@@ -46,7 +46,7 @@ func (p *page) section(title string, list []item) {
 	p.blank()
 }
 
-func (p *page) comparedRows(c *analysis.Comparison) {
+func (p *page) comparedRows(c *verdict.Comparison) {
 	if len(c.Rows) == 0 {
 		return
 	}
@@ -55,7 +55,7 @@ func (p *page) comparedRows(c *analysis.Comparison) {
 	for _, r := range worstRows(c.Rows) {
 		word, ink := rowWord(r.Word)
 		cells := []cell{{word, ink}, {clean(r.Lock), plain}, {clean(measureWords(r.Measure)), plain}}
-		if r.Word == analysis.TooFew {
+		if r.Word == verdict.TooFew {
 			t.row(cells...)
 			t.note("why", clean(r.Why))
 		} else {
@@ -77,65 +77,65 @@ func spaced(texts ...string) string {
 }
 
 // answerWord is the word of a comparison, and its ink.
-func answerWord(a analysis.Answer) (string, ink) {
+func answerWord(a verdict.Answer) (string, ink) {
 	word := strings.ToUpper(strings.ReplaceAll(string(a), "-", " "))
 	switch a {
-	case analysis.NoRegression:
+	case verdict.NoRegression:
 		return word, green
-	case analysis.Regressed:
+	case verdict.Regressed:
 		return word, red
 	}
 	return word, yellow
 }
 
-func answerSentence(a analysis.Answer) string {
+func answerSentence(a verdict.Answer) string {
 	switch a {
-	case analysis.NoRegression:
+	case verdict.NoRegression:
 		return "No row is worse, significantly and beyond the tolerance, and nothing broke. That is not a proof that nothing changed: each row's interval says how much it may have."
-	case analysis.Regressed:
+	case verdict.Regressed:
 		return "The head is worse than the base, or broke where the base did not."
-	case analysis.Refused:
+	case verdict.Refused:
 		return "The runs differ in what they stood on or in what was done to them, so nothing was compared. --allow-different FIELD lets a difference pass."
 	}
 	return "Nothing worse was shown, and the question was not answered in full: that is no pass."
 }
 
-func rowWord(w analysis.Word) (string, ink) {
+func rowWord(w verdict.Word) (string, ink) {
 	switch w {
-	case analysis.Worse:
+	case verdict.Worse:
 		return "WORSE", red
-	case analysis.Better:
+	case verdict.Better:
 		return "BETTER", green
-	case analysis.TooFew, analysis.NoData:
+	case verdict.TooFew, verdict.NoData:
 		return strings.ToUpper(string(w)), yellow
 	}
 	return string(w), plain
 }
 
 // worstRows has what needs a reader first: worse, then what was not answered, better, and the rest.
-func worstRows(rows []analysis.ComparedRow) []analysis.ComparedRow {
-	order := []analysis.Word{analysis.Worse, analysis.TooFew, analysis.NoData, analysis.Better, analysis.Unchanged}
-	return slices.SortedStableFunc(slices.Values(rows), func(a, b analysis.ComparedRow) int {
+func worstRows(rows []verdict.ComparedRow) []verdict.ComparedRow {
+	order := []verdict.Word{verdict.Worse, verdict.TooFew, verdict.NoData, verdict.Better, verdict.Unchanged}
+	return slices.SortedStableFunc(slices.Values(rows), func(a, b verdict.ComparedRow) int {
 		return cmp.Compare(slices.Index(order, a.Word), slices.Index(order, b.Word))
 	})
 }
 
 // parted reports whether the sides of a row have figures that are worth a line each: not the same one everywhere.
-func parted(r *analysis.ComparedRow) bool {
+func parted(r *verdict.ComparedRow) bool {
 	if r.Shift == nil {
 		return r.Base.N+r.Head.N > 0
 	}
-	same := func(i *analysis.Interval) bool { return i.Lo != nil && i.Hi != nil && *i.Lo == 0 && *i.Hi == 0 }
+	same := func(i *verdict.Interval) bool { return i.Lo != nil && i.Hi != nil && *i.Lo == 0 && *i.Hi == 0 }
 	return !same(r.Shift) || r.ShiftWithin != nil && !same(r.ShiftWithin)
 }
 
 // beside is how many runs stand beside how many.
-func beside(c *analysis.Comparison) string {
+func beside(c *verdict.Comparison) string {
 	return fmt.Sprintf("base %s, head %s", figures.Plural(len(c.Base), "run"), figures.Plural(len(c.Head), "run"))
 }
 
 // correctnessOf lists what went wrong on either side.
-func correctnessOf(c *analysis.Comparison) []item {
+func correctnessOf(c *verdict.Comparison) []item {
 	var list []item
 	for _, f := range c.Correctness {
 		if f.Base+f.Head > 0 {
@@ -153,11 +153,11 @@ func correctnessOf(c *analysis.Comparison) []item {
 }
 
 // comparedRuns lists the runs of both sides.
-func comparedRuns(c *analysis.Comparison) []item {
+func comparedRuns(c *verdict.Comparison) []item {
 	var list []item
 	for _, side := range []struct {
 		name string
-		runs []analysis.ComparedRun
+		runs []verdict.ComparedRun
 	}{{"base", c.Base}, {"head", c.Head}} {
 		for i, r := range side.runs {
 			if i == mostRows {
@@ -179,7 +179,7 @@ func comparedRuns(c *analysis.Comparison) []item {
 // mostAllowed bounds the differences that are listed as allowed: --allow-different all of unlike runs lists whole files.
 const mostAllowed = 8
 
-func comparedHow(c *analysis.Comparison) []item {
+func comparedHow(c *verdict.Comparison) []item {
 	var list []item
 	if len(c.Rows) > 0 {
 		rule := "no row has enough values for any difference to be significant"

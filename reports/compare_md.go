@@ -4,12 +4,12 @@ import (
 	"io"
 	"strings"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // ComparisonMarkdown writes what a comparison says, for a step summary or a chat. Markup in names is escaped.
-func ComparisonMarkdown(w io.Writer, c *analysis.Comparison) error {
+func ComparisonMarkdown(w io.Writer, c *verdict.Comparison) error {
 	m := &md{}
 	word, _ := answerWord(c.Answer)
 	parts := []string{word, c.Experiment, beside(c)}
@@ -41,9 +41,9 @@ func ComparisonMarkdown(w io.Writer, c *analysis.Comparison) error {
 	return m.to(w, "comparison")
 }
 
-func (m *md) comparedRow(r *analysis.ComparedRow) {
+func (m *md) comparedRow(r *verdict.ComparedRow) {
 	word, _ := rowWord(r.Word)
-	if r.Word != analysis.Unchanged {
+	if r.Word != verdict.Unchanged {
 		word = "**" + word + "**"
 	}
 	change, p := markdown(r.Why), ""
@@ -55,7 +55,7 @@ func (m *md) comparedRow(r *analysis.ComparedRow) {
 }
 
 // cellOf is one side of a row in a table.
-func cellOf(r *analysis.ComparedRow, s analysis.ComparedSide) string {
+func cellOf(r *verdict.ComparedRow, s verdict.ComparedSide) string {
 	if s.N == 0 {
 		return "–"
 	}

@@ -8,22 +8,23 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/compare"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 )
 
 // comparedSide is of live runs of testdata/compared, which were recorded in turn: those of the head poll every 400 ms, those of the base every 120.
-func comparedSide(t *testing.T, names ...string) (side []*analysis.Observed) {
+func comparedSide(t *testing.T, names ...string) (side []*compare.Observed) {
 	t.Helper()
 	for _, name := range names {
 		r := recorded(t, filepath.Join("..", "compared", name))
-		side = append(side, analysis.Observe(r.Experiment, r.History, "runs/"+name))
+		side = append(side, compare.Observe(r.Experiment, r.History, "runs/"+name))
 	}
 	return side
 }
 
-func comparison(t *testing.T, base, head []*analysis.Observed, allow ...string) *analysis.Comparison {
+func comparison(t *testing.T, base, head []*compare.Observed, allow ...string) *verdict.Comparison {
 	t.Helper()
-	c, err := analysis.Compare(base, head, analysis.CompareOptions{Alpha: 0.05, Tolerance: 0.1, Allow: allow})
+	c, err := compare.Compare(base, head, compare.CompareOptions{Alpha: 0.05, Tolerance: 0.1, Allow: allow})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,14 +35,14 @@ func TestComparisons(t *testing.T) {
 	base, head := comparedSide(t, "base/1", "base/2", "base/3"), comparedSide(t, "head/1", "head/2", "head/3")
 	late := comparedSide(t, "../recorded/inconclusive")
 	for name, c := range map[string]struct {
-		made   *analysis.Comparison
-		answer analysis.Answer
+		made   *verdict.Comparison
+		answer verdict.Answer
 	}{
-		"refused":    {comparison(t, base, head), analysis.Refused},
-		"regressed":  {comparison(t, base, head, "system.locks.leader.policy.loop.poll"), analysis.Regressed},
-		"better":     {comparison(t, head, base, "system"), analysis.CannotSay}, // one row is too few
-		"same":       {comparison(t, base[:1], base[1:]), analysis.CannotSay},
-		"unanswered": {comparison(t, late, head[:1], "all"), analysis.CannotSay},
+		"refused":    {comparison(t, base, head), verdict.Refused},
+		"regressed":  {comparison(t, base, head, "system.locks.leader.policy.loop.poll"), verdict.Regressed},
+		"better":     {comparison(t, head, base, "system"), verdict.CannotSay}, // one row is too few
+		"same":       {comparison(t, base[:1], base[1:]), verdict.CannotSay},
+		"unanswered": {comparison(t, late, head[:1], "all"), verdict.CannotSay},
 	} {
 		if c.made.Answer != c.answer {
 			t.Errorf("%s: %s, want %s: %q", name, c.made.Answer, c.answer, c.made.Reasons)
@@ -93,15 +94,15 @@ func TestComparisonEscapesNames(t *testing.T) {
 
 func TestIntervalsAreWrittenAsTheyAre(t *testing.T) {
 	for _, c := range []struct {
-		i    *analysis.Interval
+		i    *verdict.Interval
 		unit string
 		want string
 	}{
-		{&analysis.Interval{Lo: at(0.9121), Hi: at(0.9129)}, unitSeconds, "[912.10, 912.90]ms"},
-		{&analysis.Interval{Lo: at(2), Hi: nil}, unitSeconds, "[2.000s, open]"},
-		{&analysis.Interval{Lo: nil, Hi: at(2)}, unitSeconds, "[open, 2s]"},
-		{&analysis.Interval{}, unitCount, "[open, open]"},
-		{&analysis.Interval{Lo: at(-3), Hi: at(4)}, unitCount, "[-3, 4]"},
+		{&verdict.Interval{Lo: at(0.9121), Hi: at(0.9129)}, unitSeconds, "[912.10, 912.90]ms"},
+		{&verdict.Interval{Lo: at(2), Hi: nil}, unitSeconds, "[2.000s, open]"},
+		{&verdict.Interval{Lo: nil, Hi: at(2)}, unitSeconds, "[open, 2s]"},
+		{&verdict.Interval{}, unitCount, "[open, open]"},
+		{&verdict.Interval{Lo: at(-3), Hi: at(4)}, unitCount, "[-3, 4]"},
 		{nil, unitCount, "–"},
 	} {
 		if got := intervalText(c.i, c.unit); got != c.want {
@@ -112,7 +113,7 @@ func TestIntervalsAreWrittenAsTheyAre(t *testing.T) {
 		lo, hi *float64
 		want   string
 	}{{at(0.1204), at(0.1211), "[+12.0, +12.2]%"}, {at(-0.05), at(0), "[-5.0, +0.0]%"}, {at(0.25), at(0.25), "+25.0%"}, {nil, at(0.1), "[open, +10.0]%"}} {
-		if got := relativeText(&analysis.Interval{Lo: c.lo, Hi: c.hi}); got != c.want {
+		if got := relativeText(&verdict.Interval{Lo: c.lo, Hi: c.hi}); got != c.want {
 			t.Errorf("%s, want %s", got, c.want)
 		}
 	}
@@ -146,7 +147,7 @@ func TestComparisonOnThePage(t *testing.T) {
 
 // Unlike runs that were allowed to differ in everything list their first settings, and say how many more there are; other notes stay.
 func TestAllowedDifferencesAreBounded(t *testing.T) {
-	c := &analysis.Comparison{}
+	c := &verdict.Comparison{}
 	for i := range mostAllowed + 3 {
 		c.Notes = append(c.Notes, fmt.Sprintf("allowed to differ: setting %d", i))
 	}

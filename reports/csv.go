@@ -6,7 +6,7 @@ import (
 	"io"
 	"strconv"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 )
 
 // TakeoversCSV writes one row a takeover trial. Durations are seconds, of a range both ends; an open or unmeasured end is empty.
@@ -17,7 +17,7 @@ func TakeoversCSV(w io.Writer, r Run) error {
 	j := r.Judgement
 	for _, t := range j.Takeovers {
 		row := texts(j.Run.Experiment, t.Lock, t.Key, t.Class, t.Fault, t.Victim, t.Successor, t.End, strconv.FormatBool(t.Censored))
-		for _, of := range []*analysis.Range{total(t), t.Residual, t.Pickup, t.Warmup, t.TickGap} {
+		for _, of := range []*verdict.Range{total(t), t.Residual, t.Pickup, t.Warmup, t.TickGap} {
 			row = append(row, ends(of)...)
 		}
 		rows = append(rows, append(row, decimal(j.Run.TimeScale)))
@@ -32,7 +32,7 @@ func SLOsCSV(w io.Writer, r Run) error {
 	for _, s := range j.SLOs {
 		row := texts(j.Run.Experiment, s.Lock, s.Measure, string(s.Verdict), s.Unit)
 		row = append(row, decimal(s.Limit), decimal(s.Declared))
-		row = append(row, ends(&analysis.Range{Lo: s.Lo, Hi: s.Hi})...)
+		row = append(row, ends(&verdict.Range{Lo: s.Lo, Hi: s.Hi})...)
 		row = append(row, strconv.Itoa(s.N), spreadsheet(s.Of))
 		if s.Bound != nil {
 			row = append(row, decimal(*s.Bound), strconv.Itoa(s.BoundN))
@@ -53,7 +53,7 @@ func texts(all ...string) []string {
 	return cells
 }
 
-func ends(r *analysis.Range) []string {
+func ends(r *verdict.Range) []string {
 	switch {
 	case r == nil:
 		return []string{"", ""}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 )
 
@@ -14,8 +14,8 @@ import (
 const deathTitle = "Kills of pods: the call, the object, the process"
 
 // podKills are the shots of which a death was seen, or what there is of one.
-func podKills(j *analysis.Judgement) []analysis.FaultResult {
-	var kills []analysis.FaultResult
+func podKills(j *verdict.Judgement) []verdict.FaultResult {
+	var kills []verdict.FaultResult
 	for _, f := range j.Faults {
 		if f.Death != nil {
 			kills = append(kills, f)
@@ -27,7 +27,7 @@ func podKills(j *analysis.Judgement) []analysis.FaultResult {
 // deathWords are the columns of a kill of a pod.
 type deathWords struct{ call, object, sign, end, leaves string }
 
-func deathOf(f analysis.FaultResult) deathWords {
+func deathOf(f verdict.FaultResult) deathWords {
 	d := f.Death
 	w := deathWords{call: since(d.Call.From), object: "not seen", sign: since(d.Sign), end: "not seen"}
 	switch {
@@ -61,7 +61,7 @@ func seenBy(by string) string {
 }
 
 // meansWords is how the process was to be ended.
-func meansWords(f analysis.FaultResult) string {
+func meansWords(f verdict.FaultResult) string {
 	switch f.Death.Means {
 	case "worker":
 		return "told to die"
@@ -75,7 +75,7 @@ func meansWords(f analysis.FaultResult) string {
 }
 
 // leavesOpen is one sentence on what a kill of a pod leaves open.
-func leavesOpen(f analysis.FaultResult) string {
+func leavesOpen(f verdict.FaultResult) string {
 	d := f.Death
 	switch {
 	case !f.Confirmed:
@@ -94,7 +94,7 @@ func leavesOpen(f analysis.FaultResult) string {
 }
 
 // deathItems are the kills of pods in one line each.
-func deathItems(j *analysis.Judgement) []item {
+func deathItems(j *verdict.Judgement) []item {
 	var list []item
 	for _, f := range podKills(j) {
 		w := deathOf(f)
@@ -111,7 +111,7 @@ func deathItems(j *analysis.Judgement) []item {
 }
 
 // deaths lists the kills of pods with their three instants.
-func (p *page) deaths(j *analysis.Judgement) {
+func (p *page) deaths(j *verdict.Judgement) {
 	list := deathItems(j)
 	if len(list) == 0 {
 		return
@@ -122,10 +122,10 @@ func (p *page) deaths(j *analysis.Judgement) {
 }
 
 // deathBlocks are the kills of pods as a table, and what each leaves open.
-func deathBlocks(j *analysis.Judgement) []block {
+func deathBlocks(j *verdict.Judgement) []block {
 	kills := podKills(j)
 	g := gridOf(deathTitle, []string{"fault", "victim", "form", "means", "call", "object gone", "last sign of life", "process ended"}, kills,
-		func(f analysis.FaultResult) []gridCell {
+		func(f verdict.FaultResult) []gridCell {
 			w := deathOf(f)
 			return []gridCell{figureCell(clipped(shotName(f), longName)), plainCell(f.Victim), plainCell(words(f.Form, "")), plainCell(meansWords(f)), figureCell(w.call),
 				figureCell(w.object), figureCell(w.sign), plainCell(w.end)}

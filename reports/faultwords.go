@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
@@ -141,7 +141,7 @@ func feltOf(f *history.Fault) felt {
 	return felt{f.Kind, f.Form, f.Via, s(f.Baseline), s(f.Expected), s(f.Observed), f.Hits, f.Want}
 }
 
-func feltIn(f analysis.FaultResult) felt {
+func feltIn(f verdict.FaultResult) felt {
 	v := func(p *float64) float64 {
 		if p == nil {
 			return 0

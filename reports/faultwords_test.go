@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
@@ -77,22 +77,22 @@ func TestValidityOfEveryFault(t *testing.T) {
 	for i, f := range shots() {
 		from := float64(10 * (i + 1))
 		declared, felt := from+float64(f.Declared)/1e9, from+float64(f.Declared)/1e9+0.15
-		j.Faults = append(j.Faults, analysis.FaultResult{
+		j.Faults = append(j.Faults, verdict.FaultResult{
 			ID: f.ID, Shot: 1, Shots: 1, Kind: f.Kind, Form: f.Form, Via: f.Via, Victim: f.Victim, Victims: f.Victims, Confirmed: true, Hits: f.Hits, Want: f.Want,
 			Configured: f.Configured, Baseline: seconds(f.Baseline), Expected: seconds(f.Expected), Observed: seconds(f.Observed),
-			Declared: &analysis.Window{From: from, To: &declared}, Effective: &analysis.Window{From: from + 0.1, To: &felt},
+			Declared: &verdict.Window{From: from, To: &declared}, Effective: &verdict.Window{From: from + 0.1, To: &felt},
 		})
 	}
 	for i := range 5 {
-		j.Faults = append(j.Faults, analysis.FaultResult{ID: "many", Shot: i + 1, Shots: 5, Kind: "pause", Victim: "r1.1", Confirmed: true,
-			Effective: &analysis.Window{From: 300}})
+		j.Faults = append(j.Faults, verdict.FaultResult{ID: "many", Shot: i + 1, Shots: 5, Kind: "pause", Victim: "r1.1", Confirmed: true,
+			Effective: &verdict.Window{From: 300}})
 	}
 	theft, store := takeover("job", "vanish#1", 1, 1.001), takeover("job", "restart#1", 1, 1.001)
-	theft.Class, store.Class = analysis.ClassTheft, analysis.ClassStore
+	theft.Class, store.Class = verdict.ClassTheft, verdict.ClassStore
 	unexplained := theft
 	unexplained.Fault = ""
 	hole := takeover("job", "black-hole#1", 50, 50.001)
-	hole.Class = analysis.ClassPause
+	hole.Class = verdict.ClassPause
 	j.Takeovers = append(j.Takeovers, theft, store, unexplained, hole)
 	var b strings.Builder
 	if err := Terminal(&b, j, TerminalOptions{Width: 120}); err != nil {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 )
 
 // written is what a format makes of a run.
@@ -103,9 +104,10 @@ func hostile(text string) Run {
 		j.SLOs[i].Verdict, j.SLOs[i].Unit, j.SLOs[i].Measure = slos[i].Verdict, slos[i].Unit, slos[i].Measure
 	}
 	for i := range j.Takeovers { // one series
-		j.Takeovers[i].Class, j.Takeovers[i].End = analysis.ClassCrash, "effect"
+		j.Takeovers[i].Class, j.Takeovers[i].End = verdict.ClassCrash, "effect"
 	}
-	return Run{Experiment: hostileExperiment(text), History: hostileHistory(text), Judgement: j}
+	e, h := hostileExperiment(text), hostileHistory(text)
+	return Run{Experiment: e, History: h, Judgement: j, Lanes: analysis.LanesOf(e, h, j)}
 }
 
 // attacks are what a key, a note or a line of a log may try.

@@ -9,7 +9,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/reports/timeline"
 )
 
@@ -106,7 +105,6 @@ func itemBlock(heading string, items []item) block {
 // newDocument puts the page together, in the order in which it is read.
 func newDocument(r Run, mostEvents int) (*document, error) {
 	ev := newEvidence(r.History)
-	lanes := analysis.LanesOf(r.Experiment, r.History, r.Judgement)
 	doc := &document{Verdict: verdictOf(r)}
 	sum, err := embedded(r.Judgement)
 	if err != nil {
@@ -120,11 +118,11 @@ func newDocument(r Run, mostEvents int) (*document, error) {
 	doc.Sections = []section{
 		{"slos", sloTitle(r.Judgement), "SLOs", sloBlocks(r, ev)},
 		{"valid", "Was the drill valid?", "", validityBlocks(r)},
-		{"timeline", "Timeline", "", timelineBlocks(lanes)},
+		{"timeline", "Timeline", "", timelineBlocks(r.Lanes)},
 		{"takeovers", takeoverTitle, "Takeovers", takeoverBlocks(r, ev)},
 		{"correctness", "Correctness", "", correctnessBlocks(r, ev)},
 		{"debt", "Lock debt and waiters", "", debtBlocks(r, ev)},
-		{"signals", "Signals before, during and after", "Signals", signalBlocks(lanes)},
+		{"signals", "Signals before, during and after", "Signals", signalBlocks(r.Lanes)},
 		{"baseline", "Baseline and trend", "", baselineBlocks(r.Baseline)},
 		{"done", "What was done", "", done},
 		{"cleanup", "Clean-up", "", cleanUpBlocks(r, ev)},

@@ -3,13 +3,13 @@ package reports
 import (
 	"strings"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/reports/timeline"
 )
 
 // baselineBlocks hold the run beside earlier ones: c has it as its head; nil = it was not compared.
-func baselineBlocks(c *analysis.Comparison) []block {
+func baselineBlocks(c *verdict.Comparison) []block {
 	if c == nil {
 		return []block{{Muted: "This run was not compared with another one."}}
 	}
@@ -50,9 +50,9 @@ func appendItems(blocks []block, heading string, list []item) []block {
 	return append(blocks, itemBlock(heading, list))
 }
 
-func comparedGrid(c *analysis.Comparison) *grid {
+func comparedGrid(c *verdict.Comparison) *grid {
 	return gridOf("Each row beside the baseline, the medians", []string{"", "lock", "measure", "base", "head", "change", "p"}, worstRows(c.Rows),
-		func(r analysis.ComparedRow) []gridCell {
+		func(r verdict.ComparedRow) []gridCell {
 			word, ink := rowWord(r.Word)
 			change, p := plainCell(r.Why), figureCell("–")
 			if parted(&r) && r.Shift != nil {
@@ -64,9 +64,9 @@ func comparedGrid(c *analysis.Comparison) *grid {
 }
 
 // withinGrid says how sure the medians and the change are, and from how much they were taken.
-func withinGrid(c *analysis.Comparison) *grid {
+func withinGrid(c *verdict.Comparison) *grid {
 	return gridOf("Confidence intervals and sizes", []string{"lock", "measure", "base within", "of", "head within", "of", "change within"}, worstRows(c.Rows),
-		func(r analysis.ComparedRow) []gridCell {
+		func(r verdict.ComparedRow) []gridCell {
 			return []gridCell{codeCell(r.Lock), plainCell(measureWords(r.Measure)), figureCell(intervalText(r.Base.Within, r.Unit)), plainCell(sizeText(&r, r.Base)),
 				figureCell(intervalText(r.Head.Within, r.Unit)), plainCell(sizeText(&r, r.Head)), measuredCell(strings.TrimPrefix(withinText(&r), "within "))}
 		})

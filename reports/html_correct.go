@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
@@ -24,12 +24,12 @@ func correctnessBlocks(r Run, ev *evidence) []block {
 	blocks = append(blocks, gridBlock("Overlap", overlapGrid(j.Overlap, ev))...)
 	blocks = append(blocks, gridBlock("Abandonments", abandonmentGrid(j.Abandonments, ev))...)
 	return append(blocks, gridBlock("Findings: two ways to know the same thing disagree", gridOf("Findings", []string{"finding", "events"}, j.Findings,
-		func(f analysis.Finding) []gridCell { return []gridCell{plainCell(f.What), ev.cell(f.Evidence)} }))...)
+		func(f verdict.Finding) []gridCell { return []gridCell{plainCell(f.What), ev.cell(f.Evidence)} }))...)
 }
 
-func duplicateGrid(list []analysis.Duplicate, ev *evidence) *grid {
+func duplicateGrid(list []verdict.Duplicate, ev *evidence) *grid {
 	return gridOf("Jobs with more than one accepted terminal state", []string{"lock", "job", "too many", "kinds", "at", "epochs", "events"}, list,
-		func(d analysis.Duplicate) []gridCell {
+		func(d verdict.Duplicate) []gridCell {
 			var at []string
 			for _, s := range d.At {
 				at = append(at, clockAt(s))
@@ -43,9 +43,9 @@ func duplicateGrid(list []analysis.Duplicate, ev *evidence) *grid {
 		})
 }
 
-func overlapGrid(list []analysis.Overlap, ev *evidence) *grid {
+func overlapGrid(list []verdict.Overlap, ev *evidence) *grid {
 	return gridOf("Overlap of each lock at each level", []string{"lock", "level", "more than one holder", "of that", "events"}, list,
-		func(o analysis.Overlap) []gridCell {
+		func(o verdict.Overlap) []gridCell {
 			unit, of := unitSeconds, "holder-seconds in excess"
 			if o.Level == "effect" {
 				unit, of = unitCount, fmt.Sprintf("%s, %s", figures.Plural(o.Stale, "stale effect"), figures.Plural(o.Unowned, "unowned effect"))
@@ -54,9 +54,9 @@ func overlapGrid(list []analysis.Overlap, ev *evidence) *grid {
 		})
 }
 
-func abandonmentGrid(list []analysis.Abandonment, ev *evidence) *grid {
+func abandonmentGrid(list []verdict.Abandonment, ev *evidence) *grid {
 	return gridOf("Locks that were given up, or should have been", []string{"lock", "key", "replica", "reason", "timing", "need", "fence lag", "unowned work", "events"}, list,
-		func(a analysis.Abandonment) []gridCell {
+		func(a verdict.Abandonment) []gridCell {
 			reason, need := a.Reason, a.Need
 			if reason == "" {
 				reason, need = "never given up", "–"
@@ -80,31 +80,31 @@ func debtBlocks(r Run, ev *evidence) []block {
 	return append(blocks, gridBlock("Holds and waits of jobs", distributionGrid(j.Distributions))...)
 }
 
-func debtGrid(list []analysis.Debt, ev *evidence) *grid {
+func debtGrid(list []verdict.Debt, ev *evidence) *grid {
 	return gridOf("Keys that stayed taken after nobody needed them", []string{"lock", "key", "replica", "cause", "from", "debt", "effective", "waiter-seconds", "events"}, list,
-		func(d analysis.Debt) []gridCell {
+		func(d verdict.Debt) []gridCell {
 			return []gridCell{codeCell(d.Lock), codeCell(d.Key), plainCell(d.Replica), plainCell(strings.ReplaceAll(d.Cause, "_", " ")), atCell(d.From),
 				rangeCell(&d.Debt, unitSeconds), rangeCell(&d.Effective, unitSeconds), rangeCell(&d.WaiterSeconds, unitSeconds), ev.cell(d.Evidence)}
 		})
 }
 
-func notOwnedGrid(list []analysis.NotOwned, ev *evidence) *grid {
+func notOwnedGrid(list []verdict.NotOwned, ev *evidence) *grid {
 	return gridOf("Renewals and releases that were answered: not yours", []string{"lock", "operation", "answered", "absent", "other", "ratio", "events"}, list,
-		func(o analysis.NotOwned) []gridCell {
+		func(o verdict.NotOwned) []gridCell {
 			return []gridCell{codeCell(o.Lock), plainCell(o.Op), figureCell(figures.Count(o.Answered)), figureCell(figures.Count(o.Absent)), figureCell(figures.Count(o.Other)),
 				figureCell(share(o.Ratio)), ev.cell(o.Evidence)}
 		})
 }
 
-func distributionGrid(list []analysis.Distribution) *grid {
+func distributionGrid(list []verdict.Distribution) *grid {
 	return gridOf("How long jobs held their lock, and waited for it", []string{"lock", "class", "measure", "n", "p50", "p95", "p99", "max"}, list,
-		func(d analysis.Distribution) []gridCell {
+		func(d verdict.Distribution) []gridCell {
 			class := d.Class
 			if class == "" {
 				class = "–"
 			}
 			cells := []gridCell{codeCell(d.Lock), plainCell(class), plainCell(d.Measure), figureCell(figures.Count(d.N))}
-			for _, q := range []analysis.Range{d.P50, d.P95, d.P99, d.Max} {
+			for _, q := range []verdict.Range{d.P50, d.P95, d.P99, d.Max} {
 				cells = append(cells, rangeCell(&q, unitSeconds))
 			}
 			return cells

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
@@ -32,7 +32,7 @@ func validityBlocks(r Run) []block {
 	return blocks
 }
 
-func findingTexts(j *analysis.Judgement) []string {
+func findingTexts(j *verdict.Judgement) []string {
 	var list []string
 	for _, f := range first(j.Findings, rowsOfGrid) {
 		list = append(list, findingText(f))
@@ -85,7 +85,7 @@ func shotGrid(r Run, ev *evidence) *grid {
 		}
 	}
 	return gridOf("Each shot of each fault", []string{"shot", "what", "victim", "key", "declared", "in effect", "result", "events"}, r.Judgement.Faults,
-		func(f analysis.FaultResult) []gridCell {
+		func(f verdict.FaultResult) []gridCell {
 			name := shotName(f)
 			result := gridCell{Text: "confirmed", Class: "pass"}
 			switch {

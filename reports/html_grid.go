@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/reports/timeline"
 )
@@ -73,7 +73,7 @@ func (ev *evidence) cell(numbers []int64) gridCell {
 }
 
 // rangeCell is a measured range; nil = not measured.
-func rangeCell(r *analysis.Range, unit string) gridCell {
+func rangeCell(r *verdict.Range, unit string) gridCell {
 	if r == nil {
 		return figureCell("–")
 	}
@@ -117,7 +117,7 @@ func figureOf(p timeline.Picture) *drawing {
 	return f
 }
 
-func timelineBlocks(l *analysis.Lanes) []block {
+func timelineBlocks(l *verdict.Lanes) []block {
 	var trials []block
 	for _, p := range timeline.Trials(l) {
 		drawn := figureOf(p)
@@ -131,7 +131,7 @@ func timelineBlocks(l *analysis.Lanes) []block {
 	return append(blocks, trials...)
 }
 
-func signalBlocks(l *analysis.Lanes) []block {
+func signalBlocks(l *verdict.Lanes) []block {
 	var blocks []block
 	for _, p := range timeline.Signals(l) {
 		blocks = append(blocks, block{Figure: figureOf(p)})

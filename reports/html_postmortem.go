@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 )
 
 // postmortemBlocks are the headings of a post-mortem: what was measured is filled in, what only people know is left to them.
@@ -32,7 +32,7 @@ func blank(p forPeople, measured ...string) []block {
 	return append(blocks, block{Blank: p.hint})
 }
 
-func impactTexts(j *analysis.Judgement) []string {
+func impactTexts(j *verdict.Judgement) []string {
 	var list []string
 	for _, s := range seriesOf(j.Takeovers, j.Faults) {
 		list = append(list, fmt.Sprintf("takeover of %s: %s: %s", clipped(s.lock, longName), s.head(), listed(s.extent())))
@@ -45,7 +45,7 @@ func impactTexts(j *analysis.Judgement) []string {
 	return list
 }
 
-func reasonsOf(j *analysis.Judgement) []string {
+func reasonsOf(j *verdict.Judgement) []string {
 	var list []string
 	for _, s := range unmet(j) {
 		list = append(list, fmt.Sprintf("%s %s: %s", clipped(s.Lock, longName), promise(s, j.Run.TimeScale), s.Why))
@@ -53,10 +53,10 @@ func reasonsOf(j *analysis.Judgement) []string {
 	return list
 }
 
-func heldTexts(j *analysis.Judgement) []string {
+func heldTexts(j *verdict.Judgement) []string {
 	var list []string
 	for _, s := range j.SLOs {
-		if s.Verdict == analysis.Pass {
+		if s.Verdict == verdict.Pass {
 			list = append(list, clipped(s.Lock, longName)+" "+heldText(s, j))
 		}
 	}

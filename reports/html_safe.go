@@ -10,7 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 )
 
 // What others wrote (keys, names, lines of a worker, errors) may hold anything. html/template escapes markup; what follows keeps the
@@ -85,7 +85,7 @@ const mostEmbedded = 400_000
 
 // embedded is the verdict as a script element of a type that no browser runs. Above the bound its long lists are cut, and the note
 // says so.
-func embedded(j *analysis.Judgement) (verdictElement, error) {
+func embedded(j *verdict.Judgement) (verdictElement, error) {
 	doc, err := inert(j)
 	e := verdictElement{note: "The verdict as JSON is part of this page, in the element with the id verdict."}
 	for most := 200; err == nil && len(doc) > mostEmbedded && most > 0; most /= 4 {
@@ -106,7 +106,7 @@ func embedded(j *analysis.Judgement) (verdictElement, error) {
 func first[T any](list []T, most int) []T { return list[:min(len(list), most)] }
 
 // inert is j as JSON in which no text can end the element that it stands in, turn round what is read, or give a CI a command.
-func inert(j *analysis.Judgement) ([]byte, error) {
+func inert(j *verdict.Judgement) ([]byte, error) {
 	doc, err := json.Marshal(j) // escapes <, > and &
 	if err != nil {
 		return nil, err

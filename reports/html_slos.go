@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
@@ -83,7 +83,7 @@ func sloBlocks(r Run, ev *evidence) []block {
 }
 
 // marginText is how far what was seen stays from the limit, or is beyond it: never more than was measured.
-func marginText(s analysis.SLOResult) string {
+func marginText(s verdict.SLOResult) string {
 	switch over := s.Lo - s.Limit; {
 	case s.N == 0 && s.Hi == nil:
 		return "–"
@@ -124,7 +124,7 @@ type meter struct {
 const meterWidth = 96.0
 
 // meterOf is nil where there is no scale to draw on.
-func meterOf(s analysis.SLOResult) *meter {
+func meterOf(s verdict.SLOResult) *meter {
 	if s.N == 0 || s.Limit <= 0 || s.Lo < 0 {
 		return nil
 	}

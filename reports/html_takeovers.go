@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/reports/timeline"
@@ -62,11 +62,11 @@ func measuredCell(text string) gridCell {
 }
 
 // declaredGrid holds what the settings of each lock add up to against what was measured.
-func declaredGrid(e *experiments.Experiment, bands []analysis.Band, all []series) *grid {
+func declaredGrid(e *experiments.Experiment, bands []verdict.Band, all []series) *grid {
 	scaled := experiments.Scale(e)
 	return gridOf("Declared settings against measured takeovers",
 		[]string{"lock", "TTL", "residual", "poll", "pickup", "possible", "worst"}, bands,
-		func(b analysis.Band) []gridCell {
+		func(b verdict.Band) []gridCell {
 			ttl, poll := declaredOf(e, scaled, b.Lock)
 			s := struckSeries(all, b.Lock)
 			if s == nil {
@@ -82,7 +82,7 @@ func declaredGrid(e *experiments.Experiment, bands []analysis.Band, all []series
 // struckSeries is the lock's series that the band speaks of: what faults of the run brought about.
 func struckSeries(all []series, lock string) *series {
 	i := slices.IndexFunc(all, func(s series) bool {
-		return s.lock == lock && s.blamed && s.class != analysis.ClassRecovery && (s.class != analysis.ClassHandOver || !mixed(all, lock))
+		return s.lock == lock && s.blamed && s.class != verdict.ClassRecovery && (s.class != verdict.ClassHandOver || !mixed(all, lock))
 	})
 	if i < 0 {
 		return nil
@@ -92,7 +92,7 @@ func struckSeries(all []series, lock string) *series {
 
 // mixed reports a lock that was also taken over otherwise than by a hand-over.
 func mixed(all []series, lock string) bool {
-	return slices.ContainsFunc(all, func(s series) bool { return s.lock == lock && s.blamed && s.class != analysis.ClassHandOver })
+	return slices.ContainsFunc(all, func(s series) bool { return s.lock == lock && s.blamed && s.class != verdict.ClassHandOver })
 }
 
 // declaredOf are the lock's TTL, and its poll or what comes nearest to one: the redelivery of its jobs.
@@ -124,9 +124,9 @@ func declaredText(declared, run time.Duration, scale float64) string {
 	return fmt.Sprintf("%s (%s at %s)", exact(declared.Seconds(), unitSeconds), exact(run.Seconds(), unitSeconds), factor(scale))
 }
 
-func trialGrid(takeovers []analysis.Takeover, ev *evidence) *grid {
+func trialGrid(takeovers []verdict.Takeover, ev *evidence) *grid {
 	return gridOf("Each takeover", []string{"fault", "key", "victim, successor", "takeover", "residual", "pickup", "warm-up", "ended by", "events"}, takeovers,
-		func(t analysis.Takeover) []gridCell {
+		func(t verdict.Takeover) []gridCell {
 			end := t.End
 			if t.Censored {
 				end = "not seen to end"

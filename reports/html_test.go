@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -171,7 +171,7 @@ func TestHTMLEmbedsTheVerdict(t *testing.T) {
 		if m == nil {
 			t.Fatalf("%s: no verdict in the page", name)
 		}
-		var got analysis.Judgement
+		var got verdict.Judgement
 		if err := json.Unmarshal([]byte(m[1]), &got); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -197,7 +197,7 @@ func sabotaged(t testing.TB) Run {
 	for i := range j.SLOs {
 		j.SLOs[i].Why, j.SLOs[i].Next = evil, evil
 	}
-	j.Warnings, j.Findings = []string{evil}, []analysis.Finding{{What: evil, Evidence: []int64{1, 2, 3}}}
+	j.Warnings, j.Findings = []string{evil}, []verdict.Finding{{What: evil, Evidence: []int64{1, 2, 3}}}
 	for i := range j.Takeovers {
 		j.Takeovers[i].Key += evil
 	}
@@ -254,7 +254,7 @@ func TestHTMLDisarmsWhatOthersWrote(t *testing.T) {
 	if scripts != 1 {
 		t.Errorf("%d script elements: the verdict broke out of its own", scripts)
 	}
-	var j analysis.Judgement
+	var j verdict.Judgement
 	if err := json.Unmarshal([]byte(verdictScript.FindStringSubmatch(doc)[1]), &j); err != nil {
 		t.Errorf("the verdict inside the page is broken: %v", err)
 	}
@@ -281,20 +281,20 @@ func TestHTMLSaysWhatItLeftOut(t *testing.T) {
 
 func TestMargin(t *testing.T) {
 	for _, c := range []struct {
-		s    analysis.SLOResult
+		s    verdict.SLOResult
 		want string
 	}{
-		{analysis.SLOResult{Unit: "s", Limit: 3, Lo: 1.072449423, Hi: at(1.072915833), N: 7}, "1.927s left (64%)"},
-		{analysis.SLOResult{Unit: "s", Limit: 30, Lo: 88.6812, Hi: at(88.7), N: 3}, "58.681s over"},
-		{analysis.SLOResult{Unit: "s", Limit: 30, Lo: 88.6812, N: 3}, "58.681s over"},
-		{analysis.SLOResult{Unit: "s", Limit: 30, Lo: 29, Hi: at(31), N: 3}, "not known"},
-		{analysis.SLOResult{Unit: "s", Limit: 30, Lo: 2, N: 3}, "not known"},
-		{analysis.SLOResult{Unit: "s", Limit: 30}, "–"},
-		{analysis.SLOResult{Unit: "count", Limit: 4, Lo: 1, Hi: at(1), N: 64}, "3 left (75%)"},
-		{analysis.SLOResult{Unit: "count", Lo: 2, Hi: at(2), N: 64}, "2 over"},
-		{analysis.SLOResult{Unit: "count", Hi: at(0), N: 64}, "–"},
-		{analysis.SLOResult{Unit: "ratio", Limit: 0.01, Lo: 0.025, Hi: at(0.025), N: 80}, "1.5% over"},
-		{analysis.SLOResult{Unit: "s", Limit: 0.5, Lo: 0.1, Hi: at(0.1), N: 2}, "400ms left (80%)"},
+		{verdict.SLOResult{Unit: "s", Limit: 3, Lo: 1.072449423, Hi: at(1.072915833), N: 7}, "1.927s left (64%)"},
+		{verdict.SLOResult{Unit: "s", Limit: 30, Lo: 88.6812, Hi: at(88.7), N: 3}, "58.681s over"},
+		{verdict.SLOResult{Unit: "s", Limit: 30, Lo: 88.6812, N: 3}, "58.681s over"},
+		{verdict.SLOResult{Unit: "s", Limit: 30, Lo: 29, Hi: at(31), N: 3}, "not known"},
+		{verdict.SLOResult{Unit: "s", Limit: 30, Lo: 2, N: 3}, "not known"},
+		{verdict.SLOResult{Unit: "s", Limit: 30}, "–"},
+		{verdict.SLOResult{Unit: "count", Limit: 4, Lo: 1, Hi: at(1), N: 64}, "3 left (75%)"},
+		{verdict.SLOResult{Unit: "count", Lo: 2, Hi: at(2), N: 64}, "2 over"},
+		{verdict.SLOResult{Unit: "count", Hi: at(0), N: 64}, "–"},
+		{verdict.SLOResult{Unit: "ratio", Limit: 0.01, Lo: 0.025, Hi: at(0.025), N: 80}, "1.5% over"},
+		{verdict.SLOResult{Unit: "s", Limit: 0.5, Lo: 0.1, Hi: at(0.1), N: 2}, "400ms left (80%)"},
 	} {
 		if got := marginText(c.s); got != c.want {
 			t.Errorf("margin of %+v: %q, want %q", c.s, got, c.want)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/jstemmer/go-junit-report/v2/junit"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
@@ -90,7 +90,7 @@ func (s *Suites) Write(w io.Writer) error {
 
 // numbered are the testcases of the SLOs, in the order of the file. CI systems follow a case by class and name, so names are of what
 // was promised and not of what was observed, and two equal ones are numbered.
-func numbered(j *analysis.Judgement) []junit.Testcase {
+func numbered(j *verdict.Judgement) []junit.Testcase {
 	var cases []junit.Testcase
 	n := map[string]int{}
 	for _, row := range j.SLOs {
@@ -100,8 +100,8 @@ func numbered(j *analysis.Judgement) []junit.Testcase {
 		}
 		var failure, err *junit.Result
 		switch row.Verdict {
-		case analysis.Pass:
-		case analysis.Fail:
+		case verdict.Pass:
+		case verdict.Fail:
 			failure = told(row, "slo-failed")
 		default:
 			err = told(row, "inconclusive")
@@ -114,7 +114,7 @@ func numbered(j *analysis.Judgement) []junit.Testcase {
 }
 
 // told is why a row is not met. The first line says it all: many views show nothing else.
-func told(row analysis.SLOResult, kind string) *junit.Result {
+func told(row verdict.SLOResult, kind string) *junit.Result {
 	lines := []string{fmt.Sprintf("observed %s, %s", observed(row), sample(row))}
 	for _, i := range []item{{"why", row.Why}, {"next", row.Next}, {"see", events(row.Evidence)}} {
 		if i.Text != "" {
@@ -153,12 +153,12 @@ func drillCases(r Run) []junit.Testcase {
 
 func notGreen(c junit.Testcase) bool { return c.Failure != nil || c.Error != nil }
 
-func runTally(j *analysis.Judgement) string {
+func runTally(j *verdict.Judgement) string {
 	word, _ := runWord(j.Verdict)
 	return word + ", " + tally(j)
 }
 
-func whys(ls []analysis.Lack) []string {
+func whys(ls []verdict.Lack) []string {
 	var text []string
 	for _, l := range ls {
 		text = append(text, l.Why)
@@ -196,7 +196,7 @@ func missing(r Run) *junit.Result {
 }
 
 // cutShort says why a run did not come to its end.
-func cutShort(j *analysis.Judgement) *junit.Result {
+func cutShort(j *verdict.Judgement) *junit.Result {
 	if j.Run.Status == "completed" && j.Verdict != "aborted" && j.Verdict != "error" {
 		return nil
 	}

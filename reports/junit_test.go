@@ -10,9 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+
 	parser "github.com/joshdk/go-junit"
 
-	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
@@ -27,7 +28,7 @@ func everyRun(t *testing.T) map[string]Run {
 	noQuestion := inconclusive()
 	noQuestion.SLOs, noQuestion.Lacks, noQuestion.Run.Steady = nil, nil, true
 	noQuestion.Faults = passed().Faults
-	for name, j := range map[string]*analysis.Judgement{"made pass": passed(), "made fail": failed(), "made inconclusive": inconclusive(), "made aborted": aborted(),
+	for name, j := range map[string]*verdict.Judgement{"made pass": passed(), "made fail": failed(), "made inconclusive": inconclusive(), "made aborted": aborted(),
 		"made dirty": dirty(), "error": broken(), "no SLO": noQuestion} {
 		e := &experiments.Experiment{Name: "first-drill", Faults: []experiments.Fault{{ID: "kill-holder", Kill: &experiments.Kill{}}}}
 		all[name] = Run{Experiment: e, History: &history.History{Header: history.Header{Tool: "lockdrill test"}}, Judgement: j}
@@ -48,7 +49,7 @@ func TestJUnitIsGreenForAPassAlone(t *testing.T) {
 		}
 		violated := 0
 		for _, s := range r.Judgement.SLOs {
-			if s.Verdict == analysis.Fail {
+			if s.Verdict == verdict.Fail {
 				violated++
 			}
 		}

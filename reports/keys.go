@@ -5,12 +5,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // keyItems are what the locks cost those who wanted them; they are silent about what did not happen.
-func keyItems(j *analysis.Judgement) []item {
+func keyItems(j *verdict.Judgement) []item {
 	list := debtItems(j.Debts)
 	for _, o := range j.NotOwned {
 		if n := o.Absent + o.Other; n > 0 {
@@ -27,9 +27,9 @@ func keyItems(j *analysis.Judgement) []item {
 }
 
 // debtItems sum up the debts of each lock.
-func debtItems(all []analysis.Debt) []item {
+func debtItems(all []verdict.Debt) []item {
 	var locks []string
-	of := map[string][]analysis.Debt{}
+	of := map[string][]verdict.Debt{}
 	for _, d := range all {
 		if of[d.Lock] == nil {
 			locks = append(locks, d.Lock)
@@ -43,13 +43,13 @@ func debtItems(all []analysis.Debt) []item {
 	return list
 }
 
-func debtText(ds []analysis.Debt) string {
+func debtText(ds []verdict.Debt) string {
 	var causes []string
 	n := map[string]int{}
 	perhaps := 0
 	zero := 0.0
-	longest, together := analysis.Range{Hi: &zero}, analysis.Range{Hi: &zero}
-	effective, waited := analysis.Range{Hi: &zero}, analysis.Range{Hi: &zero}
+	longest, together := verdict.Range{Hi: &zero}, verdict.Range{Hi: &zero}
+	effective, waited := verdict.Range{Hi: &zero}, verdict.Range{Hi: &zero}
 	for _, d := range ds {
 		if n[d.Cause]++; n[d.Cause] == 1 {
 			causes = append(causes, d.Cause)
@@ -78,8 +78,8 @@ func debtText(ds []analysis.Debt) string {
 }
 
 // larger is the range of the larger of two.
-func larger(a, b analysis.Range) analysis.Range {
-	r := analysis.Range{Lo: max(a.Lo, b.Lo)}
+func larger(a, b verdict.Range) verdict.Range {
+	r := verdict.Range{Lo: max(a.Lo, b.Lo)}
 	if a.Hi != nil && b.Hi != nil {
 		hi := max(*a.Hi, *b.Hi)
 		r.Hi = &hi
@@ -87,8 +87,8 @@ func larger(a, b analysis.Range) analysis.Range {
 	return r
 }
 
-func sum(a, b analysis.Range) analysis.Range {
-	r := analysis.Range{Lo: a.Lo + b.Lo}
+func sum(a, b verdict.Range) verdict.Range {
+	r := verdict.Range{Lo: a.Lo + b.Lo}
 	if a.Hi != nil && b.Hi != nil {
 		hi := *a.Hi + *b.Hi
 		r.Hi = &hi
@@ -96,12 +96,12 @@ func sum(a, b analysis.Range) analysis.Range {
 	return r
 }
 
-func distributionText(d analysis.Distribution) string {
+func distributionText(d verdict.Distribution) string {
 	name := d.Lock
 	if d.Class != "" {
 		name += ", class " + d.Class
 	}
-	text := func(r analysis.Range) string { return span(r.Lo, r.Hi, unitSeconds) }
+	text := func(r verdict.Range) string { return span(r.Lo, r.Hi, unitSeconds) }
 	return fmt.Sprintf("%s: p50 %s  p95 %s  p99 %s  max %s  n %s", name, text(d.P50), text(d.P95), text(d.P99), text(d.Max), figures.Count(d.N))
 }
 

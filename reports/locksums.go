@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // lockSums writes what each lock's policy comes to, before anything is measured.
-func (p *page) lockSums(all []analysis.LockSums) {
+func (p *page) lockSums(all []forecast.LockSums) {
 	p.blank()
 	p.title("WHAT THE SUMS COME TO, lock by lock, before anything is measured")
 	for i := range all {
@@ -18,7 +18,7 @@ func (p *page) lockSums(all []analysis.LockSums) {
 }
 
 // rehearsedSums writes the same, and what the seeds gave.
-func (p *page) rehearsedSums(all []analysis.RehearsedLock) {
+func (p *page) rehearsedSums(all []forecast.RehearsedLock) {
 	p.blank()
 	p.title("WHAT THE SUMS SAY, AND WHAT THE SEEDS GAVE")
 	for i := range all {
@@ -27,7 +27,7 @@ func (p *page) rehearsedSums(all []analysis.RehearsedLock) {
 }
 
 // ofLock writes one lock's sums. seen, what the seeds gave beside them, may be nil.
-func (p *page) ofLock(s *analysis.LockSums, seen *analysis.RehearsedLock) {
+func (p *page) ofLock(s *forecast.LockSums, seen *forecast.RehearsedLock) {
 	p.flow(2, 4, p.paint(bold, s.Lock))
 	p.item("  takeover", takeoverRange(s, seen))
 	p.item("  mean", meanOf(s, seen))
@@ -63,7 +63,7 @@ func (p *page) ofLock(s *analysis.LockSums, seen *analysis.RehearsedLock) {
 	}
 }
 
-func takeoverRange(s *analysis.LockSums, seen *analysis.RehearsedLock) string {
+func takeoverRange(s *forecast.LockSums, seen *forecast.RehearsedLock) string {
 	text := secs(s.Takeover.Lo) + " to " + secs(s.Takeover.Hi) + " is possible (L3)"
 	if seen == nil {
 		return text
@@ -80,7 +80,7 @@ func takeoverRange(s *analysis.LockSums, seen *analysis.RehearsedLock) string {
 }
 
 // meanOf holds the mean against the seeds only where its assumptions hold.
-func meanOf(s *analysis.LockSums, seen *analysis.RehearsedLock) string {
+func meanOf(s *forecast.LockSums, seen *forecast.RehearsedLock) string {
 	if s.Takeover.Mean == nil {
 		return "no such takeover comes about"
 	}
@@ -106,7 +106,7 @@ func meanOf(s *analysis.LockSums, seen *analysis.RehearsedLock) string {
 	return fmt.Sprintf("the sum says %s where its assumptions hold, %s: something besides the kills takes time", says, gave)
 }
 
-func promiseOf(s *analysis.LockSums, i int, seen *analysis.RehearsedLock) string {
+func promiseOf(s *forecast.LockSums, i int, seen *forecast.RehearsedLock) string {
 	pr := s.Promises[i]
 	doubted := len(s.Takeover.Unless) > 0
 	text := "above all that is possible: no luck needed"
@@ -128,7 +128,7 @@ func promiseOf(s *analysis.LockSums, i int, seen *analysis.RehearsedLock) string
 	return text + "; the seeds: in " + chance(*seen.Seeds.Met[i].Share)
 }
 
-func failuresOf(f *analysis.FailureSum, seen *analysis.RehearsedLock) string {
+func failuresOf(f *forecast.FailureSum, seen *forecast.RehearsedLock) string {
 	text := fmt.Sprintf("%s in a row may fail before the lease is unsafe", figures.Plural(f.Safe, "renewal"))
 	switch {
 	case f.Class == "legacy_warn":

@@ -5,29 +5,29 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/forecast"
 )
 
 // A sum stands beside what the seeds gave only where its assumptions hold; otherwise the report says what speaks against it.
 func TestSumsBesideTheSeeds(t *testing.T) {
 	v := func(f float64) *float64 { return &f }
-	lock := func(mean, gave float64, unless ...string) analysis.RehearsedLock {
-		return analysis.RehearsedLock{
-			LockSums: analysis.LockSums{
-				Lock: "leader", Takeover: analysis.TakeoverSum{Lo: 38, Hi: 94, Mean: &mean, Form: "ttl 60s - renewal 20s / 2 + poll 30s / 3", Unless: unless},
-				Promises: []analysis.PromiseSum{{Limit: "max", Value: 70, Chance: 0.875, Luck: true}},
-				Failures: &analysis.FailureSum{Class: "legacy_count", Safe: 2, Count: 3},
-				Wait:     &analysis.WaitSum{Budget: 2, TTL: 10, Busy: 8, GiveUp: 0.8},
-				Cadence:  &analysis.CadenceSum{Poll: 30, Alone: 60, Least: 60, Races: true},
+	lock := func(mean, gave float64, unless ...string) forecast.RehearsedLock {
+		return forecast.RehearsedLock{
+			LockSums: forecast.LockSums{
+				Lock: "leader", Takeover: forecast.TakeoverSum{Lo: 38, Hi: 94, Mean: &mean, Form: "ttl 60s - renewal 20s / 2 + poll 30s / 3", Unless: unless},
+				Promises: []forecast.PromiseSum{{Limit: "max", Value: 70, Chance: 0.875, Luck: true}},
+				Failures: &forecast.FailureSum{Class: "legacy_count", Safe: 2, Count: 3},
+				Wait:     &forecast.WaitSum{Budget: 2, TTL: 10, Busy: 8, GiveUp: 0.8},
+				Cadence:  &forecast.CadenceSum{Poll: 30, Alone: 60, Least: 60, Races: true},
 			},
-			Seeds: analysis.SeedSums{Takeovers: 400, Open: 1, Min: v(41.234), Mean: &gave, Error: v(0.6), Max: v(88.91), Met: []analysis.PromiseSeed{{Limit: "max", Share: v(0.88)}},
+			Seeds: forecast.SeedSums{Takeovers: 400, Open: 1, Min: v(41.234), Mean: &gave, Error: v(0.6), Max: v(88.91), Met: []forecast.PromiseSeed{{Limit: "max", Share: v(0.88)}},
 				GivenUp: 3, Late: 2, Waits: 9, Refused: 4, TickEvery: v(63.62)},
 		}
 	}
 	tight := lock(60, 50, "polls keep step")
 	tight.Promises[0].Value = 30
 	for name, c := range map[string]struct {
-		lock analysis.RehearsedLock
+		lock forecast.RehearsedLock
 		want []string
 		not  string
 	}{
@@ -45,7 +45,7 @@ func TestSumsBesideTheSeeds(t *testing.T) {
 		"the limit is below the band": {tight, []string{"max 30s below all that is possible; the seeds: in 88%"}, "it takes luck"},
 	} {
 		var got bytes.Buffer
-		if err := Rehearsal(&got, &analysis.Rehearsal{Seeds: 200, Locks: []analysis.RehearsedLock{c.lock}}, "again", TerminalOptions{Width: 1000}); err != nil {
+		if err := Rehearsal(&got, &forecast.Rehearsal{Seeds: 200, Locks: []forecast.RehearsedLock{c.lock}}, "again", TerminalOptions{Width: 1000}); err != nil {
 			t.Fatal(err)
 		}
 		text := strings.Join(strings.FieldsFunc(got.String(), func(r rune) bool { return r == ' ' }), " ")

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
@@ -85,7 +85,7 @@ func (m *md) to(w io.Writer, what string) error {
 	return nil
 }
 
-func (m *md) head(j *analysis.Judgement) {
+func (m *md) head(j *verdict.Judgement) {
 	word, _ := runWord(j.Verdict)
 	parts := []string{word, j.Run.Experiment, tally(j)}
 	if !j.Run.Live {
@@ -101,7 +101,7 @@ func (m *md) head(j *analysis.Judgement) {
 }
 
 // promises is the table of SLOs, violations first.
-func (m *md) promises(j *analysis.Judgement) {
+func (m *md) promises(j *verdict.Judgement) {
 	if len(j.SLOs) == 0 {
 		return
 	}
@@ -110,7 +110,7 @@ func (m *md) promises(j *analysis.Judgement) {
 	rows := worstFirst(j.SLOs)
 	for _, s := range rows[:min(len(rows), mostRows)] {
 		word, _ := sloWord(s.Verdict)
-		if s.Verdict != analysis.Pass {
+		if s.Verdict != verdict.Pass {
 			word = "**" + word + "**"
 		}
 		m.row(word, markdown(s.Lock), markdown(promise(s, j.Run.TimeScale)), markdown(observed(s)), markdown(sample(s)))
@@ -121,12 +121,12 @@ func (m *md) promises(j *analysis.Judgement) {
 }
 
 // reasons says of the worst rows why, and what to do next. A reason that holds for several is said once.
-func (m *md) reasons(j *analysis.Judgement) {
+func (m *md) reasons(j *verdict.Judgement) {
 	var list []item
 	more := 0
 	said := map[string]bool{}
 	for _, s := range worstFirst(j.SLOs) {
-		if s.Verdict == analysis.Pass || s.Why == "" || said[s.Why] {
+		if s.Verdict == verdict.Pass || s.Why == "" || said[s.Why] {
 			continue
 		}
 		said[s.Why] = true
@@ -161,7 +161,7 @@ func leftItems(h *history.History, folder string) []item {
 }
 
 // takeoverItems are the series in one line each, and what rehearsals predicted.
-func takeoverItems(j *analysis.Judgement) []item {
+func takeoverItems(j *verdict.Judgement) []item {
 	var list []item
 	for _, s := range seriesOf(j.Takeovers, j.Faults) {
 		list = append(list, item{s.lock, s.head() + ": " + listed(s.extent())})
@@ -173,7 +173,7 @@ func takeoverItems(j *analysis.Judgement) []item {
 }
 
 // remarks are the contradictions, and how many warnings there are besides.
-func (m *md) remarks(j *analysis.Judgement) {
+func (m *md) remarks(j *verdict.Judgement) {
 	var list []item
 	for _, f := range j.Findings[:min(len(j.Findings), mostReasons)] {
 		list = append(list, item{"finding", Clip(clean(findingText(f)), mostOfReason)})

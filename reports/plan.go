@@ -7,12 +7,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // Plan writes what a run would do. It never says how it would come out. Of o only Width and Color count.
-func Plan(w io.Writer, pl *analysis.Plan, o TerminalOptions) error {
+func Plan(w io.Writer, pl *forecast.Plan, o TerminalOptions) error {
 	p := newPage(o)
 	p.line(p.paint(bold, "PLAN") + "  " + pl.Experiment + scaleNote(pl.TimeScale))
 	p.flow(2, 2, "What a run would do. Nothing was touched, and nothing is said about how it would come out.")
@@ -50,7 +50,7 @@ func about(s float64) string {
 }
 
 // planned is one fault of the timeline.
-func (p *page) planned(f *analysis.PlannedFault) {
+func (p *page) planned(f *forecast.PlannedFault) {
 	what := []string{f.Kind}
 	for _, s := range []string{f.Form, f.Timing, f.Configured} {
 		if s != "" && !strings.Contains(f.Configured, s) || s == f.Configured && s != "" {
@@ -80,7 +80,7 @@ func (p *page) planned(f *analysis.PlannedFault) {
 	p.item("  undone", f.Undone)
 }
 
-func (p *page) plannedOverlaps(pl *analysis.Plan) {
+func (p *page) plannedOverlaps(pl *forecast.Plan) {
 	if len(pl.Overlaps) == 0 {
 		return
 	}
@@ -91,7 +91,7 @@ func (p *page) plannedOverlaps(pl *analysis.Plan) {
 	}
 }
 
-func (p *page) guards(pl *analysis.Plan) {
+func (p *page) guards(pl *forecast.Plan) {
 	p.blank()
 	p.title("GUARDS")
 	for _, g := range pl.Guards {
@@ -116,7 +116,7 @@ func (p *page) guards(pl *analysis.Plan) {
 }
 
 // plannedPods are the pods as they stand: whom a fault strikes among them is resolved when it is fired.
-func (p *page) plannedPods(pods []analysis.PlannedPod) {
+func (p *page) plannedPods(pods []forecast.PlannedPod) {
 	if len(pods) == 0 {
 		return
 	}
@@ -135,7 +135,7 @@ func (p *page) plannedPods(pods []analysis.PlannedPod) {
 	}
 }
 
-func (p *page) sums(pl *analysis.Plan) {
+func (p *page) sums(pl *forecast.Plan) {
 	p.blank()
 	p.title("SUMS, in the numbers of the file (lockdrill explain L1 ... L8)")
 	for _, l := range pl.Sums {
@@ -150,7 +150,7 @@ func (p *page) sums(pl *analysis.Plan) {
 	}
 }
 
-func (p *page) quantiles(pl *analysis.Plan) {
+func (p *page) quantiles(pl *forecast.Plan) {
 	if len(pl.Quantiles) == 0 {
 		return
 	}
@@ -165,7 +165,7 @@ func (p *page) quantiles(pl *analysis.Plan) {
 	}
 }
 
-func (p *page) duration(pl *analysis.Plan) {
+func (p *page) duration(pl *forecast.Plan) {
 	d := pl.Duration
 	p.blank()
 	p.title("DURATION, in real time")
@@ -180,7 +180,7 @@ func (p *page) duration(pl *analysis.Plan) {
 		over = ": the run would not come to its end"
 	}
 	p.item("max_run", secs(d.MaxRun)+over)
-	if slices.ContainsFunc(pl.Timeline, func(f analysis.PlannedFault) bool { return f.Shots > 1 }) {
+	if slices.ContainsFunc(pl.Timeline, func(f forecast.PlannedFault) bool { return f.Shots > 1 }) {
 		p.item("", "void shots are tried again, up to twice the declared count")
 	}
 }

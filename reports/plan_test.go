@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/experiments"
 )
 
@@ -20,8 +20,8 @@ func TestPlan(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			plan := analysis.PlanOf(e)
-			plan.Guards = []analysis.PlannedGuard{{Name: "calendar", Says: "always open"}, {Name: "confirm", Refuses: true, Says: "it needs --confirm"}}
+			plan := forecast.PlanOf(e)
+			plan.Guards = []forecast.PlannedGuard{{Name: "calendar", Says: "always open"}, {Name: "confirm", Refuses: true, Says: "it needs --confirm"}}
 			plan.Timeline[0].Now = []string{"nobody holds the key"}
 			var got bytes.Buffer
 			if err := Plan(&got, plan, TerminalOptions{}); err != nil {

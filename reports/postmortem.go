@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
@@ -85,7 +85,7 @@ func (m *md) facts(r Run, o MarkdownOptions) {
 }
 
 // impact is what the faults cost, as far as it was measured.
-func (m *md) impact(j *analysis.Judgement) {
+func (m *md) impact(j *verdict.Judgement) {
 	m.line("\n## %s, as measured", pmImpact.title)
 	m.section("Takeovers", takeoverItems(j))
 	work := workItems(j.Counts)
@@ -111,7 +111,7 @@ func cut(list []item) []item {
 	return list
 }
 
-func (m *md) violated(j *analysis.Judgement) {
+func (m *md) violated(j *verdict.Judgement) {
 	m.line("\n## What was violated or not shown, and why\n")
 	rows := unmet(j)
 	if len(rows) == 0 {
@@ -130,14 +130,14 @@ func (m *md) violated(j *analysis.Judgement) {
 }
 
 // unmet are the rows that did not pass, the worst first.
-func unmet(j *analysis.Judgement) []analysis.SLOResult {
-	return slices.DeleteFunc(worstFirst(j.SLOs), func(s analysis.SLOResult) bool { return s.Verdict == analysis.Pass })
+func unmet(j *verdict.Judgement) []verdict.SLOResult {
+	return slices.DeleteFunc(worstFirst(j.SLOs), func(s verdict.SLOResult) bool { return s.Verdict == verdict.Pass })
 }
 
-func (m *md) shown(j *analysis.Judgement) {
+func (m *md) shown(j *verdict.Judgement) {
 	var list []item
 	for _, s := range j.SLOs {
-		if s.Verdict == analysis.Pass {
+		if s.Verdict == verdict.Pass {
 			list = append(list, item{s.Lock, heldText(s, j)})
 		}
 	}
@@ -145,7 +145,7 @@ func (m *md) shown(j *analysis.Judgement) {
 }
 
 // heldText is a promise that was kept, with what shows it.
-func heldText(s analysis.SLOResult, j *analysis.Judgement) string {
+func heldText(s verdict.SLOResult, j *verdict.Judgement) string {
 	return promise(s, j.Run.TimeScale) + ": " + observed(s) + ", " + sample(s)
 }
 
@@ -216,7 +216,7 @@ func matters(e history.Event) bool {
 }
 
 // actions are what the verdict proposes, for people to take or leave.
-func (m *md) actions(j *analysis.Judgement) {
+func (m *md) actions(j *verdict.Judgement) {
 	m.line("\n## %s\n", pmActions.title)
 	m.table("action", "proposed by", "owner", "due")
 	for _, next := range nextsOf(j) {
@@ -226,7 +226,7 @@ func (m *md) actions(j *analysis.Judgement) {
 }
 
 // nextsOf are the steps that the verdict proposes, each once.
-func nextsOf(j *analysis.Judgement) []string {
+func nextsOf(j *verdict.Judgement) []string {
 	var list []string
 	for _, s := range unmet(j) {
 		if s.Next != "" && !slices.Contains(list, s.Next) {

@@ -9,11 +9,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
-	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -84,20 +85,20 @@ func truth(b bool) float64 {
 
 // slos say of each row whether it was met, and whether it was violated: neither is a question that was not answered. Where two rows ask
 // the same of one lock, the worse counts.
-func (m *Metrics) slos(j *analysis.Judgement) {
+func (m *Metrics) slos(j *verdict.Judgement) {
 	seen := map[string]bool{}
 	for _, row := range worstFirst(j.SLOs) {
 		labels := []string{"experiment", j.Run.Experiment, "lock", row.Lock, "slo", row.Measure}
 		if id := row.Lock + "\x00" + row.Measure; !seen[id] {
 			seen[id] = true
-			m.gauge("lockdrill_slo_met", "Whether the last run showed that the SLO is met; 0 also where it was not answered.", truth(row.Verdict == analysis.Pass), labels...)
-			m.gauge("lockdrill_slo_violated", "Whether the last run showed that the SLO is violated.", truth(row.Verdict == analysis.Fail), labels...)
+			m.gauge("lockdrill_slo_met", "Whether the last run showed that the SLO is met; 0 also where it was not answered.", truth(row.Verdict == verdict.Pass), labels...)
+			m.gauge("lockdrill_slo_violated", "Whether the last run showed that the SLO is violated.", truth(row.Verdict == verdict.Fail), labels...)
 		}
 	}
 }
 
 // takeovers are the least, the middle and the greatest of each series, with both ends of the measured range; +Inf is an open end.
-func (m *Metrics) takeovers(j *analysis.Judgement) {
+func (m *Metrics) takeovers(j *verdict.Judgement) {
 	for _, s := range seriesOf(j.Takeovers, j.Faults) {
 		if !s.blamed { // a theft by nobody's fault is no trial of the drill
 			continue
@@ -150,7 +151,7 @@ func (m *Metrics) faults(r Run) {
 }
 
 // windows say when each fault was in effect, from its first confirmed shot to the end of its last: shades of a dashboard.
-func (m *Metrics) windows(j *analysis.Judgement) {
+func (m *Metrics) windows(j *verdict.Judgement) {
 	started, err := time.Parse(time.RFC3339Nano, j.Run.Started)
 	if err != nil {
 		return

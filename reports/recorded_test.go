@@ -37,7 +37,8 @@ func runIn(t testing.TB, dir string) Run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Run{Experiment: e, History: h, Judgement: analysis.Judge(e, h)}
+	j := analysis.Judge(e, h)
+	return Run{Experiment: e, History: h, Judgement: j, Lanes: analysis.LanesOf(e, h, j)}
 }
 
 func TestRecordedRunsAreJudgedAsTheirFoldersSay(t *testing.T) {

@@ -1,7 +1,7 @@
 package reports
 
 import (
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
@@ -10,6 +10,7 @@ import (
 type Run struct {
 	Experiment *experiments.Experiment // as its file was loaded: nothing is scaled yet
 	History    *history.History
-	Judgement  *analysis.Judgement
-	Baseline   *analysis.Comparison // with it as the head; nil = not compared
+	Judgement  *verdict.Judgement
+	Lanes      *verdict.Lanes      // what is drawn
+	Baseline   *verdict.Comparison // with it as the head; nil = not compared
 }

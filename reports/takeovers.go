@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
@@ -16,10 +16,10 @@ type series struct {
 	lock, class string
 	kind        string // of all their faults; "" where they differ
 	blamed      bool   // a fault of the run brought them about
-	values      []analysis.Takeover
+	values      []verdict.Takeover
 }
 
-func seriesOf(takeovers []analysis.Takeover, shots []analysis.FaultResult) []series {
+func seriesOf(takeovers []verdict.Takeover, shots []verdict.FaultResult) []series {
 	kinds := map[string]string{}
 	for _, s := range shots {
 		kinds[shotName(s)] = s.Kind
@@ -48,7 +48,7 @@ const (
 )
 
 // takeovers sums up every series, and says what the declared settings allow.
-func (p *page) takeovers(j *analysis.Judgement) {
+func (p *page) takeovers(j *verdict.Judgement) {
 	all := seriesOf(j.Takeovers, j.Faults)
 	if len(all) == 0 && len(j.Bands) == 0 {
 		return
@@ -72,7 +72,7 @@ func (p *page) takeovers(j *analysis.Judgement) {
 }
 
 // predicted is the band of one series of rehearsed takeovers.
-func predicted(b analysis.Predicted) string {
+func predicted(b verdict.Predicted) string {
 	text := fmt.Sprintf("%s %s: %s, median %s, p95 %s: %s in %s of this file", b.Lock, b.Class, span(b.Lo, b.Hi, unitSeconds), roughly(b.P50), roughly(b.P95),
 		figures.Plural(b.Values, "takeover"), figures.Plural(b.Seeds, "rehearsal"))
 	if b.Outside > 0 {
@@ -82,12 +82,12 @@ func predicted(b analysis.Predicted) string {
 }
 
 // possible is a band rounded outwards, as its sum rounds its ends.
-func possible(b analysis.Band) string {
+func possible(b verdict.Band) string {
 	return figures.Floor(figures.Nanoseconds(b.Lo)) + " to " + figures.Ceil(figures.Nanoseconds(b.Hi))
 }
 
 // bandText is what the declared settings allow, and the sum behind it.
-func bandText(b analysis.Band) string {
+func bandText(b verdict.Band) string {
 	return possible(b) + ": " + b.Sum
 }
 
@@ -116,15 +116,15 @@ func (s series) head() string {
 	}
 	name := s.class
 	switch {
-	case s.class == analysis.ClassPause && s.kind == "renew_failures":
+	case s.class == verdict.ClassPause && s.kind == "renew_failures":
 		name = "pause (failed renewals)"
-	case s.class == analysis.ClassPause && s.kind != "pause" && s.kind != "":
+	case s.class == verdict.ClassPause && s.kind != "pause" && s.kind != "":
 		name = "pause (" + strings.ReplaceAll(s.kind, "_", " ") + ")"
-	case s.class == analysis.ClassTheft && s.blamed:
+	case s.class == verdict.ClassTheft && s.blamed:
 		name = "theft (the key taken away on purpose)"
-	case s.class == analysis.ClassTheft:
+	case s.class == verdict.ClassTheft:
 		name = "theft (by no fault of the run; what was still owed)"
-	case s.class == analysis.ClassStore:
+	case s.class == verdict.ClassStore:
 		name = "store (restarted, emptied or failed over)"
 	}
 	text := fmt.Sprintf("%s: %s from %s", name, figures.Plural(len(s.values), "value"), figures.Plural(len(faults), "independent fault"))
@@ -160,24 +160,24 @@ func (s series) parts() string {
 // takeoverPart is one of those that a takeover is made of.
 type takeoverPart struct {
 	name string
-	of   func(analysis.Takeover) *analysis.Range
+	of   func(verdict.Takeover) *verdict.Range
 }
 
 func takeoverParts() []takeoverPart {
 	return []takeoverPart{
-		{"residual", func(t analysis.Takeover) *analysis.Range { return t.Residual }},
-		{"pickup", func(t analysis.Takeover) *analysis.Range { return t.Pickup }},
-		{"warm-up", func(t analysis.Takeover) *analysis.Range { return t.Warmup }},
+		{"residual", func(t verdict.Takeover) *verdict.Range { return t.Residual }},
+		{"pickup", func(t verdict.Takeover) *verdict.Range { return t.Pickup }},
+		{"warm-up", func(t verdict.Takeover) *verdict.Range { return t.Warmup }},
 	}
 }
 
-func total(t analysis.Takeover) *analysis.Range {
+func total(t verdict.Takeover) *verdict.Range {
 	whole := t.Whole()
 	return &whole
 }
 
 // rank is rankOf in words; "" where nothing was measured.
-func (s series) rank(of func(analysis.Takeover) *analysis.Range, q float64) string {
+func (s series) rank(of func(verdict.Takeover) *verdict.Range, q float64) string {
 	r := s.rankOf(of, q)
 	if r == nil {
 		return ""
@@ -187,7 +187,7 @@ func (s series) rank(of func(analysis.Takeover) *analysis.Range, q float64) stri
 
 // rankOf is the range of an order statistic: 0 = least, 0.5 = median, 1 = greatest. The k-th least truth lies between the k-th
 // least lower end and the k-th least upper end. nil where nothing was measured.
-func (s series) rankOf(of func(analysis.Takeover) *analysis.Range, q float64) *analysis.Range {
+func (s series) rankOf(of func(verdict.Takeover) *verdict.Range, q float64) *verdict.Range {
 	var lows, highs []float64
 	for _, t := range s.values {
 		if r := of(t); r != nil {
@@ -200,9 +200,9 @@ func (s series) rankOf(of func(analysis.Takeover) *analysis.Range, q float64) *a
 	}
 	lo, hi := quantile(lows, q), quantile(highs, q)
 	if math.IsInf(hi, 1) {
-		return &analysis.Range{Lo: lo}
+		return &verdict.Range{Lo: lo}
 	}
-	return &analysis.Range{Lo: lo, Hi: &hi}
+	return &verdict.Range{Lo: lo, Hi: &hi}
 }
 
 func upper(hi *float64) float64 {

@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
@@ -27,7 +27,7 @@ type TerminalOptions struct {
 }
 
 // Terminal writes the closing summary of a run.
-func Terminal(w io.Writer, j *analysis.Judgement, o TerminalOptions) error {
+func Terminal(w io.Writer, j *verdict.Judgement, o TerminalOptions) error {
 	p := newPage(o)
 	p.headline(j)
 	p.slos(j)
@@ -41,7 +41,7 @@ func Terminal(w io.Writer, j *analysis.Judgement, o TerminalOptions) error {
 }
 
 // headline is the run's word, its label and scale, and one sentence.
-func (p *page) headline(j *analysis.Judgement) {
+func (p *page) headline(j *verdict.Judgement) {
 	word, ink := runWord(j.Verdict)
 	parts := []string{p.paint(ink, word), j.Run.Experiment, tally(j)}
 	if !j.Run.Live {
@@ -70,18 +70,18 @@ func runWord(verdict string) (string, ink) {
 	return strings.ToUpper(verdict), red
 }
 
-func sloWord(v analysis.Verdict) (string, ink) {
+func sloWord(v verdict.Verdict) (string, ink) {
 	switch v {
-	case analysis.Pass:
+	case verdict.Pass:
 		return "PASS", green
-	case analysis.Fail:
+	case verdict.Fail:
 		return "FAIL", red
 	}
 	return strings.ToUpper(string(v)), yellow
 }
 
 // scale is said wherever the word is said.
-func scale(j *analysis.Judgement) string {
+func scale(j *verdict.Judgement) string {
 	if j.Run.TimeScale == 1 {
 		return ""
 	}
@@ -90,13 +90,13 @@ func scale(j *analysis.Judgement) string {
 
 func factor(scale float64) string { return strconv.FormatFloat(scale, 'f', -1, 64) }
 
-func tally(j *analysis.Judgement) string {
+func tally(j *verdict.Judgement) string {
 	var pass, fail, open int
 	for _, s := range j.SLOs {
 		switch s.Verdict {
-		case analysis.Pass:
+		case verdict.Pass:
 			pass++
-		case analysis.Fail:
+		case verdict.Fail:
 			fail++
 		default:
 			open++
@@ -117,7 +117,7 @@ func tally(j *analysis.Judgement) string {
 }
 
 // sentences say what the word means where it is not plain.
-func sentences(j *analysis.Judgement) []string {
+func sentences(j *verdict.Judgement) []string {
 	var s []string
 	switch j.Verdict {
 	case "inconclusive":
@@ -136,18 +136,18 @@ func sentences(j *analysis.Judgement) []string {
 }
 
 // slos is the table of promises, violations first, each that was not met with its why and next.
-func (p *page) slos(j *analysis.Judgement) {
+func (p *page) slos(j *verdict.Judgement) {
 	if len(j.SLOs) == 0 {
 		return
 	}
 	p.title(sloTitle(j))
 	p.items(lackItems(j))
 	t := table{indent: 2}
-	var above analysis.SLOResult
+	var above verdict.SLOResult
 	for _, s := range worstFirst(j.SLOs) {
 		word, ink := sloWord(s.Verdict)
 		t.row(cell{word, ink}, cell{text: s.Lock}, cell{text: promise(s, j.Run.TimeScale)}, cell{text: observed(s)}, cell{text: sample(s)})
-		if s.Verdict == analysis.Pass {
+		if s.Verdict == verdict.Pass {
 			continue
 		}
 		s.Why, s.Next = beyond(s, j.Lacks)
@@ -170,7 +170,7 @@ func (p *page) slos(j *analysis.Judgement) {
 // boundNote explains what sample says of a promise that nothing broke.
 const boundNote = "breaks <= x% (n faults): none of n broke it, so at most x% of such faults do, with 95% confidence"
 
-func sloTitle(j *analysis.Judgement) string {
+func sloTitle(j *verdict.Judgement) string {
 	if s := scale(j); s != "" {
 		return "SLOs, " + s + ": real seconds against scaled limits"
 	}
@@ -178,8 +178,8 @@ func sloTitle(j *analysis.Judgement) string {
 }
 
 // lackItems are the reasons why no question of the run was reached, said once for all rows.
-func lackItems(j *analysis.Judgement) []item {
-	if !slices.ContainsFunc(j.SLOs, func(s analysis.SLOResult) bool { return len(common(s, j.Lacks)) > 0 }) {
+func lackItems(j *verdict.Judgement) []item {
+	if !slices.ContainsFunc(j.SLOs, func(s verdict.SLOResult) bool { return len(common(s, j.Lacks)) > 0 }) {
 		return nil
 	}
 	var list []item
@@ -195,8 +195,8 @@ func lackItems(j *analysis.Judgement) []item {
 }
 
 // common are the reasons of a row that hold for the whole run.
-func common(s analysis.SLOResult, ofRun []analysis.Lack) []analysis.Lack {
-	var ls []analysis.Lack
+func common(s verdict.SLOResult, ofRun []verdict.Lack) []verdict.Lack {
+	var ls []verdict.Lack
 	for _, l := range s.Lacks {
 		if slices.Contains(ofRun, l) {
 			ls = append(ls, l)
@@ -206,7 +206,7 @@ func common(s analysis.SLOResult, ofRun []analysis.Lack) []analysis.Lack {
 }
 
 // beyond is a row's why and next without what was said above the table.
-func beyond(s analysis.SLOResult, ofRun []analysis.Lack) (why, next string) {
+func beyond(s verdict.SLOResult, ofRun []verdict.Lack) (why, next string) {
 	if len(common(s, ofRun)) == 0 {
 		return s.Why, s.Next
 	}
@@ -216,16 +216,16 @@ func beyond(s analysis.SLOResult, ofRun []analysis.Lack) (why, next string) {
 			continue
 		}
 		whys = append(whys, l.Why)
-		if said := func(o analysis.Lack) bool { return o.Next == l.Next }; !slices.ContainsFunc(ofRun, said) && !slices.Contains(nexts, l.Next) {
+		if said := func(o verdict.Lack) bool { return o.Next == l.Next }; !slices.ContainsFunc(ofRun, said) && !slices.Contains(nexts, l.Next) {
 			nexts = append(nexts, l.Next)
 		}
 	}
 	return strings.Join(whys, "; "), strings.Join(nexts, "; ")
 }
 
-func worstFirst(slos []analysis.SLOResult) []analysis.SLOResult {
-	var sorted []analysis.SLOResult
-	for _, v := range []analysis.Verdict{analysis.Fail, analysis.Inconclusive, analysis.Pass} {
+func worstFirst(slos []verdict.SLOResult) []verdict.SLOResult {
+	var sorted []verdict.SLOResult
+	for _, v := range []verdict.Verdict{verdict.Fail, verdict.Inconclusive, verdict.Pass} {
 		for _, s := range slos {
 			if s.Verdict == v {
 				sorted = append(sorted, s)
@@ -237,7 +237,7 @@ func worstFirst(slos []analysis.SLOResult) []analysis.SLOResult {
 
 // promise is the SLO in words, with the limit as the file has it: "takeover max <= 30s", "takeover max <= 30s (1.5s at 0.05)",
 // "duplicate terminal states 0".
-func promise(s analysis.SLOResult, scale float64) string {
+func promise(s verdict.SLOResult, scale float64) string {
 	words := measureWords(s.Measure)
 	if s.Unit == unitCount && s.Limit == 0 {
 		return words + " 0"
@@ -253,7 +253,7 @@ func measureWords(measure string) string {
 	return strings.NewReplacer("re_", "re-", ".", " ", "_", " ").Replace(measure)
 }
 
-func observed(s analysis.SLOResult) string {
+func observed(s verdict.SLOResult) string {
 	if s.N == 0 && s.Hi == nil {
 		return "no data"
 	}
@@ -261,22 +261,22 @@ func observed(s analysis.SLOResult) string {
 }
 
 // sample is what the figure stands on, and what it cannot exclude where nothing was seen.
-func sample(s analysis.SLOResult) string {
+func sample(s verdict.SLOResult) string {
 	if !bounded(s) {
 		return sampleSize(s)
 	}
 	return sampleSize(s) + ", breaks " + riskText(s)
 }
 
-func sampleSize(s analysis.SLOResult) string { return figures.Plural(s.N, cmp.Or(s.Of, "trial")) }
+func sampleSize(s verdict.SLOResult) string { return figures.Plural(s.N, cmp.Or(s.Of, "trial")) }
 
 // riskText is the bound of a row that is bounded.
-func riskText(s analysis.SLOResult) string {
+func riskText(s verdict.SLOResult) string {
 	return fmt.Sprintf("<= %s (%s)", percent(*s.Bound), figures.Plural(s.BoundN, "fault"))
 }
 
 // bounded reports whether a row says what it cannot exclude.
-func bounded(s analysis.SLOResult) bool { return s.Verdict == analysis.Pass && s.Bound != nil }
+func bounded(s verdict.SLOResult) bool { return s.Verdict == verdict.Pass && s.Bound != nil }
 
 // events names evidence by its numbers in the history.
 func events(numbers []int64) string {

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files; read the diff")
@@ -36,113 +36,113 @@ func golden(t *testing.T, name, got string) {
 
 func at(v float64) *float64 { return &v }
 
-func rng(lo, hi float64) *analysis.Range { return &analysis.Range{Lo: lo, Hi: &hi} }
+func rng(lo, hi float64) *verdict.Range { return &verdict.Range{Lo: lo, Hi: &hi} }
 
-func takeover(lock, fault string, lo, hi float64) analysis.Takeover {
-	return analysis.Takeover{
-		Lock: lock, Key: "cordum:reconciler:default", Fault: fault, Victim: "r1.1", Successor: "r2.1", Class: analysis.ClassCrash, End: "effect",
+func takeover(lock, fault string, lo, hi float64) verdict.Takeover {
+	return verdict.Takeover{
+		Lock: lock, Key: "cordum:reconciler:default", Fault: fault, Victim: "r1.1", Successor: "r2.1", Class: verdict.ClassCrash, End: "effect",
 		Lo: lo, Hi: &hi, Residual: rng(lo*0.7, hi*0.7), Pickup: rng(lo*0.25, hi*0.25), Warmup: rng(0.00012, 0.00031),
 	}
 }
 
 // passed is a judgement with something in every part.
-func passed() *analysis.Judgement {
-	return &analysis.Judgement{
-		SchemaVersion: analysis.VerdictVersion,
-		Run: analysis.RunInfo{
+func passed() *verdict.Judgement {
+	return &verdict.Judgement{
+		SchemaVersion: verdict.VerdictVersion,
+		Run: verdict.RunInfo{
 			ID: "20260102T030405.000Z-first-drill", Experiment: "first-drill", Status: "completed", Started: "2026-01-02T03:04:05Z",
 			Ended: "2026-01-02T03:04:43Z", Seconds: 38.25, Seed: 42, TimeScale: 0.05, Live: true, Steady: true, CleanedUp: true,
 		},
 		Verdict: "pass",
-		SLOs: []analysis.SLOResult{
-			{Lock: "reconciler", Measure: "takeover.max", Unit: "s", Limit: 4.75, Declared: 95, Lo: 2.0311, Hi: at(2.0334), N: 3, Of: "kill", Verdict: analysis.Pass, Evidence: []int64{812}},
-			{Lock: "job", Measure: "duplicate_terminal_states", Unit: "count", Hi: at(0), N: 2914, Of: "job", Bound: at(0.6316), BoundN: 3, Verdict: analysis.Pass},
-			{Lock: "job", Measure: "abandonments", Unit: "count", Limit: 2, Declared: 2, Lo: 1, Hi: at(1), N: 2914, Of: "epoch", Verdict: analysis.Pass},
+		SLOs: []verdict.SLOResult{
+			{Lock: "reconciler", Measure: "takeover.max", Unit: "s", Limit: 4.75, Declared: 95, Lo: 2.0311, Hi: at(2.0334), N: 3, Of: "kill", Verdict: verdict.Pass, Evidence: []int64{812}},
+			{Lock: "job", Measure: "duplicate_terminal_states", Unit: "count", Hi: at(0), N: 2914, Of: "job", Bound: at(0.6316), BoundN: 3, Verdict: verdict.Pass},
+			{Lock: "job", Measure: "abandonments", Unit: "count", Limit: 2, Declared: 2, Lo: 1, Hi: at(1), N: 2914, Of: "epoch", Verdict: verdict.Pass},
 		},
-		Faults: []analysis.FaultResult{
+		Faults: []verdict.FaultResult{
 			{ID: "kill-holder", Shots: 3, Shot: 1, Kind: "kill", Confirmed: true},
 			{ID: "kill-holder", Shots: 3, Shot: 2, Kind: "kill", Void: true, Why: "moved: r2.1 had released before the kill"},
 			{ID: "kill-holder", Shots: 3, Shot: 3, Kind: "kill", Confirmed: true},
 			{ID: "kill-holder", Shots: 3, Shot: 4, Kind: "kill", Confirmed: true},
 		},
-		Takeovers: []analysis.Takeover{
+		Takeovers: []verdict.Takeover{
 			takeover("reconciler", "kill-holder#1", 0.9127, 0.9142),
 			takeover("reconciler", "kill-holder#3", 2.0311, 2.0334),
 			takeover("reconciler", "kill-holder#4", 1.5, 1.5021),
 		},
-		Counts: analysis.Counts{Jobs: 2914, Finished: 2914, TerminalAccepted: 2914, Abandonments: 1, StaleRefused: 2, ReExecuted: 3, ReExecutedAtMost: 19},
-		Bands:  []analysis.Band{{Lock: "reconciler", Lo: 0, Hi: 4.62, Sum: "ttl 3s + in flight 100ms + poll 1.5s + op timeout 20ms"}},
-		Probes: []analysis.ProbeSummary{
+		Counts: verdict.Counts{Jobs: 2914, Finished: 2914, TerminalAccepted: 2914, Abandonments: 1, StaleRefused: 2, ReExecuted: 3, ReExecutedAtMost: 19},
+		Bands:  []verdict.Band{{Lock: "reconciler", Lo: 0, Hi: 4.62, Sum: "ttl 3s + in flight 100ms + poll 1.5s + op timeout 20ms"}},
+		Probes: []verdict.ProbeSummary{
 			{ID: "lock_keys", Samples: 7512, LargestGap: at(0.0072)},
 			{ID: "ledger", Samples: 7498, LargestGap: at(0.0091)},
 		},
 	}
 }
 
-func failed() *analysis.Judgement {
+func failed() *verdict.Judgement {
 	j := passed()
 	j.Verdict, j.ExitCode, j.Run.TimeScale = "slo-failed", 10, 1
-	j.SLOs[0] = analysis.SLOResult{
-		Lock: "reconciler", Measure: "takeover.max", Unit: "s", Limit: 30, Declared: 30, Lo: 88.6812, Hi: at(88.6851), N: 30, Of: "kill", Verdict: analysis.Fail,
+	j.SLOs[0] = verdict.SLOResult{
+		Lock: "reconciler", Measure: "takeover.max", Unit: "s", Limit: 30, Declared: 30, Lo: 88.6812, Hi: at(88.6851), N: 30, Of: "kill", Verdict: verdict.Fail,
 		Why:      "ttl 60 s, poll 30 s, ttl_hold: the sum says up to 90 s, so a random kill meets 30 s only by luck",
 		Next:     "ttl + poll must be <= 30 s, e.g. 20 s + 5 s",
 		Evidence: []int64{4, 2, 3, 1, 5, 6, 7, 8, 9, 10},
 	}
-	j.SLOs[1] = analysis.SLOResult{
-		Lock: "job", Measure: "duplicate_terminal_states", Unit: "count", Lo: 1, Hi: at(1), N: 2914, Of: "job", Verdict: analysis.Fail,
+	j.SLOs[1] = verdict.SLOResult{
+		Lock: "job", Measure: "duplicate_terminal_states", Unit: "count", Lo: 1, Hi: at(1), N: 2914, Of: "job", Verdict: verdict.Fail,
 		Why: "job 8f31 done by epoch 12 at T+611.2s and by epoch 13 at T+613.0s", Evidence: []int64{9120, 9188},
 	}
 	j.Counts.Duplicates, j.Counts.StaleApplied, j.Counts.FalseTakeovers = 1, 1, 1
-	j.SLOs = append(j.SLOs, analysis.SLOResult{
-		Lock: "job", Measure: "not_owned.renew", Unit: "ratio", Limit: 0.01, Lo: 0.025, Hi: at(0.025), N: 80, Verdict: analysis.Fail,
+	j.SLOs = append(j.SLOs, verdict.SLOResult{
+		Lock: "job", Measure: "not_owned.renew", Unit: "ratio", Limit: 0.01, Lo: 0.025, Hi: at(0.025), N: 80, Verdict: verdict.Fail,
 		Why: "2 of 80 renewals answered \"not yours\" (1 absent, 1 other)", Evidence: []int64{77},
 	})
-	j.Debts = []analysis.Debt{
+	j.Debts = []verdict.Debt{
 		{Lock: "job", Cause: "release_failed", Debt: *rng(56.9991, 57.0032), Effective: *rng(39.9984, 40.003), WaiterSeconds: *rng(79.9968, 80.006)},
 		{Lock: "job", Cause: "orphan_acquire", Debt: *rng(0, 2.5), Effective: *rng(0, 0), WaiterSeconds: *rng(0, 0)},
-		{Lock: "reconciler", Cause: "renew_after_exit", Debt: analysis.Range{Lo: 3}, Effective: *rng(0, 0), WaiterSeconds: *rng(0, 0)},
+		{Lock: "reconciler", Cause: "renew_after_exit", Debt: verdict.Range{Lo: 3}, Effective: *rng(0, 0), WaiterSeconds: *rng(0, 0)},
 	}
-	j.NotOwned = []analysis.NotOwned{{Lock: "job", Op: "renew", Answered: 80, Absent: 1, Other: 1, Ratio: 0.025}, {Lock: "job", Op: "release", Answered: 2914}}
-	j.Distributions = []analysis.Distribution{
+	j.NotOwned = []verdict.NotOwned{{Lock: "job", Op: "renew", Answered: 80, Absent: 1, Other: 1, Ratio: 0.025}, {Lock: "job", Op: "release", Answered: 2914}}
+	j.Distributions = []verdict.Distribution{
 		{Lock: "job", Class: "big", Measure: "held", N: 300, P50: *rng(2.0311, 2.0334), P95: *rng(4.1, 4.1021), P99: *rng(4.9, 4.9021), Max: *rng(5, 5.0021)},
 		{Lock: "job", Class: "big", Measure: "wait", N: 310, P50: *rng(0, 0), P95: *rng(0.5, 0.5021), P99: *rng(1.9, 1.9021), Max: *rng(2, 2.0021)},
 	}
 	j.Counts.OrphanAcquires = 1
-	j.Findings = []analysis.Finding{{What: "r1.1 says that its write was refused; the ledger applied it", Evidence: []int64{9188}}}
+	j.Findings = []verdict.Finding{{What: "r1.1 says that its write was refused; the ledger applied it", Evidence: []int64{9188}}}
 	return j
 }
 
-func inconclusive() *analysis.Judgement {
+func inconclusive() *verdict.Judgement {
 	j := passed()
 	j.Verdict, j.ExitCode = "inconclusive", 11
-	j.Lacks = []analysis.Lack{{Why: "the steady state was not reached before the first fault: replica r1 is not ready", Next: "see r1.1.stderr in the run's folder"}}
-	j.SLOs[0] = analysis.SLOResult{
-		Lock: "reconciler", Measure: "takeover.p99", Unit: "s", Limit: 4.75, Declared: 95, N: 0, Of: "kill", Verdict: analysis.Inconclusive,
-		Lacks: append(slices.Clone(j.Lacks), analysis.Lack{Why: "no confirmed fault hit an epoch", Next: "299 clean kills are needed for a p99; 3 were declared"}),
+	j.Lacks = []verdict.Lack{{Why: "the steady state was not reached before the first fault: replica r1 is not ready", Next: "see r1.1.stderr in the run's folder"}}
+	j.SLOs[0] = verdict.SLOResult{
+		Lock: "reconciler", Measure: "takeover.p99", Unit: "s", Limit: 4.75, Declared: 95, N: 0, Of: "kill", Verdict: verdict.Inconclusive,
+		Lacks: append(slices.Clone(j.Lacks), verdict.Lack{Why: "no confirmed fault hit an epoch", Next: "299 clean kills are needed for a p99; 3 were declared"}),
 	}
-	j.SLOs[1].Verdict, j.SLOs[1].Lacks = analysis.Inconclusive, j.Lacks
-	j.Takeovers, j.Bands, j.Probes = nil, nil, []analysis.ProbeSummary{{ID: "lock_keys", Samples: 12, LargestGap: at(2.5), Gaps: 1}, {ID: "ledger"}}
+	j.SLOs[1].Verdict, j.SLOs[1].Lacks = verdict.Inconclusive, j.Lacks
+	j.Takeovers, j.Bands, j.Probes = nil, nil, []verdict.ProbeSummary{{ID: "lock_keys", Samples: 12, LargestGap: at(2.5), Gaps: 1}, {ID: "ledger"}}
 	j.Faults = nil
 	j.Run.Steady = false
 	j.Warnings = []string{"the steady state was not reached: no job finished within 60 s"}
 	return j
 }
 
-func aborted() *analysis.Judgement {
+func aborted() *verdict.Judgement {
 	j := passed()
 	j.Verdict, j.ExitCode, j.Run.Status = "aborted", 12, "aborted"
 	j.Takeovers[2].Hi, j.Takeovers[2].Censored, j.Takeovers[2].End, j.Takeovers[2].Pickup = nil, true, "censored", nil
 	return j
 }
 
-func dirty() *analysis.Judgement {
+func dirty() *verdict.Judgement {
 	j := passed()
 	j.Verdict, j.ExitCode, j.Run.CleanedUp = "dirty", 20, false
 	j.Warnings = []string{"the store of the locks did not end within 5 s"}
 	return j
 }
 
-func broken() *analysis.Judgement {
+func broken() *verdict.Judgement {
 	j := passed()
 	j.Verdict, j.ExitCode, j.Run.Status, j.Run.Live = "error", 1, "cut-off", false
 	j.Run.CleanedUp = false
@@ -150,7 +150,7 @@ func broken() *analysis.Judgement {
 	return j
 }
 
-func summary(t *testing.T, j *analysis.Judgement, o TerminalOptions) string {
+func summary(t *testing.T, j *verdict.Judgement, o TerminalOptions) string {
 	t.Helper()
 	var b bytes.Buffer
 	if err := Terminal(&b, j, o); err != nil {
@@ -160,7 +160,7 @@ func summary(t *testing.T, j *analysis.Judgement, o TerminalOptions) string {
 }
 
 func TestTerminal(t *testing.T) {
-	for name, j := range map[string]*analysis.Judgement{
+	for name, j := range map[string]*verdict.Judgement{
 		"pass": passed(), "fail": failed(), "inconclusive": inconclusive(), "aborted": aborted(), "dirty": dirty(), "error": broken(),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -182,7 +182,7 @@ func TestTerminalNarrow(t *testing.T) {
 
 func TestColorAddsNothing(t *testing.T) {
 	escape := regexp.MustCompile("\x1b\\[[0-9;]*m")
-	for name, j := range map[string]*analysis.Judgement{"pass": passed(), "fail": failed(), "inconclusive": inconclusive()} {
+	for name, j := range map[string]*verdict.Judgement{"pass": passed(), "fail": failed(), "inconclusive": inconclusive()} {
 		colored := summary(t, j, TerminalOptions{Color: true})
 		if !strings.Contains(colored, "\x1b[") {
 			t.Errorf("%s: no colour where colour was asked for", name)
@@ -218,7 +218,7 @@ func TestTerminalReportsFailedWrite(t *testing.T) {
 func TestTheSummaryIsBounded(t *testing.T) {
 	j := failed()
 	for range 10_000 {
-		j.Findings = append(j.Findings, analysis.Finding{What: "a contradiction"})
+		j.Findings = append(j.Findings, verdict.Finding{What: "a contradiction"})
 		j.Warnings = append(j.Warnings, "a warning")
 	}
 	var b strings.Builder

@@ -8,13 +8,14 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/forecast"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // Tuning writes the policy that measured work asks for, how it comes about, and what it changes; or why there is none. written is the
 // file that the drill was written to, "" = none. Of o only Width and Color count.
-func Tuning(w io.Writer, t *analysis.Tuning, written string, o TerminalOptions) error {
+func Tuning(w io.Writer, t *forecast.Tuning, written string, o TerminalOptions) error {
 	p := newPage(o)
 	p.measured(t)
 	if !t.Possible {
@@ -26,7 +27,7 @@ func Tuning(w io.Writer, t *analysis.Tuning, written string, o TerminalOptions) 
 }
 
 // measured is what the hold times were, by class.
-func (p *page) measured(t *analysis.Tuning) {
+func (p *page) measured(t *forecast.Tuning) {
 	if len(t.Measured) == 0 {
 		return
 	}
@@ -37,7 +38,7 @@ func (p *page) measured(t *analysis.Tuning) {
 		if m.Cut > 0 {
 			text += fmt.Sprintf("; %d cut off by the holder's death are not counted", m.Cut)
 		}
-		if need := int64(analysis.TrialsNeeded(0.99, 0)); m.N < need {
+		if need := int64(forecast.TrialsNeeded(0.99, 0)); m.N < need {
 			text += fmt.Sprintf("; fewer than %d cannot show a p99 at 95%% confidence", need)
 		}
 		if m.Class == t.Chosen && len(t.Measured) > 1 {
@@ -50,9 +51,9 @@ func (p *page) measured(t *analysis.Tuning) {
 }
 
 // bracket is a range as measured, or as wide as its bucket.
-func bracket(r analysis.Range) string { return span(r.Lo, r.Hi, unitSeconds) }
+func bracket(r verdict.Range) string { return span(r.Lo, r.Hi, unitSeconds) }
 
-func (p *page) impossible(t *analysis.Tuning) {
+func (p *page) impossible(t *forecast.Tuning) {
 	p.line(p.paint(red, "NO SUCH POLICY"))
 	for _, s := range t.Broken {
 		p.flow(2, 6, s.Rule+"  "+s.Text)
@@ -60,7 +61,7 @@ func (p *page) impossible(t *analysis.Tuning) {
 	}
 }
 
-func (p *page) possible(t *analysis.Tuning, written string) {
+func (p *page) possible(t *forecast.Tuning, written string) {
 	p.title("RECOMMENDED, by the rule ttl = p99 + jitter + guard, renew = ttl / 3, takeover = ttl + jitter + poll")
 	for _, s := range t.Steps {
 		p.item(s.Field, s.Text)
@@ -81,7 +82,7 @@ func (p *page) possible(t *analysis.Tuning, written string) {
 }
 
 // trade is what a renewal interval buys and costs.
-func (p *page) trade(t *analysis.Tuning) {
+func (p *page) trade(t *forecast.Tuning) {
 	p.blank()
 	p.title(fmt.Sprintf("THE TRADE, with %s locks held at once", number(float64(t.Locks))))
 	table := [][]string{{"TTL /", "RENEW EVERY", "MAY FAIL IN A ROW", "WRITES A SECOND", ""}}
@@ -106,12 +107,12 @@ func perSecond(f float64) string {
 }
 
 // beforeAndAfter holds the policies' sums and rehearsals beside one another.
-func (p *page) beforeAndAfter(t *analysis.Tuning) {
+func (p *page) beforeAndAfter(t *forecast.Tuning) {
 	p.blank()
 	p.line(p.paint(bold, "REHEARSAL") + fmt.Sprintf("  in virtual time, %s of each: it says nothing about a live system, and satisfies no SLO", figures.Plural(t.Seeds, "seed")))
-	policies := []*analysis.TunedPolicy{t.After}
+	policies := []*forecast.TunedPolicy{t.After}
 	if t.Before != nil {
-		policies = []*analysis.TunedPolicy{t.Before, t.After}
+		policies = []*forecast.TunedPolicy{t.Before, t.After}
 	}
 	for _, q := range policies {
 		p.flow(2, 4, p.paint(bold, q.Name))

@@ -6,12 +6,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // work is what became of the jobs, what the ledger saw, and what the locks cost.
-func (p *page) work(j *analysis.Judgement) {
+func (p *page) work(j *verdict.Judgement) {
 	p.title("Work")
 	p.items(workItems(j.Counts))
 	p.items(keyItems(j))
@@ -19,7 +19,7 @@ func (p *page) work(j *analysis.Judgement) {
 }
 
 // workItems are what became of the jobs, and what the ledger saw.
-func workItems(c analysis.Counts) []item {
+func workItems(c verdict.Counts) []item {
 	var list []item
 	if c.Jobs > 0 {
 		list = append(list, item{"jobs", fmt.Sprintf("%s offered, %s finished; %s accepted, %s; %s re-executed, %s stranded",
@@ -48,13 +48,13 @@ func workItems(c analysis.Counts) []item {
 }
 
 // validity answers whether the drill itself can be believed.
-func (p *page) validity(j *analysis.Judgement) {
+func (p *page) validity(j *verdict.Judgement) {
 	p.title("Was the drill valid?")
 	p.items(validityItems(j))
 	p.blank()
 }
 
-func validityItems(j *analysis.Judgement) []item {
+func validityItems(j *verdict.Judgement) []item {
 	list := []item{{"steady state", "held before the first fault"}}
 	if !j.Run.Steady {
 		list[0].Text = "NOT reached: nothing after it means anything"
@@ -69,7 +69,7 @@ func validityItems(j *analysis.Judgement) []item {
 	return append(list, item{"clean-up", cleanUpText(j)}, item{"run", runText(j.Run)})
 }
 
-func cleanUpText(j *analysis.Judgement) string {
+func cleanUpText(j *verdict.Judgement) string {
 	switch {
 	case j.Run.CleanedUp:
 		return "verified"
@@ -82,7 +82,7 @@ func cleanUpText(j *analysis.Judgement) string {
 // statusCutOff is the status of a run whose history has no end.
 const statusCutOff = "cut-off"
 
-func runText(r analysis.RunInfo) string {
+func runText(r verdict.RunInfo) string {
 	text := fmt.Sprintf("%s after %s", r.Status, exact(r.Seconds, unitSeconds))
 	if r.Status == statusCutOff {
 		text = fmt.Sprintf("CUT OFF after %s: the history has no end", exact(r.Seconds, unitSeconds))
@@ -100,7 +100,7 @@ func second(wall string) string {
 }
 
 // faultItems count the shots of each fault, and list the void ones.
-func faultItems(shots []analysis.FaultResult) []item {
+func faultItems(shots []verdict.FaultResult) []item {
 	if len(shots) == 0 {
 		return []item{{"faults", "NONE fired"}}
 	}
@@ -134,7 +134,7 @@ func faultItems(shots []analysis.FaultResult) []item {
 type shotCount struct{ declared, confirmed, void int }
 
 // shotCounts counts the shots by fault; ids are the faults in the order of their first shot.
-func shotCounts(shots []analysis.FaultResult) (ids []string, of map[string]shotCount) {
+func shotCounts(shots []verdict.FaultResult) (ids []string, of map[string]shotCount) {
 	of = map[string]shotCount{}
 	for _, s := range shots {
 		if !slices.Contains(ids, s.ID) {
@@ -158,7 +158,7 @@ const mostShots = 3
 
 // shotItems tell of the confirmed ones that lasted, or that were measured, what was configured and what was seen. A kill has nothing to
 // tell but its takeovers.
-func shotItems(shots []analysis.FaultResult) []item {
+func shotItems(shots []verdict.FaultResult) []item {
 	var list []item
 	told, more := map[string]int{}, map[string]int{}
 	var ids []string
@@ -181,17 +181,17 @@ func shotItems(shots []analysis.FaultResult) []item {
 }
 
 // shotName is what the history calls a shot: kill-holder#3.
-func shotName(s analysis.FaultResult) string { return fmt.Sprintf("%s#%d", s.ID, s.Shot) }
+func shotName(s verdict.FaultResult) string { return fmt.Sprintf("%s#%d", s.ID, s.Shot) }
 
 // faultName is the kind of a fault, with its form and its magnitude.
-func faultName(s analysis.FaultResult) string {
+func faultName(s verdict.FaultResult) string {
 	if onTheWay(s.Kind) { // what is configured names the stream as well
 		return words(s.Kind, s.Configured)
 	}
 	return words(strings.TrimSpace(s.Kind+" "+s.Form), s.Configured)
 }
 
-func shotText(s analysis.FaultResult) string {
+func shotText(s verdict.FaultResult) string {
 	parts := []string{faultName(s) + " on " + targets(s.Kind, s.Via, s.Victim, s.Victims)}
 	if seen := feltIn(s).String(); seen != "" {
 		parts = append(parts, seen)
@@ -203,7 +203,7 @@ func shotText(s analysis.FaultResult) string {
 }
 
 // window is a stretch of the run.
-func window(w *analysis.Window) string {
+func window(w *verdict.Window) string {
 	switch {
 	case w == nil:
 		return "at no known time"
@@ -215,7 +215,7 @@ func window(w *analysis.Window) string {
 	return clockAt(w.From) + " to " + clockAt(*w.To)
 }
 
-func probeText(s analysis.ProbeSummary) string {
+func probeText(s verdict.ProbeSummary) string {
 	if s.LargestGap == nil {
 		return s.ID + ": never looked"
 	}
@@ -230,7 +230,7 @@ func probeText(s analysis.ProbeSummary) string {
 // mostRemarks bounds the findings, and the warnings, of the summary.
 const mostRemarks = 20
 
-func (p *page) remarks(j *analysis.Judgement) {
+func (p *page) remarks(j *verdict.Judgement) {
 	if len(j.Findings)+len(j.Warnings) == 0 {
 		return
 	}
@@ -254,12 +254,12 @@ func (p *page) remarks(j *analysis.Judgement) {
 	p.blank()
 }
 
-func findingText(f analysis.Finding) string {
+func findingText(f verdict.Finding) string {
 	return "two ways to know the same thing disagree: " + f.What
 }
 
 // folder is where everything lies, and how to get it again.
-func (p *page) folder(j *analysis.Judgement, o TerminalOptions) {
+func (p *page) folder(j *verdict.Judgement, o TerminalOptions) {
 	p.item("report", o.Report)
 	if o.Folder != "" {
 		p.item("folder", o.Folder)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/rehearsal"
 	"github.com/lockdrill/lockdrill/history"
@@ -127,16 +128,16 @@ func rehearsedTakeovers(t *testing.T, yaml string, c history.Calibration, first,
 }
 
 // takeoversOf are the middles of what was measured of each kill, in seconds, in all and in parts.
-func takeoversOf(j *analysis.Judgement) map[string][]float64 {
+func takeoversOf(j *verdict.Judgement) map[string][]float64 {
 	all := map[string][]float64{}
-	put := func(part string, r *analysis.Range) {
+	put := func(part string, r *verdict.Range) {
 		if r != nil && r.Hi != nil {
 			all[part] = append(all[part], (r.Lo+*r.Hi)/2)
 		}
 	}
 	for i := range j.Takeovers {
-		if k := &j.Takeovers[i]; k.Class == analysis.ClassCrash {
-			put("takeover", &analysis.Range{Lo: k.Lo, Hi: k.Hi})
+		if k := &j.Takeovers[i]; k.Class == verdict.ClassCrash {
+			put("takeover", &verdict.Range{Lo: k.Lo, Hi: k.Hi})
 			put("residual", k.Residual)
 			put("pickup", k.Pickup)
 			put("warm-up", k.Warmup)

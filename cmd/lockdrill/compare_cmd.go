@@ -10,12 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/compare"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/reports"
 )
 
 type compareFlags struct {
-	analysis.CompareOptions
+	compare.CompareOptions
 	tolerance string
 	output    string
 }
@@ -52,7 +53,7 @@ func newCompareCmd(io streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		c, err := analysis.Compare(base, head, f.CompareOptions)
+		c, err := compare.Compare(base, head, f.CompareOptions)
 		if err != nil {
 			return usagef("lockdrill compare: --slo: %w", err)
 		}
@@ -90,7 +91,7 @@ func share(s string) (float64, error) {
 	return v, nil
 }
 
-func (f *compareFlags) print(io streams, c *analysis.Comparison) error {
+func (f *compareFlags) print(io streams, c *verdict.Comparison) error {
 	switch f.output {
 	case "json":
 		return writeJSON(io.Out, c)
@@ -101,7 +102,7 @@ func (f *compareFlags) print(io streams, c *analysis.Comparison) error {
 }
 
 // besideBaseline compares the run in dir with earlier ones for a report; nil where nobody asks. Only the page shows it.
-func besideBaseline(format, baseline string, allow []string, dir string) (*analysis.Comparison, error) {
+func besideBaseline(format, baseline string, allow []string, dir string) (*verdict.Comparison, error) {
 	switch {
 	case baseline == "" && allow != nil:
 		return nil, usagef("lockdrill report: --allow-different goes with --baseline")
@@ -114,16 +115,16 @@ func besideBaseline(format, baseline string, allow []string, dir string) (*analy
 	if err != nil {
 		return nil, err
 	}
-	return analysis.Compare(base, head, analysis.CompareOptions{Alpha: compareAlpha, Tolerance: compareTolerance, Allow: allow})
+	return compare.Compare(base, head, compare.CompareOptions{Alpha: compareAlpha, Tolerance: compareTolerance, Allow: allow})
 }
 
 // observeSides reads the runs of both sides. A run that is there twice, on one side or on both, is a usage error: it would count for
 // two, or be held against itself.
-func observeSides(baseArg, headArg string) (base, head []*analysis.Observed, err error) {
+func observeSides(baseArg, headArg string) (base, head []*compare.Observed, err error) {
 	seen := map[string]string{}
 	for _, side := range []struct {
 		arg  string
-		runs *[]*analysis.Observed
+		runs *[]*compare.Observed
 	}{{baseArg, &base}, {headArg, &head}} {
 		dirs, err := runFolders(side.arg)
 		if err != nil {
@@ -139,7 +140,7 @@ func observeSides(baseArg, headArg string) (base, head []*analysis.Observed, err
 				return nil, nil, usagef("%s and %s are the same run, %s", other, fromHere(dir), h.Header.Run)
 			}
 			seen[id] = fromHere(dir)
-			*side.runs = append(*side.runs, analysis.Observe(e, h, fromHere(dir)))
+			*side.runs = append(*side.runs, compare.Observe(e, h, fromHere(dir)))
 		}
 	}
 	return base, head, nil

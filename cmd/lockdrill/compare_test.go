@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 )
 
 // comparedIn puts the recorded runs of testdata/compared into runs/ of a new folder: base/1 to 3, and head/1 to 3, which poll more slowly.
@@ -74,11 +74,11 @@ func TestCompareIsAsThePageSays(t *testing.T) {
 
 func TestCompareJSON(t *testing.T) {
 	got := tryIn(t, comparedIn(t), "compare", "base", "head", "-o", "json", slowerPoll)
-	var c analysis.Comparison
+	var c verdict.Comparison
 	if err := json.Unmarshal([]byte(got.stdout), &c); err != nil {
 		t.Fatalf("%v in %s", err, got.stdout)
 	}
-	if c.SchemaVersion != 1 || c.Answer != analysis.Regressed || c.ExitCode != got.code || len(c.Base) != 3 || len(c.Rows) != 4 {
+	if c.SchemaVersion != 1 || c.Answer != verdict.Regressed || c.ExitCode != got.code || len(c.Base) != 3 || len(c.Rows) != 4 {
 		t.Errorf("%+v, status %d", c, got.code)
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
@@ -70,7 +70,7 @@ func (f *sumsFlags) doc() (sumsDoc, error) {
 	if err != nil {
 		return doc, usagef("lockdrill explain sums: %w", err)
 	}
-	for _, lint := range analysis.Lints(f.experiment(l)) {
+	for _, lint := range forecast.Lints(f.experiment(l)) {
 		doc.Sums = append(doc.Sums, lint.Sum)
 	}
 	return doc, nil

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 )
 
 const jobLock = `    - name: job
@@ -92,7 +92,7 @@ type drillOut struct {
 	dir  string
 	code int
 	text string
-	j    analysis.Judgement
+	j    verdict.Judgement
 }
 
 func runDrill(t *testing.T, yaml string, during func(pid int), args ...string) drillOut {

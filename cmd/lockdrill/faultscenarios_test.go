@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/scenarios"
 )
@@ -16,7 +16,7 @@ import (
 // runScenario runs a shipped scenario through the binary, shortened by the pairs, and returns what it concluded and what happened.
 // With a smaller time scale go longer timeouts: a run whose timeouts a busy machine alone could exceed is refused.
 // `make scenarios` runs all as they are shipped.
-func runScenario(t *testing.T, name string, code int, pairs ...string) (analysis.Judgement, *history.History) {
+func runScenario(t *testing.T, name string, code int, pairs ...string) (verdict.Judgement, *history.History) {
 	t.Helper()
 	shipped, ok := scenarios.Get(name)
 	if !ok {
@@ -30,7 +30,7 @@ func runScenario(t *testing.T, name string, code int, pairs ...string) (analysis
 	if err != nil {
 		t.Fatal(err)
 	}
-	var j analysis.Judgement
+	var j verdict.Judgement
 	if err := json.Unmarshal(data, &j); err != nil {
 		t.Fatal(err)
 	}

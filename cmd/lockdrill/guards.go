@@ -14,9 +14,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/experiments"
-	"github.com/lockdrill/lockdrill/experiments/bed"
+	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/internal/kube"
 )
 
@@ -34,7 +34,7 @@ func (c *consent) flags(flags *pflag.FlagSet) {
 }
 
 // guard is one answer to whether a run may start.
-type guard = analysis.PlannedGuard
+type guard = forecast.PlannedGuard
 
 // environmentWithin bounds asking a target what it is.
 const environmentWithin = 5 * time.Second
@@ -77,7 +77,7 @@ func refuses(g guard) bool { return g.Refuses }
 // admit refuses a run before anything is touched.
 func admit(ctx context.Context, e *experiments.Experiment, c consent) error {
 	for _, r := range []experiments.Redis{e.Redis, e.Ledger.AsRedis()} {
-		if err := bed.Settings(r); err != nil {
+		if err := testbed.Settings(r); err != nil {
 			return usagef("%s: %w", e.Name, err)
 		}
 	}
@@ -220,7 +220,7 @@ func environmentGuard(ctx context.Context, e *experiments.Experiment, c consent,
 	for _, w := range witnesses(e, c, cluster) {
 		is, by, err := w.declared(ctx, c)
 		switch {
-		case errors.Is(err, bed.ErrSettings):
+		case errors.Is(err, testbed.ErrSettings):
 			return g, usagef("%s: %w", e.Name, err)
 		case err != nil:
 			g.Refuses, g.Says = true, err.Error()
@@ -267,9 +267,9 @@ func witnesses(e *experiments.Experiment, c consent, cluster *kube.Cluster) []wi
 	}
 	redis := func(who string, r experiments.Redis) {
 		all = append(all, witness{
-			who: who, by: who + "'s key " + bed.EnvironmentKey,
-			ask: func(ctx context.Context) (string, bool, error) { return bed.Environment(ctx, r) },
-			silent: fmt.Sprintf("%s %s does not say what it is: set its key (redis-cli SET %s %s), or say --environment %s", who, r.URL, bed.EnvironmentKey,
+			who: who, by: who + "'s key " + testbed.EnvironmentKey,
+			ask: func(ctx context.Context) (string, bool, error) { return testbed.Environment(ctx, r) },
+			silent: fmt.Sprintf("%s %s does not say what it is: set its key (redis-cli SET %s %s), or say --environment %s", who, r.URL, testbed.EnvironmentKey,
 				e.Environment, e.Environment),
 		})
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockdrill/lockdrill/experiments"
-	"github.com/lockdrill/lockdrill/experiments/bed"
+	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 )
 
@@ -172,18 +172,18 @@ func TestATargetThatIsNotOursNeedsAName(t *testing.T) {
 func TestATargetMustBeWhatTheFileIsFor(t *testing.T) {
 	addr := redistest.Start(t)
 	dir := guarded(t, "environment: staging\nredis: {mode: external, url: \"redis://"+addr+"\"}\n")
-	refused(t, dir, []string{"does not say what it is", bed.EnvironmentKey, "--environment staging"}, "--confirm", "guarded")
+	refused(t, dir, []string{"does not say what it is", testbed.EnvironmentKey, "--environment staging"}, "--confirm", "guarded")
 	refused(t, dir, []string{`for "staging"`, `"production"`}, "--confirm", "guarded", "--environment", "production")
 
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
-	if err := client.Set(context.Background(), bed.EnvironmentKey, "production", 0).Err(); err != nil {
+	if err := client.Set(context.Background(), testbed.EnvironmentKey, "production", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	refused(t, dir, []string{`for "staging"`, `"production"`, bed.EnvironmentKey}, "--confirm", "guarded")
+	refused(t, dir, []string{`for "staging"`, `"production"`, testbed.EnvironmentKey}, "--confirm", "guarded")
 	refused(t, dir, []string{`says it is "production"`, `--environment says "staging"`}, "--confirm", "guarded", "--environment", "staging")
 
-	if err := client.Set(context.Background(), bed.EnvironmentKey, "staging", 0).Err(); err != nil {
+	if err := client.Set(context.Background(), testbed.EnvironmentKey, "staging", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if got := tryIn(t, dir, "plan", "guarded.yaml", "--confirm", "guarded"); got.code != exitPass {
@@ -197,7 +197,7 @@ func TestAServerSaysWhatItIsForAllItsDatabases(t *testing.T) {
 	set := func(db int, environment string) {
 		client := redis.NewClient(&redis.Options{Addr: addr, DB: db})
 		defer client.Close()
-		if err := client.Set(context.Background(), bed.EnvironmentKey, environment, 0).Err(); err != nil {
+		if err := client.Set(context.Background(), testbed.EnvironmentKey, environment, 0).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -99,7 +99,8 @@ func readRun(dir string) (r reports.Run, err error) {
 	if err != nil {
 		return r, err
 	}
-	return reports.Run{Experiment: e, History: h, Judgement: analysis.Judge(e, h)}, nil
+	j := analysis.Judge(e, h)
+	return reports.Run{Experiment: e, History: h, Judgement: j, Lanes: analysis.LanesOf(e, h, j)}, nil
 }
 
 // readParts reads what a run's folder holds: files of one run, or a usage error.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/scenarios"
@@ -66,9 +66,9 @@ func TestJudgeIsRepeatable(t *testing.T) {
 	dir := t.TempDir()
 	run := storedRun(t, dir, "a-run")
 	first := tryIn(t, dir, "judge", "runs/a-run")
-	verdict := read(t, filepath.Join(run, verdictFile))
-	var j analysis.Judgement
-	if err := json.Unmarshal(verdict, &j); err != nil {
+	doc := read(t, filepath.Join(run, verdictFile))
+	var j verdict.Judgement
+	if err := json.Unmarshal(doc, &j); err != nil {
 		t.Fatal(err)
 	}
 	if first.code != j.ExitCode || first.code == exitPass || !strings.Contains(first.stdout, "first-drill") || first.stderr != "" {
@@ -76,11 +76,11 @@ func TestJudgeIsRepeatable(t *testing.T) {
 	}
 
 	again := tryIn(t, dir, "judge", "-o", "json", "a-run") // by its name
-	if again.code != first.code || again.stdout != string(verdict) {
-		t.Errorf("judged again: %+v, want status %d and on stdout\n%s", again, first.code, verdict)
+	if again.code != first.code || again.stdout != string(doc) {
+		t.Errorf("judged again: %+v, want status %d and on stdout\n%s", again, first.code, doc)
 	}
-	if got := read(t, filepath.Join(run, verdictFile)); !bytes.Equal(got, verdict) {
-		t.Errorf("verdict.json changed:\n%s\nwas\n%s", got, verdict)
+	if got := read(t, filepath.Join(run, verdictFile)); !bytes.Equal(got, doc) {
+		t.Errorf("verdict.json changed:\n%s\nwas\n%s", got, doc)
 	}
 	if entries, err := os.ReadDir(run); err != nil || len(entries) != 3+len(reportFiles()) {
 		t.Errorf("the folder holds %v (%v), want the two files, verdict.json and the reports", entries, err)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/experiments"
 )
 
@@ -13,7 +13,7 @@ type lintWarning struct {
 	File   string `json:"file"`
 	Line   int    `json:"line"`
 	Column int    `json:"column"`
-	analysis.Lint
+	forecast.Lint
 }
 
 func (w lintWarning) String() string {
@@ -27,7 +27,7 @@ func lintWarnings(e *experiments.Experiment) []lintWarning {
 		places[e.System.Locks[i].Name] = e.System.Locks[i].Place
 	}
 	out := []lintWarning{}
-	for _, l := range analysis.Lints(e) {
+	for _, l := range forecast.Lints(e) {
 		if !l.OK {
 			p := places[l.Lock]
 			out = append(out, lintWarning{p.File, p.Line, p.Column, l})

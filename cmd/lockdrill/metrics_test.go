@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 )
 
@@ -25,7 +25,7 @@ func metricDrill(t *testing.T) string {
 	)
 }
 
-func rowOf(t *testing.T, j *analysis.Judgement, measure string) analysis.SLOResult {
+func rowOf(t *testing.T, j *verdict.Judgement, measure string) verdict.SLOResult {
 	t.Helper()
 	for _, s := range j.SLOs {
 		if s.Measure == measure {
@@ -33,7 +33,7 @@ func rowOf(t *testing.T, j *analysis.Judgement, measure string) analysis.SLOResu
 		}
 	}
 	t.Fatalf("no row %s in %+v", measure, j.SLOs)
-	return analysis.SLOResult{}
+	return verdict.SLOResult{}
 }
 
 // A live drill: what replicas count reaches the verdict, a killed one's counter included, and agrees with what they claim. Where it
@@ -43,10 +43,10 @@ func TestMetricsAgreeWithTheHistory(t *testing.T) {
 	redistest.Need(t)
 	o := runDrill(t, metricDrill(t), nil)
 	row := rowOf(t, &o.j, "metric.abandoned.delta")
-	if row.Verdict != analysis.Pass || row.Hi == nil || int(row.Lo) != o.j.Counts.Abandonments {
+	if row.Verdict != verdict.Pass || row.Hi == nil || int(row.Lo) != o.j.Counts.Abandonments {
 		t.Errorf("row %+v with %d abandonments in the history\n%s", row, o.j.Counts.Abandonments, o.text)
 	}
-	if busy := rowOf(t, &o.j, "metric.renewals.delta"); busy.Verdict != analysis.Fail || busy.Hi != nil {
+	if busy := rowOf(t, &o.j, "metric.renewals.delta"); busy.Verdict != verdict.Fail || busy.Hi != nil {
 		t.Errorf("renewals: %+v, want a fail whose upper end died with the killed replica", busy)
 	}
 	for _, f := range o.j.Findings {
@@ -67,7 +67,7 @@ func TestMetricsAgreeWithTheHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	j := r.Judgement
-	if row := rowOf(t, j, "metric.abandoned.delta"); row.Verdict == analysis.Pass {
+	if row := rowOf(t, j, "metric.abandoned.delta"); row.Verdict == verdict.Pass {
 		t.Errorf("a metric that the history contradicts passed: %+v", row)
 	}
 	if len(j.Findings) == 0 || !strings.Contains(j.Findings[len(j.Findings)-1].What, "its events say") {

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/experiments"
-	"github.com/lockdrill/lockdrill/experiments/bed"
+	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/reports"
 )
 
@@ -19,7 +19,7 @@ import (
 type planDoc struct {
 	SchemaVersion int    `json:"schemaVersion"`
 	File          string `json:"file"`
-	*analysis.Plan
+	*forecast.Plan
 }
 
 func newPlanCmd(io streams) *cobra.Command {
@@ -59,8 +59,8 @@ func newPlanCmd(io streams) *cobra.Command {
 }
 
 // planOf is the plan of e with what can be known of this moment: the guards, and who holds what.
-func planOf(ctx context.Context, io streams, e *experiments.Experiment, c consent) (plan *analysis.Plan, err error) {
-	plan = analysis.PlanOf(e)
+func planOf(ctx context.Context, io streams, e *experiments.Experiment, c consent) (plan *forecast.Plan, err error) {
+	plan = forecast.PlanOf(e)
 	if plan.Guards, err = guards(ctx, e, c, time.Now()); err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func planOf(ctx context.Context, io streams, e *experiments.Experiment, c consen
 }
 
 // warnOfClosing says so where the calendar closes before the expected end.
-func warnOfClosing(e *experiments.Experiment, plan *analysis.Plan, now time.Time) {
+func warnOfClosing(e *experiments.Experiment, plan *forecast.Plan, now time.Time) {
 	at := slices.IndexFunc(plan.Guards, func(g guard) bool { return g.Name == calendarName })
 	if at < 0 || plan.Guards[at].Refuses {
 		return
@@ -101,7 +101,7 @@ func targetGuard(ctx context.Context, io streams, e *experiments.Experiment) (gu
 		if err != nil || r.Mode != experiments.RedisExternal {
 			continue
 		}
-		if taken := bed.Taken(ctx, r); errors.As(taken, new(*bed.HeldError)) {
+		if taken := testbed.Taken(ctx, r); errors.As(taken, new(*testbed.HeldError)) {
 			err = taken // one that cannot be asked is the environment guard's matter
 		}
 	}
@@ -113,7 +113,7 @@ func targetGuard(ctx context.Context, io streams, e *experiments.Experiment) (gu
 
 // lookUp says of each fault that is aimed at the holder of a loop who holds the loop's key now. The run has keys of its own, below its
 // prefix: whom a fault strikes is resolved there, at the moment of firing.
-func lookUp(ctx context.Context, e *experiments.Experiment, plan *analysis.Plan) {
+func lookUp(ctx context.Context, e *experiments.Experiment, plan *forecast.Plan) {
 	ctx, cancel := context.WithTimeout(ctx, environmentWithin)
 	defer cancel()
 	for i := range plan.Timeline {
@@ -127,7 +127,7 @@ func lookUp(ctx context.Context, e *experiments.Experiment, plan *analysis.Plan)
 			f.Now = []string{"a lock for each job: keys " + l.KeyPrefix + "<job> exist while jobs run"}
 			continue
 		}
-		seen, err := bed.Peek(ctx, e.Redis, []string{l.Key})
+		seen, err := testbed.Peek(ctx, e.Redis, []string{l.Key})
 		switch {
 		case err != nil:
 			f.Now = []string{"not known: " + err.Error()}

@@ -7,14 +7,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/kube"
 )
 
 // lookUpPods lists the pods that the drill would have, and says of each fault whom it would strike now, as far as that can be known
 // without touching anything. Nothing is asked of a cluster that a guard has refused.
-func lookUpPods(ctx context.Context, e *experiments.Experiment, c consent, plan *analysis.Plan) {
+func lookUpPods(ctx context.Context, e *experiments.Experiment, c consent, plan *forecast.Plan) {
 	if slices.ContainsFunc(plan.Guards, func(g guard) bool { return g.Refuses && g.Name != podsGuardName }) {
 		return
 	}
@@ -35,7 +35,7 @@ func lookUpPods(ctx context.Context, e *experiments.Experiment, c consent, plan 
 	}
 	for i := range pods {
 		p := &pods[i]
-		plan.Pods = append(plan.Pods, analysis.PlannedPod{Name: p.Name, UID: p.UID, Node: p.Node, Phase: phaseOf(p), Ready: p.Ready})
+		plan.Pods = append(plan.Pods, forecast.PlannedPod{Name: p.Name, UID: p.UID, Node: p.Node, Phase: phaseOf(p), Ready: p.Ready})
 	}
 	for i := range plan.Timeline {
 		if f := faultOf(e, plan.Timeline[i].ID); f.Kill != nil {

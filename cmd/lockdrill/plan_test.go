@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockdrill/lockdrill/experiments/bed"
+	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
@@ -23,7 +23,7 @@ func TestAPlanTouchesNothing(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
 	ctx := context.Background()
-	if err := client.Set(ctx, bed.EnvironmentKey, "staging", 0).Err(); err != nil {
+	if err := client.Set(ctx, testbed.EnvironmentKey, "staging", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if err := client.Set(ctx, "the-loop", "hunter2-token", time.Hour).Err(); err != nil {
@@ -73,7 +73,7 @@ func TestPlanOfATargetThatIsTaken(t *testing.T) {
 	addr := redistest.Start(t)
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
-	for key, value := range map[string]string{bed.EnvironmentKey: "staging", "lockdrill:open": `{"run":"r0","host":"h","folder":"/runs/r0"}`} {
+	for key, value := range map[string]string{testbed.EnvironmentKey: "staging", "lockdrill:open": `{"run":"r0","host":"h","folder":"/runs/r0"}`} {
 		if err := client.Set(context.Background(), key, value, 0).Err(); err != nil {
 			t.Fatal(err)
 		}

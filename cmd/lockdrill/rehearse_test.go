@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -24,7 +24,7 @@ func TestRehearseSaysHowLikelyABreachIs(t *testing.T) {
 		t.Errorf("with --fail-above 1: %+v", got)
 	}
 	got = try(t, "rehearse", "first-drill", "--seeds", "10", "-o", "json")
-	var doc analysis.Rehearsal
+	var doc forecast.Rehearsal
 	if err := json.Unmarshal([]byte(got.stdout), &doc); err != nil {
 		t.Fatalf("%v in %+v", err, got)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -84,7 +85,7 @@ func TestMeasuredTakeoverContainsTheTruth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var j analysis.Judgement
+	var j verdict.Judgement
 	data, err := os.ReadFile(filepath.Join(out, verdictFile))
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +117,7 @@ func TestMeasuredTakeoverContainsTheTruth(t *testing.T) {
 
 // compareWithTruth checks every trial and returns the widths of their ranges in seconds. The true takeover is from the kill, which
 // is the runner's own call and known to its bracket, to the instant that the scripted successor ticked, or was granted the key.
-func compareWithTruth(t *testing.T, j *analysis.Judgement, h *history.History, told truth) []float64 {
+func compareWithTruth(t *testing.T, j *verdict.Judgement, h *history.History, told truth) []float64 {
 	t.Helper()
 	var widths []float64
 	for _, x := range j.Takeovers {
@@ -180,7 +181,7 @@ func keysAlone(h *history.History) *history.History {
 }
 
 // trial finds the bracket of a trial's kill, the grant that ended it, and the stamp of that epoch's first write.invoke.
-func trial(h *history.History, x analysis.Takeover) (fault history.Span, grant history.Event, invoked int64) {
+func trial(h *history.History, x verdict.Takeover) (fault history.Span, grant history.Event, invoked int64) {
 	for _, e := range h.Events {
 		switch {
 		case e.Kind == history.FaultApplied && e.Op == x.Fault:

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/reports"
@@ -128,7 +128,7 @@ func (f *tuneFlags) check() error {
 }
 
 func (f *tuneFlags) tune(ctx context.Context, io streams) error {
-	doc := &analysis.Tuning{SchemaVersion: 1, Measured: []analysis.MeasuredWork{}, Broken: []lockcore.Sum{}, Trade: []analysis.TradeRow{}, Locks: f.locks, Seeds: f.seeds}
+	doc := &forecast.Tuning{SchemaVersion: 1, Measured: []forecast.MeasuredWork{}, Broken: []lockcore.Sum{}, Trade: []forecast.TradeRow{}, Locks: f.locks, Seeds: f.seeds}
 	m := &measured{}
 	if f.from != "" {
 		var err error
@@ -210,7 +210,7 @@ func (f *tuneFlags) beforeName() string {
 }
 
 // rehearse fills in what there is to say about a policy that is possible.
-func (f *tuneFlags) rehearse(ctx context.Context, io streams, doc *analysis.Tuning, t *lockcore.Tuned, before *experiments.Lock, m *measured) error {
+func (f *tuneFlags) rehearse(ctx context.Context, io streams, doc *forecast.Tuning, t *lockcore.Tuned, before *experiments.Lock, m *measured) error {
 	promised := f.takeover
 	if promised == 0 {
 		promised = t.TakeoverMax
@@ -226,7 +226,7 @@ func (f *tuneFlags) rehearse(ctx context.Context, io streams, doc *analysis.Tuni
 		}
 	}
 	after := tunedDrill{lock: lock, replicas: f.replicas, p50: f.p50, p99: f.p99, offered: t.Pickup, takeover: promised, fenced: f.fenced || !f.idempotent}
-	doc.Trade, doc.YAML, doc.Drill = analysis.TradeOf(t.Policy, f.locks), lockYAML(&lock), after.kill()
+	doc.Trade, doc.YAML, doc.Drill = forecast.TradeOf(t.Policy, f.locks), lockYAML(&lock), after.kill()
 	var err error
 	if before != nil {
 		was := after
@@ -243,7 +243,7 @@ func (f *tuneFlags) rehearse(ctx context.Context, io streams, doc *analysis.Tuni
 }
 
 // conclude prints the document, writes the drill, and gives the exit status.
-func (f *tuneFlags) conclude(io streams, doc *analysis.Tuning) error {
+func (f *tuneFlags) conclude(io streams, doc *forecast.Tuning) error {
 	if f.write != "" && doc.Possible {
 		if err := writeNew(f.write, []byte(doc.Drill)); err != nil {
 			return err

@@ -7,7 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/forecast"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/probes"
 )
@@ -20,7 +21,7 @@ const mostWork = 24 * time.Hour
 
 // measured is what a run or a scrape says of the work under a lock.
 type measured struct {
-	classes []analysis.MeasuredWork
+	classes []forecast.MeasuredWork
 	lock    *experiments.Lock // as the run had it; nil = a scrape
 	offered time.Duration     // by the run
 	warning string
@@ -65,7 +66,7 @@ func (f *tuneFlags) readRun(dir string) (*measured, error) {
 	if scale != 1 {
 		m.warning = fmt.Sprintf("the run had time scale %g: its hold times are divided by it, and so are the round trips in them, which no scale shortens", scale)
 	}
-	real := func(r analysis.Range) analysis.Range {
+	real := func(r verdict.Range) verdict.Range {
 		r.Lo /= scale
 		if r.Hi != nil {
 			hi := *r.Hi / scale
@@ -77,7 +78,7 @@ func (f *tuneFlags) readRun(dir string) (*measured, error) {
 		if d.Measure != "held" || d.Lock != m.lock.Name || f.class != "" && d.Class != f.class {
 			continue
 		}
-		m.classes = append(m.classes, analysis.MeasuredWork{Source: dir, Class: d.Class, N: int64(d.N), Cut: int64(d.Cut), P50: real(d.P50), P95: real(d.P95), P99: real(d.P99)})
+		m.classes = append(m.classes, forecast.MeasuredWork{Source: dir, Class: d.Class, N: int64(d.N), Cut: int64(d.Cut), P50: real(d.P50), P95: real(d.P95), P99: real(d.P99)})
 	}
 	if len(m.classes) == 0 {
 		return nil, noFigure("%s: nobody held lock %s%s", dir, m.lock.Name, ofClass(f.class))
@@ -135,21 +136,21 @@ func (f *tuneFlags) readScrape() (*measured, error) {
 	m := &measured{}
 	for i := range all {
 		h := &all[i]
-		at := func(p float64) analysis.Range {
+		at := func(p float64) verdict.Range {
 			lo, hi := h.Quantile(p)
 			if math.IsInf(hi, 1) {
-				return analysis.Range{Lo: lo}
+				return verdict.Range{Lo: lo}
 			}
-			return analysis.Range{Lo: lo, Hi: &hi}
+			return verdict.Range{Lo: lo, Hi: &hi}
 		}
-		m.classes = append(m.classes, analysis.MeasuredWork{Source: f.from, Class: h.Class, N: int64(h.Count), P50: at(0.5), P95: at(0.95), P99: at(0.99)})
+		m.classes = append(m.classes, forecast.MeasuredWork{Source: f.from, Class: h.Class, N: int64(h.Count), P50: at(0.5), P95: at(0.95), P99: at(0.99)})
 	}
 	return m, nil
 }
 
 // choose is the class whose p99 is the longest: a lease must do for all of them.
-func (m *measured) choose() (*analysis.MeasuredWork, error) {
-	var chosen *analysis.MeasuredWork
+func (m *measured) choose() (*forecast.MeasuredWork, error) {
+	var chosen *forecast.MeasuredWork
 	for i := range m.classes {
 		c := &m.classes[i]
 		switch {
@@ -170,7 +171,7 @@ func (m *measured) choose() (*analysis.MeasuredWork, error) {
 }
 
 // upper is the upper end of a range, to the millisecond, upwards.
-func upper(r analysis.Range) time.Duration {
+func upper(r verdict.Range) time.Duration {
 	if r.Hi == nil {
 		return 0
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/rehearsal"
 	"github.com/lockdrill/lockdrill/lockcore"
@@ -99,8 +99,8 @@ func indent(text, by string) string {
 func yamlDuration(d time.Duration) string { return d.Round(time.Microsecond).String() }
 
 // rehearsed is a policy's sums, and how often its drills breach their promises in rehearsals.
-func (d *tunedDrill) rehearsed(ctx context.Context, io streams, name string, locks int, seeds int64) (*analysis.TunedPolicy, error) {
-	t := &analysis.TunedPolicy{Name: name, Writes: lockcore.RenewalsPerSecond(d.lock.Policy, locks), Breaches: []analysis.TunedBreach{}}
+func (d *tunedDrill) rehearsed(ctx context.Context, io streams, name string, locks int, seeds int64) (*forecast.TunedPolicy, error) {
+	t := &forecast.TunedPolicy{Name: name, Writes: lockcore.RenewalsPerSecond(d.lock.Policy, locks), Breaches: []forecast.TunedBreach{}}
 	for i, drill := range []struct{ promise, text string }{
 		{"takeover within " + lockcore.Seconds(d.takeover) + " after a kill", d.kill()},
 		{"no work past the lease while the store hangs (seconds of all jobs of the holder)", d.hang()},
@@ -113,7 +113,7 @@ func (d *tunedDrill) rehearsed(ctx context.Context, io streams, name string, loc
 			return nil, fmt.Errorf("drill of %s: %w", name, err)
 		}
 		if i == 0 {
-			t.Sums = analysis.LockSumsOf(e)[0]
+			t.Sums = forecast.LockSumsOf(e)[0]
 		}
 		told := tellSeeds(io.Err, seeds)
 		all, err := rehearsal.Many(ctx, e, sim.DefaultNet(), seeds, told.count)
@@ -125,7 +125,7 @@ func (d *tunedDrill) rehearsed(ctx context.Context, io streams, name string, loc
 			return nil, err
 		}
 		row := all.Document().Rows[0]
-		t.Breaches = append(t.Breaches, analysis.TunedBreach{Promise: drill.promise, Seeds: row.Seeds, Breach: row.Breach, Median: row.Median, Max: row.Max})
+		t.Breaches = append(t.Breaches, forecast.TunedBreach{Promise: drill.promise, Seeds: row.Seeds, Breach: row.Breach, Median: row.Median, Max: row.Max})
 	}
 	return t, nil
 }

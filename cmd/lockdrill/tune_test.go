@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
@@ -86,7 +86,7 @@ func TestTune(t *testing.T) {
 	if again := tryIn(t, dir, append(strings.Fields(args), "--write", "tuned.yaml")...); again.code != exitUsage || !strings.Contains(again.stderr, "nothing is written over") {
 		t.Errorf("over a file that is there: %+v", again)
 	}
-	var doc analysis.Tuning
+	var doc forecast.Tuning
 	decode(t, tryIn(t, dir, append(strings.Fields(args), "-o", "json")...).stdout, &doc)
 	if !doc.Possible || doc.SchemaVersion != 1 || doc.Before.Breaches[0].Breach != 1 || doc.Before.Breaches[1].Breach != 1 || len(doc.After.Breaches) != 2 || doc.After.Breaches[1].Breach != 0 {
 		t.Errorf("%+v", doc)
@@ -102,7 +102,7 @@ func TestTuneImpossible(t *testing.T) {
 	if got.code != exitImpossible || !strings.Contains(got.stdout, "NO SUCH POLICY\n  L3  ttl 24s + in flight 2s + acquire 2s = 28s") || strings.Contains(got.stdout, "ttl: ") {
 		t.Errorf("%+v", got)
 	}
-	var doc analysis.Tuning
+	var doc forecast.Tuning
 	decode(t, try(t, strings.Fields("tune --p99 1s --jitter 10s -o json")...).stdout, &doc)
 	if doc.Possible || len(doc.Broken) != 1 || doc.Broken[0].Rule != "L1" || doc.After != nil || doc.YAML != "" {
 		t.Errorf("%+v", doc)
@@ -122,7 +122,7 @@ func TestTuneFromARun(t *testing.T) {
 	verdict := read(t, filepath.Join(dir, "run", verdictFile))
 	args := strings.Fields("tune --from run --lock job --jitter 100ms --guard 300ms --takeover 2s --seeds 5 -o json")
 	got := tryIn(t, dir, args...)
-	var doc analysis.Tuning
+	var doc forecast.Tuning
 	decode(t, got.stdout, &doc)
 	if got.code != exitPass || len(doc.Measured) != 2 || doc.Measured[0].N < 40 || doc.Before == nil || doc.Before.Name != "the policy of run" || doc.Before.Sums.Lock != "job" {
 		t.Fatalf("%+v", got)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
@@ -36,7 +36,7 @@ func newVersionCmd(io streams) *cobra.Command {
 			Go:             runtime.Version(),
 			Platform:       runtime.GOOS + "/" + runtime.GOARCH,
 			HistorySchema:  history.SchemaVersion,
-			VerdictSchema:  analysis.VerdictVersion,
+			VerdictSchema:  verdict.VerdictVersion,
 			WorkerProtocol: protocol.Version,
 		}
 		if *format == outputJSON {

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/lockdrill/lockdrill/experiments"
-	"github.com/lockdrill/lockdrill/experiments/bed"
+	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/injectors"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
@@ -21,12 +21,12 @@ func (d *drill) openProxies(ctx context.Context) error {
 	if !slices.ContainsFunc(d.e.Faults, func(f experiments.Fault) bool { return f.Net() }) {
 		return nil
 	}
-	proxies, err := bed.OpenProxies(ctx, bed.ProxyOptions{
+	proxies, err := testbed.OpenProxies(ctx, testbed.ProxyOptions{
 		Mode: d.e.Proxy.Mode, URL: d.e.Proxy.URL, Run: d.run, Replicas: d.replicas(),
 		Upstream: func(replica string) string { return d.beforeProxy(replica).Addr },
 		Dial:     d.dialWay, Journal: d.journal,
 	})
-	if foreign := new(bed.ForeignError); errors.As(err, &foreign) {
+	if foreign := new(testbed.ForeignError); errors.As(err, &foreign) {
 		return &exitError{code: exitRefused, err: err}
 	}
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
-	"github.com/lockdrill/lockdrill/experiments/bed"
 	"github.com/lockdrill/lockdrill/experiments/runner"
+	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/injectors"
@@ -41,14 +41,14 @@ type drill struct {
 	journal  *undo.Journal
 	watchdog *watchdog
 
-	stores  *bed.Stores       // nil = the drill needs none: it watches Lease objects
+	stores  *testbed.Stores   // nil = the drill needs none: it watches Lease objects
 	tap     *tap.Tap          // nil = no fault goes by it
 	taps    map[string]string // its address, by the name of the replica
 	bursts  *injectors.Failures
-	proxies *bed.Proxies  // nil = no fault of the network
-	cluster *kube.Cluster // nil = the replicas are processes
-	fleet   *bed.Fleet    // nil = the replicas are pods
-	pods    *pods         // nil = they are processes
+	proxies *testbed.Proxies // nil = no fault of the network
+	cluster *kube.Cluster    // nil = the replicas are processes
+	fleet   *testbed.Fleet   // nil = the replicas are pods
+	pods    *pods            // nil = they are processes
 	rec     *history.Recorder
 	log     *runner.Log
 	keys    *probes.LockKeys
@@ -104,7 +104,7 @@ func (d *drill) onStores(cfg *runner.Config) {
 		cfg.Stores = append(cfg.Stores, runner.Store{Name: "ledger", Life: d.stores.Ledger.Life, Mark: d.stores.Ledger.Mark})
 	}
 	locks := d.stores.Locks
-	cfg.Injectors["store"] = &injectors.Store{Server: locks, Open: bed.Dial, Fault: d.storeFault, Prefix: locks.Prefix, Clock: d.clock}
+	cfg.Injectors["store"] = &injectors.Store{Server: locks, Open: testbed.Dial, Fault: d.storeFault, Prefix: locks.Prefix, Clock: d.clock}
 	if d.e.Observed() {
 		return
 	}
@@ -116,7 +116,7 @@ func (d *drill) onStores(cfg *runner.Config) {
 	for _, kind := range []string{"renew_failures", "acquire_failures", "release_failures"} {
 		cfg.Injectors[kind] = d.bursts
 	}
-	cfg.Injectors["delete_key"] = &injectors.DeleteKey{Open: bed.Dial, Where: locks.Where, Prefix: locks.Prefix, Clock: d.clock}
+	cfg.Injectors["delete_key"] = &injectors.DeleteKey{Open: testbed.Dial, Where: locks.Where, Prefix: locks.Prefix, Clock: d.clock}
 	cfg.Injectors["clock"] = &injectors.Clock{Send: d.replicaFleet().Send, Await: d.log.Await, Offset: d.offset, Now: d.clock}
 }
 
@@ -152,20 +152,20 @@ func (d *drill) closeProbes() error {
 // a replica, or in the runner, ends by itself or with it.
 func reverters(runnerDead bool, at clusterFlags) map[string]undo.Reverter {
 	all := map[string]undo.Reverter{
-		undo.StandReplica: bed.EndStand,
-		undo.StandServer:  bed.EndStand,
-		undo.StandKeys:    bed.EndKeys,
-		undo.StandWay:     bed.EndWay,
+		undo.StandReplica: testbed.EndStand,
+		undo.StandServer:  testbed.EndStand,
+		undo.StandKeys:    testbed.EndKeys,
+		undo.StandWay:     testbed.EndWay,
 		undo.StandPods: func(ctx context.Context, r undo.Record) error {
 			r, err := at.elsewhere(r)
 			if err != nil {
 				return err
 			}
-			return bed.EndPods(ctx, r)
+			return testbed.EndPods(ctx, r)
 		},
 		"pause":      revertBy(&injectors.Pause{Clock: noClock}),
-		"store":      revertBy(&injectors.Store{Open: bed.Dial, Clock: noClock}),
-		"delete_key": revertBy(&injectors.DeleteKey{Open: bed.Dial, Clock: noClock}),
+		"store":      revertBy(&injectors.Store{Open: testbed.Dial, Clock: noClock}),
+		"delete_key": revertBy(&injectors.DeleteKey{Open: testbed.Dial, Clock: noClock}),
 	}
 	for _, kind := range netKinds() {
 		all[kind] = injectors.RevertWays
@@ -247,12 +247,12 @@ func (d *drill) openStores(ctx context.Context) error {
 	if !hasStore(d.e) {
 		return nil
 	}
-	stores, err := bed.OpenStores(ctx, bed.Options{
+	stores, err := testbed.OpenStores(ctx, testbed.Options{
 		Redis: d.e.Redis, Ledger: d.e.Ledger, NoLedger: d.e.Observed(), Faults: d.e.Faults, Run: d.run, Folder: d.dir, Dir: d.storesDir(), Journal: d.journal,
 	})
-	if held := new(bed.HeldError); errors.As(err, &held) {
+	if held := new(testbed.HeldError); errors.As(err, &held) {
 		return &exitError{code: exitRefused, err: err}
-	} else if errors.Is(err, bed.ErrSettings) {
+	} else if errors.Is(err, testbed.ErrSettings) {
 		return &exitError{code: exitUsage, err: err}
 	} else if err != nil {
 		return fmt.Errorf("open stores: %w", err)
@@ -346,7 +346,7 @@ func (d *drill) newFleet(ctx context.Context) error {
 		}
 		command = []string{self, "worker"}
 	}
-	d.fleet = bed.NewFleet(bed.FleetOptions{
+	d.fleet = testbed.NewFleet(testbed.FleetOptions{
 		Command: command,
 		Dir:     d.dir,
 		Clock:   d.clock,
@@ -359,7 +359,7 @@ func (d *drill) newFleet(ctx context.Context) error {
 }
 
 // exited records the end of a life, and what of its output was no event.
-func (d *drill) exited(x bed.Exit) {
+func (d *drill) exited(x testbed.Exit) {
 	r := history.Replica{Name: x.Name, Incarnation: x.Incarnation, PID: x.PID, Exit: x.State, Lines: x.Lines, Bad: x.Bad, Wanted: d.wanted(x.Incarnation)}
 	if len(x.BadLines) > 0 {
 		r.BadLine = x.BadLines[0]

@@ -12,8 +12,8 @@ import (
 
 	"github.com/lockdrill/lockdrill/deploy"
 	"github.com/lockdrill/lockdrill/experiments"
-	"github.com/lockdrill/lockdrill/experiments/bed"
 	"github.com/lockdrill/lockdrill/experiments/runner"
+	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/injectors"
 	"github.com/lockdrill/lockdrill/internal/figures"
@@ -28,9 +28,9 @@ type pods struct {
 	e        *experiments.Experiment
 	cluster  *kube.Cluster
 	version  string // of the API server
-	stand    *bed.PodStand
-	workers  *bed.PodFleet
-	observed *bed.ObservedFleet
+	stand    *testbed.PodStand
+	workers  *testbed.PodFleet
+	observed *testbed.ObservedFleet
 	leases   *probes.Leases  // nil = no lock is a Lease object
 	logs     *probes.PodLogs // nil = nobody reads logs
 }
@@ -51,10 +51,10 @@ func (d *drill) standPods(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.pods.stand, err = bed.ApplyPods(ctx, bed.PodStandOptions{
+	d.pods.stand, err = testbed.ApplyPods(ctx, testbed.PodStandOptions{
 		Cluster: d.cluster, Run: d.run, Experiment: d.e.Name, Folder: d.dir, Manifests: manifests, Journal: d.journal,
 	})
-	if held := new(bed.HeldError); errors.As(err, &held) {
+	if held := new(testbed.HeldError); errors.As(err, &held) {
 		return &exitError{code: exitRefused, err: err}
 	}
 	return err
@@ -113,7 +113,7 @@ func (d *drill) watchPods() (err error) {
 	if d.pods == nil {
 		return nil
 	}
-	o := bed.PodsOptions{
+	o := testbed.PodsOptions{
 		Cluster: d.cluster, Selector: d.selector(), Container: d.e.Kubernetes.Container, Clock: d.clock,
 		OnEvent: func(e history.Event) { _, _ = d.rec.Record(e) }, // a failed recorder ends the run by itself
 	}
@@ -131,14 +131,14 @@ func (d *drill) watchPods() (err error) {
 	if err != nil {
 		return fmt.Errorf("reach the ledger's store: %w", err)
 	}
-	d.pods.workers = bed.NewPodFleet(bed.PodFleetOptions{Pods: o, Redis: redis, Fleet: d.fleetName(), Wanted: d.wanted})
+	d.pods.workers = testbed.NewPodFleet(testbed.PodFleetOptions{Pods: o, Redis: redis, Fleet: d.fleetName(), Wanted: d.wanted})
 	return nil
 }
 
 // observe watches somebody's own pods, and lets their locks say who holds them.
-func (d *drill) observe(o bed.PodsOptions) {
+func (d *drill) observe(o testbed.PodsOptions) {
 	k := d.e.Kubernetes
-	fleet := bed.NewObservedFleet(bed.ObservedOptions{Pods: o, Holder: k.Holder, Wanted: d.wanted})
+	fleet := testbed.NewObservedFleet(testbed.ObservedOptions{Pods: o, Holder: k.Holder, Wanted: d.wanted})
 	d.pods.observed = fleet
 	if d.keys != nil {
 		d.keys.Name(probes.Names{Holder: fleet.HolderOf, Shown: k.Holder != nil})

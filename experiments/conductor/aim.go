@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
@@ -280,7 +280,7 @@ func (c *Conductor) moment(ep *epoch, e history.Event) {
 		case experiments.KillBeforeRenew:
 			// Just before the earliest instant at which the next renewal may be sent.
 			p := &s.lock.Policy
-			s.target, s.anchor, s.due = ep, e.To, e.From+int64(analysis.BeforeRenew*(1-p.RenewJitter)*float64(p.RenewEvery))
+			s.target, s.anchor, s.due = ep, e.To, e.From+int64(forecast.BeforeRenew*(1-p.RenewJitter)*float64(p.RenewEvery))
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/arena"
@@ -81,7 +81,7 @@ func New(e *experiments.Experiment, seed int64) *Conductor {
 		e:       e,
 		pcg:     rand.NewPCG(0, 0),
 		world:   newWorld(e),
-		horizon: analysis.Horizon(e, ""),
+		horizon: forecast.Horizon(e, ""),
 		struck:  map[string]bool{},
 	}
 	c.rng = rand.New(c.pcg)

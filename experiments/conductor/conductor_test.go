@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore"
@@ -248,7 +248,7 @@ func TestBeforeRenewIsCountedFromTheLastRenewal(t *testing.T) {
 	c.world.held[ep.key] = ep
 	for _, at := range []int64{100, 200} {
 		c.moment(ep, history.Event{Kind: history.RenewReturn, Span: history.Span{From: at, To: at + 5}})
-		if want := at + int64(analysis.BeforeRenew*float64(s.lock.Policy.RenewEvery)); s.target != ep || s.due != want || s.anchor != at+5 {
+		if want := at + int64(forecast.BeforeRenew*float64(s.lock.Policy.RenewEvery)); s.target != ep || s.due != want || s.anchor != at+5 {
 			t.Errorf("after a renewal at %d: due %d, anchor %d, want %d and %d", at, s.due, s.anchor, want, at+5)
 		}
 	}

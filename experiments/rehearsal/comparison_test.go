@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore"
@@ -17,7 +17,7 @@ import (
 type comparison struct {
 	e      *experiments.Experiment
 	t      *sim.Truth
-	j      *analysis.Judgement
+	j      *verdict.Judgement
 	final  int64 // the beginning of the final phase
 	faults int64 // and of that of the faults
 	blink  int64 // a grant that nobody learnt of may go unseen if it lasts less than this: max_gap and two looks
@@ -243,7 +243,7 @@ func (c *comparison) debts() {
 }
 
 // row is the first row of a measure of a lock.
-func (c *comparison) row(lock, measure string) *analysis.SLOResult {
+func (c *comparison) row(lock, measure string) *verdict.SLOResult {
 	for i := range c.j.SLOs {
 		if r := &c.j.SLOs[i]; r.Lock == lock && r.Measure == measure {
 			return r

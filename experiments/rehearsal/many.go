@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/forecast"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
@@ -15,9 +17,9 @@ import (
 
 // Many rehearses e with the seeds 1 to n, on all cores, and judges each. done, which may be nil, counts those that are finished; it is
 // called from several goroutines. Where ctx ends first, what was gathered by then is returned with ctx's error.
-func Many(ctx context.Context, e *experiments.Experiment, net sim.Net, n int64, done func(seeds int64)) (*analysis.Rehearsed, error) {
-	parts := make([]analysis.Rehearsed, workers(n))
-	err := each(ctx, e, net, n, func(worker int, seed int64, j *analysis.Judgement, h *history.History) {
+func Many(ctx context.Context, e *experiments.Experiment, net sim.Net, n int64, done func(seeds int64)) (*forecast.Rehearsed, error) {
+	parts := make([]forecast.Rehearsed, workers(n))
+	err := each(ctx, e, net, n, func(worker int, seed int64, j *verdict.Judgement, h *history.History) {
 		parts[worker].Add(seed, j)
 		parts[worker].Watch(h)
 	}, done)
@@ -31,8 +33,8 @@ func Many(ctx context.Context, e *experiments.Experiment, net sim.Net, n int64, 
 // Predict rehearses e with the seeds 1 to n, or as many of them as ctx gives time for, and gathers the takeovers. Where there was no
 // time for a single one, the error is ctx's.
 func Predict(ctx context.Context, e *experiments.Experiment, net sim.Net, n int64) (*history.Prediction, error) {
-	parts := make([]analysis.Prediction, workers(n))
-	err := each(ctx, e, net, n, func(worker int, _ int64, j *analysis.Judgement, _ *history.History) { parts[worker].Add(j) }, nil)
+	parts := make([]forecast.Prediction, workers(n))
+	err := each(ctx, e, net, n, func(worker int, _ int64, j *verdict.Judgement, _ *history.History) { parts[worker].Add(j) }, nil)
 	all := &parts[0]
 	for i := 1; i < len(parts); i++ {
 		all.Merge(&parts[i])
@@ -47,7 +49,7 @@ func Predict(ctx context.Context, e *experiments.Experiment, net sim.Net, n int6
 func workers(n int64) int { return int(min(int64(runtime.GOMAXPROCS(0)), n)) }
 
 // each rehearses and judges the seeds 1 to n on all cores. take is called by each worker for its own seeds.
-func each(ctx context.Context, e *experiments.Experiment, net sim.Net, n int64, take func(worker int, seed int64, j *analysis.Judgement, h *history.History), done func(seeds int64)) error {
+func each(ctx context.Context, e *experiments.Experiment, net sim.Net, n int64, take func(worker int, seed int64, j *verdict.Judgement, h *history.History), done func(seeds int64)) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var next, finished atomic.Int64

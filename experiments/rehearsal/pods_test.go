@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
@@ -28,7 +29,7 @@ func TestKillsOfOurOwnPodsAreRehearsedAsDeathsAtTheCall(t *testing.T) {
 			t.Fatal(err)
 		}
 		j := analysis.Judge(e, d.History)
-		if why := WhyNot(&e.Faults[0]); why != "" || Unable(e) != "" || len(j.Takeovers) != 1 || j.Takeovers[0].Class != analysis.ClassCrash {
+		if why := WhyNot(&e.Faults[0]); why != "" || Unable(e) != "" || len(j.Takeovers) != 1 || j.Takeovers[0].Class != verdict.ClassCrash {
 			t.Errorf("%s: %q, takeovers %+v", name, why, j.Takeovers)
 		}
 		if told := Simpler(&e.Faults[0]) != ""; told != (name == "pods-force-delete-overlap") {
@@ -70,7 +71,7 @@ func TestPodsBeginApart(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, p := range body.Takeovers {
-			if p.Class == analysis.ClassRecovery && p.Hi != nil {
+			if p.Class == verdict.ClassRecovery && p.Hi != nil {
 				return p.Lo, *p.Hi
 			}
 		}

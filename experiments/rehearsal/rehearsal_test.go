@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/forecast"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
@@ -147,7 +149,7 @@ func TestManyIsDeterministicAndEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var one analysis.Rehearsed
+	var one forecast.Rehearsed
 	r := New(e, sim.DefaultNet())
 	for seed := range int64(40) {
 		d, err := r.Run(context.Background(), seed+1)
@@ -171,9 +173,9 @@ func TestAJudgerKeepsNothingOfOneHistoryForTheNext(t *testing.T) {
 	for _, name := range []string{"first-drill", "redis-failover", "renewal-burst"} {
 		e := load(t, name)
 		r, judger := New(e, sim.DefaultNet()), analysis.NewJudger(e)
-		var kept []*analysis.Judgement
+		var kept []*verdict.Judgement
 		var fresh [][]byte
-		bytesOf := func(j *analysis.Judgement) []byte {
+		bytesOf := func(j *verdict.Judgement) []byte {
 			b, err := j.Marshal()
 			if err != nil {
 				t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
 )
@@ -74,7 +75,7 @@ func TestNothingIsAllocatedForAnEvent(t *testing.T) {
 func TestMemoryIsFlatInTheNumberOfSeeds(t *testing.T) {
 	e := oneKill(t)
 	r, judger := New(e, sim.DefaultNet()), analysis.NewJudger(e)
-	var all analysis.Rehearsed
+	var all forecast.Rehearsed
 	seed := int64(0)
 	heapAfter := func(seeds int64) uint64 {
 		for range seeds {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/forecast"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
@@ -49,7 +51,7 @@ func (ts takeovers) check(t *testing.T, e *experiments.Experiment, slack float64
 		limit := time.Duration((mean + by*deviation) * 1e9)
 		e.SLOs = append(e.SLOs, experiments.SLO{Lock: e.System.Locks[0].Name, Takeover: &experiments.DurationLimits{Max: &limit}})
 	}
-	s := analysis.LockSumsOf(e)[0]
+	s := forecast.LockSumsOf(e)[0]
 	const sure = 4.5 // standard errors: a handful of a thousand comparisons may reach 4
 	n := math.Sqrt(float64(len(ts)))
 	if want := *s.Takeover.Mean; math.Abs(mean-want) > sure*deviation/n+slack {
@@ -175,7 +177,7 @@ func TestSumsOfJobs(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, k := range analysis.Judge(e, d.History).Takeovers {
-					if k.Class == analysis.ClassCrash && k.Hi != nil {
+					if k.Class == verdict.ClassCrash && k.Hi != nil {
 						ts = append(ts, (k.Lo+*k.Hi)/2)
 					}
 				}

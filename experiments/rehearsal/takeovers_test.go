@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
@@ -81,7 +81,7 @@ func (c *comparison) takeovers() {
 	}
 }
 
-func (c *comparison) takeover(k *analysis.Takeover, s *strike) {
+func (c *comparison) takeover(k *verdict.Takeover, s *strike) {
 	what := fmt.Sprintf("takeover (%s, %s) of %s after %s", k.Class, k.End, k.Key, k.Fault)
 	began := c.began(s, k.Victim)
 	held := c.heldAt(k.Key, k.Victim, s.applied, began)
@@ -94,7 +94,7 @@ func (c *comparison) takeover(k *analysis.Takeover, s *strike) {
 	if len(after) > 0 && s.kind != experiments.KindKill {
 		start = after[len(after)-1]
 	}
-	if k.Class != analysis.ClassRecovery && k.Class != analysis.ClassHandOver {
+	if k.Class != verdict.ClassRecovery && k.Class != verdict.ClassHandOver {
 		c.noteTook(k, x, start)
 	}
 	switch {
@@ -111,7 +111,7 @@ func (c *comparison) takeover(k *analysis.Takeover, s *strike) {
 	case k.End == endRenewal:
 		c.tried.count(countRecoveries, 1)
 		c.within(countRecoveries, after[0], began, k.Lo, k.Hi, what)
-	case k.Class == analysis.ClassRecovery && k.Successor == k.Victim && c.finishedWithin(held, began, k):
+	case k.Class == verdict.ClassRecovery && k.Successor == k.Victim && c.finishedWithin(held, began, k):
 		c.tried.count(countRecoveries, 1) // it brought the job to its end under the epoch that was struck
 		c.within(countRecoveries, history.At(c.finished(held)), began, k.Lo, k.Hi, what)
 	case x == sim.Never:
@@ -142,7 +142,7 @@ func (c *comparison) heldAt(key, victim string, applied, began history.Span) *si
 
 // finishedWithin reports that the victim ended the job under the epoch that was struck when the measurement says that it went on. Where it
 // also got the key again soon, either may have come first by what was seen.
-func (c *comparison) finishedWithin(held *sim.Epoch, began history.Span, k *analysis.Takeover) bool {
+func (c *comparison) finishedWithin(held *sim.Epoch, began history.Span, k *verdict.Takeover) bool {
 	at := c.finished(held)
 	return at != sim.Never && seconds(max(0, at-began.From)) >= k.Lo-rounding && seconds(at-began.To) <= *k.Hi+rounding
 }

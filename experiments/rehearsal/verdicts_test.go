@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
@@ -25,7 +26,7 @@ func (c *comparison) verdicts(h *history.History, seed uint64) {
 		what := fmt.Sprintf("row %s of %s, limit %g, measured from %g", r.Measure, r.Lock, r.Limit, r.Lo)
 		truth, known := c.truths[r.Lock][r.Measure]
 		switch r.Verdict {
-		case analysis.Pass:
+		case verdict.Pass:
 			c.tried.count(countPassed, 1)
 			if known && truth > r.Limit+rounding {
 				c.wrong = append(c.wrong, fmt.Sprintf("%s: pass, and it was %g", what, truth))
@@ -36,7 +37,7 @@ func (c *comparison) verdicts(h *history.History, seed uint64) {
 			if why := c.unreached(&e, h, r); why != "" {
 				c.wrong = append(c.wrong, fmt.Sprintf("%s: pass, and %s", what, why))
 			}
-		case analysis.Fail:
+		case verdict.Fail:
 			c.tried.count(countFailed, 1)
 			if known && truth <= r.Limit-rounding {
 				c.wrong = append(c.wrong, fmt.Sprintf("%s: fail, and it was %g", what, truth))
@@ -75,7 +76,7 @@ func (c *comparison) tookMore(lock string, limit float64) bool {
 }
 
 // noteTook keeps the true value of a trial for its series.
-func (c *comparison) noteTook(k *analysis.Takeover, x int64, start history.Span) {
+func (c *comparison) noteTook(k *verdict.Takeover, x int64, start history.Span) {
 	if c.took[k.Lock] == nil {
 		c.took[k.Lock] = map[string]took{}
 	}
@@ -112,7 +113,7 @@ func limits(e *experiments.Experiment, r *rand.Rand) []experiments.SLO {
 }
 
 // unreached says what measurement.md asks of a Pass and the run did not have; "" = nothing. It goes by the events alone.
-func (c *comparison) unreached(e *experiments.Experiment, h *history.History, r *analysis.SLOResult) string {
+func (c *comparison) unreached(e *experiments.Experiment, h *history.History, r *verdict.SLOResult) string {
 	for i := range e.Faults {
 		f := &e.Faults[i]
 		confirmed := 0

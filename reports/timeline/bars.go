@@ -1,7 +1,7 @@
 package timeline
 
 import (
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
@@ -40,7 +40,7 @@ func (p *plot) bars(id string) Picture {
 func (p *plot) consist() string {
 	var sum [3]float64
 	for _, t := range p.ts {
-		for i, r := range []*analysis.Range{t.Residual, t.Pickup, t.Warmup} {
+		for i, r := range []*verdict.Range{t.Residual, t.Pickup, t.Warmup} {
 			sum[i] += centre(r)
 		}
 	}
@@ -49,7 +49,7 @@ func (p *plot) consist() string {
 }
 
 // centre is where a part is drawn: the middle of its range, its least where it is open; 0 where it was not seen.
-func centre(r *analysis.Range) float64 {
+func centre(r *verdict.Range) float64 {
 	switch {
 	case r == nil:
 		return 0

@@ -3,14 +3,14 @@ package timeline
 import (
 	"cmp"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // closeUp is the close-up of one takeover in the making.
 type closeUp struct {
-	l      *analysis.Lanes
-	t      *analysis.TrialLane
+	l      *verdict.Lanes
+	t      *verdict.TrialLane
 	c      *canvas
 	s      scale
 	zero   float64 // the instant that the axis counts from
@@ -25,7 +25,7 @@ type closeUp struct {
 }
 
 // closeup draws what one fault did to one lock: the longest takeover in full, and the bars of the other keys.
-func closeup(l *analysis.Lanes, s *strike) Picture {
+func closeup(l *verdict.Lanes, s *strike) Picture {
 	t := s.trials[0]
 	id := "trial-" + count(t.Number)
 	x := &closeUp{l: l, t: t, c: newCanvas(id), zero: mid(t.Clock), owners: ownersOf(l), y: 4}
@@ -60,7 +60,7 @@ func trialTitle(s *strike) string {
 	return title
 }
 
-func trialDesc(t *analysis.TrialLane) string {
+func trialDesc(t *verdict.TrialLane) string {
 	s := "From " + t.Victim + " to " + cmp.Or(t.Successor, "nobody yet") + ": " + bracket(t.Whole())
 	if t.Residual != nil {
 		s += ", residual " + bracket(*t.Residual)
@@ -106,10 +106,10 @@ func (x *closeUp) frame(s *strike) {
 }
 
 // px is where an instant of the run lies.
-func (x *closeUp) px(m analysis.Moment) float64 { return x.s.x(mid(m) - x.zero) }
+func (x *closeUp) px(m verdict.Moment) float64 { return x.s.x(mid(m) - x.zero) }
 
 // until is px of an end; the right edge where it was never seen.
-func (x *closeUp) until(m analysis.Moment) float64 {
+func (x *closeUp) until(m verdict.Moment) float64 {
 	if m.Open() {
 		return right
 	}
@@ -117,7 +117,7 @@ func (x *closeUp) until(m analysis.Moment) float64 {
 }
 
 // in reports whether the instant is within the frame.
-func (x *closeUp) in(m analysis.Moment) bool { return x.s.has(mid(m) - x.zero) }
+func (x *closeUp) in(m verdict.Moment) bool { return x.s.has(mid(m) - x.zero) }
 
 // signed names a tick of an axis that counts from the fault.
 func signed(t, step, largest float64) string {

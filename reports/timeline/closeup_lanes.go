@@ -3,7 +3,7 @@ package timeline
 import (
 	"slices"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
@@ -48,7 +48,7 @@ func (x *closeUp) fault() {
 func (x *closeUp) instants() []instant {
 	t := x.t
 	var out []instant
-	add := func(what string, m analysis.Moment) {
+	add := func(what string, m verdict.Moment) {
 		if x.in(m) {
 			out = append(out, instant{what, m})
 		}
@@ -79,17 +79,17 @@ func (x *closeUp) instants() []instant {
 }
 
 // limit is when the takeover must be over; nil where nothing is promised, or where it is no takeover.
-func (x *closeUp) limit() *analysis.Moment {
+func (x *closeUp) limit() *verdict.Moment {
 	if x.t.Limit == nil || x.t.Struck == nil {
 		return nil
 	}
 	at := mid(x.t.Clock) + *x.t.Limit
-	return &analysis.Moment{From: at, To: at}
+	return &verdict.Moment{From: at, To: at}
 }
 
 type instant struct {
 	what string
-	at   analysis.Moment
+	at   verdict.Moment
 }
 
 // holds draws the key: the victim's lease, the time in which nobody had it, the next owner's; its instants are named above.
@@ -141,7 +141,7 @@ func relative(s float64) string {
 }
 
 // hold draws one epoch: solid while its holder relied on it, ghostly until the lease ended, the bracket of that end on it.
-func (x *closeUp) hold(h *analysis.Hold, y float64) {
+func (x *closeUp) hold(h *verdict.Hold, y float64) {
 	x0, xe := x.s.x(surely(h.Granted)-x.zero), x.until(h.End)
 	if x0 >= right {
 		return
@@ -189,7 +189,7 @@ func (x *closeUp) hold(h *analysis.Hold, y float64) {
 }
 
 // bracket draws how exactly an instant is known, where that can be seen.
-func (x *closeUp) bracket(m analysis.Moment, y float64) {
+func (x *closeUp) bracket(m verdict.Moment, y float64) {
 	if m.Open() || (m.To-m.From)/(x.s.to-x.s.from)*(right-left) < 2 {
 		return
 	}
@@ -230,7 +230,7 @@ func (x *closeUp) lives() {
 	}
 }
 
-func (x *closeUp) life(r *analysis.ReplicaLane) {
+func (x *closeUp) life(r *verdict.ReplicaLane) {
 	y := x.y
 	under := ""
 	switch r.Name {

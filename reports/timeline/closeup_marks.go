@@ -1,16 +1,16 @@
 package timeline
 
 import (
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // work draws what the replica did under the key.
-func (x *closeUp) work(r *analysis.ReplicaLane, y float64) {
+func (x *closeUp) work(r *verdict.ReplicaLane, y float64) {
 	class, _ := x.owners.of(r.Name)
 	var work, paused path
-	draw := func(who string, es []analysis.Extent) {
+	draw := func(who string, es []verdict.Extent) {
 		for _, e := range es {
 			if x0, x1 := x.px(e.Start), x.until(e.End); history.ReplicaOf(who) == r.Name && x1 > x0 {
 				work.box(x0, y+4, x1, y+12)
@@ -83,7 +83,7 @@ func (x *closeUp) dimension() {
 	x.name(y+10, "takeover", "")
 	x.c.put("stroke", &whole)
 	text := about(t.Whole())
-	if t.Class != analysis.ClassCrash {
+	if t.Class != verdict.ClassCrash {
 		text += " (" + t.Class + ")"
 	}
 	w := widthOf(text, sizeName)
@@ -112,7 +112,7 @@ func (x *closeUp) parts(y float64) {
 	t := x.t
 	var texts []string
 	var mids, widths []float64
-	add := func(name string, r *analysis.Range, a, b float64) {
+	add := func(name string, r *verdict.Range, a, b float64) {
 		if r == nil {
 			return
 		}
@@ -135,7 +135,7 @@ func (x *closeUp) parts(y float64) {
 }
 
 // others draws the takeovers of the further keys that the same fault struck.
-func (x *closeUp) others(ts []*analysis.TrialLane) {
+func (x *closeUp) others(ts []*verdict.TrialLane) {
 	var bars parts
 	for _, t := range ts[:min(len(ts), maxOthers)] {
 		x.name(x.y+8, t.Key, "")

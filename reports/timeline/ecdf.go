@@ -4,16 +4,16 @@ import (
 	"math"
 	"slices"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 const ecdfHeight = 150.0
 
 // kills are the takeovers by class, of each fault the worst: the keys that die with one replica are one trial.
-func (p *plot) kills() (classes []string, of map[string][]analysis.Range) {
+func (p *plot) kills() (classes []string, of map[string][]verdict.Range) {
 	at := map[[2]string]int{}
-	of = map[string][]analysis.Range{}
+	of = map[string][]verdict.Range{}
 	for _, t := range p.ts {
 		if of[t.Class] == nil {
 			classes = append(classes, t.Class)
@@ -58,7 +58,7 @@ func (p *plot) ecdf() {
 		line.stairs(sure...)
 		line.stairs(perhaps...)
 		name := "ecdf"
-		if class != analysis.ClassCrash {
+		if class != verdict.ClassCrash {
 			name = "l" + count((i+1)%hues)
 		}
 		p.c.put(name, &line)
@@ -80,7 +80,7 @@ func (p *plot) ecdf() {
 }
 
 // ends of the ranges, each in ascending order; open ones are infinite.
-func ends(rs []analysis.Range) (los, his []float64) {
+func ends(rs []verdict.Range) (los, his []float64) {
 	for _, r := range rs {
 		los = append(los, r.Lo)
 		if r.Hi == nil {

@@ -5,7 +5,7 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
@@ -29,7 +29,7 @@ func minutes(m int) string {
 }
 
 // about is a range in few characters, for a label: its middle where both ends round to the same, "8.9-9.4s" else.
-func about(r analysis.Range) string {
+func about(r verdict.Range) string {
 	if r.Hi == nil {
 		return "over " + duration(r.Lo)
 	}
@@ -40,10 +40,10 @@ func about(r analysis.Range) string {
 }
 
 // bracket is a range for a table.
-func bracket(r analysis.Range) string { return figures.Seconds(r.Lo, r.Hi) }
+func bracket(r verdict.Range) string { return figures.Seconds(r.Lo, r.Hi) }
 
 // optional is bracket of what may not have been seen.
-func optional(r *analysis.Range) string {
+func optional(r *verdict.Range) string {
 	if r == nil {
 		return "not seen"
 	}
@@ -51,7 +51,7 @@ func optional(r *analysis.Range) string {
 }
 
 // at names an instant of the run: "T+12.4s"; a wide bracket by both ends.
-func at(m analysis.Moment) string {
+func at(m verdict.Moment) string {
 	from := "T+" + fixed(m.From) + "s"
 	switch {
 	case m.Open():
@@ -65,7 +65,7 @@ func at(m analysis.Moment) string {
 func fixed(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
 
 // mid is where an instant is drawn; an open one where it begins to be possible.
-func mid(m analysis.Moment) float64 {
+func mid(m verdict.Moment) float64 {
 	if m.Open() {
 		return m.From
 	}
@@ -73,7 +73,7 @@ func mid(m analysis.Moment) float64 {
 }
 
 // surely is from when on a state that began at m is sure; where that was never seen, from when on it is possible.
-func surely(m analysis.Moment) float64 {
+func surely(m verdict.Moment) float64 {
 	if m.Open() {
 		return m.From
 	}

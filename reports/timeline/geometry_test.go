@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 )
 
 // box is where a text stands at most, by the widths of package timeline.
@@ -279,22 +279,22 @@ func TestReadFindsWhatIsWrong(t *testing.T) {
 
 // A shot that did not land is on the timeline as one, whether it was fired or found nobody to strike; a hollow mark, with its word.
 func TestVoidShotsAreDrawn(t *testing.T) {
-	at := analysis.Moment{From: 4, To: 4}
-	lane := func(f analysis.FaultLane) string {
+	at := verdict.Moment{From: 4, To: 4}
+	lane := func(f verdict.FaultLane) string {
 		f.ID, f.Op = "kill", "kill#1"
-		return Overview(&analysis.Lanes{Seconds: 10, TimeScale: 1, Faults: []analysis.FaultLane{f}}).SVG
+		return Overview(&verdict.Lanes{Seconds: 10, TimeScale: 1, Faults: []verdict.FaultLane{f}}).SVG
 	}
 	const legend, hollow = "void shot", `class="ld-hollow"`
-	for what, f := range map[string]analysis.FaultLane{
-		"nobody to strike": {Missed: &at, FaultResult: analysis.FaultResult{Void: true, Why: "no_target: nobody held a key"}},
-		"not seen to land": {Applied: &at, Missed: &at, FaultResult: analysis.FaultResult{Void: true, Why: "unconfirmed: it lives"}},
+	for what, f := range map[string]verdict.FaultLane{
+		"nobody to strike": {Missed: &at, FaultResult: verdict.FaultResult{Void: true, Why: "no_target: nobody held a key"}},
+		"not seen to land": {Applied: &at, Missed: &at, FaultResult: verdict.FaultResult{Void: true, Why: "unconfirmed: it lives"}},
 	} {
 		word, _, _ := strings.Cut(f.Why, ":")
 		if svg := lane(f); strings.Count(svg, hollow) != 2 || !strings.Contains(svg, ">void: "+word+"<") || !strings.Contains(svg, legend) {
 			t.Errorf("%s: no hollow mark, no word or no legend:\n%s", what, svg)
 		}
 	}
-	landed := analysis.FaultLane{Applied: &at, Over: at, FaultResult: analysis.FaultResult{Confirmed: true, Victim: "r1.1", Effective: &analysis.Window{From: 4}}}
+	landed := verdict.FaultLane{Applied: &at, Over: at, FaultResult: verdict.FaultResult{Confirmed: true, Victim: "r1.1", Effective: &verdict.Window{From: 4}}}
 	if svg := lane(landed); strings.Contains(svg, legend) || strings.Contains(svg, hollow) {
 		t.Errorf("a shot that landed is drawn as void:\n%s", svg)
 	}

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // overview is the picture of the whole run in the making, drawn from the top down.
 type overview struct {
-	l      *analysis.Lanes
+	l      *verdict.Lanes
 	c      *canvas
 	s      scale
 	key    legend
@@ -25,7 +25,7 @@ type overview struct {
 
 // Overview draws the whole run on one axis: what was broken and when, who held each lock, how long nobody worked under it, what every
 // replica did, and the round trip to Redis.
-func Overview(l *analysis.Lanes) Picture {
+func Overview(l *verdict.Lanes) Picture {
 	o := &overview{l: l, c: newCanvas("overview"), s: scale{0, max(l.Seconds, 1e-3), left, right}, owners: ownersOf(l)}
 	o.key.c = o.c
 	p := Picture{

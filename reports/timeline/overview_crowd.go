@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
@@ -14,7 +14,7 @@ const (
 )
 
 // crowd draws how many keys of a lock were held at once, and by whom: too many for a lane each.
-func (o *overview) crowd(lock *analysis.LockLane) {
+func (o *overview) crowd(lock *verdict.LockLane) {
 	y := o.marks(lock, "")
 	n := int((right - left) / column)
 	layers := map[string][]float64{}
@@ -70,7 +70,7 @@ func (o *overview) crowd(lock *analysis.LockLane) {
 	o.name(y+13, lock.Lock, figures.Plural(len(lock.Keys), "key"))
 	o.c.text("dim", end, left-8, y+39, sizeSmall, gutter-16, "up to "+figures.Count(atOnce(lock, o.l.Seconds))+" held")
 	o.folded = append(o.folded, lock.Lock+": "+figures.Count(len(lock.Keys))+" keys in one lane, its height is the number held at once; of each fault the longest takeover is drawn.")
-	o.y = o.strip(y+crowdH+5, o.trialsOf(func(t *analysis.TrialLane) bool { return t.Lock == lock.Lock }))
+	o.y = o.strip(y+crowdH+5, o.trialsOf(func(t *verdict.TrialLane) bool { return t.Lock == lock.Lock }))
 }
 
 // area is the outline of values stacked on base, as steps.
@@ -110,7 +110,7 @@ func area(base, values []float64, floor, unit float64) *path {
 }
 
 // atOnce is how many keys of the lock were held at the same time, at most.
-func atOnce(lock *analysis.LockLane, until float64) int {
+func atOnce(lock *verdict.LockLane, until float64) int {
 	var changes []change
 	for k := range lock.Keys {
 		for i := range lock.Keys[k].Holds {

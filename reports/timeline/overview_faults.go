@@ -3,7 +3,7 @@ package timeline
 import (
 	"strings"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
@@ -18,7 +18,7 @@ const faultHeight = 24.0
 // faults draws a lane for each fault of the file: above when it was declared, below when it was in effect.
 func (o *overview) faults() {
 	var ids []string
-	of := map[string][]*analysis.FaultLane{}
+	of := map[string][]*verdict.FaultLane{}
 	for i := range o.l.Faults {
 		f := &o.l.Faults[i]
 		id := f.ID
@@ -64,7 +64,7 @@ func (o *overview) faults() {
 	}
 }
 
-func (o *overview) faultLane(id string, fs []*analysis.FaultLane) {
+func (o *overview) faultLane(id string, fs []*verdict.FaultLane) {
 	y := o.y
 	var declared, meant, hatched, struck, missed path
 	var r, inside row // beside the windows, and on them
@@ -128,7 +128,7 @@ func (o *overview) faultLane(id string, fs []*analysis.FaultLane) {
 }
 
 // firedAt is when the shot was fired, or was found to be void; nil = neither is known.
-func firedAt(f *analysis.FaultLane) *analysis.Moment {
+func firedAt(f *verdict.FaultLane) *verdict.Moment {
 	if f.Applied != nil {
 		return f.Applied
 	}
@@ -136,7 +136,7 @@ func firedAt(f *analysis.FaultLane) *analysis.Moment {
 }
 
 // extent of the fault's effect on the axis; of a void shot its instant.
-func (o *overview) extent(f *analysis.FaultLane) (x0, x1 float64) {
+func (o *overview) extent(f *verdict.FaultLane) (x0, x1 float64) {
 	x0 = o.s.x(mid(*firedAt(f)))
 	if f.Effective == nil {
 		return x0, x0
@@ -148,7 +148,7 @@ func (o *overview) extent(f *analysis.FaultLane) (x0, x1 float64) {
 }
 
 // faultLabel writes whom the shot struck, or how, beside it where there is room.
-func (o *overview) faultLabel(r, inside *row, f *analysis.FaultLane, y float64) {
+func (o *overview) faultLabel(r, inside *row, f *verdict.FaultLane, y float64) {
 	if firedAt(f) == nil {
 		return
 	}
@@ -175,7 +175,7 @@ func (o *overview) faultLabel(r, inside *row, f *analysis.FaultLane, y float64) 
 	}
 }
 
-func victims(f *analysis.FaultLane) []string {
+func victims(f *verdict.FaultLane) []string {
 	switch {
 	case f.Victim == "store":
 		return []string{"Redis"}

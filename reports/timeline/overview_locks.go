@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
@@ -51,7 +51,7 @@ func (o *overview) locks() {
 }
 
 // holds draws the lane of one key.
-func (o *overview) holds(lock *analysis.LockLane, key *analysis.KeyLane) {
+func (o *overview) holds(lock *verdict.LockLane, key *verdict.KeyLane) {
 	under := ""
 	if key.Key != lock.Lock {
 		under = key.Key
@@ -66,7 +66,7 @@ func (o *overview) holds(lock *analysis.LockLane, key *analysis.KeyLane) {
 	if k.folded > 0 {
 		o.folded = append(o.folded, figures.Plural(k.folded, "grant")+" of "+fit(key.Key, sizeSmall, 300)+" too short to be drawn at this scale; the table counts them.")
 	}
-	o.y = o.strip(y+23, o.trialsOf(func(t *analysis.TrialLane) bool { return t.Lock == lock.Lock && t.Key == key.Key }))
+	o.y = o.strip(y+23, o.trialsOf(func(t *verdict.TrialLane) bool { return t.Lock == lock.Lock && t.Key == key.Key }))
 }
 
 // keyBlocks are the epochs of one key on their way to the canvas.
@@ -88,7 +88,7 @@ type blockLabel struct {
 
 // add draws one epoch: filled while its holder relied on it, ghostly until its lease ended. One that was granted before the lease
 // before it ended gets the lower half.
-func (k *keyBlocks) add(h *analysis.Hold) {
+func (k *keyBlocks) add(h *verdict.Hold) {
 	s := k.o.s
 	x0, xe := s.x(surely(h.Granted)), until(s, h.End)
 	xb := x0
@@ -136,7 +136,7 @@ func (k *keyBlocks) add(h *analysis.Hold) {
 }
 
 // bracket draws above the block how exactly an instant is known, where that can be seen.
-func (k *keyBlocks) bracket(m analysis.Moment) {
+func (k *keyBlocks) bracket(m verdict.Moment) {
 	x0, x1 := k.o.s.x(m.From), k.o.s.x(m.To)
 	if m.Open() || x1-x0 < 4 {
 		return
@@ -167,7 +167,7 @@ func (k *keyBlocks) put() {
 }
 
 // until is where an end lies; the right edge where it was never seen.
-func until(s scale, m analysis.Moment) float64 {
+func until(s scale, m verdict.Moment) float64 {
 	if m.Open() {
 		return s.x1
 	}
@@ -175,8 +175,8 @@ func until(s scale, m analysis.Moment) float64 {
 }
 
 // trialsOf are the trials that match, of each fault the longest.
-func (o *overview) trialsOf(match func(*analysis.TrialLane) bool) []*analysis.TrialLane {
-	var out []*analysis.TrialLane
+func (o *overview) trialsOf(match func(*verdict.TrialLane) bool) []*verdict.TrialLane {
+	var out []*verdict.TrialLane
 	at := map[string]int{}
 	for i := range o.l.Trials {
 		t := &o.l.Trials[i]
@@ -196,7 +196,7 @@ func (o *overview) trialsOf(match func(*analysis.TrialLane) bool) []*analysis.Tr
 }
 
 // longer reports whether a took longer than b; what did not end took longest.
-func longer(a, b *analysis.TrialLane) bool {
+func longer(a, b *verdict.TrialLane) bool {
 	switch {
 	case a.Hi == nil || b.Hi == nil:
 		return a.Hi == nil && (b.Hi != nil || a.Lo > b.Lo)
@@ -210,7 +210,7 @@ func longer(a, b *analysis.TrialLane) bool {
 const maxStrips = 4
 
 // strip draws the takeovers under a lane, in one line where they do not overlap, and their lengths under it as far as there is room, the longest first.
-func (o *overview) strip(y float64, ts []*analysis.TrialLane) float64 {
+func (o *overview) strip(y float64, ts []*verdict.TrialLane) float64 {
 	if len(ts) == 0 {
 		return y + 14
 	}
@@ -237,7 +237,7 @@ func (o *overview) strip(y float64, ts []*analysis.TrialLane) float64 {
 	y += 10 * float64(len(lines)-1)
 	var r row
 	byLength := slices.Clone(ts)
-	slices.SortStableFunc(byLength, func(a, b *analysis.TrialLane) int { return cmp.Compare(b.Lo, a.Lo) })
+	slices.SortStableFunc(byLength, func(a, b *verdict.TrialLane) int { return cmp.Compare(b.Lo, a.Lo) })
 	for _, t := range byLength {
 		x0, x1 := trialExtent(o.s, t)
 		text := about(t.Whole())
@@ -250,7 +250,7 @@ func (o *overview) strip(y float64, ts []*analysis.TrialLane) float64 {
 }
 
 // marks draws what went wrong under a key in a line above its lane, and returns where the lane begins.
-func (o *overview) marks(lock *analysis.LockLane, key string) float64 {
+func (o *overview) marks(lock *verdict.LockLane, key string) float64 {
 	y := o.y
 	var dup, stale path
 	var r row

@@ -3,7 +3,7 @@ package timeline
 import (
 	"slices"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
@@ -32,7 +32,7 @@ func (o *overview) replicas() {
 	o.key.shape("thin", "effect", func(p *path, x, y float64) { p.tick(x, y-4, y+4) })
 }
 
-func (o *overview) replica(r *analysis.ReplicaLane) {
+func (o *overview) replica(r *verdict.ReplicaLane) {
 	under := ""
 	if n := len(r.Lives); n > 1 {
 		under = figures.Count(n) + " lives"
@@ -52,7 +52,7 @@ func (o *overview) replica(r *analysis.ReplicaLane) {
 type replicaDrawing struct{ alive, own, effects, refused, killed, ended, paused, gone, unseen path }
 
 // lives draws when the replica lived, how each life ended, and when it stood still.
-func (d *replicaDrawing) lives(o *overview, r *analysis.ReplicaLane) {
+func (d *replicaDrawing) lives(o *overview, r *verdict.ReplicaLane) {
 	y := o.y
 	var lived []stretch
 	var deaths []float64
@@ -93,7 +93,7 @@ func (d *replicaDrawing) lives(o *overview, r *analysis.ReplicaLane) {
 }
 
 // work draws when the replica relied on a lock, when it worked, and what it wrote.
-func (d *replicaDrawing) work(o *overview, r *analysis.ReplicaLane) {
+func (d *replicaDrawing) work(o *overview, r *verdict.ReplicaLane) {
 	y := o.y
 	var belief, work []stretch
 	var written, denied []float64
@@ -152,7 +152,7 @@ func (d *replicaDrawing) explain(l *legend) {
 }
 
 // given draws what the replica gave up.
-func (o *overview) given(r *analysis.ReplicaLane, y float64) {
+func (o *overview) given(r *verdict.ReplicaLane, y float64) {
 	var marks path
 	var room row
 	for _, m := range r.Marks {
@@ -167,7 +167,7 @@ func (o *overview) given(r *analysis.ReplicaLane, y float64) {
 	}
 }
 
-func (o *overview) stretches(es []analysis.Extent) []stretch {
+func (o *overview) stretches(es []verdict.Extent) []stretch {
 	var out []stretch
 	for _, e := range es {
 		x0 := o.s.x(mid(e.Start))

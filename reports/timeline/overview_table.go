@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
@@ -40,7 +40,7 @@ func (t *table) cells(limit int) [][]string {
 func (o *overview) rows() [][]string {
 	t := &o.table
 	for _, p := range o.l.Phases {
-		t.add(p.At, at(analysis.Moment{From: p.At, To: p.At}), "phase", "", "", p.Name)
+		t.add(p.At, at(verdict.Moment{From: p.At, To: p.At}), "phase", "", "", p.Name)
 	}
 	for i := range o.l.Faults {
 		o.faultRow(&o.l.Faults[i])
@@ -72,7 +72,7 @@ func where(lock, key string) string {
 	return lock + " " + key
 }
 
-func (o *overview) faultRow(f *analysis.FaultLane) {
+func (o *overview) faultRow(f *verdict.FaultLane) {
 	when, what := "never", "void shot"
 	from := 0.0
 	if m := firedAt(f); m != nil {
@@ -99,7 +99,7 @@ func (o *overview) faultRow(f *analysis.FaultLane) {
 	o.table.add(from, when, what, who, where(f.Lock, f.Key), f.Op+" "+f.Kind+" "+detail)
 }
 
-func (o *overview) replicaRows(r *analysis.ReplicaLane) {
+func (o *overview) replicaRows(r *verdict.ReplicaLane) {
 	for i := range r.Lives {
 		l := &r.Lives[i]
 		o.table.add(l.Start.From, at(l.Start), "replica starts", l.Incarnation, "",
@@ -108,7 +108,7 @@ func (o *overview) replicaRows(r *analysis.ReplicaLane) {
 			o.table.add(l.Object.From, at(*l.Object), "pod's object gone", l.Incarnation, "", "no word on its process")
 		}
 		if l.Killed != "" && l.End.Open() {
-			o.table.add(l.End.From, at(analysis.Moment{From: l.End.From, To: l.End.From}), "last sign of life", l.Incarnation, "", l.Killed+", its end not seen")
+			o.table.add(l.End.From, at(verdict.Moment{From: l.End.From, To: l.End.From}), "last sign of life", l.Incarnation, "", l.Killed+", its end not seen")
 		}
 		if !l.End.Open() {
 			o.table.add(l.End.From, at(l.End), "replica ends", l.Incarnation, "", cmp.Or(l.Killed, l.Exit))
@@ -123,7 +123,7 @@ func (o *overview) replicaRows(r *analysis.ReplicaLane) {
 }
 
 // holdRows lists every grant of a key, or how many there were.
-func (o *overview) holdRows(lock *analysis.LockLane, k *analysis.KeyLane, each bool) {
+func (o *overview) holdRows(lock *verdict.LockLane, k *verdict.KeyLane, each bool) {
 	if len(k.Holds) == 0 {
 		return
 	}

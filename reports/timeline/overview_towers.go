@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
@@ -15,7 +15,7 @@ const (
 )
 
 // crowded reports that most of the takeovers are too short on the axis to be told apart.
-func (o *overview) crowded(ts []*analysis.TrialLane) bool {
+func (o *overview) crowded(ts []*verdict.TrialLane) bool {
 	short := 0
 	for _, t := range ts {
 		if x0, x1 := trialExtent(o.s, t); x1-x0 < towerSpace {
@@ -26,10 +26,10 @@ func (o *overview) crowded(ts []*analysis.TrialLane) bool {
 }
 
 // towers draws takeovers upright at their faults, as high as they were long; of those at the same place the longest.
-func (o *overview) towers(y float64, ts []*analysis.TrialLane) float64 {
+func (o *overview) towers(y float64, ts []*verdict.TrialLane) float64 {
 	ts = slices.Clone(ts)
-	slices.SortStableFunc(ts, func(a, b *analysis.TrialLane) int { return cmp.Compare(mid(a.Clock), mid(b.Clock)) })
-	var kept []*analysis.TrialLane
+	slices.SortStableFunc(ts, func(a, b *verdict.TrialLane) int { return cmp.Compare(mid(a.Clock), mid(b.Clock)) })
+	var kept []*verdict.TrialLane
 	longest := 1e-9
 	for _, t := range ts {
 		n := len(kept)

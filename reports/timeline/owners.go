@@ -1,7 +1,7 @@
 package timeline
 
 import (
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -11,7 +11,7 @@ type owners struct {
 	hue   map[string]int
 }
 
-func ownersOf(l *analysis.Lanes) owners {
+func ownersOf(l *verdict.Lanes) owners {
 	o := owners{hue: map[string]int{}}
 	for _, r := range l.Replicas {
 		o.hue[r.Name] = len(o.names)

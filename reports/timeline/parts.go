@@ -1,6 +1,6 @@
 package timeline
 
-import "github.com/lockdrill/lockdrill/analysis"
+import "github.com/lockdrill/lockdrill/analysis/verdict"
 
 // parts draws takeovers as bars of residual, pickup and warm-up, each with a texture of its own.
 type parts struct {
@@ -8,7 +8,7 @@ type parts struct {
 }
 
 // lengthOf a takeover as it is drawn, in seconds.
-func lengthOf(t *analysis.TrialLane) float64 {
+func lengthOf(t *verdict.TrialLane) float64 {
 	if t.Ended == nil {
 		return max(0, t.Until-mid(t.Clock))
 	}
@@ -16,7 +16,7 @@ func lengthOf(t *analysis.TrialLane) float64 {
 }
 
 // trialExtent is where a takeover lies on the axis.
-func trialExtent(s scale, t *analysis.TrialLane) (x0, x1 float64) {
+func trialExtent(s scale, t *verdict.TrialLane) (x0, x1 float64) {
 	x0 = s.x(mid(t.Clock))
 	if t.Ended == nil {
 		return x0, max(x0, s.x(t.Until))
@@ -25,7 +25,7 @@ func trialExtent(s scale, t *analysis.TrialLane) (x0, x1 float64) {
 }
 
 // cuts are where residual and pickup end in a takeover that is drawn from x0 to x1.
-func cuts(s scale, t *analysis.TrialLane, x0, x1 float64) (residual, pickup float64) {
+func cuts(s scale, t *verdict.TrialLane, x0, x1 float64) (residual, pickup float64) {
 	residual, pickup = x0, x1
 	if !t.Held.End.Open() {
 		residual = min(max(s.x(mid(t.Held.End)), x0), x1)
@@ -37,12 +37,12 @@ func cuts(s scale, t *analysis.TrialLane, x0, x1 float64) (residual, pickup floa
 }
 
 // add draws t between y0 and y1.
-func (p *parts) add(s scale, t *analysis.TrialLane, y0, y1 float64) {
+func (p *parts) add(s scale, t *verdict.TrialLane, y0, y1 float64) {
 	x0, x1 := trialExtent(s, t)
 	x1 = max(x1, x0+1.5)
 	middle := (y0 + y1) / 2
 	switch {
-	case t.Class == analysis.ClassRecovery || t.Class == analysis.ClassHandOver || t.Fault == "":
+	case t.Class == verdict.ClassRecovery || t.Class == verdict.ClassHandOver || t.Fault == "":
 		p.whole.box(x0, y0+2, x1, y1-2)
 		return
 	case t.Residual == nil:

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 )
 
@@ -28,18 +28,18 @@ func (d dice) name() string { return names[d.IntN(len(names))] }
 
 func (d dice) replica() string { return fmt.Sprintf("r%d.%d", 1+d.IntN(9), 1+d.IntN(3)) }
 
-func (d dice) moment() analysis.Moment {
+func (d dice) moment() verdict.Moment {
 	from := d.Float64() * d.length
 	switch d.IntN(6) {
 	case 0:
-		return analysis.Moment{From: from, To: math.Inf(1)}
+		return verdict.Moment{From: from, To: math.Inf(1)}
 	case 1:
-		return analysis.Moment{From: from, To: from + d.Float64()*d.length}
+		return verdict.Moment{From: from, To: from + d.Float64()*d.length}
 	}
-	return analysis.Moment{From: from, To: from + 1e-3*d.Float64()}
+	return verdict.Moment{From: from, To: from + 1e-3*d.Float64()}
 }
 
-func (d dice) some() *analysis.Moment {
+func (d dice) some() *verdict.Moment {
 	if d.IntN(4) == 0 {
 		return nil
 	}
@@ -47,11 +47,11 @@ func (d dice) some() *analysis.Moment {
 	return &m
 }
 
-func (d dice) part() *analysis.Range {
+func (d dice) part() *verdict.Range {
 	if d.IntN(4) == 0 {
 		return nil
 	}
-	r := analysis.Range{Lo: d.Float64() * d.length}
+	r := verdict.Range{Lo: d.Float64() * d.length}
 	if d.IntN(5) > 0 {
 		hi := r.Lo * (1 + d.Float64())
 		r.Hi = &hi
@@ -67,24 +67,24 @@ func several[T any](d dice, most int, one func() T) []T {
 	return out
 }
 
-func (d dice) extent() analysis.Extent { return analysis.Extent{Start: d.moment(), End: d.moment()} }
+func (d dice) extent() verdict.Extent { return verdict.Extent{Start: d.moment(), End: d.moment()} }
 
-func (d dice) hold() analysis.Hold {
-	h := analysis.Hold{Epoch: d.name(), Rank: d.IntN(5), Replica: d.replica(), Granted: d.moment(), Belief: d.some(), End: d.moment()}
+func (d dice) hold() verdict.Hold {
+	h := verdict.Hold{Epoch: d.name(), Rank: d.IntN(5), Replica: d.replica(), Granted: d.moment(), Belief: d.some(), End: d.moment()}
 	if d.IntN(5) == 0 {
 		h.Replica = ""
 	}
 	return h
 }
 
-func (d dice) takeover(lock string) analysis.Takeover {
-	t := analysis.Takeover{
+func (d dice) takeover(lock string) verdict.Takeover {
+	t := verdict.Takeover{
 		Lock: lock, Key: d.name(), Fault: fmt.Sprintf("%s#%d", d.name(), d.IntN(40)), Victim: d.replica(), Successor: d.replica(),
 		Residual: d.part(), Pickup: d.part(), Warmup: d.part(), TickGap: d.part(),
 		Class: []string{"crash", "crash", "pause", "recovery", "theft", "store", "hand-over", "false"}[d.IntN(8)],
 		End:   []string{"effect", "grant", "renewal", "censored"}[d.IntN(4)],
 	}
-	v := analysis.Range{Lo: d.Float64()}
+	v := verdict.Range{Lo: d.Float64()}
 	if p := d.part(); p != nil {
 		v = *p
 	}
@@ -95,29 +95,29 @@ func (d dice) takeover(lock string) analysis.Takeover {
 	return t
 }
 
-func (d dice) trial(number int, lock string) analysis.TrialLane {
+func (d dice) trial(number int, lock string) verdict.TrialLane {
 	next := d.hold()
-	return analysis.TrialLane{
+	return verdict.TrialLane{
 		Number: number, Takeover: d.takeover(lock), Struck: d.some(), Over: d.some(), Clock: d.moment(), Held: d.hold(), Renewed: d.some(),
 		Due: d.moment(), Next: &next, Ended: d.some(), Until: d.Float64() * d.length,
-		Attempts: several(d, 30, func() analysis.Attempt {
-			return analysis.Attempt{Who: d.replica(), At: d.extent(), Result: []string{"held", "granted", "error", ""}[d.IntN(4)]}
+		Attempts: several(d, 30, func() verdict.Attempt {
+			return verdict.Attempt{Who: d.replica(), At: d.extent(), Result: []string{"held", "granted", "error", ""}[d.IntN(4)]}
 		}),
 		Work: several(d, 3, d.extent), NextWork: several(d, 3, d.extent),
 	}
 }
 
-func (d dice) fault() analysis.FaultLane {
-	f := analysis.FaultLane{Op: d.name(), Applied: d.some(), Missed: d.some(), Over: d.moment(), FaultResult: analysis.FaultResult{
+func (d dice) fault() verdict.FaultLane {
+	f := verdict.FaultLane{Op: d.name(), Applied: d.some(), Missed: d.some(), Over: d.moment(), FaultResult: verdict.FaultResult{
 		ID: d.name(), Shot: d.IntN(9), Kind: d.name(), Victim: d.replica(), Configured: d.name(), Why: d.name(),
 	}}
 	if f.Applied != nil && d.IntN(3) > 0 {
-		f.Effective = &analysis.Window{From: f.Applied.From}
+		f.Effective = &verdict.Window{From: f.Applied.From}
 		f.Confirmed = true
 	}
 	if d.IntN(2) == 0 {
 		to := d.Float64() * d.length * 1.5
-		f.Declared = &analysis.Window{From: d.Float64() * d.length * 1.5, To: &to}
+		f.Declared = &verdict.Window{From: d.Float64() * d.length * 1.5, To: &to}
 	}
 	if v := d.Float64(); v < 0.5 {
 		f.Observed, f.Baseline = &v, &v
@@ -125,60 +125,60 @@ func (d dice) fault() analysis.FaultLane {
 	return f
 }
 
-func (d dice) replicaLane(name string) analysis.ReplicaLane {
-	return analysis.ReplicaLane{Name: name, Paused: several(d, 2, d.extent), Marks: several(d, 3, d.mark), Lives: several(d, 4, func() analysis.Life {
-		return analysis.Life{Incarnation: name + ".1", Extent: d.extent(), Killed: d.name(), Belief: several(d, 9, d.extent),
+func (d dice) replicaLane(name string) verdict.ReplicaLane {
+	return verdict.ReplicaLane{Name: name, Paused: several(d, 2, d.extent), Marks: several(d, 3, d.mark), Lives: several(d, 4, func() verdict.Life {
+		return verdict.Life{Incarnation: name + ".1", Extent: d.extent(), Killed: d.name(), Belief: several(d, 9, d.extent),
 			Work: several(d, 9, d.extent), Effects: several(d, 9, d.moment), Refused: several(d, 9, d.moment)}
 	})}
 }
 
-func (d dice) mark() analysis.Mark {
-	return analysis.Mark{What: []string{"duplicate", "stale", "abandonment"}[d.IntN(3)], Who: d.replica(), Key: d.name(), At: d.moment(), Note: d.name()}
+func (d dice) mark() verdict.Mark {
+	return verdict.Mark{What: []string{"duplicate", "stale", "abandonment"}[d.IntN(3)], Who: d.replica(), Key: d.name(), At: d.moment(), Note: d.name()}
 }
 
-func (d dice) lanes() *analysis.Lanes {
-	l := &analysis.Lanes{Seconds: d.length, TimeScale: []float64{1, 0.05}[d.IntN(2)], Live: d.IntN(2) == 0, RTT99: d.Float64() * 0.1}
-	l.Phases = several(d, 5, func() analysis.PhaseLane { return analysis.PhaseLane{Name: d.name(), At: d.Float64() * d.length} })
+func (d dice) lanes() *verdict.Lanes {
+	l := &verdict.Lanes{Seconds: d.length, TimeScale: []float64{1, 0.05}[d.IntN(2)], Live: d.IntN(2) == 0, RTT99: d.Float64() * 0.1}
+	l.Phases = several(d, 5, func() verdict.PhaseLane { return verdict.PhaseLane{Name: d.name(), At: d.Float64() * d.length} })
 	l.Faults = several(d, 40, d.fault)
 	for i := range d.IntN(9) {
 		l.Replicas = append(l.Replicas, d.replicaLane(fmt.Sprintf("r%d", i+1)))
 	}
 	for range d.IntN(4) {
-		lane := analysis.LockLane{Lock: d.name(), Again: several(d, 5, d.mark)}
+		lane := verdict.LockLane{Lock: d.name(), Again: several(d, 5, d.mark)}
 		for range d.IntN(8) {
-			lane.Keys = append(lane.Keys, analysis.KeyLane{Key: d.name(), Holds: several(d, 40, d.hold)})
+			lane.Keys = append(lane.Keys, verdict.KeyLane{Key: d.name(), Holds: several(d, 40, d.hold)})
 		}
 		l.Locks = append(l.Locks, lane)
 		for range d.IntN(40) {
 			l.Trials = append(l.Trials, d.trial(len(l.Trials)+1, lane.Lock))
 		}
 	}
-	l.RoundTrips = several(d, 300, func() analysis.RoundTrip {
+	l.RoundTrips = several(d, 300, func() verdict.RoundTrip {
 		took := math.Pow(10, -5+6*d.Float64())
 		if d.IntN(9) == 0 {
 			took = math.Inf(1)
 		}
-		return analysis.RoundTrip{At: d.Float64() * d.length, Took: took, Op: []string{"renew", "look"}[d.IntN(2)]}
+		return verdict.RoundTrip{At: d.Float64() * d.length, Took: took, Op: []string{"renew", "look"}[d.IntN(2)]}
 	})
-	l.Signals = several(d, 2, func() analysis.SignalLane {
-		return analysis.SignalLane{Metric: d.name(), Targets: several(d, 9, func() analysis.SignalTarget {
-			return analysis.SignalTarget{Target: d.replica(), Last: d.Float64() * d.length, Points: several(d, 30, func() analysis.SignalPoint {
-				return analysis.SignalPoint{At: d.moment(), Value: d.NormFloat64() * 1e3, Absent: d.IntN(9) == 0}
+	l.Signals = several(d, 2, func() verdict.SignalLane {
+		return verdict.SignalLane{Metric: d.name(), Targets: several(d, 9, func() verdict.SignalTarget {
+			return verdict.SignalTarget{Target: d.replica(), Last: d.Float64() * d.length, Points: several(d, 30, func() verdict.SignalPoint {
+				return verdict.SignalPoint{At: d.moment(), Value: d.NormFloat64() * 1e3, Absent: d.IntN(9) == 0}
 			})}
 		})}
 	})
 	return l
 }
 
-func (d dice) judgement(l *analysis.Lanes) *analysis.Judgement {
-	j := &analysis.Judgement{Run: analysis.RunInfo{TimeScale: l.TimeScale}}
+func (d dice) judgement(l *verdict.Lanes) *verdict.Judgement {
+	j := &verdict.Judgement{Run: verdict.RunInfo{TimeScale: l.TimeScale}}
 	for i := range l.Trials {
 		j.Takeovers = append(j.Takeovers, l.Trials[i].Takeover)
 	}
 	for _, lock := range l.Locks {
-		j.Bands = append(j.Bands, analysis.Band{Lock: lock.Lock, Lo: d.Float64() * d.length, Hi: d.Float64() * d.length})
+		j.Bands = append(j.Bands, verdict.Band{Lock: lock.Lock, Lo: d.Float64() * d.length, Hi: d.Float64() * d.length})
 		for _, name := range []string{"max", "p95", "p50"}[:d.IntN(4)] {
-			j.SLOs = append(j.SLOs, analysis.SLOResult{Lock: lock.Lock, Measure: "takeover." + name, Limit: d.Float64() * d.length})
+			j.SLOs = append(j.SLOs, verdict.SLOResult{Lock: lock.Lock, Measure: "takeover." + name, Limit: d.Float64() * d.length})
 		}
 	}
 	return j

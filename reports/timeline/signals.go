@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
@@ -16,7 +16,7 @@ const (
 )
 
 // Signals draws every metric that was scraped, at all its targets, with the faults behind it.
-func Signals(l *analysis.Lanes) []Picture {
+func Signals(l *verdict.Lanes) []Picture {
 	var out []Picture
 	for i := range l.Signals {
 		out = append(out, signal(l, &l.Signals[i], i+1))
@@ -24,7 +24,7 @@ func Signals(l *analysis.Lanes) []Picture {
 	return out
 }
 
-func signal(l *analysis.Lanes, m *analysis.SignalLane, n int) Picture {
+func signal(l *verdict.Lanes, m *verdict.SignalLane, n int) Picture {
 	o := &overview{l: l, c: newCanvas("signal-" + count(n)), s: scale{0, max(l.Seconds, 1e-3), left, right}}
 	o.key.c = o.c
 	kind := ""
@@ -81,11 +81,11 @@ func signal(l *analysis.Lanes, m *analysis.SignalLane, n int) Picture {
 	return p
 }
 
-func signalDesc(m *analysis.SignalLane) string {
+func signalDesc(m *verdict.SignalLane) string {
 	return "The values of " + m.Metric + " at " + figures.Plural(len(m.Targets), "target") + " over the run, with the faults behind them."
 }
 
-func extremes(m *analysis.SignalLane) (lo, hi float64) {
+func extremes(m *verdict.SignalLane) (lo, hi float64) {
 	for _, t := range m.Targets {
 		for _, p := range t.Points {
 			lo, hi = min(lo, p.Value), max(hi, p.Value)
@@ -105,7 +105,7 @@ func value(v float64) string {
 }
 
 // series is the line of one target, as steps: a value holds until a look has shown another.
-func (o *overview) series(t *analysis.SignalTarget, y func(float64) float64) *path {
+func (o *overview) series(t *verdict.SignalTarget, y func(float64) float64) *path {
 	var p path
 	var points []float64
 	flush := func(until float64) {
@@ -135,7 +135,7 @@ func (o *overview) series(t *analysis.SignalTarget, y func(float64) float64) *pa
 }
 
 // window is from the first effective fault to the end of the last.
-func window(l *analysis.Lanes) (from, to float64) {
+func window(l *verdict.Lanes) (from, to float64) {
 	from, to = math.Inf(1), math.Inf(-1)
 	for i := range l.Faults {
 		f := &l.Faults[i]
@@ -153,7 +153,7 @@ func window(l *analysis.Lanes) (from, to float64) {
 }
 
 // around says what the values were before, during and after the faults: the range of values, or "none".
-func around(t *analysis.SignalTarget, from, to float64) []string {
+func around(t *verdict.SignalTarget, from, to float64) []string {
 	var spans [3][]float64
 	for i, p := range t.Points {
 		if p.Absent {

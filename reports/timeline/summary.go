@@ -1,12 +1,12 @@
 package timeline
 
 import (
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // summaries draws the bars of takeovers that have no close-up, many in one picture.
-func summaries(l *analysis.Lanes, ts []*analysis.TrialLane) []Picture {
+func summaries(l *verdict.Lanes, ts []*verdict.TrialLane) []Picture {
 	var out []Picture
 	for len(ts) > 0 {
 		n := min(len(ts), maxSummary)
@@ -20,7 +20,7 @@ func summaries(l *analysis.Lanes, ts []*analysis.TrialLane) []Picture {
 }
 
 // summary draws one bar for each takeover, all from the fault on.
-func summary(l *analysis.Lanes, ts []*analysis.TrialLane) Picture {
+func summary(l *verdict.Lanes, ts []*verdict.TrialLane) Picture {
 	first, last := ts[0].Number, ts[0].Number
 	for _, t := range ts {
 		first, last = min(first, t.Number), max(last, t.Number)

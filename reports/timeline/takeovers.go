@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
@@ -29,7 +29,7 @@ type plot struct {
 
 // numbered is a takeover with its place in Judgement.Takeovers, from 1 on.
 type numbered struct {
-	*analysis.Takeover
+	*verdict.Takeover
 	n int
 }
 
@@ -48,7 +48,7 @@ type band struct {
 }
 
 // bandsOf lists what is known to be possible for the lock before anything is measured.
-func bandsOf(j *analysis.Judgement, lock string) []band {
+func bandsOf(j *verdict.Judgement, lock string) []band {
 	var out []band
 	for _, b := range j.Bands {
 		if b.Lock == lock {
@@ -63,7 +63,7 @@ func bandsOf(j *analysis.Judgement, lock string) []band {
 	return out
 }
 
-func limitsOf(j *analysis.Judgement, lock string) []limit {
+func limitsOf(j *verdict.Judgement, lock string) []limit {
 	var out []limit
 	for _, s := range j.SLOs {
 		name, is := strings.CutPrefix(s.Measure, "takeover.")
@@ -80,7 +80,7 @@ func limitsOf(j *analysis.Judgement, lock string) []limit {
 }
 
 // Takeovers draws two pictures for each lock that has any: its takeovers against what was promised, and what they consist of.
-func Takeovers(e *experiments.Experiment, j *analysis.Judgement) []Picture {
+func Takeovers(e *experiments.Experiment, j *verdict.Judgement) []Picture {
 	var locks []string
 	of := map[string][]numbered{}
 	for i := range j.Takeovers {
@@ -236,17 +236,17 @@ func shapeOf(class string) classShape {
 	disc := func(p *path, x, y, r float64) { p.dot(x, y, r) }
 	square := func(p *path, x, y, r float64) { p.box(x-r, y-r, x+r, y+r) }
 	switch class {
-	case analysis.ClassCrash:
+	case verdict.ClassCrash:
 		return classShape{"mark", "after a kill", disc}
-	case analysis.ClassPause:
+	case verdict.ClassPause:
 		return classShape{"mark", "after a fault that cut the holder off", func(p *path, x, y, r float64) { p.diamond(x, y, r+0.6) }}
-	case analysis.ClassStore:
+	case verdict.ClassStore:
 		return classShape{"mark", "after a fault of the store", square}
-	case analysis.ClassTheft:
+	case verdict.ClassTheft:
 		return classShape{"mark", "after the key was taken away", func(p *path, x, y, r float64) { p.down(x, y+r, r) }}
-	case analysis.ClassRecovery:
+	case verdict.ClassRecovery:
 		return classShape{"hollow", "recovery: the victim itself again", square}
-	case analysis.ClassHandOver:
+	case verdict.ClassHandOver:
 		return classShape{"hollow", "hand-over: given back", disc}
 	}
 	return classShape{"hollow", class, func(p *path, x, y, r float64) { p.diamond(x, y, r+0.6) }}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
@@ -21,8 +22,8 @@ const recorded = "../../scenarios/testdata"
 // run is one recorded history, judged and arranged.
 type run struct {
 	e *experiments.Experiment
-	j *analysis.Judgement
-	l *analysis.Lanes
+	j *verdict.Judgement
+	l *verdict.Lanes
 }
 
 func load(t *testing.T, dir string) run {

@@ -5,13 +5,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // trended is one run of a trend.
 type trended struct {
-	analysis.ComparedValue
+	verdict.ComparedValue
 	head bool
 }
 
@@ -23,7 +23,7 @@ const leastTrend = 3
 
 // Trends draws each row that several runs have values of, by start time: the earliest on top. A row that is the same everywhere has
 // no picture.
-func Trends(c *analysis.Comparison) []Picture {
+func Trends(c *verdict.Comparison) []Picture {
 	var out []Picture
 	for i := range c.Rows {
 		r := &c.Rows[i]
@@ -49,7 +49,7 @@ func level(runs []trended) bool {
 	return !slices.ContainsFunc(runs, func(r trended) bool { return !same(r.Median.Lo, first.Lo) || !same(r.Median.Hi, first.Lo) })
 }
 
-func trend(id string, r *analysis.ComparedRow, runs []trended) Picture {
+func trend(id string, r *verdict.ComparedRow, runs []trended) Picture {
 	c := newCanvas(id)
 	key := legend{c: c}
 	measure := strings.NewReplacer("_", " ", ".", " ").Replace(r.Measure)
@@ -89,9 +89,9 @@ type trendPlot struct {
 }
 
 // scaleOf takes in all runs and the base's interval, and 0 where that is not far.
-func scaleOf(r *analysis.ComparedRow, runs []trended) scale {
+func scaleOf(r *verdict.ComparedRow, runs []trended) scale {
 	var all []float64
-	add := func(i *analysis.Interval) {
+	add := func(i *verdict.Interval) {
 		if i == nil {
 			return
 		}
@@ -141,7 +141,7 @@ func (t *trendPlot) run(r trended) {
 }
 
 // band is where the base's median lies.
-func (t *trendPlot) band(r *analysis.ComparedRow, top float64) {
+func (t *trendPlot) band(r *verdict.ComparedRow, top float64) {
 	w := r.Base.Within
 	if w == nil || w.Lo == nil || w.Hi == nil {
 		return
@@ -183,11 +183,11 @@ func axisText(unit string) func(t, step, largest float64) string {
 }
 
 // endsText is an interval for a table.
-func endsText(i analysis.Interval, unit string) string {
+func endsText(i verdict.Interval, unit string) string {
 	figure := figureOf(unit)
 	switch {
 	case i.Lo != nil && unit == "s":
-		return bracket(analysis.Range{Lo: *i.Lo, Hi: i.Hi})
+		return bracket(verdict.Range{Lo: *i.Lo, Hi: i.Hi})
 	case i.Lo == nil || i.Hi == nil:
 		return "open"
 	case *i.Lo == *i.Hi:

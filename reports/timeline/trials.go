@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
@@ -18,11 +18,11 @@ const (
 // strike is what one fault did to one lock: the takeover of each of its keys, the longest first.
 type strike struct {
 	lock, fault string
-	trials      []*analysis.TrialLane
+	trials      []*verdict.TrialLane
 }
 
 // Trials draws every takeover: a close-up for each fault and lock, and bars for those beyond the longest 60.
-func Trials(l *analysis.Lanes) []Picture {
+func Trials(l *verdict.Lanes) []Picture {
 	var all []*strike
 	at := map[string]*strike{}
 	for i := range l.Trials {
@@ -37,7 +37,7 @@ func Trials(l *analysis.Lanes) []Picture {
 		s.trials = append(s.trials, t)
 	}
 	for _, s := range all {
-		slices.SortStableFunc(s.trials, func(a, b *analysis.TrialLane) int {
+		slices.SortStableFunc(s.trials, func(a, b *verdict.TrialLane) int {
 			switch {
 			case longer(a, b):
 				return -1
@@ -49,7 +49,7 @@ func Trials(l *analysis.Lanes) []Picture {
 	}
 	chosen := longest(all, maxTrials)
 	var out []Picture
-	var rest []*analysis.TrialLane
+	var rest []*verdict.TrialLane
 	for i, s := range all {
 		if chosen[i] {
 			out = append(out, closeup(l, s))
@@ -86,7 +86,7 @@ func longest(all []*strike, n int) []bool {
 var trialColumns = []string{"#", "Where", "Fault", "From", "To", "Takeover", "Residual", "Pickup", "Warm-up", "Struck", "Lease end", "Granted", "Ended", "Class"}
 
 // trialRows are the rows of the trials, and one that counts those beyond maxRows.
-func trialRows(ts []*analysis.TrialLane) [][]string {
+func trialRows(ts []*verdict.TrialLane) [][]string {
 	var out [][]string
 	for _, t := range ts[:min(len(ts), maxRows)] {
 		out = append(out, trialRow(t))
@@ -104,7 +104,7 @@ func more(rows [][]string, n, columns int) [][]string {
 	return append(rows, last)
 }
 
-func trialRow(t *analysis.TrialLane) []string {
+func trialRow(t *verdict.TrialLane) []string {
 	struck, granted, ended := "no fault", "not seen", "not seen by T+"+fixed(t.Until)+"s"
 	if t.Struck != nil {
 		struck = at(*t.Struck)

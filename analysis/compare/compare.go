@@ -1,0 +1,231 @@
+// Package compare holds runs beside other runs: are those of a head worse than those of a base. It judges each run with package
+// analysis and adds statistics of its own; what a single run promised is not its business.
+// Its one invariant: what could have come about where nothing has changed is never called a change, but for a chance of alpha.
+package compare
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+)
+
+// CompareOptions is how two sides are compared.
+type CompareOptions struct {
+	Alpha     float64  // chance, at most, that any row is called worse or better where nothing has changed
+	Tolerance float64  // share of the base's median that a change must exceed
+	SLOs      []string // rows: MEASURE, LOCK or LOCK/MEASURE; none = all
+	Allow     []string // settings in which the sides may differ, each with all below it; "all" is everything but a rehearsal beside a live run
+}
+
+// Compare holds the runs of a head beside those of a base. Neither is empty. An SLO that no run has is an error.
+//
+// Correctness needs no statistics: what surely happened in the head and not once in the base is a regression. A row is worse or
+// better only where the difference is significant, for the least favourable values within their ranges, and beyond the tolerance.
+func Compare(base, head []*Observed, o CompareOptions) (*verdict.Comparison, error) {
+	base, head = byStart(base), byStart(head)
+	c := comparing{&verdict.Comparison{
+		SchemaVersion: verdict.ComparisonVersion, Experiment: base[0].experiment, Rehearsal: base[0].rehearsal,
+		Alpha: o.Alpha, Tolerance: o.Tolerance, Confidence: 1 - o.Alpha,
+		Base: runsOf(base), Head: runsOf(head), Differences: append([]verdict.Difference{}, differencesAmong(base, head, o.Allow)...),
+		Reasons: []string{}, Notes: []string{}, Correctness: []verdict.ComparedFailure{}, Rows: []verdict.ComparedRow{},
+	}}
+	asked, err := askedRows(base, head, o.SLOs)
+	if err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(c.Differences, func(d verdict.Difference) bool { return !d.Allowed }) {
+		c.refuse()
+		return c.Comparison, nil
+	}
+	c.correctness(base, head)
+	for _, s := range asked {
+		c.Rows = append(c.Rows, s.row(o.Alpha))
+	}
+	c.test(asked)
+	for i := range c.Rows {
+		compareRow{&c.Rows[i]}.judge(&asked[i], c)
+	}
+	c.note()
+	c.decide()
+	return c.Comparison, nil
+}
+
+// comparing is a comparison in the making.
+type comparing struct{ *verdict.Comparison }
+
+// compareRow is one of its rows.
+type compareRow struct{ *verdict.ComparedRow }
+
+func byStart(runs []*Observed) []*Observed {
+	return slices.SortedStableFunc(slices.Values(runs), func(a, b *Observed) int {
+		return cmp.Or(cmp.Compare(a.run.Started, b.run.Started), cmp.Compare(a.run.Seed, b.run.Seed))
+	})
+}
+
+func runsOf(side []*Observed) []verdict.ComparedRun {
+	var rs []verdict.ComparedRun
+	for _, o := range side {
+		rs = append(rs, o.run)
+	}
+	return rs
+}
+
+// pairing is one row of both sides: the values that count, and those of each run.
+type pairing struct {
+	analysis.RowValues
+	base, head         []verdict.Range
+	baseRuns, headRuns []verdict.ComparedValue
+	only               string // the side that alone has the row; "" = both
+}
+
+// askedRows pairs the rows of both sides, in the order of their first appearance, as far as they are asked for.
+func askedRows(base, head []*Observed, slos []string) ([]pairing, error) {
+	var all []pairing
+	for side, runs := range [][]*Observed{base, head} {
+		for _, o := range runs {
+			for _, s := range o.rows {
+				at := slices.IndexFunc(all, func(p pairing) bool { return p.Lock == s.Lock && p.Measure == s.Measure })
+				if at < 0 {
+					at = len(all)
+					all = append(all, pairing{RowValues: s, only: []string{"base", "head"}[side]})
+				}
+				all[at].add(side, o.run, s)
+			}
+		}
+	}
+	known := []string{}
+	for _, p := range all {
+		known = append(known, p.Lock+"/"+p.Measure)
+	}
+	for _, slo := range slos {
+		if !slices.ContainsFunc(all, func(p pairing) bool { return p.is(slo) }) {
+			return nil, fmt.Errorf("no run has an SLO %q; there are %s", slo, strings.Join(known, ", "))
+		}
+	}
+	if len(slos) > 0 {
+		all = slices.DeleteFunc(all, func(p pairing) bool { return !slices.ContainsFunc(slos, p.is) })
+	}
+	return all, nil
+}
+
+func (p *pairing) add(side int, run verdict.ComparedRun, s analysis.RowValues) {
+	values, runs := &p.base, &p.baseRuns
+	if side == 1 {
+		values, runs = &p.head, &p.headRuns
+		if p.only == "base" {
+			p.only = ""
+		}
+	}
+	*values = append(*values, s.Values...)
+	if m := medianOf(s.Values); m != nil {
+		*runs = append(*runs, verdict.ComparedValue{Run: run.ID, Started: run.Started, N: len(s.Values), Median: *m})
+	}
+}
+
+// is reports whether the row is meant by MEASURE, LOCK or LOCK/MEASURE; a measure stands for all of its parts.
+func (p pairing) is(slo string) bool {
+	part := func(measure string) bool {
+		rest, ok := strings.CutPrefix(p.Measure, measure)
+		return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+	}
+	if lock, measure, ok := strings.Cut(slo, "/"); ok {
+		return p.Lock == lock && part(measure)
+	}
+	return p.Lock == slo || part(slo)
+}
+
+// row is what both sides show.
+func (p *pairing) row(alpha float64) verdict.ComparedRow {
+	r := verdict.ComparedRow{
+		Lock: p.Lock, Measure: p.Measure, Unit: p.Unit, Of: p.Of,
+		Base: sideOf(p.base, p.baseRuns, 1-alpha), Head: sideOf(p.head, p.headRuns, 1-alpha),
+	}
+	if len(p.base) > 0 && len(p.head) > 0 {
+		t := rankTest(p.base, p.head)
+		r.P, r.Superiority = &t.P, &t.Superiority
+		r.Shift, r.ShiftWithin = shiftOf(p.base, p.head), shiftWithin(p.base, p.head, 1-alpha)
+		r.Relative, r.RelativeWithin = relativeTo(r.Shift, r.Base.Median), relativeTo(r.ShiftWithin, r.Base.Median)
+	}
+	return r
+}
+
+func sideOf(values []verdict.Range, runs []verdict.ComparedValue, confidence float64) verdict.ComparedSide {
+	s := verdict.ComparedSide{N: len(values), Median: medianOf(values), Within: medianWithin(values, confidence), Runs: append([]verdict.ComparedValue{}, runs...)}
+	for _, v := range values {
+		if v.Hi == nil {
+			s.Open++
+		}
+	}
+	return s
+}
+
+// relativeTo is the shift as a share of the base's median; nil where that is 0, open, or of unknown sign.
+func relativeTo(shift, median *verdict.Interval) *verdict.Interval {
+	if shift == nil || median.Lo == nil || median.Hi == nil || *median.Lo <= 0 && *median.Hi >= 0 {
+		return nil
+	}
+	small, large := math.Abs(*median.Lo), math.Abs(*median.Hi)
+	if small > large {
+		small, large = large, small
+	}
+	share := func(v *float64, towards float64) *float64 { // dividing by the smaller base takes it further from 0
+		if v == nil {
+			return nil
+		}
+		by := large
+		if *v*towards > 0 {
+			by = small
+		}
+		x := *v / by
+		return &x
+	}
+	return &verdict.Interval{Lo: share(shift.Lo, -1), Hi: share(shift.Hi, 1)}
+}
+
+// correctness compares what is wrong however often it happens, in all runs of a side, those included whose figures do not count.
+func (c comparing) correctness(base, head []*Observed) {
+	for i, kind := range base[0].failures {
+		f := verdict.ComparedFailure{What: kind.what}
+		for _, o := range base {
+			f.Base += o.failures[i].n
+		}
+		for _, o := range head {
+			if n := o.failures[i].n; n > 0 {
+				f.Head += n
+				f.Run = cmp.Or(f.Run, o.run.ID)
+			}
+		}
+		f.Regressed = f.Head > 0 && f.Base == 0
+		c.Correctness = append(c.Correctness, f)
+	}
+}
+
+// test divides alpha among the rows that could show a difference at all: those whose smallest possible P is within the share that
+// they would get, however the values were dealt to the sides (Tarone). Their P are adjusted by Holm.
+func (c comparing) test(asked []pairing) {
+	var tested []*verdict.ComparedRow
+	for c.Tested = 1; ; c.Tested++ {
+		tested = nil
+		for i := range asked {
+			if r := &c.Rows[i]; r.P != nil && extreme(asked[i].base, asked[i].head) <= c.Alpha/float64(c.Tested) {
+				tested = append(tested, r)
+			}
+		}
+		if len(tested) <= c.Tested {
+			break
+		}
+	}
+	c.Tested = len(tested)
+	slices.SortStableFunc(tested, func(a, b *verdict.ComparedRow) int { return cmp.Compare(*a.P, *b.P) })
+	least := 0.0
+	for i, r := range tested {
+		least = max(least, min(1, *r.P*float64(len(tested)-i)))
+		adjusted := least
+		r.Tested, r.Adjusted = true, &adjusted
+	}
+}

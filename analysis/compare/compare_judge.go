@@ -1,0 +1,201 @@
+package compare
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/internal/figures"
+)
+
+// judge gives the row its word.
+func (r compareRow) judge(p *pairing, c comparing) {
+	switch n, m := r.Base.N, r.Head.N; {
+	case p.only != "":
+		r.Word, r.Why = verdict.NoData, "only the "+p.only+" has this SLO"
+	case n == 0 || m == 0:
+		r.Word, r.Why = verdict.NoData, "no run of the "+map[bool]string{true: "base", false: "head"}[n == 0]+" gave a value that counts"
+	case p.flawless():
+		r.Word, r.Why = verdict.Unchanged, "none on either side"
+		if p.sum(p.head) > 0 {
+			r.Word, r.Why = verdict.Worse, "it surely happened, and not once in the base: that takes no statistics"
+		}
+	case !r.Tested && smallestP(n, m) > c.Alpha/float64(max(1, c.Tested)) && !p.none():
+		r.Needs = valuesNeeded(c.Alpha / float64(c.Tested+1))
+		r.Word, r.Why = verdict.TooFew, fmt.Sprintf("%d beside %s: too few for any difference to be significant%s; it takes %d a side", n, figures.Plural(m, r.Of), among(c.Tested+1), r.Needs)
+	case p.none():
+		r.Word, r.Why = verdict.Unchanged, "none in the head"
+		if r.Adjusted != nil && *r.Adjusted <= c.Alpha {
+			r.weigh(c.Tolerance)
+		}
+	case p.constant():
+		r.Word, r.Why = verdict.Unchanged, "the same in every "+r.Of
+	case r.Adjusted == nil || *r.Adjusted > c.Alpha:
+		r.Word, r.Why = verdict.Unchanged, "not significant"
+	default:
+		r.weigh(c.Tolerance)
+	}
+}
+
+// among says that alpha is shared.
+func among(rows int) string {
+	if rows <= 1 {
+		return ""
+	}
+	return fmt.Sprintf(" among %d rows", rows)
+}
+
+// weigh says whether a significant difference is one that counts: beyond the tolerance wherever the values lie in their ranges.
+func (r compareRow) weigh(tolerance float64) {
+	r.Word, r.Why = verdict.Unchanged, fmt.Sprintf("significant, and within the tolerance of %g%%", math.Round(1e4*tolerance)/100)
+	m := r.Base.Median
+	if m.Lo == nil || m.Hi == nil {
+		r.Why = "significant, but more than half of the base's values were not seen to end"
+		return
+	}
+	allowed := tolerance * max(math.Abs(*m.Lo), math.Abs(*m.Hi))
+	switch {
+	case r.Shift.Lo != nil && *r.Shift.Lo > allowed:
+		r.Word, r.Why = verdict.Worse, r.atLeast(*r.Shift.Lo, "more")+", significant"
+	case r.Shift.Hi != nil && -*r.Shift.Hi > allowed:
+		r.Word, r.Why = verdict.Better, r.atLeast(-*r.Shift.Hi, "less")+", significant"
+	}
+}
+
+// atLeast words a shift by its smaller end: a share of the base's median, else a figure.
+func (r compareRow) atLeast(by float64, more string) string {
+	switch {
+	case r.Relative != nil && r.Relative.Lo != nil && r.Relative.Hi != nil:
+		return fmt.Sprintf("by at least %g%% %s", math.Floor(1000*min(math.Abs(*r.Relative.Lo), math.Abs(*r.Relative.Hi))+1e-6)/10, more)
+	case r.Unit == "s":
+		return "by at least " + figures.Floor(figures.Nanoseconds(by)) + " " + more
+	}
+	return fmt.Sprintf("by at least %.3g %s", by, more)
+}
+
+// flawless reports a row of correctness without a breach in the base: a limit other than 0 makes none of it right.
+func (p *pairing) flawless() bool {
+	rows := []string{"duplicate_terminal_states", "overlap.belief", "overlap.work", "overlap.effect", "abandonment.missed", "fence_regressions", "stranded"}
+	return slices.Contains(rows, p.Measure) && p.sum(p.base) == 0 && (p.sum(p.head) > 0 || !slices.ContainsFunc(append(slices.Clone(p.base), p.head...), unsure))
+}
+
+// constant reports that all values of both sides are exactly one.
+func (p *pairing) constant() bool {
+	all := append(slices.Clone(p.base), p.head...)
+	return exactValues(all) && len(tiesOf(lowerEnds(all))) == 1
+}
+
+// none reports that the head has nothing of what the row measures, which is the least that there can be.
+func (p *pairing) none() bool {
+	return p.Unit != "value" && p.Measure != "fence_lag" && !slices.ContainsFunc(p.head, func(r verdict.Range) bool { return r.Lo != 0 || unsure(r) })
+}
+
+func unsure(r verdict.Range) bool { return r.Hi == nil || *r.Hi > 0 }
+
+// sum of what surely happened.
+func (p *pairing) sum(values []verdict.Range) float64 {
+	s := 0.0
+	for _, v := range values {
+		s += v.Lo
+	}
+	return s
+}
+
+// valuesNeeded is the size of two equal samples from which on a P of alpha is possible.
+func valuesNeeded(alpha float64) int {
+	n := 1
+	for smallestP(n, n) > alpha {
+		n++
+	}
+	return n
+}
+
+// refuse ends a comparison of what cannot be compared.
+func (c comparing) refuse() {
+	c.Answer, c.ExitCode = verdict.Refused, verdict.ExitRefused
+	for _, d := range c.Differences {
+		if !d.Allowed {
+			c.Reasons = append(c.Reasons, differenceText(d))
+		}
+	}
+}
+
+// text is `field: base -> head`.
+func differenceText(d verdict.Difference) string {
+	s := d.Field + ": " + d.Base + " -> " + d.Head
+	if d.Field == "mode" {
+		s += " (never compared, whatever is allowed)"
+	}
+	if d.InBase {
+		s += " (both in the base: " + d.Run + ")"
+	}
+	return s
+}
+
+// note says what a reader of the figures should know.
+func (c comparing) note() {
+	add := func(format string, args ...any) { c.Notes = append(c.Notes, fmt.Sprintf(format, args...)) }
+	if c.Rehearsal {
+		add("rehearsals in virtual time: nothing is said of a live system")
+	}
+	for _, d := range c.Differences {
+		add("allowed to differ: %s", differenceText(d))
+	}
+	if len(c.Base) == 1 || len(c.Head) == 1 {
+		add("one run on a side: whatever sets two runs of the same build apart, a busy machine say, looks like a change; several runs a side, taken in turn, show it for what it is")
+	}
+	for _, side := range []struct {
+		name string
+		runs []verdict.ComparedRun
+	}{{"base", c.Base}, {"head", c.Head}} {
+		for _, r := range side.runs {
+			if !r.Used {
+				add("%s %s is not in the figures: %s", side.name, r.ID, r.Why)
+			}
+		}
+	}
+}
+
+// decide gives the answer: regressed, or what keeps it from being none.
+func (c comparing) decide() {
+	var bad, open []string
+	for _, f := range c.Correctness {
+		if f.Regressed {
+			bad = append(bad, fmt.Sprintf("%s: %d, and none in the base (%s)", f.What, f.Head, f.Run))
+		}
+	}
+	for i := range c.Rows {
+		r := &c.Rows[i]
+		what := r.Lock + " " + r.Measure + ": " + r.Why
+		switch r.Word {
+		case verdict.Worse:
+			if r.P != nil && r.Tested || len(bad) == 0 { // what broke outright was said above
+				bad = append(bad, what)
+			}
+		case verdict.TooFew, verdict.NoData:
+			open = append(open, what)
+		}
+	}
+	for _, r := range c.Head {
+		if !r.Answered {
+			open = append(open, fmt.Sprintf("head %s is %s: %s", r.ID, r.Verdict, r.Why))
+		}
+	}
+	for _, r := range c.Base {
+		if !r.Answered {
+			open = append(open, fmt.Sprintf("base %s is %s: %s", r.ID, r.Verdict, r.Why))
+		}
+	}
+	if len(c.Rows) == 0 {
+		open = append(open, "no row to compare: the experiment has no SLOs that these runs measure")
+	}
+	switch {
+	case len(bad) > 0:
+		c.Answer, c.ExitCode, c.Reasons = verdict.Regressed, verdict.ExitSLOFailed, append(bad, open...)
+	case len(open) > 0:
+		c.Answer, c.ExitCode, c.Reasons = verdict.CannotSay, verdict.ExitInconclusive, open
+	default:
+		c.Answer, c.ExitCode = verdict.NoRegression, verdict.ExitPass
+	}
+}

@@ -1,0 +1,119 @@
+package compare
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// Observed is what one run brings to a comparison.
+type Observed struct {
+	run         verdict.ComparedRun
+	experiment  string
+	rehearsal   bool
+	rows        []analysis.RowValues
+	failures    []failures
+	environment []experiments.Setting
+}
+
+// Run says which run it was: two with the same id and seed are one.
+func (o *Observed) Run() verdict.ComparedRun { return o.run }
+
+// failures of one kind that were surely seen.
+type failures struct {
+	what string
+	n    int
+}
+
+// Observe judges a run, and takes from it what a comparison needs. e is the experiment as loaded. folder is how the run was named.
+//
+// A rehearsal is judged by its figures alone: that it is one is no reason to set them aside beside another rehearsal's.
+func Observe(e *experiments.Experiment, h *history.History, folder string) *Observed {
+	told, rows := analysis.NewJudger(e).Measure(h)
+	seen, rehearsal := told, h.Header.Mode == history.Rehearsal
+	if rehearsal {
+		alone := *h
+		alone.Header.Mode = history.Live
+		seen, rows = analysis.NewJudger(e).Measure(&alone)
+		rows = slices.DeleteFunc(rows, func(r analysis.RowValues) bool { return verdict.LiveOnly(r.Measure) })
+	}
+	o := &Observed{
+		experiment: h.Header.Experiment, rehearsal: rehearsal, environment: environmentOf(e, h, rehearsal), failures: failuresOf(seen),
+		run: verdict.ComparedRun{ID: told.Run.ID, Folder: folder, Started: told.Run.Started, Seed: told.Run.Seed, Verdict: told.Verdict},
+	}
+	o.answer(seen)
+	o.rows = rows
+	if !o.run.Used {
+		for i := range o.rows {
+			o.rows[i].Values = nil
+		}
+	}
+	return o
+}
+
+// answer says whether the run answered its own questions, and whether its figures count.
+func (o *Observed) answer(j *verdict.Judgement) {
+	r := &o.run
+	r.Answered = j.ExitCode == verdict.ExitPass || j.ExitCode == verdict.ExitSLOFailed
+	r.Used = j.Run.Status == verdict.StatusCompleted && len(j.Lacks) == 0
+	switch {
+	case len(j.Lacks) > 0:
+		r.Why = j.Lacks[0].Why
+	case !r.Used:
+		r.Why = "the run did not come to its end"
+	case r.Answered:
+	case j.ExitCode == verdict.ExitInconclusive:
+		r.Why = "a question of its own was not answered"
+		for _, s := range j.SLOs {
+			if s.Verdict == verdict.Inconclusive {
+				r.Why = strings.TrimSpace(s.Lock+" "+s.Measure) + ": " + s.Why
+				break
+			}
+		}
+	default:
+		r.Why = "its clean-up was not verified, or the tool broke"
+	}
+}
+
+// failuresOf counts what is wrong however often it happens: one is too many.
+func failuresOf(j *verdict.Judgement) []failures {
+	unfenced, thefts, beliefs, works := 0, 0, 0, 0
+	for _, a := range j.Abandonments {
+		if a.Timing == verdict.Missed {
+			unfenced++
+		}
+	}
+	for _, t := range j.Takeovers {
+		if t.Class == verdict.ClassTheft && t.Fault == "" {
+			thefts++
+		}
+	}
+	paused := slices.ContainsFunc(j.Faults, func(f verdict.FaultResult) bool { return f.Kind == experiments.KindPause && f.Confirmed })
+	for _, o := range j.Overlap {
+		switch {
+		case o.Lo <= 0:
+		case o.Level == verdict.LevelWork:
+			works++
+		case o.Level == verdict.LevelBelief && !paused: // whoever is paused past a lease believes on, under any lock
+			beliefs++
+		}
+	}
+	c := j.Counts
+	return []failures{
+		{"duplicate terminal states", c.Duplicates},
+		{"stale writes applied", c.StaleApplied},
+		{"writes of a lost epoch applied", c.UnownedEffects},
+		{"writes of the rightful owner refused", c.OwnerRejected},
+		{"locks with two believers", beliefs},
+		{"locks with two at work", works},
+		{"missed abandonments", unfenced},
+		{"fence regressions", c.FenceRegressions},
+		{"false takeovers", c.FalseTakeovers},
+		{"thefts that no fault explains", thefts},
+		{"stranded jobs", c.Stranded},
+	}
+}

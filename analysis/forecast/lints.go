@@ -1,0 +1,126 @@
+package forecast
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/lockcore"
+)
+
+// Lint is one budget lint of one lock, worked out before anything is measured.
+type Lint struct {
+	Lock string `json:"lock"`
+	lockcore.Sum
+}
+
+// Lints works out L1 to L8 for every lock of e, in order; those that do not apply to a lock are left out. Durations are those of
+// e: give it unscaled, and the sums are in the numbers of the file.
+func Lints(e *experiments.Experiment) []Lint { return LintsWith(e, 0) }
+
+// lints also knows the warm-up of a run, for which advice has to leave room.
+func LintsWith(e *experiments.Experiment, warmup time.Duration) []Lint {
+	out := []Lint{}
+	for i := range e.System.Locks {
+		l := &e.System.Locks[i]
+		sums := lockcore.Lints(l.Policy, factsOf(e, l))
+		sums = append(sums, takeoverSums(e, l, warmup)...)
+		sums = append(sums, evidenceSums(e, l)...)
+		slices.SortStableFunc(sums, func(a, b lockcore.Sum) int { return int(a.Rule[1]) - int(b.Rule[1]) })
+		for _, s := range sums {
+			out = append(out, Lint{Lock: l.Name, Sum: s})
+		}
+	}
+	return out
+}
+
+// factsOf is what an experiment says beside a lock's policy. Those who may ask for one key at once are its replicas.
+func factsOf(e *experiments.Experiment, l *experiments.Lock) lockcore.Facts {
+	f := lockcore.Facts{Contenders: e.System.Replicas}
+	for i := range e.System.Work {
+		if w := &e.System.Work[i]; w.Lock == l.Name {
+			f.WorkP99 = w.Hold.P99
+		}
+	}
+	return f
+}
+
+// takeoverSums is L3: the band, and each promised maximum that lies inside it or below it.
+func takeoverSums(e *experiments.Experiment, l *experiments.Lock, warmup time.Duration) []lockcore.Sum {
+	class, _ := declaredClass(e.Faults, l.Name)
+	b := bandOf(e, l, 0).under(e.Faults, class)
+	such := map[bool]string{true: "kills", false: "faults"}[class == verdict.ClassCrash || class == verdict.ClassHandOver]
+	out := []lockcore.Sum{}
+	for i := range e.SLOs {
+		s := &e.SLOs[i]
+		if s.Lock != l.Name || s.Takeover == nil || s.Takeover.Max == nil {
+			continue
+		}
+		promised := *s.Takeover.Max
+		sum := lockcore.Sum{Rule: "L3", OK: promised >= b.hi, Text: fmt.Sprintf("takeover max %s: %s", lockcore.Seconds(promised), b.sum())}
+		advice := bandOf(e, l, warmup).under(e.Faults, class).advice(Limit{Name: "max", Value: promised}, "takeover", 1)
+		switch {
+		case sum.OK:
+		case promised < b.lo:
+			sum.Means = "it cannot hold: " + advice
+		default:
+			share := "it holds only while every call is answered at once"
+			odds := oddsOf(e, b)
+			if chance := odds.within(promised.Seconds()); chance < 0.995 {
+				share = fmt.Sprintf("it holds by luck, in about %.0f%% of such %s", 100*chance, such)
+			}
+			sum.Means = share + ": " + advice
+		}
+		out = append(out, sum)
+	}
+	if len(out) == 0 {
+		out = append(out, lockcore.Sum{Rule: "L3", OK: true, Text: "takeover: " + b.sum()})
+	}
+	return out
+}
+
+// evidenceSums is L8: each promised quantile against the faults that the file declares of the class that it is judged on.
+func evidenceSums(e *experiments.Experiment, l *experiments.Lock) []lockcore.Sum {
+	var out []lockcore.Sum
+	declared, thing := trialsDeclared(e, l.Name)
+	for i := range e.SLOs {
+		s := &e.SLOs[i]
+		if s.Lock != l.Name {
+			continue
+		}
+		for _, limit := range append(LimitsOf(s.Takeover), LimitsOf(s.TickGap)...) {
+			if limit.P == 0 {
+				continue
+			}
+			need := TrialsNeeded(limit.P, 0)
+			are := "are"
+			if declared == 1 {
+				are = "is"
+			}
+			sum := lockcore.Sum{Rule: "L8", OK: declared >= need, Text: fmt.Sprintf("%s %s: %s %s declared, a clean answer takes %d", s.Measure(), limit.Name, figures.Plural(declared, thing), are, need)}
+			if !sum.OK {
+				sum.Means = fmt.Sprintf("the quantile stays inconclusive whatever is measured: repeat the %s %d times, or promise a max", thing, need)
+			}
+			out = append(out, sum)
+		}
+	}
+	return out
+}
+
+// trialsDeclared counts the shots of the class that takeovers of the lock are judged on, and says what they are.
+func trialsDeclared(e *experiments.Experiment, lock string) (n int, thing string) {
+	class, aimed := declaredClass(e.Faults, lock)
+	for i := range e.Faults {
+		f := &e.Faults[i]
+		if ClassOf(f.Kind(), f.Form()) == class && (f.Lock() == lock || !aimed && f.Kill == nil) {
+			n += max(1, f.Repeat.Count)
+		}
+	}
+	if class == verdict.ClassCrash || class == verdict.ClassHandOver {
+		return n, "kill"
+	}
+	return n, "fault"
+}

@@ -1,0 +1,85 @@
+package forecast
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments"
+)
+
+// loopDrill is a drill of one shipped loop with a promised takeover.
+func loopDrill(t *testing.T, profile string, phase experiments.KillPhase, d experiments.DurationLimits) *experiments.Experiment {
+	t.Helper()
+	l, err := experiments.Profile(profile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Name = "loop"
+	return &experiments.Experiment{
+		TimeScale: 1, System: experiments.System{Replicas: 3, Restart: time.Hour, Locks: []experiments.Lock{*l}},
+		Faults: []experiments.Fault{{ID: "k", Repeat: experiments.Repeat{Count: 10}, Kill: &experiments.Kill{HolderOf: "loop", Phase: phase}}},
+		SLOs:   []experiments.SLO{{Lock: "loop", Takeover: &d}},
+	}
+}
+
+func lint(t *testing.T, e *experiments.Experiment, rule string) Lint {
+	t.Helper()
+	for _, l := range Lints(e) {
+		if l.Rule == rule {
+			return l
+		}
+	}
+	t.Fatalf("no %s in %+v", rule, Lints(e))
+	return Lint{}
+}
+
+func TestLintTakeoverBand(t *testing.T) {
+	for _, c := range []struct {
+		phase experiments.KillPhase
+		max   time.Duration
+		ok    bool
+		means string
+	}{
+		{experiments.KillRandom, 94 * time.Second, true, ""},
+		{experiments.KillRandom, 93 * time.Second, false, "it holds only while every call is answered at once"},
+		{experiments.KillRandom, 30 * time.Second, false, "it holds by luck, in about 33% of such kills"},
+		{experiments.KillAfterGrant, 30 * time.Second, false, "it cannot hold"},
+	} {
+		l := lint(t, loopDrill(t, "cordum/pending-replayer", c.phase, experiments.DurationLimits{Max: &c.max}), "L3")
+		if l.OK != c.ok || !strings.HasPrefix(l.Means, c.means) || !strings.Contains(l.Text, "ttl 60s + in flight 2s + poll 30s + acquire 2s: up to 94s") {
+			t.Errorf("%s, max %s: %+v", c.phase, c.max, l)
+		}
+	}
+}
+
+// The chance that L3 names, against the same takeover thrown 100,000 times.
+func TestLintChance(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for _, limit := range []time.Duration{20 * time.Second, 45 * time.Second, 70 * time.Second} {
+		e := loopDrill(t, "cordum/pending-replayer", experiments.KillRandom, experiments.DurationLimits{Max: &limit})
+		odds := oddsOf(e, bandOf(e, &e.System.Locks[0], 0))
+		got := odds.within(limit.Seconds())
+		hits, n := 0, 100_000
+		for range n {
+			if 60*rng.Float64()+30*min(rng.Float64(), rng.Float64()) <= limit.Seconds() {
+				hits++
+			}
+		}
+		if want := float64(hits) / float64(n); math.Abs(got-want) > 0.01 {
+			t.Errorf("within %s: %.3f, thrown %.3f", limit, got, want)
+		}
+	}
+}
+
+func TestLintEvidence(t *testing.T) {
+	p95 := 95 * time.Second
+	l := lint(t, loopDrill(t, "cordum/pending-replayer", experiments.KillRandom, experiments.DurationLimits{P95: &p95}), "L8")
+	if l.OK || l.Text != "takeover p95: 10 kills are declared, a clean answer takes 59" {
+		t.Errorf("%+v", l)
+	}
+}

@@ -1,0 +1,198 @@
+package forecast
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/lockcore"
+)
+
+// Plan is what an experiment would do, worked out before anything is touched. It judges nothing. Unless it says otherwise, its
+// figures are those of the file, in seconds.
+type Plan struct {
+	Experiment  string            `json:"experiment"`
+	Environment string            `json:"environment"`
+	TimeScale   float64           `json:"timeScale"`
+	Timeline    []PlannedFault    `json:"timeline"` // in the order of their first shots
+	Overlaps    [][2]string       `json:"overlaps"` // pairs that may be in effect together
+	Bands       []verdict.Band    `json:"takeoverBands"`
+	Sums        []Lint            `json:"sums"`
+	LockSums    []LockSums        `json:"lockSums"`
+	Quantiles   []PlannedQuantile `json:"quantiles"`
+	Duration    PlannedDuration   `json:"duration"`
+	Caps        PlannedCaps       `json:"caps"`
+	Guards      []PlannedGuard    `json:"guards"`         // as they stand at the moment of planning; filled in by whoever asks them
+	Pods        []PlannedPod      `json:"pods,omitempty"` // likewise
+}
+
+// PlannedGuard is one answer to whether the run may start.
+type PlannedGuard struct {
+	Name    string `json:"guard"`
+	Refuses bool   `json:"refuses"`
+	Says    string `json:"says"`
+	Paste   string `json:"paste,omitempty"` // lines of a file that mend it
+}
+
+// PlannedPod is one pod that a drill would have, as it stands at the moment of planning.
+type PlannedPod struct {
+	Name  string `json:"name"`
+	UID   string `json:"uid"`
+	Node  string `json:"node,omitempty"` // "" = not placed yet
+	Phase string `json:"phase"`
+	Ready bool   `json:"ready"`
+}
+
+// PlannedFault is one fault with all its shots.
+type PlannedFault struct {
+	ID         string   `json:"id"`
+	Kind       string   `json:"kind"`
+	Form       string   `json:"form,omitempty"`
+	Timing     string   `json:"timing,omitempty"` // kills: moment of the lease
+	Lock       string   `json:"lock,omitempty"`   // whose holder it strikes
+	Whom       string   `json:"whom"`
+	Now        []string `json:"now,omitempty"` // who that would be at the moment of planning, where it can be looked up
+	At         float64  `json:"at"`            // after the steady state
+	For        float64  `json:"for,omitempty"` // 0 = an instant, or bounded by a count
+	Shots      int      `json:"shots"`
+	Every      float64  `json:"every,omitempty"` // between shots; 0 = each waits until the last has settled
+	Configured string   `json:"configured,omitempty"`
+	Does       string   `json:"does"`
+	Confirmed  string   `json:"confirmed"`
+	Undone     string   `json:"undone"`
+}
+
+// PlannedQuantile is what it takes to answer a promised quantile at all.
+type PlannedQuantile struct {
+	Lock     string  `json:"lock"`
+	Measure  string  `json:"measure"`
+	Quantile string  `json:"quantile"` // p50, p90 ...
+	Limit    float64 `json:"limit"`
+	Declared int     `json:"declared"` // independent faults that the file declares for it
+	Need     int     `json:"need"`     // that a clean answer takes
+}
+
+// PlannedDuration is how long the run would take, in real seconds: as scaled.
+type PlannedDuration struct {
+	SteadyState float64 `json:"steadyState"` // at least
+	Faults      float64 `json:"faults"`      // about: each kill settles in the middle of its takeover band
+	Horizon     float64 `json:"horizon"`     // waited after the last fault for a late breach
+	Jobs        float64 `json:"jobs"`        // until the last job that is offered is done, from the start
+	Expected    float64 `json:"expected"`
+	MaxRun      float64 `json:"maxRun"` // then the run is aborted
+}
+
+// PlannedCaps are limits that hold whatever the faults ask for.
+type PlannedCaps struct {
+	MaxKills   int    `json:"maxKills"`
+	MaxTargets int    `json:"maxTargets"` // 0 = no cap
+	KillSwitch string `json:"killSwitch,omitempty"`
+}
+
+// PlanOf works out what e, as it was loaded, would do.
+func PlanOf(e *experiments.Experiment) *Plan {
+	p := &Plan{
+		Experiment: e.Name, Environment: e.Environment, TimeScale: e.TimeScale,
+		Guards: []PlannedGuard{}, Timeline: []PlannedFault{}, Overlaps: e.AllowOverlap, Bands: Bands(e), Sums: Lints(e), LockSums: LockSumsOf(e), Quantiles: []PlannedQuantile{},
+		Duration: durationOf(experiments.Scale(e)),
+		Caps:     PlannedCaps{MaxKills: e.Limits.MaxKills, MaxTargets: e.Limits.MaxTargets, KillSwitch: e.Limits.KillSwitch},
+	}
+	if p.Overlaps == nil {
+		p.Overlaps = [][2]string{}
+	}
+	for i := range e.Faults {
+		p.Timeline = append(p.Timeline, plannedFault(e, &e.Faults[i]))
+	}
+	slices.SortStableFunc(p.Timeline, func(a, b PlannedFault) int { return cmp.Compare(a.At, b.At) })
+	for i := range e.System.Locks {
+		p.Quantiles = append(p.Quantiles, quantilesOf(e, e.System.Locks[i].Name)...)
+	}
+	return p
+}
+
+func plannedFault(e *experiments.Experiment, f *experiments.Fault) PlannedFault {
+	tell := e.Tell(f)
+	p := PlannedFault{
+		ID: f.ID, Kind: f.Kind(), Form: f.Form(), Lock: f.Lock(), Whom: f.Whom(),
+		At: f.At.Seconds(), For: f.For.Seconds(), Shots: max(1, f.Repeat.Count), Every: f.Repeat.Every.Seconds(),
+		Configured: f.Magnitude(), Does: tell.Does, Confirmed: tell.Confirmed, Undone: tell.Undone,
+	}
+	if f.Kill != nil {
+		p.Timing = string(f.Kill.Phase)
+	}
+	return p
+}
+
+func quantilesOf(e *experiments.Experiment, lock string) []PlannedQuantile {
+	var out []PlannedQuantile
+	declared, _ := trialsDeclared(e, lock)
+	for i := range e.SLOs {
+		s := &e.SLOs[i]
+		if s.Lock != lock {
+			continue
+		}
+		for _, l := range append(LimitsOf(s.Takeover), LimitsOf(s.TickGap)...) {
+			if l.P > 0 {
+				out = append(out, PlannedQuantile{Lock: lock, Measure: s.Measure(), Quantile: l.Name, Limit: l.Value.Seconds(),
+					Declared: declared, Need: TrialsNeeded(l.P, 0)})
+			}
+		}
+	}
+	return out
+}
+
+// durationOf estimates the run of e, which is scaled.
+func durationOf(e *experiments.Experiment) PlannedDuration {
+	var faults, jobs time.Duration
+	for i := range e.Faults {
+		faults = max(faults, lengthOf(e, &e.Faults[i]))
+	}
+	for i := range e.System.Work {
+		w := &e.System.Work[i]
+		jobs = max(jobs, time.Duration(float64(w.Jobs)/w.Rate*float64(time.Second))+w.Hold.P99)
+	}
+	horizon := Horizon(e, "")
+	expected := max(e.SteadyState.For+faults+horizon, jobs)
+	return PlannedDuration{
+		SteadyState: e.SteadyState.For.Seconds(), Faults: faults.Seconds(), Horizon: horizon.Seconds(), Jobs: jobs.Seconds(),
+		Expected: expected.Seconds(), MaxRun: e.Limits.MaxRun.Seconds(),
+	}
+}
+
+// lengthOf is about how long a series of shots takes, from the steady state on.
+func lengthOf(e *experiments.Experiment, f *experiments.Fault) time.Duration {
+	shots := time.Duration(max(1, f.Repeat.Count))
+	one := f.For
+	for i := range e.System.Locks {
+		l := &e.System.Locks[i]
+		switch {
+		case l.Name != f.Lock():
+		case f.Kill != nil: // the wait for its moment, the takeover, and the replica's return beside it
+			b := bandOf(e, l, 0)
+			one = waitFor(l, f.Kill.Phase) + max((b.lo+b.hi)/2, e.System.Restart)
+		case f.Failures() != nil && f.For == 0:
+			p := &l.Policy
+			one = time.Duration(f.Failures().Count)*(max(p.RenewEvery, p.Acquire.Timeout)+f.Failures().Delay) + p.TTL
+		}
+	}
+	if f.Repeat.Every > 0 {
+		return f.At + (shots-1)*max(f.Repeat.Every, one) + one
+	}
+	return f.At + shots*one
+}
+
+// waitFor is about how long a kill waits for its moment within the lease.
+func waitFor(l *experiments.Lock, phase experiments.KillPhase) time.Duration {
+	p := &l.Policy
+	cycle := p.TTL
+	if p.Loop != nil {
+		cycle += p.Loop.Poll
+	}
+	renews := p.RenewEvery > 0 && (p.Loop == nil || p.Loop.Mode == lockcore.LoopRenewed)
+	if renews && (phase == experiments.KillAfterRenew || phase == experiments.KillBeforeRenew) {
+		return p.RenewEvery
+	}
+	return cycle / 2
+}

@@ -1,0 +1,45 @@
+package testbed
+
+import (
+	"fmt"
+
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// claim parses one line of a replica's standard output: an event of a kind that a replica can know, in its own name, moved
+// to the run's origin. Unknown fields are tolerated.
+func claim(line []byte, who history.Replica, origin int64) (history.Event, error) {
+	var e history.Event
+	if err := history.ParseEvent(line, &e); err != nil {
+		return e, fmt.Errorf("no event: %w", err)
+	}
+	if !claimable(e.Kind) {
+		return e, fmt.Errorf("kind %q is not a replica's to claim", e.Kind)
+	}
+	if e.Kind == history.ReplicaReady { // who it is we know better; where its metrics are, only it does
+		if e.Replica != nil {
+			who.Metrics = e.Replica.Metrics
+		}
+		e.Replica = &who
+	}
+	e.N, e.At = 0, 0
+	e.Source, e.Clock = who.Incarnation, history.ClockShared
+	e.Span = e.Add(-origin)
+	if err := e.Check(); err != nil {
+		return e, fmt.Errorf("%s: %w", e.Kind, err)
+	}
+	return e, nil
+}
+
+// claimable are the kinds that history-format.md lists as claims of a replica.
+func claimable(k history.Kind) bool {
+	switch k {
+	case history.ReplicaReady, history.JobAck, history.WaitBegin, history.WaitEnd,
+		history.AcquireInvoke, history.AcquireReturn, history.RenewInvoke, history.RenewReturn,
+		history.ReleaseInvoke, history.ReleaseReturn, history.UndoInvoke, history.UndoReturn, history.ReleaseSkipped,
+		history.AbandonKind, history.FenceObserved, history.UnownedEnter, history.WorkEnter, history.WorkExit,
+		history.WriteInvoke, history.WriteReturn, history.FaultHit, history.FaultReverted:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,93 @@
+package testbed
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore"
+	"github.com/lockdrill/lockdrill/lockcore/protocol"
+)
+
+// The examples of docs/worker-protocol.md are what this package really sends and takes.
+func TestDocumentedExamples(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/worker-protocol.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	who := history.Replica{Name: "r1", Incarnation: "r1.1", PID: 1}
+	words := map[string]int{}
+	for _, line := range append(block(t, string(doc), "commands"), block(t, string(doc), "session")...) {
+		if said, ok := strings.CutPrefix(line, "< "); ok {
+			e, err := claim([]byte(said), who, 1000)
+			if err != nil {
+				t.Errorf("event %s: %v", said, err)
+			}
+			if e.Epoch != "" && e.Epoch != lockcore.Fingerprint("test") {
+				t.Errorf("epoch %q is no fingerprint of the example's token", e.Epoch)
+			}
+			words[string(e.Kind)]++
+			continue
+		}
+		dec := json.NewDecoder(bytes.NewReader([]byte(strings.TrimPrefix(line, "> "))))
+		dec.DisallowUnknownFields()
+		var c protocol.Command
+		if err := dec.Decode(&c); err != nil {
+			t.Errorf("command %s: %v", line, err)
+		}
+		if c.V != protocol.Version {
+			t.Errorf("command %s: version %d", line, c.V)
+		}
+		words[c.Cmd]++
+	}
+	for _, word := range []string{
+		protocol.CmdConfigure, protocol.CmdOffer, protocol.CmdArm, protocol.CmdDisarm, protocol.CmdCrash, protocol.CmdStop, "replica.ready", "job.ack",
+	} {
+		if words[word] == 0 {
+			t.Errorf("no example of %s", word)
+		}
+	}
+}
+
+// block gives the lines of the fenced blocks of a language.
+func block(t *testing.T, doc, language string) []string {
+	t.Helper()
+	_, rest, found := strings.Cut(doc, "```"+language+"\n")
+	text, _, closed := strings.Cut(rest, "\n```")
+	if !found || !closed {
+		t.Fatalf("no block of %s in the document", language)
+	}
+	return strings.Split(text, "\n")
+}
+
+func TestClaimIsMovedAndSigned(t *testing.T) {
+	who := history.Replica{Name: "r1", Incarnation: "r1.2", PID: 7}
+	e, err := claim([]byte(`{"n":99,"at":99,"kind":"job.ack","from":1500,"to":1600,"source":"runner","clock":"runner","lock":"l","key":"k","job":{"id":"j"},"x":1}`), who, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.N != 0 || e.At != 0 || e.Source != "r1.2" || e.Clock != history.ClockShared || e.From != 500 || e.To != 600 {
+		t.Errorf("claim = %+v", e)
+	}
+	for _, line := range []string{
+		``, `[]`, `{}`, `{"kind":"run.end","note":{"what":"completed"}}`, `{"kind":"fault.applied","op":"f#1"}`,
+		`{"kind":"look","lock":"l","key":"k","look":{}}`, `{"kind":"job.ack","lock":"l","key":"k","job":{"id":"j"}} {}`,
+		`{"kind":"job.ack","from":2,"to":1,"lock":"l","key":"k","job":{"id":"j"}}`, `{"kind":"job.ack","lock":"l","key":"k"}`,
+	} {
+		if e, err := claim([]byte(line), who, 0); err == nil {
+			t.Errorf("claim(%s) = %+v, want an error", line, e)
+		}
+	}
+}
+
+func TestReadyTellsWhereMetricsAre(t *testing.T) {
+	who := history.Replica{Name: "r1", Incarnation: "r1.2", PID: 7}
+	e, err := claim([]byte(`{"kind":"replica.ready","from":9,"to":9,"replica":{"name":"x","incarnation":"x.9","pid":1,"metrics":"127.0.0.1:40123"}}`), who, 0)
+	who.Metrics = "127.0.0.1:40123"
+	if err != nil || *e.Replica != who {
+		t.Errorf("ready became %+v (%v), want %+v", e.Replica, err, who)
+	}
+}

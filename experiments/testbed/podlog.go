@@ -1,0 +1,237 @@
+package testbed
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/kube"
+)
+
+const (
+	logAgain = 200 * time.Millisecond // between a stream that was cut and the next
+	askAgain = 5 * time.Second        // for one question to the API server
+)
+
+// follow reads the log of a life to its end, and finds out whether that is the life's end. A stream that is cut is opened again; what
+// it has shown before is left out. One that cannot be opened until ctx ends is a stretch in which it was not followed, as any other.
+func (p *podLives) follow(ctx context.Context, l *podLife) {
+	f := follower{lives: p, life: l, lost: p.o.Clock()}
+	if l.fresh {
+		f.lost = l.began.From
+	}
+	for {
+		clean, seen := f.read(ctx)
+		if ctx.Err() == nil && !f.cut {
+			if f.cut = true; f.opened {
+				f.lost = seen
+			}
+		}
+		if ctx.Err() != nil || f.over(ctx, clean, seen) {
+			if (f.cut || !f.opened) && !clean {
+				f.found()
+			}
+			return
+		}
+		select {
+		case <-time.After(logAgain):
+		case <-ctx.Done():
+			f.found()
+			return
+		}
+	}
+}
+
+// follower is the reading of one log.
+type follower struct {
+	lives  *podLives
+	life   *podLife
+	opened bool  // once
+	since  int64 // when that was asked for: lines that are new are not older
+	cut    bool  // it is not followed
+	lost   int64 // since then
+
+	stamp string // the latest of a line so far, by the node's clock
+	same  int    // lines with that stamp so far
+
+	again int  // of these, in a stream that was opened again, those that it has yet to show
+	old   bool // it has shown nothing new yet
+}
+
+// read follows one stream until it ends; clean: it came to its end. seen is when.
+func (f *follower) read(ctx context.Context) (clean bool, seen int64) {
+	o, l := &f.lives.o, f.life
+	asked := o.Clock()
+	whole := f.lives.h.old || l.fresh
+	from := kube.LogStart{New: !whole} // until there is a line from which on it can be read again
+	if f.stamp != "" {
+		from.Since, _ = time.Parse(time.RFC3339Nano, f.stamp) // it was one
+	}
+	r, err := f.lives.from.FollowStamped(ctx, l.name, o.Container, from)
+	defer f.tried() // at the latest
+	if err != nil {
+		return false, o.Clock()
+	}
+	defer r.Close()
+	// The name may be another pod's by now, or its container in another life, and no log says whose it is.
+	if now, ok, err := f.ask(ctx); err != nil || ok && (now.UID != l.uid || now.Container.ID != "" && now.Container.ID != l.id) {
+		return false, o.Clock()
+	}
+	if f.cut && (f.opened || !whole) { // the first stream of a whole log shows all that there is to see
+		f.found()
+	}
+	if !f.opened {
+		f.since = asked
+		if whole {
+			f.since = l.began.From
+		}
+	}
+	f.opened, f.cut = true, false
+	f.tried()
+	err = f.lines(r)
+	return errors.Is(err, io.EOF), o.Clock()
+}
+
+// tried says that the log is followed, or cannot be.
+func (f *follower) tried() {
+	f.lives.mu.Lock()
+	defer f.lives.mu.Unlock()
+	if !f.life.tried {
+		f.life.tried = true
+		f.lives.h.changed(f.life)
+	}
+}
+
+// lines reads until the stream ends.
+func (f *follower) lines(stream io.Reader) error {
+	r := bufio.NewReaderSize(stream, lineLimit)
+	f.again, f.old = f.same, f.stamp != ""
+	for {
+		line, err := r.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) { // its first part will do: no line of ours is so long
+			line = bytes.Clone(line)
+			for errors.Is(err, bufio.ErrBufferFull) {
+				_, err = r.ReadSlice('\n')
+			}
+		}
+		if len(line) > 0 && (err == nil || errors.Is(err, io.EOF)) {
+			f.line(bytes.TrimSuffix(line, []byte("\n")))
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// line hands on a line that has not been shown before.
+func (f *follower) line(line []byte) {
+	stamp, text, ok := bytes.Cut(line, []byte(" "))
+	at, err := time.Parse(time.RFC3339Nano, string(stamp))
+	if !ok || err != nil {
+		text = line
+	} else if f.shown(at, string(stamp)) {
+		return
+	}
+	p := f.lives
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	span := history.Span{From: f.since, To: p.o.Clock()}
+	p.h.line(f.life, text, span)
+	if p.o.OnLine != nil && f.life.incarnation != "" && !f.life.astray {
+		p.o.OnLine(f.life.incarnation, text, span)
+	}
+}
+
+// shown reports that a line with that stamp was shown by an earlier stream. Only the first lines of a stream can have been: later ones
+// may be stamped out of order, by the writers of two pipes or a clock that was set back.
+func (f *follower) shown(at time.Time, stamp string) bool {
+	last, _ := time.Parse(time.RFC3339Nano, f.stamp) // it was one, or there is none
+	switch {
+	case f.old && at.Before(last):
+		return true
+	case f.old && at.Equal(last) && f.again > 0:
+		f.again--
+		return true
+	case f.stamp == "" || at.After(last):
+		f.stamp, f.same = stamp, 1
+	case at.Equal(last):
+		f.same++
+	}
+	f.old = false
+	return false
+}
+
+// found tells of the stretch in which the log was not followed.
+func (f *follower) found() {
+	p := f.lives
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	who := f.life.incarnation
+	if who == "" && p.h.seated != nil { // its log never said
+		who = p.h.seated(f.life.uid)
+	}
+	if p.o.OnCut != nil && who != "" {
+		p.o.OnCut(who, history.Span{From: f.lost, To: p.o.Clock()})
+	}
+}
+
+// ask asks for the pod of that name.
+func (f *follower) ask(ctx context.Context) (kube.Pod, bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, askAgain)
+	defer cancel()
+	return f.lives.from.Pod(ctx, f.life.name, f.lives.o.Container)
+}
+
+// over finds out, after a stream has ended, whether the life has.
+func (f *follower) over(ctx context.Context, clean bool, seen int64) bool {
+	p, l := f.lives, f.life
+	if f.known() {
+		return true
+	}
+	now, ok, err := f.ask(ctx)
+	answered := p.o.Clock()
+	if err != nil {
+		return f.known()
+	}
+	if ok && now.UID == l.uid {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if over, state := l.over(now.Container); over {
+			p.finish(l, answered, history.ByStatus, state)
+		} else {
+			p.cuts[l.pod.Node] = seen
+		}
+		return l.end != nil
+	}
+	if !clean { // the object is gone, and with it the way to the log
+		return true
+	}
+	select {
+	case <-time.After(p.h.quiet):
+	case <-ctx.Done():
+		return true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.h.sign(l) <= seen && !p.cutNear(l, seen) {
+		p.finish(l, seen, history.ByLogStream, "")
+	}
+	return true
+}
+
+// cutNear reports that another stream from the life's node was cut at about that time: then this one may have been, too.
+func (p *podLives) cutNear(l *podLife, at int64) bool {
+	cut, ok := p.cuts[l.pod.Node]
+	return ok && cut > at-int64(p.h.quiet) && cut < at+int64(p.h.quiet)
+}
+
+// known reports that the life's end was seen otherwise.
+func (f *follower) known() bool {
+	f.lives.mu.Lock()
+	defer f.lives.mu.Unlock()
+	return f.life.end != nil
+}

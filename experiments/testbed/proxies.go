@@ -1,0 +1,252 @@
+package testbed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/undo"
+	"github.com/lockdrill/lockdrill/internal/toxi"
+)
+
+// ProxyOptions of OpenProxies.
+type ProxyOptions struct {
+	Mode     experiments.ProxyMode       // embedded (or "") or external
+	URL      string                      // external: of the server's API, http://host:8474
+	Run      string                      // run id: part of every proxy's name
+	Replicas []string                    // names: r1, r2 ...
+	Upstream func(replica string) string // host:port that its way leads to, as the Toxiproxy sees it
+	// Dial opens a connection through which the store answers PING in plain RESP, where that takes TLS or a password; nil = plain TCP.
+	Dial    func(ctx context.Context, addr string) (net.Conn, error)
+	Journal *undo.Journal // a proxy on an external server is written down here before it is made; nil = nowhere
+}
+
+// Proxies are the replicas' ways to the locks' store: one Toxiproxy proxy for each replica's name, which stays over its restarts.
+//
+// A proxy is dialled on the host of the API's URL. Where that is an address, it must be one of the server's own machine, and the proxy
+// listens there; where it is a name, such as that of a headless Service, what it leads to is not the server's to know, and the proxy
+// listens on all its addresses. The upstream is dialled from there: a store on this machine's loopback is out of its reach.
+type Proxies struct {
+	Mode experiments.ProxyMode
+
+	client   *toxi.Client
+	server   *toxiServer // embedded
+	journal  *undo.Journal
+	replicas []string
+	ways     map[string]*way
+	mu       sync.Mutex
+	closed   bool
+}
+
+type way struct {
+	undo.Way
+	addr   string // host:port to dial
+	record int    // in the journal
+	gone   bool
+}
+
+// ForeignError says that the server stands in another run's way.
+type ForeignError struct{ URL, Proxy, Run string }
+
+func (e *ForeignError) Error() string {
+	return fmt.Sprintf("the Toxiproxy at %s carries %s, a proxy of run %s: wait for the end of that run, or undo what it left with lockdrill recover",
+		e.URL, e.Proxy, e.Run)
+}
+
+// proxyPrefix begins the name of every proxy of ours: lockdrill-<run>-<replica>.
+const proxyPrefix = "lockdrill-"
+
+// passWithin bounds the first round trip through a new proxy.
+const passWithin = 2 * time.Second
+
+// OpenProxies makes a proxy for every replica and passes a first connection through each. On an error nothing is left behind. A
+// *ForeignError: the server is used by another run.
+func OpenProxies(ctx context.Context, o ProxyOptions) (_ *Proxies, err error) {
+	p := &Proxies{Mode: o.Mode, journal: o.Journal, replicas: o.Replicas, ways: map[string]*way{}}
+	if p.Mode == "" {
+		p.Mode = experiments.ProxyEmbedded
+	}
+	api := strings.TrimSuffix(o.URL, "/")
+	if p.Mode == experiments.ProxyEmbedded {
+		p.journal = nil // what is in this process ends with it
+		if p.server, err = startToxiServer(); err != nil {
+			return nil, fmt.Errorf("open proxies: %w", err)
+		}
+		api = p.server.url
+	}
+	defer func() {
+		if err != nil {
+			undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
+			defer cancel()
+			err = fmt.Errorf("open proxies: %w", errors.Join(err, p.Close(undo)))
+		}
+	}()
+	u, err := url.Parse(api)
+	if err != nil || u.Hostname() == "" {
+		return nil, fmt.Errorf("proxy.url %q is not the address of an API", o.URL)
+	}
+	p.client = toxi.New(api)
+	if err := p.refuseForeign(ctx, api, o.Run); err != nil {
+		return nil, err
+	}
+	for _, r := range o.Replicas {
+		if err := p.open(ctx, api, u.Hostname(), o, r); err != nil {
+			return nil, fmt.Errorf("the way of %s: %w", r, err)
+		}
+	}
+	return p, nil
+}
+
+// refuseForeign looks for proxies of other runs.
+func (p *Proxies) refuseForeign(ctx context.Context, api, run string) error {
+	all, err := p.client.Proxies(ctx)
+	if err != nil {
+		return fmt.Errorf("ask the Toxiproxy at %s: %w", api, err)
+	}
+	for name := range all {
+		rest, ours := strings.CutPrefix(name, proxyPrefix)
+		if i := strings.LastIndexByte(rest, '-'); ours && i > 0 && rest[:i] != run {
+			return &ForeignError{api, name, rest[:i]}
+		}
+	}
+	return nil
+}
+
+func (p *Proxies) open(ctx context.Context, api, host string, o ProxyOptions, replica string) error {
+	w := &way{Way: undo.Way{API: api, Proxy: proxyPrefix + o.Run + "-" + replica, Listen: net.JoinHostPort(listenOn(host), "0")}}
+	if p.server != nil {
+		w.Own = os.Getpid()
+	}
+	record := func() undo.Record { return undo.Record{Kind: undo.StandWay, Way: &w.Way} }
+	var err error
+	if w.record, err = p.journal.Intend(record()); err != nil {
+		return err
+	}
+	p.ways[replica] = w
+	upstream := o.Upstream(replica)
+	made, err := p.client.Create(ctx, toxi.Proxy{Name: w.Proxy, Listen: w.Listen, Upstream: upstream, Enabled: true})
+	if err != nil {
+		return err
+	}
+	w.Listen = made.Listen
+	_, port, err := net.SplitHostPort(made.Listen)
+	if err != nil {
+		return fmt.Errorf("it listens on %q: %w", made.Listen, err)
+	}
+	w.addr = net.JoinHostPort(host, port)
+	if err := p.journal.Done(w.record, record()); err != nil {
+		return err
+	}
+	if err := passes(ctx, o.Dial, w.addr); err != nil {
+		return fmt.Errorf("no answer through %s from %s: is that an address of the Toxiproxy's own machine, or a name that leads to it on every port (in a cluster a headless Service), and can it reach the store? %w", w.addr, upstream, err)
+	}
+	return nil
+}
+
+// listenOn is where a server listens that is reached by host.
+func listenOn(host string) string {
+	if _, err := netip.ParseAddr(host); err == nil || host == "localhost" {
+		return host
+	}
+	return "0.0.0.0"
+}
+
+// passes asks the store for any answer through addr: that it wants a password is one. It proves that somebody listens at both ends.
+func passes(ctx context.Context, dial func(context.Context, string) (net.Conn, error), addr string) error {
+	ctx, cancel := context.WithTimeout(ctx, passWithin)
+	defer cancel()
+	if dial == nil {
+		dial = func(ctx context.Context, addr string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "tcp", addr)
+		}
+	}
+	conn, err := dial(ctx, addr)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if deadline, ok := ctx.Deadline(); ok {
+		_ = conn.SetDeadline(deadline)
+	}
+	if _, err := conn.Write([]byte("*1\r\n$4\r\nPING\r\n")); err != nil {
+		return err
+	}
+	_, err = conn.Read(make([]byte, 1))
+	return err
+}
+
+// Addr is where a replica finds the locks' store, host:port; "" = there is no such replica.
+func (p *Proxies) Addr(replica string) string {
+	if w := p.ways[replica]; w != nil {
+		return w.addr
+	}
+	return ""
+}
+
+// Way is what a fault of the network changes: the replica's proxy.
+func (p *Proxies) Way(replica string) (undo.Way, bool) {
+	w := p.ways[replica]
+	if w == nil {
+		return undo.Way{}, false
+	}
+	return w.Way, true
+}
+
+// Close removes our proxies, verifies that they are gone, and ends an embedded server, within ctx even where a proxy hangs. It may
+// be called again, and then tries what is left. A nil *Proxies has nothing to close.
+func (p *Proxies) Close(ctx context.Context) error {
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil
+	}
+	if p.server != nil {
+		var addrs []string
+		for _, w := range p.ways {
+			addrs = append(addrs, w.addr)
+		}
+		err := p.server.close(ctx, addrs)
+		p.closed = err == nil
+		return err
+	}
+	var errs []error
+	for _, r := range p.replicas {
+		w := p.ways[r]
+		if w == nil || w.gone {
+			continue
+		}
+		if err := p.drop(ctx, w); err != nil {
+			errs = append(errs, fmt.Errorf("close the way of %s: %w", r, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (p *Proxies) drop(ctx context.Context, w *way) error {
+	early := p.journal.Mark(w.record, undo.UndoIntent, "")
+	if err := p.client.Drop(ctx, w.Proxy); err != nil {
+		return errors.Join(err, p.journal.Mark(w.record, undo.Dirty, err.Error()))
+	}
+	w.gone = true
+	return errors.Join(early, p.journal.Mark(w.record, undo.Undone, ""))
+}
+
+// EndWay removes a proxy that a run has made on an external server.
+func EndWay(ctx context.Context, r undo.Record) error {
+	if r.Way == nil {
+		return errors.New("the record names no way")
+	}
+	return toxi.New(r.Way.API).Drop(ctx, r.Way.Proxy)
+}

@@ -1,0 +1,61 @@
+package testbed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/lockdrill/lockdrill/experiments/undo"
+)
+
+// folderPrefix begins the name of every folder that the testbed makes, and so of every one that may be removed with what is in it.
+const folderPrefix = "lockdrill-"
+
+// EndStand undoes a record of a replica or of a spawned server, from any process of this host: its process group is killed, if it is
+// still that very process, and its folder removed.
+func EndStand(ctx context.Context, r undo.Record) error {
+	if r.Process != nil {
+		if err := endProcess(ctx, *r.Process); err != nil {
+			return err
+		}
+	}
+	if r.Folder == "" {
+		return nil
+	}
+	if !filepath.IsAbs(r.Folder) || !strings.HasPrefix(filepath.Base(r.Folder), folderPrefix) {
+		return fmt.Errorf("remove folder %s: its name does not begin with %s: it is not one of a run", r.Folder, folderPrefix)
+	}
+	return removeAll(r.Folder)
+}
+
+// endProcess kills the process and what it has started, and waits until it is gone. SIGKILL ends a stopped process as well.
+func endProcess(ctx context.Context, p undo.Process) error {
+	alive, err := p.Lives()
+	if err != nil || !alive {
+		return err
+	}
+	target := p.PID
+	if group, err := syscall.Getpgid(p.PID); err == nil && group == p.PID {
+		target = -p.PID
+	}
+	if err := syscall.Kill(target, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("kill process %d: %w", p.PID, err)
+	}
+	return p.AwaitEnd(ctx)
+}
+
+// removeAll removes a folder and verifies that it is gone.
+func removeAll(dir string) error {
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("remove folder of redis-server: %w", err)
+	}
+	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("folder of redis-server is still there: %s", dir)
+	}
+	return nil
+}

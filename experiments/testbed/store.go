@@ -1,0 +1,118 @@
+package testbed
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/lockdrill/lockdrill/experiments/undo"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// closeLimit bounds the closing of a store that failed to open.
+const closeLimit = 5 * time.Second
+
+// Store is one Redis of the drill.
+type Store struct {
+	Info   history.StoreInfo
+	Addr   string // host:port; loopback, where the run started it. It stays over restarts and fail-overs
+	Prefix string // "lockdrill:<run>:", before every key of the run
+	PID    int    // of a spawned server as it was opened; 0 = none of its own
+
+	client *redis.Client
+	where  undo.Store                    // of an external Redis: how it is dialled
+	self   func() (id string, err error) // what the server does not tell itself: this life's id, or that it is no longer ours; nil = nothing
+
+	mu      sync.Mutex // guards what follows: what is done to the server is done one thing after the other
+	host    host
+	standby *standby // of a drill that fails over
+	moved   bool     // the standby is the server now, and has none itself
+}
+
+// host is what a store's server runs in.
+type host interface {
+	kill(ctx context.Context) error // as kill -9 does; one that does not run is killed already
+	start(ctx context.Context, client *redis.Client, keep bool) error
+	end(ctx context.Context) error // for good, and verifies it
+	process() *undo.Process        // nil = none of its own
+}
+
+// newClient is the testbed's own connection to a store of the run: no retries, and deadlines that hold.
+func newClient(addr string) *redis.Client { return newClientOf(&redis.Options{Addr: addr}) }
+
+func newClientOf(o *redis.Options) *redis.Client {
+	o.Protocol, o.DisableIdentity, o.ContextTimeoutEnabled = 2, true, true
+	o.MaxRetries, o.DialerRetries, o.DialTimeout, o.ReadTimeout = -1, 1, time.Second, time.Second
+	o.PoolSize = 64 // after so many refusals in a row go-redis dials only once a second, and sees late that a server is back
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	return redis.NewClient(o)
+}
+
+// Mark sets the marker key, which has no expiry: where it vanishes, the store has lost data.
+func (s *Store) Mark(ctx context.Context) error {
+	if err := s.client.Set(ctx, s.marker(), "1", 0).Err(); err != nil {
+		return fmt.Errorf("set marker: %w", err)
+	}
+	return nil
+}
+
+// Life asks the store who it is: the server's run id (a restart changes it) and whether the marker is still there (a flush
+// removes it and keeps the run id). An error says that the store did not answer.
+func (s *Store) Life(ctx context.Context) (runID string, marker bool, err error) {
+	n, err := s.client.Exists(ctx, s.marker()).Result()
+	if err != nil {
+		return "", false, fmt.Errorf("look for marker: %w", err)
+	}
+	if s.self != nil {
+		if id, err := s.self(); id != "" || err != nil {
+			return id, n == 1, err
+		}
+	}
+	info, err := serverInfo(ctx, s.client)
+	if err != nil {
+		return "", false, err
+	}
+	return info["run_id"], n == 1, nil
+}
+
+// Close ends the server and verifies that its process and its folder are gone. It may be called again.
+func (s *Store) Close(ctx context.Context) error {
+	err := s.client.Close()
+	if errors.Is(err, redis.ErrClosed) {
+		err = nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.standby != nil {
+		err = errors.Join(err, s.standby.end(ctx))
+	}
+	return errors.Join(err, s.host.end(ctx))
+}
+
+func (s *Store) marker() string { return s.Prefix + "marker" }
+
+// serverInfo is the server section of INFO.
+func serverInfo(ctx context.Context, c *redis.Client) (map[string]string, error) {
+	return infoOf(ctx, c, "server")
+}
+
+func infoOf(ctx context.Context, c *redis.Client, section string) (map[string]string, error) {
+	text, err := c.Info(ctx, section).Result()
+	if err != nil {
+		return nil, fmt.Errorf("ask for info: %w", err)
+	}
+	info := map[string]string{}
+	for sc := bufio.NewScanner(strings.NewReader(text)); sc.Scan(); {
+		if k, v, ok := strings.Cut(sc.Text(), ":"); ok {
+			info[k] = v
+		}
+	}
+	return info, nil
+}

@@ -1,0 +1,216 @@
+// Package testbed is what a drill stands on: the stores of the locks and of the ledger, and the fleet of replicas.
+//
+// It starts, measures, signals and ends them; it decides nothing about the drill and records nothing. Everything that it
+// starts listens on the loopback interface only. At a Redis that exists by itself it is a guest: see external.go.
+//
+// Its one invariant: what it started is gone after Close or Stop, and whatever is a process of its own is also gone when the
+// runner is killed with -9 (Linux: by the kernel; elsewhere replicas end when their standard input closes).
+package testbed
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/undo"
+)
+
+// Options of OpenStores.
+type Options struct {
+	Redis    experiments.Redis
+	Ledger   experiments.LedgerStore
+	NoLedger bool                // nobody writes to one: none is opened
+	Faults   []experiments.Fault // what the locks' store must be able to suffer
+	Run      string              // run id: part of every key's prefix
+	Folder   string              // of the run, absolute: an external Redis shows it to whoever wants to run there as well
+	Dir      string              // folders of spawned servers are made below it; "" = the system's temporary folder
+	Journal  *undo.Journal       // what is started, and a stay at an external Redis, is written down here first; nil = nowhere
+}
+
+// Stores are the two stores of a drill, each a server of its own: a fault at the locks' store cannot reach the ledger.
+type Stores struct {
+	Locks, Ledger *Store // Ledger: nil with NoLedger
+	Notice        string // which kind of store was chosen, one line for a person
+	spawner       *spawner
+}
+
+// OpenStores opens both stores and sets their markers. On an error nothing is left behind. An error may wrap ErrSettings (a person
+// mends it by a setting) or be a HeldError (another run has the target).
+func OpenStores(ctx context.Context, o Options) (*Stores, error) {
+	if o.Run == "" {
+		return nil, errors.New("open stores: the run has no id")
+	}
+	s := &Stores{}
+	how, err := s.choose(o)
+	if err != nil {
+		return nil, fmt.Errorf("open stores: %w", err)
+	}
+	for _, part := range []struct {
+		name string
+		into **Store
+		how  opening
+	}{{"locks", &s.Locks, how.locks}, {"ledger", &s.Ledger, how.ledger}} {
+		if part.name == "ledger" && o.NoLedger {
+			continue
+		}
+		store, err := part.how(ctx, part.name)
+		if err != nil {
+			undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
+			defer cancel()
+			return nil, fmt.Errorf("open store of the %s: %w", part.name, errors.Join(err, s.Close(undo)))
+		}
+		*part.into = store
+	}
+	if s.guest() && s.Locks.Info.RunID == s.Ledger.Info.RunID {
+		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
+		defer cancel()
+		return nil, fmt.Errorf("open stores: ledger.url %w: %s is the very server of the locks, by another name: the ledger needs one that no fault reaches",
+			ErrSettings, errors.Join(errors.New(target(s.Ledger.where)), s.Close(undo)))
+	}
+	s.notice()
+	return s, nil
+}
+
+// guest reports whether both stores are somebody's.
+func (s *Stores) guest() bool {
+	return s.Ledger != nil && s.Locks.where.Addr != "" && s.Ledger.where.Addr != ""
+}
+
+// notice says what was chosen, where choose has not said it.
+func (s *Stores) notice() {
+	locks, ledger := s.Locks, s.Ledger
+	switch {
+	case ledger == nil:
+		s.Notice = fmt.Sprintf("locks at %s (Redis %s), as a guest", target(locks.where), locks.Info.Version)
+	case s.guest():
+		s.Notice = fmt.Sprintf("locks at %s (Redis %s), the ledger at %s (Redis %s), at both as a guest",
+			target(locks.where), locks.Info.Version, target(ledger.where), ledger.Info.Version)
+	case locks.where.Addr != "":
+		s.Notice = fmt.Sprintf("locks at %s (Redis %s), as a guest; the ledger in a store of this run's own (%s)", target(locks.where), locks.Info.Version, ledger.Info.Kind)
+	case ledger.where.Addr != "":
+		s.Notice = fmt.Sprintf("the ledger at %s (Redis %s), as a guest; locks in a store of this run's own (%s)", target(ledger.where), ledger.Info.Version, locks.Info.Kind)
+	case s.spawner != nil:
+		s.Notice = fmt.Sprintf("two redis-servers %s of this run's own, on loopback", locks.Info.Version)
+	}
+}
+
+// opening opens one store.
+type opening func(ctx context.Context, name string) (*Store, error)
+
+// ways say how both stores are opened.
+type ways struct{ locks, ledger opening }
+
+// choose says how both stores are opened: as a guest where they are somebody's, else by the run itself.
+func (s *Stores) choose(o Options) (how ways, err error) {
+	prefix := "lockdrill:" + o.Run + ":"
+	guest := func(r experiments.Redis) opening {
+		return func(ctx context.Context, _ string) (*Store, error) { return openExternal(ctx, r, o, prefix) }
+	}
+	locks, ledger := o.Redis.Mode == experiments.RedisExternal, o.Ledger.URL != ""
+	if !locks || !ledger && !o.NoLedger {
+		if how, err = s.own(o, prefix); err != nil {
+			return how, err
+		}
+	}
+	if locks {
+		how.locks = guest(o.Redis)
+	}
+	if ledger {
+		how.ledger = guest(o.Ledger.AsRedis())
+	}
+	return how, nil
+}
+
+// own says how stores are opened that the run starts itself, and says so in Notice.
+func (s *Stores) own(o Options, prefix string) (how ways, err error) {
+	binary, missing := exec.LookPath("redis-server")
+	mode := o.Redis.Mode
+	if mode == experiments.RedisExternal {
+		o.Faults = nil // of the ledger
+	}
+	if mode == experiments.RedisAuto || mode == "" || mode == experiments.RedisExternal {
+		mode = experiments.RedisSpawn
+		if missing != nil {
+			mode = experiments.RedisEmbedded
+			s.Notice = "no redis-server on the PATH: the embedded store is used (inside the runner, for small drills)"
+		}
+	}
+	keeps, failsOver := demands(o.Faults)
+	switch {
+	case mode == experiments.RedisEmbedded && cannot(o.Faults) != "":
+		return how, fmt.Errorf("redis.mode %w: the embedded store cannot %s; put a redis-server on the PATH and say redis: {mode: spawn}", ErrSettings, cannot(o.Faults))
+	case mode == experiments.RedisEmbedded:
+		if s.Notice == "" {
+			s.Notice = "the embedded store is used (inside the runner, for small drills)"
+		}
+		how.locks = func(ctx context.Context, _ string) (*Store, error) { return openEmbedded(ctx, prefix) }
+		how.ledger = how.locks
+	case mode != experiments.RedisSpawn:
+		return how, fmt.Errorf("redis.mode %q is unknown", mode)
+	case missing != nil:
+		return how, fmt.Errorf("redis.mode is spawn: %w", missing)
+	default:
+		s.spawner = newSpawner()
+		common := &spawning{spawner: s.spawner, journal: o.Journal, binary: binary, dir: cmp.Or(o.Dir, os.TempDir())}
+		how.ledger = func(ctx context.Context, name string) (*Store, error) {
+			return openSpawned(ctx, common, name, prefix, false)
+		}
+		how.locks = func(ctx context.Context, name string) (*Store, error) {
+			store, err := openSpawned(ctx, common, name, prefix, keeps)
+			if err == nil && failsOver {
+				if store.standby, err = openStandby(ctx, common, store.Addr, keeps); err != nil {
+					s.Locks = store // whoever closes what was opened closes it, too
+				}
+			}
+			return store, err
+		}
+	}
+	return how, nil
+}
+
+// demands says what the locks' store must have for its faults: its data after a kill, and a standby.
+func demands(faults []experiments.Fault) (keep, standby bool) {
+	for i := range faults {
+		if s := faults[i].Store; s != nil {
+			keep = keep || s.Keep
+			standby = standby || s.Do == experiments.StoreFailover
+		}
+	}
+	return keep, standby
+}
+
+// cannot names a fault of the store that the embedded one cannot suffer, or "".
+func cannot(faults []experiments.Fault) string {
+	for i := range faults {
+		s := faults[i].Store
+		switch {
+		case s == nil:
+		case s.Keep:
+			return "keep its data (" + faults[i].ID + ")"
+		case s.Do == experiments.StorePause || s.Do == experiments.StoreFreeze || s.Do == experiments.StoreFailover:
+			return fmt.Sprintf("%s (%s)", s.Do, faults[i].ID)
+		}
+	}
+	return ""
+}
+
+// Close ends both stores, the ledger last, and verifies that their processes and folders are gone. It may be called again,
+// and then tries what is left.
+func (s *Stores) Close(ctx context.Context) error {
+	var errs []error
+	for _, store := range []*Store{s.Locks, s.Ledger} {
+		if store != nil {
+			errs = append(errs, store.Close(ctx))
+		}
+	}
+	err := errors.Join(errs...)
+	if err == nil && s.spawner != nil { // its thread's end kills what it has spawned: only after all of that is gone
+		s.spawner.close()
+		s.spawner = nil
+	}
+	return err
+}

@@ -38,7 +38,7 @@ func runIn(t testing.TB, dir string) Run {
 		t.Fatal(err)
 	}
 	j := analysis.Judge(e, h)
-	return Run{Experiment: e, History: h, Judgement: j, Lanes: analysis.LanesOf(e, h, j)}
+	return Run{Experiment: e, History: h, Judgement: j, Lanes: analysis.FactsOf(e, h).Lanes(j)}
 }
 
 func TestRecordedRunsAreJudgedAsTheirFoldersSay(t *testing.T) {

@@ -20,6 +20,12 @@ const (
 // FilesDir is where pods find the experiment and the files that it names, authorities of certificates among them.
 const FilesDir = "/etc/lockdrill"
 
+// Files in FilesDir: the authorities of the stores' certificates.
+const (
+	RedisCA  = "redis-ca.pem"
+	LedgerCA = "ledger-ca.pem"
+)
+
 // manifest is any object of the cluster; sections that a kind does not have are empty.
 type manifest struct {
 	note string // above it, as a comment: why it is as it is

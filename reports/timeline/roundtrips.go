@@ -8,9 +8,9 @@ import (
 const rttHeight = 64.0
 
 // roundTrips draws how long the calls to the locks' store took, on a logarithmic axis.
-func (o *overview) roundTrips() {
+func (w *window) roundTrips() {
 	lo, hi := math.Inf(1), 0.0
-	for _, t := range o.l.RoundTrips {
+	for _, t := range w.l.RoundTrips {
 		if !math.IsInf(t.Took, 1) && t.Took > 0 {
 			lo, hi = min(lo, t.Took), max(hi, t.Took)
 		}
@@ -20,60 +20,48 @@ func (o *overview) roundTrips() {
 	}
 	lo, hi = math.Floor(math.Log10(lo)), math.Ceil(math.Log10(hi)+1e-9)
 	hi = max(hi, lo+1)
-	y := o.y + 10
+	y := w.y + 10
 	level := func(took float64) float64 {
 		return y + rttHeight - min(max((math.Log10(took)-lo)/(hi-lo), 0), 1)*rttHeight
 	}
-	o.c.text("ink", end, left-52, y+28, sizeName, gutter-56, "Redis")
-	o.c.text("dim", end, left-52, y+41, sizeSmall, gutter-56, "round trip")
+	w.c.text("ink", end, left-52, y+28, sizeName, gutter-56, "Redis")
+	w.c.text("dim", end, left-52, y+41, sizeSmall, gutter-56, "round trip")
 	var grid path
 	for d := lo; d <= hi; d++ {
 		at := level(math.Pow(10, d))
 		grid.line(left, at, right, at)
 		if hi-lo <= 3 || d == lo || d == hi || int(d-lo)%2 == 0 {
-			o.c.text("dim", end, left-4, at+4, sizeSmall, 50, duration(math.Pow(10, d)))
+			w.c.text("dim", end, left-4, at+4, sizeSmall, 50, duration(math.Pow(10, d)))
 		}
 	}
-	o.c.under("grid", &grid)
+	w.c.under("grid", &grid)
 	var measured path
-	for i := range o.l.Faults {
-		f := &o.l.Faults[i]
+	for i := range w.l.Faults {
+		f := &w.l.Faults[i]
 		if f.Effective == nil || f.Observed == nil || f.Baseline == nil {
 			continue
 		}
-		x0, x1 := o.extent(f)
+		x0, x1 := w.extent(f)
 		measured.line(x0, level(*f.Observed), max(x1, x0+2), level(*f.Observed))
 	}
-	if o.l.RTT99 > 0 && o.l.RTT99 >= math.Pow(10, lo) {
+	if w.l.RTT99 > 0 && w.l.RTT99 >= math.Pow(10, lo) {
 		var before path
-		before.line(left, level(o.l.RTT99), right, level(o.l.RTT99))
-		o.c.under("before", &before)
-		o.key.add(22, "p99 before the run", func(x, y float64) {
-			var p path
-			p.line(x, y, x+22, y)
-			o.c.put("before", &p)
-		})
+		before.line(left, level(w.l.RTT99), right, level(w.l.RTT99))
+		w.c.showUnder(p99Before, &before)
 	}
-	o.calls(y, level)
-	o.c.put("slo", &measured)
-	if !measured.empty() {
-		o.key.add(22, "round trip measured in the fault", func(x, y float64) {
-			var p path
-			p.line(x, y, x+22, y)
-			o.c.put("slo", &p)
-		})
-	}
-	o.y = y + rttHeight + 8
+	w.calls(y, level)
+	w.c.show(measuredWait, &measured)
+	w.y = y + rttHeight + 8
 }
 
 // calls draws the answered calls as the range and the middle of each step of the axis, and those without an answer above.
-func (o *overview) calls(y float64, level func(float64) float64) {
+func (w *window) calls(y float64, level func(float64) float64) {
 	n := int((right-left)/column) + 1
 	cells := map[bool][][]float64{true: make([][]float64, n), false: make([][]float64, n)} // the probe's, the replicas'
 	var lost []float64
-	for i := range o.l.RoundTrips {
-		t := &o.l.RoundTrips[i]
-		x := o.s.x(t.At)
+	for i := range w.l.RoundTrips {
+		t := &w.l.RoundTrips[i]
+		x := w.s.x(t.At)
 		if math.IsInf(t.Took, 1) {
 			lost = append(lost, x)
 			continue
@@ -95,20 +83,13 @@ func (o *overview) calls(y float64, level func(float64) float64) {
 			at := level(took[len(took)/2])
 			middles.box(x-1, at-1, x+1, at+1)
 		}
-		class := map[bool]string{true: "look", false: "call"}[probe]
-		o.c.put(class+"s", &ranges)
-		o.c.put(class, &middles)
-		if !middles.empty() {
-			o.key.shape(class, map[bool]string{true: "look of the probe", false: "call of a replica, as it saw it"}[probe],
-				func(p *path, x, y float64) { p.box(x-2, y-2, x+2, y+2) })
-		}
+		m := map[bool]mark{true: probeLook, false: replicaCall}[probe]
+		w.c.put(m.looks[0]+"s", &ranges)
+		w.c.show(m, &middles)
 	}
 	var crosses path
 	for _, x := range apart(lost, 4) {
 		crosses.cross(x, y-3, 2.5)
 	}
-	o.c.put("stroke", &crosses)
-	if !crosses.empty() {
-		o.key.shape("stroke", "failed, or no answer", func(p *path, x, y float64) { p.cross(x, y, 2.5) })
-	}
+	w.c.show(lostCall, &crosses)
 }

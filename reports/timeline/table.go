@@ -3,6 +3,7 @@ package timeline
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
@@ -37,29 +38,29 @@ func (t *table) cells(limit int) [][]string {
 }
 
 // rows says in text what the overview shows.
-func (o *overview) rows() [][]string {
-	t := &o.table
-	for _, p := range o.l.Phases {
+func (w *window) rows() [][]string {
+	t := &w.table
+	for _, p := range w.l.Phases {
 		t.add(p.At, at(verdict.Moment{From: p.At, To: p.At}), "phase", "", "", p.Name)
 	}
-	for i := range o.l.Faults {
-		o.faultRow(&o.l.Faults[i])
+	for i := range w.l.Faults {
+		w.faultRow(&w.l.Faults[i])
 	}
-	for i := range o.l.Trials {
-		tr := &o.l.Trials[i]
+	for i := range w.l.Trials {
+		tr := &w.l.Trials[i]
 		t.add(tr.Clock.From, at(tr.Clock), "takeover", tr.Victim+" to "+cmp.Or(tr.Successor, "nobody yet"), where(tr.Lock, tr.Key),
 			bracket(tr.Whole())+" "+tr.Class+" "+tr.Fault)
 	}
-	for i := range o.l.Replicas {
-		o.replicaRows(&o.l.Replicas[i])
+	for i := range w.l.Replicas {
+		w.replicaRows(&w.l.Replicas[i])
 	}
-	for i := range o.l.Locks {
-		lock := &o.l.Locks[i]
+	for i := range w.l.Locks {
+		lock := &w.l.Locks[i]
 		for _, m := range lock.Again {
 			t.add(m.At.From, at(m.At), m.What, m.Who, where(lock.Lock, m.Key), m.Note)
 		}
 		for k := range lock.Keys {
-			o.holdRows(lock, &lock.Keys[k], len(lock.Keys) <= maxKeys)
+			w.holdRows(lock, &lock.Keys[k], len(lock.Keys) <= maxKeys)
 		}
 	}
 	return t.cells(maxRows)
@@ -72,7 +73,7 @@ func where(lock, key string) string {
 	return lock + " " + key
 }
 
-func (o *overview) faultRow(f *verdict.FaultLane) {
+func (w *window) faultRow(f *verdict.FaultLane) {
 	when, what := "never", "void shot"
 	from := 0.0
 	if m := firedAt(f); m != nil {
@@ -89,51 +90,44 @@ func (o *overview) faultRow(f *verdict.FaultLane) {
 	if f.Declared != nil {
 		detail += " (declared for T+" + fixed(f.Declared.From) + "s)"
 	}
-	who := ""
-	for i, v := range victims(f) {
-		if i > 0 {
-			who += ", "
-		}
-		who += v
-	}
-	o.table.add(from, when, what, who, where(f.Lock, f.Key), f.Op+" "+f.Kind+" "+detail)
+	w.table.add(from, when, what, strings.Join(victims(f), ", "), where(f.Lock, f.Key), f.Op+" "+f.Kind+" "+detail)
 }
 
-func (o *overview) replicaRows(r *verdict.ReplicaLane) {
+func (w *window) replicaRows(r *verdict.ReplicaLane) {
 	for i := range r.Lives {
 		l := &r.Lives[i]
-		o.table.add(l.Start.From, at(l.Start), "replica starts", l.Incarnation, "",
+		w.table.add(l.Start.From, at(l.Start), "replica starts", l.Incarnation, "",
 			figures.Count(len(l.Work))+" times at work, "+figures.Plural(len(l.Effects), "effect")+", "+figures.Count(len(l.Refused))+" refused")
 		if l.Object != nil {
-			o.table.add(l.Object.From, at(*l.Object), "pod's object gone", l.Incarnation, "", "no word on its process")
+			w.table.add(l.Object.From, at(*l.Object), "pod's object gone", l.Incarnation, "", "no word on its process")
 		}
 		if l.Killed != "" && l.End.Open() {
-			o.table.add(l.End.From, at(verdict.Moment{From: l.End.From, To: l.End.From}), "last sign of life", l.Incarnation, "", l.Killed+", its end not seen")
+			w.table.add(l.End.From, at(verdict.Moment{From: l.End.From, To: l.End.From}), "last sign of life", l.Incarnation, "", l.Killed+", its end not seen")
 		}
 		if !l.End.Open() {
-			o.table.add(l.End.From, at(l.End), "replica ends", l.Incarnation, "", cmp.Or(l.Killed, l.Exit))
+			w.table.add(l.End.From, at(l.End), "replica ends", l.Incarnation, "", cmp.Or(l.Killed, l.Exit))
 		}
 	}
 	for _, p := range r.Paused {
-		o.table.add(p.Start.From, at(p.Start), "paused", r.Name, "", "until "+at(p.End))
+		w.table.add(p.Start.From, at(p.Start), "paused", r.Name, "", "until "+at(p.End))
 	}
 	for _, m := range r.Marks {
-		o.table.add(m.At.From, at(m.At), m.What, m.Who, m.Key, m.Note)
+		w.table.add(m.At.From, at(m.At), m.What, m.Who, m.Key, m.Note)
 	}
 }
 
 // holdRows lists every grant of a key, or how many there were.
-func (o *overview) holdRows(lock *verdict.LockLane, k *verdict.KeyLane, each bool) {
+func (w *window) holdRows(lock *verdict.LockLane, k *verdict.KeyLane, each bool) {
 	if len(k.Holds) == 0 {
 		return
 	}
 	if !each || len(k.Holds) > 40 {
 		first := k.Holds[0].Granted
-		o.table.add(first.From, at(first), "granted", "", where(lock.Lock, k.Key), figures.Count(len(k.Holds))+" times")
+		w.table.add(first.From, at(first), "granted", "", where(lock.Lock, k.Key), figures.Count(len(k.Holds))+" times")
 		return
 	}
 	for i := range k.Holds {
 		h := &k.Holds[i]
-		o.table.add(h.Granted.From, at(h.Granted), "granted", h.Replica, where(lock.Lock, k.Key), "epoch "+h.Epoch+", lease until "+at(h.End))
+		w.table.add(h.Granted.From, at(h.Granted), "granted", h.Replica, where(lock.Lock, k.Key), "epoch "+h.Epoch+", lease until "+at(h.End))
 	}
 }

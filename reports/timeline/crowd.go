@@ -14,8 +14,9 @@ const (
 )
 
 // crowd draws how many keys of a lock were held at once, and by whom: too many for a lane each.
-func (o *overview) crowd(lock *verdict.LockLane) {
-	y := o.marks(lock, "")
+func (w *window) crowd(lock *verdict.LockLane) {
+	w.marks(lock, "")
+	y := w.y
 	n := int((right - left) / column)
 	layers := map[string][]float64{}
 	total := make([]float64, n)
@@ -23,7 +24,7 @@ func (o *overview) crowd(lock *verdict.LockLane) {
 		if layers[class] == nil {
 			layers[class] = make([]float64, n)
 		}
-		x0, x1 := (o.s.x(from)-left)/column, (o.s.x(to)-left)/column
+		x0, x1 := (w.s.x(from)-left)/column, (w.s.x(to)-left)/column
 		for i := max(0, int(x0)); i < n && float64(i) < x1; i++ {
 			part := max(0, min(x1, float64(i+1))-max(x0, float64(i))) // an end may be known to lie before its begin
 			layers[class][i] += part
@@ -33,11 +34,11 @@ func (o *overview) crowd(lock *verdict.LockLane) {
 	for k := range lock.Keys {
 		for i := range lock.Keys[k].Holds {
 			h := &lock.Keys[k].Holds[i]
-			x0, xe, xb := mid(h.Granted), o.l.Seconds, mid(h.Granted)
+			x0, xe, xb := mid(h.Granted), w.l.Seconds, mid(h.Granted)
 			if !h.End.Open() {
 				xe = mid(h.End)
 			}
-			if class, known := o.owners.of(h.Replica); known && h.Belief != nil {
+			if class, known := w.hue(h.Replica); known && h.Belief != nil {
 				xb = min(max(mid(*h.Belief), x0), xe)
 				add(class, x0, xb)
 			}
@@ -50,27 +51,27 @@ func (o *overview) crowd(lock *verdict.LockLane) {
 	}
 	top = max(top, 1)
 	base := make([]float64, n)
-	for _, class := range append(o.owners.classes(), "ghost") {
+	stack := func(class string, m mark) {
 		if layers[class] == nil {
-			continue
+			return
 		}
-		p := area(base, layers[class], y+crowdH, crowdH/top)
-		o.c.put(class, p)
-		if class == "ghost" {
-			o.ghosts = true
-			o.c.weave("ghost", p)
-		}
+		w.c.show(m, area(base, layers[class], y+crowdH, crowdH/top))
 		for i, v := range layers[class] {
 			base[i] += v
 		}
 	}
+	for i := range hues {
+		stack("r"+count(i), w.heldBy(i))
+	}
+	stack("ghost", leaseRuns)
 	var floor path
 	floor.line(left, y+crowdH, right, y+crowdH)
-	o.c.put("rule", &floor)
-	o.name(y+13, lock.Lock, figures.Plural(len(lock.Keys), "key"))
-	o.c.text("dim", end, left-8, y+39, sizeSmall, gutter-16, "up to "+figures.Count(atOnce(lock, o.l.Seconds))+" held")
-	o.folded = append(o.folded, lock.Lock+": "+figures.Count(len(lock.Keys))+" keys in one lane, its height is the number held at once; of each fault the longest takeover is drawn.")
-	o.y = o.strip(y+crowdH+5, o.trialsOf(func(t *verdict.TrialLane) bool { return t.Lock == lock.Lock }))
+	w.c.put("rule", &floor)
+	w.name(y+13, lock.Lock, figures.Plural(len(lock.Keys), "key"))
+	w.c.text("dim", end, left-8, y+39, sizeSmall, gutter-16, "up to "+figures.Count(atOnce(lock, w.l.Seconds))+" held")
+	w.folded = append(w.folded, lock.Lock+": "+figures.Count(len(lock.Keys))+" keys in one lane, its height is the number held at once; of each fault the longest takeover is drawn.")
+	w.y = y + crowdH + 5
+	w.strip(w.trialsOf(func(t *verdict.TrialLane) bool { return t.Lock == lock.Lock }))
 }
 
 // area is the outline of values stacked on base, as steps.

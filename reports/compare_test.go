@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/analysis/compare"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/golden"
@@ -18,7 +19,7 @@ func comparedSide(t *testing.T, names ...string) (side []*compare.Observed) {
 	t.Helper()
 	for _, name := range names {
 		r := recorded(t, filepath.Join("..", "compared", name))
-		side = append(side, compare.Observe(r.Experiment, r.History, "runs/"+name))
+		side = append(side, compare.Observe(analysis.FactsOf(r.Experiment, r.History), "runs/"+name))
 	}
 	return side
 }

@@ -45,7 +45,7 @@ func runIn(t testing.TB, dir string) Run {
 
 func judged(e *experiments.Experiment, h *history.History) Run {
 	j := analysis.Judge(e, h)
-	return Run{Experiment: e, History: h, Judgement: j, Lanes: analysis.LanesOf(e, h, j)}
+	return Run{Experiment: e, History: h, Judgement: j, Lanes: analysis.FactsOf(e, h).Lanes(j)}
 }
 
 // sixtyKills is a drill of sixty kills of a leader, rehearsed: too long a run to be recorded. No golden file is made of it, as it changes

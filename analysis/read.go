@@ -10,7 +10,7 @@ import (
 
 // reader pairs the lines of a history: invoke with return, enter with exit, the events of one shot.
 type reader struct {
-	ix    *index
+	ix    *Facts
 	calls map[callKey]*call // until they return
 	works map[opKey]*work   // by source and op
 	waits map[opKey]*wait   // likewise
@@ -22,17 +22,17 @@ type reader struct {
 type callKey struct{ verb, source, op string }
 
 // begin readies r for another history.
-func (r *reader) begin(ix *index) {
+func (r *reader) begin(ix *Facts) {
 	*r = reader{ix: ix, calls: empty(r.calls), works: empty(r.works), waits: empty(r.waits), shots: empty(r.shots), ends: empty(r.ends)}
 }
 
 func (r *reader) read(ev *history.Event) {
 	ix := r.ix
 	switch {
-	case strings.HasPrefix(string(ev.Kind), "run."):
-		r.run(ev)
-	case strings.HasPrefix(string(ev.Kind), "fault."):
-		r.fault(ev)
+	case ev.Phase != nil, ev.Note != nil, ev.Calibration != nil, ev.Prediction != nil, ev.Environment != nil:
+		r.run(keep(ev))
+	case ev.Fault != nil:
+		r.fault(keep(ev))
 	case ev.Call != nil:
 		r.call(ev)
 	case ev.Work != nil:
@@ -48,18 +48,51 @@ func (r *reader) read(ev *history.Event) {
 	case ev.Job != nil:
 		r.job(ev)
 	case ev.Abandon != nil:
-		r.abandon(ev)
-	case ev.Replica != nil && ev.Kind == history.ReplicaExit:
-		if _, known := ix.deaths[ev.Replica.Incarnation]; !known {
-			ix.deaths[ev.Replica.Incarnation] = death{ev.Span, ev.N}
-			ix.exits = append(ix.exits, ev)
-			ix.unheard(ev)
-		}
+		r.abandon(keep(ev))
+	case ev.Replica != nil:
+		r.replica(keep(ev))
 	case ev.Incarnation != nil && ev.Incarnation.Life > 1:
-		r.loss(ev)
+		r.loss(keep(ev))
+	case ev.Sample != nil:
+		ix.scrape(ev)
+	case ev.Match != nil:
+		ix.matches = append(ix.matches, match{ev.Match.Pattern, ev.Source, ev.N})
+	case ev.Object != nil && ev.Object.Gone && ev.Object.Incarnation != "":
+		ix.gone = append(ix.gone, keep(ev))
 	}
 	if ev.Source != "runner" && !strings.HasPrefix(ev.Source, "probe:") {
 		ix.claims[ev.Source] = max(ix.claims[ev.Source], ev.From)
+	}
+}
+
+// keep is ev for ever: its body is one that is good for ever by itself.
+func keep(ev *history.Event) *history.Event {
+	kept := *ev
+	return &kept
+}
+
+// hear notes the first that was heard of an incarnation, and since when it may have lived.
+func (ix *Facts) hear(incarnation string, start history.Span) {
+	if !ix.heard[incarnation] {
+		ix.heard[incarnation] = true
+		ix.lifeOrder = append(ix.lifeOrder, firstHeard{incarnation, start})
+	}
+}
+
+func (r *reader) replica(ev *history.Event) {
+	ix, who := r.ix, ev.Replica.Incarnation
+	switch ev.Kind {
+	case history.ReplicaStart:
+		ix.hear(who, ev.Span)
+		ix.starts = append(ix.starts, ev)
+	case history.ReplicaReady:
+		ix.ready[who] = true
+	case history.ReplicaExit:
+		if _, known := ix.deaths[who]; !known {
+			ix.deaths[who] = death{Span: ev.Span, n: ev.N, exit: ev.Replica.Exit}
+			ix.exits = append(ix.exits, ev)
+			ix.unheard(ev)
+		}
 	}
 }
 
@@ -68,6 +101,10 @@ func (r *reader) run(ev *history.Event) {
 	switch ev.Kind {
 	case history.RunCalibration:
 		ix.cal = *ev.Calibration
+	case history.RunEnvironment:
+		if ix.environment == nil {
+			ix.environment = ev.Environment
+		}
 	case history.RunPrediction:
 		ix.prediction = ev
 	case history.RunPhase:
@@ -94,6 +131,7 @@ func (r *reader) loss(ev *history.Event) {
 
 func (r *reader) call(ev *history.Event) {
 	k := r.ix.key(ev)
+	r.ix.hear(ev.Source, history.Span{To: ev.To})
 	switch ev.Kind {
 	case history.WaitBegin:
 		w := &wait{source: ev.Source, begin: ev.Span, end: history.Span{From: ev.From, To: open}, outcome: history.Unknown, holder: ev.Call.Holder, n: ev.N}
@@ -109,12 +147,16 @@ func (r *reader) call(ev *history.Event) {
 		}
 		return
 	case history.ReleaseSkipped:
-		k.epoch(ev.Epoch).skipped = ev
+		e := k.epoch(ev.Epoch)
+		e.skipped, e.whySkipped = ev.N, ev.Call.Why
 		return
 	}
 	verb, half, _ := strings.Cut(string(ev.Kind), ".")
 	pair := callKey{verb, ev.Source, ev.Op}
 	c := r.calls[pair]
+	if half == "return" && verb == "renew" && ev.Outcome != history.OK {
+		r.ix.raise(ev, "")
+	}
 	if c == nil {
 		c = k.mem.calls.New(call{source: ev.Source, key: k.name, epoch: ev.Epoch, sent: ev.Span, span: history.Span{From: ev.From, To: open}, outcome: history.Unknown, told: ev.N, n: ev.N})
 		k.addCall(verb, c)
@@ -164,6 +206,7 @@ func (c *call) finish(ev *history.Event) {
 
 func (r *reader) work(ev *history.Event) {
 	k := r.ix.key(ev)
+	r.ix.hear(ev.Source, history.Span{To: ev.To})
 	pair := opKey{ev.Source, ev.Op}
 	if ev.Kind == history.WorkEnter {
 		w := k.mem.works.New(work{subject: ev.Work.Subject, start: ev.Span, end: history.Span{From: ev.From, To: open}, n: ev.N})
@@ -176,13 +219,16 @@ func (r *reader) work(ev *history.Event) {
 		return
 	}
 	if w := r.works[pair]; w != nil {
-		w.end, w.why, w.exit = ev.Span, ev.Work.Why, ev
+		w.end, w.why, w.exit, w.by, w.valid, w.hasValid = ev.Span, ev.Work.Why, ev.N, ev.Source, ev.Work.Valid, ev.Work.HasValid
 		delete(r.works, pair)
 	}
 }
 
 func (r *reader) look(k *keyIndex, ev *history.Event) {
-	s := k.mem.stretches.New(stretch{epoch: ev.Epoch, first: ev.Span, prev: ev.Look.Prev, pttl: ev.Look.PTTL, direct: ev.Look.Direct, n: ev.N})
+	s := k.mem.stretches.New(stretch{epoch: ev.Epoch, first: ev.Span, prev: history.Span{From: never}, again: history.Span{From: never}, pttl: ev.Look.PTTL, direct: ev.Look.Direct, n: ev.N})
+	if ev.Look.Prev != nil {
+		s.prev = *ev.Look.Prev
+	}
 	if s.slack = ev.Look.Slack; !ev.Look.Present {
 		s.epoch = ""
 	}
@@ -196,11 +242,11 @@ func (r *reader) look(k *keyIndex, ev *history.Event) {
 	}
 	last := k.looks[len(k.looks)-1]
 	if ev.Look.Final && last.epoch == s.epoch { // nothing changed: one more sight of the same state
-		last.again = &ev.Span
+		last.again = ev.Span
 		return
 	}
-	if s.prev == nil {
-		s.prev = &last.first
+	if s.prev.From == never {
+		s.prev = last.first
 	}
 	last.next = s
 	k.looks = append(k.looks, s)
@@ -223,6 +269,7 @@ func (r *reader) job(ev *history.Event) {
 
 func (r *reader) abandon(ev *history.Event) {
 	e := r.ix.key(ev).epoch(ev.Epoch)
+	r.ix.raise(ev, ev.Abandon.Reason)
 	switch {
 	case ev.Kind == history.AbandonKind && e.abandoned == nil:
 		e.abandoned = ev

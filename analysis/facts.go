@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"io"
 	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -10,13 +11,17 @@ import (
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
-// index is the history turned once into what every measure asks for: epochs with their brackets, effects in the ledger's
-// order, shots of faults, coverage of the probes. It concludes nothing about SLOs.
-type index struct {
-	exp        *experiments.Experiment // scaled
-	h          *history.History
-	cal        history.Calibration
-	prediction *history.Event // what rehearsals gave before the drill; nil = none recorded
+// Facts are a history turned once into what judging, pictures and comparisons ask for: epochs with their brackets, effects in the
+// ledger's order, shots of faults, coverage of the probes. They conclude nothing about SLOs, and hold no event of the kinds that a
+// history is full of.
+type Facts struct {
+	judger      *Judger
+	exp         *experiments.Experiment // scaled
+	header      history.Header
+	torn        string
+	cal         history.Calibration
+	environment *history.Environment
+	prediction  *history.Event // what rehearsals gave before the drill; nil = none recorded
 
 	keys     map[string]*keyIndex
 	keyOrder []*keyIndex // in the order of their first event
@@ -24,27 +29,36 @@ type index struct {
 	jobOrder []*job
 	replicas map[string][]*epoch // epochs by incarnation
 
-	effects []*effect // all keys, in the ledger's order
-	writes  map[opKey]*claim
-	deaths  map[string]death
-	exits   []*history.Event // replica.exit, one a life
-	claims  map[string]int64 // last word of an incarnation
-	pauses  map[string][]pause
-	shots   []*shot
-	probes  map[string]*coverage
+	effects   []*effect // all keys, in the ledger's order
+	writes    map[opKey]*claim
+	deaths    map[string]death
+	exits     []*history.Event // replica.exit, one a life
+	starts    []*history.Event // replica.start
+	ready     map[string]bool  // incarnations
+	heard     map[string]bool  // incarnations that lifeOrder has
+	lifeOrder []firstHeard     // in the order in which they were first heard of
+	gone      []*history.Event // objects of lives
+	claims    map[string]int64 // last word of an incarnation
+	pauses    map[string][]pause
+	shots     []*shot
+	probes    map[string]*coverage
+	samples   map[string][]*scraped // by metric
+	raised    []raised
+	matches   []match
 
 	ledgered map[string]bool // locks of which the ledger has entries
 	claimed  map[string]bool // locks whose acquires somebody claims: without, no demand cannot be told from no witness
 
-	last       int64 // stamp of the last event
-	phases     map[string]*history.Event
-	losses     []history.Span   // the locks' store lost its data, or may have
-	lives      []*history.Event // its new incarnations, which say so
-	lostLedger []string         // why the ledger cannot be relied on
-	aborts     []*history.Event
-	cleanups   []*history.Event
-	end        *history.Event
-	findings   []verdict.Finding
+	last           int64 // stamp of the last event
+	phases         map[string]*history.Event
+	losses         []history.Span   // the locks' store lost its data, or may have
+	lives          []*history.Event // its new incarnations, which say so
+	lostLedger     []string         // why the ledger cannot be relied on
+	aborts         []*history.Event
+	cleanups       []*history.Event
+	end            *history.Event
+	findings       []verdict.Finding
+	contradictions int // of these, found while it was read
 
 	memory memory
 }
@@ -52,7 +66,7 @@ type index struct {
 // opKey names an operation of somebody, or at a key.
 type opKey struct{ of, op string }
 
-// memory is what an index is made of. It is used again by the next index of a Judger.
+// memory is what facts are made of. It is used again by the next ones of a Judger.
 type memory struct {
 	keys      arena.Of[keyIndex]
 	epochs    arena.Of[epoch]
@@ -100,7 +114,14 @@ type job struct {
 
 type death struct {
 	history.Span
-	n int64
+	n    int64
+	exit string // as replica.exit says
+}
+
+// firstHeard is what was first heard of an incarnation.
+type firstHeard struct {
+	incarnation string
+	start       history.Span
 }
 
 // wait is one bounded wait for a key, by its refusal and its end.
@@ -112,35 +133,63 @@ type wait struct {
 	n          int64
 }
 
-// newIndex reads h once and derives brackets, orders and findings. exp is scaled.
-func newIndex(exp *experiments.Experiment, h *history.History) *index {
-	ix := &index{}
-	ix.read(exp, h)
-	return ix
+// Read takes in a history in one pass. e is the experiment as loaded (not scaled). An error is h's: its line that is no event.
+func Read(e *experiments.Experiment, h history.Source) (*Facts, error) { return NewJudger(e).Read(h) }
+
+// FactsOf is Read of what is in memory.
+func FactsOf(e *experiments.Experiment, h *history.History) *Facts { return NewJudger(e).whole(h) }
+
+// begin makes ix those of another history of r's experiment, in the memory of whatever it was before.
+func (ix *Facts) begin(r *Judger, header history.Header) {
+	ix.memory.reset()
+	*ix = Facts{
+		judger: r, exp: r.exp, header: header, memory: ix.memory,
+		keys: empty(ix.keys), jobs: empty(ix.jobs), replicas: empty(ix.replicas),
+		writes: empty(ix.writes), deaths: empty(ix.deaths), claims: empty(ix.claims), pauses: empty(ix.pauses), ready: empty(ix.ready), heard: empty(ix.heard),
+		probes: empty(ix.probes), ledgered: empty(ix.ledgered), claimed: empty(ix.claimed), phases: empty(ix.phases), samples: empty(ix.samples),
+		keyOrder: ix.keyOrder[:0], jobOrder: ix.jobOrder[:0], effects: ix.effects[:0], exits: ix.exits[:0], shots: ix.shots[:0],
+		cleanups: ix.cleanups[:0], starts: ix.starts[:0], lifeOrder: ix.lifeOrder[:0],
+	}
 }
 
-// read makes ix the index of h, in the memory of whatever it was before.
-func (ix *index) read(exp *experiments.Experiment, h *history.History) {
-	ix.memory.reset()
-	*ix = index{
-		exp: exp, h: h, memory: ix.memory,
-		keys: empty(ix.keys), jobs: empty(ix.jobs), replicas: empty(ix.replicas),
-		writes: empty(ix.writes), deaths: empty(ix.deaths), claims: empty(ix.claims), pauses: empty(ix.pauses),
-		probes: empty(ix.probes), ledgered: empty(ix.ledgered), claimed: empty(ix.claimed), phases: empty(ix.phases),
-		keyOrder: ix.keyOrder[:0], jobOrder: ix.jobOrder[:0], effects: ix.effects[:0], exits: ix.exits[:0], shots: ix.shots[:0],
-		cleanups: ix.cleanups[:0],
-	}
+func (ix *Facts) read(h history.Source) error {
 	r := &ix.memory.reader
 	r.begin(ix)
-	for i := range h.Events {
-		r.read(&h.Events[i])
-		ix.last = max(ix.last, h.Events[i].To)
+	for {
+		ev, err := h.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		r.read(ev)
+		ix.last = max(ix.last, ev.To)
 	}
+	ix.torn = h.Torn()
 	ix.derive()
+	ix.contradictions = len(ix.findings)
+	return nil
 }
 
+// Experiment is the one that was run, as loaded.
+func (ix *Facts) Experiment() *experiments.Experiment { return ix.judger.file }
+
+// Header is the history's.
+func (ix *Facts) Header() history.Header { return ix.header }
+
+// AsLive are the same facts as of a live run.
+func (ix *Facts) AsLive() *Facts {
+	live := *ix
+	live.header.Mode = history.Live
+	return &live
+}
+
+// Environment is what the run stood on; nil where it does not say.
+func (ix *Facts) Environment() *history.Environment { return ix.environment }
+
 // derive fixes the brackets, in the order in which they lean on one another.
-func (ix *index) derive() {
+func (ix *Facts) derive() {
 	for _, s := range ix.shots {
 		s.noteDeath(ix)
 	}
@@ -189,7 +238,7 @@ func (ix *index) derive() {
 }
 
 // key finds or makes the index of the event's key.
-func (ix *index) key(ev *history.Event) *keyIndex {
+func (ix *Facts) key(ev *history.Event) *keyIndex {
 	k := ix.keys[ev.Key]
 	if k == nil {
 		k = ix.memory.keys.Get()
@@ -205,7 +254,7 @@ func (ix *index) key(ev *history.Event) *keyIndex {
 }
 
 // keysOf lists the keys of a lock.
-func (ix *index) keysOf(lock string) []*keyIndex {
+func (ix *Facts) keysOf(lock string) []*keyIndex {
 	var ks []*keyIndex
 	for _, k := range ix.keyOrder {
 		if k.lock == lock {
@@ -216,7 +265,7 @@ func (ix *index) keysOf(lock string) []*keyIndex {
 }
 
 // lock is the experiment's lock of that name; nil where it declares none.
-func (ix *index) lock(name string) *experiments.Lock {
+func (ix *Facts) lock(name string) *experiments.Lock {
 	for i := range ix.exp.System.Locks {
 		if ix.exp.System.Locks[i].Name == name {
 			return &ix.exp.System.Locks[i]
@@ -226,7 +275,7 @@ func (ix *index) lock(name string) *experiments.Lock {
 }
 
 // policy of the lock; the zero policy where it is not declared.
-func (ix *index) policy(lock string) lockcore.Policy {
+func (ix *Facts) policy(lock string) lockcore.Policy {
 	if l := ix.lock(lock); l != nil {
 		return l.Policy
 	}
@@ -234,12 +283,12 @@ func (ix *index) policy(lock string) lockcore.Policy {
 }
 
 // find notes a contradiction between two ways to know the same thing.
-func (ix *index) find(what string, evidence ...int64) {
+func (ix *Facts) find(what string, evidence ...int64) {
 	ix.findings = append(ix.findings, verdict.Finding{What: what, Evidence: cite(evidence...)})
 }
 
 // closeDead ends the calls that their callers took to the grave: what was not sent by then never was.
-func (ix *index) closeDead() {
+func (ix *Facts) closeDead() {
 	for _, k := range ix.keyOrder {
 		for _, e := range k.byID {
 			for _, cs := range [][]*call{e.acquires, e.renewals, e.releases} {
@@ -254,9 +303,9 @@ func (ix *index) closeDead() {
 }
 
 // endWorks ends work that has no exit with its holder's death, or leaves it open.
-func (ix *index) endWorks(e *epoch) {
+func (ix *Facts) endWorks(e *epoch) {
 	for _, w := range e.works {
-		if w.exit == nil {
+		if !w.exited() {
 			w.end = ix.lastSign(e.replica)
 			w.end.From = max(w.end.From, w.start.From)
 			w.end.To = max(w.end.To, w.end.From)
@@ -266,7 +315,7 @@ func (ix *index) endWorks(e *epoch) {
 
 // finalAt is the earliest instant of the final reads, by the ledger's probe, or, where nobody writes to a ledger, by those of the locks;
 // ok is false where they were not completed.
-func (ix *index) finalAt() (int64, bool) {
+func (ix *Facts) finalAt() (int64, bool) {
 	p := ix.phases[history.PhaseFinal]
 	if p == nil {
 		return 0, false
@@ -283,7 +332,7 @@ func (ix *index) finalAt() (int64, bool) {
 }
 
 // witnesses are the probes that see the ends of trials: the ledger's, or those of the locks of an observed system.
-func (ix *index) witnesses() []string {
+func (ix *Facts) witnesses() []string {
 	if !ix.exp.Observed() {
 		return []string{probeLedger}
 	}
@@ -297,7 +346,7 @@ func (ix *index) witnesses() []string {
 }
 
 // looker is the probe that looks at the keys of the lock.
-func (ix *index) looker(lock string) string {
+func (ix *Facts) looker(lock string) string {
 	if ix.outlivesLease(lock) {
 		return probeLeases
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 )
 
@@ -176,13 +177,19 @@ var schedule = regexp.MustCompile(`^(@(yearly|annually|monthly|weekly|daily|midn
 // job is what a Job and a CronJob have in common.
 func (o *JobOptions) job(pod podSpec) jobSpec {
 	codes := func(values ...int) *exitCodes { return &exitCodes{runnerContainer, "In", values} }
+	var answers []int
+	for _, e := range verdict.Exits() {
+		if e.Code != verdict.ExitPass && e.Code != verdict.ExitAborted {
+			answers = append(answers, e.Code)
+		}
+	}
 	return jobSpec{
 		Deadline: seconds(o.MaxRun + startWithin + o.CleanUp),
-		// In this order: an answer, or a fault that may be live (20), stays one although the pod was taken away as well.
+		// In this order: an answer, or a fault that may be live (dirty), stays one although the pod was taken away as well.
 		Failure: failurePolicy{[]failureRule{
-			{Action: "FailJob", Codes: codes(1, 2, 10, 11, 13, 14, 20)},
+			{Action: "FailJob", Codes: codes(answers...)},
 			{Action: "Ignore", Conditions: []podCondition{{"DisruptionTarget", "True"}}},
-			{Action: "FailJob", Codes: codes(12)}, // aborted, and not by the cluster
+			{Action: "FailJob", Codes: codes(verdict.ExitAborted)}, // and not by the cluster
 		}},
 		Template: podTemplate{Metadata: meta{Labels: o.meta("").Labels, Annotations: map[string]string{keep: "false"}}, Spec: pod},
 	}

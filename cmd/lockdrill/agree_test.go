@@ -71,7 +71,7 @@ func TestALiveDrillAgreesWithItsRehearsals(t *testing.T) {
 	}
 	needDrill(t)
 	o := runDrill(t, agreeDrill, nil)
-	if o.code != exitPass {
+	if o.code != verdict.ExitPass {
 		t.Errorf("the live drill ended with %d\n%s", o.code, o.text)
 	}
 	h, err := readHistory(o.dir)

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments/drill"
 )
 
@@ -339,7 +340,7 @@ func recoverAfter(t *testing.T, dir string) {
 	if all := marks(dir); all[len(all)-1].Closed {
 		t.Fatal("the journal is closed already: somebody else has undone it")
 	}
-	if got := try(t, "recover", dir); got.code != exitPass || !strings.Contains(got.stdout, "everything is undone") {
+	if got := try(t, "recover", dir); got.code != verdict.ExitPass || !strings.Contains(got.stdout, "everything is undone") {
 		t.Errorf("recover: %+v", got)
 	}
 }
@@ -351,7 +352,7 @@ func nothingIsLeft(t *testing.T, dir string) {
 	if !allUndone(t, dir) {
 		t.Error("there is no journal")
 	}
-	if got := try(t, "recover", dir); got.code != exitPass || !strings.HasSuffix(got.stdout, "closed: nothing to undo\n") {
+	if got := try(t, "recover", dir); got.code != verdict.ExitPass || !strings.HasSuffix(got.stdout, "closed: nothing to undo\n") {
 		t.Errorf("a second recover: %+v", got)
 	}
 }
@@ -406,7 +407,7 @@ func TestTheWatchdogStandsApart(t *testing.T) {
 			}
 		}
 	})
-	if o.code != exitPass {
+	if o.code != verdict.ExitPass {
 		t.Errorf("exit %d\n%s", o.code, o.text)
 	}
 	allGone(t, []int{pid})

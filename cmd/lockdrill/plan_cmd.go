@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments/drill"
 	"github.com/lockdrill/lockdrill/reports"
 )
@@ -46,7 +47,7 @@ func newPlanCmd(io streams) *cobra.Command {
 			return err
 		}
 		if slices.ContainsFunc(plan.Guards, func(g drill.Guard) bool { return g.Refuses }) {
-			return status(exitRefused)
+			return status(verdict.ExitRefused)
 		}
 		return nil
 	}

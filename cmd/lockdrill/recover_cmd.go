@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments/drill"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/internal/figures"
@@ -48,7 +49,7 @@ func newRecoverCmd(io streams) *cobra.Command {
 // recoverAll does every run of runs/, each even if another fails.
 func recoverAll(ctx context.Context, io streams, at drill.Cluster) error {
 	dirs := drill.Journals(runsFolder)
-	code := exitPass
+	code := verdict.ExitPass
 	for _, dir := range dirs {
 		err := recoverDir(ctx, io, dir, at)
 		if err == nil {
@@ -58,7 +59,7 @@ func recoverAll(ctx context.Context, io streams, at drill.Cluster) error {
 		if end.err != nil {
 			fmt.Fprintln(io.Err, reports.Harmless(end.err.Error()))
 		}
-		code = worst(code, end.code)
+		code = verdict.WorstExit(code, end.code)
 	}
 	if len(dirs) == 0 {
 		fmt.Fprintf(io.Out, "%s: no run has a journal: nothing to undo\n", runsFolder)
@@ -70,7 +71,7 @@ func recoverDir(ctx context.Context, io streams, dir string, at drill.Cluster) e
 	c, err := undo.Read(filepath.Join(dir, undo.File))
 	if err == nil && !c.Closed && drill.Runs(c.Header) {
 		pid := c.Header.Runner.PID
-		return &exitError{code: exitRefused, err: fmt.Errorf("%s: refused: the runner lives (process %d) and undoes its faults itself; to end it: kill -INT %d; if it hangs: kill -KILL %d, and its watchdog undoes them", dir, pid, pid, pid)}
+		return &exitError{code: verdict.ExitRefused, err: fmt.Errorf("%s: refused: the runner lives (process %d) and undoes its faults itself; to end it: kill -INT %d; if it hangs: kill -KILL %d, and its watchdog undoes them", dir, pid, pid, pid)}
 	}
 	r, err := drill.Recover(ctx, dir, at)
 	switch {
@@ -81,7 +82,7 @@ func recoverDir(ctx context.Context, io streams, dir string, at drill.Cluster) e
 		fmt.Fprintf(io.Out, "%s: the run has no journal: nothing to undo\n", dir)
 		return nil
 	case errors.Is(err, undo.ErrBusy):
-		return &exitError{code: exitRefused, err: fmt.Errorf("%s: refused: somebody is undoing it already (the watchdog, or another recover); try again when that is through", dir)}
+		return &exitError{code: verdict.ExitRefused, err: fmt.Errorf("%s: refused: somebody is undoing it already (the watchdog, or another recover); try again when that is through", dir)}
 	case r.Closed:
 		fmt.Fprintf(io.Out, "%s: closed: nothing to undo\n", dir)
 		return nil
@@ -96,7 +97,7 @@ func recoverDir(ctx context.Context, io streams, dir string, at drill.Cluster) e
 			why = "the journal could not be read or written"
 		}
 		fmt.Fprintf(io.Out, "%s: NOT CLOSED: %s; try again with: lockdrill recover %s\n", dir, why, dir)
-		return &exitError{code: exitDirty, err: err}
+		return &exitError{code: verdict.ExitDirty, err: err}
 	}
 	fmt.Fprintf(io.Out, "%s: closed: everything is undone\n", dir)
 	return nil

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments/drill"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/internal/toxitest"
@@ -85,18 +86,18 @@ func TestRecoverSaysWhatItDid(t *testing.T) {
 		code int
 		want []string
 	}{
-		{"recover", exitUsage, []string{"name either the folder of a run or --all"}},
-		{"recover a --all", exitUsage, []string{"name either the folder of a run or --all"}},
-		{"recover nowhere", exitUsage, []string{"nowhere: no such folder"}},
-		{"recover a", exitPass, []string{"undone", "redis-server (process", "runs/a: closed: everything is undone"}},
-		{"recover runs/a", exitPass, []string{"runs/a: closed: nothing to undo"}},
-		{"recover b", exitDirty, []string{"NOT UNDONE", "from the future", "by hand:  curl -X DELETE http://h:1/proxies/p/toxics/t", "try again with: lockdrill recover runs/b"}},
-		{"recover c", exitPass, []string{"nothing to undo"}},
-		{"recover d", exitRefused, []string{"the runner lives"}},
-		{"recover e", exitDirty, []string{"runs/e/undo.jsonl:1: ", "lockdrill recover runs/e"}},
-		{"recover f", exitPass, []string{"no journal: nothing to undo"}},
-		{"recover g", exitUsage, []string{"not the folder of a run"}},
-		{"recover --all", exitDirty, []string{"runs/a: closed", "runs/b: NOT CLOSED", "runs/c: closed", "the runner lives", "undo.jsonl:1"}},
+		{"recover", verdict.ExitUsage, []string{"name either the folder of a run or --all"}},
+		{"recover a --all", verdict.ExitUsage, []string{"name either the folder of a run or --all"}},
+		{"recover nowhere", verdict.ExitUsage, []string{"nowhere: no such folder"}},
+		{"recover a", verdict.ExitPass, []string{"undone", "redis-server (process", "runs/a: closed: everything is undone"}},
+		{"recover runs/a", verdict.ExitPass, []string{"runs/a: closed: nothing to undo"}},
+		{"recover b", verdict.ExitDirty, []string{"NOT UNDONE", "from the future", "by hand:  curl -X DELETE http://h:1/proxies/p/toxics/t", "try again with: lockdrill recover runs/b"}},
+		{"recover c", verdict.ExitPass, []string{"nothing to undo"}},
+		{"recover d", verdict.ExitRefused, []string{"the runner lives"}},
+		{"recover e", verdict.ExitDirty, []string{"runs/e/undo.jsonl:1: ", "lockdrill recover runs/e"}},
+		{"recover f", verdict.ExitPass, []string{"no journal: nothing to undo"}},
+		{"recover g", verdict.ExitUsage, []string{"not the folder of a run"}},
+		{"recover --all", verdict.ExitDirty, []string{"runs/a: closed", "runs/b: NOT CLOSED", "runs/c: closed", "the runner lives", "undo.jsonl:1"}},
 	} {
 		got := tryIn(t, base, strings.Fields(c.args)...)
 		if got.code != c.code {
@@ -114,10 +115,10 @@ func TestRecoverSaysWhatItDid(t *testing.T) {
 	if _, err := os.Stat(folder); err == nil {
 		t.Error("the folder of the record is left")
 	}
-	if got := tryIn(t, t.TempDir(), "recover", "--all"); got.code != exitPass {
+	if got := tryIn(t, t.TempDir(), "recover", "--all"); got.code != verdict.ExitPass {
 		t.Errorf("recover --all without runs: %+v", got)
 	}
-	if got := try(t, "watchdog", "."); got.code != exitUsage || !strings.Contains(got.stderr, "lockdrill recover") {
+	if got := try(t, "watchdog", "."); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "lockdrill recover") {
 		t.Errorf("a watchdog by hand: %+v", got)
 	}
 }
@@ -175,24 +176,24 @@ func TestATargetThatCannotBeGivenBack(t *testing.T) {
 			t.Error(err)
 		}
 	}, k.args...)
-	if o.code != exitDirty || !strings.Contains(o.text, "NOT UNDONE  keys") || !strings.Contains(o.text, "lockdrill recover "+o.dir) || !strings.Contains(o.text, "by hand:  redis-cli") {
-		t.Errorf("exit %d, want %d\n%s", o.code, exitDirty, o.text)
+	if o.code != verdict.ExitDirty || !strings.Contains(o.text, "NOT UNDONE  keys") || !strings.Contains(o.text, "lockdrill recover "+o.dir) || !strings.Contains(o.text, "by hand:  redis-cli") {
+		t.Errorf("exit %d, want %d\n%s", o.code, verdict.ExitDirty, o.text)
 	}
 	if log, err := os.ReadFile(filepath.Join(o.dir, drill.WatchdogLog)); err != nil || !strings.Contains(string(log), "given up") {
 		t.Errorf("the watchdog's log: %q, %v", log, err)
 	}
 	file := filepath.Join(filepath.Dir(o.dir), "drill.yaml")
-	if got := try(t, "recover", o.dir); got.code != exitDirty {
+	if got := try(t, "recover", o.dir); got.code != verdict.ExitDirty {
 		t.Errorf("recover while the target is shut: %+v", got)
 	}
 	if got := askedAs(t, addr, "hush", `CONFIG SET requirepass ""`); got != "+OK" {
 		t.Fatalf("CONFIG SET: %s", got)
 	}
 	again := append([]string{"run", file, "--out", filepath.Join(filepath.Dir(o.dir), "again")}, k.args...)
-	if got := try(t, again...); got.code != exitRefused || !strings.Contains(got.stderr, "first: lockdrill recover "+o.dir) {
+	if got := try(t, again...); got.code != verdict.ExitRefused || !strings.Contains(got.stderr, "first: lockdrill recover "+o.dir) {
 		t.Errorf("a new run before that: %+v", got)
 	}
-	if got := try(t, "recover", o.dir); got.code != exitPass {
+	if got := try(t, "recover", o.dir); got.code != verdict.ExitPass {
 		t.Errorf("recover: %+v", got)
 	}
 	nothingIsLeft(t, o.dir)

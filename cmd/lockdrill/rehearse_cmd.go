@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/rehearsal"
 	"github.com/lockdrill/lockdrill/history"
@@ -116,7 +117,7 @@ func (f *rehearseFlags) many(ctx context.Context, io streams, e *experiments.Exp
 	all, err := rehearsal.Many(ctx, e, sim.DefaultNet(), f.seeds, told.count)
 	told.close()
 	if ctx.Err() != nil {
-		return &exitError{code: exitAborted, err: fmt.Errorf("interrupted after %s of %d: nothing is concluded from a part", figures.Plural(all.Seeds, "seed"), f.seeds)}
+		return &exitError{code: verdict.ExitAborted, err: fmt.Errorf("interrupted after %s of %d: nothing is concluded from a part", figures.Plural(all.Seeds, "seed"), f.seeds)}
 	}
 	if err != nil {
 		return err
@@ -130,7 +131,7 @@ func (f *rehearseFlags) many(ctx context.Context, io streams, e *experiments.Exp
 		err = reports.Rehearsal(io.Out, doc, "lockdrill rehearse "+name+" --replay", lookOf(io.Out))
 	}
 	if err == nil && doc.Breach > f.failAbove {
-		return status(exitSLOFailed)
+		return status(verdict.ExitSLOFailed)
 	}
 	return err
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments/drill"
 	"github.com/lockdrill/lockdrill/reports"
 )
@@ -26,7 +27,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root := newRootCmd(streams{In: stdin, Out: stdout, Err: stderr}, args)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
-		return exitPass
+		return verdict.ExitPass
 	}
 	end := exitOf(err)
 	if end.err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/drill"
 	"github.com/lockdrill/lockdrill/history"
@@ -92,13 +93,13 @@ func runAll(ctx context.Context, io streams, f runFlags, args []string, g *gate)
 	var under underWay
 	ctx, stop := interruptible(ctx, io.Err, &under, g)
 	defer stop()
-	code := exitPass
+	code := verdict.ExitPass
 	for i, e := range all {
 		if ctx.Err() != nil {
-			code = worst(code, exitAborted)
+			code = verdict.WorstExit(code, verdict.ExitAborted)
 			fmt.Fprintf(io.Err, "lockdrill: interrupted: %s not run\n", figures.Plural(len(all)-i, "drill"))
 			for _, e := range all[i:] {
-				g.unjudged(e.Name, &exitError{code: exitAborted, err: errors.New("interrupted before it was run")})
+				g.unjudged(e.Name, &exitError{code: verdict.ExitAborted, err: errors.New("interrupted before it was run")})
 			}
 			break
 		}
@@ -113,7 +114,7 @@ func runAll(ctx context.Context, io streams, f runFlags, args []string, g *gate)
 			fmt.Fprintln(io.Err, reports.Harmless(err.Error()))
 			c = codeOf(err)
 		}
-		code = worst(code, c)
+		code = verdict.WorstExit(code, c)
 	}
 	return status(code)
 }
@@ -143,7 +144,7 @@ func interruptible(ctx context.Context, stderr io.Writer, under *underWay, g *ga
 			go func() {
 				defer close(said)
 				if n > 0 {
-					g.result.write(stderr, exitDirty)
+					g.result.write(stderr, verdict.ExitDirty)
 				}
 				fmt.Fprintln(stderr, "lockdrill: "+text)
 				if n > 0 {
@@ -155,7 +156,7 @@ func interruptible(ctx context.Context, stderr io.Writer, under *underWay, g *ga
 				case <-said:
 				case <-time.After(time.Second):
 				}
-				os.Exit(exitDirty)
+				os.Exit(verdict.ExitDirty)
 			}
 		}
 	}()

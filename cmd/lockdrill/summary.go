@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/drill"
 	"github.com/lockdrill/lockdrill/reports"
@@ -51,11 +52,11 @@ func (g *gate) told(r reports.Run) {
 
 // untold writes that a drill has no verdict. A run that was refused writes nothing: nothing is touched then, this included.
 func (g *gate) untold(name string, code int, why string, now time.Time) {
-	if code == exitUsage || code == exitRefused {
+	if code == verdict.ExitUsage || code == verdict.ExitRefused {
 		return
 	}
 	g.write(map[string]string{
-		"experiment": name, "run": "", "verdict": exitName(code), "exitCode": strconv.Itoa(code),
+		"experiment": name, "run": "", "verdict": verdict.ExitName(code), "exitCode": strconv.Itoa(code),
 		"started": "", "ended": now.UTC().Format(time.RFC3339), "summary": cutText(reports.Harmless(experiments.Redact(why)), maxClosing),
 	})
 }

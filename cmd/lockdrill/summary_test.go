@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/kubefake"
 )
@@ -40,12 +41,12 @@ func TestSummaryOfARun(t *testing.T) {
 		t.Errorf("%q", data)
 	}
 
-	for code, told := range map[int]bool{exitUsage: false, exitRefused: false, exitAborted: true, exitFailure: true} {
+	for code, told := range map[int]bool{verdict.ExitUsage: false, verdict.ExitRefused: false, verdict.ExitAborted: true, verdict.ExitError: true} {
 		before := last()["summary"]
-		g.untold("drill", code, "because of redis://me:secret@host "+exitName(code)+strings.Repeat("é", maxClosing), time.Unix(0, 0))
+		g.untold("drill", code, "because of redis://me:secret@host "+verdict.ExitName(code)+strings.Repeat("é", maxClosing), time.Unix(0, 0))
 		data := last()
-		if (data["summary"] != before) != told || told && (data["verdict"] != exitName(code) || data["run"] != "") {
-			t.Errorf("after %s: %.200q", exitName(code), data)
+		if (data["summary"] != before) != told || told && (data["verdict"] != verdict.ExitName(code) || data["run"] != "") {
+			t.Errorf("after %s: %.200q", verdict.ExitName(code), data)
 		}
 		if strings.Contains(data["summary"], "secret") || len(data["summary"]) > maxClosing+10 {
 			t.Errorf("%.200q, %d bytes", data["summary"], len(data["summary"]))

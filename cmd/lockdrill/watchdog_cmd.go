@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments/drill"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 )
@@ -32,7 +33,7 @@ func newWatchdogCmd(io streams) *cobra.Command {
 			err := drill.Watch(context.WithoutCancel(cmd.Context()), args[0], pipe, func(r undo.Report, err error) { recordUndone(io.Err, r, err) })
 			if left := new(drill.Error); errors.As(err, &left) {
 				fmt.Fprintln(io.Err, left)
-				return status(exitDirty)
+				return status(verdict.ExitDirty)
 			}
 			return err
 		},

@@ -65,7 +65,7 @@ var policy = []place{
 		why: "a report is a pure function of the judgement: it can be redone, and nothing flows back from it into a run"},
 	{path: "reports/timeline", below: []string{"analysis/verdict", "internal/figures"}, bans: both(world, clock),
 		why: "draws what was judged and nothing else: the same run gives the same bytes"},
-	{path: "deploy", below: []string{"experiments"}, libs: []string{"gopkg.in/yaml.v3"}, bans: both(world, clock),
+	{path: "deploy", below: []string{"analysis/verdict"}, libs: []string{"gopkg.in/yaml.v3"}, bans: both(world, clock),
 		why: "templates and what fills them in: the same mapping gives the same rules on any day and machine"},
 	{path: "experiments/conductor", below: []string{"analysis/forecast", "internal/arena"}, bans: both([]string{"os", "net", "syscall", "log", "crypto/rand"}, clock),
 		why: "a pure step, so that the same one leads a live run and a rehearsal; its choices come from the run's seed"},

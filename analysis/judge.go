@@ -64,7 +64,8 @@ func (j *judging) judgement() *verdict.Judgement {
 	ix.compareMetrics()
 	out.Findings = append([]verdict.Finding{}, ix.findings...)
 	out.Warnings = j.warnings()
-	out.ExitCode, out.Verdict = decide(out, ix)
+	out.ExitCode = j.exit(out)
+	out.Verdict = verdict.ExitName(out.ExitCode)
 	return out
 }
 
@@ -255,32 +256,25 @@ func (ix *index) clean() bool {
 	return true
 }
 
-// decide gives the exit code and its name: 20 > 1 > 10 > 12 > 11 > 0.
-func decide(out *verdict.Judgement, ix *index) (int, string) {
-	word := verdict.Pass
-	if len(out.SLOs) == 0 {
-		word = verdict.Inconclusive
+// exit is the status of the run: the worst of what applies.
+func (j *judging) exit(out *verdict.Judgement) int {
+	ix := j.ix
+	codes, word := []int{verdict.ExitPass}, verdict.Pass
+	add := func(applies bool, code int) {
+		if applies {
+			codes = append(codes, code)
+		}
 	}
 	for _, s := range out.SLOs {
 		word = verdict.Worst(word, s.Verdict)
 	}
-	failedTool := out.Run.Status == verdict.StatusError
-	for _, a := range ix.aborts {
-		failedTool = failedTool || a.Note.What == "error"
-	}
-	switch {
-	case !ix.clean() || ix.end != nil && !ix.end.Note.OK:
-		return verdict.ExitDirty, "dirty"
-	case failedTool:
-		return verdict.ExitError, "error"
-	case word == verdict.Fail:
-		return verdict.ExitSLOFailed, "slo-failed"
-	case out.Run.Status == verdict.StatusAborted || ix.end != nil && len(ix.aborts) > 0:
-		return verdict.ExitAborted, "aborted"
-	case word == verdict.Inconclusive || out.Run.Status != verdict.StatusCompleted:
-		return verdict.ExitInconclusive, "inconclusive"
-	}
-	return verdict.ExitPass, "pass"
+	broke := func(a *history.Event) bool { return a.Note.What == "error" }
+	add(!ix.clean() || ix.end != nil && !ix.end.Note.OK, verdict.ExitDirty)
+	add(j.status == verdict.StatusError || slices.ContainsFunc(ix.aborts, broke), verdict.ExitError)
+	add(word == verdict.Fail, verdict.ExitSLOFailed)
+	add(j.status == verdict.StatusAborted || ix.end != nil && len(ix.aborts) > 0, verdict.ExitAborted)
+	add(word == verdict.Inconclusive || len(out.SLOs) == 0 || j.status != verdict.StatusCompleted, verdict.ExitInconclusive)
+	return verdict.WorstExit(codes...)
 }
 
 // tenths rounds an allowance up to what reads well in a sum, a tenth of a millisecond.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 )
 
@@ -105,6 +106,8 @@ type jobFields struct {
 	Deadline  time.Duration
 	Kept      time.Duration // after it is over; 0 = the CronJob decides
 	Missed    time.Duration
+	Answers   []int // exit statuses that no further pod would change
+	Aborted   int
 	Spec      string // of the Job
 }
 
@@ -122,6 +125,12 @@ func (o JobOptions) manifests() ([][]byte, error) {
 	f := jobFields{
 		JobOptions: o, Labels: labels, Job: meta{base, o.Namespace, maps.Clone(labels)}, Meta: meta{base + "-drill", o.Namespace, labels},
 		Data: filesOf(o.Resolved, o.Files), Args: o.args(), Deadline: o.MaxRun + startWithin + o.CleanUp, Missed: missedAfter,
+		Aborted: verdict.ExitAborted,
+	}
+	for _, e := range verdict.Exits() {
+		if e.Code != verdict.ExitPass && e.Code != verdict.ExitAborted {
+			f.Answers = append(f.Answers, e.Code)
+		}
 	}
 	if !o.Ephemeral && o.Claim == "" {
 		f.Claim, f.NewClaim = base+"-results", &meta{base + "-results", o.Namespace, labels}

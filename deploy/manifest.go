@@ -25,6 +25,12 @@ const (
 // FilesDir is where pods find the experiment and the files that it names, authorities of certificates among them.
 const FilesDir = "/etc/lockdrill"
 
+// Files in FilesDir: the authorities of the stores' certificates.
+const (
+	RedisCA  = "redis-ca.pem"
+	LedgerCA = "ledger-ca.pem"
+)
+
 // meta names an object.
 type meta struct {
 	Name      string

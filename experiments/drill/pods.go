@@ -1,4 +1,4 @@
-package main
+package drill
 
 import (
 	"context"
@@ -20,7 +20,6 @@ import (
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 	"github.com/lockdrill/lockdrill/probes"
-	"github.com/lockdrill/lockdrill/reports"
 )
 
 // pods is what a drill has in a cluster. Exactly one of workers and observed is set once the pods are watched.
@@ -39,7 +38,7 @@ type pods struct {
 const standWithin = 30 * time.Second
 
 // standPods takes the namespace's turn and, where the run makes its own workers, applies them.
-func (d *drill) standPods(ctx context.Context) error {
+func (d *Drill) standPods(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, standWithin)
 	defer cancel()
 	d.pods = &pods{e: d.e, cluster: d.cluster}
@@ -55,22 +54,22 @@ func (d *drill) standPods(ctx context.Context) error {
 		Cluster: d.cluster, Run: d.run, Experiment: d.e.Name, Folder: d.dir, Manifests: manifests, Journal: d.journal,
 	})
 	if held := new(testbed.HeldError); errors.As(err, &held) {
-		return &exitError{code: exitRefused, err: err}
+		return &Error{Refused, err}
 	}
 	return err
 }
 
 // manifests are those of the run's own workers; none where the pods are there.
-func (d *drill) manifests() ([][]byte, error) {
+func (d *Drill) manifests() ([][]byte, error) {
 	if d.e.Kubernetes.Pods != experiments.PodsApply {
 		return nil, nil
 	}
 	o, err := deploy.WorkersFor(d.e, d.fleetName())
 	if err != nil {
-		return nil, &exitError{code: exitUsage, err: err}
+		return nil, &Error{Usage, err}
 	}
 	o.Run, o.Files = d.run, map[string][]byte{}
-	for name, path := range map[string]string{redisCA: d.e.Redis.CA, ledgerCA: d.e.Ledger.CA} {
+	for name, path := range map[string]string{deploy.RedisCA: d.e.Redis.CA, deploy.LedgerCA: d.e.Ledger.CA} {
 		if path == "" {
 			continue
 		}
@@ -78,12 +77,12 @@ func (d *drill) manifests() ([][]byte, error) {
 			return nil, usagef("%s: read the authority's certificate: %w", path, reason(err))
 		}
 	}
-	o.CA = inPods(d.e.Ledger.CA, ledgerCA)
+	o.CA = inPods(d.e.Ledger.CA, deploy.LedgerCA)
 	return deploy.Workers(o)
 }
 
 // fleetName is what the workers join: the run that applies them, or the experiment that they were exported from.
-func (d *drill) fleetName() string {
+func (d *Drill) fleetName() string {
 	if d.e.Kubernetes.Pods == experiments.PodsApply {
 		return d.run
 	}
@@ -91,7 +90,7 @@ func (d *drill) fleetName() string {
 }
 
 // selector are the labels of the drill's pods. Pods that the run has applied have its own as well: one without it is not the run's to strike.
-func (d *drill) selector() map[string]string {
+func (d *Drill) selector() map[string]string {
 	if d.e.Kubernetes.Pods == experiments.PodsApply {
 		labels := deploy.WorkerLabels(d.fleetName())
 		labels[kube.RunLabel] = kube.RunValue(d.run)
@@ -109,7 +108,7 @@ func podSelector(e *experiments.Experiment) map[string]string {
 }
 
 // watchPods begins to watch the pods and to listen to their workers. The runner ends it when it stops the fleet.
-func (d *drill) watchPods() (err error) {
+func (d *Drill) watchPods() (err error) {
 	if d.pods == nil {
 		return nil
 	}
@@ -136,7 +135,7 @@ func (d *drill) watchPods() (err error) {
 }
 
 // observe watches somebody's own pods, and lets their locks say who holds them.
-func (d *drill) observe(o testbed.PodsOptions) {
+func (d *Drill) observe(o testbed.PodsOptions) {
 	k := d.e.Kubernetes
 	fleet := testbed.NewObservedFleet(testbed.ObservedOptions{Pods: o, Holder: k.Holder, Wanted: d.wanted})
 	d.pods.observed = fleet
@@ -163,7 +162,7 @@ func patternsOf(named []experiments.LogPattern) map[string]string {
 }
 
 // redact takes the passwords that the experiment names out of a line of somebody's log.
-func (d *drill) redact() func(string) string {
+func (d *Drill) redact() func(string) string {
 	var pairs []string
 	for _, name := range []string{d.e.Redis.PasswordEnv, d.e.Ledger.PasswordEnv} {
 		if secret := os.Getenv(name); name != "" && secret != "" {
@@ -177,7 +176,7 @@ func (d *drill) redact() func(string) string {
 const logsEvery = 200 * time.Millisecond
 
 // onPods adds what strikes pods, what looks at them, and the removal of what the run has made.
-func (d *drill) onPods(cfg *runner.Config) {
+func (d *Drill) onPods(cfg *runner.Config) {
 	kill := &injectors.PodKill{
 		Pods: d.cluster, Container: d.e.Kubernetes.Container, Fault: d.fault,
 		Await: d.log.Await, Past: func() []history.Event { return d.log.Since(0) }, Clock: d.clock,
@@ -210,7 +209,7 @@ func (d *drill) onPods(cfg *runner.Config) {
 }
 
 // isLease says whether a key is the name of a Lease object.
-func (d *drill) isLease(key string) bool {
+func (d *Drill) isLease(key string) bool {
 	return slices.ContainsFunc(d.e.System.Locks, func(l experiments.Lock) bool { return l.Lease != "" && l.Key == key })
 }
 
@@ -242,7 +241,7 @@ func (s signing) Look(ctx context.Context, final bool) (func(history.Span) []his
 }
 
 // closePods removes what the run has made in the cluster, and gives the namespace back. It may be called again.
-func (d *drill) closePods(ctx context.Context) error {
+func (d *Drill) closePods(ctx context.Context) error {
 	if d.pods == nil {
 		return nil
 	}
@@ -254,27 +253,27 @@ func (d *drill) closePods(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), standWithin)
 	defer cancel()
-	d.tellUnmade(ctx)
+	d.notifyUnmade(ctx)
 	return d.pods.stand.Close(ctx)
 }
 
-// tellWithin bounds asking for what is only told.
-const tellWithin = time.Second
+// unmadeWithin bounds asking for what is only told.
+const unmadeWithin = time.Second
 
-// tellUnmade says, where the steady state was not reached, why the Deployment made no pods: of pods that are there the history tells what
+// notifyUnmade says, where the steady state was not reached, why the Deployment made no pods: of pods that are there the history tells what
 // they wait for. The cluster's own word of it goes with the Deployment.
-func (d *drill) tellUnmade(ctx context.Context) {
+func (d *Drill) notifyUnmade(ctx context.Context) {
 	steady := func(e history.Event) bool {
 		return e.Kind == history.RunPhase && e.Phase.Holds != nil && *e.Phase.Holds
 	}
 	if d.e.Kubernetes.Pods != experiments.PodsApply || d.log == nil || slices.ContainsFunc(d.log.Since(0), steady) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, tellWithin)
+	ctx, cancel := context.WithTimeout(ctx, unmadeWithin)
 	defer cancel()
 	name := deploy.ObjectName(d.fleetName())
 	if why, err := d.cluster.Unmade(ctx, name); err == nil && why != "" {
-		fmt.Fprintf(d.stderr, "lockdrill: deployment %s does not make its %s: %s\n", name, figures.Plural(d.e.System.Replicas, "pod"), reports.Harmless(why))
+		d.o.Notify(fmt.Sprintf("lockdrill: deployment %s does not make its %s: %s", name, figures.Plural(d.e.System.Replicas, "pod"), why))
 	}
 }
 
@@ -314,12 +313,6 @@ func (p *pods) mayGoOn() (word, why string) {
 	return "", ""
 }
 
-// Files in deploy.FilesDir: the authorities of the stores' certificates.
-const (
-	redisCA  = "redis-ca.pem"
-	ledgerCA = "ledger-ca.pem"
-)
-
 // inPods is where a pod finds a file that the runner has at path.
 func inPods(path, name string) string {
 	if path == "" {
@@ -342,10 +335,10 @@ func fromPods(e protocol.Endpoint, hostPort, ca string) protocol.Endpoint {
 }
 
 // ledgerAt is where a replica finds the ledger.
-func (d *drill) ledgerAt() protocol.Endpoint {
+func (d *Drill) ledgerAt() protocol.Endpoint {
 	e := d.stores.Ledger.Endpoint()
 	if d.pods != nil {
-		return fromPods(e, d.e.Kubernetes.Ledger, ledgerCA)
+		return fromPods(e, d.e.Kubernetes.Ledger, deploy.LedgerCA)
 	}
 	return e
 }

@@ -1,4 +1,4 @@
-package main
+package drill
 
 import (
 	"context"
@@ -14,11 +14,11 @@ import (
 
 // lookUpPods lists the pods that the drill would have, and says of each fault whom it would strike now, as far as that can be known
 // without touching anything. Nothing is asked of a cluster that a guard has refused.
-func lookUpPods(ctx context.Context, e *experiments.Experiment, c consent, plan *forecast.Plan) {
-	if slices.ContainsFunc(plan.Guards, func(g guard) bool { return g.Refuses && g.Name != podsGuardName }) {
+func lookUpPods(ctx context.Context, e *experiments.Experiment, c Consent, plan *forecast.Plan) {
+	if slices.ContainsFunc(plan.Guards, func(g Guard) bool { return g.Refuses && g.Name != podsGuardName }) {
 		return
 	}
-	cluster, err := c.cluster.open(e)
+	cluster, err := c.Cluster.open(e)
 	if err != nil { // the guards have opened it before
 		return
 	}
@@ -45,12 +45,12 @@ func lookUpPods(ctx context.Context, e *experiments.Experiment, c consent, plan 
 }
 
 // turnGuard tells of another run that has the namespace. That a run is dead is found out by one that wants its turn.
-func turnGuard(ctx context.Context, e *experiments.Experiment, cluster *kube.Cluster) (guard, bool) {
+func turnGuard(ctx context.Context, e *experiments.Experiment, cluster *kube.Cluster) (Guard, bool) {
 	lease, ok, err := cluster.Lease(ctx, kube.RunLease)
 	if err != nil || !ok || lease.Holder == "" || time.Since(lease.Renewed) > lease.Duration {
-		return guard{}, false // one that cannot be asked is the permissions' matter
+		return Guard{}, false // one that cannot be asked is the permissions' matter
 	}
-	return guard{Name: "target", Refuses: true, Says: fmt.Sprintf("%s is held by run %s since %s: one run at a time",
+	return Guard{Name: "target", Refuses: true, Says: fmt.Sprintf("%s is held by run %s since %s: one run at a time",
 		clusterTarget(e.Kubernetes), lease.Holder, lease.Acquired.UTC().Format(time.RFC3339))}, true
 }
 

@@ -1,36 +1,26 @@
-package main
+package drill
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
-
-	"github.com/spf13/pflag"
+	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/internal/kube"
+	"github.com/lockdrill/lockdrill/lockcore/redisstore"
 )
 
-// clusterFlags say which cluster is meant, as kubectl's flags of these names do. They win over the file.
-type clusterFlags struct {
-	kubeconfig, context, namespace string
-}
-
-func (c *clusterFlags) flags(flags *pflag.FlagSet) {
-	c.where(flags)
-	flags.StringVarP(&c.namespace, "namespace", "n", "", "of the pods (default: the file's, else that of the context)")
-}
-
-// where adds the flags that say how the cluster is reached.
-func (c *clusterFlags) where(flags *pflag.FlagSet) {
-	flags.StringVar(&c.kubeconfig, "kubeconfig", "", "file that says how clusters are reached (default $KUBECONFIG, else ~/.kube/config, else the pod's service account)")
-	flags.StringVar(&c.context, "context", "", "of the kubeconfig (default: the file's, else the current one)")
+// Cluster says which cluster is meant, as kubectl's flags of these names do. It wins over the file.
+type Cluster struct {
+	Kubeconfig, Context, Namespace string
 }
 
 // open reads the kubeconfig for an experiment whose replicas are pods, and writes into it which context and namespace that is, so that
 // the run's own copy says so; nil = its replicas are no pods. It does not dial. A problem is a usage error.
-func (c *clusterFlags) open(e *experiments.Experiment) (*kube.Cluster, error) {
+func (c *Cluster) open(e *experiments.Experiment) (*kube.Cluster, error) {
 	k := e.Kubernetes
 	if k == nil {
 		if given := c.given(); given != "" {
@@ -38,12 +28,12 @@ func (c *clusterFlags) open(e *experiments.Experiment) (*kube.Cluster, error) {
 		}
 		return nil, nil
 	}
-	o := kube.Options{Kubeconfig: c.kubeconfig, Context: k.Context, Namespace: k.Namespace}
-	if c.context != "" {
-		o.Context = c.context
+	o := kube.Options{Kubeconfig: c.Kubeconfig, Context: k.Context, Namespace: k.Namespace}
+	if c.Context != "" {
+		o.Context = c.Context
 	}
-	if c.namespace != "" {
-		o.Namespace = c.namespace
+	if c.Namespace != "" {
+		o.Namespace = c.Namespace
 	}
 	cluster, err := kube.Open(o)
 	if err != nil {
@@ -54,8 +44,8 @@ func (c *clusterFlags) open(e *experiments.Experiment) (*kube.Cluster, error) {
 }
 
 // given names the first flag that was given.
-func (c *clusterFlags) given() string {
-	for _, f := range []struct{ name, value string }{{"--kubeconfig", c.kubeconfig}, {"--context", c.context}, {"--namespace", c.namespace}} {
+func (c *Cluster) given() string {
+	for _, f := range []struct{ name, value string }{{"--kubeconfig", c.Kubeconfig}, {"--context", c.Context}, {"--namespace", c.Namespace}} {
 		if f.value != "" {
 			return f.name
 		}
@@ -92,20 +82,20 @@ func needs(e *experiments.Experiment) kube.Needs {
 
 // elsewhere is how recover reaches the cluster of a record where it is not as the run reached it: on another machine. The namespace is
 // always the record's.
-func (c *clusterFlags) elsewhere(r undo.Record) (undo.Record, error) {
+func (c *Cluster) elsewhere(r undo.Record) (undo.Record, error) {
 	if r.Cluster == nil {
 		return r, nil
 	}
 	there := *r.Cluster
-	if c.kubeconfig != "" {
-		path, err := filepath.Abs(c.kubeconfig)
+	if c.Kubeconfig != "" {
+		path, err := filepath.Abs(c.Kubeconfig)
 		if err != nil {
 			return r, fmt.Errorf("find --kubeconfig: %w", err)
 		}
 		there.Kubeconfig = path
 	}
-	if c.context != "" {
-		there.Context = c.context
+	if c.Context != "" {
+		there.Context = c.Context
 	}
 	r.Cluster = &there
 	return r, nil
@@ -114,4 +104,43 @@ func (c *clusterFlags) elsewhere(r undo.Record) (undo.Record, error) {
 // hasStore reports whether a drill needs a store for its locks: one that only watches Lease objects does not.
 func hasStore(e *experiments.Experiment) bool {
 	return !e.Observed() || slices.ContainsFunc(e.System.Locks, func(l experiments.Lock) bool { return l.Lease == "" })
+}
+
+// Rules are the rules of a Role that permits what the drill does in its namespace, and nothing more; summary is the ConfigMap that its
+// runner writes afterwards, "" = none.
+func Rules(e *experiments.Experiment, summary string) []kube.Rule {
+	n := needs(e)
+	n.Summary = summary
+	return kube.RulesFor(n)
+}
+
+// Summary is a ConfigMap of the drill's namespace, for what came of the drill.
+type Summary struct {
+	cluster *kube.Cluster
+	name    string
+}
+
+// OpenSummary does not dial. A problem is a usage error.
+func OpenSummary(e *experiments.Experiment, c Cluster, name string) (*Summary, error) {
+	cluster, err := c.open(e)
+	if err == nil && cluster == nil {
+		err = usagef("%s: --summary-configmap needs a cluster, and this experiment has no kubernetes section: --result-file and --junit need none", e.Name)
+	}
+	return &Summary{cluster, name}, err
+}
+
+// summaryWithin bounds writing it.
+const summaryWithin = 10 * time.Second
+
+// Write makes or replaces what the ConfigMap holds.
+func (s *Summary) Write(data map[string]string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), summaryWithin)
+	defer cancel()
+	return s.cluster.WriteSummary(ctx, s.name, data)
+}
+
+// Quiet keeps the clients of stores and clusters from writing to standard error themselves. It is for main.
+func Quiet() {
+	redisstore.Quiet()
+	kube.Quiet()
 }

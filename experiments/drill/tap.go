@@ -1,4 +1,4 @@
-package main
+package drill
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 )
 
 // openTap puts a proxy that understands the protocol on the way of each replica, next to the store, if a fault goes by it.
-func (d *drill) openTap() error {
+func (d *Drill) openTap() error {
 	byProxy := func(f experiments.Fault) bool { return f.Failures() != nil && f.Failures().Via == experiments.ViaProxy }
 	if !slices.ContainsFunc(d.e.Faults, byProxy) {
 		return nil
@@ -27,8 +27,8 @@ func (d *drill) openTap() error {
 		return fmt.Errorf("open the proxy: %w", err)
 	}
 	d.tap = tap.New(tap.Options{
-		Dial:  func(ctx context.Context) (net.Conn, error) { return dialRedis(ctx, options.Addr, options.TLSConfig) },
-		Clock: d.clock, Seed: d.seed, Rules: tap.Rules{Keys: []string{tap.Quote(d.stores.Locks.Prefix) + "*"}, Scripts: coreScripts()},
+		Dial:  func(ctx context.Context) (net.Conn, error) { return DialPlain(ctx, options.Addr, options.TLSConfig) },
+		Clock: d.clock, Seed: d.seed, Rules: tap.Rules{Keys: []string{tap.Quote(d.stores.Locks.Prefix) + "*"}, Scripts: CoreScripts()},
 		OnHit: func(h tap.Hit) { d.bursts.Hit(h) },
 	})
 	d.taps = map[string]string{}
@@ -41,16 +41,16 @@ func (d *drill) openTap() error {
 	return nil
 }
 
-// dialRedis opens a connection as it is: a client behind a proxy introduces itself.
-func dialRedis(ctx context.Context, addr string, secure *tls.Config) (net.Conn, error) {
+// DialPlain opens a connection as it is: a client behind a proxy introduces itself.
+func DialPlain(ctx context.Context, addr string, secure *tls.Config) (net.Conn, error) {
 	if secure != nil {
 		return (&tls.Dialer{Config: secure}).DialContext(ctx, "tcp", addr)
 	}
 	return (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 }
 
-// coreScripts are the lock core's own, by their hashes.
-func coreScripts() (rules []tap.ScriptRule) {
+// CoreScripts are the lock core's own, by their hashes.
+func CoreScripts() (rules []tap.ScriptRule) {
 	for hash, op := range redisstore.Operations() {
 		rules = append(rules, tap.ScriptRule{SHA1: hash, Op: op})
 	}
@@ -59,7 +59,7 @@ func coreScripts() (rules []tap.ScriptRule) {
 
 // beforeProxy is where a replica finds the locks if no Toxiproxy is before that: at the proxy that understands the protocol, if there
 // is one. That one speaks TLS to the store, and reads plain text.
-func (d *drill) beforeProxy(replica string) protocol.Endpoint {
+func (d *Drill) beforeProxy(replica string) protocol.Endpoint {
 	e := d.stores.Locks.Endpoint()
 	if addr := d.taps[replica]; addr != "" {
 		e.Addr, e.TLS, e.ServerName, e.CA = addr, false, "", ""
@@ -68,7 +68,7 @@ func (d *drill) beforeProxy(replica string) protocol.Endpoint {
 }
 
 // failures makes the bursts, in the replicas or by the proxy.
-func (d *drill) failures() *injectors.Failures {
+func (d *Drill) failures() *injectors.Failures {
 	prefix := d.stores.Locks.Prefix
 	return &injectors.Failures{
 		Fault: func(id string) *experiments.Fault { f := d.fault(id); return &f },
@@ -83,7 +83,7 @@ func (d *drill) failures() *injectors.Failures {
 }
 
 // glob fits the key; or all keys of the lock; or those of every lock.
-func (d *drill) glob(lock, key string) string {
+func (d *Drill) glob(lock, key string) string {
 	if key != "" {
 		return tap.Quote(key)
 	}
@@ -98,7 +98,7 @@ func (d *drill) glob(lock, key string) string {
 }
 
 // closeTap ends the proxy, and with it what it held up.
-func (d *drill) closeTap() error {
+func (d *Drill) closeTap() error {
 	if d.tap == nil {
 		return nil
 	}

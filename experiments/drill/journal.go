@@ -1,9 +1,8 @@
-package main
+package drill
 
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"net/url"
@@ -15,14 +14,13 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/undo"
-	"github.com/lockdrill/lockdrill/reports"
 )
 
 // undoMargin is added to max_run: opening, calibrating, reverting and cleaning up have limits of their own, and are within it.
 const undoMargin = 3 * time.Minute
 
 // openJournal starts the journal and the process that guards it, before the run puts up anything.
-func (d *drill) openJournal(stderr io.Writer) (err error) {
+func (d *Drill) openJournal() (err error) {
 	host, _ := os.Hostname() // a label
 	now := time.Now().UTC()
 	d.journal, err = undo.Create(filepath.Join(d.dir, undo.File), undo.Header{
@@ -32,44 +30,47 @@ func (d *drill) openJournal(stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	d.watchdog, err = startWatchdog(d.dir, stderr)
+	d.watchdog, err = startWatchdog(d.dir, d.o.Notify)
 	return err
 }
 
 // conclude ends the journal of a run that came to a drill. broke is why the drill has no end of its own, such as a full disk: then the
-// history does not say what is left, and the status must.
-func (d *drill) conclude(stderr io.Writer, broke error) error {
-	left := d.endJournal(stderr)
+// history does not say what is left, and the end must.
+func (d *Drill) conclude(broke error) (*Ending, error) {
+	left := d.endJournal()
 	switch {
 	case broke == nil:
-		return nil
-	case left:
-		return &exitError{code: exitDirty, err: fmt.Errorf("%s: %w; that was the end of the drill, not everything is undone, and there is no verdict", d.e.Name, broke)}
+		return left, nil
+	case left.Left():
+		return left, &Error{Dirty, fmt.Errorf("%s: %w; that was the end of the drill, not everything is undone, and there is no verdict", d.e.Name, broke)}
 	}
-	return fmt.Errorf("%s: %w; that was the end of the drill, everything is undone, and there is no verdict", d.e.Name, broke)
+	return left, fmt.Errorf("%s: %w; that was the end of the drill, everything is undone, and there is no verdict", d.e.Name, broke)
 }
 
-// endJournal waits for the watchdog, which undoes what the run could not, and says what is left even so.
-func (d *drill) endJournal(stderr io.Writer) (left bool) {
+// Ending is what the undo journal of a drill says when its runner and its watchdog are done.
+type Ending struct {
+	Dir     string // of the run
+	Journal undo.Content
+	Err     error // the journal cannot be read
+}
+
+// Left reports whether not everything is undone, for all that is known.
+func (e *Ending) Left() bool { return e.Err != nil || !e.Journal.Closed }
+
+// ByWatchdog reports whether the watchdog had to undo anything.
+func (e *Ending) ByWatchdog() bool {
+	return slices.ContainsFunc(e.Journal.Entries, func(e undo.Entry) bool { return e.By == byWatchdog })
+}
+
+// endJournal waits for the watchdog, which undoes what the run could not.
+func (d *Drill) endJournal() *Ending {
 	d.watchdog.Close()
-	path := filepath.Join(d.dir, undo.File)
-	c, err := undo.Read(path)
-	switch open := c.Open(); {
-	case err != nil:
-		fmt.Fprintf(stderr, "lockdrill: %v\n", err)
-	case c.Closed && slices.ContainsFunc(c.Entries, func(e undo.Entry) bool { return e.By == byWatchdog }):
-		fmt.Fprintf(stderr, "lockdrill: what the run could not undo, its watchdog has undone since: nothing is left (%s)\n", path)
-	case !c.Closed:
-		fmt.Fprintf(stderr, "lockdrill: not everything is undone; try again with: lockdrill recover %s\n", d.dir)
-		for _, e := range open {
-			tellLeft(stderr, e.Record, e.Why)
-		}
-	}
-	return err != nil || !c.Closed
+	c, err := undo.Read(filepath.Join(d.dir, undo.File))
+	return &Ending{Dir: d.dir, Journal: c, Err: err}
 }
 
 // dropJournal ends the journal of a run that did not come to a drill; where all is undone, nothing of it stays.
-func (d *drill) dropJournal() error {
+func (d *Drill) dropJournal() error {
 	if d.journal == nil {
 		return nil
 	}
@@ -79,17 +80,6 @@ func (d *drill) dropJournal() error {
 	}
 	d.watchdog.Close()
 	return err
-}
-
-// tellLeft names a change that is not undone, and how a person undoes it.
-func tellLeft(w io.Writer, r undo.Record, why string) {
-	if why == "" {
-		why = "the undoing was not finished"
-	}
-	fmt.Fprintln(w, reports.HarmlessLine(fmt.Sprintf("  NOT UNDONE  %s: %s", r, why)))
-	for _, command := range undo.ByHand(r) {
-		fmt.Fprintf(w, "    by hand:  %s\n", command)
-	}
 }
 
 // targets names what the run may change and others may use as well. What a run puts up itself is shared with nobody.
@@ -117,40 +107,40 @@ func targets(e *experiments.Experiment) []string {
 
 // guardTargets refuses a run whose target another run has not given back, and names the runs in runs/ that were killed and left
 // something. parent is where the run's own folder will be.
-func guardTargets(stderr io.Writer, e *experiments.Experiment, parent string) error {
+func guardTargets(notify func(string), e *experiments.Experiment, parent string) error {
 	own := targets(e)
-	for _, dir := range journals(parent, runsFolder) {
+	for _, dir := range Journals(parent, RunsFolder) {
 		c, err := undo.Read(filepath.Join(dir, undo.File))
 		if err != nil { // gone meanwhile, or no journal: recover says what is wrong with it
 			continue
 		}
-		if c.Closed || len(c.Open()) == 0 && !runs(c.Header) {
+		if c.Closed || len(c.Open()) == 0 && !Runs(c.Header) {
 			continue
 		}
 		shared := slices.IndexFunc(c.Header.Targets, func(t string) bool { return slices.Contains(own, t) })
 		since := c.Header.Opened.Format(time.RFC3339)
 		switch {
-		case shared >= 0 && runs(c.Header):
-			return &exitError{code: exitRefused, err: fmt.Errorf("%s: refused: %s is in use by the run in %s since %s (process %d)",
+		case shared >= 0 && Runs(c.Header):
+			return &Error{Refused, fmt.Errorf("%s: refused: %s is in use by the run in %s since %s (process %d)",
 				e.Name, c.Header.Targets[shared], dir, since, c.Header.Runner.PID)}
 		case shared >= 0:
-			return &exitError{code: exitRefused, err: fmt.Errorf("%s: refused: the run in %s was killed and has not given %s back since %s; first: lockdrill recover %s",
+			return &Error{Refused, fmt.Errorf("%s: refused: the run in %s was killed and has not given %s back since %s; first: lockdrill recover %s",
 				e.Name, dir, c.Header.Targets[shared], since, dir)}
-		case !runs(c.Header) && filepath.Dir(dir) == runsFolder:
-			fmt.Fprintf(stderr, "lockdrill: the run in %s was killed and may have left something; see: lockdrill recover %s\n", dir, dir)
+		case !Runs(c.Header) && filepath.Dir(dir) == RunsFolder:
+			notify(fmt.Sprintf("lockdrill: the run in %s was killed and may have left something; see: lockdrill recover %s", dir, dir))
 		}
 	}
 	return nil
 }
 
-// runs says whether the runner of a journal is at work. Where it cannot be told, it is not.
-func runs(h undo.Header) bool {
+// Runs says whether the runner of a journal is at work. Where it cannot be told, it is not.
+func Runs(h undo.Header) bool {
 	alive, err := h.Runner.Lives()
 	return err == nil && alive
 }
 
-// journals lists the folders below the given ones that have a journal, each once: links to runs, such as latest, are no runs.
-func journals(parents ...string) []string {
+// Journals lists the folders below the given ones that have a journal, each once: links to runs, such as latest, are no runs.
+func Journals(parents ...string) []string {
 	var dirs []string
 	seen := map[string]bool{}
 	for _, parent := range parents {

@@ -1,4 +1,4 @@
-package main
+package drill
 
 import (
 	"context"
@@ -12,48 +12,40 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/internal/kube"
 )
 
-// consent is what an operator says on the command line about targets that are not the run's own.
-type consent struct {
-	environment string
-	confirm     []string
-	cluster     clusterFlags
+// Consent is what an operator says on the command line about targets that are not the run's own.
+type Consent struct {
+	Environment string   // of targets that do not say so themselves
+	Confirm     []string // names of experiments
+	Cluster     Cluster
 }
 
-func (c *consent) flags(flags *pflag.FlagSet) {
-	c.cluster.flags(flags)
-	flags.StringVar(&c.environment, "environment", "", "what a target that does not say so itself is, as the file's environment")
-	flags.StringArrayVar(&c.confirm, "confirm", nil, "name of the experiment: needed where the target is not started by the run; may be repeated")
-}
-
-// guard is one answer to whether a run may start.
-type guard = forecast.PlannedGuard
+// Guard is one answer to whether a run may start.
+type Guard = forecast.PlannedGuard
 
 // environmentWithin bounds asking a target what it is.
 const environmentWithin = 5 * time.Second
 
 // guards are the answers, in the order in which they are asked. They touch nothing: of a target, what it says of itself is read, and
 // only if no guard before has refused. The error is one of settings without which the target cannot be asked, a usage error.
-func guards(ctx context.Context, e *experiments.Experiment, c consent, now time.Time) ([]guard, error) {
-	cluster, err := c.cluster.open(e)
+func guards(ctx context.Context, e *experiments.Experiment, c Consent, now time.Time) ([]Guard, error) {
+	cluster, err := c.Cluster.open(e)
 	if err != nil {
 		return nil, err
 	}
-	all := []guard{killSwitchGuard(e), calendarGuard(e, now), storeGuard(e), confirmGuard(e, c)}
-	ask := []question{{"environment", func() (guard, error) { return environmentGuard(ctx, e, c, nil) }}}
+	all := []Guard{killSwitchGuard(e), calendarGuard(e, now), storeGuard(e), confirmGuard(e, c)}
+	ask := []question{{"environment", func() (Guard, error) { return environmentGuard(ctx, e, c, nil) }}}
 	if cluster != nil {
 		ask = clusterGuards(ctx, e, c, cluster)
 	}
 	for _, a := range ask {
 		if slices.ContainsFunc(all, refuses) {
-			all = append(all, guard{Name: a.name, Says: "not asked: the run is refused already"})
+			all = append(all, Guard{Name: a.name, Says: "not asked: the run is refused already"})
 			continue
 		}
 		g, err := a.ask()
@@ -69,13 +61,13 @@ func guards(ctx context.Context, e *experiments.Experiment, c consent, now time.
 // question is a guard that asks a target.
 type question struct {
 	name string
-	ask  func() (guard, error)
+	ask  func() (Guard, error)
 }
 
-func refuses(g guard) bool { return g.Refuses }
+func refuses(g Guard) bool { return g.Refuses }
 
-// admit refuses a run before anything is touched.
-func admit(ctx context.Context, e *experiments.Experiment, c consent) error {
+// Authorize refuses a run before anything is touched.
+func Authorize(ctx context.Context, e *experiments.Experiment, c Consent) error {
 	for _, r := range []experiments.Redis{e.Redis, e.Ledger.AsRedis()} {
 		if err := testbed.Settings(r); err != nil {
 			return usagef("%s: %w", e.Name, err)
@@ -91,14 +83,14 @@ func admit(ctx context.Context, e *experiments.Experiment, c consent) error {
 			if g.Paste != "" {
 				text += "\n" + strings.TrimRight(g.Paste, "\n")
 			}
-			return &exitError{code: exitRefused, err: fmt.Errorf("%s: refused: %s: %s", e.Name, g.Name, text)}
+			return &Error{Refused, fmt.Errorf("%s: refused: %s: %s", e.Name, g.Name, text)}
 		}
 	}
 	return nil
 }
 
-func killSwitchGuard(e *experiments.Experiment) guard {
-	g := guard{Name: "kill switch", Says: "none"}
+func killSwitchGuard(e *experiments.Experiment) Guard {
+	g := Guard{Name: "kill switch", Says: "none"}
 	if path := e.Limits.KillSwitch; path != "" {
 		g.Says = path + " is not there"
 		g.Refuses = thrown(path)
@@ -117,8 +109,8 @@ func thrown(path string) bool {
 
 const calendarName = "calendar"
 
-func calendarGuard(e *experiments.Experiment, now time.Time) guard {
-	g := guard{Name: calendarName, Says: "no windows, no blackouts: always open"}
+func calendarGuard(e *experiments.Experiment, now time.Time) Guard {
+	g := Guard{Name: calendarName, Says: "no windows, no blackouts: always open"}
 	if len(e.Windows)+len(e.Blackouts) == 0 {
 		return g
 	}
@@ -135,8 +127,8 @@ func calendarGuard(e *experiments.Experiment, now time.Time) guard {
 }
 
 // storeGuard refuses faults that the store which the run would start cannot have.
-func storeGuard(e *experiments.Experiment) guard {
-	g := guard{Name: "store", Says: "the run starts its own"}
+func storeGuard(e *experiments.Experiment) Guard {
+	g := Guard{Name: "store", Says: "the run starts its own"}
 	if !hasStore(e) {
 		g.Says = "none: the locks are Lease objects"
 		return g
@@ -188,18 +180,18 @@ func foreign(e *experiments.Experiment) []string {
 	return all
 }
 
-func confirmGuard(e *experiments.Experiment, c consent) guard {
-	g := guard{Name: "confirm", Says: "not needed: the run starts all that it touches"}
+func confirmGuard(e *experiments.Experiment, c Consent) Guard {
+	g := Guard{Name: "confirm", Says: "not needed: the run starts all that it touches"}
 	targets := strings.Join(foreign(e), ", ")
 	switch {
 	case targets == "":
-	case slices.Contains(c.confirm, e.Name):
+	case slices.Contains(c.Confirm, e.Name):
 		g.Says = "given for " + targets
 	default:
 		g.Refuses = true
 		g.Says = targets + " is not started by the run: it needs --confirm " + e.Name
-		if len(c.confirm) > 0 {
-			g.Says += ", not " + strings.Join(c.confirm, ", ")
+		if len(c.Confirm) > 0 {
+			g.Says += ", not " + strings.Join(c.Confirm, ", ")
 		}
 	}
 	return g
@@ -207,8 +199,8 @@ func confirmGuard(e *experiments.Experiment, c consent) guard {
 
 // environmentGuard compares what the file says with what each target says, or, where a Redis says nothing, the operator. A namespace
 // must say it itself.
-func environmentGuard(ctx context.Context, e *experiments.Experiment, c consent, cluster *kube.Cluster) (guard, error) {
-	g := guard{}
+func environmentGuard(ctx context.Context, e *experiments.Experiment, c Consent, cluster *kube.Cluster) (Guard, error) {
+	g := Guard{}
 	if len(foreign(e)) == 0 {
 		g.Says = ownEnvironment + ": the run starts all that it touches"
 		if e.Environment != ownEnvironment {
@@ -254,7 +246,7 @@ type witness struct {
 }
 
 // witnesses are all targets that the run does not start itself.
-func witnesses(e *experiments.Experiment, c consent, cluster *kube.Cluster) []witness {
+func witnesses(e *experiments.Experiment, c Consent, cluster *kube.Cluster) []witness {
 	var all []witness
 	if cluster != nil {
 		namespace := "namespace " + e.Kubernetes.Namespace
@@ -286,9 +278,9 @@ func witnesses(e *experiments.Experiment, c consent, cluster *kube.Cluster) []wi
 }
 
 // declared is what the target is, by its own word or else the operator's, and whose word that is; "" = nobody has said it.
-func (w *witness) declared(ctx context.Context, c consent) (is, by string, err error) {
+func (w *witness) declared(ctx context.Context, c Consent) (is, by string, err error) {
 	if w.ask == nil {
-		return c.environment, "--environment", nil
+		return c.Environment, "--environment", nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, environmentWithin)
 	defer cancel()
@@ -299,9 +291,9 @@ func (w *witness) declared(ctx context.Context, c consent) (is, by string, err e
 	case !said && w.alone:
 		return "", "", nil
 	case !said:
-		return c.environment, "--environment", nil
-	case c.environment != "" && c.environment != name:
-		return "", "", fmt.Errorf("%s says it is %q, and --environment says %q", w.who, name, c.environment)
+		return c.Environment, "--environment", nil
+	case c.Environment != "" && c.Environment != name:
+		return "", "", fmt.Errorf("%s says it is %q, and --environment says %q", w.who, name, c.Environment)
 	}
 	return name, w.by, nil
 }

@@ -1,10 +1,13 @@
-package main
+// Package drill puts one drill together and runs it: stores, replicas, injectors, probes, guards, the undo journal and its watchdog.
+//
+// It knows no command line: it prints nothing, and an end that is not the tool's own breaking is an Error. It judges nothing. Its one
+// invariant: what a drill puts up or changes is in its undo journal first, so that it is undone whatever becomes of this process.
+package drill
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -26,15 +29,14 @@ import (
 	"github.com/lockdrill/lockdrill/probes"
 )
 
-// drill is one experiment with everything that it stands on, put together. This file is the only one that knows every kind.
-type drill struct {
+// Drill is one experiment with everything that it stands on, put together.
+type Drill struct {
+	o      Options
 	loaded *experiments.Experiment // as loaded
 	e      *experiments.Experiment // scaled
 	seed   int64
 	run    string
 	dir    string // absolute
-	named  bool   // dir was chosen by the user
-	stderr io.Writer
 	clock  func() int64
 	origin int64
 
@@ -57,7 +59,7 @@ type drill struct {
 }
 
 // config hands each part what it needs.
-func (d *drill) config() runner.Config {
+func (d *Drill) config() runner.Config {
 	cfg := runner.Config{
 		Experiment: d.loaded,
 		Seed:       d.seed,
@@ -95,7 +97,7 @@ func (d *drill) config() runner.Config {
 }
 
 // onStores adds what looks at the stores, and what strikes the locks' own or what replicas ask of it.
-func (d *drill) onStores(cfg *runner.Config) {
+func (d *Drill) onStores(cfg *runner.Config) {
 	cfg.Watch = d.keys.Watch
 	cfg.Probes = append(cfg.Probes, runner.Sampled{Name: "lock_keys", Source: "probe:lock_keys", Probe: d.keys, ProbeSettings: d.e.Probes.LockKeys})
 	cfg.Stores = append(cfg.Stores, runner.Store{Name: runner.LocksStore, Life: d.stores.Locks.Life, Mark: d.stores.Locks.Mark})
@@ -121,7 +123,7 @@ func (d *drill) onStores(cfg *runner.Config) {
 }
 
 // replicaFleet is whichever fleet the drill has.
-func (d *drill) replicaFleet() runner.Fleet {
+func (d *Drill) replicaFleet() runner.Fleet {
 	if d.pods != nil {
 		return d.pods.fleet()
 	}
@@ -129,7 +131,7 @@ func (d *drill) replicaFleet() runner.Fleet {
 }
 
 // mayGoOn is asked every second of the run.
-func (d *drill) mayGoOn() (word, why string) {
+func (d *Drill) mayGoOn() (word, why string) {
 	if word, why := mayGoOn(d.e, time.Now()); word != "" || d.pods == nil {
 		return word, why
 	}
@@ -137,7 +139,7 @@ func (d *drill) mayGoOn() (word, why string) {
 }
 
 // closeProbes closes the connections of the probes that look at stores.
-func (d *drill) closeProbes() error {
+func (d *Drill) closeProbes() error {
 	var errs []error
 	if d.keys != nil {
 		errs = append(errs, d.keys.Close())
@@ -150,7 +152,7 @@ func (d *drill) closeProbes() error {
 
 // reverters undo by the record alone, in any process. While the runner lives, only those that work past it are given: what lives in
 // a replica, or in the runner, ends by itself or with it.
-func reverters(runnerDead bool, at clusterFlags) map[string]undo.Reverter {
+func reverters(runnerDead bool, at Cluster) map[string]undo.Reverter {
 	all := map[string]undo.Reverter{
 		undo.StandReplica: testbed.EndStand,
 		undo.StandServer:  testbed.EndStand,
@@ -182,7 +184,7 @@ func reverters(runnerDead bool, at clusterFlags) map[string]undo.Reverter {
 func noClock() int64 { return 0 }
 
 // fault is the experiment's fault of that id, scaled.
-func (d *drill) fault(id string) experiments.Fault { return faultOf(d.e, id) }
+func (d *Drill) fault(id string) experiments.Fault { return faultOf(d.e, id) }
 
 func faultOf(e *experiments.Experiment, id string) experiments.Fault {
 	for _, f := range e.Faults {
@@ -193,9 +195,9 @@ func faultOf(e *experiments.Experiment, id string) experiments.Fault {
 	return experiments.Fault{} // ids come from the experiment itself
 }
 
-func (d *drill) storeFault(id string) experiments.StoreFault { return *d.fault(id).Store }
+func (d *Drill) storeFault(id string) experiments.StoreFault { return *d.fault(id).Store }
 
-func (d *drill) offset(id string) time.Duration { return d.fault(id).Clock.Offset }
+func (d *Drill) offset(id string) time.Duration { return d.fault(id).Clock.Offset }
 
 // endedWithReplica: a death is not undone, and what a replica was told to do, or what stood in the runner, is gone with them. The
 // replica's own record says that it is gone: without that the journal is not closed.
@@ -210,7 +212,7 @@ func revertBy(i runner.Injector) undo.Reverter {
 }
 
 // configure is what a replica is told.
-func (d *drill) configure(name, incarnation string) protocol.Configure {
+func (d *Drill) configure(name, incarnation string) protocol.Configure {
 	c := protocol.Configure{
 		Name:        name,
 		Incarnation: incarnation,
@@ -243,7 +245,7 @@ func seedOf(incarnation string) int64 {
 }
 
 // openStores opens the two stores, and the probes beside them.
-func (d *drill) openStores(ctx context.Context) error {
+func (d *Drill) openStores(ctx context.Context) error {
 	if !hasStore(d.e) {
 		return nil
 	}
@@ -251,9 +253,9 @@ func (d *drill) openStores(ctx context.Context) error {
 		Redis: d.e.Redis, Ledger: d.e.Ledger, NoLedger: d.e.Observed(), Faults: d.e.Faults, Run: d.run, Folder: d.dir, Dir: d.storesDir(), Journal: d.journal,
 	})
 	if held := new(testbed.HeldError); errors.As(err, &held) {
-		return &exitError{code: exitRefused, err: err}
+		return &Error{Refused, err}
 	} else if errors.Is(err, testbed.ErrSettings) {
-		return &exitError{code: exitUsage, err: err}
+		return &Error{Usage, err}
 	} else if err != nil {
 		return fmt.Errorf("open stores: %w", err)
 	}
@@ -268,7 +270,7 @@ func (d *drill) openStores(ctx context.Context) error {
 }
 
 // openLooks opens the probes of the stores. The keys of an observed system are somebody's: no prefix of the run goes before them.
-func (d *drill) openLooks() error {
+func (d *Drill) openLooks() error {
 	options, err := d.stores.Locks.Options()
 	if err != nil {
 		return err
@@ -293,13 +295,13 @@ func (d *drill) openLooks() error {
 	return nil
 }
 
-func (d *drill) storesDir() string { return filepath.Join(d.dir, storesFolder) }
+func (d *Drill) storesDir() string { return filepath.Join(d.dir, storesFolder) }
 
 // storesFolder holds the folders of spawned servers; it is gone when the run is over.
 const storesFolder = "stores"
 
 // closeStores ends both stores and removes their folder; it may be called again.
-func (d *drill) closeStores(ctx context.Context) error {
+func (d *Drill) closeStores(ctx context.Context) error {
 	if d.stores == nil {
 		return removeFolder(d.storesDir())
 	}
@@ -320,7 +322,7 @@ func removeFolder(dir string) error {
 }
 
 // lockOf names the lock that a key belongs to, since the ledger knows keys only: a loop's own key, else the longest prefix.
-func (d *drill) lockOf(key string) string {
+func (d *Drill) lockOf(key string) string {
 	name, longest := "unknown", -1
 	for i := range d.e.System.Locks {
 		switch l := &d.e.System.Locks[i]; {
@@ -334,7 +336,7 @@ func (d *drill) lockOf(key string) string {
 }
 
 // newFleet prepares the replicas: pods, the experiment's own worker, or this very binary.
-func (d *drill) newFleet(ctx context.Context) error {
+func (d *Drill) newFleet(ctx context.Context) error {
 	if d.cluster != nil {
 		return d.standPods(ctx)
 	}
@@ -359,7 +361,7 @@ func (d *drill) newFleet(ctx context.Context) error {
 }
 
 // exited records the end of a life, and what of its output was no event.
-func (d *drill) exited(x testbed.Exit) {
+func (d *Drill) exited(x testbed.Exit) {
 	r := history.Replica{Name: x.Name, Incarnation: x.Incarnation, PID: x.PID, Exit: x.State, Lines: x.Lines, Bad: x.Bad, Wanted: d.wanted(x.Incarnation)}
 	if len(x.BadLines) > 0 {
 		r.BadLine = x.BadLines[0]
@@ -368,7 +370,7 @@ func (d *drill) exited(x testbed.Exit) {
 }
 
 // wanted says whether the runner ended this incarnation: by a fault, or because the drill is over.
-func (d *drill) wanted(incarnation string) bool {
+func (d *Drill) wanted(incarnation string) bool {
 	return slices.ContainsFunc(d.log.Since(0), func(e history.Event) bool {
 		return e.Kind == history.FaultIntent && e.Fault.Kind == "kill" && e.Fault.Victim == incarnation ||
 			e.Kind == history.RunPhase && e.Phase.Name == history.PhaseFinal
@@ -376,7 +378,7 @@ func (d *drill) wanted(incarnation string) bool {
 }
 
 // environment is recorded before anything is started.
-func (d *drill) environment() history.Environment {
+func (d *Drill) environment() history.Environment {
 	proxy := ""
 	if d.proxies != nil {
 		proxy = string(d.proxies.Mode)

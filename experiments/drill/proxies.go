@@ -1,4 +1,4 @@
-package main
+package drill
 
 import (
 	"bufio"
@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lockdrill/lockdrill/deploy"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/history"
@@ -17,7 +18,7 @@ import (
 )
 
 // openProxies puts a Toxiproxy on the way of each replica to the locks' store, if a fault needs one. Probes and ledger never go by it.
-func (d *drill) openProxies(ctx context.Context) error {
+func (d *Drill) openProxies(ctx context.Context) error {
 	if !slices.ContainsFunc(d.e.Faults, func(f experiments.Fault) bool { return f.Net() }) {
 		return nil
 	}
@@ -27,7 +28,7 @@ func (d *drill) openProxies(ctx context.Context) error {
 		Dial:     d.dialWay, Journal: d.journal,
 	})
 	if foreign := new(testbed.ForeignError); errors.As(err, &foreign) {
-		return &exitError{code: exitRefused, err: err}
+		return &Error{Refused, err}
 	}
 	if err != nil {
 		return err
@@ -40,7 +41,7 @@ func (d *drill) openProxies(ctx context.Context) error {
 }
 
 // replicas are the names of all replicas.
-func (d *drill) replicas() []string {
+func (d *Drill) replicas() []string {
 	names := make([]string, d.e.System.Replicas)
 	for i := range names {
 		names[i] = fmt.Sprintf("r%d", i+1)
@@ -50,10 +51,10 @@ func (d *drill) replicas() []string {
 
 // store is where a replica finds the locks: through its Toxiproxy, if there is one, and through what lies behind that. The
 // certificate still names the store.
-func (d *drill) store(replica string) protocol.Endpoint {
+func (d *Drill) store(replica string) protocol.Endpoint {
 	e := d.beforeProxy(replica)
 	if d.pods != nil {
-		e = fromPods(e, d.e.Kubernetes.Redis, redisCA)
+		e = fromPods(e, d.e.Kubernetes.Redis, deploy.RedisCA)
 	}
 	if d.proxies == nil {
 		return e
@@ -66,7 +67,7 @@ func (d *drill) store(replica string) protocol.Endpoint {
 }
 
 // dialWay connects through a way as a replica does, and names the password, if there is one.
-func (d *drill) dialWay(ctx context.Context, addr string) (net.Conn, error) {
+func (d *Drill) dialWay(ctx context.Context, addr string) (net.Conn, error) {
 	options, err := d.stores.Locks.Options()
 	if err != nil {
 		return nil, err
@@ -74,7 +75,7 @@ func (d *drill) dialWay(ctx context.Context, addr string) (net.Conn, error) {
 	if d.tap != nil {
 		options.TLSConfig = nil // the proxy behind it speaks plain text
 	}
-	conn, err := dialRedis(ctx, addr, options.TLSConfig)
+	conn, err := DialPlain(ctx, addr, options.TLSConfig)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +114,7 @@ func introduce(ctx context.Context, conn net.Conn, username, password string) er
 }
 
 // toxics is the injector of all faults of the network.
-func (d *drill) toxics() *injectors.Toxics {
+func (d *Drill) toxics() *injectors.Toxics {
 	return &injectors.Toxics{
 		Fault: func(id string) *experiments.Fault { f := d.fault(id); return &f },
 		Way:   d.proxies.Way, Replicas: d.replicas(), Dial: d.dialWay,

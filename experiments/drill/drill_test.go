@@ -1,4 +1,4 @@
-package main
+package drill
 
 import (
 	"slices"
@@ -17,7 +17,7 @@ func TestLogsAreReadUntilTheWorkersHaveStopped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &drill{e: &experiments.Experiment{Kubernetes: &experiments.Kubernetes{}, Probes: experiments.Probes{Logs: &experiments.Logs{}}}, pods: &pods{logs: logs}, log: &runner.Log{}}
+	d := &Drill{e: &experiments.Experiment{Kubernetes: &experiments.Kubernetes{}, Probes: experiments.Probes{Logs: &experiments.Logs{}}}, pods: &pods{logs: logs}, log: &runner.Log{}}
 	cfg := runner.Config{Injectors: map[string]runner.Injector{}}
 	d.onPods(&cfg)
 	at := slices.IndexFunc(cfg.Probes, func(s runner.Sampled) bool { return s.Name == probes.LogsName })
@@ -28,7 +28,7 @@ func TestLogsAreReadUntilTheWorkersHaveStopped(t *testing.T) {
 
 // A job prefix that covers a loop's key, or another prefix, does not take its entries.
 func TestAKeyBelongsToItsLoopOrTheLongestPrefix(t *testing.T) {
-	d := &drill{e: &experiments.Experiment{System: experiments.System{Locks: []experiments.Lock{
+	d := &Drill{e: &experiments.Experiment{System: experiments.System{Locks: []experiments.Lock{
 		{Name: "job", KeyPrefix: "x:"},
 		{Name: "big", KeyPrefix: "x:big:"},
 		{Name: "leader", Key: "x:leader", Policy: lockcore.Policy{Loop: &lockcore.Loop{}}},

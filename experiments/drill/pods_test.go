@@ -1,4 +1,4 @@
-package main
+package drill
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockdrill/lockdrill/deploy"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/kube"
@@ -67,12 +68,12 @@ func TestPickNow(t *testing.T) {
 
 func TestAnEndpointAsPodsReachIt(t *testing.T) {
 	plain := protocol.Endpoint{Addr: "127.0.0.1:6379", Prefix: "p:", PasswordEnv: "SECRET"}
-	if got := fromPods(plain, "", redisCA); !reflect.DeepEqual(got, plain) {
+	if got := fromPods(plain, "", deploy.RedisCA); !reflect.DeepEqual(got, plain) {
 		t.Errorf("the same address: %+v", got)
 	}
 	secure := protocol.Endpoint{Addr: "10.0.0.1:6380", TLS: true, ServerName: "10.0.0.1", CA: "/certs/ca.pem"}
 	want := protocol.Endpoint{Addr: "redis.svc:6380", TLS: true, ServerName: "redis.svc", CA: "/etc/lockdrill/redis-ca.pem"}
-	if got := fromPods(secure, "redis.svc:6380", redisCA); !reflect.DeepEqual(got, want) {
+	if got := fromPods(secure, "redis.svc:6380", deploy.RedisCA); !reflect.DeepEqual(got, want) {
 		t.Errorf("another address: %+v, want %+v", got, want)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package drill
 
 import (
 	"net"
@@ -12,7 +12,7 @@ import (
 )
 
 // openMetrics makes a probe for each metric that the experiment declares.
-func (d *drill) openMetrics() {
+func (d *Drill) openMetrics() {
 	for _, m := range d.e.Probes.Metrics {
 		targets := func() []probes.Target { return []probes.Target{{Name: "endpoint", URL: m.Scrape}} }
 		if m.Scrape == experiments.ScrapeReplicas {
@@ -28,7 +28,7 @@ func (d *drill) openMetrics() {
 }
 
 // closeMetrics closes the connections of the metric probes.
-func (d *drill) closeMetrics() error {
+func (d *Drill) closeMetrics() error {
 	for _, m := range d.metrics {
 		if err := m.Probe.(*probes.Metrics).Close(); err != nil {
 			return err

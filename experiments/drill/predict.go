@@ -1,4 +1,4 @@
-package main
+package drill
 
 import (
 	"context"
@@ -16,7 +16,7 @@ const (
 )
 
 // predict rehearses the drill at its own time scale, in a network as it was just calibrated: what its takeovers are held against.
-func (d *drill) predict(ctx context.Context, c history.Calibration) *history.Prediction {
+func (d *Drill) predict(ctx context.Context, c history.Calibration) *history.Prediction {
 	if len(d.e.System.Worker) > 0 {
 		return &history.Prediction{Why: "system.worker is not rehearsed"}
 	}
@@ -30,14 +30,14 @@ func (d *drill) predict(ctx context.Context, c history.Calibration) *history.Pre
 	}
 	ctx, cancel := context.WithTimeout(ctx, predictWithin)
 	defer cancel()
-	body, err := rehearsal.Predict(ctx, d.loaded, calibrated(c), predictSeeds)
+	body, err := rehearsal.Predict(ctx, d.loaded, Network(c), predictSeeds)
 	if err != nil {
 		return &history.Prediction{Why: fmt.Sprintf("not one rehearsal within %s: %v", predictWithin, err)}
 	}
 	return body
 }
 
-// calibrated is the network that was measured.
-func calibrated(c history.Calibration) sim.Net {
+// Network is the network that was measured.
+func Network(c history.Calibration) sim.Net {
 	return sim.Net{Least: time.Duration(c.RTT50 / 2), Most: time.Duration(c.RTT99 / 2), Late: time.Duration(c.Timer99)}
 }

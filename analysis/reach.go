@@ -53,7 +53,7 @@ func (j *judging) runMissing() []verdict.Missing {
 	for _, why := range ix.lostLedger {
 		add(verdict.MissingLedger, why)
 	}
-	if ix.h.Header.Mode == history.Rehearsal {
+	if ix.header.Mode == history.Rehearsal {
 		add(verdict.MissingLiveSystem)
 	}
 	return ls
@@ -189,15 +189,10 @@ func (j *judging) nextUnsteady() string {
 
 // seeStderr points at what the last replica that never became ready had to say.
 func (j *judging) seeStderr() string {
-	ready, last := map[string]bool{}, ""
-	for i := range j.ix.h.Events {
-		if ev := &j.ix.h.Events[i]; ev.Kind == history.ReplicaReady {
-			ready[ev.Replica.Incarnation] = true
-		}
-	}
-	for i := range j.ix.h.Events {
-		if ev := &j.ix.h.Events[i]; ev.Kind == history.ReplicaStart && !ready[ev.Replica.Incarnation] {
-			last = ev.Replica.Incarnation
+	last := ""
+	for _, ev := range j.ix.starts {
+		if who := ev.Replica.Incarnation; !j.ix.ready[who] {
+			last = who
 		}
 	}
 	if j.ix.exp.Kubernetes != nil {
@@ -253,7 +248,7 @@ func (j *judging) keysBlind(lock string) []verdict.Missing {
 }
 
 // inUse reports that during g a key of the lock may have been held, worked under, or asked for.
-func (ix *index) inUse(lock string, g history.Span) bool {
+func (ix *Facts) inUse(lock string, g history.Span) bool {
 	if !ix.claimed[lock] {
 		return true
 	}
@@ -328,7 +323,7 @@ func (j *judging) exposures(lock string) (exposed, contended int) {
 }
 
 // wanted reports that another incarnation asked for the key after the fault, while e still owned it, or its holder still relied on it.
-func (ix *index) wanted(s *shot, e *epoch) bool {
+func (ix *Facts) wanted(s *shot, e *epoch) bool {
 	until := e.life.end.To
 	if e.belief != nil {
 		until = max(until, e.belief.end.To)
@@ -338,7 +333,7 @@ func (ix *index) wanted(s *shot, e *epoch) bool {
 	})
 }
 
-// notExposed is the lack of a fault that hit a holder of the lock. Where one was aimed at it and missed, the advice is that fault's.
+// notExposed is the missing evidence of a fault that hit a holder of the lock. Where one was aimed at it and missed, the advice is that fault's.
 func (j *judging) notExposed(lock string) verdict.Missing {
 	next := "aim a fault at it: kill: {holder_of: " + lock + "}"
 	for i := range j.ix.exp.Faults {

@@ -100,8 +100,9 @@ func readRun(dir string) (r reports.Run, err error) {
 	if err != nil {
 		return r, err
 	}
-	j := analysis.Judge(e, h)
-	return reports.Run{Experiment: e, History: h, Judgement: j, Lanes: analysis.LanesOf(e, h, j)}, nil
+	facts := analysis.FactsOf(e, h)
+	j := facts.Judge()
+	return reports.Run{Experiment: e, History: h, Judgement: j, Lanes: facts.Lanes(j)}, nil
 }
 
 // readParts reads what a run's folder holds: files of one run, or a usage error.

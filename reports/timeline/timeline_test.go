@@ -46,7 +46,7 @@ func load(t *testing.T, dir string) run {
 
 func judged(e *experiments.Experiment, h *history.History) run {
 	j := analysis.Judge(e, h)
-	return run{e, j, analysis.LanesOf(e, h, j)}
+	return run{e, j, analysis.FactsOf(e, h).Lanes(j)}
 }
 
 // pictures of a run, all of them.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/runner"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/experiments/undo"
@@ -43,19 +45,19 @@ type Drill struct {
 	journal  *undo.Journal
 	watchdog *watchdog
 
-	stores  *testbed.Stores   // nil = the drill needs none: it watches Lease objects
-	tap     *tap.Tap          // nil = no fault goes by it
-	taps    map[string]string // its address, by the name of the replica
-	bursts  *injectors.Failures
-	proxies *testbed.Proxies // nil = no fault of the network
-	cluster *kube.Cluster    // nil = the replicas are processes
-	fleet   *testbed.Fleet   // nil = the replicas are pods
-	pods    *pods            // nil = they are processes
-	rec     *history.Recorder
-	log     *runner.Log
-	keys    *probes.LockKeys
-	ledger  *probes.Ledger
-	metrics []runner.Sampled
+	stores    *testbed.Stores   // nil = the drill needs none: it watches Lease objects
+	tap       *tap.Tap          // nil = no fault goes by it
+	taps      map[string]string // its address, by the name of the replica
+	injectors *injectors.Set
+	proxies   *testbed.Proxies // nil = no fault of the network
+	cluster   *kube.Cluster    // nil = the replicas are processes
+	fleet     *testbed.Fleet   // nil = the replicas are pods
+	pods      *pods            // nil = they are processes
+	rec       *history.Recorder
+	log       *runner.Log
+	keys      *probes.LockKeys
+	ledger    *probes.Ledger
+	metrics   []runner.Sampled
 }
 
 // config hands each part what it needs.
@@ -68,7 +70,6 @@ func (d *Drill) config() runner.Config {
 		Log:        d.log,
 		Journal:    d.journal,
 		Fleet:      d.replicaFleet(),
-		Injectors:  map[string]runner.Injector{},
 		Probes:     d.metrics,
 		Holder: func(ctx context.Context, key string) (string, bool, error) {
 			epoch, _, ok, err := d.keys.Holder(ctx, key)
@@ -88,10 +89,13 @@ func (d *Drill) config() runner.Config {
 	}
 	if d.pods != nil {
 		d.onPods(&cfg)
-	} else {
-		past := func() []history.Event { return d.log.Since(0) }
-		cfg.Injectors["kill"] = &injectors.Kill{Signal: d.fleet.Signal, Await: d.log.Await, Past: past}
-		cfg.Injectors["pause"] = &injectors.Pause{Signal: d.fleet.Signal, Past: past, Clock: d.clock}
+	}
+	d.injectors = injectors.New(d.parts())
+	cfg.Injectors = map[string]runner.Injector{}
+	for _, kind := range fault.Kinds() {
+		if i := d.injectors.Of(kind); i != nil {
+			cfg.Injectors[kind] = i
+		}
 	}
 	return cfg
 }
@@ -105,21 +109,39 @@ func (d *Drill) onStores(cfg *runner.Config) {
 		cfg.Probes = append(cfg.Probes, runner.Sampled{Name: "ledger", Source: "probe:ledger", Probe: d.ledger, ProbeSettings: d.e.Probes.Ledger})
 		cfg.Stores = append(cfg.Stores, runner.Store{Name: "ledger", Life: d.stores.Ledger.Life, Mark: d.stores.Ledger.Mark})
 	}
-	locks := d.stores.Locks
-	cfg.Injectors["store"] = &injectors.Store{Server: locks, Open: testbed.Dial, Fault: d.storeFault, Prefix: locks.Prefix, Clock: d.clock}
-	if d.e.Observed() {
-		return
+}
+
+// parts are what the drill has for its injectors.
+func (d *Drill) parts() injectors.Parts {
+	p := injectors.Parts{
+		Fault: func(id string) fault.Spec { return d.fault(id).Spec }, Clock: d.clock, Await: d.log.Await, Replicas: d.replicas(), Open: testbed.Dial,
+		Past:   func() []history.Event { return d.log.Since(0) },
+		Record: func(e history.Event) error { _, err := d.rec.Record(e); return err },
 	}
-	d.bursts = d.failures()
-	network := d.toxics()
-	for _, kind := range netKinds() {
-		cfg.Injectors[kind] = network
+	if !d.e.Observed() {
+		p.Send = d.replicaFleet().Send
 	}
-	for _, kind := range []string{"renew_failures", "acquire_failures", "release_failures"} {
-		cfg.Injectors[kind] = d.bursts
+	if d.stores != nil {
+		locks := d.stores.Locks
+		p.Store, p.Prefix, p.Tap, p.Dial = locks, locks.Prefix, d.tap, d.dialWay
+		p.Glob = func(lock, key string) string { return tap.Quote(locks.Prefix) + d.glob(lock, key) }
+		p.Bare = func(name string) (string, string) {
+			key := strings.TrimPrefix(name, locks.Prefix)
+			return d.lockOf(key), key
+		}
 	}
-	cfg.Injectors["delete_key"] = &injectors.DeleteKey{Open: testbed.Dial, Where: locks.Where, Prefix: locks.Prefix, Clock: d.clock}
-	cfg.Injectors["clock"] = &injectors.Clock{Send: d.replicaFleet().Send, Await: d.log.Await, Offset: d.offset, Now: d.clock}
+	if d.proxies != nil {
+		p.Way = d.proxies.Way
+	}
+	if d.pods == nil {
+		p.Signal = d.fleet.Signal
+		return p
+	}
+	p.Pods, p.Container = d.cluster, d.e.Kubernetes.Container
+	if d.pods.leases != nil {
+		p.Sight = d.pods.leases.Sight
+	}
+	return p
 }
 
 // replicaFleet is whichever fleet the drill has.
@@ -153,7 +175,8 @@ func (d *Drill) closeProbes() error {
 // reverters undo by the record alone, in any process. While the runner lives, only those that work past it are given: what lives in
 // a replica, or in the runner, ends by itself or with it.
 func reverters(runnerDead bool, at Cluster) map[string]undo.Reverter {
-	all := map[string]undo.Reverter{
+	all := injectors.Reverters(testbed.Dial, runnerDead)
+	maps.Copy(all, map[string]undo.Reverter{
 		undo.StandReplica: testbed.EndStand,
 		undo.StandServer:  testbed.EndStand,
 		undo.StandKeys:    testbed.EndKeys,
@@ -165,23 +188,9 @@ func reverters(runnerDead bool, at Cluster) map[string]undo.Reverter {
 			}
 			return testbed.EndPods(ctx, r)
 		},
-		"pause":      revertBy(&injectors.Pause{Clock: noClock}),
-		"store":      revertBy(&injectors.Store{Open: testbed.Dial, Clock: noClock}),
-		"delete_key": revertBy(&injectors.DeleteKey{Open: testbed.Dial, Clock: noClock}),
-	}
-	for _, kind := range netKinds() {
-		all[kind] = injectors.RevertWays
-	}
-	if runnerDead {
-		for _, kind := range []string{"kill", "renew_failures", "acquire_failures", "release_failures", "clock"} {
-			all[kind] = endedWithReplica
-		}
-	}
+	})
 	return all
 }
-
-// noClock is for injectors that only revert: nobody writes a history of it.
-func noClock() int64 { return 0 }
 
 // fault is the experiment's fault of that id, scaled.
 func (d *Drill) fault(id string) experiments.Fault { return faultOf(d.e, id) }
@@ -193,22 +202,6 @@ func faultOf(e *experiments.Experiment, id string) experiments.Fault {
 		}
 	}
 	return experiments.Fault{} // ids come from the experiment itself
-}
-
-func (d *Drill) storeFault(id string) experiments.StoreFault { return *d.fault(id).Store }
-
-func (d *Drill) offset(id string) time.Duration { return d.fault(id).Clock.Offset }
-
-// endedWithReplica: a death is not undone, and what a replica was told to do, or what stood in the runner, is gone with them. The
-// replica's own record says that it is gone: without that the journal is not closed.
-func endedWithReplica(context.Context, undo.Record) error { return nil }
-
-// revertBy makes a reverter of an injector that needs nothing but the record to revert.
-func revertBy(i runner.Injector) undo.Reverter {
-	return func(ctx context.Context, r undo.Record) error {
-		_, err := i.Revert(ctx, r)
-		return err
-	}
 }
 
 // configure is what a replica is told.
@@ -372,7 +365,7 @@ func (d *Drill) exited(x testbed.Exit) {
 // wanted says whether the runner ended this incarnation: by a fault, or because the drill is over.
 func (d *Drill) wanted(incarnation string) bool {
 	return slices.ContainsFunc(d.log.Since(0), func(e history.Event) bool {
-		return e.Kind == history.FaultIntent && e.Fault.Kind == "kill" && e.Fault.Victim == incarnation ||
+		return e.Kind == history.FaultIntent && fault.Seen(e.Fault.Kind, e.Fault.Form, "").Traits().Kills && e.Fault.Victim == incarnation ||
 			e.Kind == history.RunPhase && e.Phase.Name == history.PhaseFinal
 	})
 }

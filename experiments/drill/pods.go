@@ -15,7 +15,6 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/runner"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/history"
-	"github.com/lockdrill/lockdrill/injectors"
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
@@ -175,18 +174,9 @@ func (d *Drill) redact() func(string) string {
 // logsEvery is how often what matched in the pods' logs is recorded: each line has its own time.
 const logsEvery = 200 * time.Millisecond
 
-// onPods adds what strikes pods, what looks at them, and the removal of what the run has made.
+// onPods adds what looks at pods, and the removal of what the run has made.
 func (d *Drill) onPods(cfg *runner.Config) {
-	kill := &injectors.PodKill{
-		Pods: d.cluster, Container: d.e.Kubernetes.Container, Fault: d.fault,
-		Await: d.log.Await, Past: func() []history.Event { return d.log.Since(0) }, Clock: d.clock,
-	}
-	if d.pods.workers != nil {
-		kill.Send = d.pods.workers.Send
-	}
-	cfg.Injectors["kill"] = kill
 	if leases := d.pods.leases; leases != nil {
-		kill.Sight = leases.Sight
 		cfg.Probes = append(cfg.Probes, runner.Sampled{
 			Name: "leases", Source: "probe:leases", Probe: signing{leases, d.pods.observed, history.Ends{}}, ProbeSettings: d.e.Probes.Leases,
 		})

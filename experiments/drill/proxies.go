@@ -12,8 +12,6 @@ import (
 	"github.com/lockdrill/lockdrill/deploy"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
-	"github.com/lockdrill/lockdrill/history"
-	"github.com/lockdrill/lockdrill/injectors"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
 
@@ -111,21 +109,4 @@ func introduce(ctx context.Context, conn net.Conn, username, password string) er
 		return errors.New("the store refused the password")
 	}
 	return err
-}
-
-// toxics is the injector of all faults of the network.
-func (d *Drill) toxics() *injectors.Toxics {
-	return &injectors.Toxics{
-		Fault: func(id string) *experiments.Fault { f := d.fault(id); return &f },
-		Way:   d.proxies.Way, Replicas: d.replicas(), Dial: d.dialWay,
-		Await: d.log.Await, Past: func() []history.Event { return d.log.Since(0) }, Clock: d.clock,
-	}
-}
-
-// netKinds are the faults of the network.
-func netKinds() []string {
-	return []string{
-		experiments.KindLatency, experiments.KindJitter, experiments.KindBandwidth, experiments.KindBlackHole, experiments.KindReset,
-		experiments.KindSlowClose, experiments.KindDown,
-	}
 }

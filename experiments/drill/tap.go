@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"strings"
 
 	"github.com/lockdrill/lockdrill/experiments"
-	"github.com/lockdrill/lockdrill/history"
-	"github.com/lockdrill/lockdrill/injectors"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/internal/tap"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 	"github.com/lockdrill/lockdrill/lockcore/redisstore"
@@ -18,7 +16,7 @@ import (
 
 // openTap puts a proxy that understands the protocol on the way of each replica, next to the store, if a fault goes by it.
 func (d *Drill) openTap() error {
-	byProxy := func(f experiments.Fault) bool { return f.Failures() != nil && f.Failures().Via == experiments.ViaProxy }
+	byProxy := func(f experiments.Fault) bool { return f.Traits().Via == fault.ViaProxy }
 	if !slices.ContainsFunc(d.e.Faults, byProxy) {
 		return nil
 	}
@@ -29,7 +27,7 @@ func (d *Drill) openTap() error {
 	d.tap = tap.New(tap.Options{
 		Dial:  func(ctx context.Context) (net.Conn, error) { return DialPlain(ctx, options.Addr, options.TLSConfig) },
 		Clock: d.clock, Seed: d.seed, Rules: tap.Rules{Keys: []string{tap.Quote(d.stores.Locks.Prefix) + "*"}, Scripts: CoreScripts()},
-		OnHit: func(h tap.Hit) { d.bursts.Hit(h) },
+		OnHit: func(h tap.Hit) { d.injectors.Hit(h) },
 	})
 	d.taps = map[string]string{}
 	for n := range d.e.System.Replicas {
@@ -65,21 +63,6 @@ func (d *Drill) beforeProxy(replica string) protocol.Endpoint {
 		e.Addr, e.TLS, e.ServerName, e.CA = addr, false, "", ""
 	}
 	return e
-}
-
-// failures makes the bursts, in the replicas or by the proxy.
-func (d *Drill) failures() *injectors.Failures {
-	prefix := d.stores.Locks.Prefix
-	return &injectors.Failures{
-		Fault: func(id string) *experiments.Fault { f := d.fault(id); return &f },
-		Clock: d.clock, Send: d.replicaFleet().Send, Await: d.log.Await, Tap: d.tap,
-		Glob: func(lock, key string) string { return tap.Quote(prefix) + d.glob(lock, key) },
-		Bare: func(name string) (string, string) {
-			key := strings.TrimPrefix(name, prefix)
-			return d.lockOf(key), key
-		},
-		Record: func(e history.Event) error { _, err := d.rec.Record(e); return err },
-	}
 }
 
 // glob fits the key; or all keys of the lock; or those of every lock.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
@@ -13,9 +13,9 @@ import (
 
 // burst makes operations fail: in each victim by itself, or counted together on their ways.
 func (s *shot) burst() {
-	b := s.f.Failures()
+	b := s.f.Spec.(*fault.Failures)
 	arm := sim.Arm{
-		Op: s.e.Op, What: lockcore.Op(strings.TrimSuffix(s.e.Fault.Kind, "_failures")), Mode: string(b.Mode), Share: b.Share, Delay: b.Delay,
+		Op: s.e.Op, What: b.Of, Mode: string(b.Mode), Share: b.Share, Delay: b.Delay,
 		Count: b.Count, Fault: history.Fault{
 			ID: s.e.Fault.ID, Shot: s.e.Fault.Shot, Kind: s.e.Fault.Kind, Form: s.e.Fault.Form, Via: s.e.Fault.Via,
 			Declared: s.e.Fault.Declared, Want: s.e.Fault.Want,
@@ -33,7 +33,7 @@ func (s *shot) burst() {
 	var bursts []*sim.Burst
 	check := func() { s.hitEnough(bursts) }
 	s.apply(2*callTakes, func() string {
-		if b.Via == experiments.ViaProxy {
+		if b.Via == fault.ViaProxy {
 			s.armWay(&bursts, arm, check)
 			return ""
 		}
@@ -65,7 +65,7 @@ func (s *shot) armWay(bursts *[]*sim.Burst, arm sim.Arm, check func()) {
 	for _, v := range s.victims() {
 		arm.Names = append(arm.Names, nameOf(v))
 	}
-	if s.f.Failures().All {
+	if s.f.Aim().All {
 		arm.Names = nil
 	}
 	arm.Victim = func(name string) string {
@@ -108,7 +108,7 @@ func (s *shot) hitEnough(bursts []*sim.Burst) {
 	}
 	switch {
 	case !over && !together:
-	case died == len(s.victims()) && s.e.Fault.Via != experiments.ViaProxy:
+	case died == len(s.victims()) && s.e.Fault.Via != fault.ViaProxy:
 		s.void("moved", strings.Join(s.victims(), ", ")+" died during the burst")
 		s.revert()
 	case hits == 0:

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
@@ -46,6 +45,9 @@ func (j *judging) runMissing() []verdict.Missing {
 		}
 	}
 	for _, s := range ix.shots {
+		if s.does.Unknown {
+			add(verdict.MissingKind, s.op, s.kind)
+		}
 		if s.applied != nil && s.ended().To == open {
 			add(verdict.MissingFaultEnd, s.op)
 		}
@@ -80,7 +82,7 @@ func (j *judging) shotsMissing(f *experiments.Fault) (verdict.Missing, bool) {
 		return verdict.Missing{}, false
 	}
 	code, whys := verdict.MissingTrials, ""
-	if f.Lock() == "" || forecast.ClassOf(f.Kind(), f.Form()) == "" {
+	if f.Lock() == "" || f.Traits().Class == "" {
 		code = verdict.MissingConfirmations
 	}
 	for i, v := range voids[:min(3, len(voids))] {
@@ -111,15 +113,15 @@ func nextForVoid(f *experiments.Fault, voids []verdict.Void) string {
 		return slices.ContainsFunc(voids, func(v verdict.Void) bool { return slices.Contains(codes, v.Code) })
 	}
 	switch {
-	case any(verdict.VoidNoTarget) && f.Kill != nil && len(f.Kill.Pods) > 0:
+	case any(verdict.VoidNoTarget) && f.Aim().Pods != "":
 		return "say labels that living, ready pods of the drill have: see kill.pods, and what lockdrill plan says of it"
 	case any(verdict.VoidNoTarget):
 		return "aim the fault at a lock that is held: check holder_of, and that the lock is in use when the fault fires"
 	case any(verdict.VoidNoDemand):
 		return "let at least two replicas want the lock"
-	case f.Failures() != nil && any(verdict.VoidMoved): // it has no moment to choose
+	case f.Traits().Fails != "" && any(verdict.VoidMoved): // it has no moment to choose
 		return "keep kills apart from the burst: another `at`, or no allow_overlap"
-	case f.Kill == nil && any(verdict.VoidMoved):
+	case !f.Traits().Kills && any(verdict.VoidMoved):
 		return "aim it at a lock that is held most of the time, and keep other faults apart: another `at`, or no allow_overlap"
 	case any(verdict.VoidMoved, verdict.VoidNothingOwed):
 		return "fire while the lock is surely held: phase: after_grant, or on: acquired"
@@ -238,7 +240,7 @@ func (j *judging) keysBlind(lock string) []verdict.Missing {
 		}
 		long, at, most := figures.Exact(g.Width()), figures.Clock(g.From), figures.Exact(ix.maxGap(probe))
 		for _, s := range ix.shots {
-			if s.kind == experiments.KindStore && s.applied != nil && s.applied.From <= g.To && s.ended().To >= g.From {
+			if s.does.AtStore && s.applied != nil && s.applied.From <= g.To && s.ended().To >= g.From {
 				return []verdict.Missing{verdict.Lacking(verdict.MissingStoreLooks, probe, long, at, most, s.op)}
 			}
 		}

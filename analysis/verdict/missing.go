@@ -23,6 +23,7 @@ const (
 	MissingSteadyState   MissingCode = "steady_state"   // what was missing, what to do
 	MissingTrials        MissingCode = "trials"         // fault, shots that count, shots declared, why the others do not, what to do
 	MissingConfirmations MissingCode = "confirmations"  // likewise, of a fault that gives no trials
+	MissingKind          MissingCode = "kind"           // shot, kind
 	MissingFaultEnd      MissingCode = "fault_end"      // shot
 	MissingLedger        MissingCode = "ledger_entries" // what was lost
 	MissingLiveSystem    MissingCode = "live_system"

@@ -18,6 +18,9 @@ func (c MissingCode) sentences() (why, next string) {
 	case MissingConfirmations:
 		return "fault %[1]s: %[2]d of %[3]d shots were confirmed%[4]s",
 			"%[5]s"
+	case MissingKind:
+		return "fault %[1]s is of kind %[2]s, which this lockdrill does not know",
+			"judge the run with the lockdrill that ran it, or a later one"
 	case MissingFaultEnd:
 		return "fault %[1]s was not seen to end before the final reads",
 			"check the clean-up of the run"

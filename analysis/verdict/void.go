@@ -12,6 +12,7 @@ const (
 	VoidUnconfirmed  = VoidCode(history.Unconfirmed)
 	VoidFailed       = VoidCode(history.FaultFailed)
 	VoidNoTime       = VoidCode("no_time") // unconfirmed, since the run ended first
+	VoidUnknown      = VoidCode("unknown") // this lockdrill does not know the kind
 	VoidNeverApplied = VoidCode("never_applied")
 	VoidNothingOwed  = VoidCode("nothing_owed") // the victim's work was finished
 	VoidNoDemand     = VoidCode("no_demand")    // nobody else wanted the key

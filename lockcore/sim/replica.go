@@ -61,9 +61,6 @@ func (w *World) Kill(incarnation string) bool {
 		r.stint.To = w.now
 	}
 	w.truth.died(r)
-	for _, m := range r.later {
-		m.drop()
-	}
 	r.later = nil
 	return true
 }
@@ -96,18 +93,10 @@ func (w *World) Resume(incarnation string) {
 	}
 }
 
-// hold keeps a moment of a process that stands still; of a dead one it is dropped.
+// hold keeps a moment of a process that stands still; a dead one has none any more.
 func (r *replica) hold(m *moment) {
 	if r.paused && !r.dead {
 		r.later = append(r.later, *m)
-		return
-	}
-	m.drop()
-}
-
-func (m *moment) drop() {
-	if m.kind == atClient || m.kind == atLimit || m.kind == atLater {
-		m.call.refs-- // a dead caller's calls are not used again: they may still be on their way
 	}
 }
 

@@ -95,11 +95,9 @@ func (w *World) arrive(c *call) {
 		}
 	case w.store.frozen || w.store.paused:
 		w.store.waiting = append(w.store.waiting, c)
-		return
 	default:
 		w.execute(c)
 	}
-	c.dropped()
 }
 
 // execute is the store's work, by the table; the reply then travels back.

@@ -23,7 +23,7 @@ type replica struct {
 	armed       []*armed
 	later       []moment // what came due while it stood still
 	ops         int64
-	stint       *Stop // the pause under way
+	stop       *Stop // the pause under way
 	gone        func()
 }
 
@@ -58,7 +58,7 @@ func (w *World) Kill(incarnation string) bool {
 	}
 	r.dead = true
 	if r.paused {
-		r.stint.To = w.now
+		r.stop.To = w.now
 	}
 	w.truth.died(r)
 	r.later = nil
@@ -73,7 +73,7 @@ func (w *World) Pause(incarnation string) bool {
 	}
 	r.paused = true
 	w.truth.Stops = append(w.truth.Stops, &Stop{Replica: incarnation, From: w.now, To: Never})
-	r.stint = w.truth.Stops[len(w.truth.Stops)-1]
+	r.stop = w.truth.Stops[len(w.truth.Stops)-1]
 	return true
 }
 
@@ -84,7 +84,7 @@ func (w *World) Resume(incarnation string) {
 		return
 	}
 	r.paused = false
-	r.stint.To = w.now
+	r.stop.To = w.now
 	later := r.later
 	r.later = nil
 	for _, m := range later {

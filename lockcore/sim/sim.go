@@ -83,7 +83,7 @@ type World struct {
 	order    []*replica
 	ways     map[string]*way
 	taps     []*armed
-	eyes     probes
+	probes     probes
 	truth    Truth
 	names    []name // of tokens, in the order in which they are given out
 	ops      int64
@@ -127,7 +127,7 @@ func (w *World) Reset(c Config) {
 	w.states.Reset()
 	w.offers.Reset()
 	w.bodies.reset()
-	w.eyes = probes{fresh: w.eyes.fresh[:0]}
+	w.probes = probes{fresh: w.probes.fresh[:0]}
 	w.truth.reset()
 	for i := range w.cfg.Locks {
 		l := &w.cfg.Locks[i]

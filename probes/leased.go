@@ -17,12 +17,12 @@ import (
 type leased struct {
 	lock, name string
 
-	mu     sync.Mutex
-	news   []change      // told by the watch, and not reported yet
-	known  bool          // the watch has told something
-	told   chan struct{} // closed when it tells of the next change, stands or breaks
-	broken error         // why it does not watch at present
-	samples []sample       // of versions that may not be reported yet
+	mu      sync.Mutex
+	news    []change      // told by the watch, and not reported yet
+	known   bool          // the watch has told something
+	told    chan struct{} // closed when it tells of the next change, stands or breaks
+	broken  error         // why it does not watch at present
+	samples []sample      // of versions that may not be reported yet
 
 	last   change       // the state that was reported last
 	seen   bool         // there was one

@@ -23,7 +23,7 @@ type replica struct {
 	armed       []*armed
 	later       []moment // what came due while it stood still
 	ops         int64
-	stop       *Stop // the pause under way
+	stop        *Stop // the pause under way
 	gone        func()
 }
 

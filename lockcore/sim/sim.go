@@ -83,7 +83,7 @@ type World struct {
 	order    []*replica
 	ways     map[string]*way
 	taps     []*armed
-	probes     probes
+	probes   probes
 	truth    Truth
 	names    []name // of tokens, in the order in which they are given out
 	ops      int64

@@ -23,7 +23,7 @@ type keyState struct {
 	holder     int // token; 0 = free
 	ends       int64
 	expires    int64 // the moment that is planned for its end; 0 = none
-	sampled     sample
+	sampled    sample
 }
 
 func (w *World) keyOf(lock, key string) *keyState {

@@ -89,7 +89,7 @@ func New(e *experiments.Experiment, seed int64) *Conductor {
 		c.streams = append(c.streams, newStream(e, &e.System.Work[i], c.world))
 	}
 	for i := range e.Faults {
-		c.series = append(c.series, &series{f: &e.Faults[i], lock: lockOf(e, e.Faults[i].Lock())})
+		c.series = append(c.series, &series{f: &e.Faults[i], does: e.Faults[i].Traits(), lock: lockOf(e, e.Faults[i].Lock())})
 	}
 	c.Reset(seed)
 	return c
@@ -103,7 +103,7 @@ func (c *Conductor) Reset(seed int64) {
 		s.reset()
 	}
 	for _, s := range c.series {
-		*s = series{f: s.f, lock: s.lock, exposed: s.exposed[:0]}
+		*s = series{f: s.f, does: s.does, lock: s.lock, exposed: s.exposed[:0]}
 	}
 	clear(c.struck)
 	*c = Conductor{e: c.e, pcg: c.pcg, rng: c.rng, world: c.world, streams: c.streams, series: c.series, horizon: c.horizon,

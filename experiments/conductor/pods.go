@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
@@ -160,23 +160,23 @@ func (w *world) lapses(now int64) int64 {
 }
 
 // pod chooses one of the pods that a kill selects by labels. A life whose pod is not known has them: a rehearsal knows no labels.
-func (c *Conductor) pod(k *experiments.Kill) target {
+func (c *Conductor) pod(aim fault.Aim) target {
 	var found []*replica
 	for _, r := range c.world.replicas {
-		if r.alive && r.ready && hasLabels(r.pod, k.Pods) {
+		if r.alive && r.ready && (r.pod == nil || aim.Fits(r.pod.Labels)) {
 			found = append(found, r)
 		}
 	}
 	if len(found) == 0 {
 		return target{why: "no pod with these labels was alive and ready"}
 	}
-	if k.Pick != experiments.PickOldest && k.Pick != experiments.PickNewest {
+	if aim.Pick != fault.PickOldest && aim.Pick != fault.PickNewest {
 		return target{victims: []string{found[c.rng.IntN(len(found))].inc}}
 	}
 	slices.SortStableFunc(found, func(a, b *replica) int {
 		return cmp.Or(cmp.Compare(a.created(), b.created()), cmp.Compare(a.inc, b.inc))
 	})
-	if k.Pick == experiments.PickNewest {
+	if aim.Pick == fault.PickNewest {
 		slices.Reverse(found)
 	}
 	return target{victims: []string{found[0].inc}}
@@ -187,16 +187,4 @@ func (r *replica) created() string {
 		return ""
 	}
 	return r.pod.Created
-}
-
-func hasLabels(p *history.Pod, want map[string]string) bool {
-	if p == nil {
-		return true
-	}
-	for k, v := range want {
-		if p.Labels[k] != v {
-			return false
-		}
-	}
-	return true
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -108,23 +109,23 @@ func TestAPodMayTakeLongerToBeReady(t *testing.T) {
 }
 
 // podsByLabel is a drill whose kill is aimed at a pod, whatever that holds.
-func podsByLabel(labels map[string]string, pick experiments.PickPod) *experiments.Experiment {
+func podsByLabel(labels map[string]string, pick fault.Pick) *experiments.Experiment {
 	e := loopDrill(1)
 	e.Kubernetes = &experiments.Kubernetes{}
-	e.Faults[0].Kill = &experiments.Kill{Pods: labels, Pick: pick, Form: experiments.FormForceDelete}
+	e.Faults[0].Spec = &fault.Kill{Pods: labels, Pick: pick, How: fault.ForceDelete}
 	return e
 }
 
 func TestAKillOfAPodByItsLabels(t *testing.T) {
 	for _, c := range []struct {
 		labels map[string]string
-		pick   experiments.PickPod
+		pick   fault.Pick
 		want   string // "" = anyone
 	}{
 		{map[string]string{"app": "w", "seat": "r3"}, "", "r3.1"},
-		{map[string]string{"app": "w"}, experiments.PickOldest, "r1.1"},
-		{map[string]string{"app": "w"}, experiments.PickNewest, "r3.1"},
-		{map[string]string{"app": "w"}, experiments.PickRandom, ""},
+		{map[string]string{"app": "w"}, fault.PickOldest, "r1.1"},
+		{map[string]string{"app": "w"}, fault.PickNewest, "r3.1"},
+		{map[string]string{"app": "w"}, fault.PickRandom, ""},
 	} {
 		s := play(t, podsByLabel(c.labels, c.pick), nil)
 		if len(s.fires) == 0 || len(s.fires[0].Victims) != 1 || c.want != "" && s.fires[0].Victims[0] != c.want || s.fires[0].Timing != "" {
@@ -329,8 +330,9 @@ func TestAnObservedSeatIsTakenOverAtOnce(t *testing.T) {
 func TestOnlyReadyPodsAreStruck(t *testing.T) {
 	c := inPods(experiments.ModeEmbedded)
 	s := c.series[0]
-	s.f.Kill = &experiments.Kill{Pods: map[string]string{"app": "w"}, Pick: experiments.PickNewest}
-	if v := c.pod(s.f.Kill).victims; len(v) != 1 || v[0] != "r2.1" {
+	s.f.Spec = &fault.Kill{Pods: map[string]string{"app": "w"}, Pick: fault.PickNewest}
+	s.does = s.f.Traits()
+	if v := c.pod(s.f.Aim()).victims; len(v) != 1 || v[0] != "r2.1" {
 		t.Errorf("struck %v: r3.1 is not ready", v)
 	}
 	c.fire(s, 7, target{victims: []string{"r1.1"}})

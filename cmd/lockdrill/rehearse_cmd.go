@@ -113,9 +113,9 @@ func warnOfRehearsing(w io.Writer, e *experiments.Experiment) {
 
 func (f *rehearseFlags) many(ctx context.Context, io streams, e *experiments.Experiment, name string) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(rehearseGC))
-	told := printSeeds(io.Err, f.seeds)
-	all, err := rehearsal.Many(ctx, e, sim.DefaultNet(), f.seeds, told.count)
-	told.close()
+	count, stop := printSeeds(io.Err, f.seeds)
+	all, err := rehearsal.Many(ctx, e, sim.DefaultNet(), f.seeds, count)
+	stop()
 	if ctx.Err() != nil {
 		return &exitError{code: verdict.ExitAborted, err: fmt.Errorf("interrupted after %s of %d: nothing is concluded from a part", figures.Plural(all.Seeds, "seed"), f.seeds)}
 	}
@@ -215,42 +215,17 @@ func writeHistory(w io.Writer, h *history.History) error {
 	return nil
 }
 
-// seedsPrinted prints on stderr how far a long rehearsal is.
-type seedsPrinted struct {
-	n    atomic.Int64
-	stop chan struct{}
-	done chan struct{}
-}
-
-const seedsEvery = 2 * time.Second
-
-func printSeeds(w io.Writer, of int64) *seedsPrinted {
-	t := &seedsPrinted{stop: make(chan struct{}), done: make(chan struct{})}
-	go func() {
-		defer close(t.done)
-		began, tick := time.Now(), time.NewTicker(seedsEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-t.stop:
-				return
-			case <-tick.C:
-				n := t.n.Load()
-				line := fmt.Sprintf("rehearsed %d of %d seeds", n, of)
-				if n > 0 {
-					left := time.Duration(float64(time.Since(began)) / float64(n) * float64(of-n))
-					line += ", about " + left.Round(time.Second).String() + " left"
-				}
-				fmt.Fprintln(w, line)
-			}
+// printSeeds prints every so often how far a long rehearsal is, until stop is called.
+func printSeeds(w io.Writer, of int64) (count func(int64), stop func()) {
+	var done atomic.Int64
+	began := time.Now()
+	return done.Store, sayEvery(w, func() string { // of two counts that come at once the last stays: it is a figure for people
+		n := done.Load()
+		line := fmt.Sprintf("rehearsed %d of %d seeds", n, of)
+		if n > 0 {
+			left := time.Duration(float64(time.Since(began)) / float64(n) * float64(of-n))
+			line += ", about " + left.Round(time.Second).String() + " left"
 		}
-	}()
-	return t
-}
-
-func (t *seedsPrinted) count(n int64) { t.n.Store(n) } // of two that come at once the last counts: it is a figure for people
-
-func (t *seedsPrinted) close() {
-	close(t.stop)
-	<-t.done
+		return line
+	})
 }

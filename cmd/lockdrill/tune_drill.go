@@ -116,9 +116,9 @@ func (d *tunedDrill) rehearsed(ctx context.Context, io streams, name string, loc
 		if i == 0 {
 			t.Sums = forecast.LockSumsOf(e)[0]
 		}
-		told := printSeeds(io.Err, seeds)
-		all, err := rehearsal.Many(ctx, e, sim.DefaultNet(), seeds, told.count)
-		told.close()
+		count, stop := printSeeds(io.Err, seeds)
+		all, err := rehearsal.Many(ctx, e, sim.DefaultNet(), seeds, count)
+		stop()
 		if ctx.Err() != nil {
 			return nil, &exitError{code: verdict.ExitAborted, err: fmt.Errorf("interrupted in the rehearsals of %s: nothing is concluded from a part", name)}
 		}

@@ -160,7 +160,7 @@ func eventText(e *history.Event) string {
 	case e.Note != nil:
 		add("%s", because(e.Note.What, e.Note.Why))
 	case e.Coverage != nil:
-		add("%s, %s", e.Coverage.Probe, figures.Plural(e.Coverage.Samples, "look"))
+		add("%s, %s", e.Coverage.Probe, figures.Plural(e.Coverage.Samples, "sample"))
 	}
 	return string(e.Kind) + " " + strings.Join(parts, ", ")
 }

@@ -90,7 +90,7 @@ func rankOf(e *history.Event) int {
 func (r *Record) again(e *history.Event) (l logged, new bool) {
 	l = logged{n: e.N, at: e.To, who: e.Source, rank: evident}
 	if e.Call != nil || e.Abandon != nil || e.Entry != nil { // what the story says of these depends on nothing before them
-		l.who, l.what = r.story.tell(e)
+		l.who, l.what = r.story.describe(e)
 	}
 	if new = l.what == ""; new {
 		l.who, l.what = e.Source, eventText(e)

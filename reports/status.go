@@ -26,7 +26,7 @@ type Status struct {
 	done       map[string]bool       // jobs
 }
 
-// keyState is the last look at a key that is present.
+// keyState is the last sample of a key that is present.
 type keyState struct {
 	epoch string
 	since int64 // ns: first seen with this epoch
@@ -65,7 +65,7 @@ func (s *Status) Observe(e history.Event) {
 	case e.Kind == history.AcquireReturn && e.Outcome == history.Fail:
 		delete(s.epochs, e.Epoch)
 	case e.Look != nil && s.keys[e.Lock] != nil:
-		s.look(&e)
+		s.sample(&e)
 	case e.Entry != nil && e.Entry.Terminal && e.Entry.Accepted:
 		s.done[e.Entry.Subject] = true
 	case e.Fault != nil && s.shots[e.Fault.ID] != nil:
@@ -77,7 +77,7 @@ func (s *Status) isLoop(lock string) bool {
 	return slices.ContainsFunc(s.experiment.System.Locks, func(l experiments.Lock) bool { return l.Name == lock && l.Loop() })
 }
 
-func (s *Status) look(e *history.Event) {
+func (s *Status) sample(e *history.Event) {
 	keys := s.keys[e.Lock]
 	if !e.Look.Present {
 		delete(keys, e.Key)

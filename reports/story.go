@@ -61,13 +61,13 @@ func (s *Story) next(e *history.Event) (who, what string) {
 	case e.Kind == history.RunAbort, e.Kind == history.RunPhase && e.Phase.Name == history.PhaseFinal:
 		s.closing = true
 	}
-	return s.tell(e)
+	return s.describe(e)
 }
 
 // clockAt is the clock for what a judgement gives in seconds.
 func clockAt(seconds float64) string { return figures.Clock(figures.Nanoseconds(seconds)) }
 
-func (s *Story) tell(e *history.Event) (who, what string) {
+func (s *Story) describe(e *history.Event) (who, what string) {
 	switch {
 	case e.Fault != nil:
 		return e.Op, s.fault(e)

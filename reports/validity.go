@@ -219,7 +219,7 @@ func probeText(s verdict.ProbeSummary) string {
 	if s.LargestGap == nil {
 		return s.ID + ": never looked"
 	}
-	text := fmt.Sprintf("%s: %s, largest gap %s", s.ID, figures.Plural(s.Samples, "look"), exact(*s.LargestGap, unitSeconds))
+	text := fmt.Sprintf("%s: %s, largest gap %s", s.ID, figures.Plural(s.Samples, "sample"), exact(*s.LargestGap, unitSeconds))
 	if s.Gaps > 0 {
 		text += ", BLIND in " + figures.Plural(s.Gaps, "stretch")
 	}

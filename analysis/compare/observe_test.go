@@ -60,8 +60,8 @@ func TestObserveCountsIndependentKills(t *testing.T) {
 			t.Errorf("%s/%s: %d values of a %s, want %d of a %s", c.lock, c.measure, len(s.Values), s.Of, c.n, c.of)
 		}
 	}
-	// 200 jobs that die with one replica are one kill.
-	dies := observedCase(t, "replica-dies-with-200-jobs")
+	// All jobs that die with one replica are one kill.
+	dies := observedCase(t, "replica-dies")
 	for _, s := range dies.rows {
 		if s.Measure == "takeover" && len(s.Values) != 1 {
 			t.Errorf("%s: %d values, want 1: one kill", s.Lock, len(s.Values))

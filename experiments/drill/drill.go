@@ -1,187 +1,216 @@
 // Package drill puts one drill together and runs it: stores, replicas, injectors, probes, guards, the undo journal and its watchdog.
 //
-// It knows no command line: it prints nothing, and an end that is not the tool's own breaking is an Error. It judges nothing. Its one
-// invariant: what a drill puts up or changes is in its undo journal first, so that it is undone whatever becomes of this process.
+// How a drill is put together is read in this file: what it consists of (parts), and in which order that is opened, recorded and run
+// (Run). It knows no command line: it prints nothing, and an end that is not the tool's own breaking is an Error. It judges nothing. Its
+// one invariant: what a drill puts up or changes is in its undo journal first, so that it is undone whatever becomes of this process.
 package drill
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/runner"
-	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
-	"github.com/lockdrill/lockdrill/injectors"
 	"github.com/lockdrill/lockdrill/internal/kube"
-	"github.com/lockdrill/lockdrill/internal/tap"
-	"github.com/lockdrill/lockdrill/lockcore/protocol"
-	"github.com/lockdrill/lockdrill/lockcore/redisstore"
+	"github.com/lockdrill/lockdrill/internal/monotime"
+	"github.com/lockdrill/lockdrill/lockcore/sim"
 	"github.com/lockdrill/lockdrill/probes"
 )
 
-// Drill is one experiment with everything that it stands on, put together.
+// Options say what is drilled, and who is told of it.
+type Options struct {
+	Experiment *experiments.Experiment // as loaded
+	Cluster    Cluster
+	Seed       int64  // 0 = the experiment's, else a new one
+	Out        string // the run's folder; "" = runs/<UTC time>-<name>
+	Tool       string // with its version, for the history
+
+	// Notify takes a line for a person.
+	Notify func(line string)
+	// Begin is called once the drill has what it stands on, which notice names: observe takes each event as it is recorded, in order,
+	// and end is called after the last of them.
+	Begin func(e *experiments.Experiment, notice string, clock func() int64) (observe func(history.Event), end func())
+}
+
+// Drill is one experiment with everything that it stands on.
 type Drill struct {
-	o      Options
-	loaded *experiments.Experiment // as loaded
-	e      *experiments.Experiment // scaled
-	seed   int64
-	run    string
-	dir    string // absolute
-	clock  func() int64
-	origin int64
+	o       Options
+	loaded  *experiments.Experiment // as loaded
+	e       *experiments.Experiment // scaled
+	cluster *kube.Cluster           // of an experiment whose replicas are pods
+	seed    int64
+	run     string
+	dir     string // absolute
+	clock   func() int64
+	origin  int64
 
 	journal  *undo.Journal
 	watchdog *watchdog
+	rec      *history.Recorder
+	log      *runner.Log
 
-	stores  *testbed.Stores   // nil = the drill needs none: it watches Lease objects
-	tap     *tap.Tap          // nil = no fault goes by it
-	taps    map[string]string // its address, by the name of the replica
-	bursts  *injectors.Failures
-	proxies *testbed.Proxies // nil = no fault of the network
-	cluster *kube.Cluster    // nil = the replicas are processes
-	fleet   *testbed.Fleet   // nil = the replicas are pods
-	pods    *pods            // nil = they are processes
-	rec     *history.Recorder
-	log     *runner.Log
-	keys    *probes.LockKeys
-	ledger  *probes.Ledger
-	metrics []runner.Sampled
+	// What the parts add when they are opened. What a drill does not have is in none of these.
+	cfg     runner.Config
+	strikes equipment
+	env     history.Environment
+	notices []string        // what the drill stands on, for a person
+	net     sim.Net         // as it was measured
+	facts   []history.Event // recorded after the environment, before anything is started
+	begin   []func() error  // done once the history is being written
+	guards  []func() (word, why string)
+	names   []func(probes.Names)              // tell probes of keys what the holders are called
+	looks   []func() error                    // close the connections of probes
+	stands  []func(ctx context.Context) error // end the stores, and what stands between them and the replicas
 }
 
-// config hands each part what it needs.
-func (d *Drill) config() runner.Config {
-	cfg := runner.Config{
-		Experiment: d.loaded,
-		Seed:       d.seed,
-		Clock:      d.clock,
-		Recorder:   d.rec,
-		Log:        d.log,
-		Journal:    d.journal,
-		Fleet:      d.replicaFleet(),
-		Injectors:  map[string]runner.Injector{},
-		Probes:     d.metrics,
-		Holder: func(ctx context.Context, key string) (string, bool, error) {
-			epoch, _, ok, err := d.keys.Holder(ctx, key)
-			return epoch, ok, err
-		},
-		Watch:     func(string, string) {},
-		Configure: d.configure,
-		Guard:     d.mayGoOn,
+// part opens one thing that a drill has, and adds to the drill what comes of it.
+type part func(ctx context.Context) error
+
+// parts are what the drill consists of, in the order in which they are opened: the locks' store and the ledger's with what stands on the
+// replicas' way there, what the replicas are, and what looks at their metrics.
+func (d *Drill) parts() []part {
+	var all []part
+	s := &stores{Drill: d, seen: asHere, tapped: direct, proxied: direct}
+	if d.e.Kubernetes != nil {
+		s.seen = asPods(d.e.Kubernetes)
+	}
+	if hasStore(d.e) {
+		all = append(all, s.openLocks)
+		if !d.e.Observed() {
+			all = append(all, s.openLedger)
+		}
+		if byTap(d.e.Faults) {
+			all = append(all, s.openTap)
+		}
+		if byNetwork(d.e.Faults) {
+			all = append(all, s.openProxies)
+		}
+		all = append(all, s.calibrate)
+	}
+	switch {
+	case d.e.Kubernetes == nil:
+		all = append(all, d.openProcesses)
+	case d.e.Observed():
+		all = append(all, d.openNamespace, d.openObserved)
+	default:
+		all = append(all, d.openNamespace, s.openWorkers)
+	}
+	return append(all, d.openMetrics)
+}
+
+// New makes the run's folder, if the run may be.
+func New(o Options) (*Drill, error) {
+	now := time.Now().UTC()
+	d := &Drill{o: o, loaded: o.Experiment, e: experiments.Scale(o.Experiment), seed: cmp.Or(o.Seed, o.Experiment.Seed), origin: monotime.Now()}
+	d.clock = func() int64 { return monotime.Now() - d.origin }
+	if d.seed == 0 {
+		d.seed = now.UnixNano() & 0x7fffffff
+	}
+	d.run = now.Format("20060102T150405.000Z") + "-" + d.e.Name
+	d.env = history.Environment{OS: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), Replicas: d.e.System.Replicas}
+	d.guards = []func() (word, why string){func() (word, why string) { return mayGoOn(d.e, time.Now()) }}
+	d.cfg = runner.Config{
+		Experiment: d.loaded, Seed: d.seed, Clock: d.clock,
+		Holder: func(context.Context, string) (string, bool, error) { return "", false, nil },
+		Watch:  func(string, string) {},
 		Cleanup: []runner.Cleanup{
-			{What: "probes", Do: func(context.Context) error { return errors.Join(d.closeProbes(), d.closeMetrics()) }},
+			{What: "probes", Do: func(context.Context) error { return d.closeProbes() }},
 			{What: "stores", Do: d.closeStores},
-			{What: "undo journal", Do: func(context.Context) error { return d.journal.Close() }}, // last: nothing may be left to undo
 		},
 	}
-	if d.stores != nil {
-		d.onStores(&cfg)
+	d.strikes = equipment{Fault: d.fault, Clock: d.clock, Await: d.await, Past: d.past, Record: d.record, Replicas: d.replicas()}
+	var err error
+	if d.cluster, err = o.Cluster.open(o.Experiment); err != nil {
+		return nil, err
 	}
-	if d.pods != nil {
-		d.onPods(&cfg)
-	} else {
-		past := func() []history.Event { return d.log.Since(0) }
-		cfg.Injectors["kill"] = &injectors.Kill{Signal: d.fleet.Signal, Await: d.log.Await, Past: past}
-		cfg.Injectors["pause"] = &injectors.Pause{Signal: d.fleet.Signal, Past: past, Clock: d.clock}
+	return d, d.openFolder()
+}
+
+// Run drills, and leaves experiment.yaml and history.jsonl behind. Where it does not come to a drill, it leaves nothing. The ending is
+// what a person has to be told of the undo journal; nil = nothing.
+func (d *Drill) Run(ctx context.Context) (_ *Ending, err error) {
+	file, err := d.claim()
+	if err != nil {
+		return nil, err
 	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if err := d.openJournal(); err != nil {
+		return d.giveUp(ctx, err)
+	}
+	for _, open := range d.parts() {
+		if err := open(ctx); err != nil {
+			return d.giveUp(ctx, err)
+		}
+	}
+	header, err := d.writeExperiment()
+	if err != nil {
+		return d.giveUp(ctx, err)
+	}
+	observe, end := d.o.Begin(d.e, strings.Join(d.notices, "; "), d.clock)
+	defer end()
+	d.log = runner.NewLog()
+	d.rec, err = history.NewRecorder(file, header, d.clock, func(e history.Event) { d.log.Add(e); observe(e) })
+	if err != nil {
+		return d.giveUp(ctx, err)
+	}
+	d.linkLatest()
+	if err := d.recordFacts(ctx); err != nil {
+		return d.giveUp(ctx, err)
+	}
+	for _, begin := range d.begin {
+		if err := begin(); err != nil {
+			return d.giveUp(ctx, err)
+		}
+	}
+	return d.conclude(runner.Run(ctx, d.config()))
+}
+
+// recordFacts records what the drill stands on and what is expected of it.
+func (d *Drill) recordFacts(ctx context.Context) error {
+	facts := []history.Event{{Kind: history.RunEnvironment, Source: "runner", Environment: &d.env}}
+	facts = append(facts, d.facts...)
+	facts = append(facts, history.Event{Kind: history.RunPrediction, Source: "runner", Prediction: d.predict(ctx)})
+	for _, e := range facts {
+		if _, err := d.rec.RecordNow(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// config is what the parts have added up to.
+func (d *Drill) config() runner.Config {
+	cfg := d.cfg
+	cfg.Recorder, cfg.Log, cfg.Journal, cfg.Injectors = d.rec, d.log, d.journal, d.strikes.injectors()
+	cfg.Guard = func() (word, why string) {
+		for _, ask := range d.guards {
+			if word, why = ask(); word != "" {
+				return word, why
+			}
+		}
+		return "", ""
+	}
+	// Last: nothing may be left to undo.
+	cfg.Cleanup = append(cfg.Cleanup, runner.Cleanup{What: "undo journal", Do: func(context.Context) error { return d.journal.Close() }})
 	return cfg
 }
 
-// onStores adds what looks at the stores, and what strikes the locks' own or what replicas ask of it.
-func (d *Drill) onStores(cfg *runner.Config) {
-	cfg.Watch = d.keys.Watch
-	cfg.Probes = append(cfg.Probes, runner.Sampled{Name: "lock_keys", Source: "probe:lock_keys", Probe: d.keys, ProbeSettings: d.e.Probes.LockKeys})
-	cfg.Stores = append(cfg.Stores, runner.Store{Name: runner.LocksStore, Life: d.stores.Locks.Life, Mark: d.stores.Locks.Mark})
-	if d.stores.Ledger != nil {
-		cfg.Probes = append(cfg.Probes, runner.Sampled{Name: "ledger", Source: "probe:ledger", Probe: d.ledger, ProbeSettings: d.e.Probes.Ledger})
-		cfg.Stores = append(cfg.Stores, runner.Store{Name: "ledger", Life: d.stores.Ledger.Life, Mark: d.stores.Ledger.Mark})
-	}
-	locks := d.stores.Locks
-	cfg.Injectors["store"] = &injectors.Store{Server: locks, Open: testbed.Dial, Fault: d.storeFault, Prefix: locks.Prefix, Clock: d.clock}
-	if d.e.Observed() {
-		return
-	}
-	d.bursts = d.failures()
-	network := d.toxics()
-	for _, kind := range netKinds() {
-		cfg.Injectors[kind] = network
-	}
-	for _, kind := range []string{"renew_failures", "acquire_failures", "release_failures"} {
-		cfg.Injectors[kind] = d.bursts
-	}
-	cfg.Injectors["delete_key"] = &injectors.DeleteKey{Open: testbed.Dial, Where: locks.Where, Prefix: locks.Prefix, Clock: d.clock}
-	cfg.Injectors["clock"] = &injectors.Clock{Send: d.replicaFleet().Send, Await: d.log.Await, Offset: d.offset, Now: d.clock}
-}
+// What parts need of a history that is not being written yet when they are opened.
 
-// replicaFleet is whichever fleet the drill has.
-func (d *Drill) replicaFleet() runner.Fleet {
-	if d.pods != nil {
-		return d.pods.fleet()
-	}
-	return d.fleet
-}
+func (d *Drill) past() []history.Event { return d.log.Since(0) }
 
-// mayGoOn is asked every second of the run.
-func (d *Drill) mayGoOn() (word, why string) {
-	if word, why := mayGoOn(d.e, time.Now()); word != "" || d.pods == nil {
-		return word, why
-	}
-	return d.pods.mayGoOn()
-}
+func (d *Drill) record(e history.Event) error { _, err := d.rec.Record(e); return err }
 
-// closeProbes closes the connections of the probes that look at stores.
-func (d *Drill) closeProbes() error {
-	var errs []error
-	if d.keys != nil {
-		errs = append(errs, d.keys.Close())
-	}
-	if d.ledger != nil {
-		errs = append(errs, d.ledger.Close())
-	}
-	return errors.Join(errs...)
+func (d *Drill) await(ctx context.Context, from int, match func(history.Event) bool) (history.Event, error) {
+	return d.log.Await(ctx, from, match)
 }
-
-// reverters undo by the record alone, in any process. While the runner lives, only those that work past it are given: what lives in
-// a replica, or in the runner, ends by itself or with it.
-func reverters(runnerDead bool, at Cluster) map[string]undo.Reverter {
-	all := map[string]undo.Reverter{
-		undo.StandReplica: testbed.EndStand,
-		undo.StandServer:  testbed.EndStand,
-		undo.StandKeys:    testbed.EndKeys,
-		undo.StandWay:     testbed.EndWay,
-		undo.StandPods: func(ctx context.Context, r undo.Record) error {
-			r, err := at.elsewhere(r)
-			if err != nil {
-				return err
-			}
-			return testbed.EndPods(ctx, r)
-		},
-		"pause":      revertBy(&injectors.Pause{Clock: noClock}),
-		"store":      revertBy(&injectors.Store{Open: testbed.Dial, Clock: noClock}),
-		"delete_key": revertBy(&injectors.DeleteKey{Open: testbed.Dial, Clock: noClock}),
-	}
-	for _, kind := range netKinds() {
-		all[kind] = injectors.RevertWays
-	}
-	if runnerDead {
-		for _, kind := range []string{"kill", "renew_failures", "acquire_failures", "release_failures", "clock"} {
-			all[kind] = endedWithReplica
-		}
-	}
-	return all
-}
-
-// noClock is for injectors that only revert: nobody writes a history of it.
-func noClock() int64 { return 0 }
 
 // fault is the experiment's fault of that id, scaled.
 func (d *Drill) fault(id string) experiments.Fault { return faultOf(d.e, id) }
@@ -195,130 +224,13 @@ func faultOf(e *experiments.Experiment, id string) experiments.Fault {
 	return experiments.Fault{} // ids come from the experiment itself
 }
 
-func (d *Drill) storeFault(id string) experiments.StoreFault { return *d.fault(id).Store }
-
-func (d *Drill) offset(id string) time.Duration { return d.fault(id).Clock.Offset }
-
-// endedWithReplica: a death is not undone, and what a replica was told to do, or what stood in the runner, is gone with them. The
-// replica's own record says that it is gone: without that the journal is not closed.
-func endedWithReplica(context.Context, undo.Record) error { return nil }
-
-// revertBy makes a reverter of an injector that needs nothing but the record to revert.
-func revertBy(i runner.Injector) undo.Reverter {
-	return func(ctx context.Context, r undo.Record) error {
-		_, err := i.Revert(ctx, r)
-		return err
+// replicas are the names of all replicas.
+func (d *Drill) replicas() []string {
+	names := make([]string, d.e.System.Replicas)
+	for i := range names {
+		names[i] = fmt.Sprintf("r%d", i+1)
 	}
-}
-
-// configure is what a replica is told.
-func (d *Drill) configure(name, incarnation string) protocol.Configure {
-	c := protocol.Configure{
-		Name:        name,
-		Incarnation: incarnation,
-		Seed:        d.seed + seedOf(incarnation),
-		Store:       d.store(name),
-		Ledger:      d.ledgerAt(),
-		Script:      redisstore.EffectScript(),
-		Alone:       d.tap != nil,
-	}
-	for i := range d.e.System.Locks {
-		l := &d.e.System.Locks[i]
-		p := protocol.Lock{Name: l.Name, Profile: l.Profile, Key: l.Key, Policy: l.Policy}
-		for j := range d.e.System.Work {
-			if w := &d.e.System.Work[j]; w.Lock == l.Name {
-				p.Unfenced, p.Strict, p.NoLook = !w.Fenced, w.Strict, !w.Look
-			}
-		}
-		c.Locks = append(c.Locks, p)
-	}
-	return c
-}
-
-// seedOf turns an incarnation's name into a number, so that each one makes its own choices, the same ones in every run.
-func seedOf(incarnation string) int64 {
-	var n int64
-	for _, b := range []byte(incarnation) {
-		n = n*131 + int64(b)
-	}
-	return n
-}
-
-// openStores opens the two stores, and the probes beside them.
-func (d *Drill) openStores(ctx context.Context) error {
-	if !hasStore(d.e) {
-		return nil
-	}
-	stores, err := testbed.OpenStores(ctx, testbed.Options{
-		Redis: d.e.Redis, Ledger: d.e.Ledger, NoLedger: d.e.Observed(), Faults: d.e.Faults, Run: d.run, Folder: d.dir, Dir: d.storesDir(), Journal: d.journal,
-	})
-	if held := new(testbed.HeldError); errors.As(err, &held) {
-		return &Error{Refused, err}
-	} else if errors.Is(err, testbed.ErrSettings) {
-		return &Error{Usage, err}
-	} else if err != nil {
-		return fmt.Errorf("open stores: %w", err)
-	}
-	d.stores = stores
-	if err := d.openLooks(); err != nil {
-		return fmt.Errorf("open probes: %w", err)
-	}
-	if err := d.openTap(); err != nil {
-		return err
-	}
-	return d.openProxies(ctx)
-}
-
-// openLooks opens the probes of the stores. The keys of an observed system are somebody's: no prefix of the run goes before them.
-func (d *Drill) openLooks() error {
-	options, err := d.stores.Locks.Options()
-	if err != nil {
-		return err
-	}
-	prefix := d.stores.Locks.Prefix
-	if d.e.Observed() {
-		prefix = ""
-	}
-	d.keys = probes.NewLockKeys(options, prefix)
-	for i := range d.e.System.Locks {
-		if l := &d.e.System.Locks[i]; l.Loop() && l.Lease == "" {
-			d.keys.Watch(l.Name, l.Key)
-		}
-	}
-	if d.stores.Ledger == nil {
-		return nil
-	}
-	if options, err = d.stores.Ledger.Options(); err != nil {
-		return err
-	}
-	d.ledger = probes.NewLedger(options, redisstore.KeysOf(d.stores.Ledger.Prefix).Entries, d.lockOf)
-	return nil
-}
-
-func (d *Drill) storesDir() string { return filepath.Join(d.dir, storesFolder) }
-
-// storesFolder holds the folders of spawned servers; it is gone when the run is over.
-const storesFolder = "stores"
-
-// closeStores ends both stores and removes their folder; it may be called again.
-func (d *Drill) closeStores(ctx context.Context) error {
-	if d.stores == nil {
-		return removeFolder(d.storesDir())
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeWithin)
-	defer cancel()
-	return errors.Join(d.proxies.Close(ctx), d.closeTap(), d.stores.Close(ctx), removeFolder(d.storesDir()))
-}
-
-// closeWithin bounds the end of the stores.
-const closeWithin = 10 * time.Second
-
-// removeFolder removes an empty folder; one that is not there is removed already.
-func removeFolder(dir string) error {
-	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
+	return names
 }
 
 // lockOf names the lock that a key belongs to, since the ledger knows keys only: a loop's own key, else the longest prefix.
@@ -334,67 +246,3 @@ func (d *Drill) lockOf(key string) string {
 	}
 	return name
 }
-
-// newFleet prepares the replicas: pods, the experiment's own worker, or this very binary.
-func (d *Drill) newFleet(ctx context.Context) error {
-	if d.cluster != nil {
-		return d.standPods(ctx)
-	}
-	command := d.e.System.Worker
-	if len(command) == 0 {
-		self, err := os.Executable()
-		if err != nil {
-			return fmt.Errorf("find the own binary: %w", err)
-		}
-		command = []string{self, "worker"}
-	}
-	d.fleet = testbed.NewFleet(testbed.FleetOptions{
-		Command: command,
-		Dir:     d.dir,
-		Clock:   d.clock,
-		Origin:  d.origin,
-		Journal: d.journal,
-		OnEvent: func(e history.Event) { _, _ = d.rec.Record(e) }, // a failed recorder ends the run by itself
-		OnExit:  d.exited,
-	})
-	return nil
-}
-
-// exited records the end of a life, and what of its output was no event.
-func (d *Drill) exited(x testbed.Exit) {
-	r := history.Replica{Name: x.Name, Incarnation: x.Incarnation, PID: x.PID, Exit: x.State, Lines: x.Lines, Bad: x.Bad, Wanted: d.wanted(x.Incarnation)}
-	if len(x.BadLines) > 0 {
-		r.BadLine = x.BadLines[0]
-	}
-	_, _ = d.rec.Record(history.Event{Kind: history.ReplicaExit, Span: x.Span, Source: "runner", Replica: &r})
-}
-
-// wanted says whether the runner ended this incarnation: by a fault, or because the drill is over.
-func (d *Drill) wanted(incarnation string) bool {
-	return slices.ContainsFunc(d.log.Since(0), func(e history.Event) bool {
-		return e.Kind == history.FaultIntent && e.Fault.Kind == "kill" && e.Fault.Victim == incarnation ||
-			e.Kind == history.RunPhase && e.Phase.Name == history.PhaseFinal
-	})
-}
-
-// environment is recorded before anything is started.
-func (d *Drill) environment() history.Environment {
-	proxy := ""
-	if d.proxies != nil {
-		proxy = string(d.proxies.Mode)
-	}
-	env := history.Environment{Proxy: proxy, OS: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), Fleet: "processes", Replicas: d.e.System.Replicas}
-	if d.stores != nil {
-		env.Store = d.stores.Locks.Info
-		if d.stores.Ledger != nil {
-			env.Ledger = d.stores.Ledger.Info
-		}
-	}
-	if d.pods != nil {
-		env.Fleet, env.Cluster = d.pods.kind(), d.pods.version
-	}
-	return env
-}
-
-// calibrateWithin bounds the calibration.
-const calibrateWithin = 5 * time.Second

@@ -1,11 +1,10 @@
 package drill
 
 import (
-	"slices"
 	"testing"
+	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
-	"github.com/lockdrill/lockdrill/experiments/runner"
 	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/probes"
 )
@@ -17,12 +16,8 @@ func TestLogsAreReadUntilTheWorkersHaveStopped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &Drill{e: &experiments.Experiment{Kubernetes: &experiments.Kubernetes{}, Probes: experiments.Probes{Logs: &experiments.Logs{}}}, pods: &pods{logs: logs}, log: &runner.Log{}}
-	cfg := runner.Config{Injectors: map[string]runner.Injector{}}
-	d.onPods(&cfg)
-	at := slices.IndexFunc(cfg.Probes, func(s runner.Sampled) bool { return s.Name == probes.LogsName })
-	if at < 0 || cfg.Probes[at].Live {
-		t.Errorf("probes: %+v", cfg.Probes)
+	if s := sampledLogs(logs, time.Second); s.Live || s.Name != probes.LogsName {
+		t.Errorf("%+v", s)
 	}
 }
 

@@ -1,6 +1,7 @@
 package drill
 
 import (
+	"context"
 	"net"
 	"slices"
 	"time"
@@ -12,28 +13,23 @@ import (
 )
 
 // openMetrics makes a probe for each metric that the experiment declares.
-func (d *Drill) openMetrics() {
-	for _, m := range d.e.Probes.Metrics {
-		targets := func() []probes.Target { return []probes.Target{{Name: "endpoint", URL: m.Scrape}} }
-		if m.Scrape == experiments.ScrapeReplicas {
-			targets = (&replicaTargets{log: d.log}).list
+func (d *Drill) openMetrics(context.Context) error {
+	d.begin = append(d.begin, func() error {
+		for _, m := range d.e.Probes.Metrics {
+			targets := func() []probes.Target { return []probes.Target{{Name: "endpoint", URL: m.Scrape}} }
+			if m.Scrape == experiments.ScrapeReplicas {
+				targets = (&replicaTargets{log: d.log}).list
+			}
+			probe := probes.NewMetrics(probes.Metric{Name: m.Name, Series: m.Series, Labels: m.Labels}, targets)
+			d.looks = append(d.looks, probe.Close)
+			d.cfg.Probes = append(d.cfg.Probes, runner.Sampled{
+				Name: "metric:" + m.Name, Source: "probe:metrics", Live: true, Probe: probe,
+				// A scrape of a replica that hangs takes its whole time limit.
+				ProbeSettings: experiments.ProbeSettings{Every: m.Every, MaxGap: 2*m.Every + 2*time.Second},
+			})
 		}
-		d.metrics = append(d.metrics, runner.Sampled{
-			Name: "metric:" + m.Name, Source: "probe:metrics", Live: true,
-			Probe: probes.NewMetrics(probes.Metric{Name: m.Name, Series: m.Series, Labels: m.Labels}, targets),
-			// A scrape of a replica that hangs takes its whole time limit.
-			ProbeSettings: experiments.ProbeSettings{Every: m.Every, MaxGap: 2*m.Every + 2*time.Second},
-		})
-	}
-}
-
-// closeMetrics closes the connections of the metric probes.
-func (d *Drill) closeMetrics() error {
-	for _, m := range d.metrics {
-		if err := m.Probe.(*probes.Metrics).Close(); err != nil {
-			return err
-		}
-	}
+		return nil
+	})
 	return nil
 }
 

@@ -15,48 +15,62 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/runner"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/history"
-	"github.com/lockdrill/lockdrill/injectors"
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 	"github.com/lockdrill/lockdrill/probes"
 )
 
-// pods is what a drill has in a cluster. Exactly one of workers and observed is set once the pods are watched.
-type pods struct {
-	e        *experiments.Experiment
-	cluster  *kube.Cluster
-	version  string // of the API server
-	stand    *testbed.PodStand
-	workers  *testbed.PodFleet
-	observed *testbed.ObservedFleet
-	leases   *probes.Leases  // nil = no lock is a Lease object
-	logs     *probes.PodLogs // nil = nobody reads logs
-}
+// namespaceWithin bounds making what the drill stands on in the cluster, and removing it.
+const namespaceWithin = 30 * time.Second
 
-// standWithin bounds making what the drill stands on in the cluster, and removing it.
-const standWithin = 30 * time.Second
-
-// standPods takes the namespace's turn and, where the run makes its own workers, applies them.
-func (d *Drill) standPods(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, standWithin)
+// openNamespace takes the namespace's turn and, where the run makes its own workers, applies them.
+func (d *Drill) openNamespace(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, namespaceWithin)
 	defer cancel()
-	d.pods = &pods{e: d.e, cluster: d.cluster}
-	var err error
-	if d.pods.version, err = d.cluster.Version(ctx); err != nil {
+	version, err := d.cluster.Version(ctx)
+	if err != nil {
 		return err
 	}
 	manifests, err := d.manifests()
 	if err != nil {
 		return err
 	}
-	d.pods.stand, err = testbed.ApplyPods(ctx, testbed.PodStandOptions{
+	stand, err := testbed.ApplyPods(ctx, testbed.PodStandOptions{
 		Cluster: d.cluster, Run: d.run, Experiment: d.e.Name, Folder: d.dir, Manifests: manifests, Journal: d.journal,
 	})
 	if held := new(testbed.HeldError); errors.As(err, &held) {
 		return &Error{Refused, err}
+	} else if err != nil {
+		return err
 	}
-	return err
+	d.cfg.Cleanup = append([]runner.Cleanup{{What: "pods", Do: func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), namespaceWithin)
+		defer cancel()
+		d.notifyUnmade(ctx)
+		return stand.Close(ctx)
+	}}}, d.cfg.Cleanup...)
+	d.guards = append(d.guards, func() (word, why string) {
+		if err := stand.Held(); err != nil {
+			return "target_lost", err.Error()
+		}
+		return "", ""
+	})
+	d.env.Cluster = version
+	d.notices = append(d.notices, fmt.Sprintf("%s %s (Kubernetes %s)", whosePods(d.e), clusterTarget(d.e.Kubernetes), version))
+	d.strikes.Pods, d.strikes.Container = d.cluster, d.e.Kubernetes.Container
+	return nil
+}
+
+// whosePods says whose pods are drilled, up to the words that say where.
+func whosePods(e *experiments.Experiment) string {
+	switch {
+	case e.Observed():
+		return "somebody's own pods in"
+	case e.Kubernetes.Pods == experiments.PodsApply:
+		return figures.Plural(e.System.Replicas, "worker") + " of this run's own in pods of"
+	}
+	return "workers that are there, in pods of"
 }
 
 // manifests are those of the run's own workers; none where the pods are there.
@@ -107,50 +121,50 @@ func podSelector(e *experiments.Experiment) map[string]string {
 	return deploy.WorkerLabels(e.Name)
 }
 
-// watchPods begins to watch the pods and to listen to their workers. The runner ends it when it stops the fleet.
-func (d *Drill) watchPods() (err error) {
-	if d.pods == nil {
-		return nil
-	}
-	o := testbed.PodsOptions{
-		Cluster: d.cluster, Selector: d.selector(), Container: d.e.Kubernetes.Container, Clock: d.clock,
-		OnEvent: func(e history.Event) { _, _ = d.rec.Record(e) }, // a failed recorder ends the run by itself
-	}
-	if named := d.e.Probes.Logs.Named(); len(named) > 0 {
-		if d.pods.logs, err = probes.NewPodLogs(patternsOf(named), d.redact()); err != nil {
-			return err
-		}
-		o.OnLine, o.OnCut = d.pods.logs.Line, d.pods.logs.Cut
-	}
-	if d.e.Observed() {
-		d.observe(o)
-		return nil
-	}
-	redis, err := d.stores.Ledger.Options()
+// openWorkers has workers in pods for replicas. The runner ends the watch of them when it stops the fleet.
+func (s *stores) openWorkers(context.Context) error {
+	redis, err := s.Ledger.Options()
 	if err != nil {
 		return fmt.Errorf("reach the ledger's store: %w", err)
 	}
-	d.pods.workers = testbed.NewPodFleet(testbed.PodFleetOptions{Pods: o, Redis: redis, Fleet: d.fleetName(), Wanted: d.wanted})
+	s.env.Fleet = "pods"
+	s.begin = append(s.begin, func() error {
+		o, err := s.watched()
+		if err != nil {
+			return err
+		}
+		fleet := testbed.NewPodFleet(testbed.PodFleetOptions{Pods: o, Redis: redis, Fleet: s.fleetName(), Wanted: s.wanted})
+		s.cfg.Fleet, s.strikes.Send = fleet, fleet.Send
+		return nil
+	})
 	return nil
 }
 
-// observe watches somebody's own pods, and lets their locks say who holds them.
-func (d *Drill) observe(o testbed.PodsOptions) {
-	k := d.e.Kubernetes
-	fleet := testbed.NewObservedFleet(testbed.ObservedOptions{Pods: o, Holder: k.Holder, Wanted: d.wanted})
-	d.pods.observed = fleet
-	if d.keys != nil {
-		d.keys.Name(probes.Names{Holder: fleet.HolderOf, Shown: k.Holder != nil})
+// logsEvery is how often what matched in the pods' logs is recorded: each line has its own time.
+const logsEvery = 200 * time.Millisecond
+
+// watched says which pods are watched, and reads their logs if a promise is about them.
+func (d *Drill) watched() (testbed.PodsOptions, error) {
+	o := testbed.PodsOptions{
+		Cluster: d.cluster, Selector: d.selector(), Container: d.e.Kubernetes.Container, Clock: d.clock,
+		OnEvent: func(e history.Event) { _ = d.record(e) }, // a failed recorder ends the run by itself
 	}
-	leases := map[string]string{}
-	for i := range d.e.System.Locks {
-		if l := &d.e.System.Locks[i]; l.Lease != "" && leases[l.Lease] == "" {
-			leases[l.Lease] = l.Name
-		}
+	named := d.e.Probes.Logs.Named()
+	if len(named) == 0 {
+		return o, nil
 	}
-	if len(leases) > 0 {
-		d.pods.leases = probes.NewLeases(d.cluster, leases, fleet.HolderOf, d.clock)
+	logs, err := probes.NewPodLogs(patternsOf(named), d.redact())
+	if err != nil {
+		return o, err
 	}
+	o.OnLine, o.OnCut = logs.Line, logs.Cut
+	d.cfg.Probes = append(d.cfg.Probes, sampledLogs(logs, d.e.Probes.Logs.MaxGap))
+	return o, nil
+}
+
+// sampledLogs is not Live: workers that take long to stop are read until they have.
+func sampledLogs(logs *probes.PodLogs, maxGap time.Duration) runner.Sampled {
+	return runner.Sampled{Name: probes.LogsName, Source: "probe:logs", Probe: logs, ProbeSettings: experiments.ProbeSettings{Every: logsEvery, MaxGap: maxGap}}
 }
 
 func patternsOf(named []experiments.LogPattern) map[string]string {
@@ -170,91 +184,6 @@ func (d *Drill) redact() func(string) string {
 		}
 	}
 	return strings.NewReplacer(pairs...).Replace
-}
-
-// logsEvery is how often what matched in the pods' logs is recorded: each line has its own time.
-const logsEvery = 200 * time.Millisecond
-
-// onPods adds what strikes pods, what looks at them, and the removal of what the run has made.
-func (d *Drill) onPods(cfg *runner.Config) {
-	kill := &injectors.PodKill{
-		Pods: d.cluster, Container: d.e.Kubernetes.Container, Fault: d.fault,
-		Await: d.log.Await, Past: func() []history.Event { return d.log.Since(0) }, Clock: d.clock,
-	}
-	if d.pods.workers != nil {
-		kill.Send = d.pods.workers.Send
-	}
-	cfg.Injectors["kill"] = kill
-	if leases := d.pods.leases; leases != nil {
-		kill.Sight = leases.Sight
-		cfg.Probes = append(cfg.Probes, runner.Sampled{
-			Name: "leases", Source: "probe:leases", Probe: signing{leases, d.pods.observed, history.Ends{}}, ProbeSettings: d.e.Probes.Leases,
-		})
-		keys := cfg.Holder
-		cfg.Holder = func(ctx context.Context, key string) (string, bool, error) {
-			if !d.isLease(key) {
-				return keys(ctx, key)
-			}
-			epoch, _, ok, err := leases.Holder(ctx, key)
-			return epoch, ok, err
-		}
-	}
-	if d.pods.logs != nil {
-		cfg.Probes = append(cfg.Probes, runner.Sampled{
-			Name: probes.LogsName, Source: "probe:logs", Probe: d.pods.logs, // not Live: workers that take long to stop are read until they have
-			ProbeSettings: experiments.ProbeSettings{Every: logsEvery, MaxGap: d.e.Probes.Logs.MaxGap},
-		})
-	}
-	cfg.Cleanup = append([]runner.Cleanup{{What: "pods", Do: d.closePods}}, cfg.Cleanup...)
-}
-
-// isLease says whether a key is the name of a Lease object.
-func (d *Drill) isLease(key string) bool {
-	return slices.ContainsFunc(d.e.System.Locks, func(l experiments.Lock) bool { return l.Lease != "" && l.Key == key })
-}
-
-// signing lets looks at locks be signs of their holders' lives: nobody else extends a lease.
-type signing struct {
-	runner.Probe
-	lives interface {
-		Sign(incarnation string, at int64)
-		HolderOf(named string) string
-	}
-	ends history.Ends // looks are made one after the other
-}
-
-func (s signing) Look(ctx context.Context, final bool) (func(history.Span) []history.Event, error) {
-	look, err := s.Probe.Look(ctx, final)
-	if err != nil {
-		return nil, err
-	}
-	return func(at history.Span) []history.Event {
-		events := look(at)
-		for _, e := range events {
-			// Where another life has the same name by now, either may have extended it.
-			if l := e.Look; l != nil && s.ends.Extended(e) && l.Prev != nil && l.Holder != "" && s.lives.HolderOf(l.Named) == l.Holder {
-				s.lives.Sign(l.Holder, l.Prev.From)
-			}
-		}
-		return events
-	}, nil
-}
-
-// closePods removes what the run has made in the cluster, and gives the namespace back. It may be called again.
-func (d *Drill) closePods(ctx context.Context) error {
-	if d.pods == nil {
-		return nil
-	}
-	if d.pods.leases != nil {
-		d.pods.leases.Close()
-	}
-	if d.pods.stand == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), standWithin)
-	defer cancel()
-	d.notifyUnmade(ctx)
-	return d.pods.stand.Close(ctx)
 }
 
 // unmadeWithin bounds asking for what is only told.
@@ -277,40 +206,13 @@ func (d *Drill) notifyUnmade(ctx context.Context) {
 	}
 }
 
-// fleet is the one of the two that the drill has.
-func (p *pods) fleet() runner.Fleet {
-	if p.observed != nil {
-		return p.observed
+// asPods is how pods see the stores: by addresses of their own, and with the authorities of the certificates where the manifests put
+// them.
+func asPods(k *experiments.Kubernetes) endpoints {
+	return endpoints{
+		locks:  func(e protocol.Endpoint) protocol.Endpoint { return fromPods(e, k.Redis, deploy.RedisCA) },
+		ledger: func(e protocol.Endpoint) protocol.Endpoint { return fromPods(e, k.Ledger, deploy.LedgerCA) },
 	}
-	return p.workers
-}
-
-// kind is the word for it in run.environment.
-func (p *pods) kind() string {
-	if p.e.Observed() {
-		return "observed"
-	}
-	return "pods"
-}
-
-// notice says whose pods are drilled, one line for a person.
-func (p *pods) notice() string {
-	where := fmt.Sprintf("%s (Kubernetes %s)", clusterTarget(p.e.Kubernetes), p.version)
-	switch {
-	case p.e.Observed():
-		return "somebody's own pods in " + where
-	case p.e.Kubernetes.Pods == experiments.PodsApply:
-		return figures.Plural(p.e.System.Replicas, "worker") + " of this run's own in pods of " + where
-	}
-	return "workers that are there, in pods of " + where
-}
-
-// mayGoOn ends a run whose namespace is another run's by now.
-func (p *pods) mayGoOn() (word, why string) {
-	if err := p.stand.Held(); err != nil {
-		return "target_lost", err.Error()
-	}
-	return "", ""
 }
 
 // inPods is where a pod finds a file that the runner has at path.
@@ -331,14 +233,5 @@ func fromPods(e protocol.Endpoint, hostPort, ca string) protocol.Endpoint {
 		e.ServerName = host
 	}
 	e.CA = inPods(e.CA, ca)
-	return e
-}
-
-// ledgerAt is where a replica finds the ledger.
-func (d *Drill) ledgerAt() protocol.Endpoint {
-	e := d.stores.Ledger.Endpoint()
-	if d.pods != nil {
-		return fromPods(e, d.e.Kubernetes.Ledger, deploy.LedgerCA)
-	}
 	return e
 }

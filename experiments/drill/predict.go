@@ -16,7 +16,7 @@ const (
 )
 
 // predict rehearses the drill at its own time scale, in a network as it was just calibrated: what its takeovers are held against.
-func (d *Drill) predict(ctx context.Context, c history.Calibration) *history.Prediction {
+func (d *Drill) predict(ctx context.Context) *history.Prediction {
 	if len(d.e.System.Worker) > 0 {
 		return &history.Prediction{Why: "system.worker is not rehearsed"}
 	}
@@ -30,7 +30,7 @@ func (d *Drill) predict(ctx context.Context, c history.Calibration) *history.Pre
 	}
 	ctx, cancel := context.WithTimeout(ctx, predictWithin)
 	defer cancel()
-	body, err := rehearsal.Predict(ctx, d.loaded, Network(c), predictSeeds)
+	body, err := rehearsal.Predict(ctx, d.loaded, d.net, predictSeeds)
 	if err != nil {
 		return &history.Prediction{Why: fmt.Sprintf("not one rehearsal within %s: %v", predictWithin, err)}
 	}

@@ -20,7 +20,7 @@ func TestNoPredictionWhereThereIsNoRehearsal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return &Drill{loaded: e, e: experiments.Scale(e)}
+		return &Drill{loaded: e, e: experiments.Scale(e), net: Network(history.Calibration{RTT50: 2e4, RTT99: 1e5, Timer99: int64(100 * time.Microsecond)})}
 	}
 	foreign := strings.Replace(string(good), "system:\n", "system:\n  worker: [./their-worker]\n", 1)
 	observed, err := os.ReadFile("../../scenarios/testdata/pods-observed-lease/experiment.yaml")
@@ -40,7 +40,7 @@ func TestNoPredictionWhereThereIsNoRehearsal(t *testing.T) {
 		{"no time", over, string(good), "not one rehearsal"},
 		{"possible", t.Context(), string(good), ""},
 	} {
-		p := load(c.yaml).predict(c.ctx, history.Calibration{RTT50: 2e4, RTT99: 1e5, Timer99: int64(100 * time.Microsecond)})
+		p := load(c.yaml).predict(c.ctx)
 		if !strings.Contains(p.Why, c.says) || (c.says == "") != (p.Why == "" && p.Seeds > 0 && len(p.Takeovers) > 0) {
 			t.Errorf("%s: %+v", c.name, p)
 		}

@@ -9,23 +9,23 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lockdrill/lockdrill/deploy"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
-	"github.com/lockdrill/lockdrill/history"
-	"github.com/lockdrill/lockdrill/injectors"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
 
-// openProxies puts a Toxiproxy on the way of each replica to the locks' store, if a fault needs one. Probes and ledger never go by it.
-func (d *Drill) openProxies(ctx context.Context) error {
-	if !slices.ContainsFunc(d.e.Faults, func(f experiments.Fault) bool { return f.Net() }) {
-		return nil
-	}
+// byNetwork reports whether a fault is one of the network.
+func byNetwork(faults []experiments.Fault) bool {
+	return slices.ContainsFunc(faults, func(f experiments.Fault) bool { return f.Net() })
+}
+
+// openProxies puts a Toxiproxy on the way of each replica to the locks' store. Probes and ledger never go by it. The certificate of the
+// store still names the store.
+func (s *stores) openProxies(ctx context.Context) error {
 	proxies, err := testbed.OpenProxies(ctx, testbed.ProxyOptions{
-		Mode: d.e.Proxy.Mode, URL: d.e.Proxy.URL, Run: d.run, Replicas: d.replicas(),
-		Upstream: func(replica string) string { return d.beforeProxy(replica).Addr },
-		Dial:     d.dialWay, Journal: d.journal,
+		Mode: s.e.Proxy.Mode, URL: s.e.Proxy.URL, Run: s.run, Replicas: s.replicas(),
+		Upstream: func(replica string) string { return s.behind(replica).Addr },
+		Dial:     s.dialRoute, Journal: s.journal,
 	})
 	if foreign := new(testbed.ForeignError); errors.As(err, &foreign) {
 		return &Error{Refused, err}
@@ -33,47 +33,30 @@ func (d *Drill) openProxies(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.proxies = proxies
-	d.stores.Notice += fmt.Sprintf("; replicas reach the locks through %s Toxiproxy", map[experiments.ProxyMode]string{
+	s.stands = append(s.stands, proxies.Close)
+	s.strikes.Way, s.strikes.Dial = proxies.Way, s.dialRoute
+	s.env.Proxy = string(proxies.Mode)
+	s.notices = append(s.notices, fmt.Sprintf("replicas reach the locks through %s Toxiproxy", map[experiments.ProxyMode]string{
 		experiments.ProxyEmbedded: "an embedded", experiments.ProxyExternal: "an external",
-	}[proxies.Mode])
+	}[proxies.Mode]))
+	s.proxied = func(replica string, e protocol.Endpoint) protocol.Endpoint {
+		if host, _, err := net.SplitHostPort(e.Addr); err == nil && e.TLS && e.ServerName == "" {
+			e.ServerName = host
+		}
+		e.Addr = proxies.Addr(replica)
+		return e
+	}
 	return nil
 }
 
-// replicas are the names of all replicas.
-func (d *Drill) replicas() []string {
-	names := make([]string, d.e.System.Replicas)
-	for i := range names {
-		names[i] = fmt.Sprintf("r%d", i+1)
-	}
-	return names
-}
-
-// store is where a replica finds the locks: through its Toxiproxy, if there is one, and through what lies behind that. The
-// certificate still names the store.
-func (d *Drill) store(replica string) protocol.Endpoint {
-	e := d.beforeProxy(replica)
-	if d.pods != nil {
-		e = fromPods(e, d.e.Kubernetes.Redis, deploy.RedisCA)
-	}
-	if d.proxies == nil {
-		return e
-	}
-	if host, _, err := net.SplitHostPort(e.Addr); err == nil && e.TLS && e.ServerName == "" {
-		e.ServerName = host
-	}
-	e.Addr = d.proxies.Addr(replica)
-	return e
-}
-
-// dialWay connects through a way as a replica does, and names the password, if there is one.
-func (d *Drill) dialWay(ctx context.Context, addr string) (net.Conn, error) {
-	options, err := d.stores.Locks.Options()
+// dialRoute connects through a replica's Toxiproxy as the replica does, and names the password, if there is one.
+func (s *stores) dialRoute(ctx context.Context, addr string) (net.Conn, error) {
+	options, err := s.Locks.Options()
 	if err != nil {
 		return nil, err
 	}
-	if d.tap != nil {
-		options.TLSConfig = nil // the proxy behind it speaks plain text
+	if !s.behind(s.replicas()[0]).TLS { // the proxy behind it speaks plain text
+		options.TLSConfig = nil
 	}
 	conn, err := DialPlain(ctx, addr, options.TLSConfig)
 	if err != nil {
@@ -111,21 +94,4 @@ func introduce(ctx context.Context, conn net.Conn, username, password string) er
 		return errors.New("the store refused the password")
 	}
 	return err
-}
-
-// toxics is the injector of all faults of the network.
-func (d *Drill) toxics() *injectors.Toxics {
-	return &injectors.Toxics{
-		Fault: func(id string) *experiments.Fault { f := d.fault(id); return &f },
-		Way:   d.proxies.Way, Replicas: d.replicas(), Dial: d.dialWay,
-		Await: d.log.Await, Past: func() []history.Event { return d.log.Since(0) }, Clock: d.clock,
-	}
-}
-
-// netKinds are the faults of the network.
-func netKinds() []string {
-	return []string{
-		experiments.KindLatency, experiments.KindJitter, experiments.KindBandwidth, experiments.KindBlackHole, experiments.KindReset,
-		experiments.KindSlowClose, experiments.KindDown,
-	}
 }

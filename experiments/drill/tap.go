@@ -9,34 +9,39 @@ import (
 	"strings"
 
 	"github.com/lockdrill/lockdrill/experiments"
-	"github.com/lockdrill/lockdrill/history"
-	"github.com/lockdrill/lockdrill/injectors"
 	"github.com/lockdrill/lockdrill/internal/tap"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 	"github.com/lockdrill/lockdrill/lockcore/redisstore"
 )
 
-// openTap puts a proxy that understands the protocol on the way of each replica, next to the store, if a fault goes by it.
-func (d *Drill) openTap() error {
-	byProxy := func(f experiments.Fault) bool { return f.Failures() != nil && f.Failures().Via == experiments.ViaProxy }
-	if !slices.ContainsFunc(d.e.Faults, byProxy) {
-		return nil
-	}
-	options, err := d.stores.Locks.Options()
+// byTap reports whether a fault is made by a proxy that understands the protocol.
+func byTap(faults []experiments.Fault) bool {
+	return slices.ContainsFunc(faults, func(f experiments.Fault) bool { return f.Failures() != nil && f.Failures().Via == experiments.ViaProxy })
+}
+
+// openTap puts a proxy that understands the protocol on the way of each replica, next to the store. It speaks TLS to the store, and
+// reads plain text.
+func (s *stores) openTap(context.Context) error {
+	options, err := s.Locks.Options()
 	if err != nil {
 		return fmt.Errorf("open the proxy: %w", err)
 	}
-	d.tap = tap.New(tap.Options{
+	t := tap.New(tap.Options{
 		Dial:  func(ctx context.Context) (net.Conn, error) { return DialPlain(ctx, options.Addr, options.TLSConfig) },
-		Clock: d.clock, Seed: d.seed, Rules: tap.Rules{Keys: []string{tap.Quote(d.stores.Locks.Prefix) + "*"}, Scripts: CoreScripts()},
-		OnHit: func(h tap.Hit) { d.bursts.Hit(h) },
+		Clock: s.clock, Seed: s.seed, Rules: tap.Rules{Keys: []string{tap.Quote(s.Locks.Prefix) + "*"}, Scripts: CoreScripts()},
+		OnHit: func(h tap.Hit) { s.strikes.hit(h) },
 	})
-	d.taps = map[string]string{}
-	for n := range d.e.System.Replicas {
-		name := fmt.Sprintf("r%d", n+1)
-		if d.taps[name], err = d.tap.Listen(name, "127.0.0.1:0"); err != nil {
+	s.strikes.Tap = t
+	s.stands = append(s.stands, func(context.Context) error { return t.Close() })
+	listeners := map[string]string{}
+	for _, name := range s.replicas() {
+		if listeners[name], err = t.Listen(name, "127.0.0.1:0"); err != nil {
 			return fmt.Errorf("open the proxy: %w", err)
 		}
+	}
+	s.tapped = func(replica string, e protocol.Endpoint) protocol.Endpoint {
+		e.Addr, e.TLS, e.ServerName, e.CA = listeners[replica], false, "", ""
+		return e
 	}
 	return nil
 }
@@ -57,50 +62,24 @@ func CoreScripts() (rules []tap.ScriptRule) {
 	return rules
 }
 
-// beforeProxy is where a replica finds the locks if no Toxiproxy is before that: at the proxy that understands the protocol, if there
-// is one. That one speaks TLS to the store, and reads plain text.
-func (d *Drill) beforeProxy(replica string) protocol.Endpoint {
-	e := d.stores.Locks.Endpoint()
-	if addr := d.taps[replica]; addr != "" {
-		e.Addr, e.TLS, e.ServerName, e.CA = addr, false, "", ""
-	}
-	return e
-}
-
-// failures makes the bursts, in the replicas or by the proxy.
-func (d *Drill) failures() *injectors.Failures {
-	prefix := d.stores.Locks.Prefix
-	return &injectors.Failures{
-		Fault: func(id string) *experiments.Fault { f := d.fault(id); return &f },
-		Clock: d.clock, Send: d.replicaFleet().Send, Await: d.log.Await, Tap: d.tap,
-		Glob: func(lock, key string) string { return tap.Quote(prefix) + d.glob(lock, key) },
-		Bare: func(name string) (string, string) {
-			key := strings.TrimPrefix(name, prefix)
-			return d.lockOf(key), key
-		},
-		Record: func(e history.Event) error { _, err := d.rec.Record(e); return err },
-	}
-}
-
-// glob fits the key; or all keys of the lock; or those of every lock.
-func (d *Drill) glob(lock, key string) string {
+// glob fits the key, as the store knows it; or all keys of the lock; or those of every lock.
+func (s *stores) glob(lock, key string) string {
+	prefix := tap.Quote(s.Locks.Prefix)
 	if key != "" {
-		return tap.Quote(key)
+		return prefix + tap.Quote(key)
 	}
-	for i := range d.e.System.Locks {
-		if l := &d.e.System.Locks[i]; l.Name == lock && l.Loop() {
-			return tap.Quote(l.Key)
+	for i := range s.e.System.Locks {
+		if l := &s.e.System.Locks[i]; l.Name == lock && l.Loop() {
+			return prefix + tap.Quote(l.Key)
 		} else if l.Name == lock {
-			return tap.Quote(l.KeyPrefix) + "*"
+			return prefix + tap.Quote(l.KeyPrefix) + "*"
 		}
 	}
-	return "*"
+	return prefix + "*"
 }
 
-// closeTap ends the proxy, and with it what it held up.
-func (d *Drill) closeTap() error {
-	if d.tap == nil {
-		return nil
-	}
-	return d.tap.Close()
+// bare is the lock and the key that the store knows by name.
+func (s *stores) bare(name string) (lock, key string) {
+	key = strings.TrimPrefix(name, s.Locks.Prefix)
+	return s.lockOf(key), key
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -40,7 +41,7 @@ func TestBurstEndsWithItsReplica(t *testing.T) {
 			h.Events = append(h.Events, ev)
 			slices.SortStableFunc(h.Events, func(a, b history.Event) int { return cmp.Compare(a.To, b.To) })
 		}
-		f := history.Fault{ID: "burst", Shot: 2, Kind: experiments.KindRenewFailures, Victim: "r3.1"}
+		f := history.Fault{ID: "burst", Shot: 2, Kind: "renew_failures", Victim: "r3.1"}
 		add(16, history.Event{Kind: history.FaultApplied, Op: "burst#2", Fault: &f})
 		void := f
 		void.Why, void.Detail = "moved", "r3.1 died during the burst"
@@ -117,7 +118,7 @@ func TestWhyIsRoundedOutwards(t *testing.T) {
 
 // What a row says is missing can be followed.
 func TestNextForVoid(t *testing.T) {
-	burst, kill := &experiments.Fault{}, &experiments.Fault{Kill: &experiments.Kill{}}
+	burst, kill := &experiments.Fault{}, &experiments.Fault{Spec: &fault.Kill{}}
 	if got := nextForVoid(burst, "moved: r1.1 died"); strings.Contains(got, "phase") || !strings.Contains(got, "allow_overlap") {
 		t.Errorf("a burst has no phase: %q", got)
 	}

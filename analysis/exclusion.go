@@ -44,7 +44,7 @@ func (j *judging) overlapRows(lock string, limit *experiments.OverlapLimit) []ve
 // paused reports a pause that struck somebody who believed to hold the lock.
 func (j *judging) paused(lock string) bool {
 	for _, s := range j.ix.shots {
-		if s.kind != experiments.KindPause || s.applied == nil {
+		if s.does.Stands == 0 || s.applied == nil {
 			continue
 		}
 		for _, e := range s.mayHit(j.ix) {

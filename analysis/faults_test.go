@@ -9,6 +9,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
@@ -352,17 +353,17 @@ func TestBandsOfFaults(t *testing.T) {
 		f      experiments.Fault
 		lo, hi float64
 	}{
-		{"pause", experiments.Fault{For: 90e9, Pause: &experiments.Pause{Aim: experiments.Aim{HolderOf: "job"}}}, 38, 94},
-		{"nothing of anybody's gets through", experiments.Fault{For: 90e9, BlackHole: &experiments.Cut{Aim: experiments.Aim{All: true}}}, 38, 122},
-		{"calls wait for longer than their limit", experiments.Fault{For: 90e9, Latency: &experiments.Latency{Aim: experiments.Aim{All: true}, Add: 1e9, Stream: experiments.StreamBoth}}, 38, 122},
-		{"calls are slow", experiments.Fault{For: 90e9, Latency: &experiments.Latency{Aim: experiments.Aim{All: true}, Add: 1e9, Stream: experiments.StreamDown}}, 38, 94},
-		{"for a moment", experiments.Fault{For: 9e9, BlackHole: &experiments.Cut{Aim: experiments.Aim{All: true}}}, 38, 94},
-		{"store frozen", experiments.Fault{For: 90e9, Store: &experiments.StoreFault{Do: experiments.StoreFreeze}}, 38, 122},
-		{"store stopped", experiments.Fault{For: 90e9, Store: &experiments.StoreFault{Do: experiments.StoreStop}}, 0, 122},
-		{"store restarted", experiments.Fault{Store: &experiments.StoreFault{Do: experiments.StoreRestart}}, 0, 94},
-		{"store emptied", experiments.Fault{Store: &experiments.StoreFault{Do: experiments.StoreFlush}}, 0, 32},
-		{"key gone", experiments.Fault{DeleteKey: &experiments.DeleteKey{HolderOf: "job"}}, 0, 32},
-		{"key a stranger's", experiments.Fault{For: 10e9, DeleteKey: &experiments.DeleteKey{HolderOf: "job", To: "stranger"}}, 0, 42},
+		{"pause", experiments.Fault{For: 90e9, Spec: &fault.Pause{Aim: fault.Aim{HolderOf: "job"}}}, 38, 94},
+		{"nothing of anybody's gets through", experiments.Fault{For: 90e9, Spec: &fault.Cut{How: fault.Hole, Aim: fault.Aim{All: true}}}, 38, 122},
+		{"calls wait for longer than their limit", experiments.Fault{For: 90e9, Spec: &fault.Latency{Aim: fault.Aim{All: true}, Add: 1e9, Stream: fault.StreamBoth}}, 38, 122},
+		{"calls are slow", experiments.Fault{For: 90e9, Spec: &fault.Latency{Aim: fault.Aim{All: true}, Add: 1e9, Stream: fault.StreamDown}}, 38, 94},
+		{"for a moment", experiments.Fault{For: 9e9, Spec: &fault.Cut{How: fault.Hole, Aim: fault.Aim{All: true}}}, 38, 94},
+		{"store frozen", experiments.Fault{For: 90e9, Spec: &fault.Store{Do: fault.StoreFreeze}}, 38, 122},
+		{"store stopped", experiments.Fault{For: 90e9, Spec: &fault.Store{Do: fault.StoreStop}}, 0, 122},
+		{"store restarted", experiments.Fault{Spec: &fault.Store{Do: fault.StoreRestart}}, 0, 94},
+		{"store emptied", experiments.Fault{Spec: &fault.Store{Do: fault.StoreFlush}}, 0, 32},
+		{"key gone", experiments.Fault{Spec: &fault.DeleteKey{HolderOf: "job"}}, 0, 32},
+		{"key a stranger's", experiments.Fault{For: 10e9, Spec: &fault.DeleteKey{HolderOf: "job", To: "stranger"}}, 0, 42},
 	} {
 		e.Faults = []experiments.Fault{c.f}
 		if b := forecast.Bands(e)[0]; b.Lo != c.lo || b.Hi != c.hi {

@@ -241,10 +241,10 @@ func (j *judging) warnings() []string {
 // failsOver reports a fail-over of the locks' store, declared or fired.
 func (ix *Facts) failsOver() bool {
 	fired := slices.ContainsFunc(ix.shots, func(s *shot) bool {
-		return s.kind == experiments.KindStore && s.form == string(experiments.StoreFailover)
+		return s.does.FailsOver
 	})
 	return fired || slices.ContainsFunc(ix.exp.Faults, func(f experiments.Fault) bool {
-		return f.Store != nil && f.Store.Do == experiments.StoreFailover
+		return f.Traits().FailsOver
 	})
 }
 

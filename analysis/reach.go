@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
@@ -44,6 +43,9 @@ func (j *judging) runLacks() []lack {
 		}
 	}
 	for _, s := range ix.shots {
+		if s.does.Unknown {
+			add("fault "+s.op+" is of kind "+s.kind+", which this lockdrill does not know", "judge the run with the lockdrill that ran it, or a later one")
+		}
 		if s.applied != nil && s.ended().To == open {
 			add("fault "+s.op+" was not seen to end before the final reads", "check the clean-up of the run")
 		}
@@ -78,7 +80,7 @@ func (j *judging) faultLack(f *experiments.Fault) (lack, bool) {
 		return lack{}, false
 	}
 	why := fmt.Sprintf("fault %s: %d of %d shots were confirmed and gave a trial", f.ID, got, want)
-	if f.Lock() == "" || forecast.ClassOf(f.Kind(), f.Form()) == "" {
+	if f.Lock() == "" || f.Traits().Class == "" {
 		why = fmt.Sprintf("fault %s: %d of %d shots were confirmed", f.ID, got, want)
 	}
 	if len(whys) > 0 {
@@ -103,15 +105,15 @@ func (j *judging) moreTime(longer string) string {
 // nextForVoid advises by the reason for which shots were void.
 func nextForVoid(f *experiments.Fault, whys string) string {
 	switch {
-	case strings.Contains(whys, "no_target") && f.Kill != nil && len(f.Kill.Pods) > 0:
+	case strings.Contains(whys, "no_target") && f.Aim().Pods != "":
 		return "say labels that living, ready pods of the drill have: see kill.pods, and what lockdrill plan says of it"
 	case strings.Contains(whys, "no_target"):
 		return "aim the fault at a lock that is held: check holder_of, and that the lock is in use when the fault fires"
 	case strings.Contains(whys, "no demand"):
 		return "let at least two replicas want the lock"
-	case f.Failures() != nil && strings.Contains(whys, "moved"): // it has no moment to choose
+	case f.Traits().Fails != "" && strings.Contains(whys, "moved"): // it has no moment to choose
 		return "keep kills apart from the burst: another `at`, or no allow_overlap"
-	case f.Kill == nil && strings.Contains(whys, "moved"):
+	case !f.Traits().Kills && strings.Contains(whys, "moved"):
 		return "aim it at a lock that is held most of the time, and keep other faults apart: another `at`, or no allow_overlap"
 	case strings.Contains(whys, "moved"), strings.Contains(whys, "nothing owed"):
 		return "fire while the lock is surely held: phase: after_grant, or on: acquired"
@@ -232,7 +234,7 @@ func (j *judging) keysBlind(lock string) []lack {
 			"keep the machine less busy, probe less often, or allow a larger max_gap",
 		}
 		for _, s := range ix.shots {
-			if s.kind == experiments.KindStore && s.applied != nil && s.applied.From <= g.To && s.ended().To >= g.From {
+			if s.does.AtStore && s.applied != nil && s.applied.From <= g.To && s.ended().To >= g.From {
 				l.why += ": fault " + s.op + " had the locks' store"
 				l.next = "under a fault of the store ask what the ledger shows (takeover, duplicates, overlap at level effect), or keep it within max_gap"
 				break

@@ -67,7 +67,7 @@ func (ix *Facts) classOf(lock string) string {
 	declared := forecast.Classes{At: lock}
 	for i := range ix.exp.Faults {
 		f := &ix.exp.Faults[i]
-		declared.Note(forecast.ClassOf(f.Kind(), f.Form()), f.Lock())
+		declared.Note(f.Traits().Class, f.Lock())
 	}
 	for _, s := range ix.shots { // what the file does not declare is known from the history
 		declared.Note(s.class(), s.lock)
@@ -79,19 +79,19 @@ func (ix *Facts) classOf(lock string) string {
 // thingOf names what the series counts: what all its faults are, else a fault.
 func (ix *Facts) thingOf(s series) string {
 	var things []string
-	note := func(kind string) {
-		if t := forecast.ThingWord(kind); !slices.Contains(things, t) {
-			things = append(things, t)
+	note := func(noun string) {
+		if !slices.Contains(things, noun) {
+			things = append(things, noun)
 		}
 	}
 	for i := range ix.exp.Faults {
-		if f := &ix.exp.Faults[i]; forecast.ClassOf(f.Kind(), f.Form()) == s.class && f.Lock() == s.lock {
-			note(f.Kind())
+		if f := &ix.exp.Faults[i]; f.Traits().Class == s.class && f.Lock() == s.lock {
+			note(f.Traits().Noun)
 		}
 	}
 	for _, x := range ix.shots {
 		if x.class() == s.class && (x.lock == s.lock || x.locks[s.lock]) {
-			note(x.kind)
+			note(x.does.Noun)
 		}
 	}
 	switch {

@@ -9,12 +9,19 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
+
+// Cluster is what is asked of one to end a pod.
+type Cluster interface {
+	Pod(ctx context.Context, name, container string) (p kube.Pod, ok bool, err error)
+	DeletePod(ctx context.Context, name, uid string, grace *int64) error
+	Exec(ctx context.Context, pod, container string, command []string) (exit int, output string, err error)
+}
 
 // PodKill ends the process of a replica that lives in a pod, in one of three forms. graceful and force_delete delete the pod's
 // object, by its UID; crash makes the process itself die: our own workers when they are told to, any other by a command in its
@@ -25,17 +32,13 @@ import (
 // takeover can then be shown to be short enough, never to be too long (docs/judging.md). That holds for graceful ones too: that
 // the object of one goes last is a custom of the kubelet, and not so where the node is lost or somebody else forces it.
 type PodKill struct {
-	Pods interface {
-		Pod(ctx context.Context, name, container string) (p kube.Pod, ok bool, err error)
-		DeletePod(ctx context.Context, name, uid string, grace *int64) error
-		Exec(ctx context.Context, pod, container string, command []string) (exit int, output string, err error)
-	}
+	Pods Cluster
 	// Sight looks at the locks once more, within the bracket of a delete: what is given back after it was surely held when the call
 	// began, however quick the victim is. nil = nobody does.
 	Sight     func(context.Context) error
 	Container string                                             // of the pod, that takes the locks; "" = its first
 	Send      func(incarnation string, c protocol.Command) error // nil where the pods are not our workers
-	Fault     func(id string) experiments.Fault                  // as the experiment declares it
+	Fault     func(id string) fault.Spec                         // as the experiment declares it
 	Await     Await                                              //
 	Past      func() []history.Event                             // all that is recorded so far
 	Clock     func() int64                                       // ns since the run's origin
@@ -67,7 +70,7 @@ const (
 
 // Within is how long a shot may take until it is confirmed. Confirm itself knows the victim's grace, and is done sooner.
 func (k *PodKill) Within(shot history.Event) time.Duration {
-	if shot.Fault.Form == experiments.FormGraceful {
+	if shot.Fault.Form == fault.Graceful {
 		return gracesMost + graceSlack
 	}
 	return callWithin + max(forceWithin, crashWithin) + time.Second
@@ -122,12 +125,11 @@ func (k *PodKill) victim(ctx context.Context, shot history.Event) (kube.Pod, err
 
 // means is how the shot ends the process.
 func (k *PodKill) means(shot history.Event) (means string, command []string) {
-	f := k.Fault(shot.Fault.ID)
-	switch {
-	case shot.Fault.Form != experiments.FormCrash:
+	if shot.Fault.Form != fault.Crash {
 		return meansAPI, nil
-	case f.Kill != nil && len(f.Kill.Exec) > 0:
-		return meansExec, f.Kill.Exec
+	}
+	if command := k.Fault(shot.Fault.ID).Traits().Command; len(command) > 0 {
+		return meansExec, command
 	}
 	return meansWorker, nil
 }
@@ -172,7 +174,7 @@ func (k *PodKill) delete(ctx context.Context, shot history.Event) error {
 		return &voidError{"no_target", shot.Fault.Victim + " is in no pod that is known"}
 	}
 	var grace *int64
-	if shot.Fault.Form == experiments.FormForceDelete {
+	if shot.Fault.Form == fault.ForceDelete {
 		grace = new(int64)
 	}
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
@@ -288,11 +290,11 @@ func (k *PodKill) await(ctx context.Context, r undo.Record, d *history.Death) (e
 	shot := r.Shot
 	within := crashWithin
 	switch shot.Fault.Form {
-	case experiments.FormGraceful:
+	case fault.Graceful:
 		k.mu.Lock()
 		within = k.graces[shot.Op] + graceSlack
 		k.mu.Unlock()
-	case experiments.FormForceDelete:
+	case fault.ForceDelete:
 		within = forceWithin
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)

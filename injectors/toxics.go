@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/toxi"
@@ -22,7 +22,7 @@ import (
 // a connection of its own through each way, and the victims' own claims or, where the magnitude is too small for those to show it,
 // their sockets. A client that goes round its way is void.
 type Toxics struct {
-	Fault    func(id string) *experiments.Fault // as it is run: scaled
+	Fault    func(id string) fault.Spec // as it is run: scaled
 	Way      func(replica string) (undo.Way, bool)
 	Replicas []string // all names
 	Await    Await
@@ -51,36 +51,39 @@ type plan struct {
 	felt   felt         // how the victims are to show it
 }
 
-// planOf turns a fault into toxics. Toxiproxy counts whole milliseconds and kB/s.
-func planOf(f *experiments.Fault) plan {
-	both := func(kind string, attributes map[string]any) []toxi.Toxic {
-		return streams(experiments.StreamBoth, kind, attributes)
+// wire is the fault of the network of that id.
+func (x *Toxics) wire(id string) (fault.Network, error) {
+	if net, ok := x.Fault(id).(fault.Network); ok {
+		return net, nil
 	}
-	switch {
-	case f.Latency != nil:
-		return delaying(f.Latency.Add, f.Latency.Jitter, f.Latency.Stream)
-	case f.Jitter != nil:
-		return delaying(f.Jitter.By, f.Jitter.By, f.Jitter.Stream)
-	case f.Bandwidth != nil:
-		p := plan{toxics: streams(f.Bandwidth.Stream, "bandwidth", map[string]any{"rate": f.Bandwidth.Rate}), felt: felt{sockets: true}}
-		p.trial = echoTrial(f.Bandwidth.Rate, len(p.toxics))
-		return p
-	case f.SlowClose != nil:
-		p := plan{toxics: streams(f.SlowClose.Stream, "slow_close", map[string]any{"delay": millis(f.SlowClose.Delay)}), felt: felt{sockets: true}}
-		p.trial = closeTrial(time.Duration(len(p.toxics)) * round(f.SlowClose.Delay))
-		return p
-	case f.BlackHole != nil:
-		return plan{toxics: both("timeout", map[string]any{"timeout": 0}), trial: cutTrial(silence), felt: felt{cut: true}}
-	case f.Reset != nil:
-		return plan{toxics: both("reset_peer", map[string]any{"timeout": 0}), cut: true, trial: cutTrial(broken), felt: felt{cut: true}}
-	}
-	return plan{down: true, trial: cutTrial(refusal), felt: felt{cut: true}}
+	return nil, fmt.Errorf("fault %q of the experiment is none of the network", id)
 }
 
-func streams(s experiments.Stream, kind string, attributes map[string]any) []toxi.Toxic {
+// planOf turns a fault into toxics. Toxiproxy counts whole milliseconds and kB/s.
+func planOf(w fault.Wire) plan {
+	switch {
+	case w.Cut == fault.Hole:
+		return plan{toxics: streams(w.Stream, "timeout", map[string]any{"timeout": 0}), trial: cutTrial(silence), felt: felt{cut: true}}
+	case w.Cut == fault.Reset:
+		return plan{toxics: streams(w.Stream, "reset_peer", map[string]any{"timeout": 0}), cut: true, trial: cutTrial(broken), felt: felt{cut: true}}
+	case w.Cut == fault.Down:
+		return plan{down: true, trial: cutTrial(refusal), felt: felt{cut: true}}
+	case w.Rate > 0:
+		p := plan{toxics: streams(w.Stream, "bandwidth", map[string]any{"rate": w.Rate}), felt: felt{sockets: true}}
+		p.trial = echoTrial(w.Rate, len(p.toxics))
+		return p
+	case w.Linger > 0:
+		p := plan{toxics: streams(w.Stream, "slow_close", map[string]any{"delay": millis(w.Linger)}), felt: felt{sockets: true}}
+		p.trial = closeTrial(time.Duration(len(p.toxics)) * round(w.Linger))
+		return p
+	}
+	return delaying(w.Add, w.Jitter, w.Stream)
+}
+
+func streams(s fault.Stream, kind string, attributes map[string]any) []toxi.Toxic {
 	var list []toxi.Toxic
-	for _, one := range []experiments.Stream{experiments.StreamUp, experiments.StreamDown} {
-		if s == one || s == experiments.StreamBoth || s == "" && one == experiments.StreamDown {
+	for _, one := range []fault.Stream{fault.StreamUp, fault.StreamDown} {
+		if s == one || s == fault.StreamBoth || s == "" && one == fault.StreamDown {
 			list = append(list, toxi.Toxic{Type: kind, Stream: string(one), Toxicity: 1, Attributes: attributes})
 		}
 	}
@@ -89,7 +92,7 @@ func streams(s experiments.Stream, kind string, attributes map[string]any) []tox
 
 // delaying is latency with jitter, one toxic a stream. Where the jitter may eat all of the latency, no single answer needs to be late:
 // one of many must be.
-func delaying(add, jitter time.Duration, s experiments.Stream) plan {
+func delaying(add, jitter time.Duration, s fault.Stream) plan {
 	add, jitter = round(add), round(jitter)
 	p := plan{toxics: streams(s, "latency", map[string]any{"latency": add.Milliseconds(), "jitter": jitter.Milliseconds()})}
 	if least := time.Duration(len(p.toxics)) * (add - jitter); least > 0 {
@@ -112,12 +115,12 @@ func millis(d time.Duration) int64 { return round(d).Milliseconds() }
 
 // Prepare resolves the victims' ways and measures them as they are. A way that does not answer now could not show a fault either.
 func (x *Toxics) Prepare(ctx context.Context, shot history.Event) (undo.Record, error) {
-	f := x.Fault(shot.Fault.ID)
-	if f == nil {
-		return undo.Record{}, fmt.Errorf("no fault %q in the experiment", shot.Fault.ID)
+	f, err := x.wire(shot.Fault.ID)
+	if err != nil {
+		return undo.Record{}, err
 	}
-	p, rec := planOf(f), undo.Record{}
-	for _, name := range x.victims(f, shot.Fault) {
+	p, rec := planOf(f.Wire()), undo.Record{}
+	for _, name := range x.victims(f.Target(), shot.Fault) {
 		w, err := x.resolve(ctx, name)
 		if err != nil {
 			return undo.Record{}, err
@@ -146,12 +149,12 @@ func (x *Toxics) Prepare(ctx context.Context, shot history.Event) (undo.Record, 
 }
 
 // victims are the names of the replicas whose ways are struck. With aim all these are all, those included that are dead just now.
-func (x *Toxics) victims(f *experiments.Fault, b *history.Fault) []string {
+func (x *Toxics) victims(a fault.Aim, b *history.Fault) []string {
 	list := b.Victims
 	if b.Victim != "" {
 		list = []string{b.Victim}
 	}
-	if a := f.Aim(); a.All || a == (experiments.Aim{}) {
+	if a.All || a == (fault.Aim{}) {
 		list = x.Replicas
 	}
 	var names []string
@@ -188,12 +191,12 @@ func toxicName(proxy string, shot history.Event, stream string) string {
 // be reset are ended with FIN (the server cannot reset those), new ones with RST.
 func (x *Toxics) Inject(ctx context.Context, r undo.Record) (history.Span, error) {
 	span := history.At(x.Clock())
-	f := x.Fault(r.Shot.Fault.ID)
-	if f == nil {
-		return span, fmt.Errorf("no fault %q in the experiment", r.Shot.Fault.ID)
+	f, err := x.wire(r.Shot.Fault.ID)
+	if err != nil {
+		return span, err
 	}
-	p := planOf(f)
-	err := each(r.Ways, func(w undo.Way) error {
+	p := planOf(f.Wire())
+	err = each(r.Ways, func(w undo.Way) error {
 		c := toxi.New(w.API)
 		if p.down || p.cut {
 			if err := c.Enable(ctx, w.Proxy, false); err != nil {
@@ -230,11 +233,11 @@ func (x *Toxics) Confirm(ctx context.Context, r undo.Record, applied history.Spa
 func (x *Toxics) confirm(ctx context.Context, r undo.Record, applied history.Span) (history.Span, history.Fault, error) {
 	var base, need time.Duration
 	x.edit(r.Shot.Op, func(g *ground) { base, need = g.base, g.need })
-	f := x.Fault(r.Shot.Fault.ID)
-	if f == nil {
-		return applied, history.Fault{}, fmt.Errorf("no fault %q in the experiment", r.Shot.Fault.ID)
+	f, err := x.wire(r.Shot.Fault.ID)
+	if err != nil {
+		return applied, history.Fault{}, err
 	}
-	p := planOf(f)
+	p := planOf(f.Wire())
 	saw := history.Fault{Baseline: int64(base), Expected: int64(need)}
 	window := func() history.Span { return history.Span{From: applied.From, To: x.Clock()} }
 
@@ -251,7 +254,7 @@ func (x *Toxics) confirm(ctx context.Context, r undo.Record, applied history.Spa
 	}
 	felt := p.felt
 	felt.base = base
-	text, err := x.feel(ctx, r, x.victims(f, r.Shot.Fault), applied, felt)
+	text, err := x.feel(ctx, r, x.victims(f.Target(), r.Shot.Fault), applied, felt)
 	saw.Detail = text
 	if gone := x.stillOn(ctx, r); gone != nil {
 		return window(), saw, gone

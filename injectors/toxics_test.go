@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/runner"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/experiments/undo"
@@ -31,7 +32,7 @@ type stand struct {
 	proxies *testbed.Proxies
 	redis   string
 	log     *runner.Log
-	fault   experiments.Fault
+	fault   fault.Spec
 }
 
 func newStand(t *testing.T, o testbed.ProxyOptions) *stand {
@@ -50,7 +51,7 @@ func newStand(t *testing.T, o testbed.ProxyOptions) *stand {
 		}
 	})
 	s.Toxics = &Toxics{
-		Fault:    func(string) *experiments.Fault { return &s.fault },
+		Fault:    func(string) fault.Spec { return s.fault },
 		Way:      s.proxies.Way,
 		Replicas: o.Replicas,
 		Await:    s.log.Await,
@@ -110,14 +111,13 @@ func renew(ctx context.Context, conn net.Conn, addr string) (net.Conn, error) {
 }
 
 // shot is a fault aimed at r1 for two seconds.
-func (s *stand) shot(f experiments.Fault) history.Event {
-	f.ID = "f"
+func (s *stand) shot(f fault.Spec) history.Event {
 	s.fault = f
 	return history.Event{N: 0, Op: "f#1", Fault: &history.Fault{ID: "f", Shot: 1, Kind: f.Kind(), Victim: "r1.1", Declared: int64(2 * time.Second)}}
 }
 
 // strike prepares and injects.
-func (s *stand) strike(t *testing.T, f experiments.Fault) (undo.Record, history.Span) {
+func (s *stand) strike(t *testing.T, f fault.Spec) (undo.Record, history.Span) {
 	t.Helper()
 	shot := s.shot(f)
 	rec, err := s.Prepare(t.Context(), shot)
@@ -145,17 +145,17 @@ func (s *stand) proxy(t *testing.T, name string) toxi.Proxy {
 	return p
 }
 
-func networkFaults() map[string]experiments.Fault {
-	r1 := experiments.Aim{Replica: "r1"}
-	return map[string]experiments.Fault{
-		"latency both":        {Latency: &experiments.Latency{Aim: r1, Add: 40 * time.Millisecond, Stream: experiments.StreamBoth}},
-		"latency with jitter": {Latency: &experiments.Latency{Aim: r1, Add: 60 * time.Millisecond, Jitter: 20 * time.Millisecond, Stream: experiments.StreamDown}},
-		"jitter":              {Jitter: &experiments.Jitter{Aim: r1, By: 80 * time.Millisecond, Stream: experiments.StreamUp}},
-		"bandwidth":           {Bandwidth: &experiments.Bandwidth{Aim: r1, Rate: 50, Stream: experiments.StreamBoth}},
-		"slow close":          {SlowClose: &experiments.SlowClose{Aim: r1, Delay: 100 * time.Millisecond, Stream: experiments.StreamDown}},
-		"black hole":          {BlackHole: &experiments.Cut{Aim: r1}},
-		"reset":               {Reset: &experiments.Cut{Aim: r1}},
-		"down":                {Down: &experiments.Cut{Aim: r1}},
+func networkFaults() map[string]fault.Spec {
+	r1 := fault.Aim{Replica: "r1"}
+	return map[string]fault.Spec{
+		"latency both":        &fault.Latency{Aim: r1, Add: 40 * time.Millisecond, Stream: fault.StreamBoth},
+		"latency with jitter": &fault.Latency{Aim: r1, Add: 60 * time.Millisecond, Jitter: 20 * time.Millisecond, Stream: fault.StreamDown},
+		"jitter":              &fault.Jitter{Aim: r1, By: 80 * time.Millisecond, Stream: fault.StreamUp},
+		"bandwidth":           &fault.Bandwidth{Aim: r1, Rate: 50, Stream: fault.StreamBoth},
+		"slow close":          &fault.SlowClose{Aim: r1, Delay: 100 * time.Millisecond, Stream: fault.StreamDown},
+		"black hole":          &fault.Cut{How: fault.Hole, Aim: r1},
+		"reset":               &fault.Cut{How: fault.Reset, Aim: r1},
+		"down":                &fault.Cut{How: fault.Down, Aim: r1},
 	}
 }
 
@@ -175,7 +175,7 @@ func TestFaultsOfTheNetworkAreFeltAndEnd(t *testing.T) {
 			if window.From != applied.From || window.To < applied.To || !strings.Contains(saw.Detail, "r1") || saw.Observed < saw.Expected || saw.Baseline <= 0 {
 				t.Errorf("window %v of %v, seen %+v", window, applied, saw)
 			}
-			if f.Cut() == nil && saw.Expected <= 0 {
+			if f.(fault.Network).Wire().Cut == "" && saw.Expected <= 0 {
 				t.Errorf("nothing was expected: %+v", saw)
 			}
 			for range 2 { // it may be called again
@@ -214,7 +214,7 @@ func TestAClientThatGoesRoundTheProxyIsVoid(t *testing.T) {
 
 func TestAFaultThatNobodyFeelsIsVoid(t *testing.T) {
 	s := newStand(t, testbed.ProxyOptions{})
-	rec, applied := s.strike(t, experiments.Fault{BlackHole: &experiments.Cut{}})
+	rec, applied := s.strike(t, &fault.Cut{How: fault.Hole})
 	if len(rec.Ways) != 2 {
 		t.Errorf("aimed at all, and struck %d ways of 2", len(rec.Ways))
 	}
@@ -225,7 +225,7 @@ func TestAFaultThatNobodyFeelsIsVoid(t *testing.T) {
 
 // Somebody else ends the fault: before it is confirmed it is void, afterwards nobody knows for how long it was on.
 func TestAFaultThatEndsBeforeItsTime(t *testing.T) {
-	latency := experiments.Fault{Latency: &experiments.Latency{Aim: experiments.Aim{Replica: "r1"}, Add: 50 * time.Millisecond, Stream: experiments.StreamDown}}
+	latency := &fault.Latency{Aim: fault.Aim{Replica: "r1"}, Add: 50 * time.Millisecond, Stream: fault.StreamDown}
 	remove := func(rec undo.Record) {
 		w := rec.Ways[0]
 		if err := toxi.New(w.API).Remove(t.Context(), w.Proxy, w.Toxics[0]); err != nil {
@@ -259,7 +259,7 @@ func TestAFaultThatEndsBeforeItsTime(t *testing.T) {
 
 func TestAnotherOnesToxicStays(t *testing.T) {
 	s := newStand(t, testbed.ProxyOptions{})
-	rec, _ := s.strike(t, experiments.Fault{Latency: &experiments.Latency{Aim: experiments.Aim{Replica: "r1"}, Add: 20 * time.Millisecond, Stream: experiments.StreamDown}})
+	rec, _ := s.strike(t, &fault.Latency{Aim: fault.Aim{Replica: "r1"}, Add: 20 * time.Millisecond, Stream: fault.StreamDown})
 	w := rec.Ways[0]
 	theirs := toxi.Toxic{Name: "theirs", Type: "latency", Stream: "upstream", Toxicity: 1, Attributes: map[string]any{"latency": 1}}
 	if err := toxi.New(w.API).Add(t.Context(), w.Proxy, theirs); err != nil {
@@ -282,7 +282,7 @@ func TestTheKnownDeadlockIsSurvived(t *testing.T) {
 				o.Mode, o.URL = experiments.ProxyExternal, toxitest.Start(t).URL
 			}
 			s := newStand(t, o)
-			rec, _ := s.strike(t, experiments.Fault{Latency: &experiments.Latency{Aim: experiments.Aim{Replica: "r1"}, Add: 30 * time.Millisecond, Stream: experiments.StreamDown}})
+			rec, _ := s.strike(t, &fault.Latency{Aim: fault.Aim{Replica: "r1"}, Add: 30 * time.Millisecond, Stream: fault.StreamDown})
 			stuck := s.stopReading(t, s.proxies.Addr("r1"))
 			defer stuck.Close()
 
@@ -298,7 +298,7 @@ func TestTheKnownDeadlockIsSurvived(t *testing.T) {
 				t.Errorf("again, by the record alone: %v", err)
 			}
 			s.beat(t, "r1", s.proxies.Addr("r1"))
-			rec, applied := s.strike(t, experiments.Fault{Latency: &experiments.Latency{Aim: experiments.Aim{Replica: "r1"}, Add: 30 * time.Millisecond, Stream: experiments.StreamBoth}})
+			rec, applied := s.strike(t, &fault.Latency{Aim: fault.Aim{Replica: "r1"}, Add: 30 * time.Millisecond, Stream: fault.StreamBoth})
 			if _, _, err := s.Confirm(t.Context(), rec, applied); err != nil {
 				t.Errorf("the way cannot be struck again: %v", err)
 			}
@@ -373,7 +373,7 @@ func TestARestartedServerIsNotMistakenForAFault(t *testing.T) {
 	server := toxitest.Start(t)
 	s := newStand(t, testbed.ProxyOptions{Mode: experiments.ProxyExternal, URL: server.URL})
 	s.beat(t, "r1", s.proxies.Addr("r1"))
-	rec, applied := s.strike(t, experiments.Fault{Down: &experiments.Cut{Aim: experiments.Aim{Replica: "r1"}}})
+	rec, applied := s.strike(t, &fault.Cut{How: fault.Down, Aim: fault.Aim{Replica: "r1"}})
 	server.Restart() // nobody listens on the way: as with the fault
 	if _, _, err := s.Confirm(t.Context(), rec, applied); void(err) != "unconfirmed" || !strings.Contains(err.Error(), "restarted") {
 		t.Errorf("%v, want a void shot", err)

@@ -16,6 +16,7 @@ import (
 	"github.com/yuin/goldmark/renderer/html"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -24,7 +25,7 @@ func hostileExperiment(text string) *experiments.Experiment {
 	return &experiments.Experiment{
 		Name: text, TimeScale: 1,
 		System: experiments.System{Locks: []experiments.Lock{{Name: text, Key: text}}},
-		Faults: []experiments.Fault{{ID: text, Kill: &experiments.Kill{}}},
+		Faults: []experiments.Fault{{ID: text, Spec: &fault.Kill{}}},
 	}
 }
 

@@ -94,7 +94,7 @@ func shotGrid(r Run, ev *evidence) *grid {
 			case !f.Confirmed:
 				result = gridCell{Text: "NOT confirmed: " + clipped(f.Why, longText), Class: "open"}
 			}
-			if seen := feltIn(f).String(); seen != "" && f.Confirmed {
+			if seen := measuredIn(f); seen != "" && f.Confirmed {
 				result.Text += ": " + seen
 			}
 			declared := "when settled"
@@ -105,7 +105,7 @@ func shotGrid(r Run, ev *evidence) *grid {
 			if f.Effective != nil {
 				effect = window(f.Effective)
 			}
-			return []gridCell{figureCell(clipped(name, longName)), plainCell(faultName(f)), plainCell(targets(f.Kind, f.Via, f.Victim, f.Victims)), codeCell(f.Key),
+			return []gridCell{figureCell(clipped(name, longName)), plainCell(faultName(f)), plainCell(targets(specOf(f).Traits(), f.Victim, f.Victims)), codeCell(f.Key),
 				figureCell(declared), figureCell(effect), result, ev.cell(events[name])}
 		})
 }

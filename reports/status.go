@@ -100,7 +100,7 @@ func (s *Status) fault(e history.Event) {
 		s.active = append(s.active, e)
 	case history.FaultConfirmed:
 		s.shots[e.Fault.ID].confirmed++
-		if e.Fault.Kind == "kill" { // it is over: what follows is its takeover
+		if seen(e.Fault).Traits().Kills { // it is over: what follows is its takeover
 			s.active = slices.DeleteFunc(s.active, ofShot)
 		}
 	case history.FaultVoid:
@@ -133,7 +133,7 @@ func (s *Status) Render(width int, now time.Duration) []string {
 		locks = append(locks, s.lock(&s.experiment.System.Locks[i], now))
 	}
 	for _, a := range s.active {
-		active = append(active, fmt.Sprintf("  active  %s on %s for %s", a.Op, targets(a.Fault.Kind, a.Fault.Via, a.Fault.Victim, a.Fault.Victims), brief(now-time.Duration(a.From))))
+		active = append(active, fmt.Sprintf("  active  %s on %s for %s", a.Op, targets(seen(a.Fault).Traits(), a.Fault.Victim, a.Fault.Victims), brief(now-time.Duration(a.From))))
 	}
 	lines := []string{s.Heartbeat(now)}
 	lines = append(lines, atMost(mostLocks, locks, "lock")...)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
@@ -163,7 +164,7 @@ func shotItems(shots []verdict.FaultResult) []item {
 	told, more := map[string]int{}, map[string]int{}
 	var ids []string
 	for _, s := range shots {
-		if !s.Confirmed || s.Kind == "kill" {
+		if !s.Confirmed || specOf(s).Traits().Kills {
 			continue
 		}
 		if told[s.ID]++; told[s.ID] > mostShots {
@@ -185,15 +186,15 @@ func shotName(s verdict.FaultResult) string { return fmt.Sprintf("%s#%d", s.ID, 
 
 // faultName is the kind of a fault, with its form and its magnitude.
 func faultName(s verdict.FaultResult) string {
-	if onTheWay(s.Kind) { // what is configured names the stream as well
-		return words(s.Kind, s.Configured)
+	if _, net := specOf(s).(fault.Network); net { // what is configured names the stream as well
+		return fault.Words(s.Kind, s.Configured)
 	}
-	return words(strings.TrimSpace(s.Kind+" "+s.Form), s.Configured)
+	return fault.Words(strings.TrimSpace(s.Kind+" "+s.Form), s.Configured)
 }
 
 func shotText(s verdict.FaultResult) string {
-	parts := []string{faultName(s) + " on " + targets(s.Kind, s.Via, s.Victim, s.Victims)}
-	if seen := feltIn(s).String(); seen != "" {
+	parts := []string{faultName(s) + " on " + targets(specOf(s).Traits(), s.Victim, s.Victims)}
+	if seen := measuredIn(s); seen != "" {
 		parts = append(parts, seen)
 	}
 	if s.Declared != nil && s.Declared.To != nil && *s.Declared.To > s.Declared.From {

@@ -7,6 +7,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -90,7 +91,9 @@ func failuresOf(j *verdict.Judgement) []failures {
 			thefts++
 		}
 	}
-	paused := slices.ContainsFunc(j.Faults, func(f verdict.FaultResult) bool { return f.Kind == experiments.KindPause && f.Confirmed })
+	paused := slices.ContainsFunc(j.Faults, func(f verdict.FaultResult) bool {
+		return f.Confirmed && fault.Seen(f.Kind, f.Form, f.Via).Traits().Stands > 0
+	})
 	for _, o := range j.Overlap {
 		switch {
 		case o.Lo <= 0:

@@ -9,6 +9,8 @@ import (
 	"fmt"
 )
 
+import "github.com/lockdrill/lockdrill/experiments/fault"
+
 // VerdictVersion is the schema version of verdict.json.
 const VerdictVersion = 1
 
@@ -160,12 +162,12 @@ type Window struct {
 
 // Classes of a takeover.
 const (
-	ClassCrash    = "crash"
-	ClassPause    = "pause"
-	ClassHandOver = "hand-over"
+	ClassCrash    = fault.ClassCrash
+	ClassPause    = fault.ClassPause
+	ClassHandOver = fault.ClassHandOver
 	ClassRecovery = "recovery"
-	ClassTheft    = "theft"
-	ClassStore    = "store" // the store itself was restarted, flushed or failed over
+	ClassTheft    = fault.ClassTheft
+	ClassStore    = fault.ClassStore
 	ClassFalse    = "false"
 )
 

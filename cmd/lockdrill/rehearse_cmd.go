@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/rehearsal"
@@ -113,9 +114,7 @@ func warnOfRehearsing(w io.Writer, e *experiments.Experiment) {
 
 func (f *rehearseFlags) many(ctx context.Context, io streams, e *experiments.Experiment, name string) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(rehearseGC))
-	count, stop := printSeeds(io.Err, f.seeds)
-	all, err := rehearsal.Many(ctx, e, sim.DefaultNet(), f.seeds, count)
-	stop()
+	all, err := rehearseSeedsOf(ctx, io.Err, e, f.seeds)
 	if ctx.Err() != nil {
 		return &exitError{code: verdict.ExitAborted, err: fmt.Errorf("interrupted after %s of %d: nothing is concluded from a part", figures.Plural(all.Seeds, "seed"), f.seeds)}
 	}
@@ -215,17 +214,18 @@ func writeHistory(w io.Writer, h *history.History) error {
 	return nil
 }
 
-// printSeeds prints every so often how far a long rehearsal is, until stop is called.
-func printSeeds(w io.Writer, of int64) (count func(int64), stop func()) {
+// rehearseSeedsOf rehearses e with the seeds from 1 on, and says on w every so often how far that is.
+func rehearseSeedsOf(ctx context.Context, w io.Writer, e *experiments.Experiment, seeds int64) (*forecast.Rehearsed, error) {
 	var done atomic.Int64
 	began := time.Now()
-	return done.Store, sayEvery(w, func() string { // of two counts that come at once the last stays: it is a figure for people
+	defer sayEvery(w, func() string {
 		n := done.Load()
-		line := fmt.Sprintf("rehearsed %d of %d seeds", n, of)
+		line := fmt.Sprintf("rehearsed %d of %d seeds", n, seeds)
 		if n > 0 {
-			left := time.Duration(float64(time.Since(began)) / float64(n) * float64(of-n))
+			left := time.Duration(float64(time.Since(began)) / float64(n) * float64(seeds-n))
 			line += ", about " + left.Round(time.Second).String() + " left"
 		}
 		return line
-	})
+	})()
+	return rehearsal.Many(ctx, e, sim.DefaultNet(), seeds, done.Store) // of two counts that come at once the last stays: it is a figure for people
 }

@@ -11,13 +11,12 @@ func (f *Fire) Event() history.Event {
 	e := history.Event{
 		Lock: f.Fault.Lock(), Key: f.Key, Op: fmt.Sprintf("%s#%d", f.Fault.ID, f.Shot),
 		Fault: &history.Fault{
-			ID: f.Fault.ID, Shot: f.Shot, Kind: f.Fault.Kind(), Form: f.Fault.Form(), Timing: f.Timing, Anchor: f.Anchor, Victims: f.Victims,
-			Declared: int64(f.For), Configured: f.Fault.Magnitude(),
+			ID: f.Fault.ID, Shot: f.Shot, Kind: f.Fault.Kind(), Form: f.Fault.Spec.Form(), Timing: f.Timing, Anchor: f.Anchor, Victims: f.Victims,
+			Declared: int64(f.For), Configured: f.Fault.Spec.Magnitude(),
 		},
 	}
-	if b := f.Fault.Failures(); b != nil {
-		e.Fault.Want, e.Fault.Via = int64(b.Count), b.Via
-	}
+	t := f.Fault.Traits()
+	e.Fault.Want, e.Fault.Via = int64(t.Count), t.Via
 	return e
 }
 

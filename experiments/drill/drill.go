@@ -15,9 +15,12 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/runner"
+	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/injectors"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
@@ -58,7 +61,8 @@ type Drill struct {
 
 	// What the parts add when they are opened. What a drill does not have is in none of these.
 	cfg     runner.Config
-	strikes equipment
+	strikes injectors.Parts // parts add to it when they are opened
+	made    *injectors.Set
 	env     history.Environment
 	notices []string        // what the drill stands on, for a person
 	net     sim.Net         // as it was measured
@@ -125,7 +129,7 @@ func New(o Options) (*Drill, error) {
 			{What: "stores", Do: d.closeStores},
 		},
 	}
-	d.strikes = equipment{Fault: d.fault, Clock: d.clock, Await: d.await, Past: d.past, Record: d.record, Replicas: d.replicas()}
+	d.strikes = injectors.Parts{Fault: d.fault, Clock: d.clock, Await: d.await, Past: d.past, Record: d.record, Replicas: d.replicas(), Open: testbed.Dial}
 	var err error
 	if d.cluster, err = o.Cluster.open(o.Experiment); err != nil {
 		return nil, err
@@ -188,7 +192,7 @@ func (d *Drill) recordFacts(ctx context.Context) error {
 // config is what the parts have added up to.
 func (d *Drill) config() runner.Config {
 	cfg := d.cfg
-	cfg.Recorder, cfg.Log, cfg.Journal, cfg.Injectors = d.rec, d.log, d.journal, d.strikes.injectors()
+	cfg.Recorder, cfg.Log, cfg.Journal, cfg.Injectors = d.rec, d.log, d.journal, d.injectors()
 	cfg.Guard = func() (word, why string) {
 		for _, ask := range d.guards {
 			if word, why = ask(); word != "" {
@@ -213,7 +217,7 @@ func (d *Drill) await(ctx context.Context, from int, match func(history.Event) b
 }
 
 // fault is the experiment's fault of that id, scaled.
-func (d *Drill) fault(id string) experiments.Fault { return faultOf(d.e, id) }
+func (d *Drill) fault(id string) fault.Spec { return faultOf(d.e, id).Spec }
 
 func faultOf(e *experiments.Experiment, id string) experiments.Fault {
 	for _, f := range e.Faults {

@@ -41,7 +41,7 @@ func (d *drill) fire(f *conductor.Fire) {
 	s.tell(history.FaultIntent, nil)
 	s.intent, s.began = history.At(d.w.Now()), d.w.Now()
 	d.live = append(d.live, s)
-	images()[s.e.Fault.Kind].do(s)
+	simulations()[s.e.Fault.Kind].do(s)
 }
 
 // tell records an event of the shot at this instant.

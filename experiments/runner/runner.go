@@ -107,6 +107,16 @@ const (
 	guardEvery    = time.Second
 )
 
+// wired refuses faults that nobody would make.
+func (c *Config) wired() error {
+	for i := range c.Experiment.Faults {
+		if f := &c.Experiment.Faults[i]; c.Injectors[f.Kind()] == nil {
+			return fmt.Errorf("fault %s: this drill has no injector for faults of kind %s", f.ID, f.Kind())
+		}
+	}
+	return nil
+}
+
 type run struct {
 	Config
 	c     *conductor.Conductor
@@ -117,6 +127,9 @@ type run struct {
 // Run drills until the conductor is done or ctx ends (an operator's interrupt, which aborts in order). The error is one of the
 // tool itself; what the drill showed is in the history.
 func Run(ctx context.Context, cfg Config) error {
+	if err := cfg.wired(); err != nil {
+		return err
+	}
 	r := &run{Config: cfg, c: conductor.New(cfg.Experiment, cfg.Seed)}
 	watch, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWatching()

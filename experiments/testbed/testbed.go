@@ -175,10 +175,8 @@ func (s *Stores) own(o Options, prefix string) (how ways, err error) {
 // demands says what the locks' store must have for its faults: its data after a kill, and a standby.
 func demands(faults []experiments.Fault) (keep, standby bool) {
 	for i := range faults {
-		if s := faults[i].Store; s != nil {
-			keep = keep || s.Keep
-			standby = standby || s.Do == experiments.StoreFailover
-		}
+		t := faults[i].Traits()
+		keep, standby = keep || t.KeepsData, standby || t.FailsOver
 	}
 	return keep, standby
 }
@@ -186,13 +184,8 @@ func demands(faults []experiments.Fault) (keep, standby bool) {
 // cannot names a fault of the store that the embedded one cannot suffer, or "".
 func cannot(faults []experiments.Fault) string {
 	for i := range faults {
-		s := faults[i].Store
-		switch {
-		case s == nil:
-		case s.Keep:
-			return "keep its data (" + faults[i].ID + ")"
-		case s.Do == experiments.StorePause || s.Do == experiments.StoreFreeze || s.Do == experiments.StoreFailover:
-			return fmt.Sprintf("%s (%s)", s.Do, faults[i].ID)
+		if what := faults[i].Traits().NotEmbedded; what != "" {
+			return what + " (" + faults[i].ID + ")"
 		}
 	}
 	return ""

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -103,7 +103,7 @@ func (s *Store) byHand(r Record) []string {
 		}
 	case r.Key != nil && r.Key.Token != "":
 		return []string{cli + " get " + quote(r.Key.Name) + "   # delete it if it is " + r.Key.Token}
-	case r.Shot.Fault != nil && r.Shot.Fault.Victim == history.VictimStore && r.Shot.Fault.Form == string(experiments.StorePause):
+	case r.Shot.Fault != nil && r.Shot.Fault.Victim == history.VictimStore && r.Shot.Fault.Form == string(fault.StorePause):
 		return []string{cli + " client unpause"}
 	}
 	return nil

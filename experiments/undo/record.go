@@ -9,7 +9,7 @@ package undo
 import (
 	"time"
 
-	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -39,7 +39,8 @@ const (
 
 // Halts reports a fault that makes something stand still. It is undone before the others: what stands still cannot be told to end them.
 func (r *Record) Halts() bool {
-	return r.Kind == experiments.KindPause || r.Kind == experiments.KindStore
+	t := fault.Seen(r.Kind, "", "").Traits()
+	return t.Stands > 0 || t.AtStore
 }
 
 // Process is a process of this host by more than its number, which is used again.

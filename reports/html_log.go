@@ -151,7 +151,7 @@ func eventText(e *history.Event) string {
 	case e.Sample != nil:
 		add("metric %s of %s: %d series %s", e.Sample.Metric, e.Sample.Target, len(e.Sample.Values), e.Sample.Gone)
 	case e.Fault != nil:
-		add("%s %s", e.Op, because(e.Fault.Why, e.Fault.Detail))
+		add("%s %s", e.Op, because(string(e.Fault.Why), e.Fault.Detail))
 	case e.Note != nil:
 		add("%s", because(e.Note.What, e.Note.Why))
 	case e.Coverage != nil:

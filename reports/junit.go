@@ -145,7 +145,7 @@ func drillCases(r Run) []junit.Testcase {
 	}
 	cases := []junit.Testcase{faults, end, outcome(class, caseCleanUp, dirt, nil)}
 	if j.Verdict != "pass" && !slices.ContainsFunc(append(numbered(j), cases...), notGreen) { // such as: no SLO was declared
-		text := strings.Join(append([]string{runTally(j)}, whys(j.Lacks)...), "\n")
+		text := strings.Join(append([]string{runTally(j)}, whys(j.Missing)...), "\n")
 		cases[1] = outcome(class, caseEnd, &junit.Result{Type: j.Verdict, Message: runTally(j), Data: text}, nil)
 	}
 	return cases
@@ -158,7 +158,7 @@ func runTally(j *verdict.Judgement) string {
 	return word + ", " + tally(j)
 }
 
-func whys(ls []verdict.Lack) []string {
+func whys(ls []verdict.Missing) []string {
 	var text []string
 	for _, l := range ls {
 		text = append(text, l.Why)

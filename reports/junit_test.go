@@ -27,7 +27,7 @@ func everyRun(t *testing.T) map[string]Run {
 		all[name] = recorded(t, name)
 	}
 	noQuestion := inconclusive()
-	noQuestion.SLOs, noQuestion.Lacks, noQuestion.Run.Steady = nil, nil, true
+	noQuestion.SLOs, noQuestion.Missing, noQuestion.Run.Steady = nil, nil, true
 	noQuestion.Faults = passed().Faults
 	for name, j := range map[string]*verdict.Judgement{"made pass": passed(), "made fail": failed(), "made inconclusive": inconclusive(), "made aborted": aborted(),
 		"made dirty": dirty(), "error": broken(), "no SLO": noQuestion} {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/rehearsal"
@@ -113,9 +114,7 @@ func warnOfRehearsing(w io.Writer, e *experiments.Experiment) {
 
 func (f *rehearseFlags) many(ctx context.Context, io streams, e *experiments.Experiment, name string) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(rehearseGC))
-	told := printSeeds(io.Err, f.seeds)
-	all, err := rehearsal.Many(ctx, e, sim.DefaultNet(), f.seeds, told.count)
-	told.close()
+	all, err := rehearseSeedsOf(ctx, io.Err, e, f.seeds)
 	if ctx.Err() != nil {
 		return &exitError{code: verdict.ExitAborted, err: fmt.Errorf("interrupted after %s of %d: nothing is concluded from a part", figures.Plural(all.Seeds, "seed"), f.seeds)}
 	}
@@ -220,6 +219,13 @@ type seedsPrinted struct {
 	n    atomic.Int64
 	stop chan struct{}
 	done chan struct{}
+}
+
+// rehearseSeedsOf rehearses e with the seeds from 1 on, and says on w how far that is.
+func rehearseSeedsOf(ctx context.Context, w io.Writer, e *experiments.Experiment, seeds int64) (*forecast.Rehearsed, error) {
+	printed := printSeeds(w, seeds)
+	defer printed.close()
+	return rehearsal.Many(ctx, e, sim.DefaultNet(), seeds, printed.count)
 }
 
 const seedsEvery = 2 * time.Second

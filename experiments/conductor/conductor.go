@@ -14,7 +14,6 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
-	"github.com/lockdrill/lockdrill/internal/arena"
 )
 
 // Action is something for the driver to do: exactly one field is set.
@@ -70,7 +69,6 @@ type Conductor struct {
 	faultEnd int64
 	kills    int             // fired so far
 	struck   map[string]bool // incarnations that faults other than kills were aimed at
-	offers   arena.Of[Offer]
 	out      []Action
 }
 
@@ -107,8 +105,7 @@ func (c *Conductor) Reset(seed int64) {
 	}
 	clear(c.struck)
 	*c = Conductor{e: c.e, pcg: c.pcg, rng: c.rng, world: c.world, streams: c.streams, series: c.series, horizon: c.horizon,
-		steady: -1, struck: c.struck, offers: c.offers, out: c.out[:0]}
-	c.offers.Reset()
+		steady: -1, struck: c.struck, out: c.out[:0]}
 }
 
 func lockOf(e *experiments.Experiment, name string) *experiments.Lock {
@@ -131,8 +128,7 @@ func (c *Conductor) Abort(what, why string) {
 func (c *Conductor) StoreLost(why string) { c.world.storeLost = why }
 
 // Step says what to do at now (ns since the run's origin). It is to be called after every batch of observed events and at Next; called
-// at other times too, it says nothing more and nothing else. What it returns is good until the next Step, and what that
-// points to until Reset.
+// at other times too, it says nothing more and nothing else. The slice is good until the next Step.
 func (c *Conductor) Step(now int64) []Action {
 	c.out = c.out[:0]
 	if c.phase == "" {

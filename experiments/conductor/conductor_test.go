@@ -159,7 +159,7 @@ func (s *stage) act(a Action) {
 				return
 			}
 			s.alive = append(s.alive, inc)
-			s.seat(rep.Name, inc)
+			s.inPod(rep.Name, inc)
 			s.see(history.Event{Kind: history.ReplicaReady, Source: inc, Replica: rep})
 		})
 	case a.Offer != nil:

@@ -13,12 +13,12 @@ import (
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
-// Replicas in pods. A seat is free again when the pod's object is gone or the life in it has ended, whichever is seen first: what
+// Replicas in pods. A slot is free again when the pod's object is gone or the life in it has ended, whichever is seen first: what
 // replaces the pod comes when the object goes, and the old process may live on for seconds. Of an observed system nothing is started
 // and nothing claimed: who lives is known from the fleet's events, and who holds from the looks at the locks.
 
-// seat notes which pod an incarnation lives in; of an observed system, also that it is there.
-func (w *world) seat(e history.Event) {
+// notePod notes which pod an incarnation lives in; of an observed system, also that it is there.
+func (w *world) notePod(e history.Event) {
 	inc := e.Replica.Incarnation
 	if w.observed {
 		w.appear(e)
@@ -33,7 +33,7 @@ func (w *world) seat(e history.Event) {
 	}
 }
 
-// appear gives a life that nobody here asked for its seat.
+// appear gives a life that nobody here asked for its slot.
 func (w *world) appear(e history.Event) {
 	i := slices.IndexFunc(w.replicas, func(r *replica) bool { return r.name == e.Replica.Name })
 	if i < 0 {
@@ -46,7 +46,7 @@ func (w *world) appear(e history.Event) {
 	w.byInc[r.inc] = r
 }
 
-// object notes what a pod waits for, and frees the seat of one that is gone.
+// object notes what a pod waits for, and frees the slot of one that is gone.
 func (w *world) object(e history.Event, restart time.Duration) {
 	if o := e.Object; o.Gone {
 		delete(w.waiting, o.Name)
@@ -78,7 +78,7 @@ func (c *Conductor) waits() string {
 	return strings.Join(said, "")
 }
 
-// isAlive reports an incarnation that is in its seat.
+// isAlive reports an incarnation that is in its slot.
 func (w *world) isAlive(incarnation string) bool {
 	r := w.byInc[incarnation]
 	return r != nil && r.inc == incarnation && r.alive

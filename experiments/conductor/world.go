@@ -130,7 +130,7 @@ func (c *Conductor) Observe(e history.Event) {
 	switch e.Kind {
 	case history.ReplicaStart:
 		if c.e.Kubernetes != nil {
-			w.seat(e)
+			w.notePod(e)
 		}
 	case history.ObjectKind:
 		w.object(e, c.e.System.Restart)
@@ -200,7 +200,7 @@ func (w *world) exit(e history.Event, restart time.Duration) {
 	w.leave(r, e.Replica.Exit, e.At+int64(restart))
 }
 
-// leave ends the incarnation in a seat; the next is due at next.
+// leave ends the incarnation in a slot; the next is due at next.
 func (w *world) leave(r *replica, how string, next int64) {
 	if !r.ready && !w.observed {
 		r.failed++

@@ -80,6 +80,22 @@ func TestImports(t *testing.T) {
 	}
 }
 
+// What a drill stands on is put together in experiments/drill. The command line lies above all of it, and would drift back into it.
+func TestTheCommandLineIsNothingElse(t *testing.T) {
+	banned := []string{"github.com/redis/go-redis/v9", "k8s.io", module + "/internal/kube", module + "/experiments/testbed", module + "/experiments/runner", module + "/injectors"}
+	for _, s := range sources(t) {
+		if s.test || s.pkg != "cmd/lockdrill" {
+			continue
+		}
+		for _, spec := range s.file.Imports {
+			path := strings.Trim(spec.Path.Value, `"`)
+			if slices.ContainsFunc(banned, func(ban string) bool { return within(path, ban) }) {
+				t.Errorf("%s imports %s, which is for experiments/drill to put together", s.path, path)
+			}
+		}
+	}
+}
+
 // refused says why a package may not import path, or "".
 func refused(p *place, own map[string]bool, path string) string {
 	rest, ours := strings.CutPrefix(path, module+"/")

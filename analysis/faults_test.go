@@ -384,8 +384,8 @@ func TestAFaultOfAnUnknownKindIsNotJudged(t *testing.T) {
 	if known.Verdict != string(verdict.Pass) || j.Verdict != string(verdict.Inconclusive) {
 		t.Errorf("known: %s, unknown: %s", known.Verdict, j.Verdict)
 	}
-	if len(j.) == 0 || !strings.Contains(j.[len(j.)-1].Why, "melt") {
-		t.Errorf("missing %+v", j.)
+	if len(j.Missing) == 0 || !strings.Contains(j.Missing[len(j.Missing)-1].Why, "melt") {
+		t.Errorf("missing %+v", j.Missing)
 	}
 	for _, f := range j.Faults {
 		if f.Confirmed || !strings.Contains(f.Why, "melt") {

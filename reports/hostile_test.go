@@ -171,7 +171,7 @@ func TestTheTerminalIsNotObeyedByOthers(t *testing.T) {
 		r := hostile(text)
 		var said []string
 		story, status := NewStory(r.Experiment), NewStatus(r.Experiment)
-		for _, e := range r.History.Events {
+		for _, e := range hostileHistory(text).Events {
 			said = append(said, story.Line(e))
 			status.Observe(e)
 		}

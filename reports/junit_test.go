@@ -32,7 +32,7 @@ func everyRun(t *testing.T) map[string]Run {
 	for name, j := range map[string]*verdict.Judgement{"made pass": passed(), "made fail": failed(), "made inconclusive": inconclusive(), "made aborted": aborted(),
 		"made dirty": dirty(), "error": broken(), "no SLO": noQuestion} {
 		e := &experiments.Experiment{Name: "first-drill", Faults: []experiments.Fault{{ID: "kill-holder", Spec: &fault.Kill{}}}}
-		all[name] = Run{Experiment: e, History: &history.History{Header: history.Header{Tool: "lockdrill test"}}, Judgement: j}
+		all[name] = Run{Experiment: e, Record: RecordOf(e, &history.History{Header: history.Header{Tool: "lockdrill test"}}), Judgement: j}
 	}
 	return all
 }

@@ -50,7 +50,7 @@ func (x *Toxics) feel(ctx context.Context, r undo.Record, names []string, applie
 		cancel()
 		claims.hang(x.Clock())
 		if f.sockets {
-			if err := x.connected(claims, r.Ways); err != nil {
+			if err := x.connected(claims, r.Routes); err != nil {
 				return "", &voidError{history.Unconfirmed, err.Error()}
 			}
 		}
@@ -206,11 +206,11 @@ func (c *claims) nobody() string {
 }
 
 // connected looks at the victims' sockets: a connection to the way is what a client that goes round it does not have.
-func (x *Toxics) connected(c *claims, ways []undo.Way) error {
+func (x *Toxics) connected(c *claims, routes []undo.ProxyRoute) error {
 	alive := x.processes(c.names)
 	for _, name := range c.names {
 		pid := alive[name]
-		i := slices.IndexFunc(ways, func(w undo.Way) bool { return strings.HasSuffix(baseName(w.Proxy), "-"+name) })
+		i := slices.IndexFunc(routes, func(w undo.ProxyRoute) bool { return strings.HasSuffix(baseName(w.Proxy), "-"+name) })
 		if pid == 0 || i < 0 || c.late[name] > 0 {
 			continue
 		}
@@ -218,7 +218,7 @@ func (x *Toxics) connected(c *claims, ways []undo.Way) error {
 		if err != nil {
 			return fmt.Errorf("look at the sockets of %s: %w", name, err)
 		}
-		_, text, _ := net.SplitHostPort(addrOf(ways[i]))
+		_, text, _ := net.SplitHostPort(addrOf(routes[i]))
 		if port, err := strconv.Atoi(text); err == nil && slices.Contains(ports, port) {
 			c.count(name, 0)
 		}

@@ -39,8 +39,8 @@ type Parts struct {
 	Open   func(undo.Store) (*redis.Client, error)
 	Prefix string // of every key of the run
 
-	Way  func(replica string) (undo.Way, bool) // of replicas to the locks, through a Toxiproxy
-	Dial func(ctx context.Context, addr string) (net.Conn, error)
+	Route func(replica string) (undo.ProxyRoute, bool) // of replicas to the locks, through a Toxiproxy
+	Dial  func(ctx context.Context, addr string) (net.Conn, error)
 
 	Tap  *tap.Tap                             // on all ways; nil = no fault goes by it
 	Glob func(lock, key string) string        // as in Failures
@@ -60,7 +60,7 @@ type row struct {
 
 // rows is the list of injectors, by kind of fault.
 func rows() map[string]row {
-	network := row{make: (*Set).network, undone: onWays}
+	network := row{make: (*Set).network, undone: onRoutes}
 	failures := row{make: (*Set).bursts}
 	return map[string]row{
 		"kill":             {make: (*Set).kill},
@@ -103,7 +103,7 @@ func New(p Parts) *Set {
 	s.failures = &Failures{
 		Fault: s.Fault, Clock: s.Clock, Send: s.Send, Await: s.Await, Tap: s.Tap, Glob: s.Glob, Bare: s.Bare, Record: s.Record,
 	}
-	s.toxics = &Toxics{Fault: s.Fault, Way: s.Way, Replicas: s.Replicas, Dial: s.Dial, Await: s.Await, Past: s.Past, Clock: s.Clock}
+	s.toxics = &Toxics{Fault: s.Fault, Route: s.Route, Replicas: s.Replicas, Dial: s.Dial, Await: s.Await, Past: s.Past, Clock: s.Clock}
 	return s
 }
 
@@ -143,7 +143,7 @@ func (s *Set) bursts() Injector {
 }
 
 func (s *Set) network() Injector {
-	if s.Way == nil {
+	if s.Route == nil {
 		return nil
 	}
 	return s.toxics
@@ -192,7 +192,7 @@ func endedWithReplica(context.Context, undo.Record) error { return nil }
 // noClock is for injectors that only revert: nobody writes a history of it.
 func noClock() int64 { return 0 }
 
-func onWays(func(undo.Store) (*redis.Client, error)) undo.Reverter { return RevertWays }
+func onRoutes(func(undo.Store) (*redis.Client, error)) undo.Reverter { return RevertRoutes }
 
 func continued(func(undo.Store) (*redis.Client, error)) undo.Reverter {
 	return revertBy(&Pause{Clock: noClock})

@@ -23,7 +23,7 @@ import (
 // their sockets. A client that goes round its way is void.
 type Toxics struct {
 	Fault    func(id string) fault.Spec // as it is run: scaled
-	Way      func(replica string) (undo.Way, bool)
+	Route    func(replica string) (undo.ProxyRoute, bool)
 	Replicas []string // all names
 	Await    Await
 	Past     func() []history.Event
@@ -129,12 +129,12 @@ func (x *Toxics) Prepare(ctx context.Context, shot history.Event) (undo.Record, 
 			w.Toxics = append(w.Toxics, toxicName(w.Proxy, shot, t.Stream))
 		}
 		w.Down = p.down || p.cut
-		rec.Ways = append(rec.Ways, w)
+		rec.Routes = append(rec.Routes, w)
 	}
-	if len(rec.Ways) == 0 {
+	if len(rec.Routes) == 0 {
 		return undo.Record{}, &voidError{history.NoTarget, "no replica's way to the store is struck"}
 	}
-	seen, err := x.measure(ctx, rec.Ways, p.trial.before(), 0)
+	seen, err := x.measure(ctx, rec.Routes, p.trial.before(), 0)
 	if err != nil {
 		return undo.Record{}, &voidError{history.Unconfirmed, fmt.Sprintf("the way to the store was disturbed before the fault: %v", err)}
 	}
@@ -166,8 +166,8 @@ func (x *Toxics) victims(a fault.Aim, b *history.Fault) []string {
 	return names
 }
 
-func (x *Toxics) resolve(ctx context.Context, name string) (undo.Way, error) {
-	w, ok := x.Way(name)
+func (x *Toxics) resolve(ctx context.Context, name string) (undo.ProxyRoute, error) {
+	w, ok := x.Route(name)
 	if !ok {
 		return w, fmt.Errorf("%s has no way to the store that could be struck", name)
 	}
@@ -196,7 +196,7 @@ func (x *Toxics) Inject(ctx context.Context, r undo.Record) (history.Span, error
 		return span, err
 	}
 	p := planOf(f.Wire())
-	err = each(r.Ways, func(w undo.Way) error {
+	err = each(r.Routes, func(w undo.ProxyRoute) error {
 		c := toxi.New(w.API)
 		if p.down || p.cut {
 			if err := c.Enable(ctx, w.Proxy, false); err != nil {
@@ -241,7 +241,7 @@ func (x *Toxics) confirm(ctx context.Context, r undo.Record, applied history.Spa
 	saw := history.Fault{Baseline: int64(base), Expected: int64(need)}
 	window := func() history.Span { return history.Span{From: applied.From, To: x.Clock()} }
 
-	observed, err := x.measure(ctx, r.Ways, p.trial, need)
+	observed, err := x.measure(ctx, r.Routes, p.trial, need)
 	if len(observed) > 0 && !p.trial.cut {
 		saw.Observed = int64(slices.Min(observed))
 	}
@@ -273,7 +273,7 @@ func (x *Toxics) stillOn(ctx context.Context, r undo.Record) error {
 
 // lost says which part of a fault is not there any more, or "".
 func (x *Toxics) lost(ctx context.Context, r undo.Record) string {
-	err := each(r.Ways, func(w undo.Way) error {
+	err := each(r.Routes, func(w undo.ProxyRoute) error {
 		p, err := toxi.New(w.API).Proxy(ctx, w.Proxy)
 		switch {
 		case errors.Is(err, toxi.ErrNotFound):
@@ -305,10 +305,10 @@ func (x *Toxics) Revert(ctx context.Context, r undo.Record) (history.Span, error
 	if g != nil && g.on {
 		lost = x.lost(ctx, r)
 	}
-	err := RevertWays(ctx, r)
+	err := RevertRoutes(ctx, r)
 	span.To = x.Clock()
 	if err == nil && g != nil {
-		err = x.awaitFree(ctx, r.Ways, *g)
+		err = x.awaitFree(ctx, r.Routes, *g)
 	}
 	if err == nil && lost != "" {
 		err = fmt.Errorf("fault %s had ended before it was ended: %s: nothing of it is left, but for how long it was on is not known", r.Shot.Op, lost)
@@ -325,10 +325,10 @@ func (x *Toxics) edit(op string, f func(*ground)) {
 }
 
 // each does one thing to all ways at once, and joins the errors.
-func each(ways []undo.Way, do func(undo.Way) error) error {
-	errs := make([]error, len(ways))
+func each(routes []undo.ProxyRoute, do func(undo.ProxyRoute) error) error {
+	errs := make([]error, len(routes))
 	var wg sync.WaitGroup
-	for i, w := range ways {
+	for i, w := range routes {
 		wg.Go(func() { errs[i] = do(w) })
 	}
 	wg.Wait()

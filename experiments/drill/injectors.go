@@ -30,7 +30,7 @@ func reverters(runnerDead bool, at Cluster) map[string]undo.Reverter {
 		undo.StandReplica: testbed.EndStand,
 		undo.StandServer:  testbed.EndStand,
 		undo.StandKeys:    testbed.EndKeys,
-		undo.StandWay:     testbed.EndWay,
+		undo.StandRoute:   testbed.EndRoute,
 		undo.StandPods: func(ctx context.Context, r undo.Record) error {
 			r, err := at.elsewhere(r)
 			if err != nil {

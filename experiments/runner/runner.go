@@ -171,8 +171,11 @@ func (r *run) loop(ctx, flights context.Context, lost <-chan string) {
 	}
 }
 
-// ask lets the guard end the run.
+// ask lets the guard end the run, or the loss of the journal: without it nothing can be undone for a runner that dies.
 func (r *run) ask() {
+	if err := r.Journal.Check(); err != nil && r.err == nil {
+		r.err = err
+	}
 	if r.Guard == nil {
 		return
 	}

@@ -18,7 +18,7 @@ type giveUps struct {
 	evidence               []int64
 }
 
-func (ix *index) giveUpsOf(lock string) giveUps {
+func (ix *Facts) giveUpsOf(lock string) giveUps {
 	var g giveUps
 	for _, k := range ix.keysOf(lock) {
 		for _, e := range k.epochs {
@@ -67,7 +67,7 @@ func (g *giveUps) add(a verdict.Abandonment) {
 
 // giveUp judges one epoch: given up or not, in time or not, with need or not. ok is false where there is nothing to tell:
 // not given up, and its work surely stopped before the lease ended.
-func (ix *index) giveUp(e *epoch) (verdict.Abandonment, bool) {
+func (ix *Facts) giveUp(e *epoch) (verdict.Abandonment, bool) {
 	stop := e.stop()
 	end := e.life.end
 	given := e.abandoned != nil && !ix.afterRun(e.abandoned)
@@ -86,8 +86,8 @@ func (ix *index) giveUp(e *epoch) (verdict.Abandonment, bool) {
 	}
 	w := e.works[len(e.works)-1]
 	evidence := []int64{w.n}
-	if w.exit != nil {
-		evidence = append(evidence, w.exit.N)
+	if w.exited() {
+		evidence = append(evidence, w.exit)
 	}
 	if given {
 		a.Reason = e.abandoned.Abandon.Reason
@@ -112,17 +112,17 @@ func (e *epoch) stop() history.Span {
 }
 
 // afterRun reports what happened while the run was being taken down: it says nothing about the lock.
-func (ix *index) afterRun(ev *history.Event) bool { return ix.takenDown(ev.From) }
+func (ix *Facts) afterRun(ev *history.Event) bool { return ix.takenDown(ev.From) }
 
 // takenDown reports that by t the final reads had begun.
-func (ix *index) takenDown(t int64) bool {
+func (ix *Facts) takenDown(t int64) bool {
 	p := ix.phases[history.PhaseFinal]
 	return p != nil && t >= p.From
 }
 
 // need says whether e had to be given up: the key was gone, or what cut its client off lasted to the lease's end; needless if
 // a renewal could still have been applied.
-func (ix *index) need(e *epoch) string {
+func (ix *Facts) need(e *epoch) string {
 	at := e.abandoned.Span
 	end := e.life.end
 	if end.To <= at.From {
@@ -158,7 +158,7 @@ func (ix *index) need(e *epoch) string {
 }
 
 // reached reports a call of the incarnation that the store surely answered within (from, to).
-func (ix *index) reached(incarnation string, from, to int64) bool {
+func (ix *Facts) reached(incarnation string, from, to int64) bool {
 	for _, e := range ix.replicas[incarnation] {
 		for _, cs := range [][]*call{e.acquires, e.renewals, e.releases} {
 			for _, c := range cs {

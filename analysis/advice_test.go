@@ -64,7 +64,7 @@ func TestBurstEndsWithItsReplica(t *testing.T) {
 func TestCountsAreNeverNarrowerThanMeasured(t *testing.T) {
 	e, h := load(t, "replica-dies-no-look")
 	j := Judge(e, h)
-	again, _ := NewJudger(e).judging(h).ix.reExecuted("job")
+	again, _ := FactsOf(e, h).reExecuted("job")
 	if c := j.Counts; again.hi <= again.lo || c.ReExecuted != again.lo || c.ReExecutedAtMost != again.hi {
 		t.Errorf("re-executed %d to %d, measured %+v", c.ReExecuted, c.ReExecutedAtMost, again)
 	}
@@ -95,7 +95,7 @@ func TestCountsAreNeverNarrowerThanMeasured(t *testing.T) {
 // A row that did not stay within its limit did not pass by luck.
 func TestLuckIsOnlySaidOfWhatPassed(t *testing.T) {
 	e, h := load(t, "good-drill")
-	w := NewJudger(e).judging(h).ix.seriesOf("leader", takeoverValue).worst()
+	w := FactsOf(e, h).seriesOf("leader", takeoverValue).worst()
 	within := time.Duration(w.lo+w.hi) / 2
 	slo(e, "takeover").Takeover.Max = &within
 	r := rowOf(t, Judge(e, h), "takeover.max")

@@ -20,9 +20,24 @@ const seriesOverrun = "lockcore_renew_budget_exceeded_total"
 // within one step of the client.
 const scrapeSlack = int64(100e6)
 
+// raised is an event that may have raised a metric of the replica that tells of it: work given up, or gone on with unowned, or a renewal
+// that did not succeed.
+type raised struct {
+	kind                 history.Kind
+	source, lock, reason string
+	from, n              int64
+}
+
+// raise notes ev where a metric may be held against it.
+func (ix *Facts) raise(ev *history.Event, reason string) {
+	if len(ix.exp.Probes.Metrics) > 0 {
+		ix.raised = append(ix.raised, raised{ev.Kind, ev.Source, ev.Lock, reason, ev.From, ev.N})
+	}
+}
+
 // counterpart gives the events that a metric of the replicas counts, or nil where the history has none, or a label decides that no
 // event carries.
-func (ix *index) counterpart(m *experiments.Metric) func(*history.Event) bool {
+func (ix *Facts) counterpart(m *experiments.Metric) func(raised) bool {
 	if m.Series != seriesAbandoned || m.Scrape != experiments.ScrapeReplicas {
 		return nil
 	}
@@ -35,39 +50,37 @@ func (ix *index) counterpart(m *experiments.Metric) func(*history.Event) bool {
 		want, asked := m.Labels[name]
 		return !asked || value == want
 	}
-	return func(ev *history.Event) bool {
-		if ev.Kind != history.AbandonKind || !carries("namespace", ev.Lock) || !carries("reason", ev.Abandon.Reason) {
+	return func(r raised) bool {
+		if r.kind != history.AbandonKind || !carries("namespace", r.lock) || !carries("reason", r.reason) {
 			return false
 		}
-		l := ix.lock(ev.Lock)
+		l := ix.lock(r.lock)
 		return l != nil && carries("profile", l.Profile) && carries("policy", string(l.Policy.Class))
 	}
 }
 
 // raisers gives the events of which each may have raised a metric of the replicas by one, so that they bound what nobody scraped; nil
 // where the history has none.
-func (ix *index) raisers(m *experiments.Metric) func(*history.Event) bool {
+func (ix *Facts) raisers(m *experiments.Metric) func(raised) bool {
 	if m.Series == seriesOverrun && m.Scrape == experiments.ScrapeReplicas {
-		return func(ev *history.Event) bool {
-			return ev.Kind == history.UnownedEnter || ev.Kind == history.RenewReturn && ev.Outcome != history.OK
-		}
+		return func(r raised) bool { return r.kind == history.UnownedEnter || r.kind == history.RenewReturn }
 	}
 	return ix.counterpart(m)
 }
 
 // eventsOf lists the numbers of an incarnation's events of a sort that begin within w.
-func (ix *index) eventsOf(incarnation string, w history.Span, sort func(*history.Event) bool) []int64 {
+func (ix *Facts) eventsOf(incarnation string, w history.Span, sort func(raised) bool) []int64 {
 	var ns []int64
-	for i := range ix.h.Events {
-		if ev := &ix.h.Events[i]; ev.Source == incarnation && ev.From >= w.From && ev.From <= w.To && sort(ev) {
-			ns = append(ns, ev.N)
+	for _, r := range ix.raised {
+		if r.source == incarnation && r.from >= w.From && r.from <= w.To && sort(r) {
+			ns = append(ns, r.n)
 		}
 	}
 	return ns
 }
 
 // compareMetrics makes a finding of every disagreement about a declared metric.
-func (ix *index) compareMetrics() {
+func (ix *Facts) compareMetrics() {
 	for i := range ix.exp.Probes.Metrics {
 		ix.findings = append(ix.findings, ix.disagreements(&ix.exp.Probes.Metrics[i])...)
 	}
@@ -75,19 +88,19 @@ func (ix *index) compareMetrics() {
 
 // disagreements holds what the replicas counted against what they said, lock by lock, up to each one's last scrape. The two are made
 // by different means from the same steps, so a difference says that one of them cannot be relied on.
-func (ix *index) disagreements(m *experiments.Metric) []verdict.Finding {
+func (ix *Facts) disagreements(m *experiments.Metric) []verdict.Finding {
 	counted := ix.counterpart(m)
 	if counted == nil {
 		return nil
 	}
 	var fs []verdict.Finding
-	for _, s := range ix.scrapes(m.Name) {
+	for _, s := range ix.samples[m.Name] {
 		if !s.present() {
 			continue
 		}
 		for i := range ix.exp.System.Locks {
 			lock := ix.exp.System.Locks[i].Name
-			of := func(ev *history.Event) bool { return ev.Lock == lock && counted(ev) }
+			of := func(r raised) bool { return r.lock == lock && counted(r) }
 			if f, found := ix.disagreement(m, s, lock, of); found {
 				fs = append(fs, f)
 			}
@@ -96,7 +109,7 @@ func (ix *index) disagreements(m *experiments.Metric) []verdict.Finding {
 	return fs
 }
 
-func (ix *index) disagreement(m *experiments.Metric, s *scraped, lock string, of func(*history.Event) bool) (verdict.Finding, bool) {
+func (ix *Facts) disagreement(m *experiments.Metric, s *scraped, lock string, of func(raised) bool) (verdict.Finding, bool) {
 	last := s.points[len(s.points)-1]
 	sum := 0.0
 	for _, v := range last.series {
@@ -120,7 +133,7 @@ func (ix *index) disagreement(m *experiments.Metric, s *scraped, lock string, of
 
 // silenced reports whether a replica may have been killed between its last scrape and the lines about what it had counted by then.
 // One that ended by itself has written them.
-func (ix *index) silenced(s *scraped) bool {
+func (ix *Facts) silenced(s *scraped) bool {
 	d, dead := ix.deaths[s.target]
-	return dead && strings.HasPrefix(ix.h.Events[d.n-1].Replica.Exit, "signal") && d.From <= s.last.To+scrapeSlack
+	return dead && strings.HasPrefix(d.exit, "signal") && d.From <= s.last.To+scrapeSlack
 }

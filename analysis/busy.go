@@ -21,7 +21,7 @@ type refusal struct {
 	n      int64
 }
 
-func (ix *index) busyOf(lock string) busy {
+func (ix *Facts) busyOf(lock string) busy {
 	var b busy
 	for _, k := range ix.keysOf(lock) {
 		type stretch struct {
@@ -70,7 +70,7 @@ func (ix *index) busyOf(lock string) busy {
 }
 
 // refusals lists the acquires of k that failed, and counts all.
-func (ix *index) refusals(k *keyIndex) (rs []refusal, asked int) {
+func (ix *Facts) refusals(k *keyIndex) (rs []refusal, asked int) {
 	if ix.policy(k.lock).Acquire.Mode == lockcore.AcquireWait {
 		for _, w := range k.waits {
 			if w.outcome == history.Fail && w.end.To != open {
@@ -94,7 +94,7 @@ func within(a, b history.Span) history.Span {
 
 // doneAt is when e's holder was dead, or had stopped relying on the lock without giving it back in time. A planned hold that
 // runs to its TTL is not done, nor is a release within the op timeout.
-func (ix *index) doneAt(e *epoch) (history.Span, bool) {
+func (ix *Facts) doneAt(e *epoch) (history.Span, bool) {
 	d, dead := ix.deaths[e.replica]
 	if e.belief == nil {
 		at := history.Span{From: open, To: open}
@@ -108,7 +108,7 @@ func (ix *index) doneAt(e *epoch) (history.Span, bool) {
 		}
 		return at, at.From != open
 	}
-	planned := e.skipped != nil && e.skipped.Call.Why == "ttl_hold" || e.fenced != nil && e.fenced.Abandon.Reason == "expired"
+	planned := e.whySkipped == "ttl_hold" || e.fenced != nil && e.fenced.Abandon.Reason == "expired"
 	gave := e.life.gave
 	latency := gave != nil && gave.outcome == history.OK && gave.span.Width() <= int64(ix.policy(e.lock).OpTimeout)
 	if !planned && !latency {

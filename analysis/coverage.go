@@ -26,7 +26,7 @@ type coverage struct {
 	finalN  int64
 }
 
-func (ix *index) watch(ev *history.Event) {
+func (ix *Facts) watch(ev *history.Event) {
 	c := ix.probes[ev.Coverage.Probe]
 	if c == nil {
 		c = &coverage{}
@@ -41,12 +41,13 @@ func (ix *index) watch(ev *history.Event) {
 	c.samples += ev.Coverage.Samples
 	c.largest = max(c.largest, ev.Coverage.Largest)
 	if ev.Coverage.Final {
-		c.final, c.finalN = &ev.Span, ev.N
+		span := ev.Span
+		c.final, c.finalN = &span, ev.N
 	}
 }
 
 // maxGap is the longest stretch without a look that the experiment tolerates of the probe.
-func (ix *index) maxGap(probe string) int64 {
+func (ix *Facts) maxGap(probe string) int64 {
 	switch {
 	case probe == probeKeys:
 		return int64(ix.exp.Probes.LockKeys.MaxGap)
@@ -99,7 +100,7 @@ func (c *coverage) blinds(w history.Span, tolerate int64) []history.Span {
 
 // watched is until when absence is attested, looking from t on: the start of the final read, else the first stretch that
 // the probe did not watch, else its last look.
-func (ix *index) watched(probe string, t int64) int64 {
+func (ix *Facts) watched(probe string, t int64) int64 {
 	c := ix.probes[probe]
 	if c == nil {
 		return t
@@ -120,7 +121,7 @@ func (ix *index) watched(probe string, t int64) int64 {
 }
 
 // summaries of the probes, in a fixed order.
-func (ix *index) summaries() []verdict.ProbeSummary {
+func (ix *Facts) summaries() []verdict.ProbeSummary {
 	out := []verdict.ProbeSummary{}
 	watched := []string{probeKeys, probeLedger}
 	if ix.exp.Observed() {

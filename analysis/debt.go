@@ -34,7 +34,7 @@ type debts struct {
 	orphans tally // granted to somebody who never learnt of it, and not given back at once
 }
 
-func (ix *index) debtsOf(lock string) debts {
+func (ix *Facts) debtsOf(lock string) debts {
 	var ds debts
 	for _, k := range ix.keysOf(lock) {
 		ds.asked += len(k.attempts)
@@ -81,7 +81,7 @@ type owing struct {
 
 // owed is what e owes; ok is false where it owes nothing: its holder was never seen to be done, the key was to be left to its TTL,
 // the holder died before it could give it back, or all this happened while the run was being taken down.
-func (ix *index) owed(e *epoch) (o owing, ok bool) {
+func (ix *Facts) owed(e *epoch) (o owing, ok bool) {
 	if e.belief == nil {
 		o, ok = orphaned(e)
 	} else {
@@ -91,7 +91,7 @@ func (ix *index) owed(e *epoch) (o owing, ok bool) {
 		return owing{}, false
 	}
 	o.sure = true
-	if d, dead := ix.deaths[e.replica]; dead && o.cause != causeRenewed && e.skipped == nil && !anyAnswer(e.releases) {
+	if d, dead := ix.deaths[e.replica]; dead && o.cause != causeRenewed && e.skipped == 0 && !anyAnswer(e.releases) {
 		lived, timeout := between(o.start, d.Span), ix.releaseTimeout(e.lock)
 		if o.start.From >= d.From || lived.hi <= timeout {
 			return owing{}, false
@@ -106,7 +106,7 @@ func anyAnswer(cs []*call) bool {
 }
 
 // releaseTimeout is how long a release may take before it counts as debt.
-func (ix *index) releaseTimeout(lock string) int64 {
+func (ix *Facts) releaseTimeout(lock string) int64 {
 	p := ix.policy(lock)
 	return int64(cmp.Or(p.OpTimeout, p.Release.Timeout))
 }
@@ -122,7 +122,7 @@ func orphaned(e *epoch) (owing, bool) {
 }
 
 // doneWith is when the holder of e had stopped its work for good, or had stopped relying on a key under which it did none.
-func (ix *index) doneWith(e *epoch) (owing, bool) {
+func (ix *Facts) doneWith(e *epoch) (owing, bool) {
 	start := e.belief.end
 	if len(e.works) > 0 {
 		stop := e.stop()
@@ -137,21 +137,21 @@ func (ix *index) doneWith(e *epoch) (owing, bool) {
 		return owing{cause: causeRenewed, start: ix.planEnd(e, start)}, renewed
 	case renewed:
 		return owing{cause: causeRenewed, start: start}, true
-	case e.skipped != nil && e.skipped.Call.Why == "after_abandon":
+	case e.whySkipped == "after_abandon":
 		return owing{cause: causeSkipped, start: start}, true
 	}
 	return owing{cause: causeFailed, start: start}, true
 }
 
 // planned reports that e was to be left to its TTL.
-func (ix *index) planned(e *epoch) bool {
+func (ix *Facts) planned(e *epoch) bool {
 	p := ix.policy(e.lock)
 	return p.Release.Mode == lockcore.ReleaseNone || p.Loop != nil && p.Loop.Mode == lockcore.LoopTTLHold ||
-		e.skipped != nil && e.skipped.Call.Why == "ttl_hold" || e.fenced != nil && e.fenced.Abandon.Reason == "expired" && len(e.releases) == 0
+		e.whySkipped == "ttl_hold" || e.fenced != nil && e.fenced.Abandon.Reason == "expired" && len(e.releases) == 0
 }
 
 // planEnd is when a planned hold would have run out, had nobody renewed it after the work's stop.
-func (ix *index) planEnd(e *epoch, stop history.Span) history.Span {
+func (ix *Facts) planEnd(e *epoch, stop history.Span) history.Span {
 	ttl := int64(ix.policy(e.lock).TTL)
 	end := history.Span{From: stop.From, To: plus(plus(stop.To, ttl), ix.cal.Expiry)}
 	for _, c := range slices.Concat(e.acquires, e.renewals) {
@@ -165,7 +165,7 @@ func (ix *index) planEnd(e *epoch, stop history.Span) history.Span {
 
 // debtOf is the time from the start until the key was free. Freed in time by the first release, there is none: that is release
 // latency.
-func (ix *index) debtOf(e *epoch, o owing) (debt, bool) {
+func (ix *Facts) debtOf(e *epoch, o owing) (debt, bool) {
 	d := debt{e: e, cause: o.cause, start: o.start, time: between(o.start, ix.freed(e))}
 	surely, maybe := ix.latency(e, o.start)
 	if maybe || !o.sure {
@@ -175,7 +175,7 @@ func (ix *index) debtOf(e *epoch, o owing) (debt, bool) {
 }
 
 // freed is the end of e's lease, as far as the record reaches: after its holder's last word it may yet have given the key back.
-func (ix *index) freed(e *epoch) history.Span {
+func (ix *Facts) freed(e *epoch) history.Span {
 	until := ix.claims[e.replica]
 	if _, dead := ix.deaths[e.replica]; dead {
 		until = ix.last
@@ -186,7 +186,7 @@ func (ix *index) freed(e *epoch) history.Span {
 }
 
 // latency reports whether the key was free within the op timeout after start, and by the first release: surely, or perhaps.
-func (ix *index) latency(e *epoch, start history.Span) (surely, maybe bool) {
+func (ix *Facts) latency(e *epoch, start history.Span) (surely, maybe bool) {
 	if len(e.releases) == 0 {
 		return false, false
 	}
@@ -201,7 +201,7 @@ func (ix *index) latency(e *epoch, start history.Span) (surely, maybe bool) {
 
 // unseenGrants are acquires without an answer of which nobody knows whether they were granted. Where the probe looked at the key
 // for as long as they could arrive, they were not: the key would have stayed.
-func (ix *index) unseenGrants(k *keyIndex) []debt {
+func (ix *Facts) unseenGrants(k *keyIndex) []debt {
 	p := ix.policy(k.lock)
 	var out []debt
 	for _, c := range k.attempts {
@@ -221,7 +221,7 @@ func (ix *index) unseenGrants(k *keyIndex) []debt {
 }
 
 // addWaiters holds the debts of a key against those who waited for it.
-func (ix *index) addWaiters(k *keyIndex, of []debt) {
+func (ix *Facts) addWaiters(k *keyIndex, of []debt) {
 	if len(of) == 0 {
 		return
 	}

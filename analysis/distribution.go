@@ -27,7 +27,7 @@ type distribution struct {
 }
 
 // distributionsOf gives the holds and, for locks of jobs, the waits of the lock, by class in the order of their appearance.
-func (ix *index) distributionsOf(lock string) []*distribution {
+func (ix *Facts) distributionsOf(lock string) []*distribution {
 	var out []*distribution
 	at := func(measure, class string) *distribution {
 		for _, d := range out {
@@ -60,7 +60,7 @@ func (ix *index) distributionsOf(lock string) []*distribution {
 }
 
 // hold adds the time for which e's holder relied on the lock.
-func (d *distribution) hold(ix *index, e *epoch) {
+func (d *distribution) hold(ix *Facts, e *epoch) {
 	if e.belief == nil {
 		return
 	}

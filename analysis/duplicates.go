@@ -24,7 +24,7 @@ type duplicates struct {
 	prevented int // terminal writes that the ledger refused
 }
 
-func (ix *index) duplicatesOf(lock string) duplicates {
+func (ix *Facts) duplicatesOf(lock string) duplicates {
 	var d duplicates
 	for _, j := range ix.jobOrder {
 		if j.lock != lock {
@@ -59,7 +59,7 @@ func (j *job) duplicate() verdict.Duplicate {
 	for i, f := range j.terminals {
 		d.Epochs = append(d.Epochs, f.epoch.id)
 		d.At = append(d.At, seconds(f.span.To))
-		evidence = append(evidence, f.event.N)
+		evidence = append(evidence, f.n)
 		if i == 0 {
 			continue
 		}
@@ -108,15 +108,10 @@ func (j *job) resurrected() bool {
 }
 
 // unresolved counts terminal writes of the lock that were sent, have no known outcome and are not in what was read of the ledger.
-func (ix *index) unresolved(lock string) int {
+func (ix *Facts) unresolved(lock string) int {
 	n := 0
-	for i := range ix.h.Events {
-		ev := &ix.h.Events[i]
-		if ev.Write == nil || !ev.Write.Terminal || ev.Lock != lock {
-			continue
-		}
-		c := ix.writes[opKey{ev.Key, ev.Op}]
-		if c.invoke == ev && c.entry == nil {
+	for _, c := range ix.writes {
+		if c.invoked != 0 && c.terminal && c.lock == lock && c.entry == nil && !c.missing {
 			n++
 		}
 	}

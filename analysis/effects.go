@@ -11,12 +11,22 @@ import (
 
 // effect is one entry of the ledger.
 type effect struct {
-	*history.Entry
-	event *history.Event
-	key   *keyIndex
-	epoch *epoch
-	span  history.Span   // when it was applied: first seen by the probe, within the writer's call where one claims it
-	told  *history.Event // its writer had the ledger's answer; nil = it had none
+	Pos      int64
+	Subject  string
+	Loop     bool
+	State    string
+	Terminal bool
+	Accepted bool
+	Reason   string
+	Named    string
+
+	n, fence int64
+	op       string
+	named    string // the epoch, as the entry names it
+	key      *keyIndex
+	epoch    *epoch
+	span     history.Span // when it was applied: first seen by the probe, within the writer's call where one claims it
+	told     answer       // that its writer had from the ledger; zero = it had none
 }
 
 // fresh reports an accepted write that had an effect: not a replay.
@@ -29,11 +39,27 @@ func (f *effect) enters() bool {
 
 // claim is what a writer said of one operation at the ledger.
 type claim struct {
-	invoke, ret *history.Event
-	entry       *effect
+	lock     string
+	terminal bool
+	invoked  int64  // the event; 0 = none
+	sent     int64  // stamp
+	epoch    string // of the invoke
+	ret      answer // the best that is known
+	accepted answer // the first that says so
+	entry    *effect
+	missing  bool // from the final read, though the ledger had accepted it
 }
 
-func (ix *index) claimWrite(ev *history.Event) {
+// answer is what a writer was told.
+type answer struct {
+	n        int64 // the event; 0 = none
+	by       string
+	to       int64
+	outcome  history.Outcome
+	accepted bool
+}
+
+func (ix *Facts) claimWrite(ev *history.Event) {
 	id := opKey{ev.Key, ev.Op}
 	c := ix.writes[id]
 	if c == nil {
@@ -41,29 +67,34 @@ func (ix *index) claimWrite(ev *history.Event) {
 		ix.writes[id] = c
 	}
 	if ev.Kind == history.WriteInvoke {
-		if c.invoke == nil { // a retry carries the same operation id: the first try may have been applied
-			c.invoke = ev
+		if c.invoked == 0 { // a retry carries the same operation id: the first try may have been applied
+			c.invoked, c.sent, c.epoch, c.lock, c.terminal = ev.N, ev.From, ev.Epoch, ev.Lock, ev.Write.Terminal
 		}
 		return
 	}
-	if c.ret == nil || c.ret.Outcome != history.OK {
-		c.ret = ev
+	a := answer{n: ev.N, by: ev.Source, to: ev.To, outcome: ev.Outcome, accepted: ev.Write.Accepted}
+	if c.ret.outcome != history.OK {
+		c.ret = a
+	}
+	if a.accepted && c.accepted.n == 0 {
+		c.accepted = a
 	}
 }
 
-func (ix *index) readEntry(k *keyIndex, ev *history.Event) {
-	e := k.epoch(ev.Epoch)
-	f := k.mem.effects.New(effect{Entry: ev.Entry, event: ev, key: k, epoch: e, span: ev.Span})
+func (ix *Facts) readEntry(k *keyIndex, ev *history.Event) {
+	e, x := k.epoch(ev.Epoch), ev.Entry
+	f := k.mem.effects.New(effect{Pos: x.Pos, Subject: x.Subject, Loop: x.Loop, State: x.State, Terminal: x.Terminal, Accepted: x.Accepted, Reason: x.Reason, Named: x.Named,
+		n: ev.N, fence: ev.Fence, op: ev.Op, named: ev.Epoch, key: k, epoch: e, span: ev.Span})
 	e.effects = append(e.effects, f)
 	if e.replica == "" {
-		e.replica = ev.Entry.Writer
+		e.replica = x.Writer
 	}
 	ix.effects = append(ix.effects, f)
 	ix.ledgered[k.lock] = true
 }
 
 // placeEffects orders the entries, narrows their brackets by the writers' claims and hands them to keys and jobs.
-func (ix *index) placeEffects() {
+func (ix *Facts) placeEffects() {
 	slices.SortStableFunc(ix.effects, func(a, b *effect) int { return cmp.Compare(a.Pos, b.Pos) })
 	var last int64
 	var unseen several
@@ -72,13 +103,13 @@ func (ix *index) placeEffects() {
 		case f.Pos > last+1:
 			unseen.add("entries " + strconv.FormatInt(last+1, 10) + " to " + strconv.FormatInt(f.Pos-1, 10) + " of the ledger were never seen")
 		case f.Pos == last:
-			ix.find("the ledger has two entries at position "+strconv.FormatInt(f.Pos, 10), f.event.N)
+			ix.find("the ledger has two entries at position "+strconv.FormatInt(f.Pos, 10), f.n)
 		}
 		last = f.Pos
 		ix.narrowEffect(f)
 		f.key.effects = append(f.key.effects, f)
 		if f.epoch.fence == 0 {
-			f.epoch.fence = f.event.Fence
+			f.epoch.fence = f.fence
 		}
 		ix.fileEffect(f)
 	}
@@ -86,13 +117,13 @@ func (ix *index) placeEffects() {
 }
 
 // fileEffect adds a job's state to the job.
-func (ix *index) fileEffect(f *effect) {
+func (ix *Facts) fileEffect(f *effect) {
 	if f.Loop || f.State == history.StateBegin || f.State == history.StateTick || !f.fresh() {
 		return
 	}
 	j := ix.jobs[f.Subject]
 	if j == nil { // nobody offered it: known from the ledger alone
-		j = &job{id: f.Subject, lock: f.key.lock, key: f.key.name, offered: f.span, n: f.event.N}
+		j = &job{id: f.Subject, lock: f.key.lock, key: f.key.name, offered: f.span, n: f.n}
 		ix.jobs[j.id] = j
 		ix.jobOrder = append(ix.jobOrder, j)
 		f.key.jobs = append(f.key.jobs, j)
@@ -103,21 +134,21 @@ func (ix *index) fileEffect(f *effect) {
 	}
 }
 
-func (ix *index) narrowEffect(f *effect) {
-	c := ix.writes[opKey{f.key.name, f.event.Op}]
-	if c == nil || c.invoke == nil {
+func (ix *Facts) narrowEffect(f *effect) {
+	c := ix.writes[opKey{f.key.name, f.op}]
+	if c == nil || c.invoked == 0 {
 		return
 	}
 	if c.entry == nil {
 		c.entry = f
 	}
-	claimed := history.Span{From: c.invoke.From, To: open}
-	if c.ret != nil && c.ret.Outcome == history.OK {
-		claimed.To, f.told = c.ret.To, c.ret
+	claimed := history.Span{From: c.sent, To: open}
+	if c.ret.outcome == history.OK {
+		claimed.To, f.told = c.ret.to, c.ret
 	}
 	narrow, ok := f.span.Intersect(claimed)
 	if !ok {
-		ix.find("key "+f.key.name+": entry "+strconv.FormatInt(f.Pos, 10)+" of the ledger was seen outside the call that its writer claims", f.event.N, c.invoke.N)
+		ix.find("key "+f.key.name+": entry "+strconv.FormatInt(f.Pos, 10)+" of the ledger was seen outside the call that its writer claims", f.n, c.invoked)
 		return
 	}
 	f.span = narrow
@@ -128,20 +159,20 @@ func (f *effect) where() string {
 }
 
 // checkWrites holds the writers' claims against the ledger's entries.
-func (ix *index) checkWrites() {
+func (ix *Facts) checkWrites() {
 	for _, f := range ix.effects {
-		if f.epoch.fence != 0 && f.event.Fence != 0 && f.event.Fence != f.epoch.fence {
-			ix.find(f.where()+"carries fence "+strconv.FormatInt(f.event.Fence, 10)+", its epoch was granted "+strconv.FormatInt(f.epoch.fence, 10), f.event.N, f.epoch.n)
+		if f.epoch.fence != 0 && f.fence != 0 && f.fence != f.epoch.fence {
+			ix.find(f.where()+"carries fence "+strconv.FormatInt(f.fence, 10)+", its epoch was granted "+strconv.FormatInt(f.epoch.fence, 10), f.n, f.epoch.n)
 		}
-		c := ix.writes[opKey{f.key.name, f.event.Op}]
+		c := ix.writes[opKey{f.key.name, f.op}]
 		if c == nil || c.entry != f {
 			continue
 		}
-		if c.ret != nil && c.ret.Outcome == history.OK && c.ret.Write.Accepted != f.Accepted {
-			ix.find(f.where()+"says accepted="+strconv.FormatBool(f.Accepted)+", its writer says the opposite", f.event.N, c.ret.N)
+		if c.ret.outcome == history.OK && c.ret.accepted != f.Accepted {
+			ix.find(f.where()+"says accepted="+strconv.FormatBool(f.Accepted)+", its writer says the opposite", f.n, c.ret.n)
 		}
-		if c.invoke != nil && c.invoke.Epoch != f.event.Epoch {
-			ix.find(f.where()+"names epoch "+f.event.Epoch+", its writer names "+c.invoke.Epoch, f.event.N, c.invoke.N)
+		if c.invoked != 0 && c.epoch != f.named {
+			ix.find(f.where()+"names epoch "+f.named+", its writer names "+c.epoch, f.n, c.invoked)
 		}
 	}
 	final, ok := ix.finalAt()
@@ -149,16 +180,17 @@ func (ix *index) checkWrites() {
 		return
 	}
 	var missing several
-	for i := range ix.h.Events {
-		ev := &ix.h.Events[i]
-		if ev.Kind != history.WriteReturn || !ev.Write.Accepted || ev.To > final {
-			continue
+	var lost []opKey
+	for id, c := range ix.writes {
+		if c.missing = c.entry == nil && c.accepted.n != 0 && c.accepted.to <= final; c.missing {
+			lost = append(lost, id)
 		}
-		if c := ix.writes[opKey{ev.Key, ev.Op}]; c.entry == nil {
-			c.entry = &effect{} // say it once
-			ix.find("key "+ev.Key+": the ledger accepted write "+ev.Op+" and does not have it in the final read", ev.N)
-			missing.add("a write that the ledger accepted at " + figures.Clock(ev.To) + " is missing from its final read")
-		}
+	}
+	slices.SortFunc(lost, func(a, b opKey) int { return cmp.Compare(ix.writes[a].accepted.n, ix.writes[b].accepted.n) })
+	for _, id := range lost {
+		a := ix.writes[id].accepted
+		ix.find("key "+id.of+": the ledger accepted write "+id.op+" and does not have it in the final read", a.n)
+		missing.add("a write that the ledger accepted at " + figures.Clock(a.to) + " is missing from its final read")
 	}
 	ix.lostLedger = append(ix.lostLedger, missing.text()...)
 }
@@ -186,7 +218,7 @@ func (s *several) text() []string {
 }
 
 // checkCalls looks for operations that succeeded while the probe saw the key carry another epoch.
-func (ix *index) checkCalls(k *keyIndex) {
+func (ix *Facts) checkCalls(k *keyIndex) {
 	if len(k.looks) == 0 {
 		return
 	}
@@ -200,7 +232,7 @@ func (ix *index) checkCalls(k *keyIndex) {
 	}
 }
 
-func (ix *index) checkForeign(k *keyIndex, e *epoch, c *call, what string) {
+func (ix *Facts) checkForeign(k *keyIndex, e *epoch, c *call, what string) {
 	if c.outcome != history.OK {
 		return
 	}

@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/lockdrill/lockdrill/history"
@@ -21,7 +22,8 @@ type epoch struct {
 	works                        []*work
 	effects                      []*effect
 	fenced, unowned, abandoned   *history.Event
-	skipped                      *history.Event // release.skipped
+	skipped                      int64 // the event release.skipped; 0 = none
+	whySkipped                   string
 
 	sure     bool         // surely granted; otherwise only possibly
 	granted  history.Span // the instant of the grant
@@ -64,10 +66,16 @@ func (c *call) applied(flight int64) history.Span {
 type work struct {
 	subject    string
 	start, end history.Span
-	why        string         // of the exit; "" = none was seen
-	exit       *history.Event // nil: ended by death, or not seen
+	why        string // of the exit; "" = none was seen
+	exit       int64  // the event; 0 = it ended by death, or nobody saw it
+	by         string // who told of the exit
+	valid      int64  // likewise: ns that were left, as the worker says
+	hasValid   bool
 	n          int64
 }
+
+// exited reports that its end was told of.
+func (w *work) exited() bool { return w.exit != 0 }
 
 // skipped reports that the worker found the job done and did nothing.
 func (w *work) skipped() bool { return w.why == history.AckSkipped }
@@ -79,8 +87,8 @@ type held struct{ start, end history.Span }
 type stretch struct {
 	epoch string // "" = absent
 	first history.Span
-	prev  *history.Span // last look that showed the state before
-	again *history.Span // a later look at the same state, in the final reads
+	prev  history.Span // last look that showed the state before; From is never where there was none
+	again history.Span // a later look at the same state, in the final reads; From is never where there was none
 	next  *stretch
 	pttl  int64
 	slack int64 // by which pttl may be too much
@@ -90,13 +98,16 @@ type stretch struct {
 	n        int64
 }
 
+// never is the beginning of a stretch of time that was not.
+const never = math.MinInt64
+
 // last is the latest look that surely showed the state.
 func (s *stretch) last() history.Span {
 	switch {
-	case s.again != nil:
-		return *s.again
+	case s.again.From != never:
+		return s.again
 	case s.next != nil:
-		return *s.next.prev
+		return s.next.prev
 	}
 	return s.first
 }
@@ -153,7 +164,7 @@ func (k *keyIndex) owner(s history.Span) *epoch {
 }
 
 // grant fixes the bracket of e's grant from the claims, and narrows it by what the probes saw.
-func (ix *index) grant(k *keyIndex, e *epoch) {
+func (ix *Facts) grant(k *keyIndex, e *epoch) {
 	g := history.Span{From: 0, To: open}
 	from := int64(open)
 	for _, c := range e.acquires {
@@ -185,7 +196,7 @@ func (ix *index) grant(k *keyIndex, e *epoch) {
 		}
 	}
 	for _, f := range e.effects {
-		later(f.span.To, f.event.N)
+		later(f.span.To, f.n)
 	}
 	for _, c := range e.refusals {
 		later(c.span.To, c.n)
@@ -195,7 +206,7 @@ func (ix *index) grant(k *keyIndex, e *epoch) {
 }
 
 // narrowGrant intersects the grant with the look that first named the epoch. Evidence wins over claims.
-func (ix *index) narrowGrant(k *keyIndex, e *epoch) {
+func (ix *Facts) narrowGrant(k *keyIndex, e *epoch) {
 	if len(e.looks) == 0 {
 		return
 	}
@@ -205,7 +216,7 @@ func (ix *index) narrowGrant(k *keyIndex, e *epoch) {
 		e.n = s.n
 	}
 	seen := history.Span{From: 0, To: s.first.To}
-	if s.prev != nil {
+	if s.prev.From != never {
 		seen.From = s.prev.From
 	}
 	narrow, ok := e.granted.Intersect(seen)
@@ -220,7 +231,7 @@ func (ix *index) narrowGrant(k *keyIndex, e *epoch) {
 }
 
 // believe fixes from when until when the holder relied on the lock.
-func (ix *index) believe(e *epoch) {
+func (ix *Facts) believe(e *epoch) {
 	for _, c := range e.acquires {
 		if c.outcome != history.OK {
 			continue
@@ -245,7 +256,7 @@ func (ix *index) believe(e *epoch) {
 }
 
 // lastSign brackets the end of an incarnation: its death, else from its last word on.
-func (ix *index) lastSign(incarnation string) history.Span {
+func (ix *Facts) lastSign(incarnation string) history.Span {
 	if d, ok := ix.deaths[incarnation]; ok {
 		return d.Span
 	}

@@ -169,14 +169,14 @@ func (m *measured) ownerRejected(f fencing) {
 	}
 	first := f.ownerRejected[0]
 	m.violated = true
-	refused := fmt.Sprintf("%s of the rightful owner refused, first of epoch %s with fence %d", figures.Plural(n, "write"), first.epoch.id, first.event.Fence)
+	refused := fmt.Sprintf("%s of the rightful owner refused, first of epoch %s with fence %d", figures.Plural(n, "write"), first.epoch.id, first.fence)
 	if m.why != "" {
 		refused = m.why + "; " + refused
 	}
 	m.why = refused
 	m.next = "mint fences that survive a flush and a fail-over: max(last + 1, the store's clock)"
 	for _, x := range f.ownerRejected {
-		m.evidence = append(m.evidence, x.event.N)
+		m.evidence = append(m.evidence, x.n)
 	}
 }
 

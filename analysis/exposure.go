@@ -58,7 +58,7 @@ func (s *shot) strikes(incarnation string) bool {
 }
 
 // settle finds what the shot exposed and makes its trials.
-func (s *shot) settle(ix *index) {
+func (s *shot) settle(ix *Facts) {
 	for _, v := range s.victims {
 		if p, ok := s.pauseOf(ix, v); ok {
 			ix.pauses[v] = append(ix.pauses[v], p)
@@ -101,7 +101,7 @@ func (s *shot) settle(ix *index) {
 
 // found reports that e surely owned its key throughout the bracket in which the fault was applied; or until it, where the fault itself
 // took the key away.
-func (s *shot) found(ix *index, e *epoch) bool {
+func (s *shot) found(ix *Facts, e *epoch) bool {
 	l := &e.life
 	switch {
 	case e.granted.To > s.applied.From:
@@ -126,7 +126,7 @@ func (s *shot) takes(e *epoch) bool {
 
 // goneBefore reports that e's key may have been taken away before s struck: by another fault, after which nobody saw e own it, or, since
 // a standby may bring it back again, as a look at the key showed.
-func (ix *index) goneBefore(s *shot, e *epoch) bool {
+func (ix *Facts) goneBefore(s *shot, e *epoch) bool {
 	taken := func(o *shot) bool {
 		if o == s || o.applied == nil || !o.takes(e) || o.applied.From > s.applied.From || o.applied.To < e.granted.From {
 			return false
@@ -148,13 +148,13 @@ func (ix *index) goneBefore(s *shot, e *epoch) bool {
 
 // struck reports that e, which may have been hit, surely was: an operation of it, or while it surely owned its key and the fault
 // was in effect (docs/decisions/0007).
-func (s *shot) struck(ix *index, e *epoch) bool {
+func (s *shot) struck(ix *Facts, e *epoch) bool {
 	during := e.granted.To <= s.over.From && e.life.end.From >= s.applied.To
 	return s.failures() || e.rank > 0 && (during || s.found(ix, e))
 }
 
 // hitEpochs is mayHit by key.
-func (s *shot) hitEpochs(ix *index) map[string][]*epoch {
+func (s *shot) hitEpochs(ix *Facts) map[string][]*epoch {
 	if s.hit == nil {
 		s.hit = map[string][]*epoch{}
 		for _, e := range s.mayHit(ix) {
@@ -166,7 +166,7 @@ func (s *shot) hitEpochs(ix *index) map[string][]*epoch {
 
 // mayHit lists the epochs that the fault may have hit, whenever they were granted: of a burst those of which an operation failed, of
 // a deleted key the one that had it, of a fault of the store all, of any other those of the replicas that it struck.
-func (s *shot) mayHit(ix *index) []*epoch {
+func (s *shot) mayHit(ix *Facts) []*epoch {
 	var es []*epoch
 	seen := map[*epoch]bool{}
 	add := func(e *epoch) {
@@ -242,7 +242,7 @@ func (s *shot) firstHit(e *epoch) *history.Span {
 }
 
 // cutOff is the last confirmed fault that kept e's renewals from the store before it was given up; nil where none did.
-func (ix *index) cutOff(e *epoch) *shot {
+func (ix *Facts) cutOff(e *epoch) *shot {
 	var last *shot
 	for _, s := range ix.shots {
 		if s.applied != nil && s.applied.From <= e.abandoned.To && s.void == nil && !s.crash() && s.kept(e) {
@@ -270,7 +270,7 @@ func (s *shot) kept(e *epoch) bool {
 }
 
 // markStrangers finds the epochs that faults of ours put into keys: nobody asked for them, and nobody holds them.
-func (ix *index) markStrangers() {
+func (ix *Facts) markStrangers() {
 	for _, s := range ix.shots {
 		k := ix.keys[s.key]
 		if !s.plants() || s.applied == nil || k == nil {

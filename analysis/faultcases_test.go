@@ -299,12 +299,12 @@ func keyStranger() *tape {
 	})
 }
 
-// releasesFail: the releases of 12 keys fail for half a minute, each of them wanted by another job's worth of work. Left to their TTL
+// releasesFail: the releases of 6 keys fail for half a minute, each of them wanted by another job's worth of work. Left to their TTL
 // they are owed for a minute; tried again, until the burst is over.
 func releasesFail(again bool) *tape {
-	return struck("the releases of 12 keys fail at once", 45, 260, func(t *tape) {
+	return struck("the releases of 6 keys fail at once", 45, 260, func(t *tape) {
 		t.inject(15, "burst#1", "", history.Fault{Kind: "release_failures", Form: "error", Via: "worker", Victims: []string{"r1.1", "r2.1"}, Declared: 15e9})
-		for i := 1; i <= 12; i++ {
+		for i := 1; i <= 6; i++ {
 			id, at := fmt.Sprintf("a%d", i), 10+float64(i)*0.02
 			t.work(at, 8, "r1.1", i, id, int64(100+i))
 			t.releaseHit(at+8.001, id, "burst#1")
@@ -322,12 +322,12 @@ func releasesFail(again bool) *tape {
 			t.release(free+1+6*ms, next)
 		}
 		f := t.shots["burst#1"]
-		f.Hits = 12
+		f.Hits = 6
 		t.shots["burst#1"] = f
 		t.fault(18.021, 30, history.FaultConfirmed, "burst#1", "")
 		for _, r := range []string{"r1.1", "r2.1"} { // each says when it is over in itself
 			own := t.shots["burst#1"]
-			own.Hits = map[string]int64{"r1.1": 12}[r]
+			own.Hits = map[string]int64{"r1.1": 6}[r]
 			t.add(30, 30, history.Event{Kind: history.FaultReverted, Source: r, Op: "burst#1", Fault: &own})
 		}
 		t.fault(30, 30.002, history.FaultVerified, "burst#1", "")

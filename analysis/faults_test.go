@@ -13,8 +13,8 @@ import (
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
-// faulted is the index of a tape under the good drill's experiment, which declares kills only.
-func faulted(t *testing.T, play func(*tape)) *index {
+// faulted are the facts of a tape under the good drill's experiment, which declares kills only.
+func faulted(t *testing.T, play func(*tape)) *Facts {
 	t.Helper()
 	tp := newTape("a fault")
 	tp.phase(0.2, history.PhaseFaults)
@@ -25,10 +25,10 @@ func faulted(t *testing.T, play func(*tape)) *index {
 		t.Fatal(err)
 	}
 	e, _ := load(t, "good-drill")
-	return newIndex(experiments.Scale(e), h)
+	return FactsOf(e, h)
 }
 
-func (ix *index) shot(t *testing.T, op string) *shot {
+func (ix *Facts) shot(t *testing.T, op string) *shot {
 	t.Helper()
 	i := slices.IndexFunc(ix.shots, func(s *shot) bool { return s.op == op })
 	if i < 0 {

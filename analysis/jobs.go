@@ -10,7 +10,7 @@ import (
 
 // reExecuted counts the executions of jobs that were executed before, by an earlier epoch. Work that was surely complete counts
 // in lo; work that was cut off (nobody knows how much of it was done) only in hi.
-func (ix *index) reExecuted(lock string) (t tally, evidence []int64) {
+func (ix *Facts) reExecuted(lock string) (t tally, evidence []int64) {
 	type run struct {
 		e *epoch
 		w *work
@@ -50,14 +50,14 @@ func (ix *index) reExecuted(lock string) (t tally, evidence []int64) {
 }
 
 // wrote reports that e brought the job to an end.
-func (ix *index) wrote(j *job, e *epoch) bool {
+func (ix *Facts) wrote(j *job, e *epoch) bool {
 	return slices.ContainsFunc(j.terminals, func(f *effect) bool { return f.epoch == e })
 }
 
 // strandedOf counts work that is still open at the horizon: jobs without a terminal state, and loops that nobody took over.
 // What is open before the horizon, or before it could be worked off after that, may yet be finished, so it counts in hi only; so
 // does all of it where the ledger has lost entries, or the final reads are missing (known is false).
-func (ix *index) strandedOf(lock string) (t tally, evidence []int64, known bool) {
+func (ix *Facts) strandedOf(lock string) (t tally, evidence []int64, known bool) {
 	final, known := ix.finalAt()
 	horizon, _ := ix.horizon(lock)
 	add := func(since, hold, n int64) {
@@ -85,7 +85,7 @@ func (ix *index) strandedOf(lock string) (t tally, evidence []int64, known bool)
 }
 
 // horizon is the instant from which on a breach of this lock would have been seen; faulted is false where no fault was applied.
-func (ix *index) horizon(lock string) (at int64, faulted bool) {
+func (ix *Facts) horizon(lock string) (at int64, faulted bool) {
 	for _, s := range ix.shots {
 		if s.applied == nil {
 			continue

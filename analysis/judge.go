@@ -17,14 +17,17 @@ import (
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
-// Judge measures h and holds it against the promises of e, which is the experiment as loaded (not scaled). It is a pure
-// function: the same two give the same Judgement, byte for byte.
-func Judge(e *experiments.Experiment, h *history.History) *verdict.Judgement {
-	return NewJudger(e).Judge(h)
-}
+// Judge holds what was read against the promises of the experiment. It is a pure function: the same experiment and history give the same
+// Judgement, byte for byte.
+func (ix *Facts) Judge() *verdict.Judgement { return ix.judging().judgement() }
 
-// Judge is Judge of the judger's experiment and h.
-func (r *Judger) Judge(h *history.History) *verdict.Judgement { return r.judging(h).judgement() }
+// Judge reads and judges h, which is whole, in the memory of the judgement before.
+func (r *Judger) Judge(h *history.History) *verdict.Judgement { return r.whole(h).Judge() }
+
+// Judge reads and judges h, which is whole. e is the experiment as loaded (not scaled).
+func Judge(e *experiments.Experiment, h *history.History) *verdict.Judgement {
+	return FactsOf(e, h).Judge()
+}
 
 func (j *judging) judgement() *verdict.Judgement {
 	ix := j.ix
@@ -64,14 +67,15 @@ func (j *judging) judgement() *verdict.Judgement {
 	ix.compareMetrics()
 	out.Findings = append([]verdict.Finding{}, ix.findings...)
 	out.Warnings = j.warnings()
-	out.ExitCode, out.Verdict = decide(out, ix)
+	out.ExitCode = j.exit(out)
+	out.Verdict = verdict.ExitName(out.ExitCode)
 	return out
 }
 
 // judging is one judgement in the making.
 type judging struct {
 	*Judger
-	ix     *index
+	ix     *Facts
 	status string
 	warmup time.Duration // allowance for the first effect after a grant, by the run's calibration
 
@@ -82,10 +86,10 @@ type judging struct {
 	spread   map[string][]*distribution
 }
 
-// judging begins the judgement of h.
-func (r *Judger) judging(h *history.History) *judging {
-	r.ix.read(r.exp, h)
-	j := &judging{Judger: r, ix: &r.ix, fencings: map[string]fencing{}, giveups: map[string]giveUps{}, dups: map[string]duplicates{},
+// judging begins a judgement.
+func (ix *Facts) judging() *judging {
+	ix.findings = ix.findings[:ix.contradictions] // without those of a judgement before
+	j := &judging{Judger: ix.judger, ix: ix, fencings: map[string]fencing{}, giveups: map[string]giveUps{}, dups: map[string]duplicates{},
 		debts: map[string]debts{}, spread: map[string][]*distribution{}}
 	j.status = verdict.StatusCutOff
 	if end := j.ix.end; end != nil {
@@ -126,14 +130,13 @@ func (j *judging) lockNames() []string {
 }
 
 func (j *judging) run() verdict.RunInfo {
-	h := j.ix.h
 	last := j.ix.last
 	r := verdict.RunInfo{
-		ID: h.Header.Run, Experiment: h.Header.Experiment, Status: j.status, Started: h.Header.Started,
-		Seconds: seconds(last), Seed: h.Header.Seed, TimeScale: h.Header.TimeScale, Live: h.Header.Mode == history.Live,
+		ID: j.ix.header.Run, Experiment: j.ix.header.Experiment, Status: j.status, Started: j.ix.header.Started,
+		Seconds: seconds(last), Seed: j.ix.header.Seed, TimeScale: j.ix.header.TimeScale, Live: j.ix.header.Mode == history.Live,
 		Steady: j.steady(), CleanedUp: j.ix.clean() && j.ix.end != nil && j.ix.end.Note.OK,
 	}
-	if t, err := time.Parse(time.RFC3339Nano, h.Header.Started); err == nil {
+	if t, err := time.Parse(time.RFC3339Nano, j.ix.header.Started); err == nil {
 		r.Ended = t.Add(time.Duration(last)).UTC().Format(time.RFC3339Nano)
 	}
 	return r
@@ -192,13 +195,13 @@ func (j *judging) warnings() []string {
 	ix := j.ix
 	ws := []string{}
 	add := func(format string, args ...any) { ws = append(ws, fmt.Sprintf(format, args...)) }
-	if ix.h.Torn != "" {
-		add("the history is torn: %s", ix.h.Torn)
+	if ix.torn != "" {
+		add("the history is torn: %s", ix.torn)
 	}
-	if ix.h.Header.Mode == history.Rehearsal {
+	if ix.header.Mode == history.Rehearsal {
 		add("a rehearsal in virtual time: it says nothing about a live system")
 	}
-	if s := ix.h.Header.TimeScale; s != 1 {
+	if s := ix.header.TimeScale; s != 1 {
 		add("time scale %g: figures are real seconds against scaled limits", s)
 	}
 	for _, ev := range ix.exits {
@@ -236,7 +239,7 @@ func (j *judging) warnings() []string {
 }
 
 // failsOver reports a fail-over of the locks' store, declared or fired.
-func (ix *index) failsOver() bool {
+func (ix *Facts) failsOver() bool {
 	fired := slices.ContainsFunc(ix.shots, func(s *shot) bool {
 		return s.kind == experiments.KindStore && s.form == string(experiments.StoreFailover)
 	})
@@ -246,7 +249,7 @@ func (ix *index) failsOver() bool {
 }
 
 // clean reports that everything that was cleaned up was verified, as far as the history tells.
-func (ix *index) clean() bool {
+func (ix *Facts) clean() bool {
 	for _, c := range ix.cleanups {
 		if !c.Note.OK {
 			return false
@@ -255,32 +258,25 @@ func (ix *index) clean() bool {
 	return true
 }
 
-// decide gives the exit code and its name: 20 > 1 > 10 > 12 > 11 > 0.
-func decide(out *verdict.Judgement, ix *index) (int, string) {
-	word := verdict.Pass
-	if len(out.SLOs) == 0 {
-		word = verdict.Inconclusive
+// exit is the status of the run: the worst of what applies.
+func (j *judging) exit(out *verdict.Judgement) int {
+	ix := j.ix
+	codes, word := []int{verdict.ExitPass}, verdict.Pass
+	add := func(applies bool, code int) {
+		if applies {
+			codes = append(codes, code)
+		}
 	}
 	for _, s := range out.SLOs {
 		word = verdict.Worst(word, s.Verdict)
 	}
-	failedTool := out.Run.Status == verdict.StatusError
-	for _, a := range ix.aborts {
-		failedTool = failedTool || a.Note.What == "error"
-	}
-	switch {
-	case !ix.clean() || ix.end != nil && !ix.end.Note.OK:
-		return verdict.ExitDirty, "dirty"
-	case failedTool:
-		return verdict.ExitError, "error"
-	case word == verdict.Fail:
-		return verdict.ExitSLOFailed, "slo-failed"
-	case out.Run.Status == verdict.StatusAborted || ix.end != nil && len(ix.aborts) > 0:
-		return verdict.ExitAborted, "aborted"
-	case word == verdict.Inconclusive || out.Run.Status != verdict.StatusCompleted:
-		return verdict.ExitInconclusive, "inconclusive"
-	}
-	return verdict.ExitPass, "pass"
+	broke := func(a *history.Event) bool { return a.Note.What == "error" }
+	add(!ix.clean() || ix.end != nil && !ix.end.Note.OK, verdict.ExitDirty)
+	add(j.status == verdict.StatusError || slices.ContainsFunc(ix.aborts, broke), verdict.ExitError)
+	add(word == verdict.Fail, verdict.ExitSLOFailed)
+	add(j.status == verdict.StatusAborted || ix.end != nil && len(ix.aborts) > 0, verdict.ExitAborted)
+	add(word == verdict.Inconclusive || len(out.SLOs) == 0 || j.status != verdict.StatusCompleted, verdict.ExitInconclusive)
+	return verdict.WorstExit(codes...)
 }
 
 // tenths rounds an allowance up to what reads well in a sum, a tenth of a millisecond.

@@ -8,6 +8,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
 )
 
 // Judger judges histories of one experiment, one after the other: what depends on the experiment alone is worked out once, and the
@@ -15,7 +16,7 @@ import (
 type Judger struct {
 	exp   *experiments.Experiment // scaled
 	file  *experiments.Experiment // as loaded
-	ix    index
+	facts Facts
 	sums  map[sumOf]forecast.PromiseBand
 	all   map[time.Duration][]verdict.Band  // by warm-up
 	lints map[time.Duration][]forecast.Lint // likewise, in the numbers of the file
@@ -24,6 +25,24 @@ type Judger struct {
 // NewJudger prepares for histories of e, which is the experiment as loaded (not scaled).
 func NewJudger(e *experiments.Experiment) *Judger {
 	return &Judger{exp: experiments.Scale(e), file: e, lints: map[time.Duration][]forecast.Lint{}}
+}
+
+// Read takes in h, in one pass; what it returns is good until the next one. An error is h's.
+func (r *Judger) Read(h history.Source) (*Facts, error) {
+	r.facts.begin(r, h.Header())
+	if err := r.facts.read(h); err != nil {
+		return nil, err
+	}
+	return &r.facts, nil
+}
+
+// whole is Read of what is in memory: nothing can go wrong any more.
+func (r *Judger) whole(h *history.History) *Facts {
+	facts, err := r.Read(h.Source())
+	if err != nil {
+		panic(err)
+	}
+	return facts
 }
 
 // sumOf says what a sum of L3 depends on, beside the experiment.

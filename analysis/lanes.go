@@ -7,13 +7,11 @@ import (
 	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
-	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
 
-// LanesOf arranges h for pictures. e is the experiment as loaded (not scaled), j the judgement of the two.
-func LanesOf(e *experiments.Experiment, h *history.History, j *verdict.Judgement) *verdict.Lanes {
-	ix := newIndex(experiments.Scale(e), h)
+// Lanes arranges what was read for pictures. j is its judgement.
+func (ix *Facts) Lanes(j *verdict.Judgement) *verdict.Lanes {
 	l := &verdict.Lanes{
 		Seconds: seconds(ix.last), TimeScale: cmp.Or(j.Run.TimeScale, 1), Live: j.Run.Live,
 		RTT50: seconds(ix.cal.RTT50), RTT99: seconds(ix.cal.RTT99),
@@ -55,7 +53,7 @@ func (s *shot) lasted() verdict.Moment {
 	return momentOf(over)
 }
 
-func (ix *index) faultLane(s *shot) verdict.FaultLane {
+func (ix *Facts) faultLane(s *shot) verdict.FaultLane {
 	f := verdict.FaultLane{Op: s.op, FaultResult: s.result(ix), Over: s.lasted()}
 	if s.applied != nil {
 		at := momentOf(s.applied.Span)
@@ -68,7 +66,7 @@ func (ix *index) faultLane(s *shot) verdict.FaultLane {
 	return f
 }
 
-func (ix *index) lockLanes() []verdict.LockLane {
+func (ix *Facts) lockLanes() []verdict.LockLane {
 	var out []verdict.LockLane
 	for _, k := range ix.keyOrder {
 		i := slices.IndexFunc(out, func(l verdict.LockLane) bool { return l.Lock == k.lock })
@@ -118,7 +116,7 @@ func (k *keyIndex) again() []verdict.Mark {
 }
 
 // roundTrips lists the calls to the locks' store, and the looks of the probe.
-func (ix *index) roundTrips() []verdict.RoundTrip {
+func (ix *Facts) roundTrips() []verdict.RoundTrip {
 	var out []verdict.RoundTrip
 	add := func(op string, cs []*call) {
 		for _, c := range cs {

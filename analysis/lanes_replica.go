@@ -9,7 +9,7 @@ import (
 )
 
 // replicaLanes gathers the lives of the replicas, in the order in which they were first heard of.
-func (ix *index) replicaLanes() []verdict.ReplicaLane {
+func (ix *Facts) replicaLanes() []verdict.ReplicaLane {
 	var out []verdict.ReplicaLane
 	at := map[string][2]int{} // lane and life of an incarnation
 	life := func(incarnation string, start history.Span) *verdict.Life {
@@ -30,21 +30,11 @@ func (ix *index) replicaLanes() []verdict.ReplicaLane {
 		at[incarnation] = [2]int{i, len(out[i].Lives) - 1}
 		return &out[i].Lives[len(out[i].Lives)-1]
 	}
-	for i := range ix.h.Events {
-		ev := &ix.h.Events[i]
-		switch {
-		case ev.Kind == history.ReplicaStart:
-			life(ev.Replica.Incarnation, ev.Span)
-		case ev.Call != nil || ev.Work != nil: // what nobody saw start
-			life(ev.Source, history.Span{From: 0, To: ev.To})
-		}
+	for _, l := range ix.lifeOrder {
+		life(l.incarnation, l.start)
 	}
-	for i := range ix.h.Events {
-		ev := &ix.h.Events[i]
-		if ev.Kind != history.ObjectKind || !ev.Object.Gone || ev.Object.Incarnation == "" || ix.afterRun(ev) {
-			continue
-		}
-		if p, known := at[ev.Object.Incarnation]; known {
+	for _, ev := range ix.gone {
+		if p, known := at[ev.Object.Incarnation]; known && !ix.afterRun(ev) {
 			gone := momentOf(history.At(ev.To)) // since when may be known as little as when it was last listed
 			out[p[0]].Lives[p[1]].Object = &gone
 		}
@@ -66,7 +56,7 @@ func (ix *index) replicaLanes() []verdict.ReplicaLane {
 }
 
 // fillLife adds what the incarnation did, and what befell it.
-func (ix *index) fillLife(lane *verdict.ReplicaLane, l *verdict.Life) {
+func (ix *Facts) fillLife(lane *verdict.ReplicaLane, l *verdict.Life) {
 	for _, e := range ix.replicas[l.Incarnation] {
 		if e.belief != nil {
 			l.Belief = append(l.Belief, verdict.Extent{Start: momentOf(e.belief.start), End: momentOf(e.belief.end)})

@@ -2,11 +2,11 @@ package analysis
 
 import "github.com/lockdrill/lockdrill/analysis/verdict"
 
-func (ix *index) signalLanes() []verdict.SignalLane {
+func (ix *Facts) signalLanes() []verdict.SignalLane {
 	var out []verdict.SignalLane
 	for _, m := range ix.exp.Probes.Metrics {
 		l := verdict.SignalLane{Metric: m.Name}
-		for _, s := range ix.scrapes(m.Name) {
+		for _, s := range ix.samples[m.Name] {
 			if len(s.points) == 0 {
 				continue
 			}

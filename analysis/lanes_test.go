@@ -16,7 +16,7 @@ func TestLanesAgreeWithTheJudgement(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e, h := load(t, name)
 			j := Judge(e, h)
-			l := LanesOf(e, h, j)
+			l := FactsOf(e, h).Lanes(j)
 			if len(l.Trials) != len(j.Takeovers) || len(l.Faults) != len(j.Faults) {
 				t.Fatalf("%d trials and %d faults are drawn of %d and %d", len(l.Trials), len(l.Faults), len(j.Takeovers), len(j.Faults))
 			}
@@ -35,7 +35,7 @@ func TestLanesAgreeWithTheJudgement(t *testing.T) {
 // The end of a pod's process is drawn where it was seen, not halfway between it and the call.
 func TestAPodsFaultIsDrawnUntilItsProcessEnded(t *testing.T) {
 	e, h := load(t, "pods-force-delete-overlap")
-	l := LanesOf(e, h, Judge(e, h))
+	l := FactsOf(e, h).Lanes(Judge(e, h))
 	for _, over := range []verdict.Moment{l.Faults[0].Over, *l.Trials[0].Over} {
 		if over.From < 13.05 || over.To > 13.13 {
 			t.Errorf("over at %+v: its last sign of life was at 13.06s, its end was seen by 13.12s", over)

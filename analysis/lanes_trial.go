@@ -9,7 +9,7 @@ import (
 )
 
 // trialLanes follows Judge: the trials that count, by shot, then the thefts.
-func (ix *index) trialLanes() []verdict.TrialLane {
+func (ix *Facts) trialLanes() []verdict.TrialLane {
 	var out []verdict.TrialLane
 	for _, s := range ix.shots {
 		for _, t := range s.trials {
@@ -37,7 +37,7 @@ func (ix *index) trialLanes() []verdict.TrialLane {
 	return out
 }
 
-func (ix *index) trialLane(t *trial) verdict.TrialLane {
+func (ix *Facts) trialLane(t *trial) verdict.TrialLane {
 	struck, over := momentOf(t.shot.applied.Span), t.shot.lasted()
 	l := verdict.TrialLane{
 		Takeover: t.takeover(), Struck: &struck, Over: &over, Clock: momentOf(t.start), Held: t.e.hold(),

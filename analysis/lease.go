@@ -21,7 +21,7 @@ type lease struct {
 
 // leaseOf fixes e's lease end: due by the last extension, or cut short by a give-back, a loss of the store's data, or a
 // grant to another. Key looks narrow it.
-func (ix *index) leaseOf(k *keyIndex, e, next *epoch) {
+func (ix *Facts) leaseOf(k *keyIndex, e, next *epoch) {
 	l := lease{due: ix.dueOf(e), alive: e.granted.From}
 	hi := l.due.To
 	for _, c := range e.renewals {
@@ -80,7 +80,7 @@ func (ix *index) leaseOf(k *keyIndex, e, next *epoch) {
 const pttlRounding = int64(1e6)
 
 // takenFrom is when a confirmed fault took the key from under e; nil where none did. The fault names the epoch whose token it found.
-func (ix *index) takenFrom(e *epoch) *history.Span {
+func (ix *Facts) takenFrom(e *epoch) *history.Span {
 	for _, s := range ix.shots {
 		if s.kind == experiments.KindDeleteKey && s.applied != nil && s.confirmed != nil && s.void == nil && s.key == e.key && s.epoch == e.id {
 			return &s.applied.Span
@@ -90,7 +90,7 @@ func (ix *index) takenFrom(e *epoch) *history.Span {
 }
 
 // dueOf is when the lease runs out if nobody cuts it short. A key without expiry never does.
-func (ix *index) dueOf(e *epoch) history.Span {
+func (ix *Facts) dueOf(e *epoch) history.Span {
 	p := ix.policy(e.lock)
 	due := history.Span{From: e.granted.From, To: open}
 	if len(e.acquires)+len(e.renewals) > 0 {
@@ -136,7 +136,7 @@ func (ix *index) dueOf(e *epoch) history.Span {
 
 // flight is for how long a call may be on its way after its caller has given it up: its timeout, and what the experiment's faults
 // hold back.
-func (ix *index) flight(timeout time.Duration) int64 {
+func (ix *Facts) flight(timeout time.Duration) int64 {
 	var held time.Duration
 	for i := range ix.exp.Faults {
 		switch f := &ix.exp.Faults[i]; {
@@ -152,7 +152,7 @@ func (ix *index) flight(timeout time.Duration) int64 {
 }
 
 // vanished lowers hi to the first look that no longer showed the epoch.
-func (ix *index) vanished(e *epoch, s *stretch, hi int64) int64 {
+func (ix *Facts) vanished(e *epoch, s *stretch, hi int64) int64 {
 	if s.last().From > hi {
 		if ix.outlivesLease(e.lock) {
 			return hi
@@ -167,12 +167,12 @@ func (ix *index) vanished(e *epoch, s *stretch, hi int64) int64 {
 }
 
 // cameBack reports that the store may have forgotten that e's key was freed: another took its place that did not know of it yet.
-func (ix *index) cameBack(e *epoch) bool {
+func (ix *Facts) cameBack(e *epoch) bool {
 	return ix.failsOver() && slices.ContainsFunc(ix.losses, func(l history.Span) bool { return l.To > e.granted.From })
 }
 
 // giveBack takes the holder's own releases and undos into account.
-func (ix *index) giveBack(e *epoch, l *lease, lo, hi int64) (int64, int64) {
+func (ix *Facts) giveBack(e *epoch, l *lease, lo, hi int64) (int64, int64) {
 	releases := e.releases
 	if e.back != nil {
 		releases = append(releases[:len(releases):len(releases)], e.back)
@@ -207,7 +207,7 @@ func (ix *index) giveBack(e *epoch, l *lease, lo, hi int64) (int64, int64) {
 
 // storeLoss lowers lo to the instant at which the store may have forgotten the key. An extension that succeeded later
 // proves that it did not.
-func (ix *index) storeLoss(e *epoch, l lease, lo int64) (int64, bool) {
+func (ix *Facts) storeLoss(e *epoch, l lease, lo int64) (int64, bool) {
 	for _, loss := range ix.losses {
 		at := max(loss.From, e.granted.From)                                 // it may have come before the grant, which is then not lost
 		if loss.To > e.granted.From && at < l.due.To && l.alive <= loss.To { // its holder may also have given it back before

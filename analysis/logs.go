@@ -7,9 +7,14 @@ import (
 	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
-	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
+
+// match is a line that matched a pattern.
+type match struct {
+	pattern, source string
+	n               int64
+}
 
 // logMatches counts the lines that matched a pattern, over the whole run and all pods.
 func (j *judging) logMatches(lock, pattern string) measured {
@@ -18,14 +23,12 @@ func (j *judging) logMatches(lock, pattern string) measured {
 		m.lacks = append(m.lacks, j.notExposed(lock))
 	}
 	by := map[string]int{}
-	for i := range j.ix.h.Events {
-		ev := &j.ix.h.Events[i]
-		if ev.Kind != history.LogMatch || ev.Match.Pattern != pattern {
-			continue
+	for _, line := range j.ix.matches {
+		if line.pattern == pattern {
+			m.n++
+			by[line.source]++
+			m.evidence = append(m.evidence, line.n)
 		}
-		m.n++
-		by[ev.Source]++
-		m.evidence = append(m.evidence, ev.N)
 	}
 	m.lo, m.hi = int64(m.n), int64(m.n)
 	if blind := j.blind(probeLogs, j.window()); blind != nil { // a line that nobody read may have said anything

@@ -34,22 +34,17 @@ type point struct {
 	n      int64
 }
 
-// scrapes collects the samples of a metric by target, in the order of their first.
-func (ix *index) scrapes(metric string) []*scraped {
-	var all []*scraped
-	for i := range ix.h.Events {
-		ev := &ix.h.Events[i]
-		if ev.Sample == nil || ev.Sample.Metric != metric {
-			continue
-		}
-		at := slices.IndexFunc(all, func(s *scraped) bool { return s.target == ev.Sample.Target })
-		if at < 0 {
-			at = len(all)
-			all = append(all, &scraped{target: ev.Sample.Target})
-		}
-		all[at].take(ev)
+// scrape adds a sample to those of its metric at its target; targets are in the order of their first.
+func (ix *Facts) scrape(ev *history.Event) {
+	x := ev.Sample
+	all := ix.samples[x.Metric]
+	at := slices.IndexFunc(all, func(s *scraped) bool { return s.target == x.Target })
+	if at < 0 {
+		at = len(all)
+		all = append(all, &scraped{target: x.Target})
+		ix.samples[x.Metric] = all
 	}
-	return all
+	all[at].take(ev)
 }
 
 func (s *scraped) take(ev *history.Event) {
@@ -179,7 +174,7 @@ type question struct {
 	form     string
 	zero     bool // a series that does not exist is 0
 	window   history.Span
-	raisers  func(*history.Event) bool // the events that may have raised it, where that is known
+	raisers  func(raised) bool // the events that may have raised it, where that is known
 	gauge    bool
 	n        int // targets that count
 	evidence []int64
@@ -188,7 +183,7 @@ type question struct {
 }
 
 func (q *question) ask() reading {
-	all := q.j.ix.scrapes(q.metric.Name)
+	all := q.j.ix.samples[q.metric.Name]
 	total, found := reading{}, false
 	for _, s := range all {
 		if d, dead := q.j.ix.deaths[s.target]; dead && d.To <= q.window.From { // it counted nothing any more
@@ -263,7 +258,7 @@ func (q *question) blind(all []*scraped) []lack {
 }
 
 // metricOf is the declared metric of that name.
-func (ix *index) metricOf(name string) *experiments.Metric {
+func (ix *Facts) metricOf(name string) *experiments.Metric {
 	for i := range ix.exp.Probes.Metrics {
 		if ix.exp.Probes.Metrics[i].Name == name {
 			return &ix.exp.Probes.Metrics[i]
@@ -273,9 +268,9 @@ func (ix *index) metricOf(name string) *experiments.Metric {
 }
 
 // started is when an incarnation was started; before everything where that is not known.
-func (ix *index) started(incarnation string) int64 {
-	for i := range ix.h.Events {
-		if ev := &ix.h.Events[i]; ev.Kind == history.ReplicaStart && ev.Replica.Incarnation == incarnation {
+func (ix *Facts) started(incarnation string) int64 {
+	for _, ev := range ix.starts {
+		if ev.Replica.Incarnation == incarnation {
 			return ev.From
 		}
 	}

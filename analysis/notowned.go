@@ -27,7 +27,7 @@ func (o notOwned) ratio() int64 {
 
 // notOwnedOf counts the answers to renewals or releases. Calls that nobody answered say nothing, and an undo is no release: it
 // asks whether there was a grant at all.
-func (ix *index) notOwnedOf(lock, op string) notOwned {
+func (ix *Facts) notOwnedOf(lock, op string) notOwned {
 	var o notOwned
 	for _, k := range ix.keysOf(lock) {
 		for _, e := range k.epochs {

@@ -15,7 +15,7 @@ type regression struct {
 
 // order ranks the epochs of a key by grant: by fence, which the store minted in that order, until the store lost data or
 // a fence went back; from there on by the brackets of the grants.
-func (ix *index) order(k *keyIndex) {
+func (ix *Facts) order(k *keyIndex) {
 	all := make([]*epoch, 0, len(k.byID))
 	for _, e := range k.byID {
 		all = append(all, e)

@@ -16,7 +16,7 @@ type overlap struct {
 }
 
 // timeOverlap integrates excess holders over all keys of the lock: lo by what was surely held, hi by what was possibly held.
-func (ix *index) timeOverlap(lock, level string) overlap {
+func (ix *Facts) timeOverlap(lock, level string) overlap {
 	var o overlap
 	for _, k := range ix.keysOf(lock) {
 		sure, maybe, n := ix.holds(k, level)
@@ -43,7 +43,7 @@ func (ix *index) timeOverlap(lock, level string) overlap {
 // holds lists what the epochs of k held at this level, surely and possibly, each epoch a holder by its place in k.epochs.
 // An epoch that stopped and whose release was applied before the next grant cannot overlap it: the later one's possible
 // beginning is put off to the earlier one's end.
-func (ix *index) holds(k *keyIndex, level string) (sure, maybe []stretchOf, n int) {
+func (ix *Facts) holds(k *keyIndex, level string) (sure, maybe []stretchOf, n int) {
 	var free int64 // the key was surely released by its last holder not before this; 0 = not known
 	for i, e := range k.epochs {
 		hs := ix.heldAt(e, level)
@@ -74,7 +74,7 @@ func (ix *index) holds(k *keyIndex, level string) (sure, maybe []stretchOf, n in
 }
 
 // heldAt lists e's stretches at the level.
-func (ix *index) heldAt(e *epoch, level string) []held {
+func (ix *Facts) heldAt(e *epoch, level string) []held {
 	if level == verdict.LevelBelief {
 		if e.belief == nil {
 			return nil
@@ -90,7 +90,7 @@ func (ix *index) heldAt(e *epoch, level string) []held {
 
 // stoppedBefore reports that all of e's work had surely ended when the release was sent.
 func (e *epoch) stoppedBefore(c *call) bool {
-	return !slices.ContainsFunc(e.works, func(w *work) bool { return w.exit == nil || w.end.To > c.sent.To })
+	return !slices.ContainsFunc(e.works, func(w *work) bool { return !w.exited() || w.end.To > c.sent.To })
 }
 
 // cutOut removes p from the stretches.
@@ -120,7 +120,7 @@ type fencing struct {
 
 // effectOverlap counts accepted effects that were stale (after an effect of a later-granted epoch of the key) or unowned (after
 // their epoch had lost the key). Order comes from the ledger, not from a clock.
-func (ix *index) effectOverlap(lock string) fencing {
+func (ix *Facts) effectOverlap(lock string) fencing {
 	var f fencing
 	for _, k := range ix.keysOf(lock) {
 		var top *epoch // latest-granted epoch with an accepted effect so far
@@ -135,7 +135,7 @@ func (ix *index) effectOverlap(lock string) fencing {
 	return f
 }
 
-func (ix *index) countEffect(f *fencing, x *effect, top *epoch) {
+func (ix *Facts) countEffect(f *fencing, x *effect, top *epoch) {
 	stale := top != nil && x.epoch.rank < top.rank
 	surely := stale && top.surelyAfter(x.epoch)
 	if !x.Accepted {
@@ -161,10 +161,10 @@ func (ix *index) countEffect(f *fencing, x *effect, top *epoch) {
 	switch {
 	case surely || unowned:
 		f.lo, f.hi = f.lo+1, f.hi+1
-		f.evidence = cite(append(f.evidence, x.event.N)...)
+		f.evidence = cite(append(f.evidence, x.n)...)
 	case stale || maybe:
 		f.hi++
-		f.evidence = cite(append(f.evidence, x.event.N)...)
+		f.evidence = cite(append(f.evidence, x.n)...)
 	}
 }
 
@@ -199,5 +199,5 @@ func (f *effect) unowned() (surely, maybe bool) {
 // this write: the order of one process's doings holds, however wide its clock makes their brackets.
 func (f *effect) beforeRelease() bool {
 	gave := f.epoch.life.gave
-	return gave != nil && f.told != nil && f.told.Source == gave.source && f.told.N < gave.told && f.epoch.life.end.From >= gave.span.From
+	return gave != nil && f.told.n != 0 && f.told.by == gave.source && f.told.n < gave.told && f.epoch.life.end.From >= gave.span.From
 }

@@ -20,7 +20,7 @@ func (s *shot) death() *history.Death {
 }
 
 // noteDeath takes over what the shot tells of its victim's life, where no event of the fleet does.
-func (s *shot) noteDeath(ix *index) {
+func (s *shot) noteDeath(ix *Facts) {
 	d := s.death()
 	if d == nil {
 		return
@@ -32,14 +32,14 @@ func (s *shot) noteDeath(ix *index) {
 		ix.deaths[s.victim] = seen
 	case d.End != nil:
 		end := history.Span{From: min(max(d.Sign, d.End.From), d.End.To), To: d.End.To}
-		ix.deaths[s.victim] = death{end, s.confirmed.N}
+		ix.deaths[s.victim] = death{Span: end, n: s.confirmed.N}
 	}
 }
 
 // struckAt is from when on the holder of e could extend its lease no more: since the fault; in a pod, since its process ended. One that
 // gave the lock back after the call did what it was asked to, and the clock runs from there. Where nobody knows whether it was given
 // back, it is either.
-func (ix *index) struckAt(s *shot, e *epoch) history.Span {
+func (ix *Facts) struckAt(s *shot, e *epoch) history.Span {
 	d := s.death()
 	if d == nil || s.handedOver(e) && e.life.gave.outcome == history.OK {
 		return s.applied.Span
@@ -63,7 +63,7 @@ func (s *shot) handedOver(e *epoch) bool {
 // mayHaveGiven reports an epoch of an observed system that its holder may have given back without a word: nobody claims there, and what
 // comes and goes between two looks is not seen. Where a watch saw the name of another pod written over its own, nothing came between, and
 // the dead give nothing back.
-func (ix *index) mayHaveGiven(e *epoch) bool {
+func (ix *Facts) mayHaveGiven(e *epoch) bool {
 	if !ix.exp.Observed() || e.life.gave != nil {
 		return false
 	}
@@ -95,7 +95,7 @@ func (j *judging) handsOver(lock string) bool {
 }
 
 // unseenEnd is a victim that held a key of the lock and of whose process nobody saw the end; "" = there is none.
-func (ix *index) unseenEnd(lock string) string {
+func (ix *Facts) unseenEnd(lock string) string {
 	for _, s := range ix.shots {
 		if _, seen := ix.deaths[s.victim]; s.death() != nil && !seen && s.locks[lock] {
 			return s.victim
@@ -105,7 +105,7 @@ func (ix *index) unseenEnd(lock string) string {
 }
 
 // unheard holds the two witnesses of a life in a pod against one another: its log, and the stream of its events.
-func (ix *index) unheard(exit *history.Event) {
+func (ix *Facts) unheard(exit *history.Event) {
 	if r := exit.Replica; r.Unheard > 0 {
 		ix.find(fmt.Sprintf("replica %s: its log has %s as acknowledged that never came through the stream of its events", r.Incarnation, figures.Plural(r.Unheard, "line")), exit.N)
 	}
@@ -113,7 +113,7 @@ func (ix *index) unheard(exit *history.Event) {
 
 // outlivesLease reports a lock whose object goes on naming its last holder when the lease has run out: a Lease of Kubernetes, which
 // nobody but the next holder changes.
-func (ix *index) outlivesLease(lock string) bool {
+func (ix *Facts) outlivesLease(lock string) bool {
 	l := ix.lock(lock)
 	return l != nil && l.Lease != ""
 }
@@ -122,7 +122,7 @@ func (ix *index) outlivesLease(lock string) bool {
 func (e *epoch) extensions() []*call {
 	var cs []*call
 	for i, s := range e.looks {
-		if i > 0 && s.extended && s.prev != nil { // the first shows the grant
+		if i > 0 && s.extended && s.prev.From != never { // the first shows the grant
 			cs = append(cs, e.shown(s, history.ResultRenewed))
 		}
 	}
@@ -132,7 +132,7 @@ func (e *epoch) extensions() []*call {
 // shown is a call of e's holder that a look shows to have succeeded.
 func (e *epoch) shown(s *stretch, result string) *call {
 	at := s.first
-	if s.prev != nil {
+	if s.prev.From != never {
 		at.From = s.prev.From
 	}
 	return &call{source: e.replica, key: e.key, epoch: e.id, sent: at, span: at, outcome: history.OK, result: result, n: s.n, exited: true}

@@ -144,7 +144,7 @@ func TestAReleaseWithoutAnAnswerIsNoProofOfAHandOver(t *testing.T) {
 func TestTheOrderOfAPodsDoingsIsThatOfItsLines(t *testing.T) {
 	gave := &call{source: "r1.1", outcome: history.OK, told: 7, sent: history.Span{From: 100, To: 140}}
 	for n, want := range map[int64]bool{6: true, 8: false} {
-		w := &work{exit: &history.Event{N: n, Source: "r1.1"}, end: history.Span{From: 110, To: 120}}
+		w := &work{exit: n, by: "r1.1", end: history.Span{From: 110, To: 120}}
 		e := &epoch{life: lease{gave: gave}}
 		if e.stoppedToGive(w) != want {
 			t.Errorf("line %d, and the release in line 7: stopped before it: %t", n, !want)
@@ -409,7 +409,7 @@ func TestTheFinalReadsOfAnObservedSystemAreThoseOfAllItsLocks(t *testing.T) {
 	e, _ := load(t, "pods-observed-lease")
 	e.System.Locks = append(e.System.Locks, experiments.Lock{Name: "other", Key: "other"})
 	final := func(at int64) *coverage { s := history.At(at); return &coverage{final: &s} }
-	ix := &index{exp: e, phases: map[string]*history.Event{history.PhaseFinal: {Span: history.At(10)}}, probes: map[string]*coverage{probeLeases: final(30), probeKeys: final(40)}}
+	ix := &Facts{exp: e, phases: map[string]*history.Event{history.PhaseFinal: {Span: history.At(10)}}, probes: map[string]*coverage{probeLeases: final(30), probeKeys: final(40)}}
 	if at, ok := ix.finalAt(); !ok || at != 30 {
 		t.Errorf("at %d, %t", at, ok)
 	}

@@ -11,7 +11,7 @@ import (
 
 // predicted holds the takeovers of the run against what its rehearsals gave. Each value that lies surely outside is a finding: the
 // run did something that neither the lock's rules nor the simulated world explain.
-func (ix *index) predicted(takeovers []verdict.Takeover) []verdict.Predicted {
+func (ix *Facts) predicted(takeovers []verdict.Takeover) []verdict.Predicted {
 	out := []verdict.Predicted{}
 	if ix.prediction == nil {
 		return out
@@ -37,7 +37,7 @@ func (ix *index) predicted(takeovers []verdict.Takeover) []verdict.Predicted {
 
 // margin is by how much the ends of a band are uncertain: further seeds would move them (by about a width over the root of their number,
 // where the ends thin out), and timers and round trips of the machine are what they are.
-func (ix *index) margin(p history.Predicted) float64 {
+func (ix *Facts) margin(p history.Predicted) float64 {
 	noise := seconds(5*ix.cal.RTT99 + ix.cal.Timer99 + ix.cal.Expiry)
 	width := seconds(p.P95 - p.Lo)
 	if p.Hi != nil {

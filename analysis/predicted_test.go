@@ -10,8 +10,8 @@ import (
 )
 
 // A series of 100 values between 10 s and 20 s: each end is uncertain by a tenth of the width and by the machine's noise.
-func predictionOf(hi *int64) *index {
-	return &index{
+func predictionOf(hi *int64) *Facts {
+	return &Facts{
 		cal: history.Calibration{RTT99: 1e6, Timer99: 2e6, Expiry: 3e6},
 		prediction: &history.Event{N: 3, Prediction: &history.Prediction{Seeds: 50, Takeovers: []history.Predicted{
 			{Lock: "l", Class: verdict.ClassCrash, Values: 100, Lo: 10e9, P50: 15e9, P95: 20e9, Hi: hi}}}},

@@ -51,7 +51,7 @@ func (j *judging) runLacks() []lack {
 	for _, why := range ix.lostLedger {
 		add(why+": a ledger that lost entries proves nothing", "keep the ledger in a store of its own, and run again")
 	}
-	if ix.h.Header.Mode == history.Rehearsal {
+	if ix.header.Mode == history.Rehearsal {
 		add("this is a rehearsal in virtual time", "run it live")
 	}
 	return ls
@@ -177,15 +177,10 @@ func (j *judging) nextUnsteady() string {
 
 // seeStderr points at what the last replica that never became ready had to say.
 func (j *judging) seeStderr() string {
-	ready, last := map[string]bool{}, ""
-	for i := range j.ix.h.Events {
-		if ev := &j.ix.h.Events[i]; ev.Kind == history.ReplicaReady {
-			ready[ev.Replica.Incarnation] = true
-		}
-	}
-	for i := range j.ix.h.Events {
-		if ev := &j.ix.h.Events[i]; ev.Kind == history.ReplicaStart && !ready[ev.Replica.Incarnation] {
-			last = ev.Replica.Incarnation
+	last := ""
+	for _, ev := range j.ix.starts {
+		if who := ev.Replica.Incarnation; !j.ix.ready[who] {
+			last = who
 		}
 	}
 	if j.ix.exp.Kubernetes != nil {
@@ -249,7 +244,7 @@ func (j *judging) keysBlind(lock string) []lack {
 }
 
 // inUse reports that during g a key of the lock may have been held, worked under, or asked for.
-func (ix *index) inUse(lock string, g history.Span) bool {
+func (ix *Facts) inUse(lock string, g history.Span) bool {
 	if !ix.claimed[lock] {
 		return true
 	}
@@ -334,7 +329,7 @@ func (j *judging) exposures(lock string) (exposed, contended int) {
 }
 
 // wanted reports that another incarnation asked for the key after the fault, while e still owned it, or its holder still relied on it.
-func (ix *index) wanted(s *shot, e *epoch) bool {
+func (ix *Facts) wanted(s *shot, e *epoch) bool {
 	until := e.life.end.To
 	if e.belief != nil {
 		until = max(until, e.belief.end.To)

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
-	"github.com/lockdrill/lockdrill/history"
 )
 
 // RowValues is what a run measured of one row: of takeover and tick_gap, whose measures stand without their quantiles, one value a kill,
@@ -16,8 +15,8 @@ type RowValues struct {
 }
 
 // Measure is Judge with the values that its rows stand on, each row once however many limits it is held against.
-func (r *Judger) Measure(h *history.History) (*verdict.Judgement, []RowValues) {
-	j := r.judging(h)
+func (ix *Facts) Measure() (*verdict.Judgement, []RowValues) {
+	j := ix.judging()
 	told := j.judgement()
 	return told, j.rowValues(told)
 }

@@ -27,7 +27,7 @@ type series struct {
 }
 
 // seriesOf collects the trials of lock, all of the class that its SLOs are judged on.
-func (ix *index) seriesOf(lock string, value func(*trial) (dur, bool)) series {
+func (ix *Facts) seriesOf(lock string, value func(*trial) (dur, bool)) series {
 	out := series{lock: lock, class: ix.classOf(lock)}
 	out.thing = ix.thingOf(out)
 	for _, s := range ix.shots {
@@ -63,7 +63,7 @@ func (s *series) takes(t *trial) bool {
 }
 
 // classOf is the class that SLOs of the lock are judged on: that of the faults that are aimed at its holder, else that of any.
-func (ix *index) classOf(lock string) string {
+func (ix *Facts) classOf(lock string) string {
 	declared := forecast.Classes{At: lock}
 	for i := range ix.exp.Faults {
 		f := &ix.exp.Faults[i]
@@ -77,7 +77,7 @@ func (ix *index) classOf(lock string) string {
 }
 
 // thingOf names what the series counts: what all its faults are, else a fault.
-func (ix *index) thingOf(s series) string {
+func (ix *Facts) thingOf(s series) string {
 	var things []string
 	note := func(kind string) {
 		if t := forecast.ThingWord(kind); !slices.Contains(things, t) {

@@ -104,7 +104,7 @@ func (s *shot) count() int64 {
 }
 
 // hitBy reports whether a kill struck the incarnation.
-func (ix *index) hitBy(incarnation string) bool {
+func (ix *Facts) hitBy(incarnation string) bool {
 	return slices.ContainsFunc(ix.shots, func(s *shot) bool { return s.crash() && s.applied != nil && s.victim == incarnation })
 }
 
@@ -138,7 +138,7 @@ func (s *shot) ended() history.Span { return s.over }
 
 // conclude fixes when the fault was over: as its victims say, as the runner says that reverted it, or by the death of what it lived
 // in. The deaths that the run itself brings about after its final reads show nothing.
-func (s *shot) conclude(ix *index) {
+func (s *shot) conclude(ix *Facts) {
 	s.over = history.Span{To: open}
 	if s.applied == nil {
 		return
@@ -178,7 +178,7 @@ func (s *shot) conclude(ix *index) {
 }
 
 // endIn is when a fault that lives in a replica was over there.
-func (s *shot) endIn(ix *index, victim string) history.Span {
+func (s *shot) endIn(ix *Facts, victim string) history.Span {
 	end := history.Span{From: s.applied.To, To: open}
 	for _, h := range s.hits {
 		if h.Source == victim || len(s.victims) == 1 {
@@ -203,7 +203,7 @@ type pause struct{ widest, surest history.Span }
 
 // pauseOf is the stretch in which a pause kept the incarnation standing: surely only where it was confirmed, and perhaps where it was
 // not, as when the victim died in it.
-func (s *shot) pauseOf(ix *index, incarnation string) (pause, bool) {
+func (s *shot) pauseOf(ix *Facts, incarnation string) (pause, bool) {
 	if s.kind != experiments.KindPause || s.applied == nil {
 		return pause{}, false
 	}
@@ -259,7 +259,7 @@ func (s *shot) reasonVoid() string {
 }
 
 // result is the shot as verdict.json lists it.
-func (s *shot) result(ix *index) verdict.FaultResult {
+func (s *shot) result(ix *Facts) verdict.FaultResult {
 	r := verdict.FaultResult{
 		ID: s.id, Shot: s.num, Shots: ix.shotsOf(s.id), Kind: s.kind, Form: s.form, Victim: s.victim, Victims: s.victims, Lock: s.lock, Key: s.key,
 		Declared: ix.declared(s), Confirmed: s.effective(), Void: s.whyVoid != "", Why: s.whyVoid, Hits: s.count(), Want: s.want, Via: s.via,
@@ -290,7 +290,7 @@ func noted(ns int64) *float64 {
 }
 
 // declared is when the timeline meant the shot to fire; nil where "settled" decided.
-func (ix *index) declared(s *shot) *verdict.Window {
+func (ix *Facts) declared(s *shot) *verdict.Window {
 	p := ix.phases[history.PhaseFaults]
 	for i := range ix.exp.Faults {
 		f := &ix.exp.Faults[i]
@@ -305,7 +305,7 @@ func (ix *index) declared(s *shot) *verdict.Window {
 }
 
 // shotsOf is how many shots the file declares of the fault; 0 where it does not declare it.
-func (ix *index) shotsOf(id string) int {
+func (ix *Facts) shotsOf(id string) int {
 	for i := range ix.exp.Faults {
 		if f := &ix.exp.Faults[i]; f.ID == id {
 			return max(1, f.Repeat.Count)

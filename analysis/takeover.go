@@ -41,7 +41,7 @@ type trial struct {
 func (t *trial) censored() bool { return t.end == endCensored }
 
 // nothingOwed reports that every job under e's key was finished when the fault struck.
-func (ix *index) nothingOwed(s *shot, e *epoch) bool {
+func (ix *Facts) nothingOwed(s *shot, e *epoch) bool {
 	k := ix.keys[e.key]
 	if k.loop || len(k.jobs) == 0 {
 		return false
@@ -60,7 +60,7 @@ func (ix *index) nothingOwed(s *shot, e *epoch) bool {
 }
 
 // newTrial measures one exposed epoch.
-func (ix *index) newTrial(s *shot, e *epoch) *trial {
+func (ix *Facts) newTrial(s *shot, e *epoch) *trial {
 	k := ix.keys[e.key]
 	t := &trial{shot: s, e: e, next: k.next(e), class: s.class(), evidence: []int64{s.applied.N, e.n}}
 	t.from = ix.struckAt(s, e)
@@ -101,7 +101,7 @@ func (ix *index) newTrial(s *shot, e *epoch) *trial {
 }
 
 // attested is how long there surely was no effect of the lock: where the ledger has lost entries, the first may be among them.
-func (ix *index) attested(lock string, lo int64) int64 {
+func (ix *Facts) attested(lock string, lo int64) int64 {
 	if ix.ledgered[lock] && len(ix.lostLedger) > 0 {
 		return min(lo, 0)
 	}
@@ -110,13 +110,13 @@ func (ix *index) attested(lock string, lo int64) int64 {
 
 // endOf finds x, the first accepted begin or tick of a later-granted epoch. Where the ledger shows nothing of this lock, it is
 // the next grant.
-func (ix *index) endOf(k *keyIndex, t *trial) (x history.Span, n int64) {
+func (ix *Facts) endOf(k *keyIndex, t *trial) (x history.Span, n int64) {
 	if ix.ledgered[k.lock] {
 		t.end = endEffect
 		for _, f := range k.effects {
 			if f.enters() && f.epoch.rank > t.e.rank {
 				t.after = f.epoch
-				return f.span, f.event.N
+				return f.span, f.n
 			}
 		}
 		return history.Span{To: open}, 0
@@ -130,7 +130,7 @@ func (ix *index) endOf(k *keyIndex, t *trial) (x history.Span, n int64) {
 }
 
 // demand is the first attempt of another incarnation that the fault could have kept waiting.
-func (ix *index) demand(k *keyIndex, s *shot, e *epoch) (history.Span, bool) {
+func (ix *Facts) demand(k *keyIndex, s *shot, e *epoch) (history.Span, bool) {
 	for _, c := range k.attempts {
 		if c.source != s.victim && c.source != e.replica && c.span.To >= s.applied.From {
 			return c.sent, true
@@ -141,7 +141,7 @@ func (ix *index) demand(k *keyIndex, s *shot, e *epoch) (history.Span, bool) {
 
 // recovered settles trials in which the victim's own lease was extended again, or its work finished, before anybody else came. Where it
 // was extended during the fault and lost before its end all the same, the clock starts at the last renewal.
-func (ix *index) recovered(k *keyIndex, t *trial) bool {
+func (ix *Facts) recovered(k *keyIndex, t *trial) bool {
 	if t.shot.crash() {
 		return false
 	}
@@ -174,7 +174,7 @@ func (ix *index) recovered(k *keyIndex, t *trial) bool {
 				t.class, t.end, t.after = verdict.ClassRecovery, endEffect, t.e
 				t.start, t.x = t.shot.applied.Span, f.span
 				t.value = between(t.start, t.x)
-				t.evidence = cite(append(t.evidence, f.event.N)...)
+				t.evidence = cite(append(t.evidence, f.n)...)
 				return true
 			}
 		}
@@ -184,14 +184,14 @@ func (ix *index) recovered(k *keyIndex, t *trial) bool {
 
 // lostAfter reports that another got the key after c, the victim's last renewal, while the fault still lasted: neither given back nor
 // left behind by a death.
-func (ix *index) lostAfter(t *trial, c *call) bool {
+func (ix *Facts) lostAfter(t *trial, c *call) bool {
 	d, dead := ix.deaths[t.e.replica]
 	return t.next != nil && t.e.life.gave == nil && c.span.To < t.shot.ended().From && !(dead && d.From < t.e.life.end.To)
 }
 
 // censored says until when the absence of x is attested, and by which event the trial was cut short (0: by the end of what
 // was watched).
-func (ix *index) censored(k *keyIndex, t *trial, x history.Span) (until, cause int64) {
+func (ix *Facts) censored(k *keyIndex, t *trial, x history.Span) (until, cause int64) {
 	until = open
 	cut := func(at, n int64) {
 		if at < until {
@@ -225,7 +225,7 @@ func (ix *index) censored(k *keyIndex, t *trial, x history.Span) (until, cause i
 }
 
 // witness is the probe that would have seen the end of a trial.
-func (ix *index) witness(lock string) string {
+func (ix *Facts) witness(lock string) string {
 	if ix.ledgered[lock] {
 		return probeLedger
 	}
@@ -233,7 +233,7 @@ func (ix *index) witness(lock string) string {
 }
 
 // classify tells apart what is no plain takeover.
-func (ix *index) classify(t *trial) {
+func (ix *Facts) classify(t *trial) {
 	gave, taken := t.e.life.gave, t.shot.class() == verdict.ClassTheft || t.shot.class() == verdict.ClassStore // by the fault itself
 	switch {
 	case t.shot.handedOver(t.e):
@@ -250,7 +250,7 @@ func (ix *index) classify(t *trial) {
 }
 
 // split divides the trial into residual, pickup and warm-up, as far as they were seen.
-func (ix *index) split(t *trial) {
+func (ix *Facts) split(t *trial) {
 	end := t.e.life.end
 	if end.From == open {
 		return
@@ -292,7 +292,7 @@ func optional(d *dur) *verdict.Range {
 
 // thefts lists changes of owner that no fault of ours explains: granted to another while the holder was still owed its lease.
 // The value is what was left of the lease.
-func (ix *index) thefts() []verdict.Takeover {
+func (ix *Facts) thefts() []verdict.Takeover {
 	var out []verdict.Takeover
 	hit := map[*epoch]bool{}
 	for _, s := range ix.shots {

@@ -4,7 +4,7 @@ import "github.com/lockdrill/lockdrill/history"
 
 // measureTick measures a loop's tick gap: from the last accepted tick before the fault to anybody's next. A trial that was
 // cut short at cut tells nothing of what came later.
-func (ix *index) measureTick(k *keyIndex, t *trial, cut int64) {
+func (ix *Facts) measureTick(k *keyIndex, t *trial, cut int64) {
 	if !k.loop {
 		return
 	}

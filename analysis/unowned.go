@@ -9,7 +9,7 @@ import (
 )
 
 // unownedWork is how long e's holder worked past its lease end.
-func (ix *index) unownedWork(e *epoch) dur {
+func (ix *Facts) unownedWork(e *epoch) dur {
 	var d dur
 	end := e.life.end
 	var sure, maybe []stretchOf
@@ -42,7 +42,7 @@ func (ix *index) unownedWork(e *epoch) dur {
 // and first of what came first, so their order is known however little its clock is.
 func (e *epoch) stoppedToGive(w *work) bool {
 	gave := e.life.gave
-	return w.exit != nil && gave != nil && gave.outcome == history.OK && !e.life.lost && !e.life.loss && gave.source == w.exit.Source && w.exit.N < gave.told && w.end.To <= gave.sent.To
+	return w.exited() && gave != nil && gave.outcome == history.OK && !e.life.lost && !e.life.loss && gave.source == w.by && w.exit < gave.told && w.end.To <= gave.sent.To
 }
 
 // lag is fence_lag: work stop - validity end, in ns; negative is early. hi is open where the stop was not seen.
@@ -52,7 +52,7 @@ type lag struct {
 }
 
 // fenceLag is the worst lag of e's stretches of work; ok is false where e has none whose stop or validity is known.
-func (ix *index) fenceLag(e *epoch) (worst lag, ok bool) {
+func (ix *Facts) fenceLag(e *epoch) (worst lag, ok bool) {
 	for _, w := range e.works {
 		l, known := ix.lagOf(e, w)
 		if !known {
@@ -72,7 +72,7 @@ func (ix *index) fenceLag(e *epoch) (worst lag, ok bool) {
 
 // lagOf holds the end of one stretch of work against the validity that the client had by then: send time of the last success
 // + TTL - drift. It is computed from the stamps of the calls; what the worker says of it itself is only compared.
-func (ix *index) lagOf(e *epoch, w *work) (lag, bool) {
+func (ix *Facts) lagOf(e *epoch, w *work) (lag, bool) {
 	p := ix.policy(e.lock)
 	var valid history.Span
 	known := false
@@ -101,11 +101,11 @@ func (ix *index) lagOf(e *epoch, w *work) (lag, bool) {
 	if w.end.To != open {
 		l.hi = w.end.To - valid.From
 	}
-	if w.exit != nil {
-		l.n = w.exit.N
-		if said := -w.exit.Work.Valid; w.exit.Work.HasValid && said < l.lo-lagTolerance {
+	if w.exited() {
+		l.n = w.exit
+		if said := -w.valid; w.hasValid && said < l.lo-lagTolerance {
 			ix.find(fmt.Sprintf("key %s: the holder of epoch %s says that it stopped %s before its validity end, its calls say %s later",
-				e.key, e.id, figures.Short(-said), figures.Short(l.lo-said)), w.exit.N)
+				e.key, e.id, figures.Short(-said), figures.Short(l.lo-said)), w.exit)
 		}
 	}
 	return ix.lessPause(e, l, valid), true
@@ -115,7 +115,7 @@ func (ix *index) lagOf(e *epoch, w *work) (lag, bool) {
 const lagTolerance = int64(10e6)
 
 // lessPause takes confirmed pauses after the validity end off, and the stop budget that a resumed holder is allowed.
-func (ix *index) lessPause(e *epoch, l lag, valid history.Span) lag {
+func (ix *Facts) lessPause(e *epoch, l lag, valid history.Span) lag {
 	budget := int64(ix.policy(e.lock).StopBudget)
 	for _, p := range ix.pauses[e.replica] {
 		after := history.Span{From: valid.From, To: plus(valid.To, max(0, l.hi))}

@@ -99,14 +99,14 @@ func (d debt) advice() string {
 // evidence is the grant, and what became of it.
 func (d debt) evidence() []int64 {
 	ns := []int64{d.e.n}
-	if n := len(d.e.works); n > 0 && d.e.works[n-1].exit != nil {
-		ns = append(ns, d.e.works[n-1].exit.N)
+	if n := len(d.e.works); n > 0 && d.e.works[n-1].exited() {
+		ns = append(ns, d.e.works[n-1].exit)
 	}
 	for _, r := range d.e.releases {
 		ns = append(ns, r.n)
 	}
-	if d.e.skipped != nil {
-		ns = append(ns, d.e.skipped.N)
+	if d.e.skipped != 0 {
+		ns = append(ns, d.e.skipped)
 	}
 	return ns
 }

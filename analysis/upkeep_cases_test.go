@@ -178,11 +178,11 @@ func classesShort() *tape {
 	})
 }
 
-// classesLongWaits: 12 small jobs that are offered to a second replica while the first still works, and again when it has failed.
+// classesLongWaits: 9 small jobs that are offered to a second replica while the first still works, and again when it has failed.
 func classesLongWaits() *tape {
 	return drilled("jobs that wait for their locks", func(t *tape) {
 		t.class = "small"
-		for i := range 12 {
+		for i := range 9 {
 			n, at := 100+i, 10+float64(i)*0.5
 			job := fmt.Sprintf("j%d", n)
 			t.offer(at-5*ms, jobs(n), job, "r1.1")
@@ -196,11 +196,11 @@ func classesLongWaits() *tape {
 	})
 }
 
-// classesTooFew: 5 jobs, none of which waits: too few for a p95.
+// classesTooFew: 7 jobs, none of which waits: too few for a p95.
 func classesTooFew() *tape {
 	return drilled("too few jobs for a quantile", func(t *tape) {
 		t.class = "small"
-		for i := range 5 {
+		for i := range 7 {
 			n := 100 + i
 			t.job(10+float64(i), 0.5, "r1.1", jobs(n), fmt.Sprintf("a%d", n), fmt.Sprintf("j%d", n), int64(n))
 		}

@@ -37,7 +37,7 @@ func TestPauseLongerThanTheTTL(t *testing.T) {
 }
 
 // played indexes a tape under one lock.
-func played(t *testing.T, l experiments.Lock, play func(*tape)) *index {
+func played(t *testing.T, l experiments.Lock, play func(*tape)) *Facts {
 	t.Helper()
 	tp := newTape("played")
 	tp.start(0.1, "r1.1", "r2.1")
@@ -46,7 +46,7 @@ func played(t *testing.T, l experiments.Lock, play func(*tape)) *index {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ix := newIndex(&experiments.Experiment{TimeScale: 1, System: experiments.System{Locks: []experiments.Lock{l}}}, h)
+	ix := FactsOf(&experiments.Experiment{TimeScale: 1, System: experiments.System{Locks: []experiments.Lock{l}}}, h)
 	if len(ix.findings) > 0 {
 		t.Fatal(ix.findings)
 	}

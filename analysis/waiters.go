@@ -17,7 +17,7 @@ type waiter struct {
 }
 
 // waitersOf lists who waited for the key, in the order of their first attempts.
-func (ix *index) waitersOf(k *keyIndex) []waiter {
+func (ix *Facts) waitersOf(k *keyIndex) []waiter {
 	bounded := ix.policy(k.lock).Acquire.Mode == lockcore.AcquireWait
 	if bounded {
 		return ix.boundedWaits(k)
@@ -42,7 +42,7 @@ func (ix *index) waitersOf(k *keyIndex) []waiter {
 }
 
 // boundedWaits takes the waits as their replicas tell them; a dead one waits no longer.
-func (ix *index) boundedWaits(k *keyIndex) []waiter {
+func (ix *Facts) boundedWaits(k *keyIndex) []waiter {
 	granted := 0
 	for _, c := range k.attempts {
 		if c.outcome == history.OK {

@@ -338,7 +338,7 @@ func TestBracketsContainTheTruth(t *testing.T) {
 				w.kill(rep)
 			}
 		}
-		ix := newIndex(exp, w.run(10e9))
+		ix := FactsOf(exp, w.run(10e9))
 		if len(ix.findings) > 0 {
 			t.Fatalf("run %d: an honest store gives a contradiction: %s", run, ix.findings[0].What)
 		}

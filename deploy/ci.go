@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"text/template"
@@ -54,30 +55,32 @@ func CI(system string, o CIOptions) ([]byte, error) {
 		into *string
 		name string
 	}{{&fields.Build, "ci/build.sh"}, {&fields.Gate, "ci/gate.sh"}} {
-		text, err := execute(part.name, fields)
+		text, err := execute(fields, part.name)
 		if err != nil {
 			return nil, err
 		}
 		*part.into = string(text)
 	}
-	return execute(name, fields)
+	return execute(fields, name)
 }
 
-func execute(name string, fields any) ([]byte, error) {
-	t, err := template.New("").Delims("<<", ">>").Funcs(template.FuncMap{"quote": quote, "groovy": groovy, "indent": indent}).ParseFS(files, name)
+// execute fills in the first of the named files; the others hold parts of it.
+func execute(fields any, names ...string) ([]byte, error) {
+	own := template.FuncMap{"quote": quote, "groovy": groovy, "indent": indent, "join": strings.Join, "seconds": seconds}
+	t, err := template.New("").Delims("<<", ">>").Funcs(own).ParseFS(files, names...)
 	if err != nil {
 		return nil, fmt.Errorf("read template: %w", err)
 	}
 	var b bytes.Buffer
-	if err := t.ExecuteTemplate(&b, name[strings.LastIndex(name, "/")+1:], fields); err != nil {
+	if err := t.ExecuteTemplate(&b, path.Base(names[0]), fields); err != nil {
 		return nil, fmt.Errorf("fill in template: %w", err)
 	}
 	return b.Bytes(), nil
 }
 
-// quote gives a JSON string, which YAML reads as the same.
-func quote(s string) (string, error) {
-	b, err := json.Marshal(s)
+// quote gives a string, or strings, as JSON, which YAML reads as the same.
+func quote(v any) (string, error) {
+	b, err := json.Marshal(v)
 	return string(b), err
 }
 

@@ -1,7 +1,7 @@
 // Package deploy holds what surrounds drills where locks run and software is released: rules and a dashboard for the locks' metrics,
-// and steps of CI systems that gate on a drill. It is templates and what fills them in; it reads no file, writes none and starts
-// nothing. Its one invariant: what it cannot fill in is left out and named, so that no rule, panel or step is exported that could
-// never say anything.
+// steps of CI systems that gate on a drill, and the manifests of a drill in a cluster. It is templates and what fills them in; it reads
+// no file, writes none and starts nothing. Its one invariant: what it cannot fill in is left out and named, so that no rule, panel or
+// step is exported that could never say anything.
 package deploy
 
 import (
@@ -15,7 +15,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-//go:embed rules.yaml panels.yaml metrics ci
+//go:embed rules.yaml panels.yaml metrics ci kube
 var files embed.FS
 
 // Dropped is a rule or a panel that is not exported, and the signals that the mapping lacks for it.

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"strings"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 )
 
@@ -67,198 +69,107 @@ func SummaryName(experiment string) string { return ObjectName(experiment) + "-l
 // RunnerName is the ServiceAccount of the runner of an experiment, and the name of its Role.
 func RunnerName(experiment string) string { return ObjectName(experiment) + "-runner" }
 
-type jobSpec struct {
-	Backoff  int           `yaml:"backoffLimit"`
-	Deadline int64         `yaml:"activeDeadlineSeconds"`
-	TTL      int64         `yaml:"ttlSecondsAfterFinished,omitempty"`
-	Failure  failurePolicy `yaml:"podFailurePolicy"`
-	Template podTemplate   `yaml:"template"`
-}
-
-type failurePolicy struct {
-	Rules []failureRule `yaml:"rules"`
-}
-
-type failureRule struct {
-	Action     string         `yaml:"action"`
-	Codes      *exitCodes     `yaml:"onExitCodes,omitempty"`
-	Conditions []podCondition `yaml:"onPodConditions,omitempty"`
-}
-
-type exitCodes struct {
-	Container string `yaml:"containerName"`
-	Operator  string `yaml:"operator"`
-	Values    []int  `yaml:"values,flow"`
-}
-
-type podCondition struct {
-	Type   string `yaml:"type"`
-	Status string `yaml:"status"`
-}
-
-type cronJobSpec struct {
-	Schedule   string `yaml:"schedule"`
-	TimeZone   string `yaml:"timeZone,omitempty"`
-	Concurrent string `yaml:"concurrencyPolicy"`
-	Suspend    bool   `yaml:"suspend"`
-	Starting   int64  `yaml:"startingDeadlineSeconds"`
-	Succeeded  int    `yaml:"successfulJobsHistoryLimit"`
-	Failed     int    `yaml:"failedJobsHistoryLimit"`
-	Template   struct {
-		Metadata meta    `yaml:"metadata"`
-		Spec     jobSpec `yaml:"spec"`
-	} `yaml:"jobTemplate"`
-}
-
-type claimSpec struct {
-	Access    []string             `yaml:"accessModes,flow"`
-	Resources map[string]claimSize `yaml:"resources"`
-}
-
-type claimSize struct {
-	Storage string `yaml:"storage"`
-}
-
-const jobNote = `The Job ends as lockdrill does, and is not tried again: a status is an answer. Only a pod that the cluster took away while it drilled,
-and that broke nothing, is replaced; what it left undone refuses the next run (13) until lockdrill recover.`
-
 // Job is a drill that runs once: the gate of a release. One YAML document each: ConfigMap, PersistentVolumeClaim if one is made, Job.
 func Job(o JobOptions) ([][]byte, error) {
-	id := o.Experiment
-	if o.Release != "" {
-		id += "-" + o.Release
-	}
-	objects, pod, err := o.parts()
+	o.Schedule = ""
+	docs, err := o.manifests()
 	if err != nil {
 		return nil, fmt.Errorf("job of %s: %w", o.Experiment, err)
 	}
-	spec := o.job(pod)
-	spec.TTL = seconds(keptFor)
-	if o.Recover {
-		id += "-recover"
-		spec.TTL = seconds(recoverKept)
-	}
-	m := o.meta(ObjectName(id))
-	if o.Release != "" {
-		m.Labels["lockdrill.dev/release"] = LabelValue(o.Release)
-	}
-	return documents(append(objects, manifest{note: jobNote, APIVersion: "batch/v1", Kind: "Job", Metadata: m, Spec: spec}))
+	return docs, nil
 }
 
 // CronJob is a drill that runs by a schedule: a game day. One YAML document each: ConfigMap, PersistentVolumeClaim if one is made,
 // CronJob.
 func CronJob(o JobOptions) ([][]byte, error) {
-	objects, err := cronJob(o)
+	if !schedule.MatchString(o.Schedule) {
+		return nil, fmt.Errorf("cronjob of %s: schedule %q: want five fields (minute, hour, day of month, month, day of week), such as \"0 3 * * 1-5\", or @daily",
+			o.Experiment, o.Schedule)
+	}
+	docs, err := o.manifests()
 	if err != nil {
 		return nil, fmt.Errorf("cronjob of %s: %w", o.Experiment, err)
 	}
-	return documents(objects)
-}
-
-func cronJob(o JobOptions) ([]manifest, error) {
-	if !schedule.MatchString(o.Schedule) {
-		return nil, fmt.Errorf("schedule %q: want five fields (minute, hour, day of month, month, day of week), such as \"0 3 * * 1-5\", or @daily", o.Schedule)
-	}
-	objects, pod, err := o.parts()
-	if err != nil {
-		return nil, err
-	}
-	spec := cronJobSpec{
-		Schedule: o.Schedule, TimeZone: cmp.Or(o.TimeZone, "Etc/UTC"), Concurrent: "Forbid", Starting: seconds(missedAfter), Succeeded: 3, Failed: 10,
-	}
-	m := o.meta(ObjectName(o.Experiment))
-	spec.Template.Metadata.Labels, spec.Template.Spec = m.Labels, o.job(pod)
-	return append(objects, manifest{note: jobNote, APIVersion: "batch/v1", Kind: "CronJob", Metadata: m, Spec: spec}), nil
+	return docs, nil
 }
 
 var schedule = regexp.MustCompile(`^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|[0-9*/,?-]+( +[0-9*/,?-]+){2} +[0-9A-Za-z*/,?-]+ +[0-9A-Za-z*/,?-]+)$`)
 
-// job is what a Job and a CronJob have in common.
-func (o *JobOptions) job(pod podSpec) jobSpec {
-	codes := func(values ...int) *exitCodes { return &exitCodes{runnerContainer, "In", values} }
-	return jobSpec{
-		Deadline: seconds(o.MaxRun + startWithin + o.CleanUp),
-		// In this order: an answer, or a fault that may be live (20), stays one although the pod was taken away as well.
-		Failure: failurePolicy{[]failureRule{
-			{Action: "FailJob", Codes: codes(1, 2, 10, 11, 13, 14, 20)},
-			{Action: "Ignore", Conditions: []podCondition{{"DisruptionTarget", "True"}}},
-			{Action: "FailJob", Codes: codes(12)}, // aborted, and not by the cluster
-		}},
-		Template: podTemplate{Metadata: meta{Labels: o.meta("").Labels, Annotations: map[string]string{keep: "false"}}, Spec: pod},
-	}
+// jobFields are what the templates of a Job are filled in with.
+type jobFields struct {
+	JobOptions
+	Job, Meta meta  // of the Job or CronJob, of its ConfigMap
+	NewClaim  *meta // nil = none is made
+	Labels    map[string]string
+	Args      []string
+	Data      map[string]string
+	Deadline  time.Duration
+	Kept      time.Duration // after it is over; 0 = the CronJob decides
+	Missed    time.Duration
+	Answers   []int // exit statuses that no further pod would change
+	Aborted   int
+	Spec      string // of the Job
 }
 
-// keep is the annotation by which the autoscaler leaves the node of a drill alone until it is over.
-const keep = "cluster-autoscaler.kubernetes.io/safe-to-evict"
-
-func (o *JobOptions) meta(name string) meta {
-	return meta{Name: name, Namespace: o.Namespace, Labels: map[string]string{NameLabel: runnerName, "lockdrill.dev/experiment": LabelValue(o.Experiment)}}
-}
-
-// parts are what stands beside the Job, and its pod.
-func (o *JobOptions) parts() ([]manifest, podSpec, error) {
+func (o JobOptions) manifests() ([][]byte, error) {
 	switch {
 	case o.Image == "":
-		return nil, podSpec{}, fmt.Errorf("%w: kubernetes.image, or --image, names the image with lockdrill", ErrNoPods)
+		return nil, fmt.Errorf("%w: kubernetes.image, or --image, names the image with lockdrill", ErrNoPods)
 	case o.Ephemeral && (o.Claim != "" || o.Recover):
-		return nil, podSpec{}, errors.New("either a claim keeps the runs' folders, or nothing does, and then there is nothing to recover")
+		return nil, errors.New("either a claim keeps the runs' folders, or nothing does, and then there is nothing to recover")
 	}
-	base := o.meta(ObjectName(o.Experiment) + "-drill")
-	objects := []manifest{configMap(base, o.Resolved, o.Files)}
-	results := volume{Name: "results", EmptyDir: &struct{}{}}
-	if !o.Ephemeral {
-		claim := o.Claim
-		if claim == "" {
-			m := o.meta(ObjectName(o.Experiment) + "-results")
-			claim = m.Name
-			objects = append(objects, manifest{
-				note:       "The runs' folders: reports, histories, and the undo journals by which a later run, or lockdrill recover, knows what is left.",
-				APIVersion: "v1", Kind: "PersistentVolumeClaim", Metadata: m,
-				Spec: claimSpec{Access: []string{"ReadWriteOnce"}, Resources: map[string]claimSize{"requests": {cmp.Or(o.Storage, "1Gi")}}},
-			})
+	base := ObjectName(o.Experiment)
+	labels := map[string]string{NameLabel: runnerName, "lockdrill.dev/experiment": LabelValue(o.Experiment)}
+	o.Account, o.Secret = cmp.Or(o.Account, RunnerName(o.Experiment)), cmp.Or(o.Secret, DefaultSecret)
+	o.Storage, o.TimeZone = cmp.Or(o.Storage, "1Gi"), cmp.Or(o.TimeZone, "Etc/UTC")
+	f := jobFields{
+		JobOptions: o, Labels: labels, Job: meta{base, o.Namespace, maps.Clone(labels)}, Meta: meta{base + "-drill", o.Namespace, labels},
+		Data: filesOf(o.Resolved, o.Files), Args: o.args(), Deadline: o.MaxRun + startWithin + o.CleanUp, Missed: missedAfter,
+		Aborted: verdict.ExitAborted,
+	}
+	for _, e := range verdict.Exits() {
+		if e.Code != verdict.ExitPass && e.Code != verdict.ExitAborted {
+			f.Answers = append(f.Answers, e.Code)
 		}
-		results = volume{Name: "results", Claim: map[string]string{"claimName": claim}}
 	}
-	return objects, o.pod(base.Name, results), nil
+	if !o.Ephemeral && o.Claim == "" {
+		f.Claim, f.NewClaim = base+"-results", &meta{base + "-results", o.Namespace, labels}
+	}
+	if o.Schedule == "" {
+		f.once()
+	}
+	spec, err := execute(f, "kube/drill.yaml", "kube/parts.yaml")
+	if err != nil {
+		return nil, err
+	}
+	f.Spec = string(spec)
+	return manifests("job", f)
 }
 
-// runnerContainer is the container whose exit status counts.
-const runnerContainer = "lockdrill"
+// once names a Job that no CronJob makes, and says how long it is kept.
+func (f *jobFields) once() {
+	id := f.Experiment
+	f.Kept = keptFor
+	if f.Release != "" {
+		id += "-" + f.Release
+		f.Job.Labels["lockdrill.dev/release"] = LabelValue(f.Release)
+	}
+	if f.Recover {
+		id += "-recover"
+		f.Kept = recoverKept
+	}
+	f.Job.Name = ObjectName(id)
+}
 
-func (o *JobOptions) pod(experiment string, results volume) podSpec {
-	args := []string{
+func (o JobOptions) args() []string {
+	if o.Recover {
+		return []string{"recover", "--all"}
+	}
+	return append([]string{
 		"run", FilesDir + "/" + experimentKey, "--confirm", o.Experiment, "--summary-configmap", SummaryName(o.Experiment),
 		"--result-file", "/dev/termination-log", // kubectl describe shows the verdict's word
-	}
-	args = append(args, o.Flags...)
-	if o.Recover {
-		args = []string{"recover", "--all"}
-	}
-	return podSpec{
-		ServiceAccount: cmp.Or(o.Account, RunnerName(o.Experiment)),
-		Automount:      true,
-		RestartPolicy:  "Never", // podFailurePolicy asks for it
-		Grace:          seconds(o.CleanUp),
-		Security:       restrictedPod(),
-		Containers: []container{{
-			Name: runnerContainer, Image: o.Image, PullPolicy: "IfNotPresent", Command: []string{"lockdrill"}, Args: args,
-			WorkingDir: resultsDir, Env: fromSecret(cmp.Or(o.Secret, DefaultSecret), o.SecretEnv), Resources: modest("512Mi"), Security: restrictedContainer(),
-			Mounts: []mount{
-				{Name: "experiment", Path: FilesDir, ReadOnly: true},
-				{Name: "results", Path: resultsDir},
-				{Name: "tmp", Path: "/tmp"},
-			},
-		}},
-		Volumes: []volume{
-			{Name: "experiment", ConfigMap: map[string]string{"name": experiment}},
-			results,
-			{Name: "tmp", EmptyDir: &struct{}{}},
-		},
-	}
+	}, o.Flags...)
 }
-
-// resultsDir is where runs/ is.
-const resultsDir = "/results"
 
 // hostPort is where a URL leads, without the rest of it.
 func hostPort(url string) string {

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/deploy"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/golden"
 )
 
 // gameDay is an experiment whose replicas are pods, changed as old, new, old, new ... say.
@@ -112,9 +114,12 @@ func manifests(t *testing.T) map[string][][]byte {
 }
 
 func TestGoldenManifests(t *testing.T) {
-	for name, docs := range manifests(t) {
-		golden(t, "kube-"+name+".yaml", deploy.Join(docs))
+	var book golden.Book
+	made := manifests(t)
+	for _, name := range slices.Sorted(maps.Keys(made)) {
+		book.Add(name, string(deploy.Join(made[name])))
 	}
+	isGolden(t, "kube.txt", book.String())
 }
 
 // strictly decodes one manifest into the API's own type: a field that it does not have, or that is there twice, is an error.

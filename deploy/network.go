@@ -66,67 +66,10 @@ func portOf(at string, usual int) int {
 	return usual
 }
 
-type networkPolicySpec struct {
-	PodSelector podExpressions `yaml:"podSelector"`
-	Types       []string       `yaml:"policyTypes,flow"`
-	Egress      []egress       `yaml:"egress"`
-}
-
-type podExpressions struct {
-	Expressions []expression `yaml:"matchExpressions"`
-}
-
-type expression struct {
-	Key      string   `yaml:"key"`
-	Operator string   `yaml:"operator"`
-	Values   []string `yaml:"values,flow"`
-}
-
-type egress struct {
-	To    []peer       `yaml:"to,omitempty"`
-	Ports []policyPort `yaml:"ports,omitempty"`
-}
-
-type peer struct {
-	PodSelector podSelector `yaml:"podSelector"`
-}
-
-type policyPort struct {
-	Protocol string `yaml:"protocol"`
-	Port     int    `yaml:"port"`
-}
-
-const networkNote = `Workers and runner reach the names of services, the API server, the stores, what is scraped, and nothing else. Where these are is the
-cluster's own matter: only the ports are named here. Add their addresses. The API server's are those of the second rule: where it
-listens on another port (kubectl get endpointslices), an overlay adds that one; docs/kubernetes.md has the patch.`
-
 // Network is a NetworkPolicy for the egress of workers and runner, as one YAML document.
-func Network(o NetworkOptions) ([][]byte, error) { return documents([]manifest{network(o)}) }
-
-func network(o NetworkOptions) manifest {
-	tcp := func(ports ...int) []policyPort {
-		var all []policyPort
-		for _, p := range ports {
-			all = append(all, policyPort{"TCP", p})
-		}
-		return all
-	}
-	rules := []egress{
-		{Ports: append([]policyPort{{"UDP", 53}}, tcp(53)...)},
-		{Ports: tcp(443, 6443)}, // the API server; overlays know it as /spec/egress/1
-	}
-	if len(o.Ports) > 0 {
-		rules = append(rules, egress{Ports: tcp(o.Ports...)})
-	}
-	if o.Toxiproxy {
-		rules = append(rules, egress{To: []peer{{podSelector{map[string]string{NameLabel: "toxiproxy"}}}}})
-	}
-	return manifest{
-		note: networkNote, APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy",
-		Metadata: meta{Name: ObjectName(o.Experiment), Namespace: o.Namespace, Labels: map[string]string{NameLabel: runnerName}},
-		Spec: networkPolicySpec{
-			PodSelector: podExpressions{[]expression{{NameLabel, "In", []string{workerName, runnerName}}}},
-			Types:       []string{"Egress"}, Egress: rules,
-		},
-	}
+func Network(o NetworkOptions) ([][]byte, error) {
+	return manifests("network", struct {
+		NetworkOptions
+		Meta meta
+	}{o, meta{ObjectName(o.Experiment), o.Namespace, map[string]string{NameLabel: runnerName}}})
 }

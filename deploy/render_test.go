@@ -4,68 +4,66 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"gopkg.in/yaml.v3"
 
 	"github.com/lockdrill/lockdrill/deploy"
+	"github.com/lockdrill/lockdrill/internal/golden"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files; read the diff")
 
-func golden(t *testing.T, name string, got []byte) {
+func isGolden(t *testing.T, name, got string) {
 	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if want := read(t, path); string(got) != string(want) {
-		t.Errorf("%s differs (rewrite with -update):\n--- got\n%s--- want\n%s", path, got, want)
-	}
+	golden.Compare(t, filepath.Join("testdata", name), got, *update)
 }
 
 func TestGoldenRules(t *testing.T) {
-	for name, m := range mappings(t) {
+	var rules, dashboards golden.Book
+	made := mappings(t)
+	for _, name := range slices.Sorted(maps.Keys(made)) {
 		for _, c := range []struct {
-			file string
-			form deploy.RulesForm
-		}{
-			{"rules-%s.yaml", deploy.RulesForm{}},
-			{"alerts-%s.yaml", deploy.RulesForm{AlertsOnly: true}},
-		} {
-			text, _, err := deploy.Rules(m, c.form)
+			form string
+			deploy.RulesForm
+		}{{"rules", deploy.RulesForm{}}, {"alerts", deploy.RulesForm{AlertsOnly: true}}} {
+			text, _, err := deploy.Rules(made[name], c.RulesForm)
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden(t, fmt.Sprintf(c.file, name), text)
+			rules.Add(c.form+" of "+name, string(text))
 		}
-		text, _, err := deploy.Dashboard(m)
+		text, _, err := deploy.Dashboard(made[name])
 		if err != nil {
 			t.Fatal(err)
 		}
-		golden(t, "dashboard-"+name+".json", text)
+		dashboards.Add(name, string(text))
 	}
+	isGolden(t, "rules.txt", rules.String())
+	isGolden(t, "dashboards.txt", dashboards.String())
 }
 
 func TestGoldenCI(t *testing.T) {
+	var book golden.Book
 	for _, system := range deploy.CISystems() {
-		for file, o := range map[string]deploy.CIOptions{
-			"ci-%s-name.txt": {Experiment: "first-drill", InconclusivePasses: true},
-			"ci-%s-file.txt": {Experiment: "drills/weekly.yaml", File: []byte("apiVersion: lockdrill/v1\nkind: Experiment\n\nname: weekly\n")},
+		for _, o := range []deploy.CIOptions{
+			{Experiment: "first-drill", InconclusivePasses: true},
+			{Experiment: "drills/weekly.yaml", File: []byte("apiVersion: lockdrill/v1\nkind: Experiment\n\nname: weekly\n")},
 		} {
 			text, err := deploy.CI(system, o)
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden(t, fmt.Sprintf(file, system), text)
+			book.Add(system+" with "+o.Experiment, string(text))
 		}
 	}
+	isGolden(t, "ci.txt", book.String())
 }
 
 // A PrometheusRule holds the very rules of the rule file.

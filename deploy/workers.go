@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -98,81 +97,51 @@ func reached(url, hostPort string) string {
 // Workers are the manifests of a fleet, one YAML document each, in the order in which they are to be applied: a ServiceAccount that may
 // do nothing, a ConfigMap with the experiment and its files where there are any, and the Deployment. All are called ObjectName(o.Fleet).
 func Workers(o WorkersOptions) ([][]byte, error) {
-	objects, err := workers(o)
+	docs, err := workers(o)
 	if err != nil {
 		return nil, fmt.Errorf("workers of %s: %w", o.Fleet, err)
 	}
-	return documents(objects)
+	return docs, nil
 }
 
-func workers(o WorkersOptions) ([]manifest, error) {
+func workers(o WorkersOptions) ([][]byte, error) {
 	switch {
 	case o.Fleet == "" || o.Image == "" || o.Join == "":
 		return nil, errors.New("a fleet, an image and a store to join are needed")
 	case strings.Contains(o.Join, "@"):
 		return nil, errors.New("the URL of the ledger's store has a user in it: name a variable instead")
 	}
-	m := meta{Name: ObjectName(o.Fleet), Namespace: o.Namespace, Labels: WorkerLabels(o.Fleet)}
+	labels := WorkerLabels(o.Fleet)
 	if o.Run != "" {
-		m.Labels[RunLabel] = LabelValue(o.Run)
+		labels[RunLabel] = LabelValue(o.Run)
 	}
-	objects := []manifest{{
-		note:       "Workers ask nothing of the API server: no Role, no token.",
-		APIVersion: "v1", Kind: "ServiceAccount", Metadata: m, Automount: new(bool),
-	}}
-	if o.Experiment != nil || len(o.Files) > 0 {
-		objects = append(objects, configMap(m, o.Experiment, o.Files))
-	}
-	return append(objects, manifest{
-		APIVersion: "apps/v1", Kind: "Deployment", Metadata: m,
-		Spec: deploymentSpec{
-			Replicas: o.Replicas,
-			Selector: podSelector{WorkerLabels(o.Fleet)},
-			Strategy: &strategy{Type: "RollingUpdate", RollingUpdate: map[string]int{"maxSurge": 0, "maxUnavailable": 1}},
-			Template: podTemplate{Metadata: meta{Labels: m.Labels}, Spec: workerPod(o, m.Name)},
-		},
-	}), nil
-}
-
-func workerPod(o WorkersOptions, name string) podSpec {
-	c := container{
-		Name: cmp.Or(o.Container, "worker"), Image: o.Image, PullPolicy: "IfNotPresent",
-		Command: []string{"lockdrill"}, Args: []string{"worker", "--join", o.Join, "--fleet", o.Fleet},
-		Env:       append([]envVar{fromField("LOCKDRILL_POD", "metadata.name"), fromField("LOCKDRILL_POD_UID", "metadata.uid")}, fromSecret(o.Secret, o.SecretEnv)...),
-		Resources: modest("256Mi"), Security: restrictedContainer(),
-	}
-	for _, f := range []struct{ flag, value string }{{"--username-env", o.UsernameEnv}, {"--password-env", o.PasswordEnv}} {
-		if f.value != "" {
-			c.Args = append(c.Args, f.flag, f.value)
+	o.Container = cmp.Or(o.Container, "worker")
+	args := []string{"worker", "--join", o.Join, "--fleet", o.Fleet}
+	for _, f := range [][2]string{{"--username-env", o.UsernameEnv}, {"--password-env", o.PasswordEnv}, {"--ca", o.CA}} {
+		if f[1] != "" {
+			args = append(args, f[0], f[1])
 		}
 	}
-	if o.CA != "" {
-		c.Args = append(c.Args, "--ca", o.CA)
-	}
-	for _, k := range slices.Sorted(maps.Keys(o.Env)) {
-		c.Env = append(c.Env, envVar{Name: k, Value: o.Env[k]})
-	}
-	pod := podSpec{
-		ServiceAccount: name, Grace: seconds(o.Grace), Security: restrictedPod(),
-	}
-	if len(o.Files) > 0 {
-		c.Mounts = []mount{{Name: "files", Path: FilesDir, ReadOnly: true}}
-		pod.Volumes = []volume{{Name: "files", ConfigMap: map[string]string{"name": name}}}
-	}
-	pod.Containers = []container{c}
-	return pod
+	return manifests("workers", struct {
+		WorkersOptions
+		Meta     meta
+		Selector map[string]string
+		Data     map[string]string
+		Args     []string
+	}{o, meta{ObjectName(o.Fleet), o.Namespace, labels}, WorkerLabels(o.Fleet), filesOf(o.Experiment, o.Files), args})
 }
 
 // experimentKey is the file of the experiment in FilesDir.
 const experimentKey = "experiment.yaml"
 
-func configMap(m meta, experiment []byte, files map[string][]byte) manifest {
-	o := manifest{APIVersion: "v1", Kind: "ConfigMap", Metadata: m, Data: map[string]string{}}
+// filesOf are the files of a ConfigMap.
+func filesOf(experiment []byte, files map[string][]byte) map[string]string {
+	data := map[string]string{}
 	if experiment != nil {
-		o.Data[experimentKey] = string(experiment)
+		data[experimentKey] = string(experiment)
 	}
 	for name, text := range files {
-		o.Data[name] = string(text)
+		data[name] = string(text)
 	}
-	return o
+	return data
 }

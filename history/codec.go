@@ -21,19 +21,16 @@ type codec struct {
 	slots   *slots
 }
 
-// slots is memory for one event's body, of the kinds that a history is full of.
+// slots is memory for one event's body, of the kinds that a history is full of and of which nobody keeps one.
 type slots struct {
 	job      Job
 	call     Call
-	abandon  Abandon
 	work     Work
 	write    Write
 	entry    Entry
 	look     Look
 	prev     Span
 	coverage Coverage
-	fault    Fault
-	match    Match
 }
 
 // names keeps strings that were read lately: nearly every string of a line stood in one of the lines before.
@@ -275,8 +272,8 @@ func (k *codec) read(v any) {
 	k.at += int(dec.InputOffset())
 }
 
-// body is a body, or an object in one, of a kind that a history is full of.
-func body[T any](k *codec, name string, v **T, memory func(*slots) *T, walk func(*T, *codec)) {
+// body is a body, or an object in one, of a kind that comes often. slot, which may be nil, is where it is read into.
+func body[T any](k *codec, name string, v **T, slot func(*slots) *T, walk func(*T, *codec)) {
 	switch {
 	case !k.reading:
 		if *v != nil {
@@ -286,10 +283,10 @@ func body[T any](k *codec, name string, v **T, memory func(*slots) *T, walk func
 			k.close()
 		}
 	case k.next(name):
-		if k.slots == nil {
+		if k.slots == nil || slot == nil {
 			*v = new(T)
 		} else {
-			*v = memory(k.slots)
+			*v = slot(k.slots)
 			**v = *new(T)
 		}
 		k.open()

@@ -191,8 +191,8 @@ func FuzzParse(f *testing.F) {
 func TestTheReaderGivesWhatReadGives(t *testing.T) {
 	var buf bytes.Buffer
 	r, _ := NewRecorder(&buf, header, counter(), nil)
-	for i := range 50 {
-		if _, err := r.RecordNow(note(strings.Repeat("x", i*i*30))); err != nil {
+	for i := range 200 {
+		if _, err := r.RecordNow(note(strings.Repeat("x", i*i*3))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -215,6 +215,13 @@ func TestTheReaderGivesWhatReadGives(t *testing.T) {
 				t.Fatalf("event %d: %+v, %v", n, e, err)
 			}
 			n++
+			again, err := s.Marks().Event(bytes.NewReader(buf.Bytes()), int64(n))
+			if err != nil || !reflect.DeepEqual(again, h.Events[n-1]) {
+				t.Fatalf("event %d again: %+v, %v", n, again, err)
+			}
+		}
+		if _, err := s.Marks().Event(bytes.NewReader(buf.Bytes()), int64(n+200)); err == nil {
+			t.Fatal("read again what was never there")
 		}
 		if n != len(h.Events) || s.Torn() != h.Torn || s.Torn() == "" {
 			t.Fatalf("%d events, want %d; torn %q, want %q", n, len(h.Events), s.Torn(), h.Torn)

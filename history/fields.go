@@ -25,15 +25,15 @@ func (e *Event) walk(k *codec) {
 	rare(k, `"replica":`, &e.Replica, e.Replica != nil)
 	body(k, `"job":`, &e.Job, func(b *slots) *Job { return &b.job }, (*Job).walk)
 	body(k, `"call":`, &e.Call, func(b *slots) *Call { return &b.call }, (*Call).walk)
-	body(k, `"abandon":`, &e.Abandon, func(b *slots) *Abandon { return &b.abandon }, (*Abandon).walk)
+	body(k, `"abandon":`, &e.Abandon, nil, (*Abandon).walk)
 	body(k, `"work":`, &e.Work, func(b *slots) *Work { return &b.work }, (*Work).walk)
 	body(k, `"write":`, &e.Write, func(b *slots) *Write { return &b.write }, (*Write).walk)
 	body(k, `"entry":`, &e.Entry, func(b *slots) *Entry { return &b.entry }, (*Entry).walk)
 	body(k, `"look":`, &e.Look, func(b *slots) *Look { return &b.look }, (*Look).walk)
 	body(k, `"coverage":`, &e.Coverage, func(b *slots) *Coverage { return &b.coverage }, (*Coverage).walk)
 	rare(k, `"sample":`, &e.Sample, e.Sample != nil)
-	body(k, `"fault":`, &e.Fault, func(b *slots) *Fault { return &b.fault }, (*Fault).walk)
-	body(k, `"match":`, &e.Match, func(b *slots) *Match { return &b.match }, (*Match).walk)
+	body(k, `"fault":`, &e.Fault, nil, (*Fault).walk)
+	body(k, `"match":`, &e.Match, nil, (*Match).walk)
 	rare(k, `"object":`, &e.Object, e.Object != nil)
 }
 

@@ -49,7 +49,9 @@ type Reader struct {
 	line   int    // the number of the last line that was read
 	long   []byte // a line that is longer than the buffer of from
 	last   bool   // there is no further line
+	read   int64  // bytes up to and with it
 	event  Event
+	marks  Marks
 	codec  codec
 	err    error
 }
@@ -84,15 +86,15 @@ func (s *Reader) Next() (*Event, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
-	s.err = s.read()
+	s.err = s.advance()
 	if s.err != nil {
 		return nil, s.err
 	}
 	return &s.event, nil
 }
 
-func (s *Reader) read() error {
-	n := s.event.N
+func (s *Reader) advance() error {
+	n, at := s.event.N, s.read
 	line, err := s.next()
 	if err != nil {
 		return err
@@ -103,6 +105,9 @@ func (s *Reader) read() error {
 		}
 		s.torn = fmt.Sprintf("line %d is cut off after %d bytes", s.line, len(line))
 		return io.EOF
+	}
+	if n%markEvery == 0 {
+		s.marks.at = append(s.marks.at, at)
 	}
 	return nil
 }
@@ -116,6 +121,7 @@ func (s *Reader) next() ([]byte, error) {
 	s.long = s.long[:0]
 	for {
 		part, err := s.from.ReadSlice('\n')
+		s.read += int64(len(part))
 		if len(s.long) > 0 || errors.Is(err, bufio.ErrBufferFull) {
 			s.long = append(s.long, part...)
 			part = s.long

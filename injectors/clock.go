@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore/burst"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
 
@@ -31,8 +32,8 @@ func (c *Clock) Inject(_ context.Context, r undo.Record) (history.Span, error) {
 	span := history.At(c.Now())
 	for _, victim := range victims(r.Shot) {
 		err := c.Send(victim, protocol.Command{V: protocol.Version, Cmd: protocol.CmdArm, Arm: &protocol.Arm{
-			Fault: r.Shot.Fault.ID, Shot: r.Shot.Fault.Shot, Op: protocol.OpClock, Mode: protocol.ModeOffset,
-			Delay: c.Offset(r.Shot.Fault.ID), For: time.Duration(r.Shot.Fault.Declared),
+			Fault: r.Shot.Fault.ID, Shot: r.Shot.Fault.Shot,
+			Spec: burst.Spec{Op: protocol.OpClock, Mode: protocol.ModeOffset, Delay: c.Offset(r.Shot.Fault.ID), For: time.Duration(r.Shot.Fault.Declared)},
 		}})
 		if err != nil {
 			return span, &voidError{"moved", fmt.Sprintf("arm %s: %v", victim, err)}

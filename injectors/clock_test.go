@@ -1,11 +1,13 @@
 package injectors
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore/burst"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
 
@@ -54,8 +56,8 @@ func TestAClockIsArmedAndDisarmed(t *testing.T) {
 	if _, err := k.Revert(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
-	want := protocol.Arm{Fault: "c", Shot: 1, Op: "clock", Mode: "offset", Delay: time.Second, For: 9}
-	if len(sent) != 2 || *sent[0].Arm != want || *sent[1].Disarm != (protocol.Disarm{Fault: "c", Shot: 1}) {
+	want := protocol.Arm{Fault: "c", Shot: 1, Spec: burst.Spec{Op: "clock", Mode: "offset", Delay: time.Second, For: 9}}
+	if len(sent) != 2 || !reflect.DeepEqual(*sent[0].Arm, want) || *sent[1].Disarm != (protocol.Disarm{Fault: "c", Shot: 1}) {
 		t.Errorf("sent %+v", sent)
 	}
 	k.Await = recorded{}.await

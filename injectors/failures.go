@@ -13,6 +13,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/tap"
+	"github.com/lockdrill/lockdrill/lockcore/burst"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
 
@@ -80,17 +81,18 @@ func (x *Failures) Revert(ctx context.Context, r undo.Record) (history.Span, err
 	return x.disarm(ctx, r.Shot)
 }
 
-// enough judges the number of operations that were hit.
-func enough(shot history.Event, window history.Span, hits int64, why string) (history.Span, history.Fault, error) {
-	seen := history.Fault{Hits: hits}
-	op := operation(shot)
-	switch {
-	case hits == 0:
-		return window, seen, &voidError{"unconfirmed", fmt.Sprintf("the burst hit no %s%s", op, why)}
-	case hits < shot.Fault.Want:
-		return window, seen, &voidError{"unconfirmed", fmt.Sprintf("the burst hit %d of %d operations (%s)%s", hits, shot.Fault.Want, op, why)}
+// outcome is the tally in the words of a confirmation.
+func outcome(shot history.Event, window history.Span, t burst.Tally, why string) (history.Span, history.Fault, error) {
+	var err error
+	switch t.Outcome() {
+	case burst.Moved:
+		err = &voidError{"moved", strings.Join(victimsOf(shot), ", ") + " died during the burst"}
+	case burst.None:
+		err = &voidError{"unconfirmed", fmt.Sprintf("the burst hit no %s%s", operation(shot), why)}
+	case burst.TooFew:
+		err = &voidError{"unconfirmed", fmt.Sprintf("the burst hit %d of %d operations (%s)%s", t.Hits, t.Want, operation(shot), why)}
 	}
-	return window, seen, nil
+	return window, history.Fault{Hits: t.Hits}, err
 }
 
 // operation is the word for what fails: renew, acquire, release.
@@ -109,7 +111,7 @@ func reach(shot history.Event, b *experiments.OpFailures) (lock, key string) {
 	switch {
 	case b.HolderOf == "":
 		return b.Lock, ""
-	case operation(shot) == tap.Acquire:
+	case operation(shot) == burst.Acquire:
 		return shot.Lock, ""
 	}
 	return shot.Lock, shot.Key
@@ -119,8 +121,8 @@ func (x *Failures) armWorkers(shot history.Event, f *experiments.Fault) error {
 	b := f.Failures()
 	lock, key := reach(shot, b)
 	arm := protocol.Arm{
-		Fault: shot.Fault.ID, Shot: shot.Fault.Shot, Op: operation(shot), Mode: string(b.Mode), Share: b.Share, Delay: b.Delay,
-		Lock: lock, Key: key, Count: int(shot.Fault.Want), For: time.Duration(shot.Fault.Declared),
+		Fault: shot.Fault.ID, Shot: shot.Fault.Shot, Spec: burst.Spec{Op: operation(shot), Mode: string(b.Mode), Share: b.Share, Delay: b.Delay,
+			Lock: lock, Key: key, Count: int(shot.Fault.Want), For: time.Duration(shot.Fault.Declared)},
 	}
 	var errs []error
 	for _, v := range victimsOf(shot) {
@@ -136,36 +138,36 @@ func (x *Failures) armWorkers(shot history.Event, f *experiments.Fault) error {
 
 // confirmWorkers: the end is each victim's own word, or its death; or the count, where several share it.
 func (x *Failures) confirmWorkers(ctx context.Context, shot history.Event, applied history.Span) (history.Span, history.Fault, error) {
-	victims, window, hits := victimsOf(shot), applied, int64(0)
-	var over, died []string
+	victims, window := victimsOf(shot), applied
+	t := burst.Tally{Victims: len(victims), Want: shot.Fault.Want}
+	var over []string
 	why := ""
 	_, err := x.Await(ctx, int(shot.N), func(e history.Event) bool {
 		if v := endOf(e, shot, victims); v != "" && !slices.Contains(over, v) {
 			over = append(over, v)
+			t.Over++
 			if e.Kind == history.ReplicaExit {
-				died = append(died, v)
+				t.Died++
 			} else if e.Fault.Hits == 0 && e.Fault.Detail != "" {
 				why = ": " + v + " says " + e.Fault.Detail
 			}
 		}
 		if e.Op == shot.Op && e.Kind == history.FaultHit && slices.Contains(victims, e.Source) {
-			if hits++; hits == 1 {
+			if t.Hits++; t.Hits == 1 {
 				window = e.Span
 			}
 			window.To = max(window.To, e.To)
 		}
-		return len(over) == len(victims) || len(victims) > 1 && shot.Fault.Want > 0 && hits >= shot.Fault.Want
+		return t.Settled()
 	})
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return window, history.Fault{Hits: hits}, &voidError{"unconfirmed",
-			fmt.Sprintf("the end of the burst in %s was not seen in time; %d operations (%s) failed so far", strings.Join(victims, ", "), hits, operation(shot))}
+		return window, history.Fault{Hits: t.Hits}, &voidError{"unconfirmed",
+			fmt.Sprintf("the end of the burst in %s was not seen in time; %d operations (%s) failed so far", strings.Join(victims, ", "), t.Hits, operation(shot))}
 	case err != nil:
-		return window, history.Fault{Hits: hits}, err
-	case len(died) == len(victims):
-		return window, history.Fault{Hits: hits}, &voidError{"moved", strings.Join(died, ", ") + " died during the burst"}
+		return window, history.Fault{Hits: t.Hits}, err
 	}
-	return enough(shot, window, hits, why)
+	return outcome(shot, window, t, why)
 }
 
 // endOf names the victim for which the event is the end of the shot.

@@ -19,6 +19,7 @@ import (
 	"github.com/lockdrill/lockdrill/internal/redistest"
 	"github.com/lockdrill/lockdrill/internal/tap"
 	"github.com/lockdrill/lockdrill/lockcore"
+	"github.com/lockdrill/lockdrill/lockcore/burst"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
 
@@ -74,11 +75,11 @@ func TestBurstArmsWhatItIsAimedAtAndDisarms(t *testing.T) {
 		armed []string
 	}{
 		{"renew_failures", experiments.OpFailures{Aim: experiments.Aim{HolderOf: "job"}, Mode: "lost_reply", Share: 0.5}, history.Event{Lock: "job", Key: "k", Fault: &history.Fault{Victim: "r1.1"}},
-			protocol.Arm{Op: "renew", Mode: "lost_reply", Share: 0.5, Lock: "job", Key: "k"}, []string{"r1.1"}},
+			protocol.Arm{Spec: burst.Spec{Op: "renew", Mode: "lost_reply", Share: 0.5, Lock: "job", Key: "k"}}, []string{"r1.1"}},
 		{"acquire_failures", experiments.OpFailures{Aim: experiments.Aim{HolderOf: "job"}, Mode: "delay", Delay: 3}, history.Event{Lock: "job", Key: "k", Fault: &history.Fault{Victim: "r1.1"}},
-			protocol.Arm{Op: "acquire", Mode: "delay", Delay: 3, Lock: "job"}, []string{"r1.1"}},
+			protocol.Arm{Spec: burst.Spec{Op: "acquire", Mode: "delay", Delay: 3, Lock: "job"}}, []string{"r1.1"}},
 		{"release_failures", experiments.OpFailures{Aim: experiments.Aim{All: true}, Lock: "other", Mode: "error"}, history.Event{Fault: &history.Fault{Victims: []string{"r1.1", "r2.1"}}},
-			protocol.Arm{Op: "release", Mode: "error", Lock: "other"}, []string{"r1.1", "r2.1"}},
+			protocol.Arm{Spec: burst.Spec{Op: "release", Mode: "error", Lock: "other"}}, []string{"r1.1", "r2.1"}},
 	} {
 		f := faultOf(c.kind, c.fault)
 		var armed, disarmed []string
@@ -101,7 +102,7 @@ func TestBurstArmsWhatItIsAimedAtAndDisarms(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.want.Fault, c.want.Shot, c.want.Count, c.want.For = "b", 1, 3, 9
-		if got != c.want || !slices.Equal(armed, c.armed) {
+		if !reflect.DeepEqual(got, c.want) || !slices.Equal(armed, c.armed) {
 			t.Errorf("%s: armed %v with %+v, want %v with %+v", c.kind, armed, got, c.armed, c.want)
 		}
 		if span, err := x.Revert(t.Context(), rec); err != nil || span != history.At(20) || !slices.Equal(disarmed, c.armed) {

@@ -10,6 +10,7 @@ import (
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/tap"
 	"github.com/lockdrill/lockdrill/lockcore"
+	"github.com/lockdrill/lockdrill/lockcore/burst"
 )
 
 // Hit takes what the tap reports, and writes it down like the hit of a replica. It is the tap's OnHit.
@@ -82,7 +83,7 @@ func (x *Failures) confirmTap(ctx context.Context, shot history.Event, applied h
 	if late != nil {
 		return window, history.Fault{Hits: s.Hits}, late
 	}
-	return enough(shot, window, s.Hits, x.passed(shot, s))
+	return outcome(shot, window, burst.Tally{Hits: s.Hits, Want: shot.Fault.Want}, x.passed(shot, s))
 }
 
 func (x *Failures) status(id string) tap.Status {

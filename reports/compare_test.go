@@ -8,8 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/analysis/compare"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/internal/golden"
 )
 
 // comparedSide is of live runs of testdata/compared, which were recorded in turn: those of the head poll every 400 ms, those of the base every 120.
@@ -17,7 +19,7 @@ func comparedSide(t *testing.T, names ...string) (side []*compare.Observed) {
 	t.Helper()
 	for _, name := range names {
 		r := recorded(t, filepath.Join("..", "compared", name))
-		side = append(side, compare.Observe(r.Experiment, r.History, "runs/"+name))
+		side = append(side, compare.Observe(analysis.FactsOf(r.Experiment, r.History), "runs/"+name))
 	}
 	return side
 }
@@ -34,18 +36,20 @@ func comparison(t *testing.T, base, head []*compare.Observed, allow ...string) *
 func TestComparisons(t *testing.T) {
 	base, head := comparedSide(t, "base/1", "base/2", "base/3"), comparedSide(t, "head/1", "head/2", "head/3")
 	late := comparedSide(t, "../recorded/inconclusive")
-	for name, c := range map[string]struct {
+	var texts, mds golden.Book
+	for _, c := range []struct {
+		name   string
 		made   *verdict.Comparison
 		answer verdict.Answer
 	}{
-		"refused":    {comparison(t, base, head), verdict.Refused},
-		"regressed":  {comparison(t, base, head, "system.locks.leader.policy.loop.poll"), verdict.Regressed},
-		"better":     {comparison(t, head, base, "system"), verdict.CannotSay}, // one row is too few
-		"same":       {comparison(t, base[:1], base[1:]), verdict.CannotSay},
-		"unanswered": {comparison(t, late, head[:1], "all"), verdict.CannotSay},
+		{"regressed", comparison(t, base, head, "system.locks.leader.policy.loop.poll"), verdict.Regressed},
+		{"refused", comparison(t, base, head), verdict.Refused},
+		{"better", comparison(t, head, base, "system"), verdict.CannotSay}, // one row is too few
+		{"same", comparison(t, base[:1], base[1:]), verdict.CannotSay},
+		{"unanswered", comparison(t, late, head[:1], "all"), verdict.CannotSay},
 	} {
 		if c.made.Answer != c.answer {
-			t.Errorf("%s: %s, want %s: %q", name, c.made.Answer, c.answer, c.made.Reasons)
+			t.Errorf("%s: %s, want %s: %q", c.name, c.made.Answer, c.answer, c.made.Reasons)
 		}
 		var text, md strings.Builder
 		if err := Comparison(&text, c.made, TerminalOptions{Width: 100}); err != nil {
@@ -54,21 +58,27 @@ func TestComparisons(t *testing.T) {
 		if err := ComparisonMarkdown(&md, c.made); err != nil {
 			t.Fatal(err)
 		}
-		doc, err := json.MarshalIndent(c.made, "", "  ")
-		if err != nil {
-			t.Fatal(err)
-		}
-		golden(t, "compare-"+name+".txt", text.String())
-		golden(t, "compare-"+name+".md", md.String())
-		if name == "regressed" {
-			golden(t, "compare-"+name+".json", string(doc)+"\n")
+		texts.Add(c.name, text.String())
+		mds.Add(c.name, md.String())
+		if c.name == "regressed" {
+			doc, err := json.Marshal(c.made)
+			if err != nil {
+				t.Fatal(err)
+			}
+			figures, err := golden.Verdict(doc, func(string, string) {}) // its sentences are those of the text
+			if err != nil {
+				t.Fatal(err)
+			}
+			isGolden(t, "compare-"+c.name+".figures.txt", figures)
 		}
 		for _, line := range strings.Split(text.String(), "\n") {
 			if columns(line) > 100 {
-				t.Errorf("%s: over 100 columns: %s", name, line)
+				t.Errorf("%s: over 100 columns: %s", c.name, line)
 			}
 		}
 	}
+	isGolden(t, "compare.txt", texts.String())
+	isGolden(t, "compare.md.txt", mds.String())
 }
 
 // Names come from a file that somebody else wrote.
@@ -135,7 +145,7 @@ func TestComparisonOnThePage(t *testing.T) {
 	if !found {
 		t.Fatalf("no comparison on the page:\n%s", text)
 	}
-	golden(t, "compare-page.txt", said)
+	isGolden(t, "compare-page.txt", said)
 	if n := strings.Count(doc, `id="trend-`); !strings.Contains(doc, `id="trend-3"`) {
 		t.Errorf("%d ids of trends, want pictures of three rows", n)
 	}

@@ -61,7 +61,7 @@ func TestStoryOfEveryFault(t *testing.T) {
 		ev.Kind = history.FaultReverted
 		tell(at+0.2, ev)
 	}
-	golden(t, "story-faults.txt", b.String())
+	isGolden(t, "story-faults.txt", b.String())
 }
 
 // The closing summary says of each shot what was configured, expected and observed, and when it was meant and when it was felt.
@@ -98,5 +98,5 @@ func TestValidityOfEveryFault(t *testing.T) {
 	if err := Terminal(&b, j, TerminalOptions{Width: 120}); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "faults.txt", b.String())
+	isGolden(t, "faults.txt", b.String())
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/internal/golden"
 )
 
 // written is what a format makes of a run.
@@ -37,21 +39,50 @@ func postmortemOf(w io.Writer, r Run) error {
 
 func metricsOf(w io.Writer, r Run) error { return MetricsOf(r).Write(w) }
 
-// Every format of every recorded run is what its golden file says, and the same bytes when it is made again.
+// coded is the run with a code in place of each sentence of the judge, which package analysis has in a golden file of its own.
+func coded(t *testing.T, r Run) Run {
+	t.Helper()
+	doc, err := r.Judgement.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if doc, err = golden.Coded(doc); err != nil {
+		t.Fatal(err)
+	}
+	r.Judgement = new(verdict.Judgement)
+	if err := json.Unmarshal(doc, r.Judgement); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// Every format of all recorded runs is what its golden file says, and the same bytes when it is made again.
 func TestFormatsOfRecordedRuns(t *testing.T) {
+	runs := map[string]Run{}
 	for name := range recordedRuns {
-		r := recorded(t, name)
-		for ext, write := range map[string]func(io.Writer, Run) error{
-			".md": markdownOf, ".postmortem.md": postmortemOf, ".junit.xml": JUnit, ".prom": metricsOf, ".csv": TakeoversCSV, ".slos.csv": SLOsCSV,
-		} {
-			t.Run(name+ext, func(t *testing.T) {
-				got := written(t, write, r)
-				golden(t, filepath.Join("formats", name+ext), got)
-				if again := written(t, write, r); again != got {
-					t.Error("made twice, the bytes differ")
+		runs[name] = coded(t, recorded(t, name))
+	}
+	const fullest = "fail"
+	others := slices.DeleteFunc(slices.Sorted(maps.Keys(runs)), func(name string) bool { return name == fullest })
+	names := append([]string{fullest}, others...)
+	page := func(w io.Writer, r Run) error {
+		_, err := io.WriteString(w, outline(t, htmlOf(t, r)))
+		return err
+	}
+	for ext, write := range map[string]func(io.Writer, Run) error{
+		"md": markdownOf, "postmortem.md": postmortemOf, "junit.xml": JUnit, "prom": metricsOf, "csv": TakeoversCSV, "slos.csv": SLOsCSV, "html": page,
+	} {
+		t.Run(ext, func(t *testing.T) {
+			var book golden.Book
+			for _, name := range names {
+				got := written(t, write, runs[name])
+				book.Add(name, got)
+				if again := written(t, write, runs[name]); again != got {
+					t.Errorf("%s made twice, the bytes differ", name)
 				}
-			})
-		}
+			}
+			isGolden(t, filepath.Join("formats", ext+".txt"), book.String())
+		})
 	}
 }
 
@@ -61,6 +92,13 @@ func TestMarkdownFitsAMessage(t *testing.T) {
 		if n := len(written(t, markdownOf, recorded(t, name))); n > 4000 {
 			t.Errorf("%s: report.md has %d bytes", name, n)
 		}
+	}
+	sixty := sixtyKills(t)
+	if n := len(written(t, markdownOf, sixty)); n > 4000 {
+		t.Errorf("of sixty kills report.md has %d bytes", n)
+	}
+	if strings.Contains(written(t, postmortemOf, sixty), "more moment") {
+		t.Error("sixty kills do not fit into the timeline of a post-mortem")
 	}
 	r := recorded(t, "fail")
 	j := *r.Judgement
@@ -107,7 +145,7 @@ func hostile(text string) Run {
 		j.Takeovers[i].Class, j.Takeovers[i].End = verdict.ClassCrash, "effect"
 	}
 	e, h := hostileExperiment(text), hostileHistory(text)
-	return Run{Experiment: e, History: h, Judgement: j, Lanes: analysis.LanesOf(e, h, j)}
+	return Run{Experiment: e, History: h, Judgement: j, Lanes: analysis.FactsOf(e, h).Lanes(j)}
 }
 
 // attacks are what a key, a note or a line of a log may try.

@@ -51,7 +51,8 @@ func TestHTMLInABrowser(t *testing.T) {
 func looksWell(t *testing.T, b *browser.Browser) {
 	pages := map[string]string{"evil": htmlOf(t, sabotaged(t))}
 	pages["pods"] = htmlOf(t, podRun(t, "pods-force-delete-overlap"))
-	for _, name := range []string{"pass-60", "fail", "inconclusive"} {
+	pages["sixty-kills"] = htmlOf(t, sixtyKills(t))
+	for _, name := range []string{"fail", "inconclusive"} {
 		pages[name] = htmlOf(t, recorded(t, name))
 	}
 	at := served(t, pages)

@@ -1,18 +1,21 @@
 package reports
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/rehearsal"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore/sim"
 )
 
 // recordedRuns are the folders of testdata/recorded, with the verdict of each. Every format has a golden file of each.
 var recordedRuns = map[string]string{
-	"pass-1": "pass", "pass-60": "pass", "fail": "slo-failed", "inconclusive": "inconclusive", "aborted": "aborted", "dirty": "dirty", "hostile": "pass",
+	"pass-1": "pass", "pass-9": "pass", "fail": "slo-failed", "inconclusive": "inconclusive", "aborted": "aborted", "dirty": "dirty", "hostile": "pass",
 }
 
 // recorded is a run of testdata/recorded, judged as `lockdrill judge` would.
@@ -37,8 +40,27 @@ func runIn(t testing.TB, dir string) Run {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return judged(e, h)
+}
+
+func judged(e *experiments.Experiment, h *history.History) Run {
 	j := analysis.Judge(e, h)
-	return Run{Experiment: e, History: h, Judgement: j, Lanes: analysis.LanesOf(e, h, j)}
+	return Run{Experiment: e, History: h, Judgement: j, Lanes: analysis.FactsOf(e, h).Lanes(j)}
+}
+
+// sixtyKills is a drill of sixty kills of a leader, rehearsed: too long a run to be recorded. No golden file is made of it, as it changes
+// with the simulation.
+func sixtyKills(t testing.TB) Run {
+	t.Helper()
+	e, err := experiments.Load(filepath.Join("testdata", "sixty-kills.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := rehearsal.New(e, sim.DefaultNet()).Run(context.Background(), 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return judged(e, d.History)
 }
 
 func TestRecordedRunsAreJudgedAsTheirFoldersSay(t *testing.T) {

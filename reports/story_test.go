@@ -83,7 +83,7 @@ func TestStory(t *testing.T) {
 			b.WriteString(line + "\n")
 		}
 	}
-	golden(t, "story.txt", b.String())
+	isGolden(t, "story.txt", b.String())
 }
 
 // What keeps a pod from being ready is told once, and not what it passes through anyway.
@@ -115,7 +115,7 @@ func TestStatus(t *testing.T) {
 			show(time.Duration(e.To) + 250*time.Millisecond)
 		}
 	}
-	golden(t, "status.txt", b.String())
+	isGolden(t, "status.txt", b.String())
 }
 
 func TestStatusForgetsAKeyThatIsGone(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"flag"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -12,26 +11,15 @@ import (
 	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/internal/golden"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files; read the diff")
 
-// golden compares got with testdata/name.
-func golden(t *testing.T, name, got string) {
+// isGolden holds got against testdata/name.
+func isGolden(t *testing.T, name, got string) {
 	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs (rewrite with -update):\n--- got\n%s--- want\n%s", path, got, want)
-	}
+	golden.Compare(t, filepath.Join("testdata", name), got, *update)
 }
 
 func at(v float64) *float64 { return &v }
@@ -160,19 +148,20 @@ func summary(t *testing.T, j *verdict.Judgement, o TerminalOptions) string {
 }
 
 func TestTerminal(t *testing.T) {
-	for name, j := range map[string]*verdict.Judgement{
-		"pass": passed(), "fail": failed(), "inconclusive": inconclusive(), "aborted": aborted(), "dirty": dirty(), "error": broken(),
-	} {
-		t.Run(name, func(t *testing.T) {
-			o := TerminalOptions{Width: 100, Folder: "runs/20260102T030405.000Z-first-drill", Reproduce: "lockdrill run first-drill --seed 42"}
-			golden(t, name+".txt", summary(t, j, o))
-		})
+	var book golden.Book
+	o := TerminalOptions{Width: 100, Folder: "runs/20260102T030405.000Z-first-drill", Reproduce: "lockdrill run first-drill --seed 42"}
+	for _, c := range []struct {
+		name string
+		j    *verdict.Judgement
+	}{{"fail", failed()}, {"pass", passed()}, {"inconclusive", inconclusive()}, {"aborted", aborted()}, {"dirty", dirty()}, {"error", broken()}} {
+		book.Add(c.name, summary(t, c.j, o))
 	}
+	book.Add("fail, in 48 columns", summary(t, failed(), TerminalOptions{Width: 48}))
+	isGolden(t, "terminal.txt", book.String())
 }
 
 func TestTerminalNarrow(t *testing.T) {
 	text := summary(t, failed(), TerminalOptions{Width: 48})
-	golden(t, "fail-narrow.txt", text)
 	for line := range strings.Lines(text) {
 		if open, closed := strings.Count(line, "["), strings.Count(line, "]"); open != closed {
 			t.Errorf("a range is broken over two lines: %q", line)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
@@ -28,27 +29,24 @@ func indifferent(path string) bool {
 }
 
 // environmentOf is what a run stood on and what was done to it: two runs that differ in it do not answer the same question.
-func environmentOf(e *experiments.Experiment, h *history.History, rehearsal bool) []experiments.Setting {
+func environmentOf(facts *analysis.Facts, rehearsal bool) []experiments.Setting {
 	env := []experiments.Setting{
 		{Path: "mode", Value: string(map[bool]history.Mode{true: history.Rehearsal, false: history.Live}[rehearsal])},
-		{Path: "experiment", Value: h.Header.Experiment},
-		{Path: "tool", Value: h.Header.Tool},
+		{Path: "experiment", Value: facts.Header().Experiment},
+		{Path: "tool", Value: facts.Header().Tool},
 	}
-	for i := range h.Events {
-		if on := h.Events[i].Environment; on != nil {
-			env = append(env, []experiments.Setting{
-				{Path: "os", Value: on.OS}, {Path: "cpus", Value: fmt.Sprint(on.CPUs)}, {Path: "fleet", Value: on.Fleet},
-				{Path: "store.kind", Value: on.Store.Kind}, {Path: "store.version", Value: on.Store.Version},
-				{Path: "ledger.kind", Value: on.Ledger.Kind}, {Path: "ledger.version", Value: on.Ledger.Version},
-				{Path: "proxy", Value: on.Proxy},
-			}...)
-			if on.Cluster != "" {
-				env = append(env, experiments.Setting{Path: "cluster", Value: on.Cluster})
-			}
-			break
+	if on := facts.Environment(); on != nil {
+		env = append(env, []experiments.Setting{
+			{Path: "os", Value: on.OS}, {Path: "cpus", Value: fmt.Sprint(on.CPUs)}, {Path: "fleet", Value: on.Fleet},
+			{Path: "store.kind", Value: on.Store.Kind}, {Path: "store.version", Value: on.Store.Version},
+			{Path: "ledger.kind", Value: on.Ledger.Kind}, {Path: "ledger.version", Value: on.Ledger.Version},
+			{Path: "proxy", Value: on.Proxy},
+		}...)
+		if on.Cluster != "" {
+			env = append(env, experiments.Setting{Path: "cluster", Value: on.Cluster})
 		}
 	}
-	for _, s := range experiments.Settings(e) {
+	for _, s := range experiments.Settings(facts.Experiment()) {
 		if !indifferent(s.Path) {
 			env = append(env, s)
 		}

@@ -29,20 +29,18 @@ type failures struct {
 	n    int
 }
 
-// Observe judges a run, and takes from it what a comparison needs. e is the experiment as loaded. folder is how the run was named.
+// Observe judges a run, and takes from it what a comparison needs. folder is how the run was named.
 //
 // A rehearsal is judged by its figures alone: that it is one is no reason to set them aside beside another rehearsal's.
-func Observe(e *experiments.Experiment, h *history.History, folder string) *Observed {
-	told, rows := analysis.NewJudger(e).Measure(h)
-	seen, rehearsal := told, h.Header.Mode == history.Rehearsal
+func Observe(facts *analysis.Facts, folder string) *Observed {
+	told, rows := facts.Measure()
+	seen, rehearsal := told, facts.Header().Mode == history.Rehearsal
 	if rehearsal {
-		alone := *h
-		alone.Header.Mode = history.Live
-		seen, rows = analysis.NewJudger(e).Measure(&alone)
+		seen, rows = facts.AsLive().Measure()
 		rows = slices.DeleteFunc(rows, func(r analysis.RowValues) bool { return verdict.LiveOnly(r.Measure) })
 	}
 	o := &Observed{
-		experiment: h.Header.Experiment, rehearsal: rehearsal, environment: environmentOf(e, h, rehearsal), failures: failuresOf(seen),
+		experiment: facts.Header().Experiment, rehearsal: rehearsal, environment: environmentOf(facts, rehearsal), failures: failuresOf(seen),
 		run: verdict.ComparedRun{ID: told.Run.ID, Folder: folder, Started: told.Run.Started, Seed: told.Run.Seed, Verdict: told.Verdict},
 	}
 	o.answer(seen)

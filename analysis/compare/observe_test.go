@@ -43,7 +43,7 @@ func recorded(t *testing.T, name string) (*experiments.Experiment, *history.Hist
 func observedCase(t *testing.T, name string) *Observed {
 	t.Helper()
 	e, h := recorded(t, name)
-	return Observe(e, h, name)
+	return Observe(analysis.FactsOf(e, h), name)
 }
 
 // A value of takeover is a kill, of everything else a run.
@@ -60,8 +60,8 @@ func TestObserveCountsIndependentKills(t *testing.T) {
 			t.Errorf("%s/%s: %d values of a %s, want %d of a %s", c.lock, c.measure, len(s.Values), s.Of, c.n, c.of)
 		}
 	}
-	// 200 jobs that die with one replica are one kill.
-	dies := observedCase(t, "replica-dies-with-200-jobs")
+	// All jobs that die with one replica are one kill.
+	dies := observedCase(t, "replica-dies")
 	for _, s := range dies.rows {
 		if s.Measure == "takeover" && len(s.Values) != 1 {
 			t.Errorf("%s: %d values, want 1: one kill", s.Lock, len(s.Values))
@@ -85,7 +85,7 @@ func TestObserveLeavesOutWhatWasNotReached(t *testing.T) {
 	e, h := recorded(t, "good-drill")
 	cut := *h
 	cut.Events = h.Events[:len(h.Events)*2/3]
-	o = Observe(e, &cut, "cut")
+	o = Observe(analysis.FactsOf(e, &cut), "cut")
 	if o.run.Used || o.run.Answered || o.run.Why == "" {
 		t.Errorf("a history without an end: %+v", o.run)
 	}
@@ -101,14 +101,14 @@ func TestObserveJudgesRehearsalsByTheirFigures(t *testing.T) {
 	e, h := recorded(t, "good-drill")
 	rehearsed := *h
 	rehearsed.Header.Mode = history.Rehearsal
-	o := Observe(e, &rehearsed, "")
+	o := Observe(analysis.FactsOf(e, &rehearsed), "")
 	if !o.rehearsal || o.run.Verdict != "inconclusive" || !o.run.Answered || !o.run.Used {
 		t.Errorf("%+v", o.run)
 	}
 	if h.Header.Mode != history.Live || rehearsed.Header.Mode != history.Rehearsal {
 		t.Error("the history was changed")
 	}
-	live := Observe(e, h, "")
+	live := Observe(analysis.FactsOf(e, h), "")
 	if ds := differ(live.environment, o.environment); len(ds) != 1 || ds[0].Field != "mode" {
 		t.Errorf("a live run and its own rehearsal differ in %v", ds)
 	}
@@ -117,12 +117,12 @@ func TestObserveJudgesRehearsalsByTheirFigures(t *testing.T) {
 // Every field of the file changes what is measured, but for those that are known not to.
 func TestEnvironmentHasWhatChangesTheMeasurement(t *testing.T) {
 	e, h := recorded(t, "good-drill")
-	base := environmentOf(e, h, false)
+	base := environmentOf(analysis.FactsOf(e, h), false)
 	changed := func(change func(*experiments.Experiment, *history.History)) []string {
 		e, h := recorded(t, "good-drill")
 		change(e, h)
 		var fields []string
-		for _, d := range differ(base, environmentOf(e, h, false)) {
+		for _, d := range differ(base, environmentOf(analysis.FactsOf(e, h), false)) {
 			fields = append(fields, d.Field)
 		}
 		return fields

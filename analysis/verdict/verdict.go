@@ -21,6 +21,16 @@ const (
 	Fail         Verdict = "fail"
 )
 
+// Worst is the worse of two verdicts.
+func Worst(a, b Verdict) Verdict {
+	for _, v := range []Verdict{Fail, Inconclusive} {
+		if a == v || b == v {
+			return v
+		}
+	}
+	return Pass
+}
+
 // Range is a measured quantity in seconds (or a count): the truth lies within [Lo, Hi]; Hi nil = open.
 type Range struct {
 	Lo float64  `json:"lo"`
@@ -51,6 +61,14 @@ type Judgement struct {
 	Findings      []Finding      `json:"findings"` // contradictions between claims and evidence
 	Warnings      []string       `json:"warnings"`
 }
+
+// Status of a run.
+const (
+	StatusCompleted = "completed"
+	StatusAborted   = "aborted"
+	StatusError     = "error"
+	StatusCutOff    = "cut-off" // the history has no end
+)
 
 // RunInfo says which run it was.
 type RunInfo struct {

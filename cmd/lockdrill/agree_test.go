@@ -13,6 +13,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/drill"
 	"github.com/lockdrill/lockdrill/experiments/rehearsal"
 	"github.com/lockdrill/lockdrill/history"
 )
@@ -70,7 +71,7 @@ func TestALiveDrillAgreesWithItsRehearsals(t *testing.T) {
 	}
 	needDrill(t)
 	o := runDrill(t, agreeDrill, nil)
-	if o.code != exitPass {
+	if o.code != verdict.ExitPass {
 		t.Errorf("the live drill ended with %d\n%s", o.code, o.text)
 	}
 	h, err := readHistory(o.dir)
@@ -114,7 +115,7 @@ func rehearsedTakeovers(t *testing.T, yaml string, c history.Calibration, first,
 		t.Fatal(err)
 	}
 	all := map[string][]float64{}
-	r, judger := rehearsal.New(e, calibrated(c)), analysis.NewJudger(e)
+	r, judger := rehearsal.New(e, drill.Network(c)), analysis.NewJudger(e)
 	for seed := first; seed < first+n; seed++ {
 		d, err := r.Run(t.Context(), seed)
 		if err != nil {

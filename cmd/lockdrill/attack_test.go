@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 )
 
@@ -32,8 +33,8 @@ func TestInterruptEndsABurst(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if o.code != exitAborted {
-		t.Errorf("exit %d, want %d\n%s", o.code, exitAborted, o.text)
+	if o.code != verdict.ExitAborted {
+		t.Errorf("exit %d, want %d\n%s", o.code, verdict.ExitAborted, o.text)
 	}
 	if took := time.Since(start); took > 40*time.Second {
 		t.Errorf("the run ended after %s: it waited for the burst", took)
@@ -59,7 +60,7 @@ func TestTwoRunsInOneFolder(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if codes != [2]int{exitPass, exitUsage} && codes != [2]int{exitUsage, exitPass} {
+	if codes != [2]int{verdict.ExitPass, verdict.ExitUsage} && codes != [2]int{verdict.ExitUsage, verdict.ExitPass} {
 		t.Errorf("exits %v, want one pass and one refusal", codes)
 	}
 	if _, err := os.Stat(filepath.Join(out, verdictFile)); err != nil {
@@ -79,8 +80,8 @@ func TestARefusalHidesNoFailure(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := tryIn(t, dir, "run", "fail.yaml", "tiny.yaml"); got.code != exitSLOFailed {
-		t.Errorf("exit %d, want %d\n%s", got.code, exitSLOFailed, got.stderr)
+	if got := tryIn(t, dir, "run", "fail.yaml", "tiny.yaml"); got.code != verdict.ExitSLOFailed {
+		t.Errorf("exit %d, want %d\n%s", got.code, verdict.ExitSLOFailed, got.stderr)
 	}
 }
 
@@ -102,7 +103,7 @@ func TestAWrappedRedisServerLeavesNothing(t *testing.T) {
 	cmd := lockdrill("run", file, "--out", out)
 	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(wrapper)+":"+os.Getenv("PATH"))
 	text, _ := cmd.CombinedOutput()
-	if code := cmd.ProcessState.ExitCode(); code != exitFailure || !strings.Contains(string(text), "wrapper") {
+	if code := cmd.ProcessState.ExitCode(); code != verdict.ExitError || !strings.Contains(string(text), "wrapper") {
 		t.Errorf("exit %d\n%s", code, text)
 	}
 	left, err := strconv.Atoi(strings.TrimSpace(string(read(t, filepath.Join(dir, "child"))))) // written before the server was one
@@ -141,8 +142,8 @@ func TestSecondInterruptIsDirty(t *testing.T) {
 			}
 		}
 	})
-	if o.code != exitDirty || !strings.Contains(o.text, "left at once") {
-		t.Errorf("exit %d, want %d\n%s", o.code, exitDirty, o.text)
+	if o.code != verdict.ExitDirty || !strings.Contains(o.text, "left at once") {
+		t.Errorf("exit %d, want %d\n%s", o.code, verdict.ExitDirty, o.text)
 	}
 	allGone(t, children)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -61,7 +62,7 @@ func TestBurstsOnTheWay(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			o := runDrill(t, fmt.Sprintf(operationsDrill, c.fault), nil)
-			if o.code != exitPass {
+			if o.code != verdict.ExitPass {
 				t.Fatalf("exit %d\n%s", o.code, o.text)
 			}
 			h, err := readHistory(o.dir)
@@ -107,7 +108,7 @@ func TestBurstsThatHitNothingAreInconclusive(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			if o := runDrill(t, fmt.Sprintf(operationsDrill, c.fault), nil); o.code != exitInconclusive {
+			if o := runDrill(t, fmt.Sprintf(operationsDrill, c.fault), nil); o.code != verdict.ExitInconclusive {
 				t.Errorf("exit %d\n%s", o.code, o.text)
 			}
 		})
@@ -117,7 +118,7 @@ func TestBurstsThatHitNothingAreInconclusive(t *testing.T) {
 		for _, way := range []string{"bypass", "through"} {
 			o := runDrill(t, edit(t, fmt.Sprintf(operationsDrill, "for: 1s\n    renew_failures: {holder_of: loop, mode: delay, delay: 1ms, via: proxy}"),
 				"  replicas: 2\n", fmt.Sprintf("  replicas: 2\n  worker: [%q, %s]\n", os.Args[0], way)), nil)
-			if lost := strings.Contains(o.text, "go round it"); lost != (way == "bypass") || lost && o.code != exitInconclusive {
+			if lost := strings.Contains(o.text, "go round it"); lost != (way == "bypass") || lost && o.code != verdict.ExitInconclusive {
 				t.Errorf("%s: exit %d\n%s", way, o.code, o.text)
 			}
 		}

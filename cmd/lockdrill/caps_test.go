@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -26,8 +27,8 @@ func TestCapsAndOverlapsThatAFileBreaksAreRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, command := range []string{"validate", "plan", "run"} {
-				if got := tryIn(t, dir, command, "guarded.yaml"); got.code != exitUsage || !strings.Contains(got.stderr, c.want) {
-					t.Errorf("%s: %+v, want status %d and %q", command, got, exitUsage, c.want)
+				if got := tryIn(t, dir, command, "guarded.yaml"); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, c.want) {
+					t.Errorf("%s: %+v, want status %d and %q", command, got, verdict.ExitUsage, c.want)
 				}
 			}
 			onlyFile(t, dir, "guarded.yaml")
@@ -55,7 +56,7 @@ func TestMaxTargetsHoldsInARun(t *testing.T) {
 	if len(struck) != 1 || !struck["r1.1"] {
 		t.Errorf("struck %v, want r1.1 only\n%s", struck, o.text)
 	}
-	if o.code == exitPass {
+	if o.code == verdict.ExitPass {
 		t.Error("a drill whose second fault was not fired passes")
 	}
 }
@@ -77,7 +78,7 @@ func TestAnAbortConditionEndsARun(t *testing.T) {
 			why = e.Note.What + ": " + e.Note.Why
 		}
 	}
-	if o.code != exitAborted || !strings.Contains(why, "abandonments") {
+	if o.code != verdict.ExitAborted || !strings.Contains(why, "abandonments") {
 		t.Errorf("exit %d, aborted by %q\n%s", o.code, why, o.text)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/analysis/compare"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/reports"
@@ -140,7 +141,7 @@ func observeSides(baseArg, headArg string) (base, head []*compare.Observed, err 
 				return nil, nil, usagef("%s and %s are the same run, %s", other, fromHere(dir), h.Header.Run)
 			}
 			seen[id] = fromHere(dir)
-			*side.runs = append(*side.runs, compare.Observe(e, h, fromHere(dir)))
+			*side.runs = append(*side.runs, compare.Observe(analysis.FactsOf(e, h), fromHere(dir)))
 		}
 	}
 	return base, head, nil

@@ -34,15 +34,15 @@ func TestCompareAnswersWithItsStatus(t *testing.T) {
 		code int
 		want []string
 	}{
-		{"base head", exitRefused, []string{"REFUSED", "system.locks.leader.policy.loop.poll: 120ms -> 400ms"}},
-		{"runs/base runs/head " + slowerPoll, exitSLOFailed, []string{"REGRESSED", "WORSE    leader  takeover", "TOO FEW  leader  busy count", "allowed to differ", "runs/head/3"}},
-		{"base head --allow-different tool", exitRefused, []string{"REFUSED"}},
-		{"runs/base/1 runs/base/2,runs/base/3", exitInconclusive, []string{"CANNOT SAY", "busy.count: 1 beside 2 runs: too few", "one run on a side"}},
-		{"runs/base/1 runs/base/2,runs/base/3 --slo leader/takeover,tick_gap", exitPass, []string{"NO REGRESSION", "~"}},
-		{"head base --slo takeover --allow-different all", exitPass, []string{"BETTER  leader  takeover"}},
-		{"base head --slo takeover --tolerance 90% " + slowerPoll, exitPass, []string{"significant, and within the tolerance of 90%"}},
-		{"base head --slo takeover --alpha 0.0001 " + slowerPoll, exitPass, []string{"not significant"}},
-		{"base head -o md " + slowerPoll, exitSLOFailed, []string{"## REGRESSED", "| **WORSE** | leader | takeover |"}},
+		{"base head", verdict.ExitRefused, []string{"REFUSED", "system.locks.leader.policy.loop.poll: 120ms -> 400ms"}},
+		{"runs/base runs/head " + slowerPoll, verdict.ExitSLOFailed, []string{"REGRESSED", "WORSE    leader  takeover", "TOO FEW  leader  busy count", "allowed to differ", "runs/head/3"}},
+		{"base head --allow-different tool", verdict.ExitRefused, []string{"REFUSED"}},
+		{"runs/base/1 runs/base/2,runs/base/3", verdict.ExitInconclusive, []string{"CANNOT SAY", "busy.count: 1 beside 2 runs: too few", "one run on a side"}},
+		{"runs/base/1 runs/base/2,runs/base/3 --slo leader/takeover,tick_gap", verdict.ExitPass, []string{"NO REGRESSION", "~"}},
+		{"head base --slo takeover --allow-different all", verdict.ExitPass, []string{"BETTER  leader  takeover"}},
+		{"base head --slo takeover --tolerance 90% " + slowerPoll, verdict.ExitPass, []string{"significant, and within the tolerance of 90%"}},
+		{"base head --slo takeover --alpha 0.0001 " + slowerPoll, verdict.ExitPass, []string{"not significant"}},
+		{"base head -o md " + slowerPoll, verdict.ExitSLOFailed, []string{"## REGRESSED", "| **WORSE** | leader | takeover |"}},
 	} {
 		got := tryIn(t, dir, append([]string{"compare"}, strings.Fields(c.args)...)...)
 		if got.code != c.code || got.stderr != "" {
@@ -111,11 +111,11 @@ func TestCompareRefusesWhatIsNoComparison(t *testing.T) {
 		"base head --allow-diffrent system": `did you mean "--allow-different"?`,
 	} {
 		got := tryIn(t, dir, append([]string{"compare"}, strings.Fields(args)...)...)
-		if got.code != exitUsage || got.stdout != "" || !strings.Contains(got.stderr, want) {
+		if got.code != verdict.ExitUsage || got.stdout != "" || !strings.Contains(got.stderr, want) {
 			t.Errorf("compare %s: %+v, want %q", args, got, want)
 		}
 	}
-	if got := tryIn(t, dir, "compare", "other", "head"); got.code != exitRefused || !strings.Contains(got.stdout, "experiment: first-drill -> baseline-drill") {
+	if got := tryIn(t, dir, "compare", "other", "head"); got.code != verdict.ExitRefused || !strings.Contains(got.stdout, "experiment: first-drill -> baseline-drill") {
 		t.Errorf("mixed experiments: %+v", got)
 	}
 }
@@ -126,7 +126,7 @@ func TestCompareRehearsals(t *testing.T) {
 	rehearse := func(file, side string, from, to int) {
 		for seed := from; seed <= to; seed++ {
 			out := filepath.Join(dir, side, fmt.Sprint(seed))
-			if got := tryIn(t, dir, "rehearse", file, "--replay", fmt.Sprint(seed), "--out", out); got.code != exitPass {
+			if got := tryIn(t, dir, "rehearse", file, "--replay", fmt.Sprint(seed), "--out", out); got.code != verdict.ExitPass {
 				t.Fatalf("rehearse: %+v", got)
 			}
 		}
@@ -141,10 +141,10 @@ func TestCompareRehearsals(t *testing.T) {
 		code int
 		want string
 	}{
-		{"a b", exitPass, "REHEARSAL  NO REGRESSION"},
-		{"a c", exitRefused, "system.locks.job.policy.ttl: 1s -> 1.5s"},
-		{"a c --allow-different system.locks", exitSLOFailed, "REHEARSAL  REGRESSED"},
-		{"base a --allow-different all", exitRefused, "mode: live -> rehearsal (never compared, whatever is allowed)"},
+		{"a b", verdict.ExitPass, "REHEARSAL  NO REGRESSION"},
+		{"a c", verdict.ExitRefused, "system.locks.job.policy.ttl: 1s -> 1.5s"},
+		{"a c --allow-different system.locks", verdict.ExitSLOFailed, "REHEARSAL  REGRESSED"},
+		{"base a --allow-different all", verdict.ExitRefused, "mode: live -> rehearsal (never compared, whatever is allowed)"},
 	} {
 		if got := tryIn(t, dir, append([]string{"compare"}, strings.Fields(c.args)...)...); got.code != c.code || !strings.Contains(got.stdout, c.want) {
 			t.Errorf("compare %s: status %d, want %d and %q\n%s%s", c.args, got.code, c.code, c.want, got.stdout, got.stderr)
@@ -160,7 +160,7 @@ func TestReportBesideABaseline(t *testing.T) {
 		"runs/head/1 -f html --baseline base":               "REFUSED, base 3 runs, head 1 run.",
 		"runs/head/1 -f html":                               "This run was not compared with another one.",
 	} {
-		if got := tryIn(t, dir, append([]string{"report"}, strings.Fields(args)...)...); got.code != exitPass || !strings.Contains(got.stdout, want) {
+		if got := tryIn(t, dir, append([]string{"report"}, strings.Fields(args)...)...); got.code != verdict.ExitPass || !strings.Contains(got.stdout, want) {
 			t.Errorf("report %s: status %d, no %q; %s", args, got.code, want, got.stderr)
 		}
 	}
@@ -170,7 +170,7 @@ func TestReportBesideABaseline(t *testing.T) {
 		"runs/head/1 -f html --baseline none":  "none: no such folder",
 		"runs/head/1 --allow-different system": "--allow-different goes with --baseline",
 	} {
-		if got := tryIn(t, dir, append([]string{"report"}, strings.Fields(args)...)...); got.code != exitUsage || got.stdout != "" || !strings.Contains(got.stderr, want) {
+		if got := tryIn(t, dir, append([]string{"report"}, strings.Fields(args)...)...); got.code != verdict.ExitUsage || got.stdout != "" || !strings.Contains(got.stderr, want) {
 			t.Errorf("report %s: %+v, want %q", args, got, want)
 		}
 	}

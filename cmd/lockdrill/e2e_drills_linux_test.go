@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/deploy"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/kube"
@@ -66,7 +67,7 @@ func (c *realCluster) drillOfAppliedPods(t *testing.T) {
 	ends := c.witness(t)
 	o := runDrill(t, yaml, nil, "--kubeconfig", account, "--environment", "e2e", "--confirm", "pods", "--seed", "1")
 	t.Log(o.text)
-	if o.code != exitPass || o.j.Verdict != "pass" {
+	if o.code != verdict.ExitPass || o.j.Verdict != "pass" {
 		keep(t, o.dir)
 		t.Fatalf("exit %d, verdict %q", o.code, o.j.Verdict)
 	}
@@ -107,7 +108,7 @@ func (c *realCluster) drillOfDeafPods(t *testing.T) {
 	yaml := fmt.Sprintf(e2eDrill, c.redis(t), c.redis(t), "use", c.image, "  - {id: forced, at: 0s, kill: {holder_of: loop, phase: random, form: force_delete}}")
 	write(t, filepath.Join(dir, "pods.yaml"), []byte(yaml))
 	got := tryIn(t, dir, "export", "deployment", "pods.yaml")
-	if got.code != exitPass {
+	if got.code != verdict.ExitPass {
 		t.Fatalf("export deployment: %+v", got)
 	}
 	text := edit(t, got.stdout, "env:\n", "env:\n            - {name: LOCKDRILL_IGNORE_TERM, value: \"1\"}\n")
@@ -117,7 +118,7 @@ func (c *realCluster) drillOfDeafPods(t *testing.T) {
 	ends := c.witness(t)
 	o := runDrill(t, yaml, nil, "--kubeconfig", c.env.Kubeconfig, "--environment", "e2e", "--confirm", "pods", "--seed", "1")
 	t.Log(o.text)
-	if o.code != exitPass || o.j.Verdict != "pass" {
+	if o.code != verdict.ExitPass || o.j.Verdict != "pass" {
 		keep(t, o.dir)
 		t.Fatalf("exit %d, verdict %q", o.code, o.j.Verdict)
 	}

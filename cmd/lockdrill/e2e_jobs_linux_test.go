@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/deploy"
 	"github.com/lockdrill/lockdrill/internal/kubetest"
 )
@@ -157,8 +158,8 @@ func (e ended) want(t *testing.T, condition batchv1.JobConditionType, reason str
 		t.Errorf("%s: %s (%s), exit statuses %d, want %s: %s, %d", e.condition.Type, e.condition.Reason, e.condition.Message, e.codes(), condition, reason, codes)
 	}
 	for i, p := range e.pods {
-		if i < len(codes) && codes[i] < 128 && p.message != exitName(codes[i]) {
-			t.Errorf("the termination message of pod %s is %q, want %q", p.name, p.message, exitName(codes[i]))
+		if i < len(codes) && codes[i] < 128 && p.message != verdict.ExitName(codes[i]) {
+			t.Errorf("the termination message of pod %s is %q, want %q", p.name, p.message, verdict.ExitName(codes[i]))
 		}
 	}
 }
@@ -170,7 +171,7 @@ func (h *hostedDrill) summary(t *testing.T, code int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.Data["verdict"] != exitName(code) || o.Data["exitCode"] != strconv.Itoa(code) {
+	if o.Data["verdict"] != verdict.ExitName(code) || o.Data["exitCode"] != strconv.Itoa(code) {
 		t.Errorf("the summary says %q, %s; want status %d:\n%s", o.Data["verdict"], o.Data["exitCode"], code, o.Data["summary"])
 	}
 }
@@ -216,13 +217,13 @@ func (c *realCluster) jobOfGuardedStores(t *testing.T) {
 	}
 	c.hides(t, "while it drills", secrets)
 	end := c.await(t, job)
-	end.want(t, batchv1.JobComplete, "CompletionsReached", exitPass)
-	h.summary(t, exitPass)
+	end.want(t, batchv1.JobComplete, "CompletionsReached", verdict.ExitPass)
+	h.summary(t, verdict.ExitPass)
 	c.hides(t, "after the drill", secrets)
 	for _, p := range end.pods {
 		hides(t, "the log of "+p.name, p.log, secrets)
 	}
-	h.results(t, exitPass)
+	h.results(t, verdict.ExitPass)
 	h.hideResults(t, secrets)
 	for _, s := range []*guardedStore{locks, ledger} {
 		if left := keysAt(t, s.options()); len(left) > 0 {
@@ -277,7 +278,7 @@ func (c *realCluster) cronJobIsEvicted(t *testing.T) {
 	for line := range log {
 		t.Log(line.text)
 	}
-	c.await(t, job).want(t, batchv1.JobFailed, batchv1.JobReasonPodFailurePolicy, exitSLOFailed) // the evicted pod is gone
-	h.summary(t, exitSLOFailed)
-	h.results(t, exitAborted, exitSLOFailed)
+	c.await(t, job).want(t, batchv1.JobFailed, batchv1.JobReasonPodFailurePolicy, verdict.ExitSLOFailed) // the evicted pod is gone
+	h.summary(t, verdict.ExitSLOFailed)
+	h.results(t, verdict.ExitAborted, verdict.ExitSLOFailed)
 }

@@ -12,6 +12,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/deploy"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 )
@@ -103,7 +104,7 @@ func (c *realCluster) secretIsMissing(t *testing.T) {
 		"pods: apply,", "pods: apply, secret: nowhere,", "timeout: 60s", "timeout: 4s")
 	t.Setenv("REDIS_PASSWORD", locks.password)
 	o := runDrill(t, yaml, nil, "--kubeconfig", c.env.Kubeconfig, "--environment", "e2e", "--confirm", "pods")
-	if o.code != exitInconclusive || !strings.Contains(o.text, ` waits: worker: CreateContainerConfigError (secret "nowhere" not found)`) {
+	if o.code != verdict.ExitInconclusive || !strings.Contains(o.text, ` waits: worker: CreateContainerConfigError (secret "nowhere" not found)`) {
 		t.Errorf("status %d\n%s", o.code, o.text)
 	}
 }
@@ -127,7 +128,7 @@ func (c *realCluster) killedRunnerIsRecovered(t *testing.T) {
 	if keys, objects := keysAt(t, &redis.Options{Addr: locks}), c.ofRuns(t); len(keys) == 0 || len(objects) == 0 {
 		t.Errorf("a runner that was killed left keys %q and objects %q: this test must show that recover removes both", keys, objects)
 	}
-	c.await(t, h.run(t, "--release", "next", "--environment", "e2e")).want(t, batchv1.JobFailed, batchv1.JobReasonPodFailurePolicy, exitRefused)
+	c.await(t, h.run(t, "--release", "next", "--environment", "e2e")).want(t, batchv1.JobFailed, batchv1.JobReasonPodFailurePolicy, verdict.ExitRefused)
 	end := c.await(t, h.run(t, "--recover"))
 	if end.condition.Type != batchv1.JobComplete {
 		t.Errorf("recover: %s: %s, %d", end.condition.Type, end.condition.Reason, end.codes())
@@ -174,5 +175,5 @@ func (c *realCluster) toxiproxyInAPod(t *testing.T) {
 	t.Cleanup(func() { c.remove(t, deploy.DefaultToxiproxy, labels) })
 	c.ready(t, labels, 1)
 	job := h.run(t, "--release", "1", "--environment", "e2e", "--ephemeral")
-	c.await(t, job).want(t, batchv1.JobComplete, "CompletionsReached", exitPass)
+	c.await(t, job).want(t, batchv1.JobComplete, "CompletionsReached", verdict.ExitPass)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
@@ -48,7 +49,7 @@ func TestEveryMeasureAndLintHasAWord(t *testing.T) {
 }
 
 func TestExplainWord(t *testing.T) {
-	if got := try(t, "explain", "Fence-Lag"); got.code != exitPass || !strings.HasPrefix(got.stdout, "fence_lag (measure): work stop minus validity end") {
+	if got := try(t, "explain", "Fence-Lag"); got.code != verdict.ExitPass || !strings.HasPrefix(got.stdout, "fence_lag (measure): work stop minus validity end") {
 		t.Errorf("%+v", got)
 	}
 	var doc wordDoc
@@ -68,7 +69,7 @@ func TestExplainWord(t *testing.T) {
 		"explain sums --work-p99 18":                            "lockdrill explain sums: invalid argument",
 		"explain sums --profile x takeover":                     "lockdrill explain sums: unknown command",
 	} {
-		if got := try(t, strings.Fields(args)...); got.code != exitUsage || got.stdout != "" || !strings.HasPrefix(got.stderr, want) {
+		if got := try(t, strings.Fields(args)...); got.code != verdict.ExitUsage || got.stdout != "" || !strings.HasPrefix(got.stderr, want) {
 			t.Errorf("%s: %+v, want %s", args, got, want)
 		}
 	}
@@ -78,7 +79,7 @@ func TestExplainWord(t *testing.T) {
 func TestExplainProfile(t *testing.T) {
 	for _, name := range experiments.ProfileNames() {
 		got := try(t, "explain", "profile", name)
-		if got.code != exitPass || !strings.HasPrefix(got.stdout, "# "+name+"\n# The lease is ") {
+		if got.code != verdict.ExitPass || !strings.HasPrefix(got.stdout, "# "+name+"\n# The lease is ") {
 			t.Fatalf("%s: %+v", name, got)
 		}
 		l, err := experiments.Profile(name)
@@ -124,7 +125,7 @@ func TestExplainSums(t *testing.T) {
 	} {
 		got := try(t, append([]string{"explain", "sums"}, strings.Fields(args)...)...)
 		for _, w := range want {
-			if got.code != exitPass || !strings.Contains(got.stdout, w) {
+			if got.code != verdict.ExitPass || !strings.Contains(got.stdout, w) {
 				t.Errorf("%s: %+v, want %q", args, got, w)
 			}
 		}
@@ -171,7 +172,7 @@ slos:
 	}
 	got := tryIn(t, dir, "validate", "lints.yaml")
 	lines := strings.Split(strings.TrimSpace(got.stderr), "\n")
-	if got.code != exitPass || len(lines) != len(want) || !strings.HasPrefix(got.stdout, "lints.yaml: ok: ") {
+	if got.code != verdict.ExitPass || len(lines) != len(want) || !strings.HasPrefix(got.stdout, "lints.yaml: ok: ") {
 		t.Errorf("%+v", got)
 	}
 	for i := range min(len(lines), len(want)) {
@@ -179,7 +180,7 @@ slos:
 			t.Errorf("%s\nwant %s", lines[i], want[i])
 		}
 	}
-	if strict := tryIn(t, dir, "validate", "--strict", "lints.yaml"); strict.code != exitUsage || strict.stdout != "" || strict.stderr != got.stderr {
+	if strict := tryIn(t, dir, "validate", "--strict", "lints.yaml"); strict.code != verdict.ExitUsage || strict.stdout != "" || strict.stderr != got.stderr {
 		t.Errorf("strict: %+v", strict)
 	}
 	for _, strict := range []bool{false, true} {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/deploy"
 	"github.com/lockdrill/lockdrill/experiments"
-	"github.com/lockdrill/lockdrill/internal/kube"
+	"github.com/lockdrill/lockdrill/experiments/drill"
 )
 
 // manifestFlags are those of every export that is about pods.
@@ -68,7 +68,7 @@ func (f *manifestFlags) load(arg string) (*podDrill, error) {
 	for _, of := range []struct {
 		name string
 		path *string
-	}{{redisCA, &e.Redis.CA}, {ledgerCA, &e.Ledger.CA}} {
+	}{{deploy.RedisCA, &e.Redis.CA}, {deploy.LedgerCA, &e.Ledger.CA}} {
 		if *of.path == "" {
 			continue
 		}
@@ -137,17 +137,18 @@ func newExportRBACCmd(out streams) *cobra.Command {
 		}
 		o := deploy.RoleOptions{
 			Name: deploy.RunnerName(d.e.Name), Namespace: d.e.Kubernetes.Namespace, ServiceAccount: *account,
-			Rules: roleRules(kube.RulesFor(summaryNeeds(d.e, deploy.SummaryName(d.e.Name)))),
+			Rules: roleRules(d.e),
 		}
 		return printManifests(out, args[0], func() ([][]byte, error) { return deploy.Role(o) })
 	}
 	return cmd
 }
 
-func roleRules(rules []kube.Rule) []deploy.Rule {
-	all := make([]deploy.Rule, len(rules))
-	for i, r := range rules {
-		all[i] = deploy.Rule(r)
+// roleRules permit a run, and the summary that its runner leaves.
+func roleRules(e *experiments.Experiment) []deploy.Rule {
+	var all []deploy.Rule
+	for _, r := range drill.Rules(e, deploy.SummaryName(e.Name)) {
+		all = append(all, deploy.Rule(r))
 	}
 	return all
 }
@@ -285,7 +286,7 @@ func kustomizeBase(arg string, f jobFlags, w *when) (map[string][]byte, error) {
 		return nil, usagef("%s: %w", arg, err)
 	}
 	files, err := deploy.Kustomize(deploy.KustomizeOptions{
-		Job: o, Network: network, Rules: roleRules(kube.RulesFor(summaryNeeds(e, deploy.SummaryName(e.Name)))),
+		Job: o, Network: network, Rules: roleRules(e),
 	})
 	if err != nil {
 		return nil, usagef("%s: %w", arg, err)

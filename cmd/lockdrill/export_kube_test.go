@@ -14,8 +14,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/deploy"
-	"github.com/lockdrill/lockdrill/internal/kube"
+	"github.com/lockdrill/lockdrill/experiments/drill"
 )
 
 // podDrillYAML is the experiment of the manifests' golden files.
@@ -36,7 +37,7 @@ func podDir(t *testing.T) string {
 func exported(t *testing.T, dir string, args ...string) map[string][]byte {
 	t.Helper()
 	got := tryIn(t, dir, append([]string{"export"}, args...)...)
-	if got.code != exitPass {
+	if got.code != verdict.ExitPass {
 		t.Fatalf("export %q: %+v", args, got)
 	}
 	docs := map[string][]byte{}
@@ -129,7 +130,7 @@ func TestExportForObservedPods(t *testing.T) {
 		t.Errorf("%s", role)
 	}
 	got := tryIn(t, dir, "export", "deployment", "kubernetes-leader-election")
-	if got.code != exitUsage || !strings.Contains(got.stderr, "no workers to deploy") {
+	if got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "no workers to deploy") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -166,7 +167,7 @@ func TestExportManifestsMisuse(t *testing.T) {
 		"toxiproxy":                                                    `--image names an image with the Toxiproxy server`,
 	} {
 		got := tryIn(t, dir, append([]string{"export"}, strings.Fields(args)...)...)
-		if got.code != exitUsage || got.stdout != "" || !regexp.MustCompile(want).MatchString(got.stderr) {
+		if got.code != verdict.ExitUsage || got.stdout != "" || !regexp.MustCompile(want).MatchString(got.stderr) {
 			t.Errorf("%s: %+v\nwant %s", args, got, want)
 		}
 	}
@@ -191,19 +192,19 @@ func TestJobDecidesEveryExitStatus(t *testing.T) {
 		}
 		return batchv1.PodFailurePolicyActionCount // against backoffLimit 0
 	}
-	for _, m := range exitMeanings() {
-		if m.code == exitPass {
+	for _, m := range verdict.Exits() {
+		if m.Code == verdict.ExitPass {
 			continue
 		}
 		disrupted := batchv1.PodFailurePolicyActionFailJob
-		if m.code == exitAborted {
+		if m.Code == verdict.ExitAborted {
 			disrupted = batchv1.PodFailurePolicyActionIgnore
 		}
-		if got := decide(int32(m.code), false); got != batchv1.PodFailurePolicyActionFailJob {
-			t.Errorf("%s: %s", m.name, got)
+		if got := decide(int32(m.Code), false); got != batchv1.PodFailurePolicyActionFailJob {
+			t.Errorf("%s: %s", m.Name, got)
 		}
-		if got := decide(int32(m.code), true); got != disrupted {
-			t.Errorf("%s in a pod that the cluster took away: %s, want %s", m.name, got, disrupted)
+		if got := decide(int32(m.Code), true); got != disrupted {
+			t.Errorf("%s in a pod that the cluster took away: %s, want %s", m.Name, got, disrupted)
 		}
 	}
 	if got := decide(137, false); got != batchv1.PodFailurePolicyActionCount {
@@ -239,7 +240,7 @@ func TestExportedRoleIsThePreflights(t *testing.T) {
 		for _, r := range o.(*rbacv1.Role).Rules {
 			got = append(got, permissions(r.APIGroups, r.Resources, r.ResourceNames, r.Verbs)...)
 		}
-		rules := kube.RulesFor(needs(e))
+		rules := drill.Rules(e, "")
 		for _, r := range rules {
 			resource := strings.TrimSuffix(r.Resource+"/"+r.Subresource, "/")
 			want = append(want, permissions([]string{r.APIGroup}, []string{resource}, r.Names, r.Verbs)...)

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 )
 
 // exportDir holds the files that the examples of the documents name.
@@ -40,7 +42,7 @@ func TestExportExamples(t *testing.T) {
 				args = append(args, strings.Trim(word, `"`))
 			}
 			got := tryIn(t, dir, args[1:]...)
-			if got.code != exitPass || !strings.HasSuffix(got.stdout, "\n") || len(got.stdout) < 200 {
+			if got.code != verdict.ExitPass || !strings.HasSuffix(got.stdout, "\n") || len(got.stdout) < 200 {
 				t.Errorf("%s: %+v", command, got)
 			}
 			for said := range strings.Lines(got.stderr) {
@@ -61,7 +63,7 @@ func TestExportSaysWhatItLeavesOut(t *testing.T) {
 	write(t, filepath.Join(dir, "few.yaml"), []byte("signals: {abandoned: {series: my_total}}\n"))
 	got := tryIn(t, dir, "export", "alerts", "--metrics", "few.yaml")
 	const want = "LockRenewalsFailing is left out: the mapping has no renewals, no renewals_failed\n"
-	if got.code != exitPass || !strings.Contains(got.stderr, "few.yaml: "+want) || !strings.Contains(got.stdout, "# "+want) {
+	if got.code != verdict.ExitPass || !strings.Contains(got.stderr, "few.yaml: "+want) || !strings.Contains(got.stdout, "# "+want) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -94,7 +96,7 @@ func TestExportMisuse(t *testing.T) {
 		"export ci github ../" + filepath.Base(dir) + "/drill.yaml": `give a path inside it, from its root`,
 	} {
 		got := tryIn(t, dir, strings.Fields(args)...)
-		if got.code != exitUsage || got.stdout != "" || !regexp.MustCompile(want).MatchString(got.stderr) {
+		if got.code != verdict.ExitUsage || got.stdout != "" || !regexp.MustCompile(want).MatchString(got.stderr) {
 			t.Errorf("%s: %+v\nwant %s", args, got, want)
 		}
 	}
@@ -105,7 +107,7 @@ func TestExportCISpeaksOfConsent(t *testing.T) {
 	dir := exportDir(t)
 	write(t, filepath.Join(dir, "external.yaml"), []byte(edit(t, goodDrill, "redis: {mode: spawn}", `redis: {mode: external, url: "redis://127.0.0.1:1"}`)))
 	got := tryIn(t, dir, "export", "ci", "gitlab", "external.yaml")
-	if got.code != exitPass || !strings.Contains(got.stderr, "--confirm ") {
+	if got.code != verdict.ExitPass || !strings.Contains(got.stderr, "--confirm ") {
 		t.Errorf("%+v", got)
 	}
 }

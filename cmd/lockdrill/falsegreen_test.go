@@ -147,7 +147,7 @@ func goodRun(t *testing.T) drillOut {
 func TestTheGoodDrillPasses(t *testing.T) {
 	t.Parallel()
 	needDrill(t)
-	if o := goodRun(t); o.code != exitPass || o.j.Verdict != "pass" {
+	if o := goodRun(t); o.code != verdict.ExitPass || o.j.Verdict != "pass" {
 		t.Errorf("exit %d, verdict %q\n%s", o.code, o.j.Verdict, o.text)
 	}
 }
@@ -182,7 +182,7 @@ func TestFalseGreens(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			o := runDrill(t, c.yaml, nil)
-			if o.code != exitInconclusive || o.j.Verdict != "inconclusive" {
+			if o.code != verdict.ExitInconclusive || o.j.Verdict != "inconclusive" {
 				t.Errorf("exit %d, verdict %q, want inconclusive\n%s", o.code, o.j.Verdict, o.text)
 			}
 			if !strings.Contains(o.text, c.why) {
@@ -203,7 +203,7 @@ func TestRedisThatDiesHalfwayIsNoPass(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if o.code == exitPass || o.code == exitFailure {
+	if o.code == verdict.ExitPass || o.code == verdict.ExitError {
 		t.Errorf("exit %d\n%s", o.code, o.text)
 	}
 }
@@ -224,7 +224,7 @@ func TestACutHistoryIsNoPass(t *testing.T) {
 		}
 		cmd := lockdrill("judge", o.dir)
 		text, _ := cmd.CombinedOutput()
-		if code := cmd.ProcessState.ExitCode(); code != exitInconclusive && code != exitSLOFailed {
+		if code := cmd.ProcessState.ExitCode(); code != verdict.ExitInconclusive && code != verdict.ExitSLOFailed {
 			t.Errorf("cut to %.1f %%: exit %d\n%s", 100*share, code, text)
 		}
 	}
@@ -254,9 +254,9 @@ func TestJudgeRepeatsTheVerdict(t *testing.T) {
 
 func TestAnExternalRedisIsRefused(t *testing.T) {
 	for url, want := range map[string]int{
-		"redis://:hush@127.0.0.1:1/0":         exitUsage, // a password in a file
-		"redis://127.0.0.1:1/0?password=hush": exitUsage,
-		"redis://127.0.0.1:1/0":               exitRefused, // nobody has confirmed it
+		"redis://:hush@127.0.0.1:1/0":         verdict.ExitUsage, // a password in a file
+		"redis://127.0.0.1:1/0?password=hush": verdict.ExitUsage,
+		"redis://127.0.0.1:1/0":               verdict.ExitRefused, // nobody has confirmed it
 	} {
 		o := runDrill(t, edit(t, goodDrill, "redis: {mode: spawn}", "redis: {mode: external, url: \""+url+"\"}"), nil)
 		if o.code != want {
@@ -289,8 +289,8 @@ func TestInterruptCleansUp(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			if o.code != exitAborted {
-				t.Errorf("exit %d, want %d\n%s", o.code, exitAborted, o.text)
+			if o.code != verdict.ExitAborted {
+				t.Errorf("exit %d, want %d\n%s", o.code, verdict.ExitAborted, o.text)
 			}
 			allGone(t, children)
 			if _, err := os.Stat(filepath.Join(o.dir, "stores")); err == nil {
@@ -319,8 +319,8 @@ func TestKilledRunnerLeavesNoChild(t *testing.T) {
 	allGone(t, children)
 	cmd := lockdrill("judge", o.dir)
 	text, _ := cmd.CombinedOutput()
-	if code := cmd.ProcessState.ExitCode(); code != exitInconclusive {
-		t.Errorf("judge of a killed run: exit %d, want %d\n%s", code, exitInconclusive, text)
+	if code := cmd.ProcessState.ExitCode(); code != verdict.ExitInconclusive {
+		t.Errorf("judge of a killed run: exit %d, want %d\n%s", code, verdict.ExitInconclusive, text)
 	}
 }
 

@@ -45,7 +45,7 @@ func runScenario(t *testing.T, name string, code int, pairs ...string) (verdict.
 func TestAFenceIsWhatKeepsALateWriteAway(t *testing.T) {
 	needDrill(t)
 	t.Parallel()
-	j, h := runScenario(t, "unfenced-duplicates", exitSLOFailed, "time_scale: 0.1", "time_scale: 0.05",
+	j, h := runScenario(t, "unfenced-duplicates", verdict.ExitSLOFailed, "time_scale: 0.1", "time_scale: 0.05",
 		"key_prefix: \"pause:unfenced", "op_timeout: 6s, key_prefix: \"pause:unfenced", "key_prefix: \"pause:fenced", "op_timeout: 6s, key_prefix: \"pause:fenced")
 	duplicates, refused := map[string]int{}, map[string]int{}
 	for _, d := range j.Duplicates {
@@ -68,7 +68,7 @@ func TestAFenceIsWhatKeepsALateWriteAway(t *testing.T) {
 func TestThePublishedPolicyBelievesForAnOpTimeoutTooLong(t *testing.T) {
 	needDrill(t)
 	t.Parallel()
-	j, _ := runScenario(t, "black-hole-published-policy", exitSLOFailed, "time_scale: 0.1", "time_scale: 0.05",
+	j, _ := runScenario(t, "black-hole-published-policy", verdict.ExitSLOFailed, "time_scale: 0.1", "time_scale: 0.05",
 		"profile: cordum/scheduler-job,", "profile: cordum/scheduler-job, op_timeout: 6s,", "renew_every: 20s,", "renew_every: 20s, op_timeout: 6s, stop_budget: 6s,")
 	gaveUp := 0
 	for _, a := range j.Abandonments {

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 )
 
 // What is no regular file stays what it is: a device or a pipe of that name was replaced by a file, and so was a link.
@@ -23,17 +25,17 @@ func TestOnlyRegularFilesAreReplaced(t *testing.T) {
 	}
 	write(t, real, []byte(strings.Repeat("an earlier and longer text\n", 1000)))
 	want := tryIn(t, dir, "report", run, "-f", "md").stdout
-	if got := tryIn(t, dir, "report", run, "-f", "md", "-o", "link"); got.code != exitPass || string(read(t, real)) != want {
+	if got := tryIn(t, dir, "report", run, "-f", "md", "-o", "link"); got.code != verdict.ExitPass || string(read(t, real)) != want {
 		t.Errorf("through a link: %+v, and it holds\n%.300s", got, read(t, real))
 	}
 	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
 		t.Errorf("the link is no link any more: %v, %v", info, err)
 	}
-	if got := tryIn(t, dir, "report", run, "-f", "md", "-o", "pipe"); got.code != exitUsage || !strings.Contains(got.stderr, "a pipe that nobody reads") {
+	if got := tryIn(t, dir, "report", run, "-f", "md", "-o", "pipe"); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "a pipe that nobody reads") {
 		t.Errorf("a pipe that nobody reads: %+v", got)
 	}
 	for _, args := range [][]string{{"judge", run, "--result-file", "pipe"}, {"run", "nobody", "--result-file", "pipe"}, {"run", "nobody", "--junit", "pipe"}} {
-		if got := tryIn(t, dir, args...); got.code != exitUsage || !strings.Contains(got.stderr, "a pipe that nobody reads") {
+		if got := tryIn(t, dir, args...); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "a pipe that nobody reads") {
 			t.Errorf("%v: %+v", args, got)
 		}
 	}
@@ -45,7 +47,7 @@ func TestOnlyRegularFilesAreReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer reader.Close()
-	if got := tryIn(t, dir, "judge", run, "--result-file", "pipe"); got.code != exitPass {
+	if got := tryIn(t, dir, "judge", run, "--result-file", "pipe"); got.code != verdict.ExitPass {
 		t.Errorf("%+v", got)
 	}
 	word := make([]byte, 100)
@@ -68,7 +70,7 @@ func TestAFullDiskLeavesNothingToRead(t *testing.T) {
 			if before != "" {
 				write(t, filepath.Join(dir, "word"), []byte(before))
 			}
-			if got := full("0", args...); got.code != exitUsage || got.stderr != args[2]+" word: write: file too large\n" {
+			if got := full("0", args...); got.code != verdict.ExitUsage || got.stderr != args[2]+" word: write: file too large\n" {
 				t.Errorf("%v: %+v", args, got)
 			}
 			if left, _ := filepath.Glob(filepath.Join(dir, "*word*")); len(left) > 0 {
@@ -82,7 +84,7 @@ func TestAFullDiskLeavesNothingToRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ blocks, want string }{{"0", earlier}, {"1", ""}} { // nothing of it was written, or a part
-		if got := full(c.blocks, "report", run, "-f", "md", "-o", "link"); got.code == exitPass || !strings.Contains(got.stderr, "file too large") {
+		if got := full(c.blocks, "report", run, "-f", "md", "-o", "link"); got.code == verdict.ExitPass || !strings.Contains(got.stderr, "file too large") {
 			t.Errorf("%+v", got)
 		}
 		if got := string(read(t, filepath.Join(dir, "real"))); got != c.want {
@@ -98,7 +100,7 @@ func TestOneFileIsNotForTwo(t *testing.T) {
 	}
 	for _, args := range [][]string{{"--junit", "x", "--result-file", "./x"}, {"--junit", "x", "--metrics-file", "here/x"}} {
 		got := tryIn(t, dir, append([]string{"run", "nobody"}, args...)...)
-		if got.code != exitUsage || !strings.Contains(got.stderr, "name the same file") {
+		if got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "name the same file") {
 			t.Errorf("%v: %+v", args, got)
 		}
 		if _, err := os.Stat(filepath.Join(dir, "x")); err == nil {
@@ -120,7 +122,7 @@ func TestUnfinishedReportsAreRemoved(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := tryIn(t, dir, "judge", run); got.code != exitPass {
+		if got := tryIn(t, dir, "judge", run); got.code != verdict.ExitPass {
 			t.Fatalf("%+v", got)
 		}
 		if _, err := os.Stat(path); (err == nil) != stays {
@@ -137,7 +139,7 @@ func TestAVerdictThatCannotBeWritten(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(run, verdictFile), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if got := tryIn(t, dir, "judge", run); got.code != exitFailure || got.stdout != "" || !strings.Contains(got.stderr, "to see it now, lockdrill report ") {
+	if got := tryIn(t, dir, "judge", run); got.code != verdict.ExitError || got.stdout != "" || !strings.Contains(got.stderr, "to see it now, lockdrill report ") {
 		t.Errorf("%+v", got)
 	}
 	if _, err := os.Stat(filepath.Join(run, fullReport())); err == nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/push"
 	"github.com/spf13/pflag"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
-	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/reports"
 )
 
@@ -46,13 +46,13 @@ type gate struct {
 	suites reports.Suites
 	codes  []int
 
-	cluster *kube.Cluster // where the summary goes; nil = none is wanted
+	leave func(data map[string]string) error // a summary, where one is wanted
 }
 
 // openGate makes sure, before anything is run, that the files can be written, and writes "error" into them: of a command that is
 // killed nobody reads an earlier pass.
 func openGate(stderr io.Writer, f gateFlags) (*gate, error) {
-	g := &gate{gateFlags: f, stderr: stderr}
+	g := &gate{gateFlags: f, stderr: stderr, leave: func(map[string]string) error { return nil }}
 	if err := f.apart(); err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func openGate(stderr io.Writer, f gateFlags) (*gate, error) {
 	}
 	if g.junit != "" {
 		var killed reports.Suites
-		killed.AddUnjudged("lockdrill", exitName(exitFailure), "the command has not come to its end: it is still at work, or it was killed")
+		killed.AddUnjudged("lockdrill", verdict.ExitName(verdict.ExitError), "the command has not come to its end: it is still at work, or it was killed")
 		if err := writeSuites(g.junit, killed); err != nil {
 			dropFile(g.junit)
 			return nil, usagef("--junit %w", err)
@@ -119,25 +119,25 @@ func (g *gate) judged(r reports.Run, dir string) {
 func (g *gate) unjudged(name string, err error) {
 	code := codeOf(err)
 	g.codes = append(g.codes, code)
-	g.suites.AddUnjudged(name, exitName(code), err.Error())
-	if code != exitUsage { // of a bad file there is no experiment
-		g.count(name, reports.MetricsUnjudged(name, exitName(code), time.Now()))
+	g.suites.AddUnjudged(name, verdict.ExitName(code), err.Error())
+	if code != verdict.ExitUsage { // of a bad file there is no experiment
+		g.count(name, reports.MetricsUnjudged(name, verdict.ExitName(code), time.Now()))
 	}
 	g.untold(name, code, err.Error(), time.Now())
 	var b bytes.Buffer
-	if err := reports.MarkdownUnjudged(&b, name, exitName(code), err.Error()); err == nil {
+	if err := reports.MarkdownUnjudged(&b, name, verdict.ExitName(code), err.Error()); err == nil {
 		g.summarize(b.String())
 	}
 }
 
 // close writes what is of the command as a whole, which ended with err.
 func (g *gate) close(err error) {
-	code := worst(g.codes...)
+	code := verdict.WorstExit(g.codes...)
 	if len(g.codes) == 0 {
 		code = codeOf(err)
-		g.suites.AddUnjudged("lockdrill", exitName(code), fmt.Sprint(err))
+		g.suites.AddUnjudged("lockdrill", verdict.ExitName(code), fmt.Sprint(err))
 	}
-	g.result.tell(g.stderr, code)
+	g.result.write(g.stderr, code)
 	if g.junit != "" {
 		if err := writeSuites(g.junit, g.suites); err != nil {
 			g.say("--junit", err)
@@ -214,18 +214,18 @@ func (r resultFile) claim() error {
 	if r == "" {
 		return nil
 	}
-	if err := writeOver(string(r), []byte(exitName(exitFailure))); err != nil {
+	if err := writeOver(string(r), []byte(verdict.ExitName(verdict.ExitError))); err != nil {
 		dropFile(string(r))
 		return usagef("--result-file %w", err)
 	}
 	return nil
 }
 
-func (r resultFile) tell(stderr io.Writer, code int) {
+func (r resultFile) write(stderr io.Writer, code int) {
 	if r == "" {
 		return
 	}
-	if err := writeOver(string(r), []byte(exitName(code))); err != nil {
+	if err := writeOver(string(r), []byte(verdict.ExitName(code))); err != nil {
 		fmt.Fprintf(stderr, "lockdrill: --result-file: %v; the verdict stands\n", err)
 	}
 }

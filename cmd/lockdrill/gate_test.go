@@ -14,6 +14,8 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 )
 
 // tryWith is tryIn with variables of the environment.
@@ -45,10 +47,10 @@ func TestResultFileOfJudge(t *testing.T) {
 	}
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "word"), []byte("pass"))
-	if got := tryIn(t, dir, "judge", "nowhere", "--result-file", "word"); got.code != exitUsage || string(read(t, filepath.Join(dir, "word"))) != "usage" {
+	if got := tryIn(t, dir, "judge", "nowhere", "--result-file", "word"); got.code != verdict.ExitUsage || string(read(t, filepath.Join(dir, "word"))) != "usage" {
 		t.Errorf("of a run that is not there: %+v, %q", got, read(t, filepath.Join(dir, "word")))
 	}
-	if got := tryIn(t, dir, "judge", "nowhere", "--result-file", "no/word"); got.code != exitUsage || got.stderr != "--result-file no/word: write: no such file or directory\n" {
+	if got := tryIn(t, dir, "judge", "nowhere", "--result-file", "no/word"); got.code != verdict.ExitUsage || got.stderr != "--result-file no/word: write: no such file or directory\n" {
 		t.Errorf("a result file that cannot be: %+v", got)
 	}
 }
@@ -64,10 +66,10 @@ func TestARunWithoutAVerdictIsToldToTheGate(t *testing.T) {
 		word string
 		code int
 	}{
-		{[]string{refused}, "refused", exitRefused},
-		{[]string{bad}, "usage", exitUsage},
-		{[]string{good, refused}, "refused", exitRefused},
-		{[]string{good, "-o", "json", refused}, "usage", exitUsage},
+		{[]string{refused}, "refused", verdict.ExitRefused},
+		{[]string{bad}, "usage", verdict.ExitUsage},
+		{[]string{good, refused}, "refused", verdict.ExitRefused},
+		{[]string{good, "-o", "json", refused}, "usage", verdict.ExitUsage},
 	} {
 		write(t, filepath.Join(dir, "word"), []byte("pass"))
 		write(t, filepath.Join(dir, "j.xml"), []byte("<testsuites></testsuites>"))
@@ -101,7 +103,7 @@ func TestAGateThatCannotBeWrittenIsAUsageError(t *testing.T) {
 	theirs := filepath.Join(dir, "node.prom")
 	write(t, theirs, []byte("node_boot_time_seconds 1\n"))
 	for _, args := range [][]string{{"--result-file", "no/word"}, {"--junit", "no/j.xml"}, {"--metrics-file", "node.prom"}, {"--metrics-file", "no/m.prom"}, {"--job", ""}} {
-		if got := tryIn(t, dir, append([]string{"run", file}, args...)...); got.code != exitUsage || !strings.HasPrefix(got.stderr, args[0]+" ") || strings.Count(got.stderr, "\n") != 1 {
+		if got := tryIn(t, dir, append([]string{"run", file}, args...)...); got.code != verdict.ExitUsage || !strings.HasPrefix(got.stderr, args[0]+" ") || strings.Count(got.stderr, "\n") != 1 {
 			t.Errorf("%v: %+v", args, got)
 		}
 	}
@@ -150,7 +152,7 @@ func TestPushgateway(t *testing.T) {
 	var g gateway
 	server := httptest.NewServer(&g)
 	defer server.Close()
-	if got := tryIn(t, dir, "run", file, "--pushgateway", server.URL, "--job", "game-days"); got.code != exitRefused || strings.Contains(got.stderr, "pushgateway") {
+	if got := tryIn(t, dir, "run", file, "--pushgateway", server.URL, "--job", "game-days"); got.code != verdict.ExitRefused || strings.Contains(got.stderr, "pushgateway") {
 		t.Fatalf("%+v", got)
 	}
 	g.mu.Lock()
@@ -165,7 +167,7 @@ func TestPushgateway(t *testing.T) {
 	}
 	for _, url := range []string{server.URL, "http://user:hunter2@127.0.0.1:1"} {
 		got := tryIn(t, dir, "run", file, "--pushgateway", url)
-		if got.code != exitRefused || !strings.Contains(got.stderr, "lockdrill: --pushgateway: ") || !strings.Contains(got.stderr, "; the verdict stands\n") || strings.Contains(got.stderr, "hunter2") {
+		if got.code != verdict.ExitRefused || !strings.Contains(got.stderr, "lockdrill: --pushgateway: ") || !strings.Contains(got.stderr, "; the verdict stands\n") || strings.Contains(got.stderr, "hunter2") {
 			t.Errorf("a gateway that fails: %+v", got)
 		}
 	}
@@ -191,7 +193,7 @@ func TestStepSummaryIsKeptUnderItsLimit(t *testing.T) {
 func TestAStepSummaryThatCannotBeWritten(t *testing.T) {
 	dir := t.TempDir()
 	got := tryWith(t, dir, []string{"GITHUB_STEP_SUMMARY=" + dir}, "run", refusedDrill(t, dir))
-	if got.code != exitRefused || !strings.Contains(got.stderr, "lockdrill: GITHUB_STEP_SUMMARY: ") {
+	if got.code != verdict.ExitRefused || !strings.Contains(got.stderr, "lockdrill: GITHUB_STEP_SUMMARY: ") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -209,11 +211,11 @@ func TestAnnotations(t *testing.T) {
 	want := "::error file=drills/a%2Cb%25%3Ac.yaml,line=21,col=28::system.locks[0].policy.loop.moode: unknown field: did you mean \"mode\"?\n"
 	for _, command := range []string{"validate", "run", "plan", "rehearse"} {
 		got := tryWith(t, work, env, command, name)
-		if got.code != exitUsage || got.stdout != "" || !strings.Contains(got.stderr, want) || !strings.Contains(got.stderr, `"100%25"`) {
+		if got.code != verdict.ExitUsage || got.stdout != "" || !strings.Contains(got.stderr, want) || !strings.Contains(got.stderr, `"100%25"`) {
 			t.Errorf("%s: %+v\nwant %s", command, got, want)
 		}
 	}
-	if got := tryWith(t, work, nil, "run", refusedDrill(t, dir)); got.code != exitRefused || strings.Contains(got.stderr, "::") {
+	if got := tryWith(t, work, nil, "run", refusedDrill(t, dir)); got.code != verdict.ExitRefused || strings.Contains(got.stderr, "::") {
 		t.Errorf("a refused run is no problem of a file: %+v", got)
 	}
 	t.Setenv("GITHUB_ACTIONS", "")

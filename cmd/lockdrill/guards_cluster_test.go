@@ -16,6 +16,7 @@ import (
 	authv1 "k8s.io/api/authorization/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 )
 
@@ -168,13 +169,13 @@ func TestTooFewPodsAreRefused(t *testing.T) {
 
 // A container that no pod has never lives: such a drill would wait for its steady state in vain.
 func TestAContainerThatNoPodHasIsRefused(t *testing.T) {
-	for name, want := range map[string]int{"web": exitPass, "wbe": exitRefused} {
+	for name, want := range map[string]int{"web": verdict.ExitPass, "wbe": verdict.ExitRefused} {
 		dir := guarded(t, strings.Replace(podSections(t), "kubernetes: {", "kubernetes: {container: "+name+", ", 1))
 		(&apiServer{environment: "staging", pods: []string{"web-a", "web-b"}}).start(t, dir)
 		if got := tryIn(t, dir, append([]string{"plan", "guarded.yaml"}, podFlags...)...); got.code != want {
 			t.Errorf("container %s: %+v", name, got)
 		}
-		if want == exitRefused {
+		if want == verdict.ExitRefused {
 			refused(t, dir, []string{"pods", "0 of them ready; pod web-b has no container wbe, only web: system.replicas is 2"}, podFlags...)
 		}
 	}
@@ -216,7 +217,7 @@ func TestAKillOfPodsThatNobodyIsIsRefused(t *testing.T) {
 	retarget(dir, "app: lockdrill", "selector: {app: web}", "pods: apply, image: w")
 	refused(t, dir, []string{"pods", "fault oldest, app=lockdrill; the first has app.kubernetes.io/name=lockdrill-worker"}, podFlags...)
 	retarget(dir, "app.kubernetes.io/name: lockdrill-worker", "", "")
-	if got := tryIn(t, dir, append([]string{"plan", "guarded.yaml"}, podFlags...)...); got.code != exitPass {
+	if got := tryIn(t, dir, append([]string{"plan", "guarded.yaml"}, podFlags...)...); got.code != verdict.ExitPass {
 		t.Errorf("%+v", got)
 	}
 }
@@ -232,7 +233,7 @@ func TestAPlanShowsThePods(t *testing.T) {
 	api := &apiServer{environment: "staging", pods: []string{"web-a", "web-b"}}
 	api.start(t, dir)
 	got := tryIn(t, dir, append([]string{"plan", "guarded.yaml"}, podFlags...)...)
-	if got.code != exitPass {
+	if got.code != verdict.ExitPass {
 		t.Fatalf("%+v", got)
 	}
 	for _, want := range []string{"PODS", "web-a  uid uid-0  Running, ready  on node node-1", "web-b  uid uid-1", "permissions", "namespace locks", "its keys are not there yet"} {
@@ -252,7 +253,7 @@ func TestAPlanShowsThePods(t *testing.T) {
 	}
 	api.from(func() { api.run = "20261121T120000.000Z-other" })
 	got = tryIn(t, dir, append([]string{"plan", "guarded.yaml"}, podFlags...)...)
-	if got.code != exitRefused || !strings.Contains(strings.Join(strings.Fields(got.stdout), " "), "kubernetes test/locks is held by run "+api.run) {
+	if got.code != verdict.ExitRefused || !strings.Contains(strings.Join(strings.Fields(got.stdout), " "), "kubernetes test/locks is held by run "+api.run) {
 		t.Errorf("a namespace that is another run's: %+v", got)
 	}
 }
@@ -263,20 +264,20 @@ func TestFlagsOfTheCluster(t *testing.T) {
 	own := guarded(t, embeddedRedis)
 	for _, command := range []string{"run", "plan"} {
 		got := tryIn(t, dir, command, "guarded.yaml", "--kubeconfig", "kubeconfig", "--context", "nope")
-		if got.code != exitUsage || !strings.Contains(got.stderr, `no context "nope"; there are: other, test`) || got.stdout != "" {
+		if got.code != verdict.ExitUsage || !strings.Contains(got.stderr, `no context "nope"; there are: other, test`) || got.stdout != "" {
 			t.Errorf("%s in a context that is not there: %+v", command, got)
 		}
-		if got = tryIn(t, dir, command, "guarded.yaml", "--kubeconfig", "missing"); got.code != exitUsage || !strings.Contains(got.stderr, "missing") {
+		if got = tryIn(t, dir, command, "guarded.yaml", "--kubeconfig", "missing"); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "missing") {
 			t.Errorf("%s with a kubeconfig that is not there: %+v", command, got)
 		}
 		got = tryIn(t, own, command, "guarded.yaml", "--namespace", "locks")
-		if got.code != exitUsage || !strings.Contains(got.stderr, "--namespace") || !strings.Contains(got.stderr, "no kubernetes section") {
+		if got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "--namespace") || !strings.Contains(got.stderr, "no kubernetes section") {
 			t.Errorf("%s of processes with --namespace: %+v", command, got)
 		}
 	}
 	t.Setenv("KUBECONFIG", filepath.Join(dir, "none"))
 	t.Setenv("HOME", dir)
-	if got := tryIn(t, dir, "plan", "guarded.yaml"); got.code != exitUsage || !strings.Contains(got.stderr, "say --kubeconfig FILE") {
+	if got := tryIn(t, dir, "plan", "guarded.yaml"); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "say --kubeconfig FILE") {
 		t.Errorf("without a kubeconfig: %+v", got)
 	}
 	onlyFile(t, dir, "guarded.yaml", "kubeconfig")

@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 )
@@ -62,12 +62,12 @@ func guarded(t *testing.T, sections string) (dir string) {
 func refused(t *testing.T, dir string, want []string, flags ...string) {
 	t.Helper()
 	got := tryIn(t, dir, append([]string{"run", "guarded.yaml"}, flags...)...)
-	if got.code != exitRefused || got.stdout != "" {
-		t.Errorf("run: %+v, want status %d", got, exitRefused)
+	if got.code != verdict.ExitRefused || got.stdout != "" {
+		t.Errorf("run: %+v, want status %d", got, verdict.ExitRefused)
 	}
 	planned := tryIn(t, dir, append([]string{"plan", "guarded.yaml"}, flags...)...)
-	if planned.code != exitRefused {
-		t.Errorf("plan: status %d, want %d\n%s", planned.code, exitRefused, planned.stdout)
+	if planned.code != verdict.ExitRefused {
+		t.Errorf("plan: status %d, want %d\n%s", planned.code, verdict.ExitRefused, planned.stdout)
 	}
 	for _, w := range append(want, "guarded: refused: ") {
 		if !strings.Contains(got.stderr, w) {
@@ -96,7 +96,7 @@ func onlyFile(t *testing.T, dir string, names ...string) {
 func TestTheKillSwitchKeepsARunFromStarting(t *testing.T) {
 	stop := filepath.Join(t.TempDir(), "stop")
 	dir := guarded(t, embeddedRedis+"limits: {max_run: 2h, kill_switch: "+stop+"}\n")
-	if got := tryIn(t, dir, "plan", "guarded.yaml"); got.code != exitPass {
+	if got := tryIn(t, dir, "plan", "guarded.yaml"); got.code != verdict.ExitPass {
 		t.Errorf("without the switch: %+v", got)
 	}
 	if err := os.WriteFile(stop, nil, 0o644); err != nil {
@@ -132,22 +132,11 @@ func TestTheKillSwitchAbortsARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != exitAborted {
-		t.Errorf("status %d, want %d", code, exitAborted)
+	if code := cmd.ProcessState.ExitCode(); code != verdict.ExitAborted {
+		t.Errorf("status %d, want %d", code, verdict.ExitAborted)
 	}
 	if data, _ := os.ReadFile(filepath.Join(dir, "run", historyFile)); !strings.Contains(string(data), `"what":"kill_switch"`) {
 		t.Error("the history has no abort by the kill switch")
-	}
-}
-
-func TestARunThatLeavesItsWindowEnds(t *testing.T) {
-	now := time.Date(2026, 7, 6, 12, 0, 0, 0, time.UTC) // a Monday
-	e := &experiments.Experiment{Windows: []experiments.Window{{Days: []string{"mon"}, From: "11:00", To: "12:01", Zone: "UTC"}}}
-	if word, why := mayGoOn(e, now); word != "" {
-		t.Errorf("inside: %s, %s", word, why)
-	}
-	if word, why := mayGoOn(e, now.Add(time.Minute)); word != "window" || !strings.Contains(why, "11:00-12:01") {
-		t.Errorf("outside: %q, %q", word, why)
 	}
 }
 
@@ -186,7 +175,7 @@ func TestATargetMustBeWhatTheFileIsFor(t *testing.T) {
 	if err := client.Set(context.Background(), testbed.EnvironmentKey, "staging", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if got := tryIn(t, dir, "plan", "guarded.yaml", "--confirm", "guarded"); got.code != exitPass {
+	if got := tryIn(t, dir, "plan", "guarded.yaml", "--confirm", "guarded"); got.code != verdict.ExitPass {
 		t.Errorf("a target that is right and confirmed: %+v", got)
 	}
 }
@@ -207,7 +196,7 @@ func TestAServerSaysWhatItIsForAllItsDatabases(t *testing.T) {
 	set(2, "staging")
 	refused(t, dir, []string{"environment", `"staging"`, `"production"`, "database 0"}, "--confirm", "guarded")
 	set(0, "staging")
-	if got := tryIn(t, dir, "plan", "guarded.yaml", "--confirm", "guarded"); got.code != exitPass {
+	if got := tryIn(t, dir, "plan", "guarded.yaml", "--confirm", "guarded"); got.code != verdict.ExitPass {
 		t.Errorf("a server that is right and confirmed: %+v", got)
 	}
 }
@@ -219,7 +208,7 @@ func TestATargetThatCannotBeAskedIsRefused(t *testing.T) {
 	dir = guarded(t, "environment: staging\nredis: {mode: external, url: \"redis://127.0.0.1:1\", password_env: NOT_SET_HERE}\n")
 	for _, command := range []string{"run", "plan"} {
 		got := tryIn(t, dir, command, "guarded.yaml", "--confirm", "guarded")
-		if got.code != exitUsage || !strings.Contains(got.stderr, "NOT_SET_HERE") || got.stdout != "" {
+		if got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "NOT_SET_HERE") || got.stdout != "" {
 			t.Errorf("%s without the variable: %+v", command, got)
 		}
 	}
@@ -240,8 +229,8 @@ func TestARefusedSecondDrillKeepsTheFirstFromRunning(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := tryIn(t, dir, "run", "guarded.yaml", "second.yaml")
-	if got.code != exitRefused {
-		t.Errorf("%+v, want status %d", got, exitRefused)
+	if got.code != verdict.ExitRefused {
+		t.Errorf("%+v, want status %d", got, verdict.ExitRefused)
 	}
 	onlyFile(t, dir, "guarded.yaml", "second.yaml")
 }
@@ -279,8 +268,8 @@ func TestTheFirstInterruptRevertsWhatIsInEffect(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if o.code != exitAborted {
-		t.Errorf("exit %d, want %d\n%s", o.code, exitAborted, o.text)
+	if o.code != verdict.ExitAborted {
+		t.Errorf("exit %d, want %d\n%s", o.code, verdict.ExitAborted, o.text)
 	}
 	history := string(read(t, filepath.Join(o.dir, historyFile)))
 	for _, kind := range []string{"fault.applied", "fault.reverted", "fault.verified"} {
@@ -309,8 +298,8 @@ func TestTheSecondInterruptSaysWhatIsLeft(t *testing.T) {
 			signal(sig)
 		}
 	})
-	if o.code != exitDirty {
-		t.Errorf("exit %d, want %d\n%s", o.code, exitDirty, o.text)
+	if o.code != verdict.ExitDirty {
+		t.Errorf("exit %d, want %d\n%s", o.code, verdict.ExitDirty, o.text)
 	}
 	for _, want := range []string{"left at once", "NOT UNDONE", "gc#1", "by hand", "lockdrill recover " + o.dir} {
 		if !strings.Contains(o.text, want) {

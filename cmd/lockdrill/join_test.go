@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/linestream"
 	"github.com/lockdrill/lockdrill/internal/monotime"
@@ -201,7 +202,7 @@ func TestAWorkerJoinsAFleet(t *testing.T) {
 	}
 	j.holding()
 	j.send(protocol.Command{Cmd: protocol.CmdStop})
-	if code := j.exit(); code != exitPass {
+	if code := j.exit(); code != verdict.ExitPass {
 		t.Errorf("status %d\n%s", code, j.log.String())
 	}
 	if j.held() != "" {
@@ -223,7 +224,7 @@ func TestHowAJoinedWorkerEnds(t *testing.T) {
 		j := joinPod(t)
 		j.holding()
 		_ = j.cmd.Process.Signal(syscall.SIGTERM)
-		if code := j.exit(); code != exitPass || j.held() != "" {
+		if code := j.exit(); code != verdict.ExitPass || j.held() != "" {
 			t.Errorf("status %d, holder %q\n%s", code, j.held(), j.log.String())
 		}
 		j.awaitKind(history.ReleaseReturn)
@@ -262,7 +263,7 @@ func TestJoinRefusesWhatCannotBeUsed(t *testing.T) {
 		`fleet "a:b": want a n`: {"--join", "redis://h:1", "--fleet", "a:b"},
 	} {
 		got := try(t, append([]string{"worker"}, args...)...)
-		if got.code != exitUsage || !strings.Contains(got.stderr, want) || strings.Contains(got.stderr, "secret") {
+		if got.code != verdict.ExitUsage || !strings.Contains(got.stderr, want) || strings.Contains(got.stderr, "secret") {
 			t.Errorf("%v: %d, %q, want %q", args, got.code, got.stderr, want)
 		}
 	}

@@ -12,16 +12,17 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/drill"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/reports"
 )
 
 // Files of a run's folder.
 const (
-	experimentFile = "experiment.yaml"
-	historyFile    = "history.jsonl"
+	experimentFile = drill.ExperimentFile
+	historyFile    = drill.HistoryFile
 	verdictFile    = "verdict.json"
-	runsFolder     = "runs"
+	runsFolder     = drill.RunsFolder
 )
 
 func newJudgeCmd(io streams) *cobra.Command {
@@ -47,10 +48,10 @@ func newJudgeCmd(io streams) *cobra.Command {
 		dir := runFolder(args[0])
 		r, err := judgeDir(io.Err, dir)
 		if err != nil {
-			result.tell(io.Err, codeOf(err))
+			result.write(io.Err, codeOf(err))
 			return err
 		}
-		result.tell(io.Err, r.Judgement.ExitCode)
+		result.write(io.Err, r.Judgement.ExitCode)
 		if err := printJudgement(io, *format, dir, r); err != nil {
 			return err
 		}
@@ -99,8 +100,9 @@ func readRun(dir string) (r reports.Run, err error) {
 	if err != nil {
 		return r, err
 	}
-	j := analysis.Judge(e, h)
-	return reports.Run{Experiment: e, History: h, Judgement: j, Lanes: analysis.LanesOf(e, h, j)}, nil
+	facts := analysis.FactsOf(e, h)
+	j := facts.Judge()
+	return reports.Run{Experiment: e, History: h, Judgement: j, Lanes: facts.Lanes(j)}, nil
 }
 
 // readParts reads what a run's folder holds: files of one run, or a usage error.

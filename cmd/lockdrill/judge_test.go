@@ -71,7 +71,7 @@ func TestJudgeIsRepeatable(t *testing.T) {
 	if err := json.Unmarshal(doc, &j); err != nil {
 		t.Fatal(err)
 	}
-	if first.code != j.ExitCode || first.code == exitPass || !strings.Contains(first.stdout, "first-drill") || first.stderr != "" {
+	if first.code != j.ExitCode || first.code == verdict.ExitPass || !strings.Contains(first.stdout, "first-drill") || first.stderr != "" {
 		t.Errorf("a run in which nothing happened: %+v, verdict.json says %d", first, j.ExitCode)
 	}
 
@@ -96,16 +96,16 @@ func TestJudgeOnInconclusive(t *testing.T) {
 		code int
 		says string
 	}{
-		{"", exitInconclusive, ""},
-		{"fail", exitSLOFailed, "exit status 10 because of --on-inconclusive=fail; the verdict is inconclusive"},
-		{"pass", exitPass, "exit status 0 because of --on-inconclusive=pass; the verdict is inconclusive"},
-		{"maybe", exitUsage, `--on-inconclusive "maybe": want fail or pass`},
+		{"", verdict.ExitInconclusive, ""},
+		{"fail", verdict.ExitSLOFailed, "exit status 10 because of --on-inconclusive=fail; the verdict is inconclusive"},
+		{"pass", verdict.ExitPass, "exit status 0 because of --on-inconclusive=pass; the verdict is inconclusive"},
+		{"maybe", verdict.ExitUsage, `--on-inconclusive "maybe": want fail or pass`},
 	} {
 		got := tryIn(t, work, "judge", "a-run", "--on-inconclusive", c.flag)
 		if got.code != c.code || !strings.Contains(got.stderr, c.says) {
 			t.Errorf("%q: %+v", c.flag, got)
 		}
-		if c.code != exitUsage && !strings.Contains(string(read(t, filepath.Join(work, runsFolder, "a-run", verdictFile))), `"exitCode": 11`) {
+		if c.code != verdict.ExitUsage && !strings.Contains(string(read(t, filepath.Join(work, runsFolder, "a-run", verdictFile))), `"exitCode": 11`) {
 			t.Errorf("%q: the verdict changed", c.flag)
 		}
 	}
@@ -118,7 +118,7 @@ func TestJudgeLatest(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"runs/latest", "latest"} {
-		if got := tryIn(t, dir, "judge", name); got.code == exitUsage || !strings.Contains(got.stdout, "runs/latest") {
+		if got := tryIn(t, dir, "judge", name); got.code == verdict.ExitUsage || !strings.Contains(got.stdout, "runs/latest") {
 			t.Errorf("judge %s: %+v", name, got)
 		}
 	}
@@ -131,7 +131,7 @@ func TestJudgeToleratesTornEnd(t *testing.T) {
 	whole := read(t, path)
 	write(t, path, whole[:len(whole)-20])
 	got := tryIn(t, dir, "judge", "a-run")
-	if got.code == exitPass || got.code == exitUsage || !strings.Contains(got.stdout, "cut off") {
+	if got.code == verdict.ExitPass || got.code == verdict.ExitUsage || !strings.Contains(got.stdout, "cut off") {
 		t.Errorf("a torn history: %+v", got)
 	}
 }
@@ -175,7 +175,7 @@ func TestJudgeRefuses(t *testing.T) {
 			run := storedRun(t, dir, "a-run")
 			c.spoil(t, run)
 			got := tryIn(t, dir, "judge", "runs/a-run")
-			if got.code != exitUsage || got.stdout != "" || !strings.HasPrefix(got.stderr, c.want) || strings.Count(got.stderr, "\n") != 1 {
+			if got.code != verdict.ExitUsage || got.stdout != "" || !strings.HasPrefix(got.stderr, c.want) || strings.Count(got.stderr, "\n") != 1 {
 				t.Errorf("got %+v, want status 2 and %q", got, c.want)
 			}
 			if _, err := os.Stat(filepath.Join(run, verdictFile)); err == nil {
@@ -206,7 +206,7 @@ func TestAHeaderThatContradictsTheFile(t *testing.T) {
 			line = before + "," + after
 		}
 		write(t, path, []byte(line+"\n"+rest))
-		if got := tryIn(t, dir, "judge", run); got.code != exitUsage || !strings.Contains(got.stderr, "not the history of") {
+		if got := tryIn(t, dir, "judge", run); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "not the history of") {
 			t.Errorf("%v: exit %d\n%s", swap, got.code, got.stderr)
 		}
 	}

@@ -16,6 +16,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments/drill"
 )
 
 // mark is a row of the journal, read here by a reader of our own.
@@ -215,7 +218,7 @@ func killedAt(t *testing.T, c changed, state, by string) {
 			k.check(t, dir)
 		}
 		if by == "watchdog" {
-			if log, err := os.ReadFile(filepath.Join(dir, watchdogLog)); err != nil || !bytes.Contains(log, []byte("undone")) {
+			if log, err := os.ReadFile(filepath.Join(dir, drill.WatchdogLog)); err != nil || !bytes.Contains(log, []byte("undone")) {
 				t.Errorf("the watchdog's log does not say what it did: %q, %v", log, err)
 			}
 		}
@@ -337,7 +340,7 @@ func recoverAfter(t *testing.T, dir string) {
 	if all := marks(dir); all[len(all)-1].Closed {
 		t.Fatal("the journal is closed already: somebody else has undone it")
 	}
-	if got := try(t, "recover", dir); got.code != exitPass || !strings.Contains(got.stdout, "everything is undone") {
+	if got := try(t, "recover", dir); got.code != verdict.ExitPass || !strings.Contains(got.stdout, "everything is undone") {
 		t.Errorf("recover: %+v", got)
 	}
 }
@@ -349,7 +352,7 @@ func nothingIsLeft(t *testing.T, dir string) {
 	if !allUndone(t, dir) {
 		t.Error("there is no journal")
 	}
-	if got := try(t, "recover", dir); got.code != exitPass || !strings.HasSuffix(got.stdout, "closed: nothing to undo\n") {
+	if got := try(t, "recover", dir); got.code != verdict.ExitPass || !strings.HasSuffix(got.stdout, "closed: nothing to undo\n") {
 		t.Errorf("a second recover: %+v", got)
 	}
 }
@@ -404,11 +407,11 @@ func TestTheWatchdogStandsApart(t *testing.T) {
 			}
 		}
 	})
-	if o.code != exitPass {
+	if o.code != verdict.ExitPass {
 		t.Errorf("exit %d\n%s", o.code, o.text)
 	}
 	allGone(t, []int{pid})
-	if _, err := os.Stat(filepath.Join(o.dir, watchdogLog)); err == nil {
+	if _, err := os.Stat(filepath.Join(o.dir, drill.WatchdogLog)); err == nil {
 		t.Error("a watchdog that had nothing to do has left a log")
 	}
 	if all := marks(o.dir); len(all) == 0 || !all[len(all)-1].Closed {

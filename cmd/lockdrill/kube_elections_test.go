@@ -20,7 +20,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/deploy"
+	"github.com/lockdrill/lockdrill/experiments/drill"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/kube"
 )
@@ -204,7 +206,7 @@ func handedOver(t *testing.T, s *site) {
 	diary := s.elections(t, corev1.EnvVar{Name: "RELEASE", Value: "1"})
 	yaml := edit(t, fmt.Sprintf(electedDrill, s.namespace), "form: force_delete", "form: graceful")
 	s.refusedWithoutTheWatch(t, yaml, s.shippedRole(t, yaml))
-	o := s.drill(t, yaml, exitPass)
+	o := s.drill(t, yaml, verdict.ExitPass)
 	if len(o.j.Takeovers) != 1 {
 		t.Errorf("takeovers: %+v\n%s", o.j.Takeovers, o.text)
 	}
@@ -232,7 +234,7 @@ func handedOver(t *testing.T, s *site) {
 	o = runDrill(t, yaml, nil, s.flags()...)
 	close(over)
 	<-cut
-	if o.code != exitPass && o.code != exitInconclusive {
+	if o.code != verdict.ExitPass && o.code != verdict.ExitInconclusive {
 		t.Errorf("exit %d\n%s", o.code, o.text)
 	}
 	diary.agree(t, s, o)
@@ -244,7 +246,7 @@ func (s *site) shippedRole(t *testing.T, experiment string) []kube.Rule {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "pods.yaml"), []byte(experiment))
 	got := tryIn(t, dir, "export", "rbac", "pods.yaml")
-	if got.code != exitPass {
+	if got.code != verdict.ExitPass {
 		t.Fatalf("export rbac: %+v", got)
 	}
 	admin, err := kube.Open(kube.Options{Kubeconfig: s.Kubeconfig, Namespace: s.namespace})
@@ -257,7 +259,7 @@ func (s *site) shippedRole(t *testing.T, experiment string) []kube.Rule {
 		t.Fatal(err)
 	}
 	s.kubeconfig = s.KubeconfigForServiceAccount(s.namespace, deploy.RunnerName("pods"))
-	rules := kube.RulesFor(needs(e))
+	rules := drill.Rules(e, "")
 	awaitRules(t, s.cluster(t), rules)
 	return rules
 }
@@ -299,7 +301,7 @@ func (s *site) refusedWithoutTheWatch(t *testing.T, experiment string, rules []k
 	})
 	got := tryIn(t, dir, append([]string{"plan", "pods.yaml"}, s.flags()...)...)
 	rule := `resources: ["leases"] resourceNames: ["` + electedLease + `"] verbs: ["list", "watch"]`
-	if got.code != exitRefused || !strings.Contains(strings.Join(strings.Fields(got.stdout), " "), rule) {
+	if got.code != verdict.ExitRefused || !strings.Contains(strings.Join(strings.Fields(got.stdout), " "), rule) {
 		t.Errorf("without the watch: %+v", got)
 	}
 	update("get", "list", "watch")

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/deploy"
 	"github.com/lockdrill/lockdrill/internal/kubetest"
 )
@@ -33,13 +34,13 @@ func TestKubeJobEndsAsLockdrillDoes(t *testing.T) {
 		want batchv1.JobConditionType
 		why  string
 	}{
-		"passed":         {[]end{{exit: exitPass}}, batchv1.JobComplete, "CompletionsReached"},
-		"failed":         {[]end{{exit: exitSLOFailed}}, batchv1.JobFailed, batchv1.JobReasonPodFailurePolicy},
-		"aborted":        {[]end{{exit: exitAborted}}, batchv1.JobFailed, batchv1.JobReasonPodFailurePolicy},
+		"passed":         {[]end{{exit: verdict.ExitPass}}, batchv1.JobComplete, "CompletionsReached"},
+		"failed":         {[]end{{exit: verdict.ExitSLOFailed}}, batchv1.JobFailed, batchv1.JobReasonPodFailurePolicy},
+		"aborted":        {[]end{{exit: verdict.ExitAborted}}, batchv1.JobFailed, batchv1.JobReasonPodFailurePolicy},
 		"killed":         {[]end{{exit: 137}}, batchv1.JobFailed, batchv1.JobReasonBackoffLimitExceeded},
-		"evicted":        {[]end{{exitAborted, true}, {exit: exitPass}}, batchv1.JobComplete, "CompletionsReached"},
-		"evicted-dirty":  {[]end{{exitDirty, true}}, batchv1.JobFailed, batchv1.JobReasonPodFailurePolicy},
-		"evicted-answer": {[]end{{exitSLOFailed, true}}, batchv1.JobFailed, batchv1.JobReasonPodFailurePolicy},
+		"evicted":        {[]end{{verdict.ExitAborted, true}, {exit: verdict.ExitPass}}, batchv1.JobComplete, "CompletionsReached"},
+		"evicted-dirty":  {[]end{{verdict.ExitDirty, true}}, batchv1.JobFailed, batchv1.JobReasonPodFailurePolicy},
+		"evicted-answer": {[]end{{verdict.ExitSLOFailed, true}}, batchv1.JobFailed, batchv1.JobReasonPodFailurePolicy},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/lockdrill/lockdrill/deploy"
+	"github.com/lockdrill/lockdrill/experiments/drill"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/kubetest"
 )
@@ -158,7 +159,7 @@ func TestKubeExportedRole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules := kube.RulesFor(summaryNeeds(e, deploy.SummaryName(e.Name)))
+	rules := drill.Rules(e, deploy.SummaryName(e.Name))
 	if missing, err := cluster.Missing(t.Context(), rules); err != nil || len(missing) != len(rules) {
 		t.Fatalf("before the Role is there %d of %d rules are missing: %v", len(missing), len(rules), err)
 	}

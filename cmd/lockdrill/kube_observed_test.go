@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/kubetest"
 )
 
@@ -133,7 +134,7 @@ func observedDrill(t *testing.T, s *site) {
 			t.Errorf("the plan does not say %q:\n%s", want, planned)
 		}
 	}
-	o := s.drill(t, yaml, exitPass)
+	o := s.drill(t, yaml, verdict.ExitPass)
 	if len(o.j.Takeovers) != 1 {
 		t.Fatalf("takeovers: %+v\n%s", o.j.Takeovers, o.text)
 	}
@@ -218,7 +219,7 @@ func (s *site) keyedElectors(t *testing.T) {
 // keyedSystem is drilled by the key itself, which no prefix of the run goes before, and which names its holder.
 func keyedSystem(t *testing.T, s *site) {
 	s.keyedElectors(t)
-	o := s.drill(t, fmt.Sprintf(keyedDrill, s.locks, s.namespace), exitPass)
+	o := s.drill(t, fmt.Sprintf(keyedDrill, s.locks, s.namespace), verdict.ExitPass)
 	if len(o.j.Takeovers) != 1 || o.j.Takeovers[0].Successor == "" || o.j.Takeovers[0].Hi == nil || *o.j.Takeovers[0].Hi > 3 {
 		t.Errorf("takeovers: %+v\n%s", o.j.Takeovers, o.text)
 	}
@@ -244,7 +245,7 @@ func crashedByCommand(t *testing.T, s *site) {
 	yaml := edit(t, fmt.Sprintf(keyedDrill, s.locks, s.namespace), "form: force_delete", "form: crash, exec: [kill, \"-9\", \"1\"]",
 		"probes:\n", "probes:\n  logs: {patterns: {begun: \"^I begin$\"}}\n", "slos:\n", "slos:\n  - {lock: leader, logs: {pattern: begun, max: 1}}\n")
 	s.shippedRole(t, yaml)
-	o := s.drill(t, yaml, exitPass)
+	o := s.drill(t, yaml, verdict.ExitPass)
 	if len(o.j.Faults) != 1 || len(o.j.Takeovers) != 1 || o.j.Takeovers[0].Class != "crash" {
 		t.Fatalf("faults %+v, takeovers %+v", o.j.Faults, o.j.Takeovers)
 	}

@@ -17,6 +17,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/deploy"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/kubetest"
@@ -79,7 +80,7 @@ func applyAll(t *testing.T, to *kube.Cluster, manifests string) {
 func (r *podRig) shippedRole(t *testing.T) string {
 	t.Helper()
 	got := tryIn(t, r.dir, "export", "rbac", "pods.yaml")
-	if got.code != exitPass {
+	if got.code != verdict.ExitPass {
 		t.Fatalf("export rbac: %+v", got)
 	}
 	applyAll(t, r.admin, got.stdout)
@@ -137,7 +138,7 @@ func TestKubeRunWithTheShippedRole(t *testing.T) {
 		"--seed", "1", "--summary-configmap", deploy.SummaryName("pods"))
 	t.Logf("%v\n%s%s", time.Since(begun).Round(time.Millisecond), got.stdout, got.stderr)
 	// What a busy machine costs is a trial, never a permission.
-	if got.code != exitPass && got.code != exitInconclusive {
+	if got.code != verdict.ExitPass && got.code != verdict.ExitInconclusive {
 		t.Fatalf("status %d", got.code)
 	}
 	if after := r.remaining(t); !slices.Equal(after, append([]string{"configmaps " + deploy.SummaryName("pods")}, before...)) {

@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/kubetest"
@@ -197,7 +198,7 @@ func TestKubeDrills(t *testing.T) {
 	e := startCluster(t)
 	t.Run("crash", func(t *testing.T) {
 		s := newSite(t, e, "crash")
-		o := s.drill(t, s.yaml(), exitPass)
+		o := s.drill(t, s.yaml(), verdict.ExitPass)
 		for _, f := range o.j.Faults {
 			if d := f.Death; d == nil || d.Means != "worker" || d.Object != nil || d.End == nil {
 				t.Errorf("%s#%d: death %+v", f.ID, f.Shot, d)
@@ -234,8 +235,8 @@ func forceDeleted(t *testing.T, s *site) {
 		until(t, "two lives of one replica, and a sign of the first", func() bool { return besideItsNext(path()) })
 		release()
 	}, s.flags()...)
-	if o.code != exitPass {
-		t.Errorf("exit %d, want %d, verdict %q\n%s", o.code, exitPass, o.j.Verdict, o.text)
+	if o.code != verdict.ExitPass {
+		t.Errorf("exit %d, want %d, verdict %q\n%s", o.code, verdict.ExitPass, o.j.Verdict, o.text)
 	}
 	if len(o.j.Faults) != 1 || o.j.Faults[0].Death == nil {
 		t.Fatalf("faults: %+v", o.j.Faults)
@@ -294,7 +295,7 @@ func besideItsNext(path string) bool {
 func guardedPods(t *testing.T, s *site) {
 	refusedAs := func(t *testing.T, want []string, flags ...string) {
 		t.Helper()
-		o := s.drill(t, s.yaml(), exitRefused, flags...)
+		o := s.drill(t, s.yaml(), verdict.ExitRefused, flags...)
 		for _, w := range want {
 			if !strings.Contains(o.text, w) {
 				t.Errorf("it does not say %q:\n%s", w, o.text)
@@ -365,7 +366,7 @@ func (s *site) plan(t *testing.T, yaml string) string {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "pods.yaml"), []byte(yaml))
 	got := tryIn(t, dir, append([]string{"plan", "pods.yaml"}, s.flags()...)...)
-	if got.code != exitPass {
+	if got.code != verdict.ExitPass {
 		t.Errorf("plan: %+v", got)
 	}
 	return got.stdout

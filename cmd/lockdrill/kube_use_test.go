@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/deploy"
 	"github.com/lockdrill/lockdrill/internal/kube"
 )
 
@@ -16,7 +18,7 @@ func TestKubeRunsOnExportedWorkers(t *testing.T) {
 	path := filepath.Join(r.dir, "pods.yaml")
 	write(t, path, []byte(edit(t, string(read(t, path)), "pods: apply", "pods: use")))
 	got := tryIn(t, r.dir, "export", "deployment", "pods.yaml")
-	if got.code != exitPass || got.stderr != "" {
+	if got.code != verdict.ExitPass || got.stderr != "" {
 		t.Fatalf("%+v", got)
 	}
 	applyAll(t, r.admin, got.stdout)
@@ -28,7 +30,7 @@ func TestKubeRunsOnExportedWorkers(t *testing.T) {
 	var before []string
 	for n := range 2 {
 		poll(t, "ready workers", func(ctx context.Context) bool {
-			pods, err := r.admin.Pods(ctx, podSelector(e), "")
+			pods, err := r.admin.Pods(ctx, deploy.WorkerLabels(e.Name), "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -40,7 +42,7 @@ func TestKubeRunsOnExportedWorkers(t *testing.T) {
 		}
 		got = tryIn(t, r.dir, "run", "pods.yaml", "--kubeconfig", file, "--environment", "staging", "--confirm", "pods", "--seed", "1")
 		t.Logf("%s%s", got.stdout, got.stderr)
-		if got.code != exitPass {
+		if got.code != verdict.ExitPass {
 			t.Fatalf("status %d", got.code)
 		}
 		if after := r.standing(t); !slices.Equal(after, before) {

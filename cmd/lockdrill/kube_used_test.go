@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/kube"
 )
 
@@ -16,7 +17,7 @@ func usedWorkers(t *testing.T, s *site) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "pods.yaml"), []byte(yaml))
 	got := tryIn(t, dir, "export", "deployment", "pods.yaml")
-	if got.code != exitPass {
+	if got.code != verdict.ExitPass {
 		t.Fatalf("export: %+v", got)
 	}
 	admin, err := kube.Open(kube.Options{Kubeconfig: s.Kubeconfig, Namespace: s.namespace})
@@ -26,13 +27,13 @@ func usedWorkers(t *testing.T, s *site) {
 	applyAll(t, admin, got.stdout)
 	until(t, "three pods that are ready", func() bool {
 		plan := tryIn(t, dir, append([]string{"plan", "pods.yaml"}, s.flags()...)...)
-		return plan.code == exitPass && strings.Count(plan.stdout, "Running, ready") == 3
+		return plan.code == verdict.ExitPass && strings.Count(plan.stdout, "Running, ready") == 3
 	})
 	before := s.objects(t)
 	api := theirProxies(t)
 	o := s.drill(t, edit(t, yaml, "ledger: {", "proxy: {mode: external, url: \""+api+"\"}\nledger: {",
 		"at: 0s, repeat: {count: 2, every: settled}, kill: {holder_of: loop, form: crash}", "at: 0s, for: 2s, latency: {all: true, add: 20ms, stream: both}",
-		"takeover: {max: 5s}", "overlap: {level: effect, max: 0}"), exitPass)
+		"takeover: {max: 5s}", "overlap: {level: effect, max: 0}"), verdict.ExitPass)
 	if !strings.Contains(o.text, "workers that are there, in pods of kubernetes kubetest/"+s.namespace) {
 		t.Errorf("it does not say whose pods they are:\n%s", o.text)
 	}
@@ -48,8 +49,8 @@ func interrupted(t *testing.T, s *site) {
 			t.Error(err)
 		}
 	}, s.flags()...)
-	if o.code != exitAborted {
-		t.Errorf("exit %d, want %d\n%s", o.code, exitAborted, o.text)
+	if o.code != verdict.ExitAborted {
+		t.Errorf("exit %d, want %d\n%s", o.code, verdict.ExitAborted, o.text)
 	}
 	s.clean(t)
 }

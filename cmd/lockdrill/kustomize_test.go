@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/kube"
 )
 
@@ -26,7 +27,7 @@ func TestKustomizeBaseIsExported(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "experiment.yaml"), read(t, filepath.Join(kustomizeFolder, "experiment.yaml")))
 	got := tryIn(t, dir, "export", "kustomize", "experiment.yaml", "--schedule", "0 3 * * 1-5", "--dir", "base")
-	if got.code != exitPass {
+	if got.code != verdict.ExitPass {
 		t.Fatalf("%+v", got)
 	}
 	made, shipped := filesOf(t, filepath.Join(dir, "base")), filesOf(t, filepath.Join(kustomizeFolder, "base"))
@@ -38,10 +39,10 @@ func TestKustomizeBaseIsExported(t *testing.T) {
 			t.Errorf("deploy/kustomize/base/%s is not what export makes now:\n%s", name, want)
 		}
 	}
-	if again := tryIn(t, dir, "export", "kustomize", "experiment.yaml", "--schedule", "@daily", "--dir", "base"); again.code != exitUsage {
+	if again := tryIn(t, dir, "export", "kustomize", "experiment.yaml", "--schedule", "@daily", "--dir", "base"); again.code != verdict.ExitUsage {
 		t.Errorf("over what is there: %+v", again)
 	}
-	if where := tryIn(t, dir, "export", "kustomize", "experiment.yaml", "--schedule", "@daily"); where.code != exitUsage {
+	if where := tryIn(t, dir, "export", "kustomize", "experiment.yaml", "--schedule", "@daily"); where.code != verdict.ExitUsage {
 		t.Errorf("nowhere: %+v", where)
 	}
 }

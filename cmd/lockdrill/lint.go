@@ -36,8 +36,8 @@ func lintWarnings(e *experiments.Experiment) []lintWarning {
 	return out
 }
 
-// tellLints prints the warnings of e, one a line.
-func tellLints(w io.Writer, e *experiments.Experiment) {
+// printLints prints the warnings of e, one a line.
+func printLints(w io.Writer, e *experiments.Experiment) {
 	for _, warning := range lintWarnings(e) {
 		fmt.Fprintln(w, "warning:", warning)
 	}

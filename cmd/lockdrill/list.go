@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/scenarios"
 )
 
@@ -37,7 +38,7 @@ func newListCmd(io streams) *cobra.Command {
 		w := tabwriter.NewWriter(io.Out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "NAME\tENDS WITH\tWHAT IT SHOWS")
 		for _, s := range doc.Scenarios {
-			fmt.Fprintf(w, "%s\t%d %s\t%s\n", s.Name, s.Expect, exitName(s.Expect), s.Summary)
+			fmt.Fprintf(w, "%s\t%d %s\t%s\n", s.Name, s.Expect, verdict.ExitName(s.Expect), s.Summary)
 			if s.Needs != "" {
 				fmt.Fprintf(w, "\t\tneeds %s\n", s.Needs)
 			}

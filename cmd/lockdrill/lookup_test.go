@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/scenarios"
 )
 
@@ -31,7 +32,7 @@ func TestList(t *testing.T) {
 		t.Errorf("document: %+v", doc)
 	}
 	for _, s := range doc.Scenarios {
-		if !strings.Contains(text.stdout, s.Name) || s.Title == "" || s.Summary == "" || exitName(s.Expect) == "unknown" {
+		if !strings.Contains(text.stdout, s.Name) || s.Title == "" || s.Summary == "" || verdict.ExitName(s.Expect) == "unknown" {
 			t.Errorf("%+v is not whole, or not in:\n%s", s, text.stdout)
 		}
 	}
@@ -62,18 +63,18 @@ func TestValidate(t *testing.T) {
 	}
 
 	got := tryIn(t, dir, "validate", "good.yaml", "first-drill")
-	if got.code != exitPass || !strings.HasPrefix(got.stdout, "good.yaml: ok: first-drill: ") || strings.Count(got.stdout, "\n") != 2 {
+	if got.code != verdict.ExitPass || !strings.HasPrefix(got.stdout, "good.yaml: ok: first-drill: ") || strings.Count(got.stdout, "\n") != 2 {
 		t.Errorf("good files: %+v", got)
 	}
 	got = tryIn(t, dir, "validate", "bad.yaml", "good.yaml")
-	if got.code != exitUsage || !strings.HasPrefix(got.stderr, "bad.yaml:5:") || !strings.HasPrefix(got.stdout, "good.yaml: ok") {
+	if got.code != verdict.ExitUsage || !strings.HasPrefix(got.stderr, "bad.yaml:5:") || !strings.HasPrefix(got.stdout, "good.yaml: ok") {
 		t.Errorf("a bad file before a good one: %+v", got)
 	}
 
 	var doc validateDoc
 	got = tryIn(t, dir, "validate", "-o", "json", "good.yaml", "bad.yaml", "absent.yaml")
 	decode(t, got.stdout, &doc)
-	if got.code != exitUsage || len(doc.Files) != 3 || !doc.Files[0].OK || doc.Files[1].OK || doc.Files[1].Problems[0].Line != 5 ||
+	if got.code != verdict.ExitUsage || len(doc.Files) != 3 || !doc.Files[0].OK || doc.Files[1].OK || doc.Files[1].Problems[0].Line != 5 ||
 		doc.Files[2].Problems[0].Message == "" {
 		t.Errorf("document: %+v of %+v", doc, got)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/toxitest"
 )
@@ -78,7 +79,7 @@ func TestLatencyOnAllWays(t *testing.T) {
 	o := runDrill(t, networkDrill, nil)
 	fault, _ := confirmed(t, o)
 	b := fault.Fault
-	if o.code != exitPass || b.Observed < b.Expected || b.Expected < 40e6 || b.Baseline >= b.Expected || !strings.Contains(b.Detail, "felt by r") {
+	if o.code != verdict.ExitPass || b.Observed < b.Expected || b.Expected < 40e6 || b.Baseline >= b.Expected || !strings.Contains(b.Detail, "felt by r") {
 		t.Errorf("exit %d, %+v\n%s", o.code, b, o.text)
 	}
 	if !strings.Contains(o.text, "embedded Toxiproxy") {
@@ -91,7 +92,7 @@ func TestTheBlackHoleOfTheHolder(t *testing.T) {
 	t.Parallel()
 	o := runDrill(t, edit(t, networkDrill, "for: 2s", "for: 5s", "latency: {all: true, add: 20ms, stream: both}", "black_hole: {holder_of: loop}"), nil)
 	fault, grant := confirmed(t, o)
-	if o.code != exitPass {
+	if o.code != verdict.ExitPass {
 		t.Errorf("exit %d\n%s", o.code, o.text)
 	}
 	if grant == nil || grant.Source == fault.Fault.Victim {
@@ -108,7 +109,7 @@ func TestFaultsOnAToxiproxyThatExists(t *testing.T) {
 	create(t, server.URL, "theirs")
 	o := runDrill(t, yaml, nil, "--confirm", "network", "--environment", "local")
 	confirmed(t, o)
-	if o.code != exitPass {
+	if o.code != verdict.ExitPass {
 		t.Errorf("exit %d\n%s", o.code, o.text)
 	}
 	if left := proxies(t, server.URL); strings.Contains(left, "lockdrill-") || !strings.Contains(left, `"theirs"`) {
@@ -117,8 +118,8 @@ func TestFaultsOnAToxiproxyThatExists(t *testing.T) {
 
 	create(t, server.URL, "lockdrill-20260101T000000.000Z-other-r1")
 	o = runDrill(t, yaml, nil, "--confirm", "network", "--environment", "local")
-	if o.code != exitRefused || !strings.Contains(o.text, "run 20260101T000000.000Z-other") {
-		t.Errorf("exit %d, want %d: the server is another run's\n%s", o.code, exitRefused, o.text)
+	if o.code != verdict.ExitRefused || !strings.Contains(o.text, "run 20260101T000000.000Z-other") {
+		t.Errorf("exit %d, want %d: the server is another run's\n%s", o.code, verdict.ExitRefused, o.text)
 	}
 	if left := proxies(t, server.URL); !strings.Contains(left, "other-r1") || strings.Count(left, `"name":"lockdrill-`) != 1 {
 		t.Errorf("the server has %s, want what was there before", left)

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 )
 
 // Ten minutes with 500 jobs and ten kills of their leader.
@@ -36,7 +38,7 @@ func TestPageOfALongDrillIsSmall(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(work, "ten.yaml"), []byte(longDrill), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if got := tryIn(t, work, "rehearse", "ten.yaml", "--replay", "3", "--out", "ten"); got.code != exitPass {
+	if got := tryIn(t, work, "rehearse", "ten.yaml", "--replay", "3", "--out", "ten"); got.code != verdict.ExitPass {
 		t.Fatalf("%+v", got)
 	}
 	page, err := os.ReadFile(filepath.Join(work, "ten", "report.html"))
@@ -46,7 +48,7 @@ func TestPageOfALongDrillIsSmall(t *testing.T) {
 	if n := len(page); n < 200_000 || n > 2_000_000 {
 		t.Errorf("the page of 500 jobs has %d bytes", n)
 	}
-	if got := tryIn(t, work, "report", "ten", "-f", "html"); got.code != exitPass || got.stdout != string(page) {
+	if got := tryIn(t, work, "report", "ten", "-f", "html"); got.code != verdict.ExitPass || got.stdout != string(page) {
 		t.Errorf("report -f html: exit status %d, and other bytes than in the folder", got.code)
 	}
 	if !strings.Contains(string(page), "500 offered, 500 finished") {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 	"github.com/lockdrill/lockdrill/lockcore"
@@ -35,7 +36,7 @@ func TestAPlanTouchesNothing(t *testing.T) {
 	}
 	dir := guarded(t, "environment: staging\nredis: {mode: external, url: \"redis://"+addr+"\"}\n")
 	got := tryIn(t, dir, "plan", "guarded.yaml", "--confirm", "guarded")
-	if got.code != exitPass || got.stderr != "" {
+	if got.code != verdict.ExitPass || got.stderr != "" {
 		t.Errorf("status %d, says %q", got.code, got.stderr)
 	}
 	for _, want := range []string{"whoever holds loop then", lockcore.Fingerprint("hunter2-token"), "for another", "lockdrill:<run>:the-loop", "staging"} {
@@ -80,7 +81,7 @@ func TestPlanOfATargetThatIsTaken(t *testing.T) {
 	}
 	dir := guarded(t, "environment: staging\nredis: {mode: external, url: \"redis://"+addr+"\"}\n")
 	got := tryIn(t, dir, "plan", "guarded.yaml", "--confirm", "guarded")
-	if text := strings.Join(strings.Fields(got.stdout), " "); got.code != exitRefused || !strings.Contains(text, "lockdrill recover /runs/r0") {
+	if text := strings.Join(strings.Fields(got.stdout), " "); got.code != verdict.ExitRefused || !strings.Contains(text, "lockdrill recover /runs/r0") {
 		t.Errorf("status %d\n%s", got.code, got.stdout)
 	}
 }
@@ -128,14 +129,14 @@ func TestPlanAsJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.stdout), &doc); err != nil {
 		t.Fatalf("%v\n%s", err, got.stdout)
 	}
-	if got.code != exitPass || doc.SchemaVersion != 1 || doc.Experiment != "first-drill" || len(doc.Timeline) != 2 || doc.Timeline[0].Undone == "" ||
+	if got.code != verdict.ExitPass || doc.SchemaVersion != 1 || doc.Experiment != "first-drill" || len(doc.Timeline) != 2 || doc.Timeline[0].Undone == "" ||
 		len(doc.Guards) < 5 || doc.Duration.Expected <= 0 || doc.Duration.Expected > doc.Duration.MaxRun {
 		t.Errorf("status %d: %+v", got.code, doc)
 	}
 }
 
 func TestPlanOfABadFile(t *testing.T) {
-	if got := try(t, "plan", "frist-drill"); got.code != exitUsage || got.stdout != "" {
+	if got := try(t, "plan", "frist-drill"); got.code != verdict.ExitUsage || got.stdout != "" {
 		t.Errorf("%+v", got)
 	}
 }

@@ -13,9 +13,10 @@ import (
 )
 
 const (
-	redrawEvery    = 200 * time.Millisecond
-	heartbeatEvery = 30 * time.Second
-	maxPending     = 1000 // lines of the story that wait for a slow reader; more are counted and left out
+	redrawEvery     = 200 * time.Millisecond
+	lastWordsWithin = 10 * time.Second
+	heartbeatEvery  = 30 * time.Second
+	maxPending      = 1000 // lines of the story that wait for a slow reader; more are counted and left out
 )
 
 // progress tells on stderr how a run goes: a line an event, and below them on a terminal one block that is drawn again in place,
@@ -93,7 +94,7 @@ func (p *progress) Close() {
 	close(p.stop)
 	select {
 	case <-p.done:
-	case <-time.After(closeWithin): // nobody reads what is said: the verdict does not wait for that
+	case <-time.After(lastWordsWithin): // nobody reads what is said: the verdict does not wait for that
 	}
 }
 
@@ -113,7 +114,7 @@ func (p *progress) write() {
 		case <-p.wake:
 			if !p.live {
 				tick.Reset(every) // a heartbeat is for silence
-				p.tell()
+				p.print()
 			}
 		case <-tick.C:
 			if p.live {
@@ -137,7 +138,7 @@ func (p *progress) take() []string {
 	return lines
 }
 
-func (p *progress) tell() {
+func (p *progress) print() {
 	if lines := p.take(); len(lines) > 0 {
 		fmt.Fprintln(p.w, strings.Join(lines, "\n"))
 	}
@@ -172,5 +173,5 @@ func (p *progress) erase() string {
 func (p *progress) finish() {
 	fmt.Fprint(p.w, p.erase())
 	p.drawn = 0
-	p.tell()
+	p.print()
 }

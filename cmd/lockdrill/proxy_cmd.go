@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockdrill/lockdrill/experiments/drill"
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/internal/tap"
@@ -192,13 +193,13 @@ func proxyUpstream(f proxyFlags) (addr string, dial func(context.Context) (net.C
 			}
 		}
 	}
-	return addr, func(ctx context.Context) (net.Conn, error) { return dialRedis(ctx, addr, secure) }, nil
+	return addr, func(ctx context.Context) (net.Conn, error) { return drill.DialPlain(ctx, addr, secure) }, nil
 }
 
 // readRules reads the rules beside those of the lock core's own scripts.
 func readRules(path string) (rules tap.Rules, err error) {
 	if path == "" {
-		return tap.Rules{Scripts: coreScripts()}, nil
+		return tap.Rules{Scripts: drill.CoreScripts()}, nil
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -217,6 +218,6 @@ func readRules(path string) (rules tap.Rules, err error) {
 		}
 		return rules, usagef("lockdrill proxy: --rules %s:%s", path, b.String())
 	}
-	rules.Scripts = append(rules.Scripts, coreScripts()...)
+	rules.Scripts = append(rules.Scripts, drill.CoreScripts()...)
 	return rules, nil
 }

@@ -24,6 +24,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 )
 
@@ -155,7 +156,7 @@ func TestTheProxySpeaksTLSToTheRedis(t *testing.T) {
 	if err := clientOf(t, clients).Set(t.Context(), "k", "v", 0).Err(); err != nil {
 		t.Error(err)
 	}
-	if r := try(t, "proxy", "--listen", "127.0.0.1:0", "--api", "127.0.0.1:0", "--upstream", "rediss://"+addr); r.code != exitFailure || !strings.Contains(r.stderr, "certificate") {
+	if r := try(t, "proxy", "--listen", "127.0.0.1:0", "--api", "127.0.0.1:0", "--upstream", "rediss://"+addr); r.code != verdict.ExitError || !strings.Contains(r.stderr, "certificate") {
 		t.Errorf("an authority that nobody knows: exit %d, %s", r.code, r.stderr)
 	}
 }
@@ -218,7 +219,7 @@ func TestTheProxyRefusesBadInput(t *testing.T) {
 		{"--upstream h:1 --rules " + rules, "scripts[0]: needs either sha1 or contains"},
 		{"--upstream h:1 extra", "unknown command"},
 	} {
-		if r := try(t, append([]string{"proxy"}, strings.Fields(c.args)...)...); r.code != exitUsage || !strings.Contains(r.stderr, c.says) || strings.Contains(r.stderr, "secret") {
+		if r := try(t, append([]string{"proxy"}, strings.Fields(c.args)...)...); r.code != verdict.ExitUsage || !strings.Contains(r.stderr, c.says) || strings.Contains(r.stderr, "secret") {
 			t.Errorf("%s: exit %d, %s, want %q", c.args, r.code, r.stderr, c.says)
 		}
 	}
@@ -228,11 +229,11 @@ func TestTheProxyRefusesBadInput(t *testing.T) {
 		{"--api 127.0.0.1:0 --listen a=127.0.0.1:0 --listen a=127.0.0.1:0", "taken"},
 		{"--api 127.0.0.1:0 --listen nowhere", "--listen"},
 	} {
-		if r := try(t, append([]string{"proxy", "--upstream", redisAddr}, strings.Fields(c.args)...)...); r.code != exitUsage || !strings.Contains(r.stderr, c.says) {
+		if r := try(t, append([]string{"proxy", "--upstream", redisAddr}, strings.Fields(c.args)...)...); r.code != verdict.ExitUsage || !strings.Contains(r.stderr, c.says) {
 			t.Errorf("%s: exit %d, %s, want %q", c.args, r.code, r.stderr, c.says)
 		}
 	}
-	if r := try(t, "proxy", "--upstream", "127.0.0.1:1"); r.code != exitFailure || !strings.Contains(r.stderr, "cannot be reached") {
+	if r := try(t, "proxy", "--upstream", "127.0.0.1:1"); r.code != verdict.ExitError || !strings.Contains(r.stderr, "cannot be reached") {
 		t.Errorf("nobody there: exit %d, %s", r.code, r.stderr)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 )
 
 // The first minute, as the README promises it: the drill passes, in under a minute, and prints what the transcript shows. It runs alone:
@@ -23,7 +25,7 @@ func TestFirstDrillIsAsTheReadmeSays(t *testing.T) {
 		t.Errorf("first-drill takes %gs, %v", plan.Duration.Expected, err)
 	}
 	got := try(t, "run", "first-drill")
-	if got.code != exitPass {
+	if got.code != verdict.ExitPass {
 		t.Fatalf("first-drill: %+v", got)
 	}
 	if was, is := shape(shown), shape(got.stdout); !slices.Equal(was, is) {

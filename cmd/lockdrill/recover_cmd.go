@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments/drill"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/reports"
@@ -17,7 +19,7 @@ import (
 
 func newRecoverCmd(io streams) *cobra.Command {
 	var all bool
-	var at clusterFlags
+	var at drill.Cluster
 	cmd := &cobra.Command{
 		Use:   "recover DIR|--all",
 		Short: "Undo what a killed run has left",
@@ -26,7 +28,7 @@ func newRecoverCmd(io streams) *cobra.Command {
 			"0: nothing is left. 20: something is, with the commands for a person. 13: the runner lives. See docs/undo.md.",
 		Args: cobra.MaximumNArgs(1),
 	}
-	at.where(cmd.Flags())
+	whereFlags(cmd.Flags(), &at)
 	cmd.Flags().BoolVar(&all, "all", false, "every run in "+runsFolder+"/")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -45,20 +47,19 @@ func newRecoverCmd(io streams) *cobra.Command {
 }
 
 // recoverAll does every run of runs/, each even if another fails.
-func recoverAll(ctx context.Context, io streams, at clusterFlags) error {
-	dirs := journals(runsFolder)
-	code := exitPass
+func recoverAll(ctx context.Context, io streams, at drill.Cluster) error {
+	dirs := drill.Journals(runsFolder)
+	code := verdict.ExitPass
 	for _, dir := range dirs {
 		err := recoverDir(ctx, io, dir, at)
 		if err == nil {
 			continue
 		}
-		end := &exitError{code: exitFailure, err: err}
-		errors.As(err, &end)
+		end := exitOf(err)
 		if end.err != nil {
 			fmt.Fprintln(io.Err, reports.Harmless(end.err.Error()))
 		}
-		code = worst(code, end.code)
+		code = verdict.WorstExit(code, end.code)
 	}
 	if len(dirs) == 0 {
 		fmt.Fprintf(io.Out, "%s: no run has a journal: nothing to undo\n", runsFolder)
@@ -66,13 +67,13 @@ func recoverAll(ctx context.Context, io streams, at clusterFlags) error {
 	return status(code)
 }
 
-func recoverDir(ctx context.Context, io streams, dir string, at clusterFlags) error {
+func recoverDir(ctx context.Context, io streams, dir string, at drill.Cluster) error {
 	c, err := undo.Read(filepath.Join(dir, undo.File))
-	if err == nil && !c.Closed && runs(c.Header) {
+	if err == nil && !c.Closed && drill.Runs(c.Header) {
 		pid := c.Header.Runner.PID
-		return &exitError{code: exitRefused, err: fmt.Errorf("%s: refused: the runner lives (process %d) and undoes its faults itself; to end it: kill -INT %d; if it hangs: kill -KILL %d, and its watchdog undoes them", dir, pid, pid, pid)}
+		return &exitError{code: verdict.ExitRefused, err: fmt.Errorf("%s: refused: the runner lives (process %d) and undoes its faults itself; to end it: kill -INT %d; if it hangs: kill -KILL %d, and its watchdog undoes them", dir, pid, pid, pid)}
 	}
-	r, err := recoverWhenFree(ctx, dir, "recover", at)
+	r, err := drill.Recover(ctx, dir, at)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if _, err := os.Stat(filepath.Join(dir, historyFile)); err != nil {
@@ -81,23 +82,22 @@ func recoverDir(ctx context.Context, io streams, dir string, at clusterFlags) er
 		fmt.Fprintf(io.Out, "%s: the run has no journal: nothing to undo\n", dir)
 		return nil
 	case errors.Is(err, undo.ErrBusy):
-		return &exitError{code: exitRefused, err: fmt.Errorf("%s: refused: somebody is undoing it already (the watchdog, or another recover); try again when that is through", dir)}
+		return &exitError{code: verdict.ExitRefused, err: fmt.Errorf("%s: refused: somebody is undoing it already (the watchdog, or another recover); try again when that is through", dir)}
 	case r.Closed:
 		fmt.Fprintf(io.Out, "%s: closed: nothing to undo\n", dir)
 		return nil
 	}
-	dropEmpty(filepath.Join(dir, watchdogLog))
 	if r.Header.Run != "" {
 		fmt.Fprintf(io.Out, "%s: run %s\n", dir, r.Header.Run)
 	}
-	tell(io.Out, r, nil)
+	recordUndone(io.Out, r, nil)
 	if left := len(r.Left()); err != nil || left > 0 {
 		why := figures.Plural(left, "change") + " left"
 		if err != nil {
 			why = "the journal could not be read or written"
 		}
 		fmt.Fprintf(io.Out, "%s: NOT CLOSED: %s; try again with: lockdrill recover %s\n", dir, why, dir)
-		return &exitError{code: exitDirty, err: err}
+		return &exitError{code: verdict.ExitDirty, err: err}
 	}
 	fmt.Fprintf(io.Out, "%s: closed: everything is undone\n", dir)
 	return nil

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/rehearsal"
 	"github.com/lockdrill/lockdrill/history"
@@ -112,11 +113,11 @@ func warnOfRehearsing(w io.Writer, e *experiments.Experiment) {
 
 func (f *rehearseFlags) many(ctx context.Context, io streams, e *experiments.Experiment, name string) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(rehearseGC))
-	told := tellSeeds(io.Err, f.seeds)
+	told := printSeeds(io.Err, f.seeds)
 	all, err := rehearsal.Many(ctx, e, sim.DefaultNet(), f.seeds, told.count)
 	told.close()
 	if ctx.Err() != nil {
-		return &exitError{code: exitAborted, err: fmt.Errorf("interrupted after %s of %d: nothing is concluded from a part", figures.Plural(all.Seeds, "seed"), f.seeds)}
+		return &exitError{code: verdict.ExitAborted, err: fmt.Errorf("interrupted after %s of %d: nothing is concluded from a part", figures.Plural(all.Seeds, "seed"), f.seeds)}
 	}
 	if err != nil {
 		return err
@@ -130,7 +131,7 @@ func (f *rehearseFlags) many(ctx context.Context, io streams, e *experiments.Exp
 		err = reports.Rehearsal(io.Out, doc, "lockdrill rehearse "+name+" --replay", lookOf(io.Out))
 	}
 	if err == nil && doc.Breach > f.failAbove {
-		return status(exitSLOFailed)
+		return status(verdict.ExitSLOFailed)
 	}
 	return err
 }
@@ -214,20 +215,20 @@ func writeHistory(w io.Writer, h *history.History) error {
 	return nil
 }
 
-// seedsTold tells on stderr how far a long rehearsal is.
-type seedsTold struct {
+// seedsPrinted prints on stderr how far a long rehearsal is.
+type seedsPrinted struct {
 	n    atomic.Int64
 	stop chan struct{}
 	done chan struct{}
 }
 
-const tellSeedsEvery = 2 * time.Second
+const seedsEvery = 2 * time.Second
 
-func tellSeeds(w io.Writer, of int64) *seedsTold {
-	t := &seedsTold{stop: make(chan struct{}), done: make(chan struct{})}
+func printSeeds(w io.Writer, of int64) *seedsPrinted {
+	t := &seedsPrinted{stop: make(chan struct{}), done: make(chan struct{})}
 	go func() {
 		defer close(t.done)
-		began, tick := time.Now(), time.NewTicker(tellSeedsEvery)
+		began, tick := time.Now(), time.NewTicker(seedsEvery)
 		defer tick.Stop()
 		for {
 			select {
@@ -247,9 +248,9 @@ func tellSeeds(w io.Writer, of int64) *seedsTold {
 	return t
 }
 
-func (t *seedsTold) count(n int64) { t.n.Store(n) } // of two that come at once the last counts: it is a figure for people
+func (t *seedsPrinted) count(n int64) { t.n.Store(n) } // of two that come at once the last counts: it is a figure for people
 
-func (t *seedsTold) close() {
+func (t *seedsPrinted) close() {
 	close(t.stop)
 	<-t.done
 }

@@ -11,16 +11,17 @@ import (
 	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 )
 
 // A promise that no kill can keep is breached in every seed; one that may be breached as often is not the gate's business.
 func TestRehearseSaysHowLikelyABreachIs(t *testing.T) {
 	got := try(t, "rehearse", "too-tight-slo", "--seeds", "20")
-	if got.code != exitSLOFailed || !strings.Contains(got.stdout, "REHEARSAL") || !strings.Contains(got.stdout, "100.0%") || got.stderr != "" {
+	if got.code != verdict.ExitSLOFailed || !strings.Contains(got.stdout, "REHEARSAL") || !strings.Contains(got.stdout, "100.0%") || got.stderr != "" {
 		t.Errorf("%+v", got)
 	}
-	if got := try(t, "rehearse", "too-tight-slo", "--seeds", "20", "--fail-above", "1"); got.code != exitPass {
+	if got := try(t, "rehearse", "too-tight-slo", "--seeds", "20", "--fail-above", "1"); got.code != verdict.ExitPass {
 		t.Errorf("with --fail-above 1: %+v", got)
 	}
 	got = try(t, "rehearse", "first-drill", "--seeds", "10", "-o", "json")
@@ -28,7 +29,7 @@ func TestRehearseSaysHowLikelyABreachIs(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.stdout), &doc); err != nil {
 		t.Fatalf("%v in %+v", err, got)
 	}
-	if got.code != exitPass || !doc.Rehearsal || doc.Seeds != 10 || doc.Breach != 0 || len(doc.Rows) != 9 || doc.Rows[0].Median == nil || doc.Worst == nil {
+	if got.code != verdict.ExitPass || !doc.Rehearsal || doc.Seeds != 10 || doc.Breach != 0 || len(doc.Rows) != 9 || doc.Rows[0].Median == nil || doc.Worst == nil {
 		t.Errorf("%d, %+v", got.code, doc)
 	}
 	if len(doc.Locks) != 2 {
@@ -57,7 +58,7 @@ func TestReplayWritesARun(t *testing.T) {
 		return data
 	}
 	for _, dir := range []string{"a", "b"} {
-		if got := tryIn(t, work, "rehearse", "first-drill", "--replay", "4", "--out", dir); got.code != exitPass || !strings.Contains(got.stdout, "REHEARSAL") {
+		if got := tryIn(t, work, "rehearse", "first-drill", "--replay", "4", "--out", dir); got.code != verdict.ExitPass || !strings.Contains(got.stdout, "REHEARSAL") {
 			t.Fatalf("%+v", got)
 		}
 	}
@@ -68,10 +69,10 @@ func TestReplayWritesARun(t *testing.T) {
 	}
 	before := read("a", verdictFile)
 	got := tryIn(t, work, "judge", "a")
-	if got.code != exitInconclusive || !bytes.Equal(read("a", verdictFile), before) {
+	if got.code != verdict.ExitInconclusive || !bytes.Equal(read("a", verdictFile), before) {
 		t.Errorf("judge: %+v", got)
 	}
-	if got := tryIn(t, work, "rehearse", "first-drill", "--replay", "4", "--out", "a"); got.code != exitUsage {
+	if got := tryIn(t, work, "rehearse", "first-drill", "--replay", "4", "--out", "a"); got.code != verdict.ExitUsage {
 		t.Errorf("a second time into the same folder: %+v", got)
 	}
 }
@@ -83,7 +84,7 @@ func TestRehearseMisuse(t *testing.T) {
 		{"rehearse first-drill --out x", "--out is the folder of a seed's history: it goes with --replay SEED\n"},
 		{"rehearse", "lockdrill rehearse: no argument given, usage: lockdrill rehearse FILE|NAME [flags]; see lockdrill rehearse --help\n"},
 	} {
-		if got := try(t, strings.Fields(c.args)...); got != (result{exitUsage, "", c.want}) {
+		if got := try(t, strings.Fields(c.args)...); got != (result{verdict.ExitUsage, "", c.want}) {
 			t.Errorf("%s: %+v", c.args, got)
 		}
 	}
@@ -95,7 +96,7 @@ func TestRehearseRefusesWhatIsOnlyWatched(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := try(t, "rehearse", file)
-	if got.code != exitUsage || got.stdout != "" || !strings.HasPrefix(got.stderr, file+": system.mode observe is not rehearsed: ") {
+	if got.code != verdict.ExitUsage || got.stdout != "" || !strings.HasPrefix(got.stderr, file+": system.mode observe is not rehearsed: ") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -118,7 +119,7 @@ func TestARehearsalLeavesAnothersFolderAlone(t *testing.T) {
 	for _, name := range []string{historyFile, experimentFile} {
 		write(t, filepath.Join(dir, name), []byte("theirs"))
 	}
-	if err := writeRecorded(dir, []byte("ours"), &history.History{}); codeOf(err) != exitUsage {
+	if err := writeRecorded(dir, []byte("ours"), &history.History{}); codeOf(err) != verdict.ExitUsage {
 		t.Errorf("%d, %v", codeOf(err), err)
 	}
 	for _, name := range []string{historyFile, experimentFile} {

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 )
 
 // recordedRun copies a recorded run to runs/name below dir.
@@ -34,7 +36,7 @@ func reportFiles() []string {
 
 // judge redoes everything from verdict.json on, byte for byte, wherever it is called from.
 func TestJudgeWritesTheReportsAnew(t *testing.T) {
-	for name, want := range map[string]int{"pass-1": exitPass, "fail": exitSLOFailed, "dirty": exitDirty} {
+	for name, want := range map[string]int{"pass-1": verdict.ExitPass, "fail": verdict.ExitSLOFailed, "dirty": verdict.ExitDirty} {
 		dir := t.TempDir()
 		run := recordedRun(t, dir, name)
 		first := tryIn(t, dir, "judge", name)
@@ -65,7 +67,7 @@ func TestAReportThatCannotBeWrittenChangesNoVerdict(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := tryIn(t, dir, "judge", "fail")
-	if got.code != exitSLOFailed || !strings.HasPrefix(got.stdout, "FAIL") ||
+	if got.code != verdict.ExitSLOFailed || !strings.HasPrefix(got.stdout, "FAIL") ||
 		!strings.Contains(got.stderr, "junit.xml not written; the verdict stands, and lockdrill judge runs/fail writes them anew") {
 		t.Errorf("%+v", got)
 	}
@@ -84,7 +86,7 @@ func TestReportWritesEveryFormat(t *testing.T) {
 	run := recordedRun(t, dir, "fail")
 	for _, f := range formats() {
 		onStdout := tryIn(t, dir, "report", "fail", "-f", f.name)
-		if onStdout.code != exitPass || onStdout.stdout == "" || onStdout.stderr != "" {
+		if onStdout.code != verdict.ExitPass || onStdout.stdout == "" || onStdout.stderr != "" {
 			t.Errorf("%s: %+v", f.name, onStdout)
 		}
 		if got := tryIn(t, dir, "report", "fail", "-f", f.name, "-o", "out"); got != (result{}) {
@@ -107,7 +109,7 @@ func TestReportRefuses(t *testing.T) {
 		{"report nowhere -f md", "nowhere: no such folder; runs are folders such as runs/latest"},
 		{"report fail -f md -o no/such/folder/x.md", "no/such/folder/x.md: write: no such file or directory"},
 	} {
-		if got := tryIn(t, dir, strings.Fields(c.args)...); got != (result{exitUsage, "", c.want + "\n"}) {
+		if got := tryIn(t, dir, strings.Fields(c.args)...); got != (result{verdict.ExitUsage, "", c.want + "\n"}) {
 			t.Errorf("%s: %+v\nwant %s", c.args, got, c.want)
 		}
 	}

@@ -16,22 +16,20 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lockdrill/lockdrill/internal/kube"
-	"github.com/lockdrill/lockdrill/lockcore/redisstore"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments/drill"
 	"github.com/lockdrill/lockdrill/reports"
 )
 
 // run executes one command line and returns its exit status.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	redisstore.Quiet()
-	kube.Quiet()
+	drill.Quiet()
 	root := newRootCmd(streams{In: stdin, Out: stdout, Err: stderr}, args)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
-		return exitPass
+		return verdict.ExitPass
 	}
-	end := &exitError{code: exitFailure, err: err}
-	errors.As(err, &end)
+	end := exitOf(err)
 	if end.err != nil {
 		fmt.Fprintln(stderr, reports.Harmless(end.err.Error()))
 		annotate(stderr, end.err)

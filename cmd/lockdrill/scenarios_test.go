@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/scenarios"
 )
@@ -65,7 +66,7 @@ func TestScenariosAtFullScale(t *testing.T) {
 					needsMore(t, s)
 				}
 			}
-			drillEndsWith(t, exitPass, 90*time.Minute, "run", fullScale(t, name))
+			drillEndsWith(t, verdict.ExitPass, 90*time.Minute, "run", fullScale(t, name))
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 )
@@ -41,7 +42,7 @@ func readStruck(t *testing.T, o drillOut) struck {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, o.text)
 	}
-	if o.code == exitDirty || o.code == exitFailure || o.code == exitAborted {
+	if o.code == verdict.ExitDirty || o.code == verdict.ExitError || o.code == verdict.ExitAborted {
 		t.Errorf("exit %d\n%s", o.code, o.text)
 	}
 	return struck{o, h.Events}
@@ -153,7 +154,7 @@ func TestFaultsOfTheEmbeddedStore(t *testing.T) {
 		t.Errorf("%d faults confirmed, want 3; lives of the store: %s; want %s\n%s", n, s.lives(), want, s.text)
 	}
 	o := runDrill(t, embedded("for: 1s, store: {do: freeze}"), nil)
-	if o.code != exitUsage || !strings.Contains(o.text, "mode: spawn") {
+	if o.code != verdict.ExitUsage || !strings.Contains(o.text, "mode: spawn") {
 		t.Errorf("exit %d\n%s", o.code, o.text)
 	}
 }
@@ -212,7 +213,7 @@ func TestAPauseDuplicatesUnlessTheLedgerComparesFences(t *testing.T) {
 			}
 			done[e.Entry.Subject] = done[e.Entry.Subject] || e.Entry.Accepted
 		}
-		want := map[bool]int{true: exitPass, false: exitSLOFailed}[fenced]
+		want := map[bool]int{true: verdict.ExitPass, false: verdict.ExitSLOFailed}[fenced]
 		if s.code != want || fenced != (refused > 0) || fenced == (twice > 0) {
 			t.Errorf("fenced %v: exit %d (want %d), %d late writes refused, %d jobs ended twice\n%s", fenced, s.code, want, refused, twice, s.text)
 		}
@@ -283,7 +284,7 @@ func TestADrillAtSomebodysRedisLeavesNothingAndTellsNoPassword(t *testing.T) {
 		return edit(t, goodDrill, "redis: {mode: spawn}", section, "environment: local", "environment: staging", killFault, fault)
 	}
 	s := readStruck(t, runDrill(t, drill(killFault), nil, "--confirm", "good"))
-	if s.code != exitPass {
+	if s.code != verdict.ExitPass {
 		t.Errorf("exit %d\n%s", s.code, s.text)
 	}
 	said := s.text
@@ -312,7 +313,7 @@ func TestADrillOverTLS(t *testing.T) {
 	addr, ca, plain := redistest.StartTLS(t)
 	yaml := edit(t, goodDrill, "redis: {mode: spawn}", fmt.Sprintf("redis: {mode: external, url: %q, ca: %q}", "rediss://"+addr, ca), "environment: local", "environment: staging")
 	s := readStruck(t, runDrill(t, yaml, nil, "--confirm", "good", "--environment", "staging"))
-	if s.code != exitPass {
+	if s.code != verdict.ExitPass {
 		t.Errorf("exit %d\n%s", s.code, s.text)
 	}
 	c := redis.NewClient(&redis.Options{Addr: plain, DisableIdentity: true})
@@ -328,7 +329,7 @@ func TestWhatSomebodysRedisIsRefusedFor(t *testing.T) {
 		return edit(t, goodDrill, "redis: {mode: spawn}", fmt.Sprintf("redis: {mode: external, url: %q%s}", url, more), "environment: local", "environment: staging")
 	}
 	password := ", password_env: LOCKDRILL_TEST_PASSWORD"
-	if o := runDrill(t, drill(", password_env: LOCKDRILL_TEST_NO_SUCH"), nil, "--confirm", "good"); o.code != exitUsage || !strings.Contains(o.text, "LOCKDRILL_TEST_NO_SUCH") {
+	if o := runDrill(t, drill(", password_env: LOCKDRILL_TEST_NO_SUCH"), nil, "--confirm", "good"); o.code != verdict.ExitUsage || !strings.Contains(o.text, "LOCKDRILL_TEST_NO_SUCH") {
 		t.Errorf("no such variable: exit %d\n%s", o.code, o.text)
 	}
 	for key, want := range map[string]string{"lockdrill:run": "is held by run other", "lockdrill:open": "lockdrill recover /runs/other"} {
@@ -336,8 +337,8 @@ func TestWhatSomebodysRedisIsRefusedFor(t *testing.T) {
 		if err := c.Set(t.Context(), key, other, 0).Err(); err != nil {
 			t.Fatal(err)
 		}
-		if o := runDrill(t, drill(password), nil, "--confirm", "good"); o.code != exitRefused || !strings.Contains(o.text, want) {
-			t.Errorf("%s: exit %d, want %d and %q\n%s", key, o.code, exitRefused, want, o.text)
+		if o := runDrill(t, drill(password), nil, "--confirm", "good"); o.code != verdict.ExitRefused || !strings.Contains(o.text, want) {
+			t.Errorf("%s: exit %d, want %d and %q\n%s", key, o.code, verdict.ExitRefused, want, o.text)
 		}
 		if err := c.Del(t.Context(), key).Err(); err != nil {
 			t.Fatal(err)
@@ -346,7 +347,7 @@ func TestWhatSomebodysRedisIsRefusedFor(t *testing.T) {
 	if keys, _ := c.Keys(t.Context(), "*").Result(); len(keys) != 2 {
 		t.Errorf("left: %v; want just what was theirs", keys)
 	}
-	if o := runDrill(t, edit(t, drill(password), killFault, "  - {id: f, at: 0s, store: {do: flush}}\n"), nil, "--confirm", "good"); o.code != exitUsage || !strings.Contains(o.text, "allow") {
+	if o := runDrill(t, edit(t, drill(password), killFault, "  - {id: f, at: 0s, store: {do: flush}}\n"), nil, "--confirm", "good"); o.code != verdict.ExitUsage || !strings.Contains(o.text, "allow") {
 		t.Errorf("a fault that it does not allow: exit %d\n%s", o.code, o.text)
 	}
 }

@@ -16,7 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/drill"
 )
 
 // LOCKDRILL_STRESS is how many timelines the stress test runs, LOCKDRILL_STRESS_SEED the seed of the first; the next has the next.
@@ -83,7 +85,7 @@ func (l timeline) run(t *testing.T) {
 	defer func() {
 		if t.Failed() {
 			journal, _ := os.ReadFile(filepath.Join(r.dir, "undo.jsonl"))
-			log, _ := os.ReadFile(filepath.Join(r.dir, watchdogLog))
+			log, _ := os.ReadFile(filepath.Join(r.dir, drill.WatchdogLog))
 			t.Logf("again: %s=1 %s=%d go test -count=1 -v -run TestStress ./cmd/lockdrill", stressEnv, stressSeedEnv, l.seed)
 			t.Logf("%s after %s or %d lines, %v\n%s\n%s\n%s", l.end, l.after, l.lines, r.state, r.text.String(), journal, log)
 		}
@@ -201,7 +203,7 @@ func (r *stressRun) recover(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(r.dir, historyFile)); errors.Is(err, fs.ErrNotExist) {
 		return
 	}
-	if got := try(t, "recover", r.dir); got.code != exitPass {
+	if got := try(t, "recover", r.dir); got.code != verdict.ExitPass {
 		t.Errorf("recover: %+v", got)
 	}
 }
@@ -216,9 +218,9 @@ func (r *stressRun) isUndone(t *testing.T) {
 	if !allUndone(t, r.dir) && slices.ContainsFunc(r.events, func(e logged) bool { return e.Kind != "" }) {
 		t.Error("a run that has a history has no journal")
 	}
-	if r.state.ExitCode() >= 0 && r.state.ExitCode() != exitDirty {
+	if r.state.ExitCode() >= 0 && r.state.ExitCode() != verdict.ExitDirty {
 		for _, m := range all {
-			if m.By == byWatchdog || m.State == "dirty" {
+			if m.By == "watchdog" || m.State == "dirty" {
 				t.Errorf("a run that is not dirty was cleaned up after by its watchdog, or was dirty: %+v", m)
 			}
 		}
@@ -229,13 +231,13 @@ func (r *stressRun) isUndone(t *testing.T) {
 func (r *stressRun) endsAsItMay(t *testing.T) {
 	t.Helper()
 	code := r.state.ExitCode()
-	may := []int{exitPass, exitSLOFailed, exitInconclusive}
+	may := []int{verdict.ExitPass, verdict.ExitSLOFailed, verdict.ExitInconclusive}
 	if r.ended {
 		switch r.end {
 		case endsByInterrupt:
-			may = append(may, exitAborted)
+			may = append(may, verdict.ExitAborted)
 		case endsByTwo:
-			may = append(may, exitAborted, exitDirty)
+			may = append(may, verdict.ExitAborted, verdict.ExitDirty)
 		default:
 			may = append(may, -1)
 		}
@@ -265,8 +267,8 @@ func (r *stressRun) isJudgedAsItMay(t *testing.T) {
 		ops[e.Kind][e.Op] = true
 	}
 	code := r.state.ExitCode()
-	if code == exitPass || r.verdict == "pass" {
-		if code != exitPass && code != -1 || r.verdict != "pass" || kinds["run.abort"] > 0 || kinds["run.end"] != 1 {
+	if code == verdict.ExitPass || r.verdict == "pass" {
+		if code != verdict.ExitPass && code != -1 || r.verdict != "pass" || kinds["run.abort"] > 0 || kinds["run.end"] != 1 {
 			t.Errorf("exit %d, verdict %q, and the history has %v", code, r.verdict, kinds)
 		}
 		for i := range r.e.Faults { // a void shot is made again
@@ -291,7 +293,7 @@ func (r *stressRun) isJudgedAsItMay(t *testing.T) {
 	if len(r.events) == 0 || r.verdict != "" {
 		return
 	}
-	if got := try(t, "judge", r.dir); got.code == exitPass && (kinds["run.end"] == 0 || kinds["run.abort"] > 0) || got.code == exitFailure {
+	if got := try(t, "judge", r.dir); got.code == verdict.ExitPass && (kinds["run.end"] == 0 || kinds["run.abort"] > 0) || got.code == verdict.ExitError {
 		t.Errorf("judge of a run that was cut short: %+v", got)
 	}
 }

@@ -1,13 +1,13 @@
 package main
 
 import (
-	"context"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
-	"github.com/lockdrill/lockdrill/internal/kube"
+	"github.com/lockdrill/lockdrill/experiments/drill"
 	"github.com/lockdrill/lockdrill/reports"
 )
 
@@ -16,30 +16,28 @@ import (
 // maxClosing bounds the closing summary in a ConfigMap, which holds 1 MiB in all.
 const maxClosing = 64 << 10
 
-// summaryWithin bounds writing it.
-const summaryWithin = 10 * time.Second
-
 // openSummary says where the summary of a drill goes, if it is wanted. It does not dial.
-func (g *gate) openSummary(e *experiments.Experiment, c clusterFlags) error {
+func (g *gate) openSummary(e *experiments.Experiment, c drill.Cluster) error {
 	if g.summary == "" {
 		return nil
 	}
-	cluster, err := c.open(e)
+	to, err := drill.OpenSummary(e, c, g.summary)
 	if err != nil {
 		return err
 	}
-	if cluster == nil {
-		return usagef("%s: --summary-configmap needs a cluster, and this experiment has no kubernetes section: --result-file and --junit need none", e.Name)
-	}
-	g.cluster = cluster
+	g.leave = to.Write
 	return nil
+}
+
+// write leaves a summary where one is wanted.
+func (g *gate) write(data map[string]string) {
+	if err := g.leave(data); err != nil {
+		g.say("--summary-configmap", err)
+	}
 }
 
 // told writes the summary of a judged drill.
 func (g *gate) told(r reports.Run) {
-	if g.cluster == nil {
-		return
-	}
 	var b strings.Builder
 	if err := reports.Terminal(&b, r.Judgement, reports.TerminalOptions{}); err != nil {
 		g.say("--summary-configmap", err)
@@ -54,11 +52,11 @@ func (g *gate) told(r reports.Run) {
 
 // untold writes that a drill has no verdict. A run that was refused writes nothing: nothing is touched then, this included.
 func (g *gate) untold(name string, code int, why string, now time.Time) {
-	if g.cluster == nil || code == exitUsage || code == exitRefused {
+	if code == verdict.ExitUsage || code == verdict.ExitRefused {
 		return
 	}
 	g.write(map[string]string{
-		"experiment": name, "run": "", "verdict": exitName(code), "exitCode": strconv.Itoa(code),
+		"experiment": name, "run": "", "verdict": verdict.ExitName(code), "exitCode": strconv.Itoa(code),
 		"started": "", "ended": now.UTC().Format(time.RFC3339), "summary": cutText(reports.Harmless(experiments.Redact(why)), maxClosing),
 	})
 }
@@ -69,19 +67,4 @@ func cutText(text string, most int) string {
 		return text
 	}
 	return strings.ToValidUTF8(text[:most], "") + " ..."
-}
-
-func (g *gate) write(data map[string]string) {
-	ctx, cancel := context.WithTimeout(context.Background(), summaryWithin)
-	defer cancel()
-	if err := g.cluster.WriteSummary(ctx, g.summary, data); err != nil {
-		g.say("--summary-configmap", err)
-	}
-}
-
-// summaryNeeds is what a drill needs that leaves a summary.
-func summaryNeeds(e *experiments.Experiment, name string) kube.Needs {
-	n := needs(e)
-	n.Summary = name
-	return n
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/kubefake"
 )
@@ -20,7 +21,8 @@ import (
 func TestSummaryOfARun(t *testing.T) {
 	client := fake.NewClientset()
 	var stderr bytes.Buffer
-	g := &gate{gateFlags: gateFlags{summary: "last"}, stderr: &stderr, cluster: kube.New(kubefake.Generic(client), "staging")}
+	cluster := kube.New(kubefake.Generic(client), "staging")
+	g := &gate{stderr: &stderr, leave: func(data map[string]string) error { return cluster.WriteSummary(t.Context(), "last", data) }}
 	last := func() map[string]string {
 		t.Helper()
 		o, err := client.CoreV1().ConfigMaps("staging").Get(t.Context(), "last", metav1.GetOptions{})
@@ -39,12 +41,12 @@ func TestSummaryOfARun(t *testing.T) {
 		t.Errorf("%q", data)
 	}
 
-	for code, told := range map[int]bool{exitUsage: false, exitRefused: false, exitAborted: true, exitFailure: true} {
+	for code, told := range map[int]bool{verdict.ExitUsage: false, verdict.ExitRefused: false, verdict.ExitAborted: true, verdict.ExitError: true} {
 		before := last()["summary"]
-		g.untold("drill", code, "because of redis://me:secret@host "+exitName(code)+strings.Repeat("é", maxClosing), time.Unix(0, 0))
+		g.untold("drill", code, "because of redis://me:secret@host "+verdict.ExitName(code)+strings.Repeat("é", maxClosing), time.Unix(0, 0))
 		data := last()
-		if (data["summary"] != before) != told || told && (data["verdict"] != exitName(code) || data["run"] != "") {
-			t.Errorf("after %s: %.200q", exitName(code), data)
+		if (data["summary"] != before) != told || told && (data["verdict"] != verdict.ExitName(code) || data["run"] != "") {
+			t.Errorf("after %s: %.200q", verdict.ExitName(code), data)
 		}
 		if strings.Contains(data["summary"], "secret") || len(data["summary"]) > maxClosing+10 {
 			t.Errorf("%.200q, %d bytes", data["summary"], len(data["summary"]))

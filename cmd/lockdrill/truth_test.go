@@ -77,7 +77,7 @@ func TestMeasuredTakeoverContainsTheTruth(t *testing.T) {
 	cmd.Env = append(os.Environ(), scriptedEnv+"="+truthDir)
 	text, err := cmd.CombinedOutput()
 	switch cmd.ProcessState.ExitCode() {
-	case exitPass, exitInconclusive, exitSLOFailed: // on a busy machine a lease may run out under its holder: that is not asked here
+	case verdict.ExitPass, verdict.ExitInconclusive, verdict.ExitSLOFailed: // on a busy machine a lease may run out under its holder: that is not asked here
 	default:
 		t.Fatalf("%v\n%s", err, text)
 	}

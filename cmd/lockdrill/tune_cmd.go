@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/reports"
@@ -259,12 +260,12 @@ func (f *tuneFlags) conclude(io streams, doc *forecast.Tuning) error {
 	case err != nil:
 		return err
 	case !doc.Possible:
-		return status(exitImpossible)
+		return status(verdict.ExitImpossible)
 	}
 	for _, b := range doc.After.Breaches {
 		switch {
 		case b.Breach > 0:
-			return status(exitSLOFailed)
+			return status(verdict.ExitSLOFailed)
 		case b.Seeds == 0:
 			return noFigure("no rehearsal of the recommended policy reached the question: %s", b.Promise)
 		}

@@ -29,7 +29,7 @@ type measured struct {
 
 // noFigure is the end of a command that was given data which do not tell what was asked.
 func noFigure(format string, args ...any) error {
-	return &exitError{code: exitInconclusive, err: fmt.Errorf(format, args...)}
+	return &exitError{code: verdict.ExitInconclusive, err: fmt.Errorf(format, args...)}
 }
 
 // read takes the hold times from where --from points to.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/rehearsal"
 	"github.com/lockdrill/lockdrill/lockcore"
@@ -115,11 +116,11 @@ func (d *tunedDrill) rehearsed(ctx context.Context, io streams, name string, loc
 		if i == 0 {
 			t.Sums = forecast.LockSumsOf(e)[0]
 		}
-		told := tellSeeds(io.Err, seeds)
+		told := printSeeds(io.Err, seeds)
 		all, err := rehearsal.Many(ctx, e, sim.DefaultNet(), seeds, told.count)
 		told.close()
 		if ctx.Err() != nil {
-			return nil, &exitError{code: exitAborted, err: fmt.Errorf("interrupted in the rehearsals of %s: nothing is concluded from a part", name)}
+			return nil, &exitError{code: verdict.ExitAborted, err: fmt.Errorf("interrupted in the rehearsals of %s: nothing is concluded from a part", name)}
 		}
 		if err != nil {
 			return nil, err

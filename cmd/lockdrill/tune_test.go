@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
@@ -76,14 +77,14 @@ func TestTune(t *testing.T) {
 	for _, want := range []string{"work p99 18s + jitter 4s + guard 2s = 24s", "ttl / 3 = 8s", "takeover 30s - ttl 24s - op timeout 2s - acquire 2s = at most 2s (L3)",
 		"3      8s                           2              125  <- recommended", "takeover within 30s after a kill: breached in 100.0%", "takeover within 30s after a kill: breached in 0 of 10",
 		"too late (L1); 50 writes a second", "        ttl: 24s\n        renew_every: 8s\n", "lockdrill run tuned.yaml", "REHEARSAL"} {
-		if got.code != exitPass || !strings.Contains(got.stdout, want) {
+		if got.code != verdict.ExitPass || !strings.Contains(got.stdout, want) {
 			t.Errorf("no %q in %d %s%s", want, got.code, got.stdout, got.stderr)
 		}
 	}
-	if strict := tryIn(t, dir, "validate", "--strict", "tuned.yaml"); strict.code != exitPass || strict.stderr != "" {
+	if strict := tryIn(t, dir, "validate", "--strict", "tuned.yaml"); strict.code != verdict.ExitPass || strict.stderr != "" {
 		t.Errorf("the drill that was written: %+v", strict)
 	}
-	if again := tryIn(t, dir, append(strings.Fields(args), "--write", "tuned.yaml")...); again.code != exitUsage || !strings.Contains(again.stderr, "nothing is written over") {
+	if again := tryIn(t, dir, append(strings.Fields(args), "--write", "tuned.yaml")...); again.code != verdict.ExitUsage || !strings.Contains(again.stderr, "nothing is written over") {
 		t.Errorf("over a file that is there: %+v", again)
 	}
 	var doc forecast.Tuning
@@ -99,7 +100,7 @@ func TestTune(t *testing.T) {
 // A wish that no policy keeps has a status of its own, and the sum that breaks.
 func TestTuneImpossible(t *testing.T) {
 	got := try(t, strings.Fields("tune --p99 18s --jitter 4s --guard 2s --takeover 20s --write tuned.yaml")...)
-	if got.code != exitImpossible || !strings.Contains(got.stdout, "NO SUCH POLICY\n  L3  ttl 24s + in flight 2s + acquire 2s = 28s") || strings.Contains(got.stdout, "ttl: ") {
+	if got.code != verdict.ExitImpossible || !strings.Contains(got.stdout, "NO SUCH POLICY\n  L3  ttl 24s + in flight 2s + acquire 2s = 28s") || strings.Contains(got.stdout, "ttl: ") {
 		t.Errorf("%+v", got)
 	}
 	var doc forecast.Tuning
@@ -116,15 +117,15 @@ func TestTuneFromARun(t *testing.T) {
 		"redeliver: 370ms, fenced: true", "redeliver: 370ms, fenced: true, classes: [small, large]", 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := tryIn(t, dir, "rehearse", "classes.yaml", "--replay", "1", "--out", "run"); got.code != exitPass && got.code != exitInconclusive {
+	if got := tryIn(t, dir, "rehearse", "classes.yaml", "--replay", "1", "--out", "run"); got.code != verdict.ExitPass && got.code != verdict.ExitInconclusive {
 		t.Fatalf("%+v", got)
 	}
-	verdict := read(t, filepath.Join(dir, "run", verdictFile))
+	judged := read(t, filepath.Join(dir, "run", verdictFile))
 	args := strings.Fields("tune --from run --lock job --jitter 100ms --guard 300ms --takeover 2s --seeds 5 -o json")
 	got := tryIn(t, dir, args...)
 	var doc forecast.Tuning
 	decode(t, got.stdout, &doc)
-	if got.code != exitPass || len(doc.Measured) != 2 || doc.Measured[0].N < 40 || doc.Before == nil || doc.Before.Name != "the policy of run" || doc.Before.Sums.Lock != "job" {
+	if got.code != verdict.ExitPass || len(doc.Measured) != 2 || doc.Measured[0].N < 40 || doc.Before == nil || doc.Before.Name != "the policy of run" || doc.Before.Sums.Lock != "job" {
 		t.Fatalf("%+v", got)
 	}
 	for _, m := range doc.Measured {
@@ -132,7 +133,7 @@ func TestTuneFromARun(t *testing.T) {
 			t.Errorf("p99 %g, but class %s has %+v", doc.P99, m.Class, m.P99)
 		}
 	}
-	if string(read(t, filepath.Join(dir, "run", verdictFile))) != string(verdict) {
+	if string(read(t, filepath.Join(dir, "run", verdictFile))) != string(judged) {
 		t.Error("tune has written to the run's folder")
 	}
 	for args, want := range map[string]string{
@@ -145,7 +146,7 @@ func TestTuneFromARun(t *testing.T) {
 		"--from run --lock job --class medium": "run: nobody held lock job for a job of class medium\n",
 	} {
 		got := tryIn(t, dir, append([]string{"tune", "--jitter", "100ms"}, strings.Fields(args)...)...)
-		if code := map[bool]int{true: exitInconclusive, false: exitUsage}[strings.Contains(want, "nobody held")]; got.code != code || got.stdout != "" || !strings.Contains(got.stderr, want) {
+		if code := map[bool]int{true: verdict.ExitInconclusive, false: verdict.ExitUsage}[strings.Contains(want, "nobody held")]; got.code != code || got.stdout != "" || !strings.Contains(got.stderr, want) {
 			t.Errorf("%s: %+v, want %d %s", args, got, code, want)
 		}
 	}
@@ -168,12 +169,12 @@ func TestTuneFromAScrape(t *testing.T) {
 	}
 	got := tryIn(t, dir, strings.Fields("tune --from scrape.txt --jitter 4s --guard 2s --takeover 40s --seeds 5")...)
 	for _, want := range []string{"p99 [10.0, 20.0]s  n 400; the longest p99", "p99 [1.0, 10.0]s  n 500\n", "work p99 20s + jitter 4s + guard 2s = 26s", "The upper end of the p99 counts."} {
-		if got.code != exitPass || !strings.Contains(got.stdout, want) {
+		if got.code != verdict.ExitPass || !strings.Contains(got.stdout, want) {
 			t.Errorf("no %q in %+v", want, got)
 		}
 	}
 	small := tryIn(t, dir, strings.Fields("tune --from scrape.txt --class small --lock job --jitter 4s --guard 2s --seeds 5")...)
-	if small.code != exitPass || !strings.Contains(small.stdout, "work p99 10s") {
+	if small.code != verdict.ExitPass || !strings.Contains(small.stdout, "work p99 10s") {
 		t.Errorf("of one class: %+v", small)
 	}
 	for args, want := range map[string]string{
@@ -185,7 +186,7 @@ func TestTuneFromAScrape(t *testing.T) {
 		"scrape.txt --profile cordum/mist": "unknown profile \"cordum/mist\"",
 	} {
 		got := tryIn(t, dir, append(strings.Fields("tune --jitter 4s --from"), strings.Fields(args)...)...)
-		if code := map[bool]int{true: exitInconclusive, false: exitUsage}[args == "open.txt"]; got.code != code || got.stdout != "" || !strings.Contains(got.stderr, want) {
+		if code := map[bool]int{true: verdict.ExitInconclusive, false: verdict.ExitUsage}[args == "open.txt"]; got.code != code || got.stdout != "" || !strings.Contains(got.stderr, want) {
 			t.Errorf("%s: %+v, want %d %s", args, got, code, want)
 		}
 	}
@@ -210,7 +211,7 @@ func TestTuneMisuse(t *testing.T) {
 		"--p99 1s --jitter 1s --seeds 0":     "--seeds 0: want at least 1\n",
 		"--p99 1s --jitter 100ms --profile cordum/pending-replayer": "lockdrill tune: cordum/pending-replayer cannot be compared: it is a leader loop: give --loop\n",
 	} {
-		if got := try(t, append([]string{"tune"}, strings.Fields(args)...)...); got.code != exitUsage || got.stdout != "" || !strings.HasPrefix(got.stderr, want) {
+		if got := try(t, append([]string{"tune"}, strings.Fields(args)...)...); got.code != verdict.ExitUsage || got.stdout != "" || !strings.HasPrefix(got.stderr, want) {
 			t.Errorf("%s: %+v, want %s", args, got, want)
 		}
 	}
@@ -220,7 +221,7 @@ func TestTuneMisuse(t *testing.T) {
 func TestTuneTheLongestLease(t *testing.T) {
 	for _, args := range []string{"--p99 23h --jitter 1h", "--p99 23h --jitter 1h --loop", "--p99 23h59m --p50 23h59m --jitter 2ms --takeover 24h --replicas 100"} {
 		got := try(t, append(strings.Fields("tune --seeds 1"), strings.Fields(args)...)...)
-		if got.code != exitPass && !strings.Contains(got.stdout, "NO SUCH POLICY") || strings.Contains(got.stdout, "not reached") {
+		if got.code != verdict.ExitPass && !strings.Contains(got.stdout, "NO SUCH POLICY") || strings.Contains(got.stdout, "not reached") {
 			t.Errorf("%s: %+v", args, got)
 		}
 	}
@@ -237,7 +238,7 @@ func TestTuningDocument(t *testing.T) {
 	}
 	measured := regexp.MustCompile(`(median|longest)(\s+)[\d.]+m?s`)
 	plain := func(s string) string { return measured.ReplaceAllString(s, "$1$2#") }
-	if got := try(t, strings.Fields(command)...); got.code != exitPass || plain(got.stdout) != plain(shown) {
+	if got := try(t, strings.Fields(command)...); got.code != verdict.ExitPass || plain(got.stdout) != plain(shown) {
 		t.Errorf("status %d; the document shows\n%s\nand the command prints\n%s", got.code, shown, got.stdout)
 	}
 }
@@ -249,7 +250,7 @@ func TestAScrapeOfNoTimes(t *testing.T) {
 		write(t, filepath.Join(dir, "scrape"), []byte("# TYPE lockcore_held_seconds histogram\n"+
 			"lockcore_held_seconds_bucket{le=\""+bound+"\"} 100\nlockcore_held_seconds_bucket{le=\"+Inf\"} 100\n"+
 			"lockcore_held_seconds_sum 3\nlockcore_held_seconds_count 100\n"))
-		if got := tryIn(t, dir, "tune", "--from", "scrape", "--jitter", "1s", "--seeds", "2"); got.code != exitUsage || !strings.Contains(got.stderr, "want above 0s") {
+		if got := tryIn(t, dir, "tune", "--from", "scrape", "--jitter", "1s", "--seeds", "2"); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "want above 0s") {
 			t.Errorf("%s: %+v", bound, got)
 		}
 	}

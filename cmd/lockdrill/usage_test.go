@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/scenarios"
 )
 
@@ -40,7 +41,7 @@ func TestMisuse(t *testing.T) {
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			got := try(t, strings.Fields(c.args)...)
-			if want := (result{exitUsage, "", c.want + "\n"}); got != want {
+			if want := (result{verdict.ExitUsage, "", c.want + "\n"}); got != want {
 				t.Errorf("got  %+v\nwant %+v", got, want)
 			}
 		})
@@ -50,14 +51,14 @@ func TestMisuse(t *testing.T) {
 // A gate whose command came out empty must not go green.
 func TestNoCommand(t *testing.T) {
 	got := try(t)
-	if got.code != exitUsage || got.stdout != "" || !strings.HasSuffix(got.stderr, "lockdrill: no command given\n") {
+	if got.code != verdict.ExitUsage || got.stdout != "" || !strings.HasSuffix(got.stderr, "lockdrill: no command given\n") {
 		t.Errorf("got %+v", got)
 	}
 }
 
 func TestHelp(t *testing.T) {
 	for _, args := range []string{"--help", "help", "help judge", "judge --help", "help exit-codes", "completion bash"} {
-		if got := try(t, strings.Fields(args)...); got.code != exitPass || got.stdout == "" || got.stderr != "" {
+		if got := try(t, strings.Fields(args)...); got.code != verdict.ExitPass || got.stdout == "" || got.stderr != "" {
 			t.Errorf("lockdrill %s: %+v", args, got)
 		}
 	}
@@ -75,7 +76,7 @@ func TestWorkerCommandIsPlacedBesideTheFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := tryIn(t, t.TempDir(), "run", file)
-	if got.code != exitUsage || !strings.Contains(got.stderr, "system.worker") {
+	if got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "system.worker") {
 		t.Errorf("a missing worker: %+v", got)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "their-worker"), []byte("#!/bin/sh\n"), 0o700); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
@@ -41,21 +42,21 @@ func newValidateCmd(io streams) *cobra.Command {
 	format := outputFlag(cmd.Flags())
 	strict := cmd.Flags().Bool("strict", false, "budget lints are errors (exit status 2), not warnings")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		doc, code := validateDoc{SchemaVersion: 1}, exitPass
+		doc, code := validateDoc{SchemaVersion: 1}, verdict.ExitPass
 		for _, arg := range args {
 			e, _, err := loadExperiment(arg)
 			f := validated(arg, e, err)
 			f.OK = f.OK && (!*strict || len(f.Warnings) == 0)
 			doc.Files = append(doc.Files, f)
 			if !f.OK {
-				code = exitUsage
+				code = verdict.ExitUsage
 			}
 			switch {
 			case err != nil:
 				fmt.Fprintln(io.Err, err)
 				annotate(io.Err, err)
 			case *format == outputText:
-				tellLints(io.Err, e)
+				printLints(io.Err, e)
 				if f.OK {
 					fmt.Fprintf(io.Out, "%s: ok: %s\n", arg, contents(e))
 				}

@@ -4,94 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments/drill"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 )
-
-const (
-	watchdogLog    = "watchdog.log"
-	byWatchdog     = "watchdog"
-	watchdogWithin = time.Minute // for its end after the runner's: longer only where undoing hangs, and then it goes on alone
-
-	watchEvery  = time.Second      // how often it looks for what is overdue
-	hungEvery   = 10 * time.Second // and after it could not end all of that
-	busyEvery   = 200 * time.Millisecond
-	busyWithin  = 30 * time.Second // somebody else is undoing
-	lastAttempt = 3                // of undoing everything; afterwards it is up to recover
-)
-
-// watchdog is the runner's handle of the process that undoes what a dead runner has left.
-type watchdog struct {
-	runner *os.File // the write end of a pipe that nobody else has: its end is the runner's
-	done   chan struct{}
-	log    string
-}
-
-// startWatchdog starts it in a session of its own: what ends the runner's process group, a terminal or a job of a CI, leaves it alone.
-func startWatchdog(dir string, stderr io.Writer) (*watchdog, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("start watchdog: find the own binary: %w", err)
-	}
-	w := &watchdog{done: make(chan struct{}), log: filepath.Join(dir, watchdogLog)}
-	log, err := os.OpenFile(w.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
-	if err != nil {
-		return nil, fmt.Errorf("start watchdog: %w", err)
-	}
-	defer log.Close()
-	read, write, err := os.Pipe() // both ends close on exec: no replica holds the write end open
-	if err != nil {
-		return nil, fmt.Errorf("start watchdog: %w", err)
-	}
-	defer read.Close()
-	cmd := exec.Command(self, "watchdog", dir)
-	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = string(filepath.Separator), log, log, []*os.File{read}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start watchdog: %w", errors.Join(err, write.Close(), os.Remove(w.log)))
-	}
-	w.runner = write
-	go func() {
-		defer close(w.done)
-		_ = cmd.Wait()
-		if state := cmd.ProcessState; !state.Success() && state.ExitCode() != exitDirty {
-			fmt.Fprintf(stderr, "lockdrill: the watchdog has ended (%s): if this run is killed now, use: lockdrill recover %s\n", state, dir)
-		}
-	}()
-	return w, nil
-}
-
-// Close tells the watchdog that the runner is done, and waits for it. A watchdog that was never started has nothing to close.
-func (w *watchdog) Close() {
-	if w == nil {
-		return
-	}
-	_ = w.runner.Close()
-	limit := time.NewTimer(watchdogWithin)
-	defer limit.Stop()
-	select {
-	case <-w.done:
-		dropEmpty(w.log) // one that was killed has not done it
-	case <-limit.C:
-	}
-}
-
-// dropEmpty removes a log that says nothing.
-func dropEmpty(path string) {
-	if info, err := os.Stat(path); err == nil && info.Size() == 0 {
-		_ = os.Remove(path)
-	}
-}
 
 // newWatchdogCmd is the process that a run starts to outlive it; file 3 is the read end of the pipe.
 func newWatchdogCmd(io streams) *cobra.Command {
@@ -107,96 +30,12 @@ func newWatchdogCmd(io streams) *cobra.Command {
 			}
 			// What ends a job asks every process of it to end: the runner obeys, and this one ends when that is done.
 			signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-			defer dropEmpty(filepath.Join(args[0], watchdogLog))
-			return watch(context.WithoutCancel(cmd.Context()), io.Err, args[0], pipe)
+			err := drill.Watch(context.WithoutCancel(cmd.Context()), args[0], pipe, func(r undo.Report, err error) { recordUndone(io.Err, r, err) })
+			if left := new(drill.Error); errors.As(err, &left) {
+				fmt.Fprintln(io.Err, left)
+				return status(verdict.ExitDirty)
+			}
+			return err
 		},
-	}
-}
-
-// watch ends what is overdue while the runner lives, and everything when it does not.
-func watch(ctx context.Context, log io.Writer, dir string, runner io.Reader) error {
-	over := make(chan struct{})
-	go func() { // ends with the runner, or with this process
-		_, _ = io.Copy(io.Discard, runner)
-		close(over)
-	}()
-	path := filepath.Join(dir, undo.File)
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-over:
-			return takeOver(ctx, log, dir)
-		case <-tick.C:
-		}
-		r, err := undo.Overdue(ctx, path, reverters(false, clusterFlags{}), byWatchdog, time.Now())
-		if r.Closed || errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		tell(log, r, err)
-		tick.Reset(watchEvery)
-		if err != nil || len(r.Left()) > 0 {
-			tick.Reset(hungEvery)
-		}
-	}
-}
-
-// takeOver undoes everything that a dead runner has left, and tries again where that fails.
-func takeOver(ctx context.Context, log io.Writer, dir string) error {
-	pause := busyEvery
-	for n := 1; ; n++ {
-		r, err := recoverWhenFree(ctx, dir, byWatchdog, clusterFlags{})
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		tell(log, r, err)
-		if err == nil && len(r.Left()) == 0 || errors.Is(err, undo.ErrBusy) { // who is at it so long is at it
-			return nil
-		}
-		if n == lastAttempt {
-			fmt.Fprintf(log, "given up; try again with: lockdrill recover %s\n", dir)
-			return &exitError{code: exitDirty}
-		}
-		pause *= 4
-		<-time.After(pause)
-	}
-}
-
-// recoverWhenFree undoes what is left, and removes the folder of the stores; it waits for another process that is at it, or that is
-// still dying.
-func recoverWhenFree(ctx context.Context, dir, by string, at clusterFlags) (undo.Report, error) {
-	limit := time.NewTimer(busyWithin)
-	defer limit.Stop()
-	again := time.NewTicker(busyEvery)
-	defer again.Stop()
-	for {
-		r, err := undo.Recover(ctx, filepath.Join(dir, undo.File), reverters(true, at), by)
-		if err == nil && len(r.Left()) == 0 {
-			_ = removeFolder(filepath.Join(dir, storesFolder)) // not empty: there is more than was written down
-		}
-		if !errors.Is(err, undo.ErrBusy) {
-			return r, err
-		}
-		select {
-		case <-again.C:
-		case <-limit.C:
-			return r, err
-		case <-ctx.Done():
-			return r, errors.Join(err, ctx.Err())
-		}
-	}
-}
-
-// tell writes down what was done.
-func tell(w io.Writer, r undo.Report, err error) {
-	for _, o := range r.Outcomes {
-		if o.Err != nil {
-			tellLeft(w, o.Record, o.Err.Error())
-		} else {
-			fmt.Fprintf(w, "  undone      %s (it was: %s)\n", o.Record, o.State)
-		}
-	}
-	if err != nil {
-		fmt.Fprintf(w, "%v\n", err)
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
-	"github.com/lockdrill/lockdrill/lockcore"
+	"github.com/lockdrill/lockdrill/lockcore/burst"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
 )
 
@@ -15,17 +15,19 @@ import (
 func (s *shot) burst() {
 	b := s.f.Failures()
 	arm := sim.Arm{
-		Op: s.e.Op, What: lockcore.Op(strings.TrimSuffix(s.e.Fault.Kind, "_failures")), Mode: string(b.Mode), Share: b.Share, Delay: b.Delay,
-		Count: b.Count, Fault: history.Fault{
+		Spec: burst.Spec{
+			Op: strings.TrimSuffix(s.e.Fault.Kind, "_failures"), Mode: string(b.Mode), Share: b.Share, Delay: b.Delay, Count: b.Count,
+			For: time.Duration(s.e.Fault.Declared),
+		},
+		Shot: s.e.Op, Fault: history.Fault{
 			ID: s.e.Fault.ID, Shot: s.e.Fault.Shot, Kind: s.e.Fault.Kind, Form: s.e.Fault.Form, Via: s.e.Fault.Via,
 			Declared: s.e.Fault.Declared, Want: s.e.Fault.Want,
 		},
 	}
-	arm.For = time.Duration(s.e.Fault.Declared)
 	switch {
 	case b.HolderOf == "":
 		arm.Lock = b.Lock
-	case arm.What == lockcore.OpAcquire:
+	case arm.Op == burst.Acquire:
 		arm.Lock = s.e.Lock
 	default:
 		arm.Lock, arm.Key = s.e.Lock, s.e.Key
@@ -92,30 +94,36 @@ func (s *shot) hitEnough(bursts []*sim.Burst) {
 	if s.done || s.applied == (history.Span{}) {
 		return
 	}
-	hits, want, died, over := hitsOf(bursts), s.e.Fault.Want, 0, true
+	victims := s.victims()
+	t := burst.Tally{Victims: len(bursts), Hits: hitsOf(bursts), Want: s.e.Fault.Want}
 	for _, b := range bursts {
-		over = over && b.Ended()
-	}
-	for _, v := range s.victims() {
-		if !s.w.Alive(v) {
-			died++
+		if b.Ended() {
+			t.Over++
 		}
 	}
-	together := len(bursts) > 1 && want > 0 && hits >= want
-	window, hit := s.hits[s.e.Op]
-	if !hit {
-		window = s.applied
+	if !t.Settled() {
+		return
 	}
-	switch {
-	case !over && !together:
-	case died == len(s.victims()) && s.e.Fault.Via != experiments.ViaProxy:
-		s.void("moved", strings.Join(s.victims(), ", ")+" died during the burst")
+	if t.Victims = len(victims); s.e.Fault.Via != experiments.ViaProxy { // a way outlives the replicas that use it
+		for _, v := range victims {
+			if !s.w.Alive(v) {
+				t.Died++
+			}
+		}
+	}
+	switch t.Outcome() {
+	case burst.Moved:
+		s.void("moved", strings.Join(victims, ", ")+" died during the burst")
 		s.revert()
-	case hits == 0:
+	case burst.None:
 		s.unconfirmed("the burst hit no operation")
-	case hits < want:
-		s.unconfirmed(fmt.Sprintf("the burst hit %d of %d operations", hits, want))
-	default:
-		s.confirm(window, history.Fault{Hits: hits})
+	case burst.TooFew:
+		s.unconfirmed(fmt.Sprintf("the burst hit %d of %d operations", t.Hits, t.Want))
+	case burst.Confirmed:
+		window, hit := s.hits[s.e.Op]
+		if !hit {
+			window = s.applied
+		}
+		s.confirm(window, history.Fault{Hits: t.Hits})
 	}
 }

@@ -46,3 +46,13 @@ func TestSentencesAreWrittenOnce(t *testing.T) {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }
+
+func TestABookSaysALongLineOnce(t *testing.T) {
+	var b Book
+	b.Add("one", "# Faults\n- kill-1 hit the holder of j7 at 3s\n")
+	b.Add("two", "# Faults\n- kill-2 hit the holder of j8 at 4s\n- nobody else wanted the key\n")
+	want := "=== one\n# Faults\n- kill-1 hit the holder of j7 at 3s\n=== two\n# Faults\n= - kill-2 ... j8 4s\n- nobody else wanted the key\n"
+	if got := b.String(); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}

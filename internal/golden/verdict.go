@@ -80,3 +80,34 @@ func line(v any) string {
 	}
 	return fmt.Sprint(v)
 }
+
+// Coded is a verdict.json with a code in place of each sentence: its field and its figures. What a report makes of it shows the
+// report's own sentences, and not again the judge's.
+func Coded(doc []byte) ([]byte, error) {
+	d := json.NewDecoder(bytes.NewReader(doc))
+	d.UseNumber()
+	var fields map[string]any
+	if err := d.Decode(&fields); err != nil {
+		return nil, fmt.Errorf("read verdict: %w", err)
+	}
+	return json.Marshal(coded(fields, ""))
+}
+
+// coded is v of the field.
+func coded(v any, field string) any {
+	switch v := v.(type) {
+	case string:
+		if slices.Contains([]string{"why", "next", "what", "warnings", "sum"}, field) && strings.Contains(v, " ") {
+			return field + "(" + Figures(v) + ")"
+		}
+	case []any:
+		for i := range v {
+			v[i] = coded(v[i], field)
+		}
+	case map[string]any:
+		for key := range v {
+			v[key] = coded(v[key], key)
+		}
+	}
+	return v
+}

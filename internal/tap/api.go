@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/internal/resp"
+	"github.com/lockdrill/lockdrill/lockcore/burst"
 )
 
 // Bounds of a fault that comes over the API: whoever has set it off may die.
@@ -41,25 +42,25 @@ type faultForm struct {
 
 // faultView is a fault as the API shows it. A token is never shown.
 type faultView struct {
-	ID      string     `json:"id"`
-	Op      string     `json:"op"`
-	Mode    string     `json:"mode"`
-	Count   int        `json:"count,omitempty"`
-	Share   float64    `json:"share,omitempty"`
-	For     string     `json:"for"`
-	Delay   string     `json:"delay,omitempty"`
-	Names   []string   `json:"names,omitempty"`
-	Key     string     `json:"key,omitempty"`
-	OneOnly bool       `json:"one_token_only,omitempty"`
-	State   string     `json:"state"`
-	Why     string     `json:"why,omitempty"`
-	Hits    int64      `json:"hits"`
-	Spared  int64      `json:"spared"`
-	Holds   int        `json:"holds"` // connections that hang, or commands held back
-	Armed   time.Time  `json:"armed"`
-	First   *time.Time `json:"first_hit,omitempty"`
-	Last    *time.Time `json:"last_hit,omitempty"`
-	Ended   *time.Time `json:"ended,omitempty"`
+	ID      string      `json:"id"`
+	Op      string      `json:"op"`
+	Mode    string      `json:"mode"`
+	Count   int         `json:"count,omitempty"`
+	Share   float64     `json:"share,omitempty"`
+	For     string      `json:"for"`
+	Delay   string      `json:"delay,omitempty"`
+	Names   []string    `json:"names,omitempty"`
+	Key     string      `json:"key,omitempty"`
+	OneOnly bool        `json:"one_token_only,omitempty"`
+	State   burst.State `json:"state"`
+	Why     string      `json:"why,omitempty"`
+	Hits    int64       `json:"hits"`
+	Spared  int64       `json:"spared"`
+	Holds   int         `json:"holds"` // connections that hang, or commands held back
+	Armed   time.Time   `json:"armed"`
+	First   *time.Time  `json:"first_hit,omitempty"`
+	Last    *time.Time  `json:"last_hit,omitempty"`
+	Ended   *time.Time  `json:"ended,omitempty"`
 }
 
 // ListenAPI listens where only this machine can ask.
@@ -181,7 +182,7 @@ func (x *faultForm) fault() (f Fault, all []Problem) {
 	if f.For > maxFor {
 		all = append(all, Problem{"for", x.For + " is above " + maxFor.String(), "a shorter one: a proxy whose controller died must heal"})
 	}
-	if x.HolderOf != "" && (x.Op == Acquire || x.Key != "" || x.Token != "") {
+	if x.HolderOf != "" && (x.Op == burst.Acquire || x.Key != "" || x.Token != "") {
 		all = append(all, Problem{"holder_of", "says which key and whose token, of a lock that is held", "leave out key and token; acquires are aimed at by key"})
 	}
 	return f, all
@@ -201,7 +202,9 @@ func (t *Tap) unheard(names []string) (all []Problem) {
 
 // holder asks the Redis for the token that the lock's key carries now.
 func (t *Tap) holder(ctx context.Context, key string) (string, *Problem) {
-	bad := func(text, remedy string) (string, *Problem) { return "", &Problem{"holder_of", text, remedy} }
+	bad := func(text, remedy string) (string, *Problem) {
+		return "", &Problem{"holder_of", text, remedy}
+	}
 	const byHand = "give the key and the token itself"
 	ctx, cancel := context.WithTimeout(ctx, holderIn)
 	defer cancel()

@@ -7,6 +7,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/lockdrill/lockdrill/lockcore/burst"
 )
 
 // ask makes one request of the API, and reads its answer into into.
@@ -46,16 +48,16 @@ func TestAFaultOverTheAPI(t *testing.T) {
 	c.want("+OK", "+OK")
 	var v faultView
 	status := ask(t, server, "POST", "/faults", `{"op": "release", "mode": "error", "count": 2, "for": "20s", "holder_of": "lock:a"}`, &v)
-	if status != http.StatusCreated || v.State != Armed || !v.OneOnly || v.Key != "lock:a" || v.For != "20s" {
+	if status != http.StatusCreated || v.State != burst.Armed || !v.OneOnly || v.Key != "lock:a" || v.For != "20s" {
 		t.Fatalf("%d %+v", status, v)
 	}
 	script := `EVAL return(redis.call('del',KEYS[1])) 1 `
 	c.send(script+"lock:b other", script+"lock:a theirs", script+"lock:a mine")
 	c.want(":1", ":1", "-ERR made to fail by "+v.ID)
-	if status = ask(t, server, "GET", "/faults/"+v.ID, "", &v); status != http.StatusOK || v.Hits != 1 || v.State != Armed || v.First == nil || v.Ended != nil {
+	if status = ask(t, server, "GET", "/faults/"+v.ID, "", &v); status != http.StatusOK || v.Hits != 1 || v.State != burst.Armed || v.First == nil || v.Ended != nil {
 		t.Errorf("%d %+v", status, v)
 	}
-	if status = ask(t, server, "DELETE", "/faults/"+v.ID, "", &v); status != http.StatusOK || v.State != Ended || v.Ended == nil {
+	if status = ask(t, server, "DELETE", "/faults/"+v.ID, "", &v); status != http.StatusOK || v.State != burst.Ended || v.Ended == nil {
 		t.Errorf("%d %+v", status, v)
 	}
 	var list struct{ Faults []faultView }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/internal/resp"
+	"github.com/lockdrill/lockdrill/lockcore/burst"
 )
 
 // conn is one client's connection and its own connection to the server. Up reads the client and is the only one that writes to the
@@ -213,10 +214,10 @@ func (c *conn) transaction() bool {
 // fail lets the fault have the command.
 func (c *conn) fail(a *armed, frame []byte) outcome {
 	switch a.Mode {
-	case Error:
+	case burst.Error:
 		c.owe(entry{kind: answer, text: fmt.Appendf(nil, "-ERR made to fail by %s (lockdrill)\r\n", a.ID)})
 		return failed
-	case Delay:
+	case burst.Delay:
 		ok := c.holdBack(a)
 		c.t.release(a, c)
 		if !ok {
@@ -227,7 +228,7 @@ func (c *conn) fail(a *armed, frame []byte) outcome {
 			return broken
 		}
 		return failed
-	case LostReply:
+	case burst.LostReply:
 		c.hold(a)
 		c.owe(entry{kind: cut})
 		if c.send(frame) != nil {

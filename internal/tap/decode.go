@@ -9,6 +9,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/lockdrill/lockdrill/lockcore/burst"
 )
 
 // DecodeStrict reads one JSON object without unknown fields, or says what is wrong and where.
@@ -54,7 +56,7 @@ func (r *Rules) Check() (all []Problem) {
 		}
 	}
 	common := func(at, op string, key, token int) {
-		say(!slices.Contains([]string{Acquire, Renew, Release, None}, op), at+".op", fmt.Sprintf("%q is no operation on a lock", op), "one of acquire, renew, release, none")
+		say(!slices.Contains([]string{burst.Acquire, burst.Renew, burst.Release, None}, op), at+".op", fmt.Sprintf("%q is no operation on a lock", op), "one of acquire, renew, release, none")
 		say(key < 0, at+".key", "is negative", "a position, from 1")
 		say(token < 0, at+".token", "is negative", "a position, from 1")
 	}

@@ -3,19 +3,11 @@ package tap
 import (
 	"errors"
 	"fmt"
-	"hash/fnv"
-	"io"
 	"math/rand/v2"
 	"slices"
 	"time"
-)
 
-// Ways in which an operation fails.
-const (
-	Error     = "error"      // not sent on; an error reply in its place
-	Timeout   = "timeout"    // not sent on, no reply; nothing that follows on the connection is sent or answered either
-	Delay     = "delay"      // sent on late, and what follows on the connection behind it
-	LostReply = "lost_reply" // executed; neither its reply nor any later one on the connection is delivered
+	"github.com/lockdrill/lockdrill/lockcore/burst"
 )
 
 // Fault is a burst of failing operations. It ends by itself: at its count, and after For in any case.
@@ -41,38 +33,35 @@ type Problem struct {
 
 // Check says all that is wrong.
 func (f *Fault) Check() (all []Problem) {
-	say := func(bad bool, field, problem, remedy string) {
-		if bad {
-			all = append(all, Problem{field, problem, remedy})
-		}
+	say := func(field, problem, remedy string) { all = append(all, Problem{field, problem, remedy}) }
+	spec := f.spec()
+	spec.Check(say)
+	if f.For <= 0 {
+		say("for", "nothing may fail without end", "how long at most, as \"30s\"")
 	}
-	say(!slices.Contains([]string{Acquire, Renew, Release}, f.Op), "op", fmt.Sprintf("%q is no operation on a lock", f.Op), "one of acquire, renew, release")
-	say(!slices.Contains([]string{Error, Timeout, Delay, LostReply}, f.Mode), "mode", fmt.Sprintf("%q is no way to fail", f.Mode), "one of error, timeout, delay, lost_reply")
-	say(f.Count < 0, "count", "is negative", "the number of operations that fail, or 0 for all during `for`")
-	say(!(f.Share >= 0 && f.Share <= 1), "share", fmt.Sprintf("%v is no share", f.Share), "above 0 and at most 1, or leave it out: all")
-	say(f.For <= 0, "for", "nothing may fail without end", "how long at most, as \"30s\"")
-	say(f.Mode == Delay && f.Delay <= 0, "delay", "mode delay needs one", "how long each operation is held back, as \"200ms\"")
-	say(f.Mode != Delay && f.Delay != 0, "delay", "is of mode delay only", "leave it out, or say mode: delay")
-	say(f.Op == Acquire && f.Token != "", "token", "an acquire brings a token that nobody knows before", "aim it by key")
+	if f.Mode != burst.Delay && f.Delay != 0 {
+		say("delay", "is of mode delay only", "leave it out, or say mode: delay")
+	}
+	if f.Op == burst.Acquire && f.Token != "" {
+		say("token", "an acquire brings a token that nobody knows before", "aim it by key")
+	}
 	return all
 }
 
-// Words of Status.State.
-const (
-	Armed = "armed" // operations may fail
-	Spent = "spent" // its count is reached; connections that it holds hang until their clients close them, or `for` is over
-	Ended = "ended"
-)
+// spec is the fault but for its key, which is matched before.
+func (f *Fault) spec() burst.Spec {
+	return burst.Spec{Op: f.Op, Mode: f.Mode, Count: f.Count, Share: f.Share, For: f.For, Delay: f.Delay, Names: f.Names, Token: f.Token}
+}
 
 // Status is how far a fault has come. Times are of the tap's clock, ns.
 type Status struct {
 	Fault
-	State string
-	Why   string // ended
-	Hits  int64  // operations that were made to fail
-	Spare int64  // operations that it was aimed at and that chance spared
-	Holds int    // connections that hang, or commands held back
-	First int64  // the first hit
+	State burst.State // spent: connections that it holds hang until their clients close them, or `for` is over
+	Why   string      // ended
+	Hits  int64       // operations that were made to fail
+	Spare int64       // operations that it was aimed at and that chance spared
+	Holds int         // connections that hang, or commands held back
+	First int64       // the first hit
 	Last  int64
 	From  int64 // armed
 	To    int64 // ended
@@ -91,11 +80,20 @@ type Hit struct {
 
 // armed is a fault in the tap's table.
 type armed struct {
-	Status
-	rng   *rand.Rand
+	Fault
+	burst *burst.Burst
+	why   string // ended
+
+	first, last, from, to int64 // as in Status
+
 	over  chan struct{} // closed at the end: what is held back goes on
 	held  map[*conn]int
 	timer *time.Timer
+}
+
+func (a *armed) status() Status {
+	b := a.burst
+	return Status{Fault: a.Fault, State: b.State(), Why: a.why, Hits: b.Hits, Spare: b.Spared, Holds: b.Held, First: a.first, Last: a.last, From: a.from, To: a.to}
 }
 
 // Inject arms a fault. ID names it, or is chosen.
@@ -115,20 +113,16 @@ func (t *Tap) Inject(f Fault) (Status, error) {
 	if t.find(f.ID) != nil {
 		return Status{}, fmt.Errorf("arm a fault: there is one with the id %q already", f.ID)
 	}
-	h := fnv.New64a()
-	_, _ = io.WriteString(h, f.ID)
-	a := &armed{
-		Status: Status{Fault: f, State: Armed, From: t.o.Clock()},
-		rng:    rand.New(rand.NewPCG(uint64(t.o.Seed), h.Sum64())), over: make(chan struct{}), held: map[*conn]int{},
-	}
+	draws := rand.New(rand.NewPCG(uint64(t.o.Seed), burst.Stream(f.ID)))
+	a := &armed{Fault: f, burst: burst.New(f.spec(), draws.Float64), from: t.o.Clock(), over: make(chan struct{}), held: map[*conn]int{}}
 	t.faults = append(t.faults, a)
 	t.activate()
 	a.timer = time.AfterFunc(f.For, func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		t.end(a, "its time was up")
+		t.end(a, burst.TimeUp)
 	})
-	return a.Status, nil
+	return a.status(), nil
 }
 
 // maxPast is how many ended faults are remembered.
@@ -138,7 +132,7 @@ const maxPast = 100
 func (t *Tap) activate() {
 	past := 0
 	for _, a := range slices.Backward(t.faults) {
-		if a.State == Ended {
+		if a.burst.State() == burst.Ended {
 			past++
 		}
 		if past > maxPast {
@@ -148,7 +142,7 @@ func (t *Tap) activate() {
 	}
 	var active []*armed
 	for _, a := range t.faults {
-		if a.State == Armed {
+		if a.burst.State() == burst.Armed {
 			active = append(active, a)
 		}
 	}
@@ -166,10 +160,10 @@ func (t *Tap) find(id string) *armed {
 
 // end is called with mu held; a timer may come late.
 func (t *Tap) end(a *armed, why string) {
-	if a.State == Ended {
+	if !a.burst.End() {
 		return
 	}
-	a.State, a.Why, a.To = Ended, why, t.o.Clock()
+	a.why, a.to = why, t.o.Clock()
 	a.timer.Stop()
 	close(a.over)
 	for c := range a.held {
@@ -189,7 +183,7 @@ func (t *Tap) End(id, why string) (Status, bool) {
 		return Status{}, false
 	}
 	t.end(a, why)
-	return a.Status, true
+	return a.status(), true
 }
 
 // Faults are all that are armed, and the last ones that have ended.
@@ -198,7 +192,7 @@ func (t *Tap) Faults() []Status {
 	defer t.mu.Unlock()
 	all := make([]Status, 0, len(t.faults))
 	for _, a := range t.faults {
-		all = append(all, a.Status)
+		all = append(all, a.status())
 	}
 	return all
 }
@@ -221,7 +215,10 @@ func (t *Tap) strike(c *conn, o *operation) *armed {
 		return nil
 	}
 	for _, a := range *active {
-		key := a.aims(c.name, o)
+		if a.Op != o.op {
+			continue
+		}
+		key := a.lock(o)
 		if key == nil {
 			continue
 		}
@@ -235,11 +232,8 @@ func (t *Tap) strike(c *conn, o *operation) *armed {
 	return nil
 }
 
-// aims returns the key of the operation that the fault is aimed at, or nil.
-func (a *armed) aims(name string, o *operation) []byte {
-	if a.Op != o.op || len(a.Names) > 0 && !slices.Contains(a.Names, name) || a.Token != "" && a.Token != string(o.token) {
-		return nil
-	}
+// lock returns the first key of the operation that fits, or nil.
+func (a *armed) lock(o *operation) []byte {
 	for _, k := range o.keys {
 		if a.Key == "" || match(a.Key, k) {
 			return k
@@ -249,29 +243,23 @@ func (a *armed) aims(name string, o *operation) []byte {
 }
 
 func (t *Tap) take(a *armed, c *conn, o *operation, key []byte) bool {
-	if a.State != Armed {
-		return false
-	}
-	if a.Share > 0 && a.rng.Float64() >= a.Share {
-		a.Spare++
+	token := string(o.token)
+	if !a.burst.Strike(burst.Call{Op: o.op, Name: c.name, Token: token}) {
 		return false
 	}
 	now := t.o.Clock()
-	if a.Hits++; a.Hits == 1 {
-		a.First = now
+	if a.burst.Hits == 1 {
+		a.first = now
 	}
-	a.Last = now
-	if a.Mode != Error {
-		a.Holds++
-		a.held[c]++
-	}
+	a.last = now
 	if t.o.OnHit != nil {
-		t.o.OnHit(Hit{Fault: a.ID, Name: c.name, Op: o.op, Key: string(key), Token: string(o.token), At: now, N: a.Hits})
+		t.o.OnHit(Hit{Fault: a.ID, Name: c.name, Op: o.op, Key: string(key), Token: token, At: now, N: a.burst.Hits})
 	}
-	if a.Count > 0 && a.Hits >= int64(a.Count) {
-		a.State = Spent
+	if a.burst.State() == burst.Spent {
 		t.activate()
-		t.settle(a)
+	}
+	if a.held[c]++; a.Mode == burst.Error {
+		t.back(a, c)
 	}
 	return true
 }
@@ -280,15 +268,14 @@ func (t *Tap) take(a *armed, c *conn, o *operation, key []byte) bool {
 func (t *Tap) release(a *armed, c *conn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	a.Holds--
+	t.back(a, c)
+}
+
+func (t *Tap) back(a *armed, c *conn) {
 	if a.held[c]--; a.held[c] == 0 {
 		delete(a.held, c)
 	}
-	t.settle(a)
-}
-
-func (t *Tap) settle(a *armed) {
-	if a.State == Spent && a.Holds == 0 {
-		t.end(a, "its count was spent")
+	if a.burst.Done() {
+		t.end(a, burst.CountSpent)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/internal/resp"
+	"github.com/lockdrill/lockdrill/lockcore/burst"
 )
 
 // wordy is a server that answers each command by its second word: with values of many kinds, some after something pushed, and in
@@ -89,7 +90,7 @@ func TestRepliesKeepTheirPlaces(t *testing.T) {
 	for round := range uint64(8) {
 		rng := rand.New(rand.NewPCG(seed, round))
 		tap, seen, r1, _ := openTap(t, wordy(t, seed), Rules{})
-		inject(t, tap, Fault{ID: "x", Op: Release, Mode: Error, Share: 0.5})
+		inject(t, tap, Fault{ID: "x", Op: burst.Release, Mode: burst.Error, Share: 0.5})
 		var commands, want bytes.Buffer
 		for i := range 400 {
 			word := fmt.Sprint(i)

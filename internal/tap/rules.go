@@ -10,15 +10,11 @@ import (
 	"sync"
 
 	"github.com/lockdrill/lockdrill/internal/resp"
+	"github.com/lockdrill/lockdrill/lockcore/burst"
 )
 
-// Operations on a lock.
-const (
-	Acquire = "acquire"
-	Renew   = "renew"
-	Release = "release"
-	None    = "none" // in rules: surely no operation
-)
+// None says in rules that a command is surely no operation on a lock.
+const None = "none"
 
 // Rules say which commands are operations on locks, beyond what is known anyway. The first one that fits holds.
 type Rules struct {
@@ -148,20 +144,20 @@ func (r *recognizer) builtin(o *operation, args [][]byte) {
 	}
 	switch name := args[0]; {
 	case is(name, "SET") && len(args) > 3 && has(args[3:], "NX"):
-		o.one(Acquire, args[1])
+		o.one(burst.Acquire, args[1])
 		o.token = args[2]
 	case is(name, "SETNX") && len(args) == 3:
-		o.one(Acquire, args[1])
+		o.one(burst.Acquire, args[1])
 		o.token = args[2]
 	case is(name, "PEXPIRE"), is(name, "EXPIRE"), is(name, "PEXPIREAT"), is(name, "EXPIREAT"), is(name, "GETEX") && len(args) > 2:
-		o.one(Renew, args[1])
+		o.one(burst.Renew, args[1])
 	case is(name, "DEL"), is(name, "UNLINK"):
-		o.op = Release
+		o.op = burst.Release
 		o.keys = append(o.keys, args[1:]...)
 	case is(name, "GETDEL"):
-		o.one(Release, args[1])
+		o.one(burst.Release, args[1])
 	case is(name, "DELEX"):
-		o.one(Release, args[1])
+		o.one(burst.Release, args[1])
 		if len(args) == 4 && is(args[2], "IFEQ") {
 			o.token = args[3]
 		}
@@ -254,11 +250,11 @@ func (r *recognizer) classify(text []byte) *ScriptRule {
 	takes, deletes, prolongs := first(text, `nx|setnx|hsetnx|hincrby|hset`), first(text, `del|unlink|getdel|delex`), first(text, `p?expire(?:at)?`)
 	switch {
 	case deletes < len(text) && first(text, `nx|setnx|hsetnx`) == len(text):
-		return &ScriptRule{Op: Release}
+		return &ScriptRule{Op: burst.Release}
 	case takes < prolongs:
-		return &ScriptRule{Op: Acquire}
+		return &ScriptRule{Op: burst.Acquire}
 	case prolongs < len(text):
-		return &ScriptRule{Op: Renew}
+		return &ScriptRule{Op: burst.Renew}
 	}
 	return &ScriptRule{}
 }

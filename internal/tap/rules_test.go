@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/lockdrill/lockdrill/lockcore/burst"
 )
 
 func TestGlob(t *testing.T) {
@@ -74,11 +76,11 @@ func TestWhatIsAnOperation(t *testing.T) {
 		{Rules{Keys: []string{"lock:*"}}, []string{"HSET", "lock:a", "f", "v"}, "?"},
 		{Rules{Keys: []string{"lock:*"}}, []string{"GET", "lock:a"}, "-"},
 		{Rules{Keys: []string{"lock:*"}}, []string{"EVALSHA", strings.Repeat("a", 40), "1", "k", "t"}, "-"},
-		{Rules{Commands: []CommandRule{{Command: "SET", With: []string{"xx"}, Op: Renew, Token: 2}}}, []string{"SET", "k", "t", "XX", "PX", "1"}, "renew k t"},
-		{Rules{Commands: []CommandRule{{Command: "FCALL", With: []string{"unlock"}, Op: Release, Key: 3, Token: 4}}}, []string{"FCALL", "unlock", "1", "k", "t"}, "release k t"},
+		{Rules{Commands: []CommandRule{{Command: "SET", With: []string{"xx"}, Op: burst.Renew, Token: 2}}}, []string{"SET", "k", "t", "XX", "PX", "1"}, "renew k t"},
+		{Rules{Commands: []CommandRule{{Command: "FCALL", With: []string{"unlock"}, Op: burst.Release, Key: 3, Token: 4}}}, []string{"FCALL", "unlock", "1", "k", "t"}, "release k t"},
 		{Rules{Commands: []CommandRule{{Command: "EXPIRE", Op: None}}}, []string{"EXPIRE", "k", "1"}, "-"},
-		{Rules{Scripts: []ScriptRule{{SHA1: strings.ToUpper(hex.EncodeToString(told[:])), Op: Renew, Key: 2, Token: 2}}}, []string{"EVAL", onlyReads, "2", "k", "l", "s", "t"}, "renew l t"},
-		{Rules{Scripts: []ScriptRule{{SHA1: hex.EncodeToString(told[:]), Op: Renew}}}, []string{"EVALSHA", strings.ToUpper(hex.EncodeToString(told[:])), "1", "k", "t"}, "renew k t"},
+		{Rules{Scripts: []ScriptRule{{SHA1: strings.ToUpper(hex.EncodeToString(told[:])), Op: burst.Renew, Key: 2, Token: 2}}}, []string{"EVAL", onlyReads, "2", "k", "l", "s", "t"}, "renew l t"},
+		{Rules{Scripts: []ScriptRule{{SHA1: hex.EncodeToString(told[:]), Op: burst.Renew}}}, []string{"EVALSHA", strings.ToUpper(hex.EncodeToString(told[:])), "1", "k", "t"}, "renew k t"},
 		{Rules{Scripts: []ScriptRule{{Contains: "hincrby", Op: None}}}, []string{"EVAL", redissonLock, "1", "k", "9", "t"}, "-"},
 	} {
 		var args [][]byte

@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"strings"
 	"sync/atomic"
+
+	"github.com/lockdrill/lockdrill/lockcore/burst"
 )
 
 // counters are what a listener has seen.
@@ -15,11 +17,11 @@ type counters struct {
 
 func (n *counters) seen(op string) {
 	switch op {
-	case Acquire:
+	case burst.Acquire:
 		n.acquire.Add(1)
-	case Renew:
+	case burst.Renew:
 		n.renew.Add(1)
-	case Release:
+	case burst.Release:
 		n.release.Add(1)
 	default:
 		n.other.Add(1)

@@ -5,11 +5,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lockdrill/lockdrill/lockcore/burst"
 )
 
 func TestAnErrorComesInItsPlaceAndTheCommandIsNotSentOn(t *testing.T) {
 	tap, seen, direct, r1, r2 := realTap(t)
-	id := inject(t, tap, Fault{Op: Acquire, Mode: Error, Count: 2, Names: []string{"r1"}})
+	id := inject(t, tap, Fault{Op: burst.Acquire, Mode: burst.Error, Count: 2, Names: []string{"r1"}})
 	c, other := dial(t, r1), dial(t, r2)
 	c.send("PING", "SET a t1 NX PX 9000", "ECHO x", "SET b t2 PX 9000 NX", "SET c t3 NX", "GET a")
 	c.want("+PONG", "-ERR made to fail by "+id, "x", "-ERR made to fail by "+id, "+OK", "$-1")
@@ -23,14 +25,14 @@ func TestAnErrorComesInItsPlaceAndTheCommandIsNotSentOn(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	all := seen.list()
-	if len(all) != 2 || all[0].Key != "a" || all[0].Token != "t1" || all[1].Key != "b" || all[1].Name != "r1" || all[0].Op != Acquire {
+	if len(all) != 2 || all[0].Key != "a" || all[0].Token != "t1" || all[1].Key != "b" || all[1].Name != "r1" || all[0].Op != burst.Acquire {
 		t.Errorf("hits %+v", all)
 	}
 }
 
 func TestAnErrorIsDeliveredThoughTheServerHasNothingToSay(t *testing.T) {
 	tap, _, _, r1, _ := realTap(t)
-	inject(t, tap, Fault{Op: Release, Mode: Error})
+	inject(t, tap, Fault{Op: burst.Release, Mode: burst.Error})
 	c := dial(t, r1)
 	for range 50 { // the one that reads replies is asleep in the server's connection each time
 		c.send("DEL a")
@@ -42,7 +44,7 @@ func TestAnErrorIsDeliveredThoughTheServerHasNothingToSay(t *testing.T) {
 
 func TestATimedOutCommandIsDroppedAndItsConnectionHangs(t *testing.T) {
 	tap, _, direct, r1, _ := realTap(t)
-	id := inject(t, tap, Fault{Op: Renew, Mode: Timeout, Count: 1, Key: "lock:*"})
+	id := inject(t, tap, Fault{Op: burst.Renew, Mode: burst.Timeout, Count: 1, Key: "lock:*"})
 	c, d := dial(t, r1), dial(t, direct)
 	c.send("SET lock:a t PX 9000", "SET b 1", "PEXPIRE b 5000", "PEXPIRE lock:a 700000", "SET after 1", "PING")
 	c.want("+OK", "+OK", ":1")
@@ -53,7 +55,7 @@ func TestATimedOutCommandIsDroppedAndItsConnectionHangs(t *testing.T) {
 	if ttl := d.line(); len(ttl) > len(":9000") {
 		t.Errorf("the renewal was executed: %s", ttl)
 	}
-	if s := status(t, tap, id); s.State != Spent || s.Holds != 1 {
+	if s := status(t, tap, id); s.State != burst.Spent || s.Holds != 1 {
 		t.Errorf("%+v", s)
 	}
 	again := dial(t, r1) // what a client does next works
@@ -67,7 +69,7 @@ func TestATimedOutCommandIsDroppedAndItsConnectionHangs(t *testing.T) {
 
 func TestALostReplyIsOfACommandThatWasExecuted(t *testing.T) {
 	tap, _, direct, r1, _ := realTap(t)
-	id := inject(t, tap, Fault{Op: Acquire, Mode: LostReply, Count: 1})
+	id := inject(t, tap, Fault{Op: burst.Acquire, Mode: burst.LostReply, Count: 1})
 	c, d := dial(t, r1), dial(t, direct)
 	c.send("ECHO before", "SET a t NX", "SET later 1", "PING")
 	c.want("before")
@@ -88,7 +90,7 @@ func TestALostReplyIsOfACommandThatWasExecuted(t *testing.T) {
 func TestADelayedCommandIsLateAndKeepsItsPlace(t *testing.T) {
 	tap, _, _, r1, _ := realTap(t)
 	const late = 80 * time.Millisecond
-	id := inject(t, tap, Fault{Op: Release, Mode: Delay, Delay: late, Count: 1})
+	id := inject(t, tap, Fault{Op: burst.Release, Mode: burst.Delay, Delay: late, Count: 1})
 	c := dial(t, r1)
 	from := time.Now()
 	c.send("SET a 1", "DEL a", "EXISTS a")
@@ -98,7 +100,7 @@ func TestADelayedCommandIsLateAndKeepsItsPlace(t *testing.T) {
 	}
 	over(t, tap, id)
 
-	id = inject(t, tap, Fault{Op: Release, Mode: Delay, Delay: time.Hour})
+	id = inject(t, tap, Fault{Op: burst.Release, Mode: burst.Delay, Delay: time.Hour})
 	c.send("DEL a")
 	eventually(t, "hit", func() bool { return status(t, tap, id).Hits == 1 })
 	tap.End(id, "enough") // what is held back goes on
@@ -107,8 +109,8 @@ func TestADelayedCommandIsLateAndKeepsItsPlace(t *testing.T) {
 
 func TestAFaultEndsByItselfAndItsConnectionsWithIt(t *testing.T) {
 	tap, _, _, r1, _ := realTap(t)
-	inject(t, tap, Fault{ID: "brief", Op: Renew, Mode: Timeout, For: 30 * time.Millisecond})
-	inject(t, tap, Fault{ID: "counted", Op: Renew, Mode: Error, Count: 1000, For: 60 * time.Millisecond})
+	inject(t, tap, Fault{ID: "brief", Op: burst.Renew, Mode: burst.Timeout, For: 30 * time.Millisecond})
+	inject(t, tap, Fault{ID: "counted", Op: burst.Renew, Mode: burst.Error, Count: 1000, For: 60 * time.Millisecond})
 	c := dial(t, r1)
 	c.send("EXPIRE a 1")
 	if s := over(t, tap, "brief"); s.Why != "its time was up" {
@@ -124,7 +126,7 @@ func TestAFaultEndsByItselfAndItsConnectionsWithIt(t *testing.T) {
 
 func TestShareTokenAndIDs(t *testing.T) {
 	tap, _, _, r1, _ := realTap(t)
-	id := inject(t, tap, Fault{Op: Release, Mode: Error, Share: 0.3})
+	id := inject(t, tap, Fault{Op: burst.Release, Mode: burst.Error, Share: 0.3})
 	c := dial(t, r1)
 	failed := 0
 	for range 300 {
@@ -137,14 +139,14 @@ func TestShareTokenAndIDs(t *testing.T) {
 		t.Errorf("%d of 300 failed: %+v", failed, s)
 	}
 	tap.End(id, "enough")
-	inject(t, tap, Fault{ID: "mine", Op: Release, Mode: Error, Token: "mine"})
+	inject(t, tap, Fault{ID: "mine", Op: burst.Release, Mode: burst.Error, Token: "mine"})
 	release := `EVAL return(redis.call('del',KEYS[1])) 1 a `
 	c.send("SET a mine", "DEL a", release+"mine", release+"mine")
 	c.want("+OK", ":1", "-ERR made to fail by mine", "-ERR made to fail by mine")
-	if _, err := tap.Inject(Fault{ID: "mine", Op: Release, Mode: Error, For: 1}); err == nil {
+	if _, err := tap.Inject(Fault{ID: "mine", Op: burst.Release, Mode: burst.Error, For: 1}); err == nil {
 		t.Error("two faults of one id")
 	}
-	for _, bad := range []Fault{{Op: "x", Mode: Error, For: 1}, {Op: Renew, Mode: "x", For: 1}, {Op: Renew, Mode: Error}, {Op: Renew, Mode: Delay, For: 1}, {Op: Renew, Mode: Error, For: 1, Share: 2}} {
+	for _, bad := range []Fault{{Op: "x", Mode: burst.Error, For: 1}, {Op: burst.Renew, Mode: "x", For: 1}, {Op: burst.Renew, Mode: burst.Error}, {Op: burst.Renew, Mode: burst.Delay, For: 1}, {Op: burst.Renew, Mode: burst.Error, For: 1, Share: 2}} {
 		if _, err := tap.Inject(bad); err == nil {
 			t.Errorf("%+v was armed", bad)
 		}
@@ -153,8 +155,8 @@ func TestShareTokenAndIDs(t *testing.T) {
 
 func TestTransactionsAndSubscribersPassUntouched(t *testing.T) {
 	tap, seen, direct, r1, _ := realTap(t)
-	for _, op := range []string{Acquire, Renew, Release} {
-		inject(t, tap, Fault{Op: op, Mode: Error})
+	for _, op := range []string{burst.Acquire, burst.Renew, burst.Release} {
+		inject(t, tap, Fault{Op: op, Mode: burst.Error})
 	}
 	c := dial(t, r1)
 	c.send("MULTI", "SET a t NX", "DEL a", "EXEC", "DEL a")
@@ -179,7 +181,7 @@ func TestTransactionsAndSubscribersPassUntouched(t *testing.T) {
 // A client may write for as long as it likes before it reads: the server takes it, so the tap has to.
 func TestAClientThatReadsLate(t *testing.T) {
 	tap, _, _, r1, _ := realTap(t)
-	inject(t, tap, Fault{Op: Release, Mode: Error})
+	inject(t, tap, Fault{Op: burst.Release, Mode: burst.Error})
 	c := dial(t, r1)
 	const n = 30_000
 	wrote := make(chan struct{})
@@ -224,7 +226,7 @@ func TestAServerThatIsNotThere(t *testing.T) {
 
 func TestCloseEndsEverything(t *testing.T) {
 	tap, _, _, r1, _ := realTap(t)
-	id := inject(t, tap, Fault{Op: Release, Mode: Timeout})
+	id := inject(t, tap, Fault{Op: burst.Release, Mode: burst.Timeout})
 	c, idle := dial(t, r1), dial(t, r1)
 	idle.send("PING")
 	idle.want("+PONG")
@@ -235,10 +237,10 @@ func TestCloseEndsEverything(t *testing.T) {
 	}
 	c.closed()
 	idle.closed()
-	if s := status(t, tap, id); s.State != Ended || s.Holds != 0 {
+	if s := status(t, tap, id); s.State != burst.Ended || s.Holds != 0 {
 		t.Errorf("%+v", s)
 	}
-	if _, err := tap.Inject(Fault{Op: Release, Mode: Error, For: time.Second}); err == nil {
+	if _, err := tap.Inject(Fault{Op: burst.Release, Mode: burst.Error, For: time.Second}); err == nil {
 		t.Error("armed after Close")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/lockcore"
+	"github.com/lockdrill/lockdrill/lockcore/burst"
 )
 
 // Version of the protocol that this package speaks.
@@ -82,35 +83,18 @@ type Offer struct {
 	Hold  time.Duration `json:"hold"`            // ns of work
 }
 
-// Arm makes operations of this replica's lock store go wrong, or sets off its wall clock. Count or For must bound it.
+// Arm makes operations of this replica's lock store go wrong, or sets off its wall clock. Count or For must bound it: the replica
+// disarms itself, and a dead runner leaves no fault behind.
 type Arm struct {
-	Fault string        `json:"fault"`           // id in the experiment
-	Shot  int           `json:"shot"`            //
-	Op    string        `json:"op"`              // acquire, renew, release (an undo is one); clock
-	Mode  string        `json:"mode"`            // error, timeout, delay, lost_reply; clock: offset
-	Share float64       `json:"share,omitempty"` // of the operations that it is aimed at, each by chance; 0 = all
-	Delay time.Duration `json:"delay,omitempty"` // ns; delay: how long a call is held back; offset: how far ahead (negative: behind)
-	Lock  string        `json:"lock,omitempty"`  // only of this lock; empty = all
-	Key   string        `json:"key,omitempty"`   // only of this key; empty = all
-	Count int           `json:"count,omitempty"` // so many operations; 0 = until disarmed or For is over
-	For   time.Duration `json:"for,omitempty"`   // ns; the replica disarms itself: a dead runner leaves no fault behind
+	Fault      string `json:"fault"` // id in the experiment
+	Shot       int    `json:"shot"`
+	burst.Spec        // or Op clock with Mode offset: Delay is how far ahead (negative: behind)
 }
 
-// Words of Arm.Op.
+// Words of Arm for the wall clock as the replica's lock core sees it; bounded by For.
 const (
-	OpAcquire = "acquire"
-	OpRenew   = "renew"
-	OpRelease = "release"
-	OpClock   = "clock" // the wall clock as the replica's lock core sees it; bounded by For
-)
-
-// Words of Arm.Mode.
-const (
-	ModeError     = "error"      // the call fails before it is sent: surely no effect
-	ModeTimeout   = "timeout"    // the call is never sent, and hangs until its limit: its effect is unknown to the caller
-	ModeDelay     = "delay"      // the call is held back for Delay, and sent with what is left of its limit
-	ModeLostReply = "lost_reply" // the call takes effect; its caller hears nothing until its limit
-	ModeOffset    = "offset"     // of clock: Delay is added to what it shows
+	OpClock    = "clock"
+	ModeOffset = "offset" // Delay is added to what it shows
 )
 
 // Disarm ends an armed fault early.

@@ -175,7 +175,7 @@ func (c *call) report(r lockcore.Result) {
 		e.Call.Holder = w.epochOf(c.holder)
 	}
 	if c.hit != nil && !c.hit.onTheWay() && (r == lockcore.Unknown || r == lockcore.Failed) {
-		e.Call.Fault = c.hit.Op
+		e.Call.Fault = c.hit.arm.Shot
 	}
 	w.emit(e)
 }

@@ -1,9 +1,8 @@
 package worker
 
 import (
+	"cmp"
 	"fmt"
-	"hash/fnv"
-	"io"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -12,6 +11,7 @@ import (
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/lockcore"
+	"github.com/lockdrill/lockdrill/lockcore/burst"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
 
@@ -30,12 +30,11 @@ type faults struct {
 
 // armed is one shot. It stays in faults until it has been reverted, also where its count is spent but calls are still held.
 type armed struct {
-	protocol.Arm
-	hits  int64
-	held  int           // calls hit that have not returned
+	fault  string
+	number int
+	*burst.Burst
 	over  chan struct{} // closed at the end: whoever is held goes on
-	rng   *rand.Rand
-	timer *time.Timer // nil = not bounded by time
+	timer *time.Timer   // nil = not bounded by time
 }
 
 func newFaults(who string, seed int64, emit func(history.Event)) *faults {
@@ -46,7 +45,8 @@ func newFaults(who string, seed int64, emit func(history.Event)) *faults {
 func (f *faults) arm(p protocol.Arm) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	a := &armed{Arm: p, over: make(chan struct{})}
+	a := &armed{fault: p.Fault, number: p.Shot, over: make(chan struct{})}
+	a.Burst = burst.New(p.Spec, rand.New(rand.NewPCG(uint64(f.seed), burst.Stream(a.shot()))).Float64)
 	if f.closed || slices.ContainsFunc(f.armed, func(o *armed) bool { return o.shot() == a.shot() }) {
 		return
 	}
@@ -54,7 +54,6 @@ func (f *faults) arm(p protocol.Arm) {
 		f.tell(history.FaultReverted, a, history.Event{}, why)
 		return
 	}
-	a.rng = rand.New(rand.NewPCG(uint64(f.seed), a.stream()))
 	f.armed = append(f.armed, a)
 	if p.Op == protocol.OpClock {
 		f.setClock(a)
@@ -63,36 +62,35 @@ func (f *faults) arm(p protocol.Arm) {
 		a.timer = time.AfterFunc(p.For, func() {
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			f.revert(a, "its time was up")
+			f.revert(a, burst.TimeUp)
 		})
 	}
 }
 
 // unfit says why a fault cannot be armed here; "" = it can.
 func unfit(p protocol.Arm) string {
-	onCalls := slices.Contains([]string{protocol.OpAcquire, protocol.OpRenew, protocol.OpRelease}, p.Op) &&
-		slices.Contains([]string{protocol.ModeError, protocol.ModeTimeout, protocol.ModeDelay, protocol.ModeLostReply}, p.Mode)
-	onClock := p.Op == protocol.OpClock && p.Mode == protocol.ModeOffset
-	switch {
-	case !onCalls && !onClock:
-		return fmt.Sprintf("op %q with mode %q is not supported", p.Op, p.Mode)
-	case onCalls && p.Count <= 0 && p.For <= 0:
-		return "neither count nor time bounds it"
-	case onClock && p.For <= 0:
-		return "no time bounds it, and an offset has no count"
-	case !(p.Share >= 0 && p.Share <= 1):
-		return fmt.Sprintf("share %v is not within 0 and 1", p.Share)
-	case p.Mode == protocol.ModeDelay && p.Delay <= 0:
-		return fmt.Sprintf("delay %s is not above 0", p.Delay)
-	case onClock && p.Delay == 0:
-		return "an offset of 0 is none"
+	if p.Op == protocol.OpClock {
+		switch {
+		case p.Mode != protocol.ModeOffset:
+			return fmt.Sprintf("op %q with mode %q is not supported", p.Op, p.Mode)
+		case p.For <= 0:
+			return "no time bounds it, and an offset has no count"
+		case p.Delay == 0:
+			return "an offset of 0 is none"
+		}
+		return ""
 	}
-	return ""
+	why := ""
+	p.Check(func(field, problem, _ string) { why = cmp.Or(why, field+": "+problem) })
+	if p.Count <= 0 && p.For <= 0 {
+		why = cmp.Or(why, "neither count nor time bounds it")
+	}
+	return why
 }
 
 // setClock puts the wall clock off, and says by how much it is then seen to be off.
 func (f *faults) setClock(a *armed) {
-	a.hits++
+	a.Hits++
 	f.clock.ahead.Add(int64(a.Delay))
 	f.tell(history.FaultHit, a, history.Event{}, "observed offset "+f.clock.observed().String())
 }
@@ -102,7 +100,7 @@ func (f *faults) disarm(d protocol.Disarm) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, a := range f.armed {
-		if a.Fault == d.Fault && a.Shot == d.Shot {
+		if a.fault == d.Fault && a.number == d.Shot {
 			f.revert(a, "disarmed")
 			return
 		}
@@ -119,29 +117,24 @@ func (f *faults) close() {
 	}
 }
 
-// hit returns the shot that a call falls to, or nil: the first that is aimed at it and by chance takes it. The call must be
-// given back by done.
+// hit returns the shot that a call falls to, or nil. The call must be given back by done.
 func (f *faults) hit(op, lock, key, token string) *armed {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, a := range f.armed {
-		if !a.aims(op, lock, key) || a.Share > 0 && a.rng.Float64() >= a.Share {
-			continue
-		}
-		a.hits++
-		a.held++
-		f.tell(history.FaultHit, a, history.Event{Lock: lock, Key: key, Epoch: lockcore.Fingerprint(token)}, "")
-		return a
+	a, ok := burst.First(f.armed, burst.Call{Op: op, Lock: lock, Key: key})
+	if !ok {
+		return nil
 	}
-	return nil
+	f.tell(history.FaultHit, a, history.Event{Lock: lock, Key: key, Epoch: lockcore.Fingerprint(token)}, "")
+	return a
 }
 
 // done takes back a call that was hit. A shot whose count is spent is over with the last of its calls: until then they hang.
 func (f *faults) done(a *armed) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if a.held--; a.held == 0 && a.spent() {
-		f.revert(a, "its count was spent")
+	if a.Done() {
+		f.revert(a, burst.CountSpent)
 	}
 }
 
@@ -151,7 +144,9 @@ func (f *faults) aimed(lock string, renewals []lockcore.Renewal) (n int) {
 	defer f.mu.Unlock()
 	for i := range renewals {
 		renewals[i].Err = nil
-		if slices.ContainsFunc(f.armed, func(a *armed) bool { return a.aims(protocol.OpRenew, lock, renewals[i].Key) }) {
+		if slices.ContainsFunc(f.armed, func(a *armed) bool {
+			return a.Open(burst.Call{Op: burst.Renew, Lock: lock, Key: renewals[i].Key})
+		}) {
 			renewals[i].Err = lockcore.ErrAlone
 			n++
 		}
@@ -166,6 +161,7 @@ func (f *faults) revert(a *armed, why string) {
 		return
 	}
 	f.armed = slices.Delete(f.armed, i, i+1)
+	a.End()
 	if a.timer != nil {
 		a.timer.Stop()
 	}
@@ -179,13 +175,13 @@ func (f *faults) revert(a *armed, why string) {
 func (f *faults) tell(k history.Kind, a *armed, e history.Event, detail string) {
 	e.Kind, e.Span, e.Op = k, history.At(monotime.Now()), a.shot()
 	e.Fault = &history.Fault{
-		ID: a.Fault, Shot: a.Shot, Kind: a.kind(), Form: a.Mode, Victim: f.who,
-		Detail: detail, Declared: int64(a.For), Want: int64(a.Count), Hits: a.hits,
+		ID: a.fault, Shot: a.number, Kind: a.kind(), Form: a.Mode, Victim: f.who,
+		Detail: detail, Declared: int64(a.For), Want: int64(a.Count), Hits: a.Hits,
 	}
 	f.emit(e)
 }
 
-func (a *armed) shot() string { return fmt.Sprintf("%s#%d", a.Fault, a.Shot) }
+func (a *armed) shot() string { return fmt.Sprintf("%s#%d", a.fault, a.number) }
 
 // kind is the experiment's name of the fault that this is a shot of.
 func (a *armed) kind() string {
@@ -193,17 +189,4 @@ func (a *armed) kind() string {
 		return a.Op
 	}
 	return a.Op + "_failures"
-}
-
-func (a *armed) aims(op, lock, key string) bool {
-	return a.Op == op && !a.spent() && (a.Lock == "" || a.Lock == lock) && (a.Key == "" || a.Key == key)
-}
-
-func (a *armed) spent() bool { return a.Count > 0 && a.hits >= int64(a.Count) }
-
-// stream gives each shot random choices of its own.
-func (a *armed) stream() uint64 {
-	h := fnv.New64a()
-	_, _ = io.WriteString(h, a.shot())
-	return h.Sum64()
 }

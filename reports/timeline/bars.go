@@ -1,6 +1,9 @@
 package timeline
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
@@ -12,8 +15,7 @@ const (
 
 // bars draws what every takeover consists of.
 func (p *plot) bars(id string) Picture {
-	p.c = newCanvas(id)
-	p.key = legend{c: p.c}
+	c := newCanvas(id)
 	pic := Picture{ID: id, Title: "What the takeovers of lock " + p.lock + " consist of", Desc: p.consist(),
 		Columns: []string{"#", "Fault", "Key", "Residual", "Pickup", "Warm-up", "Takeover", "Tick gap"}}
 	for _, t := range p.ts[:min(len(p.ts), maxRows)] {
@@ -25,146 +27,122 @@ func (p *plot) bars(id string) Picture {
 			bracket(t.Whole()), tick})
 	}
 	pic.Rows = more(pic.Rows, len(p.ts), len(pic.Columns))
-	p.y = 8
+	var y float64
 	if len(p.ts) <= maxLines {
-		p.lines()
+		y = c.lines(p.ts, p.scale)
 	} else {
-		p.columns()
+		y = c.columns(p.ts, p.lock, p.scale)
 	}
-	p.drawn.explain(&p.key)
-	p.y = p.key.draw(p.y + 44)
-	pic.SVG = p.c.finish(pic.Title, pic.Desc, p.y+8)
+	pic.SVG = c.finish(pic.Title, pic.Desc, c.legend(y)+8)
 	return pic
 }
 
 func (p *plot) consist() string {
 	var sum [3]float64
 	for _, t := range p.ts {
-		for i, r := range []*verdict.Range{t.Residual, t.Pickup, t.Warmup} {
-			sum[i] += centre(r)
+		for i, part := range partsOf(t.Takeover) {
+			sum[i] += centre(part.long)
 		}
 	}
 	n := float64(len(p.ts))
 	return "On average " + duration(sum[0]/n) + " residual, " + duration(sum[1]/n) + " pickup, " + duration(sum[2]/n) + " warm-up."
 }
 
-// centre is where a part is drawn: the middle of its range, its least where it is open; 0 where it was not seen.
-func centre(r *verdict.Range) float64 {
-	switch {
-	case r == nil:
-		return 0
-	case r.Hi == nil:
-		return r.Lo
-	}
-	return (r.Lo + *r.Hi) / 2
-}
-
-func (t numbered) parts() [3]float64 {
-	return [3]float64{centre(t.Residual), centre(t.Pickup), centre(t.Warmup)}
-}
-
-// length of the stacked parts; of a takeover that has none its own.
-func (t numbered) length() float64 {
-	ps := t.parts()
-	if sum := ps[0] + ps[1] + ps[2]; t.Residual != nil {
-		return sum
-	}
-	whole := t.Whole()
-	return centre(&whole)
-}
-
-func (p *plot) longest() float64 {
-	v := 0.0
-	for _, t := range p.ts {
-		v = max(v, t.length())
-	}
-	return max(v, 1e-4)
-}
-
-// lines draws a horizontal bar for each takeover.
-func (p *plot) lines() {
-	p.s = scale{0, p.longest(), left, right - 70}
-	top := p.y
-	var layers [3]path
-	var whole path
-	for _, t := range p.ts {
-		x := p.s.x0
-		label := count(t.n) + " " + t.Fault
-		p.c.text("ink", end, left-8, p.y+10, sizeSmall, gutter-16, label)
-		if t.Residual == nil {
-			x = p.s.x(t.length())
-			whole.box(p.s.x0, p.y+3, max(x, p.s.x0+1), p.y+9)
-		} else {
-			at := 0.0
-			for i, v := range t.parts() {
-				if a, b := p.s.x(at), p.s.x(at+v); b-a > 0.2 {
-					layers[i].box(a, p.y+1, b, p.y+11)
-					x = b
-				}
-				at += v
-			}
+// summaries draws the bars of takeovers that have no close-up, many in one picture.
+func summaries(ts []*verdict.TrialLane, timeScale float64) []Picture {
+	var out []Picture
+	for len(ts) > 0 {
+		n := min(len(ts), maxSummary)
+		if len(out) == maxCut-1 { // the last one takes the rest into its table
+			n = len(ts)
 		}
-		p.c.text("away", start, x+7, p.y+10, sizeSmall, right-x-4, about(t.Whole()))
-		p.y += barHeight
+		out = append(out, summary(ts[:n], timeScale))
+		ts = ts[n:]
 	}
-	p.put(layers, &whole)
-	p.c.axis(p.s, top, p.y+2, "time from the fault"+scaled(p.scale), tickText)
+	return out
 }
 
-// columns draws a vertical bar for each takeover, or for the longest of those that share one.
-func (p *plot) columns() {
-	const height = 220
-	n := len(p.ts)
+func summary(ts []*verdict.TrialLane, timeScale float64) Picture {
+	var bars []numbered
+	first, last := ts[0].Number, ts[0].Number
+	for _, t := range ts {
+		bars = append(bars, numbered{&t.Takeover, t.Number})
+		first, last = min(first, t.Number), max(last, t.Number)
+	}
+	c := newCanvas("trials-" + count(first) + "-" + count(last))
+	p := Picture{
+		ID: c.id, Title: figures.Plural(len(ts), "shorter takeover") + ", numbers " + count(first) + " to " + count(last),
+		Desc:    "Every bar is one takeover: residual, pickup and warm-up, counted from its fault.",
+		Columns: trialColumns, Rows: trialRows(ts),
+	}
+	y := c.legend(c.lines(bars[:min(len(ts), maxSummary)], timeScale))
+	if n := len(ts) - maxSummary; n > 0 {
+		y += 16
+		c.text("dim", start, 14, y, sizeSmall, right-14, figures.Plural(n, "further takeover")+": in the table")
+	}
+	p.SVG = c.finish(p.Title, p.Desc, y+8)
+	return p
+}
+
+func longest(ts []numbered) float64 {
+	v := 1e-4
+	for _, t := range ts {
+		v = max(v, length(t.Takeover))
+	}
+	return v
+}
+
+// lines draws a horizontal bar for each takeover, and returns where a legend has room.
+func (c *canvas) lines(ts []numbered, timeScale float64) float64 {
+	const top = 8.0
+	s := scale{0, longest(ts), left, right - 80}
+	y := top
+	var bars parts
+	for _, t := range ts {
+		c.text("ink", end, left-8, y+10, sizeSmall, gutter-16, t.name())
+		x := bars.stack(t.Takeover, s.x, func(p *path, from, to float64) { p.box(from, y+1, max(to, from+0.5), y+11) })
+		if t.Hi == nil {
+			bars.open.line(x, y+1, x+6, y+6, x, y+11)
+		}
+		c.text("away", start, x+9, y+10, sizeSmall, right-x-6, about(t.Whole()))
+		y += barHeight
+	}
+	bars.show(c)
+	c.axis(s, top, y+2, "time from the fault"+scaled(timeScale), tickText)
+	return y + 44
+}
+
+// columns draws a vertical bar for each takeover, or for the longest of those that share one, and returns where a legend has room.
+func (c *canvas) columns(ts []numbered, lock string, timeScale float64) float64 {
+	const top, height = 8.0, 220.0
+	n := len(ts)
 	w := max((right-left)/float64(n), 2)
 	per := int(float64(n)*w/(right-left) + 0.999)
-	top := p.y
-	s := scale{0, p.longest() * 1.04, 0, height}
+	s := scale{0, longest(ts) * 1.04, 0, height}
+	level := func(v float64) float64 { return top + height - s.x(v) }
 	at, step := s.ticks(5)
-	var grid path
+	var grid, floor path
 	for _, v := range at {
-		y := top + height - s.x(v)
-		grid.line(left, y, right, y)
-		p.c.text("dim", end, left-6, y+4, sizeSmall, 60, tickText(v, step, s.to))
+		grid.line(left, level(v), right, level(v))
+		c.text("dim", end, left-6, level(v)+4, sizeSmall, 60, tickText(v, step, s.to))
 	}
-	p.c.under("grid", &grid)
-	p.c.text("ink", end, left-50, top+34, sizeName, gutter-58, p.lock)
-	var layers [3]path
-	var whole path
-	for i, k := 0, 0; i < n; i, k = i+per, k+1 {
-		t := p.ts[i]
-		for _, o := range p.ts[i:min(n, i+per)] {
-			if o.length() > t.length() {
-				t = o
-			}
-		}
-		x0, x1 := left+float64(k)*w, min(left+float64(k+1)*w-min(3, w/4), right)
-		if t.Residual == nil {
-			whole.box(x0, top+height-s.x(t.length()), x1, top+height)
-			continue
-		}
-		from := 0.0
-		for i, v := range t.parts() {
-			if a, b := s.x(from), s.x(from+v); b-a > 0.2 {
-				layers[i].box(x0, top+height-b, x1, top+height-a)
-			}
-			from += v
-		}
+	c.under("grid", &grid)
+	c.text("ink", end, left-50, top+34, sizeName, gutter-58, lock)
+	var bars parts
+	k := 0.0
+	for shared := range slices.Chunk(ts, per) {
+		t := slices.MaxFunc(shared, func(a, b numbered) int { return cmp.Compare(length(a.Takeover), length(b.Takeover)) })
+		x0, x1 := left+k*w, min(left+(k+1)*w-min(3, w/4), right)
+		bars.stack(t.Takeover, level, func(p *path, from, to float64) { p.box(x0, to, x1, from) })
+		k++
 	}
-	p.put(layers, &whole)
-	var floor path
+	bars.show(c)
 	floor.line(left, top+height, right, top+height)
-	p.c.put("rule", &floor)
-	p.y = top + height
-	text := figures.Plural(n, "takeover") + " in the order of the run" + scaled(p.scale)
+	c.put("rule", &floor)
+	text := figures.Plural(n, "takeover") + " in the order of the run" + scaled(timeScale)
 	if per > 1 {
 		text += "; a column is the longest of " + count(per)
 	}
-	p.c.text("dim", middle, (left+right)/2, p.y+18, sizeSmall, right-left, text)
-	p.y -= 10
-}
-
-func (p *plot) put(layers [3]path, whole *path) {
-	bars := parts{residual: layers[0], pickup: layers[1], warmup: layers[2], whole: *whole}
-	bars.put(p.c)
-	p.drawn.note(&bars)
+	c.text("dim", middle, (left+right)/2, top+height+18, sizeSmall, right-left, text)
+	return top + height + 34
 }

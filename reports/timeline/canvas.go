@@ -16,17 +16,11 @@ type canvas struct {
 	defs       map[string]bool             // patterns that are used
 	texts      map[string]*strings.Builder // by what they have in common, so that it is written once
 	kinds      []string                    // of texts, in the order of their first
+	marks      []mark                      // that the legend explains, in the order of their first
 }
 
 func newCanvas(id string) *canvas {
 	return &canvas{id: id, defs: map[string]bool{}, texts: map[string]*strings.Builder{}}
-}
-
-// under draws p behind everything that is put.
-func (c *canvas) under(class string, p *path) {
-	if !p.empty() {
-		fmt.Fprintf(&c.back, `<path %s d="%s"/>`, attrs(class), p.b.String())
-	}
 }
 
 // num rounds a coordinate to a tenth of a unit.
@@ -105,6 +99,13 @@ func (p *path) dot(x, y, r float64) {
 	fmt.Fprintf(&p.b, "M%s %sa%s %s 0 1 0 %s 0a%s %s 0 1 0 %s 0", num(x-r), num(y), num(r), num(r), num(2*r), num(r), num(r), num(-2*r))
 }
 
+// between is a bracket over a stretch.
+func (p *path) between(x0, x1, y float64) {
+	p.tick(x0, y-2, y+2)
+	p.tick(x1, y-2, y+2)
+	p.line(x0, y, x1, y)
+}
+
 // cross is an x of that half width.
 func (p *path) cross(x, y, r float64) {
 	p.line(x-r, y-r, x+r, y+r)
@@ -117,30 +118,40 @@ func (p *path) diamond(x, y, r float64) { p.poly(x-r, y, x, y-r, x+r, y, x, y+r)
 // down is a triangle whose point is at (x, y).
 func (p *path) down(x, y, r float64) { p.poly(x-r, y-1.6*r, x+r, y-1.6*r, x, y) }
 
-// put draws p in the look of class.
-func (c *canvas) put(class string, p *path) {
+// show draws p as shapes of the kind m, which the legend then explains.
+func (c *canvas) show(m mark, p *path) { c.showOn(&c.body, m, p) }
+
+// showUnder is show behind everything else.
+func (c *canvas) showUnder(m mark, p *path) { c.showOn(&c.back, m, p) }
+
+func (c *canvas) showOn(layer *strings.Builder, m mark, p *path) {
 	if !p.empty() {
-		fmt.Fprintf(&c.body, `<path %s d="%s"/>`, attrs(class), p.b.String())
+		c.lay(layer, m.looks, p)
+		c.explain(m)
 	}
 }
 
-// weaveUnder is weave behind everything that is put.
-func (c *canvas) weaveUnder(pattern string, p *path) {
-	if !p.empty() {
-		c.defs[pattern] = true
-		fmt.Fprintf(&c.back, `<path fill="url(#%s-%s)" d="%s"/>`, c.id, pattern, p.b.String())
+// put draws p in a look that needs no explanation, or in the pattern "#name".
+func (c *canvas) put(look string, p *path) { c.lay(&c.body, []string{look}, p) }
+
+// under is put behind everything else.
+func (c *canvas) under(look string, p *path) { c.lay(&c.back, []string{look}, p) }
+
+func (c *canvas) lay(layer *strings.Builder, looks []string, p *path) {
+	if p.empty() {
+		return
+	}
+	for _, look := range looks {
+		if pattern, is := strings.CutPrefix(look, "#"); is {
+			c.defs[pattern] = true
+			fmt.Fprintf(layer, `<path fill="url(#%s-%s)" d="%s"/>`, c.id, pattern, p.b.String())
+			continue
+		}
+		fmt.Fprintf(layer, `<path %s d="%s"/>`, attrs(look), p.b.String())
 	}
 }
 
-// weave lays a pattern over p: hatch and shade are diagonal lines (faults), weave diagonal the other way, dots for warm-up.
-func (c *canvas) weave(pattern string, p *path) {
-	if !p.empty() {
-		c.defs[pattern] = true
-		fmt.Fprintf(&c.body, `<path fill="url(#%s-%s)" d="%s"/>`, c.id, pattern, p.b.String())
-	}
-}
-
-// patterns are tiles of 6 by 6 units.
+// patterns are tiles of 6 by 6 units: hatch and shade are diagonal lines (faults), weave diagonal the other way.
 var patterns = []struct{ name, class, d string }{
 	{"hatch", "hatch", "M-1 7L7 -1M-4 4L4 -4M2 10L10 2"},
 	{"shade", "shade", "M-1 7L7 -1M-4 4L4 -4M2 10L10 2"},

@@ -2,52 +2,55 @@ package timeline
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
-// closeUp is the close-up of one takeover in the making.
-type closeUp struct {
-	l      *verdict.Lanes
-	t      *verdict.TrialLane
-	c      *canvas
-	s      scale
-	zero   float64 // the instant that the axis counts from
-	owners owners
-	y      float64
-
-	measured                                        float64 // where the bars of the parts end
-	owner                                           row     // names in the lane of the key
-	refused, folded                                 int     // attempts, and of these those that are drawn as one with another
-	crossed, held, silent, ghosts, overruns, paused bool    // what the legend must explain
-	goneObject                                      bool    // likewise
-}
+const (
+	maxLives  = 6  // replicas in a close-up
+	maxOthers = 12 // further keys that the same fault struck
+)
 
 // closeup draws what one fault did to one lock: the longest takeover in full, and the bars of the other keys.
 func closeup(l *verdict.Lanes, s *strike) Picture {
 	t := s.trials[0]
-	id := "trial-" + count(t.Number)
-	x := &closeUp{l: l, t: t, c: newCanvas(id), zero: mid(t.Clock), owners: ownersOf(l), y: 4}
+	zero := mid(t.Clock)
 	if t.Struck != nil {
-		x.zero = mid(*t.Struck)
+		zero = mid(*t.Struck)
 	}
-	x.frame(s)
-	p := Picture{ID: id, Title: trialTitle(s), Desc: trialDesc(t), Columns: trialColumns}
-	x.fault()
-	top := x.y
-	x.holds()
-	x.lives()
-	x.dimension()
-	x.others(s.trials[1:])
-	if x.folded > 0 {
-		x.y += 14
+	from, to := frame(s, zero)
+	w := newWindow("trial-"+count(t.Number), l, from, to)
+	w.trial = t
+	w.faults()
+	top := w.y
+	is := w.instants(zero)
+	lane := w.y + 30
+	w.named(is, w.y+12, lane)
+	w.y = lane
+	if key := keyOf(l, t); key != nil {
+		w.holds(t.Lock, key)
 	}
-	x.guides(top, x.y)
-	x.c.axis(x.s, top, x.y, "time from the fault"+scaled(l.TimeScale), signed)
-	p.SVG = x.c.finish(p.Title, p.Desc, x.legend(x.y+40)+8)
-	p.Rows = trialRows(s.trials)
-	return p
+	bars := w.y + 9
+	w.divided()
+	w.others(s.trials[1:])
+	w.involved()
+	w.shade(lane, w.y)
+	w.guides(is, top+26, bars)
+	return w.finish(Picture{Title: trialTitle(s), Desc: trialDesc(t), Columns: trialColumns, Rows: trialRows(s.trials)}, top, zero)
+}
+
+func keyOf(l *verdict.Lanes, t *verdict.TrialLane) *verdict.KeyLane {
+	for i := range l.Locks {
+		for k := range l.Locks[i].Keys {
+			if key := &l.Locks[i].Keys[k]; l.Locks[i].Lock == t.Lock && key.Key == t.Key {
+				return key
+			}
+		}
+	}
+	return nil
 }
 
 func trialTitle(s *strike) string {
@@ -62,22 +65,18 @@ func trialTitle(s *strike) string {
 
 func trialDesc(t *verdict.TrialLane) string {
 	s := "From " + t.Victim + " to " + cmp.Or(t.Successor, "nobody yet") + ": " + bracket(t.Whole())
-	if t.Residual != nil {
-		s += ", residual " + bracket(*t.Residual)
-	}
-	if t.Pickup != nil {
-		s += ", pickup " + bracket(*t.Pickup)
-	}
-	if t.Warmup != nil {
-		s += ", warm-up " + bracket(*t.Warmup)
+	for _, p := range partsOf(&t.Takeover) {
+		if p.long != nil {
+			s += ", " + p.name + " " + bracket(*p.long)
+		}
 	}
 	return s + "; " + t.Class + ", ended by " + t.Takeover.End + "."
 }
 
 // frame chooses what is shown: from the victim's last extension, if it is not long past, until after the end.
-func (x *closeUp) frame(s *strike) {
-	t := x.t
-	from, to := x.zero, mid(t.Clock)
+func frame(s *strike, zero float64) (from, to float64) {
+	t := s.trials[0]
+	to = mid(t.Clock)
 	if t.Residual != nil && !t.Held.End.Open() {
 		to = max(to, mid(t.Held.End))
 	}
@@ -92,32 +91,17 @@ func (x *closeUp) frame(s *strike) {
 			to = max(to, o.Until)
 		}
 	}
-	if t.Ended == nil && seen > from {
-		to = min(to, from+4*(seen-from))
+	if t.Ended == nil && seen > zero {
+		to = min(to, zero+4*(seen-zero))
 	}
-	length := max(to-from, 1e-4)
+	length := max(to-zero, 1e-4)
 	last := mid(t.Held.Granted)
 	if t.Renewed != nil {
 		last = max(last, mid(*t.Renewed))
 	}
-	before := min(max(from-last, 0)*1.15, length*0.6)
-	before = max(before, length*0.12)
-	x.s = scale{from - before - x.zero, to + length*0.14 - x.zero, left, right}
+	before := max(min(max(zero-last, 0)*1.15, length*0.6), length*0.12)
+	return zero - before, to + length*0.14
 }
-
-// px is where an instant of the run lies.
-func (x *closeUp) px(m verdict.Moment) float64 { return x.s.x(mid(m) - x.zero) }
-
-// until is px of an end; the right edge where it was never seen.
-func (x *closeUp) until(m verdict.Moment) float64 {
-	if m.Open() {
-		return right
-	}
-	return x.px(m)
-}
-
-// in reports whether the instant is within the frame.
-func (x *closeUp) in(m verdict.Moment) bool { return x.s.has(mid(m) - x.zero) }
 
 // signed names a tick of an axis that counts from the fault.
 func signed(t, step, largest float64) string {
@@ -128,9 +112,150 @@ func signed(t, step, largest float64) string {
 	return text
 }
 
-func (x *closeUp) name(y float64, name, under string) {
-	x.c.text("ink", end, left-8, y, sizeLabel, gutter-16, name)
-	if under != "" {
-		x.c.text("dim", end, left-8, y+13, sizeSmall, gutter-16, under)
+// instant is one that a takeover was measured from.
+type instant struct {
+	text, look string // its name and the look of the line through the lanes
+	x          float64
+}
+
+// instants of the takeover in the window, in the order of time, and when it must be over.
+func (w *window) instants(zero float64) []instant {
+	t := w.trial
+	var out []instant
+	add := func(what, look string, m verdict.Moment) {
+		if !m.Open() && w.has(m) {
+			out = append(out, instant{what + " " + relative(mid(m)-zero), look, w.x(m)})
+		}
+	}
+	if t.Renewed != nil {
+		add("last renewal", "phase", *t.Renewed)
+	} else {
+		add("granted to "+t.Held.Replica, "phase", t.Held.Granted)
+	}
+	add("lease ends", "phase", t.Held.End)
+	if t.Next != nil {
+		add("granted", "phase", t.Next.Granted)
+	}
+	if what := map[string]string{"effect": "first effect", "renewal": "renewed again"}[t.Takeover.End]; t.Ended != nil && what != "" {
+		add(what, "phase", *t.Ended)
+	}
+	if t.Limit != nil && t.Struck != nil {
+		at := mid(t.Clock) + *t.Limit
+		add("SLO max", "slo", verdict.Moment{From: at, To: at})
+	}
+	slices.SortStableFunc(out, func(a, b instant) int { return cmp.Compare(a.x, b.x) })
+	return out
+}
+
+func relative(s float64) string {
+	if s > 0 {
+		return "+" + duration(s)
+	}
+	if s < 0 {
+		return "−" + duration(-s)
+	}
+	return "0"
+}
+
+// named writes the name of every instant on one line, apart from one another, with a line down to where it lies.
+func (w *window) named(is []instant, y, lane float64) {
+	var labels []label
+	for _, i := range is {
+		labels = append(labels, label{i.text, "ink", i.x})
+	}
+	lefts, ok := spread(labels, 10)
+	if !ok {
+		return
+	}
+	w.c.labels(labels, lefts, y)
+	w.c.leads(labels, lefts, y+3, lane)
+}
+
+// guides are lines through the lanes at the instants.
+func (w *window) guides(is []instant, top, bottom float64) {
+	for _, look := range []string{"phase", "slo"} {
+		var p path
+		for _, i := range is {
+			if i.look == look {
+				p.tick(i.x, top, bottom)
+			}
+		}
+		w.c.under(look, &p)
+	}
+}
+
+// part of a takeover.
+type part struct {
+	name string
+	long *verdict.Range
+}
+
+func partsOf(t *verdict.Takeover) [3]part {
+	return [3]part{{"residual", t.Residual}, {"pickup", t.Pickup}, {"warm-up", t.Warmup}}
+}
+
+// divided draws the takeover under the key, and names its parts and its length.
+func (w *window) divided() {
+	t := w.trial
+	var p parts
+	p.add(w.s, t, w.y, w.y+10)
+	p.show(w.c)
+	w.name(w.y+22, "takeover", "")
+	x0, x1 := w.s.extent(t)
+	text := about(t.Whole())
+	if t.Class != verdict.ClassCrash {
+		text += " (" + t.Class + ")"
+	}
+	width := widthOf(text, sizeName)
+	var r row
+	if x, ok := r.place(width, left, right, x1+10, x0-8-width); ok {
+		w.c.text("away", start, x, w.y+9, sizeName, width+1, text)
+	}
+	var labels []label
+	a, b := w.s.cuts(t, x0, x1)
+	for i, at := range []float64{(x0 + a) / 2, (a + b) / 2, (b + x1) / 2} {
+		if p := partsOf(&t.Takeover)[i]; p.long != nil {
+			labels = append(labels, label{p.name + " " + about(*p.long), "away", at})
+		}
+	}
+	if lefts, ok := spread(labels, 12); ok {
+		w.c.labels(labels, lefts, w.y+24)
+	}
+	w.y += 34
+}
+
+// others draws the takeovers of the further keys that the same fault struck.
+func (w *window) others(ts []*verdict.TrialLane) {
+	var bars parts
+	for _, t := range ts[:min(len(ts), maxOthers)] {
+		w.c.text("dim", end, left-8, w.y+8, sizeSmall, gutter-16, t.Key)
+		bars.add(w.s, t, w.y, w.y+9)
+		w.y += 16
+	}
+	bars.show(w.c)
+	if n := len(ts) - maxOthers; n > 0 {
+		w.folded = append(w.folded, figures.Plural(n, "further key")+" that the same fault struck: in the table.")
+	}
+}
+
+// involved draws the victim, the successor and the others that asked for the key.
+func (w *window) involved() {
+	w.y += 4
+	names := []string{history.ReplicaOf(w.trial.Victim), history.ReplicaOf(w.trial.Successor)}
+	for i := range w.trial.Attempts {
+		names = append(names, history.ReplicaOf(w.trial.Attempts[i].Who))
+	}
+	var known []string
+	for _, n := range names {
+		i := slices.IndexFunc(w.l.Replicas, func(r verdict.ReplicaLane) bool { return r.Name == n })
+		if i < 0 || slices.Contains(known, n) {
+			continue
+		}
+		if known = append(known, n); len(known) <= maxLives {
+			w.replica(&w.l.Replicas[i])
+		}
+	}
+	if extra := len(known) - maxLives; extra > 0 {
+		w.folded = append(w.folded, figures.Plural(extra, "further replica")+" asked for the key.")
 	}
 }

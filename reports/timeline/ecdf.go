@@ -61,21 +61,14 @@ func (p *plot) ecdf() {
 		if class != verdict.ClassCrash {
 			name = "l" + count((i+1)%hues)
 		}
-		p.c.put(name, &line)
-		p.key.add(26, "share of the "+figures.Plural(len(ranges), "fault")+" ("+class+"), surely and perhaps", func(x, y float64) {
-			var l path
-			l.line(x, y+4, x+13, y+4, x+13, y-4, x+26, y-4)
-			p.c.put(name, &l)
-		})
+		text := "share of the " + figures.Plural(len(ranges), "fault") + " (" + class + "), surely and perhaps"
+		p.c.show(mark{[]string{name}, text, 26, func(p *path, x, y float64) { p.line(x, y+4, x+13, y+4, x+13, y-4, x+26, y-4) }}, &line)
 	}
 	var aims path
 	for _, l := range p.limits {
 		aims.diamond(p.s.x(l.value), y(l.share), 4)
 	}
-	p.c.put("hollow", &aims)
-	if !aims.empty() {
-		p.key.shape("hollow", "what the SLO asks: this share by here", func(p *path, x, y float64) { p.diamond(x, y, 4) })
-	}
+	p.c.show(sloAsks, &aims)
 	p.y = y0 + 4
 }
 

@@ -1,6 +1,10 @@
 package timeline
 
-import "sort"
+import (
+	"cmp"
+	"slices"
+	"sort"
+)
 
 // row keeps apart what stands on one line: labels and the shapes that they must not cover.
 type row struct{ taken []stretch }
@@ -35,25 +39,50 @@ func (r *row) place(width, from, to float64, candidates ...float64) (x float64, 
 	return 0, false
 }
 
-// spread moves labels of the given widths, wanted at these middles in ascending order, apart until none overlap and all lie within
-// [from, to]; ok is false where they do not fit.
-func spread(mids, widths []float64, from, to, gap float64) (lefts []float64, ok bool) {
-	lefts = make([]float64, len(mids))
-	at := from
-	for i := range mids {
-		lefts[i] = max(at, mids[i]-widths[i]/2)
-		at = lefts[i] + widths[i] + gap
-	}
-	at = to
-	for i := len(mids) - 1; i >= 0; i-- {
-		lefts[i] = min(lefts[i], at-widths[i])
-		at = lefts[i] - gap
-	}
-	return lefts, len(mids) == 0 || lefts[0] >= from
+// label is a text that is wanted with its middle at x.
+type label struct {
+	text, class string
+	x           float64
 }
 
-// merged joins stretches that overlap or leave less than gap between them; they must be ordered by x0.
+func (l label) width() float64 { return widthOf(l.text, sizeSmall) }
+
+// spread orders labels and moves them apart until none overlap and all lie within the plot; ok is false where they do not fit.
+func spread(ls []label, gap float64) (lefts []float64, ok bool) {
+	slices.SortStableFunc(ls, func(a, b label) int { return cmp.Compare(a.x, b.x) })
+	lefts = make([]float64, len(ls))
+	at := left
+	for i, l := range ls {
+		lefts[i] = max(at, l.x-l.width()/2)
+		at = lefts[i] + l.width() + gap
+	}
+	at = right
+	for i := len(ls) - 1; i >= 0; i-- {
+		lefts[i] = min(lefts[i], at-ls[i].width())
+		at = lefts[i] - gap
+	}
+	return lefts, len(ls) == 0 || lefts[0] >= left
+}
+
+// labels writes them where spread put them.
+func (c *canvas) labels(ls []label, lefts []float64, y float64) {
+	for i, l := range ls {
+		c.text(l.class, start, lefts[i], y, sizeSmall, l.width()+1, l.text)
+	}
+}
+
+// leads draws a line from each label to where it belongs.
+func (c *canvas) leads(ls []label, lefts []float64, y0, y1 float64) {
+	var p path
+	for i, l := range ls {
+		p.line(min(max(l.x, lefts[i]), lefts[i]+l.width()), y0, l.x, y1)
+	}
+	c.put("lead", &p)
+}
+
+// merged orders stretches and joins those that overlap or leave less than gap between them.
 func merged(ss []stretch, gap float64) []stretch {
+	slices.SortStableFunc(ss, func(a, b stretch) int { return cmp.Compare(a.x0, b.x0) })
 	var out []stretch
 	for _, s := range ss {
 		if n := len(out); n > 0 && s.x0 <= out[n-1].x1+gap {

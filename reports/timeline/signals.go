@@ -25,29 +25,27 @@ func Signals(l *verdict.Lanes) []Picture {
 }
 
 func signal(l *verdict.Lanes, m *verdict.SignalLane, n int) Picture {
-	o := &overview{l: l, c: newCanvas("signal-" + count(n)), s: scale{0, max(l.Seconds, 1e-3), left, right}}
-	o.key.c = o.c
+	w := newWindow("signal-"+count(n), l, 0, max(l.Seconds, 1e-3))
 	kind := ""
 	if m.Kind != "" {
 		kind = " (" + m.Kind + ")"
 	}
 	p := Picture{
-		ID: o.c.id, Title: "Metric " + m.Metric + kind, Desc: signalDesc(m),
+		Title: "Metric " + m.Metric + kind, Desc: signalDesc(m),
 		Columns: []string{"Target", "Before the first fault", "During the faults", "After the last fault"},
 	}
-	o.y = 8
-	o.faults()
-	top := o.y + 6
+	w.faults()
+	top := w.y + 6
 	lo, hi := extremes(m)
 	y := func(v float64) float64 { return top + signalHeight - (v-lo)/(hi-lo)*signalHeight }
 	var grid path
 	for _, v := range []float64{lo, (lo + hi) / 2, hi} {
 		grid.line(left, y(v), right, y(v))
-		o.c.text("dim", end, left-6, y(v)+4, sizeSmall, 70, value(v))
+		w.c.text("dim", end, left-6, y(v)+4, sizeSmall, 70, value(v))
 	}
-	o.c.under("grid", &grid)
-	o.c.text("ink", end, left-6, top+34, sizeName, gutter-16, m.Metric)
-	from, to := window(l)
+	w.c.under("grid", &grid)
+	w.c.text("ink", end, left-6, top+34, sizeName, gutter-16, m.Metric)
+	from, to := faultTime(l)
 	var names []string // the lives of one replica share a line
 	for i := range m.Targets {
 		t := &m.Targets[i]
@@ -61,24 +59,14 @@ func signal(l *verdict.Lanes, m *verdict.SignalLane, n int) Picture {
 		if n >= maxTargets {
 			continue
 		}
-		class := "l" + count(n)
-		o.c.put(class, o.series(t, y))
-		o.key.add(26, name, func(x, y float64) {
-			var p path
-			p.line(x, y, x+26, y)
-			o.c.put(class, &p)
-		})
+		w.c.show(stroke(name, "l"+count(n)), w.series(t, y))
 	}
-	o.y = top + signalHeight + 6
-	o.shade(top, o.y)
-	o.c.axis(o.s, top, o.y, "time since the start of the run"+scaled(l.TimeScale), tickText)
-	o.y = o.key.draw(o.y + 44)
+	w.y = top + signalHeight + 6
+	w.shade(top, w.y)
 	if extra := len(names) - maxTargets; extra > 0 {
-		o.y += 16
-		o.c.text("dim", start, 14, o.y, sizeSmall, right-14, figures.Plural(extra, "further target")+": in the table")
+		w.folded = append(w.folded, figures.Plural(extra, "further target")+": in the table")
 	}
-	p.SVG = o.c.finish(p.Title, p.Desc, o.y+8)
-	return p
+	return w.finish(p, top, 0)
 }
 
 func signalDesc(m *verdict.SignalLane) string {
@@ -105,12 +93,12 @@ func value(v float64) string {
 }
 
 // series is the line of one target, as steps: a value holds until a look has shown another.
-func (o *overview) series(t *verdict.SignalTarget, y func(float64) float64) *path {
+func (w *window) series(t *verdict.SignalTarget, y func(float64) float64) *path {
 	var p path
 	var points []float64
 	flush := func(until float64) {
 		if n := len(points); n > 0 {
-			points = append(points, o.s.x(until), points[n-1])
+			points = append(points, w.s.x(until), points[n-1])
 			p.stairs(points...)
 		}
 		points = nil
@@ -122,20 +110,20 @@ func (o *overview) series(t *verdict.SignalTarget, y func(float64) float64) *pat
 			continue
 		}
 		if n := len(points); n > 0 {
-			if x := o.s.x(at); x-points[n-2] < 0.5 && n > 4 { // within half a unit: only where it ends
+			if x := w.s.x(at); x-points[n-2] < 0.5 && n > 4 { // within half a unit: only where it ends
 				points[n-1] = y(v.Value)
 				continue
 			}
-			points = append(points, o.s.x(at), points[n-1])
+			points = append(points, w.s.x(at), points[n-1])
 		}
-		points = append(points, o.s.x(at), y(v.Value))
+		points = append(points, w.s.x(at), y(v.Value))
 	}
 	flush(t.Last)
 	return &p
 }
 
-// window is from the first effective fault to the end of the last.
-func window(l *verdict.Lanes) (from, to float64) {
+// faultTime is from the first effective fault to the end of the last.
+func faultTime(l *verdict.Lanes) (from, to float64) {
 	from, to = math.Inf(1), math.Inf(-1)
 	for i := range l.Faults {
 		f := &l.Faults[i]

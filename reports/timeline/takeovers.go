@@ -16,7 +16,6 @@ import (
 // plot is one lock: its takeovers against what was promised and what was to be expected.
 type plot struct {
 	c      *canvas
-	key    legend
 	lock   string
 	scale  float64 // time scale
 	ts     []numbered
@@ -24,7 +23,6 @@ type plot struct {
 	bands  []band
 	s      scale
 	y      float64
-	drawn  shown
 }
 
 // numbered is a takeover with its place in Judgement.Takeovers, from 1 on.
@@ -32,6 +30,8 @@ type numbered struct {
 	*verdict.Takeover
 	n int
 }
+
+func (t numbered) name() string { return count(t.n) + " " + cmp.Or(t.Fault, t.Victim) }
 
 // limit is one bound that the experiment promises.
 type limit struct {
@@ -115,7 +115,6 @@ func place(e *experiments.Experiment, lock string) int {
 // dots draws every takeover with its error, above their distribution.
 func (p *plot) dots(id string) Picture {
 	p.c = newCanvas(id)
-	p.key.c = p.c
 	pic := Picture{ID: id, Title: "Takeovers of lock " + p.lock, Desc: p.describe(),
 		Columns: []string{"#", "Fault", "Key", "From", "To", "Takeover", "Class", "Ended by"}}
 	hi := 0.0
@@ -139,7 +138,7 @@ func (p *plot) dots(id string) Picture {
 	p.ecdf()
 	p.promises(lines, top, p.y)
 	p.c.axis(p.s, top, p.y, "takeover: from the fault to the first effect of the next owner"+scaled(p.scale), tickText)
-	p.y = p.key.draw(p.y + 44)
+	p.y = p.c.legend(p.y + 44)
 	pic.SVG = p.c.finish(pic.Title, pic.Desc, p.y+8)
 	for _, t := range p.ts[:min(len(p.ts), maxRows)] {
 		pic.Rows = append(pic.Rows, []string{count(t.n), t.Fault, t.Key, t.Victim, cmp.Or(t.Successor, "nobody yet"), bracket(t.Whole()), t.Class, t.End})
@@ -196,7 +195,7 @@ func (p *plot) trials() {
 			x1 = p.s.x(*t.Hi)
 			x = (x0 + x1) / 2
 		} else {
-			open.line(x+4, y-3, x+9, y, x+4, y+3)
+			cut(&open, x+6, y)
 			x1 = x + 9
 		}
 		if cell := [2]int{int(x), int(y)}; h < 2 && seen[cell] {
@@ -214,16 +213,12 @@ func (p *plot) trials() {
 	}
 	p.c.under("grid", &between)
 	p.c.put("thin", &bars)
-	p.c.put("stroke", &open)
+	p.c.show(unfinished, &open)
 	for _, class := range slices.Sorted(maps.Keys(shapes)) {
 		s := shapeOf(class)
-		p.c.put(s.look, shapes[class])
-		p.key.shape(s.look, s.text, func(p *path, x, y float64) { s.draw(p, x, y, 3.4) })
+		p.c.show(shape(s.text, s.look, func(p *path, x, y float64) { s.draw(p, x, y, 3.4) }), shapes[class])
 	}
 	p.y += max(h*float64(len(p.ts)), 44) + 10
-	if !open.empty() {
-		p.key.shape("stroke", "not seen to its end", func(p *path, x, y float64) { p.line(x-3, y-3, x+3, y, x-3, y+3) })
-	}
 }
 
 // classShape is how takeovers of one class are drawn.
@@ -252,44 +247,28 @@ func shapeOf(class string) classShape {
 	return classShape{"hollow", class, func(p *path, x, y, r float64) { p.diamond(x, y, r+0.6) }}
 }
 
-// named is a limit or a band with its name.
-type named struct {
-	text, class string
-	x           float64
-}
-
 // names of the limits and bands in the lines that they take: one if they fit, else one for the bands and one for the limits.
-func (p *plot) names() [][]named {
-	var bands, limits []named
+func (p *plot) names() [][]label {
+	var bands, limits []label
 	for _, b := range p.bands {
-		bands = append(bands, named{b.name + " " + duration(b.lo) + " to " + duration(b.hi), "bandtext", (p.s.x(b.lo) + p.s.x(b.hi)) / 2})
+		bands = append(bands, label{b.name + " " + duration(b.lo) + " to " + duration(b.hi), "bandtext", (p.s.x(b.lo) + p.s.x(b.hi)) / 2})
 	}
 	for _, l := range p.limits {
-		limits = append(limits, named{"SLO " + l.name + " ≤ " + duration(l.value), "slotext", p.s.x(l.value)})
+		limits = append(limits, label{"SLO " + l.name + " ≤ " + duration(l.value), "slotext", p.s.x(l.value)})
 	}
 	both := slices.Concat(bands, limits)
-	if _, ok := apartNames(both); ok || len(bands) == 0 || len(limits) == 0 {
-		return [][]named{both}
+	if _, ok := spread(both, 10); ok || len(bands) == 0 || len(limits) == 0 {
+		return [][]label{both}
 	}
-	return [][]named{bands, limits}
-}
-
-// apartNames orders ns and gives their left ends.
-func apartNames(ns []named) (lefts []float64, ok bool) {
-	slices.SortStableFunc(ns, func(a, b named) int { return byLeft(stretch{x0: a.x}, stretch{x0: b.x}) })
-	var mids, widths []float64
-	for _, n := range ns {
-		mids, widths = append(mids, n.x), append(widths, widthOf(n.text, sizeSmall))
-	}
-	return spread(mids, widths, left, right, 10)
+	return [][]label{bands, limits}
 }
 
 // promises draws limits and bands through both panels, and names them above, apart from one another.
-func (p *plot) promises(lines [][]named, top, bottom float64) {
-	var limits, bands, rehearsed, lead path
+func (p *plot) promises(lines [][]label, top, bottom float64) {
+	var limits, bands, outlines path
 	for _, b := range p.bands {
 		if b.rehearsed {
-			rehearsed.box(p.s.x(b.lo), top+2, p.s.x(b.hi), bottom-2)
+			outlines.box(p.s.x(b.lo), top+2, p.s.x(b.hi), bottom-2)
 			continue
 		}
 		bands.box(p.s.x(b.lo), top, p.s.x(b.hi), bottom)
@@ -297,36 +276,18 @@ func (p *plot) promises(lines [][]named, top, bottom float64) {
 	for _, l := range p.limits {
 		limits.tick(p.s.x(l.value), top, bottom)
 	}
-	p.c.under("band", &bands)
-	p.c.weaveUnder("bandhatch", &bands)
-	p.c.put("rehearsed", &rehearsed)
-	p.c.put("slo", &limits)
-	for i, ns := range lines {
-		lefts, ok := apartNames(ns)
-		for ; !ok; lefts, ok = apartNames(ns) { // the description names them all
-			ns = ns[:len(ns)-1]
+	p.c.showUnder(possible, &bands)
+	p.c.show(rehearsed, &outlines)
+	p.c.show(sloLimit, &limits)
+	for i, ls := range lines {
+		lefts, ok := spread(ls, 10)
+		for ; !ok; lefts, ok = spread(ls, 10) { // the description names them all
+			ls = ls[:len(ls)-1]
 		}
 		y := 14 + 16*float64(i)
-		for k, n := range ns {
-			w := widthOf(n.text, sizeSmall)
-			p.c.text(n.class, start, lefts[k], y, sizeSmall, w+1, n.text)
-			if i == len(lines)-1 {
-				lead.line(min(max(n.x, lefts[k]), lefts[k]+w), y+4, n.x, top-2)
-			}
+		p.c.labels(ls, lefts, y)
+		if i == len(lines)-1 {
+			p.c.leads(ls, lefts, y+4, top-2)
 		}
-	}
-	p.c.put("lead", &lead)
-	if len(p.limits) > 0 {
-		p.key.add(22, "limit of an SLO", func(x, y float64) {
-			var l path
-			l.line(x, y, x+22, y)
-			p.c.put("slo", &l)
-		})
-	}
-	if slices.ContainsFunc(p.bands, func(b band) bool { return !b.rehearsed }) {
-		p.key.swatch("band", "bandhatch", "where the declared timings put it")
-	}
-	if slices.ContainsFunc(p.bands, func(b band) bool { return b.rehearsed }) {
-		p.key.swatch("rehearsed", "", "where rehearsals of the file had it")
 	}
 }

@@ -51,7 +51,6 @@ func level(runs []trended) bool {
 
 func trend(id string, r *verdict.ComparedRow, runs []trended) Picture {
 	c := newCanvas(id)
-	key := legend{c: c}
 	measure := strings.NewReplacer("_", " ", ".", " ").Replace(r.Measure)
 	pic := Picture{ID: id, Title: "Trend of " + measure + " of lock " + r.Lock, Columns: []string{"Started", "Side", "Run", "Median", "From"}}
 	figure := figureOf(r.Unit)
@@ -63,7 +62,7 @@ func trend(id string, r *verdict.ComparedRow, runs []trended) Picture {
 		pic.Rows = append(pic.Rows, []string{when(run.Started), sideName(run.head), run.Run, endsText(run.Median, r.Unit), figures.Plural(run.N, r.Of)})
 	}
 	early := max(len(runs)-maxTrend, 0)
-	t := &trendPlot{c: c, key: &key, y: 16, s: scaleOf(r, runs[early:])}
+	t := &trendPlot{c: c, y: 16, s: scaleOf(r, runs[early:])}
 	if early > 0 {
 		c.text("dim", start, left, t.y+2, sizeSmall, right-left, figures.Plural(early, "earlier run")+" left out: see the table")
 		t.y += 14
@@ -75,17 +74,16 @@ func trend(id string, r *verdict.ComparedRow, runs []trended) Picture {
 	t.y += 6
 	t.band(r, top)
 	c.axis(t.s, top, t.y, measure+": the median of each run", axisText(r.Unit))
-	t.y = key.draw(t.y + 44)
+	t.y = c.legend(t.y + 44)
 	pic.SVG = c.finish(pic.Title, pic.Desc, t.y+8)
 	return pic
 }
 
 // trendPlot is a trend in the making.
 type trendPlot struct {
-	c   *canvas
-	key *legend
-	s   scale
-	y   float64
+	c *canvas
+	s scale
+	y float64
 }
 
 // scaleOf takes in all runs and the base's interval, and 0 where that is not far.
@@ -124,8 +122,7 @@ func (t *trendPlot) run(r trended) {
 		x1 = t.s.x(*r.Median.Hi)
 		x = (x0 + x1) / 2
 	} else {
-		open.line(x+4, y-3, x+9, y, x+4, y+3)
-		t.key.shape("stroke", "not seen to its end", func(p *path, x, y float64) { p.line(x-3, y-3, x+3, y, x-3, y+3) })
+		cut(&open, x+6, y)
 	}
 	if x1-x0 > 1 {
 		bar.line(x0, y, x1, y)
@@ -134,9 +131,8 @@ func (t *trendPlot) run(r trended) {
 	disc(&dot, min(max(x, t.s.x0+4), t.s.x1-4), y)
 	look := map[bool]string{true: "mark", false: "hollow"}[r.head]
 	t.c.put("thin", &bar)
-	t.c.put("stroke", &open)
-	t.c.put(look, &dot)
-	t.key.shape(look, "run of the "+sideName(r.head), disc)
+	t.c.show(unfinished, &open)
+	t.c.show(shape("run of the "+sideName(r.head), look, disc), &dot)
 	t.y += h
 }
 
@@ -148,9 +144,7 @@ func (t *trendPlot) band(r *verdict.ComparedRow, top float64) {
 	}
 	var p path
 	p.box(t.s.x(*w.Lo), top, t.s.x(*w.Hi), t.y)
-	t.c.under("band", &p)
-	t.c.weaveUnder("bandhatch", &p)
-	t.key.swatch("band", "bandhatch", "where the base's median lies")
+	t.c.showUnder(baseMedian, &p)
 }
 
 func sideName(head bool) string { return map[bool]string{true: "head", false: "base"}[head] }

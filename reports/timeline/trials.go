@@ -11,7 +11,6 @@ import (
 const (
 	maxTrials  = 60 // close-ups; of more, the longest get one
 	maxSummary = 40 // takeovers in one picture of those without a close-up
-	maxOthers  = 12 // further keys that the same fault struck, in its close-up
 	maxCut     = 12 // pictures of those without
 )
 
@@ -23,11 +22,27 @@ type strike struct {
 
 // Trials draws every takeover: a close-up for each fault and lock, and bars for those beyond the longest 60.
 func Trials(l *verdict.Lanes) []Picture {
+	all := strikesOf(l)
+	ranked := slices.Clone(all)
+	slices.SortStableFunc(ranked, func(a, b *strike) int { return byLength(a.trials[0], b.trials[0]) })
+	var out []Picture
+	var rest []*verdict.TrialLane
+	for _, s := range all {
+		if slices.Contains(ranked[:min(maxTrials, len(ranked))], s) {
+			out = append(out, closeup(l, s))
+			continue
+		}
+		rest = append(rest, s.trials...)
+	}
+	return append(out, summaries(rest, l.TimeScale)...)
+}
+
+func strikesOf(l *verdict.Lanes) []*strike {
 	var all []*strike
-	at := map[string]*strike{}
+	at := map[[2]string]*strike{}
 	for i := range l.Trials {
 		t := &l.Trials[i]
-		id := t.Lock + "\x00" + t.Fault
+		id := [2]string{t.Lock, t.Fault}
 		s := at[id]
 		if s == nil || t.Fault == "" {
 			s = &strike{lock: t.Lock, fault: t.Fault}
@@ -37,49 +52,9 @@ func Trials(l *verdict.Lanes) []Picture {
 		s.trials = append(s.trials, t)
 	}
 	for _, s := range all {
-		slices.SortStableFunc(s.trials, func(a, b *verdict.TrialLane) int {
-			switch {
-			case longer(a, b):
-				return -1
-			case longer(b, a):
-				return 1
-			}
-			return 0
-		})
+		slices.SortStableFunc(s.trials, byLength)
 	}
-	chosen := longest(all, maxTrials)
-	var out []Picture
-	var rest []*verdict.TrialLane
-	for i, s := range all {
-		if chosen[i] {
-			out = append(out, closeup(l, s))
-		} else {
-			rest = append(rest, s.trials...)
-		}
-	}
-	return append(out, summaries(l, rest)...)
-}
-
-// longest marks the n strikes with the longest takeovers.
-func longest(all []*strike, n int) []bool {
-	order := make([]int, len(all))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		switch x, y := all[a].trials[0], all[b].trials[0]; {
-		case longer(x, y):
-			return -1
-		case longer(y, x):
-			return 1
-		}
-		return cmp.Compare(a, b)
-	})
-	chosen := make([]bool, len(all))
-	for _, i := range order[:min(n, len(order))] {
-		chosen[i] = true
-	}
-	return chosen
+	return all
 }
 
 // trialColumns of every table of trials.

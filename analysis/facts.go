@@ -1,0 +1,371 @@
+package analysis
+
+import (
+	"io"
+	"slices"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/arena"
+	"github.com/lockdrill/lockdrill/lockcore"
+)
+
+// Facts are a history turned once into what judging, pictures and comparisons ask for: epochs with their brackets, effects in the
+// ledger's order, shots of faults, coverage of the probes. They conclude nothing about SLOs, and hold no event of the kinds that a
+// history is full of.
+type Facts struct {
+	judger      *Judger
+	exp         *experiments.Experiment // scaled
+	header      history.Header
+	torn        string
+	cal         history.Calibration
+	environment *history.Environment
+	prediction  *history.Event // what rehearsals gave before the drill; nil = none recorded
+
+	keys     map[string]*keyIndex
+	keyOrder []*keyIndex // in the order of their first event
+	jobs     map[string]*job
+	jobOrder []*job
+	replicas map[string][]*epoch // epochs by incarnation
+
+	effects   []*effect // all keys, in the ledger's order
+	writes    map[opKey]*claim
+	deaths    map[string]death
+	exits     []*history.Event // replica.exit, one a life
+	starts    []*history.Event // replica.start
+	ready     map[string]bool  // incarnations
+	heard     map[string]bool  // incarnations that lifeOrder has
+	lifeOrder []firstHeard     // in the order in which they were first heard of
+	gone      []*history.Event // objects of lives
+	claims    map[string]int64 // last word of an incarnation
+	pauses    map[string][]pause
+	shots     []*shot
+	probes    map[string]*coverage
+	samples   map[string][]*scraped // by metric
+	raised    []raised
+	matches   []match
+
+	ledgered map[string]bool // locks of which the ledger has entries
+	claimed  map[string]bool // locks whose acquires somebody claims: without, no demand cannot be told from no witness
+
+	last           int64 // stamp of the last event
+	phases         map[string]*history.Event
+	losses         []history.Span   // the locks' store lost its data, or may have
+	lives          []*history.Event // its new incarnations, which say so
+	lostLedger     []string         // why the ledger cannot be relied on
+	aborts         []*history.Event
+	cleanups       []*history.Event
+	end            *history.Event
+	findings       []verdict.Finding
+	contradictions int // of these, found while it was read
+
+	memory memory
+}
+
+// opKey names an operation of somebody, or at a key.
+type opKey struct{ of, op string }
+
+// memory is what facts are made of. It is used again by the next ones of a Judger.
+type memory struct {
+	keys      arena.Of[keyIndex]
+	epochs    arena.Of[epoch]
+	calls     arena.Of[call]
+	works     arena.Of[work]
+	stretches arena.Of[stretch]
+	effects   arena.Of[effect]
+	claims    arena.Of[claim]
+	jobs      arena.Of[job]
+	held      arena.Of[held]
+	reader    reader
+}
+
+func (m *memory) reset() {
+	m.keys.Reset()
+	m.epochs.Reset()
+	m.calls.Reset()
+	m.works.Reset()
+	m.stretches.Reset()
+	m.effects.Reset()
+	m.claims.Reset()
+	m.jobs.Reset()
+	m.held.Reset()
+}
+
+// empty is m without its content, or a new map.
+func empty[K comparable, V any](m map[K]V) map[K]V {
+	if m == nil {
+		return map[K]V{}
+	}
+	clear(m)
+	return m
+}
+
+// job is one piece of work under a lock key of its own.
+type job struct {
+	id, lock, key string
+	class         string
+	offered       history.Span // first offer
+	hold          int64        // ns of work that it needs
+	n             int64
+	terminals     []*effect // accepted, new
+	states        []*effect // accepted, new, neither begin nor tick
+}
+
+type death struct {
+	history.Span
+	n    int64
+	exit string // as replica.exit says
+}
+
+// firstHeard is what was first heard of an incarnation.
+type firstHeard struct {
+	incarnation string
+	start       history.Span
+}
+
+// wait is one bounded wait for a key, by its refusal and its end.
+type wait struct {
+	source     string
+	begin, end history.Span
+	outcome    history.Outcome
+	holder     string
+	n          int64
+}
+
+// Read takes in a history in one pass. e is the experiment as loaded (not scaled). An error is h's: its line that is no event.
+func Read(e *experiments.Experiment, h history.Source) (*Facts, error) { return NewJudger(e).Read(h) }
+
+// FactsOf is Read of what is in memory.
+func FactsOf(e *experiments.Experiment, h *history.History) *Facts { return NewJudger(e).whole(h) }
+
+// begin makes ix those of another history of r's experiment, in the memory of whatever it was before.
+func (ix *Facts) begin(r *Judger, header history.Header) {
+	ix.memory.reset()
+	*ix = Facts{
+		judger: r, exp: r.exp, header: header, memory: ix.memory,
+		keys: empty(ix.keys), jobs: empty(ix.jobs), replicas: empty(ix.replicas),
+		writes: empty(ix.writes), deaths: empty(ix.deaths), claims: empty(ix.claims), pauses: empty(ix.pauses), ready: empty(ix.ready), heard: empty(ix.heard),
+		probes: empty(ix.probes), ledgered: empty(ix.ledgered), claimed: empty(ix.claimed), phases: empty(ix.phases), samples: empty(ix.samples),
+		keyOrder: ix.keyOrder[:0], jobOrder: ix.jobOrder[:0], effects: ix.effects[:0], exits: ix.exits[:0], shots: ix.shots[:0],
+		cleanups: ix.cleanups[:0], starts: ix.starts[:0], lifeOrder: ix.lifeOrder[:0],
+	}
+}
+
+func (ix *Facts) read(h history.Source) error {
+	r := &ix.memory.reader
+	r.begin(ix)
+	for {
+		ev, err := h.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		r.read(ev)
+		ix.last = max(ix.last, ev.To)
+	}
+	ix.torn = h.Torn()
+	ix.derive()
+	ix.contradictions = len(ix.findings)
+	return nil
+}
+
+// Experiment is the one that was run, as loaded.
+func (ix *Facts) Experiment() *experiments.Experiment { return ix.judger.file }
+
+// Header is the history's.
+func (ix *Facts) Header() history.Header { return ix.header }
+
+// AsLive are the same facts as of a live run.
+func (ix *Facts) AsLive() *Facts {
+	live := *ix
+	live.header.Mode = history.Live
+	return &live
+}
+
+// Environment is what the run stood on; nil where it does not say.
+func (ix *Facts) Environment() *history.Environment { return ix.environment }
+
+// derive fixes the brackets, in the order in which they lean on one another.
+func (ix *Facts) derive() {
+	for _, s := range ix.shots {
+		s.noteDeath(ix)
+	}
+	ix.closeDead()
+	ix.placeEffects()
+	for _, k := range ix.keyOrder {
+		for _, c := range k.attempts {
+			if c.holder != "" {
+				e := k.epoch(c.holder)
+				e.refusals = append(e.refusals, c)
+			}
+		}
+		for _, s := range k.looks {
+			if s.epoch != "" {
+				e := k.epoch(s.epoch)
+				e.looks = append(e.looks, s)
+			}
+		}
+		ix.order(k)
+		for i, e := range k.epochs {
+			var next *epoch
+			if i+1 < len(k.epochs) {
+				next = k.epochs[i+1]
+			}
+			ix.leaseOf(k, e, next)
+			ix.believe(e)
+			ix.endWorks(e)
+			if e.replica != "" {
+				ix.replicas[e.replica] = append(ix.replicas[e.replica], e)
+			}
+		}
+		ix.checkCalls(k)
+	}
+	ix.checkWrites()
+	ix.markStrangers()
+	for _, s := range ix.shots {
+		s.conclude(ix)
+	}
+	kills := map[string]*shot{}
+	for _, s := range ix.shots {
+		s.afterDeath(kills)
+	}
+	for _, s := range ix.shots {
+		s.settle(ix)
+	}
+}
+
+// key finds or makes the index of the event's key.
+func (ix *Facts) key(ev *history.Event) *keyIndex {
+	k := ix.keys[ev.Key]
+	if k == nil {
+		k = ix.memory.keys.Get()
+		*k = keyIndex{name: ev.Key, lock: ev.Lock, mem: &ix.memory, byID: empty(k.byID), epochs: k.epochs[:0], attempts: k.attempts[:0],
+			waits: k.waits[:0], looks: k.looks[:0], effects: k.effects[:0], jobs: k.jobs[:0]}
+		if l := ix.lock(ev.Lock); l != nil {
+			k.loop = l.Loop()
+		}
+		ix.keys[ev.Key] = k
+		ix.keyOrder = append(ix.keyOrder, k)
+	}
+	return k
+}
+
+// keysOf lists the keys of a lock.
+func (ix *Facts) keysOf(lock string) []*keyIndex {
+	var ks []*keyIndex
+	for _, k := range ix.keyOrder {
+		if k.lock == lock {
+			ks = append(ks, k)
+		}
+	}
+	return ks
+}
+
+// lock is the experiment's lock of that name; nil where it declares none.
+func (ix *Facts) lock(name string) *experiments.Lock {
+	for i := range ix.exp.System.Locks {
+		if ix.exp.System.Locks[i].Name == name {
+			return &ix.exp.System.Locks[i]
+		}
+	}
+	return nil
+}
+
+// policy of the lock; the zero policy where it is not declared.
+func (ix *Facts) policy(lock string) lockcore.Policy {
+	if l := ix.lock(lock); l != nil {
+		return l.Policy
+	}
+	return lockcore.Policy{}
+}
+
+// find notes a contradiction between two ways to know the same thing.
+func (ix *Facts) find(what string, evidence ...int64) {
+	ix.findings = append(ix.findings, verdict.Finding{What: what, Evidence: cite(evidence...)})
+}
+
+// closeDead ends the calls that their callers took to the grave: what was not sent by then never was.
+func (ix *Facts) closeDead() {
+	for _, k := range ix.keyOrder {
+		for _, e := range k.byID {
+			for _, cs := range [][]*call{e.acquires, e.renewals, e.releases} {
+				for _, c := range cs {
+					if d, ok := ix.deaths[c.source]; ok && !c.exited {
+						c.span.To = max(c.span.From, d.To)
+					}
+				}
+			}
+		}
+	}
+}
+
+// endWorks ends work that has no exit with its holder's death, or leaves it open.
+func (ix *Facts) endWorks(e *epoch) {
+	for _, w := range e.works {
+		if !w.exited() {
+			w.end = ix.lastSign(e.replica)
+			w.end.From = max(w.end.From, w.start.From)
+			w.end.To = max(w.end.To, w.end.From)
+		}
+	}
+}
+
+// finalAt is the earliest instant of the final reads, by the ledger's probe, or, where nobody writes to a ledger, by those of the locks;
+// ok is false where they were not completed.
+func (ix *Facts) finalAt() (int64, bool) {
+	p := ix.phases[history.PhaseFinal]
+	if p == nil {
+		return 0, false
+	}
+	at := int64(open)
+	for _, probe := range ix.witnesses() {
+		c := ix.probes[probe]
+		if c == nil || c.final == nil {
+			return 0, false
+		}
+		at = min(at, max(c.final.From, p.From))
+	}
+	return at, true
+}
+
+// witnesses are the probes that see the ends of trials: the ledger's, or those of the locks of an observed system.
+func (ix *Facts) witnesses() []string {
+	if !ix.exp.Observed() {
+		return []string{probeLedger}
+	}
+	var ps []string
+	for i := range ix.exp.System.Locks {
+		if p := ix.looker(ix.exp.System.Locks[i].Name); !slices.Contains(ps, p) {
+			ps = append(ps, p)
+		}
+	}
+	return ps
+}
+
+// looker is the probe that looks at the keys of the lock.
+func (ix *Facts) looker(lock string) string {
+	if ix.outlivesLease(lock) {
+		return probeLeases
+	}
+	return probeKeys
+}
+
+// maxEvidence bounds the event numbers that one row cites.
+const maxEvidence = 20
+
+// cite lists event numbers without zeros and repeats, at most maxEvidence of them.
+func cite(ns ...int64) []int64 {
+	out := make([]int64, 0, min(len(ns), maxEvidence))
+	seen := make(map[int64]bool, len(ns))
+	for _, n := range ns {
+		if n == 0 || seen[n] || len(out) == maxEvidence {
+			continue
+		}
+		seen[n] = true
+		out = append(out, n)
+	}
+	return out
+}

@@ -1,0 +1,298 @@
+package analysis
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
+)
+
+// reader pairs the lines of a history: invoke with return, enter with exit, the events of one shot.
+type reader struct {
+	ix    *Facts
+	calls map[callKey]*call // until they return
+	works map[opKey]*work   // by source and op
+	waits map[opKey]*wait   // likewise
+	shots map[string]*shot
+	ends  history.Ends // observed systems: of leases, by key
+}
+
+// callKey names a call: of its source and op there may also be another of another verb.
+type callKey struct{ verb, source, op string }
+
+// begin readies r for another history.
+func (r *reader) begin(ix *Facts) {
+	*r = reader{ix: ix, calls: empty(r.calls), works: empty(r.works), waits: empty(r.waits), shots: empty(r.shots), ends: empty(r.ends)}
+}
+
+func (r *reader) read(ev *history.Event) {
+	ix := r.ix
+	switch {
+	case ev.Phase != nil, ev.Note != nil, ev.Calibration != nil, ev.Prediction != nil, ev.Environment != nil:
+		r.run(keep(ev))
+	case ev.Fault != nil:
+		r.fault(keep(ev))
+	case ev.Call != nil:
+		r.call(ev)
+	case ev.Work != nil:
+		r.work(ev)
+	case ev.Write != nil:
+		ix.claimWrite(ev)
+	case ev.Entry != nil:
+		ix.readEntry(ix.key(ev), ev)
+	case ev.Look != nil:
+		r.look(ix.key(ev), ev)
+	case ev.Coverage != nil:
+		ix.watch(ev)
+	case ev.Job != nil:
+		r.job(ev)
+	case ev.Abandon != nil:
+		r.abandon(keep(ev))
+	case ev.Replica != nil:
+		r.replica(keep(ev))
+	case ev.Incarnation != nil && ev.Incarnation.Life > 1:
+		r.loss(keep(ev))
+	case ev.Sample != nil:
+		ix.scrape(ev)
+	case ev.Match != nil:
+		ix.matches = append(ix.matches, match{ev.Match.Pattern, ev.Source, ev.N})
+	case ev.Object != nil && ev.Object.Gone && ev.Object.Incarnation != "":
+		ix.gone = append(ix.gone, keep(ev))
+	}
+	if ev.Source != "runner" && !strings.HasPrefix(ev.Source, "probe:") {
+		ix.claims[ev.Source] = max(ix.claims[ev.Source], ev.From)
+	}
+}
+
+// keep is ev for ever: its body is one that is good for ever by itself.
+func keep(ev *history.Event) *history.Event {
+	kept := *ev
+	return &kept
+}
+
+// hear notes the first that was heard of an incarnation, and since when it may have lived.
+func (ix *Facts) hear(incarnation string, start history.Span) {
+	if !ix.heard[incarnation] {
+		ix.heard[incarnation] = true
+		ix.lifeOrder = append(ix.lifeOrder, firstHeard{incarnation, start})
+	}
+}
+
+func (r *reader) replica(ev *history.Event) {
+	ix, who := r.ix, ev.Replica.Incarnation
+	switch ev.Kind {
+	case history.ReplicaStart:
+		ix.hear(who, ev.Span)
+		ix.starts = append(ix.starts, ev)
+	case history.ReplicaReady:
+		ix.ready[who] = true
+	case history.ReplicaExit:
+		if _, known := ix.deaths[who]; !known {
+			ix.deaths[who] = death{Span: ev.Span, n: ev.N, exit: ev.Replica.Exit}
+			ix.exits = append(ix.exits, ev)
+			ix.unheard(ev)
+		}
+	}
+}
+
+func (r *reader) run(ev *history.Event) {
+	ix := r.ix
+	switch ev.Kind {
+	case history.RunCalibration:
+		ix.cal = *ev.Calibration
+	case history.RunEnvironment:
+		if ix.environment == nil {
+			ix.environment = ev.Environment
+		}
+	case history.RunPrediction:
+		ix.prediction = ev
+	case history.RunPhase:
+		if ix.phases[ev.Phase.Name] == nil {
+			ix.phases[ev.Phase.Name] = ev
+		}
+	case history.RunAbort:
+		ix.aborts = append(ix.aborts, ev)
+	case history.RunCleanup:
+		ix.cleanups = append(ix.cleanups, ev)
+	case history.RunEnd:
+		ix.end = ev
+	}
+}
+
+// loss notes that a store has forgotten what it held.
+func (r *reader) loss(ev *history.Event) {
+	if ev.Incarnation.Store == "ledger" {
+		r.ix.lostLedger = append(r.ix.lostLedger, "the ledger lost its data at "+figures.Clock(ev.From))
+		return
+	}
+	r.ix.losses, r.ix.lives = append(r.ix.losses, ev.Span), append(r.ix.lives, ev)
+}
+
+func (r *reader) call(ev *history.Event) {
+	k := r.ix.key(ev)
+	r.ix.hear(ev.Source, history.Span{To: ev.To})
+	switch ev.Kind {
+	case history.WaitBegin:
+		w := &wait{source: ev.Source, begin: ev.Span, end: history.Span{From: ev.From, To: open}, outcome: history.Unknown, holder: ev.Call.Holder, n: ev.N}
+		r.waits[opKey{ev.Source, ev.Op}] = w
+		k.waits = append(k.waits, w)
+		return
+	case history.WaitEnd:
+		if w := r.waits[opKey{ev.Source, ev.Op}]; w != nil {
+			w.end, w.outcome, w.n = ev.Span, ev.Outcome, ev.N
+			if ev.Call.Holder != "" {
+				w.holder = ev.Call.Holder
+			}
+		}
+		return
+	case history.ReleaseSkipped:
+		e := k.epoch(ev.Epoch)
+		e.skipped, e.whySkipped = ev.N, ev.Call.Why
+		return
+	}
+	verb, half, _ := strings.Cut(string(ev.Kind), ".")
+	pair := callKey{verb, ev.Source, ev.Op}
+	c := r.calls[pair]
+	if half == "return" && verb == "renew" && ev.Outcome != history.OK {
+		r.ix.raise(ev, "")
+	}
+	if c == nil {
+		c = k.mem.calls.New(call{source: ev.Source, key: k.name, epoch: ev.Epoch, sent: ev.Span, span: history.Span{From: ev.From, To: open}, outcome: history.Unknown, told: ev.N, n: ev.N})
+		k.addCall(verb, c)
+		r.ix.claimed[k.lock] = true
+		r.calls[pair] = c
+	}
+	if ev.Call.TTL != 0 {
+		c.ttl = ev.Call.TTL
+	}
+	if half == "return" {
+		c.finish(ev)
+		delete(r.calls, pair)
+	}
+	e := k.epoch(ev.Epoch)
+	if e.replica == "" {
+		e.replica = ev.Source
+	} else if e.replica != ev.Source && verb == "acquire" {
+		r.ix.find("key "+k.name+": epoch "+ev.Epoch+" is claimed by "+e.replica+" and by "+ev.Source, ev.N)
+	}
+	if ev.Fence != 0 && e.fence == 0 {
+		e.fence = ev.Fence
+	}
+}
+
+func (k *keyIndex) addCall(verb string, c *call) {
+	e := k.epoch(c.epoch)
+	switch verb {
+	case "acquire":
+		e.acquires = append(e.acquires, c)
+		k.attempts = append(k.attempts, c)
+	case "renew":
+		e.renewals = append(e.renewals, c)
+	case "release", "undo":
+		e.releases = append(e.releases, c)
+	}
+}
+
+func (c *call) finish(ev *history.Event) {
+	c.exited = true
+	c.span.To = max(c.span.From, ev.To)
+	c.answered = history.At(c.span.To)
+	if ev.Clock == history.ClockBounds {
+		c.answered.From = min(max(c.span.From, ev.Call.Answered), c.span.To)
+	}
+	c.outcome, c.result, c.holder, c.fault, c.n = ev.Outcome, ev.Call.Result, ev.Call.Holder, ev.Call.Fault, ev.N
+}
+
+func (r *reader) work(ev *history.Event) {
+	k := r.ix.key(ev)
+	r.ix.hear(ev.Source, history.Span{To: ev.To})
+	pair := opKey{ev.Source, ev.Op}
+	if ev.Kind == history.WorkEnter {
+		w := k.mem.works.New(work{subject: ev.Work.Subject, start: ev.Span, end: history.Span{From: ev.From, To: open}, n: ev.N})
+		e := k.epoch(ev.Epoch)
+		e.works = append(e.works, w)
+		if e.replica == "" {
+			e.replica = ev.Source
+		}
+		r.works[pair] = w
+		return
+	}
+	if w := r.works[pair]; w != nil {
+		w.end, w.why, w.exit, w.by, w.valid, w.hasValid = ev.Span, ev.Work.Why, ev.N, ev.Source, ev.Work.Valid, ev.Work.HasValid
+		delete(r.works, pair)
+	}
+}
+
+func (r *reader) look(k *keyIndex, ev *history.Event) {
+	s := k.mem.stretches.New(stretch{epoch: ev.Epoch, first: ev.Span, prev: history.Span{From: never}, again: history.Span{From: never}, pttl: ev.Look.PTTL, direct: ev.Look.Direct, n: ev.N})
+	if ev.Look.Prev != nil {
+		s.prev = *ev.Look.Prev
+	}
+	if s.slack = ev.Look.Slack; !ev.Look.Present {
+		s.epoch = ""
+	}
+	s.extended = r.ix.exp.Observed() && r.ends.Extended(*ev)
+	if e := k.byID[s.epoch]; s.epoch != "" && ev.Look.Holder != "" && (e == nil || e.replica == "") {
+		k.epoch(s.epoch).replica = ev.Look.Holder // nobody claims: the lock itself says whose it is
+	}
+	if len(k.looks) == 0 {
+		k.looks = append(k.looks, s)
+		return
+	}
+	last := k.looks[len(k.looks)-1]
+	if ev.Look.Final && last.epoch == s.epoch { // nothing changed: one more sight of the same state
+		last.again = ev.Span
+		return
+	}
+	if s.prev.From == never {
+		s.prev = last.first
+	}
+	last.next = s
+	k.looks = append(k.looks, s)
+	if ev.Look.Released && last.epoch != "" {
+		k.epoch(last.epoch).handBack(s)
+	}
+}
+
+func (r *reader) job(ev *history.Event) {
+	ix := r.ix
+	if ev.Kind == history.JobAck || ix.jobs[ev.Job.ID] != nil {
+		return
+	}
+	k := ix.key(ev)
+	j := k.mem.jobs.New(job{id: ev.Job.ID, class: ev.Job.Class, lock: k.lock, key: k.name, offered: ev.Span, hold: ev.Job.Hold, n: ev.N})
+	ix.jobs[j.id] = j
+	ix.jobOrder = append(ix.jobOrder, j)
+	k.jobs = append(k.jobs, j)
+}
+
+func (r *reader) abandon(ev *history.Event) {
+	e := r.ix.key(ev).epoch(ev.Epoch)
+	r.ix.raise(ev, ev.Abandon.Reason)
+	switch {
+	case ev.Kind == history.AbandonKind && e.abandoned == nil:
+		e.abandoned = ev
+	case ev.Kind == history.FenceObserved && e.fenced == nil:
+		e.fenced = ev
+	case ev.Kind == history.UnownedEnter && e.unowned == nil:
+		e.unowned = ev
+	}
+}
+
+func (r *reader) fault(ev *history.Event) {
+	s := r.shots[ev.Op]
+	if ev.Source != "runner" { // a replica reports what a fault in it did; whom a shot hit is not for it to say
+		if s != nil && (ev.Kind == history.FaultHit || ev.Kind == history.FaultReverted) && slices.Contains(s.victims, ev.Source) {
+			s.report(ev)
+		}
+		return
+	}
+	if s == nil {
+		s = &shot{op: ev.Op, id: ev.Fault.ID, num: ev.Fault.Shot, kind: ev.Fault.Kind,
+			counts: map[string]int64{}, ends: map[string]*history.Span{}, locks: map[string]bool{}, contended: map[string]bool{}}
+		r.shots[ev.Op] = s
+		r.ix.shots = append(r.ix.shots, s)
+	}
+	s.take(ev)
+}

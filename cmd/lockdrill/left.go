@@ -1,0 +1,90 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"sync"
+
+	"github.com/lockdrill/lockdrill/experiments/drill"
+	"github.com/lockdrill/lockdrill/experiments/undo"
+	"github.com/lockdrill/lockdrill/reports"
+)
+
+// underWay is the folder of the drill that is under way, for whoever leaves it at once. It is safe for concurrent use.
+type underWay struct {
+	mu  sync.Mutex
+	dir string
+}
+
+func (u *underWay) set(dir string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.dir = dir
+}
+
+// printLeft names what the drill has changed and not undone, as its journal says on the disk.
+func (u *underWay) printLeft(w io.Writer) {
+	u.mu.Lock()
+	dir := u.dir
+	u.mu.Unlock()
+	if dir == "" {
+		return
+	}
+	c, err := undo.Read(filepath.Join(dir, undo.File))
+	if err != nil {
+		return // nothing was written down, so nothing was changed
+	}
+	for _, e := range c.Open() {
+		printChange(w, e.Record, e.Why)
+	}
+	if len(c.Open()) > 0 {
+		fmt.Fprintf(w, "  lockdrill recover %s says whether all of it is undone\n", dir)
+	}
+}
+
+// printEnding says what the undo journal of a drill that is over says.
+func printEnding(w io.Writer, e *drill.Ending) {
+	path := filepath.Join(e.Dir, undo.File)
+	switch {
+	case e.Err != nil:
+		fmt.Fprintf(w, "lockdrill: %v\n", e.Err)
+	case e.Journal.Closed && e.ByWatchdog():
+		fmt.Fprintf(w, "lockdrill: what the run could not undo, its watchdog has undone since: nothing is left (%s)\n", path)
+	case !e.Journal.Closed:
+		fmt.Fprintf(w, "lockdrill: not everything is undone; try again with: lockdrill recover %s\n", e.Dir)
+		for _, left := range e.Journal.Open() {
+			printChange(w, left.Record, left.Why)
+		}
+	}
+}
+
+// recordUndone writes down what was undone, and what was not.
+func recordUndone(w io.Writer, r undo.Report, err error) {
+	for _, o := range r.Outcomes {
+		if o.Err != nil {
+			printChange(w, o.Record, o.Err.Error())
+		} else {
+			fmt.Fprintf(w, "  undone      %s (it was: %s)\n", o.Record, o.State)
+		}
+	}
+	if err != nil {
+		fmt.Fprintf(w, "%v\n", err)
+	}
+}
+
+// printChange names a change that is not undone, and how a person undoes it.
+func printChange(w io.Writer, r undo.Record, why string) {
+	if why == "" {
+		why = "the undoing was not finished"
+	}
+	fmt.Fprintln(w, reports.HarmlessLine(fmt.Sprintf("  NOT UNDONE  %s: %s", r, why)))
+	for _, command := range undo.ByHand(r) {
+		fmt.Fprintf(w, "    by hand:  %s\n", command)
+	}
+}
+
+// notifier prints what a drill has to say to a person, a line each.
+func notifier(w io.Writer) func(string) {
+	return func(line string) { fmt.Fprintln(w, reports.Harmless(line)) }
+}

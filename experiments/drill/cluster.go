@@ -1,0 +1,146 @@
+package drill
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/undo"
+	"github.com/lockdrill/lockdrill/internal/kube"
+	"github.com/lockdrill/lockdrill/lockcore/redisstore"
+)
+
+// Cluster says which cluster is meant, as kubectl's flags of these names do. It wins over the file.
+type Cluster struct {
+	Kubeconfig, Context, Namespace string
+}
+
+// open reads the kubeconfig for an experiment whose replicas are pods, and writes into it which context and namespace that is, so that
+// the run's own copy says so; nil = its replicas are no pods. It does not dial. A problem is a usage error.
+func (c *Cluster) open(e *experiments.Experiment) (*kube.Cluster, error) {
+	k := e.Kubernetes
+	if k == nil {
+		if given := c.given(); given != "" {
+			return nil, usagef("%s: %s is for experiments whose replicas are pods: this one has no kubernetes section", e.Name, given)
+		}
+		return nil, nil
+	}
+	o := kube.Options{Kubeconfig: c.Kubeconfig, Context: k.Context, Namespace: k.Namespace}
+	if c.Context != "" {
+		o.Context = c.Context
+	}
+	if c.Namespace != "" {
+		o.Namespace = c.Namespace
+	}
+	cluster, err := kube.Open(o)
+	if err != nil {
+		return nil, usagef("%s: %w", e.Name, err)
+	}
+	k.Context, k.Namespace = cluster.Context, cluster.Namespace
+	return cluster, nil
+}
+
+// given names the first flag that was given.
+func (c *Cluster) given() string {
+	for _, f := range []struct{ name, value string }{{"--kubeconfig", c.Kubeconfig}, {"--context", c.Context}, {"--namespace", c.Namespace}} {
+		if f.value != "" {
+			return f.name
+		}
+	}
+	return ""
+}
+
+// clusterTarget names the namespace of a cluster that pods are in, for journals and guards.
+func clusterTarget(k *experiments.Kubernetes) string {
+	context := k.Context
+	if context == "" {
+		context = "in-cluster"
+	}
+	return "kubernetes " + context + "/" + k.Namespace
+}
+
+// needs is what the drill does in its namespace.
+func needs(e *experiments.Experiment) kube.Needs {
+	n := kube.Needs{Namespace: e.Kubernetes.Namespace, Apply: e.Kubernetes.Pods == experiments.PodsApply, Logs: true}
+	n.Files = n.Apply && (e.Redis.CA != "" || e.Ledger.CA != "")
+	for i := range e.Faults {
+		if k := e.Faults[i].Kill; k != nil {
+			n.Kill = n.Kill || k.Form != experiments.FormCrash
+			n.Exec = n.Exec || len(k.Exec) > 0
+		}
+	}
+	for i := range e.System.Locks {
+		if name := e.System.Locks[i].Lease; name != "" && !slices.Contains(n.Leases, name) {
+			n.Leases = append(n.Leases, name)
+		}
+	}
+	return n
+}
+
+// elsewhere is how recover reaches the cluster of a record where it is not as the run reached it: on another machine. The namespace is
+// always the record's.
+func (c *Cluster) elsewhere(r undo.Record) (undo.Record, error) {
+	if r.Cluster == nil {
+		return r, nil
+	}
+	there := *r.Cluster
+	if c.Kubeconfig != "" {
+		path, err := filepath.Abs(c.Kubeconfig)
+		if err != nil {
+			return r, fmt.Errorf("find --kubeconfig: %w", err)
+		}
+		there.Kubeconfig = path
+	}
+	if c.Context != "" {
+		there.Context = c.Context
+	}
+	r.Cluster = &there
+	return r, nil
+}
+
+// hasStore reports whether a drill needs a store for its locks: one that only watches Lease objects does not.
+func hasStore(e *experiments.Experiment) bool {
+	return !e.Observed() || slices.ContainsFunc(e.System.Locks, func(l experiments.Lock) bool { return l.Lease == "" })
+}
+
+// Rules are the rules of a Role that permits what the drill does in its namespace, and nothing more; summary is the ConfigMap that its
+// runner writes afterwards, "" = none.
+func Rules(e *experiments.Experiment, summary string) []kube.Rule {
+	n := needs(e)
+	n.Summary = summary
+	return kube.RulesFor(n)
+}
+
+// Summary is a ConfigMap of the drill's namespace, for what came of the drill.
+type Summary struct {
+	cluster *kube.Cluster
+	name    string
+}
+
+// OpenSummary does not dial. A problem is a usage error.
+func OpenSummary(e *experiments.Experiment, c Cluster, name string) (*Summary, error) {
+	cluster, err := c.open(e)
+	if err == nil && cluster == nil {
+		err = usagef("%s: --summary-configmap needs a cluster, and this experiment has no kubernetes section: --result-file and --junit need none", e.Name)
+	}
+	return &Summary{cluster, name}, err
+}
+
+// summaryWithin bounds writing it.
+const summaryWithin = 10 * time.Second
+
+// Write makes or replaces what the ConfigMap holds.
+func (s *Summary) Write(data map[string]string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), summaryWithin)
+	defer cancel()
+	return s.cluster.WriteSummary(ctx, s.name, data)
+}
+
+// Quiet keeps the clients of stores and clusters from writing to standard error themselves. It is for main.
+func Quiet() {
+	redisstore.Quiet()
+	kube.Quiet()
+}

@@ -1,0 +1,248 @@
+// Package drill puts one drill together and runs it: stores, replicas, injectors, probes, guards, the undo journal and its watchdog.
+//
+// How a drill is put together is read in this file: what it consists of (parts), and in which order that is opened, recorded and run
+// (Run). It knows no command line: it prints nothing, and an end that is not the tool's own breaking is an Error. It judges nothing. Its
+// one invariant: what a drill puts up or changes is in its undo journal first, so that it is undone whatever becomes of this process.
+package drill
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/runner"
+	"github.com/lockdrill/lockdrill/experiments/undo"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/kube"
+	"github.com/lockdrill/lockdrill/internal/monotime"
+	"github.com/lockdrill/lockdrill/lockcore/sim"
+	"github.com/lockdrill/lockdrill/probes"
+)
+
+// Options say what is drilled, and who is told of it.
+type Options struct {
+	Experiment *experiments.Experiment // as loaded
+	Cluster    Cluster
+	Seed       int64  // 0 = the experiment's, else a new one
+	Out        string // the run's folder; "" = runs/<UTC time>-<name>
+	Tool       string // with its version, for the history
+
+	// Notify takes a line for a person.
+	Notify func(line string)
+	// Begin is called once the drill has what it stands on, which notice names: observe takes each event as it is recorded, in order,
+	// and end is called after the last of them.
+	Begin func(e *experiments.Experiment, notice string, clock func() int64) (observe func(history.Event), end func())
+}
+
+// Drill is one experiment with everything that it stands on.
+type Drill struct {
+	o       Options
+	loaded  *experiments.Experiment // as loaded
+	e       *experiments.Experiment // scaled
+	cluster *kube.Cluster           // of an experiment whose replicas are pods
+	seed    int64
+	run     string
+	dir     string // absolute
+	clock   func() int64
+	origin  int64
+
+	journal  *undo.Journal
+	watchdog *watchdog
+	rec      *history.Recorder
+	log      *runner.Log
+
+	// What the parts add when they are opened. What a drill does not have is in none of these.
+	cfg     runner.Config
+	strikes equipment
+	env     history.Environment
+	notices []string        // what the drill stands on, for a person
+	net     sim.Net         // as it was measured
+	facts   []history.Event // recorded after the environment, before anything is started
+	begin   []func() error  // done once the history is being written
+	guards  []func() (word, why string)
+	names   []func(probes.Names)              // tell probes of keys what the holders are called
+	looks   []func() error                    // close the connections of probes
+	stands  []func(ctx context.Context) error // end the stores, and what stands between them and the replicas
+}
+
+// part opens one thing that a drill has, and adds to the drill what comes of it.
+type part func(ctx context.Context) error
+
+// parts are what the drill consists of, in the order in which they are opened: the locks' store and the ledger's with what stands on the
+// replicas' way there, what the replicas are, and what looks at their metrics.
+func (d *Drill) parts() []part {
+	var all []part
+	s := &stores{Drill: d, seen: asHere, tapped: direct, proxied: direct}
+	if d.e.Kubernetes != nil {
+		s.seen = asPods(d.e.Kubernetes)
+	}
+	if hasStore(d.e) {
+		all = append(all, s.openLocks)
+		if !d.e.Observed() {
+			all = append(all, s.openLedger)
+		}
+		if byTap(d.e.Faults) {
+			all = append(all, s.openTap)
+		}
+		if byNetwork(d.e.Faults) {
+			all = append(all, s.openProxies)
+		}
+		all = append(all, s.calibrate)
+	}
+	switch {
+	case d.e.Kubernetes == nil:
+		all = append(all, d.openProcesses)
+	case d.e.Observed():
+		all = append(all, d.openNamespace, d.openObserved)
+	default:
+		all = append(all, d.openNamespace, s.openWorkers)
+	}
+	return append(all, d.openMetrics)
+}
+
+// New makes the run's folder, if the run may be.
+func New(o Options) (*Drill, error) {
+	now := time.Now().UTC()
+	d := &Drill{o: o, loaded: o.Experiment, e: experiments.Scale(o.Experiment), seed: cmp.Or(o.Seed, o.Experiment.Seed), origin: monotime.Now()}
+	d.clock = func() int64 { return monotime.Now() - d.origin }
+	if d.seed == 0 {
+		d.seed = now.UnixNano() & 0x7fffffff
+	}
+	d.run = now.Format("20060102T150405.000Z") + "-" + d.e.Name
+	d.env = history.Environment{OS: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), Replicas: d.e.System.Replicas}
+	d.guards = []func() (word, why string){func() (word, why string) { return mayGoOn(d.e, time.Now()) }}
+	d.cfg = runner.Config{
+		Experiment: d.loaded, Seed: d.seed, Clock: d.clock,
+		Holder: func(context.Context, string) (string, bool, error) { return "", false, nil },
+		Watch:  func(string, string) {},
+		Cleanup: []runner.Cleanup{
+			{What: "probes", Do: func(context.Context) error { return d.closeProbes() }},
+			{What: "stores", Do: d.closeStores},
+		},
+	}
+	d.strikes = equipment{Fault: d.fault, Clock: d.clock, Await: d.await, Past: d.past, Record: d.record, Replicas: d.replicas()}
+	var err error
+	if d.cluster, err = o.Cluster.open(o.Experiment); err != nil {
+		return nil, err
+	}
+	return d, d.openFolder()
+}
+
+// Run drills, and leaves experiment.yaml and history.jsonl behind. Where it does not come to a drill, it leaves nothing. The ending is
+// what a person has to be told of the undo journal; nil = nothing.
+func (d *Drill) Run(ctx context.Context) (_ *Ending, err error) {
+	file, err := d.claim()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if err := d.openJournal(); err != nil {
+		return d.giveUp(ctx, err)
+	}
+	for _, open := range d.parts() {
+		if err := open(ctx); err != nil {
+			return d.giveUp(ctx, err)
+		}
+	}
+	header, err := d.writeExperiment()
+	if err != nil {
+		return d.giveUp(ctx, err)
+	}
+	observe, end := d.o.Begin(d.e, strings.Join(d.notices, "; "), d.clock)
+	defer end()
+	d.log = runner.NewLog()
+	d.rec, err = history.NewRecorder(file, header, d.clock, func(e history.Event) { d.log.Add(e); observe(e) })
+	if err != nil {
+		return d.giveUp(ctx, err)
+	}
+	d.linkLatest()
+	if err := d.recordFacts(ctx); err != nil {
+		return d.giveUp(ctx, err)
+	}
+	for _, begin := range d.begin {
+		if err := begin(); err != nil {
+			return d.giveUp(ctx, err)
+		}
+	}
+	return d.conclude(runner.Run(ctx, d.config()))
+}
+
+// recordFacts records what the drill stands on and what is expected of it.
+func (d *Drill) recordFacts(ctx context.Context) error {
+	facts := []history.Event{{Kind: history.RunEnvironment, Source: "runner", Environment: &d.env}}
+	facts = append(facts, d.facts...)
+	facts = append(facts, history.Event{Kind: history.RunPrediction, Source: "runner", Prediction: d.predict(ctx)})
+	for _, e := range facts {
+		if _, err := d.rec.RecordNow(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// config is what the parts have added up to.
+func (d *Drill) config() runner.Config {
+	cfg := d.cfg
+	cfg.Recorder, cfg.Log, cfg.Journal, cfg.Injectors = d.rec, d.log, d.journal, d.strikes.injectors()
+	cfg.Guard = func() (word, why string) {
+		for _, ask := range d.guards {
+			if word, why = ask(); word != "" {
+				return word, why
+			}
+		}
+		return "", ""
+	}
+	// Last: nothing may be left to undo.
+	cfg.Cleanup = append(cfg.Cleanup, runner.Cleanup{What: "undo journal", Do: func(context.Context) error { return d.journal.Close() }})
+	return cfg
+}
+
+// What parts need of a history that is not being written yet when they are opened.
+
+func (d *Drill) past() []history.Event { return d.log.Since(0) }
+
+func (d *Drill) record(e history.Event) error { _, err := d.rec.Record(e); return err }
+
+func (d *Drill) await(ctx context.Context, from int, match func(history.Event) bool) (history.Event, error) {
+	return d.log.Await(ctx, from, match)
+}
+
+// fault is the experiment's fault of that id, scaled.
+func (d *Drill) fault(id string) experiments.Fault { return faultOf(d.e, id) }
+
+func faultOf(e *experiments.Experiment, id string) experiments.Fault {
+	for _, f := range e.Faults {
+		if f.ID == id {
+			return f
+		}
+	}
+	return experiments.Fault{} // ids come from the experiment itself
+}
+
+// replicas are the names of all replicas.
+func (d *Drill) replicas() []string {
+	names := make([]string, d.e.System.Replicas)
+	for i := range names {
+		names[i] = fmt.Sprintf("r%d", i+1)
+	}
+	return names
+}
+
+// lockOf names the lock that a key belongs to, since the ledger knows keys only: a loop's own key, else the longest prefix.
+func (d *Drill) lockOf(key string) string {
+	name, longest := "unknown", -1
+	for i := range d.e.System.Locks {
+		switch l := &d.e.System.Locks[i]; {
+		case l.Loop() && key == l.Key:
+			return l.Name
+		case !l.Loop() && strings.HasPrefix(key, l.KeyPrefix) && len(l.KeyPrefix) > longest:
+			name, longest = l.Name, len(l.KeyPrefix)
+		}
+	}
+	return name
+}

@@ -1,0 +1,111 @@
+package drill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// Files of a run's folder, and where folders of runs are.
+const (
+	ExperimentFile = "experiment.yaml"
+	HistoryFile    = "history.jsonl"
+	RunsFolder     = "runs"
+)
+
+// Dir is the run's folder, absolute.
+func (d *Drill) Dir() string { return d.dir }
+
+// openFolder makes the run's folder, if it is to be had and no target is another run's.
+func (d *Drill) openFolder() (err error) {
+	dir := d.o.Out
+	if dir == "" {
+		dir = filepath.Join(RunsFolder, d.run)
+	}
+	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
+		return usagef("%s: the folder is not empty; a run never writes over another", dir)
+	}
+	if err := guardTargets(d.o.Notify, d.e, filepath.Dir(dir)); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return usagef("%s: make the run's folder: %w", dir, reason(err))
+	}
+	if d.dir, err = filepath.Abs(dir); err != nil {
+		return fmt.Errorf("make the run's folder: %w", err)
+	}
+	return nil
+}
+
+// linkLatest points runs/latest at the run. It is a convenience: where links cannot be made, there is none.
+func (d *Drill) linkLatest() {
+	if d.o.Out != "" {
+		return
+	}
+	link := filepath.Join(filepath.Dir(d.dir), "latest")
+	tmp := link + ".new"
+	_ = os.Remove(tmp)
+	if os.Symlink(filepath.Base(d.dir), tmp) == nil {
+		_ = os.Rename(tmp, link)
+	}
+}
+
+// claim makes the folder this run's own: of two runs that are given the same one, the second is refused.
+func (d *Drill) claim() (*os.File, error) {
+	path := filepath.Join(d.dir, HistoryFile)
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return nil, usagef("%s: the folder is another run's", d.dir)
+	}
+	if err != nil {
+		return nil, usagef("%s: create: %w", path, reason(err))
+	}
+	return file, nil
+}
+
+// writeExperiment writes down what will be run, and returns the header of its history.
+func (d *Drill) writeExperiment() (h history.Header, err error) {
+	resolved, err := experiments.Marshal(d.loaded)
+	if err != nil {
+		return h, fmt.Errorf("write %s: %w", ExperimentFile, err)
+	}
+	if err := os.WriteFile(filepath.Join(d.dir, ExperimentFile), resolved, 0o644); err != nil {
+		return h, fmt.Errorf("write %s: %w", ExperimentFile, err)
+	}
+	return history.Header{
+		Tool: d.o.Tool, Run: d.run, Experiment: d.e.Name, Digest: experiments.Digest(resolved),
+		Seed: d.seed, Mode: history.Live, TimeScale: d.loaded.TimeScale,
+		Started: time.Now().Add(-time.Duration(d.clock())).UTC().Format(time.RFC3339Nano),
+	}, nil
+}
+
+// giveUp ends a run that did not come to a drill: nothing of it stays, or the end says that something does.
+func (d *Drill) giveUp(ctx context.Context, err error) (left *Ending, _ error) {
+	var closing error
+	for _, step := range d.cfg.Cleanup {
+		closing = errors.Join(closing, step.Do(ctx))
+	}
+	if dropped := d.dropJournal(); dropped != nil {
+		closing = errors.Join(closing, dropped)
+		left = d.endJournal()
+	}
+	for _, name := range []string{HistoryFile, ExperimentFile} {
+		_ = os.Remove(filepath.Join(d.dir, name))
+	}
+	_ = os.Remove(d.dir) // not empty: something else is left, which closing says
+	err = fmt.Errorf("%s: %w", d.e.Name, errors.Join(err, closing))
+	switch {
+	case closing != nil:
+		return left, &Error{Dirty, err}
+	case ctx.Err() != nil:
+		return left, &Error{Aborted, fmt.Errorf("interrupted before the drill began: %w", err)}
+	}
+	return left, err
+}

@@ -1,0 +1,313 @@
+package drill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockdrill/lockdrill/analysis/forecast"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/testbed"
+	"github.com/lockdrill/lockdrill/internal/kube"
+)
+
+// Consent is what an operator says on the command line about targets that are not the run's own.
+type Consent struct {
+	Environment string   // of targets that do not say so themselves
+	Confirm     []string // names of experiments
+	Cluster     Cluster
+}
+
+// Guard is one answer to whether a run may start.
+type Guard = forecast.PlannedGuard
+
+// environmentWithin bounds asking a target what it is.
+const environmentWithin = 5 * time.Second
+
+// guards are the answers, in the order in which they are asked. They touch nothing: of a target, what it says of itself is read, and
+// only if no guard before has refused. The error is one of settings without which the target cannot be asked, a usage error.
+func guards(ctx context.Context, e *experiments.Experiment, c Consent, now time.Time) ([]Guard, error) {
+	cluster, err := c.Cluster.open(e)
+	if err != nil {
+		return nil, err
+	}
+	all := []Guard{killSwitchGuard(e), calendarGuard(e, now), storeGuard(e), confirmGuard(e, c)}
+	ask := []question{{"environment", func() (Guard, error) { return environmentGuard(ctx, e, c, nil) }}}
+	if cluster != nil {
+		ask = clusterGuards(ctx, e, c, cluster)
+	}
+	for _, a := range ask {
+		if slices.ContainsFunc(all, refuses) {
+			all = append(all, Guard{Name: a.name, Says: "not asked: the run is refused already"})
+			continue
+		}
+		g, err := a.ask()
+		if err != nil {
+			return all, err
+		}
+		g.Name = a.name
+		all = append(all, g)
+	}
+	return all, nil
+}
+
+// question is a guard that asks a target.
+type question struct {
+	name string
+	ask  func() (Guard, error)
+}
+
+func refuses(g Guard) bool { return g.Refuses }
+
+// Authorize refuses a run before anything is touched.
+func Authorize(ctx context.Context, e *experiments.Experiment, c Consent) error {
+	for _, r := range []experiments.Redis{e.Redis, e.Ledger.AsRedis()} {
+		if err := testbed.Settings(r); err != nil {
+			return usagef("%s: %w", e.Name, err)
+		}
+	}
+	all, err := guards(ctx, e, c, time.Now())
+	if err != nil {
+		return err
+	}
+	for _, g := range all {
+		if g.Refuses {
+			text := g.Says
+			if g.Paste != "" {
+				text += "\n" + strings.TrimRight(g.Paste, "\n")
+			}
+			return &Error{Refused, fmt.Errorf("%s: refused: %s: %s", e.Name, g.Name, text)}
+		}
+	}
+	return nil
+}
+
+func killSwitchGuard(e *experiments.Experiment) Guard {
+	g := Guard{Name: "kill switch", Says: "none"}
+	if path := e.Limits.KillSwitch; path != "" {
+		g.Says = path + " is not there"
+		g.Refuses = thrown(path)
+		if g.Refuses {
+			g.Says = path + " is there: nothing starts until it is removed"
+		}
+	}
+	return g
+}
+
+// thrown reports whether the kill switch is there. One that cannot be looked at counts as thrown.
+func thrown(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+const calendarName = "calendar"
+
+func calendarGuard(e *experiments.Experiment, now time.Time) Guard {
+	g := Guard{Name: calendarName, Says: "no windows, no blackouts: always open"}
+	if len(e.Windows)+len(e.Blackouts) == 0 {
+		return g
+	}
+	why, next := e.Shut(now)
+	if g.Refuses = why != ""; !g.Refuses {
+		g.Says = "open now; a run that leaves it is aborted"
+		return g
+	}
+	g.Says = why + "; it does not open within the next four weeks"
+	if !next.IsZero() {
+		g.Says = why + "; it opens " + next.Format("Mon 2006-01-02 15:04 MST")
+	}
+	return g
+}
+
+// storeGuard refuses faults that the store which the run would start cannot have.
+func storeGuard(e *experiments.Experiment) Guard {
+	g := Guard{Name: "store", Says: "the run starts its own"}
+	if !hasStore(e) {
+		g.Says = "none: the locks are Lease objects"
+		return g
+	}
+	if e.Redis.Mode == experiments.RedisExternal {
+		g.Says = "somebody's own; faults of the store itself that it allows: none"
+		if len(e.Redis.Allow) > 0 {
+			g.Says = "somebody's own; faults of the store itself that it allows: " + strings.Join(e.Redis.Allow, ", ")
+		}
+		return g
+	}
+	if e.Redis.Mode != experiments.RedisAuto {
+		return g
+	}
+	if _, err := exec.LookPath("redis-server"); err == nil {
+		return g
+	}
+	for i := range e.Faults {
+		f := &e.Faults[i]
+		if s := f.Store; s != nil && (s.Keep || slices.Contains([]experiments.StoreDo{experiments.StorePause, experiments.StoreFreeze, experiments.StoreFailover}, s.Do)) {
+			g.Refuses = true
+			g.Says = fmt.Sprintf("fault %s needs a redis-server, and there is none on the PATH: the embedded store has no %s", f.ID, f.Form())
+			return g
+		}
+	}
+	return g
+}
+
+// foreign names the targets that the run does not start itself, without secrets.
+func foreign(e *experiments.Experiment) []string {
+	var all []string
+	add := func(what, address string) {
+		if u, err := url.Parse(address); err == nil {
+			all = append(all, what+" "+u.Scheme+"://"+u.Host)
+		}
+	}
+	if e.Redis.Mode == experiments.RedisExternal {
+		add("redis", e.Redis.URL)
+	}
+	if e.Proxy.Mode == experiments.ProxyExternal {
+		add("toxiproxy", e.Proxy.URL)
+	}
+	if e.Ledger.URL != "" {
+		add("ledger", e.Ledger.URL)
+	}
+	if e.Kubernetes != nil {
+		all = append(all, clusterTarget(e.Kubernetes))
+	}
+	return all
+}
+
+func confirmGuard(e *experiments.Experiment, c Consent) Guard {
+	g := Guard{Name: "confirm", Says: "not needed: the run starts all that it touches"}
+	targets := strings.Join(foreign(e), ", ")
+	switch {
+	case targets == "":
+	case slices.Contains(c.Confirm, e.Name):
+		g.Says = "given for " + targets
+	default:
+		g.Refuses = true
+		g.Says = targets + " is not started by the run: it needs --confirm " + e.Name
+		if len(c.Confirm) > 0 {
+			g.Says += ", not " + strings.Join(c.Confirm, ", ")
+		}
+	}
+	return g
+}
+
+// environmentGuard compares what the file says with what each target says, or, where a Redis says nothing, the operator. A namespace
+// must say it itself.
+func environmentGuard(ctx context.Context, e *experiments.Experiment, c Consent, cluster *kube.Cluster) (Guard, error) {
+	g := Guard{}
+	if len(foreign(e)) == 0 {
+		g.Says = ownEnvironment + ": the run starts all that it touches"
+		if e.Environment != ownEnvironment {
+			g.Refuses, g.Says = true, fmt.Sprintf("the file is for %q, and what a run starts itself is %q", e.Environment, ownEnvironment)
+		}
+		return g, nil
+	}
+	var words []string
+	for _, w := range witnesses(e, c, cluster) {
+		is, by, err := w.declared(ctx, c)
+		switch {
+		case errors.Is(err, testbed.ErrSettings):
+			return g, usagef("%s: %w", e.Name, err)
+		case err != nil:
+			g.Refuses, g.Says = true, err.Error()
+		case is == "":
+			g.Refuses, g.Says = true, w.silent
+		case is != e.Environment:
+			g.Refuses, g.Says = true, fmt.Sprintf("the file is for %q, and %s is %q (%s)", e.Environment, w.who, is, by)
+		}
+		if g.Refuses {
+			return g, nil
+		}
+		if !slices.Contains(words, by) {
+			words = append(words, by)
+		}
+	}
+	verb := " says"
+	if len(words) > 1 {
+		verb = " say"
+	}
+	g.Says = e.Environment + ", as " + strings.Join(words, " and ") + verb
+	return g, nil
+}
+
+// witness is a target that is asked what it is.
+type witness struct {
+	who    string
+	ask    func(ctx context.Context) (name string, said bool, err error) // nil = it cannot say
+	by     string                                                        // where it says so
+	alone  bool                                                          // the operator's word does not stand for its own
+	silent string                                                        // why the run is refused where nobody says it
+}
+
+// witnesses are all targets that the run does not start itself.
+func witnesses(e *experiments.Experiment, c Consent, cluster *kube.Cluster) []witness {
+	var all []witness
+	if cluster != nil {
+		namespace := "namespace " + e.Kubernetes.Namespace
+		all = append(all, witness{
+			who: namespace, by: "the annotation " + kube.EnvironmentAnnotation + " of " + namespace, alone: true,
+			ask: func(ctx context.Context) (string, bool, error) { return environmentOf(ctx, e, cluster) },
+			silent: fmt.Sprintf("%s does not say what it is: kubectl annotate namespace %s %s=%s, by whoever answers for it; --environment does not replace that",
+				namespace, e.Kubernetes.Namespace, kube.EnvironmentAnnotation, e.Environment),
+		})
+	}
+	redis := func(who string, r experiments.Redis) {
+		all = append(all, witness{
+			who: who, by: who + "'s key " + testbed.EnvironmentKey,
+			ask: func(ctx context.Context) (string, bool, error) { return testbed.Environment(ctx, r) },
+			silent: fmt.Sprintf("%s %s does not say what it is: set its key (redis-cli SET %s %s), or say --environment %s", who, r.URL, testbed.EnvironmentKey,
+				e.Environment, e.Environment),
+		})
+	}
+	if e.Redis.Mode == experiments.RedisExternal {
+		redis("the locks' store", e.Redis)
+	}
+	if e.Ledger.URL != "" {
+		redis("the ledger's store", e.Ledger.AsRedis())
+	}
+	if len(all) == 0 {
+		all = append(all, witness{who: "the target", silent: "a Toxiproxy does not say what it is: say --environment " + e.Environment})
+	}
+	return all
+}
+
+// declared is what the target is, by its own word or else the operator's, and whose word that is; "" = nobody has said it.
+func (w *witness) declared(ctx context.Context, c Consent) (is, by string, err error) {
+	if w.ask == nil {
+		return c.Environment, "--environment", nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, environmentWithin)
+	defer cancel()
+	name, said, err := w.ask(ctx)
+	switch {
+	case err != nil:
+		return "", "", fmt.Errorf("%s could not be asked: %w", w.who, err)
+	case !said && w.alone:
+		return "", "", nil
+	case !said:
+		return c.Environment, "--environment", nil
+	case c.Environment != "" && c.Environment != name:
+		return "", "", fmt.Errorf("%s says it is %q, and --environment says %q", w.who, name, c.Environment)
+	}
+	return name, w.by, nil
+}
+
+// ownEnvironment is the environment of what a run starts itself.
+const ownEnvironment = "local"
+
+// mayGoOn is asked every second of the run: a word for run.abort, and why; "" = it may.
+func mayGoOn(e *experiments.Experiment, now time.Time) (word, why string) {
+	if path := e.Limits.KillSwitch; path != "" && thrown(path) {
+		return "kill_switch", "limits.kill_switch " + path + " is there"
+	}
+	if why, _ := e.Shut(now); why != "" {
+		return "window", why
+	}
+	return "", ""
+}

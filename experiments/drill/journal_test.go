@@ -1,0 +1,217 @@
+package drill
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/undo"
+)
+
+// leftBy makes the folder of a run whose journal has the records; the journal is the runner's until it is closed.
+func leftBy(t *testing.T, dir string, h undo.Header, records ...undo.Record) *undo.Journal {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	j, err := undo.Create(filepath.Join(dir, undo.File), h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range records {
+		if _, err := j.Intend(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return j
+}
+
+// dead is a runner that was killed.
+func dead(t *testing.T) undo.Process {
+	t.Helper()
+	child, p := sleeper(t)
+	_ = child.Process.Kill()
+	_ = child.Wait()
+	return p
+}
+
+// sleeper is a process in a group of its own.
+func sleeper(t *testing.T) (*exec.Cmd, undo.Process) {
+	t.Helper()
+	child := exec.Command("sleep", "600")
+	child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = child.Process.Kill(); _ = child.Wait() })
+	return child, undo.Find(child.Process.Pid)
+}
+
+// A target that another run has not given back is refused; where nothing is shared, one is told of runs that were killed.
+func TestATargetIsGivenBackFirst(t *testing.T) {
+	t.Chdir(t.TempDir())
+	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	shared := []string{"redis://10.0.0.1:6379"}
+	gone, self := dead(t), undo.Find(os.Getpid())
+	external := &experiments.Experiment{Name: "x", Redis: experiments.Redis{Mode: experiments.RedisExternal, URL: "rediss://10.0.0.1/3"}}
+	local := &experiments.Experiment{Name: "x", Redis: experiments.Redis{Mode: experiments.RedisSpawn}}
+	open := undo.Record{Kind: "pause"}
+	for _, c := range []struct {
+		name      string
+		dir       string
+		h         undo.Header
+		e         *experiments.Experiment
+		said      string // part of the refusal
+		told      string // part of the warning
+		undoFirst bool
+	}{
+		{name: "killed, beside the run", dir: "out/a", h: undo.Header{Targets: shared, Runner: gone, Opened: since}, e: external, said: "redis://10.0.0.1:6379 back since 2026-01-02T03:04:05Z; first: lockdrill recover out/a"},
+		{name: "killed, in runs", dir: "runs/a", h: undo.Header{Targets: shared, Runner: gone, Opened: since}, e: external, said: "first: lockdrill recover runs/a"},
+		{name: "at work", dir: "runs/a", h: undo.Header{Targets: shared, Runner: self, Opened: since}, e: external, said: "in use by the run in runs/a since 2026-01-02T03:04:05Z"},
+		{name: "undone", dir: "runs/a", h: undo.Header{Targets: shared, Runner: gone}, e: external, undoFirst: true},
+		{name: "another target", dir: "out/a", h: undo.Header{Targets: []string{"redis://10.0.0.2:6379"}, Runner: gone}, e: external},
+		{name: "nothing shared", dir: "runs/a", h: undo.Header{Runner: gone}, e: local, told: "lockdrill recover runs/a"},
+		{name: "nothing shared, at work", dir: "runs/a", h: undo.Header{Runner: self}, e: local},
+	} {
+		_ = os.RemoveAll("runs")
+		_ = os.RemoveAll("out")
+		j := leftBy(t, c.dir, c.h, open)
+		if c.undoFirst {
+			if err := j.Mark(1, undo.Undone, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_ = j.Close() // open records keep it open
+		var text strings.Builder
+		err := guardTargets(func(line string) { text.WriteString(line) }, c.e, "out")
+		refused := new(Error)
+		if c.said != "" && (!errors.As(err, &refused) || refused.End != Refused || !strings.Contains(err.Error(), c.said)) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.said)
+		}
+		if c.said == "" && err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if !strings.Contains(text.String(), c.told) || c.told == "" && text.Len() > 0 {
+			t.Errorf("%s: told %q, want %q", c.name, text.String(), c.told)
+		}
+	}
+}
+
+// A runner that hangs: what is past its time is ended although the runner lives; the rest is done when it is dead.
+func TestTheWatchdogDoesNotWaitForARunnerThatHangs(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	child, self := sleeper(t)
+	reaped := make(chan error, 1)
+	go func() { reaped <- child.Wait() }()
+	_, other := sleeper(t)
+	late := undo.Record{Kind: undo.StandReplica, Process: &self, Until: time.Now().Add(-time.Second)}
+	early := undo.Record{Kind: undo.StandReplica, Process: &other}
+	j := leftBy(t, dir, undo.Header{Run: "r", Runner: undo.Find(os.Getpid()), Deadline: time.Now().Add(time.Hour)}, early, late)
+	read, write := io.Pipe()
+	var log bytes.Buffer
+	over := make(chan error, 1)
+	go func() {
+		over <- Watch(t.Context(), dir, read, func(r undo.Report, err error) { fmt.Fprintf(&log, "%+v %v\n", r, err) })
+	}()
+	select {
+	case <-reaped:
+	case err := <-over:
+		t.Fatalf("the watchdog has left: %v\n%s", err, &log)
+	case <-time.After(20 * time.Second):
+		t.Fatal("what is overdue is not ended")
+	}
+	if alive, err := other.Lives(); err != nil || !alive {
+		t.Errorf("what is not overdue was ended (%v)", err)
+	}
+	_ = j.Close() // gives the lock back, as a death does: not all is undone
+	_ = write.Close()
+	if err := <-over; err != nil {
+		t.Errorf("%v\n%s", err, &log)
+	}
+	c, err := undo.Read(filepath.Join(dir, undo.File))
+	if err != nil || !c.Closed {
+		t.Errorf("%+v, %v\n%s", c, err, &log)
+	}
+	if alive, err := other.Lives(); err != nil || alive {
+		t.Errorf("a replica of a dead runner lives (%v)", err)
+	}
+}
+
+// A watchdog whose journal is closed or gone has no purpose any more, even if the runner goes on.
+func TestTheWatchdogLeavesWithItsPurpose(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(dir string, j *undo.Journal) error{
+		"closed": func(_ string, j *undo.Journal) error { return j.Close() },
+		"gone":   func(dir string, _ *undo.Journal) error { return os.Remove(filepath.Join(dir, undo.File)) },
+	} {
+		dir := t.TempDir()
+		j := leftBy(t, dir, undo.Header{Run: "r", Deadline: time.Now().Add(time.Hour)})
+		read, write := io.Pipe()
+		over := make(chan error, 1)
+		var log bytes.Buffer
+		go func() {
+			over <- Watch(t.Context(), dir, read, func(r undo.Report, err error) { fmt.Fprintf(&log, "%+v %v\n", r, err) })
+		}()
+		if err := end(dir, j); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-over:
+			if err != nil || log.Len() > 0 {
+				t.Errorf("%s: %v, %s", name, err, &log)
+			}
+		case <-time.After(20 * time.Second):
+			t.Errorf("%s: the watchdog stays", name)
+		}
+		_ = write.Close()
+	}
+}
+
+// So is what a run leaves that does not come to a drill.
+func TestARunThatGivesUpNamesWhatItLeaves(t *testing.T) {
+	dir := t.TempDir()
+	_, self := sleeper(t)
+	d := &Drill{dir: dir, e: &experiments.Experiment{Name: "e"}, journal: leftBy(t, dir, undo.Header{Run: "r"}, undo.Record{Kind: undo.StandReplica, Process: &self})}
+	end := new(Error)
+	left, err := d.giveUp(t.Context(), errors.New("why"))
+	if !errors.As(err, &end) || end.End != Dirty {
+		t.Errorf("%v", err)
+	}
+	if left == nil || !left.Left() || left.Dir != dir || len(left.Journal.Open()) != 1 {
+		t.Errorf("%+v", left)
+	}
+}
+
+// A drill that breaks off ends with 1, and with 20 where its journal does not say that everything is undone; either is said.
+func TestADrillThatBreaksOffSaysWhatIsLeft(t *testing.T) {
+	broke := errors.New("run: write history: no space left on device")
+	for left, want := range map[bool]End{false: "", true: Dirty} {
+		dir := filepath.Join(t.TempDir(), "run")
+		j := leftBy(t, dir, undo.Header{Run: "r"})
+		if left {
+			if _, err := j.Intend(undo.Record{Kind: "pause", Process: &undo.Process{PID: 7}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_ = j.Close()
+		d := &Drill{dir: dir, e: &experiments.Experiment{Name: "x"}}
+		ending, err := d.conclude(broke)
+		var end End
+		if e := new(Error); errors.As(err, &e) {
+			end = e.End
+		}
+		if end != want || !errors.Is(err, broke) || strings.Contains(err.Error(), "not everything") != left || ending.Left() != left {
+			t.Errorf("left %t: %q, %v, %+v", left, end, err, ending)
+		}
+	}
+}

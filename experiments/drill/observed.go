@@ -1,0 +1,91 @@
+package drill
+
+import (
+	"context"
+	"slices"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/runner"
+	"github.com/lockdrill/lockdrill/experiments/testbed"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/probes"
+)
+
+// openObserved has somebody's own pods for replicas, and lets their locks say who holds them.
+func (d *Drill) openObserved(context.Context) error {
+	d.env.Fleet = "observed"
+	d.begin = append(d.begin, func() error {
+		o, err := d.watched()
+		if err != nil {
+			return err
+		}
+		holder := d.e.Kubernetes.Holder
+		fleet := testbed.NewObservedFleet(testbed.ObservedOptions{Pods: o, Holder: holder, Wanted: d.wanted})
+		d.cfg.Fleet = fleet
+		for _, name := range d.names {
+			name(probes.Names{Holder: fleet.HolderOf, Shown: holder != nil})
+		}
+		d.watchLeases(fleet)
+		return nil
+	})
+	return nil
+}
+
+// watchLeases looks at the locks that are Lease objects, if any are.
+func (d *Drill) watchLeases(fleet *testbed.ObservedFleet) {
+	names := map[string]string{}
+	for i := range d.e.System.Locks {
+		if l := &d.e.System.Locks[i]; l.Lease != "" && names[l.Lease] == "" {
+			names[l.Lease] = l.Name
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	leases := probes.NewLeases(d.cluster, names, fleet.HolderOf, d.clock)
+	d.strikes.Sight = leases.Sight
+	d.cfg.Probes = append(d.cfg.Probes, runner.Sampled{
+		Name: "leases", Source: "probe:leases", Probe: signing{leases, fleet, history.Ends{}}, ProbeSettings: d.e.Probes.Leases,
+	})
+	keys := d.cfg.Holder
+	d.cfg.Holder = func(ctx context.Context, key string) (string, bool, error) {
+		if !d.isLease(key) {
+			return keys(ctx, key)
+		}
+		epoch, _, ok, err := leases.Holder(ctx, key)
+		return epoch, ok, err
+	}
+	d.looks = append(d.looks, func() error { leases.Close(); return nil })
+}
+
+// isLease says whether a key is the name of a Lease object.
+func (d *Drill) isLease(key string) bool {
+	return slices.ContainsFunc(d.e.System.Locks, func(l experiments.Lock) bool { return l.Lease != "" && l.Key == key })
+}
+
+// signing lets looks at locks be signs of their holders' lives: nobody else extends a lease.
+type signing struct {
+	runner.Probe
+	lives interface {
+		Sign(incarnation string, at int64)
+		HolderOf(named string) string
+	}
+	ends history.Ends // looks are made one after the other
+}
+
+func (s signing) Look(ctx context.Context, final bool) (func(history.Span) []history.Event, error) {
+	look, err := s.Probe.Look(ctx, final)
+	if err != nil {
+		return nil, err
+	}
+	return func(at history.Span) []history.Event {
+		events := look(at)
+		for _, e := range events {
+			// Where another life has the same name by now, either may have extended it.
+			if l := e.Look; l != nil && s.ends.Extended(e) && l.Prev != nil && l.Holder != "" && s.lives.HolderOf(l.Named) == l.Holder {
+				s.lives.Sign(l.Holder, l.Prev.From)
+			}
+		}
+		return events
+	}, nil
+}

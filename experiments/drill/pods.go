@@ -1,0 +1,237 @@
+package drill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockdrill/lockdrill/deploy"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/runner"
+	"github.com/lockdrill/lockdrill/experiments/testbed"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/internal/kube"
+	"github.com/lockdrill/lockdrill/lockcore/protocol"
+	"github.com/lockdrill/lockdrill/probes"
+)
+
+// namespaceWithin bounds making what the drill stands on in the cluster, and removing it.
+const namespaceWithin = 30 * time.Second
+
+// openNamespace takes the namespace's turn and, where the run makes its own workers, applies them.
+func (d *Drill) openNamespace(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, namespaceWithin)
+	defer cancel()
+	version, err := d.cluster.Version(ctx)
+	if err != nil {
+		return err
+	}
+	manifests, err := d.manifests()
+	if err != nil {
+		return err
+	}
+	stand, err := testbed.ApplyPods(ctx, testbed.PodStandOptions{
+		Cluster: d.cluster, Run: d.run, Experiment: d.e.Name, Folder: d.dir, Manifests: manifests, Journal: d.journal,
+	})
+	if held := new(testbed.HeldError); errors.As(err, &held) {
+		return &Error{Refused, err}
+	} else if err != nil {
+		return err
+	}
+	d.cfg.Cleanup = append([]runner.Cleanup{{What: "pods", Do: func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), namespaceWithin)
+		defer cancel()
+		d.notifyUnmade(ctx)
+		return stand.Close(ctx)
+	}}}, d.cfg.Cleanup...)
+	d.guards = append(d.guards, func() (word, why string) {
+		if err := stand.Held(); err != nil {
+			return "target_lost", err.Error()
+		}
+		return "", ""
+	})
+	d.env.Cluster = version
+	d.notices = append(d.notices, fmt.Sprintf("%s %s (Kubernetes %s)", whosePods(d.e), clusterTarget(d.e.Kubernetes), version))
+	d.strikes.Pods, d.strikes.Container = d.cluster, d.e.Kubernetes.Container
+	return nil
+}
+
+// whosePods says whose pods are drilled, up to the words that say where.
+func whosePods(e *experiments.Experiment) string {
+	switch {
+	case e.Observed():
+		return "somebody's own pods in"
+	case e.Kubernetes.Pods == experiments.PodsApply:
+		return figures.Plural(e.System.Replicas, "worker") + " of this run's own in pods of"
+	}
+	return "workers that are there, in pods of"
+}
+
+// manifests are those of the run's own workers; none where the pods are there.
+func (d *Drill) manifests() ([][]byte, error) {
+	if d.e.Kubernetes.Pods != experiments.PodsApply {
+		return nil, nil
+	}
+	o, err := deploy.WorkersFor(d.e, d.fleetName())
+	if err != nil {
+		return nil, &Error{Usage, err}
+	}
+	o.Run, o.Files = d.run, map[string][]byte{}
+	for name, path := range map[string]string{deploy.RedisCA: d.e.Redis.CA, deploy.LedgerCA: d.e.Ledger.CA} {
+		if path == "" {
+			continue
+		}
+		if o.Files[name], err = os.ReadFile(path); err != nil {
+			return nil, usagef("%s: read the authority's certificate: %w", path, reason(err))
+		}
+	}
+	o.CA = inPods(d.e.Ledger.CA, deploy.LedgerCA)
+	return deploy.Workers(o)
+}
+
+// fleetName is what the workers join: the run that applies them, or the experiment that they were exported from.
+func (d *Drill) fleetName() string {
+	if d.e.Kubernetes.Pods == experiments.PodsApply {
+		return d.run
+	}
+	return d.e.Name
+}
+
+// selector are the labels of the drill's pods. Pods that the run has applied have its own as well: one without it is not the run's to strike.
+func (d *Drill) selector() map[string]string {
+	if d.e.Kubernetes.Pods == experiments.PodsApply {
+		labels := deploy.WorkerLabels(d.fleetName())
+		labels[kube.RunLabel] = kube.RunValue(d.run)
+		return labels
+	}
+	return podSelector(d.e)
+}
+
+// podSelector are the labels of the pods of a drill that uses what is there.
+func podSelector(e *experiments.Experiment) map[string]string {
+	if s := e.Kubernetes.Selector; len(s) > 0 {
+		return s
+	}
+	return deploy.WorkerLabels(e.Name)
+}
+
+// openWorkers has workers in pods for replicas. The runner ends the watch of them when it stops the fleet.
+func (s *stores) openWorkers(context.Context) error {
+	redis, err := s.Ledger.Options()
+	if err != nil {
+		return fmt.Errorf("reach the ledger's store: %w", err)
+	}
+	s.env.Fleet = "pods"
+	s.begin = append(s.begin, func() error {
+		o, err := s.watched()
+		if err != nil {
+			return err
+		}
+		fleet := testbed.NewPodFleet(testbed.PodFleetOptions{Pods: o, Redis: redis, Fleet: s.fleetName(), Wanted: s.wanted})
+		s.cfg.Fleet, s.strikes.Send = fleet, fleet.Send
+		return nil
+	})
+	return nil
+}
+
+// logsEvery is how often what matched in the pods' logs is recorded: each line has its own time.
+const logsEvery = 200 * time.Millisecond
+
+// watched says which pods are watched, and reads their logs if a promise is about them.
+func (d *Drill) watched() (testbed.PodsOptions, error) {
+	o := testbed.PodsOptions{
+		Cluster: d.cluster, Selector: d.selector(), Container: d.e.Kubernetes.Container, Clock: d.clock,
+		OnEvent: func(e history.Event) { _ = d.record(e) }, // a failed recorder ends the run by itself
+	}
+	named := d.e.Probes.Logs.Named()
+	if len(named) == 0 {
+		return o, nil
+	}
+	logs, err := probes.NewPodLogs(patternsOf(named), d.redact())
+	if err != nil {
+		return o, err
+	}
+	o.OnLine, o.OnCut = logs.Line, logs.Cut
+	d.cfg.Probes = append(d.cfg.Probes, sampledLogs(logs, d.e.Probes.Logs.MaxGap))
+	return o, nil
+}
+
+// sampledLogs is not Live: workers that take long to stop are read until they have.
+func sampledLogs(logs *probes.PodLogs, maxGap time.Duration) runner.Sampled {
+	return runner.Sampled{Name: probes.LogsName, Source: "probe:logs", Probe: logs, ProbeSettings: experiments.ProbeSettings{Every: logsEvery, MaxGap: maxGap}}
+}
+
+func patternsOf(named []experiments.LogPattern) map[string]string {
+	all := map[string]string{}
+	for _, p := range named {
+		all[p.Name] = p.Pattern
+	}
+	return all
+}
+
+// redact takes the passwords that the experiment names out of a line of somebody's log.
+func (d *Drill) redact() func(string) string {
+	var pairs []string
+	for _, name := range []string{d.e.Redis.PasswordEnv, d.e.Ledger.PasswordEnv} {
+		if secret := os.Getenv(name); name != "" && secret != "" {
+			pairs = append(pairs, secret, "***")
+		}
+	}
+	return strings.NewReplacer(pairs...).Replace
+}
+
+// unmadeWithin bounds asking for what is only told.
+const unmadeWithin = time.Second
+
+// notifyUnmade says, where the steady state was not reached, why the Deployment made no pods: of pods that are there the history tells what
+// they wait for. The cluster's own word of it goes with the Deployment.
+func (d *Drill) notifyUnmade(ctx context.Context) {
+	steady := func(e history.Event) bool {
+		return e.Kind == history.RunPhase && e.Phase.Holds != nil && *e.Phase.Holds
+	}
+	if d.e.Kubernetes.Pods != experiments.PodsApply || d.log == nil || slices.ContainsFunc(d.log.Since(0), steady) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, unmadeWithin)
+	defer cancel()
+	name := deploy.ObjectName(d.fleetName())
+	if why, err := d.cluster.Unmade(ctx, name); err == nil && why != "" {
+		d.o.Notify(fmt.Sprintf("lockdrill: deployment %s does not make its %s: %s", name, figures.Plural(d.e.System.Replicas, "pod"), why))
+	}
+}
+
+// asPods is how pods see the stores: by addresses of their own, and with the authorities of the certificates where the manifests put
+// them.
+func asPods(k *experiments.Kubernetes) endpoints {
+	return endpoints{
+		locks:  func(e protocol.Endpoint) protocol.Endpoint { return fromPods(e, k.Redis, deploy.RedisCA) },
+		ledger: func(e protocol.Endpoint) protocol.Endpoint { return fromPods(e, k.Ledger, deploy.LedgerCA) },
+	}
+}
+
+// inPods is where a pod finds a file that the runner has at path.
+func inPods(path, name string) string {
+	if path == "" {
+		return ""
+	}
+	return deploy.FilesDir + "/" + name
+}
+
+// fromPods is an endpoint as pods reach it: by an address of its own, and with the authority of its certificate where the manifests
+// put it.
+func fromPods(e protocol.Endpoint, hostPort, ca string) protocol.Endpoint {
+	if hostPort != "" {
+		e.Addr = hostPort
+	}
+	if host, _, err := net.SplitHostPort(e.Addr); err == nil && e.TLS {
+		e.ServerName = host
+	}
+	e.CA = inPods(e.CA, ca)
+	return e
+}

@@ -1,0 +1,52 @@
+package drill
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/lockdrill/lockdrill/experiments/testbed"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// openProcesses prepares replicas that are processes of this host: of the experiment's own worker, or of this very binary.
+func (d *Drill) openProcesses(context.Context) error {
+	command := d.e.System.Worker
+	if len(command) == 0 {
+		self, err := os.Executable()
+		if err != nil {
+			return fmt.Errorf("find the own binary: %w", err)
+		}
+		command = []string{self, "worker"}
+	}
+	fleet := testbed.NewFleet(testbed.FleetOptions{
+		Command: command,
+		Dir:     d.dir,
+		Clock:   d.clock,
+		Origin:  d.origin,
+		Journal: d.journal,
+		OnEvent: func(e history.Event) { _ = d.record(e) }, // a failed recorder ends the run by itself
+		OnExit:  d.exited,
+	})
+	d.env.Fleet, d.cfg.Fleet = "processes", fleet
+	d.strikes.Signal, d.strikes.Send = fleet.Signal, fleet.Send
+	return nil
+}
+
+// exited records the end of a life, and what of its output was no event.
+func (d *Drill) exited(x testbed.Exit) {
+	r := history.Replica{Name: x.Name, Incarnation: x.Incarnation, PID: x.PID, Exit: x.State, Lines: x.Lines, Bad: x.Bad, Wanted: d.wanted(x.Incarnation)}
+	if len(x.BadLines) > 0 {
+		r.BadLine = x.BadLines[0]
+	}
+	_ = d.record(history.Event{Kind: history.ReplicaExit, Span: x.Span, Source: "runner", Replica: &r})
+}
+
+// wanted says whether the runner ended this incarnation: by a fault, or because the drill is over.
+func (d *Drill) wanted(incarnation string) bool {
+	return slices.ContainsFunc(d.log.Since(0), func(e history.Event) bool {
+		return e.Kind == history.FaultIntent && e.Fault.Kind == "kill" && e.Fault.Victim == incarnation ||
+			e.Kind == history.RunPhase && e.Phase.Name == history.PhaseFinal
+	})
+}

@@ -1,0 +1,97 @@
+package drill
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/testbed"
+	"github.com/lockdrill/lockdrill/lockcore/protocol"
+)
+
+// byNetwork reports whether a fault is one of the network.
+func byNetwork(faults []experiments.Fault) bool {
+	return slices.ContainsFunc(faults, func(f experiments.Fault) bool { return f.Net() })
+}
+
+// openProxies puts a Toxiproxy on the way of each replica to the locks' store. Probes and ledger never go by it. The certificate of the
+// store still names the store.
+func (s *stores) openProxies(ctx context.Context) error {
+	proxies, err := testbed.OpenProxies(ctx, testbed.ProxyOptions{
+		Mode: s.e.Proxy.Mode, URL: s.e.Proxy.URL, Run: s.run, Replicas: s.replicas(),
+		Upstream: func(replica string) string { return s.behind(replica).Addr },
+		Dial:     s.dialRoute, Journal: s.journal,
+	})
+	if foreign := new(testbed.ForeignError); errors.As(err, &foreign) {
+		return &Error{Refused, err}
+	}
+	if err != nil {
+		return err
+	}
+	s.stands = append(s.stands, proxies.Close)
+	s.strikes.Way, s.strikes.Dial = proxies.Way, s.dialRoute
+	s.env.Proxy = string(proxies.Mode)
+	s.notices = append(s.notices, fmt.Sprintf("replicas reach the locks through %s Toxiproxy", map[experiments.ProxyMode]string{
+		experiments.ProxyEmbedded: "an embedded", experiments.ProxyExternal: "an external",
+	}[proxies.Mode]))
+	s.proxied = func(replica string, e protocol.Endpoint) protocol.Endpoint {
+		if host, _, err := net.SplitHostPort(e.Addr); err == nil && e.TLS && e.ServerName == "" {
+			e.ServerName = host
+		}
+		e.Addr = proxies.Addr(replica)
+		return e
+	}
+	return nil
+}
+
+// dialRoute connects through a replica's Toxiproxy as the replica does, and names the password, if there is one.
+func (s *stores) dialRoute(ctx context.Context, addr string) (net.Conn, error) {
+	options, err := s.Locks.Options()
+	if err != nil {
+		return nil, err
+	}
+	if !s.behind(s.replicas()[0]).TLS { // the proxy behind it speaks plain text
+		options.TLSConfig = nil
+	}
+	conn, err := DialPlain(ctx, addr, options.TLSConfig)
+	if err != nil {
+		return nil, err
+	}
+	if err := introduce(ctx, conn, options.Username, options.Password); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
+}
+
+// introduce sends AUTH. What goes wrong there is told without the command.
+func introduce(ctx context.Context, conn net.Conn, username, password string) error {
+	if password == "" {
+		return nil
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		if err := conn.SetDeadline(deadline); err != nil {
+			return err
+		}
+	}
+	words := []string{"AUTH", password}
+	if username != "" {
+		words = []string{"AUTH", username, password}
+	}
+	command := fmt.Sprintf("*%d\r\n", len(words))
+	for _, w := range words {
+		command += fmt.Sprintf("$%d\r\n%s\r\n", len(w), w)
+	}
+	if _, err := conn.Write([]byte(command)); err != nil {
+		return err
+	}
+	answer, err := bufio.NewReader(conn).ReadString('\n')
+	if err == nil && !strings.HasPrefix(answer, "+") {
+		return errors.New("the store refused the password")
+	}
+	return err
+}

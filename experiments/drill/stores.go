@@ -1,0 +1,204 @@
+package drill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/runner"
+	"github.com/lockdrill/lockdrill/experiments/testbed"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore/protocol"
+	"github.com/lockdrill/lockdrill/lockcore/redisstore"
+	"github.com/lockdrill/lockdrill/probes"
+)
+
+// stores are the two stores of a drill, and how replicas get there.
+type stores struct {
+	*Drill
+	*testbed.Stores
+	seen            endpoints
+	tapped, proxied hop // on the way of a replica to the locks' store, tapped next to the store
+}
+
+// endpoints are the stores as replicas see them from where they are.
+type endpoints struct {
+	locks, ledger func(protocol.Endpoint) protocol.Endpoint
+}
+
+// hop is a proxy on the way to a store: a replica finds it where that is said to be.
+type hop func(replica string, behind protocol.Endpoint) protocol.Endpoint
+
+// direct is a way with nothing on it.
+func direct(_ string, behind protocol.Endpoint) protocol.Endpoint { return behind }
+
+// asHere: a process of this host sees what the runner sees.
+var asHere = endpoints{locks: same, ledger: same}
+
+func same(e protocol.Endpoint) protocol.Endpoint { return e }
+
+// openLocks opens both stores, and what looks at the locks' own. The keys of an observed system are somebody's: no prefix of the run goes
+// before them.
+func (s *stores) openLocks(ctx context.Context) (err error) {
+	s.Stores, err = testbed.OpenStores(ctx, testbed.Options{
+		Redis: s.e.Redis, Ledger: s.e.Ledger, NoLedger: s.e.Observed(), Faults: s.e.Faults, Run: s.run, Folder: s.dir, Dir: s.storesDir(), Journal: s.journal,
+	})
+	if held := new(testbed.HeldError); errors.As(err, &held) {
+		return &Error{Refused, err}
+	} else if errors.Is(err, testbed.ErrSettings) {
+		return &Error{Usage, err}
+	} else if err != nil {
+		return fmt.Errorf("open stores: %w", err)
+	}
+	locks := s.Locks
+	s.stands, s.notices, s.env.Store = append(s.stands, s.Close), append(s.notices, s.Notice), locks.Info
+	s.cfg.Stores = append(s.cfg.Stores, runner.Store{Name: runner.LocksStore, Life: locks.Life, Mark: locks.Mark})
+	s.strikes.Store, s.strikes.Prefix, s.strikes.Glob, s.strikes.Bare = locks, locks.Prefix, s.glob, s.bare
+	options, err := locks.Options()
+	if err != nil {
+		return fmt.Errorf("open probes: %w", err)
+	}
+	prefix := locks.Prefix
+	if s.e.Observed() {
+		prefix = ""
+	}
+	keys := probes.NewLockKeys(options, prefix)
+	for i := range s.e.System.Locks {
+		if l := &s.e.System.Locks[i]; l.Loop() && l.Lease == "" {
+			keys.Watch(l.Name, l.Key)
+		}
+	}
+	s.looks, s.names = append(s.looks, keys.Close), append(s.names, keys.Name)
+	s.cfg.Watch = keys.Watch
+	s.cfg.Holder = func(ctx context.Context, key string) (string, bool, error) {
+		epoch, _, ok, err := keys.Holder(ctx, key)
+		return epoch, ok, err
+	}
+	s.cfg.Probes = append(s.cfg.Probes, runner.Sampled{Name: "lock_keys", Source: "probe:lock_keys", Probe: keys, ProbeSettings: s.e.Probes.LockKeys})
+	return nil
+}
+
+// openLedger looks at the ledger, and tells replicas of it.
+func (s *stores) openLedger(context.Context) error {
+	options, err := s.Ledger.Options()
+	if err != nil {
+		return fmt.Errorf("open probes: %w", err)
+	}
+	ledger := probes.NewLedger(options, redisstore.KeysOf(s.Ledger.Prefix).Entries, s.lockOf)
+	s.env.Ledger, s.looks, s.cfg.Configure = s.Ledger.Info, append(s.looks, ledger.Close), s.configure
+	s.cfg.Stores = append(s.cfg.Stores, runner.Store{Name: "ledger", Life: s.Ledger.Life, Mark: s.Ledger.Mark})
+	s.cfg.Probes = append(s.cfg.Probes, runner.Sampled{Name: "ledger", Source: "probe:ledger", Probe: ledger, ProbeSettings: s.e.Probes.Ledger})
+	return nil
+}
+
+// calibrateWithin bounds the calibration.
+const calibrateWithin = 5 * time.Second
+
+// calibrate measures what does not scale, and refuses a time scale at which it would matter.
+func (s *stores) calibrate(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, calibrateWithin)
+	defer cancel()
+	c, err := s.Calibrate(ctx)
+	if err != nil {
+		return fmt.Errorf("calibrate: %w", err)
+	}
+	check := func() error {
+		return experiments.CheckScale(s.loaded, time.Duration(max(c.RTT99, c.Timer99)))
+	}
+	if check() != nil { // one busy moment is not the machine: measure again before refusing
+		if c, err = s.Calibrate(ctx); err != nil {
+			return fmt.Errorf("calibrate: %w", err)
+		}
+	}
+	if err := check(); err != nil {
+		return &Error{Refused, fmt.Errorf("%w; or run it when the machine is less busy", err)}
+	}
+	s.net = Network(c)
+	s.facts = append(s.facts, history.Event{Kind: history.RunCalibration, Source: "runner", Calibration: &c})
+	return nil
+}
+
+// storesFolder holds the folders of spawned servers; it is gone when the run is over.
+const storesFolder = "stores"
+
+func (d *Drill) storesDir() string { return filepath.Join(d.dir, storesFolder) }
+
+// closeWithin bounds the end of the stores.
+const closeWithin = 10 * time.Second
+
+// closeStores ends the stores and what stands before them, that first, and removes their folder; it may be called again.
+func (d *Drill) closeStores(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeWithin)
+	defer cancel()
+	var errs []error
+	for _, end := range slices.Backward(d.stands) {
+		errs = append(errs, end(ctx))
+	}
+	return errors.Join(append(errs, removeFolder(d.storesDir()))...)
+}
+
+// removeFolder removes an empty folder; one that is not there is removed already.
+func removeFolder(dir string) error {
+	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// closeProbes closes the connections of the probes.
+func (d *Drill) closeProbes() error {
+	var errs []error
+	for _, end := range d.looks {
+		errs = append(errs, end())
+	}
+	return errors.Join(errs...)
+}
+
+// configure is what a replica is told.
+func (s *stores) configure(name, incarnation string) protocol.Configure {
+	c := protocol.Configure{
+		Name:        name,
+		Incarnation: incarnation,
+		Seed:        s.seed + seedOf(incarnation),
+		Store:       s.reach(name),
+		Ledger:      s.seen.ledger(s.Ledger.Endpoint()),
+		Script:      redisstore.EffectScript(),
+		Alone:       byTap(s.e.Faults),
+	}
+	for i := range s.e.System.Locks {
+		l := &s.e.System.Locks[i]
+		p := protocol.Lock{Name: l.Name, Profile: l.Profile, Key: l.Key, Policy: l.Policy}
+		for j := range s.e.System.Work {
+			if w := &s.e.System.Work[j]; w.Lock == l.Name {
+				p.Unfenced, p.Strict, p.NoLook = !w.Fenced, w.Strict, !w.Look
+			}
+		}
+		c.Locks = append(c.Locks, p)
+	}
+	return c
+}
+
+// seedOf turns an incarnation's name into a number, so that each one makes its own choices, the same ones in every run.
+func seedOf(incarnation string) int64 {
+	var n int64
+	for _, b := range []byte(incarnation) {
+		n = n*131 + int64(b)
+	}
+	return n
+}
+
+// reach is where a replica finds the locks: at the first of the proxies on its way, or at the store as it is seen from there.
+func (s *stores) reach(replica string) protocol.Endpoint {
+	return s.proxied(replica, s.seen.locks(s.behind(replica)))
+}
+
+// behind is where a replica's Toxiproxy finds the locks.
+func (s *stores) behind(replica string) protocol.Endpoint {
+	return s.tapped(replica, s.Locks.Endpoint())
+}

@@ -1,0 +1,81 @@
+package history
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+)
+
+// Source gives a history from its beginning, event by event. An event, with a body of one of the kinds that a history is full of, is good
+// until the next call of Next; strings, and bodies of other kinds, are good for ever. See Reader.
+type Source interface {
+	Header() Header
+	Next() (*Event, error) // a bare io.EOF is the end
+	Torn() string          // at the end: what was dropped
+}
+
+// Source gives what h has.
+func (h *History) Source() Source { return &played{h: h} }
+
+type played struct {
+	h *History
+	n int
+}
+
+func (p *played) Header() Header { return p.h.Header }
+func (p *played) Torn() string   { return p.h.Torn }
+func (p *played) Next() (*Event, error) {
+	if p.n == len(p.h.Events) {
+		return nil, io.EOF
+	}
+	p.n++
+	return &p.h.Events[p.n-1], nil
+}
+
+// Tee is from, and shows each event to see before it gives it.
+func Tee(from Source, see func(*Event)) Source { return &tee{from, see} }
+
+type tee struct {
+	Source
+	see func(*Event)
+}
+
+func (t *tee) Next() (*Event, error) {
+	e, err := t.Source.Next()
+	if err == nil {
+		t.see(e)
+	}
+	return e, err
+}
+
+// Marks say where in a file its events are: single ones can be read again by their number.
+type Marks struct {
+	at []int64 // the byte at which the line of the first, and of each markEvery-th event after it, begins
+}
+
+const markEvery = 64
+
+// Marks are those of the events that Next has given so far.
+func (s *Reader) Marks() Marks { return s.marks }
+
+// Event reads the event n, which Next has given, once more.
+func (m Marks) Event(file io.ReaderAt, n int64) (Event, error) {
+	if n < 1 || (n-1)/markEvery >= int64(len(m.at)) {
+		return Event{}, fmt.Errorf("read event %d again: there is none", n)
+	}
+	from := m.at[(n-1)/markEvery]
+	s := Reader{from: bufio.NewReaderSize(io.NewSectionReader(file, from, 1<<62-from), 1<<14)}
+	for range (n - 1) % markEvery {
+		if _, err := s.next(); err != nil {
+			return Event{}, fmt.Errorf("read event %d again: %w", n, err)
+		}
+	}
+	line, err := s.next()
+	if err == nil {
+		err = s.parse(n, line)
+	}
+	if err != nil {
+		return Event{}, fmt.Errorf("read event %d again: %w", n, err)
+	}
+	return s.event, nil
+}

@@ -30,6 +30,7 @@ type Options struct {
 	Cluster    Cluster
 	Seed       int64  // 0 = the experiment's, else a new one
 	Out        string // the run's folder; "" = runs/<UTC time>-<name>
+	Trust      bool   // the folder may be one that others may write to
 	Tool       string // with its version, for the history
 
 	// Notify takes a line for a person.
@@ -144,14 +145,14 @@ func (d *Drill) Run(ctx context.Context) (_ *Ending, err error) {
 	if err := d.openJournal(); err != nil {
 		return d.giveUp(ctx, err)
 	}
+	header, err := d.writeExperiment() // before the first record: what a record may name stands in it
+	if err != nil {
+		return d.giveUp(ctx, err)
+	}
 	for _, open := range d.parts() {
 		if err := open(ctx); err != nil {
 			return d.giveUp(ctx, err)
 		}
-	}
-	header, err := d.writeExperiment()
-	if err != nil {
-		return d.giveUp(ctx, err)
 	}
 	observe, end := d.o.Begin(d.e, strings.Join(d.notices, "; "), d.clock)
 	defer end()

@@ -96,7 +96,7 @@ func reverters(runnerDead bool, at Cluster) map[string]undo.Reverter {
 			if err != nil {
 				return err
 			}
-			return testbed.EndPods(ctx, r)
+			return testbed.EndPods(ctx, r, at.Kubeconfig != "")
 		},
 		"pause":      revertBy(&injectors.Pause{Clock: noClock}),
 		"store":      revertBy(&injectors.Store{Open: testbed.Dial, Clock: noClock}),

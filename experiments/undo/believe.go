@@ -21,6 +21,12 @@ const (
 	experimentFile = "experiment.yaml"
 )
 
+// RefusedError says that a record names what the run cannot have changed. Nothing of it is done, nor recommended to a person.
+type RefusedError struct{ Why error }
+
+func (e *RefusedError) Error() string { return e.Why.Error() }
+func (e *RefusedError) Unwrap() error { return e.Why }
+
 // MakeFolder makes a folder of the run, with the run's nonce in it: what has no nonce is not removed by a journal's word. There must be none of that name.
 func (j *Journal) MakeFolder(path string) error {
 	if err := os.Mkdir(path, 0o700); err != nil {
@@ -38,23 +44,28 @@ func (j *Journal) MakeFolder(path string) error {
 // believe refuses a record of what the run cannot have changed: a journal is data, and who has written it is another question. What it
 // returns is the record with what earlier versions did not write.
 func (f *Found) believe(h *Header, r Record) (Record, error) {
-	if err := f.knowsSecrets(r.Store); err != nil {
-		return r, err
+	err := f.knowsSecrets(r.Store)
+	if err == nil && (r.Kind == StandServer || r.Kind == StandReplica) {
+		err = f.madeFolder(h, r.Folder)
 	}
-	if r.Kind == StandServer || r.Kind == StandReplica {
-		if err := f.madeFolder(h, r.Folder); err != nil {
-			return r, err
-		}
+	if err != nil {
+		return r, &RefusedError{err}
 	}
 	if r.Process == nil {
 		return r, nil
+	}
+	if host, err := os.Hostname(); err == nil && h.Hostname != "" && h.Hostname != host { // it is not seen from here, and so not verified to be gone
+		return r, fmt.Errorf("process %d lived on host %s: run lockdrill recover there", r.Process.PID, h.Hostname)
 	}
 	p := *r.Process
 	if h.V == 1 {
 		p.Folder = r.Folder // of a server, which lives there; an earlier lockdrill's worker is known by its command
 	}
 	r.Process = &p
-	return r, f.startedProcess(h, p)
+	if err := h.startedProcess(p); err != nil {
+		return r, &RefusedError{err}
+	}
+	return r, nil
 }
 
 // knowsSecrets: the variable that a record names is sent to the address that it names.
@@ -131,12 +142,8 @@ func (f *Found) inside(dir string) (bool, error) {
 	return err == nil && filepath.IsLocal(rel) && rel != ".", err
 }
 
-// startedProcess refuses to judge a process from another host, which is not seen from here and so cannot be verified to be gone, and
-// one that the run did not start.
-func (f *Found) startedProcess(h *Header, p Process) error {
-	if host, err := os.Hostname(); err == nil && h.Hostname != "" && h.Hostname != host {
-		return fmt.Errorf("process %d lived on host %s: run lockdrill recover there", p.PID, h.Hostname)
-	}
+// startedProcess refuses a process that the run did not start.
+func (h *Header) startedProcess(p Process) error {
 	marked := h.Nonce != "" && strings.HasPrefix(p.Mark, h.Nonce+"/")
 	if h.V > 1 && (p.Mark != "" || p.Folder == "") && !marked {
 		return fmt.Errorf("process %d is not said to carry the run's mark: it is not touched", p.PID)

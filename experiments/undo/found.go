@@ -107,7 +107,7 @@ func (f *Found) Overdue(ctx context.Context, reverters map[string]Reverter, by s
 
 // revert undoes these entries and adds to the report how that went. The error is the first of the journal's own: others follow from it.
 func (f *Found) revert(ctx context.Context, r *Report, entries []Entry, reverters map[string]Reverter, by string) (*Journal, error) {
-	j := &Journal{file: f.file, by: by, states: map[int]State{}, err: f.readOnly}
+	j := &Journal{file: f.file, by: by, states: map[int]Entry{}, err: f.readOnly}
 	unwritten := []error{j.newLine()}
 	for _, e := range entries {
 		o, err := j.undo(ctx, e, func(ctx context.Context, rec Record) error {

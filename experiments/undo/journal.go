@@ -64,8 +64,8 @@ type Journal struct {
 	nonce  string
 	by     string
 	last   int
-	states map[int]State
-	err    error // the first failure to write: nothing may be changed any more
+	states map[int]Entry // in memory, whatever becomes of the file
+	err    error         // the first failure to write: nothing may be changed any more
 }
 
 // Create starts the journal of a run in a new file. The file's lock is held until Close: whoever wants to undo what the journal
@@ -79,7 +79,7 @@ func Create(path string, h Header) (*Journal, error) {
 	if h.Nonce == "" {
 		h.Nonce = rand.Text()
 	}
-	j := &Journal{file: f, path: path, nonce: h.Nonce, by: "runner", states: map[int]State{}}
+	j := &Journal{file: f, path: path, nonce: h.Nonce, by: "runner", states: map[int]Entry{}}
 	if j.made, err = f.Stat(); err == nil {
 		err = lockFile(f)
 	}
@@ -141,7 +141,7 @@ func (j *Journal) Intend(r Record) (id int, err error) {
 	if err := j.append(line{ID: j.last, State: Intent, At: time.Now().UTC(), By: j.by, Record: &r}); err != nil {
 		return 0, fmt.Errorf("write journal: %w", err)
 	}
-	j.states[j.last] = Intent
+	j.states[j.last] = Entry{ID: j.last, Record: r, State: Intent}
 	return j.last, nil
 }
 
@@ -161,11 +161,15 @@ func (j *Journal) mark(l line) error {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if l.State == Undone && j.states[l.ID] == Undone { // whoever closes something may do so again
+	if l.State == Undone && j.states[l.ID].State == Undone { // whoever closes something may do so again
 		return nil
 	}
 	l.At, l.By = time.Now().UTC(), j.by
-	j.states[l.ID] = l.State // also where it cannot be written: the run knows what it has undone
+	e := j.states[l.ID] // also where it cannot be written: the run knows what it has undone
+	if e.State, e.Why = l.State, l.Why; l.Record != nil {
+		e.Record = *l.Record
+	}
+	j.states[l.ID] = e
 	if err := j.append(l); err != nil {
 		return fmt.Errorf("write journal: %w", err)
 	}
@@ -173,20 +177,20 @@ func (j *Journal) mark(l line) error {
 }
 
 // Open lists the records that are not undone, latest first, as far as the run knows: also after the journal was lost or closed.
-func (j *Journal) Open() []int {
+func (j *Journal) Open() []Entry {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.open()
 }
 
-func (j *Journal) open() []int {
-	var ids []int
+func (j *Journal) open() []Entry {
+	var left []Entry
 	for id := j.last; id > 0; id-- {
-		if s, ok := j.states[id]; ok && s != Undone {
-			ids = append(ids, id)
+		if e, ok := j.states[id]; ok && e.State != Undone {
+			left = append(left, e)
 		}
 	}
-	return ids
+	return left
 }
 
 // Close closes the journal if everything in it is undone, and gives its lock back in any case. The error says what is not undone.
@@ -194,8 +198,8 @@ func (j *Journal) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	err := j.check()
-	if ids := j.open(); len(ids) > 0 {
-		err = errors.Join(err, fmt.Errorf("close journal: %d of its records are not undone", len(ids)))
+	if left := j.open(); len(left) > 0 {
+		err = errors.Join(err, fmt.Errorf("close journal: %d of its records are not undone", len(left)))
 	} else if j.err == nil { // also in a file that has no name any more: the watchdog has it open
 		err = errors.Join(err, j.append(line{Closed: true, At: time.Now().UTC(), By: j.by}))
 	}

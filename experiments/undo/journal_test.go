@@ -59,7 +59,7 @@ func TestAFullDiskRefusesTheChange(t *testing.T) {
 	if err != nil {
 		t.Skip("no /dev/full:", err)
 	}
-	j := &Journal{file: full, by: "runner", states: map[int]State{}}
+	j := &Journal{file: full, by: "runner", states: map[int]Entry{}}
 	if id, err := j.Intend(rec("pause", "a")); err == nil {
 		t.Errorf("record %d was taken", id)
 	}

@@ -234,7 +234,7 @@ func TestUndoingOnAFullDisk(t *testing.T) {
 		t.Skip("no /dev/full:", err)
 	}
 	defer full.Close()
-	j := &Journal{file: full, by: "recover", states: map[int]State{}}
+	j := &Journal{file: full, by: "recover", states: map[int]Entry{}}
 	var w world
 	o, err := j.undo(t.Context(), Entry{ID: 1, Record: rec("pause", "a"), State: Injected}, w.reverters()["pause"])
 	if err == nil || o.Err != nil || !slices.Equal(w.reverted, []string{"a"}) {

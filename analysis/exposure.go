@@ -5,55 +5,26 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
-	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore"
 )
 
 // What a fault does to whom: the class of its trials, where it lives, and which epochs it hits.
 
 // class is the series that the shot's takeovers belong to; "" where it keeps nobody from a lease, so that there are none.
-func (s *shot) class() string { return forecast.ClassOf(s.kind, s.form) }
-
-// crash reports a fault that ends its victim; any other leaves the holder alive.
-func (s *shot) crash() bool { return s.kind == experiments.KindKill }
+func (s *shot) class() string { return s.does.Class }
 
 // cutsOff reports a fault that may cost a holder its lease, so that others take over.
 func (s *shot) cutsOff() bool { return s.class() != "" }
 
 // failures reports a burst of failing operations.
-func (s *shot) failures() bool {
-	return s.kind == experiments.KindRenewFailures || s.kind == experiments.KindAcquireFailures || s.kind == experiments.KindReleaseFailures
-}
-
-// onTheWay reports a fault of the ways between replicas and the store. A way belongs to the replica's name, whichever life it is in.
-func (s *shot) onTheWay() bool {
-	switch s.kind {
-	case experiments.KindLatency, experiments.KindJitter, experiments.KindBandwidth, experiments.KindBlackHole, experiments.KindReset,
-		experiments.KindSlowClose, experiments.KindDown:
-		return true
-	}
-	return s.failures() && s.via == experiments.ViaProxy
-}
-
-// livesInVictim reports a fault that ends with its victim at the latest.
-func (s *shot) livesInVictim() bool {
-	return s.kind == experiments.KindPause || s.kind == experiments.KindClock || s.failures() && s.via != experiments.ViaProxy
-}
-
-// instant reports a fault that is over as soon as it is done.
-func (s *shot) instant() bool {
-	return s.kind == experiments.KindDeleteKey && !s.plants() || s.kind == experiments.KindStore && s.form == string(experiments.StoreFlush)
-}
-
-// plants reports a fault that puts a stranger's token into the key.
-func (s *shot) plants() bool { return s.kind == experiments.KindDeleteKey && s.form == "stranger" }
+func (s *shot) failures() bool { return s.does.Fails != "" }
 
 // strikes reports that the shot was meant for the incarnation, or for its way to the store.
 func (s *shot) strikes(incarnation string) bool {
 	return slices.ContainsFunc(s.victims, func(v string) bool {
-		return v == incarnation || s.onTheWay() && history.ReplicaOf(v) == history.ReplicaOf(incarnation)
+		return v == incarnation || s.does.OnTheWay && history.ReplicaOf(v) == history.ReplicaOf(incarnation)
 	})
 }
 
@@ -131,7 +102,7 @@ func (ix *Facts) goneBefore(s *shot, e *epoch) bool {
 		if o == s || o.applied == nil || !o.takes(e) || o.applied.From > s.applied.From || o.applied.To < e.granted.From {
 			return false
 		}
-		if o.form == string(experiments.StoreFailover) { // the standby may know of an older end
+		if o.does.FailsOver { // the standby may know of an older end
 			return !slices.ContainsFunc(e.renewals, func(c *call) bool { return c.outcome == history.OK && c.span.From > o.applied.To })
 		}
 		return e.life.alive <= o.applied.To
@@ -183,8 +154,8 @@ func (s *shot) mayHit(ix *Facts) []*epoch {
 	for _, incarnation := range slices.Sorted(maps.Keys(ix.replicas)) {
 		for _, e := range ix.replicas[incarnation] {
 			switch {
-			case s.failures() && !s.failed(e), s.kind == experiments.KindDeleteKey:
-			case s.failures(), s.kind == experiments.KindStore, s.strikes(incarnation):
+			case s.failures() && !s.failed(e), s.does.AtKey:
+			case s.failures(), s.does.AtStore, s.strikes(incarnation):
 				add(e)
 			}
 		}
@@ -194,7 +165,7 @@ func (s *shot) mayHit(ix *Facts) []*epoch {
 		for _, h := range s.hits {
 			named(h.Key, h.Epoch)
 		}
-	case s.kind == experiments.KindStore: // those of which nobody claims to be the holder as well
+	case s.does.AtStore: // those of which nobody claims to be the holder as well
 		for _, k := range ix.keyOrder {
 			for _, e := range k.epochs {
 				add(e)
@@ -219,7 +190,7 @@ func (s *shot) failed(e *epoch) bool {
 // firstHit is the first renewal of e that the shot hit, as e's holder tells or as it was seen on the way; nil where none was. One that
 // was only held back may yet have succeeded.
 func (s *shot) firstHit(e *epoch) *history.Span {
-	if s.kind != experiments.KindRenewFailures {
+	if s.does.Fails != lockcore.OpRenew {
 		return nil
 	}
 	var first *history.Span
@@ -245,7 +216,7 @@ func (s *shot) firstHit(e *epoch) *history.Span {
 func (ix *Facts) cutOff(e *epoch) *shot {
 	var last *shot
 	for _, s := range ix.shots {
-		if s.applied != nil && s.applied.From <= e.abandoned.To && s.void == nil && !s.crash() && s.kept(e) {
+		if s.applied != nil && s.applied.From <= e.abandoned.To && s.void == nil && !s.does.Kills && s.kept(e) {
 			last = s
 		}
 	}
@@ -258,9 +229,9 @@ func (s *shot) kept(e *epoch) bool {
 	switch {
 	case s.failures():
 		return s.firstHit(e) != nil
-	case s.kind == experiments.KindPause:
+	case s.does.Stands >= 1:
 		return over && s.strikes(e.replica)
-	case s.kind == experiments.KindStore && !s.instant(), s.onTheWay() && s.strikes(e.replica):
+	case s.does.AtStore && !s.does.AtOnce, (s.does.OnTheWay || s.does.Stands > 0) && s.strikes(e.replica):
 		answered := func(c *call) bool {
 			return c.outcome == history.OK && c.span.From >= s.applied.To && c.span.To <= s.ended().From
 		}
@@ -273,7 +244,7 @@ func (s *shot) kept(e *epoch) bool {
 func (ix *Facts) markStrangers() {
 	for _, s := range ix.shots {
 		k := ix.keys[s.key]
-		if !s.plants() || s.applied == nil || k == nil {
+		if !s.does.Plants || s.applied == nil || k == nil {
 			continue
 		}
 		for _, e := range k.epochs {

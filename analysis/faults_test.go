@@ -9,6 +9,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
@@ -352,21 +353,48 @@ func TestBandsOfFaults(t *testing.T) {
 		f      experiments.Fault
 		lo, hi float64
 	}{
-		{"pause", experiments.Fault{For: 90e9, Pause: &experiments.Pause{Aim: experiments.Aim{HolderOf: "job"}}}, 38, 94},
-		{"nothing of anybody's gets through", experiments.Fault{For: 90e9, BlackHole: &experiments.Cut{Aim: experiments.Aim{All: true}}}, 38, 122},
-		{"calls wait for longer than their limit", experiments.Fault{For: 90e9, Latency: &experiments.Latency{Aim: experiments.Aim{All: true}, Add: 1e9, Stream: experiments.StreamBoth}}, 38, 122},
-		{"calls are slow", experiments.Fault{For: 90e9, Latency: &experiments.Latency{Aim: experiments.Aim{All: true}, Add: 1e9, Stream: experiments.StreamDown}}, 38, 94},
-		{"for a moment", experiments.Fault{For: 9e9, BlackHole: &experiments.Cut{Aim: experiments.Aim{All: true}}}, 38, 94},
-		{"store frozen", experiments.Fault{For: 90e9, Store: &experiments.StoreFault{Do: experiments.StoreFreeze}}, 38, 122},
-		{"store stopped", experiments.Fault{For: 90e9, Store: &experiments.StoreFault{Do: experiments.StoreStop}}, 0, 122},
-		{"store restarted", experiments.Fault{Store: &experiments.StoreFault{Do: experiments.StoreRestart}}, 0, 94},
-		{"store emptied", experiments.Fault{Store: &experiments.StoreFault{Do: experiments.StoreFlush}}, 0, 32},
-		{"key gone", experiments.Fault{DeleteKey: &experiments.DeleteKey{HolderOf: "job"}}, 0, 32},
-		{"key a stranger's", experiments.Fault{For: 10e9, DeleteKey: &experiments.DeleteKey{HolderOf: "job", To: "stranger"}}, 0, 42},
+		{"pause", experiments.Fault{For: 90e9, Spec: &fault.Pause{Aim: fault.Aim{HolderOf: "job"}}}, 38, 94},
+		{"nothing of anybody's gets through", experiments.Fault{For: 90e9, Spec: &fault.Cut{How: fault.Hole, Aim: fault.Aim{All: true}}}, 38, 122},
+		{"calls wait for longer than their limit", experiments.Fault{For: 90e9, Spec: &fault.Latency{Aim: fault.Aim{All: true}, Add: 1e9, Stream: fault.StreamBoth}}, 38, 122},
+		{"calls are slow", experiments.Fault{For: 90e9, Spec: &fault.Latency{Aim: fault.Aim{All: true}, Add: 1e9, Stream: fault.StreamDown}}, 38, 94},
+		{"for a moment", experiments.Fault{For: 9e9, Spec: &fault.Cut{How: fault.Hole, Aim: fault.Aim{All: true}}}, 38, 94},
+		{"store frozen", experiments.Fault{For: 90e9, Spec: &fault.Store{Do: fault.StoreFreeze}}, 38, 122},
+		{"store stopped", experiments.Fault{For: 90e9, Spec: &fault.Store{Do: fault.StoreStop}}, 0, 122},
+		{"store restarted", experiments.Fault{Spec: &fault.Store{Do: fault.StoreRestart}}, 0, 94},
+		{"store emptied", experiments.Fault{Spec: &fault.Store{Do: fault.StoreFlush}}, 0, 32},
+		{"key gone", experiments.Fault{Spec: &fault.DeleteKey{HolderOf: "job"}}, 0, 32},
+		{"key a stranger's", experiments.Fault{For: 10e9, Spec: &fault.DeleteKey{HolderOf: "job", To: "stranger"}}, 0, 42},
 	} {
 		e.Faults = []experiments.Fault{c.f}
 		if b := forecast.Bands(e)[0]; b.Lo != c.lo || b.Hi != c.hi {
 			t.Errorf("%s: %g to %g (%s), want %g to %g", c.name, b.Lo, b.Hi, b.Sum, c.lo, c.hi)
+		}
+	}
+}
+
+// A fault of a kind that this version does not know has no trials, and leaves every answer that depends on the run open: it is not
+// judged as a pause, which it may be nothing like.
+func TestAFaultOfAnUnknownKindIsNotJudged(t *testing.T) {
+	known := edited(t, "good-drill", func(*experiments.Experiment, *history.Event) {})
+	j := edited(t, "good-drill", func(_ *experiments.Experiment, ev *history.Event) {
+		if ev.Fault != nil {
+			ev.Fault.Kind = "melt"
+		}
+	})
+	if known.Verdict != string(verdict.Pass) || j.Verdict != string(verdict.Inconclusive) {
+		t.Errorf("known: %s, unknown: %s", known.Verdict, j.Verdict)
+	}
+	if len(j.Missing) == 0 || !strings.Contains(j.Missing[len(j.Missing)-1].Why, "melt") {
+		t.Errorf("missing %+v", j.Missing)
+	}
+	for _, f := range j.Faults {
+		if f.Confirmed || !strings.Contains(f.Why, "melt") {
+			t.Errorf("%s: confirmed %t, %s", f.ID, f.Confirmed, f.Why)
+		}
+	}
+	for _, x := range j.Takeovers {
+		if x.Fault != "" {
+			t.Errorf("a takeover after %s, %s", x.Fault, x.Class)
 		}
 	}
 }

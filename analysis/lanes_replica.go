@@ -43,7 +43,7 @@ func (ix *Facts) replicaLanes() []verdict.ReplicaLane {
 		life(ev.Replica.Incarnation, history.Span{To: ev.To}).Exit = ev.Replica.Exit
 	}
 	for _, s := range ix.shots {
-		if p, known := at[s.victim]; s.crash() && s.effective() && known {
+		if p, known := at[s.victim]; s.does.Kills && s.effective() && known {
 			out[p[0]].Lives[p[1]].Killed = s.op
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
@@ -82,7 +81,7 @@ const pttlRounding = int64(1e6)
 // takenFrom is when a confirmed fault took the key from under e; nil where none did. The fault names the epoch whose token it found.
 func (ix *Facts) takenFrom(e *epoch) *history.Span {
 	for _, s := range ix.shots {
-		if s.kind == experiments.KindDeleteKey && s.applied != nil && s.confirmed != nil && s.void == nil && s.key == e.key && s.epoch == e.id {
+		if s.does.AtKey && s.applied != nil && s.confirmed != nil && s.void == nil && s.key == e.key && s.epoch == e.id {
 			return &s.applied.Span
 		}
 	}
@@ -139,14 +138,7 @@ func (ix *Facts) dueOf(e *epoch) history.Span {
 func (ix *Facts) flight(timeout time.Duration) int64 {
 	var held time.Duration
 	for i := range ix.exp.Faults {
-		switch f := &ix.exp.Faults[i]; {
-		case f.Latency != nil:
-			held = max(held, f.Latency.Add+f.Latency.Jitter)
-		case f.Jitter != nil:
-			held = max(held, 2*f.Jitter.By)
-		case f.Failures() != nil:
-			held = max(held, f.Failures().Delay)
-		}
+		held = max(held, ix.exp.Faults[i].Traits().Holds)
 	}
 	return int64(timeout + held)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -156,9 +157,9 @@ func TestTheOrderOfAPodsDoingsIsThatOfItsLines(t *testing.T) {
 func TestAGracefulEndThatWasIgnoredCountsBesideCrashes(t *testing.T) {
 	e, h := load(t, "pods-graceful-ignored")
 	e.Faults = append(e.Faults, e.Faults[0])
-	crash := *e.Faults[0].Kill
-	crash.Form = experiments.FormCrash
-	e.Faults[1].ID, e.Faults[1].Kill = "crash-leader", &crash
+	crash := *e.Faults[0].Spec.(*fault.Kill)
+	crash.How = fault.Crash
+	e.Faults[1].ID, e.Faults[1].Spec = "crash-leader", &crash
 	if r := row(t, Judge(e, h), "leader", "takeover.max"); r.Verdict != verdict.Fail || r.N != 1 {
 		t.Errorf("takeover %s of %d: %s", r.Verdict, r.N, r.Why)
 	}
@@ -190,7 +191,7 @@ func TestAHolderThatNoPodIsIsSought(t *testing.T) {
 // A kill by labels that found nobody is advised about labels, not about locks.
 func TestAKillByLabelsThatFoundNobody(t *testing.T) {
 	e, h := load(t, "pods-crash")
-	e.Faults[0].Kill = &experiments.Kill{Pods: map[string]string{"app": "wroker"}, Form: experiments.FormCrash}
+	e.Faults[0].Spec = &fault.Kill{Pods: map[string]string{"app": "wroker"}, How: fault.Crash}
 	voided(h, "kill-leader#1", "no_target")
 	if r := row(t, Judge(e, h), "leader", "takeover.max"); r.Verdict != verdict.Inconclusive || !strings.Contains(r.Next, "see kill.pods") || strings.Contains(r.Next, "check holder_of") {
 		t.Errorf("takeover %s: %s (%s)", r.Verdict, r.Why, r.Next)
@@ -200,10 +201,10 @@ func TestAKillByLabelsThatFoundNobody(t *testing.T) {
 // Deleted by force, a worker that listens hands over: that is no measurement of a crash.
 func TestAForcedDeleteThatWasAHandOverIsNoCrash(t *testing.T) {
 	e, h := load(t, "pods-graceful")
-	e.Faults[0].Kill.Form = experiments.FormForceDelete
+	e.Faults[0].Spec.(*fault.Kill).How = fault.ForceDelete
 	for i := range h.Events {
 		if f := h.Events[i].Fault; f != nil {
-			f.Form = experiments.FormForceDelete
+			f.Form = fault.ForceDelete
 		}
 	}
 	j := Judge(e, h)
@@ -364,7 +365,7 @@ func TestAnObservedHolderThatGoesOnHasRecovered(t *testing.T) {
 		tp.strike(22, 25, "pause#1", "e1", history.Fault{Kind: "store", Form: "pause", Victim: history.VictimStore, Declared: 3e9})
 		tp.overObserved(75)
 		e, _ := load(t, "pods-observed-lease")
-		e.Faults = []experiments.Fault{{ID: "pause", At: 11e9, For: 3e9, Store: &experiments.StoreFault{Do: experiments.StorePause}}}
+		e.Faults = []experiments.Fault{{ID: "pause", At: 11e9, For: 3e9, Spec: &fault.Store{Do: fault.StorePause}}}
 		h, err := history.Read(bytes.NewReader(tp.lines("pods-observed-lease", digest(t, "pods-observed-lease"))))
 		if err != nil {
 			t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
@@ -289,7 +290,7 @@ func (r *reader) fault(ev *history.Event) {
 		return
 	}
 	if s == nil {
-		s = &shot{op: ev.Op, id: ev.Fault.ID, num: ev.Fault.Shot, kind: ev.Fault.Kind,
+		s = &shot{op: ev.Op, id: ev.Fault.ID, num: ev.Fault.Shot, kind: ev.Fault.Kind, does: fault.Seen(ev.Fault.Kind, ev.Fault.Form, ev.Fault.Via).Traits(),
 			counts: map[string]int64{}, ends: map[string]*history.Span{}, locks: map[string]bool{}, contended: map[string]bool{}}
 		r.shots[ev.Op] = s
 		r.ix.shots = append(r.ix.shots, s)

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
-	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
@@ -21,6 +21,7 @@ type shot struct {
 	lock, key          string   // of the resolved target
 	epoch              string
 	configured         string
+	does               fault.Traits  // as far as the events tell
 	want               int64         // operations that it was to hit; 0 = bounded by time only
 	measured           history.Fault // of its body: baseline, expected, observed, detail
 
@@ -36,7 +37,7 @@ type shot struct {
 	contended   map[string]bool     // of these, where somebody else asked for what was held
 	trials      []*trial
 	nothingOwed int
-	whyVoid     string
+	whyVoid     verdict.Void
 	killedBy    string // the shot that had killed the victim before
 }
 
@@ -49,6 +50,7 @@ func (s *shot) take(ev *history.Event) {
 	}
 	s.victim = cmp.Or(s.victim, f.Victim)
 	s.timing, s.via, s.form = cmp.Or(s.timing, f.Timing), cmp.Or(s.via, f.Via), cmp.Or(s.form, f.Form)
+	s.does = fault.Seen(s.kind, s.form, s.via).Traits()
 	s.configured, s.want = cmp.Or(s.configured, f.Configured), max(s.want, f.Want)
 	struck := f.Victims
 	if f.Victim != "" {
@@ -105,25 +107,25 @@ func (s *shot) count() int64 {
 
 // hitBy reports whether a kill struck the incarnation.
 func (ix *Facts) hitBy(incarnation string) bool {
-	return slices.ContainsFunc(ix.shots, func(s *shot) bool { return s.crash() && s.applied != nil && s.victim == incarnation })
+	return slices.ContainsFunc(ix.shots, func(s *shot) bool { return s.does.Kills && s.applied != nil && s.victim == incarnation })
 }
 
 // effective reports that the fault surely did what it was meant to do to the victim. A burst that hit fewer operations than it was
 // to hit did not.
 func (s *shot) effective() bool {
-	return s.applied != nil && s.confirmed != nil && s.void == nil && s.killedBy == "" && !s.short() && !s.unfelt()
+	return s.applied != nil && s.confirmed != nil && s.void == nil && s.killedBy == "" && !s.short() && !s.unfelt() && !s.does.Unknown
 }
 
 func (s *shot) short() bool { return s.failures() && s.count() < s.want }
 
 // unfelt reports a fault of the network that was too small to be the one that was configured, whoever confirmed it.
 func (s *shot) unfelt() bool {
-	return s.onTheWay() && s.measured.Observed != 0 && s.measured.Observed < s.measured.Expected
+	return s.does.OnTheWay && s.measured.Observed != 0 && s.measured.Observed < s.measured.Expected
 }
 
 // afterDeath notes a kill whose victim an earlier kill had struck: one death is one kill, however many signals were sent.
 func (s *shot) afterDeath(kills map[string]*shot) {
-	if !s.crash() || !s.effective() {
+	if !s.does.Kills || !s.effective() {
 		return
 	}
 	if first := kills[s.victim]; first != nil {
@@ -149,13 +151,13 @@ func (s *shot) conclude(ix *Facts) {
 	}
 	last := s.over.From
 	switch {
-	case s.crash(), s.instant():
+	case s.does.Kills, s.does.AtOnce:
 		s.over = s.applied.Span
 		if s.death() != nil { // a call to a cluster is over when what it asked for was seen
 			s.over.To = max(s.over.To, s.confirmed.To)
 		}
 		return
-	case s.livesInVictim() && len(s.victims) > 0:
+	case s.does.InVictim && len(s.victims) > 0:
 		all := history.Span{}
 		for _, v := range s.victims {
 			end := s.endIn(ix, v)
@@ -171,7 +173,7 @@ func (s *shot) conclude(ix *Facts) {
 	if s.verified != nil && s.over.To > s.verified.To { // whatever it did is over by the time that was read back
 		s.over.To = max(s.verified.To, last)
 	}
-	if s.over.To == open && (s.kind == experiments.KindStore || s.kind == experiments.KindDeleteKey) && s.applied.Fault.Declared == 0 {
+	if s.over.To == open && (s.does.AtStore || s.does.AtKey) && s.applied.Fault.Declared == 0 {
 		s.over = s.applied.Span
 	}
 	s.over.From = min(s.over.From, s.over.To)
@@ -204,7 +206,7 @@ type pause struct{ widest, surest history.Span }
 // pauseOf is the stretch in which a pause kept the incarnation standing: surely only where it was confirmed, and perhaps where it was
 // not, as when the victim died in it.
 func (s *shot) pauseOf(ix *Facts, incarnation string) (pause, bool) {
-	if s.kind != experiments.KindPause || s.applied == nil {
+	if s.does.Stands == 0 || s.applied == nil {
 		return pause{}, false
 	}
 	end := s.endIn(ix, incarnation)
@@ -213,7 +215,7 @@ func (s *shot) pauseOf(ix *Facts, incarnation string) (pause, bool) {
 		p.surest.From = s.confirmed.From
 	}
 	p.surest.To = max(p.surest.To, p.surest.From)
-	if !s.effective() {
+	if !s.effective() || s.does.Stands < 1 { // of one that goes on in between nobody knows which instants were its
 		p.surest.To = p.surest.From
 	}
 	return p, true
@@ -225,44 +227,47 @@ func (s *shot) valid() bool {
 	if !s.effective() || s.lock == "" || !s.cutsOff() {
 		return s.effective()
 	}
-	return slices.ContainsFunc(s.trials, func(t *trial) bool { return t.void == "" && t.e.lock == s.lock })
+	return slices.ContainsFunc(s.trials, func(t *trial) bool { return !t.void.IsVoid() && t.e.lock == s.lock })
 }
 
-// reasonVoid says in a few words why the shot yields no trial.
-func (s *shot) reasonVoid() string {
+// reasonVoid says why the shot yields no trial.
+func (s *shot) reasonVoid() verdict.Void {
+	void := func(code verdict.VoidCode, detail string) verdict.Void {
+		return verdict.Void{Code: code, Detail: detail}
+	}
 	switch {
-	case s.void != nil && s.void.Fault.Detail != "":
-		return s.void.Fault.Why + ": " + s.void.Fault.Detail
 	case s.void != nil:
-		return s.void.Fault.Why
+		return verdict.VoidOf(s.void.Fault)
 	case s.killedBy != "":
-		return "moved: " + s.killedBy + " had killed the victim already"
+		return void(verdict.VoidMoved, s.killedBy+" had killed the victim already")
+	case s.does.Unknown:
+		return void(verdict.VoidUnknown, "this lockdrill does not know faults of kind "+s.kind)
 	case s.applied == nil:
-		return "never applied"
+		return void(verdict.VoidNeverApplied, "")
 	case s.confirmed == nil:
-		return "unconfirmed: its effect was not observed"
+		return void(verdict.VoidUnconfirmed, "its effect was not observed")
 	case s.short():
-		return fmt.Sprintf("unconfirmed: it hit %d of %d operations", s.count(), s.want)
+		return void(verdict.VoidUnconfirmed, fmt.Sprintf("it hit %d of %d operations", s.count(), s.want))
 	case s.unfelt():
-		return "unconfirmed: " + figures.Exact(s.measured.Observed) + " observed, at least " + figures.Exact(s.measured.Expected) + " expected"
+		return void(verdict.VoidUnconfirmed, figures.Exact(s.measured.Observed)+" observed, at least "+figures.Exact(s.measured.Expected)+" expected")
 	case len(s.exposed) == 0:
-		return "moved: the victim did not surely hold a key when it was hit"
+		return void(verdict.VoidMoved, "the victim did not surely hold a key when it was hit")
 	case len(s.trials) == 0:
-		return "nothing owed: all work under its keys was finished"
+		return void(verdict.VoidNothingOwed, "")
 	}
 	for _, t := range s.trials {
-		if t.void != "" && (s.lock == "" || t.e.lock == s.lock) {
+		if t.void.IsVoid() && (s.lock == "" || t.e.lock == s.lock) {
 			return t.void
 		}
 	}
-	return "moved: the victim did not surely hold a key of lock " + s.lock + " when it was hit"
+	return void(verdict.VoidMoved, "the victim did not surely hold a key of lock "+s.lock+" when it was hit")
 }
 
 // result is the shot as verdict.json lists it.
 func (s *shot) result(ix *Facts) verdict.FaultResult {
 	r := verdict.FaultResult{
 		ID: s.id, Shot: s.num, Shots: ix.shotsOf(s.id), Kind: s.kind, Form: s.form, Victim: s.victim, Victims: s.victims, Lock: s.lock, Key: s.key,
-		Declared: ix.declared(s), Confirmed: s.effective(), Void: s.whyVoid != "", Why: s.whyVoid, Hits: s.count(), Want: s.want, Via: s.via,
+		Declared: ix.declared(s), Confirmed: s.effective(), Void: s.whyVoid.IsVoid(), Why: s.whyVoid.String(), Hits: s.count(), Want: s.want, Via: s.via,
 		Configured: s.configured, Baseline: noted(s.measured.Baseline), Expected: noted(s.measured.Expected), Observed: noted(s.measured.Observed),
 	}
 	if len(s.victims) == 1 && s.victims[0] == s.victim {

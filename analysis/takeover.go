@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
-	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -28,8 +27,8 @@ type trial struct {
 	x     history.Span // what ended it; To is open while censored
 	class string
 	end   string
-	void  string // why it counts for nothing; "" = it counts
-	cut   bool   // another fault, or a loss of data, cut it short
+	void  verdict.Void // why it counts for nothing
+	cut   bool         // another fault, or a loss of data, cut it short
 
 	value                    dur
 	residual, pickup, warmup *dur
@@ -50,7 +49,7 @@ func (ix *Facts) nothingOwed(s *shot, e *epoch) bool {
 		done := false
 		for _, f := range j.terminals {
 			// What a killed victim wrote, it wrote before it died; anybody else's write must surely have come before.
-			done = done || s.crash() && f.epoch.rank <= e.rank || f.span.To <= s.applied.To
+			done = done || s.does.Kills && f.epoch.rank <= e.rank || f.span.To <= s.applied.To
 		}
 		if !done {
 			return false
@@ -82,7 +81,7 @@ func (ix *Facts) newTrial(s *shot, e *epoch) *trial {
 	if x.To == open || cause != 0 {
 		t.end, t.after, t.cut = endCensored, nil, cause != 0
 		if !asked && ix.claimed[k.lock] {
-			t.void = "no demand: nobody else wanted the key"
+			t.void = verdict.Void{Code: verdict.VoidNoDemand}
 		}
 		t.value = dur{lo: max(0, censor-start.To), hi: open}
 		t.value.lo = ix.attested(k.lock, t.value.lo)
@@ -142,7 +141,7 @@ func (ix *Facts) demand(k *keyIndex, s *shot, e *epoch) (history.Span, bool) {
 // recovered settles trials in which the victim's own lease was extended again, or its work finished, before anybody else came. Where it
 // was extended during the fault and lost before its end all the same, the clock starts at the last renewal.
 func (ix *Facts) recovered(k *keyIndex, t *trial) bool {
-	if t.shot.crash() {
+	if t.shot.does.Kills {
 		return false
 	}
 	since := t.shot.applied.To
@@ -202,7 +201,7 @@ func (ix *Facts) censored(k *keyIndex, t *trial, x history.Span) (until, cause i
 		if s == t.shot || !s.effective() || s.applied.To < t.shot.applied.From {
 			continue
 		}
-		if before := t.after == nil || s.applied.To < x.From; before && s.kind == experiments.KindStore {
+		if before := t.after == nil || s.applied.To < x.From; before && s.does.AtStore {
 			cut(s.applied.From, s.applied.N) // nobody gets anything from the store
 		}
 		for _, e := range s.hitEpochs(ix)[k.name] {
@@ -240,7 +239,7 @@ func (ix *Facts) classify(t *trial) {
 		t.class = verdict.ClassHandOver
 	case !taken && t.next != nil && t.next.granted.To < t.e.life.due.From && gave == nil && !t.e.life.loss:
 		if ix.mayHaveGiven(t.e) {
-			t.void = "the lock went to another before its lease was over, and nothing tells whether its holder gave it back"
+			t.void = verdict.Void{Code: verdict.VoidUndecided}
 			return
 		}
 		t.class = verdict.ClassFalse

@@ -36,7 +36,7 @@ type taped struct {
 const ms = 0.001
 
 func newTape(says string) *tape {
-	t := &tape{says: says, windows: 4, epochs: map[string]*taped{}, shots: map[string]history.Fault{}, deadAt: map[string]float64{}}
+	t := &tape{says: says, windows: 2, epochs: map[string]*taped{}, shots: map[string]history.Fault{}, deadAt: map[string]float64{}}
 	t.add(0, 0, history.Event{Kind: history.RunEnvironment, Environment: &history.Environment{OS: "linux/amd64", CPUs: 2, Fleet: "processes", Replicas: 2,
 		Store: history.StoreInfo{Kind: "spawned", Version: "7.0.15"}, Ledger: history.StoreInfo{Kind: "spawned", Version: "7.0.15"}}})
 	t.add(0, 0, history.Event{Kind: history.RunCalibration, Calibration: &history.Calibration{RTT50: 100e3, RTT99: 500e3, Timer99: 1e6, Expiry: 2e6}})

@@ -21,7 +21,7 @@ func (ix *Facts) measureTick(k *keyIndex, t *trial, cut int64) {
 			continue
 		}
 		before := tick.span.To <= f.From
-		if t.shot.crash() { // a killed victim's ticks came before the fault, however late they were seen
+		if t.shot.does.Kills { // a killed victim's ticks came before the fault, however late they were seen
 			before = tick.epoch.rank <= t.e.rank
 		}
 		switch {

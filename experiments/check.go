@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // checker finds what is wrong with values that are right one by one. It names values by their path in the file.
@@ -81,7 +83,7 @@ func (c *checker) work() {
 		}
 		served[w.Lock] = i
 		if w.Hold.P99 < w.Hold.P50 {
-			c.check(path+".hold", "p99 %s is under p50 %s", formatDuration(w.Hold.P99), formatDuration(w.Hold.P50))
+			c.check(path+".hold", "p99 %s is under p50 %s", figures.Spell(w.Hold.P99), figures.Spell(w.Hold.P50))
 		}
 		classes := map[string]bool{}
 		for j, class := range w.Classes {
@@ -128,26 +130,26 @@ func (c *checker) sound(path, name string) *Lock {
 func (c *checker) timing() {
 	e := c.e
 	if s := e.SteadyState; s.Timeout < s.For {
-		c.check("steady_state", "timeout %s is under for %s: it could never be reached", formatDuration(s.Timeout), formatDuration(s.For))
+		c.check("steady_state", "timeout %s is under for %s: it could never be reached", figures.Spell(s.Timeout), figures.Spell(s.For))
 	}
 	for _, p := range []struct {
 		path     string
 		settings ProbeSettings
 	}{{"probes.lock_keys", e.Probes.LockKeys}, {"probes.ledger", e.Probes.Ledger}, {"probes.leases", e.Probes.Leases}} {
 		if p.settings.MaxGap <= p.settings.Every {
-			c.check(p.path, "max_gap %s is not above every %s: every look would be a gap", formatDuration(p.settings.MaxGap), formatDuration(p.settings.Every))
+			c.check(p.path, "max_gap %s is not above every %s: every look would be a gap", figures.Spell(p.settings.MaxGap), figures.Spell(p.settings.Every))
 		}
 	}
 	for i := range e.Faults {
-		f, most := &e.Faults[i], formatDuration(e.Limits.MaxRun)
+		f, most := &e.Faults[i], figures.Spell(e.Limits.MaxRun)
 		start, lasts := c.scaled(f.At), c.scaled(f.For)
 		switch {
 		case e.Limits.MaxRun == 0: // has a problem of its own
 		case start >= e.Limits.MaxRun:
-			c.check(at("faults", i)+".at", "%s is after the end of the run (limits.max_run %s)", formatDuration(start), most)
+			c.check(at("faults", i)+".at", "%s is after the end of the run (limits.max_run %s)", figures.Spell(start), most)
 		case start+lasts >= e.Limits.MaxRun:
 			c.check(at("faults", i)+".for", "%s from %s on ends after the run (limits.max_run %s): shorten it, or raise limits.max_run",
-				formatDuration(lasts), formatDuration(start), most)
+				figures.Spell(lasts), figures.Spell(start), most)
 		}
 	}
 	for i, a := range e.AbortWhen {

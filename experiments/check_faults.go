@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/lockdrill/lockdrill/experiments/fault"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 func (c *checker) faults() {
@@ -16,64 +19,49 @@ func (c *checker) faults() {
 			c.check(path+".id", "a second fault called %q: the first is faults[%d]", f.ID, first)
 		}
 		ids[f.ID] = i
-		if kinds := setPointers(f); len(kinds) == 0 {
-			c.check(path, "does nothing: a fault has one of %s", strings.Join(faultKinds(), ", "))
+		switch kinds := c.kindsIn(path); len(kinds) {
+		case 0:
+			c.check(path, "does nothing: a fault has one of %s", strings.Join(fault.Kinds(), ", "))
 			continue
-		} else if len(kinds) > 1 {
+		case 1:
+		default:
 			c.check(path, "has %s: a fault has exactly one kind", strings.Join(kinds, " and "))
 			continue
 		}
 		c.fault(path, f)
 		if r := f.Repeat; r.Every > 0 && r.Every < f.For {
-			c.check(path+".repeat.every", "%s is under for %s: the fault would overlap itself", formatDuration(r.Every), formatDuration(f.For))
+			c.check(path+".repeat.every", "%s is under for %s: the fault would overlap itself", figures.Spell(r.Every), figures.Spell(f.For))
 		}
 	}
 }
 
-// fault checks one fault of one kind: whom it strikes, how long it lasts, and what is particular to the kind.
+// kindsIn are the kinds that the fault at path has, in the order of the table.
+func (c *checker) kindsIn(path string) []string {
+	return slices.DeleteFunc(fault.Kinds(), func(word string) bool {
+		n := c.places[path+"."+word]
+		return n == nil || isNull(n)
+	})
+}
+
+// fault checks one fault of one kind: whether it can be done at all, how long it lasts, and what is particular to the kind.
 func (c *checker) fault(path string, f *Fault) {
-	kind := path + "." + f.Kind()
-	if why := c.notInPods(f); why != "" {
-		c.check(kind, "%s", why)
+	section := section{c, path + "." + f.Kind(), f}
+	if why := f.Spec.NotInPods(section.Around()); why != "" && c.inPods() {
+		c.check(section.path, "%s", why)
 		return
 	}
 	c.lasts(path, f)
-	c.tooFine(kind, f)
-	if f.aim() != nil {
-		c.aims(kind, f)
-	}
-	switch {
-	case f.Kill != nil:
-		c.kill(path, f)
-	case f.Failures() != nil:
-		c.failures(kind, f)
-	case f.Latency != nil && f.Latency.Add == 0 && f.Latency.Jitter == 0:
-		c.check(kind, "delays nothing: needs add, jitter, or both")
-	case f.Store != nil:
-		c.store(kind, f.Store)
-	case f.DeleteKey != nil:
-		c.lock(kind+".holder_of", f.DeleteKey.HolderOf)
-		c.allowedOutside(kind, KindDeleteKey)
-	case f.Clock != nil && f.Clock.Offset == 0:
-		c.check(kind+".offset", "0s moves nothing")
-	}
+	f.Spec.Check(section)
 }
 
-// tooFine refuses what a Toxiproxy cannot do: it would do a whole millisecond, which nobody declared.
-func (c *checker) tooFine(path string, f *Fault) {
-	delays := map[string]time.Duration{}
+// lasts checks the duration of a fault: whatever would go on by itself has one, and an instant has none.
+func (c *checker) lasts(path string, f *Fault) {
+	t := f.Traits()
 	switch {
-	case f.Latency != nil:
-		delays["add"], delays["jitter"] = f.Latency.Add, f.Latency.Jitter
-	case f.Jitter != nil:
-		delays["by"] = f.Jitter.By
-	case f.SlowClose != nil:
-		delays["delay"] = f.SlowClose.Delay
-	}
-	for field, d := range delays {
-		if d > 0 && c.scaled(d) < time.Millisecond {
-			c.check(path+"."+field, "%s, after time_scale, is under 1ms, the least that a Toxiproxy can do", formatDuration(c.scaled(d)))
-		}
+	case f.For == 0 && t.GoesOn != "" && !c.touched(path+"."+f.Kind()+".count"):
+		c.check(path+".for", "missing: %s", t.GoesOn)
+	case f.For != 0 && t.Instant != "":
+		c.check(path+".for", "%s is an instant: it has no duration", t.Instant)
 	}
 }
 
@@ -82,94 +70,59 @@ func (c *checker) scaled(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * c.e.TimeScale)
 }
 
-// faultKinds are the words of Fault.Kind.
-func faultKinds() []string {
-	var kinds []string
-	for _, f := range fieldsOf(reflect.TypeFor[Fault](), nil) {
-		if f.typ.Kind() == reflect.Pointer {
-			kinds = append(kinds, f.name)
+// section is what the file says in and around the section of a fault's kind.
+type section struct {
+	c    *checker
+	path string
+	f    *Fault
+}
+
+func (s section) at(field string) string {
+	if field == "" {
+		return s.path
+	}
+	return s.path + "." + field
+}
+
+func (s section) Around() fault.Around {
+	e := s.c.e
+	a := fault.Around{
+		For: s.f.For, TimeScale: e.TimeScale, Faults: len(e.Faults), Redis: string(e.Redis.Mode), Allow: e.Redis.Allow,
+		Pods: s.c.inPods(), Observed: e.Observed(), PodsProxy: e.Proxy.Mode == ProxyExternal,
+	}
+	if !s.c.touched("system.replicas") {
+		a.Replicas = s.c.replicas()
+	}
+	return a
+}
+
+func (s section) Given(field string) bool { return s.c.places[s.at(field)] != nil }
+
+func (s section) Check(field, format string, args ...any) { s.c.check(s.at(field), format, args...) }
+
+func (s section) CheckLabels(field string, labels map[string]string) { s.c.labels(s.at(field), labels) }
+
+func (s section) Lock(field, name string) *fault.Lock {
+	if l := s.c.sound(s.at(field), name); l != nil {
+		return s.lock(l)
+	}
+	return nil
+}
+
+func (s section) Locks() []*fault.Lock {
+	var all []*fault.Lock
+	for i := range s.c.e.System.Locks {
+		l := &s.c.e.System.Locks[i]
+		if l.Policy.TTL == 0 {
+			return nil
 		}
+		all = append(all, s.lock(l))
 	}
-	return kinds
+	return all
 }
 
-// lasts checks the duration of a fault: whatever would go on by itself has one, and an instant has none.
-func (c *checker) lasts(path string, f *Fault) {
-	if f.For == 0 {
-		if why := f.goesOn(); why != "" && !c.touched(path+"."+f.Kind()+".count") {
-			c.check(path+".for", "missing: %s", why)
-		}
-		return
-	}
-	if why := f.instant(); why != "" {
-		c.check(path+".for", "%s is an instant: it has no duration", why)
-	}
-}
-
-// goesOn says why a fault would not end by itself, or "".
-func (f *Fault) goesOn() string {
-	switch {
-	case f.Pause != nil:
-		return "a pause goes on until it is ended"
-	case f.Clock != nil:
-		return "a clock stays wrong until it is set right"
-	case f.Net():
-		return "a fault of the network goes on until it is ended"
-	case f.Failures() != nil && f.Failures().Count == 0:
-		return "without a count the operations would fail without end"
-	case f.DeleteKey != nil && f.DeleteKey.To != "":
-		return "the stranger would keep the key"
-	case f.Store != nil && f.Store.Do.lasts():
-		return fmt.Sprintf("a %s of the store goes on until it is ended", f.Store.Do)
-	}
-	return ""
-}
-
-// instant names a fault that is over at once, or "".
-func (f *Fault) instant() string {
-	switch {
-	case f.Kill != nil:
-		return "a kill"
-	case f.DeleteKey != nil && f.DeleteKey.To == "":
-		return "a key that vanishes"
-	case f.Store != nil && f.Store.Do != "" && !f.Store.Do.lasts():
-		return fmt.Sprintf("a %s of the store", f.Store.Do)
-	}
-	return ""
-}
-
-// lasts reports whether what is done to the store has to be ended.
-func (d StoreDo) lasts() bool { return d == StorePause || d == StoreFreeze || d == StoreStop }
-
-// aims checks whom a fault strikes.
-func (c *checker) aims(path string, f *Fault) {
-	a, given := f.aim(), []string{}
-	for _, w := range []struct {
-		word string
-		set  bool
-	}{{"holder_of", a.HolderOf != ""}, {"replica", a.Replica != ""}, {"all", a.All}} {
-		if w.set {
-			given = append(given, w.word)
-		}
-	}
-	words := "holder_of, replica or all: true"
-	if f.Pause != nil {
-		words = "holder_of or replica"
-	}
-	switch {
-	case len(given) > 1:
-		c.check(path, "has %s: a fault strikes one of %s", strings.Join(given, " and "), words)
-	case len(given) == 0 && !f.Net():
-		c.check(path, "does not say whom it strikes: %s", words)
-	case f.Pause != nil && a.All:
-		c.check(path+".all", "a pause of every replica leaves nobody to take over: %s", words)
-	}
-	if a.HolderOf != "" {
-		c.lock(path+".holder_of", a.HolderOf)
-	}
-	if a.Replica != "" && !c.touched("system.replicas") && !slices.Contains(c.replicas(), a.Replica) {
-		c.check(path+".replica", "no replica is called %q: there are r1 to r%d", a.Replica, c.e.System.Replicas)
-	}
+func (s section) lock(l *Lock) *fault.Lock {
+	return &fault.Lock{Name: l.Name, Policy: &l.Policy, Unrenewed: s.c.neverRenewed(l)}
 }
 
 // replicas are the names of the replicas.

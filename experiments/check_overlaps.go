@@ -1,10 +1,12 @@
 package experiments
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"time"
+
+	"github.com/lockdrill/lockdrill/experiments/fault"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // overlaps refuses faults that may be in effect together, unless the file allows that pair; two faults of the network on one way
@@ -21,7 +23,7 @@ func (c *checker) overlaps() {
 			if !wa.meets(wb) {
 				continue
 			}
-			if why := Collide(a, b); why != "" {
+			if why := fault.Collide(a.Spec, b.Spec); why != "" {
 				c.check(at("faults", j), "%s (%s) overlaps %s (%s): %s; move it", b.ID, wb, a.ID, wa, why)
 			} else if !slices.Contains(allowed, pair(a.ID, b.ID)) {
 				c.check(at("faults", j), "%s (%s) overlaps %s (%s): move it, or say allow_overlap: [[%s, %s]]", b.ID, wb, a.ID, wa, a.ID, b.ID)
@@ -33,41 +35,6 @@ func (c *checker) overlaps() {
 // MayMeet reports whether the file allows two faults to be in effect together.
 func (e *Experiment) MayMeet(a, b *Fault) bool {
 	return slices.ContainsFunc(e.AllowOverlap, func(p [2]string) bool { return pair(p[0], p[1]) == pair(a.ID, b.ID) })
-}
-
-// Collide says why two faults can never be in effect together, or "": one toxic for each replica and stream, since adding or
-// removing one flushes its neighbours.
-func Collide(a, b *Fault) string {
-	if !a.Net() || !b.Net() || !sameReplica(a.Aim(), b.Aim()) {
-		return ""
-	}
-	for _, s := range []Stream{StreamUp, StreamDown} {
-		if a.strikes(s) && b.strikes(s) {
-			return fmt.Sprintf("two faults of the network on the %s of one replica disturb one another (latency with jitter is one fault)", s)
-		}
-	}
-	return ""
-}
-
-// sameReplica reports whether two faults may strike one replica: who holds a lock is known only when the fault fires.
-func sameReplica(a, b Aim) bool {
-	return a.Replica == "" || b.Replica == "" || a.Replica == b.Replica
-}
-
-// strikes reports whether a fault of the network changes that stream: cuts change both.
-func (f *Fault) strikes(s Stream) bool {
-	stream := StreamBoth
-	switch {
-	case f.Latency != nil:
-		stream = f.Latency.Stream
-	case f.Jitter != nil:
-		stream = f.Jitter.Stream
-	case f.Bandwidth != nil:
-		stream = f.Bandwidth.Stream
-	case f.SlowClose != nil:
-		stream = f.SlowClose.Stream
-	}
-	return stream == StreamBoth || stream == s
 }
 
 func pair(a, b string) [2]string { return [2]string{min(a, b), max(a, b)} }
@@ -107,18 +74,18 @@ func (w window) meets(o window) bool {
 func (w window) String() string {
 	switch w.to {
 	case w.from:
-		return "at " + formatDuration(w.from)
+		return "at " + figures.Spell(w.from)
 	case open:
-		return "from " + formatDuration(w.from) + " until settled"
+		return "from " + figures.Spell(w.from) + " until settled"
 	}
-	return formatDuration(w.from) + " to " + formatDuration(w.to)
+	return figures.Spell(w.from) + " to " + figures.Spell(w.to)
 }
 
 // window is open-ended for shots that wait for one another, and for bursts that end with their count.
 func (c *checker) window(f *Fault) window {
 	w := window{from: f.At, to: f.At + f.For}
 	switch {
-	case f.Repeat.Count > 1 && f.Repeat.Settled, f.Failures() != nil && f.For == 0:
+	case f.Repeat.Count > 1 && f.Repeat.Settled, f.Traits().Count > 0 && f.For == 0:
 		w.to = open
 	case f.Repeat.Count > 1:
 		w.to += time.Duration(f.Repeat.Count-1) * f.Repeat.Every

@@ -1,11 +1,11 @@
 package experiments
 
 import (
-	"fmt"
 	"net"
-	"slices"
 	"strconv"
 	"time"
+
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // inPods reports whether the file has a kubernetes section, be it a wrong one.
@@ -59,7 +59,7 @@ func (c *checker) section(k *Kubernetes) {
 	}
 	c.labels("kubernetes.selector", k.Selector)
 	if k.Grace%time.Second != 0 {
-		c.check("kubernetes.grace", "%s is not in whole seconds, and a pod's grace is", formatDuration(k.Grace))
+		c.check("kubernetes.grace", "%s is not in whole seconds, and a pod's grace is", figures.Spell(k.Grace))
 	}
 	for _, f := range []struct{ name, value string }{{"redis", k.Redis}, {"ledger", k.Ledger}} {
 		if f.value != "" && !hostPort(f.value) {
@@ -171,41 +171,12 @@ func (c *checker) leases() {
 	case leases == 0:
 		c.check("probes.leases", "no lock is a Lease object")
 	case p.Every < minLeaseEvery:
-		c.check("probes.leases.every", "%s is under %s: each look is a request to the API server", formatDuration(p.Every), formatDuration(minLeaseEvery))
+		c.check("probes.leases.every", "%s is under %s: each look is a request to the API server", figures.Spell(p.Every), figures.Spell(minLeaseEvery))
 	}
 }
 
 // minLeaseEvery keeps the looks from becoming the API server's load.
 const minLeaseEvery = 50 * time.Millisecond
-
-// notInPods says why a fault cannot be done to pods, and what can be done instead, or "".
-func (c *checker) notInPods(f *Fault) string {
-	const instead = "; kill the holder, or drill the same policy with lockdrill's workers (mode embedded)"
-	observed, b := c.e.Observed(), f.Failures()
-	switch {
-	case !c.inPods():
-		return ""
-	case f.Pause != nil && observed:
-		return "SIGSTOP of a process in a pod takes an agent on its node, which lockdrill has not" + instead
-	case f.Pause != nil:
-		return "SIGSTOP of a process in a pod takes an agent on its node, which lockdrill has not: cut the holder off with black_hole, or drill the pause with processes (without a kubernetes section)"
-	case observed && (b != nil || f.Clock != nil):
-		return "is done by a worker that is told to, and observed pods take no commands" + instead
-	case observed && f.Net():
-		return "nobody leads observed pods through a proxy of lockdrill's" + instead
-	case f.Net() && c.e.Proxy.Mode != ProxyExternal:
-		return "pods do not reach a proxy inside the runner: proxy: {mode: external, url: ...}, a Toxiproxy that runner and pods reach"
-	case b != nil && b.Via == ViaProxy:
-		return "pods do not reach the proxy inside the runner that reads commands: via: worker"
-	case observed && f.DeleteKey != nil, observed && f.Store != nil && f.Store.Do == StoreFlush:
-		return "only keys of the run's own are deleted, and an observed lock is somebody's" + instead
-	case f.Store != nil && f.Store.Do != "" && !slices.Contains(allowed, string(f.Store.Do)):
-		return fmt.Sprintf("%s is for a Redis that the run started itself, which pods do not reach: pause and flush are for any, or drill it with processes (without a kubernetes section)", f.Store.Do)
-	case observed && f.Store != nil && c.e.Redis.Mode != RedisExternal:
-		return "no lock of this file is in a Redis: kill the holder"
-	}
-	return ""
-}
 
 // unseen says why a promise cannot be answered where nobody reports, or "".
 func (c *checker) unseen(s *SLO) string {

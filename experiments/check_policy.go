@@ -3,6 +3,7 @@ package experiments
 import (
 	"time"
 
+	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
@@ -27,7 +28,7 @@ const minTTL = 10 * time.Millisecond
 func (c *checker) policy(path string, l *Lock) {
 	pc, known := policyCheck{c, path}, len(c.list)
 	if ttl := time.Duration(float64(l.Policy.TTL) * c.e.TimeScale); ttl < minTTL {
-		pc.wrong("ttl", "%s at time_scale %g is under %s: too short for a lease", formatDuration(l.Policy.TTL), c.e.TimeScale, minTTL)
+		pc.wrong("ttl", "%s at time_scale %g is under %s: too short for a lease", figures.Spell(l.Policy.TTL), c.e.TimeScale, minTTL)
 	}
 	pc.renewal(&l.Policy)
 	pc.release(&l.Policy)
@@ -43,13 +44,13 @@ func (c *checker) policy(path string, l *Lock) {
 
 func (c policyCheck) renewal(p *lockcore.Policy) {
 	if p.Drift+p.StopBudget >= p.TTL {
-		c.wrong("ttl", "%s is used up by drift %s and stop_budget %s", formatDuration(p.TTL), formatDuration(p.Drift), formatDuration(p.StopBudget))
+		c.wrong("ttl", "%s is used up by drift %s and stop_budget %s", figures.Spell(p.TTL), figures.Spell(p.Drift), figures.Spell(p.StopBudget))
 	}
 	if p.RenewEvery == 0 {
 		return
 	}
 	if p.RenewEvery >= p.TTL {
-		c.wrong("renew_every", "%s is not under the ttl %s: the lease would end first", formatDuration(p.RenewEvery), formatDuration(p.TTL))
+		c.wrong("renew_every", "%s is not under the ttl %s: the lease would end first", figures.Spell(p.RenewEvery), figures.Spell(p.TTL))
 	}
 	if p.OpTimeout == 0 {
 		c.wrong("op_timeout", "missing: a lock that is renewed needs it")
@@ -85,7 +86,7 @@ func (c policyCheck) acquire(p *lockcore.Policy) {
 		c.wrong("acquire.backoff", "missing: mode wait pauses between its tries")
 	case lockcore.BackoffDecorrelated, lockcore.BackoffWake:
 		if a.Backoff.Cap < a.Backoff.Every {
-			c.wrong("acquire.backoff.cap", "the longest pause must be at least the shortest, %s", formatDuration(a.Backoff.Every))
+			c.wrong("acquire.backoff.cap", "the longest pause must be at least the shortest, %s", figures.Spell(a.Backoff.Every))
 		}
 	}
 }

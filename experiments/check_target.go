@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 )
@@ -111,38 +110,6 @@ func (c *checker) proxy() {
 	}
 }
 
-// store checks a fault of the store itself.
-func (c *checker) store(path string, s *StoreFault) {
-	if s.Keep && s.Do != "" && s.Do != StoreRestart && s.Do != StoreStop {
-		c.check(path+".keep", "is for restart and stop, not %s", s.Do)
-	}
-	if s.Lag > 0 && s.Do != "" && s.Do != StoreFailover {
-		c.check(path+".lag", "is for failover, not %s", s.Do)
-	}
-	switch c.e.Redis.Mode {
-	case RedisEmbedded:
-		switch {
-		case s.Do == StorePause || s.Do == StoreFreeze || s.Do == StoreFailover:
-			c.check(path, "the embedded store has no %s: say redis: {mode: spawn}", s.Do)
-		case s.Keep:
-			c.check(path+".keep", "the embedded store keeps no data: say redis: {mode: spawn}")
-		}
-	case RedisExternal:
-		if s.Do != "" && !slices.Contains(allowed, string(s.Do)) {
-			c.check(path, "%s is for a Redis that the run started itself: say redis: {mode: spawn}", s.Do)
-			return
-		}
-		c.allowedOutside(path, string(s.Do))
-	}
-}
-
-// allowedOutside refuses a fault of the store that a Redis of somebody's does not allow by name.
-func (c *checker) allowedOutside(path, word string) {
-	if c.e.Redis.Mode == RedisExternal && word != "" && !slices.Contains(c.e.Redis.Allow, word) {
-		c.check(path, "is done to a Redis that the run did not start only if its section names it: redis: {..., allow: [%s]}", word)
-	}
-}
-
 // calendar checks when a run may be in progress.
 func (c *checker) calendar() {
 	for name, list := range map[string][]Window{"windows": c.e.Windows, "blackouts": c.e.Blackouts} {
@@ -185,6 +152,3 @@ func (c *checker) caps() {
 		}
 	}
 }
-
-// everybody reports whether the fault strikes every replica.
-func (f *Fault) everybody() bool { return f.Aim().All || f.Net() && f.Aim() == Aim{} }

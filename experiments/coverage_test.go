@@ -3,6 +3,8 @@ package experiments
 import (
 	"reflect"
 	"testing"
+
+	"github.com/lockdrill/lockdrill/experiments/fault"
 )
 
 // TestExamplesSayEverything: each field of the vocabulary is used in one of these files.
@@ -16,6 +18,9 @@ func TestExamplesSayEverything(t *testing.T) {
 		usedFields(reflect.ValueOf(e).Elem(), used)
 	}
 	allFields(reflect.TypeFor[Experiment](), all)
+	for _, kind := range fault.Kinds() {
+		allFields(reflect.TypeOf(fault.New(kind)), all)
+	}
 	for name := range all {
 		elsewhere := name == "System.PolicySheet" || name == "System.Worker" || // these need files
 			name == "HolderNames.Label" || name == "HolderNames.Annotation" // or exclude what is there
@@ -27,7 +32,7 @@ func TestExamplesSayEverything(t *testing.T) {
 
 func usedFields(v reflect.Value, used map[string]bool) {
 	switch v.Kind() {
-	case reflect.Pointer:
+	case reflect.Pointer, reflect.Interface:
 		if !v.IsNil() {
 			usedFields(v.Elem(), used)
 		}

@@ -9,6 +9,8 @@ import (
 	"unicode"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/lockdrill/lockdrill/experiments/fault"
 )
 
 // decoder walks the YAML nodes along the Go types, because yaml.v3 by itself stops at the first unknown field of a custom
@@ -35,6 +37,7 @@ type scalar interface {
 
 var (
 	durationType = reflect.TypeFor[time.Duration]()
+	specType     = reflect.TypeFor[fault.Spec]()
 	scalarType   = reflect.TypeFor[scalar]()
 )
 
@@ -96,7 +99,7 @@ func (d *decoder) empty(path string, key, n *yaml.Node, v reflect.Value) {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if isScalar(t) {
+	if t != specType && isScalar(t) {
 		d.add(path, key, "the value is missing")
 		return
 	}
@@ -131,6 +134,10 @@ func (d *decoder) structure(path string, n *yaml.Node, v reflect.Value) {
 			continue
 		}
 		f := fields[at]
+		if f.kind != "" {
+			d.spec(join(path, f.name), f.kind, key, value, v.FieldByIndex(f.index))
+			continue
+		}
 		d.value(join(path, f.name), key, value, v.FieldByIndex(f.index), f.rule)
 	}
 	for _, f := range fields {
@@ -138,6 +145,24 @@ func (d *decoder) structure(path string, n *yaml.Node, v reflect.Value) {
 		if f.rule.required && seen[f.name] == nil && !misspelled[f.name] && !excused {
 			d.add(join(path, f.name), n, "%s", missing(f))
 		}
+	}
+}
+
+// spec decodes the section of a fault's kind. Of several the first of the table is kept.
+func (d *decoder) spec(path, kind string, key, n *yaml.Node, union reflect.Value) {
+	d.places[path] = n
+	if isNull(n) {
+		d.empty(path, key, n, union)
+		return
+	}
+	spec := fault.New(kind)
+	d.value(path, key, n, reflect.ValueOf(spec).Elem(), rule{})
+	if f, ok := spec.(fault.Filled); ok {
+		f.Fill()
+	}
+	kinds := fault.Kinds()
+	if had, _ := union.Interface().(fault.Spec); had == nil || slices.Index(kinds, kind) < slices.Index(kinds, had.Kind()) {
+		union.Set(reflect.ValueOf(spec))
 	}
 }
 
@@ -194,6 +219,7 @@ type field struct {
 	index []int
 	typ   reflect.Type
 	rule  rule
+	kind  string // of a fault: the field is a section of that kind, and index that of the union
 }
 
 func fieldsOf(t reflect.Type, prefix []int) []field {
@@ -205,13 +231,18 @@ func fieldsOf(t reflect.Type, prefix []int) []field {
 		switch {
 		case name == "-":
 			continue
+		case f.Type == specType:
+			for _, kind := range fault.Kinds() {
+				out = append(out, field{name: kind, index: index, typ: reflect.TypeOf(fault.New(kind)), kind: kind})
+			}
+			continue
 		case f.Anonymous:
 			out = append(out, fieldsOf(f.Type, index)...)
 			continue
 		case name == "":
 			name = snake(f.Name)
 		}
-		out = append(out, field{name: name, index: index, typ: f.Type, rule: rules[t.Name()+"."+f.Name]})
+		out = append(out, field{name: name, index: index, typ: f.Type, rule: ruleOf(t, f)})
 	}
 	return out
 }

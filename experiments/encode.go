@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/lockdrill/lockdrill/experiments/fault"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // Marshal writes a resolved experiment as a file that stands alone: profiles expanded, defaults filled in, secrets out.
@@ -31,7 +34,7 @@ func encode(v reflect.Value, r rule) *yaml.Node {
 	case scalar:
 		return plainNode(x.format())
 	case *time.Duration:
-		return plainNode(formatDuration(*x))
+		return plainNode(figures.Spell(*x))
 	}
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -57,7 +60,14 @@ func encode(v reflect.Value, r rule) *yaml.Node {
 func encodeStruct(v reflect.Value) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode}
 	for _, f := range fieldsOf(v.Type(), nil) {
-		if fv := v.FieldByIndex(f.index); !absent(fv, f.rule) {
+		fv := v.FieldByIndex(f.index)
+		if f.kind != "" {
+			if s, _ := fv.Interface().(fault.Spec); s != nil && s.Kind() == f.kind {
+				n.Content = append(n.Content, plainNode(f.name), encode(reflect.ValueOf(s).Elem(), f.rule))
+			}
+			continue
+		}
+		if !absent(fv, f.rule) {
 			n.Content = append(n.Content, plainNode(f.name), encode(fv, f.rule))
 		}
 	}

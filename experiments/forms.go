@@ -23,13 +23,8 @@ func (e *Experiment) setDefaults() {
 	e.Limits.MaxRun = 10 * time.Minute
 }
 
-func (w *Work) setDefaults()       { w.Fenced, w.Look = true, true }
-func (f *Fault) setDefaults()      { f.Repeat = Repeat{Count: 1, Settled: true} }
-func (o *OpFailures) setDefaults() { o.Mode, o.Via = FailError, ViaWorker }
-func (l *Latency) setDefaults()    { l.Stream = StreamDown }
-func (j *Jitter) setDefaults()     { j.Stream = StreamDown }
-func (b *Bandwidth) setDefaults()  { b.Stream = StreamDown }
-func (s *SlowClose) setDefaults()  { s.Stream = StreamDown }
+func (w *Work) setDefaults()  { w.Fenced, w.Look = true, true }
+func (f *Fault) setDefaults() { f.Repeat = Repeat{Count: 1, Settled: true} }
 
 // The types whose spelling in a file is not their fields, one by one.
 
@@ -57,46 +52,6 @@ func (r *Repeat) form() any {
 func (r *Repeat) setForm(_ *decoder, _ string, form any) {
 	f := form.(*repeatForm)
 	*r = Repeat{Count: f.Count, Settled: f.Every.settled, Every: f.Every.every}
-}
-
-type killForm struct {
-	HolderOf string
-	Pods     map[string]string
-	Pick     string
-	Phase    string
-	On       string
-	Form     string
-	Exec     []string
-}
-
-func (k *Kill) form() any {
-	f := &killForm{HolderOf: k.HolderOf, Pods: k.Pods, Pick: string(k.Pick), Phase: string(k.Phase), Form: k.Form, Exec: k.Exec}
-	switch {
-	case k.Phase == KillAcquired:
-		f.Phase, f.On = "", string(KillAcquired)
-	case k.HolderOf == "": // there is no lease that it could be a phase of
-		f.Phase = ""
-	}
-	return f
-}
-
-func (k *Kill) setForm(d *decoder, path string, form any) {
-	f := form.(*killForm)
-	*k = Kill{HolderOf: f.HolderOf, Pods: f.Pods, Pick: PickPod(f.Pick), Phase: KillPhase(f.Phase), Form: f.Form, Exec: f.Exec}
-	switch {
-	case f.Phase != "" && f.On != "":
-		d.add(path+".on", d.place(path+".on"), "a kill has either a phase or on, not both")
-	case f.On != "":
-		k.Phase = KillPhase(f.On)
-	case f.Phase == "":
-		k.Phase = KillRandom
-	}
-	if k.Form == "" {
-		k.Form = FormCrash
-	}
-	if k.Pick == "" && len(k.Pods) > 0 {
-		k.Pick = PickRandom
-	}
 }
 
 type overlapForm struct {

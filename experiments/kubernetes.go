@@ -78,15 +78,6 @@ func matches(parts []string, text string) bool {
 	return ok && strings.HasSuffix(text, last)
 }
 
-// Labels spells labels as kubectl's -l does: "app=web,tier=front", in the order of their names.
-func Labels(labels map[string]string) string {
-	var parts []string
-	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		parts = append(parts, key+"="+labels[key])
-	}
-	return strings.Join(parts, ",")
-}
-
 // NamespaceAllowed reports whether the caps of the file let a run strike pods of that namespace.
 func (l *RunLimits) NamespaceAllowed(namespace string) bool {
 	return len(l.Namespaces) == 0 || slices.Contains(l.Namespaces, namespace)

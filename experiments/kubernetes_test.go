@@ -1,6 +1,10 @@
 package experiments
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/lockdrill/lockdrill/experiments/fault"
+)
 
 // TestHolderNames: how a holder's name leads to a pod, and where it does not.
 func TestHolderNames(t *testing.T) {
@@ -54,8 +58,8 @@ func TestPodsDefaults(t *testing.T) {
 	if e, err = Load("testdata/pods.yaml"); err != nil {
 		t.Fatal(err)
 	}
-	if k := e.Faults[2].Kill; k.Phase != KillRandom || e.Faults[2].Aim() != (Aim{Pods: "app.kubernetes.io/name=lockdrill"}) || e.Faults[2].Whom() != "the oldest of the pods with app.kubernetes.io/name=lockdrill" {
-		t.Errorf("a kill by labels: %+v, %s", k, e.Faults[2].Whom())
+	if k := e.Faults[2].Aim(); e.Faults[2].Moment() != "" || k != (fault.Aim{Pods: "app.kubernetes.io/name=lockdrill", Pick: fault.PickOldest}) || k.InWords() != "the oldest of the pods with app.kubernetes.io/name=lockdrill" {
+		t.Errorf("a kill by labels: %+v, %s", k, k.InWords())
 	}
 	if (e.Probes.Leases != ProbeSettings{}) || !e.Limits.NamespaceAllowed("drills-2") || e.Limits.NamespaceAllowed("shop") {
 		t.Errorf("leases %+v, namespaces %v", e.Probes.Leases, e.Limits.Namespaces)

@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/lockdrill/lockdrill/experiments/fault"
 )
 
 // MaxFile bounds an experiment file: a bigger one is some other file.
@@ -83,8 +85,8 @@ func fill(e *Experiment) {
 		e.Probes.Leases = ProbeSettings{}
 	}
 	for i := range e.Faults {
-		if f := &e.Faults[i]; f.Net() && f.Aim() == (Aim{}) {
-			f.aim().All = true
+		if f := &e.Faults[i]; f.Net() && f.everybody() {
+			f.Spec.(fault.Aimed).AimAt().All = true
 		}
 	}
 }
@@ -92,7 +94,7 @@ func fill(e *Experiment) {
 func declaredKills(faults []Fault) int {
 	n := 0
 	for i := range faults {
-		if faults[i].Kill != nil {
+		if faults[i].Traits().Kills {
 			n += faults[i].Repeat.Count
 		}
 	}

@@ -3,6 +3,8 @@ package experiments
 import (
 	"slices"
 	"time"
+
+	"github.com/lockdrill/lockdrill/experiments/fault"
 )
 
 // inPods moves e into pods, of lockdrill's workers or of somebody's, and leaves out what cannot be done there.
@@ -12,7 +14,7 @@ func (g generator) inPods(e *Experiment) {
 	e.Kubernetes, e.System.Worker, e.System.Restart, e.Probes.Metrics = k, nil, 0, nil
 	e.Limits.Namespaces = pick(g, nil, []string{"drills", "shop"})
 	e.Probes.Logs = pick(g, nil, &Logs{Preset: PresetLockdrill, MaxGap: g.duration(), Patterns: map[string]string{"p-1": g.text() + "x"}})
-	kill := func(f Fault) bool { return f.Kill == nil }
+	kill := func(f Fault) bool { return !f.Traits().Kills }
 	observed := g.IntN(2) == 0 && slices.ContainsFunc(e.System.Locks, func(l Lock) bool { return l.Loop() })
 	if observed {
 		g.observed(e)
@@ -30,12 +32,12 @@ func (g generator) inPods(e *Experiment) {
 	e.Faults = slices.DeleteFunc(e.Faults, kill)
 	for i := range e.Faults {
 		if observed {
-			e.Faults[i].Kill = &Kill{HolderOf: e.System.Locks[0].Name, Phase: KillRandom, Form: pick(g, FormGraceful, FormForceDelete)}
+			e.Faults[i].Spec = &fault.Kill{HolderOf: e.System.Locks[0].Name, Phase: fault.RandomPhase, How: pick(g, fault.Graceful, fault.ForceDelete)}
 		}
 	}
 	e.Faults = append(e.Faults,
-		Fault{ID: "exec", At: 3, Repeat: Repeat{Count: 1, Settled: true}, Kill: &Kill{Pods: labels, Pick: pick(g, PickRandom, PickOldest), Phase: KillRandom, Form: FormCrash}})
-	if last := e.Faults[len(e.Faults)-1].Kill; observed {
+		Fault{ID: "exec", At: 3, Repeat: Repeat{Count: 1, Settled: true}, Spec: &fault.Kill{Pods: labels, Pick: pick(g, fault.PickRandom, fault.PickOldest), How: fault.Crash}})
+	if last := e.Faults[len(e.Faults)-1].Spec.(*fault.Kill); observed {
 		last.Exec = []string{"kill", g.text() + "x"}
 	}
 	e.AllowOverlap = nil

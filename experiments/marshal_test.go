@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
@@ -109,7 +110,7 @@ func (g generator) experiment() *Experiment {
 		Seed:        g.Int64N(1 << 40),
 	}
 	if g.IntN(5) == 0 {
-		e.Redis = Redis{Mode: RedisExternal, URL: "rediss://127.0.0.1:6379/2", UsernameEnv: "U", PasswordEnv: "P_2", CA: g.text() + "x", Allow: allowed}
+		e.Redis = Redis{Mode: RedisExternal, URL: "rediss://127.0.0.1:6379/2", UsernameEnv: "U", PasswordEnv: "P_2", CA: g.text() + "x", Allow: fault.Allowed()}
 	}
 	if g.IntN(5) == 0 {
 		e.Proxy = Proxy{Mode: ProxyExternal, URL: "http://127.0.0.1:8474"}
@@ -197,9 +198,13 @@ func (g generator) fault(e *Experiment, i int) Fault {
 		f.Repeat.Settled, f.Repeat.Every = false, 30*24*time.Hour
 	}
 	if g.IntN(2) == 0 {
-		f.Kill = &Kill{HolderOf: lock, Form: "crash", Phase: pick(g, KillAfterGrant, KillAfterRenew, KillBeforeRenew, KillRandom, KillAcquired)}
+		kill := &fault.Kill{HolderOf: lock, How: "crash", Phase: pick(g, fault.AfterGrant, fault.AfterRenew, fault.BeforeRenew, fault.RandomPhase, "")}
+		if kill.Phase == "" {
+			kill.On = fault.Acquired
+		}
+		f.Spec = kill
 		if loop := e.System.Locks[slices.IndexFunc(e.System.Locks, func(l Lock) bool { return l.Name == lock })].Policy.Loop; loop != nil && loop.Mode == lockcore.LoopRenewed {
-			f.Kill.Phase = KillRandom // a renewed loop is not granted again
+			kill.Phase, kill.On = fault.RandomPhase, "" // a renewed loop is not granted again
 		}
 		return f
 	}
@@ -209,63 +214,65 @@ func (g generator) fault(e *Experiment, i int) Fault {
 
 // kind makes f any fault but a kill or one of the network.
 func (g generator) kind(e *Experiment, lock string, f *Fault) {
-	aim := Aim{HolderOf: lock}
+	aim := fault.Aim{HolderOf: lock}
 	if g.IntN(2) == 0 {
-		aim = pick(g, Aim{All: true}, Aim{Replica: fmt.Sprintf("r%d", 1+g.IntN(e.System.Replicas))})
+		aim = pick(g, fault.Aim{All: true}, fault.Aim{Replica: fmt.Sprintf("r%d", 1+g.IntN(e.System.Replicas))})
 	}
 	f.For = 1 + g.duration()
 	switch g.IntN(7) {
 	case 0:
-		f.Pause = &Pause{pick(g, Aim{HolderOf: lock}, Aim{Replica: "r1"})}
+		f.Spec = &fault.Pause{Aim: pick(g, fault.Aim{HolderOf: lock}, fault.Aim{Replica: "r1"})}
 	case 1:
-		f.Clock = &Clock{Aim: aim, Offset: pick[time.Duration](g, 1, -1) * g.duration()}
+		f.Spec = &fault.Clock{Aim: aim, Offset: pick[time.Duration](g, 1, -1) * g.duration()}
 	case 2:
-		f.Store = &StoreFault{Do: StorePause}
+		store := &fault.Store{Do: fault.StorePause}
 		if e.Redis.Mode != RedisExternal {
-			f.Store.Do = pick(g, StorePause, StoreFreeze, StoreStop)
-			f.Store.Keep = f.Store.Do == StoreStop && g.IntN(2) == 0
+			store.Do = pick(g, fault.StorePause, fault.StoreFreeze, fault.StoreStop)
+			store.Keep = store.Do == fault.StoreStop && g.IntN(2) == 0
 		}
+		f.Spec = store
 	case 3:
-		f.For, f.Store = 0, &StoreFault{Do: StoreFlush}
+		store := &fault.Store{Do: fault.StoreFlush}
+		f.For, f.Spec = 0, store
 		if e.Redis.Mode != RedisExternal {
-			*f.Store = pick(g, StoreFault{Do: StoreFlush}, StoreFault{Do: StoreRestart, Keep: true}, StoreFault{Do: StoreFailover, Lag: g.duration()})
+			*store = pick(g, fault.Store{Do: fault.StoreFlush}, fault.Store{Do: fault.StoreRestart, Keep: true}, fault.Store{Do: fault.StoreFailover, Lag: g.duration()})
 		}
 	case 4:
-		f.DeleteKey = &DeleteKey{HolderOf: lock, To: pick(g, "", "stranger")}
-		if f.DeleteKey.To == "" {
+		f.Spec = &fault.DeleteKey{HolderOf: lock, To: pick(g, "", "stranger")}
+		if f.Traits().Instant != "" {
 			f.For = 0
 		}
 	default:
-		b := &OpFailures{Aim: aim, Mode: pick(g, FailError, FailTimeout, FailLostReply), Count: 1 + g.IntN(5), Share: g.Float64() / 2, Via: pick(g, ViaWorker, ViaProxy)}
+		b := &fault.Failures{Aim: aim, Mode: pick(g, fault.ModeError, fault.ModeTimeout, fault.ModeLostReply), Count: 1 + g.IntN(5), Share: g.Float64() / 2, Via: pick(g, fault.ViaWorker, fault.ViaProxy)}
 		if g.IntN(2) == 0 {
 			f.For = 0
 		} else {
 			b.Count *= g.IntN(2)
 		}
 		if g.IntN(3) == 0 {
-			b.Mode, b.Delay = FailDelay, 1
+			b.Mode, b.Delay = fault.ModeDelay, 1
 		}
 		if aim.HolderOf == "" && g.IntN(2) == 0 {
 			b.Lock = lock
 		}
-		f.AcquireFailures = b
+		b.Of, f.Spec = lockcore.OpAcquire, b
 		if l := e.System.Locks[slices.IndexFunc(e.System.Locks, func(l Lock) bool { return l.Name == lock })]; g.IntN(2) == 0 && (l.Policy.Release.Mode != lockcore.ReleaseNone) {
-			f.AcquireFailures, f.ReleaseFailures = nil, b
+			b.Of = lockcore.OpRelease
 		} else if g.IntN(2) == 0 {
-			f.AcquireFailures, f.RenewFailures = nil, b
+			b.Of = lockcore.OpRenew
 		}
 	}
 }
 
 // network makes faults of the network, one after another: on one way no two may be in effect together.
 func (g generator) network(e *Experiment) []Fault {
-	aim := pick(g, Aim{All: true}, Aim{Replica: "r1"}, Aim{HolderOf: e.System.Locks[0].Name})
-	stream := pick(g, StreamUp, StreamDown, StreamBoth)
+	aim := pick(g, fault.Aim{All: true}, fault.Aim{Replica: "r1"}, fault.Aim{HolderOf: e.System.Locks[0].Name})
+	stream := pick(g, fault.StreamUp, fault.StreamDown, fault.StreamBoth)
 	delay := func() time.Duration { return 20*time.Millisecond + g.duration() } // a whole millisecond at every time_scale
 	kinds := []Fault{
-		{Latency: &Latency{Aim: aim, Add: delay(), Stream: stream}}, {Latency: &Latency{Aim: aim, Jitter: delay(), Stream: stream}},
-		{Jitter: &Jitter{Aim: aim, By: delay(), Stream: stream}}, {Bandwidth: &Bandwidth{Aim: aim, Rate: 1 + g.IntN(2e5), Stream: stream}},
-		{BlackHole: &Cut{aim}}, {Reset: &Cut{aim}}, {Down: &Cut{aim}}, {SlowClose: &SlowClose{Aim: aim, Delay: delay(), Stream: stream}},
+		{Spec: &fault.Latency{Aim: aim, Add: delay(), Stream: stream}}, {Spec: &fault.Latency{Aim: aim, Jitter: delay(), Stream: stream}},
+		{Spec: &fault.Jitter{Aim: aim, By: delay(), Stream: stream}}, {Spec: &fault.Bandwidth{Aim: aim, Rate: 1 + g.IntN(2e5), Stream: stream}},
+		{Spec: &fault.Cut{Aim: aim, How: fault.Hole}}, {Spec: &fault.Cut{Aim: aim, How: fault.Reset}}, {Spec: &fault.Cut{Aim: aim, How: fault.Down}}, {Spec: &fault.SlowClose{Aim: aim, Delay: delay(), Stream: stream}},
 	}
 	g.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 	kinds = kinds[:g.IntN(4)]

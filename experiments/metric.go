@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // Metric is a Prometheus series that is scraped before, during and after the faults.
@@ -64,7 +66,7 @@ func (c *checker) metrics() {
 			c.check(path+".series", "%q is no name of a series; labels go under labels", m.Series)
 		}
 		if m.Every < minEvery {
-			c.check(path+".every", "%s is under %s: a scrape is no small request", formatDuration(m.Every), formatDuration(minEvery))
+			c.check(path+".every", "%s is under %s: a scrape is no small request", figures.Spell(m.Every), figures.Spell(minEvery))
 		}
 		if m.Scrape == ScrapeReplicas && c.inPods() {
 			c.check(path+".scrape", "lockdrill's workers serve their metrics on the loopback of their pod, which the runner does not reach: the address of an exposition, such as a Prometheus federation's")

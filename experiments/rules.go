@@ -1,5 +1,14 @@
 package experiments
 
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/lockdrill/lockdrill/experiments/fault"
+)
+
 // rule is what a scalar must be like, or that a field must be there. Rules that involve more than one value are in check.go.
 type rule struct {
 	required  bool
@@ -13,14 +22,49 @@ type rule struct {
 	quiet     bool     // a resolved file leaves it out where it is zero
 }
 
-// allowed are the words of redis.allow.
-var allowed = []string{"pause", "flush", "delete_key"}
-
-var streams = []string{"upstream", "downstream", "both"}
-
 var classes = []string{"standard", "legacy_count", "critical", "continuity", "legacy_warn"}
 
-// rules by type and Go field.
+// ruleOf is the rule of a field: in its tag, "required,min=1,words=a|b", or in the table.
+func ruleOf(owner reflect.Type, f reflect.StructField) rule {
+	tag, ok := f.Tag.Lookup("rule")
+	if !ok {
+		return rules[owner.Name()+"."+f.Name]
+	}
+	var r rule
+	for part := range strings.SplitSeq(tag, ",") {
+		name, value, _ := strings.Cut(part, "=")
+		number, err := 0.0, error(nil)
+		switch name {
+		case "required":
+			r.required = true
+		case "ident":
+			r.ident = true
+		case "positive":
+			r.positive = true
+		case "signed":
+			r.signed = true
+		case "quiet":
+			r.quiet = true
+		case "words":
+			r.words = strings.Split(value, "|")
+		case "min", "max":
+			number, err = strconv.ParseFloat(value, 64)
+		default:
+			err = fmt.Errorf("there is no rule %q", name)
+		}
+		if err != nil {
+			panic(fmt.Sprintf("experiments: field %s.%s: %v", owner.Name(), f.Name, err))
+		}
+		if name == "min" {
+			r.min = number
+		} else if name == "max" {
+			r.max = number
+		}
+	}
+	return r
+}
+
+// rules by type and Go field, of those without a tag.
 var rules = map[string]rule{
 	"file.APIVersion": {required: true, words: []string{"lockdrill/v1"}},
 	"file.Kind":       {required: true, words: []string{"Experiment"}},
@@ -34,7 +78,7 @@ var rules = map[string]rule{
 
 	"Experiment.Environment": {ident: true},
 	"Redis.Mode":             {words: []string{"auto", "embedded", "spawn", "external"}},
-	"Redis.Allow":            {words: allowed},
+	"Redis.Allow":            {words: fault.Allowed()},
 
 	"Kubernetes.Pods":  {words: []string{"apply", "use"}},
 	"Kubernetes.Grace": {positive: true},
@@ -63,36 +107,10 @@ var rules = map[string]rule{
 
 	"SteadyState.Timeout": {positive: true},
 
-	"Fault.ID":           {required: true, ident: true},
-	"Fault.For":          {positive: true},
-	"Aim.Replica":        {ident: true},
-	"Aim.All":            {quiet: true},
-	"repeatForm.Count":   {min: 1, max: 1e4},
-	"killForm.Pick":      {words: []string{"random", "oldest", "newest"}},
-	"killForm.Phase":     {words: []string{"after_grant", "after_renew", "before_renew", "random"}},
-	"killForm.On":        {words: []string{"acquired"}},
-	"killForm.Form":      {words: []string{"crash", "graceful", "force_delete"}},
-	"OpFailures.Mode":    {words: []string{"error", "timeout", "delay", "lost_reply"}},
-	"OpFailures.Count":   {min: 1, max: 1e6},
-	"OpFailures.Share":   {positive: true, max: 1},
-	"OpFailures.Delay":   {positive: true},
-	"OpFailures.Via":     {words: []string{"worker", "proxy"}},
-	"DeleteKey.HolderOf": {required: true},
-	"DeleteKey.To":       {words: []string{"stranger"}},
-	"Bandwidth.Rate":     {required: true, min: 1, max: 2e5},
-	"Bandwidth.Stream":   {words: streams},
-	"Jitter.By":          {required: true, positive: true},
-	"Jitter.Stream":      {words: streams},
-	"Latency.Add":        {positive: true},
-	"Latency.Jitter":     {positive: true},
-	"Latency.Stream":     {words: streams},
-	"SlowClose.Delay":    {required: true, positive: true},
-	"SlowClose.Stream":   {words: streams},
-	"StoreFault.Do":      {required: true, words: []string{"pause", "freeze", "restart", "stop", "flush", "failover"}},
-	"StoreFault.Keep":    {quiet: true},
-	"StoreFault.Lag":     {positive: true},
-	"Clock.Offset":       {required: true, signed: true},
-	"Proxy.Mode":         {words: []string{"embedded", "external"}},
+	"Fault.ID":         {required: true, ident: true},
+	"Fault.For":        {positive: true},
+	"repeatForm.Count": {min: 1, max: 1e4},
+	"Proxy.Mode":       {words: []string{"embedded", "external"}},
 
 	"ProbeSettings.Every":  {positive: true},
 	"ProbeSettings.MaxGap": {positive: true},

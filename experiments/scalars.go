@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // maxDuration keeps sums of durations far from overflow.
@@ -127,7 +129,7 @@ func parseDuration(n *yaml.Node) (time.Duration, string) {
 	case d < 0:
 		return 0, fmt.Sprintf("%s is negative", text)
 	case d > maxDuration:
-		return 0, fmt.Sprintf("%s is too long: at most %s", text, formatDuration(maxDuration))
+		return 0, fmt.Sprintf("%s is too long: at most %s", text, figures.Spell(maxDuration))
 	}
 	return d, ""
 }
@@ -155,18 +157,6 @@ func tidyDuration(s string) string {
 		}
 		return unit[:1]
 	})
-}
-
-// formatDuration is d.String() without trailing zero parts: 2m, not 2m0s.
-func formatDuration(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
 }
 
 // parseRate reads 20/s, 90/m or 500/h into events a second.
@@ -220,7 +210,7 @@ func (c *cadence) format() string {
 	if c.settled {
 		return "settled"
 	}
-	return formatDuration(c.every)
+	return figures.Spell(c.every)
 }
 
 // amount is a limit that is a count or a duration.
@@ -244,5 +234,5 @@ func (a *amount) format() string {
 	if a.isCount {
 		return strconv.Itoa(a.count)
 	}
-	return formatDuration(a.time)
+	return figures.Spell(a.time)
 }

@@ -6,9 +6,11 @@ import (
 	"math"
 	"reflect"
 	"time"
+
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
-// scales declares for every duration of an Experiment, by type and field, whether time_scale multiplies it.
+// scales declares for every duration of an Experiment, by type and field, whether time_scale multiplies it; those of faults say it in a tag.
 // A duration that is not declared here is a bug, and the tests say so.
 var scales = map[string]bool{
 	"Policy.TTL":        true,
@@ -31,14 +33,6 @@ var scales = map[string]bool{
 	"Fault.At":     true,
 	"Fault.For":    true,
 	"Repeat.Every": true,
-
-	"OpFailures.Delay": true,
-	"Latency.Add":      true,
-	"Latency.Jitter":   true,
-	"Jitter.By":        true,
-	"SlowClose.Delay":  true,
-	"StoreFault.Lag":   true,
-	"Clock.Offset":     true,
 
 	"DurationLimits.Max":   true,
 	"DurationLimits.P50":   true,
@@ -93,7 +87,7 @@ func copyScaled(to, from reflect.Value, by float64) {
 		for i := range from.NumField() {
 			f := from.Type().Field(i)
 			factor := by
-			if durationIn(f.Type) && !scales[from.Type().Name()+"."+f.Name] {
+			if durationIn(f.Type) && !scales[from.Type().Name()+"."+f.Name] && f.Tag.Get("scale") != "yes" {
 				factor = 1
 			}
 			copyScaled(to.Field(i), from.Field(i), factor)
@@ -102,6 +96,12 @@ func copyScaled(to, from reflect.Value, by float64) {
 		if !from.IsNil() {
 			to.Set(reflect.New(from.Type().Elem()))
 			copyScaled(to.Elem(), from.Elem(), by)
+		}
+	case reflect.Interface:
+		if !from.IsNil() {
+			copied := reflect.New(from.Elem().Type().Elem())
+			copyScaled(copied.Elem(), from.Elem().Elem(), by)
+			to.Set(copied)
 		}
 	case reflect.Slice:
 		if !from.IsNil() {
@@ -153,7 +153,7 @@ func CheckScale(e *Experiment, p99 time.Duration) error {
 		}{{"op timeout", l.Policy.OpTimeout}, {"stop budget", l.Policy.StopBudget}} {
 			if t.value > 0 && t.value < least {
 				return fmt.Errorf("time_scale %g makes the %s of lock %s %s, under %d times the overhead that does not scale (p99 %s): use at least %g",
-					scale, t.name, l.Name, formatDuration(t.value), minOverhead, formatDuration(p99.Round(100*time.Microsecond)), roundUp(scale*float64(least)/float64(t.value)))
+					scale, t.name, l.Name, figures.Spell(t.value), minOverhead, figures.Spell(p99.Round(100*time.Microsecond)), roundUp(scale*float64(least)/float64(t.value)))
 			}
 		}
 	}

@@ -5,14 +5,19 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lockdrill/lockdrill/experiments/fault"
 )
 
 // TestEveryDurationIsDeclared: each time.Duration that an Experiment can hold is declared scaled or not, and nothing else is.
 func TestEveryDurationIsDeclared(t *testing.T) {
-	found := map[string]bool{}
-	eachDuration(reflect.TypeFor[Experiment](), found)
+	found, tagged := map[string]bool{}, map[string]bool{}
+	eachDuration(reflect.TypeFor[Experiment](), found, tagged)
+	for _, kind := range fault.Kinds() {
+		eachDuration(reflect.TypeOf(fault.New(kind)), found, tagged)
+	}
 	for name := range found {
-		if _, ok := scales[name]; !ok {
+		if _, ok := scales[name]; !ok && !tagged[name] {
 			t.Errorf("%s is neither declared scaled nor declared unscaled in scale.go", name)
 		}
 	}
@@ -23,18 +28,19 @@ func TestEveryDurationIsDeclared(t *testing.T) {
 	}
 }
 
-func eachDuration(t reflect.Type, found map[string]bool) {
+func eachDuration(t reflect.Type, found, tagged map[string]bool) {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Array:
-		eachDuration(t.Elem(), found)
+		eachDuration(t.Elem(), found, tagged)
 	case reflect.Struct:
 		for i := range t.NumField() {
 			f := t.Field(i)
 			if durationIn(f.Type) {
-				found[t.Name()+"."+f.Name] = true
+				name := t.Name() + "." + f.Name
+				found[name], tagged[name] = true, f.Tag.Get("scale") == "yes" || f.Tag.Get("scale") == "no"
 				continue
 			}
-			eachDuration(f.Type, found)
+			eachDuration(f.Type, found, tagged)
 		}
 	}
 }
@@ -95,10 +101,10 @@ func TestScaleSharesNothing(t *testing.T) {
 	}
 	s := Scale(e)
 	s.System.Locks[1].Policy.Loop.Poll = 1
-	s.Faults[0].Kill.HolderOf = "other"
+	s.Faults[0].Spec.(*fault.Kill).HolderOf = "other"
 	*s.SLOs[0].Takeover.Max = 1
 	s.AllowOverlap[0][0] = "other"
-	if e.System.Locks[1].Policy.Loop.Poll == 1 || e.Faults[0].Kill.HolderOf == "other" || *e.SLOs[0].Takeover.Max == 1 || e.AllowOverlap[0][0] == "other" {
+	if e.System.Locks[1].Policy.Loop.Poll == 1 || e.Faults[0].Lock() == "other" || *e.SLOs[0].Takeover.Max == 1 || e.AllowOverlap[0][0] == "other" {
 		t.Error("the result shares memory with the original")
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockdrill/lockdrill/experiments/fault"
+	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
@@ -35,26 +37,21 @@ func TestDefaults(t *testing.T) {
 	if w := e.System.Work[0]; !w.Fenced || !w.Look || w.Strict {
 		t.Errorf("work defaults: %+v", w)
 	}
-	if f := e.Faults[0]; f.Repeat != (Repeat{Count: 1, Settled: true}) || !reflect.DeepEqual(*f.Kill, Kill{HolderOf: "leader", Phase: KillRandom, Form: FormCrash}) {
-		t.Errorf("fault defaults: %+v %+v", f, f.Kill)
+	if f := e.Faults[0]; f.Repeat != (Repeat{Count: 1, Settled: true}) || !reflect.DeepEqual(f.Spec, &fault.Kill{HolderOf: "leader", Phase: fault.RandomPhase, How: fault.Crash}) {
+		t.Errorf("fault defaults: %+v %+v", f, f.Spec)
 	}
 }
 
 // TestUnions: each kind of fault and each measure is named by Kind, Lock and Measure; none is forgotten when one is added.
 func TestUnions(t *testing.T) {
-	for i, f := range fieldsOf(reflect.TypeFor[Fault](), nil) {
-		if f.typ.Kind() != reflect.Pointer {
-			continue
-		}
-		var fault Fault
-		target, lock := reflect.New(f.typ.Elem()), ""
-		if holder := target.Elem().FieldByName("HolderOf"); holder.IsValid() {
+	for _, kind := range fault.Kinds() {
+		f, lock := Fault{Spec: fault.New(kind)}, ""
+		if holder := reflect.ValueOf(f.Spec).Elem().FieldByName("HolderOf"); holder.IsValid() {
 			lock = "a-lock"
 			holder.SetString(lock)
 		}
-		reflect.ValueOf(&fault).Elem().FieldByIndex(f.index).Set(target)
-		if fault.Kind() != f.name || fault.Lock() != lock || (lock == "") != (f.name == KindStore) {
-			t.Errorf("field %d: kind %q of lock %q, want %q of %q", i, fault.Kind(), fault.Lock(), f.name, lock)
+		if f.Kind() != kind || f.Lock() != lock || (lock == "") != f.Traits().AtStore {
+			t.Errorf("kind %q of lock %q, want %q of %q", f.Kind(), f.Lock(), kind, lock)
 		}
 	}
 	for _, f := range fieldsOf(reflect.TypeFor[SLO](), nil) {
@@ -73,9 +70,8 @@ func TestUnions(t *testing.T) {
 func TestRulesNameFields(t *testing.T) {
 	types := map[string]reflect.Type{}
 	for _, v := range []any{
-		file{}, Experiment{}, Redis{}, Proxy{}, Kubernetes{}, Logs{}, Window{}, System{}, Work{}, SteadyState{}, Fault{}, Aim{}, OpFailures{}, Latency{}, Jitter{}, Bandwidth{},
-		SlowClose{}, StoreFault{}, DeleteKey{}, Clock{}, Probes{}, ProbeSettings{}, Metric{}, MetricLimit{}, LogLimit{}, RunLimits{},
-		SLO{}, CountLimit{}, NotOwnedLimits{}, ClassLimits{}, lockForm{}, overrides{}, holdForm{}, repeatForm{}, killForm{}, overlapForm{}, profileFile{}, sheetLoop{},
+		file{}, Experiment{}, Redis{}, Proxy{}, Kubernetes{}, Logs{}, Window{}, System{}, Work{}, SteadyState{}, Fault{}, Probes{}, ProbeSettings{}, Metric{}, MetricLimit{}, LogLimit{}, RunLimits{},
+		SLO{}, CountLimit{}, NotOwnedLimits{}, ClassLimits{}, lockForm{}, overrides{}, holdForm{}, repeatForm{}, overlapForm{}, profileFile{}, sheetLoop{},
 		lockcore.Policy{}, lockcore.Release{}, lockcore.Acquire{}, lockcore.Backoff{}, lockcore.Loop{},
 	} {
 		types[reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
@@ -128,9 +124,9 @@ func TestFormatDuration(t *testing.T) {
 		0: "0s", time.Minute: "1m", time.Hour: "1h", 90 * time.Minute: "1h30m", 10 * time.Minute: "10m", 3605 * time.Second: "1h0m5s",
 		20 * time.Hour: "20h", 100 * time.Second: "1m40s", 1500 * time.Microsecond: "1.5ms",
 	} {
-		got := formatDuration(d)
+		got := figures.Spell(d)
 		if back, err := time.ParseDuration(got); got != want || err != nil || back != d {
-			t.Errorf("formatDuration(%v) is %s, want %s", d, got, want)
+			t.Errorf("figures.Spell(%v) is %s, want %s", d, got, want)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/tap"
@@ -23,7 +23,7 @@ import (
 // each armed with the whole count; the burst is over once they have hit that many together, and may have hit a few more by then. Via
 // proxy one tap on all ways counts, exactly. Either way the fault ends by itself, in the replica or with the runner.
 type Failures struct {
-	Fault func(id string) *experiments.Fault // as it is run: scaled
+	Fault func(id string) fault.Spec // as it is run: scaled
 	Clock func() int64
 
 	Send  func(incarnation string, c protocol.Command) error // via worker
@@ -40,11 +40,11 @@ type Failures struct {
 
 // Prepare has nothing to write down but the shot: the fault ends by itself where it lives.
 func (x *Failures) Prepare(_ context.Context, shot history.Event) (undo.Record, error) {
-	f := x.Fault(shot.Fault.ID)
+	f, ok := x.Fault(shot.Fault.ID).(*fault.Failures)
 	switch {
-	case f == nil || f.Failures() == nil:
+	case !ok:
 		return undo.Record{}, fmt.Errorf("no burst %q in the experiment", shot.Fault.ID)
-	case f.Failures().Via == experiments.ViaProxy && x.Tap == nil:
+	case f.Via == fault.ViaProxy && x.Tap == nil:
 		return undo.Record{}, fmt.Errorf("burst %q goes by the proxy, and none was opened", shot.Fault.ID)
 	}
 	return undo.Record{}, nil
@@ -52,11 +52,11 @@ func (x *Failures) Prepare(_ context.Context, shot history.Event) (undo.Record, 
 
 // Inject arms the burst: in each victim, or on the way.
 func (x *Failures) Inject(_ context.Context, r undo.Record) (history.Span, error) {
-	shot, f := r.Shot, x.Fault(r.Shot.Fault.ID)
+	shot, f := r.Shot, x.Fault(r.Shot.Fault.ID).(*fault.Failures)
 	span := history.At(x.Clock())
 	var err error
-	if shot.Fault.Via == experiments.ViaProxy {
-		err = x.armTap(shot, f.Failures())
+	if shot.Fault.Via == fault.ViaProxy {
+		err = x.armTap(shot, f)
 	} else {
 		err = x.armWorkers(shot, f)
 	}
@@ -67,7 +67,7 @@ func (x *Failures) Inject(_ context.Context, r undo.Record) (history.Span, error
 // Confirm waits for the end of the burst and compares what it hit with what was asked for. The confirmed window reaches from the
 // first hit to the last.
 func (x *Failures) Confirm(ctx context.Context, r undo.Record, applied history.Span) (history.Span, history.Fault, error) {
-	if r.Shot.Fault.Via == experiments.ViaProxy {
+	if r.Shot.Fault.Via == fault.ViaProxy {
 		return x.confirmTap(ctx, r.Shot, applied)
 	}
 	return x.confirmWorkers(ctx, r.Shot, applied)
@@ -75,7 +75,7 @@ func (x *Failures) Confirm(ctx context.Context, r undo.Record, applied history.S
 
 // Revert disarms what is still armed. A replica that has ended has nothing armed.
 func (x *Failures) Revert(ctx context.Context, r undo.Record) (history.Span, error) {
-	if r.Shot.Fault.Via == experiments.ViaProxy {
+	if r.Shot.Fault.Via == fault.ViaProxy {
 		return x.endTap(r.Shot), nil
 	}
 	return x.disarm(ctx, r.Shot)
@@ -86,11 +86,11 @@ func outcome(shot history.Event, window history.Span, t burst.Tally, why string)
 	var err error
 	switch t.Outcome() {
 	case burst.Moved:
-		err = &voidError{"moved", strings.Join(victimsOf(shot), ", ") + " died during the burst"}
+		err = &voidError{history.Moved, strings.Join(victimsOf(shot), ", ") + " died during the burst"}
 	case burst.None:
-		err = &voidError{"unconfirmed", fmt.Sprintf("the burst hit no %s%s", operation(shot), why)}
+		err = &voidError{history.Unconfirmed, fmt.Sprintf("the burst hit no %s%s", operation(shot), why)}
 	case burst.TooFew:
-		err = &voidError{"unconfirmed", fmt.Sprintf("the burst hit %d of %d operations (%s)%s", t.Hits, t.Want, operation(shot), why)}
+		err = &voidError{history.Unconfirmed, fmt.Sprintf("the burst hit %d of %d operations (%s)%s", t.Hits, t.Want, operation(shot), why)}
 	}
 	return window, history.Fault{Hits: t.Hits}, err
 }
@@ -107,7 +107,7 @@ func victimsOf(shot history.Event) []string {
 }
 
 // reach is what the burst strikes: the held key, or for acquires any key of its lock; else the operations on the lock that it names.
-func reach(shot history.Event, b *experiments.OpFailures) (lock, key string) {
+func reach(shot history.Event, b *fault.Failures) (lock, key string) {
 	switch {
 	case b.HolderOf == "":
 		return b.Lock, ""
@@ -117,8 +117,7 @@ func reach(shot history.Event, b *experiments.OpFailures) (lock, key string) {
 	return shot.Lock, shot.Key
 }
 
-func (x *Failures) armWorkers(shot history.Event, f *experiments.Fault) error {
-	b := f.Failures()
+func (x *Failures) armWorkers(shot history.Event, b *fault.Failures) error {
 	lock, key := reach(shot, b)
 	arm := protocol.Arm{
 		Fault: shot.Fault.ID, Shot: shot.Fault.Shot, Spec: burst.Spec{Op: operation(shot), Mode: string(b.Mode), Share: b.Share, Delay: b.Delay,
@@ -131,7 +130,7 @@ func (x *Failures) armWorkers(shot history.Event, f *experiments.Fault) error {
 		}
 	}
 	if len(errs) == len(victimsOf(shot)) { // of several, those that died meanwhile strike nothing
-		return &voidError{"moved", fmt.Sprintf("nobody could be armed: %v", errors.Join(errs...))}
+		return &voidError{history.Moved, fmt.Sprintf("nobody could be armed: %v", errors.Join(errs...))}
 	}
 	return nil
 }
@@ -162,7 +161,7 @@ func (x *Failures) confirmWorkers(ctx context.Context, shot history.Event, appli
 	})
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return window, history.Fault{Hits: t.Hits}, &voidError{"unconfirmed",
+		return window, history.Fault{Hits: t.Hits}, &voidError{history.Unconfirmed,
 			fmt.Sprintf("the end of the burst in %s was not seen in time; %d operations (%s) failed so far", strings.Join(victims, ", "), t.Hits, operation(shot))}
 	case err != nil:
 		return window, history.Fault{Hits: t.Hits}, err

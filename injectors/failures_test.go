@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/monotime"
@@ -69,23 +69,23 @@ func TestBurstArmsWhatItIsAimedAtAndDisarms(t *testing.T) {
 	both := recorded{burstOver("r1.1", "b#1", 0), burstOver("r2.1", "b#1", 0)}
 	for _, c := range []struct {
 		kind  string
-		fault experiments.OpFailures
+		fault fault.Failures
 		shot  history.Event
 		want  protocol.Arm
 		armed []string
 	}{
-		{"renew_failures", experiments.OpFailures{Aim: experiments.Aim{HolderOf: "job"}, Mode: "lost_reply", Share: 0.5}, history.Event{Lock: "job", Key: "k", Fault: &history.Fault{Victim: "r1.1"}},
+		{"renew_failures", fault.Failures{Aim: fault.Aim{HolderOf: "job"}, Mode: "lost_reply", Share: 0.5}, history.Event{Lock: "job", Key: "k", Fault: &history.Fault{Victim: "r1.1"}},
 			protocol.Arm{Spec: burst.Spec{Op: "renew", Mode: "lost_reply", Share: 0.5, Lock: "job", Key: "k"}}, []string{"r1.1"}},
-		{"acquire_failures", experiments.OpFailures{Aim: experiments.Aim{HolderOf: "job"}, Mode: "delay", Delay: 3}, history.Event{Lock: "job", Key: "k", Fault: &history.Fault{Victim: "r1.1"}},
+		{"acquire_failures", fault.Failures{Aim: fault.Aim{HolderOf: "job"}, Mode: "delay", Delay: 3}, history.Event{Lock: "job", Key: "k", Fault: &history.Fault{Victim: "r1.1"}},
 			protocol.Arm{Spec: burst.Spec{Op: "acquire", Mode: "delay", Delay: 3, Lock: "job"}}, []string{"r1.1"}},
-		{"release_failures", experiments.OpFailures{Aim: experiments.Aim{All: true}, Lock: "other", Mode: "error"}, history.Event{Fault: &history.Fault{Victims: []string{"r1.1", "r2.1"}}},
+		{"release_failures", fault.Failures{Aim: fault.Aim{All: true}, Lock: "other", Mode: "error"}, history.Event{Fault: &history.Fault{Victims: []string{"r1.1", "r2.1"}}},
 			protocol.Arm{Spec: burst.Spec{Op: "release", Mode: "error", Lock: "other"}}, []string{"r1.1", "r2.1"}},
 	} {
 		f := faultOf(c.kind, c.fault)
 		var armed, disarmed []string
 		var got protocol.Arm
 		x := &Failures{
-			Fault: func(string) *experiments.Fault { return f }, Clock: func() int64 { return 7 }, Await: both.await,
+			Fault: func(string) fault.Spec { return f }, Clock: func() int64 { return 7 }, Await: both.await,
 			Send: func(who string, cmd protocol.Command) error {
 				if cmd.Cmd == protocol.CmdArm {
 					armed, got = append(armed, who), *cmd.Arm
@@ -119,23 +119,18 @@ func TestBurstArmsWhatItIsAimedAtAndDisarms(t *testing.T) {
 	}
 }
 
-func faultOf(kind string, b experiments.OpFailures) *experiments.Fault {
-	switch kind {
-	case experiments.KindRenewFailures:
-		return &experiments.Fault{ID: "b", RenewFailures: &b}
-	case experiments.KindAcquireFailures:
-		return &experiments.Fault{ID: "b", AcquireFailures: &b}
-	}
-	return &experiments.Fault{ID: "b", ReleaseFailures: &b}
+func faultOf(kind string, b fault.Failures) fault.Spec {
+	b.Of = lockcore.Op(strings.TrimSuffix(kind, "_failures"))
+	return &b
 }
 
 // onTheWay is an injector with a tap in front of a real Redis, and a client that goes through it as r1.
-func onTheWay(t *testing.T, f *experiments.Fault) (x *Failures, c *redis.Client, events *[]history.Event) {
+func onTheWay(t *testing.T, f fault.Spec) (x *Failures, c *redis.Client, events *[]history.Event) {
 	t.Helper()
 	addr := redistest.Start(t)
 	events = &[]history.Event{}
 	x = &Failures{
-		Fault: func(string) *experiments.Fault { return f }, Clock: monotime.Now,
+		Fault: func(string) fault.Spec { return f }, Clock: monotime.Now,
 		Glob: func(_, key string) string { return "p:" + key + "*" },
 		Bare: func(name string) (string, string) { return "job", strings.TrimPrefix(name, "p:") },
 	}
@@ -159,14 +154,14 @@ func onTheWay(t *testing.T, f *experiments.Fault) (x *Failures, c *redis.Client,
 
 func wayShot(kind string, want int64, declared time.Duration) history.Event {
 	return history.Event{Op: "b#1", Lock: "job", Key: "k", Fault: &history.Fault{
-		ID: "b", Shot: 1, Kind: kind, Victim: "r1.2", Want: want, Declared: int64(declared), Via: experiments.ViaProxy,
+		ID: "b", Shot: 1, Kind: kind, Victim: "r1.2", Want: want, Declared: int64(declared), Via: fault.ViaProxy,
 	}}
 }
 
 func TestBurstOnTheWayIsFeltCountedAndEnds(t *testing.T) {
-	f := faultOf(experiments.KindRenewFailures, experiments.OpFailures{Aim: experiments.Aim{HolderOf: "job"}, Mode: "timeout", Via: "proxy"})
+	f := faultOf("renew_failures", fault.Failures{Aim: fault.Aim{HolderOf: "job"}, Mode: "timeout", Via: "proxy"})
 	x, c, events := onTheWay(t, f)
-	rec := undo.Record{Shot: wayShot(experiments.KindRenewFailures, 2, 20*time.Second)}
+	rec := undo.Record{Shot: wayShot("renew_failures", 2, 20*time.Second)}
 	ctx := t.Context()
 	if _, err := x.Prepare(ctx, rec.Shot); err != nil {
 		t.Fatal(err)
@@ -214,7 +209,7 @@ func TestBurstOnTheWayIsFeltCountedAndEnds(t *testing.T) {
 }
 
 func TestBurstOnTheWayThatHitsNothingIsVoid(t *testing.T) {
-	f := faultOf(experiments.KindReleaseFailures, experiments.OpFailures{Aim: experiments.Aim{All: true}, Mode: "error", Via: "proxy"})
+	f := faultOf("release_failures", fault.Failures{Aim: fault.Aim{All: true}, Mode: "error", Via: "proxy"})
 	for _, c := range []struct {
 		want int64
 		does func(*redis.Client) // through the proxy, or not
@@ -225,7 +220,7 @@ func TestBurstOnTheWayThatHitsNothingIsVoid(t *testing.T) {
 		{2, func(c *redis.Client) { c.Del(t.Context(), "p:k") }, "1 of 2"},
 	} {
 		x, client, _ := onTheWay(t, f)
-		rec := undo.Record{Shot: wayShot(experiments.KindReleaseFailures, c.want, 20*time.Second)}
+		rec := undo.Record{Shot: wayShot("release_failures", c.want, 20*time.Second)}
 		applied, err := x.Inject(t.Context(), rec)
 		if err != nil {
 			t.Fatal(err)
@@ -237,8 +232,8 @@ func TestBurstOnTheWayThatHitsNothingIsVoid(t *testing.T) {
 			t.Errorf("%v, want %q", err, c.says)
 		}
 	}
-	x := &Failures{Fault: func(string) *experiments.Fault { return f }}
-	if _, err := x.Prepare(t.Context(), wayShot(experiments.KindReleaseFailures, 1, 1)); err == nil {
+	x := &Failures{Fault: func(string) fault.Spec { return f }}
+	if _, err := x.Prepare(t.Context(), wayShot("release_failures", 1, 1)); err == nil {
 		t.Error("a burst without its proxy was prepared")
 	}
 }

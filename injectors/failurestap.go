@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/tap"
 	"github.com/lockdrill/lockdrill/lockcore"
@@ -39,7 +39,7 @@ func (x *Failures) Hit(h tap.Hit) {
 }
 
 // armTap arms the ways of the victims' names: a victim that is replaced meanwhile is struck as well, as a network would.
-func (x *Failures) armTap(shot history.Event, b *experiments.OpFailures) error {
+func (x *Failures) armTap(shot history.Event, b *fault.Failures) error {
 	lock, key := reach(shot, b)
 	f := tap.Fault{
 		ID: shot.Op, Op: operation(shot), Mode: string(b.Mode), Count: int(shot.Fault.Want), Share: b.Share, Delay: b.Delay,

@@ -9,12 +9,19 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
+
+// Cluster is what is asked of one to end a pod.
+type Cluster interface {
+	Pod(ctx context.Context, name, container string) (p kube.Pod, ok bool, err error)
+	DeletePod(ctx context.Context, name, uid string, grace *int64) error
+	Exec(ctx context.Context, pod, container string, command []string) (exit int, output string, err error)
+}
 
 // PodKill ends the process of a replica that lives in a pod, in one of three forms. graceful and force_delete delete the pod's
 // object, by its UID; crash makes the process itself die: our own workers when they are told to, any other by a command in its
@@ -25,17 +32,13 @@ import (
 // takeover can then be shown to be short enough, never to be too long (docs/judging.md). That holds for graceful ones too: that
 // the object of one goes last is a custom of the kubelet, and not so where the node is lost or somebody else forces it.
 type PodKill struct {
-	Pods interface {
-		Pod(ctx context.Context, name, container string) (p kube.Pod, ok bool, err error)
-		DeletePod(ctx context.Context, name, uid string, grace *int64) error
-		Exec(ctx context.Context, pod, container string, command []string) (exit int, output string, err error)
-	}
+	Pods Cluster
 	// Sight looks at the locks once more, within the bracket of a delete: what is given back after it was surely held when the call
 	// began, however quick the victim is. nil = nobody does.
 	Sight     func(context.Context) error
 	Container string                                             // of the pod, that takes the locks; "" = its first
 	Send      func(incarnation string, c protocol.Command) error // nil where the pods are not our workers
-	Fault     func(id string) experiments.Fault                  // as the experiment declares it
+	Fault     func(id string) fault.Spec                         // as the experiment declares it
 	Await     Await                                              //
 	Past      func() []history.Event                             // all that is recorded so far
 	Clock     func() int64                                       // ns since the run's origin
@@ -67,7 +70,7 @@ const (
 
 // Within is how long a shot may take until it is confirmed. Confirm itself knows the victim's grace, and is done sooner.
 func (k *PodKill) Within(shot history.Event) time.Duration {
-	if shot.Fault.Form == experiments.FormGraceful {
+	if shot.Fault.Form == fault.Graceful {
 		return gracesMost + graceSlack
 	}
 	return callWithin + max(forceWithin, crashWithin) + time.Second
@@ -102,32 +105,31 @@ func (k *PodKill) podOf(shot history.Event) *history.Pod {
 func (k *PodKill) victim(ctx context.Context, shot history.Event) (kube.Pod, error) {
 	p := k.podOf(shot)
 	if p == nil {
-		return kube.Pod{}, &voidError{"no_target", shot.Fault.Victim + " is in no pod that is known"}
+		return kube.Pod{}, &voidError{history.NoTarget, shot.Fault.Victim + " is in no pod that is known"}
 	}
 	now, there, err := k.Pods.Pod(ctx, p.Name, k.Container)
 	switch {
 	case err != nil:
 		return now, fmt.Errorf("look at pod %s: %w", p.Name, err)
 	case !there:
-		return now, &voidError{"moved", fmt.Sprintf("pod %s of %s is gone", p.Name, shot.Fault.Victim)}
+		return now, &voidError{history.Moved, fmt.Sprintf("pod %s of %s is gone", p.Name, shot.Fault.Victim)}
 	case now.UID != p.UID:
-		return now, &voidError{"moved", fmt.Sprintf("pod %s is another by now: %s had UID %s, this one %s", p.Name, shot.Fault.Victim, p.UID, now.UID)}
+		return now, &voidError{history.Moved, fmt.Sprintf("pod %s is another by now: %s had UID %s, this one %s", p.Name, shot.Fault.Victim, p.UID, now.UID)}
 	case now.Container.Restarts != p.Restarts:
-		return now, &voidError{"moved", fmt.Sprintf("the container of pod %s was started again: %s is over", p.Name, shot.Fault.Victim)}
+		return now, &voidError{history.Moved, fmt.Sprintf("the container of pod %s was started again: %s is over", p.Name, shot.Fault.Victim)}
 	case now.Ending:
-		return now, &voidError{"moved", fmt.Sprintf("pod %s of %s was ending already", p.Name, shot.Fault.Victim)}
+		return now, &voidError{history.Moved, fmt.Sprintf("pod %s of %s was ending already", p.Name, shot.Fault.Victim)}
 	}
 	return now, nil
 }
 
 // means is how the shot ends the process.
 func (k *PodKill) means(shot history.Event) (means string, command []string) {
-	f := k.Fault(shot.Fault.ID)
-	switch {
-	case shot.Fault.Form != experiments.FormCrash:
+	if shot.Fault.Form != fault.Crash {
 		return meansAPI, nil
-	case f.Kill != nil && len(f.Kill.Exec) > 0:
-		return meansExec, f.Kill.Exec
+	}
+	if command := k.Fault(shot.Fault.ID).Traits().Command; len(command) > 0 {
+		return meansExec, command
 	}
 	return meansWorker, nil
 }
@@ -169,10 +171,10 @@ func (k *PodKill) sight(ctx context.Context) {
 func (k *PodKill) delete(ctx context.Context, shot history.Event) error {
 	p := k.podOf(shot)
 	if p == nil {
-		return &voidError{"no_target", shot.Fault.Victim + " is in no pod that is known"}
+		return &voidError{history.NoTarget, shot.Fault.Victim + " is in no pod that is known"}
 	}
 	var grace *int64
-	if shot.Fault.Form == experiments.FormForceDelete {
+	if shot.Fault.Form == fault.ForceDelete {
 		grace = new(int64)
 	}
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
@@ -180,7 +182,7 @@ func (k *PodKill) delete(ctx context.Context, shot history.Event) error {
 	err := k.Pods.DeletePod(ctx, p.Name, p.UID, grace)
 	switch {
 	case errors.Is(err, kube.ErrGone) || errors.Is(err, kube.ErrAnother):
-		return &voidError{"moved", err.Error()}
+		return &voidError{history.Moved, err.Error()}
 	case errors.Is(err, kube.ErrUnanswered): // what is seen decides
 		k.doubt(shot, err)
 		return nil
@@ -205,10 +207,10 @@ func (k *PodKill) exec(ctx context.Context, shot history.Event, command []string
 	p := k.podOf(shot)
 	exit, _, err := k.Pods.Exec(ctx, p.Name, k.Container, command)
 	if errors.Is(err, kube.ErrNotRun) { // whatever ends it now, we do not
-		return &voidError{"unconfirmed", err.Error()}
+		return &voidError{history.Unconfirmed, err.Error()}
 	}
 	if err == nil && (exit == 126 || exit == 127) {
-		return &voidError{"unconfirmed", fmt.Sprintf("pod %s has no command %q that can be run (exit status %d)", p.Name, command[0], exit)}
+		return &voidError{history.Unconfirmed, fmt.Sprintf("pod %s has no command %q that can be run (exit status %d)", p.Name, command[0], exit)}
 	}
 	if err != nil {
 		k.doubt(shot, err)
@@ -218,10 +220,10 @@ func (k *PodKill) exec(ctx context.Context, shot history.Event, command []string
 
 func (k *PodKill) crash(shot history.Event) error {
 	if k.Send == nil {
-		return &voidError{"unconfirmed", "only a worker of ours dies when it is told to: give the kill an exec"}
+		return &voidError{history.Unconfirmed, "only a worker of ours dies when it is told to: give the kill an exec"}
 	}
 	if err := k.Send(shot.Fault.Victim, protocol.Command{V: protocol.Version, Cmd: protocol.CmdCrash}); err != nil {
-		return &voidError{"moved", fmt.Sprintf("tell %s to crash: %v", shot.Fault.Victim, err)}
+		return &voidError{history.Moved, fmt.Sprintf("tell %s to crash: %v", shot.Fault.Victim, err)}
 	}
 	return nil
 }
@@ -241,13 +243,13 @@ func (k *PodKill) Confirm(ctx context.Context, r undo.Record, applied history.Sp
 	}
 	switch {
 	case d.End != nil && d.End.To < applied.From:
-		return applied, seen, &voidError{"unconfirmed", fmt.Sprintf("%s ended by itself (%s) before the kill", shot.Fault.Victim, exit)}
+		return applied, seen, &voidError{history.Unconfirmed, fmt.Sprintf("%s ended by itself (%s) before the kill", shot.Fault.Victim, exit)}
 	case means == meansWorker && exit == endedWell:
-		return applied, seen, &voidError{"unconfirmed", shot.Fault.Victim + " ended in order and did not crash"}
+		return applied, seen, &voidError{history.Unconfirmed, shot.Fault.Victim + " ended in order and did not crash"}
 	case d.End == nil && (means != meansAPI || d.Object == nil):
-		return applied, seen, &voidError{"unconfirmed", fmt.Sprintf("the death of %s was not seen%s: %v", shot.Fault.Victim, k.hint(shot, means), err)}
+		return applied, seen, &voidError{history.Unconfirmed, fmt.Sprintf("the death of %s was not seen%s: %v", shot.Fault.Victim, k.hint(shot, means), err)}
 	case means == meansAPI && d.Object == nil && k.doubted(shot) != nil && !k.ending(shot, applied):
-		return applied, seen, &voidError{"unconfirmed", fmt.Sprintf("%s ended, and nothing shows that its pod was deleted (%v)", shot.Fault.Victim, k.doubted(shot))}
+		return applied, seen, &voidError{history.Unconfirmed, fmt.Sprintf("%s ended, and nothing shows that its pod was deleted (%v)", shot.Fault.Victim, k.doubted(shot))}
 	}
 	if err := k.moved(shot, applied); err != nil {
 		return applied, seen, err
@@ -288,11 +290,11 @@ func (k *PodKill) await(ctx context.Context, r undo.Record, d *history.Death) (e
 	shot := r.Shot
 	within := crashWithin
 	switch shot.Fault.Form {
-	case experiments.FormGraceful:
+	case fault.Graceful:
 		k.mu.Lock()
 		within = k.graces[shot.Op] + graceSlack
 		k.mu.Unlock()
-	case experiments.FormForceDelete:
+	case fault.ForceDelete:
 		within = forceWithin
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
@@ -360,10 +362,10 @@ func (k *PodKill) moved(shot history.Event, applied history.Span) error {
 		}
 		gone := e.Kind == history.ReleaseInvoke || e.Kind == history.FenceObserved
 		if gone && e.To < applied.From {
-			return &voidError{"moved", fmt.Sprintf("%s gave the lock up before the kill (%s)", shot.Fault.Victim, e.Kind)}
+			return &voidError{history.Moved, fmt.Sprintf("%s gave the lock up before the kill (%s)", shot.Fault.Victim, e.Kind)}
 		}
 		if a := shot.Fault.Anchor; a > 0 && e.Kind == history.RenewInvoke && e.From > a && e.From <= applied.To {
-			return &voidError{"moved", fmt.Sprintf("the kill was meant to come before %s renewed, and came too late", shot.Fault.Victim)}
+			return &voidError{history.Moved, fmt.Sprintf("the kill was meant to come before %s renewed, and came too late", shot.Fault.Victim)}
 		}
 	}
 	return nil

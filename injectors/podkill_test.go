@@ -9,7 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/kube"
@@ -55,7 +55,7 @@ func podShot(form string) undo.Record {
 
 func podKill(c *cluster, events recorded, command ...string) *PodKill {
 	return &PodKill{Pods: c, Await: events.await, Past: events.past, Clock: func() int64 { return 7 },
-		Fault: func(string) experiments.Fault { return experiments.Fault{Kill: &experiments.Kill{Exec: command}} }}
+		Fault: func(string) fault.Spec { return &fault.Kill{Exec: command} }}
 }
 
 // extended is a look at a lock that names the victim, which found the lease to end at until.
@@ -99,22 +99,22 @@ func TestPodKillTellsTheThreeInstantsAsFarAsTheyWereSeen(t *testing.T) {
 		object     bool
 		sign, end  int64 // end 0 = open
 	}{
-		{"forced, and seen to end later", experiments.FormForceDelete, "", recorded{line(history.RenewInvoke, 112), podGone, end(140)}, "", true, 135, 140},
-		{"forced, and heard within its end's bracket", experiments.FormForceDelete, "", recorded{line(history.RenewInvoke, 137), podGone, end(140)}, "", true, 137, 140},
-		{"forced, and its end not seen", experiments.FormForceDelete, "", recorded{line(history.RenewInvoke, 112), podGone}, "", true, 112, 0},
-		{"graceful, and its end not seen", experiments.FormGraceful, "", recorded{line(history.ReleaseInvoke, 107), podGone}, "", true, 107, 0},
-		{"graceful, held up by a finalizer", experiments.FormGraceful, "", recorded{end(130)}, "", false, 125, 130},
-		{"the end of another pod of that name", experiments.FormForceDelete, "", recorded{otherGone}, "unconfirmed", false, 0, 0},
-		{"nothing happened", experiments.FormGraceful, "", recorded{}, "unconfirmed", false, 0, 0},
-		{"crashed", experiments.FormCrash, "", recorded{end(120)}, "", false, 115, 120},
-		{"told to crash, and lives", experiments.FormCrash, "", recorded{line(history.RenewInvoke, 112)}, "unconfirmed", false, 112, 0},
-		{"process 1 does not hear it", experiments.FormCrash, "kill", recorded{podGone}, "unconfirmed", false, 0, 0},
-		{"ended in order", experiments.FormCrash, "", recorded{{Kind: history.ReplicaExit, Span: history.Span{From: 115, To: 120},
+		{"forced, and seen to end later", fault.ForceDelete, "", recorded{line(history.RenewInvoke, 112), podGone, end(140)}, "", true, 135, 140},
+		{"forced, and heard within its end's bracket", fault.ForceDelete, "", recorded{line(history.RenewInvoke, 137), podGone, end(140)}, "", true, 137, 140},
+		{"forced, and its end not seen", fault.ForceDelete, "", recorded{line(history.RenewInvoke, 112), podGone}, "", true, 112, 0},
+		{"graceful, and its end not seen", fault.Graceful, "", recorded{line(history.ReleaseInvoke, 107), podGone}, "", true, 107, 0},
+		{"graceful, held up by a finalizer", fault.Graceful, "", recorded{end(130)}, "", false, 125, 130},
+		{"the end of another pod of that name", fault.ForceDelete, "", recorded{otherGone}, "unconfirmed", false, 0, 0},
+		{"nothing happened", fault.Graceful, "", recorded{}, "unconfirmed", false, 0, 0},
+		{"crashed", fault.Crash, "", recorded{end(120)}, "", false, 115, 120},
+		{"told to crash, and lives", fault.Crash, "", recorded{line(history.RenewInvoke, 112)}, "unconfirmed", false, 112, 0},
+		{"process 1 does not hear it", fault.Crash, "kill", recorded{podGone}, "unconfirmed", false, 0, 0},
+		{"ended in order", fault.Crash, "", recorded{{Kind: history.ReplicaExit, Span: history.Span{From: 115, To: 120},
 			Replica: &history.Replica{Incarnation: "r1.1", By: history.ByLogStream, Exit: "exit status 0"}}}, "unconfirmed", false, 115, 120},
-		{"ended by itself", experiments.FormCrash, "", recorded{end(99)}, "unconfirmed", false, 94, 99},
-		{"released before", experiments.FormForceDelete, "", recorded{line(history.ReleaseInvoke, 95), podGone, end(140)}, "moved", true, 135, 140},
-		{"released at the same time", experiments.FormForceDelete, "", recorded{line(history.ReleaseInvoke, 98), podGone, end(140)}, "", true, 135, 140},
-		{"renewed first", experiments.FormCrash, "", recorded{line(history.RenewInvoke, 98), end(140)}, "moved", false, 135, 140},
+		{"ended by itself", fault.Crash, "", recorded{end(99)}, "unconfirmed", false, 94, 99},
+		{"released before", fault.ForceDelete, "", recorded{line(history.ReleaseInvoke, 95), podGone, end(140)}, "moved", true, 135, 140},
+		{"released at the same time", fault.ForceDelete, "", recorded{line(history.ReleaseInvoke, 98), podGone, end(140)}, "", true, 135, 140},
+		{"renewed first", fault.Crash, "", recorded{line(history.RenewInvoke, 98), end(140)}, "moved", false, 135, 140},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var command []string
@@ -143,7 +143,7 @@ func TestPodKillTellsTheThreeInstantsAsFarAsTheyWereSeen(t *testing.T) {
 func TestPodKillAsksForTheRightEnd(t *testing.T) {
 	c := &cluster{uid: "u1"}
 	var told []string
-	for _, form := range []string{experiments.FormGraceful, experiments.FormForceDelete, experiments.FormCrash} {
+	for _, form := range []string{fault.Graceful, fault.ForceDelete, fault.Crash} {
 		k := podKill(c, recorded{podStart})
 		k.Send = func(incarnation string, cmd protocol.Command) error {
 			told = append(told, incarnation+" "+cmd.Cmd)
@@ -163,7 +163,7 @@ func TestPodKillAsksForTheRightEnd(t *testing.T) {
 		t.Errorf("told %v", told)
 	}
 	k := podKill(c, recorded{podStart}, "kill", "-9", "7")
-	if _, err := k.Inject(t.Context(), podShot(experiments.FormCrash)); err != nil || len(c.run) != 1 || len(c.run[0]) != 3 {
+	if _, err := k.Inject(t.Context(), podShot(fault.Crash)); err != nil || len(c.run) != 1 || len(c.run[0]) != 3 {
 		t.Errorf("%v, ran %v", err, c.run)
 	}
 }
@@ -183,7 +183,7 @@ func TestADeleteIsWitnessed(t *testing.T) {
 			seen = now
 			return fails
 		}
-		span, err := k.Inject(t.Context(), podShot(experiments.FormGraceful))
+		span, err := k.Inject(t.Context(), podShot(fault.Graceful))
 		if err != nil || len(c.deleted) != 1 || seen <= span.From || seen >= span.To {
 			t.Errorf("seen at %d, called within %v, deleted %d, %v", seen, span, len(c.deleted), err)
 		}
@@ -191,7 +191,7 @@ func TestADeleteIsWitnessed(t *testing.T) {
 }
 
 func TestPodKillIsVoidWhereThePodIsNotThatOne(t *testing.T) {
-	forced := podShot(experiments.FormForceDelete)
+	forced := podShot(fault.ForceDelete)
 	for name, c := range map[string]*cluster{"another of that name": {uid: "u2"}, "gone": {}, "ending": {uid: "u1", ending: true}, "another life": {uid: "u1", restarts: 1}} {
 		if _, err := podKill(c, recorded{podStart}).Prepare(t.Context(), forced.Shot); void(err) != "moved" {
 			t.Errorf("%s: %v", name, err)
@@ -199,7 +199,7 @@ func TestPodKillIsVoidWhereThePodIsNotThatOne(t *testing.T) {
 		if _, err := podKill(c, recorded{podStart}).Inject(t.Context(), forced); void(err) != "moved" || len(c.deleted) > 0 {
 			t.Errorf("%s, by the time of the call: %v, deleted %v", name, err, c.deleted)
 		}
-		if _, err := podKill(c, recorded{podStart}, "kill").Inject(t.Context(), podShot(experiments.FormCrash)); void(err) != "moved" || len(c.run) > 0 {
+		if _, err := podKill(c, recorded{podStart}, "kill").Inject(t.Context(), podShot(fault.Crash)); void(err) != "moved" || len(c.run) > 0 {
 			t.Errorf("%s: %v, ran %v", name, err, c.run)
 		}
 	}
@@ -214,15 +214,15 @@ func TestPodKillIsVoidWhereThePodIsNotThatOne(t *testing.T) {
 	if _, err := podKill(&cluster{uid: "u1", err: errors.New("no route")}, recorded{podStart}).Inject(t.Context(), forced); err == nil || void(err) != "" {
 		t.Errorf("an API that does not answer: %v", err)
 	}
-	if _, err := podKill(&cluster{uid: "u1", exit: 127}, recorded{podStart}, "kill").Inject(t.Context(), podShot(experiments.FormCrash)); void(err) != "unconfirmed" {
+	if _, err := podKill(&cluster{uid: "u1", exit: 127}, recorded{podStart}, "kill").Inject(t.Context(), podShot(fault.Crash)); void(err) != "unconfirmed" {
 		t.Errorf("no such command: %v", err)
 	}
 	for err, want := range map[error]string{fmt.Errorf("exec: %w", kube.ErrNotRun): "unconfirmed", errors.New("the stream was cut"): ""} {
-		if _, got := podKill(&cluster{uid: "u1", err: err}, recorded{podStart}, "kill").Inject(t.Context(), podShot(experiments.FormCrash)); void(got) != want {
+		if _, got := podKill(&cluster{uid: "u1", err: err}, recorded{podStart}, "kill").Inject(t.Context(), podShot(fault.Crash)); void(got) != want {
 			t.Errorf("%v: %v", err, got)
 		}
 	}
-	if _, err := podKill(&cluster{uid: "u1"}, recorded{podStart}).Inject(t.Context(), podShot(experiments.FormCrash)); void(err) != "unconfirmed" {
+	if _, err := podKill(&cluster{uid: "u1"}, recorded{podStart}).Inject(t.Context(), podShot(fault.Crash)); void(err) != "unconfirmed" {
 		t.Errorf("nobody to tell: %v", err)
 	}
 }
@@ -234,11 +234,11 @@ func TestPodKillWithoutAnAnswer(t *testing.T) {
 	ending := history.Event{Kind: history.ObjectKind, Span: history.Span{From: 1, To: 103}, Object: &history.Object{Kind: "pod", Name: "w-0", UID: "u1", Ending: true}}
 	unanswered := fmt.Errorf("%w: %s", kube.ErrUnanswered, why)
 	for form, cases := range map[string]map[bool][]recorded{
-		experiments.FormForceDelete: {true: {{exit, podGone}, {ending, exit}, {podGone}}, false: {{}, {exit}, {exit, otherGone}}}, // it may end by itself
-		experiments.FormCrash:       {true: {{exit}}, false: {{}}},
+		fault.ForceDelete: {true: {{exit, podGone}, {ending, exit}, {podGone}}, false: {{}, {exit}, {exit, otherGone}}}, // it may end by itself
+		fault.Crash:       {true: {{exit}}, false: {{}}},
 	} {
 		err := unanswered
-		if form == experiments.FormCrash {
+		if form == fault.Crash {
 			err = errors.New(why)
 		}
 		for done, all := range cases {
@@ -265,7 +265,7 @@ func podKillUnanswered(t *testing.T, form string, failed error, events recorded,
 
 func TestPodKillWaitsAsLongAsAPodMayTake(t *testing.T) {
 	k := &PodKill{}
-	if g, f := k.Within(podShot(experiments.FormGraceful).Shot), k.Within(podShot(experiments.FormForceDelete).Shot); g <= gracesMost || f < forceWithin || f > gracesMost {
+	if g, f := k.Within(podShot(fault.Graceful).Shot), k.Within(podShot(fault.ForceDelete).Shot); g <= gracesMost || f < forceWithin || f > gracesMost {
 		t.Errorf("graceful %s, forced %s", g, f)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 )
@@ -31,7 +31,7 @@ type Server interface {
 type Store struct {
 	Server Server                                  // nil in a process that only reverts
 	Open   func(undo.Store) (*redis.Client, error) //
-	Fault  func(id string) experiments.StoreFault
+	Fault  func(id string) fault.Store
 	Prefix string // of every key of the run: witnesses are written below it
 	Clock  func() int64
 }
@@ -50,12 +50,12 @@ func (s *Store) Prepare(ctx context.Context, shot history.Event) (undo.Record, e
 	}
 	defer c.Close()
 	if where.RunID, err = whoAnswers(ctx, c); err != nil {
-		return undo.Record{}, &voidError{"no_target", fmt.Sprintf("the store does not answer: %v", err)}
+		return undo.Record{}, &voidError{history.NoTarget, fmt.Sprintf("the store does not answer: %v", err)}
 	}
 	r := undo.Record{Store: &where}
-	if shot.Fault.Form == string(experiments.StoreFreeze) {
+	if shot.Fault.Form == string(fault.StoreFreeze) {
 		if r.Process = s.Server.Process(); r.Process == nil {
-			return r, &voidError{"no_target", "the store is no process of this run"}
+			return r, &voidError{history.NoTarget, "the store is no process of this run"}
 		}
 	}
 	return r, nil
@@ -70,31 +70,31 @@ func (s *Store) Inject(ctx context.Context, r undo.Record) (history.Span, error)
 	}
 	defer c.Close()
 	f := s.Fault(r.Shot.Fault.ID)
-	if f.Do == experiments.StoreFlush || f.Do == experiments.StoreRestart || f.Do == experiments.StoreFailover {
+	if f.Do == fault.StoreFlush || f.Do == fault.StoreRestart || f.Do == fault.StoreFailover {
 		if err := c.Set(ctx, s.witness(r, "before"), "1", 0).Err(); err != nil {
 			return span, fmt.Errorf("write witness: %w", err)
 		}
 	}
 	span = history.At(s.Clock())
 	switch f.Do {
-	case experiments.StorePause: // writes only: CLIENT UNPAUSE itself would wait for the end of a pause of everything
+	case fault.StorePause: // writes only: CLIENT UNPAUSE itself would wait for the end of a pause of everything
 		err = c.Do(ctx, "CLIENT", "PAUSE", time.Duration(r.Shot.Fault.Declared).Milliseconds(), "WRITE").Err()
-	case experiments.StoreFreeze:
+	case fault.StoreFreeze:
 		err = signal(*r.Process, syscall.SIGSTOP)
-	case experiments.StoreRestart:
+	case fault.StoreRestart:
 		err = errors.Join(s.Server.Kill(ctx), s.Server.Start(ctx, f.Keep))
-	case experiments.StoreStop:
+	case fault.StoreStop:
 		err = s.Server.Kill(ctx)
-	case experiments.StoreFlush:
+	case fault.StoreFlush:
 		err = s.Server.Flush(ctx)
-	case experiments.StoreFailover:
+	case fault.StoreFailover:
 		span, err = s.failOver(ctx, c, r, f.Lag)
 	default:
 		err = fmt.Errorf("%q is unknown", f.Do)
 	}
 	span.To = s.Clock()
 	if errors.Is(err, errGone) {
-		return span, &voidError{"moved", "the store's process is gone"}
+		return span, &voidError{history.Moved, "the store's process is gone"}
 	}
 	if err != nil {
 		return span, fmt.Errorf("%s store: %w", f.Do, err)
@@ -134,15 +134,15 @@ func (s *Store) witness(r undo.Record, what string) string {
 func (s *Store) Confirm(ctx context.Context, r undo.Record, applied history.Span) (history.Span, history.Fault, error) {
 	lasts := time.Duration(r.Shot.Fault.Declared)
 	switch f := s.Fault(r.Shot.Fault.ID); f.Do {
-	case experiments.StorePause:
+	case fault.StorePause:
 		return s.confirmPause(ctx, r, applied, lasts)
-	case experiments.StoreFreeze:
+	case fault.StoreFreeze:
 		return watchStop(ctx, *r.Process, applied, lasts, s.Clock)
-	case experiments.StoreStop:
+	case fault.StoreStop:
 		return s.confirmDown(ctx, r, applied, lasts)
-	case experiments.StoreRestart:
+	case fault.StoreRestart:
 		return s.confirmLife(ctx, r, applied, true, map[string]bool{"before": f.Keep})
-	case experiments.StoreFailover:
+	case fault.StoreFailover:
 		return s.confirmLife(ctx, r, applied, true, map[string]bool{"before": true, "lost": false})
 	default:
 		return s.confirmLife(ctx, r, applied, false, map[string]bool{"before": false})
@@ -168,11 +168,11 @@ func (s *Store) confirmPause(ctx context.Context, r undo.Record, applied history
 	var timedOut net.Error // the connection's deadline is the context's, and either may be noticed first
 	switch unanswered := waiting.Err() != nil || errors.As(err, &timedOut) && timedOut.Timeout(); {
 	case err != nil && !unanswered:
-		return window, seen, &voidError{"unconfirmed", fmt.Sprintf("a write to the paused store failed: %v", err)}
+		return window, seen, &voidError{history.Unconfirmed, fmt.Sprintf("a write to the paused store failed: %v", err)}
 	case window.Width() < int64(lasts)*9/10 && ctx.Err() == nil:
-		return window, seen, &voidError{"unconfirmed", fmt.Sprintf("a write to the paused store was answered after %s of %s", time.Duration(window.Width()), lasts)}
+		return window, seen, &voidError{history.Unconfirmed, fmt.Sprintf("a write to the paused store was answered after %s of %s", time.Duration(window.Width()), lasts)}
 	case seen.Observed < int64(lasts)/2 && ctx.Err() == nil: // the pause was there at its end, and hardly seen
-		return window, seen, &voidError{"unconfirmed", fmt.Sprintf("the write that shows the pause was sent only after %s of %s: this machine is busy", time.Duration(sent-applied.To), lasts)}
+		return window, seen, &voidError{history.Unconfirmed, fmt.Sprintf("the write that shows the pause was sent only after %s of %s: this machine is busy", time.Duration(sent-applied.To), lasts)}
 	}
 	seen.Hits = 1
 	return window, seen, nil
@@ -191,7 +191,7 @@ func (s *Store) confirmDown(ctx context.Context, r undo.Record, applied history.
 	for {
 		looked := s.Clock()
 		if _, err := whoAnswers(ctx, c); err == nil {
-			return window, seen, &voidError{"unconfirmed", fmt.Sprintf("the stopped store answered after %s of %s", time.Duration(window.Width()), lasts)}
+			return window, seen, &voidError{history.Unconfirmed, fmt.Sprintf("the stopped store answered after %s of %s", time.Duration(window.Width()), lasts)}
 		}
 		if ctx.Err() == nil {
 			window.To = looked
@@ -217,24 +217,24 @@ func (s *Store) confirmLife(ctx context.Context, r undo.Record, applied history.
 	var seen history.Fault
 	now, err := whoAnswers(ctx, c)
 	if err != nil {
-		return applied, seen, &voidError{"unconfirmed", fmt.Sprintf("the store does not answer after the fault: %v", err)}
+		return applied, seen, &voidError{history.Unconfirmed, fmt.Sprintf("the store does not answer after the fault: %v", err)}
 	}
 	if now != "" && r.Store.RunID != "" && (now != r.Store.RunID) != changed {
-		return applied, seen, &voidError{"unconfirmed", fmt.Sprintf("the store's run id was %s and is %s", r.Store.RunID, now)}
+		return applied, seen, &voidError{history.Unconfirmed, fmt.Sprintf("the store's run id was %s and is %s", r.Store.RunID, now)}
 	}
 	for what, want := range lives {
 		n, err := c.Exists(ctx, s.witness(r, what)).Result()
 		if err != nil {
-			return applied, seen, &voidError{"unconfirmed", fmt.Sprintf("the witness %q cannot be looked for: %v", what, err)}
+			return applied, seen, &voidError{history.Unconfirmed, fmt.Sprintf("the witness %q cannot be looked for: %v", what, err)}
 		}
 		if (n == 1) != want {
 			text := map[bool]string{true: "is still there", false: "is gone"}[n == 1]
-			return applied, seen, &voidError{"unconfirmed", fmt.Sprintf("the witness %q that was written before the fault %s", what, text)}
+			return applied, seen, &voidError{history.Unconfirmed, fmt.Sprintf("the witness %q that was written before the fault %s", what, text)}
 		}
 	}
 	role, err := told(ctx, c, "replication", "role")
 	if err != nil || role != "" && role != "master" {
-		return applied, seen, &voidError{"unconfirmed", fmt.Sprintf("the store's role is %q: %v", role, err)}
+		return applied, seen, &voidError{history.Unconfirmed, fmt.Sprintf("the store's role is %q: %v", role, err)}
 	}
 	seen.Hits = 1
 	if changed { // for so long nobody answered
@@ -247,13 +247,13 @@ func (s *Store) confirmLife(ctx context.Context, r undo.Record, applied history.
 // of its own died with it, and has nothing to be started for.
 func (s *Store) Revert(ctx context.Context, r undo.Record) (history.Span, error) {
 	span := history.At(s.Clock())
-	form := experiments.StoreDo(r.Shot.Fault.Form)
+	form := fault.Do(r.Shot.Fault.Form)
 	switch {
-	case form == experiments.StoreFreeze:
+	case form == fault.StoreFreeze:
 		return resumed(ctx, r.Process, s.Clock)
-	case s.Server == nil && (form != experiments.StorePause || r.Store.Owned):
+	case s.Server == nil && (form != fault.StorePause || r.Store.Owned):
 		return span, nil
-	case s.Server != nil && form != experiments.StorePause:
+	case s.Server != nil && form != fault.StorePause:
 		if err := s.Server.Start(ctx, s.Fault(r.Shot.Fault.ID).Keep); err != nil {
 			return span, fmt.Errorf("start store: %w", err)
 		}
@@ -263,7 +263,7 @@ func (s *Store) Revert(ctx context.Context, r undo.Record) (history.Span, error)
 		return span, err
 	}
 	defer c.Close()
-	if form == experiments.StorePause {
+	if form == fault.StorePause {
 		if err := c.Do(ctx, "CLIENT", "UNPAUSE").Err(); err != nil {
 			return span, fmt.Errorf("end the pause: %w", err)
 		}

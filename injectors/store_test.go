@@ -7,7 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/monotime"
@@ -30,10 +30,10 @@ func dial(w undo.Store) (*redis.Client, error) {
 }
 
 // strike is the life of a fault up to its confirmation.
-func strike(t *testing.T, s *Store, f experiments.StoreFault, lasts time.Duration) (undo.Record, history.Fault, error) {
+func strike(t *testing.T, s *Store, f fault.Store, lasts time.Duration) (undo.Record, history.Fault, error) {
 	t.Helper()
 	s.Open, s.Prefix, s.Clock = dial, "lockdrill:test:", monotime.Now
-	s.Fault = func(string) experiments.StoreFault { return f }
+	s.Fault = func(string) fault.Store { return f }
 	shot := history.Event{Op: "s#1", Fault: &history.Fault{ID: "s", Shot: 1, Kind: "store", Form: string(f.Do), Victim: history.VictimStore, Declared: int64(lasts)}}
 	r, err := s.Prepare(t.Context(), shot)
 	r.Shot = shot
@@ -50,22 +50,22 @@ func strike(t *testing.T, s *Store, f experiments.StoreFault, lasts time.Duratio
 
 func TestAStoreFaultThatDidNotHappenIsVoid(t *testing.T) {
 	addr := redistest.Start(t)
-	for _, f := range []experiments.StoreFault{
-		{Do: experiments.StoreRestart}, {Do: experiments.StoreRestart, Keep: true}, {Do: experiments.StoreStop}, {Do: experiments.StoreFlush}, {Do: experiments.StoreFreeze},
+	for _, f := range []fault.Store{
+		{Do: fault.StoreRestart}, {Do: fault.StoreRestart, Keep: true}, {Do: fault.StoreStop}, {Do: fault.StoreFlush}, {Do: fault.StoreFreeze},
 	} {
 		_, _, err := strike(t, &Store{Server: idle{undo.Store{Addr: addr}}}, f, 200*time.Millisecond)
 		if void(err) == "" {
 			t.Errorf("%+v: %v, want a void shot", f, err)
 		}
 	}
-	if _, _, err := strike(t, &Store{Server: idle{undo.Store{Addr: addr}}}, experiments.StoreFault{Do: experiments.StoreFailover}, 0); err == nil {
+	if _, _, err := strike(t, &Store{Server: idle{undo.Store{Addr: addr}}}, fault.Store{Do: fault.StoreFailover}, 0); err == nil {
 		t.Error("a fail-over without a standby was confirmed")
 	}
 }
 
 func TestAPauseOfTheStoreIsFeltAndEnds(t *testing.T) {
 	addr := redistest.Start(t)
-	pause := experiments.StoreFault{Do: experiments.StorePause}
+	pause := fault.Store{Do: fault.StorePause}
 	r, seen, err := strike(t, &Store{Server: idle{undo.Store{Addr: addr}}}, pause, time.Second)
 	if err != nil || seen.Observed < int64(500*time.Millisecond) {
 		t.Errorf("seen %+v, %v", seen, err)
@@ -90,7 +90,7 @@ func TestAPauseOfTheStoreThatIsLookedAtLate(t *testing.T) {
 	c, _ := dial(undo.Store{Addr: addr})
 	defer c.Close()
 	s := &Store{Open: dial, Prefix: "lockdrill:test:", Clock: monotime.Now}
-	s.Fault = func(string) experiments.StoreFault { return experiments.StoreFault{Do: experiments.StorePause} }
+	s.Fault = func(string) fault.Store { return fault.Store{Do: fault.StorePause} }
 	const lasts = 2 * time.Second
 	shot := history.Event{Op: "s#1", Fault: &history.Fault{ID: "s", Shot: 1, Kind: "store", Form: "pause", Victim: history.VictimStore, Declared: int64(lasts)}}
 	for late, want := range map[time.Duration]string{lasts / 5: "", lasts * 3 / 4: "unconfirmed"} {
@@ -110,7 +110,7 @@ func TestAPauseOfTheStoreIsGivenUpWithTheRun(t *testing.T) {
 	c, _ := dial(undo.Store{Addr: addr})
 	defer c.Close()
 	s := &Store{Server: idle{undo.Store{Addr: addr}}, Open: dial, Prefix: "lockdrill:test:", Clock: monotime.Now}
-	s.Fault = func(string) experiments.StoreFault { return experiments.StoreFault{Do: experiments.StorePause} }
+	s.Fault = func(string) fault.Store { return fault.Store{Do: fault.StorePause} }
 	const lasts = 5 * time.Minute
 	shot := history.Event{Op: "s#1", Fault: &history.Fault{ID: "s", Shot: 1, Kind: "store", Form: "pause", Victim: history.VictimStore, Declared: int64(lasts)}}
 	r, err := s.Prepare(t.Context(), shot)
@@ -152,7 +152,7 @@ func TestAPauseThatSomebodyEndsIsVoid(t *testing.T) {
 			}
 		}
 	}()
-	_, _, err := strike(t, &Store{Server: idle{undo.Store{Addr: addr}}}, experiments.StoreFault{Do: experiments.StorePause}, 20*time.Second)
+	_, _, err := strike(t, &Store{Server: idle{undo.Store{Addr: addr}}}, fault.Store{Do: fault.StorePause}, 20*time.Second)
 	close(over)
 	<-ended
 	if void(err) != "unconfirmed" {

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/toxi"
@@ -22,8 +22,8 @@ import (
 // a connection of its own through each way, and the victims' own claims or, where the magnitude is too small for those to show it,
 // their sockets. A client that goes round its way is void.
 type Toxics struct {
-	Fault    func(id string) *experiments.Fault // as it is run: scaled
-	Way      func(replica string) (undo.Way, bool)
+	Fault    func(id string) fault.Spec // as it is run: scaled
+	Route    func(replica string) (undo.ProxyRoute, bool)
 	Replicas []string // all names
 	Await    Await
 	Past     func() []history.Event
@@ -44,43 +44,46 @@ type ground struct {
 
 // plan is one kind of fault as toxics and as what they must do.
 type plan struct {
-	toxics []toxi.Toxic // without names, at most one a stream
-	down   bool         // the proxy is disabled
-	cut    bool         // open connections are ended, by disabling the proxy for an instant
-	trial  trial        // how a connection of our own is to show it
-	felt   felt         // how the victims are to show it
+	toxics   []toxi.Toxic   // without names, at most one a stream
+	down     bool           // the proxy is disabled
+	cut      bool           // open connections are ended, by disabling the proxy for an instant
+	trial    trial          // how a connection of our own is to show it
+	evidence victimEvidence // how the victims are to show it
+}
+
+// wire is the fault of the network of that id.
+func (x *Toxics) wire(id string) (fault.Network, error) {
+	if net, ok := x.Fault(id).(fault.Network); ok {
+		return net, nil
+	}
+	return nil, fmt.Errorf("fault %q of the experiment is none of the network", id)
 }
 
 // planOf turns a fault into toxics. Toxiproxy counts whole milliseconds and kB/s.
-func planOf(f *experiments.Fault) plan {
-	both := func(kind string, attributes map[string]any) []toxi.Toxic {
-		return streams(experiments.StreamBoth, kind, attributes)
-	}
+func planOf(w fault.Wire) plan {
 	switch {
-	case f.Latency != nil:
-		return delaying(f.Latency.Add, f.Latency.Jitter, f.Latency.Stream)
-	case f.Jitter != nil:
-		return delaying(f.Jitter.By, f.Jitter.By, f.Jitter.Stream)
-	case f.Bandwidth != nil:
-		p := plan{toxics: streams(f.Bandwidth.Stream, "bandwidth", map[string]any{"rate": f.Bandwidth.Rate}), felt: felt{sockets: true}}
-		p.trial = echoTrial(f.Bandwidth.Rate, len(p.toxics))
+	case w.Cut == fault.Hole:
+		return plan{toxics: streams(w.Stream, "timeout", map[string]any{"timeout": 0}), trial: cutTrial(silence), evidence: victimEvidence{cut: true}}
+	case w.Cut == fault.Reset:
+		return plan{toxics: streams(w.Stream, "reset_peer", map[string]any{"timeout": 0}), cut: true, trial: cutTrial(broken), evidence: victimEvidence{cut: true}}
+	case w.Cut == fault.Down:
+		return plan{down: true, trial: cutTrial(refusal), evidence: victimEvidence{cut: true}}
+	case w.Rate > 0:
+		p := plan{toxics: streams(w.Stream, "bandwidth", map[string]any{"rate": w.Rate}), evidence: victimEvidence{sockets: true}}
+		p.trial = echoTrial(w.Rate, len(p.toxics))
 		return p
-	case f.SlowClose != nil:
-		p := plan{toxics: streams(f.SlowClose.Stream, "slow_close", map[string]any{"delay": millis(f.SlowClose.Delay)}), felt: felt{sockets: true}}
-		p.trial = closeTrial(time.Duration(len(p.toxics)) * round(f.SlowClose.Delay))
+	case w.Linger > 0:
+		p := plan{toxics: streams(w.Stream, "slow_close", map[string]any{"delay": millis(w.Linger)}), evidence: victimEvidence{sockets: true}}
+		p.trial = closeTrial(time.Duration(len(p.toxics)) * round(w.Linger))
 		return p
-	case f.BlackHole != nil:
-		return plan{toxics: both("timeout", map[string]any{"timeout": 0}), trial: cutTrial(silence), felt: felt{cut: true}}
-	case f.Reset != nil:
-		return plan{toxics: both("reset_peer", map[string]any{"timeout": 0}), cut: true, trial: cutTrial(broken), felt: felt{cut: true}}
 	}
-	return plan{down: true, trial: cutTrial(refusal), felt: felt{cut: true}}
+	return delaying(w.Add, w.Jitter, w.Stream)
 }
 
-func streams(s experiments.Stream, kind string, attributes map[string]any) []toxi.Toxic {
+func streams(s fault.Stream, kind string, attributes map[string]any) []toxi.Toxic {
 	var list []toxi.Toxic
-	for _, one := range []experiments.Stream{experiments.StreamUp, experiments.StreamDown} {
-		if s == one || s == experiments.StreamBoth || s == "" && one == experiments.StreamDown {
+	for _, one := range []fault.Stream{fault.StreamUp, fault.StreamDown} {
+		if s == one || s == fault.StreamBoth || s == "" && one == fault.StreamDown {
 			list = append(list, toxi.Toxic{Type: kind, Stream: string(one), Toxicity: 1, Attributes: attributes})
 		}
 	}
@@ -89,15 +92,15 @@ func streams(s experiments.Stream, kind string, attributes map[string]any) []tox
 
 // delaying is latency with jitter, one toxic a stream. Where the jitter may eat all of the latency, no single answer needs to be late:
 // one of many must be.
-func delaying(add, jitter time.Duration, s experiments.Stream) plan {
+func delaying(add, jitter time.Duration, s fault.Stream) plan {
 	add, jitter = round(add), round(jitter)
 	p := plan{toxics: streams(s, "latency", map[string]any{"latency": add.Milliseconds(), "jitter": jitter.Milliseconds()})}
 	if least := time.Duration(len(p.toxics)) * (add - jitter); least > 0 {
-		p.trial, p.felt = pingTrial(least, time.Duration(len(p.toxics))*(add+jitter)), felt{least: least}
+		p.trial, p.evidence = pingTrial(least, time.Duration(len(p.toxics))*(add+jitter)), victimEvidence{least: least}
 		return p
 	}
 	some := max(add, jitter) / 2
-	p.trial, p.felt = someTrial(some, time.Duration(len(p.toxics))*(add+jitter)), felt{some: some}
+	p.trial, p.evidence = someTrial(some, time.Duration(len(p.toxics))*(add+jitter)), victimEvidence{some: some}
 	return p
 }
 
@@ -112,12 +115,12 @@ func millis(d time.Duration) int64 { return round(d).Milliseconds() }
 
 // Prepare resolves the victims' ways and measures them as they are. A way that does not answer now could not show a fault either.
 func (x *Toxics) Prepare(ctx context.Context, shot history.Event) (undo.Record, error) {
-	f := x.Fault(shot.Fault.ID)
-	if f == nil {
-		return undo.Record{}, fmt.Errorf("no fault %q in the experiment", shot.Fault.ID)
+	f, err := x.wire(shot.Fault.ID)
+	if err != nil {
+		return undo.Record{}, err
 	}
-	p, rec := planOf(f), undo.Record{}
-	for _, name := range x.victims(f, shot.Fault) {
+	p, rec := planOf(f.Wire()), undo.Record{}
+	for _, name := range x.victims(f.Target(), shot.Fault) {
 		w, err := x.resolve(ctx, name)
 		if err != nil {
 			return undo.Record{}, err
@@ -126,14 +129,14 @@ func (x *Toxics) Prepare(ctx context.Context, shot history.Event) (undo.Record, 
 			w.Toxics = append(w.Toxics, toxicName(w.Proxy, shot, t.Stream))
 		}
 		w.Down = p.down || p.cut
-		rec.Ways = append(rec.Ways, w)
+		rec.Routes = append(rec.Routes, w)
 	}
-	if len(rec.Ways) == 0 {
-		return undo.Record{}, &voidError{"no_target", "no replica's way to the store is struck"}
+	if len(rec.Routes) == 0 {
+		return undo.Record{}, &voidError{history.NoTarget, "no replica's way to the store is struck"}
 	}
-	seen, err := x.measure(ctx, rec.Ways, p.trial.before(), 0)
+	seen, err := x.measure(ctx, rec.Routes, p.trial.before(), 0)
 	if err != nil {
-		return undo.Record{}, &voidError{"unconfirmed", fmt.Sprintf("the way to the store was disturbed before the fault: %v", err)}
+		return undo.Record{}, &voidError{history.Unconfirmed, fmt.Sprintf("the way to the store was disturbed before the fault: %v", err)}
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -146,12 +149,12 @@ func (x *Toxics) Prepare(ctx context.Context, shot history.Event) (undo.Record, 
 }
 
 // victims are the names of the replicas whose ways are struck. With aim all these are all, those included that are dead just now.
-func (x *Toxics) victims(f *experiments.Fault, b *history.Fault) []string {
+func (x *Toxics) victims(a fault.Aim, b *history.Fault) []string {
 	list := b.Victims
 	if b.Victim != "" {
 		list = []string{b.Victim}
 	}
-	if a := f.Aim(); a.All || a == (experiments.Aim{}) {
+	if a.All || a == (fault.Aim{}) {
 		list = x.Replicas
 	}
 	var names []string
@@ -163,8 +166,8 @@ func (x *Toxics) victims(f *experiments.Fault, b *history.Fault) []string {
 	return names
 }
 
-func (x *Toxics) resolve(ctx context.Context, name string) (undo.Way, error) {
-	w, ok := x.Way(name)
+func (x *Toxics) resolve(ctx context.Context, name string) (undo.ProxyRoute, error) {
+	w, ok := x.Route(name)
 	if !ok {
 		return w, fmt.Errorf("%s has no way to the store that could be struck", name)
 	}
@@ -188,12 +191,12 @@ func toxicName(proxy string, shot history.Event, stream string) string {
 // be reset are ended with FIN (the server cannot reset those), new ones with RST.
 func (x *Toxics) Inject(ctx context.Context, r undo.Record) (history.Span, error) {
 	span := history.At(x.Clock())
-	f := x.Fault(r.Shot.Fault.ID)
-	if f == nil {
-		return span, fmt.Errorf("no fault %q in the experiment", r.Shot.Fault.ID)
+	f, err := x.wire(r.Shot.Fault.ID)
+	if err != nil {
+		return span, err
 	}
-	p := planOf(f)
-	err := each(r.Ways, func(w undo.Way) error {
+	p := planOf(f.Wire())
+	err = each(r.Routes, func(w undo.ProxyRoute) error {
 		c := toxi.New(w.API)
 		if p.down || p.cut {
 			if err := c.Enable(ctx, w.Proxy, false); err != nil {
@@ -230,28 +233,28 @@ func (x *Toxics) Confirm(ctx context.Context, r undo.Record, applied history.Spa
 func (x *Toxics) confirm(ctx context.Context, r undo.Record, applied history.Span) (history.Span, history.Fault, error) {
 	var base, need time.Duration
 	x.edit(r.Shot.Op, func(g *ground) { base, need = g.base, g.need })
-	f := x.Fault(r.Shot.Fault.ID)
-	if f == nil {
-		return applied, history.Fault{}, fmt.Errorf("no fault %q in the experiment", r.Shot.Fault.ID)
+	f, err := x.wire(r.Shot.Fault.ID)
+	if err != nil {
+		return applied, history.Fault{}, err
 	}
-	p := planOf(f)
+	p := planOf(f.Wire())
 	saw := history.Fault{Baseline: int64(base), Expected: int64(need)}
 	window := func() history.Span { return history.Span{From: applied.From, To: x.Clock()} }
 
-	observed, err := x.measure(ctx, r.Ways, p.trial, need)
+	observed, err := x.measure(ctx, r.Routes, p.trial, need)
 	if len(observed) > 0 && !p.trial.cut {
 		saw.Observed = int64(slices.Min(observed))
 	}
 	switch {
 	case err != nil:
-		return window(), saw, &voidError{"unconfirmed", fmt.Sprintf("a connection of our own did not show the fault: %v", err)}
+		return window(), saw, &voidError{history.Unconfirmed, fmt.Sprintf("a connection of our own did not show the fault: %v", err)}
 	case saw.Observed < saw.Expected:
-		return window(), saw, &voidError{"unconfirmed", fmt.Sprintf("a connection of our own was not slowed down: %s, expected at least %s",
+		return window(), saw, &voidError{history.Unconfirmed, fmt.Sprintf("a connection of our own was not slowed down: %s, expected at least %s",
 			time.Duration(saw.Observed), need)}
 	}
-	felt := p.felt
-	felt.base = base
-	text, err := x.feel(ctx, r, x.victims(f, r.Shot.Fault), applied, felt)
+	wanted := p.evidence
+	wanted.base = base
+	text, err := x.seeVictims(ctx, r, x.victims(f.Target(), r.Shot.Fault), applied, wanted)
 	saw.Detail = text
 	if gone := x.stillOn(ctx, r); gone != nil {
 		return window(), saw, gone
@@ -265,12 +268,12 @@ func (x *Toxics) stillOn(ctx context.Context, r undo.Record) error {
 	if lost == "" {
 		return nil
 	}
-	return &voidError{"unconfirmed", "the fault ended before its time: " + lost}
+	return &voidError{history.Unconfirmed, "the fault ended before its time: " + lost}
 }
 
 // lost says which part of a fault is not there any more, or "".
 func (x *Toxics) lost(ctx context.Context, r undo.Record) string {
-	err := each(r.Ways, func(w undo.Way) error {
+	err := each(r.Routes, func(w undo.ProxyRoute) error {
 		p, err := toxi.New(w.API).Proxy(ctx, w.Proxy)
 		switch {
 		case errors.Is(err, toxi.ErrNotFound):
@@ -302,10 +305,10 @@ func (x *Toxics) Revert(ctx context.Context, r undo.Record) (history.Span, error
 	if g != nil && g.on {
 		lost = x.lost(ctx, r)
 	}
-	err := RevertWays(ctx, r)
+	err := RevertRoutes(ctx, r)
 	span.To = x.Clock()
 	if err == nil && g != nil {
-		err = x.awaitFree(ctx, r.Ways, *g)
+		err = x.awaitFree(ctx, r.Routes, *g)
 	}
 	if err == nil && lost != "" {
 		err = fmt.Errorf("fault %s had ended before it was ended: %s: nothing of it is left, but for how long it was on is not known", r.Shot.Op, lost)
@@ -322,10 +325,10 @@ func (x *Toxics) edit(op string, f func(*ground)) {
 }
 
 // each does one thing to all ways at once, and joins the errors.
-func each(ways []undo.Way, do func(undo.Way) error) error {
-	errs := make([]error, len(ways))
+func each(routes []undo.ProxyRoute, do func(undo.ProxyRoute) error) error {
+	errs := make([]error, len(routes))
 	var wg sync.WaitGroup
-	for i, w := range ways {
+	for i, w := range routes {
 		wg.Go(func() { errs[i] = do(w) })
 	}
 	wg.Wait()

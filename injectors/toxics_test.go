@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/runner"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/experiments/undo"
@@ -31,7 +32,7 @@ type stand struct {
 	proxies *testbed.Proxies
 	redis   string
 	log     *runner.Log
-	fault   experiments.Fault
+	fault   fault.Spec
 }
 
 func newStand(t *testing.T, o testbed.ProxyOptions) *stand {
@@ -50,8 +51,8 @@ func newStand(t *testing.T, o testbed.ProxyOptions) *stand {
 		}
 	})
 	s.Toxics = &Toxics{
-		Fault:    func(string) *experiments.Fault { return &s.fault },
-		Way:      s.proxies.Way,
+		Fault:    func(string) fault.Spec { return s.fault },
+		Route:    s.proxies.Route,
 		Replicas: o.Replicas,
 		Await:    s.log.Await,
 		Past:     func() []history.Event { return s.log.Since(0) },
@@ -110,14 +111,13 @@ func renew(ctx context.Context, conn net.Conn, addr string) (net.Conn, error) {
 }
 
 // shot is a fault aimed at r1 for two seconds.
-func (s *stand) shot(f experiments.Fault) history.Event {
-	f.ID = "f"
+func (s *stand) shot(f fault.Spec) history.Event {
 	s.fault = f
 	return history.Event{N: 0, Op: "f#1", Fault: &history.Fault{ID: "f", Shot: 1, Kind: f.Kind(), Victim: "r1.1", Declared: int64(2 * time.Second)}}
 }
 
 // strike prepares and injects.
-func (s *stand) strike(t *testing.T, f experiments.Fault) (undo.Record, history.Span) {
+func (s *stand) strike(t *testing.T, f fault.Spec) (undo.Record, history.Span) {
 	t.Helper()
 	shot := s.shot(f)
 	rec, err := s.Prepare(t.Context(), shot)
@@ -134,7 +134,7 @@ func (s *stand) strike(t *testing.T, f experiments.Fault) (undo.Record, history.
 
 func (s *stand) proxy(t *testing.T, name string) toxi.Proxy {
 	t.Helper()
-	w, ok := s.proxies.Way(name)
+	w, ok := s.proxies.Route(name)
 	if !ok {
 		t.Fatalf("%s has no way", name)
 	}
@@ -145,17 +145,17 @@ func (s *stand) proxy(t *testing.T, name string) toxi.Proxy {
 	return p
 }
 
-func networkFaults() map[string]experiments.Fault {
-	r1 := experiments.Aim{Replica: "r1"}
-	return map[string]experiments.Fault{
-		"latency both":        {Latency: &experiments.Latency{Aim: r1, Add: 40 * time.Millisecond, Stream: experiments.StreamBoth}},
-		"latency with jitter": {Latency: &experiments.Latency{Aim: r1, Add: 60 * time.Millisecond, Jitter: 20 * time.Millisecond, Stream: experiments.StreamDown}},
-		"jitter":              {Jitter: &experiments.Jitter{Aim: r1, By: 80 * time.Millisecond, Stream: experiments.StreamUp}},
-		"bandwidth":           {Bandwidth: &experiments.Bandwidth{Aim: r1, Rate: 50, Stream: experiments.StreamBoth}},
-		"slow close":          {SlowClose: &experiments.SlowClose{Aim: r1, Delay: 100 * time.Millisecond, Stream: experiments.StreamDown}},
-		"black hole":          {BlackHole: &experiments.Cut{Aim: r1}},
-		"reset":               {Reset: &experiments.Cut{Aim: r1}},
-		"down":                {Down: &experiments.Cut{Aim: r1}},
+func networkFaults() map[string]fault.Spec {
+	r1 := fault.Aim{Replica: "r1"}
+	return map[string]fault.Spec{
+		"latency both":        &fault.Latency{Aim: r1, Add: 40 * time.Millisecond, Stream: fault.StreamBoth},
+		"latency with jitter": &fault.Latency{Aim: r1, Add: 60 * time.Millisecond, Jitter: 20 * time.Millisecond, Stream: fault.StreamDown},
+		"jitter":              &fault.Jitter{Aim: r1, By: 80 * time.Millisecond, Stream: fault.StreamUp},
+		"bandwidth":           &fault.Bandwidth{Aim: r1, Rate: 50, Stream: fault.StreamBoth},
+		"slow close":          &fault.SlowClose{Aim: r1, Delay: 100 * time.Millisecond, Stream: fault.StreamDown},
+		"black hole":          &fault.Cut{How: fault.Hole, Aim: r1},
+		"reset":               &fault.Cut{How: fault.Reset, Aim: r1},
+		"down":                &fault.Cut{How: fault.Down, Aim: r1},
 	}
 }
 
@@ -175,7 +175,7 @@ func TestFaultsOfTheNetworkAreFeltAndEnd(t *testing.T) {
 			if window.From != applied.From || window.To < applied.To || !strings.Contains(saw.Detail, "r1") || saw.Observed < saw.Expected || saw.Baseline <= 0 {
 				t.Errorf("window %v of %v, seen %+v", window, applied, saw)
 			}
-			if f.Cut() == nil && saw.Expected <= 0 {
+			if f.(fault.Network).Wire().Cut == "" && saw.Expected <= 0 {
 				t.Errorf("nothing was expected: %+v", saw)
 			}
 			for range 2 { // it may be called again
@@ -214,9 +214,9 @@ func TestAClientThatGoesRoundTheProxyIsVoid(t *testing.T) {
 
 func TestAFaultThatNobodyFeelsIsVoid(t *testing.T) {
 	s := newStand(t, testbed.ProxyOptions{})
-	rec, applied := s.strike(t, experiments.Fault{BlackHole: &experiments.Cut{}})
-	if len(rec.Ways) != 2 {
-		t.Errorf("aimed at all, and struck %d ways of 2", len(rec.Ways))
+	rec, applied := s.strike(t, &fault.Cut{How: fault.Hole})
+	if len(rec.Routes) != 2 {
+		t.Errorf("aimed at all, and struck %d ways of 2", len(rec.Routes))
 	}
 	if _, _, err := s.Confirm(t.Context(), rec, applied); void(err) != "unconfirmed" {
 		t.Errorf("%v, want a void shot", err)
@@ -225,9 +225,9 @@ func TestAFaultThatNobodyFeelsIsVoid(t *testing.T) {
 
 // Somebody else ends the fault: before it is confirmed it is void, afterwards nobody knows for how long it was on.
 func TestAFaultThatEndsBeforeItsTime(t *testing.T) {
-	latency := experiments.Fault{Latency: &experiments.Latency{Aim: experiments.Aim{Replica: "r1"}, Add: 50 * time.Millisecond, Stream: experiments.StreamDown}}
+	latency := &fault.Latency{Aim: fault.Aim{Replica: "r1"}, Add: 50 * time.Millisecond, Stream: fault.StreamDown}
 	remove := func(rec undo.Record) {
-		w := rec.Ways[0]
+		w := rec.Routes[0]
 		if err := toxi.New(w.API).Remove(t.Context(), w.Proxy, w.Toxics[0]); err != nil {
 			t.Fatal(err)
 		}
@@ -259,13 +259,13 @@ func TestAFaultThatEndsBeforeItsTime(t *testing.T) {
 
 func TestAnotherOnesToxicStays(t *testing.T) {
 	s := newStand(t, testbed.ProxyOptions{})
-	rec, _ := s.strike(t, experiments.Fault{Latency: &experiments.Latency{Aim: experiments.Aim{Replica: "r1"}, Add: 20 * time.Millisecond, Stream: experiments.StreamDown}})
-	w := rec.Ways[0]
+	rec, _ := s.strike(t, &fault.Latency{Aim: fault.Aim{Replica: "r1"}, Add: 20 * time.Millisecond, Stream: fault.StreamDown})
+	w := rec.Routes[0]
 	theirs := toxi.Toxic{Name: "theirs", Type: "latency", Stream: "upstream", Toxicity: 1, Attributes: map[string]any{"latency": 1}}
 	if err := toxi.New(w.API).Add(t.Context(), w.Proxy, theirs); err != nil {
 		t.Fatal(err)
 	}
-	if err := RevertWays(t.Context(), rec); err != nil {
+	if err := RevertRoutes(t.Context(), rec); err != nil {
 		t.Fatal(err)
 	}
 	if p := s.proxy(t, "r1"); len(p.Toxics) != 1 || p.Toxics[0].Name != "theirs" {
@@ -282,7 +282,7 @@ func TestTheKnownDeadlockIsSurvived(t *testing.T) {
 				o.Mode, o.URL = experiments.ProxyExternal, toxitest.Start(t).URL
 			}
 			s := newStand(t, o)
-			rec, _ := s.strike(t, experiments.Fault{Latency: &experiments.Latency{Aim: experiments.Aim{Replica: "r1"}, Add: 30 * time.Millisecond, Stream: experiments.StreamDown}})
+			rec, _ := s.strike(t, &fault.Latency{Aim: fault.Aim{Replica: "r1"}, Add: 30 * time.Millisecond, Stream: fault.StreamDown})
 			stuck := s.stopReading(t, s.proxies.Addr("r1"))
 			defer stuck.Close()
 
@@ -294,11 +294,11 @@ func TestTheKnownDeadlockIsSurvived(t *testing.T) {
 			if p := s.proxy(t, "r1"); !strings.HasSuffix(p.Name, "~2") || len(p.Toxics) != 0 {
 				t.Errorf("the deadlock was not provoked, or not passed by: %+v", p)
 			}
-			if err := RevertWays(t.Context(), rec); err != nil {
+			if err := RevertRoutes(t.Context(), rec); err != nil {
 				t.Errorf("again, by the record alone: %v", err)
 			}
 			s.beat(t, "r1", s.proxies.Addr("r1"))
-			rec, applied := s.strike(t, experiments.Fault{Latency: &experiments.Latency{Aim: experiments.Aim{Replica: "r1"}, Add: 30 * time.Millisecond, Stream: experiments.StreamBoth}})
+			rec, applied := s.strike(t, &fault.Latency{Aim: fault.Aim{Replica: "r1"}, Add: 30 * time.Millisecond, Stream: fault.StreamBoth})
 			if _, _, err := s.Confirm(t.Context(), rec, applied); err != nil {
 				t.Errorf("the way cannot be struck again: %v", err)
 			}
@@ -373,25 +373,25 @@ func TestARestartedServerIsNotMistakenForAFault(t *testing.T) {
 	server := toxitest.Start(t)
 	s := newStand(t, testbed.ProxyOptions{Mode: experiments.ProxyExternal, URL: server.URL})
 	s.beat(t, "r1", s.proxies.Addr("r1"))
-	rec, applied := s.strike(t, experiments.Fault{Down: &experiments.Cut{Aim: experiments.Aim{Replica: "r1"}}})
+	rec, applied := s.strike(t, &fault.Cut{How: fault.Down, Aim: fault.Aim{Replica: "r1"}})
 	server.Restart() // nobody listens on the way: as with the fault
 	if _, _, err := s.Confirm(t.Context(), rec, applied); void(err) != "unconfirmed" || !strings.Contains(err.Error(), "restarted") {
 		t.Errorf("%v, want a void shot", err)
 	}
-	if err := RevertWays(t.Context(), rec); err != nil {
+	if err := RevertRoutes(t.Context(), rec); err != nil {
 		t.Errorf("what is gone is undone: %v", err)
 	}
 }
 
 func TestAServerThatIsGoneIsRevertedOnlyIfItWasTheRunners(t *testing.T) {
-	w := undo.Way{API: "http://127.0.0.1:1", // no port that others are given
+	w := undo.ProxyRoute{API: "http://127.0.0.1:1", // no port that others are given
 		Proxy: "lockdrill-x-r1", Listen: "127.0.0.1:1", Toxics: []string{"lockdrill-x-r1-f.1-upstream"}}
-	err := RevertWays(t.Context(), undo.Record{Kind: "latency", Ways: []undo.Way{w}})
+	err := RevertRoutes(t.Context(), undo.Record{Kind: "latency", Routes: []undo.ProxyRoute{w}})
 	if err == nil || !errors.Is(err, syscall.ECONNREFUSED) || !strings.Contains(err.Error(), "curl -X DELETE") {
 		t.Errorf("%v: nobody knows whether a server that does not answer still has the toxic, and how it is removed", err)
 	}
 	w.Own = os.Getpid()
-	if err := RevertWays(t.Context(), undo.Record{Kind: "latency", Ways: []undo.Way{w}}); err != nil {
+	if err := RevertRoutes(t.Context(), undo.Record{Kind: "latency", Routes: []undo.ProxyRoute{w}}); err != nil {
 		t.Errorf("the embedded server is gone: %v", err)
 	}
 }

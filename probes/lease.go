@@ -62,7 +62,7 @@ func (p *Leases) Close() {
 // since the last look whose function was called, and for each stretch of which a watch did not tell; with final, also one for every
 // object as it is. Their stamps are their own.
 func (p *Leases) Look(ctx context.Context, final bool) (func(history.Span) []history.Event, error) {
-	seen := make([]sight, len(p.leases))
+	seen := make([]sample, len(p.leases))
 	for i, w := range p.leases {
 		var err error
 		if _, seen[i], err = p.see(ctx, w.name); err != nil {
@@ -104,8 +104,8 @@ func (p *Leases) Holder(ctx context.Context, name string) (epoch string, pttl ti
 }
 
 // see reads an object, and takes note of which version it had.
-func (p *Leases) see(ctx context.Context, name string) (record, sight, error) {
-	s := sight{at: history.At(p.clock())}
+func (p *Leases) see(ctx context.Context, name string) (record, sample, error) {
+	s := sample{at: history.At(p.clock())}
 	l, ok, err := p.api.Lease(ctx, name)
 	if err != nil {
 		return record{}, s, err

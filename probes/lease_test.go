@@ -376,7 +376,7 @@ func TestLeasesHolder(t *testing.T) {
 		t.Errorf("a look without an API server: %v", err)
 	}
 	if err := away.Sight(t.Context()); !errors.Is(err, errAway) {
-		t.Errorf("a sight without an API server: %v", err)
+		t.Errorf("a look without an API server: %v", err)
 	}
 	if _, _, _, err := away.Holder(t.Context(), "away"); !errors.Is(err, errAway) {
 		t.Errorf("a holder without an API server: %v", err)

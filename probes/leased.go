@@ -17,12 +17,12 @@ import (
 type leased struct {
 	lock, name string
 
-	mu     sync.Mutex
-	news   []change      // told by the watch, and not reported yet
-	known  bool          // the watch has told something
-	told   chan struct{} // closed when it tells of the next change, stands or breaks
-	broken error         // why it does not watch at present
-	sights []sight       // of versions that may not be reported yet
+	mu      sync.Mutex
+	news    []change      // told by the watch, and not reported yet
+	known   bool          // the watch has told something
+	told    chan struct{} // closed when it tells of the next change, stands or breaks
+	broken  error         // why it does not watch at present
+	samples []sample      // of versions that may not be reported yet
 
 	last   change       // the state that was reported last
 	seen   bool         // there was one
@@ -41,8 +41,8 @@ type change struct {
 	kube    kube.LeaseChange
 }
 
-// sight is a version that a look showed, at an instant in at.
-type sight struct {
+// sample is a version that a look showed, at an instant in at.
+type sample struct {
 	version string
 	at      history.Span
 }
@@ -106,14 +106,14 @@ func (w *leased) heard(err error) {
 	w.wake()
 }
 
-func (w *leased) note(s sight) {
+func (w *leased) note(s sample) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.sights = append(w.sights, s)
+	w.samples = append(w.samples, s)
 }
 
 // await waits until the watch has told of what a look showed.
-func (w *leased) await(ctx context.Context, s sight) error {
+func (w *leased) await(ctx context.Context, s sample) error {
 	for {
 		w.mu.Lock()
 		reached, told, broken := w.reached(s.version), w.told, w.broken
@@ -138,7 +138,7 @@ func (w *leased) reached(version string) bool {
 
 // report appends what the watch has told since the last time. A change came after the last look that showed the version before, and
 // before it was told.
-func (w *leased) report(events []history.Event, s sight, final bool, holder func(string) string) []history.Event {
+func (w *leased) report(events []history.Event, s sample, final bool, holder func(string) string) []history.Event {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.recall()
@@ -148,7 +148,7 @@ func (w *leased) report(events []history.Event, s sight, final bool, holder func
 	}
 	w.news = nil
 	// What was seen before this look was asked has been told since, or lies where the watch told nothing.
-	w.sights = slices.DeleteFunc(w.sights, func(o sight) bool { return o.at.To < s.at.From })
+	w.samples = slices.DeleteFunc(w.samples, func(o sample) bool { return o.at.To < s.at.From })
 	at := w.span
 	if s.version == w.last.version {
 		at = s.at
@@ -163,9 +163,9 @@ func (w *leased) report(events []history.Event, s sight, final bool, holder func
 	return events
 }
 
-// recall takes the latest sight of the present version. That there is no object may have been seen before there was one, or after.
+// recall takes the latest sample of the present version. That there is no object may have been seen before there was one, or after.
 func (w *leased) recall() {
-	w.sights = slices.DeleteFunc(w.sights, func(s sight) bool {
+	w.samples = slices.DeleteFunc(w.samples, func(s sample) bool {
 		if s.version != w.last.version {
 			return false
 		}

@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
-	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 )
 
 // Kills of pods: the call, the end of the object and the end of the process are three instants, and only what was seen of the last one
@@ -33,7 +33,7 @@ func deathOf(f verdict.FaultResult) deathWords {
 	switch {
 	case d.Object != nil:
 		w.object = until(*d.Object.To)
-	case f.Form == experiments.FormCrash:
+	case f.Form == fault.Crash:
 		w.object = "stays"
 	}
 	if d.End != nil {
@@ -68,7 +68,7 @@ func meansWords(f verdict.FaultResult) string {
 	case "exec":
 		return "a command in its container"
 	}
-	if f.Form == experiments.FormForceDelete {
+	if f.Form == fault.ForceDelete {
 		return "deleted with grace 0"
 	}
 	return "deleted with its own grace"
@@ -84,7 +84,7 @@ func leavesOpen(f verdict.FaultResult) string {
 		return "Nobody saw the process end: it may live on. Takeovers from its last sign of life are shown to be at most so long, never at least."
 	}
 	within := "The process ended within " + roughly(*d.End.To-d.Sign) + " of its last sign of life: a takeover is known no closer than that."
-	if f.Form != experiments.FormCrash {
+	if f.Form != fault.Crash {
 		within += " A hand-over is counted from the call."
 	}
 	if d.Object != nil && *d.Object.To < d.Sign {
@@ -110,24 +110,13 @@ func deathItems(j *verdict.Judgement) []item {
 	return list
 }
 
-// deaths lists the kills of pods with their three instants.
-func (p *page) deaths(j *verdict.Judgement) {
-	list := deathItems(j)
-	if len(list) == 0 {
-		return
-	}
-	p.title(deathTitle)
-	p.items(list)
-	p.blank()
-}
-
 // deathBlocks are the kills of pods as a table, and what each leaves open.
 func deathBlocks(j *verdict.Judgement) []block {
 	kills := podKills(j)
 	g := gridOf(deathTitle, []string{"fault", "victim", "form", "means", "call", "object gone", "last sign of life", "process ended"}, kills,
 		func(f verdict.FaultResult) []gridCell {
 			w := deathOf(f)
-			return []gridCell{figureCell(clipped(shotName(f), longName)), plainCell(f.Victim), plainCell(words(f.Form, "")), plainCell(meansWords(f)), figureCell(w.call),
+			return []gridCell{figureCell(clipped(shotName(f), longName)), plainCell(f.Victim), plainCell(fault.Words(f.Form, "")), plainCell(meansWords(f)), figureCell(w.call),
 				figureCell(w.object), figureCell(w.sign), plainCell(w.end)}
 		})
 	if g == nil {

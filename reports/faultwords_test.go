@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -38,7 +39,7 @@ func shots() []history.Fault {
 // Every fault is told with whom it strikes, what it does and for how long, what was seen of it, and its end.
 func TestStoryOfEveryFault(t *testing.T) {
 	e := drill()
-	e.Faults = append(e.Faults, experiments.Fault{ID: "restart-keep", Store: &experiments.StoreFault{Do: experiments.StoreRestart, Keep: true}})
+	e.Faults = append(e.Faults, experiments.Fault{ID: "restart-keep", Spec: &fault.Store{Do: fault.StoreRestart, Keep: true}})
 	story := NewStory(e)
 	var b strings.Builder
 	tell := func(at float64, e history.Event) {

@@ -50,7 +50,7 @@ func (s *Suites) Add(r Run) {
 	}
 	for _, p := range []item{
 		{"run", j.Run.ID}, {"verdict", j.Verdict}, {"exitStatus", strconv.Itoa(j.ExitCode)}, {"seed", strconv.FormatInt(j.Run.Seed, 10)},
-		{"timeScale", factor(j.Run.TimeScale)}, {"tool", r.History.Header.Tool}, {"experimentDigest", r.History.Header.Digest},
+		{"timeScale", factor(j.Run.TimeScale)}, {"tool", r.Record.Header.Tool}, {"experimentDigest", r.Record.Header.Digest},
 	} {
 		suite.AddProperty(p.Label, clean(p.Text))
 	}
@@ -93,8 +93,9 @@ func (s *Suites) Write(w io.Writer) error {
 func numbered(j *verdict.Judgement) []junit.Testcase {
 	var cases []junit.Testcase
 	n := map[string]int{}
-	for _, row := range j.SLOs {
-		class, name := j.Run.Experiment+"."+cmp.Or(row.Lock, "run"), promise(row, j.Run.TimeScale)
+	for _, s := range j.SLOs {
+		row := rowOf(s, j)
+		class, name := j.Run.Experiment+"."+cmp.Or(row.Lock, "run"), row.promise
 		if n[class+"\x00"+name]++; n[class+"\x00"+name] > 1 {
 			name += fmt.Sprintf(" (%d)", n[class+"\x00"+name])
 		}
@@ -107,19 +108,17 @@ func numbered(j *verdict.Judgement) []junit.Testcase {
 			err = told(row, "inconclusive")
 		}
 		c := outcome(class, name, err, failure)
-		c.SystemOut = &junit.Output{Data: clean("observed " + observed(row) + ", " + sample(row))}
+		c.SystemOut = &junit.Output{Data: clean("observed " + row.observed + ", " + row.sample)}
 		cases = append(cases, c)
 	}
 	return cases
 }
 
 // told is why a row is not met. The first line says it all: many views show nothing else.
-func told(row verdict.SLOResult, kind string) *junit.Result {
-	lines := []string{fmt.Sprintf("observed %s, %s", observed(row), sample(row))}
-	for _, i := range []item{{"why", row.Why}, {"next", row.Next}, {"see", events(row.Evidence)}} {
-		if i.Text != "" {
-			lines = append(lines, i.Label+": "+i.Text)
-		}
+func told(row sloRow, kind string) *junit.Result {
+	lines := []string{"observed " + row.observed + ", " + row.sample}
+	for _, i := range row.explained() {
+		lines = append(lines, i.Label+": "+i.Text)
 	}
 	return &junit.Result{Type: kind, Message: strings.Join(lines[:min(2, len(lines))], "; "), Data: strings.Join(lines, "\n")}
 }
@@ -135,7 +134,7 @@ func drillCases(r Run) []junit.Testcase {
 	if !j.Run.CleanedUp {
 		text := "clean-up " + cleanUpText(j)
 		lines := []string{text}
-		for _, i := range leftItems(r.History, "") {
+		for _, i := range leftItems(r.Record, "") {
 			lines = append(lines, because(i.Label, i.Text))
 		}
 		dirt = &junit.Result{Type: "dirty", Message: text, Data: strings.Join(lines, "\n")}
@@ -145,7 +144,7 @@ func drillCases(r Run) []junit.Testcase {
 	}
 	cases := []junit.Testcase{faults, end, outcome(class, caseCleanUp, dirt, nil)}
 	if j.Verdict != "pass" && !slices.ContainsFunc(append(numbered(j), cases...), notGreen) { // such as: no SLO was declared
-		text := strings.Join(append([]string{runTally(j)}, whys(j.Lacks)...), "\n")
+		text := strings.Join(append([]string{runTally(j)}, whys(j.Missing)...), "\n")
 		cases[1] = outcome(class, caseEnd, &junit.Result{Type: j.Verdict, Message: runTally(j), Data: text}, nil)
 	}
 	return cases
@@ -158,7 +157,7 @@ func runTally(j *verdict.Judgement) string {
 	return word + ", " + tally(j)
 }
 
-func whys(ls []verdict.Lack) []string {
+func whys(ls []verdict.Missing) []string {
 	var text []string
 	for _, l := range ls {
 		text = append(text, l.Why)

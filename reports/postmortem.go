@@ -27,9 +27,11 @@ func Postmortem(w io.Writer, r Run, o MarkdownOptions) error {
 	m.impact(j)
 	m.violated(j)
 	m.shown(j)
-	m.timeline(r)
-	m.section("Not cleaned up", leftItems(r.History, o.Folder))
-	m.section("Was the drill valid?", validityItems(j))
+	if err := m.timeline(r); err != nil {
+		return err
+	}
+	m.section("Not cleaned up", leftItems(r.Record, o.Folder))
+	m.section(validTitle, validityItems(j))
 	m.remarks(j)
 	m.human(pmDetection)
 	m.human(pmCauses)
@@ -71,7 +73,7 @@ func (m *md) facts(r Run, o MarkdownOptions) {
 		{"verdict", markdown(verdict)},
 		{"run", markdown(j.Run.ID)},
 		{"when", markdown(runText(j.Run))},
-		{"recorded by", markdown(r.History.Header.Tool)},
+		{"recorded by", markdown(r.Record.Header.Tool)},
 		{"full report", code(o.Report)},
 		{"folder", code(o.Folder)},
 		{"run again", code(o.Reproduce)},
@@ -119,35 +121,33 @@ func (m *md) violated(j *verdict.Judgement) {
 		return
 	}
 	for _, s := range rows {
-		word, _ := sloWord(s.Verdict)
-		m.line("- **%s** %s, %s: %s, %s", word, markdown(s.Lock), markdown(promise(s, j.Run.TimeScale)), markdown(observed(s)), markdown(sample(s)))
-		for _, i := range []item{{"why", s.Why}, {"next", s.Next}, {"evidence", events(s.Evidence)}} {
-			if i.Text != "" {
-				m.line("  - %s: %s", i.Label, markdown(i.Text))
-			}
+		m.line("- **%s** %s, %s: %s, %s", s.word, markdown(s.Lock), markdown(s.promise), markdown(s.observed), markdown(s.sample))
+		for _, i := range s.explained() {
+			m.line("  - %s: %s", i.Label, markdown(i.Text))
 		}
 	}
 }
 
 // unmet are the rows that did not pass, the worst first.
-func unmet(j *verdict.Judgement) []verdict.SLOResult {
-	return slices.DeleteFunc(worstFirst(j.SLOs), func(s verdict.SLOResult) bool { return s.Verdict == verdict.Pass })
+func unmet(j *verdict.Judgement) []sloRow {
+	return slices.DeleteFunc(rowsOf(j), func(s sloRow) bool { return s.Verdict == verdict.Pass })
 }
 
 func (m *md) shown(j *verdict.Judgement) {
 	var list []item
-	for _, s := range j.SLOs {
-		if s.Verdict == verdict.Pass {
-			list = append(list, item{s.Lock, heldText(s, j)})
-		}
+	for _, s := range held(j) {
+		list = append(list, item{s.Lock, s.heldText()})
 	}
 	m.section("What held", list)
 }
 
-// heldText is a promise that was kept, with what shows it.
-func heldText(s verdict.SLOResult, j *verdict.Judgement) string {
-	return promise(s, j.Run.TimeScale) + ": " + observed(s) + ", " + sample(s)
+// held are the rows that passed.
+func held(j *verdict.Judgement) []sloRow {
+	return slices.DeleteFunc(rowsOf(j), func(s sloRow) bool { return s.Verdict != verdict.Pass })
 }
+
+// heldText is a promise that was kept, with what shows it.
+func (s sloRow) heldText() string { return s.promise + ": " + s.observed + ", " + s.sample }
 
 // moment is one line of the timeline.
 type moment struct {
@@ -156,14 +156,17 @@ type moment struct {
 }
 
 // timeline is the run as a person would retell it: faults, what they led to, and the end.
-func (m *md) timeline(r Run) {
-	all := moments(r)
+func (m *md) timeline(r Run) error {
+	all, err := moments(r)
+	if err != nil {
+		return err
+	}
 	m.line("\n## Timeline\n")
 	m.table("T+", "UTC", "what")
-	started, err := time.Parse(time.RFC3339Nano, r.Judgement.Run.Started)
+	started, unknown := time.Parse(time.RFC3339Nano, r.Judgement.Run.Started)
 	for _, at := range all[:min(len(all), mostMoments)] {
 		wall := ""
-		if err == nil {
+		if unknown == nil {
 			wall = started.Add(time.Duration(at.ns)).UTC().Format("15:04:05.0")
 		}
 		m.row(strings.TrimPrefix(figures.Clock(at.ns), "T+"), wall, markdown(at.text))
@@ -171,18 +174,19 @@ func (m *md) timeline(r Run) {
 	if more := len(all) - mostMoments; more > 0 {
 		m.line("\nand %s: see the full report and history.jsonl", figures.Plural(more, "more moment"))
 	}
+	return nil
 }
 
 // moments are the lines of the story that matter afterwards, with the takeovers and duplicates that were concluded from them.
-func moments(r Run) []moment {
-	var all []moment
+func moments(r Run) ([]moment, error) {
+	all := slices.Clone(r.Record.moments)
+	var evidence []int64
+	for _, t := range r.Judgement.Takeovers {
+		evidence = append(evidence, t.Evidence...)
+	}
 	ends := map[int64]int64{} // instant of an event, by its number
-	story := NewStory(r.Experiment)
-	for _, e := range r.History.Events {
-		ends[e.N] = e.To
-		if who, what := story.next(&e); what != "" && matters(e) {
-			all = append(all, moment{e.To, who + ": " + what})
-		}
+	if err := r.Record.events(evidence, func(e *history.Event) { ends[e.N] = e.To }); err != nil {
+		return nil, err
 	}
 	for _, t := range r.Judgement.Takeovers {
 		at := int64(0)
@@ -203,10 +207,10 @@ func moments(r Run) []moment {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b moment) int { return cmp.Compare(a.ns, b.ns) })
-	return all
+	return all, nil
 }
 
-func matters(e history.Event) bool {
+func matters(e *history.Event) bool {
 	switch e.Kind {
 	case history.FaultApplied, history.FaultVoid, history.FaultReverted, history.AbandonKind, history.UnownedEnter, history.StoreIncarnation,
 		history.ReplicaExit, history.RunAbort, history.RunCleanup, history.RunEnd, history.GapKind:

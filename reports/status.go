@@ -26,7 +26,7 @@ type Status struct {
 	done       map[string]bool       // jobs
 }
 
-// keyState is the last look at a key that is present.
+// keyState is the last sample of a key that is present.
 type keyState struct {
 	epoch string
 	since int64 // ns: first seen with this epoch
@@ -65,7 +65,7 @@ func (s *Status) Observe(e history.Event) {
 	case e.Kind == history.AcquireReturn && e.Outcome == history.Fail:
 		delete(s.epochs, e.Epoch)
 	case e.Look != nil && s.keys[e.Lock] != nil:
-		s.look(&e)
+		s.sample(&e)
 	case e.Entry != nil && e.Entry.Terminal && e.Entry.Accepted:
 		s.done[e.Entry.Subject] = true
 	case e.Fault != nil && s.shots[e.Fault.ID] != nil:
@@ -77,7 +77,7 @@ func (s *Status) isLoop(lock string) bool {
 	return slices.ContainsFunc(s.experiment.System.Locks, func(l experiments.Lock) bool { return l.Name == lock && l.Loop() })
 }
 
-func (s *Status) look(e *history.Event) {
+func (s *Status) sample(e *history.Event) {
 	keys := s.keys[e.Lock]
 	if !e.Look.Present {
 		delete(keys, e.Key)
@@ -100,7 +100,7 @@ func (s *Status) fault(e history.Event) {
 		s.active = append(s.active, e)
 	case history.FaultConfirmed:
 		s.shots[e.Fault.ID].confirmed++
-		if e.Fault.Kind == "kill" { // it is over: what follows is its takeover
+		if seen(e.Fault).Traits().Kills { // it is over: what follows is its takeover
 			s.active = slices.DeleteFunc(s.active, ofShot)
 		}
 	case history.FaultVoid:
@@ -133,7 +133,7 @@ func (s *Status) Render(width int, now time.Duration) []string {
 		locks = append(locks, s.lock(&s.experiment.System.Locks[i], now))
 	}
 	for _, a := range s.active {
-		active = append(active, fmt.Sprintf("  active  %s on %s for %s", a.Op, targets(a.Fault.Kind, a.Fault.Via, a.Fault.Victim, a.Fault.Victims), brief(now-time.Duration(a.From))))
+		active = append(active, fmt.Sprintf("  active  %s on %s for %s", a.Op, targets(seen(a.Fault).Traits(), a.Fault.Victim, a.Fault.Victims), brief(now-time.Duration(a.From))))
 	}
 	lines := []string{s.Heartbeat(now)}
 	lines = append(lines, atMost(mostLocks, locks, "lock")...)

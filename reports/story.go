@@ -56,18 +56,18 @@ func (s *Story) next(e *history.Event) (who, what string) {
 		s.pids[e.Replica.Incarnation] = e.Replica.PID
 	}
 	switch {
-	case e.Kind == history.FaultIntent && e.Fault.Kind == "kill":
+	case e.Kind == history.FaultIntent && seen(e.Fault).Traits().Kills:
 		s.doomed[e.Fault.Victim] = true
 	case e.Kind == history.RunAbort, e.Kind == history.RunPhase && e.Phase.Name == history.PhaseFinal:
 		s.closing = true
 	}
-	return s.tell(e)
+	return s.describe(e)
 }
 
 // clockAt is the clock for what a judgement gives in seconds.
 func clockAt(seconds float64) string { return figures.Clock(figures.Nanoseconds(seconds)) }
 
-func (s *Story) tell(e *history.Event) (who, what string) {
+func (s *Story) describe(e *history.Event) (who, what string) {
 	switch {
 	case e.Fault != nil:
 		return e.Op, s.fault(e)
@@ -124,16 +124,16 @@ func (s *Story) fault(e *history.Event) string {
 	case history.FaultApplied:
 		return s.applied(e)
 	case history.FaultConfirmed:
-		seen := feltOf(f).String()
+		seen := measuredOf(f)
 		if f.Detail != "" {
 			seen = strings.TrimPrefix(seen+"; "+f.Detail, "; ")
 		}
 		return because("confirmed", seen)
 	case history.FaultVoid:
-		return because("VOID ("+f.Why+")", f.Detail)
+		return because("VOID ("+string(f.Why)+")", f.Detail)
 	case history.FaultReverted:
 		switch {
-		case e.Source != "runner" && operations(f.Kind) != "":
+		case e.Source != "runner" && seen(f).Traits().Fails != "":
 			return fmt.Sprintf("over in %s after %s", e.Source, figures.Plural(f.Hits, "hit"))
 		case e.Source != "runner":
 			return "over in " + e.Source
@@ -145,21 +145,16 @@ func (s *Story) fault(e *history.Event) string {
 }
 
 func (s *Story) applied(e *history.Event) string {
-	f, held := e.Fault, ""
-	if e.Key != "" {
-		held = " holding " + e.Key
-	}
-	victim := targets(f.Kind, f.Via, f.Victim, f.Victims)
+	f := e.Fault
+	victim := targets(seen(f).Traits(), f.Victim, f.Victims)
 	if pid := s.pids[f.Victim]; pid != 0 {
 		victim += fmt.Sprintf(" (pid %d)", pid)
 	}
-	if pod := s.pods[f.Victim]; pod != "" {
+	pod := s.pods[f.Victim]
+	if pod != "" {
 		victim += " (pod " + pod + ")"
-		if f.Kind == experiments.KindKill && f.Form == experiments.FormCrash {
-			return "crashed " + victim + held
-		}
 	}
-	return action(e, s.faults[f.ID], victim, held)
+	return action(e, s.faults[f.ID], victim, pod != "")
 }
 
 func (s *Story) replica(e *history.Event) string {

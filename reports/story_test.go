@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
@@ -19,8 +20,8 @@ func drill() *experiments.Experiment {
 		Name:   "first-drill",
 		System: experiments.System{Locks: []experiments.Lock{loop, {Name: "job", KeyPrefix: "job:"}}, Work: []experiments.Work{{Lock: "job", Jobs: 200}}},
 		Faults: []experiments.Fault{
-			{ID: "kill-holder", Repeat: experiments.Repeat{Count: 6}, Kill: &experiments.Kill{HolderOf: "reconciler"}},
-			{ID: "burst", Repeat: experiments.Repeat{Count: 1}, RenewFailures: &experiments.OpFailures{Aim: experiments.Aim{HolderOf: "job"}}},
+			{ID: "kill-holder", Repeat: experiments.Repeat{Count: 6}, Spec: &fault.Kill{HolderOf: "reconciler"}},
+			{ID: "burst", Repeat: experiments.Repeat{Count: 1}, Spec: &fault.Failures{Of: lockcore.OpRenew, Aim: fault.Aim{HolderOf: "job"}}},
 		},
 		Limits: experiments.RunLimits{MaxRun: time.Minute},
 	}

@@ -7,16 +7,9 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
-
-// work is what became of the jobs, what the ledger saw, and what the locks cost.
-func (p *page) work(j *verdict.Judgement) {
-	p.title("Work")
-	p.items(workItems(j.Counts))
-	p.items(keyItems(j))
-	p.blank()
-}
 
 // workItems are what became of the jobs, and what the ledger saw.
 func workItems(c verdict.Counts) []item {
@@ -47,13 +40,9 @@ func workItems(c verdict.Counts) []item {
 	return append(list, item{"besides", strings.Join(rare, "; ")})
 }
 
-// validity answers whether the drill itself can be believed.
-func (p *page) validity(j *verdict.Judgement) {
-	p.title("Was the drill valid?")
-	p.items(validityItems(j))
-	p.blank()
-}
+const validTitle = "Was the drill valid?"
 
+// validityItems answer whether the drill itself can be believed.
 func validityItems(j *verdict.Judgement) []item {
 	list := []item{{"steady state", "held before the first fault"}}
 	if !j.Run.Steady {
@@ -163,7 +152,7 @@ func shotItems(shots []verdict.FaultResult) []item {
 	told, more := map[string]int{}, map[string]int{}
 	var ids []string
 	for _, s := range shots {
-		if !s.Confirmed || s.Kind == "kill" {
+		if !s.Confirmed || specOf(s).Traits().Kills {
 			continue
 		}
 		if told[s.ID]++; told[s.ID] > mostShots {
@@ -185,15 +174,15 @@ func shotName(s verdict.FaultResult) string { return fmt.Sprintf("%s#%d", s.ID, 
 
 // faultName is the kind of a fault, with its form and its magnitude.
 func faultName(s verdict.FaultResult) string {
-	if onTheWay(s.Kind) { // what is configured names the stream as well
-		return words(s.Kind, s.Configured)
+	if _, net := specOf(s).(fault.Network); net { // what is configured names the stream as well
+		return fault.Words(s.Kind, s.Configured)
 	}
-	return words(strings.TrimSpace(s.Kind+" "+s.Form), s.Configured)
+	return fault.Words(strings.TrimSpace(s.Kind+" "+s.Form), s.Configured)
 }
 
 func shotText(s verdict.FaultResult) string {
-	parts := []string{faultName(s) + " on " + targets(s.Kind, s.Via, s.Victim, s.Victims)}
-	if seen := feltIn(s).String(); seen != "" {
+	parts := []string{faultName(s) + " on " + targets(specOf(s).Traits(), s.Victim, s.Victims)}
+	if seen := measuredIn(s); seen != "" {
 		parts = append(parts, seen)
 	}
 	if s.Declared != nil && s.Declared.To != nil && *s.Declared.To > s.Declared.From {
@@ -219,17 +208,17 @@ func probeText(s verdict.ProbeSummary) string {
 	if s.LargestGap == nil {
 		return s.ID + ": never looked"
 	}
-	text := fmt.Sprintf("%s: %s, largest gap %s", s.ID, figures.Plural(s.Samples, "look"), exact(*s.LargestGap, unitSeconds))
+	text := fmt.Sprintf("%s: %s, largest gap %s", s.ID, figures.Plural(s.Samples, "sample"), exact(*s.LargestGap, unitSeconds))
 	if s.Gaps > 0 {
 		text += ", BLIND in " + figures.Plural(s.Gaps, "stretch")
 	}
 	return text
 }
 
-// remarks are the contradictions and the warnings.
 // mostRemarks bounds the findings, and the warnings, of the summary.
 const mostRemarks = 20
 
+// remarks are the contradictions and the warnings.
 func (p *page) remarks(j *verdict.Judgement) {
 	if len(j.Findings)+len(j.Warnings) == 0 {
 		return

@@ -7,6 +7,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -57,10 +58,10 @@ func Observe(facts *analysis.Facts, folder string) *Observed {
 func (o *Observed) answer(j *verdict.Judgement) {
 	r := &o.run
 	r.Answered = j.ExitCode == verdict.ExitPass || j.ExitCode == verdict.ExitSLOFailed
-	r.Used = j.Run.Status == verdict.StatusCompleted && len(j.Lacks) == 0
+	r.Used = j.Run.Status == verdict.StatusCompleted && len(j.Missing) == 0
 	switch {
-	case len(j.Lacks) > 0:
-		r.Why = j.Lacks[0].Why
+	case len(j.Missing) > 0:
+		r.Why = j.Missing[0].Why
 	case !r.Used:
 		r.Why = "the run did not come to its end"
 	case r.Answered:
@@ -90,7 +91,9 @@ func failuresOf(j *verdict.Judgement) []failures {
 			thefts++
 		}
 	}
-	paused := slices.ContainsFunc(j.Faults, func(f verdict.FaultResult) bool { return f.Kind == experiments.KindPause && f.Confirmed })
+	paused := slices.ContainsFunc(j.Faults, func(f verdict.FaultResult) bool {
+		return f.Confirmed && fault.Seen(f.Kind, f.Form, f.Via).Traits().Stands > 0
+	})
 	for _, o := range j.Overlap {
 		switch {
 		case o.Lo <= 0:

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
@@ -35,7 +36,7 @@ func TestAdviceHolds(t *testing.T) {
 					if measure == "tick_gap" && p.Loop == nil {
 						continue
 					}
-					try := adviceCase{drill(p, experiments.KillRandom), measure, scale, max}
+					try := adviceCase{drill(p, fault.RandomPhase), measure, scale, max}
 					try.follow(t, name)
 				}
 			}

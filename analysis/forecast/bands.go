@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
@@ -67,7 +68,7 @@ type band struct {
 	lo, hi time.Duration
 	upper  []term // hi is their sum
 	lower  []term // lo is the first less the others, at least 0
-	phases []experiments.KillPhase
+	phases []fault.Phase
 	struck string // how, where it was no kill; "" = killed
 }
 
@@ -78,7 +79,7 @@ func bandOf(e *experiments.Experiment, l *experiments.Lock, warmup time.Duration
 // tickBand is what a loop's tick gap can be, whenever it is struck: the band of a random kill, and the poll that may have
 // gone by since the last tick of a holder that ticks more than once.
 func tickBand(e *experiments.Experiment, l *experiments.Lock, warmup time.Duration) band {
-	b := bandAt(e, l, warmup, []experiments.KillPhase{experiments.KillRandom})
+	b := bandAt(e, l, warmup, []fault.Phase{fault.RandomPhase})
 	if p := l.Policy.Loop; p != nil && p.Mode != lockcore.LoopTTLHold {
 		since := term{"since the last tick", time.Duration(float64(p.Poll) * (1 + p.Jitter))}
 		b.upper, b.hi = append(b.upper, since), b.hi+since.value
@@ -86,7 +87,7 @@ func tickBand(e *experiments.Experiment, l *experiments.Lock, warmup time.Durati
 	return b
 }
 
-func bandAt(e *experiments.Experiment, l *experiments.Lock, warmup time.Duration, phases []experiments.KillPhase) band {
+func bandAt(e *experiments.Experiment, l *experiments.Lock, warmup time.Duration, phases []fault.Phase) band {
 	b := band{lock: l, phases: phases, lo: -1}
 	for _, phase := range b.phases {
 		lower, upper := residual(l.Policy, phase)
@@ -114,24 +115,24 @@ func bandAt(e *experiments.Experiment, l *experiments.Lock, warmup time.Duration
 
 // killPhases lists the moments within a lease of this lock at which the declared kills strike. A kill that aims at another lock
 // strikes this one at random, and so does a burst.
-func killPhases(e *experiments.Experiment, lock string) []experiments.KillPhase {
-	var phases []experiments.KillPhase
-	add := func(p experiments.KillPhase) {
+func killPhases(e *experiments.Experiment, lock string) []fault.Phase {
+	var phases []fault.Phase
+	add := func(p fault.Phase) {
 		if !slices.Contains(phases, p) {
 			phases = append(phases, p)
 		}
 	}
 	for i := range e.Faults {
-		switch k := e.Faults[i].Kill; {
-		case k == nil:
-		case k.HolderOf == lock && k.Phase != "":
-			add(k.Phase)
+		switch f := &e.Faults[i]; {
+		case !f.Traits().Kills:
+		case f.Lock() == lock && f.Moment() != "":
+			add(f.Moment())
 		default:
-			add(experiments.KillRandom)
+			add(fault.RandomPhase)
 		}
 	}
 	if len(phases) == 0 {
-		add(experiments.KillRandom)
+		add(fault.RandomPhase)
 	}
 	return phases
 }
@@ -141,7 +142,7 @@ const BeforeRenew = 0.95
 
 // residual is what is left of the lease when the fault strikes, as summands: lower is TTL less what may have gone by,
 // upper TTL (less what has surely gone by) plus the longest time that an extension may be in flight.
-func residual(p lockcore.Policy, phase experiments.KillPhase) (lower, upper []term) {
+func residual(p lockcore.Policy, phase fault.Phase) (lower, upper []term) {
 	ttl := term{"ttl", p.TTL}
 	renews := p.RenewEvery > 0 && (p.Loop == nil || p.Loop.Mode != lockcore.LoopTTLHold)
 	flight, op := p.Acquire.Timeout, p.Acquire.Timeout
@@ -152,9 +153,9 @@ func residual(p lockcore.Policy, phase experiments.KillPhase) (lower, upper []te
 	every := func(share float64) time.Duration { return time.Duration(float64(p.RenewEvery) * share) }
 	longest := term{"renewal", every(1 + p.RenewJitter)}
 	switch {
-	case phase == experiments.KillAfterGrant || phase == experiments.KillAcquired || phase == experiments.KillAfterRenew && p.RenewEvery > 0:
+	case phase == fault.AfterGrant || phase == fault.Acquired || phase == fault.AfterRenew && p.RenewEvery > 0:
 		return []term{ttl, {"op", op}}, upper
-	case phase == experiments.KillBeforeRenew && p.RenewEvery > 0:
+	case phase == fault.BeforeRenew && p.RenewEvery > 0:
 		return []term{ttl, longest, {"op", op}}, []term{ttl, {"renewal", -every(BeforeRenew * (1 - p.RenewJitter))}, {"in flight", flight}}
 	case renews:
 		return []term{ttl, longest, {"op", op}}, upper
@@ -217,9 +218,9 @@ func (b band) when() string {
 	var ws []string
 	for _, p := range b.phases {
 		switch p {
-		case experiments.KillRandom:
+		case fault.RandomPhase:
 			ws = append(ws, "at random")
-		case experiments.KillAcquired:
+		case fault.Acquired:
 			ws = append(ws, "when acquired")
 		default:
 			ws = append(ws, strings.ReplaceAll(string(p), "_", " "))

@@ -19,14 +19,15 @@ func (b band) under(faults []experiments.Fault, class string) band {
 	leased := class == verdict.ClassPause || class == verdict.ClassHandOver && b.lock.Policy.Release.Mode == lockcore.ReleaseNone
 	for i := range faults {
 		f := &faults[i]
-		if ClassOf(f.Kind(), f.Form()) != class {
+		t := f.Traits()
+		if t.Class != class {
 			continue
 		}
 		switch {
-		case f.Store != nil:
+		case t.AtStore:
 			barred = max(barred, f.For)
-			leased = leased || f.Store.Do != experiments.StoreFlush // what was kept, or replicated, is still leased
-		case f.DeleteKey != nil && f.DeleteKey.To != "", f.Aim().All && f.RenewFailures == nil && outlasts(f, b.lock.Policy.Acquire.Timeout):
+			leased = leased || !t.Empties // what was kept, or replicated, is still leased
+		case t.Plants, f.Aim().All && t.Fails == "" && outlasts(f, b.lock.Policy.Acquire.Timeout):
 			barred = max(barred, f.For)
 		}
 	}
@@ -58,21 +59,8 @@ func (b band) under(faults []experiments.Fault, class string) band {
 	return b
 }
 
-// outlasts reports a fault of a replica or its way under which no call is answered within limit: a mild one keeps nobody away.
+// outlasts reports a fault of a replica or its way under which no call may be answered within limit: a mild one keeps nobody away.
 func outlasts(f *experiments.Fault, limit time.Duration) bool {
-	delay := func(d time.Duration, s experiments.Stream) bool {
-		if s == experiments.StreamBoth {
-			d *= 2
-		}
-		return d >= limit
-	}
-	switch {
-	case f.Latency != nil:
-		return delay(f.Latency.Add+f.Latency.Jitter, f.Latency.Stream)
-	case f.Jitter != nil:
-		return delay(2*f.Jitter.By, f.Jitter.Stream)
-	case f.Bandwidth != nil: // a call is less than a kB
-		return delay(time.Second/time.Duration(max(1, f.Bandwidth.Rate)), f.Bandwidth.Stream)
-	}
-	return f.SlowClose == nil
+	w, net := f.Wire()
+	return !net || w.Outlasts(limit)
 }

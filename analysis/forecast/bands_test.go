@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
@@ -56,11 +57,11 @@ func binomial(k, n int, p float64) float64 {
 }
 
 // drill is an experiment of one lock that is killed in a phase.
-func drill(p lockcore.Policy, phase experiments.KillPhase) *experiments.Experiment {
+func drill(p lockcore.Policy, phase fault.Phase) *experiments.Experiment {
 	e := &experiments.Experiment{
 		TimeScale: 1,
 		System:    experiments.System{Locks: []experiments.Lock{{Name: "l", Key: "k", Policy: p}}},
-		Faults:    []experiments.Fault{{ID: "kill", Repeat: experiments.Repeat{Count: 1}, Kill: &experiments.Kill{HolderOf: "l", Phase: phase}}},
+		Faults:    []experiments.Fault{{ID: "kill", Repeat: experiments.Repeat{Count: 1}, Spec: &fault.Kill{HolderOf: "l", Phase: phase}}},
 	}
 	if p.Loop == nil {
 		e.System.Work = []experiments.Work{{Lock: "l", Jobs: 1, Redeliver: 30 * time.Second}}
@@ -83,19 +84,19 @@ func TestBands(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		p      lockcore.Policy
-		phase  experiments.KillPhase
+		phase  fault.Phase
 		lo, hi float64
 		sum    string
 	}{
-		{"ttl_hold, at random", hold, experiments.KillRandom, 0, 94, "ttl 60s + in flight 2s + poll 30s + acquire 2s: up to 94s (killed at random)"},
-		{"ttl_hold, after its grant", hold, experiments.KillAfterGrant, 58, 94, "ttl 60s - op 2s: at least 58s"},
-		{"ttl_hold renewed in its tick only", holdRenewed, experiments.KillRandom, 0, 94, "up to 94s"},
-		{"renewed loop, at random", renewed, experiments.KillRandom, 18, 39, "ttl 30s - renewal 11s - op 1s: at least 18s"},
-		{"renewed loop, before its renewal", renewed, experiments.KillBeforeRenew, 18, 30.45, "ttl 30s - renewal 8.55s + in flight 1s + poll 6s + acquire 2s: up to 30.45s"},
-		{"renewed loop, after its renewal", renewed, experiments.KillAfterRenew, 29, 39, "killed after renew"},
-		{"job lock", job, experiments.KillRandom, 38, 94, "redelivery 30s"},
-		{"job lock when acquired", job, experiments.KillAcquired, 58, 94, "killed when acquired"},
-		{"job lock that waits", waits, experiments.KillRandom, 38, 102, "acquire wait 10s"},
+		{"ttl_hold, at random", hold, fault.RandomPhase, 0, 94, "ttl 60s + in flight 2s + poll 30s + acquire 2s: up to 94s (killed at random)"},
+		{"ttl_hold, after its grant", hold, fault.AfterGrant, 58, 94, "ttl 60s - op 2s: at least 58s"},
+		{"ttl_hold renewed in its tick only", holdRenewed, fault.RandomPhase, 0, 94, "up to 94s"},
+		{"renewed loop, at random", renewed, fault.RandomPhase, 18, 39, "ttl 30s - renewal 11s - op 1s: at least 18s"},
+		{"renewed loop, before its renewal", renewed, fault.BeforeRenew, 18, 30.45, "ttl 30s - renewal 8.55s + in flight 1s + poll 6s + acquire 2s: up to 30.45s"},
+		{"renewed loop, after its renewal", renewed, fault.AfterRenew, 29, 39, "killed after renew"},
+		{"job lock", job, fault.RandomPhase, 38, 94, "redelivery 30s"},
+		{"job lock when acquired", job, fault.Acquired, 58, 94, "killed when acquired"},
+		{"job lock that waits", waits, fault.RandomPhase, 38, 102, "acquire wait 10s"},
 	} {
 		b := Bands(drill(c.p, c.phase))[0]
 		if b.Lo != c.lo || b.Hi != c.hi || !strings.Contains(b.Sum, c.sum) {
@@ -107,7 +108,7 @@ func TestBands(t *testing.T) {
 // A kill that aims at another lock strikes this one at random.
 func TestBandOfAnotherLocksKill(t *testing.T) {
 	s := time.Second
-	e := drill(lockcore.Policy{TTL: 60 * s, Acquire: lockcore.Acquire{Timeout: 2 * s}, Loop: &lockcore.Loop{Poll: 30 * s, Mode: lockcore.LoopTTLHold}}, experiments.KillAfterGrant)
+	e := drill(lockcore.Policy{TTL: 60 * s, Acquire: lockcore.Acquire{Timeout: 2 * s}, Loop: &lockcore.Loop{Poll: 30 * s, Mode: lockcore.LoopTTLHold}}, fault.AfterGrant)
 	e.System.Locks = append(e.System.Locks, e.System.Locks[0])
 	e.System.Locks[1].Name = "other"
 	if bs := Bands(e); bs[0].Lo == 0 || bs[1].Lo != 0 {
@@ -117,7 +118,7 @@ func TestBandOfAnotherLocksKill(t *testing.T) {
 
 func TestHorizon(t *testing.T) {
 	s := time.Second
-	e := drill(lockcore.Policy{TTL: 60 * s, RenewEvery: 20 * s, OpTimeout: 2 * s, Acquire: lockcore.Acquire{Timeout: 2 * s}}, experiments.KillRandom)
+	e := drill(lockcore.Policy{TTL: 60 * s, RenewEvery: 20 * s, OpTimeout: 2 * s, Acquire: lockcore.Acquire{Timeout: 2 * s}}, fault.RandomPhase)
 	if got := Horizon(e, "l"); got != 94*s+30*s {
 		t.Errorf("horizon %s: the upper end of the band and one redelivery", got)
 	}

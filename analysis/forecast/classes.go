@@ -7,12 +7,13 @@ import (
 	"github.com/lockdrill/lockdrill/experiments"
 )
 
-// classes are those of which there are faults.
+// Classes are those of which there are faults.
 type Classes struct {
 	At         string // a lock
 	aimed, any []string
 }
 
+// Note takes a fault of a class that is aimed at the holder of a lock, or, "", at none.
 func (c *Classes) Note(class, lock string) {
 	c.any = append(c.any, class)
 	if lock == c.At {
@@ -20,7 +21,7 @@ func (c *Classes) Note(class, lock string) {
 	}
 }
 
-// first is the class that comes first of those aimed at the lock, else of any.
+// First is the class that comes first of those aimed at the lock, else of any.
 func (c *Classes) First() (class string, aimed bool) {
 	for _, of := range [][]string{c.aimed, c.any} {
 		for _, class := range []string{verdict.ClassCrash, verdict.ClassHandOver, verdict.ClassPause, verdict.ClassTheft, verdict.ClassStore} {
@@ -32,44 +33,12 @@ func (c *Classes) First() (class string, aimed bool) {
 	return verdict.ClassPause, false
 }
 
-// thingWord is what one fault of the kind is called in a count.
-func ThingWord(kind string) string {
-	switch kind {
-	case experiments.KindKill, experiments.KindPause:
-		return kind
-	case experiments.KindRenewFailures:
-		return "burst"
-	case experiments.KindDeleteKey:
-		return "deletion"
-	}
-	return "fault"
-}
-
-func ClassOf(kind, form string) string {
-	switch kind {
-	case experiments.KindKill:
-		if form == experiments.FormGraceful {
-			return verdict.ClassHandOver
-		}
-		return verdict.ClassCrash
-	case experiments.KindDeleteKey:
-		return verdict.ClassTheft
-	case experiments.KindAcquireFailures, experiments.KindReleaseFailures, experiments.KindClock:
-		return ""
-	case experiments.KindStore:
-		if do := experiments.StoreDo(form); do != experiments.StorePause && do != experiments.StoreFreeze {
-			return verdict.ClassStore
-		}
-	}
-	return verdict.ClassPause
-}
-
 // declaredClass is the class of the faults that are aimed at the holder of the lock, else of any that the file declares.
 func declaredClass(faults []experiments.Fault, lock string) (class string, aimed bool) {
 	declared := Classes{At: lock}
 	for i := range faults {
 		f := &faults[i]
-		declared.Note(ClassOf(f.Kind(), f.Form()), f.Lock())
+		declared.Note(f.Traits().Class, f.Lock())
 	}
 	return declared.First()
 }

@@ -115,7 +115,7 @@ func trialsDeclared(e *experiments.Experiment, lock string) (n int, thing string
 	class, aimed := declaredClass(e.Faults, lock)
 	for i := range e.Faults {
 		f := &e.Faults[i]
-		if ClassOf(f.Kind(), f.Form()) == class && (f.Lock() == lock || !aimed && f.Kill == nil) {
+		if f.Traits().Class == class && (f.Lock() == lock || !aimed && !f.Traits().Kills) {
 			n += max(1, f.Repeat.Count)
 		}
 	}

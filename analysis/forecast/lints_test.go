@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 )
 
 // loopDrill is a drill of one shipped loop with a promised takeover.
-func loopDrill(t *testing.T, profile string, phase experiments.KillPhase, d experiments.DurationLimits) *experiments.Experiment {
+func loopDrill(t *testing.T, profile string, phase fault.Phase, d experiments.DurationLimits) *experiments.Experiment {
 	t.Helper()
 	l, err := experiments.Profile(profile)
 	if err != nil {
@@ -20,7 +21,7 @@ func loopDrill(t *testing.T, profile string, phase experiments.KillPhase, d expe
 	l.Name = "loop"
 	return &experiments.Experiment{
 		TimeScale: 1, System: experiments.System{Replicas: 3, Restart: time.Hour, Locks: []experiments.Lock{*l}},
-		Faults: []experiments.Fault{{ID: "k", Repeat: experiments.Repeat{Count: 10}, Kill: &experiments.Kill{HolderOf: "loop", Phase: phase}}},
+		Faults: []experiments.Fault{{ID: "k", Repeat: experiments.Repeat{Count: 10}, Spec: &fault.Kill{HolderOf: "loop", Phase: phase}}},
 		SLOs:   []experiments.SLO{{Lock: "loop", Takeover: &d}},
 	}
 }
@@ -38,15 +39,15 @@ func lint(t *testing.T, e *experiments.Experiment, rule string) Lint {
 
 func TestLintTakeoverBand(t *testing.T) {
 	for _, c := range []struct {
-		phase experiments.KillPhase
+		phase fault.Phase
 		max   time.Duration
 		ok    bool
 		means string
 	}{
-		{experiments.KillRandom, 94 * time.Second, true, ""},
-		{experiments.KillRandom, 93 * time.Second, false, "it holds only while every call is answered at once"},
-		{experiments.KillRandom, 30 * time.Second, false, "it holds by luck, in about 33% of such kills"},
-		{experiments.KillAfterGrant, 30 * time.Second, false, "it cannot hold"},
+		{fault.RandomPhase, 94 * time.Second, true, ""},
+		{fault.RandomPhase, 93 * time.Second, false, "it holds only while every call is answered at once"},
+		{fault.RandomPhase, 30 * time.Second, false, "it holds by luck, in about 33% of such kills"},
+		{fault.AfterGrant, 30 * time.Second, false, "it cannot hold"},
 	} {
 		l := lint(t, loopDrill(t, "cordum/pending-replayer", c.phase, experiments.DurationLimits{Max: &c.max}), "L3")
 		if l.OK != c.ok || !strings.HasPrefix(l.Means, c.means) || !strings.Contains(l.Text, "ttl 60s + in flight 2s + poll 30s + acquire 2s: up to 94s") {
@@ -61,7 +62,7 @@ func TestLintChance(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for _, limit := range []time.Duration{20 * time.Second, 45 * time.Second, 70 * time.Second} {
-		e := loopDrill(t, "cordum/pending-replayer", experiments.KillRandom, experiments.DurationLimits{Max: &limit})
+		e := loopDrill(t, "cordum/pending-replayer", fault.RandomPhase, experiments.DurationLimits{Max: &limit})
 		odds := oddsOf(e, bandOf(e, &e.System.Locks[0], 0))
 		got := odds.within(limit.Seconds())
 		hits, n := 0, 100_000
@@ -78,7 +79,7 @@ func TestLintChance(t *testing.T) {
 
 func TestLintEvidence(t *testing.T) {
 	p95 := 95 * time.Second
-	l := lint(t, loopDrill(t, "cordum/pending-replayer", experiments.KillRandom, experiments.DurationLimits{P95: &p95}), "L8")
+	l := lint(t, loopDrill(t, "cordum/pending-replayer", fault.RandomPhase, experiments.DurationLimits{P95: &p95}), "L8")
 	if l.OK || l.Text != "takeover p95: 10 kills are declared, a clean answer takes 59" {
 		t.Errorf("%+v", l)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
@@ -106,7 +107,7 @@ func lockSums(e *experiments.Experiment, l *experiments.Lock) LockSums {
 // meanForm writes the mean takeover of a random kill of a renewed loop, whose victim is not replaced before: a simple sum.
 func meanForm(e *experiments.Experiment, b band) string {
 	p := &b.lock.Policy
-	simple := b.struck == "" && len(b.phases) == 1 && b.phases[0] == experiments.KillRandom && p.Loop != nil && p.Loop.Mode == lockcore.LoopRenewed &&
+	simple := b.struck == "" && len(b.phases) == 1 && b.phases[0] == fault.RandomPhase && p.Loop != nil && p.Loop.Mode == lockcore.LoopRenewed &&
 		p.RenewEvery > 0 && p.RenewJitter == 0 && p.Loop.Jitter == 0 && e.System.Replicas > 1 && restartOf(e) >= p.TTL+p.Loop.Poll
 	if !simple {
 		return ""
@@ -125,7 +126,7 @@ func unless(e *experiments.Experiment, b band, class string) []string {
 	l := b.lock
 	others := 0
 	for i := range e.Faults {
-		if e.Faults[i].Kill == nil {
+		if !e.Faults[i].Traits().Kills {
 			others++
 		}
 	}
@@ -138,7 +139,7 @@ func unless(e *experiments.Experiment, b band, class string) []string {
 	switch p, w := &l.Policy, workUnder(e, l.Name); {
 	case p.Loop == nil && (w == nil || w.Redeliver == 0):
 		why = append(why, "nothing says when the job is offered again")
-	case p.Loop == nil && !slices.Equal(b.phases, []experiments.KillPhase{experiments.KillRandom}):
+	case p.Loop == nil && !slices.Equal(b.phases, []fault.Phase{fault.RandomPhase}):
 		why = append(why, "a kill strikes all jobs of its victim, and those that it is not aimed at at random")
 	case p.Loop == nil && p.Acquire.Mode == lockcore.AcquireTry && offersRace(p, w):
 		why = append(why, fmt.Sprintf("offers every %s race the end of a lease of %s", lockcore.Seconds(w.Redeliver), lockcore.Seconds(p.TTL)))
@@ -168,7 +169,7 @@ func offersRace(p *lockcore.Policy, w *experiments.Work) bool {
 func outOfStep(e *experiments.Experiment, l *experiments.Lock) bool {
 	first := time.Duration(math.MaxInt64)
 	for i := range e.Faults {
-		if e.Faults[i].Kill != nil {
+		if e.Faults[i].Traits().Kills {
 			first = min(first, e.Faults[i].At)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
@@ -16,7 +17,7 @@ import (
 // renewedDrill kills the holder of a renewed loop with the published timings at random.
 func renewedDrill(t *testing.T, limit time.Duration) *experiments.Experiment {
 	t.Helper()
-	e := loopDrill(t, "cordum/scheduler-reconciler", experiments.KillRandom, experiments.DurationLimits{Max: &limit})
+	e := loopDrill(t, "cordum/scheduler-reconciler", fault.RandomPhase, experiments.DurationLimits{Max: &limit})
 	e.System.Locks[0].Policy.Loop.Mode = lockcore.LoopRenewed
 	return e
 }
@@ -51,7 +52,7 @@ func TestUnless(t *testing.T) {
 		"another fault": {func(e *experiments.Experiment) {
 			jittered(e)
 			e.Faults[0].At = 5 * time.Minute
-			e.Faults = append(e.Faults, experiments.Fault{ID: "p", For: time.Second, Pause: &experiments.Pause{Aim: experiments.Aim{HolderOf: "loop"}}})
+			e.Faults = append(e.Faults, experiments.Fault{ID: "p", For: time.Second, Spec: &fault.Pause{Aim: fault.Aim{HolderOf: "loop"}}})
 		}, "no kills"},
 		"ttl_hold": {func(e *experiments.Experiment) { e.System.Locks[0].Policy.Loop.Mode = lockcore.LoopTTLHold }, "granted at a poll"},
 	} {
@@ -67,7 +68,7 @@ func TestUnless(t *testing.T) {
 // Failure budget, wait and cadence, at the published numbers.
 func TestSumsOfPublishedPolicies(t *testing.T) {
 	at := func(profile string, work *experiments.Work) LockSums {
-		e := loopDrill(t, profile, experiments.KillRandom, experiments.DurationLimits{})
+		e := loopDrill(t, profile, fault.RandomPhase, experiments.DurationLimits{})
 		if work != nil {
 			work.Lock = "loop"
 			e.System.Work = []experiments.Work{*work}

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
@@ -11,15 +12,15 @@ import (
 const oddsSteps = 500
 
 // struckLease lists what is left of the lease of a loop, or of a lock of whose work nothing is known.
-func struckLease(p *lockcore.Policy, phase experiments.KillPhase) []struckAt {
+func struckLease(p *lockcore.Policy, phase fault.Phase) []struckAt {
 	ttl, every, tick := p.TTL.Seconds(), p.RenewEvery.Seconds(), 0.0
 	if p.Loop != nil {
 		tick = p.Loop.Tick.Seconds()
 	}
 	switch {
-	case phase == experiments.KillAfterGrant, phase == experiments.KillAcquired, phase == experiments.KillAfterRenew && every > 0:
+	case phase == fault.AfterGrant, phase == fault.Acquired, phase == fault.AfterRenew && every > 0:
 		return []struckAt{{left: ttl, weight: 1}}
-	case phase == experiments.KillBeforeRenew && every > 0:
+	case phase == fault.BeforeRenew && every > 0:
 		return []struckAt{{left: max(0, ttl-BeforeRenew*(1-p.RenewJitter)*every), weight: 1}}
 	case every > 0 && (p.Loop == nil || p.Loop.Mode == lockcore.LoopRenewed):
 		return even(every*(1+p.RenewJitter), func(age float64) struckAt {
@@ -62,13 +63,13 @@ func outlives(age, every, jitter float64) float64 {
 
 // struckJob lists what is left of a job's lease, and how long the free key then waits for the next offer: both count from the offer that
 // brought the grant, so they keep step.
-func struckJob(p *lockcore.Policy, w *experiments.Work, phase experiments.KillPhase) []struckAt {
+func struckJob(p *lockcore.Policy, w *experiments.Work, phase fault.Phase) []struckAt {
 	ttl, every := p.TTL.Seconds(), p.RenewEvery.Seconds()
 	at := func(renewed, age, weight float64) struckAt { // the lease was extended at renewed, and age ago
 		return struckAt{left: max(0, ttl-age), wait: offered(p, w, renewed+ttl), weight: weight * stillWorks(w.Hold, renewed+age)}
 	}
 	switch {
-	case phase == experiments.KillAfterGrant, phase == experiments.KillAcquired:
+	case phase == fault.AfterGrant, phase == fault.Acquired:
 		return []struckAt{at(0, 0, 1)}
 	case every == 0:
 		return even(ttl, func(age float64) struckAt { return at(0, age, 1) })
@@ -76,10 +77,10 @@ func struckJob(p *lockcore.Policy, w *experiments.Work, phase experiments.KillPh
 	var out []struckAt
 	for _, r := range renewals(every, p.RenewJitter, 2*w.Hold.P99.Seconds()) {
 		switch {
-		case phase == experiments.KillAfterRenew && r.at == 0: // a grant is no renewal
-		case phase == experiments.KillAfterRenew:
+		case phase == fault.AfterRenew && r.at == 0: // a grant is no renewal
+		case phase == fault.AfterRenew:
 			out = append(out, at(r.at, 0, r.weight))
-		case phase == experiments.KillBeforeRenew:
+		case phase == fault.BeforeRenew:
 			out = append(out, at(r.at, BeforeRenew*(1-p.RenewJitter)*every, r.weight))
 		default:
 			const ages = 64

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
@@ -113,14 +114,14 @@ func PlanOf(e *experiments.Experiment) *Plan {
 }
 
 func plannedFault(e *experiments.Experiment, f *experiments.Fault) PlannedFault {
-	tell := e.Tell(f)
+	says := e.Describe(f)
 	p := PlannedFault{
-		ID: f.ID, Kind: f.Kind(), Form: f.Form(), Lock: f.Lock(), Whom: f.Whom(),
+		ID: f.ID, Kind: f.Kind(), Form: f.Spec.Form(), Lock: f.Lock(), Whom: f.Aim().InWords(),
 		At: f.At.Seconds(), For: f.For.Seconds(), Shots: max(1, f.Repeat.Count), Every: f.Repeat.Every.Seconds(),
-		Configured: f.Magnitude(), Does: tell.Does, Confirmed: tell.Confirmed, Undone: tell.Undone,
+		Configured: f.Spec.Magnitude(), Does: says.Does, Confirmed: says.Confirmed, Undone: says.Undone,
 	}
-	if f.Kill != nil {
-		p.Timing = string(f.Kill.Phase)
+	if f.Traits().Kills {
+		p.Timing = string(cmp.Or(f.Moment(), fault.RandomPhase))
 	}
 	return p
 }
@@ -166,15 +167,15 @@ func lengthOf(e *experiments.Experiment, f *experiments.Fault) time.Duration {
 	shots := time.Duration(max(1, f.Repeat.Count))
 	one := f.For
 	for i := range e.System.Locks {
-		l := &e.System.Locks[i]
+		l, t := &e.System.Locks[i], f.Traits()
 		switch {
 		case l.Name != f.Lock():
-		case f.Kill != nil: // the wait for its moment, the takeover, and the replica's return beside it
+		case t.Kills: // the wait for its moment, the takeover, and the replica's return beside it
 			b := bandOf(e, l, 0)
-			one = waitFor(l, f.Kill.Phase) + max((b.lo+b.hi)/2, e.System.Restart)
-		case f.Failures() != nil && f.For == 0:
+			one = waitFor(l, f.Moment()) + max((b.lo+b.hi)/2, e.System.Restart)
+		case t.Fails != "" && f.For == 0:
 			p := &l.Policy
-			one = time.Duration(f.Failures().Count)*(max(p.RenewEvery, p.Acquire.Timeout)+f.Failures().Delay) + p.TTL
+			one = time.Duration(t.Count)*(max(p.RenewEvery, p.Acquire.Timeout)+t.Delay) + p.TTL
 		}
 	}
 	if f.Repeat.Every > 0 {
@@ -184,14 +185,14 @@ func lengthOf(e *experiments.Experiment, f *experiments.Fault) time.Duration {
 }
 
 // waitFor is about how long a kill waits for its moment within the lease.
-func waitFor(l *experiments.Lock, phase experiments.KillPhase) time.Duration {
+func waitFor(l *experiments.Lock, phase fault.Phase) time.Duration {
 	p := &l.Policy
 	cycle := p.TTL
 	if p.Loop != nil {
 		cycle += p.Loop.Poll
 	}
 	renews := p.RenewEvery > 0 && (p.Loop == nil || p.Loop.Mode == lockcore.LoopRenewed)
-	if renews && (phase == experiments.KillAfterRenew || phase == experiments.KillBeforeRenew) {
+	if renews && (phase == fault.AfterRenew || phase == fault.BeforeRenew) {
 		return p.RenewEvery
 	}
 	return cycle / 2

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 )
 
 // plannedDrill is a leader loop and faults that are not in the order of their times.
@@ -16,8 +17,8 @@ func plannedDrill() *experiments.Experiment {
 		SteadyState: experiments.SteadyState{For: 2 * time.Second},
 		Faults: []experiments.Fault{
 			{ID: "slow", At: 100 * time.Second, For: 50 * time.Second, Repeat: experiments.Repeat{Count: 3, Every: 200 * time.Second},
-				Latency: &experiments.Latency{Aim: experiments.Aim{All: true}, Add: time.Second, Stream: experiments.StreamDown}},
-			{ID: "kill", At: 10 * time.Second, Repeat: experiments.Repeat{Count: 5, Settled: true}, Kill: &experiments.Kill{HolderOf: "loop", Phase: experiments.KillRandom, Form: "crash"}},
+				Spec: &fault.Latency{Aim: fault.Aim{All: true}, Add: time.Second, Stream: fault.StreamDown}},
+			{ID: "kill", At: 10 * time.Second, Repeat: experiments.Repeat{Count: 5, Settled: true}, Spec: &fault.Kill{HolderOf: "loop", Phase: fault.RandomPhase, How: "crash"}},
 		},
 		Limits: experiments.RunLimits{MaxKills: 10, MaxRun: time.Minute},
 		SLOs:   []experiments.SLO{{Lock: "loop", Takeover: &experiments.DurationLimits{Max: &limit, P90: &limit}}},

@@ -21,7 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/kubetest"
 	"github.com/lockdrill/lockdrill/internal/redistest"
@@ -193,7 +193,7 @@ func (c *realCluster) ready(t *testing.T, labels map[string]string, want int) []
 		}
 	}, nil)
 	if len(ready) < want {
-		t.Fatalf("%d of %d pods %s are ready after %s:\n%s", len(ready), want, experiments.Labels(labels), podsWithin, c.troubles(t))
+		t.Fatalf("%d of %d pods %s are ready after %s:\n%s", len(ready), want, fault.Labels(labels), podsWithin, c.troubles(t))
 	}
 	return slices.Collect(maps.Values(ready))
 }

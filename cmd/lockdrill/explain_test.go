@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
@@ -25,7 +26,7 @@ func TestEveryMeasureAndLintHasAWord(t *testing.T) {
 	for _, w := range []lockcore.LoopMode{lockcore.LoopTTLHold, lockcore.LoopExplicit, lockcore.LoopRenewed} {
 		want = append(want, string(w))
 	}
-	want = append(want, experiments.FormCrash, experiments.FormGraceful, experiments.FormForceDelete)
+	want = append(want, fault.Crash, fault.Graceful, fault.ForceDelete)
 	slo := reflect.TypeFor[experiments.SLO]()
 	for i := range slo.NumField() {
 		if slo.Field(i).Type.Kind() == reflect.Pointer {

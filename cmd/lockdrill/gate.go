@@ -106,7 +106,7 @@ func (g *gate) judged(r reports.Run, dir string) {
 	g.codes = append(g.codes, r.Judgement.ExitCode)
 	g.suites.Add(r)
 	g.count(r.Judgement.Run.Experiment, reports.MetricsOf(r))
-	g.told(r)
+	g.leaveVerdict(r)
 	var b bytes.Buffer
 	if err := reports.Markdown(&b, r, placed{folder: fromHere(dir)}.markdown(r)); err != nil {
 		g.say("step summary", err)
@@ -123,7 +123,7 @@ func (g *gate) unjudged(name string, err error) {
 	if code != verdict.ExitUsage { // of a bad file there is no experiment
 		g.count(name, reports.MetricsUnjudged(name, verdict.ExitName(code), time.Now()))
 	}
-	g.untold(name, code, err.Error(), time.Now())
+	g.leaveUnjudged(name, code, err.Error(), time.Now())
 	var b bytes.Buffer
 	if err := reports.MarkdownUnjudged(&b, name, verdict.ExitName(code), err.Error()); err == nil {
 		g.summarize(b.String())

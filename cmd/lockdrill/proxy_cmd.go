@@ -71,8 +71,8 @@ func runProxy(ctx context.Context, io streams, f proxyFlags) error {
 	}
 	_ = test.Close()
 
-	say, told := teller(io.Err)
-	defer told()
+	say, flush := printer(io.Err)
+	defer flush()
 	o := tap.Options{Dial: dial, Clock: monotime.Now, Rules: rules, Seed: f.seed}
 	if f.verbose {
 		o.Tell = func(name, text string) { say("%s: %s", name, text) }
@@ -85,9 +85,9 @@ func runProxy(ctx context.Context, io streams, f proxyFlags) error {
 	return errors.Join(err, t.Close())
 }
 
-// teller returns what prints a line without ever waiting for whoever reads: lines that find no room are counted. The second function
+// printer returns what prints a line without ever waiting for whoever reads: lines that find no room are counted. The second function
 // prints what is left and ends it.
-func teller(w stdio.Writer) (say func(string, ...any), told func()) {
+func printer(w stdio.Writer) (say func(string, ...any), flush func()) {
 	const room = 1000
 	lines, done := make(chan string, room), make(chan struct{})
 	var lost atomic.Int64

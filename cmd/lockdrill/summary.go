@@ -36,8 +36,8 @@ func (g *gate) write(data map[string]string) {
 	}
 }
 
-// told writes the summary of a judged drill.
-func (g *gate) told(r reports.Run) {
+// leaveVerdict writes the summary of a judged drill.
+func (g *gate) leaveVerdict(r reports.Run) {
 	var b strings.Builder
 	if err := reports.Terminal(&b, r.Judgement, reports.TerminalOptions{}); err != nil {
 		g.say("--summary-configmap", err)
@@ -50,8 +50,8 @@ func (g *gate) told(r reports.Run) {
 	})
 }
 
-// untold writes that a drill has no verdict. A run that was refused writes nothing: nothing is touched then, this included.
-func (g *gate) untold(name string, code int, why string, now time.Time) {
+// leaveUnjudged writes that a drill has no verdict. A run that was refused writes nothing: nothing is touched then, this included.
+func (g *gate) leaveUnjudged(name string, code int, why string, now time.Time) {
 	if code == verdict.ExitUsage || code == verdict.ExitRefused {
 		return
 	}

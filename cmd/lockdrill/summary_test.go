@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -31,11 +32,11 @@ func TestSummaryOfARun(t *testing.T) {
 		}
 		return o.Data
 	}
-	r, err := readRun(storedRun(t, t.TempDir(), "20260102T030405.000Z-first-drill"))
+	r, err := readRun(io.Discard, storedRun(t, t.TempDir(), "20260102T030405.000Z-first-drill"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.told(r)
+	g.leaveVerdict(r)
 	data, j := last(), r.Judgement
 	if data["verdict"] != j.Verdict || data["exitCode"] != "11" || data["run"] != j.Run.ID || data["ended"] != j.Run.Ended || !strings.Contains(data["summary"], j.SLOs[0].Lock) {
 		t.Errorf("%q", data)
@@ -43,7 +44,7 @@ func TestSummaryOfARun(t *testing.T) {
 
 	for code, told := range map[int]bool{verdict.ExitUsage: false, verdict.ExitRefused: false, verdict.ExitAborted: true, verdict.ExitError: true} {
 		before := last()["summary"]
-		g.untold("drill", code, "because of redis://me:secret@host "+verdict.ExitName(code)+strings.Repeat("é", maxClosing), time.Unix(0, 0))
+		g.leaveUnjudged("drill", code, "because of redis://me:secret@host "+verdict.ExitName(code)+strings.Repeat("é", maxClosing), time.Unix(0, 0))
 		data := last()
 		if (data["summary"] != before) != told || told && (data["verdict"] != verdict.ExitName(code) || data["run"] != "") {
 			t.Errorf("after %s: %.200q", verdict.ExitName(code), data)
@@ -56,7 +57,7 @@ func TestSummaryOfARun(t *testing.T) {
 		t.Errorf("%s", &stderr)
 	}
 	client.PrependReactor("*", "configmaps", func(k8stesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("forbidden") })
-	g.told(r)
+	g.leaveVerdict(r)
 	if !strings.Contains(stderr.String(), "lockdrill: --summary-configmap: ") || !strings.Contains(stderr.String(), "the verdict stands") {
 		t.Errorf("a summary that cannot be written: %s", &stderr)
 	}

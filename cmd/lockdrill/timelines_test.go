@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
+	"github.com/lockdrill/lockdrill/lockcore"
 )
 
 // timeline is one drill of the stress test: everything about it follows from its seed.
@@ -128,7 +130,7 @@ func (d dice) faults(n, replicas int) []experiments.Fault {
 		if d.ways && len(all) == 0 && !f.Net() {
 			continue
 		}
-		if !slices.ContainsFunc(all, func(o experiments.Fault) bool { return experiments.Collide(&o, &f) != "" }) {
+		if !slices.ContainsFunc(all, func(o experiments.Fault) bool { return fault.Collide(o.Spec, f.Spec) != "" }) {
 			all = append(all, f)
 		}
 	}
@@ -140,54 +142,54 @@ func (d dice) fault(id string, replicas int) experiments.Fault {
 		ID: id, At: d.between(0, time.Second), For: d.between(200*time.Millisecond, d.longest),
 		Repeat: experiments.Repeat{Count: 1, Settled: true},
 	}
-	aim := one(d, experiments.Aim{HolderOf: one(d, "loop", "job")}, experiments.Aim{All: true},
-		experiments.Aim{Replica: fmt.Sprintf("r%d", 1+d.IntN(replicas))})
-	stream := one(d, experiments.StreamUp, experiments.StreamDown, experiments.StreamBoth)
+	aim := one(d, fault.Aim{HolderOf: one(d, "loop", "job")}, fault.Aim{All: true},
+		fault.Aim{Replica: fmt.Sprintf("r%d", 1+d.IntN(replicas))})
+	stream := one(d, fault.StreamUp, fault.StreamDown, fault.StreamBoth)
 	switch d.IntN(12) {
 	case 0:
-		f.Kill, f.For = d.kill(), 0
+		f.Spec, f.For = d.kill(), 0
 		f.Repeat.Count = 1 + d.IntN(2)
 	case 1:
 		if aim.All {
-			aim = experiments.Aim{HolderOf: "loop"}
+			aim = fault.Aim{HolderOf: "loop"}
 		}
-		f.Pause = &experiments.Pause{Aim: aim}
+		f.Spec = &fault.Pause{Aim: aim}
 	case 2:
-		f.RenewFailures = d.failures(&f, aim)
+		f.Spec = d.failures(&f, lockcore.OpRenew, aim)
 	case 3:
-		f.AcquireFailures = d.failures(&f, aim)
+		f.Spec = d.failures(&f, lockcore.OpAcquire, aim)
 	case 4:
-		f.ReleaseFailures = d.failures(&f, aim)
+		f.Spec = d.failures(&f, lockcore.OpRelease, aim)
 	case 5, 6, 7:
 		d.network(&f, aim, stream)
 	case 8, 9:
-		f.Store = d.store(&f)
+		f.Spec = d.store(&f)
 	case 10:
-		f.DeleteKey = &experiments.DeleteKey{HolderOf: one(d, "loop", "job"), To: one(d, "", "stranger")}
-		if f.DeleteKey.To == "" {
+		f.Spec = &fault.DeleteKey{HolderOf: one(d, "loop", "job"), To: one(d, "", "stranger")}
+		if f.Traits().Instant != "" {
 			f.For = 0
 		}
 	case 11:
-		f.Clock = &experiments.Clock{Aim: aim, Offset: one(d, time.Duration(-1), 1) * d.between(100*time.Millisecond, 10*time.Second)}
+		f.Spec = &fault.Clock{Aim: aim, Offset: one(d, time.Duration(-1), 1) * d.between(100*time.Millisecond, 10*time.Second)}
 	}
 	return f
 }
 
-func (d dice) kill() *experiments.Kill {
-	k := &experiments.Kill{HolderOf: "loop", Form: "crash"}
-	k.Phase = one(d, experiments.KillAfterGrant, experiments.KillAfterRenew, experiments.KillBeforeRenew, experiments.KillRandom)
+func (d dice) kill() *fault.Kill {
+	k := &fault.Kill{HolderOf: "loop", How: "crash"}
+	k.Phase = one(d, fault.AfterGrant, fault.AfterRenew, fault.BeforeRenew, fault.RandomPhase)
 	if d.IntN(3) == 0 {
-		k.HolderOf, k.Phase = "job", experiments.KillAcquired
+		k.HolderOf, k.Phase, k.On = "job", "", fault.Acquired
 	}
 	return k
 }
 
-func (d dice) failures(f *experiments.Fault, aim experiments.Aim) *experiments.OpFailures {
-	b := &experiments.OpFailures{
-		Aim: aim, Via: one(d, experiments.ViaWorker, experiments.ViaProxy),
-		Mode: one(d, experiments.FailError, experiments.FailTimeout, experiments.FailDelay, experiments.FailLostReply),
+func (d dice) failures(f *experiments.Fault, of lockcore.Op, aim fault.Aim) *fault.Failures {
+	b := &fault.Failures{
+		Aim: aim, Of: of, Via: one(d, fault.ViaWorker, fault.ViaProxy),
+		Mode: one(d, fault.ModeError, fault.ModeTimeout, fault.ModeDelay, fault.ModeLostReply),
 	}
-	if b.Mode == experiments.FailDelay {
+	if b.Mode == fault.ModeDelay {
 		b.Delay = d.between(time.Millisecond, 150*time.Millisecond)
 	}
 	switch d.IntN(3) {
@@ -205,43 +207,43 @@ func (d dice) failures(f *experiments.Fault, aim experiments.Aim) *experiments.O
 	return b
 }
 
-func (d dice) network(f *experiments.Fault, aim experiments.Aim, stream experiments.Stream) {
-	cut := &experiments.Cut{Aim: aim}
+func (d dice) network(f *experiments.Fault, aim fault.Aim, stream fault.Stream) {
 	switch d.IntN(7) {
 	case 0:
-		f.Latency = &experiments.Latency{Aim: aim, Add: d.between(10*time.Millisecond, 200*time.Millisecond), Stream: stream}
+		late := &fault.Latency{Aim: aim, Add: d.between(10*time.Millisecond, 200*time.Millisecond), Stream: stream}
 		if d.IntN(2) == 0 {
-			f.Latency.Jitter = f.Latency.Add / 2
+			late.Jitter = late.Add / 2
 		}
+		f.Spec = late
 	case 1:
-		f.Jitter = &experiments.Jitter{Aim: aim, By: d.between(10*time.Millisecond, 100*time.Millisecond), Stream: stream}
+		f.Spec = &fault.Jitter{Aim: aim, By: d.between(10*time.Millisecond, 100*time.Millisecond), Stream: stream}
 	case 2:
-		f.Bandwidth = &experiments.Bandwidth{Aim: aim, Rate: 1 + d.IntN(20), Stream: stream}
+		f.Spec = &fault.Bandwidth{Aim: aim, Rate: 1 + d.IntN(20), Stream: stream}
 	case 3:
-		f.SlowClose = &experiments.SlowClose{Aim: aim, Delay: d.between(50*time.Millisecond, 500*time.Millisecond), Stream: stream}
+		f.Spec = &fault.SlowClose{Aim: aim, Delay: d.between(50*time.Millisecond, 500*time.Millisecond), Stream: stream}
 	case 4:
-		f.BlackHole = cut
+		f.Spec = &fault.Cut{Aim: aim, How: fault.Hole}
 	case 5:
-		f.Reset = cut
+		f.Spec = &fault.Cut{Aim: aim, How: fault.Reset}
 	case 6:
-		f.Down = cut
+		f.Spec = &fault.Cut{Aim: aim, How: fault.Down}
 	}
 }
 
-func (d dice) store(f *experiments.Fault) *experiments.StoreFault {
-	s := &experiments.StoreFault{Do: one(d, experiments.StorePause, experiments.StoreFlush)}
+func (d dice) store(f *experiments.Fault) *fault.Store {
+	s := &fault.Store{Do: one(d, fault.StorePause, fault.StoreFlush)}
 	if !d.theirs {
-		s.Do = one(d, experiments.StorePause, experiments.StoreFreeze, experiments.StoreRestart, experiments.StoreStop,
-			experiments.StoreFlush, experiments.StoreFailover)
+		s.Do = one(d, fault.StorePause, fault.StoreFreeze, fault.StoreRestart, fault.StoreStop,
+			fault.StoreFlush, fault.StoreFailover)
 	}
 	switch s.Do {
-	case experiments.StoreRestart:
+	case fault.StoreRestart:
 		s.Keep, f.For = d.IntN(2) == 0, 0
-	case experiments.StoreStop:
+	case fault.StoreStop:
 		s.Keep = d.IntN(2) == 0
-	case experiments.StoreFlush:
+	case fault.StoreFlush:
 		f.For = 0
-	case experiments.StoreFailover:
+	case fault.StoreFailover:
 		s.Lag, f.For = d.between(50*time.Millisecond, 300*time.Millisecond), 0
 	}
 	return s
@@ -268,11 +270,7 @@ func TestTimelinesAreLegalAndMakeEverything(t *testing.T) {
 		}
 		for i := range l.e.Faults {
 			f := &l.e.Faults[i]
-			via := ""
-			if b := f.Failures(); b != nil {
-				via = b.Via
-			}
-			made[fmt.Sprintf("%s %s %s", f.Kind(), f.Form(), via)]++
+			made[fmt.Sprintf("%s %s %s", f.Kind(), f.Spec.Form(), f.Traits().Via)]++
 		}
 		made[string(l.end)]++
 	}

@@ -10,9 +10,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
-	"github.com/lockdrill/lockdrill/experiments/rehearsal"
 	"github.com/lockdrill/lockdrill/lockcore"
-	"github.com/lockdrill/lockdrill/lockcore/sim"
 )
 
 // mostRun keeps a drill of leases of a day below the longest duration that a file may have; such a drill takes half of it.
@@ -116,9 +114,7 @@ func (d *tunedDrill) rehearsed(ctx context.Context, io streams, name string, loc
 		if i == 0 {
 			t.Sums = forecast.LockSumsOf(e)[0]
 		}
-		told := printSeeds(io.Err, seeds)
-		all, err := rehearsal.Many(ctx, e, sim.DefaultNet(), seeds, told.count)
-		told.close()
+		all, err := rehearseSeedsOf(ctx, io.Err, e, seeds)
 		if ctx.Err() != nil {
 			return nil, &exitError{code: verdict.ExitAborted, err: fmt.Errorf("interrupted in the rehearsals of %s: nothing is concluded from a part", name)}
 		}

@@ -8,7 +8,9 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore"
 )
 
 // target is whom a shot strikes: the holder of a key, incarnations, or nobody and why. The zero target is the store.
@@ -20,13 +22,13 @@ type target struct {
 
 // kill fires an armed kill when its moment has come.
 func (c *Conductor) kill(s *series, now int64) {
-	if s.timing() == experiments.KillBeforeRenew && s.target != nil && c.world.held[s.target.key] != s.target {
+	if s.timing() == fault.BeforeRenew && s.target != nil && c.world.held[s.target.key] != s.target {
 		s.target, s.due = nil, s.until // its renewal will not come: whoever has the key now is at another moment
 	}
 	switch {
 	case s.lock == nil:
-		c.fire(s, now, c.pod(s.f.Kill))
-	case s.target != nil && (s.timing() != experiments.KillBeforeRenew || now >= s.due):
+		c.fire(s, now, c.pod(s.f.Aim()))
+	case s.target != nil && (s.timing() != fault.BeforeRenew || now >= s.due):
 		c.fire(s, now, target{key: s.target.key})
 	case now >= s.due && s.random():
 		if keys := c.world.heldKeys(s.lock.Name); len(keys) > 0 {
@@ -49,7 +51,7 @@ func (c *Conductor) strike(s *series, now int64) {
 		} else if now >= s.due {
 			c.fire(s, now, target{why: s.nobody()})
 		}
-	case aim != experiments.Aim{}:
+	case aim != fault.Aim{}:
 		c.fire(s, now, c.living(aim.Replica))
 	default:
 		c.fire(s, now, target{})
@@ -77,7 +79,7 @@ func (c *Conductor) living(replica string) target {
 // aim chooses among the held keys of the lock: any of them for a kill, the one granted last for other faults, since a job that is
 // nearly done would end before the fault is felt.
 func (c *Conductor) aim(s *series, keys []string) string {
-	if s.f.Kill != nil {
+	if s.does.Kills {
 		return keys[c.rng.IntN(len(keys))]
 	}
 	return slices.MaxFunc(keys, func(a, b string) int { return cmp.Compare(c.world.held[a].granted, c.world.held[b].granted) })
@@ -107,12 +109,12 @@ func (c *Conductor) fire(s *series, now int64, t target) {
 	f.Key, f.Victims = t.key, t.victims
 	if ep != nil {
 		f.Epoch = ep.id
-		if s.timing() == experiments.KillBeforeRenew {
+		if s.timing() == fault.BeforeRenew {
 			f.Anchor = s.anchor
 		}
 		c.expose(s, ep.inc, ep.key)
 	}
-	if s.f.Kill != nil {
+	if s.does.Kills {
 		for _, inc := range t.victims {
 			c.expose(s, inc, "")
 		}
@@ -128,8 +130,8 @@ func (c *Conductor) fire(s *series, now int64, t target) {
 // are over when they have ended, whether the lock has moved or not.
 func (c *Conductor) expose(s *series, inc, key string) {
 	for k, held := range c.world.held {
-		if held.inc == inc && (s.f.Kill != nil || s.f.Failures() != nil && k == key) {
-			s.exposed = append(s.exposed, &exposure{epoch: held, barren: s.f.Kill != nil && c.world.terminal[c.job(held)] > 0})
+		if held.inc == inc && (s.does.Kills || s.does.Fails != "" && k == key) {
+			s.exposed = append(s.exposed, &exposure{epoch: held, barren: s.does.Kills && c.world.terminal[c.job(held)] > 0})
 		}
 	}
 }
@@ -140,7 +142,7 @@ func (c *Conductor) inTheWay(s *series) string {
 		if o == s || o.blank || o.state != flying && o.state != lasting {
 			continue
 		}
-		if why := experiments.Collide(o.f, s.f); why != "" {
+		if why := fault.Collide(o.f.Spec, s.f.Spec); why != "" {
 			return fmt.Sprintf("%s was still in effect: %s", o.f.ID, why)
 		}
 	}
@@ -149,13 +151,13 @@ func (c *Conductor) inTheWay(s *series) string {
 
 // capped: limits.max_kills holds whatever the faults ask for.
 func (c *Conductor) capped(s *series) bool {
-	return s.f.Kill != nil && c.e.Limits.MaxKills > 0 && c.kills >= c.e.Limits.MaxKills
+	return s.does.Kills && c.e.Limits.MaxKills > 0 && c.kills >= c.e.Limits.MaxKills
 }
 
 // tooMany: so does limits.max_targets. Who was struck before is not counted again.
 func (c *Conductor) tooMany(s *series, victims []string) bool {
 	most := c.e.Limits.MaxTargets
-	if s.f.Kill != nil || most == 0 {
+	if s.does.Kills || most == 0 {
 		return false
 	}
 	n := len(c.struck)
@@ -169,29 +171,28 @@ func (c *Conductor) tooMany(s *series, victims []string) bool {
 
 // limit is how long a fault may last: as declared, or, of a burst with a count, long enough for the operations that it is to hit.
 func (c *Conductor) limit(s *series) time.Duration {
-	b := s.f.Failures()
-	if s.f.For > 0 || b == nil {
+	if s.f.For > 0 || s.does.Fails == "" {
 		return s.f.For
 	}
 	var each time.Duration
 	for i := range c.e.System.Locks {
 		l := &c.e.System.Locks[i]
-		if name := cmp.Or(s.f.Lock(), b.Lock); name == "" || name == l.Name {
-			each = max(each, c.period(s.f, l))
+		if name := cmp.Or(s.f.Lock(), s.does.Lock); name == "" || name == l.Name {
+			each = max(each, c.period(s.does.Fails, l))
 		}
 	}
-	count := float64(b.Count+1) / cmp.Or(b.Share, 1)
-	return min(time.Duration(count*float64(each+b.Delay)), c.e.Limits.MaxRun)
+	count := float64(s.does.Count+1) / cmp.Or(s.does.Share, 1)
+	return min(time.Duration(count*float64(each+s.does.Delay)), c.e.Limits.MaxRun)
 }
 
-// period is about how long it takes until the next operation of the kind that the burst makes fail comes under the lock.
-func (c *Conductor) period(f *experiments.Fault, l *experiments.Lock) time.Duration {
+// period is about how long it takes until the next operation of the kind comes under the lock.
+func (c *Conductor) period(op lockcore.Op, l *experiments.Lock) time.Duration {
 	p := &l.Policy
-	if f.RenewFailures != nil {
+	if op == lockcore.OpRenew {
 		return time.Duration(float64(p.RenewEvery)*(1+p.RenewJitter)) + p.OpTimeout
 	}
 	each := p.Acquire.Timeout
-	if f.ReleaseFailures != nil {
+	if op == lockcore.OpRelease {
 		each = p.Release.Timeout
 	}
 	if p.Loop != nil {
@@ -206,17 +207,11 @@ func (c *Conductor) period(f *experiments.Fault, l *experiments.Lock) time.Durat
 }
 
 // timing is the moment within the lease at which a kill strikes; other faults strike at their `at`, and have none.
-func (s *series) timing() experiments.KillPhase {
-	switch {
-	case s.f.Kill == nil || s.f.Kill.HolderOf == "":
-		return ""
-	case s.f.Kill.Phase != "":
-		return s.f.Kill.Phase
-	}
-	return experiments.KillRandom
+func (s *series) timing() fault.Phase {
+	return s.f.Moment()
 }
 
-func (s *series) random() bool { return s.timing() == experiments.KillRandom }
+func (s *series) random() bool { return s.timing() == fault.RandomPhase }
 
 // arm waits for the shot's moment: random kills get an instant within one cycle of the lock, the others wait for an event and give
 // up when it has not come for so long that it ought to. A fault that is no kill strikes at once, if there is whom to strike.
@@ -226,7 +221,7 @@ func (c *Conductor) arm(s *series, now int64) {
 		return
 	}
 	s.state, s.target = armed, nil
-	if s.f.Kill == nil {
+	if !s.does.Kills {
 		s.due = now
 		if s.lock != nil {
 			s.due = now + int64(s.patience())
@@ -260,24 +255,24 @@ func (s *series) cycle() time.Duration {
 // moment is told of every grant and renewal: it is what event-timed shots wait for.
 func (c *Conductor) moment(ep *epoch, e history.Event) {
 	for _, s := range c.series {
-		if s.state != armed || s.f.Kill == nil || s.lock == nil || ep.lock != s.lock.Name {
+		if s.state != armed || !s.does.Kills || s.lock == nil || ep.lock != s.lock.Name {
 			continue
 		}
 		kept := s.target != nil && c.world.held[s.target.key] == s.target
-		if s.target != nil && (s.timing() != experiments.KillBeforeRenew || kept && s.target != ep) { // a later renewal moves the moment
+		if s.target != nil && (s.timing() != fault.BeforeRenew || kept && s.target != ep) { // a later renewal moves the moment
 			continue
 		}
 		granted := e.Kind == history.AcquireReturn
 		switch s.timing() {
-		case experiments.KillAfterGrant, experiments.KillAcquired:
+		case fault.AfterGrant, fault.Acquired:
 			if granted {
 				s.target = ep
 			}
-		case experiments.KillAfterRenew:
+		case fault.AfterRenew:
 			if !granted {
 				s.target = ep
 			}
-		case experiments.KillBeforeRenew:
+		case fault.BeforeRenew:
 			// Just before the earliest instant at which the next renewal may be sent.
 			p := &s.lock.Policy
 			s.target, s.anchor, s.due = ep, e.To, e.From+int64(forecast.BeforeRenew*(1-p.RenewJitter)*float64(p.RenewEvery))
@@ -288,9 +283,9 @@ func (c *Conductor) moment(ep *epoch, e history.Event) {
 // nobody says why a shot has no target.
 func (s *series) nobody() string {
 	switch s.timing() {
-	case experiments.KillAfterRenew, experiments.KillBeforeRenew:
+	case fault.AfterRenew, fault.BeforeRenew:
 		return fmt.Sprintf("nobody held a key of lock %s: no renewal was seen for %s", s.lock.Name, s.patience())
-	case experiments.KillRandom:
+	case fault.RandomPhase:
 		return fmt.Sprintf("nobody held a key of lock %s at the moment of the shot", s.lock.Name)
 	}
 	return fmt.Sprintf("nobody held a key of lock %s: no grant was seen for %s", s.lock.Name, s.patience())

@@ -14,7 +14,6 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
-	"github.com/lockdrill/lockdrill/internal/arena"
 )
 
 // Action is something for the driver to do: exactly one field is set.
@@ -70,7 +69,6 @@ type Conductor struct {
 	faultEnd int64
 	kills    int             // fired so far
 	struck   map[string]bool // incarnations that faults other than kills were aimed at
-	offers   arena.Of[Offer]
 	out      []Action
 }
 
@@ -89,7 +87,7 @@ func New(e *experiments.Experiment, seed int64) *Conductor {
 		c.streams = append(c.streams, newStream(e, &e.System.Work[i], c.world))
 	}
 	for i := range e.Faults {
-		c.series = append(c.series, &series{f: &e.Faults[i], lock: lockOf(e, e.Faults[i].Lock())})
+		c.series = append(c.series, &series{f: &e.Faults[i], does: e.Faults[i].Traits(), lock: lockOf(e, e.Faults[i].Lock())})
 	}
 	c.Reset(seed)
 	return c
@@ -103,12 +101,11 @@ func (c *Conductor) Reset(seed int64) {
 		s.reset()
 	}
 	for _, s := range c.series {
-		*s = series{f: s.f, lock: s.lock, exposed: s.exposed[:0]}
+		*s = series{f: s.f, does: s.does, lock: s.lock, exposed: s.exposed[:0]}
 	}
 	clear(c.struck)
 	*c = Conductor{e: c.e, pcg: c.pcg, rng: c.rng, world: c.world, streams: c.streams, series: c.series, horizon: c.horizon,
-		steady: -1, struck: c.struck, offers: c.offers, out: c.out[:0]}
-	c.offers.Reset()
+		steady: -1, struck: c.struck, out: c.out[:0]}
 }
 
 func lockOf(e *experiments.Experiment, name string) *experiments.Lock {
@@ -131,8 +128,7 @@ func (c *Conductor) Abort(what, why string) {
 func (c *Conductor) StoreLost(why string) { c.world.storeLost = why }
 
 // Step says what to do at now (ns since the run's origin). It is to be called after every batch of observed events and at Next; called
-// at other times too, it says nothing more and nothing else. What it returns is good until the next Step, and what that
-// points to until Reset.
+// at other times too, it says nothing more and nothing else. The slice is good until the next Step.
 func (c *Conductor) Step(now int64) []Action {
 	c.out = c.out[:0]
 	if c.phase == "" {
@@ -185,13 +181,13 @@ func (c *Conductor) stepSteady(now int64) {
 	}
 	missing := c.missing(now)
 	switch {
-	case missing != (lack{}):
+	case missing != (unmet{}):
 		c.steady = -1
 	case c.steady < 0:
 		c.steady = now
 	}
 	switch {
-	case missing == (lack{}) && now-c.steady >= int64(c.e.SteadyState.For):
+	case missing == (unmet{}) && now-c.steady >= int64(c.e.SteadyState.For):
 		yes := true
 		c.faultEnd = now
 		c.enter(now, history.PhaseFaults, "", &yes)
@@ -201,7 +197,7 @@ func (c *Conductor) stepSteady(now int64) {
 		c.stepFaults(now)
 	case now-c.since >= int64(c.e.SteadyState.Timeout):
 		why := "it did not hold for " + c.e.SteadyState.For.String() + " without a break"
-		if missing != (lack{}) {
+		if missing != (unmet{}) {
 			why = missing.String() + c.waits()
 		}
 		c.notSteady(now, why)

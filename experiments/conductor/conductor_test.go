@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
@@ -28,7 +29,7 @@ func loopDrill(kills int) *experiments.Experiment {
 		},
 		SteadyState: experiments.SteadyState{For: time.Second, Timeout: 10 * time.Second},
 		Faults: []experiments.Fault{{
-			ID: "kill", Kill: &experiments.Kill{HolderOf: "loop", Phase: experiments.KillAfterRenew, Form: "crash"},
+			ID: "kill", Spec: &fault.Kill{HolderOf: "loop", Phase: fault.AfterRenew, How: "crash"},
 			Repeat: experiments.Repeat{Count: kills, Settled: true},
 		}},
 		Limits: experiments.RunLimits{MaxKills: 2 * kills, MaxRun: 5 * time.Minute},
@@ -158,7 +159,7 @@ func (s *stage) act(a Action) {
 				return
 			}
 			s.alive = append(s.alive, inc)
-			s.seat(rep.Name, inc)
+			s.inPod(rep.Name, inc)
 			s.see(history.Event{Kind: history.ReplicaReady, Source: inc, Replica: rep})
 		})
 	case a.Offer != nil:
@@ -240,7 +241,7 @@ func TestSettledWaitsForTheTakeover(t *testing.T) {
 // A kill that is to come before a renewal waits for the next one where the step came too late for this one.
 func TestBeforeRenewIsCountedFromTheLastRenewal(t *testing.T) {
 	e := loopDrill(3)
-	e.Faults[0].Kill.Phase = experiments.KillBeforeRenew
+	e.Faults[0].Spec.(*fault.Kill).Phase = fault.BeforeRenew
 	c := New(e, 1)
 	s := c.series[0]
 	s.state = armed
@@ -289,7 +290,8 @@ func TestMaxKillsHoldsWhateverTheFaultsAsk(t *testing.T) {
 func TestNobodyHoldsIsAShotWithoutATarget(t *testing.T) {
 	e := loopDrill(1)
 	e.System.Locks = append(e.System.Locks, experiments.Lock{Name: "other", KeyPrefix: "o:", Policy: lockcore.Policy{TTL: time.Second}})
-	e.Faults[0].Kill.HolderOf, e.Faults[0].Kill.Phase = "other", experiments.KillAcquired
+	kill := e.Faults[0].Spec.(*fault.Kill)
+	kill.HolderOf, kill.Phase = "other", fault.Acquired
 	s := play(t, e, nil)
 	if len(s.fires) != 2 || s.fires[0].Key != "" || s.fires[0].Why == "" {
 		t.Errorf("fires %+v, want two shots without a target that say why", s.fires)
@@ -352,7 +354,7 @@ func TestDuplicatesAboveTheAbortConditionEndTheRun(t *testing.T) {
 
 func TestTheSameInputsGiveTheSameActions(t *testing.T) {
 	e := loopDrill(3)
-	e.Faults[0].Kill.Phase = experiments.KillRandom
+	e.Faults[0].Spec.(*fault.Kill).Phase = fault.RandomPhase
 	a, b := play(t, e, nil), play(t, e, nil)
 	if !reflect.DeepEqual(a.fires, b.fires) || a.now != b.now {
 		t.Error("two runs with one seed differ")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
@@ -58,10 +59,10 @@ func TestWhomAFaultStrikes(t *testing.T) {
 		key     string
 		victims []string
 	}{
-		{"holder", experiments.Fault{Pause: &experiments.Pause{Aim: experiments.Aim{HolderOf: "loop"}}, For: second}, "the-loop", nil},
-		{"replica", experiments.Fault{Clock: &experiments.Clock{Aim: experiments.Aim{Replica: "r2"}}, For: second}, "", []string{"r2.1"}},
-		{"all", experiments.Fault{BlackHole: &experiments.Cut{Aim: experiments.Aim{All: true}}, For: second}, "", []string{"r1.1", "r2.1", "r3.1"}},
-		{"store", experiments.Fault{Store: &experiments.StoreFault{Do: experiments.StoreFlush}}, "", nil},
+		{"holder", experiments.Fault{Spec: &fault.Pause{Aim: fault.Aim{HolderOf: "loop"}}, For: second}, "the-loop", nil},
+		{"replica", experiments.Fault{Spec: &fault.Clock{Aim: fault.Aim{Replica: "r2"}}, For: second}, "", []string{"r2.1"}},
+		{"all", experiments.Fault{Spec: &fault.Cut{How: fault.Hole, Aim: fault.Aim{All: true}}, For: second}, "", []string{"r1.1", "r2.1", "r3.1"}},
+		{"store", experiments.Fault{Spec: &fault.Store{Do: fault.StoreFlush}}, "", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.fault.ID, c.fault.At = "f", 3*second
@@ -84,13 +85,13 @@ func TestWhomAFaultStrikes(t *testing.T) {
 func TestAFaultWaitsForAHolder(t *testing.T) {
 	// The kill leaves the lock free for a second; the pause is due within it.
 	e := drillOf(
-		experiments.Fault{ID: "kill", Kill: &experiments.Kill{HolderOf: "loop", Phase: experiments.KillAfterRenew, Form: "crash"}},
-		experiments.Fault{ID: "pause", At: 500 * time.Millisecond, For: time.Second, Pause: &experiments.Pause{Aim: experiments.Aim{HolderOf: "loop"}}})
+		experiments.Fault{ID: "kill", Spec: &fault.Kill{HolderOf: "loop", Phase: fault.AfterRenew, How: "crash"}},
+		experiments.Fault{ID: "pause", At: 500 * time.Millisecond, For: time.Second, Spec: &fault.Pause{Aim: fault.Aim{HolderOf: "loop"}}})
 	s := play(t, e, func(s *stage) {
 		lasts(s)
 		rest := s.onFire
 		s.onFire = func(f Fire, b *history.Fault) {
-			if f.Fault.Kill == nil {
+			if !f.Fault.Traits().Kills {
 				rest(f, b)
 				return
 			}
@@ -111,8 +112,8 @@ func TestAFaultWaitsForAHolder(t *testing.T) {
 }
 
 func TestNobodyToStrikeIsVoid(t *testing.T) {
-	for name, aim := range map[string]experiments.Aim{"replica": {Replica: "r9"}, "holder": {HolderOf: "other"}} {
-		e := drillOf(experiments.Fault{ID: "pause", For: time.Second, Pause: &experiments.Pause{Aim: aim}})
+	for name, aim := range map[string]fault.Aim{"replica": {Replica: "r9"}, "holder": {HolderOf: "other"}} {
+		e := drillOf(experiments.Fault{ID: "pause", For: time.Second, Spec: &fault.Pause{Aim: aim}})
 		e.System.Locks = append(e.System.Locks, experiments.Lock{Name: "other", KeyPrefix: "o:", Policy: e.System.Locks[0].Policy})
 		e.System.Locks[1].Policy.Loop = nil
 		s := play(t, e, lasts)
@@ -125,7 +126,7 @@ func TestNobodyToStrikeIsVoid(t *testing.T) {
 // The horizon counts from the end of the last fault: what it does may show as late.
 func TestTheHorizonCountsFromTheEndOfTheFault(t *testing.T) {
 	const long = 30 * time.Second
-	e := drillOf(experiments.Fault{ID: "slow", For: long, Latency: &experiments.Latency{Aim: experiments.Aim{All: true}, Add: time.Millisecond}})
+	e := drillOf(experiments.Fault{ID: "slow", For: long, Spec: &fault.Latency{Aim: fault.Aim{All: true}, Add: time.Millisecond}})
 	s := play(t, e, lasts)
 	if least := s.firedAt[0] + int64(long) + int64(s.c.horizon); s.now < least {
 		t.Errorf("the drill ended at %s, before %s: fault, %s and horizon %s", time.Duration(s.now), time.Duration(least), long, s.c.horizon)
@@ -135,7 +136,7 @@ func TestTheHorizonCountsFromTheEndOfTheFault(t *testing.T) {
 func TestAFaultIsNotRepeatedWhileItLasts(t *testing.T) {
 	const long = 10 * time.Second
 	for _, repeat := range []experiments.Repeat{{Count: 3, Settled: true}, {Count: 3, Every: long}} {
-		e := drillOf(experiments.Fault{ID: "slow", For: long, Repeat: repeat, Latency: &experiments.Latency{Aim: experiments.Aim{All: true}, Add: time.Millisecond}})
+		e := drillOf(experiments.Fault{ID: "slow", For: long, Repeat: repeat, Spec: &fault.Latency{Aim: fault.Aim{All: true}, Add: time.Millisecond}})
 		s := play(t, e, lasts)
 		if len(s.firedAt) != 3 {
 			t.Fatalf("%+v: %d shots, want 3", repeat, len(s.firedAt))
@@ -150,7 +151,7 @@ func TestAFaultIsNotRepeatedWhileItLasts(t *testing.T) {
 
 // After a fault the steady state must be seen to hold again: what was seen before it says nothing.
 func TestSettledNeedsNewTicks(t *testing.T) {
-	e := drillOf(experiments.Fault{ID: "stop", For: time.Second, Repeat: experiments.Repeat{Count: 2, Settled: true}, Store: &experiments.StoreFault{Do: experiments.StoreStop}})
+	e := drillOf(experiments.Fault{ID: "stop", For: time.Second, Repeat: experiments.Repeat{Count: 2, Settled: true}, Spec: &fault.Store{Do: fault.StoreStop}})
 	s := play(t, e, func(s *stage) {
 		lasts(s)
 		rest := s.onFire
@@ -169,7 +170,7 @@ func TestSettledNeedsNewTicks(t *testing.T) {
 
 // A fault whose end is never reported must not hold the drill for ever.
 func TestAFaultThatIsNotVerifiedIsGivenUp(t *testing.T) {
-	e := drillOf(experiments.Fault{ID: "slow", For: time.Second, Latency: &experiments.Latency{Aim: experiments.Aim{All: true}, Add: time.Millisecond}})
+	e := drillOf(experiments.Fault{ID: "slow", For: time.Second, Spec: &fault.Latency{Aim: fault.Aim{All: true}, Add: time.Millisecond}})
 	s := play(t, e, func(s *stage) {
 		s.onFire = func(_ Fire, b *history.Fault) { s.see(history.Event{Kind: history.FaultConfirmed, Fault: b}) }
 	})
@@ -180,7 +181,7 @@ func TestAFaultThatIsNotVerifiedIsGivenUp(t *testing.T) {
 
 func TestMaxTargetsCountsWhoIsStruck(t *testing.T) {
 	pause := func(id, replica string) experiments.Fault {
-		return experiments.Fault{ID: id, For: time.Second, Repeat: experiments.Repeat{Count: 2, Settled: true}, Pause: &experiments.Pause{Aim: experiments.Aim{Replica: replica}}}
+		return experiments.Fault{ID: id, For: time.Second, Repeat: experiments.Repeat{Count: 2, Settled: true}, Spec: &fault.Pause{Aim: fault.Aim{Replica: replica}}}
 	}
 	e := drillOf(pause("a", "r1"), pause("b", "r2"), pause("c", "r3"))
 	e.Limits.MaxTargets = 2
@@ -196,11 +197,11 @@ func TestMaxTargetsCountsWhoIsStruck(t *testing.T) {
 
 // Times in the file keep faults of the network apart; a shot that is late must not break into the next.
 func TestTwoNetworkFaultsNeverMeetOnOneWay(t *testing.T) {
-	aim := experiments.Aim{All: true}
+	aim := fault.Aim{All: true}
 	e := drillOf(
-		experiments.Fault{ID: "slow", For: 5 * time.Second, Latency: &experiments.Latency{Aim: aim, Add: time.Millisecond, Stream: experiments.StreamDown}},
-		experiments.Fault{ID: "hole", At: time.Second, For: time.Second, BlackHole: &experiments.Cut{Aim: aim}},
-		experiments.Fault{ID: "up", At: time.Second, For: time.Second, Latency: &experiments.Latency{Aim: aim, Add: time.Millisecond, Stream: experiments.StreamUp}})
+		experiments.Fault{ID: "slow", For: 5 * time.Second, Spec: &fault.Latency{Aim: aim, Add: time.Millisecond, Stream: fault.StreamDown}},
+		experiments.Fault{ID: "hole", At: time.Second, For: time.Second, Spec: &fault.Cut{How: fault.Hole, Aim: aim}},
+		experiments.Fault{ID: "up", At: time.Second, For: time.Second, Spec: &fault.Latency{Aim: aim, Add: time.Millisecond, Stream: fault.StreamUp}})
 	e.AllowOverlap = [][2]string{{"slow", "hole"}, {"slow", "up"}, {"hole", "up"}}
 	s := play(t, e, lasts)
 	for i, f := range s.fires {
@@ -220,7 +221,7 @@ func TestTwoNetworkFaultsNeverMeetOnOneWay(t *testing.T) {
 // The file's times keep two faults apart that it does not allow together; another try of a void shot does not bring them together.
 func TestAnotherTryMeetsNoFaultThatTheFileKeepsApart(t *testing.T) {
 	clock := func(id string, at time.Duration) experiments.Fault {
-		return experiments.Fault{ID: id, At: at, For: 2 * time.Second, Clock: &experiments.Clock{Aim: experiments.Aim{All: true}, Offset: time.Second}}
+		return experiments.Fault{ID: id, At: at, For: 2 * time.Second, Spec: &fault.Clock{Aim: fault.Aim{All: true}, Offset: time.Second}}
 	}
 	e := drillOf(clock("void", 0), clock("next", 3*time.Second), clock("beside", 3*time.Second))
 	e.AllowOverlap = [][2]string{{"void", "beside"}, {"next", "beside"}}
@@ -256,8 +257,8 @@ func TestAnotherTryMeetsNoFaultThatTheFileKeepsApart(t *testing.T) {
 }
 
 func TestABurstWithACountHasALimit(t *testing.T) {
-	for _, aim := range []experiments.Aim{{HolderOf: "loop"}, {All: true}} {
-		e := drillOf(experiments.Fault{ID: "burst", RenewFailures: &experiments.OpFailures{Aim: aim, Mode: experiments.FailError, Count: 3}})
+	for _, aim := range []fault.Aim{{HolderOf: "loop"}, {All: true}} {
+		e := drillOf(experiments.Fault{ID: "burst", Spec: &fault.Failures{Of: lockcore.OpRenew, Aim: aim, Mode: fault.ModeError, Count: 3}})
 		s := play(t, e, lasts)
 		p := &e.System.Locks[0].Policy
 		if len(s.fires) != 1 || s.fires[0].For < 3*p.RenewEvery || s.fires[0].For > 10*p.RenewEvery {
@@ -282,16 +283,16 @@ func TestAbandonmentsAboveTheAbortConditionEndTheRun(t *testing.T) {
 
 func TestFaultsOfAllKindsAreRepeatable(t *testing.T) {
 	e := drillOf(
-		experiments.Fault{ID: "kill", Repeat: experiments.Repeat{Count: 3, Settled: true}, Kill: &experiments.Kill{HolderOf: "loop", Phase: experiments.KillRandom, Form: "crash"}},
-		experiments.Fault{ID: "slow", At: 5 * time.Second, For: time.Second, Repeat: experiments.Repeat{Count: 2, Every: 2 * time.Second}, Latency: &experiments.Latency{Aim: experiments.Aim{All: true}, Add: 1}},
-		experiments.Fault{ID: "burst", At: 9 * time.Second, RenewFailures: &experiments.OpFailures{Aim: experiments.Aim{HolderOf: "loop"}, Count: 2}})
+		experiments.Fault{ID: "kill", Repeat: experiments.Repeat{Count: 3, Settled: true}, Spec: &fault.Kill{HolderOf: "loop", Phase: fault.RandomPhase, How: "crash"}},
+		experiments.Fault{ID: "slow", At: 5 * time.Second, For: time.Second, Repeat: experiments.Repeat{Count: 2, Every: 2 * time.Second}, Spec: &fault.Latency{Aim: fault.Aim{All: true}, Add: 1}},
+		experiments.Fault{ID: "burst", At: 9 * time.Second, Spec: &fault.Failures{Of: lockcore.OpRenew, Aim: fault.Aim{HolderOf: "loop"}, Count: 2}})
 	e.Limits.MaxKills = 6
 	again := func() *stage {
 		return play(t, e, func(s *stage) {
 			lasts(s)
 			rest := s.onFire
 			s.onFire = func(f Fire, b *history.Fault) {
-				if f.Fault.Kill == nil {
+				if !f.Fault.Traits().Kills {
 					rest(f, b)
 					return
 				}
@@ -310,7 +311,7 @@ func TestFaultsOfAllKindsAreRepeatable(t *testing.T) {
 
 // A key that a fault took away is free though its holder does not know it yet: the next shot is for another.
 func TestAKeyThatWasTakenAwayIsNotHeld(t *testing.T) {
-	e := drillOf(experiments.Fault{ID: "vanish", DeleteKey: &experiments.DeleteKey{HolderOf: "loop"}})
+	e := drillOf(experiments.Fault{ID: "vanish", Spec: &fault.DeleteKey{HolderOf: "loop"}})
 	s := play(t, e, func(s *stage) {
 		s.onFire = func(f Fire, b *history.Fault) {
 			for _, kind := range []history.Kind{history.FaultConfirmed, history.FaultReverted, history.FaultVerified} {
@@ -329,7 +330,7 @@ func TestAKeyThatWasTakenAwayIsNotHeld(t *testing.T) {
 // A job whose work is longer than the horizon is waited for, as long as it may take.
 func TestLongJobsAreWaitedFor(t *testing.T) {
 	const hold = time.Minute
-	e := drillOf(experiments.Fault{ID: "slow", For: time.Second, Latency: &experiments.Latency{Aim: experiments.Aim{All: true}, Add: time.Millisecond}})
+	e := drillOf(experiments.Fault{ID: "slow", For: time.Second, Spec: &fault.Latency{Aim: fault.Aim{All: true}, Add: time.Millisecond}})
 	e.System.Locks = append(e.System.Locks, experiments.Lock{Name: "job", KeyPrefix: "job:", Policy: lockcore.Policy{TTL: time.Second}})
 	e.System.Work = []experiments.Work{{Lock: "job", Jobs: 2, Rate: 10, Hold: experiments.Hold{P50: hold}, Redeliver: 500 * time.Millisecond}}
 	s := play(t, e, func(s *stage) {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
-	"github.com/lockdrill/lockdrill/internal/arena"
 )
 
 // stream offers the jobs of one `work` entry. Delivery is at least once by one rule, an acknowledgement time-out: every job that
@@ -16,13 +15,12 @@ type stream struct {
 	work      *experiments.Work
 	lock      *experiments.Lock
 	world     *world
-	next      int   // number of the next new job
-	firstAt   int64 // when the stream began, 0 = not yet
-	lastFirst int64 // when the last new job was offered
-	longest   int64 // work of a job so far
-	fresh     line  // never offered yet, because nobody was ready
-	again     line  // offered; in the order of due, since each waits equally long
-	jobs      arena.Of[job]
+	next      int       // number of the next new job
+	firstAt   int64     // when the stream began, 0 = not yet
+	lastFirst int64     // when the last new job was offered
+	longest   int64     // work of a job so far
+	fresh     line      // never offered yet, because nobody was ready
+	again     line      // offered; in the order of due, since each waits equally long
 	names     []jobName // of all so far, in this drill or one before it
 	turn      int
 	rests     int64 // until when nothing more is offered
@@ -61,7 +59,6 @@ func (s *stream) reset() {
 	s.next, s.firstAt, s.lastFirst, s.longest, s.turn, s.rests = 0, 0, 0, 0, 0, 0
 	s.fresh.reset()
 	s.again.reset()
-	s.jobs.Reset()
 }
 
 // A rate that the machine cannot keep must not keep Step from seeing the time or an interrupt, and thousands a second need no step each.
@@ -109,7 +106,8 @@ func (c *Conductor) give(s *stream, j *job, now int64) bool {
 	}
 	j.Again = j.To != ""
 	j.To, j.due = to, now+int64(s.work.Redeliver)
-	c.out = append(c.out, Action{Offer: c.offers.New(j.Offer)})
+	offer := j.Offer
+	c.out = append(c.out, Action{Offer: &offer})
 	if s.work.Redeliver > 0 {
 		s.again.push(j)
 	}
@@ -124,7 +122,7 @@ func (s *stream) newJob(c *Conductor, now int64) *job {
 		s.names = append(s.names, jobName{id, s.lock.KeyPrefix + id})
 	}
 	name := s.names[s.next-1]
-	j := s.jobs.New(job{Offer: Offer{Lock: s.work.Lock, Job: name.id, Key: name.key, Hold: c.hold(s.work.Hold)}, due: now})
+	j := &job{Offer: Offer{Lock: s.work.Lock, Job: name.id, Key: name.key, Hold: c.hold(s.work.Hold)}, due: now}
 	s.longest = max(s.longest, int64(j.Hold))
 	if n := len(s.work.Classes); n > 0 {
 		j.Class = s.work.Classes[(s.next-1)%n]

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
@@ -19,8 +20,8 @@ func TestABurstStrikesTheJobGrantedLast(t *testing.T) {
 		c.world.held[key] = &epoch{key: key, lock: "loop", granted: []int64{5, 9, 7}[i]}
 	}
 	keys := c.world.heldKeys("loop")
-	burst := &series{f: &experiments.Fault{RenewFailures: &experiments.OpFailures{}}}
-	kill := &series{f: &experiments.Fault{Kill: &experiments.Kill{}}}
+	burst := &series{f: &experiments.Fault{Spec: &fault.Failures{Of: lockcore.OpRenew}}, does: fault.Traits{Fails: lockcore.OpRenew}}
+	kill := &series{f: &experiments.Fault{Spec: &fault.Kill{}}, does: fault.Traits{Kills: true}}
 	struck := map[string]bool{}
 	for range 100 {
 		if got := c.aim(burst, keys); got != "b" {
@@ -130,7 +131,7 @@ func TestABarrenKillIsRepeated(t *testing.T) {
 	e := loopDrill(1)
 	e.System.Locks = append(e.System.Locks, experiments.Lock{Name: "job", KeyPrefix: "job:", Policy: lockcore.Policy{TTL: time.Second}})
 	e.System.Work = []experiments.Work{{Lock: "job", Jobs: 9, Rate: 1, Hold: experiments.Hold{P50: time.Millisecond}, Redeliver: 100 * time.Millisecond}}
-	e.Faults[0].Kill = &experiments.Kill{HolderOf: "job", Phase: experiments.KillAfterGrant, Form: "crash"}
+	e.Faults[0].Spec = &fault.Kill{HolderOf: "job", Phase: fault.AfterGrant, How: "crash"}
 	e.Limits.MaxKills = 4
 	for name, c := range map[string]struct {
 		before, after history.Kind // what is told of the victim, before the shot and after it

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
@@ -78,7 +79,7 @@ func TestASilenceThatNothingHappenedInEndsTheSteadyState(t *testing.T) {
 // A fault whose end nobody tells of, because its injector hangs, is waited for as long as it may take and half a minute more, to the very
 // instant; the drill goes on without it.
 func TestAFaultWhoseEndIsNeverToldIsOverdue(t *testing.T) {
-	e := drillOf(experiments.Fault{ID: "pause", For: time.Second, Pause: &experiments.Pause{Aim: experiments.Aim{HolderOf: "loop"}}})
+	e := drillOf(experiments.Fault{ID: "pause", For: time.Second, Spec: &fault.Pause{Aim: fault.Aim{HolderOf: "loop"}}})
 	var lasted []bool
 	s := play(t, e, func(s *stage) {
 		s.onFire = func(_ Fire, body *history.Fault) {

@@ -8,17 +8,17 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
-// Replicas in pods. A seat is free again when the pod's object is gone or the life in it has ended, whichever is seen first: what
+// Replicas in pods. A slot is free again when the pod's object is gone or the life in it has ended, whichever is seen first: what
 // replaces the pod comes when the object goes, and the old process may live on for seconds. Of an observed system nothing is started
 // and nothing claimed: who lives is known from the fleet's events, and who holds from the looks at the locks.
 
-// seat notes which pod an incarnation lives in; of an observed system, also that it is there.
-func (w *world) seat(e history.Event) {
+// notePod notes which pod an incarnation lives in; of an observed system, also that it is there.
+func (w *world) notePod(e history.Event) {
 	inc := e.Replica.Incarnation
 	if w.observed {
 		w.appear(e)
@@ -33,7 +33,7 @@ func (w *world) seat(e history.Event) {
 	}
 }
 
-// appear gives a life that nobody here asked for its seat.
+// appear gives a life that nobody here asked for its slot.
 func (w *world) appear(e history.Event) {
 	i := slices.IndexFunc(w.replicas, func(r *replica) bool { return r.name == e.Replica.Name })
 	if i < 0 {
@@ -46,7 +46,7 @@ func (w *world) appear(e history.Event) {
 	w.byInc[r.inc] = r
 }
 
-// object notes what a pod waits for, and frees the seat of one that is gone.
+// object notes what a pod waits for, and frees the slot of one that is gone.
 func (w *world) object(e history.Event, restart time.Duration) {
 	if o := e.Object; o.Gone {
 		delete(w.waiting, o.Name)
@@ -78,7 +78,7 @@ func (c *Conductor) waits() string {
 	return strings.Join(said, "")
 }
 
-// isAlive reports an incarnation that is in its seat.
+// isAlive reports an incarnation that is in its slot.
 func (w *world) isAlive(incarnation string) bool {
 	r := w.byInc[incarnation]
 	return r != nil && r.inc == incarnation && r.alive
@@ -115,7 +115,7 @@ func (c *Conductor) look(e history.Event) {
 
 // missingObserved is the first thing that the steady state of an observed system lacks: enough pods that are ready, and a holder of
 // every lock among them, that has renewed it where the policy renews.
-func (c *Conductor) missingObserved(now int64) lack {
+func (c *Conductor) missingObserved(now int64) unmet {
 	w, ready := c.world, 0
 	for _, r := range w.replicas {
 		if r.ready {
@@ -123,19 +123,19 @@ func (c *Conductor) missingObserved(now int64) lack {
 		}
 	}
 	if ready < c.e.System.Replicas {
-		return lack{text: "too few pods are ready: %s", who: fmt.Sprintf("%d of %d", ready, c.e.System.Replicas)}
+		return unmet{text: "too few pods are ready: %s", who: fmt.Sprintf("%d of %d", ready, c.e.System.Replicas)}
 	}
 	for i := range c.e.System.Locks {
 		l := &c.e.System.Locks[i]
 		switch {
 		case !l.Loop():
 		case !w.isHeld(l.Name, now):
-			return lack{text: "no pod that is known holds lock %s", who: l.Name}
+			return unmet{text: "no pod that is known holds lock %s", who: l.Name}
 		case l.Policy.Loop.Mode == lockcore.LoopRenewed && l.Policy.RenewEvery > 0 && !w.renewed[l.Name]:
-			return lack{text: "no renewal of lock %s has been seen yet", who: l.Name}
+			return unmet{text: "no renewal of lock %s has been seen yet", who: l.Name}
 		}
 	}
-	return lack{}
+	return unmet{}
 }
 
 // isHeld reports that a lease of the lock may not have run out: a Lease object goes on naming a holder that hangs.
@@ -160,23 +160,23 @@ func (w *world) lapses(now int64) int64 {
 }
 
 // pod chooses one of the pods that a kill selects by labels. A life whose pod is not known has them: a rehearsal knows no labels.
-func (c *Conductor) pod(k *experiments.Kill) target {
+func (c *Conductor) pod(aim fault.Aim) target {
 	var found []*replica
 	for _, r := range c.world.replicas {
-		if r.alive && r.ready && hasLabels(r.pod, k.Pods) {
+		if r.alive && r.ready && (r.pod == nil || aim.Fits(r.pod.Labels)) {
 			found = append(found, r)
 		}
 	}
 	if len(found) == 0 {
 		return target{why: "no pod with these labels was alive and ready"}
 	}
-	if k.Pick != experiments.PickOldest && k.Pick != experiments.PickNewest {
+	if aim.Pick != fault.PickOldest && aim.Pick != fault.PickNewest {
 		return target{victims: []string{found[c.rng.IntN(len(found))].inc}}
 	}
 	slices.SortStableFunc(found, func(a, b *replica) int {
 		return cmp.Or(cmp.Compare(a.created(), b.created()), cmp.Compare(a.inc, b.inc))
 	})
-	if k.Pick == experiments.PickNewest {
+	if aim.Pick == fault.PickNewest {
 		slices.Reverse(found)
 	}
 	return target{victims: []string{found[0].inc}}
@@ -187,16 +187,4 @@ func (r *replica) created() string {
 		return ""
 	}
 	return r.pod.Created
-}
-
-func hasLabels(p *history.Pod, want map[string]string) bool {
-	if p == nil {
-		return true
-	}
-	for k, v := range want {
-		if p.Labels[k] != v {
-			return false
-		}
-	}
-	return true
 }

@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 )
 
-// seat says which pod a life is in, where the drill has pods.
-func (s *stage) seat(name, inc string) {
+// inPod says which pod a life is in, where the drill has pods.
+func (s *stage) inPod(name, inc string) {
 	if s.e.Kubernetes != nil {
 		s.see(history.Event{Kind: history.ReplicaStart, Replica: &history.Replica{Name: name, Incarnation: inc, Pod: podIn(inc)}})
 	}
@@ -52,7 +53,7 @@ func TestPodsThatNeverGetReadySayWhy(t *testing.T) {
 	}
 }
 
-// A force delete takes the object at once and the process later: the seat is free at once, what the old process still does is not
+// A force delete takes the object at once and the process later: the slot is free at once, what the old process still does is not
 // taken for the new one's, and its end, when it comes, vacates nothing.
 func TestASeatIsFreeWhenItsPodIsGone(t *testing.T) {
 	e := loopDrill(2)
@@ -108,23 +109,23 @@ func TestAPodMayTakeLongerToBeReady(t *testing.T) {
 }
 
 // podsByLabel is a drill whose kill is aimed at a pod, whatever that holds.
-func podsByLabel(labels map[string]string, pick experiments.PickPod) *experiments.Experiment {
+func podsByLabel(labels map[string]string, pick fault.Pick) *experiments.Experiment {
 	e := loopDrill(1)
 	e.Kubernetes = &experiments.Kubernetes{}
-	e.Faults[0].Kill = &experiments.Kill{Pods: labels, Pick: pick, Form: experiments.FormForceDelete}
+	e.Faults[0].Spec = &fault.Kill{Pods: labels, Pick: pick, How: fault.ForceDelete}
 	return e
 }
 
 func TestAKillOfAPodByItsLabels(t *testing.T) {
 	for _, c := range []struct {
 		labels map[string]string
-		pick   experiments.PickPod
+		pick   fault.Pick
 		want   string // "" = anyone
 	}{
 		{map[string]string{"app": "w", "seat": "r3"}, "", "r3.1"},
-		{map[string]string{"app": "w"}, experiments.PickOldest, "r1.1"},
-		{map[string]string{"app": "w"}, experiments.PickNewest, "r3.1"},
-		{map[string]string{"app": "w"}, experiments.PickRandom, ""},
+		{map[string]string{"app": "w"}, fault.PickOldest, "r1.1"},
+		{map[string]string{"app": "w"}, fault.PickNewest, "r3.1"},
+		{map[string]string{"app": "w"}, fault.PickRandom, ""},
 	} {
 		s := play(t, podsByLabel(c.labels, c.pick), nil)
 		if len(s.fires) == 0 || len(s.fires[0].Victims) != 1 || c.want != "" && s.fires[0].Victims[0] != c.want || s.fires[0].Timing != "" {
@@ -150,7 +151,7 @@ func (w *watched) appear(name string) {
 	w.lives++
 	inc := fmt.Sprintf("%s.%d", name, w.lives)
 	w.alive[inc] = true
-	w.seat(name, inc)
+	w.inPod(name, inc)
 	w.see(history.Event{Kind: history.ReplicaReady, Source: "runner", Replica: &history.Replica{Name: name, Incarnation: inc}})
 }
 
@@ -251,7 +252,7 @@ func TestWhatTheSteadyStateOfAnObservedSystemLacks(t *testing.T) {
 	} {
 		step.do()
 		got := c.missing(now)
-		if step.want == "" && got != (lack{}) || !strings.Contains(got.String(), step.want) {
+		if step.want == "" && got != (unmet{}) || !strings.Contains(got.String(), step.want) {
 			t.Errorf("step %d: %q, want %q", i, got, step.want)
 		}
 	}
@@ -263,8 +264,8 @@ func TestWhatTheSteadyStateOfAnObservedSystemLacks(t *testing.T) {
 	}
 }
 
-// seated is a conductor whose three replicas live in pods; r1.1 and r2.1 are ready, and r1.1 holds the lock.
-func seated(mode string) *Conductor {
+// inPods is a conductor whose three replicas live in pods; r1.1 and r2.1 are ready, and r1.1 holds the lock.
+func inPods(mode string) *Conductor {
 	e := loopDrill(1)
 	e.Kubernetes, e.System.Mode = &experiments.Kubernetes{}, mode
 	c := New(e, 1)
@@ -293,10 +294,10 @@ func exit(inc string, at int64) history.Event {
 	return history.Event{Kind: history.ReplicaExit, At: at, Replica: &history.Replica{Name: inc[:2], Incarnation: inc}}
 }
 
-// Of the end of a pod and the end of the life in it the first vacates the seat, and the other nothing.
+// Of the end of a pod and the end of the life in it the first vacates the slot, and the other nothing.
 func TestASeatIsVacatedOnce(t *testing.T) {
 	for _, both := range [][2]history.Event{{gone("r1.1", 5), exit("r1.1", 9)}, {exit("r1.1", 5), gone("r1.1", 9)}} {
-		c := seated(experiments.ModeEmbedded)
+		c := inPods(experiments.ModeEmbedded)
 		for _, e := range both {
 			c.Observe(e)
 		}
@@ -307,7 +308,7 @@ func TestASeatIsVacatedOnce(t *testing.T) {
 }
 
 func TestALifeWithoutItsPodIsNoReplica(t *testing.T) {
-	c := seated(experiments.ModeEmbedded)
+	c := inPods(experiments.ModeEmbedded)
 	c.Observe(gone("r1.1", 5))
 	acquires(c, "r1.1", "another")
 	c.Observe(history.Event{Kind: history.ReplicaReady, Replica: &history.Replica{Name: "r1", Incarnation: "r1.1"}})
@@ -317,7 +318,7 @@ func TestALifeWithoutItsPodIsNoReplica(t *testing.T) {
 }
 
 func TestAnObservedSeatIsTakenOverAtOnce(t *testing.T) {
-	c := seated(experiments.ModeObserve)
+	c := inPods(experiments.ModeObserve)
 	for _, inc := range []string{"r1.2", "r1.3", "r1.4", "r1.5"} { // none gets ready
 		c.Observe(history.Event{Kind: history.ReplicaStart, Replica: &history.Replica{Name: "r1", Incarnation: inc, Pod: podIn(inc)}})
 		if r := c.world.replicas[0]; r.ready || r.inc != inc || r.failed != 0 || r.startAt != 0 || len(c.world.held) != 0 {
@@ -327,10 +328,11 @@ func TestAnObservedSeatIsTakenOverAtOnce(t *testing.T) {
 }
 
 func TestOnlyReadyPodsAreStruck(t *testing.T) {
-	c := seated(experiments.ModeEmbedded)
+	c := inPods(experiments.ModeEmbedded)
 	s := c.series[0]
-	s.f.Kill = &experiments.Kill{Pods: map[string]string{"app": "w"}, Pick: experiments.PickNewest}
-	if v := c.pod(s.f.Kill).victims; len(v) != 1 || v[0] != "r2.1" {
+	s.f.Spec = &fault.Kill{Pods: map[string]string{"app": "w"}, Pick: fault.PickNewest}
+	s.does = s.f.Traits()
+	if v := c.pod(s.f.Aim()).victims; len(v) != 1 || v[0] != "r2.1" {
 		t.Errorf("struck %v: r3.1 is not ready", v)
 	}
 	c.fire(s, 7, target{victims: []string{"r1.1"}})
@@ -341,7 +343,7 @@ func TestOnlyReadyPodsAreStruck(t *testing.T) {
 
 // A pod dies later than it was told to, and is replaced when its controller sees fit.
 func TestTheKillOfAPodIsWaitedForLonger(t *testing.T) {
-	c := seated(experiments.ModeEmbedded)
+	c := inPods(experiments.ModeEmbedded)
 	s := c.series[0]
 	s.state, s.fired, s.shot, s.valid = flying, 1e9, 1, 0
 	c.Observe(history.Event{Kind: history.FaultConfirmed, Span: history.Span{From: 1e9, To: 9e9}, At: 9e9, Fault: &history.Fault{ID: "kill", Shot: 1, Death: &history.Death{}}})

@@ -6,12 +6,14 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 )
 
 // series is one fault of the file with all its shots.
 type series struct {
 	f       *experiments.Fault
+	does    fault.Traits
 	lock    *experiments.Lock
 	state   state
 	due     int64 // waiting: when to arm; armed: when to fire, or (event-timed) when to give up
@@ -75,7 +77,7 @@ func (c *Conductor) stepSeries(s *series, now int64) {
 			c.arm(s, now)
 		}
 	case armed:
-		if s.f.Kill == nil {
+		if !s.does.Kills {
 			c.strike(s, now)
 		} else {
 			c.kill(s, now)
@@ -111,8 +113,8 @@ func (c *Conductor) mustWait(s *series, now int64) bool {
 // finished by itself is owed by nobody.
 func (s *series) effect(e history.Event) {
 	for _, x := range s.exposed {
-		x.barren = x.barren || s.f.Kill != nil && x.epoch.id == e.Epoch && e.Entry != nil && e.Entry.Terminal
-		if x.epoch.key == e.Key && (x.epoch.id != e.Epoch && e.From >= s.fired || s.f.Kill == nil && s.ended > 0 && e.From >= s.ended) {
+		x.barren = x.barren || s.does.Kills && x.epoch.id == e.Epoch && e.Entry != nil && e.Entry.Terminal
+		if x.epoch.key == e.Key && (x.epoch.id != e.Epoch && e.From >= s.fired || !s.does.Kills && s.ended > 0 && e.From >= s.ended) {
 			x.closed = true
 		}
 	}
@@ -147,10 +149,10 @@ func (c *Conductor) landed(e history.Event) {
 			if e.Fault.Death != nil { // a pod's process ends later than the call, and the system gets over it from then on
 				s.ended = e.To
 			}
-			if s.f.DeleteKey != nil { // its holder does not know it yet; the next shot is not for a key that is free
+			if s.does.AtKey { // its holder does not know it yet; the next shot is not for a key that is free
 				c.world.drop(e.Epoch)
 			}
-			if s.state = lasting; s.f.Kill != nil { // there is nothing to undo
+			if s.state = lasting; s.does.Kills { // there is nothing to undo
 				c.over(s, e.At)
 			}
 		}
@@ -189,7 +191,7 @@ func (c *Conductor) again(s *series, now, at int64) {
 
 // barren reports a confirmed kill that came between the end of the work and that of the lease: no key of its lock gives a trial.
 func (s *series) barren() bool {
-	if s.f.Kill == nil || s.lock == nil || !s.hit {
+	if !s.does.Kills || s.lock == nil || !s.hit {
 		return false
 	}
 	some := false
@@ -218,7 +220,7 @@ func (c *Conductor) gaveBack(epoch string) {
 	}
 	for _, s := range c.series {
 		for _, x := range s.exposed {
-			x.barren = x.barren || s.f.Kill != nil && x.epoch.id == epoch
+			x.barren = x.barren || s.does.Kills && x.epoch.id == epoch
 		}
 	}
 }
@@ -234,7 +236,7 @@ func (c *Conductor) settled(s *series, now int64) bool {
 			return false
 		}
 	}
-	return c.missing(now) == (lack{}) && (s.f.Kill != nil || c.world.observed || c.fresh(s.ended))
+	return c.missing(now) == (unmet{}) && (s.does.Kills || c.world.observed || c.fresh(s.ended))
 }
 
 // leftOpen is when a trial that has not settled is waited for no longer.

@@ -67,10 +67,8 @@ func needs(e *experiments.Experiment) kube.Needs {
 	n := kube.Needs{Namespace: e.Kubernetes.Namespace, Apply: e.Kubernetes.Pods == experiments.PodsApply, Logs: true}
 	n.Files = n.Apply && (e.Redis.CA != "" || e.Ledger.CA != "")
 	for i := range e.Faults {
-		if k := e.Faults[i].Kill; k != nil {
-			n.Kill = n.Kill || k.Form != experiments.FormCrash
-			n.Exec = n.Exec || len(k.Exec) > 0
-		}
+		t := e.Faults[i].Traits()
+		n.Kill, n.Exec = n.Kill || t.DeletesPods, n.Exec || len(t.Command) > 0
 	}
 	for i := range e.System.Locks {
 		if name := e.System.Locks[i].Lease; name != "" && !slices.Contains(n.Leases, name) {

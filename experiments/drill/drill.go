@@ -15,11 +15,15 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/runner"
+	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/injectors"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/monotime"
+	"github.com/lockdrill/lockdrill/internal/tap"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
 	"github.com/lockdrill/lockdrill/probes"
 )
@@ -59,7 +63,9 @@ type Drill struct {
 
 	// What the parts add when they are opened. What a drill does not have is in none of these.
 	cfg     runner.Config
-	strikes equipment
+	strikes injectors.Parts // parts add to it when they are opened
+	made    map[string]runner.Injector
+	hit     func(tap.Hit) // takes what the tap reports
 	env     history.Environment
 	notices []string        // what the drill stands on, for a person
 	net     sim.Net         // as it was measured
@@ -126,7 +132,7 @@ func New(o Options) (*Drill, error) {
 			{What: "stores", Do: d.closeStores},
 		},
 	}
-	d.strikes = equipment{Fault: d.fault, Clock: d.clock, Await: d.await, Past: d.past, Record: d.record, Replicas: d.replicas()}
+	d.strikes = injectors.Parts{Fault: d.fault, Clock: d.clock, Await: d.await, Past: d.past, Record: d.record, Replicas: d.replicas(), Open: testbed.Dial}
 	var err error
 	if d.cluster, err = o.Cluster.open(o.Experiment); err != nil {
 		return nil, err
@@ -153,6 +159,9 @@ func (d *Drill) Run(ctx context.Context) (_ *Ending, err error) {
 		if err := open(ctx); err != nil {
 			return d.giveUp(ctx, err)
 		}
+	}
+	if err := d.makeInjectors(); err != nil {
+		return d.giveUp(ctx, err)
 	}
 	observe, end := d.o.Begin(d.e, strings.Join(d.notices, "; "), d.clock)
 	defer end()
@@ -189,7 +198,7 @@ func (d *Drill) recordFacts(ctx context.Context) error {
 // config is what the parts have added up to.
 func (d *Drill) config() runner.Config {
 	cfg := d.cfg
-	cfg.Recorder, cfg.Log, cfg.Journal, cfg.Injectors = d.rec, d.log, d.journal, d.strikes.injectors()
+	cfg.Recorder, cfg.Log, cfg.Journal, cfg.Injectors = d.rec, d.log, d.journal, d.made
 	cfg.Guard = func() (word, why string) {
 		for _, ask := range d.guards {
 			if word, why = ask(); word != "" {
@@ -214,7 +223,7 @@ func (d *Drill) await(ctx context.Context, from int, match func(history.Event) b
 }
 
 // fault is the experiment's fault of that id, scaled.
-func (d *Drill) fault(id string) experiments.Fault { return faultOf(d.e, id) }
+func (d *Drill) fault(id string) fault.Spec { return faultOf(d.e, id).Spec }
 
 func faultOf(e *experiments.Experiment, id string) experiments.Fault {
 	for _, f := range e.Faults {

@@ -147,10 +147,9 @@ func storeGuard(e *experiments.Experiment) Guard {
 		return g
 	}
 	for i := range e.Faults {
-		f := &e.Faults[i]
-		if s := f.Store; s != nil && (s.Keep || slices.Contains([]experiments.StoreDo{experiments.StorePause, experiments.StoreFreeze, experiments.StoreFailover}, s.Do)) {
+		if f := &e.Faults[i]; f.Traits().NotEmbedded != "" {
 			g.Refuses = true
-			g.Says = fmt.Sprintf("fault %s needs a redis-server, and there is none on the PATH: the embedded store has no %s", f.ID, f.Form())
+			g.Says = fmt.Sprintf("fault %s needs a redis-server, and there is none on the PATH: the embedded store has no %s", f.ID, f.Spec.Form())
 			return g
 		}
 	}

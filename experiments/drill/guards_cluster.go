@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/deploy"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/internal/kube"
 )
@@ -86,7 +87,7 @@ func podsGuard(ctx context.Context, e *experiments.Experiment, cluster *kube.Clu
 	for i := range pods {
 		if pods[i].Name == self {
 			return Guard{Refuses: true, Says: fmt.Sprintf("pod %s, in which this runs, has %s as well: give the runner's pod other labels, or a narrower kubernetes.selector",
-				self, experiments.Labels(podSelector(e)))}
+				self, fault.Labels(podSelector(e)))}
 		}
 		labels = append(labels, pods[i].Labels)
 		switch c := e.Kubernetes.Container; {
@@ -96,7 +97,7 @@ func podsGuard(ctx context.Context, e *experiments.Experiment, cluster *kube.Clu
 			ready++
 		}
 	}
-	says := fmt.Sprintf("%s with %s, %d of them ready%s", figures.Plural(len(pods), "pod"), experiments.Labels(podSelector(e)), ready, without)
+	says := fmt.Sprintf("%s with %s, %d of them ready%s", figures.Plural(len(pods), "pod"), fault.Labels(podSelector(e)), ready, without)
 	if ready < e.System.Replicas {
 		says += fmt.Sprintf(": system.replicas is %d", e.System.Replicas)
 		if len(pods) == 0 && !e.Observed() {
@@ -110,12 +111,12 @@ func podsGuard(ctx context.Context, e *experiments.Experiment, cluster *kube.Clu
 // strikesSome refuses kills whose labels none of the pods has.
 func strikesSome(e *experiments.Experiment, says string, pods []map[string]string) Guard {
 	for i := range e.Faults {
-		k := e.Faults[i].Kill
-		if k == nil || len(k.Pods) == 0 || slices.ContainsFunc(pods, func(has map[string]string) bool { return hasLabels(has, k.Pods) }) {
+		aim := e.Faults[i].Aim()
+		if aim.Pods == "" || slices.ContainsFunc(pods, aim.Fits) {
 			continue
 		}
 		return Guard{Refuses: true, Says: fmt.Sprintf("%s: none of them has the labels of fault %s, %s; the first has %s", says, e.Faults[i].ID,
-			experiments.Labels(k.Pods), experiments.Labels(pods[0]))}
+			aim.Pods, fault.Labels(pods[0]))}
 	}
 	return Guard{Says: says}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/internal/kube"
 )
 
@@ -38,8 +39,8 @@ func lookUpPods(ctx context.Context, e *experiments.Experiment, c Consent, plan 
 		plan.Pods = append(plan.Pods, forecast.PlannedPod{Name: p.Name, UID: p.UID, Node: p.Node, Phase: phaseOf(p), Ready: p.Ready})
 	}
 	for i := range plan.Timeline {
-		if f := faultOf(e, plan.Timeline[i].ID); f.Kill != nil {
-			plan.Timeline[i].Now = strikesNow(ctx, e, cluster, f.Kill, pods)
+		if f := faultOf(e, plan.Timeline[i].ID); f.Traits().Kills {
+			plan.Timeline[i].Now = strikesNow(ctx, e, cluster, f.Aim(), pods)
 		}
 	}
 }
@@ -62,16 +63,16 @@ func phaseOf(p *kube.Pod) string {
 }
 
 // strikesNow says whom a kill would strike at this moment.
-func strikesNow(ctx context.Context, e *experiments.Experiment, cluster *kube.Cluster, k *experiments.Kill, pods []kube.Pod) []string {
+func strikesNow(ctx context.Context, e *experiments.Experiment, cluster *kube.Cluster, aim fault.Aim, pods []kube.Pod) []string {
 	switch {
 	case e.Kubernetes.Pods == experiments.PodsApply:
 		return []string{"the run makes its pods: there are none yet"}
-	case len(k.Pods) > 0:
-		return []string{pickNow(k, pods)}
+	case aim.Pods != "":
+		return []string{pickNow(aim, pods)}
 	case !e.Observed():
 		return []string{"the holder of a lock of the run: its keys are not there yet, and any of the pods may take them"}
 	}
-	at := slices.IndexFunc(e.System.Locks, func(l experiments.Lock) bool { return l.Name == k.HolderOf })
+	at := slices.IndexFunc(e.System.Locks, func(l experiments.Lock) bool { return l.Name == aim.HolderOf })
 	if at < 0 {
 		return nil
 	}
@@ -95,21 +96,21 @@ func strikesNow(ctx context.Context, e *experiments.Experiment, cluster *kube.Cl
 }
 
 // pickNow is the pod that a kill by labels would strike.
-func pickNow(k *experiments.Kill, pods []kube.Pod) string {
+func pickNow(aim fault.Aim, pods []kube.Pod) string {
 	var fit []kube.Pod
 	for _, p := range pods {
-		if !p.Ending && hasLabels(p.Labels, k.Pods) {
+		if !p.Ending && aim.Fits(p.Labels) {
 			fit = append(fit, p)
 		}
 	}
 	if len(fit) == 0 {
-		return "none of the pods has the labels " + experiments.Labels(k.Pods)
+		return "none of the pods has the labels " + aim.Pods
 	}
 	slices.SortStableFunc(fit, func(a, b kube.Pod) int { return a.Created.Compare(b.Created) })
-	switch k.Pick {
-	case experiments.PickOldest:
+	switch aim.Pick {
+	case fault.PickOldest:
 		return fmt.Sprintf("pod %s (uid %s), the oldest of %d", fit[0].Name, fit[0].UID, len(fit))
-	case experiments.PickNewest:
+	case fault.PickNewest:
 		last := fit[len(fit)-1]
 		return fmt.Sprintf("pod %s (uid %s), the newest of %d", last.Name, last.UID, len(fit))
 	}
@@ -118,15 +119,6 @@ func pickNow(k *experiments.Kill, pods []kube.Pod) string {
 		names = append(names, p.Name)
 	}
 	return "one of " + strings.Join(names, ", ")
-}
-
-func hasLabels(has, wanted map[string]string) bool {
-	for key, value := range wanted {
-		if has[key] != value {
-			return false
-		}
-	}
-	return true
 }
 
 // holderPod is the pod that a holder's name leads to, the one with the longest name of several; nil = none of them.

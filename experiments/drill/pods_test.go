@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/deploy"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
@@ -18,13 +19,13 @@ import (
 func TestADrillAsksForWhatItDoes(t *testing.T) {
 	e := &experiments.Experiment{
 		Kubernetes: &experiments.Kubernetes{Namespace: "locks", Pods: experiments.PodsUse},
-		Faults:     []experiments.Fault{{ID: "a", Kill: &experiments.Kill{Form: experiments.FormCrash}}},
+		Faults:     []experiments.Fault{{ID: "a", Spec: &fault.Kill{How: fault.Crash}}},
 	}
 	if n := needs(e); n.Kill || n.Exec || n.Apply || len(n.Leases) > 0 || !n.Logs || n.Namespace != "locks" {
 		t.Errorf("a worker that crashes when it is told to: %+v", n)
 	}
-	e.Faults = append(e.Faults, experiments.Fault{ID: "b", Kill: &experiments.Kill{Form: experiments.FormGraceful}},
-		experiments.Fault{ID: "c", Kill: &experiments.Kill{Form: experiments.FormCrash, Exec: []string{"kill", "-9", "7"}}})
+	e.Faults = append(e.Faults, experiments.Fault{ID: "b", Spec: &fault.Kill{How: fault.Graceful}},
+		experiments.Fault{ID: "c", Spec: &fault.Kill{How: fault.Crash, Exec: []string{"kill", "-9", "7"}}})
 	e.System.Locks = []experiments.Lock{{Lease: "web"}, {Lease: "web"}, {Key: "k"}}
 	e.Kubernetes.Pods = experiments.PodsApply
 	if n := needs(e); !n.Kill || !n.Exec || !n.Apply || !slices.Equal(n.Leases, []string{"web"}) {
@@ -54,14 +55,14 @@ func TestPickNow(t *testing.T) {
 		{Name: "other", UID: "4", Created: day.Add(-time.Hour), Labels: map[string]string{"app": "db"}},
 	}
 	web := map[string]string{"app": "web"}
-	for pick, want := range map[experiments.PickPod]string{
-		experiments.PickOldest: "pod old (uid 2), the oldest of 2", experiments.PickNewest: "pod young (uid 1), the newest of 2", experiments.PickRandom: "one of old, young",
+	for pick, want := range map[fault.Pick]string{
+		fault.PickOldest: "pod old (uid 2), the oldest of 2", fault.PickNewest: "pod young (uid 1), the newest of 2", fault.PickRandom: "one of old, young",
 	} {
-		if got := pickNow(&experiments.Kill{Pods: web, Pick: pick}, pods); got != want {
+		if got := pickNow((&fault.Kill{Pods: web, Pick: pick}).Target(), pods); got != want {
 			t.Errorf("%s: %q, want %q", pick, got, want)
 		}
 	}
-	if got := pickNow(&experiments.Kill{Pods: map[string]string{"app": "none"}}, pods); !strings.Contains(got, "none of the pods has the labels app=none") {
+	if got := pickNow(fault.Aim{Pods: "app=none"}, pods); !strings.Contains(got, "none of the pods has the labels app=none") {
 		t.Errorf("nobody: %q", got)
 	}
 }

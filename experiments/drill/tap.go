@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/internal/tap"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 	"github.com/lockdrill/lockdrill/lockcore/redisstore"
@@ -16,7 +17,7 @@ import (
 
 // byTap reports whether a fault is made by a proxy that understands the protocol.
 func byTap(faults []experiments.Fault) bool {
-	return slices.ContainsFunc(faults, func(f experiments.Fault) bool { return f.Failures() != nil && f.Failures().Via == experiments.ViaProxy })
+	return slices.ContainsFunc(faults, func(f experiments.Fault) bool { return f.Traits().Via == fault.ViaProxy })
 }
 
 // openTap puts a proxy that understands the protocol on the way of each replica, next to the store. It speaks TLS to the store, and
@@ -29,7 +30,7 @@ func (s *stores) openTap(context.Context) error {
 	t := tap.New(tap.Options{
 		Dial:  func(ctx context.Context) (net.Conn, error) { return DialPlain(ctx, options.Addr, options.TLSConfig) },
 		Clock: s.clock, Seed: s.seed, Rules: tap.Rules{Keys: []string{tap.Quote(s.Locks.Prefix) + "*"}, Scripts: CoreScripts()},
-		OnHit: func(h tap.Hit) { s.strikes.hit(h) },
+		OnHit: func(h tap.Hit) { s.hit(h) },
 	})
 	s.strikes.Tap = t
 	s.stands = append(s.stands, func(context.Context) error { return t.Close() })

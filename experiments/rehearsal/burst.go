@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore/burst"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
@@ -13,10 +13,10 @@ import (
 
 // burst makes operations fail: in each victim by itself, or counted together on their ways.
 func (s *shot) burst() {
-	b := s.f.Failures()
+	b := s.f.Spec.(*fault.Failures)
 	arm := sim.Arm{
 		Spec: burst.Spec{
-			Op: strings.TrimSuffix(s.e.Fault.Kind, "_failures"), Mode: string(b.Mode), Share: b.Share, Delay: b.Delay, Count: b.Count,
+			Op: string(b.Of), Mode: string(b.Mode), Share: b.Share, Delay: b.Delay, Count: b.Count,
 			For: time.Duration(s.e.Fault.Declared),
 		},
 		Shot: s.e.Op, Fault: history.Fault{
@@ -35,7 +35,7 @@ func (s *shot) burst() {
 	var bursts []*sim.Burst
 	check := func() { s.hitEnough(bursts) }
 	s.apply(2*callTakes, func() string {
-		if b.Via == experiments.ViaProxy {
+		if b.Via == fault.ViaProxy {
 			s.armWay(&bursts, arm, check)
 			return ""
 		}
@@ -67,7 +67,7 @@ func (s *shot) armWay(bursts *[]*sim.Burst, arm sim.Arm, check func()) {
 	for _, v := range s.victims() {
 		arm.Names = append(arm.Names, nameOf(v))
 	}
-	if s.f.Failures().All {
+	if s.f.Aim().All {
 		arm.Names = nil
 	}
 	arm.Victim = func(name string) string {
@@ -104,7 +104,7 @@ func (s *shot) hitEnough(bursts []*sim.Burst) {
 	if !t.Settled() {
 		return
 	}
-	if t.Victims = len(victims); s.e.Fault.Via != experiments.ViaProxy { // a way outlives the replicas that use it
+	if t.Victims = len(victims); s.e.Fault.Via != fault.ViaProxy { // a way outlives the replicas that use it
 		for _, v := range victims {
 			if !s.w.Alive(v) {
 				t.Died++
@@ -113,7 +113,7 @@ func (s *shot) hitEnough(bursts []*sim.Burst) {
 	}
 	switch t.Outcome() {
 	case burst.Moved:
-		s.void("moved", strings.Join(victims, ", ")+" died during the burst")
+		s.void(history.Moved, strings.Join(victims, ", ")+" died during the burst")
 		s.revert()
 	case burst.None:
 		s.unconfirmed("the burst hit no operation")

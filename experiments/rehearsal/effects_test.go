@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
 )
 
@@ -94,12 +94,12 @@ func (c *comparison) needs() {
 func (c *comparison) cutThroughout(e *sim.Epoch, end int64) string {
 	for op, s := range c.shots {
 		switch s.kind {
-		case experiments.KindBlackHole, experiments.KindReset, experiments.KindDown:
+		case "black_hole", "reset", "down":
 			if !slices.ContainsFunc(s.victims, func(v string) bool { return nameOf(v) == nameOf(e.Replica) }) {
 				continue
 			}
-		case experiments.KindStore:
-			if s.form != string(experiments.StoreStop) && s.form != string(experiments.StoreFreeze) {
+		case "store":
+			if s.form != string(fault.StoreStop) && s.form != string(fault.StoreFreeze) {
 				continue
 			}
 		default:
@@ -115,7 +115,7 @@ func (c *comparison) cutThroughout(e *sim.Epoch, end int64) string {
 // cutUntil reports that some fault may have lasted until then.
 func (c *comparison) cutUntil(end int64) bool {
 	for _, s := range c.shots {
-		if s.applied.To > 0 && s.kind != experiments.KindKill && s.applied.From <= end && s.over >= end {
+		if s.applied.To > 0 && s.kind != "kill" && s.applied.From <= end && s.over >= end {
 			return true
 		}
 	}

@@ -1,52 +1,72 @@
 package rehearsal
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
 )
 
-// image is what a kind of fault is in the simulated world.
-type image struct {
-	do  func(*shot)
-	why string // it cannot be rehearsed
+// simulation is what a kind of fault is in the simulated world.
+type simulation struct {
+	do      func(*shot)
+	why     string            // it cannot be rehearsed
+	not     map[string]string // forms that cannot be, and why
+	simpler map[string]string // what the rehearsal of a form leaves out
 }
 
-// images is each kind's image; one that has none says why.
-func images() map[string]image {
-	return map[string]image{
-		experiments.KindKill:            {do: (*shot).kill},
-		experiments.KindPause:           {do: (*shot).pause},
-		experiments.KindRenewFailures:   {do: (*shot).burst},
-		experiments.KindAcquireFailures: {do: (*shot).burst},
-		experiments.KindReleaseFailures: {do: (*shot).burst},
-		experiments.KindLatency:         {do: (*shot).network},
-		experiments.KindJitter:          {do: (*shot).network},
-		experiments.KindBandwidth:       {do: (*shot).network},
-		experiments.KindBlackHole:       {do: (*shot).network},
-		experiments.KindReset:           {do: (*shot).network},
-		experiments.KindDown:            {do: (*shot).network},
-		experiments.KindStore:           {do: (*shot).store},
-		experiments.KindDeleteKey:       {do: (*shot).takeKey},
-		experiments.KindClock:           {do: (*shot).clock},
-		experiments.KindSlowClose: {do: (*shot).unable,
+// simulations is the list of them, by kind of fault; one that has none says why.
+func simulations() map[string]simulation {
+	network, burst := simulation{do: (*shot).network}, simulation{do: (*shot).burst}
+	return map[string]simulation{
+		"kill": {do: (*shot).kill,
+			not:     map[string]string{fault.Graceful: "a pod that is asked to stop, and takes its time, is not simulated"},
+			simpler: map[string]string{fault.ForceDelete: "it is rehearsed as a death at the call: a process that outlives its pod's object, or hands over, is not simulated"}},
+		"pause":            {do: (*shot).pause},
+		"renew_failures":   burst,
+		"acquire_failures": burst,
+		"release_failures": burst,
+		"latency":          network,
+		"jitter":           network,
+		"bandwidth":        network,
+		"black_hole":       network,
+		"reset":            network,
+		"down":             network,
+		"store":            {do: (*shot).store},
+		"delete_key":       {do: (*shot).takeKey},
+		"clock":            {do: (*shot).clock},
+		"slow_close": {do: (*shot).unable,
 			why: "messages are simulated and connections are not: how long one takes to close changes no message"},
 	}
 }
 
-// Why says why faults of a kind cannot be rehearsed; "" = they can.
-func Why(kind string) string {
-	if i, known := images()[kind]; known {
-		return i.why
+// Kinds are the kinds of faults that have a simulation here, and why those that cannot be rehearsed cannot.
+func Kinds() map[string]string {
+	kinds := map[string]string{}
+	for kind, s := range simulations() {
+		kinds[kind] = s.why
 	}
-	return "fault " + kind + " has no image in the simulated world"
+	return kinds
 }
 
+// WhyNot says why this fault cannot be rehearsed; "" = it can.
+func WhyNot(f *experiments.Fault) string {
+	s, known := simulations()[f.Kind()]
+	if !known {
+		return "fault " + f.Kind() + " is not simulated"
+	}
+	return cmp.Or(s.not[f.Spec.Form()], s.why)
+}
+
+// Simpler says what the rehearsal of a fault leaves out; "" = nothing.
+func Simpler(f *experiments.Fault) string { return simulations()[f.Kind()].simpler[f.Spec.Form()] }
+
 func (s *shot) unable() {
-	s.void("error", "cannot be rehearsed: "+WhyNot(s.f))
+	s.void(history.FaultFailed, "cannot be rehearsed: "+WhyNot(s.f))
 	s.revert()
 }
 
@@ -66,7 +86,7 @@ func (s *shot) kill() {
 			at := history.Span{From: s.applied.From, To: s.w.Now()}
 			s.exited(victim, "signal: killed", at)
 			if gave, known := s.gaveUp[s.e.Epoch]; known && gave <= s.applied.To {
-				s.void("moved", victim+" gave the lock up before the kill")
+				s.void(history.Moved, victim+" gave the lock up before the kill")
 				s.revert()
 				return
 			}
@@ -86,7 +106,7 @@ func (s *shot) pause() {
 	}, func() {
 		s.w.After(lasts-callTakes, func() {
 			if !s.w.Alive(victim) {
-				s.void("moved", victim+" died during the pause")
+				s.void(history.Moved, victim+" died during the pause")
 				s.revert()
 				return
 			}
@@ -106,7 +126,7 @@ func (s *shot) victims() []string {
 
 // clock sets the victims' wall clocks off; each sets its own right when the time is up.
 func (s *shot) clock() {
-	by := s.f.Clock.Offset
+	by := s.f.Spec.(*fault.Clock).Offset
 	tell := func(victim string, k history.Kind, detail string) {
 		e := s.e
 		body := *s.e.Fault
@@ -144,7 +164,7 @@ func (s *shot) clock() {
 // takeKey takes the key from its holder.
 func (s *shot) takeKey() {
 	var lasts time.Duration
-	if s.f.DeleteKey.To != "" {
+	if s.f.Traits().Plants {
 		lasts = s.f.For
 	}
 	s.apply(time.Millisecond, func() string {
@@ -167,7 +187,7 @@ const storeStarts = 50 * time.Millisecond // a server until it answers
 
 // store is a fault of the locks' store itself.
 func (s *shot) store() {
-	f, lasts := s.f.Store, s.f.For
+	f, lasts := s.f.Spec.(*fault.Store), s.f.For
 	confirm := func(saw history.Fault) func() {
 		return func() { s.confirm(history.Span{From: s.applied.From, To: s.w.Now()}, saw) }
 	}
@@ -188,17 +208,17 @@ func (s *shot) store() {
 		})
 	}
 	switch f.Do {
-	case experiments.StorePause:
+	case fault.StorePause:
 		through(s.w.PauseWrites, s.w.ResumeWrites)
-	case experiments.StoreFreeze:
+	case fault.StoreFreeze:
 		through(s.w.Freeze, s.w.Thaw)
-	case experiments.StoreStop:
+	case fault.StoreStop:
 		through(func() { s.w.StopStore(f.Keep) }, s.w.StartStore)
-	case experiments.StoreRestart:
+	case fault.StoreRestart:
 		again(0, func() {}, s.w.StartStore)
-	case experiments.StoreFailover:
+	case fault.StoreFailover:
 		again(f.Lag, s.w.CutStandby, s.w.FailOver)
-	case experiments.StoreFlush:
+	case fault.StoreFlush:
 		s.apply(time.Millisecond, func() string { s.w.Flush(); return "" }, func() {
 			s.w.After(time.Millisecond, confirm(history.Fault{Hits: 1}))
 		})
@@ -209,33 +229,17 @@ func (s *shot) store() {
 
 // network is a fault of the ways between replicas and the store.
 func (s *shot) network() {
-	f := s.f
-	var link sim.Link
+	w, _ := s.f.Wire()
+	link := sim.Link{Cut: string(w.Cut)}
 	least := time.Duration(0)
-	delay := func(add, jitter time.Duration, stream experiments.Stream) {
-		for d, on := range streams(stream) {
-			if on {
-				link.Add[d], link.Jitter[d] = add, jitter
-				least += max(0, add-jitter)
-			}
+	for d, one := range []fault.Stream{fault.StreamUp, fault.StreamDown} {
+		if w.Stream.On(one) && w.Cut == "" {
+			link.Add[d], link.Jitter[d], link.Rate[d] = w.Add, w.Jitter, w.Rate
+			least += max(0, w.Add-w.Jitter)
 		}
-	}
-	switch {
-	case f.Latency != nil:
-		delay(f.Latency.Add, f.Latency.Jitter, f.Latency.Stream)
-	case f.Jitter != nil:
-		delay(f.Jitter.By, f.Jitter.By, f.Jitter.Stream)
-	case f.Bandwidth != nil:
-		for d, on := range streams(f.Bandwidth.Stream) {
-			if on {
-				link.Rate[d] = f.Bandwidth.Rate
-			}
-		}
-	default:
-		link.Cut = f.Kind()
 	}
 	var names []string
-	if a := f.Aim(); a.All || a == (experiments.Aim{}) {
+	if a := s.f.Aim(); a.All || a == (fault.Aim{}) {
 		for i := range s.drill.e.System.Replicas {
 			names = append(names, fmt.Sprintf("r%d", i+1))
 		}
@@ -262,11 +266,6 @@ func (s *shot) network() {
 			saw.Expected, saw.Observed = int64(least), int64(d)
 			took += d
 		}
-		s.w.After(min(took, f.For-time.Millisecond), func() { s.confirm(history.Span{From: s.applied.From, To: s.w.Now()}, saw) })
+		s.w.After(min(took, s.f.For-time.Millisecond), func() { s.confirm(history.Span{From: s.applied.From, To: s.w.Now()}, saw) })
 	})
-}
-
-// streams are the directions that a fault of the network changes; downstream where it says none.
-func streams(s experiments.Stream) [2]bool {
-	return [2]bool{s == experiments.StreamUp || s == experiments.StreamBoth, s != experiments.StreamUp}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
 )
@@ -102,61 +103,49 @@ func randomPolicy(r *rand.Rand) lockcore.Policy {
 func randomFault(r *rand.Rand, e *experiments.Experiment) experiments.Fault {
 	lock := pick(r, e.System.Locks...)
 	long := between(r, 50*time.Millisecond, 3*lock.Policy.TTL)
-	aim := pick(r, experiments.Aim{HolderOf: lock.Name}, experiments.Aim{HolderOf: lock.Name}, experiments.Aim{Replica: "r1"}, experiments.Aim{All: true})
-	one := experiments.Aim{HolderOf: lock.Name}
-	stream := pick(r, experiments.StreamUp, experiments.StreamDown, experiments.StreamBoth)
+	aim := pick(r, fault.Aim{HolderOf: lock.Name}, fault.Aim{HolderOf: lock.Name}, fault.Aim{Replica: "r1"}, fault.Aim{All: true})
+	one := fault.Aim{HolderOf: lock.Name}
+	stream := pick(r, fault.StreamUp, fault.StreamDown, fault.StreamBoth)
 	f := experiments.Fault{For: long, Repeat: experiments.Repeat{Count: 1 + r.IntN(2), Settled: true}}
 	switch r.IntN(16) {
 	case 0, 1, 2:
 		f.For = 0
-		phase := pick(r, experiments.KillRandom, experiments.KillAfterGrant, experiments.KillAcquired)
+		phase := pick(r, fault.RandomPhase, fault.AfterGrant, fault.Acquired)
 		if lock.Policy.RenewEvery > 0 {
-			phase = pick(r, phase, experiments.KillAfterRenew, experiments.KillBeforeRenew)
+			phase = pick(r, phase, fault.AfterRenew, fault.BeforeRenew)
 		}
-		f.Kill = &experiments.Kill{HolderOf: lock.Name, Phase: phase, Form: "crash"}
+		f.Spec = &fault.Kill{HolderOf: lock.Name, Phase: phase, How: "crash"}
 	case 3, 4:
-		f.Pause = &experiments.Pause{Aim: one}
+		f.Spec = &fault.Pause{Aim: one}
 	case 5, 6, 7:
-		b := &experiments.OpFailures{Aim: aim, Mode: pick(r, experiments.FailError, experiments.FailTimeout, experiments.FailDelay, experiments.FailLostReply),
-			Via: pick(r, experiments.ViaWorker, experiments.ViaProxy), Count: pick(r, 0, 1, 3), Share: pick(r, 0, 0, 0.5)}
-		if b.Mode == experiments.FailDelay {
+		b := &fault.Failures{Aim: aim, Mode: pick(r, fault.ModeError, fault.ModeTimeout, fault.ModeDelay, fault.ModeLostReply),
+			Via: pick(r, fault.ViaWorker, fault.ViaProxy), Count: pick(r, 0, 1, 3), Share: pick(r, 0, 0, 0.5)}
+		if b.Mode == fault.ModeDelay {
 			b.Delay = between(r, 10*time.Millisecond, lock.Policy.TTL)
 		}
-		f.RenewFailures, f.AcquireFailures, f.ReleaseFailures = b, nil, nil
-		if n := r.IntN(3); n == 1 {
-			f.RenewFailures, f.AcquireFailures = nil, b
-		} else if n == 2 {
-			f.RenewFailures, f.ReleaseFailures = nil, b
-		}
+		b.Of = []lockcore.Op{lockcore.OpRenew, lockcore.OpAcquire, lockcore.OpRelease}[r.IntN(3)]
+		f.Spec = b
 	case 8:
-		f.Latency = &experiments.Latency{Aim: aim, Add: between(r, 0, lock.Policy.OpTimeout*2), Jitter: between(r, 0, 50*time.Millisecond), Stream: stream}
+		f.Spec = &fault.Latency{Aim: aim, Add: between(r, 0, lock.Policy.OpTimeout*2), Jitter: between(r, 0, 50*time.Millisecond), Stream: stream}
 	case 9:
-		f.Jitter = &experiments.Jitter{Aim: aim, By: between(r, time.Millisecond, lock.Policy.OpTimeout), Stream: stream}
+		f.Spec = &fault.Jitter{Aim: aim, By: between(r, time.Millisecond, lock.Policy.OpTimeout), Stream: stream}
 	case 10:
-		cut := &experiments.Cut{Aim: aim}
-		switch r.IntN(3) {
-		case 0:
-			f.BlackHole = cut
-		case 1:
-			f.Reset = cut
-		default:
-			f.Down = cut
-		}
+		f.Spec = &fault.Cut{Aim: aim, How: []fault.Cutting{fault.Hole, fault.Reset, fault.Down}[r.IntN(3)]}
 	case 11, 12:
-		f.Store = &experiments.StoreFault{Do: pick(r, experiments.StorePause, experiments.StoreFreeze, experiments.StoreStop, experiments.StoreRestart,
-			experiments.StoreFlush, experiments.StoreFailover), Keep: r.IntN(2) == 0, Lag: between(r, time.Millisecond, lock.Policy.TTL)}
-		if d := f.Store.Do; d == experiments.StoreRestart || d == experiments.StoreFlush || d == experiments.StoreFailover {
+		f.Spec = &fault.Store{Do: pick(r, fault.StorePause, fault.StoreFreeze, fault.StoreStop, fault.StoreRestart,
+			fault.StoreFlush, fault.StoreFailover), Keep: r.IntN(2) == 0, Lag: between(r, time.Millisecond, lock.Policy.TTL)}
+		if f.Traits().Instant != "" {
 			f.For = 0
 		}
 	case 13:
-		f.DeleteKey = &experiments.DeleteKey{HolderOf: lock.Name, To: pick(r, "", "stranger")}
-		if f.DeleteKey.To == "" {
+		f.Spec = &fault.DeleteKey{HolderOf: lock.Name, To: pick(r, "", "stranger")}
+		if f.Traits().Instant != "" {
 			f.For = 0
 		}
 	case 14:
-		f.Clock = &experiments.Clock{Aim: aim, Offset: between(r, -2*lock.Policy.TTL, 2*lock.Policy.TTL)}
+		f.Spec = &fault.Clock{Aim: aim, Offset: between(r, -2*lock.Policy.TTL, 2*lock.Policy.TTL)}
 	default:
-		f.Bandwidth = &experiments.Bandwidth{Aim: aim, Rate: 1 + r.IntN(20), Stream: stream}
+		f.Spec = &fault.Bandwidth{Aim: aim, Rate: 1 + r.IntN(20), Stream: stream}
 	}
 	return f
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/conductor"
 	"github.com/lockdrill/lockdrill/history"
-	"github.com/lockdrill/lockdrill/internal/arena"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
 )
 
@@ -81,8 +80,6 @@ func (r *Rehearser) begin(seed int64) *drill {
 	clear(d.hits)
 	clear(d.ended)
 	clear(d.running)
-	d.jobs.Reset()
-	d.replicas.Reset()
 	r.config.Seed = uint64(seed)
 	d.w.Reset(r.config)
 	d.begin(r.config.Net)
@@ -106,19 +103,17 @@ func locksOf(e *experiments.Experiment) []sim.Lock {
 
 // drill is one rehearsal under way.
 type drill struct {
-	e        *experiments.Experiment // scaled
-	c        *conductor.Conductor
-	w        *sim.World
-	h        *history.History
-	live     []*shot          // injected and not yet reverted
-	gaveUp   map[string]int64 // epochs that were given up, and when
-	hits     map[string]history.Span
-	ended    map[string]bool // shots whose end somebody has told
-	running  map[string]bool // incarnations
-	over     bool            // the conductor has finished: nothing flies any more
-	aborted  bool
-	jobs     arena.Of[history.Job]
-	replicas arena.Of[history.Replica]
+	e       *experiments.Experiment // scaled
+	c       *conductor.Conductor
+	w       *sim.World
+	h       *history.History
+	live    []*shot          // injected and not yet reverted
+	gaveUp  map[string]int64 // epochs that were given up, and when
+	hits    map[string]history.Span
+	ended   map[string]bool // shots whose end somebody has told
+	running map[string]bool // incarnations
+	over    bool            // the conductor has finished: nothing flies any more
+	aborted bool
 }
 
 // record appends an event to the history.
@@ -219,7 +214,7 @@ const (
 )
 
 func (d *drill) start(s *conductor.Start) {
-	d.say(history.Event{Kind: history.ReplicaStart, Replica: d.replicas.New(history.Replica{Name: s.Name, Incarnation: s.Incarnation})})
+	d.say(history.Event{Kind: history.ReplicaStart, Replica: &history.Replica{Name: s.Name, Incarnation: s.Incarnation}})
 	d.running[s.Incarnation] = true
 	d.w.After(startTakes+d.apart(), func() { d.connect(s) })
 }
@@ -234,7 +229,7 @@ func (d *drill) connect(s *conductor.Start) {
 	default:
 		d.w.Start(s.Name, s.Incarnation)
 		d.w.Say(history.Event{Kind: history.ReplicaReady, Span: history.At(d.w.Now()), Source: s.Incarnation, Clock: history.ClockShared,
-			Replica: d.replicas.New(history.Replica{Name: s.Name, Incarnation: s.Incarnation})})
+			Replica: &history.Replica{Name: s.Name, Incarnation: s.Incarnation}})
 	}
 }
 
@@ -244,7 +239,7 @@ func (d *drill) offer(o *conductor.Offer) {
 		kind = history.JobRedeliver
 	}
 	d.w.Watch(o.Lock, o.Key)
-	d.say(history.Event{Kind: kind, Lock: o.Lock, Key: o.Key, Job: d.jobs.New(history.Job{ID: o.Job, Class: o.Class, Hold: int64(o.Hold), To: o.To})})
+	d.say(history.Event{Kind: kind, Lock: o.Lock, Key: o.Key, Job: &history.Job{ID: o.Job, Class: o.Class, Hold: int64(o.Hold), To: o.To}})
 	d.w.Offer(o.To, sim.Offer{Lock: o.Lock, Job: o.Job, Key: o.Key, Class: o.Class, Hold: o.Hold})
 }
 
@@ -255,7 +250,7 @@ func (d *drill) exited(incarnation, how string, at history.Span) {
 	}
 	d.running[incarnation] = false
 	d.w.Say(history.Event{Kind: history.ReplicaExit, Span: at, Source: source,
-		Replica: d.replicas.New(history.Replica{Name: nameOf(incarnation), Incarnation: incarnation, Exit: how, Wanted: true})})
+		Replica: &history.Replica{Name: nameOf(incarnation), Incarnation: incarnation, Exit: how, Wanted: true}})
 	for _, s := range slices.Clone(d.live) {
 		if s.onExit != nil {
 			s.onExit()

@@ -120,28 +120,6 @@ func TestSameSeedSameHistory(t *testing.T) {
 	}
 }
 
-// Every kind of fault that a file can name is simulated, or says why it cannot be; none is made up.
-func TestEveryFaultHasItsImage(t *testing.T) {
-	kinds := map[string]bool{}
-	v := reflect.ValueOf(experiments.Fault{})
-	for i := range v.NumField() {
-		if v.Field(i).Kind() != reflect.Pointer {
-			continue
-		}
-		f := experiments.Fault{}
-		reflect.ValueOf(&f).Elem().Field(i).Set(reflect.New(v.Field(i).Type().Elem()))
-		kinds[f.Kind()] = true
-		if i, known := images()[f.Kind()]; !known || i.do == nil {
-			t.Errorf("fault %s has no image, and no reason why not", f.Kind())
-		}
-	}
-	for kind := range images() {
-		if !kinds[kind] {
-			t.Errorf("there is no fault %s", kind)
-		}
-	}
-}
-
 // Many is the same on any number of cores, and ends when it is told to.
 func TestManyIsDeterministicAndEnds(t *testing.T) {
 	e := load(t, "cordum-delay-poller")

@@ -79,5 +79,5 @@ func ledgerOf(e *experiments.Experiment, lock string) (fenced, strict bool) {
 }
 
 func failsOver(e *experiments.Experiment) bool {
-	return slices.ContainsFunc(e.Faults, func(f experiments.Fault) bool { return f.Store != nil && f.Store.Do == experiments.StoreFailover })
+	return slices.ContainsFunc(e.Faults, func(f experiments.Fault) bool { return f.Traits().FailsOver })
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
 	"github.com/lockdrill/lockdrill/scenarios"
@@ -62,7 +63,7 @@ func TestStepsInBetweenChangeNothing(t *testing.T) {
 			net.Loss, e.SteadyState.For, e.SteadyState.Timeout = 0.4, 5*time.Second, 20*time.Second
 		case 2: // a replica does not get ready in time
 			e.Faults = append(e.Faults, experiments.Fault{ID: "gone", At: time.Second, For: 30 * time.Second,
-				Store: &experiments.StoreFault{Do: experiments.StoreStop}})
+				Spec: &fault.Store{Do: fault.StoreStop}})
 			e.System.Restart = 0
 		case 3: // nothing settles
 			net.Loss = 0.7

@@ -12,6 +12,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
 )
@@ -85,7 +86,7 @@ func loopOf(r *rand.Rand) *experiments.Experiment {
 	return &experiments.Experiment{
 		TimeScale: 1,
 		System:    experiments.System{Replicas: 2 + r.IntN(4), Restart: share(0.01, 2), Locks: []experiments.Lock{{Name: "l", Key: "l", Policy: p}}},
-		Faults:    []experiments.Fault{{ID: "k", Kill: &experiments.Kill{HolderOf: "l", Phase: experiments.KillRandom}}},
+		Faults:    []experiments.Fault{{ID: "k", Spec: &fault.Kill{HolderOf: "l", Phase: fault.RandomPhase}}},
 	}
 }
 
@@ -146,15 +147,15 @@ func TestSumsOfJobs(t *testing.T) {
 		name  string
 		p     lockcore.Policy
 		w     experiments.Work
-		phase experiments.KillPhase
+		phase fault.Phase
 	}{
-		{"one renewal at most", lockcore.Policy{TTL: 12 * time.Second, RenewEvery: 4 * time.Second}, experiments.Work{Hold: experiments.Hold{P50: 5 * time.Second, P99: 7 * time.Second}, Redeliver: 5 * time.Second}, experiments.KillRandom},
-		{"many renewals, jittered", lockcore.Policy{TTL: 6 * time.Second, RenewEvery: 2 * time.Second, RenewJitter: 0.2}, experiments.Work{Hold: experiments.Hold{P50: 15 * time.Second, P99: 40 * time.Second}, Redeliver: 3500 * time.Millisecond}, experiments.KillRandom},
-		{"never renewed", lockcore.Policy{TTL: 10 * time.Second}, experiments.Work{Hold: experiments.Hold{P50: 4 * time.Second, P99: 9 * time.Second}, Redeliver: 3 * time.Second}, experiments.KillRandom},
-		{"before the only renewal", lockcore.Policy{TTL: 12 * time.Second, RenewEvery: 4 * time.Second}, experiments.Work{Hold: experiments.Hold{P50: 7 * time.Second, P99: 7 * time.Second}, Redeliver: 5 * time.Second}, experiments.KillBeforeRenew},
+		{"one renewal at most", lockcore.Policy{TTL: 12 * time.Second, RenewEvery: 4 * time.Second}, experiments.Work{Hold: experiments.Hold{P50: 5 * time.Second, P99: 7 * time.Second}, Redeliver: 5 * time.Second}, fault.RandomPhase},
+		{"many renewals, jittered", lockcore.Policy{TTL: 6 * time.Second, RenewEvery: 2 * time.Second, RenewJitter: 0.2}, experiments.Work{Hold: experiments.Hold{P50: 15 * time.Second, P99: 40 * time.Second}, Redeliver: 3500 * time.Millisecond}, fault.RandomPhase},
+		{"never renewed", lockcore.Policy{TTL: 10 * time.Second}, experiments.Work{Hold: experiments.Hold{P50: 4 * time.Second, P99: 9 * time.Second}, Redeliver: 3 * time.Second}, fault.RandomPhase},
+		{"before the only renewal", lockcore.Policy{TTL: 12 * time.Second, RenewEvery: 4 * time.Second}, experiments.Work{Hold: experiments.Hold{P50: 7 * time.Second, P99: 7 * time.Second}, Redeliver: 5 * time.Second}, fault.BeforeRenew},
 		{"waits longer than the offers are apart", lockcore.Policy{TTL: 12 * time.Second, RenewEvery: 4 * time.Second, RenewJitter: 0.1,
 			Acquire: lockcore.Acquire{Mode: lockcore.AcquireWait, Budget: 7 * time.Second, Backoff: lockcore.Backoff{Mode: lockcore.BackoffFixed, Every: 500 * time.Millisecond}}},
-			experiments.Work{Hold: experiments.Hold{P50: 15 * time.Second, P99: 20 * time.Second}, Redeliver: 5 * time.Second}, experiments.KillRandom},
+			experiments.Work{Hold: experiments.Hold{P50: 15 * time.Second, P99: 20 * time.Second}, Redeliver: 5 * time.Second}, fault.RandomPhase},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.p.Class, c.p.OpTimeout = lockcore.Standard, time.Second/2
@@ -167,7 +168,7 @@ func TestSumsOfJobs(t *testing.T) {
 			e := load(t, "first-drill")
 			e.System.Locks = []experiments.Lock{{Name: "l", KeyPrefix: "l:", Policy: c.p}}
 			e.System.Work = []experiments.Work{c.w}
-			e.Faults = []experiments.Fault{{ID: "k", At: 20 * time.Second, Repeat: experiments.Repeat{Count: 2, Settled: true}, Kill: &experiments.Kill{HolderOf: "l", Phase: c.phase, Form: e.Faults[0].Kill.Form}}}
+			e.Faults = []experiments.Fault{{ID: "k", At: 20 * time.Second, Repeat: experiments.Repeat{Count: 2, Settled: true}, Spec: &fault.Kill{HolderOf: "l", Phase: c.phase, How: fault.Crash}}}
 			e.SLOs, e.AllowOverlap, e.Limits = nil, nil, experiments.RunLimits{MaxKills: 10, MaxRun: time.Hour}
 			var ts takeovers
 			for seed := range int64(120) {

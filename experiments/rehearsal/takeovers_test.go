@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
-	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
 )
@@ -57,11 +56,11 @@ func (c *comparison) strikes(h *history.History) {
 
 // began is the bracket in which the fault struck the victim, as narrow as the world knows it.
 func (c *comparison) began(s *strike, victim string) history.Span {
-	if s.kind == experiments.KindKill {
+	if s.kind == "kill" {
 		return history.At(c.t.Deaths[victim])
 	}
 	for _, p := range c.t.Stops {
-		if s.kind == experiments.KindPause && p.Replica == victim && p.From >= s.applied.From && p.From <= s.applied.To {
+		if s.kind == "pause" && p.Replica == victim && p.From >= s.applied.From && p.From <= s.applied.To {
 			return history.At(p.From)
 		}
 	}
@@ -91,7 +90,7 @@ func (c *comparison) takeover(k *verdict.Takeover, s *strike) {
 	}
 	x, start := c.successor(held, k.End), began
 	after := c.renewedAfter(s, held)
-	if len(after) > 0 && s.kind != experiments.KindKill {
+	if len(after) > 0 && s.kind != "kill" {
 		start = after[len(after)-1]
 	}
 	if k.Class != verdict.ClassRecovery && k.Class != verdict.ClassHandOver {
@@ -116,7 +115,7 @@ func (c *comparison) takeover(k *verdict.Takeover, s *strike) {
 		c.within(countRecoveries, history.At(c.finished(held)), began, k.Lo, k.Hi, what)
 	case x == sim.Never:
 		c.wrong = append(c.wrong, what+": nobody came")
-	case s.kind == experiments.KindKill:
+	case s.kind == "kill":
 		c.tried.count(countKills, 1)
 		c.within(countKills, history.At(x), start, k.Lo, k.Hi, what)
 	default:
@@ -181,7 +180,7 @@ func (c *comparison) finished(held *sim.Epoch) int64 {
 // renewedAfter are the renewals of the epoch that were sent once the fault kept it from them, and went through all the same.
 func (c *comparison) renewedAfter(s *strike, held *sim.Epoch) []history.Span {
 	since := s.applied.To
-	if hit, some := s.hits[held.ID]; some && s.kind == experiments.KindRenewFailures {
+	if hit, some := s.hits[held.ID]; some && s.kind == "renew_failures" {
 		since = hit.To
 	}
 	return slices.DeleteFunc(slices.Clone(c.renewals[held.ID]), func(r history.Span) bool { return r.From < since })

@@ -107,6 +107,16 @@ const (
 	guardEvery    = time.Second
 )
 
+// Wired refuses faults that nobody would make. Run does so too, and then does nothing else: also no clean-up.
+func Wired(e *experiments.Experiment, by map[string]Injector) error {
+	for i := range e.Faults {
+		if f := &e.Faults[i]; by[f.Kind()] == nil {
+			return fmt.Errorf("fault %s: this drill has no injector for faults of kind %s", f.ID, f.Kind())
+		}
+	}
+	return nil
+}
+
 type run struct {
 	Config
 	c     *conductor.Conductor
@@ -117,6 +127,9 @@ type run struct {
 // Run drills until the conductor is done or ctx ends (an operator's interrupt, which aborts in order). The error is one of the
 // tool itself; what the drill showed is in the history.
 func Run(ctx context.Context, cfg Config) error {
+	if err := Wired(cfg.Experiment, cfg.Injectors); err != nil {
+		return err
+	}
 	r := &run{Config: cfg, c: conductor.New(cfg.Experiment, cfg.Seed)}
 	watch, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWatching()
@@ -307,25 +320,25 @@ func (r *run) end(clean bool) error {
 // VoidError says that a shot yields no trial, with the word for it: moved, unconfirmed, no_target.
 type VoidError interface {
 	error
-	Void() string
+	Void() history.VoidReason
 }
 
 // voidDetail says more, for a person.
 func voidDetail(err error) string {
 	if errors.Is(err, context.Canceled) {
-		return "the run ended before it was confirmed"
+		return history.RunEndedFirst
 	}
 	return err.Error()
 }
 
 // voidWord is the word that fault.void carries for err.
-func voidWord(err error) string {
+func voidWord(err error) history.VoidReason {
 	if errors.Is(err, context.Canceled) {
-		return "unconfirmed" // the run ended first
+		return history.Unconfirmed
 	}
 	var v VoidError
 	if errors.As(err, &v) {
 		return v.Void()
 	}
-	return "error"
+	return history.FaultFailed
 }

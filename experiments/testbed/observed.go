@@ -21,21 +21,21 @@ type ObservedOptions struct {
 	Wanted func(incarnation string) bool
 }
 
-// ObservedFleet names the lives in somebody's own pods: r1, r2 ... in the order of the pods' names, r1.2 for whoever takes the seat
-// after r1.1. A seat is free when its life is over or its pod's object is gone, as for a Deployment. It tells replica.start,
+// ObservedFleet names the lives in somebody's own pods: r1, r2 ... in the order of the pods' names, r1.2 for whoever takes the slot
+// after r1.1. A slot is free when its life is over or its pod's object is gone, as for a Deployment. It tells replica.start,
 // replica.ready and replica.exit itself. It implements runner.Fleet, and is safe for concurrent use.
 type ObservedFleet struct {
 	o     ObservedOptions
 	lives *podLives
 
-	seats []seat // lives.mu guards it
+	slots []slot // lives.mu guards it
 
 	signing sync.Mutex
 	signs   map[string]int64 // by incarnation
 }
 
-// seat is a replica by its name.
-type seat struct {
+// slot is a replica by its name.
+type slot struct {
 	lives int // so far
 	last  *podLife
 }
@@ -76,7 +76,7 @@ func (f *ObservedFleet) Stop(context.Context) error {
 // Lives lists the lives that have been seen and are not seen to be over.
 func (f *ObservedFleet) Lives() []PodLife { return f.lives.list() }
 
-// changed gives a life that runs a seat, and tells when it is ready.
+// changed gives a life that runs a slot, and tells when it is ready.
 func (f *ObservedFleet) changed(l *podLife) {
 	if l.end != nil {
 		return
@@ -84,18 +84,18 @@ func (f *ObservedFleet) changed(l *podLife) {
 	now := f.o.Pods.Clock()
 	if l.incarnation == "" {
 		i := f.free(l)
-		f.seats[i].lives++
-		f.seats[i].last = l
-		l.incarnation = fmt.Sprintf("r%d.%d", i+1, f.seats[i].lives)
-		f.tell(history.ReplicaStart, l.began, l)
+		f.slots[i].lives++
+		f.slots[i].last = l
+		l.incarnation = fmt.Sprintf("r%d.%d", i+1, f.slots[i].lives)
+		f.record(history.ReplicaStart, l.began, l)
 	}
 	if !l.ready && l.tried && l.told().Ready { // a fault may come from then on: its end shows in a log that was followed before
 		l.ready = true
-		f.tell(history.ReplicaReady, history.Span{From: l.began.From, To: now}, l)
+		f.record(history.ReplicaReady, history.Span{From: l.began.From, To: now}, l)
 	}
 }
 
-func (f *ObservedFleet) tell(kind history.Kind, at history.Span, l *podLife) {
+func (f *ObservedFleet) record(kind history.Kind, at history.Span, l *podLife) {
 	name, _, _ := strings.Cut(l.incarnation, ".")
 	r := history.Replica{Name: name, Incarnation: l.incarnation}
 	if kind == history.ReplicaStart {
@@ -105,20 +105,20 @@ func (f *ObservedFleet) tell(kind history.Kind, at history.Span, l *podLife) {
 	f.o.Pods.OnEvent(history.Event{Kind: kind, Span: at, Source: "runner", Replica: &r})
 }
 
-// free is the seat for a new life: that of the same pod, else that of a pod of the same name, else the first free one, else a new one.
+// free is the slot for a new life: that of the same pod, else that of a pod of the same name, else the first free one, else a new one.
 func (f *ObservedFleet) free(l *podLife) int {
-	vacant := func(s seat) bool { return s.last.end != nil || s.last.pod.gone }
-	for _, fits := range []func(seat) bool{
-		func(s seat) bool { return s.last.pod == l.pod },
-		func(s seat) bool { return vacant(s) && s.last.pod.Name == l.pod.Name },
+	vacant := func(s slot) bool { return s.last.end != nil || s.last.pod.gone }
+	for _, fits := range []func(slot) bool{
+		func(s slot) bool { return s.last.pod == l.pod },
+		func(s slot) bool { return vacant(s) && s.last.pod.Name == l.pod.Name },
 		vacant,
 	} {
-		if i := slices.IndexFunc(f.seats, fits); i >= 0 {
+		if i := slices.IndexFunc(f.slots, fits); i >= 0 {
 			return i
 		}
 	}
-	f.seats = append(f.seats, seat{})
-	return len(f.seats) - 1
+	f.slots = append(f.slots, slot{})
+	return len(f.slots) - 1
 }
 
 func (f *ObservedFleet) ended(l *podLife) {

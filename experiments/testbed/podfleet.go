@@ -42,8 +42,8 @@ type PodFleet struct {
 	stopped bool
 	changed chan struct{} // closed and made anew when a worker has ended
 
-	mu     sync.Mutex
-	seated map[string]string // life by incarnation
+	mu       sync.Mutex
+	assigned map[string]string // life by incarnation
 }
 
 // lines is what the fleet needs of a linestream.Hub.
@@ -76,14 +76,14 @@ func NewPodFleet(o PodFleetOptions) *PodFleet {
 
 // newPodFleet is one that neither watches nor listens yet.
 func newPodFleet(o PodFleetOptions) *PodFleet {
-	f := &PodFleet{o: o, changed: make(chan struct{}), seated: map[string]string{}}
+	f := &PodFleet{o: o, changed: make(chan struct{}), assigned: map[string]string{}}
 	f.lives = newLives(o.Pods, lifeHooks{
-		changed: func(*podLife) { f.seat() }, ended: f.lifeEnded, line: f.logged, sign: f.sign, seated: f.inPod, quiet: signQuiet, old: true,
+		changed: func(*podLife) { f.assign() }, ended: f.lifeEnded, line: f.logged, sign: f.sign, assigned: f.inPod, quiet: signQuiet, old: true,
 	})
 	return f
 }
 
-// Start seats the next worker that has said hello, or the next that will: it does not wait. The replica that it returns has no
+// Start assigns the next worker that has said hello, or the next that will: it does not wait. The replica that it returns has no
 // incarnation: the fleet itself tells replica.start, as soon as the worker is there and before it is told who it is.
 func (f *PodFleet) Start(ctx context.Context, c protocol.Configure) (history.Replica, history.Span, error) {
 	f.lives.mu.Lock()
@@ -96,12 +96,12 @@ func (f *PodFleet) Start(ctx context.Context, c protocol.Configure) (history.Rep
 		return none, history.Span{}, fmt.Errorf("start replica %s: the fleet is stopped", c.Incarnation)
 	}
 	f.asked = append(f.asked, c)
-	f.seat()
+	f.assign()
 	return none, history.Span{}, nil
 }
 
-// seat gives those who are asked for to workers that are free. A pod that is to end is no place for one.
-func (f *PodFleet) seat() {
+// assign gives those who are asked for to workers that are free. A pod that is to end is no place for one.
+func (f *PodFleet) assign() {
 	for len(f.asked) > 0 && !f.stopped {
 		i := slices.IndexFunc(f.workers, func(w *podWorker) bool {
 			p := f.lives.pods[w.hello.UID]
@@ -126,7 +126,7 @@ func (f *PodFleet) place(w *podWorker, c protocol.Configure) {
 		w.life.incarnation = c.Incarnation
 	}
 	f.mu.Lock()
-	f.seated[c.Incarnation] = w.hello.Life
+	f.assigned[c.Incarnation] = w.hello.Life
 	f.mu.Unlock()
 	start := w.replica
 	start.Pod = &b
@@ -168,7 +168,7 @@ func (f *PodFleet) inPod(uid string) string {
 // Send queues a command for a replica. It never waits: ErrBacklog, ErrDead as of a Fleet.
 func (f *PodFleet) Send(incarnation string, c protocol.Command) error {
 	f.mu.Lock()
-	life, ok := f.seated[incarnation]
+	life, ok := f.assigned[incarnation]
 	f.mu.Unlock()
 	if !ok {
 		return fmt.Errorf("send %s to replica %s: %w", c.Cmd, incarnation, ErrDead)

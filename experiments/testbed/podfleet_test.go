@@ -231,7 +231,7 @@ func TestALogThatGoesOnWithTheNextLife(t *testing.T) {
 				synctest.Wait()
 				f.hello(helloOf("l1", "u1", 1))
 				s.write("w", `2026-01-01T00:00:01Z 0 {"life":"l1"}`)
-				synctest.Wait() // it has been read, before there is a seat
+				synctest.Wait() // it has been read, before there is a slot
 				ask(t, f, "r1.1")
 				said.expect(t, "start r1.1")
 				s.down = errors.New("connection refused")

@@ -116,11 +116,11 @@ func drillPods(t *testing.T, env *kubetest.Env, c *kube.Cluster, at string) {
 		}
 		return log.await(t, "answer of "+inc, func(e history.Event) bool { return e.Kind == history.JobAck && e.Job.ID == job })
 	}
-	seats := map[string]history.Replica{}
+	slots := map[string]history.Replica{}
 	for _, n := range []string{"r1", "r2", "r3"} {
-		seats[n] = start(n, n+".1")
+		slots[n] = start(n, n+".1")
 	}
-	for n, r := range seats {
+	for n, r := range slots {
 		if e := log.await(t, "ready", of(history.ReplicaReady, n+".1")); r.Pod == nil || r.Pod.UID == "" || e.Clock != history.ClockBounds || e.Replica.Metrics != "" {
 			t.Errorf("%s: start %+v, ready %+v", n, r, e)
 		}
@@ -142,14 +142,14 @@ func drillPods(t *testing.T, env *kubetest.Env, c *kube.Cluster, at string) {
 	if err := f.Send("r1.1", protocol.Command{Cmd: protocol.CmdStop}); !errors.Is(err, ErrDead) {
 		t.Errorf("a command for a dead one: %v", err)
 	}
-	if r := start("r1", "r1.2"); r.Pod.UID != seats["r1"].Pod.UID || r.Pod.Restarts != 1 {
-		t.Errorf("the next life: %+v, want a restart in %+v", r.Pod, seats["r1"].Pod)
+	if r := start("r1", "r1.2"); r.Pod.UID != slots["r1"].Pod.UID || r.Pod.Restarts != 1 {
+		t.Errorf("the next life: %+v, want a restart in %+v", r.Pod, slots["r1"].Pod)
 	}
 
 	// Cut logs and a force delete of one that is deaf to SIGTERM.
 	env.CutLogs()
 	within(t, "the logs are followed again", func() bool { log.mu.Lock(); defer log.mu.Unlock(); return log.cuts >= 3 })
-	victim, zero := seats["r2"].Pod, int64(0)
+	victim, zero := slots["r2"].Pod, int64(0)
 	called, release := clock(), env.HoldKills()
 	defer release()
 	if err := c.DeletePod(ctx, victim.Name, victim.UID, &zero); err != nil {
@@ -176,10 +176,10 @@ func drillPods(t *testing.T, env *kubetest.Env, c *kube.Cluster, at string) {
 	// The log of one whose object is gone is cut: that looks like its end, and later signs of life refute it. Nobody sees its end.
 	release = env.HoldKills()
 	defer release()
-	if err := c.DeletePod(ctx, seats["r3"].Pod.Name, seats["r3"].Pod.UID, &zero); err != nil {
+	if err := c.DeletePod(ctx, slots["r3"].Pod.Name, slots["r3"].Pod.UID, &zero); err != nil {
 		t.Fatal(err)
 	}
-	log.await(t, "end of the object", goneOf(seats["r3"].Pod.UID))
+	log.await(t, "end of the object", goneOf(slots["r3"].Pod.UID))
 	env.CutLogs()
 	start("r3", "r3.2")
 
@@ -360,7 +360,7 @@ func killedApplier(t *testing.T, env *kubetest.Env, c *kube.Cluster) {
 		t.Fatal(err)
 	}
 	// Whoever reads it reaches the server at another address, as from another machine.
-	way := env.Way(env.Kubeconfig)
+	way := env.Listener(env.Kubeconfig)
 	end := func(ctx context.Context, r undo.Record) error {
 		there := *r.Cluster
 		there.Kubeconfig, r.Cluster = way.Kubeconfig, &there

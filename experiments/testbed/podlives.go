@@ -22,7 +22,7 @@ type PodsOptions struct {
 	// OnEvent gets replica.start, replica.ready, replica.exit, the object events of pods and, from a PodFleet, the claims. It is called
 	// one at a time over the whole fleet, and may call Send and nothing else of the fleet.
 	OnEvent func(history.Event)
-	// OnLine gets each line of a replica's log that is written while it has a seat, once, without its end. The span holds the instant
+	// OnLine gets each line of a replica's log that is written while it has a slot, once, without its end. The span holds the instant
 	// at which it was written, as far as is known. It is called as OnEvent is. nil = nobody asks.
 	OnLine func(incarnation string, line []byte, at history.Span)
 	// OnCut is told of each stretch in which a living replica's log was not followed, and of one within which a container lived that
@@ -32,7 +32,7 @@ type PodsOptions struct {
 
 // PodLife is one life of a container in a pod.
 type PodLife struct {
-	Incarnation string // "" = it has no seat
+	Incarnation string // "" = it has no slot
 	Container   string // ID of this life
 	Pod         history.Pod
 	Annotations map[string]string
@@ -76,13 +76,13 @@ type podSource interface {
 
 // lifeHooks are what a fleet wants to know. They are called one at a time, with podLives.mu held.
 type lifeHooks struct {
-	changed func(*podLife)                                 // it was first seen, or its pod has changed
-	ended   func(*podLife)                                 // its end is known
-	line    func(l *podLife, text []byte, at history.Span) // of its log
-	sign    func(l *podLife) (at int64)                    // it surely lived then
-	seated  func(uid string) string                        // the incarnation in a pod whose life has none; nil = there is none
-	quiet   time.Duration                                  // after the end of a log, until a sign of life would have refuted it
-	old     bool                                           // logs of lives from before the drill are read from their beginning, too
+	changed  func(*podLife)                                 // it was first seen, or its pod has changed
+	ended    func(*podLife)                                 // its end is known
+	line     func(l *podLife, text []byte, at history.Span) // of its log
+	sign     func(l *podLife) (at int64)                    // it surely lived then
+	assigned func(uid string) string                        // the incarnation in a pod whose life has none; nil = there is none
+	quiet    time.Duration                                  // after the end of a log, until a sign of life would have refuted it
+	old      bool                                           // logs of lives from before the drill are read from their beginning, too
 }
 
 // pod is a pod as last seen.
@@ -101,7 +101,7 @@ type podLife struct {
 	restarts    int32         // before it
 	began       history.Span  // it was running by To; From: it may have been so before
 	fresh       bool          // it began during the drill
-	incarnation string        // the fleet's; "" = it has no seat
+	incarnation string        // the fleet's; "" = it has no slot
 	worker      string        // what it calls itself in its log; the fleet's
 	kept        int64         // number of the last line that its log shows as acknowledged; the fleet's
 	astray      bool          // its log goes on with the container's next life; the fleet's
@@ -158,7 +158,7 @@ func (p *podLives) see(ctx context.Context, c kube.Change) {
 	}
 	seen.Pod, seen.gone = c.Pod, seen.gone || c.Gone
 	p.container(ctx, seen, now)
-	p.tell(seen, now)
+	p.record(seen, now)
 	for _, l := range p.lives {
 		if l.pod == seen {
 			p.h.changed(l)
@@ -237,7 +237,7 @@ func (p *podLives) finish(l *podLife, at int64, by, state string) {
 }
 
 // tell says what has changed of the object.
-func (p *podLives) tell(seen *pod, now int64) {
+func (p *podLives) record(seen *pod, now int64) {
 	o := history.Object{
 		Kind: "pod", Name: seen.Name, UID: seen.UID, Phase: seen.Phase, Ready: seen.Ready, Restarts: seen.Container.Restarts,
 		Waiting: seen.Waiting, Ending: seen.Ending, Gone: seen.gone,
@@ -245,11 +245,11 @@ func (p *podLives) tell(seen *pod, now int64) {
 	if l := p.find(seen.UID, seen.Container.ID); l != nil {
 		o.Incarnation = l.incarnation
 	}
-	if o.Incarnation == "" && p.h.seated != nil {
-		o.Incarnation = p.h.seated(seen.UID)
+	if o.Incarnation == "" && p.h.assigned != nil {
+		o.Incarnation = p.h.assigned(seen.UID)
 	}
 	last := seen.said
-	last.Incarnation = o.Incarnation // a seat is no state of the object
+	last.Incarnation = o.Incarnation // a slot is no state of the object
 	if o == last {
 		return
 	}

@@ -310,7 +310,7 @@ func TestSeatsOfObservedPods(t *testing.T) {
 		s.show(kube.Pod{Name: "d", UID: "ud", Phase: "Pending"}) // has no life yet
 		said.expect(t, "start r1.1; ready r1.1; start r2.1")
 		synctest.Wait()
-		s.show(c) // before one of the others is gone: a seat more
+		s.show(c) // before one of the others is gone: a slot more
 		synctest.Wait()
 		s.remove(a)
 		b.Ready = true

@@ -171,8 +171,8 @@ func (f *follower) found() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	who := f.life.incarnation
-	if who == "" && p.h.seated != nil { // its log never said
-		who = p.h.seated(f.life.uid)
+	if who == "" && p.h.assigned != nil { // its log never said
+		who = p.h.assigned(f.life.uid)
 	}
 	if p.o.OnCut != nil && who != "" {
 		p.o.OnCut(who, history.Span{From: f.lost, To: p.o.Clock()})

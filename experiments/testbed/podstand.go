@@ -66,7 +66,7 @@ func ApplyPods(ctx context.Context, o PodStandOptions) (*PodStand, error) {
 	}}
 	s.what.UID, _ = o.Cluster.NamespaceUID(ctx) // where that is not allowed, the server's address has to do
 	for i := range objects {
-		if err := s.admit(ctx, &objects[i]); err != nil {
+		if err := s.claimName(ctx, &objects[i]); err != nil {
 			return nil, fmt.Errorf("apply pods: %w", err)
 		}
 	}
@@ -98,8 +98,8 @@ func (s *PodStand) apply(ctx context.Context, o kube.Object) error {
 	return s.o.Cluster.Apply(ctx, o)
 }
 
-// admit refuses an object whose name is taken, and labels the others.
-func (s *PodStand) admit(ctx context.Context, o *kube.Object) error {
+// claimName refuses an object whose name is taken, and labels the others.
+func (s *PodStand) claimName(ctx context.Context, o *kube.Object) error {
 	name := strings.ToLower(o.GetKind()) + " " + o.GetName()
 	if ns := o.GetNamespace(); ns != "" && ns != s.what.Namespace {
 		return fmt.Errorf("%s is for namespace %s, and the run's is %s", name, ns, s.what.Namespace)

@@ -17,7 +17,7 @@ import (
 type podWorker struct {
 	hello   linestream.Hello
 	life    *podLife        // of a container, once that is known
-	replica history.Replica // the zero value until it has a seat
+	replica history.Replica // the zero value until it has a slot
 	started history.Span    // when it got that
 
 	heard int64 // number of the last line that came
@@ -54,7 +54,7 @@ func (f *PodFleet) hello(h linestream.Hello) {
 	if w.life != nil && w.life.end != nil {
 		f.ended(w, w.life.end)
 	}
-	f.seat()
+	f.assign()
 }
 
 // succeeded ends a worker whose container has another by now.
@@ -256,7 +256,7 @@ func (f *PodFleet) ended(w *podWorker, end *lifeEnd) {
 			case <-ctx.Done():
 			}
 		}
-		f.tellEnd(w, err)
+		f.recordEnd(w, err)
 	})
 }
 
@@ -270,7 +270,7 @@ func (f *PodFleet) reading(w *podWorker) <-chan struct{} {
 	return w.life.read
 }
 
-func (f *PodFleet) tellEnd(w *podWorker, unsettled error) {
+func (f *PodFleet) recordEnd(w *podWorker, unsettled error) {
 	f.lives.mu.Lock()
 	defer f.lives.mu.Unlock()
 	r := w.replica
@@ -296,7 +296,7 @@ func (f *PodFleet) tellEnd(w *podWorker, unsettled error) {
 	}
 	w.told = true
 	f.mu.Lock()
-	delete(f.seated, r.Incarnation)
+	delete(f.assigned, r.Incarnation)
 	f.mu.Unlock()
 	f.line.Forget(w.hello.Life)
 	f.o.Pods.OnEvent(e)

@@ -10,16 +10,17 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 )
 
 // openFor opens spawned stores that can suffer one fault of the store.
-func openFor(t *testing.T, f experiments.StoreFault, dir string) *Stores {
+func openFor(t *testing.T, f fault.Store, dir string) *Stores {
 	t.Helper()
 	redistest.Need(t)
 	s, err := OpenStores(t.Context(), Options{
-		Redis: experiments.Redis{Mode: experiments.RedisSpawn}, Faults: []experiments.Fault{{ID: "f", Store: &f}}, Run: "test", Dir: dir,
+		Redis: experiments.Redis{Mode: experiments.RedisSpawn}, Faults: []experiments.Fault{{ID: "f", Spec: &f}}, Run: "test", Dir: dir,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +58,7 @@ func life(t *testing.T, s *Store) (string, bool) {
 func TestARestartedServerIsAnotherOneAtTheSameAddress(t *testing.T) {
 	for name, keep := range map[string]bool{"with its data": true, "empty": false} {
 		t.Run(name, func(t *testing.T) {
-			s := openFor(t, experiments.StoreFault{Do: experiments.StoreRestart, Keep: keep}, t.TempDir())
+			s := openFor(t, fault.Store{Do: fault.StoreRestart, Keep: keep}, t.TempDir())
 			before, _ := life(t, s.Locks)
 			ledger, _ := life(t, s.Ledger)
 			first := s.Locks.Process()
@@ -88,7 +89,7 @@ func TestARestartedServerIsAnotherOneAtTheSameAddress(t *testing.T) {
 }
 
 func TestAServerThatKeptNothingIsNotStartedWithItsData(t *testing.T) {
-	s := openFor(t, experiments.StoreFault{Do: experiments.StoreRestart}, t.TempDir())
+	s := openFor(t, fault.Store{Do: fault.StoreRestart}, t.TempDir())
 	if err := s.Locks.Kill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +99,7 @@ func TestAServerThatKeptNothingIsNotStartedWithItsData(t *testing.T) {
 }
 
 func TestAFailOverLosesWhatWasWrittenSinceTheCut(t *testing.T) {
-	s := openFor(t, experiments.StoreFault{Do: experiments.StoreFailover}, t.TempDir())
+	s := openFor(t, fault.Store{Do: fault.StoreFailover}, t.TempDir())
 	c := outside(t, s.Locks.Addr)
 	for range 2 { // the new standby is as good as the first
 		before, _ := life(t, s.Locks)
@@ -186,11 +187,11 @@ func TestTheEmbeddedStoreSuffersWhatItCan(t *testing.T) {
 }
 
 func TestTheEmbeddedStoreIsRefusedForWhatItCannot(t *testing.T) {
-	for _, f := range []experiments.StoreFault{
-		{Do: experiments.StorePause}, {Do: experiments.StoreFreeze}, {Do: experiments.StoreFailover}, {Do: experiments.StoreRestart, Keep: true},
+	for _, f := range []fault.Store{
+		{Do: fault.StorePause}, {Do: fault.StoreFreeze}, {Do: fault.StoreFailover}, {Do: fault.StoreRestart, Keep: true},
 	} {
 		_, err := OpenStores(t.Context(), Options{
-			Redis: experiments.Redis{Mode: experiments.RedisEmbedded}, Faults: []experiments.Fault{{ID: "f", Store: &f}}, Run: "test",
+			Redis: experiments.Redis{Mode: experiments.RedisEmbedded}, Faults: []experiments.Fault{{ID: "f", Spec: &f}}, Run: "test",
 		})
 		if !errors.Is(err, ErrSettings) || !strings.Contains(err.Error(), "mode: spawn") {
 			t.Errorf("%+v: %v", f, err)

@@ -101,11 +101,11 @@ func (s *Stores) notice() {
 // opening opens one store.
 type opening func(ctx context.Context, name string) (*Store, error)
 
-// ways say how both stores are opened.
-type ways struct{ locks, ledger opening }
+// openings say how both stores are opened.
+type openings struct{ locks, ledger opening }
 
 // choose says how both stores are opened: as a guest where they are somebody's, else by the run itself.
-func (s *Stores) choose(o Options) (how ways, err error) {
+func (s *Stores) choose(o Options) (how openings, err error) {
 	prefix := "lockdrill:" + o.Run + ":"
 	guest := func(r experiments.Redis) opening {
 		return func(ctx context.Context, _ string) (*Store, error) { return openExternal(ctx, r, o, prefix) }
@@ -126,7 +126,7 @@ func (s *Stores) choose(o Options) (how ways, err error) {
 }
 
 // own says how stores are opened that the run starts itself, and says so in Notice.
-func (s *Stores) own(o Options, prefix string) (how ways, err error) {
+func (s *Stores) own(o Options, prefix string) (how openings, err error) {
 	binary, missing := exec.LookPath("redis-server")
 	mode := o.Redis.Mode
 	if mode == experiments.RedisExternal {
@@ -175,10 +175,8 @@ func (s *Stores) own(o Options, prefix string) (how ways, err error) {
 // demands says what the locks' store must have for its faults: its data after a kill, and a standby.
 func demands(faults []experiments.Fault) (keep, standby bool) {
 	for i := range faults {
-		if s := faults[i].Store; s != nil {
-			keep = keep || s.Keep
-			standby = standby || s.Do == experiments.StoreFailover
-		}
+		t := faults[i].Traits()
+		keep, standby = keep || t.KeepsData, standby || t.FailsOver
 	}
 	return keep, standby
 }
@@ -186,13 +184,8 @@ func demands(faults []experiments.Fault) (keep, standby bool) {
 // cannot names a fault of the store that the embedded one cannot suffer, or "".
 func cannot(faults []experiments.Fault) string {
 	for i := range faults {
-		s := faults[i].Store
-		switch {
-		case s == nil:
-		case s.Keep:
-			return "keep its data (" + faults[i].ID + ")"
-		case s.Do == experiments.StorePause || s.Do == experiments.StoreFreeze || s.Do == experiments.StoreFailover:
-			return fmt.Sprintf("%s (%s)", s.Do, faults[i].ID)
+		if what := faults[i].Traits().NotEmbedded; what != "" {
+			return what + " (" + faults[i].ID + ")"
 		}
 	}
 	return ""

@@ -9,7 +9,7 @@ package undo
 import (
 	"time"
 
-	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -20,27 +20,28 @@ type Record struct {
 	Ends  time.Time     `json:"ends,omitzero"`  // wall time at which the fault's own time is up
 	Until time.Time     `json:"until,omitzero"` // by which it should have ended, with the time for confirming and undoing; then the watchdog ends it
 
-	Process *Process `json:"process,omitempty"`
-	Folder  string   `json:"folder,omitempty"` // absolute; removed with what is in it, only if its name starts with "lockdrill-"
-	Way     *Way     `json:"way,omitempty"`
-	Ways    []Way    `json:"ways,omitempty"` // faults of the network: one of each victim
-	Key     *Key     `json:"key,omitempty"`
-	Store   *Store   `json:"store,omitempty"`
-	Cluster *Cluster `json:"cluster,omitempty"`
+	Process *Process     `json:"process,omitempty"`
+	Folder  string       `json:"folder,omitempty"` // absolute; removed with what is in it, only if its name starts with "lockdrill-"
+	Route   *ProxyRoute  `json:"way,omitempty"`
+	Routes  []ProxyRoute `json:"ways,omitempty"` // faults of the network: one of each victim
+	Key     *Key         `json:"key,omitempty"`
+	Store   *Store       `json:"store,omitempty"`
+	Cluster *Cluster     `json:"cluster,omitempty"`
 }
 
 // Kinds of records that are no faults: what the run stands on.
 const (
 	StandReplica = "replica"      // Process: a replica's process group is to be gone
 	StandServer  = "redis-server" // Process and Folder: both are to be gone
-	StandWay     = "way"          // Way: a proxy of ours on a Toxiproxy server is to be gone
+	StandRoute   = "way"          // Route: a proxy of ours on a Toxiproxy server is to be gone
 	StandPods    = "pods"         // Cluster: none of these objects is left, if it is still this run's
 	StandKeys    = "keys"         // Store and Key.Name = the prefix: no key of ours is to be left on a Redis that the run did not start
 )
 
 // Halts reports a fault that makes something stand still. It is undone before the others: what stands still cannot be told to end them.
 func (r *Record) Halts() bool {
-	return r.Kind == experiments.KindPause || r.Kind == experiments.KindStore
+	t := fault.Seen(r.Kind, "", "").Traits()
+	return t.Stands > 0 || t.AtStore
 }
 
 // Process is a process of this host by more than its number, which is used again.
@@ -52,8 +53,8 @@ type Process struct {
 	Folder  string `json:"folder,omitempty"` // that it works in: how a redis-server is known, which overwrites its environment
 }
 
-// Way is a proxy on a Toxiproxy server, and the toxics of a fault on it.
-type Way struct {
+// ProxyRoute is a proxy on a Toxiproxy server, and the toxics of a fault on it.
+type ProxyRoute struct {
 	API      string   `json:"api"`                // base URL of the control API, http://127.0.0.1:8474
 	Proxy    string   `json:"proxy"`              // its name there; carries the run and the replica
 	Listen   string   `json:"listen"`             // host:port, as the server says

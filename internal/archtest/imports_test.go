@@ -80,6 +80,22 @@ func TestImports(t *testing.T) {
 	}
 }
 
+// What a drill stands on is put together in experiments/drill. The command line lies above all of it, and would drift back into it.
+func TestTheCommandLineIsNothingElse(t *testing.T) {
+	banned := []string{"github.com/redis/go-redis/v9", "k8s.io", module + "/internal/kube", module + "/experiments/testbed", module + "/experiments/runner", module + "/injectors"}
+	for _, s := range sources(t) {
+		if s.test || s.pkg != "cmd/lockdrill" {
+			continue
+		}
+		for _, spec := range s.file.Imports {
+			path := strings.Trim(spec.Path.Value, `"`)
+			if slices.ContainsFunc(banned, func(ban string) bool { return within(path, ban) }) {
+				t.Errorf("%s imports %s, which is for experiments/drill to put together", s.path, path)
+			}
+		}
+	}
+}
+
 // refused says why a package may not import path, or "".
 func refused(p *place, own map[string]bool, path string) string {
 	rest, ours := strings.CutPrefix(path, module+"/")
@@ -102,6 +118,16 @@ func refused(p *place, own map[string]bool, path string) string {
 
 // within reports whether path is root or lies below it.
 func within(path, root string) bool { return path == root || strings.HasPrefix(path, root+"/") }
+
+// Nothing flows back from judgements into runs, and a report shows what was concluded: neither may come to lie above the judge, by
+// whatever way.
+func TestWhoDoesNotReachTheJudge(t *testing.T) {
+	for _, path := range []string{"experiments/conductor", "reports", "reports/timeline"} {
+		if reach(t, path, map[string]bool{})["analysis"] {
+			t.Errorf("%s reaches the judge: it needs values of analysis/verdict, or what analysis/forecast says", path)
+		}
+	}
+}
 
 // The test itself is tried on what it must refuse.
 func TestRefused(t *testing.T) {

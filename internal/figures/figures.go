@@ -128,3 +128,15 @@ func Plural[N int | int64](n N, thing string) string {
 	}
 	return Count(n) + " " + thing
 }
+
+// Spell writes a duration as a file spells it: d.String() without trailing zero parts, 2m and not 2m0s.
+func Spell(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}

@@ -18,7 +18,7 @@ func (n *node) handler() http.Handler {
 
 // life finds the one that a request is about; nil = it has been answered.
 func (n *node) life(w http.ResponseWriter, r *http.Request, previous bool) *Life {
-	s := n.seat(r.PathValue("namespace"), r.PathValue("pod"))
+	s := n.runner(r.PathValue("namespace"), r.PathValue("pod"))
 	if s == nil {
 		http.Error(w, "pod not found", http.StatusNotFound)
 		return nil

@@ -33,7 +33,7 @@ type Life struct {
 	Term      <-chan struct{}   // closed by SIGTERM
 
 	number  int32
-	ready   bool // its seat's goroutine writes and reads it
+	ready   bool // its runner's goroutine writes and reads it
 	log     *logbook
 	term    chan struct{}
 	kill    context.CancelFunc
@@ -133,7 +133,7 @@ func (n *node) live(ctx context.Context, pod *corev1.Pod, number int32) *Life {
 	return l
 }
 
-// terminate is SIGTERM; only the seat's own goroutine sends it, once a life or more.
+// terminate is SIGTERM; only the runner's own goroutine sends it, once a life or more.
 func (l *Life) terminate() {
 	select {
 	case <-l.term:
@@ -215,7 +215,7 @@ func (e *Env) HoldKills() (release func()) {
 // It returns when that life is over.
 func (e *Env) Crash(namespace, pod string) {
 	e.t.Helper()
-	s := e.node.seat(namespace, pod)
+	s := e.node.runner(namespace, pod)
 	if s == nil {
 		e.t.Fatalf("crash pod %s: the node does not have it", pod)
 	}

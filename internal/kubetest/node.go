@@ -46,12 +46,12 @@ type node struct {
 	t      interface{ Errorf(string, ...any) }
 	client kubernetes.Interface
 
-	mu    sync.Mutex
-	seats map[string]*seat // by namespace/name: the newest
-	byUID map[string]*seat
-	all   []*Life
-	cut   chan struct{} // closed and made anew by CutLogs
-	held  chan struct{} // until it is closed nothing is killed; nil = nobody holds
+	mu      sync.Mutex
+	runners map[string]*podRunner // by namespace/name: the newest
+	byUID   map[string]*podRunner
+	all     []*Life
+	cut     chan struct{} // closed and made anew by CutLogs
+	held    chan struct{} // until it is closed nothing is killed; nil = nobody holds
 
 	keeping sync.WaitGroup
 }
@@ -64,7 +64,7 @@ func startNode(ctx context.Context, e *Env, o NodeOptions) (*node, error) {
 	if o.ForceGrace == 0 {
 		o.ForceGrace = 2 * time.Second
 	}
-	n := &node{NodeOptions: o, t: e.t, client: e.Client, seats: map[string]*seat{}, byUID: map[string]*seat{}, cut: make(chan struct{})}
+	n := &node{NodeOptions: o, t: e.t, client: e.Client, runners: map[string]*podRunner{}, byUID: map[string]*podRunner{}, cut: make(chan struct{})}
 	port, err := n.serve(e)
 	if err != nil {
 		return nil, err
@@ -161,19 +161,19 @@ func (n *node) serve(e *Env) (port int, err error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// see tells the pod's seat of its object; a new pod gets one.
+// see tells the pod's runner of its object; a new pod gets one.
 func (n *node) see(ctx context.Context, pod *corev1.Pod) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if s := n.byUID[string(pod.UID)]; s != nil {
-		s.tell(pod, false)
+		s.notify(pod, false)
 		return
 	}
 	if over(pod) {
 		return
 	}
-	s := &seat{node: n, pod: pod, changed: make(chan struct{}, 1)}
-	n.byUID[string(pod.UID)], n.seats[pod.Namespace+"/"+pod.Name] = s, s
+	s := &podRunner{node: n, pod: pod, changed: make(chan struct{}, 1)}
+	n.byUID[string(pod.UID)], n.runners[pod.Namespace+"/"+pod.Name] = s, s
 	n.keeping.Add(1)
 	go func() {
 		defer n.keeping.Done()
@@ -181,7 +181,7 @@ func (n *node) see(ctx context.Context, pod *corev1.Pod) {
 	}()
 }
 
-// lose tells the pod's seat that its object is gone.
+// lose tells the pod's runner that its object is gone.
 func (n *node) lose(o any) {
 	if last, ok := o.(cache.DeletedFinalStateUnknown); ok {
 		o = last.Obj
@@ -193,7 +193,7 @@ func (n *node) lose(o any) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if s := n.byUID[string(pod.UID)]; s != nil {
-		s.tell(pod, true)
+		s.notify(pod, true)
 	}
 }
 
@@ -204,9 +204,9 @@ func (n *node) holding() <-chan struct{} {
 	return n.held
 }
 
-// seat is the newest pod of that name, or nil.
-func (n *node) seat(namespace, name string) *seat {
+// runner is that of the newest pod of that name, or nil.
+func (n *node) runner(namespace, name string) *podRunner {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.seats[namespace+"/"+name]
+	return n.runners[namespace+"/"+name]
 }

@@ -17,7 +17,7 @@ type burstRig struct {
 }
 
 func (r *burstRig) Begin(c burst.Call) bool {
-	made := &call{Call: lockcore.Call{Op: lockcore.Op(c.Op)}, closed: true, refs: 1,
+	made := &call{Call: lockcore.Call{Op: lockcore.Op(c.Op)}, closed: true,
 		lease: &lease{w: r.w, r: r.r, lock: &Lock{Name: c.Lock}, key: &keyState{name: c.Key}}}
 	a := r.r.strike(made)
 	if a == nil {

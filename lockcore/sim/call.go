@@ -12,8 +12,6 @@ import (
 type call struct {
 	lockcore.Call
 	lease  *lease
-	gen    uint32 // a call that is used again has another
-	refs   int    // moments that are about it, and queues that it stands in
 	token  int
 	epoch  string
 	fence  int64
@@ -33,16 +31,6 @@ type call struct {
 	text   string // of an error
 }
 
-func (w *World) newCall() *call {
-	if n := len(w.idle); n > 0 {
-		c := w.idle[n-1]
-		w.idle = w.idle[:n-1]
-		*c = call{gen: c.gen + 1}
-		return c
-	}
-	return w.calls.New(call{})
-}
-
 // call makes a call: it is announced, and then meets what stands between it and the store.
 func (l *lease) call(do lockcore.Call) {
 	w := l.w
@@ -53,15 +41,14 @@ func (l *lease) call(do lockcore.Call) {
 			l.epoch = w.names[l.token-1].epoch
 		}
 	}
-	c := w.newCall()
-	c.Call, c.lease, c.token, c.epoch, c.fence, c.sent = do, l, l.token, l.epoch, l.fence, w.now
+	c := w.calls.New(call{Call: do, lease: l, token: l.token, epoch: l.epoch, fence: l.fence, sent: w.now})
 	if w.recording() {
 		c.op = l.r.op(l.lock.Name, "#")
 		e := l.event(callKinds[do.Op].invoke, l.fence)
 		e.Op, e.Call = c.op, w.bodies.calls.New(history.Call{TTL: int64(do.TTL), Attempt: do.Attempt, Demand: do.Op == lockcore.OpAcquire})
 		w.emit(e)
 	}
-	l.flying, l.flight = c, c.gen
+	l.flying = c
 	w.about(c, atLimit, max(int64(do.Deadline), w.now)+w.late())
 	if a := l.r.strike(c); a != nil {
 		c.struck(a)
@@ -71,48 +58,33 @@ func (l *lease) call(do lockcore.Call) {
 }
 
 // about plans a moment of the call.
-func (w *World) about(c *call, k kind, at int64) {
-	c.refs++
-	w.plan(moment{at: at, kind: k, gen: c.gen, call: c})
-}
-
-// dropped takes a reference back; a call that nothing refers to is used again.
-func (c *call) dropped() {
-	if c.refs--; c.refs == 0 && c.closed {
-		c.lease.w.idle = append(c.lease.w.idle, c)
-	}
-}
+func (w *World) about(c *call, k kind, at int64) { w.plan(moment{at: at, kind: k, call: c}) }
 
 // answered is the arrival of the reply.
-func (c *call) answered(gen uint32) {
-	if gen == c.gen && !c.closed {
-		if c.broken {
-			c.result = lockcore.Unknown
-		}
-		c.close(c.result)
+func (c *call) answered() {
+	if c.closed {
+		return
 	}
-	c.dropped()
+	if c.broken {
+		c.result = lockcore.Unknown
+	}
+	c.close(c.result)
 }
 
-// limit is the caller's own deadline: the effect is not known.
-func (c *call) limit(gen uint32) {
-	if gen == c.gen && !c.closed {
-		if c.late { // it will not be sent any more
-			c.late = false
-		}
-		c.text = "timeout"
+// limit is the caller's own deadline: the effect is not known, and what is held back will not be sent any more.
+func (c *call) limit() {
+	if !c.closed {
+		c.late, c.text = false, "timeout"
 		c.close(lockcore.Unknown)
 	}
-	c.dropped()
 }
 
-func (c *call) sendOn(gen uint32) {
-	if gen == c.gen && c.late && !c.closed {
+func (c *call) sendOn() {
+	if c.late && !c.closed {
 		c.late = false
 		c.released()
 		c.send()
 	}
-	c.dropped()
 }
 
 // close answers the caller, once.

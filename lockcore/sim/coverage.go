@@ -11,8 +11,8 @@ import (
 
 // gone notes that the locks' store does not answer from now on.
 func (w *World) gone() {
-	if n := len(w.eyes.away); n == 0 || w.eyes.away[n-1].To != Never {
-		w.eyes.away = append(w.eyes.away, history.Span{From: w.now, To: Never})
+	if n := len(w.probes.away); n == 0 || w.probes.away[n-1].To != Never {
+		w.probes.away = append(w.probes.away, history.Span{From: w.now, To: Never})
 	}
 }
 
@@ -21,21 +21,21 @@ func (w *World) back() {
 	if w.store.away() {
 		return
 	}
-	for i := range w.eyes.away {
-		w.eyes.away[i].To = min(w.eyes.away[i].To, w.now)
+	for i := range w.probes.away {
+		w.probes.away[i].To = min(w.probes.away[i].To, w.now)
 	}
 	for _, k := range w.watched {
 		w.changed(k)
 	}
 }
 
-// glanceBefore is the last good look at the keys before the look n.
-func (w *World) glanceBefore(n int64) history.Span {
+// sampleBefore is the last good look at the keys before the look n.
+func (w *World) sampleBefore(n int64) history.Span {
 	every := w.period(w.cfg.Looks.Keys)
-	before, instant := w.glance(every, max(0, n-1), saltKeys)
-	for _, a := range slices.Backward(w.eyes.away) {
+	before, instant := w.sampleAt(every, max(0, n-1), saltKeys)
+	for _, a := range slices.Backward(w.probes.away) {
 		if instant >= a.From && instant < a.To {
-			before, instant = w.glance(every, max(0, w.nextGlance(every, a.From, saltKeys)-1), saltKeys)
+			before, instant = w.sampleAt(every, max(0, w.nextSample(every, a.From, saltKeys)-1), saltKeys)
 		}
 	}
 	return before
@@ -82,19 +82,19 @@ func (w *World) life(why string) {
 	if !w.recording() {
 		return
 	}
-	w.eyes.lives++
+	w.probes.lives++
 	e := history.Event{Kind: history.StoreIncarnation, Span: history.At(w.now), Source: "runner",
-		Incarnation: &history.Incarnation{Store: "locks", RunID: "locks-" + strconv.Itoa(w.eyes.lives), Life: w.eyes.lives, Why: why}}
+		Incarnation: &history.Incarnation{Store: "locks", RunID: "locks-" + strconv.Itoa(w.probes.lives), Life: w.probes.lives, Why: why}}
 	if why == "start" {
 		w.emit(e)
 		return
 	}
-	n := w.nextGlance(lifeEvery, w.now, saltLives)
-	at, _ := w.glance(lifeEvery, n, saltLives)
-	before, _ := w.glance(lifeEvery, max(0, n-1), saltLives)
-	for _, a := range w.eyes.away { // it was asked in vain meanwhile
+	n := w.nextSample(lifeEvery, w.now, saltLives)
+	at, _ := w.sampleAt(lifeEvery, n, saltLives)
+	before, _ := w.sampleAt(lifeEvery, max(0, n-1), saltLives)
+	for _, a := range w.probes.away { // it was asked in vain meanwhile
 		if before.From >= a.From && before.From < a.To {
-			before, _ = w.glance(lifeEvery, max(0, w.nextGlance(lifeEvery, a.From, saltLives)-1), saltLives)
+			before, _ = w.sampleAt(lifeEvery, max(0, w.nextSample(lifeEvery, a.From, saltLives)-1), saltLives)
 		}
 	}
 	e.Span = history.Span{From: before.From, To: at.To}
@@ -114,9 +114,9 @@ func (w *World) FinalLooks() {
 	var looks []history.Event
 	for _, k := range w.watched {
 		e := w.shown(k, at, true)
-		if w.news(k) && k.eye.seen {
-			n := w.nextGlance(w.period(w.cfg.Looks.Keys), w.now, saltKeys)
-			before := w.glanceBefore(n)
+		if w.news(k) && k.sampled.seen {
+			n := w.nextSample(w.period(w.cfg.Looks.Keys), w.now, saltKeys)
+			before := w.sampleBefore(n)
 			e.Look.Prev = &before
 		}
 		looks = append(looks, e)
@@ -126,7 +126,7 @@ func (w *World) FinalLooks() {
 		for _, e := range append(looks, news...) {
 			w.emit(e)
 		}
-		w.cover("lock_keys", w.cfg.Looks.Keys, w.eyes.away, at.To)
+		w.cover("lock_keys", w.cfg.Looks.Keys, w.probes.away, at.To)
 		w.cover("ledger", w.cfg.Looks.Ledger, nil, at.To)
 	})
 }

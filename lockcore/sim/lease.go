@@ -21,7 +21,6 @@ type lease struct {
 	sent   int64  // send time of the last success
 	waitOp string // of a bounded wait
 	flying *call  // the last one made
-	flight uint32 // its gen
 	armed  int64  // for when the deadline is planned; Never = it is not
 	gen    uint32 // of that
 	over   bool   // it may not be relied on any more

@@ -18,8 +18,8 @@ type probes struct {
 	lives   int            // of the locks' store
 }
 
-// sight is what the key probe has seen of one key.
-type sight struct {
+// sample is what the key probe last saw of one key.
+type sample struct {
 	watched int64 // since when; 0 = not watched. Times are shifted by 1, so that the beginning counts
 	planned bool
 	seen    bool // a look has shown something already
@@ -30,8 +30,8 @@ type sight struct {
 // Watch has the key probe look at a key from now on.
 func (w *World) Watch(lock, key string) {
 	k := w.keyOf(lock, key)
-	if k.eye.watched == 0 {
-		k.eye.watched = w.now + 1
+	if k.sampled.watched == 0 {
+		k.sampled.watched = w.now + 1
 		w.watched = append(w.watched, k)
 	}
 }
@@ -45,9 +45,9 @@ func (w *World) sorted() []*keyState {
 	return keys
 }
 
-// glance is the bracket of the look number n of a period, with the instant in it at which the store answered. It draws from no
+// sampleAt is the bracket of the look number n of a period, with the instant in it at which the store answered. It draws from no
 // randomness but its own number: whether anybody looks changes nothing.
-func (w *World) glance(every time.Duration, n int64, salt uint64) (at history.Span, instant int64) {
+func (w *World) sampleAt(every time.Duration, n int64, salt uint64) (at history.Span, instant int64) {
 	h := mix(w.cfg.Seed ^ mix(uint64(n)+salt<<40))
 	width := int64(w.cfg.Net.Most-w.cfg.Net.Least) + 1
 	sent := n * int64(every)
@@ -64,11 +64,11 @@ func (w *World) period(s Sampling) time.Duration {
 	return turns * s.Every
 }
 
-// nextGlance is the first look whose instant is not before t.
-func (w *World) nextGlance(every time.Duration, t int64, salt uint64) int64 {
+// nextSample is the first look whose instant is not before t.
+func (w *World) nextSample(every time.Duration, t int64, salt uint64) int64 {
 	n := max(0, t/int64(every)-1-2*int64(w.cfg.Net.Most)/int64(every))
 	for {
-		if _, instant := w.glance(every, n, salt); instant >= t {
+		if _, instant := w.sampleAt(every, n, salt); instant >= t {
 			return n
 		}
 		n++
@@ -84,43 +84,43 @@ const (
 // changed has the key looked at, where somebody does.
 func (w *World) changed(k *keyState) {
 	every := w.period(w.cfg.Looks.Keys)
-	if !w.recording() || every <= 0 || k.eye.watched == 0 || k.eye.planned {
+	if !w.recording() || every <= 0 || k.sampled.watched == 0 || k.sampled.planned {
 		return
 	}
-	k.eye.planned = true
-	_, instant := w.glance(every, w.nextGlance(every, w.now, saltKeys), saltKeys)
+	k.sampled.planned = true
+	_, instant := w.sampleAt(every, w.nextSample(every, w.now, saltKeys), saltKeys)
 	w.plan(moment{at: instant, kind: atLook, key: k})
 }
 
 // look is one look at a key whose state may have changed: what it shows is told when the reply is there.
 func (w *World) look(k *keyState) {
-	k.eye.planned = false
+	k.sampled.planned = false
 	if w.store.away() {
-		return // sighted looks again
+		return // back has it looked at again
 	}
 	w.expire(k)
 	every := w.period(w.cfg.Looks.Keys)
-	n := w.nextGlance(every, w.now, saltKeys)
-	at, _ := w.glance(every, n, saltKeys)
+	n := w.nextSample(every, w.now, saltKeys)
+	at, _ := w.sampleAt(every, n, saltKeys)
 	if !w.news(k) {
 		return
 	}
 	e := w.shown(k, at, false)
-	before := w.glanceBefore(n)
-	if k.eye.seen || before.From >= k.eye.watched-1 && n > 0 {
+	before := w.sampleBefore(n)
+	if k.sampled.seen || before.From >= k.sampled.watched-1 && n > 0 {
 		e.Look.Prev = w.bodies.spans.New(before)
 	}
-	k.eye.seen, k.eye.holder, k.eye.ends = true, k.holder, k.ends
+	k.sampled.seen, k.sampled.holder, k.sampled.ends = true, k.holder, k.ends
 	w.sayAt(at.To, e)
 }
 
 // news reports whether the key differs from what was seen last by more than the passing of time.
 func (w *World) news(k *keyState) bool {
 	const rounding = int64(2 * time.Millisecond)
-	if k.holder != k.eye.holder {
+	if k.holder != k.sampled.holder {
 		return true
 	}
-	return k.holder != 0 && k.ends > k.eye.ends+rounding
+	return k.holder != 0 && k.ends > k.sampled.ends+rounding
 }
 
 // shown is what a look at the key shows now.
@@ -137,31 +137,31 @@ func (w *World) shown(k *keyState, at history.Span, final bool) history.Event {
 // entered has the ledger looked at: it has a new entry.
 func (w *World) entered() {
 	every := w.period(w.cfg.Looks.Ledger)
-	if !w.recording() || every <= 0 || w.eyes.planned {
+	if !w.recording() || every <= 0 || w.probes.planned {
 		return
 	}
-	w.eyes.planned = true
-	w.eyes.number = w.nextGlance(every, w.now+1, saltLedger)
-	_, instant := w.glance(every, w.eyes.number, saltLedger)
+	w.probes.planned = true
+	w.probes.number = w.nextSample(every, w.now+1, saltLedger)
+	_, instant := w.sampleAt(every, w.probes.number, saltLedger)
 	w.plan(moment{at: instant, kind: atRead})
 }
 
 // read is the look at the ledger that was planned: what it shows is told when the reply is there.
 func (w *World) read() {
-	w.eyes.planned = false
+	w.probes.planned = false
 	every := w.period(w.cfg.Looks.Ledger)
-	at, _ := w.glance(every, w.eyes.number, saltLedger)
-	before, _ := w.glance(every, w.eyes.number-1, saltLedger)
-	w.eyes.fresh = w.entries(history.Span{From: max(0, before.From), To: at.To}, w.eyes.fresh[:0])
-	for i := range w.eyes.fresh {
-		w.sayAt(at.To, w.eyes.fresh[i])
+	at, _ := w.sampleAt(every, w.probes.number, saltLedger)
+	before, _ := w.sampleAt(every, w.probes.number-1, saltLedger)
+	w.probes.fresh = w.entries(history.Span{From: max(0, before.From), To: at.To}, w.probes.fresh[:0])
+	for i := range w.probes.fresh {
+		w.sayAt(at.To, w.probes.fresh[i])
 	}
 }
 
 // entries adds what is new in the ledger.
 func (w *World) entries(at history.Span, out []history.Event) []history.Event {
-	for _, x := range w.ledger.Entries(int64(w.eyes.ledger)) {
-		w.eyes.ledger++
+	for _, x := range w.ledger.Entries(int64(w.probes.ledger)) {
+		w.probes.ledger++
 		out = append(out, history.Event{
 			Kind: history.LedgerEntry, Span: at, Source: "probe:ledger", Lock: w.keys[x.Key].lock, Key: x.Key, Epoch: x.Epoch, Fence: x.Fence, Op: x.Op,
 			Entry: w.bodies.entries.New(history.Entry{Pos: x.Pos, Subject: x.Subject, Loop: x.Loop, State: x.State, Terminal: x.Terminal,

@@ -23,7 +23,7 @@ type replica struct {
 	armed       []*armed
 	later       []moment // what came due while it stood still
 	ops         int64
-	stint       *Stop // the pause under way
+	stop        *Stop // the pause under way
 	gone        func()
 }
 
@@ -58,12 +58,9 @@ func (w *World) Kill(incarnation string) bool {
 	}
 	r.dead = true
 	if r.paused {
-		r.stint.To = w.now
+		r.stop.To = w.now
 	}
 	w.truth.died(r)
-	for _, m := range r.later {
-		m.drop()
-	}
 	r.later = nil
 	return true
 }
@@ -76,7 +73,7 @@ func (w *World) Pause(incarnation string) bool {
 	}
 	r.paused = true
 	w.truth.Stops = append(w.truth.Stops, &Stop{Replica: incarnation, From: w.now, To: Never})
-	r.stint = w.truth.Stops[len(w.truth.Stops)-1]
+	r.stop = w.truth.Stops[len(w.truth.Stops)-1]
 	return true
 }
 
@@ -87,7 +84,7 @@ func (w *World) Resume(incarnation string) {
 		return
 	}
 	r.paused = false
-	r.stint.To = w.now
+	r.stop.To = w.now
 	later := r.later
 	r.later = nil
 	for _, m := range later {
@@ -96,18 +93,10 @@ func (w *World) Resume(incarnation string) {
 	}
 }
 
-// hold keeps a moment of a process that stands still; of a dead one it is dropped.
+// hold keeps a moment of a process that stands still; a dead one has none any more.
 func (r *replica) hold(m *moment) {
 	if r.paused && !r.dead {
 		r.later = append(r.later, *m)
-		return
-	}
-	m.drop()
-}
-
-func (m *moment) drop() {
-	if m.kind == atClient || m.kind == atLimit || m.kind == atLater {
-		m.call.refs-- // a dead caller's calls are not used again: they may still be on their way
 	}
 }
 

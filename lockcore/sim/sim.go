@@ -64,7 +64,6 @@ type World struct {
 	rng      rng
 	acts     []lockcore.Action
 	calls    arena.Of[call]
-	idle     []*call // of these, to be used again
 	leases   arena.Of[lease]
 	tasks    arena.Of[task]
 	writes   arena.Of[write]
@@ -84,7 +83,7 @@ type World struct {
 	order    []*replica
 	ways     map[string]*way
 	taps     []*armed
-	eyes     probes
+	probes   probes
 	truth    Truth
 	names    []name // of tokens, in the order in which they are given out
 	ops      int64
@@ -121,7 +120,6 @@ func (w *World) Reset(c Config) {
 	clear(w.replicas)
 	clear(w.ways)
 	w.calls.Reset()
-	w.idle = w.idle[:0]
 	w.leases.Reset()
 	w.tasks.Reset()
 	w.writes.Reset()
@@ -129,7 +127,7 @@ func (w *World) Reset(c Config) {
 	w.states.Reset()
 	w.offers.Reset()
 	w.bodies.reset()
-	w.eyes = probes{fresh: w.eyes.fresh[:0]}
+	w.probes = probes{fresh: w.probes.fresh[:0]}
 	w.truth.reset()
 	for i := range w.cfg.Locks {
 		l := &w.cfg.Locks[i]
@@ -195,11 +193,11 @@ func (w *World) happen(m *moment) {
 	case atStore:
 		w.arrive(m.call)
 	case atClient:
-		m.call.answered(m.gen)
+		m.call.answered()
 	case atLimit:
-		m.call.limit(m.gen)
+		m.call.limit()
 	case atLater:
-		m.call.sendOn(m.gen)
+		m.call.sendOn()
 	case atTask:
 		m.task.due(m.gen)
 	case atLedger:

@@ -23,7 +23,7 @@ type keyState struct {
 	holder     int // token; 0 = free
 	ends       int64
 	expires    int64 // the moment that is planned for its end; 0 = none
-	eye        sight
+	sampled    sample
 }
 
 func (w *World) keyOf(lock, key string) *keyState {
@@ -95,11 +95,9 @@ func (w *World) arrive(c *call) {
 		}
 	case w.store.frozen || w.store.paused:
 		w.store.waiting = append(w.store.waiting, c)
-		return
 	default:
 		w.execute(c)
 	}
-	c.dropped()
 }
 
 // execute is the store's work, by the table; the reply then travels back.

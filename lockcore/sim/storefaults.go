@@ -31,7 +31,6 @@ func (w *World) drain(all bool) {
 		if gone := c.closed || c.lease.r.dead; all || !gone {
 			w.execute(c)
 		}
-		c.dropped()
 	}
 }
 
@@ -42,11 +41,7 @@ func (w *World) StopStore(keep bool) {
 		w.Flush()
 	}
 	w.gone()
-	waiting := w.store.waiting
 	w.store.waiting = nil
-	for _, c := range waiting {
-		c.dropped()
-	}
 	w.breakCalls(func(*replica) bool { return true }, "connection closed")
 }
 
@@ -152,7 +147,7 @@ func (w *World) breakCalls(of func(*replica) bool, text string) {
 func (w *World) flying(r *replica) []*call {
 	var calls []*call
 	for _, l := range r.leases {
-		if c := l.flying; c != nil && c.gen == l.flight && !c.closed && !c.late {
+		if c := l.flying; c != nil && !c.closed && !c.late {
 			calls = append(calls, c)
 		}
 	}

@@ -64,7 +64,7 @@ func (w *worker) runJob(ctx context.Context, l *lock, o protocol.Offer) (epoch, 
 
 // job is what is done under the lock; it returns why the work ended. begin comes before the look: once it has raised the fence,
 // the state that it returns is final for lower fences.
-func (s *stint) job(ctx context.Context, o protocol.Offer) string {
+func (s *workItem) job(ctx context.Context, o protocol.Offer) string {
 	before, why := s.write(effect{state: history.StateBegin})
 	switch {
 	case why != "":
@@ -89,7 +89,7 @@ func (w *worker) acknowledge(o protocol.Offer, epoch, answer string) {
 }
 
 // labour is the work itself: it takes d, unless the lock is lost or the replica is stopped, and returns why in those cases.
-func (s *stint) labour(ctx context.Context, d time.Duration) string {
+func (s *workItem) labour(ctx context.Context, d time.Duration) string {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

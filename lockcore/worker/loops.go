@@ -83,7 +83,7 @@ func (w *worker) tick(ctx context.Context, l *lock, t *term) {
 	}
 }
 
-func (s *stint) tick(ctx context.Context, length time.Duration, t *term) string {
+func (s *workItem) tick(ctx context.Context, length time.Duration, t *term) string {
 	if !t.begun {
 		if _, why := s.write(effect{state: history.StateBegin, loop: true}); why != "" {
 			return why

@@ -125,8 +125,8 @@ func (l *shakyLedger) Write(ctx context.Context, e lockcore.Effect) (lockcore.Re
 	return r, err
 }
 
-// newStint holds a lock in memory, and writes to ledger.
-func newStint(t *testing.T, ledger lockcore.Ledger) (*stint, *[]history.Event) {
+// newWorkItem holds a lock in memory, and writes to ledger.
+func newWorkItem(t *testing.T, ledger lockcore.Ledger) (*workItem, *[]history.Event) {
 	t.Helper()
 	var events []history.Event
 	w := &worker{who: protocol.Configure{Incarnation: "r1.1"}, ledger: ledger, fail: func(err error) { t.Error(err) }}
@@ -145,7 +145,7 @@ func newStint(t *testing.T, ledger lockcore.Ledger) (*stint, *[]history.Event) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &stint{w: w, lock: l, h: h, key: "job:a", subject: "a", op: "work"}, &events
+	return &workItem{w: w, lock: l, h: h, key: "job:a", subject: "a", op: "work"}, &events
 }
 
 func TestWriteSurvivesLostReplies(t *testing.T) {
@@ -165,7 +165,7 @@ func TestWriteSurvivesLostReplies(t *testing.T) {
 	} {
 		mem := memstore.NewLedger()
 		tt.ledger.Ledger = mem
-		s, events := newStint(t, &tt.ledger)
+		s, events := newWorkItem(t, &tt.ledger)
 		_, why := s.write(effect{state: stateDone, terminal: true})
 		if entries := mem.Entries(0); why != tt.why || tt.ledger.calls != tt.calls || len(entries) != tt.entries {
 			t.Errorf("%s: why %q after %d calls, %d entries; want %q, %d, %d", tt.name, why, tt.ledger.calls, len(entries), tt.why, tt.calls, tt.entries)
@@ -184,14 +184,14 @@ func TestWriteSurvivesLostReplies(t *testing.T) {
 // Where the lock is gone nothing more is written, and a begin whose fate is unknown is no permission to work.
 func TestWriteEndsWithTheLock(t *testing.T) {
 	mem := memstore.NewLedger()
-	s, _ := newStint(t, mem)
+	s, _ := newWorkItem(t, mem)
 	if err := s.h.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, why := s.write(effect{state: stateDone, terminal: true}); why != exitFenced || len(mem.Entries(0)) != 0 {
 		t.Errorf("write after the lock's end: why %q, %d entries", why, len(mem.Entries(0)))
 	}
-	s, _ = newStint(t, &shakyLedger{Ledger: memstore.NewLedger(), lose: func(int) bool { return true }})
+	s, _ = newWorkItem(t, &shakyLedger{Ledger: memstore.NewLedger(), lose: func(int) bool { return true }})
 	if _, why := s.write(effect{state: history.StateBegin}); why != exitError {
 		t.Errorf("begin without an answer: why %q, want %q", why, exitError)
 	}

@@ -51,7 +51,7 @@ func clean(s string) string {
 	return b.String()
 }
 
-// path is the outline of many shapes that look alike.
+// path is the outline of many shapes that are drawn alike.
 type path struct{ b strings.Builder }
 
 func (p *path) empty() bool { return p.b.Len() == 0 }
@@ -126,28 +126,28 @@ func (c *canvas) showUnder(m mark, p *path) { c.showOn(&c.back, m, p) }
 
 func (c *canvas) showOn(layer *strings.Builder, m mark, p *path) {
 	if !p.empty() {
-		c.lay(layer, m.looks, p)
+		c.lay(layer, m.styles, p)
 		c.explain(m)
 	}
 }
 
-// put draws p in a look that needs no explanation, or in the pattern "#name".
-func (c *canvas) put(look string, p *path) { c.lay(&c.body, []string{look}, p) }
+// put draws p in a style that needs no explanation, or in the pattern "#name".
+func (c *canvas) put(style string, p *path) { c.lay(&c.body, []string{style}, p) }
 
 // under is put behind everything else.
-func (c *canvas) under(look string, p *path) { c.lay(&c.back, []string{look}, p) }
+func (c *canvas) under(style string, p *path) { c.lay(&c.back, []string{style}, p) }
 
-func (c *canvas) lay(layer *strings.Builder, looks []string, p *path) {
+func (c *canvas) lay(layer *strings.Builder, styles []string, p *path) {
 	if p.empty() {
 		return
 	}
-	for _, look := range looks {
-		if pattern, is := strings.CutPrefix(look, "#"); is {
+	for _, style := range styles {
+		if pattern, is := strings.CutPrefix(style, "#"); is {
 			c.defs[pattern] = true
 			fmt.Fprintf(layer, `<path fill="url(#%s-%s)" d="%s"/>`, c.id, pattern, p.b.String())
 			continue
 		}
-		fmt.Fprintf(layer, `<path %s d="%s"/>`, attrs(look), p.b.String())
+		fmt.Fprintf(layer, `<path %s d="%s"/>`, attrs(style), p.b.String())
 	}
 }
 

@@ -114,17 +114,17 @@ func signed(t, step, largest float64) string {
 
 // instant is one that a takeover was measured from.
 type instant struct {
-	text, look string // its name and the look of the line through the lanes
-	x          float64
+	text, style string // its name and the style of the line through the lanes
+	x           float64
 }
 
 // instants of the takeover in the window, in the order of time, and when it must be over.
 func (w *window) instants(zero float64) []instant {
 	t := w.trial
 	var out []instant
-	add := func(what, look string, m verdict.Moment) {
+	add := func(what, style string, m verdict.Moment) {
 		if !m.Open() && w.has(m) {
-			out = append(out, instant{what + " " + relative(mid(m)-zero), look, w.x(m)})
+			out = append(out, instant{what + " " + relative(mid(m)-zero), style, w.x(m)})
 		}
 	}
 	if t.Renewed != nil {
@@ -173,14 +173,14 @@ func (w *window) named(is []instant, y, lane float64) {
 
 // guides are lines through the lanes at the instants.
 func (w *window) guides(is []instant, top, bottom float64) {
-	for _, look := range []string{"phase", "slo"} {
+	for _, style := range []string{"phase", "slo"} {
 		var p path
 		for _, i := range is {
-			if i.look == look {
+			if i.style == style {
 				p.tick(i.x, top, bottom)
 			}
 		}
-		w.c.under(look, &p)
+		w.c.under(style, &p)
 	}
 }
 

@@ -33,8 +33,8 @@ func (d *drawing) complain(format string, args ...any) {
 	}
 }
 
-// style is what texts inherit.
-type style struct {
+// inherited is what texts inherit.
+type inherited struct {
 	anchor  string
 	size    float64
 	pattern bool
@@ -46,7 +46,7 @@ var allowed = map[string]bool{"svg": true, "title": true, "desc": true, "defs": 
 func read(svg string) *drawing {
 	d := &drawing{}
 	dec := xml.NewDecoder(strings.NewReader(svg))
-	stack := []style{{anchor: start, size: sizeLabel}}
+	stack := []inherited{{anchor: start, size: sizeLabel}}
 	var open *box
 	var elements []string
 	for {
@@ -92,7 +92,7 @@ func read(svg string) *drawing {
 	return d
 }
 
-func (d *drawing) attributes(s *style, name string, as []xml.Attr) map[string]string {
+func (d *drawing) attributes(s *inherited, name string, as []xml.Attr) map[string]string {
 	attr := map[string]string{}
 	for _, a := range as {
 		k := a.Name.Local
@@ -181,7 +181,7 @@ func (d *drawing) path(data string) {
 	}
 }
 
-func (d *drawing) text(b box, s style) {
+func (d *drawing) text(b box, s inherited) {
 	w := widthOf(b.text, s.size)
 	switch s.anchor {
 	case middle:

@@ -1,26 +1,26 @@
 package timeline
 
-// mark is a kind of shape: how it looks, and what the legend of a picture that has it says about it.
+// mark is a kind of shape: how it is drawn, and what the legend of a picture that has it says about it.
 type mark struct {
-	looks  []string                    // classes of looks, and patterns as "#name", one above the other
+	styles []string                    // classes of styles, and patterns as "#name", one above the other
 	text   string                      // "" = its name stands beside it
 	width  float64                     // of the sample
 	sample func(p *path, x, y float64) // from x on, around the line y
 }
 
 // swatch is a filled box.
-func swatch(text string, looks ...string) mark {
-	return mark{looks, text, 22, func(p *path, x, y float64) { p.box(x, y-6, x+22, y+6) }}
+func swatch(text string, styles ...string) mark {
+	return mark{styles, text, 22, func(p *path, x, y float64) { p.box(x, y-6, x+22, y+6) }}
 }
 
 // stroke is a line.
-func stroke(text, look string) mark {
-	return mark{[]string{look}, text, 22, func(p *path, x, y float64) { p.line(x, y, x+22, y) }}
+func stroke(text, style string) mark {
+	return mark{[]string{style}, text, 22, func(p *path, x, y float64) { p.line(x, y, x+22, y) }}
 }
 
 // shape is small, and drawn around a point.
-func shape(text, look string, draw func(p *path, x, y float64)) mark {
-	return mark{[]string{look}, text, 12, func(p *path, x, y float64) { draw(p, x+6, y) }}
+func shape(text, style string, draw func(p *path, x, y float64)) mark {
+	return mark{[]string{style}, text, 12, func(p *path, x, y float64) { draw(p, x+6, y) }}
 }
 
 // cut is the arrow at the end of what was not seen to end.
@@ -78,7 +78,7 @@ var (
 var (
 	phaseBegins = shape("a phase begins", "phase", func(p *path, x, y float64) { p.tick(x, y-7, y+7) })
 	p99Before   = stroke("p99 before the run", "before")
-	probeLook   = shape("sample of the probe", "look", func(p *path, x, y float64) { p.box(x-2, y-2, x+2, y+2) })
+	probeSample = shape("sample of the probe", "sample", func(p *path, x, y float64) { p.box(x-2, y-2, x+2, y+2) })
 	replicaCall = shape("call of a replica, as it saw it", "call", func(p *path, x, y float64) { p.box(x-2, y-2, x+2, y+2) })
 	lostCall    = shape("failed, or no answer", "stroke", func(p *path, x, y float64) { p.cross(x, y, 2.5) })
 	sloLimit    = stroke("limit of an SLO", "slo")
@@ -111,7 +111,7 @@ func (c *canvas) legend(y float64) float64 {
 		}
 		var p path
 		m.sample(&p, x, y)
-		c.lay(&c.body, m.looks, &p)
+		c.lay(&c.body, m.styles, &p)
 		c.text("ink", start, x+m.width+6, y+4, sizeSmall, right-x-m.width-6, m.text)
 		x += w + 18
 	}

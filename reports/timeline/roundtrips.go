@@ -83,8 +83,8 @@ func (w *window) calls(y float64, level func(float64) float64) {
 			at := level(took[len(took)/2])
 			middles.box(x-1, at-1, x+1, at+1)
 		}
-		m := map[bool]mark{true: probeLook, false: replicaCall}[probe]
-		w.c.put(m.looks[0]+"s", &ranges)
+		m := map[bool]mark{true: probeSample, false: replicaCall}[probe]
+		w.c.put(m.styles[0]+"s", &ranges)
 		w.c.show(m, &middles)
 	}
 	var crosses path

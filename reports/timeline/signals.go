@@ -92,7 +92,7 @@ func value(v float64) string {
 	return figures.Decimal(v)
 }
 
-// series is the line of one target, as steps: a value holds until a look has shown another.
+// series is the line of one target, as steps: a value holds until a sample has shown another.
 func (w *window) series(t *verdict.SignalTarget, y func(float64) float64) *path {
 	var p path
 	var points []float64

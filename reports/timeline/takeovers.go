@@ -216,15 +216,15 @@ func (p *plot) trials() {
 	p.c.show(unfinished, &open)
 	for _, class := range slices.Sorted(maps.Keys(shapes)) {
 		s := shapeOf(class)
-		p.c.show(shape(s.text, s.look, func(p *path, x, y float64) { s.draw(p, x, y, 3.4) }), shapes[class])
+		p.c.show(shape(s.text, s.style, func(p *path, x, y float64) { s.draw(p, x, y, 3.4) }), shapes[class])
 	}
 	p.y += max(h*float64(len(p.ts)), 44) + 10
 }
 
 // classShape is how takeovers of one class are drawn.
 type classShape struct {
-	look, text string
-	draw       func(p *path, x, y, r float64)
+	style, text string
+	draw        func(p *path, x, y, r float64)
 }
 
 func shapeOf(class string) classShape {

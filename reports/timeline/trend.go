@@ -129,10 +129,10 @@ func (t *trendPlot) run(r trended) {
 	}
 	disc := func(p *path, x, y float64) { p.dot(x, y, 4) }
 	disc(&dot, min(max(x, t.s.x0+4), t.s.x1-4), y)
-	look := map[bool]string{true: "mark", false: "hollow"}[r.head]
+	style := map[bool]string{true: "mark", false: "hollow"}[r.head]
 	t.c.put("thin", &bar)
 	t.c.show(unfinished, &open)
-	t.c.show(shape("run of the "+sideName(r.head), look, disc), &dot)
+	t.c.show(shape("run of the "+sideName(r.head), style, disc), &dot)
 	t.y += h
 }
 

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// look is how a class of shapes is drawn: presentation attributes that are right on white, and what a dark page changes. Attributes
+// style is how a class of shapes is drawn: presentation attributes that are right on white, and what a dark page changes. Attributes
 // lose against any rule of a style sheet, so a page without styles shows the first and a dark one the second.
-type look struct{ class, attrs, dark string }
+type style struct{ class, attrs, dark string }
 
-// looks of all classes. Hues are from the palette of Okabe and Ito, which the colour-blind can tell apart; vermilion is kept for "nobody
+// styles of all classes. Hues are from the palette of Okabe and Ito, which the colour-blind can tell apart; vermilion is kept for "nobody
 // works" and purple for faults.
-var looks = []look{
+var styles = []style{
 	{"ink", `fill="#1b1b1b"`, "fill:#ececec"},
 	{"dim", `fill="#555"`, "fill:#b8b8b8"},
 	{"onfill", `fill="#000"`, "fill:#000"},
@@ -29,8 +29,8 @@ var looks = []look{
 	{"alive", `fill="#f1f1f1" stroke="#999" stroke-width="0.8"`, "fill:#262626;stroke:#777"},
 	{"call", `fill="#1b1b1b"`, "fill:#ececec"},
 	{"calls", `fill="none" stroke="#1b1b1b" stroke-width="1" stroke-opacity="0.55"`, "stroke:#ececec"},
-	{"look", `fill="#999"`, "fill:#8a8a8a"},
-	{"looks", `fill="none" stroke="#999" stroke-width="1" stroke-opacity="0.7"`, "stroke:#8a8a8a"},
+	{"sample", `fill="#999"`, "fill:#8a8a8a"},
+	{"samples", `fill="none" stroke="#999" stroke-width="1" stroke-opacity="0.7"`, "stroke:#8a8a8a"},
 	{"struck", `fill="#7a5aa6" fill-opacity="0.13"`, "fill:#b79be6;fill-opacity:.18"},
 	{"declared", `fill="none" stroke="#5b3f8a" stroke-width="1" stroke-dasharray="4 3"`, "stroke:#c3abf0"},
 	{"meant", `fill="none" stroke="#5b3f8a" stroke-width="1"`, "stroke:#c3abf0"},
@@ -77,12 +77,12 @@ const hues = 6
 
 // attrs of a class, its name included.
 func attrs(class string) string {
-	for _, l := range looks {
+	for _, l := range styles {
 		if l.class == class {
 			return `class="ld-` + class + `" ` + l.attrs
 		}
 	}
-	panic("timeline: no look is called " + class) // our own table
+	panic("timeline: no style is called " + class) // our own table
 }
 
 // Styles are the rules of a style sheet for the classes of the pictures. A page needs none of them.
@@ -90,7 +90,7 @@ func Styles() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, ".ld-picture{display:block;width:100%%;min-width:860px;max-width:1280px;height:auto}\n")
 	b.WriteString("@media screen and (prefers-color-scheme:dark){\n")
-	for _, l := range looks {
+	for _, l := range styles {
 		fmt.Fprintf(&b, ".ld-%s{%s}\n", l.class, l.dark)
 	}
 	b.WriteString("}\n@media print{.ld-picture{min-width:0}}\n")

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// seat is one pod on the node, from its binding until both its object and its process are gone.
-type seat struct {
+// podRunner is one pod on the node, from its binding until both its object and its process are gone.
+type podRunner struct {
 	node    *node
 	changed chan struct{} // one slot: look again
 
@@ -26,7 +26,7 @@ type seat struct {
 	last *Life       // the one before
 }
 
-func (s *seat) tell(pod *corev1.Pod, gone bool) {
+func (s *podRunner) notify(pod *corev1.Pod, gone bool) {
 	s.mu.Lock()
 	s.pod, s.gone = pod, s.gone || gone
 	s.mu.Unlock()
@@ -36,13 +36,13 @@ func (s *seat) tell(pod *corev1.Pod, gone bool) {
 	}
 }
 
-func (s *seat) look() (pod *corev1.Pod, gone bool) {
+func (s *podRunner) look() (pod *corev1.Pod, gone bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.pod, s.gone
 }
 
-func (s *seat) lives() (life, last *Life) {
+func (s *podRunner) lives() (life, last *Life) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.life, s.last
@@ -65,7 +65,7 @@ func pause(short int) time.Duration {
 }
 
 // keep gives the pod one life after another until it is to end.
-func (s *seat) keep(ctx context.Context) {
+func (s *podRunner) keep(ctx context.Context) {
 	for n, short := int32(0), 0; ; n++ {
 		pod, gone := s.look()
 		if gone || pod.DeletionTimestamp != nil {
@@ -98,7 +98,7 @@ func (s *seat) keep(ctx context.Context) {
 }
 
 // until waits for the pod's deletion, or for early where it is not nil.
-func (s *seat) until(ctx context.Context, early <-chan time.Time) {
+func (s *podRunner) until(ctx context.Context, early <-chan time.Time) {
 	for {
 		if pod, gone := s.look(); gone || pod.DeletionTimestamp != nil {
 			return
@@ -115,7 +115,7 @@ func (s *seat) until(ctx context.Context, early <-chan time.Time) {
 
 // attend returns when the life is over. It ends it as a kubelet does: SIGTERM when the pod is to end, SIGKILL when its grace is over;
 // where the object is gone at once there is still a grace.
-func (s *seat) attend(ctx context.Context, l *Life) {
+func (s *podRunner) attend(ctx context.Context, l *Life) {
 	var kill <-chan time.Time
 	var held <-chan struct{}
 	var forced bool
@@ -158,7 +158,7 @@ func (s *seat) attend(ctx context.Context, l *Life) {
 }
 
 // remove ends the object of a pod whose process is over.
-func (s *seat) remove(ctx context.Context) {
+func (s *podRunner) remove(ctx context.Context) {
 	pod, gone := s.look()
 	if gone || ctx.Err() != nil {
 		return
@@ -173,7 +173,7 @@ func (s *seat) remove(ctx context.Context) {
 }
 
 // report writes the pod's status as it is now.
-func (s *seat) report(ctx context.Context) {
+func (s *podRunner) report(ctx context.Context) {
 	life, last := s.lives()
 	pod, _ := s.look()
 	call, cancel := context.WithTimeout(ctx, callWithin)
@@ -186,7 +186,7 @@ func (s *seat) report(ctx context.Context) {
 }
 
 // complain fails the test on an error that is none of the ways in which a pod may be gone by now.
-func (s *seat) complain(ctx context.Context, what string, err error) {
+func (s *podRunner) complain(ctx context.Context, what string, err error) {
 	another := apierrors.IsConflict(err) || apierrors.IsInvalid(err) && strings.Contains(err.Error(), "metadata.uid")
 	if err != nil && ctx.Err() == nil && !apierrors.IsNotFound(err) && !another {
 		pod, _ := s.look()

@@ -31,8 +31,8 @@ const (
 	exitStopped = "stopped" // the replica was told to stop
 )
 
-// stint is one stretch of work under one epoch: a job, or one tick of a loop.
-type stint struct {
+// workItem is one stretch of work under one epoch: a job, or one tick of a loop.
+type workItem struct {
 	w            *worker
 	lock         *lock
 	h            *client.Handle
@@ -41,8 +41,8 @@ type stint struct {
 }
 
 // enter begins work.
-func (w *worker) enter(l *lock, h *client.Handle, key, subject string) *stint {
-	s := &stint{w: w, lock: l, h: h, key: key, subject: subject, op: w.nextOp("work")}
+func (w *worker) enter(l *lock, h *client.Handle, key, subject string) *workItem {
+	s := &workItem{w: w, lock: l, h: h, key: key, subject: subject, op: w.nextOp("work")}
 	e := s.event(history.WorkEnter, s.op)
 	e.Work = &history.Work{Subject: subject}
 	w.emit(e)
@@ -50,7 +50,7 @@ func (w *worker) enter(l *lock, h *client.Handle, key, subject string) *stint {
 }
 
 // exit says that work has stopped, and how long the lock would still have been valid.
-func (s *stint) exit(why string) {
+func (s *workItem) exit(why string) {
 	e := s.event(history.WorkExit, s.op)
 	e.Work = &history.Work{Subject: s.subject, Why: why}
 	if end, ok := s.lock.validity.end(s.h.Epoch()); ok {
@@ -60,7 +60,7 @@ func (s *stint) exit(why string) {
 }
 
 // release gives the lock back as its policy says. The replica may be stopping: that must not cut the release short.
-func (s *stint) release(ctx context.Context) {
+func (s *workItem) release(ctx context.Context) {
 	s.w.release(ctx, s.lock, s.h)
 }
 
@@ -71,7 +71,7 @@ func (w *worker) release(ctx context.Context, l *lock, h *client.Handle) {
 	l.validity.forget(h.Epoch())
 }
 
-// effect is one write of a stint.
+// effect is one write of a work item.
 type effect struct {
 	state    string
 	terminal bool
@@ -80,7 +80,7 @@ type effect struct {
 
 // write makes one effect at the ledger and returns the subject's state before it; why is empty where it was accepted, else why
 // the work must end. Where replies are lost it asks again under the same operation id, and then reads what has become of it.
-func (s *stint) write(e effect) (before lockcore.SubjectState, why string) {
+func (s *workItem) write(e effect) (before lockcore.SubjectState, why string) {
 	full := lockcore.Effect{
 		Key: s.key, Subject: s.subject, Loop: e.loop, State: e.state, Terminal: e.terminal,
 		Epoch: s.h.Epoch(), Fence: s.h.Fence(), Op: s.w.nextOp("write"), Writer: s.w.who.Incarnation,
@@ -121,7 +121,7 @@ func superseded(e lockcore.Effect, r lockcore.Receipt) bool {
 }
 
 // attempt is one call. It ends with the lock: work must not go on behind a ledger that hangs.
-func (s *stint) attempt(full lockcore.Effect) (lockcore.Receipt, error) {
+func (s *workItem) attempt(full lockcore.Effect) (lockcore.Receipt, error) {
 	invoke := s.event(history.WriteInvoke, full.Op)
 	invoke.Write = &history.Write{Subject: full.Subject, State: full.State, Terminal: full.Terminal}
 	s.w.emit(invoke)
@@ -145,7 +145,7 @@ func (s *stint) attempt(full lockcore.Effect) (lockcore.Receipt, error) {
 }
 
 // applied reads whether this epoch's terminal write has taken effect.
-func (s *stint) applied() bool {
+func (s *workItem) applied() bool {
 	ctx, cancel := context.WithTimeout(s.h.Context(), ledgerLimit)
 	defer cancel()
 	state, err := s.w.ledger.Read(ctx, s.subject)
@@ -154,7 +154,7 @@ func (s *stint) applied() bool {
 
 // lost reports whether the lock was given up. The classes that promise safety also ask the clock (a resumed process may be here
 // before its timers are), and then wait until the lock itself has noticed; the legacy ones look at nothing, as published.
-func (s *stint) lost() bool {
+func (s *workItem) lost() bool {
 	if s.h.Context().Err() != nil {
 		return true
 	}
@@ -167,7 +167,7 @@ func (s *stint) lost() bool {
 }
 
 // pause waits for d, or until the lock is given up.
-func (s *stint) pause(d time.Duration) {
+func (s *workItem) pause(d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -176,7 +176,7 @@ func (s *stint) pause(d time.Duration) {
 	}
 }
 
-func (s *stint) event(k history.Kind, op string) history.Event {
+func (s *workItem) event(k history.Kind, op string) history.Event {
 	return history.Event{
 		Kind: k, Span: history.At(monotime.Now()), Lock: s.lock.Name, Key: s.key, Epoch: s.h.Epoch(), Fence: s.h.Fence(), Op: op,
 	}

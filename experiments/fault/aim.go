@@ -1,0 +1,104 @@
+package fault
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Aim says whom a fault strikes: at most one of HolderOf, Replica, All and Pods is set. The zero Aim is the locks' store itself, or,
+// of a fault of the network, every replica.
+type Aim struct {
+	HolderOf string // lock: the replica that holds it, or a key of it, at the moment of firing
+	Replica  string `rule:"ident"` // one by its name, "r2", whatever it holds
+	All      bool   `rule:"quiet"` // every replica
+
+	Pods string `file:"-"` // labels of the pods of which one is struck, as Labels spells them
+	Pick Pick   `file:"-"` // with Pods: which of them
+}
+
+// Pick says which of several pods is struck.
+type Pick string
+
+const (
+	PickRandom Pick = "random"
+	PickOldest Pick = "oldest"
+	PickNewest Pick = "newest"
+)
+
+// Aimed is a fault that leaves a choice of whom it strikes.
+type Aimed interface {
+	Spec
+	AimAt() *Aim
+	Whom() string // the words for the choice in a file
+}
+
+// AimAt is the choice itself.
+func (a *Aim) AimAt() *Aim { return a }
+
+// Target is whom the fault strikes.
+func (a *Aim) Target() Aim { return *a }
+
+// Whom are the words for the choice.
+func (a *Aim) Whom() string { return "holder_of, replica or all: true" }
+
+// check says whom the file does not say, or says twice.
+func (a *Aim) check(c Checker, words string, needed bool) {
+	var given []string
+	for _, w := range []struct {
+		word string
+		set  bool
+	}{{"holder_of", a.HolderOf != ""}, {"replica", a.Replica != ""}, {"all", a.All}} {
+		if w.set {
+			given = append(given, w.word)
+		}
+	}
+	switch {
+	case len(given) > 1:
+		c.Check("", "has %s: a fault strikes one of %s", strings.Join(given, " and "), words)
+	case len(given) == 0 && needed:
+		c.Check("", "does not say whom it strikes: %s", words)
+	}
+	if a.HolderOf != "" {
+		c.Lock("holder_of", a.HolderOf)
+	}
+	if names := c.Around().Replicas; a.Replica != "" && names != nil && !slices.Contains(names, a.Replica) {
+		c.Check("replica", "no replica is called %q: there are r1 to r%d", a.Replica, len(names))
+	}
+}
+
+// InWords is whom the fault strikes, in a person's words.
+func (a Aim) InWords() string {
+	switch {
+	case a.HolderOf != "":
+		return "whoever holds " + a.HolderOf + " then"
+	case a.Replica != "":
+		return "replica " + a.Replica
+	case a.Pods != "" && (a.Pick == PickOldest || a.Pick == PickNewest):
+		return "the " + string(a.Pick) + " of the pods with " + a.Pods
+	case a.Pods != "":
+		return "any one of the pods with " + a.Pods
+	case a.All:
+		return "every replica"
+	}
+	return "the locks' store"
+}
+
+// Fits reports whether a pod with these labels is one of those that the fault chooses among.
+func (a Aim) Fits(labels map[string]string) bool {
+	for pair := range strings.SplitSeq(a.Pods, ",") {
+		if key, value, ok := strings.Cut(pair, "="); ok && labels[key] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// Labels spells labels as kubectl's -l does: "app=web,tier=front", in the order of their names.
+func Labels(labels map[string]string) string {
+	var parts []string
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		parts = append(parts, key+"="+labels[key])
+	}
+	return strings.Join(parts, ",")
+}

@@ -1,0 +1,136 @@
+// Package fault is the kinds of faults: one file a kind, with its fields in an experiment file, its checks, whom it strikes, what it
+// does to a drill, and the words for it. It makes no fault and judges none: injectors, rehearsal and analysis ask it.
+//
+// Its one invariant: whatever differs from kind to kind is asked of a Spec; nobody else asks which kind it is.
+package fault
+
+import (
+	"time"
+
+	"github.com/lockdrill/lockdrill/lockcore"
+)
+
+// Spec is what one fault does: a pointer to the type of its kind, with the values of the file. In a file its fields are spelled in
+// lower case, HolderOf as holder_of; the tag `rule` says what a value must be like, `scale` whether time_scale multiplies a duration,
+// and `file:"-"` that a file does not have the field.
+type Spec interface {
+	Kind() string      // the word for it in files and events
+	Form() string      // its variant within the kind, as events carry it; "" where there is only one
+	Magnitude() string // what is configured, in a person's words; "" where kind and form say all
+	Target() Aim       // whom it strikes
+	Traits() Traits
+
+	// NotInPods says why it cannot be done to replicas in pods, and what can be done instead; "" = it can.
+	NotInPods(Around) string
+	// Check says what is wrong with values that are right one by one.
+	Check(Checker)
+
+	// Describe says what it does, for whoever plans it; in pods a fault may be another call.
+	Describe(pods bool) Description
+	// Action is what it did, in the words of a story.
+	Action(Shot) string
+	// Measured says what was seen of it; "" where nothing was.
+	Measured(Measured) string
+}
+
+// Class of the takeovers that a fault brings about.
+const (
+	ClassCrash    = "crash"
+	ClassHandOver = "hand-over"
+	ClassPause    = "pause"
+	ClassTheft    = "theft"
+	ClassStore    = "store" // the store itself was restarted, flushed or failed over
+)
+
+// Traits are what conductor, judge and reports need to know of a fault. What is not set, is not so.
+type Traits struct {
+	Unknown bool // of a kind that this version does not know: nothing may be concluded from it
+
+	Class  string // of its takeovers: one of the Class words; "" = it keeps nobody from a lease
+	Noun   string // what one of them is called in a count
+	Called string // what it is called beside its class, in headings; "" = its kind
+
+	GoesOn  string // why it would not end by itself, and so must have a `for`; "" = it ends
+	Instant string // what it is called where it can have no `for`; "" = it can
+
+	Kills    bool // ends its victim: nothing is undone, and a replica replaces it
+	InVictim bool // lives in its victims, and ends with them at the latest
+	OnTheWay bool // lies on the ways to the store, which belong to replicas' names, whichever life they are in
+	AtStore  bool // befalls the locks' store itself
+	AtKey    bool // takes one key from its holder
+	AtOnce   bool // is over as soon as it is done
+
+	Stands float64 // share of its time for which its victims stand still, 0 to 1: 1 = nothing gets through from them
+
+	Fails lockcore.Op   // operation on the lock that it makes fail; "" = none
+	Count int           // so many of them; 0 = as long as it lasts
+	Share float64       // of them; 0 = all
+	Delay time.Duration // by which each is held back
+	Lock  string        // only those on this lock; "" = on any that it is aimed at
+	Via   string        // ViaWorker or ViaProxy: where they are made to fail
+
+	Holds time.Duration // a call may be on its way for so much longer
+
+	Plants    bool // puts a stranger's token into the key
+	Empties   bool // the store is empty afterwards
+	FailsOver bool // a standby becomes the store: it may lag
+	KeepsData bool // the store must keep its data through a death
+
+	NotEmbedded string // what the embedded store cannot do for it; "" = it can
+	DeletesPods bool   // asks the API server to delete a pod
+	Command     []string
+}
+
+// Description says of a fault what it does, how that is confirmed by observation, and how it is undone: a sentence each.
+type Description struct {
+	Does, Confirmed, Undone string
+}
+
+// Timed is a fault that waits for a moment within the lease of the lock that it is aimed at.
+type Timed interface {
+	Spec
+	Moment() Phase // "" = it strikes no holder of a lock
+}
+
+// Filled is a fault of which some defaults depend on other values.
+type Filled interface {
+	Spec
+	Fill()
+}
+
+// Checker takes what is wrong with a fault's section of a file, and answers what the file says elsewhere. Fields are named as the
+// file spells them; "" is the section itself.
+type Checker interface {
+	Around() Around
+	Given(field string) bool // it stands in the file
+	Check(field, format string, args ...any)
+	CheckLabels(field string, labels map[string]string)
+	// Lock is the lock of that name. nil: there is none, which is said at field, or its policy could not be read.
+	Lock(field, name string) *Lock
+	Locks() []*Lock // all; nil where one could not be read
+}
+
+// Around is what a file says around a fault.
+type Around struct {
+	For       time.Duration // of the fault
+	TimeScale float64
+	Faults    int // in the file
+	Replicas  []string
+	Redis     string   // mode
+	Allow     []string // faults that may be done to an external Redis
+	Pods      bool     // replicas are pods
+	Observed  bool     // replicas are somebody's own
+	PodsProxy bool     // a Toxiproxy that pods reach
+}
+
+// Scaled is how long a duration of the file takes.
+func (a Around) Scaled(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * a.TimeScale)
+}
+
+// Lock is a lock as far as faults depend on it.
+type Lock struct {
+	Name      string
+	Policy    *lockcore.Policy
+	Unrenewed string // why no holder ever renews it; "" = they do
+}

@@ -1,0 +1,218 @@
+package injectors
+
+import (
+	"context"
+	"net"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockdrill/lockdrill/experiments/fault"
+	"github.com/lockdrill/lockdrill/experiments/undo"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/tap"
+	"github.com/lockdrill/lockdrill/lockcore/protocol"
+)
+
+// Injector makes one kind of fault: what the runner asks of it.
+type Injector interface {
+	Prepare(ctx context.Context, shot history.Event) (undo.Record, error)
+	Inject(ctx context.Context, r undo.Record) (history.Span, error)
+	Confirm(ctx context.Context, r undo.Record, applied history.Span) (history.Span, history.Fault, error)
+	Revert(ctx context.Context, r undo.Record) (history.Span, error)
+}
+
+// Parts are what a drill has for its injectors. What it has not is nil, and kinds that need it are not made.
+type Parts struct {
+	Fault    func(id string) fault.Spec // as it is run: scaled
+	Clock    func() int64               // ns since the run's origin
+	Await    Await
+	Past     func() []history.Event // all that is recorded so far
+	Record   func(history.Event) error
+	Replicas []string // all names
+
+	Signal func(incarnation string, sig syscall.Signal) (history.Span, error) // of processes; returns the bracket of kill(2)
+	Send   func(incarnation string, c protocol.Command) error                 // to replicas that take commands
+
+	Store  Server // the locks'
+	Open   opener
+	Prefix string // of every key of the run
+
+	Route func(replica string) (undo.ProxyRoute, bool) // of replicas to the locks, through a Toxiproxy
+	Dial  func(ctx context.Context, addr string) (net.Conn, error)
+
+	Tap  *tap.Tap                             // on all ways; nil = no fault goes by it
+	Glob func(lock, key string) string        // as in Failures
+	Bare func(name string) (lock, key string) //
+
+	Pods      Cluster // replicas are pods of it
+	Container string
+	Sight     func(context.Context) error
+}
+
+// row is how faults of one kind are made and undone.
+type row struct {
+	make   func(*Set) Injector        // nil result = the drill has not what it takes
+	undone func(opener) undo.Reverter // gives what undoes a record by itself, in any process; nil = ends says why none is needed
+	ends   string
+}
+
+// opener dials a store that a record names.
+type opener func(undo.Store) (*redis.Client, error)
+
+// rows is the list of injectors, by kind of fault.
+func rows() map[string]row {
+	network := row{make: (*Set).network, undone: onRoutes}
+	failures := row{make: (*Set).bursts, ends: "a replica disarms itself, and a tap ends with the runner"}
+	return map[string]row{
+		"kill":             {make: (*Set).kill, ends: "a death is not undone"},
+		"pause":            {make: (*Set).pause, undone: continued},
+		"renew_failures":   failures,
+		"acquire_failures": failures,
+		"release_failures": failures,
+		"latency":          network,
+		"jitter":           network,
+		"bandwidth":        network,
+		"black_hole":       network,
+		"reset":            network,
+		"slow_close":       network,
+		"down":             network,
+		"store":            {make: (*Set).store, undone: byStore},
+		"delete_key":       {make: (*Set).deleteKey, undone: byKey},
+		"clock":            {make: (*Set).clock, ends: "a replica sets its clock right by itself"},
+	}
+}
+
+// Kinds are the kinds of faults that have an injector here, and for each why its record need not be undone by others; "" = it is.
+func Kinds() map[string]string {
+	kinds := map[string]string{}
+	for kind, r := range rows() {
+		kinds[kind] = r.ends
+	}
+	return kinds
+}
+
+// Set is the injectors of one drill.
+type Set struct {
+	Parts
+	failures *Failures // one for all kinds of bursts: the tap reports to it
+	toxics   *Toxics   // likewise, of the network
+}
+
+// New makes the injectors of a drill.
+func New(p Parts) *Set {
+	s := &Set{Parts: p}
+	s.failures = &Failures{
+		Fault: s.Fault, Clock: s.Clock, Send: s.Send, Await: s.Await, Tap: s.Tap, Glob: s.Glob, Bare: s.Bare, Record: s.Record,
+	}
+	s.toxics = &Toxics{Fault: s.Fault, Route: s.Route, Replicas: s.Replicas, Dial: s.Dial, Await: s.Await, Past: s.Past, Clock: s.Clock}
+	return s
+}
+
+// Of is the injector of a kind of fault, or nil where the drill has not what that takes.
+func (s *Set) Of(kind string) Injector {
+	if r, ok := rows()[kind]; ok {
+		return r.make(s)
+	}
+	return nil
+}
+
+// Hit takes what the tap reports.
+func (s *Set) Hit(h tap.Hit) { s.failures.Hit(h) }
+
+func (s *Set) kill() Injector {
+	switch {
+	case s.Pods != nil:
+		return &PodKill{Pods: s.Pods, Container: s.Container, Sight: s.Sight, Send: s.Send, Fault: s.Fault, Await: s.Await, Past: s.Past, Clock: s.Clock}
+	case s.Signal != nil:
+		return &Kill{Signal: s.Signal, Await: s.Await, Past: s.Past}
+	}
+	return nil
+}
+
+func (s *Set) pause() Injector {
+	if s.Signal == nil {
+		return nil
+	}
+	return &Pause{Signal: s.Signal, Past: s.Past, Clock: s.Clock}
+}
+
+func (s *Set) bursts() Injector {
+	if s.Send == nil {
+		return nil
+	}
+	return s.failures
+}
+
+func (s *Set) network() Injector {
+	if s.Route == nil {
+		return nil
+	}
+	return s.toxics
+}
+
+func (s *Set) store() Injector {
+	if s.Store == nil {
+		return nil
+	}
+	return &Store{Server: s.Store, Open: s.Open, Prefix: s.Prefix, Clock: s.Clock, Fault: func(id string) fault.Store { return *s.Fault(id).(*fault.Store) }}
+}
+
+func (s *Set) deleteKey() Injector {
+	if s.Store == nil {
+		return nil
+	}
+	return &DeleteKey{Open: s.Open, Where: s.Store.Where, Prefix: s.Prefix, Clock: s.Clock}
+}
+
+func (s *Set) clock() Injector {
+	if s.Send == nil {
+		return nil
+	}
+	return &Clock{Send: s.Send, Await: s.Await, Now: s.Clock, Offset: func(id string) time.Duration { return s.Fault(id).(*fault.Clock).Offset }}
+}
+
+// Reverters undo faults by their records alone, in any process. While the runner lives, only those that work past it are given: what
+// lives in a replica, or in the runner, ends by itself or with it.
+func Reverters(open opener, runnerDead bool) map[string]undo.Reverter {
+	all := map[string]undo.Reverter{}
+	for kind, r := range rows() {
+		switch {
+		case r.undone != nil:
+			all[kind] = r.undone(open)
+		case runnerDead:
+			all[kind] = endedWithReplica
+		}
+	}
+	return all
+}
+
+// endedWithReplica: a death is not undone, and what a replica was told to do, or what stood in the runner, is gone with them. The
+// replica's own record says that it is gone: without that the journal is not closed.
+func endedWithReplica(context.Context, undo.Record) error { return nil }
+
+// noClock is for injectors that only revert: nobody writes a history of it.
+func noClock() int64 { return 0 }
+
+func onRoutes(opener) undo.Reverter { return RevertRoutes }
+
+func continued(opener) undo.Reverter {
+	return revertBy(&Pause{Clock: noClock})
+}
+
+func byStore(open opener) undo.Reverter {
+	return revertBy(&Store{Open: open, Clock: noClock})
+}
+
+func byKey(open opener) undo.Reverter {
+	return revertBy(&DeleteKey{Open: open, Clock: noClock})
+}
+
+// revertBy makes a reverter of an injector that needs nothing but the record to revert.
+func revertBy(i Injector) undo.Reverter {
+	return func(ctx context.Context, r undo.Record) error {
+		_, err := i.Revert(ctx, r)
+		return err
+	}
+}

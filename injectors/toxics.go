@@ -44,11 +44,11 @@ type ground struct {
 
 // plan is one kind of fault as toxics and as what they must do.
 type plan struct {
-	toxics []toxi.Toxic // without names, at most one a stream
-	down   bool         // the proxy is disabled
-	cut    bool         // open connections are ended, by disabling the proxy for an instant
-	trial  trial        // how a connection of our own is to show it
-	felt   felt         // how the victims are to show it
+	toxics   []toxi.Toxic   // without names, at most one a stream
+	down     bool           // the proxy is disabled
+	cut      bool           // open connections are ended, by disabling the proxy for an instant
+	trial    trial          // how a connection of our own is to show it
+	evidence victimEvidence // how the victims are to show it
 }
 
 // wire is the fault of the network of that id.
@@ -63,17 +63,17 @@ func (x *Toxics) wire(id string) (fault.Network, error) {
 func planOf(w fault.Wire) plan {
 	switch {
 	case w.Cut == fault.Hole:
-		return plan{toxics: streams(w.Stream, "timeout", map[string]any{"timeout": 0}), trial: cutTrial(silence), felt: felt{cut: true}}
+		return plan{toxics: streams(w.Stream, "timeout", map[string]any{"timeout": 0}), trial: cutTrial(silence), evidence: victimEvidence{cut: true}}
 	case w.Cut == fault.Reset:
-		return plan{toxics: streams(w.Stream, "reset_peer", map[string]any{"timeout": 0}), cut: true, trial: cutTrial(broken), felt: felt{cut: true}}
+		return plan{toxics: streams(w.Stream, "reset_peer", map[string]any{"timeout": 0}), cut: true, trial: cutTrial(broken), evidence: victimEvidence{cut: true}}
 	case w.Cut == fault.Down:
-		return plan{down: true, trial: cutTrial(refusal), felt: felt{cut: true}}
+		return plan{down: true, trial: cutTrial(refusal), evidence: victimEvidence{cut: true}}
 	case w.Rate > 0:
-		p := plan{toxics: streams(w.Stream, "bandwidth", map[string]any{"rate": w.Rate}), felt: felt{sockets: true}}
+		p := plan{toxics: streams(w.Stream, "bandwidth", map[string]any{"rate": w.Rate}), evidence: victimEvidence{sockets: true}}
 		p.trial = echoTrial(w.Rate, len(p.toxics))
 		return p
 	case w.Linger > 0:
-		p := plan{toxics: streams(w.Stream, "slow_close", map[string]any{"delay": millis(w.Linger)}), felt: felt{sockets: true}}
+		p := plan{toxics: streams(w.Stream, "slow_close", map[string]any{"delay": millis(w.Linger)}), evidence: victimEvidence{sockets: true}}
 		p.trial = closeTrial(time.Duration(len(p.toxics)) * round(w.Linger))
 		return p
 	}
@@ -96,11 +96,11 @@ func delaying(add, jitter time.Duration, s fault.Stream) plan {
 	add, jitter = round(add), round(jitter)
 	p := plan{toxics: streams(s, "latency", map[string]any{"latency": add.Milliseconds(), "jitter": jitter.Milliseconds()})}
 	if least := time.Duration(len(p.toxics)) * (add - jitter); least > 0 {
-		p.trial, p.felt = pingTrial(least, time.Duration(len(p.toxics))*(add+jitter)), felt{least: least}
+		p.trial, p.evidence = pingTrial(least, time.Duration(len(p.toxics))*(add+jitter)), victimEvidence{least: least}
 		return p
 	}
 	some := max(add, jitter) / 2
-	p.trial, p.felt = someTrial(some, time.Duration(len(p.toxics))*(add+jitter)), felt{some: some}
+	p.trial, p.evidence = someTrial(some, time.Duration(len(p.toxics))*(add+jitter)), victimEvidence{some: some}
 	return p
 }
 
@@ -252,9 +252,9 @@ func (x *Toxics) confirm(ctx context.Context, r undo.Record, applied history.Spa
 		return window(), saw, &voidError{history.Unconfirmed, fmt.Sprintf("a connection of our own was not slowed down: %s, expected at least %s",
 			time.Duration(saw.Observed), need)}
 	}
-	felt := p.felt
-	felt.base = base
-	text, err := x.feel(ctx, r, x.victims(f.Target(), r.Shot.Fault), applied, felt)
+	wanted := p.evidence
+	wanted.base = base
+	text, err := x.seeVictims(ctx, r, x.victims(f.Target(), r.Shot.Fault), applied, wanted)
 	saw.Detail = text
 	if gone := x.stillOn(ctx, r); gone != nil {
 		return window(), saw, gone

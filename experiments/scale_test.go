@@ -9,40 +9,34 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/fault"
 )
 
-// TestEveryDurationIsDeclared: each time.Duration that an Experiment can hold is declared scaled or not, and nothing else is.
+// TestEveryDurationIsDeclared: each time.Duration that an Experiment can hold says in its tag whether it is scaled.
 func TestEveryDurationIsDeclared(t *testing.T) {
-	found, tagged := map[string]bool{}, map[string]bool{}
-	eachDuration(reflect.TypeFor[Experiment](), found, tagged)
+	n := eachDuration(t, reflect.TypeFor[Experiment]())
 	for _, kind := range fault.Kinds() {
-		eachDuration(reflect.TypeOf(fault.New(kind)), found, tagged)
+		n += eachDuration(t, reflect.TypeOf(fault.New(kind)))
 	}
-	for name := range found {
-		if _, ok := scales[name]; !ok && !tagged[name] {
-			t.Errorf("%s is neither declared scaled nor declared unscaled in scale.go", name)
-		}
-	}
-	for name := range scales {
-		if !found[name] {
-			t.Errorf("scale.go declares %s, and there is no such duration", name)
-		}
+	if n < 40 {
+		t.Errorf("%d durations found", n)
 	}
 }
 
-func eachDuration(t reflect.Type, found, tagged map[string]bool) {
-	switch t.Kind() {
+func eachDuration(t *testing.T, in reflect.Type) (n int) {
+	switch in.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Array:
-		eachDuration(t.Elem(), found, tagged)
+		return eachDuration(t, in.Elem())
 	case reflect.Struct:
-		for i := range t.NumField() {
-			f := t.Field(i)
-			if durationIn(f.Type) {
-				name := t.Name() + "." + f.Name
-				found[name], tagged[name] = true, f.Tag.Get("scale") == "yes" || f.Tag.Get("scale") == "no"
+		for i := range in.NumField() {
+			f := in.Field(i)
+			if !durationIn(f.Type) {
+				n += eachDuration(t, f.Type)
 				continue
 			}
-			eachDuration(f.Type, found, tagged)
+			if n++; f.Tag.Get("scale") != "yes" && f.Tag.Get("scale") != "no" {
+				t.Errorf("%s.%s is neither declared scaled nor declared unscaled: give it a tag", in.Name(), f.Name)
+			}
 		}
 	}
+	return n
 }
 
 func TestScale(t *testing.T) {

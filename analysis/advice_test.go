@@ -51,9 +51,9 @@ func TestBurstEndsWithItsReplica(t *testing.T) {
 		}
 		without(h, func(*history.Event) bool { return false }) // numbers them anew
 		j := Judge(e, h)
-		said := strings.Contains(fmt.Sprint(j.Lacks), "burst#2 was not seen to end")
+		said := strings.Contains(fmt.Sprint(j.Missing), "burst#2 was not seen to end")
 		if j.Verdict != c.want || said != (c.want != "pass") {
-			t.Errorf("%s: verdict %s, lacks %v", c.name, j.Verdict, j.Lacks)
+			t.Errorf("%s: verdict %s, missing %v", c.name, j.Verdict, j.Missing)
 		}
 		if s := j.Faults[0]; !s.Void || s.Why != "moved: r3.1 died during the burst" || s.Shots != 1 {
 			t.Errorf("%s: shot %+v", c.name, s)
@@ -119,10 +119,11 @@ func TestWhyIsRoundedOutwards(t *testing.T) {
 // What a row says is missing can be followed.
 func TestNextForVoid(t *testing.T) {
 	burst, kill := &experiments.Fault{}, &experiments.Fault{Spec: &fault.Kill{}}
-	if got := nextForVoid(burst, "moved: r1.1 died"); strings.Contains(got, "phase") || !strings.Contains(got, "allow_overlap") {
+	moved := []verdict.Void{{Code: verdict.VoidMoved, Detail: "r1.1 died"}}
+	if got := nextForVoid(burst, moved); strings.Contains(got, "phase") || !strings.Contains(got, "allow_overlap") {
 		t.Errorf("a burst has no phase: %q", got)
 	}
-	if got := nextForVoid(kill, "moved"); !strings.Contains(got, "after_grant") {
+	if got := nextForVoid(kill, moved); !strings.Contains(got, "after_grant") {
 		t.Errorf("kill: %q", got)
 	}
 	if got := abortText(&history.Note{What: "limit", Why: "limits.max_run of 1m0s is over"}); got != "limits.max_run of 1m0s is over" {
@@ -151,19 +152,19 @@ func TestAnInterruptIsNoWantOfTime(t *testing.T) {
 		without(h, func(*history.Event) bool { return false }) // numbers them anew
 		j := Judge(e, h)
 		longer, again := 0, 0
-		for _, next := range append(nexts(j.Lacks), rowOf(t, j, "takeover.max").Next) {
+		for _, next := range append(nexts(j.Missing), rowOf(t, j, "takeover.max").Next) {
 			longer += strings.Count(next, "max_run")
 			again += strings.Count(next, "run it again, to its end")
 		}
 		if (longer > 0) != (what == "limit") || (again > 0) != (what == "signal") {
-			t.Errorf("%s: %d times more time, %d times again: %+v", what, longer, again, j.Lacks)
+			t.Errorf("%s: %d times more time, %d times again: %+v", what, longer, again, j.Missing)
 		}
 	}
 }
 
-func nexts(lacks []verdict.Lack) []string {
+func nexts(missing []verdict.Missing) []string {
 	var all []string
-	for _, l := range lacks {
+	for _, l := range missing {
 		all = append(all, l.Next)
 	}
 	return all
@@ -200,7 +201,7 @@ func TestReplicasThatCannotStart(t *testing.T) {
 	tp.finale(10, 11)
 	tp.events[len(tp.events)-1].Note.What = "aborted"
 	j := judged(t, tp)
-	if l := j.Lacks[0]; j.Lacks[1].Next != l.Next || !strings.Contains(l.Why, "(replicas lost: replica r2 cannot start") || l.Next != "see r2.3.stderr in the run's folder; a worker must say replica.ready within 20 s" {
+	if l := j.Missing[0]; j.Missing[1].Next != l.Next || !strings.Contains(l.Why, "(replicas lost: replica r2 cannot start") || l.Next != "see r2.3.stderr in the run's folder; a worker must say replica.ready within 20 s" {
 		t.Errorf("%+v", l)
 	}
 }

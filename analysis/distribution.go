@@ -155,7 +155,7 @@ func (j *judging) distributionRows(lock, measure string, limits *experiments.Cla
 		missed := over(d.values, int64(l.Value))
 		if n == 0 {
 			m.saw = "0 " + thing + "s"
-			m.lacks = append(m.lacks, lack{"no " + thing + " of " + whose + " was seen to its end", "offer more jobs of it, or run longer"})
+			m.missing = append(m.missing, verdict.Lacking(verdict.MissingValues, thing, whose))
 		} else {
 			v := quantile(d.values, l.P)
 			m.lo, m.hi = v.lo, v.hi
@@ -164,7 +164,7 @@ func (j *judging) distributionRows(lock, measure string, limits *experiments.Cla
 		if d.cut > 0 {
 			m.saw += fmt.Sprintf(", %s not counted, cut off by the holder's death", figures.Plural(d.cut, thing))
 		}
-		m.lacks = append(m.lacks, j.unseen(lock)...)
+		m.missing = append(m.missing, j.unseen(lock)...)
 		rows = append(rows, j.quantileRow(lock, l, m, missed, thing))
 	}
 	return rows
@@ -176,14 +176,11 @@ func (j *judging) quantileRow(lock string, l forecast.Limit, m measured, missed 
 		return j.row(lock, int64(l.Value), m)
 	}
 	v := shareVerdict(l.P, missed, m.n)
-	lacks := append(j.lacks(lock), m.lacks...)
+	missing := append(j.missingOf(lock), m.missing...)
 	if v == verdict.Inconclusive {
-		lacks = append(lacks, lack{
-			fmt.Sprintf("%s of %s may have missed it: %s at 95%% confidence takes %d of them then", figures.Count(missed.hi), figures.Plural(m.n, thing), l.Name, forecast.TrialsNeeded(l.P, missed.hi)),
-			"offer more jobs, or promise a max",
-		})
+		missing = append(missing, verdict.Lacking(verdict.MissingMoreValues, figures.Count(missed.hi), figures.Plural(m.n, thing), l.Name, forecast.TrialsNeeded(l.P, missed.hi)))
 	}
-	return j.finish(lock, int64(l.Value), m, v, lacks)
+	return j.finish(lock, int64(l.Value), m, v, missing)
 }
 
 // shareVerdict says whether at least the share p of n values surely keep their limit, at 95 % confidence.

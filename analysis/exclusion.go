@@ -13,10 +13,10 @@ func (j *judging) overlapRows(lock string, limit *experiments.OverlapLimit) []ve
 	exposed, contended := j.exposures(lock)
 	m := measured{measure: "overlap." + limit.Level, of: "epoch", faults: exposed}
 	if contended == 0 {
-		m.lacks = append(m.lacks, lack{"nobody else asked for lock " + lock + " while its holder was hit", "let at least two replicas want the lock"})
+		m.missing = append(m.missing, verdict.Lacking(verdict.MissingContenders, lock))
 	}
 	if exposed == 0 {
-		m.lacks = []lack{j.notExposed(lock)}
+		m.missing = []verdict.Missing{j.notExposed(lock)}
 	}
 	if limit.Level == verdict.LevelEffect {
 		j.effects(lock, &m)
@@ -26,13 +26,13 @@ func (j *judging) overlapRows(lock string, limit *experiments.OverlapLimit) []ve
 	m.unit, m.lo, m.hi, m.n, m.evidence = "s", o.lo, o.hi, o.n, o.evidence
 	m.saw = fmt.Sprintf("%s of holders beside the first, in %s", dur{o.lo, o.hi}, figures.Plural(o.n, "epoch"))
 	m.next = "compare overlap with the effects: fence them at the resource, and stop the work before the lease ends"
-	m.lacks = append(m.lacks, j.claimLacks(lock)...)
+	m.missing = append(m.missing, j.claimsMissing(lock)...)
 	if who := j.ix.unseenEnd(lock); who != "" {
 		m.unsure = "nobody saw the process of " + who + " end, so it may have gone on: follow the pods' logs from before the kill, or crash it"
 	}
 	if o.n == 0 {
 		m.hi = open
-		m.lacks = append(m.lacks, lack{"nobody claims to have held lock " + lock, "check that the worker reports its calls and its work"})
+		m.missing = append(m.missing, verdict.Lacking(verdict.MissingHolders, lock))
 	}
 	if limit.Level == verdict.LevelBelief && j.paused(lock) {
 		m.unfit = "a holder was paused: no lock can keep a paused process from believing, so belief is not judged"
@@ -68,18 +68,18 @@ func (j *judging) effects(lock string, m *measured) {
 	if f.stale == 0 && f.unowned > 0 {
 		m.next = "no fence refuses who is not superseded yet: renew more often, so that a lease that is lost is noticed sooner"
 	}
-	m.lacks = append(m.lacks, j.ledgerLacks(lock)...)
+	m.missing = append(m.missing, j.ledgerMissing(lock)...)
 	if _, final := j.ix.finalAt(); !final {
 		m.hi = open
 	}
 	if f.n == 0 {
 		m.hi = open
-		m.lacks = append(m.lacks, lack{"the ledger has no effect of lock " + lock, "check that the worker writes to the ledger"})
+		m.missing = append(m.missing, verdict.Lacking(verdict.MissingEffects, lock))
 	}
 	m.ownerRejected(f)
 	for _, k := range j.ix.keysOf(lock) {
 		if k.broken {
-			m.lacks = append(m.lacks, lack{"key " + k.name + ": the store lost data or a fence went back, so fences no longer tell who is stale", "see fence_regressions"})
+			m.missing = append(m.missing, verdict.Lacking(verdict.MissingOrder, k.name))
 			break
 		}
 	}
@@ -94,9 +94,9 @@ func (j *judging) busyRows(lock string, limit *experiments.BusyLimit) []verdict.
 	}
 	m.saw = fmt.Sprintf("%s of %s refused while the holder was dead or done, over %s", figures.Count(b.count.lo), figures.Plural(b.asked, "acquire"), b.time)
 	if b.asked == 0 {
-		m.lacks = []lack{{"nobody is known to have asked for lock " + lock, "check that the worker reports its acquires"}}
+		m.missing = []verdict.Missing{verdict.Lacking(verdict.MissingRequests, lock)}
 	}
-	m.lacks = append(m.lacks, j.garbled()...)
+	m.missing = append(m.missing, j.garbled()...)
 	m = j.needFault(lock, m)
 	var rows []verdict.SLOResult
 	if limit.MaxCount != nil {
@@ -125,11 +125,11 @@ func (j *judging) stranded(lock string, minJobs int) measured {
 	if l := j.ix.lock(lock); l != nil && l.Loop() {
 		m.saw = fmt.Sprintf("%d times nobody took the loop over", t.lo)
 	} else if d.jobs == 0 {
-		m.lacks = append(m.lacks, lack{"no job was ever offered under lock " + lock, "declare `work` for it"})
+		m.missing = append(m.missing, verdict.Lacking(verdict.MissingOffers, lock))
 	} else {
-		m.lacks = append(m.lacks, fewJobs(d.finished, minJobs)...)
+		m.missing = append(m.missing, fewJobs(d.finished, minJobs)...)
 	}
-	m.lacks = append(m.lacks, j.blind(probeLedger, j.window())...)
+	m.missing = append(m.missing, j.blind(probeLedger, j.window())...)
 	return j.needFault(lock, m)
 }
 
@@ -155,7 +155,7 @@ func (j *judging) fenceRegressions(lock string) measured {
 	m.saw = fmt.Sprintf("%s in %s", figures.Count(m.lo), figures.Plural(known, "grant"))
 	if known < 2 {
 		m.hi = open
-		m.lacks = append(m.lacks, lack{"fewer than two grants of lock " + lock + " carry a fence", "check that the lock mints fences and that the worker reports them"})
+		m.missing = append(m.missing, verdict.Lacking(verdict.MissingFences, lock))
 	}
 	m.ownerRejected(j.fencings[lock])
 	return j.needFault(lock, m)
@@ -192,7 +192,7 @@ func (j *judging) reExecutions(lock string, minJobs int) measured {
 
 		unsure: "work that was cut off cannot be told apart from work done again: raise the limit, or use smaller steps",
 	}
-	m.lacks = j.jobLacks(lock, minJobs)
+	m.missing = j.jobsMissing(lock, minJobs)
 	m.faults, _ = j.exposures(lock)
 	return m
 }

@@ -23,7 +23,7 @@ func without(h *history.History, drop func(*history.Event) bool) {
 }
 
 // voided makes a confirmed shot one that never happened.
-func voided(h *history.History, shot, why string) {
+func voided(h *history.History, shot string, why history.VoidReason) {
 	for i := range h.Events {
 		ev := &h.Events[i]
 		if ev.Op == shot && ev.Kind == history.FaultConfirmed {
@@ -33,7 +33,7 @@ func voided(h *history.History, shot, why string) {
 			ev.Fault = &f
 		}
 	}
-	if why == "no_target" {
+	if why == history.NoTarget {
 		without(h, func(ev *history.Event) bool { return ev.Op == shot && ev.Kind == history.FaultApplied })
 	}
 }
@@ -62,10 +62,10 @@ func missingFaults() []falseGreen {
 	return []falseGreen{
 		{"no victim", func(_ *experiments.Experiment, h *history.History) {
 			for _, s := range []string{"kill-leader#1", "kill-leader#2", "kill-worker#1"} {
-				voided(h, s, "no_target")
+				voided(h, s, history.NoTarget)
 			}
 		}, "leader", "takeover.max", "fault kill-leader: 0 of 2 shots were confirmed and gave a trial (no_target)", "aim the fault"},
-		{"victim moved", func(_ *experiments.Experiment, h *history.History) { voided(h, "kill-leader#2", "moved") },
+		{"victim moved", func(_ *experiments.Experiment, h *history.History) { voided(h, "kill-leader#2", history.Moved) },
 			"leader", "takeover.max", "fault kill-leader: 1 of 2 shots were confirmed and gave a trial (moved)", "after_grant"},
 		{"victim moved, and the runner did not notice", func(_ *experiments.Experiment, h *history.History) {
 			for i := range h.Events { // the release reached the store before the kill

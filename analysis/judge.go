@@ -34,7 +34,7 @@ func (j *judging) judgement() *verdict.Judgement {
 	out := &verdict.Judgement{
 		SchemaVersion: verdict.VerdictVersion,
 		Run:           j.run(),
-		Lacks:         []verdict.Lack{},
+		Missing:       append([]verdict.Missing{}, j.runMissing()...),
 		SLOs:          []verdict.SLOResult{},
 		Faults:        []verdict.FaultResult{},
 		Takeovers:     []verdict.Takeover{},
@@ -47,16 +47,13 @@ func (j *judging) judgement() *verdict.Judgement {
 		Bands:         j.bands(j.warmup),
 		Probes:        ix.summaries(),
 	}
-	for _, l := range j.runLacks() {
-		out.Lacks = append(out.Lacks, verdict.Lack{Why: l.why, Next: l.next})
-	}
 	for i := range ix.exp.SLOs {
 		out.SLOs = append(out.SLOs, j.judge(&ix.exp.SLOs[i])...)
 	}
 	for _, s := range ix.shots {
 		out.Faults = append(out.Faults, s.result(ix))
 		for _, t := range s.trials {
-			if t.void == "" {
+			if !t.void.IsVoid() {
 				out.Takeovers = append(out.Takeovers, t.takeover())
 			}
 		}

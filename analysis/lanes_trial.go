@@ -13,7 +13,7 @@ func (ix *Facts) trialLanes() []verdict.TrialLane {
 	var out []verdict.TrialLane
 	for _, s := range ix.shots {
 		for _, t := range s.trials {
-			if t.void == "" {
+			if !t.void.IsVoid() {
 				out = append(out, ix.trialLane(t))
 			}
 		}

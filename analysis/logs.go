@@ -20,7 +20,7 @@ type match struct {
 func (j *judging) logMatches(lock, pattern string) measured {
 	m := measured{measure: verdict.MeasureLogs + "." + pattern, unit: "count", of: "line", next: "read the lines: each is an event logmatch of the history"}
 	if m.faults, _ = j.exposures(lock); m.faults == 0 {
-		m.lacks = append(m.lacks, j.notExposed(lock))
+		m.missing = append(m.missing, j.notExposed(lock))
 	}
 	by := map[string]int{}
 	for _, line := range j.ix.matches {
@@ -32,8 +32,8 @@ func (j *judging) logMatches(lock, pattern string) measured {
 	}
 	m.lo, m.hi = int64(m.n), int64(m.n)
 	if blind := j.blind(probeLogs, j.window()); blind != nil { // a line that nobody read may have said anything
-		m.hi, m.unended = open, blind[0].next
-		m.lacks = append(m.lacks, blind...)
+		m.hi, m.unended = open, blind[0].Next
+		m.missing = append(m.missing, blind...)
 	}
 	m.saw = fmt.Sprintf("%s matched %s", figures.Plural(m.n, "line"), pattern)
 	var parts []string

@@ -38,7 +38,7 @@ func TestALostLedgerIsSaidOnce(t *testing.T) {
 		e, h := load(t, "good-drill")
 		without(h, func(ev *history.Event) bool { return ev.Entry != nil && c.lost(ev.Entry.Pos) })
 		j := Judge(e, h)
-		about := slices.DeleteFunc(slices.Clone(j.Lacks), func(l verdict.Lack) bool { return !strings.Contains(l.Why, "ledger") })
+		about := slices.DeleteFunc(slices.Clone(j.Missing), func(l verdict.Missing) bool { return !strings.Contains(l.Why, "ledger") })
 		if len(about) == 0 || len(about) > 2 || !strings.Contains(about[len(about)-1].Why, c.want) {
 			t.Errorf("%s: %d reasons: %+v", name, len(about), about)
 		}

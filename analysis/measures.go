@@ -15,7 +15,7 @@ func (j *judging) duplicates(lock string, minJobs int) measured {
 	d := j.dups[lock]
 	m := measured{
 		measure: "duplicate_terminal_states", unit: "count", lo: int64(d.extra), hi: int64(d.extra), n: d.finished, of: "job",
-		saw: fmt.Sprintf("%s in %s that finished", figures.Count(d.extra), figures.Plural(d.finished, "job")), lacks: j.jobLacks(lock, minJobs),
+		saw: fmt.Sprintf("%s in %s that finished", figures.Count(d.extra), figures.Plural(d.finished, "job")), missing: j.jobsMissing(lock, minJobs),
 	}
 	m.faults, _ = j.exposures(lock)
 	if _, final := j.ix.finalAt(); !final {
@@ -52,26 +52,26 @@ func duplicateAdvice(d verdict.Duplicate) string {
 	return "look at the job's state under the lock before working (look: true), or let the resource refuse a second terminal state (strict: true)"
 }
 
-// jobLacks are the clauses for measures of jobs.
-func (j *judging) jobLacks(lock string, minJobs int) []lack {
-	var ls []lack
+// jobsMissing are the clauses for measures of jobs.
+func (j *judging) jobsMissing(lock string, minJobs int) []verdict.Missing {
+	var ls []verdict.Missing
 	d := j.dups[lock]
 	if d.finished == 0 {
-		ls = append(ls, lack{"no job of lock " + lock + " ever finished", "check that the replicas do the work, and that it fits into the run"})
+		ls = append(ls, verdict.Lacking(verdict.MissingFinishedJobs, lock))
 	} else {
 		ls = fewJobs(d.finished, minJobs)
 	}
 	if exposed, _ := j.exposures(lock); exposed == 0 {
 		ls = append(ls, j.notExposed(lock))
 	}
-	return append(ls, j.ledgerLacks(lock)...)
+	return append(ls, j.ledgerMissing(lock)...)
 }
 
-func fewJobs(finished, least int) []lack {
+func fewJobs(finished, least int) []verdict.Missing {
 	if finished >= least {
 		return nil
 	}
-	return []lack{{fmt.Sprintf("%s of at least %s finished (min_jobs)", figures.Count(finished), figures.Plural(least, "job")), "offer more jobs, or run longer"}}
+	return []verdict.Missing{verdict.Lacking(verdict.MissingMinJobs, figures.Count(finished), figures.Plural(least, "job"))}
 }
 
 // rawAbandonments is the count, whatever their reason.
@@ -83,9 +83,9 @@ func (j *judging) rawAbandonments(lock string) measured {
 		why: reasons(g.list), next: "see which were needed: an abandonment SLO tells a safe policy from a hasty one",
 	}
 	if g.worked == 0 {
-		m.lacks = append(m.lacks, lack{"nobody worked under lock " + lock, "check that the replicas do the work"})
+		m.missing = append(m.missing, verdict.Lacking(verdict.MissingWork, lock))
 	}
-	m.lacks = append(m.lacks, j.garbled()...)
+	m.missing = append(m.missing, j.garbled()...)
 	return j.needFault(lock, m)
 }
 
@@ -107,9 +107,9 @@ func reasons(as []verdict.Abandonment) string {
 // abandonmentRows judges how the lock was given up: missed, late and needless each on a row of its own.
 func (j *judging) abandonmentRows(lock string, limits *experiments.AbandonmentLimits) []verdict.SLOResult {
 	g := j.giveups[lock]
-	lacks := j.claimLacks(lock)
+	missing := j.claimsMissing(lock)
 	if g.jeopardies.lo == 0 {
-		lacks = append([]lack{{"nothing surely had to be given up: no work of lock " + lock + " was surely in jeopardy", "add a fault that outlasts the lease: renew_failures for longer than the ttl"}}, lacks...)
+		missing = append([]verdict.Missing{verdict.Lacking(verdict.MissingJeopardy, lock)}, missing...)
 	}
 	exposed, _ := j.exposures(lock)
 	var rows []verdict.SLOResult
@@ -128,7 +128,7 @@ func (j *judging) abandonmentRows(lock string, limits *experiments.AbandonmentLi
 		m := measured{
 			measure: "abandonment." + x.name, unit: "count", lo: int64(x.t.lo), hi: int64(x.t.hi), n: g.jeopardies.lo, of: "jeopardy", faults: exposed,
 			saw:  fmt.Sprintf("%s %s, with %s in jeopardy", figures.Count(x.t.lo), x.name, figures.Plural(g.jeopardies.lo, "epoch")),
-			next: x.next, evidence: g.evidence, lacks: lacks,
+			next: x.next, evidence: g.evidence, missing: missing,
 		}
 		m.why = g.firstOf(x.name)
 		rows = append(rows, j.row(lock, int64(*x.limit), m))
@@ -178,13 +178,13 @@ func (j *judging) fenceLag(lock string) measured {
 	switch {
 	case m.n == 0:
 		m.hi = open
-		m.lacks = []lack{{"no stretch of work of lock " + lock + " has a known end and validity", "check that the worker reports work.exit"}}
+		m.missing = []verdict.Missing{verdict.Lacking(verdict.MissingWorkEnds, lock)}
 	case m.lo > 0:
 		m.saw = fmt.Sprintf("in %s, work went on past the validity end, at worst for %s", figures.Plural(m.n, "epoch"), dur{m.lo, m.hi})
 	default:
 		m.saw = fmt.Sprintf("in %s, work stopped at least %s before the validity end", figures.Plural(m.n, "epoch"), figures.Floor(-m.hi))
 	}
-	m.lacks = append(m.lacks, j.garbled()...)
+	m.missing = append(m.missing, j.garbled()...)
 	return j.needFault(lock, m)
 }
 
@@ -193,9 +193,9 @@ func (j *judging) needFault(lock string, m measured) measured {
 	exposed, _ := j.exposures(lock)
 	m.faults = exposed
 	if exposed == 0 {
-		m.lacks = append(m.lacks, j.notExposed(lock))
+		m.missing = append(m.missing, j.notExposed(lock))
 	}
-	m.lacks = append(m.lacks, j.unseen(lock)...)
+	m.missing = append(m.missing, j.unseen(lock)...)
 	return m
 }
 
@@ -218,10 +218,10 @@ func (j *judging) unownedWork(lock string) measured {
 	}
 	m.lo, m.hi = d.lo, d.hi
 	m.saw = fmt.Sprintf("%s of work past the lease's end in %s", d, figures.Plural(m.n, "epoch"))
-	m.lacks = append(j.keysBlind(lock), j.garbled()...)
+	m.missing = append(j.keysBlind(lock), j.garbled()...)
 	if m.n == 0 {
 		m.hi = open
-		m.lacks = append(m.lacks, lack{"nobody worked under lock " + lock, "check that the replicas do the work"})
+		m.missing = append(m.missing, verdict.Lacking(verdict.MissingWork, lock))
 	}
 	return j.needFault(lock, m)
 }

@@ -142,19 +142,19 @@ func (j *judging) metric(lock string, l *experiments.MetricLimit) measured {
 	m := measured{measure: "metric." + l.Name + "." + form, next: "see the samples of the metric, and what its owner did then"}
 	m.faults, _ = j.exposures(lock)
 	if m.faults == 0 {
-		m.lacks = append(m.lacks, j.notExposed(lock))
+		m.missing = append(m.missing, j.notExposed(lock))
 	}
 	q := &question{j: j, metric: j.ix.metricOf(l.Name), form: form, zero: l.AbsentMeans == "zero", window: j.window()}
 	q.raisers = j.ix.raisers(q.metric)
 	for _, f := range j.ix.disagreements(q.metric) {
-		m.lacks = append(m.lacks, lack{f.What, "one of the two is wrong: see the findings"})
+		m.missing = append(m.missing, verdict.Lacking(verdict.MissingAgreement, f.What))
 	}
 	total := q.ask()
 	if form == "rate" {
 		width := seconds(q.window.Width())
 		total.lo, total.hi = total.lo/width, total.hi/width
 	}
-	m.lacks, m.unfit, m.n, m.evidence = append(m.lacks, q.lacks...), q.unfit, q.n, q.evidence
+	m.missing, m.unfit, m.n, m.evidence = append(m.missing, q.missing...), q.unfit, q.n, q.evidence
 	if m.unit = "value"; whole(limit) && whole(total.lo) && whole(total.hi) {
 		m.unit = "count"
 	}
@@ -178,7 +178,7 @@ type question struct {
 	gauge    bool
 	n        int // targets that count
 	evidence []int64
-	lacks    []lack
+	missing  []verdict.Missing
 	unfit    string
 }
 
@@ -209,7 +209,7 @@ func (q *question) ask() reading {
 	case q.gauge && q.form != "max":
 		q.unfit = fmt.Sprintf("%s is a gauge: %s is of counters", q.metric.Series, q.form)
 	case q.gauge:
-		q.lacks = append(q.lacks, q.blind(all)...)
+		q.missing = append(q.missing, q.blind(all)...)
 	}
 	return total
 }
@@ -225,10 +225,9 @@ func (q *question) read(s *scraped) reading {
 	case s.present():
 		r = s.rise(q.window.From, ix.started(s.target) >= q.window.From)
 	case s.gone == history.GoneNoMetrics:
-		q.lacks = append(q.lacks, lack{"replica " + s.target + " serves no metrics", "announce them in replica.ready (docs/worker-protocol.md)"})
+		q.missing = append(q.missing, verdict.Lacking(verdict.MissingMetrics, s.target))
 	case len(s.points) > 0 && !q.zero:
-		q.lacks = append(q.lacks, lack{fmt.Sprintf("%s has no series %s, and that does not make it 0", s.target, q.metric.Series),
-			"check the name and the labels, or declare absent_means: zero"})
+		q.missing = append(q.missing, verdict.Lacking(verdict.MissingSeries, s.target, q.metric.Series))
 	}
 	if s.final || q.gauge {
 		return r
@@ -243,15 +242,15 @@ func (q *question) read(s *scraped) reading {
 }
 
 // blind says that a gauge was not read all the time.
-func (q *question) blind(all []*scraped) []lack {
-	ls := []lack{}
+func (q *question) blind(all []*scraped) []verdict.Missing {
+	ls := []verdict.Missing{}
 	tolerate := 2*int64(q.metric.Every) + 2e9
 	if g, blind := q.j.ix.probes[probeMetric+q.metric.Name].blind(q.window, tolerate); blind {
-		ls = append(ls, lack{fmt.Sprintf("metric %s was not scraped for %s at %s", q.metric.Name, figures.Short(g.Width()), figures.Clock(g.From)), "keep the machine less busy"})
+		ls = append(ls, verdict.Lacking(verdict.MissingScrapes, q.metric.Name, figures.Short(g.Width()), figures.Clock(g.From)))
 	}
 	for _, s := range all {
 		if s.gone != "" && s.gone != history.GoneExited && s.gone != history.GoneNoMetrics {
-			ls = append(ls, lack{fmt.Sprintf("%s did not answer in the end (%s)", s.target, s.gone), "check the target"})
+			ls = append(ls, verdict.Lacking(verdict.MissingLastScrape, s.target, s.gone))
 		}
 	}
 	return ls

@@ -12,58 +12,60 @@ import (
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
-// lacks lists why no question about the lock was reached in this run: the clauses that hold for every measure.
-func (j *judging) lacks(lock string) []lack {
-	ls := j.runLacks()
+// missing lists why no question about the lock was reached in this run: the clauses that hold for every measure.
+func (j *judging) missingOf(lock string) []verdict.Missing {
+	ls := j.runMissing()
 	if len(j.ix.keysOf(lock)) == 0 {
-		ls = append(ls, lack{"lock " + lock + " has no events at all", "check that somebody uses the lock: its loop's key, or jobs under `work`"})
+		ls = append(ls, verdict.Lacking(verdict.MissingEvents, lock))
 	}
 	return ls
 }
 
-// runLacks are those of them that hold for every lock.
-func (j *judging) runLacks() []lack {
-	var ls []lack
-	add := func(why, next string) { ls = append(ls, lack{why, next}) }
+// runMissing are those of them that hold for every lock.
+func (j *judging) runMissing() []verdict.Missing {
+	var ls []verdict.Missing
+	add := func(code verdict.MissingCode, parameters ...any) {
+		ls = append(ls, verdict.Lacking(code, parameters...))
+	}
 	ix := j.ix
 	switch j.status {
 	case verdict.StatusCompleted:
 	case verdict.StatusCutOff:
-		add("the history has no end: the run was killed, or its record was cut off", "run it again")
+		add(verdict.MissingEnd)
 	default:
 		why, next := j.whyEnded()
-		add("the run did not come to its end ("+why+")", next)
+		add(verdict.MissingCompletion, why, next)
 	}
 	if !j.steady() {
-		add("the steady state was not reached before the first fault"+j.whyUnsteady(), j.nextUnsteady())
+		add(verdict.MissingSteadyState, j.whyUnsteady(), j.nextUnsteady())
 	}
 	for i := range ix.exp.Faults {
-		if l, short := j.faultLack(&ix.exp.Faults[i]); short {
+		if l, short := j.shotsMissing(&ix.exp.Faults[i]); short {
 			ls = append(ls, l)
 		}
 	}
 	for _, s := range ix.shots {
 		if s.does.Unknown {
-			add("fault "+s.op+" is of kind "+s.kind+", which this lockdrill does not know", "judge the run with the lockdrill that ran it, or a later one")
+			add(verdict.MissingKind, s.op, s.kind)
 		}
 		if s.applied != nil && s.ended().To == open {
-			add("fault "+s.op+" was not seen to end before the final reads", "check the clean-up of the run")
+			add(verdict.MissingFaultEnd, s.op)
 		}
 	}
 	for _, why := range ix.lostLedger {
-		add(why+": a ledger that lost entries proves nothing", "keep the ledger in a store of its own, and run again")
+		add(verdict.MissingLedger, why)
 	}
 	if ix.header.Mode == history.Rehearsal {
-		add("this is a rehearsal in virtual time", "run it live")
+		add(verdict.MissingLiveSystem)
 	}
 	return ls
 }
 
-// faultLack says what a declared fault lacks of its declared number of confirmed shots: each with a trial, where it is aimed at the
+// shotsMissing says what a declared fault missing of its declared number of confirmed shots: each with a trial, where it is aimed at the
 // holder of a lock and may cost it the lease.
-func (j *judging) faultLack(f *experiments.Fault) (lack, bool) {
+func (j *judging) shotsMissing(f *experiments.Fault) (verdict.Missing, bool) {
 	want, got := max(1, f.Repeat.Count), 0
-	var whys []string
+	var voids []verdict.Void
 	for _, s := range j.ix.shots {
 		if s.id != f.ID {
 			continue
@@ -72,25 +74,28 @@ func (j *judging) faultLack(f *experiments.Fault) (lack, bool) {
 			got++
 			continue
 		}
-		if w := s.reasonVoid(); len(whys) == 0 || whys[len(whys)-1] != w {
-			whys = append(whys, w)
+		if v := s.reasonVoid(); len(voids) == 0 || voids[len(voids)-1] != v {
+			voids = append(voids, v)
 		}
 	}
 	if got >= want {
-		return lack{}, false
+		return verdict.Missing{}, false
 	}
-	why := fmt.Sprintf("fault %s: %d of %d shots were confirmed and gave a trial", f.ID, got, want)
+	code, whys := verdict.MissingTrials, ""
 	if f.Lock() == "" || f.Traits().Class == "" {
-		why = fmt.Sprintf("fault %s: %d of %d shots were confirmed", f.ID, got, want)
+		code = verdict.MissingConfirmations
 	}
-	if len(whys) > 0 {
-		why += " (" + strings.Join(whys[:min(3, len(whys))], "; ") + ")"
+	for i, v := range voids[:min(3, len(voids))] {
+		whys += []string{" (", "; "}[min(i, 1)] + v.String()
 	}
-	next := nextForVoid(f, strings.Join(whys, " "))
-	if len(whys) == 0 || strings.Contains(whys[len(whys)-1], "the run ended before") { // it was not that shots failed: there was no time for them
+	if whys != "" {
+		whys += ")"
+	}
+	next := nextForVoid(f, voids)
+	if len(voids) == 0 || voids[len(voids)-1].Code == verdict.VoidNoTime { // it was not that shots failed: there was no time for them
 		next = j.moreTime(next)
 	}
-	return lack{why, next}, true
+	return verdict.Lacking(code, f.ID, got, want, whys, next), true
 }
 
 // moreTime is the advice to what there was no time for: longer, but where the run was ended by something else than its limit.
@@ -102,22 +107,25 @@ func (j *judging) moreTime(longer string) string {
 	return next
 }
 
-// nextForVoid advises by the reason for which shots were void.
-func nextForVoid(f *experiments.Fault, whys string) string {
+// nextForVoid advises by the reasons for which shots were void.
+func nextForVoid(f *experiments.Fault, voids []verdict.Void) string {
+	any := func(codes ...verdict.VoidCode) bool {
+		return slices.ContainsFunc(voids, func(v verdict.Void) bool { return slices.Contains(codes, v.Code) })
+	}
 	switch {
-	case strings.Contains(whys, "no_target") && f.Aim().Pods != "":
+	case any(verdict.VoidNoTarget) && f.Aim().Pods != "":
 		return "say labels that living, ready pods of the drill have: see kill.pods, and what lockdrill plan says of it"
-	case strings.Contains(whys, "no_target"):
+	case any(verdict.VoidNoTarget):
 		return "aim the fault at a lock that is held: check holder_of, and that the lock is in use when the fault fires"
-	case strings.Contains(whys, "no demand"):
+	case any(verdict.VoidNoDemand):
 		return "let at least two replicas want the lock"
-	case f.Traits().Fails != "" && strings.Contains(whys, "moved"): // it has no moment to choose
+	case f.Traits().Fails != "" && any(verdict.VoidMoved): // it has no moment to choose
 		return "keep kills apart from the burst: another `at`, or no allow_overlap"
-	case !f.Traits().Kills && strings.Contains(whys, "moved"):
+	case !f.Traits().Kills && any(verdict.VoidMoved):
 		return "aim it at a lock that is held most of the time, and keep other faults apart: another `at`, or no allow_overlap"
-	case strings.Contains(whys, "moved"), strings.Contains(whys, "nothing owed"):
+	case any(verdict.VoidMoved, verdict.VoidNothingOwed):
 		return "fire while the lock is surely held: phase: after_grant, or on: acquired"
-	case strings.Contains(whys, "unconfirmed"):
+	case any(verdict.VoidUnconfirmed, verdict.VoidNoTime):
 		return "find out why the fault had no effect: see the fault's events"
 	}
 	return "give the run more time (max_run), or more shots (max_kills, max_targets)"
@@ -167,11 +175,15 @@ func (j *judging) whyUnsteady() string {
 }
 
 func (j *judging) nextUnsteady() string {
-	lost := slices.ContainsFunc(j.ix.aborts, func(a *history.Event) bool { return a.Note.What == "replicas_lost" })
-	if lost || strings.Contains(j.whyUnsteady(), "not ready") {
-		return j.seeStderr()
+	var what history.Unsteady
+	if p := j.ix.phases[history.PhaseFaults]; p != nil {
+		what = p.Phase.Unsteady()
 	}
-	if strings.Contains(j.whyUnsteady(), "no pod that is known holds") {
+	lost := slices.ContainsFunc(j.ix.aborts, func(a *history.Event) bool { return a.Note.What == "replicas_lost" })
+	switch {
+	case lost || what == history.NotReady:
+		return j.seeStderr()
+	case what == history.NoKnownPod:
 		return "check the lock's lease or key, and kubernetes.holder: lockdrill plan says who holds a lease, and which pod that is"
 	}
 	return "check that the replicas start, hold and finish jobs; or give steady_state a longer timeout"
@@ -207,7 +219,7 @@ func (j *judging) window() history.Span {
 // blind says that the probe did not watch all of w. The ledger keeps what it was told, in order: a late look at it misses
 // nothing and only widens the brackets of what it finds, which the ranges carry already. So it counts as watched where its final
 // read was complete (docs/decisions/0006); a key's state that nobody looked at is gone.
-func (j *judging) blind(probe string, w history.Span) []lack {
+func (j *judging) blind(probe string, w history.Span) []verdict.Missing {
 	if c := j.ix.probes[probe]; probe == probeLedger && c != nil && c.final != nil {
 		return nil
 	}
@@ -215,32 +227,24 @@ func (j *judging) blind(probe string, w history.Span) []lack {
 	if !blind {
 		return nil
 	}
-	return []lack{{
-		fmt.Sprintf("probe %s was blind for %s at %s, max_gap is %s", probe, figures.Exact(g.Width()), figures.Clock(g.From), figures.Exact(j.ix.maxGap(probe))),
-		"keep the machine less busy, probe less often, or allow a larger max_gap",
-	}}
+	return []verdict.Missing{verdict.Lacking(verdict.MissingLooks, probe, figures.Exact(g.Width()), figures.Clock(g.From), figures.Exact(j.ix.maxGap(probe)))}
 }
 
 // keysBlind says that nobody looked at the keys of the lock while something may have happened to them. A fault of the store blinds the
 // looks for as long as it lasts: that is a gap like any other.
-func (j *judging) keysBlind(lock string) []lack {
+func (j *judging) keysBlind(lock string) []verdict.Missing {
 	ix, probe := j.ix, j.ix.looker(lock)
 	for _, g := range ix.probes[probe].blinds(j.window(), ix.maxGap(probe)) {
 		if !ix.inUse(lock, g) {
 			continue
 		}
-		l := lack{
-			fmt.Sprintf("probe %s was blind for %s at %s, max_gap is %s", probe, figures.Exact(g.Width()), figures.Clock(g.From), figures.Exact(ix.maxGap(probe))),
-			"keep the machine less busy, probe less often, or allow a larger max_gap",
-		}
+		long, at, most := figures.Exact(g.Width()), figures.Clock(g.From), figures.Exact(ix.maxGap(probe))
 		for _, s := range ix.shots {
 			if s.does.AtStore && s.applied != nil && s.applied.From <= g.To && s.ended().To >= g.From {
-				l.why += ": fault " + s.op + " had the locks' store"
-				l.next = "under a fault of the store ask what the ledger shows (takeover, duplicates, overlap at level effect), or keep it within max_gap"
-				break
+				return []verdict.Missing{verdict.Lacking(verdict.MissingStoreLooks, probe, long, at, most, s.op)}
 			}
 		}
-		return []lack{l}
+		return []verdict.Missing{verdict.Lacking(verdict.MissingLooks, probe, long, at, most)}
 	}
 	return nil
 }
@@ -268,48 +272,38 @@ func (ix *Facts) inUse(lock string, g history.Span) bool {
 }
 
 // unseen says that the run ended before a breach of this lock would have shown.
-func (j *judging) unseen(lock string) []lack {
+func (j *judging) unseen(lock string) []verdict.Missing {
 	at, ok := j.ix.finalAt()
 	if !ok {
-		what := "the ledger was not read to its end"
 		if j.ix.exp.Observed() {
-			what = "the locks were not looked at a last time"
+			return []verdict.Missing{verdict.Lacking(verdict.MissingLockRead)}
 		}
-		return []lack{{what + " after the last fault", "let the run go on to its final reads"}}
+		return []verdict.Missing{verdict.Lacking(verdict.MissingLedgerRead)}
 	}
 	if horizon, faulted := j.ix.horizon(lock); faulted && at < horizon {
-		return []lack{{
-			fmt.Sprintf("the final reads came %s before the horizon: a late breach would not have been seen", figures.Short(horizon-at)),
-			j.moreTime("give the run more time (max_run)"),
-		}}
+		return []verdict.Missing{verdict.Lacking(verdict.MissingHorizon, figures.Short(horizon-at), j.moreTime("give the run more time (max_run)"))}
 	}
 	return nil
 }
 
-// ledgerLacks are the clauses for measures of the whole run that lean on the ledger.
-func (j *judging) ledgerLacks(lock string) []lack {
+// ledgerMissing are the clauses for measures of the whole run that lean on the ledger.
+func (j *judging) ledgerMissing(lock string) []verdict.Missing {
 	return append(j.blind(probeLedger, j.window()), j.unseen(lock)...)
 }
 
-// claimLacks are the clauses for measures of the whole run that lean on claims and key looks.
-func (j *judging) claimLacks(lock string) []lack {
+// claimsMissing are the clauses for measures of the whole run that lean on claims and key looks.
+func (j *judging) claimsMissing(lock string) []verdict.Missing {
 	return slices.Concat(j.keysBlind(lock), j.unseen(lock), j.garbled())
 }
 
 // garbled says that claims were lost: a line that could not be read may have been the one that matters.
-func (j *judging) garbled() []lack {
+func (j *judging) garbled() []verdict.Missing {
 	for _, ev := range j.ix.exits {
 		if r := ev.Replica; r.Bad > 0 {
-			return []lack{{
-				fmt.Sprintf("%s wrote %s that could not be read as events: what it claimed is not whole", r.Incarnation, figures.Plural(r.Bad, "line")),
-				"repair the worker; the first such line is in its replica.exit event",
-			}}
+			return []verdict.Missing{verdict.Lacking(verdict.MissingLines, r.Incarnation, figures.Plural(r.Bad, "line"))}
 		}
 		if n := ev.Replica.Unheard; n > 0 {
-			return []lack{{
-				fmt.Sprintf("%s wrote %s to its log that never came through the stream: what it claimed is not whole", ev.Replica.Incarnation, figures.Plural(n, "line")),
-				"see what stands between the pods and the ledger's store",
-			}}
+			return []verdict.Missing{verdict.Lacking(verdict.MissingStreamLines, ev.Replica.Incarnation, figures.Plural(n, "line"))}
 		}
 	}
 	return nil
@@ -341,16 +335,16 @@ func (ix *Facts) wanted(s *shot, e *epoch) bool {
 	})
 }
 
-// notExposed is the lack of a fault that hit a holder of the lock. Where one was aimed at it and missed, the advice is that fault's.
-func (j *judging) notExposed(lock string) lack {
+// notExposed is the missing evidence of a fault that hit a holder of the lock. Where one was aimed at it and missed, the advice is that fault's.
+func (j *judging) notExposed(lock string) verdict.Missing {
 	next := "aim a fault at it: kill: {holder_of: " + lock + "}"
 	for i := range j.ix.exp.Faults {
-		if l, lacks := j.faultLack(&j.ix.exp.Faults[i]); lacks && j.ix.exp.Faults[i].Lock() == lock {
-			next = l.next
+		if l, missing := j.shotsMissing(&j.ix.exp.Faults[i]); missing && j.ix.exp.Faults[i].Lock() == lock {
+			next = l.Next
 			break
 		}
 	}
-	return lack{"no confirmed fault hit a holder of lock " + lock, next}
+	return verdict.Lacking(verdict.MissingHits, lock, next)
 }
 
 // onlyRecovered reports trials of the lock, all of which ended with the victim itself.
@@ -369,12 +363,12 @@ func (j *judging) onlyRecovered(lock string) bool {
 	return n > 0
 }
 
-// takeoverLacks are the clauses for takeover and tick_gap: something was measured, and the ledger was watched while it was.
-func (j *judging) takeoverLacks(s series) []lack {
-	var ls []lack
+// takeoverMissing are the clauses for takeover and tick_gap: something was measured, and the ledger was watched while it was.
+func (j *judging) takeoverMissing(s series) []verdict.Missing {
+	var ls []verdict.Missing
 	if len(s.kills) == 0 {
 		if exposed, _ := j.exposures(s.lock); exposed == 0 {
-			return []lack{j.notExposed(s.lock)}
+			return []verdict.Missing{j.notExposed(s.lock)}
 		}
 		next := "see the faults' why"
 		what := s.class
@@ -386,7 +380,7 @@ func (j *judging) takeoverLacks(s series) []lack {
 		case s.class == verdict.ClassPause && j.onlyRecovered(s.lock):
 			next = "every holder went on after the fault: let it outlast the lease (`for` above the ttl), or promise no takeover"
 		}
-		return []lack{{"no trial of lock " + s.lock + " is a " + what + " that others took over", next}}
+		return []verdict.Missing{verdict.Lacking(verdict.MissingTakeovers, s.lock, what, next)}
 	}
 	probe := j.ix.witness(s.lock)
 	for _, k := range s.kills {

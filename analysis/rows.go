@@ -26,13 +26,10 @@ type measured struct {
 	unsure   string // what to do where the limit lies within what was measured; "" = measure closer
 	unended  string // what to do where its end was not seen; "" = run on
 	evidence []int64
-	lacks    []lack // why a Pass would not be one
-	violated bool   // a violation that the limit does not count: fails whatever the limit
-	unfit    string // set: the question cannot be answered in this run, whatever was measured
+	missing  []verdict.Missing // why a Pass would not be one
+	violated bool              // a violation that the limit does not count: fails whatever the limit
+	unfit    string            // set: the question cannot be answered in this run, whatever was measured
 }
-
-// lack is a reason why a question was not reached, and what to do about it.
-type lack struct{ why, next string }
 
 // judge gives the rows of one SLO.
 func (j *judging) judge(s *experiments.SLO) []verdict.SLOResult {
@@ -110,15 +107,15 @@ func (j *judging) row(lock string, limit int64, m measured) verdict.SLOResult {
 	case m.hi <= limit && m.hi != open:
 		v = verdict.Pass
 	}
-	lacks := append(j.lacks(lock), m.lacks...)
-	return j.finish(lock, limit, m, v, lacks)
+	missing := append(j.missingOf(lock), m.missing...)
+	return j.finish(lock, limit, m, v, missing)
 }
 
-// finish words the row. A Pass with a lack is none.
-func (j *judging) finish(lock string, limit int64, m measured, v verdict.Verdict, lacks []lack) verdict.SLOResult {
+// finish words the row. A Pass without the evidence for it is none.
+func (j *judging) finish(lock string, limit int64, m measured, v verdict.Verdict, missing []verdict.Missing) verdict.SLOResult {
 	r := verdict.SLOResult{
 		Lock: lock, Measure: m.measure, Unit: m.unit, Limit: m.number(limit), Declared: j.declared(m, limit), Lo: m.number(m.lo), N: m.n, Of: m.of,
-		Verdict: v, Why: m.saw, Lacks: []verdict.Lack{}, Evidence: cite(m.evidence...), Unfit: m.unfit != "",
+		Verdict: v, Why: m.saw, Missing: []verdict.Missing{}, Evidence: cite(m.evidence...), Unfit: m.unfit != "",
 	}
 	if m.hi != open {
 		hi := m.number(m.hi)
@@ -133,12 +130,10 @@ func (j *judging) finish(lock string, limit int64, m measured, v verdict.Verdict
 		r.Why, r.Next = join(m.saw, m.why), m.next
 	case m.unfit != "":
 		r.Why, r.Next = m.unfit, m.next
-	case len(lacks) > 0:
+	case len(missing) > 0:
 		r.Verdict = verdict.Inconclusive
-		r.Why, r.Next = reached(lacks)
-		for _, l := range lacks {
-			r.Lacks = append(r.Lacks, verdict.Lack{Why: l.why, Next: l.next})
-		}
+		r.Why, r.Next = reached(missing)
+		r.Missing = append(r.Missing, missing...)
 	case v == verdict.Inconclusive && m.hi == open:
 		r.Why = join(m.saw, "how much more it was has not been seen")
 		r.Next = cmp.Or(m.unended, "let the run go on to its final reads, and keep the probes within max_gap")
@@ -181,12 +176,12 @@ func (j *judging) declared(m measured, limit int64) float64 {
 }
 
 // reached joins what was not reached, and the first three distinct things to do about it.
-func reached(lacks []lack) (why, next string) {
+func reached(missing []verdict.Missing) (why, next string) {
 	var whys, nexts []string
-	for _, l := range lacks {
-		whys = append(whys, l.why)
-		if l.next != "" && len(nexts) < maxNexts && !slices.Contains(nexts, l.next) {
-			nexts = append(nexts, l.next)
+	for _, l := range missing {
+		whys = append(whys, l.Why)
+		if l.Next != "" && len(nexts) < maxNexts && !slices.Contains(nexts, l.Next) {
+			nexts = append(nexts, l.Next)
 		}
 	}
 	return strings.Join(whys, "; "), strings.Join(nexts, "; ")
@@ -209,18 +204,18 @@ func join(saw, why string) string {
 // takeoverRows judges takeover: max by its range, quantiles by the count of independent kills.
 func (j *judging) takeoverRows(lock string, d *experiments.DurationLimits) []verdict.SLOResult {
 	s := j.ix.seriesOf(lock, takeoverValue)
-	return j.seriesRows(s, d, "takeover", j.takeoverLacks(s))
+	return j.seriesRows(s, d, "takeover", j.takeoverMissing(s))
 }
 
 func (j *judging) tickRows(lock string, d *experiments.DurationLimits) []verdict.SLOResult {
 	s := j.ix.seriesOf(lock, tickValue)
-	return j.seriesRows(s, d, "tick_gap", j.takeoverLacks(s))
+	return j.seriesRows(s, d, "tick_gap", j.takeoverMissing(s))
 }
 
-func (j *judging) seriesRows(s series, d *experiments.DurationLimits, name string, lacks []lack) []verdict.SLOResult {
+func (j *judging) seriesRows(s series, d *experiments.DurationLimits, name string, missing []verdict.Missing) []verdict.SLOResult {
 	var rows []verdict.SLOResult
 	for _, l := range forecast.LimitsOf(d) {
-		m := measured{measure: name + "." + l.Name, unit: "s", n: len(s.kills), of: s.thing, evidence: s.evidence(), lacks: lacks, hi: open}
+		m := measured{measure: name + "." + l.Name, unit: "s", n: len(s.kills), of: s.thing, evidence: s.evidence(), missing: missing, hi: open}
 		over := s.over(l.Value)
 		if len(s.kills) > 0 {
 			w := s.worst()
@@ -260,28 +255,28 @@ func (j *judging) seriesRow(s series, l forecast.Limit, m measured, over tally) 
 		return j.row(s.lock, int64(l.Value), m)
 	}
 	v := shareVerdict(l.P, over, n)
-	lacks := append(j.lacks(s.lock), m.lacks...)
+	missing := append(j.missingOf(s.lock), m.missing...)
 	if v == verdict.Inconclusive {
-		lacks = append(lacks, s.tooFew(l, over))
+		missing = append(missing, s.tooFew(l, over))
 	}
-	return j.finish(s.lock, int64(l.Value), m, v, lacks)
+	return j.finish(s.lock, int64(l.Value), m, v, missing)
 }
 
 // tooFew says how many kills it takes to claim the quantile, when so many of them missed it.
-func (s series) tooFew(l forecast.Limit, over tally) lack {
+func (s series) tooFew(l forecast.Limit, over tally) verdict.Missing {
 	n := len(s.kills)
 	need := forecast.TrialsNeeded(l.P, over.hi)
 	next := fmt.Sprintf("repeat: {count: %d}, or promise a max", need)
 	switch {
 	case over.hi == 0:
-		return lack{fmt.Sprintf("%s without a miss: too few, %s at 95%% confidence takes %d", figures.Plural(n, s.thing), l.Name, need), next}
+		return verdict.Lacking(verdict.MissingCleanTrials, figures.Plural(n, s.thing), l.Name, need, next)
 	case over.lo == n:
 		next = "raise the limit or shorten the lease: every " + s.thing + " missed it"
 	case over.hi == n:
 		next = "raise the limit or shorten the lease: every " + s.thing + " may have missed it"
 	}
 	missed := over.of(n, s.thing, "surely missed it", "may have missed it")
-	return lack{fmt.Sprintf("%s: %s at 95%% confidence takes %d then, %d with no miss", missed, l.Name, need, forecast.TrialsNeeded(l.P, 0)), next}
+	return verdict.Lacking(verdict.MissingMoreTrials, missed, l.Name, need, forecast.TrialsNeeded(l.P, 0), next)
 }
 
 // explain adds the sum of L3: it makes a limit impossible, or lucky, or shows that something else took the time.
@@ -304,10 +299,7 @@ func (j *judging) explain(m *measured, s series, l forecast.Limit, name string) 
 		m.next = "give the lock back on SIGTERM, within the pod's grace"
 	}
 	if l.P == 0 && l.Value < b.Hi && len(s.kills) > 0 && s.over(l.Value).hi == 0 {
-		m.lacks = append(m.lacks[:len(m.lacks):len(m.lacks)], lack{
-			fmt.Sprintf("it passed by luck: worst %s, but %s", s.worst(), b.Sum),
-			b.Advice,
-		})
+		m.missing = append(m.missing[:len(m.missing):len(m.missing)], verdict.Lacking(verdict.MissingMarginToLuck, s.worst(), b.Sum, b.Advice))
 	}
 }
 

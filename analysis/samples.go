@@ -43,7 +43,7 @@ func (j *judging) rowValues(told *verdict.Judgement) []RowValues {
 				s.Values = append(s.Values, d.Range())
 			}
 		case row.N == 0 && row.Hi == nil: // nothing was measured
-		case name != measureHeld && name != measureWait && len(row.Lacks) > 0: // not reached; a quantile may only be too few to claim
+		case name != measureHeld && name != measureWait && len(row.Missing) > 0: // not reached; a quantile may only be too few to claim
 		case row.Unfit: // a pause lets any two believe; a series that nobody has shown is not 0
 		default:
 			s.Values = []verdict.Range{{Lo: row.Lo, Hi: row.Hi}}

@@ -33,7 +33,7 @@ func (ix *Facts) seriesOf(lock string, value func(*trial) (dur, bool)) series {
 	for _, s := range ix.shots {
 		k := kill{shot: s}
 		for _, t := range s.trials {
-			if t.e.lock != lock || t.void != "" || !out.takes(t) {
+			if t.e.lock != lock || t.void.IsVoid() || !out.takes(t) {
 				continue
 			}
 			if t.class == verdict.ClassFalse {

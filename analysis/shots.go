@@ -37,7 +37,7 @@ type shot struct {
 	contended   map[string]bool     // of these, where somebody else asked for what was held
 	trials      []*trial
 	nothingOwed int
-	whyVoid     string
+	whyVoid     verdict.Void
 	killedBy    string // the shot that had killed the victim before
 }
 
@@ -227,46 +227,47 @@ func (s *shot) valid() bool {
 	if !s.effective() || s.lock == "" || !s.cutsOff() {
 		return s.effective()
 	}
-	return slices.ContainsFunc(s.trials, func(t *trial) bool { return t.void == "" && t.e.lock == s.lock })
+	return slices.ContainsFunc(s.trials, func(t *trial) bool { return !t.void.IsVoid() && t.e.lock == s.lock })
 }
 
-// reasonVoid says in a few words why the shot yields no trial.
-func (s *shot) reasonVoid() string {
+// reasonVoid says why the shot yields no trial.
+func (s *shot) reasonVoid() verdict.Void {
+	void := func(code verdict.VoidCode, detail string) verdict.Void {
+		return verdict.Void{Code: code, Detail: detail}
+	}
 	switch {
-	case s.void != nil && s.void.Fault.Detail != "":
-		return s.void.Fault.Why + ": " + s.void.Fault.Detail
 	case s.void != nil:
-		return s.void.Fault.Why
+		return verdict.VoidOf(s.void.Fault)
 	case s.killedBy != "":
-		return "moved: " + s.killedBy + " had killed the victim already"
+		return void(verdict.VoidMoved, s.killedBy+" had killed the victim already")
 	case s.does.Unknown:
-		return "unknown: this lockdrill does not know faults of kind " + s.kind
+		return void(verdict.VoidUnknown, "this lockdrill does not know faults of kind "+s.kind)
 	case s.applied == nil:
-		return "never applied"
+		return void(verdict.VoidNeverApplied, "")
 	case s.confirmed == nil:
-		return "unconfirmed: its effect was not observed"
+		return void(verdict.VoidUnconfirmed, "its effect was not observed")
 	case s.short():
-		return fmt.Sprintf("unconfirmed: it hit %d of %d operations", s.count(), s.want)
+		return void(verdict.VoidUnconfirmed, fmt.Sprintf("it hit %d of %d operations", s.count(), s.want))
 	case s.unfelt():
-		return "unconfirmed: " + figures.Exact(s.measured.Observed) + " observed, at least " + figures.Exact(s.measured.Expected) + " expected"
+		return void(verdict.VoidUnconfirmed, figures.Exact(s.measured.Observed)+" observed, at least "+figures.Exact(s.measured.Expected)+" expected")
 	case len(s.exposed) == 0:
-		return "moved: the victim did not surely hold a key when it was hit"
+		return void(verdict.VoidMoved, "the victim did not surely hold a key when it was hit")
 	case len(s.trials) == 0:
-		return "nothing owed: all work under its keys was finished"
+		return void(verdict.VoidNothingOwed, "")
 	}
 	for _, t := range s.trials {
-		if t.void != "" && (s.lock == "" || t.e.lock == s.lock) {
+		if t.void.IsVoid() && (s.lock == "" || t.e.lock == s.lock) {
 			return t.void
 		}
 	}
-	return "moved: the victim did not surely hold a key of lock " + s.lock + " when it was hit"
+	return void(verdict.VoidMoved, "the victim did not surely hold a key of lock "+s.lock+" when it was hit")
 }
 
 // result is the shot as verdict.json lists it.
 func (s *shot) result(ix *Facts) verdict.FaultResult {
 	r := verdict.FaultResult{
 		ID: s.id, Shot: s.num, Shots: ix.shotsOf(s.id), Kind: s.kind, Form: s.form, Victim: s.victim, Victims: s.victims, Lock: s.lock, Key: s.key,
-		Declared: ix.declared(s), Confirmed: s.effective(), Void: s.whyVoid != "", Why: s.whyVoid, Hits: s.count(), Want: s.want, Via: s.via,
+		Declared: ix.declared(s), Confirmed: s.effective(), Void: s.whyVoid.IsVoid(), Why: s.whyVoid.String(), Hits: s.count(), Want: s.want, Via: s.via,
 		Configured: s.configured, Baseline: noted(s.measured.Baseline), Expected: noted(s.measured.Expected), Observed: noted(s.measured.Observed),
 	}
 	if len(s.victims) == 1 && s.victims[0] == s.victim {

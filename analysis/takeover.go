@@ -27,8 +27,8 @@ type trial struct {
 	x     history.Span // what ended it; To is open while censored
 	class string
 	end   string
-	void  string // why it counts for nothing; "" = it counts
-	cut   bool   // another fault, or a loss of data, cut it short
+	void  verdict.Void // why it counts for nothing
+	cut   bool         // another fault, or a loss of data, cut it short
 
 	value                    dur
 	residual, pickup, warmup *dur
@@ -81,7 +81,7 @@ func (ix *Facts) newTrial(s *shot, e *epoch) *trial {
 	if x.To == open || cause != 0 {
 		t.end, t.after, t.cut = endCensored, nil, cause != 0
 		if !asked && ix.claimed[k.lock] {
-			t.void = "no demand: nobody else wanted the key"
+			t.void = verdict.Void{Code: verdict.VoidNoDemand}
 		}
 		t.value = dur{lo: max(0, censor-start.To), hi: open}
 		t.value.lo = ix.attested(k.lock, t.value.lo)
@@ -239,7 +239,7 @@ func (ix *Facts) classify(t *trial) {
 		t.class = verdict.ClassHandOver
 	case !taken && t.next != nil && t.next.granted.To < t.e.life.due.From && gave == nil && !t.e.life.loss:
 		if ix.mayHaveGiven(t.e) {
-			t.void = "the lock went to another before its lease was over, and nothing tells whether its holder gave it back"
+			t.void = verdict.Void{Code: verdict.VoidUndecided}
 			return
 		}
 		t.class = verdict.ClassFalse

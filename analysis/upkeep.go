@@ -18,9 +18,9 @@ import (
 // for them, each on a row of its own.
 func (j *judging) debtRows(lock string, limits *experiments.DebtLimits) []verdict.SLOResult {
 	ds := j.debts[lock]
-	base := measured{unit: "s", n: ds.ended, evidence: ds.evidence(), saw: ds.saw(), lacks: j.keysBlind(lock)}
+	base := measured{unit: "s", n: ds.ended, evidence: ds.evidence(), saw: ds.saw(), missing: j.keysBlind(lock)}
 	if ds.ended == 0 {
-		base.lacks = append(base.lacks, lack{"no holder of lock " + lock + " was ever done with its key", "check that the replicas do the work and report work.exit"})
+		base.missing = append(base.missing, verdict.Lacking(verdict.MissingDoneHolders, lock))
 	}
 	longest, effective, waiting := dur{}, dur{}, dur{}
 	for i, d := range ds.list {
@@ -116,8 +116,8 @@ func (j *judging) orphanAcquires(lock string, minJobs int) measured {
 	ds := j.debts[lock]
 	m := measured{
 		measure: "orphan_acquires", unit: "count", lo: int64(ds.orphans.lo), hi: int64(ds.orphans.hi), n: ds.asked,
-		saw:   fmt.Sprintf("%s in %s", figures.Count(ds.orphans.lo), figures.Plural(ds.asked, "acquire")),
-		lacks: j.keysBlind(lock),
+		saw:     fmt.Sprintf("%s in %s", figures.Count(ds.orphans.lo), figures.Plural(ds.asked, "acquire")),
+		missing: j.keysBlind(lock),
 	}
 	for _, d := range ds.list {
 		if d.cause != causeOrphan {
@@ -129,9 +129,9 @@ func (j *judging) orphanAcquires(lock string, minJobs int) measured {
 		m.evidence = append(m.evidence, d.evidence()...)
 	}
 	if ds.asked == 0 {
-		m.lacks = append(m.lacks, lack{"nobody is known to have asked for lock " + lock, "check that the worker reports its acquires"})
+		m.missing = append(m.missing, verdict.Lacking(verdict.MissingRequests, lock))
 	}
-	m.lacks = append(m.lacks, fewJobs(j.dups[lock].finished, minJobs)...)
+	m.missing = append(m.missing, fewJobs(j.dups[lock].finished, minJobs)...)
 	return j.needFault(lock, m)
 }
 
@@ -159,7 +159,7 @@ func (j *judging) notOwnedRows(lock string, limits *experiments.NotOwnedLimits) 
 		}
 		if o.answered == 0 {
 			m.hi = open
-			m.lacks = append(m.lacks, lack{"no " + thing + " of lock " + lock + " was answered", "check that the policy asks for it, and that the worker reports it"})
+			m.missing = append(m.missing, verdict.Lacking(verdict.MissingAnswers, thing, lock))
 		}
 		rows = append(rows, j.row(lock, int64(math.Round(*x.limit*1e9)), j.needFault(lock, m)))
 	}

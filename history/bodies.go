@@ -274,19 +274,19 @@ const VictimStore = "store"
 
 // Fault is the body of all fault events. Op of the envelope is the shot: "kill-holder#3".
 type Fault struct {
-	ID       string   `json:"id"`                 // of the experiment's file
-	Shot     int      `json:"shot"`               // 1, 2, 3 ... attempts of this fault, void ones included
-	Kind     string   `json:"kind"`               // as in the file: kill, pause, latency ...
-	Form     string   `json:"form,omitempty"`     // kill: crash; failures: error, timeout ...; store: pause, flush ...; network: the stream; delete_key: vanish, stranger
-	Victim   string   `json:"victim,omitempty"`   // incarnation, where the fault strikes one; "store" = the locks' store
-	Victims  []string `json:"victims,omitempty"`  // incarnations, where it strikes several or their ways to the store: alive at fire time
-	Anchor   int64    `json:"anchor,omitempty"`   // before_renew: end of the renewal or grant that the moment was counted from, ns
-	Timing   string   `json:"timing,omitempty"`   // kill: after_grant, after_renew, before_renew, random, acquired
-	Why      string   `json:"why,omitempty"`      // void: no_target, moved, unconfirmed, error
-	Detail   string   `json:"detail,omitempty"`   // one sentence for a person
-	Declared int64    `json:"declared,omitempty"` // ns, `for`; or 0 for an instant
-	Want     int64    `json:"want,omitempty"`     // operations that the burst was asked to hit; 0 = bounded by time only
-	Hits     int64    `json:"hits,omitempty"`     // operations that it did hit, counted where it was done
+	ID       string     `json:"id"`                 // of the experiment's file
+	Shot     int        `json:"shot"`               // 1, 2, 3 ... attempts of this fault, void ones included
+	Kind     string     `json:"kind"`               // as in the file: kill, pause, latency ...
+	Form     string     `json:"form,omitempty"`     // kill: crash; failures: error, timeout ...; store: pause, flush ...; network: the stream; delete_key: vanish, stranger
+	Victim   string     `json:"victim,omitempty"`   // incarnation, where the fault strikes one; "store" = the locks' store
+	Victims  []string   `json:"victims,omitempty"`  // incarnations, where it strikes several or their ways to the store: alive at fire time
+	Anchor   int64      `json:"anchor,omitempty"`   // before_renew: end of the renewal or grant that the moment was counted from, ns
+	Timing   string     `json:"timing,omitempty"`   // kill: after_grant, after_renew, before_renew, random, acquired
+	Why      VoidReason `json:"why,omitempty"`      // void
+	Detail   string     `json:"detail,omitempty"`   // one sentence for a person
+	Declared int64      `json:"declared,omitempty"` // ns, `for`; or 0 for an instant
+	Want     int64      `json:"want,omitempty"`     // operations that the burst was asked to hit; 0 = bounded by time only
+	Hits     int64      `json:"hits,omitempty"`     // operations that it did hit, counted where it was done
 
 	Configured string `json:"configured,omitempty"` // its magnitude in a person's words: "+400ms ± 50ms downstream"
 	Via        string `json:"via,omitempty"`        // failures: worker or proxy

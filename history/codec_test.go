@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -215,13 +216,24 @@ func TestTheReaderGivesWhatReadGives(t *testing.T) {
 				t.Fatalf("event %d: %+v, %v", n, e, err)
 			}
 			n++
-			again, err := s.Marks().Event(bytes.NewReader(buf.Bytes()), int64(n))
-			if err != nil || !reflect.DeepEqual(again, h.Events[n-1]) {
-				t.Fatalf("event %d again: %+v, %v", n, again, err)
+		}
+		for i := range 50 {
+			numbers := []int64{int64(n), 1, int64(i*7%n) + 1, int64(i*13%n) + 1, 2, int64(i*7%n) + 1}
+			want := slices.Compact(slices.Sorted(slices.Values(numbers)))
+			err := s.Marks().Events(bytes.NewReader(buf.Bytes()[:cut]), numbers, func(e *Event) {
+				if e.N != want[0] || !reflect.DeepEqual(*e, h.Events[e.N-1]) {
+					t.Fatalf("again: %+v, want %d", e, want[0])
+				}
+				want = want[1:]
+			})
+			if err != nil || len(want) > 0 {
+				t.Fatalf("again: %v, and not %v", err, want)
 			}
 		}
-		if _, err := s.Marks().Event(bytes.NewReader(buf.Bytes()), int64(n+200)); err == nil {
-			t.Fatal("read again what was never there")
+		for _, n := range []int64{0, -1, int64(n) + 1, int64(n) + 200} {
+			if err := s.Marks().Events(bytes.NewReader(buf.Bytes()[:cut]), []int64{n}, func(*Event) {}); err == nil {
+				t.Fatalf("read event %d again, which was never there", n)
+			}
 		}
 		if n != len(h.Events) || s.Torn() != h.Torn || s.Torn() == "" {
 			t.Fatalf("%d events, want %d; torn %q, want %q", n, len(h.Events), s.Torn(), h.Torn)

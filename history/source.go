@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"math"
+	"slices"
 )
 
 // Source gives a history from its beginning, event by event. An event, with a body of one of the kinds that a history is full of, is good
@@ -58,24 +60,31 @@ const markEvery = 64
 // Marks are those of the events that Next has given so far.
 func (s *Reader) Marks() Marks { return s.marks }
 
-// Event reads the event n, which Next has given, once more.
-func (m Marks) Event(file io.ReaderAt, n int64) (Event, error) {
-	if n < 1 || (n-1)/markEvery >= int64(len(m.at)) {
-		return Event{}, fmt.Errorf("read event %d again: there is none", n)
-	}
-	from := m.at[(n-1)/markEvery]
-	s := Reader{from: bufio.NewReaderSize(io.NewSectionReader(file, from, 1<<62-from), 1<<14)}
-	for range (n - 1) % markEvery {
-		if _, err := s.next(); err != nil {
-			return Event{}, fmt.Errorf("read event %d again: %w", n, err)
+// Events reads events that Next has given once more, and shows them in their order.
+func (m Marks) Events(file io.ReaderAt, numbers []int64, see func(*Event)) error {
+	var s *Reader
+	for _, n := range slices.Compact(slices.Sorted(slices.Values(numbers))) {
+		if n < 1 || (n-1)/markEvery >= int64(len(m.at)) {
+			return fmt.Errorf("read event %d again: there is none", n)
 		}
+		if mark := (n - 1) / markEvery; s == nil || s.event.N < mark*markEvery {
+			from := m.at[mark]
+			s = &Reader{from: bufio.NewReaderSize(io.NewSectionReader(file, from, math.MaxInt64-from), 1<<14), event: Event{N: mark * markEvery}}
+		}
+		for s.event.N < n-1 {
+			if _, err := s.next(); err != nil {
+				return fmt.Errorf("read event %d again: %w", n, err)
+			}
+			s.event.N++
+		}
+		line, err := s.next()
+		if err == nil {
+			err = s.parse(n, line)
+		}
+		if err != nil {
+			return fmt.Errorf("read event %d again: %w", n, err)
+		}
+		see(&s.event)
 	}
-	line, err := s.next()
-	if err == nil {
-		err = s.parse(n, line)
-	}
-	if err != nil {
-		return Event{}, fmt.Errorf("read event %d again: %w", n, err)
-	}
-	return s.event, nil
+	return nil
 }

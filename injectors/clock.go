@@ -36,7 +36,7 @@ func (c *Clock) Inject(_ context.Context, r undo.Record) (history.Span, error) {
 			Spec: burst.Spec{Op: protocol.OpClock, Mode: protocol.ModeOffset, Delay: c.Offset(r.Shot.Fault.ID), For: time.Duration(r.Shot.Fault.Declared)},
 		}})
 		if err != nil {
-			return span, &voidError{"moved", fmt.Sprintf("arm %s: %v", victim, err)}
+			return span, &voidError{history.Moved, fmt.Sprintf("arm %s: %v", victim, err)}
 		}
 	}
 	span.To = c.Now()
@@ -67,22 +67,22 @@ func (c *Clock) Confirm(ctx context.Context, r undo.Record, applied history.Span
 		})
 		switch {
 		case errors.Is(err, context.DeadlineExceeded):
-			return window, seen, &voidError{"unconfirmed", victim + " does not say that its clock is off"}
+			return window, seen, &voidError{history.Unconfirmed, victim + " does not say that its clock is off"}
 		case err != nil:
 			return window, seen, err
 		case e.Kind == history.ReplicaExit:
-			return window, seen, &voidError{"moved", victim + " died"}
+			return window, seen, &voidError{history.Moved, victim + " died"}
 		case e.Kind == history.FaultReverted:
-			return window, seen, &voidError{"unconfirmed", fmt.Sprintf("%s did not set its clock off: %s", victim, e.Fault.Detail)}
+			return window, seen, &voidError{history.Unconfirmed, fmt.Sprintf("%s did not set its clock off: %s", victim, e.Fault.Detail)}
 		}
 		text, said := strings.CutPrefix(e.Fault.Detail, sawOffset)
 		off, err := time.ParseDuration(text)
 		if !said || err != nil {
-			return window, seen, &voidError{"unconfirmed", fmt.Sprintf("%s does not say by how much its clock is off (%q)", victim, e.Fault.Detail)}
+			return window, seen, &voidError{history.Unconfirmed, fmt.Sprintf("%s does not say by how much its clock is off (%q)", victim, e.Fault.Detail)}
 		}
 		seen.Observed = int64(off)
 		if (off - want).Abs() > max(want.Abs()/10, 5*time.Millisecond) {
-			return window, seen, &voidError{"unconfirmed", fmt.Sprintf("the clock of %s is off by %s, not by %s", victim, off, want)}
+			return window, seen, &voidError{history.Unconfirmed, fmt.Sprintf("the clock of %s is off by %s, not by %s", victim, off, want)}
 		}
 		seen.Hits++
 		window = history.Span{From: max(window.From, e.From), To: max(window.To, e.To)} // in effect at all of them

@@ -57,11 +57,11 @@ func holding(ctx context.Context, c *redis.Client, k *undo.Key) (token string, e
 	token, err = c.Get(ctx, k.Name).Result()
 	switch {
 	case errors.Is(err, redis.Nil):
-		return "", &voidError{"moved", "the lock key was free when it was to be taken away"}
+		return "", &voidError{history.Moved, "the lock key was free when it was to be taken away"}
 	case err != nil:
 		return "", fmt.Errorf("read lock key: %w", err)
 	case lockcore.Fingerprint(token) != k.Epoch:
-		return "", &voidError{"moved", fmt.Sprintf("the lock key carried %s when it was to be taken from %s", lockcore.Fingerprint(token), k.Epoch)}
+		return "", &voidError{history.Moved, fmt.Sprintf("the lock key carried %s when it was to be taken from %s", lockcore.Fingerprint(token), k.Epoch)}
 	}
 	return token, nil
 }
@@ -91,7 +91,7 @@ func (d *DeleteKey) Inject(ctx context.Context, r undo.Record) (history.Span, er
 	case err != nil:
 		return span, fmt.Errorf("take lock key away: %w", err)
 	case done == 0:
-		return span, &voidError{"moved", "the lock was given up while its key was to be taken away"}
+		return span, &voidError{history.Moved, "the lock was given up while its key was to be taken away"}
 	}
 	return span, nil
 }
@@ -109,9 +109,9 @@ func (d *DeleteKey) Confirm(ctx context.Context, r undo.Record, applied history.
 	case err != nil && !free:
 		return window, history.Fault{}, fmt.Errorf("read lock key: %w", err)
 	case r.Key.Token != "" && token != r.Key.Token:
-		return window, history.Fault{}, &voidError{"unconfirmed", "the lock key does not carry the stranger's token"}
+		return window, history.Fault{}, &voidError{history.Unconfirmed, "the lock key does not carry the stranger's token"}
 	case lockcore.Fingerprint(token) == r.Key.Epoch:
-		return window, history.Fault{}, &voidError{"unconfirmed", "the lock key still carries the victim's token"}
+		return window, history.Fault{}, &voidError{history.Unconfirmed, "the lock key still carries the victim's token"}
 	}
 	return window, history.Fault{Hits: 1}, nil
 }

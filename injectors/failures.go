@@ -86,11 +86,11 @@ func outcome(shot history.Event, window history.Span, t burst.Tally, why string)
 	var err error
 	switch t.Outcome() {
 	case burst.Moved:
-		err = &voidError{"moved", strings.Join(victimsOf(shot), ", ") + " died during the burst"}
+		err = &voidError{history.Moved, strings.Join(victimsOf(shot), ", ") + " died during the burst"}
 	case burst.None:
-		err = &voidError{"unconfirmed", fmt.Sprintf("the burst hit no %s%s", operation(shot), why)}
+		err = &voidError{history.Unconfirmed, fmt.Sprintf("the burst hit no %s%s", operation(shot), why)}
 	case burst.TooFew:
-		err = &voidError{"unconfirmed", fmt.Sprintf("the burst hit %d of %d operations (%s)%s", t.Hits, t.Want, operation(shot), why)}
+		err = &voidError{history.Unconfirmed, fmt.Sprintf("the burst hit %d of %d operations (%s)%s", t.Hits, t.Want, operation(shot), why)}
 	}
 	return window, history.Fault{Hits: t.Hits}, err
 }
@@ -130,7 +130,7 @@ func (x *Failures) armWorkers(shot history.Event, b *fault.Failures) error {
 		}
 	}
 	if len(errs) == len(victimsOf(shot)) { // of several, those that died meanwhile strike nothing
-		return &voidError{"moved", fmt.Sprintf("nobody could be armed: %v", errors.Join(errs...))}
+		return &voidError{history.Moved, fmt.Sprintf("nobody could be armed: %v", errors.Join(errs...))}
 	}
 	return nil
 }
@@ -161,7 +161,7 @@ func (x *Failures) confirmWorkers(ctx context.Context, shot history.Event, appli
 	})
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return window, history.Fault{Hits: t.Hits}, &voidError{"unconfirmed",
+		return window, history.Fault{Hits: t.Hits}, &voidError{history.Unconfirmed,
 			fmt.Sprintf("the end of the burst in %s was not seen in time; %d operations (%s) failed so far", strings.Join(victims, ", "), t.Hits, operation(shot))}
 	case err != nil:
 		return window, history.Fault{Hits: t.Hits}, err

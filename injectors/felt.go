@@ -51,20 +51,20 @@ func (x *Toxics) feel(ctx context.Context, r undo.Record, names []string, applie
 		claims.hang(x.Clock())
 		if f.sockets {
 			if err := x.connected(claims, r.Ways); err != nil {
-				return "", &voidError{"unconfirmed", err.Error()}
+				return "", &voidError{history.Unconfirmed, err.Error()}
 			}
 		}
 		switch {
 		case ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled):
 			return "", ctx.Err()
 		case claims.quick != "":
-			return "", &voidError{"unconfirmed", claims.quick + ": does it go round the proxy?"}
+			return "", &voidError{history.Unconfirmed, claims.quick + ": does it go round the proxy?"}
 		case claims.all(x.living(names), over):
 			return claims.say(), nil
 		case over && slices.ContainsFunc(names, func(name string) bool { return claims.shows(name, true) }):
 			return claims.say(), nil
 		case over || ctx.Err() != nil:
-			return "", &voidError{"unconfirmed", claims.nobody()}
+			return "", &voidError{history.Unconfirmed, claims.nobody()}
 		}
 		if tick%lostEvery == 0 {
 			if err := x.stillOn(ctx, r); err != nil {

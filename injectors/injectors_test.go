@@ -27,7 +27,7 @@ func (r recorded) past() []history.Event { return r }
 func void(err error) string {
 	var v *voidError
 	if errors.As(err, &v) {
-		return v.Void()
+		return string(v.Void())
 	}
 	return ""
 }

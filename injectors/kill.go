@@ -24,10 +24,13 @@ type Kill struct {
 }
 
 // voidError is a shot that must not count; its word is that of fault.void.
-type voidError struct{ word, text string }
+type voidError struct {
+	word history.VoidReason
+	text string
+}
 
-func (e *voidError) Error() string { return e.text }
-func (e *voidError) Void() string  { return e.word }
+func (e *voidError) Error() string            { return e.text }
+func (e *voidError) Void() history.VoidReason { return e.word }
 
 // Prepare has nothing to write down but the shot: a death is not undone.
 func (k *Kill) Prepare(context.Context, history.Event) (undo.Record, error) {
@@ -39,7 +42,7 @@ func (k *Kill) Inject(_ context.Context, r undo.Record) (history.Span, error) {
 	shot := r.Shot
 	span, err := k.Signal(shot.Fault.Victim, syscall.SIGKILL)
 	if err != nil {
-		return span, &voidError{"moved", fmt.Sprintf("kill %s: %v", shot.Fault.Victim, err)}
+		return span, &voidError{history.Moved, fmt.Sprintf("kill %s: %v", shot.Fault.Victim, err)}
 	}
 	return span, nil
 }
@@ -52,18 +55,18 @@ func (k *Kill) Confirm(ctx context.Context, r undo.Record, applied history.Span)
 		return e.Kind == history.ReplicaExit && e.Replica.Incarnation == shot.Fault.Victim
 	})
 	if err != nil {
-		return applied, none, &voidError{"unconfirmed", fmt.Sprintf("the death of %s was not seen: %v", shot.Fault.Victim, err)}
+		return applied, none, &voidError{history.Unconfirmed, fmt.Sprintf("the death of %s was not seen: %v", shot.Fault.Victim, err)}
 	}
 	if want := "signal: " + syscall.SIGKILL.String(); exit.Replica.Exit != want {
-		return applied, none, &voidError{"unconfirmed", fmt.Sprintf("%s ended by itself (%s) before the kill", shot.Fault.Victim, exit.Replica.Exit)}
+		return applied, none, &voidError{history.Unconfirmed, fmt.Sprintf("%s ended by itself (%s) before the kill", shot.Fault.Victim, exit.Replica.Exit)}
 	}
 	for _, e := range k.Past() {
 		gone := e.Kind == history.ReleaseInvoke || e.Kind == history.FenceObserved
 		if gone && e.Epoch == shot.Epoch && e.From <= applied.To {
-			return applied, none, &voidError{"moved", fmt.Sprintf("%s gave the lock up before the kill (%s)", shot.Fault.Victim, e.Kind)}
+			return applied, none, &voidError{history.Moved, fmt.Sprintf("%s gave the lock up before the kill (%s)", shot.Fault.Victim, e.Kind)}
 		}
 		if a := shot.Fault.Anchor; a > 0 && e.Kind == history.RenewInvoke && e.Epoch == shot.Epoch && e.From > a && e.From <= applied.To {
-			return applied, none, &voidError{"moved", fmt.Sprintf("the kill was meant to come before %s renewed, and came too late: this machine is busy", shot.Fault.Victim)}
+			return applied, none, &voidError{history.Moved, fmt.Sprintf("the kill was meant to come before %s renewed, and came too late: this machine is busy", shot.Fault.Victim)}
 		}
 	}
 	return history.Span{From: applied.From, To: exit.To}, history.Fault{Hits: 1}, nil

@@ -26,20 +26,20 @@ func (p *Pause) Prepare(_ context.Context, shot history.Event) (undo.Record, err
 		found := undo.Find(e.Replica.PID)
 		found.Started = e.Replica.Started
 		if alive, err := found.Lives(); err != nil {
-			return undo.Record{}, &voidError{"no_target", fmt.Sprintf("%s cannot be paused: %v", shot.Fault.Victim, err)}
+			return undo.Record{}, &voidError{history.NoTarget, fmt.Sprintf("%s cannot be paused: %v", shot.Fault.Victim, err)}
 		} else if !alive {
-			return undo.Record{}, &voidError{"moved", fmt.Sprintf("%s is gone already", shot.Fault.Victim)}
+			return undo.Record{}, &voidError{history.Moved, fmt.Sprintf("%s is gone already", shot.Fault.Victim)}
 		}
 		return undo.Record{Process: &found}, nil
 	}
-	return undo.Record{}, &voidError{"no_target", fmt.Sprintf("%s was never started", shot.Fault.Victim)}
+	return undo.Record{}, &voidError{history.NoTarget, fmt.Sprintf("%s was never started", shot.Fault.Victim)}
 }
 
 // Inject sends SIGSTOP. The bracket of the call is the fault's time.
 func (p *Pause) Inject(_ context.Context, r undo.Record) (history.Span, error) {
 	span, err := p.Signal(r.Shot.Fault.Victim, syscall.SIGSTOP)
 	if err != nil {
-		return span, &voidError{"moved", fmt.Sprintf("pause %s: %v", r.Shot.Fault.Victim, err)}
+		return span, &voidError{history.Moved, fmt.Sprintf("pause %s: %v", r.Shot.Fault.Victim, err)}
 	}
 	return span, nil
 }

@@ -105,20 +105,20 @@ func (k *PodKill) podOf(shot history.Event) *history.Pod {
 func (k *PodKill) victim(ctx context.Context, shot history.Event) (kube.Pod, error) {
 	p := k.podOf(shot)
 	if p == nil {
-		return kube.Pod{}, &voidError{"no_target", shot.Fault.Victim + " is in no pod that is known"}
+		return kube.Pod{}, &voidError{history.NoTarget, shot.Fault.Victim + " is in no pod that is known"}
 	}
 	now, there, err := k.Pods.Pod(ctx, p.Name, k.Container)
 	switch {
 	case err != nil:
 		return now, fmt.Errorf("look at pod %s: %w", p.Name, err)
 	case !there:
-		return now, &voidError{"moved", fmt.Sprintf("pod %s of %s is gone", p.Name, shot.Fault.Victim)}
+		return now, &voidError{history.Moved, fmt.Sprintf("pod %s of %s is gone", p.Name, shot.Fault.Victim)}
 	case now.UID != p.UID:
-		return now, &voidError{"moved", fmt.Sprintf("pod %s is another by now: %s had UID %s, this one %s", p.Name, shot.Fault.Victim, p.UID, now.UID)}
+		return now, &voidError{history.Moved, fmt.Sprintf("pod %s is another by now: %s had UID %s, this one %s", p.Name, shot.Fault.Victim, p.UID, now.UID)}
 	case now.Container.Restarts != p.Restarts:
-		return now, &voidError{"moved", fmt.Sprintf("the container of pod %s was started again: %s is over", p.Name, shot.Fault.Victim)}
+		return now, &voidError{history.Moved, fmt.Sprintf("the container of pod %s was started again: %s is over", p.Name, shot.Fault.Victim)}
 	case now.Ending:
-		return now, &voidError{"moved", fmt.Sprintf("pod %s of %s was ending already", p.Name, shot.Fault.Victim)}
+		return now, &voidError{history.Moved, fmt.Sprintf("pod %s of %s was ending already", p.Name, shot.Fault.Victim)}
 	}
 	return now, nil
 }
@@ -171,7 +171,7 @@ func (k *PodKill) sight(ctx context.Context) {
 func (k *PodKill) delete(ctx context.Context, shot history.Event) error {
 	p := k.podOf(shot)
 	if p == nil {
-		return &voidError{"no_target", shot.Fault.Victim + " is in no pod that is known"}
+		return &voidError{history.NoTarget, shot.Fault.Victim + " is in no pod that is known"}
 	}
 	var grace *int64
 	if shot.Fault.Form == fault.ForceDelete {
@@ -182,7 +182,7 @@ func (k *PodKill) delete(ctx context.Context, shot history.Event) error {
 	err := k.Pods.DeletePod(ctx, p.Name, p.UID, grace)
 	switch {
 	case errors.Is(err, kube.ErrGone) || errors.Is(err, kube.ErrAnother):
-		return &voidError{"moved", err.Error()}
+		return &voidError{history.Moved, err.Error()}
 	case errors.Is(err, kube.ErrUnanswered): // what is seen decides
 		k.doubt(shot, err)
 		return nil
@@ -207,10 +207,10 @@ func (k *PodKill) exec(ctx context.Context, shot history.Event, command []string
 	p := k.podOf(shot)
 	exit, _, err := k.Pods.Exec(ctx, p.Name, k.Container, command)
 	if errors.Is(err, kube.ErrNotRun) { // whatever ends it now, we do not
-		return &voidError{"unconfirmed", err.Error()}
+		return &voidError{history.Unconfirmed, err.Error()}
 	}
 	if err == nil && (exit == 126 || exit == 127) {
-		return &voidError{"unconfirmed", fmt.Sprintf("pod %s has no command %q that can be run (exit status %d)", p.Name, command[0], exit)}
+		return &voidError{history.Unconfirmed, fmt.Sprintf("pod %s has no command %q that can be run (exit status %d)", p.Name, command[0], exit)}
 	}
 	if err != nil {
 		k.doubt(shot, err)
@@ -220,10 +220,10 @@ func (k *PodKill) exec(ctx context.Context, shot history.Event, command []string
 
 func (k *PodKill) crash(shot history.Event) error {
 	if k.Send == nil {
-		return &voidError{"unconfirmed", "only a worker of ours dies when it is told to: give the kill an exec"}
+		return &voidError{history.Unconfirmed, "only a worker of ours dies when it is told to: give the kill an exec"}
 	}
 	if err := k.Send(shot.Fault.Victim, protocol.Command{V: protocol.Version, Cmd: protocol.CmdCrash}); err != nil {
-		return &voidError{"moved", fmt.Sprintf("tell %s to crash: %v", shot.Fault.Victim, err)}
+		return &voidError{history.Moved, fmt.Sprintf("tell %s to crash: %v", shot.Fault.Victim, err)}
 	}
 	return nil
 }
@@ -243,13 +243,13 @@ func (k *PodKill) Confirm(ctx context.Context, r undo.Record, applied history.Sp
 	}
 	switch {
 	case d.End != nil && d.End.To < applied.From:
-		return applied, seen, &voidError{"unconfirmed", fmt.Sprintf("%s ended by itself (%s) before the kill", shot.Fault.Victim, exit)}
+		return applied, seen, &voidError{history.Unconfirmed, fmt.Sprintf("%s ended by itself (%s) before the kill", shot.Fault.Victim, exit)}
 	case means == meansWorker && exit == endedWell:
-		return applied, seen, &voidError{"unconfirmed", shot.Fault.Victim + " ended in order and did not crash"}
+		return applied, seen, &voidError{history.Unconfirmed, shot.Fault.Victim + " ended in order and did not crash"}
 	case d.End == nil && (means != meansAPI || d.Object == nil):
-		return applied, seen, &voidError{"unconfirmed", fmt.Sprintf("the death of %s was not seen%s: %v", shot.Fault.Victim, k.hint(shot, means), err)}
+		return applied, seen, &voidError{history.Unconfirmed, fmt.Sprintf("the death of %s was not seen%s: %v", shot.Fault.Victim, k.hint(shot, means), err)}
 	case means == meansAPI && d.Object == nil && k.doubted(shot) != nil && !k.ending(shot, applied):
-		return applied, seen, &voidError{"unconfirmed", fmt.Sprintf("%s ended, and nothing shows that its pod was deleted (%v)", shot.Fault.Victim, k.doubted(shot))}
+		return applied, seen, &voidError{history.Unconfirmed, fmt.Sprintf("%s ended, and nothing shows that its pod was deleted (%v)", shot.Fault.Victim, k.doubted(shot))}
 	}
 	if err := k.moved(shot, applied); err != nil {
 		return applied, seen, err
@@ -362,10 +362,10 @@ func (k *PodKill) moved(shot history.Event, applied history.Span) error {
 		}
 		gone := e.Kind == history.ReleaseInvoke || e.Kind == history.FenceObserved
 		if gone && e.To < applied.From {
-			return &voidError{"moved", fmt.Sprintf("%s gave the lock up before the kill (%s)", shot.Fault.Victim, e.Kind)}
+			return &voidError{history.Moved, fmt.Sprintf("%s gave the lock up before the kill (%s)", shot.Fault.Victim, e.Kind)}
 		}
 		if a := shot.Fault.Anchor; a > 0 && e.Kind == history.RenewInvoke && e.From > a && e.From <= applied.To {
-			return &voidError{"moved", fmt.Sprintf("the kill was meant to come before %s renewed, and came too late", shot.Fault.Victim)}
+			return &voidError{history.Moved, fmt.Sprintf("the kill was meant to come before %s renewed, and came too late", shot.Fault.Victim)}
 		}
 	}
 	return nil

@@ -108,7 +108,7 @@ func watchStop(ctx context.Context, p undo.Process, applied history.Span, lasts 
 		now := clock()
 		switch {
 		case errors.Is(err, errGone):
-			return window, seen, &voidError{"moved", fmt.Sprintf("process %d ended during the fault", p.PID)}
+			return window, seen, &voidError{history.Moved, fmt.Sprintf("process %d ended during the fault", p.PID)}
 		case err != nil:
 			return window, seen, err
 		case all && window.From == 0:
@@ -117,11 +117,11 @@ func watchStop(ctx context.Context, p undo.Process, applied history.Span, lasts 
 		case all:
 			window.To = looked
 		case window.From != 0 && dying(ctx, p):
-			return window, seen, &voidError{"moved", fmt.Sprintf("process %d ended during the fault", p.PID)}
+			return window, seen, &voidError{history.Moved, fmt.Sprintf("process %d ended during the fault", p.PID)}
 		case window.From != 0:
-			return window, seen, &voidError{"unconfirmed", fmt.Sprintf("process %d went on after %s of %s: somebody else has continued it", p.PID, time.Duration(window.Width()), lasts)}
+			return window, seen, &voidError{history.Unconfirmed, fmt.Sprintf("process %d went on after %s of %s: somebody else has continued it", p.PID, time.Duration(window.Width()), lasts)}
 		case now > min(limit, end):
-			return window, seen, &voidError{"unconfirmed", fmt.Sprintf("process %d was never seen to stand still", p.PID)}
+			return window, seen, &voidError{history.Unconfirmed, fmt.Sprintf("process %d was never seen to stand still", p.PID)}
 		}
 		if window.From != 0 {
 			seen.Hits, seen.Observed = 1, window.Width()
@@ -135,7 +135,7 @@ func watchStop(ctx context.Context, p undo.Process, applied history.Span, lasts 
 			if window.From != 0 {
 				return window, seen, nil
 			}
-			return window, seen, &voidError{"unconfirmed", fmt.Sprintf("process %d was never seen to stand still", p.PID)}
+			return window, seen, &voidError{history.Unconfirmed, fmt.Sprintf("process %d was never seen to stand still", p.PID)}
 		}
 	}
 }

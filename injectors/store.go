@@ -50,12 +50,12 @@ func (s *Store) Prepare(ctx context.Context, shot history.Event) (undo.Record, e
 	}
 	defer c.Close()
 	if where.RunID, err = whoAnswers(ctx, c); err != nil {
-		return undo.Record{}, &voidError{"no_target", fmt.Sprintf("the store does not answer: %v", err)}
+		return undo.Record{}, &voidError{history.NoTarget, fmt.Sprintf("the store does not answer: %v", err)}
 	}
 	r := undo.Record{Store: &where}
 	if shot.Fault.Form == string(fault.StoreFreeze) {
 		if r.Process = s.Server.Process(); r.Process == nil {
-			return r, &voidError{"no_target", "the store is no process of this run"}
+			return r, &voidError{history.NoTarget, "the store is no process of this run"}
 		}
 	}
 	return r, nil
@@ -94,7 +94,7 @@ func (s *Store) Inject(ctx context.Context, r undo.Record) (history.Span, error)
 	}
 	span.To = s.Clock()
 	if errors.Is(err, errGone) {
-		return span, &voidError{"moved", "the store's process is gone"}
+		return span, &voidError{history.Moved, "the store's process is gone"}
 	}
 	if err != nil {
 		return span, fmt.Errorf("%s store: %w", f.Do, err)
@@ -168,11 +168,11 @@ func (s *Store) confirmPause(ctx context.Context, r undo.Record, applied history
 	var timedOut net.Error // the connection's deadline is the context's, and either may be noticed first
 	switch unanswered := waiting.Err() != nil || errors.As(err, &timedOut) && timedOut.Timeout(); {
 	case err != nil && !unanswered:
-		return window, seen, &voidError{"unconfirmed", fmt.Sprintf("a write to the paused store failed: %v", err)}
+		return window, seen, &voidError{history.Unconfirmed, fmt.Sprintf("a write to the paused store failed: %v", err)}
 	case window.Width() < int64(lasts)*9/10 && ctx.Err() == nil:
-		return window, seen, &voidError{"unconfirmed", fmt.Sprintf("a write to the paused store was answered after %s of %s", time.Duration(window.Width()), lasts)}
+		return window, seen, &voidError{history.Unconfirmed, fmt.Sprintf("a write to the paused store was answered after %s of %s", time.Duration(window.Width()), lasts)}
 	case seen.Observed < int64(lasts)/2 && ctx.Err() == nil: // the pause was there at its end, and hardly seen
-		return window, seen, &voidError{"unconfirmed", fmt.Sprintf("the write that shows the pause was sent only after %s of %s: this machine is busy", time.Duration(sent-applied.To), lasts)}
+		return window, seen, &voidError{history.Unconfirmed, fmt.Sprintf("the write that shows the pause was sent only after %s of %s: this machine is busy", time.Duration(sent-applied.To), lasts)}
 	}
 	seen.Hits = 1
 	return window, seen, nil
@@ -191,7 +191,7 @@ func (s *Store) confirmDown(ctx context.Context, r undo.Record, applied history.
 	for {
 		looked := s.Clock()
 		if _, err := whoAnswers(ctx, c); err == nil {
-			return window, seen, &voidError{"unconfirmed", fmt.Sprintf("the stopped store answered after %s of %s", time.Duration(window.Width()), lasts)}
+			return window, seen, &voidError{history.Unconfirmed, fmt.Sprintf("the stopped store answered after %s of %s", time.Duration(window.Width()), lasts)}
 		}
 		if ctx.Err() == nil {
 			window.To = looked
@@ -217,24 +217,24 @@ func (s *Store) confirmLife(ctx context.Context, r undo.Record, applied history.
 	var seen history.Fault
 	now, err := whoAnswers(ctx, c)
 	if err != nil {
-		return applied, seen, &voidError{"unconfirmed", fmt.Sprintf("the store does not answer after the fault: %v", err)}
+		return applied, seen, &voidError{history.Unconfirmed, fmt.Sprintf("the store does not answer after the fault: %v", err)}
 	}
 	if now != "" && r.Store.RunID != "" && (now != r.Store.RunID) != changed {
-		return applied, seen, &voidError{"unconfirmed", fmt.Sprintf("the store's run id was %s and is %s", r.Store.RunID, now)}
+		return applied, seen, &voidError{history.Unconfirmed, fmt.Sprintf("the store's run id was %s and is %s", r.Store.RunID, now)}
 	}
 	for what, want := range lives {
 		n, err := c.Exists(ctx, s.witness(r, what)).Result()
 		if err != nil {
-			return applied, seen, &voidError{"unconfirmed", fmt.Sprintf("the witness %q cannot be looked for: %v", what, err)}
+			return applied, seen, &voidError{history.Unconfirmed, fmt.Sprintf("the witness %q cannot be looked for: %v", what, err)}
 		}
 		if (n == 1) != want {
 			text := map[bool]string{true: "is still there", false: "is gone"}[n == 1]
-			return applied, seen, &voidError{"unconfirmed", fmt.Sprintf("the witness %q that was written before the fault %s", what, text)}
+			return applied, seen, &voidError{history.Unconfirmed, fmt.Sprintf("the witness %q that was written before the fault %s", what, text)}
 		}
 	}
 	role, err := told(ctx, c, "replication", "role")
 	if err != nil || role != "" && role != "master" {
-		return applied, seen, &voidError{"unconfirmed", fmt.Sprintf("the store's role is %q: %v", role, err)}
+		return applied, seen, &voidError{history.Unconfirmed, fmt.Sprintf("the store's role is %q: %v", role, err)}
 	}
 	seen.Hits = 1
 	if changed { // for so long nobody answered

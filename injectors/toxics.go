@@ -132,11 +132,11 @@ func (x *Toxics) Prepare(ctx context.Context, shot history.Event) (undo.Record, 
 		rec.Ways = append(rec.Ways, w)
 	}
 	if len(rec.Ways) == 0 {
-		return undo.Record{}, &voidError{"no_target", "no replica's way to the store is struck"}
+		return undo.Record{}, &voidError{history.NoTarget, "no replica's way to the store is struck"}
 	}
 	seen, err := x.measure(ctx, rec.Ways, p.trial.before(), 0)
 	if err != nil {
-		return undo.Record{}, &voidError{"unconfirmed", fmt.Sprintf("the way to the store was disturbed before the fault: %v", err)}
+		return undo.Record{}, &voidError{history.Unconfirmed, fmt.Sprintf("the way to the store was disturbed before the fault: %v", err)}
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -247,9 +247,9 @@ func (x *Toxics) confirm(ctx context.Context, r undo.Record, applied history.Spa
 	}
 	switch {
 	case err != nil:
-		return window(), saw, &voidError{"unconfirmed", fmt.Sprintf("a connection of our own did not show the fault: %v", err)}
+		return window(), saw, &voidError{history.Unconfirmed, fmt.Sprintf("a connection of our own did not show the fault: %v", err)}
 	case saw.Observed < saw.Expected:
-		return window(), saw, &voidError{"unconfirmed", fmt.Sprintf("a connection of our own was not slowed down: %s, expected at least %s",
+		return window(), saw, &voidError{history.Unconfirmed, fmt.Sprintf("a connection of our own was not slowed down: %s, expected at least %s",
 			time.Duration(saw.Observed), need)}
 	}
 	felt := p.felt
@@ -268,7 +268,7 @@ func (x *Toxics) stillOn(ctx context.Context, r undo.Record) error {
 	if lost == "" {
 		return nil
 	}
-	return &voidError{"unconfirmed", "the fault ended before its time: " + lost}
+	return &voidError{history.Unconfirmed, "the fault ended before its time: " + lost}
 }
 
 // lost says which part of a fault is not there any more, or "".

@@ -18,8 +18,8 @@ import (
 func comparedSide(t *testing.T, names ...string) (side []*compare.Observed) {
 	t.Helper()
 	for _, name := range names {
-		r := recorded(t, filepath.Join("..", "compared", name))
-		side = append(side, compare.Observe(analysis.FactsOf(r.Experiment, r.History), "runs/"+name))
+		e, h := filesIn(t, filepath.Join("testdata", "compared", name))
+		side = append(side, compare.Observe(analysis.FactsOf(e, h), "runs/"+name))
 	}
 	return side
 }

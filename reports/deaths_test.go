@@ -53,9 +53,9 @@ func TestAStorySaysHowAPodWasKilled(t *testing.T) {
 		"pods-graceful":             "deleted the pod of r1.1 (pod worker-1) holding drill:leader, with its own grace",
 		"pods-crash":                "crashed r1.1 (pod worker-1) holding drill:leader",
 	} {
-		r, said := podRun(t, name), ""
-		s := NewStory(r.Experiment)
-		for _, e := range r.History.Events {
+		e, h := filesIn(t, filepath.Join("..", "scenarios", "testdata", name))
+		s, said := NewStory(e), ""
+		for _, e := range h.Events {
 			if line := s.Line(e); e.Kind == history.FaultApplied {
 				said = line
 			}
@@ -67,8 +67,8 @@ func TestAStorySaysHowAPodWasKilled(t *testing.T) {
 }
 
 func TestAStorySaysWhatAnObservedDrillStandsOn(t *testing.T) {
-	r := podRun(t, "pods-observed-lease")
-	line := NewStory(r.Experiment).Line(r.History.Events[0])
+	e, h := filesIn(t, filepath.Join("..", "scenarios", "testdata", "pods-observed-lease"))
+	line := NewStory(e).Line(h.Events[0])
 	if !strings.HasSuffix(line, "  2 pods of somebody's own, only watched in Kubernetes v1.36.3; linux/amd64, 2 CPUs") || strings.Contains(line, "redis") {
 		t.Errorf("%q", line)
 	}

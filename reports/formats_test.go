@@ -145,7 +145,7 @@ func hostile(text string) Run {
 		j.Takeovers[i].Class, j.Takeovers[i].End = verdict.ClassCrash, "effect"
 	}
 	e, h := hostileExperiment(text), hostileHistory(text)
-	return Run{Experiment: e, History: h, Judgement: j, Lanes: analysis.FactsOf(e, h).Lanes(j)}
+	return Run{Experiment: e, Record: RecordOf(e, h), Judgement: j, Lanes: analysis.FactsOf(e, h).Lanes(j)}
 }
 
 // attacks are what a key, a note or a line of a log may try.

@@ -30,7 +30,7 @@ func hostileExperiment(text string) *experiments.Experiment {
 }
 
 func hostileHistory(text string) *history.History {
-	fault := &history.Fault{ID: text, Shot: 1, Kind: "kill", Victim: text, Why: text, Detail: text}
+	fault := &history.Fault{ID: text, Shot: 1, Kind: "kill", Victim: text, Why: history.VoidReason(text), Detail: text}
 	h := &history.History{Header: history.Header{Tool: text, Run: text, Experiment: text, Digest: text, Started: "2026-01-02T03:04:05Z"}}
 	for _, e := range []history.Event{
 		{Kind: history.FaultApplied, Op: text, Lock: text, Key: text, Fault: fault},
@@ -171,7 +171,7 @@ func TestTheTerminalIsNotObeyedByOthers(t *testing.T) {
 		r := hostile(text)
 		var said []string
 		story, status := NewStory(r.Experiment), NewStatus(r.Experiment)
-		for _, e := range r.History.Events {
+		for _, e := range hostileHistory(text).Events {
 			said = append(said, story.Line(e))
 			status.Observe(e)
 		}

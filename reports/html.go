@@ -104,7 +104,7 @@ func itemBlock(heading string, items []item) block {
 
 // newDocument puts the page together, in the order in which it is read.
 func newDocument(r Run, mostEvents int) (*document, error) {
-	ev := newEvidence(r.History)
+	ev := newEvidence(r.Record)
 	doc := &document{Verdict: verdictOf(r)}
 	sum, err := embedded(r.Judgement)
 	if err != nil {
@@ -129,7 +129,11 @@ func newDocument(r Run, mostEvents int) (*document, error) {
 		{"reproduce", "How to reproduce it", "Reproduce", reproduceBlocks(r)},
 		{"postmortem", "Post-mortem", "", postmortemBlocks(r)},
 	}
-	doc.Sections = append(doc.Sections, section{"log", "Event log", "", ev.blocks(r, mostEvents)}) // last: by now it knows what was cited
+	log, err := ev.blocks(mostEvents) // last: by now it knows what was cited
+	if err != nil {
+		return nil, err
+	}
+	doc.Sections = append(doc.Sections, section{"log", "Event log", "", log})
 	doc.style()
 	return doc, nil
 }

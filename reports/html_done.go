@@ -54,7 +54,7 @@ func doneBlocks(r Run, ev *evidence) ([]block, error) {
 	if err != nil {
 		return nil, fmt.Errorf("show the experiment: %w", err)
 	}
-	blocks := []block{itemBlock("", stoodOn(r.History))}
+	blocks := []block{itemBlock("", stoodOn(r.Record))}
 	if g := shotGrid(r, ev); g != nil {
 		blocks = append(blocks, block{Heading: "Faults and their victims", Grid: g})
 	} else {
@@ -64,10 +64,10 @@ func doneBlocks(r Run, ev *evidence) ([]block, error) {
 }
 
 // stoodOn is what the run stood on.
-func stoodOn(h *history.History) []item {
+func stoodOn(r *Record) []item {
 	var list []item
-	for i := range h.Events {
-		switch e := &h.Events[i]; {
+	for _, e := range r.done {
+		switch {
 		case e.Environment != nil:
 			list = append(list, item{"stores and fleet", environment(e.Environment)})
 		case e.Calibration != nil:
@@ -79,8 +79,8 @@ func stoodOn(h *history.History) []item {
 
 func shotGrid(r Run, ev *evidence) *grid {
 	events := map[string][]int64{}
-	for i := range r.History.Events {
-		if e := &r.History.Events[i]; e.Fault != nil && e.Kind != history.FaultHit {
+	for _, e := range r.Record.done {
+		if e.Fault != nil {
 			events[e.Op] = append(events[e.Op], e.N)
 		}
 	}
@@ -112,11 +112,9 @@ func shotGrid(r Run, ev *evidence) *grid {
 
 // cleanUpBlocks are the record of what was undone and of what ended.
 func cleanUpBlocks(r Run, ev *evidence) []block {
-	h := r.History
 	g := &grid{Label: "Clean-up record", Columns: []string{"time", "what", "result", "events"}}
 	undone, more := 0, 0
-	for i := range h.Events {
-		e := &h.Events[i]
+	for _, e := range r.Record.done {
 		what, ok := ended(e)
 		if what == "" {
 			continue
@@ -160,7 +158,7 @@ func ended(e *history.Event) (what string, ok bool) {
 
 // reproduceBlocks are how to get the run, and this page, again.
 func reproduceBlocks(r Run) []block {
-	h := r.History.Header
+	h := r.Record.Header
 	again := fmt.Sprintf("lockdrill run experiment.yaml --seed %d", h.Seed)
 	note := "The seed fixes every choice of the run. Real time brings its own: figures of another run differ, its verdict should not."
 	if h.Mode == history.Rehearsal {

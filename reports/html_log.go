@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,11 +13,11 @@ import (
 
 // evidence collects which events the page points at, so that each of them has a line in the event log to land on.
 type evidence struct {
-	h     *history.History
+	of    *Record
 	cited map[int64]bool
 }
 
-func newEvidence(h *history.History) *evidence { return &evidence{h, map[int64]bool{}} }
+func newEvidence(of *Record) *evidence { return &evidence{of, map[int64]bool{}} }
 
 // refs are links into the event log.
 type refs struct {
@@ -29,7 +30,7 @@ func (ev *evidence) cite(numbers []int64, most int) refs {
 	var r refs
 	for _, n := range numbers {
 		switch {
-		case n < 1 || n > int64(len(ev.h.Events)) || slices.Contains(r.Events, n):
+		case n < 1 || n > ev.of.count || slices.Contains(r.Events, n):
 		case len(r.Events) == most:
 			r.More++
 		default:
@@ -52,15 +53,17 @@ type logged struct {
 	n         int64
 	who, what string
 	at        int64
-	rank      int // 0 = evidence, 1 = what the run did, 2 = what replicas said
+	rank      int // evident, ofTheRun, ofReplicas
 }
 
 // blocks is the event log: all that the page points at, and as much of the story as fits.
-func (ev *evidence) blocks(r Run, most int) []block {
-	lines := ev.lines(r)
-	all := len(lines)
+func (ev *evidence) blocks(most int) ([]block, error) {
+	lines, all, err := ev.lines()
+	if err != nil {
+		return nil, err
+	}
 	kept := ev.fit(lines, most)
-	text := fmt.Sprintf("%s of the %s in history.jsonl: each that this page points at, and the story of the run", figures.Count(len(kept)), figures.Plural(len(ev.h.Events), "event"))
+	text := fmt.Sprintf("%s of the %s in history.jsonl: each that this page points at, and the story of the run", figures.Count(len(kept)), figures.Plural(ev.of.count, "event"))
 	if len(kept) < all {
 		text += fmt.Sprintf(", capped: %s left out, those of replicas first", figures.Plural(all-len(kept), "line"))
 	}
@@ -68,40 +71,42 @@ func (ev *evidence) blocks(r Run, most int) []block {
 	for _, l := range kept {
 		g.Rows = append(g.Rows, gridRow{ID: fmt.Sprintf("e%d", l.n), Cells: []gridCell{figureCell(strconv.FormatInt(l.n, 10)), figureCell(fmt.Sprintf("T+%.3fs", float64(l.at)/1e9)), codeCell(l.who), plainCell(l.what)}})
 	}
-	return []block{{Muted: text + "."}, {Fold: &fold{"Show the " + figures.Plural(len(kept), "line"), []block{{Grid: g}}}}}
+	return []block{{Muted: text + "."}, {Fold: &fold{"Show the " + figures.Plural(len(kept), "line"), []block{{Grid: g}}}}}, nil
 }
 
-func (ev *evidence) lines(r Run) []logged {
-	story := NewStory(r.Experiment)
-	var lines []logged
-	for i := range ev.h.Events {
-		e := ev.h.Events[i] // a copy: the story may be told again
-		l := logged{n: e.N, at: e.To, rank: 2}
-		l.who, l.what = story.next(&e)
-		if strings.HasPrefix(e.Source, "runner") || e.Fault != nil || e.Replica != nil || e.Coverage != nil {
-			l.rank = 1
-		}
-		if ev.cited[e.N] {
-			l.rank = 0
-			if l.what == "" {
-				l.who, l.what = e.Source, eventText(&e)
-			}
-		}
-		if l.what != "" {
-			lines = append(lines, l)
+// lines are those of the story that are kept, and of the evidence. all counts those that are not kept, too.
+func (ev *evidence) lines() (lines []logged, all int, err error) {
+	lines, all = slices.Clone(ev.of.told), ev.of.lines
+	seen := map[int64]bool{}
+	for i := range lines {
+		if l := &lines[i]; ev.cited[l.n] {
+			l.rank, seen[l.n] = evident, true
 		}
 	}
-	return lines
+	var missing []int64
+	for n := range ev.cited {
+		if !seen[n] {
+			missing = append(missing, n)
+		}
+	}
+	err = ev.of.events(missing, func(e *history.Event) {
+		l, new := ev.of.again(e)
+		if lines = append(lines, l); new {
+			all++
+		}
+	})
+	slices.SortFunc(lines, func(a, b logged) int { return cmp.Compare(a.n, b.n) })
+	return lines, all, err
 }
 
 // fit keeps all evidence, and of the rest the most important lines.
 func (ev *evidence) fit(lines []logged, most int) []logged {
 	keep := map[int64]bool{}
-	for rank := range 3 {
+	for rank := range ofReplicas + 1 {
 		for _, l := range lines {
-			if l.rank == rank && (rank == 0 || most > 0) {
+			if l.rank == rank && (rank == evident || most > 0) {
 				keep[l.n] = true
-				if rank > 0 {
+				if rank > evident {
 					most--
 				}
 			}
@@ -151,7 +156,7 @@ func eventText(e *history.Event) string {
 	case e.Sample != nil:
 		add("metric %s of %s: %d series %s", e.Sample.Metric, e.Sample.Target, len(e.Sample.Values), e.Sample.Gone)
 	case e.Fault != nil:
-		add("%s %s", e.Op, because(e.Fault.Why, e.Fault.Detail))
+		add("%s %s", e.Op, because(string(e.Fault.Why), e.Fault.Detail))
 	case e.Note != nil:
 		add("%s", because(e.Note.What, e.Note.Why))
 	case e.Coverage != nil:

@@ -60,7 +60,7 @@ func sloBlocks(r Run, ev *evidence) []block {
 		return []block{{Text: "No SLO was judged."}}
 	}
 	var blocks []block
-	if lacks := lackItems(j); len(lacks) > 0 {
+	if lacks := missingItems(j); len(lacks) > 0 {
 		blocks = append(blocks, itemBlock("", lacks))
 	}
 	var rows []sloView
@@ -71,7 +71,7 @@ func sloBlocks(r Run, ev *evidence) []block {
 		if bounded(s) {
 			v.Risk = riskText(s)
 		}
-		v.Why, v.Next = beyond(s, j.Lacks)
+		v.Why, v.Next = beyond(s, j.Missing)
 		v.Why, v.Next = clipped(v.Why, longText), clipped(v.Next, longText)
 		rows = append(rows, v)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -183,13 +184,14 @@ func TestHTMLEmbedsTheVerdict(t *testing.T) {
 
 // sabotaged is a recorded run into which somebody wrote markup, secrets, marks of direction and endless names wherever he could.
 func sabotaged(t testing.TB) Run {
-	r := recorded(t, "fail")
+	e, h := filesIn(t, filepath.Join("testdata", "recorded", "fail"))
+	r := runOf(e, h)
 	j := r.Judgement
 	evil := `</script></style></title><script>document.title="evil"</script><img src=x onerror=alert(1)>` + "\u202e\u2066\x1b[31m\x00\xff" +
 		` redis://admin:hunter2@10.0.0.1/0 --password=hunter2&x javascript:alert(1) ` + strings.Repeat("k", 20_000)
 	utf8 := strings.ToValidUTF8(evil, "") // as the YAML reader demands
 	r.Experiment.Name, r.Experiment.Description = utf8, utf8
-	j.Run.Experiment, j.Run.ID, r.History.Header.Run, r.History.Header.Recorded = evil, evil, evil, evil
+	j.Run.Experiment, j.Run.ID, h.Header.Run, h.Header.Recorded = evil, evil, evil, evil
 	for i := range j.SLOs {
 		j.SLOs[i].Why, j.SLOs[i].Next = evil, evil
 	}
@@ -200,8 +202,8 @@ func sabotaged(t testing.TB) Run {
 	for i := range j.Faults {
 		j.Faults[i].Why, j.Faults[i].Key = evil, evil
 	}
-	for i := range r.History.Events {
-		e := &r.History.Events[i]
+	for i := range h.Events {
+		e := &h.Events[i]
 		if e.Key != "" {
 			e.Key += evil
 		}
@@ -215,6 +217,7 @@ func sabotaged(t testing.TB) Run {
 			e.Replica.Bad, e.Replica.BadLine = 3, evil
 		}
 	}
+	r.Record = RecordOf(e, h)
 	return r
 }
 

@@ -50,7 +50,7 @@ func (s *Suites) Add(r Run) {
 	}
 	for _, p := range []item{
 		{"run", j.Run.ID}, {"verdict", j.Verdict}, {"exitStatus", strconv.Itoa(j.ExitCode)}, {"seed", strconv.FormatInt(j.Run.Seed, 10)},
-		{"timeScale", factor(j.Run.TimeScale)}, {"tool", r.History.Header.Tool}, {"experimentDigest", r.History.Header.Digest},
+		{"timeScale", factor(j.Run.TimeScale)}, {"tool", r.Record.Header.Tool}, {"experimentDigest", r.Record.Header.Digest},
 	} {
 		suite.AddProperty(p.Label, clean(p.Text))
 	}
@@ -135,7 +135,7 @@ func drillCases(r Run) []junit.Testcase {
 	if !j.Run.CleanedUp {
 		text := "clean-up " + cleanUpText(j)
 		lines := []string{text}
-		for _, i := range leftItems(r.History, "") {
+		for _, i := range leftItems(r.Record, "") {
 			lines = append(lines, because(i.Label, i.Text))
 		}
 		dirt = &junit.Result{Type: "dirty", Message: text, Data: strings.Join(lines, "\n")}
@@ -145,7 +145,7 @@ func drillCases(r Run) []junit.Testcase {
 	}
 	cases := []junit.Testcase{faults, end, outcome(class, caseCleanUp, dirt, nil)}
 	if j.Verdict != "pass" && !slices.ContainsFunc(append(numbered(j), cases...), notGreen) { // such as: no SLO was declared
-		text := strings.Join(append([]string{runTally(j)}, whys(j.Lacks)...), "\n")
+		text := strings.Join(append([]string{runTally(j)}, whys(j.Missing)...), "\n")
 		cases[1] = outcome(class, caseEnd, &junit.Result{Type: j.Verdict, Message: runTally(j), Data: text}, nil)
 	}
 	return cases
@@ -158,7 +158,7 @@ func runTally(j *verdict.Judgement) string {
 	return word + ", " + tally(j)
 }
 
-func whys(ls []verdict.Lack) []string {
+func whys(ls []verdict.Missing) []string {
 	var text []string
 	for _, l := range ls {
 		text = append(text, l.Why)

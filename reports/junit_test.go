@@ -27,12 +27,12 @@ func everyRun(t *testing.T) map[string]Run {
 		all[name] = recorded(t, name)
 	}
 	noQuestion := inconclusive()
-	noQuestion.SLOs, noQuestion.Lacks, noQuestion.Run.Steady = nil, nil, true
+	noQuestion.SLOs, noQuestion.Missing, noQuestion.Run.Steady = nil, nil, true
 	noQuestion.Faults = passed().Faults
 	for name, j := range map[string]*verdict.Judgement{"made pass": passed(), "made fail": failed(), "made inconclusive": inconclusive(), "made aborted": aborted(),
 		"made dirty": dirty(), "error": broken(), "no SLO": noQuestion} {
 		e := &experiments.Experiment{Name: "first-drill", Faults: []experiments.Fault{{ID: "kill-holder", Spec: &fault.Kill{}}}}
-		all[name] = Run{Experiment: e, History: &history.History{Header: history.Header{Tool: "lockdrill test"}}, Judgement: j}
+		all[name] = Run{Experiment: e, Record: RecordOf(e, &history.History{Header: history.Header{Tool: "lockdrill test"}}), Judgement: j}
 	}
 	return all
 }

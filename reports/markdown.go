@@ -31,7 +31,7 @@ func Markdown(w io.Writer, r Run, o MarkdownOptions) error {
 	j := r.Judgement
 	m := &md{}
 	m.head(j)
-	m.section("Not cleaned up", leftItems(r.History, o.Folder))
+	m.section("Not cleaned up", leftItems(r.Record, o.Folder))
 	m.promises(j)
 	m.reasons(j)
 	m.section("Takeovers", takeoverItems(j))
@@ -147,9 +147,9 @@ func (m *md) reasons(j *verdict.Judgement) {
 }
 
 // leftItems are the parts of the clean-up that did not succeed, and who undoes them.
-func leftItems(h *history.History, folder string) []item {
+func leftItems(r *Record, folder string) []item {
 	var list []item
-	for _, e := range h.Events {
+	for _, e := range r.done {
 		if e.Kind == history.RunCleanup && !e.Note.OK {
 			list = append(list, item{e.Note.What, cmp.Or(e.Note.Why, "not verified")})
 		}

@@ -27,8 +27,10 @@ func Postmortem(w io.Writer, r Run, o MarkdownOptions) error {
 	m.impact(j)
 	m.violated(j)
 	m.shown(j)
-	m.timeline(r)
-	m.section("Not cleaned up", leftItems(r.History, o.Folder))
+	if err := m.timeline(r); err != nil {
+		return err
+	}
+	m.section("Not cleaned up", leftItems(r.Record, o.Folder))
 	m.section("Was the drill valid?", validityItems(j))
 	m.remarks(j)
 	m.human(pmDetection)
@@ -71,7 +73,7 @@ func (m *md) facts(r Run, o MarkdownOptions) {
 		{"verdict", markdown(verdict)},
 		{"run", markdown(j.Run.ID)},
 		{"when", markdown(runText(j.Run))},
-		{"recorded by", markdown(r.History.Header.Tool)},
+		{"recorded by", markdown(r.Record.Header.Tool)},
 		{"full report", code(o.Report)},
 		{"folder", code(o.Folder)},
 		{"run again", code(o.Reproduce)},
@@ -156,14 +158,17 @@ type moment struct {
 }
 
 // timeline is the run as a person would retell it: faults, what they led to, and the end.
-func (m *md) timeline(r Run) {
-	all := moments(r)
+func (m *md) timeline(r Run) error {
+	all, err := moments(r)
+	if err != nil {
+		return err
+	}
 	m.line("\n## Timeline\n")
 	m.table("T+", "UTC", "what")
-	started, err := time.Parse(time.RFC3339Nano, r.Judgement.Run.Started)
+	started, unknown := time.Parse(time.RFC3339Nano, r.Judgement.Run.Started)
 	for _, at := range all[:min(len(all), mostMoments)] {
 		wall := ""
-		if err == nil {
+		if unknown == nil {
 			wall = started.Add(time.Duration(at.ns)).UTC().Format("15:04:05.0")
 		}
 		m.row(strings.TrimPrefix(figures.Clock(at.ns), "T+"), wall, markdown(at.text))
@@ -171,18 +176,19 @@ func (m *md) timeline(r Run) {
 	if more := len(all) - mostMoments; more > 0 {
 		m.line("\nand %s: see the full report and history.jsonl", figures.Plural(more, "more moment"))
 	}
+	return nil
 }
 
 // moments are the lines of the story that matter afterwards, with the takeovers and duplicates that were concluded from them.
-func moments(r Run) []moment {
-	var all []moment
+func moments(r Run) ([]moment, error) {
+	all := slices.Clone(r.Record.moments)
+	var evidence []int64
+	for _, t := range r.Judgement.Takeovers {
+		evidence = append(evidence, t.Evidence...)
+	}
 	ends := map[int64]int64{} // instant of an event, by its number
-	story := NewStory(r.Experiment)
-	for _, e := range r.History.Events {
-		ends[e.N] = e.To
-		if who, what := story.next(&e); what != "" && matters(e) {
-			all = append(all, moment{e.To, who + ": " + what})
-		}
+	if err := r.Record.events(evidence, func(e *history.Event) { ends[e.N] = e.To }); err != nil {
+		return nil, err
 	}
 	for _, t := range r.Judgement.Takeovers {
 		at := int64(0)
@@ -203,10 +209,10 @@ func moments(r Run) []moment {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b moment) int { return cmp.Compare(a.ns, b.ns) })
-	return all
+	return all, nil
 }
 
-func matters(e history.Event) bool {
+func matters(e *history.Event) bool {
 	switch e.Kind {
 	case history.FaultApplied, history.FaultVoid, history.FaultReverted, history.AbandonKind, history.UnownedEnter, history.StoreIncarnation,
 		history.ReplicaExit, history.RunAbort, history.RunCleanup, history.RunEnd, history.GapKind:

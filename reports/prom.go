@@ -123,15 +123,15 @@ func (m *Metrics) takeovers(j *verdict.Judgement) {
 
 // faults say what may still be at work: of each kind of fault in the file, whether a shot of it was applied and not verified as over.
 func (m *Metrics) faults(r Run) {
-	open := map[string]history.Event{}
-	for _, e := range r.History.Events {
+	open := map[string]*history.Event{}
+	for _, e := range r.Record.done {
 		switch e.Kind {
 		case history.FaultIntent, history.FaultApplied:
 			open[e.Op] = e
 		case history.FaultVerified:
 			delete(open, e.Op)
 		case history.FaultVoid:
-			if open[e.Op].Kind == history.FaultIntent { // it was never applied
+			if x := open[e.Op]; x != nil && x.Kind == history.FaultIntent { // it was never applied
 				delete(open, e.Op)
 			}
 		}

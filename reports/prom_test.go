@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -113,21 +114,20 @@ func TestARehearsalIsNoLastPass(t *testing.T) {
 
 // A fault whose end was not verified may be at work.
 func TestAFaultThatWasNotVerifiedIsActive(t *testing.T) {
-	r := recorded(t, "fail")
+	e, h := filesIn(t, filepath.Join("testdata", "recorded", "fail"))
+	r := runOf(e, h)
 	value := func() float64 {
 		return find(MetricsOf(r), "lockdrill_fault_active", "injector", "pause").GetGauge().GetValue()
 	}
 	if value() != 0 {
 		t.Error("the pause is over, and counts as active")
 	}
-	h := *r.History
-	h.Events = nil
-	for _, e := range r.History.Events {
-		if e.Kind != "fault.verified" || e.Fault.Kind != "pause" {
-			h.Events = append(h.Events, e)
+	r.Record = NewRecord(e, h.Header, nil)
+	for i := range h.Events {
+		if e := &h.Events[i]; e.Kind != "fault.verified" || e.Fault.Kind != "pause" {
+			r.Record.See(e)
 		}
 	}
-	r.History = &h
 	if value() != 1 {
 		t.Error("nothing verified the end of the pause, and it does not count as active")
 	}

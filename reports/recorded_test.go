@@ -27,6 +27,18 @@ func recorded(t testing.TB, name string) Run {
 // runIn is the run whose experiment and history lie in dir.
 func runIn(t testing.TB, dir string) Run {
 	t.Helper()
+	e, h := filesIn(t, dir)
+	return runOf(e, h)
+}
+
+func runOf(e *experiments.Experiment, h *history.History) Run {
+	facts := analysis.FactsOf(e, h)
+	j := facts.Judge()
+	return Run{Experiment: e, Record: RecordOf(e, h), Judgement: j, Lanes: facts.Lanes(j)}
+}
+
+func filesIn(t testing.TB, dir string) (*experiments.Experiment, *history.History) {
+	t.Helper()
 	e, err := experiments.Load(filepath.Join(dir, "experiment.yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -40,12 +52,7 @@ func runIn(t testing.TB, dir string) Run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return judged(e, h)
-}
-
-func judged(e *experiments.Experiment, h *history.History) Run {
-	j := analysis.Judge(e, h)
-	return Run{Experiment: e, History: h, Judgement: j, Lanes: analysis.FactsOf(e, h).Lanes(j)}
+	return e, h
 }
 
 // sixtyKills is a drill of sixty kills of a leader, rehearsed: too long a run to be recorded. No golden file is made of it, as it changes
@@ -60,7 +67,7 @@ func sixtyKills(t testing.TB) Run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return judged(e, d.History)
+	return runOf(e, d.History)
 }
 
 func TestRecordedRunsAreJudgedAsTheirFoldersSay(t *testing.T) {

@@ -3,13 +3,12 @@ package reports
 import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
-	"github.com/lockdrill/lockdrill/history"
 )
 
 // Run is one run, with all that a report may say of it.
 type Run struct {
 	Experiment *experiments.Experiment // as its file was loaded: nothing is scaled yet
-	History    *history.History
+	Record     *Record
 	Judgement  *verdict.Judgement
 	Lanes      *verdict.Lanes      // what is drawn
 	Baseline   *verdict.Comparison // with it as the head; nil = not compared

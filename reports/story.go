@@ -130,7 +130,7 @@ func (s *Story) fault(e *history.Event) string {
 		}
 		return because("confirmed", seen)
 	case history.FaultVoid:
-		return because("VOID ("+f.Why+")", f.Detail)
+		return because("VOID ("+string(f.Why)+")", f.Detail)
 	case history.FaultReverted:
 		switch {
 		case e.Source != "runner" && seen(f).Traits().Fails != "":

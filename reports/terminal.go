@@ -141,7 +141,7 @@ func (p *page) slos(j *verdict.Judgement) {
 		return
 	}
 	p.title(sloTitle(j))
-	p.items(lackItems(j))
+	p.items(missingItems(j))
 	t := table{indent: 2}
 	var above verdict.SLOResult
 	for _, s := range worstFirst(j.SLOs) {
@@ -150,7 +150,7 @@ func (p *page) slos(j *verdict.Judgement) {
 		if s.Verdict == verdict.Pass {
 			continue
 		}
-		s.Why, s.Next = beyond(s, j.Lacks)
+		s.Why, s.Next = beyond(s, j.Missing)
 		if s.Why != "" && s.Why == above.Why && s.Next == above.Next {
 			t.note("why", "as above")
 		} else {
@@ -177,14 +177,14 @@ func sloTitle(j *verdict.Judgement) string {
 	return "SLOs"
 }
 
-// lackItems are the reasons why no question of the run was reached, said once for all rows.
-func lackItems(j *verdict.Judgement) []item {
-	if !slices.ContainsFunc(j.SLOs, func(s verdict.SLOResult) bool { return len(common(s, j.Lacks)) > 0 }) {
+// missingItems are the reasons why no question of the run was reached, said once for all rows.
+func missingItems(j *verdict.Judgement) []item {
+	if !slices.ContainsFunc(j.SLOs, func(s verdict.SLOResult) bool { return len(common(s, j.Missing)) > 0 }) {
 		return nil
 	}
 	var list []item
 	said := map[string]bool{}
-	for _, l := range j.Lacks {
+	for _, l := range j.Missing {
 		list = append(list, item{"run lacks", l.Why})
 		if !said[l.Next] {
 			list = append(list, item{"next", l.Next})
@@ -195,9 +195,9 @@ func lackItems(j *verdict.Judgement) []item {
 }
 
 // common are the reasons of a row that hold for the whole run.
-func common(s verdict.SLOResult, ofRun []verdict.Lack) []verdict.Lack {
-	var ls []verdict.Lack
-	for _, l := range s.Lacks {
+func common(s verdict.SLOResult, ofRun []verdict.Missing) []verdict.Missing {
+	var ls []verdict.Missing
+	for _, l := range s.Missing {
 		if slices.Contains(ofRun, l) {
 			ls = append(ls, l)
 		}
@@ -206,17 +206,17 @@ func common(s verdict.SLOResult, ofRun []verdict.Lack) []verdict.Lack {
 }
 
 // beyond is a row's why and next without what was said above the table.
-func beyond(s verdict.SLOResult, ofRun []verdict.Lack) (why, next string) {
+func beyond(s verdict.SLOResult, ofRun []verdict.Missing) (why, next string) {
 	if len(common(s, ofRun)) == 0 {
 		return s.Why, s.Next
 	}
 	whys, nexts := []string{"as above (run lacks)"}, []string{}
-	for _, l := range s.Lacks {
+	for _, l := range s.Missing {
 		if slices.Contains(ofRun, l) {
 			continue
 		}
 		whys = append(whys, l.Why)
-		if said := func(o verdict.Lack) bool { return o.Next == l.Next }; !slices.ContainsFunc(ofRun, said) && !slices.Contains(nexts, l.Next) {
+		if said := func(o verdict.Missing) bool { return o.Next == l.Next }; !slices.ContainsFunc(ofRun, said) && !slices.Contains(nexts, l.Next) {
 			nexts = append(nexts, l.Next)
 		}
 	}

@@ -103,12 +103,12 @@ func failed() *verdict.Judgement {
 func inconclusive() *verdict.Judgement {
 	j := passed()
 	j.Verdict, j.ExitCode = "inconclusive", 11
-	j.Lacks = []verdict.Lack{{Why: "the steady state was not reached before the first fault: replica r1 is not ready", Next: "see r1.1.stderr in the run's folder"}}
+	j.Missing = []verdict.Missing{{Why: "the steady state was not reached before the first fault: replica r1 is not ready", Next: "see r1.1.stderr in the run's folder"}}
 	j.SLOs[0] = verdict.SLOResult{
 		Lock: "reconciler", Measure: "takeover.p99", Unit: "s", Limit: 4.75, Declared: 95, N: 0, Of: "kill", Verdict: verdict.Inconclusive,
-		Lacks: append(slices.Clone(j.Lacks), verdict.Lack{Why: "no confirmed fault hit an epoch", Next: "299 clean kills are needed for a p99; 3 were declared"}),
+		Missing: append(slices.Clone(j.Missing), verdict.Missing{Why: "no confirmed fault hit an epoch", Next: "299 clean kills are needed for a p99; 3 were declared"}),
 	}
-	j.SLOs[1].Verdict, j.SLOs[1].Lacks = verdict.Inconclusive, j.Lacks
+	j.SLOs[1].Verdict, j.SLOs[1].Missing = verdict.Inconclusive, j.Missing
 	j.Takeovers, j.Bands, j.Probes = nil, nil, []verdict.ProbeSummary{{ID: "lock_keys", Samples: 12, LargestGap: at(2.5), Gaps: 1}, {ID: "ledger"}}
 	j.Faults = nil
 	j.Run.Steady = false

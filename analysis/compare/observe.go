@@ -58,10 +58,10 @@ func Observe(facts *analysis.Facts, folder string) *Observed {
 func (o *Observed) answer(j *verdict.Judgement) {
 	r := &o.run
 	r.Answered = j.ExitCode == verdict.ExitPass || j.ExitCode == verdict.ExitSLOFailed
-	r.Used = j.Run.Status == verdict.StatusCompleted && len(j.Lacks) == 0
+	r.Used = j.Run.Status == verdict.StatusCompleted && len(j.Missing) == 0
 	switch {
-	case len(j.Lacks) > 0:
-		r.Why = j.Lacks[0].Why
+	case len(j.Missing) > 0:
+		r.Why = j.Missing[0].Why
 	case !r.Used:
 		r.Why = "the run did not come to its end"
 	case r.Answered:

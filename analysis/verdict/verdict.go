@@ -46,7 +46,7 @@ type Judgement struct {
 	Run           RunInfo        `json:"run"`
 	Verdict       string         `json:"verdict"` // pass, slo-failed, inconclusive, aborted, dirty, error (the exit code's name)
 	ExitCode      int            `json:"exitCode"`
-	Lacks         []Lack         `json:"lacks"` // why no question of this run was reached, whatever the row
+	Missing       []Missing      `json:"lacks"` // why no question of this run was reached, whatever the row
 	SLOs          []SLOResult    `json:"slos"`
 	Faults        []FaultResult  `json:"faults"`
 	Takeovers     []Takeover     `json:"takeovers"`
@@ -89,30 +89,24 @@ type RunInfo struct {
 
 // SLOResult is one row: an SLO with several limits (max and p95) gives a row for each.
 type SLOResult struct {
-	Lock     string   `json:"lock"`
-	Measure  string   `json:"measure"` // takeover.max, takeover.p95, duplicate_terminal_states, overlap.belief, abandonment.missed ...
-	Unit     string   `json:"unit"`    // s, count, ratio (0 to 1) or value (of a metric, in its own unit)
-	Limit    float64  `json:"limit"`
-	Declared float64  `json:"declared"` // the limit as the file has it, before time_scale
-	Lo       float64  `json:"lo"`
-	Hi       *float64 `json:"hi"`
-	N        int      `json:"n"`
-	Of       string   `json:"of"`               // what n counts, in the singular: kill, job, epoch, effect ...
-	Bound    *float64 `json:"bound,omitempty"`  // "0 of n": upper 95% bound of the rate, where it means something
-	BoundN   int      `json:"boundN,omitempty"` // the n of that bound: independent faults that exposed the lock
-	Verdict  Verdict  `json:"verdict"`
-	Why      string   `json:"why"`
-	Next     string   `json:"next"`
-	Lacks    []Lack   `json:"lacks"`    // what Why and Next were put together from, where the question was not reached
-	Evidence []int64  `json:"evidence"` // event numbers, the most telling first, capped
+	Lock     string    `json:"lock"`
+	Measure  string    `json:"measure"` // takeover.max, takeover.p95, duplicate_terminal_states, overlap.belief, abandonment.missed ...
+	Unit     string    `json:"unit"`    // s, count, ratio (0 to 1) or value (of a metric, in its own unit)
+	Limit    float64   `json:"limit"`
+	Declared float64   `json:"declared"` // the limit as the file has it, before time_scale
+	Lo       float64   `json:"lo"`
+	Hi       *float64  `json:"hi"`
+	N        int       `json:"n"`
+	Of       string    `json:"of"`               // what n counts, in the singular: kill, job, epoch, effect ...
+	Bound    *float64  `json:"bound,omitempty"`  // "0 of n": upper 95% bound of the rate, where it means something
+	BoundN   int       `json:"boundN,omitempty"` // the n of that bound: independent faults that exposed the lock
+	Verdict  Verdict   `json:"verdict"`
+	Why      string    `json:"why"`
+	Next     string    `json:"next"`
+	Missing  []Missing `json:"lacks"`    // what Why and Next were put together from, where the question was not reached
+	Evidence []int64   `json:"evidence"` // event numbers, the most telling first, capped
 
 	Unfit bool `json:"-"` // the question cannot be answered in this run, whatever was measured
-}
-
-// Lack is a reason why a question was not reached, and what to do about it.
-type Lack struct {
-	Why  string `json:"why"`
-	Next string `json:"next"`
 }
 
 // FaultResult is one shot of a fault.

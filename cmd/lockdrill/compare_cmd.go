@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/analysis/compare"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/reports"
@@ -132,16 +131,17 @@ func observeSides(baseArg, headArg string) (base, head []*compare.Observed, err 
 			return nil, nil, err
 		}
 		for _, dir := range dirs {
-			e, h, err := readParts(dir)
+			facts, err := readFacts(dir)
 			if err != nil {
 				return nil, nil, err
 			}
-			id := h.Header.Run + " " + h.Header.Digest
+			h := facts.Header()
+			id := h.Run + " " + h.Digest
 			if other, twice := seen[id]; twice {
-				return nil, nil, usagef("%s and %s are the same run, %s", other, fromHere(dir), h.Header.Run)
+				return nil, nil, usagef("%s and %s are the same run, %s", other, fromHere(dir), h.Run)
 			}
 			seen[id] = fromHere(dir)
-			*side.runs = append(*side.runs, compare.Observe(analysis.FactsOf(e, h), fromHere(dir)))
+			*side.runs = append(*side.runs, compare.Observe(facts, fromHere(dir)))
 		}
 	}
 	return base, head, nil
@@ -160,7 +160,7 @@ func runFolders(arg string) ([]string, error) {
 		}
 		dir := runFolder(name)
 		if !isDir(dir) || isRunFolder(dir) {
-			all = append(all, dir) // readParts says what is wrong with it
+			all = append(all, dir) // openStored says what is wrong with it
 			continue
 		}
 		within, err := runsWithin(dir)

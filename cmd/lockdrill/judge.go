@@ -10,10 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lockdrill/lockdrill/analysis"
-	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/drill"
-	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/reports"
 )
 
@@ -78,7 +75,7 @@ func isDir(path string) bool {
 // judgeDir judges what a run's folder holds and writes verdict.json into it, and the reports that are made of it.
 // Files that are missing, damaged or not of one run are usage errors, and nothing is written.
 func judgeDir(stderr io.Writer, dir string) (reports.Run, error) {
-	r, err := readRun(dir)
+	r, err := readRun(stderr, dir)
 	if err != nil {
 		return r, err
 	}
@@ -90,76 +87,9 @@ func judgeDir(stderr io.Writer, dir string) (reports.Run, error) {
 	if err := writeAtomically(filepath.Join(dir, verdictFile), doc); err != nil {
 		return r, fmt.Errorf("%w; the verdict is not written: once it can be, lockdrill judge %s; to see it now, lockdrill report %[2]s", err, fromHere(dir))
 	}
+	defer sayEvery(stderr, func() string { return "writing the reports of " + fromHere(dir) })()
 	writeReports(stderr, dir, r)
 	return r, nil
-}
-
-// readRun reads and judges what a run's folder holds, and writes nothing.
-func readRun(dir string) (r reports.Run, err error) {
-	e, h, err := readParts(dir)
-	if err != nil {
-		return r, err
-	}
-	facts := analysis.FactsOf(e, h)
-	j := facts.Judge()
-	return reports.Run{Experiment: e, History: h, Judgement: j, Lanes: facts.Lanes(j)}, nil
-}
-
-// readParts reads what a run's folder holds: files of one run, or a usage error.
-func readParts(dir string) (*experiments.Experiment, *history.History, error) {
-	if !isDir(dir) {
-		return nil, nil, usagef("%s: no such folder; runs are folders such as %s", dir, filepath.Join(runsFolder, "latest"))
-	}
-	data, err := readPart(dir, experimentFile)
-	if err != nil {
-		return nil, nil, err
-	}
-	h, err := readHistory(dir)
-	if err != nil {
-		return nil, nil, err
-	}
-	path := filepath.Join(dir, experimentFile)
-	if got := experiments.Digest(data); got != h.Header.Digest {
-		return nil, nil, usagef("%s: not the file of this run: its digest is %s, the history was recorded for %s", path, got, h.Header.Digest)
-	}
-	e, err := experiments.Parse(path, data)
-	if err != nil {
-		return nil, nil, usagef("%w", err)
-	}
-	// A rehearsal of a scaled file may have been at its real durations.
-	if h.Header.Experiment != e.Name || h.Header.TimeScale != e.TimeScale && (h.Header.Mode == history.Live || h.Header.TimeScale != 1) {
-		return nil, nil, usagef("%s: not the history of %s: it says experiment %q at time scale %g, the file %q at %g",
-			filepath.Join(dir, historyFile), path, h.Header.Experiment, h.Header.TimeScale, e.Name, e.TimeScale)
-	}
-	return e, h, nil
-}
-
-func readPart(dir, name string) ([]byte, error) {
-	data, err := os.ReadFile(filepath.Join(dir, name))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, usagef("%s: %s is missing: not the folder of a run", dir, name)
-	case err != nil:
-		return nil, usagef("%s: read: %w", filepath.Join(dir, name), reason(err))
-	}
-	return data, nil
-}
-
-func readHistory(dir string) (*history.History, error) {
-	path := filepath.Join(dir, historyFile)
-	f, err := os.Open(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, usagef("%s: %s is missing: not the folder of a run", dir, historyFile)
-	case err != nil:
-		return nil, usagef("%s: read: %w", path, reason(err))
-	}
-	defer f.Close()
-	h, err := history.Read(f)
-	if err != nil {
-		return nil, usagef("%s: %w", path, err)
-	}
-	return h, nil
 }
 
 // printJudgement says the verdict on stdout: the summary, or verdict.json itself.

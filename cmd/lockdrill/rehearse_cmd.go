@@ -214,49 +214,18 @@ func writeHistory(w io.Writer, h *history.History) error {
 	return nil
 }
 
-// seedsPrinted prints on stderr how far a long rehearsal is.
-type seedsPrinted struct {
-	n    atomic.Int64
-	stop chan struct{}
-	done chan struct{}
-}
-
-// rehearseSeedsOf rehearses e with the seeds from 1 on, and says on w how far that is.
+// rehearseSeedsOf rehearses e with the seeds from 1 on, and says on w every so often how far that is.
 func rehearseSeedsOf(ctx context.Context, w io.Writer, e *experiments.Experiment, seeds int64) (*forecast.Rehearsed, error) {
-	printed := printSeeds(w, seeds)
-	defer printed.close()
-	return rehearsal.Many(ctx, e, sim.DefaultNet(), seeds, printed.count)
-}
-
-const seedsEvery = 2 * time.Second
-
-func printSeeds(w io.Writer, of int64) *seedsPrinted {
-	t := &seedsPrinted{stop: make(chan struct{}), done: make(chan struct{})}
-	go func() {
-		defer close(t.done)
-		began, tick := time.Now(), time.NewTicker(seedsEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-t.stop:
-				return
-			case <-tick.C:
-				n := t.n.Load()
-				line := fmt.Sprintf("rehearsed %d of %d seeds", n, of)
-				if n > 0 {
-					left := time.Duration(float64(time.Since(began)) / float64(n) * float64(of-n))
-					line += ", about " + left.Round(time.Second).String() + " left"
-				}
-				fmt.Fprintln(w, line)
-			}
+	var done atomic.Int64
+	began := time.Now()
+	defer sayEvery(w, func() string {
+		n := done.Load()
+		line := fmt.Sprintf("rehearsed %d of %d seeds", n, seeds)
+		if n > 0 {
+			left := time.Duration(float64(time.Since(began)) / float64(n) * float64(seeds-n))
+			line += ", about " + left.Round(time.Second).String() + " left"
 		}
-	}()
-	return t
-}
-
-func (t *seedsPrinted) count(n int64) { t.n.Store(n) } // of two that come at once the last counts: it is a figure for people
-
-func (t *seedsPrinted) close() {
-	close(t.stop)
-	<-t.done
+		return line
+	})()
+	return rehearsal.Many(ctx, e, sim.DefaultNet(), seeds, done.Store) // of two counts that come at once the last stays: it is a figure for people
 }

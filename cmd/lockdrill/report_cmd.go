@@ -34,7 +34,7 @@ func newReportCmd(io streams) *cobra.Command {
 			return usagef("lockdrill report: unknown format %q%s; formats are %s", name, didYouMean(name, formatNames()), strings.Join(formatNames(), ", "))
 		}
 		dir := runFolder(args[0])
-		r, err := readRun(dir)
+		r, err := readRun(io.Err, dir)
 		if err != nil {
 			return err
 		}

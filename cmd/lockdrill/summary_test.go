@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -31,7 +32,7 @@ func TestSummaryOfARun(t *testing.T) {
 		}
 		return o.Data
 	}
-	r, err := readRun(storedRun(t, t.TempDir(), "20260102T030405.000Z-first-drill"))
+	r, err := readRun(io.Discard, storedRun(t, t.TempDir(), "20260102T030405.000Z-first-drill"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -133,7 +133,7 @@ func (f *tuneFlags) tune(ctx context.Context, io streams) error {
 	m := &measured{}
 	if f.from != "" {
 		var err error
-		if m, err = f.read(); err != nil {
+		if m, err = f.read(io.Err); err != nil {
 			return err
 		}
 		c, err := m.choose()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"strings"
@@ -33,19 +34,19 @@ func noFigure(format string, args ...any) error {
 }
 
 // read takes the hold times from where --from points to.
-func (f *tuneFlags) read() (*measured, error) {
+func (f *tuneFlags) read(w io.Writer) (*measured, error) {
 	if dir := runFolder(f.from); isDir(dir) {
-		return f.readRun(dir)
+		return f.readRun(w, dir)
 	}
 	return f.readScrape()
 }
 
 // readRun takes them from a run's history, in the times of its file.
-func (f *tuneFlags) readRun(dir string) (*measured, error) {
+func (f *tuneFlags) readRun(w io.Writer, dir string) (*measured, error) {
 	if f.series != heldSeries || len(f.labels) > 0 {
 		return nil, usagef("lockdrill tune: --series and --label are for a saved scrape, and %s is a folder", dir)
 	}
-	r, err := readRun(dir)
+	r, err := readRun(w, dir)
 	if err != nil {
 		return nil, err
 	}

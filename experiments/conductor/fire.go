@@ -21,10 +21,10 @@ func (f *Fire) Event() history.Event {
 }
 
 // Resolve asks the store whom the key names, and the claims who that is. It fills in the victim, or says why there is none.
-func (c *Conductor) Resolve(f *Fire, shot *history.Event, holder func() (epoch string, held bool, err error)) (why, detail string) {
+func (c *Conductor) Resolve(f *Fire, shot *history.Event, holder func() (epoch string, held bool, err error)) (why history.VoidReason, detail string) {
 	switch {
 	case f.Why != "":
-		return "no_target", f.Why
+		return history.NoTarget, f.Why
 	case f.Fault.Lock() == "" && len(f.Victims) == 0:
 		shot.Fault.Victim = history.VictimStore
 		return "", ""
@@ -37,16 +37,16 @@ func (c *Conductor) Resolve(f *Fire, shot *history.Event, holder func() (epoch s
 	epoch, held, err := holder()
 	switch {
 	case err != nil:
-		return "no_target", "the lock key could not be read: " + err.Error()
+		return history.NoTarget, "the lock key could not be read: " + err.Error()
 	case !held:
-		return "moved", "the lock key was free at the moment of firing"
+		return history.Moved, "the lock key was free at the moment of firing"
 	}
 	victim, alive := c.owner(epoch)
 	switch {
 	case victim == "":
-		return "no_target", fmt.Sprintf("the lock key names epoch %s, which no replica has claimed", epoch)
+		return history.NoTarget, fmt.Sprintf("the lock key names epoch %s, which no replica has claimed", epoch)
 	case !alive:
-		return "no_target", fmt.Sprintf("the lock key still names %s, which is dead", victim)
+		return history.NoTarget, fmt.Sprintf("the lock key still names %s, which is dead", victim)
 	case f.Epoch != "" && f.Epoch != epoch:
 		detail = fmt.Sprintf("the claims named epoch %s, the store names %s", f.Epoch, epoch)
 	}

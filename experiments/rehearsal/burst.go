@@ -113,7 +113,7 @@ func (s *shot) hitEnough(bursts []*sim.Burst) {
 	}
 	switch t.Outcome() {
 	case burst.Moved:
-		s.void("moved", strings.Join(victims, ", ")+" died during the burst")
+		s.void(history.Moved, strings.Join(victims, ", ")+" died during the burst")
 		s.revert()
 	case burst.None:
 		s.unconfirmed("the burst hit no operation")

@@ -66,7 +66,7 @@ func WhyNot(f *experiments.Fault) string {
 func Simpler(f *experiments.Fault) string { return simulations()[f.Kind()].simpler[f.Spec.Form()] }
 
 func (s *shot) unable() {
-	s.void("error", "cannot be rehearsed: "+WhyNot(s.f))
+	s.void(history.FaultFailed, "cannot be rehearsed: "+WhyNot(s.f))
 	s.revert()
 }
 
@@ -86,7 +86,7 @@ func (s *shot) kill() {
 			at := history.Span{From: s.applied.From, To: s.w.Now()}
 			s.exited(victim, "signal: killed", at)
 			if gave, known := s.gaveUp[s.e.Epoch]; known && gave <= s.applied.To {
-				s.void("moved", victim+" gave the lock up before the kill")
+				s.void(history.Moved, victim+" gave the lock up before the kill")
 				s.revert()
 				return
 			}
@@ -106,7 +106,7 @@ func (s *shot) pause() {
 	}, func() {
 		s.w.After(lasts-callTakes, func() {
 			if !s.w.Alive(victim) {
-				s.void("moved", victim+" died during the pause")
+				s.void(history.Moved, victim+" died during the pause")
 				s.revert()
 				return
 			}

@@ -64,7 +64,7 @@ func (s *shot) apply(takes time.Duration, do func() string, then func()) {
 	from := s.w.Now()
 	s.w.After(takes/2, func() {
 		if why := do(); why != "" {
-			s.void("moved", why)
+			s.void(history.Moved, why)
 			s.revert()
 			return
 		}
@@ -94,7 +94,7 @@ func (s *shot) confirm(window history.Span, saw history.Fault) {
 }
 
 // void says that the shot must not count, and ends what it may have done.
-func (s *shot) void(why, detail string) {
+func (s *shot) void(why history.VoidReason, detail string) {
 	if s.done {
 		return
 	}
@@ -107,7 +107,7 @@ func (s *shot) unconfirmed(detail string) {
 	if s.done || s.over {
 		return
 	}
-	s.void("unconfirmed", detail)
+	s.void(history.Unconfirmed, detail)
 	s.revert()
 }
 
@@ -130,7 +130,7 @@ func (s *shot) revert() {
 		return
 	}
 	if s.over && !s.done { // the run has ended before it was confirmed
-		s.void("unconfirmed", "the run ended first")
+		s.void(history.Unconfirmed, "the run ended first")
 	}
 	s.live = slices.Delete(s.live, i, i+1)
 	if s.undo != nil {

@@ -317,25 +317,25 @@ func (r *run) end(clean bool) error {
 // VoidError says that a shot yields no trial, with the word for it: moved, unconfirmed, no_target.
 type VoidError interface {
 	error
-	Void() string
+	Void() history.VoidReason
 }
 
 // voidDetail says more, for a person.
 func voidDetail(err error) string {
 	if errors.Is(err, context.Canceled) {
-		return "the run ended before it was confirmed"
+		return history.RunEndedFirst
 	}
 	return err.Error()
 }
 
 // voidWord is the word that fault.void carries for err.
-func voidWord(err error) string {
+func voidWord(err error) history.VoidReason {
 	if errors.Is(err, context.Canceled) {
-		return "unconfirmed" // the run ended first
+		return history.Unconfirmed
 	}
 	var v VoidError
 	if errors.As(err, &v) {
 		return v.Void()
 	}
-	return "error"
+	return history.FaultFailed
 }

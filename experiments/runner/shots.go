@@ -162,7 +162,7 @@ func (s *shots) strike(ctx context.Context, r *run, inj Injector, f flown) bool 
 		return false
 	}
 	if err := r.Journal.Mark(f.id, undo.Injected, ""); err != nil {
-		void(r, shot, "error", err.Error())
+		void(r, shot, history.FaultFailed, err.Error())
 		return false
 	}
 	done := shot
@@ -261,7 +261,7 @@ func (s *shots) inOrder() []flown {
 	return append(halts, others...)
 }
 
-func void(r *run, shot history.Event, why, detail string) {
+func void(r *run, shot history.Event, why history.VoidReason, detail string) {
 	e := withFault(shot, func(b *history.Fault) { b.Why, b.Detail = why, detail })
 	e.Kind = history.FaultVoid
 	_, _ = r.Recorder.RecordNow(e)

@@ -15,6 +15,8 @@ import (
 const (
 	sentenceWords = 6 // words behind one another without a figure or a code between them
 	mostGoldens   = 5 // golden files that such words may stand in
+
+	mostTestdata = 400 << 10 // bytes of a file: a longer run shows nothing that a rehearsal in memory does not
 )
 
 // golden says whether a file is one that a test writes under -update. What tests read is none: histories, experiments, mutants, scripts.
@@ -72,6 +74,15 @@ func TestASentenceStandsInFewGoldenFiles(t *testing.T) {
 	for _, problem := range repeated(files) {
 		t.Errorf("%s: leave its figures, and let one file say it (internal/golden: Verdict, Sentences, Book)", problem)
 	}
+}
+
+// A recorded run is as small as its point allows.
+func TestFixturesAreSmall(t *testing.T) {
+	walk(t, func(name string, data []byte) {
+		if strings.Contains(name, "/testdata/") && len(data) > mostTestdata {
+			t.Errorf("%s has %d bytes, at most %d: fewer kills, slower polls, fewer stretches of coverage (docs/testing.md)", name, len(data), mostTestdata)
+		}
+	})
 }
 
 // What the judge says is its own: no report's golden file says it again. Lints are the judge's warnings and a plan's lines.

@@ -56,3 +56,10 @@ func TestABookSaysALongLineOnce(t *testing.T) {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }
+
+func TestCodedLeavesNoSentence(t *testing.T) {
+	got, err := Coded([]byte(`{"slos":[{"why":"2 kills, worst 3s","lock":"a lock","next":"","lacks":[{"next":"wait 4s"}]}],"warnings":["look at 7"]}`))
+	if want := `{"slos":[{"lacks":[{"next":"next(4s)"}],"lock":"a lock","next":"","why":"why(2 3s)"}],"warnings":["warnings(7)"]}`; err != nil || string(got) != want {
+		t.Errorf("%v\n got %s\nwant %s", err, got, want)
+	}
+}

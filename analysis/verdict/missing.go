@@ -1,0 +1,86 @@
+package verdict
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Missing is evidence without which a question is not reached, and what to do about it. Decisions are made by its code; verdict.json
+// has the words alone.
+type Missing struct {
+	Code MissingCode `json:"-"` // "" in a verdict.json that was read
+	Why  string      `json:"why"`
+	Next string      `json:"next"`
+}
+
+// MissingCode says which evidence is missing.
+type MissingCode string
+
+// Of the run as a whole.
+const (
+	MissingEnd           MissingCode = "end"
+	MissingCompletion    MissingCode = "completion"     // why it ended, what to do
+	MissingSteadyState   MissingCode = "steady_state"   // what was missing, what to do
+	MissingTrials        MissingCode = "trials"         // fault, shots that count, shots declared, why the others do not, what to do
+	MissingConfirmations MissingCode = "confirmations"  // likewise, of a fault that gives no trials
+	MissingKind          MissingCode = "kind"           // shot, kind
+	MissingFaultEnd      MissingCode = "fault_end"      // shot
+	MissingLedger        MissingCode = "ledger_entries" // what was lost
+	MissingLiveSystem    MissingCode = "live_system"
+)
+
+// Of what watched.
+const (
+	MissingLooks       MissingCode = "looks"        // probe, for how long, when, max_gap
+	MissingStoreLooks  MissingCode = "store_looks"  // likewise, and the shot that had the store
+	MissingLedgerRead  MissingCode = "ledger_read"  // at the end
+	MissingLockRead    MissingCode = "lock_read"    // likewise, of an observed system
+	MissingHorizon     MissingCode = "horizon"      // by how much, what to do
+	MissingLines       MissingCode = "lines"        // replica, lines that were not events
+	MissingStreamLines MissingCode = "stream_lines" // replica, lines that never came
+	MissingMetrics     MissingCode = "metrics"      // replica
+	MissingSeries      MissingCode = "series"       // target, series
+	MissingScrapes     MissingCode = "scrapes"      // metric, for how long, when
+	MissingLastScrape  MissingCode = "last_scrape"  // target, why
+	MissingAgreement   MissingCode = "agreement"    // of metric and events
+)
+
+// Of what happened at a lock.
+const (
+	MissingEvents       MissingCode = "events"         // lock
+	MissingHits         MissingCode = "hits"           // lock, what to do
+	MissingTakeovers    MissingCode = "takeovers"      // lock, class, what to do
+	MissingContenders   MissingCode = "contenders"     // lock
+	MissingHolders      MissingCode = "holders"        // lock
+	MissingEffects      MissingCode = "effects"        // lock
+	MissingOrder        MissingCode = "order"          // key
+	MissingRequests     MissingCode = "requests"       // lock
+	MissingOffers       MissingCode = "offers"         // lock
+	MissingFences       MissingCode = "fences"         // lock
+	MissingFinishedJobs MissingCode = "finished_jobs"  // lock
+	MissingMinJobs      MissingCode = "min_jobs"       // finished, at least
+	MissingWork         MissingCode = "work"           // lock
+	MissingJeopardy     MissingCode = "jeopardy"       // lock
+	MissingWorkEnds     MissingCode = "work_ends"      // lock
+	MissingDoneHolders  MissingCode = "done_holders"   // lock
+	MissingAnswers      MissingCode = "answers"        // operation, lock
+	MissingValues       MissingCode = "values"         // what of, whose
+	MissingCleanTrials  MissingCode = "clean_trials"   // trials, quantile, how many it takes, what to do
+	MissingMoreTrials   MissingCode = "more_trials"    // trials that missed, quantile, how many it takes, how many clean, what to do
+	MissingMoreValues   MissingCode = "more_values"    // values that missed, of, quantile, how many it takes
+	MissingMarginToLuck MissingCode = "margin_to_luck" // worst, sum, what to do
+)
+
+// Lacking is the missing evidence of a code with its parameters: the only place where its sentences are made.
+func Lacking(code MissingCode, parameters ...any) Missing {
+	why, next := code.sentences()
+	return Missing{Code: code, Why: fill(why, parameters), Next: fill(next, parameters)}
+}
+
+// fill puts parameters into the places of a sentence, not all of which need have one.
+func fill(sentence string, parameters []any) string {
+	if !strings.Contains(sentence, "%[") {
+		parameters = nil
+	}
+	return fmt.Sprintf(sentence, parameters...)
+}

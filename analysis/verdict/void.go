@@ -1,0 +1,59 @@
+package verdict
+
+import "github.com/lockdrill/lockdrill/history"
+
+// VoidCode says why a shot of a fault, or one trial of it, counts for nothing.
+type VoidCode string
+
+// What the history says, and what the judge concludes.
+const (
+	VoidNoTarget     = VoidCode(history.NoTarget)
+	VoidMoved        = VoidCode(history.Moved)
+	VoidUnconfirmed  = VoidCode(history.Unconfirmed)
+	VoidFailed       = VoidCode(history.FaultFailed)
+	VoidNoTime       = VoidCode("no_time") // unconfirmed, since the run ended first
+	VoidUnknown      = VoidCode("unknown") // this lockdrill does not know the kind
+	VoidNeverApplied = VoidCode("never_applied")
+	VoidNothingOwed  = VoidCode("nothing_owed") // the victim's work was finished
+	VoidNoDemand     = VoidCode("no_demand")    // nobody else wanted the key
+	VoidUndecided    = VoidCode("undecided")    // given back or taken away: nothing tells
+)
+
+// Void is one such reason; the zero Void is none. Detail is for a person.
+type Void struct {
+	Code   VoidCode
+	Detail string
+}
+
+// VoidOf is the reason that a fault.void gives.
+func VoidOf(f *history.Fault) Void {
+	code := VoidCode(f.Why)
+	if f.Why == history.Unconfirmed && f.Detail == history.RunEndedFirst {
+		code = VoidNoTime
+	}
+	return Void{code, f.Detail}
+}
+
+// IsVoid reports that there is a reason.
+func (v Void) IsVoid() bool { return v != Void{} }
+
+// String is the reason in a few words: the code that the history has for it, and the detail.
+func (v Void) String() string {
+	word := string(v.Code)
+	switch v.Code {
+	case VoidNoTime:
+		word = string(VoidUnconfirmed)
+	case VoidNeverApplied:
+		return "never applied"
+	case VoidNothingOwed:
+		return "nothing owed: all work under its keys was finished"
+	case VoidNoDemand:
+		return "no demand: nobody else wanted the key"
+	case VoidUndecided:
+		return "the lock went to another before its lease was over, and nothing tells whether its holder gave it back"
+	}
+	if v.Detail == "" {
+		return word
+	}
+	return word + ": " + v.Detail
+}

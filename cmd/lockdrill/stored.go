@@ -1,0 +1,147 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+
+	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/reports"
+)
+
+// stored is a run's folder whose history is being read: experiment and history are of one run.
+type stored struct {
+	dir    string
+	exp    *experiments.Experiment
+	file   *os.File
+	events *history.Reader
+	size   int64        // of the history, bytes
+	passed atomic.Int64 // of these
+}
+
+// openStored opens what a run's folder holds. Files that are missing, damaged or not of one run are usage errors.
+func openStored(dir string) (*stored, error) {
+	if !isDir(dir) {
+		return nil, usagef("%s: no such folder; runs are folders such as %s", dir, filepath.Join(runsFolder, "latest"))
+	}
+	data, err := readPart(dir, experimentFile)
+	if err != nil {
+		return nil, err
+	}
+	s := &stored{dir: dir}
+	if s.file, err = os.Open(s.path(historyFile)); err != nil {
+		return nil, partError(dir, historyFile, err)
+	}
+	if err := s.begin(data); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *stored) path(name string) string { return filepath.Join(s.dir, name) }
+
+func (s *stored) close() { _ = s.file.Close() } // it was only read
+
+// begin reads the history's first line, and holds the experiment against it.
+func (s *stored) begin(experiment []byte) (err error) {
+	if info, err := s.file.Stat(); err == nil {
+		s.size = info.Size()
+	}
+	if s.events, err = history.NewReader(s); err != nil {
+		return usagef("%s: %w", s.path(historyFile), err)
+	}
+	h, path := s.events.Header(), s.path(experimentFile)
+	if got := experiments.Digest(experiment); got != h.Digest {
+		return usagef("%s: not the file of this run: its digest is %s, the history was recorded for %s", path, got, h.Digest)
+	}
+	if s.exp, err = experiments.Parse(path, experiment); err != nil {
+		return usagef("%w", err)
+	}
+	// A rehearsal of a scaled file may have been at its real durations.
+	if e := s.exp; h.Experiment != e.Name || h.TimeScale != e.TimeScale && (h.Mode == history.Live || h.TimeScale != 1) {
+		return usagef("%s: not the history of %s: it says experiment %q at time scale %g, the file %q at %g",
+			s.path(historyFile), path, h.Experiment, h.TimeScale, e.Name, e.TimeScale)
+	}
+	return nil
+}
+
+// Read is the history's file, and counts.
+func (s *stored) Read(p []byte) (int, error) {
+	n, err := s.file.Read(p)
+	s.passed.Add(int64(n))
+	return n, err
+}
+
+// facts reads the history, and shows each event to see as well.
+func (s *stored) facts(see func(*history.Event)) (*analysis.Facts, error) {
+	facts, err := analysis.Read(s.exp, history.Tee(s.events, see))
+	if err != nil {
+		return nil, usagef("%s: %w", s.path(historyFile), err)
+	}
+	return facts, nil
+}
+
+// readFacts reads what a run's folder holds, and judges nothing.
+func readFacts(dir string) (*analysis.Facts, error) {
+	s, err := openStored(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	return s.facts(func(*history.Event) {})
+}
+
+// readRun reads and judges what a run's folder holds, and writes nothing. On w it says how far it is with a long history.
+func readRun(w io.Writer, dir string) (reports.Run, error) {
+	s, err := openStored(dir)
+	if err != nil {
+		return reports.Run{}, err
+	}
+	defer s.close()
+	stop := sayEvery(w, func() string {
+		if s.passed.Load() == s.size {
+			return "judging " + fromHere(dir)
+		}
+		return fmt.Sprintf("read %d%% of %s", 100*s.passed.Load()/max(1, s.size), s.path(historyFile))
+	})
+	defer stop()
+	record := reports.NewRecord(s.exp, s.events.Header(), s.again)
+	facts, err := s.facts(record.See)
+	if err != nil {
+		return reports.Run{}, err
+	}
+	j := facts.Judge()
+	return reports.Run{Experiment: s.exp, Record: record, Judgement: j, Lanes: facts.Lanes(j)}, nil
+}
+
+// again reads single events once more, whether the run is still open or not.
+func (s *stored) again(numbers []int64, see func(*history.Event)) error {
+	f, err := os.Open(s.path(historyFile))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return s.events.Marks().Events(f, numbers, see)
+}
+
+func readPart(dir, name string) ([]byte, error) {
+	data, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		return nil, partError(dir, name, err)
+	}
+	return data, nil
+}
+
+func partError(dir, name string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return usagef("%s: %s is missing: not the folder of a run", dir, name)
+	}
+	return usagef("%s: read: %w", filepath.Join(dir, name), reason(err))
+}

@@ -1,0 +1,36 @@
+package history
+
+import "strings"
+
+// VoidReason is why a shot of a fault yields no trial: Fault.Why of fault.void.
+type VoidReason string
+
+const (
+	NoTarget    VoidReason = "no_target"   // there was nobody to strike
+	Moved       VoidReason = "moved"       // whom it was to strike was another by then, or gone
+	Unconfirmed VoidReason = "unconfirmed" // it was not seen to have done what it was to do
+	FaultFailed VoidReason = "error"       // what was to bring it about broke
+)
+
+// RunEndedFirst is the detail of a shot that was not confirmed because there was no time left for it.
+const RunEndedFirst = "the run ended before it was confirmed"
+
+// Unsteady is what the steady state lacked, as far as advice depends on it.
+type Unsteady string
+
+const (
+	NotReady          Unsteady = "not_ready"    // a replica
+	NoKnownPod        Unsteady = "no_known_pod" // holds a lock of an observed system
+	OtherwiseUnsteady Unsteady = "otherwise"
+)
+
+// Unsteady tells it from the sentence that the phase was entered with, which is all that histories hold: the one place that reads it.
+func (p *Phase) Unsteady() Unsteady {
+	switch {
+	case strings.Contains(p.Why, "not ready"):
+		return NotReady
+	case strings.Contains(p.Why, "no pod that is known holds"):
+		return NoKnownPod
+	}
+	return OtherwiseUnsteady
+}

@@ -89,7 +89,7 @@ func (j *judging) effects(lock string, m *measured) {
 func (j *judging) busyRows(lock string, limit *experiments.BusyLimit) []verdict.SLOResult {
 	b := j.ix.busyOf(lock)
 	m := measured{n: b.asked, of: "acquire", evidence: b.evidence, next: "wait longer than the ttl, or shorten the ttl: a wait that is shorter than the lease is busy for the rest of it"}
-	if l := j.ix.lock(lock); l != nil && l.Loop() { // it tries and does not wait
+	if l := j.ix.exp.Lock(lock); l != nil && l.Loop() { // it tries and does not wait
 		m.next = "poll less often, or raise the limit"
 	}
 	m.saw = fmt.Sprintf("%s of %s refused while the holder was dead or done, over %s", figures.Count(b.count.lo), figures.Plural(b.asked, "acquire"), b.time)
@@ -122,7 +122,7 @@ func (j *judging) stranded(lock string, minJobs int) measured {
 	if !known {
 		m.hi = open
 	}
-	if l := j.ix.lock(lock); l != nil && l.Loop() {
+	if l := j.ix.exp.Lock(lock); l != nil && l.Loop() {
 		m.saw = fmt.Sprintf("%d times nobody took the loop over", t.lo)
 	} else if d.jobs == 0 {
 		m.missing = append(m.missing, verdict.Lacking(verdict.MissingOffers, lock))

@@ -7,6 +7,7 @@
 package experiments
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/lockdrill/lockdrill/lockcore"
@@ -109,6 +110,35 @@ const (
 
 // Observed reports a system that is watched and struck, and not made by the run.
 func (e *Experiment) Observed() bool { return e.System.Mode == ModeObserve }
+
+// Lock is the lock of that name; nil = there is none.
+func (e *Experiment) Lock(name string) *Lock {
+	for i := range e.System.Locks {
+		if l := &e.System.Locks[i]; l.Name == name {
+			return l
+		}
+	}
+	return nil
+}
+
+// WorkUnder is the stream of jobs under a lock; nil = it has none.
+func (e *Experiment) WorkUnder(lock string) *Work {
+	for i := range e.System.Work {
+		if w := &e.System.Work[i]; w.Lock == lock {
+			return w
+		}
+	}
+	return nil
+}
+
+// ReplicaNames are the names of the replicas that a run starts; observed ones get theirs as they are seen.
+func (e *Experiment) ReplicaNames() []string {
+	names := make([]string, e.System.Replicas)
+	for i := range names {
+		names[i] = fmt.Sprintf("r%d", i+1)
+	}
+	return names
+}
 
 // Lock is a named lock with its policy. A lock whose policy has a Loop is a leader loop with one key; any other lock is taken
 // per job, with key = KeyPrefix + job id.

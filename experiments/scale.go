@@ -1,12 +1,14 @@
 package experiments
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
 	"reflect"
 	"time"
 
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
@@ -72,7 +74,7 @@ func copyScaled(to, from reflect.Value, by float64) {
 	default:
 		to.Set(from)
 		if from.Type() == durationType {
-			to.SetInt(int64(math.Round(float64(from.Int()) * by)))
+			to.SetInt(int64(fault.Scaled(time.Duration(from.Int()), by)))
 		}
 	}
 }
@@ -87,17 +89,11 @@ const minOverhead = 5
 
 // CheckScale refuses a time scale at which a lock's op timeout or stop budget would be less than five times p99, the measured
 // overhead that does not scale (round trips, timers): such a run would measure this machine and not the policy.
-// e may be scaled already or not; at real time nothing is refused.
+// e is scaled; at real time nothing is refused.
 func CheckScale(e *Experiment, p99 time.Duration) error {
-	scale := e.TimeScale
-	if e.Scaled != 0 {
-		scale = e.Scaled
-	}
+	scale := cmp.Or(e.Scaled, 1)
 	if scale == 1 {
 		return nil
-	}
-	if e.Scaled == 0 {
-		e = Scale(e)
 	}
 	least := minOverhead * p99
 	for _, l := range e.System.Locks {

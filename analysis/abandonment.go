@@ -1,8 +1,13 @@
 package analysis
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // tally is a count that lies surely in [lo, hi].
@@ -169,4 +174,86 @@ func (ix *Facts) reached(incarnation string, from, to int64) bool {
 		}
 	}
 	return false
+}
+
+// rawAbandonments is the count, whatever their reason.
+func (j *judging) rawAbandonments(lock string) measured {
+	g := j.giveups[lock]
+	m := measured{
+		measure: "abandonments", unit: "count", lo: int64(g.raw), hi: int64(g.raw), n: g.worked, of: "epoch",
+		saw: fmt.Sprintf("%s of %s that worked", figures.Count(g.raw), figures.Plural(g.worked, "epoch")), evidence: g.evidence,
+		why: reasons(g.list), next: "see which were needed: an abandonment SLO tells a safe policy from a hasty one",
+	}
+	if g.worked == 0 {
+		m.missing = append(m.missing, verdict.Lacking(verdict.MissingWork, lock))
+	}
+	m.missing = append(m.missing, j.garbled()...)
+	return j.needFault(lock, m)
+}
+
+// reasons counts abandonments by their reason: "count 3, deadline 1".
+func reasons(as []verdict.Abandonment) string {
+	n := map[string]int{}
+	for _, a := range as {
+		n[a.Reason]++
+	}
+	var parts []string
+	for _, r := range []string{"count", "deadline", "not_owned", "context"} {
+		if n[r] > 0 {
+			parts = append(parts, fmt.Sprintf("%s %d", r, n[r]))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// abandonmentRows judges how the lock was given up: missed, late and needless each on a row of its own.
+func (j *judging) abandonmentRows(lock string, limits *experiments.AbandonmentLimits) []verdict.SLOResult {
+	g := j.giveups[lock]
+	missing := j.claimsMissing(lock)
+	if g.jeopardies.lo == 0 {
+		missing = append([]verdict.Missing{verdict.Lacking(verdict.MissingJeopardy, lock)}, missing...)
+	}
+	exposed, _ := j.exposures(lock)
+	var rows []verdict.SLOResult
+	for _, x := range []struct {
+		name, next string
+		limit      *int
+		t          tally
+	}{
+		{verdict.Missed, "use a policy with a deadline (class standard or critical): the holder must stop by itself before its lease ends", limits.Missed, g.missed},
+		{verdict.Late, "give the work a larger stop budget, or count fewer failures: N * interval + op timeout must stay below the ttl", limits.Late, g.late},
+		{verdict.Needless, "allow more failures before giving up (class standard: only the deadline decides)", limits.Needless, g.needless},
+	} {
+		if x.limit == nil {
+			continue
+		}
+		m := measured{
+			measure: "abandonment." + x.name, unit: "count", lo: int64(x.t.lo), hi: int64(x.t.hi), n: g.jeopardies.lo, of: "jeopardy", faults: exposed,
+			saw:  fmt.Sprintf("%s %s, with %s in jeopardy", figures.Count(x.t.lo), x.name, figures.Plural(g.jeopardies.lo, "epoch")),
+			next: x.next, evidence: g.evidence, missing: missing,
+		}
+		m.why = g.firstOf(x.name)
+		rows = append(rows, j.row(lock, int64(*x.limit), m))
+	}
+	return rows
+}
+
+// firstOf describes the first epoch that was missed, late or needless.
+func (g giveUps) firstOf(name string) string {
+	for _, a := range g.list {
+		if a.Timing == name || a.Need == name {
+			text := "key " + a.Key + ", epoch " + a.Epoch
+			if a.FenceLag != nil {
+				text += fmt.Sprintf(", work stopped %s after the validity end", figures.Short(figures.Nanoseconds(a.FenceLag.Lo)))
+				switch {
+				case a.Timing != verdict.Timely && a.FenceLag.Lo < 0: // a pause, or a key that was taken away
+					text = fmt.Sprintf("key %s, epoch %s, worked %s past the lease's end", a.Key, a.Epoch, figures.Short(figures.Nanoseconds(a.Unowned.Lo)))
+				case a.FenceLag.Lo < 0:
+					text = fmt.Sprintf("key %s, epoch %s, work stopped %s before the validity end", a.Key, a.Epoch, figures.Short(figures.Nanoseconds(-a.FenceLag.Lo)))
+				}
+			}
+			return text
+		}
+	}
+	return ""
 }

@@ -1,7 +1,12 @@
 package analysis
 
 import (
+	"fmt"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
@@ -115,4 +120,29 @@ func (ix *Facts) doneAt(e *epoch) (history.Span, bool) {
 		return e.belief.end, e.belief.end.From != open && e.belief.end.To != open
 	}
 	return d.Span, dead
+}
+
+// busyRows judges refusals of a lock whose holder was dead or done.
+func (j *judging) busyRows(lock string, limit *experiments.BusyLimit) []verdict.SLOResult {
+	b := j.ix.busyOf(lock)
+	m := measured{n: b.asked, of: "acquire", evidence: b.evidence, next: "wait longer than the ttl, or shorten the ttl: a wait that is shorter than the lease is busy for the rest of it"}
+	if l := j.ix.exp.Lock(lock); l != nil && l.Loop() { // it tries and does not wait
+		m.next = "poll less often, or raise the limit"
+	}
+	m.saw = fmt.Sprintf("%s of %s refused while the holder was dead or done, over %s", figures.Count(b.count.lo), figures.Plural(b.asked, "acquire"), b.time)
+	if b.asked == 0 {
+		m.missing = []verdict.Missing{verdict.Lacking(verdict.MissingRequests, lock)}
+	}
+	m.missing = append(m.missing, j.garbled()...)
+	m = j.needFault(lock, m)
+	var rows []verdict.SLOResult
+	if limit.MaxCount != nil {
+		m.measure, m.unit, m.lo, m.hi = "busy.count", "count", int64(b.count.lo), int64(b.count.hi)
+		rows = append(rows, j.row(lock, int64(*limit.MaxCount), m))
+	}
+	if limit.MaxTime != nil {
+		m.measure, m.unit, m.lo, m.hi = "busy.time", "s", b.time.lo, b.time.hi
+		rows = append(rows, j.row(lock, int64(*limit.MaxTime), m))
+	}
+	return rows
 }

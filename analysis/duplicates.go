@@ -1,9 +1,12 @@
 package analysis
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // Kinds of duplicate terminal states.
@@ -116,4 +119,46 @@ func (ix *Facts) unresolved(lock string) int {
 		}
 	}
 	return n
+}
+
+// duplicates: applied terminal writes beyond the first of each job.
+func (j *judging) duplicates(lock string, minJobs int) measured {
+	d := j.dups[lock]
+	m := measured{
+		measure: "duplicate_terminal_states", unit: "count", lo: int64(d.extra), hi: int64(d.extra), n: d.finished, of: "job",
+		saw: fmt.Sprintf("%s in %s that finished", figures.Count(d.extra), figures.Plural(d.finished, "job")), missing: j.jobsMissing(lock, minJobs),
+	}
+	m.faults, _ = j.exposures(lock)
+	if _, final := j.ix.finalAt(); !final {
+		m.hi = open
+		if d.open > 0 {
+			m.saw += fmt.Sprintf(", %s of unknown outcome", figures.Plural(d.open, "terminal write"))
+		}
+	}
+	if d.prevented > 0 {
+		m.saw += fmt.Sprintf(", %d more prevented by the ledger", d.prevented)
+	}
+	if len(d.list) > 0 {
+		first := d.list[0]
+		m.why, m.next = duplicateText(first), duplicateAdvice(first)
+		for _, x := range d.list {
+			m.evidence = append(m.evidence, x.Evidence...)
+		}
+	}
+	return m
+}
+
+func duplicateText(d verdict.Duplicate) string {
+	var parts []string
+	for i, e := range d.Epochs {
+		parts = append(parts, "by epoch "+e+" at "+figures.Clock(figures.Nanoseconds(d.At[i])))
+	}
+	return "job " + d.Job + " was finished " + strings.Join(parts, " and ") + " (" + strings.Join(d.Kinds, ", ") + ")"
+}
+
+func duplicateAdvice(d verdict.Duplicate) string {
+	if slices.Contains(d.Kinds, dupStale) {
+		return "let the resource compare fences (fenced: true), so that a superseded holder cannot write"
+	}
+	return "look at the job's state under the lock before working (look: true), or let the resource refuse a second terminal state (strict: true)"
 }

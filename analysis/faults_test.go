@@ -371,3 +371,30 @@ func TestBandsOfFaults(t *testing.T) {
 		}
 	}
 }
+
+// A fault of a kind that this version does not know has no trials, and leaves every answer that depends on the run open: it is not
+// judged as a pause, which it may be nothing like.
+func TestAFaultOfAnUnknownKindIsNotJudged(t *testing.T) {
+	known := edited(t, "good-drill", func(*experiments.Experiment, *history.Event) {})
+	j := edited(t, "good-drill", func(_ *experiments.Experiment, ev *history.Event) {
+		if ev.Fault != nil {
+			ev.Fault.Kind = "melt"
+		}
+	})
+	if known.Verdict != string(verdict.Pass) || j.Verdict != string(verdict.Inconclusive) {
+		t.Errorf("known: %s, unknown: %s", known.Verdict, j.Verdict)
+	}
+	if len(j.Missing) == 0 || !strings.Contains(j.Missing[len(j.Missing)-1].Why, "melt") {
+		t.Errorf("missing %+v", j.Missing)
+	}
+	for _, f := range j.Faults {
+		if f.Confirmed || !strings.Contains(f.Why, "melt") {
+			t.Errorf("%s: confirmed %t, %s", f.ID, f.Confirmed, f.Why)
+		}
+	}
+	for _, x := range j.Takeovers {
+		if x.Fault != "" {
+			t.Errorf("a takeover after %s, %s", x.Fault, x.Class)
+		}
+	}
+}

@@ -2,10 +2,13 @@ package analysis
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // reExecuted counts the executions of jobs that were executed before, by an earlier epoch. Work that was surely complete counts
@@ -98,4 +101,66 @@ func (ix *Facts) horizon(lock string) (at int64, faulted bool) {
 		at = max(at, end.To)
 	}
 	return plus(at, int64(forecast.Horizon(ix.exp, lock))), faulted
+}
+
+// jobsMissing are the clauses for measures of jobs.
+func (j *judging) jobsMissing(lock string, minJobs int) []verdict.Missing {
+	var ls []verdict.Missing
+	d := j.dups[lock]
+	if d.finished == 0 {
+		ls = append(ls, verdict.Lacking(verdict.MissingFinishedJobs, lock))
+	} else {
+		ls = fewJobs(d.finished, minJobs)
+	}
+	if exposed, _ := j.exposures(lock); exposed == 0 {
+		ls = append(ls, j.notExposed(lock))
+	}
+	return append(ls, j.ledgerMissing(lock)...)
+}
+
+func fewJobs(finished, least int) []verdict.Missing {
+	if finished >= least {
+		return nil
+	}
+	return []verdict.Missing{verdict.Lacking(verdict.MissingMinJobs, figures.Count(finished), figures.Plural(least, "job"))}
+}
+
+// stranded is work that is still open at the horizon.
+func (j *judging) stranded(lock string, minJobs int) measured {
+	t, evidence, known := j.ix.strandedOf(lock)
+	d := j.dups[lock]
+	m := measured{
+		measure: "stranded", unit: "count", lo: int64(t.lo), hi: int64(t.hi), n: d.jobs, of: "job", evidence: evidence,
+		saw:  fmt.Sprintf("%s still open at the horizon, of %s", figures.Count(t.lo), figures.Plural(d.jobs, "job")),
+		next: "redeliver unfinished work, and let more than one replica want it",
+	}
+	if !known {
+		m.hi = open
+	}
+	if l := j.ix.exp.Lock(lock); l != nil && l.Loop() {
+		m.saw = fmt.Sprintf("%d times nobody took the loop over", t.lo)
+	} else if d.jobs == 0 {
+		m.missing = append(m.missing, verdict.Lacking(verdict.MissingOffers, lock))
+	} else {
+		m.missing = append(m.missing, fewJobs(d.finished, minJobs)...)
+	}
+	m.missing = append(m.missing, j.blind(probeLedger, j.window())...)
+	return j.needFault(lock, m)
+}
+
+// reExecutions counts work done again.
+func (j *judging) reExecutions(lock string, minJobs int) measured {
+	t, evidence := j.ix.reExecuted(lock)
+	d := j.dups[lock]
+	m := measured{
+		measure: "re_executed", unit: "count", lo: int64(t.lo), hi: int64(t.hi), n: d.finished, of: "job", evidence: evidence,
+		saw:  fmt.Sprintf("%s executed again, and %s more that had been cut off, of %s", figures.Count(t.lo), figures.Count(t.hi-t.lo), figures.Plural(d.jobs, "job")),
+		why:  "what a killed holder had done and not yet written is done again",
+		next: "make the work idempotent, or write its result sooner",
+
+		unsure: "work that was cut off cannot be told apart from work done again: raise the limit, or use smaller steps",
+	}
+	m.missing = j.jobsMissing(lock, minJobs)
+	m.faults, _ = j.exposures(lock)
+	return m
 }

@@ -281,3 +281,31 @@ func tenths(d time.Duration) time.Duration {
 	const step = 100 * time.Microsecond
 	return (d + step - 1) / step * step
 }
+
+// tellUpkeep fills the lists of debts, answers and distributions.
+func (j *judging) tellUpkeep(out *verdict.Judgement, lock string) {
+	ds := j.debts[lock]
+	out.Counts.OrphanAcquires += ds.orphans.lo
+	for _, d := range ds.list {
+		out.Debts = append(out.Debts, verdict.Debt{
+			Lock: lock, Key: d.e.key, Epoch: d.e.id, Replica: d.e.replica, Cause: d.cause, From: seconds(d.start.From), Debt: d.time.Range(),
+			Effective: d.effective.Range(), WaiterSeconds: d.waiting.Range(), Evidence: cite(d.evidence()...),
+		})
+	}
+	for _, op := range []string{opRenew, opRelease} {
+		if o := j.ix.notOwnedOf(lock, op); o.answered+o.own > 0 {
+			out.NotOwned = append(out.NotOwned, verdict.NotOwned{
+				Lock: lock, Op: op, Answered: o.answered, Absent: o.absent, Other: o.other, Own: o.own, Ratio: float64(o.ratio()) / 1e9, Evidence: cite(o.evidence...),
+			})
+		}
+	}
+	for _, d := range j.spread[lock] {
+		if len(d.values) == 0 {
+			continue
+		}
+		at := func(p float64) verdict.Range { return quantile(d.values, p).Range() }
+		out.Distributions = append(out.Distributions, verdict.Distribution{
+			Lock: lock, Class: d.class, Measure: d.measure, N: len(d.values), Cut: d.cut, P50: at(0.5), P95: at(0.95), P99: at(0.99), Max: at(0),
+		})
+	}
+}

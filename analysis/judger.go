@@ -17,14 +17,16 @@ type Judger struct {
 	exp   *experiments.Experiment // scaled
 	file  *experiments.Experiment // as loaded
 	facts Facts
-	sums  map[sumOf]forecast.PromiseBand
-	all   map[time.Duration][]verdict.Band  // by warm-up
-	lints map[time.Duration][]forecast.Lint // likewise, in the numbers of the file
+
+	measures map[string]measure
+	sums     map[sumOf]forecast.PromiseBand
+	all      map[time.Duration][]verdict.Band  // by warm-up
+	lints    map[time.Duration][]forecast.Lint // likewise, in the numbers of the file
 }
 
 // NewJudger prepares for histories of e, which is the experiment as loaded (not scaled).
 func NewJudger(e *experiments.Experiment) *Judger {
-	return &Judger{exp: experiments.Scale(e), file: e, lints: map[time.Duration][]forecast.Lint{}}
+	return &Judger{exp: experiments.Scale(e), file: e, measures: measures(), lints: map[time.Duration][]forecast.Lint{}}
 }
 
 // Read takes in h, in one pass; what it returns is good until the next one. An error is h's.

@@ -1,7 +1,13 @@
 package analysis
 
 import (
+	"fmt"
+	"math"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // Operations whose "not yours" is counted.
@@ -71,4 +77,35 @@ func (o *notOwned) count(e *epoch, c *call) {
 		o.other++
 	}
 	o.evidence = append(o.evidence, c.n)
+}
+
+// notOwnedRows judges the share of "not yours" among the answers, each operation on a row of its own.
+func (j *judging) notOwnedRows(lock string, limits *experiments.NotOwnedLimits) []verdict.SLOResult {
+	var rows []verdict.SLOResult
+	for _, x := range []struct {
+		op    string
+		limit *float64
+	}{{opRenew, limits.Renew}, {opRelease, limits.Release}} {
+		if x.limit == nil {
+			continue
+		}
+		o, thing := j.ix.notOwnedOf(lock, x.op), map[string]string{opRenew: "renewal", opRelease: "release"}[x.op]
+		m := measured{
+			measure: "not_owned." + x.op, unit: "ratio", lo: o.ratio(), hi: o.ratio(), n: o.answered, evidence: o.evidence,
+			saw: fmt.Sprintf("%s of %s answered \"not yours\" (%s absent, %s other)", figures.Count(o.absent+o.other), figures.Plural(o.answered, thing), figures.Count(o.absent), figures.Count(o.other)),
+			next: map[string]string{
+				opRenew:   "renew sooner and stop relying on the lock before its lease ends: the key was lost, or deleted, while it was held",
+				opRelease: "stop the work before the lease ends: the key was no longer the holder's when it came to give it back",
+			}[x.op],
+		}
+		if o.own > 0 {
+			m.saw += fmt.Sprintf(", %d more after a release of one's own", o.own)
+		}
+		if o.answered == 0 {
+			m.hi = open
+			m.missing = append(m.missing, verdict.Lacking(verdict.MissingAnswers, thing, lock))
+		}
+		rows = append(rows, j.row(lock, int64(math.Round(*x.limit*1e9)), j.needFault(lock, m)))
+	}
+	return rows
 }

@@ -2,9 +2,12 @@ package analysis
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // regression is a fence that did not grow: the later grant carries a fence that an earlier one has reached.
@@ -135,4 +138,32 @@ func (a *epoch) surelyAfter(b *epoch) bool {
 		return b.granted.Before(a.granted)
 	}
 	return a.rank > b.rank
+}
+
+// fenceRegressions counts fences that did not grow.
+func (j *judging) fenceRegressions(lock string) measured {
+	m := measured{measure: "fence_regressions", unit: "count", of: "grant", next: "mint fences that survive a flush and a fail-over: max(last + 1, the store's clock)"}
+	known := 0
+	for _, k := range j.ix.keysOf(lock) {
+		m.lo += int64(len(k.regressions))
+		for _, r := range k.regressions {
+			m.evidence = append(m.evidence, r.late.n, r.early.n)
+			if m.why == "" {
+				m.why = fmt.Sprintf("key %s: epoch %s was granted fence %d after epoch %s had %d", k.name, r.late.id, r.late.fence, r.early.id, r.early.fence)
+			}
+		}
+		for _, e := range k.epochs {
+			if e.fence != 0 {
+				known++
+			}
+		}
+	}
+	m.hi, m.n = m.lo, known
+	m.saw = fmt.Sprintf("%s in %s", figures.Count(m.lo), figures.Plural(known, "grant"))
+	if known < 2 {
+		m.hi = open
+		m.missing = append(m.missing, verdict.Lacking(verdict.MissingFences, lock))
+	}
+	m.ownerRejected(j.fencings[lock])
+	return j.needFault(lock, m)
 }

@@ -1,10 +1,13 @@
 package analysis
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // overlap is mutual exclusion of one lock at one level.
@@ -200,4 +203,100 @@ func (f *effect) unowned() (surely, maybe bool) {
 func (f *effect) beforeRelease() bool {
 	gave := f.epoch.life.gave
 	return gave != nil && f.told.n != 0 && f.told.by == gave.source && f.told.n < gave.told && f.epoch.life.end.From >= gave.span.From
+}
+
+// overlapRows judges mutual exclusion at one level.
+func (j *judging) overlapRows(lock string, limit *experiments.OverlapLimit) []verdict.SLOResult {
+	exposed, contended := j.exposures(lock)
+	m := measured{measure: "overlap." + limit.Level, of: "epoch", faults: exposed}
+	if contended == 0 {
+		m.missing = append(m.missing, verdict.Lacking(verdict.MissingContenders, lock))
+	}
+	if exposed == 0 {
+		m.missing = []verdict.Missing{j.notExposed(lock)}
+	}
+	if limit.Level == verdict.LevelEffect {
+		j.effects(lock, &m)
+		return j.count(lock, limit.MaxCount, m)
+	}
+	o := j.ix.timeOverlap(lock, limit.Level)
+	m.unit, m.lo, m.hi, m.n, m.evidence = "s", o.lo, o.hi, o.n, o.evidence
+	m.saw = fmt.Sprintf("%s of holders beside the first, in %s", dur{o.lo, o.hi}, figures.Plural(o.n, "epoch"))
+	m.next = "compare overlap with the effects: fence them at the resource, and stop the work before the lease ends"
+	m.missing = append(m.missing, j.claimsMissing(lock)...)
+	if who := j.ix.unseenEnd(lock); who != "" {
+		m.unsure = "nobody saw the process of " + who + " end, so it may have gone on: follow the pods' logs from before the kill, or crash it"
+	}
+	if o.n == 0 {
+		m.hi = open
+		m.missing = append(m.missing, verdict.Lacking(verdict.MissingHolders, lock))
+	}
+	if limit.Level == verdict.LevelBelief && j.paused(lock) {
+		m.unfit = "a holder was paused: no lock can keep a paused process from believing, so belief is not judged"
+		m.next = "judge overlap at level work or effect under a pause"
+	}
+	return []verdict.SLOResult{j.row(lock, int64(limit.MaxTime), m)}
+}
+
+// paused reports a pause that struck somebody who believed to hold the lock.
+func (j *judging) paused(lock string) bool {
+	for _, s := range j.ix.shots {
+		if s.does.Stands == 0 || s.applied == nil {
+			continue
+		}
+		for _, e := range s.mayHit(j.ix) {
+			if b := e.belief; e.lock == lock && b != nil && b.start.From <= s.ended().To && b.end.To >= s.applied.From {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// effects counts stale and unowned effects.
+func (j *judging) effects(lock string, m *measured) {
+	f := j.fencings[lock]
+	m.unit, m.lo, m.hi, m.n, m.of, m.evidence = "count", f.lo, f.hi, f.n, "effect", f.evidence
+	m.saw = fmt.Sprintf("%s stale and %s unowned of %s", figures.Count(f.stale), figures.Count(f.unowned), figures.Plural(f.n, "effect"))
+	if f.refused > 0 {
+		m.saw += fmt.Sprintf(", %d stale refused by the fence", f.refused)
+	}
+	m.next = "let the resource compare fences (fenced: true)"
+	if f.stale == 0 && f.unowned > 0 {
+		m.next = "no fence refuses who is not superseded yet: renew more often, so that a lease that is lost is noticed sooner"
+	}
+	m.missing = append(m.missing, j.ledgerMissing(lock)...)
+	if _, final := j.ix.finalAt(); !final {
+		m.hi = open
+	}
+	if f.n == 0 {
+		m.hi = open
+		m.missing = append(m.missing, verdict.Lacking(verdict.MissingEffects, lock))
+	}
+	m.ownerRejected(f)
+	for _, k := range j.ix.keysOf(lock) {
+		if k.broken {
+			m.missing = append(m.missing, verdict.Lacking(verdict.MissingOrder, k.name))
+			break
+		}
+	}
+}
+
+// ownerRejected fails the measure where the resource refused the one who rightfully held the lock: there the fence did not work.
+func (m *measured) ownerRejected(f fencing) {
+	n := len(f.ownerRejected)
+	if n == 0 {
+		return
+	}
+	first := f.ownerRejected[0]
+	m.violated = true
+	refused := fmt.Sprintf("%s of the rightful owner refused, first of epoch %s with fence %d", figures.Plural(n, "write"), first.epoch.id, first.fence)
+	if m.why != "" {
+		refused = m.why + "; " + refused
+	}
+	m.why = refused
+	m.next = "mint fences that survive a flush and a fail-over: max(last + 1, the store's clock)"
+	for _, x := range f.ownerRejected {
+		m.evidence = append(m.evidence, x.n)
+	}
 }

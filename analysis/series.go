@@ -1,11 +1,14 @@
 package analysis
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // kill is one independent trial: a shot, valued at the worst of the keys that it exposed. 200 job locks that die with one
@@ -178,4 +181,129 @@ func (s series) evidence() []int64 {
 		ns = append(ns, k.worst.evidence...)
 	}
 	return cite(ns...)
+}
+
+// takeoverRows judges takeover: max by its range, quantiles by the count of independent kills.
+func (j *judging) takeoverRows(lock string, d *experiments.DurationLimits) []verdict.SLOResult {
+	s := j.ix.seriesOf(lock, takeoverValue)
+	return j.seriesRows(s, d, "takeover", j.takeoverMissing(s))
+}
+
+func (j *judging) tickRows(lock string, d *experiments.DurationLimits) []verdict.SLOResult {
+	s := j.ix.seriesOf(lock, tickValue)
+	return j.seriesRows(s, d, "tick_gap", j.takeoverMissing(s))
+}
+
+func (j *judging) seriesRows(s series, d *experiments.DurationLimits, name string, missing []verdict.Missing) []verdict.SLOResult {
+	var rows []verdict.SLOResult
+	for _, l := range forecast.LimitsOf(d) {
+		m := measured{measure: name + "." + l.Name, unit: "s", n: len(s.kills), of: s.thing, evidence: s.evidence(), missing: missing, hi: open}
+		over := s.over(l.Value)
+		if len(s.kills) > 0 {
+			w := s.worst()
+			if l.P > 0 {
+				w = s.quantile(l.P)
+			}
+			m.lo, m.hi = w.lo, w.hi
+		}
+		if slices.ContainsFunc(s.kills, func(k kill) bool { return k.value.hi == open && k.worst.cut }) {
+			m.unended = "another fault struck the key before it had a successor: leave more time between faults that strike this lock"
+		}
+		if over.hi == 0 {
+			m.faults = len(s.kills)
+		}
+		m.saw = s.saw(l)
+		j.explain(&m, s, l, name)
+		rows = append(rows, j.seriesRow(s, l, m, over))
+	}
+	return rows
+}
+
+// seriesRow gives the verdict of one bound. A quantile is a claim about the rate of kills that miss it, so it takes a number of
+// kills; max is judged by its range.
+func (j *judging) seriesRow(s series, l forecast.Limit, m measured, over tally) verdict.SLOResult {
+	n := len(s.kills)
+	if len(s.falses) > 0 {
+		t := s.falses[0]
+		m.why = fmt.Sprintf("%d false takeover: key %s was granted to another while the store still owed the victim %s", len(s.falses), t.e.key, figures.Short(t.e.life.due.From-t.next.granted.To))
+		m.next = "find who deleted or overwrote the key: releases must compare the token"
+		if j.ix.outlivesLease(s.lock) {
+			m.next = "find who wrote the Lease: only its holder may, and a contender after its end (docs/kubernetes.md)"
+		}
+		m.evidence = cite(append(t.evidence, m.evidence...)...)
+		return j.finish(s.lock, int64(l.Value), m, verdict.Fail, nil)
+	}
+	if l.P == 0 {
+		return j.row(s.lock, int64(l.Value), m)
+	}
+	v := shareVerdict(l.P, over, n)
+	missing := append(j.missingOf(s.lock), m.missing...)
+	if v == verdict.Inconclusive {
+		missing = append(missing, s.tooFew(l, over))
+	}
+	return j.finish(s.lock, int64(l.Value), m, v, missing)
+}
+
+// tooFew says how many kills it takes to claim the quantile, when so many of them missed it.
+func (s series) tooFew(l forecast.Limit, over tally) verdict.Missing {
+	n := len(s.kills)
+	need := forecast.TrialsNeeded(l.P, over.hi)
+	next := fmt.Sprintf("repeat: {count: %d}, or promise a max", need)
+	switch {
+	case over.hi == 0:
+		return verdict.Lacking(verdict.MissingCleanTrials, figures.Plural(n, s.thing), l.Name, need, next)
+	case over.lo == n:
+		next = "raise the limit or shorten the lease: every " + s.thing + " missed it"
+	case over.hi == n:
+		next = "raise the limit or shorten the lease: every " + s.thing + " may have missed it"
+	}
+	missed := over.of(n, s.thing, "surely missed it", "may have missed it")
+	return verdict.Lacking(verdict.MissingMoreTrials, missed, l.Name, need, forecast.TrialsNeeded(l.P, 0), next)
+}
+
+// explain adds the sum of L3: it makes a limit impossible, or lucky, or shows that something else took the time.
+func (j *judging) explain(m *measured, s series, l forecast.Limit, name string) {
+	declared := j.ix.exp.Lock(s.lock)
+	if declared == nil {
+		return
+	}
+	b := j.told(declared, l, name, s.class, j.warmup)
+	m.why, m.next = b.Sum, b.Advice
+	switch {
+	case l.Value < b.Lo:
+		m.why = "no " + s.thing + " can meet " + figures.Exact(int64(l.Value)) + ": " + b.Sum
+	case l.Value >= b.Hi:
+		m.why = "the sum allows it (" + b.Sum + "), so something else took the time"
+		m.next = "look at residual, pickup and warm-up of the slowest trial"
+	}
+	if k := s.slowest(); s.class == verdict.ClassHandOver && k != nil && k.class == verdict.ClassCrash {
+		m.why = "the victim was asked to stop, and died with its lock"
+		m.next = "give the lock back on SIGTERM, within the pod's grace"
+	}
+	if l.P == 0 && l.Value < b.Hi && len(s.kills) > 0 && s.over(l.Value).hi == 0 {
+		m.missing = append(m.missing[:len(m.missing):len(m.missing)], verdict.Lacking(verdict.MissingMarginToLuck, s.worst(), b.Sum, b.Advice))
+	}
+}
+
+// saw says what the kills of a series took.
+func (s series) saw(l forecast.Limit) string {
+	n := len(s.kills)
+	if n == 0 {
+		return "no " + s.class + " was measured"
+	}
+	over := s.over(l.Value)
+	w := s.worst()
+	worst := "worst " + w.String()
+	if w.hi == open {
+		worst += ", never seen to end"
+	}
+	limit := figures.Exact(int64(l.Value))
+	text := over.of(n, s.thing, "over "+limit, "maybe over "+limit) + ", " + worst
+	if over.hi == 0 {
+		text = fmt.Sprintf("%s, %s", figures.Plural(n, s.thing), worst)
+	}
+	if v := s.values(); v > n {
+		text += " (" + figures.Plural(v, "value") + ")"
+	}
+	return text
 }

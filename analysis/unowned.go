@@ -139,3 +139,62 @@ func lagRange(l lag) verdict.Range {
 	}
 	return r
 }
+
+// fenceLag is the worst of all stretches of work.
+func (j *judging) fenceLag(lock string) measured {
+	m := measured{measure: "fence_lag", unit: "s", of: "epoch", next: "stop the work earlier: a deadline at validity end - stop budget, and a stop budget that the work keeps"}
+	for _, k := range j.ix.keysOf(lock) {
+		for _, e := range k.epochs {
+			l, ok := j.ix.fenceLag(e)
+			if !ok {
+				continue
+			}
+			if m.n == 0 {
+				m.lo, m.hi = l.lo, l.hi
+			}
+			if l.hi >= m.hi {
+				m.evidence = cite(append([]int64{l.n}, m.evidence...)...)
+			}
+			m.lo, m.hi = max(m.lo, l.lo), max(m.hi, l.hi)
+			m.n++
+		}
+	}
+	switch {
+	case m.n == 0:
+		m.hi = open
+		m.missing = []verdict.Missing{verdict.Lacking(verdict.MissingWorkEnds, lock)}
+	case m.lo > 0:
+		m.saw = fmt.Sprintf("in %s, work went on past the validity end, at worst for %s", figures.Plural(m.n, "epoch"), dur{m.lo, m.hi})
+	default:
+		m.saw = fmt.Sprintf("in %s, work stopped at least %s before the validity end", figures.Plural(m.n, "epoch"), figures.Floor(-m.hi))
+	}
+	m.missing = append(m.missing, j.garbled()...)
+	return j.needFault(lock, m)
+}
+
+// unownedWork is seconds of work past lease end, in all.
+func (j *judging) unownedWork(lock string) measured {
+	m := measured{measure: "unowned_work", unit: "s", of: "epoch", next: "stop the work before the lease ends: a policy with a deadline"}
+	var d dur
+	for _, k := range j.ix.keysOf(lock) {
+		for _, e := range k.epochs {
+			if len(e.works) == 0 {
+				continue
+			}
+			m.n++
+			u := j.ix.unownedWork(e)
+			if u.hi > 0 {
+				m.evidence = append(m.evidence, e.works[len(e.works)-1].n)
+			}
+			d = d.add(u)
+		}
+	}
+	m.lo, m.hi = d.lo, d.hi
+	m.saw = fmt.Sprintf("%s of work past the lease's end in %s", d, figures.Plural(m.n, "epoch"))
+	m.missing = append(j.keysBlind(lock), j.garbled()...)
+	if m.n == 0 {
+		m.hi = open
+		m.missing = append(m.missing, verdict.Lacking(verdict.MissingWork, lock))
+	}
+	return j.needFault(lock, m)
+}

@@ -82,7 +82,7 @@ func TestKillOfADeadProcessIsVoid(t *testing.T) {
 func TestKillHasNothingToUndo(t *testing.T) {
 	k := &Kill{}
 	rec, err := k.Prepare(t.Context(), history.Event{Fault: &history.Fault{Victim: "r1.1"}})
-	if err != nil || rec.Process != nil || rec.Key != nil || rec.Store != nil || rec.Way != nil {
+	if err != nil || rec.Process != nil || rec.Key != nil || rec.Store != nil || rec.Route != nil {
 		t.Errorf("%+v, %v", rec, err)
 	}
 	for range 2 {

@@ -36,11 +36,11 @@ type Parts struct {
 	Send   func(incarnation string, c protocol.Command) error                 // to replicas that take commands
 
 	Store  Server // the locks'
-	Open   func(undo.Store) (*redis.Client, error)
+	Open   opener
 	Prefix string // of every key of the run
 
-	Way  func(replica string) (undo.Way, bool) // of replicas to the locks, through a Toxiproxy
-	Dial func(ctx context.Context, addr string) (net.Conn, error)
+	Route func(replica string) (undo.ProxyRoute, bool) // of replicas to the locks, through a Toxiproxy
+	Dial  func(ctx context.Context, addr string) (net.Conn, error)
 
 	Tap  *tap.Tap                             // on all ways; nil = no fault goes by it
 	Glob func(lock, key string) string        // as in Failures
@@ -53,17 +53,20 @@ type Parts struct {
 
 // row is how faults of one kind are made and undone.
 type row struct {
-	make func(*Set) Injector // nil result = the drill has not what it takes
-	// undone gives what undoes a record by itself, in any process; nil = a fault lives in a replica, or in the runner, and ends with it.
-	undone func(open func(undo.Store) (*redis.Client, error)) undo.Reverter
+	make   func(*Set) Injector        // nil result = the drill has not what it takes
+	undone func(opener) undo.Reverter // gives what undoes a record by itself, in any process; nil = ends says why none is needed
+	ends   string
 }
+
+// opener dials a store that a record names.
+type opener func(undo.Store) (*redis.Client, error)
 
 // rows is the list of injectors, by kind of fault.
 func rows() map[string]row {
-	network := row{make: (*Set).network, undone: onWays}
-	failures := row{make: (*Set).bursts}
+	network := row{make: (*Set).network, undone: onRoutes}
+	failures := row{make: (*Set).bursts, ends: "a replica disarms itself, and a tap ends with the runner"}
 	return map[string]row{
-		"kill":             {make: (*Set).kill},
+		"kill":             {make: (*Set).kill, ends: "a death is not undone"},
 		"pause":            {make: (*Set).pause, undone: continued},
 		"renew_failures":   failures,
 		"acquire_failures": failures,
@@ -77,15 +80,15 @@ func rows() map[string]row {
 		"down":             network,
 		"store":            {make: (*Set).store, undone: byStore},
 		"delete_key":       {make: (*Set).deleteKey, undone: byKey},
-		"clock":            {make: (*Set).clock},
+		"clock":            {make: (*Set).clock, ends: "a replica sets its clock right by itself"},
 	}
 }
 
-// Kinds are the kinds of faults that have an injector here, and for each whether its record alone is enough to undo it.
-func Kinds() map[string]bool {
-	kinds := map[string]bool{}
+// Kinds are the kinds of faults that have an injector here, and for each why its record need not be undone by others; "" = it is.
+func Kinds() map[string]string {
+	kinds := map[string]string{}
 	for kind, r := range rows() {
-		kinds[kind] = r.undone != nil
+		kinds[kind] = r.ends
 	}
 	return kinds
 }
@@ -103,7 +106,7 @@ func New(p Parts) *Set {
 	s.failures = &Failures{
 		Fault: s.Fault, Clock: s.Clock, Send: s.Send, Await: s.Await, Tap: s.Tap, Glob: s.Glob, Bare: s.Bare, Record: s.Record,
 	}
-	s.toxics = &Toxics{Fault: s.Fault, Way: s.Way, Replicas: s.Replicas, Dial: s.Dial, Await: s.Await, Past: s.Past, Clock: s.Clock}
+	s.toxics = &Toxics{Fault: s.Fault, Route: s.Route, Replicas: s.Replicas, Dial: s.Dial, Await: s.Await, Past: s.Past, Clock: s.Clock}
 	return s
 }
 
@@ -143,7 +146,7 @@ func (s *Set) bursts() Injector {
 }
 
 func (s *Set) network() Injector {
-	if s.Way == nil {
+	if s.Route == nil {
 		return nil
 	}
 	return s.toxics
@@ -172,7 +175,7 @@ func (s *Set) clock() Injector {
 
 // Reverters undo faults by their records alone, in any process. While the runner lives, only those that work past it are given: what
 // lives in a replica, or in the runner, ends by itself or with it.
-func Reverters(open func(undo.Store) (*redis.Client, error), runnerDead bool) map[string]undo.Reverter {
+func Reverters(open opener, runnerDead bool) map[string]undo.Reverter {
 	all := map[string]undo.Reverter{}
 	for kind, r := range rows() {
 		switch {
@@ -192,17 +195,17 @@ func endedWithReplica(context.Context, undo.Record) error { return nil }
 // noClock is for injectors that only revert: nobody writes a history of it.
 func noClock() int64 { return 0 }
 
-func onWays(func(undo.Store) (*redis.Client, error)) undo.Reverter { return RevertWays }
+func onRoutes(opener) undo.Reverter { return RevertRoutes }
 
-func continued(func(undo.Store) (*redis.Client, error)) undo.Reverter {
+func continued(opener) undo.Reverter {
 	return revertBy(&Pause{Clock: noClock})
 }
 
-func byStore(open func(undo.Store) (*redis.Client, error)) undo.Reverter {
+func byStore(open opener) undo.Reverter {
 	return revertBy(&Store{Open: open, Clock: noClock})
 }
 
-func byKey(open func(undo.Store) (*redis.Client, error)) undo.Reverter {
+func byKey(open opener) undo.Reverter {
 	return revertBy(&DeleteKey{Open: open, Clock: noClock})
 }
 

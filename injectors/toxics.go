@@ -23,7 +23,7 @@ import (
 // their sockets. A client that goes round its way is void.
 type Toxics struct {
 	Fault    func(id string) fault.Spec // as it is run: scaled
-	Way      func(replica string) (undo.Way, bool)
+	Route    func(replica string) (undo.ProxyRoute, bool)
 	Replicas []string // all names
 	Await    Await
 	Past     func() []history.Event
@@ -44,11 +44,11 @@ type ground struct {
 
 // plan is one kind of fault as toxics and as what they must do.
 type plan struct {
-	toxics []toxi.Toxic // without names, at most one a stream
-	down   bool         // the proxy is disabled
-	cut    bool         // open connections are ended, by disabling the proxy for an instant
-	trial  trial        // how a connection of our own is to show it
-	felt   felt         // how the victims are to show it
+	toxics   []toxi.Toxic   // without names, at most one a stream
+	down     bool           // the proxy is disabled
+	cut      bool           // open connections are ended, by disabling the proxy for an instant
+	trial    trial          // how a connection of our own is to show it
+	evidence victimEvidence // how the victims are to show it
 }
 
 // wire is the fault of the network of that id.
@@ -63,17 +63,17 @@ func (x *Toxics) wire(id string) (fault.Network, error) {
 func planOf(w fault.Wire) plan {
 	switch {
 	case w.Cut == fault.Hole:
-		return plan{toxics: streams(w.Stream, "timeout", map[string]any{"timeout": 0}), trial: cutTrial(silence), felt: felt{cut: true}}
+		return plan{toxics: streams(w.Stream, "timeout", map[string]any{"timeout": 0}), trial: cutTrial(silence), evidence: victimEvidence{cut: true}}
 	case w.Cut == fault.Reset:
-		return plan{toxics: streams(w.Stream, "reset_peer", map[string]any{"timeout": 0}), cut: true, trial: cutTrial(broken), felt: felt{cut: true}}
+		return plan{toxics: streams(w.Stream, "reset_peer", map[string]any{"timeout": 0}), cut: true, trial: cutTrial(broken), evidence: victimEvidence{cut: true}}
 	case w.Cut == fault.Down:
-		return plan{down: true, trial: cutTrial(refusal), felt: felt{cut: true}}
+		return plan{down: true, trial: cutTrial(refusal), evidence: victimEvidence{cut: true}}
 	case w.Rate > 0:
-		p := plan{toxics: streams(w.Stream, "bandwidth", map[string]any{"rate": w.Rate}), felt: felt{sockets: true}}
+		p := plan{toxics: streams(w.Stream, "bandwidth", map[string]any{"rate": w.Rate}), evidence: victimEvidence{sockets: true}}
 		p.trial = echoTrial(w.Rate, len(p.toxics))
 		return p
 	case w.Linger > 0:
-		p := plan{toxics: streams(w.Stream, "slow_close", map[string]any{"delay": millis(w.Linger)}), felt: felt{sockets: true}}
+		p := plan{toxics: streams(w.Stream, "slow_close", map[string]any{"delay": millis(w.Linger)}), evidence: victimEvidence{sockets: true}}
 		p.trial = closeTrial(time.Duration(len(p.toxics)) * round(w.Linger))
 		return p
 	}
@@ -96,11 +96,11 @@ func delaying(add, jitter time.Duration, s fault.Stream) plan {
 	add, jitter = round(add), round(jitter)
 	p := plan{toxics: streams(s, "latency", map[string]any{"latency": add.Milliseconds(), "jitter": jitter.Milliseconds()})}
 	if least := time.Duration(len(p.toxics)) * (add - jitter); least > 0 {
-		p.trial, p.felt = pingTrial(least, time.Duration(len(p.toxics))*(add+jitter)), felt{least: least}
+		p.trial, p.evidence = pingTrial(least, time.Duration(len(p.toxics))*(add+jitter)), victimEvidence{least: least}
 		return p
 	}
 	some := max(add, jitter) / 2
-	p.trial, p.felt = someTrial(some, time.Duration(len(p.toxics))*(add+jitter)), felt{some: some}
+	p.trial, p.evidence = someTrial(some, time.Duration(len(p.toxics))*(add+jitter)), victimEvidence{some: some}
 	return p
 }
 
@@ -129,12 +129,12 @@ func (x *Toxics) Prepare(ctx context.Context, shot history.Event) (undo.Record, 
 			w.Toxics = append(w.Toxics, toxicName(w.Proxy, shot, t.Stream))
 		}
 		w.Down = p.down || p.cut
-		rec.Ways = append(rec.Ways, w)
+		rec.Routes = append(rec.Routes, w)
 	}
-	if len(rec.Ways) == 0 {
+	if len(rec.Routes) == 0 {
 		return undo.Record{}, &voidError{history.NoTarget, "no replica's way to the store is struck"}
 	}
-	seen, err := x.measure(ctx, rec.Ways, p.trial.before(), 0)
+	seen, err := x.measure(ctx, rec.Routes, p.trial.before(), 0)
 	if err != nil {
 		return undo.Record{}, &voidError{history.Unconfirmed, fmt.Sprintf("the way to the store was disturbed before the fault: %v", err)}
 	}
@@ -166,8 +166,8 @@ func (x *Toxics) victims(a fault.Aim, b *history.Fault) []string {
 	return names
 }
 
-func (x *Toxics) resolve(ctx context.Context, name string) (undo.Way, error) {
-	w, ok := x.Way(name)
+func (x *Toxics) resolve(ctx context.Context, name string) (undo.ProxyRoute, error) {
+	w, ok := x.Route(name)
 	if !ok {
 		return w, fmt.Errorf("%s has no way to the store that could be struck", name)
 	}
@@ -196,7 +196,7 @@ func (x *Toxics) Inject(ctx context.Context, r undo.Record) (history.Span, error
 		return span, err
 	}
 	p := planOf(f.Wire())
-	err = each(r.Ways, func(w undo.Way) error {
+	err = each(r.Routes, func(w undo.ProxyRoute) error {
 		c := toxi.New(w.API)
 		if p.down || p.cut {
 			if err := c.Enable(ctx, w.Proxy, false); err != nil {
@@ -241,7 +241,7 @@ func (x *Toxics) confirm(ctx context.Context, r undo.Record, applied history.Spa
 	saw := history.Fault{Baseline: int64(base), Expected: int64(need)}
 	window := func() history.Span { return history.Span{From: applied.From, To: x.Clock()} }
 
-	observed, err := x.measure(ctx, r.Ways, p.trial, need)
+	observed, err := x.measure(ctx, r.Routes, p.trial, need)
 	if len(observed) > 0 && !p.trial.cut {
 		saw.Observed = int64(slices.Min(observed))
 	}
@@ -252,9 +252,9 @@ func (x *Toxics) confirm(ctx context.Context, r undo.Record, applied history.Spa
 		return window(), saw, &voidError{history.Unconfirmed, fmt.Sprintf("a connection of our own was not slowed down: %s, expected at least %s",
 			time.Duration(saw.Observed), need)}
 	}
-	felt := p.felt
-	felt.base = base
-	text, err := x.feel(ctx, r, x.victims(f.Target(), r.Shot.Fault), applied, felt)
+	wanted := p.evidence
+	wanted.base = base
+	text, err := x.seeVictims(ctx, r, x.victims(f.Target(), r.Shot.Fault), applied, wanted)
 	saw.Detail = text
 	if gone := x.stillOn(ctx, r); gone != nil {
 		return window(), saw, gone
@@ -273,7 +273,7 @@ func (x *Toxics) stillOn(ctx context.Context, r undo.Record) error {
 
 // lost says which part of a fault is not there any more, or "".
 func (x *Toxics) lost(ctx context.Context, r undo.Record) string {
-	err := each(r.Ways, func(w undo.Way) error {
+	err := each(r.Routes, func(w undo.ProxyRoute) error {
 		p, err := toxi.New(w.API).Proxy(ctx, w.Proxy)
 		switch {
 		case errors.Is(err, toxi.ErrNotFound):
@@ -305,10 +305,10 @@ func (x *Toxics) Revert(ctx context.Context, r undo.Record) (history.Span, error
 	if g != nil && g.on {
 		lost = x.lost(ctx, r)
 	}
-	err := RevertWays(ctx, r)
+	err := RevertRoutes(ctx, r)
 	span.To = x.Clock()
 	if err == nil && g != nil {
-		err = x.awaitFree(ctx, r.Ways, *g)
+		err = x.awaitFree(ctx, r.Routes, *g)
 	}
 	if err == nil && lost != "" {
 		err = fmt.Errorf("fault %s had ended before it was ended: %s: nothing of it is left, but for how long it was on is not known", r.Shot.Op, lost)
@@ -325,10 +325,10 @@ func (x *Toxics) edit(op string, f func(*ground)) {
 }
 
 // each does one thing to all ways at once, and joins the errors.
-func each(ways []undo.Way, do func(undo.Way) error) error {
-	errs := make([]error, len(ways))
+func each(routes []undo.ProxyRoute, do func(undo.ProxyRoute) error) error {
+	errs := make([]error, len(routes))
 	var wg sync.WaitGroup
-	for i, w := range ways {
+	for i, w := range routes {
 		wg.Go(func() { errs[i] = do(w) })
 	}
 	wg.Wait()

@@ -52,7 +52,7 @@ func newStand(t *testing.T, o testbed.ProxyOptions) *stand {
 	})
 	s.Toxics = &Toxics{
 		Fault:    func(string) fault.Spec { return s.fault },
-		Way:      s.proxies.Way,
+		Route:    s.proxies.Route,
 		Replicas: o.Replicas,
 		Await:    s.log.Await,
 		Past:     func() []history.Event { return s.log.Since(0) },
@@ -134,7 +134,7 @@ func (s *stand) strike(t *testing.T, f fault.Spec) (undo.Record, history.Span) {
 
 func (s *stand) proxy(t *testing.T, name string) toxi.Proxy {
 	t.Helper()
-	w, ok := s.proxies.Way(name)
+	w, ok := s.proxies.Route(name)
 	if !ok {
 		t.Fatalf("%s has no way", name)
 	}
@@ -215,8 +215,8 @@ func TestAClientThatGoesRoundTheProxyIsVoid(t *testing.T) {
 func TestAFaultThatNobodyFeelsIsVoid(t *testing.T) {
 	s := newStand(t, testbed.ProxyOptions{})
 	rec, applied := s.strike(t, &fault.Cut{How: fault.Hole})
-	if len(rec.Ways) != 2 {
-		t.Errorf("aimed at all, and struck %d ways of 2", len(rec.Ways))
+	if len(rec.Routes) != 2 {
+		t.Errorf("aimed at all, and struck %d ways of 2", len(rec.Routes))
 	}
 	if _, _, err := s.Confirm(t.Context(), rec, applied); void(err) != "unconfirmed" {
 		t.Errorf("%v, want a void shot", err)
@@ -227,7 +227,7 @@ func TestAFaultThatNobodyFeelsIsVoid(t *testing.T) {
 func TestAFaultThatEndsBeforeItsTime(t *testing.T) {
 	latency := &fault.Latency{Aim: fault.Aim{Replica: "r1"}, Add: 50 * time.Millisecond, Stream: fault.StreamDown}
 	remove := func(rec undo.Record) {
-		w := rec.Ways[0]
+		w := rec.Routes[0]
 		if err := toxi.New(w.API).Remove(t.Context(), w.Proxy, w.Toxics[0]); err != nil {
 			t.Fatal(err)
 		}
@@ -260,12 +260,12 @@ func TestAFaultThatEndsBeforeItsTime(t *testing.T) {
 func TestAnotherOnesToxicStays(t *testing.T) {
 	s := newStand(t, testbed.ProxyOptions{})
 	rec, _ := s.strike(t, &fault.Latency{Aim: fault.Aim{Replica: "r1"}, Add: 20 * time.Millisecond, Stream: fault.StreamDown})
-	w := rec.Ways[0]
+	w := rec.Routes[0]
 	theirs := toxi.Toxic{Name: "theirs", Type: "latency", Stream: "upstream", Toxicity: 1, Attributes: map[string]any{"latency": 1}}
 	if err := toxi.New(w.API).Add(t.Context(), w.Proxy, theirs); err != nil {
 		t.Fatal(err)
 	}
-	if err := RevertWays(t.Context(), rec); err != nil {
+	if err := RevertRoutes(t.Context(), rec); err != nil {
 		t.Fatal(err)
 	}
 	if p := s.proxy(t, "r1"); len(p.Toxics) != 1 || p.Toxics[0].Name != "theirs" {
@@ -294,7 +294,7 @@ func TestTheKnownDeadlockIsSurvived(t *testing.T) {
 			if p := s.proxy(t, "r1"); !strings.HasSuffix(p.Name, "~2") || len(p.Toxics) != 0 {
 				t.Errorf("the deadlock was not provoked, or not passed by: %+v", p)
 			}
-			if err := RevertWays(t.Context(), rec); err != nil {
+			if err := RevertRoutes(t.Context(), rec); err != nil {
 				t.Errorf("again, by the record alone: %v", err)
 			}
 			s.beat(t, "r1", s.proxies.Addr("r1"))
@@ -378,20 +378,20 @@ func TestARestartedServerIsNotMistakenForAFault(t *testing.T) {
 	if _, _, err := s.Confirm(t.Context(), rec, applied); void(err) != "unconfirmed" || !strings.Contains(err.Error(), "restarted") {
 		t.Errorf("%v, want a void shot", err)
 	}
-	if err := RevertWays(t.Context(), rec); err != nil {
+	if err := RevertRoutes(t.Context(), rec); err != nil {
 		t.Errorf("what is gone is undone: %v", err)
 	}
 }
 
 func TestAServerThatIsGoneIsRevertedOnlyIfItWasTheRunners(t *testing.T) {
-	w := undo.Way{API: "http://127.0.0.1:1", // no port that others are given
+	w := undo.ProxyRoute{API: "http://127.0.0.1:1", // no port that others are given
 		Proxy: "lockdrill-x-r1", Listen: "127.0.0.1:1", Toxics: []string{"lockdrill-x-r1-f.1-upstream"}}
-	err := RevertWays(t.Context(), undo.Record{Kind: "latency", Ways: []undo.Way{w}})
+	err := RevertRoutes(t.Context(), undo.Record{Kind: "latency", Routes: []undo.ProxyRoute{w}})
 	if err == nil || !errors.Is(err, syscall.ECONNREFUSED) || !strings.Contains(err.Error(), "curl -X DELETE") {
 		t.Errorf("%v: nobody knows whether a server that does not answer still has the toxic, and how it is removed", err)
 	}
 	w.Own = os.Getpid()
-	if err := RevertWays(t.Context(), undo.Record{Kind: "latency", Ways: []undo.Way{w}}); err != nil {
+	if err := RevertRoutes(t.Context(), undo.Record{Kind: "latency", Routes: []undo.ProxyRoute{w}}); err != nil {
 		t.Errorf("the embedded server is gone: %v", err)
 	}
 }

@@ -243,15 +243,15 @@ func refusal(ctx context.Context, dial dialer, addr string) error {
 }
 
 // measure makes one trial on each way, all at once.
-func (x *Toxics) measure(ctx context.Context, ways []undo.Way, t trial, enough time.Duration) ([]time.Duration, error) {
+func (x *Toxics) measure(ctx context.Context, routes []undo.ProxyRoute, t trial, enough time.Duration) ([]time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*t.most+answerTime)
 	defer cancel()
-	seen := make([]time.Duration, len(ways))
+	seen := make([]time.Duration, len(routes))
 	index := map[string]int{}
-	for i, w := range ways {
+	for i, w := range routes {
 		index[w.Proxy] = i
 	}
-	err := each(ways, func(w undo.Way) error {
+	err := each(routes, func(w undo.ProxyRoute) error {
 		took, err := t.run(ctx, x.dialer(), addrOf(w), enough)
 		if err != nil {
 			return fmt.Errorf("%s: %w", w.Proxy, err)
@@ -273,7 +273,7 @@ func (x *Toxics) dialer() dialer {
 }
 
 // addrOf is where a way is dialled: on the host of the server's API.
-func addrOf(w undo.Way) string {
+func addrOf(w undo.ProxyRoute) string {
 	_, port, err := net.SplitHostPort(w.Listen)
 	u, bad := url.Parse(w.API)
 	if err != nil || bad != nil {
@@ -289,7 +289,7 @@ const (
 )
 
 // awaitFree passes a connection through each way again. Where the store itself does not answer, or as slowly, it is not the way.
-func (x *Toxics) awaitFree(ctx context.Context, ways []undo.Way, g ground) error {
+func (x *Toxics) awaitFree(ctx context.Context, routes []undo.ProxyRoute, g ground) error {
 	ctx, cancel := context.WithTimeout(ctx, freeWithin)
 	defer cancel()
 	once := func(addr string) (time.Duration, error) {
@@ -298,7 +298,7 @@ func (x *Toxics) awaitFree(ctx context.Context, ways []undo.Way, g ground) error
 		took, _, err := pings(ctx, x.dialer(), addr, 1, 0)
 		return took, err
 	}
-	return each(ways, func(w undo.Way) error {
+	return each(routes, func(w undo.ProxyRoute) error {
 		for {
 			took, err := once(addrOf(w))
 			if err == nil && (g.need == 0 || took < g.base+g.need/2) {

@@ -88,7 +88,7 @@ func (d *diary) elector(t *testing.T, env *kubetest.Env, name string, release bo
 // API server is cut; and no lease ends, by the looks, after a contender that waited for its end has it.
 func TestKubeLeasesOfClientGo(t *testing.T) {
 	env := kubetest.Start(t, kubetest.Options{NoNode: true})
-	way := env.Way(env.Kubeconfig)
+	way := env.Listener(env.Kubeconfig)
 	cluster, err := kube.Open(kube.Options{Kubeconfig: way.Kubeconfig, Namespace: "default"})
 	if err != nil {
 		t.Fatal(err)

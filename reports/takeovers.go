@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
@@ -116,10 +117,8 @@ func (s series) head() string {
 	}
 	name := s.class
 	switch {
-	case s.class == verdict.ClassPause && s.kind == "renew_failures":
-		name = "pause (failed renewals)"
-	case s.class == verdict.ClassPause && s.kind != "pause" && s.kind != "":
-		name = "pause (" + strings.ReplaceAll(s.kind, "_", " ") + ")"
+	case s.class == verdict.ClassPause && s.kind != s.class && s.kind != "": // as after a pause, by something else
+		name = s.class + " (" + cmp.Or(fault.Seen(s.kind, "", "").Traits().Called, fault.Words(s.kind, "")) + ")"
 	case s.class == verdict.ClassTheft && s.blamed:
 		name = "theft (the key taken away on purpose)"
 	case s.class == verdict.ClassTheft:

@@ -217,7 +217,7 @@ func handedOver(t *testing.T, s *site) {
 	}
 	diary.agree(t, s, o)
 	s.elected(t)
-	way := s.Way(s.kubeconfig)
+	way := s.Listener(s.kubeconfig)
 	s.kubeconfig = way.Kubeconfig
 	over, cut := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -68,7 +68,7 @@ func TestRecoverSaysWhatItDid(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = leftBy(t, filepath.Join(runs, "a"), old, undo.Record{Kind: undo.StandServer, Process: &self, Folder: folder}).Close() // it is not undone
-	_ = leftBy(t, filepath.Join(runs, "b"), old, undo.Record{Kind: "from the future", Way: &undo.Way{API: "http://h:1", Proxy: "p", Toxics: []string{"t"}}}).Close()
+	_ = leftBy(t, filepath.Join(runs, "b"), old, undo.Record{Kind: "from the future", Route: &undo.ProxyRoute{API: "http://h:1", Proxy: "p", Toxics: []string{"t"}}}).Close()
 	if err := leftBy(t, filepath.Join(runs, "c"), old).Close(); err != nil {
 		t.Fatal(err)
 	}

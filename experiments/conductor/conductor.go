@@ -171,13 +171,13 @@ func (c *Conductor) stepSteady(now int64) {
 	}
 	missing := c.missing(now)
 	switch {
-	case missing != (lack{}):
+	case missing != (unmet{}):
 		c.steady = -1
 	case c.steady < 0:
 		c.steady = now
 	}
 	switch {
-	case missing == (lack{}) && now-c.steady >= int64(c.e.SteadyState.For):
+	case missing == (unmet{}) && now-c.steady >= int64(c.e.SteadyState.For):
 		yes := true
 		c.faultEnd = now
 		c.enter(now, history.PhaseFaults, "", &yes)
@@ -187,7 +187,7 @@ func (c *Conductor) stepSteady(now int64) {
 		c.stepFaults(now)
 	case now-c.since >= int64(c.e.SteadyState.Timeout):
 		why := "it did not hold for " + c.e.SteadyState.For.String() + " without a break"
-		if missing != (lack{}) {
+		if missing != (unmet{}) {
 			why = missing.String() + c.waits()
 		}
 		c.notSteady(now, why)

@@ -236,7 +236,7 @@ func (c *Conductor) settled(s *series, now int64) bool {
 			return false
 		}
 	}
-	return c.missing(now) == (lack{}) && (s.does.Kills || c.world.observed || c.fresh(s.ended))
+	return c.missing(now) == (unmet{}) && (s.does.Kills || c.world.observed || c.fresh(s.ended))
 }
 
 // leftOpen is when a trial that has not settled is waited for no longer.

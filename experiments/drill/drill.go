@@ -22,6 +22,7 @@ import (
 	"github.com/lockdrill/lockdrill/injectors"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/monotime"
+	"github.com/lockdrill/lockdrill/internal/tap"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
 	"github.com/lockdrill/lockdrill/probes"
 )
@@ -61,7 +62,8 @@ type Drill struct {
 	// What the parts add when they are opened. What a drill does not have is in none of these.
 	cfg     runner.Config
 	strikes injectors.Parts // parts add to it when they are opened
-	made    *injectors.Set
+	made    map[string]runner.Injector
+	hit     func(tap.Hit) // takes what the tap reports
 	env     history.Environment
 	notices []string        // what the drill stands on, for a person
 	net     sim.Net         // as it was measured
@@ -152,6 +154,9 @@ func (d *Drill) Run(ctx context.Context) (_ *Ending, err error) {
 			return d.giveUp(ctx, err)
 		}
 	}
+	if err := d.makeInjectors(); err != nil {
+		return d.giveUp(ctx, err)
+	}
 	header, err := d.writeExperiment()
 	if err != nil {
 		return d.giveUp(ctx, err)
@@ -191,7 +196,7 @@ func (d *Drill) recordFacts(ctx context.Context) error {
 // config is what the parts have added up to.
 func (d *Drill) config() runner.Config {
 	cfg := d.cfg
-	cfg.Recorder, cfg.Log, cfg.Journal, cfg.Injectors = d.rec, d.log, d.journal, d.injectors()
+	cfg.Recorder, cfg.Log, cfg.Journal, cfg.Injectors = d.rec, d.log, d.journal, d.made
 	cfg.Guard = func() (word, why string) {
 		for _, ask := range d.guards {
 			if word, why = ask(); word != "" {

@@ -11,16 +11,16 @@ import (
 	"github.com/lockdrill/lockdrill/injectors"
 )
 
-// injectors make the kinds of faults that the drill has the parts for; the others are refused with the experiment.
-func (d *Drill) injectors() map[string]runner.Injector {
-	d.made = injectors.New(d.strikes)
-	all := map[string]runner.Injector{}
+// makeInjectors makes those that the drill has the parts for, and refuses a fault that needs another.
+func (d *Drill) makeInjectors() error {
+	set := injectors.New(d.strikes)
+	d.made, d.hit = map[string]runner.Injector{}, set.Hit
 	for _, kind := range fault.Kinds() {
-		if i := d.made.Of(kind); i != nil {
-			all[kind] = i
+		if i := set.Of(kind); i != nil {
+			d.made[kind] = i
 		}
 	}
-	return all
+	return runner.Wired(d.e, d.made)
 }
 
 // reverters undo by the record alone, in any process: faults, and what a run stands on.
@@ -30,7 +30,7 @@ func reverters(runnerDead bool, at Cluster) map[string]undo.Reverter {
 		undo.StandReplica: testbed.EndStand,
 		undo.StandServer:  testbed.EndStand,
 		undo.StandKeys:    testbed.EndKeys,
-		undo.StandWay:     testbed.EndWay,
+		undo.StandRoute:   testbed.EndRoute,
 		undo.StandPods: func(ctx context.Context, r undo.Record) error {
 			r, err := at.elsewhere(r)
 			if err != nil {

@@ -34,7 +34,7 @@ func (s *stores) openProxies(ctx context.Context) error {
 		return err
 	}
 	s.stands = append(s.stands, proxies.Close)
-	s.strikes.Way, s.strikes.Dial = proxies.Way, s.dialRoute
+	s.strikes.Route, s.strikes.Dial = proxies.Route, s.dialRoute
 	s.env.Proxy = string(proxies.Mode)
 	s.notices = append(s.notices, fmt.Sprintf("replicas reach the locks through %s Toxiproxy", map[experiments.ProxyMode]string{
 		experiments.ProxyEmbedded: "an embedded", experiments.ProxyExternal: "an external",

@@ -30,7 +30,7 @@ func (s *stores) openTap(context.Context) error {
 	t := tap.New(tap.Options{
 		Dial:  func(ctx context.Context) (net.Conn, error) { return DialPlain(ctx, options.Addr, options.TLSConfig) },
 		Clock: s.clock, Seed: s.seed, Rules: tap.Rules{Keys: []string{tap.Quote(s.Locks.Prefix) + "*"}, Scripts: CoreScripts()},
-		OnHit: func(h tap.Hit) { s.made.Hit(h) },
+		OnHit: func(h tap.Hit) { s.hit(h) },
 	})
 	s.strikes.Tap = t
 	s.stands = append(s.stands, func(context.Context) error { return t.Close() })

@@ -80,7 +80,7 @@ func (b *Failures) partly() bool { return b.Share > 0 && b.Share < 1 }
 func (b *Failures) Traits() Traits {
 	t := Traits{Noun: "fault", Fails: b.Of, Count: b.Count, Share: b.Share, Delay: b.Delay, Lock: b.Lock, Via: b.Via, Holds: b.Delay}
 	if b.Of == lockcore.OpRenew {
-		t.Class, t.Noun = ClassPause, "burst"
+		t.Class, t.Noun, t.Called = ClassPause, "burst", "failed renewals"
 	}
 	t.OnTheWay = b.Via == ViaProxy
 	t.InVictim = !t.OnTheWay

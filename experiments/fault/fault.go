@@ -47,8 +47,9 @@ const (
 type Traits struct {
 	Unknown bool // of a kind that this version does not know: nothing may be concluded from it
 
-	Class string // of its takeovers: one of the Class words; "" = it keeps nobody from a lease
-	Noun  string // what one of them is called in a count
+	Class  string // of its takeovers: one of the Class words; "" = it keeps nobody from a lease
+	Noun   string // what one of them is called in a count
+	Called string // what it is called beside its class, in headings; "" = its kind
 
 	GoesOn  string // why it would not end by itself, and so must have a `for`; "" = it ends
 	Instant string // what it is called where it can have no `for`; "" = it can

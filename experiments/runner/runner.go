@@ -107,10 +107,10 @@ const (
 	guardEvery    = time.Second
 )
 
-// wired refuses faults that nobody would make.
-func (c *Config) wired() error {
-	for i := range c.Experiment.Faults {
-		if f := &c.Experiment.Faults[i]; c.Injectors[f.Kind()] == nil {
+// Wired refuses faults that nobody would make. Run does so too, and then does nothing else: also no clean-up.
+func Wired(e *experiments.Experiment, by map[string]Injector) error {
+	for i := range e.Faults {
+		if f := &e.Faults[i]; by[f.Kind()] == nil {
 			return fmt.Errorf("fault %s: this drill has no injector for faults of kind %s", f.ID, f.Kind())
 		}
 	}
@@ -127,7 +127,7 @@ type run struct {
 // Run drills until the conductor is done or ctx ends (an operator's interrupt, which aborts in order). The error is one of the
 // tool itself; what the drill showed is in the history.
 func Run(ctx context.Context, cfg Config) error {
-	if err := cfg.wired(); err != nil {
+	if err := Wired(cfg.Experiment, cfg.Injectors); err != nil {
 		return err
 	}
 	r := &run{Config: cfg, c: conductor.New(cfg.Experiment, cfg.Seed)}

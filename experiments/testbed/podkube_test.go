@@ -360,7 +360,7 @@ func killedApplier(t *testing.T, env *kubetest.Env, c *kube.Cluster) {
 		t.Fatal(err)
 	}
 	// Whoever reads it reaches the server at another address, as from another machine.
-	way := env.Way(env.Kubeconfig)
+	way := env.Listener(env.Kubeconfig)
 	end := func(ctx context.Context, r undo.Record) error {
 		there := *r.Cluster
 		there.Kubeconfig, r.Cluster = way.Kubeconfig, &there

@@ -41,13 +41,13 @@ type Proxies struct {
 	server   *toxiServer // embedded
 	journal  *undo.Journal
 	replicas []string
-	ways     map[string]*way
+	routes   map[string]*proxyRoute
 	mu       sync.Mutex
 	closed   bool
 }
 
-type way struct {
-	undo.Way
+type proxyRoute struct {
+	undo.ProxyRoute
 	addr   string // host:port to dial
 	record int    // in the journal
 	gone   bool
@@ -70,7 +70,7 @@ const passWithin = 2 * time.Second
 // OpenProxies makes a proxy for every replica and passes a first connection through each. On an error nothing is left behind. A
 // *ForeignError: the server is used by another run.
 func OpenProxies(ctx context.Context, o ProxyOptions) (_ *Proxies, err error) {
-	p := &Proxies{Mode: o.Mode, journal: o.Journal, replicas: o.Replicas, ways: map[string]*way{}}
+	p := &Proxies{Mode: o.Mode, journal: o.Journal, replicas: o.Replicas, routes: map[string]*proxyRoute{}}
 	if p.Mode == "" {
 		p.Mode = experiments.ProxyEmbedded
 	}
@@ -121,16 +121,16 @@ func (p *Proxies) refuseForeign(ctx context.Context, api, run string) error {
 }
 
 func (p *Proxies) open(ctx context.Context, api, host string, o ProxyOptions, replica string) error {
-	w := &way{Way: undo.Way{API: api, Proxy: proxyPrefix + o.Run + "-" + replica, Listen: net.JoinHostPort(listenOn(host), "0")}}
+	w := &proxyRoute{ProxyRoute: undo.ProxyRoute{API: api, Proxy: proxyPrefix + o.Run + "-" + replica, Listen: net.JoinHostPort(listenOn(host), "0")}}
 	if p.server != nil {
 		w.Own = os.Getpid()
 	}
-	record := func() undo.Record { return undo.Record{Kind: undo.StandWay, Way: &w.Way} }
+	record := func() undo.Record { return undo.Record{Kind: undo.StandRoute, Route: &w.ProxyRoute} }
 	var err error
 	if w.record, err = p.journal.Intend(record()); err != nil {
 		return err
 	}
-	p.ways[replica] = w
+	p.routes[replica] = w
 	upstream := o.Upstream(replica)
 	made, err := p.client.Create(ctx, toxi.Proxy{Name: w.Proxy, Listen: w.Listen, Upstream: upstream, Enabled: true})
 	if err != nil {
@@ -186,19 +186,19 @@ func passes(ctx context.Context, dial func(context.Context, string) (net.Conn, e
 
 // Addr is where a replica finds the locks' store, host:port; "" = there is no such replica.
 func (p *Proxies) Addr(replica string) string {
-	if w := p.ways[replica]; w != nil {
+	if w := p.routes[replica]; w != nil {
 		return w.addr
 	}
 	return ""
 }
 
-// Way is what a fault of the network changes: the replica's proxy.
-func (p *Proxies) Way(replica string) (undo.Way, bool) {
-	w := p.ways[replica]
+// Route is what a fault of the network changes: the replica's proxy.
+func (p *Proxies) Route(replica string) (undo.ProxyRoute, bool) {
+	w := p.routes[replica]
 	if w == nil {
-		return undo.Way{}, false
+		return undo.ProxyRoute{}, false
 	}
-	return w.Way, true
+	return w.ProxyRoute, true
 }
 
 // Close removes our proxies, verifies that they are gone, and ends an embedded server, within ctx even where a proxy hangs. It may
@@ -214,7 +214,7 @@ func (p *Proxies) Close(ctx context.Context) error {
 	}
 	if p.server != nil {
 		var addrs []string
-		for _, w := range p.ways {
+		for _, w := range p.routes {
 			addrs = append(addrs, w.addr)
 		}
 		err := p.server.close(ctx, addrs)
@@ -223,7 +223,7 @@ func (p *Proxies) Close(ctx context.Context) error {
 	}
 	var errs []error
 	for _, r := range p.replicas {
-		w := p.ways[r]
+		w := p.routes[r]
 		if w == nil || w.gone {
 			continue
 		}
@@ -234,7 +234,7 @@ func (p *Proxies) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func (p *Proxies) drop(ctx context.Context, w *way) error {
+func (p *Proxies) drop(ctx context.Context, w *proxyRoute) error {
 	early := p.journal.Mark(w.record, undo.UndoIntent, "")
 	if err := p.client.Drop(ctx, w.Proxy); err != nil {
 		return errors.Join(err, p.journal.Mark(w.record, undo.Dirty, err.Error()))
@@ -243,10 +243,10 @@ func (p *Proxies) drop(ctx context.Context, w *way) error {
 	return errors.Join(early, p.journal.Mark(w.record, undo.Undone, ""))
 }
 
-// EndWay removes a proxy that a run has made on an external server.
-func EndWay(ctx context.Context, r undo.Record) error {
-	if r.Way == nil {
+// EndRoute removes a proxy that a run has made on an external server.
+func EndRoute(ctx context.Context, r undo.Record) error {
+	if r.Route == nil {
 		return errors.New("the record names no way")
 	}
-	return toxi.New(r.Way.API).Drop(ctx, r.Way.Proxy)
+	return toxi.New(r.Route.API).Drop(ctx, r.Route.Proxy)
 }

@@ -28,7 +28,7 @@ func TestEmbeddedProxies(t *testing.T) {
 	if p.Addr("r1") == p.Addr("r2") || p.Addr("r3") != "" || p.Mode != experiments.ProxyEmbedded {
 		t.Errorf("ways of %s: %q, %q, %q", p.Mode, p.Addr("r1"), p.Addr("r2"), p.Addr("r3"))
 	}
-	w, ok := p.Way("r1")
+	w, ok := p.Route("r1")
 	if !ok || w.Own == 0 || w.Proxy != "lockdrill-20260101T000000.000Z-mine-r1" || w.Listen != p.Addr("r1") {
 		t.Errorf("the way of r1: %+v", w)
 	}
@@ -69,7 +69,7 @@ func TestProxiesOnAnExternalServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w, _ := p.Way("r1"); w.Own != 0 {
+	if w, _ := p.Route("r1"); w.Own != 0 {
 		t.Errorf("the server is not ours: %+v", w)
 	}
 	if open := journal.Open(); len(open) != 2 {
@@ -111,14 +111,14 @@ func TestAWayByAName(t *testing.T) {
 		var d net.Dialer
 		return d.DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", port))
 	}
-	p := &Proxies{Mode: experiments.ProxyExternal, client: c, replicas: o.Replicas, ways: map[string]*way{}}
+	p := &Proxies{Mode: experiments.ProxyExternal, client: c, replicas: o.Replicas, routes: map[string]*proxyRoute{}}
 	if err := p.open(ctx, server.URL, "lockdrill-toxiproxy.staging", o, "r1"); err != nil {
 		t.Fatal(err)
 	}
 	if host, _, _ := net.SplitHostPort(dialled); host != "lockdrill-toxiproxy.staging" || p.Addr("r1") != dialled {
 		t.Errorf("dialled %q, replicas are told %q", dialled, p.Addr("r1"))
 	}
-	w, _ := p.Way("r1")
+	w, _ := p.Route("r1")
 	if host, _, err := net.SplitHostPort(w.Listen); err != nil || !netip.MustParseAddr(host).IsUnspecified() {
 		t.Errorf("it listens on %s", w.Listen)
 	}
@@ -144,9 +144,9 @@ func TestEndWay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r := undo.Record{Kind: undo.StandWay, Way: &undo.Way{API: server.URL, Proxy: "lockdrill-a-r1", Listen: "127.0.0.1:0"}}
+	r := undo.Record{Kind: undo.StandRoute, Route: &undo.ProxyRoute{API: server.URL, Proxy: "lockdrill-a-r1", Listen: "127.0.0.1:0"}}
 	for range 2 {
-		if err := EndWay(ctx, r); err != nil {
+		if err := EndRoute(ctx, r); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -155,7 +155,7 @@ func TestEndWay(t *testing.T) {
 	}
 	gone, cancel := context.WithCancel(ctx)
 	cancel()
-	if err := EndWay(gone, r); err == nil {
+	if err := EndRoute(gone, r); err == nil {
 		t.Error("a server that was not asked has nothing left")
 	}
 }

@@ -101,11 +101,11 @@ func (s *Stores) notice() {
 // opening opens one store.
 type opening func(ctx context.Context, name string) (*Store, error)
 
-// ways say how both stores are opened.
-type ways struct{ locks, ledger opening }
+// openings say how both stores are opened.
+type openings struct{ locks, ledger opening }
 
 // choose says how both stores are opened: as a guest where they are somebody's, else by the run itself.
-func (s *Stores) choose(o Options) (how ways, err error) {
+func (s *Stores) choose(o Options) (how openings, err error) {
 	prefix := "lockdrill:" + o.Run + ":"
 	guest := func(r experiments.Redis) opening {
 		return func(ctx context.Context, _ string) (*Store, error) { return openExternal(ctx, r, o, prefix) }
@@ -126,7 +126,7 @@ func (s *Stores) choose(o Options) (how ways, err error) {
 }
 
 // own says how stores are opened that the run starts itself, and says so in Notice.
-func (s *Stores) own(o Options, prefix string) (how ways, err error) {
+func (s *Stores) own(o Options, prefix string) (how openings, err error) {
 	binary, missing := exec.LookPath("redis-server")
 	mode := o.Redis.Mode
 	if mode == experiments.RedisExternal {

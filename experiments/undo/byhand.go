@@ -27,10 +27,10 @@ func ByHand(r Record) []string {
 	if r.Folder != "" {
 		lines = append(lines, "rm -r "+quote(r.Folder))
 	}
-	if w := r.Way; w != nil {
-		lines = append(lines, w.byHand(r.Kind == StandWay)...)
+	if w := r.Route; w != nil {
+		lines = append(lines, w.byHand(r.Kind == StandRoute)...)
 	}
-	for _, w := range r.Ways {
+	for _, w := range r.Routes {
 		lines = append(lines, w.byHand(false)...)
 	}
 	if r.Store != nil {
@@ -59,7 +59,7 @@ func (c *Cluster) byHand() []string {
 	return []string{kubectl + " delete " + strings.Join(append(kinds, "pod"), ",") + " -l " + quote("lockdrill.dev/run="+c.Run)}
 }
 
-func (w *Way) byHand(whole bool) []string {
+func (w *ProxyRoute) byHand(whole bool) []string {
 	proxy := quote(w.API + "/proxies/" + w.Proxy)
 	if whole {
 		return []string{"curl -X DELETE " + proxy}
@@ -131,10 +131,10 @@ func (r Record) String() string {
 	if r.Process != nil {
 		parts = append(parts, fmt.Sprintf("(process %d)", r.Process.PID))
 	}
-	if r.Way != nil {
-		parts = append(parts, "(proxy "+r.Way.Proxy+" at "+r.Way.API+")")
+	if r.Route != nil {
+		parts = append(parts, "(proxy "+r.Route.Proxy+" at "+r.Route.API+")")
 	}
-	for _, w := range r.Ways {
+	for _, w := range r.Routes {
 		parts = append(parts, "(proxy "+w.Proxy+" at "+w.API+")")
 	}
 	if r.Store != nil {

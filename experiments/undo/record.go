@@ -19,20 +19,20 @@ type Record struct {
 	Shot  history.Event `json:"shot,omitzero"`  // faults: the fault.intent event; N is the index from which its effects are awaited
 	Until time.Time     `json:"until,omitzero"` // wall time by which the fault should have ended; afterwards the watchdog ends it
 
-	Process *Process `json:"process,omitempty"`
-	Folder  string   `json:"folder,omitempty"` // absolute; removed with what is in it, only if its name starts with "lockdrill-"
-	Way     *Way     `json:"way,omitempty"`
-	Ways    []Way    `json:"ways,omitempty"` // faults of the network: one of each victim
-	Key     *Key     `json:"key,omitempty"`
-	Store   *Store   `json:"store,omitempty"`
-	Cluster *Cluster `json:"cluster,omitempty"`
+	Process *Process     `json:"process,omitempty"`
+	Folder  string       `json:"folder,omitempty"` // absolute; removed with what is in it, only if its name starts with "lockdrill-"
+	Route   *ProxyRoute  `json:"way,omitempty"`
+	Routes  []ProxyRoute `json:"ways,omitempty"` // faults of the network: one of each victim
+	Key     *Key         `json:"key,omitempty"`
+	Store   *Store       `json:"store,omitempty"`
+	Cluster *Cluster     `json:"cluster,omitempty"`
 }
 
 // Kinds of records that are no faults: what the run stands on.
 const (
 	StandReplica = "replica"      // Process: a replica's process group is to be gone
 	StandServer  = "redis-server" // Process and Folder: both are to be gone
-	StandWay     = "way"          // Way: a proxy of ours on a Toxiproxy server is to be gone
+	StandRoute   = "way"          // Route: a proxy of ours on a Toxiproxy server is to be gone
 	StandPods    = "pods"         // Cluster: none of these objects is left, if it is still this run's
 	StandKeys    = "keys"         // Store and Key.Name = the prefix: no key of ours is to be left on a Redis that the run did not start
 )
@@ -50,8 +50,8 @@ type Process struct {
 	Host    string `json:"host"`    // boot id: another host, or this one after a reboot, has no such process
 }
 
-// Way is a proxy on a Toxiproxy server, and the toxics of a fault on it.
-type Way struct {
+// ProxyRoute is a proxy on a Toxiproxy server, and the toxics of a fault on it.
+type ProxyRoute struct {
 	API      string   `json:"api"`                // base URL of the control API, http://127.0.0.1:8474
 	Proxy    string   `json:"proxy"`              // its name there; carries the run and the replica
 	Listen   string   `json:"listen"`             // host:port, as the server says

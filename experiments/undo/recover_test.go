@@ -287,7 +287,7 @@ func TestOverdueIsEndedPastTheRunnersLock(t *testing.T) {
 }
 
 func TestByHandNamesWhatToDo(t *testing.T) {
-	way := &Way{API: "http://127.0.0.1:8474", Proxy: "run r1", Toxics: []string{"f#1"}, Down: true}
+	way := &ProxyRoute{API: "http://127.0.0.1:8474", Proxy: "run r1", Toxics: []string{"f#1"}, Down: true}
 	store := &Store{Addr: "10.0.0.1:6380", DB: 2, TLS: true, PasswordEnv: "PASS"}
 	for _, c := range []struct {
 		r    Record
@@ -295,8 +295,8 @@ func TestByHandNamesWhatToDo(t *testing.T) {
 	}{
 		{Record{Kind: "pause", Process: &Process{PID: 7}}, []string{"kill -CONT -- -7"}},
 		{Record{Kind: StandServer, Process: &Process{PID: 7}, Folder: "/x y"}, []string{"kill -KILL -- -7", "rm -r '/x y'"}},
-		{Record{Kind: "latency", Way: way}, []string{`curl -X DELETE 'http://127.0.0.1:8474/proxies/run r1/toxics/f#1'`, `curl -X POST -d '{"enabled":true}' 'http://127.0.0.1:8474/proxies/run r1'`}},
-		{Record{Kind: "latency", Ways: []Way{{API: "http://a:1", Proxy: "p", Toxics: []string{"t"}}, {API: "http://a:1", Proxy: "q", Toxics: []string{"t"}}}},
+		{Record{Kind: "latency", Route: way}, []string{`curl -X DELETE 'http://127.0.0.1:8474/proxies/run r1/toxics/f#1'`, `curl -X POST -d '{"enabled":true}' 'http://127.0.0.1:8474/proxies/run r1'`}},
+		{Record{Kind: "latency", Routes: []ProxyRoute{{API: "http://a:1", Proxy: "p", Toxics: []string{"t"}}, {API: "http://a:1", Proxy: "q", Toxics: []string{"t"}}}},
 			[]string{"curl -X DELETE http://a:1/proxies/p/toxics/t", "curl -X DELETE http://a:1/proxies/q/toxics/t"}},
 		{Record{Kind: StandKeys, Store: &Store{Addr: "h:1"}, Key: &Key{Name: "lockdrill:r:"}}, []string{
 			`redis-cli -h h -p 1 -n 0 --scan --pattern 'lockdrill:r:*' | while read -r key; do redis-cli -h h -p 1 -n 0 unlink "$key"; done`,
@@ -304,7 +304,7 @@ func TestByHandNamesWhatToDo(t *testing.T) {
 			"redis-cli -h h -p 1 -n 0 mget lockdrill:open lockdrill:run   # delete each that names this run"}},
 		{Record{Kind: StandPods, Cluster: &Cluster{Kubeconfig: "/k c", Context: "stage", Namespace: "drill", Run: "r-1", Objects: []Object{{Kind: "Lease"}, {Kind: "ConfigMap"}, {Kind: "Deployment"}}}},
 			[]string{"kubectl --kubeconfig '/k c' --context stage --namespace drill delete deployment,configmap,lease,pod -l lockdrill.dev/run=r-1"}},
-		{Record{Kind: StandWay, Way: way}, []string{`curl -X DELETE 'http://127.0.0.1:8474/proxies/run r1'`}},
+		{Record{Kind: StandRoute, Route: way}, []string{`curl -X DELETE 'http://127.0.0.1:8474/proxies/run r1'`}},
 		{Record{Kind: "store", Store: store, Shot: history.Event{Fault: &history.Fault{Victim: history.VictimStore, Form: "pause"}}},
 			[]string{`REDISCLI_AUTH="$PASS" redis-cli -h 10.0.0.1 -p 6380 --tls -n 2 client unpause`}},
 		{Record{Kind: "store", Store: store, Shot: history.Event{Fault: &history.Fault{Victim: history.VictimStore, Form: "flush"}}}, nil},

@@ -10,6 +10,7 @@ import (
 
 const (
 	mostLines     = 450 // of a file: a noun that needs more is two nouns
+	mostFiles     = 40  // of a package, tests not counted: beyond that nobody knows where to look
 	mostMainLines = 20  // of cmd/lockdrill/main.go: everything else can be tested
 )
 
@@ -21,6 +22,20 @@ func TestFileLengths(t *testing.T) {
 		}
 		if s.lines > most {
 			t.Errorf("%s has %d lines: at most %d", s.path, s.lines, most)
+		}
+	}
+}
+
+func TestFilesOfAPackage(t *testing.T) {
+	files := map[string]int{}
+	for _, s := range sources(t) {
+		if !s.test {
+			files[s.pkg]++
+		}
+	}
+	for pkg, n := range files {
+		if n > mostFiles {
+			t.Errorf("package %s has %d files: at most %d, so it is two packages", pkg, n, mostFiles)
 		}
 	}
 }

@@ -119,6 +119,16 @@ func refused(p *place, own map[string]bool, path string) string {
 // within reports whether path is root or lies below it.
 func within(path, root string) bool { return path == root || strings.HasPrefix(path, root+"/") }
 
+// Nothing flows back from judgements into runs, and a report shows what was concluded: neither may come to lie above the judge, by
+// whatever way.
+func TestWhoDoesNotReachTheJudge(t *testing.T) {
+	for _, path := range []string{"experiments/conductor", "reports", "reports/timeline"} {
+		if reach(t, path, map[string]bool{})["analysis"] {
+			t.Errorf("%s reaches the judge: it needs values of analysis/verdict, or what analysis/forecast says", path)
+		}
+	}
+}
+
 // The test itself is tried on what it must refuse.
 func TestRefused(t *testing.T) {
 	for _, c := range []struct{ pkg, path string }{

@@ -27,7 +27,7 @@ const (
 type stand struct {
 	*kubetest.Env
 	*Cluster
-	way *kubetest.Way
+	way *kubetest.Listener
 	t   *testing.T
 }
 
@@ -35,7 +35,7 @@ func newStand(t *testing.T, o kubetest.NodeOptions) *stand {
 	t.Helper()
 	e := kubetest.Start(t, kubetest.Options{NodeOptions: o})
 	e.Namespace(namespace, nil)
-	way := e.Way(e.Kubeconfig)
+	way := e.Listener(e.Kubeconfig)
 	c, err := Open(Options{Kubeconfig: way.Kubeconfig, Namespace: namespace})
 	if err != nil {
 		t.Fatal(err)

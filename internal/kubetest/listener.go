@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// Way is a way to the API server that can be cut.
-type Way struct {
+// Listener is a way to the API server that can be cut.
+type Listener struct {
 	Kubeconfig string // the same user, by this way
 
 	l      net.Listener
@@ -21,14 +21,14 @@ type Way struct {
 	conns map[*net.TCPConn]bool
 }
 
-// Way opens one for the user of a kubeconfig. It ends with the test.
-func (e *Env) Way(kubeconfig string) *Way {
+// Listener opens one for the user of a kubeconfig. It ends with the test.
+func (e *Env) Listener(kubeconfig string) *Listener {
 	e.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	w := &Way{l: l, target: strings.TrimPrefix(e.url, "https://"), conns: map[*net.TCPConn]bool{}, Kubeconfig: kubeconfig + ".way"}
+	w := &Listener{l: l, target: strings.TrimPrefix(e.url, "https://"), conns: map[*net.TCPConn]bool{}, Kubeconfig: kubeconfig + ".way"}
 	text, err := os.ReadFile(kubeconfig)
 	if err != nil {
 		e.t.Fatal(err)
@@ -47,7 +47,7 @@ func (e *Env) Way(kubeconfig string) *Way {
 	return w
 }
 
-func (w *Way) accept() {
+func (w *Listener) accept() {
 	defer w.done.Done()
 	for {
 		c, err := w.l.Accept()
@@ -62,7 +62,7 @@ func (w *Way) accept() {
 	}
 }
 
-func (w *Way) carry(client *net.TCPConn) {
+func (w *Listener) carry(client *net.TCPConn) {
 	defer client.Close()
 	if !w.hold(client) {
 		return
@@ -86,7 +86,7 @@ func (w *Way) carry(client *net.TCPConn) {
 }
 
 // hold keeps the connection where Cut finds it; false = the way is shut.
-func (w *Way) hold(c *net.TCPConn) bool {
+func (w *Listener) hold(c *net.TCPConn) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.shut {
@@ -96,14 +96,14 @@ func (w *Way) hold(c *net.TCPConn) bool {
 	return true
 }
 
-func (w *Way) drop(c *net.TCPConn) {
+func (w *Listener) drop(c *net.TCPConn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.conns, c)
 }
 
 // Cut ends all connections, with an RST each or, where gently, with a FIN as a proxy that is restarted does; new ones pass.
-func (w *Way) Cut(gently bool) {
+func (w *Listener) Cut(gently bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for c := range w.conns {
@@ -115,7 +115,7 @@ func (w *Way) Cut(gently bool) {
 }
 
 // Shut cuts all connections and lets none pass until Open.
-func (w *Way) Shut() {
+func (w *Listener) Shut() {
 	w.mu.Lock()
 	w.shut = true
 	w.mu.Unlock()
@@ -123,7 +123,7 @@ func (w *Way) Shut() {
 }
 
 // Open lets connections pass again.
-func (w *Way) Open() {
+func (w *Listener) Open() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.shut = false

@@ -20,7 +20,7 @@ func TestOneLateOperationIsNoDelay(t *testing.T) {
 		{[]time.Duration{late, prompt}, false, true, true},
 		{[]time.Duration{late, late, late}, true, true, false},
 	} {
-		x := operations(felt{least: 40 * time.Millisecond}, c.took)
+		x := operations(victimEvidence{least: 40 * time.Millisecond}, c.took)
 		if soon, over := x.all([]string{"r1"}, false), x.all([]string{"r1"}, true); soon != c.soon || over != c.over || (x.quick != "") != c.quick {
 			t.Errorf("%v: felt soon %t, at the end %t, quick %q, want %t, %t, %t", c.took, soon, over, x.quick, c.soon, c.over, c.quick)
 		}
@@ -28,8 +28,8 @@ func TestOneLateOperationIsNoDelay(t *testing.T) {
 }
 
 // operations are what the claims make of operations that took so long, one after the other.
-func operations(f felt, took []time.Duration) *claims {
-	x := &claims{felt: f, names: []string{"r1"}, open: map[string]history.Event{},
+func operations(f victimEvidence, took []time.Duration) *claims {
+	x := &claims{victimEvidence: f, names: []string{"r1"}, open: map[string]history.Event{},
 		late: map[string]int{}, prompt: map[string]int{}, quickest: map[string]time.Duration{}}
 	for n, took := range took {
 		e := history.Event{Kind: history.RenewInvoke, Span: history.At(1), Source: "r1.1", Op: fmt.Sprint(n), Call: &history.Call{}}
@@ -55,7 +55,7 @@ func TestSomeLateOperationsAmongPromptOnes(t *testing.T) {
 		{[]time.Duration{late, prompt, late, late}, true, true},
 		{[]time.Duration{late, prompt, prompt, late, late, prompt, prompt}, false, false},
 	} {
-		x := operations(felt{some: 40 * time.Millisecond}, c.took)
+		x := operations(victimEvidence{some: 40 * time.Millisecond}, c.took)
 		if soon, over := x.all([]string{"r1"}, false), x.all([]string{"r1"}, true); soon != c.soon || over != c.over {
 			t.Errorf("%v: felt soon %t, at the end %t, want %t and %t", c.took, soon, over, c.soon, c.over)
 		}

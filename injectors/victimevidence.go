@@ -15,9 +15,9 @@ import (
 	"github.com/lockdrill/lockdrill/history"
 )
 
-// felt is how the victims are to show a fault of the network, in their own claims: independent of the proxy, so that a client that
+// victimEvidence is how the victims are to show a fault of the network, in their own claims: independent of the proxy, so that a client that
 // goes round its way is found out.
-type felt struct {
+type victimEvidence struct {
 	base    time.Duration // the way's round trip before
 	cut     bool          // no operation on the lock may be answered
 	least   time.Duration // every operation takes at least so long; > 0
@@ -26,19 +26,19 @@ type felt struct {
 }
 
 const (
-	feelEvery = 100 * time.Millisecond // for operations without an answer, and sockets
-	lostEvery = 5                      // of these: is the fault still on?
-	lateSoon  = 3                      // late operations that show a delay, before its time is up
+	evidenceEvery = 100 * time.Millisecond // for operations without an answer, and sockets
+	lostEvery     = 5                      // of these: is the fault still on?
+	lateSoon      = 3                      // late operations that show a delay, before its time is up
 )
 
-// feel waits until all living victims have felt the fault, at most until its time is up, when one must have. It returns a sentence
+// seeVictims waits until all living victims have felt the fault, at most until its time is up, when one must have. It returns a sentence
 // that says who has felt what.
-func (x *Toxics) feel(ctx context.Context, r undo.Record, names []string, applied history.Span, f felt) (string, error) {
-	claims := &claims{felt: f, names: names, after: applied.To, open: map[string]history.Event{}, late: map[string]int{}, prompt: map[string]int{}, quickest: map[string]time.Duration{}}
+func (x *Toxics) seeVictims(ctx context.Context, r undo.Record, names []string, applied history.Span, f victimEvidence) (string, error) {
+	claims := &claims{victimEvidence: f, names: names, after: applied.To, open: map[string]history.Event{}, late: map[string]int{}, prompt: map[string]int{}, quickest: map[string]time.Duration{}}
 	end := applied.From + r.Shot.Fault.Declared
 	for from, tick := int(r.Shot.N), 1; ; tick++ {
 		over := x.Clock() >= end
-		wait, cancel := context.WithTimeout(ctx, feelEvery)
+		wait, cancel := context.WithTimeout(ctx, evidenceEvery)
 		_, err := x.Await(wait, from, func(e history.Event) bool {
 			from++
 			claims.see(e)
@@ -50,7 +50,7 @@ func (x *Toxics) feel(ctx context.Context, r undo.Record, names []string, applie
 		cancel()
 		claims.hang(x.Clock())
 		if f.sockets {
-			if err := x.connected(claims, r.Ways); err != nil {
+			if err := x.connected(claims, r.Routes); err != nil {
 				return "", &voidError{history.Unconfirmed, err.Error()}
 			}
 		}
@@ -97,7 +97,7 @@ func (x *Toxics) processes(names []string) map[string]int {
 
 // claims is what the victims say about their operations under the fault.
 type claims struct {
-	felt
+	victimEvidence
 	names    []string
 	after    int64 // only operations that began later count
 	open     map[string]history.Event
@@ -206,11 +206,11 @@ func (c *claims) nobody() string {
 }
 
 // connected looks at the victims' sockets: a connection to the way is what a client that goes round it does not have.
-func (x *Toxics) connected(c *claims, ways []undo.Way) error {
+func (x *Toxics) connected(c *claims, routes []undo.ProxyRoute) error {
 	alive := x.processes(c.names)
 	for _, name := range c.names {
 		pid := alive[name]
-		i := slices.IndexFunc(ways, func(w undo.Way) bool { return strings.HasSuffix(baseName(w.Proxy), "-"+name) })
+		i := slices.IndexFunc(routes, func(w undo.ProxyRoute) bool { return strings.HasSuffix(baseName(w.Proxy), "-"+name) })
 		if pid == 0 || i < 0 || c.late[name] > 0 {
 			continue
 		}
@@ -218,7 +218,7 @@ func (x *Toxics) connected(c *claims, ways []undo.Way) error {
 		if err != nil {
 			return fmt.Errorf("look at the sockets of %s: %w", name, err)
 		}
-		_, text, _ := net.SplitHostPort(addrOf(ways[i]))
+		_, text, _ := net.SplitHostPort(addrOf(routes[i]))
 		if port, err := strconv.Atoi(text); err == nil && slices.Contains(ports, port) {
 			c.count(name, 0)
 		}

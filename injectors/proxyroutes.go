@@ -13,12 +13,12 @@ import (
 	"github.com/lockdrill/lockdrill/internal/toxi"
 )
 
-// RevertWays ends a fault of the network by its record alone, in any process: all ways at once, each within a few seconds whatever
+// RevertRoutes ends a fault of the network by its record alone, in any process: all ways at once, each within a few seconds whatever
 // the server does. It removes only toxics that the record names.
-func RevertWays(ctx context.Context, r undo.Record) error {
-	return each(r.Ways, func(w undo.Way) error {
+func RevertRoutes(ctx context.Context, r undo.Record) error {
+	return each(r.Routes, func(w undo.ProxyRoute) error {
 		if err := revertWay(ctx, w); err != nil {
-			by := undo.ByHand(undo.Record{Kind: r.Kind, Ways: []undo.Way{w}})
+			by := undo.ByHand(undo.Record{Kind: r.Kind, Routes: []undo.ProxyRoute{w}})
 			return fmt.Errorf("free the way %s: %w; by hand: %s", w.Proxy, err, strings.Join(by, "; "))
 		}
 		return nil
@@ -27,7 +27,7 @@ func RevertWays(ctx context.Context, r undo.Record) error {
 
 // revertWay climbs from the gentlest way to end a fault to the roughest: remove the toxics (open connections stay); disable the proxy,
 // remove them, enable it (open connections are closed); put a successor on the same address (what hangs in the old one is left).
-func revertWay(ctx context.Context, w undo.Way) error {
+func revertWay(ctx context.Context, w undo.ProxyRoute) error {
 	if w.Own != 0 && errors.Is(syscall.Kill(w.Own, 0), syscall.ESRCH) {
 		return nil // the server was in that process
 	}
@@ -66,7 +66,7 @@ func revertWay(ctx context.Context, w undo.Way) error {
 }
 
 // ours lists the toxics on the proxy that are the fault's.
-func ours(p toxi.Proxy, w undo.Way) []string {
+func ours(p toxi.Proxy, w undo.ProxyRoute) []string {
 	var names []string
 	for _, t := range p.Toxics {
 		if slices.Contains(w.Toxics, t.Name) {
@@ -76,9 +76,11 @@ func ours(p toxi.Proxy, w undo.Way) []string {
 	return names
 }
 
-func free(p toxi.Proxy, w undo.Way) bool { return len(ours(p, w)) == 0 && (p.Enabled || !w.Down) }
+func free(p toxi.Proxy, w undo.ProxyRoute) bool {
+	return len(ours(p, w)) == 0 && (p.Enabled || !w.Down)
+}
 
-func readBack(ctx context.Context, c *toxi.Client, w undo.Way) error {
+func readBack(ctx context.Context, c *toxi.Client, w undo.ProxyRoute) error {
 	p, err := c.Proxy(ctx, w.Proxy)
 	switch {
 	case errors.Is(err, toxi.ErrNotFound):
@@ -91,7 +93,7 @@ func readBack(ctx context.Context, c *toxi.Client, w undo.Way) error {
 	return nil
 }
 
-func removeToxics(ctx context.Context, c *toxi.Client, p toxi.Proxy, w undo.Way) error {
+func removeToxics(ctx context.Context, c *toxi.Client, p toxi.Proxy, w undo.ProxyRoute) error {
 	for _, name := range ours(p, w) {
 		if err := c.Remove(ctx, w.Proxy, name); err != nil && !errors.Is(err, toxi.ErrNotFound) {
 			return err
@@ -100,7 +102,7 @@ func removeToxics(ctx context.Context, c *toxi.Client, p toxi.Proxy, w undo.Way)
 	return nil
 }
 
-func toggle(ctx context.Context, c *toxi.Client, p toxi.Proxy, w undo.Way) error {
+func toggle(ctx context.Context, c *toxi.Client, p toxi.Proxy, w undo.ProxyRoute) error {
 	if err := c.Enable(ctx, w.Proxy, false); err != nil {
 		return err
 	}
@@ -115,7 +117,7 @@ const succeedWithin = 2 * time.Second
 
 // succeed puts a proxy of the next name on the address of one that hangs. Disabling closes the old one's listener even where the call
 // then hangs. The old one is never deleted: that would make the whole server hang.
-func succeed(ctx context.Context, c *toxi.Client, w undo.Way, p toxi.Proxy) error {
+func succeed(ctx context.Context, c *toxi.Client, w undo.ProxyRoute, p toxi.Proxy) error {
 	next := toxi.Next(w.Proxy)
 	if now, err := c.Proxy(ctx, next); err == nil { // done before, by this process or another
 		if now.Listen == w.Listen && now.Enabled && len(ours(now, w)) == 0 {

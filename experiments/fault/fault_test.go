@@ -1,0 +1,92 @@
+package fault_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments/fault"
+	"github.com/lockdrill/lockdrill/lockcore"
+)
+
+// What a history names and this version does not know is no fault of a known kind: nothing follows from it.
+func TestAnUnknownKindIsNothingKnown(t *testing.T) {
+	s := fault.Seen("melt", "slowly", "")
+	if got := s.Traits(); got.Class != "" || !got.Unknown || s.Kind() != "melt" || s.Form() != "slowly" || fault.New("melt") != nil {
+		t.Errorf("%s: %+v", s.Kind(), got)
+	}
+	if text := s.Action(fault.Shot{Victim: "r1.1"}); !strings.Contains(text, "unknown kind melt") {
+		t.Errorf("told as %q", text)
+	}
+}
+
+// Of what is known of a kind, its events tell enough to say how it is judged: with the form that was seen, as if it had been declared.
+func TestSeenIsAsDeclared(t *testing.T) {
+	for _, s := range []fault.Spec{
+		&fault.Kill{HolderOf: "l", How: fault.Graceful}, &fault.Kill{HolderOf: "l", How: fault.Crash}, &fault.Pause{},
+		&fault.Failures{Of: lockcore.OpRenew, Mode: fault.ModeError, Via: fault.ViaProxy}, &fault.Failures{Of: lockcore.OpRelease, Via: fault.ViaWorker},
+		&fault.Latency{Stream: fault.StreamUp}, &fault.Cut{How: fault.Down}, &fault.SlowClose{Stream: fault.StreamBoth},
+		&fault.Store{Do: fault.StorePause}, &fault.Store{Do: fault.StoreFlush}, &fault.Store{Do: fault.StoreFailover},
+		&fault.DeleteKey{}, &fault.DeleteKey{To: fault.Stranger}, &fault.Clock{},
+	} {
+		want, got := s.Traits(), fault.Seen(s.Kind(), s.Form(), s.Traits().Via).Traits()
+		want.Command, got.Command = nil, nil
+		if want.Class != got.Class || want.Noun != got.Noun || want.Kills != got.Kills || want.InVictim != got.InVictim || want.OnTheWay != got.OnTheWay ||
+			want.AtStore != got.AtStore || want.AtKey != got.AtKey || want.AtOnce != got.AtOnce || want.Fails != got.Fails || want.Plants != got.Plants ||
+			want.FailsOver != got.FailsOver || want.Stands != got.Stands {
+			t.Errorf("%s %s: declared %+v, seen %+v", s.Kind(), s.Form(), want, got)
+		}
+	}
+}
+
+// Every kind has its place in the order of classes, or none at all; and no two have one word.
+func TestTheTableOfKinds(t *testing.T) {
+	kinds := fault.Kinds()
+	classes := []string{"", fault.ClassCrash, fault.ClassHandOver, fault.ClassPause, fault.ClassTheft, fault.ClassStore}
+	for i, kind := range kinds {
+		if slices.Contains(kinds[:i], kind) {
+			t.Errorf("kind %s stands twice in the table", kind)
+		}
+		if class := fault.New(kind).Traits().Class; !slices.Contains(classes, class) {
+			t.Errorf("kind %s has trials of class %q", kind, class)
+		}
+	}
+}
+
+func TestAimFitsLabels(t *testing.T) {
+	aim := fault.Aim{Pods: fault.Labels(map[string]string{"app": "web", "tier": ""})}
+	for _, c := range []struct {
+		labels map[string]string
+		want   bool
+	}{
+		{map[string]string{"app": "web", "x": "y"}, true},
+		{map[string]string{"app": "web", "tier": "front"}, false},
+		{map[string]string{"tier": ""}, false},
+		{nil, false},
+	} {
+		if aim.Fits(c.labels) != c.want {
+			t.Errorf("%s fits %v: %t", aim.Pods, c.labels, !c.want)
+		}
+	}
+}
+
+// A mild fault of the network keeps nobody away; one that no call outlives does.
+func TestOutlasts(t *testing.T) {
+	for _, c := range []struct {
+		of   fault.Network
+		want bool
+	}{
+		{&fault.Latency{Add: 600 * time.Millisecond, Stream: fault.StreamDown}, false},
+		{&fault.Latency{Add: 600 * time.Millisecond, Stream: fault.StreamBoth}, true},
+		{&fault.Jitter{By: 500 * time.Millisecond, Stream: fault.StreamUp}, true},
+		{&fault.Bandwidth{Rate: 1, Stream: fault.StreamDown}, true},
+		{&fault.Bandwidth{Rate: 2, Stream: fault.StreamDown}, false},
+		{&fault.SlowClose{Delay: time.Hour, Stream: fault.StreamBoth}, false},
+		{&fault.Cut{How: fault.Hole}, true},
+	} {
+		if got := c.of.Wire().Outlasts(time.Second); got != c.want {
+			t.Errorf("%s %s outlasts a second: %t", c.of.Kind(), c.of.Magnitude(), got)
+		}
+	}
+}

@@ -8,8 +8,11 @@ package experiments
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/lockdrill/lockdrill/experiments/fault"
+	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
@@ -138,6 +141,23 @@ func (e *Experiment) ReplicaNames() []string {
 		names[i] = fmt.Sprintf("r%d", i+1)
 	}
 	return names
+}
+
+// ViaProxy reports whether a fault is made by a proxy on the replicas' way that fails single lock operations.
+func (e *Experiment) ViaProxy() bool {
+	return slices.ContainsFunc(e.Faults, func(f Fault) bool { return f.Traits().Via == fault.ViaProxy })
+}
+
+// LockCalls says how the run's own workers send lock operations: history.CallsBatched, or history.CallsSingle where a proxy must be able
+// to fail single ones; "" = the replicas are not lockdrill's own.
+func (e *Experiment) LockCalls() string {
+	switch {
+	case e.Observed() || len(e.System.Worker) > 0:
+		return ""
+	case e.ViaProxy():
+		return history.CallsSingle
+	}
+	return history.CallsBatched
 }
 
 // Lock is a named lock with its policy. A lock whose policy has a Loop is a leader loop with one key; any other lock is taken

@@ -91,7 +91,7 @@ func (d *Drill) parts() []part {
 		if !d.e.Observed() {
 			all = append(all, s.openLedger)
 		}
-		if byTap(d.e.Faults) {
+		if d.e.ViaProxy() {
 			all = append(all, s.openTap)
 		}
 		if byNetwork(d.e.Faults) {
@@ -119,7 +119,7 @@ func New(o Options) (*Drill, error) {
 		d.seed = now.UnixNano() & 0x7fffffff
 	}
 	d.run = now.Format("20060102T150405.000Z") + "-" + d.e.Name
-	d.env = history.Environment{OS: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), Replicas: d.e.System.Replicas}
+	d.env = history.Environment{OS: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), Replicas: d.e.System.Replicas, Calls: d.e.LockCalls()}
 	d.guards = []func() (word, why string){func() (word, why string) { return mayGoOn(d.e, time.Now()) }}
 	d.cfg = runner.Config{
 		Experiment: d.e, Seed: d.seed, Clock: d.clock,

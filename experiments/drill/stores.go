@@ -169,7 +169,7 @@ func (s *stores) configure(name, incarnation string) protocol.Configure {
 		Store:       s.reach(name),
 		Ledger:      s.seen.ledger(s.Ledger.Endpoint()),
 		Script:      redisstore.EffectScript(),
-		Alone:       byTap(s.e.Faults),
+		Alone:       s.e.ViaProxy(),
 	}
 	for i := range s.e.System.Locks {
 		l := &s.e.System.Locks[i]

@@ -5,20 +5,12 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
-	"slices"
 	"strings"
 
-	"github.com/lockdrill/lockdrill/experiments"
-	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/internal/tap"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 	"github.com/lockdrill/lockdrill/lockcore/redisstore"
 )
-
-// byTap reports whether a fault is made by a proxy that understands the protocol.
-func byTap(faults []experiments.Fault) bool {
-	return slices.ContainsFunc(faults, func(f experiments.Fault) bool { return f.Traits().Via == fault.ViaProxy })
-}
 
 // openTap puts a proxy that understands the protocol on the way of each replica, next to the store. It speaks TLS to the store, and
 // reads plain text.

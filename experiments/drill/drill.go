@@ -9,7 +9,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"strings"
 	"time"
@@ -124,7 +123,7 @@ func New(o Options) (*Drill, error) {
 	d.env = history.Environment{OS: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), Replicas: d.e.System.Replicas, Calls: d.e.LockCalls()}
 	d.guards = []func() (word, why string){func() (word, why string) { return mayGoOn(d.e, time.Now()) }}
 	d.cfg = runner.Config{
-		Experiment: d.loaded, Seed: d.seed, Clock: d.clock,
+		Experiment: d.e, Seed: d.seed, Clock: d.clock,
 		Holder: func(context.Context, string) (string, bool, error) { return "", false, nil },
 		Watch:  func(string, string) {},
 		Cleanup: []runner.Cleanup{
@@ -132,7 +131,7 @@ func New(o Options) (*Drill, error) {
 			{What: "stores", Do: d.closeStores},
 		},
 	}
-	d.strikes = injectors.Parts{Fault: d.fault, Clock: d.clock, Await: d.await, Past: d.past, Record: d.record, Replicas: d.replicas(), Open: testbed.Dial}
+	d.strikes = injectors.Parts{Fault: d.fault, Clock: d.clock, Await: d.await, Past: d.past, Record: d.record, Replicas: d.e.ReplicaNames(), Open: testbed.Dial}
 	var err error
 	if d.cluster, err = o.Cluster.open(o.Experiment); err != nil {
 		return nil, err
@@ -235,13 +234,6 @@ func faultOf(e *experiments.Experiment, id string) experiments.Fault {
 }
 
 // replicas are the names of all replicas.
-func (d *Drill) replicas() []string {
-	names := make([]string, d.e.System.Replicas)
-	for i := range names {
-		names[i] = fmt.Sprintf("r%d", i+1)
-	}
-	return names
-}
 
 // lockOf names the lock that a key belongs to, since the ledger knows keys only: a loop's own key, else the longest prefix.
 func (d *Drill) lockOf(key string) string {

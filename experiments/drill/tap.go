@@ -27,7 +27,7 @@ func (s *stores) openTap(context.Context) error {
 	s.strikes.Tap = t
 	s.stands = append(s.stands, func(context.Context) error { return t.Close() })
 	listeners := map[string]string{}
-	for _, name := range s.replicas() {
+	for _, name := range s.e.ReplicaNames() {
 		if listeners[name], err = t.Listen(name, "127.0.0.1:0"); err != nil {
 			return fmt.Errorf("open the proxy: %w", err)
 		}
@@ -61,14 +61,14 @@ func (s *stores) glob(lock, key string) string {
 	if key != "" {
 		return prefix + tap.Quote(key)
 	}
-	for i := range s.e.System.Locks {
-		if l := &s.e.System.Locks[i]; l.Name == lock && l.Loop() {
-			return prefix + tap.Quote(l.Key)
-		} else if l.Name == lock {
-			return prefix + tap.Quote(l.KeyPrefix) + "*"
-		}
+	switch l := s.e.Lock(lock); {
+	case l == nil:
+		return prefix + "*"
+	case l.Loop():
+		return prefix + tap.Quote(l.Key)
+	default:
+		return prefix + tap.Quote(l.KeyPrefix) + "*"
 	}
-	return prefix + "*"
 }
 
 // bare is the lock and the key that the store knows by name.

@@ -80,7 +80,7 @@ type Cleanup struct {
 
 // Config is everything that a run needs. All fields are required unless they say otherwise.
 type Config struct {
-	Experiment *experiments.Experiment // as loaded
+	Experiment *experiments.Experiment // as it is run: scaled
 	Seed       int64
 	Clock      func() int64 // ns since the run's origin
 	Recorder   *history.Recorder

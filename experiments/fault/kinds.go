@@ -32,6 +32,7 @@ func kinds() []kind {
 		{"store", newStore, "the locks' store itself: pause, freeze, restart, stop, flush or failover; never the ledger"},
 		{"delete_key", newDeleteKey, "the key of a held lock vanishes, or carries a token that nobody knows (to: stranger)"},
 		{"clock", newClock, "the wall clock of a replica's lock core is off"},
+		{"starve", newStarve, "a replica stands still for a share of each period: the processor is taken from it by SIGSTOP and SIGCONT"},
 	}
 }
 

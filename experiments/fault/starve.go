@@ -45,7 +45,7 @@ func (s *Starve) Check(c Checker) {
 		c.Check("all", "one replica is starved at a time: %s", s.Whom())
 	}
 	around := c.Around()
-	if took := around.Scaled(s.Period); s.Period > 0 && took < leastPeriod {
+	if took := Scaled(s.Period, around.TimeScale); s.Period > 0 && took < leastPeriod {
 		c.Check("period", "%s, after time_scale, is under %s, the least that signals can divide", figures.Spell(took), figures.Spell(leastPeriod))
 	}
 	if around.For > 0 && s.Period > around.For {

@@ -245,7 +245,7 @@ func (ix *Facts) key(ev *history.Event) *keyIndex {
 		k = ix.memory.keys.Get()
 		*k = keyIndex{name: ev.Key, lock: ev.Lock, mem: &ix.memory, all: k.all[:0], epochs: k.epochs[:0], attempts: k.attempts[:0],
 			waits: k.waits[:0], looks: k.looks[:0], effects: k.effects[:0], jobs: k.jobs[:0]}
-		if l := ix.lock(ev.Lock); l != nil {
+		if l := ix.exp.Lock(ev.Lock); l != nil {
 			k.loop = l.Loop()
 		}
 		ix.keys[ev.Key] = k
@@ -258,19 +258,9 @@ func (ix *Facts) key(ev *history.Event) *keyIndex {
 // keysOf lists the keys of a lock.
 func (ix *Facts) keysOf(lock string) []*keyIndex { return ix.byLock[lock] }
 
-// lock is the experiment's lock of that name; nil where it declares none.
-func (ix *Facts) lock(name string) *experiments.Lock {
-	for i := range ix.exp.System.Locks {
-		if ix.exp.System.Locks[i].Name == name {
-			return &ix.exp.System.Locks[i]
-		}
-	}
-	return nil
-}
-
 // policy of the lock; the zero policy where it is not declared.
 func (ix *Facts) policy(lock string) lockcore.Policy {
-	if l := ix.lock(lock); l != nil {
+	if l := ix.exp.Lock(lock); l != nil {
 		return l.Policy
 	}
 	return lockcore.Policy{}

@@ -114,7 +114,7 @@ func (ix *Facts) unheard(exit *history.Event) {
 // outlivesLease reports a lock whose object goes on naming its last holder when the lease has run out: a Lease of Kubernetes, which
 // nobody but the next holder changes.
 func (ix *Facts) outlivesLease(lock string) bool {
-	l := ix.lock(lock)
+	l := ix.exp.Lock(lock)
 	return l != nil && l.Lease != ""
 }
 

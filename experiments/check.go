@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
@@ -98,18 +99,18 @@ func (c *checker) work() {
 // served reports whether a lock has jobs, or may have them but for a stream that names no lock.
 func (c *checker) served(name string) bool {
 	return slices.ContainsFunc(c.e.System.Work, func(w Work) bool {
-		return w.Lock == name || !slices.ContainsFunc(c.e.System.Locks, func(l Lock) bool { return l.Name == w.Lock })
+		return w.Lock == name || c.e.Lock(w.Lock) == nil
 	})
 }
 
 // lock finds a lock by name, or says at path that there is none. It is silent where a name may have been lost to another problem.
 func (c *checker) lock(path, name string) *Lock {
-	names := make([]string, 0, len(c.e.System.Locks))
-	for i := range c.e.System.Locks {
-		if l := &c.e.System.Locks[i]; l.Name == name {
-			return l
-		}
-		names = append(names, c.e.System.Locks[i].Name)
+	if l := c.e.Lock(name); l != nil {
+		return l
+	}
+	var names []string
+	for _, l := range c.e.System.Locks {
+		names = append(names, l.Name)
 	}
 	if len(names) == 0 || slices.Contains(names, "") || c.e.System.PolicySheet != "" { // a sheet that could not be read
 		return nil
@@ -142,7 +143,7 @@ func (c *checker) timing() {
 	}
 	for i := range e.Faults {
 		f, most := &e.Faults[i], figures.Spell(e.Limits.MaxRun)
-		start, lasts := c.scaled(f.At), c.scaled(f.For)
+		start, lasts := fault.Scaled(f.At, c.e.TimeScale), fault.Scaled(f.For, c.e.TimeScale)
 		switch {
 		case e.Limits.MaxRun == 0: // has a problem of its own
 		case start >= e.Limits.MaxRun:

@@ -16,11 +16,11 @@ import (
 
 // sheetLoop is one loop of a policy sheet, as teams have it before they know lockdrill.
 type sheetLoop struct {
-	PollInterval time.Duration
-	LockKey      string
-	LockTTL      time.Duration
+	PollInterval time.Duration `rule:"required,positive"`
+	LockKey      string        `rule:"required"`
+	LockTTL      time.Duration `rule:"required,positive"`
 	RenewEvery   time.Duration
-	ReleaseMode  string
+	ReleaseMode  string `rule:"required,words=ttl_hold|explicit"`
 }
 
 // What a sheet does not say is as in the published loops.

@@ -15,11 +15,7 @@ import (
 func Comparison(w io.Writer, c *verdict.Comparison, o TerminalOptions) error {
 	p := newPage(o)
 	word, ink := answerWord(c.Answer)
-	parts := []string{p.paint(ink, word), clean(c.Experiment), beside(c)}
-	if c.Rehearsal {
-		parts = append([]string{"REHEARSAL"}, parts...)
-	}
-	p.flow(0, 2, strings.Join(parts, "  "))
+	p.flow(0, 2, strings.Join(headOf(p.paint(ink, word), clean(c.Experiment), beside(c), c.Rehearsal), "  "))
 	p.flow(2, 2, answerSentence(c.Answer))
 	for i, r := range c.Reasons {
 		if i == mostRows {
@@ -34,16 +30,6 @@ func Comparison(w io.Writer, c *verdict.Comparison, o TerminalOptions) error {
 	p.section("Runs", comparedRuns(c))
 	p.section("How", comparedHow(c))
 	return p.to(w, "comparison")
-}
-
-// section is a title with labelled texts below it; without any there is none.
-func (p *page) section(title string, list []item) {
-	if len(list) == 0 {
-		return
-	}
-	p.title(title)
-	p.items(list)
-	p.blank()
 }
 
 func (p *page) comparedRows(c *verdict.Comparison) {
@@ -175,10 +161,10 @@ func comparedRuns(c *verdict.Comparison) []item {
 	return list
 }
 
-// comparedHow says by what rule the words were given.
 // mostAllowed bounds the differences that are listed as allowed: --allow-different all of unlike runs lists whole files.
 const mostAllowed = 8
 
+// comparedHow says by what rule the words were given.
 func comparedHow(c *verdict.Comparison) []item {
 	var list []item
 	if len(c.Rows) > 0 {

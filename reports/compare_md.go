@@ -12,11 +12,7 @@ import (
 func ComparisonMarkdown(w io.Writer, c *verdict.Comparison) error {
 	m := &md{}
 	word, _ := answerWord(c.Answer)
-	parts := []string{word, c.Experiment, beside(c)}
-	if c.Rehearsal {
-		parts = append([]string{"REHEARSAL"}, parts...)
-	}
-	m.line("## %s\n", markdown(strings.Join(parts, " · ")))
+	m.line("## %s\n", markdown(strings.Join(headOf(word, c.Experiment, beside(c), c.Rehearsal), " · ")))
 	m.line("%s\n", markdown(answerSentence(c.Answer)))
 	for _, r := range c.Reasons[:min(len(c.Reasons), mostRows)] {
 		m.line("- %s", markdown(Clip(clean(r), mostOfReason)))

@@ -110,17 +110,6 @@ func deathItems(j *verdict.Judgement) []item {
 	return list
 }
 
-// deaths lists the kills of pods with their three instants.
-func (p *page) deaths(j *verdict.Judgement) {
-	list := deathItems(j)
-	if len(list) == 0 {
-		return
-	}
-	p.title(deathTitle)
-	p.items(list)
-	p.blank()
-}
-
 // deathBlocks are the kills of pods as a table, and what each leaves open.
 func deathBlocks(j *verdict.Judgement) []block {
 	kills := podKills(j)

@@ -117,7 +117,7 @@ func newDocument(r Run, mostEvents int) (*document, error) {
 	}
 	doc.Sections = []section{
 		{"slos", sloTitle(r.Judgement), "SLOs", sloBlocks(r, ev)},
-		{"valid", "Was the drill valid?", "", validityBlocks(r)},
+		{"valid", validTitle, "", validityBlocks(r)},
 		{"timeline", "Timeline", "", timelineBlocks(r.Lanes)},
 		{"takeovers", takeoverTitle, "Takeovers", takeoverBlocks(r, ev)},
 		{"correctness", "Correctness", "", correctnessBlocks(r, ev)},

@@ -48,17 +48,15 @@ func impactTexts(j *verdict.Judgement) []string {
 func reasonsOf(j *verdict.Judgement) []string {
 	var list []string
 	for _, s := range unmet(j) {
-		list = append(list, fmt.Sprintf("%s %s: %s", clipped(s.Lock, longName), promise(s, j.Run.TimeScale), s.Why))
+		list = append(list, fmt.Sprintf("%s %s: %s", clipped(s.Lock, longName), s.promise, s.Why))
 	}
 	return list
 }
 
 func heldTexts(j *verdict.Judgement) []string {
 	var list []string
-	for _, s := range j.SLOs {
-		if s.Verdict == verdict.Pass {
-			list = append(list, clipped(s.Lock, longName)+" "+heldText(s, j))
-		}
+	for _, s := range held(j) {
+		list = append(list, clipped(s.Lock, longName)+" "+s.heldText())
 	}
 	return list
 }

@@ -64,14 +64,13 @@ func sloBlocks(r Run, ev *evidence) []block {
 		blocks = append(blocks, itemBlock("", lacks))
 	}
 	var rows []sloView
-	for i, s := range worstFirst(j.SLOs) {
-		word, ink := sloWord(s.Verdict)
-		v := sloView{ID: fmt.Sprintf("slo-%d", i+1), Word: word, Class: classOf(ink), Lock: clipped(s.Lock, longName), Short: isShort(s.Lock), Promise: promise(s, j.Run.TimeScale),
-			Observed: observed(s), Margin: marginText(s), Meter: meterOf(s), Sample: sampleSize(s), Risk: "–", Refs: ev.cite(s.Evidence, citedOfSLO)}
-		if bounded(s) {
-			v.Risk = riskText(s)
+	for i, s := range rowsOf(j) {
+		v := sloView{ID: fmt.Sprintf("slo-%d", i+1), Word: s.word, Class: classOf(s.ink), Lock: clipped(s.Lock, longName), Short: isShort(s.Lock), Promise: s.promise,
+			Observed: s.observed, Margin: marginText(s.SLOResult), Meter: meterOf(s.SLOResult), Sample: sampleSize(s.SLOResult), Risk: "–", Refs: ev.cite(s.Evidence, citedOfSLO)}
+		if bounded(s.SLOResult) {
+			v.Risk = riskText(s.SLOResult)
 		}
-		v.Why, v.Next = beyond(s, j.Missing)
+		v.Why, v.Next = beyond(s.SLOResult, j.Missing)
 		v.Why, v.Next = clipped(v.Why, longText), clipped(v.Next, longText)
 		rows = append(rows, v)
 	}

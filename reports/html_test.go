@@ -28,7 +28,7 @@ func htmlOf(t testing.TB, r Run) string {
 
 func TestHTMLOfRecordedRuns(t *testing.T) {
 	for name := range recordedRuns {
-		if htmlOf(t, recorded(t, name)) != htmlOf(t, recorded(t, name)) {
+		if page := htmlOf(t, recorded(t, name)); page != htmlOf(t, recorded(t, name)) {
 			t.Errorf("%s: the same run gave other bytes", name)
 		}
 	}

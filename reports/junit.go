@@ -93,8 +93,9 @@ func (s *Suites) Write(w io.Writer) error {
 func numbered(j *verdict.Judgement) []junit.Testcase {
 	var cases []junit.Testcase
 	n := map[string]int{}
-	for _, row := range j.SLOs {
-		class, name := j.Run.Experiment+"."+cmp.Or(row.Lock, "run"), promise(row, j.Run.TimeScale)
+	for _, s := range j.SLOs {
+		row := rowOf(s, j)
+		class, name := j.Run.Experiment+"."+cmp.Or(row.Lock, "run"), row.promise
 		if n[class+"\x00"+name]++; n[class+"\x00"+name] > 1 {
 			name += fmt.Sprintf(" (%d)", n[class+"\x00"+name])
 		}
@@ -107,19 +108,17 @@ func numbered(j *verdict.Judgement) []junit.Testcase {
 			err = told(row, "inconclusive")
 		}
 		c := outcome(class, name, err, failure)
-		c.SystemOut = &junit.Output{Data: clean("observed " + observed(row) + ", " + sample(row))}
+		c.SystemOut = &junit.Output{Data: clean("observed " + row.observed + ", " + row.sample)}
 		cases = append(cases, c)
 	}
 	return cases
 }
 
 // told is why a row is not met. The first line says it all: many views show nothing else.
-func told(row verdict.SLOResult, kind string) *junit.Result {
-	lines := []string{fmt.Sprintf("observed %s, %s", observed(row), sample(row))}
-	for _, i := range []item{{"why", row.Why}, {"next", row.Next}, {"see", events(row.Evidence)}} {
-		if i.Text != "" {
-			lines = append(lines, i.Label+": "+i.Text)
-		}
+func told(row sloRow, kind string) *junit.Result {
+	lines := []string{"observed " + row.observed + ", " + row.sample}
+	for _, i := range row.explained() {
+		lines = append(lines, i.Label+": "+i.Text)
 	}
 	return &junit.Result{Type: kind, Message: strings.Join(lines[:min(2, len(lines))], "; "), Data: strings.Join(lines, "\n")}
 }

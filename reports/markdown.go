@@ -37,7 +37,7 @@ func Markdown(w io.Writer, r Run, o MarkdownOptions) error {
 	m.section("Takeovers", takeoverItems(j))
 	m.section(deathTitle, deathItems(j))
 	m.section("Work", workItems(j.Counts))
-	m.section("Was the drill valid?", slices.DeleteFunc(validityItems(j), func(i item) bool {
+	m.section(validTitle, slices.DeleteFunc(validityItems(j), func(i item) bool {
 		return slices.Contains([]string{"void", "unconfirmed", "confirmed", ""}, i.Label) // one line a shot: in the full report
 	}))
 	m.remarks(j)
@@ -87,11 +87,7 @@ func (m *md) to(w io.Writer, what string) error {
 
 func (m *md) head(j *verdict.Judgement) {
 	word, _ := runWord(j.Verdict)
-	parts := []string{word, j.Run.Experiment, tally(j)}
-	if !j.Run.Live {
-		parts = append([]string{"REHEARSAL"}, parts...)
-	}
-	m.line("## %s", markdown(strings.Join(parts, " · ")))
+	m.line("## %s", markdown(strings.Join(headOf(word, j.Run.Experiment, tally(j), !j.Run.Live), " · ")))
 	if s := scale(j); s != "" {
 		m.line("\n%s: real seconds against scaled limits.", markdown(strings.ToUpper(s[:1])+s[1:]))
 	}
@@ -107,13 +103,13 @@ func (m *md) promises(j *verdict.Judgement) {
 	}
 	m.line("")
 	m.table("", "lock", "promise", "observed", "from")
-	rows := worstFirst(j.SLOs)
-	for _, s := range rows[:min(len(rows), mostRows)] {
-		word, _ := sloWord(s.Verdict)
+	rows := rowsOf(j)
+	for _, s := range first(rows, mostRows) {
+		word := s.word
 		if s.Verdict != verdict.Pass {
 			word = "**" + word + "**"
 		}
-		m.row(word, markdown(s.Lock), markdown(promise(s, j.Run.TimeScale)), markdown(observed(s)), markdown(sample(s)))
+		m.row(word, markdown(s.Lock), markdown(s.promise), markdown(s.observed), markdown(s.sample))
 	}
 	if more := len(rows) - mostRows; more > 0 {
 		m.line("\nand %s in the full report", figures.Plural(more, "more SLO"))
@@ -125,8 +121,8 @@ func (m *md) reasons(j *verdict.Judgement) {
 	var list []item
 	more := 0
 	said := map[string]bool{}
-	for _, s := range worstFirst(j.SLOs) {
-		if s.Verdict == verdict.Pass || s.Why == "" || said[s.Why] {
+	for _, s := range unmet(j) {
+		if s.Why == "" || said[s.Why] {
 			continue
 		}
 		said[s.Why] = true
@@ -138,7 +134,7 @@ func (m *md) reasons(j *verdict.Judgement) {
 		if s.Next != "" {
 			text += ". Next: " + Clip(clean(s.Next), mostOfReason)
 		}
-		list = append(list, item{s.Lock + ", " + promise(s, j.Run.TimeScale), text})
+		list = append(list, item{s.Lock + ", " + s.promise, text})
 	}
 	if more > 0 {
 		list = append(list, item{"besides", figures.Plural(more, "more reason") + " in the full report"})

@@ -66,6 +66,16 @@ func (p *page) items(list []item) {
 	}
 }
 
+// section is a title with labelled texts below it; without any there is none.
+func (p *page) section(title string, list []item) {
+	if len(list) == 0 {
+		return
+	}
+	p.title(title)
+	p.items(list)
+	p.blank()
+}
+
 // item is a labelled text, wrapped with a hanging indent. Empty texts are left out.
 func (p *page) item(label, text string) {
 	if text == "" {

@@ -31,7 +31,7 @@ func Postmortem(w io.Writer, r Run, o MarkdownOptions) error {
 		return err
 	}
 	m.section("Not cleaned up", leftItems(r.Record, o.Folder))
-	m.section("Was the drill valid?", validityItems(j))
+	m.section(validTitle, validityItems(j))
 	m.remarks(j)
 	m.human(pmDetection)
 	m.human(pmCauses)
@@ -121,35 +121,33 @@ func (m *md) violated(j *verdict.Judgement) {
 		return
 	}
 	for _, s := range rows {
-		word, _ := sloWord(s.Verdict)
-		m.line("- **%s** %s, %s: %s, %s", word, markdown(s.Lock), markdown(promise(s, j.Run.TimeScale)), markdown(observed(s)), markdown(sample(s)))
-		for _, i := range []item{{"why", s.Why}, {"next", s.Next}, {"evidence", events(s.Evidence)}} {
-			if i.Text != "" {
-				m.line("  - %s: %s", i.Label, markdown(i.Text))
-			}
+		m.line("- **%s** %s, %s: %s, %s", s.word, markdown(s.Lock), markdown(s.promise), markdown(s.observed), markdown(s.sample))
+		for _, i := range s.explained() {
+			m.line("  - %s: %s", i.Label, markdown(i.Text))
 		}
 	}
 }
 
 // unmet are the rows that did not pass, the worst first.
-func unmet(j *verdict.Judgement) []verdict.SLOResult {
-	return slices.DeleteFunc(worstFirst(j.SLOs), func(s verdict.SLOResult) bool { return s.Verdict == verdict.Pass })
+func unmet(j *verdict.Judgement) []sloRow {
+	return slices.DeleteFunc(rowsOf(j), func(s sloRow) bool { return s.Verdict == verdict.Pass })
 }
 
 func (m *md) shown(j *verdict.Judgement) {
 	var list []item
-	for _, s := range j.SLOs {
-		if s.Verdict == verdict.Pass {
-			list = append(list, item{s.Lock, heldText(s, j)})
-		}
+	for _, s := range held(j) {
+		list = append(list, item{s.Lock, s.heldText()})
 	}
 	m.section("What held", list)
 }
 
-// heldText is a promise that was kept, with what shows it.
-func heldText(s verdict.SLOResult, j *verdict.Judgement) string {
-	return promise(s, j.Run.TimeScale) + ": " + observed(s) + ", " + sample(s)
+// held are the rows that passed.
+func held(j *verdict.Judgement) []sloRow {
+	return slices.DeleteFunc(rowsOf(j), func(s sloRow) bool { return s.Verdict != verdict.Pass })
 }
+
+// heldText is a promise that was kept, with what shows it.
+func (s sloRow) heldText() string { return s.promise + ": " + s.observed + ", " + s.sample }
 
 // moment is one line of the timeline.
 type moment struct {

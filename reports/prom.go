@@ -87,7 +87,7 @@ func truth(b bool) float64 {
 // the same of one lock, the worse counts.
 func (m *Metrics) slos(j *verdict.Judgement) {
 	seen := map[string]bool{}
-	for _, row := range worstFirst(j.SLOs) {
+	for _, row := range rowsOf(j) {
 		labels := []string{"experiment", j.Run.Experiment, "lock", row.Lock, "slo", row.Measure}
 		if id := row.Lock + "\x00" + row.Measure; !seen[id] {
 			seen[id] = true

@@ -32,9 +32,9 @@ func Terminal(w io.Writer, j *verdict.Judgement, o TerminalOptions) error {
 	p.headline(j)
 	p.slos(j)
 	p.takeovers(j)
-	p.deaths(j)
-	p.work(j)
-	p.validity(j)
+	p.section(deathTitle, deathItems(j))
+	p.section("Work", append(workItems(j.Counts), keyItems(j)...))
+	p.section(validTitle, validityItems(j))
 	p.remarks(j)
 	p.folder(j, o)
 	return p.to(w, "summary")
@@ -43,10 +43,7 @@ func Terminal(w io.Writer, j *verdict.Judgement, o TerminalOptions) error {
 // headline is the run's word, its label and scale, and one sentence.
 func (p *page) headline(j *verdict.Judgement) {
 	word, ink := runWord(j.Verdict)
-	parts := []string{p.paint(ink, word), j.Run.Experiment, tally(j)}
-	if !j.Run.Live {
-		parts = append([]string{"REHEARSAL"}, parts...)
-	}
+	parts := headOf(p.paint(ink, word), j.Run.Experiment, tally(j), !j.Run.Live)
 	if s := scale(j); s != "" {
 		parts = append(parts, s)
 	}
@@ -55,6 +52,15 @@ func (p *page) headline(j *verdict.Judgement) {
 		p.flow(2, 2, s)
 	}
 	p.blank()
+}
+
+// headOf are the parts of a report's first line.
+func headOf(word, experiment, tally string, rehearsal bool) []string {
+	parts := []string{word, experiment, tally}
+	if rehearsal {
+		return append([]string{"REHEARSAL"}, parts...)
+	}
+	return parts
 }
 
 // runWord is the word of a run's verdict, and its ink.
@@ -144,13 +150,12 @@ func (p *page) slos(j *verdict.Judgement) {
 	p.items(missingItems(j))
 	t := table{indent: 2}
 	var above verdict.SLOResult
-	for _, s := range worstFirst(j.SLOs) {
-		word, ink := sloWord(s.Verdict)
-		t.row(cell{word, ink}, cell{text: s.Lock}, cell{text: promise(s, j.Run.TimeScale)}, cell{text: observed(s)}, cell{text: sample(s)})
+	for _, s := range rowsOf(j) {
+		t.row(cell{s.word, s.ink}, cell{text: s.Lock}, cell{text: s.promise}, cell{text: s.observed}, cell{text: s.sample})
 		if s.Verdict == verdict.Pass {
 			continue
 		}
-		s.Why, s.Next = beyond(s, j.Missing)
+		s.Why, s.Next = beyond(s.SLOResult, j.Missing)
 		if s.Why != "" && s.Why == above.Why && s.Next == above.Next {
 			t.note("why", "as above")
 		} else {
@@ -158,7 +163,7 @@ func (p *page) slos(j *verdict.Judgement) {
 			t.note("next", s.Next)
 		}
 		t.note("see", events(s.Evidence))
-		above = s
+		above = s.SLOResult
 	}
 	p.table(t)
 	if slices.ContainsFunc(j.SLOs, bounded) {
@@ -223,16 +228,41 @@ func beyond(s verdict.SLOResult, ofRun []verdict.Missing) (why, next string) {
 	return strings.Join(whys, "; "), strings.Join(nexts, "; ")
 }
 
-func worstFirst(slos []verdict.SLOResult) []verdict.SLOResult {
-	var sorted []verdict.SLOResult
+// sloRow is a promise as every format shows it.
+type sloRow struct {
+	verdict.SLOResult
+	word                      string
+	ink                       ink
+	promise, observed, sample string
+}
+
+// rowsOf are the promises, violations first.
+func rowsOf(j *verdict.Judgement) []sloRow {
+	var rows []sloRow
 	for _, v := range []verdict.Verdict{verdict.Fail, verdict.Inconclusive, verdict.Pass} {
-		for _, s := range slos {
+		for _, s := range j.SLOs {
 			if s.Verdict == v {
-				sorted = append(sorted, s)
+				rows = append(rows, rowOf(s, j))
 			}
 		}
 	}
-	return sorted
+	return rows
+}
+
+func rowOf(s verdict.SLOResult, j *verdict.Judgement) sloRow {
+	word, ink := sloWord(s.Verdict)
+	return sloRow{s, word, ink, promise(s, j.Run.TimeScale), observed(s), sample(s)}
+}
+
+// explained is why a row is as it is, what to do next, and what shows it.
+func (s sloRow) explained() []item {
+	var list []item
+	for _, i := range []item{{"why", s.Why}, {"next", s.Next}, {"see", events(s.Evidence)}} {
+		if i.Text != "" {
+			list = append(list, i)
+		}
+	}
+	return list
 }
 
 // promise is the SLO in words, with the limit as the file has it: "takeover max <= 30s", "takeover max <= 30s (1.5s at 0.05)",

@@ -11,14 +11,6 @@ import (
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
-// work is what became of the jobs, what the ledger saw, and what the locks cost.
-func (p *page) work(j *verdict.Judgement) {
-	p.title("Work")
-	p.items(workItems(j.Counts))
-	p.items(keyItems(j))
-	p.blank()
-}
-
 // workItems are what became of the jobs, and what the ledger saw.
 func workItems(c verdict.Counts) []item {
 	var list []item
@@ -48,13 +40,9 @@ func workItems(c verdict.Counts) []item {
 	return append(list, item{"besides", strings.Join(rare, "; ")})
 }
 
-// validity answers whether the drill itself can be believed.
-func (p *page) validity(j *verdict.Judgement) {
-	p.title("Was the drill valid?")
-	p.items(validityItems(j))
-	p.blank()
-}
+const validTitle = "Was the drill valid?"
 
+// validityItems answer whether the drill itself can be believed.
 func validityItems(j *verdict.Judgement) []item {
 	list := []item{{"steady state", "held before the first fault"}}
 	if !j.Run.Steady {
@@ -227,10 +215,10 @@ func probeText(s verdict.ProbeSummary) string {
 	return text
 }
 
-// remarks are the contradictions and the warnings.
 // mostRemarks bounds the findings, and the warnings, of the summary.
 const mostRemarks = 20
 
+// remarks are the contradictions and the warnings.
 func (p *page) remarks(j *verdict.Judgement) {
 	if len(j.Findings)+len(j.Warnings) == 0 {
 		return

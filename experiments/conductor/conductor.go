@@ -72,9 +72,8 @@ type Conductor struct {
 	out      []Action
 }
 
-// New prepares a drill of e, as it was loaded. All random choices come from seed.
+// New prepares a drill of e, as it is run: scaled. All random choices come from seed.
 func New(e *experiments.Experiment, seed int64) *Conductor {
-	e = experiments.Scale(e)
 	c := &Conductor{
 		e:       e,
 		pcg:     rand.NewPCG(0, 0),
@@ -87,7 +86,7 @@ func New(e *experiments.Experiment, seed int64) *Conductor {
 		c.streams = append(c.streams, newStream(e, &e.System.Work[i], c.world))
 	}
 	for i := range e.Faults {
-		c.series = append(c.series, &series{f: &e.Faults[i], does: e.Faults[i].Traits(), lock: lockOf(e, e.Faults[i].Lock())})
+		c.series = append(c.series, &series{f: &e.Faults[i], does: e.Faults[i].Traits(), lock: e.Lock(e.Faults[i].Lock())})
 	}
 	c.Reset(seed)
 	return c
@@ -106,15 +105,6 @@ func (c *Conductor) Reset(seed int64) {
 	clear(c.struck)
 	*c = Conductor{e: c.e, pcg: c.pcg, rng: c.rng, world: c.world, streams: c.streams, series: c.series, horizon: c.horizon,
 		steady: -1, struck: c.struck, out: c.out[:0]}
-}
-
-func lockOf(e *experiments.Experiment, name string) *experiments.Lock {
-	for i := range e.System.Locks {
-		if e.System.Locks[i].Name == name {
-			return &e.System.Locks[i]
-		}
-	}
-	return nil
 }
 
 // Abort asks for an early end: what is one of the words of run.abort. The next Step goes to the revert phase.
@@ -181,13 +171,13 @@ func (c *Conductor) stepSteady(now int64) {
 	}
 	missing := c.missing(now)
 	switch {
-	case missing != (lack{}):
+	case missing != (unmet{}):
 		c.steady = -1
 	case c.steady < 0:
 		c.steady = now
 	}
 	switch {
-	case missing == (lack{}) && now-c.steady >= int64(c.e.SteadyState.For):
+	case missing == (unmet{}) && now-c.steady >= int64(c.e.SteadyState.For):
 		yes := true
 		c.faultEnd = now
 		c.enter(now, history.PhaseFaults, "", &yes)
@@ -197,7 +187,7 @@ func (c *Conductor) stepSteady(now int64) {
 		c.stepFaults(now)
 	case now-c.since >= int64(c.e.SteadyState.Timeout):
 		why := "it did not hold for " + c.e.SteadyState.For.String() + " without a break"
-		if missing != (lack{}) {
+		if missing != (unmet{}) {
 			why = missing.String() + c.waits()
 		}
 		c.notSteady(now, why)

@@ -115,7 +115,7 @@ func (c *Conductor) look(e history.Event) {
 
 // missingObserved is the first thing that the steady state of an observed system lacks: enough pods that are ready, and a holder of
 // every lock among them, that has renewed it where the policy renews.
-func (c *Conductor) missingObserved(now int64) lack {
+func (c *Conductor) missingObserved(now int64) unmet {
 	w, ready := c.world, 0
 	for _, r := range w.replicas {
 		if r.ready {
@@ -123,19 +123,19 @@ func (c *Conductor) missingObserved(now int64) lack {
 		}
 	}
 	if ready < c.e.System.Replicas {
-		return lack{text: "too few pods are ready: %s", who: fmt.Sprintf("%d of %d", ready, c.e.System.Replicas)}
+		return unmet{text: "too few pods are ready: %s", who: fmt.Sprintf("%d of %d", ready, c.e.System.Replicas)}
 	}
 	for i := range c.e.System.Locks {
 		l := &c.e.System.Locks[i]
 		switch {
 		case !l.Loop():
 		case !w.isHeld(l.Name, now):
-			return lack{text: "no pod that is known holds lock %s", who: l.Name}
+			return unmet{text: "no pod that is known holds lock %s", who: l.Name}
 		case l.Policy.Loop.Mode == lockcore.LoopRenewed && l.Policy.RenewEvery > 0 && !w.renewed[l.Name]:
-			return lack{text: "no renewal of lock %s has been seen yet", who: l.Name}
+			return unmet{text: "no renewal of lock %s has been seen yet", who: l.Name}
 		}
 	}
-	return lack{}
+	return unmet{}
 }
 
 // isHeld reports that a lease of the lock may not have run out: a Lease object goes on naming a holder that hangs.

@@ -252,7 +252,7 @@ func TestWhatTheSteadyStateOfAnObservedSystemLacks(t *testing.T) {
 	} {
 		step.do()
 		got := c.missing(now)
-		if step.want == "" && got != (lack{}) || !strings.Contains(got.String(), step.want) {
+		if step.want == "" && got != (unmet{}) || !strings.Contains(got.String(), step.want) {
 			t.Errorf("step %d: %q, want %q", i, got, step.want)
 		}
 	}

@@ -86,8 +86,8 @@ func newWorld(e *experiments.Experiment) *world {
 	if e.Kubernetes != nil {
 		w.ready = podReadyWithin
 	}
-	for i := range e.System.Replicas {
-		w.replicas = append(w.replicas, &replica{name: fmt.Sprintf("r%d", i+1)})
+	for _, name := range e.ReplicaNames() {
+		w.replicas = append(w.replicas, &replica{name: name})
 	}
 	for i := range e.System.Locks {
 		if e.System.Locks[i].Loop() {
@@ -304,15 +304,15 @@ func (w *world) lost() (what, why string) {
 	return "", ""
 }
 
-// lack is something that the steady state lacks; the zero lack is nothing. It is put into words only where somebody reads them: it is
+// unmet is something that the steady state lacks; the zero unmet is nothing. It is put into words only where somebody reads them: it is
 // looked for at every step.
-type lack struct {
+type unmet struct {
 	text string // with the place of who
 	who  string
 	time time.Duration // without it; 0 = not said
 }
 
-func (l lack) String() string {
+func (l unmet) String() string {
 	s := fmt.Sprintf(l.text, l.who)
 	if l.time > 0 {
 		s += " for " + l.time.Round(time.Millisecond).String()
@@ -321,14 +321,14 @@ func (l lack) String() string {
 }
 
 // missing is the first thing that the steady state lacks.
-func (c *Conductor) missing(now int64) lack {
+func (c *Conductor) missing(now int64) unmet {
 	w := c.world
 	if w.observed {
 		return c.missingObserved(now)
 	}
 	for _, r := range w.replicas {
 		if !r.ready {
-			return lack{text: "replica %s is not ready", who: r.name}
+			return unmet{text: "replica %s is not ready", who: r.name}
 		}
 	}
 	for i := range c.e.System.Locks {
@@ -339,22 +339,22 @@ func (c *Conductor) missing(now int64) lack {
 		loop := w.loops[l.Name]
 		switch {
 		case loop.lastTick == 0:
-			return lack{text: "no tick of loop %s has been accepted yet", who: l.Name}
+			return unmet{text: "no tick of loop %s has been accepted yet", who: l.Name}
 		case now >= loop.silentAt(l):
-			return lack{text: "no tick of loop %s", who: l.Name, time: time.Duration(now - loop.lastTick)}
+			return unmet{text: "no tick of loop %s", who: l.Name, time: time.Duration(now - loop.lastTick)}
 		case l.Policy.Loop.Mode == lockcore.LoopRenewed && l.Policy.RenewEvery > 0 && !w.renewed[l.Name]:
-			return lack{text: "no renewal of loop %s has worked yet", who: l.Name}
+			return unmet{text: "no renewal of loop %s has worked yet", who: l.Name}
 		}
 	}
 	for _, s := range c.streams {
 		if s.done() == 0 {
-			return lack{text: "no job of %s has finished yet", who: s.work.Lock}
+			return unmet{text: "no job of %s has finished yet", who: s.work.Lock}
 		}
 		if l := s.lock; l.Policy.RenewEvery > 0 && s.work.Hold.P50 > 2*l.Policy.RenewEvery && !w.renewed[l.Name] {
-			return lack{text: "no renewal of %s has worked yet", who: l.Name}
+			return unmet{text: "no renewal of %s has worked yet", who: l.Name}
 		}
 	}
-	return lack{}
+	return unmet{}
 }
 
 // silentAt is when a loop that has not ticked again has been silent for too long: it ticks at the latest one lease and two polls after

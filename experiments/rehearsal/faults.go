@@ -240,9 +240,7 @@ func (s *shot) network() {
 	}
 	var names []string
 	if a := s.f.Aim(); a.All || a == (fault.Aim{}) {
-		for i := range s.drill.e.System.Replicas {
-			names = append(names, fmt.Sprintf("r%d", i+1))
-		}
+		names = s.drill.e.ReplicaNames()
 	} else {
 		for _, v := range s.victims() {
 			names = append(names, nameOf(v))

@@ -54,7 +54,7 @@ func (ix *Facts) counterpart(m *experiments.Metric) func(raised) bool {
 		if r.kind != history.AbandonKind || !carries("namespace", r.lock) || !carries("reason", r.reason) {
 			return false
 		}
-		l := ix.lock(r.lock)
+		l := ix.exp.Lock(r.lock)
 		return l != nil && carries("profile", l.Profile) && carries("policy", string(l.Policy.Class))
 	}
 }

@@ -38,7 +38,7 @@ func (ix *Facts) busyOf(lock string) busy {
 		refusals, asked := ix.refusals(k)
 		b.asked += asked
 		for _, r := range refusals {
-			e := k.byID[r.holder]
+			e := k.find(r.holder)
 			if e == nil {
 				e = k.owner(r.span)
 			}
@@ -126,7 +126,7 @@ func (ix *Facts) doneAt(e *epoch) (history.Span, bool) {
 func (j *judging) busyRows(lock string, limit *experiments.BusyLimit) []verdict.SLOResult {
 	b := j.ix.busyOf(lock)
 	m := measured{n: b.asked, of: "acquire", evidence: b.evidence, next: "wait longer than the ttl, or shorten the ttl: a wait that is shorter than the lease is busy for the rest of it"}
-	if l := j.ix.lock(lock); l != nil && l.Loop() { // it tries and does not wait
+	if l := j.ix.exp.Lock(lock); l != nil && l.Loop() { // it tries and does not wait
 		m.next = "poll less often, or raise the limit"
 	}
 	m.saw = fmt.Sprintf("%s of %s refused while the holder was dead or done, over %s", figures.Count(b.count.lo), figures.Plural(b.asked, "acquire"), b.time)

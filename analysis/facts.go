@@ -25,6 +25,7 @@ type Facts struct {
 
 	keys     map[string]*keyIndex
 	keyOrder []*keyIndex // in the order of their first event
+	byLock   map[string][]*keyIndex
 	jobs     map[string]*job
 	jobOrder []*job
 	replicas map[string][]*epoch // epochs by incarnation
@@ -144,7 +145,7 @@ func (ix *Facts) begin(r *Judger, header history.Header) {
 	ix.memory.reset()
 	*ix = Facts{
 		judger: r, exp: r.exp, header: header, memory: ix.memory,
-		keys: empty(ix.keys), jobs: empty(ix.jobs), replicas: empty(ix.replicas),
+		keys: empty(ix.keys), byLock: empty(ix.byLock), jobs: empty(ix.jobs), replicas: empty(ix.replicas),
 		writes: empty(ix.writes), deaths: empty(ix.deaths), claims: empty(ix.claims), pauses: empty(ix.pauses), ready: empty(ix.ready), heard: empty(ix.heard),
 		probes: empty(ix.probes), ledgered: empty(ix.ledgered), claimed: empty(ix.claimed), phases: empty(ix.phases), samples: empty(ix.samples),
 		keyOrder: ix.keyOrder[:0], jobOrder: ix.jobOrder[:0], effects: ix.effects[:0], exits: ix.exits[:0], shots: ix.shots[:0],
@@ -242,41 +243,24 @@ func (ix *Facts) key(ev *history.Event) *keyIndex {
 	k := ix.keys[ev.Key]
 	if k == nil {
 		k = ix.memory.keys.Get()
-		*k = keyIndex{name: ev.Key, lock: ev.Lock, mem: &ix.memory, byID: empty(k.byID), epochs: k.epochs[:0], attempts: k.attempts[:0],
+		*k = keyIndex{name: ev.Key, lock: ev.Lock, mem: &ix.memory, all: k.all[:0], epochs: k.epochs[:0], attempts: k.attempts[:0],
 			waits: k.waits[:0], looks: k.looks[:0], effects: k.effects[:0], jobs: k.jobs[:0]}
-		if l := ix.lock(ev.Lock); l != nil {
+		if l := ix.exp.Lock(ev.Lock); l != nil {
 			k.loop = l.Loop()
 		}
 		ix.keys[ev.Key] = k
 		ix.keyOrder = append(ix.keyOrder, k)
+		ix.byLock[k.lock] = append(ix.byLock[k.lock], k)
 	}
 	return k
 }
 
 // keysOf lists the keys of a lock.
-func (ix *Facts) keysOf(lock string) []*keyIndex {
-	var ks []*keyIndex
-	for _, k := range ix.keyOrder {
-		if k.lock == lock {
-			ks = append(ks, k)
-		}
-	}
-	return ks
-}
-
-// lock is the experiment's lock of that name; nil where it declares none.
-func (ix *Facts) lock(name string) *experiments.Lock {
-	for i := range ix.exp.System.Locks {
-		if ix.exp.System.Locks[i].Name == name {
-			return &ix.exp.System.Locks[i]
-		}
-	}
-	return nil
-}
+func (ix *Facts) keysOf(lock string) []*keyIndex { return ix.byLock[lock] }
 
 // policy of the lock; the zero policy where it is not declared.
 func (ix *Facts) policy(lock string) lockcore.Policy {
-	if l := ix.lock(lock); l != nil {
+	if l := ix.exp.Lock(lock); l != nil {
 		return l.Policy
 	}
 	return lockcore.Policy{}
@@ -290,7 +274,7 @@ func (ix *Facts) find(what string, evidence ...int64) {
 // closeDead ends the calls that their callers took to the grave: what was not sent by then never was.
 func (ix *Facts) closeDead() {
 	for _, k := range ix.keyOrder {
-		for _, e := range k.byID {
+		for _, e := range k.all {
 			for _, cs := range [][]*call{e.acquires, e.renewals, e.releases} {
 				for _, c := range cs {
 					if d, ok := ix.deaths[c.source]; ok && !c.exited {

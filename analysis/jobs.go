@@ -137,7 +137,7 @@ func (j *judging) stranded(lock string, minJobs int) measured {
 	if !known {
 		m.hi = open
 	}
-	if l := j.ix.lock(lock); l != nil && l.Loop() {
+	if l := j.ix.exp.Lock(lock); l != nil && l.Loop() {
 		m.saw = fmt.Sprintf("%d times nobody took the loop over", t.lo)
 	} else if d.jobs == 0 {
 		m.missing = append(m.missing, verdict.Lacking(verdict.MissingOffers, lock))

@@ -114,7 +114,7 @@ func (ix *Facts) unheard(exit *history.Event) {
 // outlivesLease reports a lock whose object goes on naming its last holder when the lease has run out: a Lease of Kubernetes, which
 // nobody but the next holder changes.
 func (ix *Facts) outlivesLease(lock string) bool {
-	l := ix.lock(lock)
+	l := ix.exp.Lock(lock)
 	return l != nil && l.Lease != ""
 }
 
@@ -135,7 +135,7 @@ func (e *epoch) shown(s *stretch, result string) *call {
 	if s.prev.From != never {
 		at.From = s.prev.From
 	}
-	return &call{source: e.replica, key: e.key, epoch: e.id, sent: at, span: at, outcome: history.OK, result: result, n: s.n, exited: true}
+	return &call{source: e.replica, epoch: e.id, sent: at, span: at, outcome: history.OK, result: result, n: s.n, exited: true}
 }
 
 // handBack notes that a look showed e's holder to have given the lock back.

@@ -159,7 +159,7 @@ func (r *reader) call(ev *history.Event) {
 		r.ix.raise(ev, "")
 	}
 	if c == nil {
-		c = k.mem.calls.New(call{source: ev.Source, key: k.name, epoch: ev.Epoch, sent: ev.Span, span: history.Span{From: ev.From, To: open}, outcome: history.Unknown, told: ev.N, n: ev.N})
+		c = k.mem.calls.New(call{source: ev.Source, epoch: ev.Epoch, sent: ev.Span, span: history.Span{From: ev.From, To: open}, outcome: history.Unknown, told: ev.N, n: ev.N})
 		k.addCall(verb, c)
 		r.ix.claimed[k.lock] = true
 		r.calls[pair] = c
@@ -234,7 +234,7 @@ func (r *reader) look(k *keyIndex, ev *history.Event) {
 		s.epoch = ""
 	}
 	s.extended = r.ix.exp.Observed() && r.ends.Extended(*ev)
-	if e := k.byID[s.epoch]; s.epoch != "" && ev.Look.Holder != "" && (e == nil || e.replica == "") {
+	if e := k.find(s.epoch); s.epoch != "" && ev.Look.Holder != "" && (e == nil || e.replica == "") {
 		k.epoch(s.epoch).replica = ev.Look.Holder // nobody claims: the lock itself says whose it is
 	}
 	if len(k.looks) == 0 {

@@ -263,7 +263,7 @@ func (s series) tooFew(l forecast.Limit, over tally) verdict.Missing {
 
 // explain adds the sum of L3: it makes a limit impossible, or lucky, or shows that something else took the time.
 func (j *judging) explain(m *measured, s series, l forecast.Limit, name string) {
-	declared := j.ix.lock(s.lock)
+	declared := j.ix.exp.Lock(s.lock)
 	if declared == nil {
 		return
 	}

@@ -2,9 +2,13 @@ package experiments
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
+	"time"
+	"unicode"
 
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
@@ -62,12 +66,25 @@ func (c *checker) locks() {
 
 // key refuses what would not be one Redis key under one hash tag.
 func (c *checker) key(path string, l *Lock) {
-	if strings.ContainsAny(l.Key, "{}* \t\r\n") {
+	c.given(path+".key", l.Key)
+	c.given(path+".key_prefix", l.KeyPrefix)
+	if strings.ContainsFunc(l.Key, inNoKey) {
 		c.check(path+".key", "%q is no lock key: no spaces, stars or braces", l.Key)
 	}
-	if strings.ContainsAny(l.KeyPrefix, "{}* \t\r\n") {
+	if strings.ContainsFunc(l.KeyPrefix, inNoKey) {
 		c.check(path+".key_prefix", "%q is no key prefix: no spaces, stars or braces", l.KeyPrefix)
 	}
+}
+
+// given refuses an empty text that stands in the file: whoever wrote the line meant something by it.
+func (c *checker) given(path, value string) {
+	if n := c.places[path]; n != nil && value == "" && !c.touched(path) {
+		c.check(path, "is empty: write a value, or leave the line out")
+	}
+}
+
+func inNoKey(r rune) bool {
+	return unicode.IsSpace(r) || unicode.IsControl(r) || strings.ContainsRune("{}*", r)
 }
 
 func (c *checker) work() {
@@ -98,18 +115,18 @@ func (c *checker) work() {
 // served reports whether a lock has jobs, or may have them but for a stream that names no lock.
 func (c *checker) served(name string) bool {
 	return slices.ContainsFunc(c.e.System.Work, func(w Work) bool {
-		return w.Lock == name || !slices.ContainsFunc(c.e.System.Locks, func(l Lock) bool { return l.Name == w.Lock })
+		return w.Lock == name || c.e.Lock(w.Lock) == nil
 	})
 }
 
 // lock finds a lock by name, or says at path that there is none. It is silent where a name may have been lost to another problem.
 func (c *checker) lock(path, name string) *Lock {
-	names := make([]string, 0, len(c.e.System.Locks))
-	for i := range c.e.System.Locks {
-		if l := &c.e.System.Locks[i]; l.Name == name {
-			return l
-		}
-		names = append(names, c.e.System.Locks[i].Name)
+	if l := c.e.Lock(name); l != nil {
+		return l
+	}
+	var names []string
+	for _, l := range c.e.System.Locks {
+		names = append(names, l.Name)
 	}
 	if len(names) == 0 || slices.Contains(names, "") || c.e.System.PolicySheet != "" { // a sheet that could not be read
 		return nil
@@ -127,8 +144,24 @@ func (c *checker) sound(path, name string) *Lock {
 	return l
 }
 
+// shortest is the least time between two looks, or two shots, that can be kept.
+const shortest = time.Millisecond
+
 func (c *checker) timing() {
 	e := c.e
+	c.given("limits.kill_switch", e.Limits.KillSwitch)
+	for i := range e.Faults {
+		if every := e.Faults[i].Repeat.Every; every > 0 && every < shortest {
+			c.check(at("faults", i)+".repeat.every", "%s is too short: at least %s", figures.Spell(every), figures.Spell(shortest))
+		}
+	}
+	for i := range e.SLOs {
+		for j := range i {
+			if a, b := e.SLOs[i], e.SLOs[j]; reflect.DeepEqual(a, b) {
+				c.check(at("slos", i), "is the same as slos[%d]: leave one out", j)
+			}
+		}
+	}
 	if s := e.SteadyState; s.Timeout < s.For {
 		c.check("steady_state", "timeout %s is under for %s: it could never be reached", figures.Spell(s.Timeout), figures.Spell(s.For))
 	}
@@ -136,13 +169,16 @@ func (c *checker) timing() {
 		path     string
 		settings ProbeSettings
 	}{{"probes.lock_keys", e.Probes.LockKeys}, {"probes.ledger", e.Probes.Ledger}, {"probes.leases", e.Probes.Leases}} {
+		if p.settings.Every > 0 && p.settings.Every < shortest {
+			c.check(p.path+".every", "%s is too short: at least %s", figures.Spell(p.settings.Every), figures.Spell(shortest))
+		}
 		if p.settings.MaxGap <= p.settings.Every {
 			c.check(p.path, "max_gap %s is not above every %s: every look would be a gap", figures.Spell(p.settings.MaxGap), figures.Spell(p.settings.Every))
 		}
 	}
 	for i := range e.Faults {
 		f, most := &e.Faults[i], figures.Spell(e.Limits.MaxRun)
-		start, lasts := c.scaled(f.At), c.scaled(f.For)
+		start, lasts := fault.Scaled(f.At, c.e.TimeScale), fault.Scaled(f.For, c.e.TimeScale)
 		switch {
 		case e.Limits.MaxRun == 0: // has a problem of its own
 		case start >= e.Limits.MaxRun:

@@ -1,11 +1,9 @@
 package experiments
 
 import (
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/internal/figures"
@@ -65,11 +63,6 @@ func (c *checker) lasts(path string, f *Fault) {
 	}
 }
 
-// scaled is how long a duration of the file takes.
-func (c *checker) scaled(d time.Duration) time.Duration {
-	return time.Duration(float64(d) * c.e.TimeScale)
-}
-
 // section is what the file says in and around the section of a fault's kind.
 type section struct {
 	c    *checker
@@ -91,7 +84,7 @@ func (s section) Around() fault.Around {
 		Pods: s.c.inPods(), Observed: e.Observed(), PodsProxy: e.Proxy.Mode == ProxyExternal,
 	}
 	if !s.c.touched("system.replicas") {
-		a.Replicas = s.c.replicas()
+		a.Replicas = e.ReplicaNames()
 	}
 	return a
 }
@@ -123,15 +116,6 @@ func (s section) Locks() []*fault.Lock {
 
 func (s section) lock(l *Lock) *fault.Lock {
 	return &fault.Lock{Name: l.Name, Policy: &l.Policy, Unrenewed: s.c.neverRenewed(l)}
-}
-
-// replicas are the names of the replicas.
-func (c *checker) replicas() []string {
-	names := make([]string, c.e.System.Replicas)
-	for i := range names {
-		names[i] = fmt.Sprintf("r%d", i+1)
-	}
-	return names
 }
 
 // setPointers names the pointer fields of a union that are set, as a file spells them.

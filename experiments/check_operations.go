@@ -22,8 +22,8 @@ func (c *checker) neverRenewed(l *Lock) string {
 		}
 		return ""
 	}
-	for _, w := range c.e.System.Work {
-		if w.Lock == l.Name && w.Hold.P50 == w.Hold.P99 && w.Hold.P99 > 0 && w.Hold.P99 <= first {
+	if w := c.e.WorkUnder(l.Name); w != nil {
+		if w.Hold.P50 == w.Hold.P99 && w.Hold.P99 > 0 && w.Hold.P99 <= first {
 			return fmt.Sprintf("work of %s under lock %s ends before the first renewal after %s",
 				figures.Spell(w.Hold.P99), l.Name, figures.Spell(first))
 		}

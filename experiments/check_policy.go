@@ -3,6 +3,7 @@ package experiments
 import (
 	"time"
 
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
@@ -27,7 +28,7 @@ const minTTL = 10 * time.Millisecond
 // policy checks that a lock's timings make sense together. What they cost is not asked here: bad policies are what drills are for.
 func (c *checker) policy(path string, l *Lock) {
 	pc, known := policyCheck{c, path}, len(c.list)
-	if ttl := time.Duration(float64(l.Policy.TTL) * c.e.TimeScale); ttl < minTTL {
+	if ttl := fault.Scaled(l.Policy.TTL, c.e.TimeScale); ttl < minTTL {
 		pc.wrong("ttl", "%s at time_scale %g is under %s: too short for a lease", figures.Spell(l.Policy.TTL), c.e.TimeScale, minTTL)
 	}
 	pc.renewal(&l.Policy)

@@ -43,12 +43,8 @@ func (c *checker) slo(path string, s *SLO) {
 
 // dealt reports whether the work under l deals jobs of the class.
 func (c *checker) dealt(l *Lock, class string) bool {
-	for _, w := range c.e.System.Work {
-		if w.Lock == l.Name && slices.Contains(w.Classes, class) {
-			return true
-		}
-	}
-	return false
+	w := c.e.WorkUnder(l.Name)
+	return w != nil && slices.Contains(w.Classes, class)
 }
 
 // limits checks that the measure's limit is there and of the right kind.
@@ -96,10 +92,8 @@ func (c *checker) minJobs(at string, s *SLO, l *Lock) {
 		if l.Loop() {
 			c.check(at+".min_jobs", "lock %s is a leader loop: it has no jobs", l.Name)
 		}
-		for _, w := range c.e.System.Work {
-			if w.Lock == l.Name && n.MinJobs > w.Jobs {
-				c.check(at+".min_jobs", "%d finished jobs are asked for, and only %d are offered", n.MinJobs, w.Jobs)
-			}
+		if w := c.e.WorkUnder(l.Name); w != nil && n.MinJobs > w.Jobs {
+			c.check(at+".min_jobs", "%d finished jobs are asked for, and only %d are offered", n.MinJobs, w.Jobs)
 		}
 	}
 }

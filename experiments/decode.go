@@ -14,7 +14,7 @@ import (
 )
 
 // decoder walks the YAML nodes along the Go types, because yaml.v3 by itself stops at the first unknown field of a custom
-// type and gives no column. A Go field HolderOf is spelled holder_of; what a value must be like stands in rules.
+// type and gives no column. A Go field HolderOf is spelled holder_of; what a value must be like stands in its tag `rule`.
 type decoder struct {
 	*collector
 }

@@ -7,45 +7,49 @@
 package experiments
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
+	"github.com/lockdrill/lockdrill/experiments/fault"
+	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
 // Experiment is one drill, resolved: profiles are expanded, defaults filled in. In a file a field HolderOf is spelled
 // holder_of; the tag `file` names the exceptions, and forms.go the types that are spelled differently.
 type Experiment struct {
-	Name         string
+	Name         string `rule:"required,ident"`
 	Description  string
-	Environment  string // "local" is what the run started itself
+	Environment  string `rule:"ident"` // "local" is what the run started itself
 	Redis        Redis
 	Ledger       LedgerStore
 	Proxy        Proxy
 	Kubernetes   *Kubernetes // replicas are pods; nil = processes of this host
-	System       System
-	TimeScale    float64 // 1 = real; Scale multiplies by it
+	System       System      `rule:"required"`
+	TimeScale    float64     `rule:"positive,max=1"` // 1 = real; Scale multiplies by it
 	SteadyState  SteadyState
-	Faults       []Fault
+	Faults       []Fault     `rule:"required"`
 	AllowOverlap [][2]string // pairs of fault ids
 	Probes       Probes
 	AbortWhen    []AbortCondition
 	Limits       RunLimits
 	Windows      []Window // the run may be in progress only within one of them; none = always
 	Blackouts    []Window // and within none of these
-	SLOs         []SLO    `file:"slos"`
-	Seed         int64    // 0 = chosen by the run
+	SLOs         []SLO    `file:"slos" rule:"required,unless=system.policy_sheet"`
+	Seed         int64    `rule:"min=1"` // 0 = chosen by the run
 
 	Scaled float64 `file:"-"` // what Scale has multiplied by; 0 = not scaled
 }
 
 // Redis says where the locks live. All but Mode is for mode external.
 type Redis struct {
-	Mode        RedisMode
-	URL         string   `file:"url"` // redis:// or rediss:// (TLS), without a password
-	UsernameEnv string   // name of the environment variable that holds the user name; "" = none
-	PasswordEnv string   // the same for the password: it never stands in a file
-	CA          string   `file:"ca"` // PEM file of the authority that signed the server's certificate, beside the experiment's; "" = the system's
-	Allow       []string // faults of the store itself that may be done to it, by the words of StoreFault.Do, and delete_key
+	Mode        RedisMode `rule:"words=auto|embedded|spawn|external"`
+	URL         string    `file:"url"` // redis:// or rediss:// (TLS), without a password
+	UsernameEnv string    // name of the environment variable that holds the user name; "" = none
+	PasswordEnv string    // the same for the password: it never stands in a file
+	CA          string    `file:"ca"`     // PEM file of the authority that signed the server's certificate, beside the experiment's; "" = the system's
+	Allow       []string  `rule:"faults"` // faults of the store itself that may be done to it, by the words of StoreFault.Do, and delete_key
 }
 
 // LedgerStore says where the ledger lives. By default it is a store of the run's own, on loopback; replicas in pods need one that they
@@ -68,8 +72,8 @@ func (l *LedgerStore) AsRedis() Redis {
 // Proxy says which Toxiproxy stands between the replicas and the locks' store where a fault needs one: embedded in the runner, or
 // a server that exists, by its API.
 type Proxy struct {
-	Mode ProxyMode
-	URL  string `file:"url"` // external only: http://host:8474
+	Mode ProxyMode `rule:"words=embedded|external"`
+	URL  string    `file:"url"` // external only: http://host:8474
 }
 
 // ProxyMode is embedded or external.
@@ -92,12 +96,12 @@ const (
 
 // System is what is drilled.
 type System struct {
-	Mode        string        // ModeEmbedded: replicas run the lock core, or Worker; ModeObserve: they are somebody's own, and only watched
-	Replicas    int           //
+	Mode        string        `rule:"required,words=embedded|observe"` // ModeEmbedded: replicas run the lock core, or Worker; ModeObserve: they are somebody's own, and only watched
+	Replicas    int           `rule:"required,min=1,max=1000"`         //
 	Worker      []string      // command of a foreign worker that speaks the worker protocol; empty = lockdrill's own
-	Restart     time.Duration // a killed replica is replaced after so long (real time, not scaled); pods: 0, that is their controller's
+	Restart     time.Duration `scale:"no"` // a killed replica is replaced after so long (real time, not scaled); pods: 0, that is their controller's
 	PolicySheet string        // file with a leader_election section, beside the experiment's; Load turns it into Locks and SLOs and empties it
-	Locks       []Lock
+	Locks       []Lock        `rule:"required,unless=system.policy_sheet"`
 	Work        []Work
 }
 
@@ -109,6 +113,52 @@ const (
 
 // Observed reports a system that is watched and struck, and not made by the run.
 func (e *Experiment) Observed() bool { return e.System.Mode == ModeObserve }
+
+// Lock is the lock of that name; nil = there is none.
+func (e *Experiment) Lock(name string) *Lock {
+	for i := range e.System.Locks {
+		if l := &e.System.Locks[i]; l.Name == name {
+			return l
+		}
+	}
+	return nil
+}
+
+// WorkUnder is the stream of jobs under a lock; nil = it has none.
+func (e *Experiment) WorkUnder(lock string) *Work {
+	for i := range e.System.Work {
+		if w := &e.System.Work[i]; w.Lock == lock {
+			return w
+		}
+	}
+	return nil
+}
+
+// ReplicaNames are the names of the replicas that a run starts; observed ones get theirs as they are seen.
+func (e *Experiment) ReplicaNames() []string {
+	names := make([]string, e.System.Replicas)
+	for i := range names {
+		names[i] = fmt.Sprintf("r%d", i+1)
+	}
+	return names
+}
+
+// ViaProxy reports whether a fault is made by a proxy on the replicas' way that fails single lock operations.
+func (e *Experiment) ViaProxy() bool {
+	return slices.ContainsFunc(e.Faults, func(f Fault) bool { return f.Traits().Via == fault.ViaProxy })
+}
+
+// LockCalls says how the run's own workers send lock operations: history.CallsBatched, or history.CallsSingle where a proxy must be able
+// to fail single ones; "" = the replicas are not lockdrill's own.
+func (e *Experiment) LockCalls() string {
+	switch {
+	case e.Observed() || len(e.System.Worker) > 0:
+		return ""
+	case e.ViaProxy():
+		return history.CallsSingle
+	}
+	return history.CallsBatched
+}
 
 // Lock is a named lock with its policy. A lock whose policy has a Loop is a leader loop with one key; any other lock is taken
 // per job, with key = KeyPrefix + job id.
@@ -134,27 +184,27 @@ func (l *Lock) Loop() bool { return l.Policy.Loop != nil }
 
 // Work is a stream of jobs under a job lock.
 type Work struct {
-	Lock      string
-	Jobs      int
-	Rate      float64       // jobs a second offered (real; Scale divides by the time scale)
-	Hold      Hold          // length of a job's work
-	Redeliver time.Duration // every job that is not finished is offered again so often
+	Lock      string        `rule:"required"`
+	Jobs      int           `rule:"required,min=1,max=1000000"`
+	Rate      float64       `rule:"required,rate"`        // jobs a second offered (real; Scale divides by the time scale)
+	Hold      Hold          `rule:"required"`             // length of a job's work
+	Redeliver time.Duration `rule:"required" scale:"yes"` // every job that is not finished is offered again so often
 	Fenced    bool          // the ledger compares fences (default true)
 	Strict    bool          // the ledger refuses a second terminal state (default false)
 	Look      bool          // skip jobs that are already terminal (default true)
-	Classes   []string      // optional job classes, dealt round robin
+	Classes   []string      `rule:"ident"` // optional job classes, dealt round robin
 }
 
 // Hold is a log-normal distribution of work durations by two of its quantiles; P99 == P50 is constant work.
 type Hold struct {
-	P50, P99 time.Duration
+	P50, P99 time.Duration `scale:"yes"`
 }
 
 // SteadyState must hold before the first fault: a holder for each loop, renewals, jobs finishing, for For; else the run ends
 // after Timeout as inconclusive.
 type SteadyState struct {
-	For     time.Duration // real time, not scaled
-	Timeout time.Duration
+	For     time.Duration `scale:"no"` // real time, not scaled
+	Timeout time.Duration `rule:"positive" scale:"no"`
 }
 
 // Probes says how evidence is gathered.
@@ -168,8 +218,8 @@ type Probes struct {
 
 // ProbeSettings is a probe's period and the longest tolerated stretch without a look. Neither is scaled.
 type ProbeSettings struct {
-	Every  time.Duration
-	MaxGap time.Duration
+	Every  time.Duration `rule:"positive" scale:"no"`
+	MaxGap time.Duration `rule:"positive" scale:"no"`
 }
 
 // AbortCondition ends a run early; it is no SLO.
@@ -180,23 +230,23 @@ type AbortCondition struct {
 
 // RunLimits are caps that hold whatever the faults ask for. Neither is scaled.
 type RunLimits struct {
-	MaxKills   int           // 0 = twice the declared count
-	MaxTargets int           // replicas that faults other than kills may strike in all, each life counted; 0 = no cap
-	MaxRun     time.Duration // of the whole run
+	MaxKills   int           `rule:"min=1"`               // 0 = twice the declared count
+	MaxTargets int           `rule:"min=1"`               // replicas that faults other than kills may strike in all, each life counted; 0 = no cap
+	MaxRun     time.Duration `rule:"positive" scale:"no"` // of the whole run
 	Namespaces []string      // the only ones whose pods may be struck; none = the one that the run is told
 	KillSwitch string        // a file: where it exists, nothing starts, and a run that goes on is aborted within a second
 }
 
 // Window is a stretch of the week in a time zone.
 type Window struct {
-	Days     []string // mon, tue, wed, thu, fri, sat, sun; none = every day
+	Days     []string `rule:"words=mon|tue|wed|thu|fri|sat|sun"` // mon, tue, wed, thu, fri, sat, sun; none = every day
 	From, To string   // "09:00" to "17:30"; To at or before From is on the next day; both empty = the whole day
-	Zone     string   // as in the tz database, "Europe/Berlin"
+	Zone     string   `rule:"required"` // as in the tz database, "Europe/Berlin"
 }
 
 // SLO is one promise about one lock: exactly one measure is set.
 type SLO struct {
-	Lock string
+	Lock string `rule:"required"`
 
 	Takeover                *DurationLimits
 	TickGap                 *DurationLimits
@@ -268,13 +318,13 @@ func (s *SLO) Measure() string {
 
 // DurationLimits bounds a set of trials: the worst of them, quantiles of them, or both. Scale scales them.
 type DurationLimits struct {
-	Max, P50, P90, P95, P99 *time.Duration
+	Max, P50, P90, P95, P99 *time.Duration `scale:"yes"`
 }
 
 // CountLimit bounds a count. MinJobs asks for so many jobs that finished, else the answer is inconclusive.
 type CountLimit struct {
-	Max     int
-	MinJobs int
+	Max     int `rule:"required"`
+	MinJobs int `rule:"min=1"`
 }
 
 // AbandonmentLimits bounds how a lock was given up (measurement.md).
@@ -284,31 +334,31 @@ type AbandonmentLimits struct {
 
 // OverlapLimit bounds overlap at one level: belief and work take MaxTime, effect takes MaxCount.
 type OverlapLimit struct {
-	Level    string // belief, work, effect
-	MaxTime  time.Duration
+	Level    string        // belief, work, effect
+	MaxTime  time.Duration `scale:"yes"`
 	MaxCount int
 }
 
 // BusyLimit bounds refusals while the holder was dead or done.
 type BusyLimit struct {
 	MaxCount *int
-	MaxTime  *time.Duration
+	MaxTime  *time.Duration `scale:"yes"`
 }
 
 // DebtLimits bounds for how long keys stay taken that nobody needs any more: the longest debt, the longest stretch of one in
 // which somebody waited for the key, and the waiting for such keys in all (two who wait 3 s are 6 s).
 type DebtLimits struct {
-	Max, Effective *time.Duration
-	Waiting        *time.Duration `file:"waiter_seconds"`
+	Max, Effective *time.Duration `scale:"yes"`
+	Waiting        *time.Duration `file:"waiter_seconds" scale:"yes"`
 }
 
 // NotOwnedLimits bounds the share, 0 to 1, of answered renewals and releases that were told: not yours.
 type NotOwnedLimits struct {
-	Renew, Release *float64
+	Renew, Release *float64 `rule:"max=1"`
 }
 
 // ClassLimits bounds a distribution over the jobs of one class; "" = over all of the lock.
 type ClassLimits struct {
-	Class string
+	Class string `rule:"ident"`
 	DurationLimits
 }

@@ -8,9 +8,9 @@ import (
 
 // Fault is one fault of the timeline. In a file its kind stands as a section beside the other fields, and exactly one does.
 type Fault struct {
-	ID     string
-	At     time.Duration // after the steady state
-	For    time.Duration // 0 for instants; mandatory where a fault would go on by itself
+	ID     string        `rule:"required,ident"`
+	At     time.Duration `scale:"yes"`                 // after the steady state
+	For    time.Duration `rule:"positive" scale:"yes"` // 0 for instants; mandatory where a fault would go on by itself
 	Repeat Repeat
 	Spec   fault.Spec // of an experiment that Load returned: never nil
 }
@@ -78,5 +78,5 @@ func (e *Experiment) Describe(f *Fault) fault.Description {
 type Repeat struct {
 	Count   int // at least 1
 	Settled bool
-	Every   time.Duration
+	Every   time.Duration `scale:"yes"`
 }

@@ -28,7 +28,10 @@ func (f *Fault) setDefaults() { f.Repeat = Repeat{Count: 1, Settled: true} }
 
 // The types whose spelling in a file is not their fields, one by one.
 
-type holdForm struct{ P50, P99 time.Duration }
+type holdForm struct {
+	P50 time.Duration `rule:"required,positive"`
+	P99 time.Duration `rule:"positive"`
+}
 
 func (h *Hold) form() any { return (*holdForm)(h) }
 
@@ -41,7 +44,7 @@ func (h *Hold) setForm(_ *decoder, _ string, form any) {
 }
 
 type repeatForm struct {
-	Count int
+	Count int `rule:"min=1,max=10000"`
 	Every cadence
 }
 
@@ -55,8 +58,8 @@ func (r *Repeat) setForm(_ *decoder, _ string, form any) {
 }
 
 type overlapForm struct {
-	Level string
-	Max   amount
+	Level string `rule:"required,words=belief|work|effect"`
+	Max   amount `rule:"required"`
 }
 
 func (o *OverlapLimit) form() any {
@@ -83,7 +86,7 @@ func (o *OverlapLimit) setForm(d *decoder, path string, form any) {
 // lockForm is a lock in a file: with a profile and perhaps overrides of it, or with a policy of its own, which is complete:
 // then profile only says where it came from.
 type lockForm struct {
-	Name      string
+	Name      string `rule:"required,ident"`
 	Profile   string
 	Key       string
 	KeyPrefix string
@@ -94,15 +97,15 @@ type lockForm struct {
 
 // overrides change single values of a profile's policy.
 type overrides struct {
-	TTL         *time.Duration
+	TTL         *time.Duration `rule:"positive"`
 	RenewEvery  *time.Duration
-	RenewJitter *float64
-	Class       *lockcore.Class
+	RenewJitter *float64        `rule:"max=1"`
+	Class       *lockcore.Class `rule:"words=standard|legacy_count|critical|continuity|legacy_warn"`
 	MaxFailures *int
-	OpTimeout   *time.Duration
+	OpTimeout   *time.Duration `rule:"positive"`
 	Drift       *time.Duration
 	StopBudget  *time.Duration
-	Poll        *time.Duration
+	Poll        *time.Duration `rule:"positive"`
 	Tick        *time.Duration
 }
 

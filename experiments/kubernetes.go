@@ -13,11 +13,11 @@ import (
 type Kubernetes struct {
 	Context   string            // of the kubeconfig; "" = its current one
 	Namespace string            // of the pods; "" = that of the context
-	Pods      PodsMode          // apply or use
+	Pods      PodsMode          `rule:"words=apply|use"` // apply or use
 	Selector  map[string]string // labels of the pods; mode embedded: none = those of the workers that lockdrill makes
 	Container string            // of the pod, that takes the locks; "" = its first
 	Image     string            // of the workers that the run applies, and of exported manifests
-	Grace     time.Duration     // terminationGracePeriodSeconds of these workers; whole seconds; 0 = observed pods, which declare their own
+	Grace     time.Duration     `rule:"positive" scale:"no"` // terminationGracePeriodSeconds of these workers; whole seconds; 0 = observed pods, which declare their own
 	Holder    *HolderNames      // observed systems: how the name that a lock gives its holder leads to a pod; nil = it begins with the pod's name
 	Redis     string            // host:port of the locks' store as pods reach it; "" = as in redis.url
 	Secret    string            // that holds the stores' names and passwords, each under its variable's name; "" = lockdrill

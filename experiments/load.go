@@ -23,8 +23,8 @@ const MaxFile = 1 << 20
 
 // file is the document as it is spelled: two lines that say what it is, and the experiment.
 type file struct {
-	APIVersion string `file:"apiVersion"`
-	Kind       string
+	APIVersion string `file:"apiVersion" rule:"required,words=lockdrill/v1"`
+	Kind       string `rule:"required,words=Experiment"`
 	Experiment
 }
 

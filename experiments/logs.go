@@ -10,17 +10,17 @@ import (
 
 // Logs says what is looked for in the logs of the pods.
 type Logs struct {
-	Preset   string            // "lockdrill": Preset; "" = none
+	Preset   string            `rule:"words=lockdrill"` // "lockdrill": Preset; "" = none
 	Patterns map[string]string // regular expressions by their names
-	MaxGap   time.Duration     // the longest tolerated stretch in which a pod's log was not followed
+	MaxGap   time.Duration     `rule:"positive" scale:"no"` // the longest tolerated stretch in which a pod's log was not followed
 }
 
 func (l *Logs) setDefaults() { l.MaxGap = 2 * time.Second }
 
 // LogLimit bounds how many lines match, over all pods.
 type LogLimit struct {
-	Pattern string // its name
-	Max     int
+	Pattern string `rule:"required"` // its name
+	Max     int    `rule:"required"`
 }
 
 // PresetLockdrill is the only word of Logs.Preset.

@@ -15,11 +15,11 @@ import (
 
 // Metric is a Prometheus series that is scraped before, during and after the faults.
 type Metric struct {
-	Name   string            // how SLOs name it
-	Scrape string            // "replicas", or the URL of an exposition
-	Series string            // name of the series; of a histogram its _sum, _count or _bucket
+	Name   string            `rule:"required,ident"` // how SLOs name it
+	Scrape string            `rule:"required"`       // "replicas", or the URL of an exposition
+	Series string            `rule:"required"`       // name of the series; of a histogram its _sum, _count or _bucket
 	Labels map[string]string // only series that carry these
-	Every  time.Duration     // between scrapes; not scaled
+	Every  time.Duration     `rule:"positive" scale:"no"` // between scrapes; not scaled
 }
 
 // ScrapeReplicas is the Scrape that means every replica's own metrics.
@@ -27,12 +27,12 @@ const ScrapeReplicas = "replicas"
 
 // MetricLimit bounds a metric: exactly one of Delta, Rate and Max is set.
 type MetricLimit struct {
-	Name  string
+	Name  string   `rule:"required"`
 	Delta *float64 // increase of a counter from the first fault to the end, over all targets
 	Rate  *float64 // the same a second; Scale divides it by the time scale
 	Max   *float64 // highest value that a scrape of one target showed
 	// AbsentMeans "zero" makes a series that does not exist 0; else nothing is known of it.
-	AbsentMeans string
+	AbsentMeans string `rule:"words=zero"`
 }
 
 // Limit is the one that is set, and the word for it: delta, rate or max.

@@ -15,10 +15,10 @@ var profileFiles embed.FS
 // profileFile is a shipped profile as it is spelled: data, not code.
 type profileFile struct {
 	Description string
-	Key         string // leader loops
-	KeyPrefix   string // locks taken per job
-	Policy      lockcore.Policy
-	Beyond      []string // what of the real lock a policy cannot say, a sentence each
+	Key         string          // leader loops
+	KeyPrefix   string          // locks taken per job
+	Policy      lockcore.Policy `rule:"required"`
+	Beyond      []string        // what of the real lock a policy cannot say, a sentence each
 }
 
 // Beyond says what of the real lock the policy of a shipped profile cannot say, a sentence each; none where it says all.

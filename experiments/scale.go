@@ -1,63 +1,19 @@
 package experiments
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
 	"reflect"
 	"time"
 
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
-// scales declares for every duration of an Experiment, by type and field, whether time_scale multiplies it; those of faults say it in a tag.
-// A duration that is not declared here is a bug, and the tests say so.
-var scales = map[string]bool{
-	"Policy.TTL":        true,
-	"Policy.RenewEvery": true,
-	"Policy.OpTimeout":  true,
-	"Policy.Drift":      true,
-	"Policy.StopBudget": true,
-	"Release.Timeout":   true,
-	"Acquire.Timeout":   true,
-	"Acquire.Budget":    true,
-	"Backoff.Every":     true,
-	"Backoff.Cap":       true,
-	"Loop.Poll":         true,
-	"Loop.Tick":         true,
-
-	"Hold.P50":       true,
-	"Hold.P99":       true,
-	"Work.Redeliver": true,
-
-	"Fault.At":     true,
-	"Fault.For":    true,
-	"Repeat.Every": true,
-
-	"DurationLimits.Max":   true,
-	"DurationLimits.P50":   true,
-	"DurationLimits.P90":   true,
-	"DurationLimits.P95":   true,
-	"DurationLimits.P99":   true,
-	"OverlapLimit.MaxTime": true,
-	"BusyLimit.MaxTime":    true,
-	"DebtLimits.Max":       true,
-	"DebtLimits.Effective": true,
-	"DebtLimits.Waiting":   true,
-
-	"System.Restart":       false,
-	"Kubernetes.Grace":     false,
-	"Logs.MaxGap":          false,
-	"SteadyState.For":      false,
-	"SteadyState.Timeout":  false,
-	"Metric.Every":         false,
-	"ProbeSettings.Every":  false,
-	"ProbeSettings.MaxGap": false,
-	"RunLimits.MaxRun":     false,
-}
-
-// Scale gives e as it is run: everything of scales multiplied by e.TimeScale, rates divided by it. The result has TimeScale 1
-// and says in Scaled what was done; scaled again it is the same. e is not changed and shares no memory with the result.
+// Scale gives e as it is run: the durations whose tag is `scale:"yes"` multiplied by e.TimeScale, rates divided by it. The result has
+// TimeScale 1 and says in Scaled what was done; scaled again it is the same. e is not changed and shares no memory with the result.
 func Scale(e *Experiment) *Experiment {
 	by := e.TimeScale
 	if by <= 0 {
@@ -80,14 +36,14 @@ func Scale(e *Experiment) *Experiment {
 	return out
 }
 
-// copyScaled sets to to a deep copy of from, with its durations multiplied as declared.
+// copyScaled sets to to a deep copy of from, with its durations multiplied as their tags say.
 func copyScaled(to, from reflect.Value, by float64) {
 	switch from.Kind() {
 	case reflect.Struct:
 		for i := range from.NumField() {
 			f := from.Type().Field(i)
 			factor := by
-			if durationIn(f.Type) && !scales[from.Type().Name()+"."+f.Name] && f.Tag.Get("scale") != "yes" {
+			if durationIn(f.Type) && f.Tag.Get("scale") != "yes" {
 				factor = 1
 			}
 			copyScaled(to.Field(i), from.Field(i), factor)
@@ -118,7 +74,7 @@ func copyScaled(to, from reflect.Value, by float64) {
 	default:
 		to.Set(from)
 		if from.Type() == durationType {
-			to.SetInt(int64(math.Round(float64(from.Int()) * by)))
+			to.SetInt(int64(fault.Scaled(time.Duration(from.Int()), by)))
 		}
 	}
 }
@@ -133,17 +89,11 @@ const minOverhead = 5
 
 // CheckScale refuses a time scale at which a lock's op timeout or stop budget would be less than five times p99, the measured
 // overhead that does not scale (round trips, timers): such a run would measure this machine and not the policy.
-// e may be scaled already or not; at real time nothing is refused.
+// e is scaled; at real time nothing is refused.
 func CheckScale(e *Experiment, p99 time.Duration) error {
-	scale := e.TimeScale
-	if e.Scaled != 0 {
-		scale = e.Scaled
-	}
+	scale := cmp.Or(e.Scaled, 1)
 	if scale == 1 {
 		return nil
-	}
-	if e.Scaled == 0 {
-		e = Scale(e)
 	}
 	least := minOverhead * p99
 	for _, l := range e.System.Locks {

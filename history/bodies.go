@@ -12,7 +12,14 @@ type Environment struct {
 	Fleet    string    `json:"fleet"`             // "processes"; "pods": workers in pods; "observed": somebody's own pods
 	Cluster  string    `json:"cluster,omitempty"` // version of the Kubernetes API server
 	Replicas int       `json:"replicas"`
+	Calls    string    `json:"lock_calls,omitempty"` // CallsBatched, CallsSingle; "" = the replicas are not lockdrill's own, or an older history
 }
+
+// How workers send lock operations.
+const (
+	CallsBatched = "batched" // what is asked at one time travels together
+	CallsSingle  = "single"  // each is a command of its own: a proxy on the way can fail it alone
+)
 
 // StoreInfo describes a store without addresses or secrets.
 type StoreInfo struct {

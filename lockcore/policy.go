@@ -3,19 +3,27 @@ package lockcore
 import "time"
 
 // Policy is how a lock behaves, as data. The zero value is not valid; profiles give complete ones. All durations are real
-// (the time scale has been applied).
+// (the time scale has been applied). In the tags, as in package experiments, `rule` says what a value must be like, and `scale` whether a
+// time scale multiplies it.
 type Policy struct {
-	TTL         time.Duration `json:"ttl"`          // lease asked for at acquire and at each renewal
-	RenewEvery  time.Duration `json:"renew_every"`  // 0 = never renewed
-	RenewJitter float64       `json:"renew_jitter"` // share of RenewEvery, 0..1: each interval is RenewEvery * (1 ± jitter)
-	Class       Class         `json:"class"`        //
-	MaxFailures int           `json:"max_failures"` // consecutive failures after which legacy_count (and critical) fences; 0 = not used
-	OpTimeout   time.Duration `json:"op_timeout"`   // of one renewal call
-	Drift       time.Duration `json:"drift"`        // taken off every validity: clock drift and the store's expiry granularity
-	StopBudget  time.Duration `json:"stop_budget"`  // time that the work needs to stop: the fence comes so much before the validity end
-	Release     Release       `json:"release"`      //
-	Acquire     Acquire       `json:"acquire"`      //
-	Loop        *Loop         `json:"loop"`         // nil for locks that are taken per job
+	TTL time.Duration `json:"ttl" rule:"required,positive" scale:"yes"` // lease asked for at acquire and at each renewal
+
+	// RenewEvery 0: never renewed. RenewJitter is a share of it, 0..1: each interval is RenewEvery * (1 ± jitter).
+	RenewEvery  time.Duration `json:"renew_every" scale:"yes"`
+	RenewJitter float64       `json:"renew_jitter" rule:"max=1"`
+
+	Class       Class `json:"class" rule:"required,words=standard|legacy_count|critical|continuity|legacy_warn"`
+	MaxFailures int   `json:"max_failures" rule:"min=1"` // in a row, after which legacy_count (and critical) fences; 0 = not used
+
+	// Drift is taken off every validity: clock drift and the store's expiry granularity. StopBudget is what the work needs to stop: the
+	// fence comes so much before the end of the validity.
+	OpTimeout  time.Duration `json:"op_timeout" rule:"positive" scale:"yes"` // of one renewal call
+	Drift      time.Duration `json:"drift" scale:"yes"`
+	StopBudget time.Duration `json:"stop_budget" scale:"yes"`
+
+	Release Release `json:"release" rule:"required"`
+	Acquire Acquire `json:"acquire" rule:"required"`
+	Loop    *Loop   `json:"loop"` // nil for locks that are taken per job
 }
 
 // Class is the renewal class: what makes the holder give up.
@@ -31,10 +39,10 @@ const (
 
 // Release says how a lock is given back.
 type Release struct {
-	Mode         ReleaseMode   `json:"mode"`
-	Attempts     int           `json:"attempts"` // bounded_retry: tries in all, each on a fresh context
-	Timeout      time.Duration `json:"timeout"`  // of one try
-	AfterAbandon AfterAbandon  `json:"after_abandon"`
+	Mode         ReleaseMode   `json:"mode" rule:"required,words=none|bounded_retry|single"`
+	Attempts     int           `json:"attempts" rule:"min=1"`               // bounded_retry: tries in all, each on a fresh context
+	Timeout      time.Duration `json:"timeout" rule:"positive" scale:"yes"` // of one try
+	AfterAbandon AfterAbandon  `json:"after_abandon" rule:"words=skip|if_work_stopped"`
 }
 
 // ReleaseMode is none (the key is left to its TTL), single, or bounded_retry.
@@ -56,10 +64,10 @@ const (
 
 // Acquire says how a lock is sought.
 type Acquire struct {
-	Mode    AcquireMode   `json:"mode"`
-	Timeout time.Duration `json:"timeout"` // of one try
-	Budget  time.Duration `json:"budget"`  // wait: give up after so long
-	Backoff Backoff       `json:"backoff"` // wait: between tries
+	Mode    AcquireMode   `json:"mode" rule:"required,words=try|wait"`
+	Timeout time.Duration `json:"timeout" rule:"required,positive" scale:"yes"` // of one try
+	Budget  time.Duration `json:"budget" rule:"positive" scale:"yes"`           // wait: give up after so long
+	Backoff Backoff       `json:"backoff"`                                      // wait: between tries
 }
 
 // AcquireMode is try (once) or wait (until the budget is spent).
@@ -72,9 +80,9 @@ const (
 
 // Backoff is the pause between the tries of a bounded wait. A try is never later than the PTTL that the store named.
 type Backoff struct {
-	Mode  BackoffMode   `json:"mode"`
-	Every time.Duration `json:"every"` // fixed: the pause; decorrelated, wake: the smallest
-	Cap   time.Duration `json:"cap"`   // decorrelated, wake: the largest
+	Mode  BackoffMode   `json:"mode" rule:"required,words=fixed|decorrelated|wake"`
+	Every time.Duration `json:"every" rule:"required,positive" scale:"yes"` // fixed: the pause; decorrelated, wake: the smallest
+	Cap   time.Duration `json:"cap" rule:"positive" scale:"yes"`            // decorrelated, wake: the largest
 }
 
 // BackoffMode is fixed, decorrelated (jitter: random between Every and three times the last pause, at most Cap), or wake: the
@@ -90,10 +98,10 @@ const (
 
 // Loop is a leader loop: a tick of work under the lock, every poll.
 type Loop struct {
-	Poll   time.Duration `json:"poll"`
-	Jitter float64       `json:"jitter"` // share of Poll, 0..1
-	Mode   LoopMode      `json:"mode"`
-	Tick   time.Duration `json:"tick"` // length of one tick's work
+	Poll   time.Duration `json:"poll" rule:"required,positive" scale:"yes"`
+	Jitter float64       `json:"jitter" rule:"max=1"` // share of Poll, 0..1
+	Mode   LoopMode      `json:"mode" rule:"required,words=ttl_hold|renewed|explicit"`
+	Tick   time.Duration `json:"tick" scale:"yes"` // length of one tick's work
 }
 
 // LoopMode says what happens to the lock after a tick.

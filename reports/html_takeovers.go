@@ -98,20 +98,14 @@ func mixed(all []series, lock string) bool {
 // declaredOf are the lock's TTL, and its poll or what comes nearest to one: the redelivery of its jobs.
 func declaredOf(e, scaled *experiments.Experiment, lock string) (ttl, poll string) {
 	ttl, poll = "–", "–"
-	for i := range e.System.Locks {
-		l, s := &e.System.Locks[i], &scaled.System.Locks[i]
-		if l.Name != lock {
-			continue
-		}
+	if l, s := e.Lock(lock), scaled.Lock(lock); l != nil {
 		ttl = declaredText(l.Policy.TTL, s.Policy.TTL, e.TimeScale)
 		if l.Loop() {
 			poll = declaredText(l.Policy.Loop.Poll, s.Policy.Loop.Poll, e.TimeScale)
 		}
 	}
-	for i := range e.System.Work {
-		if w := &e.System.Work[i]; w.Lock == lock {
-			poll = declaredText(w.Redeliver, scaled.System.Work[i].Redeliver, e.TimeScale) + " redelivery"
-		}
+	if w := e.WorkUnder(lock); w != nil {
+		poll = declaredText(w.Redeliver, scaled.WorkUnder(lock).Redeliver, e.TimeScale) + " redelivery"
 	}
 	return ttl, poll
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
+	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
@@ -22,6 +23,12 @@ func Plan(w io.Writer, pl *forecast.Plan, o TerminalOptions) error {
 		p.planned(&pl.Timeline[i])
 	}
 	p.plannedOverlaps(pl)
+	if pl.LockCalls == history.CallsSingle {
+		p.blank()
+		p.title("LOCK OPERATIONS")
+		p.flow(2, 2, "Each is sent by itself, because a proxy makes single ones fail. Drills without such a fault send them in batches, as lockdrill's "+
+			"client does where it uses the batched store. Waiters with backoff wake do not stand in line here.")
+	}
 	p.guards(pl)
 	p.plannedPods(pl.Pods)
 	p.sums(pl)

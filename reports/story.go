@@ -208,6 +208,12 @@ func environment(e *history.Environment) string {
 	if e.Cluster != "" {
 		fleet += " in Kubernetes " + e.Cluster
 	}
+	switch e.Calls {
+	case history.CallsSingle:
+		fleet += ", each lock operation sent by itself"
+	case history.CallsBatched:
+		fleet += ", lock operations sent in batches"
+	}
 	var stores []string
 	for _, s := range []struct {
 		what string

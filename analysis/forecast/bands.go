@@ -186,13 +186,10 @@ func pickup(e *experiments.Experiment, l *experiments.Lock) []term {
 
 // redelivery is the worst period in which an unfinished job of the lock is offered again; 0 for loops.
 func redelivery(e *experiments.Experiment, lock string) time.Duration {
-	var d time.Duration
-	for i := range e.System.Work {
-		if e.System.Work[i].Lock == lock {
-			d = max(d, e.System.Work[i].Redeliver)
-		}
+	if w := e.WorkUnder(lock); w != nil {
+		return w.Redeliver
 	}
-	return d
+	return 0
 }
 
 // sum is the band in words and numbers.

@@ -40,10 +40,8 @@ func LintsWith(e *experiments.Experiment, warmup time.Duration) []Lint {
 // factsOf is what an experiment says beside a lock's policy. Those who may ask for one key at once are its replicas.
 func factsOf(e *experiments.Experiment, l *experiments.Lock) lockcore.Facts {
 	f := lockcore.Facts{Contenders: e.System.Replicas}
-	for i := range e.System.Work {
-		if w := &e.System.Work[i]; w.Lock == l.Name {
-			f.WorkP99 = w.Hold.P99
-		}
+	if w := e.WorkUnder(l.Name); w != nil {
+		f.WorkP99 = w.Hold.P99
 	}
 	return f
 }

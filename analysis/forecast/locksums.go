@@ -136,7 +136,7 @@ func unless(e *experiments.Experiment, b band, class string) []string {
 	if l.Lease != "" {
 		why = append(why, "a contender counts the lease from its own look at the last renewal")
 	}
-	switch p, w := &l.Policy, workUnder(e, l.Name); {
+	switch p, w := &l.Policy, e.WorkUnder(l.Name); {
 	case p.Loop == nil && (w == nil || w.Redeliver == 0):
 		why = append(why, "nothing says when the job is offered again")
 	case p.Loop == nil && !slices.Equal(b.phases, []fault.Phase{fault.RandomPhase}):

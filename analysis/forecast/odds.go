@@ -37,7 +37,7 @@ func oddsOf(e *experiments.Experiment, b band) odds {
 	if p.Loop != nil {
 		o.polls = &polls{p.Loop.Poll.Seconds(), p.Loop.Jitter, e.System.Replicas - 1, restartOf(e).Seconds()}
 	}
-	w := workUnder(e, l.Name)
+	w := e.WorkUnder(l.Name)
 	if p.Loop == nil && (w == nil || w.Hold.P99 == 0) { // nothing is known of the work, and whoever waits comes at any time
 		o.polls = &polls{redelivery(e, l.Name).Seconds(), 0, 1, math.Inf(1)}
 		w = nil
@@ -74,16 +74,6 @@ func (o odds) normalised() odds {
 		o.moments[i].weight /= total
 	}
 	return o
-}
-
-// workUnder is the work of a job lock; nil = none.
-func workUnder(e *experiments.Experiment, lock string) *experiments.Work {
-	for i := range e.System.Work {
-		if w := &e.System.Work[i]; w.Lock == lock {
-			return w
-		}
-	}
-	return nil
 }
 
 // add takes in the moments of one phase, which together weigh 1 then.

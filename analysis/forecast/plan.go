@@ -17,8 +17,9 @@ type Plan struct {
 	Experiment  string            `json:"experiment"`
 	Environment string            `json:"environment"`
 	TimeScale   float64           `json:"timeScale"`
-	Timeline    []PlannedFault    `json:"timeline"` // in the order of their first shots
-	Overlaps    [][2]string       `json:"overlaps"` // pairs that may be in effect together
+	Timeline    []PlannedFault    `json:"timeline"`            // in the order of their first shots
+	LockCalls   string            `json:"lockCalls,omitempty"` // how lock operations are sent: batched or single; "" = by workers that are not lockdrill's own
+	Overlaps    [][2]string       `json:"overlaps"`            // pairs that may be in effect together
 	Bands       []verdict.Band    `json:"takeoverBands"`
 	Sums        []Lint            `json:"sums"`
 	LockSums    []LockSums        `json:"lockSums"`
@@ -96,7 +97,7 @@ type PlannedCaps struct {
 func PlanOf(e *experiments.Experiment) *Plan {
 	p := &Plan{
 		Experiment: e.Name, Environment: e.Environment, TimeScale: e.TimeScale,
-		Guards: []PlannedGuard{}, Timeline: []PlannedFault{}, Overlaps: e.AllowOverlap, Bands: Bands(e), Sums: Lints(e), LockSums: LockSumsOf(e), Quantiles: []PlannedQuantile{},
+		LockCalls: e.LockCalls(), Guards: []PlannedGuard{}, Timeline: []PlannedFault{}, Overlaps: e.AllowOverlap, Bands: Bands(e), Sums: Lints(e), LockSums: LockSumsOf(e), Quantiles: []PlannedQuantile{},
 		Duration: durationOf(experiments.Scale(e)),
 		Caps:     PlannedCaps{MaxKills: e.Limits.MaxKills, MaxTargets: e.Limits.MaxTargets, KillSwitch: e.Limits.KillSwitch},
 	}

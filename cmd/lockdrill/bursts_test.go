@@ -85,6 +85,9 @@ func TestBurstsOnTheWay(t *testing.T) {
 					failed[e.Epoch] = failed[e.Epoch] || e.Call.Result == c.result
 				}
 			}
+			if !strings.Contains(o.text, "each lock operation sent by itself") {
+				t.Errorf("how lock operations were sent is not said\n%s", o.text)
+			}
 			if confirmed == nil || confirmed.Hits < c.least || hits != confirmed.Hits {
 				t.Fatalf("%d hits, confirmed %+v\n%s", hits, confirmed, o.text)
 			}

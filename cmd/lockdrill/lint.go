@@ -22,14 +22,10 @@ func (w lintWarning) String() string {
 
 // lintWarnings are the budget lints of e that do not hold, in the numbers of its file. Never nil.
 func lintWarnings(e *experiments.Experiment) []lintWarning {
-	places := map[string]experiments.Place{}
-	for i := range e.System.Locks {
-		places[e.System.Locks[i].Name] = e.System.Locks[i].Place
-	}
 	out := []lintWarning{}
 	for _, l := range forecast.Lints(e) {
 		if !l.OK {
-			p := places[l.Lock]
+			p := e.Lock(l.Lock).Place
 			out = append(out, lintWarning{p.File, p.Line, p.Column, l})
 		}
 	}

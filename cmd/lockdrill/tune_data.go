@@ -58,10 +58,8 @@ func (f *tuneFlags) readRun(w io.Writer, dir string) (*measured, error) {
 	if m.lock.Loop() {
 		return nil, usagef("lockdrill tune: %s is a leader loop: how long it was held is not how long a tick is; give --loop --p99", m.lock.Name)
 	}
-	for i := range e.System.Work {
-		if e.System.Work[i].Lock == m.lock.Name {
-			m.offered = e.System.Work[i].Redeliver
-		}
+	if w := e.WorkUnder(m.lock.Name); w != nil {
+		m.offered = w.Redeliver
 	}
 	scale := e.TimeScale
 	if scale != 1 {

@@ -198,10 +198,8 @@ func (c *Conductor) period(op lockcore.Op, l *experiments.Lock) time.Duration {
 	if p.Loop != nil {
 		return each + p.Loop.Tick + time.Duration(float64(p.Loop.Poll)*(1+p.Loop.Jitter))
 	}
-	for i := range c.e.System.Work {
-		if w := &c.e.System.Work[i]; w.Lock == l.Name {
-			each += w.Hold.P99 + time.Duration(float64(time.Second)/w.Rate)
-		}
+	if w := c.e.WorkUnder(l.Name); w != nil {
+		each += w.Hold.P99 + time.Duration(float64(time.Second)/w.Rate)
 	}
 	return each
 }

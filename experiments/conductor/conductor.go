@@ -72,9 +72,8 @@ type Conductor struct {
 	out      []Action
 }
 
-// New prepares a drill of e, as it was loaded. All random choices come from seed.
+// New prepares a drill of e, as it is run: scaled. All random choices come from seed.
 func New(e *experiments.Experiment, seed int64) *Conductor {
-	e = experiments.Scale(e)
 	c := &Conductor{
 		e:       e,
 		pcg:     rand.NewPCG(0, 0),
@@ -87,7 +86,7 @@ func New(e *experiments.Experiment, seed int64) *Conductor {
 		c.streams = append(c.streams, newStream(e, &e.System.Work[i], c.world))
 	}
 	for i := range e.Faults {
-		c.series = append(c.series, &series{f: &e.Faults[i], does: e.Faults[i].Traits(), lock: lockOf(e, e.Faults[i].Lock())})
+		c.series = append(c.series, &series{f: &e.Faults[i], does: e.Faults[i].Traits(), lock: e.Lock(e.Faults[i].Lock())})
 	}
 	c.Reset(seed)
 	return c
@@ -106,15 +105,6 @@ func (c *Conductor) Reset(seed int64) {
 	clear(c.struck)
 	*c = Conductor{e: c.e, pcg: c.pcg, rng: c.rng, world: c.world, streams: c.streams, series: c.series, horizon: c.horizon,
 		steady: -1, struck: c.struck, out: c.out[:0]}
-}
-
-func lockOf(e *experiments.Experiment, name string) *experiments.Lock {
-	for i := range e.System.Locks {
-		if e.System.Locks[i].Name == name {
-			return &e.System.Locks[i]
-		}
-	}
-	return nil
 }
 
 // Abort asks for an early end: what is one of the words of run.abort. The next Step goes to the revert phase.

@@ -366,7 +366,7 @@ func TestAScaledDrillSettlesInScaledTime(t *testing.T) {
 	e := loopDrill(1)
 	real := play(t, e, nil).now
 	e.TimeScale = 0.25
-	scaled := play(t, e, nil).now
+	scaled := play(t, experiments.Scale(e), nil).now
 	if scaled > real*3/4 {
 		t.Errorf("at a quarter of the time the drill took %s instead of %s", time.Duration(scaled), time.Duration(real))
 	}

@@ -52,7 +52,7 @@ func (l *line) leave()      { l.head++ }
 func (l *line) reset()      { l.jobs, l.head = l.jobs[:0], 0 }
 
 func newStream(e *experiments.Experiment, w *experiments.Work, world *world) *stream {
-	return &stream{work: w, lock: lockOf(e, w.Lock), world: world}
+	return &stream{work: w, lock: e.Lock(w.Lock), world: world}
 }
 
 func (s *stream) reset() {

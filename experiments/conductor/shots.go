@@ -265,7 +265,7 @@ func (c *Conductor) fresh(since int64) bool {
 
 // job is the one under an epoch's key, which follows the prefix of its lock.
 func (c *Conductor) job(ep *epoch) string {
-	if l := lockOf(c.e, ep.lock); l != nil && !l.Loop() {
+	if l := c.e.Lock(ep.lock); l != nil && !l.Loop() {
 		return strings.TrimPrefix(ep.key, l.KeyPrefix)
 	}
 	return ep.key

@@ -86,8 +86,8 @@ func newWorld(e *experiments.Experiment) *world {
 	if e.Kubernetes != nil {
 		w.ready = podReadyWithin
 	}
-	for i := range e.System.Replicas {
-		w.replicas = append(w.replicas, &replica{name: fmt.Sprintf("r%d", i+1)})
+	for _, name := range e.ReplicaNames() {
+		w.replicas = append(w.replicas, &replica{name: name})
 	}
 	for i := range e.System.Locks {
 		if e.System.Locks[i].Loop() {

@@ -9,7 +9,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"strings"
 	"time"
@@ -34,6 +33,7 @@ type Options struct {
 	Cluster    Cluster
 	Seed       int64  // 0 = the experiment's, else a new one
 	Out        string // the run's folder; "" = runs/<UTC time>-<name>
+	Trust      bool   // the folder may be one that others may write to
 	Tool       string // with its version, for the history
 
 	// Notify takes a line for a person.
@@ -92,7 +92,7 @@ func (d *Drill) parts() []part {
 		if !d.e.Observed() {
 			all = append(all, s.openLedger)
 		}
-		if byTap(d.e.Faults) {
+		if d.e.ViaProxy() {
 			all = append(all, s.openTap)
 		}
 		if byNetwork(d.e.Faults) {
@@ -120,10 +120,10 @@ func New(o Options) (*Drill, error) {
 		d.seed = now.UnixNano() & 0x7fffffff
 	}
 	d.run = now.Format("20060102T150405.000Z") + "-" + d.e.Name
-	d.env = history.Environment{OS: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), Replicas: d.e.System.Replicas}
+	d.env = history.Environment{OS: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), Replicas: d.e.System.Replicas, Calls: d.e.LockCalls()}
 	d.guards = []func() (word, why string){func() (word, why string) { return mayGoOn(d.e, time.Now()) }}
 	d.cfg = runner.Config{
-		Experiment: d.loaded, Seed: d.seed, Clock: d.clock,
+		Experiment: d.e, Seed: d.seed, Clock: d.clock,
 		Holder: func(context.Context, string) (string, bool, error) { return "", false, nil },
 		Watch:  func(string, string) {},
 		Asked:  func(string) {},
@@ -132,7 +132,7 @@ func New(o Options) (*Drill, error) {
 			{What: "stores", Do: d.closeStores},
 		},
 	}
-	d.strikes = injectors.Parts{Fault: d.fault, Clock: d.clock, Await: d.await, Past: d.past, Record: d.record, Replicas: d.replicas(), Open: testbed.Dial}
+	d.strikes = injectors.Parts{Fault: d.fault, Clock: d.clock, Await: d.await, Past: d.past, Record: d.record, Replicas: d.e.ReplicaNames(), Open: testbed.Dial}
 	var err error
 	if d.cluster, err = o.Cluster.open(o.Experiment); err != nil {
 		return nil, err
@@ -151,16 +151,16 @@ func (d *Drill) Run(ctx context.Context) (_ *Ending, err error) {
 	if err := d.openJournal(); err != nil {
 		return d.giveUp(ctx, err)
 	}
+	header, err := d.writeExperiment() // before the first record: what a record may name stands in it
+	if err != nil {
+		return d.giveUp(ctx, err)
+	}
 	for _, open := range d.parts() {
 		if err := open(ctx); err != nil {
 			return d.giveUp(ctx, err)
 		}
 	}
 	if err := d.makeInjectors(); err != nil {
-		return d.giveUp(ctx, err)
-	}
-	header, err := d.writeExperiment()
-	if err != nil {
 		return d.giveUp(ctx, err)
 	}
 	observe, end := d.o.Begin(d.e, strings.Join(d.notices, "; "), d.clock)
@@ -235,13 +235,6 @@ func faultOf(e *experiments.Experiment, id string) experiments.Fault {
 }
 
 // replicas are the names of all replicas.
-func (d *Drill) replicas() []string {
-	names := make([]string, d.e.System.Replicas)
-	for i := range names {
-		names[i] = fmt.Sprintf("r%d", i+1)
-	}
-	return names
-}
 
 // lockOf names the lock that a key belongs to, since the ledger knows keys only: a loop's own key, else the longest prefix.
 func (d *Drill) lockOf(key string) string {

@@ -23,7 +23,7 @@ func byNetwork(faults []experiments.Fault) bool {
 // store still names the store.
 func (s *stores) openProxies(ctx context.Context) error {
 	proxies, err := testbed.OpenProxies(ctx, testbed.ProxyOptions{
-		Mode: s.e.Proxy.Mode, URL: s.e.Proxy.URL, Run: s.run, Replicas: s.replicas(),
+		Mode: s.e.Proxy.Mode, URL: s.e.Proxy.URL, Run: s.run, Replicas: s.e.ReplicaNames(),
 		Upstream: func(replica string) string { return s.behind(replica).Addr },
 		Dial:     s.dialRoute, Journal: s.journal,
 	})
@@ -55,7 +55,7 @@ func (s *stores) dialRoute(ctx context.Context, addr string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !s.behind(s.replicas()[0]).TLS { // the proxy behind it speaks plain text
+	if !s.behind(s.e.ReplicaNames()[0]).TLS { // the proxy behind it speaks plain text
 		options.TLSConfig = nil
 	}
 	conn, err := DialPlain(ctx, addr, options.TLSConfig)

@@ -109,7 +109,7 @@ func (s *stores) calibrate(ctx context.Context) error {
 		return fmt.Errorf("calibrate: %w", err)
 	}
 	check := func() error {
-		return experiments.CheckScale(s.loaded, time.Duration(max(c.RTT99, c.Timer99)))
+		return experiments.CheckScale(s.e, time.Duration(max(c.RTT99, c.Timer99)))
 	}
 	if check() != nil { // one busy moment is not the machine: measure again before refusing
 		if c, err = s.Calibrate(ctx); err != nil {
@@ -169,15 +169,13 @@ func (s *stores) configure(name, incarnation string) protocol.Configure {
 		Store:       s.reach(name),
 		Ledger:      s.seen.ledger(s.Ledger.Endpoint()),
 		Script:      redisstore.EffectScript(),
-		Alone:       byTap(s.e.Faults),
+		Alone:       s.e.ViaProxy(),
 	}
 	for i := range s.e.System.Locks {
 		l := &s.e.System.Locks[i]
 		p := protocol.Lock{Name: l.Name, Profile: l.Profile, Key: l.Key, Policy: l.Policy}
-		for j := range s.e.System.Work {
-			if w := &s.e.System.Work[j]; w.Lock == l.Name {
-				p.Unfenced, p.Strict, p.NoLook = !w.Fenced, w.Strict, !w.Look
-			}
+		if w := s.e.WorkUnder(l.Name); w != nil {
+			p.Unfenced, p.Strict, p.NoLook = !w.Fenced, w.Strict, !w.Look
 		}
 		c.Locks = append(c.Locks, p)
 	}

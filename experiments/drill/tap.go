@@ -5,20 +5,12 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
-	"slices"
 	"strings"
 
-	"github.com/lockdrill/lockdrill/experiments"
-	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/internal/tap"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 	"github.com/lockdrill/lockdrill/lockcore/redisstore"
 )
-
-// byTap reports whether a fault is made by a proxy that understands the protocol.
-func byTap(faults []experiments.Fault) bool {
-	return slices.ContainsFunc(faults, func(f experiments.Fault) bool { return f.Traits().Via == fault.ViaProxy })
-}
 
 // openTap puts a proxy that understands the protocol on the way of each replica, next to the store. It speaks TLS to the store, and
 // reads plain text.
@@ -35,7 +27,7 @@ func (s *stores) openTap(context.Context) error {
 	s.strikes.Tap = t
 	s.stands = append(s.stands, func(context.Context) error { return t.Close() })
 	listeners := map[string]string{}
-	for _, name := range s.replicas() {
+	for _, name := range s.e.ReplicaNames() {
 		if listeners[name], err = t.Listen(name, "127.0.0.1:0"); err != nil {
 			return fmt.Errorf("open the proxy: %w", err)
 		}
@@ -69,14 +61,14 @@ func (s *stores) glob(lock, key string) string {
 	if key != "" {
 		return prefix + tap.Quote(key)
 	}
-	for i := range s.e.System.Locks {
-		if l := &s.e.System.Locks[i]; l.Name == lock && l.Loop() {
-			return prefix + tap.Quote(l.Key)
-		} else if l.Name == lock {
-			return prefix + tap.Quote(l.KeyPrefix) + "*"
-		}
+	switch l := s.e.Lock(lock); {
+	case l == nil:
+		return prefix + "*"
+	case l.Loop():
+		return prefix + tap.Quote(l.Key)
+	default:
+		return prefix + tap.Quote(l.KeyPrefix) + "*"
 	}
-	return prefix + "*"
 }
 
 // bare is the lock and the key that the store knows by name.

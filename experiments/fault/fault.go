@@ -5,6 +5,7 @@
 package fault
 
 import (
+	"math"
 	"time"
 
 	"github.com/lockdrill/lockdrill/lockcore"
@@ -123,9 +124,9 @@ type Around struct {
 	PodsProxy bool     // a Toxiproxy that pods reach
 }
 
-// Scaled is how long a duration of the file takes.
-func (a Around) Scaled(d time.Duration) time.Duration {
-	return time.Duration(float64(d) * a.TimeScale)
+// Scaled is how long a duration of a file takes at a time scale.
+func Scaled(d time.Duration, by float64) time.Duration {
+	return time.Duration(math.Round(float64(d) * by))
 }
 
 // Lock is a lock as far as faults depend on it.

@@ -92,7 +92,7 @@ func proxyInPods(a Around) string {
 
 // checkFine refuses what a Toxiproxy cannot do: it would do a whole millisecond, which nobody declared.
 func checkFine(c Checker, field string, d time.Duration) {
-	if took := c.Around().Scaled(d); d > 0 && took < time.Millisecond {
+	if took := Scaled(d, c.Around().TimeScale); d > 0 && took < time.Millisecond {
 		c.Check(field, "%s, after time_scale, is under 1ms, the least that a Toxiproxy can do", figures.Spell(took))
 	}
 }

@@ -47,8 +47,8 @@ type Rehearser struct {
 // New prepares rehearsals of e, as it was loaded or as RealTime gives it: they last as long as a run of it at its time scale.
 func New(e *experiments.Experiment, net sim.Net) *Rehearser {
 	r := &Rehearser{asIs: e, config: sim.Config{Net: net}}
-	d := &r.d
-	*d = drill{e: experiments.Scale(e), c: conductor.New(e, 0), h: &history.History{},
+	d, scaled := &r.d, experiments.Scale(e)
+	*d = drill{e: scaled, c: conductor.New(scaled, 0), h: &history.History{},
 		gaveUp: map[string]int64{}, hits: map[string]history.Span{}, ended: map[string]bool{}, running: map[string]bool{}}
 	r.config.Locks, r.config.Emit = locksOf(d.e), d.record
 	r.config.Looks.Keys, r.config.Looks.Ledger = sim.Sampling(d.e.Probes.LockKeys), sim.Sampling(d.e.Probes.Ledger)
@@ -91,10 +91,8 @@ func locksOf(e *experiments.Experiment) []sim.Lock {
 	for i := range e.System.Locks {
 		l := &e.System.Locks[i]
 		s := sim.Lock{Name: l.Name, Key: l.Key, Policy: l.Policy}
-		for j := range e.System.Work {
-			if w := &e.System.Work[j]; w.Lock == l.Name {
-				s.Unfenced, s.Strict, s.NoLook = !w.Fenced, w.Strict, !w.Look
-			}
+		if w := e.WorkUnder(l.Name); w != nil {
+			s.Unfenced, s.Strict, s.NoLook = !w.Fenced, w.Strict, !w.Look
 		}
 		out = append(out, s)
 	}

@@ -80,7 +80,7 @@ type Cleanup struct {
 
 // Config is everything that a run needs. All fields are required unless they say otherwise.
 type Config struct {
-	Experiment *experiments.Experiment // as loaded
+	Experiment *experiments.Experiment // as it is run: scaled
 	Seed       int64
 	Clock      func() int64 // ns since the run's origin
 	Recorder   *history.Recorder
@@ -186,8 +186,11 @@ func (r *run) loop(ctx, flights context.Context, lost <-chan string) {
 	}
 }
 
-// ask lets the guard end the run.
+// ask lets the guard end the run, or the loss of the journal: without it nothing can be undone for a runner that dies.
 func (r *run) ask() {
+	if err := r.Journal.Check(); err != nil && r.err == nil {
+		r.err = err
+	}
 	if r.Guard == nil {
 		return
 	}

@@ -31,6 +31,7 @@ type child struct {
 	cmd     *exec.Cmd
 	replica history.Replica
 	started history.Span
+	self    undo.Process
 	record  int // in the journal
 
 	stdin, stdout, stderr *os.File
@@ -156,7 +157,12 @@ func (c *child) await() {
 	c.fleet.deliver.Lock()
 	c.fleet.o.OnExit(c.exit)
 	c.fleet.deliver.Unlock()
-	_ = c.fleet.o.Journal.Mark(c.record, undo.Undone, "") // what cannot be written down keeps the journal open, which says so
+	// What cannot be written down keeps the journal open, which says so.
+	if err := c.fleet.gone(c.self); err != nil {
+		_ = c.fleet.o.Journal.Mark(c.record, undo.Dirty, err.Error())
+	} else {
+		_ = c.fleet.o.Journal.Mark(c.record, undo.Undone, "")
+	}
 }
 
 // closePipes closes the runner's ends, and drops a file of standard error that stayed empty.

@@ -92,14 +92,30 @@ func TestSignalsThatEndARun(t *testing.T) {
 	}
 }
 
-// What a replica has started is ended with it, also where the replica is dead already when its watchdog comes.
+// What a replica has started is ended with it, also where the replica is dead already when its watchdog comes. In a cgroup of the
+// replica's own that goes also for what has left its session and cleared its environment.
 func TestWhatAReplicaHasStartedIsEnded(t *testing.T) {
 	needDrill(t)
 	t.Parallel()
+	j, err := undo.Create(filepath.Join(t.TempDir(), undo.File), undo.Header{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	children, hidden := 4, ""
+	if j.CgroupOf("r") == "" {
+		t.Log("NOT TESTED: what clears its environment: no cgroup v2 is delegated to this process")
+	} else {
+		children, hidden = 6, "env -i "
+	}
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGKILL} {
 		base := t.TempDir()
 		started := filepath.Join(base, "started")
-		script := writeFile(t, filepath.Join(base, "worker"), fmt.Sprintf("#!/bin/sh\nsleep 600 & echo $! >>%s\nsetsid sh -c 'echo $$ >>%s; exec sleep 600' &\nexec %s worker\n", started, started, built))
+		own := fmt.Sprintf("setsid sh -c 'echo $$ >>%s; exec sleep 600' &\n", started)
+		text := fmt.Sprintf("#!/bin/sh\nsleep 600 & echo $! >>%s\n%s", started, own)
+		if hidden != "" {
+			text += hidden + own
+		}
+		script := writeFile(t, filepath.Join(base, "worker"), text+"exec "+built+" worker\n")
 		if err := os.Chmod(script, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +124,7 @@ func TestWhatAReplicaHasStartedIsEnded(t *testing.T) {
 			until(t, "what the replicas start", func() bool {
 				data, _ := os.ReadFile(started)
 				pids = strings.Fields(string(data))
-				return len(pids) == 4
+				return len(pids) == children
 			})
 			if err := syscall.Kill(pid, sig); err != nil {
 				t.Error(err)
@@ -118,6 +134,21 @@ func TestWhatAReplicaHasStartedIsEnded(t *testing.T) {
 		for _, pid := range pids {
 			if status, err := os.ReadFile("/proc/" + pid + "/status"); err == nil && !strings.Contains(string(status), "State:\tZ") {
 				t.Errorf("%s: process %s lives\n%s", sig, pid, status)
+			}
+		}
+		c, err := undo.Read(filepath.Join(o.dir, undo.File))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range c.Entries {
+			name := e.Record.Cgroup
+			if hidden != "" && name == "" && e.Record.Kind == undo.StandReplica {
+				t.Errorf("%s: %s has no cgroup", sig, e.Record)
+			}
+			for _, mount := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} { // where distributions mount it
+				if _, err := os.Stat(filepath.Join(mount, filepath.Dir(name))); name != "" && err == nil {
+					t.Errorf("%s: the cgroup of the run is left: %s", sig, name)
+				}
 			}
 		}
 		nothingIsLeft(t, o.dir)

@@ -2,6 +2,7 @@ package testbed
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -32,7 +33,8 @@ type child struct {
 	replica history.Replica
 	started history.Span
 	self    undo.Process
-	record  int // in the journal
+	cgroup  string // "" = none of its own
+	record  int    // in the journal
 
 	stdin, stdout, stderr *os.File
 	gone                  chan struct{} // closed: the process is dead
@@ -157,8 +159,47 @@ func (c *child) await() {
 	c.fleet.deliver.Lock()
 	c.fleet.o.OnExit(c.exit)
 	c.fleet.deliver.Unlock()
-	// What cannot be written down keeps the journal open, which says so.
-	if err := c.fleet.gone(c.self); err != nil {
+	c.end()
+}
+
+// makeCgroup writes down the replica's cgroup and makes it; nil = there is none for it.
+func (c *child) makeCgroup(incarnation string) (*os.File, error) {
+	c.cgroup = c.fleet.o.Journal.CgroupOf(incarnation)
+	if c.cgroup == "" {
+		return nil, nil
+	}
+	if err := c.writeDown(undo.Record{Kind: undo.StandReplica, Cgroup: c.cgroup}); err != nil {
+		return nil, err
+	}
+	dir := undo.MakeCgroup(c.cgroup)
+	if dir == nil {
+		c.cgroup = ""
+	}
+	return dir, nil
+}
+
+// writeDown writes what the replica's record says now.
+func (c *child) writeDown(r undo.Record) (err error) {
+	if c.record != 0 {
+		return c.fleet.o.Journal.Done(c.record, r)
+	}
+	c.record, err = c.fleet.o.Journal.Intend(r)
+	return err
+}
+
+// end ends what a dead replica has started, and verifies that nothing of it is left. What cannot be written down keeps the journal
+// open, which says so.
+func (c *child) end() {
+	if c.record == 0 { // a part that stands without a run
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), killLimit)
+	defer cancel()
+	err := undo.EndCgroup(ctx, c.cgroup)
+	if err == nil && c.self.PID != 0 {
+		err = c.self.End(ctx)
+	}
+	if err != nil {
 		_ = c.fleet.o.Journal.Mark(c.record, undo.Dirty, err.Error())
 	} else {
 		_ = c.fleet.o.Journal.Mark(c.record, undo.Undone, "")

@@ -11,9 +11,14 @@ import (
 )
 
 // childAttributes: a session of its own, and so a process group (a terminal's Ctrl-C reaches the runner first), and death with the
-// runner. What a replica starts stays in its session, unless it asks for one of its own.
-func childAttributes() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+// runner. What a replica starts stays in its session, unless it asks for one of its own. cgroup is where it is born; nil = where the
+// runner is.
+func childAttributes(cgroup *os.File) *syscall.SysProcAttr {
+	a := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	if cgroup != nil {
+		a.UseCgroupFD, a.CgroupFD = true, int(cgroup.Fd())
+	}
+	return a
 }
 
 // reap waits until the process is dead, ends what is left of its group, and collects it. The collecting is done under mu:

@@ -3,13 +3,14 @@
 package testbed
 
 import (
+	"os"
 	"os/exec"
 	"sync"
 	"syscall"
 )
 
 // childAttributes: a process group of its own. Nothing here ends a child with its parent but the closing of its standard input.
-func childAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+func childAttributes(*os.File) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 // reap waits for the process and collects it.
 func reap(_ *sync.Mutex, cmd *exec.Cmd) {

@@ -121,22 +121,27 @@ func (f *Fleet) spawn(c protocol.Configure) (*child, error) {
 		}
 		cmd.Stderr = ch.stderr
 	}
-	ch.started.From = f.o.Clock()
-	err = f.spawner.start(cmd)
-	ch.started.To = f.o.Clock()
+	cgroup, err := ch.makeCgroup(c.Incarnation)
+	if err == nil {
+		ch.started.From = f.o.Clock()
+		err = f.spawner.start(cmd, cgroup)
+		ch.started.To = f.o.Clock()
+		_ = cgroup.Close() // if there is one
+	}
 	_, _ = inR.Close(), outW.Close() // the child's ends
 	if err != nil {
 		ch.closePipes()
+		ch.end()
 		return nil, err
 	}
 	self := undo.Find(cmd.Process.Pid)
 	self.Mark, ch.self = mark, self
 	ch.replica = history.Replica{Name: c.Name, Incarnation: c.Incarnation, PID: self.PID, Started: self.Started}
-	ch.record, err = f.o.Journal.Intend(undo.Record{Kind: undo.StandReplica, Process: &self})
-	if err != nil { // what is not written down must not be there
+	if err := ch.writeDown(undo.Record{Kind: undo.StandReplica, Process: &self, Cgroup: ch.cgroup}); err != nil { // what is not written down must not be there
 		err = errors.Join(err, signalGroup(cmd, syscall.SIGKILL))
 		_ = cmd.Wait() // it was killed
 		ch.closePipes()
+		ch.end()
 		return nil, err
 	}
 	return ch, nil
@@ -215,16 +220,6 @@ func (f *Fleet) Stop(ctx context.Context) error {
 	}
 	f.ended.Do(f.spawner.close)
 	return nil
-}
-
-// gone ends what a dead replica has started, and verifies that nothing of it is left.
-func (f *Fleet) gone(p undo.Process) error {
-	if p.Mark == "" {
-		return nil // no journal: a part that stands without a run
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), killLimit)
-	defer cancel()
-	return p.End(ctx)
 }
 
 // encode makes one line of a command.

@@ -44,6 +44,8 @@ type redisServer struct {
 	addr string
 	log  tail
 
+	cgroup string // "" = none of its own
+
 	cmd    *exec.Cmd
 	self   undo.Process
 	done   chan struct{} // closed when the process is gone and was waited for
@@ -115,7 +117,10 @@ func (r *redisServer) launch(ctx context.Context, client *redis.Client) (map[str
 	cmd.Env = append(os.Environ(), undo.MarkEnv+"="+mark)
 	cmd.Stdout, cmd.Stderr = &r.log, &r.log
 	cmd.WaitDelay = time.Second // what a wrapper has started may hold the log open
-	if err := r.how.spawner.start(cmd); err != nil {
+	cgroup := undo.MakeCgroup(r.cgroup)
+	err = r.how.spawner.start(cmd, cgroup)
+	_ = cgroup.Close() // if there is one
+	if err != nil {
 		return nil, fmt.Errorf("start redis-server: %w", err)
 	}
 	done := make(chan struct{})
@@ -126,13 +131,13 @@ func (r *redisServer) launch(ctx context.Context, client *redis.Client) (map[str
 	r.cmd, r.done, r.self = cmd, done, undo.Find(cmd.Process.Pid)
 	r.self.Mark, r.self.Folder = mark, r.dir
 	self := r.self
-	if err := r.how.journal.Done(r.record, undo.Record{Kind: undo.StandServer, Folder: r.dir, Process: &self}); err != nil {
+	if err := r.how.journal.Done(r.record, undo.Record{Kind: undo.StandServer, Folder: r.dir, Process: &self, Cgroup: r.cgroup}); err != nil {
 		return nil, err
 	}
 	return r.awaitReady(ctx, client)
 }
 
-// makeFolder writes down the server's folder and makes it; the process is added to the record as soon as it has a number.
+// makeFolder writes down the server's folder, and its cgroup if it can have one, and makes the folder; the process is added to the record as soon as it has a number.
 func (r *redisServer) makeFolder() error {
 	dir, err := filepath.Abs(r.how.dir)
 	if err != nil {
@@ -142,7 +147,8 @@ func (r *redisServer) makeFolder() error {
 		return err
 	}
 	path := filepath.Join(dir, fmt.Sprintf("%sredis-%s-%08x", folderPrefix, r.name, rand.Uint32()))
-	if r.record, err = r.how.journal.Intend(undo.Record{Kind: undo.StandServer, Folder: path}); err != nil {
+	r.cgroup = r.how.journal.CgroupOf(filepath.Base(path))
+	if r.record, err = r.how.journal.Intend(undo.Record{Kind: undo.StandServer, Folder: path, Cgroup: r.cgroup}); err != nil {
 		return err
 	}
 	if err := r.how.journal.MakeFolder(path); err != nil { // where there is one of that name, it is another's
@@ -257,6 +263,9 @@ func (r *redisServer) end(ctx context.Context) error {
 	}
 	if r.dir == "" {
 		return nil
+	}
+	if err := undo.EndCgroup(ctx, r.cgroup); err != nil {
+		return err
 	}
 	if err := removeAll(r.dir); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package testbed
 
 import (
+	"os"
 	"os/exec"
 	"runtime"
 )
@@ -14,8 +15,9 @@ type spawner struct {
 }
 
 type spawn struct {
-	cmd *exec.Cmd
-	err chan error
+	cmd    *exec.Cmd
+	cgroup *os.File
+	err    chan error
 }
 
 func newSpawner() *spawner {
@@ -24,16 +26,16 @@ func newSpawner() *spawner {
 		defer close(s.done)
 		runtime.LockOSThread() // never unlocked
 		for j := range s.jobs {
-			j.cmd.SysProcAttr = childAttributes()
+			j.cmd.SysProcAttr = childAttributes(j.cgroup)
 			j.err <- j.cmd.Start()
 		}
 	}()
 	return s
 }
 
-// start starts cmd in a process group of its own. It must not be called after close.
-func (s *spawner) start(cmd *exec.Cmd) error {
-	j := spawn{cmd: cmd, err: make(chan error, 1)}
+// start starts cmd in a process group of its own, and in this cgroup if there is one. It must not be called after close.
+func (s *spawner) start(cmd *exec.Cmd, cgroup *os.File) error {
+	j := spawn{cmd: cmd, cgroup: cgroup, err: make(chan error, 1)}
 	s.jobs <- j
 	return <-j.err
 }

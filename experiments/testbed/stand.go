@@ -18,6 +18,9 @@ const folderPrefix = "lockdrill-"
 // EndStand undoes a record of a replica or of a spawned server, from any process of this host: it is killed with all that it has
 // started, also where it is dead itself, and its folder removed.
 func EndStand(ctx context.Context, r undo.Record) error {
+	if err := undo.EndCgroup(ctx, r.Cgroup); err != nil {
+		return err
+	}
 	if r.Process != nil {
 		if err := r.Process.End(ctx); err != nil {
 			return err

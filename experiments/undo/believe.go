@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,6 +20,8 @@ const (
 	NonceFile = ".lockdrill-run"
 	// experimentFile stands beside the journal from before its first record.
 	experimentFile = "experiment.yaml"
+	// cgroupPrefix begins the name of a run's cgroup; its nonce follows.
+	cgroupPrefix = "lockdrill-"
 )
 
 // RefusedError says that a record names what the run cannot have changed. Nothing of it is done, nor recommended to a person.
@@ -48,14 +51,20 @@ func (f *Found) believe(h *Header, r Record) (Record, error) {
 	if err == nil && (r.Kind == StandServer || r.Kind == StandReplica) {
 		err = f.madeFolder(h, r.Folder)
 	}
+	if err == nil {
+		err = h.madeCgroup(r.Cgroup)
+	}
 	if err != nil {
 		return r, &RefusedError{err}
 	}
-	if r.Process == nil {
+	if r.Process == nil && r.Cgroup == "" {
 		return r, nil
 	}
 	if host, err := os.Hostname(); err == nil && h.Hostname != "" && h.Hostname != host { // it is not seen from here, and so not verified to be gone
-		return r, fmt.Errorf("process %d lived on host %s: run lockdrill recover there", r.Process.PID, h.Hostname)
+		return r, fmt.Errorf("its processes lived on host %s: run lockdrill recover there", h.Hostname)
+	}
+	if r.Process == nil {
+		return r, nil
 	}
 	p := *r.Process
 	if h.V == 1 {
@@ -140,6 +149,15 @@ func (f *Found) inside(dir string) (bool, error) {
 	}
 	rel, err := filepath.Rel(own, real)
 	return err == nil && filepath.IsLocal(rel) && rel != ".", err
+}
+
+// madeCgroup refuses a cgroup that is not directly in one with the run's nonce in its name.
+func (h *Header) madeCgroup(name string) error {
+	own := path.Base(path.Dir(name)) == cgroupPrefix+h.Nonce && h.Nonce != "" && !strings.Contains(h.Nonce, "/")
+	if name == "" || own && path.IsAbs(name) && path.Clean(name) == name {
+		return nil
+	}
+	return fmt.Errorf("the cgroup %q is not in one that is named by the run's nonce: the run did not make it, and it is not touched", name)
 }
 
 // startedProcess refuses a process that the run did not start.

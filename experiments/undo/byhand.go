@@ -24,6 +24,9 @@ func ByHand(r Record) []string {
 		}
 		lines = append(lines, fmt.Sprintf("kill %s -- -%d%s", signal, p.PID, started))
 	}
+	if r.Cgroup != "" {
+		lines = append(lines, `echo 1 > "$(findmnt -nt cgroup2 -o TARGET | head -n 1)"`+quote(r.Cgroup+"/cgroup.kill"))
+	}
 	if r.Folder != "" {
 		lines = append(lines, "rm -r "+quote(r.Folder))
 	}

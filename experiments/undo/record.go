@@ -22,6 +22,7 @@ type Record struct {
 
 	Process *Process     `json:"process,omitempty"`
 	Folder  string       `json:"folder,omitempty"` // absolute; removed with what is in it, only if its name starts with "lockdrill-"
+	Cgroup  string       `json:"cgroup,omitempty"` // of the process and all that it starts, as /proc/PID/cgroup has it; see CgroupOf
 	Route   *ProxyRoute  `json:"way,omitempty"`
 	Routes  []ProxyRoute `json:"ways,omitempty"` // faults of the network: one of each victim
 	Key     *Key         `json:"key,omitempty"`
@@ -31,8 +32,8 @@ type Record struct {
 
 // Kinds of records that are no faults: what the run stands on.
 const (
-	StandReplica = "replica"      // Process: a replica's process group is to be gone
-	StandServer  = "redis-server" // Process and Folder: both are to be gone
+	StandReplica = "replica"      // Process and Cgroup: a replica's process group is to be gone
+	StandServer  = "redis-server" // Process, Cgroup and Folder: all are to be gone
 	StandRoute   = "way"          // Route: a proxy of ours on a Toxiproxy server is to be gone
 	StandPods    = "pods"         // Cluster: none of these objects is left, if it is still this run's
 	StandKeys    = "keys"         // Store and Key.Name = the prefix: no key of ours is to be left on a Redis that the run did not start

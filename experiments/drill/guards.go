@@ -38,7 +38,7 @@ func guards(ctx context.Context, e *experiments.Experiment, c Consent, now time.
 	if err != nil {
 		return nil, err
 	}
-	all := []Guard{killSwitchGuard(e), calendarGuard(e, now), storeGuard(e), confirmGuard(e, c)}
+	all := []Guard{killSwitchGuard(e), calendarGuard(e, now), thisMachine().guard(experiments.Scale(e)), storeGuard(e), confirmGuard(e, c)}
 	ask := []question{{"environment", func() (Guard, error) { return environmentGuard(ctx, e, c, nil) }}}
 	if cluster != nil {
 		ask = clusterGuards(ctx, e, c, cluster)

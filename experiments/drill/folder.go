@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 )
@@ -103,9 +104,9 @@ func (d *Drill) giveUp(ctx context.Context, err error) (left *Ending, _ error) {
 	err = fmt.Errorf("%s: %w", d.e.Name, errors.Join(err, closing))
 	switch {
 	case closing != nil:
-		return left, &Error{Dirty, err}
+		return left, &Error{verdict.ExitDirty, err}
 	case ctx.Err() != nil:
-		return left, &Error{Aborted, fmt.Errorf("interrupted before the drill began: %w", err)}
+		return left, &Error{verdict.ExitAborted, fmt.Errorf("interrupted before the drill began: %w", err)}
 	}
 	return left, err
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/internal/kube"
@@ -83,7 +84,7 @@ func Authorize(ctx context.Context, e *experiments.Experiment, c Consent) error 
 			if g.Paste != "" {
 				text += "\n" + strings.TrimRight(g.Paste, "\n")
 			}
-			return &Error{Refused, fmt.Errorf("%s: refused: %s: %s", e.Name, g.Name, text)}
+			return &Error{verdict.ExitRefused, fmt.Errorf("%s: refused: %s: %s", e.Name, g.Name, text)}
 		}
 	}
 	return nil

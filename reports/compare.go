@@ -12,7 +12,7 @@ import (
 )
 
 // Comparison writes what a comparison says. Of o only Width and Color count.
-func Comparison(w io.Writer, c *verdict.Comparison, o TerminalOptions) error {
+func Comparison(w io.Writer, c *verdict.Comparison, o Options) error {
 	p := newPage(o)
 	word, ink := answerWord(c.Answer)
 	p.flow(0, 2, strings.Join(headOf(p.paint(ink, word), clean(c.Experiment), beside(c), c.Rehearsal), "  "))

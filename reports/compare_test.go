@@ -52,7 +52,7 @@ func TestComparisons(t *testing.T) {
 			t.Errorf("%s: %s, want %s: %q", c.name, c.made.Answer, c.answer, c.made.Reasons)
 		}
 		var text, md strings.Builder
-		if err := Comparison(&text, c.made, TerminalOptions{Width: 100}); err != nil {
+		if err := Comparison(&text, c.made, Options{Width: 100}); err != nil {
 			t.Fatal(err)
 		}
 		if err := ComparisonMarkdown(&md, c.made); err != nil {
@@ -86,7 +86,7 @@ func TestComparisonEscapesNames(t *testing.T) {
 	c := comparison(t, comparedSide(t, "base/1"), comparedSide(t, "base/2"))
 	c.Rows[0].Lock, c.Experiment, c.Base[0].Folder = "<b>|a|", "![x](http://y)\x1b[31m", "a|b"
 	var text, md strings.Builder
-	if err := Comparison(&text, c, TerminalOptions{}); err != nil {
+	if err := Comparison(&text, c, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := ComparisonMarkdown(&md, c); err != nil {

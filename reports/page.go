@@ -26,7 +26,7 @@ type page struct {
 	color bool
 }
 
-func newPage(o TerminalOptions) *page {
+func newPage(o Options) *page {
 	if o.Width <= 0 {
 		o.Width = 100
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // Plan writes what a run would do. It never says how it would come out. Of o only Width and Color count.
-func Plan(w io.Writer, pl *forecast.Plan, o TerminalOptions) error {
+func Plan(w io.Writer, pl *forecast.Plan, o Options) error {
 	p := newPage(o)
 	p.line(p.paint(bold, "PLAN") + "  " + pl.Experiment + scaleNote(pl.TimeScale))
 	p.flow(2, 2, "What a run would do. Nothing was touched, and nothing is said about how it would come out.")

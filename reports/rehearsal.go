@@ -10,7 +10,7 @@ import (
 )
 
 // Rehearsal writes what many rehearsals showed. again is the command that a seed's number completes. Of o only Width and Color count.
-func Rehearsal(w io.Writer, r *forecast.Rehearsal, again string, o TerminalOptions) error {
+func Rehearsal(w io.Writer, r *forecast.Rehearsal, again string, o Options) error {
 	p := newPage(o)
 	p.line(p.paint(bold, "REHEARSAL") + "  in virtual time: it says nothing about a live system, and satisfies no SLO")
 	p.flow(2, 2, fmt.Sprintf("%s, %s, with %d replicas at the real durations of the file", r.Experiment, figures.Plural(r.Seeds, "seed"), r.Replicas))

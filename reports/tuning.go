@@ -15,7 +15,7 @@ import (
 
 // Tuning writes the policy that measured work asks for, how it comes about, and what it changes; or why there is none. written is the
 // file that the drill was written to, "" = none. Of o only Width and Color count.
-func Tuning(w io.Writer, t *forecast.Tuning, written string, o TerminalOptions) error {
+func Tuning(w io.Writer, t *forecast.Tuning, written string, o Options) error {
 	p := newPage(o)
 	p.measured(t)
 	if !t.Possible {

@@ -16,6 +16,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
+	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/kube"
 )
 
@@ -304,10 +305,10 @@ const ownEnvironment = "local"
 // mayGoOn is asked every second of the run: a word for run.abort, and why; "" = it may.
 func mayGoOn(e *experiments.Experiment, now time.Time) (word, why string) {
 	if path := e.Limits.KillSwitch; path != "" && thrown(path) {
-		return "kill_switch", "limits.kill_switch " + path + " is there"
+		return history.AbortKillSwitch, "limits.kill_switch " + path + " is there"
 	}
 	if why, _ := e.Shut(now); why != "" {
-		return "window", why
+		return history.AbortWindow, why
 	}
 	return "", ""
 }

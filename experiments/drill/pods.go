@@ -53,7 +53,7 @@ func (d *Drill) openNamespace(ctx context.Context) error {
 	}}}, d.cfg.Cleanup...)
 	d.guards = append(d.guards, func() (word, why string) {
 		if err := stand.Held(); err != nil {
-			return "target_lost", err.Error()
+			return history.AbortTargetLost, err.Error()
 		}
 		return "", ""
 	})

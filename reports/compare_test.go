@@ -159,9 +159,9 @@ func TestComparisonOnThePage(t *testing.T) {
 func TestAllowedDifferencesAreBounded(t *testing.T) {
 	c := &verdict.Comparison{}
 	for i := range mostAllowed + 3 {
-		c.Notes = append(c.Notes, fmt.Sprintf("allowed to differ: setting %d", i))
+		c.Notes = append(c.Notes, verdict.Note{Text: fmt.Sprintf("allowed to differ: setting %d", i), Allowed: true})
 	}
-	c.Notes = append(c.Notes, "one run on a side")
+	c.Notes = append(c.Notes, verdict.Note{Text: "one run on a side"})
 	list := comparedHow(c)
 	if n := len(list); n != mostAllowed+2 || list[n-2].Text != "one run on a side" || list[n-1].Text != "allowed to differ: 3 more settings, see -o json" {
 		t.Errorf("%+v", list)

@@ -38,7 +38,7 @@ func (ix *Facts) busyOf(lock string) busy {
 		refusals, asked := ix.refusals(k)
 		b.asked += asked
 		for _, r := range refusals {
-			e := k.byID[r.holder]
+			e := k.find(r.holder)
 			if e == nil {
 				e = k.owner(r.span)
 			}

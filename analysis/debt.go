@@ -211,7 +211,7 @@ func (ix *Facts) unseenGrants(k *keyIndex) []debt {
 	p := ix.policy(k.lock)
 	var out []debt
 	for _, c := range k.attempts {
-		e := k.byID[c.epoch]
+		e := k.find(c.epoch)
 		if e.sure || !c.exited || c.outcome != history.Unknown || ix.takenDown(c.span.From) {
 			continue
 		}

@@ -108,7 +108,7 @@ func quantile(values []dur, p float64) dur {
 	if len(values) == 0 {
 		return dur{hi: open}
 	}
-	var los, his []int64
+	los, his := make([]int64, 0, len(values)), make([]int64, 0, len(values))
 	for _, v := range values {
 		los, his = append(los, v.lo), append(his, v.hi)
 	}

@@ -21,12 +21,10 @@ type effect struct {
 	Named    string
 
 	n, fence int64
-	op       string
-	named    string // the epoch, as the entry names it
 	key      *keyIndex
 	epoch    *epoch
+	claim    *claim       // what its writer says of it
 	span     history.Span // when it was applied: first seen by the probe, within the writer's call where one claims it
-	told     answer       // that its writer had from the ledger; zero = it had none
 }
 
 // fresh reports an accepted write that had an effect: not a replay.
@@ -44,47 +42,52 @@ type claim struct {
 	invoked  int64  // the event; 0 = none
 	sent     int64  // stamp
 	epoch    string // of the invoke
-	ret      answer // the best that is known
-	accepted answer // the first that says so
-	entry    *effect
-	missing  bool // from the final read, though the ledger had accepted it
-}
-
-// answer is what a writer was told.
-type answer struct {
-	n        int64 // the event; 0 = none
-	by       string
-	to       int64
-	outcome  history.Outcome
+	// The ledger's answer, the best that is known.
+	ret      int64  // the event; 0 = none
+	by       string // who tells of it
+	ended    int64  // stamp
+	answered bool   // it is known what the ledger did
 	accepted bool
+	// The first that says that it was accepted.
+	taken, takenAt int64 // the event, 0 = none; stamp
+	entry          *effect
+	missing        bool // from the final read, though the ledger had accepted it
 }
 
-func (ix *Facts) claimWrite(ev *history.Event) {
+// told reports that the writer had the ledger's answer.
+func (c *claim) told() bool { return c.invoked != 0 && c.answered }
+
+// claimOf finds or makes the claim about the operation at the ledger that the event tells of.
+func (ix *Facts) claimOf(ev *history.Event) *claim {
 	id := opKey{ev.Key, ev.Op}
 	c := ix.writes[id]
 	if c == nil {
-		c = ix.memory.claims.New(claim{})
+		c = &claim{}
 		ix.writes[id] = c
 	}
+	return c
+}
+
+func (ix *Facts) claimWrite(ev *history.Event) {
+	c := ix.claimOf(ev)
 	if ev.Kind == history.WriteInvoke {
 		if c.invoked == 0 { // a retry carries the same operation id: the first try may have been applied
 			c.invoked, c.sent, c.epoch, c.lock, c.terminal = ev.N, ev.From, ev.Epoch, ev.Lock, ev.Write.Terminal
 		}
 		return
 	}
-	a := answer{n: ev.N, by: ev.Source, to: ev.To, outcome: ev.Outcome, accepted: ev.Write.Accepted}
-	if c.ret.outcome != history.OK {
-		c.ret = a
+	if !c.answered {
+		c.ret, c.by, c.ended, c.answered, c.accepted = ev.N, ev.Source, ev.To, ev.Outcome == history.OK, ev.Write.Accepted
 	}
-	if a.accepted && c.accepted.n == 0 {
-		c.accepted = a
+	if ev.Write.Accepted && c.taken == 0 {
+		c.taken, c.takenAt = ev.N, ev.To
 	}
 }
 
 func (ix *Facts) readEntry(k *keyIndex, ev *history.Event) {
 	e, x := k.epoch(ev.Epoch), ev.Entry
-	f := k.mem.effects.New(effect{Pos: x.Pos, Subject: x.Subject, Loop: x.Loop, State: x.State, Terminal: x.Terminal, Accepted: x.Accepted, Reason: x.Reason, Named: x.Named,
-		n: ev.N, fence: ev.Fence, op: ev.Op, named: ev.Epoch, key: k, epoch: e, span: ev.Span})
+	f := &effect{Pos: x.Pos, Subject: x.Subject, Loop: x.Loop, State: x.State, Terminal: x.Terminal, Accepted: x.Accepted, Reason: x.Reason, Named: x.Named,
+		n: ev.N, fence: ev.Fence, claim: ix.claimOf(ev), key: k, epoch: e, span: ev.Span}
 	e.effects = append(e.effects, f)
 	if e.replica == "" {
 		e.replica = x.Writer
@@ -135,16 +138,16 @@ func (ix *Facts) fileEffect(f *effect) {
 }
 
 func (ix *Facts) narrowEffect(f *effect) {
-	c := ix.writes[opKey{f.key.name, f.op}]
-	if c == nil || c.invoked == 0 {
+	c := f.claim
+	if c.invoked == 0 {
 		return
 	}
 	if c.entry == nil {
 		c.entry = f
 	}
 	claimed := history.Span{From: c.sent, To: open}
-	if c.ret.outcome == history.OK {
-		claimed.To, f.told = c.ret.to, c.ret
+	if c.answered {
+		claimed.To = c.ended
 	}
 	narrow, ok := f.span.Intersect(claimed)
 	if !ok {
@@ -164,15 +167,15 @@ func (ix *Facts) checkWrites() {
 		if f.epoch.fence != 0 && f.fence != 0 && f.fence != f.epoch.fence {
 			ix.find(f.where()+"carries fence "+strconv.FormatInt(f.fence, 10)+", its epoch was granted "+strconv.FormatInt(f.epoch.fence, 10), f.n, f.epoch.n)
 		}
-		c := ix.writes[opKey{f.key.name, f.op}]
-		if c == nil || c.entry != f {
+		c := f.claim
+		if c.entry != f {
 			continue
 		}
-		if c.ret.outcome == history.OK && c.ret.accepted != f.Accepted {
-			ix.find(f.where()+"says accepted="+strconv.FormatBool(f.Accepted)+", its writer says the opposite", f.n, c.ret.n)
+		if c.answered && c.accepted != f.Accepted {
+			ix.find(f.where()+"says accepted="+strconv.FormatBool(f.Accepted)+", its writer says the opposite", f.n, c.ret)
 		}
-		if c.invoked != 0 && c.epoch != f.named {
-			ix.find(f.where()+"names epoch "+f.named+", its writer names "+c.epoch, f.n, c.invoked)
+		if c.invoked != 0 && c.epoch != f.epoch.id {
+			ix.find(f.where()+"names epoch "+f.epoch.id+", its writer names "+c.epoch, f.n, c.invoked)
 		}
 	}
 	final, ok := ix.finalAt()
@@ -182,15 +185,15 @@ func (ix *Facts) checkWrites() {
 	var missing several
 	var lost []opKey
 	for id, c := range ix.writes {
-		if c.missing = c.entry == nil && c.accepted.n != 0 && c.accepted.to <= final; c.missing {
+		if c.missing = c.entry == nil && c.taken != 0 && c.takenAt <= final; c.missing {
 			lost = append(lost, id)
 		}
 	}
-	slices.SortFunc(lost, func(a, b opKey) int { return cmp.Compare(ix.writes[a].accepted.n, ix.writes[b].accepted.n) })
+	slices.SortFunc(lost, func(a, b opKey) int { return cmp.Compare(ix.writes[a].taken, ix.writes[b].taken) })
 	for _, id := range lost {
-		a := ix.writes[id].accepted
-		ix.find("key "+id.of+": the ledger accepted write "+id.op+" and does not have it in the final read", a.n)
-		missing.add("a write that the ledger accepted at " + figures.Clock(a.to) + " is missing from its final read")
+		c := ix.writes[id]
+		ix.find("key "+id.of+": the ledger accepted write "+id.op+" and does not have it in the final read", c.taken)
+		missing.add("a write that the ledger accepted at " + figures.Clock(c.takenAt) + " is missing from its final read")
 	}
 	ix.lostLedger = append(ix.lostLedger, missing.text()...)
 }

@@ -37,7 +37,6 @@ type epoch struct {
 // call is one operation at the locks' store.
 type call struct {
 	source  string
-	key     string
 	epoch   string
 	sent    history.Span // stamp before the call
 	span    history.Span // bracket of its effect, if it had one; To is open until it returned
@@ -116,10 +115,10 @@ func (s *stretch) last() history.Span {
 type keyIndex struct {
 	name, lock string
 	loop       bool
-	mem        *memory
-	byID       map[string]*epoch
-	epochs     []*epoch // surely granted ones, in the order of grants
-	attempts   []*call  // acquires
+	all        []*epoch
+	byID       map[string]*epoch // where they are many
+	epochs     []*epoch          // surely granted ones, in the order of grants
+	attempts   []*call           // acquires
 	waits      []*wait
 	looks      []*stretch
 	effects    []*effect // in the ledger's order
@@ -129,14 +128,47 @@ type keyIndex struct {
 	broken      bool // the fence order does not hold over the whole run
 }
 
+// fewEpochs is up to how many of a key are looked through: nearly every job's key has one or two.
+const fewEpochs = 8
+
+// find is the epoch with this id; nil where there is none.
+func (k *keyIndex) find(id string) *epoch {
+	if k.byID != nil {
+		return k.byID[id]
+	}
+	for _, e := range k.all {
+		if e.id == id {
+			return e
+		}
+	}
+	return nil
+}
+
+func (k *keyIndex) add(e *epoch) {
+	k.all = append(k.all, e)
+	switch {
+	case k.byID != nil:
+		k.byID[e.id] = e
+	case len(k.all) > fewEpochs:
+		k.byID = make(map[string]*epoch, 2*len(k.all))
+		for _, e := range k.all {
+			k.byID[e.id] = e
+		}
+	}
+}
+
+// byName are the key's epochs by their ids.
+func (k *keyIndex) byName() []*epoch {
+	slices.SortFunc(k.all, func(a, b *epoch) int { return cmp.Compare(a.id, b.id) })
+	return k.all
+}
+
 // epoch finds or makes the epoch with this id.
 func (k *keyIndex) epoch(id string) *epoch {
-	e := k.byID[id]
+	e := k.find(id)
 	if e == nil {
-		e = k.mem.epochs.Get()
-		*e = epoch{id: id, lock: k.lock, key: k.name, acquires: e.acquires[:0], renewals: e.renewals[:0], releases: e.releases[:0],
-			refusals: e.refusals[:0], looks: e.looks[:0], works: e.works[:0], effects: e.effects[:0]}
-		k.byID[id] = e
+		e = &epoch{id: id, lock: k.lock, key: k.name}
+		k.add(e)
 	}
 	return e
 }
@@ -236,7 +268,7 @@ func (ix *Facts) believe(e *epoch) {
 		if c.outcome != history.OK {
 			continue
 		}
-		h := ix.memory.held.New(held{start: history.Span{From: max(e.granted.From, c.span.From), To: c.span.To}})
+		h := &held{start: history.Span{From: max(e.granted.From, c.span.From), To: c.span.To}}
 		if h.start.From > h.start.To {
 			h.start.From = c.span.From
 		}

@@ -148,7 +148,7 @@ func (s *shot) mayHit(ix *Facts) []*epoch {
 	}
 	named := func(key, epoch string) {
 		if k := ix.keys[key]; k != nil {
-			add(k.byID[epoch])
+			add(k.find(epoch))
 		}
 	}
 	for _, incarnation := range slices.Sorted(maps.Keys(ix.replicas)) {

@@ -7,7 +7,6 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
-	"github.com/lockdrill/lockdrill/internal/arena"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
@@ -25,6 +24,7 @@ type Facts struct {
 
 	keys     map[string]*keyIndex
 	keyOrder []*keyIndex // in the order of their first event
+	byLock   map[string][]*keyIndex
 	jobs     map[string]*job
 	jobOrder []*job
 	replicas map[string][]*epoch // epochs by incarnation
@@ -59,47 +59,10 @@ type Facts struct {
 	end            *history.Event
 	findings       []verdict.Finding
 	contradictions int // of these, found while it was read
-
-	memory memory
 }
 
 // opKey names an operation of somebody, or at a key.
 type opKey struct{ of, op string }
-
-// memory is what facts are made of. It is used again by the next ones of a Judger.
-type memory struct {
-	keys      arena.Of[keyIndex]
-	epochs    arena.Of[epoch]
-	calls     arena.Of[call]
-	works     arena.Of[work]
-	stretches arena.Of[stretch]
-	effects   arena.Of[effect]
-	claims    arena.Of[claim]
-	jobs      arena.Of[job]
-	held      arena.Of[held]
-	reader    reader
-}
-
-func (m *memory) reset() {
-	m.keys.Reset()
-	m.epochs.Reset()
-	m.calls.Reset()
-	m.works.Reset()
-	m.stretches.Reset()
-	m.effects.Reset()
-	m.claims.Reset()
-	m.jobs.Reset()
-	m.held.Reset()
-}
-
-// empty is m without its content, or a new map.
-func empty[K comparable, V any](m map[K]V) map[K]V {
-	if m == nil {
-		return map[K]V{}
-	}
-	clear(m)
-	return m
-}
 
 // job is one piece of work under a lock key of its own.
 type job struct {
@@ -139,22 +102,9 @@ func Read(e *experiments.Experiment, h history.Source) (*Facts, error) { return 
 // FactsOf is Read of what is in memory.
 func FactsOf(e *experiments.Experiment, h *history.History) *Facts { return NewJudger(e).whole(h) }
 
-// begin makes ix those of another history of r's experiment, in the memory of whatever it was before.
-func (ix *Facts) begin(r *Judger, header history.Header) {
-	ix.memory.reset()
-	*ix = Facts{
-		judger: r, exp: r.exp, header: header, memory: ix.memory,
-		keys: empty(ix.keys), jobs: empty(ix.jobs), replicas: empty(ix.replicas),
-		writes: empty(ix.writes), deaths: empty(ix.deaths), claims: empty(ix.claims), pauses: empty(ix.pauses), ready: empty(ix.ready), heard: empty(ix.heard),
-		probes: empty(ix.probes), ledgered: empty(ix.ledgered), claimed: empty(ix.claimed), phases: empty(ix.phases), samples: empty(ix.samples),
-		keyOrder: ix.keyOrder[:0], jobOrder: ix.jobOrder[:0], effects: ix.effects[:0], exits: ix.exits[:0], shots: ix.shots[:0],
-		cleanups: ix.cleanups[:0], starts: ix.starts[:0], lifeOrder: ix.lifeOrder[:0],
-	}
-}
-
+// read takes in all of h.
 func (ix *Facts) read(h history.Source) error {
-	r := &ix.memory.reader
-	r.begin(ix)
+	r := newReader(ix)
 	for {
 		ev, err := h.Next()
 		if err == io.EOF {
@@ -241,28 +191,19 @@ func (ix *Facts) derive() {
 func (ix *Facts) key(ev *history.Event) *keyIndex {
 	k := ix.keys[ev.Key]
 	if k == nil {
-		k = ix.memory.keys.Get()
-		*k = keyIndex{name: ev.Key, lock: ev.Lock, mem: &ix.memory, byID: empty(k.byID), epochs: k.epochs[:0], attempts: k.attempts[:0],
-			waits: k.waits[:0], looks: k.looks[:0], effects: k.effects[:0], jobs: k.jobs[:0]}
+		k = &keyIndex{name: ev.Key, lock: ev.Lock}
 		if l := ix.exp.Lock(ev.Lock); l != nil {
 			k.loop = l.Loop()
 		}
 		ix.keys[ev.Key] = k
 		ix.keyOrder = append(ix.keyOrder, k)
+		ix.byLock[k.lock] = append(ix.byLock[k.lock], k)
 	}
 	return k
 }
 
 // keysOf lists the keys of a lock.
-func (ix *Facts) keysOf(lock string) []*keyIndex {
-	var ks []*keyIndex
-	for _, k := range ix.keyOrder {
-		if k.lock == lock {
-			ks = append(ks, k)
-		}
-	}
-	return ks
-}
+func (ix *Facts) keysOf(lock string) []*keyIndex { return ix.byLock[lock] }
 
 // policy of the lock; the zero policy where it is not declared.
 func (ix *Facts) policy(lock string) lockcore.Policy {
@@ -280,7 +221,7 @@ func (ix *Facts) find(what string, evidence ...int64) {
 // closeDead ends the calls that their callers took to the grave: what was not sent by then never was.
 func (ix *Facts) closeDead() {
 	for _, k := range ix.keyOrder {
-		for _, e := range k.byID {
+		for _, e := range k.all {
 			for _, cs := range [][]*call{e.acquires, e.renewals, e.releases} {
 				for _, c := range cs {
 					if d, ok := ix.deaths[c.source]; ok && !c.exited {

@@ -2,7 +2,6 @@ package analysis
 
 import (
 	"cmp"
-	"maps"
 	"math"
 	"slices"
 
@@ -117,10 +116,17 @@ func (k *keyIndex) again() []verdict.Mark {
 
 // roundTrips lists the calls to the locks' store, and the looks of the probe.
 func (ix *Facts) roundTrips() []verdict.RoundTrip {
-	var out []verdict.RoundTrip
-	add := func(op string, cs []*call) {
+	n := 0
+	for _, k := range ix.keyOrder {
+		n += len(k.attempts) + len(k.looks)
+		for _, e := range k.all {
+			n += len(e.renewals) + len(e.releases)
+		}
+	}
+	out := make([]verdict.RoundTrip, 0, n)
+	add := func(cs []*call) {
 		for _, c := range cs {
-			t := verdict.RoundTrip{At: seconds(c.sent.From), Took: math.Inf(1), Who: c.source, Op: op}
+			t := verdict.RoundTrip{At: seconds(c.sent.From), Took: math.Inf(1)}
 			if c.exited && c.result != history.ResultError {
 				t.Took = seconds(c.span.To - c.sent.From)
 			}
@@ -128,15 +134,15 @@ func (ix *Facts) roundTrips() []verdict.RoundTrip {
 		}
 	}
 	for _, k := range ix.keyOrder {
-		add("acquire", k.attempts)
-		for _, id := range slices.Sorted(maps.Keys(k.byID)) {
-			add("renew", k.byID[id].renewals)
-			add("release", k.byID[id].releases)
+		add(k.attempts)
+		for _, e := range k.all {
+			add(e.renewals)
+			add(e.releases)
 		}
 		for _, s := range k.looks {
-			out = append(out, verdict.RoundTrip{At: seconds(s.first.From), Took: seconds(s.first.Width()), Who: "probe", Op: "look"})
+			out = append(out, verdict.RoundTrip{At: seconds(s.first.From), Took: seconds(s.first.Width()), Look: true})
 		}
 	}
-	slices.SortStableFunc(out, func(a, b verdict.RoundTrip) int { return cmp.Compare(a.At, b.At) })
+	slices.SortFunc(out, func(a, b verdict.RoundTrip) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Took, b.Took)) })
 	return out
 }

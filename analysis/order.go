@@ -19,12 +19,7 @@ type regression struct {
 // order ranks the epochs of a key by grant: by fence, which the store minted in that order, until the store lost data or
 // a fence went back; from there on by the brackets of the grants.
 func (ix *Facts) order(k *keyIndex) {
-	all := make([]*epoch, 0, len(k.byID))
-	for _, e := range k.byID {
-		all = append(all, e)
-	}
-	slices.SortFunc(all, func(a, b *epoch) int { return cmp.Compare(a.id, b.id) })
-	for _, e := range all {
+	for _, e := range k.byName() {
 		ix.grant(k, e)
 		if e.sure {
 			k.epochs = append(k.epochs, e)

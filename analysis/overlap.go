@@ -202,7 +202,7 @@ func (f *effect) unowned() (surely, maybe bool) {
 // this write: the order of one process's doings holds, however wide its clock makes their brackets.
 func (f *effect) beforeRelease() bool {
 	gave := f.epoch.life.gave
-	return gave != nil && f.told.n != 0 && f.told.by == gave.source && f.told.n < gave.told && f.epoch.life.end.From >= gave.span.From
+	return gave != nil && f.claim.told() && f.claim.by == gave.source && f.claim.ret < gave.told && f.epoch.life.end.From >= gave.span.From
 }
 
 // overlapRows judges mutual exclusion at one level.

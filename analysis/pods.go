@@ -135,7 +135,7 @@ func (e *epoch) shown(s *stretch, result string) *call {
 	if s.prev.From != never {
 		at.From = s.prev.From
 	}
-	return &call{source: e.replica, key: e.key, epoch: e.id, sent: at, span: at, outcome: history.OK, result: result, n: s.n, exited: true}
+	return &call{source: e.replica, epoch: e.id, sent: at, span: at, outcome: history.OK, result: result, n: s.n, exited: true}
 }
 
 // handBack notes that a look showed e's holder to have given the lock back.

@@ -201,7 +201,10 @@ func (s *shot) endIn(ix *Facts, victim string) history.Span {
 }
 
 // pause is a stretch in which a process surely or possibly stood still.
-type pause struct{ widest, surest history.Span }
+type pause struct {
+	widest, surest history.Span
+	partly         bool // it went on in between
+}
 
 // pauseOf is the stretch in which a pause kept the incarnation standing: surely only where it was confirmed, and perhaps where it was
 // not, as when the victim died in it.
@@ -210,7 +213,7 @@ func (s *shot) pauseOf(ix *Facts, incarnation string) (pause, bool) {
 		return pause{}, false
 	}
 	end := s.endIn(ix, incarnation)
-	p := pause{widest: history.Span{From: s.applied.From, To: end.To}, surest: history.Span{From: s.applied.To, To: end.From}}
+	p := pause{partly: s.does.Stands < 1, widest: history.Span{From: s.applied.From, To: end.To}, surest: history.Span{From: s.applied.To, To: end.From}}
 	if s.confirmed != nil && s.confirmed.From > s.applied.To { // it was seen to stand from here on
 		p.surest.From = s.confirmed.From
 	}

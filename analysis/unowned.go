@@ -124,7 +124,7 @@ func (ix *Facts) lessPause(e *epoch, l lag, valid history.Span) lag {
 			continue
 		}
 		l.lo -= widest + budget
-		if l.hi != open {
+		if l.hi != open && !p.partly { // one that goes on in between has its budget, like any other
 			l.hi -= common(p.surest, history.Span{From: valid.To, To: after.To}) + budget
 		}
 	}

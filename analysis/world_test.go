@@ -363,7 +363,7 @@ func (w *world) check(t *testing.T, run int, k *keyIndex) int {
 	rank := 0
 	var before *epoch
 	for _, id := range w.grants {
-		e, truth := k.byID[id], w.truth[id]
+		e, truth := k.find(id), w.truth[id]
 		if e == nil || !e.sure {
 			continue // nobody ever learnt of it
 		}

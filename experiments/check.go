@@ -2,8 +2,11 @@ package experiments
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
+	"time"
+	"unicode"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/internal/figures"
@@ -63,12 +66,25 @@ func (c *checker) locks() {
 
 // key refuses what would not be one Redis key under one hash tag.
 func (c *checker) key(path string, l *Lock) {
-	if strings.ContainsAny(l.Key, "{}* \t\r\n") {
+	c.given(path+".key", l.Key)
+	c.given(path+".key_prefix", l.KeyPrefix)
+	if strings.ContainsFunc(l.Key, inNoKey) {
 		c.check(path+".key", "%q is no lock key: no spaces, stars or braces", l.Key)
 	}
-	if strings.ContainsAny(l.KeyPrefix, "{}* \t\r\n") {
+	if strings.ContainsFunc(l.KeyPrefix, inNoKey) {
 		c.check(path+".key_prefix", "%q is no key prefix: no spaces, stars or braces", l.KeyPrefix)
 	}
+}
+
+// given refuses an empty text that stands in the file: whoever wrote the line meant something by it.
+func (c *checker) given(path, value string) {
+	if n := c.places[path]; n != nil && value == "" && !c.touched(path) {
+		c.check(path, "is empty: write a value, or leave the line out")
+	}
+}
+
+func inNoKey(r rune) bool {
+	return unicode.IsSpace(r) || unicode.IsControl(r) || strings.ContainsRune("{}*", r)
 }
 
 func (c *checker) work() {
@@ -128,8 +144,24 @@ func (c *checker) sound(path, name string) *Lock {
 	return l
 }
 
+// shortest is the least time between two looks, or two shots, that can be kept.
+const shortest = time.Millisecond
+
 func (c *checker) timing() {
 	e := c.e
+	c.given("limits.kill_switch", e.Limits.KillSwitch)
+	for i := range e.Faults {
+		if every := e.Faults[i].Repeat.Every; every > 0 && every < shortest {
+			c.check(at("faults", i)+".repeat.every", "%s is too short: at least %s", figures.Spell(every), figures.Spell(shortest))
+		}
+	}
+	for i := range e.SLOs {
+		for j := range i {
+			if a, b := e.SLOs[i], e.SLOs[j]; reflect.DeepEqual(a, b) {
+				c.check(at("slos", i), "is the same as slos[%d]: leave one out", j)
+			}
+		}
+	}
 	if s := e.SteadyState; s.Timeout < s.For {
 		c.check("steady_state", "timeout %s is under for %s: it could never be reached", figures.Spell(s.Timeout), figures.Spell(s.For))
 	}
@@ -137,6 +169,9 @@ func (c *checker) timing() {
 		path     string
 		settings ProbeSettings
 	}{{"probes.lock_keys", e.Probes.LockKeys}, {"probes.ledger", e.Probes.Ledger}, {"probes.leases", e.Probes.Leases}} {
+		if p.settings.Every > 0 && p.settings.Every < shortest {
+			c.check(p.path+".every", "%s is too short: at least %s", figures.Spell(p.settings.Every), figures.Spell(shortest))
+		}
 		if p.settings.MaxGap <= p.settings.Every {
 			c.check(p.path, "max_gap %s is not above every %s: every look would be a gap", figures.Spell(p.settings.MaxGap), figures.Spell(p.settings.Every))
 		}

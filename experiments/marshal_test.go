@@ -142,7 +142,10 @@ func (g generator) experiment() *Experiment {
 		e.Probes.Metrics = append(e.Probes.Metrics, g.metric(i))
 	}
 	for range 1 + g.IntN(6) {
-		e.SLOs = append(e.SLOs, g.slo(e))
+		slo := g.slo(e)
+		if !slices.ContainsFunc(e.SLOs, func(o SLO) bool { return reflect.DeepEqual(o, slo) }) {
+			e.SLOs = append(e.SLOs, slo)
+		}
 	}
 	if g.IntN(5) == 0 {
 		g.inPods(e)
@@ -345,7 +348,7 @@ func (g generator) metricLimit(name string) *MetricLimit {
 
 func (g generator) probe() ProbeSettings {
 	every := g.duration()
-	return ProbeSettings{Every: every, MaxGap: every + g.duration()}
+	return ProbeSettings{Every: shortest + every, MaxGap: shortest + every + g.duration()}
 }
 
 // duration is at least 1 ns, of any magnitude.

@@ -23,6 +23,9 @@ func parseScalar(n *yaml.Node, v reflect.Value, r rule) string {
 	if n.Kind != yaml.ScalarNode {
 		return fmt.Sprintf("one value is wanted, not %s", describe(n))
 	}
+	if v.Kind() != reflect.String && leadingZero.MatchString(n.Value) {
+		return fmt.Sprintf("%s begins with a zero: some readers take that for another base", n.Value)
+	}
 	switch {
 	case v.Type() == durationType:
 		d, problem := parseDuration(n)
@@ -54,6 +57,8 @@ func parseScalar(n *yaml.Node, v reflect.Value, r rule) string {
 		return parseInt(n, v, r)
 	}
 }
+
+var leadingZero = regexp.MustCompile(`^[-+]?0[0-9]`)
 
 var identifier = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 

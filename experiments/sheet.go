@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -54,7 +55,13 @@ func (d *decoder) readSheet(e *Experiment) {
 	}
 	s := &sheet{collector: newCollector(name, data), nodes: map[*yaml.Node]string{}}
 	d.sheet = s
-	if loops := s.loops(data); loops != nil {
+	loops := s.loops(data)
+	if loops == nil { // it may be any file: what stands in it is not shown
+		for i := range s.list {
+			s.list[i].Source = ""
+		}
+	}
+	if loops != nil {
 		e.System.PolicySheet = ""
 		for i := 0; i+1 < len(loops.Content); i += 2 {
 			d.sheetLock(e, loops.Content[i], loops.Content[i+1])
@@ -69,7 +76,8 @@ func (s *sheet) loops(data []byte) *yaml.Node {
 	case root == nil:
 		return nil
 	case root.Kind != yaml.MappingNode || len(root.Content) == 0:
-		s.add("", root, "a policy sheet has a section %s, not %s", sheetSection, describe(root))
+		what := map[yaml.Kind]string{yaml.MappingNode: "nothing", yaml.SequenceNode: "a list"}[root.Kind]
+		s.add("", root, "a policy sheet has a section %s, not %s", sheetSection, cmp.Or(what, "a single value"))
 		return nil
 	}
 	var loops *yaml.Node

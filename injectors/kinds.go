@@ -68,6 +68,7 @@ func rows() map[string]row {
 	return map[string]row{
 		"kill":             {make: (*Set).kill, ends: "a death is not undone"},
 		"pause":            {make: (*Set).pause, undone: continued},
+		"starve":           {make: (*Set).starve, undone: continued},
 		"renew_failures":   failures,
 		"acquire_failures": failures,
 		"release_failures": failures,

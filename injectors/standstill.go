@@ -147,16 +147,15 @@ func dying(ctx context.Context, p undo.Process) bool {
 	return p.AwaitEnd(ctx) == nil
 }
 
-// resume continues the group and waits until nothing of it stands still. Gone counts as resumed.
+// resume continues the process and what it has started, also where it is dead itself, and waits until nothing of that stands still.
+// Gone counts as resumed.
 func resume(ctx context.Context, p undo.Process) error {
 	ctx, cancel := context.WithTimeout(ctx, stopWithin)
 	defer cancel()
 	tick := time.NewTicker(stateEvery)
 	defer tick.Stop()
 	for {
-		if err := signal(p, syscall.SIGCONT); errors.Is(err, errGone) {
-			return nil
-		} else if err != nil {
+		if none, err := p.Signal(syscall.SIGCONT); err != nil || none {
 			return err
 		}
 		_, any, err := standing(p.PID)

@@ -101,8 +101,7 @@ type Life struct {
 // RoundTrip is one call to the locks' store, as its caller saw it.
 type RoundTrip struct {
 	At, Took float64 // seconds; Took is infinite where no answer came
-	Who      string  // incarnation, or the probe
-	Op       string  // acquire, renew, release, look
+	Look     bool    // of the probe; else a replica's call
 }
 
 // TrialLane is one takeover, or one theft that no fault explains: the instants from which its value was measured.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
@@ -72,9 +73,13 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
+// judgeGC keeps the memory of a long history near what is in use: nearly all that is read of it stays in use until it is judged.
+const judgeGC = 40
+
 // judgeDir judges what a run's folder holds and writes verdict.json into it, and the reports that are made of it.
 // Files that are missing, damaged or not of one run are usage errors, and nothing is written.
 func judgeDir(stderr io.Writer, dir string) (reports.Run, error) {
+	defer debug.SetGCPercent(debug.SetGCPercent(judgeGC))
 	r, err := readRun(stderr, dir)
 	if err != nil {
 		return r, err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -47,13 +48,20 @@ func (u *underWay) printLeft(w io.Writer) {
 func printEnding(w io.Writer, e *drill.Ending) {
 	path := filepath.Join(e.Dir, undo.File)
 	switch {
+	case e.Lost != nil && !e.Left():
+		fmt.Fprintf(w, "lockdrill: %v; what was in effect was undone from memory, and that was verified\n", e.Lost)
+	case e.Lost != nil:
+		fmt.Fprintf(w, "lockdrill: %v; not everything is undone:\n", e.Lost)
+		for _, left := range e.Open() {
+			printChange(w, left.Record, left.Why)
+		}
 	case e.Err != nil:
 		fmt.Fprintf(w, "lockdrill: %v\n", e.Err)
 	case e.Journal.Closed && e.ByWatchdog():
 		fmt.Fprintf(w, "lockdrill: what the run could not undo, its watchdog has undone since: nothing is left (%s)\n", path)
 	case !e.Journal.Closed:
 		fmt.Fprintf(w, "lockdrill: not everything is undone; try again with: lockdrill recover %s\n", e.Dir)
-		for _, left := range e.Journal.Open() {
+		for _, left := range e.Open() {
 			printChange(w, left.Record, left.Why)
 		}
 	}
@@ -62,7 +70,9 @@ func printEnding(w io.Writer, e *drill.Ending) {
 // recordUndone writes down what was undone, and what was not.
 func recordUndone(w io.Writer, r undo.Report, err error) {
 	for _, o := range r.Outcomes {
-		if o.Err != nil {
+		if errors.As(o.Err, new(*undo.RefusedError)) {
+			fmt.Fprintln(w, reports.HarmlessLine(fmt.Sprintf("  NOT UNDONE  %s: refused: %v", o.Record, o.Err)))
+		} else if o.Err != nil {
 			printChange(w, o.Record, o.Err.Error())
 		} else {
 			fmt.Fprintf(w, "  undone      %s (it was: %s)\n", o.Record, o.State)

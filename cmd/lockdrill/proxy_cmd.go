@@ -48,7 +48,7 @@ func newProxyCmd(io streams) *cobra.Command {
 	cmd.Flags().StringArrayVar(&f.listen, "listen", []string{"127.0.0.1:6380"}, "where clients connect, [NAME=]HOST:PORT; again with other names, to aim faults at some clients only")
 	cmd.Flags().StringVar(&f.upstream, "upstream", "", "the Redis: HOST:PORT, redis://HOST:PORT or rediss://HOST:PORT (TLS)")
 	cmd.Flags().StringVar(&f.ca, "ca", "", "PEM file of the authority of a rediss:// upstream (default: the system's)")
-	cmd.Flags().StringVar(&f.api, "api", "127.0.0.1:6381", "where the API listens, loopback only")
+	cmd.Flags().StringVar(&f.api, "api", "127.0.0.1:6381", "where the API listens: HOST:PORT on loopback, or unix:PATH, a socket that only you can ask (on a machine that others use)")
 	cmd.Flags().StringVar(&f.rules, "rules", "", "JSON file: which keys are locks, and further commands and scripts that are operations on them")
 	cmd.Flags().Int64Var(&f.seed, "seed", 1, "seed of the choices of shares")
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "a line for each connection and each operation that is made to fail")
@@ -141,8 +141,12 @@ func serveProxy(ctx context.Context, t *tap.Tap, f proxyFlags, upstream string, 
 		}
 		say("clients     point them at %s instead of %s (%s)", at, upstream, name)
 	}
-	say("faults      curl -H 'Content-Type: application/json' -d '{\"op\":\"renew\",\"mode\":\"timeout\",\"count\":3,\"for\":\"30s\"}' http://%s/faults", api.Addr())
-	say("seen        curl http://%s/stats", api.Addr())
+	ask, at := "curl", api.Addr().String()
+	if api.Addr().Network() == "unix" {
+		ask, at = "curl --unix-socket "+at, "localhost"
+	}
+	say("faults      %s -H 'Content-Type: application/json' -d '{\"op\":\"renew\",\"mode\":\"timeout\",\"count\":3,\"for\":\"30s\"}' http://%s/faults", ask, at)
+	say("seen        %s http://%s/stats", ask, at)
 	server := &http.Server{Handler: t.API(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second}
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(api) }()

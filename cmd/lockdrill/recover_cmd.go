@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -17,41 +16,49 @@ import (
 	"github.com/lockdrill/lockdrill/reports"
 )
 
+type recoverFlags struct {
+	at    drill.Cluster
+	trust bool
+}
+
 func newRecoverCmd(io streams) *cobra.Command {
 	var all bool
-	var at drill.Cluster
+	var f recoverFlags
 	cmd := &cobra.Command{
 		Use:   "recover DIR|--all",
 		Short: "Undo what a killed run has left",
 		Long: "recover reads the undo journal of a run that is over and undoes what is left of it: faults, replicas, servers, proxies, keys, pods.\n" +
 			"It may be run again at any time. DIR is the run's folder, or the name of one in runs/ (such as latest).\n" +
-			"0: nothing is left. 20: something is, with the commands for a person. 13: the runner lives. See docs/undo.md.",
+			"It undoes by the word of a journal only where nobody else can have written it; --trust says otherwise.\n" +
+			"0: nothing is left. 20: something is, with the commands for a person. 13: the runner lives, or the journal is not trusted.\n" +
+			"See docs/undo.md.",
 		Args: cobra.MaximumNArgs(1),
 	}
-	whereFlags(cmd.Flags(), &at)
+	whereFlags(cmd.Flags(), &f.at)
+	cmd.Flags().BoolVar(&f.trust, "trust", false, "undo by the word of a journal that somebody else may have written: who wrote it decides what is ended and removed")
 	cmd.Flags().BoolVar(&all, "all", false, "every run in "+runsFolder+"/")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case all == (len(args) == 1):
 			return usagef("lockdrill recover: name either the folder of a run or --all; see lockdrill recover --help")
 		case all:
-			return recoverAll(cmd.Context(), io, at)
+			return recoverAll(cmd.Context(), io, f)
 		}
-		dir, err := filepath.EvalSymlinks(runFolder(args[0]))
-		if err != nil || !isDir(dir) {
+		dir := runFolder(args[0])
+		if !isDir(dir) {
 			return usagef("%s: no such folder; runs are folders such as %s", args[0], filepath.Join(runsFolder, "latest"))
 		}
-		return recoverDir(cmd.Context(), io, dir, at)
+		return recoverDir(cmd.Context(), io, dir, f)
 	}
 	return cmd
 }
 
 // recoverAll does every run of runs/, each even if another fails.
-func recoverAll(ctx context.Context, io streams, at drill.Cluster) error {
-	dirs := drill.Journals(runsFolder)
+func recoverAll(ctx context.Context, io streams, f recoverFlags) error {
+	dirs := append(drill.Journals(runsFolder), drill.WithoutJournal(runsFolder)...)
 	code := verdict.ExitPass
 	for _, dir := range dirs {
-		err := recoverDir(ctx, io, dir, at)
+		err := recoverDir(ctx, io, dir, f)
 		if err == nil {
 			continue
 		}
@@ -67,20 +74,30 @@ func recoverAll(ctx context.Context, io streams, at drill.Cluster) error {
 	return status(code)
 }
 
-func recoverDir(ctx context.Context, io streams, dir string, at drill.Cluster) error {
+// recoverDir does one run. Its folder is asked for by the name that was given: a link is one whatever it leads to.
+func recoverDir(ctx context.Context, io streams, named string, f recoverFlags) error {
+	if err := undo.Trusted(named); err != nil {
+		if !errors.As(err, new(*undo.UntrustedError)) {
+			return err
+		}
+		if !f.trust {
+			return &exitError{code: verdict.ExitRefused, err: fmt.Errorf("%s: refused: %w; who wrote it decides what is ended and removed: read it, then say --trust", named, err)}
+		}
+		fmt.Fprintf(io.Err, "lockdrill: --trust: %v; whatever it says is done as if you had said it\n", err)
+	}
+	dir, err := filepath.EvalSymlinks(named)
+	if err != nil {
+		return err
+	}
 	c, err := undo.Read(filepath.Join(dir, undo.File))
 	if err == nil && !c.Closed && drill.Runs(c.Header) {
 		pid := c.Header.Runner.PID
 		return &exitError{code: verdict.ExitRefused, err: fmt.Errorf("%s: refused: the runner lives (process %d) and undoes its faults itself; to end it: kill -INT %d; if it hangs: kill -KILL %d, and its watchdog undoes them", dir, pid, pid, pid)}
 	}
-	r, err := drill.Recover(ctx, dir, at)
+	r, err := drill.Recover(ctx, dir, f.at, f.trust)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if _, err := os.Stat(filepath.Join(dir, historyFile)); err != nil {
-			return usagef("%s: not the folder of a run: it has neither %s nor %s", dir, undo.File, historyFile)
-		}
-		fmt.Fprintf(io.Out, "%s: the run has no journal: nothing to undo\n", dir)
-		return nil
+		return withoutJournal(io, dir)
 	case errors.Is(err, undo.ErrBusy):
 		return &exitError{code: verdict.ExitRefused, err: fmt.Errorf("%s: refused: somebody is undoing it already (the watchdog, or another recover); try again when that is through", dir)}
 	case r.Closed:
@@ -101,4 +118,20 @@ func recoverDir(ctx context.Context, io streams, dir string, at drill.Cluster) e
 	}
 	fmt.Fprintf(io.Out, "%s: closed: everything is undone\n", dir)
 	return nil
+}
+
+// withoutJournal says what is known of a run whose journal is not there.
+func withoutJournal(io streams, dir string) error {
+	finished, err := drill.Finished(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return usagef("%s: not the folder of a run: it has neither %s nor %s", dir, undo.File, historyFile)
+	case err != nil:
+		return err
+	case finished:
+		fmt.Fprintf(io.Out, "%s: the run has no journal: nothing to undo\n", dir)
+		return nil
+	}
+	return &exitError{code: verdict.ExitDirty, err: fmt.Errorf("%s: the run did not come to a clean end, and its %s is gone: what it has left cannot be told; where its watchdog was alive it undid everything (%s)",
+		dir, undo.File, drill.WatchdogLog)}
 }

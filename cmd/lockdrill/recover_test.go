@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -24,6 +25,7 @@ func leftBy(t *testing.T, dir string, h undo.Header, records ...undo.Record) *un
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	h.Nonce = testNonce
 	j, err := undo.Create(filepath.Join(dir, undo.File), h)
 	if err != nil {
 		t.Fatal(err)
@@ -45,10 +47,14 @@ func dead(t *testing.T) undo.Process {
 	return p
 }
 
-// sleeper is a process in a group of its own.
+// testNonce is that of the runs that leftBy makes.
+const testNonce = "nonce"
+
+// sleeper is a process of such a run, in a group of its own.
 func sleeper(t *testing.T) (*exec.Cmd, undo.Process) {
 	t.Helper()
 	child := exec.Command("sleep", "600")
+	child.Env = append(os.Environ(), undo.MarkEnv+"="+testNonce+"/"+rand.Text())
 	child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
@@ -67,13 +73,16 @@ func TestRecoverSaysWhatItDid(t *testing.T) {
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(filepath.Join(folder, undo.NonceFile), []byte(testNonce), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	_ = leftBy(t, filepath.Join(runs, "a"), old, undo.Record{Kind: undo.StandServer, Process: &self, Folder: folder}).Close() // it is not undone
 	_ = leftBy(t, filepath.Join(runs, "b"), old, undo.Record{Kind: "from the future", Route: &undo.ProxyRoute{API: "http://h:1", Proxy: "p", Toxics: []string{"t"}}}).Close()
 	if err := leftBy(t, filepath.Join(runs, "c"), old).Close(); err != nil {
 		t.Fatal(err)
 	}
 	defer leftBy(t, filepath.Join(runs, "d"), undo.Header{Run: "the-run", Runner: undo.Find(os.Getpid())}).Close()
-	for name, text := range map[string]string{"e/undo.jsonl": "nonsense\n", "f/history.jsonl": "", "g/anything": ""} {
+	for name, text := range map[string]string{"e/undo.jsonl": "nonsense\n", "f/history.jsonl": `{"n":1,"kind":"run.end","note":{"what":"completed","ok":true}}`, "g/anything": "", "h/history.jsonl": `{"n":1,"kind":"run.phase"}`} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(runs, name)), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -96,8 +105,9 @@ func TestRecoverSaysWhatItDid(t *testing.T) {
 		{"recover d", verdict.ExitRefused, []string{"the runner lives"}},
 		{"recover e", verdict.ExitDirty, []string{"runs/e/undo.jsonl:1: ", "lockdrill recover runs/e"}},
 		{"recover f", verdict.ExitPass, []string{"no journal: nothing to undo"}},
+		{"recover h", verdict.ExitDirty, []string{"did not come to a clean end, and its undo.jsonl is gone"}},
 		{"recover g", verdict.ExitUsage, []string{"not the folder of a run"}},
-		{"recover --all", verdict.ExitDirty, []string{"runs/a: closed", "runs/b: NOT CLOSED", "runs/c: closed", "the runner lives", "undo.jsonl:1"}},
+		{"recover --all", verdict.ExitDirty, []string{"runs/a: closed", "runs/b: NOT CLOSED", "runs/c: closed", "the runner lives", "undo.jsonl:1", "runs/h: the run did not come to a clean end"}},
 	} {
 		got := tryIn(t, base, strings.Fields(c.args)...)
 		if got.code != c.code {
@@ -146,7 +156,7 @@ func TestARunNamesWhatItLeaves(t *testing.T) {
 			t.Errorf("%q is not said:\n%s", want, got)
 		}
 	}
-	if err := drill.Watch(t.Context(), dir, strings.NewReader(""), func(undo.Report, error) {}); err != nil {
+	if err := drill.Watch(t.Context(), dir, strings.NewReader(""), drill.Watching{Report: func(undo.Report, error) {}}); err != nil {
 		t.Fatal(err)
 	}
 	if got := said(); !strings.Contains(got, "nothing is left") || strings.Contains(got, "NOT UNDONE") {

@@ -22,7 +22,9 @@ import (
 
 type runFlags struct {
 	out            string
+	outSet         bool
 	output         *output
+	trust          bool
 	seed           int64
 	onInconclusive inconclusiveAs
 	consent        drill.Consent
@@ -40,6 +42,7 @@ func newRunCmd(io streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			f.outSet = cmd.Flags().Changed("out")
 			if err = f.check(args); err == nil {
 				err = runAll(cmd.Context(), io, f, args, g)
 			}
@@ -48,6 +51,7 @@ func newRunCmd(io streams) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&f.out, "out", "", "folder of the run (default runs/<UTC time>-<name>)")
+	cmd.Flags().BoolVar(&f.trust, "trust", false, "run in a folder that others may write to: they decide what this run's watchdog undoes")
 	f.output = outputFlag(cmd.Flags())
 	cmd.Flags().Int64Var(&f.seed, "seed", 0, "seed of every random choice (default: the file's, else a new one)")
 	consentFlags(cmd.Flags(), &f.consent)
@@ -61,6 +65,8 @@ func (f *runFlags) check(args []string) error {
 		return err
 	}
 	switch {
+	case f.out == "" && f.outSet:
+		return usagef("--out '': name a folder, or leave --out out")
 	case *f.output == outputJSON && len(args) > 1:
 		return usagef("-o json prints the verdict of one run; %d experiments are given", len(args))
 	case f.out != "" && len(args) > 1:
@@ -124,12 +130,17 @@ func runAll(ctx context.Context, io streams, f runFlags, args []string, g *gate)
 func interruptible(ctx context.Context, stderr io.Writer, under *underWay, g *gate) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	sigs := make(chan os.Signal, 2)
-	signal.Notify(sigs, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(sigs, endings()...)
+	broken := make(chan os.Signal, 1) // never read: a write to a pipe that nobody reads any more fails, and does not end the run
+	signal.Notify(broken, syscall.SIGPIPE)
 	done := make(chan struct{})
 	go func() {
 		for n := 0; ; n++ {
 			select {
-			case <-sigs:
+			case sig := <-sigs:
+				if n > 0 && sig == syscall.SIGHUP {
+					continue // a terminal that ends says so more than once
+				}
 			case <-done:
 				return
 			}
@@ -160,7 +171,7 @@ func interruptible(ctx context.Context, stderr io.Writer, under *underWay, g *ga
 			}
 		}
 	}()
-	return ctx, func() { signal.Stop(sigs); close(done); cancel() }
+	return ctx, func() { signal.Stop(sigs); signal.Stop(broken); close(done); cancel() }
 }
 
 // runOne is one drill from the folder to the verdict.
@@ -169,7 +180,7 @@ func runOne(ctx context.Context, io streams, f runFlags, e *experiments.Experime
 		return 0, err
 	}
 	d, err := drill.New(drill.Options{
-		Experiment: e, Cluster: f.consent.Cluster, Seed: f.seed, Out: f.out, Tool: "lockdrill " + version(), Notify: notifier(io.Err),
+		Experiment: e, Cluster: f.consent.Cluster, Seed: f.seed, Out: f.out, Trust: f.trust, Tool: "lockdrill " + version(), Notify: notifier(io.Err),
 		Begin: func(e *experiments.Experiment, notice string, clock func() int64) (func(history.Event), func()) {
 			p := startProgress(io.Err, e, notice, clock)
 			return p.Observe, p.Close
@@ -189,7 +200,7 @@ func runOne(ctx context.Context, io streams, f runFlags, e *experiments.Experime
 	}
 	r, err := judgeDir(io.Err, d.Dir())
 	if err != nil {
-		return 0, err
+		return 0, &exitError{code: verdict.ExitError, err: err} // not a wrong file of the user's: something was touched
 	}
 	if err := printJudgement(io, *f.output, d.Dir(), r); err != nil {
 		return 0, err

@@ -1,6 +1,10 @@
 package main
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/lockdrill/lockdrill/experiments/fault"
+)
 
 // word is one entry of the vocabulary; docs/judging.md and docs/policies say the rest.
 type word struct{ name, kind, meaning string }
@@ -9,8 +13,8 @@ type word struct{ name, kind, meaning string }
 // means, in a sentence or two.
 func words() []word {
 	const measure, lint, term, class, release, loop, backoff = "measure", "lint", "word", "renewal class", "release", "loop mode", "back-off"
-	const fault, form, mode, store, guard, compared = "fault", "form of a kill", "failure mode", "store fault", "guard", "comparison"
-	return []word{
+	const form, mode, store, guard, compared = "form of a kill", "failure mode", "store fault", "guard", "comparison"
+	all := []word{
 		{"takeover", measure, "from the fault that hits a holder to the first accepted effect of a later epoch of its key; it splits into residual, pickup and warm-up"},
 		{"tick_gap", measure, "of a loop: from the last accepted tick before the fault to anybody's next"},
 		{"overlap", measure, "mutual exclusion broken: seconds with more than one holder (level belief or work), or a count of stale and unowned effects (level effect)"},
@@ -83,24 +87,9 @@ func words() []word {
 		{"fixed", backoff, "who waits asks again at the same pause, and no later than the holder's lease ends"},
 		{"decorrelated", backoff, "who waits asks again after random pauses from every up to cap, each at most three times the last"},
 		{"wake", backoff, "who waits stands in line at the store, first come first served, and is told when the turn has come; else it asks every cap only"},
-		{"kill", fault, "SIGKILL of the replica that holds a lock, at a chosen moment of the lease: its keys are left to their ttl; of a pod, by one of three forms"},
 		{"crash", form, "the process of a pod dies at once, without a word, and its container is started again"},
 		{"graceful", form, "the pod is deleted with its own grace: SIGTERM, and SIGKILL when that is over; who releases its lock hands it over"},
 		{"force_delete", form, "the pod is deleted with grace 0, which is no SIGKILL: its object goes at once, its process may live on for 2s or more beside the replacement"},
-		{"pause", fault, "SIGSTOP of a replica for a while, then SIGCONT: a long garbage collection; do: pause of the store is CLIENT PAUSE"},
-		{"renew_failures", fault, "renewals go wrong, by count, share or time: error, timeout, delay or lost_reply, in the replica or on the way to the store"},
-		{"acquire_failures", fault, "acquires go wrong, as renew_failures"},
-		{"release_failures", fault, "releases go wrong, as renew_failures"},
-		{"latency", fault, "requests, replies or both are delayed, give or take a jitter, by a proxy between replica and store"},
-		{"jitter", fault, "requests or replies are delayed by anything from nothing to twice as much as given"},
-		{"bandwidth", fault, "no more than so many kB a second get through"},
-		{"black_hole", fault, "nothing gets through, and connections stay open: calls hang"},
-		{"reset", fault, "connections are reset"},
-		{"slow_close", fault, "connections that one side has closed stay open for the other"},
-		{"down", fault, "nobody listens where the replica reaches the store: connections are refused"},
-		{"store", fault, "the locks' store itself: pause, freeze, restart, stop, flush or failover; never the ledger"},
-		{"delete_key", fault, "the key of a held lock vanishes, or carries a token that nobody knows (to: stranger)"},
-		{"clock", fault, "the wall clock of a replica's lock core is off"},
 		{"error", mode, "refused at once, surely without effect"},
 		{"timeout", mode, "never sent on; no answer"},
 		{"delay", mode, "held back, then sent on"},
@@ -120,6 +109,10 @@ func words() []word {
 		{"explicit", loop, "the key is released after each tick"},
 		{"renewed", loop, "the key is kept and renewed between ticks, until death or loss"},
 	}
+	for _, kind := range fault.Kinds() {
+		all = append(all, word{kind, "fault", fault.Meaning(kind)})
+	}
+	return all
 }
 
 func wordNames() []string {

@@ -33,6 +33,7 @@ type Options struct {
 	Cluster    Cluster
 	Seed       int64  // 0 = the experiment's, else a new one
 	Out        string // the run's folder; "" = runs/<UTC time>-<name>
+	Trust      bool   // the folder may be one that others may write to
 	Tool       string // with its version, for the history
 
 	// Notify takes a line for a person.
@@ -125,6 +126,7 @@ func New(o Options) (*Drill, error) {
 		Experiment: d.e, Seed: d.seed, Clock: d.clock,
 		Holder: func(context.Context, string) (string, bool, error) { return "", false, nil },
 		Watch:  func(string, string) {},
+		Asked:  func(string) {},
 		Cleanup: []runner.Cleanup{
 			{What: "probes", Do: func(context.Context) error { return d.closeProbes() }},
 			{What: "stores", Do: d.closeStores},
@@ -149,16 +151,16 @@ func (d *Drill) Run(ctx context.Context) (_ *Ending, err error) {
 	if err := d.openJournal(); err != nil {
 		return d.giveUp(ctx, err)
 	}
+	header, err := d.writeExperiment() // before the first record: what a record may name stands in it
+	if err != nil {
+		return d.giveUp(ctx, err)
+	}
 	for _, open := range d.parts() {
 		if err := open(ctx); err != nil {
 			return d.giveUp(ctx, err)
 		}
 	}
 	if err := d.makeInjectors(); err != nil {
-		return d.giveUp(ctx, err)
-	}
-	header, err := d.writeExperiment()
-	if err != nil {
 		return d.giveUp(ctx, err)
 	}
 	observe, end := d.o.Begin(d.e, strings.Join(d.notices, "; "), d.clock)

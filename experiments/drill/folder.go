@@ -1,9 +1,12 @@
 package drill
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,6 +14,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -42,15 +46,55 @@ func (d *Drill) openFolder() (err error) {
 	if d.dir, err = filepath.Abs(dir); err != nil {
 		return fmt.Errorf("make the run's folder: %w", err)
 	}
-	return nil
+	return d.trustFolder()
 }
+
+// trustFolder refuses a folder in which the watchdog would not believe the journal.
+func (d *Drill) trustFolder() error {
+	err := undo.Trusted(d.dir)
+	said := new(undo.UntrustedError)
+	switch {
+	case errors.As(err, &said) && d.o.Trust:
+		d.o.Notify(fmt.Sprintf("lockdrill: --trust: %v; whoever can write there decides what this run's watchdog undoes", said))
+		return nil
+	case errors.As(err, &said):
+		return &Error{Refused, fmt.Errorf("%s: refused: %w: name a new folder in it with --out, or say --trust", d.e.Name, said)}
+	}
+	return err
+}
+
+// Finished reports whether the history in a run's folder has its end, and that end says that everything was cleaned up.
+func Finished(dir string) (bool, error) {
+	f, err := os.Open(filepath.Join(dir, HistoryFile))
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	tail, err := io.ReadAll(io.NewSectionReader(f, max(0, info.Size()-tailBytes), tailBytes))
+	if err != nil {
+		return false, err
+	}
+	lines := bytes.Split(bytes.TrimSpace(tail), []byte("\n"))
+	var last struct {
+		Kind history.Kind
+		Note history.Note
+	}
+	return json.Unmarshal(lines[len(lines)-1], &last) == nil && last.Kind == history.RunEnd && last.Note.OK, nil
+}
+
+// tailBytes is more than a history's last line has.
+const tailBytes = 1 << 16
 
 // linkLatest points runs/latest at the run. It is a convenience: where links cannot be made, there is none.
 func (d *Drill) linkLatest() {
 	if d.o.Out != "" {
 		return
 	}
-	link := filepath.Join(filepath.Dir(d.dir), "latest")
+	link := filepath.Join(filepath.Dir(d.dir), undo.Latest)
 	tmp := link + ".new"
 	_ = os.Remove(tmp)
 	if os.Symlink(filepath.Base(d.dir), tmp) == nil {

@@ -36,7 +36,7 @@ func reverters(runnerDead bool, at Cluster) map[string]undo.Reverter {
 			if err != nil {
 				return err
 			}
-			return testbed.EndPods(ctx, r)
+			return testbed.EndPods(ctx, r, at.Kubeconfig != "")
 		},
 	})
 	return all

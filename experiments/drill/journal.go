@@ -31,14 +31,24 @@ func (d *Drill) openJournal() (err error) {
 	if err != nil {
 		return err
 	}
-	d.watchdog, err = startWatchdog(d.dir, d.o.Notify)
+	var how []string
+	if d.o.Trust {
+		how = append(how, "--trust")
+	}
+	if d.cluster != nil && d.cluster.Kubeconfig != "" { // named by this run, and not by its journal alone
+		how = append(how, "--kubeconfig", d.cluster.Kubeconfig)
+	}
+	d.watchdog, err = startWatchdog(d.dir, d.o.Notify, how...)
 	return err
 }
 
 // conclude ends the journal of a run that came to a drill. broke is why the drill has no end of its own, such as a full disk: then the
-// history does not say what is left, and the end must.
+// history does not say what is left, and the end must. A journal that was lost on the way is such an end.
 func (d *Drill) conclude(broke error) (*Ending, error) {
 	left := d.endJournal()
+	if broke == nil {
+		broke = left.Lost
+	}
 	switch {
 	case broke == nil:
 		return left, nil
@@ -52,11 +62,26 @@ func (d *Drill) conclude(broke error) (*Ending, error) {
 type Ending struct {
 	Dir     string // of the run
 	Journal undo.Content
-	Err     error // the journal cannot be read
+	Err     error        // the journal cannot be read
+	Lost    error        // the journal was lost while the drill went on: what is left is said from memory
+	Memory  []undo.Entry // then: what the runner has not undone
 }
 
 // Left reports whether not everything is undone, for all that is known.
-func (e *Ending) Left() bool { return e.Err != nil || !e.Journal.Closed }
+func (e *Ending) Left() bool {
+	if e.Lost != nil {
+		return len(e.Memory) > 0
+	}
+	return e.Err != nil || !e.Journal.Closed
+}
+
+// Open lists what is not undone.
+func (e *Ending) Open() []undo.Entry {
+	if e.Lost != nil {
+		return e.Memory
+	}
+	return e.Journal.Open()
+}
 
 // ByWatchdog reports whether the watchdog had to undo anything.
 func (e *Ending) ByWatchdog() bool {
@@ -65,7 +90,11 @@ func (e *Ending) ByWatchdog() bool {
 
 // endJournal waits for the watchdog, which undoes what the run could not.
 func (d *Drill) endJournal() *Ending {
+	lost := d.journal.Check()
 	d.watchdog.Close()
+	if lost != nil {
+		return &Ending{Dir: d.dir, Lost: lost, Memory: d.journal.Open()}
+	}
 	c, err := undo.Read(filepath.Join(d.dir, undo.File))
 	return &Ending{Dir: d.dir, Journal: c, Err: err}
 }
@@ -138,6 +167,20 @@ func guardTargets(notify func(string), e *experiments.Experiment, parent string)
 func Runs(h undo.Header) bool {
 	alive, err := h.Runner.Lives()
 	return err == nil && alive
+}
+
+// WithoutJournal lists the folders of runs that did not come to their end and have no journal.
+func WithoutJournal(parent string) []string {
+	var dirs []string
+	entries, _ := os.ReadDir(parent) // none: no runs
+	for _, entry := range entries {
+		dir := filepath.Join(parent, entry.Name())
+		_, err := os.Lstat(filepath.Join(dir, undo.File))
+		if finished, unread := Finished(dir); entry.IsDir() && errors.Is(err, fs.ErrNotExist) && unread == nil && !finished {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
 }
 
 // Journals lists the folders below the given ones that have a journal, each once: links to runs, such as latest, are no runs.

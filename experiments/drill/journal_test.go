@@ -2,6 +2,7 @@ package drill
 
 import (
 	"bytes"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/undo"
+	"github.com/lockdrill/lockdrill/history"
 )
 
 // leftBy makes the folder of a run whose journal has the records; the journal is the runner's until it is closed.
@@ -24,6 +26,7 @@ func leftBy(t *testing.T, dir string, h undo.Header, records ...undo.Record) *un
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	h.Nonce = testNonce
 	j, err := undo.Create(filepath.Join(dir, undo.File), h)
 	if err != nil {
 		t.Fatal(err)
@@ -45,10 +48,14 @@ func dead(t *testing.T) undo.Process {
 	return p
 }
 
-// sleeper is a process in a group of its own.
+// testNonce is that of the runs that leftBy makes.
+const testNonce = "nonce"
+
+// sleeper is a process of such a run, in a group of its own.
 func sleeper(t *testing.T) (*exec.Cmd, undo.Process) {
 	t.Helper()
 	child := exec.Command("sleep", "600")
+	child.Env = append(os.Environ(), undo.MarkEnv+"="+testNonce+"/"+rand.Text())
 	child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
@@ -122,7 +129,7 @@ func TestTheWatchdogDoesNotWaitForARunnerThatHangs(t *testing.T) {
 	var log bytes.Buffer
 	over := make(chan error, 1)
 	go func() {
-		over <- Watch(t.Context(), dir, read, func(r undo.Report, err error) { fmt.Fprintf(&log, "%+v %v\n", r, err) })
+		over <- Watch(t.Context(), dir, read, Watching{Report: func(r undo.Report, err error) { fmt.Fprintf(&log, "%+v %v\n", r, err) }})
 	}()
 	select {
 	case <-reaped:
@@ -148,33 +155,136 @@ func TestTheWatchdogDoesNotWaitForARunnerThatHangs(t *testing.T) {
 	}
 }
 
-// A watchdog whose journal is closed or gone has no purpose any more, even if the runner goes on.
+// A watchdog whose journal is closed has no purpose any more, even if the runner goes on.
 func TestTheWatchdogLeavesWithItsPurpose(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(dir string, j *undo.Journal) error{
-		"closed": func(_ string, j *undo.Journal) error { return j.Close() },
-		"gone":   func(dir string, _ *undo.Journal) error { return os.Remove(filepath.Join(dir, undo.File)) },
+	dir := t.TempDir()
+	j := leftBy(t, dir, undo.Header{Run: "r", Deadline: time.Now().Add(time.Hour)})
+	w := watched(t, dir)
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.left(t); err != nil || w.log.Len() > 0 {
+		t.Errorf("%v, %s", err, &w.log)
+	}
+}
+
+// It stays with the journal that it has opened: one that loses its name, with its folder or to another file, is undone when the runner is
+// dead.
+func TestTheWatchdogUndoesAJournalWithoutAName(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(dir string) error{
+		"removed":        func(dir string) error { return os.Remove(filepath.Join(dir, undo.File)) },
+		"folder removed": os.RemoveAll,
+		"replaced": func(dir string) error {
+			file := filepath.Join(dir, undo.File)
+			return errors.Join(os.WriteFile(file+".new", nil, 0o600), os.Rename(file+".new", file))
+		},
 	} {
-		dir := t.TempDir()
-		j := leftBy(t, dir, undo.Header{Run: "r", Deadline: time.Now().Add(time.Hour)})
-		read, write := io.Pipe()
-		over := make(chan error, 1)
-		var log bytes.Buffer
-		go func() {
-			over <- Watch(t.Context(), dir, read, func(r undo.Report, err error) { fmt.Fprintf(&log, "%+v %v\n", r, err) })
-		}()
-		if err := end(dir, j); err != nil {
+		dir := filepath.Join(t.TempDir(), "run")
+		child, self := sleeper(t)
+		reaped := make(chan error, 1)
+		go func() { reaped <- child.Wait() }()
+		j := leftBy(t, dir, undo.Header{Run: "r", Deadline: time.Now().Add(time.Hour)}, undo.Record{Kind: undo.StandReplica, Process: &self})
+		w := watched(t, dir)
+		if err := lose(dir); err != nil {
 			t.Fatal(err)
 		}
-		select {
-		case err := <-over:
-			if err != nil || log.Len() > 0 {
-				t.Errorf("%s: %v, %s", name, err, &log)
-			}
-		case <-time.After(20 * time.Second):
-			t.Errorf("%s: the watchdog stays", name)
+		_ = j.Close() // gives the lock back, as a death does
+		_ = w.runner.Close()
+		if err := w.left(t); err != nil {
+			t.Errorf("%s: %v\n%s", name, err, &w.log)
 		}
-		_ = write.Close()
+		select {
+		case <-reaped:
+		default:
+			if alive, err := self.Lives(); err != nil || alive {
+				t.Errorf("%s: the replica lives (%v)\n%s", name, err, &w.log)
+			}
+		}
+	}
+}
+
+// A runner that stands still gives its faults no more than their own time: they are over within twice that. One that is at work has the
+// time that confirming and undoing take.
+func TestAStalledRunnersFaultsEndInTheirTime(t *testing.T) {
+	t.Parallel()
+	const lasts = 2 * time.Second
+	for _, stalled := range []bool{true, false} {
+		dir := t.TempDir()
+		child, self := sleeper(t)
+		reaped := make(chan error, 1)
+		go func() { reaped <- child.Wait() }()
+		began := time.Now()
+		leftBy(t, dir, undo.Header{Run: "r", Runner: undo.Find(os.Getpid()), Deadline: began.Add(time.Hour)}, undo.Record{
+			Kind: undo.StandReplica, Process: &self, Ends: began.Add(lasts), Until: began.Add(time.Hour),
+			Shot: history.Event{Fault: &history.Fault{Declared: int64(lasts)}},
+		})
+		w := watched(t, dir)
+		done := make(chan struct{})
+		if !stalled {
+			go func() {
+				for tick := time.NewTicker(beatEvery); ; {
+					select {
+					case <-tick.C:
+						_, _ = w.runner.Write([]byte("."))
+					case <-done:
+						return
+					}
+				}
+			}()
+		}
+		over := time.NewTimer(2 * lasts)
+		select {
+		case <-reaped:
+			if took := time.Since(began); !stalled || took < lasts {
+				t.Errorf("stalled %t: the fault was ended after %s", stalled, took)
+			}
+		case <-over.C:
+			if stalled {
+				t.Errorf("after %s the fault is still there", 2*lasts)
+			}
+		}
+		close(done)
+		_ = w.runner.Close()
+	}
+}
+
+// watching is a watchdog at work.
+type watching struct {
+	runner *io.PipeWriter
+	over   chan error
+	log    bytes.Buffer
+}
+
+// watched starts a watchdog and returns once it has opened the journal: before that it reads no sign of life.
+func watched(t *testing.T, dir string) *watching {
+	t.Helper()
+	read, write := io.Pipe()
+	w := &watching{runner: write, over: make(chan error, 1)}
+	journal, err := undo.Open(dir, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer journal.Close()
+		w.over <- Watching{Report: func(r undo.Report, err error) {
+			if len(r.Outcomes) > 0 || err != nil {
+				fmt.Fprintf(&w.log, "%+v %v\n", r, err)
+			}
+		}}.watch(t.Context(), dir, journal, read)
+	}()
+	return w
+}
+
+func (w *watching) left(t *testing.T) error {
+	t.Helper()
+	select {
+	case err := <-w.over:
+		return err
+	case <-time.After(20 * time.Second):
+		t.Fatal("the watchdog stays")
+		return nil
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -196,7 +195,7 @@ func (d *Drill) notifyUnmade(ctx context.Context) {
 	steady := func(e history.Event) bool {
 		return e.Kind == history.RunPhase && e.Phase.Holds != nil && *e.Phase.Holds
 	}
-	if d.e.Kubernetes.Pods != experiments.PodsApply || d.log == nil || slices.ContainsFunc(d.log.Since(0), steady) {
+	if d.e.Kubernetes.Pods != experiments.PodsApply || d.log == nil || d.log.Any(0, steady) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, unmadeWithin)

@@ -76,7 +76,7 @@ func (s *stores) openLocks(ctx context.Context) (err error) {
 		}
 	}
 	s.looks, s.names = append(s.looks, keys.Close), append(s.names, keys.Name)
-	s.cfg.Watch = keys.Watch
+	s.cfg.Watch, s.cfg.Asked = keys.Expect, keys.Asked
 	s.cfg.Holder = func(ctx context.Context, key string) (string, bool, error) {
 		epoch, _, ok, err := keys.Holder(ctx, key)
 		return epoch, ok, err

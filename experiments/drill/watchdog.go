@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -21,8 +21,10 @@ const (
 	byWatchdog     = "watchdog"
 	watchdogWithin = time.Minute // for its end after the runner's: longer only where undoing hangs, and then it goes on alone
 
-	watchEvery   = time.Second      // how often it looks for what is overdue
-	hungEvery    = 10 * time.Second // and after it could not end all of that
+	beatEvery    = 100 * time.Millisecond // how often the runner says that it is at work
+	stalledAfter = 4 * beatEvery          // without a sign of life it hangs: its faults have the time that was declared for them
+	watchEvery   = time.Second            // how often the watchdog looks for what is overdue while the runner is at work
+	hungEvery    = 10 * time.Second       // and after it could not end all of that
 	busyEvery    = 200 * time.Millisecond
 	busyWithin   = 30 * time.Second // somebody else is undoing
 	watchdogLeft = 20               // its exit status where something is left
@@ -32,12 +34,14 @@ const (
 // watchdog is the runner's handle of the process that undoes what a dead runner has left.
 type watchdog struct {
 	runner *os.File // the write end of a pipe that nobody else has: its end is the runner's
+	beats  sync.WaitGroup
 	done   chan struct{}
 	log    string
 }
 
 // startWatchdog starts it in a session of its own: what ends the runner's process group, a terminal or a job of a CI, leaves it alone.
-func startWatchdog(dir string, notify func(string)) (*watchdog, error) {
+// args say how it undoes.
+func startWatchdog(dir string, notify func(string), args ...string) (*watchdog, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("start watchdog: find the own binary: %w", err)
@@ -53,13 +57,14 @@ func startWatchdog(dir string, notify func(string)) (*watchdog, error) {
 		return nil, fmt.Errorf("start watchdog: %w", err)
 	}
 	defer read.Close()
-	cmd := exec.Command(self, "watchdog", dir)
+	cmd := exec.Command(self, append([]string{"watchdog", dir}, args...)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = string(filepath.Separator), log, log, []*os.File{read}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start watchdog: %w", errors.Join(err, write.Close(), os.Remove(w.log)))
 	}
 	w.runner = write
+	w.beats.Go(w.beat)
 	go func() {
 		defer close(w.done)
 		_ = cmd.Wait()
@@ -70,12 +75,24 @@ func startWatchdog(dir string, notify func(string)) (*watchdog, error) {
 	return w, nil
 }
 
+// beat tells the watchdog that the runner is at work, until the pipe is closed at either end.
+func (w *watchdog) beat() {
+	tick := time.NewTicker(beatEvery)
+	defer tick.Stop()
+	for range tick.C {
+		if _, err := w.runner.Write([]byte{'.'}); err != nil {
+			return
+		}
+	}
+}
+
 // Close tells the watchdog that the runner is done, and waits for it. A watchdog that was never started has nothing to close.
 func (w *watchdog) Close() {
 	if w == nil {
 		return
 	}
 	_ = w.runner.Close()
+	w.beats.Wait()
 	limit := time.NewTimer(watchdogWithin)
 	defer limit.Stop()
 	select {
@@ -92,45 +109,79 @@ func dropEmpty(path string) {
 	}
 }
 
+// Watching says how a watchdog undoes what is left, and who is told.
+type Watching struct {
+	Cluster Cluster
+	Trust   bool // also a journal that somebody else may have written
+	Report  func(undo.Report, error)
+}
+
 // Watch is the process that a run starts to outlive it. It ends what is overdue while the runner lives, and everything when it does not;
-// runner is at its end when the runner is. report is told what was undone. A Dirty error: something is left.
-func Watch(ctx context.Context, dir string, runner io.Reader, report func(undo.Report, error)) error {
-	over := make(chan struct{})
-	go func() { // ends with the runner, or with this process
-		_, _ = io.Copy(io.Discard, runner)
-		close(over)
-	}()
+// runner gives signs of life, and is at its end when the runner is. A Dirty error: something is left. It stays with the journal that it
+// has opened, also when that has lost its name.
+func Watch(ctx context.Context, dir string, runner io.Reader, w Watching) error {
 	defer dropEmpty(filepath.Join(dir, WatchdogLog))
-	path := filepath.Join(dir, undo.File)
-	tick := time.NewTicker(watchEvery)
+	journal, err := undo.Open(dir, w.Trust)
+	if err != nil {
+		return err
+	}
+	defer journal.Close()
+	return w.watch(ctx, dir, journal, runner)
+}
+
+func (w Watching) watch(ctx context.Context, dir string, journal *undo.Found, runner io.Reader) error {
+	beats, over := make(chan struct{}, 1), make(chan struct{})
+	go listen(runner, beats, over)
+	tick := time.NewTicker(beatEvery)
 	defer tick.Stop()
+	last := time.Now()
+	next := last.Add(watchEvery)
 	for {
 		select {
 		case <-over:
-			return takeOver(ctx, dir, report)
+			return w.takeOver(ctx, dir, journal)
+		case <-beats:
+			last = time.Now()
+			continue
 		case <-tick.C:
 		}
-		r, err := undo.Overdue(ctx, path, reverters(false, Cluster{}), byWatchdog, time.Now())
-		if r.Closed || errors.Is(err, fs.ErrNotExist) {
+		stalled := time.Since(last) > stalledAfter
+		if !stalled && time.Now().Before(next) || stalled && time.Now().Before(next.Add(beatEvery-watchEvery)) {
+			continue
+		}
+		r, err := journal.Overdue(ctx, reverters(false, w.Cluster), byWatchdog, time.Now(), stalled)
+		if r.Closed {
 			return nil
 		}
-		report(r, err)
-		tick.Reset(watchEvery)
+		w.Report(r, err)
+		next = time.Now().Add(watchEvery)
 		if err != nil || len(r.Left()) > 0 {
-			tick.Reset(hungEvery)
+			next = time.Now().Add(hungEvery)
+		}
+	}
+}
+
+// listen passes on the runner's signs of life, as many as are taken. It ends with the runner, or with this process.
+func listen(runner io.Reader, beats chan<- struct{}, over chan<- struct{}) {
+	defer close(over)
+	buf := make([]byte, 512)
+	for {
+		if _, err := runner.Read(buf); err != nil {
+			return
+		}
+		select {
+		case beats <- struct{}{}:
+		default:
 		}
 	}
 }
 
 // takeOver undoes everything that a dead runner has left, and tries again where that fails.
-func takeOver(ctx context.Context, dir string, report func(undo.Report, error)) error {
+func (w Watching) takeOver(ctx context.Context, dir string, journal *undo.Found) error {
 	pause := busyEvery
 	for n := 1; ; n++ {
-		r, err := recoverWhenFree(ctx, dir, byWatchdog, Cluster{})
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		report(r, err)
+		r, err := recoverWhenFree(ctx, dir, journal, byWatchdog, w.Cluster)
+		w.Report(r, err)
 		if err == nil && len(r.Left()) == 0 || errors.Is(err, undo.ErrBusy) { // who is at it so long is at it
 			return nil
 		}
@@ -142,10 +193,16 @@ func takeOver(ctx context.Context, dir string, report func(undo.Report, error)) 
 	}
 }
 
-// Recover undoes what a run has left whose runner is dead; at says how its cluster is reached from here.
-func Recover(ctx context.Context, dir string, at Cluster) (undo.Report, error) {
-	r, err := recoverWhenFree(ctx, dir, "recover", at)
-	if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, undo.ErrBusy) && !r.Closed {
+// Recover undoes what a run has left whose runner is dead; at says how its cluster is reached from here, trust that the journal is
+// believed whoever may have written it.
+func Recover(ctx context.Context, dir string, at Cluster, trust bool) (undo.Report, error) {
+	journal, err := undo.Open(dir, trust)
+	if err != nil {
+		return undo.Report{}, err
+	}
+	defer journal.Close()
+	r, err := recoverWhenFree(ctx, dir, journal, "recover", at)
+	if !errors.Is(err, undo.ErrBusy) && !r.Closed {
 		dropEmpty(filepath.Join(dir, WatchdogLog))
 	}
 	return r, err
@@ -153,13 +210,13 @@ func Recover(ctx context.Context, dir string, at Cluster) (undo.Report, error) {
 
 // recoverWhenFree undoes what is left, and removes the folder of the stores; it waits for another process that is at it, or that is
 // still dying.
-func recoverWhenFree(ctx context.Context, dir, by string, at Cluster) (undo.Report, error) {
+func recoverWhenFree(ctx context.Context, dir string, journal *undo.Found, by string, at Cluster) (undo.Report, error) {
 	limit := time.NewTimer(busyWithin)
 	defer limit.Stop()
 	again := time.NewTicker(busyEvery)
 	defer again.Stop()
 	for {
-		r, err := undo.Recover(ctx, filepath.Join(dir, undo.File), reverters(true, at), by)
+		r, err := journal.Recover(ctx, reverters(true, at), by)
 		if err == nil && len(r.Left()) == 0 {
 			_ = removeFolder(filepath.Join(dir, storesFolder)) // not empty: there is more than was written down
 		}

@@ -11,26 +11,28 @@ import (
 type kind struct {
 	word string
 	made func(form, via string) Spec
+	says string // what it is, in a sentence, for whoever reads the word
 }
 
 // kinds is the table, in the order in which files and messages list them.
 func kinds() []kind {
 	return []kind{
-		{"kill", newKill},
-		{"pause", newPause},
-		{"renew_failures", failing(lockcore.OpRenew)},
-		{"acquire_failures", failing(lockcore.OpAcquire)},
-		{"release_failures", failing(lockcore.OpRelease)},
-		{"latency", newLatency},
-		{"jitter", newJitter},
-		{"bandwidth", newBandwidth},
-		{"black_hole", cutting(Hole)},
-		{"reset", cutting(Reset)},
-		{"slow_close", newSlowClose},
-		{"down", cutting(Down)},
-		{"store", newStore},
-		{"delete_key", newDeleteKey},
-		{"clock", newClock},
+		{"kill", newKill, "SIGKILL of the replica that holds a lock, at a chosen moment of the lease: its keys are left to their ttl; of a pod, by one of three forms"},
+		{"pause", newPause, "SIGSTOP of a replica for a while, then SIGCONT: a long garbage collection; do: pause of the store is CLIENT PAUSE"},
+		{"renew_failures", failing(lockcore.OpRenew), "renewals go wrong, by count, share or time: error, timeout, delay or lost_reply, in the replica or on the way to the store"},
+		{"acquire_failures", failing(lockcore.OpAcquire), "acquires go wrong, as renew_failures"},
+		{"release_failures", failing(lockcore.OpRelease), "releases go wrong, as renew_failures"},
+		{"latency", newLatency, "requests, replies or both are delayed, give or take a jitter, by a proxy between replica and store"},
+		{"jitter", newJitter, "requests or replies are delayed by anything from nothing to twice as much as given"},
+		{"bandwidth", newBandwidth, "no more than so many kB a second get through"},
+		{"black_hole", cutting(Hole), "nothing gets through, and connections stay open: calls hang"},
+		{"reset", cutting(Reset), "connections are reset"},
+		{"slow_close", newSlowClose, "connections that one side has closed stay open for the other"},
+		{"down", cutting(Down), "nobody listens where the replica reaches the store: connections are refused"},
+		{"store", newStore, "the locks' store itself: pause, freeze, restart, stop, flush or failover; never the ledger"},
+		{"delete_key", newDeleteKey, "the key of a held lock vanishes, or carries a token that nobody knows (to: stranger)"},
+		{"clock", newClock, "the wall clock of a replica's lock core is off"},
+		{"starve", newStarve, "a replica stands still for a share of each period: the processor is taken from it by SIGSTOP and SIGCONT"},
 	}
 }
 
@@ -41,6 +43,16 @@ func Kinds() []string {
 		words = append(words, k.word)
 	}
 	return words
+}
+
+// Meaning is what faults of a kind are, in a sentence; "" = there is no such kind.
+func Meaning(word string) string {
+	for _, k := range kinds() {
+		if k.word == word {
+			return k.says
+		}
+	}
+	return ""
 }
 
 // New is a fault of that kind with its defaults, or nil.

@@ -27,6 +27,7 @@ func simulations() map[string]simulation {
 			not:     map[string]string{fault.Graceful: "a pod that is asked to stop, and takes its time, is not simulated"},
 			simpler: map[string]string{fault.ForceDelete: "it is rehearsed as a death at the call: a process that outlives its pod's object, or hands over, is not simulated"}},
 		"pause":            {do: (*shot).pause},
+		"starve":           {do: (*shot).starve},
 		"renew_failures":   burst,
 		"acquire_failures": burst,
 		"release_failures": burst,
@@ -112,6 +113,47 @@ func (s *shot) pause() {
 			}
 			s.confirm(history.Span{From: s.applied.To, To: s.w.Now()},
 				history.Fault{Hits: 1, Expected: int64(lasts), Observed: s.w.Now() - s.applied.To})
+		})
+	})
+}
+
+// starve lets the victim stand still for its share of each period.
+func (s *shot) starve() {
+	victim, lasts, f := s.e.Fault.Victim, s.f.For, s.f.Spec.(*fault.Starve)
+	var stood time.Duration
+	var turn func()
+	turn = func() {
+		left := time.Duration(s.began + int64(lasts) - s.w.Now())
+		if s.done || s.over || left <= 0 || !s.w.Pause(victim) {
+			return
+		}
+		now := min(f.Stood(), left)
+		s.w.After(now, func() {
+			s.w.Resume(victim)
+			stood += now
+			s.w.After(f.Period-f.Stood(), turn)
+		})
+	}
+	s.apply(callTakes, func() string {
+		if !s.w.Alive(victim) {
+			return "starve " + victim + ": it is gone"
+		}
+		s.undo = func() { s.w.Resume(victim) }
+		turn()
+		return ""
+	}, func() {
+		s.w.After(lasts-callTakes, func() {
+			if !s.w.Alive(victim) {
+				s.void("moved", victim+" died during the fault")
+				s.revert()
+				return
+			}
+			saw := history.Fault{Hits: 1, Expected: int64(f.Share * float64(lasts)), Observed: int64(stood)}
+			if saw.Observed*10 < saw.Expected*8 { // another fault had it
+				s.unconfirmed(victim + " was stopped by somebody else")
+				return
+			}
+			s.confirm(history.Span{From: s.applied.To, To: s.w.Now()}, saw)
 		})
 	})
 }

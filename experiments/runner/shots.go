@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -140,7 +139,8 @@ func (s *shots) writeDown(ctx context.Context, r *run, inj Injector, intent hist
 		return flown{}, err
 	}
 	rec.Kind, rec.Shot = intent.Fault.Kind, intent
-	rec.Until = time.Now().UTC().Add(time.Duration(intent.Fault.Declared) + confirmWithin + within(inj, intent) + cleanupWithin)
+	rec.Ends = time.Now().UTC().Add(time.Duration(intent.Fault.Declared))
+	rec.Until = rec.Ends.Add(confirmWithin + within(inj, intent) + cleanupWithin)
 	f := flown{rec: rec, shot: intent}
 	if f.id, err = r.Journal.Intend(rec); err != nil {
 		return flown{}, fmt.Errorf("not injected: %w", err)
@@ -190,9 +190,9 @@ func (s *shots) strike(ctx context.Context, r *run, inj Injector, f flown) bool 
 func (s *shots) revert(ctx context.Context, r *run, f flown) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupWithin)
 	defer cancel()
-	early := r.Journal.Mark(f.id, undo.UndoIntent, "")
+	_ = r.Journal.Mark(f.id, undo.UndoIntent, "") // a journal that is lost ends the run, and keeps no fault alive
 	span, err := r.Injectors[f.shot.Fault.Kind].Revert(ctx, f.rec)
-	if err = errors.Join(err, early); err != nil {
+	if err != nil {
 		return err
 	}
 	s.drop(f)
@@ -218,7 +218,7 @@ func (s *shots) giveUp(r *run, f flown, err error) {
 
 // tells reports that the end of the fault is in the history already, from where it was done.
 func (r *run) tells(shot history.Event) bool {
-	return slices.ContainsFunc(r.Log.Since(int(shot.N)), func(e history.Event) bool {
+	return r.Log.Any(int(shot.N), func(e history.Event) bool {
 		return e.Kind == history.FaultReverted && e.Op == shot.Op
 	})
 }

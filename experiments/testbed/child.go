@@ -31,6 +31,7 @@ type child struct {
 	cmd     *exec.Cmd
 	replica history.Replica
 	started history.Span
+	self    undo.Process
 	record  int // in the journal
 
 	stdin, stdout, stderr *os.File
@@ -156,7 +157,12 @@ func (c *child) await() {
 	c.fleet.deliver.Lock()
 	c.fleet.o.OnExit(c.exit)
 	c.fleet.deliver.Unlock()
-	_ = c.fleet.o.Journal.Mark(c.record, undo.Undone, "") // what cannot be written down keeps the journal open, which says so
+	// What cannot be written down keeps the journal open, which says so.
+	if err := c.fleet.gone(c.self); err != nil {
+		_ = c.fleet.o.Journal.Mark(c.record, undo.Dirty, err.Error())
+	} else {
+		_ = c.fleet.o.Journal.Mark(c.record, undo.Undone, "")
+	}
 }
 
 // closePipes closes the runner's ends, and drops a file of standard error that stayed empty.
@@ -218,7 +224,9 @@ func (c *child) line(line []byte, long bool) {
 		return
 	}
 	now := c.fleet.o.Clock()
-	e, err := claim(line, c.replica, c.fleet.o.Origin)
+	c.fleet.deliver.Lock()
+	defer c.fleet.deliver.Unlock()
+	e, err := claim(c.fleet.parser, line, c.replica, c.fleet.o.Origin)
 	if err == nil && e.To > now {
 		err = fmt.Errorf("stamped %d ns after it was received", e.To-now)
 	}
@@ -231,8 +239,6 @@ func (c *child) line(line []byte, long bool) {
 	}
 	c.exit.Lines++
 	c.last = max(c.last, e.To)
-	c.fleet.deliver.Lock()
-	defer c.fleet.deliver.Unlock()
 	c.fleet.o.OnEvent(e)
 }
 

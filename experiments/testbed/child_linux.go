@@ -10,9 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// childAttributes: a process group of its own (a terminal's Ctrl-C reaches the runner first), and death with the runner.
+// childAttributes: a session of its own, and so a process group (a terminal's Ctrl-C reaches the runner first), and death with the
+// runner. What a replica starts stays in its session, unless it asks for one of its own.
 func childAttributes() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }
 
 // reap waits until the process is dead, ends what is left of its group, and collects it. The collecting is done under mu:

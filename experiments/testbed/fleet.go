@@ -49,7 +49,8 @@ type Exit struct {
 type Fleet struct {
 	o       FleetOptions
 	spawner *spawner
-	deliver sync.Mutex // held during OnEvent and OnExit
+	deliver sync.Mutex // held during OnEvent and OnExit, and guards parser
+	parser  *history.Parser
 
 	mu       sync.Mutex
 	children map[string]*child // by incarnation, dead ones too: an incarnation is never used again
@@ -65,7 +66,7 @@ var (
 
 // NewFleet returns an empty fleet. Its owner calls Stop.
 func NewFleet(o FleetOptions) *Fleet {
-	return &Fleet{o: o, spawner: newSpawner(), children: map[string]*child{}}
+	return &Fleet{o: o, spawner: newSpawner(), parser: history.NewParser(), children: map[string]*child{}}
 }
 
 // Start starts a replica and writes it its configuration; it does not wait until the replica is ready. The span is the bracket
@@ -97,7 +98,8 @@ func (f *Fleet) Start(ctx context.Context, c protocol.Configure) (history.Replic
 // spawn starts the process with its three pipes.
 func (f *Fleet) spawn(c protocol.Configure) (*child, error) {
 	cmd := exec.Command(f.o.Command[0], f.o.Command[1:]...)
-	cmd.Env = append(os.Environ(), f.o.Env...)
+	mark := f.o.Journal.MarkOf(c.Incarnation)
+	cmd.Env = append(append(os.Environ(), f.o.Env...), undo.MarkEnv+"="+mark)
 	inR, inW, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -128,6 +130,7 @@ func (f *Fleet) spawn(c protocol.Configure) (*child, error) {
 		return nil, err
 	}
 	self := undo.Find(cmd.Process.Pid)
+	self.Mark, ch.self = mark, self
 	ch.replica = history.Replica{Name: c.Name, Incarnation: c.Incarnation, PID: self.PID, Started: self.Started}
 	ch.record, err = f.o.Journal.Intend(undo.Record{Kind: undo.StandReplica, Process: &self})
 	if err != nil { // what is not written down must not be there
@@ -212,6 +215,16 @@ func (f *Fleet) Stop(ctx context.Context) error {
 	}
 	f.ended.Do(f.spawner.close)
 	return nil
+}
+
+// gone ends what a dead replica has started, and verifies that nothing of it is left.
+func (f *Fleet) gone(p undo.Process) error {
+	if p.Mark == "" {
+		return nil // no journal: a part that stands without a run
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), killLimit)
+	defer cancel()
+	return p.End(ctx)
 }
 
 // encode makes one line of a command.

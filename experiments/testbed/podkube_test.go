@@ -364,21 +364,26 @@ func killedApplier(t *testing.T, env *kubetest.Env, c *kube.Cluster) {
 	end := func(ctx context.Context, r undo.Record) error {
 		there := *r.Cluster
 		there.Kubeconfig, r.Cluster = way.Kubeconfig, &there
-		return EndPods(ctx, r)
+		return EndPods(ctx, r, false)
 	}
-	report, err := undo.Recover(t.Context(), path, map[string]undo.Reverter{undo.StandPods: end}, "recover")
+	found, err := undo.Open(filepath.Dir(path), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer found.Close()
+	report, err := found.Recover(t.Context(), map[string]undo.Reverter{undo.StandPods: end}, "recover")
 	if err != nil || len(report.Left()) > 0 || len(report.Outcomes) != 1 {
 		t.Fatalf("recover: %+v, %v", report, err)
 	}
 	if left := objectsOf(t, env, c, "killed"); left != "configmap" {
 		t.Errorf("left: %s, want the stranger's configmap", left)
 	}
-	if err := EndPods(t.Context(), report.Outcomes[0].Record); err != nil { // nothing is left to do
+	if err := EndPods(t.Context(), report.Outcomes[0].Record, false); err != nil { // nothing is left to do
 		t.Error(err)
 	}
 	another := *report.Outcomes[0].Record.Cluster
 	another.Kubeconfig, another.UID = way.Kubeconfig, "another"
-	if err := EndPods(t.Context(), undo.Record{Kind: undo.StandPods, Cluster: &another}); err == nil || !strings.Contains(err.Error(), "is another (UID") {
+	if err := EndPods(t.Context(), undo.Record{Kind: undo.StandPods, Cluster: &another}, false); err == nil || !strings.Contains(err.Error(), "is another (UID") {
 		t.Errorf("at another cluster: %v", err)
 	}
 }

@@ -230,13 +230,13 @@ func (s *PodStand) Close(ctx context.Context) error {
 }
 
 // EndPods undoes a record of StandPods, from any process that reaches the cluster: every object that is still the run's is removed, and
-// that they and the run's pods are gone is verified.
-func EndPods(ctx context.Context, r undo.Record) error {
+// that they and the run's pods are gone is verified. named says that the caller has named the kubeconfig, and not the record alone.
+func EndPods(ctx context.Context, r undo.Record, named bool) error {
 	if r.Cluster == nil || r.Cluster.Run == "" || r.Cluster.Namespace == "" {
 		return errors.New("remove pods: the record names no run or no namespace")
 	}
 	w := *r.Cluster
-	c, err := kube.Open(kube.Options{Kubeconfig: w.Kubeconfig, Context: w.Context, Namespace: w.Namespace})
+	c, err := kube.Open(kube.Options{Kubeconfig: w.Kubeconfig, Context: w.Context, Namespace: w.Namespace, Unproven: !named})
 	if err != nil {
 		return fmt.Errorf("remove pods: %w", err)
 	}

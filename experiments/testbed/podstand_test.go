@@ -248,7 +248,7 @@ func TestEndPodsRefusesAnotherServer(t *testing.T) {
 		{&undo.Cluster{Kubeconfig: config, Namespace: "drill"}, "names no run"},
 		{nil, "names no run"},
 	} {
-		if err := EndPods(t.Context(), undo.Record{Kind: undo.StandPods, Cluster: c.of}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := EndPods(t.Context(), undo.Record{Kind: undo.StandPods, Cluster: c.of}, false); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v", c.of, err)
 		}
 	}

@@ -111,6 +111,8 @@ func (r *redisServer) launch(ctx context.Context, client *redis.Client) (map[str
 		args = append(args, "no")
 	}
 	cmd := exec.Command(r.how.binary, append(args, r.args...)...)
+	mark := r.how.journal.MarkOf(r.name)
+	cmd.Env = append(os.Environ(), undo.MarkEnv+"="+mark)
 	cmd.Stdout, cmd.Stderr = &r.log, &r.log
 	cmd.WaitDelay = time.Second // what a wrapper has started may hold the log open
 	if err := r.how.spawner.start(cmd); err != nil {
@@ -122,6 +124,7 @@ func (r *redisServer) launch(ctx context.Context, client *redis.Client) (map[str
 		_ = cmd.Wait() // how it ended is in ProcessState
 	}()
 	r.cmd, r.done, r.self = cmd, done, undo.Find(cmd.Process.Pid)
+	r.self.Mark, r.self.Folder = mark, r.dir
 	self := r.self
 	if err := r.how.journal.Done(r.record, undo.Record{Kind: undo.StandServer, Folder: r.dir, Process: &self}); err != nil {
 		return nil, err
@@ -142,7 +145,7 @@ func (r *redisServer) makeFolder() error {
 	if r.record, err = r.how.journal.Intend(undo.Record{Kind: undo.StandServer, Folder: path}); err != nil {
 		return err
 	}
-	if err := os.Mkdir(path, 0o700); err != nil { // where there is one of that name, it is another's
+	if err := r.how.journal.MakeFolder(path); err != nil { // where there is one of that name, it is another's
 		return errors.Join(err, r.how.journal.Mark(r.record, undo.Undone, ""))
 	}
 	r.dir = path
@@ -261,11 +264,13 @@ func (r *redisServer) end(ctx context.Context) error {
 	return r.how.journal.Mark(r.record, undo.Undone, "")
 }
 
-// empty removes what is in a folder.
+// empty removes what is in a folder, but for what says whose it is.
 func empty(dir string) error {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
-		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+		if e.Name() != undo.NonceFile {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+		}
 	}
 	return err
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/lockdrill/lockdrill/experiments/undo"
 )
@@ -16,11 +15,11 @@ import (
 // folderPrefix begins the name of every folder that the testbed makes, and so of every one that may be removed with what is in it.
 const folderPrefix = "lockdrill-"
 
-// EndStand undoes a record of a replica or of a spawned server, from any process of this host: its process group is killed, if it is
-// still that very process, and its folder removed.
+// EndStand undoes a record of a replica or of a spawned server, from any process of this host: it is killed with all that it has
+// started, also where it is dead itself, and its folder removed.
 func EndStand(ctx context.Context, r undo.Record) error {
 	if r.Process != nil {
-		if err := endProcess(ctx, *r.Process); err != nil {
+		if err := r.Process.End(ctx); err != nil {
 			return err
 		}
 	}
@@ -31,22 +30,6 @@ func EndStand(ctx context.Context, r undo.Record) error {
 		return fmt.Errorf("remove folder %s: its name does not begin with %s: it is not one of a run", r.Folder, folderPrefix)
 	}
 	return removeAll(r.Folder)
-}
-
-// endProcess kills the process and what it has started, and waits until it is gone. SIGKILL ends a stopped process as well.
-func endProcess(ctx context.Context, p undo.Process) error {
-	alive, err := p.Lives()
-	if err != nil || !alive {
-		return err
-	}
-	target := p.PID
-	if group, err := syscall.Getpgid(p.PID); err == nil && group == p.PID {
-		target = -p.PID
-	}
-	if err := syscall.Kill(target, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
-		return fmt.Errorf("kill process %d: %w", p.PID, err)
-	}
-	return p.AwaitEnd(ctx)
 }
 
 // removeAll removes a folder and verifies that it is gone.

@@ -116,7 +116,7 @@ func TestStandsAreWrittenDown(t *testing.T) {
 	}
 	for i, pid := range []int{s.Ledger.PID, s.Locks.PID} {
 		e := c.Open()[i]
-		if r := e.Record; r.Kind != undo.StandServer || *r.Process != undo.Find(pid) || e.State != undo.Injected {
+		if r := e.Record; r.Kind != undo.StandServer || r.Process.PID != pid || r.Process.Started != undo.Find(pid).Started || r.Process.Mark == "" || r.Process.Folder != r.Folder || e.State != undo.Injected {
 			t.Errorf("record %+v of process %d", e, pid)
 		}
 		if _, err := os.Stat(e.Record.Folder); err != nil {

@@ -1,9 +1,11 @@
 package undo
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -13,8 +15,8 @@ import (
 // File is the journal's name in a run's folder.
 const File = "undo.jsonl"
 
-// Version of the journal's format.
-const Version = 1
+// Version of the journal's format. Version 1 had neither nonce nor marks; it is still undone, as far as it proves what the run made.
+const Version = 2
 
 // State is how far a record has come.
 type State string
@@ -34,6 +36,7 @@ type Header struct {
 	Experiment string    `json:"experiment"`
 	Targets    []string  `json:"targets,omitempty"` // what others may also use: "redis://host:port", "toxiproxy http://host:8474"; without secrets
 	Runner     Process   `json:"runner"`
+	Nonce      string    `json:"nonce,omitempty"`    // stands in the run's folders and in the marks of its processes
 	Hostname   string    `json:"hostname,omitempty"` // a label
 	Opened     time.Time `json:"opened"`
 	Deadline   time.Time `json:"deadline"` // wall time by which everything is undone, by the watchdog if the runner has not done it
@@ -56,10 +59,13 @@ type line struct {
 type Journal struct {
 	mu     sync.Mutex
 	file   *os.File
+	path   string
+	made   fs.FileInfo // the file, by more than its name
+	nonce  string
 	by     string
 	last   int
-	states map[int]State
-	err    error // the first failure to write: nothing may be changed any more
+	states map[int]Entry // in memory, whatever becomes of the file
+	err    error         // the first failure to write: nothing may be changed any more
 }
 
 // Create starts the journal of a run in a new file. The file's lock is held until Close: whoever wants to undo what the journal
@@ -70,8 +76,13 @@ func Create(path string, h Header) (*Journal, error) {
 		return nil, fmt.Errorf("create journal: %w", err)
 	}
 	h.V = Version
-	j := &Journal{file: f, by: "runner", states: map[int]State{}}
-	err = lockFile(f)
+	if h.Nonce == "" {
+		h.Nonce = rand.Text()
+	}
+	j := &Journal{file: f, path: path, nonce: h.Nonce, by: "runner", states: map[int]Entry{}}
+	if j.made, err = f.Stat(); err == nil {
+		err = lockFile(f)
+	}
 	if err == nil {
 		err = errors.Join(j.append(line{Header: &h}), syncFolder(filepath.Dir(path)))
 	}
@@ -81,6 +92,41 @@ func Create(path string, h Header) (*Journal, error) {
 	return j, nil
 }
 
+// MarkOf is the value of MarkEnv for a process of the run that is known by this name; "" of a nil Journal.
+func (j *Journal) MarkOf(name string) string {
+	if j == nil {
+		return ""
+	}
+	return j.nonce + "/" + name
+}
+
+// ErrLost: the journal can be relied on no more. The run has to end.
+var ErrLost = errors.New("the undo journal is lost")
+
+// Check reports ErrLost where the file is gone, is another one by now, or could not be written.
+func (j *Journal) Check() error {
+	if j == nil {
+		return nil
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.check()
+}
+
+func (j *Journal) check() error {
+	if j.err != nil {
+		return fmt.Errorf("%w: %w", ErrLost, j.err)
+	}
+	now, err := os.Lstat(j.path)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrLost, err)
+	case !os.SameFile(j.made, now):
+		return fmt.Errorf("%w: another file is %s now", ErrLost, j.path)
+	}
+	return nil
+}
+
 // Intend writes a record down before the change is made, and returns its number. Where it fails, the change must not be made.
 func (j *Journal) Intend(r Record) (id int, err error) {
 	if j == nil {
@@ -88,11 +134,14 @@ func (j *Journal) Intend(r Record) (id int, err error) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if err := j.check(); err != nil {
+		return 0, err
+	}
 	j.last++
 	if err := j.append(line{ID: j.last, State: Intent, At: time.Now().UTC(), By: j.by, Record: &r}); err != nil {
 		return 0, fmt.Errorf("write journal: %w", err)
 	}
-	j.states[j.last] = Intent
+	j.states[j.last] = Entry{ID: j.last, Record: r, State: Intent}
 	return j.last, nil
 }
 
@@ -112,43 +161,47 @@ func (j *Journal) mark(l line) error {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if l.State == Undone && j.states[l.ID] == Undone { // whoever closes something may do so again
+	if l.State == Undone && j.states[l.ID].State == Undone { // whoever closes something may do so again
 		return nil
 	}
 	l.At, l.By = time.Now().UTC(), j.by
+	e := j.states[l.ID] // also where it cannot be written: the run knows what it has undone
+	if e.State, e.Why = l.State, l.Why; l.Record != nil {
+		e.Record = *l.Record
+	}
+	j.states[l.ID] = e
 	if err := j.append(l); err != nil {
 		return fmt.Errorf("write journal: %w", err)
 	}
-	j.states[l.ID] = l.State
 	return nil
 }
 
-// Open lists the records that are not undone, latest first.
-func (j *Journal) Open() []int {
+// Open lists the records that are not undone, latest first, as far as the run knows: also after the journal was lost or closed.
+func (j *Journal) Open() []Entry {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.open()
 }
 
-func (j *Journal) open() []int {
-	var ids []int
+func (j *Journal) open() []Entry {
+	var left []Entry
 	for id := j.last; id > 0; id-- {
-		if s, ok := j.states[id]; ok && s != Undone {
-			ids = append(ids, id)
+		if e, ok := j.states[id]; ok && e.State != Undone {
+			left = append(left, e)
 		}
 	}
-	return ids
+	return left
 }
 
 // Close closes the journal if everything in it is undone, and gives its lock back in any case. The error says what is not undone.
 func (j *Journal) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	var err error
-	if ids := j.open(); len(ids) > 0 {
-		err = fmt.Errorf("close journal: %d of its records are not undone", len(ids))
-	} else {
-		err = j.append(line{Closed: true, At: time.Now().UTC(), By: j.by})
+	err := j.check()
+	if left := j.open(); len(left) > 0 {
+		err = errors.Join(err, fmt.Errorf("close journal: %d of its records are not undone", len(left)))
+	} else if j.err == nil { // also in a file that has no name any more: the watchdog has it open
+		err = errors.Join(err, j.append(line{Closed: true, At: time.Now().UTC(), By: j.by}))
 	}
 	return errors.Join(err, j.file.Close())
 }

@@ -22,7 +22,7 @@ func TestTheLockIsTheRunners(t *testing.T) {
 		t.Errorf("a second journal of one run: %v", err)
 	}
 	var w world
-	if _, err := Recover(t.Context(), path, w.reverters(), "recover"); !errors.Is(err, ErrBusy) || w.reverted != nil {
+	if _, err := recoverAt(t.Context(), path, w.reverters(), "recover"); !errors.Is(err, ErrBusy) || w.reverted != nil {
 		t.Errorf("while the runner lives: reverted %v, %v", w.reverted, err)
 	}
 	child := exec.Command("sleep", "60") // must not inherit the lock
@@ -37,18 +37,18 @@ func TestTheLockIsTheRunners(t *testing.T) {
 	inside, goOn, done := make(chan bool), make(chan bool), make(chan error)
 	slow := map[string]Reverter{"pause": func(context.Context, Record) error { close(inside); <-goOn; return nil }}
 	go func() {
-		_, err := Recover(t.Context(), path, slow, "watchdog")
+		_, err := recoverAt(t.Context(), path, slow, "watchdog")
 		done <- err
 	}()
 	<-inside
-	if _, err := Recover(t.Context(), path, w.reverters(), "recover"); !errors.Is(err, ErrBusy) || w.reverted != nil {
+	if _, err := recoverAt(t.Context(), path, w.reverters(), "recover"); !errors.Is(err, ErrBusy) || w.reverted != nil {
 		t.Errorf("while the watchdog is at it: reverted %v, %v", w.reverted, err)
 	}
 	close(goOn)
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if r, err := Recover(t.Context(), path, w.reverters(), "recover"); err != nil || !r.Closed || w.reverted != nil {
+	if r, err := recoverAt(t.Context(), path, w.reverters(), "recover"); err != nil || !r.Closed || w.reverted != nil {
 		t.Errorf("afterwards: reverted %v, %v", w.reverted, err)
 	}
 }
@@ -59,7 +59,7 @@ func TestAFullDiskRefusesTheChange(t *testing.T) {
 	if err != nil {
 		t.Skip("no /dev/full:", err)
 	}
-	j := &Journal{file: full, by: "runner", states: map[int]State{}}
+	j := &Journal{file: full, by: "runner", states: map[int]Entry{}}
 	if id, err := j.Intend(rec("pause", "a")); err == nil {
 		t.Errorf("record %d was taken", id)
 	}
@@ -125,7 +125,7 @@ func TestReadRefusesNonsense(t *testing.T) {
 		{head + head, ":2: a second header"},
 		{one, ":1: no header"},
 		{head + `{"closed":true}` + "\n" + one, ":3: a record after the end"},
-		{strings.Replace(head, `"v":1`, `"v":2`, 1), ":1: the journal has version 2"},
+		{strings.Replace(head, `"v":1`, `"v":3`, 1), ":1: the journal has version 3"},
 	} {
 		path := filepath.Join(t.TempDir(), File)
 		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
@@ -135,7 +135,7 @@ func TestReadRefusesNonsense(t *testing.T) {
 			t.Errorf("%q: %v, want %s", c.text, err, c.want)
 		}
 		var w world
-		if _, err := Recover(t.Context(), path, w.reverters(), "recover"); err == nil || w.reverted != nil {
+		if _, err := recoverAt(t.Context(), path, w.reverters(), "recover"); err == nil || w.reverted != nil {
 			t.Errorf("%q: recovered (%v), %v", c.text, w.reverted, err)
 		}
 		if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, []byte(c.text)) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -28,8 +29,83 @@ func lives(p Process) (bool, error) {
 	return stat[startField] == p.Started && state != "Z" && state != "X", nil
 }
 
-// startField is field 22 of /proc/PID/stat, counted from the state, which is field 3.
-const startField = 19
+// members lists what was started as p and runs. What is in its group or session is p's as long as p lives, or carries its mark: the
+// number of a group is given to another process only when nothing is left in the group.
+func (p Process) members() ([]int, error) {
+	if p.Host == "" || p.Started == "" {
+		return nil, fmt.Errorf("process %d was not written down with its start: whether it is still the same cannot be told", p.PID)
+	}
+	if p.Host != bootID() {
+		return nil, nil
+	}
+	leader, err := statOf(p.PID)
+	leads := err == nil && leader[startField] == p.Started && leader[0] != "Z" && leader[0] != "X"
+	reused := err == nil && leader[startField] != p.Started
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, fmt.Errorf("look for processes: %w", err)
+	}
+	var all []int
+	var foreign error
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		stat, err := statOf(pid)
+		if err != nil || stat[0] == "Z" || stat[0] == "X" {
+			continue // gone meanwhile, or a corpse
+		}
+		number := strconv.Itoa(p.PID)
+		kin := (stat[groupField] == number || stat[sessionField] == number) && !reused
+		switch {
+		case kin && (leads || p.carries(pid)), p.Mark != "" && markOf(pid) == p.Mark:
+			all = append(all, pid)
+		case kin:
+			foreign = fmt.Errorf("process %d is in the group of process %d, which is dead, and does not carry its mark: it is not touched", pid, p.PID)
+		}
+	}
+	return all, foreign
+}
+
+// carries reports whether a process is of those that were started as p: by the mark in its environment, by the folder that it works
+// in, or, where an earlier lockdrill wrote down neither, as a worker of lockdrill's.
+func (p Process) carries(pid int) bool {
+	if p.Mark != "" && markOf(pid) == p.Mark {
+		return true
+	}
+	if p.Folder != "" {
+		cwd, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
+		return err == nil && strings.TrimSuffix(cwd, " (deleted)") == p.Folder
+	}
+	if p.Mark != "" {
+		return false
+	}
+	command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	words := strings.Split(string(command), "\x00")
+	return err == nil && len(words) > 1 && filepath.Base(words[0]) == "lockdrill" && words[1] == "worker"
+}
+
+// markOf is the mark in a process's environment; "" = none, or it may not be read.
+func markOf(pid int) string {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	if err != nil {
+		return ""
+	}
+	for v := range strings.SplitSeq(string(data), "\x00") {
+		if mark, ok := strings.CutPrefix(v, MarkEnv+"="); ok {
+			return mark
+		}
+	}
+	return ""
+}
+
+// Fields of /proc/PID/stat, counted from the state, which is field 3.
+const (
+	groupField   = 2
+	sessionField = 3
+	startField   = 19
+)
 
 // statOf splits /proc/PID/stat from its third field, the state, on: the name before it may contain anything.
 func statOf(pid int) ([]string, error) {

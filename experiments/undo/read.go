@@ -51,6 +51,10 @@ func Read(path string) (Content, error) {
 	if err != nil {
 		return Content{}, fmt.Errorf("read journal: %w", err)
 	}
+	return content(path, data)
+}
+
+func content(path string, data []byte) (Content, error) {
 	var c Content
 	lines := bytes.Split(data, []byte("\n"))
 	for i, text := range lines {
@@ -92,8 +96,8 @@ func (c *Content) add(l line) error {
 	switch {
 	case l.Header != nil && (c.Header.V != 0 || len(c.Entries) > 0):
 		return errors.New("a second header")
-	case l.Header != nil && l.Header.V != Version:
-		return fmt.Errorf("the journal has version %d, and this lockdrill knows version %d: use the lockdrill that wrote it", l.Header.V, Version)
+	case l.Header != nil && (l.Header.V < 1 || l.Header.V > Version):
+		return fmt.Errorf("the journal has version %d, and this lockdrill knows those up to %d: use the lockdrill that wrote it", l.Header.V, Version)
 	case l.Header != nil:
 		c.Header = *l.Header
 		return nil

@@ -17,7 +17,8 @@ import (
 type Record struct {
 	Kind  string        `json:"kind"`           // names the reverter: a fault's kind (injectors), or one of the Stand constants
 	Shot  history.Event `json:"shot,omitzero"`  // faults: the fault.intent event; N is the index from which its effects are awaited
-	Until time.Time     `json:"until,omitzero"` // wall time by which the fault should have ended; afterwards the watchdog ends it
+	Ends  time.Time     `json:"ends,omitzero"`  // wall time at which the fault's own time is up
+	Until time.Time     `json:"until,omitzero"` // by which it should have ended, with the time for confirming and undoing; then the watchdog ends it
 
 	Process *Process     `json:"process,omitempty"`
 	Folder  string       `json:"folder,omitempty"` // absolute; removed with what is in it, only if its name starts with "lockdrill-"
@@ -45,9 +46,11 @@ func (r *Record) Halts() bool {
 
 // Process is a process of this host by more than its number, which is used again.
 type Process struct {
-	PID     int    `json:"pid"`     // also the number of its process group
-	Started string `json:"started"` // start time in ticks since boot, field 22 of /proc/PID/stat
-	Host    string `json:"host"`    // boot id: another host, or this one after a reboot, has no such process
+	PID     int    `json:"pid"`              // also the number of its process group and of its session
+	Started string `json:"started"`          // start time in ticks since boot, field 22 of /proc/PID/stat
+	Host    string `json:"host"`             // boot id: another host, or this one after a reboot, has no such process
+	Mark    string `json:"mark,omitempty"`   // value of MarkEnv in its environment, and in that of what it starts
+	Folder  string `json:"folder,omitempty"` // that it works in: how a redis-server is known, which overwrites its environment
 }
 
 // ProxyRoute is a proxy on a Toxiproxy server, and the toxics of a fault on it.

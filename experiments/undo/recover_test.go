@@ -36,6 +36,43 @@ func (w *world) reverters() map[string]Reverter {
 
 var errPanic = errors.New("panic")
 
+// recoverAt undoes a journal by its path, whoever may write to its folder.
+func recoverAt(ctx context.Context, path string, reverters map[string]Reverter, by string) (Report, error) {
+	f, err := foundAt(path)
+	if err != nil {
+		return Report{}, err
+	}
+	defer f.Close()
+	return f.Recover(ctx, reverters, by)
+}
+
+func overdueAt(t *testing.T, path string, reverters map[string]Reverter, at time.Time) (Report, error) {
+	t.Helper()
+	f, err := foundAt(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	return f.Overdue(t.Context(), reverters, "watchdog", at, false)
+}
+
+func foundAt(path string) (*Found, error) {
+	if filepath.Base(path) == File {
+		return Open(filepath.Dir(path), false)
+	}
+	f := &Found{path: path} // a file in memory has no folder
+	var err error
+	if f.root, err = os.OpenRoot(os.TempDir()); err != nil {
+		return nil, err
+	}
+	if f.file, f.readOnly = os.OpenFile(path, os.O_RDWR|os.O_APPEND, 0); f.readOnly != nil {
+		if f.file, err = os.Open(path); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
 // rec is a record that is told apart by its folder.
 func rec(kind, name string) Record { return Record{Kind: kind, Folder: name} }
 
@@ -102,7 +139,7 @@ func TestAJournalCutAtEveryByteIsUndone(t *testing.T) {
 			}
 		}
 		var w world
-		if _, err := Recover(t.Context(), path, w.reverters(), "recover"); err != nil {
+		if _, err := recoverAt(t.Context(), path, w.reverters(), "recover"); err != nil {
 			t.Fatalf("cut at byte %d: %v", n, err)
 		}
 		if !slices.Equal(w.reverted, want) {
@@ -113,7 +150,7 @@ func TestAJournalCutAtEveryByteIsUndone(t *testing.T) {
 			t.Fatalf("cut at byte %d: after recovery: %+v, %v", n, c, err)
 		}
 		again := world{}
-		if r, err := Recover(t.Context(), path, again.reverters(), "recover"); err != nil || !r.Closed || again.reverted != nil {
+		if r, err := recoverAt(t.Context(), path, again.reverters(), "recover"); err != nil || !r.Closed || again.reverted != nil {
 			t.Fatalf("cut at byte %d: a second recovery did something: %v %v", n, again.reverted, err)
 		}
 	}
@@ -130,7 +167,7 @@ func TestARecoveryCutAtEveryByteIsUndone(t *testing.T) {
 	if err := os.WriteFile(path, before, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Recover(t.Context(), path, (&world{}).reverters(), "watchdog"); err != nil {
+	if _, err := recoverAt(t.Context(), path, (&world{}).reverters(), "watchdog"); err != nil {
 		t.Fatal(err)
 	}
 	whole, err := os.ReadFile(path)
@@ -141,7 +178,7 @@ func TestARecoveryCutAtEveryByteIsUndone(t *testing.T) {
 		if err := os.WriteFile(path, whole[:n], 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Recover(t.Context(), path, (&world{}).reverters(), "recover"); err != nil {
+		if _, err := recoverAt(t.Context(), path, (&world{}).reverters(), "recover"); err != nil {
 			t.Fatalf("cut at byte %d: %v", n, err)
 		}
 		if c, err := Read(path); err != nil || !c.Closed || len(c.Entries) != 1 || c.Entries[0].State != Undone {
@@ -163,7 +200,7 @@ func TestEveryRecordIsTriedEvenIfOthersFail(t *testing.T) {
 	w := world{fail: map[string]error{"b": errors.New("no answer"), "d": errPanic}}
 	over, cancel := context.WithCancel(t.Context())
 	cancel() // an operator who is impatient keeps nothing from being tried
-	r, err := Recover(over, path, w.reverters(), "recover")
+	r, err := recoverAt(over, path, w.reverters(), "recover")
 	if err != nil || !slices.Equal(w.reverted, []string{"e", "b", "a", "d"}) { // pauses first, the latest of them first
 		t.Errorf("reverted %v, %v", w.reverted, err)
 	}
@@ -182,7 +219,7 @@ func TestEveryRecordIsTriedEvenIfOthersFail(t *testing.T) {
 	w = world{}
 	all := w.reverters()
 	all["unheard of"] = all["pause"]
-	if r, err := Recover(t.Context(), path, all, "recover"); err != nil || len(r.Left()) > 0 || !slices.Equal(w.reverted, []string{"b", "d", "c"}) {
+	if r, err := recoverAt(t.Context(), path, all, "recover"); err != nil || len(r.Left()) > 0 || !slices.Equal(w.reverted, []string{"b", "d", "c"}) {
 		t.Errorf("the second time: reverted %v, left %v, %v", w.reverted, r.Left(), err)
 	}
 	if c, err := Read(path); err != nil || !c.Closed {
@@ -197,9 +234,9 @@ func TestUndoingOnAFullDisk(t *testing.T) {
 		t.Skip("no /dev/full:", err)
 	}
 	defer full.Close()
-	j := &Journal{file: full, by: "recover", states: map[int]State{}}
+	j := &Journal{file: full, by: "recover", states: map[int]Entry{}}
 	var w world
-	o, err := j.undo(t.Context(), Header{}, Entry{ID: 1, Record: rec("pause", "a"), State: Injected}, w.reverters()["pause"])
+	o, err := j.undo(t.Context(), Entry{ID: 1, Record: rec("pause", "a"), State: Injected}, w.reverters()["pause"])
 	if err == nil || o.Err != nil || !slices.Equal(w.reverted, []string{"a"}) {
 		t.Errorf("undone %v, outcome %v, error %v; want it undone, and an error of the journal", w.reverted, o.Err, err)
 	}
@@ -221,7 +258,7 @@ func TestAReadOnlyJournalIsUndone(t *testing.T) {
 func undoneUnwritten(t *testing.T, path string) {
 	t.Helper()
 	var w world
-	r, err := Recover(t.Context(), path, w.reverters(), "recover")
+	r, err := recoverAt(t.Context(), path, w.reverters(), "recover")
 	if err == nil || strings.Contains(err.Error(), "\n") || len(r.Left()) > 0 || !slices.Equal(w.reverted, []string{"b", "a"}) {
 		t.Errorf("reverted %v, left %v, %v", w.reverted, r.Left(), err)
 	}
@@ -240,7 +277,7 @@ func TestAProcessOfAnotherHostIsNotJudgedFromHere(t *testing.T) {
 	}
 	_ = j.Close() // not all is undone
 	var w world
-	r, err := Recover(t.Context(), path, w.reverters(), "recover")
+	r, err := recoverAt(t.Context(), path, w.reverters(), "recover")
 	if err != nil || len(r.Left()) != 1 || !strings.Contains(r.Left()[0].Err.Error(), "elsewhere.invalid") || !slices.Equal(w.reverted, []string{"server"}) {
 		t.Errorf("left %+v, reverted %v, %v", r.Left(), w.reverted, err)
 	}
@@ -264,7 +301,7 @@ func TestOverdueIsEndedPastTheRunnersLock(t *testing.T) {
 	look := func(at time.Time, want ...string) {
 		t.Helper()
 		var w world
-		if _, err := Overdue(t.Context(), path, w.reverters(), "watchdog", at); err != nil || !slices.Equal(w.reverted, want) {
+		if _, err := overdueAt(t, path, w.reverters(), at); err != nil || !slices.Equal(w.reverted, want) {
 			t.Errorf("reverted %v, %v; want %v", w.reverted, err, want)
 		}
 	}

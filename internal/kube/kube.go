@@ -30,6 +30,9 @@ type Options struct {
 	Kubeconfig string // path; "" = $KUBECONFIG, ~/.kube/config, or the service account of the pod that this runs in
 	Context    string // "" = the current one
 	Namespace  string // "" = that of the context
+	// Unproven: somebody else may have named the kubeconfig, as in a journal. It may start no program and read no other file, unless
+	// it is one that the caller uses anyway.
+	Unproven bool
 }
 
 // Cluster is one namespace of a cluster. It is safe for concurrent use.
@@ -65,6 +68,11 @@ func Open(o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig %w: %w", ErrSettings, err)
 	}
+	if o.Unproven && !current(o.Kubeconfig) {
+		if what := reaches(config); what != "" {
+			return nil, fmt.Errorf("kubeconfig %w: %s has %s, and only a journal names it: if you trust that file, say --kubeconfig %s", ErrSettings, o.Kubeconfig, what, o.Kubeconfig)
+		}
+	}
 	if o.Namespace == "" {
 		if o.Namespace, _, err = loader.Namespace(); err != nil {
 			return nil, fmt.Errorf("kubeconfig %w: %w", ErrSettings, err)
@@ -80,6 +88,27 @@ func Open(o Options) (*Cluster, error) {
 		return nil, fmt.Errorf("kubeconfig %w: %w", ErrSettings, err)
 	}
 	return &Cluster{Options: o, objects: dynamic.New(core), core: core, rest: config}, nil
+}
+
+// current reports whether the caller uses the file anyway: "" = whatever the caller uses.
+func current(path string) bool {
+	return path == "" || slices.ContainsFunc(clientcmd.NewDefaultClientConfigLoadingRules().Precedence, func(own string) bool {
+		abs, err := filepath.Abs(own)
+		return err == nil && abs == path
+	})
+}
+
+// reaches names what of a kubeconfig runs a program, or sends a file of the caller's to the server.
+func reaches(c *rest.Config) string {
+	switch {
+	case c.ExecProvider != nil:
+		return "an exec plugin"
+	case c.AuthProvider != nil:
+		return "an auth-provider plugin"
+	case c.BearerTokenFile != "":
+		return "a tokenFile"
+	}
+	return ""
 }
 
 // absolute is the path of the file that says all about the context; "" where there is no such one file: several make it up, or none.

@@ -7,8 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -63,17 +66,61 @@ type faultView struct {
 	Ended   *time.Time  `json:"ended,omitempty"`
 }
 
-// ListenAPI listens where only this machine can ask.
+// ListenAPI listens where only this machine can ask: at host:port on loopback, or at unix:PATH, a socket that only the caller can ask.
 func ListenAPI(addr string) (net.Listener, error) {
+	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
+		return listenSocket(path)
+	}
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
-		return nil, fmt.Errorf("listen for the API at %q: want host:port", addr)
+		return nil, fmt.Errorf("listen for the API at %q: want host:port, or unix:PATH", addr)
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return nil, fmt.Errorf("listen for the API at %q: whoever reaches it can break locks, so it listens on loopback only: write 127.0.0.1, or forward a port to it", addr)
 	}
 	return net.Listen("tcp", addr)
 }
+
+// listenSocket makes the socket in a folder that only the caller can enter, and moves it to its name when its own mode is set.
+func listenSocket(path string) (net.Listener, error) {
+	if path == "" {
+		return nil, errors.New(`listen for the API at "unix:": want unix:PATH`)
+	}
+	if _, err := os.Lstat(path); err == nil {
+		return nil, fmt.Errorf("listen for the API at %q: there is something of that name", path)
+	}
+	dir, err := os.MkdirTemp(filepath.Dir(path), ".lockdrill-")
+	if err != nil {
+		return nil, fmt.Errorf("listen for the API at %q: %w", path, err)
+	}
+	defer os.RemoveAll(dir)
+	made := filepath.Join(dir, "s")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: made})
+	if err != nil {
+		return nil, fmt.Errorf("listen for the API at %q: %w", path, err)
+	}
+	l.SetUnlinkOnClose(false)
+	if err := errors.Join(os.Chmod(made, 0o600), os.Rename(made, path)); err != nil {
+		return nil, errors.Join(fmt.Errorf("listen for the API at %q: %w", path, err), l.Close())
+	}
+	return &socket{l, path}, nil
+}
+
+// socket is a listener that removes its name.
+type socket struct {
+	net.Listener
+	path string
+}
+
+func (s *socket) Close() error {
+	err := s.Listener.Close()
+	if err == nil {
+		err = os.Remove(s.path)
+	}
+	return err
+}
+
+func (s *socket) Addr() net.Addr { return &net.UnixAddr{Net: "unix", Name: s.path} }
 
 // API serves POST and GET /faults, GET and DELETE /faults/{id}, and GET /stats.
 func (t *Tap) API() http.Handler {
@@ -116,6 +163,10 @@ func (t *Tap) API() http.Handler {
 			refuse(w, http.StatusForbidden, Problem{"Host", fmt.Sprintf("%q is not this machine", r.Host), "ask for http://127.0.0.1:PORT"})
 			return
 		}
+		if origin := r.Header.Values("Origin"); len(origin) > 0 { // only a browser says so
+			refuse(w, http.StatusForbidden, Problem{"Origin", fmt.Sprintf("%q: no web page may ask", origin[0]), "curl, or any client that is no browser"})
+			return
+		}
 		mux.ServeHTTP(w, r)
 	})
 }
@@ -124,8 +175,14 @@ func noFault(w http.ResponseWriter, r *http.Request) {
 	refuse(w, http.StatusNotFound, Problem{"id", fmt.Sprintf("there is no fault %q", r.PathValue("id")), "GET /faults lists them"})
 }
 
+// isJSON takes a media type for what it is, and not for how it begins.
+func isJSON(kind string) bool {
+	media, _, err := mime.ParseMediaType(kind)
+	return err == nil && media == "application/json"
+}
+
 func (t *Tap) postFault(w http.ResponseWriter, r *http.Request) {
-	if kind := r.Header.Get("Content-Type"); !strings.HasPrefix(kind, "application/json") { // no web page may send that unasked
+	if kind := r.Header.Get("Content-Type"); !isJSON(kind) { // no web page may send that unasked
 		refuse(w, http.StatusUnsupportedMediaType, Problem{"Content-Type", fmt.Sprintf("is %q", kind), "curl -H 'Content-Type: application/json'"})
 		return
 	}

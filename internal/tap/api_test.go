@@ -1,10 +1,14 @@
 package tap
 
 import (
+	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -128,7 +132,21 @@ func TestTheAPIRefusesWhatItDoesNotUnderstand(t *testing.T) {
 	if status := do(t, server, form, &answer); status != http.StatusUnsupportedMediaType {
 		t.Errorf("what a web page could send: %d", status)
 	}
-	for _, addr := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:0", "example.org:0", "x"} {
+	for _, kind := range []string{"application/jsonp", "application/json-patch+json", "application/jsonanything", "", "text/plain; x=application/json"} {
+		near, _ := http.NewRequestWithContext(t.Context(), "POST", server.URL+"/faults", strings.NewReader(`{"op": "renew", "mode": "error"}`))
+		near.Header.Set("Content-Type", kind)
+		if status := do(t, server, near, &answer); status != http.StatusUnsupportedMediaType {
+			t.Errorf("Content-Type %q: %d", kind, status)
+		}
+	}
+	for _, origin := range []string{server.URL, "null", "https://example.org", ""} {
+		page, _ := http.NewRequestWithContext(t.Context(), "GET", server.URL+"/stats", nil)
+		page.Header["Origin"] = []string{origin}
+		if status := do(t, server, page, &answer); status != http.StatusForbidden {
+			t.Errorf("a page of %q: %d", origin, status)
+		}
+	}
+	for _, addr := range []string{"unix:", "0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:0", "example.org:0", "x"} {
 		if l, err := ListenAPI(addr); err == nil {
 			_ = l.Close()
 			t.Errorf("the API listens at %s", addr)
@@ -162,5 +180,38 @@ func TestRulesAreChecked(t *testing.T) {
 		if c.field == "" && len(all) > 0 || c.field != "" && (len(all) == 0 || all[0].Field != c.field) {
 			t.Errorf("%s: %+v, want %q", c.text, all, c.field)
 		}
+	}
+}
+
+// A socket is asked by its owner only, from its first moment on; it takes no name that is taken, and leaves none behind.
+func TestTheAPIOnASocket(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "api")
+	l, err := ListenAPI("unix:" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Lstat(path); err != nil || info.Mode() != os.ModeSocket|0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	if again, err := ListenAPI("unix:" + path); err == nil {
+		_ = again.Close()
+		t.Error("a name that is taken was taken")
+	}
+	server := &httptest.Server{Listener: l, Config: &http.Server{Handler: New(Options{}).API()}}
+	server.Start()
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", path)
+	}}}
+	answer, err := client.Get("http://localhost/stats")
+	if err != nil || answer.StatusCode != http.StatusOK {
+		t.Errorf("%v, %v", answer, err)
+	} else {
+		_ = answer.Body.Close()
+	}
+	client.CloseIdleConnections()
+	server.Close()
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
 	}
 }

@@ -158,7 +158,7 @@ func (d dice) lanes() *verdict.Lanes {
 		if d.IntN(9) == 0 {
 			took = math.Inf(1)
 		}
-		return verdict.RoundTrip{At: d.Float64() * d.length, Took: took, Op: []string{"renew", "look"}[d.IntN(2)]}
+		return verdict.RoundTrip{At: d.Float64() * d.length, Took: took, Look: d.IntN(2) == 1}
 	})
 	l.Signals = several(d, 2, func() verdict.SignalLane {
 		return verdict.SignalLane{Metric: d.name(), Targets: several(d, 9, func() verdict.SignalTarget {

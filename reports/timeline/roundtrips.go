@@ -66,7 +66,7 @@ func (w *window) calls(y float64, level func(float64) float64) {
 			lost = append(lost, x)
 			continue
 		}
-		probe, at := t.Op == "look", int((x-left)/column)
+		probe, at := t.Look, int((x-left)/column)
 		cells[probe][at] = append(cells[probe][at], max(t.Took, 1e-9))
 	}
 	for _, probe := range []bool{true, false} {

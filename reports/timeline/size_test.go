@@ -90,7 +90,7 @@ func TestSizeOfALongRun(t *testing.T) {
 		r.Lives = append(r.Lives, verdict.Life{Incarnation: h.Replica, Extent: work, Killed: "kill", Belief: []verdict.Extent{work},
 			Work: []verdict.Extent{work}, Effects: []verdict.Moment{at(s), at(s + 1.5)}})
 		for range 20 {
-			l.RoundTrips = append(l.RoundTrips, verdict.RoundTrip{At: s + d.Float64(), Took: 1e-4 + 0.01*d.Float64(), Op: []string{"renew", "look"}[d.IntN(2)]})
+			l.RoundTrips = append(l.RoundTrips, verdict.RoundTrip{At: s + d.Float64(), Took: 1e-4 + 0.01*d.Float64(), Look: d.IntN(2) == 1})
 		}
 	}
 	l.Locks = []verdict.LockLane{{Lock: "leader", Loop: true, Keys: []verdict.KeyLane{leader}}, jobs}

@@ -1,0 +1,160 @@
+package undo
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/lockdrill/lockdrill/experiments"
+)
+
+const (
+	// MarkEnv is the environment variable of everything that a run starts: the run's nonce and the replica's incarnation.
+	MarkEnv = "LOCKDRILL_RUN"
+	// NonceFile stands in a folder that a run made, and holds the run's nonce.
+	NonceFile = ".lockdrill-run"
+	// experimentFile stands beside the journal from before its first record.
+	experimentFile = "experiment.yaml"
+)
+
+// RefusedError says that a record names what the run cannot have changed. Nothing of it is done, nor recommended to a person.
+type RefusedError struct{ Why error }
+
+func (e *RefusedError) Error() string { return e.Why.Error() }
+func (e *RefusedError) Unwrap() error { return e.Why }
+
+// MakeFolder makes a folder of the run, with the run's nonce in it: what has no nonce is not removed by a journal's word. There must be none of that name.
+func (j *Journal) MakeFolder(path string) error {
+	if err := os.Mkdir(path, 0o700); err != nil {
+		return err
+	}
+	if j == nil {
+		return nil
+	}
+	if err := os.WriteFile(filepath.Join(path, NonceFile), []byte(j.nonce), 0o600); err != nil {
+		return errors.Join(err, os.RemoveAll(path))
+	}
+	return nil
+}
+
+// believe refuses a record of what the run cannot have changed: a journal is data, and who has written it is another question. What it
+// returns is the record with what earlier versions did not write.
+func (f *Found) believe(h *Header, r Record) (Record, error) {
+	err := f.knowsSecrets(r.Store)
+	if err == nil && (r.Kind == StandServer || r.Kind == StandReplica) {
+		err = f.madeFolder(h, r.Folder)
+	}
+	if err != nil {
+		return r, &RefusedError{err}
+	}
+	if r.Process == nil {
+		return r, nil
+	}
+	if host, err := os.Hostname(); err == nil && h.Hostname != "" && h.Hostname != host { // it is not seen from here, and so not verified to be gone
+		return r, fmt.Errorf("process %d lived on host %s: run lockdrill recover there", r.Process.PID, h.Hostname)
+	}
+	p := *r.Process
+	if h.V == 1 {
+		p.Folder = r.Folder // of a server, which lives there; an earlier lockdrill's worker is known by its command
+	}
+	r.Process = &p
+	if err := h.startedProcess(p); err != nil {
+		return r, &RefusedError{err}
+	}
+	return r, nil
+}
+
+// knowsSecrets: the variable that a record names is sent to the address that it names.
+func (f *Found) knowsSecrets(s *Store) error {
+	if s == nil || s.UsernameEnv == "" && s.PasswordEnv == "" {
+		return nil
+	}
+	data, err := f.root.ReadFile(experimentFile)
+	if err != nil {
+		return fmt.Errorf("which environment variables the experiment names cannot be told: %w", err)
+	}
+	known := experiments.VariablesIn(data)
+	for _, name := range []string{s.UsernameEnv, s.PasswordEnv} {
+		if name != "" && !slices.Contains(known, name) {
+			return fmt.Errorf("the record names the environment variable %s, and %s beside the journal does not: it is not read", name, experimentFile)
+		}
+	}
+	return nil
+}
+
+// madeFolder reports whether the run made the folder: the run's nonce is in it, or nothing. Version 1 wrote no nonce: there the folder
+// is one below the run's own.
+func (f *Found) madeFolder(h *Header, dir string) error {
+	if dir == "" {
+		return nil
+	}
+	info, err := os.Lstat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return fmt.Errorf("%s is no folder: it is not touched", dir)
+	case h.V == 1:
+		inside, err := f.inside(dir)
+		if err == nil && !inside {
+			err = fmt.Errorf("the folder %s is not below the run's own, and a journal of version 1 does not prove that the run made it: it is not touched", dir)
+		}
+		return err
+	}
+	if entries, err := os.ReadDir(dir); err == nil && len(entries) == 0 { // the run was killed before it wrote the nonce
+		return nil
+	}
+	return h.nonceIn(dir)
+}
+
+// nonceIn refuses a folder without the run's nonce; one that is gone is no matter.
+func (h *Header) nonceIn(dir string) error {
+	nonce, err := os.ReadFile(filepath.Join(dir, NonceFile))
+	if err == nil && h.Nonce != "" && string(nonce) == h.Nonce {
+		return nil
+	}
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return fmt.Errorf("the folder %s does not have the run's nonce in it: the run did not make it, and it is not touched", dir)
+}
+
+// inside reports whether dir, without links on the way, is below the run's folder.
+func (f *Found) inside(dir string) (bool, error) {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return false, err
+	}
+	own, err := filepath.Abs(filepath.Dir(f.path))
+	if err == nil {
+		own, err = filepath.EvalSymlinks(own)
+	}
+	if err != nil {
+		return false, err
+	}
+	rel, err := filepath.Rel(own, real)
+	return err == nil && filepath.IsLocal(rel) && rel != ".", err
+}
+
+// startedProcess refuses a process that the run did not start.
+func (h *Header) startedProcess(p Process) error {
+	marked := h.Nonce != "" && strings.HasPrefix(p.Mark, h.Nonce+"/")
+	if h.V > 1 && (p.Mark != "" || p.Folder == "") && !marked {
+		return fmt.Errorf("process %d is not said to carry the run's mark: it is not touched", p.PID)
+	}
+	if h.V > 1 && p.Folder != "" {
+		if err := h.nonceIn(p.Folder); err != nil {
+			return err
+		}
+	}
+	if alive, err := p.Lives(); err == nil && alive && !p.carries(p.PID) {
+		return fmt.Errorf("process %d does not carry the mark of the run (%s): it is not one of the run's, and it is not touched", p.PID, MarkEnv)
+	}
+	return nil
+}

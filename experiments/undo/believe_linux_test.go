@@ -1,0 +1,218 @@
+package undo
+
+import (
+	"bufio"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// started starts a shell in a session of its own, and returns the numbers that it prints, a line each.
+func started(t *testing.T, env, script string, lines int) (*exec.Cmd, []int) {
+	t.Helper()
+	cmd := exec.Command("sh", "-c", script)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.Env = append(os.Environ(), env)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	var pids []int
+	for s := bufio.NewScanner(out); len(pids) < lines && s.Scan(); {
+		pid, err := strconv.Atoi(strings.TrimSpace(s.Text()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
+		pids = append(pids, pid)
+	}
+	return cmd, pids
+}
+
+func runs(pid int) bool {
+	stat, err := statOf(pid)
+	return err == nil && stat[0] != "Z" && stat[0] != "X"
+}
+
+// What a dead process has started is found by its group, its session and its mark, and ended; what only has its number is not.
+func TestWhatADeadProcessHasStartedIsEnded(t *testing.T) {
+	env := MarkEnv + "=n/a"
+	cmd, pids := started(t, env, `sleep 600 & echo $!; setsid sh -c 'echo $$; exec sleep 600' & sh -c 'set -m; sleep 600 & echo $!' ; wait`, 3)
+	p := Find(cmd.Process.Pid)
+	if p.Mark != "n/a" {
+		t.Fatalf("found %+v", p)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if alive, err := p.Lives(); err != nil || alive {
+		t.Fatalf("the shell lives: %v", err)
+	}
+	if none, err := p.Signal(0); none || err != nil {
+		t.Fatalf("nothing is said to be left of it (%v)", err)
+	}
+	other := p
+	other.Mark, other.Started = "n/b", "1"
+	if none, err := other.Signal(0); none && err == nil {
+		t.Error("what is in a group without its mark is not said")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := p.End(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range pids {
+		if runs(pid) {
+			t.Errorf("process %d lives", pid)
+		}
+	}
+	if none, err := p.Signal(0); !none || err != nil {
+		t.Errorf("after its end: %t, %v", none, err)
+	}
+}
+
+// A record is data: what it names that the run did not make, or that the experiment does not name, is refused and not touched.
+func TestARecordOfWhatIsNotTheRunsIsRefused(t *testing.T) {
+	base := t.TempDir()
+	dir := filepath.Join(base, "run")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write := func(path, text string) string {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return filepath.Dir(path)
+	}
+	write(filepath.Join(dir, experimentFile), "redis: {url: 'redis://h:1', password_env: MINE}\nledger: {username_env: ME}\n")
+	marked, _ := started(t, MarkEnv+"=nonce/r1", "exec sleep 600", 0)
+	strange, _ := started(t, "X=y", "exec sleep 600", 0)
+	worker, stranger := Find(marked.Process.Pid), Find(strange.Process.Pid)
+	await := func(pid int) { // until the shell has become what it is to be
+		for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+			if c, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline"); strings.HasPrefix(string(c), "sleep") {
+				return
+			}
+		}
+		t.Fatal("no sleep")
+	}
+	await(worker.PID)
+	await(stranger.PID)
+	named := func(p Process, mark, folder string) *Process { p.Mark, p.Folder = mark, folder; return &p }
+	own := write(filepath.Join(base, "lockdrill-own", NonceFile), "nonce")
+	elses := write(filepath.Join(base, "lockdrill-other", NonceFile), "other")
+	plain := write(filepath.Join(base, "lockdrill-plain", "letters"), "dear")
+	below := write(filepath.Join(dir, "stores", "lockdrill-redis-a", "dump"), "data")
+	empty := filepath.Join(base, "lockdrill-empty")
+	if err := os.Mkdir(empty, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(dir, "stores", "lockdrill-link")
+	if err := os.Symlink(plain, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		v    int
+		r    Record
+		want string
+	}{
+		{"a folder of the run", 2, Record{Kind: StandServer, Folder: own}, ""},
+		{"another run's folder", 2, Record{Kind: StandServer, Folder: elses}, "does not have the run's nonce"},
+		{"anybody's folder", 2, Record{Kind: StandServer, Folder: plain}, "does not have the run's nonce"},
+		{"anybody's folder, of a replica", 2, Record{Kind: StandReplica, Folder: plain}, "does not have the run's nonce"},
+		{"a folder that was just made", 2, Record{Kind: StandServer, Folder: empty}, ""},
+		{"a folder that is gone", 2, Record{Kind: StandServer, Folder: filepath.Join(base, "lockdrill-gone")}, ""},
+		{"version 1: below the run's", 1, Record{Kind: StandServer, Folder: below}, ""},
+		{"version 1: elsewhere", 1, Record{Kind: StandServer, Folder: plain}, "not below the run's own"},
+		{"version 1: a link below the run's", 1, Record{Kind: StandServer, Folder: link}, "is no folder"},
+		{"variables of the experiment", 2, Record{Kind: StandKeys, Store: &Store{UsernameEnv: "ME", PasswordEnv: "MINE"}}, ""},
+		{"another variable", 2, Record{Kind: "store", Store: &Store{PasswordEnv: "AWS_SECRET_ACCESS_KEY"}}, "names the environment variable AWS_SECRET_ACCESS_KEY"},
+		{"another user variable", 1, Record{Kind: "delete_key", Store: &Store{UsernameEnv: "HOME"}}, "names the environment variable HOME"},
+		{"a replica", 2, Record{Kind: StandReplica, Process: named(worker, "nonce/r1", "")}, ""},
+		{"anybody's process", 2, Record{Kind: StandReplica, Process: named(stranger, "nonce/r1", "")}, "does not carry the mark"},
+		{"anybody's process, without a mark", 2, Record{Kind: "pause", Process: named(stranger, "", "")}, "not said to carry"},
+		{"another run's process", 2, Record{Kind: StandReplica, Process: named(worker, "other/r1", "")}, "not said to carry"},
+		{"anybody's process, by its folder", 2, Record{Kind: "store", Process: named(stranger, "", plain)}, "does not have the run's nonce"},
+		{"version 1: anybody's process", 1, Record{Kind: StandReplica, Process: named(stranger, "", "")}, "does not carry the mark"},
+		{"version 1: a dead process", 1, Record{Kind: StandReplica, Process: &Process{PID: stranger.PID, Started: "1", Host: stranger.Host}}, ""},
+	} {
+		root, err := os.OpenRoot(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := Header{V: c.v}
+		if c.v > 1 {
+			h.Nonce = "nonce"
+		}
+		_, err = (&Found{path: filepath.Join(dir, File), root: root}).believe(&h, c.r)
+		_ = root.Close()
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+// A journal that is gone, or another file by now, refuses every further change; what the run has undone it still knows.
+func TestALostJournalRefusesEveryChange(t *testing.T) {
+	for name, lose := range map[string]func(path string) error{
+		"gone":     os.Remove,
+		"folder":   func(path string) error { return os.RemoveAll(filepath.Dir(path)) },
+		"replaced": func(path string) error { return os.Rename(copied(path), path) },
+	} {
+		path := filepath.Join(t.TempDir(), "run", File)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		j, err := Create(path, Header{Run: "r"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, err := j.Intend(rec("pause", "a"))
+		if err != nil || j.Check() != nil {
+			t.Fatal(err, j.Check())
+		}
+		f, err := Open(filepath.Dir(path), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := lose(path); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := j.Intend(rec("pause", "b")); err == nil || j.Check() == nil {
+			t.Errorf("%s: it is written on", name)
+		}
+		if err := j.Mark(id, Undone, ""); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if len(j.Open()) > 0 || j.Close() == nil {
+			t.Errorf("%s: open %v", name, j.Open())
+		}
+		if c, err := f.Read(); err != nil || !c.Closed { // whoever has it open sees its end
+			t.Errorf("%s: %+v, %v", name, c, err)
+		}
+		_ = f.Close()
+	}
+}
+
+// copied is another file with the same content.
+func copied(path string) string {
+	data, _ := os.ReadFile(path)
+	_ = os.WriteFile(path+".copy", data, 0o644)
+	return path + ".copy"
+}

@@ -79,7 +79,7 @@ func (r *Judger) bands(warmup time.Duration) []verdict.Band {
 		r.all = map[time.Duration][]verdict.Band{}
 	}
 	if r.all[warmup] == nil {
-		r.all[warmup] = forecast.BandsWith(r.exp, warmup)
+		r.all[warmup] = forecast.Bands(r.exp, warmup)
 	}
 	return slices.Clone(r.all[warmup])
 }
@@ -87,7 +87,7 @@ func (r *Judger) bands(warmup time.Duration) []verdict.Band {
 // lintsWith are the lints whose advice leaves room for a warm-up, as the advice of the rows does.
 func (r *Judger) lintsWith(warmup time.Duration) []forecast.Lint {
 	if r.lints[warmup] == nil {
-		r.lints[warmup] = forecast.LintsWith(r.file, time.Duration(forecast.Unscaled(int64(warmup), cmp.Or(r.exp.Scaled, 1))))
+		r.lints[warmup] = forecast.Lints(r.file, time.Duration(forecast.Unscaled(int64(warmup), cmp.Or(r.exp.Scaled, 1))))
 	}
 	return r.lints[warmup]
 }

@@ -21,7 +21,7 @@ import (
 // Judgement, byte for byte.
 func (ix *Facts) Judge() *verdict.Judgement { return ix.judging().judgement() }
 
-// Judge reads and judges h, which is whole, in the memory of the judgement before.
+// Judge reads and judges h, which is whole.
 func (r *Judger) Judge(h *history.History) *verdict.Judgement { return r.whole(h).Judge() }
 
 // Judge reads and judges h, which is whole. e is the experiment as loaded (not scaled).
@@ -267,7 +267,7 @@ func (j *judging) exit(out *verdict.Judgement) int {
 	for _, s := range out.SLOs {
 		word = verdict.Worst(word, s.Verdict)
 	}
-	broke := func(a *history.Event) bool { return a.Note.What == "error" }
+	broke := func(a *history.Event) bool { return a.Note.What == history.AbortError }
 	add(!ix.clean() || ix.end != nil && !ix.end.Note.OK, verdict.ExitDirty)
 	add(j.status == verdict.StatusError || slices.ContainsFunc(ix.aborts, broke), verdict.ExitError)
 	add(word == verdict.Fail, verdict.ExitSLOFailed)

@@ -46,7 +46,7 @@ func NewLeases(api LeaseAPI, locks map[string]string, holder func(named string) 
 		w.span.From = clock()
 		p.leases = append(p.leases, w)
 		p.watches.Go(func() {
-			api.WatchLease(ctx, name, func(c kube.LeaseChange) { w.tell(c, clock) }, w.heard)
+			api.WatchLease(ctx, name, func(c kube.LeaseChange) { w.record(c, clock) }, w.heard)
 		})
 	}
 	return p

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// Listener is a way to the API server that can be cut.
+// Listener is a connection to the API server, for a test, that can be cut.
 type Listener struct {
 	Kubeconfig string // the same user, by this way
 
@@ -28,7 +28,7 @@ func (e *Env) Listener(kubeconfig string) *Listener {
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	w := &Listener{l: l, target: strings.TrimPrefix(e.url, "https://"), conns: map[*net.TCPConn]bool{}, Kubeconfig: kubeconfig + ".way"}
+	w := &Listener{l: l, target: strings.TrimPrefix(e.url, "https://"), conns: map[*net.TCPConn]bool{}, Kubeconfig: kubeconfig + ".listener"}
 	text, err := os.ReadFile(kubeconfig)
 	if err != nil {
 		e.t.Fatal(err)

@@ -169,10 +169,7 @@ func (k *PodKill) sample(ctx context.Context) {
 }
 
 func (k *PodKill) delete(ctx context.Context, shot history.Event) error {
-	p := k.podOf(shot)
-	if p == nil {
-		return &voidError{history.NoTarget, shot.Fault.Victim + " is in no pod that is known"}
-	}
+	p := k.podOf(shot) // victim has found it
 	var grace *int64
 	if shot.Fault.Form == fault.ForceDelete {
 		grace = new(int64)

@@ -21,7 +21,7 @@ import (
 // Judgement, byte for byte.
 func (ix *Facts) Judge() *verdict.Judgement { return ix.judging().judgement() }
 
-// Judge reads and judges h, which is whole, in the memory of the judgement before.
+// Judge reads and judges h, which is whole.
 func (r *Judger) Judge(h *history.History) *verdict.Judgement { return r.whole(h).Judge() }
 
 // Judge reads and judges h, which is whole. e is the experiment as loaded (not scaled).

@@ -57,9 +57,17 @@ func MarshalEvent(e *Event) ([]byte, error) {
 }
 
 // ParseEvent reads what MarshalEvent, or json.Marshal, has written. Fields that it does not know are ignored.
-func ParseEvent(line []byte, e *Event) error {
-	k := codec{}
-	if k.parse(line, e) {
+func ParseEvent(line []byte, e *Event) error { return new(Parser).Parse(line, e) }
+
+// Parser reads lines one after the other as ParseEvent does, and makes a string that comes again only once. It is not safe for concurrent use.
+type Parser struct{ codec codec }
+
+// NewParser returns a parser that has read nothing.
+func NewParser() *Parser { return &Parser{codec{names: new(names)}} }
+
+// Parse reads a line, which ends with its object, into e.
+func (p *Parser) Parse(line []byte, e *Event) error {
+	if p.codec.parse(line, e) {
 		return nil
 	}
 	*e = Event{}

@@ -23,6 +23,8 @@ var lookScript string
 
 const (
 	chunk      = 512                // keys a script call: Redis serves nobody else meanwhile (about 0.5 ms)
+	inTurn     = 128                // keys that nobody asks for, a look: one EXISTS of some 15 microseconds
+	settle     = 20                 // looks that show a job's key absent, after which nobody is expected to hold it
 	pttlError  = time.Millisecond   // PTTL is rounded to this
 	sourceKeys = "probe:lock_keys"  // Event.Source
 	absent     = int64(-2)          // PTTL of a key that is not there; -1 = it has no expiry
@@ -31,8 +33,12 @@ const (
 	noReadOnly = "read-only script" // reply of the embedded store to TIME in a read-only script
 )
 
-// LockKeys watches lock keys: value, PTTL and the server's time in one read-only script. Watch, Unwatch and Holder may be
+// LockKeys watches lock keys: value, PTTL and the server's time in one read-only script. Watch, Expect, Asked and Holder may be
 // called at any time; looks are made one after the other.
+//
+// A drill has as many keys as jobs, and few of them can be held at a time. A look reads those, and asks of the others, inTurn of them
+// a look, whether they are there: one that is, although nobody has asked for it, is found after as many looks as that takes, and its
+// bracket says since when it may have been.
 type LockKeys struct {
 	redis  *redis.Client
 	prefix string
@@ -42,11 +48,18 @@ type LockKeys struct {
 
 	mu   sync.Mutex
 	keys map[string]*watched
+	near []*watched // that each look reads
+	far  []*watched // that looks read in turn
+	next int        // in far: whose turn it is
 }
 
 // watched is a key and what its last look showed.
 type watched struct {
 	lock, key string
+	name      string // of the key at the store
+	job       bool   // it is a job's: free once that is done
+	near, far bool   // it is in the list of that name; in both until its turn comes among the others
+	absent    int    // looks in a row that showed it absent, since somebody was last expected to hold it
 	seen      bool
 	span      history.Span
 	last      state
@@ -77,64 +90,122 @@ func NewLockKeys(o *redis.Options, prefix string) *LockKeys {
 // Name makes looks say whom values name. It is called before the first look.
 func (p *LockKeys) Name(names Names) { p.names = names }
 
-// Watch adds a key of a lock; a key that is watched already stays as it is.
+// Watch adds a key of a lock that each look is to read; a key that is watched already stays as it is.
 func (p *LockKeys) Watch(lock, key string) {
+	p.add(&watched{lock: lock, key: key, name: p.prefix + key})
+}
+
+// Expect is Watch for the key of a job, each time that somebody may be about to take it.
+func (p *LockKeys) Expect(lock, key string) {
+	p.add(&watched{lock: lock, key: key, name: p.prefix + key, job: true})
+}
+
+// Asked says that somebody is about to take a key; of one that is not watched it takes no note.
+func (p *LockKeys) Asked(key string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.keys[key] == nil {
-		p.keys[key] = &watched{lock: lock, key: key}
+	if w := p.keys[key]; w != nil {
+		p.approach(w)
 	}
 }
 
-// Unwatch forgets a key: it is not in the final look either.
-func (p *LockKeys) Unwatch(key string) {
+func (p *LockKeys) add(w *watched) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.keys, key)
+	if known := p.keys[w.key]; known != nil {
+		w = known
+	}
+	p.keys[w.key] = w
+	p.approach(w)
+}
+
+// approach lets each look read a key from now on.
+func (p *LockKeys) approach(w *watched) {
+	w.absent = 0
+	if !w.near {
+		w.near = true
+		p.near = append(p.near, w)
+	}
 }
 
 // Close closes the probe's connections.
 func (p *LockKeys) Close() error { return p.redis.Close() }
 
-// Look reads all watched keys. The returned function gives a look event for each key whose state has changed since the last
-// look whose function was called, in the order of keys; with final, one for every key.
+// Look reads the watched keys that somebody may hold, and some of the others in their turn; with final, all. The returned function gives
+// a look event for each key whose state has changed since the last look at it whose function was called, in the order of keys; with
+// final, one for every key.
 func (p *LockKeys) Look(ctx context.Context, final bool) (func(history.Span) []history.Event, error) {
-	p.mu.Lock()
-	all := make([]*watched, 0, len(p.keys))
-	for _, w := range p.keys {
-		all = append(all, w)
-	}
-	p.mu.Unlock()
+	all, near := p.toRead(final)
 	states := make([]state, 0, len(all))
+	names := make([]string, 0, min(len(all), chunk))
 	for part := range slices.Chunk(all, chunk) {
-		names := make([]string, len(part))
-		for i, w := range part {
-			names[i] = p.prefix + w.key
+		names = names[:0]
+		for _, w := range part {
+			names = append(names, w.name)
 		}
-		s, err := p.read(ctx, names)
-		if err != nil {
+		var err error
+		if states, err = p.read(ctx, states, names, min(len(part), max(0, near-len(states)))); err != nil {
 			return nil, fmt.Errorf("look at %d lock keys: %w", len(all), err)
 		}
-		states = append(states, s...)
 	}
 	return func(at history.Span) []history.Event {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		var events []history.Event
 		for i, w := range all {
-			if p.keys[w.key] == w { // still watched
-				events = w.observe(events, states[i], at, final, p.names)
+			events = w.observe(events, states[i], at, final, p.names)
+			if w.absent++; states[i].pttl != absent {
+				p.approach(w)
 			}
 		}
+		p.leave()
 		slices.SortFunc(events, func(a, b history.Event) int { return cmp.Compare(a.Key, b.Key) })
 		return events
 	}, nil
 }
 
+// toRead lists the keys of a look: first those, near of them, that somebody may hold, then some of the others.
+func (p *LockKeys) toRead(final bool) (all []*watched, near int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if final {
+		for _, w := range p.keys {
+			all = append(all, w)
+		}
+		return all, len(all)
+	}
+	all = append(make([]*watched, 0, len(p.near)+inTurn), p.near...)
+	for range min(inTurn, len(p.far)) {
+		if p.next >= len(p.far) {
+			p.next = 0
+		}
+		if w := p.far[p.next]; !w.near {
+			all = append(all, w)
+			p.next++
+		} else { // it is read by each look again
+			last := len(p.far) - 1
+			w.far, p.far[p.next], p.far = false, p.far[last], p.far[:last]
+		}
+	}
+	return all, len(p.near)
+}
+
+// leave lets looks read the keys only in turn that nobody is expected to hold any more.
+func (p *LockKeys) leave() {
+	p.near = slices.DeleteFunc(p.near, func(w *watched) bool {
+		if w.job && w.absent >= settle {
+			if w.near = false; !w.far {
+				w.far, p.far = true, append(p.far, w)
+			}
+		}
+		return !w.near
+	})
+}
+
 // Holder says whom a key names now: the fingerprint of its token and what the store still owes it (negative = no expiry).
 // ok is false where the key is free.
 func (p *LockKeys) Holder(ctx context.Context, key string) (epoch string, pttl time.Duration, ok bool, err error) {
-	s, err := p.read(ctx, []string{p.prefix + key})
+	s, err := p.read(ctx, nil, []string{p.prefix + key}, 1)
 	if err != nil {
 		return "", 0, false, fmt.Errorf("look up holder of %s: %w", key, err)
 	}
@@ -144,13 +215,13 @@ func (p *LockKeys) Holder(ctx context.Context, key string) (epoch string, pttl t
 	return lockcore.Fingerprint(s[0].value), time.Duration(s[0].pttl), true, nil
 }
 
-// read runs the script for a chunk of keys. Its read-only form works while a server refuses writes; where the server does
+// read runs the script for a chunk of keys, of which the first near are likely to be there, and adds their states. Its read-only form works while a server refuses writes; where the server does
 // not have it, the plain form is used from then on.
-func (p *LockKeys) read(ctx context.Context, names []string) ([]state, error) {
+func (p *LockKeys) read(ctx context.Context, states []state, names []string, near int) ([]state, error) {
 	var reply []any
 	var err error
 	if !p.plain.Load() {
-		reply, err = p.script.RunRO(ctx, p.redis, names).Slice()
+		reply, err = p.script.RunRO(ctx, p.redis, names, near).Slice()
 		var answer redis.Error
 		if errors.As(err, &answer) &&
 			(strings.Contains(answer.Error(), noScript) || strings.Contains(answer.Error(), noReadOnly)) {
@@ -158,21 +229,22 @@ func (p *LockKeys) read(ctx context.Context, names []string) ([]state, error) {
 		}
 	}
 	if p.plain.Load() {
-		reply, err = p.script.Run(ctx, p.redis, names).Slice()
+		reply, err = p.script.Run(ctx, p.redis, names, near).Slice()
 	}
 	if err != nil {
 		return nil, err
 	}
-	return parseLook(reply, len(names))
+	return parseLook(states, reply, len(names), near)
 }
 
-func parseLook(reply []any, n int) ([]state, error) {
-	if len(reply) != 1+2*n {
-		return nil, fmt.Errorf("got %d values for %d keys", len(reply), n)
+// parseLook adds what the script says of n keys, or of the first near alone: then none of the others is there.
+func parseLook(states []state, reply []any, n, near int) ([]state, error) {
+	told := (len(reply) - 1) / 2
+	if len(reply) != 1+2*told || told != n && told != near {
+		return nil, fmt.Errorf("got %d values for %d keys, %d of them near", len(reply), n, near)
 	}
 	server, ok := reply[0].(int64)
-	states := make([]state, n)
-	for i := 0; ok && i < n; i++ {
+	for i := 0; ok && i < told; i++ {
 		s := state{server: server}
 		s.value, ok = reply[1+2*i].(string)
 		if ok {
@@ -181,7 +253,10 @@ func parseLook(reply []any, n int) ([]state, error) {
 		if s.pttl >= 0 {
 			s.pttl *= perMilli
 		}
-		states[i] = s
+		states = append(states, s)
+	}
+	for range n - told {
+		states = append(states, state{server: server, pttl: absent})
 	}
 	if !ok {
 		return nil, errors.New("got a reply of an unexpected shape")

@@ -84,23 +84,66 @@ func TestLockKeysReportsChangesOnly(t *testing.T) {
 	})
 }
 
-// A key that is there at the first look has no look before; Unwatch also ends what an unfinished look would report.
-func TestLockKeysFirstLookAndUnwatch(t *testing.T) {
+// A key that is there at the first look has no look before, and it stays with the lock that it was watched for.
+func TestLockKeysFirstLook(t *testing.T) {
 	onStores(t, func(t *testing.T, c *redis.Client) {
 		p := newLockKeys(t, c)
-		set(t, c, "run:a", "one", time.Minute)
 		set(t, c, "run:b", "one", time.Minute)
-		p.Watch("job", "a")
 		p.Watch("job", "b")
 		p.Watch("other", "b")
-		report, err := p.Look(t.Context(), false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.Unwatch("a")
-		events := report(at(1))
+		events := look(t, p, at(1), false)
 		if len(events) != 1 || events[0].Key != "b" || events[0].Lock != "job" || events[0].Look.Prev != nil {
-			t.Errorf("got %+v, want b alone, without prev", events)
+			t.Errorf("got %+v, want b of job, without prev", events)
+		}
+	})
+}
+
+// Keys of jobs that are over are read in turn: one that is taken although nobody was offered it is found, in a bracket that begins at the
+// look at it before; one that somebody asks for is in the next look.
+func TestKeysOfJobsThatAreOver(t *testing.T) {
+	onStores(t, func(t *testing.T, c *redis.Client) {
+		p := newLockKeys(t, c)
+		const n = 2*inTurn + 5
+		for i := range n {
+			p.Expect("job", fmt.Sprintf("k%05d", i))
+		}
+		p.Watch("leader", "l")
+		now := int64(0)
+		next := func() []history.Event {
+			now++
+			return look(t, p, at(now), false)
+		}
+		for range settle {
+			if events := next(); len(events) > 0 {
+				t.Fatalf("got %+v of keys that are not there", events)
+			}
+		}
+		if all, near := p.toRead(false); near != 1 || len(all) != 1+inTurn || all[0].key != "l" {
+			t.Fatalf("a look reads %d keys, %d of them in any case, want the loop's alone and %d", len(all), near, inTurn)
+		}
+		set(t, c, "run:k00200", "one", time.Minute) // nobody was offered it
+		for tries := 1; ; tries++ {
+			events := next()
+			if len(events) == 0 && tries <= n/inTurn+1 {
+				continue
+			}
+			if len(events) != 1 || events[0].Key != "k00200" || !events[0].Look.Present || events[0].Look.Prev.From < settle*ms {
+				t.Fatalf("after %d looks: got %+v, want k00200, present, and when it was looked at before", tries, events)
+			}
+			break
+		}
+		c.Del(t.Context(), "run:k00200")
+		if events := next(); len(events) != 1 || events[0].Look.Present || *events[0].Look.Prev != at(now-1) {
+			t.Fatalf("got %+v, want that it is gone, by the look that follows", events)
+		}
+		set(t, c, "run:k00201", "two", time.Minute)
+		p.Asked("k00201")
+		p.Asked("strange")
+		if events := next(); len(events) != 1 || events[0].Key != "k00201" {
+			t.Fatalf("got %+v, want k00201, which was asked for", events)
+		}
+		if events := look(t, p, at(now+1), true); len(events) != n+1 {
+			t.Errorf("the final look has %d keys, want all %d", len(events), n+1)
 		}
 	})
 }

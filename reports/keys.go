@@ -2,6 +2,7 @@ package reports
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -48,7 +49,8 @@ func debtText(ds []verdict.Debt) string {
 	n := map[string]int{}
 	perhaps := 0
 	zero := 0.0
-	longest, together := verdict.Range{Hi: &zero}, verdict.Range{Hi: &zero}
+	sum := func(a, b float64) float64 { return a + b }
+	longest, all := verdict.Range{Hi: &zero}, verdict.Range{Hi: &zero}
 	effective, waited := verdict.Range{Hi: &zero}, verdict.Range{Hi: &zero}
 	for _, d := range ds {
 		if n[d.Cause]++; n[d.Cause] == 1 {
@@ -57,8 +59,8 @@ func debtText(ds []verdict.Debt) string {
 		if d.Debt.Lo == 0 {
 			perhaps++
 		}
-		longest, together = larger(longest, d.Debt), sum(together, d.Debt)
-		effective, waited = larger(effective, d.Effective), sum(waited, d.WaiterSeconds)
+		longest, all = together(longest, d.Debt, math.Max), together(all, d.Debt, sum)
+		effective, waited = together(effective, d.Effective, math.Max), together(waited, d.WaiterSeconds, sum)
 	}
 	slices.Sort(causes)
 	for i, c := range causes {
@@ -66,7 +68,7 @@ func debtText(ds []verdict.Debt) string {
 	}
 	text := fmt.Sprintf("%s (%s), longest %s", figures.Plural(len(ds), "debt"), strings.Join(causes, ", "), span(longest.Lo, longest.Hi, unitSeconds))
 	if len(ds) > 1 {
-		text += ", together " + span(together.Lo, together.Hi, unitSeconds)
+		text += ", together " + span(all.Lo, all.Hi, unitSeconds)
 	}
 	if perhaps > 0 {
 		text += fmt.Sprintf("; %s of them not certain", figures.Count(perhaps))
@@ -77,20 +79,11 @@ func debtText(ds []verdict.Debt) string {
 	return text
 }
 
-// larger is the range of the larger of two.
-func larger(a, b verdict.Range) verdict.Range {
-	r := verdict.Range{Lo: max(a.Lo, b.Lo)}
+// together joins two ranges end by end; an open end stays open.
+func together(a, b verdict.Range, join func(a, b float64) float64) verdict.Range {
+	r := verdict.Range{Lo: join(a.Lo, b.Lo)}
 	if a.Hi != nil && b.Hi != nil {
-		hi := max(*a.Hi, *b.Hi)
-		r.Hi = &hi
-	}
-	return r
-}
-
-func sum(a, b verdict.Range) verdict.Range {
-	r := verdict.Range{Lo: a.Lo + b.Lo}
-	if a.Hi != nil && b.Hi != nil {
-		hi := *a.Hi + *b.Hi
+		hi := join(*a.Hi, *b.Hi)
 		r.Hi = &hi
 	}
 	return r

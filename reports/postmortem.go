@@ -17,7 +17,7 @@ import (
 const mostMoments = 200
 
 // Postmortem writes the skeleton of a post-mortem: what was measured is filled in, what only people know is left to them and says so.
-func Postmortem(w io.Writer, r Run, o MarkdownOptions) error {
+func Postmortem(w io.Writer, r Run, o Options) error {
 	j := r.Judgement
 	m := &md{}
 	m.line("# Post-mortem: %s\n", markdown(j.Run.Experiment))
@@ -58,7 +58,7 @@ func (m *md) human(p forPeople) {
 	m.line("_(%s)_", p.hint)
 }
 
-func (m *md) facts(r Run, o MarkdownOptions) {
+func (m *md) facts(r Run, o Options) {
 	j := r.Judgement
 	word, _ := runWord(j.Verdict)
 	verdict := fmt.Sprintf("%s, %s (exit status %d)", word, tally(j), j.ExitCode)

@@ -17,17 +17,17 @@ import (
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
-// TerminalOptions is what the closing summary needs beyond the judgement.
-type TerminalOptions struct {
+// Options is where and how a report is read; reports that are files of their own know no width and no colour.
+type Options struct {
 	Width     int    // columns; 0 = 100
 	Color     bool   // colour repeats what the words say, never more
-	Folder    string // of the run, as a person would type it; "" = not kept
-	Report    string // the full report; "" = not said
+	Folder    string // of the run, as a person would type it; "" = not kept, or the one in which the report lies
+	Report    string // the full report, as a person would open it; "" = not said
 	Reproduce string // the command that runs it again; "" = not said
 }
 
 // Terminal writes the closing summary of a run.
-func Terminal(w io.Writer, j *verdict.Judgement, o TerminalOptions) error {
+func Terminal(w io.Writer, j *verdict.Judgement, o Options) error {
 	p := newPage(o)
 	p.headline(j)
 	p.slos(j)

@@ -248,7 +248,7 @@ func findingText(f verdict.Finding) string {
 }
 
 // folder is where everything lies, and how to get it again.
-func (p *page) folder(j *verdict.Judgement, o TerminalOptions) {
+func (p *page) folder(j *verdict.Judgement, o Options) {
 	p.item("report", o.Report)
 	if o.Folder != "" {
 		p.item("folder", o.Folder)

@@ -135,12 +135,14 @@ func differenceText(d verdict.Difference) string {
 
 // note says what a reader of the figures should know.
 func (c comparing) note() {
-	add := func(format string, args ...any) { c.Notes = append(c.Notes, fmt.Sprintf(format, args...)) }
+	add := func(format string, args ...any) {
+		c.Notes = append(c.Notes, verdict.Note{Text: fmt.Sprintf(format, args...)})
+	}
 	if c.Rehearsal {
 		add("rehearsals in virtual time: nothing is said of a live system")
 	}
 	for _, d := range c.Differences {
-		add("allowed to differ: %s", differenceText(d))
+		c.Notes = append(c.Notes, verdict.Note{Text: "allowed to differ: " + differenceText(d), Allowed: true})
 	}
 	if len(c.Base) == 1 || len(c.Head) == 1 {
 		add("one run on a side: whatever sets two runs of the same build apart, a busy machine say, looks like a change; several runs a side, taken in turn, show it for what it is")

@@ -28,12 +28,12 @@ func loopDrill(t *testing.T, profile string, phase fault.Phase, d experiments.Du
 
 func lint(t *testing.T, e *experiments.Experiment, rule string) Lint {
 	t.Helper()
-	for _, l := range Lints(e) {
+	for _, l := range Lints(e, 0) {
 		if l.Rule == rule {
 			return l
 		}
 	}
-	t.Fatalf("no %s in %+v", rule, Lints(e))
+	t.Fatalf("no %s in %+v", rule, Lints(e, 0))
 	return Lint{}
 }
 

@@ -126,6 +126,7 @@ func New(o Options) (*Drill, error) {
 		Experiment: d.e, Seed: d.seed, Clock: d.clock,
 		Holder: func(context.Context, string) (string, bool, error) { return "", false, nil },
 		Watch:  func(string, string) {},
+		Asked:  func(string) {},
 		Cleanup: []runner.Cleanup{
 			{What: "probes", Do: func(context.Context) error { return d.closeProbes() }},
 			{What: "stores", Do: d.closeStores},

@@ -41,8 +41,9 @@ type replicaTargets struct {
 }
 
 func (r *replicaTargets) list() []probes.Target {
-	for _, e := range r.log.Since(r.seen) {
-		r.seen++
+	var news []history.Event
+	news, r.seen = r.log.From(r.seen)
+	for _, e := range news {
 		switch e.Kind {
 		case history.ReplicaReady:
 			r.all = append(r.all, probes.Target{Name: e.Replica.Incarnation, URL: metricsURL(e.Replica.Metrics)})

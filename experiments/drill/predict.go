@@ -3,14 +3,17 @@ package drill
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/rehearsal"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
 )
 
 const (
+	predictJobs   = 1000 // of a stream: more make a takeover no other, and leave time for fewer rehearsals
 	predictSeeds  = 100
 	predictWithin = 3 * time.Second // a drill does not wait longer for what it will be held against
 )
@@ -30,11 +33,23 @@ func (d *Drill) predict(ctx context.Context) *history.Prediction {
 	}
 	ctx, cancel := context.WithTimeout(ctx, predictWithin)
 	defer cancel()
-	body, err := rehearsal.Predict(ctx, d.loaded, d.net, predictSeeds)
+	body, err := rehearsal.Predict(ctx, thinned(d.loaded), d.net, predictSeeds)
 	if err != nil {
 		return &history.Prediction{Why: fmt.Sprintf("not one rehearsal within %s: %v", predictWithin, err)}
 	}
 	return body
+}
+
+// thinned is e with fewer jobs, spread over the same time.
+func thinned(e *experiments.Experiment) *experiments.Experiment {
+	t := *e
+	t.System.Work = slices.Clone(e.System.Work)
+	for i := range t.System.Work {
+		if w := &t.System.Work[i]; w.Jobs > predictJobs {
+			w.Rate, w.Jobs = w.Rate*predictJobs/float64(w.Jobs), predictJobs
+		}
+	}
+	return &t
 }
 
 // Network is the network that was measured.

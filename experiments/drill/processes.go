@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
@@ -46,7 +45,7 @@ func (d *Drill) exited(x testbed.Exit) {
 
 // wanted says whether the runner ended this incarnation: by a fault, or because the drill is over.
 func (d *Drill) wanted(incarnation string) bool {
-	return slices.ContainsFunc(d.log.Since(0), func(e history.Event) bool {
+	return d.log.Any(0, func(e history.Event) bool {
 		return e.Kind == history.FaultIntent && fault.Seen(e.Fault.Kind, e.Fault.Form, "").Traits().Kills && e.Fault.Victim == incarnation ||
 			e.Kind == history.RunPhase && e.Phase.Name == history.PhaseFinal
 	})

@@ -91,7 +91,8 @@ type Config struct {
 	Probes     []Sampled
 	Stores     []Store
 	Holder     func(ctx context.Context, key string) (epoch string, ok bool, err error) // the store's own word
-	Watch      func(lock, key string)                                                   // tell the key probe of a job's key
+	Watch      func(lock, key string)                                                   // tell the key probe of a job's key, at each offer
+	Asked      func(key string)                                                         // tell it that a replica is about to take a key
 	Configure  func(name, incarnation string) protocol.Configure
 	Cleanup    []Cleanup // in the order to be done
 	// Guard is asked every second whether the run may go on; else it says why not, and the word for run.abort. nil = it may.
@@ -154,15 +155,16 @@ func Run(ctx context.Context, cfg Config) error {
 // loop alternates between observing and acting until the conductor has finished.
 // Shots fly on flights, which outlasts an interrupt but not the loop.
 func (r *run) loop(ctx, flights context.Context, lost <-chan string) {
-	seen := 0
 	interrupted := ctx.Done()
 	timer, guard := time.NewTimer(0), time.NewTicker(guardEvery)
 	defer timer.Stop()
 	defer guard.Stop()
 	for {
 		wake := r.Log.Changed()
-		for _, e := range r.Log.Since(seen) {
-			seen++
+		for _, e := range r.Log.Take() {
+			if e.Kind == history.AcquireInvoke {
+				r.Asked(e.Key)
+			}
 			r.c.Observe(e)
 		}
 		if r.step(ctx, flights) {
@@ -179,7 +181,7 @@ func (r *run) loop(ctx, flights context.Context, lost <-chan string) {
 			r.ask()
 		case <-interrupted:
 			interrupted = nil
-			r.c.Abort("signal", "interrupted by the operator")
+			r.c.Abort(history.AbortSignal, "interrupted by the operator")
 		}
 	}
 }
@@ -219,7 +221,7 @@ func (r *run) step(ctx, flights context.Context) bool {
 		r.err = r.Recorder.Err()
 	}
 	if r.err != nil {
-		r.c.Abort("error", r.err.Error())
+		r.c.Abort(history.AbortError, r.err.Error())
 	}
 	return r.Recorder.Err() != nil
 }
@@ -292,19 +294,14 @@ func (r *run) cleanup(ctx context.Context) bool {
 		clean = r.note(step.What, step.Do(ctx)) && clean
 		cancel()
 	}
-	for _, e := range r.Log.Since(0) {
-		clean = clean && (e.Kind != history.RunCleanup || e.Note.OK)
-	}
-	return clean
+	return clean && !r.Log.Any(0, func(e history.Event) bool { return e.Kind == history.RunCleanup && !e.Note.OK })
 }
 
 // end writes the last line.
 func (r *run) end(clean bool) error {
 	what := "completed"
-	for _, e := range r.Log.Since(0) {
-		if e.Kind == history.RunAbort {
-			what = "aborted"
-		}
+	if r.Log.Any(0, func(e history.Event) bool { return e.Kind == history.RunAbort }) {
+		what = "aborted"
 	}
 	note := &history.Note{What: what, OK: clean}
 	if r.err != nil {

@@ -218,7 +218,7 @@ func (s *shots) giveUp(r *run, f flown, err error) {
 
 // tells reports that the end of the fault is in the history already, from where it was done.
 func (r *run) tells(shot history.Event) bool {
-	return slices.ContainsFunc(r.Log.Since(int(shot.N)), func(e history.Event) bool {
+	return r.Log.Any(int(shot.N), func(e history.Event) bool {
 		return e.Kind == history.FaultReverted && e.Op == shot.Op
 	})
 }

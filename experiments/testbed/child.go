@@ -224,7 +224,9 @@ func (c *child) line(line []byte, long bool) {
 		return
 	}
 	now := c.fleet.o.Clock()
-	e, err := claim(line, c.replica, c.fleet.o.Origin)
+	c.fleet.deliver.Lock()
+	defer c.fleet.deliver.Unlock()
+	e, err := claim(c.fleet.parser, line, c.replica, c.fleet.o.Origin)
 	if err == nil && e.To > now {
 		err = fmt.Errorf("stamped %d ns after it was received", e.To-now)
 	}
@@ -237,8 +239,6 @@ func (c *child) line(line []byte, long bool) {
 	}
 	c.exit.Lines++
 	c.last = max(c.last, e.To)
-	c.fleet.deliver.Lock()
-	defer c.fleet.deliver.Unlock()
 	c.fleet.o.OnEvent(e)
 }
 

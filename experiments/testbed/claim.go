@@ -1,6 +1,7 @@
 package testbed
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/lockdrill/lockdrill/history"
@@ -8,9 +9,9 @@ import (
 
 // claim parses one line of a replica's standard output: an event of a kind that a replica can know, in its own name, moved
 // to the run's origin. Unknown fields are tolerated.
-func claim(line []byte, who history.Replica, origin int64) (history.Event, error) {
+func claim(p *history.Parser, line []byte, who history.Replica, origin int64) (history.Event, error) {
 	var e history.Event
-	if err := history.ParseEvent(line, &e); err != nil {
+	if err := p.Parse(bytes.TrimSuffix(line, []byte("\n")), &e); err != nil {
 		return e, fmt.Errorf("no event: %w", err)
 	}
 	if !claimable(e.Kind) {

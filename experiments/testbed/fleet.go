@@ -49,7 +49,8 @@ type Exit struct {
 type Fleet struct {
 	o       FleetOptions
 	spawner *spawner
-	deliver sync.Mutex // held during OnEvent and OnExit
+	deliver sync.Mutex // held during OnEvent and OnExit, and guards parser
+	parser  *history.Parser
 
 	mu       sync.Mutex
 	children map[string]*child // by incarnation, dead ones too: an incarnation is never used again
@@ -65,7 +66,7 @@ var (
 
 // NewFleet returns an empty fleet. Its owner calls Stop.
 func NewFleet(o FleetOptions) *Fleet {
-	return &Fleet{o: o, spawner: newSpawner(), children: map[string]*child{}}
+	return &Fleet{o: o, spawner: newSpawner(), parser: history.NewParser(), children: map[string]*child{}}
 }
 
 // Start starts a replica and writes it its configuration; it does not wait until the replica is ready. The span is the bracket

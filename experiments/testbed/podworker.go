@@ -142,7 +142,7 @@ func (f *PodFleet) hear(line linestream.Line) {
 // claim moves an event of a worker to the runner's clock. Its bracket cannot begin before the worker was told who it is, nor end after
 // its line was heard.
 func (f *PodFleet) claim(w *podWorker, line linestream.Line) (history.Event, error) {
-	e, err := claim(line.Text, w.replica, 0)
+	e, err := claim(new(history.Parser), line.Text, w.replica, 0)
 	if err != nil {
 		return e, err
 	}

@@ -38,11 +38,11 @@ func drill(w *World, c Config, seed uint64) time.Duration {
 	}
 	killed := int64(100*time.Second) + w.Random(int64(60*time.Second))
 	pass(killed)
-	if !w.Kill(w.owner("leader")) {
+	if !w.Kill(w.Owner("leader")) {
 		panic("nobody leads")
 	}
 	writes := len(w.truth.Writes)
-	if !w.until(killed+int64(10*time.Minute), func() bool { return len(w.truth.Writes) > writes }) {
+	if !w.Until(killed+int64(10*time.Minute), func() bool { return len(w.truth.Writes) > writes }) {
 		panic("nobody took over")
 	}
 	return time.Duration(w.truth.Writes[writes].At - killed)
@@ -136,28 +136,3 @@ func BenchmarkDrill(b *testing.B) {
 
 // moments is how many things have happened so far.
 func (w *World) moments() int64 { return w.events }
-
-// until lets time pass until done, which is asked after each thing that happens, or the limit; it reports whether done was reached.
-func (w *World) until(limit int64, done func() bool) bool {
-	for at, some := w.queue.next(); some && at <= limit; at, some = w.queue.next() {
-		m := w.queue.pop()
-		w.now = max(w.now, at)
-		w.happen(&m)
-		if done() {
-			return true
-		}
-	}
-	return false
-}
-
-// owner is the incarnation whose token a key carries now; "" where it is free.
-func (w *World) owner(key string) string {
-	k := w.keys[key]
-	if k == nil {
-		return ""
-	}
-	if w.expire(k); k.holder == 0 {
-		return ""
-	}
-	return w.truth.Epochs[k.holder-1].Replica
-}

@@ -267,7 +267,7 @@ func (j *judging) exit(out *verdict.Judgement) int {
 	for _, s := range out.SLOs {
 		word = verdict.Worst(word, s.Verdict)
 	}
-	broke := func(a *history.Event) bool { return a.Note.What == "error" }
+	broke := func(a *history.Event) bool { return a.Note.What == history.AbortError }
 	add(!ix.clean() || ix.end != nil && !ix.end.Note.OK, verdict.ExitDirty)
 	add(j.status == verdict.StatusError || slices.ContainsFunc(ix.aborts, broke), verdict.ExitError)
 	add(word == verdict.Fail, verdict.ExitSLOFailed)

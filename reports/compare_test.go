@@ -108,12 +108,12 @@ func TestIntervalsAreWrittenAsTheyAre(t *testing.T) {
 		unit string
 		want string
 	}{
-		{&verdict.Interval{Lo: at(0.9121), Hi: at(0.9129)}, unitSeconds, "[912.10, 912.90]ms"},
-		{&verdict.Interval{Lo: at(2), Hi: nil}, unitSeconds, "[2.000s, open]"},
-		{&verdict.Interval{Lo: nil, Hi: at(2)}, unitSeconds, "[open, 2s]"},
-		{&verdict.Interval{}, unitCount, "[open, open]"},
-		{&verdict.Interval{Lo: at(-3), Hi: at(4)}, unitCount, "[-3, 4]"},
-		{nil, unitCount, "–"},
+		{&verdict.Interval{Lo: at(0.9121), Hi: at(0.9129)}, verdict.UnitSeconds, "[912.10, 912.90]ms"},
+		{&verdict.Interval{Lo: at(2), Hi: nil}, verdict.UnitSeconds, "[2.000s, open]"},
+		{&verdict.Interval{Lo: nil, Hi: at(2)}, verdict.UnitSeconds, "[open, 2s]"},
+		{&verdict.Interval{}, verdict.UnitCount, "[open, open]"},
+		{&verdict.Interval{Lo: at(-3), Hi: at(4)}, verdict.UnitCount, "[-3, 4]"},
+		{nil, verdict.UnitCount, "–"},
 	} {
 		if got := intervalText(c.i, c.unit); got != c.want {
 			t.Errorf("%s, want %s", got, c.want)

@@ -50,9 +50,9 @@ func duplicateGrid(list []verdict.Duplicate, ev *evidence) *grid {
 func overlapGrid(list []verdict.Overlap, ev *evidence) *grid {
 	return gridOf("Overlap of each lock at each level", []string{"lock", "level", "more than one holder", "of that", "events"}, list,
 		func(o verdict.Overlap) []gridCell {
-			unit, of := unitSeconds, "holder-seconds in excess"
+			unit, of := verdict.UnitSeconds, "holder-seconds in excess"
 			if o.Level == "effect" {
-				unit, of = unitCount, fmt.Sprintf("%s, %s", figures.Plural(o.Stale, "stale effect"), figures.Plural(o.Unowned, "unowned effect"))
+				unit, of = verdict.UnitCount, fmt.Sprintf("%s, %s", figures.Plural(o.Stale, "stale effect"), figures.Plural(o.Unowned, "unowned effect"))
 			}
 			return []gridCell{codeCell(o.Lock), plainCell(o.Level), figureCell(span(o.Lo, o.Hi, unit)), plainCell(of), ev.cell(o.Evidence)}
 		})

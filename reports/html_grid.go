@@ -77,7 +77,7 @@ func rangeCell(r *verdict.Range) gridCell {
 	if r == nil {
 		return figureCell("–")
 	}
-	return figureCell(span(r.Lo, r.Hi, unitSeconds))
+	return figureCell(span(r.Lo, r.Hi, verdict.UnitSeconds))
 }
 
 // drawing is a picture with its twin.

@@ -66,15 +66,15 @@ func debtText(ds []verdict.Debt) string {
 	for i, c := range causes {
 		causes[i] = fmt.Sprintf("%s %s", c, figures.Count(n[c]))
 	}
-	text := fmt.Sprintf("%s (%s), longest %s", figures.Plural(len(ds), "debt"), strings.Join(causes, ", "), span(longest.Lo, longest.Hi, unitSeconds))
+	text := fmt.Sprintf("%s (%s), longest %s", figures.Plural(len(ds), "debt"), strings.Join(causes, ", "), span(longest.Lo, longest.Hi, verdict.UnitSeconds))
 	if len(ds) > 1 {
-		text += ", together " + span(all.Lo, all.Hi, unitSeconds)
+		text += ", together " + span(all.Lo, all.Hi, verdict.UnitSeconds)
 	}
 	if perhaps > 0 {
 		text += fmt.Sprintf("; %s of them not certain", figures.Count(perhaps))
 	}
 	if waited.Hi == nil || *waited.Hi > 0 {
-		text += fmt.Sprintf("; waited for: longest %s, %s waiter-seconds", span(effective.Lo, effective.Hi, unitSeconds), span(waited.Lo, waited.Hi, unitSeconds))
+		text += fmt.Sprintf("; waited for: longest %s, %s waiter-seconds", span(effective.Lo, effective.Hi, verdict.UnitSeconds), span(waited.Lo, waited.Hi, verdict.UnitSeconds))
 	}
 	return text
 }
@@ -94,7 +94,7 @@ func distributionText(d verdict.Distribution) string {
 	if d.Class != "" {
 		name += ", class " + d.Class
 	}
-	text := func(r verdict.Range) string { return span(r.Lo, r.Hi, unitSeconds) }
+	text := func(r verdict.Range) string { return span(r.Lo, r.Hi, verdict.UnitSeconds) }
 	return fmt.Sprintf("%s: p50 %s  p95 %s  p99 %s  max %s  n %s", name, text(d.P50), text(d.P95), text(d.P99), text(d.Max), figures.Count(d.N))
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
@@ -44,7 +45,7 @@ func scaleNote(scale float64) string {
 }
 
 // secs is a number of seconds as a person writes it.
-func secs(s float64) string { return exact(s, unitSeconds) }
+func secs(s float64) string { return exact(s, verdict.UnitSeconds) }
 
 // about is secs of an estimate.
 func about(s float64) string {

@@ -193,7 +193,7 @@ func moments(r Run) ([]moment, error) {
 		for _, n := range t.Evidence {
 			at = max(at, ends[n])
 		}
-		text := fmt.Sprintf("takeover of %s after %s: %s", t.Key, cmp.Or(t.Fault, "no fault of the run"), span(t.Lo, t.Hi, unitSeconds))
+		text := fmt.Sprintf("takeover of %s after %s: %s", t.Key, cmp.Or(t.Fault, "no fault of the run"), span(t.Lo, t.Hi, verdict.UnitSeconds))
 		if t.Censored {
 			text += ", not seen to end"
 		} else {

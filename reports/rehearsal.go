@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
@@ -51,9 +52,9 @@ func rehearsedFigure(v *float64, unit string) string {
 		return "-"
 	}
 	switch unit {
-	case unitSeconds:
+	case verdict.UnitSeconds:
 		return fmt.Sprintf("%.4gs", *v)
-	case unitRatio:
+	case verdict.UnitRatio:
 		return fmt.Sprintf("%.3g%%", 100**v)
 	}
 	return fmt.Sprintf("%.4g", *v)

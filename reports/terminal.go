@@ -269,10 +269,10 @@ func (s sloRow) explained() []item {
 // "duplicate terminal states 0".
 func promise(s verdict.SLOResult, scale float64) string {
 	words := measureWords(s.Measure)
-	if s.Unit == unitCount && s.Limit == 0 {
+	if s.Unit == verdict.UnitCount && s.Limit == 0 {
 		return words + " 0"
 	}
-	if s.Declared == s.Limit || s.Unit == unitCount {
+	if s.Declared == s.Limit || s.Unit == verdict.UnitCount {
 		return words + " <= " + exact(s.Limit, s.Unit)
 	}
 	return fmt.Sprintf("%s <= %s (%s at %s)", words, exact(s.Declared, s.Unit), exact(s.Limit, s.Unit), factor(scale))

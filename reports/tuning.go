@@ -51,7 +51,7 @@ func (p *page) measured(t *forecast.Tuning) {
 }
 
 // bracket is a range as measured, or as wide as its bucket.
-func bracket(r verdict.Range) string { return span(r.Lo, r.Hi, unitSeconds) }
+func bracket(r verdict.Range) string { return span(r.Lo, r.Hi, verdict.UnitSeconds) }
 
 func (p *page) impossible(t *forecast.Tuning) {
 	p.line(p.paint(red, "NO SUCH POLICY"))

@@ -228,7 +228,7 @@ func (w *rehearsedRow) quantile(p float64) *float64 {
 	for _, k := range slices.Sorted(maps.Keys(w.counts)) {
 		if need -= w.counts[k]; need <= 0 {
 			v := min(max(middle(k), w.min), w.max)
-			if w.Unit == "count" {
+			if w.Unit == verdict.UnitCount {
 				v = math.Round(v)
 			}
 			return &v

@@ -116,7 +116,7 @@ func (c *canvas) columns(ts []numbered, lock string, timeScale float64) float64 
 	s := scale{0, longest(ts) * 1.04, 0, height}
 	level := func(v float64) float64 { return top + height - s.x(v) }
 	at, step := s.ticks(5)
-	var grid, floor path
+	var grid path
 	for _, v := range at {
 		grid.line(left, level(v), right, level(v))
 		c.text("dim", end, left-6, level(v)+4, sizeSmall, 60, tickText(v, step, s.to))
@@ -132,8 +132,7 @@ func (c *canvas) columns(ts []numbered, lock string, timeScale float64) float64 
 		k++
 	}
 	bars.show(c)
-	floor.line(left, top+height, right, top+height)
-	c.put("rule", &floor)
+	c.floor(top + height)
 	text := figures.Plural(n, "takeover") + " in the order of the run" + scaled(timeScale)
 	if per > 1 {
 		text += "; a column is the longest of " + count(per)

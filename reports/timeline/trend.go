@@ -158,9 +158,9 @@ func when(started string) string {
 // figureOf writes values of the unit.
 func figureOf(unit string) func(float64) string {
 	switch unit {
-	case "s":
+	case verdict.UnitSeconds:
 		return duration
-	case "ratio":
+	case verdict.UnitRatio:
 		return func(v float64) string { return number(100*v) + "%" }
 	}
 	return number
@@ -168,7 +168,7 @@ func figureOf(unit string) func(float64) string {
 
 // axisText names ticks of the unit.
 func axisText(unit string) func(t, step, largest float64) string {
-	if unit == "s" {
+	if unit == verdict.UnitSeconds {
 		return tickText
 	}
 	return func(t, _, _ float64) string { return figureOf(unit)(t) }
@@ -178,7 +178,7 @@ func axisText(unit string) func(t, step, largest float64) string {
 func endsText(i verdict.Interval, unit string) string {
 	figure := figureOf(unit)
 	switch {
-	case i.Lo != nil && unit == "s":
+	case i.Lo != nil && unit == verdict.UnitSeconds:
 		return bracket(verdict.Range{Lo: *i.Lo, Hi: i.Hi})
 	case i.Lo == nil || i.Hi == nil:
 		return "open"

@@ -20,11 +20,8 @@ type Lint struct {
 }
 
 // Lints works out L1 to L9 for every lock of e, in order; those that do not apply to a lock are left out. Durations are those of
-// e: give it unscaled, and the sums are in the numbers of the file.
-func Lints(e *experiments.Experiment) []Lint { return LintsWith(e, 0) }
-
-// lints also knows the warm-up of a run, for which advice has to leave room.
-func LintsWith(e *experiments.Experiment, warmup time.Duration) []Lint {
+// e: give it unscaled, and the sums are in the numbers of the file. Advice leaves room for warmup.
+func Lints(e *experiments.Experiment, warmup time.Duration) []Lint {
 	out := []Lint{}
 	for i := range e.System.Locks {
 		l := &e.System.Locks[i]
@@ -86,27 +83,17 @@ func takeoverSums(e *experiments.Experiment, l *experiments.Lock, warmup time.Du
 // evidenceSums is L8: each promised quantile against the faults that the file declares of the class that it is judged on.
 func evidenceSums(e *experiments.Experiment, l *experiments.Lock) []lockcore.Sum {
 	var out []lockcore.Sum
-	declared, thing := trialsDeclared(e, l.Name)
-	for i := range e.SLOs {
-		s := &e.SLOs[i]
-		if s.Lock != l.Name {
-			continue
+	_, thing := trialsDeclared(e, l.Name)
+	for _, q := range quantilesOf(e, l.Name) {
+		are := "are"
+		if q.Declared == 1 {
+			are = "is"
 		}
-		for _, limit := range append(LimitsOf(s.Takeover), LimitsOf(s.TickGap)...) {
-			if limit.P == 0 {
-				continue
-			}
-			need := TrialsNeeded(limit.P, 0)
-			are := "are"
-			if declared == 1 {
-				are = "is"
-			}
-			sum := lockcore.Sum{Rule: "L8", OK: declared >= need, Text: fmt.Sprintf("%s %s: %s %s declared, a clean answer takes %d", s.Measure(), limit.Name, figures.Plural(declared, thing), are, need)}
-			if !sum.OK {
-				sum.Means = fmt.Sprintf("the quantile stays inconclusive whatever is measured: repeat the %s %d times, or promise a max", thing, need)
-			}
-			out = append(out, sum)
+		sum := lockcore.Sum{Rule: "L8", OK: q.Declared >= q.Need, Text: fmt.Sprintf("%s %s: %s %s declared, a clean answer takes %d", q.Measure, q.Quantile, figures.Plural(q.Declared, thing), are, q.Need)}
+		if !sum.OK {
+			sum.Means = fmt.Sprintf("the quantile stays inconclusive whatever is measured: repeat the %s %d times, or promise a max", thing, q.Need)
 		}
+		out = append(out, sum)
 	}
 	return out
 }

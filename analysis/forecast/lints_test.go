@@ -29,12 +29,12 @@ func loopDrill(t *testing.T, profile string, phase fault.Phase, d experiments.Du
 
 func lint(t *testing.T, e *experiments.Experiment, rule string) Lint {
 	t.Helper()
-	for _, l := range Lints(e) {
+	for _, l := range Lints(e, 0) {
 		if l.Rule == rule {
 			return l
 		}
 	}
-	t.Fatalf("no %s in %+v", rule, Lints(e))
+	t.Fatalf("no %s in %+v", rule, Lints(e, 0))
 	return Lint{}
 }
 
@@ -90,11 +90,11 @@ func TestLintEvidence(t *testing.T) {
 func TestLintKeyPrefix(t *testing.T) {
 	for prefix, told := range map[string]bool{"sched:job": true, "sched:job:": false, "jobs/": false, "j_": false, "job1": true, "jé": true, "": false} {
 		e := &experiments.Experiment{System: experiments.System{Locks: []experiments.Lock{{Name: "job", KeyPrefix: prefix}}}}
-		got := slices.ContainsFunc(Lints(e), func(l Lint) bool {
+		got := slices.ContainsFunc(Lints(e, 0), func(l Lint) bool {
 			return l.Rule == "L9" && !l.OK && strings.Contains(l.Text, " = "+prefix+"job-00001") && strings.Contains(l.Means, prefix+":")
 		})
 		if got != told {
-			t.Errorf("%q: told %t, want %t: %+v", prefix, got, told, Lints(e))
+			t.Errorf("%q: told %t, want %t: %+v", prefix, got, told, Lints(e, 0))
 		}
 	}
 }

@@ -75,7 +75,7 @@ func runProxy(ctx context.Context, io streams, f proxyFlags) error {
 	defer flush()
 	o := tap.Options{Dial: dial, Clock: monotime.Now, Rules: rules, Seed: f.seed}
 	if f.verbose {
-		o.Tell = func(name, text string) { say("%s: %s", name, text) }
+		o.Notify = func(name, text string) { say("%s: %s", name, text) }
 		o.OnHit = func(h tap.Hit) {
 			say("%s: %s: %s of %s made to fail, hit %d%s", h.Name, h.Fault, h.Op, h.Key, h.N, tokenOf(h))
 		}

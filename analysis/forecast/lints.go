@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
@@ -17,7 +19,7 @@ type Lint struct {
 	lockcore.Sum
 }
 
-// Lints works out L1 to L8 for every lock of e, in order; those that do not apply to a lock are left out. Durations are those of
+// Lints works out L1 to L9 for every lock of e, in order; those that do not apply to a lock are left out. Durations are those of
 // e: give it unscaled, and the sums are in the numbers of the file. Advice leaves room for warmup.
 func Lints(e *experiments.Experiment, warmup time.Duration) []Lint {
 	out := []Lint{}
@@ -26,6 +28,7 @@ func Lints(e *experiments.Experiment, warmup time.Duration) []Lint {
 		sums := lockcore.Lints(l.Policy, factsOf(e, l))
 		sums = append(sums, takeoverSums(e, l, warmup)...)
 		sums = append(sums, evidenceSums(e, l)...)
+		sums = append(sums, keySums(l)...)
 		slices.SortStableFunc(sums, func(a, b lockcore.Sum) int { return int(a.Rule[1]) - int(b.Rule[1]) })
 		for _, s := range sums {
 			out = append(out, Lint{Lock: l.Name, Sum: s})
@@ -93,6 +96,19 @@ func evidenceSums(e *experiments.Experiment, l *experiments.Lock) []lockcore.Sum
 		out = append(out, sum)
 	}
 	return out
+}
+
+// keySums is L9: a prefix that runs into the job's id. One that does not has no sum.
+func keySums(l *experiments.Lock) []lockcore.Sum {
+	last, _ := utf8.DecodeLastRuneInString(l.KeyPrefix)
+	if l.Loop() || l.KeyPrefix == "" || !unicode.IsLetter(last) && !unicode.IsDigit(last) {
+		return nil
+	}
+	id := l.Name + "-00001"
+	return []lockcore.Sum{{
+		Rule: "L9", Text: fmt.Sprintf("key_prefix %s + job id %s = %s%s", l.KeyPrefix, id, l.KeyPrefix, id),
+		Means: fmt.Sprintf("nobody can tell where the id begins, and a lock whose prefix begins alike may take the same key: end the prefix with a separator, as %s:", l.KeyPrefix),
+	}}
 }
 
 // trialsDeclared counts the shots of the class that takeovers of the lock are judged on, and says what they are.

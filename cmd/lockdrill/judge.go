@@ -36,11 +36,11 @@ func newJudgeCmd(io streams) *cobra.Command {
 	result.flag(cmd.Flags())
 	var onInconclusive inconclusiveAs
 	onInconclusive.flag(cmd.Flags())
-	cmd.RunE = func(_ *cobra.Command, args []string) error {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := onInconclusive.check(); err != nil {
 			return err
 		}
-		if err := result.claim(); err != nil {
+		if err := errors.Join(namesNothing(cmd), result.claim()); err != nil {
 			return err
 		}
 		dir := runFolder(args[0])

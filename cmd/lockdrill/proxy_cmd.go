@@ -143,7 +143,7 @@ func serveProxy(ctx context.Context, t *tap.Tap, f proxyFlags, upstream string, 
 	}
 	ask, at := "curl", api.Addr().String()
 	if api.Addr().Network() == "unix" {
-		ask, at = "curl --unix-socket "+at, "localhost"
+		ask, at = "curl --unix-socket '"+strings.ReplaceAll(at, "'", `'\''`)+"'", "localhost"
 	}
 	say("faults      %s -H 'Content-Type: application/json' -d '{\"op\":\"renew\",\"mode\":\"timeout\",\"count\":3,\"for\":\"30s\"}' http://%s/faults", ask, at)
 	say("seen        %s http://%s/stats", ask, at)

@@ -84,9 +84,11 @@ check: deps ## what must hold before a change is merged: form, vet, staticcheck,
 	$(GO) test ./internal/archtest
 	$(GO) test -race -short ./...
 
-bench: deps ## the lock core beside its peers, 100,000 locks, one key that many wait for: docs/performance.md; six minutes
+bench: deps ## the lock core beside its peers, 100,000 locks, one key that many wait for, rehearsals, a long history beside Python's json: docs/performance.md; seven minutes
 	cd internal/bench && $(GO) run .
 	$(GO) test -run '^$$' -bench 'Drill|Rehearsal|Many' -cpu 1,2 ./lockcore/sim ./experiments/rehearsal
+	$(GO) test -run '^$$' -bench . -benchmem ./history
+	$(GO) test -run '^$$' -bench JudgeBesidePython -benchtime 3x ./cmd/lockdrill
 
 pictures: ## docs/report-light.png and docs/report-dark.png, from a recorded run in headless Chromium: look at them before you commit them
 	@.ci/need chromium chromium fonts-dejavu-core

@@ -180,7 +180,7 @@ func (ix *Facts) reached(incarnation string, from, to int64) bool {
 func (j *judging) rawAbandonments(lock string) measured {
 	g := j.giveups[lock]
 	m := measured{
-		measure: "abandonments", unit: "count", lo: int64(g.raw), hi: int64(g.raw), n: g.worked, of: "epoch",
+		measure: "abandonments", unit: verdict.UnitCount, lo: int64(g.raw), hi: int64(g.raw), n: g.worked, of: "epoch",
 		saw: fmt.Sprintf("%s of %s that worked", figures.Count(g.raw), figures.Plural(g.worked, "epoch")), evidence: g.evidence,
 		why: reasons(g.list), next: "see which were needed: an abandonment SLO tells a safe policy from a hasty one",
 	}
@@ -228,7 +228,7 @@ func (j *judging) abandonmentRows(lock string, limits *experiments.AbandonmentLi
 			continue
 		}
 		m := measured{
-			measure: "abandonment." + x.name, unit: "count", lo: int64(x.t.lo), hi: int64(x.t.hi), n: g.jeopardies.lo, of: "jeopardy", faults: exposed,
+			measure: "abandonment." + x.name, unit: verdict.UnitCount, lo: int64(x.t.lo), hi: int64(x.t.hi), n: g.jeopardies.lo, of: "jeopardy", faults: exposed,
 			saw:  fmt.Sprintf("%s %s, with %s in jeopardy", figures.Count(x.t.lo), x.name, figures.Plural(g.jeopardies.lo, "epoch")),
 			next: x.next, evidence: g.evidence, missing: missing,
 		}

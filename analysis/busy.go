@@ -137,11 +137,11 @@ func (j *judging) busyRows(lock string, limit *experiments.BusyLimit) []verdict.
 	m = j.needFault(lock, m)
 	var rows []verdict.SLOResult
 	if limit.MaxCount != nil {
-		m.measure, m.unit, m.lo, m.hi = "busy.count", "count", int64(b.count.lo), int64(b.count.hi)
+		m.measure, m.unit, m.lo, m.hi = "busy.count", verdict.UnitCount, int64(b.count.lo), int64(b.count.hi)
 		rows = append(rows, j.row(lock, int64(*limit.MaxCount), m))
 	}
 	if limit.MaxTime != nil {
-		m.measure, m.unit, m.lo, m.hi = "busy.time", "s", b.time.lo, b.time.hi
+		m.measure, m.unit, m.lo, m.hi = "busy.time", verdict.UnitSeconds, b.time.lo, b.time.hi
 		rows = append(rows, j.row(lock, int64(*limit.MaxTime), m))
 	}
 	return rows

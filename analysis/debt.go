@@ -265,7 +265,7 @@ func length(ss []stretchOf) int64 {
 // for them, each on a row of its own.
 func (j *judging) debtRows(lock string, limits *experiments.DebtLimits) []verdict.SLOResult {
 	ds := j.debts[lock]
-	base := measured{unit: "s", n: ds.ended, evidence: ds.evidence(), saw: ds.saw(), missing: j.keysBlind(lock)}
+	base := measured{unit: verdict.UnitSeconds, n: ds.ended, evidence: ds.evidence(), saw: ds.saw(), missing: j.keysBlind(lock)}
 	if ds.ended == 0 {
 		base.missing = append(base.missing, verdict.Lacking(verdict.MissingDoneHolders, lock))
 	}
@@ -362,7 +362,7 @@ func (d debt) evidence() []int64 {
 func (j *judging) orphanAcquires(lock string, minJobs int) measured {
 	ds := j.debts[lock]
 	m := measured{
-		measure: "orphan_acquires", unit: "count", lo: int64(ds.orphans.lo), hi: int64(ds.orphans.hi), n: ds.asked,
+		measure: "orphan_acquires", unit: verdict.UnitCount, lo: int64(ds.orphans.lo), hi: int64(ds.orphans.hi), n: ds.asked,
 		saw:     fmt.Sprintf("%s in %s", figures.Count(ds.orphans.lo), figures.Plural(ds.asked, "acquire")),
 		missing: j.keysBlind(lock),
 	}

@@ -147,7 +147,7 @@ func (j *judging) distributionRows(lock, measure string, limits *experiments.Cla
 	}
 	var rows []verdict.SLOResult
 	for _, l := range forecast.LimitsOf(&limits.DurationLimits) {
-		m := measured{measure: name + "." + l.Name, unit: "s", n: n, evidence: d.evidence(), hi: open}
+		m := measured{measure: name + "." + l.Name, unit: verdict.UnitSeconds, n: n, evidence: d.evidence(), hi: open}
 		m.next = "shorten the work under the lock, or raise the limit"
 		if measure == measureWait {
 			m.next = "shorten the holds, or what keeps the key when nobody needs it: see debts"

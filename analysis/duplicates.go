@@ -125,7 +125,7 @@ func (ix *Facts) unresolved(lock string) int {
 func (j *judging) duplicates(lock string, minJobs int) measured {
 	d := j.dups[lock]
 	m := measured{
-		measure: "duplicate_terminal_states", unit: "count", lo: int64(d.extra), hi: int64(d.extra), n: d.finished, of: "job",
+		measure: "duplicate_terminal_states", unit: verdict.UnitCount, lo: int64(d.extra), hi: int64(d.extra), n: d.finished, of: "job",
 		saw: fmt.Sprintf("%s in %s that finished", figures.Count(d.extra), figures.Plural(d.finished, "job")), missing: j.jobsMissing(lock, minJobs),
 	}
 	m.faults, _ = j.exposures(lock)

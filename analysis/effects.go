@@ -62,7 +62,7 @@ func (ix *Facts) claimOf(ev *history.Event) *claim {
 	id := opKey{ev.Key, ev.Op}
 	c := ix.writes[id]
 	if c == nil {
-		c = ix.memory.claims.New(claim{})
+		c = &claim{}
 		ix.writes[id] = c
 	}
 	return c
@@ -86,8 +86,8 @@ func (ix *Facts) claimWrite(ev *history.Event) {
 
 func (ix *Facts) readEntry(k *keyIndex, ev *history.Event) {
 	e, x := k.epoch(ev.Epoch), ev.Entry
-	f := k.mem.effects.New(effect{Pos: x.Pos, Subject: x.Subject, Loop: x.Loop, State: x.State, Terminal: x.Terminal, Accepted: x.Accepted, Reason: x.Reason, Named: x.Named,
-		n: ev.N, fence: ev.Fence, claim: ix.claimOf(ev), key: k, epoch: e, span: ev.Span})
+	f := &effect{Pos: x.Pos, Subject: x.Subject, Loop: x.Loop, State: x.State, Terminal: x.Terminal, Accepted: x.Accepted, Reason: x.Reason, Named: x.Named,
+		n: ev.N, fence: ev.Fence, claim: ix.claimOf(ev), key: k, epoch: e, span: ev.Span}
 	e.effects = append(e.effects, f)
 	if e.replica == "" {
 		e.replica = x.Writer

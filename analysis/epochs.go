@@ -115,7 +115,6 @@ func (s *stretch) last() history.Span {
 type keyIndex struct {
 	name, lock string
 	loop       bool
-	mem        *memory
 	all        []*epoch
 	byID       map[string]*epoch // where they are many
 	epochs     []*epoch          // surely granted ones, in the order of grants
@@ -168,9 +167,7 @@ func (k *keyIndex) byName() []*epoch {
 func (k *keyIndex) epoch(id string) *epoch {
 	e := k.find(id)
 	if e == nil {
-		e = k.mem.epochs.Get()
-		*e = epoch{id: id, lock: k.lock, key: k.name, acquires: e.acquires[:0], renewals: e.renewals[:0], releases: e.releases[:0],
-			refusals: e.refusals[:0], looks: e.looks[:0], works: e.works[:0], effects: e.effects[:0]}
+		e = &epoch{id: id, lock: k.lock, key: k.name}
 		k.add(e)
 	}
 	return e
@@ -271,7 +268,7 @@ func (ix *Facts) believe(e *epoch) {
 		if c.outcome != history.OK {
 			continue
 		}
-		h := ix.memory.held.New(held{start: history.Span{From: max(e.granted.From, c.span.From), To: c.span.To}})
+		h := &held{start: history.Span{From: max(e.granted.From, c.span.From), To: c.span.To}}
 		if h.start.From > h.start.To {
 			h.start.From = c.span.From
 		}

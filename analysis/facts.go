@@ -7,7 +7,6 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
-	"github.com/lockdrill/lockdrill/internal/arena"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
@@ -60,47 +59,10 @@ type Facts struct {
 	end            *history.Event
 	findings       []verdict.Finding
 	contradictions int // of these, found while it was read
-
-	memory memory
 }
 
 // opKey names an operation of somebody, or at a key.
 type opKey struct{ of, op string }
-
-// memory is what facts are made of. It is used again by the next ones of a Judger.
-type memory struct {
-	keys      arena.Of[keyIndex]
-	epochs    arena.Of[epoch]
-	calls     arena.Of[call]
-	works     arena.Of[work]
-	stretches arena.Of[stretch]
-	effects   arena.Of[effect]
-	claims    arena.Of[claim]
-	jobs      arena.Of[job]
-	held      arena.Of[held]
-	reader    reader
-}
-
-func (m *memory) reset() {
-	m.keys.Reset()
-	m.epochs.Reset()
-	m.calls.Reset()
-	m.works.Reset()
-	m.stretches.Reset()
-	m.effects.Reset()
-	m.claims.Reset()
-	m.jobs.Reset()
-	m.held.Reset()
-}
-
-// empty is m without its content, or a new map.
-func empty[K comparable, V any](m map[K]V) map[K]V {
-	if m == nil {
-		return map[K]V{}
-	}
-	clear(m)
-	return m
-}
 
 // job is one piece of work under a lock key of its own.
 type job struct {
@@ -140,22 +102,9 @@ func Read(e *experiments.Experiment, h history.Source) (*Facts, error) { return 
 // FactsOf is Read of what is in memory.
 func FactsOf(e *experiments.Experiment, h *history.History) *Facts { return NewJudger(e).whole(h) }
 
-// begin makes ix those of another history of r's experiment, in the memory of whatever it was before.
-func (ix *Facts) begin(r *Judger, header history.Header) {
-	ix.memory.reset()
-	*ix = Facts{
-		judger: r, exp: r.exp, header: header, memory: ix.memory,
-		keys: empty(ix.keys), byLock: empty(ix.byLock), jobs: empty(ix.jobs), replicas: empty(ix.replicas),
-		writes: empty(ix.writes), deaths: empty(ix.deaths), claims: empty(ix.claims), pauses: empty(ix.pauses), ready: empty(ix.ready), heard: empty(ix.heard),
-		probes: empty(ix.probes), ledgered: empty(ix.ledgered), claimed: empty(ix.claimed), phases: empty(ix.phases), samples: empty(ix.samples),
-		keyOrder: ix.keyOrder[:0], jobOrder: ix.jobOrder[:0], effects: ix.effects[:0], exits: ix.exits[:0], shots: ix.shots[:0],
-		cleanups: ix.cleanups[:0], starts: ix.starts[:0], lifeOrder: ix.lifeOrder[:0],
-	}
-}
-
+// read takes in all of h.
 func (ix *Facts) read(h history.Source) error {
-	r := &ix.memory.reader
-	r.begin(ix)
+	r := newReader(ix)
 	for {
 		ev, err := h.Next()
 		if err == io.EOF {
@@ -242,9 +191,7 @@ func (ix *Facts) derive() {
 func (ix *Facts) key(ev *history.Event) *keyIndex {
 	k := ix.keys[ev.Key]
 	if k == nil {
-		k = ix.memory.keys.Get()
-		*k = keyIndex{name: ev.Key, lock: ev.Lock, mem: &ix.memory, all: k.all[:0], epochs: k.epochs[:0], attempts: k.attempts[:0],
-			waits: k.waits[:0], looks: k.looks[:0], effects: k.effects[:0], jobs: k.jobs[:0]}
+		k = &keyIndex{name: ev.Key, lock: ev.Lock}
 		if l := ix.exp.Lock(ev.Lock); l != nil {
 			k.loop = l.Loop()
 		}

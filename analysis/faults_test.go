@@ -366,7 +366,7 @@ func TestBandsOfFaults(t *testing.T) {
 		{"key a stranger's", experiments.Fault{For: 10e9, Spec: &fault.DeleteKey{HolderOf: "job", To: "stranger"}}, 0, 42},
 	} {
 		e.Faults = []experiments.Fault{c.f}
-		if b := forecast.Bands(e)[0]; b.Lo != c.lo || b.Hi != c.hi {
+		if b := forecast.Bands(e, 0)[0]; b.Lo != c.lo || b.Hi != c.hi {
 			t.Errorf("%s: %g to %g (%s), want %g to %g", c.name, b.Lo, b.Hi, b.Sum, c.lo, c.hi)
 		}
 	}

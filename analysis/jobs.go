@@ -130,7 +130,7 @@ func (j *judging) stranded(lock string, minJobs int) measured {
 	t, evidence, known := j.ix.strandedOf(lock)
 	d := j.dups[lock]
 	m := measured{
-		measure: "stranded", unit: "count", lo: int64(t.lo), hi: int64(t.hi), n: d.jobs, of: "job", evidence: evidence,
+		measure: "stranded", unit: verdict.UnitCount, lo: int64(t.lo), hi: int64(t.hi), n: d.jobs, of: "job", evidence: evidence,
 		saw:  fmt.Sprintf("%s still open at the horizon, of %s", figures.Count(t.lo), figures.Plural(d.jobs, "job")),
 		next: "redeliver unfinished work, and let more than one replica want it",
 	}
@@ -153,7 +153,7 @@ func (j *judging) reExecutions(lock string, minJobs int) measured {
 	t, evidence := j.ix.reExecuted(lock)
 	d := j.dups[lock]
 	m := measured{
-		measure: "re_executed", unit: "count", lo: int64(t.lo), hi: int64(t.hi), n: d.finished, of: "job", evidence: evidence,
+		measure: "re_executed", unit: verdict.UnitCount, lo: int64(t.lo), hi: int64(t.hi), n: d.finished, of: "job", evidence: evidence,
 		saw:  fmt.Sprintf("%s executed again, and %s more that had been cut off, of %s", figures.Count(t.lo), figures.Count(t.hi-t.lo), figures.Plural(d.jobs, "job")),
 		why:  "what a killed holder had done and not yet written is done again",
 		next: "make the work idempotent, or write its result sooner",

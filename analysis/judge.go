@@ -21,7 +21,7 @@ import (
 // Judgement, byte for byte.
 func (ix *Facts) Judge() *verdict.Judgement { return ix.judging().judgement() }
 
-// Judge reads and judges h, which is whole, in the memory of the judgement before.
+// Judge reads and judges h, which is whole.
 func (r *Judger) Judge(h *history.History) *verdict.Judgement { return r.whole(h).Judge() }
 
 // Judge reads and judges h, which is whole. e is the experiment as loaded (not scaled).
@@ -59,7 +59,7 @@ func (j *judging) judgement() *verdict.Judgement {
 		}
 	}
 	out.Takeovers = append(out.Takeovers, ix.thefts()...)
-	j.tell(out)
+	j.fill(out)
 	out.Predicted = ix.predicted(out.Takeovers)
 	ix.compareMetrics()
 	out.Findings = append([]verdict.Finding{}, ix.findings...)
@@ -139,8 +139,8 @@ func (j *judging) run() verdict.RunInfo {
 	return r
 }
 
-// tell fills the lists and counts that are reported whether an SLO asks for them or not.
-func (j *judging) tell(out *verdict.Judgement) {
+// fill adds the lists and counts that are reported whether an SLO asks for them or not.
+func (j *judging) fill(out *verdict.Judgement) {
 	ix := j.ix
 	c := &out.Counts
 	for _, name := range j.lockNames() {
@@ -157,7 +157,7 @@ func (j *judging) tell(out *verdict.Judgement) {
 		}
 		out.Abandonments = append(out.Abandonments, g.list...)
 		out.Duplicates = append(out.Duplicates, d.list...)
-		j.tellUpkeep(out, name)
+		j.fillUpkeep(out, name)
 		again, _ := ix.reExecuted(name)
 		stranded, _, _ := ix.strandedOf(name)
 		c.Jobs += d.jobs
@@ -267,7 +267,7 @@ func (j *judging) exit(out *verdict.Judgement) int {
 	for _, s := range out.SLOs {
 		word = verdict.Worst(word, s.Verdict)
 	}
-	broke := func(a *history.Event) bool { return a.Note.What == "error" }
+	broke := func(a *history.Event) bool { return a.Note.What == history.AbortError }
 	add(!ix.clean() || ix.end != nil && !ix.end.Note.OK, verdict.ExitDirty)
 	add(j.status == verdict.StatusError || slices.ContainsFunc(ix.aborts, broke), verdict.ExitError)
 	add(word == verdict.Fail, verdict.ExitSLOFailed)
@@ -282,8 +282,8 @@ func tenths(d time.Duration) time.Duration {
 	return (d + step - 1) / step * step
 }
 
-// tellUpkeep fills the lists of debts, answers and distributions.
-func (j *judging) tellUpkeep(out *verdict.Judgement, lock string) {
+// fillUpkeep adds the lists of debts, answers and distributions.
+func (j *judging) fillUpkeep(out *verdict.Judgement, lock string) {
 	ds := j.debts[lock]
 	out.Counts.OrphanAcquires += ds.orphans.lo
 	for _, d := range ds.list {

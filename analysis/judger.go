@@ -11,12 +11,11 @@ import (
 	"github.com/lockdrill/lockdrill/history"
 )
 
-// Judger judges histories of one experiment, one after the other: what depends on the experiment alone is worked out once, and the
-// memory of one judgement is used for the next. It is not safe for concurrent use; its judgements are good for ever.
+// Judger judges histories of one experiment, one after the other: what depends on the experiment alone is worked out once. It is not
+// safe for concurrent use.
 type Judger struct {
-	exp   *experiments.Experiment // scaled
-	file  *experiments.Experiment // as loaded
-	facts Facts
+	exp  *experiments.Experiment // scaled
+	file *experiments.Experiment // as loaded
 
 	measures map[string]measure
 	sums     map[sumOf]forecast.PromiseBand
@@ -29,16 +28,22 @@ func NewJudger(e *experiments.Experiment) *Judger {
 	return &Judger{exp: experiments.Scale(e), file: e, measures: measures(), lints: map[time.Duration][]forecast.Lint{}}
 }
 
-// Read takes in h, in one pass; what it returns is good until the next one. An error is h's.
+// Read takes in h, in one pass. An error is h's.
 func (r *Judger) Read(h history.Source) (*Facts, error) {
-	r.facts.begin(r, h.Header())
-	if err := r.facts.read(h); err != nil {
+	ix := &Facts{
+		judger: r, exp: r.exp, header: h.Header(),
+		keys: map[string]*keyIndex{}, byLock: map[string][]*keyIndex{}, jobs: map[string]*job{}, replicas: map[string][]*epoch{},
+		writes: map[opKey]*claim{}, deaths: map[string]death{}, claims: map[string]int64{}, pauses: map[string][]pause{},
+		ready: map[string]bool{}, heard: map[string]bool{}, probes: map[string]*coverage{}, samples: map[string][]*scraped{},
+		ledgered: map[string]bool{}, claimed: map[string]bool{}, phases: map[string]*history.Event{},
+	}
+	if err := ix.read(h); err != nil {
 		return nil, err
 	}
-	return &r.facts, nil
+	return ix, nil
 }
 
-// whole is Read of what is in memory: nothing can go wrong any more.
+// whole is Read of what is in memory: nothing can go wrong.
 func (r *Judger) whole(h *history.History) *Facts {
 	facts, err := r.Read(h.Source())
 	if err != nil {
@@ -74,7 +79,7 @@ func (r *Judger) bands(warmup time.Duration) []verdict.Band {
 		r.all = map[time.Duration][]verdict.Band{}
 	}
 	if r.all[warmup] == nil {
-		r.all[warmup] = forecast.BandsWith(r.exp, warmup)
+		r.all[warmup] = forecast.Bands(r.exp, warmup)
 	}
 	return slices.Clone(r.all[warmup])
 }
@@ -82,7 +87,7 @@ func (r *Judger) bands(warmup time.Duration) []verdict.Band {
 // lintsWith are the lints whose advice leaves room for a warm-up, as the advice of the rows does.
 func (r *Judger) lintsWith(warmup time.Duration) []forecast.Lint {
 	if r.lints[warmup] == nil {
-		r.lints[warmup] = forecast.LintsWith(r.file, time.Duration(forecast.Unscaled(int64(warmup), cmp.Or(r.exp.Scaled, 1))))
+		r.lints[warmup] = forecast.Lints(r.file, time.Duration(forecast.Unscaled(int64(warmup), cmp.Or(r.exp.Scaled, 1))))
 	}
 	return r.lints[warmup]
 }

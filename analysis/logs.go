@@ -18,7 +18,7 @@ type match struct {
 
 // logMatches counts the lines that matched a pattern, over the whole run and all pods.
 func (j *judging) logMatches(lock, pattern string) measured {
-	m := measured{measure: verdict.MeasureLogs + "." + pattern, unit: "count", of: "line", next: "read the lines: each is an event logmatch of the history"}
+	m := measured{measure: verdict.MeasureLogs + "." + pattern, unit: verdict.UnitCount, of: "line", next: "read the lines: each is an event logmatch of the history"}
 	if m.faults, _ = j.exposures(lock); m.faults == 0 {
 		m.missing = append(m.missing, j.notExposed(lock))
 	}

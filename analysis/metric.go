@@ -155,8 +155,8 @@ func (j *judging) metric(lock string, l *experiments.MetricLimit) measured {
 		total.lo, total.hi = total.lo/width, total.hi/width
 	}
 	m.missing, m.unfit, m.n, m.evidence = append(m.missing, q.missing...), q.unfit, q.n, q.evidence
-	if m.unit = "value"; whole(limit) && whole(total.lo) && whole(total.hi) {
-		m.unit = "count"
+	if m.unit = verdict.UnitValue; whole(limit) && whole(total.lo) && whole(total.hi) {
+		m.unit = verdict.UnitCount
 	}
 	m.lo, m.hi = scaled(m.unit, total.lo), scaled(m.unit, total.hi)
 	if form == "max" && q.gauge && limit == 0 { // a peak between two scrapes is not seen
@@ -285,7 +285,7 @@ func scaled(unit string, x float64) int64 {
 	switch {
 	case math.IsInf(x, 1):
 		return open
-	case unit == "count":
+	case unit == verdict.UnitCount:
 		return int64(x)
 	}
 	return int64(math.Round(min(x, maxValue) * 1e9))

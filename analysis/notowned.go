@@ -91,7 +91,7 @@ func (j *judging) notOwnedRows(lock string, limits *experiments.NotOwnedLimits) 
 		}
 		o, thing := j.ix.notOwnedOf(lock, x.op), map[string]string{opRenew: "renewal", opRelease: "release"}[x.op]
 		m := measured{
-			measure: "not_owned." + x.op, unit: "ratio", lo: o.ratio(), hi: o.ratio(), n: o.answered, evidence: o.evidence,
+			measure: "not_owned." + x.op, unit: verdict.UnitRatio, lo: o.ratio(), hi: o.ratio(), n: o.answered, evidence: o.evidence,
 			saw: fmt.Sprintf("%s of %s answered \"not yours\" (%s absent, %s other)", figures.Count(o.absent+o.other), figures.Plural(o.answered, thing), figures.Count(o.absent), figures.Count(o.other)),
 			next: map[string]string{
 				opRenew:   "renew sooner and stop relying on the lock before its lease ends: the key was lost, or deleted, while it was held",

@@ -137,7 +137,7 @@ func (a *epoch) surelyAfter(b *epoch) bool {
 
 // fenceRegressions counts fences that did not grow.
 func (j *judging) fenceRegressions(lock string) measured {
-	m := measured{measure: "fence_regressions", unit: "count", of: "grant", next: "mint fences that survive a flush and a fail-over: max(last + 1, the store's clock)"}
+	m := measured{measure: "fence_regressions", unit: verdict.UnitCount, of: "grant", next: "mint fences that survive a flush and a fail-over: max(last + 1, the store's clock)"}
 	known := 0
 	for _, k := range j.ix.keysOf(lock) {
 		m.lo += int64(len(k.regressions))

@@ -220,7 +220,7 @@ func (j *judging) overlapRows(lock string, limit *experiments.OverlapLimit) []ve
 		return j.count(lock, limit.MaxCount, m)
 	}
 	o := j.ix.timeOverlap(lock, limit.Level)
-	m.unit, m.lo, m.hi, m.n, m.evidence = "s", o.lo, o.hi, o.n, o.evidence
+	m.unit, m.lo, m.hi, m.n, m.evidence = verdict.UnitSeconds, o.lo, o.hi, o.n, o.evidence
 	m.saw = fmt.Sprintf("%s of holders beside the first, in %s", dur{o.lo, o.hi}, figures.Plural(o.n, "epoch"))
 	m.next = "compare overlap with the effects: fence them at the resource, and stop the work before the lease ends"
 	m.missing = append(m.missing, j.claimsMissing(lock)...)
@@ -256,7 +256,7 @@ func (j *judging) paused(lock string) bool {
 // effects counts stale and unowned effects.
 func (j *judging) effects(lock string, m *measured) {
 	f := j.fencings[lock]
-	m.unit, m.lo, m.hi, m.n, m.of, m.evidence = "count", f.lo, f.hi, f.n, "effect", f.evidence
+	m.unit, m.lo, m.hi, m.n, m.of, m.evidence = verdict.UnitCount, f.lo, f.hi, f.n, "effect", f.evidence
 	m.saw = fmt.Sprintf("%s stale and %s unowned of %s", figures.Count(f.stale), figures.Count(f.unowned), figures.Plural(f.n, "effect"))
 	if f.refused > 0 {
 		m.saw += fmt.Sprintf(", %d stale refused by the fence", f.refused)

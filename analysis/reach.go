@@ -139,15 +139,15 @@ func (j *judging) whyEnded() (why, next string) {
 	}
 	note := j.ix.aborts[0].Note
 	switch note.What {
-	case "replicas_lost":
+	case history.AbortReplicasLost:
 		next = j.seeStderr()
-	case "limit":
+	case history.AbortLimit:
 		next = "give the run more time (max_run)"
-	case "kill_switch":
+	case history.AbortKillSwitch:
 		next = "take the kill switch away, and run it again"
-	case "window":
+	case history.AbortWindow:
 		next = "run it within its windows, early enough for max_run"
-	case "target_lost":
+	case history.AbortTargetLost:
 		next = "run it again when the other run is over: one at a time in a namespace"
 	}
 	return abortText(note), next
@@ -179,7 +179,7 @@ func (j *judging) nextUnsteady() string {
 	if p := j.ix.phases[history.PhaseFaults]; p != nil {
 		what = p.Phase.Unsteady()
 	}
-	lost := slices.ContainsFunc(j.ix.aborts, func(a *history.Event) bool { return a.Note.What == "replicas_lost" })
+	lost := slices.ContainsFunc(j.ix.aborts, func(a *history.Event) bool { return a.Note.What == history.AbortReplicasLost })
 	switch {
 	case lost || what == history.NotReady:
 		return j.seeStderr()

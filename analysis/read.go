@@ -22,18 +22,17 @@ type reader struct {
 // callKey names a call: of its source and op there may also be another of another verb.
 type callKey struct{ verb, source, op string }
 
-// begin readies r for another history.
-func (r *reader) begin(ix *Facts) {
-	*r = reader{ix: ix, calls: empty(r.calls), works: empty(r.works), waits: empty(r.waits), shots: empty(r.shots), ends: empty(r.ends)}
+func newReader(ix *Facts) *reader {
+	return &reader{ix: ix, calls: map[callKey]*call{}, works: map[opKey]*work{}, waits: map[opKey]*wait{}, shots: map[string]*shot{}, ends: history.Ends{}}
 }
 
 func (r *reader) read(ev *history.Event) {
 	ix := r.ix
 	switch {
 	case ev.Phase != nil, ev.Note != nil, ev.Calibration != nil, ev.Prediction != nil, ev.Environment != nil:
-		r.run(keep(ev))
+		r.run(ev)
 	case ev.Fault != nil:
-		r.fault(keep(ev))
+		r.fault(ev)
 	case ev.Call != nil:
 		r.call(ev)
 	case ev.Work != nil:
@@ -49,27 +48,21 @@ func (r *reader) read(ev *history.Event) {
 	case ev.Job != nil:
 		r.job(ev)
 	case ev.Abandon != nil:
-		r.abandon(keep(ev))
+		r.abandon(ev)
 	case ev.Replica != nil:
-		r.replica(keep(ev))
+		r.replica(ev)
 	case ev.Incarnation != nil && ev.Incarnation.Life > 1:
-		r.loss(keep(ev))
+		r.loss(ev)
 	case ev.Sample != nil:
 		ix.scrape(ev)
 	case ev.Match != nil:
 		ix.matches = append(ix.matches, match{ev.Match.Pattern, ev.Source, ev.N})
 	case ev.Object != nil && ev.Object.Gone && ev.Object.Incarnation != "":
-		ix.gone = append(ix.gone, keep(ev))
+		ix.gone = append(ix.gone, ev)
 	}
 	if ev.Source != "runner" && !strings.HasPrefix(ev.Source, "probe:") {
 		ix.claims[ev.Source] = max(ix.claims[ev.Source], ev.From)
 	}
-}
-
-// keep is ev for ever: its body is one that is good for ever by itself.
-func keep(ev *history.Event) *history.Event {
-	kept := *ev
-	return &kept
 }
 
 // hear notes the first that was heard of an incarnation, and since when it may have lived.
@@ -159,7 +152,7 @@ func (r *reader) call(ev *history.Event) {
 		r.ix.raise(ev, "")
 	}
 	if c == nil {
-		c = k.mem.calls.New(call{source: ev.Source, epoch: ev.Epoch, sent: ev.Span, span: history.Span{From: ev.From, To: open}, outcome: history.Unknown, told: ev.N, n: ev.N})
+		c = &call{source: ev.Source, epoch: ev.Epoch, sent: ev.Span, span: history.Span{From: ev.From, To: open}, outcome: history.Unknown, told: ev.N, n: ev.N}
 		k.addCall(verb, c)
 		r.ix.claimed[k.lock] = true
 		r.calls[pair] = c
@@ -210,7 +203,7 @@ func (r *reader) work(ev *history.Event) {
 	r.ix.hear(ev.Source, history.Span{To: ev.To})
 	pair := opKey{ev.Source, ev.Op}
 	if ev.Kind == history.WorkEnter {
-		w := k.mem.works.New(work{subject: ev.Work.Subject, start: ev.Span, end: history.Span{From: ev.From, To: open}, n: ev.N})
+		w := &work{subject: ev.Work.Subject, start: ev.Span, end: history.Span{From: ev.From, To: open}, n: ev.N}
 		e := k.epoch(ev.Epoch)
 		e.works = append(e.works, w)
 		if e.replica == "" {
@@ -226,7 +219,7 @@ func (r *reader) work(ev *history.Event) {
 }
 
 func (r *reader) look(k *keyIndex, ev *history.Event) {
-	s := k.mem.stretches.New(stretch{epoch: ev.Epoch, first: ev.Span, prev: history.Span{From: never}, again: history.Span{From: never}, pttl: ev.Look.PTTL, direct: ev.Look.Direct, n: ev.N})
+	s := &stretch{epoch: ev.Epoch, first: ev.Span, prev: history.Span{From: never}, again: history.Span{From: never}, pttl: ev.Look.PTTL, direct: ev.Look.Direct, n: ev.N}
 	if ev.Look.Prev != nil {
 		s.prev = *ev.Look.Prev
 	}
@@ -262,7 +255,7 @@ func (r *reader) job(ev *history.Event) {
 		return
 	}
 	k := ix.key(ev)
-	j := k.mem.jobs.New(job{id: ev.Job.ID, class: ev.Job.Class, lock: k.lock, key: k.name, offered: ev.Span, hold: ev.Job.Hold, n: ev.N})
+	j := &job{id: ev.Job.ID, class: ev.Job.Class, lock: k.lock, key: k.name, offered: ev.Span, hold: ev.Job.Hold, n: ev.N}
 	ix.jobs[j.id] = j
 	ix.jobOrder = append(ix.jobOrder, j)
 	k.jobs = append(k.jobs, j)

@@ -72,7 +72,7 @@ func (j *judging) finish(lock string, limit int64, m measured, v verdict.Verdict
 		hi := m.number(m.hi)
 		r.Hi = &hi
 	}
-	if m.faults > 0 && m.hi <= limit && (m.unit == "s" || m.hi == 0) {
+	if m.faults > 0 && m.hi <= limit && (m.unit == verdict.UnitSeconds || m.hi == 0) {
 		b := forecast.UpperBound(0, m.faults)
 		r.Bound, r.BoundN = &b, m.faults
 	}
@@ -97,14 +97,14 @@ func (j *judging) finish(lock string, limit int64, m measured, v verdict.Verdict
 
 // number is a quantity in the row's unit.
 func (m measured) number(x int64) float64 {
-	if m.unit == "count" {
+	if m.unit == verdict.UnitCount {
 		return float64(x)
 	}
 	return float64(x) / 1e9
 }
 
 func (m measured) text(x int64) string {
-	if m.unit == "s" {
+	if m.unit == verdict.UnitSeconds {
 		return figures.Exact(x)
 	}
 	return fmt.Sprint(m.number(x))
@@ -112,7 +112,7 @@ func (m measured) text(x int64) string {
 
 // bracket is what was measured.
 func (m measured) bracket() string {
-	if m.unit == "s" {
+	if m.unit == verdict.UnitSeconds {
 		return dur{m.lo, m.hi}.String()
 	}
 	return fmt.Sprintf("%d to %d", m.lo, m.hi)
@@ -120,7 +120,7 @@ func (m measured) bracket() string {
 
 // declared is the limit as the file has it.
 func (j *judging) declared(m measured, limit int64) float64 {
-	if m.unit == "s" {
+	if m.unit == verdict.UnitSeconds {
 		return seconds(forecast.Unscaled(limit, j.scale()))
 	}
 	return m.number(limit)

@@ -197,7 +197,7 @@ func (j *judging) tickRows(lock string, d *experiments.DurationLimits) []verdict
 func (j *judging) seriesRows(s series, d *experiments.DurationLimits, name string, missing []verdict.Missing) []verdict.SLOResult {
 	var rows []verdict.SLOResult
 	for _, l := range forecast.LimitsOf(d) {
-		m := measured{measure: name + "." + l.Name, unit: "s", n: len(s.kills), of: s.thing, evidence: s.evidence(), missing: missing, hi: open}
+		m := measured{measure: name + "." + l.Name, unit: verdict.UnitSeconds, n: len(s.kills), of: s.thing, evidence: s.evidence(), missing: missing, hi: open}
 		over := s.over(l.Value)
 		if len(s.kills) > 0 {
 			w := s.worst()

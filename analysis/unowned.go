@@ -142,7 +142,7 @@ func lagRange(l lag) verdict.Range {
 
 // fenceLag is the worst of all stretches of work.
 func (j *judging) fenceLag(lock string) measured {
-	m := measured{measure: "fence_lag", unit: "s", of: "epoch", next: "stop the work earlier: a deadline at validity end - stop budget, and a stop budget that the work keeps"}
+	m := measured{measure: "fence_lag", unit: verdict.UnitSeconds, of: "epoch", next: "stop the work earlier: a deadline at validity end - stop budget, and a stop budget that the work keeps"}
 	for _, k := range j.ix.keysOf(lock) {
 		for _, e := range k.epochs {
 			l, ok := j.ix.fenceLag(e)
@@ -174,7 +174,7 @@ func (j *judging) fenceLag(lock string) measured {
 
 // unownedWork is seconds of work past lease end, in all.
 func (j *judging) unownedWork(lock string) measured {
-	m := measured{measure: "unowned_work", unit: "s", of: "epoch", next: "stop the work before the lease ends: a policy with a deadline"}
+	m := measured{measure: "unowned_work", unit: verdict.UnitSeconds, of: "epoch", next: "stop the work before the lease ends: a policy with a deadline"}
 	var d dur
 	for _, k := range j.ix.keysOf(lock) {
 		for _, e := range k.epochs {

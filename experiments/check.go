@@ -2,7 +2,6 @@ package experiments
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -35,6 +34,7 @@ func (c *checker) all() {
 	for i := range c.e.SLOs {
 		c.slo(at("slos", i), &c.e.SLOs[i])
 	}
+	c.twice()
 }
 
 func at(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) }
@@ -66,20 +66,18 @@ func (c *checker) locks() {
 
 // key refuses what would not be one Redis key under one hash tag.
 func (c *checker) key(path string, l *Lock) {
-	c.given(path+".key", l.Key)
-	c.given(path+".key_prefix", l.KeyPrefix)
 	if strings.ContainsFunc(l.Key, inNoKey) {
-		c.check(path+".key", "%q is no lock key: no spaces, stars or braces", l.Key)
+		c.check(path+".key", "%q is no lock key: no spaces, stars or braces, no control characters", l.Key)
 	}
 	if strings.ContainsFunc(l.KeyPrefix, inNoKey) {
-		c.check(path+".key_prefix", "%q is no key prefix: no spaces, stars or braces", l.KeyPrefix)
+		c.check(path+".key_prefix", "%q is no key prefix: no spaces, stars or braces, no control characters", l.KeyPrefix)
 	}
 }
 
 // given refuses an empty text that stands in the file: whoever wrote the line meant something by it.
-func (c *checker) given(path, value string) {
+func (c *collector) given(path, value string) {
 	if n := c.places[path]; n != nil && value == "" && !c.touched(path) {
-		c.check(path, "is empty: write a value, or leave the line out")
+		c.add(path, n, "is empty: write a value, or leave the line out")
 	}
 }
 
@@ -153,13 +151,6 @@ func (c *checker) timing() {
 	for i := range e.Faults {
 		if every := e.Faults[i].Repeat.Every; every > 0 && every < shortest {
 			c.check(at("faults", i)+".repeat.every", "%s is too short: at least %s", figures.Spell(every), figures.Spell(shortest))
-		}
-	}
-	for i := range e.SLOs {
-		for j := range i {
-			if a, b := e.SLOs[i], e.SLOs[j]; reflect.DeepEqual(a, b) {
-				c.check(at("slos", i), "is the same as slos[%d]: leave one out", j)
-			}
 		}
 	}
 	if s := e.SteadyState; s.Timeout < s.For {

@@ -1,8 +1,12 @@
 package experiments
 
 import (
+	"reflect"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 func (c *checker) slo(path string, s *SLO) {
@@ -53,6 +57,7 @@ func (c *checker) limits(at string, s *SLO) {
 		if d != nil && *d == (DurationLimits{}) {
 			c.check(at, "no limit: max, p50, p90, p95 or p99")
 		}
+		c.ordered(at, d)
 	}
 	for _, d := range []*DurationLimits{s.FenceLag, s.UnownedWork} {
 		switch {
@@ -67,9 +72,13 @@ func (c *checker) limits(at string, s *SLO) {
 		c.check(at, "no limit: missed, late or needless")
 	}
 	for _, d := range []*ClassLimits{s.Held, s.Wait} {
-		if d != nil && d.DurationLimits == (DurationLimits{}) {
+		if d == nil {
+			continue
+		}
+		if d.DurationLimits == (DurationLimits{}) {
 			c.check(at, "no limit: max, p50, p90, p95 or p99")
 		}
+		c.ordered(at, &d.DurationLimits)
 	}
 	if d := s.LockDebt; d != nil && *d == (DebtLimits{}) {
 		c.check(at, "no limit: max, effective or waiter_seconds")
@@ -82,6 +91,76 @@ func (c *checker) limits(at string, s *SLO) {
 	if b := s.Busy; b != nil && *b == (BusyLimit{}) {
 		c.check(at, "no limit: max_count or max_time")
 	}
+}
+
+// ordered refuses a quantile with a limit above that of a higher one, which bounds it already.
+func (c *checker) ordered(at string, d *DurationLimits) {
+	if d == nil {
+		return
+	}
+	var name string
+	var below *time.Duration
+	for _, q := range []struct {
+		name  string
+		limit *time.Duration
+	}{{"p50", d.P50}, {"p90", d.P90}, {"p95", d.P95}, {"p99", d.P99}, {"max", d.Max}} {
+		if q.limit == nil {
+			continue
+		}
+		if below != nil && *below > *q.limit {
+			c.check(at+"."+name, "%s is above %s %s, which bounds it already: lower it, or leave it out", figures.Spell(*below), q.name, figures.Spell(*q.limit))
+		}
+		name, below = q.name, q.limit
+	}
+}
+
+// twice refuses a limit that two rows give: the looser one would promise nothing, and nobody could tell the two apart in a verdict.
+func (c *checker) twice() {
+	first := map[string]int{}
+	for i := range c.e.SLOs {
+		s := &c.e.SLOs[i]
+		if c.touched(at("slos", i)) {
+			continue
+		}
+		subject, limits := s.promised()
+		for _, limit := range limits {
+			key := subject + " " + limit
+			if other, ok := first[key]; ok {
+				c.check(at("slos", i)+"."+s.Measure()+"."+limit, "slos[%d] limits the same: keep the one that counts", other)
+				continue
+			}
+			first[key] = i
+		}
+	}
+}
+
+// promised is what the row is about, and the words of the limits that it gives.
+func (s *SLO) promised() (subject string, limits []string) {
+	v := reflect.ValueOf(*s)
+	for i := range v.NumField() {
+		if f := v.Field(i); f.Kind() == reflect.Pointer && !f.IsNil() {
+			limits = append(limits, setPointers(f.Interface())...)
+		}
+	}
+	subject = s.Lock + " " + s.Measure()
+	switch {
+	case s.Overlap != nil:
+		return subject + " " + s.Overlap.Level, []string{"max"}
+	case s.Logs != nil:
+		return subject + " " + s.Logs.Pattern, []string{"max"}
+	case s.Metric != nil:
+		return subject + " " + s.Metric.Name, limits
+	case s.Held != nil:
+		return subject + " " + s.Held.Class, limits
+	case s.Wait != nil:
+		return subject + " " + s.Wait.Class, limits
+	}
+	for _, n := range []*CountLimit{s.DuplicateTerminalStates, s.Abandonments, s.Stranded, s.FenceRegressions, s.ReExecuted, s.OrphanAcquires} {
+		if n != nil {
+			limits = []string{"max"}
+		}
+	}
+	return subject, limits
 }
 
 func (c *checker) minJobs(at string, s *SLO, l *Lock) {

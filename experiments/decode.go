@@ -65,6 +65,10 @@ func (d *decoder) value(path string, key, n *yaml.Node, v reflect.Value, r rule)
 		x.setForm(d, path, form)
 		return
 	case scalar:
+		if leadingZero.MatchString(n.Value) {
+			d.complain(path, n, zeroLed(n))
+			return
+		}
 		d.complain(path, n, x.parse(n))
 		return
 	}

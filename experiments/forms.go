@@ -3,6 +3,7 @@ package experiments
 import (
 	"fmt"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/lockdrill/lockdrill/lockcore"
@@ -119,6 +120,10 @@ func (l *Lock) form() any {
 
 func (l *Lock) setForm(d *decoder, path string, form any) {
 	f := form.(*lockForm)
+	d.given(path+".profile", f.Profile)
+	d.given(path+".key", f.Key)
+	d.given(path+".key_prefix", f.KeyPrefix)
+	d.given(path+".lease", f.Lease)
 	*l = Lock{Name: f.Name, Profile: f.Profile, Key: f.Key, KeyPrefix: f.KeyPrefix, Lease: f.Lease, Place: d.where(path)}
 	switch {
 	case d.touched(path):
@@ -126,6 +131,7 @@ func (l *Lock) setForm(d *decoder, path string, form any) {
 	case f.Policy != nil:
 		l.Policy = *f.Policy
 		d.refuseOverrides(path)
+		d.label(path+".profile", f.Profile)
 	case f.Profile == "":
 		d.add(path, d.place(path), "a lock needs a profile or a policy")
 		return
@@ -195,6 +201,14 @@ func (d *decoder) refuseOverrides(path string) {
 		if n := d.places[at]; n != nil {
 			d.add(at, n, "changes a profile's policy: with a policy section, write it there")
 		}
+	}
+}
+
+// label refuses a profile beside a policy that is no name of one, such as a path: no file is read for it.
+func (d *decoder) label(path, name string) {
+	family, rest, parted := strings.Cut(name, "/")
+	if name != "" && (!identifier.MatchString(family) || parted && !identifier.MatchString(rest)) {
+		d.add(path, d.place(path), "%q is no name of a profile: beside a policy it is only a label, such as acme/scheduler", name)
 	}
 }
 

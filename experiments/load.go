@@ -148,14 +148,21 @@ func (c *collector) syntax(err error) {
 		line++ // yaml.v3 counts the lines of these from 0
 	}
 	line = min(max(line, 1), len(c.lines))
+	message := "no YAML from here on"
+	if !c.hidden { // the parser's words may quote the line
+		message += ": " + text
+	}
 	src := c.lines[line-1]
-	c.addAt("", line, 1+len(src)-len(strings.TrimLeft(src, " ")), "no YAML from here on: %s", text)
+	c.addAt("", line, 1+len(src)-len(strings.TrimLeft(src, " ")), "%s", message)
 }
 
 // plain refuses, everywhere in the document, what would make a value depend on another place than its own.
 func (c *collector) plain(n *yaml.Node) bool {
 	ok := true
 	switch {
+	case c.hidden && (n.Kind == yaml.AliasNode || n.Anchor != "" || n.Style&yaml.TaggedStyle != 0):
+		c.add("", n, "aliases, anchors and tags are not read: write the values out")
+		return false
 	case n.Kind == yaml.AliasNode:
 		c.add("", n, "aliases (*%s) are not read: write the value out", n.Value)
 		return false

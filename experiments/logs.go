@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // Logs says what is looked for in the logs of the pods.
@@ -69,6 +71,9 @@ func (c *checker) logs() {
 		c.check(path, "looks for nothing: preset: lockdrill, or patterns by their names")
 	case l.Preset != "" && c.e.Kubernetes != nil && c.e.Kubernetes.Pods == PodsApply: // a promise about such lines could not be broken
 		c.check(path+".preset", "the workers that the run makes write none of these lines: their events tell, by the SLOs not_owned, abandonment and lock_debt; the preset is for pods of your own")
+	}
+	if l.MaxGap < shortest && !c.touched(path) {
+		c.check(path+".max_gap", "%s is too short: at least %s", figures.Spell(l.MaxGap), figures.Spell(shortest))
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.Patterns)) {
 		at := path + ".patterns." + name

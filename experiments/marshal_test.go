@@ -143,7 +143,8 @@ func (g generator) experiment() *Experiment {
 	}
 	for range 1 + g.IntN(6) {
 		slo := g.slo(e)
-		if !slices.ContainsFunc(e.SLOs, func(o SLO) bool { return reflect.DeepEqual(o, slo) }) {
+		subject, _ := slo.promised()
+		if !slices.ContainsFunc(e.SLOs, func(o SLO) bool { other, _ := o.promised(); return other == subject }) {
 			e.SLOs = append(e.SLOs, slo)
 		}
 	}
@@ -289,7 +290,8 @@ func (g generator) network(e *Experiment) []Fault {
 func (g generator) slo(e *Experiment) SLO {
 	l := &e.System.Locks[g.IntN(len(e.System.Locks))]
 	s := SLO{Lock: l.Name}
-	limits := &DurationLimits{Max: ptr(g.duration()), P95: ptr(g.duration() - 1)}
+	p95 := g.duration() - 1
+	limits := &DurationLimits{Max: ptr(p95 + g.duration()), P95: &p95}
 	switch g.IntN(15) {
 	case 0:
 		s.Abandonments = &CountLimit{Max: g.IntN(3)}

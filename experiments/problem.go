@@ -50,6 +50,7 @@ func (p *Problem) String() string {
 type collector struct {
 	file   string
 	lines  []string
+	hidden bool // no line is shown
 	list   Problems
 	places map[string]*yaml.Node // value, by path
 	broken []string              // paths that did not decode: nothing more is said about them
@@ -94,7 +95,7 @@ func (c *collector) addAt(path string, line, column int, format string, args ...
 		message = path + ": " + message
 	}
 	p := Problem{File: c.file, Line: line, Column: column, Message: message}
-	if line >= 1 && line <= len(c.lines) {
+	if !c.hidden && line >= 1 && line <= len(c.lines) {
 		p.Source, p.caret = excerpt(c.lines[line-1], column)
 	}
 	if !slices.Contains(c.list, p) { // two checks may find the same

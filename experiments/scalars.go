@@ -24,7 +24,7 @@ func parseScalar(n *yaml.Node, v reflect.Value, r rule) string {
 		return fmt.Sprintf("one value is wanted, not %s", describe(n))
 	}
 	if v.Kind() != reflect.String && leadingZero.MatchString(n.Value) {
-		return fmt.Sprintf("%s begins with a zero: some readers take that for another base", n.Value)
+		return zeroLed(n)
 	}
 	switch {
 	case v.Type() == durationType:
@@ -59,6 +59,10 @@ func parseScalar(n *yaml.Node, v reflect.Value, r rule) string {
 }
 
 var leadingZero = regexp.MustCompile(`^[-+]?0[0-9]`)
+
+func zeroLed(n *yaml.Node) string {
+	return fmt.Sprintf("%s begins with a zero: some readers take that for another base", n.Value)
+}
 
 var identifier = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 

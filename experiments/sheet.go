@@ -55,13 +55,8 @@ func (d *decoder) readSheet(e *Experiment) {
 	}
 	s := &sheet{collector: newCollector(name, data), nodes: map[*yaml.Node]string{}}
 	d.sheet = s
-	loops := s.loops(data)
-	if loops == nil { // it may be any file: what stands in it is not shown
-		for i := range s.list {
-			s.list[i].Source = ""
-		}
-	}
-	if loops != nil {
+	s.hidden = true // it may be any file, named by mistake
+	if loops := s.loops(data); loops != nil {
 		e.System.PolicySheet = ""
 		for i := 0; i+1 < len(loops.Content); i += 2 {
 			d.sheetLock(e, loops.Content[i], loops.Content[i+1])
@@ -76,8 +71,7 @@ func (s *sheet) loops(data []byte) *yaml.Node {
 	case root == nil:
 		return nil
 	case root.Kind != yaml.MappingNode || len(root.Content) == 0:
-		what := map[yaml.Kind]string{yaml.MappingNode: "nothing", yaml.SequenceNode: "a list"}[root.Kind]
-		s.add("", root, "a policy sheet has a section %s, not %s", sheetSection, cmp.Or(what, "a single value"))
+		s.add("", root, "a policy sheet has a section %s, not %s", sheetSection, shape(root))
 		return nil
 	}
 	var loops *yaml.Node
@@ -95,10 +89,15 @@ func (s *sheet) loops(data []byte) *yaml.Node {
 		return nil
 	}
 	if loops.Kind != yaml.MappingNode || len(loops.Content) == 0 {
-		s.add(sheetSection, loops, "a section with a loop under each name is wanted, not %s", describe(loops))
+		s.add(sheetSection, loops, "a section with a loop under each name is wanted, not %s", shape(loops))
 		return nil
 	}
 	return loops
+}
+
+// shape is what stands there instead of a section with something in it, without its words.
+func shape(n *yaml.Node) string {
+	return cmp.Or(map[yaml.Kind]string{yaml.MappingNode: "nothing", yaml.SequenceNode: "a list"}[n.Kind], "a single value")
 }
 
 // sheetLock makes one loop of the sheet a lock of the experiment, and promises its takeover unless the file does.

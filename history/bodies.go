@@ -75,10 +75,23 @@ type Phase struct {
 
 // Note is the body of run.abort, run.cleanup and run.end.
 type Note struct {
-	What string `json:"what"`          // abort: signal, limit, store_lost, replicas_lost, error; cleanup: the thing cleaned; end: completed, aborted, error
+	What string `json:"what"`          // abort: one of the Abort constants; cleanup: the thing cleaned; end: completed, aborted, error
 	Why  string `json:"why,omitempty"` // one sentence for a person
 	OK   bool   `json:"ok"`            // cleanup: verified; end: nothing left behind
 }
+
+// What ended a run early.
+const (
+	AbortSignal       = "signal"        // the operator
+	AbortLimit        = "limit"         // limits.max_run is over
+	AbortCondition    = "condition"     // abort_when came about
+	AbortKillSwitch   = "kill_switch"   // limits.kill_switch is there
+	AbortWindow       = "window"        // the calendar closed
+	AbortTargetLost   = "target_lost"   // the pods are another cluster's, or cannot be asked
+	AbortStoreLost    = "store_lost"    // for good
+	AbortReplicasLost = "replicas_lost" // for good
+	AbortError        = "error"         // the tool broke
+)
 
 // Incarnation is one life of a store's data, noticed by a vanished marker key or a new server run id.
 type Incarnation struct {

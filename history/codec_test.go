@@ -293,9 +293,9 @@ func BenchmarkRead(b *testing.B) {
 			b.SetBytes(int64(bytes / b.N))
 		})
 	}
-	s := Reader{codec: codec{names: new(names), slots: new(slots)}}
+	s := Reader{event: new(Event), codec: codec{names: new(names), slots: new(slots)}}
 	run("walk", func(line []byte) error {
-		if !s.codec.parse(line, &s.event) {
+		if !s.codec.parse(line, s.event) {
 			return errors.New("left to encoding/json")
 		}
 		return s.event.Check()

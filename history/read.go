@@ -50,7 +50,7 @@ type Reader struct {
 	long   []byte // a line that is longer than the buffer of from
 	last   bool   // there is no further line
 	read   int64  // bytes up to and with it
-	event  Event
+	event  *Event // the last one
 	marks  Marks
 	codec  codec
 	err    error
@@ -58,7 +58,7 @@ type Reader struct {
 
 // NewReader reads the header.
 func NewReader(r io.Reader) (*Reader, error) {
-	s := &Reader{from: bufio.NewReaderSize(r, 1<<16), codec: codec{names: new(names), slots: new(slots)}}
+	s := &Reader{from: bufio.NewReaderSize(r, 1<<16), event: new(Event), codec: codec{names: new(names), slots: new(slots)}}
 	line, err := s.next()
 	if err == io.EOF {
 		return nil, errors.New("history line 1: the file is empty: no header")
@@ -81,7 +81,7 @@ func (s *Reader) Header() Header { return s.header }
 // Torn says, once Next has come to the end, what was dropped of a last line that was cut off; "" is nothing.
 func (s *Reader) Torn() string { return s.torn }
 
-// Next returns the next event; a bare io.EOF is the end. The event and its body are good until the next call; its strings are for ever.
+// Next returns the next event; a bare io.EOF is the end. See Source for how long it is good.
 func (s *Reader) Next() (*Event, error) {
 	if s.err != nil {
 		return nil, s.err
@@ -90,11 +90,14 @@ func (s *Reader) Next() (*Event, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
-	return &s.event, nil
+	return s.event, nil
 }
 
 func (s *Reader) advance() error {
 	n, at := s.event.N, s.read
+	if s.event.lasts() {
+		s.event = new(Event)
+	}
 	line, err := s.next()
 	if err != nil {
 		return err
@@ -146,7 +149,7 @@ func (s *Reader) next() ([]byte, error) {
 
 // parse reads the line of the event that is to have the number n.
 func (s *Reader) parse(n int64, line []byte) error {
-	e := &s.event
+	e := s.event
 	if !s.codec.parse(line, e) {
 		*e = Event{}
 		dec, err := strictly(line, e)

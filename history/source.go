@@ -8,12 +8,17 @@ import (
 	"slices"
 )
 
-// Source gives a history from its beginning, event by event. An event, with a body of one of the kinds that a history is full of, is good
-// until the next call of Next; strings, and bodies of other kinds, are good for ever. See Reader.
+// Source gives a history from its beginning, event by event. One with a body of the kinds that a history is full of (job, call, work,
+// write, entry, look, coverage) is good until the next call of Next; its strings, and all other events, are good for ever.
 type Source interface {
 	Header() Header
 	Next() (*Event, error) // a bare io.EOF is the end
 	Torn() string          // at the end: what was dropped
+}
+
+// lasts reports that the event is good for ever: it shares no memory with the next one.
+func (e *Event) lasts() bool {
+	return e.Job == nil && e.Call == nil && e.Work == nil && e.Write == nil && e.Entry == nil && e.Look == nil && e.Coverage == nil
 }
 
 // Source gives what h has.
@@ -69,7 +74,7 @@ func (m Marks) Events(file io.ReaderAt, numbers []int64, see func(*Event)) error
 		}
 		if mark := (n - 1) / markEvery; s == nil || s.event.N < mark*markEvery {
 			from := m.at[mark]
-			s = &Reader{from: bufio.NewReaderSize(io.NewSectionReader(file, from, math.MaxInt64-from), 1<<14), event: Event{N: mark * markEvery}}
+			s = &Reader{from: bufio.NewReaderSize(io.NewSectionReader(file, from, math.MaxInt64-from), 1<<14), event: &Event{N: mark * markEvery}}
 		}
 		for s.event.N < n-1 {
 			if _, err := s.next(); err != nil {
@@ -84,7 +89,7 @@ func (m Marks) Events(file io.ReaderAt, numbers []int64, see func(*Event)) error
 		if err != nil {
 			return fmt.Errorf("read event %d again: %w", n, err)
 		}
-		see(&s.event)
+		see(s.event)
 	}
 	return nil
 }

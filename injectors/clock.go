@@ -30,7 +30,7 @@ func (c *Clock) Prepare(context.Context, history.Event) (undo.Record, error) {
 // Inject tells every victim.
 func (c *Clock) Inject(_ context.Context, r undo.Record) (history.Span, error) {
 	span := history.At(c.Now())
-	for _, victim := range victims(r.Shot) {
+	for _, victim := range victimsOf(r.Shot) {
 		err := c.Send(victim, protocol.Command{V: protocol.Version, Cmd: protocol.CmdArm, Arm: &protocol.Arm{
 			Fault: r.Shot.Fault.ID, Shot: r.Shot.Fault.Shot,
 			Spec: burst.Spec{Op: protocol.OpClock, Mode: protocol.ModeOffset, Delay: c.Offset(r.Shot.Fault.ID), For: time.Duration(r.Shot.Fault.Declared)},
@@ -43,14 +43,6 @@ func (c *Clock) Inject(_ context.Context, r undo.Record) (history.Span, error) {
 	return span, nil
 }
 
-// victims are the incarnations that a shot strikes.
-func victims(shot history.Event) []string {
-	if len(shot.Fault.Victims) > 0 {
-		return shot.Fault.Victims
-	}
-	return []string{shot.Fault.Victim}
-}
-
 // sawOffset begins what a replica says about its clock: "observed offset 2s".
 const sawOffset = "observed offset "
 
@@ -60,7 +52,7 @@ func (c *Clock) Confirm(ctx context.Context, r undo.Record, applied history.Span
 	window, seen := applied, history.Fault{Expected: int64(want)}
 	ctx, cancel := context.WithTimeout(ctx, stopWithin)
 	defer cancel()
-	for _, victim := range victims(r.Shot) {
+	for _, victim := range victimsOf(r.Shot) {
 		e, err := c.Await(ctx, int(r.Shot.N), func(e history.Event) bool {
 			mine := e.Source == victim && e.Op == r.Shot.Op && (e.Kind == history.FaultHit || e.Kind == history.FaultReverted)
 			return mine || e.Kind == history.ReplicaExit && e.Replica.Incarnation == victim
@@ -93,12 +85,9 @@ func (c *Clock) Confirm(ctx context.Context, r undo.Record, applied history.Span
 // Revert disarms; a replica that has ended, or disarmed itself, has a right clock.
 func (c *Clock) Revert(ctx context.Context, r undo.Record) (history.Span, error) {
 	span := history.At(c.Now())
-	for _, victim := range victims(r.Shot) {
-		_ = c.Send(victim, protocol.Command{V: protocol.Version, Cmd: protocol.CmdDisarm,
-			Disarm: &protocol.Disarm{Fault: r.Shot.Fault.ID, Shot: r.Shot.Fault.Shot}}) // a dead replica cannot be told, and need not be
-	}
+	disarm(c.Send, r.Shot)
 	var errs []error
-	for _, victim := range victims(r.Shot) {
+	for _, victim := range victimsOf(r.Shot) {
 		e, err := c.Await(ctx, int(r.Shot.N), func(e history.Event) bool {
 			return e.Kind == history.FaultReverted && e.Op == r.Shot.Op && e.Source == victim ||
 				e.Kind == history.ReplicaExit && e.Replica.Incarnation == victim

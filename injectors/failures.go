@@ -180,11 +180,16 @@ func endOf(e, shot history.Event, victims []string) string {
 	return ""
 }
 
+// disarm tells the victims that the shot is over; a dead replica cannot be told, and need not be.
+func disarm(send func(incarnation string, c protocol.Command) error, shot history.Event) {
+	for _, v := range victimsOf(shot) {
+		_ = send(v, protocol.Command{V: protocol.Version, Cmd: protocol.CmdDisarm, Disarm: &protocol.Disarm{Fault: shot.Fault.ID, Shot: shot.Fault.Shot}})
+	}
+}
+
 func (x *Failures) disarm(ctx context.Context, shot history.Event) (history.Span, error) {
 	victims := victimsOf(shot)
-	for _, v := range victims { // a dead replica cannot be told, and need not be
-		_ = x.Send(v, protocol.Command{V: protocol.Version, Cmd: protocol.CmdDisarm, Disarm: &protocol.Disarm{Fault: shot.Fault.ID, Shot: shot.Fault.Shot}})
-	}
+	disarm(x.Send, shot)
 	var over []string
 	span := history.Span{}
 	_, err := x.Await(ctx, int(shot.N), func(e history.Event) bool {

@@ -48,7 +48,7 @@ type Parts struct {
 
 	Pods      Cluster // replicas are pods of it
 	Container string
-	Sight     func(context.Context) error
+	Sample    func(context.Context) error
 }
 
 // row is how faults of one kind are made and undone.
@@ -125,7 +125,7 @@ func (s *Set) Hit(h tap.Hit) { s.failures.Hit(h) }
 func (s *Set) kill() Injector {
 	switch {
 	case s.Pods != nil:
-		return &PodKill{Pods: s.Pods, Container: s.Container, Sight: s.Sight, Send: s.Send, Fault: s.Fault, Await: s.Await, Past: s.Past, Clock: s.Clock}
+		return &PodKill{Pods: s.Pods, Container: s.Container, Sample: s.Sample, Send: s.Send, Fault: s.Fault, Await: s.Await, Past: s.Past, Clock: s.Clock}
 	case s.Signal != nil:
 		return &Kill{Signal: s.Signal, Await: s.Await, Past: s.Past}
 	}

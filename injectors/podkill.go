@@ -33,9 +33,9 @@ type Cluster interface {
 // the object of one goes last is a custom of the kubelet, and not so where the node is lost or somebody else forces it.
 type PodKill struct {
 	Pods Cluster
-	// Sight looks at the locks once more, within the bracket of a delete: what is given back after it was surely held when the call
+	// Sample looks at the locks once more, within the bracket of a delete: what is given back after it was surely held when the call
 	// began, however quick the victim is. nil = nobody does.
-	Sight     func(context.Context) error
+	Sample    func(context.Context) error
 	Container string                                             // of the pod, that takes the locks; "" = its first
 	Send      func(incarnation string, c protocol.Command) error // nil where the pods are not our workers
 	Fault     func(id string) fault.Spec                         // as the experiment declares it
@@ -50,12 +50,12 @@ type PodKill struct {
 
 // How long the parts of a death are waited for.
 const (
-	graceSlack  = 10 * time.Second // beyond the grace that a pod declares
-	forceWithin = 10 * time.Second // force_delete: a kubelet grants 2 s whatever it was asked for
-	crashWithin = 10 * time.Second
-	gracesMost  = 10 * time.Minute // no pod is waited for longer
-	callWithin  = 5 * time.Second  // the rest is for seeing what came of it
-	sightWithin = time.Second      // a kill need not wait for a witness
+	graceSlack   = 10 * time.Second // beyond the grace that a pod declares
+	forceWithin  = 10 * time.Second // force_delete: a kubelet grants 2 s whatever it was asked for
+	crashWithin  = 10 * time.Second
+	gracesMost   = 10 * time.Minute // no pod is waited for longer
+	callWithin   = 5 * time.Second  // the rest is for seeing what came of it
+	sampleWithin = time.Second      // a kill need not wait for a witness
 )
 
 // endedWell is how a container's status tells of a process that was not killed.
@@ -143,7 +143,7 @@ func (k *PodKill) Inject(ctx context.Context, r undo.Record) (history.Span, erro
 	case meansAPI:
 		if _, err = k.victim(ctx, shot); err == nil { // somebody else may have told it to end since
 			span = history.At(k.Clock())
-			k.sight(ctx)
+			k.sample(ctx)
 			err = k.delete(ctx, shot)
 		}
 	case meansExec:
@@ -158,21 +158,18 @@ func (k *PodKill) Inject(ctx context.Context, r undo.Record) (history.Span, erro
 	return span, err
 }
 
-// sight fails unheard: then less is known of when the victim gave its locks back.
-func (k *PodKill) sight(ctx context.Context) {
-	if k.Sight == nil {
+// sample fails unheard: then less is known of when the victim gave its locks back.
+func (k *PodKill) sample(ctx context.Context) {
+	if k.Sample == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, sightWithin)
+	ctx, cancel := context.WithTimeout(ctx, sampleWithin)
 	defer cancel()
-	_ = k.Sight(ctx)
+	_ = k.Sample(ctx)
 }
 
 func (k *PodKill) delete(ctx context.Context, shot history.Event) error {
-	p := k.podOf(shot)
-	if p == nil {
-		return &voidError{history.NoTarget, shot.Fault.Victim + " is in no pod that is known"}
-	}
+	p := k.podOf(shot) // victim has found it
 	var grace *int64
 	if shot.Fault.Form == fault.ForceDelete {
 		grace = new(int64)

@@ -176,7 +176,7 @@ func TestADeleteIsWitnessed(t *testing.T) {
 		k := podKill(c, recorded{podStart})
 		k.Clock = func() int64 { now++; return now }
 		var seen int64
-		k.Sight = func(context.Context) error {
+		k.Sample = func(context.Context) error {
 			if now++; len(c.deleted) > 0 {
 				t.Error("looked at after the call")
 			}

@@ -16,8 +16,11 @@ func remotePorts(group int) ([]int, error) {
 	var ports []int
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
-		if err != nil || groupOf(pid) != group {
+		if err != nil {
 			continue
+		}
+		if _, its, err := stateOf(filepath.Join("/proc", e.Name(), "stat")); err != nil || its != group {
+			continue // gone meanwhile, or another's
 		}
 		inodes := socketsOf(pid)
 		for _, table := range []string{"tcp", "tcp6"} {
@@ -25,20 +28,6 @@ func remotePorts(group int) ([]int, error) {
 		}
 	}
 	return ports, nil
-}
-
-// groupOf is field 5 of /proc/PID/stat; 0 = no such process.
-func groupOf(pid int) int {
-	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-	if err != nil {
-		return 0
-	}
-	fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:])) // from field 3 on
-	if len(fields) < 3 {
-		return 0
-	}
-	group, _ := strconv.Atoi(fields[2])
-	return group
 }
 
 // socketsOf is the set of the inodes of a process's sockets.

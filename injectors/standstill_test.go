@@ -2,7 +2,9 @@ package injectors
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"os"
 	"os/exec"
 	"syscall"
 	"testing"
@@ -20,6 +22,8 @@ func sleeper(t *testing.T) (*exec.Cmd, undo.Process) {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", "sleep 60 & echo started; wait")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	mark := t.Name() + "/" + rand.Text()
+	cmd.Env = append(os.Environ(), undo.MarkEnv+"="+mark)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -35,6 +39,7 @@ func sleeper(t *testing.T) (*exec.Cmd, undo.Process) {
 		t.Fatal(err)
 	}
 	self := undo.Find(cmd.Process.Pid)
+	self.Mark = mark
 	if _, err := self.Lives(); err != nil {
 		t.Skipf("SKIPPED, NOT TESTED: %v", err)
 	}
@@ -182,7 +187,7 @@ func TestAPauseOfWhatIsGoneIsVoid(t *testing.T) {
 	_, other := sleeper(t)
 	_ = syscall.Kill(-other.PID, syscall.SIGSTOP)
 	stranger := other
-	stranger.Started += "0"
+	stranger.Started, stranger.Mark = stranger.Started+"0", "another's"
 	if _, err := p.Revert(t.Context(), undo.Record{Process: &stranger}); err != nil {
 		t.Error(err)
 	}

@@ -85,18 +85,18 @@ func (s *Starve) turn(ctx context.Context, p undo.Process, f *fault.Starve) (tim
 
 // standsFrom waits until the victim is seen to stand, and returns the end of that look; 0 = the run ended first.
 func (s *Starve) standsFrom(ctx context.Context, p undo.Process) (int64, error) {
-	limit := s.Clock() + int64(stopWithin)
+	limit := time.NewTimer(stopWithin)
+	defer limit.Stop()
 	for ctx.Err() == nil {
-		all, _, err := standing(p.PID)
-		switch now := s.Clock(); {
-		case err != nil:
-			return 0, err
-		case all:
-			return now, nil
-		case now > limit:
-			return 0, &voidError{"unconfirmed", fmt.Sprintf("process %d was never seen to stand still", p.PID)}
+		if all, _, err := standing(p.PID); err != nil || all {
+			return s.Clock(), err
 		}
-		rest(ctx, stateEvery)
+		select {
+		case <-limit.C:
+			return 0, &voidError{"unconfirmed", fmt.Sprintf("process %d was never seen to stand still", p.PID)}
+		default:
+			rest(ctx, stateEvery)
+		}
 	}
 	return 0, nil
 }

@@ -150,10 +150,7 @@ func (x *Toxics) Prepare(ctx context.Context, shot history.Event) (undo.Record, 
 
 // victims are the names of the replicas whose ways are struck. With aim all these are all, those included that are dead just now.
 func (x *Toxics) victims(a fault.Aim, b *history.Fault) []string {
-	list := b.Victims
-	if b.Victim != "" {
-		list = []string{b.Victim}
-	}
+	list := victimsOf(history.Event{Fault: b})
 	if a.All || a == (fault.Aim{}) {
 		list = x.Replicas
 	}

@@ -19,14 +19,16 @@ import (
 
 // trial is how a fresh connection of our own shows a fault of the network.
 type trial struct {
-	// run gives what was measured; an error says that the fault does not show. enough ends a trial of many early.
-	run   func(ctx context.Context, dial dialer, addr string, enough time.Duration) (time.Duration, error)
-	calm  func(ctx context.Context, dial dialer, addr string, enough time.Duration) (time.Duration, error) // before the fault; nil = run
-	least time.Duration                                                                                    // the fault's share of what is measured
-	most  time.Duration                                                                                    // likewise: an answer that takes much longer does not come
-	above bool                                                                                             // least counts from the baseline, however low that is
-	cut   bool                                                                                             // no answer: nothing to measure
+	run   measuring
+	calm  measuring     // before the fault; nil = run
+	least time.Duration // the fault's share of what is measured
+	most  time.Duration // likewise: an answer that takes much longer does not come
+	above bool          // least counts from the baseline, however low that is
+	cut   bool          // no answer: nothing to measure
 }
+
+// measuring gives what was measured; an error says that the fault does not show. enough ends a measuring of many early.
+type measuring func(ctx context.Context, dial dialer, addr string, enough time.Duration) (time.Duration, error)
 
 type dialer func(ctx context.Context, addr string) (net.Conn, error)
 
@@ -61,28 +63,26 @@ func (t trial) need(base time.Duration) time.Duration {
 }
 
 func pingTrial(least, most time.Duration) trial {
-	return trial{least: least, most: most,
-		calm: func(ctx context.Context, d dialer, addr string, _ time.Duration) (time.Duration, error) {
-			quickest, _, err := pings(ctx, d, addr, calmPings, 0)
-			return quickest, err
-		},
-		run: func(ctx context.Context, d dialer, addr string, enough time.Duration) (time.Duration, error) {
-			quickest, _, err := pings(ctx, d, addr, 2, 0)
-			return quickest, err
-		}}
+	return trial{least: least, most: most, calm: quickestOf(calmPings), run: quickestOf(2)}
 }
 
 // someTrial is for delays of which some are nothing: the slowest of many counts.
 func someTrial(least, most time.Duration) trial {
-	return trial{least: least, most: most, above: true,
-		calm: func(ctx context.Context, d dialer, addr string, _ time.Duration) (time.Duration, error) {
-			_, slowest, err := pings(ctx, d, addr, calmPings, 0)
-			return slowest, err
-		},
-		run: func(ctx context.Context, d dialer, addr string, enough time.Duration) (time.Duration, error) {
-			_, slowest, err := pings(ctx, d, addr, manyPings, enough)
-			return slowest, err
-		}}
+	return trial{least: least, most: most, above: true, calm: slowestOf(calmPings), run: slowestOf(manyPings)}
+}
+
+func quickestOf(n int) measuring {
+	return func(ctx context.Context, dial dialer, addr string, _ time.Duration) (time.Duration, error) {
+		quickest, _, err := pings(ctx, dial, addr, n, 0)
+		return quickest, err
+	}
+}
+
+func slowestOf(n int) measuring {
+	return func(ctx context.Context, dial dialer, addr string, enough time.Duration) (time.Duration, error) {
+		_, slowest, err := pings(ctx, dial, addr, n, enough)
+		return slowest, err
+	}
 }
 
 // pings asks up to n times on one fresh connection; it stops early when one answer took as long as enough, if that is not 0.
@@ -188,7 +188,7 @@ func closeTrial(least time.Duration) trial {
 
 // cutTrial is for ways on which nothing may come back; before the fault an answer must.
 func cutTrial(run func(ctx context.Context, dial dialer, addr string) error) trial {
-	return trial{cut: true, most: silentTime, calm: pingTrial(0, 0).calm,
+	return trial{cut: true, most: silentTime, calm: quickestOf(calmPings),
 		run: func(ctx context.Context, dial dialer, addr string, _ time.Duration) (time.Duration, error) {
 			return 0, run(ctx, dial, addr)
 		}}

@@ -40,7 +40,7 @@ func (x *Toxics) seeVictims(ctx context.Context, r undo.Record, names []string, 
 		over := x.Clock() >= end
 		wait, cancel := context.WithTimeout(ctx, evidenceEvery)
 		_, err := x.Await(wait, from, func(e history.Event) bool {
-			from++
+			from = int(e.N)
 			claims.see(e)
 			return claims.quick != "" || !f.sockets && claims.all(x.living(names), over)
 		})

@@ -16,7 +16,7 @@ type Facts struct {
 
 // Sum is one budget lint worked out, before anything runs.
 type Sum struct {
-	Rule  string `json:"rule"`  // L1 to L8
+	Rule  string `json:"rule"`  // L1 to L9
 	OK    bool   `json:"ok"`    //
 	Text  string `json:"sum"`   // in the policy's own numbers
 	Means string `json:"means"` // what follows, where it is not OK
@@ -25,8 +25,8 @@ type Sum struct {
 // HerdLimit is how many requests a second one key may draw before L6 speaks: 1% of what one Redis answers.
 const HerdLimit = 400
 
-// Lints works out the sums that a policy and its facts decide: L1, L2, L4 to L7, as far as they apply to it. L3 (takeover) and L8
-// (evidence) need the experiment's faults and promises too.
+// Lints works out the sums that a policy and its facts decide: L1, L2, L4 to L7, as far as they apply to it. L3 (takeover), L8
+// (evidence) and L9 (keys) need the experiment's faults and promises too.
 func Lints(p Policy, f Facts) []Sum {
 	var out []Sum
 	for _, lint := range []func(Policy, Facts) (Sum, bool){giveUp, attempts, waitBudget, heldTicks, herd, unrenewed} {

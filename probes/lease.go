@@ -26,7 +26,7 @@ type LeaseAPI interface {
 // the watch has told of what it showed.
 //
 // The times in an object are its holder's clock, so none is used: a lease runs from when its record changed, which is also how
-// contenders of client-go count it. Sight and Holder may be called at any time; looks are made one after the other.
+// contenders of client-go count it. Sample and Holder may be called at any time; looks are made one after the other.
 type Leases struct {
 	api     LeaseAPI
 	holder  func(named string) string
@@ -46,7 +46,7 @@ func NewLeases(api LeaseAPI, locks map[string]string, holder func(named string) 
 		w.span.From = clock()
 		p.leases = append(p.leases, w)
 		p.watches.Go(func() {
-			api.WatchLease(ctx, name, func(c kube.LeaseChange) { w.tell(c, clock) }, w.heard)
+			api.WatchLease(ctx, name, func(c kube.LeaseChange) { w.record(c, clock) }, w.heard)
 		})
 	}
 	return p
@@ -83,8 +83,8 @@ func (p *Leases) Look(ctx context.Context, final bool) (func(history.Span) []his
 	}, nil
 }
 
-// Sight looks at all objects once more: what becomes of them after it surely came after it began.
-func (p *Leases) Sight(ctx context.Context) error {
+// Sample looks at all objects once more: what becomes of them after it surely came after it began.
+func (p *Leases) Sample(ctx context.Context) error {
 	for _, w := range p.leases {
 		if _, _, err := p.see(ctx, w.name); err != nil {
 			return fmt.Errorf("look at %d leases: %w", len(p.leases), err)

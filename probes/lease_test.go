@@ -219,7 +219,7 @@ func TestAHandOverBetweenTwoLooks(t *testing.T) {
 	e.look(p, 0, false)
 	e.look(p, 100, false)
 	e.now.Store(120) // within the bracket of the call that ends the holder
-	if err := p.Sight(t.Context()); err != nil {
+	if err := p.Sample(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	e.now.Store(130)
@@ -375,7 +375,7 @@ func TestLeasesHolder(t *testing.T) {
 	if _, err := away.Look(t.Context(), false); !errors.Is(err, errAway) {
 		t.Errorf("a look without an API server: %v", err)
 	}
-	if err := away.Sight(t.Context()); !errors.Is(err, errAway) {
+	if err := away.Sample(t.Context()); !errors.Is(err, errAway) {
 		t.Errorf("a look without an API server: %v", err)
 	}
 	if _, _, _, err := away.Holder(t.Context(), "away"); !errors.Is(err, errAway) {

@@ -77,8 +77,8 @@ func (r record) contended() record {
 
 func (r *record) held() bool { return r.there && r.named != "" }
 
-// tell takes what the watch tells. A new list that shows the version that was told last shows that nothing was missed.
-func (w *leased) tell(c kube.LeaseChange, clock func() int64) {
+// record takes what the watch tells. A new list that shows the version that was told last shows that nothing was missed.
+func (w *leased) record(c kube.LeaseChange, clock func() int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n := change{record: recordOf(c.Lease, c.There), version: c.Lease.ResourceVersion, at: clock(), kube: c}

@@ -104,7 +104,7 @@ func figured(t *testing.T, text, unit string) (lo, hi float64) {
 		}
 		return v / per
 	}
-	if unit == unitSeconds && m[2]+m[4] == "" {
+	if unit == verdict.UnitSeconds && m[2]+m[4] == "" {
 		t.Fatalf("%q has no unit", text)
 	}
 	lo = read(m[1])

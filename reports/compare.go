@@ -12,17 +12,16 @@ import (
 )
 
 // Comparison writes what a comparison says. Of o only Width and Color count.
-func Comparison(w io.Writer, c *verdict.Comparison, o TerminalOptions) error {
+func Comparison(w io.Writer, c *verdict.Comparison, o Options) error {
 	p := newPage(o)
 	word, ink := answerWord(c.Answer)
 	p.flow(0, 2, strings.Join(headOf(p.paint(ink, word), clean(c.Experiment), beside(c), c.Rehearsal), "  "))
 	p.flow(2, 2, answerSentence(c.Answer))
-	for i, r := range c.Reasons {
-		if i == mostRows {
-			p.item("", "and "+figures.Plural(len(c.Reasons)-mostRows, "more reason")+": see -o json")
-			break
-		}
+	for _, r := range first(c.Reasons, mostRows) {
 		p.item("why", clean(r))
+	}
+	if more := len(c.Reasons) - mostRows; more > 0 {
+		p.item("", "and "+figures.Plural(more, "more reason")+": see -o json")
 	}
 	p.blank()
 	p.comparedRows(c)
@@ -145,17 +144,16 @@ func comparedRuns(c *verdict.Comparison) []item {
 		name string
 		runs []verdict.ComparedRun
 	}{{"base", c.Base}, {"head", c.Head}} {
-		for i, r := range side.runs {
-			if i == mostRows {
-				list = append(list, item{side.name, "and " + figures.Plural(len(side.runs)-mostRows, "more run")})
-				break
-			}
+		for _, r := range first(side.runs, mostRows) {
 			word, _ := runWord(r.Verdict)
 			text := r.ID + "  " + word
 			if r.Folder != "" && !strings.HasSuffix(r.Folder, r.ID) {
 				text += "  " + r.Folder
 			}
 			list = append(list, item{side.name, text})
+		}
+		if more := len(side.runs) - mostRows; more > 0 {
+			list = append(list, item{side.name, "and " + figures.Plural(more, "more run")})
 		}
 	}
 	return list
@@ -177,12 +175,12 @@ func comparedHow(c *verdict.Comparison) []item {
 	}
 	allowed := 0
 	for _, n := range c.Notes {
-		if strings.HasPrefix(n, "allowed to differ: ") {
+		if n.Allowed {
 			if allowed++; allowed > mostAllowed {
 				continue
 			}
 		}
-		list = append(list, item{"note", n})
+		list = append(list, item{"note", n.Text})
 	}
 	if more := allowed - mostAllowed; more > 0 {
 		list = append(list, item{"note", "allowed to differ: " + figures.Plural(more, "more setting") + ", see -o json"})

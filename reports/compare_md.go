@@ -14,7 +14,7 @@ func ComparisonMarkdown(w io.Writer, c *verdict.Comparison) error {
 	word, _ := answerWord(c.Answer)
 	m.line("## %s\n", markdown(strings.Join(headOf(word, c.Experiment, beside(c), c.Rehearsal), " · ")))
 	m.line("%s\n", markdown(answerSentence(c.Answer)))
-	for _, r := range c.Reasons[:min(len(c.Reasons), mostRows)] {
+	for _, r := range first(c.Reasons, mostRows) {
 		m.line("- %s", markdown(Clip(clean(r), mostOfReason)))
 	}
 	if more := len(c.Reasons) - mostRows; more > 0 {
@@ -24,7 +24,7 @@ func ComparisonMarkdown(w io.Writer, c *verdict.Comparison) error {
 		m.line("")
 		m.table("", "lock", "measure", "base", "head", "change", "p")
 		rows := worstRows(c.Rows)
-		for i := range rows[:min(len(rows), mostRows)] {
+		for i := range first(rows, mostRows) {
 			m.comparedRow(&rows[i])
 		}
 		if more := len(rows) - mostRows; more > 0 {

@@ -52,7 +52,7 @@ func TestComparisons(t *testing.T) {
 			t.Errorf("%s: %s, want %s: %q", c.name, c.made.Answer, c.answer, c.made.Reasons)
 		}
 		var text, md strings.Builder
-		if err := Comparison(&text, c.made, TerminalOptions{Width: 100}); err != nil {
+		if err := Comparison(&text, c.made, Options{Width: 100}); err != nil {
 			t.Fatal(err)
 		}
 		if err := ComparisonMarkdown(&md, c.made); err != nil {
@@ -86,7 +86,7 @@ func TestComparisonEscapesNames(t *testing.T) {
 	c := comparison(t, comparedSide(t, "base/1"), comparedSide(t, "base/2"))
 	c.Rows[0].Lock, c.Experiment, c.Base[0].Folder = "<b>|a|", "![x](http://y)\x1b[31m", "a|b"
 	var text, md strings.Builder
-	if err := Comparison(&text, c, TerminalOptions{}); err != nil {
+	if err := Comparison(&text, c, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := ComparisonMarkdown(&md, c); err != nil {
@@ -108,12 +108,12 @@ func TestIntervalsAreWrittenAsTheyAre(t *testing.T) {
 		unit string
 		want string
 	}{
-		{&verdict.Interval{Lo: at(0.9121), Hi: at(0.9129)}, unitSeconds, "[912.10, 912.90]ms"},
-		{&verdict.Interval{Lo: at(2), Hi: nil}, unitSeconds, "[2.000s, open]"},
-		{&verdict.Interval{Lo: nil, Hi: at(2)}, unitSeconds, "[open, 2s]"},
-		{&verdict.Interval{}, unitCount, "[open, open]"},
-		{&verdict.Interval{Lo: at(-3), Hi: at(4)}, unitCount, "[-3, 4]"},
-		{nil, unitCount, "–"},
+		{&verdict.Interval{Lo: at(0.9121), Hi: at(0.9129)}, verdict.UnitSeconds, "[912.10, 912.90]ms"},
+		{&verdict.Interval{Lo: at(2), Hi: nil}, verdict.UnitSeconds, "[2.000s, open]"},
+		{&verdict.Interval{Lo: nil, Hi: at(2)}, verdict.UnitSeconds, "[open, 2s]"},
+		{&verdict.Interval{}, verdict.UnitCount, "[open, open]"},
+		{&verdict.Interval{Lo: at(-3), Hi: at(4)}, verdict.UnitCount, "[-3, 4]"},
+		{nil, verdict.UnitCount, "–"},
 	} {
 		if got := intervalText(c.i, c.unit); got != c.want {
 			t.Errorf("%s, want %s", got, c.want)
@@ -159,9 +159,9 @@ func TestComparisonOnThePage(t *testing.T) {
 func TestAllowedDifferencesAreBounded(t *testing.T) {
 	c := &verdict.Comparison{}
 	for i := range mostAllowed + 3 {
-		c.Notes = append(c.Notes, fmt.Sprintf("allowed to differ: setting %d", i))
+		c.Notes = append(c.Notes, verdict.Note{Text: fmt.Sprintf("allowed to differ: setting %d", i), Allowed: true})
 	}
-	c.Notes = append(c.Notes, "one run on a side")
+	c.Notes = append(c.Notes, verdict.Note{Text: "one run on a side"})
 	list := comparedHow(c)
 	if n := len(list); n != mostAllowed+2 || list[n-2].Text != "one run on a side" || list[n-1].Text != "allowed to differ: 3 more settings, see -o json" {
 		t.Errorf("%+v", list)

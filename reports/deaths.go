@@ -3,6 +3,7 @@ package reports
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments/fault"
@@ -15,17 +16,11 @@ const deathTitle = "Kills of pods: the call, the object, the process"
 
 // podKills are the shots of which a death was seen, or what there is of one.
 func podKills(j *verdict.Judgement) []verdict.FaultResult {
-	var kills []verdict.FaultResult
-	for _, f := range j.Faults {
-		if f.Death != nil {
-			kills = append(kills, f)
-		}
-	}
-	return kills
+	return slices.DeleteFunc(slices.Clone(j.Faults), func(f verdict.FaultResult) bool { return f.Death == nil })
 }
 
 // deathWords are the columns of a kill of a pod.
-type deathWords struct{ call, object, sign, end, leaves string }
+type deathWords struct{ call, object, sign, end string }
 
 func deathOf(f verdict.FaultResult) deathWords {
 	d := f.Death
@@ -39,7 +34,6 @@ func deathOf(f verdict.FaultResult) deathWords {
 	if d.End != nil {
 		w.end = "by " + until(*d.End.To) + ", " + seenBy(d.By)
 	}
-	w.leaves = leavesOpen(f)
 	return w
 }
 
@@ -105,7 +99,7 @@ func deathItems(j *verdict.Judgement) []item {
 		if f.Death.End == nil {
 			end = "end of the process " + w.end
 		}
-		list = append(list, item{shotName(f), fmt.Sprintf("%s, %s %s; %s; last sign of life %s; %s. %s", f.Victim, meansWords(f), w.call, object, w.sign, end, w.leaves)})
+		list = append(list, item{shotName(f), fmt.Sprintf("%s, %s %s; %s; last sign of life %s; %s. %s", f.Victim, meansWords(f), w.call, object, w.sign, end, leavesOpen(f))})
 	}
 	return list
 }

@@ -25,10 +25,10 @@ func TestAKillOfAPodIsToldInThreeInstants(t *testing.T) {
 	} {
 		r := podRun(t, name)
 		var terminal, markdown bytes.Buffer
-		if err := Terminal(&terminal, r.Judgement, TerminalOptions{Width: 4000}); err != nil {
+		if err := Terminal(&terminal, r.Judgement, Options{Width: 4000}); err != nil {
 			t.Fatal(err)
 		}
-		if err := Markdown(&markdown, r, MarkdownOptions{}); err != nil {
+		if err := Markdown(&markdown, r, Options{}); err != nil {
 			t.Fatal(err)
 		}
 		page := strings.NewReplacer("&#43;", "+", "&#39;", "'").Replace(htmlOf(t, r))

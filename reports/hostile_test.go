@@ -141,7 +141,7 @@ func TestJoinedErrorsAreAList(t *testing.T) {
 		"story": NewStory(e).Line(history.Event{Kind: history.RunCleanup, Note: &history.Note{What: "stand", Why: joined}}),
 		"clean": clean(joined), "painted": harmless(joined, true), "line": HarmlessLine("  NOT UNDONE  " + joined),
 	}
-	p := newPage(TerminalOptions{Width: 200})
+	p := newPage(Options{Width: 200})
 	p.item("left", joined)
 	said["item"] = p.String()
 	if !strings.HasPrefix(said["line"], "  NOT") {
@@ -178,7 +178,7 @@ func TestTheTerminalIsNotObeyedByOthers(t *testing.T) {
 		said = append(append(said, status.Render(80, time.Minute)...), Harmless("1\n2 "+text))
 		for _, color := range []bool{false, true} {
 			var b bytes.Buffer
-			if err := Terminal(&b, r.Judgement, TerminalOptions{Color: color, Folder: text}); err != nil {
+			if err := Terminal(&b, r.Judgement, Options{Color: color, Folder: text}); err != nil {
 				t.Fatal(err)
 			}
 			page := b.String()

@@ -106,11 +106,10 @@ func itemBlock(heading string, items []item) block {
 func newDocument(r Run, mostEvents int) (*document, error) {
 	ev := newEvidence(r.Record)
 	doc := &document{Verdict: verdictOf(r)}
-	sum, err := embedded(r.Judgement)
-	if err != nil {
+	var err error
+	if doc.JSON, doc.JSONNote, err = embedded(r.Judgement); err != nil {
 		return nil, err
 	}
-	doc.JSON, doc.JSONNote = sum.element, sum.note
 	done, err := doneBlocks(r, ev)
 	if err != nil {
 		return nil, err

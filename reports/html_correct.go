@@ -1,7 +1,9 @@
 package reports
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -19,12 +21,14 @@ func gridBlock(heading string, g *grid) []block {
 // correctnessBlocks are duplicates, overlaps, abandonments and stale writes, each with the events that show it.
 func correctnessBlocks(r Run, ev *evidence) []block {
 	j := r.Judgement
-	blocks := []block{itemBlock("", workItems(j.Counts))}
-	blocks = append(blocks, gridBlock("Duplicate terminal states", duplicateGrid(j.Duplicates, ev))...)
-	blocks = append(blocks, gridBlock("Overlap", overlapGrid(j.Overlap, ev))...)
-	blocks = append(blocks, gridBlock("Abandonments", abandonmentGrid(j.Abandonments, ev))...)
-	return append(blocks, gridBlock("Findings: two ways to know the same thing disagree", gridOf("Findings", []string{"finding", "events"}, j.Findings,
-		func(f verdict.Finding) []gridCell { return []gridCell{plainCell(f.What), ev.cell(f.Evidence)} }))...)
+	return slices.Concat(
+		[]block{itemBlock("", workItems(j.Counts))},
+		gridBlock("Duplicate terminal states", duplicateGrid(j.Duplicates, ev)),
+		gridBlock("Overlap", overlapGrid(j.Overlap, ev)),
+		gridBlock("Abandonments", abandonmentGrid(j.Abandonments, ev)),
+		gridBlock("Findings: two ways to know the same thing disagree", gridOf("Findings", []string{"finding", "events"}, j.Findings,
+			func(f verdict.Finding) []gridCell { return []gridCell{plainCell(f.What), ev.cell(f.Evidence)} })),
+	)
 }
 
 func duplicateGrid(list []verdict.Duplicate, ev *evidence) *grid {
@@ -46,9 +50,9 @@ func duplicateGrid(list []verdict.Duplicate, ev *evidence) *grid {
 func overlapGrid(list []verdict.Overlap, ev *evidence) *grid {
 	return gridOf("Overlap of each lock at each level", []string{"lock", "level", "more than one holder", "of that", "events"}, list,
 		func(o verdict.Overlap) []gridCell {
-			unit, of := unitSeconds, "holder-seconds in excess"
+			unit, of := verdict.UnitSeconds, "holder-seconds in excess"
 			if o.Level == "effect" {
-				unit, of = unitCount, fmt.Sprintf("%s, %s", figures.Plural(o.Stale, "stale effect"), figures.Plural(o.Unowned, "unowned effect"))
+				unit, of = verdict.UnitCount, fmt.Sprintf("%s, %s", figures.Plural(o.Stale, "stale effect"), figures.Plural(o.Unowned, "unowned effect"))
 			}
 			return []gridCell{codeCell(o.Lock), plainCell(o.Level), figureCell(span(o.Lo, o.Hi, unit)), plainCell(of), ev.cell(o.Evidence)}
 		})
@@ -62,29 +66,30 @@ func abandonmentGrid(list []verdict.Abandonment, ev *evidence) *grid {
 				reason, need = "never given up", "–"
 			}
 			return []gridCell{codeCell(a.Lock), codeCell(a.Key), plainCell(a.Replica), plainCell(reason), plainCell(a.Timing), plainCell(need),
-				rangeCell(a.FenceLag, unitSeconds), rangeCell(&a.Unowned, unitSeconds), ev.cell(a.Evidence)}
+				rangeCell(a.FenceLag), rangeCell(&a.Unowned), ev.cell(a.Evidence)}
 		})
 }
 
 // debtBlocks are what the locks cost those who wanted them.
 func debtBlocks(r Run, ev *evidence) []block {
 	j := r.Judgement
-	var blocks []block
+	debts := block{Text: "No lock debt: no key stayed taken after its work was done."}
 	if items := debtItems(j.Debts); len(items) > 0 {
-		blocks = append(blocks, itemBlock("", items))
-	} else {
-		blocks = append(blocks, block{Text: "No lock debt: no key stayed taken after its work was done."})
+		debts = itemBlock("", items)
 	}
-	blocks = append(blocks, gridBlock("Debts", debtGrid(j.Debts, ev))...)
-	blocks = append(blocks, gridBlock("Answered \"not yours\"", notOwnedGrid(j.NotOwned, ev))...)
-	return append(blocks, gridBlock("Holds and waits of jobs", distributionGrid(j.Distributions))...)
+	return slices.Concat(
+		[]block{debts},
+		gridBlock("Debts", debtGrid(j.Debts, ev)),
+		gridBlock("Answered \"not yours\"", notOwnedGrid(j.NotOwned, ev)),
+		gridBlock("Holds and waits of jobs", distributionGrid(j.Distributions)),
+	)
 }
 
 func debtGrid(list []verdict.Debt, ev *evidence) *grid {
 	return gridOf("Keys that stayed taken after nobody needed them", []string{"lock", "key", "replica", "cause", "from", "debt", "effective", "waiter-seconds", "events"}, list,
 		func(d verdict.Debt) []gridCell {
-			return []gridCell{codeCell(d.Lock), codeCell(d.Key), plainCell(d.Replica), plainCell(strings.ReplaceAll(d.Cause, "_", " ")), atCell(d.From),
-				rangeCell(&d.Debt, unitSeconds), rangeCell(&d.Effective, unitSeconds), rangeCell(&d.WaiterSeconds, unitSeconds), ev.cell(d.Evidence)}
+			return []gridCell{codeCell(d.Lock), codeCell(d.Key), plainCell(d.Replica), plainCell(strings.ReplaceAll(d.Cause, "_", " ")), figureCell(clockAt(d.From)),
+				rangeCell(&d.Debt), rangeCell(&d.Effective), rangeCell(&d.WaiterSeconds), ev.cell(d.Evidence)}
 		})
 }
 
@@ -99,13 +104,9 @@ func notOwnedGrid(list []verdict.NotOwned, ev *evidence) *grid {
 func distributionGrid(list []verdict.Distribution) *grid {
 	return gridOf("How long jobs held their lock, and waited for it", []string{"lock", "class", "measure", "n", "p50", "p95", "p99", "max"}, list,
 		func(d verdict.Distribution) []gridCell {
-			class := d.Class
-			if class == "" {
-				class = "–"
-			}
-			cells := []gridCell{codeCell(d.Lock), plainCell(class), plainCell(d.Measure), figureCell(figures.Count(d.N))}
+			cells := []gridCell{codeCell(d.Lock), plainCell(cmp.Or(d.Class, "–")), plainCell(d.Measure), figureCell(figures.Count(d.N))}
 			for _, q := range []verdict.Range{d.P50, d.P95, d.P99, d.Max} {
-				cells = append(cells, rangeCell(&q, unitSeconds))
+				cells = append(cells, rangeCell(&q))
 			}
 			return cells
 		})

@@ -72,16 +72,13 @@ func (ev *evidence) cell(numbers []int64) gridCell {
 	return gridCell{Refs: &r}
 }
 
-// rangeCell is a measured range; nil = not measured.
-func rangeCell(r *verdict.Range, unit string) gridCell {
+// rangeCell is a measured range of seconds; nil = not measured.
+func rangeCell(r *verdict.Range) gridCell {
 	if r == nil {
 		return figureCell("–")
 	}
-	return figureCell(span(r.Lo, r.Hi, unit))
+	return figureCell(span(r.Lo, r.Hi, verdict.UnitSeconds))
 }
-
-// atCell is an instant of the run.
-func atCell(seconds float64) gridCell { return figureCell(clockAt(seconds)) }
 
 // drawing is a picture with its twin.
 type drawing struct {

@@ -74,33 +74,26 @@ const (
 	longText = 1500
 )
 
-// verdictElement is verdict.json inside the page.
-type verdictElement struct {
-	element template.HTML
-	note    string
-}
-
 // mostEmbedded bounds the verdict inside the page, in bytes.
 const mostEmbedded = 400_000
 
 // embedded is the verdict as a script element of a type that no browser runs. Above the bound its long lists are cut, and the note
 // says so.
-func embedded(j *verdict.Judgement) (verdictElement, error) {
+func embedded(j *verdict.Judgement) (element template.HTML, note string, err error) {
 	doc, err := inert(j)
-	e := verdictElement{note: "The verdict as JSON is part of this page, in the element with the id verdict."}
+	note = "The verdict as JSON is part of this page, in the element with the id verdict."
 	for most := 200; err == nil && len(doc) > mostEmbedded && most > 0; most /= 4 {
 		cut := *j
 		cut.Takeovers, cut.Abandonments, cut.Duplicates = first(j.Takeovers, most), first(j.Abandonments, most), first(j.Duplicates, most)
 		cut.Debts, cut.Faults, cut.Overlap = first(j.Debts, most), first(j.Faults, most), first(j.Overlap, most)
 		cut.Distributions, cut.Findings, cut.Warnings = first(j.Distributions, most), first(j.Findings, most), first(j.Warnings, most)
 		doc, err = inert(&cut)
-		e.note = fmt.Sprintf("The verdict as JSON is part of this page, in the element with the id verdict; its lists are cut after %d entries, verdict.json has all.", most)
+		note = fmt.Sprintf("The verdict as JSON is part of this page, in the element with the id verdict; its lists are cut after %d entries, verdict.json has all.", most)
 	}
 	if err != nil {
-		return e, fmt.Errorf("embed the verdict: %w", err)
+		return "", "", fmt.Errorf("embed the verdict: %w", err)
 	}
-	e.element = template.HTML(`<script type="application/json" id="verdict">` + string(doc) + `</script>`)
-	return e, nil
+	return template.HTML(`<script type="application/json" id="verdict">` + string(doc) + `</script>`), note, nil
 }
 
 func first[T any](list []T, most int) []T { return list[:min(len(list), most)] }

@@ -104,11 +104,11 @@ func marginText(s verdict.SLOResult) string {
 // atLeast writes a figure rounded down.
 func atLeast(v float64, unit string) string {
 	switch unit {
-	case unitCount:
+	case verdict.UnitCount:
 		return number(v)
-	case unitValue:
+	case verdict.UnitValue:
 		return number(math.Floor(v*1e3+noise) / 1e3)
-	case unitRatio:
+	case verdict.UnitRatio:
 		return share(math.Floor(v*1e5+noise) / 1e5)
 	}
 	return figures.Floor(figures.Nanoseconds(v))

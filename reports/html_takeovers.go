@@ -55,10 +55,7 @@ func seriesItems(all []series) []labelled {
 }
 
 func measuredCell(text string) gridCell {
-	if text == "" {
-		text = "–"
-	}
-	return figureCell(text)
+	return figureCell(cmp.Or(text, "–"))
 }
 
 // declaredGrid holds what the settings of each lock add up to against what was measured.
@@ -113,9 +110,9 @@ func declaredOf(e, scaled *experiments.Experiment, lock string) (ttl, poll strin
 // declaredText is a duration as the file has it, and as it was run.
 func declaredText(declared, run time.Duration, scale float64) string {
 	if declared == run {
-		return exact(run.Seconds(), unitSeconds)
+		return exact(run.Seconds(), verdict.UnitSeconds)
 	}
-	return fmt.Sprintf("%s (%s at %s)", exact(declared.Seconds(), unitSeconds), exact(run.Seconds(), unitSeconds), factor(scale))
+	return fmt.Sprintf("%s (%s at %s)", exact(declared.Seconds(), verdict.UnitSeconds), exact(run.Seconds(), verdict.UnitSeconds), factor(scale))
 }
 
 func trialGrid(takeovers []verdict.Takeover, ev *evidence) *grid {
@@ -125,11 +122,7 @@ func trialGrid(takeovers []verdict.Takeover, ev *evidence) *grid {
 			if t.Censored {
 				end = "not seen to end"
 			}
-			fault := t.Fault
-			if fault == "" {
-				fault = "no fault of the run"
-			}
-			return []gridCell{figureCell(clipped(fault, longName)), codeCell(t.Key), plainCell(t.Victim + ", " + cmp.Or(t.Successor, "nobody")), figureCell(span(t.Lo, t.Hi, unitSeconds)),
-				rangeCell(t.Residual, unitSeconds), rangeCell(t.Pickup, unitSeconds), rangeCell(t.Warmup, unitSeconds), plainCell(end), ev.cell(t.Evidence)}
+			return []gridCell{figureCell(clipped(cmp.Or(t.Fault, "no fault of the run"), longName)), codeCell(t.Key), plainCell(t.Victim + ", " + cmp.Or(t.Successor, "nobody")), figureCell(span(t.Lo, t.Hi, verdict.UnitSeconds)),
+				rangeCell(t.Residual), rangeCell(t.Pickup), rangeCell(t.Warmup), plainCell(end), ev.cell(t.Evidence)}
 		})
 }

@@ -2,6 +2,7 @@ package reports
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -48,7 +49,8 @@ func debtText(ds []verdict.Debt) string {
 	n := map[string]int{}
 	perhaps := 0
 	zero := 0.0
-	longest, together := verdict.Range{Hi: &zero}, verdict.Range{Hi: &zero}
+	sum := func(a, b float64) float64 { return a + b }
+	longest, all := verdict.Range{Hi: &zero}, verdict.Range{Hi: &zero}
 	effective, waited := verdict.Range{Hi: &zero}, verdict.Range{Hi: &zero}
 	for _, d := range ds {
 		if n[d.Cause]++; n[d.Cause] == 1 {
@@ -57,40 +59,31 @@ func debtText(ds []verdict.Debt) string {
 		if d.Debt.Lo == 0 {
 			perhaps++
 		}
-		longest, together = larger(longest, d.Debt), sum(together, d.Debt)
-		effective, waited = larger(effective, d.Effective), sum(waited, d.WaiterSeconds)
+		longest, all = together(longest, d.Debt, math.Max), together(all, d.Debt, sum)
+		effective, waited = together(effective, d.Effective, math.Max), together(waited, d.WaiterSeconds, sum)
 	}
 	slices.Sort(causes)
 	for i, c := range causes {
 		causes[i] = fmt.Sprintf("%s %s", c, figures.Count(n[c]))
 	}
-	text := fmt.Sprintf("%s (%s), longest %s", figures.Plural(len(ds), "debt"), strings.Join(causes, ", "), span(longest.Lo, longest.Hi, unitSeconds))
+	text := fmt.Sprintf("%s (%s), longest %s", figures.Plural(len(ds), "debt"), strings.Join(causes, ", "), span(longest.Lo, longest.Hi, verdict.UnitSeconds))
 	if len(ds) > 1 {
-		text += ", together " + span(together.Lo, together.Hi, unitSeconds)
+		text += ", together " + span(all.Lo, all.Hi, verdict.UnitSeconds)
 	}
 	if perhaps > 0 {
 		text += fmt.Sprintf("; %s of them not certain", figures.Count(perhaps))
 	}
 	if waited.Hi == nil || *waited.Hi > 0 {
-		text += fmt.Sprintf("; waited for: longest %s, %s waiter-seconds", span(effective.Lo, effective.Hi, unitSeconds), span(waited.Lo, waited.Hi, unitSeconds))
+		text += fmt.Sprintf("; waited for: longest %s, %s waiter-seconds", span(effective.Lo, effective.Hi, verdict.UnitSeconds), span(waited.Lo, waited.Hi, verdict.UnitSeconds))
 	}
 	return text
 }
 
-// larger is the range of the larger of two.
-func larger(a, b verdict.Range) verdict.Range {
-	r := verdict.Range{Lo: max(a.Lo, b.Lo)}
+// together joins two ranges end by end; an open end stays open.
+func together(a, b verdict.Range, join func(a, b float64) float64) verdict.Range {
+	r := verdict.Range{Lo: join(a.Lo, b.Lo)}
 	if a.Hi != nil && b.Hi != nil {
-		hi := max(*a.Hi, *b.Hi)
-		r.Hi = &hi
-	}
-	return r
-}
-
-func sum(a, b verdict.Range) verdict.Range {
-	r := verdict.Range{Lo: a.Lo + b.Lo}
-	if a.Hi != nil && b.Hi != nil {
-		hi := *a.Hi + *b.Hi
+		hi := join(*a.Hi, *b.Hi)
 		r.Hi = &hi
 	}
 	return r
@@ -101,7 +94,7 @@ func distributionText(d verdict.Distribution) string {
 	if d.Class != "" {
 		name += ", class " + d.Class
 	}
-	text := func(r verdict.Range) string { return span(r.Lo, r.Hi, unitSeconds) }
+	text := func(r verdict.Range) string { return span(r.Lo, r.Hi, verdict.UnitSeconds) }
 	return fmt.Sprintf("%s: p50 %s  p95 %s  p99 %s  max %s  n %s", name, text(d.P50), text(d.P95), text(d.P99), text(d.Max), figures.Count(d.N))
 }
 

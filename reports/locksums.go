@@ -10,8 +10,7 @@ import (
 
 // lockSums writes what each lock's policy comes to, before anything is measured.
 func (p *page) lockSums(all []forecast.LockSums) {
-	p.blank()
-	p.title("WHAT THE SUMS COME TO, lock by lock, before anything is measured")
+	p.part("WHAT THE SUMS COME TO, lock by lock, before anything is measured")
 	for i := range all {
 		p.ofLock(&all[i], nil)
 	}
@@ -19,8 +18,7 @@ func (p *page) lockSums(all []forecast.LockSums) {
 
 // rehearsedSums writes the same, and what the seeds gave.
 func (p *page) rehearsedSums(all []forecast.RehearsedLock) {
-	p.blank()
-	p.title("WHAT THE SUMS SAY, AND WHAT THE SEEDS GAVE")
+	p.part("WHAT THE SUMS SAY, AND WHAT THE SEEDS GAVE")
 	for i := range all {
 		p.ofLock(&all[i].LockSums, &all[i])
 	}

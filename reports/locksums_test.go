@@ -45,7 +45,7 @@ func TestSumsBesideTheSeeds(t *testing.T) {
 		"the limit is below the band": {tight, []string{"max 30s below all that is possible; the seeds: in 88%"}, "it takes luck"},
 	} {
 		var got bytes.Buffer
-		if err := Rehearsal(&got, &forecast.Rehearsal{Seeds: 200, Locks: []forecast.RehearsedLock{c.lock}}, "again", TerminalOptions{Width: 1000}); err != nil {
+		if err := Rehearsal(&got, &forecast.Rehearsal{Seeds: 200, Locks: []forecast.RehearsedLock{c.lock}}, "again", Options{Width: 1000}); err != nil {
 			t.Fatal(err)
 		}
 		text := strings.Join(strings.FieldsFunc(got.String(), func(r rune) bool { return r == ' ' }), " ")

@@ -12,13 +12,6 @@ import (
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
-// MarkdownOptions is what a Markdown report needs beyond the run.
-type MarkdownOptions struct {
-	Report    string // the full report, as a person would open it; "" = not said
-	Folder    string // of the run, as a person would type it; "" = the one in which this report lies
-	Reproduce string // the command that runs it again; "" = not said
-}
-
 // Caps of report.md: it has to fit a chat message. The full report has everything.
 const (
 	mostRows     = 20  // SLOs, violations first
@@ -27,7 +20,7 @@ const (
 )
 
 // Markdown writes report.md: the verdict, the promises, why and what next, and where the rest lies. Markup in keys and notes is escaped.
-func Markdown(w io.Writer, r Run, o MarkdownOptions) error {
+func Markdown(w io.Writer, r Run, o Options) error {
 	j := r.Judgement
 	m := &md{}
 	m.head(j)
@@ -184,7 +177,7 @@ func (m *md) remarks(j *verdict.Judgement) {
 }
 
 // places says where everything lies, and how to get it again.
-func (m *md) places(o MarkdownOptions) {
+func (m *md) places(o Options) {
 	m.line("")
 	for _, i := range []item{{"Full report", o.Report}, {"Folder", o.Folder}, {"Run again", o.Reproduce}} {
 		if i.Text != "" {

@@ -4,25 +4,18 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
-)
-
-// Units of analysis.SLOResult.
-const (
-	unitSeconds = "s"
-	unitCount   = "count"
-	unitRatio   = "ratio" // 0 to 1, written in percent
-	unitValue   = "value" // of a metric, in its own unit
 )
 
 // span writes a measured range, rounded outwards: "[8.912, 8.921]s", "[2, open]", or one figure where both ends are the same.
 func span(lo float64, hi *float64, unit string) string {
 	switch unit {
-	case unitCount:
+	case verdict.UnitCount:
 		return spanOf(lo, hi, number)
-	case unitRatio:
+	case verdict.UnitRatio:
 		return spanOf(lo, hi, share)
-	case unitValue:
+	case verdict.UnitValue:
 		return valueSpan(lo, hi)
 	}
 	return figures.Seconds(lo, hi)
@@ -59,9 +52,9 @@ func share(ratio float64) string {
 // exact writes one known figure, such as a limit, without digits that say nothing: "30s", "750ms", "2,914".
 func exact(v float64, unit string) string {
 	switch {
-	case unit == unitCount, unit == unitValue:
+	case unit == verdict.UnitCount, unit == verdict.UnitValue:
 		return number(v)
-	case unit == unitRatio:
+	case unit == verdict.UnitRatio:
 		return share(v)
 	}
 	return figures.Exact(figures.Nanoseconds(v))

@@ -26,7 +26,7 @@ type page struct {
 	color bool
 }
 
-func newPage(o TerminalOptions) *page {
+func newPage(o Options) *page {
 	if o.Width <= 0 {
 		o.Width = 100
 	}
@@ -53,6 +53,12 @@ func (p *page) line(s string) { p.WriteString(harmless(strings.TrimRight(s, " ")
 func (p *page) blank()        { p.WriteString("\n") }
 
 func (p *page) title(s string) { p.line(p.paint(bold, s)) }
+
+// part begins a part of a document with its title.
+func (p *page) part(title string) {
+	p.blank()
+	p.title(title)
+}
 
 // labels of items line up at this column.
 const labelWidth = 13

@@ -8,24 +8,23 @@ import (
 	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // Plan writes what a run would do. It never says how it would come out. Of o only Width and Color count.
-func Plan(w io.Writer, pl *forecast.Plan, o TerminalOptions) error {
+func Plan(w io.Writer, pl *forecast.Plan, o Options) error {
 	p := newPage(o)
 	p.line(p.paint(bold, "PLAN") + "  " + pl.Experiment + scaleNote(pl.TimeScale))
 	p.flow(2, 2, "What a run would do. Nothing was touched, and nothing is said about how it would come out.")
-	p.blank()
-	p.title("TIMELINE, from the steady state on, in the times of the file")
+	p.part("TIMELINE, from the steady state on, in the times of the file")
 	for i := range pl.Timeline {
 		p.planned(&pl.Timeline[i])
 	}
 	p.plannedOverlaps(pl)
 	if pl.LockCalls == history.CallsSingle {
-		p.blank()
-		p.title("LOCK OPERATIONS")
+		p.part("LOCK OPERATIONS")
 		p.flow(2, 2, "Each is sent by itself, because a proxy makes single ones fail. Drills without such a fault send them in batches, as lockdrill's "+
 			"client does where it uses the batched store. Waiters with backoff wake do not stand in line here.")
 	}
@@ -46,7 +45,7 @@ func scaleNote(scale float64) string {
 }
 
 // secs is a number of seconds as a person writes it.
-func secs(s float64) string { return exact(s, unitSeconds) }
+func secs(s float64) string { return exact(s, verdict.UnitSeconds) }
 
 // about is secs of an estimate.
 func about(s float64) string {
@@ -91,16 +90,14 @@ func (p *page) plannedOverlaps(pl *forecast.Plan) {
 	if len(pl.Overlaps) == 0 {
 		return
 	}
-	p.blank()
-	p.title("MAY BE IN EFFECT TOGETHER")
+	p.part("MAY BE IN EFFECT TOGETHER")
 	for _, pair := range pl.Overlaps {
 		p.flow(2, 4, pair[0]+" and "+pair[1])
 	}
 }
 
 func (p *page) guards(pl *forecast.Plan) {
-	p.blank()
-	p.title("GUARDS")
+	p.part("GUARDS")
 	for _, g := range pl.Guards {
 		says := g.Says
 		if g.Refuses {
@@ -127,8 +124,7 @@ func (p *page) plannedPods(pods []forecast.PlannedPod) {
 	if len(pods) == 0 {
 		return
 	}
-	p.blank()
-	p.title("PODS, as they stand now")
+	p.part("PODS, as they stand now")
 	for _, pod := range pods {
 		state := pod.Phase
 		if pod.Ready {
@@ -143,8 +139,7 @@ func (p *page) plannedPods(pods []forecast.PlannedPod) {
 }
 
 func (p *page) sums(pl *forecast.Plan) {
-	p.blank()
-	p.title("SUMS, in the numbers of the file (lockdrill explain L1 ... L8)")
+	p.part("SUMS, in the numbers of the file (lockdrill explain L1 ... L8)")
 	for _, l := range pl.Sums {
 		word := "ok  "
 		if !l.OK {
@@ -161,8 +156,7 @@ func (p *page) quantiles(pl *forecast.Plan) {
 	if len(pl.Quantiles) == 0 {
 		return
 	}
-	p.blank()
-	p.title("TRIALS that a promised quantile takes")
+	p.part("TRIALS that a promised quantile takes")
 	for _, q := range pl.Quantiles {
 		text := fmt.Sprintf("%s %s %s: %d independent trials if none misses, %d declared", q.Measure, q.Quantile, secs(q.Limit), q.Need, q.Declared)
 		if q.Declared < q.Need {
@@ -174,8 +168,7 @@ func (p *page) quantiles(pl *forecast.Plan) {
 
 func (p *page) duration(pl *forecast.Plan) {
 	d := pl.Duration
-	p.blank()
-	p.title("DURATION, in real time")
+	p.part("DURATION, in real time")
 	parts := []string{"steady state " + secs(d.SteadyState), "faults about " + about(d.Faults), "then " + about(d.Horizon) + " until a late breach would have shown"}
 	text := "about " + about(d.Expected) + ": " + strings.Join(parts, ", ")
 	if d.Jobs > 0 {

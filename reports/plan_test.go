@@ -22,7 +22,7 @@ func TestPlan(t *testing.T) {
 		plan.Guards = []forecast.PlannedGuard{{Name: "calendar", Says: "always open"}, {Name: "confirm", Refuses: true, Says: "it needs --confirm"}}
 		plan.Timeline[0].Now = []string{"nobody holds the key"}
 		var got bytes.Buffer
-		if err := Plan(&got, plan, TerminalOptions{}); err != nil {
+		if err := Plan(&got, plan, Options{}); err != nil {
 			t.Fatal(err)
 		}
 		book.Add(file, got.String())

@@ -17,7 +17,7 @@ import (
 const mostMoments = 200
 
 // Postmortem writes the skeleton of a post-mortem: what was measured is filled in, what only people know is left to them and says so.
-func Postmortem(w io.Writer, r Run, o MarkdownOptions) error {
+func Postmortem(w io.Writer, r Run, o Options) error {
 	j := r.Judgement
 	m := &md{}
 	m.line("# Post-mortem: %s\n", markdown(j.Run.Experiment))
@@ -58,7 +58,7 @@ func (m *md) human(p forPeople) {
 	m.line("_(%s)_", p.hint)
 }
 
-func (m *md) facts(r Run, o MarkdownOptions) {
+func (m *md) facts(r Run, o Options) {
 	j := r.Judgement
 	word, _ := runWord(j.Verdict)
 	verdict := fmt.Sprintf("%s, %s (exit status %d)", word, tally(j), j.ExitCode)
@@ -193,7 +193,7 @@ func moments(r Run) ([]moment, error) {
 		for _, n := range t.Evidence {
 			at = max(at, ends[n])
 		}
-		text := fmt.Sprintf("takeover of %s after %s: %s", t.Key, cmp.Or(t.Fault, "no fault of the run"), span(t.Lo, t.Hi, unitSeconds))
+		text := fmt.Sprintf("takeover of %s after %s: %s", t.Key, cmp.Or(t.Fault, "no fault of the run"), span(t.Lo, t.Hi, verdict.UnitSeconds))
 		if t.Censored {
 			text += ", not seen to end"
 		} else {

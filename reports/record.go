@@ -53,8 +53,7 @@ const heardAtMost = 4 * mostEvents
 func (r *Record) See(e *history.Event) {
 	r.count++
 	if e.Environment != nil || e.Calibration != nil || e.Note != nil || e.Fault != nil && e.Kind != history.FaultHit {
-		kept := *e
-		r.done = append(r.done, &kept)
+		r.done = append(r.done, e)
 	}
 	l := logged{n: e.N, at: e.To, rank: rankOf(e)}
 	if l.who, l.what = r.story.next(e); l.what == "" {

@@ -3,14 +3,14 @@ package reports
 import (
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // Rehearsal writes what many rehearsals showed. again is the command that a seed's number completes. Of o only Width and Color count.
-func Rehearsal(w io.Writer, r *forecast.Rehearsal, again string, o TerminalOptions) error {
+func Rehearsal(w io.Writer, r *forecast.Rehearsal, again string, o Options) error {
 	p := newPage(o)
 	p.line(p.paint(bold, "REHEARSAL") + "  in virtual time: it says nothing about a live system, and satisfies no SLO")
 	p.flow(2, 2, fmt.Sprintf("%s, %s, with %d replicas at the real durations of the file", r.Experiment, figures.Plural(r.Seeds, "seed"), r.Replicas))
@@ -27,9 +27,7 @@ func Rehearsal(w io.Writer, r *forecast.Rehearsal, again string, o TerminalOptio
 		}
 		table = append(table, append(cells, breach))
 	}
-	for _, line := range aligned(table) {
-		p.line("  " + line)
-	}
+	p.aligned(table)
 	for _, row := range r.Rows {
 		if row.Seeds == 0 {
 			p.flow(2, 2, fmt.Sprintf("%s %s: no rehearsal can measure it, or no fault reached it", row.Lock, row.Measure))
@@ -54,9 +52,9 @@ func rehearsedFigure(v *float64, unit string) string {
 		return "-"
 	}
 	switch unit {
-	case unitSeconds:
+	case verdict.UnitSeconds:
 		return fmt.Sprintf("%.4gs", *v)
-	case unitRatio:
+	case verdict.UnitRatio:
 		return fmt.Sprintf("%.3g%%", 100**v)
 	}
 	return fmt.Sprintf("%.4g", *v)
@@ -73,25 +71,23 @@ func shareOfSeeds(p float64, of int64) string {
 	return fmt.Sprintf("%.1f%%", 100*p)
 }
 
-// aligned pads the cells of a table: the first two to the left, figures to the right.
-func aligned(table [][]string) []string {
+// aligned writes the cells of a table: the first two to the left, figures to the right.
+func (p *page) aligned(table [][]string) {
 	width := make([]int, len(table[0]))
 	for _, row := range table {
 		for i, c := range row {
 			width[i] = max(width[i], len(c))
 		}
 	}
-	var lines []string
 	for _, row := range table {
-		var b strings.Builder
+		line := "  "
 		for i, c := range row {
 			if i < 2 {
-				fmt.Fprintf(&b, "%-*s  ", width[i], c)
+				line += fmt.Sprintf("%-*s  ", width[i], c)
 			} else {
-				fmt.Fprintf(&b, "%*s  ", width[i], c)
+				line += fmt.Sprintf("%*s  ", width[i], c)
 			}
 		}
-		lines = append(lines, strings.TrimRight(b.String(), " "))
+		p.line(line)
 	}
-	return lines
 }

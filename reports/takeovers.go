@@ -74,7 +74,7 @@ func (p *page) takeovers(j *verdict.Judgement) {
 
 // predicted is the band of one series of rehearsed takeovers.
 func predicted(b verdict.Predicted) string {
-	text := fmt.Sprintf("%s %s: %s, median %s, p95 %s: %s in %s of this file", b.Lock, b.Class, span(b.Lo, b.Hi, unitSeconds), roughly(b.P50), roughly(b.P95),
+	text := fmt.Sprintf("%s %s: %s, median %s, p95 %s: %s in %s of this file", b.Lock, b.Class, span(b.Lo, b.Hi, verdict.UnitSeconds), roughly(b.P50), roughly(b.P95),
 		figures.Plural(b.Values, "takeover"), figures.Plural(b.Seeds, "rehearsal"))
 	if b.Outside > 0 {
 		text += fmt.Sprintf("; %s of this run surely outside: see findings", figures.Count(b.Outside))
@@ -181,7 +181,7 @@ func (s series) rank(of func(verdict.Takeover) *verdict.Range, q float64) string
 	if r == nil {
 		return ""
 	}
-	return span(r.Lo, r.Hi, unitSeconds)
+	return span(r.Lo, r.Hi, verdict.UnitSeconds)
 }
 
 // rankOf is the range of an order statistic: 0 = least, 0.5 = median, 1 = greatest. The k-th least truth lies between the k-th

@@ -17,17 +17,17 @@ import (
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
-// TerminalOptions is what the closing summary needs beyond the judgement.
-type TerminalOptions struct {
+// Options is where and how a report is read; reports that are files of their own know no width and no colour.
+type Options struct {
 	Width     int    // columns; 0 = 100
 	Color     bool   // colour repeats what the words say, never more
-	Folder    string // of the run, as a person would type it; "" = not kept
-	Report    string // the full report; "" = not said
+	Folder    string // of the run, as a person would type it; "" = not kept, or the one in which the report lies
+	Report    string // the full report, as a person would open it; "" = not said
 	Reproduce string // the command that runs it again; "" = not said
 }
 
 // Terminal writes the closing summary of a run.
-func Terminal(w io.Writer, j *verdict.Judgement, o TerminalOptions) error {
+func Terminal(w io.Writer, j *verdict.Judgement, o Options) error {
 	p := newPage(o)
 	p.headline(j)
 	p.slos(j)
@@ -269,10 +269,10 @@ func (s sloRow) explained() []item {
 // "duplicate terminal states 0".
 func promise(s verdict.SLOResult, scale float64) string {
 	words := measureWords(s.Measure)
-	if s.Unit == unitCount && s.Limit == 0 {
+	if s.Unit == verdict.UnitCount && s.Limit == 0 {
 		return words + " 0"
 	}
-	if s.Declared == s.Limit || s.Unit == unitCount {
+	if s.Declared == s.Limit || s.Unit == verdict.UnitCount {
 		return words + " <= " + exact(s.Limit, s.Unit)
 	}
 	return fmt.Sprintf("%s <= %s (%s at %s)", words, exact(s.Declared, s.Unit), exact(s.Limit, s.Unit), factor(scale))

@@ -138,7 +138,7 @@ func broken() *verdict.Judgement {
 	return j
 }
 
-func summary(t *testing.T, j *verdict.Judgement, o TerminalOptions) string {
+func summary(t *testing.T, j *verdict.Judgement, o Options) string {
 	t.Helper()
 	var b bytes.Buffer
 	if err := Terminal(&b, j, o); err != nil {
@@ -149,19 +149,19 @@ func summary(t *testing.T, j *verdict.Judgement, o TerminalOptions) string {
 
 func TestTerminal(t *testing.T) {
 	var book golden.Book
-	o := TerminalOptions{Width: 100, Folder: "runs/20260102T030405.000Z-first-drill", Reproduce: "lockdrill run first-drill --seed 42"}
+	o := Options{Width: 100, Folder: "runs/20260102T030405.000Z-first-drill", Reproduce: "lockdrill run first-drill --seed 42"}
 	for _, c := range []struct {
 		name string
 		j    *verdict.Judgement
 	}{{"fail", failed()}, {"pass", passed()}, {"inconclusive", inconclusive()}, {"aborted", aborted()}, {"dirty", dirty()}, {"error", broken()}} {
 		book.Add(c.name, summary(t, c.j, o))
 	}
-	book.Add("fail, in 48 columns", summary(t, failed(), TerminalOptions{Width: 48}))
+	book.Add("fail, in 48 columns", summary(t, failed(), Options{Width: 48}))
 	isGolden(t, "terminal.txt", book.String())
 }
 
 func TestTerminalNarrow(t *testing.T) {
-	text := summary(t, failed(), TerminalOptions{Width: 48})
+	text := summary(t, failed(), Options{Width: 48})
 	for line := range strings.Lines(text) {
 		if open, closed := strings.Count(line, "["), strings.Count(line, "]"); open != closed {
 			t.Errorf("a range is broken over two lines: %q", line)
@@ -172,11 +172,11 @@ func TestTerminalNarrow(t *testing.T) {
 func TestColorAddsNothing(t *testing.T) {
 	escape := regexp.MustCompile("\x1b\\[[0-9;]*m")
 	for name, j := range map[string]*verdict.Judgement{"pass": passed(), "fail": failed(), "inconclusive": inconclusive()} {
-		colored := summary(t, j, TerminalOptions{Color: true})
+		colored := summary(t, j, Options{Color: true})
 		if !strings.Contains(colored, "\x1b[") {
 			t.Errorf("%s: no colour where colour was asked for", name)
 		}
-		if got, want := escape.ReplaceAllString(colored, ""), summary(t, j, TerminalOptions{}); got != want {
+		if got, want := escape.ReplaceAllString(colored, ""), summary(t, j, Options{}); got != want {
 			t.Errorf("%s: colour changes the words:\n%s\nwithout:\n%s", name, got, want)
 		}
 	}
@@ -185,7 +185,7 @@ func TestColorAddsNothing(t *testing.T) {
 func TestScaleAndLabelAreSaidWithTheWord(t *testing.T) {
 	j := passed()
 	j.Run.Live = false
-	first, _, _ := strings.Cut(summary(t, j, TerminalOptions{}), "\n")
+	first, _, _ := strings.Cut(summary(t, j, Options{}), "\n")
 	for _, want := range []string{"REHEARSAL", "PASS", "time scale 0.05"} {
 		if !strings.Contains(first, want) {
 			t.Errorf("first line %q does not say %q", first, want)
@@ -198,7 +198,7 @@ type brokenPipe struct{}
 func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 
 func TestTerminalReportsFailedWrite(t *testing.T) {
-	if err := Terminal(brokenPipe{}, passed(), TerminalOptions{}); err == nil {
+	if err := Terminal(brokenPipe{}, passed(), Options{}); err == nil {
 		t.Error("a summary that nobody got was reported as written")
 	}
 }
@@ -211,7 +211,7 @@ func TestTheSummaryIsBounded(t *testing.T) {
 		j.Warnings = append(j.Warnings, "a warning")
 	}
 	var b strings.Builder
-	if err := Terminal(&b, j, TerminalOptions{}); err != nil {
+	if err := Terminal(&b, j, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if n := strings.Count(b.String(), "\n"); n > 150 || !strings.Contains(b.String(), "more findings in verdict.json") || !strings.Contains(b.String(), "more warnings in verdict.json") {

@@ -15,7 +15,7 @@ import (
 
 // Tuning writes the policy that measured work asks for, how it comes about, and what it changes; or why there is none. written is the
 // file that the drill was written to, "" = none. Of o only Width and Color count.
-func Tuning(w io.Writer, t *forecast.Tuning, written string, o TerminalOptions) error {
+func Tuning(w io.Writer, t *forecast.Tuning, written string, o Options) error {
 	p := newPage(o)
 	p.measured(t)
 	if !t.Possible {
@@ -51,7 +51,7 @@ func (p *page) measured(t *forecast.Tuning) {
 }
 
 // bracket is a range as measured, or as wide as its bucket.
-func bracket(r verdict.Range) string { return span(r.Lo, r.Hi, unitSeconds) }
+func bracket(r verdict.Range) string { return span(r.Lo, r.Hi, verdict.UnitSeconds) }
 
 func (p *page) impossible(t *forecast.Tuning) {
 	p.line(p.paint(red, "NO SUCH POLICY"))
@@ -68,8 +68,7 @@ func (p *page) possible(t *forecast.Tuning, written string) {
 	}
 	p.trade(t)
 	p.beforeAndAfter(t)
-	p.blank()
-	p.title("FOR AN EXPERIMENT FILE, below system")
+	p.part("FOR AN EXPERIMENT FILE, below system")
 	for line := range strings.Lines(t.YAML) {
 		p.line("  " + strings.TrimRight(line, "\n"))
 	}
@@ -83,8 +82,7 @@ func (p *page) possible(t *forecast.Tuning, written string) {
 
 // trade is what a renewal interval buys and costs.
 func (p *page) trade(t *forecast.Tuning) {
-	p.blank()
-	p.title(fmt.Sprintf("THE TRADE, with %s locks held at once", number(float64(t.Locks))))
+	p.part(fmt.Sprintf("THE TRADE, with %s locks held at once", number(float64(t.Locks))))
 	table := [][]string{{"TTL /", "RENEW EVERY", "MAY FAIL IN A ROW", "WRITES A SECOND", ""}}
 	for _, r := range t.Trade {
 		mark := ""
@@ -93,9 +91,7 @@ func (p *page) trade(t *forecast.Tuning) {
 		}
 		table = append(table, []string{strconv.Itoa(r.Parts), roughly(r.RenewEvery), strconv.Itoa(r.Failures), perSecond(r.Writes), mark})
 	}
-	for _, line := range aligned(table) {
-		p.line("  " + line)
-	}
+	p.aligned(table)
 }
 
 // perSecond is a rate to three digits.

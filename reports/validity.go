@@ -62,19 +62,16 @@ func cleanUpText(j *verdict.Judgement) string {
 	switch {
 	case j.Run.CleanedUp:
 		return "verified"
-	case j.Run.Status == statusCutOff && j.Verdict != "dirty":
+	case j.Run.Status == verdict.StatusCutOff && j.Verdict != "dirty":
 		return "not recorded (the run was cut off)"
 	}
 	return "NOT verified"
 }
 
-// statusCutOff is the status of a run whose history has no end.
-const statusCutOff = "cut-off"
-
 func runText(r verdict.RunInfo) string {
-	text := fmt.Sprintf("%s after %s", r.Status, exact(r.Seconds, unitSeconds))
-	if r.Status == statusCutOff {
-		text = fmt.Sprintf("CUT OFF after %s: the history has no end", exact(r.Seconds, unitSeconds))
+	text := fmt.Sprintf("%s after %s", r.Status, exact(r.Seconds, verdict.UnitSeconds))
+	if r.Status == verdict.StatusCutOff {
+		text = fmt.Sprintf("CUT OFF after %s: the history has no end", exact(r.Seconds, verdict.UnitSeconds))
 	}
 	return fmt.Sprintf("%s, from %s to %s", text, second(r.Started), second(r.Ended))
 }
@@ -208,7 +205,7 @@ func probeText(s verdict.ProbeSummary) string {
 	if s.LargestGap == nil {
 		return s.ID + ": never looked"
 	}
-	text := fmt.Sprintf("%s: %s, largest gap %s", s.ID, figures.Plural(s.Samples, "sample"), exact(*s.LargestGap, unitSeconds))
+	text := fmt.Sprintf("%s: %s, largest gap %s", s.ID, figures.Plural(s.Samples, "sample"), exact(*s.LargestGap, verdict.UnitSeconds))
 	if s.Gaps > 0 {
 		text += ", BLIND in " + figures.Plural(s.Gaps, "stretch")
 	}
@@ -248,7 +245,7 @@ func findingText(f verdict.Finding) string {
 }
 
 // folder is where everything lies, and how to get it again.
-func (p *page) folder(j *verdict.Judgement, o TerminalOptions) {
+func (p *page) folder(j *verdict.Judgement, o Options) {
 	p.item("report", o.Report)
 	if o.Folder != "" {
 		p.item("folder", o.Folder)

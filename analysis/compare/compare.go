@@ -32,7 +32,7 @@ func Compare(base, head []*Observed, o CompareOptions) (*verdict.Comparison, err
 		SchemaVersion: verdict.ComparisonVersion, Experiment: base[0].experiment, Rehearsal: base[0].rehearsal,
 		Alpha: o.Alpha, Tolerance: o.Tolerance, Confidence: 1 - o.Alpha,
 		Base: runsOf(base), Head: runsOf(head), Differences: append([]verdict.Difference{}, differencesAmong(base, head, o.Allow)...),
-		Reasons: []string{}, Notes: []string{}, Correctness: []verdict.ComparedFailure{}, Rows: []verdict.ComparedRow{},
+		Reasons: []string{}, Notes: []verdict.Note{}, Correctness: []verdict.ComparedFailure{}, Rows: []verdict.ComparedRow{},
 	}}
 	asked, err := askedRows(base, head, o.SLOs)
 	if err != nil {

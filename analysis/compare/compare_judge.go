@@ -68,7 +68,7 @@ func (r compareRow) atLeast(by float64, more string) string {
 	switch {
 	case r.Relative != nil && r.Relative.Lo != nil && r.Relative.Hi != nil:
 		return fmt.Sprintf("by at least %g%% %s", math.Floor(1000*min(math.Abs(*r.Relative.Lo), math.Abs(*r.Relative.Hi))+1e-6)/10, more)
-	case r.Unit == "s":
+	case r.Unit == verdict.UnitSeconds:
 		return "by at least " + figures.Floor(figures.Nanoseconds(by)) + " " + more
 	}
 	return fmt.Sprintf("by at least %.3g %s", by, more)
@@ -88,7 +88,7 @@ func (p *pairing) constant() bool {
 
 // none reports that the head has nothing of what the row measures, which is the least that there can be.
 func (p *pairing) none() bool {
-	return p.Unit != "value" && p.Measure != "fence_lag" && !slices.ContainsFunc(p.head, func(r verdict.Range) bool { return r.Lo != 0 || unsure(r) })
+	return p.Unit != verdict.UnitValue && p.Measure != "fence_lag" && !slices.ContainsFunc(p.head, func(r verdict.Range) bool { return r.Lo != 0 || unsure(r) })
 }
 
 func unsure(r verdict.Range) bool { return r.Hi == nil || *r.Hi > 0 }
@@ -135,12 +135,14 @@ func differenceText(d verdict.Difference) string {
 
 // note says what a reader of the figures should know.
 func (c comparing) note() {
-	add := func(format string, args ...any) { c.Notes = append(c.Notes, fmt.Sprintf(format, args...)) }
+	add := func(format string, args ...any) {
+		c.Notes = append(c.Notes, verdict.Note{Text: fmt.Sprintf(format, args...)})
+	}
 	if c.Rehearsal {
 		add("rehearsals in virtual time: nothing is said of a live system")
 	}
 	for _, d := range c.Differences {
-		add("allowed to differ: %s", differenceText(d))
+		c.Notes = append(c.Notes, verdict.Note{Text: "allowed to differ: " + differenceText(d), Allowed: true})
 	}
 	if len(c.Base) == 1 || len(c.Head) == 1 {
 		add("one run on a side: whatever sets two runs of the same build apart, a busy machine say, looks like a change; several runs a side, taken in turn, show it for what it is")

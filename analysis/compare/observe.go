@@ -21,9 +21,6 @@ type Observed struct {
 	environment []experiments.Setting
 }
 
-// Run says which run it was: two with the same id and seed are one.
-func (o *Observed) Run() verdict.ComparedRun { return o.run }
-
 // failures of one kind that were surely seen.
 type failures struct {
 	what string

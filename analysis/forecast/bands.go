@@ -18,10 +18,6 @@ import (
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
-// Bands is lint L3: for each lock what its takeover can be at the kill phase that the file declares, before anything is
-// measured. Durations are those of e: scaled if e is.
-func Bands(e *experiments.Experiment) []verdict.Band { return BandsWith(e, 0) }
-
 // Horizon is how long after the end of the last fault the final reads must wait for a breach of the lock's promises to be seen:
 // the upper end of its takeover band or the largest limit, and one redelivery period. lock "" asks for all locks.
 func Horizon(e *experiments.Experiment, lock string) time.Duration {
@@ -32,21 +28,17 @@ func Horizon(e *experiments.Experiment, lock string) time.Duration {
 			continue
 		}
 		d := bandOf(e, l, 0).hi
-		for j := range e.SLOs {
-			s := &e.SLOs[j]
-			if s.Lock != l.Name {
-				continue
-			}
-			for _, limit := range append(LimitsOf(s.Takeover), LimitsOf(s.TickGap)...) {
-				d = max(d, limit.Value)
-			}
+		for _, limit := range limitsOn(e, l.Name) {
+			d = max(d, limit.Value)
 		}
 		longest = max(longest, d+redelivery(e, l.Name))
 	}
 	return longest
 }
 
-func BandsWith(e *experiments.Experiment, warmup time.Duration) []verdict.Band {
+// Bands is lint L3: for each lock what its takeover can be at the kill phase that the file declares, before anything is
+// measured. Durations are those of e: scaled if e is. warmup is what a run's calibration allows for the first effect after a grant.
+func Bands(e *experiments.Experiment, warmup time.Duration) []verdict.Band {
 	out := []verdict.Band{}
 	for i := range e.System.Locks {
 		class, _ := declaredClass(e.Faults, e.System.Locks[i].Name)

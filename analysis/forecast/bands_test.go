@@ -98,7 +98,7 @@ func TestBands(t *testing.T) {
 		{"job lock when acquired", job, fault.Acquired, 58, 94, "killed when acquired"},
 		{"job lock that waits", waits, fault.RandomPhase, 38, 102, "acquire wait 10s"},
 	} {
-		b := Bands(drill(c.p, c.phase))[0]
+		b := Bands(drill(c.p, c.phase), 0)[0]
 		if b.Lo != c.lo || b.Hi != c.hi || !strings.Contains(b.Sum, c.sum) {
 			t.Errorf("%s: [%g, %g] %s\nwant [%g, %g] ... %s", c.name, b.Lo, b.Hi, b.Sum, c.lo, c.hi, c.sum)
 		}
@@ -111,7 +111,7 @@ func TestBandOfAnotherLocksKill(t *testing.T) {
 	e := drill(lockcore.Policy{TTL: 60 * s, Acquire: lockcore.Acquire{Timeout: 2 * s}, Loop: &lockcore.Loop{Poll: 30 * s, Mode: lockcore.LoopTTLHold}}, fault.AfterGrant)
 	e.System.Locks = append(e.System.Locks, e.System.Locks[0])
 	e.System.Locks[1].Name = "other"
-	if bs := Bands(e); bs[0].Lo == 0 || bs[1].Lo != 0 {
+	if bs := Bands(e, 0); bs[0].Lo == 0 || bs[1].Lo != 0 {
 		t.Errorf("bands %+v", bs)
 	}
 }

@@ -1,19 +1,20 @@
 package forecast
 
 import (
+	"iter"
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
 )
 
-// limit is one bound of an SLO on a series.
+// Limit is one bound of an SLO on a series.
 type Limit struct {
 	Name  string  // max, p95
 	P     float64 // 0 = max
 	Value time.Duration
 }
 
-// limitsOf lists the bounds that are set.
+// LimitsOf lists the bounds that are set.
 func LimitsOf(d *experiments.DurationLimits) []Limit {
 	if d == nil {
 		return nil
@@ -29,4 +30,21 @@ func LimitsOf(d *experiments.DurationLimits) []Limit {
 		}
 	}
 	return ls
+}
+
+// limitsOn are the bounds that e promises of a lock's takeovers and tick gaps, each with the SLO that it is of.
+func limitsOn(e *experiments.Experiment, lock string) iter.Seq2[*experiments.SLO, Limit] {
+	return func(yield func(*experiments.SLO, Limit) bool) {
+		for i := range e.SLOs {
+			s := &e.SLOs[i]
+			if s.Lock != lock {
+				continue
+			}
+			for _, l := range append(LimitsOf(s.Takeover), LimitsOf(s.TickGap)...) {
+				if !yield(s, l) {
+					return
+				}
+			}
+		}
+	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
@@ -17,18 +19,16 @@ type Lint struct {
 	lockcore.Sum
 }
 
-// Lints works out L1 to L8 for every lock of e, in order; those that do not apply to a lock are left out. Durations are those of
-// e: give it unscaled, and the sums are in the numbers of the file.
-func Lints(e *experiments.Experiment) []Lint { return LintsWith(e, 0) }
-
-// lints also knows the warm-up of a run, for which advice has to leave room.
-func LintsWith(e *experiments.Experiment, warmup time.Duration) []Lint {
+// Lints works out L1 to L9 for every lock of e, in order; those that do not apply to a lock are left out. Durations are those of
+// e: give it unscaled, and the sums are in the numbers of the file. Advice leaves room for warmup.
+func Lints(e *experiments.Experiment, warmup time.Duration) []Lint {
 	out := []Lint{}
 	for i := range e.System.Locks {
 		l := &e.System.Locks[i]
 		sums := lockcore.Lints(l.Policy, factsOf(e, l))
 		sums = append(sums, takeoverSums(e, l, warmup)...)
 		sums = append(sums, evidenceSums(e, l)...)
+		sums = append(sums, keySums(l)...)
 		slices.SortStableFunc(sums, func(a, b lockcore.Sum) int { return int(a.Rule[1]) - int(b.Rule[1]) })
 		for _, s := range sums {
 			out = append(out, Lint{Lock: l.Name, Sum: s})
@@ -83,29 +83,32 @@ func takeoverSums(e *experiments.Experiment, l *experiments.Lock, warmup time.Du
 // evidenceSums is L8: each promised quantile against the faults that the file declares of the class that it is judged on.
 func evidenceSums(e *experiments.Experiment, l *experiments.Lock) []lockcore.Sum {
 	var out []lockcore.Sum
-	declared, thing := trialsDeclared(e, l.Name)
-	for i := range e.SLOs {
-		s := &e.SLOs[i]
-		if s.Lock != l.Name {
-			continue
+	_, thing := trialsDeclared(e, l.Name)
+	for _, q := range quantilesOf(e, l.Name) {
+		are := "are"
+		if q.Declared == 1 {
+			are = "is"
 		}
-		for _, limit := range append(LimitsOf(s.Takeover), LimitsOf(s.TickGap)...) {
-			if limit.P == 0 {
-				continue
-			}
-			need := TrialsNeeded(limit.P, 0)
-			are := "are"
-			if declared == 1 {
-				are = "is"
-			}
-			sum := lockcore.Sum{Rule: "L8", OK: declared >= need, Text: fmt.Sprintf("%s %s: %s %s declared, a clean answer takes %d", s.Measure(), limit.Name, figures.Plural(declared, thing), are, need)}
-			if !sum.OK {
-				sum.Means = fmt.Sprintf("the quantile stays inconclusive whatever is measured: repeat the %s %d times, or promise a max", thing, need)
-			}
-			out = append(out, sum)
+		sum := lockcore.Sum{Rule: "L8", OK: q.Declared >= q.Need, Text: fmt.Sprintf("%s %s: %s %s declared, a clean answer takes %d", q.Measure, q.Quantile, figures.Plural(q.Declared, thing), are, q.Need)}
+		if !sum.OK {
+			sum.Means = fmt.Sprintf("the quantile stays inconclusive whatever is measured: repeat the %s %d times, or promise a max", thing, q.Need)
 		}
+		out = append(out, sum)
 	}
 	return out
+}
+
+// keySums is L9: a prefix that runs into the job's id. One that does not has no sum.
+func keySums(l *experiments.Lock) []lockcore.Sum {
+	last, _ := utf8.DecodeLastRuneInString(l.KeyPrefix)
+	if l.Loop() || l.KeyPrefix == "" || !unicode.IsLetter(last) && !unicode.IsDigit(last) {
+		return nil
+	}
+	id := l.Name + "-00001"
+	return []lockcore.Sum{{
+		Rule: "L9", Text: fmt.Sprintf("key_prefix %s + job id %s = %s%s", l.KeyPrefix, id, l.KeyPrefix, id),
+		Means: fmt.Sprintf("nobody can tell where the id begins, and a lock whose prefix begins alike may take the same key: end the prefix with a separator, as %s:", l.KeyPrefix),
+	}}
 }
 
 // trialsDeclared counts the shots of the class that takeovers of the lock are judged on, and says what they are.

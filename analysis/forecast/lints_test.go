@@ -3,6 +3,7 @@ package forecast
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,12 +29,12 @@ func loopDrill(t *testing.T, profile string, phase fault.Phase, d experiments.Du
 
 func lint(t *testing.T, e *experiments.Experiment, rule string) Lint {
 	t.Helper()
-	for _, l := range Lints(e) {
+	for _, l := range Lints(e, 0) {
 		if l.Rule == rule {
 			return l
 		}
 	}
-	t.Fatalf("no %s in %+v", rule, Lints(e))
+	t.Fatalf("no %s in %+v", rule, Lints(e, 0))
 	return Lint{}
 }
 
@@ -82,5 +83,18 @@ func TestLintEvidence(t *testing.T) {
 	l := lint(t, loopDrill(t, "cordum/pending-replayer", fault.RandomPhase, experiments.DurationLimits{P95: &p95}), "L8")
 	if l.OK || l.Text != "takeover p95: 10 kills are declared, a clean answer takes 59" {
 		t.Errorf("%+v", l)
+	}
+}
+
+// A prefix that runs into the job's id is told; one that ends with a separator, and one that is left out, have no sum.
+func TestLintKeyPrefix(t *testing.T) {
+	for prefix, told := range map[string]bool{"sched:job": true, "sched:job:": false, "jobs/": false, "j_": false, "job1": true, "jé": true, "": false} {
+		e := &experiments.Experiment{System: experiments.System{Locks: []experiments.Lock{{Name: "job", KeyPrefix: prefix}}}}
+		got := slices.ContainsFunc(Lints(e, 0), func(l Lint) bool {
+			return l.Rule == "L9" && !l.OK && strings.Contains(l.Text, " = "+prefix+"job-00001") && strings.Contains(l.Means, prefix+":")
+		})
+		if got != told {
+			t.Errorf("%q: told %t, want %t: %+v", prefix, got, told, Lints(e, 0))
+		}
 	}
 }

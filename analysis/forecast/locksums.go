@@ -79,12 +79,8 @@ func lockSums(e *experiments.Experiment, l *experiments.Lock) LockSums {
 	if mean := odds.mean(); !math.IsInf(mean, 0) {
 		s.Takeover.Mean = &mean
 	}
-	for i := range e.SLOs {
-		if e.SLOs[i].Lock != l.Name {
-			continue
-		}
-		for _, promised := range LimitsOf(e.SLOs[i].Takeover) {
-			v := promised.Value
+	for slo, promised := range limitsOn(e, l.Name) {
+		if v := promised.Value; slo.Takeover != nil {
 			s.Promises = append(s.Promises, PromiseSum{Limit: promised.Name, Value: v.Seconds(), Chance: odds.within(v.Seconds()), Luck: v < b.hi})
 		}
 	}

@@ -97,7 +97,7 @@ type PlannedCaps struct {
 func PlanOf(e *experiments.Experiment) *Plan {
 	p := &Plan{
 		Experiment: e.Name, Environment: e.Environment, TimeScale: e.TimeScale,
-		LockCalls: e.LockCalls(), Guards: []PlannedGuard{}, Timeline: []PlannedFault{}, Overlaps: e.AllowOverlap, Bands: Bands(e), Sums: Lints(e), LockSums: LockSumsOf(e), Quantiles: []PlannedQuantile{},
+		LockCalls: e.LockCalls(), Guards: []PlannedGuard{}, Timeline: []PlannedFault{}, Overlaps: e.AllowOverlap, Bands: Bands(e, 0), Sums: Lints(e, 0), LockSums: LockSumsOf(e), Quantiles: []PlannedQuantile{},
 		Duration: durationOf(experiments.Scale(e)),
 		Caps:     PlannedCaps{MaxKills: e.Limits.MaxKills, MaxTargets: e.Limits.MaxTargets, KillSwitch: e.Limits.KillSwitch},
 	}
@@ -130,16 +130,10 @@ func plannedFault(e *experiments.Experiment, f *experiments.Fault) PlannedFault 
 func quantilesOf(e *experiments.Experiment, lock string) []PlannedQuantile {
 	var out []PlannedQuantile
 	declared, _ := trialsDeclared(e, lock)
-	for i := range e.SLOs {
-		s := &e.SLOs[i]
-		if s.Lock != lock {
-			continue
-		}
-		for _, l := range append(LimitsOf(s.Takeover), LimitsOf(s.TickGap)...) {
-			if l.P > 0 {
-				out = append(out, PlannedQuantile{Lock: lock, Measure: s.Measure(), Quantile: l.Name, Limit: l.Value.Seconds(),
-					Declared: declared, Need: TrialsNeeded(l.P, 0)})
-			}
+	for s, l := range limitsOn(e, lock) {
+		if l.P > 0 {
+			out = append(out, PlannedQuantile{Lock: lock, Measure: s.Measure(), Quantile: l.Name, Limit: l.Value.Seconds(),
+				Declared: declared, Need: TrialsNeeded(l.P, 0)})
 		}
 	}
 	return out

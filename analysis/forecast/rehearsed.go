@@ -35,7 +35,6 @@ type rehearsedRow struct {
 	n, open           int64
 	breaches          int64
 	min, max          float64
-	minSeed           int64
 	maxSeed           int64
 }
 
@@ -77,8 +76,8 @@ func (r *Rehearsed) Add(seed int64, j *verdict.Judgement) {
 
 func (w *rehearsedRow) take(seed int64, v float64) {
 	w.counts[bucket(v)]++
-	if w.n == 0 || v < w.min || v == w.min && seed < w.minSeed {
-		w.min, w.minSeed = v, seed
+	if w.n == 0 || v < w.min {
+		w.min = v
 	}
 	if w.n == 0 || v > w.max || v == w.max && seed < w.maxSeed {
 		w.max, w.maxSeed = v, seed
@@ -115,8 +114,8 @@ func (r *Rehearsed) Merge(o *Rehearsed) {
 		for k, n := range b.counts {
 			a.counts[k] += n
 		}
-		if b.n > 0 && (a.n == 0 || b.min < a.min || b.min == a.min && b.minSeed < a.minSeed) {
-			a.min, a.minSeed = b.min, b.minSeed
+		if b.n > 0 && (a.n == 0 || b.min < a.min) {
+			a.min = b.min
 		}
 		if b.n > 0 && (a.n == 0 || b.max > a.max || b.max == a.max && b.maxSeed < a.maxSeed) {
 			a.max, a.maxSeed = b.max, b.maxSeed
@@ -229,7 +228,7 @@ func (w *rehearsedRow) quantile(p float64) *float64 {
 	for _, k := range slices.Sorted(maps.Keys(w.counts)) {
 		if need -= w.counts[k]; need <= 0 {
 			v := min(max(middle(k), w.min), w.max)
-			if w.Unit == "count" {
+			if w.Unit == verdict.UnitCount {
 				v = math.Round(v)
 			}
 			return &v

@@ -33,7 +33,7 @@ type Comparison struct {
 	Answer        Answer            `json:"answer"`
 	ExitCode      int               `json:"exitCode"`   // 0, 10, 11, 13
 	Reasons       []string          `json:"reasons"`    // of the answer, the most telling first; empty = no regression
-	Notes         []string          `json:"notes"`      // what a reader of the figures should know
+	Notes         []Note            `json:"notes"`      // what a reader of the figures should know
 	Alpha         float64           `json:"alpha"`      // chance, at most, that any row is called worse or better where nothing has changed
 	Tolerance     float64           `json:"tolerance"`  // share of the base's median that a change must exceed
 	Confidence    float64           `json:"confidence"` // of each interval by itself
@@ -43,6 +43,21 @@ type Comparison struct {
 	Differences   []Difference      `json:"differences"` // of the environments
 	Correctness   []ComparedFailure `json:"correctness"` // without statistics
 	Rows          []ComparedRow     `json:"rows"`
+}
+
+// Note is one thing that a reader of the figures should know; the document has the text alone.
+type Note struct {
+	Text    string
+	Allowed bool // it is a difference that was allowed
+}
+
+// MarshalText makes a note its text.
+func (n Note) MarshalText() ([]byte, error) { return []byte(n.Text), nil }
+
+// UnmarshalText reads a note from a document.
+func (n *Note) UnmarshalText(text []byte) error {
+	n.Text = string(text)
+	return nil
 }
 
 // ComparedRun is one run of a side.

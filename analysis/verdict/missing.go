@@ -73,8 +73,11 @@ const (
 
 // Lacking is the missing evidence of a code with its parameters: the only place where its sentences are made.
 func Lacking(code MissingCode, parameters ...any) Missing {
-	why, next := code.sentences()
-	return Missing{Code: code, Why: fill(why, parameters), Next: fill(next, parameters)}
+	said, known := words[code]
+	if !known {
+		panic("verdict: no words for " + string(code))
+	}
+	return Missing{Code: code, Why: fill(said.why, parameters), Next: fill(said.next, parameters)}
 }
 
 // fill puts parameters into the places of a sentence, not all of which need have one.

@@ -64,6 +64,14 @@ type Judgement struct {
 	Warnings      []string       `json:"warnings"`
 }
 
+// Units of an SLO's figures.
+const (
+	UnitSeconds = "s"
+	UnitCount   = "count"
+	UnitRatio   = "ratio" // 0 to 1, written in percent
+	UnitValue   = "value" // of a metric, in its own unit
+)
+
 // Status of a run.
 const (
 	StatusCompleted = "completed"
@@ -91,7 +99,7 @@ type RunInfo struct {
 type SLOResult struct {
 	Lock     string    `json:"lock"`
 	Measure  string    `json:"measure"` // takeover.max, takeover.p95, duplicate_terminal_states, overlap.belief, abandonment.missed ...
-	Unit     string    `json:"unit"`    // s, count, ratio (0 to 1) or value (of a metric, in its own unit)
+	Unit     string    `json:"unit"`    // one of the Unit constants
 	Limit    float64   `json:"limit"`
 	Declared float64   `json:"declared"` // the limit as the file has it, before time_scale
 	Lo       float64   `json:"lo"`

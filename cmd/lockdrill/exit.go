@@ -35,7 +35,7 @@ func exitOf(err error) *exitError {
 		return end
 	}
 	if broke := new(drill.Error); errors.As(err, &broke) {
-		return &exitError{code: map[drill.End]int{drill.Usage: verdict.ExitUsage, drill.Refused: verdict.ExitRefused, drill.Aborted: verdict.ExitAborted, drill.Dirty: verdict.ExitDirty}[broke.End], err: broke.Err}
+		return &exitError{code: broke.Status, err: broke.Err}
 	}
 	return end
 }

@@ -70,7 +70,7 @@ func (f *sumsFlags) doc() (sumsDoc, error) {
 	if err != nil {
 		return doc, usagef("lockdrill explain sums: %w", err)
 	}
-	for _, lint := range forecast.Lints(f.experiment(l)) {
+	for _, lint := range forecast.Lints(f.experiment(l), 0) {
 		doc.Sums = append(doc.Sums, lint.Sum)
 	}
 	return doc, nil

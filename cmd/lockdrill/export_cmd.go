@@ -24,7 +24,10 @@ func newExportCmd(io streams) *cobra.Command {
 			"gate on a drill, or manifests of Kubernetes. What it had to leave out stands in the document and on stderr.",
 		Args: cobra.ArbitraryArgs,
 	}
-	cmd.AddCommand(newExportRulesCmd(io), newExportAlertsCmd(io), newExportDashboardCmd(io), newExportMappingCmd(io), newExportCICmd(io),
+	cmd.AddCommand(
+		newExportRulesCmd(io, deploy.RulesForm{}, "prometheus-rules", "Recording and alerting rules, as a rule file of Prometheus"),
+		newExportRulesCmd(io, deploy.RulesForm{AlertsOnly: true}, "alerts", "The same alerts, each standing alone: no recording rules needed"),
+		newExportDashboardCmd(io), newExportMappingCmd(io), newExportCICmd(io),
 		newExportDeploymentCmd(io), newExportRBACCmd(io), newExportJobCmd(io), newExportCronJobCmd(io), newExportKustomizeCmd(io),
 		newExportToxiproxyCmd(io))
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
@@ -46,17 +49,7 @@ func metricsFlag(cmd *cobra.Command) *string {
 		"whose metrics: "+strings.Join(deploy.MappingNames(), ", ")+", or a mapping FILE of your own (see export metrics-mapping)")
 }
 
-func newExportRulesCmd(io streams) *cobra.Command {
-	return newRulesCmd(io, deploy.RulesForm{}, "prometheus-rules",
-		"Recording and alerting rules, as a rule file of Prometheus")
-}
-
-func newExportAlertsCmd(io streams) *cobra.Command {
-	return newRulesCmd(io, deploy.RulesForm{AlertsOnly: true}, "alerts",
-		"The same alerts, each standing alone: no recording rules needed")
-}
-
-func newRulesCmd(io streams, form deploy.RulesForm, use, short string) *cobra.Command {
+func newExportRulesCmd(io streams, form deploy.RulesForm, use, short string) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs}
 	metrics := metricsFlag(cmd)
 	cmd.Flags().BoolVar(&form.Resource, "resource", false, "as a PrometheusRule resource of the Prometheus operator")

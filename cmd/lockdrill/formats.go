@@ -16,30 +16,24 @@ type format struct {
 	name  string
 	file  string // in the run's folder; "" = only on demand
 	what  string
-	write func(io.Writer, reports.Run, placed) error
-}
-
-// placed is where a report is read, which is all that it says beyond the run.
-type placed struct {
-	folder string // of the run, as one would type it; "" = the report lies in it
-	width  int    // columns
-	color  bool
+	write func(io.Writer, reports.Run, reports.Options) error
 }
 
 // formats lists the formats. Those with a file are written into the run's folder in this order, the first is the one that people are sent to.
 func formats() []format {
+	file := func(write func(io.Writer, reports.Run) error) func(io.Writer, reports.Run, reports.Options) error {
+		return func(w io.Writer, r reports.Run, _ reports.Options) error { return write(w, r) }
+	}
 	return []format{
-		{"html", "report.html", "the whole run on one page that needs no network", func(w io.Writer, r reports.Run, _ placed) error { return reports.HTML(w, r) }},
-		{"md", "report.md", "a summary for a chat or a CI step", func(w io.Writer, r reports.Run, p placed) error { return reports.Markdown(w, r, p.markdown(r)) }},
-		{"junit", "junit.xml", "a testcase an SLO, for CI", func(w io.Writer, r reports.Run, _ placed) error { return reports.JUnit(w, r) }},
-		{"prom", "metrics.prom", "metrics in Prometheus' text format", func(w io.Writer, r reports.Run, _ placed) error { return reports.MetricsOf(r).Write(w) }},
-		{"postmortem-md", "", "the skeleton of a post-mortem, measured parts filled in", func(w io.Writer, r reports.Run, p placed) error { return reports.Postmortem(w, r, p.markdown(r)) }},
-		{"text", "", "the summary that run prints", func(w io.Writer, r reports.Run, p placed) error {
-			return reports.Terminal(w, r.Judgement, p.terminal(r))
-		}},
-		{"json", "", "verdict.json", writeVerdict},
-		{"csv", "", "a row a takeover trial", func(w io.Writer, r reports.Run, _ placed) error { return reports.TakeoversCSV(w, r) }},
-		{"slos-csv", "", "a row an SLO", func(w io.Writer, r reports.Run, _ placed) error { return reports.SLOsCSV(w, r) }},
+		{"html", "report.html", "the whole run on one page that needs no network", file(reports.HTML)},
+		{"md", "report.md", "a summary for a chat or a CI step", reports.Markdown},
+		{"junit", "junit.xml", "a testcase an SLO, for CI", file(reports.JUnit)},
+		{"prom", "metrics.prom", "metrics in Prometheus' text format", file(func(w io.Writer, r reports.Run) error { return reports.MetricsOf(r).Write(w) })},
+		{"postmortem-md", "", "the skeleton of a post-mortem, measured parts filled in", reports.Postmortem},
+		{"text", "", "the summary that run prints", func(w io.Writer, r reports.Run, o reports.Options) error { return reports.Terminal(w, r.Judgement, o) }},
+		{"json", "", "verdict.json", file(writeVerdict)},
+		{"csv", "", "a row a takeover trial", file(reports.TakeoversCSV)},
+		{"slos-csv", "", "a row an SLO", file(reports.SLOsCSV)},
 	}
 }
 
@@ -57,7 +51,7 @@ func fullReport() string {
 	return all[slices.IndexFunc(all, func(f format) bool { return f.file != "" })].file
 }
 
-func writeVerdict(w io.Writer, r reports.Run, _ placed) error {
+func writeVerdict(w io.Writer, r reports.Run) error {
 	doc, err := r.Judgement.Marshal()
 	if err != nil {
 		return fmt.Errorf("encode verdict: %w", err)
@@ -68,24 +62,14 @@ func writeVerdict(w io.Writer, r reports.Run, _ placed) error {
 	return nil
 }
 
-// reproduce is the command that runs the drill again.
-func (p placed) reproduce(r reports.Run) string {
+// placed adds to how a report of r looks where it is read: folder is the run's, as one would type it; "" = the report lies in it.
+func placed(look reports.Options, folder string, r reports.Run) reports.Options {
+	look.Folder, look.Report = folder, filepath.Join(folder, fullReport())
+	look.Reproduce = fmt.Sprintf("lockdrill run %s --seed %d", filepath.Join(folder, experimentFile), r.Judgement.Run.Seed)
 	if !r.Judgement.Run.Live {
-		return fmt.Sprintf("lockdrill rehearse %s --replay %d", filepath.Join(p.folder, experimentFile), r.Judgement.Run.Seed)
+		look.Reproduce = fmt.Sprintf("lockdrill rehearse %s --replay %d", filepath.Join(folder, experimentFile), r.Judgement.Run.Seed)
 	}
-	return fmt.Sprintf("lockdrill run %s --seed %d", filepath.Join(p.folder, experimentFile), r.Judgement.Run.Seed)
-}
-
-func (p placed) markdown(r reports.Run) reports.MarkdownOptions {
-	return reports.MarkdownOptions{Report: filepath.Join(p.folder, fullReport()), Folder: p.folder, Reproduce: p.reproduce(r)}
-}
-
-func (p placed) terminal(r reports.Run) reports.TerminalOptions {
-	o := reports.TerminalOptions{Width: p.width, Color: p.color, Folder: p.folder, Reproduce: p.reproduce(r)}
-	if p.folder != "" {
-		o.Report = filepath.Join(p.folder, fullReport())
-	}
-	return o
+	return look
 }
 
 // writeReports writes what is derived from the verdict into the run's folder. A report that cannot be written is said, and changes
@@ -97,7 +81,7 @@ func writeReports(stderr io.Writer, dir string, r reports.Run) {
 			continue
 		}
 		var b bytes.Buffer
-		err := f.write(&b, r, placed{})
+		err := f.write(&b, r, placed(reports.Options{}, "", r))
 		if err == nil {
 			err = writeAtomically(filepath.Join(dir, f.file), b.Bytes())
 		}

@@ -108,7 +108,7 @@ func (g *gate) judged(r reports.Run, dir string) {
 	g.count(r.Judgement.Run.Experiment, reports.MetricsOf(r))
 	g.leaveVerdict(r)
 	var b bytes.Buffer
-	if err := reports.Markdown(&b, r, placed{folder: fromHere(dir)}.markdown(r)); err != nil {
+	if err := reports.Markdown(&b, r, placed(reports.Options{}, fromHere(dir), r)); err != nil {
 		g.say("step summary", err)
 		return
 	}

@@ -70,6 +70,7 @@ func TestARunWithoutAVerdictIsToldToTheGate(t *testing.T) {
 		{[]string{bad}, "usage", verdict.ExitUsage},
 		{[]string{good, refused}, "refused", verdict.ExitRefused},
 		{[]string{good, "-o", "json", refused}, "usage", verdict.ExitUsage},
+		{[]string{good, "--out", ""}, "usage", verdict.ExitUsage},
 	} {
 		write(t, filepath.Join(dir, "word"), []byte("pass"))
 		write(t, filepath.Join(dir, "j.xml"), []byte("<testsuites></testsuites>"))
@@ -109,6 +110,22 @@ func TestAGateThatCannotBeWrittenIsAUsageError(t *testing.T) {
 	}
 	if got := string(read(t, theirs)); got != "node_boot_time_seconds 1\n" {
 		t.Errorf("a file of somebody else's is now %q", got)
+	}
+}
+
+// A flag for a file, a folder or an address that is there and empty, as of a variable that is not set, is refused before anything is done.
+func TestAFlagThatNamesNothing(t *testing.T) {
+	for _, args := range []string{
+		"run first-drill --out", "run first-drill --result-file", "run first-drill --junit", "run first-drill --metrics-file", "run first-drill --pushgateway",
+		"run first-drill --summary-configmap", "plan first-drill --kubeconfig", "rehearse first-drill --out", "judge x --result-file", "report x --output",
+		"report x --baseline", "tune --from", "tune --p99 1s --jitter 1s --write", "proxy --api", "proxy --listen", "proxy --rules", "proxy --ca",
+		"worker --join", "export kustomize first-drill --dir",
+	} {
+		words := strings.Fields(args)
+		flag := words[len(words)-1]
+		if got := try(t, append(words, "")...); got != (result{verdict.ExitUsage, "", fmt.Sprintf("%s '': give a value, or leave %s out\n", flag, flag)}) {
+			t.Errorf("%s '': %+v", args, got)
+		}
 	}
 }
 

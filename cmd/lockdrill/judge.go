@@ -36,11 +36,11 @@ func newJudgeCmd(io streams) *cobra.Command {
 	result.flag(cmd.Flags())
 	var onInconclusive inconclusiveAs
 	onInconclusive.flag(cmd.Flags())
-	cmd.RunE = func(_ *cobra.Command, args []string) error {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := onInconclusive.check(); err != nil {
 			return err
 		}
-		if err := result.claim(); err != nil {
+		if err := errors.Join(namesNothing(cmd), result.claim()); err != nil {
 			return err
 		}
 		dir := runFolder(args[0])
@@ -100,10 +100,9 @@ func judgeDir(stderr io.Writer, dir string) (reports.Run, error) {
 // printJudgement says the verdict on stdout: the summary, or verdict.json itself.
 func printJudgement(io streams, form output, dir string, r reports.Run) error {
 	if form == outputJSON {
-		return writeVerdict(io.Out, r, placed{})
+		return writeVerdict(io.Out, r)
 	}
-	width, _ := terminal(io.Out)
-	return reports.Terminal(io.Out, r.Judgement, placed{folder: fromHere(dir), width: width, color: colored(io.Out)}.terminal(r))
+	return reports.Terminal(io.Out, r.Judgement, placed(lookOf(io.Out), fromHere(dir), r))
 }
 
 // fromHere is a path as one would type it in the working directory: relative where it lies below it.

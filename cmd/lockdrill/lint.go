@@ -23,7 +23,7 @@ func (w lintWarning) String() string {
 // lintWarnings are the budget lints of e that do not hold, in the numbers of its file. Never nil.
 func lintWarnings(e *experiments.Experiment) []lintWarning {
 	out := []lintWarning{}
-	for _, l := range forecast.Lints(e) {
+	for _, l := range forecast.Lints(e, 0) {
 		if !l.OK {
 			p := e.Lock(l.Lock).Place
 			out = append(out, lintWarning{p.File, p.Line, p.Column, l})

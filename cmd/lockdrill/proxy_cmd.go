@@ -75,7 +75,7 @@ func runProxy(ctx context.Context, io streams, f proxyFlags) error {
 	defer flush()
 	o := tap.Options{Dial: dial, Clock: monotime.Now, Rules: rules, Seed: f.seed}
 	if f.verbose {
-		o.Tell = func(name, text string) { say("%s: %s", name, text) }
+		o.Notify = func(name, text string) { say("%s: %s", name, text) }
 		o.OnHit = func(h tap.Hit) {
 			say("%s: %s: %s of %s made to fail, hit %d%s", h.Name, h.Fault, h.Op, h.Key, h.N, tokenOf(h))
 		}
@@ -143,7 +143,7 @@ func serveProxy(ctx context.Context, t *tap.Tap, f proxyFlags, upstream string, 
 	}
 	ask, at := "curl", api.Addr().String()
 	if api.Addr().Network() == "unix" {
-		ask, at = "curl --unix-socket "+at, "localhost"
+		ask, at = "curl --unix-socket '"+strings.ReplaceAll(at, "'", `'\''`)+"'", "localhost"
 	}
 	say("faults      %s -H 'Content-Type: application/json' -d '{\"op\":\"renew\",\"mode\":\"timeout\",\"count\":3,\"for\":\"30s\"}' http://%s/faults", ask, at)
 	say("seen        %s http://%s/stats", ask, at)

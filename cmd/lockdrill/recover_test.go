@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments/drill"
@@ -210,12 +209,10 @@ func TestATargetThatCannotBeGivenBack(t *testing.T) {
 	k.check(t, o.dir)
 }
 
-// The same through the binary: a runner that is stopped in the middle of a fault does not keep the fault alive.
+// The same through the binary: a runner that is stopped in the middle of a fault does not keep the fault alive
+// for longer than twice its time. How long it took is not asked: a busy machine is late.
 func TestAStoppedRunnerKeepsNoFaultAlive(t *testing.T) {
 	needDrill(t)
-	if os.Getenv(drillsEnv) != "all" {
-		t.Skipf("%s=all: a fault is overdue 20 s after its time", drillsEnv)
-	}
 	server := toxitest.Start(t)
 	yaml := edit(t, networkDrill, "proxy: {mode: embedded}", fmt.Sprintf("proxy: {mode: external, url: %q}", server.URL))
 	runDrill(t, yaml, func(pid int) {
@@ -232,13 +229,7 @@ func TestAStoppedRunnerKeepsNoFaultAlive(t *testing.T) {
 		if left := proxies(t, server.URL); !strings.Contains(left, `"latency":20`) {
 			t.Errorf("the fault is not there to begin with: %s", left)
 		}
-		over := time.Now().Add(60 * time.Second)
-		for strings.Contains(proxies(t, server.URL), `"latency":20`) {
-			if time.Now().After(over) {
-				t.Fatal("a runner that was stopped keeps its fault alive")
-			}
-			<-time.After(100 * time.Millisecond)
-		}
+		until(t, "the end of a fault whose runner stands still", func() bool { return !strings.Contains(proxies(t, server.URL), `"latency":20`) })
 		if left := proxies(t, server.URL); !strings.Contains(left, "lockdrill-") {
 			t.Errorf("the way itself was taken from a runner that may go on: %s", left)
 		}

@@ -79,7 +79,8 @@ func TestReplayWritesARun(t *testing.T) {
 
 func TestRehearseMisuse(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
-		{"rehearse first-drill --seeds 0", "--seeds 0: want at least 1\n"},
+		{"rehearse first-drill --seeds 0", "--seeds 0: want 1 to 1000000\n"},
+		{"rehearse first-drill --seeds 99999999999", "--seeds 99999999999: want 1 to 1000000\n"},
 		{"rehearse first-drill --fail-above 5", "--fail-above 5: want a share from 0 to 1\n"},
 		{"rehearse first-drill --out x", "--out is the folder of a seed's history: it goes with --replay SEED\n"},
 		{"rehearse", "lockdrill rehearse: no argument given, usage: lockdrill rehearse FILE|NAME [flags]; see lockdrill rehearse --help\n"},

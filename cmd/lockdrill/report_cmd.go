@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/lockdrill/lockdrill/reports"
 )
 
 func newReportCmd(io streams) *cobra.Command {
@@ -41,20 +43,17 @@ func newReportCmd(io streams) *cobra.Command {
 		if r.Baseline, err = besideBaseline(name, baseline, allow, dir); err != nil {
 			return err
 		}
-		p := placed{folder: fromHere(dir)}
-		if out != "" {
-			var b bytes.Buffer
-			if err := all[at].write(&b, r, p); err != nil {
-				return err
-			}
-			if err := writeAtomically(out, b.Bytes()); err != nil {
-				return usagef("%w", err)
-			}
-			return nil
+		if out == "" {
+			return all[at].write(io.Out, r, placed(lookOf(io.Out), fromHere(dir), r))
 		}
-		p.width, _ = terminal(io.Out)
-		p.color = colored(io.Out)
-		return all[at].write(io.Out, r, p)
+		var b bytes.Buffer
+		if err := all[at].write(&b, r, placed(reports.Options{}, fromHere(dir), r)); err != nil {
+			return err
+		}
+		if err := writeAtomically(out, b.Bytes()); err != nil {
+			return usagef("%w", err)
+		}
+		return nil
 	}
 	return cmd
 }

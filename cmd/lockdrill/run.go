@@ -11,10 +11,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments/drill"
@@ -49,6 +51,12 @@ func newRootCmd(io streams, args []string) *cobra.Command {
 			// Not a success: a gate whose command came out empty must not go green.
 			cmd.SetOut(io.Err)
 			return errors.Join(cmd.Help(), usagef("lockdrill: no command given"))
+		},
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Lookup("result-file") != nil {
+				return nil // asked by the command itself: that file gets its word first
+			}
+			return namesNothing(cmd)
 		},
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -88,6 +96,26 @@ func markUsage(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		markUsage(sub)
 	}
+}
+
+// placeFlags name a file, a folder or an address.
+var placeFlags = []string{
+	"api", "baseline", "ca", "dir", "from", "join", "junit", "kubeconfig", "listen", "metrics-file", "out", "output", "pushgateway", "result-file", "rules",
+	"summary-configmap", "write",
+}
+
+// namesNothing refuses such a flag with an empty value: what somebody wanted written or read would silently not be.
+func namesNothing(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		empty := f.Value.String() == ""
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			empty = slices.Contains(list.GetSlice(), "")
+		}
+		if err == nil && empty && slices.Contains(placeFlags, f.Name) {
+			err = usagef("--%s '': give a value, or leave --%s out", f.Name, f.Name)
+		}
+	})
+	return err
 }
 
 func argumentCount(n int) string {

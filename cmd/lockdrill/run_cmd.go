@@ -22,7 +22,6 @@ import (
 
 type runFlags struct {
 	out            string
-	outSet         bool
 	output         *output
 	trust          bool
 	seed           int64
@@ -42,8 +41,7 @@ func newRunCmd(io streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			f.outSet = cmd.Flags().Changed("out")
-			if err = f.check(args); err == nil {
+			if err = errors.Join(namesNothing(cmd), f.check(args)); err == nil {
 				err = runAll(cmd.Context(), io, f, args, g)
 			}
 			g.close(err)
@@ -65,8 +63,6 @@ func (f *runFlags) check(args []string) error {
 		return err
 	}
 	switch {
-	case f.out == "" && f.outSet:
-		return usagef("--out '': name a folder, or leave --out out")
 	case *f.output == outputJSON && len(args) > 1:
 		return usagef("-o json prints the verdict of one run; %d experiments are given", len(args))
 	case f.out != "" && len(args) > 1:

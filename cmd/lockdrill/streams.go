@@ -39,9 +39,9 @@ func colored(w io.Writer) bool {
 }
 
 // lookOf is how a report looks on w.
-func lookOf(w io.Writer) reports.TerminalOptions {
+func lookOf(w io.Writer) reports.Options {
 	width, _ := terminal(w)
-	return reports.TerminalOptions{Width: width, Color: colored(w)}
+	return reports.Options{Width: width, Color: colored(w)}
 }
 
 // output is the value of -o: text or json.

@@ -39,7 +39,7 @@ func (g *gate) write(data map[string]string) {
 // leaveVerdict writes the summary of a judged drill.
 func (g *gate) leaveVerdict(r reports.Run) {
 	var b strings.Builder
-	if err := reports.Terminal(&b, r.Judgement, reports.TerminalOptions{}); err != nil {
+	if err := reports.Terminal(&b, r.Judgement, reports.Options{}); err != nil {
 		g.say("--summary-configmap", err)
 		return
 	}

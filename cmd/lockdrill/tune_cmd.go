@@ -122,8 +122,8 @@ func (f *tuneFlags) check() error {
 		return usagef("lockdrill tune: --replicas %d: want 2 to 100", f.replicas)
 	case f.locks < 1:
 		return usagef("lockdrill tune: --locks %d: want at least 1", f.locks)
-	case f.seeds < 1:
-		return usagef("--seeds %d: want at least 1", f.seeds)
+	case f.seeds < 1 || f.seeds > mostSeeds:
+		return usagef("--seeds %d: want 1 to %d", f.seeds, mostSeeds)
 	}
 	return nil
 }

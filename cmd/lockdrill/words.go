@@ -43,6 +43,7 @@ func words() []word {
 		{"L6", lint, "contenders / pause = requests a second on one key; the pause is the poll of a loop, every of a back-off, or cap where waiters stand in line (wake)"},
 		{"L7", lint, "where nothing renews, ttl >= p99 of the work + jitter"},
 		{"L8", lint, "a quantile takes enough independent kills: 29, 59 and 299 clean ones for p90, p95 and p99"},
+		{"L9", lint, "a key_prefix ends with a separator; else it runs into the job's id: sched:job + job-1 = sched:jobjob-1"},
 
 		{"epoch", term, "one acquisition of a key that succeeded, or may have: it has a token and a fence of its own"},
 		{"incarnation", term, "one life of a replica: r1.2 is the second of r1"},

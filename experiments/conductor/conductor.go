@@ -126,7 +126,7 @@ func (c *Conductor) Step(now int64) []Action {
 		c.enter(now, history.PhaseSteady, "", nil)
 	}
 	if c.abort == nil && now-c.begun > int64(c.e.Limits.MaxRun) {
-		c.Abort("limit", "limits.max_run of "+c.e.Limits.MaxRun.String()+" is over")
+		c.Abort(history.AbortLimit, "limits.max_run of "+c.e.Limits.MaxRun.String()+" is over")
 	}
 	c.world.hung(now)
 	if what, why := c.world.lost(); what != "" && (c.phase == history.PhaseFaults || c.phase == history.PhaseSettle && !c.unsteady) {

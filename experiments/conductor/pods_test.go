@@ -22,7 +22,7 @@ func (s *stage) inPod(name, inc string) {
 
 // podIn is the pod of a life: the later it came, the younger.
 func podIn(inc string) *history.Pod {
-	return &history.Pod{Name: inc, UID: "uid-" + inc, Created: "2025-01-01T00:00:0" + inc[len(inc)-1:] + "Z", Labels: map[string]string{"app": "w", "seat": inc[:2]}}
+	return &history.Pod{Name: inc, UID: "uid-" + inc, Created: "2025-01-01T00:00:0" + inc[len(inc)-1:] + "Z", Labels: map[string]string{"app": "w", "slot": inc[:2]}}
 }
 
 func (s *stage) goneObject(inc string) {
@@ -55,7 +55,7 @@ func TestPodsThatNeverGetReadySayWhy(t *testing.T) {
 
 // A force delete takes the object at once and the process later: the slot is free at once, what the old process still does is not
 // taken for the new one's, and its end, when it comes, vacates nothing.
-func TestASeatIsFreeWhenItsPodIsGone(t *testing.T) {
+func TestASlotIsFreeWhenItsPodIsGone(t *testing.T) {
 	e := loopDrill(2)
 	e.Kubernetes = &experiments.Kubernetes{}
 	started, ended := map[string]int64{}, map[string]int64{}
@@ -122,7 +122,7 @@ func TestAKillOfAPodByItsLabels(t *testing.T) {
 		pick   fault.Pick
 		want   string // "" = anyone
 	}{
-		{map[string]string{"app": "w", "seat": "r3"}, "", "r3.1"},
+		{map[string]string{"app": "w", "slot": "r3"}, "", "r3.1"},
 		{map[string]string{"app": "w"}, fault.PickOldest, "r1.1"},
 		{map[string]string{"app": "w"}, fault.PickNewest, "r3.1"},
 		{map[string]string{"app": "w"}, fault.PickRandom, ""},
@@ -295,7 +295,7 @@ func exit(inc string, at int64) history.Event {
 }
 
 // Of the end of a pod and the end of the life in it the first vacates the slot, and the other nothing.
-func TestASeatIsVacatedOnce(t *testing.T) {
+func TestASlotIsVacatedOnce(t *testing.T) {
 	for _, both := range [][2]history.Event{{gone("r1.1", 5), exit("r1.1", 9)}, {exit("r1.1", 5), gone("r1.1", 9)}} {
 		c := inPods(experiments.ModeEmbedded)
 		for _, e := range both {
@@ -317,7 +317,7 @@ func TestALifeWithoutItsPodIsNoReplica(t *testing.T) {
 	}
 }
 
-func TestAnObservedSeatIsTakenOverAtOnce(t *testing.T) {
+func TestAnObservedSlotIsTakenOverAtOnce(t *testing.T) {
 	c := inPods(experiments.ModeObserve)
 	for _, inc := range []string{"r1.2", "r1.3", "r1.4", "r1.5"} { // none gets ready
 		c.Observe(history.Event{Kind: history.ReplicaStart, Replica: &history.Replica{Name: "r1", Incarnation: inc, Pod: podIn(inc)}})

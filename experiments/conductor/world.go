@@ -233,7 +233,7 @@ func (c *Conductor) entry(e history.Event) {
 		}
 		for _, a := range c.e.AbortWhen {
 			if a.DuplicateTerminalStatesAbove != nil && w.extra > *a.DuplicateTerminalStatesAbove {
-				c.Abort("condition", fmt.Sprintf("abort_when: %d duplicate terminal states are above %d", w.extra, *a.DuplicateTerminalStatesAbove))
+				c.Abort(history.AbortCondition, fmt.Sprintf("abort_when: %d duplicate terminal states are above %d", w.extra, *a.DuplicateTerminalStatesAbove))
 			}
 		}
 	}
@@ -247,7 +247,7 @@ func (c *Conductor) abandoned() {
 	c.world.abandoned++
 	for _, a := range c.e.AbortWhen {
 		if a.AbandonmentsAbove != nil && c.world.abandoned > *a.AbandonmentsAbove {
-			c.Abort("condition", fmt.Sprintf("abort_when: %d abandonments are above %d", c.world.abandoned, *a.AbandonmentsAbove))
+			c.Abort(history.AbortCondition, fmt.Sprintf("abort_when: %d abandonments are above %d", c.world.abandoned, *a.AbandonmentsAbove))
 		}
 	}
 }
@@ -295,11 +295,11 @@ func (w *world) hungAt(r *replica) int64 {
 func (w *world) lost() (what, why string) {
 	for _, r := range w.replicas {
 		if r.failed >= failedStarts {
-			return "replicas_lost", fmt.Sprintf("replica %s cannot start: %d starts in a row failed, the last: %s", r.name, r.failed, r.lastExit)
+			return history.AbortReplicasLost, fmt.Sprintf("replica %s cannot start: %d starts in a row failed, the last: %s", r.name, r.failed, r.lastExit)
 		}
 	}
 	if w.storeLost != "" {
-		return "store_lost", w.storeLost
+		return history.AbortStoreLost, w.storeLost
 	}
 	return "", ""
 }

@@ -4,29 +4,24 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 )
 
-// End is what a caller decides by where a drill did not come to its end.
-type End string
-
-// Ends of a drill without a verdict. Any other error is the tool's own breaking.
-const (
-	Usage   End = "usage"   // a setting or a file is wrong; nothing was touched
-	Refused End = "refused" // a guard, or the target itself, said no before anything was touched
-	Aborted End = "aborted" // interrupted before it began; everything is undone
-	Dirty   End = "dirty"   // not everything is undone
-)
-
-// Error carries the end that it means.
+// Error is why a drill has no verdict; any other error is the tool's own breaking. Its exit status is ExitUsage (a setting or a file is
+// wrong; nothing was touched), ExitRefused (a guard, or the target itself, said no before anything was touched), ExitAborted (interrupted
+// before it began; everything is undone) or ExitDirty (not everything is undone).
 type Error struct {
-	End End
-	Err error
+	Status int
+	Err    error
 }
 
 func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
-func usagef(format string, args ...any) error { return &Error{Usage, fmt.Errorf(format, args...)} }
+func usagef(format string, args ...any) error {
+	return &Error{verdict.ExitUsage, fmt.Errorf(format, args...)}
+}
 
 // reason is what the operating system says, without the path, which the caller has named.
 func reason(err error) error {

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
@@ -57,7 +58,7 @@ func (d *Drill) trustFolder() error {
 		d.o.Notify(fmt.Sprintf("lockdrill: --trust: %v; whoever can write there decides what this run's watchdog undoes", said))
 		return nil
 	case errors.As(err, &said):
-		return &Error{Refused, fmt.Errorf("%s: refused: %w: name a new folder in it with --out, or say --trust", d.e.Name, said)}
+		return &Error{verdict.ExitRefused, fmt.Errorf("%s: refused: %w: name a new folder in it with --out, or say --trust", d.e.Name, said)}
 	}
 	return err
 }
@@ -147,9 +148,9 @@ func (d *Drill) giveUp(ctx context.Context, err error) (left *Ending, _ error) {
 	err = fmt.Errorf("%s: %w", d.e.Name, errors.Join(err, closing))
 	switch {
 	case closing != nil:
-		return left, &Error{Dirty, err}
+		return left, &Error{verdict.ExitDirty, err}
 	case ctx.Err() != nil:
-		return left, &Error{Aborted, fmt.Errorf("interrupted before the drill began: %w", err)}
+		return left, &Error{verdict.ExitAborted, fmt.Errorf("interrupted before the drill began: %w", err)}
 	}
 	return left, err
 }

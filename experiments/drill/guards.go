@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
+	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/kube"
 )
 
@@ -38,7 +40,7 @@ func guards(ctx context.Context, e *experiments.Experiment, c Consent, now time.
 	if err != nil {
 		return nil, err
 	}
-	all := []Guard{killSwitchGuard(e), calendarGuard(e, now), storeGuard(e), confirmGuard(e, c)}
+	all := []Guard{killSwitchGuard(e), calendarGuard(e, now), thisMachine().guard(experiments.Scale(e)), storeGuard(e), confirmGuard(e, c)}
 	ask := []question{{"environment", func() (Guard, error) { return environmentGuard(ctx, e, c, nil) }}}
 	if cluster != nil {
 		ask = clusterGuards(ctx, e, c, cluster)
@@ -83,7 +85,7 @@ func Authorize(ctx context.Context, e *experiments.Experiment, c Consent) error 
 			if g.Paste != "" {
 				text += "\n" + strings.TrimRight(g.Paste, "\n")
 			}
-			return &Error{Refused, fmt.Errorf("%s: refused: %s: %s", e.Name, g.Name, text)}
+			return &Error{verdict.ExitRefused, fmt.Errorf("%s: refused: %s: %s", e.Name, g.Name, text)}
 		}
 	}
 	return nil
@@ -303,10 +305,10 @@ const ownEnvironment = "local"
 // mayGoOn is asked every second of the run: a word for run.abort, and why; "" = it may.
 func mayGoOn(e *experiments.Experiment, now time.Time) (word, why string) {
 	if path := e.Limits.KillSwitch; path != "" && thrown(path) {
-		return "kill_switch", "limits.kill_switch " + path + " is there"
+		return history.AbortKillSwitch, "limits.kill_switch " + path + " is there"
 	}
 	if why, _ := e.Shut(now); why != "" {
-		return "window", why
+		return history.AbortWindow, why
 	}
 	return "", ""
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 )
@@ -52,7 +53,7 @@ func (d *Drill) conclude(broke error) (*Ending, error) {
 	case broke == nil:
 		return left, nil
 	case left.Left():
-		return left, &Error{Dirty, fmt.Errorf("%s: %w; that was the end of the drill, not everything is undone, and there is no verdict", d.e.Name, broke)}
+		return left, &Error{verdict.ExitDirty, fmt.Errorf("%s: %w; that was the end of the drill, not everything is undone, and there is no verdict", d.e.Name, broke)}
 	}
 	return left, fmt.Errorf("%s: %w; that was the end of the drill, everything is undone, and there is no verdict", d.e.Name, broke)
 }
@@ -150,10 +151,10 @@ func guardTargets(notify func(string), e *experiments.Experiment, parent string)
 		since := c.Header.Opened.Format(time.RFC3339)
 		switch {
 		case shared >= 0 && Runs(c.Header):
-			return &Error{Refused, fmt.Errorf("%s: refused: %s is in use by the run in %s since %s (process %d)",
+			return &Error{verdict.ExitRefused, fmt.Errorf("%s: refused: %s is in use by the run in %s since %s (process %d)",
 				e.Name, c.Header.Targets[shared], dir, since, c.Header.Runner.PID)}
 		case shared >= 0:
-			return &Error{Refused, fmt.Errorf("%s: refused: the run in %s was killed and has not given %s back since %s; first: lockdrill recover %s",
+			return &Error{verdict.ExitRefused, fmt.Errorf("%s: refused: the run in %s was killed and has not given %s back since %s; first: lockdrill recover %s",
 				e.Name, dir, c.Header.Targets[shared], since, dir)}
 		case !Runs(c.Header) && filepath.Dir(dir) == RunsFolder:
 			notify(fmt.Sprintf("lockdrill: the run in %s was killed and may have left something; see: lockdrill recover %s", dir, dir))

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
@@ -101,7 +102,7 @@ func TestATargetIsGivenBackFirst(t *testing.T) {
 		var text strings.Builder
 		err := guardTargets(func(line string) { text.WriteString(line) }, c.e, "out")
 		refused := new(Error)
-		if c.said != "" && (!errors.As(err, &refused) || refused.End != Refused || !strings.Contains(err.Error(), c.said)) {
+		if c.said != "" && (!errors.As(err, &refused) || refused.Status != verdict.ExitRefused || !strings.Contains(err.Error(), c.said)) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.said)
 		}
 		if c.said == "" && err != nil {
@@ -294,7 +295,7 @@ func TestARunThatGivesUpNamesWhatItLeaves(t *testing.T) {
 	d := &Drill{dir: dir, e: &experiments.Experiment{Name: "e"}, journal: leftBy(t, dir, undo.Header{Run: "r"}, undo.Record{Kind: undo.StandReplica, Process: &self})}
 	end := new(Error)
 	left, err := d.giveUp(t.Context(), errors.New("why"))
-	if !errors.As(err, &end) || end.End != Dirty {
+	if !errors.As(err, &end) || end.Status != verdict.ExitDirty {
 		t.Errorf("%v", err)
 	}
 	if left == nil || !left.Left() || left.Dir != dir || len(left.Journal.Open()) != 1 {
@@ -305,7 +306,7 @@ func TestARunThatGivesUpNamesWhatItLeaves(t *testing.T) {
 // A drill that breaks off ends with 1, and with 20 where its journal does not say that everything is undone; either is said.
 func TestADrillThatBreaksOffSaysWhatIsLeft(t *testing.T) {
 	broke := errors.New("run: write history: no space left on device")
-	for left, want := range map[bool]End{false: "", true: Dirty} {
+	for left, want := range map[bool]int{false: 0, true: verdict.ExitDirty} {
 		dir := filepath.Join(t.TempDir(), "run")
 		j := leftBy(t, dir, undo.Header{Run: "r"})
 		if left {
@@ -316,12 +317,12 @@ func TestADrillThatBreaksOffSaysWhatIsLeft(t *testing.T) {
 		_ = j.Close()
 		d := &Drill{dir: dir, e: &experiments.Experiment{Name: "x"}}
 		ending, err := d.conclude(broke)
-		var end End
+		var end int
 		if e := new(Error); errors.As(err, &e) {
-			end = e.End
+			end = e.Status
 		}
 		if end != want || !errors.Is(err, broke) || strings.Contains(err.Error(), "not everything") != left || ending.Left() != left {
-			t.Errorf("left %t: %q, %v, %+v", left, end, err, ending)
+			t.Errorf("left %t: %d, %v, %+v", left, end, err, ending)
 		}
 	}
 }

@@ -43,7 +43,7 @@ func (d *Drill) watchLeases(fleet *testbed.ObservedFleet) {
 		return
 	}
 	leases := probes.NewLeases(d.cluster, names, fleet.HolderOf, d.clock)
-	d.strikes.Sight = leases.Sight
+	d.strikes.Sample = leases.Sample
 	d.cfg.Probes = append(d.cfg.Probes, runner.Sampled{
 		Name: "leases", Source: "probe:leases", Probe: signing{leases, fleet, history.Ends{}}, ProbeSettings: d.e.Probes.Leases,
 	})

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/deploy"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/runner"
@@ -39,7 +40,7 @@ func (d *Drill) openNamespace(ctx context.Context) error {
 		Cluster: d.cluster, Run: d.run, Experiment: d.e.Name, Folder: d.dir, Manifests: manifests, Journal: d.journal,
 	})
 	if held := new(testbed.HeldError); errors.As(err, &held) {
-		return &Error{Refused, err}
+		return &Error{verdict.ExitRefused, err}
 	} else if err != nil {
 		return err
 	}
@@ -51,7 +52,7 @@ func (d *Drill) openNamespace(ctx context.Context) error {
 	}}}, d.cfg.Cleanup...)
 	d.guards = append(d.guards, func() (word, why string) {
 		if err := stand.Held(); err != nil {
-			return "target_lost", err.Error()
+			return history.AbortTargetLost, err.Error()
 		}
 		return "", ""
 	})
@@ -79,7 +80,7 @@ func (d *Drill) manifests() ([][]byte, error) {
 	}
 	o, err := deploy.WorkersFor(d.e, d.fleetName())
 	if err != nil {
-		return nil, &Error{Usage, err}
+		return nil, &Error{verdict.ExitUsage, err}
 	}
 	o.Run, o.Files = d.run, map[string][]byte{}
 	for name, path := range map[string]string{deploy.RedisCA: d.e.Redis.CA, deploy.LedgerCA: d.e.Ledger.CA} {

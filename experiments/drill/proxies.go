@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
@@ -28,7 +29,7 @@ func (s *stores) openProxies(ctx context.Context) error {
 		Dial:     s.dialRoute, Journal: s.journal,
 	})
 	if foreign := new(testbed.ForeignError); errors.As(err, &foreign) {
-		return &Error{Refused, err}
+		return &Error{verdict.ExitRefused, err}
 	}
 	if err != nil {
 		return err

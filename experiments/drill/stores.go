@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/runner"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
@@ -50,9 +51,9 @@ func (s *stores) openLocks(ctx context.Context) (err error) {
 		Redis: s.e.Redis, Ledger: s.e.Ledger, NoLedger: s.e.Observed(), Faults: s.e.Faults, Run: s.run, Folder: s.dir, Dir: s.storesDir(), Journal: s.journal,
 	})
 	if held := new(testbed.HeldError); errors.As(err, &held) {
-		return &Error{Refused, err}
+		return &Error{verdict.ExitRefused, err}
 	} else if errors.Is(err, testbed.ErrSettings) {
-		return &Error{Usage, err}
+		return &Error{verdict.ExitUsage, err}
 	} else if err != nil {
 		return fmt.Errorf("open stores: %w", err)
 	}
@@ -117,7 +118,7 @@ func (s *stores) calibrate(ctx context.Context) error {
 		}
 	}
 	if err := check(); err != nil {
-		return &Error{Refused, fmt.Errorf("%w; or run it when the machine is less busy", err)}
+		return &Error{verdict.ExitRefused, fmt.Errorf("%w; or run it when the machine is less busy", err)}
 	}
 	s.net = Network(c)
 	s.facts = append(s.facts, history.Event{Kind: history.RunCalibration, Source: "runner", Calibration: &c})

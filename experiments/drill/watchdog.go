@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 )
 
@@ -185,7 +186,7 @@ func (w Watching) takeOver(ctx context.Context, dir string, journal *undo.Found)
 			return nil
 		}
 		if n == lastAttempt {
-			return &Error{Dirty, fmt.Errorf("given up; try again with: lockdrill recover %s", dir)}
+			return &Error{verdict.ExitDirty, fmt.Errorf("given up; try again with: lockdrill recover %s", dir)}
 		}
 		pause *= 4
 		<-time.After(pause)

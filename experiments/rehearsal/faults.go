@@ -169,7 +169,7 @@ func (s *shot) victims() []string {
 // clock sets the victims' wall clocks off; each sets its own right when the time is up.
 func (s *shot) clock() {
 	by := s.f.Spec.(*fault.Clock).Offset
-	tell := func(victim string, k history.Kind, detail string) {
+	note := func(victim string, k history.Kind, detail string) {
 		e := s.e
 		body := *s.e.Fault
 		body.Victim, body.Detail, body.Hits, body.Form = victim, detail, 1, "offset"
@@ -182,7 +182,7 @@ func (s *shot) clock() {
 		for _, v := range s.victims() {
 			if off, ok := s.w.SetClock(v, by); ok {
 				set = append(set, v)
-				tell(v, history.FaultHit, "observed offset "+off.String())
+				note(v, history.FaultHit, "observed offset "+off.String())
 			}
 		}
 		if len(set) == 0 {
@@ -191,7 +191,7 @@ func (s *shot) clock() {
 		s.undo = func() {
 			for _, v := range set {
 				if _, ok := s.w.SetClock(v, -by); ok {
-					tell(v, history.FaultReverted, "its time was up")
+					note(v, history.FaultReverted, "its time was up")
 				}
 			}
 		}
@@ -245,7 +245,7 @@ func (s *shot) store() {
 		s.w.After(lag+storeStarts, func() {
 			end()
 			s.applied = history.Span{From: from, To: s.w.Now()}
-			s.tellAt(history.FaultApplied, s.applied, nil)
+			s.recordAt(history.FaultApplied, s.applied, nil)
 			s.w.After(time.Millisecond, confirm(history.Fault{Hits: 1, Observed: s.applied.Width()}))
 		})
 	}

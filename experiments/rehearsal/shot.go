@@ -33,23 +33,23 @@ func (d *drill) fire(f *conductor.Fire) {
 		epoch, held := d.w.Holder(f.Key)
 		return epoch, held, nil
 	})
-	s.tell(history.FaultResolve, func(b *history.Fault) { b.Detail = detail })
+	s.record(history.FaultResolve, func(b *history.Fault) { b.Detail = detail })
 	if why != "" {
 		s.void(why, detail)
 		return
 	}
-	s.tell(history.FaultIntent, nil)
+	s.record(history.FaultIntent, nil)
 	s.intent, s.began = history.At(d.w.Now()), d.w.Now()
 	d.live = append(d.live, s)
 	simulations()[s.e.Fault.Kind].do(s)
 }
 
-// tell records an event of the shot at this instant.
-func (s *shot) tell(k history.Kind, edit func(*history.Fault)) {
-	s.tellAt(k, history.At(s.w.Now()), edit)
+// record records an event of the shot at this instant.
+func (s *shot) record(k history.Kind, edit func(*history.Fault)) {
+	s.recordAt(k, history.At(s.w.Now()), edit)
 }
 
-func (s *shot) tellAt(k history.Kind, at history.Span, edit func(*history.Fault)) {
+func (s *shot) recordAt(k history.Kind, at history.Span, edit func(*history.Fault)) {
 	e := s.e
 	body := *s.e.Fault
 	if edit != nil {
@@ -70,7 +70,7 @@ func (s *shot) apply(takes time.Duration, do func() string, then func()) {
 		}
 		s.w.After(takes-takes/2, func() {
 			s.applied = history.Span{From: from, To: s.w.Now()}
-			s.tellAt(history.FaultApplied, s.applied, nil)
+			s.recordAt(history.FaultApplied, s.applied, nil)
 			then()
 		})
 	})
@@ -82,7 +82,7 @@ func (s *shot) confirm(window history.Span, saw history.Fault) {
 		return
 	}
 	s.done = true
-	s.tellAt(history.FaultConfirmed, window, func(b *history.Fault) {
+	s.recordAt(history.FaultConfirmed, window, func(b *history.Fault) {
 		b.Hits, b.Baseline, b.Expected, b.Observed, b.Detail = saw.Hits, saw.Baseline, saw.Expected, saw.Observed, saw.Detail
 	})
 	left := s.began + int64(s.f.For) - s.w.Now()
@@ -99,7 +99,7 @@ func (s *shot) void(why history.VoidReason, detail string) {
 		return
 	}
 	s.done = true
-	s.tell(history.FaultVoid, func(b *history.Fault) { b.Why, b.Detail = why, detail })
+	s.record(history.FaultVoid, func(b *history.Fault) { b.Why, b.Detail = why, detail })
 }
 
 // unconfirmed is void, once the fault has been waited for in vain.
@@ -144,7 +144,7 @@ func (s *shot) revert() {
 
 func (s *shot) endedAt(at history.Span) {
 	if !s.ended[s.e.Op] {
-		s.tellAt(history.FaultReverted, at, nil)
+		s.recordAt(history.FaultReverted, at, nil)
 	}
-	s.tell(history.FaultVerified, nil)
+	s.record(history.FaultVerified, nil)
 }

@@ -181,7 +181,7 @@ func (r *run) loop(ctx, flights context.Context, lost <-chan string) {
 			r.ask()
 		case <-interrupted:
 			interrupted = nil
-			r.c.Abort("signal", "interrupted by the operator")
+			r.c.Abort(history.AbortSignal, "interrupted by the operator")
 		}
 	}
 }
@@ -221,7 +221,7 @@ func (r *run) step(ctx, flights context.Context) bool {
 		r.err = r.Recorder.Err()
 	}
 	if r.err != nil {
-		r.c.Abort("error", r.err.Error())
+		r.c.Abort(history.AbortError, r.err.Error())
 	}
 	return r.Recorder.Err() != nil
 }

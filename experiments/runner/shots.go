@@ -198,7 +198,7 @@ func (s *shots) revert(ctx context.Context, r *run, f flown) error {
 	s.drop(f)
 	ended := f.shot
 	ended.Kind, ended.Span = history.FaultReverted, span
-	if !r.tells(ended) {
+	if !r.hasReverted(ended) {
 		r.recordSpan(ended)
 	}
 	ended.Kind = history.FaultVerified
@@ -216,8 +216,8 @@ func (s *shots) giveUp(r *run, f flown, err error) {
 	r.note("fault "+f.shot.Op, err)
 }
 
-// tells reports that the end of the fault is in the history already, from where it was done.
-func (r *run) tells(shot history.Event) bool {
+// hasReverted reports that the end of the fault is in the history already, from where it was done.
+func (r *run) hasReverted(shot history.Event) bool {
 	return r.Log.Any(int(shot.N), func(e history.Event) bool {
 		return e.Kind == history.FaultReverted && e.Op == shot.Op
 	})

@@ -18,7 +18,7 @@ import (
 )
 
 // openEmbedded starts a Redis inside this process, on a free loopback port, so that child processes can use it.
-func openEmbedded(ctx context.Context, prefix string) (*Store, error) {
+func openEmbedded(prefix string) (*Store, error) {
 	m := miniredis.NewMiniRedis()
 	m.SetTime(time.Now())
 	m.ClockTTL(true)
@@ -26,15 +26,10 @@ func openEmbedded(ctx context.Context, prefix string) (*Store, error) {
 	if err := h.listen("127.0.0.1:0"); err != nil {
 		return nil, fmt.Errorf("start embedded store: %w", err)
 	}
-	s := &Store{
+	return &Store{
 		Info: history.StoreInfo{Kind: "embedded", Version: "miniredis", RunID: h.runID},
 		Addr: m.Addr(), Prefix: prefix, client: newClient(m.Addr()), host: h, self: h.id,
-	}
-	if err := s.Mark(ctx); err != nil {
-		_ = s.Close(ctx)
-		return nil, err
-	}
-	return s, nil
+	}, nil
 }
 
 // embeddedHost is a Redis inside this process. It keeps no data over a kill.

@@ -7,11 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -181,19 +179,11 @@ func openExternal(ctx context.Context, r experiments.Redis, o Options, prefix st
 		Info: history.StoreInfo{Kind: "external", Version: info["redis_version"], RunID: info["run_id"]},
 		Addr: w.Addr, Prefix: prefix, client: c, where: w, host: e, self: e.held,
 	}
-	host, _ := os.Hostname() // a label
-	me, err := json.Marshal(Holder{Run: o.Run, Host: host, Since: time.Now().UTC().Truncate(time.Second), Folder: o.Folder})
+	if e.me, err = holder(o.Run, o.Folder); err == nil {
+		err = e.take(ctx)
+	}
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
-	}
-	e.me = string(me)
-	if err := e.take(ctx); err != nil {
-		return nil, errors.Join(err, c.Close())
-	}
-	if err := s.Mark(ctx); err != nil {
-		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
-		defer cancel()
-		return nil, errors.Join(err, s.Close(limited))
 	}
 	return s, nil
 }
@@ -207,12 +197,7 @@ type external struct {
 	prefix  string
 	me      string // the value of the lease and of the open mark
 
-	stop context.CancelFunc // of the renewals
-	wg   sync.WaitGroup
-
-	mu    sync.Mutex
-	lost  error
-	ended bool
+	turn keptTurn
 }
 
 // take writes the stay down, takes the lease and leaves the open mark.
@@ -226,14 +211,10 @@ func (e *external) take(ctx context.Context) (err error) {
 		ttl time.Duration
 	}{{leaseKey, leaseTTL}, {openKey, 0}} {
 		if err = e.claim(ctx, k.key, k.ttl); err != nil {
-			limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
-			defer cancel()
-			return errors.Join(err, e.giveBack(limited))
+			return abandon(ctx, err, e.giveBack)
 		}
 	}
-	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))
-	e.stop = stop
-	e.wg.Go(func() { e.renew(renewing) })
+	e.turn.keep(ctx, e.renew)
 	return nil
 }
 
@@ -262,44 +243,21 @@ func heldBy(w undo.Store, key, value string) *HeldError {
 	return held
 }
 
-// renew keeps the lease until the stay ends, or is lost.
-func (e *external) renew(ctx context.Context) {
-	tick := time.NewTicker(leaseEvery)
-	defer tick.Stop()
-	for e.renewOnce(ctx) {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// renewOnce prolongs the lease; false = it is lost. One that is gone, as after a flush, is taken again; another's is not.
-func (e *external) renewOnce(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, leaseEvery)
-	defer cancel()
+// renew prolongs the lease; an error says that it is lost. One that is gone, as after a flush, is taken again; another's is not.
+func (e *external) renew(ctx context.Context) error {
 	err := e.client.Eval(ctx, `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0`,
 		[]string{leaseKey}, e.me, leaseTTL.Milliseconds()).Err()
 	if err == nil {
 		err = e.claim(ctx, leaseKey, leaseTTL)
 	}
-	held := new(HeldError)
-	if !errors.As(err, &held) {
-		return true // a target that does not answer now is asked again
+	if held := new(HeldError); errors.As(err, &held) {
+		return held
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.lost = held
-	return false
+	return nil // a target that does not answer now is asked again
 }
 
 // held fails once the target is another run's: the drill is over then.
-func (e *external) held() (string, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return "", e.lost
-}
+func (e *external) held() (string, error) { return "", e.turn.Held() }
 
 var errNotOurs = errors.New("it is not this run's own server: start a server of the run's own with redis.mode: spawn")
 
@@ -316,18 +274,7 @@ func (e *external) process() *undo.Process { return nil }
 
 // end removes every key of the run, verifies it, and gives the target back.
 func (e *external) end(ctx context.Context) error {
-	if e.stop != nil {
-		e.stop()
-		e.wg.Wait()
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.ended {
-		return nil
-	}
-	err := e.giveBack(ctx)
-	e.ended = err == nil
-	return err
+	return e.turn.end(func() error { return e.giveBack(ctx) })
 }
 
 func (e *external) giveBack(ctx context.Context) error {

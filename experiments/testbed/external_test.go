@@ -29,8 +29,8 @@ func owned(t *testing.T) (experiments.Redis, *redis.Client) {
 	_ = c.Close()
 	c = redis.NewClient(&redis.Options{Addr: addr, DB: 2, Password: secret, DisableIdentity: true})
 	t.Cleanup(func() { _ = c.Close() })
-	t.Setenv("BED_TEST_PASSWORD", secret)
-	return experiments.Redis{Mode: experiments.RedisExternal, URL: "redis://" + addr + "/2", PasswordEnv: "BED_TEST_PASSWORD"}, c
+	t.Setenv("TESTBED_TEST_PASSWORD", secret)
+	return experiments.Redis{Mode: experiments.RedisExternal, URL: "redis://" + addr + "/2", PasswordEnv: "TESTBED_TEST_PASSWORD"}, c
 }
 
 func openGuest(t *testing.T, r experiments.Redis, run string, j *undo.Journal) (*Stores, error) {
@@ -95,7 +95,7 @@ func TestAGuestTakesOnlyItsOwnKeysAway(t *testing.T) {
 		t.Errorf("left: %s; want just %v", left, theirs)
 	}
 	journal, err := os.ReadFile(path)
-	if err != nil || strings.Contains(string(journal), secret) || !strings.Contains(string(journal), "BED_TEST_PASSWORD") {
+	if err != nil || strings.Contains(string(journal), secret) || !strings.Contains(string(journal), "TESTBED_TEST_PASSWORD") {
 		t.Errorf("the journal shows the password, or does not name its variable (%v):\n%s", err, journal)
 	}
 	for _, shown := range []any{s.Notice, s.Locks.Endpoint(), s.Locks.Where()} {
@@ -152,8 +152,8 @@ func TestADeadRunKeepsTheTargetClosedUntilItIsUndone(t *testing.T) {
 		t.Fatal(err)
 	}
 	stay := dead.Locks.host.(*external)
-	stay.stop() // a dead one renews no lease
-	stay.wg.Wait()
+	stay.turn.stop() // a dead one renews no lease
+	stay.turn.wg.Wait()
 	content, err := undo.Read(path)
 	if err != nil {
 		t.Fatal(err)
@@ -228,7 +228,7 @@ func TestALeaseIsKeptTakenAgainOrLost(t *testing.T) {
 		if err := edit(); err != nil {
 			t.Fatal(err)
 		}
-		ttl, kept := time.Duration(0), e.renewOnce(t.Context())
+		ttl, kept := time.Duration(0), e.turn.renewOnce(t.Context(), e.renew)
 		if ttl, err = c.PTTL(t.Context(), leaseKey).Result(); !kept || err != nil || ttl < leaseTTL/2 {
 			t.Errorf("%s: kept %v, %s left, %v", what, kept, ttl, err)
 		}
@@ -236,7 +236,7 @@ func TestALeaseIsKeptTakenAgainOrLost(t *testing.T) {
 	if err := c.Set(t.Context(), leaseKey, `{"run":"r2"}`, 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if e.renewOnce(t.Context()) {
+	if e.turn.renewOnce(t.Context(), e.renew) {
 		t.Error("another run's lease was taken for the own one")
 	}
 	var held *HeldError
@@ -318,7 +318,7 @@ func TestWhatIsSetWrongIsSaidWithoutThePassword(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	t.Setenv("BED_TEST_PASSWORD", "wrong-"+secret)
+	t.Setenv("TESTBED_TEST_PASSWORD", "wrong-"+secret)
 	if _, err := openGuest(t, r, "r1", nil); err == nil || strings.Contains(err.Error(), secret) {
 		t.Errorf("a wrong password: %v", err)
 	}
@@ -340,7 +340,7 @@ func TestAGuestOfTwoServers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Locks.Info.Kind != "external" || s.Ledger.Info.Kind != "external" || s.Ledger.Endpoint().PasswordEnv != "BED_TEST_PASSWORD" || !strings.Contains(s.Notice, "at both as a guest") {
+	if s.Locks.Info.Kind != "external" || s.Ledger.Info.Kind != "external" || s.Ledger.Endpoint().PasswordEnv != "TESTBED_TEST_PASSWORD" || !strings.Contains(s.Notice, "at both as a guest") {
 		t.Errorf("%s: %+v", s.Notice, s.Ledger.Endpoint())
 	}
 	for _, c := range []*redis.Client{c1, c2} {

@@ -73,9 +73,6 @@ func (f *ObservedFleet) Stop(context.Context) error {
 	return nil
 }
 
-// Lives lists the lives that have been seen and are not seen to be over.
-func (f *ObservedFleet) Lives() []PodLife { return f.lives.list() }
-
 // changed gives a life that runs a slot, and tells when it is ready.
 func (f *ObservedFleet) changed(l *podLife) {
 	if l.end != nil {
@@ -89,7 +86,7 @@ func (f *ObservedFleet) changed(l *podLife) {
 		l.incarnation = fmt.Sprintf("r%d.%d", i+1, f.slots[i].lives)
 		f.record(history.ReplicaStart, l.began, l)
 	}
-	if !l.ready && l.tried && l.told().Ready { // a fault may come from then on: its end shows in a log that was followed before
+	if !l.ready && l.tried && l.pod.Ready && l.pod.Container.ID == l.id { // a fault may come from then on: its end shows in a log that was followed before
 		l.ready = true
 		f.record(history.ReplicaReady, history.Span{From: l.began.From, To: now}, l)
 	}

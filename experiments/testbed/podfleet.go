@@ -190,9 +190,6 @@ func (f *PodFleet) Send(incarnation string, c protocol.Command) error {
 	return nil
 }
 
-// Lives lists the lives that have been seen and are not seen to be over.
-func (f *PodFleet) Lives() []PodLife { return f.lives.list() }
-
 // Stop tells every replica to finish and waits until each life is seen to be over, or ctx ends; then it ends the watch and removes what
 // the fleet has in the ledger's store. The pods stay: their containers live on to the next drill, until their Deployment goes. An error
 // names the replicas whose end nobody has seen. It may be called again.

@@ -64,7 +64,7 @@ func ask(t *testing.T, f *PodFleet, inc string) {
 	}
 }
 
-func TestWorkersTakeSeats(t *testing.T) {
+func TestWorkersTakeSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, s, h, said := lead(t)
 		ask(t, f, "r1.1")
@@ -123,7 +123,7 @@ func TestClaimsOfWorkers(t *testing.T) {
 		ack := func(id string, at int64) string {
 			return fmt.Sprintf(`{"kind":"job.ack","lock":"l","key":"k","job":{"id":%q},"from":%d,"to":%d}`, id, at, at)
 		}
-		line(1, ack("unseated", 5e9), 3e9, 3e9)
+		line(1, ack("unassigned", 5e9), 3e9, 3e9)
 		ask(t, f, "r1.1") // at 1 s
 		line(2, ack("bounds", 5e9), 3e9-10, 3e9+10)
 		line(3, ack("clipped", 5e9), 1e9, 5e9)

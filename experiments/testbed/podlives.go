@@ -30,16 +30,6 @@ type PodsOptions struct {
 	OnCut func(whose string, gap history.Span)
 }
 
-// PodLife is one life of a container in a pod.
-type PodLife struct {
-	Incarnation string // "" = it has no slot
-	Container   string // ID of this life
-	Pod         history.Pod
-	Annotations map[string]string
-	Ready       bool
-	Gone        bool // the pod's object is deleted; the process may live
-}
-
 // podLives knows every life of a container in the pods of a selector.
 //
 // A life is over for one of these reasons only, and at the earliest at the instant at which that was seen:
@@ -236,7 +226,7 @@ func (p *podLives) finish(l *podLife, at int64, by, state string) {
 	p.h.ended(l)
 }
 
-// tell says what has changed of the object.
+// record writes down what has changed of the object.
 func (p *podLives) record(seen *pod, now int64) {
 	o := history.Object{
 		Kind: "pod", Name: seen.Name, UID: seen.UID, Phase: seen.Phase, Ready: seen.Ready, Restarts: seen.Container.Restarts,
@@ -255,26 +245,6 @@ func (p *podLives) record(seen *pod, now int64) {
 	}
 	seen.said = o
 	p.o.OnEvent(history.Event{Kind: history.ObjectKind, Span: history.Span{From: p.asked, To: now}, Source: "runner", Object: &o})
-}
-
-// list is every life that is not seen to be over.
-func (p *podLives) list() []PodLife {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var all []PodLife
-	for _, l := range p.lives {
-		if l.end == nil {
-			all = append(all, l.told())
-		}
-	}
-	return all
-}
-
-func (l *podLife) told() PodLife {
-	return PodLife{
-		Incarnation: l.incarnation, Container: l.id, Pod: l.body(), Annotations: l.pod.Annotations, Gone: l.pod.gone,
-		Ready: l.pod.Ready && l.pod.Container.ID == l.id,
-	}
 }
 
 // body is the life's pod as events have it.

@@ -299,7 +299,7 @@ func TestSignsOfObservedPods(t *testing.T) {
 	})
 }
 
-func TestSeatsOfObservedPods(t *testing.T) {
+func TestSlotsOfObservedPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, s, said := observe(t, nil)
 		a, b, c := running("a", "ua", "ca", 0), running("b", "ub", "cb", 0), running("c", "uc", "cc", 0)
@@ -323,9 +323,13 @@ func TestSeatsOfObservedPods(t *testing.T) {
 			}
 		}
 		var lives []string
-		for _, l := range f.Lives() {
-			lives = append(lives, fmt.Sprint(l.Incarnation, l.Gone))
+		f.lives.mu.Lock()
+		for _, l := range f.lives.lives {
+			if l.end == nil {
+				lives = append(lives, fmt.Sprint(l.incarnation, l.pod.gone))
+			}
 		}
+		f.lives.mu.Unlock()
 		if got := strings.Join(lives, " "); got != "r1.1true r2.1false r3.1false r1.2false" {
 			t.Errorf("lives: %s", got)
 		}

@@ -6,10 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments/undo"
@@ -43,13 +41,7 @@ type PodStand struct {
 	record int // in the journal
 	what   undo.Cluster
 	turn   kube.Turn
-
-	stop context.CancelFunc // of the renewals
-	wg   sync.WaitGroup
-
-	mu    sync.Mutex
-	lost  error
-	ended bool
+	keptTurn
 }
 
 // ApplyPods takes the namespace's turn and applies the manifests, each labelled as this run's. It touches nothing where an object of the
@@ -81,9 +73,7 @@ func ApplyPods(ctx context.Context, o PodStandOptions) (*PodStand, error) {
 		err = s.apply(ctx, objects[i])
 	}
 	if err != nil {
-		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
-		defer cancel()
-		return nil, fmt.Errorf("apply pods: %w", errors.Join(err, s.Close(limited)))
+		return nil, fmt.Errorf("apply pods: %w", abandon(ctx, err, s.Close))
 	}
 	return s, nil
 }
@@ -119,9 +109,8 @@ func (s *PodStand) claimName(ctx context.Context, o *kube.Object) error {
 
 // mine is this run's turn.
 func (s *PodStand) mine() (kube.Turn, error) {
-	host, _ := os.Hostname() // a label
-	note, err := json.Marshal(Holder{Run: s.o.Run, Host: host, Since: time.Now().UTC().Truncate(time.Second), Folder: s.o.Folder})
-	return kube.Turn{Name: turnName, Run: s.what.Run, Note: string(note), TTL: leaseTTL}, err
+	note, err := holder(s.o.Run, s.o.Folder)
+	return kube.Turn{Name: turnName, Run: s.what.Run, Note: note, TTL: leaseTTL}, err
 }
 
 // take takes the turn, also one whose holder has died, and keeps it.
@@ -144,9 +133,7 @@ func (s *PodStand) take(ctx context.Context) error {
 			return err
 		}
 	}
-	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))
-	s.stop = stop
-	s.wg.Go(func() { s.renew(renewing) })
+	s.keep(ctx, s.renew)
 	return nil
 }
 
@@ -181,52 +168,22 @@ func (s *PodStand) heldBy(t kube.Turn) *HeldError {
 	return held
 }
 
-// renew keeps the turn until the stay ends, or is lost. A turn that is gone is taken again; another's is not.
-func (s *PodStand) renew(ctx context.Context) {
-	tick := time.NewTicker(leaseEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-		limited, cancel := context.WithTimeout(ctx, leaseEvery)
-		other, mine, err := s.o.Cluster.TakeTurn(limited, s.turn)
-		cancel()
-		if err == nil && !mine { // an API server that does not answer now is asked again
-			s.mu.Lock()
-			s.lost = s.heldBy(other)
-			s.mu.Unlock()
-			return
-		}
+// renew prolongs the turn; an error says that it is lost. A turn that is gone is taken again; another's is not.
+func (s *PodStand) renew(ctx context.Context) error {
+	if other, mine, err := s.o.Cluster.TakeTurn(ctx, s.turn); err == nil && !mine {
+		return s.heldBy(other)
 	}
-}
-
-// Held fails once the namespace's turn is another run's: the drill is over then.
-func (s *PodStand) Held() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.lost
+	return nil // an API server that does not answer now is asked again
 }
 
 // Close removes what is still this run's, and verifies that it is gone, its pods too. It may be called again.
 func (s *PodStand) Close(ctx context.Context) error {
-	if s.stop != nil {
-		s.stop()
-		s.wg.Wait()
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ended {
-		return nil
-	}
-	err := endPods(ctx, s.o.Cluster, s.what)
-	if err == nil {
-		err = s.o.Journal.Mark(s.record, undo.Undone, "")
-	}
-	s.ended = err == nil
-	return err
+	return s.end(func() error {
+		if err := endPods(ctx, s.o.Cluster, s.what); err != nil {
+			return err
+		}
+		return s.o.Journal.Mark(s.record, undo.Undone, "")
+	})
 }
 
 // EndPods undoes a record of StandPods, from any process that reaches the cluster: every object that is still the run's is removed, and

@@ -84,9 +84,7 @@ func OpenProxies(ctx context.Context, o ProxyOptions) (_ *Proxies, err error) {
 	}
 	defer func() {
 		if err != nil {
-			undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
-			defer cancel()
-			err = fmt.Errorf("open proxies: %w", errors.Join(err, p.Close(undo)))
+			err = fmt.Errorf("open proxies: %w", abandon(ctx, err, p.Close))
 		}
 	}()
 	u, err := url.Parse(api)

@@ -58,16 +58,10 @@ func openSpawned(ctx context.Context, how *spawning, name, prefix string, keep b
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{
+	return &Store{
 		Info: history.StoreInfo{Kind: "spawned", Version: info["redis_version"], RunID: info["run_id"]},
 		Addr: r.addr, Prefix: prefix, PID: r.self.PID, client: client, host: r,
-	}
-	if err := s.Mark(ctx); err != nil {
-		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
-		defer cancel()
-		return nil, errors.Join(err, s.Close(undo))
-	}
-	return s, nil
+	}, nil
 }
 
 var errEnded = errors.New("redis-server ended at once")
@@ -89,9 +83,7 @@ func spawnRedis(ctx context.Context, how *spawning, name string, keep bool, args
 		if err == nil {
 			return r, client, info, nil
 		}
-		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
-		errs = append(errs, err, client.Close(), r.end(limited))
-		cancel()
+		errs = append(errs, abandon(ctx, errors.Join(err, client.Close()), r.end))
 		if ctx.Err() != nil || !errors.Is(err, errEnded) {
 			break
 		}

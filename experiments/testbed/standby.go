@@ -44,9 +44,7 @@ func openStandby(ctx context.Context, how *spawning, addr string, keep bool) (*s
 		err = s.inStep(ctx)
 	}
 	if err != nil {
-		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
-		defer cancel()
-		return nil, errors.Join(err, s.end(limited))
+		return nil, abandon(ctx, err, s.end)
 	}
 	return s, nil
 }

@@ -58,18 +58,17 @@ func OpenStores(ctx context.Context, o Options) (*Stores, error) {
 			continue
 		}
 		store, err := part.how(ctx, part.name)
-		if err != nil {
-			undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
-			defer cancel()
-			return nil, fmt.Errorf("open store of the %s: %w", part.name, errors.Join(err, s.Close(undo)))
+		if err == nil {
+			*part.into = store
+			err = store.Mark(ctx)
 		}
-		*part.into = store
+		if err != nil {
+			return nil, fmt.Errorf("open store of the %s: %w", part.name, abandon(ctx, err, s.Close))
+		}
 	}
 	if s.guest() && s.Locks.Info.RunID == s.Ledger.Info.RunID {
-		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
-		defer cancel()
 		return nil, fmt.Errorf("open stores: ledger.url %w: %s is the very server of the locks, by another name: the ledger needs one that no fault reaches",
-			ErrSettings, errors.Join(errors.New(target(s.Ledger.where)), s.Close(undo)))
+			ErrSettings, abandon(ctx, errors.New(target(s.Ledger.where)), s.Close))
 	}
 	s.notice()
 	return s, nil
@@ -147,7 +146,7 @@ func (s *Stores) own(o Options, prefix string) (how openings, err error) {
 		if s.Notice == "" {
 			s.Notice = "the embedded store is used (inside the runner, for small drills)"
 		}
-		how.locks = func(ctx context.Context, _ string) (*Store, error) { return openEmbedded(ctx, prefix) }
+		how.locks = func(context.Context, string) (*Store, error) { return openEmbedded(prefix) }
 		how.ledger = how.locks
 	case mode != experiments.RedisSpawn:
 		return how, fmt.Errorf("redis.mode %q is unknown", mode)

@@ -59,7 +59,7 @@ func (p Process) members() ([]int, error) {
 		number := strconv.Itoa(p.PID)
 		kin := (stat[groupField] == number || stat[sessionField] == number) && !reused
 		switch {
-		case kin && (leads || p.carries(pid)), p.Mark != "" && markOf(pid) == p.Mark:
+		case kin && (leads || exiting(stat) || p.carries(pid)), p.Mark != "" && markOf(pid) == p.Mark:
 			all = append(all, pid)
 		case kin:
 			foreign = fmt.Errorf("process %d is in the group of process %d, which is dead, and does not carry its mark: it is not touched", pid, p.PID)
@@ -104,8 +104,15 @@ func markOf(pid int) string {
 const (
 	groupField   = 2
 	sessionField = 3
+	flagsField   = 6
 	startField   = 19
 )
+
+// exiting reports a process on its way out, which has no environment to be known by any more (PF_EXITING of linux/sched.h).
+func exiting(stat []string) bool {
+	flags, err := strconv.ParseUint(stat[flagsField], 10, 64)
+	return err == nil && flags&0x4 != 0
+}
 
 // statOf splits /proc/PID/stat from its third field, the state, on: the name before it may contain anything.
 func statOf(pid int) ([]string, error) {

@@ -63,7 +63,7 @@ var policy = []place{
 		why: "values that are concluded, read and drawn: whoever shows them needs no judge"},
 	{path: "analysis/forecast", below: []string{"analysis/verdict", "internal/figures"}, libs: []string{"gonum.org/v1/gonum"}, bans: both(world, clock),
 		why: "what can be said before anything runs: it knows promises and rules, and no judge"},
-	{path: "analysis", below: []string{"analysis/forecast", "internal/arena"}, bans: both(world, clock),
+	{path: "analysis", below: []string{"analysis/forecast"}, bans: both(world, clock),
 		why: "a judgement is a pure function of experiment and history: a run judged again next year gives the same answer"},
 	{path: "analysis/compare", below: []string{"analysis"}, libs: []string{"github.com/aclements/go-moremath", "gonum.org/v1/gonum"}, bans: both(world, clock),
 		why: "holds judged runs beside one another: a single judgement must not depend on others"},

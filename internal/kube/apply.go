@@ -140,14 +140,18 @@ func (c *Cluster) Remove(ctx context.Context, apiVersion, kind, name, uid string
 		how = metav1.DeletePropagationForeground // where the owner goes first, pods are made again meanwhile
 	}
 	err = api.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &u}, PropagationPolicy: &how})
-	what := strings.ToLower(kind) + " " + name
+	return deleted(strings.ToLower(kind)+" "+name, err)
+}
+
+// deleted is the answer to a delete of an object with a UID.
+func deleted(what string, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case gone(err):
-		return fmt.Errorf("delete %s: %w", what, ErrGone)
+		err = ErrGone
 	case apierrors.IsConflict(err):
-		return fmt.Errorf("delete %s: %w", what, ErrAnother)
+		err = ErrAnother
 	}
 	return fmt.Errorf("delete %s: %w", what, err)
 }

@@ -147,17 +147,10 @@ func (c *Cluster) DeletePod(ctx context.Context, name, uid string, grace *int64)
 	err := c.pods().Delete(ctx, name, metav1.DeleteOptions{
 		GracePeriodSeconds: grace, Preconditions: &metav1.Preconditions{UID: &u},
 	})
-	switch {
-	case err == nil:
-		return nil
-	case gone(err):
-		return fmt.Errorf("delete pod %s: %w", name, ErrGone)
-	case apierrors.IsConflict(err):
-		return fmt.Errorf("delete pod %s: %w", name, ErrAnother)
-	case !refused(err):
-		return fmt.Errorf("delete pod %s: %w: %w", name, ErrUnanswered, err)
+	if err != nil && !refused(err) { // a refusal: gone and another are such
+		err = fmt.Errorf("%w: %w", ErrUnanswered, err)
 	}
-	return fmt.Errorf("delete pod %s: %w", name, err)
+	return deleted("pod "+name, err)
 }
 
 // FollowLog streams the log of the container's present life from its beginning until that life ends. An error other than io.EOF says

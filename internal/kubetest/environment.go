@@ -56,12 +56,12 @@ func (n *node) value(ctx context.Context, pod *corev1.Pod, from *corev1.EnvVarSo
 		r := from.ConfigMapKeyRef
 		data, err = n.configMap(ctx, pod.Namespace, r.Name, r.Optional)
 		value, ok = data[r.Key]
-		ok = ok || r.Optional == nil || !*r.Optional
+		ok = ok || !isTrue(r.Optional)
 	case from.SecretKeyRef != nil:
 		r := from.SecretKeyRef
 		data, err = n.secret(ctx, pod.Namespace, r.Name, r.Optional)
 		value, ok = data[r.Key]
-		ok = ok || r.Optional == nil || !*r.Optional
+		ok = ok || !isTrue(r.Optional)
 	default:
 		return "", false, fmt.Errorf("the fake node does not know this source: %v", from)
 	}
@@ -71,21 +71,25 @@ func (n *node) value(ctx context.Context, pod *corev1.Pod, from *corev1.EnvVarSo
 func (n *node) configMap(ctx context.Context, namespace, name string, optional *bool) (map[string]string, error) {
 	o, err := n.client.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		if apierrors.IsNotFound(err) && optional != nil && *optional {
-			return nil, nil
-		}
-		return nil, err
+		return nil, unless(err, optional)
 	}
 	return o.Data, nil
 }
 
+// unless is the error of what could not be read, unless it is not there and need not be.
+func unless(err error, optional *bool) error {
+	if apierrors.IsNotFound(err) && isTrue(optional) {
+		return nil
+	}
+	return err
+}
+
+func isTrue(b *bool) bool { return b != nil && *b }
+
 func (n *node) secret(ctx context.Context, namespace, name string, optional *bool) (map[string]string, error) {
 	o, err := n.client.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		if apierrors.IsNotFound(err) && optional != nil && *optional {
-			return nil, nil
-		}
-		return nil, err
+		return nil, unless(err, optional)
 	}
 	data := map[string]string{}
 	for key, value := range o.Data {

@@ -123,13 +123,16 @@ func (e *Env) startEtcd(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return socket, etcd.until(ctx, func() error {
-		c, err := net.Dial("unix", socket)
-		if err == nil {
-			_ = c.Close()
-		}
+	return socket, etcd.until(ctx, func() error { return answers(socket) })
+}
+
+// answers asks whether anything listens on a unix socket.
+func answers(socket string) error {
+	c, err := net.Dial("unix", socket)
+	if err != nil {
 		return err
-	})
+	}
+	return c.Close()
 }
 
 // startServer makes one attempt on a port that is free.

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// Listener is a way to the API server that can be cut.
+// Listener is a connection to the API server, for a test, that can be cut.
 type Listener struct {
 	Kubeconfig string // the same user, by this way
 
@@ -28,7 +28,7 @@ func (e *Env) Listener(kubeconfig string) *Listener {
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	w := &Listener{l: l, target: strings.TrimPrefix(e.url, "https://"), conns: map[*net.TCPConn]bool{}, Kubeconfig: kubeconfig + ".way"}
+	w := &Listener{l: l, target: strings.TrimPrefix(e.url, "https://"), conns: map[*net.TCPConn]bool{}, Kubeconfig: kubeconfig + ".listener"}
 	text, err := os.ReadFile(kubeconfig)
 	if err != nil {
 		e.t.Fatal(err)
@@ -37,8 +37,7 @@ func (e *Env) Listener(kubeconfig string) *Listener {
 	if err := os.WriteFile(w.Kubeconfig, text, 0o600); err != nil {
 		e.t.Fatal(err)
 	}
-	w.done.Add(1)
-	go w.accept()
+	w.done.Go(w.accept)
 	e.t.Cleanup(func() {
 		_ = l.Close()
 		w.Shut()
@@ -48,17 +47,12 @@ func (e *Env) Listener(kubeconfig string) *Listener {
 }
 
 func (w *Listener) accept() {
-	defer w.done.Done()
 	for {
 		c, err := w.l.Accept()
 		if err != nil {
 			return
 		}
-		w.done.Add(1)
-		go func() {
-			defer w.done.Done()
-			w.carry(c.(*net.TCPConn))
-		}()
+		w.done.Go(func() { w.carry(c.(*net.TCPConn)) })
 	}
 }
 

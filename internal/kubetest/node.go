@@ -174,11 +174,7 @@ func (n *node) see(ctx context.Context, pod *corev1.Pod) {
 	}
 	s := &podRunner{node: n, pod: pod, changed: make(chan struct{}, 1)}
 	n.byUID[string(pod.UID)], n.runners[pod.Namespace+"/"+pod.Name] = s, s
-	n.keeping.Add(1)
-	go func() {
-		defer n.keeping.Done()
-		s.keep(ctx)
-	}()
+	n.keeping.Go(func() { s.keep(ctx) })
 }
 
 // lose tells the pod's runner that its object is gone.

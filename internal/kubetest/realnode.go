@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -88,13 +87,7 @@ func (e *Env) startContainerd(ctx context.Context, dir, cri string) (string, err
 	if err != nil {
 		return "", err
 	}
-	return socket, containerd.until(ctx, func() error {
-		c, err := net.Dial("unix", socket)
-		if err == nil {
-			_ = c.Close()
-		}
-		return err
-	})
+	return socket, containerd.until(ctx, func() error { return answers(socket) })
 }
 
 func (e *Env) startKubelet(dir, ip, socket string) (*Process, error) {

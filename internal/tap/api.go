@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"mime"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/lockdrill/lockdrill/internal/resp"
@@ -86,8 +88,8 @@ func listenSocket(path string) (net.Listener, error) {
 	if path == "" {
 		return nil, errors.New(`listen for the API at "unix:": want unix:PATH`)
 	}
-	if _, err := os.Lstat(path); err == nil {
-		return nil, fmt.Errorf("listen for the API at %q: there is something of that name", path)
+	if err := clearSocket(path); err != nil {
+		return nil, fmt.Errorf("listen for the API at %q: %w", path, err)
 	}
 	dir, err := os.MkdirTemp(filepath.Dir(path), ".lockdrill-")
 	if err != nil {
@@ -104,6 +106,25 @@ func listenSocket(path string) (net.Listener, error) {
 		return nil, errors.Join(fmt.Errorf("listen for the API at %q: %w", path, err), l.Close())
 	}
 	return &socket{l, path}, nil
+}
+
+// clearSocket removes a socket that a proxy which was killed has left: nobody answers there. Anything else of that name stays.
+func clearSocket(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil || info.Mode().Type() != fs.ModeSocket {
+		return errors.New("there is something of that name, and it is no socket: give another path")
+	}
+	c, err := net.DialTimeout("unix", path, time.Second)
+	switch {
+	case err == nil:
+		return errors.Join(errors.New("somebody answers there, perhaps another proxy: give another path, or end it"), c.Close())
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return os.Remove(path)
+	}
+	return err
 }
 
 // socket is a listener that removes its name.

@@ -215,3 +215,32 @@ func TestTheAPIOnASocket(t *testing.T) {
 		t.Errorf("left: %v, %v", left, err)
 	}
 }
+
+// A killed proxy leaves its socket: the next one takes the name. What is no socket stays as it is.
+func TestASocketThatAKilledProxyLeft(t *testing.T) {
+	dir := t.TempDir()
+	path, file := filepath.Join(dir, "api"), filepath.Join(dir, "file")
+	dead, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.SetUnlinkOnClose(false)
+	if err := dead.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l, err := ListenAPI("unix:" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := os.WriteFile(file, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := ListenAPI("unix:" + file); err == nil {
+		_ = l.Close()
+		t.Error("a file was taken for a socket")
+	}
+	if data, err := os.ReadFile(file); err != nil || string(data) != "mine" {
+		t.Errorf("%q, %v", data, err)
+	}
+}

@@ -274,7 +274,7 @@ func (c *conn) discard() error {
 // passUntouched passes on all that comes, from the command on that unsent ends with.
 func (c *conn) passUntouched(unsent []byte, from string) error {
 	c.count.untouched.Add(1)
-	c.t.tell(c.name, fmt.Sprintf("%s: passes untouched from %.40q on", c.client.RemoteAddr(), from))
+	c.t.notify(c.name, fmt.Sprintf("%s: passes untouched from %.40q on", c.client.RemoteAddr(), from))
 	c.owe(entry{kind: open})
 	if err := c.send(unsent); err != nil {
 		return err

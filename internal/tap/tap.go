@@ -18,12 +18,12 @@ import (
 
 // Options of New.
 type Options struct {
-	Dial  func(ctx context.Context) (net.Conn, error) // opens a connection to the Redis
-	Clock func() int64                                // ns, CLOCK_MONOTONIC from any origin
-	Rules Rules
-	Seed  int64                   // of the choices of shares
-	OnHit func(Hit)               // in order, before the operation fails; it must be quick, and not call the tap. nil = nobody asks
-	Tell  func(name, text string) // one line for a person about a connection. nil = nobody asks
+	Dial   func(ctx context.Context) (net.Conn, error) // opens a connection to the Redis
+	Clock  func() int64                                // ns, CLOCK_MONOTONIC from any origin
+	Rules  Rules
+	Seed   int64                   // of the choices of shares
+	OnHit  func(Hit)               // in order, before the operation fails; it must be quick, and not call the tap. nil = nobody asks
+	Notify func(name, text string) // one line for a person about a connection. nil = nobody asks
 }
 
 // Tap is the proxy of one Redis. It is safe for concurrent use; Close ends what it has started.
@@ -99,7 +99,7 @@ func (t *Tap) serve(ctx context.Context, client net.Conn, name string, count *co
 	cancel()
 	if err != nil {
 		count.refused.Add(1)
-		t.tell(name, fmt.Sprintf("%s: closed: the Redis cannot be reached: %v", from, err))
+		t.notify(name, fmt.Sprintf("%s: closed: the Redis cannot be reached: %v", from, err))
 		return
 	}
 	c := newConn(t, name, count, client, server)
@@ -108,7 +108,7 @@ func (t *Tap) serve(ctx context.Context, client net.Conn, name string, count *co
 		return
 	}
 	count.total.Add(1)
-	t.tell(name, from+": connected")
+	t.notify(name, from+": connected")
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -118,7 +118,7 @@ func (t *Tap) serve(ctx context.Context, client net.Conn, name string, count *co
 	c.up()
 	<-done
 	t.leave(c)
-	t.tell(name, from+": closed")
+	t.notify(name, from+": closed")
 }
 
 func (t *Tap) enter(c *conn) bool {
@@ -139,9 +139,9 @@ func (t *Tap) leave(c *conn) {
 	}
 }
 
-func (t *Tap) tell(name, text string) {
-	if t.o.Tell != nil {
-		t.o.Tell(name, text)
+func (t *Tap) notify(name, text string) {
+	if t.o.Notify != nil {
+		t.o.Notify(name, text)
 	}
 }
 

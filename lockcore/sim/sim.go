@@ -141,9 +141,6 @@ func (w *World) Reset(c Config) {
 // Now is the time, ns since the world's beginning.
 func (w *World) Now() int64 { return w.now }
 
-// Moments is how many things have happened so far.
-func (w *World) Moments() int64 { return w.events }
-
 // Random is uniform in [0, n), from the world's own randomness.
 func (w *World) Random(n int64) int64 { return w.rng.below(n) }
 
@@ -261,6 +258,18 @@ func (w *World) Say(e history.Event) {
 // Answers reports whether the locks' store can be connected to now.
 func (w *World) Answers() bool { return !w.store.away() }
 
+// Owner is the incarnation whose token a key carries now; "" where it is free.
+func (w *World) Owner(key string) string {
+	k := w.keys[key]
+	if k == nil {
+		return ""
+	}
+	if w.expire(k); k.holder == 0 {
+		return ""
+	}
+	return w.truth.Epochs[k.holder-1].Replica
+}
+
 // Until lets time pass until done, which is asked after each thing that happens, or the limit; it reports whether done was reached.
 func (w *World) Until(limit int64, done func() bool) bool {
 	for at, some := w.queue.next(); some && at <= limit; at, some = w.queue.next() {
@@ -272,16 +281,4 @@ func (w *World) Until(limit int64, done func() bool) bool {
 		}
 	}
 	return false
-}
-
-// Owner is the incarnation whose token a key carries now; "" where it is free.
-func (w *World) Owner(key string) string {
-	k := w.keys[key]
-	if k == nil {
-		return ""
-	}
-	if w.expire(k); k.holder == 0 {
-		return ""
-	}
-	return w.truth.Epochs[k.holder-1].Replica
 }

@@ -16,25 +16,22 @@ const (
 // bars draws what every takeover consists of.
 func (p *plot) bars(id string) Picture {
 	c := newCanvas(id)
-	pic := Picture{ID: id, Title: "What the takeovers of lock " + p.lock + " consist of", Desc: p.consist(),
+	pic := Picture{Title: "What the takeovers of lock " + p.lock + " consist of", Desc: p.consist(),
 		Columns: []string{"#", "Fault", "Key", "Residual", "Pickup", "Warm-up", "Takeover", "Tick gap"}}
-	for _, t := range p.ts[:min(len(p.ts), maxRows)] {
+	pic.Rows = rowsOf(p.ts, func(t numbered) []string {
 		tick := ""
 		if t.TickGap != nil {
 			tick = bracket(*t.TickGap)
 		}
-		pic.Rows = append(pic.Rows, []string{count(t.n), t.Fault, t.Key, optional(t.Residual), optional(t.Pickup), optional(t.Warmup),
-			bracket(t.Whole()), tick})
-	}
-	pic.Rows = more(pic.Rows, len(p.ts), len(pic.Columns))
+		return []string{count(t.n), t.Fault, t.Key, optional(t.Residual), optional(t.Pickup), optional(t.Warmup), bracket(t.Whole()), tick}
+	})
 	var y float64
 	if len(p.ts) <= maxLines {
 		y = c.lines(p.ts, p.scale)
 	} else {
 		y = c.columns(p.ts, p.lock, p.scale)
 	}
-	pic.SVG = c.finish(pic.Title, pic.Desc, c.legend(y)+8)
-	return pic
+	return c.finish(pic, y)
 }
 
 func (p *plot) consist() string {
@@ -71,17 +68,15 @@ func summary(ts []*verdict.TrialLane, timeScale float64) Picture {
 	}
 	c := newCanvas("trials-" + count(first) + "-" + count(last))
 	p := Picture{
-		ID: c.id, Title: figures.Plural(len(ts), "shorter takeover") + ", numbers " + count(first) + " to " + count(last),
+		Title:   figures.Plural(len(ts), "shorter takeover") + ", numbers " + count(first) + " to " + count(last),
 		Desc:    "Every bar is one takeover: residual, pickup and warm-up, counted from its fault.",
-		Columns: trialColumns, Rows: trialRows(ts),
+		Columns: trialColumns, Rows: rowsOf(ts, trialRow),
 	}
-	y := c.legend(c.lines(bars[:min(len(ts), maxSummary)], timeScale))
+	var folded []string
 	if n := len(ts) - maxSummary; n > 0 {
-		y += 16
-		c.text("dim", start, 14, y, sizeSmall, right-14, figures.Plural(n, "further takeover")+": in the table")
+		folded = append(folded, figures.Plural(n, "further takeover")+": in the table")
 	}
-	p.SVG = c.finish(p.Title, p.Desc, y+8)
-	return p
+	return c.finish(p, c.lines(bars[:min(len(ts), maxSummary)], timeScale), folded...)
 }
 
 func longest(ts []numbered) float64 {
@@ -121,7 +116,7 @@ func (c *canvas) columns(ts []numbered, lock string, timeScale float64) float64 
 	s := scale{0, longest(ts) * 1.04, 0, height}
 	level := func(v float64) float64 { return top + height - s.x(v) }
 	at, step := s.ticks(5)
-	var grid, floor path
+	var grid path
 	for _, v := range at {
 		grid.line(left, level(v), right, level(v))
 		c.text("dim", end, left-6, level(v)+4, sizeSmall, 60, tickText(v, step, s.to))
@@ -137,8 +132,7 @@ func (c *canvas) columns(ts []numbered, lock string, timeScale float64) float64 
 		k++
 	}
 	bars.show(c)
-	floor.line(left, top+height, right, top+height)
-	c.put("rule", &floor)
+	c.floor(top + height)
 	text := figures.Plural(n, "takeover") + " in the order of the run" + scaled(timeScale)
 	if per > 1 {
 		text += "; a column is the longest of " + count(per)

@@ -161,8 +161,19 @@ var patterns = []struct{ name, class, d string }{
 	{"ghost", "thin", "M1 1h1M4 4h1"},
 }
 
-// finish closes the drawing: an element of the given height, named by title and described by desc.
-func (c *canvas) finish(title, desc string, height float64) string {
+// finish puts what was drawn into its picture: the legend from y on, and below it what was folded for want of room.
+func (c *canvas) finish(p Picture, y float64, folded ...string) Picture {
+	y = c.legend(y)
+	for _, f := range folded {
+		y += 16
+		c.text("dim", start, 14, y, sizeSmall, right-14, f)
+	}
+	p.ID, p.SVG = c.id, c.svg(p.Title, p.Desc, y+8)
+	return p
+}
+
+// svg is the drawing as an element of the given height, named by title and described by desc.
+func (c *canvas) svg(title, desc string, height float64) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" id="%s" class="ld-picture" viewBox="0 0 %d %s" role="img" aria-labelledby="%s-title %s-desc" font-family="system-ui,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif" font-size="12">`,
 		c.id, Width, num(height), c.id, c.id)

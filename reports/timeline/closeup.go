@@ -39,7 +39,7 @@ func closeup(l *verdict.Lanes, s *strike) Picture {
 	w.involved()
 	w.shade(lane, w.y)
 	w.guides(is, top+26, bars)
-	return w.finish(Picture{Title: trialTitle(s), Desc: trialDesc(t), Columns: trialColumns, Rows: trialRows(s.trials)}, top, zero)
+	return w.finish(Picture{Title: trialTitle(s), Desc: trialDesc(t), Columns: trialColumns, Rows: rowsOf(s.trials, trialRow)}, top, zero)
 }
 
 func keyOf(l *verdict.Lanes, t *verdict.TrialLane) *verdict.KeyLane {

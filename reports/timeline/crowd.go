@@ -64,9 +64,7 @@ func (w *window) crowd(lock *verdict.LockLane) {
 		stack("r"+count(i), w.heldBy(i))
 	}
 	stack("ghost", leaseRuns)
-	var floor path
-	floor.line(left, y+crowdH, right, y+crowdH)
-	w.c.put("rule", &floor)
+	w.c.floor(y + crowdH)
 	w.name(y+13, lock.Lock, figures.Plural(len(lock.Keys), "key"))
 	w.c.text("dim", end, left-8, y+39, sizeSmall, gutter-16, "up to "+figures.Count(atOnce(lock, w.l.Seconds))+" held")
 	w.folded = append(w.folded, lock.Lock+": "+figures.Count(len(lock.Keys))+" keys in one lane, its height is the number held at once; of each fault the longest takeover is drawn.")

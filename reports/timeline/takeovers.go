@@ -115,15 +115,9 @@ func place(e *experiments.Experiment, lock string) int {
 // dots draws every takeover with its error, above their distribution.
 func (p *plot) dots(id string) Picture {
 	p.c = newCanvas(id)
-	pic := Picture{ID: id, Title: "Takeovers of lock " + p.lock, Desc: p.describe(),
+	pic := Picture{Title: "Takeovers of lock " + p.lock, Desc: p.describe(),
 		Columns: []string{"#", "Fault", "Key", "From", "To", "Takeover", "Class", "Ended by"}}
-	hi := 0.0
-	for _, t := range p.ts {
-		hi = max(hi, t.Lo)
-		if t.Hi != nil {
-			hi = max(hi, *t.Hi)
-		}
-	}
+	_, hi, _ := p.extremes()
 	for _, l := range p.limits {
 		hi = max(hi, l.value)
 	}
@@ -138,26 +132,28 @@ func (p *plot) dots(id string) Picture {
 	p.ecdf()
 	p.promises(lines, top, p.y)
 	p.c.axis(p.s, top, p.y, "takeover: from the fault to the first effect of the next owner"+scaled(p.scale), tickText)
-	p.y = p.c.legend(p.y + 44)
-	pic.SVG = p.c.finish(pic.Title, pic.Desc, p.y+8)
-	for _, t := range p.ts[:min(len(p.ts), maxRows)] {
-		pic.Rows = append(pic.Rows, []string{count(t.n), t.Fault, t.Key, t.Victim, cmp.Or(t.Successor, "nobody yet"), bracket(t.Whole()), t.Class, t.End})
+	pic.Rows = rowsOf(p.ts, func(t numbered) []string {
+		return []string{count(t.n), t.Fault, t.Key, t.Victim, cmp.Or(t.Successor, "nobody yet"), bracket(t.Whole()), t.Class, t.End}
+	})
+	return p.c.finish(pic, p.y+44)
+}
+
+// extremes are the least and the greatest end of the takeovers that was seen, and how many were not seen to end.
+func (p *plot) extremes() (lo, hi float64, open int) {
+	lo = math.Inf(1)
+	for _, t := range p.ts {
+		lo, hi = min(lo, t.Lo), max(hi, t.Lo)
+		if t.Hi == nil {
+			open++
+		} else {
+			hi = max(hi, *t.Hi)
+		}
 	}
-	pic.Rows = more(pic.Rows, len(p.ts), len(pic.Columns))
-	return pic
+	return lo, hi, open
 }
 
 func (p *plot) describe() string {
-	lo, hi, open := math.Inf(1), 0.0, 0
-	for _, t := range p.ts {
-		lo = min(lo, t.Lo)
-		hi = max(hi, t.Lo)
-		if t.Hi == nil {
-			open++
-			continue
-		}
-		hi = max(hi, *t.Hi)
-	}
+	lo, hi, open := p.extremes()
 	s := figures.Plural(len(p.ts), "takeover") + " of " + duration(lo)
 	if duration(hi) != duration(lo) {
 		s += " to " + duration(hi)

@@ -52,7 +52,7 @@ func level(runs []trended) bool {
 func trend(id string, r *verdict.ComparedRow, runs []trended) Picture {
 	c := newCanvas(id)
 	measure := strings.NewReplacer("_", " ", ".", " ").Replace(r.Measure)
-	pic := Picture{ID: id, Title: "Trend of " + measure + " of lock " + r.Lock, Columns: []string{"Started", "Side", "Run", "Median", "From"}}
+	pic := Picture{Title: "Trend of " + measure + " of lock " + r.Lock, Columns: []string{"Started", "Side", "Run", "Median", "From"}}
 	figure := figureOf(r.Unit)
 	pic.Desc = fmt.Sprintf("%s by start time, the earliest on top, each with its median.", figures.Plural(len(runs), "run"))
 	if w := r.Base.Within; w != nil && w.Lo != nil && w.Hi != nil {
@@ -74,9 +74,7 @@ func trend(id string, r *verdict.ComparedRow, runs []trended) Picture {
 	t.y += 6
 	t.band(r, top)
 	c.axis(t.s, top, t.y, measure+": the median of each run", axisText(r.Unit))
-	t.y = c.legend(t.y + 44)
-	pic.SVG = c.finish(pic.Title, pic.Desc, t.y+8)
-	return pic
+	return c.finish(pic, t.y+44)
 }
 
 // trendPlot is a trend in the making.
@@ -160,9 +158,9 @@ func when(started string) string {
 // figureOf writes values of the unit.
 func figureOf(unit string) func(float64) string {
 	switch unit {
-	case "s":
+	case verdict.UnitSeconds:
 		return duration
-	case "ratio":
+	case verdict.UnitRatio:
 		return func(v float64) string { return number(100*v) + "%" }
 	}
 	return number
@@ -170,7 +168,7 @@ func figureOf(unit string) func(float64) string {
 
 // axisText names ticks of the unit.
 func axisText(unit string) func(t, step, largest float64) string {
-	if unit == "s" {
+	if unit == verdict.UnitSeconds {
 		return tickText
 	}
 	return func(t, _, _ float64) string { return figureOf(unit)(t) }
@@ -180,7 +178,7 @@ func axisText(unit string) func(t, step, largest float64) string {
 func endsText(i verdict.Interval, unit string) string {
 	figure := figureOf(unit)
 	switch {
-	case i.Lo != nil && unit == "s":
+	case i.Lo != nil && unit == verdict.UnitSeconds:
 		return bracket(verdict.Range{Lo: *i.Lo, Hi: i.Hi})
 	case i.Lo == nil || i.Hi == nil:
 		return "open"

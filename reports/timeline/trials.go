@@ -60,23 +60,18 @@ func strikesOf(l *verdict.Lanes) []*strike {
 // trialColumns of every table of trials.
 var trialColumns = []string{"#", "Where", "Fault", "From", "To", "Takeover", "Residual", "Pickup", "Warm-up", "Struck", "Lease end", "Granted", "Ended", "Class"}
 
-// trialRows are the rows of the trials, and one that counts those beyond maxRows.
-func trialRows(ts []*verdict.TrialLane) [][]string {
-	var out [][]string
-	for _, t := range ts[:min(len(ts), maxRows)] {
-		out = append(out, trialRow(t))
+// rowsOf is a row of a table for each of the first of list, and one that counts the others.
+func rowsOf[T any](list []T, row func(T) []string) [][]string {
+	var rows [][]string
+	for _, x := range list[:min(len(list), maxRows)] {
+		rows = append(rows, row(x))
 	}
-	return more(out, len(ts), len(trialColumns))
-}
-
-// more adds a row that counts what is missing of n.
-func more(rows [][]string, n, columns int) [][]string {
-	if n <= len(rows) {
-		return rows
+	if more := len(list) - len(rows); more > 0 {
+		last := make([]string, len(rows[0]))
+		last[0] = figures.Count(more) + " more: verdict.json has them all"
+		rows = append(rows, last)
 	}
-	last := make([]string, columns)
-	last[0] = figures.Count(n-len(rows)) + " more: verdict.json has them all"
-	return append(rows, last)
+	return rows
 }
 
 func trialRow(t *verdict.TrialLane) []string {

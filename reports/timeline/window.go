@@ -61,13 +61,7 @@ func (w *window) finish(p Picture, top, zero float64) Picture {
 		name, text = "time from the fault", signed
 	}
 	w.c.axis(scale{w.s.from - zero, w.s.to - zero, w.s.x0, w.s.x1}, top, w.y, name+scaled(w.l.TimeScale), text)
-	w.y = w.c.legend(w.y + 44)
-	for _, f := range w.folded {
-		w.y += 16
-		w.c.text("dim", start, 14, w.y, sizeSmall, right-14, f)
-	}
-	p.ID, p.SVG = w.c.id, w.c.finish(p.Title, p.Desc, w.y+8)
-	return p
+	return w.c.finish(p, w.y+44, w.folded...)
 }
 
 // scaled says on an axis that times were scaled.

@@ -1,0 +1,91 @@
+package drill
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/figures"
+)
+
+// What a drill takes of the machine that it runs on, replicas, stores and runner together, on two cores of the machine that
+// docs/performance.md has measured. They are for a plan, which starts nothing: good to about a factor of two.
+const (
+	cpuOfJob      = 0.0012   // seconds of a core: a job with its lock, its writes, the looks at it and the record of it
+	cpuOfReplica  = 0.004    // of a core: a replica that polls a loop's lock a few times a second
+	cpuOfLooks    = 0.2      // of a core, at the default periods of the probes
+	memoryReplica = 18 << 20 // bytes of its own
+	memoryRunner  = 300 << 20
+	filesReplica  = 3 // of the runner: its standard input, output and error
+	filesRunner   = 200
+)
+
+// machine is what this host has to give; 0 = not known.
+type machine struct {
+	cores  int
+	memory int64 // bytes that are available
+	files  uint64
+}
+
+// thisMachine asks the system.
+func thisMachine() machine {
+	return machine{cores: runtime.NumCPU(), memory: availableMemory(), files: mostFiles()}
+}
+
+// availableMemory is what Linux says that can be had without swapping; 0 = not known.
+func availableMemory() int64 {
+	f, err := os.Open("/proc/meminfo")
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		var kB int64
+		if n, _ := fmt.Sscanf(lines.Text(), "MemAvailable: %d kB", &kB); n == 1 {
+			return kB << 10
+		}
+	}
+	return 0
+}
+
+// guard refuses a drill whose replicas cannot be there together on this host, and says where the host will be too slow for the jobs.
+func (m machine) guard(e *experiments.Experiment) Guard {
+	g := Guard{Name: "machine"}
+	if e.Kubernetes != nil {
+		g.Says = "the replicas are pods: their nodes carry them"
+		return g
+	}
+	n := e.System.Replicas
+	memory, files := int64(memoryRunner)+int64(n)*memoryReplica, uint64(filesRunner+filesReplica*n)
+	switch {
+	case m.memory > 0 && memory > m.memory:
+		g.Refuses = true
+		g.Says = fmt.Sprintf("%s as processes need about %d MB of memory, and %d MB are available: declare fewer", figures.Plural(n, "replica"), memory>>20, m.memory>>20)
+		return g
+	case m.files > 0 && files > m.files:
+		g.Refuses = true
+		g.Says = fmt.Sprintf("%s as processes need about %d open files of the runner, and it may have %d: declare fewer, or raise ulimit -n", figures.Plural(n, "replica"), files, m.files)
+		return g
+	}
+	load, rate := m.load(e)
+	g.Says = fmt.Sprintf("about %.1f of %s", load, figures.Plural(m.cores, "core"))
+	if rate > 0 {
+		g.Says += fmt.Sprintf(" for %s jobs a second", strings.TrimSuffix(fmt.Sprintf("%.1f", rate), ".0"))
+	}
+	if load > float64(m.cores) {
+		carried := max(0, (float64(m.cores)-load+cpuOfJob*rate)/cpuOfJob)
+		g.Says += fmt.Sprintf(": more than there are. Looks will come late, and calls will time out; about %.0f jobs a second are carried", carried)
+	}
+	return g
+}
+
+// load is how many cores the drill takes while all streams flow, and how many jobs a second those are.
+func (m machine) load(e *experiments.Experiment) (cores, rate float64) {
+	for i := range e.System.Work {
+		rate += e.System.Work[i].Rate
+	}
+	return cpuOfLooks + cpuOfReplica*float64(e.System.Replicas) + cpuOfJob*rate, rate
+}

@@ -53,13 +53,16 @@ const testNonce = "nonce"
 func sleeper(t *testing.T) (*exec.Cmd, undo.Process) {
 	t.Helper()
 	child := exec.Command("sleep", "600")
-	child.Env = append(os.Environ(), undo.MarkEnv+"="+testNonce+"/"+rand.Text())
+	mark := testNonce + "/" + rand.Text()
+	child.Env = append(os.Environ(), undo.MarkEnv+"="+mark)
 	child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = child.Process.Kill(); _ = child.Wait() })
-	return child, undo.Find(child.Process.Pid)
+	p := undo.Find(child.Process.Pid)
+	p.Mark = mark // just started, it may not show its environment yet
+	return child, p
 }
 
 func TestRecoverSaysWhatItDid(t *testing.T) {

@@ -14,6 +14,13 @@ import (
 // openObserved has somebody's own pods for replicas, and lets their locks say who holds them.
 func (d *Drill) openObserved(context.Context) error {
 	d.env.Fleet = "observed"
+	var leases *probes.Leases // nil = no lock is a Lease object
+	d.strikes.Sample = func(ctx context.Context) error {
+		if leases == nil {
+			return nil
+		}
+		return leases.Sample(ctx)
+	}
 	d.begin = append(d.begin, func() error {
 		o, err := d.watched()
 		if err != nil {
@@ -25,14 +32,14 @@ func (d *Drill) openObserved(context.Context) error {
 		for _, name := range d.names {
 			name(probes.Names{Holder: fleet.HolderOf, Shown: holder != nil})
 		}
-		d.watchLeases(fleet)
+		leases = d.watchLeases(fleet)
 		return nil
 	})
 	return nil
 }
 
-// watchLeases looks at the locks that are Lease objects, if any are.
-func (d *Drill) watchLeases(fleet *testbed.ObservedFleet) {
+// watchLeases looks at the locks that are Lease objects; nil = none is.
+func (d *Drill) watchLeases(fleet *testbed.ObservedFleet) *probes.Leases {
 	names := map[string]string{}
 	for i := range d.e.System.Locks {
 		if l := &d.e.System.Locks[i]; l.Lease != "" && names[l.Lease] == "" {
@@ -40,10 +47,9 @@ func (d *Drill) watchLeases(fleet *testbed.ObservedFleet) {
 		}
 	}
 	if len(names) == 0 {
-		return
+		return nil
 	}
 	leases := probes.NewLeases(d.cluster, names, fleet.HolderOf, d.clock)
-	d.strikes.Sample = leases.Sample
 	d.cfg.Probes = append(d.cfg.Probes, runner.Sampled{
 		Name: "leases", Source: "probe:leases", Probe: signing{leases, fleet, history.Ends{}}, ProbeSettings: d.e.Probes.Leases,
 	})
@@ -56,6 +62,7 @@ func (d *Drill) watchLeases(fleet *testbed.ObservedFleet) {
 		return epoch, ok, err
 	}
 	d.looks = append(d.looks, func() error { leases.Close(); return nil })
+	return leases
 }
 
 // isLease says whether a key is the name of a Lease object.

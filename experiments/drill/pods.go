@@ -128,13 +128,15 @@ func (s *stores) openWorkers(context.Context) error {
 		return fmt.Errorf("reach the ledger's store: %w", err)
 	}
 	s.env.Fleet = "pods"
+	var fleet *testbed.PodFleet // watched from the history's beginning on: injectors, which are made before, strike after it
+	s.strikes.Send = func(incarnation string, c protocol.Command) error { return fleet.Send(incarnation, c) }
 	s.begin = append(s.begin, func() error {
 		o, err := s.watched()
 		if err != nil {
 			return err
 		}
-		fleet := testbed.NewPodFleet(testbed.PodFleetOptions{Pods: o, Redis: redis, Fleet: s.fleetName(), Wanted: s.wanted})
-		s.cfg.Fleet, s.strikes.Send = fleet, fleet.Send
+		fleet = testbed.NewPodFleet(testbed.PodFleetOptions{Pods: o, Redis: redis, Fleet: s.fleetName(), Wanted: s.wanted})
+		s.cfg.Fleet = fleet
 		return nil
 	})
 	return nil

@@ -120,7 +120,7 @@ func TestTheWatchdogDoesNotWaitForARunnerThatHangs(t *testing.T) {
 	dir := t.TempDir()
 	child, self := sleeper(t)
 	reaped := make(chan error, 1)
-	go func() { reaped <- child.Wait() }()
+	go func() { _, err := child.Process.Wait(); reaped <- err }()
 	_, other := sleeper(t)
 	late := undo.Record{Kind: undo.StandReplica, Process: &self, Until: time.Now().Add(-time.Second)}
 	early := undo.Record{Kind: undo.StandReplica, Process: &other}
@@ -184,7 +184,7 @@ func TestTheWatchdogUndoesAJournalWithoutAName(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "run")
 		child, self := sleeper(t)
 		reaped := make(chan error, 1)
-		go func() { reaped <- child.Wait() }()
+		go func() { _, err := child.Process.Wait(); reaped <- err }()
 		j := leftBy(t, dir, undo.Header{Run: "r", Deadline: time.Now().Add(time.Hour)}, undo.Record{Kind: undo.StandReplica, Process: &self})
 		w := watched(t, dir)
 		if err := lose(dir); err != nil {
@@ -214,7 +214,7 @@ func TestAStalledRunnersFaultsEndInTheirTime(t *testing.T) {
 		dir := t.TempDir()
 		child, self := sleeper(t)
 		reaped := make(chan error, 1)
-		go func() { reaped <- child.Wait() }()
+		go func() { _, err := child.Process.Wait(); reaped <- err }()
 		began := time.Now()
 		leftBy(t, dir, undo.Header{Run: "r", Runner: undo.Find(os.Getpid()), Deadline: began.Add(time.Hour)}, undo.Record{
 			Kind: undo.StandReplica, Process: &self, Ends: began.Add(lasts), Until: began.Add(time.Hour),

@@ -230,8 +230,8 @@ func TestACrashIsNoWrongFlag(t *testing.T) {
 	cmd := exec.Command(built, "version")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
 	out, err := cmd.CombinedOutput()
-	if err != nil && os.Geteuid() != 0 {
-		t.Skip("only root makes a first process: ", err)
+	if err != nil && os.Geteuid() != 0 && os.Getenv("CI") != "true" {
+		t.Skip("SKIPPED, NOT TESTED: only root makes a first process: ", err)
 	}
 	if err != nil || !bytes.Contains(out, []byte("lockdrill")) {
 		t.Errorf("as a first process: %v\n%s", err, out)

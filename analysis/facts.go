@@ -158,6 +158,7 @@ func (ix *Facts) derive() {
 				e.looks = append(e.looks, s)
 			}
 		}
+		ix.refute(k)
 		ix.order(k)
 		for i, e := range k.epochs {
 			var next *epoch

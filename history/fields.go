@@ -102,6 +102,7 @@ func (l *Look) walk(k *codec) {
 	num(k, `"pttl":`, &l.PTTL, need)
 	num(k, `"server":`, &l.Server, need)
 	body(k, `"prev":`, &l.Prev, func(b *slots) *Span { return &b.prev }, (*Span).walk)
+	num(k, `"prev_pttl":`, &l.PrevPTTL, want)
 	flag(k, `"final":`, &l.Final, want)
 	text(k, `"named":`, &l.Named, want)
 	text(k, `"holder":`, &l.Holder, want)

@@ -27,6 +27,14 @@ type sample struct {
 	ends    int64
 }
 
+// left is what a look at t showed to be left of the lease that was seen, as PTTL counts; 0 where there was none.
+func (s *sample) left(t int64) int64 {
+	if s.holder == 0 {
+		return 0
+	}
+	return max(1, (s.ends-t)/1e6*1e6)
+}
+
 // Watch has the key probe look at a key from now on.
 func (w *World) Watch(lock, key string) {
 	k := w.keyOf(lock, key)
@@ -106,9 +114,9 @@ func (w *World) look(k *keyState) {
 		return
 	}
 	e := w.shown(k, at, false)
-	before := w.sampleBefore(n)
+	before, instant := w.sampleBefore(n)
 	if k.sampled.seen || before.From >= k.sampled.watched-1 && n > 0 {
-		e.Look.Prev = w.bodies.spans.New(before)
+		e.Look.Prev, e.Look.PrevPTTL = w.bodies.spans.New(before), k.sampled.left(instant)
 	}
 	k.sampled.seen, k.sampled.holder, k.sampled.ends = true, k.holder, k.ends
 	w.sayAt(at.To, e)

@@ -71,6 +71,11 @@ const (
 	MissingMarginToLuck MissingCode = "margin_to_luck" // worst, sum, what to do
 )
 
+// OfMachine reports evidence that is missing because the machine that drills was too slow to gather it.
+func (c MissingCode) OfMachine() bool {
+	return c == MissingLooks || c == MissingScrapes
+}
+
 // Lacking is the missing evidence of a code with its parameters: the only place where its sentences are made.
 func Lacking(code MissingCode, parameters ...any) Missing {
 	said, known := words[code]

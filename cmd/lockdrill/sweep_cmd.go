@@ -166,7 +166,7 @@ func (f *sweepFlags) rehearse(ctx context.Context, io streams, e *experiments.Ex
 
 // drill is one step in real time: a run like any other, with a folder of its own. What the machine refuses to begin, it cannot carry.
 func (f *sweepFlags) drill(ctx context.Context, io streams, e *experiments.Experiment) (verdict.SweepStep, error) {
-	d, err := drill.New(drill.Options{Experiment: e, Cluster: f.consent.Cluster, Seed: f.seed, Tool: "lockdrill " + version(), Notify: notifier(io.Err)})
+	d, err := drill.New(drill.Options{Experiment: e, Cluster: f.consent.Cluster, Seed: f.seed, Tool: "lockdrill " + version(), Notify: notifier(io.Err), Begin: toldOn(io.Err)})
 	if refused := new(drill.Error); errors.As(err, &refused) && refused.Status == verdict.ExitRefused {
 		return verdict.SweepStep{Outcome: verdict.Machine, Why: refused.Error()}, nil
 	}

@@ -86,3 +86,40 @@ func TestSweepMisuse(t *testing.T) {
 		}
 	}
 }
+
+// Each step is a run with a folder, and says which.
+func TestSweepLive(t *testing.T) {
+	t.Parallel()
+	work := t.TempDir()
+	file := filepath.Join(work, "short.yaml")
+	text := `apiVersion: lockdrill/v1
+kind: Experiment
+name: short
+redis: {mode: embedded}
+system:
+  mode: embedded
+  replicas: 2
+  locks: [{name: leader, key: "short:leader", profile: cordum/workflow-reconciler}]
+time_scale: 0.1
+faults: [{id: kill, at: 0s, kill: {holder_of: leader}}]
+probes: {lock_keys: {max_gap: 5s}, ledger: {max_gap: 5s}}
+limits: {max_run: 1m}
+slos: [{lock: leader, fence_regressions: {max: 0}}]
+`
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got := tryIn(t, work, "sweep", file, "--live", "--replicas", "2..3", "--steps", "2", "--finer", "0", "-o", "json")
+	var s verdict.Sweep
+	if err := json.Unmarshal([]byte(got.stdout), &s); err != nil {
+		t.Fatalf("%v in %+v", err, got)
+	}
+	if got.code != verdict.ExitPass || !s.Live || s.Seeds != 0 || len(s.Steps) != 2 || s.Holds == nil || *s.Holds != 3 || s.Breaks != nil {
+		t.Fatalf("%d, %+v", got.code, s)
+	}
+	for _, step := range s.Steps {
+		if step.Run == "" || !isDir(filepath.Join(work, step.Run)) || step.Outcome != verdict.Held {
+			t.Errorf("%+v", step)
+		}
+	}
+}

@@ -140,8 +140,11 @@ func (r Range) tidy(v float64) float64 {
 	if r.Dial == Replicas {
 		return math.Round(v)
 	}
-	unit := math.Pow(10, math.Floor(math.Log10(v))-2)
-	return math.Round(v/unit) * unit
+	short, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64)
+	if err != nil {
+		panic(err) // it was written right before
+	}
+	return short
 }
 
 // steps are n values from From to To, each the same factor above the one before.

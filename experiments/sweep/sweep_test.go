@@ -49,6 +49,11 @@ func TestTheCeilingLiesBetweenTheLastThatHeldAndTheFirstThatDidNot(t *testing.T)
 		if *s.Breaks / *s.Holds > 1.4 { // a decade, halved four times
 			t.Errorf("%s: [%v, %v] after %v", o, *s.Holds, *s.Breaks, tried)
 		}
+		for _, v := range tried {
+			if text := sweep.Value(sweep.Rate, v); len(text) > len("1000.5/s") {
+				t.Errorf("tried %s: want what a reader can remember", text)
+			}
+		}
 		if tried[0] != 1 || slices.Contains(tried, 10000) {
 			t.Errorf("%s: tried %v: want a climb from the lowest that stops where it broke", o, tried)
 		}

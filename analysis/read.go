@@ -155,6 +155,7 @@ func (r *reader) call(ev *history.Event) {
 		c = &call{source: ev.Source, epoch: ev.Epoch, sent: ev.Span, span: history.Span{From: ev.From, To: open}, outcome: history.Unknown, told: ev.N, n: ev.N}
 		k.addCall(verb, c)
 		r.ix.claimed[k.lock] = true
+		r.ix.asked[k.lock] = r.ix.asked[k.lock] || verb == "acquire"
 		r.calls[pair] = c
 	}
 	if ev.Call.TTL != 0 {

@@ -293,16 +293,19 @@ func optional(d *dur) *verdict.Range {
 // The value is what was left of the lease.
 func (ix *Facts) thefts() []verdict.Takeover {
 	var out []verdict.Takeover
-	hit := map[*epoch]bool{}
+	hit, told := map[*epoch]bool{}, map[*epoch]bool{}
 	for _, s := range ix.shots {
 		for _, e := range s.exposed {
 			hit[e] = true
+		}
+		for _, t := range s.trials {
+			told[t.e] = told[t.e] || t.class == verdict.ClassFalse
 		}
 	}
 	for _, k := range ix.keyOrder {
 		for _, e := range k.epochs {
 			next := k.next(e)
-			if next == nil || hit[e] || ix.takenFrom(e) != nil || e.stranger || e.life.gave != nil || ix.mayHaveGiven(e) || e.life.loss || next.granted.To >= e.life.due.From {
+			if next == nil || told[e] || hit[e] && !next.unexplained || ix.takenFrom(e) != nil || e.stranger || e.life.gave != nil || ix.mayHaveGiven(e) || e.life.loss || next.granted.To >= e.life.due.From {
 				continue
 			}
 			v := between(next.granted, e.life.due).Range()

@@ -150,7 +150,9 @@ func TestAStrangersToken(t *testing.T) {
 	}
 	j := testified(t, robbed)
 	found(t, "written over", j, 1, "which nobody had announced: it took the key from epoch a1, to which the store still owed 59s")
-	theft := func(v verdict.Takeover) bool { return v.Class == verdict.ClassTheft && v.Fault == "" && v.Successor == "" }
+	theft := func(v verdict.Takeover) bool {
+		return v.Class == verdict.ClassTheft && v.Fault == "" && v.Successor == ""
+	}
 	if !slices.ContainsFunc(j.Takeovers, theft) {
 		t.Errorf("no row of the theft: %+v", j.Takeovers)
 	}
@@ -182,7 +184,9 @@ func TestATokenThatComesBack(t *testing.T) {
 	}
 	passes(t, "a token of its own", again("a2", false))
 	j := again("a1", false)
-	if !slices.ContainsFunc(j.Findings, func(f verdict.Finding) bool { return strings.Contains(f.What, "epoch a1 came back after it had been gone") }) {
+	if !slices.ContainsFunc(j.Findings, func(f verdict.Finding) bool {
+		return strings.Contains(f.What, "epoch a1 came back after it had been gone")
+	}) {
 		t.Errorf("nothing found: %+v", j.Findings)
 	}
 	for _, r := range j.SLOs {

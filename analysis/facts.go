@@ -34,7 +34,7 @@ type Facts struct {
 	deaths    map[string]death
 	exits     []*history.Event // replica.exit, one a life
 	starts    []*history.Event // replica.start
-	ready     map[string]bool  // incarnations
+	ready     map[string]int64 // incarnations, and by when each was
 	heard     map[string]bool  // incarnations that lifeOrder has
 	lifeOrder []firstHeard     // in the order in which they were first heard of
 	gone      []*history.Event // objects of lives

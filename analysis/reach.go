@@ -193,7 +193,8 @@ func (j *judging) nextUnsteady() string {
 func (j *judging) seeStderr() string {
 	last := ""
 	for _, ev := range j.ix.starts {
-		if who := ev.Replica.Incarnation; !j.ix.ready[who] {
+		who := ev.Replica.Incarnation
+		if _, ready := j.ix.ready[who]; !ready {
 			last = who
 		}
 	}

@@ -80,7 +80,9 @@ func (r *reader) replica(ev *history.Event) {
 		ix.hear(who, ev.Span)
 		ix.starts = append(ix.starts, ev)
 	case history.ReplicaReady:
-		ix.ready[who] = true
+		if _, known := ix.ready[who]; !known {
+			ix.ready[who] = ev.To
+		}
 	case history.ReplicaExit:
 		if _, known := ix.deaths[who]; !known {
 			ix.deaths[who] = death{Span: ev.Span, n: ev.N, exit: ev.Replica.Exit}

@@ -43,6 +43,10 @@ const (
 	MissingScrapes     MissingCode = "scrapes"      // metric, for how long, when
 	MissingLastScrape  MissingCode = "last_scrape"  // target, why
 	MissingAgreement   MissingCode = "agreement"    // of metric and events
+
+	MissingAnnouncement MissingCode = "announcement" // key, epoch that nobody claims
+	MissingNewToken     MissingCode = "new_token"    // key, epoch that came back
+	MissingGrant        MissingCode = "grant"        // key, epoch that the key never carried, who claims it
 )
 
 // Of what happened at a lock.

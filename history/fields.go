@@ -35,6 +35,7 @@ func (e *Event) walk(k *codec) {
 	body(k, `"fault":`, &e.Fault, nil, (*Fault).walk)
 	body(k, `"match":`, &e.Match, nil, (*Match).walk)
 	rare(k, `"object":`, &e.Object, e.Object != nil)
+	rare(k, `"late":`, &e.Late, e.Late != nil)
 }
 
 func (s *Span) walk(k *codec) {

@@ -130,6 +130,9 @@ func (w *World) shown(k *keyState, at history.Span, final bool) history.Event {
 	if k.holder != 0 {
 		e.Epoch = w.epochOf(k.holder)
 		e.Look.Present, e.Look.PTTL = true, (k.ends-w.now)/1e6*1e6
+		if k.ends == Never {
+			e.Look.PTTL = -1
+		}
 	}
 	return e
 }

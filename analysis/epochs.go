@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -29,9 +30,13 @@ type epoch struct {
 	granted  history.Span // the instant of the grant
 	rank     int          // place in the key's order of grants, 1 is the first; 0 = not surely granted
 	stranger bool         // a token that a fault of ours put there
-	unfenced bool         // granted after the fence order of its key broke: ranked by time, not by fence
-	life     lease
-	belief   *held // nil: no acquire was answered ok
+	// unexplained: looks showed its token, and nobody claims to have been granted it.
+	unexplained bool
+	ghost       bool // its holder claims it, and looks show that the key never carried it
+	reused      bool // its token came back after it had been gone
+	unfenced    bool // granted after the fence order of its key broke: ranked by time, not by fence
+	life        lease
+	belief      *held // nil: no acquire was answered ok
 }
 
 // call is one operation at the locks' store.
@@ -50,6 +55,7 @@ type call struct {
 	told     int64 // invoke
 	n        int64 // return, else invoke
 	exited   bool  // returned
+	refuted  bool  // a look speaks against what it was claimed to have done
 }
 
 // applied is the bracket in which the call took effect, if it did. An operation whose reply was lost may reach the store
@@ -91,6 +97,8 @@ type stretch struct {
 	next  *stretch
 	pttl  int64
 	slack int64 // by which pttl may be too much
+	// What was left of the lease that prev and again show; 0 where they do not say.
+	prevLeft, againLeft int64
 	// extended: an observed lease surely lasts longer than by the look before.
 	extended bool
 	direct   bool // it came right after the state before: nothing lies between
@@ -125,7 +133,8 @@ type keyIndex struct {
 	jobs       []*job
 
 	regressions []regression
-	broken      bool // the fence order does not hold over the whole run
+	broken      bool              // the fence order does not hold over the whole run
+	doubts      []verdict.Missing // why nothing that leans on claims about it can pass
 }
 
 // fewEpochs is up to how many of a key are looked through: nearly every job's key has one or two.

@@ -147,6 +147,9 @@ func (j *judging) distributionRows(lock, measure string, limits *experiments.Cla
 	}
 	var rows []verdict.SLOResult
 	for _, l := range forecast.LimitsOf(&limits.DurationLimits) {
+		if l.P == 0 {
+			continue
+		}
 		m := measured{measure: name + "." + l.Name, unit: verdict.UnitSeconds, n: n, evidence: d.evidence(), hi: open}
 		m.next = "shorten the work under the lock, or raise the limit"
 		if measure == measureWait {

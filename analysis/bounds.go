@@ -3,6 +3,7 @@ package analysis
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -17,8 +18,8 @@ type bound struct {
 	against *verdict.Against // the other lock
 }
 
-// within is the bound of a figure from above.
-func within(limit int64) bound { return bound{limit: dur{limit, limit}} }
+// atMost is the bound of a figure from above.
+func atMost(limit int64) bound { return bound{limit: dur{limit, limit}} }
 
 // word holds what was measured against the bound: the only place where a limit and a range become a verdict.
 func (b bound) word(v dur) verdict.Verdict {
@@ -37,6 +38,27 @@ func (b bound) word(v dur) verdict.Verdict {
 		return verdict.Pass
 	}
 	return verdict.Inconclusive
+}
+
+// ofTrials is word of a figure that several trials have: a lower bound is for the least of them, and m becomes what the row is about.
+func (b bound) ofTrials(m *measured) verdict.Verdict {
+	worst, all, isMax := dur{m.lo, m.hi}, strings.TrimSuffix(m.measure, ".max"), strings.HasSuffix(m.measure, ".max")
+	name := func(word string) {
+		if isMax {
+			m.measure = all + word
+		}
+	}
+	switch b.ask {
+	case verdict.AtLeast:
+		m.lo, m.hi = m.least.lo, m.least.hi
+		name(".min")
+		return b.word(*m.least)
+	case verdict.Exactly:
+		m.lo = m.least.lo
+		name(".exactly")
+		return verdict.Worst(atMost(b.limit.lo).word(worst), bound{ask: verdict.AtLeast, limit: b.limit}.word(*m.least))
+	}
+	return b.word(worst)
 }
 
 // sure is the limit that keeps the bound whatever the other lock really had.

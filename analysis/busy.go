@@ -16,7 +16,7 @@ type busy struct {
 	count    tally
 	time     dur
 	waited   []dur // how long each of them waited for its answer
-	asked    int // acquires in all
+	asked    int   // acquires in all
 	evidence []int64
 }
 

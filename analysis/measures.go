@@ -13,15 +13,15 @@ func measures() map[string]measure {
 	type slo = *experiments.SLO
 	type rows = []verdict.SLOResult
 	return map[string]measure{
-		"takeover": func(j *judging, s slo) rows { return j.takeoverRows(s.Lock, s.Takeover) },
-		"tick_gap": func(j *judging, s slo) rows { return j.tickRows(s.Lock, s.TickGap) },
+		"takeover":                  func(j *judging, s slo) rows { return j.takeoverRows(s.Lock, s.Takeover) },
+		"tick_gap":                  func(j *judging, s slo) rows { return j.tickRows(s.Lock, s.TickGap) },
 		"duplicate_terminal_states": func(j *judging, s slo) rows { return j.counted(s.Lock, s.DuplicateTerminalStates, j.duplicates) },
 		"abandonments": func(j *judging, s slo) rows {
 			return bounded(j, s.Lock, &s.Abandonments.Bound, j.rawAbandonments)
 		},
-		"abandonment": func(j *judging, s slo) rows { return j.abandonmentRows(s.Lock, s.Abandonment) },
-		"overlap":     func(j *judging, s slo) rows { return j.overlapRows(s.Lock, s.Overlap) },
-		"fence_lag":   func(j *judging, s slo) rows { return bounded(j, s.Lock, s.FenceLag, j.fenceLag) },
+		"abandonment":  func(j *judging, s slo) rows { return j.abandonmentRows(s.Lock, s.Abandonment) },
+		"overlap":      func(j *judging, s slo) rows { return j.overlapRows(s.Lock, s.Overlap) },
+		"fence_lag":    func(j *judging, s slo) rows { return bounded(j, s.Lock, s.FenceLag, j.fenceLag) },
 		"unowned_work": func(j *judging, s slo) rows { return bounded(j, s.Lock, s.UnownedWork, j.unownedWork) },
 		"busy":         func(j *judging, s slo) rows { return j.busyRows(s.Lock, s.Busy) },
 		"stranded":     func(j *judging, s slo) rows { return j.counted(s.Lock, s.Stranded, j.stranded) },

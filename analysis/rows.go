@@ -38,15 +38,15 @@ func (j *judging) judge(s *experiments.SLO) []verdict.SLOResult { return j.measu
 
 // row holds m against b: three values, and what was not reached takes a Pass away.
 func (j *judging) row(lock string, b bound, m measured) verdict.SLOResult {
-	if b.ask == verdict.AtLeast && m.least != nil {
-		m.lo, m.hi = m.least.lo, m.least.hi
+	v := b.word(dur{m.lo, m.hi})
+	if m.least != nil && b.against == nil {
+		v = b.ofTrials(&m)
 	}
-	v := verdict.Inconclusive
 	switch {
 	case m.violated:
 		v = verdict.Fail
-	case m.unfit == "":
-		v = b.word(dur{m.lo, m.hi})
+	case m.unfit != "":
+		v = verdict.Inconclusive
 	}
 	missing := append(j.missingOf(lock), m.missing...)
 	return j.finish(lock, b, m, v, missing)

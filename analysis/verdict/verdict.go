@@ -119,7 +119,7 @@ type SLOResult struct {
 	Measure  string    `json:"measure"` // takeover.max, takeover.p95, duplicate_terminal_states, overlap.belief, abandonment.missed ...
 	Unit     string    `json:"unit"`    // one of the Unit constants
 	Ask      Ask       `json:"ask,omitempty"`
-	Limit    float64   `json:"limit"` // of a row that compares: what surely keeps it
+	Limit    float64   `json:"limit"`    // of a row that compares: what surely keeps it
 	Declared float64   `json:"declared"` // the limit as the file has it, before time_scale
 	Lo       float64   `json:"lo"`
 	Hi       *float64  `json:"hi"`

@@ -58,8 +58,15 @@ func (ix *Facts) debtsOf(lock string) debts {
 		ix.addWaiters(k, found)
 		ds.list = append(ds.list, found...)
 	}
+	for _, k := range ix.keysOf(lock) {
+		for _, e := range k.epochs {
+			if e.unexplained { // whoever was granted it does not say so
+				ds.orphans.lo, ds.orphans.hi = ds.orphans.lo+1, ds.orphans.hi+1
+			}
+		}
+	}
 	for _, d := range ds.list {
-		if d.cause == causeOrphan {
+		if d.cause == causeOrphan && !d.e.unexplained {
 			ds.orphans.hi++
 			if d.time.lo > 0 {
 				ds.orphans.lo++
@@ -118,6 +125,9 @@ func (ix *Facts) releaseTimeout(lock string) int64 {
 
 // orphaned is when the caller of an acquire stopped to wait for its answer, or when it was granted if that was later.
 func orphaned(e *epoch) (owing, bool) {
+	if e.unexplained { // nobody says when it was asked for: from the first look on it is known
+		return owing{cause: causeOrphan, start: e.looks[0].first}, true
+	}
 	for _, c := range e.acquires {
 		if c.exited && c.outcome == history.Unknown {
 			return owing{cause: causeOrphan, start: history.Span{From: max(c.answered.From, e.granted.From), To: max(c.answered.To, e.granted.To)}}, true
@@ -273,7 +283,7 @@ func (j *judging) debtRows(lock string, limits *experiments.DebtLimits) []verdic
 // debt is the longest debt, the longest effective one, or all waiting.
 func (j *judging) debt(lock, name string) measured {
 	ds := j.debts[lock]
-	m := measured{measure: "lock_debt." + name, unit: verdict.UnitSeconds, n: ds.ended, evidence: ds.evidence(), saw: ds.saw(), missing: j.keysBlind(lock)}
+	m := measured{measure: "lock_debt." + name, unit: verdict.UnitSeconds, n: ds.ended, evidence: ds.evidence(), saw: ds.saw(), missing: append(j.keysBlind(lock), j.doubted(lock)...)}
 	if ds.ended == 0 {
 		m.missing = append(m.missing, verdict.Lacking(verdict.MissingDoneHolders, lock))
 	}
@@ -329,8 +339,14 @@ func (d debt) text() string {
 	if d.time.hi == open {
 		took = "at least " + figures.Floor(d.time.lo)
 	}
-	return fmt.Sprintf("key %s, epoch %s, was taken for %s after %s at %s", d.e.key, d.e.id, took,
-		map[bool]string{true: "its acquire's answer was lost", false: "its holder was done with it"}[d.cause == causeOrphan], figures.Clock(d.start.From))
+	since := "its holder was done with it"
+	switch {
+	case d.e.unexplained:
+		since = "a look showed what nobody claims"
+	case d.cause == causeOrphan:
+		since = "its acquire's answer was lost"
+	}
+	return fmt.Sprintf("key %s, epoch %s, was taken for %s after %s at %s", d.e.key, d.e.id, took, since, figures.Clock(d.start.From))
 }
 
 func (d debt) advice() string {
@@ -338,6 +354,9 @@ func (d debt) advice() string {
 	case causeSkipped:
 		return "release after an abandonment too, once the work has stopped (after_abandon: if_work_stopped)"
 	case causeOrphan:
+		if d.e.unexplained {
+			return "let the worker announce each acquire (docs/worker-protocol.md), or find who else writes to the key"
+		}
 		return "give an acquire whose answer was lost back, with the same token, on a fresh context"
 	case causeRenewed:
 		return "stop renewing before the release: a watchdog must not outlive its work"
@@ -366,7 +385,7 @@ func (j *judging) orphanAcquires(lock string, minJobs int) measured {
 	m := measured{
 		measure: "orphan_acquires", unit: verdict.UnitCount, lo: int64(ds.orphans.lo), hi: int64(ds.orphans.hi), n: ds.asked,
 		saw:     fmt.Sprintf("%s in %s", figures.Count(ds.orphans.lo), figures.Plural(ds.asked, "acquire")),
-		missing: j.keysBlind(lock),
+		missing: append(j.keysBlind(lock), j.doubted(lock)...),
 	}
 	for _, d := range ds.list {
 		if d.cause != causeOrphan {

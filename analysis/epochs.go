@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -29,9 +30,13 @@ type epoch struct {
 	granted  history.Span // the instant of the grant
 	rank     int          // place in the key's order of grants, 1 is the first; 0 = not surely granted
 	stranger bool         // a token that a fault of ours put there
-	unfenced bool         // granted after the fence order of its key broke: ranked by time, not by fence
-	life     lease
-	belief   *held // nil: no acquire was answered ok
+	// unexplained: looks showed its token, and nobody claims to have been granted it.
+	unexplained bool
+	ghost       bool // its holder claims it, and looks show that the key never carried it
+	reused      bool // its token came back after it had been gone
+	unfenced    bool // granted after the fence order of its key broke: ranked by time, not by fence
+	life        lease
+	belief      *held // nil: no acquire was answered ok
 }
 
 // call is one operation at the locks' store.
@@ -125,7 +130,8 @@ type keyIndex struct {
 	jobs       []*job
 
 	regressions []regression
-	broken      bool // the fence order does not hold over the whole run
+	broken      bool              // the fence order does not hold over the whole run
+	doubts      []verdict.Missing // why nothing that leans on claims about it can pass
 }
 
 // fewEpochs is up to how many of a key are looked through: nearly every job's key has one or two.

@@ -274,7 +274,7 @@ func (j *judging) effects(lock string, m *measured) {
 	if f.stale == 0 && f.unowned > 0 {
 		m.next = "no fence refuses who is not superseded yet: renew more often, so that a lease that is lost is noticed sooner"
 	}
-	m.missing = append(m.missing, j.ledgerMissing(lock)...)
+	m.missing = slices.Concat(m.missing, j.ledgerMissing(lock), j.doubted(lock))
 	if _, final := j.ix.finalAt(); !final {
 		m.hi = open
 	}

@@ -80,7 +80,9 @@ func (r *reader) replica(ev *history.Event) {
 		ix.hear(who, ev.Span)
 		ix.starts = append(ix.starts, ev)
 	case history.ReplicaReady:
-		ix.ready[who] = true
+		if _, known := ix.ready[who]; !known {
+			ix.ready[who] = ev.To
+		}
 	case history.ReplicaExit:
 		if _, known := ix.deaths[who]; !known {
 			ix.deaths[who] = death{Span: ev.Span, n: ev.N, exit: ev.Replica.Exit}
@@ -155,6 +157,7 @@ func (r *reader) call(ev *history.Event) {
 		c = &call{source: ev.Source, epoch: ev.Epoch, sent: ev.Span, span: history.Span{From: ev.From, To: open}, outcome: history.Unknown, told: ev.N, n: ev.N}
 		k.addCall(verb, c)
 		r.ix.claimed[k.lock] = true
+		r.ix.asked[k.lock] = r.ix.asked[k.lock] || verb == "acquire"
 		r.calls[pair] = c
 	}
 	if ev.Call.TTL != 0 {

@@ -39,25 +39,6 @@ type trial struct {
 
 func (t *trial) censored() bool { return t.end == endCensored }
 
-// nothingOwed reports that every job under e's key was finished when the fault struck.
-func (ix *Facts) nothingOwed(s *shot, e *epoch) bool {
-	k := ix.keys[e.key]
-	if k.loop || len(k.jobs) == 0 {
-		return false
-	}
-	for _, j := range k.jobs {
-		done := false
-		for _, f := range j.terminals {
-			// What a killed victim wrote, it wrote before it died; anybody else's write must surely have come before.
-			done = done || s.does.Kills && f.epoch.rank <= e.rank || f.span.To <= s.applied.To
-		}
-		if !done {
-			return false
-		}
-	}
-	return true
-}
-
 // newTrial measures one exposed epoch.
 func (ix *Facts) newTrial(s *shot, e *epoch) *trial {
 	k := ix.keys[e.key]
@@ -80,7 +61,7 @@ func (ix *Facts) newTrial(s *shot, e *epoch) *trial {
 	ix.measureTick(k, t, censor)
 	if x.To == open || cause != 0 {
 		t.end, t.after, t.cut = endCensored, nil, cause != 0
-		if !asked && ix.claimed[k.lock] {
+		if !asked && !ix.standing(k, s, e) && ix.claimed[k.lock] {
 			t.void = verdict.Void{Code: verdict.VoidNoDemand}
 		}
 		t.value = dur{lo: max(0, censor-start.To), hi: open}
@@ -126,16 +107,6 @@ func (ix *Facts) endOf(k *keyIndex, t *trial) (x history.Span, n int64) {
 	}
 	t.after = t.next
 	return t.next.granted, t.next.n
-}
-
-// demand is the first attempt of another incarnation that the fault could have kept waiting.
-func (ix *Facts) demand(k *keyIndex, s *shot, e *epoch) (history.Span, bool) {
-	for _, c := range k.attempts {
-		if c.source != s.victim && c.source != e.replica && c.span.To >= s.applied.From {
-			return c.sent, true
-		}
-	}
-	return history.Span{}, false
 }
 
 // recovered settles trials in which the victim's own lease was extended again, or its work finished, before anybody else came. Where it
@@ -218,7 +189,7 @@ func (ix *Facts) censored(k *keyIndex, t *trial, x history.Span) (until, cause i
 		}
 	}
 	if cause == 0 && x.To == open {
-		until = ix.watched(ix.witness(k.lock), t.shot.applied.To)
+		until = min(ix.watched(ix.witness(k.lock), t.shot.applied.To), k.owedUntil())
 	}
 	return until, cause
 }
@@ -293,16 +264,19 @@ func optional(d *dur) *verdict.Range {
 // The value is what was left of the lease.
 func (ix *Facts) thefts() []verdict.Takeover {
 	var out []verdict.Takeover
-	hit := map[*epoch]bool{}
+	hit, told := map[*epoch]bool{}, map[*epoch]bool{}
 	for _, s := range ix.shots {
 		for _, e := range s.exposed {
 			hit[e] = true
+		}
+		for _, t := range s.trials {
+			told[t.e] = told[t.e] || t.class == verdict.ClassFalse
 		}
 	}
 	for _, k := range ix.keyOrder {
 		for _, e := range k.epochs {
 			next := k.next(e)
-			if next == nil || hit[e] || ix.takenFrom(e) != nil || e.stranger || e.life.gave != nil || ix.mayHaveGiven(e) || e.life.loss || next.granted.To >= e.life.due.From {
+			if next == nil || told[e] || hit[e] && !next.unexplained || ix.takenFrom(e) != nil || e.stranger || e.life.gave != nil || ix.mayHaveGiven(e) || e.life.loss || next.granted.To >= e.life.due.From {
 				continue
 			}
 			v := between(next.granted, e.life.due).Range()

@@ -197,12 +197,18 @@ func (ix *Facts) freed(e *epoch) history.Span {
 	}
 	end := e.life.end
 	end.From = min(end.From, max(until, e.life.alive))
+	if n := len(e.looks); n > 0 { // it was free when a look says so, not when its holder does
+		end.To = open
+		if gone := e.looks[n-1].next; gone != nil {
+			end.To = max(end.From, gone.first.To)
+		}
+	}
 	return end
 }
 
 // latency reports whether the key was free within the op timeout after start, and by the first release: surely, or perhaps.
 func (ix *Facts) latency(e *epoch, start history.Span) (surely, maybe bool) {
-	if len(e.releases) == 0 {
+	if len(e.releases) == 0 || e.releases[0].refuted {
 		return false, false
 	}
 	timeout, free, r := ix.releaseTimeout(e.lock), e.life.end, e.releases[0]

@@ -28,11 +28,11 @@ func testifiedBy(t *testing.T, tp *tape) *verdict.Judgement {
 		t.Fatal(err)
 	}
 	e, _ := load(t, "release-in-time")
-	zero, second := time.Duration(0), time.Second
+	none, nobody := experiments.AtMost(time.Duration(0)), experiments.AtMost(0)
 	e.SLOs = []experiments.SLO{
-		{Overlap: &experiments.OverlapLimit{Level: verdict.LevelBelief}}, {Overlap: &experiments.OverlapLimit{Level: verdict.LevelWork}},
-		{Overlap: &experiments.OverlapLimit{Level: verdict.LevelEffect}}, {LockDebt: &experiments.DebtLimits{Max: &second}},
-		{OrphanAcquires: &experiments.CountLimit{}}, {UnownedWork: &experiments.DurationLimits{Max: &zero}}, {FenceLag: &experiments.DurationLimits{Max: &zero}},
+		{Overlap: &experiments.OverlapLimit{Level: verdict.LevelBelief, Time: *none}}, {Overlap: &experiments.OverlapLimit{Level: verdict.LevelWork, Time: *none}},
+		{Overlap: &experiments.OverlapLimit{Level: verdict.LevelEffect, Count: *nobody}}, {LockDebt: &experiments.DebtLimits{Max: experiments.AtMost(time.Second)}},
+		{OrphanAcquires: &experiments.CountLimit{Bound: *nobody}}, {UnownedWork: none}, {FenceLag: none},
 	}
 	for i := range e.SLOs {
 		e.SLOs[i].Lock = "job"

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
@@ -198,12 +197,18 @@ func (ix *Facts) freed(e *epoch) history.Span {
 	}
 	end := e.life.end
 	end.From = min(end.From, max(until, e.life.alive))
+	if n := len(e.looks); n > 0 { // it was free when a look says so, not when its holder does
+		end.To = open
+		if gone := e.looks[n-1].next; gone != nil {
+			end.To = max(end.From, gone.first.To)
+		}
+	}
 	return end
 }
 
 // latency reports whether the key was free within the op timeout after start, and by the first release: surely, or perhaps.
 func (ix *Facts) latency(e *epoch, start history.Span) (surely, maybe bool) {
-	if len(e.releases) == 0 {
+	if len(e.releases) == 0 || e.releases[0].refuted {
 		return false, false
 	}
 	timeout, free, r := ix.releaseTimeout(e.lock), e.life.end, e.releases[0]
@@ -274,33 +279,36 @@ func length(ss []stretchOf) int64 {
 // debtRows judges for how long keys stayed taken that nobody needed: the longest debt, the longest effective one, and all waiting
 // for them, each on a row of its own.
 func (j *judging) debtRows(lock string, limits *experiments.DebtLimits) []verdict.SLOResult {
-	ds := j.debts[lock]
-	base := measured{unit: verdict.UnitSeconds, n: ds.ended, evidence: ds.evidence(), saw: ds.saw(), missing: append(j.keysBlind(lock), j.doubted(lock)...)}
-	if ds.ended == 0 {
-		base.missing = append(base.missing, verdict.Lacking(verdict.MissingDoneHolders, lock))
+	of := func(name string) func(string) measured {
+		return func(lock string) measured { return j.debt(lock, name) }
 	}
-	longest, effective, waiting := dur{}, dur{}, dur{}
+	return slices.Concat(bounded(j, lock, limits.Max, of("max")), bounded(j, lock, limits.Effective, of("effective")),
+		bounded(j, lock, limits.Waiting, of("waiter_seconds")))
+}
+
+// debt is the longest debt, the longest effective one, or all waiting.
+func (j *judging) debt(lock, name string) measured {
+	ds := j.debts[lock]
+	m := measured{measure: "lock_debt." + name, unit: verdict.UnitSeconds, n: ds.ended, evidence: ds.evidence(), saw: ds.saw(), missing: append(j.keysBlind(lock), j.doubted(lock)...)}
+	if ds.ended == 0 {
+		m.missing = append(m.missing, verdict.Lacking(verdict.MissingDoneHolders, lock))
+	}
+	var v dur
 	for i, d := range ds.list {
 		if i == 0 {
-			base.why, base.next = d.text(), d.advice()
+			m.why, m.next = d.text(), d.advice()
 		}
-		longest, effective, waiting = longest.worst(d.time), effective.worst(d.effective), waiting.add(d.waiting)
-	}
-	base = j.needFault(lock, base)
-	var rows []verdict.SLOResult
-	for _, x := range []struct {
-		name  string
-		limit *time.Duration
-		value dur
-	}{{"max", limits.Max, longest}, {"effective", limits.Effective, effective}, {"waiter_seconds", limits.Waiting, waiting}} {
-		if x.limit == nil {
-			continue
+		switch name {
+		case "max":
+			v = v.worst(d.time)
+		case "effective":
+			v = v.worst(d.effective)
+		default:
+			v = v.add(d.waiting)
 		}
-		m := base
-		m.measure, m.lo, m.hi = "lock_debt."+x.name, x.value.lo, x.value.hi
-		rows = append(rows, j.row(lock, int64(*x.limit), m))
 	}
-	return rows
+	m.lo, m.hi = v.lo, v.hi
+	return j.needFault(lock, m)
 }
 
 func (ds debts) evidence() []int64 {

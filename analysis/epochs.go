@@ -56,6 +56,7 @@ type call struct {
 	told     int64 // invoke
 	n        int64 // return, else invoke
 	exited   bool  // returned
+	refuted  bool  // a look speaks against what it was claimed to have done
 }
 
 // applied is the bracket in which the call took effect, if it did. An operation whose reply was lost may reach the store
@@ -97,6 +98,8 @@ type stretch struct {
 	next  *stretch
 	pttl  int64
 	slack int64 // by which pttl may be too much
+	// What was left of the lease that prev and again show; 0 where they do not say.
+	prevLeft, againLeft int64
 	// extended: an observed lease surely lasts longer than by the look before.
 	extended bool
 	direct   bool // it came right after the state before: nothing lies between

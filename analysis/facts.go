@@ -158,6 +158,7 @@ func (ix *Facts) derive() {
 				ix.seen(k, s)
 			}
 		}
+		ix.refute(k)
 		ix.order(k)
 		for i, e := range k.epochs {
 			if !e.ghost {

@@ -224,7 +224,7 @@ func (r *reader) work(ev *history.Event) {
 func (r *reader) look(k *keyIndex, ev *history.Event) {
 	s := &stretch{epoch: ev.Epoch, first: ev.Span, prev: history.Span{From: never}, again: history.Span{From: never}, pttl: ev.Look.PTTL, direct: ev.Look.Direct, n: ev.N}
 	if ev.Look.Prev != nil {
-		s.prev = *ev.Look.Prev
+		s.prev, s.prevLeft = *ev.Look.Prev, ev.Look.PrevPTTL
 	}
 	if s.slack = ev.Look.Slack; !ev.Look.Present {
 		s.epoch = ""
@@ -239,7 +239,7 @@ func (r *reader) look(k *keyIndex, ev *history.Event) {
 	}
 	last := k.looks[len(k.looks)-1]
 	if ev.Look.Final && last.epoch == s.epoch { // nothing changed: one more sight of the same state
-		last.again = ev.Span
+		last.again, last.againLeft = ev.Span, ev.Look.PTTL
 		return
 	}
 	if s.prev.From == never {

@@ -53,7 +53,11 @@ func TestPausesAreTakenOffEverywhere(t *testing.T) {
 			tp.send(0, 14, 14.003)
 			tp.giveUp(18.05)
 		}, verdict.Late, true, 5.04, "was issued while r1.1, its writer, stood still"},
-		{"a pause that nobody confirmed", func(tp *tape) { tp.inject(12, "stop#1", "a", history.Fault{Kind: "pause", Declared: 6e9}); tp.lift(18, "stop#1", "a"); tp.giveUp(18.05) },
+		{"a pause that nobody confirmed", func(tp *tape) {
+			tp.inject(12, "stop#1", "a", history.Fault{Kind: "pause", Declared: 6e9})
+			tp.lift(18, "stop#1", "a")
+			tp.giveUp(18.05)
+		},
 			verdict.Undetermined, false, 0.04, ""},
 	} {
 		ix := told(t, upkeep, func(tp *tape) {

@@ -27,6 +27,7 @@ type comparison struct {
 	tried  tried
 
 	renewals map[string][]history.Span     // answered ok, by epoch
+	ready    map[string]int64              // by when each incarnation was
 	truths   map[string]map[string]float64 // by lock and measure
 	back     map[string]bool               // locks of which a standby brought a key back
 	took     map[string]map[string]took    // by lock and series

@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -63,7 +64,7 @@ func (g *giveUps) add(a verdict.Abandonment) {
 		g.needless.hi++
 	}
 	switch {
-	case a.Timing == verdict.Late || a.Timing == verdict.Missed || a.Need == verdict.Needed:
+	case a.Timing == verdict.Late || a.Timing == verdict.Missed || a.Need == verdict.Needed || a.Timing == verdict.Timely && !given:
 		g.jeopardies.lo, g.jeopardies.hi = g.jeopardies.lo+1, g.jeopardies.hi+1
 	case a.Timing == verdict.Undetermined || a.Need == verdict.Undetermined:
 		g.jeopardies.hi++
@@ -71,16 +72,16 @@ func (g *giveUps) add(a verdict.Abandonment) {
 }
 
 // giveUp judges one epoch: given up or not, in time or not, with need or not. ok is false where there is nothing to tell:
-// not given up, and its work surely stopped before the lease ended.
+// not given up, and its work surely stopped before the lease ended. Past the lease's end counts what ran: pauses are taken off.
 func (ix *Facts) giveUp(e *epoch) (verdict.Abandonment, bool) {
-	stop := e.stop()
-	end := e.life.end
 	given := e.abandoned != nil && !ix.afterRun(e.abandoned)
-	surely, maybe := stop.From > end.To, stop.To > end.From
-	if !given && !maybe {
+	unowned := ix.unownedWork(e)
+	past := unowned.less(ix.grace(e, e.life.end))
+	surely, maybe := past.lo > 0, past.hi > 0
+	if paused := e.stop().From > e.life.end.To; !given && !maybe && !paused { // across a lease's end: in jeopardy, whatever came of it
 		return verdict.Abandonment{}, false
 	}
-	a := verdict.Abandonment{Lock: e.lock, Key: e.key, Epoch: e.id, Replica: e.replica, Timing: verdict.Undetermined, Unowned: ix.unownedWork(e).Range()}
+	a := verdict.Abandonment{Lock: e.lock, Key: e.key, Epoch: e.id, Replica: e.replica, Timing: verdict.Undetermined, Unowned: unowned.Range()}
 	switch {
 	case !maybe:
 		a.Timing = verdict.Timely
@@ -208,34 +209,35 @@ func reasons(as []verdict.Abandonment) string {
 
 // abandonmentRows judges how the lock was given up: missed, late and needless each on a row of its own.
 func (j *judging) abandonmentRows(lock string, limits *experiments.AbandonmentLimits) []verdict.SLOResult {
+	of := func(name string) func(string) measured {
+		return func(lock string) measured { return j.givenUp(lock, name) }
+	}
+	return slices.Concat(bounded(j, lock, limits.Missed, of(verdict.Missed)), bounded(j, lock, limits.Late, of(verdict.Late)),
+		bounded(j, lock, limits.Needless, of(verdict.Needless)))
+}
+
+// givenUp counts the epochs that were missed, late or needless.
+func (j *judging) givenUp(lock, name string) measured {
 	g := j.giveups[lock]
 	missing := j.claimsMissing(lock)
 	if g.jeopardies.lo == 0 {
 		missing = append([]verdict.Missing{verdict.Lacking(verdict.MissingJeopardy, lock)}, missing...)
 	}
-	exposed, _ := j.exposures(lock)
-	var rows []verdict.SLOResult
-	for _, x := range []struct {
-		name, next string
-		limit      *int
-		t          tally
+	x := map[string]struct {
+		t    tally
+		next string
 	}{
-		{verdict.Missed, "use a policy with a deadline (class standard or critical): the holder must stop by itself before its lease ends", limits.Missed, g.missed},
-		{verdict.Late, "give the work a larger stop budget, or count fewer failures: N * interval + op timeout must stay below the ttl", limits.Late, g.late},
-		{verdict.Needless, "allow more failures before giving up (class standard: only the deadline decides)", limits.Needless, g.needless},
-	} {
-		if x.limit == nil {
-			continue
-		}
-		m := measured{
-			measure: "abandonment." + x.name, unit: verdict.UnitCount, lo: int64(x.t.lo), hi: int64(x.t.hi), n: g.jeopardies.lo, of: "jeopardy", faults: exposed,
-			saw:  fmt.Sprintf("%s %s, with %s in jeopardy", figures.Count(x.t.lo), x.name, figures.Plural(g.jeopardies.lo, "epoch")),
-			next: x.next, evidence: g.evidence, missing: missing,
-		}
-		m.why = g.firstOf(x.name)
-		rows = append(rows, j.row(lock, int64(*x.limit), m))
+		verdict.Missed:   {g.missed, "use a policy with a deadline (class standard or critical): the holder must stop by itself before its lease ends"},
+		verdict.Late:     {g.late, "give the work a larger stop budget, or count fewer failures: N * interval + op timeout must stay below the ttl"},
+		verdict.Needless: {g.needless, "allow more failures before giving up (class standard: only the deadline decides)"},
+	}[name]
+	m := measured{
+		measure: "abandonment." + name, unit: verdict.UnitCount, lo: int64(x.t.lo), hi: int64(x.t.hi), n: g.jeopardies.lo, of: "jeopardy",
+		saw:  fmt.Sprintf("%s %s, with %s in jeopardy", figures.Count(x.t.lo), name, figures.Plural(g.jeopardies.lo, "epoch")),
+		next: x.next, evidence: g.evidence, missing: missing, why: g.firstOf(name),
 	}
-	return rows
+	m.faults, _ = j.exposures(lock)
+	return m
 }
 
 // firstOf describes the first epoch that was missed, late or needless.

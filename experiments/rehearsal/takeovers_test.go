@@ -23,9 +23,12 @@ type strike struct {
 
 // strikes reads the shots, and the renewals that were answered ok, from the history as it is.
 func (c *comparison) strikes(h *history.History) {
-	c.shots, c.renewals = map[string]*strike{}, map[string][]history.Span{}
+	c.shots, c.renewals, c.ready = map[string]*strike{}, map[string][]history.Span{}, map[string]int64{}
 	for i := range h.Events {
 		ev := &h.Events[i]
+		if ev.Kind == history.ReplicaReady {
+			c.ready[ev.Source] = ev.To
+		}
 		if ev.Kind == history.RenewReturn && ev.Outcome == history.OK {
 			c.renewals[ev.Epoch] = append(c.renewals[ev.Epoch], ev.Span)
 		}
@@ -97,7 +100,7 @@ func (c *comparison) takeover(k *verdict.Takeover, s *strike) {
 		c.noteTook(k, x, start)
 	}
 	switch {
-	case k.Successor != k.Victim && !c.wanted(held, began):
+	case k.Successor != k.Victim && !c.wanted(held, began) && !c.standing(held, began):
 		c.wrong = append(c.wrong, what+": nobody else wanted the key")
 	case k.Censored && k.Hi != nil:
 		c.wrong = append(c.wrong, what+": it is censored and has an upper end")
@@ -192,6 +195,20 @@ func (c *comparison) wanted(held *sim.Epoch, began history.Span) bool {
 	return slices.ContainsFunc(c.t.Epochs, func(e sim.Epoch) bool {
 		return e.Key == held.Key && e.Replica != held.Replica && !e.Stranger && e.Asked >= began.From-int64(2*p.Acquire.Timeout)-1e9
 	})
+}
+
+// standing reports that the key was wanted when the fault struck, whether anybody asked or not: another lived who was to run the loop, or
+// its job was not finished.
+func (c *comparison) standing(held *sim.Epoch, began history.Span) bool {
+	if c.policy(held.Lock).Loop == nil {
+		return !slices.ContainsFunc(c.t.Writes, func(w sim.Write) bool { return w.Key == held.Key && w.Accepted && w.Terminal && w.At < began.From })
+	}
+	for who, ready := range c.ready {
+		if died, dead := c.t.Deaths[who]; who != held.Replica && ready <= began.To && (!dead || died >= began.From) {
+			return true
+		}
+	}
+	return false
 }
 
 // within holds a true duration, of which both ends are known as brackets, against a measured one: they must have something in common.

@@ -88,7 +88,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		50844: "a key that a fault took from an epoch that was not surely granted yet was thought to be stolen",
 		83051: "a fault that struck an orphan after the takeover was over was thought to have cut it short",
 		24093: "an undo that found the key flushed a moment before was thought to have come too late",
-		0:     "a trial that nobody else wanted the key in, and that another fault cut short, was thought to be a takeover",
+		0:     "a trial in which nobody else asked for the key, and that another fault cut short",
 		2:     "a fault that began after an abandonment was thought to have made it needed",
 		2084:  "a key that a restart had freed was thought to be held when the store was restarted again",
 		3136:  "a restart of the store was thought to be over before it had begun, and its takeovers cut short by itself",

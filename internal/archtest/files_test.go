@@ -10,7 +10,7 @@ import (
 
 const (
 	mostLines     = 450 // of a file: a noun that needs more is two nouns
-	mostFiles     = 40  // of a package, tests not counted: beyond that nobody knows where to look
+	mostFiles     = 45  // of a package, tests not counted: beyond that nobody knows where to look
 	mostMainLines = 20  // of cmd/lockdrill/main.go: everything else can be tested
 )
 

@@ -54,6 +54,7 @@ type Facts struct {
 	losses         []history.Span   // the locks' store lost its data, or may have
 	lives          []*history.Event // its new incarnations, which say so
 	lostLedger     []string         // why the ledger cannot be relied on
+	damage         several          // where the record contradicts itself
 	aborts         []*history.Event
 	cleanups       []*history.Event
 	end            *history.Event
@@ -113,7 +114,9 @@ func (ix *Facts) read(h history.Source) error {
 		if err != nil {
 			return err
 		}
-		r.read(ev)
+		if !r.again(ev) {
+			r.read(ev)
+		}
 		ix.last = max(ix.last, ev.To)
 	}
 	ix.torn = h.Torn()
@@ -145,6 +148,10 @@ func (ix *Facts) derive() {
 	}
 	ix.closeDead()
 	ix.placeEffects()
+	ix.checkShots()
+	if len(ix.lostLedger) == 0 {
+		ix.replay()
+	}
 	for _, k := range ix.keyOrder {
 		for _, c := range k.attempts {
 			if c.holder != "" {

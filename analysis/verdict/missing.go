@@ -26,6 +26,7 @@ const (
 	MissingKind          MissingCode = "kind"           // shot, kind
 	MissingFaultEnd      MissingCode = "fault_end"      // shot
 	MissingLedger        MissingCode = "ledger_entries" // what was lost
+	MissingRecord        MissingCode = "record"         // what contradicts itself
 	MissingLiveSystem    MissingCode = "live_system"
 )
 

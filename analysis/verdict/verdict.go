@@ -44,7 +44,8 @@ type Range struct {
 type Judgement struct {
 	SchemaVersion int            `json:"schemaVersion"`
 	Run           RunInfo        `json:"run"`
-	Verdict       string         `json:"verdict"` // pass, slo-failed, inconclusive, aborted, dirty, error (the exit code's name)
+	Sources       *Sources       `json:"sources,omitempty"` // absent where nothing was read from files
+	Verdict       string         `json:"verdict"`           // pass, slo-failed, inconclusive, aborted, dirty, error (the exit code's name)
 	ExitCode      int            `json:"exitCode"`
 	Missing       []Missing      `json:"lacks"` // why no question of this run was reached, whatever the row
 	SLOs          []SLOResult    `json:"slos"`
@@ -62,6 +63,12 @@ type Judgement struct {
 	Probes        []ProbeSummary `json:"probes"`
 	Findings      []Finding      `json:"findings"` // contradictions between claims and evidence
 	Warnings      []string       `json:"warnings"`
+}
+
+// Sources are the bytes that a judgement was made from: "sha256:" and 64 hex digits each.
+type Sources struct {
+	Experiment string `json:"experiment"` // experiment.yaml
+	History    string `json:"history"`    // history.jsonl
 }
 
 // Units of an SLO's figures.

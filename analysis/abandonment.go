@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -208,34 +209,35 @@ func reasons(as []verdict.Abandonment) string {
 
 // abandonmentRows judges how the lock was given up: missed, late and needless each on a row of its own.
 func (j *judging) abandonmentRows(lock string, limits *experiments.AbandonmentLimits) []verdict.SLOResult {
+	of := func(name string) func(string) measured {
+		return func(lock string) measured { return j.givenUp(lock, name) }
+	}
+	return slices.Concat(bounded(j, lock, limits.Missed, of(verdict.Missed)), bounded(j, lock, limits.Late, of(verdict.Late)),
+		bounded(j, lock, limits.Needless, of(verdict.Needless)))
+}
+
+// givenUp counts the epochs that were missed, late or needless.
+func (j *judging) givenUp(lock, name string) measured {
 	g := j.giveups[lock]
 	missing := j.claimsMissing(lock)
 	if g.jeopardies.lo == 0 {
 		missing = append([]verdict.Missing{verdict.Lacking(verdict.MissingJeopardy, lock)}, missing...)
 	}
-	exposed, _ := j.exposures(lock)
-	var rows []verdict.SLOResult
-	for _, x := range []struct {
-		name, next string
-		limit      *int
-		t          tally
+	x := map[string]struct {
+		t    tally
+		next string
 	}{
-		{verdict.Missed, "use a policy with a deadline (class standard or critical): the holder must stop by itself before its lease ends", limits.Missed, g.missed},
-		{verdict.Late, "give the work a larger stop budget, or count fewer failures: N * interval + op timeout must stay below the ttl", limits.Late, g.late},
-		{verdict.Needless, "allow more failures before giving up (class standard: only the deadline decides)", limits.Needless, g.needless},
-	} {
-		if x.limit == nil {
-			continue
-		}
-		m := measured{
-			measure: "abandonment." + x.name, unit: verdict.UnitCount, lo: int64(x.t.lo), hi: int64(x.t.hi), n: g.jeopardies.lo, of: "jeopardy", faults: exposed,
-			saw:  fmt.Sprintf("%s %s, with %s in jeopardy", figures.Count(x.t.lo), x.name, figures.Plural(g.jeopardies.lo, "epoch")),
-			next: x.next, evidence: g.evidence, missing: missing,
-		}
-		m.why = g.firstOf(x.name)
-		rows = append(rows, j.row(lock, int64(*x.limit), m))
+		verdict.Missed:   {g.missed, "use a policy with a deadline (class standard or critical): the holder must stop by itself before its lease ends"},
+		verdict.Late:     {g.late, "give the work a larger stop budget, or count fewer failures: N * interval + op timeout must stay below the ttl"},
+		verdict.Needless: {g.needless, "allow more failures before giving up (class standard: only the deadline decides)"},
+	}[name]
+	m := measured{
+		measure: "abandonment." + name, unit: verdict.UnitCount, lo: int64(x.t.lo), hi: int64(x.t.hi), n: g.jeopardies.lo, of: "jeopardy",
+		saw:  fmt.Sprintf("%s %s, with %s in jeopardy", figures.Count(x.t.lo), name, figures.Plural(g.jeopardies.lo, "epoch")),
+		next: x.next, evidence: g.evidence, missing: missing, why: g.firstOf(name),
 	}
-	return rows
+	m.faults, _ = j.exposures(lock)
+	return m
 }
 
 // firstOf describes the first epoch that was missed, late or needless.

@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
@@ -14,7 +15,8 @@ import (
 type busy struct {
 	count    tally
 	time     dur
-	asked    int // acquires in all
+	waited   []dur // how long each of them waited for its answer
+	asked    int   // acquires in all
 	evidence []int64
 }
 
@@ -65,6 +67,7 @@ func (ix *Facts) busyOf(lock string) busy {
 				s.sure.To = max(s.sure.To, r.sure.To)
 			}
 			b.evidence = append(b.evidence, r.n)
+			b.waited = append(b.waited, dur{r.sure.Width(), r.span.Width()})
 		}
 		for _, s := range order {
 			b.count.lo, b.count.hi = b.count.lo+s.lo, b.count.hi+s.hi
@@ -124,6 +127,14 @@ func (ix *Facts) doneAt(e *epoch) (history.Span, bool) {
 
 // busyRows judges refusals of a lock whose holder was dead or done.
 func (j *judging) busyRows(lock string, limit *experiments.BusyLimit) []verdict.SLOResult {
+	of := func(name string) func(string) measured {
+		return func(lock string) measured { return j.busy(lock, name) }
+	}
+	return slices.Concat(bounded(j, lock, limit.Count, of("count")), bounded(j, lock, limit.Time, of("time")), bounded(j, lock, limit.Each, of("each")))
+}
+
+// busy is how many acquires were refused, over how long, or how long each of them waited.
+func (j *judging) busy(lock, name string) measured {
 	b := j.ix.busyOf(lock)
 	m := measured{n: b.asked, of: "acquire", evidence: b.evidence, next: "wait longer than the ttl, or shorten the ttl: a wait that is shorter than the lease is busy for the rest of it"}
 	if l := j.ix.exp.Lock(lock); l != nil && l.Loop() { // it tries and does not wait
@@ -135,14 +146,17 @@ func (j *judging) busyRows(lock string, limit *experiments.BusyLimit) []verdict.
 	}
 	m.missing = append(m.missing, j.garbled()...)
 	m = j.needFault(lock, m)
-	var rows []verdict.SLOResult
-	if limit.MaxCount != nil {
-		m.measure, m.unit, m.lo, m.hi = "busy.count", verdict.UnitCount, int64(b.count.lo), int64(b.count.hi)
-		rows = append(rows, j.row(lock, int64(*limit.MaxCount), m))
+	m.measure, m.unit, m.lo, m.hi = "busy."+name, verdict.UnitSeconds, b.time.lo, b.time.hi
+	switch {
+	case name == "count":
+		m.unit, m.lo, m.hi = verdict.UnitCount, int64(b.count.lo), int64(b.count.hi)
+	case name == "each" && len(b.waited) == 0:
+		m.hi = open
+		m.missing = append(m.missing, verdict.Lacking(verdict.MissingValues, "refused acquire", "lock "+lock))
+	case name == "each":
+		v := quantile(b.waited, 0)
+		m.lo, m.hi, m.least, m.n, m.of = v.lo, v.hi, least(b.waited), len(b.waited), "refused acquire"
+		m.next = "see acquire of the policy: timeout, and the budget of who waits"
 	}
-	if limit.MaxTime != nil {
-		m.measure, m.unit, m.lo, m.hi = "busy.time", verdict.UnitSeconds, b.time.lo, b.time.hi
-		rows = append(rows, j.row(lock, int64(*limit.MaxTime), m))
-	}
-	return rows
+	return m
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
@@ -59,8 +58,15 @@ func (ix *Facts) debtsOf(lock string) debts {
 		ix.addWaiters(k, found)
 		ds.list = append(ds.list, found...)
 	}
+	for _, k := range ix.keysOf(lock) {
+		for _, e := range k.epochs {
+			if e.unexplained { // whoever was granted it does not say so
+				ds.orphans.lo, ds.orphans.hi = ds.orphans.lo+1, ds.orphans.hi+1
+			}
+		}
+	}
 	for _, d := range ds.list {
-		if d.cause == causeOrphan {
+		if d.cause == causeOrphan && !d.e.unexplained {
 			ds.orphans.hi++
 			if d.time.lo > 0 {
 				ds.orphans.lo++
@@ -119,6 +125,9 @@ func (ix *Facts) releaseTimeout(lock string) int64 {
 
 // orphaned is when the caller of an acquire stopped to wait for its answer, or when it was granted if that was later.
 func orphaned(e *epoch) (owing, bool) {
+	if e.unexplained { // nobody says when it was asked for: from the first look on it is known
+		return owing{cause: causeOrphan, start: e.looks[0].first}, true
+	}
 	for _, c := range e.acquires {
 		if c.exited && c.outcome == history.Unknown {
 			return owing{cause: causeOrphan, start: history.Span{From: max(c.answered.From, e.granted.From), To: max(c.answered.To, e.granted.To)}}, true
@@ -188,12 +197,18 @@ func (ix *Facts) freed(e *epoch) history.Span {
 	}
 	end := e.life.end
 	end.From = min(end.From, max(until, e.life.alive))
+	if n := len(e.looks); n > 0 { // it was free when a look says so, not when its holder does
+		end.To = open
+		if gone := e.looks[n-1].next; gone != nil {
+			end.To = max(end.From, gone.first.To)
+		}
+	}
 	return end
 }
 
 // latency reports whether the key was free within the op timeout after start, and by the first release: surely, or perhaps.
 func (ix *Facts) latency(e *epoch, start history.Span) (surely, maybe bool) {
-	if len(e.releases) == 0 {
+	if len(e.releases) == 0 || e.releases[0].refuted {
 		return false, false
 	}
 	timeout, free, r := ix.releaseTimeout(e.lock), e.life.end, e.releases[0]
@@ -264,33 +279,36 @@ func length(ss []stretchOf) int64 {
 // debtRows judges for how long keys stayed taken that nobody needed: the longest debt, the longest effective one, and all waiting
 // for them, each on a row of its own.
 func (j *judging) debtRows(lock string, limits *experiments.DebtLimits) []verdict.SLOResult {
-	ds := j.debts[lock]
-	base := measured{unit: verdict.UnitSeconds, n: ds.ended, evidence: ds.evidence(), saw: ds.saw(), missing: j.keysBlind(lock)}
-	if ds.ended == 0 {
-		base.missing = append(base.missing, verdict.Lacking(verdict.MissingDoneHolders, lock))
+	of := func(name string) func(string) measured {
+		return func(lock string) measured { return j.debt(lock, name) }
 	}
-	longest, effective, waiting := dur{}, dur{}, dur{}
+	return slices.Concat(bounded(j, lock, limits.Max, of("max")), bounded(j, lock, limits.Effective, of("effective")),
+		bounded(j, lock, limits.Waiting, of("waiter_seconds")))
+}
+
+// debt is the longest debt, the longest effective one, or all waiting.
+func (j *judging) debt(lock, name string) measured {
+	ds := j.debts[lock]
+	m := measured{measure: "lock_debt." + name, unit: verdict.UnitSeconds, n: ds.ended, evidence: ds.evidence(), saw: ds.saw(), missing: append(j.keysBlind(lock), j.doubted(lock)...)}
+	if ds.ended == 0 {
+		m.missing = append(m.missing, verdict.Lacking(verdict.MissingDoneHolders, lock))
+	}
+	var v dur
 	for i, d := range ds.list {
 		if i == 0 {
-			base.why, base.next = d.text(), d.advice()
+			m.why, m.next = d.text(), d.advice()
 		}
-		longest, effective, waiting = longest.worst(d.time), effective.worst(d.effective), waiting.add(d.waiting)
-	}
-	base = j.needFault(lock, base)
-	var rows []verdict.SLOResult
-	for _, x := range []struct {
-		name  string
-		limit *time.Duration
-		value dur
-	}{{"max", limits.Max, longest}, {"effective", limits.Effective, effective}, {"waiter_seconds", limits.Waiting, waiting}} {
-		if x.limit == nil {
-			continue
+		switch name {
+		case "max":
+			v = v.worst(d.time)
+		case "effective":
+			v = v.worst(d.effective)
+		default:
+			v = v.add(d.waiting)
 		}
-		m := base
-		m.measure, m.lo, m.hi = "lock_debt."+x.name, x.value.lo, x.value.hi
-		rows = append(rows, j.row(lock, int64(*x.limit), m))
 	}
-	return rows
+	m.lo, m.hi = v.lo, v.hi
+	return j.needFault(lock, m)
 }
 
 func (ds debts) evidence() []int64 {
@@ -327,8 +345,14 @@ func (d debt) text() string {
 	if d.time.hi == open {
 		took = "at least " + figures.Floor(d.time.lo)
 	}
-	return fmt.Sprintf("key %s, epoch %s, was taken for %s after %s at %s", d.e.key, d.e.id, took,
-		map[bool]string{true: "its acquire's answer was lost", false: "its holder was done with it"}[d.cause == causeOrphan], figures.Clock(d.start.From))
+	since := "its holder was done with it"
+	switch {
+	case d.e.unexplained:
+		since = "a look showed what nobody claims"
+	case d.cause == causeOrphan:
+		since = "its acquire's answer was lost"
+	}
+	return fmt.Sprintf("key %s, epoch %s, was taken for %s after %s at %s", d.e.key, d.e.id, took, since, figures.Clock(d.start.From))
 }
 
 func (d debt) advice() string {
@@ -336,6 +360,9 @@ func (d debt) advice() string {
 	case causeSkipped:
 		return "release after an abandonment too, once the work has stopped (after_abandon: if_work_stopped)"
 	case causeOrphan:
+		if d.e.unexplained {
+			return "let the worker announce each acquire (docs/worker-protocol.md), or find who else writes to the key"
+		}
 		return "give an acquire whose answer was lost back, with the same token, on a fresh context"
 	case causeRenewed:
 		return "stop renewing before the release: a watchdog must not outlive its work"
@@ -364,7 +391,7 @@ func (j *judging) orphanAcquires(lock string, minJobs int) measured {
 	m := measured{
 		measure: "orphan_acquires", unit: verdict.UnitCount, lo: int64(ds.orphans.lo), hi: int64(ds.orphans.hi), n: ds.asked,
 		saw:     fmt.Sprintf("%s in %s", figures.Count(ds.orphans.lo), figures.Plural(ds.asked, "acquire")),
-		missing: j.keysBlind(lock),
+		missing: append(j.keysBlind(lock), j.doubted(lock)...),
 	}
 	for _, d := range ds.list {
 		if d.cause != causeOrphan {

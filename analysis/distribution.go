@@ -167,20 +167,54 @@ func (j *judging) distributionRows(lock, measure string, limits *experiments.Cla
 		m.missing = append(m.missing, j.unseen(lock)...)
 		rows = append(rows, j.quantileRow(lock, l, m, missed, thing))
 	}
-	return rows
+	rest := limits.Bound
+	rest.Max = nil
+	return append(rows, bounded(j, lock, &rest, func(lock string) measured { return j.spreadOf(lock, measure, limits.Class) })...)
+}
+
+// spreadOf is the longest and the shortest of the holds or the waits.
+func (j *judging) spreadOf(lock, measure, class string) measured {
+	d := joined(j.spread[lock], measure, class)
+	thing, name, whose := map[string]string{measureHeld: "hold", measureWait: "wait"}[measure], measure, "lock "+lock
+	if class != "" {
+		name, whose = name+"["+class+"]", "class "+class+" of "+whose
+	}
+	m := measured{measure: name + ".max", unit: verdict.UnitSeconds, n: len(d.values), evidence: d.evidence(), hi: open, next: "change the work under the lock, or the limit"}
+	if m.n == 0 {
+		m.saw = "0 " + thing + "s"
+		m.missing = append(m.missing, verdict.Lacking(verdict.MissingValues, thing, whose))
+	} else {
+		v := quantile(d.values, 0)
+		m.lo, m.hi, m.least = v.lo, v.hi, least(d.values)
+		m.saw = fmt.Sprintf("%s, shortest %s, longest %s", figures.Plural(m.n, thing), *m.least, v)
+	}
+	m.missing = append(m.missing, j.unseen(lock)...)
+	return m
+}
+
+// least is the range of the smallest of values; nil where there is none.
+func least(values []dur) *dur {
+	if len(values) == 0 {
+		return nil
+	}
+	d := values[0]
+	for _, v := range values {
+		d = dur{min(d.lo, v.lo), min(d.hi, v.hi)}
+	}
+	return &d
 }
 
 // quantileRow is the verdict of one bound on n values, of which missed may be over it.
 func (j *judging) quantileRow(lock string, l forecast.Limit, m measured, missed tally, thing string) verdict.SLOResult {
 	if l.P == 0 || m.n == 0 {
-		return j.row(lock, int64(l.Value), m)
+		return j.row(lock, atMost(int64(l.Value)), m)
 	}
 	v := shareVerdict(l.P, missed, m.n)
 	missing := append(j.missingOf(lock), m.missing...)
 	if v == verdict.Inconclusive {
 		missing = append(missing, verdict.Lacking(verdict.MissingMoreValues, figures.Count(missed.hi), figures.Plural(m.n, thing), l.Name, forecast.TrialsNeeded(l.P, missed.hi)))
 	}
-	return j.finish(lock, int64(l.Value), m, v, missing)
+	return j.finish(lock, atMost(int64(l.Value)), m, v, missing)
 }
 
 // shareVerdict says whether at least the share p of n values surely keep their limit, at 95 % confidence.

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -29,9 +30,14 @@ type epoch struct {
 	granted  history.Span // the instant of the grant
 	rank     int          // place in the key's order of grants, 1 is the first; 0 = not surely granted
 	stranger bool         // a token that a fault of ours put there
-	unfenced bool         // granted after the fence order of its key broke: ranked by time, not by fence
-	life     lease
-	belief   *held // nil: no acquire was answered ok
+	// unexplained: looks showed its token, and nobody claims to have been granted it.
+	unexplained bool
+	ghost       bool // its holder claims it, and looks show that the key never carried it
+	reused      bool // its token came back after it had been gone
+	unbegun     bool // a takeover ended with an effect of it that was no begin
+	unfenced    bool // granted after the fence order of its key broke: ranked by time, not by fence
+	life        lease
+	belief      *held // nil: no acquire was answered ok
 }
 
 // call is one operation at the locks' store.
@@ -50,6 +56,7 @@ type call struct {
 	told     int64 // invoke
 	n        int64 // return, else invoke
 	exited   bool  // returned
+	refuted  bool  // a look speaks against what it was claimed to have done
 }
 
 // applied is the bracket in which the call took effect, if it did. An operation whose reply was lost may reach the store
@@ -91,6 +98,8 @@ type stretch struct {
 	next  *stretch
 	pttl  int64
 	slack int64 // by which pttl may be too much
+	// What was left of the lease that prev and again show; 0 where they do not say.
+	prevLeft, againLeft int64
 	// extended: an observed lease surely lasts longer than by the look before.
 	extended bool
 	direct   bool // it came right after the state before: nothing lies between
@@ -125,7 +134,8 @@ type keyIndex struct {
 	jobs       []*job
 
 	regressions []regression
-	broken      bool // the fence order does not hold over the whole run
+	broken      bool              // the fence order does not hold over the whole run
+	doubts      []verdict.Missing // why nothing that leans on claims about it can pass
 }
 
 // fewEpochs is up to how many of a key are looked through: nearly every job's key has one or two.
@@ -173,13 +183,33 @@ func (k *keyIndex) epoch(id string) *epoch {
 	return e
 }
 
-// next is the epoch that was granted after e; nil where none was. A stranger's is none.
+// next is the epoch that was granted after e; nil where none was. A stranger's is none, nor is a ghost.
 func (k *keyIndex) next(e *epoch) *epoch {
 	if e.rank == 0 {
 		return nil
 	}
 	for _, o := range k.epochs[e.rank:] {
-		if !o.stranger {
+		if !o.stranger && !o.ghost {
+			return o
+		}
+	}
+	return nil
+}
+
+// following is the epoch that had the key next after that at place i, whoever put it there; nil where none did.
+func (k *keyIndex) following(i int) *epoch {
+	for _, o := range k.epochs[i+1:] {
+		if !o.ghost {
+			return o
+		}
+	}
+	return nil
+}
+
+// preceding is the epoch that had the key before that at place i; nil where none did.
+func (k *keyIndex) preceding(i int) *epoch {
+	for _, o := range slices.Backward(k.epochs[:i]) {
+		if !o.ghost {
 			return o
 		}
 	}
@@ -189,6 +219,9 @@ func (k *keyIndex) next(e *epoch) *epoch {
 // owner is the epoch that surely held the key throughout s; nil where that is not known.
 func (k *keyIndex) owner(s history.Span) *epoch {
 	i, _ := slices.BinarySearchFunc(k.epochs, s.From, func(e *epoch, t int64) int { return cmp.Compare(e.granted.To, t+1) })
+	for i > 0 && k.epochs[i-1].ghost {
+		i--
+	}
 	if i == 0 || k.epochs[i-1].life.end.From < s.To {
 		return nil
 	}
@@ -230,8 +263,10 @@ func (ix *Facts) grant(k *keyIndex, e *epoch) {
 	for _, f := range e.effects {
 		later(f.span.To, f.n)
 	}
-	for _, c := range e.refusals {
-		later(c.span.To, c.n)
+	if e.sure || e.announced() || len(e.looks) > 0 { // a holder that nobody knows of is hearsay
+		for _, c := range e.refusals {
+			later(c.span.To, c.n)
+		}
 	}
 	e.granted = g
 	ix.narrowGrant(k, e)

@@ -47,6 +47,7 @@ type Facts struct {
 	matches   []match
 
 	ledgered map[string]bool // locks of which the ledger has entries
+	asked    map[string]bool // locks of which an acquire was announced
 	claimed  map[string]bool // locks whose acquires somebody claims: without, no demand cannot be told from no witness
 
 	last           int64 // stamp of the last event
@@ -161,17 +162,15 @@ func (ix *Facts) derive() {
 		}
 		for _, s := range k.looks {
 			if s.epoch != "" {
-				e := k.epoch(s.epoch)
-				e.looks = append(e.looks, s)
+				ix.seen(k, s)
 			}
 		}
+		ix.refute(k)
 		ix.order(k)
 		for i, e := range k.epochs {
-			var next *epoch
-			if i+1 < len(k.epochs) {
-				next = k.epochs[i+1]
+			if !e.ghost {
+				ix.leaseOf(k, e, k.following(i))
 			}
-			ix.leaseOf(k, e, next)
 			ix.believe(e)
 			ix.endWorks(e)
 			if e.replica != "" {
@@ -182,6 +181,11 @@ func (ix *Facts) derive() {
 	}
 	ix.checkWrites()
 	ix.markStrangers()
+	for _, k := range ix.keyOrder {
+		if ix.announces(k.lock) {
+			ix.explain(k)
+		}
+	}
 	for _, s := range ix.shots {
 		s.conclude(ix)
 	}

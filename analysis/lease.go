@@ -41,9 +41,7 @@ func (ix *Facts) leaseOf(k *keyIndex, e, next *epoch) {
 		} else {
 			l.alive = max(l.alive, s.last().From)
 		}
-		if s.next != nil {
-			hi = ix.vanished(e, s, hi)
-		}
+		hi = ix.vanished(e, s, hi)
 	}
 	if next != nil && next.surelyAfter(e) {
 		hi = min(hi, next.granted.To)
@@ -145,17 +143,17 @@ func (ix *Facts) flight(timeout time.Duration) int64 {
 
 // vanished lowers hi to the first look that no longer showed the epoch.
 func (ix *Facts) vanished(e *epoch, s *stretch, hi int64) int64 {
-	if s.last().From > hi {
-		if ix.outlivesLease(e.lock) {
-			return hi
-		}
-		if ix.cameBack(e) {
-			return s.next.first.To
-		}
-		ix.find("key "+e.key+": the probe still saw epoch "+e.id+" "+figures.Short(s.last().From-hi)+" after its lease had ended by the claims", e.n, s.n, s.next.n)
-		return s.next.first.To
+	free := int64(open)
+	if s.next != nil {
+		free = s.next.first.To
 	}
-	return min(hi, s.next.first.To)
+	if s.last().From <= hi || ix.outlivesLease(e.lock) {
+		return min(hi, free)
+	}
+	if !ix.cameBack(e) {
+		ix.find("key "+e.key+": the probe still saw epoch "+e.id+" "+figures.Short(s.last().From-hi)+" after its lease had ended by the claims", e.n, s.n, s.after())
+	}
+	return free
 }
 
 // cameBack reports that the store may have forgotten that e's key was freed: another took its place that did not know of it yet.

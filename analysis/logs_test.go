@@ -55,7 +55,7 @@ func TestLogPromises(t *testing.T) {
 			}
 			e, _ := load(t, "metrics-agree")
 			e.Probes.Logs = &experiments.Logs{MaxGap: 2 * time.Second, Patterns: map[string]string{"lost": "x", "other": "y"}}
-			e.SLOs = []experiments.SLO{{Lock: "job", Logs: &experiments.LogLimit{Pattern: "lost", Max: c.max}}}
+			e.SLOs = []experiments.SLO{{Lock: "job", Logs: &experiments.LogLimit{Pattern: "lost", Bound: *experiments.AtMost(c.max)}}}
 			row := Judge(e, h).SLOs[0]
 			if row.Verdict != c.verdict || row.N != c.n || row.Lo != float64(c.n) || (row.Hi == nil) != c.open || row.Measure != "logs.lost" || len(row.Evidence) != c.n {
 				t.Errorf("%+v", row)

@@ -132,8 +132,7 @@ func (s *scraped) highest(at int64) float64 {
 // metricRows judges a promise about a metric.
 func (j *judging) metricRows(lock string, l *experiments.MetricLimit) []verdict.SLOResult {
 	_, limit := l.Limit()
-	m := j.metric(lock, l)
-	return []verdict.SLOResult{j.row(lock, scaled(m.unit, limit), m)}
+	return bounded(j, lock, limit, func(lock string) measured { return j.metric(lock, l) })
 }
 
 // metric measures one over all targets.
@@ -155,11 +154,15 @@ func (j *judging) metric(lock string, l *experiments.MetricLimit) measured {
 		total.lo, total.hi = total.lo/width, total.hi/width
 	}
 	m.missing, m.unfit, m.n, m.evidence = append(m.missing, q.missing...), q.unfit, q.n, q.evidence
-	if m.unit = verdict.UnitValue; whole(limit) && whole(total.lo) && whole(total.hi) {
-		m.unit = verdict.UnitCount
+	m.unit = verdict.UnitCount
+	for _, x := range []*float64{limit.Max, limit.Min, limit.Exactly, &total.lo, &total.hi} {
+		if x != nil && !whole(*x) {
+			m.unit = verdict.UnitValue
+		}
 	}
 	m.lo, m.hi = scaled(m.unit, total.lo), scaled(m.unit, total.hi)
-	if form == "max" && q.gauge && limit == 0 { // a peak between two scrapes is not seen
+	zero := func(x *float64) bool { return x != nil && *x == 0 }
+	if form == "max" && q.gauge && (zero(limit.Max) || zero(limit.Exactly)) { // a peak between two scrapes is not seen
 		m.hi = open
 	}
 	what := map[string]string{"delta": "rose by at least", "rate": "rose a second by at least", "max": "was at most"}[form]

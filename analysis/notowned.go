@@ -2,7 +2,7 @@ package analysis
 
 import (
 	"fmt"
-	"math"
+	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
@@ -81,31 +81,29 @@ func (o *notOwned) count(e *epoch, c *call) {
 
 // notOwnedRows judges the share of "not yours" among the answers, each operation on a row of its own.
 func (j *judging) notOwnedRows(lock string, limits *experiments.NotOwnedLimits) []verdict.SLOResult {
-	var rows []verdict.SLOResult
-	for _, x := range []struct {
-		op    string
-		limit *float64
-	}{{opRenew, limits.Renew}, {opRelease, limits.Release}} {
-		if x.limit == nil {
-			continue
-		}
-		o, thing := j.ix.notOwnedOf(lock, x.op), map[string]string{opRenew: "renewal", opRelease: "release"}[x.op]
-		m := measured{
-			measure: "not_owned." + x.op, unit: verdict.UnitRatio, lo: o.ratio(), hi: o.ratio(), n: o.answered, evidence: o.evidence,
-			saw: fmt.Sprintf("%s of %s answered \"not yours\" (%s absent, %s other)", figures.Count(o.absent+o.other), figures.Plural(o.answered, thing), figures.Count(o.absent), figures.Count(o.other)),
-			next: map[string]string{
-				opRenew:   "renew sooner and stop relying on the lock before its lease ends: the key was lost, or deleted, while it was held",
-				opRelease: "stop the work before the lease ends: the key was no longer the holder's when it came to give it back",
-			}[x.op],
-		}
-		if o.own > 0 {
-			m.saw += fmt.Sprintf(", %d more after a release of one's own", o.own)
-		}
-		if o.answered == 0 {
-			m.hi = open
-			m.missing = append(m.missing, verdict.Lacking(verdict.MissingAnswers, thing, lock))
-		}
-		rows = append(rows, j.row(lock, int64(math.Round(*x.limit*1e9)), j.needFault(lock, m)))
+	of := func(op string) func(string) measured {
+		return func(lock string) measured { return j.notOwned(lock, op) }
 	}
-	return rows
+	return slices.Concat(bounded(j, lock, limits.Renew, of(opRenew)), bounded(j, lock, limits.Release, of(opRelease)))
+}
+
+// notOwned is the share of "not yours" among the answers of one operation.
+func (j *judging) notOwned(lock, op string) measured {
+	o, thing := j.ix.notOwnedOf(lock, op), map[string]string{opRenew: "renewal", opRelease: "release"}[op]
+	m := measured{
+		measure: "not_owned." + op, unit: verdict.UnitRatio, lo: o.ratio(), hi: o.ratio(), n: o.answered, evidence: o.evidence,
+		saw: fmt.Sprintf("%s of %s answered \"not yours\" (%s absent, %s other)", figures.Count(o.absent+o.other), figures.Plural(o.answered, thing), figures.Count(o.absent), figures.Count(o.other)),
+		next: map[string]string{
+			opRenew:   "renew sooner and stop relying on the lock before its lease ends: the key was lost, or deleted, while it was held",
+			opRelease: "stop the work before the lease ends: the key was no longer the holder's when it came to give it back",
+		}[op],
+	}
+	if o.own > 0 {
+		m.saw += fmt.Sprintf(", %d more after a release of one's own", o.own)
+	}
+	if o.answered == 0 {
+		m.hi = open
+		m.missing = append(m.missing, verdict.Lacking(verdict.MissingAnswers, thing, lock))
+	}
+	return j.needFault(lock, m)
 }

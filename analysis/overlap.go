@@ -53,7 +53,7 @@ func (ix *Facts) holds(k *keyIndex, level string) (sure, maybe []stretchOf, n in
 		if len(hs) > 0 {
 			n++
 		}
-		if e.unfenced { // another primary, or none that can be relied on
+		if e.unfenced || e.ghost { // another primary, or none that can be relied on
 			free = 0
 		}
 		var m, M []stretchOf
@@ -130,7 +130,7 @@ func (ix *Facts) effectOverlap(lock string) fencing {
 		for _, x := range k.effects {
 			f.n++
 			ix.countEffect(&f, x, top)
-			if x.fresh() && x.epoch.rank > 0 && (top == nil || x.epoch.rank > top.rank) {
+			if x.fresh() && x.epoch.rank > 0 && !x.epoch.ghost && (top == nil || x.epoch.rank > top.rank) {
 				top = x.epoch
 			}
 		}
@@ -185,10 +185,10 @@ func (f *effect) owned() bool {
 // unowned reports whether the effect was applied after its epoch had lost the key: by whom the lock named at that moment, else
 // by brackets.
 func (f *effect) unowned() (surely, maybe bool) {
-	switch f.Named {
-	case "self":
+	switch {
+	case f.Named == "self":
 		return false, false
-	case "other", "none":
+	case f.Named == "other", f.Named == "none", f.epoch.ghost:
 		return true, true
 	}
 	end := f.epoch.life.end
@@ -207,19 +207,28 @@ func (f *effect) beforeRelease() bool {
 
 // overlapRows judges mutual exclusion at one level.
 func (j *judging) overlapRows(lock string, limit *experiments.OverlapLimit) []verdict.SLOResult {
+	figure := func(lock string) measured { return j.overlapped(lock, limit.Level) }
+	if limit.Level == verdict.LevelEffect {
+		return bounded(j, lock, &limit.Count, figure)
+	}
+	return bounded(j, lock, &limit.Time, figure)
+}
+
+// overlapped is the excess of holders at one level.
+func (j *judging) overlapped(lock, level string) measured {
 	exposed, contended := j.exposures(lock)
-	m := measured{measure: "overlap." + limit.Level, of: "epoch", faults: exposed}
+	m := measured{measure: "overlap." + level, of: "epoch", faults: exposed}
 	if contended == 0 {
 		m.missing = append(m.missing, verdict.Lacking(verdict.MissingContenders, lock))
 	}
 	if exposed == 0 {
 		m.missing = []verdict.Missing{j.notExposed(lock)}
 	}
-	if limit.Level == verdict.LevelEffect {
+	if level == verdict.LevelEffect {
 		j.effects(lock, &m)
-		return j.count(lock, limit.MaxCount, m)
+		return m
 	}
-	o := j.ix.timeOverlap(lock, limit.Level)
+	o := j.ix.timeOverlap(lock, level)
 	m.unit, m.lo, m.hi, m.n, m.evidence = verdict.UnitSeconds, o.lo, o.hi, o.n, o.evidence
 	m.saw = fmt.Sprintf("%s of holders beside the first, in %s", dur{o.lo, o.hi}, figures.Plural(o.n, "epoch"))
 	m.next = "compare overlap with the effects: fence them at the resource, and stop the work before the lease ends"
@@ -231,11 +240,11 @@ func (j *judging) overlapRows(lock string, limit *experiments.OverlapLimit) []ve
 		m.hi = open
 		m.missing = append(m.missing, verdict.Lacking(verdict.MissingHolders, lock))
 	}
-	if limit.Level == verdict.LevelBelief && j.paused(lock) {
+	if level == verdict.LevelBelief && j.paused(lock) {
 		m.unfit = "a holder was paused: no lock can keep a paused process from believing, so belief is not judged"
 		m.next = "judge overlap at level work or effect under a pause"
 	}
-	return []verdict.SLOResult{j.row(lock, int64(limit.MaxTime), m)}
+	return m
 }
 
 // paused reports a pause that struck somebody who believed to hold the lock.
@@ -265,7 +274,7 @@ func (j *judging) effects(lock string, m *measured) {
 	if f.stale == 0 && f.unowned > 0 {
 		m.next = "no fence refuses who is not superseded yet: renew more often, so that a lease that is lost is noticed sooner"
 	}
-	m.missing = append(m.missing, j.ledgerMissing(lock)...)
+	m.missing = slices.Concat(m.missing, j.ledgerMissing(lock), j.doubted(lock))
 	if _, final := j.ix.finalAt(); !final {
 		m.hi = open
 	}

@@ -168,7 +168,7 @@ func TestAGracefulEndThatWasIgnoredCountsBesideCrashes(t *testing.T) {
 // A job's last write is answered before its release is sent: one process says so, however little its clock says of the times.
 func TestAWriteBeforeTheReleaseIsOwned(t *testing.T) {
 	e, h := load(t, "good-drill")
-	e.SLOs = append(e.SLOs, experiments.SLO{Lock: "job", Overlap: &experiments.OverlapLimit{Level: verdict.LevelEffect}})
+	e.SLOs = append(e.SLOs, experiments.SLO{Lock: "job", Overlap: &experiments.OverlapLimit{Level: verdict.LevelEffect, Count: *experiments.AtMost(0)}})
 	widened(h, 20*1e6)
 	if r := row(t, Judge(e, h), "job", "overlap.effect"); r.Verdict != verdict.Pass || *r.Hi != 0 {
 		t.Errorf("effect overlap %s, up to %v: %s", r.Verdict, *r.Hi, r.Why)

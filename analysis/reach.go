@@ -297,7 +297,7 @@ func (j *judging) ledgerMissing(lock string) []verdict.Missing {
 
 // claimsMissing are the clauses for measures of the whole run that lean on claims and key looks.
 func (j *judging) claimsMissing(lock string) []verdict.Missing {
-	return slices.Concat(j.keysBlind(lock), j.unseen(lock), j.garbled())
+	return slices.Concat(j.keysBlind(lock), j.unseen(lock), j.garbled(), j.doubted(lock))
 }
 
 // garbled says that claims were lost: a line that could not be read may have been the one that matters.

@@ -159,6 +159,7 @@ func (r *reader) call(ev *history.Event) {
 		c = &call{source: ev.Source, epoch: ev.Epoch, sent: ev.Span, span: history.Span{From: ev.From, To: open}, outcome: history.Unknown, told: ev.N, n: ev.N}
 		k.addCall(verb, c)
 		r.ix.claimed[k.lock] = true
+		r.ix.asked[k.lock] = r.ix.asked[k.lock] || verb == "acquire"
 		r.calls[pair] = c
 	}
 	if ev.Call.TTL != 0 {
@@ -225,7 +226,7 @@ func (r *reader) work(ev *history.Event) {
 func (r *reader) look(k *keyIndex, ev *history.Event) {
 	s := &stretch{epoch: ev.Epoch, first: ev.Span, prev: history.Span{From: never}, again: history.Span{From: never}, pttl: ev.Look.PTTL, direct: ev.Look.Direct, n: ev.N}
 	if ev.Look.Prev != nil {
-		s.prev = *ev.Look.Prev
+		s.prev, s.prevLeft = *ev.Look.Prev, ev.Look.PrevPTTL
 	}
 	if s.slack = ev.Look.Slack; !ev.Look.Present {
 		s.epoch = ""
@@ -240,7 +241,7 @@ func (r *reader) look(k *keyIndex, ev *history.Event) {
 	}
 	last := k.looks[len(k.looks)-1]
 	if ev.Look.Final && last.epoch == s.epoch { // nothing changed: one more sight of the same state
-		last.again = ev.Span
+		last.again, last.againLeft = ev.Span, ev.Look.PTTL
 		return
 	}
 	if s.prev.From == never {

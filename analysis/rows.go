@@ -25,6 +25,8 @@ type measured struct {
 	next     string // what to do about it
 	unsure   string // what to do where the limit lies within what was measured; "" = measure closer
 	unended  string // what to do where its end was not seen; "" = run on
+	least    *dur   // of several trials: the range of the least of them, which a lower bound is held against
+	none     string // what to do where there was less than a lower bound asks for; "" = the usual
 	evidence []int64
 	missing  []verdict.Missing // why a Pass would not be one
 	violated bool              // a violation that the limit does not count: fails whatever the limit
@@ -34,49 +36,44 @@ type measured struct {
 // judge gives the rows of one SLO.
 func (j *judging) judge(s *experiments.SLO) []verdict.SLOResult { return j.measures[s.Measure()](j, s) }
 
-func (j *judging) count(lock string, limit int, m measured) []verdict.SLOResult {
-	return []verdict.SLOResult{j.row(lock, int64(limit), m)}
-}
-
-func (j *judging) durations(lock string, d *experiments.DurationLimits, m measured) []verdict.SLOResult {
-	var rows []verdict.SLOResult
-	for _, l := range forecast.LimitsOf(d) {
-		rows = append(rows, j.row(lock, int64(l.Value), m))
+// row holds m against b: three values, and what was not reached takes a Pass away.
+func (j *judging) row(lock string, b bound, m measured) verdict.SLOResult {
+	v := b.word(dur{m.lo, m.hi})
+	if m.least != nil && b.against == nil {
+		v = b.ofTrials(&m)
 	}
-	return rows
-}
-
-// row holds m against limit: three values, and what was not reached takes a Pass away.
-func (j *judging) row(lock string, limit int64, m measured) verdict.SLOResult {
-	v := verdict.Inconclusive
 	switch {
 	case m.violated:
 		v = verdict.Fail
 	case m.unfit != "":
-	case m.lo > limit:
-		v = verdict.Fail
-	case m.hi <= limit && m.hi != open:
-		v = verdict.Pass
+		v = verdict.Inconclusive
 	}
 	missing := append(j.missingOf(lock), m.missing...)
-	return j.finish(lock, limit, m, v, missing)
+	return j.finish(lock, b, m, v, missing)
 }
 
-// finish words the row. A Pass without the evidence for it is none.
-func (j *judging) finish(lock string, limit int64, m measured, v verdict.Verdict, missing []verdict.Missing) verdict.SLOResult {
+// finish words the row. A Pass without the evidence for it is none, and so is a Fail for want of something that was not looked for.
+func (j *judging) finish(lock string, b bound, m measured, v verdict.Verdict, missing []verdict.Missing) verdict.SLOResult {
+	limit := b.sure()
 	r := verdict.SLOResult{
-		Lock: lock, Measure: m.measure, Unit: m.unit, Limit: m.number(limit), Declared: j.declared(m, limit), Lo: m.number(m.lo), N: m.n, Of: m.of,
-		Verdict: v, Why: m.saw, Missing: []verdict.Missing{}, Evidence: cite(m.evidence...), Unfit: m.unfit != "",
+		Lock: lock, Measure: m.measure, Unit: m.unit, Ask: b.ask, Limit: m.number(limit), Declared: j.declared(m, limit), Lo: m.number(m.lo), N: m.n, Of: m.of,
+		Verdict: v, Why: m.saw, Missing: []verdict.Missing{}, Evidence: cite(m.evidence...), Unfit: m.unfit != "", Against: b.against,
 	}
 	if m.hi != open {
 		hi := m.number(m.hi)
 		r.Hi = &hi
 	}
-	if m.faults > 0 && m.hi <= limit && (m.unit == verdict.UnitSeconds || m.hi == 0) {
+	if m.faults > 0 && b.ask != verdict.AtLeast && b.against == nil && m.hi <= limit && (m.unit == verdict.UnitSeconds || m.hi == 0) {
 		b := forecast.UpperBound(0, m.faults)
 		r.Bound, r.BoundN = &b, m.faults
 	}
 	switch {
+	case v == verdict.Fail && b.byAbsence(m) && unreached(missing):
+		r.Verdict = verdict.Inconclusive
+		r.Why, r.Next = reached(missing)
+		r.Missing = append(r.Missing, missing...)
+	case v == verdict.Fail && b.tooLittle(m):
+		r.Why, r.Next = join(m.saw, b.asked(m)), cmp.Or(m.none, "see whether the faults did what they were to do to this lock, or ask for less")
 	case v == verdict.Fail:
 		r.Why, r.Next = join(m.saw, m.why), m.next
 	case m.unfit != "":
@@ -88,6 +85,9 @@ func (j *judging) finish(lock string, limit int64, m measured, v verdict.Verdict
 	case v == verdict.Inconclusive && m.hi == open:
 		r.Why = join(m.saw, "how much more it was has not been seen")
 		r.Next = cmp.Or(m.unended, "let the run go on to its final reads, and keep the probes within max_gap")
+	case v == verdict.Inconclusive && b.against != nil:
+		r.Why = join(m.saw, fmt.Sprintf("%s may be more and may be less than %g of what lock %s had", m.bracket(), b.against.Share, b.against.Lock))
+		r.Next = cmp.Or(m.unsure, "measure closer (a shorter probe period, a larger time_scale), or choose another share")
 	case v == verdict.Inconclusive:
 		r.Why = join(m.saw, fmt.Sprintf("the limit %s lies within what was measured, %s", m.text(limit), m.bracket()))
 		r.Next = cmp.Or(m.unsure, "measure closer (a shorter probe period, a larger time_scale), or choose a limit outside that range")

@@ -186,16 +186,17 @@ func (s series) evidence() []int64 {
 // takeoverRows judges takeover: max by its range, quantiles by the count of independent kills.
 func (j *judging) takeoverRows(lock string, d *experiments.DurationLimits) []verdict.SLOResult {
 	s := j.ix.seriesOf(lock, takeoverValue)
-	return j.seriesRows(s, d, "takeover", j.takeoverMissing(s))
+	return j.seriesRows(s, d, "takeover", takeoverValue)
 }
 
 func (j *judging) tickRows(lock string, d *experiments.DurationLimits) []verdict.SLOResult {
 	s := j.ix.seriesOf(lock, tickValue)
-	return j.seriesRows(s, d, "tick_gap", j.takeoverMissing(s))
+	return j.seriesRows(s, d, "tick_gap", tickValue)
 }
 
-func (j *judging) seriesRows(s series, d *experiments.DurationLimits, name string, missing []verdict.Missing) []verdict.SLOResult {
+func (j *judging) seriesRows(s series, d *experiments.DurationLimits, name string, value func(*trial) (dur, bool)) []verdict.SLOResult {
 	var rows []verdict.SLOResult
+	missing := j.takeoverMissing(s)
 	for _, l := range forecast.LimitsOf(d) {
 		m := measured{measure: name + "." + l.Name, unit: verdict.UnitSeconds, n: len(s.kills), of: s.thing, evidence: s.evidence(), missing: missing, hi: open}
 		over := s.over(l.Value)
@@ -216,32 +217,65 @@ func (j *judging) seriesRows(s series, d *experiments.DurationLimits, name strin
 		j.explain(&m, s, l, name)
 		rows = append(rows, j.seriesRow(s, l, m, over))
 	}
-	return rows
+	rest := d.Bound
+	rest.Max = nil
+	return append(rows, bounded(j, s.lock, &rest, func(lock string) measured { return j.extremes(lock, name, value) })...)
+}
+
+// extremes are the worst kill and the least trial of a lock.
+func (j *judging) extremes(lock, name string, value func(*trial) (dur, bool)) measured {
+	s := j.ix.seriesOf(lock, value)
+	m := measured{measure: name + ".max", unit: verdict.UnitSeconds, n: len(s.kills), of: s.thing, evidence: s.evidence(), missing: j.takeoverMissing(s), hi: open,
+		next: "look at residual, pickup and warm-up of the slowest trial", none: "look at the shortest trial: was the victim's lease still whole, and did the successor wait for its end?"}
+	if m.n == 0 {
+		m.saw = "no " + s.class + " was measured"
+		return m
+	}
+	worst, all := s.worst(), []dur(nil)
+	for _, k := range s.kills {
+		for _, t := range k.trials {
+			v, _ := value(t)
+			all = append(all, v)
+		}
+	}
+	m.lo, m.hi, m.least = worst.lo, worst.hi, least(all)
+	m.saw = fmt.Sprintf("%s, shortest %s, worst %s", figures.Plural(m.n, s.thing), *m.least, worst)
+	s.falseTakeovers(j, &m)
+	return m
 }
 
 // seriesRow gives the verdict of one bound. A quantile is a claim about the rate of kills that miss it, so it takes a number of
 // kills; max is judged by its range.
 func (j *judging) seriesRow(s series, l forecast.Limit, m measured, over tally) verdict.SLOResult {
 	n := len(s.kills)
-	if len(s.falses) > 0 {
-		t := s.falses[0]
-		m.why = fmt.Sprintf("%d false takeover: key %s was granted to another while the store still owed the victim %s", len(s.falses), t.e.key, figures.Short(t.e.life.due.From-t.next.granted.To))
-		m.next = "find who deleted or overwrote the key: releases must compare the token"
-		if j.ix.outlivesLease(s.lock) {
-			m.next = "find who wrote the Lease: only its holder may, and a contender after its end (docs/kubernetes.md)"
-		}
-		m.evidence = cite(append(t.evidence, m.evidence...)...)
-		return j.finish(s.lock, int64(l.Value), m, verdict.Fail, nil)
-	}
-	if l.P == 0 {
-		return j.row(s.lock, int64(l.Value), m)
+	s.falseTakeovers(j, &m)
+	switch {
+	case m.violated:
+		return j.finish(s.lock, atMost(int64(l.Value)), m, verdict.Fail, nil)
+	case l.P == 0:
+		return j.row(s.lock, atMost(int64(l.Value)), m)
 	}
 	v := shareVerdict(l.P, over, n)
 	missing := append(j.missingOf(s.lock), m.missing...)
 	if v == verdict.Inconclusive {
 		missing = append(missing, s.tooFew(l, over))
 	}
-	return j.finish(s.lock, int64(l.Value), m, v, missing)
+	return j.finish(s.lock, atMost(int64(l.Value)), m, v, missing)
+}
+
+// falseTakeovers fails the measure where the lock went to another while the victim was still owed its lease.
+func (s series) falseTakeovers(j *judging, m *measured) {
+	if len(s.falses) == 0 {
+		return
+	}
+	t := s.falses[0]
+	m.violated = true
+	m.why = fmt.Sprintf("%d false takeover: key %s was granted to another while the store still owed the victim %s", len(s.falses), t.e.key, figures.Short(t.e.life.due.From-t.next.granted.To))
+	m.next = "find who deleted or overwrote the key: releases must compare the token"
+	if j.ix.outlivesLease(s.lock) {
+		m.next = "find who wrote the Lease: only its holder may, and a contender after its end (docs/kubernetes.md)"
+	}
+	m.evidence = cite(append(t.evidence, m.evidence...)...)
 }
 
 // tooFew says how many kills it takes to claim the quantile, when so many of them missed it.

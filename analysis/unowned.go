@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
@@ -168,7 +169,7 @@ func (j *judging) fenceLag(lock string) measured {
 	default:
 		m.saw = fmt.Sprintf("in %s, work stopped at least %s before the validity end", figures.Plural(m.n, "epoch"), figures.Floor(-m.hi))
 	}
-	m.missing = append(m.missing, j.garbled()...)
+	m.missing = slices.Concat(m.missing, j.garbled(), j.doubted(lock))
 	return j.needFault(lock, m)
 }
 
@@ -191,7 +192,7 @@ func (j *judging) unownedWork(lock string) measured {
 	}
 	m.lo, m.hi = d.lo, d.hi
 	m.saw = fmt.Sprintf("%s of work past the lease's end in %s", d, figures.Plural(m.n, "epoch"))
-	m.missing = append(j.keysBlind(lock), j.garbled()...)
+	m.missing = slices.Concat(j.keysBlind(lock), j.garbled(), j.doubted(lock))
 	if m.n == 0 {
 		m.hi = open
 		m.missing = append(m.missing, verdict.Lacking(verdict.MissingWork, lock))

@@ -121,6 +121,7 @@ func notOwnedRenewals() *tape {
 		t.exit(69.2, "b2", "j2", "skipped")
 		t.releaseGone(80.01, "a2", history.ResultOther)
 		t.release(90, "b2")
+		t.look(90.004, jobs(2), "", 0)
 	})
 }
 

@@ -38,6 +38,7 @@ func (c *checker) slo(path string, s *SLO) {
 		c.check(at, "is of jobs; lock %s is a leader loop", l.Name)
 	}
 	c.minJobs(at, s, l)
+	c.reference(at, s, l)
 	for _, d := range []*ClassLimits{s.Held, s.Wait} {
 		if d != nil && d.Class != "" && !c.dealt(l, d.Class) {
 			c.check(at+".class", "no job of lock %s is of class %q: see classes under work", l.Name, d.Class)
@@ -51,46 +52,29 @@ func (c *checker) dealt(l *Lock, class string) bool {
 	return w != nil && slices.Contains(w.Classes, class)
 }
 
-// limits checks that the measure's limit is there and of the right kind.
+// limits checks that the measure's limits are there, and that each can be kept and broken.
 func (c *checker) limits(at string, s *SLO) {
-	for _, d := range []*DurationLimits{s.Takeover, s.TickGap} {
-		if d != nil && *d == (DurationLimits{}) {
-			c.check(at, "no limit: max, p50, p90, p95 or p99")
+	parts := s.parts()
+	for i := range parts {
+		c.bound(at, s, &parts[i])
+	}
+	if len(parts) == 0 && s.Metric == nil {
+		var names []string
+		for _, f := range fieldsOf(reflect.TypeOf(s.limits()).Elem(), nil) {
+			names = append(names, f.name)
 		}
+		c.check(at, "no limit: %s", either(names))
+	}
+	for _, d := range []*DurationLimits{s.Takeover, s.TickGap} {
 		c.ordered(at, d)
 	}
-	for _, d := range []*DurationLimits{s.FenceLag, s.UnownedWork} {
-		switch {
-		case d == nil:
-		case d.Max == nil:
-			c.check(at, "no limit: max")
-		case *d != (DurationLimits{Max: d.Max}):
-			c.check(at, "takes no quantiles, only max")
-		}
-	}
-	if a := s.Abandonment; a != nil && *a == (AbandonmentLimits{}) {
-		c.check(at, "no limit: missed, late or needless")
-	}
 	for _, d := range []*ClassLimits{s.Held, s.Wait} {
-		if d == nil {
-			continue
+		if d != nil {
+			c.ordered(at, &d.DurationLimits)
 		}
-		if d.DurationLimits == (DurationLimits{}) {
-			c.check(at, "no limit: max, p50, p90, p95 or p99")
-		}
-		c.ordered(at, &d.DurationLimits)
-	}
-	if d := s.LockDebt; d != nil && *d == (DebtLimits{}) {
-		c.check(at, "no limit: max, effective or waiter_seconds")
-	}
-	if n := s.NotOwned; n != nil && *n == (NotOwnedLimits{}) {
-		c.check(at, "no limit: renew or release")
 	}
 	c.metricLimit(at, s.Metric)
 	c.logLimit(at, s.Logs)
-	if b := s.Busy; b != nil && *b == (BusyLimit{}) {
-		c.check(at, "no limit: max_count or max_time")
-	}
 }
 
 // ordered refuses a quantile with a limit above that of a higher one, which bounds it already.
@@ -119,14 +103,13 @@ func (c *checker) twice() {
 	first := map[string]int{}
 	for i := range c.e.SLOs {
 		s := &c.e.SLOs[i]
-		if c.touched(at("slos", i)) {
+		if c.touched(at("slos", i)) || len(setPointers(s)) != 1 {
 			continue
 		}
-		subject, limits := s.promised()
-		for _, limit := range limits {
-			key := subject + " " + limit
-			if other, ok := first[key]; ok {
-				c.check(at("slos", i)+"."+s.Measure()+"."+limit, "slos[%d] limits the same: keep the one that counts", other)
+		for _, l := range s.promised() {
+			key := s.subject() + " " + l.what
+			if other, ok := first[key]; ok && other != i {
+				c.check(at("slos", i)+"."+s.Measure()+"."+l.path, "slos[%d] limits the same: keep the one that counts", other)
 				continue
 			}
 			first[key] = i
@@ -134,33 +117,22 @@ func (c *checker) twice() {
 	}
 }
 
-// promised is what the row is about, and the words of the limits that it gives.
-func (s *SLO) promised() (subject string, limits []string) {
-	v := reflect.ValueOf(*s)
-	for i := range v.NumField() {
-		if f := v.Field(i); f.Kind() == reflect.Pointer && !f.IsNil() {
-			limits = append(limits, setPointers(f.Interface())...)
-		}
-	}
-	subject = s.Lock + " " + s.Measure()
+// subject is what the row is about.
+func (s *SLO) subject() string {
+	subject := s.Lock + " " + s.Measure()
 	switch {
 	case s.Overlap != nil:
-		return subject + " " + s.Overlap.Level, []string{"max"}
+		return subject + " " + s.Overlap.Level
 	case s.Logs != nil:
-		return subject + " " + s.Logs.Pattern, []string{"max"}
+		return subject + " " + s.Logs.Pattern
 	case s.Metric != nil:
-		return subject + " " + s.Metric.Name, limits
+		return subject + " " + s.Metric.Name
 	case s.Held != nil:
-		return subject + " " + s.Held.Class, limits
+		return subject + " " + s.Held.Class
 	case s.Wait != nil:
-		return subject + " " + s.Wait.Class, limits
+		return subject + " " + s.Wait.Class
 	}
-	for _, n := range []*CountLimit{s.DuplicateTerminalStates, s.Abandonments, s.Stranded, s.FenceRegressions, s.ReExecuted, s.OrphanAcquires} {
-		if n != nil {
-			limits = []string{"max"}
-		}
-	}
-	return subject, limits
+	return subject
 }
 
 func (c *checker) minJobs(at string, s *SLO, l *Lock) {

@@ -79,6 +79,13 @@ func (d *decoder) value(path string, key, n *yaml.Node, v reflect.Value, r rule)
 		d.value(path, key, n, target.Elem(), r)
 		v.Set(target)
 	case reflect.Struct:
+		if r.brief && n.Kind == yaml.ScalarNode {
+			limit := reflect.New(v.FieldByName("Max").Type().Elem())
+			r.signed = true
+			d.complain(path, n, parseScalar(n, limit.Elem(), r))
+			v.FieldByName("Max").Set(limit)
+			return
+		}
 		d.structure(path, n, v)
 	case reflect.Slice, reflect.Array:
 		d.list(path, n, v, r)

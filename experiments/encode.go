@@ -40,6 +40,9 @@ func encode(v reflect.Value, r rule) *yaml.Node {
 	case reflect.Pointer:
 		return encode(v.Elem(), r)
 	case reflect.Struct:
+		if max := v.FieldByName("Max"); r.brief && len(setPointers(v.Addr().Interface())) == 1 && !max.IsNil() {
+			return encode(max, r)
+		}
 		return encodeStruct(v)
 	case reflect.Slice, reflect.Array:
 		return encodeList(v, r)

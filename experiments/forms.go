@@ -59,28 +59,92 @@ func (r *Repeat) setForm(_ *decoder, _ string, form any) {
 }
 
 type overlapForm struct {
-	Level string `rule:"required,words=belief|work|effect"`
-	Max   amount `rule:"required"`
+	Level             string `rule:"required,words=belief|work|effect"`
+	Max, Min, Exactly *amount
+	AtMost, AtLeast   *float64
+	Of                string
 }
 
 func (o *OverlapLimit) form() any {
-	max := amount{time: o.MaxTime}
 	if o.Level == "effect" {
-		max = amount{isCount: true, count: o.MaxCount}
+		b := &o.Count
+		f := &overlapForm{Level: o.Level, AtMost: b.AtMost, AtLeast: b.AtLeast, Of: b.Of}
+		for to, from := range map[**amount]*int{&f.Max: b.Max, &f.Min: b.Min, &f.Exactly: b.Exactly} {
+			if from != nil {
+				*to = &amount{isCount: true, count: *from}
+			}
+		}
+		return f
 	}
-	return &overlapForm{Level: o.Level, Max: max}
+	b := &o.Time
+	f := &overlapForm{Level: o.Level, AtMost: b.AtMost, AtLeast: b.AtLeast, Of: b.Of}
+	for to, from := range map[**amount]*time.Duration{&f.Max: b.Max, &f.Min: b.Min, &f.Exactly: b.Exactly} {
+		if from != nil {
+			*to = &amount{time: *from}
+		}
+	}
+	return f
 }
 
 func (o *OverlapLimit) setForm(d *decoder, path string, form any) {
 	f := form.(*overlapForm)
-	*o = OverlapLimit{Level: f.Level, MaxTime: f.Max.time, MaxCount: f.Max.count}
-	at := path + ".max"
-	switch {
-	case d.touched(path):
-	case f.Level == "effect" && !f.Max.isCount:
-		d.add(at, d.place(at), "overlap of effects is a count, not a time: write max: 0")
-	case f.Level != "effect" && f.Max.isCount:
-		d.add(at, d.place(at), "overlap of %s is a time: %ds?", f.Level, f.Max.count)
+	*o = OverlapLimit{Level: f.Level}
+	if f.Level == "effect" {
+		o.Count = Bound[int]{AtMost: f.AtMost, AtLeast: f.AtLeast, Of: f.Of}
+	} else {
+		o.Time = Bound[time.Duration]{AtMost: f.AtMost, AtLeast: f.AtLeast, Of: f.Of}
+	}
+	for _, x := range []struct {
+		name  string
+		from  *amount
+		count **int
+		time  **time.Duration
+	}{{"max", f.Max, &o.Count.Max, &o.Time.Max}, {"min", f.Min, &o.Count.Min, &o.Time.Min}, {"exactly", f.Exactly, &o.Count.Exactly, &o.Time.Exactly}} {
+		at := path + "." + x.name
+		switch {
+		case x.from == nil:
+		case f.Level == "effect":
+			*x.count = &x.from.count
+			if !x.from.isCount && !d.touched(path) {
+				d.add(at, d.place(at), "overlap of effects is a count, not a time: write %s: 0", x.name)
+			}
+		default:
+			*x.time = &x.from.time
+			if x.from.isCount && !d.touched(path) {
+				d.add(at, d.place(at), "overlap of %s is a time: %ds?", f.Level, x.from.count)
+			}
+		}
+	}
+}
+
+// busyForm takes max_count and max_time for the maxima of count and time.
+type busyForm struct {
+	Count    *Bound[int]           `rule:"brief"`
+	Time     *Bound[time.Duration] `rule:"brief"`
+	Each     *Bound[time.Duration] `rule:"brief"`
+	MaxCount *int
+	MaxTime  *time.Duration
+}
+
+func (b *BusyLimit) form() any { return &busyForm{Count: b.Count, Time: b.Time, Each: b.Each} }
+
+func (b *BusyLimit) setForm(d *decoder, path string, form any) {
+	f := form.(*busyForm)
+	*b = BusyLimit{Count: f.Count, Time: f.Time, Each: f.Each}
+	both := func(name, old string) {
+		d.add(path+"."+old, d.place(path+"."+old), "is the max of %s, which is given too: write it there", name)
+	}
+	if f.MaxCount != nil {
+		if b.Count != nil {
+			both("count", "max_count")
+		}
+		b.Count = AtMost(*f.MaxCount)
+	}
+	if f.MaxTime != nil {
+		if b.Time != nil {
+			both("time", "max_time")
+		}
+		b.Time = AtMost(*f.MaxTime)
 	}
 }
 

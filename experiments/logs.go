@@ -22,7 +22,7 @@ func (l *Logs) setDefaults() { l.MaxGap = 2 * time.Second }
 // LogLimit bounds how many lines match, over all pods.
 type LogLimit struct {
 	Pattern string `rule:"required"` // its name
-	Max     int    `rule:"required"`
+	Bound[int]
 }
 
 // PresetLockdrill is the only word of Logs.Preset.

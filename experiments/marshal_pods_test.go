@@ -46,9 +46,9 @@ func (g generator) inPods(e *Experiment) {
 			e.AllowOverlap = append(e.AllowOverlap, [2]string{e.Faults[i].ID, e.Faults[j].ID})
 		}
 	}
-	e.SLOs = []SLO{{Lock: e.System.Locks[0].Name, Takeover: &DurationLimits{Max: ptr(g.duration())}}}
+	e.SLOs = []SLO{{Lock: e.System.Locks[0].Name, Takeover: Within(g.duration())}}
 	if e.Probes.Logs != nil {
-		e.SLOs = append(e.SLOs, SLO{Lock: e.System.Locks[0].Name, Logs: &LogLimit{Pattern: pick(g, "p-1", e.Probes.Logs.Named()[0].Name), Max: g.IntN(3)}})
+		e.SLOs = append(e.SLOs, SLO{Lock: e.System.Locks[0].Name, Logs: &LogLimit{Pattern: pick(g, "p-1", e.Probes.Logs.Named()[0].Name), Bound: g.bound()}})
 	}
 }
 

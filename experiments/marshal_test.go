@@ -143,8 +143,7 @@ func (g generator) experiment() *Experiment {
 	}
 	for range 1 + g.IntN(6) {
 		slo := g.slo(e)
-		subject, _ := slo.promised()
-		if !slices.ContainsFunc(e.SLOs, func(o SLO) bool { other, _ := o.promised(); return other == subject }) {
+		if !slices.ContainsFunc(e.SLOs, func(o SLO) bool { return o.subject() == slo.subject() }) {
 			e.SLOs = append(e.SLOs, slo)
 		}
 	}
@@ -291,47 +290,57 @@ func (g generator) slo(e *Experiment) SLO {
 	l := &e.System.Locks[g.IntN(len(e.System.Locks))]
 	s := SLO{Lock: l.Name}
 	p95 := g.duration() - 1
-	limits := &DurationLimits{Max: ptr(p95 + g.duration()), P95: &p95}
+	limits := Within(p95 + g.duration())
+	if g.IntN(3) == 0 {
+		limits.Min = ptr(time.Duration(1))
+	} else {
+		limits.P95 = &p95
+	}
 	switch g.IntN(15) {
 	case 0:
-		s.Abandonments = &CountLimit{Max: g.IntN(3)}
+		s.Abandonments = &CountLimit{Bound: g.bound()}
 	case 1:
-		s.Abandonment = &AbandonmentLimits{Missed: ptr(0), Needless: ptr(g.IntN(3))}
+		s.Abandonment = &AbandonmentLimits{Missed: AtMost(0), Needless: ptr(g.bound())}
 	case 2:
-		s.Overlap = &OverlapLimit{Level: "effect", MaxCount: g.IntN(3)}
+		s.Overlap = &OverlapLimit{Level: "effect", Count: g.bound()}
 	case 3:
-		s.Overlap = &OverlapLimit{Level: pick(g, "belief", "work"), MaxTime: g.duration() - 1}
+		s.Overlap = &OverlapLimit{Level: pick(g, "belief", "work"), Time: *AtMost(g.duration() - 1)}
 	case 4:
-		s.FenceLag = &DurationLimits{Max: ptr(g.duration() - 1)}
+		s.FenceLag = &Bound[time.Duration]{Max: ptr(g.duration() - 1), Min: ptr(-g.duration())}
 	case 5:
-		s.UnownedWork = &DurationLimits{Max: ptr(time.Duration(0))}
+		s.UnownedWork = AtMost(time.Duration(0))
 	case 6:
-		s.Busy = &BusyLimit{MaxTime: ptr(g.duration())}
+		s.Busy = &BusyLimit{Time: AtMost(g.duration()), Each: AtLeast(g.duration())}
 	case 7:
-		s.FenceRegressions = &CountLimit{}
+		s.FenceRegressions = &CountLimit{Bound: g.bound()}
 	case 14:
-		s.FenceRegressions = &CountLimit{}
+		s.FenceRegressions = &CountLimit{Bound: g.bound()}
 		if ms := e.Probes.Metrics; len(ms) > 0 {
 			s.FenceRegressions, s.Metric = nil, g.metricLimit(ms[g.IntN(len(ms))].Name)
 		}
 	case 10:
-		s.LockDebt = &DebtLimits{Effective: ptr(g.duration()), Waiting: ptr(g.duration() - 1)}
+		s.LockDebt = &DebtLimits{Effective: AtMost(g.duration()), Waiting: AtMost(g.duration() - 1)}
 	case 11:
-		s.NotOwned = &NotOwnedLimits{Renew: ptr(g.Float64())}
+		s.NotOwned = &NotOwnedLimits{Renew: AtMost(g.Float64())}
 	case 12:
-		s.OrphanAcquires = &CountLimit{Max: g.IntN(3)}
+		s.OrphanAcquires = &CountLimit{Bound: g.bound()}
 	case 13:
 		s.Held = &ClassLimits{DurationLimits: *limits}
 	case 8:
 		if l.Loop() {
 			s.TickGap = limits
 		} else {
-			s.DuplicateTerminalStates = &CountLimit{MinJobs: g.IntN(2)}
+			s.DuplicateTerminalStates = &CountLimit{Bound: g.bound(), MinJobs: g.IntN(2)}
 		}
 	default:
 		s.Takeover = limits
 	}
 	return s
+}
+
+// bound is what a count must be.
+func (g generator) bound() Bound[int] {
+	return pick(g, *AtMost(g.IntN(3)), *AtLeast(1 + g.IntN(3)), Bound[int]{Exactly: ptr(g.IntN(3))}, Bound[int]{Max: ptr(7), Min: ptr(1 + g.IntN(3))})
 }
 
 func (g generator) metric(i int) Metric {
@@ -344,7 +353,7 @@ func (g generator) metric(i int) Metric {
 
 func (g generator) metricLimit(name string) *MetricLimit {
 	m := &MetricLimit{Name: name, AbsentMeans: pick(g, "", "zero")}
-	*pick(g, &m.Delta, &m.Rate, &m.Max) = ptr(g.Float64())
+	*pick(g, &m.Delta, &m.Rate, &m.Max) = AtMost(g.Float64())
 	return m
 }
 

@@ -27,23 +27,23 @@ const ScrapeReplicas = "replicas"
 
 // MetricLimit bounds a metric: exactly one of Delta, Rate and Max is set.
 type MetricLimit struct {
-	Name  string   `rule:"required"`
-	Delta *float64 // increase of a counter from the first fault to the end, over all targets
-	Rate  *float64 // the same a second; Scale divides it by the time scale
-	Max   *float64 // highest value that a scrape of one target showed
+	Name  string          `rule:"required"`
+	Delta *Bound[float64] `rule:"brief"` // increase of a counter from the first fault to the end, over all targets
+	Rate  *Bound[float64] `rule:"brief"` // the same a second; Scale divides it by the time scale
+	Max   *Bound[float64] `rule:"brief"` // highest value that a scrape of one target showed
 	// AbsentMeans "zero" makes a series that does not exist 0; else nothing is known of it.
 	AbsentMeans string `rule:"words=zero"`
 }
 
 // Limit is the one that is set, and the word for it: delta, rate or max.
-func (l *MetricLimit) Limit() (word string, limit float64) {
+func (l *MetricLimit) Limit() (word string, limit *Bound[float64]) {
 	switch {
 	case l.Delta != nil:
-		return "delta", *l.Delta
+		return "delta", l.Delta
 	case l.Rate != nil:
-		return "rate", *l.Rate
+		return "rate", l.Rate
 	}
-	return "max", *l.Max
+	return "max", l.Max
 }
 
 func (m *Metric) setDefaults() { m.Every = time.Second }
@@ -92,9 +92,14 @@ func (c *checker) metricLimit(path string, l *MetricLimit) {
 	case n > 1:
 		c.check(path, "has more than one limit: an SLO has one of delta, rate and max")
 	}
-	for _, v := range []*float64{l.Delta, l.Rate, l.Max} {
-		if v != nil && *v > maxMetric {
-			c.check(path, "a limit above %g is none", float64(maxMetric))
+	for _, b := range []*Bound[float64]{l.Delta, l.Rate, l.Max} {
+		if b == nil {
+			continue
+		}
+		for _, v := range []*float64{b.Max, b.Min, b.Exactly} {
+			if v != nil && *v > maxMetric {
+				c.check(path, "a limit above %g is none", float64(maxMetric))
+			}
 		}
 	}
 	known := make([]string, 0, len(c.e.Probes.Metrics))

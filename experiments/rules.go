@@ -19,6 +19,7 @@ type rule struct {
 	min, max  float64  // whole numbers and fractions; max 0 = no bound but that of 32 bits
 	perSecond bool     // spelled as a rate: 20/s
 	signed    bool     // durations: may be negative
+	brief     bool     // sections: may be a bare value, which is its max
 	quiet     bool     // a resolved file leaves it out where it is zero
 }
 
@@ -46,6 +47,8 @@ func ruleOf(owner reflect.Type, f reflect.StructField) (r rule) {
 			r.positive = true
 		case "signed":
 			r.signed = true
+		case "brief":
+			r.brief = true
 		case "quiet":
 			r.quiet = true
 		case "words":

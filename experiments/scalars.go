@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -187,6 +188,15 @@ func parseRate(n *yaml.Node) (float64, string) {
 		return 0, fmt.Sprintf("%s is out of range: above 0 up to 1000000/s", n.Value)
 	}
 	return rate, ""
+}
+
+// ParseRate reads a rate as a file has it, such as 20/s, 90/m or 500/h, and gives it per second.
+func ParseRate(text string) (float64, error) {
+	rate, problem := parseRate(&yaml.Node{Kind: yaml.ScalarNode, Value: text})
+	if problem != "" {
+		return 0, errors.New(problem)
+	}
+	return rate, nil
 }
 
 func formatRate(perSecond float64) string {

@@ -26,7 +26,11 @@ func Scale(e *Experiment) *Experiment {
 	}
 	for i := range out.SLOs {
 		if m := out.SLOs[i].Metric; m != nil && m.Rate != nil {
-			*m.Rate /= by
+			for _, limit := range []*float64{m.Rate.Max, m.Rate.Min, m.Rate.Exactly} {
+				if limit != nil {
+					*limit /= by
+				}
+			}
 		}
 	}
 	out.TimeScale = 1

@@ -66,7 +66,7 @@ func TestScale(t *testing.T) {
 		{"fault for", s.Faults[1].For, 3 * second},
 		{"repeat every", s.Faults[2].Repeat.Every, 10 * second},
 		{"takeover", *s.SLOs[0].Takeover.Max, 4750 * time.Millisecond},
-		{"overlap", s.SLOs[4].Overlap.MaxTime, 50 * time.Millisecond},
+		{"overlap", *s.SLOs[4].Overlap.Time.Max, 50 * time.Millisecond},
 		{"restart", s.System.Restart, 500 * time.Millisecond},
 		{"steady state", s.SteadyState.For, 5 * second},
 		{"probe", s.Probes.LockKeys.Every, 5 * time.Millisecond},
@@ -134,8 +134,8 @@ func TestScaleDividesRates(t *testing.T) {
 	}
 	s := Scale(e)
 	limit := func(e *Experiment) *MetricLimit { return e.SLOs[len(e.SLOs)-1].Metric }
-	if *limit(s).Rate != 20000 || *limit(e).Rate != 1000 {
-		t.Errorf("a rate of %g became %g, want 20000 out of 1000", *limit(e).Rate, *limit(s).Rate)
+	if was, is := *limit(e).Rate, *limit(s).Rate; *is.Max != 20000 || *was.Max != 1000 || *is.Min != 20 || *was.Min != 1 {
+		t.Errorf("a rate of %g to %g became %g to %g, want 20 to 20000 out of 1 to 1000", *was.Min, *was.Max, *is.Min, *is.Max)
 	}
 	s.Probes.Metrics[0].Labels["namespace"] = "other"
 	if e.Probes.Metrics[0].Labels["namespace"] != "job" {

@@ -125,7 +125,7 @@ func (d *decoder) sheetLock(e *Experiment, key, n *yaml.Node) {
 		}
 	}
 	limit := loop.takeover()
-	e.SLOs = append(e.SLOs, SLO{Lock: key.Value, Takeover: &DurationLimits{Max: &limit}, Line: key.Line})
+	e.SLOs = append(e.SLOs, SLO{Lock: key.Value, Takeover: Within(limit), Line: key.Line})
 }
 
 // adopt lets checks of the lock at path find its values in the sheet.

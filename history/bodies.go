@@ -248,7 +248,9 @@ type Look struct {
 	PTTL    int64 `json:"pttl"`           // ns left; -1 = no expiry, -2 = absent
 	Server  int64 `json:"server"`         // the server's clock, microseconds: a label
 	Prev    *Span `json:"prev,omitempty"` // nil on the key's first look
-	Final   bool  `json:"final,omitempty"`
+	// PrevPTTL is what Prev showed to be left of the lease that was there then, ns; 0 = it does not say.
+	PrevPTTL int64 `json:"prev_pttl,omitempty"`
+	Final    bool  `json:"final,omitempty"`
 	// Where nobody claims (observed systems) the lock itself names its holder.
 	Named    string `json:"named,omitempty"`    // as the lock spells it
 	Holder   string `json:"holder,omitempty"`   // the incarnation that this is; "" = no pod that is known

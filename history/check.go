@@ -75,6 +75,8 @@ func (e *Event) checkBody() error {
 		if e.Coverage.Probe == "" {
 			return errors.New("coverage needs its probe")
 		}
+	case MachineLate:
+		return e.Late.check()
 	case SampleKind:
 		if e.Sample.Metric == "" || e.Sample.Target == "" {
 			return errors.New("sample needs metric and target")
@@ -115,14 +117,15 @@ func (e *Event) bodies(b []string) []string {
 	add(e.Fault != nil, "fault")
 	add(e.Match != nil, "match")
 	add(e.Object != nil, "object")
+	add(e.Late != nil, "late")
 	return b
 }
 
 // Check refuses a header that this version cannot read.
 func (h *Header) Check() error {
 	switch {
-	case h.Schema != SchemaVersion:
-		return fmt.Errorf("schema %d: this version reads schema %d", h.Schema, SchemaVersion)
+	case h.Schema < 1 || h.Schema > SchemaVersion:
+		return fmt.Errorf("schema %d: this version reads schemas 1 to %d", h.Schema, SchemaVersion)
 	case h.Run == "" || h.Experiment == "":
 		return errors.New("run and experiment must be named")
 	case h.Mode != Live && h.Mode != Rehearsal:

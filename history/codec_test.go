@@ -127,7 +127,9 @@ func fill(v reflect.Value, rnd *rand.Rand, share float64) {
 		fill(v.Index(0), rnd, share)
 	case reflect.Map:
 		v.Set(reflect.MakeMap(v.Type()))
-		v.SetMapIndex(reflect.ValueOf("a"), reflect.ValueOf("<b>"))
+		value := reflect.New(v.Type().Elem()).Elem()
+		fill(value, rnd, 1)
+		v.SetMapIndex(reflect.ValueOf("a"), value)
 	case reflect.String:
 		v.SetString([]string{"x", "r1.2", "a \"quoted\" <word> & ä", "line\nbreak", "\u2028\x7f", "not \xff UTF-8", strings.Repeat("long", 30)}[rnd.IntN(7)])
 	case reflect.Bool:

@@ -35,6 +35,7 @@ func (e *Event) walk(k *codec) {
 	body(k, `"fault":`, &e.Fault, nil, (*Fault).walk)
 	body(k, `"match":`, &e.Match, nil, (*Match).walk)
 	rare(k, `"object":`, &e.Object, e.Object != nil)
+	rare(k, `"late":`, &e.Late, e.Late != nil)
 }
 
 func (s *Span) walk(k *codec) {
@@ -102,6 +103,7 @@ func (l *Look) walk(k *codec) {
 	num(k, `"pttl":`, &l.PTTL, need)
 	num(k, `"server":`, &l.Server, need)
 	body(k, `"prev":`, &l.Prev, func(b *slots) *Span { return &b.prev }, (*Span).walk)
+	num(k, `"prev_pttl":`, &l.PrevPTTL, want)
 	flag(k, `"final":`, &l.Final, want)
 	text(k, `"named":`, &l.Named, want)
 	text(k, `"holder":`, &l.Holder, want)

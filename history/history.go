@@ -10,8 +10,9 @@ package history
 
 import "fmt"
 
-// SchemaVersion is the version of the history format that this package writes, and the only one it reads.
-const SchemaVersion = 1
+// SchemaVersion is the version of the history format that this package writes. It reads that one and all before it, back to 1: a later
+// one has kinds of events that an earlier one has not.
+const SchemaVersion = 2
 
 // Span is a closed bracket of time, in nanoseconds on the runner's monotonic clock since the run's origin, that surely
 // contains the true instant of what it describes. From == To means an instant known exactly.
@@ -114,4 +115,5 @@ type Event struct {
 	Fault       *Fault       `json:"fault,omitempty"`
 	Match       *Match       `json:"match,omitempty"`
 	Object      *Object      `json:"object,omitempty"`
+	Late        *Late        `json:"late,omitempty"`
 }

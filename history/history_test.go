@@ -126,7 +126,8 @@ func TestDamageElsewhereIsAnErrorWithItsLine(t *testing.T) {
 		{"empty", "", "line 1: the file is empty"},
 		{"not JSON", "hello\n", "line 1: header"},
 		{"torn header", `{"schema":1`, "line 1: header"},
-		{"other schema", strings.Replace(good, `"schema":1`, `"schema":9`, 1), "line 1: header: schema 9"},
+		{"later schema", strings.Replace(good, `"schema":1`, `"schema":9`, 1), "line 1: header: schema 9: this version reads schemas 1 to 2"},
+		{"no schema", strings.Replace(good, `"schema":1,`, ``, 1), "line 1: header: schema 0"},
 		{"lost line", good + event(1) + event(3), "line 3: event number 3, want 2"},
 		{"damage in the middle", good + event(1) + "{]\n" + event(3), "line 3: "},
 		{"two documents in a line", good + strings.TrimSpace(event(1)) + " {}\n", "more than one document"},
@@ -138,6 +139,58 @@ func TestDamageElsewhereIsAnErrorWithItsLine(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want one with %q", c.name, err, c.want)
 		}
+	}
+}
+
+// Schema 2 added kinds and changed none, so what was recorded under schema 1 is read as it is. The recorded fixtures of this repository
+// keep schema 1: their judgements are tests of the same.
+func TestEverySchemaSoFarIsRead(t *testing.T) {
+	for schema := 1; schema <= SchemaVersion; schema++ {
+		text := fmt.Sprintf(`{"schema":%d,"tool":"","run":"r","experiment":"x","digest":"","seed":0,"mode":"live","time_scale":1,"started":""}
+{"n":1,"kind":"run.cleanup","from":1,"to":1,"at":1,"source":"runner","note":{"what":"x","ok":true}}
+`, schema)
+		if h, err := Read(strings.NewReader(text)); err != nil || h.Header.Schema != schema || len(h.Events) != 1 {
+			t.Errorf("schema %d: %+v, %v", schema, h, err)
+		}
+	}
+	old, err := os.Open(filepath.Join("..", "scenarios", "testdata", "burst-standard", "history.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Close()
+	if h, err := Read(old); err != nil || h.Header.Schema != 1 || len(h.Events) == 0 {
+		t.Errorf("a recorded history of schema 1: %v", err)
+	}
+}
+
+func TestALateStretchIsRecordedAndReadBack(t *testing.T) {
+	var buf bytes.Buffer
+	r, err := NewRecorder(&buf, header, counter(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := Event{Kind: MachineLate, Span: Span{1, 2}, Source: "runner",
+		Late: &Late{Stall: 9, Still: 2, Busy: 40, Ours: 10, Waits: map[string]int64{"r1.1": 7, WaitsStore: 0}}}
+	want, err := r.Record(late)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, spoil := range map[string]func(*Late){
+		"still for longer than late": func(l *Late) { l.Still = 10 },
+		"late by less than nothing":  func(l *Late) { l.Stall, l.Still = -1, -1 },
+		"ours of more than all":      func(l *Late) { l.Ours = 41 },
+		"a negative wait":            func(l *Late) { l.Waits = map[string]int64{"r1.1": -1} },
+	} {
+		bad, body := late, *late.Late
+		spoil(&body)
+		bad.Late = &body
+		if _, err := r.Record(bad); err == nil {
+			t.Errorf("%s: recorded", name)
+		}
+	}
+	h, err := Read(&buf)
+	if err != nil || len(h.Events) != 1 || !reflect.DeepEqual(h.Events[0], want) {
+		t.Errorf("read %+v, %v; want %+v", h, err, want)
 	}
 }
 

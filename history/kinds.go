@@ -53,6 +53,8 @@ const (
 	LogMatch     Kind = "logmatch" // a line of a pod's log that matches a named pattern
 	ObjectKind   Kind = "object"   // a state of an object of the cluster
 
+	MachineLate Kind = "machine.late" // since schema 2: a stretch in which the runner's machine was late
+
 	FaultResolve   Kind = "fault.resolve"
 	FaultIntent    Kind = "fault.intent"
 	FaultApplied   Kind = "fault.applied"
@@ -112,6 +114,7 @@ var rules = map[Kind]rule{
 	SampleKind:       {body: "sample"},
 	LogMatch:         {body: "match"},
 	ObjectKind:       {body: "object"},
+	MachineLate:      {body: "late"},
 	FaultResolve:     {body: "fault", op: true},
 	FaultIntent:      {body: "fault", op: true},
 	FaultApplied:     {body: "fault", op: true},

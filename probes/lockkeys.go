@@ -292,6 +292,9 @@ func (w *watched) observe(events []history.Event, s state, at history.Span, fina
 		if news && w.seen {
 			before := w.span
 			e.Look.Prev = &before
+			if w.last.pttl >= 0 {
+				e.Look.PrevPTTL = max(1, w.last.pttl)
+			}
 		}
 		events = append(events, e)
 	}

@@ -32,7 +32,7 @@ func TestLockKeysReportsChangesOnly(t *testing.T) {
 		p.Watch("job", "a")
 		p.Watch("job", "b")
 		ctx, one, two := t.Context(), lockcore.Fingerprint("one"), lockcore.Fingerprint("two")
-		now := int64(0)
+		now, was := int64(0), int64(0)
 		expect := func(what, epoch string, pttl time.Duration, prev int64) {
 			t.Helper()
 			now++ // brackets that touch: no time need have passed, so none may be taken for granted
@@ -52,6 +52,10 @@ func TestLockKeysReportsChangesOnly(t *testing.T) {
 				left > 0 || left < -2000*ms || e.Look.Prev == nil || *e.Look.Prev != at(prev) || e.Look.Final {
 				t.Errorf("%s: got %+v %+v, want epoch %q, PTTL about %s, prev %v", what, e, e.Look, epoch, pttl, at(prev))
 			}
+			if less := was - e.Look.PrevPTTL; less < 0 || less > 2000*ms || (e.Look.PrevPTTL > 0) != (was > 0) {
+				t.Errorf("%s: the news before showed %d ns to be left, the look before this one %d", what, was, e.Look.PrevPTTL)
+			}
+			was = max(0, e.Look.PTTL)
 			if d := time.Since(time.UnixMicro(e.Look.Server)); d.Abs() > time.Minute {
 				t.Errorf("%s: the server's clock is %s off", what, d)
 			}

@@ -20,20 +20,25 @@ func HTML(w io.Writer, r Run) error { return writePage(w, r, mostEvents) }
 
 // writePage is HTML with a bound of its own on the event log, in lines; those that evidence points at are not counted.
 func writePage(w io.Writer, r Run, mostEvents int) error {
-	t, err := template.ParseFS(htmlFiles, "html/*.tmpl")
-	if err != nil {
-		return fmt.Errorf("read the template of report.html: %w", err)
-	}
 	doc, err := newDocument(r, mostEvents)
 	if err != nil {
 		return err
 	}
+	return doc.write(w)
+}
+
+// write makes the page of the document.
+func (d *document) write(w io.Writer) error {
+	t, err := template.ParseFS(htmlFiles, "html/*.tmpl")
+	if err != nil {
+		return fmt.Errorf("read the template of the page: %w", err)
+	}
 	var b strings.Builder
-	if err := t.ExecuteTemplate(&b, "page", doc); err != nil {
-		return fmt.Errorf("write report.html: %w", err)
+	if err := t.ExecuteTemplate(&b, "page", d); err != nil {
+		return fmt.Errorf("write the page: %w", err)
 	}
 	if _, err := io.WriteString(w, presentable(b.String())); err != nil {
-		return fmt.Errorf("write report.html: %w", err)
+		return fmt.Errorf("write the page: %w", err)
 	}
 	return nil
 }

@@ -83,9 +83,16 @@ func sloBlocks(r Run, ev *evidence) []block {
 
 // marginText is how far what was seen stays from the limit, or is beyond it: never more than was measured.
 func marginText(s verdict.SLOResult) string {
-	switch over := s.Lo - s.Limit; {
+	over := s.Lo - s.Limit
+	switch {
 	case s.N == 0 && s.Hi == nil:
 		return "–"
+	case s.Ask != verdict.AtMost && s.Hi != nil && *s.Hi < s.Limit:
+		return atLeast(s.Limit-*s.Hi, s.Unit) + " short"
+	case s.Ask == verdict.AtLeast && over >= 0:
+		return atLeast(over, s.Unit) + " more"
+	case s.Ask == verdict.AtLeast:
+		return "not known"
 	case over > 0:
 		return atLeast(over, s.Unit) + " over"
 	case s.Hi == nil || *s.Hi > s.Limit:

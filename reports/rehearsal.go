@@ -17,7 +17,7 @@ func Rehearsal(w io.Writer, r *forecast.Rehearsal, again string, o Options) erro
 	p.blank()
 	table := [][]string{{"LOCK", "MEASURE", "LIMIT", "MIN", "MEDIAN", "P95", "P99", "MAX", "BREACH"}}
 	for _, row := range r.Rows {
-		cells := []string{row.Lock, row.Measure, rehearsedFigure(&row.Limit, row.Unit)}
+		cells := []string{row.Lock, row.Measure, rehearsedLimit(&row)}
 		for _, v := range []*float64{row.Min, row.Median, row.P95, row.P99, row.Max} {
 			cells = append(cells, rehearsedFigure(v, row.Unit))
 		}
@@ -44,6 +44,18 @@ func Rehearsal(w io.Writer, r *forecast.Rehearsal, again string, o Options) erro
 	p.flow(2, 2, fmt.Sprintf("a breach of any limit: %s. Quantiles over the seeds, to %.1f%%; each seed counts with the middle of what it measured.",
 		shareOfSeeds(r.Breach, r.Seeds), 100*r.Resolution))
 	return p.to(w, "rehearsal")
+}
+
+// rehearsedLimit is the limit of a row: a lower one, and a share of what another lock had, say so.
+func rehearsedLimit(r *forecast.RehearsalRow) string {
+	limit := rehearsedFigure(&r.Limit, r.Unit)
+	if r.Of != "" {
+		limit = fmt.Sprintf("%.4g of %s", r.Share, r.Of)
+	}
+	if r.Ask == verdict.AtMost {
+		return limit
+	}
+	return asks(r.Ask) + " " + limit
 }
 
 // rehearsedFigure is one value in its unit, to four digits; "-" where there is none.

@@ -268,14 +268,22 @@ func (s sloRow) explained() []item {
 // promise is the SLO in words, with the limit as the file has it: "takeover max <= 30s", "takeover max <= 30s (1.5s at 0.05)",
 // "duplicate terminal states 0".
 func promise(s verdict.SLOResult, scale float64) string {
-	words := measureWords(s.Measure)
+	words, sign := measureWords(s.Measure), asks(s.Ask)
+	if s.Against != nil {
+		return fmt.Sprintf("%s %s %s of that of %s", words, sign, factor(s.Against.Share), s.Against.Lock)
+	}
 	if s.Unit == verdict.UnitCount && s.Limit == 0 {
 		return words + " 0"
 	}
 	if s.Declared == s.Limit || s.Unit == verdict.UnitCount {
-		return words + " <= " + exact(s.Limit, s.Unit)
+		return words + " " + sign + " " + exact(s.Limit, s.Unit)
 	}
-	return fmt.Sprintf("%s <= %s (%s at %s)", words, exact(s.Declared, s.Unit), exact(s.Limit, s.Unit), factor(scale))
+	return fmt.Sprintf("%s %s %s (%s at %s)", words, sign, exact(s.Declared, s.Unit), exact(s.Limit, s.Unit), factor(scale))
+}
+
+// asks is the sign between a figure and its limit.
+func asks(a verdict.Ask) string {
+	return map[verdict.Ask]string{verdict.AtMost: "<=", verdict.AtLeast: ">=", verdict.Exactly: "="}[a]
 }
 
 // measureWords is a measure of verdict.json as people write it.

@@ -123,7 +123,7 @@ func TestHorizon(t *testing.T) {
 		t.Errorf("horizon %s: the upper end of the band and one redelivery", got)
 	}
 	limit := 200 * s
-	e.SLOs = []experiments.SLO{{Lock: "l", Takeover: &experiments.DurationLimits{Max: &limit}}}
+	e.SLOs = []experiments.SLO{{Lock: "l", Takeover: experiments.Within(limit)}}
 	if got := Horizon(e, ""); got != 230*s {
 		t.Errorf("horizon %s: the limit and one redelivery", got)
 	}

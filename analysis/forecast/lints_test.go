@@ -50,7 +50,7 @@ func TestLintTakeoverBand(t *testing.T) {
 		{fault.RandomPhase, 30 * time.Second, false, "it holds by luck, in about 33% of such kills"},
 		{fault.AfterGrant, 30 * time.Second, false, "it cannot hold"},
 	} {
-		l := lint(t, loopDrill(t, "cordum/pending-replayer", c.phase, experiments.DurationLimits{Max: &c.max}), "L3")
+		l := lint(t, loopDrill(t, "cordum/pending-replayer", c.phase, *experiments.Within(c.max)), "L3")
 		if l.OK != c.ok || !strings.HasPrefix(l.Means, c.means) || !strings.Contains(l.Text, "ttl 60s + in flight 2s + poll 30s + acquire 2s: up to 94s") {
 			t.Errorf("%s, max %s: %+v", c.phase, c.max, l)
 		}
@@ -63,7 +63,7 @@ func TestLintChance(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for _, limit := range []time.Duration{20 * time.Second, 45 * time.Second, 70 * time.Second} {
-		e := loopDrill(t, "cordum/pending-replayer", fault.RandomPhase, experiments.DurationLimits{Max: &limit})
+		e := loopDrill(t, "cordum/pending-replayer", fault.RandomPhase, *experiments.Within(limit))
 		odds := oddsOf(e, bandOf(e, &e.System.Locks[0], 0))
 		got := odds.within(limit.Seconds())
 		hits, n := 0, 100_000

@@ -17,7 +17,7 @@ import (
 // renewedDrill kills the holder of a renewed loop with the published timings at random.
 func renewedDrill(t *testing.T, limit time.Duration) *experiments.Experiment {
 	t.Helper()
-	e := loopDrill(t, "cordum/scheduler-reconciler", fault.RandomPhase, experiments.DurationLimits{Max: &limit})
+	e := loopDrill(t, "cordum/scheduler-reconciler", fault.RandomPhase, *experiments.Within(limit))
 	e.System.Locks[0].Policy.Loop.Mode = lockcore.LoopRenewed
 	return e
 }

@@ -21,7 +21,7 @@ func plannedDrill() *experiments.Experiment {
 			{ID: "kill", At: 10 * time.Second, Repeat: experiments.Repeat{Count: 5, Settled: true}, Spec: &fault.Kill{HolderOf: "loop", Phase: fault.RandomPhase, How: "crash"}},
 		},
 		Limits: experiments.RunLimits{MaxKills: 10, MaxRun: time.Minute},
-		SLOs:   []experiments.SLO{{Lock: "loop", Takeover: &experiments.DurationLimits{Max: &limit, P90: &limit}}},
+		SLOs:   []experiments.SLO{{Lock: "loop", Takeover: &experiments.DurationLimits{Bound: *experiments.AtMost(limit), P90: &limit}}},
 	}
 }
 

@@ -53,7 +53,7 @@ func (r *Rehearsed) Add(seed int64, j *verdict.Judgement) {
 		if verdict.LiveOnly(s.Measure) {
 			continue
 		}
-		if s.Lo > s.Limit {
+		if breaches(s) {
 			breached = true
 			r.rows[i].breaches++
 		}
@@ -67,11 +67,19 @@ func (r *Rehearsed) Add(seed int64, j *verdict.Judgement) {
 			r.rows[i].open++
 		}
 		r.rows[i].take(seed, v)
-		r.rank(seed, i, v, s.Limit)
+		r.rank(seed, i, v, s.Limit, s.Ask)
 	}
 	if breached {
 		r.Breached++
 	}
+}
+
+// breaches reports a row that is surely broken in its seed. Too little of something counts only where it would have been seen.
+func breaches(s *verdict.SLOResult) bool {
+	if s.Ask == verdict.AtMost && s.Against == nil {
+		return s.Lo > s.Limit
+	}
+	return s.Verdict == verdict.Fail
 }
 
 func (w *rehearsedRow) take(seed int64, v float64) {
@@ -86,9 +94,13 @@ func (w *rehearsedRow) take(seed int64, v float64) {
 }
 
 // rank keeps the seed that came closest to a breach, or went furthest beyond; of equals the smallest number.
-func (r *Rehearsed) rank(seed int64, row int, v, limit float64) {
+func (r *Rehearsed) rank(seed int64, row int, v, limit float64, ask verdict.Ask) {
 	by := -1.0 // as far from a breach as a count can be
 	switch {
+	case ask == verdict.AtLeast && limit > 0:
+		by = (limit - v) / limit
+	case ask == verdict.Exactly && limit > 0:
+		by = math.Abs(v-limit)/limit - 1
 	case limit > 0:
 		by = (v - limit) / limit
 	case v > limit:
@@ -125,7 +137,7 @@ func (r *Rehearsed) Merge(o *Rehearsed) {
 		a.breaches += b.breaches
 	}
 	if w := o.worst; w.set {
-		r.rank(w.seed, w.row, w.value, r.rows[w.row].Limit)
+		r.rank(w.seed, w.row, w.value, r.rows[w.row].Limit, r.rows[w.row].Ask)
 	}
 }
 
@@ -174,19 +186,22 @@ type Rehearsal struct {
 
 // RehearsalRow is one SLO row over the seeds. Values are the middles of what was measured; null where no seed measured anything.
 type RehearsalRow struct {
-	Lock    string   `json:"lock"`
-	Measure string   `json:"measure"`
-	Unit    string   `json:"unit"`
-	Limit   float64  `json:"limit"`
-	Min     *float64 `json:"min"`
-	Median  *float64 `json:"median"`
-	P95     *float64 `json:"p95"`
-	P99     *float64 `json:"p99"`
-	Max     *float64 `json:"max"`
-	Seeds   int64    `json:"seeds"`  // that measured it
-	Open    int64    `json:"open"`   // of these, whose end was not seen: they count with what was seen
-	Breach  float64  `json:"breach"` // share of all seeds in which it was surely above the limit
-	Worst   int64    `json:"worst"`  // seed of Max
+	Lock    string      `json:"lock"`
+	Measure string      `json:"measure"`
+	Unit    string      `json:"unit"`
+	Ask     verdict.Ask `json:"ask,omitempty"`
+	Limit   float64     `json:"limit"`
+	Of      string      `json:"of,omitempty"`    // the other lock of a row that compares two
+	Share   float64     `json:"share,omitempty"` // of what that one had: the limit
+	Min     *float64    `json:"min"`
+	Median  *float64    `json:"median"`
+	P95     *float64    `json:"p95"`
+	P99     *float64    `json:"p99"`
+	Max     *float64    `json:"max"`
+	Seeds   int64       `json:"seeds"`  // that measured it
+	Open    int64       `json:"open"`   // of these, whose end was not seen: they count with what was seen
+	Breach  float64     `json:"breach"` // share of all seeds in which it was surely above the limit
+	Worst   int64       `json:"worst"`  // seed of Max
 }
 
 // RehearsalSeed is one seed to look at.
@@ -209,6 +224,10 @@ func (r *Rehearsed) Document() *Rehearsal {
 		w := &r.rows[i]
 		row := RehearsalRow{Lock: w.Lock, Measure: w.Measure, Unit: w.Unit, Limit: w.Limit, Seeds: w.n, Open: w.open,
 			Breach: float64(w.breaches) / float64(r.Seeds), Worst: w.maxSeed}
+		row.Ask = w.Ask
+		if w.Against != nil {
+			row.Of, row.Share = w.Against.Lock, w.Against.Share
+		}
 		if w.n > 0 {
 			lo, hi := w.min, w.max
 			row.Min, row.Median, row.P95, row.P99, row.Max = &lo, w.quantile(0.5), w.quantile(0.95), w.quantile(0.99), &hi

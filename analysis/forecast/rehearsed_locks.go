@@ -87,7 +87,7 @@ func (r *Rehearsed) addLocks(j *verdict.Judgement) {
 		s.sum, s.min, s.max = s.sum+int64(math.Round(v*1e9)), min(s.min, v), max(s.max, v)
 		s.counts[bucket(v)]++
 		for k := range j.SLOs {
-			if row := &j.SLOs[k]; row.Lock == t.Lock && v <= row.Limit {
+			if row := &j.SLOs[k]; row.Lock == t.Lock && row.Ask == verdict.AtMost && row.Against == nil && v <= row.Limit {
 				s.met[row.Measure]++
 			}
 		}

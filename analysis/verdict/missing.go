@@ -44,6 +44,10 @@ const (
 	MissingScrapes     MissingCode = "scrapes"      // metric, for how long, when
 	MissingLastScrape  MissingCode = "last_scrape"  // target, why
 	MissingAgreement   MissingCode = "agreement"    // of metric and events
+
+	MissingAnnouncement MissingCode = "announcement" // key, epoch that nobody claims
+	MissingNewToken     MissingCode = "new_token"    // key, epoch that came back
+	MissingGrant        MissingCode = "grant"        // key, epoch that the key never carried, who claims it
 )
 
 // Of what happened at a lock.
@@ -69,8 +73,14 @@ const (
 	MissingCleanTrials  MissingCode = "clean_trials"   // trials, quantile, how many it takes, what to do
 	MissingMoreTrials   MissingCode = "more_trials"    // trials that missed, quantile, how many it takes, how many clean, what to do
 	MissingMoreValues   MissingCode = "more_values"    // values that missed, of, quantile, how many it takes
+	MissingReference    MissingCode = "reference"      // the other lock
 	MissingMarginToLuck MissingCode = "margin_to_luck" // worst, sum, what to do
 )
+
+// OfMachine reports evidence that is missing because the machine that drills was too slow to gather it.
+func (c MissingCode) OfMachine() bool {
+	return c == MissingLooks || c == MissingScrapes
+}
 
 // Lacking is the missing evidence of a code with its parameters: the only place where its sentences are made.
 func Lacking(code MissingCode, parameters ...any) Missing {

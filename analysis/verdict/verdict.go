@@ -7,9 +7,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-)
+	"strings"
 
-import "github.com/lockdrill/lockdrill/experiments/fault"
+	"github.com/lockdrill/lockdrill/experiments/fault"
+)
 
 // VerdictVersion is the schema version of verdict.json.
 const VerdictVersion = 1
@@ -102,12 +103,30 @@ type RunInfo struct {
 	CleanedUp  bool    `json:"cleanedUp"`
 }
 
+// Ask says on which side of its limit a figure must stay.
+type Ask string
+
+const (
+	AtMost  Ask = "" // the figure's upper end counts
+	AtLeast Ask = "at_least"
+	Exactly Ask = "exactly"
+)
+
+// Against is another lock of the run whose figure is the measure of a row's own.
+type Against struct {
+	Lock  string   `json:"lock"`
+	Share float64  `json:"share"` // the row's limit is this share of it
+	Lo    float64  `json:"lo"`
+	Hi    *float64 `json:"hi"`
+}
+
 // SLOResult is one row: an SLO with several limits (max and p95) gives a row for each.
 type SLOResult struct {
 	Lock     string    `json:"lock"`
 	Measure  string    `json:"measure"` // takeover.max, takeover.p95, duplicate_terminal_states, overlap.belief, abandonment.missed ...
 	Unit     string    `json:"unit"`    // one of the Unit constants
-	Limit    float64   `json:"limit"`
+	Ask      Ask       `json:"ask,omitempty"`
+	Limit    float64   `json:"limit"`    // of a row that compares: what surely keeps it
 	Declared float64   `json:"declared"` // the limit as the file has it, before time_scale
 	Lo       float64   `json:"lo"`
 	Hi       *float64  `json:"hi"`
@@ -121,7 +140,21 @@ type SLOResult struct {
 	Missing  []Missing `json:"lacks"`    // what Why and Next were put together from, where the question was not reached
 	Evidence []int64   `json:"evidence"` // event numbers, the most telling first, capped
 
+	Against *Against `json:"against,omitempty"` // a row that compares two locks: the other one
+
 	Unfit bool `json:"-"` // the question cannot be answered in this run, whatever was measured
+}
+
+// Name tells the row apart from others on the same measure: takeover.max, abandonments.min, unowned_work.of.OTHER.
+func (s *SLOResult) Name() string {
+	name := s.Measure
+	if word := map[Ask]string{AtLeast: ".min", Exactly: ".exactly"}[s.Ask]; !strings.HasSuffix(name, word) {
+		name += word
+	}
+	if s.Against != nil {
+		name += ".of." + s.Against.Lock
+	}
+	return name
 }
 
 // FaultResult is one shot of a fault.

@@ -88,7 +88,7 @@ func (f *sumsFlags) experiment(l *experiments.Lock) *experiments.Experiment {
 		e.System.Work = []experiments.Work{{Lock: l.Name, Hold: experiments.Hold{P50: f.work, P99: f.work}, Redeliver: f.wait}}
 	}
 	if f.slo > 0 {
-		e.SLOs = []experiments.SLO{{Lock: l.Name, Takeover: &experiments.DurationLimits{Max: &f.slo}}}
+		e.SLOs = []experiments.SLO{{Lock: l.Name, Takeover: experiments.Within(f.slo)}}
 	}
 	return e
 }

@@ -41,7 +41,7 @@ func TestList(t *testing.T) {
 func TestVersion(t *testing.T) {
 	var doc versionDoc
 	decode(t, try(t, "version", "-o", "json").stdout, &doc)
-	if doc.SchemaVersion != 1 || doc.Version == "" || doc.HistorySchema != 1 || doc.VerdictSchema != 1 || doc.WorkerProtocol != 1 {
+	if doc.SchemaVersion != 1 || doc.Version == "" || doc.HistorySchema != 2 || doc.VerdictSchema != 1 || doc.WorkerProtocol != 1 {
 		t.Errorf("document: %+v", doc)
 	}
 	if got := try(t, "version"); !strings.HasPrefix(got.stdout, "lockdrill "+doc.Version+" (") {

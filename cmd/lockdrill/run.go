@@ -65,10 +65,10 @@ func newRootCmd(io streams, args []string) *cobra.Command {
 	root.SetOut(io.Out)
 	root.SetErr(io.Err)
 	root.AddCommand(
-		newRunCmd(io), newPlanCmd(io), newRehearseCmd(io), newTuneCmd(io), newValidateCmd(io),
+		newRunCmd(io), newPlanCmd(io), newRehearseCmd(io), newSweepCmd(io), newTuneCmd(io), newValidateCmd(io),
 		newJudgeCmd(io), newReportCmd(io), newCompareCmd(io),
 		newListCmd(io), newExplainCmd(io), newExportCmd(io), newVersionCmd(io),
-		newRecoverCmd(io), newProxyCmd(io), newWorkerCmd(io), newWatchdogCmd(io),
+		newSelftestCmd(io), newRecoverCmd(io), newProxyCmd(io), newWorkerCmd(io), newWatchdogCmd(io),
 		newExitCodesTopic(),
 	)
 	root.SetHelpCommand(newHelpCmd())

@@ -170,6 +170,14 @@ func interruptible(ctx context.Context, stderr io.Writer, under *underWay, g *ga
 	return ctx, func() { signal.Stop(sigs); signal.Stop(broken); close(done); cancel() }
 }
 
+// toldOn shows how a drill goes on.
+func toldOn(w io.Writer) func(*experiments.Experiment, string, func() int64) (func(history.Event), func()) {
+	return func(e *experiments.Experiment, notice string, clock func() int64) (func(history.Event), func()) {
+		p := startProgress(w, e, notice, clock)
+		return p.Observe, p.Close
+	}
+}
+
 // runOne is one drill from the folder to the verdict.
 func runOne(ctx context.Context, io streams, f runFlags, e *experiments.Experiment, under *underWay, g *gate) (int, error) {
 	if err := drill.Authorize(ctx, e, f.consent); err != nil { // again: an earlier drill may have taken hours
@@ -177,10 +185,7 @@ func runOne(ctx context.Context, io streams, f runFlags, e *experiments.Experime
 	}
 	d, err := drill.New(drill.Options{
 		Experiment: e, Cluster: f.consent.Cluster, Seed: f.seed, Out: f.out, Trust: f.trust, Tool: "lockdrill " + version(), Notify: notifier(io.Err),
-		Begin: func(e *experiments.Experiment, notice string, clock func() int64) (func(history.Event), func()) {
-			p := startProgress(io.Err, e, notice, clock)
-			return p.Observe, p.Close
-		},
+		Begin: toldOn(io.Err),
 	})
 	if err != nil {
 		return 0, err

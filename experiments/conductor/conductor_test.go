@@ -33,7 +33,7 @@ func loopDrill(kills int) *experiments.Experiment {
 			Repeat: experiments.Repeat{Count: kills, Settled: true},
 		}},
 		Limits: experiments.RunLimits{MaxKills: 2 * kills, MaxRun: 5 * time.Minute},
-		SLOs:   []experiments.SLO{{Lock: "loop", Takeover: &experiments.DurationLimits{Max: &takeover}}},
+		SLOs:   []experiments.SLO{{Lock: "loop", Takeover: experiments.Within(takeover)}},
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/lockdrill/lockdrill/injectors"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/monotime"
+	"github.com/lockdrill/lockdrill/internal/procstat"
 	"github.com/lockdrill/lockdrill/internal/tap"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
 	"github.com/lockdrill/lockdrill/probes"
@@ -132,6 +133,7 @@ func New(o Options) (*Drill, error) {
 			{What: "stores", Do: d.closeStores},
 		},
 	}
+	d.cfg.Machine = &runner.Machine{Proc: procstat.New(), Sleep: func(until int64) { monotime.SleepUntil(until + d.origin) }}
 	d.strikes = injectors.Parts{Fault: d.fault, Clock: d.clock, Await: d.await, Past: d.past, Record: d.record, Replicas: d.e.ReplicaNames(), Open: testbed.Dial}
 	var err error
 	if d.cluster, err = o.Cluster.open(o.Experiment); err != nil {
@@ -211,6 +213,9 @@ func (d *Drill) config() runner.Config {
 	cfg.Cleanup = append(cfg.Cleanup, runner.Cleanup{What: "undo journal", Do: func(context.Context) error { return d.journal.Close() }})
 	return cfg
 }
+
+// stand lets the machine's watcher know of processes that are on this machine.
+func (d *Drill) stand(here runner.Standing) { d.cfg.Machine.Stand = append(d.cfg.Machine.Stand, here) }
 
 // What parts need of a history that is not being written yet when they are opened.
 

@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
+	"github.com/lockdrill/lockdrill/experiments/runner"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/history"
 )
@@ -31,6 +32,14 @@ func (d *Drill) openProcesses(context.Context) error {
 	})
 	d.env.Fleet, d.cfg.Fleet = "processes", fleet
 	d.strikes.Signal, d.strikes.Send = fleet.Signal, fleet.Send
+	d.stand(func() ([]runner.Process, bool) {
+		pids, busy := fleet.Processes()
+		ps := make([]runner.Process, 0, len(pids))
+		for incarnation, pid := range pids {
+			ps = append(ps, runner.Process{Name: incarnation, PID: pid})
+		}
+		return ps, busy
+	})
 	return nil
 }
 

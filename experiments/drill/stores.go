@@ -65,6 +65,7 @@ func (s *stores) openLocks(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("open probes: %w", err)
 	}
+	s.standsHere(history.WaitsStore, locks)
 	prefix := locks.Prefix
 	if s.e.Observed() {
 		prefix = ""
@@ -93,9 +94,21 @@ func (s *stores) openLedger(context.Context) error {
 	}
 	ledger := probes.NewLedger(options, redisstore.KeysOf(s.Ledger.Prefix).Entries, s.lockOf)
 	s.env.Ledger, s.looks, s.cfg.Configure = s.Ledger.Info, append(s.looks, ledger.Close), s.configure
+	s.standsHere(history.WaitsLedger, s.Ledger)
 	s.cfg.Stores = append(s.cfg.Stores, runner.Store{Name: "ledger", Life: s.Ledger.Life, Mark: s.Ledger.Mark})
 	s.cfg.Probes = append(s.cfg.Probes, runner.Sampled{Name: "ledger", Source: "probe:ledger", Probe: ledger, ProbeSettings: s.e.Probes.Ledger})
 	return nil
+}
+
+// standsHere lets the machine's watcher know of a store's server, where the run has started one.
+func (s *stores) standsHere(name string, store *testbed.Store) {
+	s.stand(func() (ps []runner.Process, busy bool) {
+		pids, busy := store.Processes()
+		for _, pid := range pids {
+			ps = append(ps, runner.Process{Name: name, PID: pid})
+		}
+		return ps, busy
+	})
 }
 
 // calibrateWithin bounds the calibration.

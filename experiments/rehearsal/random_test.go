@@ -47,11 +47,10 @@ func randomDrill(seed uint64) (*experiments.Experiment, sim.Net) {
 		at += f.For + between(r, 0, 4*time.Second)
 		e.Faults = append(e.Faults, f)
 	}
-	zero := 0
 	for i := range e.System.Locks {
 		for _, s := range []experiments.SLO{
-			{UnownedWork: &experiments.DurationLimits{Max: new(time.Duration)}},
-			{Abandonment: &experiments.AbandonmentLimits{Missed: &zero, Late: &zero}},
+			{UnownedWork: experiments.AtMost(time.Duration(0))},
+			{Abandonment: &experiments.AbandonmentLimits{Missed: experiments.AtMost(0), Late: experiments.AtMost(0)}},
 		} {
 			s.Lock = e.System.Locks[i].Name
 			e.SLOs = append(e.SLOs, s)

@@ -50,7 +50,7 @@ func (ts takeovers) check(t *testing.T, e *experiments.Experiment, slack float64
 	mean, deviation := ts.moments()
 	for _, by := range []float64{-1, 0, 1} {
 		limit := time.Duration((mean + by*deviation) * 1e9)
-		e.SLOs = append(e.SLOs, experiments.SLO{Lock: e.System.Locks[0].Name, Takeover: &experiments.DurationLimits{Max: &limit}})
+		e.SLOs = append(e.SLOs, experiments.SLO{Lock: e.System.Locks[0].Name, Takeover: experiments.Within(limit)})
 	}
 	s := forecast.LockSumsOf(e)[0]
 	const sure = 4.5 // standard errors: a handful of a thousand comparisons may reach 4

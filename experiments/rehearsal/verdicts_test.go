@@ -96,14 +96,14 @@ func limits(e *experiments.Experiment, r *rand.Rand) []experiments.SLO {
 		l := &e.System.Locks[i]
 		most := func() *time.Duration { return new(between(r, 0, 2*l.Policy.TTL)) }
 		for _, s := range []experiments.SLO{
-			{Takeover: &experiments.DurationLimits{Max: new(between(r, 0, 6*l.Policy.TTL))}},
-			{Overlap: &experiments.OverlapLimit{Level: "belief", MaxTime: *most()}},
-			{Overlap: &experiments.OverlapLimit{Level: "work", MaxTime: *most()}},
-			{Overlap: &experiments.OverlapLimit{Level: "effect", MaxCount: r.IntN(3)}},
-			{UnownedWork: &experiments.DurationLimits{Max: most()}},
-			{DuplicateTerminalStates: &experiments.CountLimit{Max: r.IntN(3)}},
-			{Abandonments: &experiments.CountLimit{Max: r.IntN(6)}},
-			{FenceRegressions: &experiments.CountLimit{}},
+			{Takeover: experiments.Within(between(r, 0, 6*l.Policy.TTL))},
+			{Overlap: &experiments.OverlapLimit{Level: "belief", Time: *experiments.AtMost(*most())}},
+			{Overlap: &experiments.OverlapLimit{Level: "work", Time: *experiments.AtMost(*most())}},
+			{Overlap: &experiments.OverlapLimit{Level: "effect", Count: *experiments.AtMost(r.IntN(3))}},
+			{UnownedWork: experiments.AtMost(*most())},
+			{DuplicateTerminalStates: &experiments.CountLimit{Bound: *experiments.AtMost(r.IntN(3))}},
+			{Abandonments: &experiments.CountLimit{Bound: *experiments.AtMost(r.IntN(6))}},
+			{FenceRegressions: &experiments.CountLimit{Bound: *experiments.AtMost(0)}},
 		} {
 			s.Lock = l.Name
 			out = append(out, s)

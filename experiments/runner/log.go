@@ -67,7 +67,7 @@ func passing(k history.Kind) bool {
 	case history.JobOffer, history.JobRedeliver, history.JobAck, history.WaitBegin, history.WaitEnd, history.AcquireInvoke, history.AcquireReturn,
 		history.RenewInvoke, history.RenewReturn, history.ReleaseReturn, history.UndoInvoke, history.UndoReturn, history.ReleaseSkipped,
 		history.WorkEnter, history.WorkExit, history.WriteInvoke, history.WriteReturn, history.LedgerEntry, history.LookKind,
-		history.CoverageKind, history.SampleKind, history.LogMatch:
+		history.CoverageKind, history.SampleKind, history.LogMatch, history.MachineLate:
 		return true
 	}
 	return false

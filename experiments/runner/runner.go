@@ -95,6 +95,7 @@ type Config struct {
 	Asked      func(key string)                                                         // tell it that a replica is about to take a key
 	Configure  func(name, incarnation string) protocol.Configure
 	Cleanup    []Cleanup // in the order to be done
+	Machine    *Machine  // on which the runner is; nil = nobody watches it
 	// Guard is asked every second whether the run may go on; else it says why not, and the word for run.abort. nil = it may.
 	Guard func() (word, why string)
 }
@@ -135,6 +136,7 @@ func Run(ctx context.Context, cfg Config) error {
 	watch, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWatching()
 	samplers := startSamplers(watch, r.Recorder, r.Clock, r.Probes)
+	watched := watchMachine(watch, r.Machine, r.Clock, func(e history.Event) { _, _ = r.Recorder.Record(e) })
 	lives := startLives(watch, r.Recorder, r.Clock, r.Stores, r.shots.atStore)
 
 	flights, land := context.WithCancel(context.WithoutCancel(ctx))
@@ -148,6 +150,7 @@ func Run(ctx context.Context, cfg Config) error {
 	samplers.finish(ctx, false)
 	stopWatching()
 	lives.wait()
+	<-watched
 	clean := r.cleanup(ctx)
 	return r.end(clean)
 }

@@ -184,6 +184,23 @@ func (f *Fleet) child(incarnation string) (*child, error) {
 	return ch, nil
 }
 
+// Processes are the replicas that live, by incarnation. busy: one is being started now, and it was not waited for.
+func (f *Fleet) Processes() (pids map[string]int, busy bool) {
+	if !f.mu.TryLock() {
+		return nil, true
+	}
+	defer f.mu.Unlock()
+	pids = make(map[string]int, len(f.children))
+	for incarnation, ch := range f.children {
+		select {
+		case <-ch.gone:
+		default:
+			pids[incarnation] = ch.replica.PID
+		}
+	}
+	return pids, false
+}
+
 // killLimit bounds the wait for processes after SIGKILL.
 const killLimit = 5 * time.Second
 

@@ -26,6 +26,22 @@ func (s *Store) Process() *undo.Process {
 	return s.host.process()
 }
 
+// Processes are those of the server and of its standby; none where the run started none. busy: something is being done to the server now,
+// and it was not waited for.
+func (s *Store) Processes() (pids []int, busy bool) {
+	if !s.mu.TryLock() {
+		return nil, true
+	}
+	defer s.mu.Unlock()
+	if p := s.host.process(); p != nil {
+		pids = append(pids, p.PID)
+	}
+	if s.standby != nil {
+		pids = append(pids, s.standby.server.self.PID)
+	}
+	return pids, false
+}
+
 // Kill ends the server as kill -9 does, and waits for its end.
 func (s *Store) Kill(ctx context.Context) error {
 	s.mu.Lock()

@@ -67,7 +67,7 @@ func limitsOf(j *verdict.Judgement, lock string) []limit {
 	var out []limit
 	for _, s := range j.SLOs {
 		name, is := strings.CutPrefix(s.Measure, "takeover.")
-		if s.Lock != lock || !is {
+		if s.Lock != lock || !is || s.Ask != verdict.AtMost {
 			continue
 		}
 		l := limit{name: name, share: 1, value: s.Limit}

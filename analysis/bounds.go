@@ -1,0 +1,150 @@
+package analysis
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
+)
+
+// bound is what one figure is held against, in the figure's unit. The limit is a range where it is a share of what another lock
+// measured, and else a point.
+type bound struct {
+	ask     verdict.Ask
+	limit   dur
+	against *verdict.Against // the other lock
+}
+
+// atMost is the bound of a figure from above.
+func atMost(limit int64) bound { return bound{limit: dur{limit, limit}} }
+
+// word holds what was measured against the bound: the only place where a limit and a range become a verdict.
+func (b bound) word(v dur) verdict.Verdict {
+	over, under := v.lo > b.limit.hi, v.hi < b.limit.lo // surely
+	failed, passed := over, v.hi != open && v.hi <= b.limit.lo
+	switch b.ask {
+	case verdict.AtLeast:
+		failed, passed = under, v.lo >= b.limit.hi
+	case verdict.Exactly:
+		failed, passed = over || under, v == b.limit
+	}
+	switch {
+	case failed:
+		return verdict.Fail
+	case passed:
+		return verdict.Pass
+	}
+	return verdict.Inconclusive
+}
+
+// ofTrials is word of a figure that several trials have: a lower bound is for the least of them, and m becomes what the row is about.
+func (b bound) ofTrials(m *measured) verdict.Verdict {
+	worst, all, isMax := dur{m.lo, m.hi}, strings.TrimSuffix(m.measure, ".max"), strings.HasSuffix(m.measure, ".max")
+	name := func(word string) {
+		if isMax {
+			m.measure = all + word
+		}
+	}
+	switch b.ask {
+	case verdict.AtLeast:
+		m.lo, m.hi = m.least.lo, m.least.hi
+		name(".min")
+		return b.word(*m.least)
+	case verdict.Exactly:
+		m.lo = m.least.lo
+		name(".exactly")
+		return verdict.Worst(atMost(b.limit.lo).word(worst), bound{ask: verdict.AtLeast, limit: b.limit}.word(*m.least))
+	}
+	return b.word(worst)
+}
+
+// sure is the limit that keeps the bound whatever the other lock really had.
+func (b bound) sure() int64 {
+	if b.ask == verdict.AtLeast && b.limit.hi != open {
+		return b.limit.hi
+	}
+	return b.limit.lo
+}
+
+// tooLittle reports a figure that is surely below what was asked for.
+func (b bound) tooLittle(m measured) bool {
+	return !m.violated && b.ask != verdict.AtMost && m.hi < b.limit.lo
+}
+
+// byAbsence reports a Fail that rests on what was not seen: it stands only where it would have been.
+func (b bound) byAbsence(m measured) bool { return !m.violated && (b.against != nil || b.tooLittle(m)) }
+
+// unreached reports that something is missing beside a live system.
+func unreached(missing []verdict.Missing) bool {
+	return slices.ContainsFunc(missing, func(l verdict.Missing) bool { return l.Code != verdict.MissingLiveSystem })
+}
+
+// asked says what was asked of m, where there was less of it.
+func (b bound) asked(m measured) string {
+	if b.against != nil {
+		return fmt.Sprintf("at least %g of what lock %s had was asked for, %s", b.against.Share, b.against.Lock, m.text(b.limit.lo))
+	}
+	return map[verdict.Ask]string{verdict.AtLeast: "at least ", verdict.Exactly: "exactly "}[b.ask] + m.text(b.limit.lo) + " was asked for"
+}
+
+// bounded gives the rows of one figure of a lock: one for each of its bounds, and none where b is nil. A share is of the same figure of
+// another lock.
+func bounded[T int | float64 | time.Duration](j *judging, lock string, b *experiments.Bound[T], figure func(lock string) measured) []verdict.SLOResult {
+	if b == nil {
+		return nil
+	}
+	var rows []verdict.SLOResult
+	m := figure(lock)
+	for _, x := range []struct {
+		ask   verdict.Ask
+		limit *T
+	}{{verdict.AtMost, b.Max}, {verdict.AtLeast, b.Min}, {verdict.Exactly, b.Exactly}} {
+		if x.limit != nil {
+			at := inUnit(m.unit, *x.limit)
+			rows = append(rows, j.row(lock, bound{ask: x.ask, limit: dur{at, at}}, m))
+		}
+	}
+	for _, x := range []struct {
+		ask   verdict.Ask
+		share *float64
+	}{{verdict.AtMost, b.AtMost}, {verdict.AtLeast, b.AtLeast}} {
+		if x.share != nil {
+			rows = append(rows, j.compared(lock, m, x.ask, *x.share, b.Of, figure(b.Of)))
+		}
+	}
+	return rows
+}
+
+// inUnit is a limit as measured keeps figures.
+func inUnit[T int | float64 | time.Duration](unit string, limit T) int64 {
+	if share, is := any(limit).(float64); is {
+		return scaled(unit, share)
+	}
+	return int64(limit)
+}
+
+// compared holds m against a share of what another lock measured.
+func (j *judging) compared(lock string, m measured, ask verdict.Ask, share float64, of string, other measured) verdict.SLOResult {
+	part := func(x int64) int64 {
+		if x == open {
+			return open
+		}
+		return int64(share * float64(x))
+	}
+	b := bound{ask: ask, limit: dur{part(other.lo), part(other.hi)}, against: &verdict.Against{Lock: of, Share: share, Lo: other.number(other.lo)}}
+	if other.hi != open {
+		hi := other.number(other.hi)
+		b.against.Hi = &hi
+	}
+	m.missing = slices.Concat(m.missing, j.missingOf(of), other.missing)
+	if other.lo <= 0 {
+		m.missing = append(m.missing, verdict.Lacking(verdict.MissingReference, of))
+	}
+	if m.unfit == "" {
+		m.unfit = other.unfit
+	}
+	return j.row(lock, b, m)
+}

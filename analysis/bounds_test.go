@@ -1,0 +1,129 @@
+package analysis
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// Every place of a range beside a limit, and what each kind of bound makes of it.
+func TestWordOfABound(t *testing.T) {
+	const p, f, i = verdict.Pass, verdict.Fail, verdict.Inconclusive
+	for _, c := range []struct {
+		v                        dur
+		atMost, atLeast, exactly verdict.Verdict
+	}{
+		{dur{3, 4}, p, f, f},
+		{dur{3, 5}, p, i, i},
+		{dur{5, 5}, p, p, p},
+		{dur{4, 6}, i, i, i},
+		{dur{5, 6}, i, p, i},
+		{dur{6, 7}, f, p, f},
+		{dur{0, open}, i, i, i},
+		{dur{5, open}, i, p, i},
+		{dur{6, open}, f, p, f},
+	} {
+		limit := dur{5, 5}
+		for ask, want := range map[verdict.Ask]verdict.Verdict{verdict.AtMost: c.atMost, verdict.AtLeast: c.atLeast, verdict.Exactly: c.exactly} {
+			if got := (bound{ask: ask, limit: limit}).word(c.v); got != want {
+				t.Errorf("%v, %q 5: %s, want %s", c.v, ask, got, want)
+			}
+		}
+	}
+	for _, c := range []struct { // a share of a range: [4, 6]
+		v               dur
+		atMost, atLeast verdict.Verdict
+	}{
+		{dur{3, 4}, p, i}, {dur{3, 3}, p, f}, {dur{4, 5}, i, i}, {dur{5, 6}, i, i}, {dur{6, 6}, i, p}, {dur{7, 9}, f, p}, {dur{0, open}, i, i},
+	} {
+		b := bound{limit: dur{4, 6}}
+		if got := b.word(c.v); got != c.atMost {
+			t.Errorf("%v, at most [4, 6]: %s, want %s", c.v, got, c.atMost)
+		}
+		b.ask = verdict.AtLeast
+		if got := b.word(c.v); got != c.atLeast {
+			t.Errorf("%v, at least [4, 6]: %s, want %s", c.v, got, c.atLeast)
+		}
+	}
+}
+
+// What a recorded history says to limits of every form.
+func TestLimitsOfEveryForm(t *testing.T) {
+	second := time.Second
+	count := func(b *experiments.Bound[int]) *experiments.CountLimit { return &experiments.CountLimit{Bound: *b} }
+	exactly := func(n int) *experiments.Bound[int] { return &experiments.Bound[int]{Exactly: &n} }
+	for _, c := range []struct {
+		says, history string
+		slo           experiments.SLO
+		measure       string
+		want          verdict.Verdict
+		why           string
+	}{
+		{"given up once, and it should", "burst-standard", experiments.SLO{Abandonments: count(experiments.AtLeast(1))}, "abandonments", verdict.Pass, ""},
+		{"given up once, and it should twice", "burst-standard", experiments.SLO{Abandonments: count(experiments.AtLeast(2))}, "abandonments", verdict.Fail, "at least 2 was asked for"},
+		{"given up exactly once", "burst-standard", experiments.SLO{Abandonments: count(exactly(1))}, "abandonments", verdict.Pass, ""},
+		{"never given up, they say", "burst-standard", experiments.SLO{Abandonments: count(exactly(0))}, "abandonments", verdict.Fail, "1 of"},
+		{"late once", "burst-legacy-count", experiments.SLO{Abandonment: &experiments.AbandonmentLimits{Late: experiments.AtLeast(1)}}, "abandonment.late", verdict.Pass, ""},
+		{"no missed one among them", "burst-legacy-count", experiments.SLO{Abandonment: &experiments.AbandonmentLimits{Missed: experiments.AtLeast(1)}}, "abandonment.missed", verdict.Fail, "at least 1 was asked for"},
+		{"stopped no earlier than this", "burst-standard", experiments.SLO{FenceLag: experiments.AtLeast(-2 * second)}, "fence_lag", verdict.Pass, ""},
+		{"stopped earlier than this", "burst-standard", experiments.SLO{FenceLag: experiments.AtLeast(-second / 2)}, "fence_lag", verdict.Fail, "at least -500ms was asked for"},
+		{"the least takeover", "good-drill", experiments.SLO{Lock: "leader", Takeover: &experiments.DurationLimits{Bound: *experiments.AtLeast(4 * second)}}, "takeover.min", verdict.Pass, ""},
+		{"the least takeover is shorter", "good-drill", experiments.SLO{Lock: "leader", Takeover: &experiments.DurationLimits{Bound: *experiments.AtLeast(5 * second)}}, "takeover.min", verdict.Fail, "at least 5s was asked for"},
+		{"the least takeover may be shorter", "good-drill", experiments.SLO{Lock: "leader", Takeover: &experiments.DurationLimits{Bound: *experiments.AtLeast(4303 * time.Millisecond)}}, "takeover.min", verdict.Inconclusive, "lies within what was measured"},
+	} {
+		e, h := load(t, c.history)
+		if c.slo.Lock == "" {
+			c.slo.Lock = "job"
+		}
+		e.SLOs = []experiments.SLO{c.slo}
+		r := rowOf(t, Judge(e, h), c.measure)
+		if r.Verdict != c.want || !strings.Contains(r.Why, c.why) {
+			t.Errorf("%s: %s, [%g, %v], %q, want %s and %q", c.says, r.Verdict, r.Lo, r.Hi, r.Why, c.want, c.why)
+		}
+	}
+}
+
+// A row that compares two locks, on the ranges of both; a share of nothing is not answered, whatever the row's own lock had.
+func TestLocksAreCompared(t *testing.T) {
+	share := func(s float64) *float64 { return &s }
+	for _, c := range []struct {
+		says    string
+		slo     experiments.SLO
+		measure string
+		want    verdict.Verdict
+		why     string
+	}{
+		{"a tenth", experiments.SLO{Takeover: &experiments.DurationLimits{Bound: experiments.Bound[time.Duration]{AtMost: share(0.1), Of: "job"}}}, "takeover.max", verdict.Fail, "2 kills"},
+		{"ten times", experiments.SLO{Takeover: &experiments.DurationLimits{Bound: experiments.Bound[time.Duration]{AtMost: share(10), Of: "job"}}}, "takeover.max", verdict.Pass, ""},
+		{"at least ten times", experiments.SLO{Takeover: &experiments.DurationLimits{Bound: experiments.Bound[time.Duration]{AtLeast: share(10), Of: "job"}}}, "takeover.max", verdict.Fail, "at least 10 of what lock job had"},
+		{"a share of nothing", experiments.SLO{Abandonments: &experiments.CountLimit{Bound: experiments.Bound[int]{AtMost: share(10), Of: "job"}}}, "abandonments", verdict.Inconclusive, "lock job, which the row compares with, surely had none of it"},
+	} {
+		e, h := load(t, "good-drill")
+		c.slo.Lock = "leader"
+		e.SLOs = []experiments.SLO{c.slo}
+		r := rowOf(t, Judge(e, h), c.measure)
+		if r.Verdict != c.want || !strings.Contains(r.Why, c.why) || r.Against == nil || r.Against.Lock != "job" {
+			t.Errorf("%s: %s, [%g, %v] beside %+v, %q, want %s and %q", c.says, r.Verdict, r.Lo, *r.Hi, r.Against, r.Why, c.want, c.why)
+		}
+	}
+}
+
+// Too little of something is a Fail only where it would have been seen: a breach of an upper limit stands by itself.
+func TestTooLittleIsNoFailWhereNothingWasSeen(t *testing.T) {
+	for _, c := range []struct {
+		bound *experiments.Bound[int]
+		want  verdict.Verdict
+	}{{experiments.AtLeast(2), verdict.Inconclusive}, {experiments.AtMost(0), verdict.Fail}} {
+		e, h := load(t, "burst-standard")
+		e.SLOs = []experiments.SLO{{Lock: "job", Abandonments: &experiments.CountLimit{Bound: *c.bound}}}
+		without(h, func(ev *history.Event) bool { return ev.Kind == history.RunEnd })
+		r := rowOf(t, Judge(e, h), "abandonments")
+		if r.Verdict != c.want {
+			t.Errorf("%+v in a run that was cut off: %s, %q, want %s", *c.bound, r.Verdict, r.Why, c.want)
+		}
+	}
+}

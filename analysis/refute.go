@@ -1,0 +1,185 @@
+package analysis
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
+)
+
+// refute holds what is claimed of the key's epochs against the looks. A call that a look speaks against has no known outcome: it may
+// have reached the store later, or never. One finding for each epoch and kind of call.
+func (ix *Facts) refute(k *keyIndex) {
+	if len(k.looks) == 0 || ix.outlivesLease(k.lock) {
+		return
+	}
+	for i := 0; i < len(k.looks); i++ {
+		s := sighting{first: k.looks[i], last: k.looks[i]}
+		if i > 0 {
+			s.before = k.looks[i-1]
+		}
+		for ; i+1 < len(k.looks) && k.looks[i+1].epoch == s.first.epoch; i++ {
+			s.last = k.looks[i+1]
+		}
+		e := k.find(s.first.epoch)
+		if s.first.epoch == "" || e == nil || ix.forgotten(e) {
+			continue
+		}
+		ix.refuteEnds(e, s)
+		ix.refuteKeeps(e, s)
+	}
+}
+
+// sighting is one unbroken row of looks that show the same epoch.
+type sighting struct {
+	before      *stretch // what the key showed until then; nil where nobody had looked
+	first, last *stretch
+}
+
+// forgotten reports that a fail-over may have brought e back, or an older end of its lease.
+func (ix *Facts) forgotten(e *epoch) bool {
+	return ix.failsOver() && slices.ContainsFunc(ix.losses, func(l history.Span) bool {
+		return slices.ContainsFunc(e.acquires, func(c *call) bool { return l.To > c.span.From })
+	})
+}
+
+// sameStore reports that the store kept what it had from a to b.
+func (ix *Facts) sameStore(a, b int64) bool {
+	return !slices.ContainsFunc(ix.losses, func(l history.Span) bool { return l.To >= a && l.From <= b })
+}
+
+// refuteEnds finds what should have freed the key, or was told that it was free, while the looks go on to show e.
+func (ix *Facts) refuteEnds(e *epoch, s sighting) {
+	seen := s.last.last().From
+	var told *call
+	for _, c := range slices.Concat(e.releases, e.renewals) {
+		ended := c.outcome == history.OK && slices.Contains(e.releases, c) || gone(c) && e.shownBy(c.span.From)
+		between := s.before != nil && s.before.last().To >= c.span.From // it may have been free meanwhile
+		if !ended || seen <= c.span.To || between || !ix.sameStore(c.span.From, seen) {
+			continue
+		}
+		if told == nil {
+			told = c
+			what := "was given back with success"
+			if gone(c) {
+				what = "was told to be gone"
+			}
+			ix.find(fmt.Sprintf("key %s: epoch %s %s by its holder's word, and the probe still saw it %s later",
+				e.key, e.id, what, figures.Short(seen-c.span.To)), c.n, s.last.n, s.last.after())
+		}
+		c.refute()
+	}
+}
+
+// shownBy reports that e was surely granted by t, as its caller or a look says: a call that came before it shows nothing.
+func (e *epoch) shownBy(t int64) bool {
+	return slices.ContainsFunc(e.acquires, func(c *call) bool { return c.outcome == history.OK && c.span.To <= t }) ||
+		slices.ContainsFunc(e.looks, func(s *stretch) bool { return s.first.To <= t })
+}
+
+// after is the look that ended the stretch, 0 where none did.
+func (s *stretch) after() int64 {
+	if s.next == nil {
+		return 0
+	}
+	return s.next.n
+}
+
+func (c *call) refute() {
+	c.outcome, c.result, c.refuted = history.Unknown, "", true
+}
+
+// refuteKeeps finds renewals that were claimed to have succeeded, while the lease ran down, or when e was gone for good.
+func (ix *Facts) refuteKeeps(e *epoch, s sighting) {
+	kept := slices.DeleteFunc(slices.Clone(e.renewals), func(c *call) bool { return c.outcome != history.OK })
+	if len(kept) == 0 {
+		return
+	}
+	slices.SortStableFunc(kept, func(a, b *call) int { return cmp.Compare(a.span.To, b.span.To) })
+	said := "" // a finding is made once
+	var evidence []int64
+	claimed := 0
+	refute := func(c *call, n int64, says string) {
+		if claimed++; said == "" {
+			said, evidence = says, []int64{n}
+		}
+		evidence = append(evidence, c.n)
+		c.refute()
+	}
+	ttl := ix.shortestTTL(e)
+	returned := 0
+	for _, l := range s.remains() {
+		for returned < len(kept) && kept[returned].span.To < l.at.From {
+			returned++
+		}
+		ends := l.at.To + l.pttl + 3*pttlRounding + ix.cal.Expiry
+		for i := returned - 1; i >= 0; i-- {
+			c := kept[i]
+			drift := (l.at.To - c.span.From) / clockDrift
+			if c.refuted || c.span.From+ttl <= ends+drift || !ix.sameStore(c.span.From, l.at.To) {
+				break
+			}
+			refute(c, l.n, fmt.Sprintf("the probe saw %s left of it at %s, where they leave at least %s",
+				figures.Short(l.pttl), figures.Clock(l.at.From), figures.Short(c.span.From+ttl-l.at.To)))
+		}
+	}
+	if gone := s.last.next; gone != nil && e.looks[len(e.looks)-1] == s.last {
+		for _, c := range kept {
+			if !c.refuted && c.span.From > gone.first.To && ix.sameStore(gone.first.From, c.span.To) && !e.askedAfter(gone.first.From) {
+				refute(c, gone.n, fmt.Sprintf("renewed it with success while the probe saw it carry %s", cmp.Or(gone.epoch, "nothing")))
+			}
+		}
+	}
+	if claimed > 0 {
+		ix.find(fmt.Sprintf("key %s: %s of epoch %s succeeded by its holder's word: %s", e.key, figures.Plural(claimed, "renewal"), e.id, said), evidence...)
+	}
+}
+
+// clockDrift is the part of a second by which the store's clock may go wrong in one.
+const clockDrift = 500
+
+// remaining is what a look showed to be left of a lease.
+type remaining struct {
+	at   history.Span
+	pttl int64
+	n    int64
+}
+
+// remains lists what the looks of a sighting say to be left, in their order.
+func (s sighting) remains() []remaining {
+	var out []remaining
+	add := func(at history.Span, pttl, n int64) {
+		if pttl > 0 {
+			out = append(out, remaining{at, pttl, n})
+		}
+	}
+	for l := s.first; ; l = l.next {
+		add(l.first, l.pttl, l.n)
+		if l.again.From != never {
+			add(l.again, l.againLeft, l.n)
+		}
+		if l.next != nil {
+			add(l.next.prev, l.next.prevLeft, l.next.n)
+		}
+		if l == s.last {
+			return out
+		}
+	}
+}
+
+// shortestTTL is the least that any call of e asked for.
+func (ix *Facts) shortestTTL(e *epoch) int64 {
+	least := int64(math.MaxInt64)
+	for _, c := range slices.Concat(e.acquires, e.renewals) {
+		least = min(least, cmp.Or(c.ttl, int64(ix.policy(e.lock).TTL)))
+	}
+	return least
+}
+
+// askedAfter reports that e was, or may have been, acquired again after t.
+func (e *epoch) askedAfter(t int64) bool {
+	return slices.ContainsFunc(e.acquires, func(c *call) bool { return c.outcome != history.Fail && c.span.To > t })
+}

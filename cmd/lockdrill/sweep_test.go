@@ -1,0 +1,125 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+)
+
+// sweptFile is the example of docs/sweep.md, as a reader would copy it.
+func sweptFile(t *testing.T) string {
+	t.Helper()
+	doc, err := os.ReadFile("../../docs/sweep.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(doc), "```yaml\n")
+	text, _, closed := strings.Cut(rest, "```")
+	if !found || !closed {
+		t.Fatal("docs/sweep.md has no example")
+	}
+	path := filepath.Join(t.TempDir(), "outlived.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Nothing renews the lease of 2s, so the sum says where the work must end: 2s less drift (20ms) and stop budget (100ms), which the p99
+// (1.5 times the median) reaches at a median of 1.25s, and the longest of 40 jobs in 20 seeds before.
+func TestSweepFindsWhereTheWorkOutlivesItsLease(t *testing.T) {
+	file := sweptFile(t)
+	page := filepath.Join(t.TempDir(), "sweep.html")
+	got := try(t, "sweep", file, "--hold", "500ms..20s", "--seeds", "20", "--page", page, "-o", "json")
+	var s verdict.Sweep
+	if err := json.Unmarshal([]byte(got.stdout), &s); err != nil {
+		t.Fatalf("%v in %+v", err, got)
+	}
+	if got.code != verdict.ExitPass || s.Live || s.Seeds != 20 || s.By != verdict.Broken || s.Holds == nil || s.Breaks == nil {
+		t.Fatalf("%d, %+v", got.code, s)
+	}
+	if *s.Holds < 0.7 || *s.Breaks > 1.5 || *s.Holds >= *s.Breaks {
+		t.Errorf("the ceiling lies in [%v, %v] s", *s.Holds, *s.Breaks)
+	}
+	drawn, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"REHEARSAL", "abandonments of lock job by hold", "</svg>"} {
+		if !strings.Contains(string(drawn), want) {
+			t.Errorf("the page has no %q", want)
+		}
+	}
+	said := try(t, "sweep", file, "--hold", "500ms..20s", "--seeds", "20")
+	if !strings.Contains(said.stdout, "All promises held at") || !strings.Contains(said.stdout, "BROKEN") {
+		t.Errorf("%+v", said)
+	}
+}
+
+func TestSweepWhereTheLowestValueBreaks(t *testing.T) {
+	got := try(t, "sweep", sweptFile(t), "--hold", "5s..20s", "--seeds", "5", "--steps", "2")
+	if got.code != verdict.ExitSLOFailed || !strings.Contains(got.stdout, "No safe value was found: at 5s already a promise breaks.") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestSweepMisuse(t *testing.T) {
+	file := sweptFile(t)
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{file}, "name one dial"},
+		{[]string{file, "--rate", "1/s..2/s", "--hold", "1s..2s"}, "name one dial"},
+		{[]string{file, "--rate", "2/s..1/s"}, "the second value must be above the first"},
+		{[]string{file, "--rate", "1/s..2/s", "--lock", "leader"}, "name one that has a stream of jobs: job"},
+		{[]string{file, "--replicas", "2..9000"}, "with replicas at 9000"},
+		{[]string{file, "--hold", "1s..2s", "--steps", "1"}, "--steps 1: want 2 to 100"},
+		{[]string{file, "--hold", "1s..2s", "--fail-above", "2"}, "--fail-above 2"},
+	} {
+		if got := try(t, append([]string{"sweep"}, c.args...)...); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, c.says) {
+			t.Errorf("%v: %+v, want %q", c.args[1:], got, c.says)
+		}
+	}
+}
+
+// Each step is a run with a folder, and says which.
+func TestSweepLive(t *testing.T) {
+	t.Parallel()
+	work := t.TempDir()
+	file := filepath.Join(work, "short.yaml")
+	text := `apiVersion: lockdrill/v1
+kind: Experiment
+name: short
+redis: {mode: embedded}
+system:
+  mode: embedded
+  replicas: 2
+  locks: [{name: leader, key: "short:leader", profile: cordum/workflow-reconciler}]
+time_scale: 0.1
+faults: [{id: kill, at: 0s, kill: {holder_of: leader}}]
+probes: {lock_keys: {max_gap: 5s}, ledger: {max_gap: 5s}}
+limits: {max_run: 1m}
+slos: [{lock: leader, fence_regressions: {max: 0}}]
+`
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got := tryIn(t, work, "sweep", file, "--live", "--replicas", "2..3", "--steps", "2", "--finer", "0", "-o", "json")
+	var s verdict.Sweep
+	if err := json.Unmarshal([]byte(got.stdout), &s); err != nil {
+		t.Fatalf("%v in %+v", err, got)
+	}
+	if got.code != verdict.ExitPass || !s.Live || s.Seeds != 0 || len(s.Steps) != 2 || s.Holds == nil || *s.Holds != 3 || s.Breaks != nil {
+		t.Fatalf("%d, %+v", got.code, s)
+	}
+	for _, step := range s.Steps {
+		if step.Run == "" || !isDir(filepath.Join(work, step.Run)) || step.Outcome != verdict.Held {
+			t.Errorf("%+v", step)
+		}
+	}
+}

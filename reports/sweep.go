@@ -1,0 +1,121 @@
+package reports
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/reports/timeline"
+)
+
+// Sweep writes what a sweep found. value writes a value of its dial. Of o only Width and Color count.
+func Sweep(w io.Writer, s *verdict.Sweep, value func(float64) string, o Options) error {
+	p := newPage(o)
+	p.flow(0, 2, strings.Join(sweptHead(p.paint(bold, "SWEEP"), s, value), "  "))
+	p.flow(2, 2, ceilingOf(s, value))
+	p.blank()
+	t := table{indent: 2}
+	for i := range s.Steps {
+		step := &s.Steps[i]
+		word, ink := outcomeWord(step.Outcome)
+		t.row(cell{value(step.Value), plain}, cell{word, ink}, cell{clean(tightest(step)), plain})
+		t.note("why", clean(step.Why))
+		t.note("run", clean(step.Run))
+	}
+	p.table(t)
+	return p.to(w, "sweep")
+}
+
+func sweptHead(word string, s *verdict.Sweep, value func(float64) string) []string {
+	what := s.Dial
+	if s.Lock != "" {
+		what += " of lock " + clean(s.Lock)
+	}
+	how := "live"
+	if !s.Live {
+		how = fmt.Sprintf("REHEARSED with %s a step: it says nothing about a live system", figures.Plural(s.Seeds, "seed"))
+	}
+	return []string{word, clean(s.Experiment), what + " from " + value(s.From) + " to " + value(s.To), how}
+}
+
+// ceilingOf says how far the dial can be turned.
+func ceilingOf(s *verdict.Sweep, value func(float64) string) string {
+	limit := map[verdict.Outcome]string{
+		verdict.Broken: "a promise breaks", verdict.Machine: "this machine is too slow to tell", verdict.Undecided: "the promises could not be judged",
+	}[s.By]
+	switch {
+	case s.Holds == nil && s.Breaks == nil:
+		return "Nothing was drilled."
+	case s.Holds == nil:
+		return "No safe value was found: at " + value(*s.Breaks) + " already " + limit + "."
+	case s.Breaks == nil:
+		return "All promises held up to " + value(*s.Holds) + ", the highest value that was tried: the ceiling is above it."
+	}
+	return "All promises held at " + value(*s.Holds) + "; at " + value(*s.Breaks) + " " + limit + ". The ceiling lies between."
+}
+
+func outcomeWord(o verdict.Outcome) (string, ink) {
+	switch o {
+	case verdict.Held:
+		return "held", green
+	case verdict.Broken:
+		return "BROKEN", red
+	case verdict.Machine:
+		return "machine", yellow
+	}
+	return "undecided", yellow
+}
+
+// tightest is the row that came nearest to its limit, or went furthest beyond.
+func tightest(step *verdict.SweepStep) string {
+	var text string
+	worst := 0.0
+	for i := range step.Rows {
+		r := &step.Rows[i]
+		if r.Lo == nil || r.Limit <= 0 {
+			continue
+		}
+		most := *r.Lo
+		if r.Hi != nil {
+			most = *r.Hi
+		}
+		if by := most / r.Limit; text == "" || by > worst {
+			worst = by
+			text = fmt.Sprintf("nearest to its limit: %s %s, %s of %s", r.Lock, measureWords(r.Measure), rehearsedFigure(&most, r.Unit), rehearsedFigure(&r.Limit, r.Unit))
+		}
+	}
+	return text
+}
+
+// SweepPage writes the page of a sweep: what was found, a picture of each row, and the steps.
+func SweepPage(w io.Writer, s *verdict.Sweep, value func(float64) string) error {
+	head := sweptHead("SWEEP", s, value)
+	doc := &document{Verdict: verdictBar{Word: head[0], Class: sweptClass(s), Name: clipped(s.Experiment, longName), Tally: head[2], Sentences: []string{ceilingOf(s, value)}},
+		JSONNote: "This page needs no network. lockdrill sweep -o json gives the same as data."}
+	if !s.Live {
+		doc.Verdict.Labels = []string{"REHEARSAL"}
+	}
+	var pictures []block
+	for _, p := range timeline.Sweep(s, value) {
+		pictures = append(pictures, block{Figure: figureOf(p)})
+	}
+	steps := gridOf("The steps", []string{s.Dial, "outcome", "nearest to its limit", "why", "run"}, s.Steps, func(step verdict.SweepStep) []gridCell {
+		word, ink := outcomeWord(step.Outcome)
+		return []gridCell{figureCell(value(step.Value)), {Text: word, Class: classOf(ink)}, plainCell(strings.TrimPrefix(tightest(&step), "nearest to its limit: ")), plainCell(step.Why), codeCell(step.Run)}
+	})
+	doc.Sections = []section{{"steps", "The steps", "", []block{{Grid: steps}}}, {"rows", "Each promise by " + s.Dial, "", pictures}}
+	doc.style()
+	return doc.write(w)
+}
+
+func sweptClass(s *verdict.Sweep) string {
+	switch {
+	case s.Holds == nil && s.By == verdict.Broken:
+		return classOf(red)
+	case s.Holds == nil:
+		return classOf(yellow)
+	}
+	return classOf(green)
+}

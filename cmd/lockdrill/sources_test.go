@@ -37,7 +37,9 @@ func TestAVerdictOfAnotherHistoryIsNamed(t *testing.T) {
 	if err := json.Unmarshal(read(t, filepath.Join(run, verdictFile)), &j); err != nil {
 		t.Fatal(err)
 	}
-	digest := func(name string) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(read(t, filepath.Join(run, name)))) }
+	digest := func(name string) string {
+		return fmt.Sprintf("sha256:%x", sha256.Sum256(read(t, filepath.Join(run, name))))
+	}
 	if want := (verdict.Sources{Experiment: digest(experimentFile), History: digest(historyFile)}); j.Sources == nil || *j.Sources != want {
 		t.Fatalf("sources %+v, want %+v", j.Sources, want)
 	}

@@ -49,6 +49,7 @@ type Judgement struct {
 	ExitCode      int            `json:"exitCode"`
 	Missing       []Missing      `json:"lacks"` // why no question of this run was reached, whatever the row
 	SLOs          []SLOResult    `json:"slos"`
+	Expected      []SLOResult    `json:"expected,omitempty"` // what the faults had to provoke: passed or inconclusive
 	Faults        []FaultResult  `json:"faults"`
 	Takeovers     []Takeover     `json:"takeovers"`
 	Counts        Counts         `json:"counts"`
@@ -115,6 +116,7 @@ type Against struct {
 
 // SLOResult is one row: an SLO with several limits (max and p95) gives a row for each.
 type SLOResult struct {
+	Fault    string    `json:"fault,omitempty"` // of an expectation: counted for each of its confirmed shots
 	Lock     string    `json:"lock"`
 	Measure  string    `json:"measure"` // takeover.max, takeover.p95, duplicate_terminal_states, overlap.belief, abandonment.missed ...
 	Unit     string    `json:"unit"`    // one of the Unit constants

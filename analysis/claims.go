@@ -51,8 +51,7 @@ func (ix *Facts) explain(k *keyIndex) {
 		}
 		what := fmt.Sprintf("key %s carried epoch %s, which %s", k.name, e.id, said)
 		evidence := []int64{e.looks[0].n}
-		if i > 0 && ix.robbed(k.epochs[i-1], e) {
-			of := k.epochs[i-1]
+		if of := k.preceding(i); of != nil && ix.robbed(of, e) {
 			what += fmt.Sprintf(": it took the key from epoch %s, to which the store still owed %s", of.id, figures.Short(of.life.due.From-e.granted.To))
 			evidence = append(evidence, of.n)
 		}
@@ -86,7 +85,7 @@ func (ix *Facts) leftOpen(k *keyIndex, e *epoch, used []*call) *call {
 
 // robbed reports that e was granted while the store still owed its lease to the one before, who had not given it back.
 func (ix *Facts) robbed(of, e *epoch) bool {
-	return e.granted.To < of.life.due.From && !of.stranger && !of.ghost && of.life.gave == nil && !of.life.loss && ix.takenFrom(of) == nil
+	return e.granted.To < of.life.due.From && !of.stranger && of.life.gave == nil && !of.life.loss && ix.takenFrom(of) == nil
 }
 
 // seen adds a look to the epoch that it shows, and notes a token that comes back after it was gone: it names two holds, so nothing tells

@@ -19,6 +19,7 @@ const (
 // coverage is how well a probe watched.
 type coverage struct {
 	good    []history.Span
+	windows []window // good, as they were recorded
 	gaps    []history.Span
 	samples int64
 	largest int64
@@ -38,6 +39,7 @@ func (ix *Facts) watch(ev *history.Event) {
 		return
 	}
 	c.good = append(c.good, ev.Span)
+	c.windows = append(c.windows, window{ev.Span, ev.Coverage.Largest, ev.N})
 	c.samples += ev.Coverage.Samples
 	c.largest = max(c.largest, ev.Coverage.Largest)
 	if ev.Coverage.Final {

@@ -226,6 +226,9 @@ func (ix *Facts) checkCalls(k *keyIndex) {
 		return
 	}
 	for _, e := range k.epochs {
+		if e.ghost { // all of them, and said already
+			continue
+		}
 		for _, c := range e.renewals {
 			ix.checkForeign(k, e, c, "renewed")
 		}

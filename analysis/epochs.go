@@ -34,6 +34,7 @@ type epoch struct {
 	unexplained bool
 	ghost       bool // its holder claims it, and looks show that the key never carried it
 	reused      bool // its token came back after it had been gone
+	unbegun     bool // a takeover ended with an effect of it that was no begin
 	unfenced    bool // granted after the fence order of its key broke: ranked by time, not by fence
 	life        lease
 	belief      *held // nil: no acquire was answered ok
@@ -182,13 +183,33 @@ func (k *keyIndex) epoch(id string) *epoch {
 	return e
 }
 
-// next is the epoch that was granted after e; nil where none was. A stranger's is none.
+// next is the epoch that was granted after e; nil where none was. A stranger's is none, nor is a ghost.
 func (k *keyIndex) next(e *epoch) *epoch {
 	if e.rank == 0 {
 		return nil
 	}
 	for _, o := range k.epochs[e.rank:] {
-		if !o.stranger {
+		if !o.stranger && !o.ghost {
+			return o
+		}
+	}
+	return nil
+}
+
+// following is the epoch that had the key next after that at place i, whoever put it there; nil where none did.
+func (k *keyIndex) following(i int) *epoch {
+	for _, o := range k.epochs[i+1:] {
+		if !o.ghost {
+			return o
+		}
+	}
+	return nil
+}
+
+// preceding is the epoch that had the key before that at place i; nil where none did.
+func (k *keyIndex) preceding(i int) *epoch {
+	for _, o := range slices.Backward(k.epochs[:i]) {
+		if !o.ghost {
 			return o
 		}
 	}
@@ -198,6 +219,9 @@ func (k *keyIndex) next(e *epoch) *epoch {
 // owner is the epoch that surely held the key throughout s; nil where that is not known.
 func (k *keyIndex) owner(s history.Span) *epoch {
 	i, _ := slices.BinarySearchFunc(k.epochs, s.From, func(e *epoch, t int64) int { return cmp.Compare(e.granted.To, t+1) })
+	for i > 0 && k.epochs[i-1].ghost {
+		i--
+	}
 	if i == 0 || k.epochs[i-1].life.end.From < s.To {
 		return nil
 	}
@@ -239,8 +263,10 @@ func (ix *Facts) grant(k *keyIndex, e *epoch) {
 	for _, f := range e.effects {
 		later(f.span.To, f.n)
 	}
-	for _, c := range e.refusals {
-		later(c.span.To, c.n)
+	if e.sure || e.announced() || len(e.looks) > 0 { // a holder that nobody knows of is hearsay
+		for _, c := range e.refusals {
+			later(c.span.To, c.n)
+		}
 	}
 	e.granted = g
 	ix.narrowGrant(k, e)

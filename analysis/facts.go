@@ -162,11 +162,9 @@ func (ix *Facts) derive() {
 		ix.refute(k)
 		ix.order(k)
 		for i, e := range k.epochs {
-			var next *epoch
-			if i+1 < len(k.epochs) {
-				next = k.epochs[i+1]
+			if !e.ghost {
+				ix.leaseOf(k, e, k.following(i))
 			}
-			ix.leaseOf(k, e, next)
 			ix.believe(e)
 			ix.endWorks(e)
 			if e.replica != "" {

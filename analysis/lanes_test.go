@@ -57,17 +57,21 @@ func agree(t *testing.T, lane *verdict.TrialLane, want *verdict.Takeover) {
 			t.Errorf("takeover %d: %s is drawn as %.9fs, judged as %.9fs", lane.Number, what, got, want)
 		}
 	}
+	whole := want.Whole()
 	span := func(what string, a, b verdict.Moment, r *verdict.Range) {
 		t.Helper()
 		if r == nil {
 			return
 		}
-		same(what+" (lo)", max(0, b.From-a.To), r.Lo)
+		most := math.Inf(1) // no part is longer than the whole, whatever the brackets of its ends allow
+		if whole.Hi != nil {
+			most = *whole.Hi
+		}
+		same(what+" (lo)", min(most, max(0, b.From-a.To)), r.Lo)
 		if r.Hi != nil {
-			same(what+" (hi)", max(0, b.To-a.From), *r.Hi)
+			same(what+" (hi)", min(most, max(0, b.To-a.From)), *r.Hi)
 		}
 	}
-	whole := want.Whole()
 	if lane.Ended == nil {
 		if !want.Censored {
 			t.Errorf("takeover %d has no end and is not censored", lane.Number)

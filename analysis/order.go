@@ -21,8 +21,12 @@ type regression struct {
 func (ix *Facts) order(k *keyIndex) {
 	for _, e := range k.byName() {
 		ix.grant(k, e)
-		if e.sure {
-			k.epochs = append(k.epochs, e)
+		if !e.sure {
+			continue
+		}
+		k.epochs = append(k.epochs, e)
+		if ix.haunts(k, e) {
+			ix.exorcise(k, e)
 		}
 	}
 	slices.SortFunc(k.epochs, byGrant)
@@ -54,11 +58,11 @@ func regressionsOf(k *keyIndex) []regression {
 	i := 0
 	for _, e := range k.epochs {
 		for ; i < len(byEnd) && byEnd[i].granted.To < e.granted.From; i++ {
-			if b := byEnd[i]; b.fence != 0 && (top == nil || b.fence > top.fence) {
+			if b := byEnd[i]; b.fence != 0 && !b.ghost && (top == nil || b.fence > top.fence) {
 				top = b
 			}
 		}
-		if top != nil && e.fence != 0 && e.fence <= top.fence {
+		if top != nil && e.fence != 0 && !e.ghost && e.fence <= top.fence {
 			out = append(out, regression{key: k.name, early: top, late: e})
 		}
 	}
@@ -92,7 +96,7 @@ func sortByFence(epochs []*epoch, trusted int64) {
 	for n < len(epochs) && segment(epochs[n], trusted) == 0 {
 		n++
 	}
-	byEnd := slices.DeleteFunc(slices.Clone(epochs[:n]), func(e *epoch) bool { return e.fence == 0 })
+	byEnd := slices.DeleteFunc(slices.Clone(epochs[:n]), func(e *epoch) bool { return e.fence == 0 || e.ghost })
 	slices.SortFunc(byEnd, func(a, b *epoch) int { return cmp.Compare(a.granted.To, b.granted.To) })
 	top := make([]int64, len(byEnd)+1) // top[i] is the highest fence among the first i
 	for i, e := range byEnd {

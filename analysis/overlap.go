@@ -53,7 +53,7 @@ func (ix *Facts) holds(k *keyIndex, level string) (sure, maybe []stretchOf, n in
 		if len(hs) > 0 {
 			n++
 		}
-		if e.unfenced { // another primary, or none that can be relied on
+		if e.unfenced || e.ghost { // another primary, or none that can be relied on
 			free = 0
 		}
 		var m, M []stretchOf
@@ -130,7 +130,7 @@ func (ix *Facts) effectOverlap(lock string) fencing {
 		for _, x := range k.effects {
 			f.n++
 			ix.countEffect(&f, x, top)
-			if x.fresh() && x.epoch.rank > 0 && (top == nil || x.epoch.rank > top.rank) {
+			if x.fresh() && x.epoch.rank > 0 && !x.epoch.ghost && (top == nil || x.epoch.rank > top.rank) {
 				top = x.epoch
 			}
 		}
@@ -185,10 +185,10 @@ func (f *effect) owned() bool {
 // unowned reports whether the effect was applied after its epoch had lost the key: by whom the lock named at that moment, else
 // by brackets.
 func (f *effect) unowned() (surely, maybe bool) {
-	switch f.Named {
-	case "self":
+	switch {
+	case f.Named == "self":
 		return false, false
-	case "other", "none":
+	case f.Named == "other", f.Named == "none", f.epoch.ghost:
 		return true, true
 	}
 	end := f.epoch.life.end

@@ -88,14 +88,15 @@ func (ix *Facts) attested(lock string, lo int64) int64 {
 	return lo
 }
 
-// endOf finds x, the first accepted begin or tick of a later-granted epoch. Where the ledger shows nothing of this lock, it is
-// the next grant.
+// endOf finds x, the first accepted effect of a later-granted epoch: its begin or a tick, or, where its holder never wrote begin, a state of
+// the job. Where the ledger shows nothing of this lock, it is the next grant.
 func (ix *Facts) endOf(k *keyIndex, t *trial) (x history.Span, n int64) {
 	if ix.ledgered[k.lock] {
 		t.end = endEffect
 		for _, f := range k.effects {
-			if f.enters() && f.epoch.rank > t.e.rank {
+			if f.fresh() && f.epoch.rank > t.e.rank && !f.epoch.ghost {
 				t.after = f.epoch
+				ix.unbegun(f)
 				return f.span, f.n
 			}
 		}
@@ -107,6 +108,14 @@ func (ix *Facts) endOf(k *keyIndex, t *trial) (x history.Span, n int64) {
 	}
 	t.after = t.next
 	return t.next.granted, t.next.n
+}
+
+// unbegun notes that f, the first effect of its epoch, is no begin: the successor was at work before anything shows it.
+func (ix *Facts) unbegun(f *effect) {
+	if !f.enters() && !f.epoch.unbegun {
+		f.epoch.unbegun = true
+		ix.find(f.where()+"is "+f.State+" of epoch "+f.epoch.id+", which never wrote begin: a takeover ends with it, and may have been over sooner", f.n)
+	}
 }
 
 // recovered settles trials in which the victim's own lease was extended again, or its work finished, before anybody else came. Where it
@@ -225,16 +234,17 @@ func (ix *Facts) split(t *trial) {
 	if end.From == open {
 		return
 	}
-	r := between(t.start, end)
-	t.residual = &r
+	part := func(a, b history.Span) *dur { // none is longer than the whole
+		d := between(a, b)
+		return &dur{min(d.lo, t.value.hi), min(d.hi, t.value.hi)}
+	}
+	t.residual = part(t.start, end)
 	if t.next == nil {
 		return
 	}
-	p := between(end, t.next.granted)
-	t.pickup = &p
+	t.pickup = part(end, t.next.granted)
 	if t.end == endEffect {
-		w := between(t.next.granted, t.x)
-		t.warmup = &w
+		t.warmup = part(t.next.granted, t.x)
 	}
 }
 
@@ -276,7 +286,7 @@ func (ix *Facts) thefts() []verdict.Takeover {
 	for _, k := range ix.keyOrder {
 		for _, e := range k.epochs {
 			next := k.next(e)
-			if next == nil || told[e] || hit[e] && !next.unexplained || ix.takenFrom(e) != nil || e.stranger || e.life.gave != nil || ix.mayHaveGiven(e) || e.life.loss || next.granted.To >= e.life.due.From {
+			if next == nil || e.ghost || told[e] || hit[e] && !next.unexplained || ix.takenFrom(e) != nil || e.stranger || e.life.gave != nil || ix.mayHaveGiven(e) || e.life.loss || next.granted.To >= e.life.due.From {
 				continue
 			}
 			v := between(next.granted, e.life.due).Range()

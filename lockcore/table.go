@@ -93,6 +93,9 @@ func (t *Table) Holder(now time.Time, key string) (token string, ends time.Time,
 	return l.token, l.ends, held
 }
 
+// Fence is the last one minted for the key; 0 = none is known.
+func (t *Table) Fence(key string) int64 { return t.fences[key] }
+
 // Take frees the key, whoever holds it; with a token, the key then carries that one for ttl. No fence is minted: nobody was granted
 // anything.
 func (t *Table) Take(now time.Time, key, token string, ttl time.Duration) {

@@ -78,7 +78,8 @@ func (b *Failures) Magnitude() string {
 func (b *Failures) partly() bool { return b.Share > 0 && b.Share < 1 }
 
 func (b *Failures) Traits() Traits {
-	t := Traits{Noun: "fault", Fails: b.Of, Count: b.Count, Share: b.Share, Delay: b.Delay, Lock: b.Lock, Via: b.Via, Holds: b.Delay}
+	t := Traits{Noun: "fault", Fails: b.Of, Count: b.Count, Share: b.Share, Delay: b.Delay, Lock: b.Lock, Via: b.Via, Holds: b.Delay,
+		Applied: b.Mode == ModeLostReply}
 	if b.Of == lockcore.OpRenew {
 		t.Class, t.Noun, t.Called = ClassPause, "burst", "failed renewals"
 	}

@@ -57,18 +57,20 @@ type Traits struct {
 	Kills    bool // ends its victim: nothing is undone, and a replica replaces it
 	InVictim bool // lives in its victims, and ends with them at the latest
 	OnTheWay bool // lies on the ways to the store, which belong to replicas' names, whichever life they are in
+	Cuts     bool // nothing gets through on those ways
 	AtStore  bool // befalls the locks' store itself
 	AtKey    bool // takes one key from its holder
 	AtOnce   bool // is over as soon as it is done
 
 	Stands float64 // share of its time for which its victims stand still, 0 to 1: 1 = nothing gets through from them
 
-	Fails lockcore.Op   // operation on the lock that it makes fail; "" = none
-	Count int           // so many of them; 0 = as long as it lasts
-	Share float64       // of them; 0 = all
-	Delay time.Duration // by which each is held back
-	Lock  string        // only those on this lock; "" = on any that it is aimed at
-	Via   string        // ViaWorker or ViaProxy: where they are made to fail
+	Fails   lockcore.Op   // operation on the lock that it makes fail; "" = none
+	Count   int           // so many of them; 0 = as long as it lasts
+	Applied bool          // they take effect all the same: only the answer is lost
+	Share   float64       // of them; 0 = all
+	Delay   time.Duration // by which each is held back
+	Lock    string        // only those on this lock; "" = on any that it is aimed at
+	Via     string        // ViaWorker or ViaProxy: where they are made to fail
 
 	Holds time.Duration // a call may be on its way for so much longer
 

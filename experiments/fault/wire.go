@@ -76,7 +76,7 @@ func sameReplica(a, b Aim) bool {
 
 // onWays are the traits of any fault of the network.
 func onWays(w Wire) Traits {
-	return Traits{Class: ClassPause, Noun: "fault", GoesOn: "a fault of the network goes on until it is ended", OnTheWay: true, Holds: w.Add + w.Jitter}
+	return Traits{Class: ClassPause, Noun: "fault", GoesOn: "a fault of the network goes on until it is ended", OnTheWay: true, Cuts: w.Cut != "", Holds: w.Add + w.Jitter}
 }
 
 // proxyInPods says why pods cannot be led through a proxy.

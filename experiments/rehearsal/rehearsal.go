@@ -15,6 +15,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/conductor"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
 )
 
@@ -37,6 +38,13 @@ type Drill struct {
 	Truth   *sim.Truth
 }
 
+// Subject is what the replicas run in place of the core, and how they tell of it; the zero Subject is the core. Tell is made for each
+// life of a replica: it hands on what is to be heard of an event, if anything.
+type Subject struct {
+	Variant lockcore.Variant
+	Tell    func() func(e history.Event, hand func(history.Event))
+}
+
 // Rehearser rehearses one experiment again and again. It is not safe for concurrent use.
 type Rehearser struct {
 	asIs   *experiments.Experiment
@@ -45,12 +53,21 @@ type Rehearser struct {
 }
 
 // New prepares rehearsals of e, as it was loaded or as RealTime gives it: they last as long as a run of it at its time scale.
-func New(e *experiments.Experiment, net sim.Net) *Rehearser {
+func New(e *experiments.Experiment, net sim.Net) *Rehearser { return Of(e, net, Subject{}) }
+
+// Of is New with another lock under the policies of e.
+func Of(e *experiments.Experiment, net sim.Net, of Subject) *Rehearser {
 	r := &Rehearser{asIs: e, config: sim.Config{Net: net}}
 	d, scaled := &r.d, experiments.Scale(e)
 	*d = drill{e: scaled, c: conductor.New(scaled, 0), h: &history.History{},
 		gaveUp: map[string]int64{}, hits: map[string]history.Span{}, ended: map[string]bool{}, running: map[string]bool{}}
 	r.config.Locks, r.config.Emit = locksOf(d.e), d.record
+	if d.tell = of.Tell; d.tell != nil {
+		r.config.Emit = d.hear
+	}
+	for i := range r.config.Locks {
+		r.config.Locks[i].Variant = of.Variant
+	}
 	r.config.Looks.Keys, r.config.Looks.Ledger = sim.Sampling(d.e.Probes.LockKeys), sim.Sampling(d.e.Probes.Ledger)
 	d.w = sim.New(r.config)
 	return r
@@ -80,6 +97,7 @@ func (r *Rehearser) begin(seed int64) *drill {
 	clear(d.hits)
 	clear(d.ended)
 	clear(d.running)
+	d.tellers = nil
 	r.config.Seed = uint64(seed)
 	d.w.Reset(r.config)
 	d.begin(r.config.Net)
@@ -108,10 +126,29 @@ type drill struct {
 	live    []*shot          // injected and not yet reverted
 	gaveUp  map[string]int64 // epochs that were given up, and when
 	hits    map[string]history.Span
-	ended   map[string]bool // shots whose end somebody has told
-	running map[string]bool // incarnations
-	over    bool            // the conductor has finished: nothing flies any more
+	ended   map[string]bool                                     // shots whose end somebody has told
+	running map[string]bool                                     // incarnations
+	tell    func() func(history.Event, func(history.Event))     // Subject.Tell
+	tellers map[string]func(history.Event, func(history.Event)) // by incarnation
+	over    bool                                                // the conductor has finished: nothing flies any more
 	aborted bool
+}
+
+// hear records what replicas say of themselves as they tell it.
+func (d *drill) hear(e history.Event) {
+	if e.Source == source || strings.HasPrefix(e.Source, "probe:") || e.Kind == history.ReplicaReady {
+		d.record(e)
+		return
+	}
+	t := d.tellers[e.Source]
+	if t == nil {
+		if d.tellers == nil {
+			d.tellers = map[string]func(history.Event, func(history.Event)){}
+		}
+		t = d.tell()
+		d.tellers[e.Source] = t
+	}
+	t(e, d.record)
 }
 
 // record appends an event to the history.

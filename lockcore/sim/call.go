@@ -49,6 +49,10 @@ func (l *lease) call(do lockcore.Call) {
 		w.emit(e)
 	}
 	l.flying = c
+	if l.lock.Variant.Feigned(do.Op) {
+		c.feign()
+		return
+	}
 	w.about(c, atLimit, max(int64(do.Deadline), w.now)+w.late())
 	if a := l.r.strike(c); a != nil {
 		c.struck(a)

@@ -72,11 +72,15 @@ type write struct {
 
 // effect makes one effect, until it is answered.
 func (t *task) effect(state string) {
+	fence := t.lease.fence
+	if t.lock.Variant.LateFence {
+		fence = max(fence, t.r.w.table.Fence(t.key))
+	}
 	t.write = t.r.w.writes.Get()
 	*t.write = write{t: t, token: t.lease.token, Effect: lockcore.Effect{
 		Key: t.key, Subject: t.subject, Loop: t.loop, State: state, Terminal: state == stateDone,
-		Epoch: t.r.w.epochOf(t.lease.token), Fence: t.lease.fence, Op: t.r.effectOp(), Writer: t.r.Incarnation,
-		Unfenced: t.lock.Unfenced, Strict: t.lock.Strict,
+		Epoch: t.r.w.epochOf(t.lease.token), Fence: fence, Op: t.r.effectOp(), Writer: t.r.Incarnation,
+		Unfenced: t.lock.Unfenced || t.lock.Variant.Unfenced, Strict: t.lock.Strict,
 	}}
 	t.attempt()
 }

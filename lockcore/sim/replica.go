@@ -23,6 +23,7 @@ type replica struct {
 	armed       []*armed
 	later       []moment // what came due while it stood still
 	ops         int64
+	token       int   // of its last acquire
 	stop        *Stop // the pause under way
 	gone        func()
 }

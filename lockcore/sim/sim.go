@@ -40,6 +40,7 @@ type Lock struct {
 	Unfenced bool
 	Strict   bool
 	NoLook   bool
+	Variant  lockcore.Variant
 }
 
 // Net is what a message takes in one direction, between replicas and either store, and how late timers are. Loss is the share of
@@ -73,7 +74,8 @@ type World struct {
 	bodies   bodies
 	opNames  map[[2]string][]string // by what they are of, and by number
 	table    *lockcore.Table
-	lost     *lockcore.Table // what a standby has, once it was cut off
+	lost     *lockcore.Table           // what a standby has, once it was cut off
+	rules    map[string]lockcore.Rules // of locks that have others than the table, by name; made anew with the table
 	ledger   *lockcore.LedgerTable
 	store    storeState
 	keys     map[string]*keyState
@@ -85,6 +87,7 @@ type World struct {
 	taps     []*armed
 	probes   probes
 	truth    Truth
+	strange  bool   // names has tokens that no acquire was sent with
 	names    []name // of tokens, in the order in which they are given out
 	ops      int64
 	events   int64 // moments that have happened
@@ -106,7 +109,10 @@ func (w *World) Reset(c Config) {
 	w.cfg, w.now, w.seq, w.rng, w.ops, w.events, w.emitted = c, 0, 0, rng(mix(c.Seed+1)), 0, 0, 0
 	w.queue.reset()
 	w.table.Flush()
-	w.lost = nil
+	w.lost, w.rules = nil, nil
+	if w.strange {
+		w.strange, w.names = false, nil
+	}
 	if w.ledger == nil {
 		w.ledger = lockcore.NewLedgerTable()
 		w.keys, w.locks = map[string]*keyState{}, map[string]*Lock{}

@@ -38,7 +38,11 @@ func (w *World) keyOf(lock, key string) *keyState {
 
 // newToken gives out the next token, to an acquire of the lease.
 func (w *World) newToken(l *lease) int {
+	if l.lock.Variant.OneToken && l.r.token != 0 {
+		return l.r.token
+	}
 	n := w.truth.epoch(l)
+	l.r.token = n
 	for len(w.names) < n {
 		t := "t" + strconv.Itoa(len(w.names)+1)
 		w.names = append(w.names, name{token: t})
@@ -104,6 +108,10 @@ func (w *World) arrive(c *call) {
 func (w *World) execute(c *call) {
 	k := c.lease.key
 	w.expire(k)
+	if c.lease.lock.Variant.Rules != nil {
+		w.executeBy(c)
+		return
+	}
 	now, token := w.server(), w.names[c.token-1].token
 	switch c.Op {
 	case lockcore.OpAcquire:
@@ -132,6 +140,11 @@ func (w *World) execute(c *call) {
 			w.free(k)
 		}
 	}
+	w.reply(c)
+}
+
+// reply sends the store's answer on its way.
+func (w *World) reply(c *call) {
 	if c.silent || c.closed {
 		return
 	}
@@ -147,7 +160,7 @@ func (w *World) holds(k *keyState, token int, ends int64) {
 	w.truth.extended(token, ends)
 	if w.recording() {
 		w.changed(k)
-		if k.expires == 0 || ends < k.expires { // a standby, or a stranger, may have an earlier end
+		if ends != Never && (k.expires == 0 || ends < k.expires) { // a standby, or a stranger, may have an earlier end
 			k.expires = ends
 			w.plan(moment{at: ends, kind: atExpiry, key: k})
 		}

@@ -164,11 +164,14 @@ func (t *task) enter() {
 		e.Work = w.bodies.works.New(history.Work{Subject: t.subject})
 		w.emit(e)
 	}
-	if t.begun {
+	switch none := t.lock.Variant.NoBegin; {
+	case t.begun || none && t.loop:
 		t.effect(history.StateTick)
-		return
+	case none:
+		t.labour(t.job.Hold)
+	default:
+		t.effect(history.StateBegin)
 	}
-	t.effect(history.StateBegin)
 }
 
 func (t *task) event(k history.Kind, op string) history.Event {

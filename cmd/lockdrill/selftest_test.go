@@ -1,0 +1,35 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments/selftest"
+)
+
+func TestSelftestShowsHowAnAnimalWasFoundOut(t *testing.T) {
+	got := try(t, "selftest", "--only", "late-timers")
+	if got.code != verdict.ExitPass || !strings.Contains(got.stdout, "fence_lag  red       red, 3 of 3 times") {
+		t.Errorf("status %d\n%s%s", got.code, got.stdout, got.stderr)
+	}
+}
+
+func TestSelftestAsJSON(t *testing.T) {
+	got := try(t, "selftest", "--only", "critical", "--seeds", "1", "-o", "json")
+	var doc selftestDoc
+	if err := json.Unmarshal([]byte(got.stdout), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if got.code != verdict.ExitPass || doc.Verdict != "pass" || len(doc.Cases) < 10 || !doc.Cases[0].Control || doc.Cases[0].Outcome != selftest.Right {
+		t.Errorf("status %d\n%s", got.code, got.stdout)
+	}
+}
+
+func TestSelftestNamesWhatItKnows(t *testing.T) {
+	got := try(t, "selftest", "--only", "unicorn")
+	if got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "late-timers") || !strings.Contains(got.stderr, "continuity") {
+		t.Errorf("status %d: %s", got.code, got.stderr)
+	}
+}

@@ -1,0 +1,222 @@
+// Package selftest shows that a drill can tell: it drills locks that are wrong on purpose, of which each must be found out by the measure
+// that is named for it, and locks that are right, of which none may be accused.
+//
+// It makes no judgement of its own: what was seen is read off the verdict of the very judge. Its one invariant: a case counts only where
+// its faults were confirmed.
+package selftest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/figures"
+)
+
+// Player drills the case and judges what happened, once or several times.
+type Player interface {
+	Play(ctx context.Context, c *Case, e *experiments.Experiment) ([]*verdict.Judgement, error)
+}
+
+// Outcome of a case.
+type Outcome string
+
+// What became of a case.
+const (
+	Right   Outcome = "ok"
+	Silent  Outcome = "silent"  // an animal was not found out
+	Accused Outcome = "accused" // a control was
+	Void    Outcome = "void"    // its faults did not take place, and so it shows nothing
+)
+
+// Result is one row of the table.
+type Result struct {
+	Animal   string   `json:"animal"` // or the class of a control
+	Control  bool     `json:"control"`
+	Fault    string   `json:"fault"`
+	Measure  string   `json:"measure"` // that must turn red; "" of a control
+	Expected string   `json:"expected"`
+	Seen     string   `json:"seen"`
+	Evidence string   `json:"evidence"`
+	Excused  []string `json:"excused"` // what the fault turns red in any lock
+	Outcome  Outcome  `json:"outcome"`
+}
+
+// Run plays the cases one after another. told, which may be nil, hears of each result.
+func Run(ctx context.Context, cases []Case, p Player, told func(Result)) ([]Result, error) {
+	var all []Result
+	for i := range cases {
+		r, err := one(ctx, &cases[i], p)
+		if err != nil {
+			return all, fmt.Errorf("%s, %s: %w", cases[i].Name(), cases[i].Scene.Name, err)
+		}
+		all = append(all, r)
+		if told != nil {
+			told(r)
+		}
+	}
+	return all, nil
+}
+
+func one(ctx context.Context, c *Case, p Player) (Result, error) {
+	e, err := c.Experiment()
+	if err != nil {
+		return Result{}, err
+	}
+	js, err := p.Play(ctx, c, e)
+	if err != nil {
+		return Result{}, err
+	}
+	r := Result{Animal: c.Name(), Control: c.Animal == "", Fault: c.Scene.Name, Measure: c.Flag, Excused: c.Excused(e)}
+	if why := unconfirmed(js); why != "" {
+		r.Outcome, r.Seen = Void, why
+	}
+	if r.Control {
+		r.control(js)
+	} else {
+		r.animal(js)
+	}
+	return r, nil
+}
+
+// animal must be found out each time.
+func (r *Result) animal(js []*verdict.Judgement) {
+	r.Expected = "red"
+	n := 0
+	for _, j := range js {
+		for _, x := range red(j) {
+			if x.name == r.Measure {
+				n++
+				if r.Evidence == "" {
+					r.Evidence = x.text
+				}
+				break
+			}
+		}
+	}
+	if r.Outcome == Void {
+		return
+	}
+	r.Outcome = Silent
+	if n == len(js) {
+		r.Outcome = Right
+	}
+	r.Seen = times("red", n, len(js))
+}
+
+// control must never be accused of anything but what the fault does to any lock.
+func (r *Result) control(js []*verdict.Judgement) {
+	r.Expected = "nothing red"
+	if len(r.Excused) > 0 {
+		r.Expected = "no other than " + strings.Join(r.Excused, " ")
+	}
+	var names []string
+	n := 0
+	for _, j := range js {
+		before := len(names)
+		for _, x := range red(j) {
+			if excused(r.Excused, x.name) {
+				continue
+			}
+			names = append(names, x.name)
+			if r.Evidence == "" {
+				r.Evidence = x.text
+			}
+		}
+		if len(names) > before {
+			n++
+		}
+	}
+	if r.Outcome == Void {
+		return
+	}
+	r.Outcome, r.Seen = Right, "nothing"
+	if n > 0 {
+		slices.Sort(names)
+		r.Outcome, r.Seen = Accused, times(strings.Join(slices.Compact(names), " "), n, len(js))
+	}
+}
+
+func times(what string, n, of int) string {
+	if of == 1 && n == 1 {
+		return what
+	}
+	return fmt.Sprintf("%s, %d of %d times", what, n, of)
+}
+
+// excused reports whether a row is among those, or begins with the name of one.
+func excused(rows []string, name string) bool {
+	return slices.ContainsFunc(rows, func(row string) bool { return name == row || strings.HasPrefix(name, row+".") })
+}
+
+// finding is something that a verdict holds against the lock.
+type finding struct{ name, text string }
+
+// red is what a verdict holds against the lock: rows that failed, and contradictions.
+func red(j *verdict.Judgement) []finding {
+	var out []finding
+	for i := range j.SLOs {
+		if s := &j.SLOs[i]; s.Verdict == verdict.Fail {
+			out = append(out, finding{s.Measure, value(s) + ": " + s.Why})
+		}
+	}
+	for _, f := range j.Findings {
+		out = append(out, finding{"finding", f.What})
+	}
+	return out
+}
+
+// value is what was measured, held against the limit.
+func value(s *verdict.SLOResult) string {
+	write := func(v float64) string {
+		if s.Unit == verdict.UnitSeconds {
+			return figures.Short(figures.Nanoseconds(v))
+		}
+		return fmt.Sprintf("%.3g", v)
+	}
+	hi := "open"
+	if s.Hi != nil {
+		hi = write(*s.Hi)
+	}
+	got := write(s.Lo)
+	if got != hi {
+		got = "[" + got + ", " + hi + "]"
+	}
+	return got + " > " + write(s.Limit)
+}
+
+// unconfirmed says which fault was never confirmed, in one of the drills; "" = each was.
+func unconfirmed(js []*verdict.Judgement) string {
+	for _, j := range js {
+		took := map[string]bool{}
+		for _, f := range j.Faults {
+			took[f.ID] = took[f.ID] || f.Confirmed
+		}
+		for _, f := range j.Faults {
+			if !took[f.ID] {
+				return "fault " + f.ID + " did not take place: " + f.Why
+			}
+		}
+		if len(took) == 0 {
+			return "no fault was made"
+		}
+	}
+	return ""
+}
+
+// Verdict is the exit status of a matrix.
+func Verdict(rs []Result) int {
+	code := verdict.ExitPass
+	for _, r := range rs {
+		switch r.Outcome {
+		case Silent, Accused:
+			code = verdict.WorstExit(code, verdict.ExitSLOFailed)
+		case Void:
+			code = verdict.WorstExit(code, verdict.ExitInconclusive)
+		}
+	}
+	return code
+}

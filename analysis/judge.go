@@ -270,7 +270,7 @@ func (j *judging) exit(out *verdict.Judgement) int {
 			codes = append(codes, code)
 		}
 	}
-	for _, s := range slices.Concat(out.SLOs, out.Expected) {
+	for _, s := range out.Rows() {
 		word = verdict.Worst(word, s.Verdict)
 	}
 	broke := func(a *history.Event) bool { return a.Note.What == history.AbortError }

@@ -38,7 +38,7 @@ type Experiment struct {
 	Blackouts    []Window // and within none of these
 	SLOs         []SLO    `file:"slos" rule:"required,unless=system.policy_sheet"`
 	Expect       []Expectation
-	Seed         int64    `rule:"min=1"` // 0 = chosen by the run
+	Seed         int64 `rule:"min=1"` // 0 = chosen by the run
 
 	Scaled float64 `file:"-"` // what Scale has multiplied by; 0 = not scaled
 }

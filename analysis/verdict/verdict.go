@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
@@ -140,7 +141,7 @@ type SLOResult struct {
 	Unfit bool `json:"-"` // the question cannot be answered in this run, whatever was measured
 }
 
-// Name tells the row apart from others on the same measure: takeover.max, abandonments.min, unowned_work.of.OTHER.
+// Name tells the row apart from others on the same measure: takeover.max, abandonments.min, unowned_work.of.OTHER, expect.FAULT.busy.count.min.
 func (s *SLOResult) Name() string {
 	name := s.Measure
 	if word := map[Ask]string{AtLeast: ".min", Exactly: ".exactly"}[s.Ask]; !strings.HasSuffix(name, word) {
@@ -149,8 +150,14 @@ func (s *SLOResult) Name() string {
 	if s.Against != nil {
 		name += ".of." + s.Against.Lock
 	}
+	if s.Fault != "" {
+		name = "expect." + s.Fault + "." + name
+	}
 	return name
 }
+
+// Rows are the promises, and what the faults had to provoke, in the order of the file.
+func (j *Judgement) Rows() []SLOResult { return slices.Concat(j.SLOs, j.Expected) }
 
 // FaultResult is one shot of a fault.
 type FaultResult struct {

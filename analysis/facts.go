@@ -190,6 +190,7 @@ func (ix *Facts) derive() {
 	for _, s := range ix.shots {
 		s.settle(ix)
 	}
+	ix.takePausesOff()
 }
 
 // key finds or makes the index of the event's key.

@@ -201,30 +201,6 @@ func (s *shot) endIn(ix *Facts, victim string) history.Span {
 	return end
 }
 
-// pause is a stretch in which a process surely or possibly stood still.
-type pause struct {
-	widest, surest history.Span
-	partly         bool // it went on in between
-}
-
-// pauseOf is the stretch in which a pause kept the incarnation standing: surely only where it was confirmed, and perhaps where it was
-// not, as when the victim died in it.
-func (s *shot) pauseOf(ix *Facts, incarnation string) (pause, bool) {
-	if s.does.Stands == 0 || s.applied == nil {
-		return pause{}, false
-	}
-	end := s.endIn(ix, incarnation)
-	p := pause{partly: s.does.Stands < 1, widest: history.Span{From: s.applied.From, To: end.To}, surest: history.Span{From: s.applied.To, To: end.From}}
-	if s.confirmed != nil && s.confirmed.From > s.applied.To { // it was seen to stand from here on
-		p.surest.From = s.confirmed.From
-	}
-	p.surest.To = max(p.surest.To, p.surest.From)
-	if !s.effective() || s.does.Stands < 1 { // of one that goes on in between nobody knows which instants were its
-		p.surest.To = p.surest.From
-	}
-	return p, true
-}
-
 // valid reports that the shot was what it was declared for: confirmed, and, where it was aimed at the holder of a lock and keeps it
 // from its lease, with a trial on that lock.
 func (s *shot) valid() bool {

@@ -50,7 +50,8 @@ type Facts struct {
 	asked    map[string]bool // locks of which an acquire was announced
 	claimed  map[string]bool // locks whose acquires somebody claims: without, no demand cannot be told from no witness
 
-	last           int64 // stamp of the last event
+	only           *consequence // these are part of the facts, those of one shot at one lock; nil = all
+	last           int64        // stamp of the last event
 	phases         map[string]*history.Event
 	losses         []history.Span   // the locks' store lost its data, or may have
 	lives          []*history.Event // its new incarnations, which say so

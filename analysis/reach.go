@@ -317,7 +317,7 @@ func (j *judging) garbled() []verdict.Missing {
 // the victim still owned it.
 func (j *judging) exposures(lock string) (exposed, contended int) {
 	for _, s := range j.ix.shots {
-		if !s.effective() || !s.locks[lock] {
+		if !s.effective() || !s.locks[lock] || j.ix.leavesOut(s) {
 			continue
 		}
 		exposed++

@@ -32,6 +32,7 @@ type shot struct {
 
 	over        history.Span        // when its effect was over; To is open while nobody said so
 	hit         map[string][]*epoch // by key: may have been hit
+	struckKeys  map[string]bool     // keys of which it struck an epoch or an operation, once that was asked
 	exposed     []*epoch            // surely owned throughout the bracket in which it was applied
 	locks       map[string]bool     // locks of which it struck a holder, or an operation
 	contended   map[string]bool     // of these, where somebody else asked for what was held

@@ -61,6 +61,7 @@ var words = map[MissingCode]struct{ why, next string }{
 	MissingMoreTrials:  {"%[1]s: %[2]s at 95%% confidence takes %[3]d then, %[4]d with no miss", "%[5]s"},
 	MissingMoreValues: {"%[1]s of %[2]s may have missed it: %[3]s at 95%% confidence takes %[4]d of them then",
 		"offer more jobs, or promise a max"},
+	MissingProvoked: {"the drill did not provoke %[1]s: %[2]s", "%[3]s"},
 	MissingReference: {"lock %[1]s, which the row compares with, surely had none of it: a share of nothing says nothing",
 		"let the drill cost lock %[1]s some, or give the limit as a figure"},
 	MissingMarginToLuck: {"it passed by luck: worst %[1]s, but %[2]s", "%[3]s"},

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
@@ -50,6 +51,7 @@ type Judgement struct {
 	ExitCode      int            `json:"exitCode"`
 	Missing       []Missing      `json:"lacks"` // why no question of this run was reached, whatever the row
 	SLOs          []SLOResult    `json:"slos"`
+	Expected      []SLOResult    `json:"expected,omitempty"` // what the faults had to provoke: passed or inconclusive
 	Faults        []FaultResult  `json:"faults"`
 	Takeovers     []Takeover     `json:"takeovers"`
 	Counts        Counts         `json:"counts"`
@@ -122,6 +124,7 @@ type Against struct {
 
 // SLOResult is one row: an SLO with several limits (max and p95) gives a row for each.
 type SLOResult struct {
+	Fault    string    `json:"fault,omitempty"` // of an expectation: counted for each of its confirmed shots
 	Lock     string    `json:"lock"`
 	Measure  string    `json:"measure"` // takeover.max, takeover.p95, duplicate_terminal_states, overlap.belief, abandonment.missed ...
 	Unit     string    `json:"unit"`    // one of the Unit constants
@@ -145,7 +148,7 @@ type SLOResult struct {
 	Unfit bool `json:"-"` // the question cannot be answered in this run, whatever was measured
 }
 
-// Name tells the row apart from others on the same measure: takeover.max, abandonments.min, unowned_work.of.OTHER.
+// Name tells the row apart from others on the same measure: takeover.max, abandonments.min, unowned_work.of.OTHER, expect.FAULT.busy.count.min.
 func (s *SLOResult) Name() string {
 	name := s.Measure
 	if word := map[Ask]string{AtLeast: ".min", Exactly: ".exactly"}[s.Ask]; !strings.HasSuffix(name, word) {
@@ -154,8 +157,14 @@ func (s *SLOResult) Name() string {
 	if s.Against != nil {
 		name += ".of." + s.Against.Lock
 	}
+	if s.Fault != "" {
+		name = "expect." + s.Fault + "." + name
+	}
 	return name
 }
+
+// Rows are the promises, and what the faults had to provoke, in the order of the file.
+func (j *Judgement) Rows() []SLOResult { return slices.Concat(j.SLOs, j.Expected) }
 
 // FaultResult is one shot of a fault.
 type FaultResult struct {

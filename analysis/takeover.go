@@ -32,8 +32,10 @@ type trial struct {
 
 	value                    dur
 	residual, pickup, warmup *dur
-	tick                     *dur // loops: tick gap
+	tick                     *dur         // loops: tick gap
+	tickSpan                 history.Span // from the tick before to what ended it, or to where it was seen no more
 	idle                     bool
+	late, tickLate           int64 // how late the machine was meanwhile
 	evidence                 []int64
 }
 
@@ -255,6 +257,7 @@ func (t *trial) takeover() verdict.Takeover {
 		Lock: t.e.lock, Key: t.e.key, Fault: t.shot.op, Victim: cmp.Or(t.e.replica, t.shot.victim), Lo: v.Lo, Hi: v.Hi,
 		Residual: optional(t.residual), Pickup: optional(t.pickup), Warmup: optional(t.warmup),
 		Class: t.class, End: t.end, Censored: t.censored(), TickGap: optional(t.tick), Idle: t.idle, Evidence: t.evidence,
+		Lateness: seconds(t.late), TickLateness: seconds(t.tickLate),
 	}
 	if t.after != nil {
 		out.Successor = t.after.replica

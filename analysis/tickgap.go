@@ -34,10 +34,12 @@ func (ix *Facts) measureTick(k *keyIndex, t *trial, cut int64) {
 	if last == nil {
 		return
 	}
-	d := dur{lo: max(0, min(cut, ix.watched(probeLedger, f.To))-last.span.To), hi: open}
+	until := min(cut, ix.watched(probeLedger, f.To))
+	d := dur{lo: max(0, until-last.span.To), hi: open}
 	if next != nil && next.span.From <= cut {
-		d = between(last.span, next.span)
+		d, until = between(last.span, next.span), next.span.To
 	}
+	t.tickSpan = history.Span{From: last.span.From, To: until}
 	d.lo = ix.attested(t.e.lock, d.lo)
 	t.tick = &d
 }

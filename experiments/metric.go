@@ -21,7 +21,7 @@ type Metric struct {
 	Labels map[string]string // only series that carry these
 	Key    string            // of the locks' store, instead of a series
 	Ask    string            `rule:"words=idle|length|exists"` // of the key: seconds since it was used, how much it holds, 1 or 0
-	Every  time.Duration     `rule:"positive" scale:"no"` // between scrapes; not scaled
+	Every  time.Duration     `rule:"positive" scale:"no"`      // between scrapes; not scaled
 }
 
 // What is what is read, in a person's words.

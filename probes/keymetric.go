@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -58,8 +57,12 @@ func (k *keyMetric) value(ctx context.Context) (v float64, absent bool, err erro
 		n, err := k.redis.Exists(ctx, k.key).Result()
 		return float64(n), false, err
 	case Idle:
+		n, err := k.redis.Exists(ctx, k.key).Result() // stores differ in what they answer for a key that is not there
+		if err != nil || n == 0 {
+			return 0, true, err
+		}
 		d, err := k.redis.ObjectIdleTime(ctx, k.key).Result()
-		if errors.Is(err, redis.Nil) || err != nil && strings.Contains(err.Error(), "no such key") {
+		if errors.Is(err, redis.Nil) { // it went meanwhile
 			return 0, true, nil
 		}
 		return d.Seconds(), false, err

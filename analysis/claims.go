@@ -58,7 +58,7 @@ func (ix *Facts) explain(k *keyIndex) {
 		for _, c := range e.acquires {
 			evidence = append(evidence, c.n)
 		}
-		ix.find(what, evidence...)
+		ix.findAs(verdict.FindingUnannounced, what, evidence...)
 		k.doubt(verdict.Lacking(verdict.MissingAnnouncement, k.name, e.id))
 	}
 }
@@ -98,7 +98,7 @@ func (ix *Facts) seen(k *keyIndex, s *stretch) {
 		forgot := func(l history.Span) bool { _, in := l.Intersect(between); return in }
 		if !slices.ContainsFunc(ix.losses, forgot) {
 			e.reused = true
-			ix.find("key "+k.name+": the token of epoch "+e.id+" came back after it had been gone", gone.n, s.n)
+			ix.findAs(verdict.FindingTokenReuse, "key "+k.name+": the token of epoch "+e.id+" came back after it had been gone", gone.n, s.n)
 			k.doubt(verdict.Lacking(verdict.MissingNewToken, k.name, e.id))
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
@@ -151,7 +152,7 @@ func (ix *Facts) vanished(e *epoch, s *stretch, hi int64) int64 {
 		return min(hi, free)
 	}
 	if !ix.cameBack(e) {
-		ix.find("key "+e.key+": the probe still saw epoch "+e.id+" "+figures.Short(s.last().From-hi)+" after its lease had ended by the claims", e.n, s.n, s.after())
+		ix.findAs(verdict.FindingMissedExpiry, "key "+e.key+": the probe still saw epoch "+e.id+" "+figures.Short(s.last().From-hi)+" after its lease had ended by the claims", e.n, s.n, s.after())
 	}
 	return free
 }

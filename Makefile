@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: help build image test test-kube truth agree mutants scenarios full-scale seeds stress e2e-kube check bench pictures deps clean
+.PHONY: help build image test test-kube truth agree mutants scenarios full-scale seeds explore stress e2e-kube check bench pictures deps clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
@@ -51,6 +51,11 @@ full-scale: deps ## the scenario of each profile at its published numbers, live:
 
 seeds: ## three contenders in 200,000 random worlds, and the linter beside them: half an hour
 	LOCKDRILL_TEST_SEEDS=200000 $(GO) test -count=1 -timeout 2h -run 'Contenders|CleanCounts|Lint' ./lockcore/client
+
+DEEPER ?= 2
+
+explore: ## every order of events for two and three contenders, 2 (DEEPER=) steps deeper than in make test, with states and seconds: two minutes and some gigabytes of memory, three times that for each step more
+	LOCKDRILL_EXPLORE=$(DEEPER) $(GO) test -count=1 -v -timeout 2h ./lockcore/explore
 
 STRESS ?= 200
 

@@ -64,7 +64,7 @@ func (g *giveUps) add(a verdict.Abandonment) {
 		g.needless.hi++
 	}
 	switch {
-	case a.Timing == verdict.Late || a.Timing == verdict.Missed || a.Need == verdict.Needed:
+	case a.Timing == verdict.Late || a.Timing == verdict.Missed || a.Need == verdict.Needed || a.Timing == verdict.Timely && !given:
 		g.jeopardies.lo, g.jeopardies.hi = g.jeopardies.lo+1, g.jeopardies.hi+1
 	case a.Timing == verdict.Undetermined || a.Need == verdict.Undetermined:
 		g.jeopardies.hi++
@@ -72,16 +72,16 @@ func (g *giveUps) add(a verdict.Abandonment) {
 }
 
 // giveUp judges one epoch: given up or not, in time or not, with need or not. ok is false where there is nothing to tell:
-// not given up, and its work surely stopped before the lease ended.
+// not given up, and its work surely stopped before the lease ended. Past the lease's end counts what ran: pauses are taken off.
 func (ix *Facts) giveUp(e *epoch) (verdict.Abandonment, bool) {
-	stop := e.stop()
-	end := e.life.end
 	given := e.abandoned != nil && !ix.afterRun(e.abandoned)
-	surely, maybe := stop.From > end.To, stop.To > end.From
-	if !given && !maybe {
+	unowned := ix.unownedWork(e)
+	past := unowned.less(ix.grace(e, e.life.end))
+	surely, maybe := past.lo > 0, past.hi > 0
+	if paused := e.stop().From > e.life.end.To; !given && !maybe && !paused { // across a lease's end: in jeopardy, whatever came of it
 		return verdict.Abandonment{}, false
 	}
-	a := verdict.Abandonment{Lock: e.lock, Key: e.key, Epoch: e.id, Replica: e.replica, Timing: verdict.Undetermined, Unowned: ix.unownedWork(e).Range()}
+	a := verdict.Abandonment{Lock: e.lock, Key: e.key, Epoch: e.id, Replica: e.replica, Timing: verdict.Undetermined, Unowned: unowned.Range()}
 	switch {
 	case !maybe:
 		a.Timing = verdict.Timely

@@ -90,6 +90,11 @@ func (b bound) asked(m measured) string {
 	return map[verdict.Ask]string{verdict.AtLeast: "at least ", verdict.Exactly: "exactly "}[b.ask] + m.text(b.limit.lo) + " was asked for"
 }
 
+// words say what the bound asks.
+func (b bound) words() string {
+	return map[verdict.Ask]string{verdict.AtMost: "of at most", verdict.AtLeast: "of at least", verdict.Exactly: "of exactly"}[b.ask]
+}
+
 // bounded gives the rows of one figure of a lock: one for each of its bounds, and none where b is nil. A share is of the same figure of
 // another lock.
 func bounded[T int | float64 | time.Duration](j *judging, lock string, b *experiments.Bound[T], figure func(lock string) measured) []verdict.SLOResult {

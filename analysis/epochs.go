@@ -21,6 +21,7 @@ type epoch struct {
 	looks                        []*stretch
 	back                         *call // its release, where only a look shows it
 	works                        []*work
+	pauses                       []pause // of its holder
 	effects                      []*effect
 	fenced, unowned, abandoned   *history.Event
 	skipped                      int64 // the event release.skipped; 0 = none

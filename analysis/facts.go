@@ -50,11 +50,13 @@ type Facts struct {
 	asked    map[string]bool // locks of which an acquire was announced
 	claimed  map[string]bool // locks whose acquires somebody claims: without, no demand cannot be told from no witness
 
-	last           int64 // stamp of the last event
+	only           *consequence // these are part of the facts, those of one shot at one lock; nil = all
+	last           int64        // stamp of the last event
 	phases         map[string]*history.Event
 	losses         []history.Span   // the locks' store lost its data, or may have
 	lives          []*history.Event // its new incarnations, which say so
 	lostLedger     []string         // why the ledger cannot be relied on
+	damage         several          // where the record contradicts itself
 	aborts         []*history.Event
 	cleanups       []*history.Event
 	end            *history.Event
@@ -114,7 +116,9 @@ func (ix *Facts) read(h history.Source) error {
 		if err != nil {
 			return err
 		}
-		r.read(ev)
+		if !r.again(ev) {
+			r.read(ev)
+		}
 		ix.last = max(ix.last, ev.To)
 	}
 	ix.torn = h.Torn()
@@ -146,6 +150,10 @@ func (ix *Facts) derive() {
 	}
 	ix.closeDead()
 	ix.placeEffects()
+	ix.checkShots()
+	if len(ix.lostLedger) == 0 {
+		ix.replay()
+	}
 	for _, k := range ix.keyOrder {
 		for _, c := range k.attempts {
 			if c.holder != "" {
@@ -191,6 +199,7 @@ func (ix *Facts) derive() {
 	for _, s := range ix.shots {
 		s.settle(ix)
 	}
+	ix.takePausesOff()
 }
 
 // key finds or makes the index of the event's key.

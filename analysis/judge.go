@@ -50,6 +50,7 @@ func (j *judging) judgement() *verdict.Judgement {
 	for i := range ix.exp.SLOs {
 		out.SLOs = append(out.SLOs, j.judge(&ix.exp.SLOs[i])...)
 	}
+	out.Expected = j.expected()
 	for _, s := range ix.shots {
 		out.Faults = append(out.Faults, s.result(ix))
 		for _, t := range s.trials {
@@ -75,6 +76,8 @@ type judging struct {
 	ix     *Facts
 	status string
 	warmup time.Duration // allowance for the first effect after a grant, by the run's calibration
+
+	tap func(bound, measured) // takes figures and bounds in place of rows; nil = rows are made
 
 	fencings map[string]fencing
 	giveups  map[string]giveUps
@@ -109,6 +112,9 @@ func (j *judging) scale() float64 { return cmp.Or(j.ix.exp.Scaled, 1) }
 
 // lockNames lists the locks that were declared, then those that only the history knows.
 func (j *judging) lockNames() []string {
+	if j.ix.only != nil {
+		return []string{j.ix.only.lock}
+	}
 	var names []string
 	seen := map[string]bool{}
 	add := func(name string) {
@@ -264,7 +270,7 @@ func (j *judging) exit(out *verdict.Judgement) int {
 			codes = append(codes, code)
 		}
 	}
-	for _, s := range out.SLOs {
+	for _, s := range out.Rows() {
 		word = verdict.Worst(word, s.Verdict)
 	}
 	broke := func(a *history.Event) bool { return a.Note.What == history.AbortError }

@@ -17,14 +17,16 @@ type reader struct {
 	works map[opKey]*work   // by source and op
 	waits map[opKey]*wait   // likewise
 	shots map[string]*shot
-	ends  history.Ends // observed systems: of leases, by key
+	ends  history.Ends     // observed systems: of leases, by key
+	seen  map[uint64]int64 // numbers of events, by identity
 }
 
 // callKey names a call: of its source and op there may also be another of another verb.
 type callKey struct{ verb, source, op string }
 
 func newReader(ix *Facts) *reader {
-	return &reader{ix: ix, calls: map[callKey]*call{}, works: map[opKey]*work{}, waits: map[opKey]*wait{}, shots: map[string]*shot{}, ends: history.Ends{}}
+	return &reader{ix: ix, calls: map[callKey]*call{}, works: map[opKey]*work{}, waits: map[opKey]*wait{}, shots: map[string]*shot{}, ends: history.Ends{},
+		seen: map[uint64]int64{}}
 }
 
 func (r *reader) read(ev *history.Event) {

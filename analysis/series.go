@@ -34,6 +34,9 @@ func (ix *Facts) seriesOf(lock string, value func(*trial) (dur, bool)) series {
 	out := series{lock: lock, class: ix.classOf(lock)}
 	out.thing = ix.thingOf(out)
 	for _, s := range ix.shots {
+		if ix.leavesOut(s) {
+			continue
+		}
 		k := kill{shot: s}
 		for _, t := range s.trials {
 			if t.e.lock != lock || t.void.IsVoid() || !out.takes(t) {
@@ -249,10 +252,7 @@ func (j *judging) extremes(lock, name string, value func(*trial) (dur, bool)) me
 func (j *judging) seriesRow(s series, l forecast.Limit, m measured, over tally) verdict.SLOResult {
 	n := len(s.kills)
 	s.falseTakeovers(j, &m)
-	switch {
-	case m.violated:
-		return j.finish(s.lock, atMost(int64(l.Value)), m, verdict.Fail, nil)
-	case l.P == 0:
+	if m.violated || l.P == 0 {
 		return j.row(s.lock, atMost(int64(l.Value)), m)
 	}
 	v := shareVerdict(l.P, over, n)

@@ -31,6 +31,9 @@ func TestMarshalRoundTrip(t *testing.T) {
 		for j := range back.SLOs {
 			back.SLOs[j].Line = 0
 		}
+		for j := range back.Expect {
+			back.Expect[j].Line = 0
+		}
 		for j := range back.System.Locks {
 			back.System.Locks[j].Place = Place{}
 		}
@@ -147,7 +150,11 @@ func (g generator) experiment() *Experiment {
 			e.SLOs = append(e.SLOs, slo)
 		}
 	}
-	if g.IntN(5) == 0 {
+	pods := g.IntN(5) == 0
+	if !pods && g.IntN(2) == 0 {
+		e.Expect = []Expectation{{Fault: e.Faults[0].ID, SLO: SLO{Lock: e.System.Locks[0].Name, Abandonments: &CountLimit{Bound: g.bound()}}}}
+	}
+	if pods {
 		g.inPods(e)
 	}
 	e.Limits.MaxKills, e.Limits.MaxTargets = max(1, 3*declaredKills(e.Faults)), pick(g, 0, e.System.Replicas)

@@ -34,6 +34,13 @@ type SLO struct {
 	Line int `file:"-"` // of the file, for messages
 }
 
+// Expectation is what a fault must bring about for the drill to mean anything: an SLO's words, counted for each confirmed shot of Fault,
+// at the keys that it struck, until the next fault strikes them.
+type Expectation struct {
+	SLO
+	Fault string // id; may be left out in a file with one fault
+}
+
 // Measure is the YAML name of the measure that the SLO bounds.
 func (s *SLO) Measure() string {
 	switch {

@@ -26,6 +26,7 @@ const (
 	MissingKind          MissingCode = "kind"           // shot, kind
 	MissingFaultEnd      MissingCode = "fault_end"      // shot
 	MissingLedger        MissingCode = "ledger_entries" // what was lost
+	MissingRecord        MissingCode = "record"         // what contradicts itself
 	MissingLiveSystem    MissingCode = "live_system"
 )
 
@@ -73,6 +74,7 @@ const (
 	MissingCleanTrials  MissingCode = "clean_trials"   // trials, quantile, how many it takes, what to do
 	MissingMoreTrials   MissingCode = "more_trials"    // trials that missed, quantile, how many it takes, how many clean, what to do
 	MissingMoreValues   MissingCode = "more_values"    // values that missed, of, quantile, how many it takes
+	MissingProvoked     MissingCode = "provoked"       // what, in how many shots, what to do
 	MissingReference    MissingCode = "reference"      // the other lock
 	MissingMarginToLuck MissingCode = "margin_to_luck" // worst, sum, what to do
 )

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
@@ -45,10 +46,12 @@ type Range struct {
 type Judgement struct {
 	SchemaVersion int            `json:"schemaVersion"`
 	Run           RunInfo        `json:"run"`
-	Verdict       string         `json:"verdict"` // pass, slo-failed, inconclusive, aborted, dirty, error (the exit code's name)
+	Sources       *Sources       `json:"sources,omitempty"` // absent where nothing was read from files
+	Verdict       string         `json:"verdict"`           // pass, slo-failed, inconclusive, aborted, dirty, error (the exit code's name)
 	ExitCode      int            `json:"exitCode"`
 	Missing       []Missing      `json:"lacks"` // why no question of this run was reached, whatever the row
 	SLOs          []SLOResult    `json:"slos"`
+	Expected      []SLOResult    `json:"expected,omitempty"` // what the faults had to provoke: passed or inconclusive
 	Faults        []FaultResult  `json:"faults"`
 	Takeovers     []Takeover     `json:"takeovers"`
 	Counts        Counts         `json:"counts"`
@@ -63,6 +66,12 @@ type Judgement struct {
 	Probes        []ProbeSummary `json:"probes"`
 	Findings      []Finding      `json:"findings"` // contradictions between claims and evidence
 	Warnings      []string       `json:"warnings"`
+}
+
+// Sources are the bytes that a judgement was made from: "sha256:" and 64 hex digits each.
+type Sources struct {
+	Experiment string `json:"experiment"` // experiment.yaml
+	History    string `json:"history"`    // history.jsonl
 }
 
 // Units of an SLO's figures.
@@ -115,6 +124,7 @@ type Against struct {
 
 // SLOResult is one row: an SLO with several limits (max and p95) gives a row for each.
 type SLOResult struct {
+	Fault    string    `json:"fault,omitempty"` // of an expectation: counted for each of its confirmed shots
 	Lock     string    `json:"lock"`
 	Measure  string    `json:"measure"` // takeover.max, takeover.p95, duplicate_terminal_states, overlap.belief, abandonment.missed ...
 	Unit     string    `json:"unit"`    // one of the Unit constants
@@ -138,7 +148,7 @@ type SLOResult struct {
 	Unfit bool `json:"-"` // the question cannot be answered in this run, whatever was measured
 }
 
-// Name tells the row apart from others on the same measure: takeover.max, abandonments.min, unowned_work.of.OTHER.
+// Name tells the row apart from others on the same measure: takeover.max, abandonments.min, unowned_work.of.OTHER, expect.FAULT.busy.count.min.
 func (s *SLOResult) Name() string {
 	name := s.Measure
 	if word := map[Ask]string{AtLeast: ".min", Exactly: ".exactly"}[s.Ask]; !strings.HasSuffix(name, word) {
@@ -147,8 +157,14 @@ func (s *SLOResult) Name() string {
 	if s.Against != nil {
 		name += ".of." + s.Against.Lock
 	}
+	if s.Fault != "" {
+		name = "expect." + s.Fault + "." + name
+	}
 	return name
 }
+
+// Rows are the promises, and what the faults had to provoke, in the order of the file.
+func (j *Judgement) Rows() []SLOResult { return slices.Concat(j.SLOs, j.Expected) }
 
 // FaultResult is one shot of a fault.
 type FaultResult struct {

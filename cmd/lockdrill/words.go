@@ -68,6 +68,10 @@ func words() []word {
 		{"hand-over", term, "a takeover after the victim gave its lock back: the speed of a release, not of a death"},
 		{"jeopardy", term, "an epoch whose work still ran at lease end, or that had to be given up"},
 		{"claim", term, "what a replica says of itself; evidence is what the ledger and the probes saw"},
+		{"min", term, "the figure is at least this; of several trials the least must be. Too little is a fail only where it would have been seen"},
+		{"exactly", term, "max and min in one"},
+		{"at_most", term, "a limit that is a share of what another lock (of) of the same run measured; at_least is its counterpart"},
+		{"expect", term, "what each confirmed fault must provoke for the drill to mean anything; if it does not, the run is inconclusive"},
 		{"inconclusive", term, "nothing wrong was seen, and the question was not reached; never a pass"},
 
 		{"breaks", term, "at most x% of such faults break the promise, with 95% confidence, as none of n did: 1 - 0.05^(1/n)"},

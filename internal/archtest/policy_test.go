@@ -41,6 +41,8 @@ var policy = []place{
 		why: "memory that is used again, nothing else"},
 	{path: "internal/figures", bans: both(world, clock),
 		why: "how figures are written for people, the same in every place; it measures and judges nothing"},
+	{path: "lockcore/explore", below: []string{"lockcore"}, bans: both(world, clock),
+		why: "visits every order of events: a clock or a draw in it, and it would not be every one, nor the same ones twice"},
 	{path: "lockcore/sim", below: []string{"history", "lockcore", "lockcore/burst", "internal/arena"}, bans: both(world, clock),
 		why: "a world in virtual time: a clock, a socket or foreign randomness in it, and the same seed would not give the same history"},
 	{path: "lockcore/zoo", below: []string{"history", "lockcore"}, bans: both(world, clock),

@@ -140,7 +140,12 @@ func TestFindingsThatOthersDecideBy(t *testing.T) {
 			func(tp *tape) { worked(tp); tp.releaseLost(12, "a1"); tp.renew(20, "a1") },
 			func(tp *tape) { worked(tp); tp.renew(12.5, "a1"); tp.release(13, "a1") }},
 		{verdict.FindingNoExpiry,
-			func(tp *tape) { worked(tp); tp.look(10.5, jobs(1), "a1", 59.6); tp.events[len(tp.events)-1].Look.PTTL = -1; tp.release(13, "a1") },
+			func(tp *tape) {
+				worked(tp)
+				tp.look(10.5, jobs(1), "a1", 59.6)
+				tp.events[len(tp.events)-1].Look.PTTL = -1
+				tp.release(13, "a1")
+			},
 			func(tp *tape) { worked(tp); tp.look(10.5, jobs(1), "a1", 59.6); tp.release(13, "a1") }},
 	} {
 		has := func(body func(*tape)) bool {

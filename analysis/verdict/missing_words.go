@@ -26,7 +26,7 @@ var words = map[MissingCode]struct{ why, next string }{
 	MissingStreamLines: {"%[1]s wrote %[2]s to its log that never came through the stream: what it claimed is not whole",
 		"see what stands between the pods and the ledger's store"},
 	MissingMetrics: {"replica %[1]s serves no metrics", "announce them in replica.ready (docs/worker-protocol.md)"},
-	MissingSeries: {"%[1]s has no series %[2]s, and that does not make it 0",
+	MissingSeries: {"%[1]s has no value of %[2]s, and that does not make it 0",
 		"check the name and the labels, or declare absent_means: zero"},
 	MissingScrapes:    {"metric %[1]s was not scraped for %[2]s at %[3]s", "keep the machine less busy"},
 	MissingLastScrape: {"%[1]s did not answer in the end (%[2]s)", "check the target"},

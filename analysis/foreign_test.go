@@ -47,7 +47,12 @@ func TestWhatAStoreThatComparesTokensNeverDoes(t *testing.T) {
 			}},
 		{"renewal of another's key", experiments.SLO{ForeignRenewals: none},
 			func(tp *tape) { taken(tp); tp.renew(78, "a1") },
-			func(tp *tape) { taken(tp); tp.renew(50, "a1"); tp.renewGone(78, "a1", history.ResultOther) }},
+			func(tp *tape) {
+				tp.grant(10, "r1.1", jobs(1), "a1", 11)
+				tp.grant(75, "r2.1", jobs(1), "a2", 12)
+				tp.renew(14, "a1")
+				tp.renewGone(78, "a1", history.ResultOther)
+			}},
 		{"one token for two keys", experiments.SLO{DuplicateEpochs: none},
 			func(tp *tape) {
 				tp.job(10, 5, "r1.1", jobs(1), "a", "j1", 11)

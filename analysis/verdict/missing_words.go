@@ -65,5 +65,7 @@ var words = map[MissingCode]struct{ why, next string }{
 	MissingProvoked: {"the drill did not provoke %[1]s: %[2]s", "%[3]s"},
 	MissingReference: {"lock %[1]s, which the row compares with, surely had none of it: a share of nothing says nothing",
 		"let the drill cost lock %[1]s some, or give the limit as a figure"},
+	MissingLateMachine: {"late machine: it took %[1]s, of which this machine may have made %[2]s, and the limit is %[3]s",
+		"run it on a quieter machine, or give it fewer replicas"},
 	MissingMarginToLuck: {"it passed by luck: worst %[1]s, but %[2]s", "%[3]s"},
 }

@@ -44,6 +44,7 @@ type Facts struct {
 	probes    map[string]*coverage
 	samples   map[string][]*scraped // by metric
 	raised    []raised
+	late      []lateStretch // in their order
 	matches   []match
 
 	ledgered map[string]bool // locks of which the ledger has entries

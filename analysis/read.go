@@ -57,6 +57,8 @@ func (r *reader) read(ev *history.Event) {
 		r.loss(ev)
 	case ev.Sample != nil:
 		ix.scrape(ev)
+	case ev.Late != nil:
+		ix.late = append(ix.late, lateStretch{ev.Span, *ev.Late})
 	case ev.Match != nil:
 		ix.matches = append(ix.matches, match{ev.Match.Pattern, ev.Source, ev.N})
 	case ev.Object != nil && ev.Object.Gone && ev.Object.Incarnation != "":

@@ -76,11 +76,12 @@ const (
 	MissingProvoked     MissingCode = "provoked"       // what, in how many shots, what to do
 	MissingReference    MissingCode = "reference"      // the other lock
 	MissingMarginToLuck MissingCode = "margin_to_luck" // worst, sum, what to do
+	MissingLateMachine  MissingCode = "late_machine"   // value, how late the machine was, limit
 )
 
-// OfMachine reports evidence that is missing because the machine that drills was too slow to gather it.
+// OfMachine reports evidence that is missing because the machine that drills was too slow: to gather it, or for the figure to say anything.
 func (c MissingCode) OfMachine() bool {
-	return c == MissingLooks || c == MissingScrapes
+	return c == MissingLooks || c == MissingScrapes || c == MissingLateMachine
 }
 
 // Lacking is the missing evidence of a code with its parameters: the only place where its sentences are made.

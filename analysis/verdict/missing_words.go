@@ -26,7 +26,7 @@ var words = map[MissingCode]struct{ why, next string }{
 	MissingStreamLines: {"%[1]s wrote %[2]s to its log that never came through the stream: what it claimed is not whole",
 		"see what stands between the pods and the ledger's store"},
 	MissingMetrics: {"replica %[1]s serves no metrics", "announce them in replica.ready (docs/worker-protocol.md)"},
-	MissingSeries: {"%[1]s has no series %[2]s, and that does not make it 0",
+	MissingSeries: {"%[1]s has no value of %[2]s, and that does not make it 0",
 		"check the name and the labels, or declare absent_means: zero"},
 	MissingScrapes:    {"metric %[1]s was not scraped for %[2]s at %[3]s", "keep the machine less busy"},
 	MissingLastScrape: {"%[1]s did not answer in the end (%[2]s)", "check the target"},
@@ -64,5 +64,7 @@ var words = map[MissingCode]struct{ why, next string }{
 	MissingProvoked: {"the drill did not provoke %[1]s: %[2]s", "%[3]s"},
 	MissingReference: {"lock %[1]s, which the row compares with, surely had none of it: a share of nothing says nothing",
 		"let the drill cost lock %[1]s some, or give the limit as a figure"},
+	MissingLateMachine: {"late machine: it took %[1]s, of which this machine may have made %[2]s, and the limit is %[3]s",
+		"run it on a quieter machine, or give it fewer replicas"},
 	MissingMarginToLuck: {"it passed by luck: worst %[1]s, but %[2]s", "%[3]s"},
 }

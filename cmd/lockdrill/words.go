@@ -57,6 +57,7 @@ func words() []word {
 		{"exposed", term, "an epoch that surely owned its key when the fault hit its holder"},
 		{"residual", term, "of a takeover: from the fault to the lease end"},
 		{"pickup", term, "of a takeover: from the lease end to the next grant"},
+		{"late machine", term, "the runner's machine kept replicas or stores waiting for a processor; so much is taken off a takeover, a tick gap, a wait or a debt before it is called a breach, and what it decides is inconclusive"},
 		{"warm-up", term, "of a takeover: from the grant to the first accepted effect"},
 		{"settled", term, "the fault is over, every exposed key has its successor, and the steady state holds again"},
 		{"horizon", term, "how long the final reads wait for a breach to be seen: the larger of band and limit, and one redelivery period"},

@@ -144,20 +144,13 @@ func (ix *Facts) derive() {
 	for _, s := range ix.shots {
 		s.noteDeath(ix)
 	}
+	for _, k := range ix.keyOrder {
+		ix.attach(k)
+	}
+	ix.tellClocks()
 	ix.closeDead()
 	ix.placeEffects()
 	for _, k := range ix.keyOrder {
-		for _, c := range k.attempts {
-			if c.holder != "" {
-				e := k.epoch(c.holder)
-				e.refusals = append(e.refusals, c)
-			}
-		}
-		for _, s := range k.looks {
-			if s.epoch != "" {
-				ix.seen(k, s)
-			}
-		}
 		ix.refute(k)
 		ix.order(k)
 		for i, e := range k.epochs {
@@ -188,6 +181,21 @@ func (ix *Facts) derive() {
 	}
 	for _, s := range ix.shots {
 		s.settle(ix)
+	}
+}
+
+// attach gives the epochs of k what others saw of them.
+func (ix *Facts) attach(k *keyIndex) {
+	for _, c := range k.attempts {
+		if c.holder != "" {
+			e := k.epoch(c.holder)
+			e.refusals = append(e.refusals, c)
+		}
+	}
+	for _, s := range k.looks {
+		if s.epoch != "" {
+			ix.seen(k, s)
+		}
 	}
 }
 

@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: help build image test test-kube truth agree mutants scenarios full-scale seeds stress e2e-kube check bench pictures deps clean
+.PHONY: help build image test test-kube truth agree mutants scenarios full-scale seeds explore stress e2e-kube check bench pictures deps clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
@@ -52,6 +52,11 @@ full-scale: deps ## the scenario of each profile at its published numbers, live:
 seeds: ## three contenders in 200,000 random worlds, and the linter beside them: half an hour
 	LOCKDRILL_TEST_SEEDS=200000 $(GO) test -count=1 -timeout 2h -run 'Contenders|CleanCounts|Lint' ./lockcore/client
 
+DEEPER ?= 2
+
+explore: ## every order of events for two and three contenders, 2 (DEEPER=) steps deeper than in make test, with states and seconds: two minutes and some gigabytes of memory, three times that for each step more
+	LOCKDRILL_EXPLORE=$(DEEPER) $(GO) test -count=1 -v -timeout 2h ./lockcore/explore
+
 STRESS ?= 200
 
 stress: deps ## 200 (STRESS=) random timelines of overlapping faults in runs that end, are interrupted or killed, then kill -9 at every state of every fault: a quarter of an hour
@@ -94,10 +99,11 @@ pictures: ## docs/report-light.png and docs/report-dark.png, from a recorded run
 	@.ci/need chromium chromium fonts-dejavu-core
 	LOCKDRILL_PICTURES=1 $(GO) test -count=1 -run TestPicturesOfTheDocuments ./reports
 
-deps: ## what tests run for real: redis-server and chromium, and promtool, which evaluates the exported rules
+deps: ## what tests run for real: redis-server and chromium, promtool, which evaluates the exported rules, and python3, for the worker that others copy
 	@.ci/need redis-server
 	@.ci/need chromium chromium fonts-dejavu-core
 	@.ci/need promtool prometheus
+	@.ci/need python3
 
 clean: ## what the targets above have made
 	rm -rf bin

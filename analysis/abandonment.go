@@ -64,7 +64,7 @@ func (g *giveUps) add(a verdict.Abandonment) {
 		g.needless.hi++
 	}
 	switch {
-	case a.Timing == verdict.Late || a.Timing == verdict.Missed || a.Need == verdict.Needed:
+	case a.Timing == verdict.Late || a.Timing == verdict.Missed || a.Need == verdict.Needed || a.Timing == verdict.Timely && !given:
 		g.jeopardies.lo, g.jeopardies.hi = g.jeopardies.lo+1, g.jeopardies.hi+1
 	case a.Timing == verdict.Undetermined || a.Need == verdict.Undetermined:
 		g.jeopardies.hi++
@@ -72,16 +72,16 @@ func (g *giveUps) add(a verdict.Abandonment) {
 }
 
 // giveUp judges one epoch: given up or not, in time or not, with need or not. ok is false where there is nothing to tell:
-// not given up, and its work surely stopped before the lease ended.
+// not given up, and its work surely stopped before the lease ended. Past the lease's end counts what ran: pauses are taken off.
 func (ix *Facts) giveUp(e *epoch) (verdict.Abandonment, bool) {
-	stop := e.stop()
-	end := e.life.end
 	given := e.abandoned != nil && !ix.afterRun(e.abandoned)
-	surely, maybe := stop.From > end.To, stop.To > end.From
-	if !given && !maybe {
+	unowned := ix.unownedWork(e)
+	past := unowned.less(ix.grace(e, e.life.end))
+	surely, maybe := past.lo > 0, past.hi > 0
+	if paused := e.stop().From > e.life.end.To; !given && !maybe && !paused { // across a lease's end: in jeopardy, whatever came of it
 		return verdict.Abandonment{}, false
 	}
-	a := verdict.Abandonment{Lock: e.lock, Key: e.key, Epoch: e.id, Replica: e.replica, Timing: verdict.Undetermined, Unowned: ix.unownedWork(e).Range()}
+	a := verdict.Abandonment{Lock: e.lock, Key: e.key, Epoch: e.id, Replica: e.replica, Timing: verdict.Undetermined, Unowned: unowned.Range()}
 	switch {
 	case !maybe:
 		a.Timing = verdict.Timely
@@ -258,4 +258,57 @@ func (g giveUps) firstOf(name string) string {
 		}
 	}
 	return ""
+}
+
+// lossToFence is how long the holder of e relied on a key that had been taken from it before its time; ok is false where none was. A pause
+// is taken off: who stands still can notice nothing.
+func (ix *Facts) lossToFence(e *epoch) (d dur, ok bool) {
+	if e.belief == nil || !e.life.lost || e.stranger || e.ghost || ix.takenDown(e.life.end.From) {
+		return dur{}, false
+	}
+	d = between(e.life.end, e.belief.end)
+	return ix.lessStanding(e, d, e.life.end.From, e.belief.end.To), true
+}
+
+// lessStanding takes pauses of e's holder off a time between from and to.
+func (ix *Facts) lessStanding(e *epoch, d dur, from, to int64) dur {
+	for _, p := range ix.pauses[e.replica] {
+		d.lo = max(0, d.lo-common(p.widest, history.Span{From: from, To: to}))
+		if d.hi != open {
+			d.hi = max(d.lo, d.hi-common(p.surest, history.Span{From: from, To: to}))
+		}
+	}
+	return d
+}
+
+// lossesToFence is the longest of the lock.
+func (j *judging) lossesToFence(lock string) measured {
+	m := measured{measure: "loss_to_fence", unit: verdict.UnitSeconds, of: "loss",
+		next: "take \"not yours\" for final, give up at once, and renew more often: a loss is noticed at the next renewal"}
+	j.longest(lock, &m, j.ix.lossToFence, func(e *epoch, d dur) string {
+		return fmt.Sprintf("key %s: the holder of epoch %s relied on it for %s after it had lost it", e.key, e.id, d)
+	})
+	m.saw = fmt.Sprintf("%s in all", figures.Plural(m.n, "loss"))
+	m.missing = j.claimsMissing(lock)
+	if m.n == 0 {
+		m.hi = open
+		m.missing = append(m.missing, verdict.Lacking(verdict.MissingLosses, lock))
+	}
+	return j.needFault(lock, m)
+}
+
+// longest gives m the longest of a time that epochs have.
+func (j *judging) longest(lock string, m *measured, of func(*epoch) (dur, bool), says func(*epoch, dur) string) {
+	for _, k := range j.ix.keysOf(lock) {
+		for _, e := range k.epochs {
+			d, ok := of(e)
+			if !ok {
+				continue
+			}
+			if m.n++; m.n == 1 || d.lo > m.lo || d.lo == m.lo && d.hi > m.hi {
+				m.why, m.evidence = says(e, d), []int64{e.n}
+			}
+			m.lo, m.hi = max(m.lo, d.lo), max(m.hi, d.hi)
+		}
+	}
 }

@@ -1,6 +1,8 @@
 package analysis
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -124,6 +126,50 @@ func TestTooLittleIsNoFailWhereNothingWasSeen(t *testing.T) {
 		r := rowOf(t, Judge(e, h), "abandonments")
 		if r.Verdict != c.want {
 			t.Errorf("%+v in a run that was cut off: %s, %q, want %s", *c.bound, r.Verdict, r.Why, c.want)
+		}
+	}
+}
+
+// An expectation is counted for each confirmed shot, at the keys that it struck and from then on.
+func TestExpectations(t *testing.T) {
+	abandoned := experiments.SLO{Lock: "job", Abandonments: &experiments.CountLimit{Bound: *experiments.AtLeast(1)}}
+	for _, c := range []struct {
+		says, history string
+		change        func(*experiments.Experiment, *history.History)
+		expect        experiments.Expectation
+		want          verdict.Verdict
+		why           string
+	}{
+		{"the burst makes it give up", "burst-standard", nil, experiments.Expectation{Fault: "burst", SLO: abandoned}, verdict.Pass, "each of 1 shot of fault burst provoked it"},
+		{"twice is too much to ask", "burst-standard", nil, experiments.Expectation{Fault: "burst", SLO: experiments.SLO{Lock: "job", Abandonments: &experiments.CountLimit{Bound: *experiments.AtLeast(2)}}},
+			verdict.Inconclusive, "the drill did not provoke abandonments of lock job of at least 2: 0 of 1 shot of fault burst did (burst#1: 1 of 2 epochs that worked)"},
+		{"another fault", "burst-standard", nil, experiments.Expectation{Fault: "kill", SLO: abandoned}, verdict.Inconclusive, "the drill did not provoke abandonments of lock job of at least 1: fault kill was never confirmed"},
+		{"given up before the fault", "burst-standard", func(_ *experiments.Experiment, h *history.History) {
+			for i := range h.Events {
+				if ev := &h.Events[i]; ev.Abandon != nil {
+					ev.Span, ev.Key, ev.Epoch, ev.Source = history.At(ns(2.5)), "cordum:scheduler:job:j0", "s0", "r2.1"
+				}
+			}
+			slices.SortStableFunc(h.Events, func(a, b history.Event) int { return cmp.Compare(a.To, b.To) })
+			without(h, func(*history.Event) bool { return false }) // numbers them anew
+		}, experiments.Expectation{Fault: "burst", SLO: abandoned}, verdict.Inconclusive, "the drill did not provoke abandonments of lock job of at least 1: 0 of 1 shot of fault burst did (burst#1: 0 of 2 epochs that worked)"},
+		{"a takeover by each kill", "good-drill", nil, experiments.Expectation{Fault: "kill-leader", SLO: experiments.SLO{Lock: "leader", Takeover: &experiments.DurationLimits{Bound: *experiments.AtLeast(4 * time.Second)}}}, verdict.Pass, "each of 2 shots"},
+		{"one kill was followed sooner", "good-drill", nil, experiments.Expectation{Fault: "kill-leader", SLO: experiments.SLO{Lock: "leader", Takeover: &experiments.DurationLimits{Bound: *experiments.AtLeast(5 * time.Second)}}}, verdict.Inconclusive, "1 of 2 shots of fault kill-leader did"},
+	} {
+		e, h := load(t, c.history)
+		e.Expect = []experiments.Expectation{c.expect}
+		if c.change != nil {
+			c.change(e, h)
+		}
+		j := Judge(e, h)
+		if len(j.Expected) != 1 {
+			t.Fatalf("%s: %d rows", c.says, len(j.Expected))
+		}
+		if r := j.Expected[0]; r.Verdict != c.want || !strings.Contains(r.Why, c.why) {
+			t.Errorf("%s: %s, [%g, %v], %q, want %s and %q", c.says, r.Verdict, r.Lo, r.Hi, r.Why, c.want, c.why)
+		}
+		if c.want != verdict.Pass && j.ExitCode == verdict.ExitPass {
+			t.Errorf("%s: exit status %d", c.says, j.ExitCode)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
@@ -60,7 +61,7 @@ func (ix *Facts) tellClocks() {
 	}
 	for _, who := range slices.Sorted(maps.Keys(off)) {
 		o := off[who]
-		ix.find(fmt.Sprintf("%s: %s at least %s away from what the ledger and the probe saw: all that it claims is taken to be known to %s only",
+		ix.findAs(verdict.FindingOutsideCall, fmt.Sprintf("%s: %s at least %s away from what the ledger and the probe saw: all that it claims is taken to be known to %s only",
 			who, figures.Plural(o.claims, "claim")+map[bool]string{true: " lies", false: " lie"}[o.claims == 1], figures.Short(o.apart), figures.Short(o.by)), o.evidence...)
 	}
 	if len(off) > 0 {

@@ -157,6 +157,6 @@ func (c *coverage) looks(w history.Span) int {
 func (ix *Facts) exorcise(k *keyIndex, e *epoch) {
 	e.ghost = true
 	e.life = lease{due: e.granted, end: history.At(e.granted.From), alive: e.granted.From, lost: true}
-	ix.find("key "+k.name+": the probe never saw epoch "+e.id+", which "+e.replica+" claims to have held: looks meanwhile showed another token, or none", e.n)
+	ix.findAs(verdict.FindingGhost, "key "+k.name+": the probe never saw epoch "+e.id+", which "+e.replica+" claims to have held: looks meanwhile showed another token, or none", e.n)
 	k.doubt(verdict.Lacking(verdict.MissingGrant, k.name, e.id, e.replica))
 }

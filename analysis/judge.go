@@ -50,6 +50,7 @@ func (j *judging) judgement() *verdict.Judgement {
 	for i := range ix.exp.SLOs {
 		out.SLOs = append(out.SLOs, j.judge(&ix.exp.SLOs[i])...)
 	}
+	out.Expected = j.expected()
 	for _, s := range ix.shots {
 		out.Faults = append(out.Faults, s.result(ix))
 		for _, t := range s.trials {
@@ -60,7 +61,9 @@ func (j *judging) judgement() *verdict.Judgement {
 	}
 	out.Takeovers = append(out.Takeovers, ix.thefts()...)
 	j.fill(out)
+	j.impossible()
 	out.Predicted = ix.predicted(out.Takeovers)
+	out.Machine = ix.machine()
 	ix.compareMetrics()
 	out.Findings = append([]verdict.Finding{}, ix.findings...)
 	out.Warnings = j.warnings()
@@ -75,6 +78,8 @@ type judging struct {
 	ix     *Facts
 	status string
 	warmup time.Duration // allowance for the first effect after a grant, by the run's calibration
+
+	tap func(bound, measured) // takes figures and bounds in place of rows; nil = rows are made
 
 	fencings map[string]fencing
 	giveups  map[string]giveUps
@@ -109,6 +114,9 @@ func (j *judging) scale() float64 { return cmp.Or(j.ix.exp.Scaled, 1) }
 
 // lockNames lists the locks that were declared, then those that only the history knows.
 func (j *judging) lockNames() []string {
+	if j.ix.only != nil {
+		return []string{j.ix.only.lock}
+	}
 	var names []string
 	seen := map[string]bool{}
 	add := func(name string) {
@@ -264,7 +272,7 @@ func (j *judging) exit(out *verdict.Judgement) int {
 			codes = append(codes, code)
 		}
 	}
-	for _, s := range out.SLOs {
+	for _, s := range out.Rows() {
 		word = verdict.Worst(word, s.Verdict)
 	}
 	broke := func(a *history.Event) bool { return a.Note.What == history.AbortError }
@@ -289,6 +297,7 @@ func (j *judging) fillUpkeep(out *verdict.Judgement, lock string) {
 	for _, d := range ds.list {
 		out.Debts = append(out.Debts, verdict.Debt{
 			Lock: lock, Key: d.e.key, Epoch: d.e.id, Replica: d.e.replica, Cause: d.cause, From: seconds(d.start.From), Debt: d.time.Range(),
+			Lateness:  seconds(d.late.time),
 			Effective: d.effective.Range(), WaiterSeconds: d.waiting.Range(), Evidence: cite(d.evidence()...),
 		})
 	}

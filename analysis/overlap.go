@@ -62,7 +62,7 @@ func (ix *Facts) holds(k *keyIndex, level string) (sure, maybe []stretchOf, n in
 			M = append(M, stretchOf{max(h.start.From, free), h.end.To, i})
 		}
 		if level == verdict.LevelWork {
-			for _, p := range ix.pauses[e.replica] {
+			for _, p := range e.pauses {
 				m, M = cutOut(m, p.widest), cutOut(M, p.surest)
 			}
 		}

@@ -55,6 +55,9 @@ func (j *judging) runMissing() []verdict.Missing {
 	for _, why := range ix.lostLedger {
 		add(verdict.MissingLedger, why)
 	}
+	for _, what := range ix.damage.text() {
+		add(verdict.MissingRecord, what)
+	}
 	if ix.header.Mode == history.Rehearsal {
 		add(verdict.MissingLiveSystem)
 	}
@@ -314,7 +317,7 @@ func (j *judging) garbled() []verdict.Missing {
 // the victim still owned it.
 func (j *judging) exposures(lock string) (exposed, contended int) {
 	for _, s := range j.ix.shots {
-		if !s.effective() || !s.locks[lock] {
+		if !s.effective() || !s.locks[lock] || j.ix.leavesOut(s) {
 			continue
 		}
 		exposed++

@@ -25,13 +25,14 @@ type shot struct {
 	want               int64         // operations that it was to hit; 0 = bounded by time only
 	measured           history.Fault // of its body: baseline, expected, observed, detail
 
-	applied, confirmed, void, reverted, verified *history.Event
-	hits                                         []*history.Event
-	counts                                       map[string]int64         // operations hit, by who counted them
-	ends                                         map[string]*history.Span // when its effect in a replica was over, as that says itself
+	intent, applied, confirmed, void, reverted, verified *history.Event
+	hits                                                 []*history.Event
+	counts                                               map[string]int64         // operations hit, by who counted them
+	ends                                                 map[string]*history.Span // when its effect in a replica was over, as that says itself
 
 	over        history.Span        // when its effect was over; To is open while nobody said so
 	hit         map[string][]*epoch // by key: may have been hit
+	struckKeys  map[string]bool     // keys of which it struck an epoch or an operation, once that was asked
 	exposed     []*epoch            // surely owned throughout the bracket in which it was applied
 	locks       map[string]bool     // locks of which it struck a holder, or an operation
 	contended   map[string]bool     // of these, where somebody else asked for what was held
@@ -65,6 +66,8 @@ func (s *shot) take(ev *history.Event) {
 		s.lock, s.key, s.epoch = ev.Lock, ev.Key, ev.Epoch
 	}
 	switch ev.Kind {
+	case history.FaultIntent:
+		s.intent = ev
 	case history.FaultApplied:
 		s.applied = ev
 	case history.FaultConfirmed:
@@ -198,30 +201,6 @@ func (s *shot) endIn(ix *Facts, victim string) history.Span {
 		end = history.Span{From: max(d.From, s.applied.From), To: max(d.To, s.applied.To)}
 	}
 	return end
-}
-
-// pause is a stretch in which a process surely or possibly stood still.
-type pause struct {
-	widest, surest history.Span
-	partly         bool // it went on in between
-}
-
-// pauseOf is the stretch in which a pause kept the incarnation standing: surely only where it was confirmed, and perhaps where it was
-// not, as when the victim died in it.
-func (s *shot) pauseOf(ix *Facts, incarnation string) (pause, bool) {
-	if s.does.Stands == 0 || s.applied == nil {
-		return pause{}, false
-	}
-	end := s.endIn(ix, incarnation)
-	p := pause{partly: s.does.Stands < 1, widest: history.Span{From: s.applied.From, To: end.To}, surest: history.Span{From: s.applied.To, To: end.From}}
-	if s.confirmed != nil && s.confirmed.From > s.applied.To { // it was seen to stand from here on
-		p.surest.From = s.confirmed.From
-	}
-	p.surest.To = max(p.surest.To, p.surest.From)
-	if !s.effective() || s.does.Stands < 1 { // of one that goes on in between nobody knows which instants were its
-		p.surest.To = p.surest.From
-	}
-	return p, true
 }
 
 // valid reports that the shot was what it was declared for: confirmed, and, where it was aimed at the holder of a lock and keeps it

@@ -33,8 +33,10 @@ type trial struct {
 
 	value                    dur
 	residual, pickup, warmup *dur
-	tick                     *dur // loops: tick gap
+	tick                     *dur         // loops: tick gap
+	tickSpan                 history.Span // from the tick before to what ended it, or to where it was seen no more
 	idle                     bool
+	late, tickLate           int64 // how late the machine was meanwhile
 	evidence                 []int64
 }
 
@@ -118,7 +120,7 @@ func (ix *Facts) endOf(k *keyIndex, t *trial) (x history.Span, n int64) {
 func (ix *Facts) unbegun(f *effect) {
 	if !f.enters() && !f.epoch.unbegun {
 		f.epoch.unbegun = true
-		ix.find(f.where()+"is "+f.State+" of epoch "+f.epoch.id+", which never wrote begin: a takeover ends with it, and may have been over sooner", f.n)
+		ix.findAs(verdict.FindingNoBegin, f.where()+"is "+f.State+" of epoch "+f.epoch.id+", which never wrote begin: a takeover ends with it, and may have been over sooner", f.n)
 	}
 }
 
@@ -259,6 +261,7 @@ func (t *trial) takeover() verdict.Takeover {
 		Lock: t.e.lock, Key: t.e.key, Fault: t.shot.op, Victim: cmp.Or(t.e.replica, t.shot.victim), Lo: v.Lo, Hi: v.Hi,
 		Residual: optional(t.residual), Pickup: optional(t.pickup), Warmup: optional(t.warmup),
 		Class: t.class, End: t.end, Censored: t.censored(), TickGap: optional(t.tick), Idle: t.idle, Evidence: t.evidence,
+		Lateness: seconds(t.late), TickLateness: seconds(t.tickLate),
 	}
 	if t.after != nil {
 		out.Successor = t.after.replica
@@ -301,4 +304,46 @@ func (ix *Facts) thefts() []verdict.Takeover {
 		}
 	}
 	return out
+}
+
+// measureTick measures a loop's tick gap: from the last accepted tick before the fault to anybody's next. A trial that was
+// cut short at cut tells nothing of what came later.
+func (ix *Facts) measureTick(k *keyIndex, t *trial, cut int64) {
+	if !k.loop {
+		return
+	}
+	f := t.shot.applied.Span
+	t.idle = true
+	for _, w := range t.e.works {
+		if w.start.From <= f.To && w.end.To >= f.From {
+			t.idle = false
+		}
+	}
+	var last, next *effect
+	for _, tick := range k.effects {
+		if tick.State != history.StateTick || !tick.fresh() {
+			continue
+		}
+		before := tick.span.To <= f.From
+		if t.shot.does.Kills { // a killed victim's ticks came before the fault, however late they were seen
+			before = tick.epoch.rank <= t.e.rank
+		}
+		switch {
+		case before && next == nil:
+			last = tick
+		case !before && next == nil:
+			next = tick
+		}
+	}
+	if last == nil {
+		return
+	}
+	until := min(cut, ix.watched(probeLedger, f.To))
+	d := dur{lo: max(0, until-last.span.To), hi: open}
+	if next != nil && next.span.From <= cut {
+		d, until = between(last.span, next.span), next.span.To
+	}
+	t.tickSpan = history.Span{From: last.span.From, To: until}
+	d.lo = ix.attested(t.e.lock, d.lo)
+	t.tick = &d
 }

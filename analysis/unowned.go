@@ -21,7 +21,7 @@ func (ix *Facts) unownedWork(e *epoch) dur {
 		sure = append(sure, stretchOf{max(w.start.To, end.To), w.end.From, 0})
 		maybe = append(maybe, stretchOf{max(w.start.From, end.From), w.end.To, 0})
 	}
-	for _, p := range ix.pauses[e.replica] {
+	for _, p := range e.pauses {
 		sure, maybe = cutOut(sure, p.widest), cutOut(maybe, p.surest)
 	}
 	for _, s := range sure {
@@ -98,10 +98,7 @@ func (ix *Facts) lagOf(e *epoch, w *work) (lag, bool) {
 	if !known {
 		return lag{}, false
 	}
-	l := lag{lo: w.end.From - valid.To, hi: open, n: w.n}
-	if w.end.To != open {
-		l.hi = w.end.To - valid.From
-	}
+	l := lag{lo: w.end.From - valid.To, n: w.n}
 	if w.exited() {
 		l.n = w.exit
 		if said := -w.valid; w.hasValid && said < l.lo-lagTolerance {
@@ -109,28 +106,13 @@ func (ix *Facts) lagOf(e *epoch, w *work) (lag, bool) {
 				e.key, e.id, figures.Short(-said), figures.Short(l.lo-said)), w.exit)
 		}
 	}
-	return ix.lessPause(e, l, valid), true
+	ran := e.running(valid, w.end).less(ix.grace(e, valid))
+	l.lo, l.hi = ran.lo, ran.hi
+	return l, true
 }
 
 // lagTolerance is how far a worker's own validity may be from the one that its calls give before it counts as a contradiction.
 const lagTolerance = int64(10e6)
-
-// lessPause takes confirmed pauses after the validity end off, and the stop budget that a resumed holder is allowed.
-func (ix *Facts) lessPause(e *epoch, l lag, valid history.Span) lag {
-	budget := int64(ix.policy(e.lock).StopBudget)
-	for _, p := range ix.pauses[e.replica] {
-		after := history.Span{From: valid.From, To: plus(valid.To, max(0, l.hi))}
-		widest := common(p.widest, after)
-		if widest == 0 {
-			continue
-		}
-		l.lo -= widest + budget
-		if l.hi != open && !p.partly { // one that goes on in between has its budget, like any other
-			l.hi -= common(p.surest, history.Span{From: valid.To, To: after.To}) + budget
-		}
-	}
-	return l
-}
 
 func lagRange(l lag) verdict.Range {
 	r := verdict.Range{Lo: seconds(l.lo)}

@@ -34,6 +34,9 @@ func (c *checker) all() {
 	for i := range c.e.SLOs {
 		c.slo(at("slos", i), &c.e.SLOs[i])
 	}
+	for i := range c.e.Expect {
+		c.expectation(at("expect", i), &c.e.Expect[i])
+	}
 	c.twice()
 }
 

@@ -66,6 +66,9 @@ func (c policyCheck) release(p *lockcore.Policy) {
 	if r.Mode != lockcore.ReleaseNone && r.Timeout == 0 {
 		c.wrong("release.timeout", "missing: release %s needs it", r.Mode)
 	}
+	if r.Mode != lockcore.ReleaseBoundedRetry && r.Retry != "" {
+		c.wrong("release.retry", "is for mode bounded_retry: release %s is tried once at most", r.Mode)
+	}
 	if r.Mode == lockcore.ReleaseBoundedRetry && r.Attempts == 0 {
 		c.wrong("release.attempts", "missing: release bounded_retry needs it")
 	}

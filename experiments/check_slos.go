@@ -13,11 +13,11 @@ func (c *checker) slo(path string, s *SLO) {
 	measures := setPointers(s)
 	switch len(measures) {
 	case 0:
-		c.check(path, "promises nothing: an SLO has one measure, such as takeover: {max: 30s}")
+		c.check(path, "asks nothing: a row has one measure, such as takeover: {max: 30s}")
 		return
 	case 1:
 	default:
-		c.check(path, "has %s: an SLO has exactly one measure", strings.Join(measures, " and "))
+		c.check(path, "has %s: a row has exactly one measure", strings.Join(measures, " and "))
 		return
 	}
 	at := path + "." + s.Measure()
@@ -100,20 +100,56 @@ func (c *checker) ordered(at string, d *DurationLimits) {
 
 // twice refuses a limit that two rows give: the looser one would promise nothing, and nobody could tell the two apart in a verdict.
 func (c *checker) twice() {
-	first := map[string]int{}
-	for i := range c.e.SLOs {
-		s := &c.e.SLOs[i]
-		if c.touched(at("slos", i)) || len(setPointers(s)) != 1 {
-			continue
+	first := map[string]string{}
+	row := func(path, fault string, s *SLO) {
+		if c.touched(path) || len(setPointers(s)) != 1 {
+			return
 		}
 		for _, l := range s.promised() {
-			key := s.subject() + " " + l.what
-			if other, ok := first[key]; ok && other != i {
-				c.check(at("slos", i)+"."+s.Measure()+"."+l.path, "slos[%d] limits the same: keep the one that counts", other)
+			key := fault + " " + s.subject() + " " + l.what
+			if other, ok := first[key]; ok && other != path {
+				c.check(path+"."+s.Measure()+"."+l.path, "%s limits the same: keep the one that counts", other)
 				continue
 			}
-			first[key] = i
+			first[key] = path
 		}
+	}
+	for i := range c.e.SLOs {
+		row(at("slos", i), "", &c.e.SLOs[i])
+	}
+	for i := range c.e.Expect {
+		row(at("expect", i), "of "+c.e.Expect[i].Fault, &c.e.Expect[i].SLO)
+	}
+}
+
+// expectation checks a row that is counted for each shot of a fault.
+func (c *checker) expectation(path string, x *Expectation) {
+	c.slo(path, &x.SLO)
+	if len(setPointers(&x.SLO)) != 1 {
+		return
+	}
+	measure := path + "." + x.Measure()
+	if x.Metric != nil || x.Logs != nil {
+		c.check(measure, "cannot be counted for each shot of a fault: it belongs under slos")
+	}
+	for _, p := range x.parts() {
+		switch at := strings.TrimSuffix(measure+"."+p.name, "."); {
+		case len(p.quantiles) > 0:
+			c.check(at+"."+p.quantiles[0], "a quantile is of the whole run: it belongs under slos")
+		case p.of != "":
+			c.check(at+".of", "locks are compared over the whole run: it belongs under slos")
+		}
+	}
+	var ids []string
+	for i := range c.e.Faults {
+		ids = append(ids, c.e.Faults[i].ID)
+	}
+	switch {
+	case slices.Contains(ids, x.Fault), x.Fault == "" && len(ids) < 2, slices.Contains(ids, ""):
+	case x.Fault == "":
+		c.check(path, "is counted for each shot of which fault? Say fault: and one of %s", strings.Join(ids, ", "))
+	default:
+		c.check(path+".fault", "no fault is called %s", unknownWord(x.Fault, ids))
 	}
 }
 
@@ -136,8 +172,8 @@ func (s *SLO) subject() string {
 }
 
 func (c *checker) minJobs(at string, s *SLO, l *Lock) {
-	for _, n := range []*CountLimit{s.DuplicateTerminalStates, s.Abandonments, s.Stranded, s.FenceRegressions, s.ReExecuted, s.OrphanAcquires} {
-		if n == nil || n.MinJobs == 0 {
+	for _, n := range s.counts() {
+		if n.MinJobs == 0 {
 			continue
 		}
 		if l.Loop() {

@@ -127,7 +127,10 @@ func (d *decoder) structure(path string, n *yaml.Node, v reflect.Value) {
 		d.add(path, n, "a section with fields is wanted (%s), not %s", strings.Join(fieldNames(v.Type()), ", "), describe(n))
 		return
 	}
-	if s, ok := v.Addr().Interface().(*SLO); ok {
+	switch s := v.Addr().Interface().(type) {
+	case *SLO:
+		s.Line = n.Line
+	case *Expectation:
 		s.Line = n.Line
 	}
 	fields := fieldsOf(v.Type(), nil)

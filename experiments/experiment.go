@@ -37,7 +37,8 @@ type Experiment struct {
 	Windows      []Window // the run may be in progress only within one of them; none = always
 	Blackouts    []Window // and within none of these
 	SLOs         []SLO    `file:"slos" rule:"required,unless=system.policy_sheet"`
-	Seed         int64    `rule:"min=1"` // 0 = chosen by the run
+	Expect       []Expectation
+	Seed         int64 `rule:"min=1"` // 0 = chosen by the run
 
 	Scaled float64 `file:"-"` // what Scale has multiplied by; 0 = not scaled
 }

@@ -84,6 +84,11 @@ func fill(e *Experiment) {
 	if !slices.ContainsFunc(e.System.Locks, func(l Lock) bool { return l.Lease != "" }) {
 		e.Probes.Leases = ProbeSettings{}
 	}
+	for i := range e.Expect {
+		if x := &e.Expect[i]; x.Fault == "" {
+			x.Fault = e.Faults[0].ID
+		}
+	}
 	for i := range e.Faults {
 		if f := &e.Faults[i]; f.Net() && f.everybody() {
 			f.Spec.(fault.Aimed).AimAt().All = true

@@ -31,6 +31,9 @@ func TestMarshalRoundTrip(t *testing.T) {
 		for j := range back.SLOs {
 			back.SLOs[j].Line = 0
 		}
+		for j := range back.Expect {
+			back.Expect[j].Line = 0
+		}
 		for j := range back.System.Locks {
 			back.System.Locks[j].Place = Place{}
 		}
@@ -147,7 +150,11 @@ func (g generator) experiment() *Experiment {
 			e.SLOs = append(e.SLOs, slo)
 		}
 	}
-	if g.IntN(5) == 0 {
+	pods := g.IntN(5) == 0
+	if !pods && g.IntN(2) == 0 {
+		e.Expect = []Expectation{{Fault: e.Faults[0].ID, SLO: SLO{Lock: e.System.Locks[0].Name, Abandonments: &CountLimit{Bound: g.bound()}}}}
+	}
+	if pods {
 		g.inPods(e)
 	}
 	e.Limits.MaxKills, e.Limits.MaxTargets = max(1, 3*declaredKills(e.Faults)), pick(g, 0, e.System.Replicas)
@@ -296,7 +303,7 @@ func (g generator) slo(e *Experiment) SLO {
 	} else {
 		limits.P95 = &p95
 	}
-	switch g.IntN(15) {
+	switch g.IntN(20) {
 	case 0:
 		s.Abandonments = &CountLimit{Bound: g.bound()}
 	case 1:
@@ -313,6 +320,16 @@ func (g generator) slo(e *Experiment) SLO {
 		s.Busy = &BusyLimit{Time: AtMost(g.duration()), Each: AtLeast(g.duration())}
 	case 7:
 		s.FenceRegressions = &CountLimit{Bound: g.bound()}
+	case 9:
+		s.LossToFence = AtMost(g.duration())
+	case 15:
+		s.ForeignReleases = &CountLimit{Bound: g.bound()}
+	case 16:
+		s.ForeignRenewals = &CountLimit{Bound: g.bound()}
+	case 17:
+		s.DuplicateEpochs = &CountLimit{Bound: g.bound()}
+	case 18:
+		s.Blocked = AtMost(g.duration())
 	case 14:
 		s.FenceRegressions = &CountLimit{Bound: g.bound()}
 		if ms := e.Probes.Metrics; len(ms) > 0 {

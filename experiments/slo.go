@@ -21,12 +21,24 @@ type SLO struct {
 	LockDebt                *DebtLimits
 	NotOwned                *NotOwnedLimits
 	OrphanAcquires          *CountLimit
+	ForeignReleases         *CountLimit
+	ForeignRenewals         *CountLimit
+	DuplicateEpochs         *CountLimit
+	LossToFence             *Bound[time.Duration]
+	Blocked                 *Bound[time.Duration]
 	Held                    *ClassLimits
 	Wait                    *ClassLimits
 	Metric                  *MetricLimit
 	Logs                    *LogLimit
 
 	Line int `file:"-"` // of the file, for messages
+}
+
+// Expectation is what a fault must bring about for the drill to mean anything: an SLO's words, counted for each confirmed shot of Fault,
+// at the keys that it struck, until the next fault strikes them.
+type Expectation struct {
+	SLO
+	Fault string // id; may be left out in a file with one fault
 }
 
 // Measure is the YAML name of the measure that the SLO bounds.
@@ -62,6 +74,16 @@ func (s *SLO) Measure() string {
 		return "not_owned"
 	case s.OrphanAcquires != nil:
 		return "orphan_acquires"
+	case s.ForeignReleases != nil:
+		return "foreign_releases"
+	case s.ForeignRenewals != nil:
+		return "foreign_renewals"
+	case s.DuplicateEpochs != nil:
+		return "duplicate_epochs"
+	case s.LossToFence != nil:
+		return "loss_to_fence"
+	case s.Blocked != nil:
+		return "blocked"
 	case s.Held != nil:
 		return "held"
 	case s.Wait != nil:

@@ -80,7 +80,11 @@ func (p Policy) describeRelease() string {
 	case ReleaseSingle:
 		return fmt.Sprintf("It is released with one call of at most %s; if that fails, the key stays until its lease ends.%s", Seconds(r.Timeout), after)
 	}
-	return fmt.Sprintf("It is released with at most %d calls of at most %s each, each on a fresh context; then the key is left to its lease.%s", r.Attempts, Seconds(r.Timeout), after)
+	next := ""
+	if r.Retry == RetryAtOnce {
+		next = ", the next one right after the last has failed"
+	}
+	return fmt.Sprintf("It is released with at most %d calls of at most %s each, each on a fresh context%s; then the key is left to its lease.%s", r.Attempts, Seconds(r.Timeout), next, after)
 }
 
 func (p Policy) describeLoop() string {

@@ -166,7 +166,11 @@ func (m *Machine) releaseReply(now Instant, in Input) {
 		m.unsure = m.unsure || in.Result == Unknown
 		switch {
 		case m.p.Release.Mode == ReleaseBoundedRetry && m.attempt < m.p.Release.Attempts:
-			m.arm(now.Mono + m.p.Release.Timeout/retryShare)
+			pause := m.p.Release.Timeout / retryShare
+			if m.p.Release.Retry == RetryAtOnce {
+				pause = 0
+			}
+			m.arm(now.Mono + pause)
 		case m.unsure:
 			m.finish(Unknown)
 		default:

@@ -129,8 +129,13 @@ func (m *Machine) Step(now Instant, in Input, out []Action) []Action {
 // Next is the Mono at which a Tick is due; ok is false while only a reply or the caller can change anything.
 func (m *Machine) Next() (at time.Duration, ok bool) {
 	switch m.state {
-	case Waiting, Undoing, Releasing:
+	case Waiting, Releasing:
 		return m.due, m.armed
+	case Undoing:
+		at, ok = m.due, m.armed
+		if !m.told { // the caller waits no longer than its budget
+			at, ok = earlier(at, ok, m.budget)
+		}
 	case Left:
 		return m.end(), true
 	case Holding:

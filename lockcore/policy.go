@@ -42,8 +42,17 @@ type Release struct {
 	Mode         ReleaseMode   `json:"mode" rule:"required,words=none|bounded_retry|single"`
 	Attempts     int           `json:"attempts" rule:"min=1"`               // bounded_retry: tries in all, each on a fresh context
 	Timeout      time.Duration `json:"timeout" rule:"positive" scale:"yes"` // of one try
+	Retry        ReleaseRetry  `json:"retry" rule:"words=at_once|paused"`   // bounded_retry: when the next try is; "" = paused
 	AfterAbandon AfterAbandon  `json:"after_abandon" rule:"words=skip|if_work_stopped"`
 }
+
+// ReleaseRetry is paused (a tenth of the timeout: a refused connection deserves another moment) or at_once.
+type ReleaseRetry string
+
+const (
+	RetryPaused ReleaseRetry = "paused"
+	RetryAtOnce ReleaseRetry = "at_once"
+)
 
 // ReleaseMode is none (the key is left to its TTL), single, or bounded_retry.
 type ReleaseMode string

@@ -89,9 +89,14 @@ func (m *Machine) undo(now Instant) {
 	if now.Mono >= m.budget {
 		m.refuse(Held)
 	}
-	if m.ready(now) {
-		m.send(now, OpUndo, now.Mono+m.p.Acquire.Timeout)
+	if !m.ready(now) {
+		return
 	}
+	deadline := now.Mono + m.p.Acquire.Timeout
+	if !m.told { // a driver makes this call while its caller waits
+		deadline = min(deadline, m.budget)
+	}
+	m.send(now, OpUndo, deadline)
 }
 
 func (m *Machine) undoReply(now Instant, in Input) {

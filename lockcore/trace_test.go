@@ -243,6 +243,8 @@ func setPolicy(t *testing.T, p *lockcore.Policy, word string) {
 		p.Acquire.Backoff.Mode = lockcore.BackoffMode(value)
 	case name == "release":
 		p.Release.Mode = lockcore.ReleaseMode(value)
+	case name == "retry":
+		p.Release.Retry = lockcore.ReleaseRetry(value)
 	case name == "after":
 		p.Release.AfterAbandon = lockcore.AfterAbandon(value)
 	default:

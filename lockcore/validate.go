@@ -58,6 +58,7 @@ func (v *problems) release(r Release) {
 	case ReleaseSingle:
 	case ReleaseBoundedRetry:
 		v.require(r.Attempts > 0, "Release.Attempts", "is %d, not above 0", r.Attempts)
+		v.require(slices.Contains([]ReleaseRetry{"", RetryPaused, RetryAtOnce}, r.Retry), "Release.Retry", "is %q", r.Retry)
 	default:
 		v.require(false, "Release.Mode", "is %q", r.Mode)
 		return

@@ -29,8 +29,7 @@ func TakeoversCSV(w io.Writer, r Run) error {
 func SLOsCSV(w io.Writer, r Run) error {
 	rows := [][]string{{"experiment", "lock", "slo", "verdict", "unit", "limit", "limit_declared", "observed_lo", "observed_hi", "n", "of", "bound", "bound_n", "why", "next", "time_scale"}}
 	j := r.Judgement
-	for i := range j.SLOs {
-		s := &j.SLOs[i]
+	for _, s := range j.Rows() {
 		row := texts(j.Run.Experiment, s.Lock, s.Name(), string(s.Verdict), s.Unit)
 		row = append(row, decimal(s.Limit), decimal(s.Declared))
 		row = append(row, ends(&verdict.Range{Lo: s.Lo, Hi: s.Hi})...)

@@ -93,7 +93,7 @@ func (s *Suites) Write(w io.Writer) error {
 func numbered(j *verdict.Judgement) []junit.Testcase {
 	var cases []junit.Testcase
 	n := map[string]int{}
-	for _, s := range j.SLOs {
+	for _, s := range j.Rows() {
 		row := rowOf(s, j)
 		class, name := j.Run.Experiment+"."+cmp.Or(row.Lock, "run"), row.promise
 		if n[class+"\x00"+name]++; n[class+"\x00"+name] > 1 {

@@ -89,7 +89,7 @@ func (m *Metrics) slos(j *verdict.Judgement) {
 	seen := map[string]bool{}
 	for _, row := range rowsOf(j) {
 		labels := []string{"experiment", j.Run.Experiment, "lock", row.Lock, "slo", row.Name()}
-		if id := row.Lock + "\x00" + row.Name(); !seen[id] {
+		if id := clean(row.Lock) + "\x00" + clean(row.Name()); !seen[id] {
 			seen[id] = true
 			m.gauge("lockdrill_slo_met", "Whether the last run showed that the SLO is met; 0 also where it was not answered.", truth(row.Verdict == verdict.Pass), labels...)
 			m.gauge("lockdrill_slo_violated", "Whether the last run showed that the SLO is violated.", truth(row.Verdict == verdict.Fail), labels...)

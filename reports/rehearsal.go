@@ -35,6 +35,7 @@ func Rehearsal(w io.Writer, r *forecast.Rehearsal, again string, o Options) erro
 			p.flow(2, 2, fmt.Sprintf("%s %s: in %s the end was not seen; they count with what was seen", row.Lock, row.Measure, figures.Plural(row.Open, "seed")))
 		}
 	}
+	p.rehearsedExpectations(r, again)
 	p.rehearsedSums(r.Locks)
 	p.blank()
 	if s := r.Worst; s != nil {
@@ -44,6 +45,18 @@ func Rehearsal(w io.Writer, r *forecast.Rehearsal, again string, o Options) erro
 	p.flow(2, 2, fmt.Sprintf("a breach of any limit: %s. Quantiles over the seeds, to %.1f%%; each seed counts with the middle of what it measured.",
 		shareOfSeeds(r.Breach, r.Seeds), 100*r.Resolution))
 	return p.to(w, "rehearsal")
+}
+
+// rehearsedExpectations says what the faults provoked, and in which seed one did not.
+func (p *page) rehearsedExpectations(r *forecast.Rehearsal, again string) {
+	for _, x := range r.Expected {
+		what := fmt.Sprintf("expected: %s provokes %s %s %s %s", x.Fault, x.Lock, measureWords(x.Measure), asks(x.Ask), rehearsedFigure(&x.Limit, x.Unit))
+		if x.Missed == 0 {
+			p.flow(2, 4, fmt.Sprintf("%s: in each of %s", what, figures.Plural(r.Seeds, "seed")))
+			continue
+		}
+		p.flow(2, 4, fmt.Sprintf("%s: not in %s of %s. Seed %d: %s. Its history: %s %d", what, figures.Count(x.Missed), figures.Plural(r.Seeds, "seed"), x.Seed, x.Why, again, x.Seed))
+	}
 }
 
 // rehearsedLimit is the limit of a row: a lower one, and a share of what another lock had, say so.

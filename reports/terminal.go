@@ -108,18 +108,23 @@ func tally(j *verdict.Judgement) string {
 			open++
 		}
 	}
-	switch n := len(j.SLOs); {
+	text, n := "", len(j.SLOs)
+	switch {
 	case n == 0:
 		return "no SLO judged"
-	case fail > 0 && open > 0:
-		return fmt.Sprintf("%d of %s violated, %d not answered", fail, figures.Plural(n, "SLO"), open)
 	case fail > 0:
-		return fmt.Sprintf("%d of %s violated", fail, figures.Plural(n, "SLO"))
-	case open > 0:
-		return fmt.Sprintf("%d of %s met, %d not answered", pass, figures.Plural(n, "SLO"), open)
+		text = fmt.Sprintf("%d of %s violated", fail, figures.Plural(n, "SLO"))
 	default:
-		return fmt.Sprintf("%d of %s met", pass, figures.Plural(n, "SLO"))
+		text = fmt.Sprintf("%d of %s met", pass, figures.Plural(n, "SLO"))
 	}
+	if open > 0 {
+		text += fmt.Sprintf(", %d not answered", open)
+	}
+	missed := len(slices.DeleteFunc(slices.Clone(j.Expected), func(s verdict.SLOResult) bool { return s.Verdict == verdict.Pass }))
+	if missed > 0 {
+		text += fmt.Sprintf(", %d of %s not provoked", missed, figures.Plural(len(j.Expected), "expectation"))
+	}
+	return text
 }
 
 // sentences say what the word means where it is not plain.
@@ -240,7 +245,7 @@ type sloRow struct {
 func rowsOf(j *verdict.Judgement) []sloRow {
 	var rows []sloRow
 	for _, v := range []verdict.Verdict{verdict.Fail, verdict.Inconclusive, verdict.Pass} {
-		for _, s := range j.SLOs {
+		for _, s := range j.Rows() {
 			if s.Verdict == v {
 				rows = append(rows, rowOf(s, j))
 			}
@@ -269,6 +274,9 @@ func (s sloRow) explained() []item {
 // "duplicate terminal states 0".
 func promise(s verdict.SLOResult, scale float64) string {
 	words, sign := measureWords(s.Measure), asks(s.Ask)
+	if s.Fault != "" {
+		words = s.Fault + " provokes " + words
+	}
 	if s.Against != nil {
 		return fmt.Sprintf("%s %s %s of that of %s", words, sign, factor(s.Against.Share), s.Against.Lock)
 	}

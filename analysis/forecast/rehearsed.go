@@ -19,6 +19,7 @@ type Rehearsed struct {
 	Breached int64 // of these, with at least one row surely above its limit
 	rows     []rehearsedRow
 	locks    map[string]*lockSeeds
+	expected []RehearsedExpectation
 	worst    struct {
 		seed  int64
 		row   int
@@ -47,6 +48,7 @@ func (r *Rehearsed) Add(seed int64, j *verdict.Judgement) {
 	}
 	r.Seeds++
 	r.addLocks(j)
+	r.addExpected(seed, j)
 	breached := false
 	for i := range j.SLOs {
 		s := &j.SLOs[i]
@@ -117,6 +119,7 @@ func (r *Rehearsed) Merge(o *Rehearsed) {
 	r.Seeds += o.Seeds
 	r.Breached += o.Breached
 	r.mergeLocks(o)
+	r.mergeExpected(o)
 	if r.rows == nil {
 		r.rows, r.worst = o.rows, o.worst
 		return
@@ -171,17 +174,18 @@ func middle(n int) float64 {
 
 // Rehearsal is the document of many rehearsals. It is no verdict about a live system, and never satisfies an SLO.
 type Rehearsal struct {
-	SchemaVersion int             `json:"schemaVersion"`
-	Rehearsal     bool            `json:"rehearsal"` // always true
-	Experiment    string          `json:"experiment"`
-	Replicas      int             `json:"replicas"`
-	Seeds         int64           `json:"seeds"`  // 1 to this
-	Breach        float64         `json:"breach"` // share of the seeds in which some row surely breached its limit
-	FailAbove     float64         `json:"failAbove"`
-	Resolution    float64         `json:"resolution"` // of the quantiles, relative
-	Rows          []RehearsalRow  `json:"rows"`
-	Worst         *RehearsalSeed  `json:"worst"` // null where nothing was measured
-	Locks         []RehearsedLock `json:"locks"` // the sums of each lock, and what the seeds gave
+	SchemaVersion int                    `json:"schemaVersion"`
+	Rehearsal     bool                   `json:"rehearsal"` // always true
+	Experiment    string                 `json:"experiment"`
+	Replicas      int                    `json:"replicas"`
+	Seeds         int64                  `json:"seeds"`  // 1 to this
+	Breach        float64                `json:"breach"` // share of the seeds in which some row surely breached its limit
+	FailAbove     float64                `json:"failAbove"`
+	Resolution    float64                `json:"resolution"` // of the quantiles, relative
+	Rows          []RehearsalRow         `json:"rows"`
+	Expected      []RehearsedExpectation `json:"expected,omitempty"`
+	Worst         *RehearsalSeed         `json:"worst"` // null where nothing was measured
+	Locks         []RehearsedLock        `json:"locks"` // the sums of each lock, and what the seeds gave
 }
 
 // RehearsalRow is one SLO row over the seeds. Values are the middles of what was measured; null where no seed measured anything.
@@ -216,7 +220,7 @@ type RehearsalSeed struct {
 
 // Document is what was gathered.
 func (r *Rehearsed) Document() *Rehearsal {
-	d := &Rehearsal{SchemaVersion: 1, Rehearsal: true, Seeds: r.Seeds, Resolution: Resolution, Rows: []RehearsalRow{}, Locks: []RehearsedLock{}}
+	d := &Rehearsal{SchemaVersion: 1, Rehearsal: true, Seeds: r.Seeds, Resolution: Resolution, Expected: r.expected, Rows: []RehearsalRow{}, Locks: []RehearsedLock{}}
 	if r.Seeds > 0 {
 		d.Breach = float64(r.Breached) / float64(r.Seeds)
 	}

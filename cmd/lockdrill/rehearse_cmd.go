@@ -51,7 +51,8 @@ func newRehearseCmd(io streams) *cobra.Command {
 		Short: "Run a drill many times in virtual time, at its real durations",
 		Long: "rehearse leads the same drill through virtual time, once for each seed: the same lock core, the same conductor, simulated\n" +
 			"network, stores and faults. It touches nothing, and it says nothing about a live system: a rehearsed verdict never counts as\n" +
-			"a live one. The time scale of the file is left out. Exit status 10: a breach is likelier than --fail-above.",
+			"a live one. The time scale of the file is left out. Exit status 10: a breach is likelier than --fail-above; 11: a seed did not\n" +
+			"provoke what the file expects.",
 		Args: cobra.ExactArgs(1),
 	}
 	flags := cmd.Flags()
@@ -132,10 +133,15 @@ func (f *rehearseFlags) many(ctx context.Context, io streams, e *experiments.Exp
 	} else {
 		err = reports.Rehearsal(io.Out, doc, "lockdrill rehearse "+name+" --replay", lookOf(io.Out))
 	}
-	if err == nil && doc.Breach > f.failAbove {
+	switch {
+	case err != nil:
+		return err
+	case doc.Breach > f.failAbove:
 		return status(verdict.ExitSLOFailed)
+	case !doc.Provoked():
+		return status(verdict.ExitInconclusive)
 	}
-	return err
+	return nil
 }
 
 // replayOne writes one seed as the folder of a run, so that judge and reports work on it.

@@ -258,18 +258,41 @@ func (c *comparison) locks() []experiments.Lock {
 	return slices.DeleteFunc(slices.Clone(c.e.System.Locks), func(l experiments.Lock) bool { return c.back[l.Name] })
 }
 
+// pastEnd is how long an epoch's work ran past its lease's end.
+func (c *comparison) pastEnd(i int) (sum int64) {
+	e := &c.t.Epochs[i]
+	for _, w := range c.works[i] {
+		if w.To <= e.Freed {
+			continue
+		}
+		for _, s := range c.less(stretch{max(w.From, e.Freed), w.To}, e.Replica) {
+			sum += max(0, s.to-s.from)
+		}
+	}
+	return sum
+}
+
+// allowed is the stop budget that the holder of an epoch had after it was last resumed, as far as it reached past the lease's end.
+func (c *comparison) allowed(i int) (most int64) {
+	e, stop := &c.t.Epochs[i], int64(0)
+	for _, w := range c.works[i] {
+		stop = max(stop, w.To)
+	}
+	budget := int64(c.policy(e.Lock).StopBudget)
+	for _, p := range c.t.Stops {
+		if p.Replica == e.Replica && p.From < stop {
+			most = max(most, min(budget, p.To+budget-e.Freed))
+		}
+	}
+	return most
+}
+
 func (c *comparison) unowned() {
 	for _, l := range c.locks() {
 		sum := int64(0)
 		for i := range c.t.Epochs {
-			e := &c.t.Epochs[i]
-			for _, w := range c.works[i] {
-				if e.Lock != l.Name || w.To <= e.Freed {
-					continue
-				}
-				for _, s := range c.less(stretch{max(w.From, e.Freed), w.To}, e.Replica) {
-					sum += max(0, s.to-s.from)
-				}
+			if c.t.Epochs[i].Lock == l.Name {
+				sum += c.pastEnd(i)
 			}
 		}
 		if sum > 0 {
@@ -312,12 +335,8 @@ func (c *comparison) abandonments() {
 				continue
 			}
 			given := e.Abandoned < c.final
-			stop := int64(0)
-			for _, w := range c.works[i] {
-				stop = max(stop, w.To)
-			}
 			switch {
-			case stop <= e.Freed:
+			case c.pastEnd(i) <= c.allowed(i):
 			case given:
 				late++
 			default:

@@ -56,7 +56,7 @@ func enough() map[string]int {
 func sharp() map[string]float64 {
 	return map[string]float64{
 		countKills: 0.015, countOthers: 0.025, countRecoveries: 0.08, "overlap.belief": 0.02, "overlap.work": 0.0001, "debt": 2.5,
-		countUnowned: 0.1, "abandonment.missed": 0.1, "abandonment.late": 0.05, countEffects: 0.2,
+		countUnowned: 0.1, "abandonment.missed": 0.1, "abandonment.late": 0.06, countEffects: 0.2,
 	}
 }
 

@@ -124,7 +124,11 @@ func (r *reader) run(ev *history.Event) {
 // loss notes that a store has forgotten what it held.
 func (r *reader) loss(ev *history.Event) {
 	if ev.Incarnation.Store == "ledger" {
-		r.ix.lostLedger = append(r.ix.lostLedger, "the ledger lost its data at "+figures.Clock(ev.From))
+		what := "its data"
+		if ev.Incarnation.Why == history.EntriesLost {
+			what = "entries"
+		}
+		r.ix.lostLedger = append(r.ix.lostLedger, "the ledger lost "+what+" at "+figures.Clock(ev.From))
 		return
 	}
 	r.ix.losses, r.ix.lives = append(r.ix.losses, ev.Span), append(r.ix.lives, ev)

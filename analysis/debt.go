@@ -282,7 +282,7 @@ func (j *judging) debtRows(lock string, limits *experiments.DebtLimits) []verdic
 	of := func(name string) func(string) measured {
 		return func(lock string) measured { return j.debt(lock, name) }
 	}
-	return slices.Concat(bounded(j, lock, limits.Max, of("max")), bounded(j, lock, limits.Effective, of("effective")),
+	return slices.Concat(bounded(j, lock, limits.Max, of("max")), bounded(j, lock, limits.Effective, of("effective")), bounded(j, lock, limits.Total, of("total")),
 		bounded(j, lock, limits.Waiting, of("waiter_seconds")))
 }
 
@@ -301,6 +301,8 @@ func (j *judging) debt(lock, name string) measured {
 		switch name {
 		case "max":
 			v = v.worst(d.time)
+		case "total":
+			v = v.add(d.time)
 		case "effective":
 			v = v.worst(d.effective)
 		default:

@@ -103,10 +103,11 @@ pictures: ## docs/report-light.png and docs/report-dark.png, from a recorded run
 	@.ci/need chromium chromium fonts-dejavu-core
 	LOCKDRILL_PICTURES=1 $(GO) test -count=1 -run TestPicturesOfTheDocuments ./reports
 
-deps: ## what tests run for real: redis-server and chromium, and promtool, which evaluates the exported rules
+deps: ## what tests run for real: redis-server and chromium, promtool, which evaluates the exported rules, and python3, for the worker that others copy
 	@.ci/need redis-server
 	@.ci/need chromium chromium fonts-dejavu-core
 	@.ci/need promtool prometheus
+	@.ci/need python3
 
 clean: ## what the targets above have made
 	rm -rf bin

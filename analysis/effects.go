@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
@@ -24,6 +25,7 @@ type effect struct {
 	key      *keyIndex
 	epoch    *epoch
 	claim    *claim       // what its writer says of it
+	seen     history.Span // by the probe
 	span     history.Span // when it was applied: first seen by the probe, within the writer's call where one claims it
 }
 
@@ -51,7 +53,8 @@ type claim struct {
 	// The first that says that it was accepted.
 	taken, takenAt int64 // the event, 0 = none; stamp
 	entry          *effect
-	missing        bool // from the final read, though the ledger had accepted it
+	first          *effect // entry of the operation, whether its writer claims it or not
+	missing        bool    // from the final read, though the ledger had accepted it
 }
 
 // told reports that the writer had the ledger's answer.
@@ -87,7 +90,7 @@ func (ix *Facts) claimWrite(ev *history.Event) {
 func (ix *Facts) readEntry(k *keyIndex, ev *history.Event) {
 	e, x := k.epoch(ev.Epoch), ev.Entry
 	f := &effect{Pos: x.Pos, Subject: x.Subject, Loop: x.Loop, State: x.State, Terminal: x.Terminal, Accepted: x.Accepted, Reason: x.Reason, Named: x.Named,
-		n: ev.N, fence: ev.Fence, claim: ix.claimOf(ev), key: k, epoch: e, span: ev.Span}
+		n: ev.N, fence: ev.Fence, claim: ix.claimOf(ev), key: k, epoch: e, seen: ev.Span, span: ev.Span}
 	e.effects = append(e.effects, f)
 	if e.replica == "" {
 		e.replica = x.Writer
@@ -106,7 +109,7 @@ func (ix *Facts) placeEffects() {
 		case f.Pos > last+1:
 			unseen.add("entries " + strconv.FormatInt(last+1, 10) + " to " + strconv.FormatInt(f.Pos-1, 10) + " of the ledger were never seen")
 		case f.Pos == last:
-			ix.find("the ledger has two entries at position "+strconv.FormatInt(f.Pos, 10), f.n)
+			ix.contradict("the ledger has two entries at position "+strconv.FormatInt(f.Pos, 10), f.n)
 		}
 		last = f.Pos
 		ix.narrowEffect(f)
@@ -151,7 +154,7 @@ func (ix *Facts) narrowEffect(f *effect) {
 	}
 	narrow, ok := f.span.Intersect(claimed)
 	if !ok {
-		ix.find("key "+f.key.name+": entry "+strconv.FormatInt(f.Pos, 10)+" of the ledger was seen outside the call that its writer claims", f.n, c.invoked)
+		ix.findAs(verdict.FindingOutsideCall, "key "+f.key.name+": entry "+strconv.FormatInt(f.Pos, 10)+" of the ledger was seen outside the call that its writer claims", f.n, c.invoked)
 		return
 	}
 	f.span = narrow
@@ -165,7 +168,7 @@ func (f *effect) where() string {
 func (ix *Facts) checkWrites() {
 	for _, f := range ix.effects {
 		if f.epoch.fence != 0 && f.fence != 0 && f.fence != f.epoch.fence {
-			ix.find(f.where()+"carries fence "+strconv.FormatInt(f.fence, 10)+", its epoch was granted "+strconv.FormatInt(f.epoch.fence, 10), f.n, f.epoch.n)
+			ix.findAs(verdict.FindingForeignFence, f.where()+"carries fence "+strconv.FormatInt(f.fence, 10)+", its epoch was granted "+strconv.FormatInt(f.epoch.fence, 10), f.n, f.epoch.n)
 		}
 		c := f.claim
 		if c.entry != f {

@@ -44,6 +44,7 @@ type Facts struct {
 	probes    map[string]*coverage
 	samples   map[string][]*scraped // by metric
 	raised    []raised
+	late      []lateStretch // in their order
 	matches   []match
 
 	ledgered map[string]bool // locks of which the ledger has entries
@@ -56,6 +57,7 @@ type Facts struct {
 	losses         []history.Span   // the locks' store lost its data, or may have
 	lives          []*history.Event // its new incarnations, which say so
 	lostLedger     []string         // why the ledger cannot be relied on
+	damage         several          // where the record contradicts itself
 	aborts         []*history.Event
 	cleanups       []*history.Event
 	end            *history.Event
@@ -115,7 +117,9 @@ func (ix *Facts) read(h history.Source) error {
 		if err != nil {
 			return err
 		}
-		r.read(ev)
+		if !r.again(ev) {
+			r.read(ev)
+		}
 		ix.last = max(ix.last, ev.To)
 	}
 	ix.torn = h.Torn()
@@ -147,6 +151,10 @@ func (ix *Facts) derive() {
 	}
 	ix.closeDead()
 	ix.placeEffects()
+	ix.checkShots()
+	if len(ix.lostLedger) == 0 {
+		ix.replay()
+	}
 	for _, k := range ix.keyOrder {
 		for _, c := range k.attempts {
 			if c.holder != "" {
@@ -175,7 +183,9 @@ func (ix *Facts) derive() {
 	}
 	ix.checkWrites()
 	ix.markStrangers()
+	ix.endless()
 	for _, k := range ix.keyOrder {
+		ix.renewedAfterWork(k)
 		if ix.announces(k.lock) {
 			ix.explain(k)
 		}
@@ -220,8 +230,11 @@ func (ix *Facts) policy(lock string) lockcore.Policy {
 }
 
 // find notes a contradiction between two ways to know the same thing.
-func (ix *Facts) find(what string, evidence ...int64) {
-	ix.findings = append(ix.findings, verdict.Finding{What: what, Evidence: cite(evidence...)})
+func (ix *Facts) find(what string, evidence ...int64) { ix.findAs("", what, evidence...) }
+
+// findAs is find of a contradiction that others decide by.
+func (ix *Facts) findAs(code verdict.FindingCode, what string, evidence ...int64) {
+	ix.findings = append(ix.findings, verdict.Finding{Code: code, What: what, Evidence: cite(evidence...)})
 }
 
 // closeDead ends the calls that their callers took to the grave: what was not sent by then never was.

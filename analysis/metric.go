@@ -166,7 +166,7 @@ func (j *judging) metric(lock string, l *experiments.MetricLimit) measured {
 		m.hi = open
 	}
 	what := map[string]string{"delta": "rose by at least", "rate": "rose a second by at least", "max": "was at most"}[form]
-	m.saw = fmt.Sprintf("%s %s %s, at %s", q.metric.Series, what, figures.Decimal(total.lo), figures.Plural(q.n, "target"))
+	m.saw = fmt.Sprintf("%s %s %s, at %s", q.metric.What(), what, figures.Decimal(total.lo), figures.Plural(q.n, "target"))
 	return m
 }
 
@@ -208,9 +208,9 @@ func (q *question) ask() reading {
 	}
 	switch {
 	case !found && !q.zero:
-		q.unfit = fmt.Sprintf("no target has ever shown the series %s: that does not make it 0", q.metric.Series)
+		q.unfit = fmt.Sprintf("no target has ever shown a value of %s: that does not make it 0", q.metric.What())
 	case q.gauge && q.form != "max":
-		q.unfit = fmt.Sprintf("%s is a gauge: %s is of counters", q.metric.Series, q.form)
+		q.unfit = fmt.Sprintf("%s is a gauge: %s is of counters", q.metric.What(), q.form)
 	case q.gauge:
 		q.missing = append(q.missing, q.blind(all)...)
 	}
@@ -230,7 +230,7 @@ func (q *question) read(s *scraped) reading {
 	case s.gone == history.GoneNoMetrics:
 		q.missing = append(q.missing, verdict.Lacking(verdict.MissingMetrics, s.target))
 	case len(s.points) > 0 && !q.zero:
-		q.missing = append(q.missing, verdict.Lacking(verdict.MissingSeries, s.target, q.metric.Series))
+		q.missing = append(q.missing, verdict.Lacking(verdict.MissingSeries, s.target, q.metric.What()))
 	}
 	if s.final || q.gauge {
 		return r

@@ -380,7 +380,7 @@ func TestAnObservedHolderThatGoesOnHasRecovered(t *testing.T) {
 // A request to end a pod may be answered when the worker has given its lock back already: what it held when it was asked is exposed.
 func TestAHandOverBeforeTheCallIsAnswered(t *testing.T) {
 	e, h := load(t, "pods-graceful")
-	edit(h, func(ev *history.Event) bool { return ev.Kind == history.FaultApplied }, func(ev *history.Event) { ev.To = 11.15e9 })
+	edit(h, func(ev *history.Event) bool { return ev.Kind == history.FaultApplied }, func(ev *history.Event) { ev.To, ev.At = 11.15e9, 11.15e9 })
 	j := Judge(e, h)
 	if len(j.Takeovers) != 1 || j.Takeovers[0].Class != verdict.ClassHandOver || row(t, j, "leader", "takeover.max").Verdict != verdict.Pass {
 		t.Errorf("%+v", j.Takeovers)

@@ -55,6 +55,9 @@ func (j *judging) runMissing() []verdict.Missing {
 	for _, why := range ix.lostLedger {
 		add(verdict.MissingLedger, why)
 	}
+	for _, what := range ix.damage.text() {
+		add(verdict.MissingRecord, what)
+	}
 	if ix.header.Mode == history.Rehearsal {
 		add(verdict.MissingLiveSystem)
 	}

@@ -25,10 +25,10 @@ type shot struct {
 	want               int64         // operations that it was to hit; 0 = bounded by time only
 	measured           history.Fault // of its body: baseline, expected, observed, detail
 
-	applied, confirmed, void, reverted, verified *history.Event
-	hits                                         []*history.Event
-	counts                                       map[string]int64         // operations hit, by who counted them
-	ends                                         map[string]*history.Span // when its effect in a replica was over, as that says itself
+	intent, applied, confirmed, void, reverted, verified *history.Event
+	hits                                                 []*history.Event
+	counts                                               map[string]int64         // operations hit, by who counted them
+	ends                                                 map[string]*history.Span // when its effect in a replica was over, as that says itself
 
 	over        history.Span        // when its effect was over; To is open while nobody said so
 	hit         map[string][]*epoch // by key: may have been hit
@@ -66,6 +66,8 @@ func (s *shot) take(ev *history.Event) {
 		s.lock, s.key, s.epoch = ev.Lock, ev.Key, ev.Epoch
 	}
 	switch ev.Kind {
+	case history.FaultIntent:
+		s.intent = ev
 	case history.FaultApplied:
 		s.applied = ev
 	case history.FaultConfirmed:

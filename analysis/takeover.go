@@ -32,8 +32,10 @@ type trial struct {
 
 	value                    dur
 	residual, pickup, warmup *dur
-	tick                     *dur // loops: tick gap
+	tick                     *dur         // loops: tick gap
+	tickSpan                 history.Span // from the tick before to what ended it, or to where it was seen no more
 	idle                     bool
+	late, tickLate           int64 // how late the machine was meanwhile
 	evidence                 []int64
 }
 
@@ -168,8 +170,8 @@ func (ix *Facts) lostAfter(t *trial, c *call) bool {
 	return t.next != nil && t.e.life.gave == nil && c.span.To < t.shot.ended().From && !(dead && d.From < t.e.life.end.To)
 }
 
-// censored says until when the absence of x is attested, and by which event the trial was cut short (0: by the end of what
-// was watched).
+// censored says until when the absence of x is attested, and by which event the trial was cut short (0: by nothing but the end of
+// what was watched by the probe that would have seen x).
 func (ix *Facts) censored(k *keyIndex, t *trial, x history.Span) (until, cause int64) {
 	until = open
 	cut := func(at, n int64) {
@@ -197,8 +199,8 @@ func (ix *Facts) censored(k *keyIndex, t *trial, x history.Span) (until, cause i
 			cut(l.From, t.shot.applied.N)
 		}
 	}
-	if cause == 0 && x.To == open {
-		until = min(ix.watched(ix.witness(k.lock), t.shot.applied.To), k.owedUntil())
+	if x.To == open { // a witness that was dead by then attests nothing
+		until = min(until, ix.watched(ix.witness(k.lock), t.shot.applied.To), k.owedUntil())
 	}
 	return until, cause
 }
@@ -255,6 +257,7 @@ func (t *trial) takeover() verdict.Takeover {
 		Lock: t.e.lock, Key: t.e.key, Fault: t.shot.op, Victim: cmp.Or(t.e.replica, t.shot.victim), Lo: v.Lo, Hi: v.Hi,
 		Residual: optional(t.residual), Pickup: optional(t.pickup), Warmup: optional(t.warmup),
 		Class: t.class, End: t.end, Censored: t.censored(), TickGap: optional(t.tick), Idle: t.idle, Evidence: t.evidence,
+		Lateness: seconds(t.late), TickLateness: seconds(t.tickLate),
 	}
 	if t.after != nil {
 		out.Successor = t.after.replica
@@ -297,4 +300,46 @@ func (ix *Facts) thefts() []verdict.Takeover {
 		}
 	}
 	return out
+}
+
+// measureTick measures a loop's tick gap: from the last accepted tick before the fault to anybody's next. A trial that was
+// cut short at cut tells nothing of what came later.
+func (ix *Facts) measureTick(k *keyIndex, t *trial, cut int64) {
+	if !k.loop {
+		return
+	}
+	f := t.shot.applied.Span
+	t.idle = true
+	for _, w := range t.e.works {
+		if w.start.From <= f.To && w.end.To >= f.From {
+			t.idle = false
+		}
+	}
+	var last, next *effect
+	for _, tick := range k.effects {
+		if tick.State != history.StateTick || !tick.fresh() {
+			continue
+		}
+		before := tick.span.To <= f.From
+		if t.shot.does.Kills { // a killed victim's ticks came before the fault, however late they were seen
+			before = tick.epoch.rank <= t.e.rank
+		}
+		switch {
+		case before && next == nil:
+			last = tick
+		case !before && next == nil:
+			next = tick
+		}
+	}
+	if last == nil {
+		return
+	}
+	until := min(cut, ix.watched(probeLedger, f.To))
+	d := dur{lo: max(0, until-last.span.To), hi: open}
+	if next != nil && next.span.From <= cut {
+		d, until = between(last.span, next.span), next.span.To
+	}
+	t.tickSpan = history.Span{From: last.span.From, To: until}
+	d.lo = ix.attested(t.e.lock, d.lo)
+	t.tick = &d
 }

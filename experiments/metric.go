@@ -13,17 +13,42 @@ import (
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
-// Metric is a Prometheus series that is scraped before, during and after the faults.
+// Metric is a number that is read before, during and after the faults: a Prometheus series, or what a key of the locks' store tells.
 type Metric struct {
 	Name   string            `rule:"required,ident"` // how SLOs name it
-	Scrape string            `rule:"required"`       // "replicas", or the URL of an exposition
-	Series string            `rule:"required"`       // name of the series; of a histogram its _sum, _count or _bucket
+	Scrape string            `rule:"required"`       // "replicas", "locks" (their store), or the URL of an exposition
+	Series string            // name of the series; of a histogram its _sum, _count or _bucket
 	Labels map[string]string // only series that carry these
-	Every  time.Duration     `rule:"positive" scale:"no"` // between scrapes; not scaled
+	Key    string            // of the locks' store, instead of a series
+	Ask    string            `rule:"words=idle|length|exists"` // of the key: seconds since it was used, how much it holds, 1 or 0
+	Every  time.Duration     `rule:"positive" scale:"no"`      // between scrapes; not scaled
 }
 
-// ScrapeReplicas is the Scrape that means every replica's own metrics.
-const ScrapeReplicas = "replicas"
+// What is what is read, in a person's words.
+func (m *Metric) What() string {
+	switch m.Ask {
+	case "":
+		return m.Series
+	case AskExists:
+		return "existence of key " + m.Key
+	case AskIdle:
+		return "idle time of key " + m.Key
+	}
+	return "length of key " + m.Key
+}
+
+// Words of Metric.Scrape that are no URL.
+const (
+	ScrapeReplicas = "replicas" // every replica's own metrics
+	ScrapeLocks    = "locks"    // a key of the locks' store
+)
+
+// What is asked of a key: words of Metric.Ask.
+const (
+	AskIdle   = "idle"   // OBJECT IDLETIME, in seconds; an absent key has none
+	AskLength = "length" // bytes of a string, entries of anything else; 0 where it is absent
+	AskExists = "exists" // 1 or 0
+)
 
 // MetricLimit bounds a metric: exactly one of Delta, Rate and Max is set.
 type MetricLimit struct {
@@ -62,11 +87,20 @@ func (c *checker) metrics() {
 			c.check(path+".name", "a second metric called %q: the first is probes.metrics[%d]", m.Name, first)
 		}
 		names[m.Name] = i
-		if !seriesName.MatchString(m.Series) {
-			c.check(path+".series", "%q is no name of a series; labels go under labels", m.Series)
-		}
 		if m.Every < minEvery {
 			c.check(path+".every", "%s is under %s: a scrape is no small request", figures.Spell(m.Every), figures.Spell(minEvery))
+		}
+		if m.Scrape == ScrapeLocks {
+			c.keyMetric(path, &m)
+			continue
+		}
+		switch {
+		case m.Key != "" || m.Ask != "":
+			c.check(path, "key and ask are for scrape: locks")
+		case m.Series == "":
+			c.check(path+".series", "missing: the name of the series")
+		case !seriesName.MatchString(m.Series):
+			c.check(path+".series", "%q is no name of a series; labels go under labels", m.Series)
 		}
 		if m.Scrape == ScrapeReplicas && c.inPods() {
 			c.check(path+".scrape", "lockdrill's workers serve their metrics on the loopback of their pod, which the runner does not reach: the address of an exposition, such as a Prometheus federation's")
@@ -76,8 +110,26 @@ func (c *checker) metrics() {
 		}
 		// As with redis.url, the parser's own words might quote a password.
 		if u, err := url.Parse(m.Scrape); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			c.check(path+".scrape", "neither replicas nor the address of an exposition: write it like http://127.0.0.1:9121/metrics")
+			c.check(path+".scrape", "neither replicas nor locks nor the address of an exposition: write it like http://127.0.0.1:9121/metrics")
 		}
+	}
+}
+
+// keyMetric checks what is asked of a key of the locks' store.
+func (c *checker) keyMetric(path string, m *Metric) {
+	leases := len(c.e.System.Locks) > 0
+	for i := range c.e.System.Locks {
+		leases = leases && c.e.System.Locks[i].Lease != ""
+	}
+	switch {
+	case leases:
+		c.check(path+".scrape", "the locks are Lease objects: there is no store of keys")
+	case m.Series != "" || len(m.Labels) > 0:
+		c.check(path, "series and labels are for expositions: of the locks' store say key and ask")
+	case m.Key == "":
+		c.check(path+".key", "missing: the key that is looked at")
+	case m.Ask == "":
+		c.check(path+".ask", "missing: idle, length or exists")
 	}
 }
 

@@ -45,7 +45,8 @@ type Metric struct {
 type Metrics struct {
 	metric  Metric
 	targets func() []Target
-	client  *http.Client
+	read    func(ctx context.Context, url string, into *history.Sample) error
+	close   func() error
 	seen    map[string]*scraped
 }
 
@@ -55,23 +56,18 @@ type scraped struct {
 	good   history.Span // the last look
 }
 
-// NewMetrics returns a probe; targets is asked before each look.
+// NewMetrics returns a probe of expositions; targets is asked before each look.
 func NewMetrics(m Metric, targets func() []Target) *Metrics {
-	return &Metrics{
-		metric: m, targets: targets, seen: map[string]*scraped{},
-		client: &http.Client{
-			Timeout:       scrapeWithin,
-			Transport:     &http.Transport{MaxIdleConnsPerHost: 1, DisableCompression: true},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // not elsewhere
-		},
-	}
+	x := &expositions{metric: m, client: &http.Client{
+		Timeout:       scrapeWithin,
+		Transport:     &http.Transport{MaxIdleConnsPerHost: 1, DisableCompression: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // not elsewhere
+	}}
+	return &Metrics{metric: m, targets: targets, seen: map[string]*scraped{}, read: x.read, close: func() error { x.client.CloseIdleConnections(); return nil }}
 }
 
 // Close closes the probe's connections.
-func (p *Metrics) Close() error {
-	p.client.CloseIdleConnections()
-	return nil
-}
+func (p *Metrics) Close() error { return p.close() }
 
 // Look scrapes all targets at once. The returned function gives a sample for each one whose values or answer have changed since
 // the last look; with final, one for every target that is not dead.
@@ -147,10 +143,16 @@ func (p *Metrics) scrape(ctx context.Context, t Target) history.Sample {
 	return s
 }
 
-// errUnreadable is wrapped where a target answers, but not with an exposition.
-var errUnreadable = errors.New("not a Prometheus exposition")
+// errUnreadable is wrapped where a target answers, but not with what was asked for.
+var errUnreadable = errors.New("no such answer")
 
-func (p *Metrics) read(ctx context.Context, url string, into *history.Sample) error {
+// expositions are read by HTTP.
+type expositions struct {
+	metric Metric
+	client *http.Client
+}
+
+func (p *expositions) read(ctx context.Context, url string, into *history.Sample) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errUnreadable, err)
@@ -183,7 +185,7 @@ func (p *Metrics) read(ctx context.Context, url string, into *history.Sample) er
 }
 
 // pick gives the values of the series that match, in the order of their labels.
-func (p *Metrics) pick(all model.Vector) (values []history.Value) {
+func (p *expositions) pick(all model.Vector) (values []history.Value) {
 	for _, s := range all {
 		v := float64(s.Value)
 		if string(s.Metric[model.MetricNameLabel]) != p.metric.Series || !matches(s.Metric, p.metric.Labels) || math.IsNaN(v) || math.IsInf(v, 0) {

@@ -28,6 +28,7 @@ type CompareOptions struct {
 // better only where the difference is significant, for the least favourable values within their ranges, and beyond the tolerance.
 func Compare(base, head []*Observed, o CompareOptions) (*verdict.Comparison, error) {
 	base, head = byStart(base), byStart(head)
+	contest(slices.Concat(base, head))
 	c := comparing{&verdict.Comparison{
 		SchemaVersion: verdict.ComparisonVersion, Experiment: base[0].experiment, Rehearsal: base[0].rehearsal,
 		Alpha: o.Alpha, Tolerance: o.Tolerance, Confidence: 1 - o.Alpha,

@@ -13,6 +13,8 @@ import (
 
 // Observed is what one run brings to a comparison.
 type Observed struct {
+	Bytes string // SHA-256 of its history; "" = not known
+
 	run         verdict.ComparedRun
 	experiment  string
 	rehearsal   bool
@@ -49,6 +51,31 @@ func Observe(facts *analysis.Facts, folder string) *Observed {
 		}
 	}
 	return o
+}
+
+// contest takes runs that have one id and other bytes for neither's: one of them was changed, and nothing tells which. Both are listed, none
+// answers anything, and what surely went wrong in them stays. Rehearsals of one name and seed have one id by design.
+func contest(runs []*Observed) {
+	by := map[string][]*Observed{}
+	for _, o := range runs {
+		if !o.rehearsal && o.Bytes != "" {
+			by[o.run.ID] = append(by[o.run.ID], o)
+		}
+	}
+	for _, same := range by {
+		for i, o := range same {
+			if len(same) == 1 {
+				break
+			}
+			r := &o.run
+			r.Answered, r.Used = false, false
+			r.Why = "another run has the same id and other bytes: " + same[(i+1)%len(same)].run.Folder
+			o.rows = slices.Clone(o.rows)
+			for i := range o.rows {
+				o.rows[i].Values = nil
+			}
+		}
+	}
 }
 
 // answer says whether the run answered its own questions, and whether its figures count.

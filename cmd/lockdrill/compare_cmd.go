@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -49,7 +50,7 @@ func newCompareCmd(io streams) *cobra.Command {
 		if err := f.check(); err != nil {
 			return err
 		}
-		base, head, err := observeSides(args[0], args[1])
+		base, head, err := observeSides(io.Err, args[0], args[1])
 		if err != nil {
 			return err
 		}
@@ -102,7 +103,7 @@ func (f *compareFlags) print(io streams, c *verdict.Comparison) error {
 }
 
 // besideBaseline compares the run in dir with earlier ones for a report; nil where nobody asks. Only the page shows it.
-func besideBaseline(format, baseline string, allow []string, dir string) (*verdict.Comparison, error) {
+func besideBaseline(w io.Writer, format, baseline string, allow []string, dir string) (*verdict.Comparison, error) {
 	switch {
 	case baseline == "" && allow != nil:
 		return nil, usagef("lockdrill report: --allow-different goes with --baseline")
@@ -111,7 +112,7 @@ func besideBaseline(format, baseline string, allow []string, dir string) (*verdi
 	case format != "html":
 		return nil, usagef("lockdrill report: --baseline goes with -f html; lockdrill compare %s %s says the same in text, Markdown and JSON", baseline, fromHere(dir))
 	}
-	base, head, err := observeSides(baseline, dir)
+	base, head, err := observeSides(w, baseline, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -120,8 +121,8 @@ func besideBaseline(format, baseline string, allow []string, dir string) (*verdi
 
 // observeSides reads the runs of both sides. A run that is there twice, on one side or on both, is a usage error: it would count for
 // two, or be held against itself.
-func observeSides(baseArg, headArg string) (base, head []*compare.Observed, err error) {
-	seen := map[string]string{}
+func observeSides(w io.Writer, baseArg, headArg string) (base, head []*compare.Observed, err error) {
+	seen := map[verdict.Sources]string{}
 	for _, side := range []struct {
 		arg  string
 		runs *[]*compare.Observed
@@ -131,17 +132,17 @@ func observeSides(baseArg, headArg string) (base, head []*compare.Observed, err 
 			return nil, nil, err
 		}
 		for _, dir := range dirs {
-			facts, err := readFacts(dir)
+			facts, of, err := readFacts(w, dir)
 			if err != nil {
 				return nil, nil, err
 			}
-			h := facts.Header()
-			id := h.Run + " " + h.Digest
-			if other, twice := seen[id]; twice {
-				return nil, nil, usagef("%s and %s are the same run, %s", other, fromHere(dir), h.Run)
+			if other, twice := seen[of]; twice {
+				return nil, nil, usagef("%s and %s are the same run, %s", other, fromHere(dir), facts.Header().Run)
 			}
-			seen[id] = fromHere(dir)
-			*side.runs = append(*side.runs, compare.Observe(facts, fromHere(dir)))
+			seen[of] = fromHere(dir)
+			o := compare.Observe(facts, fromHere(dir))
+			o.Bytes = of.History
+			*side.runs = append(*side.runs, o)
 		}
 	}
 	return base, head, nil

@@ -28,7 +28,8 @@ func newJudgeCmd(io streams) *cobra.Command {
 		Use:   "judge DIR",
 		Short: "Judge a stored run again",
 		Long: "judge reads experiment.yaml and history.jsonl of a run's folder and writes verdict.json and the reports anew, byte for\n" +
-			"byte the same for the same two files. DIR is a folder, or the name of one in runs/ (such as latest).",
+			"byte the same for the same two files. Where they are refused, the verdict of an earlier judgement is renamed: none is left that\n" +
+			"could be taken for theirs. DIR is a folder, or the name of one in runs/ (such as latest).",
 		Args: cobra.ExactArgs(1),
 	}
 	format := outputFlag(cmd.Flags())
@@ -77,11 +78,12 @@ func isDir(path string) bool {
 const judgeGC = 40
 
 // judgeDir judges what a run's folder holds and writes verdict.json into it, and the reports that are made of it.
-// Files that are missing, damaged or not of one run are usage errors, and nothing is written.
+// Files that are missing, damaged or not of one run are usage errors: nothing is written, and what an earlier judgement left is set aside.
 func judgeDir(stderr io.Writer, dir string) (reports.Run, error) {
 	defer debug.SetGCPercent(debug.SetGCPercent(judgeGC))
-	r, err := readRun(stderr, dir)
+	r, err := readRun(stderr, dir, "it is replaced")
 	if err != nil {
+		setAside(stderr, dir)
 		return r, err
 	}
 	doc, err := r.Judgement.Marshal()
@@ -90,6 +92,7 @@ func judgeDir(stderr io.Writer, dir string) (reports.Run, error) {
 	}
 	dropUnfinished(dir)
 	if err := writeAtomically(filepath.Join(dir, verdictFile), doc); err != nil {
+		setAside(stderr, dir)
 		return r, fmt.Errorf("%w; the verdict is not written: once it can be, lockdrill judge %s; to see it now, lockdrill report %[2]s", err, fromHere(dir))
 	}
 	defer sayEvery(stderr, func() string { return "writing the reports of " + fromHere(dir) })()

@@ -36,11 +36,11 @@ func newReportCmd(io streams) *cobra.Command {
 			return usagef("lockdrill report: unknown format %q%s; formats are %s", name, didYouMean(name, formatNames()), strings.Join(formatNames(), ", "))
 		}
 		dir := runFolder(args[0])
-		r, err := readRun(io.Err, dir)
+		r, err := readRun(io.Err, dir, judgesAnew)
 		if err != nil {
 			return err
 		}
-		if r.Baseline, err = besideBaseline(name, baseline, allow, dir); err != nil {
+		if r.Baseline, err = besideBaseline(io.Err, name, baseline, allow, dir); err != nil {
 			return err
 		}
 		if out == "" {

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"io/fs"
 	"os"
@@ -10,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/reports"
@@ -23,6 +26,7 @@ type stored struct {
 	events *history.Reader
 	size   int64        // of the history, bytes
 	passed atomic.Int64 // of these
+	sum    hash.Hash    // of what has passed
 }
 
 // openStored opens what a run's folder holds. Files that are missing, damaged or not of one run are usage errors.
@@ -34,7 +38,7 @@ func openStored(dir string) (*stored, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &stored{dir: dir}
+	s := &stored{dir: dir, sum: sha256.New()}
 	if s.file, err = os.Open(s.path(historyFile)); err != nil {
 		return nil, partError(dir, historyFile, err)
 	}
@@ -76,7 +80,16 @@ func (s *stored) begin(experiment []byte) (err error) {
 func (s *stored) Read(p []byte) (int, error) {
 	n, err := s.file.Read(p)
 	s.passed.Add(int64(n))
+	s.sum.Write(p[:n])
 	return n, err
+}
+
+// sources are the bytes of both files, once the history is read.
+func (s *stored) sources() (verdict.Sources, error) {
+	if _, err := io.Copy(io.Discard, s); err != nil { // what follows a line that was cut off
+		return verdict.Sources{}, fmt.Errorf("%s: read: %w", s.path(historyFile), reason(err))
+	}
+	return verdict.Sources{Experiment: s.events.Header().Digest, History: fmt.Sprintf("sha256:%x", s.sum.Sum(nil))}, nil
 }
 
 // facts reads the history, and shows each event to see as well.
@@ -89,17 +102,27 @@ func (s *stored) facts(see func(*history.Event)) (*analysis.Facts, error) {
 }
 
 // readFacts reads what a run's folder holds, and judges nothing.
-func readFacts(dir string) (*analysis.Facts, error) {
+func readFacts(w io.Writer, dir string) (*analysis.Facts, verdict.Sources, error) {
 	s, err := openStored(dir)
 	if err != nil {
-		return nil, err
+		return nil, verdict.Sources{}, err
 	}
 	defer s.close()
-	return s.facts(func(*history.Event) {})
+	facts, err := s.facts(func(*history.Event) {})
+	if err != nil {
+		return nil, verdict.Sources{}, err
+	}
+	of, err := s.sources()
+	sayStrange(w, dir, of, judgesAnew)
+	return facts, of, err
 }
 
-// readRun reads and judges what a run's folder holds, and writes nothing. On w it says how far it is with a long history.
-func readRun(w io.Writer, dir string) (reports.Run, error) {
+// judgesAnew is what commands that write no verdict do about one that is not of the history.
+const judgesAnew = "the history is judged anew here, and lockdrill judge writes its verdict"
+
+// readRun reads and judges what a run's folder holds, and writes nothing. On w it says how far
+// it is with a long history, and names a verdict in the folder that is of another one; does says what the command does about that.
+func readRun(w io.Writer, dir, does string) (reports.Run, error) {
 	s, err := openStored(dir)
 	if err != nil {
 		return reports.Run{}, err
@@ -117,7 +140,13 @@ func readRun(w io.Writer, dir string) (reports.Run, error) {
 	if err != nil {
 		return reports.Run{}, err
 	}
+	of, err := s.sources()
+	if err != nil {
+		return reports.Run{}, err
+	}
+	sayStrange(w, dir, of, does)
 	j := facts.Judge()
+	j.Sources = &of
 	return reports.Run{Experiment: s.exp, Record: record, Judgement: j, Lanes: facts.Lanes(j)}, nil
 }
 

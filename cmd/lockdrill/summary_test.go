@@ -32,7 +32,7 @@ func TestSummaryOfARun(t *testing.T) {
 		}
 		return o.Data
 	}
-	r, err := readRun(io.Discard, storedRun(t, t.TempDir(), "20260102T030405.000Z-first-drill"))
+	r, err := readRun(io.Discard, storedRun(t, t.TempDir(), "20260102T030405.000Z-first-drill"), judgesAnew)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func (f *tuneFlags) readRun(w io.Writer, dir string) (*measured, error) {
 	if f.series != heldSeries || len(f.labels) > 0 {
 		return nil, usagef("lockdrill tune: --series and --label are for a saved scrape, and %s is a folder", dir)
 	}
-	r, err := readRun(w, dir)
+	r, err := readRun(w, dir, judgesAnew)
 	if err != nil {
 		return nil, err
 	}

@@ -62,19 +62,20 @@ type Drill struct {
 	log      *runner.Log
 
 	// What the parts add when they are opened. What a drill does not have is in none of these.
-	cfg     runner.Config
-	strikes injectors.Parts // parts add to it when they are opened
-	made    map[string]runner.Injector
-	hit     func(tap.Hit) // takes what the tap reports
-	env     history.Environment
-	notices []string        // what the drill stands on, for a person
-	net     sim.Net         // as it was measured
-	facts   []history.Event // recorded after the environment, before anything is started
-	begin   []func() error  // done once the history is being written
-	guards  []func() (word, why string)
-	names   []func(probes.Names)              // tell probes of keys what the holders are called
-	looks   []func() error                    // close the connections of probes
-	stands  []func(ctx context.Context) error // end the stores, and what stands between them and the replicas
+	cfg       runner.Config
+	strikes   injectors.Parts // parts add to it when they are opened
+	made      map[string]runner.Injector
+	hit       func(tap.Hit) // takes what the tap reports
+	env       history.Environment
+	notices   []string        // what the drill stands on, for a person
+	net       sim.Net         // as it was measured
+	facts     []history.Event // recorded after the environment, before anything is started
+	begin     []func() error  // done once the history is being written
+	guards    []func() (word, why string)
+	keyMetric func(experiments.Metric) (*probes.Metrics, error) // of the locks' store
+	names     []func(probes.Names)                              // tell probes of keys what the holders are called
+	looks     []func() error                                    // close the connections of probes
+	stands    []func(ctx context.Context) error                 // end the stores, and what stands between them and the replicas
 }
 
 // part opens one thing that a drill has, and adds to the drill what comes of it.

@@ -16,11 +16,10 @@ import (
 func (d *Drill) openMetrics(context.Context) error {
 	d.begin = append(d.begin, func() error {
 		for _, m := range d.e.Probes.Metrics {
-			targets := func() []probes.Target { return []probes.Target{{Name: "endpoint", URL: m.Scrape}} }
-			if m.Scrape == experiments.ScrapeReplicas {
-				targets = (&replicaTargets{log: d.log}).list
+			probe, err := d.metric(m)
+			if err != nil {
+				return err
 			}
-			probe := probes.NewMetrics(probes.Metric{Name: m.Name, Series: m.Series, Labels: m.Labels}, targets)
 			d.looks = append(d.looks, probe.Close)
 			d.cfg.Probes = append(d.cfg.Probes, runner.Sampled{
 				Name: "metric:" + m.Name, Source: "probe:metrics", Live: true, Probe: probe,
@@ -31,6 +30,18 @@ func (d *Drill) openMetrics(context.Context) error {
 		return nil
 	})
 	return nil
+}
+
+// metric makes the probe of one.
+func (d *Drill) metric(m experiments.Metric) (*probes.Metrics, error) {
+	targets := func() []probes.Target { return []probes.Target{{Name: "endpoint", URL: m.Scrape}} }
+	switch m.Scrape {
+	case experiments.ScrapeLocks:
+		return d.keyMetric(m)
+	case experiments.ScrapeReplicas:
+		targets = (&replicaTargets{log: d.log}).list
+	}
+	return probes.NewMetrics(probes.Metric{Name: m.Name, Series: m.Series, Labels: m.Labels}, targets), nil
 }
 
 // replicaTargets are the incarnations that are or were ready, as the history names them. It belongs to one probe.

@@ -70,6 +70,17 @@ func (s *stores) openLocks(ctx context.Context) (err error) {
 	if s.e.Observed() {
 		prefix = ""
 	}
+	s.keyMetric = func(m experiments.Metric) (*probes.Metrics, error) {
+		options, err := locks.Options()
+		if err != nil {
+			return nil, fmt.Errorf("open metric %s: %w", m.Name, err)
+		}
+		key := m.Key
+		if s.lockOf(key) != "" { // what is not a lock's key is not the run's
+			key = prefix + key
+		}
+		return probes.NewKeyMetric(m.Name, options, key, probes.Question(m.Ask)), nil
+	}
 	keys := probes.NewLockKeys(options, prefix)
 	for i := range s.e.System.Locks {
 		if l := &s.e.System.Locks[i]; l.Loop() && l.Lease == "" {

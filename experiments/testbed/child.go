@@ -82,6 +82,11 @@ func (c *child) send(cmd protocol.Command) error {
 // not know the word.
 func (c *child) finish() {
 	_ = c.send(protocol.Command{Cmd: protocol.CmdStop}) // dead or deaf: the closing and the kill remain
+	c.hangUp()
+}
+
+// hangUp closes the replica's standard input behind what is queued.
+func (c *child) hangUp() {
 	c.sending.Lock()
 	defer c.sending.Unlock()
 	if !c.closed {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,7 +21,7 @@ func TestDocumentedExamples(t *testing.T) {
 	}
 	who := history.Replica{Name: "r1", Incarnation: "r1.1", PID: 1}
 	words := map[string]int{}
-	for _, line := range append(block(t, string(doc), "commands"), block(t, string(doc), "session")...) {
+	for _, line := range slices.Concat(block(t, string(doc), "commands"), block(t, string(doc), "session"), block(t, string(doc), "fault")) {
 		if said, ok := strings.CutPrefix(line, "< "); ok {
 			e, err := claim(new(history.Parser), []byte(said), who, 1000)
 			if err != nil {
@@ -44,7 +45,7 @@ func TestDocumentedExamples(t *testing.T) {
 		words[c.Cmd]++
 	}
 	for _, word := range []string{
-		protocol.CmdConfigure, protocol.CmdOffer, protocol.CmdArm, protocol.CmdDisarm, protocol.CmdCrash, protocol.CmdStop, "replica.ready", "job.ack",
+		protocol.CmdConfigure, protocol.CmdOffer, protocol.CmdArm, protocol.CmdDisarm, protocol.CmdCrash, protocol.CmdStop, "replica.ready", "job.ack", "fault.hit", "fault.reverted",
 	} {
 		if words[word] == 0 {
 			t.Errorf("no example of %s", word)

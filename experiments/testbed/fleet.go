@@ -174,6 +174,16 @@ func (f *Fleet) Signal(incarnation string, sig syscall.Signal) (history.Span, er
 	return span, nil
 }
 
+// HangUp closes a replica's standard input, as the end of its runner does.
+func (f *Fleet) HangUp(incarnation string) error {
+	ch, err := f.child(incarnation)
+	if err != nil {
+		return err
+	}
+	ch.hangUp()
+	return nil
+}
+
 func (f *Fleet) child(incarnation string) (*child, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -41,6 +41,11 @@ func waiting() lockcore.Policy {
 	})
 }
 
+// left is a policy that never releases.
+func left() lockcore.Policy {
+	return adjusted(policy(lockcore.Standard), func(p *lockcore.Policy) { p.Release = lockcore.Release{Mode: lockcore.ReleaseNone} })
+}
+
 // deeper is how many steps further than in make test is gone: LOCKDRILL_EXPLORE says so.
 func deeper(t *testing.T) int {
 	text := os.Getenv("LOCKDRILL_EXPLORE")
@@ -71,6 +76,7 @@ func TestNoInterleavingBreaksAPromise(t *testing.T) {
 		{"standard, pauses", 14, World{Policy: policy(lockcore.Standard), Pauses: true}},
 		{"critical, messages twice", 12, World{Policy: policy(lockcore.Critical), Twice: true, Refused: true}},
 		{"standard, clocks apart", 13, World{Policy: policy(lockcore.Standard), Drift: true}},
+		{"standard, left to its TTL, pauses", 14, World{Policy: left(), Pauses: true}},
 		{"continuity, deaths and pauses", 12, World{Policy: policy(lockcore.Continuity), Pauses: true, Deaths: true}},
 		{"critical, the store loses all, or somebody deletes the key", 12, World{Policy: policy(lockcore.Critical), Flush: true, Delete: true}},
 		{"critical, all at once", 12, World{Policy: policy(lockcore.Critical), Pauses: true, Twice: true, Refused: true}},

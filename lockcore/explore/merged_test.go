@@ -18,6 +18,7 @@ func TestWhatIsMergedHasOneFuture(t *testing.T) {
 		"late":     {9, World{Policy: policy(lockcore.Critical), Pauses: true}},
 		"twice":    {8, World{Policy: policy(lockcore.Standard), Twice: true, Refused: true}},
 		"waiting":  {8, World{Policy: waiting(), Flush: true, Delete: true}},
+		"left":     {9, World{Policy: left(), Pauses: true}},
 		"drifting": {7, World{Policy: policy(lockcore.Critical), Drift: true, GiveUps: true, Deaths: true}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -58,7 +58,7 @@ func (ix *Facts) explain(k *keyIndex) {
 		for _, c := range e.acquires {
 			evidence = append(evidence, c.n)
 		}
-		ix.find(what, evidence...)
+		ix.findAs(verdict.FindingUnannounced, what, evidence...)
 		k.doubt(verdict.Lacking(verdict.MissingAnnouncement, k.name, e.id))
 	}
 }
@@ -98,9 +98,35 @@ func (ix *Facts) seen(k *keyIndex, s *stretch) {
 		forgot := func(l history.Span) bool { _, in := l.Intersect(between); return in }
 		if !slices.ContainsFunc(ix.losses, forgot) {
 			e.reused = true
-			ix.find("key "+k.name+": the token of epoch "+e.id+" came back after it had been gone", gone.n, s.n)
+			ix.findAs(verdict.FindingTokenReuse, "key "+k.name+": the token of epoch "+e.id+" came back after it had been gone", gone.n, s.n)
 			k.doubt(verdict.Lacking(verdict.MissingNewToken, k.name, e.id))
 		}
 	}
 	e.looks = append(e.looks, s)
+}
+
+// renewedAfterWork finds holders that renewed a key that they had stopped working under, and relying on.
+func (ix *Facts) renewedAfterWork(k *keyIndex) {
+	for _, e := range k.epochs {
+		if e.belief == nil || e.ghost || len(e.works) == 0 {
+			continue
+		}
+		o, _ := ix.doneWith(e)
+		done := max(o.start.To, e.belief.end.To)
+		if o.cause != causeRenewed || done == open {
+			continue
+		}
+		n := 0
+		var evidence []int64
+		for _, c := range e.renewals {
+			if c.sent.From > done && c.said == history.OK {
+				n++
+				evidence = append(evidence, c.n)
+			}
+		}
+		if n > 0 {
+			ix.findAs(verdict.FindingRenewedAfterWork, fmt.Sprintf("key %s: epoch %s was renewed %s after its holder was done with it at %s",
+				k.name, e.id, figures.Plural(n, "time"), figures.Clock(done)), evidence...)
+		}
+	}
 }

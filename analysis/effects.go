@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
@@ -153,7 +154,7 @@ func (ix *Facts) narrowEffect(f *effect) {
 	}
 	narrow, ok := f.span.Intersect(claimed)
 	if !ok {
-		ix.find("key "+f.key.name+": entry "+strconv.FormatInt(f.Pos, 10)+" of the ledger was seen outside the call that its writer claims", f.n, c.invoked)
+		ix.findAs(verdict.FindingOutsideCall, "key "+f.key.name+": entry "+strconv.FormatInt(f.Pos, 10)+" of the ledger was seen outside the call that its writer claims", f.n, c.invoked)
 		return
 	}
 	f.span = narrow
@@ -167,7 +168,7 @@ func (f *effect) where() string {
 func (ix *Facts) checkWrites() {
 	for _, f := range ix.effects {
 		if f.epoch.fence != 0 && f.fence != 0 && f.fence != f.epoch.fence {
-			ix.find(f.where()+"carries fence "+strconv.FormatInt(f.fence, 10)+", its epoch was granted "+strconv.FormatInt(f.epoch.fence, 10), f.n, f.epoch.n)
+			ix.findAs(verdict.FindingForeignFence, f.where()+"carries fence "+strconv.FormatInt(f.fence, 10)+", its epoch was granted "+strconv.FormatInt(f.epoch.fence, 10), f.n, f.epoch.n)
 		}
 		c := f.claim
 		if c.entry != f {

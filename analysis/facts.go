@@ -183,7 +183,9 @@ func (ix *Facts) derive() {
 	}
 	ix.checkWrites()
 	ix.markStrangers()
+	ix.endless()
 	for _, k := range ix.keyOrder {
+		ix.renewedAfterWork(k)
 		if ix.announces(k.lock) {
 			ix.explain(k)
 		}
@@ -228,8 +230,11 @@ func (ix *Facts) policy(lock string) lockcore.Policy {
 }
 
 // find notes a contradiction between two ways to know the same thing.
-func (ix *Facts) find(what string, evidence ...int64) {
-	ix.findings = append(ix.findings, verdict.Finding{What: what, Evidence: cite(evidence...)})
+func (ix *Facts) find(what string, evidence ...int64) { ix.findAs("", what, evidence...) }
+
+// findAs is find of a contradiction that others decide by.
+func (ix *Facts) findAs(code verdict.FindingCode, what string, evidence ...int64) {
+	ix.findings = append(ix.findings, verdict.Finding{Code: code, What: what, Evidence: cite(evidence...)})
 }
 
 // closeDead ends the calls that their callers took to the grave: what was not sent by then never was.

@@ -170,8 +170,8 @@ func (ix *Facts) lostAfter(t *trial, c *call) bool {
 	return t.next != nil && t.e.life.gave == nil && c.span.To < t.shot.ended().From && !(dead && d.From < t.e.life.end.To)
 }
 
-// censored says until when the absence of x is attested, and by which event the trial was cut short (0: by the end of what
-// was watched).
+// censored says until when the absence of x is attested, and by which event the trial was cut short (0: by nothing but the end of
+// what was watched by the probe that would have seen x).
 func (ix *Facts) censored(k *keyIndex, t *trial, x history.Span) (until, cause int64) {
 	until = open
 	cut := func(at, n int64) {
@@ -199,8 +199,8 @@ func (ix *Facts) censored(k *keyIndex, t *trial, x history.Span) (until, cause i
 			cut(l.From, t.shot.applied.N)
 		}
 	}
-	if cause == 0 && x.To == open {
-		until = min(ix.watched(ix.witness(k.lock), t.shot.applied.To), k.owedUntil())
+	if x.To == open { // a witness that was dead by then attests nothing
+		until = min(until, ix.watched(ix.witness(k.lock), t.shot.applied.To), k.owedUntil())
 	}
 	return until, cause
 }

@@ -66,6 +66,7 @@ const (
 	MissingMinJobs      MissingCode = "min_jobs"       // finished, at least
 	MissingWork         MissingCode = "work"           // lock
 	MissingJeopardy     MissingCode = "jeopardy"       // lock
+	MissingLosses       MissingCode = "losses"         // lock
 	MissingWorkEnds     MissingCode = "work_ends"      // lock
 	MissingDoneHolders  MissingCode = "done_holders"   // lock
 	MissingAnswers      MissingCode = "answers"        // operation, lock

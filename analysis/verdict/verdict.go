@@ -390,8 +390,9 @@ type LateMachine struct {
 
 // Finding is a contradiction between two ways to know the same thing.
 type Finding struct {
-	What     string  `json:"what"`
-	Evidence []int64 `json:"evidence"`
+	Code     FindingCode `json:"code,omitempty"` // what is decided by; "" = nothing is
+	What     string      `json:"what"`
+	Evidence []int64     `json:"evidence"`
 }
 
 // Marshal gives verdict.json: deterministic bytes that end in a newline.

@@ -149,6 +149,10 @@ func (ix *Facts) derive() {
 	for _, s := range ix.shots {
 		s.noteDeath(ix)
 	}
+	for _, k := range ix.keyOrder {
+		ix.attach(k)
+	}
+	ix.tellClocks()
 	ix.closeDead()
 	ix.placeEffects()
 	ix.checkShots()
@@ -156,17 +160,6 @@ func (ix *Facts) derive() {
 		ix.replay()
 	}
 	for _, k := range ix.keyOrder {
-		for _, c := range k.attempts {
-			if c.holder != "" {
-				e := k.epoch(c.holder)
-				e.refusals = append(e.refusals, c)
-			}
-		}
-		for _, s := range k.looks {
-			if s.epoch != "" {
-				ix.seen(k, s)
-			}
-		}
 		ix.refute(k)
 		ix.order(k)
 		for i, e := range k.epochs {
@@ -201,6 +194,21 @@ func (ix *Facts) derive() {
 		s.settle(ix)
 	}
 	ix.takePausesOff()
+}
+
+// attach gives the epochs of k what others saw of them.
+func (ix *Facts) attach(k *keyIndex) {
+	for _, c := range k.attempts {
+		if c.holder != "" {
+			e := k.epoch(c.holder)
+			e.refusals = append(e.refusals, c)
+		}
+	}
+	for _, s := range k.looks {
+		if s.epoch != "" {
+			ix.seen(k, s)
+		}
+	}
 }
 
 // key finds or makes the index of the event's key.

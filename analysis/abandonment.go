@@ -259,3 +259,56 @@ func (g giveUps) firstOf(name string) string {
 	}
 	return ""
 }
+
+// lossToFence is how long the holder of e relied on a key that had been taken from it before its time; ok is false where none was. A pause
+// is taken off: who stands still can notice nothing.
+func (ix *Facts) lossToFence(e *epoch) (d dur, ok bool) {
+	if e.belief == nil || !e.life.lost || e.stranger || e.ghost || ix.takenDown(e.life.end.From) {
+		return dur{}, false
+	}
+	d = between(e.life.end, e.belief.end)
+	return ix.lessStanding(e, d, e.life.end.From, e.belief.end.To), true
+}
+
+// lessStanding takes pauses of e's holder off a time between from and to.
+func (ix *Facts) lessStanding(e *epoch, d dur, from, to int64) dur {
+	for _, p := range ix.pauses[e.replica] {
+		d.lo = max(0, d.lo-common(p.widest, history.Span{From: from, To: to}))
+		if d.hi != open {
+			d.hi = max(d.lo, d.hi-common(p.surest, history.Span{From: from, To: to}))
+		}
+	}
+	return d
+}
+
+// lossesToFence is the longest of the lock.
+func (j *judging) lossesToFence(lock string) measured {
+	m := measured{measure: "loss_to_fence", unit: verdict.UnitSeconds, of: "loss",
+		next: "take \"not yours\" for final, give up at once, and renew more often: a loss is noticed at the next renewal"}
+	j.longest(lock, &m, j.ix.lossToFence, func(e *epoch, d dur) string {
+		return fmt.Sprintf("key %s: the holder of epoch %s relied on it for %s after it had lost it", e.key, e.id, d)
+	})
+	m.saw = fmt.Sprintf("%s in all", figures.Plural(m.n, "loss"))
+	m.missing = j.claimsMissing(lock)
+	if m.n == 0 {
+		m.hi = open
+		m.missing = append(m.missing, verdict.Lacking(verdict.MissingLosses, lock))
+	}
+	return j.needFault(lock, m)
+}
+
+// longest gives m the longest of a time that epochs have.
+func (j *judging) longest(lock string, m *measured, of func(*epoch) (dur, bool), says func(*epoch, dur) string) {
+	for _, k := range j.ix.keysOf(lock) {
+		for _, e := range k.epochs {
+			d, ok := of(e)
+			if !ok {
+				continue
+			}
+			if m.n++; m.n == 1 || d.lo > m.lo || d.lo == m.lo && d.hi > m.hi {
+				m.why, m.evidence = says(e, d), []int64{e.n}
+			}
+			m.lo, m.hi = max(m.lo, d.lo), max(m.hi, d.hi)
+		}
+	}
+}

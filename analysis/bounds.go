@@ -42,7 +42,7 @@ func (b bound) word(v dur) verdict.Verdict {
 
 // ofTrials is word of a figure that several trials have: a lower bound is for the least of them, and m becomes what the row is about.
 func (b bound) ofTrials(m *measured) verdict.Verdict {
-	worst, all, isMax := dur{m.lo, m.hi}, strings.TrimSuffix(m.measure, ".max"), strings.HasSuffix(m.measure, ".max")
+	worst, all, isMax := m.inTime(), strings.TrimSuffix(m.measure, ".max"), strings.HasSuffix(m.measure, ".max")
 	name := func(word string) {
 		if isMax {
 			m.measure = all + word
@@ -50,13 +50,14 @@ func (b bound) ofTrials(m *measured) verdict.Verdict {
 	}
 	switch b.ask {
 	case verdict.AtLeast:
-		m.lo, m.hi = m.least.lo, m.least.hi
+		m.lo, m.hi, m.late = m.least.lo, m.least.hi, m.leastOff
 		name(".min")
-		return b.word(*m.least)
+		return b.word(m.inTime())
 	case verdict.Exactly:
-		m.lo = m.least.lo
+		m.lo, m.late = m.least.lo, max(m.late, m.leastOff)
 		name(".exactly")
-		return verdict.Worst(atMost(b.limit.lo).word(worst), bound{ask: verdict.AtLeast, limit: b.limit}.word(*m.least))
+		least := dur{m.least.lo - m.leastOff, m.least.hi}
+		return verdict.Worst(atMost(b.limit.lo).word(worst), bound{ask: verdict.AtLeast, limit: b.limit}.word(least))
 	}
 	return b.word(worst)
 }
@@ -139,7 +140,7 @@ func (j *judging) compared(lock string, m measured, ask verdict.Ask, share float
 		}
 		return int64(share * float64(x))
 	}
-	b := bound{ask: ask, limit: dur{part(other.lo), part(other.hi)}, against: &verdict.Against{Lock: of, Share: share, Lo: other.number(other.lo)}}
+	b := bound{ask: ask, limit: dur{part(other.inTime().lo), part(other.hi)}, against: &verdict.Against{Lock: of, Share: share, Lo: other.number(other.lo)}}
 	if other.hi != open {
 		hi := other.number(other.hi)
 		b.against.Hi = &hi

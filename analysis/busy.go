@@ -160,3 +160,38 @@ func (j *judging) busy(lock, name string) measured {
 	}
 	return m
 }
+
+// blocked is how long after its work the worker of e was still giving the key back; ok is false where it did not.
+func (ix *Facts) blocked(e *epoch) (d dur, ok bool) {
+	if e.belief == nil || len(e.works) == 0 || len(e.releases) == 0 {
+		return dur{}, false
+	}
+	o, _ := ix.doneWith(e)
+	if o.start.To == open || ix.takenDown(o.start.From) {
+		return dur{}, false
+	}
+	last := e.releases[len(e.releases)-1]
+	end := history.Span{From: last.sent.From, To: open}
+	if last.exited {
+		end = last.answered
+	} else if dead, died := ix.deaths[e.replica]; died {
+		end = dead.Span
+	}
+	return ix.lessStanding(e, between(o.start, end), o.start.From, end.To), true
+}
+
+// blockedWorkers is the longest of the lock.
+func (j *judging) blockedWorkers(lock string) measured {
+	m := measured{measure: "blocked", unit: verdict.UnitSeconds, of: "release",
+		next: "bound the release (release: {mode: bounded_retry, attempts: 2}), and leave the rest to the ttl"}
+	j.longest(lock, &m, j.ix.blocked, func(e *epoch, d dur) string {
+		return fmt.Sprintf("key %s: the worker of epoch %s did nothing else for %s than give it back, in %s", e.key, e.id, d, figures.Plural(len(e.releases), "try"))
+	})
+	m.saw = fmt.Sprintf("%s in all", figures.Plural(m.n, "release"))
+	m.missing = j.garbled()
+	if m.n == 0 {
+		m.hi = open
+		m.missing = append(m.missing, verdict.Lacking(verdict.MissingDoneHolders, lock))
+	}
+	return j.needFault(lock, m)
+}

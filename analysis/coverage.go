@@ -23,6 +23,7 @@ type coverage struct {
 	gaps    []history.Span
 	samples int64
 	largest int64
+	read    int64 // when the last good look was sent, at the earliest
 	final   *history.Span
 	finalN  int64
 }
@@ -39,6 +40,11 @@ func (ix *Facts) watch(ev *history.Event) {
 		return
 	}
 	c.good = append(c.good, ev.Span)
+	sent := ev.From // of a single look
+	if ev.Coverage.Largest > 0 {
+		sent = max(sent, ev.To-ev.Coverage.Largest)
+	}
+	c.read = max(c.read, sent)
 	c.windows = append(c.windows, window{ev.Span, ev.Coverage.Largest, ev.N})
 	c.samples += ev.Coverage.Samples
 	c.largest = max(c.largest, ev.Coverage.Largest)
@@ -112,10 +118,7 @@ func (ix *Facts) watched(probe string, t int64) int64 {
 			return max(t, at)
 		}
 	}
-	until := t
-	for _, s := range c.good {
-		until = max(until, s.To-c.largest)
-	}
+	until := max(t, c.read)
 	if g, blind := c.blind(history.Span{From: t, To: until}, ix.maxGap(probe)); blind && probe != probeLedger {
 		return max(t, g.From)
 	}

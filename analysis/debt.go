@@ -29,6 +29,7 @@ type debt struct {
 	time      dur // from start until the key was free
 	effective dur // of that, while somebody waited
 	waiting   dur // what all who waited waited then
+	late      lateDebt
 }
 
 // debts is what became of one lock's keys after their holders were done.
@@ -265,6 +266,7 @@ func (ix *Facts) addWaiters(k *keyIndex, of []debt) {
 			d.waiting.hi = plus(d.waiting.hi, length(m))
 		}
 		d.effective = dur{covered(merged(sure)), length(merged(maybe))}
+		d.late = ix.lateIn(d, until.From, sure)
 	}
 }
 
@@ -282,7 +284,7 @@ func (j *judging) debtRows(lock string, limits *experiments.DebtLimits) []verdic
 	of := func(name string) func(string) measured {
 		return func(lock string) measured { return j.debt(lock, name) }
 	}
-	return slices.Concat(bounded(j, lock, limits.Max, of("max")), bounded(j, lock, limits.Effective, of("effective")),
+	return slices.Concat(bounded(j, lock, limits.Max, of("max")), bounded(j, lock, limits.Effective, of("effective")), bounded(j, lock, limits.Total, of("total")),
 		bounded(j, lock, limits.Waiting, of("waiter_seconds")))
 }
 
@@ -294,20 +296,23 @@ func (j *judging) debt(lock, name string) measured {
 		m.missing = append(m.missing, verdict.Lacking(verdict.MissingDoneHolders, lock))
 	}
 	var v dur
+	sure := int64(0) // of v.lo, whatever the machine has made of it
 	for i, d := range ds.list {
 		if i == 0 {
 			m.why, m.next = d.text(), d.advice()
 		}
 		switch name {
 		case "max":
-			v = v.worst(d.time)
+			v, sure = v.worst(d.time), max(sure, d.time.lo-j.ix.off(d.late.time))
+		case "total":
+			v, sure = v.add(d.time), sure+max(0, d.time.lo-j.ix.off(d.late.time))
 		case "effective":
-			v = v.worst(d.effective)
+			v, sure = v.worst(d.effective), max(sure, d.effective.lo-j.ix.off(d.late.effective))
 		default:
-			v = v.add(d.waiting)
+			v, sure = v.add(d.waiting), sure+max(0, d.waiting.lo-j.ix.off(d.late.waiting))
 		}
 	}
-	m.lo, m.hi = v.lo, v.hi
+	m.lo, m.hi, m.late = v.lo, v.hi, v.lo-sure
 	return j.needFault(lock, m)
 }
 

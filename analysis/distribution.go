@@ -23,6 +23,7 @@ type distribution struct {
 	measure, lock, class string
 	values               []dur
 	ns                   []int64 // held: the event of each value's grant
+	late                 []int64 // wait: how late the machine was in each
 	cut                  int     // holds that ended with their holder's death: how long they would have been is not known
 }
 
@@ -52,7 +53,7 @@ func (ix *Facts) distributionsOf(lock string) []*distribution {
 		}
 		wait := at(measureWait, class)
 		for _, w := range ix.waitersOf(k) {
-			wait.values = append(wait.values, w.waits()...)
+			wait.values, wait.late = append(wait.values, w.waits()...), append(wait.late, ix.lateWaits(w)...)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b *distribution) int { return cmp.Compare(a.measure, b.measure) })
@@ -65,7 +66,7 @@ func (d *distribution) hold(ix *Facts, e *epoch) {
 		return
 	}
 	death, dead := ix.deaths[e.replica]
-	if dead && e.belief.end == death.Span || e.belief.end.To == open {
+	if dead && e.belief.end == death.Span || e.belief.end.To == open || ix.takenDown(e.belief.end.From) {
 		d.cut++
 		return
 	}
@@ -80,6 +81,7 @@ func joined(ds []*distribution, measure, class string) *distribution {
 		if d.measure == measure && (class == "" || d.class == class) {
 			all.values = append(all.values, d.values...)
 			all.ns = append(all.ns, d.ns...)
+			all.late = append(all.late, d.late...)
 			all.cut += d.cut
 		}
 	}
@@ -152,13 +154,15 @@ func (j *judging) distributionRows(lock, measure string, limits *experiments.Cla
 		if measure == measureWait {
 			m.next = "shorten the holds, or what keeps the key when nobody needs it: see debts"
 		}
-		missed := over(d.values, int64(l.Value))
+		late := j.ix.offAll(d.late)
+		missed := over(inTime(d.values, late), int64(l.Value))
 		if n == 0 {
 			m.saw = "0 " + thing + "s"
 			m.missing = append(m.missing, verdict.Lacking(verdict.MissingValues, thing, whose))
 		} else {
 			v := quantile(d.values, l.P)
 			m.lo, m.hi = v.lo, v.hi
+			m.late, m.belated = lateOf(d.values, late, l.P), belatedAny(d.values, late, int64(l.Value))
 			m.saw = fmt.Sprintf("%s of %s over %s, longest %s", figures.Count(missed.hi), figures.Plural(n, thing), figures.Exact(int64(l.Value)), figures.Ceil(quantile(d.values, 0).hi))
 		}
 		if d.cut > 0 {
@@ -181,11 +185,13 @@ func (j *judging) spreadOf(lock, measure, class string) measured {
 	}
 	m := measured{measure: name + ".max", unit: verdict.UnitSeconds, n: len(d.values), evidence: d.evidence(), hi: open, next: "change the work under the lock, or the limit"}
 	if m.n == 0 {
-		m.saw = "0 " + thing + "s"
+		m.saw, m.least = "0 "+thing+"s", &dur{hi: open}
 		m.missing = append(m.missing, verdict.Lacking(verdict.MissingValues, thing, whose))
 	} else {
 		v := quantile(d.values, 0)
 		m.lo, m.hi, m.least = v.lo, v.hi, least(d.values)
+		late := j.ix.offAll(d.late)
+		m.late, m.leastOff = lateOf(d.values, late, 0), leastOff(d.values, late)
 		m.saw = fmt.Sprintf("%s, shortest %s, longest %s", figures.Plural(m.n, thing), *m.least, v)
 	}
 	m.missing = append(m.missing, j.unseen(lock)...)
@@ -211,7 +217,9 @@ func (j *judging) quantileRow(lock string, l forecast.Limit, m measured, missed 
 	}
 	v := shareVerdict(l.P, missed, m.n)
 	missing := append(j.missingOf(lock), m.missing...)
-	if v == verdict.Inconclusive {
+	if v == verdict.Inconclusive && m.belated != nil {
+		missing = append(missing, m.belated...)
+	} else if v == verdict.Inconclusive {
 		missing = append(missing, verdict.Lacking(verdict.MissingMoreValues, figures.Count(missed.hi), figures.Plural(m.n, thing), l.Name, forecast.TrialsNeeded(l.P, missed.hi)))
 	}
 	return j.finish(lock, atMost(int64(l.Value)), m, v, missing)

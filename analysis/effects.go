@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
@@ -41,6 +42,7 @@ type claim struct {
 	lock     string
 	terminal bool
 	invoked  int64  // the event; 0 = none
+	who      string // announced it
 	sent     int64  // stamp
 	epoch    string // of the invoke
 	// The ledger's answer, the best that is known.
@@ -74,7 +76,7 @@ func (ix *Facts) claimWrite(ev *history.Event) {
 	c := ix.claimOf(ev)
 	if ev.Kind == history.WriteInvoke {
 		if c.invoked == 0 { // a retry carries the same operation id: the first try may have been applied
-			c.invoked, c.sent, c.epoch, c.lock, c.terminal = ev.N, ev.From, ev.Epoch, ev.Lock, ev.Write.Terminal
+			c.invoked, c.who, c.sent, c.epoch, c.lock, c.terminal = ev.N, ev.Source, ev.From, ev.Epoch, ev.Lock, ev.Write.Terminal
 		}
 		return
 	}
@@ -147,16 +149,17 @@ func (ix *Facts) narrowEffect(f *effect) {
 	if c.entry == nil {
 		c.entry = f
 	}
-	claimed := history.Span{From: c.sent, To: open}
+	if narrow, ok := f.span.Intersect(c.bracket()); ok { // else the clock is told of (tellClocks)
+		f.span = narrow
+	}
+}
+
+// bracket is when the ledger took the write in, by its writer's word.
+func (c *claim) bracket() history.Span {
 	if c.answered {
-		claimed.To = c.ended
+		return history.Span{From: c.sent, To: c.ended}
 	}
-	narrow, ok := f.span.Intersect(claimed)
-	if !ok {
-		ix.find("key "+f.key.name+": entry "+strconv.FormatInt(f.Pos, 10)+" of the ledger was seen outside the call that its writer claims", f.n, c.invoked)
-		return
-	}
-	f.span = narrow
+	return history.Span{From: c.sent, To: open}
 }
 
 func (f *effect) where() string {
@@ -167,7 +170,7 @@ func (f *effect) where() string {
 func (ix *Facts) checkWrites() {
 	for _, f := range ix.effects {
 		if f.epoch.fence != 0 && f.fence != 0 && f.fence != f.epoch.fence {
-			ix.find(f.where()+"carries fence "+strconv.FormatInt(f.fence, 10)+", its epoch was granted "+strconv.FormatInt(f.epoch.fence, 10), f.n, f.epoch.n)
+			ix.findAs(verdict.FindingForeignFence, f.where()+"carries fence "+strconv.FormatInt(f.fence, 10)+", its epoch was granted "+strconv.FormatInt(f.epoch.fence, 10), f.n, f.epoch.n)
 		}
 		c := f.claim
 		if c.entry != f {

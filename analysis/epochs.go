@@ -48,6 +48,8 @@ type call struct {
 	sent    history.Span // stamp before the call
 	span    history.Span // bracket of its effect, if it had one; To is open until it returned
 	outcome history.Outcome
+	said    history.Outcome // what its caller says, whatever a look says
+	fence   int64           // acquire, ok
 	// answered is when it returned, where it did: an instant on the one clock, wider on another.
 	answered history.Span
 	result   string
@@ -292,7 +294,7 @@ func (ix *Facts) narrowGrant(k *keyIndex, e *epoch) {
 		return
 	}
 	if !ok {
-		ix.find("key "+k.name+": the probe saw epoch "+e.id+" outside the call that acquired it", e.n, s.n)
+		ix.findAs(verdict.FindingOutsideCall, "key "+k.name+": the probe saw epoch "+e.id+" outside the call that acquired it", e.n, s.n)
 		narrow = seen
 	}
 	e.granted = narrow

@@ -105,7 +105,7 @@ func (j *judging) provoked(x *experiments.Expectation, n int, shots []*shot, see
 
 // shows is word of a figure that one shot brought about. What is asked to be little must have been looked for.
 func (b bound) shows(m *measured) verdict.Verdict {
-	v := b.word(dur{m.lo, m.hi})
+	v := b.word(m.inTime())
 	if m.least != nil {
 		v = b.ofTrials(m)
 	}

@@ -63,7 +63,9 @@ func (s *shot) settle(ix *Facts) {
 		case ix.nothingOwed(s, e):
 			s.nothingOwed++
 		default:
-			s.trials = append(s.trials, ix.newTrial(s, e))
+			t := ix.newTrial(s, e)
+			ix.lateTrial(ix.keys[e.key], t)
+			s.trials = append(s.trials, t)
 		}
 	}
 	if !s.valid() {

@@ -44,6 +44,7 @@ type Facts struct {
 	probes    map[string]*coverage
 	samples   map[string][]*scraped // by metric
 	raised    []raised
+	late      []lateStretch // in their order
 	matches   []match
 
 	ledgered map[string]bool // locks of which the ledger has entries
@@ -148,6 +149,10 @@ func (ix *Facts) derive() {
 	for _, s := range ix.shots {
 		s.noteDeath(ix)
 	}
+	for _, k := range ix.keyOrder {
+		ix.attach(k)
+	}
+	ix.tellClocks()
 	ix.closeDead()
 	ix.placeEffects()
 	ix.checkShots()
@@ -155,17 +160,6 @@ func (ix *Facts) derive() {
 		ix.replay()
 	}
 	for _, k := range ix.keyOrder {
-		for _, c := range k.attempts {
-			if c.holder != "" {
-				e := k.epoch(c.holder)
-				e.refusals = append(e.refusals, c)
-			}
-		}
-		for _, s := range k.looks {
-			if s.epoch != "" {
-				ix.seen(k, s)
-			}
-		}
 		ix.refute(k)
 		ix.order(k)
 		for i, e := range k.epochs {
@@ -182,7 +176,9 @@ func (ix *Facts) derive() {
 	}
 	ix.checkWrites()
 	ix.markStrangers()
+	ix.endless()
 	for _, k := range ix.keyOrder {
+		ix.renewedAfterWork(k)
 		if ix.announces(k.lock) {
 			ix.explain(k)
 		}
@@ -198,6 +194,21 @@ func (ix *Facts) derive() {
 		s.settle(ix)
 	}
 	ix.takePausesOff()
+}
+
+// attach gives the epochs of k what others saw of them.
+func (ix *Facts) attach(k *keyIndex) {
+	for _, c := range k.attempts {
+		if c.holder != "" {
+			e := k.epoch(c.holder)
+			e.refusals = append(e.refusals, c)
+		}
+	}
+	for _, s := range k.looks {
+		if s.epoch != "" {
+			ix.seen(k, s)
+		}
+	}
 }
 
 // key finds or makes the index of the event's key.
@@ -227,8 +238,11 @@ func (ix *Facts) policy(lock string) lockcore.Policy {
 }
 
 // find notes a contradiction between two ways to know the same thing.
-func (ix *Facts) find(what string, evidence ...int64) {
-	ix.findings = append(ix.findings, verdict.Finding{What: what, Evidence: cite(evidence...)})
+func (ix *Facts) find(what string, evidence ...int64) { ix.findAs("", what, evidence...) }
+
+// findAs is find of a contradiction that others decide by.
+func (ix *Facts) findAs(code verdict.FindingCode, what string, evidence ...int64) {
+	ix.findings = append(ix.findings, verdict.Finding{Code: code, What: what, Evidence: cite(evidence...)})
 }
 
 // closeDead ends the calls that their callers took to the grave: what was not sent by then never was.

@@ -61,7 +61,9 @@ func (j *judging) judgement() *verdict.Judgement {
 	}
 	out.Takeovers = append(out.Takeovers, ix.thefts()...)
 	j.fill(out)
+	j.impossible()
 	out.Predicted = ix.predicted(out.Takeovers)
+	out.Machine = ix.machine()
 	ix.compareMetrics()
 	out.Findings = append([]verdict.Finding{}, ix.findings...)
 	out.Warnings = j.warnings()
@@ -295,6 +297,7 @@ func (j *judging) fillUpkeep(out *verdict.Judgement, lock string) {
 	for _, d := range ds.list {
 		out.Debts = append(out.Debts, verdict.Debt{
 			Lock: lock, Key: d.e.key, Epoch: d.e.id, Replica: d.e.replica, Cause: d.cause, From: seconds(d.start.From), Debt: d.time.Range(),
+			Lateness:  seconds(d.late.time),
 			Effective: d.effective.Range(), WaiterSeconds: d.waiting.Range(), Evidence: cite(d.evidence()...),
 		})
 	}

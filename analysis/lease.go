@@ -1,9 +1,11 @@
 package analysis
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
@@ -151,7 +153,7 @@ func (ix *Facts) vanished(e *epoch, s *stretch, hi int64) int64 {
 		return min(hi, free)
 	}
 	if !ix.cameBack(e) {
-		ix.find("key "+e.key+": the probe still saw epoch "+e.id+" "+figures.Short(s.last().From-hi)+" after its lease had ended by the claims", e.n, s.n, s.after())
+		ix.findAs(verdict.FindingMissedExpiry, "key "+e.key+": the probe still saw epoch "+e.id+" "+figures.Short(s.last().From-hi)+" after its lease had ended by the claims", e.n, s.n, s.after())
 	}
 	return free
 }
@@ -217,4 +219,30 @@ func (e *epoch) goneBy(c *call) bool { return gone(c) && e.granted.To <= c.span.
 // gone reports that the store said: not yours.
 func gone(c *call) bool {
 	return c.outcome == history.Fail && (c.result == history.ResultAbsent || c.result == history.ResultOther)
+}
+
+// endless finds locks whose keys a look shows without an expiry: if such a holder dies, nobody ever gets its key.
+func (ix *Facts) endless() {
+	seen := map[string][]*stretch{}
+	var locks []string
+	for _, k := range ix.keyOrder {
+		for _, s := range k.looks {
+			if e := k.find(s.epoch); s.epoch == "" || s.pttl != -1 || e == nil || e.stranger || ix.outlivesLease(k.lock) {
+				continue
+			}
+			if seen[k.lock] == nil {
+				locks = append(locks, k.lock)
+			}
+			seen[k.lock] = append(seen[k.lock], s)
+		}
+	}
+	for _, lock := range locks {
+		var evidence []int64
+		for _, s := range seen[lock] {
+			evidence = append(evidence, s.n)
+		}
+		s := seen[lock][0]
+		ix.findAs(verdict.FindingNoExpiry, fmt.Sprintf("lock %s: %s had no expiry, such as epoch %s at %s",
+			lock, figures.Plural(len(evidence), "epoch"), s.epoch, figures.Clock(s.first.From)), evidence...)
+	}
 }

@@ -44,3 +44,62 @@ func TestALostLedgerIsSaidOnce(t *testing.T) {
 		}
 	}
 }
+
+// What never came is attested to no longer than the witness lived that would have shown it, whatever struck the key afterwards; and no
+// other witness takes anything of that away.
+func TestADeadWitnessAttestsNothing(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		take func(h *history.History)
+		lo   float64 // of the takeover that never came, after a kill at 11.01 s; the next is at 33 s
+	}{
+		{"until the next kill", func(*history.History) {}, 21.99},
+		{"the ledger is dead since 14 s", func(h *history.History) { deadFrom(h, probeLedger, 14) }, 2.983},
+		{"so is the look at the keys, and the ledger lives", func(h *history.History) { deadFrom(h, probeKeys, 14) }, 21.99},
+	} {
+		e, h := load(t, "good-drill")
+		for i := range h.Events { // the successor is granted the key, and never writes
+			if x := h.Events[i].Entry; x != nil && h.Events[i].Epoch == "l2" {
+				x.Accepted, x.Reason = false, history.ReasonFenced
+			}
+		}
+		c.take(h)
+		ix := FactsOf(e, h)
+		trials := ix.shot(t, "kill-leader#1").trials
+		trial := trials[slices.IndexFunc(trials, func(t *trial) bool { return t.e.lock == "leader" })]
+		if got := seconds(trial.value.lo); !trial.censored() || apart(got, c.lo) > 0.01 {
+			t.Errorf("%s: %s at least %gs, want %gs", c.name, trial.end, got, c.lo)
+		}
+	}
+}
+
+// deadFrom lets a probe look a last time at the second: one more look a millisecond before it, and nothing but a gap after it.
+func deadFrom(h *history.History, probe string, sec float64) {
+	last := history.Span{From: ns(sec - 10*ms), To: ns(sec)}
+	without(h, func(ev *history.Event) bool {
+		return ev.Source == "probe:"+probe && ev.To > ns(sec)
+	})
+	end := h.Events[len(h.Events)-1]
+	h.Events = append(h.Events[:len(h.Events)-1],
+		history.Event{Kind: history.CoverageKind, Span: history.Span{From: ns(sec - 1), To: last.To}, Source: "probe:" + probe, Coverage: &history.Coverage{Probe: probe, Samples: 200, Largest: 6e6}},
+		history.Event{Kind: history.GapKind, Span: history.Span{From: last.From, To: end.From}, Source: "probe:" + probe, Coverage: &history.Coverage{Probe: probe, Largest: end.From - last.From}},
+		end)
+	without(h, func(*history.Event) bool { return false })
+}
+
+// Entries that the probe misses are lost data: nothing passes from then on, and nothing fails for what they may have shown.
+func TestALedgerThatLostEntriesPassesNothing(t *testing.T) {
+	e, h := load(t, "good-drill")
+	if j := Judge(e, h); j.Verdict != "pass" {
+		t.Fatalf("the whole history is %s", j.Verdict)
+	}
+	lost := history.Event{Kind: history.StoreIncarnation, Span: history.Span{From: ns(40), To: ns(40.1)}, Source: "probe:ledger",
+		Incarnation: &history.Incarnation{Store: "ledger", Life: 2, Why: history.EntriesLost}}
+	h.Events = slices.Insert(h.Events, len(h.Events)-1, lost)
+	without(h, func(ev *history.Event) bool { return ev.Entry != nil && ev.From > ns(40) })
+	for _, s := range Judge(e, h).SLOs {
+		if s.Verdict != verdict.Inconclusive || !strings.Contains(s.Why, "the ledger lost entries at T+40.0s") {
+			t.Errorf("%s %s is %s: %s", s.Lock, s.Measure, s.Verdict, s.Why)
+		}
+	}
+}

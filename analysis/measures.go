@@ -32,9 +32,20 @@ func measures() map[string]measure {
 		"lock_debt":       func(j *judging, s slo) rows { return j.debtRows(s.Lock, s.LockDebt) },
 		"not_owned":       func(j *judging, s slo) rows { return j.notOwnedRows(s.Lock, s.NotOwned) },
 		"orphan_acquires": func(j *judging, s slo) rows { return j.counted(s.Lock, s.OrphanAcquires, j.orphanAcquires) },
-		"held":            func(j *judging, s slo) rows { return j.distributionRows(s.Lock, measureHeld, s.Held) },
-		"wait":            func(j *judging, s slo) rows { return j.distributionRows(s.Lock, measureWait, s.Wait) },
-		"metric":          func(j *judging, s slo) rows { return j.metricRows(s.Lock, s.Metric) },
+		"foreign_releases": func(j *judging, s slo) rows {
+			return bounded(j, s.Lock, &s.ForeignReleases.Bound, j.foreignReleases)
+		},
+		"foreign_renewals": func(j *judging, s slo) rows {
+			return bounded(j, s.Lock, &s.ForeignRenewals.Bound, j.foreignRenewals)
+		},
+		"duplicate_epochs": func(j *judging, s slo) rows {
+			return bounded(j, s.Lock, &s.DuplicateEpochs.Bound, j.duplicateEpochs)
+		},
+		"loss_to_fence": func(j *judging, s slo) rows { return bounded(j, s.Lock, s.LossToFence, j.lossesToFence) },
+		"blocked":       func(j *judging, s slo) rows { return bounded(j, s.Lock, s.Blocked, j.blockedWorkers) },
+		"held":          func(j *judging, s slo) rows { return j.distributionRows(s.Lock, measureHeld, s.Held) },
+		"wait":          func(j *judging, s slo) rows { return j.distributionRows(s.Lock, measureWait, s.Wait) },
+		"metric":        func(j *judging, s slo) rows { return j.metricRows(s.Lock, s.Metric) },
 		"logs": func(j *judging, s slo) rows {
 			return bounded(j, s.Lock, &s.Logs.Bound, func(lock string) measured { return j.logMatches(lock, s.Logs.Pattern) })
 		},

@@ -107,3 +107,125 @@ func (j *judging) notOwned(lock, op string) measured {
 	}
 	return j.needFault(lock, m)
 }
+
+// foreign is what was answered ok to somebody whose key had gone to another epoch: a store that compares tokens answers so to nobody.
+type foreign struct {
+	count    tally
+	answered int // ok, in all
+	evidence []int64
+	first    string
+}
+
+// foreignOf looks for calls of one verb among those of the lock that were answered ok. What a worker only says counts: either the store
+// did it, or the worker lies. A fail-over may bring back a holder whose key had gone to another.
+func (ix *Facts) foreignOf(lock, did string, calls func(*epoch) []*call) foreign {
+	var f foreign
+	for _, k := range ix.keysOf(lock) {
+		for _, e := range k.all {
+			for _, c := range calls(e) {
+				if c.said != history.OK {
+					continue
+				}
+				f.answered++
+				by, surely := ix.tookOver(k, e, c)
+				if by == nil {
+					continue
+				}
+				if f.count.hi++; surely {
+					f.count.lo++
+				}
+				f.evidence = append(f.evidence, c.n, by.n)
+				if f.first == "" {
+					f.first = fmt.Sprintf("key %s: epoch %s %s it with success after epoch %s had been granted it", k.name, e.id, did, by.id)
+				}
+			}
+		}
+	}
+	return f
+}
+
+// tookOver is the first epoch that was granted the key after e and before c was sent, surely or perhaps; nil where there is none.
+func (ix *Facts) tookOver(k *keyIndex, e *epoch, c *call) (by *epoch, surely bool) {
+	if !e.sure || ix.failsOver() {
+		return nil, false
+	}
+	for _, o := range k.epochs {
+		if o == e || o.ghost || o.granted.From <= e.granted.To || !ix.sameStore(o.granted.From, c.span.To) {
+			continue
+		}
+		if o.granted.To < c.sent.From {
+			return o, true
+		}
+		if by == nil && o.granted.From < c.sent.From {
+			by = o
+		}
+	}
+	return by, false
+}
+
+func renewalsOf(e *epoch) []*call { return e.renewals }
+func releasesOf(e *epoch) []*call { return e.releases }
+
+// foreignRenewals counts renewals that succeeded after the key had gone to another.
+func (j *judging) foreignRenewals(lock string) measured {
+	return j.foreign(lock, "foreign_renewals", "renewal", j.ix.foreignOf(lock, "renewed", renewalsOf))
+}
+
+// foreignReleases counts releases that succeeded after the key had gone to another.
+func (j *judging) foreignReleases(lock string) measured {
+	return j.foreign(lock, "foreign_releases", "release", j.ix.foreignOf(lock, "released", releasesOf))
+}
+
+func (j *judging) foreign(lock, measure, of string, f foreign) measured {
+	m := measured{
+		measure: measure, unit: verdict.UnitCount, lo: int64(f.count.lo), hi: int64(f.count.hi), n: f.answered, of: of, evidence: f.evidence,
+		saw: fmt.Sprintf("%s of %s that succeeded", figures.Count(f.count.lo), figures.Plural(f.answered, of)), why: f.first,
+		next: "compare the token in the same script that changes the key: a client's own belief may be long wrong",
+	}
+	m.missing = j.claimsMissing(lock)
+	if f.answered == 0 {
+		m.missing = append(m.missing, verdict.Lacking(verdict.MissingAnswers, of, lock))
+	}
+	return j.needFault(lock, m)
+}
+
+// grantOf is what tells one grant of an epoch from another.
+type grantOf struct {
+	key   string
+	fence int64
+}
+
+// duplicateEpochs counts grants beyond the first of one token: nothing then tells a hold from the one before it, and either's release
+// frees the other's key.
+func (j *judging) duplicateEpochs(lock string) measured {
+	m := measured{measure: "duplicate_epochs", unit: verdict.UnitCount, of: "grant", next: "make a new token for each acquire, not one for a process"}
+	grants := map[string][]grantOf{}
+	first := map[string]int64{}
+	for _, k := range j.ix.keysOf(lock) {
+		for _, e := range k.all {
+			for _, c := range e.acquires {
+				g := grantOf{k.name, c.fence}
+				if c.said != history.OK || slices.Contains(grants[e.id], g) { // one that is asked for again, because its answer was lost
+					continue
+				}
+				m.n++
+				if grants[e.id] = append(grants[e.id], g); len(grants[e.id]) == 1 {
+					first[e.id] = c.n
+					continue
+				}
+				m.lo++
+				m.evidence = append(m.evidence, first[e.id], c.n)
+				if m.why == "" {
+					m.why = fmt.Sprintf("epoch %s was granted key %s, and before that key %s", e.id, k.name, grants[e.id][0].key)
+				}
+			}
+		}
+	}
+	m.hi = m.lo
+	m.saw = fmt.Sprintf("%s of %s carried a token that had been granted before", figures.Count(m.lo), figures.Plural(m.n, "grant"))
+	m.missing = slices.Concat(j.garbled(), j.doubted(lock))
+	if m.n == 0 {
+		m.missing = append(m.missing, verdict.Lacking(verdict.MissingHolders, lock))
+	}
+	return j.needFault(lock, m)
+}

@@ -3,7 +3,9 @@ package analysis
 import (
 	"fmt"
 	"math"
+	"slices"
 
+	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
@@ -25,7 +27,7 @@ func (ix *Facts) predicted(takeovers []verdict.Takeover) []verdict.Predicted {
 			b.Hi = &hi
 		}
 		for i := range takeovers {
-			if t := &takeovers[i]; t.Lock == p.Lock && t.Class == p.Class && t.Fault != "" && excludes(&b, t) {
+			if t := &takeovers[i]; t.Lock == p.Lock && t.Class == p.Class && t.Fault != "" && excludes(&b, t, ix.offSeconds(t.Lateness)) {
 				b.Outside++
 				ix.find(outsideFinding(&b, t), append([]int64{ix.prediction.N}, t.Evidence...)...)
 			}
@@ -33,6 +35,37 @@ func (ix *Facts) predicted(takeovers []verdict.Takeover) []verdict.Predicted {
 		out = append(out, b)
 	}
 	return out
+}
+
+// impossible holds the takeovers of the run against what the sum allows at most. Longer than that and than the machine was late is a
+// finding: nothing in the lock's timings explains it.
+func (j *judging) impossible() {
+	for _, s := range j.ix.shots {
+		for _, t := range s.trials {
+			v, plain := takeoverValue(t)
+			lock := j.ix.exp.Lock(t.e.lock)
+			if t.void.IsVoid() || !plain || lock == nil || j.ix.disturbed(t) {
+				continue
+			}
+			b := j.told(lock, forecast.Limit{Name: "max"}, "takeover", t.class, j.warmup)
+			off := j.ix.off(v.late)
+			if b.Hi > 0 && v.lo-off > int64(b.Hi) {
+				late := ""
+				if off > 0 {
+					late = ", and " + figures.Ceil(off) + " of a late machine"
+				}
+				j.ix.find(fmt.Sprintf("lock %s: the takeover after %s took %s, longer than is possible: %s%s. Something happened that the lock's timings do not explain",
+					t.e.lock, s.op, v.dur, b.Sum, late), t.evidence...)
+			}
+		}
+	}
+}
+
+// disturbed reports that another shot was in force during the trial: it may have struck who would have come next, and the sum knows of one.
+func (ix *Facts) disturbed(t *trial) bool {
+	return slices.ContainsFunc(ix.shots, func(s *shot) bool {
+		return s != t.shot && s.effective() && s.applied.From <= t.x.To && s.ended().To >= t.start.From
+	})
 }
 
 // margin is by how much the ends of a band are uncertain: further seeds would move them (by about a width over the root of their number,
@@ -46,9 +79,9 @@ func (ix *Facts) margin(p history.Predicted) float64 {
 	return noise + width/math.Sqrt(float64(max(p.Values, 1)))
 }
 
-// excludes reports that t lies surely outside. A takeover that was not seen to end is surely too long once what was seen of it is.
-func excludes(p *verdict.Predicted, t *verdict.Takeover) bool {
-	return p.Hi != nil && t.Lo > *p.Hi+p.Margin || !t.Censored && t.Hi != nil && *t.Hi < p.Lo-p.Margin
+// excludes reports that t lies surely outside, whatever a late machine has made of it. A takeover that was not seen to end is surely too long once what was seen of it is.
+func excludes(p *verdict.Predicted, t *verdict.Takeover, late float64) bool {
+	return p.Hi != nil && t.Lo-late > *p.Hi+p.Margin || !t.Censored && t.Hi != nil && *t.Hi < p.Lo-p.Margin
 }
 
 func outsideFinding(p *verdict.Predicted, t *verdict.Takeover) string {

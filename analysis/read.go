@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
@@ -57,6 +58,8 @@ func (r *reader) read(ev *history.Event) {
 		r.loss(ev)
 	case ev.Sample != nil:
 		ix.scrape(ev)
+	case ev.Late != nil:
+		ix.late = append(ix.late, lateStretch{ev.Span, *ev.Late})
 	case ev.Match != nil:
 		ix.matches = append(ix.matches, match{ev.Match.Pattern, ev.Source, ev.N})
 	case ev.Object != nil && ev.Object.Gone && ev.Object.Incarnation != "":
@@ -121,7 +124,11 @@ func (r *reader) run(ev *history.Event) {
 // loss notes that a store has forgotten what it held.
 func (r *reader) loss(ev *history.Event) {
 	if ev.Incarnation.Store == "ledger" {
-		r.ix.lostLedger = append(r.ix.lostLedger, "the ledger lost its data at "+figures.Clock(ev.From))
+		what := "its data"
+		if ev.Incarnation.Why == history.EntriesLost {
+			what = "entries"
+		}
+		r.ix.lostLedger = append(r.ix.lostLedger, "the ledger lost "+what+" at "+figures.Clock(ev.From))
 		return
 	}
 	r.ix.losses, r.ix.lives = append(r.ix.losses, ev.Span), append(r.ix.lives, ev)
@@ -173,7 +180,7 @@ func (r *reader) call(ev *history.Event) {
 	if e.replica == "" {
 		e.replica = ev.Source
 	} else if e.replica != ev.Source && verb == "acquire" {
-		r.ix.find("key "+k.name+": epoch "+ev.Epoch+" is claimed by "+e.replica+" and by "+ev.Source, ev.N)
+		r.ix.findAs(verdict.FindingSharedToken, "key "+k.name+": epoch "+ev.Epoch+" is claimed by "+e.replica+" and by "+ev.Source, ev.N)
 	}
 	if ev.Fence != 0 && e.fence == 0 {
 		e.fence = ev.Fence
@@ -200,6 +207,7 @@ func (c *call) finish(ev *history.Event) {
 	if ev.Clock == history.ClockBounds {
 		c.answered.From = min(max(c.span.From, ev.Call.Answered), c.span.To)
 	}
+	c.said, c.fence = ev.Outcome, ev.Fence
 	c.outcome, c.result, c.holder, c.fault, c.n = ev.Outcome, ev.Call.Result, ev.Call.Holder, ev.Call.Fault, ev.N
 }
 

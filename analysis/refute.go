@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
@@ -67,7 +68,7 @@ func (ix *Facts) refuteEnds(e *epoch, s sighting) {
 			if gone(c) {
 				what = "was told to be gone"
 			}
-			ix.find(fmt.Sprintf("key %s: epoch %s %s by its holder's word, and the probe still saw it %s later",
+			ix.findAs(verdict.FindingFeignedRelease, fmt.Sprintf("key %s: epoch %s %s by its holder's word, and the probe still saw it %s later",
 				e.key, e.id, what, figures.Short(seen-c.span.To)), c.n, s.last.n, s.last.after())
 		}
 		c.refute()
@@ -134,7 +135,7 @@ func (ix *Facts) refuteKeeps(e *epoch, s sighting) {
 		}
 	}
 	if claimed > 0 {
-		ix.find(fmt.Sprintf("key %s: %s of epoch %s succeeded by its holder's word: %s", e.key, figures.Plural(claimed, "renewal"), e.id, said), evidence...)
+		ix.findAs(verdict.FindingFeignedRenewal, fmt.Sprintf("key %s: %s of epoch %s succeeded by its holder's word: %s", e.key, figures.Plural(claimed, "renewal"), e.id, said), evidence...)
 	}
 }
 

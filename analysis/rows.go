@@ -26,10 +26,14 @@ type measured struct {
 	unsure   string // what to do where the limit lies within what was measured; "" = measure closer
 	unended  string // what to do where its end was not seen; "" = run on
 	least    *dur   // of several trials: the range of the least of them, which a lower bound is held against
+	leastOff int64  // late, of the least
 	none     string // what to do where there was less than a lower bound asks for; "" = the usual
 	evidence []int64
 	missing  []verdict.Missing // why a Pass would not be one
 	violated bool              // a violation that the limit does not count: fails whatever the limit
+	late     int64             // of lo, what a late machine may have made: a machine in time would have given [lo - late, hi]
+	shown    int64             // how late it was, where nothing is taken off
+	belated  []verdict.Missing // a quantile: why a value that the machine may have made is none
 	unfit    string            // set: the question cannot be answered in this run, whatever was measured
 }
 
@@ -42,7 +46,7 @@ func (j *judging) row(lock string, b bound, m measured) verdict.SLOResult {
 		j.tap(b, m)
 		return verdict.SLOResult{}
 	}
-	v := b.word(dur{m.lo, m.hi})
+	v := b.word(m.inTime())
 	if m.least != nil && b.against == nil {
 		v = b.ofTrials(&m)
 	}
@@ -53,6 +57,9 @@ func (j *judging) row(lock string, b bound, m measured) verdict.SLOResult {
 		v = verdict.Inconclusive
 	}
 	missing := append(j.missingOf(lock), m.missing...)
+	if v == verdict.Inconclusive && m.unfit == "" {
+		missing = append(missing, m.madeLate(b)...)
+	}
 	return j.finish(lock, b, m, v, missing)
 }
 
@@ -62,6 +69,7 @@ func (j *judging) finish(lock string, b bound, m measured, v verdict.Verdict, mi
 	r := verdict.SLOResult{
 		Lock: lock, Measure: m.measure, Unit: m.unit, Ask: b.ask, Limit: m.number(limit), Declared: j.declared(m, limit), Lo: m.number(m.lo), N: m.n, Of: m.of,
 		Verdict: v, Why: m.saw, Missing: []verdict.Missing{}, Evidence: cite(m.evidence...), Unfit: m.unfit != "", Against: b.against,
+		Lateness: seconds(max(m.late, m.shown)),
 	}
 	if m.hi != open {
 		hi := m.number(m.hi)

@@ -22,7 +22,7 @@ func (ix *Facts) Measure() (*verdict.Judgement, []RowValues) {
 }
 
 func (j *judging) rowValues(told *verdict.Judgement) []RowValues {
-	out, trials := []RowValues{}, map[string]func(*trial) (dur, bool){"takeover": takeoverValue, "tick_gap": tickValue}
+	out, trials := []RowValues{}, map[string]func(*trial) (trialValue, bool){"takeover": takeoverValue, "tick_gap": tickValue}
 	for i := range told.SLOs {
 		row := &told.SLOs[i]
 		s := RowValues{Lock: row.Lock, Measure: row.Measure, Unit: row.Unit, Of: "run"}

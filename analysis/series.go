@@ -16,6 +16,7 @@ import (
 type kill struct {
 	shot   *shot
 	value  dur
+	late   int64 // of value.lo, what the machine may have made
 	worst  *trial
 	trials []*trial
 }
@@ -30,7 +31,7 @@ type series struct {
 }
 
 // seriesOf collects the trials of lock, all of the class that its SLOs are judged on.
-func (ix *Facts) seriesOf(lock string, value func(*trial) (dur, bool)) series {
+func (ix *Facts) seriesOf(lock string, value func(*trial) (trialValue, bool)) series {
 	out := series{lock: lock, class: ix.classOf(lock)}
 	out.thing = ix.thingOf(out)
 	for _, s := range ix.shots {
@@ -52,7 +53,9 @@ func (ix *Facts) seriesOf(lock string, value func(*trial) (dur, bool)) series {
 			if k.worst == nil || v.hi > k.value.hi || v.hi == k.value.hi && v.lo > k.value.lo {
 				k.worst = t
 			}
-			k.value = k.value.worst(v)
+			sure := max(k.value.lo-k.late, v.lo-min(v.lo, ix.off(v.late)))
+			k.value = k.value.worst(v.dur)
+			k.late = k.value.lo - sure
 			k.trials = append(k.trials, t)
 		}
 		if k.worst != nil {
@@ -111,16 +114,22 @@ func (ix *Facts) thingOf(s series) string {
 
 // takeoverValue is what a takeover SLO judges of a trial: plain takeovers only. Hand-overs and recoveries are series of their own. A
 // victim that was asked to stop is to hand over: one that did not, and died with its lock, is judged beside those that did.
-func takeoverValue(t *trial) (dur, bool) {
-	return t.value, t.class == t.shot.class() || t.shot.class() == verdict.ClassHandOver && t.class == verdict.ClassCrash
+func takeoverValue(t *trial) (trialValue, bool) {
+	return trialValue{t.value, t.late}, t.class == t.shot.class() || t.shot.class() == verdict.ClassHandOver && t.class == verdict.ClassCrash
 }
 
 // tickValue is what a tick_gap SLO judges of a trial.
-func tickValue(t *trial) (dur, bool) {
+func tickValue(t *trial) (trialValue, bool) {
 	if t.tick == nil {
-		return dur{}, false
+		return trialValue{}, false
 	}
-	return *t.tick, true
+	return trialValue{*t.tick, t.tickLate}, true
+}
+
+// trialValue is what an SLO judges of a trial, and how late the machine was meanwhile.
+type trialValue struct {
+	dur
+	late int64
 }
 
 // worst is the range of the largest value of all kills.
@@ -162,7 +171,18 @@ func (s series) ranges() []dur {
 }
 
 // over counts the kills that surely took longer than limit (lo), and those that may have (hi).
-func (s series) over(limit time.Duration) tally { return over(s.ranges(), int64(limit)) }
+func (s series) over(limit time.Duration) tally {
+	return over(inTime(s.ranges(), s.lates()), int64(limit))
+}
+
+// lates are by how much the machine may have made the lower ends of ranges longer.
+func (s series) lates() []int64 {
+	var ns []int64
+	for _, k := range s.kills {
+		ns = append(ns, k.late)
+	}
+	return ns
+}
 
 // quantile is the range of the p-quantile of the kills' values.
 func (s series) quantile(p float64) dur { return quantile(s.ranges(), p) }
@@ -197,7 +217,7 @@ func (j *judging) tickRows(lock string, d *experiments.DurationLimits) []verdict
 	return j.seriesRows(s, d, "tick_gap", tickValue)
 }
 
-func (j *judging) seriesRows(s series, d *experiments.DurationLimits, name string, value func(*trial) (dur, bool)) []verdict.SLOResult {
+func (j *judging) seriesRows(s series, d *experiments.DurationLimits, name string, value func(*trial) (trialValue, bool)) []verdict.SLOResult {
 	var rows []verdict.SLOResult
 	missing := j.takeoverMissing(s)
 	for _, l := range forecast.LimitsOf(d) {
@@ -209,6 +229,7 @@ func (j *judging) seriesRows(s series, d *experiments.DurationLimits, name strin
 				w = s.quantile(l.P)
 			}
 			m.lo, m.hi = w.lo, w.hi
+			m.late, m.shown = lateOf(s.ranges(), s.lates(), l.P), s.shownLate(name)
 		}
 		if slices.ContainsFunc(s.kills, func(k kill) bool { return k.value.hi == open && k.worst.cut }) {
 			m.unended = "another fault struck the key before it had a successor: leave more time between faults that strike this lock"
@@ -226,22 +247,23 @@ func (j *judging) seriesRows(s series, d *experiments.DurationLimits, name strin
 }
 
 // extremes are the worst kill and the least trial of a lock.
-func (j *judging) extremes(lock, name string, value func(*trial) (dur, bool)) measured {
+func (j *judging) extremes(lock, name string, value func(*trial) (trialValue, bool)) measured {
 	s := j.ix.seriesOf(lock, value)
 	m := measured{measure: name + ".max", unit: verdict.UnitSeconds, n: len(s.kills), of: s.thing, evidence: s.evidence(), missing: j.takeoverMissing(s), hi: open,
 		next: "look at residual, pickup and warm-up of the slowest trial", none: "look at the shortest trial: was the victim's lease still whole, and did the successor wait for its end?"}
 	if m.n == 0 {
-		m.saw = "no " + s.class + " was measured"
+		m.saw, m.least = "no "+s.class+" was measured", &dur{hi: open}
 		return m
 	}
-	worst, all := s.worst(), []dur(nil)
+	worst, all, late := s.worst(), []dur(nil), []int64(nil)
 	for _, k := range s.kills {
 		for _, t := range k.trials {
 			v, _ := value(t)
-			all = append(all, v)
+			all, late = append(all, v.dur), append(late, j.ix.off(v.late))
 		}
 	}
 	m.lo, m.hi, m.least = worst.lo, worst.hi, least(all)
+	m.late, m.leastOff, m.shown = lateOf(s.ranges(), s.lates(), 0), leastOff(all, late), s.shownLate(name)
 	m.saw = fmt.Sprintf("%s, shortest %s, worst %s", figures.Plural(m.n, s.thing), *m.least, worst)
 	s.falseTakeovers(j, &m)
 	return m
@@ -257,7 +279,9 @@ func (j *judging) seriesRow(s series, l forecast.Limit, m measured, over tally) 
 	}
 	v := shareVerdict(l.P, over, n)
 	missing := append(j.missingOf(s.lock), m.missing...)
-	if v == verdict.Inconclusive {
+	if late := belatedAny(s.ranges(), s.lates(), int64(l.Value)); v == verdict.Inconclusive && late != nil {
+		missing = append(missing, late...)
+	} else if v == verdict.Inconclusive {
 		missing = append(missing, s.tooFew(l, over))
 	}
 	return j.finish(s.lock, atMost(int64(l.Value)), m, v, missing)
@@ -335,6 +359,9 @@ func (s series) saw(l forecast.Limit) string {
 	text := over.of(n, s.thing, "over "+limit, "maybe over "+limit) + ", " + worst
 	if over.hi == 0 {
 		text = fmt.Sprintf("%s, %s", figures.Plural(n, s.thing), worst)
+	}
+	if late := s.slowest().late; late > 0 {
+		text += ", the machine late by up to " + figures.Ceil(late)
 	}
 	if v := s.values(); v > n {
 		text += " (" + figures.Plural(v, "value") + ")"

@@ -21,6 +21,7 @@ type trial struct {
 	shot  *shot
 	e     *epoch       // the victim's
 	next  *epoch       // the epoch granted next
+	grant history.Span // the first grant after the victim's: next's, unless one may have been missed
 	after *epoch       // the epoch that ended it
 	from  history.Span // from when on the victim could extend its lease no more: the fault, or its last renewal during it
 	start history.Span // from when on it is counted: from, or the first demand
@@ -32,8 +33,10 @@ type trial struct {
 
 	value                    dur
 	residual, pickup, warmup *dur
-	tick                     *dur // loops: tick gap
+	tick                     *dur         // loops: tick gap
+	tickSpan                 history.Span // from the tick before to what ended it, or to where it was seen no more
 	idle                     bool
+	late, tickLate           int64 // how late the machine was meanwhile
 	evidence                 []int64
 }
 
@@ -43,6 +46,9 @@ func (t *trial) censored() bool { return t.end == endCensored }
 func (ix *Facts) newTrial(s *shot, e *epoch) *trial {
 	k := ix.keys[e.key]
 	t := &trial{shot: s, e: e, next: k.next(e), class: s.class(), evidence: []int64{s.applied.N, e.n}}
+	if t.next != nil {
+		t.grant = ix.firstAfter(k, e, t.next)
+	}
 	t.from = ix.struckAt(s, e)
 	if t.class == verdict.ClassHandOver && !s.handedOver(e) { // it was asked to stop, and died with its lock
 		t.class = verdict.ClassCrash
@@ -107,14 +113,14 @@ func (ix *Facts) endOf(k *keyIndex, t *trial) (x history.Span, n int64) {
 		return history.Span{To: open}, 0
 	}
 	t.after = t.next
-	return t.next.granted, t.next.n
+	return t.grant, t.next.n
 }
 
 // unbegun notes that f, the first effect of its epoch, is no begin: the successor was at work before anything shows it.
 func (ix *Facts) unbegun(f *effect) {
 	if !f.enters() && !f.epoch.unbegun {
 		f.epoch.unbegun = true
-		ix.find(f.where()+"is "+f.State+" of epoch "+f.epoch.id+", which never wrote begin: a takeover ends with it, and may have been over sooner", f.n)
+		ix.findAs(verdict.FindingNoBegin, f.where()+"is "+f.State+" of epoch "+f.epoch.id+", which never wrote begin: a takeover ends with it, and may have been over sooner", f.n)
 	}
 }
 
@@ -168,8 +174,8 @@ func (ix *Facts) lostAfter(t *trial, c *call) bool {
 	return t.next != nil && t.e.life.gave == nil && c.span.To < t.shot.ended().From && !(dead && d.From < t.e.life.end.To)
 }
 
-// censored says until when the absence of x is attested, and by which event the trial was cut short (0: by the end of what
-// was watched).
+// censored says until when the absence of x is attested, and by which event the trial was cut short (0: by nothing but the end of
+// what was watched by the probe that would have seen x).
 func (ix *Facts) censored(k *keyIndex, t *trial, x history.Span) (until, cause int64) {
 	until = open
 	cut := func(at, n int64) {
@@ -197,8 +203,8 @@ func (ix *Facts) censored(k *keyIndex, t *trial, x history.Span) (until, cause i
 			cut(l.From, t.shot.applied.N)
 		}
 	}
-	if cause == 0 && x.To == open {
-		until = min(ix.watched(ix.witness(k.lock), t.shot.applied.To), k.owedUntil())
+	if x.To == open { // a witness that was dead by then attests nothing
+		until = min(until, ix.watched(ix.witness(k.lock), t.shot.applied.To), k.owedUntil())
 	}
 	return until, cause
 }
@@ -242,9 +248,9 @@ func (ix *Facts) split(t *trial) {
 	if t.next == nil {
 		return
 	}
-	t.pickup = part(end, t.next.granted)
+	t.pickup = part(end, t.grant)
 	if t.end == endEffect {
-		t.warmup = part(t.next.granted, t.x)
+		t.warmup = part(t.grant, t.x)
 	}
 }
 
@@ -255,6 +261,7 @@ func (t *trial) takeover() verdict.Takeover {
 		Lock: t.e.lock, Key: t.e.key, Fault: t.shot.op, Victim: cmp.Or(t.e.replica, t.shot.victim), Lo: v.Lo, Hi: v.Hi,
 		Residual: optional(t.residual), Pickup: optional(t.pickup), Warmup: optional(t.warmup),
 		Class: t.class, End: t.end, Censored: t.censored(), TickGap: optional(t.tick), Idle: t.idle, Evidence: t.evidence,
+		Lateness: seconds(t.late), TickLateness: seconds(t.tickLate),
 	}
 	if t.after != nil {
 		out.Successor = t.after.replica
@@ -297,4 +304,46 @@ func (ix *Facts) thefts() []verdict.Takeover {
 		}
 	}
 	return out
+}
+
+// measureTick measures a loop's tick gap: from the last accepted tick before the fault to anybody's next. A trial that was
+// cut short at cut tells nothing of what came later.
+func (ix *Facts) measureTick(k *keyIndex, t *trial, cut int64) {
+	if !k.loop {
+		return
+	}
+	f := t.shot.applied.Span
+	t.idle = true
+	for _, w := range t.e.works {
+		if w.start.From <= f.To && w.end.To >= f.From {
+			t.idle = false
+		}
+	}
+	var last, next *effect
+	for _, tick := range k.effects {
+		if tick.State != history.StateTick || !tick.fresh() {
+			continue
+		}
+		before := tick.span.To <= f.From
+		if t.shot.does.Kills { // a killed victim's ticks came before the fault, however late they were seen
+			before = tick.epoch.rank <= t.e.rank
+		}
+		switch {
+		case before && next == nil:
+			last = tick
+		case !before && next == nil:
+			next = tick
+		}
+	}
+	if last == nil {
+		return
+	}
+	until := min(cut, ix.watched(probeLedger, f.To))
+	d := dur{lo: max(0, until-last.span.To), hi: open}
+	if next != nil && next.span.From <= cut {
+		d, until = between(last.span, next.span), next.span.To
+	}
+	t.tickSpan = history.Span{From: last.span.From, To: until}
+	d.lo = ix.attested(t.e.lock, d.lo)
+	t.tick = &d
 }

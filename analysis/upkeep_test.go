@@ -47,8 +47,10 @@ func played(t *testing.T, l experiments.Lock, play func(*tape)) *Facts {
 		t.Fatal(err)
 	}
 	ix := FactsOf(&experiments.Experiment{TimeScale: 1, System: experiments.System{Locks: []experiments.Lock{l}}}, h)
-	if len(ix.findings) > 0 {
-		t.Fatal(ix.findings)
+	for _, f := range ix.findings {
+		if f.Code != verdict.FindingRenewedAfterWork { // which is what some tapes are about
+			t.Fatal(f)
+		}
 	}
 	return ix
 }

@@ -13,6 +13,7 @@ import (
 type waiter struct {
 	sure, maybe []stretchOf // when it surely waited, and when it may have: in order, without overlaps
 	whole       []stretchOf // of maybe, those that are waits by themselves: a lock that is tried once is given up at once
+	who         string      // the replica; "" = any
 	atOnce      int         // grants that it got without waiting
 }
 
@@ -59,7 +60,7 @@ func (ix *Facts) boundedWaits(k *keyIndex) []waiter {
 			granted--
 		}
 		maybe := merged([]stretchOf{{wt.begin.From, end.To, 0}})
-		ws = append(ws, waiter{sure: merged([]stretchOf{{wt.begin.To, end.From, 0}}), maybe: maybe, whole: maybe})
+		ws = append(ws, waiter{who: wt.source, sure: merged([]stretchOf{{wt.begin.To, end.From, 0}}), maybe: maybe, whole: maybe})
 	}
 	return append(ws, waiter{atOnce: max(0, granted)})
 }

@@ -49,7 +49,7 @@ func (s *SLO) parts() []part {
 	for _, n := range s.counts() {
 		ps = append(ps, partOf("", &n.Bound))
 	}
-	for _, b := range []*Bound[time.Duration]{s.FenceLag, s.UnownedWork} {
+	for _, b := range []*Bound[time.Duration]{s.FenceLag, s.UnownedWork, s.LossToFence, s.Blocked} {
 		if b != nil {
 			ps = append(ps, partOf("", b))
 		}
@@ -72,6 +72,7 @@ func (s *SLO) parts() []part {
 	case s.LockDebt != nil:
 		ps = named(ps, "max", s.LockDebt.Max)
 		ps = named(ps, "effective", s.LockDebt.Effective)
+		ps = named(ps, "total", s.LockDebt.Total)
 		ps = named(ps, "waiter_seconds", s.LockDebt.Waiting)
 	case s.NotOwned != nil:
 		ps = named(ps, "renew", s.NotOwned.Renew)
@@ -94,7 +95,8 @@ func named[T int | float64 | time.Duration](ps []part, name string, b *Bound[T])
 // counts are the counts of the row: one, or none.
 func (s *SLO) counts() []*CountLimit {
 	var out []*CountLimit
-	for _, n := range []*CountLimit{s.DuplicateTerminalStates, s.Abandonments, s.Stranded, s.FenceRegressions, s.ReExecuted, s.OrphanAcquires} {
+	for _, n := range []*CountLimit{s.DuplicateTerminalStates, s.Abandonments, s.Stranded, s.FenceRegressions, s.ReExecuted, s.OrphanAcquires,
+		s.ForeignReleases, s.ForeignRenewals, s.DuplicateEpochs} {
 		if n != nil {
 			out = append(out, n)
 		}

@@ -172,8 +172,8 @@ func (s *SLO) subject() string {
 }
 
 func (c *checker) minJobs(at string, s *SLO, l *Lock) {
-	for _, n := range []*CountLimit{s.DuplicateTerminalStates, s.Abandonments, s.Stranded, s.FenceRegressions, s.ReExecuted, s.OrphanAcquires} {
-		if n == nil || n.MinJobs == 0 {
+	for _, n := range s.counts() {
+		if n.MinJobs == 0 {
 			continue
 		}
 		if l.Loop() {

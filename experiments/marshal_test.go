@@ -303,7 +303,7 @@ func (g generator) slo(e *Experiment) SLO {
 	} else {
 		limits.P95 = &p95
 	}
-	switch g.IntN(15) {
+	switch g.IntN(20) {
 	case 0:
 		s.Abandonments = &CountLimit{Bound: g.bound()}
 	case 1:
@@ -320,6 +320,16 @@ func (g generator) slo(e *Experiment) SLO {
 		s.Busy = &BusyLimit{Time: AtMost(g.duration()), Each: AtLeast(g.duration())}
 	case 7:
 		s.FenceRegressions = &CountLimit{Bound: g.bound()}
+	case 9:
+		s.LossToFence = AtMost(g.duration())
+	case 15:
+		s.ForeignReleases = &CountLimit{Bound: g.bound()}
+	case 16:
+		s.ForeignRenewals = &CountLimit{Bound: g.bound()}
+	case 17:
+		s.DuplicateEpochs = &CountLimit{Bound: g.bound()}
+	case 18:
+		s.Blocked = AtMost(g.duration())
 	case 14:
 		s.FenceRegressions = &CountLimit{Bound: g.bound()}
 		if ms := e.Probes.Metrics; len(ms) > 0 {

@@ -21,6 +21,11 @@ type SLO struct {
 	LockDebt                *DebtLimits
 	NotOwned                *NotOwnedLimits
 	OrphanAcquires          *CountLimit
+	ForeignReleases         *CountLimit
+	ForeignRenewals         *CountLimit
+	DuplicateEpochs         *CountLimit
+	LossToFence             *Bound[time.Duration]
+	Blocked                 *Bound[time.Duration]
 	Held                    *ClassLimits
 	Wait                    *ClassLimits
 	Metric                  *MetricLimit
@@ -69,6 +74,16 @@ func (s *SLO) Measure() string {
 		return "not_owned"
 	case s.OrphanAcquires != nil:
 		return "orphan_acquires"
+	case s.ForeignReleases != nil:
+		return "foreign_releases"
+	case s.ForeignRenewals != nil:
+		return "foreign_renewals"
+	case s.DuplicateEpochs != nil:
+		return "duplicate_epochs"
+	case s.LossToFence != nil:
+		return "loss_to_fence"
+	case s.Blocked != nil:
+		return "blocked"
 	case s.Held != nil:
 		return "held"
 	case s.Wait != nil:
@@ -129,10 +144,11 @@ type BusyLimit struct {
 	Each  *Bound[time.Duration] `rule:"brief"`
 }
 
-// DebtLimits bounds for how long keys stay taken that nobody needs any more: the longest debt, the longest stretch of one in
-// which somebody waited for the key, and the waiting for such keys in all (two who wait 3 s are 6 s).
+// DebtLimits bounds for how long keys stay taken that nobody needs any more: the longest debt, all of them together, the longest stretch
+// of one in which somebody waited for the key, and the waiting for such keys in all (two who wait 3 s are 6 s).
 type DebtLimits struct {
 	Max, Effective *Bound[time.Duration] `rule:"brief"`
+	Total          *Bound[time.Duration] `rule:"brief"`
 	Waiting        *Bound[time.Duration] `file:"waiter_seconds" rule:"brief"`
 }
 

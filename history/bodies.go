@@ -98,8 +98,11 @@ type Incarnation struct {
 	Store string `json:"store"` // "locks" or "ledger"
 	RunID string `json:"run_id"`
 	Life  int    `json:"life"` // 1 is the first
-	Why   string `json:"why"`  // start, marker_lost, run_id_changed
+	Why   string `json:"why"`  // start, marker_lost, run_id_changed, or EntriesLost
 }
+
+// EntriesLost is the Incarnation.Why of a ledger of which entries are gone that were there.
+const EntriesLost = "entries_lost"
 
 // ReplicaOf is the name of the replica that an incarnation is a life of: "r1" of "r1.2".
 func ReplicaOf(incarnation string) string {

@@ -20,7 +20,7 @@ const (
 )
 
 // ErrLedgerLost says that entries which the probe has seen, or which must have been there, are gone. It stays: a ledger that
-// has lost entries cannot prove anything any more.
+// has lost entries cannot prove anything any more. The look that finds it out reports it as an event.
 var ErrLedgerLost = errors.New("the ledger has lost entries")
 
 // Ledger reads the ledger's stream: every write, in the ledger's own order, refused ones too. Looks are made one after the other.
@@ -44,29 +44,36 @@ func NewLedger(o *redis.Options, stream string, lockOf func(key string) string) 
 func (p *Ledger) Close() error { return p.redis.Close() }
 
 // Look reads what is new; the final look reads to the end, however much that is. The returned function gives an event for
-// each new entry. An error that wraps ErrLedgerLost stays for all later looks.
+// each new entry, and one for the loss of entries where it was found out. An error that wraps ErrLedgerLost stays for all later looks.
 func (p *Ledger) Look(ctx context.Context, final bool) (func(history.Span) []history.Event, error) {
 	if p.lost != nil {
 		return nil, p.lost
 	}
 	var entries []history.Event
 	pos, end := p.pos, false
-	for i := 0; !end && (final || i < pagesOfLook); i++ {
-		messages, err := p.read(ctx, pos)
+	for i := 0; !end && (final || i < pagesOfLook) && p.lost == nil; i++ {
+		messages, length, err := p.read(ctx, pos)
 		if err != nil {
 			return nil, fmt.Errorf("read ledger after position %d: %w", pos, err)
 		}
 		for _, m := range messages {
 			e, err := p.entry(m, pos+1)
 			if err != nil {
-				return p.partly(entries, pos, err, final)
+				p.lost = err
+				break
 			}
 			entries, pos = append(entries, e), pos+1
 		}
-		end = len(messages) < page
+		if end = len(messages) < page; end && p.lost == nil && length < pos {
+			p.lost = fmt.Errorf("%w: of %d positions %d are there", ErrLedgerLost, pos, length)
+		}
 	}
 	return func(at history.Span) []history.Event {
 		events := p.report(entries, pos, at)
+		if p.lost != nil {
+			return append(events, history.Event{Kind: history.StoreIncarnation, Span: history.Span{From: p.absent, To: at.To}, Source: sourceLedger,
+				Incarnation: &history.Incarnation{Store: "ledger", Life: 2, Why: history.EntriesLost}})
+		}
 		if end {
 			p.absent = at.From
 		}
@@ -74,30 +81,28 @@ func (p *Ledger) Look(ctx context.Context, final bool) (func(history.Span) []his
 	}, nil
 }
 
-// read gives the next page after pos. It begins with the entry at pos, which must still be there.
-func (p *Ledger) read(ctx context.Context, pos int64) ([]redis.XMessage, error) {
-	if pos == 0 {
-		return p.redis.XRangeN(ctx, p.stream, "-", "+", page).Result()
+// read gives the next page after pos, and how many entries there are in all. The page begins with the entry at pos, which must still
+// be there. Only together they tell of an entry that is gone from what was read before.
+func (p *Ledger) read(ctx context.Context, pos int64) ([]redis.XMessage, int64, error) {
+	start, seen := "-", int64(0)
+	if pos > 0 {
+		start, seen = strconv.FormatInt(pos, 10)+"-0", 1
 	}
-	last := strconv.FormatInt(pos, 10) + "-0"
-	messages, err := p.redis.XRangeN(ctx, p.stream, last, "+", page+1).Result()
+	var length *redis.IntCmd
+	var entries *redis.XMessageSliceCmd
+	_, err := p.redis.TxPipelined(ctx, func(tx redis.Pipeliner) error {
+		length, entries = tx.XLen(ctx, p.stream), tx.XRangeN(ctx, p.stream, start, "+", page+seen)
+		return nil
+	})
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	if len(messages) == 0 || messages[0].ID != last {
+	messages := entries.Val()
+	if pos > 0 && (len(messages) == 0 || messages[0].ID != start) {
 		p.lost = fmt.Errorf("%w: position %d was there and is gone", ErrLedgerLost, pos)
-		return nil, p.lost
+		return nil, 0, nil
 	}
-	return messages[1:], nil
-}
-
-// partly ends the looks at an entry that cannot be: what came before it is still reported, the error from the next look on.
-func (p *Ledger) partly(entries []history.Event, pos int64, err error, final bool) (func(history.Span) []history.Event, error) {
-	p.lost = err
-	if final || len(entries) == 0 {
-		return nil, err
-	}
-	return func(at history.Span) []history.Event { return p.report(entries, pos, at) }, nil
+	return messages[seen:], length.Val(), nil
 }
 
 // report gives entries the bracket in which they came: not there when the last complete look began, there when this one ended.

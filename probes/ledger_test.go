@@ -101,40 +101,72 @@ func TestLedgerBracketsOfALongStream(t *testing.T) {
 	})
 }
 
+// What is lost is said once, by the look that finds it out; from then on the ledger is not read. Nobody's writes fail for it.
 func TestLedgerThatLosesEntriesIsLost(t *testing.T) {
 	onStores(t, func(t *testing.T, c *redis.Client) {
+		more := func(t *testing.T, id string) {
+			write(t, redisstore.NewLedger(c, "run:"), id, "done", 9)
+		}
 		for _, tt := range []struct {
 			name string
-			lose func(stream string)
+			lose func(t *testing.T, stream string)
 			good int // entries before the hole that are still reported
 		}{
-			{"a flush", func(string) { c.FlushAll(t.Context()) }, 0},
-			{"a flush and new entries", func(string) {
+			{"a flush", func(t *testing.T, _ string) { c.FlushAll(t.Context()) }, 0},
+			{"a flush and new entries", func(t *testing.T, _ string) {
 				c.FlushAll(t.Context())
-				write(t, redisstore.NewLedger(c, "run:"), "new", "done", 1)
+				more(t, "new")
 			}, 0},
-			{"the last seen trimmed", func(s string) { c.XDel(t.Context(), s, "2-0") }, 0},
-			{"a hole", func(s string) {
-				c.XAdd(t.Context(), &redis.XAddArgs{Stream: s, ID: "3-0", Values: []string{"key", "k"}})
-				c.XAdd(t.Context(), &redis.XAddArgs{Stream: s, ID: "5-0", Values: []string{"key", "k"}})
+			{"the last seen deleted", func(t *testing.T, s string) { c.XDel(t.Context(), s, "3-0") }, 0},
+			{"one deleted that was seen before", func(t *testing.T, s string) { c.XDel(t.Context(), s, "2-0") }, 0},
+			{"one deleted that was seen before, and a new one", func(t *testing.T, s string) {
+				c.XDel(t.Context(), s, "2-0")
+				more(t, "new")
 			}, 1},
+			{"trimmed", func(t *testing.T, s string) { c.XTrimMaxLen(t.Context(), s, 1) }, 0},
+			{"trimmed, and a new one", func(t *testing.T, s string) {
+				c.XTrimMaxLen(t.Context(), s, 1)
+				more(t, "new")
+			}, 1},
+			{"a hole in what is new", func(t *testing.T, s string) {
+				more(t, "4")
+				more(t, "5")
+				more(t, "6")
+				c.XDel(t.Context(), s, "5-0")
+			}, 1},
+			{"the first deleted", func(t *testing.T, s string) { c.XDel(t.Context(), s, "1-0") }, 0},
+			{"all deleted, and new ones", func(t *testing.T, s string) {
+				c.XTrimMaxLen(t.Context(), s, 0)
+				more(t, "new")
+			}, 0},
+			{"the stream deleted, and new ones", func(t *testing.T, s string) {
+				c.Del(t.Context(), s)
+				more(t, "new")
+			}, 0},
 		} {
-			c.FlushAll(t.Context())
-			p, l, stream := newLedger(t, c)
-			write(t, l, "op1", history.StateBegin, 7)
-			write(t, l, "op2", "done", 7)
-			if n := len(look(t, p, at(10), false)); n != 2 {
-				t.Fatalf("%s: got %d entries, want 2", tt.name, n)
-			}
-			tt.lose(stream)
-			if tt.good > 0 {
-				if n := len(look(t, p, at(20), false)); n != tt.good {
-					t.Errorf("%s: got %d entries before it, want %d", tt.name, n, tt.good)
+			for _, final := range []bool{false, true} {
+				c.FlushAll(t.Context())
+				p, l, stream := newLedger(t, c)
+				write(t, l, "op1", history.StateBegin, 7)
+				write(t, l, "op2", "half", 7)
+				write(t, l, "op3", "done", 7)
+				if n := len(look(t, p, at(10), false)); n != 3 {
+					t.Fatalf("%s: got %d entries, want 3", tt.name, n)
 				}
-			}
-			for range 2 {
-				if _, err := p.Look(t.Context(), true); !errors.Is(err, ErrLedgerLost) {
-					t.Errorf("%s: Look = %v, want %v", tt.name, err, ErrLedgerLost)
+				tt.lose(t, stream)
+				events := look(t, p, at(20), final)
+				if len(events) != tt.good+1 {
+					t.Fatalf("%s: got %d events, want %d and the loss", tt.name, len(events), tt.good)
+				}
+				e := events[tt.good]
+				if e.Kind != history.StoreIncarnation || *e.Incarnation != (history.Incarnation{Store: "ledger", Life: 2, Why: history.EntriesLost}) ||
+					e.Span != (history.Span{From: at(10).From, To: at(20).To}) {
+					t.Errorf("%s: got %+v %+v, want that entries are lost", tt.name, e, e.Incarnation)
+				}
+				for range 2 {
+					if _, err := p.Look(t.Context(), true); !errors.Is(err, ErrLedgerLost) {
+						t.Errorf("%s: Look = %v, want %v", tt.name, err, ErrLedgerLost)
+					}
 				}
 			}
 		}

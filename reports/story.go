@@ -86,6 +86,9 @@ func (s *Story) describe(e *history.Event) (who, what string) {
 		if e.Incarnation.Why == "run_id_changed" {
 			lost = "is another server, or was restarted, and may have lost data"
 		}
+		if e.Incarnation.Why == history.EntriesLost {
+			lost = "lost entries"
+		}
 		return "stores", fmt.Sprintf("the %s store %s (%s): life %d", e.Incarnation.Store, lost, e.Incarnation.Why, e.Incarnation.Life)
 	case e.Replica != nil:
 		return e.Replica.Incarnation, s.replica(e)

@@ -66,6 +66,7 @@ const (
 	MissingMinJobs      MissingCode = "min_jobs"       // finished, at least
 	MissingWork         MissingCode = "work"           // lock
 	MissingJeopardy     MissingCode = "jeopardy"       // lock
+	MissingLosses       MissingCode = "losses"         // lock
 	MissingWorkEnds     MissingCode = "work_ends"      // lock
 	MissingDoneHolders  MissingCode = "done_holders"   // lock
 	MissingAnswers      MissingCode = "answers"        // operation, lock
@@ -76,11 +77,12 @@ const (
 	MissingProvoked     MissingCode = "provoked"       // what, in how many shots, what to do
 	MissingReference    MissingCode = "reference"      // the other lock
 	MissingMarginToLuck MissingCode = "margin_to_luck" // worst, sum, what to do
+	MissingLateMachine  MissingCode = "late_machine"   // value, how late the machine was, limit
 )
 
-// OfMachine reports evidence that is missing because the machine that drills was too slow to gather it.
+// OfMachine reports evidence that is missing because the machine that drills was too slow: to gather it, or for the figure to say anything.
 func (c MissingCode) OfMachine() bool {
-	return c == MissingLooks || c == MissingScrapes
+	return c == MissingLooks || c == MissingScrapes || c == MissingLateMachine
 }
 
 // Lacking is the missing evidence of a code with its parameters: the only place where its sentences are made.

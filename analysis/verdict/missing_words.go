@@ -53,6 +53,7 @@ var words = map[MissingCode]struct{ why, next string }{
 	MissingWork:         {"nobody worked under lock %[1]s", "check that the replicas do the work"},
 	MissingJeopardy: {"nothing surely had to be given up: no work of lock %[1]s was surely in jeopardy",
 		"add a fault that outlasts the lease: renew_failures for longer than the ttl"},
+	MissingLosses:      {"no key of lock %[1]s was taken from a holder that relied on it", "add a fault that takes one: delete_key"},
 	MissingWorkEnds:    {"no stretch of work of lock %[1]s has a known end and validity", "check that the worker reports work.exit"},
 	MissingDoneHolders: {"no holder of lock %[1]s was ever done with its key", "check that the replicas do the work and report work.exit"},
 	MissingAnswers:     {"no %[1]s of lock %[2]s was answered", "check that the policy asks for it, and that the worker reports it"},
@@ -64,5 +65,7 @@ var words = map[MissingCode]struct{ why, next string }{
 	MissingProvoked: {"the drill did not provoke %[1]s: %[2]s", "%[3]s"},
 	MissingReference: {"lock %[1]s, which the row compares with, surely had none of it: a share of nothing says nothing",
 		"let the drill cost lock %[1]s some, or give the limit as a figure"},
+	MissingLateMachine: {"late machine: it took %[1]s, of which this machine may have made %[2]s, and the limit is %[3]s",
+		"run it on a quieter machine, or give it fewer replicas"},
 	MissingMarginToLuck: {"it passed by luck: worst %[1]s, but %[2]s", "%[3]s"},
 }

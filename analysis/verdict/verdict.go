@@ -64,7 +64,8 @@ type Judgement struct {
 	Bands         []Band         `json:"bands"`     // the sums: what takeover can be, lock by lock
 	Predicted     []Predicted    `json:"predicted"` // what rehearsals of the same file gave before the drill
 	Probes        []ProbeSummary `json:"probes"`
-	Findings      []Finding      `json:"findings"` // contradictions between claims and evidence
+	Machine       *LateMachine   `json:"machine,omitempty"` // where the runner's machine was late
+	Findings      []Finding      `json:"findings"`          // contradictions between claims and evidence
 	Warnings      []string       `json:"warnings"`
 }
 
@@ -140,8 +141,9 @@ type SLOResult struct {
 	Verdict  Verdict   `json:"verdict"`
 	Why      string    `json:"why"`
 	Next     string    `json:"next"`
-	Missing  []Missing `json:"lacks"`    // what Why and Next were put together from, where the question was not reached
-	Evidence []int64   `json:"evidence"` // event numbers, the most telling first, capped
+	Lateness float64   `json:"lateness,omitempty"` // of lo, the seconds that a late machine may have made, at most
+	Missing  []Missing `json:"lacks"`              // what Why and Next were put together from, where the question was not reached
+	Evidence []int64   `json:"evidence"`           // event numbers, the most telling first, capped
 
 	Against *Against `json:"against,omitempty"` // a row that compares two locks: the other one
 
@@ -240,7 +242,10 @@ type Takeover struct {
 	Censored  bool     `json:"censored"`
 	TickGap   *Range   `json:"tickGap"`        // loops: last accepted tick before the fault to anyone's next
 	Idle      bool     `json:"idle,omitempty"` // loops: the victim was between ticks
-	Evidence  []int64  `json:"evidence"`
+	// How late the machine was meanwhile, at most: seconds.
+	Lateness     float64 `json:"lateness,omitempty"`
+	TickLateness float64 `json:"tickLateness,omitempty"`
+	Evidence     []int64 `json:"evidence"`
 }
 
 // Whole is the takeover itself as a range.
@@ -314,8 +319,9 @@ type Debt struct {
 	Cause         string  `json:"cause"` // release_failed, release_skipped_after_abandon, orphan_acquire, renew_after_exit
 	From          float64 `json:"from"`  // of the run: the work's exit, or the orphaned acquire's return
 	Debt          Range   `json:"debt"`
-	Effective     Range   `json:"effective"`     // of that, while somebody waited for the key
-	WaiterSeconds Range   `json:"waiterSeconds"` // what all who waited waited then
+	Effective     Range   `json:"effective"`          // of that, while somebody waited for the key
+	WaiterSeconds Range   `json:"waiterSeconds"`      // what all who waited waited then
+	Lateness      float64 `json:"lateness,omitempty"` // how late the machine was meanwhile, at most: seconds
 	Evidence      []int64 `json:"evidence"`
 }
 
@@ -374,10 +380,19 @@ type ProbeSummary struct {
 	Gaps       int      `json:"gaps"`       // stretches above max_gap
 }
 
+// LateMachine is how late the runner's machine was, by a timer that waits for nobody.
+type LateMachine struct {
+	Stretches int     `json:"stretches"` // of about 200 ms each
+	Late      float64 `json:"late"`      // seconds, in all of them together
+	Worst     float64 `json:"worst"`     // seconds, in one of them
+	Judges    bool    `json:"judges"`    // false: the replicas were not on that machine, so nothing was taken off
+}
+
 // Finding is a contradiction between two ways to know the same thing.
 type Finding struct {
-	What     string  `json:"what"`
-	Evidence []int64 `json:"evidence"`
+	Code     FindingCode `json:"code,omitempty"` // what is decided by; "" = nothing is
+	What     string      `json:"what"`
+	Evidence []int64     `json:"evidence"`
 }
 
 // Marshal gives verdict.json: deterministic bytes that end in a newline.

@@ -123,6 +123,12 @@ func TestWorkerCheck(t *testing.T) {
 			t.Errorf("got %+v", got)
 		}
 	})
+	t.Run("lockdrill's own", func(t *testing.T) { // it makes armed calls fail, which those to copy do not
+		got := try(t, "worker-check", "--only", "jobs", "--", built, "worker")
+		if got.code != verdict.ExitPass || !strings.Contains(got.stdout, "2 renewals failed") {
+			t.Errorf("got %+v", got)
+		}
+	})
 	t.Run("half of it is not seen", func(t *testing.T) {
 		jobless := filepath.Join(t.TempDir(), "jobless")
 		if err := os.WriteFile(jobless, []byte("#!/bin/sh\ngrep --line-buffered -v '\"cmd\":\"offer\"' | "+worker+"\n"), 0o755); err != nil {

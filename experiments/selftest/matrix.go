@@ -3,6 +3,7 @@ package selftest
 import (
 	"slices"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/lockcore/zoo"
 )
@@ -44,7 +45,19 @@ func animals() []Case {
 	byDeadline := func(animal string, s Scene, flag string) Case {
 		return Case{Animal: animal, Class: "standard", Scene: s, Flag: flag}
 	}
+	finding := func(code verdict.FindingCode) string { return findingPrefix + string(code) }
 	return []Case{
+		row("blind-release", paused, "foreign_releases"),
+		row("blind-release", paused, "overlap.work"),
+		row("blind-renew", paused, "foreign_renewals"),
+		row("setnx-then-expire", killed, finding(verdict.FindingNoExpiry)),
+		row("counts-not-owned", keyDeleted, "loss_to_fence"),
+		row("endless-release", releasesFail, "blocked"),
+		row("watchdog", releasesFail, finding(verdict.FindingRenewedAfterWork)),
+		row("one-token", replicaPaused, "duplicate_epochs"),
+		row("late-fence", paused, finding(verdict.FindingForeignFence)),
+		row("unguarded-release", noRenewals, "foreign_releases"),
+		row("re-creates", keyGone, finding(verdict.FindingTokenReuse)),
 		row("warn-and-continue", noRenewals, "unowned_work"),
 		row("warn-and-continue", noRenewals, "fence_lag"),
 		row("count-fence", blackHole, "overlap.belief"),

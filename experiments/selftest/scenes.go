@@ -10,7 +10,8 @@ import (
 type Scene struct {
 	Name   string
 	Faults []string // of the file, each on a line
-	Hold   string   // of a job; "" = longer than a lease, and then an unfinished job is offered again often
+	Hold   string   // of a job; "" = longer than a lease
+	Again  string   // an unfinished job is offered again so often; "" = soon, and where the work is short, after it
 }
 
 // Durations of a scene are those of the shipped classes: a lease of 30s, renewed every 10s, calls of 2s.
@@ -27,11 +28,13 @@ var (
 	slowReplies = Scene{Name: "slow replies, then none", Faults: []string{
 		"{id: slow, at: 1s, for: 90s, latency: {all: true, add: 1600ms, stream: downstream}}",
 		"{id: burst, at: 16s, for: 45s, renew_failures: {holder_of: job, mode: timeout}}"}}
-	keyDeleted   = Scene{Name: "key deleted", Faults: []string{"{id: gone, at: 2s, delete_key: {holder_of: job}}"}}
-	grantsLost   = Scene{Name: "replies of grants lost", Hold: calmHold, Faults: []string{"{id: lost, at: 1s, acquire_failures: {all: true, mode: lost_reply, count: 3}}"}}
-	releaseLost  = Scene{Name: "replies of releases lost", Hold: calmHold, Faults: []string{"{id: lost, at: 1s, for: 60s, release_failures: {all: true, mode: lost_reply}}"}}
-	releasesFail = Scene{Name: "releases fail", Hold: calmHold, Faults: []string{"{id: burst, at: 1s, for: 80s, release_failures: {all: true}}"}}
-	giveUp       = Scene{Name: "renewals fail, release hangs", Faults: []string{
+	keyDeleted    = Scene{Name: "key deleted", Faults: []string{"{id: gone, at: 2s, delete_key: {holder_of: job}}"}}
+	keyGone       = Scene{Name: "key deleted, nobody asks", Again: "60s", Faults: []string{"{id: gone, at: 2s, delete_key: {holder_of: job}}"}}
+	replicaPaused = Scene{Name: "a replica paused > ttl", Faults: []string{"{id: pause, at: 2s, for: 40s, pause: {replica: r2}}"}}
+	grantsLost    = Scene{Name: "replies of grants lost", Hold: calmHold, Faults: []string{"{id: lost, at: 1s, acquire_failures: {all: true, mode: lost_reply, count: 3}}"}}
+	releaseLost   = Scene{Name: "replies of releases lost", Hold: calmHold, Faults: []string{"{id: lost, at: 1s, for: 60s, release_failures: {all: true, mode: lost_reply}}"}}
+	releasesFail  = Scene{Name: "releases fail", Hold: calmHold, Faults: []string{"{id: burst, at: 1s, for: 80s, release_failures: {all: true}}"}}
+	giveUp        = Scene{Name: "renewals fail, release hangs", Faults: []string{
 		"{id: burst, at: 2s, for: 45s, renew_failures: {holder_of: job}}",
 		"{id: hangs, at: 3s, for: 60s, release_failures: {all: true, mode: lost_reply}}"}}
 	flushed   = Scene{Name: "flush", Faults: []string{"{id: flush, at: 2s, store: {do: flush}}"}}
@@ -44,15 +47,15 @@ var (
 
 // scenes are all of them, each once.
 func scenes() []Scene {
-	return []Scene{paused, blackHole, noRenewals, slowReplies, keyDeleted, grantsLost, releaseLost, releasesFail, giveUp, flushed, clockKill, killed, slowStore}
+	return []Scene{paused, replicaPaused, keyGone, blackHole, noRenewals, slowReplies, keyDeleted, grantsLost, releaseLost, releasesFail, giveUp, flushed, clockKill, killed, slowStore}
 }
 
 // file is the experiment in which a lock of that class meets the scene, and is asked everything.
 func (s Scene) file(class string) []byte {
 	var b strings.Builder
-	hold, again := cmp.Or(s.Hold, longHold), "5s"
+	hold, again := cmp.Or(s.Hold, longHold), cmp.Or(s.Again, "5s")
 	if s.Hold != "" {
-		again = "25s" // a job that is finished is not sought again
+		again = cmp.Or(s.Again, "25s") // a job that is finished is not sought again
 	}
 	fmt.Fprintf(&b, frame, class, hold, again)
 	b.WriteString("faults:\n")
@@ -100,4 +103,9 @@ const panel = `slos:
   - {lock: job, lock_debt: {max: 5s}}
   - {lock: job, orphan_acquires: {max: 0}}
   - {lock: job, not_owned: {renew: 0, release: 0}}
+  - {lock: job, foreign_releases: {max: 0}}
+  - {lock: job, foreign_renewals: {max: 0}}
+  - {lock: job, duplicate_epochs: {max: 0}}
+  - {lock: job, loss_to_fence: {max: 13s}}
+  - {lock: job, blocked: {max: 6s}}
 `

@@ -152,6 +152,9 @@ func excused(rows []string, name string) bool {
 	return slices.ContainsFunc(rows, func(row string) bool { return name == row || strings.HasPrefix(name, row+".") })
 }
 
+// findingPrefix stands before the code of a contradiction, where rows of a verdict have their name.
+const findingPrefix = "finding:"
+
 // finding is something that a verdict holds against the lock.
 type finding struct{ name, text string }
 
@@ -164,7 +167,7 @@ func red(j *verdict.Judgement) []finding {
 		}
 	}
 	for _, f := range j.Findings {
-		out = append(out, finding{"finding", f.What})
+		out = append(out, finding{findingPrefix + string(f.Code), f.What})
 	}
 	return out
 }

@@ -282,6 +282,9 @@ func TestStepsNameSectionsOfTheDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if says := "takes it through " + strconv.Itoa(len(rows())) + " steps"; !strings.Contains(string(doc), says) {
+		t.Errorf("the document does not say: %s", says)
+	}
 	names := map[string]bool{}
 	for _, r := range rows() {
 		if !strings.Contains("\n"+string(doc), "# "+r.section+"\n") {

@@ -1,0 +1,167 @@
+package analysis
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// of judges one row of a drill that plays between 10 s and 95 s.
+func of(t *testing.T, s experiments.SLO, body func(*tape)) (verdict.SLOResult, *verdict.Judgement) {
+	t.Helper()
+	h, err := history.Read(bytes.NewReader(drilled("one row", body).lines("row", "sha256:0")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, _ := load(t, "release-in-time")
+	s.Lock = "job"
+	e.SLOs = []experiments.SLO{s}
+	j := Judge(e, h)
+	return j.SLOs[0], j
+}
+
+// Each measure is red for what it is named for, and passes where the one thing is not so.
+func TestWhatAStoreThatComparesTokensNeverDoes(t *testing.T) {
+	none := &experiments.CountLimit{Bound: *experiments.AtMost(0)}
+	taken := func(tp *tape) { // a1's lease runs out, and a2 is granted the key
+		tp.job(10, 80, "r1.1", jobs(1), "a1", "j1", 11)
+		tp.grant(75, "r2.1", jobs(1), "a2", 12)
+		tp.begin(75.002, "a2", "j1")
+		tp.exit(80, "a2", "j1", history.AckSkipped)
+	}
+	for _, c := range []struct {
+		name             string
+		slo              experiments.SLO
+		guilty, innocent func(*tape)
+	}{
+		{"release of another's key", experiments.SLO{ForeignReleases: none},
+			taken, // its job ends with a release that succeeds
+			func(tp *tape) {
+				tp.job(10, 50, "r1.1", jobs(1), "a1", "j1", 11)
+				tp.job(75, 1, "r2.1", jobs(1), "a2", "j1b", 12)
+			}},
+		{"renewal of another's key", experiments.SLO{ForeignRenewals: none},
+			func(tp *tape) { taken(tp); tp.renew(78, "a1") },
+			func(tp *tape) {
+				tp.grant(10, "r1.1", jobs(1), "a1", 11)
+				tp.grant(75, "r2.1", jobs(1), "a2", 12)
+				tp.renew(14, "a1")
+				tp.renewGone(78, "a1", history.ResultOther)
+			}},
+		{"one token for two keys", experiments.SLO{DuplicateEpochs: none},
+			func(tp *tape) {
+				tp.job(10, 5, "r1.1", jobs(1), "a", "j1", 11)
+				tp.job(20, 5, "r1.1", jobs(2), "a", "j2", 12)
+			},
+			func(tp *tape) {
+				tp.job(10, 5, "r1.1", jobs(1), "a", "j1", 11)
+				tp.job(20, 5, "r1.1", jobs(2), "b", "j2", 12)
+			}},
+		{"one token for two holds of a key", experiments.SLO{DuplicateEpochs: none},
+			func(tp *tape) {
+				tp.job(10, 5, "r1.1", jobs(1), "a", "j1", 11)
+				tp.job(20, 5, "r1.1", jobs(1), "a", "j1b", 12)
+			},
+			func(tp *tape) { // asked again, because the first answer was lost
+				tp.lostGrant(10, "r1.1", jobs(1), "a")
+				tp.epochs["a"].fence = 11
+				tp.call(12.1, ms, tp.epochs["a"], "acquire", history.OK, history.Call{Result: history.ResultGranted})
+				tp.release(14, "a")
+			}},
+	} {
+		if r, _ := of(t, c.slo, c.guilty); r.Verdict != verdict.Fail || r.Lo != 1 || len(r.Evidence) == 0 {
+			t.Errorf("%s, guilty: %s [%g] %s", c.name, r.Verdict, r.Lo, r.Why)
+		}
+		if r, _ := of(t, c.slo, c.innocent); r.Verdict != verdict.Pass || *r.Hi != 0 {
+			t.Errorf("%s, innocent: %s %g: %s", c.name, r.Verdict, *r.Hi, r.Why)
+		}
+	}
+}
+
+// What counts is how long a holder relied on what it had lost, and how long it took to be rid of what it was done with.
+func TestHowSoonAHolderNotices(t *testing.T) {
+	lost := func(noticed float64) func(*tape) {
+		return func(tp *tape) {
+			tp.offer(10, jobs(1), "j1", "r1.1")
+			tp.grant(10.1, "r1.1", jobs(1), "a1", 11)
+			tp.begin(10.102, "a1", "j1")
+			tp.look(10.104, jobs(1), "a1", 60)
+			tp.look(20, jobs(1), "", 0) // gone, 50 s before its time
+			tp.renewGone(noticed, "a1", history.ResultAbsent)
+			tp.fence(noticed+2*ms, "a1", "not_owned", true)
+			tp.exit(noticed+3*ms, "a1", "j1", "fenced")
+		}
+	}
+	released := func(tries int) func(*tape) {
+		return func(tp *tape) {
+			tp.offer(10, jobs(1), "j1", "r1.1")
+			tp.grant(10.1, "r1.1", jobs(1), "a1", 11)
+			tp.begin(10.102, "a1", "j1")
+			tp.exit(12, "a1", "j1", "done")
+			for i := range tries {
+				tp.releaseLost(12+2.2*float64(i), "a1")
+			}
+			tp.release(12+2.2*float64(tries), "a1")
+		}
+	}
+	for _, c := range []struct {
+		name             string
+		slo              experiments.SLO
+		guilty, innocent func(*tape)
+	}{
+		{"relied on for 25 s", experiments.SLO{LossToFence: experiments.AtMost(13 * time.Second)}, lost(45), lost(25)},
+		{"tried to release for 22 s", experiments.SLO{Blocked: experiments.AtMost(6 * time.Second)}, released(10), released(1)},
+	} {
+		if r, _ := of(t, c.slo, c.guilty); r.Verdict != verdict.Fail {
+			t.Errorf("%s, guilty: %s [%g] %s", c.name, r.Verdict, r.Lo, r.Why)
+		}
+		if r, _ := of(t, c.slo, c.innocent); r.Verdict != verdict.Pass || r.Lo <= 0 {
+			t.Errorf("%s, innocent: %s [%g] %s", c.name, r.Verdict, r.Lo, r.Why)
+		}
+	}
+	if r, _ := of(t, experiments.SLO{LossToFence: experiments.AtMost(13 * time.Second)}, released(0)); r.Verdict != verdict.Inconclusive || r.Missing[0].Code != verdict.MissingLosses {
+		t.Errorf("nothing was lost: %s, %s", r.Verdict, r.Why)
+	}
+}
+
+// Findings have a code where others decide by them.
+func TestFindingsThatOthersDecideBy(t *testing.T) {
+	worked := func(tp *tape) {
+		tp.offer(10, jobs(1), "j1", "r1.1")
+		tp.grant(10.1, "r1.1", jobs(1), "a1", 11)
+		tp.begin(10.102, "a1", "j1")
+		tp.exit(12, "a1", "j1", "done")
+	}
+	for _, c := range []struct {
+		code             verdict.FindingCode
+		guilty, innocent func(*tape)
+	}{
+		{verdict.FindingRenewedAfterWork,
+			func(tp *tape) { worked(tp); tp.releaseLost(12, "a1"); tp.renew(20, "a1") },
+			func(tp *tape) { worked(tp); tp.renew(12.5, "a1"); tp.release(13, "a1") }},
+		{verdict.FindingNoExpiry,
+			func(tp *tape) {
+				worked(tp)
+				tp.look(10.5, jobs(1), "a1", 59.6)
+				tp.events[len(tp.events)-1].Look.PTTL = -1
+				tp.release(13, "a1")
+			},
+			func(tp *tape) { worked(tp); tp.look(10.5, jobs(1), "a1", 59.6); tp.release(13, "a1") }},
+	} {
+		has := func(body func(*tape)) bool {
+			_, j := of(t, experiments.SLO{UnownedWork: experiments.AtMost(time.Duration(0))}, body)
+			return slices.ContainsFunc(j.Findings, func(f verdict.Finding) bool { return f.Code == c.code && len(f.Evidence) > 0 })
+		}
+		if !has(c.guilty) {
+			t.Errorf("%s: not found", c.code)
+		}
+		if has(c.innocent) {
+			t.Errorf("%s: found of the innocent", c.code)
+		}
+	}
+}

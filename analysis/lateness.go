@@ -1,0 +1,236 @@
+package analysis
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
+)
+
+// lateStretch is a stretch in which the runner's machine was late.
+type lateStretch struct {
+	history.Span
+	history.Late
+}
+
+// foreign is the share of the processor time in the stretch that neither replicas nor stores of the run used. What they fill themselves
+// is the system's own doing, on any machine.
+func (s *lateStretch) foreign() float64 {
+	if s.Busy == 0 { // nobody says who filled them
+		return 1
+	}
+	return float64(s.Busy-s.Ours) / float64(s.Busy)
+}
+
+// kept is for how long the machine may have kept those who are on the way waiting, at most. Waits of several may have come one after
+// the other, so they add up, to no more than the stretch. anybody is whoever waited longest.
+func (s *lateStretch) kept(way []string) int64 {
+	waited := int64(0)
+	for _, who := range way {
+		switch who {
+		case theRunner:
+			waited += s.Stall - s.Still
+		case anybody:
+			longest := int64(0)
+			for name, ns := range s.Waits {
+				if name != history.WaitsStore && name != history.WaitsLedger {
+					longest = max(longest, ns)
+				}
+			}
+			waited += longest
+		default:
+			waited += s.Waits[who]
+		}
+	}
+	return min(s.Width(), s.Still+int64(float64(waited)*s.foreign()))
+}
+
+// Who is on a way, beside incarnations and the stores.
+const (
+	theRunner = "runner"
+	anybody   = "" // a replica of which nobody knows which one
+)
+
+// lateness is by how much the machine may have been late from one instant to another, at most, for what went the way from who to the
+// stores. Where replicas are not on the runner's machine it says how late that one was, and nothing can be held against it.
+func (ix *Facts) lateness(from, to int64, way ...string) int64 {
+	first, _ := slices.BinarySearchFunc(ix.late, from, func(s lateStretch, at int64) int { return cmp.Compare(s.To, at) })
+	sum := int64(0)
+	for i := range ix.late[first:] {
+		s := &ix.late[first+i]
+		if s.From >= to {
+			break
+		}
+		kept := s.Stall
+		if ix.latenessJudges() {
+			kept = s.kept(way)
+		}
+		sum += min(kept, min(s.To, to)-max(s.From, from))
+	}
+	return sum
+}
+
+// wayOf is who is on the way of a request of who for a lock: the stores, and the runner where it has to pass something on.
+func (ix *Facts) wayOf(loop bool, who string) []string {
+	way := []string{who, history.WaitsStore, history.WaitsLedger}
+	env := ix.environment
+	if !loop || env != nil && (env.Proxy != "" || env.Store.Kind == "embedded") { // it offers jobs, or it carries the calls
+		way = append(way, theRunner)
+	}
+	return way
+}
+
+// latenessJudges reports that the replicas were on the runner's machine.
+func (ix *Facts) latenessJudges() bool {
+	return ix.environment != nil && ix.environment.Fleet == "processes"
+}
+
+// off is what of a lateness is taken off what was measured.
+func (ix *Facts) off(late int64) int64 {
+	if !ix.latenessJudges() {
+		return 0
+	}
+	return late
+}
+
+func (ix *Facts) offSeconds(late float64) float64 {
+	if !ix.latenessJudges() {
+		return 0
+	}
+	return late
+}
+
+// lateTrial sets how late the machine was in the trial.
+func (ix *Facts) lateTrial(k *keyIndex, t *trial) {
+	who := anybody
+	if t.after != nil {
+		who = t.after.replica
+	}
+	way, until := ix.wayOf(k.loop, who), t.x.To
+	if until == open { // the last instant at which it surely had not ended
+		until = t.x.From
+	}
+	t.late = ix.lateness(t.start.From, until, way...)
+	if t.tick != nil {
+		t.tickLate = ix.lateness(t.tickSpan.From, t.tickSpan.To, way...)
+	}
+}
+
+// lateDebt is how late the machine was in a debt, in what of it somebody waited, and in all these waits.
+type lateDebt struct{ time, effective, waiting int64 }
+
+// lateIn is lateDebt of d, which ended at until at the earliest, and of the stretches in which somebody surely waited. It is the holder who
+// is to give the key back.
+func (ix *Facts) lateIn(d *debt, until int64, waits []stretchOf) (late lateDebt) {
+	if len(ix.late) == 0 {
+		return lateDebt{}
+	}
+	way := ix.wayOf(ix.keys[d.e.key].loop, d.e.replica)
+	late.time = min(d.time.lo, ix.lateness(d.start.From, max(until, d.start.To), way...))
+	for _, s := range waits {
+		late.waiting += ix.lateness(s.from, s.to, way...)
+	}
+	for _, s := range merged(slices.Clone(waits)) {
+		late.effective += ix.lateness(s.from, s.to, way...)
+	}
+	return late
+}
+
+// lateWaits is how late the machine was in each of w's waits, in the order of waits.
+func (ix *Facts) lateWaits(w waiter) []int64 {
+	if len(ix.late) == 0 {
+		return nil
+	}
+	late := make([]int64, w.atOnce, w.atOnce+len(w.whole))
+	for _, s := range w.whole {
+		late = append(late, ix.lateness(s.from, min(s.to, ix.last), ix.wayOf(false, w.who)...))
+	}
+	return late
+}
+
+// shownLate is how late the machine was in the slowest trial.
+func (s series) shownLate(measure string) int64 {
+	t := s.slowest()
+	if measure == "tick_gap" {
+		return t.tickLate
+	}
+	return t.late
+}
+
+// offAll is off of each.
+func (ix *Facts) offAll(late []int64) []int64 {
+	if !ix.latenessJudges() {
+		return nil
+	}
+	return late
+}
+
+// lateOf is by how much the p-quantile of lower ends (0: the largest) is less when each is made less by its own lateness.
+func lateOf(values []dur, late []int64, p float64) int64 {
+	return quantile(values, p).lo - quantile(inTime(values, late), p).lo
+}
+
+// leastOff is the same of the least.
+func leastOff(values []dur, late []int64) int64 {
+	if len(values) == 0 {
+		return 0
+	}
+	return least(values).lo - least(inTime(values, late)).lo
+}
+
+// inTime are the ranges that a machine in time would have given.
+func inTime(values []dur, late []int64) []dur {
+	if len(late) == 0 {
+		return values
+	}
+	sure := make([]dur, len(values))
+	for i, v := range values {
+		sure[i] = dur{v.lo - min(late[i], v.lo), v.hi}
+	}
+	return sure
+}
+
+// inTime is the range that a machine in time would have given.
+func (m measured) inTime() dur { return dur{m.lo - m.late, m.hi} }
+
+// madeLate is what m lacks where it is the machine that keeps it from an answer: then nothing is said against the lock, nor for it.
+func (m measured) madeLate(b bound) []verdict.Missing {
+	v := dur{m.lo, m.hi}
+	decides := b.word(v) != verdict.Inconclusive || b.ask == verdict.AtMost && v.hi != open && b.word(dur{v.lo, v.hi - m.late}) == verdict.Pass
+	if m.late == 0 || m.unit != verdict.UnitSeconds || !decides {
+		return nil
+	}
+	return lateMachine(v, m.late, b.sure())
+}
+
+// belatedAny is madeLate of values of which each is held against an upper limit: it names the longest of those that the machine made late.
+func belatedAny(values []dur, late []int64, limit int64) (missing []verdict.Missing) {
+	longest := int64(-1)
+	for i, sure := range inTime(values, late) {
+		v := values[i]
+		off := v.lo - sure.lo
+		kept := v.hi != open && v.hi-off <= limit
+		if off > 0 && v.hi > limit && sure.lo <= limit && (v.lo > limit || kept) && v.lo > longest {
+			longest, missing = v.lo, lateMachine(v, off, limit)
+		}
+	}
+	return missing
+}
+
+func lateMachine(v dur, late, limit int64) []verdict.Missing {
+	return []verdict.Missing{verdict.Lacking(verdict.MissingLateMachine, v, figures.Ceil(late), figures.Exact(limit))}
+}
+
+// machine sums up how late the runner's machine was; nil where it never was.
+func (ix *Facts) machine() *verdict.LateMachine {
+	if len(ix.late) == 0 {
+		return nil
+	}
+	sum, worst := int64(0), int64(0)
+	for _, s := range ix.late {
+		sum, worst = sum+s.Stall, max(worst, s.Stall)
+	}
+	return &verdict.LateMachine{Stretches: len(ix.late), Late: seconds(sum), Worst: seconds(worst), Judges: ix.latenessJudges()}
+}

@@ -1,0 +1,20 @@
+package verdict
+
+// FindingCode says which contradiction a finding tells of. A verdict is decided by rows; whoever asks whether something was found out
+// goes by the code, never by the words.
+type FindingCode string
+
+const (
+	FindingForeignFence     FindingCode = "foreign_fence"      // an effect carries a fence that is not its epoch's
+	FindingRenewedAfterWork FindingCode = "renewed_after_work" // a holder renewed a key that it was done with
+	FindingNoExpiry         FindingCode = "no_expiry"          // a key without an expiry
+	FindingMissedExpiry     FindingCode = "missed_expiry"      // a key carried an epoch after its lease had ended by the claims
+	FindingUnannounced      FindingCode = "unannounced"        // a token that nobody claims
+	FindingTokenReuse       FindingCode = "token_reuse"        // a token that came back after it had been gone
+	FindingFeignedRelease   FindingCode = "feigned_release"    // a release that a look speaks against
+	FindingFeignedRenewal   FindingCode = "feigned_renewal"    // a renewal that a look speaks against
+	FindingOutsideCall      FindingCode = "outside_call"       // evidence has no instant in common with the call that is claimed
+	FindingGhost            FindingCode = "ghost"              // a hold that the key never showed
+	FindingNoBegin          FindingCode = "no_begin"           // a successor that never wrote begin
+	FindingSharedToken      FindingCode = "shared_token"       // two replicas claim one epoch
+)

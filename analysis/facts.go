@@ -260,15 +260,26 @@ func (ix *Facts) closeDead() {
 	}
 }
 
-// endWorks ends work that has no exit with its holder's death, or leaves it open.
+// endWorks ends work that has no exit with its holder's death, or leaves it open. It surely went on to the holder's last word, or to the
+// last effect of the epoch that the ledger shows: the line of its exit may have died with the holder.
 func (ix *Facts) endWorks(e *epoch) {
 	for _, w := range e.works {
-		if !w.exited() {
-			w.end = ix.lastSign(e.replica)
-			w.end.From = max(w.end.From, w.start.From)
-			w.end.To = max(w.end.To, w.end.From)
+		if w.exited() {
+			continue
 		}
+		sure := max(w.start.From, ix.claims[e.replica])
+		for _, f := range e.effects {
+			sure = max(sure, f.span.From)
+		}
+		w.end = ix.lastSign(e.replica)
+		w.end.From = max(w.start.From, min(w.end.From, sure))
+		w.end.To = max(w.end.To, w.end.From)
 	}
+}
+
+// cutShort reports work of e that nobody saw the end of.
+func (e *epoch) cutShort() bool {
+	return slices.ContainsFunc(e.works, func(w *work) bool { return !w.exited() })
 }
 
 // finalAt is the earliest instant of the final reads, by the ledger's probe, or, where nobody writes to a ledger, by those of the locks;

@@ -106,7 +106,7 @@ func (ix *Facts) owed(e *epoch) (o owing, ok bool) {
 	o.sure = true
 	if d, dead := ix.deaths[e.replica]; dead && o.cause != causeRenewed && e.skipped == 0 && !anyAnswer(e.releases) {
 		lived, timeout := between(o.start, d.Span), ix.releaseTimeout(e.lock)
-		if o.start.From >= d.From || lived.hi <= timeout {
+		if o.start.From >= d.From || lived.hi <= timeout || e.cutShort() {
 			return owing{}, false
 		}
 		o.sure = lived.lo > timeout
@@ -284,7 +284,7 @@ func (j *judging) debtRows(lock string, limits *experiments.DebtLimits) []verdic
 	of := func(name string) func(string) measured {
 		return func(lock string) measured { return j.debt(lock, name) }
 	}
-	return slices.Concat(bounded(j, lock, limits.Max, of("max")), bounded(j, lock, limits.Effective, of("effective")),
+	return slices.Concat(bounded(j, lock, limits.Max, of("max")), bounded(j, lock, limits.Effective, of("effective")), bounded(j, lock, limits.Total, of("total")),
 		bounded(j, lock, limits.Waiting, of("waiter_seconds")))
 }
 
@@ -304,6 +304,8 @@ func (j *judging) debt(lock, name string) measured {
 		switch name {
 		case "max":
 			v, sure = v.worst(d.time), max(sure, d.time.lo-j.ix.off(d.late.time))
+		case "total":
+			v, sure = v.add(d.time), sure+max(0, d.time.lo-j.ix.off(d.late.time))
 		case "effective":
 			v, sure = v.worst(d.effective), max(sure, d.effective.lo-j.ix.off(d.late.effective))
 		default:

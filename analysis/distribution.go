@@ -66,7 +66,7 @@ func (d *distribution) hold(ix *Facts, e *epoch) {
 		return
 	}
 	death, dead := ix.deaths[e.replica]
-	if dead && e.belief.end == death.Span || e.belief.end.To == open {
+	if dead && e.belief.end == death.Span || e.belief.end.To == open || ix.takenDown(e.belief.end.From) {
 		d.cut++
 		return
 	}
@@ -185,7 +185,7 @@ func (j *judging) spreadOf(lock, measure, class string) measured {
 	}
 	m := measured{measure: name + ".max", unit: verdict.UnitSeconds, n: len(d.values), evidence: d.evidence(), hi: open, next: "change the work under the lock, or the limit"}
 	if m.n == 0 {
-		m.saw = "0 " + thing + "s"
+		m.saw, m.least = "0 "+thing+"s", &dur{hi: open}
 		m.missing = append(m.missing, verdict.Lacking(verdict.MissingValues, thing, whose))
 	} else {
 		v := quantile(d.values, 0)

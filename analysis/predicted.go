@@ -3,6 +3,7 @@ package analysis
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -43,7 +44,7 @@ func (j *judging) impossible() {
 		for _, t := range s.trials {
 			v, plain := takeoverValue(t)
 			lock := j.ix.exp.Lock(t.e.lock)
-			if t.void.IsVoid() || !plain || lock == nil || t.class == verdict.ClassFalse {
+			if t.void.IsVoid() || !plain || lock == nil || j.ix.disturbed(t) {
 				continue
 			}
 			b := j.told(lock, forecast.Limit{Name: "max"}, "takeover", t.class, j.warmup)
@@ -58,6 +59,13 @@ func (j *judging) impossible() {
 			}
 		}
 	}
+}
+
+// disturbed reports that another shot was in force during the trial: it may have struck who would have come next, and the sum knows of one.
+func (ix *Facts) disturbed(t *trial) bool {
+	return slices.ContainsFunc(ix.shots, func(s *shot) bool {
+		return s != t.shot && s.effective() && s.applied.From <= t.x.To && s.ended().To >= t.start.From
+	})
 }
 
 // margin is by how much the ends of a band are uncertain: further seeds would move them (by about a width over the root of their number,

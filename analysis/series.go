@@ -252,7 +252,7 @@ func (j *judging) extremes(lock, name string, value func(*trial) (trialValue, bo
 	m := measured{measure: name + ".max", unit: verdict.UnitSeconds, n: len(s.kills), of: s.thing, evidence: s.evidence(), missing: j.takeoverMissing(s), hi: open,
 		next: "look at residual, pickup and warm-up of the slowest trial", none: "look at the shortest trial: was the victim's lease still whole, and did the successor wait for its end?"}
 	if m.n == 0 {
-		m.saw = "no " + s.class + " was measured"
+		m.saw, m.least = "no "+s.class+" was measured", &dur{hi: open}
 		return m
 	}
 	worst, all, late := s.worst(), []dur(nil), []int64(nil)

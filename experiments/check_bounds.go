@@ -72,6 +72,7 @@ func (s *SLO) parts() []part {
 	case s.LockDebt != nil:
 		ps = named(ps, "max", s.LockDebt.Max)
 		ps = named(ps, "effective", s.LockDebt.Effective)
+		ps = named(ps, "total", s.LockDebt.Total)
 		ps = named(ps, "waiter_seconds", s.LockDebt.Waiting)
 	case s.NotOwned != nil:
 		ps = named(ps, "renew", s.NotOwned.Renew)

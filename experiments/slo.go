@@ -144,10 +144,11 @@ type BusyLimit struct {
 	Each  *Bound[time.Duration] `rule:"brief"`
 }
 
-// DebtLimits bounds for how long keys stay taken that nobody needs any more: the longest debt, the longest stretch of one in
-// which somebody waited for the key, and the waiting for such keys in all (two who wait 3 s are 6 s).
+// DebtLimits bounds for how long keys stay taken that nobody needs any more: the longest debt, all of them together, the longest stretch
+// of one in which somebody waited for the key, and the waiting for such keys in all (two who wait 3 s are 6 s).
 type DebtLimits struct {
 	Max, Effective *Bound[time.Duration] `rule:"brief"`
+	Total          *Bound[time.Duration] `rule:"brief"`
 	Waiting        *Bound[time.Duration] `file:"waiter_seconds" rule:"brief"`
 }
 

@@ -122,6 +122,9 @@ func trialGrid(takeovers []verdict.Takeover, ev *evidence) *grid {
 			if t.Censored {
 				end = "not seen to end"
 			}
+			if late := lateText(t.Lateness); late != "" {
+				end += ", " + late
+			}
 			return []gridCell{figureCell(clipped(cmp.Or(t.Fault, "no fault of the run"), longName)), codeCell(t.Key), plainCell(t.Victim + ", " + cmp.Or(t.Successor, "nobody")), figureCell(span(t.Lo, t.Hi, verdict.UnitSeconds)),
 				rangeCell(t.Residual), rangeCell(t.Pickup), rangeCell(t.Warmup), plainCell(end), ev.cell(t.Evidence)}
 		})

@@ -103,6 +103,15 @@ func (s series) extent() string {
 // listed puts commas where the terminal sets figures apart by two blanks: Markdown and HTML show those as one.
 func listed(text string) string { return strings.ReplaceAll(text, "  ", ", ") }
 
+// late is how late the machine was in a takeover of the series, where it was latest.
+func (s series) late() float64 {
+	most := 0.0
+	for _, t := range s.values {
+		most = max(most, t.Lateness)
+	}
+	return most
+}
+
 // head is the series' class and size: one kill may give many values, and is one independent trial.
 func (s series) head() string {
 	faults := map[string]bool{}
@@ -132,6 +141,9 @@ func (s series) head() string {
 	}
 	if byGrant > 0 {
 		text += fmt.Sprintf("; %s ended by the grant, as effects were not seen", figures.Count(byGrant))
+	}
+	if late := lateText(s.late()); late != "" {
+		text += "; " + late + " at most, in one of them"
 	}
 	if len(s.values) > len(faults) && len(faults) > 0 {
 		text += " (min, median and max over all values; SLO quantiles count each kill at its worst key)"

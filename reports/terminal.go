@@ -314,7 +314,14 @@ func sample(s verdict.SLOResult) string {
 	return sampleSize(s) + ", breaks " + riskText(s)
 }
 
-func sampleSize(s verdict.SLOResult) string { return figures.Plural(s.N, cmp.Or(s.Of, "trial")) }
+// sampleSize is how much there is of it, and what a late machine may have made of the figure.
+func sampleSize(s verdict.SLOResult) string {
+	text := figures.Plural(s.N, cmp.Or(s.Of, "trial"))
+	if late := lateText(s.Lateness); late != "" {
+		text += ", " + late
+	}
+	return text
+}
 
 // riskText is the bound of a row that is bounded.
 func riskText(s verdict.SLOResult) string {

@@ -55,7 +55,27 @@ func validityItems(j *verdict.Judgement) []item {
 	if len(j.Probes) == 0 {
 		list = append(list, item{"probes", "NONE looked"})
 	}
+	if j.Machine != nil {
+		list = append(list, item{"machine", machineText(j.Machine)})
+	}
 	return append(list, item{"clean-up", cleanUpText(j)}, item{"run", runText(j.Run)})
+}
+
+// machineText says how late the runner's machine was, and what that means.
+func machineText(m *verdict.LateMachine) string {
+	text := fmt.Sprintf("LATE in %s, by %s in all, %s in the worst", figures.Plural(m.Stretches, "stretch"), exact(m.Late, verdict.UnitSeconds), exact(m.Worst, verdict.UnitSeconds))
+	if !m.Judges {
+		text += "; the replicas were elsewhere, so it judges nothing"
+	}
+	return text
+}
+
+// lateText is what of a time a late machine may have made; "" where it was in time.
+func lateText(late float64) string {
+	if late == 0 {
+		return ""
+	}
+	return "machine late by " + figures.Ceil(figures.Nanoseconds(late))
 }
 
 func cleanUpText(j *verdict.Judgement) string {

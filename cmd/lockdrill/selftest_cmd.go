@@ -229,8 +229,12 @@ func (l *liveSelftest) judged(r selftest.Result) {
 		_ = os.RemoveAll(l.last)
 		return
 	}
-	l.kept = true
-	fmt.Fprintf(l.stderr, "%s: see %s\n", r.Animal, l.last)
+	if _, err := os.Stat(l.last); err == nil {
+		l.kept = true
+		fmt.Fprintf(l.stderr, "%s: %s: see %s\n", r.Animal, r.Seen, l.last)
+		return
+	}
+	fmt.Fprintf(l.stderr, "%s: %s\n", r.Animal, r.Seen)
 }
 
 func (l *liveSelftest) close() {

@@ -24,7 +24,8 @@ func newPlanCmd(io streams) *cobra.Command {
 		Use:   "plan FILE|NAME",
 		Short: "Show what a run would do, and touch nothing",
 		Long: "plan shows the resolved timeline, whom each fault would strike, what it does, how it is confirmed and undone, the guards as they\n" +
-			"stand, the budget sums, and how long a run would take. It only reads. Exit status 13: a guard would refuse the run.",
+			"stand, the budget sums, and how long a run would take. It only reads. Exit status 13: a guard would refuse the run; 11: its\n" +
+			"faults cannot provoke what the file expects.",
 		Args: cobra.ExactArgs(1),
 	}
 	format := outputFlag(cmd.Flags())
@@ -38,6 +39,7 @@ func newPlanCmd(io streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		planExpected(cmd.Context(), e, plan)
 		if *format == outputJSON {
 			err = writeJSON(io.Out, planDoc{1, args[0], plan})
 		} else {
@@ -48,6 +50,9 @@ func newPlanCmd(io streams) *cobra.Command {
 		}
 		if slices.ContainsFunc(plan.Guards, func(g drill.Guard) bool { return g.Refuses }) {
 			return status(verdict.ExitRefused)
+		}
+		if cannotProvoke(plan) {
+			return status(verdict.ExitInconclusive)
 		}
 		return nil
 	}

@@ -120,10 +120,10 @@ func TestWhyIsRoundedOutwards(t *testing.T) {
 func TestNextForVoid(t *testing.T) {
 	burst, kill := &experiments.Fault{}, &experiments.Fault{Spec: &fault.Kill{}}
 	moved := []verdict.Void{{Code: verdict.VoidMoved, Detail: "r1.1 died"}}
-	if got := nextForVoid(burst, moved); strings.Contains(got, "phase") || !strings.Contains(got, "allow_overlap") {
+	if got := nextForVoid(burst, moved, 0); strings.Contains(got, "phase") || !strings.Contains(got, "allow_overlap") {
 		t.Errorf("a burst has no phase: %q", got)
 	}
-	if got := nextForVoid(kill, moved); !strings.Contains(got, "after_grant") {
+	if got := nextForVoid(kill, moved, 0); !strings.Contains(got, "after_grant") {
 		t.Errorf("kill: %q", got)
 	}
 	if got := abortText(&history.Note{What: "limit", Why: "limits.max_run of 1m0s is over"}); got != "limits.max_run of 1m0s is over" {

@@ -184,7 +184,7 @@ func TestFindings(t *testing.T) {
 			tp.write(3, "a", "leader", history.StateTick, "")
 			e := &tp.events[len(tp.events)-1]
 			e.Span = history.At(ns(2.5))
-		}, "was seen outside the call that its writer claims"},
+		}, "r1.1: 1 claim lies at least 500ms away from what the ledger and the probe saw"},
 	} {
 		tp := newTape(c.name)
 		tp.phase(0.2, history.PhaseFaults)

@@ -106,7 +106,7 @@ func (ix *Facts) owed(e *epoch) (o owing, ok bool) {
 	o.sure = true
 	if d, dead := ix.deaths[e.replica]; dead && o.cause != causeRenewed && e.skipped == 0 && !anyAnswer(e.releases) {
 		lived, timeout := between(o.start, d.Span), ix.releaseTimeout(e.lock)
-		if o.start.From >= d.From || lived.hi <= timeout {
+		if o.start.From >= d.From || lived.hi <= timeout || e.cutShort() {
 			return owing{}, false
 		}
 		o.sure = lived.lo > timeout

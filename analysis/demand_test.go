@@ -164,3 +164,43 @@ func TestAnOfferedJobIsDemand(t *testing.T) {
 		}
 	}
 }
+
+// A fault that finds nobody because the jobs have ended says that, and when; one that finds nobody while jobs are to be done does not.
+func TestAFaultAfterTheLastJobSaysSo(t *testing.T) {
+	for name, c := range map[string]struct {
+		finished         bool
+		void, says, next string
+	}{
+		"after the last job":   {true, "the jobs had ended, so nobody held the lock", "the jobs had ended", "the last one ended at T+11.0s"},
+		"with jobs to be done": {false, "no_target", "no_target", "aim the fault at a lock that is held"},
+	} {
+		tp := newTape("a kill that finds nobody")
+		tp.start(0.1, "r1.1", "r2.1")
+		tp.phase(0.2, history.PhaseSteady)
+		tp.job(1, 2, "r2.1", jobs(0), "s0", "j0", 1)
+		tp.phase(5, history.PhaseFaults)
+		tp.job(9, 2, "r1.1", jobs(1), "a1", "j1", 11)
+		if !c.finished {
+			tp.offer(12, jobs(2), "j2", "r1.1")
+		}
+		tp.shot("kill-holder#1", "kill", "random", "")
+		f := tp.shots["kill-holder#1"]
+		f.Why = history.NoTarget
+		tp.shots["kill-holder#1"] = f
+		tp.fault(15, 15, history.FaultResolve, "kill-holder#1", "")
+		tp.fault(15, 15, history.FaultVoid, "kill-holder#1", "")
+		tp.finale(20, 160, "r1.1", "r2.1")
+		e, _ := load(t, "nobody-wants-it")
+		h, err := history.Read(bytes.NewReader(tp.lines("nobody-wants-it", digest(t, "nobody-wants-it"))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		j := Judge(e, h)
+		if r := row(t, j, "job", "takeover.max"); r.Verdict != verdict.Inconclusive || !strings.Contains(r.Why, c.says) || !strings.Contains(r.Next, c.next) {
+			t.Errorf("%s: %s\nwhy  %s\nnext %s", name, r.Verdict, r.Why, r.Next)
+		}
+		if f := j.Faults[0]; !f.Void || !strings.HasPrefix(f.Why, c.void) {
+			t.Errorf("%s: %+v", name, f)
+		}
+	}
+}

@@ -42,6 +42,7 @@ type claim struct {
 	lock     string
 	terminal bool
 	invoked  int64  // the event; 0 = none
+	who      string // announced it
 	sent     int64  // stamp
 	epoch    string // of the invoke
 	// The ledger's answer, the best that is known.
@@ -75,7 +76,7 @@ func (ix *Facts) claimWrite(ev *history.Event) {
 	c := ix.claimOf(ev)
 	if ev.Kind == history.WriteInvoke {
 		if c.invoked == 0 { // a retry carries the same operation id: the first try may have been applied
-			c.invoked, c.sent, c.epoch, c.lock, c.terminal = ev.N, ev.From, ev.Epoch, ev.Lock, ev.Write.Terminal
+			c.invoked, c.who, c.sent, c.epoch, c.lock, c.terminal = ev.N, ev.Source, ev.From, ev.Epoch, ev.Lock, ev.Write.Terminal
 		}
 		return
 	}
@@ -148,16 +149,17 @@ func (ix *Facts) narrowEffect(f *effect) {
 	if c.entry == nil {
 		c.entry = f
 	}
-	claimed := history.Span{From: c.sent, To: open}
+	if narrow, ok := f.span.Intersect(c.bracket()); ok { // else the clock is told of (tellClocks)
+		f.span = narrow
+	}
+}
+
+// bracket is when the ledger took the write in, by its writer's word.
+func (c *claim) bracket() history.Span {
 	if c.answered {
-		claimed.To = c.ended
+		return history.Span{From: c.sent, To: c.ended}
 	}
-	narrow, ok := f.span.Intersect(claimed)
-	if !ok {
-		ix.findAs(verdict.FindingOutsideCall, "key "+f.key.name+": entry "+strconv.FormatInt(f.Pos, 10)+" of the ledger was seen outside the call that its writer claims", f.n, c.invoked)
-		return
-	}
-	f.span = narrow
+	return history.Span{From: c.sent, To: open}
 }
 
 func (f *effect) where() string {

@@ -36,6 +36,7 @@ func (s *shot) settle(ix *Facts) {
 		}
 	}
 	if !s.effective() {
+		s.idle = ix.idleAt(s)
 		s.whyVoid = s.reasonVoid()
 		return
 	}
@@ -268,6 +269,39 @@ func (j *job) finished(s *shot, e *epoch) bool {
 		own := f.epoch == e || f.epoch.replica != "" && f.epoch.replica == e.replica
 		return s.does.Kills && own || f.span.To <= s.applied.To
 	})
+}
+
+// idleAt reports a shot that found nobody to hold its lock, since all jobs of the lock had ended.
+func (ix *Facts) idleAt(s *shot) bool {
+	if s.void == nil || s.void.Fault.Why != history.NoTarget {
+		return false
+	}
+	end, over := ix.jobsEnd(ix.aimOf(s.id))
+	return over && end <= s.void.From
+}
+
+// aimOf is the lock at whose holder the file aims the fault; "" = none.
+func (ix *Facts) aimOf(fault string) string {
+	for i := range ix.exp.Faults {
+		if f := &ix.exp.Faults[i]; f.ID == fault {
+			return f.Lock()
+		}
+	}
+	return ""
+}
+
+// jobsEnd is when the last job of the lock had ended; over is false where one did not, or there were none.
+func (ix *Facts) jobsEnd(lock string) (end int64, over bool) {
+	for _, j := range ix.jobOrder {
+		if j.lock != lock {
+			continue
+		}
+		if len(j.terminals) == 0 {
+			return 0, false
+		}
+		end, over = max(end, j.terminals[0].span.To), true
+	}
+	return end, over
 }
 
 // nothingOwed reports that every job under e's key was finished when the fault struck.

@@ -149,6 +149,10 @@ func (ix *Facts) derive() {
 	for _, s := range ix.shots {
 		s.noteDeath(ix)
 	}
+	for _, k := range ix.keyOrder {
+		ix.attach(k)
+	}
+	ix.tellClocks()
 	ix.closeDead()
 	ix.placeEffects()
 	ix.checkShots()
@@ -156,17 +160,6 @@ func (ix *Facts) derive() {
 		ix.replay()
 	}
 	for _, k := range ix.keyOrder {
-		for _, c := range k.attempts {
-			if c.holder != "" {
-				e := k.epoch(c.holder)
-				e.refusals = append(e.refusals, c)
-			}
-		}
-		for _, s := range k.looks {
-			if s.epoch != "" {
-				ix.seen(k, s)
-			}
-		}
 		ix.refute(k)
 		ix.order(k)
 		for i, e := range k.epochs {
@@ -201,6 +194,21 @@ func (ix *Facts) derive() {
 		s.settle(ix)
 	}
 	ix.takePausesOff()
+}
+
+// attach gives the epochs of k what others saw of them.
+func (ix *Facts) attach(k *keyIndex) {
+	for _, c := range k.attempts {
+		if c.holder != "" {
+			e := k.epoch(c.holder)
+			e.refusals = append(e.refusals, c)
+		}
+	}
+	for _, s := range k.looks {
+		if s.epoch != "" {
+			ix.seen(k, s)
+		}
+	}
 }
 
 // key finds or makes the index of the event's key.
@@ -252,15 +260,26 @@ func (ix *Facts) closeDead() {
 	}
 }
 
-// endWorks ends work that has no exit with its holder's death, or leaves it open.
+// endWorks ends work that has no exit with its holder's death, or leaves it open. It surely went on to the holder's last word, or to the
+// last effect of the epoch that the ledger shows: the line of its exit may have died with the holder.
 func (ix *Facts) endWorks(e *epoch) {
 	for _, w := range e.works {
-		if !w.exited() {
-			w.end = ix.lastSign(e.replica)
-			w.end.From = max(w.end.From, w.start.From)
-			w.end.To = max(w.end.To, w.end.From)
+		if w.exited() {
+			continue
 		}
+		sure := max(w.start.From, ix.claims[e.replica])
+		for _, f := range e.effects {
+			sure = max(sure, f.span.From)
+		}
+		w.end = ix.lastSign(e.replica)
+		w.end.From = max(w.start.From, min(w.end.From, sure))
+		w.end.To = max(w.end.To, w.end.From)
 	}
+}
+
+// cutShort reports work of e that nobody saw the end of.
+func (e *epoch) cutShort() bool {
+	return slices.ContainsFunc(e.works, func(w *work) bool { return !w.exited() })
 }
 
 // finalAt is the earliest instant of the final reads, by the ledger's probe, or, where nobody writes to a ledger, by those of the locks;

@@ -233,8 +233,8 @@ func (j *judging) warnings() []string {
 		}
 	}
 	for _, l := range j.lintsWith(j.warmup) {
-		if !l.OK {
-			add("%s lock %s: %s: %s", l.Rule, l.Lock, l.Text, l.Means)
+		if !l.OK && !l.Ahead() {
+			add("%s %s: %s: %s", l.Rule, l.Of(), l.Text, l.Means)
 		}
 	}
 	for _, a := range ix.aborts {

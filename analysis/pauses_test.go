@@ -116,3 +116,35 @@ func TestAPauseAcrossTheLeasesEndIsAJeopardy(t *testing.T) {
 		}
 	}
 }
+
+// The line of a work's exit may die with its holder: after its last word, or the last effect that the ledger shows, it only may have
+// worked on. The lease ends at 13 s, the holder is killed at 15 s; each case differs from the first in one thing.
+func TestALostExitIsNoWork(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		play   func(*tape)
+		timing string
+		lo, hi float64 // unowned work
+	}{
+		{"no word since the lease's end", func(*tape) {}, verdict.Undetermined, 0, 2},
+		{"a failed renewal after it", func(tp *tape) { tp.renewGone(14, "a", history.ResultAbsent) }, verdict.Missed, 1, 2},
+		{"a write after it that nobody announced", func(tp *tape) { tp.send(0, 14, 14.003) }, verdict.Missed, 1, 2},
+		{"an exit that was told", func(tp *tape) { tp.exit(12.9, "a", "j1", "done") }, "", 0, 0},
+	} {
+		ix := told(t, upkeep, func(tp *tape) {
+			tp.grant(10, "r1.1", brief(1), "a", 1)
+			tp.begin(10.002, "a", "j1")
+			c.play(tp)
+			tp.kill(15, "kill#1", "random", "a")
+		})
+		e := ix.keys[brief(1).key].find("a")
+		a, _ := ix.giveUp(e)
+		u := ix.unownedWork(e)
+		if a.Timing != c.timing || apart(seconds(u.lo), c.lo) > 0.01 || apart(seconds(u.hi), c.hi) > 0.01 {
+			t.Errorf("%s: %q, %s of unowned work; want %q, %g to %g s", c.name, a.Timing, u, c.timing, c.lo, c.hi)
+		}
+		if ds := ix.debtsOf("job").list; c.timing != "" && len(ds) > 0 {
+			t.Errorf("%s: a crash left the debts %+v", c.name, ds)
+		}
+	}
+}

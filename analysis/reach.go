@@ -94,7 +94,8 @@ func (j *judging) shotsMissing(f *experiments.Fault) (verdict.Missing, bool) {
 	if whys != "" {
 		whys += ")"
 	}
-	next := nextForVoid(f, voids)
+	end, _ := j.ix.jobsEnd(f.Lock())
+	next := nextForVoid(f, voids, end)
 	if len(voids) == 0 || voids[len(voids)-1].Code == verdict.VoidNoTime { // it was not that shots failed: there was no time for them
 		next = j.moreTime(next)
 	}
@@ -110,14 +111,16 @@ func (j *judging) moreTime(longer string) string {
 	return next
 }
 
-// nextForVoid advises by the reasons for which shots were void.
-func nextForVoid(f *experiments.Fault, voids []verdict.Void) string {
+// nextForVoid advises by the reasons for which shots were void. ended is when the last job of the fault's lock had ended, if all had.
+func nextForVoid(f *experiments.Fault, voids []verdict.Void, ended int64) string {
 	any := func(codes ...verdict.VoidCode) bool {
 		return slices.ContainsFunc(voids, func(v verdict.Void) bool { return slices.Contains(codes, v.Code) })
 	}
 	switch {
 	case any(verdict.VoidNoTarget) && f.Aim().Pods != "":
 		return "say labels that living, ready pods of the drill have: see kill.pods, and what lockdrill plan says of it"
+	case any(verdict.VoidJobsEnded):
+		return "the jobs had ended: start the fault while they run (the last one ended at " + figures.Clock(ended) + "), or offer more jobs"
 	case any(verdict.VoidNoTarget):
 		return "aim the fault at a lock that is held: check holder_of, and that the lock is in use when the fault fires"
 	case any(verdict.VoidNoDemand):

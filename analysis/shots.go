@@ -38,6 +38,7 @@ type shot struct {
 	contended   map[string]bool     // of these, where somebody else asked for what was held
 	trials      []*trial
 	nothingOwed int
+	idle        bool // it found nobody, since the jobs of its lock had ended
 	whyVoid     verdict.Void
 	killedBy    string // the shot that had killed the victim before
 }
@@ -218,6 +219,8 @@ func (s *shot) reasonVoid() verdict.Void {
 		return verdict.Void{Code: code, Detail: detail}
 	}
 	switch {
+	case s.idle:
+		return void(verdict.VoidJobsEnded, "")
 	case s.void != nil:
 		return verdict.VoidOf(s.void.Fault)
 	case s.killedBy != "":

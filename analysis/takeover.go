@@ -21,6 +21,7 @@ type trial struct {
 	shot  *shot
 	e     *epoch       // the victim's
 	next  *epoch       // the epoch granted next
+	grant history.Span // the first grant after the victim's: next's, unless one may have been missed
 	after *epoch       // the epoch that ended it
 	from  history.Span // from when on the victim could extend its lease no more: the fault, or its last renewal during it
 	start history.Span // from when on it is counted: from, or the first demand
@@ -45,6 +46,9 @@ func (t *trial) censored() bool { return t.end == endCensored }
 func (ix *Facts) newTrial(s *shot, e *epoch) *trial {
 	k := ix.keys[e.key]
 	t := &trial{shot: s, e: e, next: k.next(e), class: s.class(), evidence: []int64{s.applied.N, e.n}}
+	if t.next != nil {
+		t.grant = ix.firstAfter(k, e, t.next)
+	}
 	t.from = ix.struckAt(s, e)
 	if t.class == verdict.ClassHandOver && !s.handedOver(e) { // it was asked to stop, and died with its lock
 		t.class = verdict.ClassCrash
@@ -109,14 +113,14 @@ func (ix *Facts) endOf(k *keyIndex, t *trial) (x history.Span, n int64) {
 		return history.Span{To: open}, 0
 	}
 	t.after = t.next
-	return t.next.granted, t.next.n
+	return t.grant, t.next.n
 }
 
 // unbegun notes that f, the first effect of its epoch, is no begin: the successor was at work before anything shows it.
 func (ix *Facts) unbegun(f *effect) {
 	if !f.enters() && !f.epoch.unbegun {
 		f.epoch.unbegun = true
-		ix.find(f.where()+"is "+f.State+" of epoch "+f.epoch.id+", which never wrote begin: a takeover ends with it, and may have been over sooner", f.n)
+		ix.findAs(verdict.FindingNoBegin, f.where()+"is "+f.State+" of epoch "+f.epoch.id+", which never wrote begin: a takeover ends with it, and may have been over sooner", f.n)
 	}
 }
 
@@ -244,9 +248,9 @@ func (ix *Facts) split(t *trial) {
 	if t.next == nil {
 		return
 	}
-	t.pickup = part(end, t.next.granted)
+	t.pickup = part(end, t.grant)
 	if t.end == endEffect {
-		t.warmup = part(t.next.granted, t.x)
+		t.warmup = part(t.grant, t.x)
 	}
 }
 

@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -140,13 +141,13 @@ func (p *page) plannedPods(pods []forecast.PlannedPod) {
 }
 
 func (p *page) sums(pl *forecast.Plan) {
-	p.part("SUMS, in the numbers of the file (lockdrill explain L1 ... L8)")
+	p.part("SUMS, in the numbers of the file (lockdrill explain L1 ... L11)")
 	for _, l := range pl.Sums {
 		word := "ok  "
 		if !l.OK {
 			word = p.paint(yellow, "WARN")
 		}
-		p.flow(2, 12, fmt.Sprintf("%s  %s  %s: %s", l.Rule, word, l.Lock, l.Text))
+		p.flow(2, 12, fmt.Sprintf("%s  %s  %s: %s", l.Rule, word, cmp.Or(l.Lock, "the run"), l.Text))
 		if l.Means != "" {
 			p.flow(12, 12, l.Means)
 		}
@@ -199,7 +200,7 @@ func (p *page) duration(pl *forecast.Plan) {
 	p.item("expected", text)
 	over := ""
 	if d.Expected > d.MaxRun {
-		over = ": the run would not come to its end"
+		over = ": the run would probably not come to its end (L10)"
 	}
 	p.item("max_run", secs(d.MaxRun)+over)
 	if slices.ContainsFunc(pl.Timeline, func(f forecast.PlannedFault) bool { return f.Shots > 1 }) {

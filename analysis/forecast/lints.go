@@ -3,6 +3,7 @@ package forecast
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -19,7 +20,7 @@ type Lint struct {
 	lockcore.Sum
 }
 
-// Lints works out L1 to L9 for every lock of e, in order; those that do not apply to a lock are left out. Durations are those of
+// Lints works out L1 to L11: those of every lock of e, in order, and L10, which is of the whole run and names no lock; those that do not apply to a lock are left out. Durations are those of
 // e: give it unscaled, and the sums are in the numbers of the file. Advice leaves room for warmup.
 func Lints(e *experiments.Experiment, warmup time.Duration) []Lint {
 	out := []Lint{}
@@ -29,12 +30,27 @@ func Lints(e *experiments.Experiment, warmup time.Duration) []Lint {
 		sums = append(sums, takeoverSums(e, l, warmup)...)
 		sums = append(sums, evidenceSums(e, l)...)
 		sums = append(sums, keySums(l)...)
-		slices.SortStableFunc(sums, func(a, b lockcore.Sum) int { return int(a.Rule[1]) - int(b.Rule[1]) })
+		sums = append(sums, jobsSum(e, l.Name)...)
+		slices.SortStableFunc(sums, func(a, b lockcore.Sum) int { return number(a.Rule) - number(b.Rule) })
 		for _, s := range sums {
 			out = append(out, Lint{Lock: l.Name, Sum: s})
 		}
 	}
-	return out
+	return append(out, endSum(e)...)
+}
+
+// number of a rule: 10 of L10.
+func number(rule string) int {
+	n, _ := strconv.Atoi(rule[1:])
+	return n
+}
+
+// Of is whom the lint speaks of: "lock job", or the run.
+func (l Lint) Of() string {
+	if l.Lock == "" {
+		return "the run"
+	}
+	return "lock " + l.Lock
 }
 
 // factsOf is what an experiment says beside a lock's policy. Those who may ask for one key at once are its replicas.

@@ -260,3 +260,8 @@ func (w *rehearsedRow) quantile(p float64) *float64 {
 	v := w.max
 	return &v
 }
+
+// Measured reports that some seed measured each row that a rehearsal can measure: no data is never a yes.
+func (d *Rehearsal) Measured() bool {
+	return !slices.ContainsFunc(d.Rows, func(r RehearsalRow) bool { return r.Seeds == 0 && !verdict.LiveOnly(r.Measure) })
+}

@@ -14,5 +14,7 @@ const (
 	FindingFeignedRelease   FindingCode = "feigned_release"    // a release that a look speaks against
 	FindingFeignedRenewal   FindingCode = "feigned_renewal"    // a renewal that a look speaks against
 	FindingOutsideCall      FindingCode = "outside_call"       // evidence has no instant in common with the call that is claimed
+	FindingGhost            FindingCode = "ghost"              // a hold that the key never showed
+	FindingNoBegin          FindingCode = "no_begin"           // a successor that never wrote begin
 	FindingSharedToken      FindingCode = "shared_token"       // two replicas claim one epoch
 )

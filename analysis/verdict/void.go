@@ -16,6 +16,7 @@ const (
 	VoidNeverApplied = VoidCode("never_applied")
 	VoidNothingOwed  = VoidCode("nothing_owed") // the victim's work was finished
 	VoidNoDemand     = VoidCode("no_demand")    // nobody else wanted the key
+	VoidJobsEnded    = VoidCode("jobs_ended")   // nobody held the lock, since its jobs had ended
 	VoidUndecided    = VoidCode("undecided")    // given back or taken away: nothing tells
 )
 
@@ -47,6 +48,8 @@ func (v Void) String() string {
 		return "never applied"
 	case VoidNothingOwed:
 		return "nothing owed: all work under its keys was finished"
+	case VoidJobsEnded:
+		return "the jobs had ended, so nobody held the lock"
 	case VoidNoDemand:
 		return "no demand: nobody else wanted the key"
 	case VoidUndecided:

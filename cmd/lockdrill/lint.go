@@ -17,7 +17,7 @@ type lintWarning struct {
 }
 
 func (w lintWarning) String() string {
-	return fmt.Sprintf("%s:%d:%d: %s: lock %s: %s: %s", w.File, w.Line, w.Column, w.Rule, w.Lock, w.Text, w.Means)
+	return fmt.Sprintf("%s:%d:%d: %s: %s: %s: %s", w.File, w.Line, w.Column, w.Rule, w.Of(), w.Text, w.Means)
 }
 
 // lintWarnings are the budget lints of e that do not hold, in the numbers of its file. Never nil.
@@ -25,7 +25,10 @@ func lintWarnings(e *experiments.Experiment) []lintWarning {
 	out := []lintWarning{}
 	for _, l := range forecast.Lints(e, 0) {
 		if !l.OK {
-			p := e.Lock(l.Lock).Place
+			p := e.System.Locks[0].Place // of the run's lints: nearest to what they are about
+			if lock := e.Lock(l.Lock); lock != nil {
+				p = lock.Place
+			}
 			out = append(out, lintWarning{p.File, p.Line, p.Column, l})
 		}
 	}

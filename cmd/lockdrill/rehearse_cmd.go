@@ -52,7 +52,7 @@ func newRehearseCmd(io streams) *cobra.Command {
 		Long: "rehearse leads the same drill through virtual time, once for each seed: the same lock core, the same conductor, simulated\n" +
 			"network, stores and faults. It touches nothing, and it says nothing about a live system: a rehearsed verdict never counts as\n" +
 			"a live one. The time scale of the file is left out. Exit status 10: a breach is likelier than --fail-above; 11: a seed did not\n" +
-			"provoke what the file expects.",
+			"provoke what the file expects, or no seed measured what an SLO promises.",
 		Args: cobra.ExactArgs(1),
 	}
 	flags := cmd.Flags()
@@ -138,7 +138,7 @@ func (f *rehearseFlags) many(ctx context.Context, io streams, e *experiments.Exp
 		return err
 	case doc.Breach > f.failAbove:
 		return status(verdict.ExitSLOFailed)
-	case !doc.Provoked():
+	case !doc.Provoked(), !doc.Measured():
 		return status(verdict.ExitInconclusive)
 	}
 	return nil

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -116,29 +117,36 @@ func TestMeasuredTakeoverContainsTheTruth(t *testing.T) {
 }
 
 // compareWithTruth checks every trial and returns the widths of their ranges in seconds. The true takeover is from the kill, which
-// is the runner's own call and known to its bracket, to the instant that the scripted successor ticked, or was granted the key.
+// is the runner's own call and known to its bracket, to the instant of the first tick that the ledger took from a scripted replica that
+// was granted the key after the victim, or to the first such grant.
 func compareWithTruth(t *testing.T, j *verdict.Judgement, h *history.History, told truth) []float64 {
 	t.Helper()
 	var widths []float64
+	g := grantsOf(h)
+	origin := g.origin(told)
 	for _, x := range j.Takeovers {
 		if x.Censored { // there is no end to compare
 			t.Logf("%s is censored", x.Fault)
 			continue
 		}
-		fault, grant, invoked := trial(h, x)
-		tick, ok := told.ticks[grant.Epoch]
-		if grant.Epoch == "" || x.End != "grant" && !ok { // granted before the kill, or killed before it wrote its tick down
-			t.Logf("%s: ended by %s, no truth about epoch %q", x.Fault, x.End, grant.Epoch)
+		fault, at := g.faults[x.Fault].Span, history.At(open)
+		for id, e := range g.granted {
+			tick, ok := told.ticks[id]
+			switch {
+			case e.Fence <= g.granted[g.faults[x.Fault].Epoch].Fence:
+			case x.End == "grant" && e.From < at.From:
+				at = e.Span
+			case x.End != "grant" && ok && g.taken[id] && tick[0]-origin < at.From:
+				at = history.At(tick[0] - origin)
+			}
+		}
+		if at.From == open { // killed before it wrote its tick down
+			t.Logf("%s: ended by %s, no truth about it", x.Fault, x.End)
 			continue
 		}
 		if x.Hi == nil {
 			t.Errorf("%s has no end", x.Fault)
 			continue
-		}
-		origin := tick[1] - invoked
-		at := history.At(tick[0] - origin)
-		if x.End == "grant" {
-			at = grant.Span
 		}
 		lo, hi := float64(at.From-fault.To)/1e9, float64(at.To-fault.From)/1e9
 		if hi < x.Lo || lo > *x.Hi || x.End != "grant" && (lo < x.Lo || hi > *x.Hi) {
@@ -180,19 +188,42 @@ func keysAlone(h *history.History) *history.History {
 	return out
 }
 
-// trial finds the bracket of a trial's kill, the grant that ended it, and the stamp of that epoch's first write.invoke.
-func trial(h *history.History, x verdict.Takeover) (fault history.Span, grant history.Event, invoked int64) {
+// open is later than any instant.
+const open = math.MaxInt64
+
+// grants are what a history tells of who was granted the key. A busy runner may record a kill after what came of it: the order of lines
+// says nothing.
+type grants struct {
+	faults  map[string]history.Event // fault.applied, by shot
+	granted map[string]history.Event // acquire.return, by epoch
+	invoked map[string]int64         // stamp of the first write.invoke
+	taken   map[string]bool          // the ledger accepted the epoch's first tick
+}
+
+func grantsOf(h *history.History) grants {
+	g := grants{map[string]history.Event{}, map[string]history.Event{}, map[string]int64{}, map[string]bool{}}
+	seen := map[string]bool{}
 	for _, e := range h.Events {
 		switch {
-		case e.Kind == history.FaultApplied && e.Op == x.Fault:
-			fault = e.Span
-		case e.Kind == history.AcquireReturn && e.Outcome == history.OK && e.Key == x.Key && e.Source == x.Successor && fault.To > 0 && e.To > fault.From: // it may have been on its way already
-			if grant = e; x.End == "grant" { // a later one of the same successor is another
-				return fault, grant, 0
-			}
-		case e.Kind == history.WriteInvoke && grant.Epoch != "" && e.Epoch == grant.Epoch:
-			return fault, grant, e.From
+		case e.Kind == history.FaultApplied:
+			g.faults[e.Op] = e
+		case e.Kind == history.AcquireReturn && e.Outcome == history.OK:
+			g.granted[e.Epoch] = e
+		case e.Kind == history.WriteInvoke && g.invoked[e.Epoch] == 0:
+			g.invoked[e.Epoch] = e.From
+		case e.Entry != nil && !seen[e.Epoch]:
+			seen[e.Epoch], g.taken[e.Epoch] = true, e.Entry.Accepted
 		}
 	}
-	return fault, grant, 0
+	return g
+}
+
+// origin is the run's, on the replicas' clock.
+func (g grants) origin(told truth) int64 {
+	for id, tick := range told.ticks {
+		if at := g.invoked[id]; at != 0 {
+			return tick[1] - at
+		}
+	}
+	return 0
 }

@@ -49,6 +49,8 @@ func words() []word {
 		{"L7", lint, "where nothing renews, ttl >= p99 of the work + jitter"},
 		{"L8", lint, "a quantile takes enough independent kills: 29, 59 and 299 clean ones for p90, p95 and p99"},
 		{"L9", lint, "a key_prefix ends with a separator; else it runs into the job's id: sched:job + job-1 = sched:jobjob-1"},
+		{"L10", lint, "the run comes to its end within limits.max_run, by its steady state, faults, takeovers, horizon and jobs"},
+		{"L11", lint, "a fault that is aimed at the holder of a job lock comes while jobs run; when the last job has ended nobody holds the lock"},
 
 		{"epoch", term, "one acquisition of a key that succeeded, or may have: it has a token and a fence of its own"},
 		{"incarnation", term, "one life of a replica: r1.2 is the second of r1"},

@@ -37,7 +37,7 @@ func TestNoPredictionWhereThereIsNoRehearsal(t *testing.T) {
 	}{
 		{"foreign worker", t.Context(), foreign, "system.worker"},
 		{"observed", t.Context(), string(observed), "system.mode observe is not rehearsed"},
-		{"no time", over, string(good), "not one rehearsal"},
+		{"interrupted", over, string(good), "interrupted before its rehearsals"},
 		{"possible", t.Context(), string(good), ""},
 	} {
 		p := load(c.yaml).predict(c.ctx)

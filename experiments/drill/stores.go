@@ -15,6 +15,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/runner"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 	"github.com/lockdrill/lockdrill/lockcore/redisstore"
 	"github.com/lockdrill/lockdrill/probes"
@@ -123,13 +124,35 @@ func (s *stores) standsHere(name string, store *testbed.Store) {
 }
 
 // calibrateWithin bounds the calibration.
-const calibrateWithin = 5 * time.Second
+const calibrateWithin = 8 * time.Second
+
+// calibrateTries is how often the calibration may take too long: a store or a machine that was busy once is no reason to end a run.
+const calibrateTries = 4
+
+// patiently repeats what took longer than it may, as long as ctx allows. Another error is no matter of time.
+func patiently[T any](ctx context.Context, tries int, do func(context.Context) (T, error)) (got T, err error) {
+	for try := 1; ; try++ {
+		got, err = do(ctx)
+		switch {
+		case err == nil || !overdue(err):
+			return got, err
+		case ctx.Err() != nil || try == tries:
+			return got, fmt.Errorf("it took too long %s in a row, so the machine or the store is too busy to measure anything: %w", figures.Plural(try, "time"), err)
+		}
+	}
+}
+
+// overdue reports that a call did not end in time.
+func overdue(err error) bool {
+	var timeout interface{ Timeout() bool }
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
+}
 
 // calibrate measures what does not scale, and refuses a time scale at which it would matter.
 func (s *stores) calibrate(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, calibrateWithin)
 	defer cancel()
-	c, err := s.Calibrate(ctx)
+	c, err := patiently(ctx, calibrateTries, s.Calibrate)
 	if err != nil {
 		return fmt.Errorf("calibrate: %w", err)
 	}
@@ -137,7 +160,7 @@ func (s *stores) calibrate(ctx context.Context) error {
 		return experiments.CheckScale(s.e, time.Duration(max(c.RTT99, c.Timer99)))
 	}
 	if check() != nil { // one busy moment is not the machine: measure again before refusing
-		if c, err = s.Calibrate(ctx); err != nil {
+		if c, err = patiently(ctx, calibrateTries, s.Calibrate); err != nil {
 			return fmt.Errorf("calibrate: %w", err)
 		}
 	}

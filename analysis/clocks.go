@@ -1,0 +1,158 @@
+package analysis
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
+)
+
+// Stamps that evidence contradicts. An incarnation whose claim lies outside of what a witness saw has a clock that is off, or tells of its
+// calls too soon or too late. By how much the others of its claims are off nobody knows, so all of them are as uncertain as the worst.
+
+// offClock is how far claims of one incarnation are off.
+type offClock struct {
+	by       int64 // ns that bring each claim together with all of what was seen
+	apart    int64 // ns that lie at least between a claim and what was seen
+	claims   int
+	evidence []int64
+}
+
+// offClocks are those of incarnations.
+type offClocks map[string]*offClock
+
+// hold holds a claim against the bracket in which a witness saw the same thing to have come about; cited are the events of both.
+func (o offClocks) hold(who string, claimed, seen history.Span, cited ...int64) {
+	if _, meet := claimed.Intersect(seen); meet || who == "" {
+		return
+	}
+	c := o[who]
+	if c == nil {
+		c = &offClock{}
+		o[who] = c
+	}
+	apart := max(seen.From-claimed.To, claimed.From-seen.To)
+	by := apart + seen.Width() // a smaller shift cannot be seen
+	if claimed.To != open {
+		by += claimed.Width()
+	}
+	c.by, c.apart = max(c.by, by), max(c.apart, apart)
+	c.claims++
+	if len(c.evidence) < maxEvidence {
+		c.evidence = append(c.evidence, cited...)
+	}
+}
+
+// tellClocks finds the incarnations whose stamps evidence contradicts, and widens all that they claim.
+func (ix *Facts) tellClocks() {
+	off := offClocks{}
+	for _, f := range ix.effects {
+		if c := f.claim; c.invoked != 0 {
+			off.hold(c.who, c.bracket(), f.span, f.n, c.invoked)
+		}
+	}
+	for _, k := range ix.keyOrder {
+		for _, e := range k.all {
+			ix.tellClock(off, e)
+		}
+	}
+	for _, who := range slices.Sorted(maps.Keys(off)) {
+		o := off[who]
+		ix.findAs(verdict.FindingOutsideCall, fmt.Sprintf("%s: %s at least %s away from what the ledger and the probe saw: all that it claims is taken to be known to %s only",
+			who, figures.Plural(o.claims, "claim")+map[bool]string{true: " lies", false: " lie"}[o.claims == 1], figures.Short(o.apart), figures.Short(o.by)), o.evidence...)
+	}
+	if len(off) > 0 {
+		ix.widen(off)
+	}
+}
+
+// tellClock holds what was claimed of e's grant, by its holder and by those who were refused because of it, against the first look at it.
+func (ix *Facts) tellClock(off offClocks, e *epoch) {
+	if len(e.looks) == 0 || len(e.acquires)+len(e.refusals) == 0 || ix.cameBack(e) {
+		return
+	}
+	s := e.looks[0]
+	seen := history.Span{From: max(0, s.prev.From), To: s.first.To}
+	for _, c := range e.acquires {
+		switch c.outcome {
+		case history.OK:
+			off.hold(c.source, c.span, seen, c.n, s.n)
+		case history.Unknown:
+			off.hold(c.source, history.Span{From: c.span.From, To: open}, seen, c.n, s.n)
+		}
+	}
+	for _, c := range e.refusals {
+		if c.span.To < seen.From { // it was not there yet
+			off.hold(c.source, c.span, seen, c.n, s.n)
+		}
+	}
+}
+
+// widen makes each claim of the incarnations as uncertain as their clocks are.
+func (ix *Facts) widen(off offClocks) {
+	by := func(who string) int64 {
+		if o := off[who]; o != nil {
+			return o.by
+		}
+		return 0
+	}
+	for _, k := range ix.keyOrder {
+		for _, e := range k.all {
+			for _, cs := range [][]*call{e.acquires, e.renewals, e.releases} {
+				for _, c := range cs {
+					c.widen(by(c.source))
+				}
+			}
+			for _, w := range e.works {
+				w.start, w.end = wider(w.start, by(e.replica)), wider(w.end, by(e.replica))
+			}
+			for _, ev := range []**history.Event{&e.fenced, &e.unowned, &e.abandoned} {
+				widenEvent(ev, by)
+			}
+		}
+		for _, w := range k.waits {
+			w.begin, w.end = wider(w.begin, by(w.source)), wider(w.end, by(w.source))
+		}
+	}
+	for _, c := range ix.writes {
+		d := by(c.who)
+		c.sent, c.ended, c.takenAt = c.sent-d, c.ended+d, c.takenAt+d
+	}
+	for _, s := range ix.shots {
+		for i := range s.hits {
+			widenEvent(&s.hits[i], by)
+		}
+		for who, end := range s.ends {
+			w := wider(*end, by(who))
+			s.ends[who] = &w
+		}
+	}
+	for who := range off {
+		ix.claims[who] -= by(who)
+		if ready, known := ix.ready[who]; known {
+			ix.ready[who] = ready + by(who)
+		}
+	}
+}
+
+// wider is s with d more on both sides.
+func wider(s history.Span, d int64) history.Span {
+	return history.Span{From: s.From - d, To: plus(s.To, d)}
+}
+
+func (c *call) widen(d int64) {
+	c.sent, c.span, c.answered = wider(c.sent, d), wider(c.span, d), wider(c.answered, d)
+}
+
+// widenEvent replaces an event, which is the history's, by a wider one.
+func widenEvent(ev **history.Event, by func(string) int64) {
+	if *ev == nil || by((*ev).Source) == 0 {
+		return
+	}
+	w := **ev
+	w.Span = wider(w.Span, by(w.Source))
+	*ev = &w
+}

@@ -84,7 +84,7 @@ func animals() []Case {
 		row("denied-grant", killed, "orphan_acquires"),
 		row("shifted-clock", killed, finding(verdict.FindingOutsideCall)),
 		row("no-begin", killed, finding(verdict.FindingNoBegin)),
-		row("buffered-lines", slowStore, finding(verdict.FindingUnannounced)),
+		row("buffered-lines", slowReply, finding(verdict.FindingUnannounced)),
 	}
 }
 

@@ -28,7 +28,7 @@ func liars() []Animal {
 			Variant: lockcore.Variant{Rules: func(t *lockcore.Table) lockcore.Rules { return &deniedGrant{Table: t} }}},
 		{Name: "shifted-clock", Does: "stamps its lines 50 ms early", Tell: shifted},
 		{Name: "no-begin", Does: "enters its work without an effect", Variant: lockcore.Variant{NoBegin: true}},
-		{Name: "buffered-lines", Does: "writes its lines in blocks, of which the last is lost with it", Tell: buffered},
+		{Name: "buffered-lines", Does: "buffers its lines, of which the last are lost with it", Tell: buffered},
 	}
 }
 
@@ -98,18 +98,15 @@ func shifted() func(history.Event, func(history.Event)) {
 	}
 }
 
-// block is how many lines the animal buffered-lines writes at once.
-const block = 40
+// buffer is how many lines the animal buffered-lines has always still to write.
+const buffer = 40
 
 func buffered() func(history.Event, func(history.Event)) {
 	var kept []history.Event
 	return func(e history.Event, hand func(history.Event)) {
-		if kept = append(kept, e); len(kept) < block {
-			return
+		if kept = append(kept, e); len(kept) > buffer {
+			hand(kept[0])
+			kept = kept[1:]
 		}
-		for _, k := range kept {
-			hand(k)
-		}
-		kept = kept[:0]
 	}
 }

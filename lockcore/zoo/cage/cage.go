@@ -9,6 +9,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -38,7 +39,7 @@ func Of(a zoo.Animal) worker.Wrong {
 		}
 	}
 	if a.Tell != nil {
-		w.Tell = a.Tell()
+		w.Tell = inTurn(a.Tell())
 	} else if a.Variant.NoBegin {
 		w.Tell = withoutBegin
 	}
@@ -49,6 +50,16 @@ func newToken() string {
 	var b [16]byte
 	rand.Read(b[:])
 	return hex.EncodeToString(b[:])
+}
+
+// inTurn lets the goroutines of a worker tell one after another.
+func inTurn(tell func(history.Event, func(history.Event))) func(history.Event, func(history.Event)) {
+	var mu sync.Mutex
+	return func(e history.Event, hand func(history.Event)) {
+		mu.Lock()
+		defer mu.Unlock()
+		tell(e, hand)
+	}
 }
 
 // withoutBegin says nothing of an effect that is not written.

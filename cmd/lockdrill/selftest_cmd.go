@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -173,8 +172,8 @@ type liveSelftest struct {
 	worker []string // the command of a replica
 	scale  float64
 	dir    string
-	last   string // the folder of the case under way
-	kept   bool
+	runs   map[string]string // folders, by lock and fault
+	keep   map[string]bool   // of these
 }
 
 func newLiveSelftest(stderr io.Writer, scale float64) (*liveSelftest, error) {
@@ -186,7 +185,7 @@ func newLiveSelftest(stderr io.Writer, scale float64) (*liveSelftest, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for the runs: %w", err)
 	}
-	return &liveSelftest{stderr: stderr, worker: []string{self, "worker"}, scale: scale, dir: dir}, nil
+	return &liveSelftest{stderr: stderr, worker: []string{self, "worker"}, scale: scale, dir: dir, runs: map[string]string{}, keep: map[string]bool{}}, nil
 }
 
 // Play implements selftest.Player.
@@ -195,8 +194,9 @@ func (l *liveSelftest) Play(ctx context.Context, c *selftest.Case, e *experiment
 	if err := drill.Authorize(ctx, e, drill.Consent{}); err != nil {
 		return nil, err
 	}
-	l.last = filepath.Join(l.dir, fmt.Sprintf("%s-%d", c.Name(), time.Now().UnixNano()))
-	d, err := drill.New(drill.Options{Experiment: e, Seed: 1, Out: l.last, Tool: "lockdrill " + version(), Notify: func(string) {},
+	dir := filepath.Join(l.dir, fmt.Sprintf("%d-%s", len(l.runs)+1, c.Name()))
+	l.runs[c.Name()+" "+c.Scene.Name] = dir
+	d, err := drill.New(drill.Options{Experiment: e, Seed: 1, Out: dir, Tool: "lockdrill " + version(), Notify: func(string) {},
 		Begin: func(*experiments.Experiment, string, func() int64) (func(history.Event), func()) {
 			return func(history.Event) {}, func() {}
 		}})
@@ -217,7 +217,7 @@ func (l *liveSelftest) Play(ctx context.Context, c *selftest.Case, e *experiment
 		return nil, &exitError{code: verdict.ExitError, err: err}
 	}
 	if r.Judgement.ExitCode == verdict.ExitDirty {
-		l.kept = true
+		l.keep[dir] = true
 		return nil, &exitError{code: verdict.ExitDirty, err: fmt.Errorf("%s: not everything was undone: the self-test goes no further", d.Dir())}
 	}
 	return []*verdict.Judgement{r.Judgement}, nil
@@ -226,15 +226,22 @@ func (l *liveSelftest) Play(ctx context.Context, c *selftest.Case, e *experiment
 // judged keeps the folder of a case that did not end as it must.
 func (l *liveSelftest) judged(r selftest.Result) {
 	if r.Outcome == selftest.Right {
-		_ = os.RemoveAll(l.last)
 		return
 	}
-	l.kept = true
-	fmt.Fprintf(l.stderr, "%s: see %s\n", r.Animal, l.last)
+	said, dir := fmt.Sprintf("%s: %s", r.Animal, r.Seen), l.runs[r.Animal+" "+r.Fault]
+	if _, err := os.Stat(dir); err == nil {
+		l.keep[dir] = true
+		said += ": see " + dir
+	}
+	fmt.Fprintln(l.stderr, said)
 }
 
+// close removes the folders that nobody needs to look at.
 func (l *liveSelftest) close() {
-	if !l.kept {
-		_ = os.RemoveAll(l.dir)
+	for _, dir := range l.runs {
+		if !l.keep[dir] {
+			_ = os.RemoveAll(dir)
+		}
 	}
+	_ = os.Remove(l.dir) // which stays where it is not empty
 }

@@ -78,7 +78,7 @@ func one(ctx context.Context, c *Case, p Player, known map[played][]*verdict.Jud
 		known[of] = js
 	}
 	r := Result{Animal: c.Name(), Control: c.Animal == "", Fault: c.Scene.Name, Measure: c.Flag, Excused: c.Excused(e)}
-	why := unconfirmed(js)
+	why := unconfirmed(js, r.Control)
 	if not := new(NotPlayed); errors.As(err, &not) {
 		why = not.Why
 	} else if err != nil {
@@ -118,6 +118,9 @@ func (r *Result) animal(js []*verdict.Judgement) {
 		r.Outcome = Right
 	}
 	r.Seen = times("red", n, len(js))
+	if why := unconfirmed(js, true); r.Outcome == Silent && why != "" {
+		r.Outcome, r.Seen = Void, why
+	}
 }
 
 // control must never be accused of anything but what the fault does to any lock.
@@ -204,12 +207,12 @@ func value(s *verdict.SLOResult) string {
 	return got + " > " + write(s.Limit)
 }
 
-// unconfirmed says which fault was never confirmed, in one of the drills; "" = each was.
-func unconfirmed(js []*verdict.Judgement) string {
+// unconfirmed says which fault never took place, in one of the drills, or, where that counts, gave no valid shot; "" = each did.
+func unconfirmed(js []*verdict.Judgement, counts bool) string {
 	for _, j := range js {
 		took := map[string]bool{}
 		for _, f := range j.Faults {
-			took[f.ID] = took[f.ID] || f.Confirmed
+			took[f.ID] = took[f.ID] || f.Confirmed && (!f.Void || !counts)
 		}
 		for _, f := range j.Faults {
 			if !took[f.ID] {

@@ -60,12 +60,9 @@ func (r run) pictures() []Picture {
 
 func recordedDirs(t *testing.T) []string {
 	t.Helper()
-	dirs, err := filepath.Glob(filepath.Join(recorded, "*", "history.jsonl"))
+	dirs, err := filepath.Glob(filepath.Join(recorded, "*"))
 	if err != nil || len(dirs) == 0 {
 		t.Fatalf("no recorded histories: %v", err)
-	}
-	for i := range dirs {
-		dirs[i] = filepath.Dir(dirs[i])
 	}
 	return dirs
 }

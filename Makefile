@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: help build image test test-kube truth agree mutants liars subjects scenarios full-scale seeds explore stress e2e-kube check bench pictures deps clean
+.PHONY: help build image test test-kube truth agree mutants liars subjects scenarios selftest-live full-scale seeds explore stress e2e-kube check bench pictures deps clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
@@ -42,6 +42,9 @@ mutants: ## deliberate mistakes in the lock core and the analysis, and what catc
 
 scenarios: deps ## every shipped scenario, live, at its time scale: minutes
 	LOCKDRILL_TEST_DRILLS=all $(GO) test -count=1 -v -timeout 1h -run TestScenariosEndAsTheySay ./cmd/lockdrill
+
+selftest-live: deps ## every lock of the zoo and every shipped class with every fault, live, one after another: half an hour
+	$(GO) run ./cmd/lockdrill selftest --live
 
 liars: deps ## each of forty wrong workers, and what worker-check says of it: two minutes
 	LOCKDRILL_LIARS=all $(GO) test -count=1 -v -run TestEachWrongWorkerIsNamed ./experiments/workercheck

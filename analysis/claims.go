@@ -109,7 +109,8 @@ func (ix *Facts) seen(k *keyIndex, s *stretch) {
 // renewedAfterWork finds holders that renewed a key that they had stopped working under, and relying on.
 func (ix *Facts) renewedAfterWork(k *keyIndex) {
 	for _, e := range k.epochs {
-		if e.belief == nil || e.ghost || len(e.works) == 0 {
+		goesOn := e.unowned != nil // past its validity, by its policy: its belief ended, its work did not
+		if e.belief == nil || e.ghost || goesOn || len(e.works) == 0 {
 			continue
 		}
 		o, _ := ix.doneWith(e)

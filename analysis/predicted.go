@@ -37,19 +37,20 @@ func (ix *Facts) predicted(takeovers []verdict.Takeover) []verdict.Predicted {
 	return out
 }
 
-// impossible holds the takeovers of the run against what the sum allows at most. Longer than that and than the machine was late is a
-// finding: nothing in the lock's timings explains it.
+// impossible holds the takeovers of loops after kills against what the sum allows at most. Longer than that and than the machine was late is a
+// finding: nothing in the lock's timings explains it. Jobs are left out: an offer to a replica that still works on the job, or has died,
+// is lost, and no sum knows how often.
 func (j *judging) impossible() {
 	for _, s := range j.ix.shots {
 		for _, t := range s.trials {
 			v, plain := takeoverValue(t)
 			lock := j.ix.exp.Lock(t.e.lock)
-			if t.void.IsVoid() || !plain || lock == nil || j.ix.disturbed(t) {
+			if t.void.IsVoid() || !plain || lock == nil || !lock.Loop() || !s.does.Kills || j.ix.disturbed(t) {
 				continue
 			}
 			b := j.told(lock, forecast.Limit{Name: "max"}, "takeover", t.class, j.warmup)
 			off := j.ix.off(v.late)
-			if b.Hi > 0 && v.lo-off > int64(b.Hi) {
+			if b.Hi > 0 && v.lo-off > int64(b.Hi)+j.ix.noise() {
 				late := ""
 				if off > 0 {
 					late = ", and " + figures.Ceil(off) + " of a late machine"
@@ -61,17 +62,26 @@ func (j *judging) impossible() {
 	}
 }
 
-// disturbed reports that another shot was in force during the trial: it may have struck who would have come next, and the sum knows of one.
+// disturbed reports that something happened during the trial that the sum does not know of: another shot was in force and may have struck
+// who would have come next, nobody was there to come next, or a call at the key had no plain answer. One that timed out costs a poll, one
+// that was applied unseen a TTL.
 func (ix *Facts) disturbed(t *trial) bool {
-	return slices.ContainsFunc(ix.shots, func(s *shot) bool {
-		return s != t.shot && s.effective() && s.applied.From <= t.x.To && s.ended().To >= t.start.From
+	k := ix.keys[t.e.key]
+	return !ix.standing(k, t.shot, t.e) || slices.ContainsFunc(ix.shots, func(s *shot) bool {
+		return s != t.shot && s.applied != nil && s.applied.From <= t.x.To && s.ended().To >= t.start.From
+	}) || slices.ContainsFunc(k.attempts, func(c *call) bool {
+		plain := c.outcome == history.OK || c.outcome == history.Fail && c.result == history.ResultHeld
+		return !plain && c.span.From <= t.x.To && c.span.To >= t.start.From
 	})
 }
+
+// noise is what round trips, timers and the store's expiry may add to any figure.
+func (ix *Facts) noise() int64 { return 5*ix.cal.RTT99 + ix.cal.Timer99 + ix.cal.Expiry }
 
 // margin is by how much the ends of a band are uncertain: further seeds would move them (by about a width over the root of their number,
 // where the ends thin out), and timers and round trips of the machine are what they are.
 func (ix *Facts) margin(p history.Predicted) float64 {
-	noise := seconds(5*ix.cal.RTT99 + ix.cal.Timer99 + ix.cal.Expiry)
+	noise := seconds(ix.noise())
 	width := seconds(p.P95 - p.Lo)
 	if p.Hi != nil {
 		width = seconds(*p.Hi - p.Lo)

@@ -34,6 +34,7 @@ func Plan(w io.Writer, pl *forecast.Plan, o Options) error {
 	p.sums(pl)
 	p.lockSums(pl.LockSums)
 	p.quantiles(pl)
+	p.plannedExpectations(pl)
 	p.duration(pl)
 	return p.to(w, "plan")
 }
@@ -164,6 +165,27 @@ func (p *page) quantiles(pl *forecast.Plan) {
 			text += ": it stays inconclusive whatever is measured"
 		}
 		p.item(q.Lock, text)
+	}
+}
+
+// plannedExpectations says whether a few rehearsals provoked what the faults are for.
+func (p *page) plannedExpectations(pl *forecast.Plan) {
+	if len(pl.Expected) == 0 {
+		return
+	}
+	p.part(fmt.Sprintf("EXPECTED of the faults, in %s", figures.Plural(pl.Rehearsed, "rehearsal")))
+	for i := range pl.Expected {
+		x := &pl.Expected[i]
+		text := fmt.Sprintf("%s provokes %s: ", x.Fault, rehearsedAsk(x))
+		switch x.Missed {
+		case 0:
+			text += "in all of them"
+		case pl.Rehearsed:
+			text += p.paint(yellow, "in none of them") + ". " + x.Why
+		default:
+			text += fmt.Sprintf("not in %d of them. Seed %d: %s", x.Missed, x.Seed, x.Why)
+		}
+		p.item(x.Lock, text)
 	}
 }
 

@@ -50,13 +50,18 @@ func Rehearsal(w io.Writer, r *forecast.Rehearsal, again string, o Options) erro
 // rehearsedExpectations says what the faults provoked, and in which seed one did not.
 func (p *page) rehearsedExpectations(r *forecast.Rehearsal, again string) {
 	for _, x := range r.Expected {
-		what := fmt.Sprintf("expected: %s provokes %s %s %s %s", x.Fault, x.Lock, measureWords(x.Measure), asks(x.Ask), rehearsedFigure(&x.Limit, x.Unit))
+		what := fmt.Sprintf("expected: %s provokes %s %s", x.Fault, x.Lock, rehearsedAsk(&x))
 		if x.Missed == 0 {
 			p.flow(2, 4, fmt.Sprintf("%s: in each of %s", what, figures.Plural(r.Seeds, "seed")))
 			continue
 		}
 		p.flow(2, 4, fmt.Sprintf("%s: not in %s of %s. Seed %d: %s. Its history: %s %d", what, figures.Count(x.Missed), figures.Plural(r.Seeds, "seed"), x.Seed, x.Why, again, x.Seed))
 	}
+}
+
+// rehearsedAsk is what an expectation asks for.
+func rehearsedAsk(x *forecast.RehearsedExpectation) string {
+	return measureWords(x.Measure) + " " + asks(x.Ask) + " " + rehearsedFigure(&x.Limit, x.Unit)
 }
 
 // rehearsedLimit is the limit of a row: a lower one, and a share of what another lock had, say so.

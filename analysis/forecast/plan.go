@@ -28,6 +28,9 @@ type Plan struct {
 	Caps        PlannedCaps       `json:"caps"`
 	Guards      []PlannedGuard    `json:"guards"`         // as they stand at the moment of planning; filled in by whoever asks them
 	Pods        []PlannedPod      `json:"pods,omitempty"` // likewise
+
+	Expected  []RehearsedExpectation `json:"expected,omitempty"`  // what a few rehearsals say of them; filled in by whoever rehearses
+	Rehearsed int64                  `json:"rehearsed,omitempty"` // how many
 }
 
 // PlannedGuard is one answer to whether the run may start.

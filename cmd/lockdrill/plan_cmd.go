@@ -25,7 +25,8 @@ func newPlanCmd(io streams) *cobra.Command {
 		Short: "Show what a run would do, and touch nothing",
 		Long: "plan shows the resolved timeline, whom each fault would strike, what it does, how it is confirmed and undone, the guards as they\n" +
 			"stand, the budget sums, and how long a run would take. It only reads. Exit status 13: a guard would refuse the run; 11: by its own\n" +
-			"times it cannot be answered, since it does not end within max_run (L10) or faults come when the jobs have ended (L11).",
+			"times it cannot be answered, since it does not end within max_run (L10) or faults come when the jobs have ended (L11), or its\n" +
+			"faults cannot provoke what the file expects.",
 		Args: cobra.ExactArgs(1),
 	}
 	format := outputFlag(cmd.Flags())
@@ -39,6 +40,7 @@ func newPlanCmd(io streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		planExpected(cmd.Context(), e, plan)
 		if *format == outputJSON {
 			err = writeJSON(io.Out, planDoc{1, args[0], plan})
 		} else {
@@ -50,7 +52,7 @@ func newPlanCmd(io streams) *cobra.Command {
 		if slices.ContainsFunc(plan.Guards, func(g drill.Guard) bool { return g.Refuses }) {
 			return status(verdict.ExitRefused)
 		}
-		if len(forecast.DeadEnds(plan.Sums)) > 0 {
+		if len(forecast.DeadEnds(plan.Sums)) > 0 || cannotProvoke(plan) {
 			return status(verdict.ExitInconclusive)
 		}
 		return nil

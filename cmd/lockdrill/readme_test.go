@@ -43,8 +43,8 @@ func patientDrill(t *testing.T) (path string) {
 	shipped, _ := scenarios.Get("first-drill")
 	file := string(shipped)
 	for _, r := range [][2]string{
-		{"max_gap: 500ms", "max_gap: 10s"}, {"timeout: 20s}", "timeout: 90s}"}, {"max_run: 2m", "max_run: 8m"}, {"takeover: {max: 3s}", "takeover: {max: 60s}"},
-		{"takeover: {max: 4s}", "takeover: {max: 60s}"}, {"tick_gap: {max: 3500ms}", "tick_gap: {max: 60s}"}, {"abandonments: {max: 2}", "abandonments: {max: 100}"},
+		{"max_gap: 500ms", "max_gap: 10s"}, {"timeout: 20s}", "timeout: 90s}"}, {"max_run: 2m", "max_run: 8m"}, {"takeover: {min: 400ms, max: 3s}", "takeover: {max: 60s}"},
+		{"takeover: {min: 400ms, max: 4s}", "takeover: {max: 60s}"}, {"tick_gap: {max: 3500ms}", "tick_gap: {max: 60s}"}, {"abandonments: {max: 2}", "abandonments: {max: 100}"},
 	} {
 		if !strings.Contains(file, r[0]) {
 			t.Fatalf("first-drill has no %q any more", r[0])

@@ -29,7 +29,7 @@ func TestRehearseSaysHowLikelyABreachIs(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.stdout), &doc); err != nil {
 		t.Fatalf("%v in %+v", err, got)
 	}
-	if got.code != verdict.ExitPass || !doc.Rehearsal || doc.Seeds != 10 || doc.Breach != 0 || len(doc.Rows) != 9 || doc.Rows[0].Median == nil || doc.Worst == nil {
+	if got.code != verdict.ExitPass || !doc.Rehearsal || doc.Seeds != 10 || doc.Breach != 0 || len(doc.Rows) != 11 || doc.Rows[0].Median == nil || doc.Worst == nil {
 		t.Errorf("%d, %+v", got.code, doc)
 	}
 	if len(doc.Locks) != 2 {

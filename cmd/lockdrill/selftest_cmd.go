@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -14,24 +16,32 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/drill"
 	"github.com/lockdrill/lockdrill/experiments/selftest"
+	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 type selftestFlags struct {
-	only     string
+	only     []string
 	rehearse bool
+	live     bool
 	seeds    int64
+	scale    float64
 	output   *output
 }
 
 // selftestSeeds is how often each case is rehearsed: different jobs are struck at different moments.
 const selftestSeeds = 3
 
+// selftestScale makes a lease of 1.5s out of the 30s of the shipped classes.
+const selftestScale = 0.05
+
 // selftestDoc is the document of `selftest -o json`.
 type selftestDoc struct {
 	SchemaVersion int               `json:"schemaVersion"`
-	Mode          string            `json:"mode"` // rehearsed
+	Mode          string            `json:"mode"` // rehearsed, live
 	Verdict       string            `json:"verdict"`
 	Cases         []selftest.Result `json:"cases"`
 }
@@ -42,14 +52,16 @@ func newSelftestCmd(io streams) *cobra.Command {
 		Use:   "selftest",
 		Short: "Drill locks that are wrong on purpose, and see that each is found out",
 		Long: "selftest drills a zoo of locks that are wrong on purpose, each with the fault that reveals it, and the shipped classes with\n" +
-			"every fault. Exit status 0: each wrong lock was found out by the measure that is named for it, and no right one was accused.\n" +
+			"every fault: in virtual time, or --live with real processes, a real Redis and real faults, one case after another. Exit status 0: each wrong lock was found out by the measure that is named for it, and no right one was accused.\n" +
 			"10: one was not, or was. 11: a fault did not take place, so that its case shows nothing.",
 		Args: cobra.NoArgs,
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.only, "only", "", "only the cases of this animal, or of this shipped class")
+	flags.StringSliceVar(&f.only, "only", nil, "only the cases of these animals, or of these shipped classes")
+	flags.BoolVar(&f.live, "live", false, "with real processes on a redis-server of its own: about 20s a case")
 	flags.BoolVar(&f.rehearse, "rehearse", false, "in virtual time: seconds, and it touches nothing (the default)")
 	flags.Int64Var(&f.seeds, "seeds", selftestSeeds, "rehearsed drills of each case")
+	flags.Float64Var(&f.scale, "time-scale", selftestScale, "of live drills: above 0, at most 1; a larger one for a machine that is busy")
 	f.output = outputFlag(flags)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cases, err := f.cases()
@@ -69,7 +81,13 @@ func (f *selftestFlags) cases() ([]selftest.Case, error) {
 		return nil, usagef("--seeds %d: want 1 to %d", f.seeds, mostSeeds)
 	}
 	all := selftest.Matrix()
-	if f.only == "" {
+	if !(f.scale > 0 && f.scale <= 1) {
+		return nil, usagef("--time-scale %g: want more than 0, at most 1", f.scale)
+	}
+	if f.live && f.rehearse {
+		return nil, usagef("--live and --rehearse: want one of them")
+	}
+	if len(f.only) == 0 {
 		return all, nil
 	}
 	var some []selftest.Case
@@ -78,18 +96,36 @@ func (f *selftestFlags) cases() ([]selftest.Case, error) {
 		if name := c.Name(); !slices.Contains(names, name) {
 			names = append(names, name)
 		}
-		if c.Name() == f.only {
+		if slices.Contains(f.only, c.Name()) {
 			some = append(some, c)
 		}
 	}
-	if len(some) == 0 {
-		return nil, usagef("--only %s: no such animal or class; there are %s", f.only, strings.Join(names, ", "))
+	for _, name := range f.only {
+		if !slices.Contains(names, name) {
+			return nil, usagef("--only %s: no such animal or class; there are %s", name, strings.Join(names, ", "))
+		}
 	}
 	return some, nil
 }
 
 func (f *selftestFlags) run(ctx context.Context, io streams, cases []selftest.Case) error {
-	results, err := selftest.Run(ctx, cases, selftest.Rehearsed{Seeds: f.seeds}, nil)
+	var player selftest.Player = selftest.Rehearsed{Seeds: f.seeds}
+	mode, told := "rehearsed", func(selftest.Result) {}
+	if f.live {
+		runs, err := newLiveSelftest(io.Err, f.scale)
+		if err != nil {
+			return err
+		}
+		done := 0
+		mode, player = "live", runs
+		told = func(r selftest.Result) {
+			done++
+			runs.judged(r)
+			fmt.Fprintf(io.Err, "%d of %d: %s, %s: %s\n", done, len(cases), r.Animal, r.Fault, r.Outcome)
+		}
+		defer runs.close()
+	}
+	results, err := selftest.Run(ctx, cases, player, told)
 	if ctx.Err() != nil {
 		return &exitError{code: verdict.ExitAborted, err: fmt.Errorf("interrupted after %s of %d", figures.Plural(len(results), "case"), len(cases))}
 	}
@@ -98,7 +134,7 @@ func (f *selftestFlags) run(ctx context.Context, io streams, cases []selftest.Ca
 	}
 	code := selftest.Verdict(results)
 	if *f.output == outputJSON {
-		err = writeJSON(io.Out, selftestDoc{SchemaVersion: 1, Mode: "rehearsed", Verdict: verdict.ExitName(code), Cases: results})
+		err = writeJSON(io.Out, selftestDoc{SchemaVersion: 1, Mode: mode, Verdict: verdict.ExitName(code), Cases: results})
 	} else {
 		err = writeSelftest(io.Out, results)
 	}
@@ -128,4 +164,84 @@ func writeSelftest(out io.Writer, results []selftest.Result) error {
 	}
 	_, err := fmt.Fprintf(out, "\n%d of %s as expected.\n", right, figures.Plural(len(results), "case"))
 	return err
+}
+
+// liveSelftest plays cases with real processes. A run's folder stays where its case did not end as it must.
+type liveSelftest struct {
+	stderr io.Writer
+	worker []string // the command of a replica
+	scale  float64
+	dir    string
+	runs   map[string]string // folders, by lock and fault
+	keep   map[string]bool   // of these
+}
+
+func newLiveSelftest(stderr io.Writer, scale float64) (*liveSelftest, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find the own binary: %w", err)
+	}
+	dir, err := os.MkdirTemp("", "lockdrill-selftest-")
+	if err != nil {
+		return nil, fmt.Errorf("make a folder for the runs: %w", err)
+	}
+	return &liveSelftest{stderr: stderr, worker: []string{self, "worker"}, scale: scale, dir: dir, runs: map[string]string{}, keep: map[string]bool{}}, nil
+}
+
+// Play implements selftest.Player.
+func (l *liveSelftest) Play(ctx context.Context, c *selftest.Case, e *experiments.Experiment) ([]*verdict.Judgement, error) {
+	c.Live(e, l.worker, l.scale)
+	if err := drill.Authorize(ctx, e, drill.Consent{}); err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(l.dir, fmt.Sprintf("%d-%s", len(l.runs)+1, c.Name()))
+	l.runs[c.Name()+" "+c.Scene.Name] = dir
+	d, err := drill.New(drill.Options{Experiment: e, Seed: 1, Out: dir, Tool: "lockdrill " + version(), Notify: func(string) {},
+		Begin: func(*experiments.Experiment, string, func() int64) (func(history.Event), func()) {
+			return func(history.Event) {}, func() {}
+		}})
+	if err == nil {
+		_, err = d.Run(ctx)
+	}
+	if refused := new(drill.Error); errors.As(err, &refused) && ctx.Err() == nil {
+		return nil, &selftest.NotPlayed{Why: refused.Error()}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	r, err := judgeDir(l.stderr, d.Dir())
+	if err != nil {
+		return nil, &exitError{code: verdict.ExitError, err: err}
+	}
+	if r.Judgement.ExitCode == verdict.ExitDirty {
+		l.keep[dir] = true
+		return nil, &exitError{code: verdict.ExitDirty, err: fmt.Errorf("%s: not everything was undone: the self-test goes no further", d.Dir())}
+	}
+	return []*verdict.Judgement{r.Judgement}, nil
+}
+
+// judged keeps the folder of a case that did not end as it must.
+func (l *liveSelftest) judged(r selftest.Result) {
+	if r.Outcome == selftest.Right {
+		return
+	}
+	said, dir := fmt.Sprintf("%s: %s", r.Animal, r.Seen), l.runs[r.Animal+" "+r.Fault]
+	if _, err := os.Stat(dir); err == nil {
+		l.keep[dir] = true
+		said += ": see " + dir
+	}
+	fmt.Fprintln(l.stderr, said)
+}
+
+// close removes the folders that nobody needs to look at.
+func (l *liveSelftest) close() {
+	for _, dir := range l.runs {
+		if !l.keep[dir] {
+			_ = os.RemoveAll(dir)
+		}
+	}
+	_ = os.Remove(l.dir) // which stays where it is not empty
 }

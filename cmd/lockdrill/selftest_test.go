@@ -7,11 +7,30 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments/selftest"
+	"github.com/lockdrill/lockdrill/internal/redistest"
 )
 
 func TestSelftestShowsHowAnAnimalWasFoundOut(t *testing.T) {
 	got := try(t, "selftest", "--only", "late-timers")
 	if got.code != verdict.ExitPass || !strings.Contains(got.stdout, "fence_lag  red       red, 3 of 3 times") {
+		t.Errorf("status %d\n%s%s", got.code, got.stdout, got.stderr)
+	}
+}
+
+// Six that take real processes, one for each place in which an animal may be wrong: machine, store's scripts, driver, policy, and what a
+// worker tells.
+func TestSelftestLive(t *testing.T) {
+	if testing.Short() {
+		t.Skip("drills with real processes")
+	}
+	redistest.Need(t)
+	got := try(t, "selftest", "--live", "-o", "json",
+		"--only", "late-timers,setnx-then-expire,fence-counter,unfenced-storage,count-fence,fake-release")
+	var doc selftestDoc
+	if err := json.Unmarshal([]byte(got.stdout), &doc); err != nil {
+		t.Fatalf("%v: %s%s", err, got.stdout, got.stderr)
+	}
+	if got.code != verdict.ExitPass || doc.Mode != "live" || len(doc.Cases) < 6 {
 		t.Errorf("status %d\n%s%s", got.code, got.stdout, got.stderr)
 	}
 }

@@ -18,6 +18,8 @@ import (
 	"github.com/lockdrill/lockdrill/internal/linestream"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 	"github.com/lockdrill/lockdrill/lockcore/worker"
+	"github.com/lockdrill/lockdrill/lockcore/zoo"
+	"github.com/lockdrill/lockdrill/lockcore/zoo/cage"
 )
 
 // Variables that a pod's template sets for its replica.
@@ -28,9 +30,10 @@ const (
 	metricsEnv    = "LOCKDRILL_METRICS_ADDR" // host:port where it serves its metrics; unset: a free port of loopback
 )
 
-// joinFlags say which fleet a replica in a pod joins.
+// joinFlags say which fleet a replica in a pod joins, and which lock it runs.
 type joinFlags struct {
 	url, fleet               string
+	animal                   string
 	usernameEnv, passwordEnv string
 	ca                       string
 }
@@ -49,6 +52,13 @@ func newWorkerCmd(io streams) *cobra.Command {
 			if (f.url == "") != (f.fleet == "") {
 				return usagef("lockdrill worker: --join and --fleet go together")
 			}
+			if f.animal != "" {
+				a, known := zoo.Find(f.animal)
+				if !known {
+					return usagef("lockdrill worker: --animal %s: there are %s", f.animal, strings.Join(zoo.Names(), ", "))
+				}
+				o.Wrong = cage.Of(a)
+			}
 			run := func() error { return worker.Run(cmd.Context(), io.In, io.Out, o) }
 			if f.url != "" {
 				run = func() error { return joinFleet(cmd.Context(), io, f, o) }
@@ -60,6 +70,7 @@ func newWorkerCmd(io streams) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&f.url, "join", "", "the Redis over which commands come: redis://HOST:PORT[/DB] or rediss://")
+	cmd.Flags().StringVar(&f.animal, "animal", "", "a lock that is wrong on purpose, in place of the core's")
 	cmd.Flags().StringVar(&f.fleet, "fleet", "", "name of the fleet there")
 	cmd.Flags().StringVar(&f.usernameEnv, "username-env", "", "environment variable with the user's name of that Redis")
 	cmd.Flags().StringVar(&f.passwordEnv, "password-env", "", "environment variable with its password")

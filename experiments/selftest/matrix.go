@@ -75,6 +75,16 @@ func animals() []Case {
 		row("fence-counter", flushed, "fence_regressions"),
 		row("unfenced-storage", paused, "duplicate_terminal_states"),
 		row("unfenced-storage", paused, "overlap.effect"),
+
+		row("fake-release", killed, finding(verdict.FindingFeignedRelease)),
+		row("fake-release", killed, "lock_debt.max"),
+		row("fake-keep", killed, finding(verdict.FindingFeignedRenewal)),
+		row("ghost-holder", killed, finding(verdict.FindingGhost)),
+		row("wrong-token", slowStore, finding(verdict.FindingUnannounced)),
+		row("denied-grant", killed, "orphan_acquires"),
+		row("shifted-clock", killed, finding(verdict.FindingOutsideCall)),
+		row("no-begin", killed, finding(verdict.FindingNoBegin)),
+		row("buffered-lines", slowReply, finding(verdict.FindingUnannounced)),
 	}
 }
 

@@ -41,13 +41,15 @@ var (
 	clockKill = Scene{Name: "clock ahead, then kill", Hold: calmHold, Faults: []string{
 		"{id: clock, at: 1s, for: 200s, clock: {all: true, offset: 3m}}",
 		"{id: kill, at: 15s, kill: {holder_of: job, phase: random}}"}}
-	killed    = Scene{Name: "kill after grant", Hold: calmHold, Faults: []string{"{id: kill, at: 1s, kill: {holder_of: job, on: acquired}}"}}
-	slowStore = Scene{Name: "slow store", Hold: "20s, p99: 70s", Faults: []string{"{id: slow, at: 1s, for: 60s, latency: {all: true, add: 500ms, stream: both}}"}}
+	killed       = Scene{Name: "kill after grant", Hold: calmHold, Faults: []string{"{id: kill, at: 1s, kill: {holder_of: job, on: acquired}}"}}
+	slowReply    = Scene{Name: "slow replies", Hold: calmHold, Faults: []string{"{id: slow, at: 1s, for: 60s, latency: {all: true, add: 500ms, stream: downstream}}"}}
+	killedAtWork = Scene{Name: "kill at work", Faults: []string{"{id: kill, at: 2s, kill: {holder_of: job}}"}}
+	slowStore    = Scene{Name: "slow store", Hold: "20s, p99: 70s", Faults: []string{"{id: slow, at: 1s, for: 60s, latency: {all: true, add: 500ms, stream: both}}"}}
 )
 
 // scenes are all of them, each once.
 func scenes() []Scene {
-	return []Scene{paused, replicaPaused, keyGone, blackHole, noRenewals, slowReplies, keyDeleted, grantsLost, releaseLost, releasesFail, giveUp, flushed, clockKill, killed, slowStore}
+	return []Scene{paused, replicaPaused, keyGone, blackHole, noRenewals, slowReplies, keyDeleted, grantsLost, releaseLost, releasesFail, giveUp, flushed, clockKill, killed, killedAtWork, slowStore, slowReply}
 }
 
 // file is the experiment in which a lock of that class meets the scene, and is asked everything.

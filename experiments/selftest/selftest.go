@@ -7,6 +7,7 @@ package selftest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -45,11 +46,15 @@ type Result struct {
 	Outcome  Outcome  `json:"outcome"`
 }
 
+// played is what a drill depends on: cases that differ in the measure alone share one.
+type played struct{ animal, class, scene string }
+
 // Run plays the cases one after another. told, which may be nil, hears of each result.
 func Run(ctx context.Context, cases []Case, p Player, told func(Result)) ([]Result, error) {
 	var all []Result
+	known := map[played][]*verdict.Judgement{}
 	for i := range cases {
-		r, err := one(ctx, &cases[i], p)
+		r, err := one(ctx, &cases[i], p, known)
 		if err != nil {
 			return all, fmt.Errorf("%s, %s: %w", cases[i].Name(), cases[i].Scene.Name, err)
 		}
@@ -61,17 +66,25 @@ func Run(ctx context.Context, cases []Case, p Player, told func(Result)) ([]Resu
 	return all, nil
 }
 
-func one(ctx context.Context, c *Case, p Player) (Result, error) {
+func one(ctx context.Context, c *Case, p Player, known map[played][]*verdict.Judgement) (Result, error) {
 	e, err := c.Experiment()
 	if err != nil {
 		return Result{}, err
 	}
-	js, err := p.Play(ctx, c, e)
-	if err != nil {
-		return Result{}, err
+	of := played{c.Animal, c.Class, c.Scene.Name}
+	js := known[of]
+	if js == nil {
+		js, err = p.Play(ctx, c, e)
+		known[of] = js
 	}
 	r := Result{Animal: c.Name(), Control: c.Animal == "", Fault: c.Scene.Name, Measure: c.Flag, Excused: c.Excused(e)}
-	if why := unconfirmed(js); why != "" {
+	why := unconfirmed(js, r.Control)
+	if not := new(NotPlayed); errors.As(err, &not) {
+		why = not.Why
+	} else if err != nil {
+		return Result{}, err
+	}
+	if why != "" {
 		r.Outcome, r.Seen = Void, why
 	}
 	if r.Control {
@@ -105,6 +118,9 @@ func (r *Result) animal(js []*verdict.Judgement) {
 		r.Outcome = Right
 	}
 	r.Seen = times("red", n, len(js))
+	if why := unconfirmed(js, true); r.Outcome == Silent && why != "" {
+		r.Outcome, r.Seen = Void, why
+	}
 }
 
 // control must never be accused of anything but what the fault does to any lock.
@@ -191,12 +207,12 @@ func value(s *verdict.SLOResult) string {
 	return got + " > " + write(s.Limit)
 }
 
-// unconfirmed says which fault was never confirmed, in one of the drills; "" = each was.
-func unconfirmed(js []*verdict.Judgement) string {
+// unconfirmed says which fault never took place, in one of the drills, or, where that counts, gave no valid shot; "" = each did.
+func unconfirmed(js []*verdict.Judgement, counts bool) string {
 	for _, j := range js {
 		took := map[string]bool{}
 		for _, f := range j.Faults {
-			took[f.ID] = took[f.ID] || f.Confirmed
+			took[f.ID] = took[f.ID] || f.Confirmed && (!f.Void || !counts)
 		}
 		for _, f := range j.Faults {
 			if !took[f.ID] {

@@ -2,6 +2,10 @@ package selftest
 
 import (
 	"context"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/lockdrill/lockdrill/lockcore/zoo"
@@ -47,3 +51,35 @@ func TestEveryAnimalOfTheZooHasACase(t *testing.T) {
 		}
 	}
 }
+
+// The table of docs/selftest.md is the matrix.
+func TestTheDocumentHasTheTable(t *testing.T) {
+	const path = "../../docs/selftest.md"
+	doc, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const head, tail = "| animal | its mistake | fault | measure |\n|---|---|---|---|\n", "\n## Add an animal"
+	before, rest, found := strings.Cut(string(doc), head)
+	_, after, closed := strings.Cut(rest, tail)
+	if !found || !closed {
+		t.Fatalf("%s has no table", path)
+	}
+	var b strings.Builder
+	for _, c := range animals() {
+		a, _ := zoo.Find(c.Animal)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | `%s` |\n", a.Name, a.Does, c.Scene.Name, c.Flag)
+	}
+	want := before + head + b.String() + tail + after
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if string(doc) != want {
+		t.Errorf("%s: its table is not the matrix: go test ./experiments/selftest -update", path)
+	}
+}
+
+var update = flag.Bool("update", false, "write the table of docs/selftest.md")

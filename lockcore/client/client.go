@@ -33,6 +33,10 @@ type Options struct {
 	Clock   Clock               // nil = the system's; events' spans are ns of its Mono
 	Metrics Instruments         // nil = none
 	Seed    int64               // of jitter
+
+	// Of locks that are wrong on purpose (package zoo).
+	Attempt func(lockcore.Policy) lockcore.Attempt // nil = lockcore.NewMachine
+	Token   func() string                          // nil = a fresh one for each acquire
 }
 
 // maxCalls bounds the calls to the store that a Client makes on its own account: renewals, undos, abandoned releases. Callers of
@@ -48,6 +52,8 @@ type Client struct {
 	sink     func(history.Event)
 	clock    Clock
 	metrics  Instruments
+	attempt  func(lockcore.Policy) lockcore.Attempt // nil = the handle's own machine
+	token    func() string
 	ops      atomic.Int64
 	times    *schedule
 	calls    *pool
@@ -80,11 +86,14 @@ func New(o Options) (*Client, error) {
 	if err := o.Policy.Validate(); err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
+	if o.Token == nil {
+		o.Token = newToken
+	}
 	if o.Clock == nil {
 		o.Clock = newSystemClock()
 	}
 	c := &Client{
-		store: o.Store, policy: o.Policy, lock: o.Lock, source: o.Source, sink: o.Emit, clock: o.Clock, metrics: o.Metrics,
+		store: o.Store, policy: o.Policy, lock: o.Lock, source: o.Source, sink: o.Emit, clock: o.Clock, metrics: o.Metrics, attempt: o.Attempt, token: o.Token,
 		times: newSchedule(), calls: newPool(maxCalls), many: newPool(maxMany),
 		stop: make(chan struct{}), kept: make(chan struct{}),
 		rng:  mathrand.New(mathrand.NewPCG(uint64(o.Seed), 0)),

@@ -71,7 +71,7 @@ func (h *Handle) act(now lockcore.Instant, a lockcore.Action, t *todo) {
 	switch a.Kind {
 	case lockcore.ActDo:
 		if a.Call.Op == lockcore.OpAcquire {
-			h.token = newToken()
+			h.token = h.c.token()
 			h.epoch, h.fence = lockcore.Fingerprint(h.token), 0
 		}
 		t.task = task{call: a.Call, token: h.token, epoch: h.epoch, fence: h.fence}

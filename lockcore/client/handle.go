@@ -19,16 +19,17 @@ type Handle struct {
 	slot   int
 
 	mu       sync.Mutex
-	m        lockcore.Machine
-	driven   bool            // by a caller's goroutine, in follow; else by the client's
-	answered bool            // the acquire has been granted or refused
-	refused  error           // why not
-	stopped  bool            // released or left by the holder
-	over     error           // why it may not be relied on any more
-	result   lockcore.Result // of the whole attempt, once it has ended
-	lastErr  error           // of the last acquire or release
-	token    string          // of the last acquire
-	epoch    string          // its fingerprint
+	own      lockcore.Machine
+	m        lockcore.Attempt // own, or what the client was given in its place
+	driven   bool             // by a caller's goroutine, in follow; else by the client's
+	answered bool             // the acquire has been granted or refused
+	refused  error            // why not
+	stopped  bool             // released or left by the holder
+	over     error            // why it may not be relied on any more
+	result   lockcore.Result  // of the whole attempt, once it has ended
+	lastErr  error            // of the last acquire or release
+	token    string           // of the last acquire
+	epoch    string           // its fingerprint
 	fence    int64
 	waitOp   string
 	abort    context.CancelCauseFunc // ends the seeking; nil afterwards
@@ -41,7 +42,10 @@ type Handle struct {
 }
 
 func newHandle(ctx context.Context, c *Client, key string) (*Handle, context.Context) {
-	h := &Handle{c: c, key: key, m: *lockcore.NewMachine(c.policy), driven: true, meter: newMeter(ctx, c), values: ctx}
+	h := &Handle{c: c, key: key, own: *lockcore.NewMachine(c.policy), driven: true, meter: newMeter(ctx, c), values: ctx}
+	if h.m = &h.own; c.attempt != nil {
+		h.m = c.attempt(c.policy)
+	}
 	seek, abort := context.WithCancelCause(ctx)
 	h.abort = abort
 	if c.line != nil {

@@ -38,6 +38,7 @@ const (
 type worker struct {
 	who    protocol.Configure
 	open   opener
+	wrong  Wrong
 	redis  *redis.Client // of the locks
 	ledger lockcore.Ledger
 	locks  map[string]*lock
@@ -75,7 +76,18 @@ type Options struct {
 	Metrics string         // host:port where it serves its metrics; "" = a free port of loopback
 	Exit    func(code int) // ends the process at once, for the command crash; nil = os.Exit
 
+	Wrong Wrong // of locks that are wrong on purpose (package zoo); the zero Wrong is the core
+
 	open opener // nil = batched
+}
+
+// Wrong is where a worker departs from the core.
+type Wrong struct {
+	Attempt func(lockcore.Policy) lockcore.Attempt                                   // nil = the core's machine
+	Token   func() string                                                            // nil = a fresh one for each acquire
+	Store   func(core lockcore.Store, c *redis.Client, prefix string) lockcore.Store // nil = the core's
+	Ledger  func(core lockcore.Ledger, locks *redis.Client, prefix string) lockcore.Ledger
+	Tell    func(e history.Event, hand func(history.Event)) // hands on what is to be heard of an event; nil = the truth
 }
 
 // crashStatus is what a shell says of a process that SIGKILL ended.
@@ -97,7 +109,7 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	commands := readCommands(ctx, in, fail, o.Exit)
-	w := &worker{fail: fail, open: o.open, out: out, jobs: map[string]bool{}, locks: map[string]*lock{}}
+	w := &worker{fail: fail, open: o.open, wrong: o.Wrong, out: out, jobs: map[string]bool{}, locks: map[string]*lock{}}
 	first, more := next(ctx, commands)
 	switch {
 	case !more || first.Cmd == protocol.CmdStop:
@@ -124,6 +136,9 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 		return fmt.Errorf("start worker: %w", err)
 	}
 	w.ledger = redisstore.NewLedger(ledger, w.who.Ledger.Prefix)
+	if o.Wrong.Ledger != nil {
+		w.ledger = o.Wrong.Ledger(w.ledger, w.redis, w.who.Store.Prefix)
+	}
 	if w.shown, err = expose(o.Metrics); err != nil {
 		return fmt.Errorf("start worker: %w", err)
 	}
@@ -182,7 +197,7 @@ func (w *worker) openLocks() error {
 		}
 		var err error
 		l.client, err = client.New(client.Options{
-			Store: wrapStore(l.store, p.Name, w.faults), Policy: p.Policy, Lock: p.Name, Clock: w.faults.clock,
+			Store: wrapStore(w.storeOf(l), p.Name, w.faults), Attempt: w.wrong.Attempt, Token: w.wrong.Token, Policy: p.Policy, Lock: p.Name, Clock: w.faults.clock,
 			Source: w.who.Incarnation, Seed: w.seed(p.Name), Metrics: l.counts,
 			Emit: func(e history.Event) {
 				l.validity.note(e)
@@ -195,6 +210,14 @@ func (w *worker) openLocks() error {
 		w.locks[p.Name] = l
 	}
 	return nil
+}
+
+// storeOf is what the lock's client calls.
+func (w *worker) storeOf(l *lock) lockcore.Store {
+	if w.wrong.Store == nil {
+		return l.store
+	}
+	return w.wrong.Store(l.store, w.redis, w.who.Store.Prefix)
 }
 
 // close ends the faults and the lock clients; all work has stopped.
@@ -216,9 +239,18 @@ func (w *worker) close() error {
 	return errors.Join(errs...)
 }
 
-// emit writes one line. A line that cannot be written ends the worker: nobody hears it any more.
+// emit tells of an event. A line that cannot be written ends the worker: nobody hears it any more.
 func (w *worker) emit(e history.Event) {
 	e.Source = w.who.Incarnation
+	if w.wrong.Tell != nil && e.Kind != history.ReplicaReady {
+		w.wrong.Tell(e, w.say)
+		return
+	}
+	w.say(e)
+}
+
+// say writes the line.
+func (w *worker) say(e history.Event) {
 	line, err := history.MarshalEvent(&e)
 	if err == nil {
 		_, err = w.out.Write(append(line, '\n'))

@@ -1,6 +1,7 @@
 package zoo
 
 import (
+	"sync"
 	"time"
 
 	"github.com/lockdrill/lockdrill/lockcore"
@@ -9,6 +10,7 @@ import (
 // attempts are mistakes in the protocol itself: machines of their own, around the core's.
 func attempts() []Animal {
 	by := func(f func(lockcore.Policy) lockcore.Attempt) lockcore.Variant { return lockcore.Variant{Attempt: f} }
+	ahead := &offset{}
 	return []Animal{
 		{Name: "early-validity", Does: "moves its validity when it sends a renewal, before that has succeeded",
 			Variant: by(func(p lockcore.Policy) lockcore.Attempt { return &early{Machine: lockcore.NewMachine(p)} })},
@@ -39,7 +41,7 @@ func attempts() []Animal {
 		{Name: "watchdog", Does: "goes on renewing after its work has ended",
 			Variant: by(func(p lockcore.Policy) lockcore.Attempt { return &watchdog{Machine: lockcore.NewMachine(p), p: p} })},
 		{Name: "wall-clock-expiry", Does: "sets a lease's end by its own wall clock",
-			Variant: by(func(p lockcore.Policy) lockcore.Attempt { return &byWallClock{Machine: lockcore.NewMachine(p)} })},
+			Variant: by(func(p lockcore.Policy) lockcore.Attempt { return &byWallClock{lockcore.NewMachine(p), ahead} })},
 	}
 }
 
@@ -306,9 +308,26 @@ func (m *watchdog) Next() (time.Duration, bool) {
 	return at, true
 }
 
-// byWallClock asks for a lease that ends when its own wall clock says so. Its clocks agreed when it was made.
+// offset is how far a process's wall clock was ahead of its other one when it was first read: by then nobody had set it wrong.
+type offset struct {
+	mu    sync.Mutex
+	known bool
+	by    time.Duration
+}
+
+func (o *offset) since(now lockcore.Instant) time.Duration {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.known {
+		o.known, o.by = true, now.Wall-now.Mono
+	}
+	return now.Wall - now.Mono - o.by
+}
+
+// byWallClock asks for a lease that ends when its own wall clock says so.
 type byWallClock struct {
 	*lockcore.Machine
+	ahead *offset
 }
 
 func (m *byWallClock) Step(now lockcore.Instant, in lockcore.Input, out []lockcore.Action) []lockcore.Action {
@@ -316,7 +335,7 @@ func (m *byWallClock) Step(now lockcore.Instant, in lockcore.Input, out []lockco
 	out = m.Machine.Step(now, in, out)
 	for i := from; i < len(out); i++ {
 		if c := &out[i].Call; out[i].Kind == lockcore.ActDo && c.TTL > 0 {
-			c.TTL = max(time.Millisecond, c.TTL+now.Wall-now.Mono)
+			c.TTL = max(time.Millisecond, c.TTL+m.ahead.since(now))
 		}
 	}
 	return out

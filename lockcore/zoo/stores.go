@@ -39,7 +39,7 @@ func stores() []Animal {
 			Variant: lockcore.Variant{Rules: func(t *lockcore.Table) lockcore.Rules { return recreate{t} }}},
 		{Name: "unguarded-release", Does: "releases what it has given up, without a look at the token", Store: StoreBlindRelease,
 			Policy: func(p *lockcore.Policy) {
-				p.Class, p.Release.AfterAbandon = lockcore.LegacyCount, lockcore.AfterAbandonStopped
+				p.Class, p.MaxFailures, p.Release.AfterAbandon = lockcore.LegacyCount, 4, lockcore.AfterAbandonStopped
 			},
 			Variant: lockcore.Variant{Rules: func(t *lockcore.Table) lockcore.Rules { return blindRelease{t} }}},
 	}

@@ -29,7 +29,7 @@ type Store string
 
 // All are the animals, those of the lock before those that lie.
 func All() []Animal {
-	return slices.Concat(policies(), attempts(), stores(), drivers())
+	return slices.Concat(policies(), attempts(), stores(), drivers(), liars())
 }
 
 // Find is the animal of that name.

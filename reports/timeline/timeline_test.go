@@ -60,9 +60,12 @@ func (r run) pictures() []Picture {
 
 func recordedDirs(t *testing.T) []string {
 	t.Helper()
-	dirs, err := filepath.Glob(filepath.Join(recorded, "*"))
+	dirs, err := filepath.Glob(filepath.Join(recorded, "*", "history.jsonl"))
 	if err != nil || len(dirs) == 0 {
 		t.Fatalf("no recorded histories: %v", err)
+	}
+	for i := range dirs {
+		dirs[i] = filepath.Dir(dirs[i])
 	}
 	return dirs
 }

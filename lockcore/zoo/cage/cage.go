@@ -1,0 +1,125 @@
+// Package cage lets an animal of the zoo run as a worker, against a real Redis: what departs from the core in virtual time by rules of a
+// table departs here by scripts, and what a simulated driver does otherwise a real one does.
+//
+// Its one invariant: an animal has the same mistake in both.
+package cage
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore"
+	"github.com/lockdrill/lockdrill/lockcore/redisstore"
+	"github.com/lockdrill/lockdrill/lockcore/worker"
+	"github.com/lockdrill/lockdrill/lockcore/zoo"
+)
+
+// Of is where a worker of the animal departs from the core.
+func Of(a zoo.Animal) worker.Wrong {
+	w := worker.Wrong{Attempt: a.Variant.Attempt}
+	if a.Variant.OneToken {
+		token := newToken()
+		w.Token = func() string { return token }
+	}
+	if a.Store != "" || len(a.Variant.Feigns) > 0 {
+		w.Store = func(core lockcore.Store, c *redis.Client, prefix string) lockcore.Store {
+			return &feigning{storeOf(a.Store, core, c, prefix), a.Variant.Feigns}
+		}
+	}
+	if v := a.Variant; v.LateFence || v.Unfenced || v.NoBegin {
+		w.Ledger = func(core lockcore.Ledger, c *redis.Client, prefix string) lockcore.Ledger {
+			return &ledger{core, c, prefix, v}
+		}
+	}
+	if a.Tell != nil {
+		w.Tell = inTurn(a.Tell())
+	} else if a.Variant.NoBegin {
+		w.Tell = withoutBegin
+	}
+	return w
+}
+
+func newToken() string {
+	var b [16]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// inTurn lets the goroutines of a worker tell one after another.
+func inTurn(tell func(history.Event, func(history.Event))) func(history.Event, func(history.Event)) {
+	var mu sync.Mutex
+	return func(e history.Event, hand func(history.Event)) {
+		mu.Lock()
+		defer mu.Unlock()
+		tell(e, hand)
+	}
+}
+
+// withoutBegin says nothing of an effect that is not written.
+func withoutBegin(e history.Event, hand func(history.Event)) {
+	if e.Write == nil || e.Write.State != history.StateBegin {
+		hand(e)
+	}
+}
+
+// feigning answers some calls without sending them.
+type feigning struct {
+	lockcore.Store
+	ops []lockcore.Op
+}
+
+func (f *feigning) feigns(op lockcore.Op) bool { return slices.Contains(f.ops, op) }
+
+func (f *feigning) Acquire(ctx context.Context, key, token string, ttl time.Duration) (lockcore.Grant, error) {
+	if f.feigns(lockcore.OpAcquire) {
+		now := time.Now()
+		return lockcore.Grant{Fence: now.UnixMicro(), Server: now}, nil
+	}
+	return f.Store.Acquire(ctx, key, token, ttl)
+}
+
+func (f *feigning) Renew(ctx context.Context, key, token string, ttl time.Duration) error {
+	if f.feigns(lockcore.OpRenew) {
+		return nil
+	}
+	return f.Store.Renew(ctx, key, token, ttl)
+}
+
+func (f *feigning) Release(ctx context.Context, key, token string) error {
+	if f.feigns(lockcore.OpRelease) {
+		return nil
+	}
+	return f.Store.Release(ctx, key, token)
+}
+
+// ledger is what the animal writes to in place of the ledger.
+type ledger struct {
+	lockcore.Ledger
+	locks  *redis.Client
+	prefix string
+	v      lockcore.Variant
+}
+
+// Write implements lockcore.Ledger.
+func (l *ledger) Write(ctx context.Context, e lockcore.Effect) (lockcore.Receipt, error) {
+	if l.v.NoBegin && e.State == history.StateBegin {
+		before, err := l.Ledger.Read(ctx, e.Subject)
+		return lockcore.Receipt{Accepted: err == nil, Before: before}, err
+	}
+	e.Unfenced = e.Unfenced || l.v.Unfenced
+	if l.v.LateFence {
+		newest, err := l.locks.Get(ctx, redisstore.FenceKey(l.prefix+e.Key)).Int64()
+		if err != nil {
+			return lockcore.Receipt{}, err
+		}
+		e.Fence = max(e.Fence, newest)
+	}
+	return l.Ledger.Write(ctx, e)
+}

@@ -1,0 +1,112 @@
+package zoo
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore"
+)
+
+// More stores whose rules are not the core's.
+const (
+	StoreYes         Store = "yes"          // refuses nothing, and changes only what is the caller's
+	StoreOtherToken  Store = "other-token"  // sets another token than it was asked to
+	StoreDeniedGrant Store = "denied-grant" // says of each third grant that another holds the key
+)
+
+// liars are workers whose report of themselves is not what they do.
+func liars() []Animal {
+	return []Animal{
+		{Name: "fake-release", Does: "says that it has released, and sends nothing", Variant: lockcore.Variant{Feigns: []lockcore.Op{lockcore.OpRelease}}},
+		{Name: "fake-keep", Does: "says that it has renewed, and sends nothing", Variant: lockcore.Variant{Feigns: []lockcore.Op{lockcore.OpRenew}}},
+		{Name: "ghost-holder", Does: "takes every refusal for a grant, and says that it holds what another does", Store: StoreYes,
+			Variant: lockcore.Variant{Rules: func(t *lockcore.Table) lockcore.Rules { return yes{t} }}},
+		{Name: "wrong-token", Does: "announces another token than it sets", Store: StoreOtherToken,
+			Variant: lockcore.Variant{Rules: func(t *lockcore.Table) lockcore.Rules { return otherToken{t} }}},
+		{Name: "denied-grant", Does: "announces a grant as a refusal", Store: StoreDeniedGrant,
+			Variant: lockcore.Variant{Rules: func(t *lockcore.Table) lockcore.Rules { return &deniedGrant{Table: t} }}},
+		{Name: "shifted-clock", Does: "stamps its lines 50 ms early", Tell: shifted},
+		{Name: "no-begin", Does: "enters its work without an effect", Variant: lockcore.Variant{NoBegin: true}},
+		{Name: "buffered-lines", Does: "buffers its lines, of which the last are lost with it", Tell: buffered},
+	}
+}
+
+type yes struct{ t *lockcore.Table }
+
+func (y yes) Acquire(now time.Time, key, token string, ttl time.Duration) (lockcore.Grant, error) {
+	g, err := y.t.Acquire(now, key, token, ttl)
+	if err != nil {
+		g = lockcore.Grant{Fence: now.UnixMicro(), Server: now}
+	}
+	return g, nil
+}
+
+func (y yes) Renew(now time.Time, key, token string, ttl time.Duration) error {
+	_ = y.t.Renew(now, key, token, ttl)
+	return nil
+}
+
+func (y yes) Release(now time.Time, key, token string) error {
+	_ = y.t.Release(now, key, token)
+	return nil
+}
+
+// Alias is the token that a worker of the animal wrong-token sets.
+func Alias(token string) string { return token + "'" }
+
+type otherToken struct{ t *lockcore.Table }
+
+func (o otherToken) Acquire(now time.Time, key, token string, ttl time.Duration) (lockcore.Grant, error) {
+	return o.t.Acquire(now, key, Alias(token), ttl)
+}
+
+func (o otherToken) Renew(now time.Time, key, token string, ttl time.Duration) error {
+	return o.t.Renew(now, key, Alias(token), ttl)
+}
+
+func (o otherToken) Release(now time.Time, key, token string) error {
+	return o.t.Release(now, key, Alias(token))
+}
+
+// DeniedOf is how many grants there are for each that the animal denied-grant denies.
+const DeniedOf = 3
+
+type deniedGrant struct {
+	*lockcore.Table
+	grants int
+}
+
+func (d *deniedGrant) Acquire(now time.Time, key, token string, ttl time.Duration) (lockcore.Grant, error) {
+	g, err := d.Table.Acquire(now, key, token, ttl)
+	if err != nil {
+		return g, err
+	}
+	if d.grants++; d.grants%DeniedOf == 0 {
+		return lockcore.Grant{}, &lockcore.HeldError{Holder: lockcore.Fingerprint("another " + strconv.Itoa(d.grants)), PTTL: ttl}
+	}
+	return g, nil
+}
+
+// earlyStamps is by how much the animal shifted-clock is.
+const earlyStamps = int64(50 * time.Millisecond)
+
+func shifted() func(history.Event, func(history.Event)) {
+	return func(e history.Event, hand func(history.Event)) {
+		e.From, e.To = max(0, e.From-earlyStamps), max(0, e.To-earlyStamps)
+		hand(e)
+	}
+}
+
+// buffer is how many lines the animal buffered-lines has always still to write.
+const buffer = 40
+
+func buffered() func(history.Event, func(history.Event)) {
+	var kept []history.Event
+	return func(e history.Event, hand func(history.Event)) {
+		if kept = append(kept, e); len(kept) > buffer {
+			hand(kept[0])
+			kept = kept[1:]
+		}
+	}
+}

@@ -2,9 +2,10 @@
 """A healthy lockdrill worker with the standard library only: jobs and leader loops under locks on Redis. Linux, Python 3.8 or later.
 
 Copy it, and put your own lock in place of class Hold. docs/worker-protocol.md describes every line that it reads and writes;
-`lockdrill worker-check -- python3 worker.py` says whether it still does what it must. It gives a lock up as class `standard` does.
+`lockdrill worker-check -- python3 worker.py` says whether it still does what it must. It gives a lock up as class `standard` does,
+asks for a key once for each offer (acquire.mode try), keeps a loop's key (mode renewed), and speaks to a Redis without TLS.
 """
-import hashlib, json, os, random, secrets, signal, socket, ssl, sys, threading, time
+import hashlib, json, os, random, secrets, signal, socket, sys, threading, time
 
 now = time.monotonic_ns  # CLOCK_MONOTONIC, the runner's clock as well
 ACQUIRE = """local t = redis.call('TIME')
@@ -38,13 +39,13 @@ class Redis:
 
     def __init__(self, at):
         self.at, self.prefix, self.free = at, at.get("prefix", ""), []
+        if at.get("tls"):
+            raise ValueError("this worker does not speak TLS")
 
     def dial(self, timeout):
         host, _, port = self.at["addr"].rpartition(":")
         conn = socket.create_connection((host.strip("[]"), int(port)), timeout)
         conn.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if self.at.get("tls"):
-            conn = ssl.create_default_context(cafile=self.at.get("ca")).wrap_socket(conn, server_hostname=self.at.get("server_name") or host)
         lines = conn.makefile("rb")
         user, password = (os.environ.get(self.at.get(v) or "", "") for v in ("username_env", "password_env"))
         for command in [["AUTH", *([user] if user else []), password]] * bool(password) + [["SELECT", self.at.get("db", 0)]]:
@@ -170,21 +171,14 @@ class Hold:
             if self.call("release", r["timeout"], RELEASE, self.token, attempt=attempt) is not None:
                 return
 
-    def leave(self):
-        """After a tick under `ttl_hold`: the key stays until its lease runs out."""
-        self.ended.set()
-        self.renewer.join()
-        say("release.skipped", **self.names, call={"why": "ttl_hold"})
-        expired = lambda: say("fence.observed", **self.names, fence=self.fence, abandon={"reason": "expired"})
-        timer = threading.Timer(max(0, self.valid - now()) / 1e9, expired)
-        timer.daemon = True
-        timer.start()
-
 
 class Worker:
     def __init__(self, c):
         self.c, self.incarnation, self.store, self.ledger = c, c["incarnation"], Redis(c["store"]), Redis(c["ledger"])
         self.locks, self.jobs, self.threads = {l["name"]: l for l in c["locks"]}, set(), []
+        for p in (l["policy"] for l in c["locks"]):
+            if p["acquire"]["mode"] != "try" or (p.get("loop") or {}).get("mode", "renewed") != "renewed":
+                raise ValueError("this worker knows acquire.mode try and loop.mode renewed")
         for r in (self.store, self.ledger):
             r.call(15, "PING")
         say("replica.ready", replica={"name": c["name"], "incarnation": self.incarnation, "pid": os.getpid()})
@@ -198,13 +192,9 @@ class Worker:
 
     def seek(self, lock, key):
         """A hold, or None: the key is another's, or False: nobody knows. Every attempt has a token of its own."""
-        a = lock["policy"]["acquire"]
-        until, pause = now() + (a.get("budget") or 0), (a.get("backoff") or {}).get("every") or 0
-        while True:
-            hold = Hold(self, lock, key)
-            got = hold.acquire()
-            if got or a["mode"] == "try" or now() + pause >= until or stopping.wait(pause / 1e9):
-                return hold if got else got
+        hold = Hold(self, lock, key)
+        got = hold.acquire()
+        return hold if got else got
 
     def write(self, hold, lock, subject, state, loop=False, terminal=False):
         """One effect: why the work must end, or "", and whether the job was finished before. A repetition has the same op."""
@@ -284,10 +274,8 @@ class Worker:
             hold = hold or self.seek(lock, lock["key"]) or None
             if hold:
                 why = self.work(hold, name, do)
-                if why != "done" or p["mode"] == "explicit":
+                if why != "done":
                     hold = hold.release()
-                elif p["mode"] == "ttl_hold":
-                    hold = hold.leave()
         if hold:
             hold.release()
 

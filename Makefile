@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: help build image test test-kube truth agree mutants subjects scenarios selftest-live full-scale seeds explore stress e2e-kube check bench pictures deps clean
+.PHONY: help build image test test-kube truth agree mutants liars subjects scenarios selftest-live full-scale seeds explore stress e2e-kube check bench pictures deps clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
@@ -45,6 +45,9 @@ scenarios: deps ## every shipped scenario, live, at its time scale: minutes
 
 selftest-live: deps ## every lock of the zoo and every shipped class with every fault, live, one after another: half an hour
 	$(GO) run ./cmd/lockdrill selftest --live
+
+liars: deps ## each of forty wrong workers, and what worker-check says of it: two minutes
+	LOCKDRILL_LIARS=all $(GO) test -count=1 -v -run TestEachWrongWorkerIsNamed ./experiments/workercheck
 
 subjects: deps ## every scenario rehearsed a hundred times and each mutant of its subject twenty times, then one mutant of each live: twenty minutes
 	LOCKDRILL_SUBJECTS=all $(GO) test -count=1 -v -timeout 1h -run TestNoScenarioIsGreenWithAMutant ./experiments/rehearsal

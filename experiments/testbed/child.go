@@ -37,6 +37,7 @@ type child struct {
 	record  int    // in the journal
 
 	stdin, stdout, stderr *os.File
+	said                  said
 	gone                  chan struct{} // closed: the process is dead
 	read, wrote, done     chan struct{}
 	dead                  atomic.Bool
@@ -65,6 +66,10 @@ func (c *child) send(cmd protocol.Command) error {
 	if err != nil {
 		return err
 	}
+	return c.sendLine(line)
+}
+
+func (c *child) sendLine(line []byte) error {
 	c.sending.Lock()
 	defer c.sending.Unlock()
 	if c.closed || c.dead.Load() {
@@ -228,7 +233,7 @@ func (c *child) closePipes() {
 // else holds the pipe open, reading ends when nothing more comes for drainLimit.
 func (c *child) receive() {
 	defer close(c.read)
-	r := bufio.NewReaderSize(c.stdout, 1<<16)
+	r := bufio.NewReaderSize(&c.said, 1<<16)
 	var line []byte
 	long := false
 	for {

@@ -95,6 +95,14 @@ func (f *Fleet) Start(ctx context.Context, c protocol.Configure) (history.Replic
 	return ch.replica, ch.started, nil
 }
 
+// Delivered reports whether OnEvent has had all that a replica had written to its standard output when it was asked.
+func (f *Fleet) Delivered(incarnation string) bool {
+	f.mu.Lock()
+	c := f.children[incarnation]
+	f.mu.Unlock()
+	return c == nil || c.said.delivered()
+}
+
 // spawn starts the process with its three pipes.
 func (f *Fleet) spawn(c protocol.Configure) (*child, error) {
 	cmd := exec.Command(f.o.Command[0], f.o.Command[1:]...)
@@ -109,7 +117,7 @@ func (f *Fleet) spawn(c protocol.Configure) (*child, error) {
 		return nil, errors.Join(err, inR.Close(), inW.Close())
 	}
 	ch := &child{
-		fleet: f, cmd: cmd, stdin: inW, stdout: outR,
+		fleet: f, cmd: cmd, stdin: inW, stdout: outR, said: said{pipe: outR},
 		queue: make(chan []byte, queueLimit), gone: make(chan struct{}), read: make(chan struct{}),
 		wrote: make(chan struct{}), done: make(chan struct{}),
 	}
@@ -150,12 +158,21 @@ func (f *Fleet) spawn(c protocol.Configure) (*child, error) {
 // Send queues a command for a replica. It never waits: a replica that does not read gives ErrBacklog in the end, a dead one
 // ErrDead.
 func (f *Fleet) Send(incarnation string, c protocol.Command) error {
-	ch, err := f.child(incarnation)
+	line, err := encode(c)
 	if err != nil {
 		return err
 	}
-	if err := ch.send(c); err != nil {
-		return fmt.Errorf("send %s to replica %s: %w", c.Cmd, incarnation, err)
+	return f.SendLine(incarnation, line)
+}
+
+// SendLine writes a replica a command as it stands, with its newline.
+func (f *Fleet) SendLine(incarnation string, line []byte) error {
+	ch, err := f.child(incarnation)
+	if err == nil {
+		err = ch.sendLine(line)
+	}
+	if err != nil {
+		return fmt.Errorf("send %.40s to replica %s: %w", line, incarnation, err)
 	}
 	return nil
 }

@@ -37,9 +37,9 @@ const (
 const stranger = "a-token-of-nobody-that-you-know"
 
 const (
-	drain      = 3 * time.Millisecond // for lines to come through the pipe: far more than it takes on a quiet machine
-	endLimit   = 10 * time.Second     // for a worker to end when it is told to, as in a drill
-	closeLimit = 15 * time.Second     // for all that was started to be gone
+	lineLimit  = time.Second      // for lines that are written to be read, on a machine that is very busy
+	endLimit   = 10 * time.Second // for a worker to end when it is told to, as in a drill
+	closeLimit = 15 * time.Second // for all that was started to be gone
 )
 
 // bench is what a worker is checked on.
@@ -125,6 +125,7 @@ func (b *bench) close() error {
 		cancel()
 	}
 	if b.cease != nil {
+		b.position(context.Background()) // what was written last
 		b.cease()
 		b.watch.Wait()
 	}
@@ -213,8 +214,11 @@ func (b *bench) gateRules() gateRules {
 			return key, ours && slices.Contains([]string{jobKey, loopKey}, key)
 		},
 		announced: func(life, key string) bool {
-			b.seen.await(context.Background(), drain, func() bool { return false }) // lines that were written before the call
-			return b.seen.await(context.Background(), b.o.TTL*15/100, func() bool { return b.seen.pending(life, key) })
+			sure := b.heard(life) // first, so that no call that has returned is taken for it
+			if b.seen.await(context.Background(), b.o.TTL*15/100, func() bool { return b.seen.pending(life, key) }) {
+				return sure
+			}
+			return b.heard(life)
 		},
 		look:    b.look,
 		record:  func(c *call) { b.seen.add(func() { b.seen.calls = append(b.seen.calls, c) }) },
@@ -222,8 +226,20 @@ func (b *bench) gateRules() gateRules {
 	}
 }
 
+// heard waits until all that a life has written so far has come; false = that is not sure.
+func (b *bench) heard(life string) bool {
+	for until := time.Now().Add(lineLimit); !b.fleet.Delivered(life); time.Sleep(100 * time.Microsecond) {
+		if time.Now().After(until) {
+			return false
+		}
+	}
+	return true
+}
+
 // look is the state of a key now, asked past the gate.
-func (b *bench) look(key string) keyState {
+func (b *bench) look(key string) (k keyState) {
+	from := monotime.Now()
+	defer func() { k.Span = history.Span{From: from, To: monotime.Now()} }()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	name := b.stores.Locks.Prefix + key
@@ -241,11 +257,29 @@ func (b *bench) look(key string) keyState {
 
 // put makes the key a stranger's.
 func (b *bench) put(ctx context.Context, key string, ttl time.Duration) error {
+	defer b.touch(key, monotime.Now())
 	return b.locks.Set(ctx, b.stores.Locks.Prefix+key, stranger, ttl).Err()
 }
 
 func (b *bench) clear(ctx context.Context, key string) error {
+	defer b.touch(key, monotime.Now())
 	return b.locks.Del(ctx, b.stores.Locks.Prefix+key).Err()
+}
+
+// touch notes what was done to a key past the gate.
+func (b *bench) touch(key string, from int64) {
+	b.seen.add(func() {
+		b.seen.touched = append(b.seen.touched, touched{key, history.Span{From: from, To: monotime.Now()}})
+	})
+}
+
+// position is how many effects the ledger has; all of them have been seen.
+func (b *bench) position(ctx context.Context) int64 {
+	n, err := b.ledger.XLen(ctx, redisstore.KeysOf(b.stores.Ledger.Prefix).Entries).Result()
+	if err == nil {
+		b.seen.await(ctx, b.o.TTL, func() bool { return int64(len(b.seen.effects)) >= n })
+	}
+	return n
 }
 
 // policy is that of both locks: class standard, all times from the TTL.

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/internal/resp"
 )
@@ -19,6 +20,7 @@ type keyState struct {
 	Token string // "" = absent
 	PTTL  time.Duration
 	Err   error
+	history.Span
 }
 
 // call is one command of the worker that names a lock key and may write, with the key's state just before and just after it.
@@ -29,9 +31,9 @@ type call struct {
 	At            int64  // it had arrived here; it went on after At and Held
 	Held          time.Duration
 	Replied       int64 // its reply had come back to here; 0 = never
-	Announced     bool  // a call of the key had been announced and had not returned
+	Unsure        bool  // lines that were written before it may not have come by the time that it went on
 	Before, After keyState
-	Crowded       bool // another call of the key was under way at the same time: what changed may be its doing
+	Crowded       bool // the key was touched by another, too, between the looks: what changed may be its doing
 }
 
 // From is when it went on: its effect lies between this and Replied.
@@ -47,7 +49,8 @@ type gate struct {
 
 	mu    sync.Mutex
 	open  *sync.Cond
-	hangs bool
+	hangs bool // calls and replies wait
+	mute  bool // replies wait
 	conns map[net.Conn]bool
 	done  bool
 	wait  sync.WaitGroup
@@ -56,7 +59,7 @@ type gate struct {
 // gateRules are what the gate asks of its owner.
 type gateRules struct {
 	lockKey   func(word string) (key string, ok bool) // whether a word of a command is a lock key
-	announced func(life, key string) bool             // whether a call of the key is pending; waits a little for it
+	announced func(life, key string) (sure bool)      // waits until a call of the key is pending, or is surely not; false = not sure
 	look      func(key string) keyState
 	record    func(*call)
 	replied   func(c *call, at int64, after keyState)
@@ -83,11 +86,19 @@ func (g *gate) hang(on bool) {
 	g.open.Broadcast()
 }
 
-// pass waits while the gate is shut; false = it is closed.
-func (g *gate) pass() bool {
+// silence lets replies wait, or go on again; calls pass.
+func (g *gate) silence(on bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for g.hangs && !g.done {
+	g.mute = on
+	g.open.Broadcast()
+}
+
+// pass waits while the gate is shut; false = it is closed.
+func (g *gate) pass(reply bool) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for (g.hangs || g.mute && reply) && !g.done {
 		g.open.Wait()
 	}
 	return !g.done
@@ -159,7 +170,7 @@ func (w *way) requests() {
 		if err == nil && len(args) > 0 {
 			w.command(args)
 		}
-		if !w.gate.pass() {
+		if !w.gate.pass(false) {
 			return net.ErrClosed
 		}
 		_, err = w.server.Write(frame)
@@ -210,7 +221,7 @@ func (w *way) command(args [][]byte) {
 
 func (w *way) note(name, key string) *call {
 	c := &call{Name: name, Key: key, Life: w.gate.life, At: monotime.Now()}
-	c.Announced = w.gate.rules.announced(c.Life, key)
+	c.Unsure = !w.gate.rules.announced(c.Life, key)
 	c.Held = time.Duration(monotime.Now() - c.At)
 	c.Before = w.gate.rules.look(key)
 	w.gate.rules.record(c)
@@ -224,7 +235,7 @@ func (w *way) replies() {
 		if frame[0] != '>' {
 			w.reply()
 		}
-		if !w.gate.pass() {
+		if !w.gate.pass(true) {
 			return net.ErrClosed
 		}
 		_, err := w.client.Write(frame)

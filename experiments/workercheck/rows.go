@@ -2,6 +2,7 @@ package workercheck
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -22,6 +23,7 @@ type row struct {
 type finding struct {
 	result       Result
 	seen, change string
+	over         *history.Span // of a wrong one: it took too long, or came too late; on a machine that stood still meanwhile that says nothing
 }
 
 func ok(format string, args ...any) finding {
@@ -34,10 +36,31 @@ func notSeen(format string, args ...any) finding {
 	return finding{result: NotSeen, seen: fmt.Sprintf(format, args...)}
 }
 
+// late is a finding about time: of a stretch in which something should have come.
+func (b *bench) late(s *scene, format string, args ...any) finding {
+	f := wrong(format, args...)
+	f.over = &history.Span{From: s.from, To: s.to}
+	if s.to == 0 {
+		f.over.To = math.MaxInt64
+	}
+	return f
+}
+
+// doubted is a finding about time that nobody can be sure of: the machine itself was late.
+func (b *bench) doubted(f finding) finding {
+	if f.result != Wrong || f.over == nil {
+		return f
+	}
+	if worst := b.seen.stalled(f.over.From, f.over.To); worst > b.o.TTL/mostStall {
+		return notSeen("%s. But the machine stood still for %s meanwhile, so it may not be the worker's doing: check it where less runs, or with a longer --ttl", f.seen, span(worst))
+	}
+	return f
+}
+
 func (f finding) but(change string) finding { f.change = change; return f }
 
 func (r row) step(b *bench) Step {
-	f := r.check(b)
+	f := b.doubted(r.check(b))
 	s := Step{Name: r.name, Title: r.title, Result: f.result, Seen: f.seen, Section: r.section}
 	if f.result != OK {
 		s.Expected = r.expected
@@ -88,10 +111,10 @@ func (b *bench) within(s *scene, kinds ...history.Kind) []line {
 	return slices.DeleteFunc(all, func(l line) bool { return l.Arrived > s.to })
 }
 
-// effects lists what was written under the scene's job.
+// effects lists what was written under the scene's job, by the order of the ledger.
 func (b *bench) effects(s *scene) (found []effect) {
 	for _, e := range b.seen.effects {
-		if s.life != nil && e.Subject == s.job && e.Writer == s.life.inc && e.To >= s.from && (s.to == 0 || e.From <= s.to) {
+		if s.life != nil && e.Subject == s.job && e.Writer == s.life.inc && e.Pos > s.first && (s.to == 0 || e.Pos <= s.last) {
 			found = append(found, e)
 		}
 	}
@@ -111,8 +134,10 @@ func (c *call) deleted() bool {
 	return c.whole() && c.Before.Token != "" && c.After.Token == "" && (c.Before.PTTL < 0 || c.Before.PTTL > 50*time.Millisecond)
 }
 
+// extended: more is left than there would have been without it, however long the looks are apart.
 func (c *call) extended() bool {
-	return c.whole() && c.Before.Token != "" && c.Before.Token == c.After.Token && c.Before.PTTL >= 0 && c.After.PTTL > c.Before.PTTL
+	passed := time.Duration(c.After.From - c.Before.To)
+	return c.whole() && c.Before.Token != "" && c.Before.Token == c.After.Token && c.Before.PTTL >= 0 && c.After.PTTL > c.Before.PTTL-passed+2*time.Millisecond
 }
 
 func (k keyState) String() string {
@@ -135,9 +160,9 @@ func span(d time.Duration) string { return figures.Exact(int64(d)) }
 func (b *bench) unannounced(did func(*call) bool, invoke history.Kind, what string) finding {
 	n, silent := 0, []*call{}
 	for _, c := range b.seen.calls {
-		if did(c) {
+		if did(c) && !c.Unsure {
 			n++
-			if _, matched := b.seen.announcement(c); !c.Announced || !matched {
+			if !slices.ContainsFunc(b.seen.served(c), func(o op) bool { return o.Arrived <= c.From() }) {
 				silent = append(silent, c)
 			}
 		}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
-	"github.com/lockdrill/lockdrill/lockcore"
 )
 
 // acquireRows are about taking a key, in all scenes together.
@@ -75,13 +74,13 @@ func checkAcquire(b *bench) finding {
 func checkToken(b *bench) finding {
 	n := 0
 	for _, c := range b.seen.calls {
-		announced, known := b.seen.announcement(c)
-		if !c.set() || !known {
+		announced := b.seen.served(c)
+		if !c.set() || len(announced) == 0 {
 			continue
 		}
 		n++
-		if announced.Epoch != lockcore.Fingerprint(c.After.Token) {
-			return wrong("acquire.invoke announced the epoch %s; after %s the key %s shows %s", announced.Epoch, c.Name, c.Key, c.After)
+		if !slices.ContainsFunc(announced, func(o op) bool { return o.Epoch == c.epoch() }) {
+			return wrong("acquire.invoke announced the epoch %s; after %s the key %s shows %s", announced[0].Epoch, c.Name, c.Key, c.After)
 		}
 	}
 	if n == 0 {
@@ -107,12 +106,12 @@ func checkFresh(b *bench) finding {
 func checkGrant(b *bench) finding {
 	n := 0
 	for _, l := range b.seen.of("", 0, history.AcquireReturn) {
-		calls := b.seen.made(l.Source, l.Op)
-		i := slices.IndexFunc(calls, func(c *call) bool { return c.set() })
+		calls := b.seen.made(l, false)
+		i := slices.IndexFunc(calls, func(c *call) bool { return c.set() && c.epoch() == l.Epoch })
 		switch {
 		case l.Outcome == history.OK && len(calls) == 0:
 			return wrong("it says granted, and sent no call that names the key %s: %s", l.Key, quote(l))
-		case l.Outcome == history.OK && i < 0 && calls[0].whole():
+		case l.Outcome == history.OK && !could(calls, (*call).set):
 			return wrong("it says granted, and %s did not set the key (before: %s; after: %s): %s", calls[0].Name, calls[0].Before, calls[0].After, quote(l))
 		case l.Outcome == history.Fail && i >= 0:
 			return wrong("it says fail, and %s has set the key (before: %s; after: %s): %s", calls[i].Name, calls[i].Before, calls[i].After, quote(l))
@@ -135,8 +134,9 @@ func checkLease(b *bench) finding {
 		if c.After.PTTL < 0 {
 			return wrong("after %s the key %s shows %s: a holder that dies now blocks it for ever", c.Name, c.Key, c.After)
 		}
-		if l, known := b.seen.announcement(c); known && (l.Call.TTL <= 0 || c.After.PTTL > time.Duration(l.Call.TTL)+time.Millisecond) {
-			return wrong("after %s the key %s shows %s; announced was %s", c.Name, c.Key, c.After, quote(l))
+		all := b.seen.served(c)
+		if len(all) > 0 && !slices.ContainsFunc(all, func(o op) bool { return o.Call.TTL > 0 && c.After.PTTL <= time.Duration(o.Call.TTL)+time.Millisecond }) {
+			return wrong("after %s the key %s shows %s; announced was %s", c.Name, c.Key, c.After, quote(all[0].line))
 		}
 	}
 	if n == 0 {
@@ -171,13 +171,14 @@ func checkGrows(b *bench) finding {
 	n := 0
 	for _, key := range []string{jobKey, loopKey} {
 		last := int64(0)
-		for i, l := range b.granted(key) {
+		for _, l := range b.granted(key) {
+			if key == jobKey && l.From > b.acts.raisedAt {
+				last = max(last, b.acts.raised)
+			}
 			if l.Fence <= last {
 				return wrong("the fence %d of the key %s came after %d: %s", l.Fence, key, last, quote(l))
 			}
-			if last = l.Fence; i == 0 && key == jobKey {
-				last = max(last, b.acts.raised)
-			}
+			last = l.Fence
 			n++
 		}
 	}

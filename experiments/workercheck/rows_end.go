@@ -30,13 +30,13 @@ func (b *bench) checkEnd(s *scene, zero bool) finding {
 	exit := b.seen.exits[s.life.inc]
 	switch {
 	case !s.ended:
-		return wrong("it still ran %s later, and was killed; %s", span(s.took), b.lastOf(s))
+		return b.late(s, "it still ran %s later, and was killed; %s", span(s.took), b.lastOf(s))
 	case zero && exit.State != "exit status 0":
 		return wrong("it ended with %s%s", exit.State, b.last(s.life))
 	case s.after.Token != "":
-		return wrong("it ended with %s, and left the key behind: %s", exit.State, s.after)
+		return b.late(s, "it ended with %s, and left the key behind: %s", exit.State, s.after)
 	case len(b.after(s, history.WorkExit)) == 0:
-		return wrong("it ended without work.exit; %s", b.lastOf(s))
+		return b.late(s, "it ended without work.exit; %s", b.lastOf(s))
 	}
 	return ok("%s, %s later", exit.State, span(s.took.Round(time.Millisecond)))
 }
@@ -90,7 +90,7 @@ func checkTicks(b *bench) finding {
 	}
 	want := int(time.Duration(s.done-s.from) / poll)
 	if n < want/2 || n > want*2 {
-		return wrong("%s in %s; policy.loop.poll is %s, so about %d", figures.Plural(n, "tick"), span(time.Duration(s.done-s.from)), span(poll), want)
+		return b.late(s, "%s in %s; policy.loop.poll is %s, so about %d", figures.Plural(n, "tick"), span(time.Duration(s.done-s.from)), span(poll), want)
 	}
 	return ok("%s in %s", figures.Plural(n, "tick"), span(time.Duration(s.done-s.from)))
 }
@@ -125,7 +125,7 @@ func checkFollower(b *bench) finding {
 	}
 	poll := b.loop().Policy.Loop.Poll
 	if want := int(time.Duration(s.done-s.from) / poll); n < want/2 {
-		return wrong("%s in %s; policy.loop.poll is %s, so about %d", figures.Plural(n, "acquire.invoke"), span(time.Duration(s.done-s.from)), span(poll), want)
+		return b.late(s, "%s in %s; policy.loop.poll is %s, so about %d", figures.Plural(n, "acquire.invoke"), span(time.Duration(s.done-s.from)), span(poll), want)
 	}
 	return ok("%s in %s", figures.Plural(n, "attempt"), span(time.Duration(s.done-s.from)))
 }
@@ -139,10 +139,10 @@ func checkTakeover(b *bench) finding {
 		if e.Key == loopKey && e.Accepted && e.Writer == b.acts.follower.inc && e.From >= s.done {
 			took := time.Duration(e.To - s.done)
 			if p := b.loop().Policy; took > p.TTL+p.Loop.Poll+p.OpTimeout+b.o.TTL {
-				return wrong("it took %s", span(took))
+				return b.late(s, "it took %s", span(took))
 			}
 			return ok("%s after the kill", span(took))
 		}
 	}
-	return wrong("no effect of the follower within %s of the leader's death", span(time.Duration(s.to-s.done)))
+	return b.late(s, "no effect of the follower within %s of the leader's death", span(time.Duration(s.to-s.done)))
 }

@@ -100,7 +100,7 @@ func checkEffects(b *bench) finding {
 	}
 	terminal := slices.IndexFunc(all, func(e effect) bool { return e.Terminal && e.Accepted })
 	if terminal < 0 {
-		return wrong("%s, and none is a terminal state that was accepted; the last: %s (op %s)", figures.Plural(len(all), "effect"), all[len(all)-1].State, all[len(all)-1].Op)
+		return b.late(s, "%s, and none is a terminal state that was accepted; the last: %s (op %s)", figures.Plural(len(all), "effect"), all[len(all)-1].State, all[len(all)-1].Op)
 	}
 	return ok("%s, up to %s", figures.Plural(len(all), "effect"), all[terminal].State)
 }
@@ -110,10 +110,14 @@ func checkRenew(b *bench) finding {
 	if s.life == nil || len(b.within(s, history.WorkEnter)) == 0 {
 		return notSeen(unplayed)
 	}
-	extended := 0
+	extended, unclear := 0, 0
 	for _, c := range b.seen.calls {
-		if c.Life == s.life.inc && c.extended() && c.At < s.to {
+		switch {
+		case c.Life != s.life.inc || c.At > s.to:
+		case c.extended():
 			extended++
+		case !c.whole():
+			unclear++
 		}
 	}
 	said := 0
@@ -122,10 +126,8 @@ func checkRenew(b *bench) finding {
 			continue
 		}
 		said++
-		calls := b.seen.made(l.Source, l.Op)
-		kept := slices.ContainsFunc(calls, func(c *call) bool {
-			return !c.whole() || c.extended() && lockcore.Fingerprint(c.After.Token) == l.Epoch
-		})
+		calls := b.seen.made(l, false)
+		kept := could(calls, func(c *call) bool { return c.extended() && c.epoch() == l.Epoch })
 		switch {
 		case len(calls) == 0:
 			return wrong("it says renewed, and sent no call that names the key: %s", quote(l)).but("Send the renewal that you announce, and say ok only for what the store has answered.")
@@ -136,8 +138,10 @@ func checkRenew(b *bench) finding {
 		}
 	}
 	switch p := b.policy(); {
+	case extended == 0 && unclear > 0:
+		return notSeen("what its calls did to the key could not be seen: another touched it meanwhile, or a look came too late")
 	case extended == 0:
-		return wrong("no call has extended the key in %s of work; policy.renew_every is %s, policy.ttl %s", span(b.o.TTL*6/5), span(p.RenewEvery), span(p.TTL))
+		return b.late(s, "no call has extended the key in %s of work; policy.renew_every is %s, policy.ttl %s", span(b.o.TTL*6/5), span(p.RenewEvery), span(p.TTL))
 	case said == 0:
 		return ok("%s extended the key; none was announced", figures.Plural(extended, "call"))
 	}

@@ -24,11 +24,28 @@ const (
 // mostLate is how long a line may be under way, in the middle of all of them: far beyond what a pipe takes on a busy machine.
 const mostLate = 25 * time.Millisecond
 
+// mostStall: a machine that stood still for more than this part of the TTL is no witness against a worker's punctuality.
+const mostStall = 20
+
 // talkRows are about lines as such, whatever they say.
 var talkRows = []row{
 	{"ready", "says replica.ready when it is configured and connected",
 		"a line replica.ready on standard output",
 		"Read the configure command from standard input, connect to both stores, then write one replica.ready line.", inCommands, checkReady, ""},
+	{"unknown-fields", "ignores fields of commands that it does not know",
+		"the answer job.ack to an offer with unknown fields, as to any",
+		"Take what you know from a command, and leave the rest: a later runner may say more.", inLines, func(b *bench) finding {
+			s := &b.acts.unknown
+			switch acks := b.acks(s); {
+			case !s.played():
+				return notSeen(unplayed)
+			case len(acks) == 0 && len(b.within(s)) == 0:
+				return b.late(s, "no line after an offer with unknown fields%s", b.last(s.life))
+			case len(acks) == 0:
+				return b.late(s, "no job.ack of an offer with unknown fields; %s%s", b.lastOf(s), b.last(s.life))
+			}
+			return ok("%s", b.acks(s)[0].Job.Ack)
+		}, Jobs},
 	{"lines", "writes nothing to standard output but events, one JSON document a line",
 		"every line is an event of a kind that a replica can know, complete, and stamped between its start and now",
 		"Write logs to standard error. Give every event the fields that its kind asks for, and stamps of CLOCK_MONOTONIC in ns.", inEvents, checkLines, ""},
@@ -96,10 +113,12 @@ func checkLines(b *bench) finding {
 func checkPrompt(b *bench) finding {
 	var late []int64
 	for _, l := range b.seen.lines {
-		late = append(late, l.Arrived-l.To)
+		if b.seen.stalled(l.To, l.Arrived) == 0 { // else it may have waited for this machine
+			late = append(late, l.Arrived-l.To)
+		}
 	}
 	if len(late) < 10 {
-		return notSeen("only %s", figures.Plural(len(late), "line"))
+		return notSeen("only %s while the machine did not stand still", figures.Plural(len(late), "line"))
 	}
 	slices.Sort(late)
 	half := time.Duration(late[len(late)/2])
@@ -170,7 +189,7 @@ func checkClock(b *bench) finding {
 		if _, isReturn := returns[l.Kind]; !isReturn || l.Kind == history.WriteReturn || l.Outcome == history.Unknown {
 			continue
 		}
-		calls := slices.DeleteFunc(b.seen.made(l.Source, l.Op), func(c *call) bool { return !c.set() && !c.extended() && !c.deleted() })
+		calls := slices.DeleteFunc(b.seen.made(l, true), func(c *call) bool { return !c.set() && !c.extended() && !c.deleted() })
 		if len(calls) != 1 {
 			continue
 		}

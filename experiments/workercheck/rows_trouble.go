@@ -21,6 +21,9 @@ var troubleRows = []row{
 	{"busy", "answers an offer whose key is another's with job.ack busy",
 		"job.ack with ack busy",
 		"Write job.ack busy when the key was not to be had. The job is then offered again.", inCommands, checkBusy, Jobs},
+	{"unanswered", "gives back a key whose acquire was not answered",
+		"acquire.return unknown after policy.acquire.timeout, and soon a free key (undo.invoke, undo.return)",
+		"Where no reply came the key may be yours: run the script that compares the token and deletes, with the token of the attempt, until it is answered.", inLocks, checkUnanswered, Jobs},
 	{"lost", "stops the work when its key is another's",
 		"fence.observed and work.exit with the next renewal, at the latest at the lease's end",
 		"Compare the token in the renewal's script. A definite \"not yours\" ends the work at once; it is no failure to be counted.", inLocks, checkLost, Jobs},
@@ -59,7 +62,7 @@ func checkRefused(b *bench) finding {
 	case s.after.Token != stranger:
 		return wrong("the key was a stranger's, and shows %s", s.after)
 	case len(said) == 0:
-		return wrong("no acquire.return for the job %s, whose key is a stranger's", s.job)
+		return b.late(s, "no acquire.return for the job %s, whose key is a stranger's", s.job)
 	case said[0].Outcome != history.Fail || said[0].Call.Result != history.ResultHeld:
 		return wrong("the answer is not fail and held: %s", quote(said[0]))
 	}
@@ -87,11 +90,31 @@ func checkBusy(b *bench) finding {
 	case !s.played():
 		return notSeen(unplayed)
 	case len(acks) == 0:
-		return wrong("no job.ack within %s", span(2*b.o.TTL))
+		return b.late(s, "no job.ack within %s", span(2*b.o.TTL))
 	case acks[0].Job.Ack != history.AckBusy:
 		return wrong("the answer is not busy: %s", quote(acks[0]))
 	}
 	return ok("busy")
+}
+
+func checkUnanswered(b *bench) finding {
+	s := &b.acts.unanswered
+	if !s.played() {
+		return notSeen(unplayed)
+	}
+	i := slices.IndexFunc(b.seen.calls, func(c *call) bool { return c.Life == s.life.inc && c.At >= s.done && c.At <= s.undone && c.set() })
+	said := b.within(s, history.AcquireReturn)
+	switch {
+	case i < 0:
+		return notSeen("no call set the key while replies were held back")
+	case len(said) == 0:
+		return b.late(s, "this acquire was not given up in %s; policy.acquire.timeout is %s; %s", span(time.Duration(s.undone-s.done)), span(b.policy().Acquire.Timeout), b.lastOf(s))
+	case said[0].Outcome != history.Unknown:
+		return wrong("no reply could reach it, and it says %s: %s", said[0].Outcome, quote(said[0]))
+	case lockcore.Fingerprint(s.after.Token) == b.seen.calls[i].epoch():
+		return b.late(s, "%s after its acquire.return the key still shows %s: %s", span(time.Duration(s.after.From-said[0].Arrived)), s.after, quote(said[0]))
+	}
+	return ok("the key was free %s after acquire.return", span(time.Duration(s.after.To-said[0].Arrived)))
 }
 
 // validUntil is the end of the lease that an epoch's holder may rely on, as of an instant: the sending of its last answered call + TTL.
@@ -131,14 +154,14 @@ func checkLost(b *bench) finding {
 	exit := b.after(s, history.WorkExit)
 	for _, e := range b.effects(s) {
 		if e.Terminal && e.From > s.done {
-			return wrong("the terminal effect %s was written after its key had become a stranger's", e.State)
+			return b.late(s, "the terminal effect %s was written after its key had become a stranger's", e.State)
 		}
 	}
 	if len(exit) == 0 {
-		return wrong("no work.exit within %s of the loss; %s", span(4*b.o.TTL), b.lastOf(s))
+		return b.late(s, "no work.exit within %s of the loss; %s", span(4*b.o.TTL), b.lastOf(s))
 	}
 	if late := exit[0].From - b.validUntil(s, s.done); late > 0 {
-		return wrong("it worked on for %s past the end of its lease: %s", span(time.Duration(late)), quote(exit[0]))
+		return b.late(s, "it worked on for %s past the end of its lease: %s", span(time.Duration(late)), quote(exit[0]))
 	}
 	return ok("%s after the loss", span(time.Duration(exit[0].From-s.done)))
 }
@@ -162,7 +185,7 @@ func checkObserved(b *bench) finding {
 			continue
 		}
 		if n++; len(b.after(s, history.FenceObserved)) == 0 {
-			return wrong("it gave up its lock without a word: %s", quote(b.after(s, history.WorkExit)[0]))
+			return b.late(s, "it gave up its lock without a word: %s", quote(b.after(s, history.WorkExit)[0]))
 		}
 	}
 	if n == 0 {
@@ -181,9 +204,9 @@ func checkStranger(b *bench) finding {
 			continue
 		}
 		n++
-		left := 6*b.o.TTL - time.Duration(part.s.to-part.s.done)
+		left := 6*b.o.TTL - time.Duration(part.s.after.From-part.s.done)
 		if part.s.after.Token != stranger || part.s.after.PTTL > left+b.o.TTL/5 || part.s.after.PTTL < left-b.o.TTL {
-			return wrong("the worker %s; then the key shows %s, and about %s were left%s", part.what, part.s.after, span(left), b.whoDid(part.s))
+			return b.late(part.s, "the worker %s; then the key shows %s, and about %s were left%s", part.what, part.s.after, span(left), b.whoDid(part.s))
 		}
 	}
 	if n == 0 {
@@ -209,11 +232,11 @@ func checkSilentStore(b *bench) finding {
 	}
 	exit := b.after(s, history.WorkExit)
 	if len(exit) == 0 {
-		return wrong("no work.exit within %s of silence; %s", span(time.Duration(s.undone-s.done)), b.lastOf(s))
+		return b.late(s, "no work.exit within %s of silence; %s", span(time.Duration(s.undone-s.done)), b.lastOf(s))
 	}
 	left := b.validUntil(s, exit[0].Arrived) - exit[0].From
 	if left < 0 {
-		return wrong("it worked on for %s past the end of its lease: %s", span(time.Duration(-left)), quote(exit[0]))
+		return b.late(s, "it worked on for %s past the end of its lease: %s", span(time.Duration(-left)), quote(exit[0]))
 	}
 	return ok("%s before the end of its lease", span(time.Duration(left)))
 }
@@ -232,12 +255,12 @@ func checkUnknown(b *bench) finding {
 		case l.Outcome != history.Unknown:
 			return wrong("no reply could reach it, and it says %s: %s", l.Outcome, quote(l))
 		case took > limit+b.o.TTL/4:
-			return wrong("it waited %s; policy.op_timeout is %s: %s", span(took), span(limit), quote(l))
+			return b.late(s, "it waited %s; policy.op_timeout is %s: %s", span(took), span(limit), quote(l))
 		}
 		return ok("after %s", span(time.Duration(l.To-l.From)))
 	}
 	if asked := b.after(s, history.RenewInvoke); len(asked) > 0 {
-		return wrong("this renewal was not given up in %s: %s", span(time.Duration(s.undone-asked[0].From)), quote(asked[0]))
+		return b.late(s, "this renewal was not given up in %s: %s", span(time.Duration(s.undone-asked[0].From)), quote(asked[0]))
 	}
 	return notSeen("it announced no renewal while the store was silent")
 }
@@ -249,10 +272,10 @@ func checkPause(b *bench) finding {
 	}
 	exit := b.after(s, history.WorkExit)
 	if len(exit) == 0 {
-		return wrong("no work.exit within %s of its return; %s", span(3*b.o.TTL), b.lastOf(s))
+		return b.late(s, "no work.exit within %s of its return; %s", span(3*b.o.TTL), b.lastOf(s))
 	}
 	if after := time.Duration(exit[0].From - s.done); after > b.o.TTL/2 {
-		return wrong("it worked on for %s: %s", span(after), quote(exit[0]))
+		return b.late(s, "it worked on for %s: %s", span(after), quote(exit[0]))
 	}
 	return ok("%s after it ran again", span(time.Duration(exit[0].From-s.done)))
 }
@@ -288,7 +311,7 @@ func checkArm(b *bench) finding {
 	const op = checkFault + "#1"
 	switch {
 	case len(over) == 0:
-		return wrong("armed with 2 renewals to fail: no fault.reverted; %s; %s", figures.Plural(len(hits), "fault.hit"), b.lastOf(&b.acts.arm))
+		return b.late(&b.acts.arm, "armed with 2 renewals to fail: no fault.reverted; %s; %s", figures.Plural(len(hits), "fault.hit"), b.lastOf(&b.acts.arm))
 	case over[0].Op != op:
 		return wrong("the op of a shot is %s: %s", op, quote(over[0]))
 	case len(over) > 1:
@@ -296,10 +319,10 @@ func checkArm(b *bench) finding {
 	case len(hits) == 0:
 		return ok("it makes no faults: such shots are void")
 	case len(hits) != 2 || over[0].Fault.Hits != 2:
-		return wrong("armed with 2 renewals to fail: %s, and %s", figures.Plural(len(hits), "fault.hit"), quote(over[0]))
+		return b.late(&b.acts.arm, "armed with 2 renewals to fail: %s, and %s", figures.Plural(len(hits), "fault.hit"), quote(over[0]))
 	}
 	for _, l := range b.within(&b.acts.arm, history.RenewReturn) {
-		if l.Call.Fault == op && (l.Outcome != history.Fail || len(b.seen.made(l.Source, l.Op)) > 0) {
+		if l.Call.Fault == op && (l.Outcome != history.Fail || len(b.seen.made(l, true)) > 0) {
 			return wrong("mode error: the call is not sent, and its outcome is fail: %s", quote(l))
 		}
 	}
@@ -311,7 +334,7 @@ func checkDisarm(b *bench) finding {
 	case !b.acts.arm.played():
 		return notSeen(unplayed)
 	case len(over) == 0:
-		return wrong("no fault.reverted of the shot %s#2", checkFault)
+		return b.late(&b.acts.arm, "no fault.reverted of the shot %s#2", checkFault)
 	case len(over) > 1:
 		return wrong("fault.reverted came %d times: %s", len(over), quote(over[1]))
 	}

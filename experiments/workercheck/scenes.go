@@ -2,9 +2,7 @@ package workercheck
 
 import (
 	"context"
-	"fmt"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -13,7 +11,6 @@ import (
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/lockcore/burst"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
-	"github.com/lockdrill/lockdrill/lockcore/redisstore"
 )
 
 // scene is one thing that was done to a worker, and when. A scene without a life was not played.
@@ -23,6 +20,8 @@ type scene struct {
 	from, to int64
 	done     int64         // when the thing was done to it: the theft, the hang, the signal; 0 = it did not come to that
 	undone   int64         // when it was taken back
+	first    int64         // effects that the ledger had before
+	last     int64         // and at the end
 	after    keyState      // of the lock's key, at the end
 	ended    bool          // of an end: it came
 	took     time.Duration // of an end
@@ -32,10 +31,11 @@ func (s *scene) played() bool { return s.life != nil && s.done != 0 }
 
 // acts are the scenes, in the order in which they are played.
 type acts struct {
-	first, repeat, refused, theft, hang, arm, stop, pause, term, hangUp, loops scene
+	first, repeat, refused, unanswered, theft, hang, arm, stop, pause, term, hangUp, unknown, loops scene
 
 	fence, raised int64 // that the first epoch said, and what the stored one was raised to before the second; 0 = it was not found
 	fencePlace    string
+	raisedAt      int64
 	leader        *life // of the loop, until its kill
 	follower      *life
 	ledgerFence   int64 // that a stranger has written while the worker stood still
@@ -86,7 +86,7 @@ func (b *bench) playJobs(ctx context.Context) error {
 	}
 	b.playFirst(ctx, l)
 	if b.takesJobs() {
-		for _, play := range []func(context.Context, *life){b.playRepeat, b.playRefused, b.playTheft, b.playHang, b.playArm, b.playStop} {
+		for _, play := range []func(context.Context, *life){b.playRepeat, b.playRefused, b.playUnanswered, b.playTheft, b.playHang, b.playArm, b.playStop} {
 			if err := b.clear(ctx, jobKey); err != nil {
 				return err
 			}
@@ -96,11 +96,23 @@ func (b *bench) playJobs(ctx context.Context) error {
 	return b.clear(ctx, jobKey)
 }
 
+func (b *bench) open(ctx context.Context, l *life, job string) scene {
+	return scene{life: l, job: job, first: b.position(ctx), from: monotime.Now()}
+}
+
+// shut closes a scene, with a look at the key. All that belongs to it has been seen.
+func (b *bench) shut(ctx context.Context, s *scene) {
+	s.after = b.look(jobKey)
+	s.last = b.position(ctx)
+	b.heard(s.life.inc)
+	s.to = monotime.Now()
+}
+
 // begin offers a job, and waits until it is worked on; false = that did not come about.
 func (b *bench) begin(ctx context.Context, s *scene, l *life, job string, hold time.Duration) bool {
-	*s = scene{life: l, job: job, from: monotime.Now()}
+	*s = b.open(ctx, l, job)
 	b.offer(l, job, hold)
-	b.seen.await(ctx, 3*b.o.TTL, func() bool { return b.in(s, history.WorkEnter) || b.dead(l) })
+	b.seen.await(ctx, 3*b.o.TTL, func() bool { return b.in(s, history.WorkEnter, history.JobAck) || b.dead(l) }) // an answer: there will be no work
 	return b.seen.know(func() bool { return b.in(s, history.WorkEnter) })
 }
 
@@ -137,7 +149,7 @@ func (b *bench) end(ctx context.Context, s *scene) {
 	every := time.NewTicker(b.o.TTL / 100)
 	defer every.Stop()
 	for until := time.Now().Add(b.o.TTL / 5); ctx.Err() == nil; <-every.C {
-		s.after, s.to = b.look(jobKey), monotime.Now()
+		b.shut(ctx, s)
 		if s.after.Token == "" || time.Now().After(until) {
 			return
 		}
@@ -166,6 +178,7 @@ func (b *bench) findFence(ctx context.Context) {
 		return true
 	})
 	text, raised := strconv.FormatInt(b.acts.fence, 10), b.acts.fence+1_000_000_000
+	defer func() { b.acts.raisedAt = monotime.Now() }()
 	names, err := b.locks.Keys(ctx, "*").Result() // of a store that is ours alone
 	if b.acts.fence == 0 || err != nil {
 		return
@@ -198,14 +211,27 @@ func (b *bench) playRepeat(ctx context.Context, l *life) {
 // playRefused offers a job whose key is a stranger's.
 func (b *bench) playRefused(ctx context.Context, l *life) {
 	s := &b.acts.refused
-	*s = scene{life: l, job: "job-2", from: monotime.Now()}
+	*s = b.open(ctx, l, "job-2")
 	if b.put(ctx, jobKey, 4*b.o.TTL) != nil {
 		return
 	}
 	s.done = monotime.Now()
 	b.offer(l, s.job, b.o.TTL/5)
 	b.acked(ctx, s, 2*b.o.TTL)
-	s.after, s.to = b.look(jobKey), monotime.Now()
+	b.shut(ctx, s)
+}
+
+// playUnanswered lets the call through that takes a key, and not its reply.
+func (b *bench) playUnanswered(ctx context.Context, l *life) {
+	s := &b.acts.unanswered
+	*s = b.open(ctx, l, "job-10")
+	l.gate.silence(true)
+	s.done = monotime.Now()
+	b.offer(l, s.job, b.o.TTL/5)
+	b.seen.await(ctx, b.o.TTL*4/5, func() bool { return b.in(s, history.AcquireReturn) || b.dead(l) })
+	l.gate.silence(false)
+	s.undone = monotime.Now()
+	b.end(ctx, s)
 }
 
 // playTheft gives a held key to a stranger.
@@ -216,7 +242,7 @@ func (b *bench) playTheft(ctx context.Context, l *life) {
 	}
 	s.done = monotime.Now()
 	b.exited(ctx, s, 4*b.o.TTL)
-	s.after, s.to = b.look(jobKey), monotime.Now()
+	b.shut(ctx, s)
 }
 
 // playHang lets no call and no reply through while a key is held.
@@ -237,7 +263,8 @@ func (b *bench) playHang(ctx context.Context, l *life) {
 // playArm asks for a burst of failing renewals, twice: one that ends by its count, one that is disarmed.
 func (b *bench) playArm(ctx context.Context, l *life) {
 	s := &b.acts.arm
-	*s = scene{life: l, job: "job-5", from: monotime.Now(), done: monotime.Now()}
+	*s = b.open(ctx, l, "job-5")
+	s.done = monotime.Now()
 	reverted := func(shot int) func() bool {
 		return func() bool {
 			for _, r := range b.seen.of(l.inc, s.from, history.FaultReverted) {
@@ -256,7 +283,7 @@ func (b *bench) playArm(ctx context.Context, l *life) {
 	s.undone = monotime.Now()
 	b.say(l, protocol.Command{Cmd: protocol.CmdDisarm, Disarm: &protocol.Disarm{Fault: checkFault, Shot: 2}})
 	b.seen.await(ctx, 2*b.o.TTL, reverted(2))
-	s.to = monotime.Now()
+	b.shut(ctx, s)
 }
 
 // checkFault is the fault that workers are armed with.
@@ -266,134 +293,4 @@ func (b *bench) arm(l *life, shot, count int) {
 	b.say(l, protocol.Command{Cmd: protocol.CmdArm, Arm: &protocol.Arm{
 		Fault: checkFault, Shot: shot, Spec: burst.Spec{Op: burst.Renew, Mode: burst.Error, Lock: jobLock, Count: count, For: 20 * b.o.TTL},
 	}})
-}
-
-// playEnd brings a life to its end in the midst of a job.
-func (b *bench) playEnd(ctx context.Context, s *scene, l *life, job string, do func()) {
-	if b.begin(ctx, s, l, job, 20*b.o.TTL) {
-		s.done = monotime.Now()
-		do()
-		s.took, s.ended = b.awaitEnd(ctx, l)
-		s.after, s.to = b.look(jobKey), monotime.Now()
-	}
-}
-
-func (b *bench) playStop(ctx context.Context, l *life) {
-	b.playEnd(ctx, &b.acts.stop, l, "job-6", func() { b.say(l, protocol.Command{Cmd: protocol.CmdStop}) })
-}
-
-// playSignals stops a holder until its lock is another's, lets it go on, and then sends SIGTERM.
-func (b *bench) playSignals(ctx context.Context) error {
-	if !b.takesJobs() {
-		return nil
-	}
-	l, err := b.start(ctx, "r1", b.jobs())
-	if err != nil {
-		return err
-	}
-	defer b.kill(ctx, l)
-	if s := &b.acts.pause; l.ready && b.begin(ctx, s, l, "job-7", 6*b.o.TTL) {
-		b.renewed(ctx, s)
-		if err := b.standStill(ctx, s); err != nil {
-			return err
-		}
-		b.exited(ctx, s, 3*b.o.TTL)
-		s.after, s.to = b.look(jobKey), monotime.Now()
-	}
-	if err := b.clear(ctx, jobKey); err != nil {
-		return err
-	}
-	b.playEnd(ctx, &b.acts.term, l, "job-8", func() { _, _ = b.fleet.Signal(l.inc, syscall.SIGTERM) })
-	return b.clear(ctx, jobKey)
-}
-
-// standStill pauses a life for longer than its lease; meanwhile a stranger takes the key and writes with a higher fence.
-func (b *bench) standStill(ctx context.Context, s *scene) error {
-	if _, err := b.fleet.Signal(s.life.inc, syscall.SIGSTOP); err != nil {
-		return nil // it is dead, which shows
-	}
-	b.seen.await(ctx, b.o.TTL*3/2, func() bool { return false })
-	err := b.put(ctx, jobKey, 6*b.o.TTL)
-	b.seen.know(func() bool {
-		for _, e := range b.seen.effects {
-			b.acts.ledgerFence = max(b.acts.ledgerFence, e.Fence)
-		}
-		return true
-	})
-	b.acts.ledgerFence++ // above what stands still, and not above the next grant
-	if err == nil {
-		err = b.ledger.Eval(ctx, redisstore.EffectScript(), redisstore.KeysOf(b.stores.Ledger.Prefix).List(),
-			jobKey, "job-of-a-stranger", 0, history.StateBegin, 0, "0123456789ab", b.acts.ledgerFence, "stranger/1", "stranger", 0, 0).Err()
-	}
-	s.done = monotime.Now()
-	_, _ = b.fleet.Signal(s.life.inc, syscall.SIGCONT)
-	if err != nil {
-		return fmt.Errorf("be a stranger at the stores: %w", err)
-	}
-	return nil
-}
-
-// playHangUp closes the standard input of a holder.
-func (b *bench) playHangUp(ctx context.Context) error {
-	if !b.takesJobs() {
-		return nil
-	}
-	l, err := b.start(ctx, "r1", b.jobs())
-	if err != nil {
-		return err
-	}
-	defer b.kill(ctx, l)
-	if l.ready {
-		b.playEnd(ctx, &b.acts.hangUp, l, "job-9", func() { _ = b.fleet.HangUp(l.inc) })
-	}
-	return b.clear(ctx, jobKey)
-}
-
-// playLoops lets two lives lead a loop, and kills the leader.
-func (b *bench) playLoops(ctx context.Context) error {
-	s := &b.acts.loops
-	var both [2]*life
-	for i, name := range []string{"r1", "r2"} {
-		l, err := b.start(ctx, name, b.loop())
-		if err != nil {
-			return err
-		}
-		defer b.kill(ctx, l)
-		if both[i] = l; !l.ready {
-			return nil
-		}
-	}
-	*s = scene{life: both[0], from: monotime.Now()}
-	ticked := func(but *life) func() bool {
-		return func() bool { l := b.lastTick(both[:]); return l != nil && l != but }
-	}
-	if !b.seen.await(ctx, 6*b.o.TTL, ticked(nil)) {
-		return nil
-	}
-	s.from = monotime.Now()
-	b.seen.await(ctx, 2*b.o.TTL, func() bool { return false })
-	b.seen.know(func() bool { b.acts.leader = b.lastTick(both[:]); return true })
-	b.acts.follower = both[0]
-	if b.acts.leader == both[0] {
-		b.acts.follower = both[1]
-	}
-	s.done = monotime.Now()
-	b.kill(ctx, b.acts.leader)
-	s.ended = b.seen.await(ctx, 6*b.o.TTL, ticked(b.acts.leader))
-	s.to = monotime.Now()
-	b.say(b.acts.follower, protocol.Command{Cmd: protocol.CmdStop})
-	b.awaitEnd(ctx, b.acts.follower)
-	return nil
-}
-
-// lastTick is who has written the last accepted effect of the loop. The witness is held.
-func (b *bench) lastTick(of []*life) *life {
-	for i := len(b.seen.effects) - 1; i >= 0; i-- {
-		for _, l := range of {
-			if e := b.seen.effects[i]; e.Key == loopKey && e.Accepted && e.Writer == l.inc {
-				return l
-			}
-		}
-	}
-	return nil
 }

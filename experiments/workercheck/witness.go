@@ -37,8 +37,10 @@ type witness struct {
 	calls   []*call
 	effects []effect
 	exits   map[string]testbed.Exit
-	way     int64         // from the stamp of a line to its arrival, in the middle; known when all has been seen
-	news    chan struct{} // closed and replaced at every addition
+	touched []touched
+	stalls  []history.Span // in which the machine did not let this process, or the ledger, do what takes no time
+	matched
+	news chan struct{} // closed and replaced at every addition
 }
 
 func newWitness() *witness {
@@ -110,71 +112,23 @@ func (w *witness) of(life string, since int64, kinds ...history.Kind) []line {
 	return found
 }
 
-// invokesOf are the kinds that may announce what a call did to its key.
-func invokesOf(c *call) []history.Kind {
-	switch {
-	case c.set():
-		return []history.Kind{history.AcquireInvoke}
-	case c.extended():
-		return []history.Kind{history.RenewInvoke}
-	case c.deleted():
-		return []history.Kind{history.ReleaseInvoke, history.UndoInvoke}
-	}
-	return []history.Kind{history.AcquireInvoke, history.RenewInvoke, history.ReleaseInvoke, history.UndoInvoke}
-}
+const (
+	lookEvery = 5 * time.Millisecond
+	stallFrom = 10 * time.Millisecond
+)
 
-// announcement is the line of the operation that a call served: by what it did, the one that is stamped nearest to it. A clock that
-// is off is off for all lines, so what half of them take to arrive is taken for the way and the clock together.
-func (w *witness) announcement(c *call) (found line, ok bool) {
-	for _, l := range w.of(c.Life, 0, invokesOf(c)...) {
-		if l.Key == c.Key && (!ok || far(l.From+w.way-c.At) < far(found.From+w.way-c.At)) {
-			found, ok = l, true
-		}
-	}
-	return found, ok
-}
-
-func far(ns int64) int64 { return max(ns, -ns) }
-
-// settle works out, when all has been seen, what single calls do not show. Those that hung until an instant did nothing that their
-// caller could know of.
-func (w *witness) settle(hung int64) {
-	var ways []int64
-	for _, l := range w.of("", 0, history.AcquireReturn, history.RenewReturn, history.ReleaseReturn) {
-		ways = append(ways, l.Arrived-l.To)
-	}
-	if slices.Sort(ways); len(ways) > 0 {
-		w.way = ways[len(ways)/2]
-	}
-	for i, c := range w.calls {
-		c.Crowded = c.Crowded || c.At <= hung && hung <= c.Replied
-		for _, other := range w.calls[:i] {
-			if c.Key == other.Key && c.From() <= other.Replied && other.From() <= c.Replied {
-				c.Crowded, other.Crowded = true, true
-			}
-		}
-	}
-}
-
-// made lists the calls that served one announced operation.
-func (w *witness) made(life, op string) []*call {
-	var found []*call
-	for _, c := range w.calls {
-		if l, ok := w.announcement(c); ok && c.Life == life && l.Op == op {
-			found = append(found, c)
-		}
-	}
-	return found
-}
-
-// watchLedger reads the ledger's entries as they come, until ctx ends.
+// watchLedger reads the ledger's entries as they come, until ctx ends. That it is late itself is a sign of a busy machine.
 func (w *witness) watchLedger(ctx context.Context, c *redis.Client, prefix string) {
 	entries := redisstore.KeysOf(prefix).Entries
-	every := time.NewTicker(5 * time.Millisecond)
+	every := time.NewTicker(lookEvery)
 	defer every.Stop()
-	last, from := "0-0", monotime.Now()
+	last, from, before := "0-0", monotime.Now(), monotime.Now()
 	for {
 		asked := monotime.Now()
+		if asked-before > int64(lookEvery+stallFrom) {
+			w.add(func() { w.stalls = append(w.stalls, history.Span{From: before, To: asked}) })
+		}
+		before = asked
 		found, err := c.XRange(ctx, entries, "("+last, "+").Result()
 		if err == nil {
 			to := monotime.Now()

@@ -118,7 +118,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.seen.settle(b.acts.hang.undone)
+	b.seen.settle(b.acts.hang.undone, o.TTL)
 	r := &Report{
 		SchemaVersion: SchemaVersion, Command: o.Command, Protocol: protocol.Version, Store: b.stores.Notice,
 		Seconds: time.Since(began).Round(10 * time.Millisecond).Seconds(),

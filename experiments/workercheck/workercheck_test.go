@@ -64,22 +64,22 @@ func tell(t *testing.T, r *Report) {
 	}
 }
 
-func TestTheExampleInPythonIsRightInEveryStep(t *testing.T) {
+func TestTheExamplesAreRightInEveryStep(t *testing.T) {
 	redistest.Need(t)
-	r := check(t, Options{Command: python(t, healthy)})
-	if r.Count(OK) != len(rows()) {
-		tell(t, r)
-		t.Errorf("%d of %d steps are right", r.Count(OK), len(rows()))
+	t.Parallel()
+	var wait sync.WaitGroup
+	for _, command := range [][]string{python(t, healthy), {buildExample(t)}} {
+		wait.Go(func() {
+			r, err := Run(t.Context(), Options{Command: command})
+			if err != nil {
+				t.Error(err)
+			} else if r.Count(OK) != len(rows()) {
+				tell(t, r)
+				t.Errorf("%s: %d of %d steps are right", command, r.Count(OK), len(rows()))
+			}
+		})
 	}
-}
-
-func TestTheExampleInGoIsRightInEveryStep(t *testing.T) {
-	redistest.Need(t)
-	r := check(t, Options{Command: []string{buildExample(t)}})
-	if r.Count(OK) != len(rows()) {
-		tell(t, r)
-		t.Errorf("%d of %d steps are right", r.Count(OK), len(rows()))
-	}
+	wait.Wait()
 }
 
 // buildExample builds the worker in Go from its own module, without a network.
@@ -106,30 +106,34 @@ func TestWithoutARedisServerTheEmbeddedStoreIsUsed(t *testing.T) {
 	}
 	command[0] = strings.TrimSpace(string(itself))
 	t.Setenv("PATH", t.TempDir())
-	r := check(t, Options{Command: command})
-	if r.Count(OK) != len(rows()) || !strings.Contains(r.Store, "embedded") {
+	r := check(t, Options{Command: command, Only: Loops})
+	if r.Count(OK) != len(r.Steps) || !strings.Contains(r.Store, "embedded") {
 		tell(t, r)
-		t.Errorf("%d of %d steps are right at: %s", r.Count(OK), len(rows()), r.Store)
+		t.Errorf("%d of %d steps are right at: %s", r.Count(OK), len(r.Steps), r.Store)
 	}
 }
 
 // liars says for each lie of testdata/liar.py which steps it makes wrong: those that name it, and then those that follow from it.
+// The first are always tried, all of them with LOCKDRILL_LIARS=all.
 var liars = []struct {
 	lie     string
 	only    Subject
 	named   []string // must be wrong
 	follows []string // may be wrong: what the lie brings about
 }{
-	{"fake-release", Jobs, []string{"release"}, []string{"free", "stop", "sigterm", "input-end"}},
+	{"fake-release", Jobs, []string{"release"}, []string{"unanswered", "free", "stop", "sigterm", "input-end"}},
 	{"fake-keep", Jobs, []string{"renew"}, []string{"lost", "fence-observed", "unknown", "release", "effects", "ack"}},
 	{"wrong-token", Jobs, []string{"acquire-token"}, []string{"renew", "release"}},
-	{"denied-grant", Jobs, []string{"grant"}, nil},
-	{"claimed-grant", Jobs, []string{"grant"}, []string{"fence-grows", "refused", "busy"}},
+	{"denied-grant", Jobs, []string{"grant"}, []string{"unanswered"}},
 	{"ghost-holder", Jobs, []string{"holder"}, nil},
 	{"missing-begin", Jobs, []string{"begin"}, []string{"skipped"}},
 	{"shifted-clock", Jobs, []string{"clock"}, []string{"prompt", "work"}},
 	{"buffered-lines", Jobs, []string{"prompt"}, []string{"pairs", "acquire-announced", "acquire-token", "grant", "work", "renew", "release", "renew-announced",
-		"release-announced", "release-order", "ack", "skipped", "refused", "busy", "lost", "silent-store", "unknown", "fence-observed", "pause", "stop", "sigterm", "input-end", "clock"}},
+		"release-announced", "release-order", "ack", "skipped", "refused", "busy", "lost", "silent-store", "unknown", "fence-observed", "pause", "stop", "sigterm", "input-end", "clock", "unanswered", "unknown-fields"}},
+	{"no-undo", Jobs, []string{"unanswered"}, nil},
+	{"strict-fields", Jobs, []string{"unknown-fields"}, nil},
+	{"hasty-ticks", Loops, []string{"loop"}, nil},
+	{"claimed-grant", Jobs, []string{"grant"}, []string{"fence-grows", "refused", "busy"}},
 	{"unflushed-lines", "", []string{"ready"}, nil},
 	{"late-lines", Jobs, []string{"acquire-announced", "renew-announced", "release-announced"}, nil},
 	{"silent-renewals", Jobs, []string{"renew-announced"}, nil},
@@ -156,20 +160,26 @@ var liars = []struct {
 	{"ignores-sigterm", Jobs, []string{"sigterm"}, nil},
 	{"ignores-end", Jobs, []string{"input-end"}, nil},
 	{"crashes-on-stop", Jobs, []string{"stop"}, []string{"sigterm", "input-end"}},
-	{"hasty-ticks", Loops, []string{"loop"}, nil},
 	{"lazy-follower", Loops, []string{"loop-follower"}, nil},
 	{"begins-again", Loops, []string{"loop-begin"}, nil},
 }
+
+// alwaysTried is how many of them are tried without being asked for.
+const alwaysTried = 11
 
 // A worker that is wrong in one thing is told of that thing, and of nothing that does not follow from it.
 func TestEachWrongWorkerIsNamed(t *testing.T) {
 	redistest.Need(t)
 	python(t, liar)
+	t.Parallel()
 	some := liars
-	if testing.Short() {
-		some = liars[:3]
+	if os.Getenv("LOCKDRILL_LIARS") != "all" {
+		some = liars[:alwaysTried]
+		t.Run("the others", func(t *testing.T) {
+			t.Skipf("SKIPPED, NOT TESTED: %d of %d wrong workers; LOCKDRILL_LIARS=all (make liars) tries them", len(liars)-len(some), len(liars))
+		})
 	}
-	atOnce := make(chan struct{}, 4) // they mostly wait
+	atOnce := make(chan struct{}, alwaysTried) // they mostly wait
 	var wait sync.WaitGroup
 	for _, c := range some {
 		wait.Go(func() {
@@ -179,32 +189,55 @@ func TestEachWrongWorkerIsNamed(t *testing.T) {
 			if c.only == "" {
 				o.Ready = 3 * time.Second
 			}
-			r, err := Run(t.Context(), o)
-			if err != nil {
-				t.Errorf("%s: %v", c.lie, err)
-				return
-			}
-			found := wrongs(r)
-			for _, name := range c.named {
-				if !slices.Contains(found, name) {
-					t.Errorf("%s: the step %s is not wrong; wrong are %q", c.lie, name, found)
+			busy := ""
+			for range 3 { // a machine that stands still is no witness
+				r, err := Run(t.Context(), o)
+				if err != nil {
+					t.Errorf("%s: %v", c.lie, err)
+					return
+				}
+				t.Logf("%s: %.1f s", c.lie, r.Seconds)
+				if busy = unsure(r, c.named); busy == "" {
+					judge(t, c.lie, r, c.named, c.follows)
+					return
 				}
 			}
-			for _, s := range r.Steps {
-				if s.Result == Wrong && !slices.Contains(c.named, s.Name) && !slices.Contains(c.follows, s.Name) {
-					t.Errorf("%s: the step %s is wrong as well: %s", c.lie, s.Name, s.Seen)
-				}
-				if s.Result == Wrong && (s.Seen == "" || s.Expected == "" || s.Change == "" || s.Section == "") {
-					t.Errorf("%s: the step %s does not say all: %+v", c.lie, s.Name, s)
-				}
-			}
+			t.Logf("SKIPPED, NOT TESTED: %s: three times the machine was too busy: %s", c.lie, busy)
 		})
 	}
 	wait.Wait()
 }
 
+// unsure says which of the steps was not seen because the machine was busy.
+func unsure(r *Report, named []string) string {
+	for _, s := range r.Steps {
+		if slices.Contains(named, s.Name) && s.Result == NotSeen && (strings.Contains(s.Seen, "stood still") || strings.Contains(s.Seen, "not stand still")) {
+			return s.Seen
+		}
+	}
+	return ""
+}
+
+func judge(t *testing.T, lie string, r *Report, named, follows []string) {
+	found := wrongs(r)
+	for _, name := range named {
+		if !slices.Contains(found, name) {
+			t.Errorf("%s: the step %s is not wrong; wrong are %q", lie, name, found)
+		}
+	}
+	for _, s := range r.Steps {
+		if s.Result == Wrong && !slices.Contains(named, s.Name) && !slices.Contains(follows, s.Name) {
+			t.Errorf("%s: the step %s is wrong as well: %s", lie, s.Name, s.Seen)
+		}
+		if s.Result == Wrong && (s.Seen == "" || s.Expected == "" || s.Change == "" || s.Section == "") {
+			t.Errorf("%s: the step %s does not say all: %+v", lie, s.Name, s)
+		}
+	}
+}
+
 // Whatever a worker does, the check ends, and so does all that the worker has started.
 func TestWhatNeverSpeaksIsEnded(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ name, script, says string }{
 		{"silent", `exec sleep 1000`, "wrote no line"},
 		{"gone", `exit 3`, "exit status 3"},

@@ -215,7 +215,20 @@ def leaves_key():
     w.Hold.release = release
 
 
+@lie
+def no_undo(): w.Hold.call = (lambda honest: lambda self, what, *a, **k: "" if what == "undo" else honest(self, what, *a, **k))(w.Hold.call)
+
+
 # Jobs and commands.
+@lie
+def strict_fields():
+    honest = w.Worker.obey
+    def obey(self, c):
+        if "later" in c:
+            raise ValueError("later: unknown field")
+        honest(self, c)
+    w.Worker.obey = obey
+
 @lie
 def no_answer(): on_line(lambda e: None if e["kind"] == "job.ack" else e)
 

@@ -18,6 +18,10 @@ func (t Traits) Reddens() []string {
 		// A release does not get through.
 		rows = append(rows, "lock_debt")
 	}
+	if t.OnTheWay && t.Holds > 0 {
+		// A slow answer may come after its caller's limit, and what gives the grant back is as slow.
+		rows = append(rows, "lock_debt", "orphan_acquires")
+	}
 	return rows
 }
 

@@ -38,6 +38,12 @@ var animals = map[string]struct {
 	"one-token":          {w: World{Policy: policy(lockcore.Standard)}, breaks: FencesGrow},
 	"unfenced-storage":   {w: World{Policy: policy(lockcore.Standard), Pauses: true}, breaks: NoStaleEffect},
 	"late-fence":         {w: World{Policy: policy(lockcore.Standard), Pauses: true}, breaks: OwnFence},
+	"fake-release":       {w: World{Policy: policy(lockcore.Standard)}, breaks: ReleasedIsFree},
+	"fake-keep":          {w: World{Policy: policy(lockcore.Standard)}, breaks: HeldIsOwned},
+	"ghost-holder":       {w: World{Policy: policy(lockcore.Standard)}, breaks: FencesGrow},
+	"no-begin":           {w: World{Policy: policy(lockcore.Standard)}, breaks: OneTerminal},
+	"wrong-token":        {not: "it keeps to the token that it has set: only what it announces is another"},
+	"denied-grant":       {not: "what the store grants and refuses in one answer, no order of events shows: the looks do"},
 }
 
 var (
@@ -92,11 +98,9 @@ func TestOtherMistakesAreFound(t *testing.T) {
 			return lockcore.NewMachine(p)
 		}}}, HeldIsOwned},
 		"no timer at the validity end":           {World{Policy: never, Variant: around(func(m *lockcore.Machine) lockcore.Attempt { return untimed{m} })}, WorkIsOwned},
-		"a release is believed, not heard":       {World{Policy: policy(lockcore.Standard), Variant: lockcore.Variant{Feigns: []lockcore.Op{lockcore.OpRelease}}}, ReleasedIsFree},
 		"a late reply is taken for the next one": {World{Policy: policy(lockcore.Standard), Ignores: true, Variant: around(func(m *lockcore.Machine) lockcore.Attempt { return &credulous{Machine: m} })}, StaleIsIgnored},
 		"ticks are counted":                      {World{Policy: policy(lockcore.Standard), Ignores: true, Variant: around(func(m *lockcore.Machine) lockcore.Attempt { return &counts{Machine: m} })}, EarlyIsIgnored},
 		"a caller is told late":                  {World{Policy: waits, Variant: around(func(m *lockcore.Machine) lockcore.Attempt { return &slow{Machine: m} })}, ToldInTime},
-		"a job is done without a begin":          {World{Policy: policy(lockcore.Standard), Variant: lockcore.Variant{NoBegin: true}}, OneTerminal},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.w.Contenders = 2

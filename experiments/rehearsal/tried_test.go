@@ -55,7 +55,7 @@ func enough() map[string]int {
 // its own.
 func sharp() map[string]float64 {
 	return map[string]float64{
-		countKills: 0.015, countOthers: 0.025, countRecoveries: 0.08, "overlap.belief": 0.02, "overlap.work": 0.0001, "debt": 2.5,
+		countKills: 0.015, countOthers: 0.025, countRecoveries: 0.08, "overlap.belief": 0.02, "overlap.work": 0.0005, "debt": 2.5, // work: what a killed holder did after its last word, is not known
 		countUnowned: 0.1, "abandonment.missed": 0.1, "abandonment.late": 0.06, countEffects: 0.2,
 	}
 }

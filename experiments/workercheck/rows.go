@@ -185,10 +185,3 @@ func (b *bench) unannounced(did func(*call) bool, invoke history.Kind, what stri
 	return wrong("%s", seen)
 }
 
-// joined lists a few of many.
-func joined(all []string) string {
-	if len(all) > 3 {
-		return strings.Join(all[:3], "; ") + fmt.Sprintf("; and %d more", len(all)-3)
-	}
-	return strings.Join(all, "; ")
-}

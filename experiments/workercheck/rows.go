@@ -184,4 +184,3 @@ func (b *bench) unannounced(did func(*call) bool, invoke history.Kind, what stri
 	}
 	return wrong("%s", seen)
 }
-

@@ -23,6 +23,7 @@ type row struct {
 type finding struct {
 	result       Result
 	seen, change string
+	stalled      bool          // not seen, since the machine stood still
 	over         *history.Span // of a wrong one: it took too long, or came too late; on a machine that stood still meanwhile that says nothing
 }
 
@@ -31,6 +32,11 @@ func ok(format string, args ...any) finding {
 }
 func wrong(format string, args ...any) finding {
 	return finding{result: Wrong, seen: fmt.Sprintf(format, args...)}
+}
+func stalled(format string, args ...any) finding {
+	f := notSeen(format, args...)
+	f.stalled = true
+	return f
 }
 func notSeen(format string, args ...any) finding {
 	return finding{result: NotSeen, seen: fmt.Sprintf(format, args...)}
@@ -52,7 +58,7 @@ func (b *bench) doubted(f finding) finding {
 		return f
 	}
 	if worst := b.seen.stalled(f.over.From, f.over.To); worst > b.o.TTL/mostStall {
-		return notSeen("%s. But the machine stood still for %s meanwhile, so it may not be the worker's doing: check it where less runs, or with a longer --ttl", f.seen, span(worst))
+		return stalled("%s. But the machine stood still for %s meanwhile, so it may not be the worker's doing: check it where less runs, or with a longer --ttl", f.seen, span(worst))
 	}
 	return f
 }
@@ -61,7 +67,7 @@ func (f finding) but(change string) finding { f.change = change; return f }
 
 func (r row) step(b *bench) Step {
 	f := b.doubted(r.check(b))
-	s := Step{Name: r.name, Title: r.title, Result: f.result, Seen: f.seen, Section: r.section}
+	s := Step{Name: r.name, Title: r.title, Result: f.result, Seen: f.seen, Stalled: f.stalled, Section: r.section}
 	if f.result != OK {
 		s.Expected = r.expected
 	}

@@ -116,7 +116,7 @@ func checkPrompt(b *bench) finding {
 		}
 	}
 	if len(late) < 10 {
-		return notSeen("only %s while the machine did not stand still", figures.Plural(len(late), "line"))
+		return stalled("only %s while the machine did not stand still", figures.Plural(len(late), "line"))
 	}
 	slices.Sort(late)
 	half := time.Duration(late[len(late)/2])

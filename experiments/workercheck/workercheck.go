@@ -35,6 +35,7 @@ type Step struct {
 	Title    string `json:"title"` // what a worker must do
 	Result   Result `json:"result"`
 	Seen     string `json:"seen"`
+	Stalled  bool   `json:"stalled,omitempty"`  // it was not seen since the machine stood still: a longer TTL may show it
 	Expected string `json:"expected,omitempty"` // of a step that is not ok
 	Change   string `json:"change,omitempty"`   // of a wrong step: what to change in the worker
 	Section  string `json:"section"`            // where docs/worker-protocol.md says so: the heading

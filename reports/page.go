@@ -234,8 +234,15 @@ func (p *page) table(t table) {
 		for i, c := range r.cells {
 			text := pad(p.paint(c.ink, c.text), widths[i])
 			if size := columns(c.text); i > 1 && used+size > p.width {
-				p.line(line)
-				line, used, text = strings.Repeat(" ", hang), hang, c.text
+				text = c.text
+				line = strings.TrimRight(line, " ")
+				if at := p.width - size; columns(line)+columnGap <= at { // out of its column, it still fits
+					line += strings.Repeat(" ", at-columns(line))
+					used = at
+				} else {
+					p.line(line)
+					line, used = strings.Repeat(" ", hang), hang
+				}
 			}
 			line += text + strings.Repeat(" ", columnGap)
 			used += columns(text) + columnGap

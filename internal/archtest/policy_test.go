@@ -123,6 +123,8 @@ var policy = []place{
 		why:   "the command line: cobra, the terminal and the push to a gateway stay here"},
 	{path: "internal/redistest", libs: []string{"github.com/redis/go-redis/v9"},
 		why: "starts a real redis-server for tests; no product code may lean on it, and it leans on none"},
+	{path: "internal/witnesstest",
+		why: "starts somebody's own service for tests, in another language: no product code may lean on it, and it leans on none"},
 	{path: "internal/kubetest", libs: []string{"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/streaming"},
 		why: "starts a real API server with a fake node for tests; no product code may lean on it, and it leans on none"},
 	{path: "internal/kubefake", libs: []string{"k8s.io/apimachinery", "k8s.io/client-go"},

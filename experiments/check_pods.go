@@ -140,8 +140,8 @@ func (c *checker) observedLocks() {
 		}
 		switch {
 		case c.touched(path):
-		case !l.Loop():
-			c.check(path, "lock %s is taken per job, and nobody says which jobs observed pods have: observed locks are leader loops", l.Name)
+		case !l.Loop() && e.EffectsOf(l.Name) == nil && len(e.System.Effects) == 0:
+			c.check(path, "lock %s is taken per job, and nobody says where its jobs are read: system.effects", l.Name)
 		case l.Lease == "" && e.Redis.Mode != RedisExternal:
 			c.check(path, "lock %s is neither a lease (lease: the name of the object) nor in a Redis that can be looked at (redis: {mode: external, url: ...})", l.Name)
 		}
@@ -183,9 +183,5 @@ func (c *checker) unseen(s *SLO) string {
 	if !c.e.Observed() || s.Takeover != nil || s.Metric != nil || s.Logs != nil {
 		return ""
 	}
-	switch {
-	case s.DuplicateTerminalStates != nil, s.FenceRegressions != nil, s.ReExecuted != nil, s.Stranded != nil, s.Overlap != nil && s.Overlap.Level == "effect":
-		return "cannot be answered: observed pods write no effects that lockdrill could read; takeover, metric and logs can"
-	}
-	return "cannot be answered: observed pods do not tell lockdrill when they work, ask and give up; takeover, metric and logs can"
+	return c.effectsAnswer(s)
 }

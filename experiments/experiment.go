@@ -104,6 +104,7 @@ type System struct {
 	PolicySheet string        // file with a leader_election section, beside the experiment's; Load turns it into Locks and SLOs and empties it
 	Locks       []Lock        `rule:"required,unless=system.policy_sheet"`
 	Work        []Work
+	Effects     []Effects // of an observed system: where its jobs, and their ends, are read
 }
 
 // Words of System.Mode.

@@ -40,10 +40,8 @@ const (
 // a look, whether they are there: one that is, although nobody has asked for it, is found after as many looks as that takes, and its
 // bracket says since when it may have been.
 type LockKeys struct {
-	redis  *redis.Client
+	reader
 	prefix string
-	script *redis.Script
-	plain  atomic.Bool // the server has no read-only form
 	names  Names
 
 	mu   sync.Mutex
@@ -51,6 +49,13 @@ type LockKeys struct {
 	near []*watched // that each look reads
 	far  []*watched // that looks read in turn
 	next int        // in far: whose turn it is
+}
+
+// reader reads keys of a server, or one key at a time of a cluster.
+type reader struct {
+	redis  redis.UniversalClient
+	script *redis.Script
+	plain  atomic.Bool // the server has no read-only form
 }
 
 // watched is a key and what its last look showed.
@@ -82,9 +87,7 @@ type state struct {
 
 // NewLockKeys returns a probe of the store that o dials and that watches no key yet; prefix goes before each key.
 func NewLockKeys(o *redis.Options, prefix string) *LockKeys {
-	return &LockKeys{
-		redis: newClient(o), prefix: prefix, script: redis.NewScript(lookScript), keys: map[string]*watched{},
-	}
+	return &LockKeys{reader: reader{redis: newClient(o), script: redis.NewScript(lookScript)}, prefix: prefix, keys: map[string]*watched{}}
 }
 
 // Name makes looks say whom values name. It is called before the first look.
@@ -205,7 +208,11 @@ func (p *LockKeys) leave() {
 // Holder says whom a key names now: the fingerprint of its token and what the store still owes it (negative = no expiry).
 // ok is false where the key is free.
 func (p *LockKeys) Holder(ctx context.Context, key string) (epoch string, pttl time.Duration, ok bool, err error) {
-	s, err := p.read(ctx, nil, []string{p.prefix + key}, 1)
+	return p.holder(ctx, p.prefix+key)
+}
+
+func (p *reader) holder(ctx context.Context, key string) (epoch string, pttl time.Duration, ok bool, err error) {
+	s, err := p.read(ctx, nil, []string{key}, 1)
 	if err != nil {
 		return "", 0, false, fmt.Errorf("look up holder of %s: %w", key, err)
 	}
@@ -217,7 +224,7 @@ func (p *LockKeys) Holder(ctx context.Context, key string) (epoch string, pttl t
 
 // read runs the script for a chunk of keys, of which the first near are likely to be there, and adds their states. Its read-only form works while a server refuses writes; where the server does
 // not have it, the plain form is used from then on.
-func (p *LockKeys) read(ctx context.Context, states []state, names []string, near int) ([]state, error) {
+func (p *reader) read(ctx context.Context, states []state, names []string, near int) ([]state, error) {
 	var reply []any
 	var err error
 	if !p.plain.Load() {

@@ -241,7 +241,9 @@ func TestEventsThatAreSwitchedOffAreAGap(t *testing.T) {
 	w.step(false)
 	off := w.o.Clock()
 	c.ConfigSet(t.Context(), "notify-keyspace-events", "")
-	w.until("a gap", func(e history.Event) bool { return isGap(e) && e.From <= off && e.To >= off && e.Coverage.Probe == "lock_keys" })
+	w.until("a gap", func(e history.Event) bool {
+		return isGap(e) && e.From <= off && e.To >= off && e.Coverage.Probe == "lock_keys"
+	})
 	if w.way() != history.ByPolling {
 		t.Error("a server that does not tell of changes is believed")
 	}

@@ -30,7 +30,7 @@ func (d *Drill) openObserved(context.Context) error {
 		fleet := testbed.NewObservedFleet(testbed.ObservedOptions{Pods: o, Holder: holder, Wanted: d.wanted})
 		d.cfg.Fleet = fleet
 		for _, name := range d.names {
-			name(probes.Names{Holder: fleet.HolderOf, Shown: holder != nil})
+			name(probes.Names{Holder: func(u probes.Unclaimed) probes.Named { return probes.Named{Holder: fleet.HolderOf(u.Value)} }, Shown: holder != nil})
 		}
 		leases = d.watchLeases(fleet)
 		return nil

@@ -85,8 +85,8 @@ func (c *checker) observedLocks() {
 		}
 		switch {
 		case c.touched(path):
-		case !l.Loop() && !c.jobsTold(l.Name):
-			c.check(path, "lock %s is taken per job, and nobody says which jobs observed replicas have: observed locks are leader loops", l.Name)
+		case !l.Loop() && e.EffectsOf(l.Name) == nil && len(e.System.Effects) == 0:
+			c.check(path, "lock %s is taken per job, and nobody says where its jobs are read: system.effects", l.Name)
 		case l.Lease == "" && e.Redis.Mode != RedisExternal && c.inPods():
 			c.check(path, "lock %s is neither a lease (lease: the name of the object) nor in a Redis that can be looked at (redis: {mode: external, url: ...})", l.Name)
 		case l.Lease == "" && e.Redis.Mode != RedisExternal:
@@ -100,17 +100,10 @@ func (c *checker) observedLocks() {
 	}
 }
 
-// jobsTold reports whether something tells of the jobs under a lock that is taken per job.
-func (c *checker) jobsTold(string) bool { return false }
-
 // unseen says why a promise cannot be answered where nobody reports, or "".
 func (c *checker) unseen(s *SLO) string {
 	if !c.e.Observed() || s.Takeover != nil || s.Metric != nil || s.Logs != nil {
 		return ""
 	}
-	switch {
-	case s.DuplicateTerminalStates != nil, s.FenceRegressions != nil, s.ReExecuted != nil, s.Stranded != nil, s.Overlap != nil && s.Overlap.Level == "effect":
-		return "cannot be answered: observed replicas write no effects that lockdrill could read; takeover, metric and logs can"
-	}
-	return "cannot be answered: observed replicas do not tell lockdrill when they work, ask and give up; takeover, metric and logs can"
+	return c.effectsAnswer(s)
 }

@@ -105,6 +105,7 @@ type System struct {
 	Processes   *Processes    // observed replicas that are processes of this host; nil = they are pods, or not observed
 	Locks       []Lock        `rule:"required,unless=system.policy_sheet"`
 	Work        []Work
+	Effects     []Effects // of an observed system: where its jobs, and their ends, are read
 }
 
 // Words of System.Mode.

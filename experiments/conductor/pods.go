@@ -126,7 +126,7 @@ func (c *Conductor) missingObserved(now int64) unmet {
 		}
 	}
 	if ready < c.e.System.Replicas {
-		return unmet{text: "too few pods are ready: %s", who: fmt.Sprintf("%d of %d", ready, c.e.System.Replicas)}
+		return unmet{text: "too few replicas are ready: %s", who: fmt.Sprintf("%d of %d", ready, c.e.System.Replicas)}
 	}
 	for i := range c.e.System.Locks {
 		l := &c.e.System.Locks[i]
@@ -137,7 +137,7 @@ func (c *Conductor) missingObserved(now int64) unmet {
 			if _, why = w.unnamedHolder(l.Name); why != "" {
 				why = ": " + why
 			}
-			return unmet{text: "no pod that is known holds lock %s", who: l.Name + why}
+			return unmet{text: "no replica that is known holds lock %s", who: l.Name + why}
 		case l.Policy.Loop.Mode == lockcore.LoopRenewed && l.Policy.RenewEvery > 0 && !w.renewed[l.Name]:
 			return unmet{text: "no renewal of lock %s has been seen yet", who: l.Name}
 		}

@@ -102,8 +102,10 @@ type System struct {
 	Worker      []string      // command of a worker that speaks the worker protocol; left out: lockdrill's own
 	Restart     time.Duration `scale:"no"` // a killed replica is replaced after so long, in real time; not of pods: that is their controller's
 	PolicySheet string        // file with a leader_election section, beside the experiment's: its loops become locks, with SLOs
+	Processes   *Processes    // observed replicas that are processes of this host
 	Locks       []Lock        `rule:"required,unless=system.policy_sheet"` // the locks that are drilled
 	Work        []Work        // streams of jobs under the job locks
+	Effects     []Effects     // of an observed system: where its jobs, and their ends, are read
 }
 
 // Words of System.Mode.
@@ -231,11 +233,12 @@ type AbortCondition struct {
 
 // RunLimits are caps that hold whatever the faults ask for. Neither is scaled.
 type RunLimits struct {
-	MaxKills   int           `rule:"min=1"`               // kills in all; default: twice what the faults declare
-	MaxTargets int           `rule:"min=1"`               // replicas that faults other than kills may strike in all, each life counted; left out: no cap
-	MaxRun     time.Duration `rule:"positive" scale:"no"` // then the run is aborted
-	Namespaces []string      // the only ones whose pods may be struck; left out: the one that the run is told
-	KillSwitch string        // a file: where it exists nothing starts, and a run that goes on is aborted within a second
+	MaxKills    int           `rule:"min=1"`               // kills in all; default: twice what the faults declare
+	MaxTargets  int           `rule:"min=1"`               // replicas that faults other than kills may strike in all, each life counted; left out: no cap
+	LastReplica bool          `rule:"quiet"`               // observed replicas: the last one that lives may be struck
+	MaxRun      time.Duration `rule:"positive" scale:"no"` // then the run is aborted
+	Namespaces  []string      // the only ones whose pods may be struck; left out: the one that the run is told
+	KillSwitch  string        // a file: where it exists nothing starts, and a run that goes on is aborted within a second
 }
 
 // Window is a stretch of the week in a time zone.

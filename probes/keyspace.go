@@ -29,6 +29,7 @@ type Keyspace struct {
 	ask   reader // who holds a key now
 	names Names
 
+	mu     sync.Mutex // guards keys and what is in them, of which Now reads: looks alone change them
 	nodes  []*node
 	joins  int64  // how often the servers were joined
 	layout string // of the cluster, when it was asked last
@@ -60,6 +61,7 @@ const (
 	canaryEvery   = 500 * time.Millisecond // of a server that is looked at itself
 	replicaEvery  = 20 * time.Millisecond  // of a primary whose replica is looked at: what was before a canary that the replica shows is there too
 	canaryTTL     = 10 * time.Second
+	askAgain      = 50 * time.Millisecond // who holds a key, where it is not known
 	layoutEvery   = time.Second
 	joinReserve   = 300 * time.Millisecond // of the time for a look, kept for what comes after the first sweep
 )
@@ -71,7 +73,9 @@ type known struct {
 	exact bool
 	due   int64 // when its lease is predicted to be over; 0 = it has none
 	round int64 // the last look that reads it
-	swept int   // the last sweep that found it
+
+	unnamed bool // it is in the node's list of that name
+	swept   int  // the last sweep that found it
 }
 
 // NewKeyspace returns a probe that has not looked yet, and has not dialled.
@@ -94,10 +98,18 @@ func (p *Keyspace) Close() (err error) {
 	return err
 }
 
-// Holder says whom a key names now: the fingerprint of its token and what the store still owes it (negative = no expiry).
-// ok is false where the key is free.
-func (p *Keyspace) Holder(ctx context.Context, key string) (epoch string, left time.Duration, ok bool, err error) {
-	return p.ask.holder(ctx, key)
+// Now is what a key says at this moment: its token, and since when it may have had that. held is false where the key is free.
+func (p *Keyspace) Now(ctx context.Context, lock, key string) (now Unclaimed, epoch string, held bool, err error) {
+	s, err := p.ask.read(ctx, nil, []string{key}, 1)
+	if err != nil {
+		return now, "", false, fmt.Errorf("look up holder of %s: %w", key, err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w := p.keys[key]; w != nil {
+		return w.now(lock, s[0])
+	}
+	return (&watched{key: key}).now(lock, s[0])
 }
 
 // Look reads the keys that have changed or whose leases are over; with final, all. It fails until each server has been swept once, and

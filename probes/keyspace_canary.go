@@ -2,6 +2,8 @@ package probes
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
@@ -81,4 +83,18 @@ func (c *chirps) of(number int64) chirp {
 		}
 	}
 	return found
+}
+
+// refused reports a server that will not do something for us, as against one that cannot now.
+func refused(err error) bool {
+	said := redis.Error(nil)
+	if !errors.As(err, &said) {
+		return false
+	}
+	for _, passing := range []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "MOVED", "ASK", "TRYAGAIN"} {
+		if strings.HasPrefix(said.Error(), passing) {
+			return false
+		}
+	}
+	return true
 }

@@ -31,12 +31,13 @@ type node struct {
 	before   history.Span  // the last barrier: what happened until then was taken by the look before this one
 	believed int64         // when the last canary that was seen was sent: what the server shows and tells is true until then
 
-	dues   dues
-	mine   []*known // seen on this server
-	turn   int      // in mine: whose turn it is to be read where there are no events
-	looked int64    // when the last look was
-	looks  int64
-	sweep  sweep
+	dues    dues
+	unnamed []*known // held by nobody who is known: sources may know more when they are asked again
+	mine    []*known // seen on this server
+	turn    int      // in mine: whose turn it is to be read where there are no events
+	looked  int64    // when the last look was
+	looks   int64
+	sweep   sweep
 
 	unexplained map[string]history.Span // keys whose change the sweep saw and no event had told of yet
 
@@ -89,20 +90,6 @@ func (n *node) join(ctx context.Context) error {
 		return err
 	}
 	return n.hearCanary(ctx)
-}
-
-// refused reports a server that will not do something for us, as against one that cannot now.
-func refused(err error) bool {
-	said := redis.Error(nil)
-	if !errors.As(err, &said) {
-		return false
-	}
-	for _, passing := range []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "MOVED", "ASK", "TRYAGAIN"} {
-		if strings.HasPrefix(said.Error(), passing) {
-			return false
-		}
-	}
-	return true
 }
 
 // hearCanary writes the first canary, and waits until it is told of, or known that it is not.
@@ -184,6 +171,8 @@ func (n *node) distrust(why string) {
 func (n *node) know(name string) *known {
 	w := n.p.keys[name]
 	if w == nil {
+		n.p.mu.Lock()
+		defer n.p.mu.Unlock()
 		lock, exact := n.p.lockOf(name)
 		w = &known{watched: watched{lock: lock, key: name, name: name}, exact: exact}
 		n.p.keys[name] = w
@@ -269,6 +258,13 @@ func (n *node) list(changed map[string]bool, now int64, final bool) []*known {
 		n.persist(w)
 		add(w)
 	}
+	n.unnamed = slices.DeleteFunc(n.unnamed, func(w *known) bool {
+		w.unnamed = w.last.pttl != absent && w.named.Holder == ""
+		if w.unnamed && now-w.span.From > int64(askAgain) {
+			add(w)
+		}
+		return !w.unnamed
+	})
 	if n.events == nil {
 		n.inTurn(now, add)
 	}
@@ -281,6 +277,8 @@ func (n *node) persist(w *known) {
 	if n.events == nil || !w.seen || b.From <= w.span.From || w.last.pttl >= 0 && b.To >= w.span.From+w.last.pttl {
 		return
 	}
+	n.p.mu.Lock()
+	defer n.p.mu.Unlock()
 	if w.last.pttl > 0 {
 		w.last.pttl = max(1, w.last.pttl-max(0, b.From-w.span.To))
 	}
@@ -329,12 +327,18 @@ func (n *node) read(ctx context.Context, keys []*known, final, explained bool) e
 
 // take takes in what a look at a key showed.
 func (n *node) take(w *known, s state, at history.Span, final, explained bool) {
+	n.p.mu.Lock()
+	defer n.p.mu.Unlock()
 	before, over := w.span, w.seen && w.last.pttl >= 0 && s.pttl == absent && at.To >= w.span.From+w.last.pttl
 	if !explained && !over && n.events != nil && w.news(s, at) {
 		n.unexplained[w.key] = history.Span{From: before.From, To: at.To}
 	}
 	n.p.told = w.observe(n.p.told, s, at, final, n.p.names)
 	n.dues.expect(w, at, s.pttl)
+	if unnamed := s.pttl != absent && w.named.Holder == "" && n.p.names.Holder != nil; unnamed && !w.unnamed {
+		n.unnamed = append(n.unnamed, w)
+		w.unnamed = true
+	}
 }
 
 // states reads keys, on a server of a cluster by a call for each: they are not in one slot.

@@ -69,8 +69,8 @@ func TestKeysOfACluster(t *testing.T) {
 	}
 	put("leader", "me", time.Minute)
 	w.until("a key by its name", isKey("leader", "me"))
-	if _, _, ok, err := w.Holder(t.Context(), "leader"); !ok || err != nil || len(on) != 3 {
-		t.Errorf("Holder = %v, %v; keys were seen on %d servers, want 3", ok, err, len(on))
+	if _, _, held, err := w.Now(t.Context(), "leader", "leader"); !held || err != nil || len(on) != 3 {
+		t.Errorf("Now = %v, %v; keys were seen on %d servers, want 3", held, err, len(on))
 	}
 	for i := range 12 {
 		if key := fmt.Sprint("job:", i); !anyOf(w.events, isGone(key)) {

@@ -223,11 +223,7 @@ func (p *LockKeys) leave() {
 // Holder says whom a key names now: the fingerprint of its token and what the store still owes it (negative = no expiry).
 // ok is false where the key is free.
 func (p *LockKeys) Holder(ctx context.Context, key string) (epoch string, pttl time.Duration, ok bool, err error) {
-	return p.holder(ctx, p.prefix+key)
-}
-
-func (p *reader) holder(ctx context.Context, key string) (epoch string, pttl time.Duration, ok bool, err error) {
-	s, err := p.read(ctx, nil, []string{key}, 1)
+	s, err := p.read(ctx, nil, []string{p.prefix + key}, 1)
 	if err != nil {
 		return "", 0, false, fmt.Errorf("look up holder of %s: %w", key, err)
 	}
@@ -243,15 +239,23 @@ func (p *LockKeys) Now(ctx context.Context, lock, key string) (now Unclaimed, ep
 	if err != nil {
 		return now, "", false, fmt.Errorf("look up holder of %s: %w", key, err)
 	}
-	now = Unclaimed{Lock: lock, Key: key, Value: s[0].value}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if w := p.keys[key]; w != nil && w.seen {
+	if w := p.keys[key]; w != nil {
+		return w.now(lock, s[0])
+	}
+	return (&watched{key: key}).now(lock, s[0])
+}
+
+// now is what a key says that shows s.
+func (w *watched) now(lock string, s state) (now Unclaimed, epoch string, held bool, err error) {
+	now = Unclaimed{Lock: lock, Key: w.key, Value: s.value}
+	if w.seen {
 		if now.Since = w.since; w.last.value != now.Value {
 			now.Since = w.span.From
 		}
 	}
-	return now, lockcore.Fingerprint(now.Value), s[0].pttl != absent, nil
+	return now, lockcore.Fingerprint(s.value), s.pttl != absent, nil
 }
 
 // read runs the script for a chunk of keys, of which the first near are likely to be there, and adds their states. Its read-only form works while a server refuses writes; where the server does

@@ -60,7 +60,7 @@ func Python(t testing.TB) string {
 func Start(t testing.TB, redis string, args ...string) *Witness {
 	t.Helper()
 	python := Python(t)
-	w := &Witness{Dir: t.TempDir(), Port: freePorts(t, Replicas)}
+	w := &Witness{Dir: t.TempDir(), Port: FreePorts(t, Replicas)}
 	said := &bytes.Buffer{}
 	cmd := exec.Command(python, append([]string{
 		filepath.Join(Folder(), "supervisor.py"), "--dir", w.Dir, "--redis", redis, "--port", strconv.Itoa(w.Port), "--replicas", strconv.Itoa(Replicas),
@@ -138,8 +138,8 @@ func (w *Witness) Await(t testing.TB, what string, so func() bool) {
 	}
 }
 
-// freePorts is a port whose n next ones are free.
-func freePorts(t testing.TB, n int) int {
+// FreePorts is a port whose n next ones are free.
+func FreePorts(t testing.TB, n int) int {
 	t.Helper()
 	for range 100 {
 		first, err := net.Listen("tcp", "127.0.0.1:0")

@@ -2,6 +2,7 @@
 """Keeps replicas of scheduler.py alive, and offers them jobs. TERM ends all of them.
 
 Each replica has a name (s1, s2, ...), a file DIR/NAME.pid, a log DIR/NAME.log, and serves metrics on PORT+1, PORT+2, ...
+Its own pid is in DIR/supervisor.pid.
 What it does not know itself goes on to the replicas: supervisor.py --dir /tmp/sched --replicas 3 --scale 0.05 --bug no-guard
 """
 import argparse, os, random, signal, subprocess, sys, threading, time
@@ -61,6 +62,9 @@ def main():
     parser.add_argument("--grace", type=float, default=5, help="seconds from TERM to KILL")
     options, rest = parser.parse_known_args()
     os.makedirs(options.dir, exist_ok=True)
+    own = os.path.join(options.dir, "supervisor.pid")
+    with open(own, "w") as f:
+        f.write("%d\n" % os.getpid())
     stopping = threading.Event()
     for sig in (signal.SIGTERM, signal.SIGINT):
         signal.signal(sig, lambda *_: stopping.set())
@@ -72,6 +76,7 @@ def main():
         stopping.wait(1)
     for thread in threads:
         thread.join()
+    os.remove(own)
 
 
 if __name__ == "__main__":

@@ -170,8 +170,16 @@ type Lock struct {
 	KeyPrefix string // job locks
 	Lease     string // observed loops: name of the Lease object that is the lock, in the namespace of the pods, and Key is that name; "" = it is a key of the Redis
 	Policy    lockcore.Policy
+	// AbandonedBy is what tells how often an observed lock was given up, which nobody claims; nil = nothing does.
+	AbandonedBy *Signal
 
 	Place Place `file:"-"` // for messages
+}
+
+// Signal is a count that others keep: exactly one of Metric and Log is set.
+type Signal struct {
+	Metric string // a counter, by its name under probes
+	Log    string // a pattern, by its name under probes.logs
 }
 
 // Place is where something stands in a file. Line and Column count from 1; 0 = nowhere.

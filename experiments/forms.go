@@ -157,7 +157,8 @@ type lockForm struct {
 	KeyPrefix string
 	Lease     string
 	overrides
-	Policy *lockcore.Policy
+	Policy      *lockcore.Policy
+	AbandonedBy *Signal
 }
 
 // overrides change single values of a profile's policy.
@@ -175,7 +176,7 @@ type overrides struct {
 }
 
 func (l *Lock) form() any {
-	f := &lockForm{Name: l.Name, Profile: l.Profile, Key: l.Key, KeyPrefix: l.KeyPrefix, Lease: l.Lease}
+	f := &lockForm{Name: l.Name, Profile: l.Profile, Key: l.Key, KeyPrefix: l.KeyPrefix, Lease: l.Lease, AbandonedBy: l.AbandonedBy}
 	if l.Policy != (lockcore.Policy{}) {
 		f.Policy = &l.Policy
 	}
@@ -188,7 +189,7 @@ func (l *Lock) setForm(d *decoder, path string, form any) {
 	d.given(path+".key", f.Key)
 	d.given(path+".key_prefix", f.KeyPrefix)
 	d.given(path+".lease", f.Lease)
-	*l = Lock{Name: f.Name, Profile: f.Profile, Key: f.Key, KeyPrefix: f.KeyPrefix, Lease: f.Lease, Place: d.where(path)}
+	*l = Lock{Name: f.Name, Profile: f.Profile, Key: f.Key, KeyPrefix: f.KeyPrefix, Lease: f.Lease, AbandonedBy: f.AbandonedBy, Place: d.where(path)}
 	switch {
 	case d.touched(path):
 		return

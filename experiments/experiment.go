@@ -25,7 +25,7 @@ type Experiment struct {
 	Redis        Redis
 	Ledger       LedgerStore
 	Proxy        Proxy
-	Kubernetes   *Kubernetes // replicas are pods; nil = processes of this host
+	Kubernetes   *Kubernetes // replicas are pods; nil = processes of this host, the run's own or those of System.Processes
 	System       System      `rule:"required"`
 	TimeScale    float64     `rule:"positive,max=1"` // 1 = real; Scale multiplies by it
 	SteadyState  SteadyState
@@ -102,8 +102,10 @@ type System struct {
 	Worker      []string      // command of a foreign worker that speaks the worker protocol; empty = lockdrill's own
 	Restart     time.Duration `scale:"no"` // a killed replica is replaced after so long (real time, not scaled); pods: 0, that is their controller's
 	PolicySheet string        // file with a leader_election section, beside the experiment's; Load turns it into Locks and SLOs and empties it
+	Processes   *Processes    // observed replicas that are processes of this host; nil = they are pods, or not observed
 	Locks       []Lock        `rule:"required,unless=system.policy_sheet"`
 	Work        []Work
+	Effects     []Effects // of an observed system: where its jobs, and their ends, are read
 }
 
 // Words of System.Mode.
@@ -239,11 +241,12 @@ type AbortCondition struct {
 
 // RunLimits are caps that hold whatever the faults ask for. Neither is scaled.
 type RunLimits struct {
-	MaxKills   int           `rule:"min=1"`               // 0 = twice the declared count
-	MaxTargets int           `rule:"min=1"`               // replicas that faults other than kills may strike in all, each life counted; 0 = no cap
-	MaxRun     time.Duration `rule:"positive" scale:"no"` // of the whole run
-	Namespaces []string      // the only ones whose pods may be struck; none = the one that the run is told
-	KillSwitch string        // a file: where it exists, nothing starts, and a run that goes on is aborted within a second
+	MaxKills    int           `rule:"min=1"`               // 0 = twice the declared count
+	MaxTargets  int           `rule:"min=1"`               // replicas that faults other than kills may strike in all, each life counted; 0 = no cap
+	LastReplica bool          `rule:"quiet"`               // observed replicas: the last one that lives may be struck
+	MaxRun      time.Duration `rule:"positive" scale:"no"` // of the whole run
+	Namespaces  []string      // the only ones whose pods may be struck; none = the one that the run is told
+	KillSwitch  string        // a file: where it exists, nothing starts, and a run that goes on is aborted within a second
 }
 
 // Window is a stretch of the week in a time zone.

@@ -75,10 +75,10 @@ func fill(e *Experiment) {
 	if e.Limits.MaxKills == 0 {
 		e.Limits.MaxKills = 2 * declaredKills(e.Faults)
 	}
-	if e.Kubernetes != nil {
+	if e.Kubernetes != nil || e.Observed() {
 		e.System.Restart = 0
 	}
-	if e.Observed() {
+	if e.Kubernetes != nil && e.Observed() {
 		e.Kubernetes.Grace = 0
 	}
 	if !slices.ContainsFunc(e.System.Locks, func(l Lock) bool { return l.Lease != "" }) {

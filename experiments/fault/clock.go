@@ -24,9 +24,9 @@ func (*Clock) Traits() Traits {
 	return Traits{Noun: "fault", GoesOn: "a clock stays wrong until it is set right", InVictim: true}
 }
 
-func (*Clock) NotInPods(a Around) string {
+func (*Clock) Barred(a Around) string {
 	if a.Observed {
-		return "is done by a worker that is told to, and observed pods take no commands" + insteadOfPods
+		return "is done by a worker that is told to, and observed replicas take no commands" + instead
 	}
 	return ""
 }

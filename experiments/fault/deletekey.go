@@ -44,7 +44,7 @@ func (d *DeleteKey) Traits() Traits {
 	return t
 }
 
-func (*DeleteKey) NotInPods(a Around) string {
+func (*DeleteKey) Barred(a Around) string {
 	if a.Observed {
 		return notOurKeys
 	}

@@ -91,11 +91,11 @@ func (b *Failures) Traits() Traits {
 	return t
 }
 
-func (b *Failures) NotInPods(a Around) string {
+func (b *Failures) Barred(a Around) string {
 	switch {
 	case a.Observed:
-		return "is done by a worker that is told to, and observed pods take no commands" + insteadOfPods
-	case b.Via == ViaProxy:
+		return "is done by a worker that is told to, and observed replicas take no commands" + instead
+	case a.Pods && b.Via == ViaProxy:
 		return "pods do not reach the proxy inside the runner that reads commands: via: worker"
 	}
 	return ""

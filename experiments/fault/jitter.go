@@ -24,7 +24,7 @@ func (j *Jitter) Magnitude() string { return "± " + figures.Spell(j.By) + " " +
 func (j *Jitter) Wire() Wire     { return Wire{Stream: j.Stream, Add: j.By, Jitter: j.By} }
 func (j *Jitter) Traits() Traits { return onWays(j.Wire()) }
 
-func (*Jitter) NotInPods(a Around) string { return proxyInPods(a) }
+func (*Jitter) Barred(a Around) string { return noProxy(a) }
 
 func (j *Jitter) Check(c Checker) {
 	checkFine(c, "by", j.By)

@@ -79,7 +79,7 @@ func (k *Kill) Traits() Traits {
 	return t
 }
 
-func (*Kill) NotInPods(Around) string { return "" }
+func (*Kill) Barred(Around) string { return "" }
 
 // Check: whom a kill strikes, in which form, and when.
 func (k *Kill) Check(c Checker) {
@@ -153,7 +153,7 @@ func (k *Kill) checkForm(c Checker) {
 		c.Check("exec", "is for form crash: %s is a request to the API server", k.How)
 	case len(k.Exec) > 0 && !around.Observed:
 		c.Check("exec", "is for pods that are somebody's own: lockdrill's workers are told to crash")
-	case crash && len(k.Exec) == 0 && around.Observed:
+	case crash && len(k.Exec) == 0 && around.Observed && around.Pods:
 		c.Check("exec", "missing: nobody tells an observed pod to crash; say a command that ends its process, such as [sh, -c, \"kill -9 $(pidof server)\"] "+
 			"(process 1 of a container cannot be killed from inside), or form: graceful or force_delete")
 	case slices.Contains(k.Exec, ""):

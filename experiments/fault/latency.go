@@ -32,7 +32,7 @@ func (l *Latency) Magnitude() string {
 func (l *Latency) Wire() Wire     { return Wire{Stream: l.Stream, Add: l.Add, Jitter: l.Jitter} }
 func (l *Latency) Traits() Traits { return onWays(l.Wire()) }
 
-func (*Latency) NotInPods(a Around) string { return proxyInPods(a) }
+func (*Latency) Barred(a Around) string { return noProxy(a) }
 
 func (l *Latency) Check(c Checker) {
 	checkFine(c, "add", l.Add)

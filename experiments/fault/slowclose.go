@@ -24,7 +24,7 @@ func (s *SlowClose) Magnitude() string { return figures.Spell(s.Delay) + " " + s
 func (s *SlowClose) Wire() Wire     { return Wire{Stream: s.Stream, Linger: s.Delay} }
 func (s *SlowClose) Traits() Traits { return onWays(s.Wire()) }
 
-func (*SlowClose) NotInPods(a Around) string { return proxyInPods(a) }
+func (*SlowClose) Barred(a Around) string { return noProxy(a) }
 
 func (s *SlowClose) Check(c Checker) {
 	checkFine(c, "delay", s.Delay)

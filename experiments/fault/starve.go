@@ -37,7 +37,7 @@ func (s *Starve) Traits() Traits {
 // Whom: a record undoes one process.
 func (*Starve) Whom() string { return "holder_of or replica" }
 
-func (*Starve) NotInPods(a Around) string { return notStopped(a, "the starvation") }
+func (*Starve) Barred(a Around) string { return notStopped(a, "the starvation") }
 
 func (s *Starve) Check(c Checker) {
 	s.check(c, s.Whom(), true)

@@ -82,8 +82,8 @@ func (ix *Facts) eventsOf(incarnation string, w history.Span, sort func(raised) 
 
 // compareMetrics makes a finding of every disagreement about a declared metric.
 func (ix *Facts) compareMetrics() {
-	for i := range ix.exp.Probes.Metrics {
-		ix.findings = append(ix.findings, ix.disagreements(&ix.exp.Probes.Metrics[i])...)
+	for _, m := range ix.exp.Probes.Metrics {
+		ix.findings = append(ix.findings, ix.disagreements(&m)...)
 	}
 }
 

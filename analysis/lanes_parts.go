@@ -84,7 +84,7 @@ func (ix *Facts) fillLife(lane *verdict.ReplicaLane, l *verdict.Life) {
 }
 func (ix *Facts) signalLanes() []verdict.SignalLane {
 	var out []verdict.SignalLane
-	for _, m := range ix.exp.Probes.Metrics {
+	for _, m := range ix.exp.Probes.Numbers() {
 		l := verdict.SignalLane{Metric: m.Name}
 		for _, s := range ix.samples[m.Name] {
 			if len(s.Points) == 0 {

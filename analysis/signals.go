@@ -86,9 +86,9 @@ func (q *question) ask() signals.Reading {
 		q.gauge = q.gauge || s.Kind == "gauge"
 		r := q.read(s)
 		if q.form == "max" {
-			total = signals.Reading{max(total.Lo, r.Lo), max(total.Hi, r.Hi)}
+			total = signals.Reading{Lo: max(total.Lo, r.Lo), Hi: max(total.Hi, r.Hi)}
 		} else {
-			total = signals.Reading{total.Lo + r.Lo, total.Hi + r.Hi}
+			total = signals.Reading{Lo: total.Lo + r.Lo, Hi: total.Hi + r.Hi}
 		}
 		if r.Lo > 0 {
 			q.evidence = append(q.evidence, s.N)
@@ -112,7 +112,7 @@ func (q *question) read(s *signals.Target) signals.Reading {
 	switch {
 	case s.Present() && q.form == "max":
 		top := s.Highest(q.window.From)
-		r = signals.Reading{max(0, top), max(0, top)}
+		r = signals.Reading{Lo: max(0, top), Hi: max(0, top)}
 	case s.Present():
 		r = s.Rise(q.window, ix.started(s.Name) >= q.window.From)
 	case s.Gone == history.GoneNoMetrics:
@@ -149,9 +149,9 @@ func (q *question) blind(all []*signals.Target) []verdict.Missing {
 
 // metricOf is the declared metric of that name.
 func (ix *Facts) metricOf(name string) *experiments.Metric {
-	for i := range ix.exp.Probes.Metrics {
-		if ix.exp.Probes.Metrics[i].Name == name {
-			return &ix.exp.Probes.Metrics[i]
+	for _, m := range ix.exp.Probes.Numbers() {
+		if m.Name == name {
+			return &m
 		}
 	}
 	return &experiments.Metric{Name: name}

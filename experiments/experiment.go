@@ -224,7 +224,8 @@ type Probes struct {
 	Ledger   ProbeSettings
 	Leases   ProbeSettings // of observed locks that are Lease objects; zero = there are none
 	Metrics  []Metric
-	Logs     *Logs // of pods; nil = not read
+	PromQL   []Query `file:"promql"`
+	Logs     *Logs   // nil = not read
 }
 
 // ProbeSettings is a probe's period and the longest tolerated stretch without a look. Neither is scaled.

@@ -189,7 +189,9 @@ func (j *judging) nextUnsteady() string {
 	switch {
 	case lost || what == history.NotReady:
 		return j.seeStderr()
-	case what == history.NoKnownPod:
+	case what == history.NoKnownHolder && j.ix.exp.Kubernetes == nil:
+		return "check the lock's key, and how the name in it leads to a process: lockdrill plan says which processes there are, and what each is called"
+	case what == history.NoKnownHolder:
 		return "check the lock's lease or key, and kubernetes.holder: lockdrill plan says who holds a lease, and which pod that is"
 	}
 	return "check that the replicas start, hold and finish jobs; or give steady_state a longer timeout"

@@ -22,9 +22,11 @@ func (c *checker) all() {
 	c.ledger()
 	c.proxy()
 	c.pods()
+	c.observed()
 	c.calendar()
 	c.locks()
 	c.work()
+	c.effects()
 	c.faults()
 	c.overlaps()
 	c.caps()
@@ -159,10 +161,15 @@ func (c *checker) timing() {
 	if s := e.SteadyState; s.Timeout < s.For {
 		c.check("steady_state", "timeout %s is under for %s: it could never be reached", figures.Spell(s.Timeout), figures.Spell(s.For))
 	}
-	for _, p := range []struct {
+	type looks struct {
 		path     string
 		settings ProbeSettings
-	}{{"probes.lock_keys", e.Probes.LockKeys}, {"probes.ledger", e.Probes.Ledger}, {"probes.leases", e.Probes.Leases}} {
+	}
+	all := []looks{{"probes.lock_keys", e.Probes.LockKeys}, {"probes.ledger", e.Probes.Ledger}, {"probes.leases", e.Probes.Leases}}
+	for i := range e.System.Effects {
+		all = append(all, looks{at("system.effects", i), e.System.Effects[i].ProbeSettings})
+	}
+	for _, p := range all {
 		if p.settings.Every > 0 && p.settings.Every < shortest {
 			c.check(p.path+".every", "%s is too short: at least %s", figures.Spell(p.settings.Every), figures.Spell(shortest))
 		}

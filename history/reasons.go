@@ -19,8 +19,8 @@ const RunEndedFirst = "the run ended before it was confirmed"
 type Unsteady string
 
 const (
-	NotReady          Unsteady = "not_ready"    // a replica
-	NoKnownPod        Unsteady = "no_known_pod" // holds a lock of an observed system
+	NotReady          Unsteady = "not_ready"       // a replica
+	NoKnownHolder     Unsteady = "no_known_holder" // holds a lock of an observed system
 	OtherwiseUnsteady Unsteady = "otherwise"
 )
 
@@ -29,8 +29,8 @@ func (p *Phase) Unsteady() Unsteady {
 	switch {
 	case strings.Contains(p.Why, "not ready"):
 		return NotReady
-	case strings.Contains(p.Why, "no pod that is known holds"):
-		return NoKnownPod
+	case strings.Contains(p.Why, "no replica that is known holds"), strings.Contains(p.Why, "no pod that is known holds"): // as it was called before
+		return NoKnownHolder
 	}
 	return OtherwiseUnsteady
 }

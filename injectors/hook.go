@@ -1,6 +1,7 @@
 package injectors
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -46,7 +47,7 @@ func (h *Hook) Prepare(_ context.Context, shot history.Event) (undo.Record, erro
 	}
 	for _, e := range h.Past() {
 		if e.Kind == history.ReplicaStart && e.Replica.Incarnation == shot.Fault.Victim {
-			r.Hook.PID, r.Hook.Name = e.Replica.PID, e.Replica.Name
+			r.Hook.PID, r.Hook.Name = e.Replica.PID, cmp.Or(e.Replica.Called, e.Replica.Name)
 			if e.Replica.Pod != nil {
 				r.Hook.Name = e.Replica.Pod.Name
 			}

@@ -123,14 +123,14 @@ func (c *Conductor) missingObserved(now int64) unmet {
 		}
 	}
 	if ready < c.e.System.Replicas {
-		return unmet{text: "too few pods are ready: %s", who: fmt.Sprintf("%d of %d", ready, c.e.System.Replicas)}
+		return unmet{text: "too few replicas are ready: %s", who: fmt.Sprintf("%d of %d", ready, c.e.System.Replicas)}
 	}
 	for i := range c.e.System.Locks {
 		l := &c.e.System.Locks[i]
 		switch {
 		case !l.Loop():
 		case !w.isHeld(l.Name, now):
-			return unmet{text: "no pod that is known holds lock %s", who: l.Name}
+			return unmet{text: "no replica that is known holds lock %s", who: l.Name}
 		case l.Policy.Loop.Mode == lockcore.LoopRenewed && l.Policy.RenewEvery > 0 && !w.renewed[l.Name]:
 			return unmet{text: "no renewal of lock %s has been seen yet", who: l.Name}
 		}

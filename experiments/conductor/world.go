@@ -129,7 +129,7 @@ func (c *Conductor) Observe(e history.Event) {
 	w := c.world
 	switch e.Kind {
 	case history.ReplicaStart:
-		if c.e.Kubernetes != nil {
+		if c.e.Kubernetes != nil || w.observed {
 			w.notePod(e)
 		}
 	case history.ObjectKind:

@@ -43,8 +43,11 @@ func guards(ctx context.Context, e *experiments.Experiment, c Consent, now time.
 	}
 	all := []Guard{killSwitchGuard(e), calendarGuard(e, now), thisMachine().guard(experiments.Scale(e)), storeGuard(e), confirmGuard(e, c)}
 	ask := []question{{"environment", func() (Guard, error) { return environmentGuard(ctx, e, c, nil) }}}
-	if cluster != nil {
+	switch {
+	case cluster != nil:
 		ask = clusterGuards(ctx, e, c, cluster)
+	case e.Observed():
+		ask = append(ask, question{processesGuardName, func() (Guard, error) { return processesGuard(ctx, e), nil }})
 	}
 	for _, a := range ask {
 		if slices.ContainsFunc(all, refuses) {
@@ -183,6 +186,9 @@ func foreign(e *experiments.Experiment) []string {
 		if _, ok := e.Faults[i].Spec.(fault.Commanding); ok {
 			all = append(all, "what the commands of fault "+e.Faults[i].ID+" strike")
 		}
+	}
+	if e.System.Processes != nil {
+		all = append(all, processesTarget(e.System.Processes))
 	}
 	return all
 }

@@ -17,11 +17,11 @@ type Hook struct {
 
 // Commands are lists of words, run without a shell on the runner's host. Exit status 0 means that it is done, seen, undone.
 type Commands struct {
-	Do      []string      `rule:"required"`
-	Undo    []string      // none = there is nothing to undo; it may be run twice
-	Confirm []string      `rule:"required"`
-	Within  time.Duration `rule:"positive" scale:"no"` // for each of them
-	Dir     string        // where they are run; "" = where the runner was started
+	Do      []string      `rule:"required"` // the command that makes the fault
+	Undo    []string      // the command that ends it, when for is over; it may be run twice
+	Confirm []string      `rule:"required"`            // the command that sees whether it took effect
+	Within  time.Duration `rule:"positive" scale:"no"` // for each of the commands
+	Dir     string        // where they are run: a folder's whole path; by default where lockdrill was started
 }
 
 // Commanding is a fault that runs commands of the user's on the runner's host.
@@ -73,7 +73,7 @@ func (h *Hook) Traits() Traits {
 
 func (*Hook) Whom() string { return "holder_of, replica or neither" }
 
-func (*Hook) NotInPods(Around) string { return "" }
+func (*Hook) Barred(Around) string { return "" }
 
 func (h *Hook) Check(c Checker) {
 	h.check(c, h.Whom(), false)

@@ -1,0 +1,140 @@
+package experiments
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// Effects says where the jobs of an observed system, and their ends, or the ticks of its loop, are read. Exactly one source is set.
+type Effects struct {
+	Name    string       `rule:"required,ident"` // of the probe
+	Lock    string       `rule:"required"`       // under which they come about
+	Stream  string       // key of a Redis stream
+	List    string       // key of a Redis list that is appended to
+	Hash    string       // key of a Redis hash: field by field the last state
+	Redis   LedgerStore  // of stream, list and hash; left out: that of the locks
+	SQL     *SQLEffects  // rows of a database
+	HTTP    *HTTPEffects // elements of a JSON array behind an address
+	File    string       // pattern of paths, as filepath.Glob has them
+	Command []string     // prints all lines that there are, and ends
+	Log     string       `rule:"words=replicas"` // the logs of the replicas
+	Pattern string       // of lines: RE2 whose named groups are the columns; left out: each line is a JSON object
+	// Overwrites: the source keeps the last state of a job alone, so what was written twice is seen once.
+	Overwrites bool      `rule:"quiet"`
+	Map        EffectMap // which column of an entry means what
+	ProbeSettings
+}
+
+// SQLEffects are the rows of a query.
+type SQLEffects struct {
+	Driver string `rule:"required,words=postgres|mysql"` // whose database it is
+	DSNEnv string `rule:"required"`                      // environment variable with the data source name
+	Query  string `rule:"required"`                      // with one parameter, the cursor, and in its order
+	Cursor string `rule:"required"`                      // column that the rows are ordered by
+	Start  string // query of one value: where the cursor begins; left out: the greatest there is, of a cursor that is a whole number
+}
+
+// HTTPEffects are the elements of a JSON array, or of the array "items" of an object.
+type HTTPEffects struct {
+	URL      string `rule:"required"` // address of the list
+	Param    string // of the URL's query: takes the cursor; left out: each answer has all there is
+	Cursor   string // field of an element whose last value is the cursor
+	TokenEnv string // environment variable with a bearer token
+}
+
+// EffectMap says which column of an entry means what. In a column that holds a JSON object, a.b is its field b.
+type EffectMap struct {
+	Job      string   // jobs: id
+	State    string   // jobs: state
+	Terminal []string // the states that end a job
+	Begin    []string // the states that show a holder at work; none = all that end none
+	Op       string   // operation id: what comes again under it is a replay
+	Fence    string   // number that the lock gave with the grant
+	Replica  string   // who wrote it, as the locks name their holders
+	Token    string   // the value of the lock under which it was written
+	Key      string   // the lock's key; left out: its key_prefix and the job
+}
+
+func (x *Effects) setDefaults() {
+	x.ProbeSettings = ProbeSettings{Every: 20 * time.Millisecond, MaxGap: 500 * time.Millisecond}
+}
+
+// Names of drivers of SQL.
+const (
+	Postgres = "postgres"
+	MySQL    = "mysql"
+)
+
+// LogReplicas is the only word of Effects.Log.
+const LogReplicas = "replicas"
+
+// Probe is what coverage events call the probe that reads them.
+func (x *Effects) Probe() string { return effectsPrefix + x.Name }
+
+const effectsPrefix = "effects:"
+
+// IsEffects reports the name of a probe that reads effects of an observed system.
+func IsEffects(probe string) bool { return strings.HasPrefix(probe, effectsPrefix) }
+
+// EffectsOf is where effects under a lock of an observed system are read; nil = nowhere.
+func (e *Experiment) EffectsOf(lock string) *Effects {
+	for i := range e.System.Effects {
+		if x := &e.System.Effects[i]; x.Lock == lock {
+			return x
+		}
+	}
+	return nil
+}
+
+// LastOnly reports a source that shows the last state of a job alone.
+func (x *Effects) LastOnly() bool { return x.Overwrites || x.Hash != "" }
+
+// lines reports a source of lines.
+func (x *Effects) lines() bool { return x.File != "" || len(x.Command) > 0 || x.Log != "" }
+
+// inRedis reports a source that is a key of a Redis.
+func (x *Effects) inRedis() bool { return x.Stream != "" || x.List != "" || x.Hash != "" }
+
+// Source says in a word or two where they are read.
+func (x *Effects) Source() string {
+	switch {
+	case x.Stream != "":
+		return "stream " + x.Stream
+	case x.List != "":
+		return "list " + x.List
+	case x.Hash != "":
+		return "hash " + x.Hash
+	case x.SQL != nil:
+		return "query of " + x.SQL.Driver
+	case x.HTTP != nil:
+		return "HTTP"
+	case x.File != "":
+		return "file " + x.File
+	case len(x.Command) > 0:
+		return "command " + x.Command[0]
+	}
+	return "logs of replicas"
+}
+
+// Ends reports a state that ends a job.
+func (m *EffectMap) Ends(state string) bool { return slices.Contains(m.Terminal, state) }
+
+// Begins reports a state that shows its writer at work.
+func (m *EffectMap) Begins(state string) bool {
+	if len(m.Begin) > 0 {
+		return slices.Contains(m.Begin, state)
+	}
+	return !m.Ends(state)
+}
+
+// Columns are the columns that the map names.
+func (m *EffectMap) Columns() []string {
+	var all []string
+	for _, c := range []string{m.Job, m.State, m.Op, m.Fence, m.Replica, m.Token, m.Key} {
+		if c != "" && !slices.Contains(all, c) {
+			all = append(all, c)
+		}
+	}
+	return all
+}

@@ -266,7 +266,9 @@ type Look struct {
 	Final    bool  `json:"final,omitempty"`
 	// Where nobody claims (observed systems) the lock itself names its holder.
 	Named    string `json:"named,omitempty"`    // as the lock spells it
-	Holder   string `json:"holder,omitempty"`   // the incarnation that this is; "" = no pod that is known
+	Holder   string `json:"holder,omitempty"`   // the incarnation that this is; "" = none that is known
+	By       string `json:"by,omitempty"`       // the source that named Holder: a word of system.holder; "" = the lock's own word
+	Disputed string `json:"disputed,omitempty"` // Holder is "", since sources name several: which of them says what
 	Slack    int64  `json:"slack,omitempty"`    // ns by which PTTL may be too much: the holder extended it before the look saw that
 	Released bool   `json:"released,omitempty"` // absent, because its holder said so
 	// Direct: the state came right after the one that Prev shows, since a watch told every change; else others may lie between.

@@ -13,17 +13,17 @@ import (
 
 // Logs says what is looked for in the logs of observed replicas, and in files.
 type Logs struct {
-	Preset   string            `rule:"words=cordum|lockdrill"` // the articles' lines; "lockdrill" is the older word for it; "" = none
-	Patterns map[string]string // regular expressions by their names
-	Files    []string          // more files, as filepath.Glob has them
-	MaxGap   time.Duration     `rule:"positive" scale:"no"` // the longest tolerated stretch in which a log was not followed
+	Preset   string            `rule:"words=cordum|lockdrill"` // cordum: the eight lines that the articles on locks in Redis name; lockdrill is the older word for it
+	Patterns map[string]string // regular expressions (RE2) by names of your own, matched against single lines
+	Files    []string          // more files that are read, as patterns of paths
+	MaxGap   time.Duration     `rule:"positive" scale:"no"` // longest tolerated stretch in which a log was not followed
 }
 
 func (l *Logs) setDefaults() { l.MaxGap = 2 * time.Second }
 
 // LogLimit bounds how many lines match, over all logs.
 type LogLimit struct {
-	Pattern string `rule:"required"` // its name
+	Pattern string `rule:"required"` // its name under probes.logs
 	Bound[int]
 }
 

@@ -11,8 +11,8 @@ import (
 
 // Query is what a Prometheus server has scraped of some series, sample by sample.
 type Query struct {
-	Name        string        `rule:"required,ident"` // how SLOs name it
-	URL         string        `file:"url" rule:"required"`
+	Name        string        `rule:"required,ident"`      // how SLOs name it
+	URL         string        `file:"url" rule:"required"` // address of the server, without user and password
 	Query       string        `rule:"required"`            // a selector: a name, matchers, or both
 	Step        time.Duration `rule:"positive" scale:"no"` // how often the server scrapes the series
 	UsernameEnv string        // name of the environment variable that holds the user name; "" = none

@@ -20,6 +20,7 @@ type SLO struct {
 	ReExecuted              *CountLimit
 	LockDebt                *DebtLimits
 	NotOwned                *NotOwnedLimits
+	FailedReleases          *FailedReleasesLimits
 	OrphanAcquires          *CountLimit
 	ForeignReleases         *CountLimit
 	ForeignRenewals         *CountLimit
@@ -72,6 +73,8 @@ func (s *SLO) Measure() string {
 		return "lock_debt"
 	case s.NotOwned != nil:
 		return "not_owned"
+	case s.FailedReleases != nil:
+		return "failed_releases"
 	case s.OrphanAcquires != nil:
 		return "orphan_acquires"
 	case s.ForeignReleases != nil:
@@ -155,6 +158,12 @@ type DebtLimits struct {
 // NotOwnedLimits bounds the share, 0 to 1, of answered renewals and releases that were told: not yours.
 type NotOwnedLimits struct {
 	Renew, Release *Bound[float64] `rule:"brief,max=1"`
+}
+
+// FailedReleasesLimits bounds the share, 0 to 1, of release calls that failed or were not answered, and that of leases of which no such
+// call succeeded: they are left to their TTL.
+type FailedReleasesLimits struct {
+	Calls, GivenUp *Bound[float64] `rule:"brief,max=1"`
 }
 
 // ClassLimits bounds a distribution over the jobs of one class; "" = over all of the lock.

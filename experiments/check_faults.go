@@ -44,7 +44,7 @@ func (c *checker) kindsIn(path string) []string {
 // fault checks one fault of one kind: whether it can be done at all, how long it lasts, and what is particular to the kind.
 func (c *checker) fault(path string, f *Fault) {
 	section := section{c, path + "." + f.Kind(), f}
-	if why := f.Spec.NotInPods(section.Around()); why != "" && c.inPods() {
+	if why := f.Spec.Barred(section.Around()); why != "" {
 		c.check(section.path, "%s", why)
 		return
 	}

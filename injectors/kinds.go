@@ -33,6 +33,7 @@ type Parts struct {
 	Replicas []string // all names
 
 	Signal func(incarnation string, sig syscall.Signal) (history.Span, error) // of processes; returns the bracket of kill(2)
+	Alone  bool                                                               // they are somebody's own: a signal is for the process itself, and nobody else
 	Send   func(incarnation string, c protocol.Command) error                 // to replicas that take commands
 
 	Store  Server // the locks'
@@ -136,7 +137,7 @@ func (s *Set) pause() Injector {
 	if s.Signal == nil {
 		return nil
 	}
-	return &Pause{Signal: s.Signal, Past: s.Past, Clock: s.Clock}
+	return &Pause{Signal: s.Signal, Alone: s.Alone, Past: s.Past, Clock: s.Clock}
 }
 
 func (s *Set) bursts() Injector {

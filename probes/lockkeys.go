@@ -63,13 +63,28 @@ type watched struct {
 	seen      bool
 	span      history.Span
 	last      state
-	holder    string // incarnation; known once for a token, it stays: a pod may have another life by the next look
+	named     Named // whom its token means: known once, it stays, since a pod may have another life by the next look
+	since     int64 // the token came after this; 0 = at any time before the first look
 }
 
-// Names says whom the values of keys name, where nobody else does: keys of an observed system.
+// Names says who holds keys, where nobody claims them: keys of an observed system.
 type Names struct {
-	Holder func(value string) string // the incarnation that a value means, or ""; nil = keys are claimed
-	Shown  bool                      // values are names of holders by the file's own word; else they may be secrets, and stay in here
+	Holder func(Unclaimed) Named // it answers at once, and may know more when it is asked again; nil = keys are claimed
+	Shown  bool                  // values are names of holders by the file's own word; else they may be secrets, and stay in here
+}
+
+// Unclaimed is a key of which nobody says who holds it.
+type Unclaimed struct {
+	Lock, Key string
+	Value     string // its token: a secret
+	Since     int64  // the token came after this; 0 = nobody knows when
+}
+
+// Named is who that is, as far as is known.
+type Named struct {
+	Holder   string // incarnation; "" = not known
+	By       string // the source that says so
+	Disputed string // sources name several: which of them says what
 }
 
 // state of a lock key at one instant.
@@ -215,6 +230,23 @@ func (p *LockKeys) Holder(ctx context.Context, key string) (epoch string, pttl t
 	return lockcore.Fingerprint(s[0].value), time.Duration(s[0].pttl), true, nil
 }
 
+// Now is what a key says at this moment: its token, and since when it may have had that. ok is false where the key is free.
+func (p *LockKeys) Now(ctx context.Context, lock, key string) (now Unclaimed, epoch string, ok bool, err error) {
+	s, err := p.read(ctx, nil, []string{p.prefix + key}, 1)
+	if err != nil {
+		return now, "", false, fmt.Errorf("look up holder of %s: %w", key, err)
+	}
+	now = Unclaimed{Lock: lock, Key: key, Value: s[0].value}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w := p.keys[key]; w != nil && w.seen {
+		if now.Since = w.since; w.last.value != now.Value {
+			now.Since = w.span.From
+		}
+	}
+	return now, lockcore.Fingerprint(now.Value), s[0].pttl != absent, nil
+}
+
 // read runs the script for a chunk of keys, of which the first near are likely to be there, and adds their states. Its read-only form works while a server refuses writes; where the server does
 // not have it, the plain form is used from then on.
 func (p *LockKeys) read(ctx context.Context, states []state, names []string, near int) ([]state, error) {
@@ -268,15 +300,16 @@ func parseLook(states []state, reply []any, n, near int) ([]state, error) {
 func (w *watched) observe(events []history.Event, s state, at history.Span, final bool, names Names) []history.Event {
 	s.epoch = w.last.epoch
 	if !w.seen || s.value != w.last.value {
-		s.epoch, w.holder = lockcore.Fingerprint(s.value), ""
+		s.epoch, w.named, w.since = lockcore.Fingerprint(s.value), Named{}, w.span.From
 	}
 	if s.epoch == "" && s.pttl != absent {
 		s.epoch = unknown // an empty value is no token
 	}
 	news := w.news(s, at)
-	if names.Holder != nil && w.holder == "" && s.pttl != absent {
-		w.holder = names.Holder(s.value)
-		news = news || w.holder != ""
+	if names.Holder != nil && w.named.Holder == "" && s.pttl != absent {
+		before := w.named
+		w.named = names.Holder(Unclaimed{w.lock, w.key, s.value, w.since})
+		news = news || w.named != before
 	}
 	if news || final {
 		e := history.Event{
@@ -284,7 +317,7 @@ func (w *watched) observe(events []history.Event, s state, at history.Span, fina
 			Look: &history.Look{Present: s.pttl != absent, PTTL: s.pttl, Server: s.server, Final: final},
 		}
 		if s.pttl != absent {
-			e.Look.Holder = w.holder
+			e.Look.Holder, e.Look.By, e.Look.Disputed = w.named.Holder, w.named.By, w.named.Disputed
 		}
 		if names.Shown && s.pttl != absent {
 			e.Look.Named = cut(s.value)

@@ -102,13 +102,16 @@ func (d *Drill) parts() []part {
 		}
 		all = append(all, s.calibrate)
 	}
+	if d.e.Kubernetes != nil {
+		all = append(all, d.openNamespace)
+	}
 	switch {
-	case d.e.Kubernetes == nil:
-		all = append(all, d.openProcesses)
 	case d.e.Observed():
-		all = append(all, d.openNamespace, d.openObserved)
+		all = append(all, d.openObserved)
+	case d.e.Kubernetes != nil:
+		all = append(all, s.openWorkers)
 	default:
-		all = append(all, d.openNamespace, s.openWorkers)
+		all = append(all, d.openProcesses)
 	}
 	return append(all, d.openMetrics)
 }

@@ -42,8 +42,11 @@ func guards(ctx context.Context, e *experiments.Experiment, c Consent, now time.
 	}
 	all := []Guard{killSwitchGuard(e), calendarGuard(e, now), thisMachine().guard(experiments.Scale(e)), storeGuard(e), confirmGuard(e, c)}
 	ask := []question{{"environment", func() (Guard, error) { return environmentGuard(ctx, e, c, nil) }}}
-	if cluster != nil {
+	switch {
+	case cluster != nil:
 		ask = clusterGuards(ctx, e, c, cluster)
+	case e.Observed():
+		ask = append(ask, question{processesGuardName, func() (Guard, error) { return processesGuard(ctx, e), nil }})
 	}
 	for _, a := range ask {
 		if slices.ContainsFunc(all, refuses) {
@@ -177,6 +180,9 @@ func foreign(e *experiments.Experiment) []string {
 	}
 	if e.Kubernetes != nil {
 		all = append(all, clusterTarget(e.Kubernetes))
+	}
+	if e.System.Processes != nil {
+		all = append(all, processesTarget(e.System.Processes))
 	}
 	return all
 }

@@ -75,13 +75,13 @@ func Seen(word, form, via string) Spec {
 // unknown is a fault of which a history tells, and this version does not know what it does.
 type unknown struct{ word, form string }
 
-func (u unknown) Kind() string            { return u.word }
-func (u unknown) Form() string            { return u.form }
-func (u unknown) Magnitude() string       { return "" }
-func (u unknown) Target() Aim             { return Aim{} }
-func (u unknown) Traits() Traits          { return Traits{Unknown: true, Noun: "fault"} }
-func (u unknown) NotInPods(Around) string { return "" }
-func (u unknown) Check(Checker)           {}
+func (u unknown) Kind() string         { return u.word }
+func (u unknown) Form() string         { return u.form }
+func (u unknown) Magnitude() string    { return "" }
+func (u unknown) Target() Aim          { return Aim{} }
+func (u unknown) Traits() Traits       { return Traits{Unknown: true, Noun: "fault"} }
+func (u unknown) Barred(Around) string { return "" }
+func (u unknown) Check(Checker)        {}
 func (u unknown) Describe(bool) Description {
 	return Description{Does: "this lockdrill does not know faults of kind " + u.word}
 }

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 func lives(p Process) (bool, error) {
@@ -27,6 +29,27 @@ func lives(p Process) (bool, error) {
 	}
 	state := stat[0]
 	return stat[startField] == p.Started && state != "Z" && state != "X", nil
+}
+
+// signalAlone signals the very process: it is held by a handle while it is made sure that it is the one.
+func (p Process) signalAlone(sig syscall.Signal) (none bool, err error) {
+	fd, err := unix.PidfdOpen(p.PID, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return true, nil
+	} else if err != nil {
+		return false, fmt.Errorf("hold process %d: %w", p.PID, err)
+	}
+	defer unix.Close(fd)
+	if alive, err := p.Lives(); err != nil || !alive {
+		return err == nil, err
+	}
+	switch err := unix.PidfdSendSignal(fd, sig, nil, 0); {
+	case errors.Is(err, unix.ESRCH):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("signal process %d: %w", p.PID, err)
+	}
+	return false, nil
 }
 
 // members lists what was started as p and runs. What is in its group or session is p's as long as p lives, or carries its mark: the

@@ -17,6 +17,12 @@ func lives(p Process) (bool, error) {
 	return false, fmt.Errorf("whether process %d is still the same cannot be told on this system", p.PID)
 }
 
+// signalAlone refuses here what may reach another process.
+func (p Process) signalAlone(syscall.Signal) (none bool, err error) {
+	gone, err := lives(p)
+	return !gone && err == nil, err
+}
+
 // members knows here only that there is no such group.
 func (p Process) members() ([]int, error) {
 	if errors.Is(syscall.Kill(-p.PID, 0), syscall.ESRCH) {

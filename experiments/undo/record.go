@@ -47,7 +47,8 @@ func (r *Record) Halts() bool {
 
 // Process is a process of this host by more than its number, which is used again.
 type Process struct {
-	PID     int    `json:"pid"`              // also the number of its process group and of its session
+	PID     int    `json:"pid"`              // also the number of its process group and of its session, unless it is Alone
+	Alone   bool   `json:"alone,omitempty"`  // somebody's own, which the run has not started: it is continued and never ended, and it alone is meant
 	Started string `json:"started"`          // start time in ticks since boot, field 22 of /proc/PID/stat
 	Host    string `json:"host"`             // boot id: another host, or this one after a reboot, has no such process
 	Mark    string `json:"mark,omitempty"`   // value of MarkEnv in its environment, and in that of what it starts

@@ -120,6 +120,7 @@ func (c *Coverage) walk(k *codec) {
 	num(k, `"largest":`, &c.Largest, want)
 	text(k, `"why":`, &c.Why, want)
 	flag(k, `"final":`, &c.Final, want)
+	rare(k, `"observer":`, &c.Observer, c.Observer != nil)
 }
 
 func (f *Fault) walk(k *codec) {

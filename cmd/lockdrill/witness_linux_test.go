@@ -66,7 +66,7 @@ func TestAServiceOfSomebodysOwnPassesAndItsBugsDoNot(t *testing.T) {
 					drillWitness(t, c.file, verdict.ExitPass)
 					continue
 				}
-				j := drillWitness(t, c.file, verdict.ExitFail, "--bug", c.bug)
+				j := drillWitness(t, c.file, verdict.ExitSLOFailed, "--bug", c.bug)
 				if !failed(j, c.lock, c.row) {
 					t.Errorf("%s does not fail %s of %s:\n%s", c.bug, c.row, c.lock, allRows(j))
 				}

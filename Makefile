@@ -7,8 +7,9 @@ GO ?= go
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
 
-build: ## bin/lockdrill with all drivers (plain: go build ./cmd/lockdrill)
+build: ## bin/lockdrill with all drivers, and the schema by which editors read scenarios/
 	$(GO) build -tags full -o bin/lockdrill ./cmd/lockdrill
+	bin/lockdrill schema --write scenarios/lockdrill.schema.json
 
 IMAGE ?= localhost/lockdrill:$(shell sed -n 's/^const release = "\(.*\)"$$/\1/p' cmd/lockdrill/version.go)
 ARCH ?= $(shell $(GO) env GOARCH)
@@ -110,11 +111,13 @@ pictures: ## docs/report-light.png and docs/report-dark.png, from a recorded run
 	@.ci/need chromium chromium fonts-dejavu-core
 	LOCKDRILL_PICTURES=1 $(GO) test -count=1 -run TestPicturesOfTheDocuments ./reports
 
-deps: ## what tests run for real: redis-server and chromium, promtool, which evaluates the exported rules, and python3, for the worker that others copy
+deps: ## what tests run for real: redis-server and chromium, promtool, which evaluates the exported rules, python3, for the worker that others copy, and the databases that effects are read from
 	@.ci/need redis-server
 	@.ci/need chromium chromium fonts-dejavu-core
 	@.ci/need promtool prometheus
 	@.ci/need python3
+	@.ci/need pg_ctlcluster postgresql
+	@.ci/need mariadbd mariadb-server
 
 clean: ## what the targets above have made
 	rm -rf bin

@@ -84,7 +84,7 @@ func (ix *Facts) wayOf(loop bool, who string) []string {
 
 // latenessJudges reports that the replicas were on the runner's machine.
 func (ix *Facts) latenessJudges() bool {
-	return ix.environment != nil && ix.environment.Fleet == "processes"
+	return ix.environment != nil && ix.environment.Fleet == history.FleetProcesses
 }
 
 // off is what of a lateness is taken off what was measured.

@@ -22,6 +22,7 @@ func (c *checker) all() {
 	c.ledger()
 	c.proxy()
 	c.pods()
+	c.observed()
 	c.calendar()
 	c.locks()
 	c.work()

@@ -44,12 +44,26 @@ func (c *checker) kindsIn(path string) []string {
 // fault checks one fault of one kind: whether it can be done at all, how long it lasts, and what is particular to the kind.
 func (c *checker) fault(path string, f *Fault) {
 	section := section{c, path + "." + f.Kind(), f}
-	if why := f.Spec.NotInPods(section.Around()); why != "" && c.inPods() {
+	if why := f.Spec.Barred(section.Around()); why != "" {
 		c.check(section.path, "%s", why)
 		return
 	}
 	c.lasts(path, f)
+	c.commands(section.path, f)
 	f.Spec.Check(section)
+}
+
+// commands checks the words of commands that a fault runs: they stand in the journal and in the history.
+func (c *checker) commands(path string, f *Fault) {
+	runs, ok := f.Spec.(fault.Commanding)
+	if !ok {
+		return
+	}
+	for _, word := range []string{"do", "undo", "confirm"} {
+		if words := runs.Runs().Lists()[word]; slices.ContainsFunc(words, func(w string) bool { return Redact(w) != w }) {
+			c.check(path+"."+word, "has what looks like a secret, and is written down with the run: let the command take it from its environment")
+		}
+	}
 }
 
 // lasts checks the duration of a fault: whatever would go on by itself has one, and an instant has none.

@@ -15,10 +15,7 @@ func (c *checker) inPods() bool { return c.places["kubernetes"] != nil }
 func (c *checker) pods() {
 	e, k := c.e, c.e.Kubernetes
 	c.leases()
-	switch {
-	case !c.inPods() && e.Observed():
-		c.check("system.mode", "observe watches pods of somebody's: say where they are in a kubernetes section")
-	case !c.inPods() && len(e.Limits.Namespaces) > 0:
+	if !c.inPods() && len(e.Limits.Namespaces) > 0 {
 		c.check("limits.namespaces", "is a cap on pods, and there is no kubernetes section")
 	}
 	for i, n := range e.Limits.Namespaces {
@@ -36,11 +33,8 @@ func (c *checker) pods() {
 	if e.System.Worker != nil {
 		c.check("system.worker", "is a command that the runner starts on its own host: in a pod the image says what runs; leave it out")
 	}
-	switch e.System.Mode {
-	case ModeEmbedded:
+	if e.System.Mode == ModeEmbedded {
 		c.workerPods(k)
-	case ModeObserve:
-		c.observed(k)
 	}
 }
 
@@ -98,59 +92,6 @@ func (c *checker) workerPods(k *Kubernetes) {
 	}
 }
 
-// observed checks what can be asked of a system that is somebody's own.
-func (c *checker) observed(k *Kubernetes) {
-	e := c.e
-	if k.Pods == PodsApply {
-		c.check("kubernetes.pods", "apply makes workers of lockdrill's; an observed system is there: pods: use")
-	}
-	if len(k.Selector) == 0 {
-		c.check("kubernetes.selector", "missing: the labels of the observed pods")
-	}
-	for _, f := range []struct {
-		path, why string
-		set       bool
-	}{
-		{"kubernetes.image", "is of lockdrill's workers: observed pods have their own", k.Image != ""},
-		{"kubernetes.grace", "is of lockdrill's workers: observed pods declare their own", c.places["kubernetes.grace"] != nil},
-		{"kubernetes.redis", "is for lockdrill's workers: nobody tells observed pods where their Redis is", k.Redis != ""},
-		{"kubernetes.ledger", "is for lockdrill's workers: observed pods write to no ledger", k.Ledger != ""},
-		{"ledger", "nobody writes to it: observed pods know of no ledger", e.Ledger.URL != ""},
-		{"system.work", "nobody takes it: observed pods have work of their own", len(e.System.Work) > 0},
-		{"system.policy_sheet", "makes locks of a Redis that lockdrill's workers take: write the observed locks out", c.places["system.policy_sheet"] != nil},
-		{"time_scale", "observed pods run at their own pace: 1", e.TimeScale != 1},
-		{"abort_when", "counts what lockdrill's workers report: observed pods report nothing", len(e.AbortWhen) > 0},
-	} {
-		if f.set {
-			c.check(f.path, "%s", f.why)
-		}
-	}
-	if c.places["system.policy_sheet"] == nil {
-		c.observedLocks()
-	}
-}
-
-// observedLocks checks that each lock can be looked at.
-func (c *checker) observedLocks() {
-	e, keys := c.e, 0
-	for i := range e.System.Locks {
-		l, path := &e.System.Locks[i], at("system.locks", i)
-		if l.Lease == "" {
-			keys++
-		}
-		switch {
-		case c.touched(path):
-		case !l.Loop() && e.EffectsOf(l.Name) == nil && len(e.System.Effects) == 0:
-			c.check(path, "lock %s is taken per job, and nobody says where its jobs are read: system.effects", l.Name)
-		case l.Lease == "" && e.Redis.Mode != RedisExternal:
-			c.check(path, "lock %s is neither a lease (lease: the name of the object) nor in a Redis that can be looked at (redis: {mode: external, url: ...})", l.Name)
-		}
-	}
-	if keys == 0 && e.Redis.Mode == RedisExternal && len(e.System.Locks) > 0 {
-		c.check("redis", "every lock is a Lease object: no Redis is looked at")
-	}
-}
-
 // leases checks locks that are Lease objects.
 func (c *checker) leases() {
 	leases := 0
@@ -177,11 +118,3 @@ func (c *checker) leases() {
 
 // minLeaseEvery keeps the looks from becoming the API server's load.
 const minLeaseEvery = 50 * time.Millisecond
-
-// unseen says why a promise cannot be answered where nobody reports, or "".
-func (c *checker) unseen(s *SLO) string {
-	if !c.e.Observed() || s.Takeover != nil || s.Metric != nil || s.Logs != nil {
-		return ""
-	}
-	return c.effectsAnswer(s)
-}

@@ -23,8 +23,8 @@ const MaxFile = 1 << 20
 
 // file is the document as it is spelled: two lines that say what it is, and the experiment.
 type file struct {
-	APIVersion string `file:"apiVersion" rule:"required,words=lockdrill/v1"`
-	Kind       string `rule:"required,words=Experiment"`
+	APIVersion string `file:"apiVersion" rule:"required,words=lockdrill/v1"` // version of this file format
+	Kind       string `rule:"required,words=Experiment"`                     // what the file is
 	Experiment
 }
 
@@ -75,10 +75,10 @@ func fill(e *Experiment) {
 	if e.Limits.MaxKills == 0 {
 		e.Limits.MaxKills = 2 * declaredKills(e.Faults)
 	}
-	if e.Kubernetes != nil {
+	if e.Kubernetes != nil || e.Observed() {
 		e.System.Restart = 0
 	}
-	if e.Observed() {
+	if e.Kubernetes != nil && e.Observed() {
 		e.Kubernetes.Grace = 0
 	}
 	if !slices.ContainsFunc(e.System.Locks, func(l Lock) bool { return l.Lease != "" }) {

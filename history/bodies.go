@@ -9,7 +9,7 @@ type Environment struct {
 	Store    StoreInfo `json:"store"`
 	Ledger   StoreInfo `json:"ledger"`
 	Proxy    string    `json:"proxy,omitempty"`   // between replicas and the locks' store: embedded, external; "" = none
-	Fleet    string    `json:"fleet"`             // "processes"; "pods": workers in pods; "observed": somebody's own pods
+	Fleet    string    `json:"fleet"`             // one of the Fleet words
 	Cluster  string    `json:"cluster,omitempty"` // version of the Kubernetes API server
 	Replicas int       `json:"replicas"`
 	Calls    string    `json:"lock_calls,omitempty"` // CallsBatched, CallsSingle; "" = the replicas are not lockdrill's own, or an older history
@@ -116,6 +116,7 @@ type Replica struct {
 	Incarnation string `json:"incarnation"` // "r1.2": one life, never reused
 	PID         int    `json:"pid,omitempty"`
 	Started     string `json:"started,omitempty"`  // the system's start time of the process: tells apart reused pids
+	Called      string `json:"called,omitempty"`   // start, ready, exit: its owner's word for it, where it is somebody's own process
 	Exit        string `json:"exit,omitempty"`     // "signal: killed", "exit status 3"
 	Wanted      bool   `json:"wanted,omitempty"`   // exit: the runner ended it (fault or shutdown)
 	Lines       int    `json:"lines,omitempty"`    // exit: events that it wrote
@@ -123,7 +124,7 @@ type Replica struct {
 	BadLine     string `json:"bad_line,omitempty"` // exit: the first of them, with what is wrong with it
 	Metrics     string `json:"metrics,omitempty"`  // ready: host:port on loopback where it serves /metrics
 	Pod         *Pod   `json:"pod,omitempty"`      // start, exit: where a life is that of a container
-	By          string `json:"by,omitempty"`       // exit of a life in a pod: what showed its end, one of the By words
+	By          string `json:"by,omitempty"`       // exit of a life that is not the runner's child: what showed its end, one of the By words
 	Unheard     int    `json:"unheard,omitempty"`  // exit of a life in a pod: lines that its log shows as acknowledged, and that never came
 }
 
@@ -137,8 +138,17 @@ type Pod struct {
 	Created  string            `json:"created,omitempty"` // as the object says, to the second: a label, and an order
 }
 
-// What showed the end of a life in a pod.
+// What the replicas of a run are.
 const (
+	FleetProcesses         = "processes"          // workers that the runner starts
+	FleetPods              = "pods"               // workers in pods
+	FleetObservedPods      = "observed"           // somebody's own pods
+	FleetObservedProcesses = "observed_processes" // somebody's own processes of this host
+)
+
+// What showed the end of a life.
+const (
+	ByKernel    = "kernel"     // of a process of this host: a handle of the kernel's on that very process
 	ByStatus    = "status"     // the container's status says terminated
 	ByLogStream = "log_stream" // a stream of its log, opened before the fault, came to its end
 	BySuccessor = "successor"  // the next life of the same container has spoken
@@ -262,7 +272,9 @@ type Look struct {
 	Final    bool  `json:"final,omitempty"`
 	// Where nobody claims (observed systems) the lock itself names its holder.
 	Named    string `json:"named,omitempty"`    // as the lock spells it
-	Holder   string `json:"holder,omitempty"`   // the incarnation that this is; "" = no pod that is known
+	Holder   string `json:"holder,omitempty"`   // the incarnation that this is; "" = none that is known
+	By       string `json:"by,omitempty"`       // the source that named Holder: a word of system.holder; "" = the lock's own word
+	Disputed string `json:"disputed,omitempty"` // Holder is "", since sources name several: which of them says what
 	Slack    int64  `json:"slack,omitempty"`    // ns by which PTTL may be too much: the holder extended it before the look saw that
 	Released bool   `json:"released,omitempty"` // absent, because its holder said so
 	// Direct: the state came right after the one that Prev shows, since a watch told every change; else others may lie between.
@@ -298,7 +310,27 @@ type Coverage struct {
 	Largest int64  `json:"largest,omitempty"` // ns, the longest stretch between two good looks in the span
 	Why     string `json:"why,omitempty"`     // gap
 	Final   bool   `json:"final,omitempty"`   // coverage: the probe's final read is in this span and was complete
+
+	Observer *Observer `json:"observer,omitempty"` // final coverage of observed lock keys: what watching them has cost
 }
+
+// Observer is what watching keys has cost their store.
+type Observer struct {
+	Way      string `json:"way"`              // ByEvents or ByPolling
+	Why      string `json:"why,omitempty"`    // ByPolling: why not by events
+	Commands int64  `json:"commands"`         // sent
+	Events   int64  `json:"events,omitempty"` // told
+	Window   int64  `json:"window"`           // ns
+	// Processor time of the servers in the window, ns: in all, and about how much of it went to the watching. 0 = they do not tell.
+	Server int64 `json:"server,omitempty"`
+	Ours   int64 `json:"ours,omitempty"`
+}
+
+// Words of Observer.Way.
+const (
+	ByEvents  = "events"  // keyspace events said what to look at
+	ByPolling = "polling" // keys were looked at in turn
+)
 
 // VictimStore is the Victim of a fault of the locks' store itself.
 const VictimStore = "store"

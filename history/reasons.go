@@ -10,6 +10,9 @@ const (
 	Moved       VoidReason = "moved"       // whom it was to strike was another by then, or gone
 	Unconfirmed VoidReason = "unconfirmed" // it was not seen to have done what it was to do
 	FaultFailed VoidReason = "error"       // what was to bring it about broke
+
+	HolderUnknown  VoidReason = "holder_unknown"  // nothing that was asked said who holds
+	HolderDisputed VoidReason = "holder_disputed" // what was asked named several
 )
 
 // RunEndedFirst is the detail of a shot that was not confirmed because there was no time left for it.
@@ -19,8 +22,8 @@ const RunEndedFirst = "the run ended before it was confirmed"
 type Unsteady string
 
 const (
-	NotReady          Unsteady = "not_ready"    // a replica
-	NoKnownPod        Unsteady = "no_known_pod" // holds a lock of an observed system
+	NotReady          Unsteady = "not_ready"       // a replica
+	NoKnownHolder     Unsteady = "no_known_holder" // holds a lock of an observed system
 	OtherwiseUnsteady Unsteady = "otherwise"
 )
 
@@ -29,8 +32,8 @@ func (p *Phase) Unsteady() Unsteady {
 	switch {
 	case strings.Contains(p.Why, "not ready"):
 		return NotReady
-	case strings.Contains(p.Why, "no pod that is known holds"):
-		return NoKnownPod
+	case strings.Contains(p.Why, "no replica that is known holds"), strings.Contains(p.Why, "no pod that is known holds"): // as it was called before
+		return NoKnownHolder
 	}
 	return OtherwiseUnsteady
 }

@@ -33,6 +33,7 @@ type Parts struct {
 	Replicas []string // all names
 
 	Signal func(incarnation string, sig syscall.Signal) (history.Span, error) // of processes; returns the bracket of kill(2)
+	Alone  bool                                                               // they are somebody's own: a signal is for the process itself, and nobody else
 	Send   func(incarnation string, c protocol.Command) error                 // to replicas that take commands
 
 	Store  Server // the locks'
@@ -45,6 +46,9 @@ type Parts struct {
 	Tap  *tap.Tap                             // on all ways; nil = no fault goes by it
 	Glob func(lock, key string) string        // as in Failures
 	Bare func(name string) (lock, key string) //
+
+	Mark    func(name string) string // of the run, for the environment of what it starts
+	Secrets []string                 // names of environment variables whose values are never told
 
 	Pods      Cluster // replicas are pods of it
 	Container string
@@ -82,6 +86,7 @@ func rows() map[string]row {
 		"store":            {make: (*Set).store, undone: byStore},
 		"delete_key":       {make: (*Set).deleteKey, undone: byKey},
 		"clock":            {make: (*Set).clock, ends: "a replica sets its clock right by itself"},
+		"hook":             {make: (*Set).hook, undone: byCommand},
 	}
 }
 
@@ -136,7 +141,7 @@ func (s *Set) pause() Injector {
 	if s.Signal == nil {
 		return nil
 	}
-	return &Pause{Signal: s.Signal, Past: s.Past, Clock: s.Clock}
+	return &Pause{Signal: s.Signal, Alone: s.Alone, Past: s.Past, Clock: s.Clock}
 }
 
 func (s *Set) bursts() Injector {
@@ -174,6 +179,13 @@ func (s *Set) clock() Injector {
 	return &Clock{Send: s.Send, Await: s.Await, Now: s.Clock, Offset: func(id string) time.Duration { return s.Fault(id).(*fault.Clock).Offset }}
 }
 
+func (s *Set) hook() Injector {
+	if s.Mark == nil {
+		return nil
+	}
+	return &Hook{Fault: s.Fault, Mark: s.Mark, Secrets: s.Secrets, Past: s.Past, Clock: s.Clock}
+}
+
 // Reverters undo faults by their records alone, in any process. While the runner lives, only those that work past it are given: what
 // lives in a replica, or in the runner, ends by itself or with it.
 func Reverters(open opener, runnerDead bool) map[string]undo.Reverter {
@@ -201,6 +213,8 @@ func onRoutes(opener) undo.Reverter { return RevertRoutes }
 func continued(opener) undo.Reverter {
 	return revertBy(&Pause{Clock: noClock})
 }
+
+func byCommand(opener) undo.Reverter { return revertBy(&Hook{Clock: noClock}) }
 
 func byStore(open opener) undo.Reverter {
 	return revertBy(&Store{Open: open, Clock: noClock})

@@ -10,10 +10,11 @@ import (
 	"github.com/lockdrill/lockdrill/history"
 )
 
-// Pause is SIGSTOP of a replica and what it has started, and SIGCONT at the end.
+// Pause is SIGSTOP of a replica and what it has started, and SIGCONT at the end; of somebody's own, of the very process alone.
 type Pause struct {
 	Signal func(incarnation string, sig syscall.Signal) (history.Span, error) // returns the bracket of kill(2)
-	Past   func() []history.Event                                             // all that is recorded so far
+	Alone  bool
+	Past   func() []history.Event // all that is recorded so far
 	Clock  func() int64
 }
 
@@ -24,7 +25,7 @@ func (p *Pause) Prepare(_ context.Context, shot history.Event) (undo.Record, err
 			continue
 		}
 		found := undo.Find(e.Replica.PID)
-		found.Started = e.Replica.Started
+		found.Started, found.Alone = e.Replica.Started, p.Alone
 		if alive, err := found.Lives(); err != nil {
 			return undo.Record{}, &voidError{history.NoTarget, fmt.Sprintf("%s cannot be paused: %v", shot.Fault.Victim, err)}
 		} else if !alive {

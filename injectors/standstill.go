@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/procstat"
 )
 
 const (
@@ -25,21 +26,18 @@ const (
 // errGone: no process of the group is left.
 var errGone = errors.New("the process is gone")
 
-// standing reports whether every thread of every process of the group is stopped, and whether any is. It reads /proc.
-func standing(group int) (all, any bool, err error) {
-	entries, err := os.ReadDir("/proc")
+// standing reports whether every thread of every process that belongs to p is stopped, and whether any is: of its group, or of it alone.
+// It reads /proc.
+func standing(p undo.Process) (all, any bool, err error) {
+	pids, err := candidates(p)
 	if err != nil {
 		return false, false, fmt.Errorf("read states of processes: %w", err)
 	}
 	all = true
 	found := false
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		state, its, err := stateOf("/proc/" + e.Name() + "/stat")
-		if err != nil || its != group || dead(state) {
+	for _, pid := range pids {
+		state, its, err := stateOf(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil || its != p.PID && !p.Alone || dead(state) {
 			continue // gone meanwhile, another's, or a corpse
 		}
 		found = true
@@ -61,6 +59,14 @@ func standing(group int) (all, any bool, err error) {
 	return all, any, nil
 }
 
+// candidates are the processes that may belong to p.
+func candidates(p undo.Process) ([]int, error) {
+	if p.Alone {
+		return []int{p.PID}, nil
+	}
+	return procstat.New().All()
+}
+
 // stateOf reads the state and the process group of a stat file; the name that stands before them may contain anything.
 func stateOf(path string) (state string, group int, err error) {
 	data, err := os.ReadFile(path)
@@ -77,8 +83,14 @@ func stateOf(path string) (state string, group int, err error) {
 
 func dead(state string) bool { return state == "Z" || state == "X" }
 
-// signal sends a signal to the process group, if the process is still that very one.
+// signal sends a signal to the process group, if the process is still that very one; of somebody's own, to the process alone.
 func signal(p undo.Process, sig syscall.Signal) error {
+	if p.Alone {
+		if none, err := p.Signal(sig); err != nil || !none {
+			return err
+		}
+		return errGone
+	}
 	switch alive, err := p.Lives(); {
 	case err != nil:
 		return err
@@ -104,7 +116,7 @@ func watchStop(ctx context.Context, p undo.Process, applied history.Span, lasts 
 	defer tick.Stop()
 	for {
 		looked := clock()
-		all, _, err := standing(p.PID)
+		all, _, err := standing(p)
 		now := clock()
 		switch {
 		case errors.Is(err, errGone):
@@ -158,7 +170,7 @@ func resume(ctx context.Context, p undo.Process) error {
 		if none, err := p.Signal(syscall.SIGCONT); err != nil || none {
 			return err
 		}
-		_, any, err := standing(p.PID)
+		_, any, err := standing(p)
 		if errors.Is(err, errGone) || err == nil && !any {
 			return nil
 		}

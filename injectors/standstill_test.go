@@ -71,7 +71,7 @@ func group(p undo.Process) func(syscall.Signal) error {
 func meanwhile(p undo.Process, sig syscall.Signal) func() int64 {
 	seen := 0
 	return func() int64 {
-		if all, _, _ := standing(p.PID); all {
+		if all, _, _ := standing(p); all {
 			if seen++; seen == 2 {
 				_ = syscall.Kill(-p.PID, sig)
 			}
@@ -85,7 +85,7 @@ func meanwhile(p undo.Process, sig syscall.Signal) func() int64 {
 func whileStanding(p undo.Process) func() int64 {
 	now := monotime.Now()
 	return func() int64 {
-		if all, _, _ := standing(p.PID); all {
+		if all, _, _ := standing(p); all {
 			now += int64(pauseFor / 10)
 		}
 		return now
@@ -110,7 +110,7 @@ func TestAPauseStandsStillForItsTimeAndEnds(t *testing.T) {
 	if err != nil || watched < int64(pauseFor) || seen.Observed < int64(pauseFor)/2 || seen.Observed != window.Width() || window.From < applied.From {
 		t.Errorf("window %v, seen %+v, watched for %s, %v; want a standstill of %s", window, seen, time.Duration(watched), err, pauseFor)
 	}
-	if all, _, err := standing(proc.PID); !all || err != nil {
+	if all, _, err := standing(proc); !all || err != nil {
 		t.Errorf("before the end it goes: %v", err)
 	}
 	// Another process has nothing but the record.
@@ -119,7 +119,7 @@ func TestAPauseStandsStillForItsTimeAndEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, any, err := standing(proc.PID); any || err != nil {
+	if _, any, err := standing(proc); any || err != nil {
 		t.Errorf("after the end something stands: %v", err)
 	}
 }
@@ -194,7 +194,7 @@ func TestAPauseOfWhatIsGoneIsVoid(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*stopWithin)
 	defer cancel()
 	for {
-		if _, any, _ := standing(other.PID); any {
+		if _, any, _ := standing(other); any {
 			break
 		}
 		if ctx.Err() != nil {

@@ -24,7 +24,7 @@ func (s *Set) starve() Injector {
 	if s.Signal == nil {
 		return nil
 	}
-	return &Starve{Pause: Pause{Signal: s.Signal, Past: s.Past, Clock: s.Clock}, Fault: s.Fault}
+	return &Starve{Pause: Pause{Signal: s.Signal, Alone: s.Alone, Past: s.Past, Clock: s.Clock}, Fault: s.Fault}
 }
 
 // enoughStood is the part of the declared standstill that must have been seen, in tenths: what a look takes is not counted.
@@ -71,7 +71,7 @@ func (s *Starve) turn(ctx context.Context, p undo.Process, f *fault.Starve) (tim
 	}
 	rest(ctx, f.Stood())
 	looked := s.Clock()
-	all, _, err := standing(p.PID)
+	all, _, err := standing(p)
 	if err := errors.Join(err, resume(context.WithoutCancel(ctx), p)); err != nil { // resumed: read back
 		return 0, err
 	}
@@ -88,7 +88,7 @@ func (s *Starve) standsFrom(ctx context.Context, p undo.Process) (int64, error) 
 	limit := time.NewTimer(stopWithin)
 	defer limit.Stop()
 	for ctx.Err() == nil {
-		if all, _, err := standing(p.PID); err != nil || all {
+		if all, _, err := standing(p); err != nil || all {
 			return s.Clock(), err
 		}
 		select {

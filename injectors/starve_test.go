@@ -21,7 +21,7 @@ func ofStanding(p undo.Process) func() int64 {
 	last, stood := int64(0), false
 	now := monotime.Now()
 	return func() int64 {
-		all, _, _ := standing(p.PID)
+		all, _, _ := standing(p)
 		at := monotime.Now()
 		if all && stood {
 			now += at - last
@@ -50,7 +50,7 @@ func TestAStarvedProcessStandsInTurns(t *testing.T) {
 	if err != nil || seen.Hits < 2 || seen.Observed < seen.Expected || seen.Expected <= 0 || window.To <= window.From {
 		t.Errorf("window %v, seen %+v, %v; want at least two standstills", window, seen, err)
 	}
-	if _, any, err := standing(proc.PID); any || err != nil {
+	if _, any, err := standing(proc); any || err != nil {
 		t.Errorf("it still stands when its time is up: %v", err)
 	}
 	if _, err := s.Inject(t.Context(), r); err != nil { // as if the runner had died between SIGSTOP and SIGCONT
@@ -62,7 +62,7 @@ func TestAStarvedProcessStandsInTurns(t *testing.T) {
 	if err := Reverters(nil, false)["starve"](t.Context(), r); err != nil {
 		t.Error(err)
 	}
-	if _, any, err := standing(proc.PID); any || err != nil {
+	if _, any, err := standing(proc); any || err != nil {
 		t.Errorf("undone, it still stands: %v", err)
 	}
 }

@@ -31,6 +31,7 @@ func Plan(w io.Writer, pl *forecast.Plan, o Options) error {
 	}
 	p.guards(pl)
 	p.plannedPods(pl.Pods)
+	p.plannedReplicas(pl.Replicas)
 	p.sums(pl)
 	p.lockSums(pl.LockSums)
 	p.quantiles(pl)
@@ -137,6 +138,17 @@ func (p *page) plannedPods(pods []forecast.PlannedPod) {
 			node = "on node " + pod.Node
 		}
 		p.flow(2, 4, fmt.Sprintf("%s  uid %s  %s  %s", p.paint(bold, pod.Name), pod.UID, state, node))
+	}
+}
+
+// plannedReplicas are the processes as they stand.
+func (p *page) plannedReplicas(replicas []forecast.PlannedReplica) {
+	if len(replicas) == 0 {
+		return
+	}
+	p.part("REPLICAS, as they stand now")
+	for _, r := range replicas {
+		p.flow(2, 4, fmt.Sprintf("%s  process %d  since %s", p.paint(bold, cmp.Or(r.Name, "(no name)")), r.PID, r.Since))
 	}
 }
 

@@ -205,8 +205,11 @@ func note(e *history.Event) (who, what string) {
 
 func environment(e *history.Environment) string {
 	fleet := fmt.Sprintf("%d replicas as %s", e.Replicas, e.Fleet)
-	if e.Fleet == "observed" {
+	switch e.Fleet {
+	case history.FleetObservedPods:
 		fleet = fmt.Sprintf("%d pods of somebody's own, only watched", e.Replicas)
+	case history.FleetObservedProcesses:
+		fleet = fmt.Sprintf("%d processes of somebody's own, only watched", e.Replicas)
 	}
 	if e.Cluster != "" {
 		fleet += " in Kubernetes " + e.Cluster

@@ -26,8 +26,9 @@ type Plan struct {
 	Quantiles   []PlannedQuantile `json:"quantiles"`
 	Duration    PlannedDuration   `json:"duration"`
 	Caps        PlannedCaps       `json:"caps"`
-	Guards      []PlannedGuard    `json:"guards"`         // as they stand at the moment of planning; filled in by whoever asks them
-	Pods        []PlannedPod      `json:"pods,omitempty"` // likewise
+	Guards      []PlannedGuard    `json:"guards"`             // as they stand at the moment of planning; filled in by whoever asks them
+	Pods        []PlannedPod      `json:"pods,omitempty"`     // likewise
+	Replicas    []PlannedReplica  `json:"replicas,omitempty"` // likewise
 
 	Expected  []RehearsedExpectation `json:"expected,omitempty"`  // what a few rehearsals say of them; filled in by whoever rehearses
 	Rehearsed int64                  `json:"rehearsed,omitempty"` // how many
@@ -48,6 +49,13 @@ type PlannedPod struct {
 	Node  string `json:"node,omitempty"` // "" = not placed yet
 	Phase string `json:"phase"`
 	Ready bool   `json:"ready"`
+}
+
+// PlannedReplica is one process of somebody's own that a drill would have, as it stands at the moment of planning.
+type PlannedReplica struct {
+	Name  string `json:"name,omitempty"` // its owner's word for it; "" = none is known
+	PID   int    `json:"pid"`
+	Since string `json:"since"`
 }
 
 // PlannedFault is one fault with all its shots.

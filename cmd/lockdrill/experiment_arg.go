@@ -35,7 +35,11 @@ func placeFiles(e *experiments.Experiment, file string) error {
 	if err != nil {
 		return fmt.Errorf("%s: place its files: %w", file, err)
 	}
-	for _, path := range []*string{&e.Redis.CA, &e.Ledger.CA, &e.Limits.KillSwitch} {
+	paths := []*string{&e.Redis.CA, &e.Ledger.CA, &e.Limits.KillSwitch}
+	if p := e.System.Processes; p != nil {
+		paths = append(paths, &p.PIDFiles, &p.Log)
+	}
+	for _, path := range paths {
 		if *path != "" && !filepath.IsAbs(*path) {
 			*path = filepath.Join(dir, *path)
 		}

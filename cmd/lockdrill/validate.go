@@ -99,6 +99,8 @@ func contents(e *experiments.Experiment) string {
 	switch {
 	case e.Kubernetes != nil:
 		text += "; pods: run asks for --confirm " + e.Name
+	case e.Observed():
+		text += "; processes of somebody's own: run asks for --confirm " + e.Name
 	case e.Redis.Mode == experiments.RedisExternal:
 		text += "; redis.mode external: run asks for --confirm " + e.Name
 	}

@@ -226,14 +226,14 @@ func TestWhatTheSteadyStateOfAnObservedSystemLacks(t *testing.T) {
 		do   func()
 		want string
 	}{
-		{func() {}, "too few pods are ready: 0 of 2"},
+		{func() {}, "too few replicas are ready: 0 of 2"},
 		{func() {
 			for _, inc := range []string{"r1.1", "r2.1", "r3.1"} {
 				c.Observe(history.Event{Kind: history.ReplicaStart, Replica: &history.Replica{Name: inc[:2], Incarnation: inc, Pod: podIn(inc)}})
 				c.Observe(history.Event{Kind: history.ReplicaReady, Replica: &history.Replica{Name: inc[:2], Incarnation: inc}})
 			}
-		}, "no pod that is known holds lock loop"},
-		{func() { look(1e9, "", 1e9) }, "no pod that is known holds lock loop"},
+		}, "no replica that is known holds lock loop"},
+		{func() { look(1e9, "", 1e9) }, "no replica that is known holds lock loop"},
 		{func() { look(2e9, "r1.1", 1e9) }, "no renewal of lock loop"},
 		{func() { look(2.5e9, "r1.1", 0.5e9) }, "no renewal of lock loop"}, // the same end, looked at later
 		{func() { look(2.6e9, "r1.1", 1e9) }, ""},
@@ -243,12 +243,12 @@ func TestWhatTheSteadyStateOfAnObservedSystemLacks(t *testing.T) {
 				t.Errorf("the lease runs out at %d, want just after %d", at, now)
 			}
 			now++
-		}, "no pod that is known holds lock loop"}, // it hangs, and the object still names it
+		}, "no replica that is known holds lock loop"}, // it hangs, and the object still names it
 		{func() { look(3.7e9, "r1.1", 1e9) }, ""},
 		{func() {
 			c.Observe(history.Event{Kind: history.ObjectKind, Object: &history.Object{UID: "uid-r1.1", Gone: true}})
-		}, "no pod that is known holds lock loop"},
-		{func() { look(3.9e9, "r1.1", 1e9) }, "no pod that is known holds lock loop"}, // its process goes on without its pod
+		}, "no replica that is known holds lock loop"},
+		{func() { look(3.9e9, "r1.1", 1e9) }, "no replica that is known holds lock loop"}, // its process goes on without its pod
 	} {
 		step.do()
 		got := c.missing(now)

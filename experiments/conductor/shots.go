@@ -242,7 +242,7 @@ func (c *Conductor) settled(s *series, now int64) bool {
 // leftOpen is when a trial that has not settled is waited for no longer.
 func (c *Conductor) leftOpen(s *series) int64 {
 	back := min(c.e.System.Restart, restartWithin)
-	if c.e.Kubernetes != nil {
+	if c.e.Kubernetes != nil || c.world.observed {
 		back = podBackWithin
 	}
 	return max(s.fired, s.ended) + int64(c.horizon+back+time.Second) + 1

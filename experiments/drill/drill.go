@@ -102,19 +102,25 @@ func (d *Drill) parts() []part {
 		}
 		all = append(all, s.calibrate)
 	}
+	if d.e.Kubernetes != nil {
+		all = append(all, d.openNamespace)
+	}
 	switch {
-	case d.e.Kubernetes == nil:
-		all = append(all, d.openProcesses)
 	case d.e.Observed():
-		all = append(all, d.openNamespace, d.openObserved)
+		all = append(all, d.openObserved)
+	case d.e.Kubernetes != nil:
+		all = append(all, s.openWorkers)
 	default:
-		all = append(all, d.openNamespace, s.openWorkers)
+		all = append(all, d.openProcesses)
 	}
 	return append(all, d.openMetrics)
 }
 
 // New makes the run's folder, if the run may be.
 func New(o Options) (*Drill, error) {
+	if err := placeCommands(o.Experiment); err != nil {
+		return nil, err
+	}
 	now := time.Now().UTC()
 	d := &Drill{o: o, loaded: o.Experiment, e: experiments.Scale(o.Experiment), seed: cmp.Or(o.Seed, o.Experiment.Seed), origin: monotime.Now()}
 	d.clock = func() int64 { return monotime.Now() - d.origin }

@@ -132,6 +132,9 @@ func targets(e *experiments.Experiment) []string {
 	if e.Kubernetes != nil {
 		all = append(all, clusterTarget(e.Kubernetes))
 	}
+	if e.System.Processes != nil {
+		all = append(all, processesTarget(e.System.Processes))
+	}
 	return all
 }
 

@@ -58,6 +58,10 @@ func (m machine) guard(e *experiments.Experiment) Guard {
 		g.Says = "the replicas are pods: their nodes carry them"
 		return g
 	}
+	if e.Observed() {
+		g.Says = "the replicas are there already"
+		return g
+	}
 	n := e.System.Replicas
 	memory, files := int64(memoryRunner)+int64(n)*memoryReplica, uint64(filesRunner+filesReplica*n)
 	switch {

@@ -3,6 +3,7 @@ package drill
 import (
 	"context"
 	"slices"
+	"syscall"
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/runner"
@@ -11,9 +12,26 @@ import (
 	"github.com/lockdrill/lockdrill/probes"
 )
 
-// openObserved has somebody's own pods for replicas, and lets their locks say who holds them.
+// observedFleet is what a drill asks of replicas that are somebody's own, be they pods or processes of this host.
+type observedFleet interface {
+	runner.Fleet
+	// HolderOf is the incarnation that a lock means by the name that it gives its holder; "" = no life that is known.
+	HolderOf(named string) string
+	// Sign notes that a replica surely lived at an instant.
+	Sign(incarnation string, at int64)
+	// Replicas are the lives that go on.
+	Replicas() []testbed.Living
+}
+
+// openObserved has somebody's own pods or processes for replicas, and lets their locks say who holds them.
 func (d *Drill) openObserved(context.Context) error {
-	d.env.Fleet = "observed"
+	d.env.Fleet = history.FleetObservedPods
+	watch, names := d.watchPods, probes.Names{}
+	if k := d.e.Kubernetes; k != nil {
+		names.Shown = k.Holder != nil
+	} else {
+		watch = d.watchProcesses()
+	}
 	var leases *probes.Leases // nil = no lock is a Lease object
 	d.strikes.Sample = func(ctx context.Context) error {
 		if leases == nil {
@@ -22,15 +40,14 @@ func (d *Drill) openObserved(context.Context) error {
 		return leases.Sample(ctx)
 	}
 	d.begin = append(d.begin, func() error {
-		o, err := d.watched()
+		fleet, err := watch()
 		if err != nil {
 			return err
 		}
-		holder := d.e.Kubernetes.Holder
-		fleet := testbed.NewObservedFleet(testbed.ObservedOptions{Pods: o, Holder: holder, Wanted: d.wanted})
 		d.cfg.Fleet = fleet
+		names.Holder = func(u probes.Unclaimed) probes.Named { return probes.Named{Holder: fleet.HolderOf(u.Value)} }
 		for _, name := range d.names {
-			name(probes.Names{Holder: fleet.HolderOf, Shown: holder != nil})
+			name(names)
 		}
 		leases = d.watchLeases(fleet)
 		return nil
@@ -38,8 +55,35 @@ func (d *Drill) openObserved(context.Context) error {
 	return nil
 }
 
+// watchPods begins to watch the pods.
+func (d *Drill) watchPods() (observedFleet, error) {
+	o, err := d.watched()
+	if err != nil {
+		return nil, err
+	}
+	return testbed.NewObservedFleet(testbed.ObservedOptions{Pods: o, Holder: d.e.Kubernetes.Holder, Wanted: d.wanted}), nil
+}
+
+// watchProcesses prepares what strikes processes of this host, and gives what begins to watch them.
+func (d *Drill) watchProcesses() func() (observedFleet, error) {
+	d.env.Fleet = history.FleetObservedProcesses
+	d.notices = append(d.notices, "somebody's own processes: "+d.e.System.Processes.Where())
+	var fleet *testbed.LocalFleet // watched from the history's beginning on: injectors, which are made before, strike after it
+	d.strikes.Alone = true
+	d.strikes.Signal = func(incarnation string, sig syscall.Signal) (history.Span, error) {
+		return fleet.Signal(incarnation, sig)
+	}
+	return func() (observedFleet, error) {
+		fleet = testbed.NewLocalFleet(testbed.LocalOptions{
+			Processes: d.e.System.Processes, Last: d.e.Limits.LastReplica, Clock: d.clock, Wanted: d.wanted,
+			OnEvent: func(e history.Event) { _ = d.record(e) }, // a failed recorder ends the run by itself
+		})
+		return fleet, nil
+	}
+}
+
 // watchLeases looks at the locks that are Lease objects; nil = none is.
-func (d *Drill) watchLeases(fleet *testbed.ObservedFleet) *probes.Leases {
+func (d *Drill) watchLeases(fleet observedFleet) *probes.Leases {
 	names := map[string]string{}
 	for i := range d.e.System.Locks {
 		if l := &d.e.System.Locks[i]; l.Lease != "" && names[l.Lease] == "" {

@@ -25,6 +25,8 @@ func Plan(ctx context.Context, e *experiments.Experiment, c Consent, notify func
 	switch {
 	case e.Kubernetes != nil:
 		lookUpPods(ctx, e, c, plan)
+	case e.Observed():
+		lookUpProcesses(ctx, e, plan)
 	case e.Redis.Mode == experiments.RedisExternal:
 		lookUp(ctx, e, plan)
 	}

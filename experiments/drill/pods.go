@@ -127,7 +127,7 @@ func (s *stores) openWorkers(context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reach the ledger's store: %w", err)
 	}
-	s.env.Fleet = "pods"
+	s.env.Fleet = history.FleetPods
 	var fleet *testbed.PodFleet // watched from the history's beginning on: injectors, which are made before, strike after it
 	s.strikes.Send = func(incarnation string, c protocol.Command) error { return fleet.Send(incarnation, c) }
 	s.begin = append(s.begin, func() error {

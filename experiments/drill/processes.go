@@ -30,7 +30,7 @@ func (d *Drill) openProcesses(context.Context) error {
 		OnEvent: func(e history.Event) { _ = d.record(e) }, // a failed recorder ends the run by itself
 		OnExit:  d.exited,
 	})
-	d.env.Fleet, d.cfg.Fleet = "processes", fleet
+	d.env.Fleet, d.cfg.Fleet = history.FleetProcesses, fleet
 	d.strikes.Signal, d.strikes.Send = fleet.Signal, fleet.Send
 	d.stand(func() ([]runner.Process, bool) {
 		pids, busy := fleet.Processes()

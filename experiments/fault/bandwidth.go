@@ -8,8 +8,8 @@ import (
 // Bandwidth limits what goes through.
 type Bandwidth struct {
 	Aim
-	Rate   int    `rule:"required,min=1,max=2e5"` // kB/s
-	Stream Stream `rule:"words=upstream|downstream|both"`
+	Rate   int    `rule:"required,min=1,max=2e5"`         // kB/s
+	Stream Stream `rule:"words=upstream|downstream|both"` // upstream: requests; downstream: replies
 }
 
 func newBandwidth(form, _ string) Spec { return &Bandwidth{Stream: cmp.Or(Stream(form), StreamDown)} }
@@ -21,8 +21,8 @@ func (b *Bandwidth) Magnitude() string { return fmt.Sprintf("%d kB/s %s", b.Rate
 func (b *Bandwidth) Wire() Wire     { return Wire{Stream: b.Stream, Rate: max(1, b.Rate)} }
 func (b *Bandwidth) Traits() Traits { return onWays(b.Wire()) }
 
-func (*Bandwidth) NotInPods(a Around) string { return proxyInPods(a) }
-func (b *Bandwidth) Check(c Checker)         { b.check(c, b.Whom(), false) }
+func (*Bandwidth) Barred(a Around) string { return noProxy(a) }
+func (b *Bandwidth) Check(c Checker)      { b.check(c, b.Whom(), false) }
 
 func (b *Bandwidth) Describe(bool) Description {
 	return Description{fmt.Sprintf("%s pass at no more than %d kB/s", b.Stream.words(), b.Rate),

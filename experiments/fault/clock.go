@@ -11,7 +11,7 @@ import (
 // Clock moves the wall clock of a replica as its lock core sees it, until its time is up.
 type Clock struct {
 	Aim
-	Offset time.Duration `rule:"required,signed" scale:"yes"` // may be negative
+	Offset time.Duration `rule:"required,signed" scale:"yes"` // of the wall clock; may be negative
 }
 
 func newClock(string, string) Spec { return &Clock{} }
@@ -24,9 +24,9 @@ func (*Clock) Traits() Traits {
 	return Traits{Noun: "fault", GoesOn: "a clock stays wrong until it is set right", InVictim: true}
 }
 
-func (*Clock) NotInPods(a Around) string {
+func (*Clock) Barred(a Around) string {
 	if a.Observed {
-		return "is done by a worker that is told to, and observed pods take no commands" + insteadOfPods
+		return "is done by a worker that is told to, and observed replicas take no commands" + instead
 	}
 	return ""
 }

@@ -28,8 +28,8 @@ func (*Cut) Magnitude() string { return "" }
 func (c *Cut) Wire() Wire     { return Wire{Stream: StreamBoth, Cut: c.How} }
 func (c *Cut) Traits() Traits { return onWays(c.Wire()) }
 
-func (*Cut) NotInPods(a Around) string { return proxyInPods(a) }
-func (c *Cut) Check(to Checker)        { c.check(to, c.Whom(), false) }
+func (*Cut) Barred(a Around) string { return noProxy(a) }
+func (c *Cut) Check(to Checker)     { c.check(to, c.Whom(), false) }
 
 func (c *Cut) Describe(bool) Description {
 	return map[Cutting]Description{

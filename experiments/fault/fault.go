@@ -21,8 +21,8 @@ type Spec interface {
 	Target() Aim       // whom it strikes
 	Traits() Traits
 
-	// NotInPods says why it cannot be done to replicas in pods, and what can be done instead; "" = it can.
-	NotInPods(Around) string
+	// Barred says why it cannot be done to replicas such as these, and what can be done instead; "" = it can.
+	Barred(Around) string
 	// Check says what is wrong with values that are right one by one.
 	Check(Checker)
 
@@ -61,6 +61,8 @@ type Traits struct {
 	AtStore  bool // befalls the locks' store itself
 	AtKey    bool // takes one key from its holder
 	AtOnce   bool // is over as soon as it is done
+
+	Elsewhere bool // strikes neither a replica nor the locks' store, as far as anybody but its author knows
 
 	Stands float64 // share of its time for which its victims stand still, 0 to 1: 1 = nothing gets through from them
 
@@ -121,7 +123,7 @@ type Around struct {
 	Replicas  []string
 	Redis     string   // mode
 	Allow     []string // faults that may be done to an external Redis
-	Pods      bool     // replicas are pods
+	Pods      bool     // replicas are pods; else processes of this host
 	Observed  bool     // replicas are somebody's own
 	PodsProxy bool     // a Toxiproxy that pods reach
 }

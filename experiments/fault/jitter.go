@@ -11,8 +11,8 @@ import (
 // Jitter delays by anything from nothing to twice By.
 type Jitter struct {
 	Aim
-	By     time.Duration `rule:"required,positive" scale:"yes"`
-	Stream Stream        `rule:"words=upstream|downstream|both"`
+	By     time.Duration `rule:"required,positive" scale:"yes"`  // delays from nothing to twice this
+	Stream Stream        `rule:"words=upstream|downstream|both"` // upstream: requests; downstream: replies
 }
 
 func newJitter(form, _ string) Spec { return &Jitter{Stream: cmp.Or(Stream(form), StreamDown)} }
@@ -24,7 +24,7 @@ func (j *Jitter) Magnitude() string { return "± " + figures.Spell(j.By) + " " +
 func (j *Jitter) Wire() Wire     { return Wire{Stream: j.Stream, Add: j.By, Jitter: j.By} }
 func (j *Jitter) Traits() Traits { return onWays(j.Wire()) }
 
-func (*Jitter) NotInPods(a Around) string { return proxyInPods(a) }
+func (*Jitter) Barred(a Around) string { return noProxy(a) }
 
 func (j *Jitter) Check(c Checker) {
 	checkFine(c, "by", j.By)

@@ -10,13 +10,13 @@ import (
 // Kill ends the replica that holds a key of the lock at the moment of firing: a process by SIGKILL, a pod in one of three forms. A pod
 // can also be chosen by its labels, whatever it holds.
 type Kill struct {
-	HolderOf string            // the lock; "" = Pods
-	Pods     map[string]string // labels: one pod that has them
-	Pick     Pick              `rule:"words=random|oldest|newest"` // which of those
-	Phase    Phase             `rule:"words=after_grant|after_renew|before_renew|random"`
-	On       Phase             `rule:"words=acquired"` // instead of a phase
-	How      string            `file:"form" rule:"words=crash|graceful|force_delete"`
-	Exec     []string          // crash of a pod that is not our worker: a command that ends the process, run in its container
+	HolderOf string            // a lock: who holds it when the kill is fired
+	Pods     map[string]string // labels: one pod that has them, whatever it holds
+	Pick     Pick              `rule:"words=random|oldest|newest"`                        // with pods: which of them
+	Phase    Phase             `rule:"words=after_grant|after_renew|before_renew|random"` // moment of the lease
+	On       Phase             `rule:"words=acquired"`                                    // instead of a phase: the next grant, for locks too short to be held by chance
+	How      string            `file:"form" rule:"words=crash|graceful|force_delete"`     // crash: at once, without a word; pods also graceful (deleted with its own grace) and force_delete (grace 0)
+	Exec     []string          // crash of an observed pod: a command in its container that ends the process
 }
 
 // Phase is the moment within the lease at which a kill is fired.
@@ -79,7 +79,7 @@ func (k *Kill) Traits() Traits {
 	return t
 }
 
-func (*Kill) NotInPods(Around) string { return "" }
+func (*Kill) Barred(Around) string { return "" }
 
 // Check: whom a kill strikes, in which form, and when.
 func (k *Kill) Check(c Checker) {
@@ -153,7 +153,7 @@ func (k *Kill) checkForm(c Checker) {
 		c.Check("exec", "is for form crash: %s is a request to the API server", k.How)
 	case len(k.Exec) > 0 && !around.Observed:
 		c.Check("exec", "is for pods that are somebody's own: lockdrill's workers are told to crash")
-	case crash && len(k.Exec) == 0 && around.Observed:
+	case crash && len(k.Exec) == 0 && around.Observed && around.Pods:
 		c.Check("exec", "missing: nobody tells an observed pod to crash; say a command that ends its process, such as [sh, -c, \"kill -9 $(pidof server)\"] "+
 			"(process 1 of a container cannot be killed from inside), or form: graceful or force_delete")
 	case slices.Contains(k.Exec, ""):

@@ -33,6 +33,7 @@ func kinds() []kind {
 		{"delete_key", newDeleteKey, "the key of a held lock vanishes, or carries a token that nobody knows (to: stranger)"},
 		{"clock", newClock, "the wall clock of a replica's lock core is off"},
 		{"starve", newStarve, "a replica stands still for a share of each period: the processor is taken from it by SIGSTOP and SIGCONT"},
+		{"hook", newHook, "what commands of yours do: one does it, one sees whether it took effect, one undoes it"},
 	}
 }
 
@@ -75,13 +76,13 @@ func Seen(word, form, via string) Spec {
 // unknown is a fault of which a history tells, and this version does not know what it does.
 type unknown struct{ word, form string }
 
-func (u unknown) Kind() string            { return u.word }
-func (u unknown) Form() string            { return u.form }
-func (u unknown) Magnitude() string       { return "" }
-func (u unknown) Target() Aim             { return Aim{} }
-func (u unknown) Traits() Traits          { return Traits{Unknown: true, Noun: "fault"} }
-func (u unknown) NotInPods(Around) string { return "" }
-func (u unknown) Check(Checker)           {}
+func (u unknown) Kind() string         { return u.word }
+func (u unknown) Form() string         { return u.form }
+func (u unknown) Magnitude() string    { return "" }
+func (u unknown) Target() Aim          { return Aim{} }
+func (u unknown) Traits() Traits       { return Traits{Unknown: true, Noun: "fault"} }
+func (u unknown) Barred(Around) string { return "" }
+func (u unknown) Check(Checker)        {}
 func (u unknown) Describe(bool) Description {
 	return Description{Does: "this lockdrill does not know faults of kind " + u.word}
 }

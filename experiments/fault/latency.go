@@ -11,9 +11,9 @@ import (
 // Latency delays what goes through by Add, give or take Jitter: in each direction that Stream names (default downstream).
 type Latency struct {
 	Aim
-	Add    time.Duration `rule:"positive" scale:"yes"`
-	Jitter time.Duration `rule:"positive" scale:"yes"`
-	Stream Stream        `rule:"words=upstream|downstream|both"`
+	Add    time.Duration `rule:"positive" scale:"yes"`           // delay
+	Jitter time.Duration `rule:"positive" scale:"yes"`           // the delay varies by this, up and down
+	Stream Stream        `rule:"words=upstream|downstream|both"` // upstream: requests; downstream: replies
 }
 
 func newLatency(form, _ string) Spec { return &Latency{Stream: cmp.Or(Stream(form), StreamDown)} }
@@ -32,7 +32,7 @@ func (l *Latency) Magnitude() string {
 func (l *Latency) Wire() Wire     { return Wire{Stream: l.Stream, Add: l.Add, Jitter: l.Jitter} }
 func (l *Latency) Traits() Traits { return onWays(l.Wire()) }
 
-func (*Latency) NotInPods(a Around) string { return proxyInPods(a) }
+func (*Latency) Barred(a Around) string { return noProxy(a) }
 
 func (l *Latency) Check(c Checker) {
 	checkFine(c, "add", l.Add)

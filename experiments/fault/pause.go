@@ -16,18 +16,21 @@ func (*Pause) Traits() Traits {
 // Whom: of every replica nobody would be left to take over.
 func (*Pause) Whom() string { return "holder_of or replica" }
 
-func (*Pause) NotInPods(a Around) string { return notStopped(a, "the pause") }
+func (*Pause) Barred(a Around) string { return notStopped(a, "the pause") }
 
 // notStopped says why no process in a pod is stopped.
 func notStopped(a Around, what string) string {
 	const why = "SIGSTOP of a process in a pod takes an agent on its node, which lockdrill has not"
-	if a.Observed {
-		return why + insteadOfPods
+	switch {
+	case !a.Pods:
+		return ""
+	case a.Observed:
+		return why + instead
 	}
 	return why + ": cut the holder off with black_hole, or drill " + what + " with processes (without a kubernetes section)"
 }
 
-const insteadOfPods = "; kill the holder, or drill the same policy with lockdrill's workers (mode embedded)"
+const instead = "; kill the holder, or drill the same policy with lockdrill's workers (mode embedded)"
 
 func (p *Pause) Check(c Checker) {
 	p.check(c, p.Whom(), true)

@@ -11,8 +11,8 @@ import (
 // SlowClose keeps connections from closing for Delay.
 type SlowClose struct {
 	Aim
-	Delay  time.Duration `rule:"required,positive" scale:"yes"`
-	Stream Stream        `rule:"words=upstream|downstream|both"`
+	Delay  time.Duration `rule:"required,positive" scale:"yes"`  // so much later connections close
+	Stream Stream        `rule:"words=upstream|downstream|both"` // upstream: requests; downstream: replies
 }
 
 func newSlowClose(form, _ string) Spec { return &SlowClose{Stream: cmp.Or(Stream(form), StreamDown)} }
@@ -24,7 +24,7 @@ func (s *SlowClose) Magnitude() string { return figures.Spell(s.Delay) + " " + s
 func (s *SlowClose) Wire() Wire     { return Wire{Stream: s.Stream, Linger: s.Delay} }
 func (s *SlowClose) Traits() Traits { return onWays(s.Wire()) }
 
-func (*SlowClose) NotInPods(a Around) string { return proxyInPods(a) }
+func (*SlowClose) Barred(a Around) string { return noProxy(a) }
 
 func (s *SlowClose) Check(c Checker) {
 	checkFine(c, "delay", s.Delay)

@@ -11,8 +11,8 @@ import (
 // that is too full.
 type Starve struct {
 	Aim
-	Share  float64       `rule:"required,positive,max=0.99"`
-	Period time.Duration `rule:"positive" scale:"yes"` // default 100ms, as that of a container's quota
+	Share  float64       `rule:"required,positive,max=0.99"` // of each period that the replica stands still
+	Period time.Duration `rule:"positive" scale:"yes"`       // as that of a container's quota
 }
 
 // leastPeriod is what can still be divided by signals, and seen in /proc.
@@ -37,7 +37,7 @@ func (s *Starve) Traits() Traits {
 // Whom: a record undoes one process.
 func (*Starve) Whom() string { return "holder_of or replica" }
 
-func (*Starve) NotInPods(a Around) string { return notStopped(a, "the starvation") }
+func (*Starve) Barred(a Around) string { return notStopped(a, "the starvation") }
 
 func (s *Starve) Check(c Checker) {
 	s.check(c, s.Whom(), true)

@@ -10,9 +10,9 @@ import (
 
 // Store befalls the locks' store itself; the ledger is never touched.
 type Store struct {
-	Do   Do            `rule:"required,words=pause|freeze|restart|stop|flush|failover"`
-	Keep bool          `rule:"quiet"`                // restart and stop: the data survives
-	Lag  time.Duration `rule:"positive" scale:"yes"` // failover: so much of the last writes is lost
+	Do   Do            `rule:"required,words=pause|freeze|restart|stop|flush|failover"` // what is done to the store; the ledger is never touched
+	Keep bool          `rule:"quiet"`                                                   // restart and stop: the data survives
+	Lag  time.Duration `rule:"positive" scale:"yes"`                                    // failover: so much of the last writes is lost
 }
 
 // Do is what is done to the store.
@@ -68,11 +68,11 @@ func (s *Store) Traits() Traits {
 	return t
 }
 
-func (s *Store) NotInPods(a Around) string {
+func (s *Store) Barred(a Around) string {
 	switch {
 	case a.Observed && s.Do == StoreFlush:
 		return notOurKeys
-	case s.Do != "" && !slices.Contains(Allowed(), string(s.Do)):
+	case a.Pods && s.Do != "" && !slices.Contains(Allowed(), string(s.Do)):
 		return fmt.Sprintf("%s is for a Redis that the run started itself, which pods do not reach: pause and flush are for any, or drill it with processes (without a kubernetes section)", s.Do)
 	case a.Observed && a.Redis != "external":
 		return "no lock of this file is in a Redis: kill the holder"
@@ -80,7 +80,7 @@ func (s *Store) NotInPods(a Around) string {
 	return ""
 }
 
-const notOurKeys = "only keys of the run's own are deleted, and an observed lock is somebody's" + insteadOfPods
+const notOurKeys = "only keys of the run's own are deleted, and an observed lock is somebody's" + instead
 
 func (s *Store) Check(c Checker) {
 	if s.Keep && s.Do != "" && s.Do != StoreRestart && s.Do != StoreStop {

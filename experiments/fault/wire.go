@@ -79,12 +79,12 @@ func onWays(w Wire) Traits {
 	return Traits{Class: ClassPause, Noun: "fault", GoesOn: "a fault of the network goes on until it is ended", OnTheWay: true, Cuts: w.Cut != "", Holds: w.Add + w.Jitter}
 }
 
-// proxyInPods says why pods cannot be led through a proxy.
-func proxyInPods(a Around) string {
+// noProxy says why replicas cannot be led through a proxy.
+func noProxy(a Around) string {
 	switch {
 	case a.Observed:
-		return "nobody leads observed pods through a proxy of lockdrill's" + insteadOfPods
-	case !a.PodsProxy:
+		return "nobody leads observed replicas through a proxy of lockdrill's" + instead
+	case a.Pods && !a.PodsProxy:
 		return "pods do not reach a proxy inside the runner: proxy: {mode: external, url: ...}, a Toxiproxy that runner and pods reach"
 	}
 	return ""

@@ -3,7 +3,6 @@ package testbed
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -28,16 +27,10 @@ type ObservedFleet struct {
 	o     ObservedOptions
 	lives *podLives
 
-	slots []slot // lives.mu guards it
+	slots slots[*podLife] // lives.mu guards it
 
 	signing sync.Mutex
 	signs   map[string]int64 // by incarnation
-}
-
-// slot is a replica by its name.
-type slot struct {
-	lives int // so far
-	last  *podLife
 }
 
 // NewObservedFleet begins to watch the pods. Its owner calls Stop.
@@ -80,10 +73,7 @@ func (f *ObservedFleet) changed(l *podLife) {
 	}
 	now := f.o.Pods.Clock()
 	if l.incarnation == "" {
-		i := f.free(l)
-		f.slots[i].lives++
-		f.slots[i].last = l
-		l.incarnation = fmt.Sprintf("r%d.%d", i+1, f.slots[i].lives)
+		f.seat(l)
 		f.record(history.ReplicaStart, l.began, l)
 	}
 	if !l.ready && l.tried && l.pod.Ready && l.pod.Container.ID == l.id { // a fault may come from then on: its end shows in a log that was followed before
@@ -102,20 +92,13 @@ func (f *ObservedFleet) record(kind history.Kind, at history.Span, l *podLife) {
 	f.o.Pods.OnEvent(history.Event{Kind: kind, Span: at, Source: "runner", Replica: &r})
 }
 
-// free is the slot for a new life: that of the same pod, else that of a pod of the same name, else the first free one, else a new one.
-func (f *ObservedFleet) free(l *podLife) int {
-	vacant := func(s slot) bool { return s.last.end != nil || s.last.pod.gone }
-	for _, fits := range []func(slot) bool{
-		func(s slot) bool { return s.last.pod == l.pod },
-		func(s slot) bool { return vacant(s) && s.last.pod.Name == l.pod.Name },
-		vacant,
-	} {
-		if i := slices.IndexFunc(f.slots, fits); i >= 0 {
-			return i
-		}
-	}
-	f.slots = append(f.slots, slot{})
-	return len(f.slots) - 1
+// seat gives a new life the slot of the same pod, else that of a pod of the same name, else the first free one, else a new one.
+func (f *ObservedFleet) seat(l *podLife) {
+	vacant := func(last *podLife) bool { return last.end != nil || last.pod.gone }
+	_, l.incarnation = f.slots.take(l,
+		func(last *podLife) bool { return last.pod == l.pod },
+		func(last *podLife) bool { return vacant(last) && last.pod.Name == l.pod.Name },
+		vacant)
 }
 
 func (f *ObservedFleet) ended(l *podLife) {
@@ -158,4 +141,20 @@ func (f *ObservedFleet) HolderOf(named string) string {
 		return ""
 	}
 	return best.incarnation
+}
+
+// Replicas are the lives that go on.
+func (f *ObservedFleet) Replicas() []Living {
+	f.lives.mu.Lock()
+	defer f.lives.mu.Unlock()
+	var all []Living
+	for _, l := range f.lives.lives {
+		if l.incarnation != "" && l.end == nil {
+			all = append(all, Living{
+				Incarnation: l.incarnation, Name: l.pod.Name, Since: l.began.To,
+				Known: map[string]string{experiments.KnownName: l.pod.Name, "pod": l.pod.Name},
+			})
+		}
+	}
+	return all
 }

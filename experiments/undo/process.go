@@ -30,9 +30,12 @@ func (p Process) AwaitEnd(ctx context.Context) error {
 }
 
 // Signal sends a signal to all that was started as this process: itself and what is in its group, in its session or carries its mark,
-// also where the process itself is dead. none = nothing of it is left. An error says that this cannot be told, or that its group has a
+// also where the process itself is dead; of one that is Alone, to itself, by a handle that no other process is reached by. none = nothing of it is left. An error says that this cannot be told, or that its group has a
 // process that does not carry its mark: that one is not touched. Signal 0 only asks.
 func (p Process) Signal(sig syscall.Signal) (none bool, err error) {
+	if p.Alone {
+		return p.signalAlone(sig)
+	}
 	all, err := p.members()
 	for _, pid := range all {
 		if failed := syscall.Kill(pid, sig); failed != nil && !errors.Is(failed, syscall.ESRCH) {
@@ -44,10 +47,22 @@ func (p Process) Signal(sig syscall.Signal) (none bool, err error) {
 
 // End kills all that was started as this process, and waits until nothing of it is left. SIGKILL ends what stands still as well.
 func (p Process) End(ctx context.Context) error {
+	if p.Alone {
+		return fmt.Errorf("process %d is somebody's own: it is not ended", p.PID)
+	}
 	return p.await(ctx, func() (bool, error) { return p.Signal(syscall.SIGKILL) })
 }
 
+// EndMarked kills every process that carries the mark, and waits until there is none.
+func EndMarked(ctx context.Context, mark string) error {
+	return await(ctx, "what carries the mark "+mark, func() (bool, error) { return endMarked(mark) })
+}
+
 func (p Process) await(ctx context.Context, gone func() (bool, error)) error {
+	return await(ctx, fmt.Sprintf("process %d", p.PID), gone)
+}
+
+func await(ctx context.Context, what string, gone func() (bool, error)) error {
 	poll := time.NewTicker(goneEvery)
 	defer poll.Stop()
 	for {
@@ -57,7 +72,7 @@ func (p Process) await(ctx context.Context, gone func() (bool, error)) error {
 		select {
 		case <-poll.C:
 		case <-ctx.Done():
-			return fmt.Errorf("wait for the end of process %d: %w", p.PID, ctx.Err())
+			return fmt.Errorf("wait for the end of %s: %w", what, ctx.Err())
 		}
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 func lives(p Process) (bool, error) {
@@ -27,6 +29,27 @@ func lives(p Process) (bool, error) {
 	}
 	state := stat[0]
 	return stat[startField] == p.Started && state != "Z" && state != "X", nil
+}
+
+// signalAlone signals the very process: it is held by a handle while it is made sure that it is the one.
+func (p Process) signalAlone(sig syscall.Signal) (none bool, err error) {
+	fd, err := unix.PidfdOpen(p.PID, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return true, nil
+	} else if err != nil {
+		return false, fmt.Errorf("hold process %d: %w", p.PID, err)
+	}
+	defer unix.Close(fd)
+	if alive, err := p.Lives(); err != nil || !alive {
+		return err == nil, err
+	}
+	switch err := unix.PidfdSendSignal(fd, sig, nil, 0); {
+	case errors.Is(err, unix.ESRCH):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("signal process %d: %w", p.PID, err)
+	}
+	return false, nil
 }
 
 // members lists what was started as p and runs. What is in its group or session is p's as long as p lives, or carries its mark: the
@@ -66,6 +89,26 @@ func (p Process) members() ([]int, error) {
 		}
 	}
 	return all, foreign
+}
+
+// endMarked kills what carries the mark, and reports that nothing does.
+func endMarked(mark string) (none bool, err error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return false, fmt.Errorf("look for processes: %w", err)
+	}
+	none = true
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() || markOf(pid) != mark {
+			continue
+		}
+		if stat, err := statOf(pid); err == nil && stat[0] != "Z" && stat[0] != "X" {
+			none = false
+			_ = syscall.Kill(pid, syscall.SIGKILL) // gone meanwhile, or looked for again
+		}
+	}
+	return none, nil
 }
 
 // carries reports whether a process is of those that were started as p: by the mark in its environment, by the folder that it works

@@ -56,6 +56,9 @@ func (p *Proc) Busy() (time.Duration, error) {
 type Process struct {
 	PID, Session int
 	Used         time.Duration // by all of its threads, those that have ended too, and by its children that it has waited for
+	Parent       int
+	Started      int64 // ticks since boot
+	Over         bool  // it has ended, and nobody has collected it
 }
 
 // Process reads one.
@@ -66,16 +69,45 @@ func (p *Proc) Process(pid int) (Process, error) {
 	}
 	end := bytes.LastIndexByte(line, ')') // the name before may have spaces and brackets
 	fields := bytes.Fields(line[end+1:])
-	if end < 0 || len(fields) < 15 {
+	if end < 0 || len(fields) < 20 {
 		return Process{}, fmt.Errorf("%s/%d/stat: %q is not the line of a process", p.root, pid, line)
 	}
-	var n [5]int64
-	for i, at := range [...]int{3, 11, 12, 13, 14} { // session, utime, stime, cutime, cstime; the state is 0
+	var n [7]int64
+	for i, at := range [...]int{3, 11, 12, 13, 14, 1, 19} { // session, utime, stime, cutime, cstime, parent, start; the state is 0
 		if n[i], err = strconv.ParseInt(string(fields[at]), 10, 64); err != nil {
 			return Process{}, fmt.Errorf("%s/%d/stat: %w", p.root, pid, err)
 		}
 	}
-	return Process{PID: pid, Session: int(n[0]), Used: time.Duration(n[1]+n[2]+n[3]+n[4]) * tick}, nil
+	state := fields[0][0]
+	return Process{
+		PID: pid, Session: int(n[0]), Used: time.Duration(n[1]+n[2]+n[3]+n[4]) * tick, Parent: int(n[5]), Started: n[6], Over: state == 'Z' || state == 'X',
+	}, nil
+}
+
+// Began is the stretch, of the clock that runs on while the machine is suspended, within which a process was started.
+func (p Process) Began() (from, to time.Duration) {
+	from = time.Duration(p.Started) * tick
+	return from, from + tick
+}
+
+// Command is a process's command line, its arguments joined by one space; "" = it is none of a program.
+func (p *Proc) Command(pid int) (string, error) {
+	line, err := os.ReadFile(filepath.Join(p.root, strconv.Itoa(pid), "cmdline"))
+	return string(bytes.ReplaceAll(bytes.TrimRight(line, "\x00"), []byte{0}, []byte{' '})), err
+}
+
+// Owner is the user that a process acts as.
+func (p *Proc) Owner(pid int) (uid int, err error) {
+	status, err := os.ReadFile(filepath.Join(p.root, strconv.Itoa(pid), "status"))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := bytes.Cut(status, []byte("\nUid:"))
+	fields := bytes.Fields(rest)
+	if len(fields) < 2 {
+		return 0, fmt.Errorf("%s/%d/status names no user", p.root, pid)
+	}
+	return strconv.Atoi(string(fields[1])) // real, effective
 }
 
 // All lists the processes there are.

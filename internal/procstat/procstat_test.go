@@ -66,7 +66,7 @@ func TestAProcessIsReadWhateverItsName(t *testing.T) {
 	f.process(12, 7, 3, 4, map[int]int{12: 5, 13: 6})
 	p := At(f.root)
 	got, err := p.Process(12)
-	if want := (Process{PID: 12, Session: 7, Used: 7 * tick}); err != nil || got != want {
+	if want := (Process{PID: 12, Session: 7, Used: 7 * tick, Parent: 1, Started: 555}); err != nil || got != want {
 		t.Errorf("Process = %+v, %v; want %+v", got, err, want)
 	}
 	if ran, waited, err := p.Thread(12, 13); err != nil || ran != 77 || waited != 6*time.Millisecond {

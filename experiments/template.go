@@ -1,0 +1,65 @@
+package experiments
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// placeholder is a word in braces: what is known of a replica goes there.
+var placeholder = regexp.MustCompile(`\{([A-Za-z_][A-Za-z0-9_]*)\}`)
+
+// Placeholders are the words in braces of a template, in their order.
+func Placeholders(template string) []string {
+	var words []string
+	for _, m := range placeholder.FindAllStringSubmatch(template, -1) {
+		words = append(words, m[1])
+	}
+	return words
+}
+
+// FillIn puts what is known into a template; whole = nothing that it asks for was missing.
+func FillIn(template string, known map[string]string) (text string, whole bool) {
+	whole = true
+	text = placeholder.ReplaceAllStringFunc(template, func(braced string) string {
+		value, ok := known[braced[1:len(braced)-1]]
+		whole = whole && ok
+		return value
+	})
+	return text, whole
+}
+
+// PatternOf reads a template backwards: what it matches says what each word in braces stands for. A star is anything that a part of a
+// path may be.
+func PatternOf(template string) *regexp.Regexp {
+	var b strings.Builder
+	literal := func(text string) { b.WriteString(strings.ReplaceAll(regexp.QuoteMeta(text), `\*`, `[^/]*`)) }
+	rest := template
+	for _, m := range placeholder.FindAllStringSubmatch(template, -1) {
+		before, after, _ := strings.Cut(rest, m[0])
+		literal(before)
+		fmt.Fprintf(&b, `(?P<%s>[^/]+)`, m[1])
+		rest = after
+	}
+	literal(rest)
+	return regexp.MustCompile(`^` + b.String() + `$`)
+}
+
+// template checks the words in braces of a template: those that it may have, or, where known is nil, that none stands there twice.
+func (c *checker) template(path, text string, known []string) {
+	if strings.ContainsAny(placeholder.ReplaceAllString(text, ""), "{}") {
+		c.check(path, "%q has a brace that belongs to no word: write a word in braces like {name}", text)
+		return
+	}
+	seen := map[string]bool{}
+	for _, word := range Placeholders(text) {
+		switch {
+		case known != nil && !slices.Contains(known, word):
+			c.check(path, "{%s} is not known of a replica: there is %s", word, "{"+strings.Join(known, "}, {")+"}")
+		case known == nil && seen[word]:
+			c.check(path, "{%s} stands there twice: each word once", word)
+		}
+		seen[word] = true
+	}
+}

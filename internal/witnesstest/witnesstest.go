@@ -1,0 +1,165 @@
+// Package witnesstest starts the witness: a service in Python that takes locks, that knows nothing of lockdrill, and that tests drill
+// as somebody's own (scenarios/witness). It is for tests only.
+//
+// Its one invariant: a test that needs Python and finds none says so loudly where a person tests, and fails in continuous
+// integration (CI=true); it never passes without one.
+package witnesstest
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Bugs are the promises that the witness breaks on demand.
+var Bugs = []string{
+	"no-stop", "renew-blind", "release-blind", "no-guard", "double-terminal",
+	"short-ttl", "never-release", "token-reuse", "swallow-errors", "idle-leader",
+}
+
+// endsWithin is what the supervisor and its replicas may take to end.
+const endsWithin = 20 * time.Second
+
+// Witness is a supervisor and its replicas.
+type Witness struct {
+	Dir  string // pid files NAME.pid, logs NAME.log
+	Port int    // metrics of the replica sN are on Port + N
+}
+
+// Folder is where the witness's programs are.
+func Folder() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "..", "..", "scenarios", "witness")
+}
+
+// Python returns the path of the interpreter; without one the test is skipped, in continuous integration it fails.
+func Python(t testing.TB) string {
+	t.Helper()
+	path, err := exec.LookPath("python3")
+	if err == nil {
+		return path
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatal("python3 is not on the PATH: continuous integration must drill the witness")
+	}
+	t.Skip("SKIPPED, NOT TESTED: python3 is not on the PATH")
+	return ""
+}
+
+// Start starts three replicas on the Redis at an address, with args added to the supervisor's command line, and returns when each is
+// ready. They end with the test.
+func Start(t testing.TB, redis string, args ...string) *Witness {
+	t.Helper()
+	python := Python(t)
+	w := &Witness{Dir: t.TempDir(), Port: freePorts(t, Replicas)}
+	said := &bytes.Buffer{}
+	cmd := exec.Command(python, append([]string{
+		filepath.Join(Folder(), "supervisor.py"), "--dir", w.Dir, "--redis", redis, "--port", strconv.Itoa(w.Port), "--replicas", strconv.Itoa(Replicas),
+	}, args...)...)
+	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
+	cmd.Stdout, cmd.Stderr = said, said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	t.Cleanup(func() { end(t, cmd, ended, said) })
+	w.Await(t, "three replicas that are ready", func() bool {
+		for i := range Replicas {
+			if !strings.Contains(w.Log(t, i+1), " ready ") {
+				return false
+			}
+		}
+		return true
+	})
+	return w
+}
+
+// Replicas is how many Start starts.
+const Replicas = 3
+
+func end(t testing.TB, cmd *exec.Cmd, ended chan error, said *bytes.Buffer) {
+	_ = cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("the supervisor of the witness: %v\n%s", err, said)
+		}
+	case <-time.After(endsWithin):
+		_ = cmd.Process.Kill()
+		t.Errorf("the supervisor of the witness did not end within %s of TERM", endsWithin)
+	}
+}
+
+// Pid is that of a replica that lives, 0 where none does.
+func (w *Witness) Pid(t testing.TB, replica int) int {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(w.Dir, fmt.Sprintf("s%d.pid", replica)))
+	if os.IsNotExist(err) {
+		return 0
+	}
+	pid, errPid := strconv.Atoi(strings.TrimSpace(string(data)))
+	if err != nil || errPid != nil {
+		t.Fatalf("pid file of s%d: %q, %v", replica, data, err)
+	}
+	return pid
+}
+
+// Log is what a replica has written, in all its lives.
+func (w *Witness) Log(t testing.TB, replica int) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(w.Dir, fmt.Sprintf("s%d.log", replica)))
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// Await polls until something is so.
+func (w *Witness) Await(t testing.TB, what string, so func() bool) {
+	t.Helper()
+	poll := time.NewTicker(10 * time.Millisecond)
+	defer poll.Stop()
+	for late := time.After(endsWithin); !so(); {
+		select {
+		case <-poll.C:
+		case <-late:
+			t.Fatalf("not within %s: %s\n%s", endsWithin, what, w.Log(t, 1))
+		}
+	}
+}
+
+// freePorts is a port whose n next ones are free.
+func freePorts(t testing.TB, n int) int {
+	t.Helper()
+	for range 100 {
+		first, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		port, free := first.Addr().(*net.TCPAddr).Port, true
+		for i := range n {
+			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+i+1))
+			if err != nil {
+				free = false
+				break
+			}
+			l.Close()
+		}
+		first.Close()
+		if free {
+			return port
+		}
+	}
+	t.Fatal("no free ports in a row")
+	return 0
+}

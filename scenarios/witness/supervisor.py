@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""Keeps replicas of scheduler.py alive, and offers them jobs. TERM ends all of them.
+
+Each replica has a name (s1, s2, ...), a file DIR/NAME.pid, a log DIR/NAME.log, and serves metrics on PORT+1, PORT+2, ...
+What it does not know itself goes on to the replicas: supervisor.py --dir /tmp/sched --replicas 3 --scale 0.05 --bug no-guard
+"""
+import argparse, os, random, signal, subprocess, sys, threading, time
+
+import scheduler
+
+
+def keep(options, rest, i, stopping):
+    """One replica, life after life."""
+    name = "s%d" % i
+    command = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "scheduler.py"), "--name", name,
+               "--port", str(options.port + i), "--redis", options.redis, "--scale", str(options.scale), "--replicas", str(options.replicas), *rest]
+    while not stopping.is_set():
+        with open(os.path.join(options.dir, name + ".log"), "ab") as log:
+            child = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        pid = os.path.join(options.dir, name + ".pid")
+        with open(pid + ".new", "w") as f:
+            f.write("%d\n" % child.pid)
+        os.replace(pid + ".new", pid)  # nobody reads half a number
+        while child.poll() is None and not stopping.wait(0.02):
+            pass
+        if stopping.is_set():
+            child.terminate()
+            try:
+                child.wait(options.grace)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
+        os.remove(pid)
+        stopping.wait(options.restart)
+
+
+def offer(options, stopping):
+    """Jobs at random instants, each of 35 to 45 s of production."""
+    redis, n, run = scheduler.Redis(options.redis), 0, "%x" % int(time.time())
+    while not stopping.wait(random.expovariate(options.rate)) and (options.jobs == 0 or n < options.jobs):
+        n += 1
+        job = ["id", "job-%s-%05d" % (run, n), "seconds", "%.3f" % random.uniform(35, 45)]
+        while not stopping.is_set():
+            try:
+                redis.call(5, "XADD", scheduler.JOBS, "*", *job)
+                break
+            except OSError:
+                stopping.wait(0.1)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dir", required=True, help="of pid files and logs; made where it is missing")
+    parser.add_argument("--replicas", type=int, default=3)
+    parser.add_argument("--port", type=int, default=9100, help="metrics of s1 are on the next one")
+    parser.add_argument("--redis", default="127.0.0.1:6379")
+    parser.add_argument("--scale", type=float, default=1, help="of all times of the replicas")
+    parser.add_argument("--rate", type=float, default=5, help="jobs a second")
+    parser.add_argument("--jobs", type=int, default=0, help="how many are offered; 0 = without end")
+    parser.add_argument("--restart", type=float, default=0.5, help="seconds until what died is started again")
+    parser.add_argument("--grace", type=float, default=5, help="seconds from TERM to KILL")
+    options, rest = parser.parse_known_args()
+    os.makedirs(options.dir, exist_ok=True)
+    stopping = threading.Event()
+    for sig in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(sig, lambda *_: stopping.set())
+    threads = [threading.Thread(target=keep, args=(options, rest, i + 1, stopping)) for i in range(options.replicas)]
+    threads += [threading.Thread(target=offer, args=(options, stopping))] * (options.rate > 0)
+    for thread in threads:
+        thread.start()
+    while not stopping.is_set():
+        stopping.wait(1)
+    for thread in threads:
+        thread.join()
+
+
+if __name__ == "__main__":
+    main()

@@ -105,6 +105,9 @@ func (c *checker) metrics() {
 		if m.Scrape == ScrapeReplicas && c.inPods() {
 			c.check(path+".scrape", "lockdrill's workers serve their metrics on the loopback of their pod, which the runner does not reach: the address of an exposition, such as a Prometheus federation's")
 		}
+		if p := c.e.System.Processes; m.Scrape == ScrapeReplicas && p != nil && p.Metrics == "" {
+			c.check(path+".scrape", "nobody says where the replicas serve their metrics: system.processes.metrics")
+		}
 		if m.Scrape == ScrapeReplicas {
 			continue
 		}

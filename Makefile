@@ -7,8 +7,9 @@ GO ?= go
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
 
-build: ## bin/lockdrill
+build: ## bin/lockdrill, and the schema by which editors read scenarios/
 	$(GO) build -o bin/lockdrill ./cmd/lockdrill
+	bin/lockdrill schema --write scenarios/lockdrill.schema.json
 
 IMAGE ?= localhost/lockdrill:$(shell sed -n 's/^const release = "\(.*\)"$$/\1/p' cmd/lockdrill/version.go)
 ARCH ?= $(shell $(GO) env GOARCH)

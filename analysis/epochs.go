@@ -13,6 +13,7 @@ import (
 type epoch struct {
 	id, lock, key string
 	replica       string // incarnation; "" where nobody claims it
+	named         string // the source that says so, where nobody claims it; "" = the lock itself
 	fence         int64  // 0 = not known
 	n             int64  // the event that tells of the grant best
 

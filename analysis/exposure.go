@@ -64,6 +64,7 @@ func (s *shot) settle(ix *Facts) {
 			s.nothingOwed++
 		default:
 			t := ix.newTrial(s, e)
+			ix.wrongVictim(t)
 			ix.lateTrial(ix.keys[e.key], t)
 			s.trials = append(s.trials, t)
 		}

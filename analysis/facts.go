@@ -62,7 +62,8 @@ type Facts struct {
 	cleanups       []*history.Event
 	end            *history.Event
 	findings       []verdict.Finding
-	contradictions int // of these, found while it was read
+	holdersBy      map[string]int // epochs of observed keys, by the source that named their holder
+	contradictions int            // of these, found while it was read
 }
 
 // opKey names an operation of somebody, or at a key.

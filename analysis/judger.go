@@ -31,6 +31,7 @@ func NewJudger(e *experiments.Experiment) *Judger {
 // Read takes in h, in one pass. An error is h's.
 func (r *Judger) Read(h history.Source) (*Facts, error) {
 	ix := &Facts{
+
 		judger: r, exp: r.exp, header: h.Header(),
 		keys: map[string]*keyIndex{}, byLock: map[string][]*keyIndex{}, jobs: map[string]*job{}, replicas: map[string][]*epoch{},
 		writes: map[opKey]*claim{}, deaths: map[string]death{}, claims: map[string]int64{}, pauses: map[string][]pause{},

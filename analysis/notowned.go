@@ -192,7 +192,8 @@ func (j *judging) foreign(lock, measure, of string, f foreign) measured {
 // grantOf is what tells one grant of an epoch from another.
 type grantOf struct {
 	key   string
-	fence int64
+	fence int64 // where none is known, which of the grants of this key it was
+	n     int64
 }
 
 // duplicateEpochs counts grants beyond the first of one token: nothing then tells a hold from the one before it, and either's release
@@ -200,32 +201,56 @@ type grantOf struct {
 func (j *judging) duplicateEpochs(lock string) measured {
 	m := measured{measure: "duplicate_epochs", unit: verdict.UnitCount, of: "grant", next: "make a new token for each acquire, not one for a process"}
 	grants := map[string][]grantOf{}
-	first := map[string]int64{}
 	for _, k := range j.ix.keysOf(lock) {
 		for _, e := range k.all {
-			for _, c := range e.acquires {
-				g := grantOf{k.name, c.fence}
-				if c.said != history.OK || slices.Contains(grants[e.id], g) { // one that is asked for again, because its answer was lost
+			for _, g := range j.ix.grantsOf(k, e) {
+				same := func(o grantOf) bool { return o.key == g.key && o.fence == g.fence }
+				if slices.ContainsFunc(grants[e.id], same) { // one that is asked for again, because its answer was lost
 					continue
 				}
 				m.n++
 				if grants[e.id] = append(grants[e.id], g); len(grants[e.id]) == 1 {
-					first[e.id] = c.n
 					continue
 				}
 				m.lo++
-				m.evidence = append(m.evidence, first[e.id], c.n)
+				first := grants[e.id][0]
+				m.evidence = append(m.evidence, first.n, g.n)
 				if m.why == "" {
-					m.why = fmt.Sprintf("epoch %s was granted key %s, and before that key %s", e.id, k.name, grants[e.id][0].key)
+					m.why = fmt.Sprintf("epoch %s was granted key %s, and before that key %s", e.id, k.name, first.key)
 				}
 			}
 		}
 	}
 	m.hi = m.lo
+	if x := j.ix.exp.EffectsOf(lock); j.ix.exp.Observed() && (x == nil || x.Map.Token == "") {
+		m.hi = open // grants hide between looks, and nothing else tells their tokens
+	}
 	m.saw = fmt.Sprintf("%s of %s carried a token that had been granted before", figures.Count(m.lo), figures.Plural(m.n, "grant"))
 	m.missing = slices.Concat(j.garbled(), j.doubted(lock))
 	if m.n == 0 {
 		m.missing = append(m.missing, verdict.Lacking(verdict.MissingHolders, lock))
 	}
 	return j.needFault(lock, m)
+}
+
+// grantsOf are the grants of a token under a key: as their holder claims them, or, where nobody claims, as looks show that it came, and
+// came again after it was gone, or as effects do under a key that no look saw.
+func (ix *Facts) grantsOf(k *keyIndex, e *epoch) (all []grantOf) {
+	for _, c := range e.acquires {
+		if c.said == history.OK {
+			all = append(all, grantOf{k.name, c.fence, c.n})
+		}
+	}
+	if !ix.exp.Observed() || e.stranger {
+		return all
+	}
+	for i, s := range e.looks {
+		if i == 0 || e.looks[i-1].next != s {
+			all = append(all, grantOf{k.name, int64(len(all)), s.n})
+		}
+	}
+	if len(all) == 0 && len(e.effects) > 0 {
+		all = append(all, grantOf{k.name, 0, e.effects[0].n})
+	}
+	return all
 }

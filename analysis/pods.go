@@ -129,6 +129,24 @@ func (e *epoch) extensions() []*call {
 	return cs
 }
 
+// wrongVictim makes a trial void whose victim had been dead for longer than a call may be on its way when the lease of its epoch was
+// extended. A name in the lock's own value may be that of a next life as well, and is not held to that.
+func (ix *Facts) wrongVictim(t *trial) {
+	d, dead := ix.deaths[t.e.replica]
+	if !dead || !t.shot.does.Kills || t.e.named == "" || t.e.named == "value" {
+		return
+	}
+	late := plus(d.To, ix.flight(ix.policy(t.e.lock).OpTimeout))
+	for _, c := range t.e.extensions() {
+		if c.span.From > late {
+			t.void = verdict.Void{Code: verdict.VoidWrongVictim}
+			ix.findAs(verdict.FindingWrongVictim, fmt.Sprintf("key %s: epoch %s was extended %s after the death of %s, which %s had named as its holder: another replica held it",
+				t.e.key, t.e.id, figures.Short(c.span.From-d.To), t.e.replica, t.e.named), c.n, d.n)
+			return
+		}
+	}
+}
+
 // shown is a call of e's holder that a look shows to have succeeded.
 func (e *epoch) shown(s *stretch, result string) *call {
 	at := s.first

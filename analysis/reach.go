@@ -121,6 +121,10 @@ func nextForVoid(f *experiments.Fault, voids []verdict.Void, ended int64) string
 		return "say labels that living, ready pods of the drill have: see kill.pods, and what lockdrill plan says of it"
 	case any(verdict.VoidJobsEnded):
 		return "the jobs had ended: start the fault while they run (the last one ended at " + figures.Clock(ended) + "), or offer more jobs"
+	case any(verdict.VoidDisputed):
+		return "find out which source of system.holder is wrong (lockdrill plan shows what each of them says), and take it out"
+	case any(verdict.VoidUnnamed):
+		return "give system.holder a source that can tell: lockdrill plan shows what each of them says of this moment"
 	case any(verdict.VoidNoTarget):
 		return "aim the fault at a lock that is held: check holder_of, and that the lock is in use when the fault fires"
 	case any(verdict.VoidNoDemand):

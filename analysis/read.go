@@ -19,6 +19,8 @@ type reader struct {
 	shots map[string]*shot
 	ends  history.Ends     // observed systems: of leases, by key
 	seen  map[uint64]int64 // numbers of events, by identity
+
+	disputed map[string]bool // by key and epoch
 }
 
 // callKey names a call: of its source and op there may also be another of another verb.
@@ -26,7 +28,7 @@ type callKey struct{ verb, source, op string }
 
 func newReader(ix *Facts) *reader {
 	return &reader{ix: ix, calls: map[callKey]*call{}, works: map[opKey]*work{}, waits: map[opKey]*wait{}, shots: map[string]*shot{}, ends: history.Ends{},
-		seen: map[uint64]int64{}}
+		seen: map[uint64]int64{}, disputed: map[string]bool{}}
 }
 
 func (r *reader) read(ev *history.Event) {
@@ -241,7 +243,17 @@ func (r *reader) look(k *keyIndex, ev *history.Event) {
 	}
 	s.extended = r.ix.exp.Observed() && r.ends.Extended(*ev)
 	if e := k.find(s.epoch); s.epoch != "" && ev.Look.Holder != "" && (e == nil || e.replica == "") {
-		k.epoch(s.epoch).replica = ev.Look.Holder // nobody claims: the lock itself says whose it is
+		e = k.epoch(s.epoch)
+		e.replica, e.named = ev.Look.Holder, ev.Look.By // nobody claims: the lock itself says whose it is, or who was asked
+		if e.named != "" {
+			if r.ix.holdersBy == nil {
+				r.ix.holdersBy = map[string]int{}
+			}
+			r.ix.holdersBy[e.named]++
+		}
+	}
+	if d := ev.Look.Disputed; d != "" {
+		r.dispute(k.name, ev.Epoch, d, ev.N)
 	}
 	if len(k.looks) == 0 {
 		k.looks = append(k.looks, s)
@@ -259,6 +271,14 @@ func (r *reader) look(k *keyIndex, ev *history.Event) {
 	k.looks = append(k.looks, s)
 	if ev.Look.Released && last.epoch != "" {
 		k.epoch(last.epoch).handBack(s)
+	}
+}
+
+// dispute notes an epoch of which sources named several holders, once.
+func (r *reader) dispute(key, epoch, said string, n int64) {
+	if pair := key + " " + epoch; !r.disputed[pair] {
+		r.disputed[pair] = true
+		r.ix.findAs(verdict.FindingDisputedHolder, "key "+key+": who holds epoch "+epoch+" is disputed: "+said, n)
 	}
 }
 
@@ -300,6 +320,9 @@ func (r *reader) fault(ev *history.Event) {
 			counts: map[string]int64{}, ends: map[string]*history.Span{}, locks: map[string]bool{}, contended: map[string]bool{}}
 		r.shots[ev.Op] = s
 		r.ix.shots = append(r.ix.shots, s)
+	}
+	if ev.Kind == history.FaultVoid && ev.Fault.Why == history.HolderDisputed {
+		r.dispute(ev.Key, ev.Epoch, ev.Fault.Detail, ev.N)
 	}
 	s.take(ev)
 }

@@ -33,6 +33,7 @@ type reshaped interface {
 type scalar interface {
 	parse(n *yaml.Node) string
 	format() string
+	schema() *jsonSchema // of what parse takes
 }
 
 var (
@@ -234,6 +235,7 @@ type field struct {
 	typ   reflect.Type
 	rule  rule
 	kind  string // of a fault: the field is a section of that kind, and index that of the union
+	doc   string // Type.Field: where it is described
 }
 
 func fieldsOf(t reflect.Type, prefix []int) []field {
@@ -256,7 +258,8 @@ func fieldsOf(t reflect.Type, prefix []int) []field {
 		case name == "":
 			name = snake(f.Name)
 		}
-		out = append(out, field{name: name, index: index, typ: f.Type, rule: ruleOf(t, f)})
+		owner, _, _ := strings.Cut(t.Name(), "[")
+		out = append(out, field{name: name, index: index, typ: f.Type, rule: ruleOf(t, f), doc: typeName(t, owner) + "." + f.Name})
 	}
 	return out
 }

@@ -8,37 +8,37 @@ import (
 
 // Effects says where the jobs of an observed system, and their ends, or the ticks of its loop, are read. Exactly one source is set.
 type Effects struct {
-	Name    string      `rule:"required,ident"` // of the probe
-	Lock    string      `rule:"required"`       // under which they come about
-	Stream  string      // key of a Redis stream
-	List    string      // key of a Redis list that is appended to
-	Hash    string      // key of a Redis hash: field by field the last state
-	Redis   LedgerStore // of stream, list and hash; zero = that of the locks
-	SQL     *SQLEffects
-	HTTP    *HTTPEffects
-	File    string   // pattern of paths, as filepath.Glob has them
-	Command []string // prints all lines that there are, and ends
-	Log     string   `rule:"words=replicas"` // the logs of the replicas
-	Pattern string   // of lines: its named groups are the columns; "" = each line is a JSON object
+	Name    string       `rule:"required,ident"` // of the probe
+	Lock    string       `rule:"required"`       // under which they come about
+	Stream  string       // key of a Redis stream
+	List    string       // key of a Redis list that is appended to
+	Hash    string       // key of a Redis hash: field by field the last state
+	Redis   LedgerStore  // of stream, list and hash; left out: that of the locks
+	SQL     *SQLEffects  // rows of a database
+	HTTP    *HTTPEffects // elements of a JSON array behind an address
+	File    string       // pattern of paths, as filepath.Glob has them
+	Command []string     // prints all lines that there are, and ends
+	Log     string       `rule:"words=replicas"` // the logs of the replicas
+	Pattern string       // of lines: RE2 whose named groups are the columns; left out: each line is a JSON object
 	// Overwrites: the source keeps the last state of a job alone, so what was written twice is seen once.
-	Overwrites bool `rule:"quiet"`
-	Map        EffectMap
+	Overwrites bool      `rule:"quiet"`
+	Map        EffectMap // which column of an entry means what
 	ProbeSettings
 }
 
 // SQLEffects are the rows of a query.
 type SQLEffects struct {
-	Driver string `rule:"required,words=postgres|mysql"`
-	DSNEnv string `rule:"required"` // environment variable with the data source name
-	Query  string `rule:"required"` // with one parameter, the cursor, and in its order
-	Cursor string `rule:"required"` // column that the rows are ordered by
-	Start  string // query of one value: where the cursor begins; "" = the greatest there is, of a cursor that is a whole number
+	Driver string `rule:"required,words=postgres|mysql"` // whose database it is
+	DSNEnv string `rule:"required"`                      // environment variable with the data source name
+	Query  string `rule:"required"`                      // with one parameter, the cursor, and in its order
+	Cursor string `rule:"required"`                      // column that the rows are ordered by
+	Start  string // query of one value: where the cursor begins; left out: the greatest there is, of a cursor that is a whole number
 }
 
 // HTTPEffects are the elements of a JSON array, or of the array "items" of an object.
 type HTTPEffects struct {
-	URL      string `rule:"required"`
-	Param    string // of the URL's query: takes the cursor; "" = each answer has all there is
+	URL      string `rule:"required"` // address of the list
+	Param    string // of the URL's query: takes the cursor; left out: each answer has all there is
 	Cursor   string // field of an element whose last value is the cursor
 	TokenEnv string // environment variable with a bearer token
 }
@@ -50,10 +50,10 @@ type EffectMap struct {
 	Terminal []string // the states that end a job
 	Begin    []string // the states that show a holder at work; none = all that end none
 	Op       string   // operation id: what comes again under it is a replay
-	Fence    string
-	Replica  string // who wrote it, as the locks name their holders
-	Token    string // the value of the lock under which it was written
-	Key      string // the lock's key; "" = its key_prefix and the job
+	Fence    string   // number that the lock gave with the grant
+	Replica  string   // who wrote it, as the locks name their holders
+	Token    string   // the value of the lock under which it was written
+	Key      string   // the lock's key; left out: its key_prefix and the job
 }
 
 func (x *Effects) setDefaults() {

@@ -19,47 +19,47 @@ import (
 // Experiment is one drill, resolved: profiles are expanded, defaults filled in. In a file a field HolderOf is spelled
 // holder_of; the tag `file` names the exceptions, and forms.go the types that are spelled differently.
 type Experiment struct {
-	Name         string `rule:"required,ident"`
-	Description  string
-	Environment  string `rule:"ident"` // "local" is what the run started itself
-	Redis        Redis
-	Ledger       LedgerStore
-	Proxy        Proxy
-	Kubernetes   *Kubernetes // replicas are pods; nil = processes of this host, the run's own or those of System.Processes
-	System       System      `rule:"required"`
-	TimeScale    float64     `rule:"positive,max=1"` // 1 = real; Scale multiplies by it
-	SteadyState  SteadyState
-	Faults       []Fault     `rule:"required"`
-	AllowOverlap [][2]string // pairs of fault ids
-	Probes       Probes
-	AbortWhen    []AbortCondition
-	Limits       RunLimits
-	Windows      []Window // the run may be in progress only within one of them; none = always
-	Blackouts    []Window // and within none of these
-	SLOs         []SLO    `file:"slos" rule:"required,unless=system.policy_sheet"`
-	Expect       []Expectation
-	Seed         int64 `rule:"min=1"` // 0 = chosen by the run
+	Name         string           `rule:"required,ident"` // names the run's folder
+	Description  string           // for people
+	Environment  string           `rule:"ident"` // what the target must call itself; local is what the run started itself
+	Redis        Redis            // where the locks live
+	Ledger       LedgerStore      // where the ledger lives; left out: a store of the run's own
+	Proxy        Proxy            // the Toxiproxy between replicas and store, where a fault needs one
+	Kubernetes   *Kubernetes      // replicas are pods; left out: processes of this host
+	System       System           `rule:"required"`       // what is drilled: replicas, locks, work
+	TimeScale    float64          `rule:"positive,max=1"` // multiplies the timings of locks, work, faults and SLOs; 1 is real time
+	SteadyState  SteadyState      // what must hold before the first fault
+	Faults       []Fault          `rule:"required"` // the timeline: what is broken, and when
+	AllowOverlap [][2]string      // pairs of ids: faults that may be in effect together
+	Probes       Probes           // how evidence is gathered
+	AbortWhen    []AbortCondition // conditions that end a run early; they are no promises
+	Limits       RunLimits        // caps that hold whatever the faults ask for
+	Windows      []Window         // a run may be in progress only within one of them; none: always
+	Blackouts    []Window         // a run may be in progress within none of them
+	SLOs         []SLO            `file:"slos" rule:"required,unless=system.policy_sheet"` // the promises
+	Expect       []Expectation    // what the faults must provoke for the drill to mean anything
+	Seed         int64            `rule:"min=1"` // of every random choice; left out: chosen by the run
 
 	Scaled float64 `file:"-"` // what Scale has multiplied by; 0 = not scaled
 }
 
 // Redis says where the locks live. All but Mode is for mode external.
 type Redis struct {
-	Mode        RedisMode `rule:"words=auto|embedded|spawn|external"`
-	URL         string    `file:"url"` // redis:// or rediss:// (TLS), without a password
-	UsernameEnv string    // name of the environment variable that holds the user name; "" = none
-	PasswordEnv string    // the same for the password: it never stands in a file
-	CA          string    `file:"ca"`     // PEM file of the authority that signed the server's certificate, beside the experiment's; "" = the system's
-	Allow       []string  `rule:"faults"` // faults of the store itself that may be done to it, by the words of StoreFault.Do, and delete_key
+	Mode        RedisMode `rule:"words=auto|embedded|spawn|external"` // auto: a redis-server on the PATH, else embedded; embedded: inside the runner; spawn: started by the run; external: yours
+	URL         string    `file:"url"`                                // external: redis:// or rediss:// (TLS), without a password
+	UsernameEnv string    // name of the environment variable that holds the user name
+	PasswordEnv string    // name of the environment variable that holds the password: it never stands in a file
+	CA          string    `file:"ca"`     // PEM file of the authority that signed the server's certificate, beside the experiment's; default: the system's
+	Allow       []string  `rule:"faults"` // faults of the store itself that may be done to it
 }
 
 // LedgerStore says where the ledger lives. By default it is a store of the run's own, on loopback; replicas in pods need one that they
 // can reach, which no fault may reach: another server than that of the locks.
 type LedgerStore struct {
-	URL         string `file:"url"` // redis:// or rediss://, without a password; "" = a store of the run's own
-	UsernameEnv string
-	PasswordEnv string
-	CA          string `file:"ca"`
+	URL         string `file:"url"` // redis:// or rediss:// (TLS), without a password; another server than that of the locks
+	UsernameEnv string // name of the environment variable that holds the user name
+	PasswordEnv string // name of the environment variable that holds the password: it never stands in a file
+	CA          string `file:"ca"` // PEM file of the authority that signed the server's certificate, beside the experiment's; default: the system's
 }
 
 // AsRedis is the ledger's store as a Redis that the run does not start; the zero Redis where the run starts one of its own.
@@ -73,8 +73,8 @@ func (l *LedgerStore) AsRedis() Redis {
 // Proxy says which Toxiproxy stands between the replicas and the locks' store where a fault needs one: embedded in the runner, or
 // a server that exists, by its API.
 type Proxy struct {
-	Mode ProxyMode `rule:"words=embedded|external"`
-	URL  string    `file:"url"` // external only: http://host:8474
+	Mode ProxyMode `rule:"words=embedded|external"` // embedded: inside the runner; external: a Toxiproxy that exists
+	URL  string    `file:"url"`                     // external: its API, http://host:8474
 }
 
 // ProxyMode is embedded or external.
@@ -97,15 +97,15 @@ const (
 
 // System is what is drilled.
 type System struct {
-	Mode        string        `rule:"required,words=embedded|observe"` // ModeEmbedded: replicas run the lock core, or Worker; ModeObserve: they are somebody's own, and only watched
-	Replicas    int           `rule:"required,min=1,max=1000"`         //
-	Worker      []string      // command of a foreign worker that speaks the worker protocol; empty = lockdrill's own
-	Restart     time.Duration `scale:"no"` // a killed replica is replaced after so long (real time, not scaled); pods: 0, that is their controller's
-	PolicySheet string        // file with a leader_election section, beside the experiment's; Load turns it into Locks and SLOs and empties it
-	Processes   *Processes    // observed replicas that are processes of this host; nil = they are pods, or not observed
-	Locks       []Lock        `rule:"required,unless=system.policy_sheet"`
-	Work        []Work
-	Effects     []Effects // of an observed system: where its jobs, and their ends, are read
+	Mode        string        `rule:"required,words=embedded|observe"` // embedded: lockdrill starts the replicas; observe: they are somebody's own, only watched and struck
+	Replicas    int           `rule:"required,min=1,max=1000"`         // how many processes or pods; observed: so many are there in the steady state
+	Worker      []string      // command of a worker that speaks the worker protocol; left out: lockdrill's own
+	Restart     time.Duration `scale:"no"` // a killed replica is replaced after so long, in real time; not of pods: that is their controller's
+	PolicySheet string        // file with a leader_election section, beside the experiment's: its loops become locks, with SLOs
+	Processes   *Processes    // observed replicas that are processes of this host
+	Locks       []Lock        `rule:"required,unless=system.policy_sheet"` // the locks that are drilled
+	Work        []Work        // streams of jobs under the job locks
+	Effects     []Effects     // of an observed system: where its jobs, and their ends, are read
 }
 
 // Words of System.Mode.
@@ -187,15 +187,15 @@ func (l *Lock) Loop() bool { return l.Policy.Loop != nil }
 
 // Work is a stream of jobs under a job lock.
 type Work struct {
-	Lock      string        `rule:"required"`
-	Jobs      int           `rule:"required,min=1,max=1000000"`
-	Rate      float64       `rule:"required,rate"`        // jobs a second offered (real; Scale divides by the time scale)
-	Hold      Hold          `rule:"required"`             // length of a job's work
-	Redeliver time.Duration `rule:"required" scale:"yes"` // every job that is not finished is offered again so often
-	Fenced    bool          // the ledger compares fences (default true)
-	Strict    bool          // the ledger refuses a second terminal state (default false)
-	Look      bool          // skip jobs that are already terminal (default true)
-	Classes   []string      `rule:"ident"` // optional job classes, dealt round robin
+	Lock      string        `rule:"required"`                   // the job lock; one stream a lock
+	Jobs      int           `rule:"required,min=1,max=1000000"` // how many are offered
+	Rate      float64       `rule:"required,rate"`              // jobs a second offered, such as 20/s; time_scale divides it
+	Hold      Hold          `rule:"required"`                   // length of a job's work
+	Redeliver time.Duration `rule:"required" scale:"yes"`       // every job that is not finished is offered again so often; 0s: never
+	Fenced    bool          // the ledger compares fences
+	Strict    bool          // the ledger refuses a second terminal state
+	Look      bool          // a worker skips jobs that are already terminal
+	Classes   []string      `rule:"ident"` // classes of jobs, dealt in turn
 }
 
 // Hold is a log-normal distribution of work durations by two of its quantiles; P99 == P50 is constant work.
@@ -206,44 +206,45 @@ type Hold struct {
 // SteadyState must hold before the first fault: a holder for each loop, renewals, jobs finishing, for For; else the run ends
 // after Timeout as inconclusive.
 type SteadyState struct {
-	For     time.Duration `scale:"no"` // real time, not scaled
-	Timeout time.Duration `rule:"positive" scale:"no"`
+	For     time.Duration `scale:"no"`                 // it must hold for so long; real time, not scaled
+	Timeout time.Duration `rule:"positive" scale:"no"` // not reached within this: the run is inconclusive; not scaled
 }
 
 // Probes says how evidence is gathered.
 type Probes struct {
-	LockKeys ProbeSettings
-	Ledger   ProbeSettings
-	Leases   ProbeSettings // of observed locks that are Lease objects; zero = there are none
-	Metrics  []Metric
-	Logs     *Logs // of pods; nil = not read
+	LockKeys ProbeSettings // looks at the keys of the locks
+	Ledger   ProbeSettings // looks at the ledger
+	Leases   ProbeSettings // looks at observed locks that are Lease objects
+	Metrics  []Metric      // numbers that are read before, during and after the faults
+	Logs     *Logs         // what is looked for in the logs of pods
 }
 
 // ProbeSettings is a probe's period and the longest tolerated stretch without a look. Neither is scaled.
 type ProbeSettings struct {
-	Every  time.Duration `rule:"positive" scale:"no"`
-	MaxGap time.Duration `rule:"positive" scale:"no"`
+	Every  time.Duration `rule:"positive" scale:"no"` // between two looks; not scaled
+	MaxGap time.Duration `rule:"positive" scale:"no"` // longest tolerated stretch without a good look; not scaled
 }
 
 // AbortCondition ends a run early; it is no SLO.
 type AbortCondition struct {
-	DuplicateTerminalStatesAbove *int
-	AbandonmentsAbove            *int
+	DuplicateTerminalStatesAbove *int // end the run at more second terminal states than this
+	AbandonmentsAbove            *int // end the run at more abandoned locks than this
 }
 
 // RunLimits are caps that hold whatever the faults ask for. Neither is scaled.
 type RunLimits struct {
-	MaxKills    int           `rule:"min=1"`               // 0 = twice the declared count
-	MaxTargets  int           `rule:"min=1"`               // replicas that faults other than kills may strike in all, each life counted; 0 = no cap
+	MaxKills    int           `rule:"min=1"`               // kills in all; default: twice what the faults declare
+	MaxTargets  int           `rule:"min=1"`               // replicas that faults other than kills may strike in all, each life counted; left out: no cap
 	LastReplica bool          `rule:"quiet"`               // observed replicas: the last one that lives may be struck
-	MaxRun      time.Duration `rule:"positive" scale:"no"` // of the whole run
-	Namespaces  []string      // the only ones whose pods may be struck; none = the one that the run is told
-	KillSwitch  string        // a file: where it exists, nothing starts, and a run that goes on is aborted within a second
+	MaxRun      time.Duration `rule:"positive" scale:"no"` // then the run is aborted
+	Namespaces  []string      // the only ones whose pods may be struck; left out: the one that the run is told
+	KillSwitch  string        // a file: where it exists nothing starts, and a run that goes on is aborted within a second
 }
 
 // Window is a stretch of the week in a time zone.
 type Window struct {
-	Days     []string `rule:"words=mon|tue|wed|thu|fri|sat|sun"` // mon, tue, wed, thu, fri, sat, sun; none = every day
-	From, To string   // "09:00" to "17:30"; To at or before From is on the next day; both empty = the whole day
-	Zone     string   `rule:"required"` // as in the tz database, "Europe/Berlin"
+	Days []string `rule:"words=mon|tue|wed|thu|fri|sat|sun"` // left out: every day
+	From string   // "09:00"; left out with to: the whole day
+	To   string   // "17:30"; one that is not after from is on the next day
+	Zone string   `rule:"required"` // as in the tz database, such as Europe/Berlin
 }

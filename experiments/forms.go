@@ -30,8 +30,8 @@ func (f *Fault) setDefaults() { f.Repeat = Repeat{Count: 1, Settled: true} }
 // The types whose spelling in a file is not their fields, one by one.
 
 type holdForm struct {
-	P50 time.Duration `rule:"required,positive"`
-	P99 time.Duration `rule:"positive"`
+	P50 time.Duration `rule:"required,positive"` // half of all jobs take at most this
+	P99 time.Duration `rule:"positive"`          // 99 of 100 jobs take at most this; left out: every job takes p50
 }
 
 func (h *Hold) form() any { return (*holdForm)(h) }
@@ -45,8 +45,8 @@ func (h *Hold) setForm(_ *decoder, _ string, form any) {
 }
 
 type repeatForm struct {
-	Count int `rule:"min=1,max=10000"`
-	Every cadence
+	Count int     `rule:"min=1,max=10000"` // shots
+	Every cadence // settled: when the last shot has settled; else a period
 }
 
 func (r *Repeat) form() any {
@@ -59,10 +59,13 @@ func (r *Repeat) setForm(_ *decoder, _ string, form any) {
 }
 
 type overlapForm struct {
-	Level             string `rule:"required,words=belief|work|effect"`
-	Max, Min, Exactly *amount
-	AtMost, AtLeast   *float64
-	Of                string
+	Level   string   `rule:"required,words=belief|work|effect"` // of whom two may overlap: belief and work are a time, effect is a count
+	Max     *amount  // at most this
+	Min     *amount  // at least this
+	Exactly *amount  // just this
+	AtMost  *float64 // at most this share of what lock of has
+	AtLeast *float64 // at least this share of what lock of has
+	Of      string   // the lock that at_most and at_least compare with
 }
 
 func (o *OverlapLimit) form() any {
@@ -119,11 +122,11 @@ func (o *OverlapLimit) setForm(d *decoder, path string, form any) {
 
 // busyForm takes max_count and max_time for the maxima of count and time.
 type busyForm struct {
-	Count    *Bound[int]           `rule:"brief"`
-	Time     *Bound[time.Duration] `rule:"brief"`
-	Each     *Bound[time.Duration] `rule:"brief"`
-	MaxCount *int
-	MaxTime  *time.Duration
+	Count    *Bound[int]           `rule:"brief"` // refusals
+	Time     *Bound[time.Duration] `rule:"brief"` // how long there were refusals, in all
+	Each     *Bound[time.Duration] `rule:"brief"` // how long every refused acquire waited
+	MaxCount *int                  // the max of count
+	MaxTime  *time.Duration        // the max of time
 }
 
 func (b *BusyLimit) form() any { return &busyForm{Count: b.Count, Time: b.Time, Each: b.Each} }
@@ -151,27 +154,27 @@ func (b *BusyLimit) setForm(d *decoder, path string, form any) {
 // lockForm is a lock in a file: with a profile and perhaps overrides of it, or with a policy of its own, which is complete:
 // then profile only says where it came from.
 type lockForm struct {
-	Name      string `rule:"required,ident"`
-	Profile   string
-	Key       string
-	KeyPrefix string
-	Lease     string
+	Name      string `rule:"required,ident"` // how faults and SLOs name it
+	Profile   string // a shipped policy, such as cordum/scheduler-job; beside policy only a label
+	Key       string // the one key of a leader loop; default: the profile's, or the lock's name
+	KeyPrefix string // what stands before a job's id; default: the profile's, or the lock's name and a colon
+	Lease     string // observed loops: the lock is the Lease object of this name; it has no key
 	overrides
-	Policy *lockcore.Policy
+	Policy *lockcore.Policy // a complete policy of your own, instead of a profile's
 }
 
 // overrides change single values of a profile's policy.
 type overrides struct {
-	TTL         *time.Duration `rule:"positive"`
-	RenewEvery  *time.Duration
-	RenewJitter *float64        `rule:"max=1"`
-	Class       *lockcore.Class `rule:"words=standard|legacy_count|critical|continuity|legacy_warn"`
-	MaxFailures *int
-	OpTimeout   *time.Duration `rule:"positive"`
-	Drift       *time.Duration
-	StopBudget  *time.Duration
-	Poll        *time.Duration `rule:"positive"`
-	Tick        *time.Duration
+	TTL         *time.Duration  `rule:"positive"` // instead of the profile's ttl
+	RenewEvery  *time.Duration  // instead of the profile's renew_every
+	RenewJitter *float64        `rule:"max=1"`                                                       // instead of the profile's renew_jitter
+	Class       *lockcore.Class `rule:"words=standard|legacy_count|critical|continuity|legacy_warn"` // instead of the profile's class
+	MaxFailures *int            // instead of the profile's max_failures
+	OpTimeout   *time.Duration  `rule:"positive"` // instead of the profile's op_timeout
+	Drift       *time.Duration  // instead of the profile's drift
+	StopBudget  *time.Duration  // instead of the profile's stop_budget
+	Poll        *time.Duration  `rule:"positive"` // instead of the poll of the profile's loop
+	Tick        *time.Duration  // instead of the tick of the profile's loop
 }
 
 func (l *Lock) form() any {

@@ -11,17 +11,17 @@ import (
 // Kubernetes says where replicas are pods, and which pods those are. Flags of the command line (--kubeconfig, --context, --namespace)
 // win over the file.
 type Kubernetes struct {
-	Context   string            // of the kubeconfig; "" = its current one
-	Namespace string            // of the pods; "" = that of the context
-	Pods      PodsMode          `rule:"words=apply|use"` // apply or use
-	Selector  map[string]string // labels of the pods; mode embedded: none = those of the workers that lockdrill makes
-	Container string            // of the pod, that takes the locks; "" = its first
+	Context   string            // of the kubeconfig; default: its current one
+	Namespace string            // of the pods; default: that of the context
+	Pods      PodsMode          `rule:"words=apply|use"` // apply: the run makes the workers, and removes them; use: they are there
+	Selector  map[string]string // labels of the pods; default: those of lockdrill's workers
+	Container string            // of the pod, which takes the locks; default: its first
 	Image     string            // of the workers that the run applies, and of exported manifests
-	Grace     time.Duration     `rule:"positive" scale:"no"` // terminationGracePeriodSeconds of these workers; whole seconds; 0 = observed pods, which declare their own
-	Holder    *HolderNames      // observed systems: how the name that a lock gives its holder leads to a pod; nil = it begins with the pod's name
-	Redis     string            // host:port of the locks' store as pods reach it; "" = as in redis.url
-	Secret    string            // that holds the stores' names and passwords, each under its variable's name; "" = lockdrill
-	Ledger    string            // host:port of the ledger's store as pods reach it; "" = as in ledger.url
+	Grace     time.Duration     `rule:"positive" scale:"no"` // terminationGracePeriodSeconds of the workers; whole seconds
+	Holder    *HolderNames      // observed systems: how the name that a lock gives its holder leads to a pod; left out: it begins with the pod's name
+	Redis     string            // host:port of the locks' store as pods reach it; default: as in redis.url
+	Secret    string            // holds the names and passwords of the stores, each under its variable's name; default: lockdrill
+	Ledger    string            // host:port of the ledger's store as pods reach it; default: as in ledger.url
 }
 
 // PodsMode says who brings the pods.
@@ -34,7 +34,7 @@ const (
 
 // HolderNames says how the name of a holder leads to its pod. Exactly one field is set.
 type HolderNames struct {
-	Name       string // pattern that the whole name matches, with {pod} for the pod's name and * for anything: "{pod}_*"
+	Name       string // pattern of the whole name, with {pod} for the pod's name and * for anything: "{pod}_*"
 	Label      string // key of a label of the pod whose value is the name
 	Annotation string // key of an annotation of the pod whose value is the name
 }

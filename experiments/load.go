@@ -23,8 +23,8 @@ const MaxFile = 1 << 20
 
 // file is the document as it is spelled: two lines that say what it is, and the experiment.
 type file struct {
-	APIVersion string `file:"apiVersion" rule:"required,words=lockdrill/v1"`
-	Kind       string `rule:"required,words=Experiment"`
+	APIVersion string `file:"apiVersion" rule:"required,words=lockdrill/v1"` // version of this file format
+	Kind       string `rule:"required,words=Experiment"`                     // what the file is
 	Experiment
 }
 

@@ -12,16 +12,16 @@ import (
 
 // Logs says what is looked for in the logs of the pods.
 type Logs struct {
-	Preset   string            `rule:"words=lockdrill"` // "lockdrill": Preset; "" = none
-	Patterns map[string]string // regular expressions by their names
-	MaxGap   time.Duration     `rule:"positive" scale:"no"` // the longest tolerated stretch in which a pod's log was not followed
+	Preset   string            `rule:"words=lockdrill"` // lockdrill: the four log lines that locks like these write
+	Patterns map[string]string // regular expressions (RE2) by names of your own, matched against single lines
+	MaxGap   time.Duration     `rule:"positive" scale:"no"` // longest tolerated stretch in which a pod's log was not followed
 }
 
 func (l *Logs) setDefaults() { l.MaxGap = 2 * time.Second }
 
 // LogLimit bounds how many lines match, over all pods.
 type LogLimit struct {
-	Pattern string `rule:"required"` // its name
+	Pattern string `rule:"required"` // its name under probes.logs
 	Bound[int]
 }
 

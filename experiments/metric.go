@@ -16,11 +16,11 @@ import (
 // Metric is a number that is read before, during and after the faults: a Prometheus series, or what a key of the locks' store tells.
 type Metric struct {
 	Name   string            `rule:"required,ident"` // how SLOs name it
-	Scrape string            `rule:"required"`       // "replicas", "locks" (their store), or the URL of an exposition
-	Series string            // name of the series; of a histogram its _sum, _count or _bucket
+	Scrape string            `rule:"required"`       // replicas: their own metrics; locks: a key of the locks' store; or the URL of a Prometheus exposition
+	Series string            // of an exposition: name of the series; of a histogram its _sum, _count or _bucket
 	Labels map[string]string // only series that carry these
-	Key    string            // of the locks' store, instead of a series
-	Ask    string            `rule:"words=idle|length|exists"` // of the key: seconds since it was used, how much it holds, 1 or 0
+	Key    string            // of locks: the key that is looked at
+	Ask    string            `rule:"words=idle|length|exists"` // of locks: idle (seconds since the key was used), length (how much it holds) or exists (1 or 0)
 	Every  time.Duration     `rule:"positive" scale:"no"`      // between scrapes; not scaled
 }
 
@@ -52,12 +52,11 @@ const (
 
 // MetricLimit bounds a metric: exactly one of Delta, Rate and Max is set.
 type MetricLimit struct {
-	Name  string          `rule:"required"`
-	Delta *Bound[float64] `rule:"brief"` // increase of a counter from the first fault to the end, over all targets
-	Rate  *Bound[float64] `rule:"brief"` // the same a second; Scale divides it by the time scale
-	Max   *Bound[float64] `rule:"brief"` // highest value that a scrape of one target showed
-	// AbsentMeans "zero" makes a series that does not exist 0; else nothing is known of it.
-	AbsentMeans string `rule:"words=zero"`
+	Name        string          `rule:"required"`   // of a metric under probes.metrics
+	Delta       *Bound[float64] `rule:"brief"`      // increase of a counter from the first fault to the end, over all targets
+	Rate        *Bound[float64] `rule:"brief"`      // increase a second; time_scale divides it
+	Max         *Bound[float64] `rule:"brief"`      // highest value that a scrape of one target showed
+	AbsentMeans string          `rule:"words=zero"` // zero: a series that does not exist is 0; left out: nothing is known of it
 }
 
 // Limit is the one that is set, and the word for it: delta, rate or max.

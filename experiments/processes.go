@@ -17,8 +17,8 @@ type Processes struct {
 	Unit     string        // name of the systemd unit: scheduler@{name}.service
 	Cgroup   string        // path of the cgroup, as it ends: sched/{name}
 	Command  []string      // that prints a line "pid name" for each replica
-	Log      string        // path of a replica's log file, as a template; "" = not known
-	Metrics  string        // address of a replica's exposition, likewise
+	Log      string        // path of a replica's log file, as a template: /var/log/sched/{name}.log
+	Metrics  string        // address of a replica's exposition, as a template: http://127.0.0.1:{port}/metrics
 	Grace    time.Duration `rule:"positive" scale:"no"` // from SIGTERM to SIGKILL, as the supervisor grants it
 }
 

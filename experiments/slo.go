@@ -4,32 +4,32 @@ import "time"
 
 // SLO is one promise about one lock: exactly one measure is set.
 type SLO struct {
-	Lock string `rule:"required"`
+	Lock string `rule:"required"` // whose promise it is
 
-	Takeover                *DurationLimits
-	TickGap                 *DurationLimits
-	DuplicateTerminalStates *CountLimit
-	Abandonments            *CountLimit
-	Abandonment             *AbandonmentLimits
-	Overlap                 *OverlapLimit
-	FenceLag                *Bound[time.Duration] // may be negative: early
-	UnownedWork             *Bound[time.Duration] // seconds in all
-	Busy                    *BusyLimit
-	Stranded                *CountLimit
-	FenceRegressions        *CountLimit
-	ReExecuted              *CountLimit
-	LockDebt                *DebtLimits
-	NotOwned                *NotOwnedLimits
-	OrphanAcquires          *CountLimit
-	ForeignReleases         *CountLimit
-	ForeignRenewals         *CountLimit
-	DuplicateEpochs         *CountLimit
-	LossToFence             *Bound[time.Duration]
-	Blocked                 *Bound[time.Duration]
-	Held                    *ClassLimits
-	Wait                    *ClassLimits
-	Metric                  *MetricLimit
-	Logs                    *LogLimit
+	Takeover                *DurationLimits       // from the fault that hits a holder to the first accepted effect of its successor
+	TickGap                 *DurationLimits       // of a loop: from the last tick before the fault to anybody's next
+	DuplicateTerminalStates *CountLimit           // second terminal states of jobs
+	Abandonments            *CountLimit           // locks that were given up
+	Abandonment             *AbandonmentLimits    // how locks were given up: too late, or without need
+	Overlap                 *OverlapLimit         // mutual exclusion broken: two at once in one lock
+	FenceLag                *Bound[time.Duration] // work stop minus validity end; negative: it stopped before
+	UnownedWork             *Bound[time.Duration] // work past the lease end, in all
+	Busy                    *BusyLimit            // acquires refused while the holder was dead or done
+	Stranded                *CountLimit           // jobs without a terminal state at the end
+	FenceRegressions        *CountLimit           // grants whose fence is not above that of an earlier one
+	ReExecuted              *CountLimit           // executions of a job that had been executed before
+	LockDebt                *DebtLimits           // from the end of the work to when its key is free
+	NotOwned                *NotOwnedLimits       // answers to renewals and releases: not yours
+	OrphanAcquires          *CountLimit           // acquires that took effect and that nobody used
+	ForeignReleases         *CountLimit           // releases of a key that had been granted to another
+	ForeignRenewals         *CountLimit           // renewals of a key that had been granted to another
+	DuplicateEpochs         *CountLimit           // grants whose token had been granted before
+	LossToFence             *Bound[time.Duration] // how long a holder relied on a key that had been taken from it
+	Blocked                 *Bound[time.Duration] // how long after its work a worker was still giving its key back
+	Held                    *ClassLimits          // how long the lock was held
+	Wait                    *ClassLimits          // how long jobs waited for the lock
+	Metric                  *MetricLimit          // a number under probes.metrics
+	Logs                    *LogLimit             // lines that match a pattern of probes.logs
 
 	Line int `file:"-"` // of the file, for messages
 }
@@ -38,7 +38,7 @@ type SLO struct {
 // at the keys that it struck, until the next fault strikes them.
 type Expectation struct {
 	SLO
-	Fault string // id; may be left out in a file with one fault
+	Fault string // its id; may be left out where the file has one fault
 }
 
 // Measure is the YAML name of the measure that the SLO bounds.
@@ -99,9 +99,12 @@ func (s *SLO) Measure() string {
 // Bound is what one figure must be: each that is set is judged by itself. AtMost and AtLeast are shares of what lock Of of the same run
 // measured. A field with the rule "brief" may be a bare value in a file: that is its Max.
 type Bound[T int | float64 | time.Duration] struct {
-	Max, Min, Exactly *T       `rule:"signed" scale:"yes"`
-	AtMost, AtLeast   *float64 `rule:"positive,max=1000"` // of what Of measured
-	Of                string   // a lock
+	Max     *T       `rule:"signed" scale:"yes"` // at most this
+	Min     *T       `rule:"signed" scale:"yes"` // at least this
+	Exactly *T       `rule:"signed" scale:"yes"` // just this
+	AtMost  *float64 `rule:"positive,max=1000"`  // at most this share of what lock of has
+	AtLeast *float64 `rule:"positive,max=1000"`  // at least this share of what lock of has
+	Of      string   // the lock that at_most and at_least compare with
 }
 
 // AtMost is the bound of a figure from above.
@@ -113,7 +116,7 @@ func AtLeast[T int | float64 | time.Duration](limit T) *Bound[T] { return &Bound
 // DurationLimits bounds a set of trials: the worst of them (Max), the least (Min), quantiles, or several of these. Scale scales them.
 type DurationLimits struct {
 	Bound[time.Duration]
-	P50, P90, P95, P99 *time.Duration `scale:"yes"`
+	P50, P90, P95, P99 *time.Duration `scale:"yes"` // at most this at that percentile
 }
 
 // Within bounds the worst of a set of trials.
@@ -122,12 +125,14 @@ func Within(max time.Duration) *DurationLimits { return &DurationLimits{Bound: *
 // CountLimit bounds a count. MinJobs asks for so many jobs that finished, else the answer is inconclusive.
 type CountLimit struct {
 	Bound[int]
-	MinJobs int `rule:"min=1"`
+	MinJobs int `rule:"min=1"` // fewer finished jobs than this: inconclusive
 }
 
 // AbandonmentLimits bounds how a lock was given up (measurement.md).
 type AbandonmentLimits struct {
-	Missed, Late, Needless *Bound[int] `rule:"brief"`
+	Missed   *Bound[int] `rule:"brief"` // not given up, although that was due
+	Late     *Bound[int] `rule:"brief"` // given up after the end of the validity
+	Needless *Bound[int] `rule:"brief"` // given up, although the lease was still valid
 }
 
 // OverlapLimit bounds overlap at one level: belief and work are a time, effect is a count.
@@ -147,18 +152,20 @@ type BusyLimit struct {
 // DebtLimits bounds for how long keys stay taken that nobody needs any more: the longest debt, all of them together, the longest stretch
 // of one in which somebody waited for the key, and the waiting for such keys in all (two who wait 3 s are 6 s).
 type DebtLimits struct {
-	Max, Effective *Bound[time.Duration] `rule:"brief"`
-	Total          *Bound[time.Duration] `rule:"brief"`
-	Waiting        *Bound[time.Duration] `file:"waiter_seconds" rule:"brief"`
+	Max       *Bound[time.Duration] `rule:"brief"`                       // the longest debt
+	Effective *Bound[time.Duration] `rule:"brief"`                       // the longest stretch of one in which somebody waited
+	Total     *Bound[time.Duration] `rule:"brief"`                       // all debts together
+	Waiting   *Bound[time.Duration] `file:"waiter_seconds" rule:"brief"` // waiting for such keys in all: two who wait 3s are 6s
 }
 
 // NotOwnedLimits bounds the share, 0 to 1, of answered renewals and releases that were told: not yours.
 type NotOwnedLimits struct {
-	Renew, Release *Bound[float64] `rule:"brief,max=1"`
+	Renew   *Bound[float64] `rule:"brief,max=1"` // share of answered renewals
+	Release *Bound[float64] `rule:"brief,max=1"` // share of answered releases
 }
 
 // ClassLimits bounds a distribution over the jobs of one class; "" = over all of the lock.
 type ClassLimits struct {
-	Class string `rule:"ident"`
+	Class string `rule:"ident"` // of the jobs; left out: all of the lock
 	DurationLimits
 }

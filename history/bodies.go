@@ -266,7 +266,9 @@ type Look struct {
 	Final    bool  `json:"final,omitempty"`
 	// Where nobody claims (observed systems) the lock itself names its holder.
 	Named    string `json:"named,omitempty"`    // as the lock spells it
-	Holder   string `json:"holder,omitempty"`   // the incarnation that this is; "" = no pod that is known
+	Holder   string `json:"holder,omitempty"`   // the incarnation that this is; "" = none that is known
+	By       string `json:"by,omitempty"`       // the source that named Holder: a word of system.holder; "" = the lock's own word
+	Disputed string `json:"disputed,omitempty"` // Holder is "", since sources name several: which of them says what
 	Slack    int64  `json:"slack,omitempty"`    // ns by which PTTL may be too much: the holder extended it before the look saw that
 	Released bool   `json:"released,omitempty"` // absent, because its holder said so
 	// Direct: the state came right after the one that Prev shows, since a watch told every change; else others may lie between.
@@ -302,7 +304,27 @@ type Coverage struct {
 	Largest int64  `json:"largest,omitempty"` // ns, the longest stretch between two good looks in the span
 	Why     string `json:"why,omitempty"`     // gap
 	Final   bool   `json:"final,omitempty"`   // coverage: the probe's final read is in this span and was complete
+
+	Observer *Observer `json:"observer,omitempty"` // final coverage of observed lock keys: what watching them has cost
 }
+
+// Observer is what watching keys has cost their store.
+type Observer struct {
+	Way      string `json:"way"`              // ByEvents or ByPolling
+	Why      string `json:"why,omitempty"`    // ByPolling: why not by events
+	Commands int64  `json:"commands"`         // sent
+	Events   int64  `json:"events,omitempty"` // told
+	Window   int64  `json:"window"`           // ns
+	// Processor time of the servers in the window, ns: in all, and about how much of it went to the watching. 0 = they do not tell.
+	Server int64 `json:"server,omitempty"`
+	Ours   int64 `json:"ours,omitempty"`
+}
+
+// Words of Observer.Way.
+const (
+	ByEvents  = "events"  // keyspace events said what to look at
+	ByPolling = "polling" // keys were looked at in turn
+)
 
 // VictimStore is the Victim of a fault of the locks' store itself.
 const VictimStore = "store"

@@ -107,6 +107,8 @@ func (l *Look) walk(k *codec) {
 	flag(k, `"final":`, &l.Final, want)
 	text(k, `"named":`, &l.Named, want)
 	text(k, `"holder":`, &l.Holder, want)
+	text(k, `"by":`, &l.By, want)
+	text(k, `"disputed":`, &l.Disputed, want)
 	num(k, `"slack":`, &l.Slack, want)
 	flag(k, `"released":`, &l.Released, want)
 	flag(k, `"direct":`, &l.Direct, want)
@@ -118,6 +120,7 @@ func (c *Coverage) walk(k *codec) {
 	num(k, `"largest":`, &c.Largest, want)
 	text(k, `"why":`, &c.Why, want)
 	flag(k, `"final":`, &c.Final, want)
+	rare(k, `"observer":`, &c.Observer, c.Observer != nil)
 }
 
 func (f *Fault) walk(k *codec) {

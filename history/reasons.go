@@ -10,6 +10,9 @@ const (
 	Moved       VoidReason = "moved"       // whom it was to strike was another by then, or gone
 	Unconfirmed VoidReason = "unconfirmed" // it was not seen to have done what it was to do
 	FaultFailed VoidReason = "error"       // what was to bring it about broke
+
+	HolderUnknown  VoidReason = "holder_unknown"  // nothing that was asked said who holds
+	HolderDisputed VoidReason = "holder_disputed" // what was asked named several
 )
 
 // RunEndedFirst is the detail of a shot that was not confirmed because there was no time left for it.

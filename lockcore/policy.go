@@ -6,24 +6,17 @@ import "time"
 // (the time scale has been applied). In the tags, as in package experiments, `rule` says what a value must be like, and `scale` whether a
 // time scale multiplies it.
 type Policy struct {
-	TTL time.Duration `json:"ttl" rule:"required,positive" scale:"yes"` // lease asked for at acquire and at each renewal
-
-	// RenewEvery 0: never renewed. RenewJitter is a share of it, 0..1: each interval is RenewEvery * (1 ± jitter).
-	RenewEvery  time.Duration `json:"renew_every" scale:"yes"`
-	RenewJitter float64       `json:"renew_jitter" rule:"max=1"`
-
-	Class       Class `json:"class" rule:"required,words=standard|legacy_count|critical|continuity|legacy_warn"`
-	MaxFailures int   `json:"max_failures" rule:"min=1"` // in a row, after which legacy_count (and critical) fences; 0 = not used
-
-	// Drift is taken off every validity: clock drift and the store's expiry granularity. StopBudget is what the work needs to stop: the
-	// fence comes so much before the end of the validity.
-	OpTimeout  time.Duration `json:"op_timeout" rule:"positive" scale:"yes"` // of one renewal call
-	Drift      time.Duration `json:"drift" scale:"yes"`
-	StopBudget time.Duration `json:"stop_budget" scale:"yes"`
-
-	Release Release `json:"release" rule:"required"`
-	Acquire Acquire `json:"acquire" rule:"required"`
-	Loop    *Loop   `json:"loop"` // nil for locks that are taken per job
+	TTL         time.Duration `json:"ttl" rule:"required,positive" scale:"yes"`                                          // lease asked for at acquire and at each renewal
+	RenewEvery  time.Duration `json:"renew_every" scale:"yes"`                                                           // time between renewals, below the TTL; 0s: never renewed
+	RenewJitter float64       `json:"renew_jitter" rule:"max=1"`                                                         // share of renew_every by which each interval varies
+	Class       Class         `json:"class" rule:"required,words=standard|legacy_count|critical|continuity|legacy_warn"` // what makes the holder give up
+	MaxFailures int           `json:"max_failures" rule:"min=1"`                                                         // so many failures in a row, after which legacy_count and critical give up
+	OpTimeout   time.Duration `json:"op_timeout" rule:"positive" scale:"yes"`                                            // of one renewal call
+	Drift       time.Duration `json:"drift" scale:"yes"`                                                                 // taken off every validity: clock drift, and how exactly the store expires keys
+	StopBudget  time.Duration `json:"stop_budget" scale:"yes"`                                                           // what the work needs to stop: the fence comes so much before the end of the validity
+	Release     Release       `json:"release" rule:"required"`                                                           // how a lock is given back
+	Acquire     Acquire       `json:"acquire" rule:"required"`                                                           // how a lock is sought
+	Loop        *Loop         `json:"loop"`                                                                              // makes the lock a leader loop; left out: it is taken per job
 }
 
 // Class is the renewal class: what makes the holder give up.
@@ -39,11 +32,11 @@ const (
 
 // Release says how a lock is given back.
 type Release struct {
-	Mode         ReleaseMode   `json:"mode" rule:"required,words=none|bounded_retry|single"`
-	Attempts     int           `json:"attempts" rule:"min=1"`               // bounded_retry: tries in all, each on a fresh context
-	Timeout      time.Duration `json:"timeout" rule:"positive" scale:"yes"` // of one try
-	Retry        ReleaseRetry  `json:"retry" rule:"words=at_once|paused"`   // bounded_retry: when the next try is; "" = paused
-	AfterAbandon AfterAbandon  `json:"after_abandon" rule:"words=skip|if_work_stopped"`
+	Mode         ReleaseMode   `json:"mode" rule:"required,words=none|bounded_retry|single"` // none: left to its TTL; single: tried once; bounded_retry: tried again
+	Attempts     int           `json:"attempts" rule:"min=1"`                                // bounded_retry: tries in all, each on a fresh context
+	Timeout      time.Duration `json:"timeout" rule:"positive" scale:"yes"`                  // of one try
+	Retry        ReleaseRetry  `json:"retry" rule:"words=at_once|paused"`                    // bounded_retry: the next try comes after a tenth of the timeout (paused, the default) or at once
+	AfterAbandon AfterAbandon  `json:"after_abandon" rule:"words=skip|if_work_stopped"`      // whether an abandoned lock is released
 }
 
 // ReleaseRetry is paused (a tenth of the timeout: a refused connection deserves another moment) or at_once.
@@ -73,10 +66,10 @@ const (
 
 // Acquire says how a lock is sought.
 type Acquire struct {
-	Mode    AcquireMode   `json:"mode" rule:"required,words=try|wait"`
+	Mode    AcquireMode   `json:"mode" rule:"required,words=try|wait"`          // try: once; wait: until the budget is spent
 	Timeout time.Duration `json:"timeout" rule:"required,positive" scale:"yes"` // of one try
 	Budget  time.Duration `json:"budget" rule:"positive" scale:"yes"`           // wait: give up after so long
-	Backoff Backoff       `json:"backoff"`                                      // wait: between tries
+	Backoff Backoff       `json:"backoff"`                                      // wait: the pause between tries
 }
 
 // AcquireMode is try (once) or wait (until the budget is spent).
@@ -89,9 +82,9 @@ const (
 
 // Backoff is the pause between the tries of a bounded wait. A try is never later than the PTTL that the store named.
 type Backoff struct {
-	Mode  BackoffMode   `json:"mode" rule:"required,words=fixed|decorrelated|wake"`
-	Every time.Duration `json:"every" rule:"required,positive" scale:"yes"` // fixed: the pause; decorrelated, wake: the smallest
-	Cap   time.Duration `json:"cap" rule:"positive" scale:"yes"`            // decorrelated, wake: the largest
+	Mode  BackoffMode   `json:"mode" rule:"required,words=fixed|decorrelated|wake"` // fixed: always every; decorrelated: random, from every to cap; wake: the store tells whose turn it is
+	Every time.Duration `json:"every" rule:"required,positive" scale:"yes"`         // fixed: the pause; decorrelated, wake: the smallest
+	Cap   time.Duration `json:"cap" rule:"positive" scale:"yes"`                    // decorrelated, wake: the largest
 }
 
 // BackoffMode is fixed, decorrelated (jitter: random between Every and three times the last pause, at most Cap), or wake: the
@@ -107,10 +100,10 @@ const (
 
 // Loop is a leader loop: a tick of work under the lock, every poll.
 type Loop struct {
-	Poll   time.Duration `json:"poll" rule:"required,positive" scale:"yes"`
-	Jitter float64       `json:"jitter" rule:"max=1"` // share of Poll, 0..1
-	Mode   LoopMode      `json:"mode" rule:"required,words=ttl_hold|renewed|explicit"`
-	Tick   time.Duration `json:"tick" scale:"yes"` // length of one tick's work
+	Poll   time.Duration `json:"poll" rule:"required,positive" scale:"yes"`            // between two ticks
+	Jitter float64       `json:"jitter" rule:"max=1"`                                  // share of poll by which it varies
+	Mode   LoopMode      `json:"mode" rule:"required,words=ttl_hold|renewed|explicit"` // after a tick: ttl_hold leaves the lock to its TTL, renewed keeps it, explicit releases it
+	Tick   time.Duration `json:"tick" scale:"yes"`                                     // length of one tick's work
 }
 
 // LoopMode says what happens to the lock after a tick.

@@ -40,10 +40,8 @@ const (
 // a look, whether they are there: one that is, although nobody has asked for it, is found after as many looks as that takes, and its
 // bracket says since when it may have been.
 type LockKeys struct {
-	redis  *redis.Client
+	reader
 	prefix string
-	script *redis.Script
-	plain  atomic.Bool // the server has no read-only form
 	names  Names
 
 	mu   sync.Mutex
@@ -51,6 +49,13 @@ type LockKeys struct {
 	near []*watched // that each look reads
 	far  []*watched // that looks read in turn
 	next int        // in far: whose turn it is
+}
+
+// reader reads keys of a server, or one key at a time of a cluster.
+type reader struct {
+	redis  redis.UniversalClient
+	script *redis.Script
+	plain  atomic.Bool // the server has no read-only form
 }
 
 // watched is a key and what its last look showed.
@@ -63,13 +68,28 @@ type watched struct {
 	seen      bool
 	span      history.Span
 	last      state
-	holder    string // incarnation; known once for a token, it stays: a pod may have another life by the next look
+	named     Named // whom its token means: known once, it stays, since a pod may have another life by the next look
+	since     int64 // the token came after this; 0 = at any time before the first look
 }
 
-// Names says whom the values of keys name, where nobody else does: keys of an observed system.
+// Names says who holds keys, where nobody claims them: keys of an observed system.
 type Names struct {
-	Holder func(value string) string // the incarnation that a value means, or ""; nil = keys are claimed
-	Shown  bool                      // values are names of holders by the file's own word; else they may be secrets, and stay in here
+	Holder func(Unclaimed) Named // it answers at once, and may know more when it is asked again; nil = keys are claimed
+	Shown  bool                  // values are names of holders by the file's own word; else they may be secrets, and stay in here
+}
+
+// Unclaimed is a key of which nobody says who holds it.
+type Unclaimed struct {
+	Lock, Key string
+	Value     string // its token: a secret
+	Since     int64  // the token came after this; 0 = nobody knows when
+}
+
+// Named is who that is, as far as is known.
+type Named struct {
+	Holder   string // incarnation; "" = not known
+	By       string // the source that says so
+	Disputed string // sources name several: which of them says what
 }
 
 // state of a lock key at one instant.
@@ -82,9 +102,7 @@ type state struct {
 
 // NewLockKeys returns a probe of the store that o dials and that watches no key yet; prefix goes before each key.
 func NewLockKeys(o *redis.Options, prefix string) *LockKeys {
-	return &LockKeys{
-		redis: newClient(o), prefix: prefix, script: redis.NewScript(lookScript), keys: map[string]*watched{},
-	}
+	return &LockKeys{reader: reader{redis: newClient(o), script: redis.NewScript(lookScript)}, prefix: prefix, keys: map[string]*watched{}}
 }
 
 // Name makes looks say whom values name. It is called before the first look.
@@ -215,9 +233,34 @@ func (p *LockKeys) Holder(ctx context.Context, key string) (epoch string, pttl t
 	return lockcore.Fingerprint(s[0].value), time.Duration(s[0].pttl), true, nil
 }
 
+// Now is what a key says at this moment: its token, and since when it may have had that. ok is false where the key is free.
+func (p *LockKeys) Now(ctx context.Context, lock, key string) (now Unclaimed, epoch string, ok bool, err error) {
+	s, err := p.read(ctx, nil, []string{p.prefix + key}, 1)
+	if err != nil {
+		return now, "", false, fmt.Errorf("look up holder of %s: %w", key, err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w := p.keys[key]; w != nil {
+		return w.now(lock, s[0])
+	}
+	return (&watched{key: key}).now(lock, s[0])
+}
+
+// now is what a key says that shows s.
+func (w *watched) now(lock string, s state) (now Unclaimed, epoch string, held bool, err error) {
+	now = Unclaimed{Lock: lock, Key: w.key, Value: s.value}
+	if w.seen {
+		if now.Since = w.since; w.last.value != now.Value {
+			now.Since = w.span.From
+		}
+	}
+	return now, lockcore.Fingerprint(s.value), s.pttl != absent, nil
+}
+
 // read runs the script for a chunk of keys, of which the first near are likely to be there, and adds their states. Its read-only form works while a server refuses writes; where the server does
 // not have it, the plain form is used from then on.
-func (p *LockKeys) read(ctx context.Context, states []state, names []string, near int) ([]state, error) {
+func (p *reader) read(ctx context.Context, states []state, names []string, near int) ([]state, error) {
 	var reply []any
 	var err error
 	if !p.plain.Load() {
@@ -268,15 +311,16 @@ func parseLook(states []state, reply []any, n, near int) ([]state, error) {
 func (w *watched) observe(events []history.Event, s state, at history.Span, final bool, names Names) []history.Event {
 	s.epoch = w.last.epoch
 	if !w.seen || s.value != w.last.value {
-		s.epoch, w.holder = lockcore.Fingerprint(s.value), ""
+		s.epoch, w.named, w.since = lockcore.Fingerprint(s.value), Named{}, w.span.From
 	}
 	if s.epoch == "" && s.pttl != absent {
 		s.epoch = unknown // an empty value is no token
 	}
 	news := w.news(s, at)
-	if names.Holder != nil && w.holder == "" && s.pttl != absent {
-		w.holder = names.Holder(s.value)
-		news = news || w.holder != ""
+	if names.Holder != nil && w.named.Holder == "" && s.pttl != absent {
+		before := w.named
+		w.named = names.Holder(Unclaimed{w.lock, w.key, s.value, w.since})
+		news = news || w.named != before
 	}
 	if news || final {
 		e := history.Event{
@@ -284,7 +328,7 @@ func (w *watched) observe(events []history.Event, s state, at history.Span, fina
 			Look: &history.Look{Present: s.pttl != absent, PTTL: s.pttl, Server: s.server, Final: final},
 		}
 		if s.pttl != absent {
-			e.Look.Holder = w.holder
+			e.Look.Holder, e.Look.By, e.Look.Disputed = w.named.Holder, w.named.By, w.named.Disputed
 		}
 		if names.Shown && s.pttl != absent {
 			e.Look.Named = cut(s.value)

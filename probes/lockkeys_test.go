@@ -300,7 +300,8 @@ func TestLockKeysNameHolders(t *testing.T) {
 	p := NewLockKeys(&redis.Options{Addr: c.Options().Addr}, "")
 	t.Cleanup(func() { _ = p.Close() })
 	known := map[string]string{"web-1": "r1.1"}
-	names := Names{Holder: pods(known)}
+	pod := pods(known)
+	names := Names{Holder: func(u Unclaimed) Named { return Named{Holder: pod(u.Value), By: "value"} }}
 	p.Name(names)
 	p.Watch("leader", "shop:leader")
 	step := func(millis int64, named, holder string) {

@@ -2,6 +2,7 @@ package reports
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -52,6 +53,9 @@ func validityItems(j *verdict.Judgement) []item {
 	for _, probe := range j.Probes {
 		list = append(list, item{"probe", probeText(probe)})
 	}
+	if len(j.HoldersBy) > 0 {
+		list = append(list, item{"holder by", holdersText(j.HoldersBy)})
+	}
 	if len(j.Probes) == 0 {
 		list = append(list, item{"probes", "NONE looked"})
 	}
@@ -59,6 +63,15 @@ func validityItems(j *verdict.Judgement) []item {
 		list = append(list, item{"machine", machineText(j.Machine)})
 	}
 	return append(list, item{"clean-up", cleanUpText(j)}, item{"run", runText(j.Run)})
+}
+
+// holdersText says which sources named the holders, and of how many epochs.
+func holdersText(by map[string]int) string {
+	var parts []string
+	for _, source := range slices.Sorted(maps.Keys(by)) {
+		parts = append(parts, source+" "+figures.Count(by[source]))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // machineText says how late the runner's machine was, and what that means.

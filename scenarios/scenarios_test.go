@@ -24,6 +24,9 @@ func TestEveryScenarioIsValid(t *testing.T) {
 			t.Errorf("%s:\n%v", info.Name, err)
 			continue
 		}
+		if !strings.HasPrefix(string(data), experiments.Modeline) {
+			t.Errorf("%s does not begin with the line by which editors find the schema:\n%s", info.Name, experiments.Modeline)
+		}
 		if e.Name != info.Name {
 			t.Errorf("%s calls itself %s", info.Name, e.Name)
 		}

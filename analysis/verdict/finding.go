@@ -17,4 +17,6 @@ const (
 	FindingGhost            FindingCode = "ghost"              // a hold that the key never showed
 	FindingNoBegin          FindingCode = "no_begin"           // a successor that never wrote begin
 	FindingSharedToken      FindingCode = "shared_token"       // two replicas claim one epoch
+	FindingWrongVictim      FindingCode = "wrong_victim"       // a lease was extended after the death of whom sources had named as its holder
+	FindingDisputedHolder   FindingCode = "disputed_holder"    // sources name several replicas as the holder of one epoch
 )

@@ -64,8 +64,9 @@ type Judgement struct {
 	Bands         []Band         `json:"bands"`     // the sums: what takeover can be, lock by lock
 	Predicted     []Predicted    `json:"predicted"` // what rehearsals of the same file gave before the drill
 	Probes        []ProbeSummary `json:"probes"`
-	Machine       *LateMachine   `json:"machine,omitempty"` // where the runner's machine was late
-	Findings      []Finding      `json:"findings"`          // contradictions between claims and evidence
+	HoldersBy     map[string]int `json:"holdersBy,omitempty"` // epochs of an observed system, by the source that named their holder
+	Machine       *LateMachine   `json:"machine,omitempty"`   // where the runner's machine was late
+	Findings      []Finding      `json:"findings"`            // contradictions between claims and evidence
 	Warnings      []string       `json:"warnings"`
 }
 

@@ -11,12 +11,15 @@ const (
 	VoidMoved        = VoidCode(history.Moved)
 	VoidUnconfirmed  = VoidCode(history.Unconfirmed)
 	VoidFailed       = VoidCode(history.FaultFailed)
+	VoidUnnamed      = VoidCode(history.HolderUnknown)
+	VoidDisputed     = VoidCode(history.HolderDisputed)
 	VoidNoTime       = VoidCode("no_time") // unconfirmed, since the run ended first
 	VoidUnknown      = VoidCode("unknown") // this lockdrill does not know the kind
 	VoidNeverApplied = VoidCode("never_applied")
 	VoidNothingOwed  = VoidCode("nothing_owed") // the victim's work was finished
 	VoidNoDemand     = VoidCode("no_demand")    // nobody else wanted the key
 	VoidJobsEnded    = VoidCode("jobs_ended")   // nobody held the lock, since its jobs had ended
+	VoidWrongVictim  = VoidCode("wrong_victim") // whom the sources named had died, and the lease was extended all the same
 	VoidUndecided    = VoidCode("undecided")    // given back or taken away: nothing tells
 )
 
@@ -42,6 +45,10 @@ func (v Void) IsVoid() bool { return v != Void{} }
 func (v Void) String() string {
 	word := string(v.Code)
 	switch v.Code {
+	case VoidUnnamed:
+		word = "unknown holder"
+	case VoidDisputed:
+		word = "disputed holder"
 	case VoidNoTime:
 		word = string(VoidUnconfirmed)
 	case VoidNeverApplied:
@@ -52,6 +59,8 @@ func (v Void) String() string {
 		return "the jobs had ended, so nobody held the lock"
 	case VoidNoDemand:
 		return "no demand: nobody else wanted the key"
+	case VoidWrongVictim:
+		return "the lease was extended after the victim had died: another replica held the lock"
 	case VoidUndecided:
 		return "the lock went to another before its lease was over, and nothing tells whether its holder gave it back"
 	}

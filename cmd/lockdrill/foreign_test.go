@@ -43,8 +43,8 @@ slos:
   - {lock: leader, takeover: {max: 5s}}
 `
 
-// consent is what an operator says to let it run.
-var consent = []string{"--environment", "local", "--confirm", "foreign"}
+// foreignConsent is what an operator says to let it run.
+var foreignConsent = []string{"--environment", "local", "--confirm", "foreign"}
 
 // electors are somebody's service: three processes in Python under a supervisor that starts again whatever dies.
 type electors struct {
@@ -151,7 +151,7 @@ func TestSomebodysProcessesAreDrilled(t *testing.T) {
 		}
 	}
 	file("foreign.yaml", yaml)
-	if got := tryIn(t, dir, append([]string{"run", "foreign.yaml", "--out", "run"}, consent...)...); got.code != verdict.ExitPass ||
+	if got := tryIn(t, dir, append([]string{"run", "foreign.yaml", "--out", "run"}, foreignConsent...)...); got.code != verdict.ExitPass ||
 		!strings.Contains(got.stdout, "crash: 3 values from 3 independent faults") {
 		t.Errorf("%+v", got)
 	}
@@ -159,7 +159,7 @@ func TestSomebodysProcessesAreDrilled(t *testing.T) {
 		t.Errorf("%d processes were started again, want 3", n)
 	}
 	file("strict.yaml", edit(t, yaml, "count: 3, every: settled", "count: 1", "max: 5s", "max: 300ms")) // less than is left of any lease
-	if got := tryIn(t, dir, append([]string{"run", "strict.yaml", "--out", "strict"}, consent...)...); got.code != verdict.ExitSLOFailed {
+	if got := tryIn(t, dir, append([]string{"run", "strict.yaml", "--out", "strict"}, foreignConsent...)...); got.code != verdict.ExitSLOFailed {
 		t.Errorf("under a promise that nobody can keep: %+v", got)
 	}
 }
@@ -174,11 +174,11 @@ func TestProcessesThatCannotBeDrilledAreRefused(t *testing.T) {
 		flags      []string
 		says       string
 	}{
-		{"without consent", yaml, []string{"--environment", "local"}, "it needs --confirm foreign"},
+		{"without foreignConsent", yaml, []string{"--environment", "local"}, "it needs --confirm foreign"},
 		{"of another environment", yaml, []string{"--environment", "staging", "--confirm", "foreign"}, `the file is for "local"`},
-		{"none matches", edit(t, yaml, "elector", "elektor"), consent, "0 processes (command line matches elektor"},
-		{"too few", edit(t, yaml, "replicas: 3", "replicas: 4"), consent, "system.replicas is 4"},
-		{"the runner's own parent", edit(t, yaml, "elector\\.py --redis "+service.port+" --name (?P<name>\\S+)", "lockdrill.test"), consent, "it has started lockdrill"},
+		{"none matches", edit(t, yaml, "elector", "elektor"), foreignConsent, "0 processes (command line matches elektor"},
+		{"too few", edit(t, yaml, "replicas: 3", "replicas: 4"), foreignConsent, "system.replicas is 4"},
+		{"the runner's own parent", edit(t, yaml, "elector\\.py --redis "+service.port+" --name (?P<name>\\S+)", "lockdrill.test"), foreignConsent, "it has started lockdrill"},
 	} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "foreign.yaml"), []byte(c.yaml), 0o600); err != nil {
@@ -201,7 +201,7 @@ func atSomebodysProcess(fault string) func(t *testing.T, lasts string) killable 
 		service := startElectors(t)
 		return killable{
 			yaml:  edit(t, fmt.Sprintf(foreignDrill, service.port), "at: 0s, kill: {holder_of: leader}, repeat: {count: 3, every: settled}", "at: 0s, for: "+lasts+", "+fault),
-			args:  consent,
+			args:  foreignConsent,
 			check: func(t *testing.T, _ string) { service.goOn(t) },
 		}
 	}

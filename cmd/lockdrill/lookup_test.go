@@ -67,14 +67,14 @@ func TestValidate(t *testing.T) {
 		t.Errorf("good files: %+v", got)
 	}
 	got = tryIn(t, dir, "validate", "bad.yaml", "good.yaml")
-	if got.code != verdict.ExitUsage || !strings.HasPrefix(got.stderr, "bad.yaml:5:") || !strings.HasPrefix(got.stdout, "good.yaml: ok") {
+	if got.code != verdict.ExitUsage || !strings.HasPrefix(got.stderr, "bad.yaml:6:") || !strings.HasPrefix(got.stdout, "good.yaml: ok") {
 		t.Errorf("a bad file before a good one: %+v", got)
 	}
 
 	var doc validateDoc
 	got = tryIn(t, dir, "validate", "-o", "json", "good.yaml", "bad.yaml", "absent.yaml")
 	decode(t, got.stdout, &doc)
-	if got.code != verdict.ExitUsage || len(doc.Files) != 3 || !doc.Files[0].OK || doc.Files[1].OK || doc.Files[1].Problems[0].Line != 5 ||
+	if got.code != verdict.ExitUsage || len(doc.Files) != 3 || !doc.Files[0].OK || doc.Files[1].OK || doc.Files[1].Problems[0].Line != 6 ||
 		doc.Files[2].Problems[0].Message == "" {
 		t.Errorf("document: %+v of %+v", doc, got)
 	}

@@ -67,7 +67,7 @@ func newRootCmd(io streams, args []string) *cobra.Command {
 	root.AddCommand(
 		newRunCmd(io), newPlanCmd(io), newRehearseCmd(io), newSweepCmd(io), newTuneCmd(io), newValidateCmd(io),
 		newJudgeCmd(io), newReportCmd(io), newCompareCmd(io),
-		newListCmd(io), newExplainCmd(io), newExportCmd(io), newVersionCmd(io),
+		newListCmd(io), newExplainCmd(io), newExportCmd(io), newSchemaCmd(io), newVersionCmd(io),
 		newSelftestCmd(io), newRecoverCmd(io), newProxyCmd(io), newWorkerCmd(io), newWorkerCheckCmd(io), newWatchdogCmd(io),
 		newExitCodesTopic(),
 	)

@@ -19,6 +19,7 @@ type target struct {
 	key     string
 	victims []string
 	why     string
+	word    history.VoidReason // for why; "" = there was nobody
 }
 
 // kill fires an armed kill when its moment has come.
@@ -36,9 +37,9 @@ func (c *Conductor) kill(s *series, now int64) {
 			c.fire(s, now, target{key: c.aim(s, keys)})
 			return
 		}
-		c.fire(s, now, target{why: s.nobody()})
+		c.fire(s, now, c.nobody(s))
 	case now >= s.due:
-		c.fire(s, now, target{why: s.nobody()})
+		c.fire(s, now, c.nobody(s))
 	}
 }
 
@@ -50,7 +51,7 @@ func (c *Conductor) strike(s *series, now int64) {
 		if keys := c.world.heldKeys(s.lock.Name); len(keys) > 0 {
 			c.fire(s, now, target{key: c.aim(s, keys)})
 		} else if now >= s.due {
-			c.fire(s, now, target{why: s.nobody()})
+			c.fire(s, now, c.nobody(s))
 		}
 	case aim != fault.Aim{}:
 		c.fire(s, now, c.living(aim.Replica))
@@ -102,7 +103,7 @@ func (c *Conductor) fire(s *series, now int64, t target) {
 	s.discount()
 	s.shot++
 	s.state, s.fired, s.ended, s.exposed, s.blank, s.hit = flying, now, 0, nil, t.why != "", false
-	f := &Fire{Fault: s.f, Shot: s.shot, Timing: string(s.timing()), For: c.limit(s), Why: t.why}
+	f := &Fire{Fault: s.f, Shot: s.shot, Timing: string(s.timing()), For: c.limit(s), Why: t.why, Word: t.word}
 	c.out = append(c.out, Action{Fire: f})
 	if s.blank {
 		return
@@ -293,15 +294,18 @@ func (c *Conductor) moment(ep *epoch, e history.Event) {
 	}
 }
 
-// nobody says why a shot has no target.
-func (s *series) nobody() string {
+// nobody is a shot without a target, and why.
+func (c *Conductor) nobody(s *series) target {
+	if word, why := c.world.unnamedHolder(s.lock.Name); word != "" {
+		return target{why: why, word: word}
+	}
 	switch s.timing() {
 	case fault.AfterRenew, fault.BeforeRenew:
-		return fmt.Sprintf("nobody held a key of lock %s: no renewal was seen for %s", s.lock.Name, s.patience())
+		return target{why: fmt.Sprintf("nobody held a key of lock %s: no renewal was seen for %s", s.lock.Name, s.patience())}
 	case fault.RandomPhase:
-		return fmt.Sprintf("nobody held a key of lock %s at the moment of the shot", s.lock.Name)
+		return target{why: fmt.Sprintf("nobody held a key of lock %s at the moment of the shot", s.lock.Name)}
 	}
-	return fmt.Sprintf("nobody held a key of lock %s: no grant was seen for %s", s.lock.Name, s.patience())
+	return target{why: fmt.Sprintf("nobody held a key of lock %s: no grant was seen for %s", s.lock.Name, s.patience())}
 }
 
 // patience is how long a shot waits for its event: long enough for several to come.

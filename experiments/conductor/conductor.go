@@ -45,9 +45,10 @@ type Fire struct {
 	Epoch   string   // whom the claims name; the store decides
 	Victims []string // incarnations alive now, in the order of their names
 	Timing  string
-	Anchor  int64         // before_renew: end of the success that the moment is counted from, ns
-	For     time.Duration // the limit of a fault that is not instant
-	Why     string        // of a shot without a target
+	Anchor  int64              // before_renew: end of the success that the moment is counted from, ns
+	For     time.Duration      // the limit of a fault that is not instant
+	Why     string             // of a shot without a target
+	Word    history.VoidReason // for Why; "" = there was nobody
 }
 
 // Conductor is the state of one drill. It is not safe for concurrent use.

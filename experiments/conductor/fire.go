@@ -1,6 +1,8 @@
 package conductor
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 
 	"github.com/lockdrill/lockdrill/history"
@@ -20,11 +22,14 @@ func (f *Fire) Event() history.Event {
 	return e
 }
 
-// Resolve asks the store whom the key names, and the claims who that is. It fills in the victim, or says why there is none.
+// Resolve asks the store whom the key names, and the claims who that is. It fills in the victim, or says why there is none. An error of
+// holder may bring its own word for that.
 func (c *Conductor) Resolve(f *Fire, shot *history.Event, holder func() (epoch string, held bool, err error)) (why history.VoidReason, detail string) {
 	switch {
 	case f.Why != "":
-		return history.NoTarget, f.Why
+		return cmp.Or(f.Word, history.NoTarget), f.Why
+	case f.Fault.Traits().Elsewhere:
+		return "", ""
 	case f.Fault.Lock() == "" && len(f.Victims) == 0:
 		shot.Fault.Victim = history.VictimStore
 		return "", ""
@@ -35,7 +40,10 @@ func (c *Conductor) Resolve(f *Fire, shot *history.Event, holder func() (epoch s
 		return "", ""
 	}
 	epoch, held, err := holder()
+	var void interface{ Void() history.VoidReason }
 	switch {
+	case errors.As(err, &void):
+		return void.Void(), err.Error()
 	case err != nil:
 		return history.NoTarget, "the lock key could not be read: " + err.Error()
 	case !held:

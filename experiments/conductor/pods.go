@@ -91,6 +91,9 @@ func (c *Conductor) look(e history.Event) {
 	if l.Present && l.Holder != "" && w.epochs[e.Epoch] == nil {
 		w.epochs[e.Epoch] = w.pool.New(epoch{id: e.Epoch, lock: e.Lock, key: e.Key, inc: l.Holder})
 	}
+	if delete(w.unnamed, e.Key); l.Present && l.Holder == "" && w.epochs[e.Epoch] == nil {
+		w.unnamed[e.Key] = unnamed{e.Lock, l.Disputed}
+	}
 	ep := w.epochs[e.Epoch]
 	if !l.Present || ep == nil || !w.isAlive(ep.inc) {
 		delete(w.held, e.Key)
@@ -130,12 +133,33 @@ func (c *Conductor) missingObserved(now int64) unmet {
 		switch {
 		case !l.Loop():
 		case !w.isHeld(l.Name, now):
-			return unmet{text: "no replica that is known holds lock %s", who: l.Name}
+			why := ""
+			if _, why = w.unnamedHolder(l.Name); why != "" {
+				why = ": " + why
+			}
+			return unmet{text: "no replica that is known holds lock %s", who: l.Name + why}
 		case l.Policy.Loop.Mode == lockcore.LoopRenewed && l.Policy.RenewEvery > 0 && !w.renewed[l.Name]:
 			return unmet{text: "no renewal of lock %s has been seen yet", who: l.Name}
 		}
 	}
 	return unmet{}
+}
+
+// unnamed is a key of an observed system that somebody holds of whom nobody said who that is.
+type unnamed struct{ lock, disputed string }
+
+// unnamedHolder says why it is not known who holds a lock, where somebody does; word is "" where nobody holds it without a name.
+func (w *world) unnamedHolder(lock string) (word history.VoidReason, why string) {
+	for _, key := range slices.Sorted(maps.Keys(w.unnamed)) {
+		switch u := w.unnamed[key]; {
+		case u.lock != lock:
+		case u.disputed != "":
+			return history.HolderDisputed, fmt.Sprintf("who holds key %s is disputed: %s", key, u.disputed)
+		case word == "":
+			word, why = history.HolderUnknown, fmt.Sprintf("key %s is held, and no source says by which replica", key)
+		}
+	}
+	return word, why
 }
 
 // isHeld reports that a lease of the lock may not have run out: a Lease object goes on naming a holder that hangs.

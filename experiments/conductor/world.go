@@ -33,23 +33,24 @@ type world struct {
 	pool      arena.Of[epoch]
 	replicas  []*replica
 	byInc     map[string]*replica
-	epochs    map[string]*epoch // by fingerprint
-	held      map[string]*epoch // by key: granted, not given back, holder alive
-	loops     map[string]*loop  // by lock name
-	finished  map[string]bool   // jobs, by id
-	done      map[string]int    // how many of those, by lock name
-	lastDone  map[string]int64  // when the last of those finished, by lock name
-	terminal  map[string]int    // accepted terminal writes by job
-	renewed   map[string]bool   // by lock name: a renewal was seen to work
-	pods      map[string]string // last incarnation in each pod, by UID
-	waiting   map[string]string // what each pod that is there waits for, by name; "" = for nothing
-	ends      history.Ends      // observed: of leases, by key
-	fixed     int               // replicas that the experiment declares; of an observed system there may be more
-	observed  bool              // replicas are somebody's own: they come and go by themselves
-	ready     time.Duration     // within which a replica is to be ready
-	storeLost string            // "" or why
-	extra     int               // accepted terminal writes beyond the first
-	abandoned int               // locks given up by their holders
+	epochs    map[string]*epoch  // by fingerprint
+	held      map[string]*epoch  // by key: granted, not given back, holder alive
+	unnamed   map[string]unnamed // observed: by key
+	loops     map[string]*loop   // by lock name
+	finished  map[string]bool    // jobs, by id
+	done      map[string]int     // how many of those, by lock name
+	lastDone  map[string]int64   // when the last of those finished, by lock name
+	terminal  map[string]int     // accepted terminal writes by job
+	renewed   map[string]bool    // by lock name: a renewal was seen to work
+	pods      map[string]string  // last incarnation in each pod, by UID
+	waiting   map[string]string  // what each pod that is there waits for, by name; "" = for nothing
+	ends      history.Ends       // observed: of leases, by key
+	fixed     int                // replicas that the experiment declares; of an observed system there may be more
+	observed  bool               // replicas are somebody's own: they come and go by themselves
+	ready     time.Duration      // within which a replica is to be ready
+	storeLost string             // "" or why
+	extra     int                // accepted terminal writes beyond the first
+	abandoned int                // locks given up by their holders
 }
 
 type replica struct {
@@ -79,7 +80,7 @@ type loop struct {
 
 func newWorld(e *experiments.Experiment) *world {
 	w := &world{
-		byInc: map[string]*replica{}, epochs: map[string]*epoch{}, held: map[string]*epoch{}, loops: map[string]*loop{},
+		byInc: map[string]*replica{}, epochs: map[string]*epoch{}, held: map[string]*epoch{}, unnamed: map[string]unnamed{}, loops: map[string]*loop{},
 		finished: map[string]bool{}, done: map[string]int{}, lastDone: map[string]int64{}, terminal: map[string]int{}, renewed: map[string]bool{},
 		pods: map[string]string{}, waiting: map[string]string{}, ends: history.Ends{}, fixed: e.System.Replicas, observed: e.Observed(), ready: readyWithin,
 	}
@@ -113,6 +114,7 @@ func (w *world) reset() {
 	clear(w.byInc)
 	clear(w.epochs)
 	clear(w.held)
+	clear(w.unnamed)
 	clear(w.finished)
 	clear(w.done)
 	clear(w.lastDone)

@@ -44,7 +44,8 @@ func (d *Drill) openObserved(context.Context) error {
 		if err != nil {
 			return err
 		}
-		d.cfg.Fleet, names.Holder = fleet, fleet.HolderOf
+		d.cfg.Fleet = fleet
+		names.Holder = func(u probes.Unclaimed) probes.Named { return probes.Named{Holder: fleet.HolderOf(u.Value)} }
 		for _, name := range d.names {
 			name(names)
 		}

@@ -9,8 +9,8 @@ import (
 // Aim says whom a fault strikes: at most one of HolderOf, Replica, All and Pods is set. The zero Aim is the locks' store itself, or,
 // of a fault of the network, every replica.
 type Aim struct {
-	HolderOf string // lock: the replica that holds it, or a key of it, at the moment of firing
-	Replica  string `rule:"ident"` // one by its name, "r2", whatever it holds
+	HolderOf string // a lock: who holds it when the fault is fired
+	Replica  string `rule:"ident"` // one by its name, such as r2, whatever it holds
 	All      bool   `rule:"quiet"` // every replica
 
 	Pods string `file:"-"` // labels of the pods of which one is struck, as Labels spells them

@@ -8,8 +8,8 @@ import (
 // Bandwidth limits what goes through.
 type Bandwidth struct {
 	Aim
-	Rate   int    `rule:"required,min=1,max=2e5"` // kB/s
-	Stream Stream `rule:"words=upstream|downstream|both"`
+	Rate   int    `rule:"required,min=1,max=2e5"`         // kB/s
+	Stream Stream `rule:"words=upstream|downstream|both"` // upstream: requests; downstream: replies
 }
 
 func newBandwidth(form, _ string) Spec { return &Bandwidth{Stream: cmp.Or(Stream(form), StreamDown)} }

@@ -11,7 +11,7 @@ import (
 // Clock moves the wall clock of a replica as its lock core sees it, until its time is up.
 type Clock struct {
 	Aim
-	Offset time.Duration `rule:"required,signed" scale:"yes"` // may be negative
+	Offset time.Duration `rule:"required,signed" scale:"yes"` // of the wall clock; may be negative
 }
 
 func newClock(string, string) Spec { return &Clock{} }

@@ -8,8 +8,8 @@ import (
 
 // DeleteKey removes the key of a held lock under its holder.
 type DeleteKey struct {
-	HolderOf string `rule:"required"`
-	To       string `rule:"words=stranger"` // for its time the key carries a token that nobody knows; "" = it vanishes
+	HolderOf string `rule:"required"`       // a lock: the key that is held when the fault is fired
+	To       string `rule:"words=stranger"` // stranger: for its time the key carries a token that nobody knows; left out: it vanishes
 }
 
 // Stranger is the form in which the key is given to a stranger.

@@ -16,12 +16,12 @@ import (
 type Failures struct {
 	Aim
 	Of    lockcore.Op   `file:"-"`
-	Lock  string        // replica and all: only operations on this lock; "" = on every lock
-	Mode  Mode          `rule:"words=error|timeout|delay|lost_reply"`
-	Count int           `rule:"min=1,max=1e6"`        // so many operations; 0 = all while it lasts
-	Share float64       `rule:"positive,max=1"`       // of the operations, each by chance; 0 = all of them
-	Delay time.Duration `rule:"positive" scale:"yes"` // mode delay: for so long
-	Via   string        `rule:"words=worker|proxy"`
+	Lock  string        // with replica and all: only operations on this lock
+	Mode  Mode          `rule:"words=error|timeout|delay|lost_reply"` // how an operation fails: refused, never sent on, held back, or executed without an answer
+	Count int           `rule:"min=1,max=1e6"`                        // so many operations; left out: all while it lasts
+	Share float64       `rule:"positive,max=1"`                       // of the operations, each by chance; left out: all of them
+	Delay time.Duration `rule:"positive" scale:"yes"`                 // mode delay: for so long
+	Via   string        `rule:"words=worker|proxy"`                   // worker: in the replica's own client; proxy: on the way, which works for any client
 }
 
 // Mode is how an operation fails.

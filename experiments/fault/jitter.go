@@ -11,8 +11,8 @@ import (
 // Jitter delays by anything from nothing to twice By.
 type Jitter struct {
 	Aim
-	By     time.Duration `rule:"required,positive" scale:"yes"`
-	Stream Stream        `rule:"words=upstream|downstream|both"`
+	By     time.Duration `rule:"required,positive" scale:"yes"`  // delays from nothing to twice this
+	Stream Stream        `rule:"words=upstream|downstream|both"` // upstream: requests; downstream: replies
 }
 
 func newJitter(form, _ string) Spec { return &Jitter{Stream: cmp.Or(Stream(form), StreamDown)} }

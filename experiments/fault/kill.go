@@ -10,13 +10,13 @@ import (
 // Kill ends the replica that holds a key of the lock at the moment of firing: a process by SIGKILL, a pod in one of three forms. A pod
 // can also be chosen by its labels, whatever it holds.
 type Kill struct {
-	HolderOf string            // the lock; "" = Pods
-	Pods     map[string]string // labels: one pod that has them
-	Pick     Pick              `rule:"words=random|oldest|newest"` // which of those
-	Phase    Phase             `rule:"words=after_grant|after_renew|before_renew|random"`
-	On       Phase             `rule:"words=acquired"` // instead of a phase
-	How      string            `file:"form" rule:"words=crash|graceful|force_delete"`
-	Exec     []string          // crash of a pod that is not our worker: a command that ends the process, run in its container
+	HolderOf string            // a lock: who holds it when the kill is fired
+	Pods     map[string]string // labels: one pod that has them, whatever it holds
+	Pick     Pick              `rule:"words=random|oldest|newest"`                        // with pods: which of them
+	Phase    Phase             `rule:"words=after_grant|after_renew|before_renew|random"` // moment of the lease
+	On       Phase             `rule:"words=acquired"`                                    // instead of a phase: the next grant, for locks too short to be held by chance
+	How      string            `file:"form" rule:"words=crash|graceful|force_delete"`     // crash: at once, without a word; pods also graceful (deleted with its own grace) and force_delete (grace 0)
+	Exec     []string          // crash of an observed pod: a command in its container that ends the process
 }
 
 // Phase is the moment within the lease at which a kill is fired.

@@ -11,9 +11,9 @@ import (
 // Latency delays what goes through by Add, give or take Jitter: in each direction that Stream names (default downstream).
 type Latency struct {
 	Aim
-	Add    time.Duration `rule:"positive" scale:"yes"`
-	Jitter time.Duration `rule:"positive" scale:"yes"`
-	Stream Stream        `rule:"words=upstream|downstream|both"`
+	Add    time.Duration `rule:"positive" scale:"yes"`           // delay
+	Jitter time.Duration `rule:"positive" scale:"yes"`           // the delay varies by this, up and down
+	Stream Stream        `rule:"words=upstream|downstream|both"` // upstream: requests; downstream: replies
 }
 
 func newLatency(form, _ string) Spec { return &Latency{Stream: cmp.Or(Stream(form), StreamDown)} }

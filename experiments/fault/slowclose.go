@@ -11,8 +11,8 @@ import (
 // SlowClose keeps connections from closing for Delay.
 type SlowClose struct {
 	Aim
-	Delay  time.Duration `rule:"required,positive" scale:"yes"`
-	Stream Stream        `rule:"words=upstream|downstream|both"`
+	Delay  time.Duration `rule:"required,positive" scale:"yes"`  // so much later connections close
+	Stream Stream        `rule:"words=upstream|downstream|both"` // upstream: requests; downstream: replies
 }
 
 func newSlowClose(form, _ string) Spec { return &SlowClose{Stream: cmp.Or(Stream(form), StreamDown)} }

@@ -11,8 +11,8 @@ import (
 // that is too full.
 type Starve struct {
 	Aim
-	Share  float64       `rule:"required,positive,max=0.99"`
-	Period time.Duration `rule:"positive" scale:"yes"` // default 100ms, as that of a container's quota
+	Share  float64       `rule:"required,positive,max=0.99"` // of each period that the replica stands still
+	Period time.Duration `rule:"positive" scale:"yes"`       // as that of a container's quota
 }
 
 // leastPeriod is what can still be divided by signals, and seen in /proc.

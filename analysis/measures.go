@@ -31,6 +31,7 @@ func measures() map[string]measure {
 		"re_executed":     func(j *judging, s slo) rows { return j.counted(s.Lock, s.ReExecuted, j.reExecutions) },
 		"lock_debt":       func(j *judging, s slo) rows { return j.debtRows(s.Lock, s.LockDebt) },
 		"not_owned":       func(j *judging, s slo) rows { return j.notOwnedRows(s.Lock, s.NotOwned) },
+		"failed_releases": func(j *judging, s slo) rows { return j.failedReleaseRows(s.Lock, s.FailedReleases) },
 		"orphan_acquires": func(j *judging, s slo) rows { return j.counted(s.Lock, s.OrphanAcquires, j.orphanAcquires) },
 		"foreign_releases": func(j *judging, s slo) rows {
 			return bounded(j, s.Lock, &s.ForeignReleases.Bound, j.foreignReleases)

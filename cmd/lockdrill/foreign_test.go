@@ -49,9 +49,9 @@ var foreignConsent = []string{"--environment", "local", "--confirm", "foreign"}
 // electors are somebody's service: three processes in Python under a supervisor that starts again whatever dies.
 type electors struct {
 	port string // of their Redis
+	over chan struct{}
 
 	mu     sync.Mutex
-	over   bool
 	living map[string]*exec.Cmd // by name
 	starts map[string]int
 	work   sync.WaitGroup
@@ -70,7 +70,7 @@ func startElectors(t *testing.T) *electors {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &electors{port: port, living: map[string]*exec.Cmd{}, starts: map[string]int{}}
+	s := &electors{port: port, over: make(chan struct{}), living: map[string]*exec.Cmd{}, starts: map[string]int{}}
 	for _, name := range []string{"sched-a", "sched-b", "sched-c"} {
 		s.work.Go(func() { s.supervise(t, python, name) })
 	}
@@ -83,9 +83,11 @@ func (s *electors) supervise(t *testing.T, python, name string) {
 	for {
 		cmd := exec.Command(python, "testdata/elector.py", "--redis", s.port, "--name", name, "--key", "sched:leader", "--ttl", "1000", "--renew", "300", "--poll", "100")
 		s.mu.Lock()
-		if s.over {
+		select {
+		case <-s.over:
 			s.mu.Unlock()
 			return
+		default:
 		}
 		err := cmd.Start()
 		s.living[name] = cmd
@@ -96,13 +98,16 @@ func (s *electors) supervise(t *testing.T, python, name string) {
 			return
 		}
 		_ = cmd.Wait() // however it ended
-		time.Sleep(300 * time.Millisecond)
+		select {
+		case <-time.After(300 * time.Millisecond):
+		case <-s.over:
+		}
 	}
 }
 
 func (s *electors) stop() {
 	s.mu.Lock()
-	s.over = true
+	close(s.over)
 	for _, cmd := range s.living {
 		_ = cmd.Process.Kill()
 	}

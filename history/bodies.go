@@ -303,6 +303,7 @@ type Coverage struct {
 	Samples int64  `json:"samples,omitempty"` // good looks in the span
 	Largest int64  `json:"largest,omitempty"` // ns, the longest stretch between two good looks in the span
 	Why     string `json:"why,omitempty"`     // gap
+	Lost    bool   `json:"lost,omitempty"`    // gap: something may have been there to be seen, and is gone, however short the gap is
 	Final   bool   `json:"final,omitempty"`   // coverage: the probe's final read is in this span and was complete
 
 	Observer *Observer `json:"observer,omitempty"` // final coverage of observed lock keys: what watching them has cost

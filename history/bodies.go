@@ -250,6 +250,12 @@ type Entry struct {
 	Reason   string `json:"reason,omitempty"`
 	Named    string `json:"named,omitempty"` // whom the lock named at that moment: self, other, none; empty = not asked (separate stores)
 	Writer   string `json:"writer,omitempty"`
+	// Of a system that is not ours: epoch, fence and op are there only where the source names them.
+	Foreign bool `json:"foreign,omitempty"`
+	// Unordered: the position is that of reading alone. Entries of one read have no order; of two, the order of the reads, where they
+	// say their numbers, else that of brackets that do not touch.
+	Unordered bool  `json:"unordered,omitempty"`
+	Read      int64 `json:"read,omitempty"`
 }
 
 // Look is the body of look: one state of a lock key as the probe saw it. A look is recorded when the state changed

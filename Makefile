@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: help build image test test-kube truth agree mutants liars subjects scenarios selftest-live full-scale seeds explore stress e2e-kube check bench pictures deps clean
+.PHONY: help build image test test-kube truth agree mutants liars subjects scenarios witness selftest-live full-scale seeds explore stress e2e-kube check bench pictures deps clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
@@ -46,6 +46,9 @@ scenarios: deps ## every shipped scenario, live, at its time scale: minutes
 
 selftest-live: deps ## every lock of the zoo and every shipped class with every fault, live, one after another: half an hour
 	$(GO) run ./cmd/lockdrill selftest --live
+
+witness: deps ## a service in Python that knows nothing of lockdrill, drilled as it runs: three times as it is, once with each of its ten bugs, beside lockdrill's own lock at the same timings, and with its jobs in PostgreSQL; ten minutes
+	LOCKDRILL_WITNESS=all $(GO) test -count=1 -v -timeout 1h -parallel 2 -run TestAServiceOfSomebodysOwn ./cmd/lockdrill
 
 liars: deps ## each of forty wrong workers, and what worker-check says of it: two minutes
 	LOCKDRILL_LIARS=all $(GO) test -count=1 -v -run TestEachWrongWorkerIsNamed ./experiments/workercheck

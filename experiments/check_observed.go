@@ -69,7 +69,7 @@ func (c *checker) observedProcesses(p *Processes) {
 	c.processes(p)
 	for _, f := range []ours{
 		{"system.worker", "is a command that the runner starts: observed processes are there", len(c.e.System.Worker) > 0},
-		{"system.restart", "is for processes that the runner starts: an observed one is started again by its supervisor, when that sees fit", c.places["system.restart"] != nil},
+		{"system.restart", "is for processes that the runner starts: an observed one is started again by its supervisor, when that sees fit", c.e.System.Restart > 0 && c.places["system.restart"] != nil},
 	} {
 		c.refuse(f)
 	}

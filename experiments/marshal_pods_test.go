@@ -1,7 +1,9 @@
 package experiments
 
 import (
+	"reflect"
 	"slices"
+	"testing"
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
@@ -72,4 +74,20 @@ func (g generator) observed(e *Experiment) {
 		e.Redis = Redis{Mode: RedisExternal, URL: "redis://127.0.0.1"}
 	}
 	e.Kubernetes.Holder = pick(g, nil, &HolderNames{Name: "{pod}_*"}, &HolderNames{Label: "x/who"}, &HolderNames{Annotation: "who"})
+}
+
+// The sources that say who holds stand in the resolved file as they were read, patterns that look like secrets too.
+func TestHoldersAreResolvedAsTheyStand(t *testing.T) {
+	e, err := Load("testdata/holders.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Parse("experiment.yaml", data)
+	if err != nil || !reflect.DeepEqual(again.System.Holder, e.System.Holder) {
+		t.Errorf("%v: %s", err, data)
+	}
 }

@@ -105,5 +105,11 @@ func (c *checker) unseen(s *SLO) string {
 	if !c.e.Observed() || s.Takeover != nil || s.Metric != nil || s.Logs != nil {
 		return ""
 	}
+	if s.Abandonments != nil {
+		if l := c.e.Lock(s.Lock); l == nil || l.AbandonedBy != nil {
+			return ""
+		}
+		return "cannot be answered: an observed system does not tell lockdrill what it gives up; say in the lock which counter or log line does: abandoned_by: {metric: NAME} or {log: PATTERN}"
+	}
 	return c.effectsAnswer(s)
 }

@@ -15,7 +15,7 @@ func (g generator) inPods(e *Experiment) {
 	k := &Kubernetes{Context: g.text(), Namespace: "shop", Container: pick(g, "", "server"), Secret: pick(g, "", "stores"), Pods: PodsUse, Selector: labels}
 	e.Kubernetes, e.System.Worker, e.System.Restart, e.Probes.Metrics = k, nil, 0, nil
 	e.Limits.Namespaces = pick(g, nil, []string{"drills", "shop"})
-	e.Probes.Logs = pick(g, nil, &Logs{Preset: PresetLockdrill, MaxGap: shortest + g.duration(), Patterns: map[string]string{"p-1": g.text() + "x"}})
+	e.Probes.Logs = pick(g, nil, &Logs{Preset: "lockdrill", MaxGap: shortest + g.duration(), Patterns: map[string]string{"p-1": g.text() + "x"}})
 	kill := func(f Fault) bool { return !f.Traits().Kills }
 	observed := g.IntN(2) == 0 && slices.ContainsFunc(e.System.Locks, func(l Lock) bool { return l.Loop() })
 	if observed {

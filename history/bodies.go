@@ -303,8 +303,29 @@ type Coverage struct {
 	Samples int64  `json:"samples,omitempty"` // good looks in the span
 	Largest int64  `json:"largest,omitempty"` // ns, the longest stretch between two good looks in the span
 	Why     string `json:"why,omitempty"`     // gap
+	Lost    bool   `json:"lost,omitempty"`    // gap: something may have been there to be seen, and is gone, however short the gap is
 	Final   bool   `json:"final,omitempty"`   // coverage: the probe's final read is in this span and was complete
+
+	Observer *Observer `json:"observer,omitempty"` // final coverage of observed lock keys: what watching them has cost
 }
+
+// Observer is what watching keys has cost their store.
+type Observer struct {
+	Way      string `json:"way"`              // ByEvents or ByPolling
+	Why      string `json:"why,omitempty"`    // ByPolling: why not by events
+	Commands int64  `json:"commands"`         // sent
+	Events   int64  `json:"events,omitempty"` // told
+	Window   int64  `json:"window"`           // ns
+	// Processor time of the servers in the window, ns: in all, and about how much of it went to the watching. 0 = they do not tell.
+	Server int64 `json:"server,omitempty"`
+	Ours   int64 `json:"ours,omitempty"`
+}
+
+// Words of Observer.Way.
+const (
+	ByEvents  = "events"  // keyspace events said what to look at
+	ByPolling = "polling" // keys were looked at in turn
+)
 
 // VictimStore is the Victim of a fault of the locks' store itself.
 const VictimStore = "store"

@@ -119,7 +119,9 @@ func (c *Coverage) walk(k *codec) {
 	num(k, `"samples":`, &c.Samples, want)
 	num(k, `"largest":`, &c.Largest, want)
 	text(k, `"why":`, &c.Why, want)
+	flag(k, `"lost":`, &c.Lost, want)
 	flag(k, `"final":`, &c.Final, want)
+	rare(k, `"observer":`, &c.Observer, c.Observer != nil)
 }
 
 func (f *Fault) walk(k *codec) {

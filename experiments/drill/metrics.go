@@ -15,7 +15,7 @@ import (
 // openMetrics makes a probe for each metric that the experiment declares.
 func (d *Drill) openMetrics(context.Context) error {
 	d.begin = append(d.begin, func() error {
-		for _, m := range d.e.Probes.Metrics {
+		for _, m := range d.e.Probes.Scraped() {
 			probe, err := d.metric(m)
 			if err != nil {
 				return err

@@ -54,14 +54,17 @@ func (f *Found) believe(h *Header, r Record) (Record, error) {
 	if err == nil {
 		err = h.madeCgroup(r.Cgroup)
 	}
+	if err == nil {
+		err = f.namesHook(h, r)
+	}
 	if err != nil {
 		return r, &RefusedError{err}
 	}
-	if r.Process == nil && r.Cgroup == "" {
+	if r.Process == nil && r.Cgroup == "" && r.Hook == nil {
 		return r, nil
 	}
 	if host, err := os.Hostname(); err == nil && h.Hostname != "" && h.Hostname != host { // it is not seen from here, and so not verified to be gone
-		return r, fmt.Errorf("its processes lived on host %s: run lockdrill recover there", h.Hostname)
+		return r, fmt.Errorf("its processes lived on host %s, and its commands ran there: run lockdrill recover there", h.Hostname)
 	}
 	if r.Process == nil {
 		return r, nil
@@ -82,7 +85,7 @@ func (f *Found) knowsSecrets(s *Store) error {
 	if s == nil || s.UsernameEnv == "" && s.PasswordEnv == "" {
 		return nil
 	}
-	data, err := f.root.ReadFile(experimentFile)
+	data, err := f.experiment()
 	if err != nil {
 		return fmt.Errorf("which environment variables the experiment names cannot be told: %w", err)
 	}
@@ -91,6 +94,31 @@ func (f *Found) knowsSecrets(s *Store) error {
 		if name != "" && !slices.Contains(known, name) {
 			return fmt.Errorf("the record names the environment variable %s, and %s beside the journal does not: it is not read", name, experimentFile)
 		}
+	}
+	return nil
+}
+
+// experiment is the experiment beside the journal, as the run wrote it.
+func (f *Found) experiment() ([]byte, error) { return f.root.ReadFile(experimentFile) }
+
+// namesHook: a command that a record names is run only if the experiment's fault of that id names it too.
+func (f *Found) namesHook(h *Header, r Record) error {
+	if r.Hook == nil {
+		return nil
+	}
+	if h.Nonce == "" || !strings.HasPrefix(r.Hook.Mark, h.Nonce+"/"+HookMark) {
+		return fmt.Errorf("the commands of the hook are not said to carry the run's mark: nothing is ended or run")
+	}
+	id := ""
+	if b := r.Shot.Fault; b != nil {
+		id = b.ID
+	}
+	data, err := f.experiment()
+	if err != nil {
+		return fmt.Errorf("which commands the experiment names cannot be told: %w", err)
+	}
+	if command, dir := experiments.UndoOf(data, id); !slices.Equal(command, r.Hook.Undo) || dir != r.Hook.Dir {
+		return fmt.Errorf("the record names the command %q in %q, and fault %q of %s beside the journal names another: it is not run", r.Hook.Undo, r.Hook.Dir, id, experimentFile)
 	}
 	return nil
 }

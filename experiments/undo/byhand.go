@@ -42,7 +42,19 @@ func ByHand(r Record) []string {
 	if r.Cluster != nil {
 		lines = append(lines, r.Cluster.byHand()...)
 	}
+	if r.Hook != nil && len(r.Hook.Undo) > 0 {
+		lines = append(lines, r.Hook.byHand(r))
+	}
 	return lines
+}
+
+// byHand is the command as it is run.
+func (h *Hook) byHand(r Record) string {
+	words := []string{"cd", quote(h.Dir), "&&", "env"}
+	for _, v := range append(h.Env(r.Shot, "undo"), h.Undo...) {
+		words = append(words, quote(v))
+	}
+	return strings.Join(words, " ")
 }
 
 // byHand selects by the label: what is another's stays.

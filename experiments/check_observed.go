@@ -7,6 +7,9 @@ func (c *checker) observed() {
 	case !e.Observed() && here:
 		c.check("system.processes", "is for mode observe: replicas of mode embedded are started by the run, which knows them")
 		return
+	case !e.Observed() && e.Limits.LastReplica:
+		c.check("limits.last_replica", "is for mode observe: replicas of mode embedded are the run's own, and all of them may be struck")
+		return
 	case !e.Observed():
 		return
 	case c.inPods() && here:
@@ -31,6 +34,19 @@ func (c *checker) observed() {
 	}
 	if c.places["system.policy_sheet"] == nil {
 		c.observedLocks()
+	}
+	c.lastReplica()
+}
+
+// lastReplica refuses what could only strike the one replica that there is.
+func (c *checker) lastReplica() {
+	if c.e.System.Replicas != 1 || c.e.Limits.LastReplica {
+		return
+	}
+	for i := range c.e.Faults {
+		if f := &c.e.Faults[i]; f.Spec != nil && (f.Traits().Kills || f.Traits().InVictim && f.Traits().Stands > 0) {
+			c.check(at("faults", i), "strikes the only replica that there is, and nobody would be left: say limits: {last_replica: true} where that is meant")
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/runner"
+	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/probes"
 )
@@ -40,6 +41,9 @@ func (d *Drill) metric(m experiments.Metric) (*probes.Metrics, error) {
 		return d.keyMetric(m)
 	case experiments.ScrapeReplicas:
 		targets = (&replicaTargets{log: d.log}).list
+		if d.e.Observed() {
+			targets = (&livingTargets{living: d.replicas}).list
+		}
 	}
 	return probes.NewMetrics(probes.Metric{Name: m.Name, Series: m.Series, Labels: m.Labels}, targets), nil
 }
@@ -63,6 +67,27 @@ func (r *replicaTargets) list() []probes.Target {
 				r.all[i].Dead = true
 			}
 		}
+	}
+	return slices.Clone(r.all)
+}
+
+// livingTargets are somebody's own replicas, where their owner says that they serve metrics. It belongs to one probe.
+type livingTargets struct {
+	living func() []testbed.Living
+	all    []probes.Target
+}
+
+func (r *livingTargets) list() []probes.Target {
+	for i := range r.all {
+		r.all[i].Dead = true
+	}
+	for _, l := range r.living() {
+		t := probes.Target{Name: l.Incarnation, URL: l.Metrics}
+		if i := slices.IndexFunc(r.all, func(t probes.Target) bool { return t.Name == l.Incarnation }); i >= 0 {
+			r.all[i] = t
+			continue
+		}
+		r.all = append(r.all, t)
 	}
 	return slices.Clone(r.all)
 }

@@ -96,6 +96,9 @@ func (e *Entry) walk(k *codec) {
 	text(k, `"reason":`, &e.Reason, want)
 	text(k, `"named":`, &e.Named, want)
 	text(k, `"writer":`, &e.Writer, want)
+	flag(k, `"foreign":`, &e.Foreign, want)
+	flag(k, `"unordered":`, &e.Unordered, want)
+	num(k, `"read":`, &e.Read, want)
 }
 
 func (l *Look) walk(k *codec) {

@@ -4,11 +4,11 @@ import (
 	"context"
 	"net"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/runner"
-	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/probes"
 )
@@ -41,9 +41,6 @@ func (d *Drill) metric(m experiments.Metric) (*probes.Metrics, error) {
 		return d.keyMetric(m)
 	case experiments.ScrapeReplicas:
 		targets = (&replicaTargets{log: d.log}).list
-		if d.e.Observed() {
-			targets = (&livingTargets{living: d.replicas}).list
-		}
 	}
 	return probes.NewMetrics(probes.Metric{Name: m.Name, Series: m.Series, Labels: m.Labels}, targets), nil
 }
@@ -71,29 +68,12 @@ func (r *replicaTargets) list() []probes.Target {
 	return slices.Clone(r.all)
 }
 
-// livingTargets are somebody's own replicas, where their owner says that they serve metrics. It belongs to one probe.
-type livingTargets struct {
-	living func() []testbed.Living
-	all    []probes.Target
-}
-
-func (r *livingTargets) list() []probes.Target {
-	for i := range r.all {
-		r.all[i].Dead = true
-	}
-	for _, l := range r.living() {
-		t := probes.Target{Name: l.Incarnation, URL: l.Metrics}
-		if i := slices.IndexFunc(r.all, func(t probes.Target) bool { return t.Name == l.Incarnation }); i >= 0 {
-			r.all[i] = t
-			continue
-		}
-		r.all = append(r.all, t)
-	}
-	return slices.Clone(r.all)
-}
-
-// metricsURL is where a replica says that it serves its metrics; "" where that is not on loopback: it is a process of this host.
+// metricsURL is where a replica serves its metrics: where the file says so of somebody's own; else where it says so itself, "" where that
+// is not on loopback, since it is a process of this host.
 func metricsURL(addr string) string {
+	if strings.Contains(addr, "://") {
+		return addr
+	}
 	host, _, err := net.SplitHostPort(addr)
 	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
 		return ""

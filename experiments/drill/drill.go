@@ -73,7 +73,8 @@ type Drill struct {
 	begin     []func() error  // done once the history is being written
 	guards    []func() (word, why string)
 	keyMetric func(experiments.Metric) (*probes.Metrics, error) // of the locks' store
-	names     []func(probes.Names)                              // tell probes of keys what the holders are called
+	locks     *testbed.Store                                    // nil = the drill has none for locks
+	backends  []probes.Backend                                  // that are looked at
 	looks     []func() error                                    // close the connections of probes
 	stands    []func(ctx context.Context) error                 // end the stores, and what stands between them and the replicas
 }

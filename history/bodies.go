@@ -122,7 +122,7 @@ type Replica struct {
 	Lines       int    `json:"lines,omitempty"`    // exit: events that it wrote
 	Bad         int    `json:"bad,omitempty"`      // exit: lines that were no events; they are dropped
 	BadLine     string `json:"bad_line,omitempty"` // exit: the first of them, with what is wrong with it
-	Metrics     string `json:"metrics,omitempty"`  // ready: host:port on loopback where it serves /metrics
+	Metrics     string `json:"metrics,omitempty"`  // ready: host:port on loopback where it serves /metrics, or, of somebody's own, its whole address
 	Pod         *Pod   `json:"pod,omitempty"`      // start, exit: where a life is that of a container
 	By          string `json:"by,omitempty"`       // exit of a life that is not the runner's child: what showed its end, one of the By words
 	Unheard     int    `json:"unheard,omitempty"`  // exit of a life in a pod: lines that its log shows as acknowledged, and that never came

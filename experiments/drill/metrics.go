@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
@@ -67,8 +68,12 @@ func (r *replicaTargets) list() []probes.Target {
 	return slices.Clone(r.all)
 }
 
-// metricsURL is where a replica says that it serves its metrics; "" where that is not on loopback: it is a process of this host.
+// metricsURL is where a replica serves its metrics: where the file says so of somebody's own; else where it says so itself, "" where that
+// is not on loopback, since it is a process of this host.
 func metricsURL(addr string) string {
+	if strings.Contains(addr, "://") {
+		return addr
+	}
 	host, _, err := net.SplitHostPort(addr)
 	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
 		return ""

@@ -89,7 +89,7 @@ var policy = []place{
 		why: "which lock must be found out by which measure: it asks the very judge, and however a case is played is handed in"},
 	{path: "experiments/sweep", below: []string{"analysis/forecast"}, bans: both(world, clock),
 		why: "which value of a dial comes next, and what it came to; what drills a value is handed in"},
-	{path: "experiments/testbed", below: []string{"internal/toxi", "experiments/undo", "lockcore/protocol", "internal/endpoint", "internal/kube", "internal/linestream", "internal/monotime", "internal/procstat", "internal/tap"},
+	{path: "experiments/testbed", below: []string{"internal/command", "internal/toxi", "experiments/undo", "lockcore/protocol", "internal/endpoint", "internal/kube", "internal/linestream", "internal/monotime", "internal/procstat", "internal/tap"},
 		libs: []string{"github.com/alicebob/miniredis/v2", "github.com/redis/go-redis/v9", "github.com/Shopify/toxiproxy/v2", "github.com/rs/zerolog", "golang.org/x/sys"},
 		why:  "what a drill stands on; it must not know who leads the drill, or a store could notice that it is being watched"},
 	{path: "experiments/workercheck", below: []string{"experiments/testbed", "internal/figures", "internal/resp", "lockcore/redisstore"}, libs: []string{"github.com/redis/go-redis/v9"},

@@ -149,6 +149,7 @@ func (d *Drill) watched() (testbed.PodsOptions, error) {
 	if d.logs != nil {
 		o.OnLine, o.OnCut = d.logs.Line, d.logs.Cut
 	}
+	d.hearEffects(&o)
 	return o, nil
 }
 

@@ -172,8 +172,16 @@ type Lock struct {
 	KeyPrefix string // job locks
 	Lease     string // observed loops: name of the Lease object that is the lock, in the namespace of the pods, and Key is that name; "" = it is a key of the Redis
 	Policy    lockcore.Policy
+	// AbandonedBy is what tells how often an observed lock was given up, which nobody claims; nil = nothing does.
+	AbandonedBy *Signal
 
 	Place Place `file:"-"` // for messages
+}
+
+// Signal is a count that others keep: exactly one of Metric and Log is set.
+type Signal struct {
+	Metric string // a counter, by its name under probes
+	Log    string // a pattern, by its name under probes.logs
 }
 
 // Place is where something stands in a file. Line and Column count from 1; 0 = nowhere.
@@ -216,7 +224,8 @@ type Probes struct {
 	Ledger   ProbeSettings // looks at the ledger
 	Leases   ProbeSettings // looks at observed locks that are Lease objects
 	Metrics  []Metric      // numbers that are read before, during and after the faults
-	Logs     *Logs         // what is looked for in the logs of pods
+	PromQL   []Query       `file:"promql"` // numbers that a Prometheus server has scraped, sample by sample
+	Logs     *Logs         // what is looked for in logs: of pods, of observed processes, and in files
 }
 
 // ProbeSettings is a probe's period and the longest tolerated stretch without a look. Neither is scaled.

@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"bytes"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -79,6 +80,59 @@ func TestWhatAStoreThatComparesTokensNeverDoes(t *testing.T) {
 		}
 		if r, _ := of(t, c.slo, c.innocent); r.Verdict != verdict.Pass || *r.Hi != 0 {
 			t.Errorf("%s, innocent: %s %g: %s", c.name, r.Verdict, *r.Hi, r.Why)
+		}
+	}
+}
+
+// A release that fails once costs nothing where a second try frees the key; where none does, the key is left to its TTL.
+func TestReleasesThatFail(t *testing.T) {
+	job := func(n int, tries int, ends func(*tape, float64, string)) func(*tape) {
+		return func(tp *tape) {
+			id := []string{"a1", "a2"}[n-1]
+			at := float64(n) * 10
+			tp.offer(at, jobs(n), "j"+id, "r1.1")
+			tp.grant(at+.1, "r1.1", jobs(n), id, int64(10+n))
+			tp.begin(at+.102, id, "j"+id)
+			tp.exit(at+1, id, "j"+id, "done")
+			for i := range tries {
+				tp.releaseLost(at+1+2.2*float64(i), id)
+			}
+			if ends != nil {
+				ends(tp, at+1+2.2*float64(tries), id)
+			}
+		}
+	}
+	free := func(tp *tape, at float64, id string) { tp.release(at, id) }
+	lost := func(tp *tape, at float64, id string) {
+		tp.call(at, ms, tp.epochs[id], "release", history.Fail, history.Call{Result: history.ResultAbsent})
+	}
+	share := experiments.AtMost(0.22)
+	for _, c := range []struct {
+		name            string
+		second          func(*tape)
+		calls, leases   float64 // shares; two more jobs of the drill release at once
+		callsN, leasesN int
+	}{
+		{"every try fails", job(2, 2, nil), .4, .25, 5, 4},
+		{"the second try frees the key", job(2, 1, free), .2, 0, 5, 4},
+		{"none fails", job(2, 0, free), 0, 0, 4, 4},
+		{"not yours is an answer", job(2, 0, lost), 0, 0, 4, 4},
+		{"nothing was sent", job(2, 0, nil), 0, 0, 3, 3},
+	} {
+		body := func(tp *tape) { job(1, 0, free)(tp); c.second(tp) }
+		for _, row := range []struct {
+			limits experiments.FailedReleasesLimits
+			want   float64
+			n      int
+		}{{experiments.FailedReleasesLimits{Calls: share}, c.calls, c.callsN}, {experiments.FailedReleasesLimits{GivenUp: share}, c.leases, c.leasesN}} {
+			r, _ := of(t, experiments.SLO{FailedReleases: &row.limits}, body)
+			want := verdict.Pass
+			if row.want > .22 {
+				want = verdict.Fail
+			}
+			if r.Verdict != want || math.Abs(r.Lo-row.want) > 1e-6 || math.Abs(*r.Hi-row.want) > 1e-6 || r.N != row.n {
+				t.Errorf("%s: %s %s [%g, %g] of %d, want %g of %d: %s", c.name, r.Measure, r.Verdict, r.Lo, *r.Hi, r.N, row.want, row.n, r.Why)
+			}
 		}
 	}
 }

@@ -17,7 +17,7 @@ func measures() map[string]measure {
 		"tick_gap":                  func(j *judging, s slo) rows { return j.tickRows(s.Lock, s.TickGap) },
 		"duplicate_terminal_states": func(j *judging, s slo) rows { return j.counted(s.Lock, s.DuplicateTerminalStates, j.duplicates) },
 		"abandonments": func(j *judging, s slo) rows {
-			return bounded(j, s.Lock, &s.Abandonments.Bound, j.rawAbandonments)
+			return bounded(j, s.Lock, &s.Abandonments.Bound, j.abandonments)
 		},
 		"abandonment":  func(j *judging, s slo) rows { return j.abandonmentRows(s.Lock, s.Abandonment) },
 		"overlap":      func(j *judging, s slo) rows { return j.overlapRows(s.Lock, s.Overlap) },
@@ -31,6 +31,7 @@ func measures() map[string]measure {
 		"re_executed":     func(j *judging, s slo) rows { return j.counted(s.Lock, s.ReExecuted, j.reExecutions) },
 		"lock_debt":       func(j *judging, s slo) rows { return j.debtRows(s.Lock, s.LockDebt) },
 		"not_owned":       func(j *judging, s slo) rows { return j.notOwnedRows(s.Lock, s.NotOwned) },
+		"failed_releases": func(j *judging, s slo) rows { return j.failedReleaseRows(s.Lock, s.FailedReleases) },
 		"orphan_acquires": func(j *judging, s slo) rows { return j.counted(s.Lock, s.OrphanAcquires, j.orphanAcquires) },
 		"foreign_releases": func(j *judging, s slo) rows {
 			return bounded(j, s.Lock, &s.ForeignReleases.Bound, j.foreignReleases)

@@ -125,26 +125,27 @@ const restarted = "7x30 0x70"
 func lockcoreSeries() series {
 	s := drills()
 	maps.Copy(s, series{
-		`lockcore_abandoned_total{namespace="job",reason="count",instance="a"}`:              "0x100",
-		`lockcore_renew_budget_exceeded_total{namespace="workflow",instance="a"}`:            "0x100",
-		`lockcore_unowned{namespace="job",instance="a"}`:                                     "0x100",
-		`lockcore_fence_margin_seconds_bucket{namespace="job",le="0",instance="a"}`:          "0x100",
-		`lockcore_fence_margin_seconds_bucket{namespace="job",le="60",instance="a"}`:         "0+100x100",
-		`lockcore_stale_write_total{namespace="job",outcome="applied",instance="a"}`:         "0x100",
-		`lockcore_stale_write_total{namespace="job",outcome="refused",instance="a"}`:         "0+1x100", // a fence that works alarms nobody
-		`lockcore_fence_regression_total{namespace="job",instance="a"}`:                      "0x100",
-		`lockcore_renew_total{namespace="job",result="renewed",instance="a"}`:                "0+600x100",
-		`lockcore_renew_total{namespace="job",result="failed",instance="a"}`:                 "0x100",
-		`lockcore_release_total{namespace="job",result="released",instance="a"}`:             "0+60x100",
-		`lockcore_not_owned_total{namespace="job",op="release",kind="other",instance="a"}`:   "0x100",
-		`lockcore_acquire_total{namespace="approval",result="granted",instance="a"}`:         "0+60x100",
-		`lockcore_acquire_total{namespace="approval",result="held",instance="a"}`:            "0x100",
-		`lockcore_acquire_total{namespace="leader",result="held",instance="a"}`:              "0+12x100", // a follower is refused all day
-		`lockcore_wait_seconds_bucket{namespace="job",class="small",le="1",instance="a"}`:    "0+60x100",
-		`lockcore_wait_seconds_bucket{namespace="job",class="small",le="10",instance="a"}`:   "0+60x100",
-		`lockcore_wait_seconds_bucket{namespace="job",class="small",le="+Inf",instance="a"}`: "0+60x100",
-		`lockcore_debt_seconds_sum{namespace="job",cause="release_failed",instance="a"}`:     "0x100",
-		`lockcore_holders{namespace="job",instance="a"}`:                                     "3x100",
+		`lockcore_abandoned_total{namespace="job",reason="count",instance="a"}`:                  "0x100",
+		`lockcore_renew_budget_exceeded_total{namespace="workflow",instance="a"}`:                "0x100",
+		`lockcore_unowned{namespace="job",instance="a"}`:                                         "0x100",
+		`lockcore_fence_margin_seconds_bucket{namespace="job",le="0",instance="a"}`:              "0x100",
+		`lockcore_fence_margin_seconds_bucket{namespace="job",le="60",instance="a"}`:             "0+100x100",
+		`lockcore_stale_write_total{namespace="job",outcome="applied",instance="a"}`:             "0x100",
+		`lockcore_stale_write_total{namespace="job",outcome="refused",instance="a"}`:             "0+1x100", // a fence that works alarms nobody
+		`lockcore_fence_regression_total{namespace="job",instance="a"}`:                          "0x100",
+		`lockcore_renew_total{namespace="job",result="renewed",instance="a"}`:                    "0+600x100",
+		`lockcore_renew_total{namespace="job",result="failed",instance="a"}`:                     "0x100",
+		`lockcore_release_total{namespace="job",result="released",instance="a"}`:                 "0+60x100",
+		`lockcore_release_total{namespace="job",result="failed",instance="a"}`:                   "0x100",
+		`lockcore_not_owned_total{namespace="job",op="release",kind="other",instance="a"}`:       "0x100",
+		`lockcore_acquire_total{namespace="approval",mode="wait",result="granted",instance="a"}`: "0+60x100",
+		`lockcore_acquire_total{namespace="approval",mode="wait",result="held",instance="a"}`:    "0x100",
+		`lockcore_acquire_total{namespace="leader",mode="try",result="held",instance="a"}`:       "0+12x100", // a follower is refused all day
+		`lockcore_wait_seconds_bucket{namespace="job",class="small",le="1",instance="a"}`:        "0+60x100",
+		`lockcore_wait_seconds_bucket{namespace="job",class="small",le="10",instance="a"}`:       "0+60x100",
+		`lockcore_wait_seconds_bucket{namespace="job",class="small",le="+Inf",instance="a"}`:     "0+60x100",
+		`lockcore_debt_seconds_sum{namespace="job",cause="release_failed",instance="a"}`:         "0x100",
+		`lockcore_holders{namespace="job",instance="a"}`:                                         "3x100",
 	})
 	return s
 }
@@ -160,7 +161,8 @@ func lockcoreScenarios() []scenario {
 	const renewed = `lockcore_renew_total{namespace="job",result="renewed",instance="a"}`
 	const notOwned = `lockcore_not_owned_total{namespace="job",op="release",kind="other",instance="a"}`
 	const released = `lockcore_release_total{namespace="job",result="released",instance="a"}`
-	const busy = `lockcore_acquire_total{namespace="approval",result="held",instance="a"}`
+	const unreleased = `lockcore_release_total{namespace="job",result="failed",instance="a"}`
+	const busy = `lockcore_acquire_total{namespace="approval",mode="wait",result="held",instance="a"}`
 	const debt = `lockcore_debt_seconds_sum{namespace="job",cause="release_failed",instance="a"}`
 	const quick = `lockcore_wait_seconds_bucket{namespace="job",class="small",le="1",instance="a"}`
 	const holders = `lockcore_holders{namespace="job",instance="a"}`
@@ -184,6 +186,8 @@ func lockcoreScenarios() []scenario {
 		{name: "one release in ten is not owned", over: series{notOwned: "0+6x100"}, fires: []string{"LockNotOwnedSustained"}},
 		{name: "one release is not owned, where releases are rare", over: series{notOwned: once, released: "0+1x100"}, silent: "LockNotOwnedSustained"},
 		{name: "ten minutes of a failover in which half is not owned", over: series{notOwned: "0x30 30+30x9 300x60"}, silent: "LockNotOwnedSustained"},
+		{name: "one release in ten fails", over: series{unreleased: "0+6x100"}, fires: []string{"LockReleasesFailing"}},
+		{name: "a minute in which every release fails", over: series{unreleased: "0x30 60x70", released: "0+60x30 1800 1860+60x68"}, silent: "LockReleasesFailing"},
 		{name: "approvals wait in vain, one in six", over: series{busy: "0+12x100"}, fires: []string{"LockBusySustained"}},
 		{name: "a minute of approvals that wait in vain", over: series{busy: "0x30 60x70"}, silent: "LockBusySustained"},
 		{name: "debt and waits", over: series{debt: "0+60x100", quick: "0x100"}, fires: []string{"LockDebtDelaysWaiters", "LockWaitLong"}},

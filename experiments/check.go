@@ -33,6 +33,7 @@ func (c *checker) all() {
 	c.timing()
 	c.metrics()
 	c.logs()
+	c.signals()
 	for i := range c.e.SLOs {
 		c.slo(at("slos", i), &c.e.SLOs[i])
 	}

@@ -77,6 +77,9 @@ func (s *SLO) parts() []part {
 	case s.NotOwned != nil:
 		ps = named(ps, "renew", s.NotOwned.Renew)
 		ps = named(ps, "release", s.NotOwned.Release)
+	case s.FailedReleases != nil:
+		ps = named(ps, "calls", s.FailedReleases.Calls)
+		ps = named(ps, "given_up", s.FailedReleases.GivenUp)
 	case s.Metric != nil:
 		ps = named(ps, "delta", s.Metric.Delta)
 		ps = named(ps, "rate", s.Metric.Rate)
@@ -208,7 +211,7 @@ func (c *checker) figures(at string, s *SLO, p *part) {
 		case x.v == nil:
 		case *x.v < 0 && s.FenceLag == nil:
 			c.check(place, "%s is negative", p.spell(*x.v))
-		case *x.v > 1 && s.NotOwned != nil:
+		case *x.v > 1 && (s.NotOwned != nil || s.FailedReleases != nil):
 			c.check(place, "%s is out of range: from 0 up to 1", p.spell(*x.v))
 		case x.word == "min" && *x.v == 0 && s.FenceLag == nil:
 			c.check(place, "nothing is less than %s: leave it out, or ask for more", p.spell(0))
@@ -255,6 +258,8 @@ func (s *SLO) limits() any {
 		return s.Busy
 	case s.LockDebt != nil:
 		return s.LockDebt
+	case s.FailedReleases != nil:
+		return s.FailedReleases
 	}
 	return s.NotOwned
 }

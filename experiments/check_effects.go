@@ -179,8 +179,10 @@ func (c *checker) mapped(path string, x *Effects, l *Lock) {
 
 // effectsAnswer says why the effects of an observed lock cannot answer a row, or "".
 func (c *checker) effectsAnswer(s *SLO) string {
-	x := c.e.EffectsOf(s.Lock)
+	x, l := c.e.EffectsOf(s.Lock), c.e.Lock(s.Lock)
 	switch {
+	case s.DuplicateEpochs != nil && l != nil && l.Lease == "":
+		return "" // looks at its keys tell that a token came back
 	case s.Stranded != nil, s.TickGap != nil, s.DuplicateTerminalStates != nil, s.ReExecuted != nil:
 	default:
 		return "cannot be answered: an observed system does not tell lockdrill when it works, asks and gives up; " + c.answerable(s.Lock)

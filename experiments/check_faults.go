@@ -49,7 +49,21 @@ func (c *checker) fault(path string, f *Fault) {
 		return
 	}
 	c.lasts(path, f)
+	c.commands(section.path, f)
 	f.Spec.Check(section)
+}
+
+// commands checks the words of commands that a fault runs: they stand in the journal and in the history.
+func (c *checker) commands(path string, f *Fault) {
+	runs, ok := f.Spec.(fault.Commanding)
+	if !ok {
+		return
+	}
+	for _, word := range []string{"do", "undo", "confirm"} {
+		if words := runs.Runs().Lists()[word]; slices.ContainsFunc(words, func(w string) bool { return Redact(w) != w }) {
+			c.check(path+"."+word, "has what looks like a secret, and is written down with the run: let the command take it from its environment")
+		}
+	}
 }
 
 // lasts checks the duration of a fault: whatever would go on by itself has one, and an instant has none.

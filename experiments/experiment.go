@@ -9,6 +9,7 @@ package experiments
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
@@ -51,6 +52,23 @@ type Redis struct {
 	PasswordEnv string    // name of the environment variable that holds the password: it never stands in a file
 	CA          string    `file:"ca"`     // PEM file of the authority that signed the server's certificate, beside the experiment's; default: the system's
 	Allow       []string  `rule:"faults"` // faults of the store itself that may be done to it
+	Cluster     bool      `rule:"quiet"`  // observed: url is a server of a Redis Cluster, and keys are on all of its masters
+	Sentinel    *Sentinel // observed: Sentinels that say which server is the primary, in place of url
+	Replica     string    `rule:"quiet"` // observed: URL of a read-only replica that is looked at in place of the primary
+}
+
+// Sentinel says which Sentinels know the primary of the locks. User, password and authority are those of the Redis section.
+type Sentinel struct {
+	Master string   `rule:"required"`             // name of the primary, as the Sentinels are configured
+	URLs   []string `file:"urls" rule:"required"` // redis:// or rediss:// (TLS), one of each Sentinel
+}
+
+// Target names the Redis for a person.
+func (r *Redis) Target() string {
+	if r.Sentinel != nil {
+		return r.Sentinel.Master + " of the Sentinels " + strings.Join(r.Sentinel.URLs, ", ")
+	}
+	return r.URL
 }
 
 // LedgerStore says where the ledger lives. By default it is a store of the run's own, on loopback; replicas in pods need one that they
@@ -172,8 +190,16 @@ type Lock struct {
 	KeyPrefix string // job locks
 	Lease     string // observed loops: name of the Lease object that is the lock, in the namespace of the pods, and Key is that name; "" = it is a key of the Redis
 	Policy    lockcore.Policy
+	// AbandonedBy is what tells how often an observed lock was given up, which nobody claims; nil = nothing does.
+	AbandonedBy *Signal
 
 	Place Place `file:"-"` // for messages
+}
+
+// Signal is a count that others keep: exactly one of Metric and Log is set.
+type Signal struct {
+	Metric string // a counter, by its name under probes
+	Log    string // a pattern, by its name under probes.logs
 }
 
 // Place is where something stands in a file. Line and Column count from 1; 0 = nowhere.
@@ -216,7 +242,8 @@ type Probes struct {
 	Ledger   ProbeSettings // looks at the ledger
 	Leases   ProbeSettings // looks at observed locks that are Lease objects
 	Metrics  []Metric      // numbers that are read before, during and after the faults
-	Logs     *Logs         // what is looked for in the logs of pods
+	PromQL   []Query       `file:"promql"` // numbers that a Prometheus server has scraped, sample by sample
+	Logs     *Logs         // what is looked for in logs: of pods, of observed processes, and in files
 }
 
 // ProbeSettings is a probe's period and the longest tolerated stretch without a look. Neither is scaled.

@@ -154,8 +154,8 @@ func (g generator) experiment() *Experiment {
 	if !pods && g.IntN(2) == 0 {
 		e.Expect = []Expectation{{Fault: e.Faults[0].ID, SLO: SLO{Lock: e.System.Locks[0].Name, Abandonments: &CountLimit{Bound: g.bound()}}}}
 	}
-	if pods {
-		g.inPods(e)
+	if pods { // or processes, of somebody's own
+		g.onThisHost(e)
 	}
 	e.Limits.MaxKills, e.Limits.MaxTargets = max(1, 3*declaredKills(e.Faults)), pick(g, 0, e.System.Replicas)
 	e.Limits.KillSwitch = pick(g, "", "/tmp/stop it")
@@ -229,7 +229,11 @@ func (g generator) kind(e *Experiment, lock string, f *Fault) {
 		aim = pick(g, fault.Aim{All: true}, fault.Aim{Replica: fmt.Sprintf("r%d", 1+g.IntN(e.System.Replicas))})
 	}
 	f.For = 1 + g.duration()
-	switch g.IntN(7) {
+	switch g.IntN(8) {
+	case 7:
+		f.Spec = &fault.Hook{Aim: pick(g, fault.Aim{}, fault.Aim{HolderOf: lock}, fault.Aim{Replica: "r1"}), Commands: fault.Commands{
+			Do: []string{"./cut.sh", "on"}, Undo: pick(g, nil, []string{"./cut.sh", ""}), Confirm: []string{"true"}, Within: 1 + g.duration()%time.Minute, Dir: pick(g, "", "/opt/drills"),
+		}}
 	case 0:
 		f.Spec = &fault.Pause{Aim: pick(g, fault.Aim{HolderOf: lock}, fault.Aim{Replica: "r1"})}
 	case 1:

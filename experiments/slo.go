@@ -20,6 +20,7 @@ type SLO struct {
 	ReExecuted              *CountLimit           // executions of a job that had been executed before
 	LockDebt                *DebtLimits           // from the end of the work to when its key is free
 	NotOwned                *NotOwnedLimits       // answers to renewals and releases: not yours
+	FailedReleases          *FailedReleasesLimits // releases that failed, and leases left to their TTL for it
 	OrphanAcquires          *CountLimit           // acquires that took effect and that nobody used
 	ForeignReleases         *CountLimit           // releases of a key that had been granted to another
 	ForeignRenewals         *CountLimit           // renewals of a key that had been granted to another
@@ -72,6 +73,8 @@ func (s *SLO) Measure() string {
 		return "lock_debt"
 	case s.NotOwned != nil:
 		return "not_owned"
+	case s.FailedReleases != nil:
+		return "failed_releases"
 	case s.OrphanAcquires != nil:
 		return "orphan_acquires"
 	case s.ForeignReleases != nil:
@@ -162,6 +165,13 @@ type DebtLimits struct {
 type NotOwnedLimits struct {
 	Renew   *Bound[float64] `rule:"brief,max=1"` // share of answered renewals
 	Release *Bound[float64] `rule:"brief,max=1"` // share of answered releases
+}
+
+// FailedReleasesLimits bounds the share, 0 to 1, of release calls that failed or were not answered, and that of leases of which no such
+// call succeeded: they are left to their TTL.
+type FailedReleasesLimits struct {
+	Calls   *Bound[float64] `rule:"brief,max=1"` // share of release calls that failed
+	GivenUp *Bound[float64] `rule:"brief,max=1"` // share of leases that no release call ended
 }
 
 // ClassLimits bounds a distribution over the jobs of one class; "" = over all of the lock.

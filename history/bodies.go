@@ -122,7 +122,7 @@ type Replica struct {
 	Lines       int    `json:"lines,omitempty"`    // exit: events that it wrote
 	Bad         int    `json:"bad,omitempty"`      // exit: lines that were no events; they are dropped
 	BadLine     string `json:"bad_line,omitempty"` // exit: the first of them, with what is wrong with it
-	Metrics     string `json:"metrics,omitempty"`  // ready: host:port on loopback where it serves /metrics
+	Metrics     string `json:"metrics,omitempty"`  // ready: host:port on loopback where it serves /metrics, or, of somebody's own, its whole address
 	Pod         *Pod   `json:"pod,omitempty"`      // start, exit: where a life is that of a container
 	By          string `json:"by,omitempty"`       // exit of a life that is not the runner's child: what showed its end, one of the By words
 	Unheard     int    `json:"unheard,omitempty"`  // exit of a life in a pod: lines that its log shows as acknowledged, and that never came
@@ -250,6 +250,12 @@ type Entry struct {
 	Reason   string `json:"reason,omitempty"`
 	Named    string `json:"named,omitempty"` // whom the lock named at that moment: self, other, none; empty = not asked (separate stores)
 	Writer   string `json:"writer,omitempty"`
+	// Of a system that is not ours: epoch, fence and op are there only where the source names them.
+	Foreign bool `json:"foreign,omitempty"`
+	// Unordered: the position is that of reading alone. Entries of one read have no order; of two, the order of the reads, where they
+	// say their numbers, else that of brackets that do not touch.
+	Unordered bool  `json:"unordered,omitempty"`
+	Read      int64 `json:"read,omitempty"`
 }
 
 // Look is the body of look: one state of a lock key as the probe saw it. A look is recorded when the state changed
@@ -303,8 +309,29 @@ type Coverage struct {
 	Samples int64  `json:"samples,omitempty"` // good looks in the span
 	Largest int64  `json:"largest,omitempty"` // ns, the longest stretch between two good looks in the span
 	Why     string `json:"why,omitempty"`     // gap
+	Lost    bool   `json:"lost,omitempty"`    // gap: something may have been there to be seen, and is gone, however short the gap is
 	Final   bool   `json:"final,omitempty"`   // coverage: the probe's final read is in this span and was complete
+
+	Observer *Observer `json:"observer,omitempty"` // final coverage of observed lock keys: what watching them has cost
 }
+
+// Observer is what watching keys has cost their store.
+type Observer struct {
+	Way      string `json:"way"`              // ByEvents or ByPolling
+	Why      string `json:"why,omitempty"`    // ByPolling: why not by events
+	Commands int64  `json:"commands"`         // sent
+	Events   int64  `json:"events,omitempty"` // told
+	Window   int64  `json:"window"`           // ns
+	// Processor time of the servers in the window, ns: in all, and about how much of it went to the watching. 0 = they do not tell.
+	Server int64 `json:"server,omitempty"`
+	Ours   int64 `json:"ours,omitempty"`
+}
+
+// Words of Observer.Way.
+const (
+	ByEvents  = "events"  // keyspace events said what to look at
+	ByPolling = "polling" // keys were looked at in turn
+)
 
 // VictimStore is the Victim of a fault of the locks' store itself.
 const VictimStore = "store"

@@ -6,6 +6,7 @@ package injectors
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"syscall"
 
@@ -42,12 +43,21 @@ func (k *Kill) Inject(_ context.Context, r undo.Record) (history.Span, error) {
 	shot := r.Shot
 	span, err := k.Signal(shot.Fault.Victim, syscall.SIGKILL)
 	if err != nil {
-		return span, &voidError{history.Moved, fmt.Sprintf("kill %s: %v", shot.Fault.Victim, err)}
+		return span, notSent("kill", shot, err)
 	}
 	return span, nil
 }
 
-// Confirm waits until waitpid has reported the victim's death by SIGKILL, which also means that its last claims have arrived, and
+// notSent is why a signal was not sent: the process is gone, unless the error says otherwise.
+func notSent(what string, shot history.Event, err error) error {
+	word := history.Moved
+	if v := interface{ Void() history.VoidReason }(nil); errors.As(err, &v) {
+		word = v.Void()
+	}
+	return &voidError{word, fmt.Sprintf("%s %s: %v", what, shot.Fault.Victim, err)}
+}
+
+// Confirm waits until the victim's death by SIGKILL was seen, which also means that the last claims of a child have arrived, and
 // checks that none of them gave the lock up before the kill, nor renewed it where the kill was to come first.
 func (k *Kill) Confirm(ctx context.Context, r undo.Record, applied history.Span) (history.Span, history.Fault, error) {
 	shot, none := r.Shot, history.Fault{}

@@ -47,6 +47,9 @@ type Parts struct {
 	Glob func(lock, key string) string        // as in Failures
 	Bare func(name string) (lock, key string) //
 
+	Mark    func(name string) string // of the run, for the environment of what it starts
+	Secrets []string                 // names of environment variables whose values are never told
+
 	Pods      Cluster // replicas are pods of it
 	Container string
 	Sample    func(context.Context) error
@@ -83,6 +86,7 @@ func rows() map[string]row {
 		"store":            {make: (*Set).store, undone: byStore},
 		"delete_key":       {make: (*Set).deleteKey, undone: byKey},
 		"clock":            {make: (*Set).clock, ends: "a replica sets its clock right by itself"},
+		"hook":             {make: (*Set).hook, undone: byCommand},
 	}
 }
 
@@ -175,6 +179,13 @@ func (s *Set) clock() Injector {
 	return &Clock{Send: s.Send, Await: s.Await, Now: s.Clock, Offset: func(id string) time.Duration { return s.Fault(id).(*fault.Clock).Offset }}
 }
 
+func (s *Set) hook() Injector {
+	if s.Mark == nil {
+		return nil
+	}
+	return &Hook{Fault: s.Fault, Mark: s.Mark, Secrets: s.Secrets, Past: s.Past, Clock: s.Clock}
+}
+
 // Reverters undo faults by their records alone, in any process. While the runner lives, only those that work past it are given: what
 // lives in a replica, or in the runner, ends by itself or with it.
 func Reverters(open opener, runnerDead bool) map[string]undo.Reverter {
@@ -202,6 +213,8 @@ func onRoutes(opener) undo.Reverter { return RevertRoutes }
 func continued(opener) undo.Reverter {
 	return revertBy(&Pause{Clock: noClock})
 }
+
+func byCommand(opener) undo.Reverter { return revertBy(&Hook{Clock: noClock}) }
 
 func byStore(open opener) undo.Reverter {
 	return revertBy(&Store{Open: open, Clock: noClock})

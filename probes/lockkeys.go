@@ -40,10 +40,8 @@ const (
 // a look, whether they are there: one that is, although nobody has asked for it, is found after as many looks as that takes, and its
 // bracket says since when it may have been.
 type LockKeys struct {
-	redis  *redis.Client
+	reader
 	prefix string
-	script *redis.Script
-	plain  atomic.Bool // the server has no read-only form
 	names  Names
 
 	mu   sync.Mutex
@@ -51,6 +49,13 @@ type LockKeys struct {
 	near []*watched // that each look reads
 	far  []*watched // that looks read in turn
 	next int        // in far: whose turn it is
+}
+
+// reader reads keys of a server, or one key at a time of a cluster.
+type reader struct {
+	redis  redis.UniversalClient
+	script *redis.Script
+	plain  atomic.Bool // the server has no read-only form
 }
 
 // watched is a key and what its last look showed.
@@ -97,9 +102,7 @@ type state struct {
 
 // NewLockKeys returns a probe of the store that o dials and that watches no key yet; prefix goes before each key.
 func NewLockKeys(o *redis.Options, prefix string) *LockKeys {
-	return &LockKeys{
-		redis: newClient(o), prefix: prefix, script: redis.NewScript(lookScript), keys: map[string]*watched{},
-	}
+	return &LockKeys{reader: reader{redis: newClient(o), script: redis.NewScript(lookScript)}, prefix: prefix, keys: map[string]*watched{}}
 }
 
 // Name makes looks say whom values name. It is called before the first look.
@@ -236,20 +239,28 @@ func (p *LockKeys) Now(ctx context.Context, lock, key string) (now Unclaimed, ep
 	if err != nil {
 		return now, "", false, fmt.Errorf("look up holder of %s: %w", key, err)
 	}
-	now = Unclaimed{Lock: lock, Key: key, Value: s[0].value}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if w := p.keys[key]; w != nil && w.seen {
+	if w := p.keys[key]; w != nil {
+		return w.now(lock, s[0])
+	}
+	return (&watched{key: key}).now(lock, s[0])
+}
+
+// now is what a key says that shows s.
+func (w *watched) now(lock string, s state) (now Unclaimed, epoch string, held bool, err error) {
+	now = Unclaimed{Lock: lock, Key: w.key, Value: s.value}
+	if w.seen {
 		if now.Since = w.since; w.last.value != now.Value {
 			now.Since = w.span.From
 		}
 	}
-	return now, lockcore.Fingerprint(now.Value), s[0].pttl != absent, nil
+	return now, lockcore.Fingerprint(s.value), s.pttl != absent, nil
 }
 
 // read runs the script for a chunk of keys, of which the first near are likely to be there, and adds their states. Its read-only form works while a server refuses writes; where the server does
 // not have it, the plain form is used from then on.
-func (p *LockKeys) read(ctx context.Context, states []state, names []string, near int) ([]state, error) {
+func (p *reader) read(ctx context.Context, states []state, names []string, near int) ([]state, error) {
 	var reply []any
 	var err error
 	if !p.plain.Load() {

@@ -18,6 +18,8 @@ func targets(does fault.Traits, victim string, victims []string) string {
 	switch {
 	case victim == history.VictimStore, victim == "" && len(victims) == 0 && (does.AtStore || does.AtKey):
 		return "the locks' store"
+	case victim == "" && len(victims) == 0 && does.Elsewhere:
+		return "what its commands strike"
 	case victim == "" && len(victims) == 0:
 		return "nobody"
 	case len(victims) == 0:

@@ -23,7 +23,7 @@ func needDrill(t *testing.T) {
 func TestThePublishedSchedulerPolicy(t *testing.T) {
 	needDrill(t)
 	t.Parallel()
-	j, h := runScenario(t, "published-scheduler-policy", verdict.ExitPass, "cordum/scheduler-job}", "cordum/scheduler-job, op_timeout: 6s}",
+	j, h := runScenario(t, "cordum-scheduler-job", verdict.ExitPass, "cordum/scheduler-job}", "cordum/scheduler-job, op_timeout: 6s}",
 		"jobs: 50", "jobs: 22", "p50: 150s, p99: 180s", "p50: 100s, p99: 110s", "at: 200s", "at: 140s", "count: 3, every: settled", "count: 1")
 	if len(j.Predicted) == 0 || j.Predicted[0].Seeds == 0 || j.Predicted[0].Values == 0 {
 		t.Errorf("the run has no prediction: %+v", j.Predicted)

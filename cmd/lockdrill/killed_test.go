@@ -80,6 +80,19 @@ func changes() []changed {
 		{name: "acquire_failures", states: all, drill: instead("acquire_failures: {all: true, mode: timeout}")},
 		{name: "release_failures", states: all, drill: instead("release_failures: {all: true, mode: lost_reply, via: proxy}")},
 		{name: "pause", states: all, quick: []string{"injected"}, drill: instead("pause: {holder_of: loop}")},
+		{name: "pause of somebody's process", kind: "pause", states: all, quick: []string{"injected"}, drill: atSomebodysProcess("pause: {holder_of: leader}")},
+		{name: "starvation of somebody's process", kind: "starve", states: all, drill: atSomebodysProcess("starve: {holder_of: leader, share: 0.5}")},
+		{name: "hook", states: all, quick: []string{"injected"}, drill: func(t *testing.T, lasts string) killable {
+			dir, fault := hookFolder(t)
+			return killable{yaml: withFault(t, goodDrill, lasts, fault), args: consent, check: func(t *testing.T, _ string) {
+				if got := stepsOf(t, dir); !strings.Contains(got, "undo ") {
+					t.Errorf("the steps of the hook: %q", got)
+				}
+				if _, err := os.Stat(filepath.Join(dir, "on")); err == nil {
+					t.Error("the hook was not undone")
+				}
+			}}
+		}},
 		{name: "clock", states: all, drill: instead("clock: {holder_of: loop, offset: 1s}")},
 		{name: "freeze of a spawned server", kind: "store", states: all, drill: instead("store: {do: freeze}")},
 		{name: "stop of a spawned server", kind: "store", states: all, drill: instead("store: {do: stop}")},

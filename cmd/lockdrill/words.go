@@ -29,6 +29,7 @@ func words() []word {
 		{"re_executed", measure, "executions of a job after an earlier epoch had executed it"},
 		{"lock_debt", measure, "from the end of the work to the instant at which its key is free; effective while somebody waits for it"},
 		{"not_owned", measure, "the share of answered renewals and releases that were told: not yours"},
+		{"failed_releases", measure, "the share of release calls that failed, and that of locks left to their TTL because every try failed"},
 		{"orphan_acquires", measure, "acquires that took effect and that nobody used, because their reply was lost or came too late"},
 		{"foreign_releases", measure, "releases that succeeded after the key had been granted to another"},
 		{"foreign_renewals", measure, "renewals that succeeded after the key had been granted to another"},

@@ -28,6 +28,8 @@ func (c *Conductor) Resolve(f *Fire, shot *history.Event, holder func() (epoch s
 	switch {
 	case f.Why != "":
 		return cmp.Or(f.Word, history.NoTarget), f.Why
+	case f.Fault.Traits().Elsewhere:
+		return "", ""
 	case f.Fault.Lock() == "" && len(f.Victims) == 0:
 		shot.Fault.Victim = history.VictimStore
 		return "", ""

@@ -118,6 +118,9 @@ func (d *Drill) parts() []part {
 
 // New makes the run's folder, if the run may be.
 func New(o Options) (*Drill, error) {
+	if err := placeCommands(o.Experiment); err != nil {
+		return nil, err
+	}
 	now := time.Now().UTC()
 	d := &Drill{o: o, loaded: o.Experiment, e: experiments.Scale(o.Experiment), seed: cmp.Or(o.Seed, o.Experiment.Seed), origin: monotime.Now()}
 	d.clock = func() int64 { return monotime.Now() - d.origin }

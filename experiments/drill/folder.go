@@ -124,6 +124,7 @@ func (d *Drill) writeExperiment() (h history.Header, err error) {
 	if err := os.WriteFile(filepath.Join(d.dir, ExperimentFile), resolved, 0o644); err != nil {
 		return h, fmt.Errorf("write %s: %w", ExperimentFile, err)
 	}
+	d.strikes.Secrets = experiments.VariablesIn(resolved)
 	return history.Header{
 		Tool: d.o.Tool, Run: d.run, Experiment: d.e.Name, Digest: experiments.Digest(resolved),
 		Seed: d.seed, Mode: history.Live, TimeScale: d.loaded.TimeScale,

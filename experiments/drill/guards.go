@@ -15,6 +15,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/kube"
@@ -181,6 +182,11 @@ func foreign(e *experiments.Experiment) []string {
 	if e.Kubernetes != nil {
 		all = append(all, clusterTarget(e.Kubernetes))
 	}
+	for i := range e.Faults {
+		if _, ok := e.Faults[i].Spec.(fault.Commanding); ok {
+			all = append(all, "what the commands of fault "+e.Faults[i].ID+" strike")
+		}
+	}
 	if e.System.Processes != nil {
 		all = append(all, processesTarget(e.System.Processes))
 	}
@@ -279,7 +285,7 @@ func witnesses(e *experiments.Experiment, c Consent, cluster *kube.Cluster) []wi
 		redis("the ledger's store", e.Ledger.AsRedis())
 	}
 	if len(all) == 0 {
-		all = append(all, witness{who: "the target", silent: "a Toxiproxy does not say what it is: say --environment " + e.Environment})
+		all = append(all, witness{who: "the target", silent: "a Toxiproxy and a command do not say what they are for: say --environment " + e.Environment})
 	}
 	return all
 }

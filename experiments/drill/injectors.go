@@ -2,8 +2,11 @@ package drill
 
 import (
 	"context"
+	"fmt"
 	"maps"
+	"os"
 
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/runner"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
@@ -13,6 +16,7 @@ import (
 
 // makeInjectors makes those that the drill has the parts for, and refuses a fault that needs another.
 func (d *Drill) makeInjectors() error {
+	d.strikes.Mark = d.journal.MarkOf
 	set := injectors.New(d.strikes)
 	d.made, d.hit = map[string]runner.Injector{}, set.Hit
 	for _, kind := range fault.Kinds() {
@@ -21,6 +25,22 @@ func (d *Drill) makeInjectors() error {
 		}
 	}
 	return runner.Wired(d.e, d.made)
+}
+
+// placeCommands says of commands where they are run, unless the file does: their undoing must find the same ones from anywhere.
+func placeCommands(e *experiments.Experiment) error {
+	for i := range e.Faults {
+		c, ok := e.Faults[i].Spec.(fault.Commanding)
+		if !ok || c.Runs().Dir != "" {
+			continue
+		}
+		here, err := os.Getwd()
+		if err != nil {
+			return fmt.Errorf("find the folder in which %s runs its commands: %w", e.Faults[i].ID, err)
+		}
+		c.Runs().Dir = here
+	}
+	return nil
 }
 
 // reverters undo by the record alone, in any process: faults, and what a run stands on.

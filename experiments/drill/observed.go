@@ -78,6 +78,7 @@ func (d *Drill) watchProcesses() func() (observedFleet, error) {
 			Processes: d.e.System.Processes, Last: d.e.Limits.LastReplica, Clock: d.clock, Wanted: d.wanted,
 			OnEvent: func(e history.Event) { _ = d.record(e) }, // a failed recorder ends the run by itself
 		})
+		d.stand(standing(fleet.Processes))
 		return fleet, nil
 	}
 }

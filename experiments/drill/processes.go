@@ -32,15 +32,20 @@ func (d *Drill) openProcesses(context.Context) error {
 	})
 	d.env.Fleet, d.cfg.Fleet = history.FleetProcesses, fleet
 	d.strikes.Signal, d.strikes.Send = fleet.Signal, fleet.Send
-	d.stand(func() ([]runner.Process, bool) {
-		pids, busy := fleet.Processes()
+	d.stand(standing(fleet.Processes))
+	return nil
+}
+
+// standing tells the machine's watcher of a fleet's processes.
+func standing(processes func() (pids map[string]int, busy bool)) runner.Standing {
+	return func() ([]runner.Process, bool) {
+		pids, busy := processes()
 		ps := make([]runner.Process, 0, len(pids))
 		for incarnation, pid := range pids {
 			ps = append(ps, runner.Process{Name: incarnation, PID: pid})
 		}
 		return ps, busy
-	})
-	return nil
+	}
 }
 
 // exited records the end of a life, and what of its output was no event.

@@ -62,6 +62,8 @@ type Traits struct {
 	AtKey    bool // takes one key from its holder
 	AtOnce   bool // is over as soon as it is done
 
+	Elsewhere bool // strikes neither a replica nor the locks' store, as far as anybody but its author knows
+
 	Stands float64 // share of its time for which its victims stand still, 0 to 1: 1 = nothing gets through from them
 
 	Fails   lockcore.Op   // operation on the lock that it makes fail; "" = none

@@ -178,8 +178,8 @@ func (k *Kill) Describe(pods bool) Description {
 	)
 	switch {
 	case !pods:
-		return Description{"SIGKILL of the replica: every key that it holds is left to its TTL", "its exit status says SIGKILL, and it still held the lock then",
-			"nothing to undo: the replica is replaced after system.restart"}
+		return Description{"SIGKILL of the replica: every key that it holds is left to its TTL", "its end is seen, by SIGKILL, and it still held the lock then",
+			"nothing to undo: the replica is replaced after system.restart; one that is somebody's own, by its supervisor"}
 	case k.How == Graceful:
 		return Description{"the pod is deleted with its own grace: SIGTERM, and SIGKILL when that is over; a holder that releases hands its lock over", died, undone}
 	case k.How == ForceDelete:

@@ -40,6 +40,8 @@ func simulations() map[string]simulation {
 		"store":            {do: (*shot).store},
 		"delete_key":       {do: (*shot).takeKey},
 		"clock":            {do: (*shot).clock},
+		"hook": {do: (*shot).unable,
+			why: "its commands are yours: what they do to the locks shows only where they run"},
 		"slow_close": {do: (*shot).unable,
 			why: "messages are simulated and connections are not: how long one takes to close changes no message"},
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments/conductor"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 )
@@ -32,7 +33,9 @@ type flown struct {
 func (s *shots) atStore(store string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return store == LocksStore && slices.ContainsFunc(s.live, func(f flown) bool { return f.shot.Fault.Victim == history.VictimStore })
+	return store == LocksStore && slices.ContainsFunc(s.live, func(f flown) bool {
+		return f.shot.Fault.Victim == history.VictimStore || f.shot.Fault.Victim == "" && fault.Seen(f.rec.Kind, "", "").Traits().Elsewhere
+	})
 }
 
 // confirmWithin is how long after its own limit a fault may take to be confirmed, unless its injector is Patient.
@@ -140,7 +143,7 @@ func (s *shots) writeDown(ctx context.Context, r *run, inj Injector, intent hist
 	}
 	rec.Kind, rec.Shot = intent.Fault.Kind, intent
 	rec.Ends = time.Now().UTC().Add(time.Duration(intent.Fault.Declared))
-	rec.Until = rec.Ends.Add(confirmWithin + within(inj, intent) + cleanupWithin)
+	rec.Until = rec.Ends.Add(confirmWithin + within(inj, intent) + cleanupWithin + rec.Takes())
 	f := flown{rec: rec, shot: intent}
 	if f.id, err = r.Journal.Intend(rec); err != nil {
 		return flown{}, fmt.Errorf("not injected: %w", err)
@@ -188,7 +191,7 @@ func (s *shots) strike(ctx context.Context, r *run, inj Injector, f flown) bool 
 // revert ends one fault and reads back that it has ended, on a fresh context: whatever happened to the shot's. It may be called again
 // after an error.
 func (s *shots) revert(ctx context.Context, r *run, f flown) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupWithin+f.rec.Takes())
 	defer cancel()
 	_ = r.Journal.Mark(f.id, undo.UndoIntent, "") // a journal that is lost ends the run, and keeps no fault alive
 	span, err := r.Injectors[f.shot.Fault.Kind].Revert(ctx, f.rec)

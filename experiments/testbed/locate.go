@@ -1,13 +1,10 @@
 package testbed
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -17,6 +14,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/command"
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/internal/procstat"
 )
@@ -27,6 +25,7 @@ const (
 	readAgain    = time.Second // any process may become another program
 	listAgain    = time.Second // the tree of cgroups, and the command that lists replicas
 	listWithin   = 5 * time.Second
+	listMost     = 1 << 20               // bytes
 	pidFileSlack = 50 * time.Millisecond // of a file's time against that of a process: both are read off coarse clocks
 )
 
@@ -335,25 +334,26 @@ func (l *lister) latest(ctx context.Context) ([]listed, error) {
 	return l.lines, l.err
 }
 
-// run runs the command once. What it says on standard error is not kept: it may hold secrets.
+// run runs the command once.
 func (l *lister) run(ctx context.Context) ([]listed, error) {
-	ctx, cancel := context.WithTimeout(ctx, listWithin)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, l.command[0], l.command[1:]...)
-	cmd.WaitDelay = time.Second
-	out, err := cmd.Output()
-	if err != nil {
-		return nil, fmt.Errorf("list replicas by %s: %w", l.command[0], err)
+	out, err := command.Command{Words: l.command, Within: listWithin, Most: listMost}.Run(ctx)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("list replicas: %w", err)
+	case out.Exit != 0:
+		return nil, fmt.Errorf("list replicas: %s ended with status %d: %s", l.command[0], out.Exit, out.Said())
+	case out.Cut:
+		return nil, fmt.Errorf("list replicas: %s printed more than %d bytes", l.command[0], listMost)
 	}
 	var all []listed
-	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
-		fields := strings.Fields(lines.Text())
+	for line := range strings.Lines(out.Stdout) {
+		fields := strings.Fields(line)
 		if len(fields) == 0 {
 			continue
 		}
 		pid, err := strconv.Atoi(fields[0])
 		if err != nil || pid <= 0 || len(fields) > 2 {
-			return nil, fmt.Errorf("list replicas by %s: line %d is not \"pid name\"", l.command[0], len(all)+1)
+			return nil, fmt.Errorf("list replicas: %s printed a line that is not \"pid name\": %q", l.command[0], strings.TrimSpace(line))
 		}
 		all = append(all, listed{pid, fields[len(fields)-1]})
 	}

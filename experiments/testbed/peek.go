@@ -24,7 +24,7 @@ func Taken(ctx context.Context, r experiments.Redis) error {
 	if err != nil {
 		return err
 	}
-	c, err := Dial(w)
+	c, err := Connect(w)
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func Peek(ctx context.Context, r experiments.Redis, keys []string) ([]Peeked, er
 	if err != nil {
 		return nil, err
 	}
-	c, err := Dial(w)
+	c, err := Connect(w)
 	if err != nil {
 		return nil, err
 	}

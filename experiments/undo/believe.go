@@ -54,19 +54,25 @@ func (f *Found) believe(h *Header, r Record) (Record, error) {
 	if err == nil {
 		err = h.madeCgroup(r.Cgroup)
 	}
+	if err == nil {
+		err = f.namesHook(h, r)
+	}
 	if err != nil {
 		return r, &RefusedError{err}
 	}
-	if r.Process == nil && r.Cgroup == "" {
+	if r.Process == nil && r.Cgroup == "" && r.Hook == nil {
 		return r, nil
 	}
 	if host, err := os.Hostname(); err == nil && h.Hostname != "" && h.Hostname != host { // it is not seen from here, and so not verified to be gone
-		return r, fmt.Errorf("its processes lived on host %s: run lockdrill recover there", h.Hostname)
+		return r, fmt.Errorf("its processes lived on host %s, and its commands ran there: run lockdrill recover there", h.Hostname)
 	}
 	if r.Process == nil {
 		return r, nil
 	}
 	p := *r.Process
+	if p.Alone {
+		return r, r.onlyContinues()
+	}
 	if h.V == 1 {
 		p.Folder = r.Folder // of a server, which lives there; an earlier lockdrill's worker is known by its command
 	}
@@ -77,12 +83,21 @@ func (f *Found) believe(h *Header, r Record) (Record, error) {
 	return r, nil
 }
 
+// onlyContinues refuses a record that would do more to somebody's own process than let it go on: it bears no mark of the run's, and a
+// process that goes on is what is least to be feared of a journal's word.
+func (r *Record) onlyContinues() error {
+	if r.Halts() && r.Shot.Fault != nil && r.Cgroup == "" && r.Folder == "" {
+		return nil
+	}
+	return &RefusedError{fmt.Errorf("process %d is somebody's own, and a record of kind %s is not one of a fault that made it stand still: it is not touched", r.Process.PID, r.Kind)}
+}
+
 // knowsSecrets: the variable that a record names is sent to the address that it names.
 func (f *Found) knowsSecrets(s *Store) error {
 	if s == nil || s.UsernameEnv == "" && s.PasswordEnv == "" {
 		return nil
 	}
-	data, err := f.root.ReadFile(experimentFile)
+	data, err := f.experiment()
 	if err != nil {
 		return fmt.Errorf("which environment variables the experiment names cannot be told: %w", err)
 	}
@@ -91,6 +106,31 @@ func (f *Found) knowsSecrets(s *Store) error {
 		if name != "" && !slices.Contains(known, name) {
 			return fmt.Errorf("the record names the environment variable %s, and %s beside the journal does not: it is not read", name, experimentFile)
 		}
+	}
+	return nil
+}
+
+// experiment is the experiment beside the journal, as the run wrote it.
+func (f *Found) experiment() ([]byte, error) { return f.root.ReadFile(experimentFile) }
+
+// namesHook: a command that a record names is run only if the experiment's fault of that id names it too.
+func (f *Found) namesHook(h *Header, r Record) error {
+	if r.Hook == nil {
+		return nil
+	}
+	if h.Nonce == "" || !strings.HasPrefix(r.Hook.Mark, h.Nonce+"/"+HookMark) {
+		return fmt.Errorf("the commands of the hook are not said to carry the run's mark: nothing is ended or run")
+	}
+	id := ""
+	if b := r.Shot.Fault; b != nil {
+		id = b.ID
+	}
+	data, err := f.experiment()
+	if err != nil {
+		return fmt.Errorf("which commands the experiment names cannot be told: %w", err)
+	}
+	if command, dir := experiments.UndoOf(data, id); !slices.Equal(command, r.Hook.Undo) || dir != r.Hook.Dir {
+		return fmt.Errorf("the record names the command %q in %q, and fault %q of %s beside the journal names another: it is not run", r.Hook.Undo, r.Hook.Dir, id, experimentFile)
 	}
 	return nil
 }

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/lockdrill/lockdrill/history"
 )
 
 // started starts a shell in a session of its own, and returns the numbers that it prints, a line each.
@@ -99,7 +101,8 @@ func TestARecordOfWhatIsNotTheRunsIsRefused(t *testing.T) {
 		}
 		return filepath.Dir(path)
 	}
-	write(filepath.Join(dir, experimentFile), "redis: {url: 'redis://h:1', password_env: MINE}\nledger: {username_env: ME}\n")
+	write(filepath.Join(dir, experimentFile), "redis: {url: 'redis://h:1', password_env: MINE}\nledger: {username_env: ME}\n"+
+		"faults:\n  - {id: cut, hook: {do: [./cut.sh], undo: [./mend.sh, now], dir: /opt}}\n  - {id: blip, hook: {do: [./mend.sh, now], dir: /opt}}\n")
 	marked, _ := started(t, MarkEnv+"=nonce/r1", "exec sleep 600", 0)
 	strange, _ := started(t, "X=y", "exec sleep 600", 0)
 	worker, stranger := Find(marked.Process.Pid), Find(strange.Process.Pid)
@@ -144,6 +147,15 @@ func TestARecordOfWhatIsNotTheRunsIsRefused(t *testing.T) {
 		{"variables of the experiment", 2, Record{Kind: StandKeys, Store: &Store{UsernameEnv: "ME", PasswordEnv: "MINE"}}, ""},
 		{"another variable", 2, Record{Kind: "store", Store: &Store{PasswordEnv: "AWS_SECRET_ACCESS_KEY"}}, "names the environment variable AWS_SECRET_ACCESS_KEY"},
 		{"another user variable", 1, Record{Kind: "delete_key", Store: &Store{UsernameEnv: "HOME"}}, "names the environment variable HOME"},
+		{"a hook of the experiment", 2, hook("cut", "/opt", "nonce/hook/cut#1", "./mend.sh", "now"), ""},
+		{"a hook that has nothing to undo", 2, hook("blip", "/opt", "nonce/hook/blip#1"), ""},
+		{"another command", 2, hook("cut", "/opt", "nonce/hook/cut#1", "sh", "-c", "rm -r /"), "names another: it is not run"},
+		{"another folder", 2, hook("cut", "/tmp", "nonce/hook/cut#1", "./mend.sh", "now"), "names another: it is not run"},
+		{"the command of another fault", 2, hook("blip", "/opt", "nonce/hook/blip#1", "./mend.sh", "now"), "names another: it is not run"},
+		{"the command of no fault", 2, hook("", "/opt", "nonce/hook/cut#1", "./mend.sh", "now"), "names another: it is not run"},
+		{"a hook that would end another run's commands", 2, hook("cut", "/opt", "other/hook/cut#1", "./mend.sh", "now"), "not said to carry"},
+		{"a hook that would end replicas", 2, hook("cut", "/opt", "nonce/r1.1", "./mend.sh", "now"), "not said to carry"},
+		{"version 1: a hook", 1, hook("cut", "/opt", "/hook/cut#1", "./mend.sh", "now"), "not said to carry"},
 		{"a replica", 2, Record{Kind: StandReplica, Process: named(worker, "nonce/r1", "")}, ""},
 		{"anybody's process", 2, Record{Kind: StandReplica, Process: named(stranger, "nonce/r1", "")}, "does not carry the mark"},
 		{"anybody's process, without a mark", 2, Record{Kind: "pause", Process: named(stranger, "", "")}, "not said to carry"},
@@ -166,6 +178,14 @@ func TestARecordOfWhatIsNotTheRunsIsRefused(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}
+}
+
+func hook(id, dir, mark string, command ...string) Record {
+	r := Record{Kind: "hook", Hook: &Hook{Undo: command, Dir: dir, Mark: mark}}
+	if id != "" {
+		r.Shot.Fault = &history.Fault{ID: id}
+	}
+	return r
 }
 
 // A journal that is gone, or another file by now, refuses every further change; what the run has undone it still knows.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
@@ -22,7 +23,11 @@ func ByHand(r Record) []string {
 		if r.Kind == StandReplica || r.Kind == StandServer {
 			signal = "-KILL"
 		}
-		lines = append(lines, fmt.Sprintf("kill %s -- -%d%s", signal, p.PID, started))
+		whom := fmt.Sprintf("-- -%d", p.PID) // its group
+		if p.Alone {
+			whom = strconv.Itoa(p.PID)
+		}
+		lines = append(lines, fmt.Sprintf("kill %s %s%s", signal, whom, started))
 	}
 	if r.Cgroup != "" {
 		lines = append(lines, `echo 1 > "$(findmnt -nt cgroup2 -o TARGET | head -n 1)"`+quote(r.Cgroup+"/cgroup.kill"))
@@ -42,7 +47,19 @@ func ByHand(r Record) []string {
 	if r.Cluster != nil {
 		lines = append(lines, r.Cluster.byHand()...)
 	}
+	if r.Hook != nil && len(r.Hook.Undo) > 0 {
+		lines = append(lines, r.Hook.byHand(r))
+	}
 	return lines
+}
+
+// byHand is the command as it is run.
+func (h *Hook) byHand(r Record) string {
+	words := []string{"cd", quote(h.Dir), "&&", "env"}
+	for _, v := range append(h.Env(r.Shot, "undo"), h.Undo...) {
+		words = append(words, quote(v))
+	}
+	return strings.Join(words, " ")
 }
 
 // byHand selects by the label: what is another's stays.

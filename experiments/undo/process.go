@@ -53,7 +53,16 @@ func (p Process) End(ctx context.Context) error {
 	return p.await(ctx, func() (bool, error) { return p.Signal(syscall.SIGKILL) })
 }
 
+// EndMarked kills every process that carries the mark, and waits until there is none.
+func EndMarked(ctx context.Context, mark string) error {
+	return await(ctx, "what carries the mark "+mark, func() (bool, error) { return endMarked(mark) })
+}
+
 func (p Process) await(ctx context.Context, gone func() (bool, error)) error {
+	return await(ctx, fmt.Sprintf("process %d", p.PID), gone)
+}
+
+func await(ctx context.Context, what string, gone func() (bool, error)) error {
 	poll := time.NewTicker(goneEvery)
 	defer poll.Stop()
 	for {
@@ -63,7 +72,7 @@ func (p Process) await(ctx context.Context, gone func() (bool, error)) error {
 		select {
 		case <-poll.C:
 		case <-ctx.Done():
-			return fmt.Errorf("wait for the end of process %d: %w", p.PID, ctx.Err())
+			return fmt.Errorf("wait for the end of %s: %w", what, ctx.Err())
 		}
 	}
 }

@@ -91,6 +91,26 @@ func (p Process) members() ([]int, error) {
 	return all, foreign
 }
 
+// endMarked kills what carries the mark, and reports that nothing does.
+func endMarked(mark string) (none bool, err error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return false, fmt.Errorf("look for processes: %w", err)
+	}
+	none = true
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() || markOf(pid) != mark {
+			continue
+		}
+		if stat, err := statOf(pid); err == nil && stat[0] != "Z" && stat[0] != "X" {
+			none = false
+			_ = syscall.Kill(pid, syscall.SIGKILL) // gone meanwhile, or looked for again
+		}
+	}
+	return none, nil
+}
+
 // carries reports whether a process is of those that were started as p: by the mark in its environment, by the folder that it works
 // in, or, where an earlier lockdrill wrote down neither, as a worker of lockdrill's.
 func (p Process) carries(pid int) bool {

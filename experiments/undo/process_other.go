@@ -40,3 +40,6 @@ func hasAccessList(*os.File) bool { return false }
 func startOf(int) string { return "" }
 
 func bootID() string { return "" }
+
+// endMarked cannot tell here which processes carry a mark.
+func endMarked(string) (none bool, err error) { return true, nil }

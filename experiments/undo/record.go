@@ -28,6 +28,7 @@ type Record struct {
 	Key     *Key         `json:"key,omitempty"`
 	Store   *Store       `json:"store,omitempty"`
 	Cluster *Cluster     `json:"cluster,omitempty"`
+	Hook    *Hook        `json:"hook,omitempty"`
 }
 
 // Kinds of records that are no faults: what the run stands on.
@@ -43,6 +44,14 @@ const (
 func (r *Record) Halts() bool {
 	t := fault.Seen(r.Kind, "", "").Traits()
 	return t.Stands > 0 || t.AtStore
+}
+
+// Takes is how long it may take to undo the record, beyond what any record may.
+func (r *Record) Takes() time.Duration {
+	if r.Hook == nil {
+		return 0
+	}
+	return r.Hook.Within
 }
 
 // Process is a process of this host by more than its number, which is used again.
@@ -74,6 +83,17 @@ type Key struct {
 	TTL   time.Duration `json:"ttl,omitempty"`   // of the stranger's lease
 }
 
+// Hook is a fault of the user's own commands. Which command undoes it is also in the experiment beside the journal, or it is not run.
+type Hook struct {
+	Undo    []string      `json:"undo,omitempty"` // none = there is nothing to undo
+	Dir     string        `json:"dir"`            // where it is run; absolute
+	Within  time.Duration `json:"within"`
+	Secrets []string      `json:"secrets,omitempty"` // names of environment variables whose values no command may be quoted with
+	Mark    string        `json:"mark"`              // value of MarkEnv in the environment of what makes and confirms it: ended first
+	PID     int           `json:"pid,omitempty"`     // of the victim
+	Name    string        `json:"name,omitempty"`    // of the victim: its pod's, or its replica's
+}
+
 // Store is a Redis. A password never stands here: the name of its environment variable does.
 type Store struct {
 	Addr        string `json:"addr"` // host:port
@@ -84,6 +104,15 @@ type Store struct {
 	PasswordEnv string `json:"password_env,omitempty"`
 	RunID       string `json:"run_id,omitempty"`
 	Owned       bool   `json:"owned,omitempty"` // the run started it: it is gone when the run is
+
+	Cluster  bool      `json:"cluster,omitempty"`  // Addr is one of its servers
+	Sentinel *Sentinel `json:"sentinel,omitempty"` // they say where it is; Addr is that of the first of them
+}
+
+// Sentinel says who knows the primary.
+type Sentinel struct {
+	Master string   `json:"master"`
+	Addrs  []string `json:"addrs"`
 }
 
 // Cluster is what a run makes in a namespace of a Kubernetes cluster, and how that is reached: paths and names, never credentials.

@@ -65,7 +65,7 @@ func (j *Journal) endLine() error {
 // undo undoes one record on a fresh context and writes down how that went. What cannot be written down is undone nevertheless; the
 // second result says so.
 func (j *Journal) undo(ctx context.Context, e Entry, revert Reverter) (Outcome, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), revertWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), revertWithin+e.Record.Takes())
 	defer cancel()
 	early := j.Mark(e.ID, UndoIntent, "")
 	o := Outcome{Entry: e, Err: guarded(ctx, revert, e.Record)}

@@ -45,11 +45,17 @@ func Start(t testing.TB, args ...string) string {
 // startOn starts a server on a port that choose finds free.
 func startOn(t testing.TB, choose func() (int, error), args ...string) string {
 	t.Helper()
+	return startConfigured(t, choose, "", append([]string{"--save", "", "--appendonly", "no"}, args...)...)
+}
+
+// startConfigured is startOn with a configuration file; "" = none.
+func startConfigured(t testing.TB, choose func() (int, error), config string, args ...string) string {
+	t.Helper()
 	binary := Need(t)
 	ctx, cancel := context.WithTimeout(context.Background(), startWithin)
 	defer cancel()
 	for {
-		addr, err := start(ctx, t, binary, choose, args)
+		addr, err := start(ctx, t, binary, choose, config, args)
 		if err == nil {
 			return addr
 		}
@@ -61,14 +67,18 @@ func startOn(t testing.TB, choose func() (int, error), args ...string) string {
 
 // start makes one attempt. Between the choice of a free port and its use another process may take it: then there is an error, and
 // whoever answers there is not mistaken for the server.
-func start(ctx context.Context, t testing.TB, binary string, choose func() (int, error), args []string) (string, error) {
+func start(ctx context.Context, t testing.TB, binary string, choose func() (int, error), config string, args []string) (string, error) {
 	free, err := choose()
 	if err != nil {
 		return "", err
 	}
 	port := strconv.Itoa(free)
 	addr := net.JoinHostPort("127.0.0.1", port)
-	cmd := exec.Command(binary, append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir()}, args...)...)
+	args = append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", t.TempDir()}, args...)
+	if config != "" {
+		args = append([]string{config}, args...)
+	}
+	cmd := exec.Command(binary, args...)
 	if err := cmd.Start(); err != nil {
 		return "", err
 	}

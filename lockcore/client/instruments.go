@@ -34,7 +34,8 @@ type Instruments interface {
 // Seeking is one call of Acquire.
 type Seeking struct {
 	Key    string
-	Class  string // of the work, by WithClass
+	Class  string               // of the work, by WithClass
+	Mode   lockcore.AcquireMode // of the policy: only who waits minds being refused
 	Result lockcore.Result
 	Fence  int64 // OK only
 	Took   time.Duration
@@ -180,10 +181,10 @@ func (m *meter) acted(now lockcore.Instant, a lockcore.Action, h *Handle, left t
 		}
 	case lockcore.ActGrant:
 		m.granted, m.holds = now.Mono, true
-		m.to.Sought(Seeking{Key: h.key, Class: m.class, Result: lockcore.OK, Fence: h.fence, Took: now.Mono - m.began})
+		m.to.Sought(Seeking{Key: h.key, Class: m.class, Mode: m.policy.Acquire.Mode, Result: lockcore.OK, Fence: h.fence, Took: now.Mono - m.began})
 		m.to.Holding(1)
 	case lockcore.ActRefuse:
-		m.to.Sought(Seeking{Key: h.key, Class: m.class, Result: a.Result, Took: now.Mono - m.began})
+		m.to.Sought(Seeking{Key: h.key, Class: m.class, Mode: m.policy.Acquire.Mode, Result: a.Result, Took: now.Mono - m.began})
 	case lockcore.ActFence:
 		m.letGo()
 		if a.Working {

@@ -35,7 +35,9 @@ func (m *Metrics) For(of Labels) *Lock {
 		fences: newFences(),
 	}
 	for _, r := range []lockcore.Result{lockcore.OK, lockcore.Held, lockcore.Unknown, lockcore.Failed, lockcore.Cancelled} {
-		k.acquires.WithLabelValues(word("granted", r))
+		for _, mode := range []lockcore.AcquireMode{lockcore.AcquireTry, lockcore.AcquireWait} {
+			k.acquires.WithLabelValues(string(mode), word("granted", r))
+		}
 	}
 	for _, r := range []lockcore.Result{lockcore.OK, lockcore.Absent, lockcore.Other, lockcore.Failed, lockcore.Unknown} {
 		k.renewals.WithLabelValues(word("renewed", r))
@@ -60,7 +62,7 @@ func (m *Metrics) For(of Labels) *Lock {
 
 // Sought implements client.Instruments.
 func (k *Lock) Sought(s client.Seeking) {
-	k.acquires.WithLabelValues(word("granted", s.Result)).Inc()
+	k.acquires.WithLabelValues(string(s.Mode), word("granted", s.Result)).Inc()
 	k.waits.WithLabelValues(s.Class).Observe(s.Took.Seconds())
 	if s.Result == lockcore.OK && k.fences.wentBack(s.Key, s.Fence) {
 		k.regressions.Inc()

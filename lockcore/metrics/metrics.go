@@ -64,7 +64,7 @@ func New(reg prometheus.Registerer) (*Metrics, error) {
 		help   string
 		labels []string
 	}{
-		{&m.acquires, "acquire_total", "Attempts to acquire that have ended, by result.", []string{"result"}},
+		{&m.acquires, "acquire_total", "Attempts to acquire that have ended, by the policy's mode and result.", []string{"mode", "result"}},
 		{&m.renewals, "renew_total", "Renewal calls answered or timed out, by result.", []string{"result"}},
 		{&m.abandoned, "abandoned_total", "Work in progress that was given up with its lock, by reason.", []string{"reason"}},
 		{&m.notOwned, "not_owned_total", "Calls answered with not yours: the key was absent, or another's.", []string{"op", "kind"}},

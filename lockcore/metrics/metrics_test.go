@@ -205,7 +205,7 @@ func TestInstruments(t *testing.T) {
 	}{
 		{"a job without trouble", policy(), func(b *bench) {
 			h := b.acquire()
-			b.want("holders", 1, "acquire_total{result=granted}", 1, "wait_seconds_count{class=small}", 1)
+			b.want("holders", 1, "acquire_total{mode=try,result=granted}", 1, "wait_seconds_count{class=small}", 1)
 			pass(4 * time.Second)
 			if err := h.Release(b.t.Context()); err != nil {
 				b.t.Error(err)
@@ -221,7 +221,7 @@ func TestInstruments(t *testing.T) {
 			if _, err := b.Acquire(b.t.Context(), "k"); !errors.Is(err, client.ErrBusy) {
 				b.t.Errorf("acquire: %v", err)
 			}
-			b.want("acquire_total{result=held}", 1, "wait_seconds_count{class=}", 1, "holders", 0)
+			b.want("acquire_total{mode=try,result=held}", 1, "wait_seconds_count{class=}", 1, "holders", 0)
 		}},
 		{"given up at the deadline, stopped too late", policy(), func(b *bench) {
 			h := b.acquire()
@@ -268,7 +268,7 @@ func TestInstruments(t *testing.T) {
 			b.store.set(lockcore.OpAcquire, lostReply)
 			_, _ = b.Acquire(b.t.Context(), "k")
 			pass(time.Second)
-			b.want("acquire_total{result=unknown}", 1, "orphan_acquire_total", 1, "debt_seconds_count{cause=orphan_acquire}", 1,
+			b.want("acquire_total{mode=try,result=unknown}", 1, "orphan_acquire_total", 1, "debt_seconds_count{cause=orphan_acquire}", 1,
 				"debt_seconds_sum{cause=orphan_acquire}", 0)
 		}},
 		{"an orphan that stays", policy(), func(b *bench) {
@@ -281,7 +281,7 @@ func TestInstruments(t *testing.T) {
 			b.store.set(lockcore.OpAcquire, failing)
 			_, _ = b.Acquire(b.t.Context(), "k")
 			pass(time.Second)
-			b.want("acquire_total{result=unknown}", 1, "orphan_acquire_total", 0, "not_owned_total{kind=absent,op=undo}", 1)
+			b.want("acquire_total{mode=try,result=unknown}", 1, "orphan_acquire_total", 0, "not_owned_total{kind=absent,op=undo}", 1)
 		}},
 		{"a release that fails", policy(), func(b *bench) {
 			h := b.acquire()
@@ -356,7 +356,7 @@ func TestLabels(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := m.For(metrics.Labels{Namespace: "job", Profile: "cordum/scheduler-job", Policy: "legacy_count"})
-	k.Sought(client.Seeking{Key: "secret-key", Class: "small", Result: lockcore.OK, Fence: 1})
+	k.Sought(client.Seeking{Key: "secret-key", Class: "small", Mode: lockcore.AcquireTry, Result: lockcore.OK, Fence: 1})
 	k.Stopped(client.Stopping{Class: "small"})
 	k.StaleWrite(true)
 	families, err := reg.Gather()
@@ -366,7 +366,7 @@ func TestLabels(t *testing.T) {
 	if len(families) != 17 {
 		t.Errorf("%d instruments, want the 17 of the design", len(families))
 	}
-	allowed := []string{"namespace", "profile", "policy", "class", "result", "reason", "op", "kind", "cause", "outcome"}
+	allowed := []string{"namespace", "profile", "policy", "class", "mode", "result", "reason", "op", "kind", "cause", "outcome"}
 	for _, f := range families {
 		if !strings.HasPrefix(f.GetName(), "lockcore_") {
 			t.Errorf("%s has not the prefix", f.GetName())

@@ -31,7 +31,7 @@ LOOPS = [
 JOBS, GROUP = "cordum:jobs:pending", "scheduler"
 JOB_LOCK, JOB_TTL, JOB_RENEW = "cordum:scheduler:job:", 60, 20
 APPROVAL, APPROVAL_TTL, APPROVAL_WAIT = "cordum:approval:batch", 10, 2
-OP_TIMEOUT, REDELIVER, ACK_EVERY, MAX_FAILURES = 2, 30, 20, 3
+OP_TIMEOUT, REDELIVER, ACK_EVERY, MAX_FAILURES = 2, 10, 20, 3
 
 IF_MINE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call(%s) end return 0"
 RENEW, RELEASE = IF_MINE % "'pexpire', KEYS[1], ARGV[2]", IF_MINE % "'del', KEYS[1]"
@@ -271,7 +271,7 @@ class Lock:
                     return self.lose()
 
     def not_owned(self, operation):
-        self.me.log("WARN", "lock not owned", key=self.key, operation=operation)
+        self.me.log("WARN", "lock not owned", key=self.key, operation=operation, left="%.3fs" % (self.until - time.monotonic()))
         self.me.metrics.add('lock_not_owned_total{namespace="%s",operation="%s"}' % (self.space, operation))
 
     def lose(self):
@@ -370,6 +370,7 @@ class Scheduler:
                 fresh = not again and self.redis.call(self.timeout + 0.1, "XREADGROUP", "GROUP", GROUP, self.name, "COUNT", 1, "BLOCK", 100, "STREAMS", JOBS, ">")
                 for entry, fields in again or (fresh[0][1] if fresh else []):
                     job = dict(zip(fields[::2], fields[1::2]))
+                    self.metrics.add("orphan_replayed_total", len(again))
                     self.job(entry, job["id"], float(job["seconds"]) * self.scale)
             except OSError as e:
                 self.log("WARN", "no jobs", error=e)
@@ -396,7 +397,7 @@ class Scheduler:
             lock.release()
 
     def acknowledge(self):
-        """Tells the stream every so often which jobs are done: what a replica did just before its death comes again."""
+        """Tells the stream every so often which jobs are done. So many of them come again, and are looked up."""
         while not self.stopping.wait(ACK_EVERY * self.scale):
             done, self.acks = self.acks, []
             try:
@@ -434,8 +435,6 @@ class Scheduler:
     def act(self, name):
         if name == "reconciler":
             self.metrics.set("stale_jobs", self.redis.call(self.timeout, "XPENDING", JOBS, GROUP)[0])
-        elif name == "replayer":
-            self.metrics.add("orphan_replayed_total", self.redis.call(self.timeout, "SCARD", "cordum:orphans"))
         elif name == "snapshot-writer":
             self.redis.call(self.timeout, "SET", "sys:workers:snapshot", "%s %f" % (self.name, time.time()))
 

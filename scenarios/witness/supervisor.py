@@ -35,14 +35,14 @@ def keep(options, rest, i, stopping):
 
 
 def offer(options, stopping):
-    """Jobs at random instants: most take 4 to 8 s of production, one in ten takes 45 s."""
+    """Jobs at random instants, each of 35 to 45 s of production."""
     redis, n, run = scheduler.Redis(options.redis), 0, "%x" % int(time.time())
     while not stopping.wait(random.expovariate(options.rate)) and (options.jobs == 0 or n < options.jobs):
         n += 1
-        seconds = 45 if n % 10 == 0 else random.uniform(4, 8)
+        job = ["id", "job-%s-%05d" % (run, n), "seconds", "%.3f" % random.uniform(35, 45)]
         while not stopping.is_set():
             try:
-                redis.call(5, "XADD", scheduler.JOBS, "*", "id", "job-%s-%05d" % (run, n), "seconds", "%.3f" % seconds)
+                redis.call(5, "XADD", scheduler.JOBS, "*", *job)
                 break
             except OSError:
                 stopping.wait(0.1)
@@ -55,7 +55,7 @@ def main():
     parser.add_argument("--port", type=int, default=9100, help="metrics of s1 are on the next one")
     parser.add_argument("--redis", default="127.0.0.1:6379")
     parser.add_argument("--scale", type=float, default=1, help="of all times of the replicas")
-    parser.add_argument("--rate", type=float, default=10, help="jobs a second")
+    parser.add_argument("--rate", type=float, default=5, help="jobs a second")
     parser.add_argument("--jobs", type=int, default=0, help="how many are offered; 0 = without end")
     parser.add_argument("--restart", type=float, default=0.5, help="seconds until what died is started again")
     parser.add_argument("--grace", type=float, default=5, help="seconds from TERM to KILL")

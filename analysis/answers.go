@@ -108,6 +108,96 @@ func (j *judging) notOwned(lock, op string) measured {
 	return j.needFault(lock, m)
 }
 
+// failedReleases is what became of the release calls of a lock, and of the leases that they were to end.
+type failedReleases struct {
+	calls, leases tally // that failed, surely and perhaps
+	sent, ended   int   // calls, and leases with such calls
+	evidence      []int64
+}
+
+// failedReleasesOf counts release calls that came back without an answer of the store's. An answer of "not yours" is none: there was
+// nothing left to release. A call that is still out at the end, or whose success a look refutes, has perhaps failed; one whose caller died
+// has not.
+func (ix *Facts) failedReleasesOf(lock string) failedReleases {
+	var f failedReleases
+	for _, k := range ix.keysOf(lock) {
+		for _, e := range k.epochs {
+			if e.belief != nil {
+				f.add(ix, e)
+			}
+		}
+	}
+	return f
+}
+
+func (f *failedReleases) add(ix *Facts, e *epoch) {
+	var lease tally
+	sent, freed := 0, false
+	for _, c := range e.releases {
+		_, dead := ix.deaths[e.replica]
+		switch {
+		case ix.takenDown(c.sent.From), !c.exited && dead:
+			continue
+		case gone(c), c.outcome == history.OK && !c.refuted:
+			freed = true
+		case c.exited && c.said != history.OK:
+			f.calls.lo++
+			lease.lo = 1
+			fallthrough
+		default:
+			f.calls.hi++
+			lease.hi = 1
+			f.evidence = append(f.evidence, c.n)
+		}
+		sent++
+	}
+	if f.sent += sent; sent == 0 {
+		return
+	}
+	if f.ended++; !freed {
+		f.leases.lo += lease.lo
+		f.leases.hi += lease.hi
+	}
+}
+
+// share of n that a tally is, in billionths.
+func (t tally) share(n int) (lo, hi int64) {
+	if n == 0 {
+		return 0, open
+	}
+	return int64(t.lo) * 1e9 / int64(n), int64(t.hi) * 1e9 / int64(n)
+}
+
+// failedReleaseRows judges the share of release calls that failed, and that of leases that were left to their TTL for it.
+func (j *judging) failedReleaseRows(lock string, limits *experiments.FailedReleasesLimits) []verdict.SLOResult {
+	calls := func(lock string) measured {
+		f := j.ix.failedReleasesOf(lock)
+		return j.failedReleases(lock, "failed_releases.calls", f, f.calls, f.sent, "release call")
+	}
+	leases := func(lock string) measured {
+		f := j.ix.failedReleasesOf(lock)
+		return j.failedReleases(lock, "failed_releases.given_up", f, f.leases, f.ended, "lease")
+	}
+	return slices.Concat(bounded(j, lock, limits.Calls, calls), bounded(j, lock, limits.GivenUp, leases))
+}
+
+func (j *judging) failedReleases(lock, measure string, f failedReleases, t tally, n int, of string) measured {
+	m := measured{
+		measure: measure, unit: verdict.UnitRatio, n: n, of: of, evidence: f.evidence,
+		next: "mend the way to the store; a second try with a fresh timeout saves the rest of the lease where the failure is short",
+	}
+	m.lo, m.hi = t.share(n)
+	m.saw = fmt.Sprintf("%s of %s failed", figures.Count(t.lo), figures.Plural(f.sent, "release call"))
+	if measure != "failed_releases.calls" {
+		m.saw = fmt.Sprintf("%s of %s left to the TTL after failed releases", figures.Count(t.lo), figures.Plural(n, "lease"))
+	}
+	m.missing = j.claimsMissing(lock)
+	if n == 0 {
+		m.missing = append(m.missing, verdict.Lacking(verdict.MissingAnswers, "release", lock))
+	}
+	return j.needFault(lock, m)
+}
+
 // foreign is what was answered ok to somebody whose key had gone to another epoch: a store that compares tokens answers so to nobody.
 type foreign struct {
 	count    tally
@@ -192,7 +282,8 @@ func (j *judging) foreign(lock, measure, of string, f foreign) measured {
 // grantOf is what tells one grant of an epoch from another.
 type grantOf struct {
 	key   string
-	fence int64
+	fence int64 // where none is known, which of the grants of this key it was
+	n     int64
 }
 
 // duplicateEpochs counts grants beyond the first of one token: nothing then tells a hold from the one before it, and either's release
@@ -200,32 +291,56 @@ type grantOf struct {
 func (j *judging) duplicateEpochs(lock string) measured {
 	m := measured{measure: "duplicate_epochs", unit: verdict.UnitCount, of: "grant", next: "make a new token for each acquire, not one for a process"}
 	grants := map[string][]grantOf{}
-	first := map[string]int64{}
 	for _, k := range j.ix.keysOf(lock) {
 		for _, e := range k.all {
-			for _, c := range e.acquires {
-				g := grantOf{k.name, c.fence}
-				if c.said != history.OK || slices.Contains(grants[e.id], g) { // one that is asked for again, because its answer was lost
+			for _, g := range j.ix.grantsOf(k, e) {
+				same := func(o grantOf) bool { return o.key == g.key && o.fence == g.fence }
+				if slices.ContainsFunc(grants[e.id], same) { // one that is asked for again, because its answer was lost
 					continue
 				}
 				m.n++
 				if grants[e.id] = append(grants[e.id], g); len(grants[e.id]) == 1 {
-					first[e.id] = c.n
 					continue
 				}
 				m.lo++
-				m.evidence = append(m.evidence, first[e.id], c.n)
+				first := grants[e.id][0]
+				m.evidence = append(m.evidence, first.n, g.n)
 				if m.why == "" {
-					m.why = fmt.Sprintf("epoch %s was granted key %s, and before that key %s", e.id, k.name, grants[e.id][0].key)
+					m.why = fmt.Sprintf("epoch %s was granted key %s, and before that key %s", e.id, k.name, first.key)
 				}
 			}
 		}
 	}
 	m.hi = m.lo
+	if x := j.ix.exp.EffectsOf(lock); j.ix.exp.Observed() && (x == nil || x.Map.Token == "") {
+		m.hi = open // grants hide between looks, and nothing else tells their tokens
+	}
 	m.saw = fmt.Sprintf("%s of %s carried a token that had been granted before", figures.Count(m.lo), figures.Plural(m.n, "grant"))
 	m.missing = slices.Concat(j.garbled(), j.doubted(lock))
 	if m.n == 0 {
 		m.missing = append(m.missing, verdict.Lacking(verdict.MissingHolders, lock))
 	}
 	return j.needFault(lock, m)
+}
+
+// grantsOf are the grants of a token under a key: as their holder claims them, or, where nobody claims, as looks show that it came, and
+// came again after it was gone, or as effects do under a key that no look saw.
+func (ix *Facts) grantsOf(k *keyIndex, e *epoch) (all []grantOf) {
+	for _, c := range e.acquires {
+		if c.said == history.OK {
+			all = append(all, grantOf{k.name, c.fence, c.n})
+		}
+	}
+	if !ix.exp.Observed() || e.stranger {
+		return all
+	}
+	for i, s := range e.looks {
+		if i == 0 || e.looks[i-1].next != s {
+			all = append(all, grantOf{k.name, int64(len(all)), s.n})
+		}
+	}
+	if len(all) == 0 && len(e.effects) > 0 {
+		all = append(all, grantOf{k.name, 0, e.effects[0].n})
+	}
+	return all
 }

@@ -1,0 +1,45 @@
+package analysis
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// Nobody claims grants of an observed lock: a token that comes back after another's is a second grant of it. That none came back unseen
+// only effects with tokens can tell.
+func TestAnObservedTokenThatComesBackIsADuplicate(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		back    bool
+		effects bool
+		want    verdict.Verdict
+	}{
+		{"comes back", true, false, verdict.Fail},
+		{"does not, as far as looks tell", false, false, verdict.Inconclusive},
+		{"does not", false, true, verdict.Pass},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e, _ := load(t, "pods-observed-lease")
+			e.SLOs = append(e.SLOs, experiments.SLO{Lock: "leader", DuplicateEpochs: &experiments.CountLimit{Bound: experiments.Bound[int]{Max: new(int)}}})
+			if c.effects {
+				e.System.Effects = []experiments.Effects{{Name: "ticks", Lock: "leader", Map: experiments.EffectMap{Token: "token"}}}
+			}
+			h, err := history.Read(bytes.NewReader(podsObserved(0).lines("pods-observed-lease", digest(t, "pods-observed-lease"))))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.back {
+				edit(h, func(ev *history.Event) bool { return ev.Look != nil && ev.From > ns(60) }, func(ev *history.Event) { ev.Epoch = "e1" })
+			}
+			r := row(t, Judge(e, h), "leader", "duplicate_epochs")
+			if r.Verdict != c.want || c.back && (r.Lo != 1 || !strings.Contains(r.Why, "epoch e1 was granted key billing, and before that key billing")) {
+				t.Errorf("%s [%v, %v] of %d: %s", r.Verdict, r.Lo, r.Hi, r.N, r.Why)
+			}
+		})
+	}
+}

@@ -26,6 +26,7 @@ func (c *checker) all() {
 	c.calendar()
 	c.locks()
 	c.work()
+	c.holders()
 	c.effects()
 	c.faults()
 	c.overlaps()

@@ -19,7 +19,7 @@ type Effects struct {
 	File    string       // pattern of paths, as filepath.Glob has them
 	Command []string     // prints all lines that there are, and ends
 	Log     string       `rule:"words=replicas"` // the logs of the replicas
-	Pattern string       // of lines: RE2 whose named groups are the columns; left out: each line is a JSON object
+	Pattern string       `rule:"pattern"`        // of lines: RE2 whose named groups are the columns; left out: each line is a JSON object
 	// Overwrites: the source keeps the last state of a job alone, so what was written twice is seen once.
 	Overwrites bool      `rule:"quiet"`
 	Map        EffectMap // which column of an entry means what

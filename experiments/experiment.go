@@ -51,7 +51,7 @@ type Redis struct {
 	UsernameEnv string    // name of the environment variable that holds the user name
 	PasswordEnv string    // name of the environment variable that holds the password: it never stands in a file
 	CA          string    `file:"ca"`     // PEM file of the authority that signed the server's certificate, beside the experiment's; default: the system's
-	Allow       []string  `rule:"faults"` // faults of the store itself that may be done to it
+	Allow       []string  `rule:"faults"` // what may be done to it: faults of the store itself (pause, flush, delete_key), and monitor
 	Cluster     bool      `rule:"quiet"`  // observed: url is a server of a Redis Cluster, and keys are on all of its masters
 	Sentinel    *Sentinel // observed: Sentinels that say which server is the primary, in place of url
 	Replica     string    `rule:"quiet"` // observed: URL of a read-only replica that is looked at in place of the primary
@@ -115,15 +115,16 @@ const (
 
 // System is what is drilled.
 type System struct {
-	Mode        string        `rule:"required,words=embedded|observe"` // embedded: lockdrill starts the replicas; observe: they are somebody's own, only watched and struck
-	Replicas    int           `rule:"required,min=1,max=1000"`         // how many processes or pods; observed: so many are there in the steady state
-	Worker      []string      // command of a worker that speaks the worker protocol; left out: lockdrill's own
-	Restart     time.Duration `scale:"no"` // a killed replica is replaced after so long, in real time; not of pods: that is their controller's
-	PolicySheet string        // file with a leader_election section, beside the experiment's: its loops become locks, with SLOs
-	Processes   *Processes    // observed replicas that are processes of this host
-	Locks       []Lock        `rule:"required,unless=system.policy_sheet"` // the locks that are drilled
-	Work        []Work        // streams of jobs under the job locks
-	Effects     []Effects     // of an observed system: where its jobs, and their ends, are read
+	Mode        string         `rule:"required,words=embedded|observe"` // embedded: lockdrill starts the replicas; observe: they are somebody's own, only watched and struck
+	Replicas    int            `rule:"required,min=1,max=1000"`         // how many processes or pods; observed: so many are there in the steady state
+	Worker      []string       // command of a worker that speaks the worker protocol; left out: lockdrill's own
+	Restart     time.Duration  `scale:"no"` // a killed replica is replaced after so long, in real time; not of pods: that is their controller's
+	PolicySheet string         // file with a leader_election section, beside the experiment's: its loops become locks, with SLOs
+	Processes   *Processes     // observed replicas that are processes of this host
+	Holder      []HolderSource // observed: how to find out who holds a key of the Redis; tried in this order
+	Locks       []Lock         `rule:"required,unless=system.policy_sheet"` // the locks that are drilled
+	Work        []Work         // streams of jobs under the job locks
+	Effects     []Effects      // of an observed system: where its jobs, and their ends, are read
 }
 
 // Words of System.Mode.

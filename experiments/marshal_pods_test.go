@@ -1,7 +1,9 @@
 package experiments
 
 import (
+	"reflect"
 	"slices"
+	"testing"
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
@@ -87,7 +89,25 @@ func (g generator) onThisHost(e *Experiment) {
 		&Processes{PIDFiles: "/run/{name}.pid", Log: "/var/log/{name}.log"}, &Processes{Unit: "a@{name}.service"}, &Processes{Cgroup: "/a/{name}"},
 		&Processes{Command: []string{"./replicas", g.text() + "x"}})
 	e.System.Processes.Grace = g.duration()
+	e.System.Holder = pick(g, []HolderSource{{Value: &HolderValue{Is: "{pid}-*"}}, {Command: &HolderCommand{Run: []string{"who", "{key}"}, Within: 1}}},
+		[]HolderSource{{Proxy: &HolderProxy{API: "unix:" + g.text() + "x"}}})
 	for i := range e.Faults {
 		e.Faults[i].Spec = &fault.Kill{HolderOf: e.System.Locks[0].Name, Phase: fault.RandomPhase, How: fault.Crash}
+	}
+}
+
+// The sources that say who holds stand in the resolved file as they were read, patterns that look like secrets too.
+func TestHoldersAreResolvedAsTheyStand(t *testing.T) {
+	e, err := Load("testdata/holders.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Parse("experiment.yaml", data)
+	if err != nil || !reflect.DeepEqual(again.System.Holder, e.System.Holder) {
+		t.Errorf("%v: %s", err, data)
 	}
 }

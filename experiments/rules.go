@@ -20,6 +20,7 @@ type rule struct {
 	perSecond bool     // spelled as a rate: 20/s
 	signed    bool     // durations: may be negative
 	brief     bool     // sections: may be a bare value, which is its max
+	pattern   bool     // texts: a regular expression, which may look like a secret and is none
 	quiet     bool     // a resolved file leaves it out where it is zero
 }
 
@@ -40,7 +41,7 @@ func ruleOf(owner reflect.Type, f reflect.StructField) (r rule) {
 		case "rate":
 			r.perSecond = true
 		case "faults":
-			r.words = fault.Allowed()
+			r.words = append(fault.Allowed(), AllowMonitor)
 		case "ident":
 			r.ident = true
 		case "positive":
@@ -49,6 +50,8 @@ func ruleOf(owner reflect.Type, f reflect.StructField) (r rule) {
 			r.signed = true
 		case "brief":
 			r.brief = true
+		case "pattern":
+			r.pattern = true
 		case "quiet":
 			r.quiet = true
 		case "words":

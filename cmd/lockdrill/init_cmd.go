@@ -37,6 +37,7 @@ func (f *draftFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.Processes.Unit, "unit", "", "their systemd unit: scheduler@{name}.service")
 	flags.StringVar(&f.Processes.Cgroup, "cgroup", "", "their cgroup: sched/{name}")
 	flags.StringToStringVar(&f.Selector, "selector", nil, "labels of the replicas' pods, as app=web,tier=front")
+	flags.BoolVar(&f.Monitor, "allow-monitor", false, "the drill may use MONITOR for moments, to find the connection that renews a key: for keys whose values name nobody")
 	flags.BoolVar(&f.force, "force", false, "overwrite the file if it is there")
 }
 

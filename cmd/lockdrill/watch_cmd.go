@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -14,10 +13,8 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments/drill"
-	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/experiments/watching"
 	"github.com/lockdrill/lockdrill/internal/figures"
-	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/reports"
 )
@@ -64,7 +61,7 @@ func newWatchCmd(io streams) *cobra.Command {
 	flags.DurationVar(&f.length, "for", time.Minute, "how long")
 	flags.StringVar(&f.file, "draft", "", "write the drafted experiment to this new file, and do not print it")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		o, err := f.options()
+		w, err := f.watcher()
 		if err != nil {
 			return err
 		}
@@ -72,7 +69,7 @@ func newWatchCmd(io streams) *cobra.Command {
 		defer stop()
 		view := newWatchView(io.Err)
 		var last watching.State
-		err = watching.Watch(ctx, o, func(s watching.State) {
+		err = w.Watch(ctx, func(s watching.State) {
 			last = s
 			view.show(s)
 		})
@@ -85,34 +82,34 @@ func newWatchCmd(io streams) *cobra.Command {
 	return cmd
 }
 
-// options checks the flags and dials nothing.
-func (f *watchFlags) options() (o watching.Options, err error) {
-	o = watching.Options{Patterns: f.keys, Leases: f.leases, Clock: monotime.Now}
+// watcher checks the flags, and dials nothing.
+func (f *watchFlags) watcher() (*watching.Watcher, error) {
 	switch leases := f.cluster.Namespace != "" || len(f.leases) > 0; {
 	case f.length <= 0:
-		return o, usagef("--for %s: want a length above 0", f.length)
+		return nil, usagef("--for %s: want a length above 0", f.length)
 	case leases && f.Redis.URL != "":
-		return o, usagef("--redis and --namespace: one at a time")
+		return nil, usagef("--redis and --namespace: one at a time")
 	case !leases && f.Redis.URL == "":
-		return o, usagef("lockdrill watch: where are the locks? Say --redis redis://host:6379 --keys 'sched:*', or --namespace NAME")
+		return nil, usagef("lockdrill watch: where are the locks? Say --redis redis://host:6379 --keys 'sched:*', or --namespace NAME")
 	case !leases && len(f.keys) == 0:
-		return o, usagef("lockdrill watch: which keys? Say --keys 'sched:*'; '*' alone looks at every key of the server")
-	case leases:
-		if o.Cluster, err = kube.Open(kube.Options{Kubeconfig: f.cluster.Kubeconfig, Context: f.cluster.Context, Namespace: f.cluster.Namespace}); err == nil {
-			f.Namespace = o.Cluster.Namespace
+		return nil, usagef("lockdrill watch: which keys? Say --keys 'sched:*'; '*' alone looks at every key of the server")
+	}
+	if err := f.check(); err != nil {
+		return nil, err
+	}
+	if f.file != "" {
+		if err := notThere(f.file, f.force); err != nil {
+			return nil, err
 		}
-	default:
-		if err = f.check(); err == nil {
-			o.Redis, err = testbed.DialOptions(f.Redis)
-		}
 	}
-	if err == nil && f.file != "" {
-		err = notThere(f.file, f.force)
+	o := watching.Options{Redis: f.Redis, Patterns: f.keys, Leases: f.leases, Clock: monotime.Now}
+	o.Cluster.Kubeconfig, o.Cluster.Context, o.Cluster.Namespace = f.cluster.Kubeconfig, f.cluster.Context, f.cluster.Namespace
+	w, err := watching.New(o)
+	if err != nil {
+		return nil, usagef("watch: %w", err)
 	}
-	if err != nil && !errors.As(err, new(*exitError)) {
-		err = usagef("watch: %w", err)
-	}
-	return o, err
+	f.Namespace = w.Namespace()
+	return w, nil
 }
 
 // tell prints what was seen, what it costs, and the draft.

@@ -31,6 +31,7 @@ type Draft struct {
 	Selector    map[string]string // labels
 	Locks       []Lock            // the first is struck
 	Effects     []experiments.Effects
+	Monitor     bool // the owner of the Redis allows MONITOR, which finds the connection that renews a key
 }
 
 // Lock is a lock of it: a loop with a key or a Lease, or one that is taken per job and has a prefix.
@@ -111,6 +112,9 @@ func (d *Draft) target(b *text) {
 			b.line(1, "%s: %s", f.name, quote(f.value))
 		}
 	}
+	if d.Monitor {
+		b.line(1, "allow: [%s] # for a short window before a shot: it shows values to whoever can read lockdrill's memory, and costs the server while it lasts", experiments.AllowMonitor)
+	}
 }
 
 func (d *Draft) system(b *text) {
@@ -135,6 +139,7 @@ func (d *Draft) system(b *text) {
 	if d.Selector == nil {
 		d.processes(b)
 	}
+	d.holder(b)
 	b.line(1, "locks:")
 	for _, l := range d.Locks {
 		l.write(b, d.drillable(l))
@@ -159,12 +164,32 @@ func (d *Draft) processes(b *text) {
 		b.line(2, "command: %s # prints a line \"pid name\" for each replica", list(p.Command))
 	default:
 		b.comment(2, check+": a regular expression that the command lines of your replicas match; or pid_files, unit, cgroup, command.")
+		p.Match = d.Name
 		b.line(2, "match: %s", quote(d.Name))
 	}
 	for _, f := range []struct{ name, value string }{{"log", p.Log}, {"metrics", p.Metrics}} {
 		if f.value != "" {
 			b.line(2, "%s: %s", f.name, quote(f.value))
 		}
+	}
+}
+
+// holder says how a key leads to the replica that holds it: by its value, where that is a name, and by the connection that renews it.
+func (d *Draft) holder(b *text) {
+	if d.Redis.URL == "" || d.Selector != nil && !d.Monitor { // of pods: the value begins with the pod's name
+		return
+	}
+	b.comment(1, "How a key leads to the replica that holds it; lockdrill plan shows what each source answers now. Others: proxy, log, metric, command.")
+	b.line(1, "holder:")
+	if d.Selector != nil || slices.Contains(d.Processes.Known(), experiments.KnownName) {
+		b.line(2, "- value: {} # %s: the value of the key begins with the replica's {name}", check)
+	} else {
+		b.line(2, "- value: {is: \"{host}:{pid}\"} # %s: the value of the key is this of its holder", check)
+	}
+	if d.Monitor {
+		b.line(2, "- client: {} # the connection that renews the key, for values that name nobody, such as UUIDs")
+	} else {
+		b.comment(2, "- client: {} # the connection that renews the key, for values that name nobody, such as UUIDs; it needs redis: {allow: [monitor]}")
 	}
 }
 

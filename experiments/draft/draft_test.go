@@ -22,6 +22,8 @@ func TestEveryCombinationIsValid(t *testing.T) {
 		"command":   {Processes: experiments.Processes{Command: []string{"./replicas.sh", "it's"}}},
 		"pods":      {Namespace: "shop", Selector: map[string]string{"app": "it", "tier": "1"}},
 		"namespace": {Namespace: "shop"},
+		"monitor":   {Processes: experiments.Processes{Match: "sched"}, Monitor: true},
+		"in pods":   {Namespace: "shop", Monitor: true},
 	}
 	redis := experiments.Redis{URL: "rediss://redis.staging:6379/2", UsernameEnv: "U", PasswordEnv: "P", CA: "ca.pem"}
 	locks := map[string][]Lock{

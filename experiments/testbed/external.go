@@ -109,15 +109,6 @@ func Settings(r experiments.Redis) error {
 	return err
 }
 
-// DialOptions are those of a connection to a Redis that the run does not start. An error wraps ErrSettings.
-func DialOptions(r experiments.Redis) (*redis.Options, error) {
-	w, err := whereIs(r)
-	if err != nil {
-		return nil, err
-	}
-	return optionsOf(w)
-}
-
 // whereIs reads the section of the file.
 func whereIs(r experiments.Redis) (undo.Store, error) {
 	if s := r.Sentinel; s != nil {

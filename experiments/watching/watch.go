@@ -10,8 +10,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/endpoint"
 	"github.com/lockdrill/lockdrill/internal/kube"
+	"github.com/lockdrill/lockdrill/lockcore/protocol"
 	"github.com/lockdrill/lockdrill/probes"
 )
 
@@ -25,11 +28,44 @@ const (
 
 // Options say what is watched: keys of a Redis, or Lease objects.
 type Options struct {
-	Redis    *redis.Options // nil = Leases
-	Patterns []string       // of keys, as SCAN has them; one without a star is a name
-	Cluster  *kube.Cluster  // of the Leases
-	Leases   []string       // their names; none = all of the namespace
+	Redis    experiments.Redis // without a URL: Leases
+	Patterns []string          // of keys, as SCAN has them; one without a star is a name
+	Cluster  kube.Options      // of the Leases
+	Leases   []string          // their names; none = all of the namespace
 	Clock    func() int64
+}
+
+// Watcher looks at what its Options say, by itself.
+type Watcher struct {
+	o       Options
+	redis   *redis.Options // nil = Leases
+	cluster *kube.Cluster
+}
+
+// New reads what is needed to dial, the variables of the environment and the kubeconfig, and does not dial.
+func New(o Options) (*Watcher, error) {
+	if o.Redis.URL == "" {
+		cluster, err := kube.Open(o.Cluster)
+		return &Watcher{o: o, cluster: cluster}, err
+	}
+	if err := o.Redis.Check(); err != nil {
+		return nil, err
+	}
+	at, err := redis.ParseURL(o.Redis.URL)
+	if err != nil {
+		return nil, errors.New("--redis: not the url of a Redis") // the parser's words would show it
+	}
+	dial, err := endpoint.Options(protocol.Endpoint{Addr: at.Addr, DB: at.DB, TLS: at.TLSConfig != nil, CA: o.Redis.CA,
+		UsernameEnv: o.Redis.UsernameEnv, PasswordEnv: o.Redis.PasswordEnv})
+	return &Watcher{o: o, redis: dial}, err
+}
+
+// Namespace is that of the Leases, "" of a Redis.
+func (w *Watcher) Namespace() string {
+	if w.cluster == nil {
+		return ""
+	}
+	return w.cluster.Namespace
 }
 
 // State is what a watch has come to.
@@ -51,7 +87,7 @@ type looker interface {
 }
 
 type watch struct {
-	o     Options
+	*Watcher
 	table Table
 	state State
 	began int64
@@ -60,8 +96,9 @@ type watch struct {
 }
 
 // Watch looks until ctx ends, and calls each with what has been seen after every look. It fails if the first look does.
-func Watch(ctx context.Context, o Options, each func(State)) error {
-	w := &watch{o: o, began: o.Clock(), state: State{Every: lookEvery}}
+func (r *Watcher) Watch(ctx context.Context, each func(State)) error {
+	o := &r.o
+	w := &watch{Watcher: r, began: o.Clock(), state: State{Every: lookEvery}}
 	closing, err := w.open(ctx)
 	if err != nil {
 		return err
@@ -94,13 +131,13 @@ func Watch(ctx context.Context, o Options, each func(State)) error {
 
 // open makes the probes.
 func (w *watch) open(ctx context.Context) (closing func(), err error) {
-	if w.o.Redis == nil {
+	if w.redis == nil {
 		return w.openLeases(ctx)
 	}
-	options := *w.o.Redis
+	options := *w.redis
 	keys := probes.NewLockKeys(&options, "")
 	w.probe = keys
-	w.scan = newScan(w.o.Redis, w.o.Patterns)
+	w.scan = newScan(w.redis, w.o.Patterns)
 	for _, p := range w.o.Patterns {
 		if !strings.ContainsAny(p, "*?[") {
 			keys.Watch("", p)
@@ -112,7 +149,7 @@ func (w *watch) open(ctx context.Context) (closing func(), err error) {
 func (w *watch) openLeases(ctx context.Context) (func(), error) {
 	names := w.o.Leases
 	if len(names) == 0 {
-		all, err := w.o.Cluster.Leases(ctx)
+		all, err := w.cluster.Leases(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -124,9 +161,9 @@ func (w *watch) openLeases(ctx context.Context) (func(), error) {
 	for _, name := range names {
 		locks[name] = name
 	}
-	leases := probes.NewLeases(w.o.Cluster, locks, func(string) string { return "" }, w.o.Clock)
+	leases := probes.NewLeases(w.cluster, locks, func(string) string { return "" }, w.o.Clock)
 	w.probe, w.state.Keys = leases, len(names)
-	return leases.Close, nil
+	return func() { _ = leases.Close() }, nil
 }
 
 func (w *watch) look(ctx context.Context) error {

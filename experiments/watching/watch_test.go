@@ -46,8 +46,7 @@ func (s *service) every(ctx context.Context, period time.Duration, do func(n int
 // The watch of a running service: what it finds, what it says of each lock, and what it does to the server.
 func TestAWatchSeesLocksAndWritesNothing(t *testing.T) {
 	addr := redistest.Start(t)
-	o := &redis.Options{Addr: addr}
-	s := &service{t: t, redis: redis.NewClient(o)}
+	s := &service{t: t, redis: redis.NewClient(&redis.Options{Addr: addr})}
 	t.Cleanup(func() { _ = s.redis.Close() })
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -78,7 +77,11 @@ func TestAWatchSeesLocksAndWritesNothing(t *testing.T) {
 	}
 	watching, done := context.WithTimeout(ctx, 30*time.Second)
 	defer done()
-	err := Watch(watching, Options{Redis: o, Patterns: []string{"sched:*"}, Clock: monotime.Now}, func(s State) {
+	w, err := New(Options{Redis: experiments.Redis{Mode: experiments.RedisExternal, URL: "redis://" + addr}, Patterns: []string{"sched:*"}, Clock: monotime.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = w.Watch(watching, func(s State) {
 		if last = s; enough(rows(s)) {
 			done()
 		}

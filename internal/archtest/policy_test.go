@@ -96,7 +96,7 @@ var policy = []place{
 		why: "plays the runner of a drill to one worker and holds its lines against its calls: it leads no drill, makes no fault that a file could ask for, and judges no lock"},
 	{path: "experiments/draft", below: []string{"experiments"}, bans: both([]string{"net", "os/exec", "syscall"}, clock),
 		why: "writes a first experiment from what a person or a watch knows: it looks at nothing itself, and what it writes the reader of files has read"},
-	{path: "experiments/watching", below: []string{"experiments/draft", "internal/figures", "internal/kube", "probes"}, libs: []string{"github.com/redis/go-redis/v9"},
+	{path: "experiments/watching", below: []string{"experiments/draft", "internal/endpoint", "internal/kube", "probes"}, libs: []string{"github.com/redis/go-redis/v9"},
 		why: "looks at the locks of a running system by the probes of a drill, and makes no fault: it must not be able to"},
 	{path: "experiments/undo", below: []string{"experiments"}, libs: []string{"golang.org/x/sys"},
 		why: "records are plain data: how anything is undone is handed in, so that a journal can be read by any process"},

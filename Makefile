@@ -7,15 +7,15 @@ GO ?= go
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
 
-build: ## bin/lockdrill, and the schema by which editors read scenarios/
-	$(GO) build -o bin/lockdrill ./cmd/lockdrill
+build: ## bin/lockdrill with all drivers, and the schema by which editors read scenarios/
+	$(GO) build -tags full -o bin/lockdrill ./cmd/lockdrill
 	bin/lockdrill schema --write scenarios/lockdrill.schema.json
 
 IMAGE ?= localhost/lockdrill:$(shell sed -n 's/^const release = "\(.*\)"$$/\1/p' cmd/lockdrill/version.go)
 ARCH ?= $(shell $(GO) env GOARCH)
 
 image: ## bin/image/lockdrill.tar: a container image (IMAGE=NAME:TAG ARCH=amd64|arm64), built without a Docker daemon, and tried out
-	CGO_ENABLED=0 GOOS=linux GOARCH=$(ARCH) $(GO) build -trimpath -tags timetzdata -ldflags='-s -w' -o bin/image/lockdrill ./cmd/lockdrill
+	CGO_ENABLED=0 GOOS=linux GOARCH=$(ARCH) $(GO) build -trimpath -tags timetzdata,full -ldflags='-s -w' -o bin/image/lockdrill ./cmd/lockdrill
 	cd internal/image && $(GO) run . -binary ../../bin/image/lockdrill -ref $(IMAGE) -title lockdrill -o ../../bin/image/lockdrill.tar
 	cd internal/image && LOCKDRILL_ARCHIVE=$(CURDIR)/bin/image/lockdrill.tar $(GO) test -count=1 .
 
@@ -24,8 +24,8 @@ AT_ONCE := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
 # vet is of check, and costs half a minute where nothing is built yet.
 test: deps ## all tests but those of test-kube; the drills last and alone, since they measure time
-	$(GO) test -vet=off -skip '^TestKube' -p $(AT_ONCE) $$($(GO) list ./... | grep -v -e /cmd/ -e /kubetest)
-	$(GO) test -vet=off -skip '^TestKube' -parallel $(AT_ONCE) -timeout 20m ./cmd/...
+	$(GO) test -vet=off -tags full -skip '^TestKube' -p $(AT_ONCE) $$($(GO) list ./... | grep -v -e /cmd/ -e /kubetest)
+	$(GO) test -vet=off -tags full -skip '^TestKube' -parallel $(AT_ONCE) -timeout 20m ./cmd/...
 
 test-kube: deps ## all tests named TestKube..., against a real etcd, kube-apiserver, controllers and scheduler, built here: no root; four to five minutes, eight where nothing is built yet
 	GO=$(GO) internal/kubetools/build
@@ -94,11 +94,12 @@ e2e-kube: ## pods of our own image on a real kubelet and containerd, in namespac
 
 check: deps ## what must hold before a change is merged: form, vet, staticcheck, structure, tests under the race detector (without the drills through the binary)
 	@test -z "$$(gofmt -l .)" || { echo "gofmt:"; gofmt -l .; exit 1; }
-	$(GO) vet ./...
-	$(GO) tool staticcheck ./...
+	$(GO) build ./...
+	$(GO) vet -tags full ./...
+	$(GO) tool staticcheck -tags full ./...
 	$(GO) mod tidy -diff
 	$(GO) test ./internal/archtest
-	$(GO) test -race -short ./...
+	$(GO) test -race -short -tags full ./...
 
 bench: deps ## the lock core beside its peers, 100,000 locks, one key that many wait for, rehearsals, a long history beside Python's json: docs/performance.md; seven minutes
 	cd internal/bench && $(GO) run .
@@ -110,11 +111,13 @@ pictures: ## docs/report-light.png and docs/report-dark.png, from a recorded run
 	@.ci/need chromium chromium fonts-dejavu-core
 	LOCKDRILL_PICTURES=1 $(GO) test -count=1 -run TestPicturesOfTheDocuments ./reports
 
-deps: ## what tests run for real: redis-server and chromium, promtool, which evaluates the exported rules, and python3, for the worker that others copy
+deps: ## what tests run for real: redis-server and chromium, promtool, which evaluates the exported rules, python3, for the worker that others copy, and the databases that effects are read from
 	@.ci/need redis-server
 	@.ci/need chromium chromium fonts-dejavu-core
 	@.ci/need promtool prometheus
 	@.ci/need python3
+	@.ci/need pg_ctlcluster postgresql
+	@.ci/need mariadbd mariadb-server
 
 clean: ## what the targets above have made
 	rm -rf bin

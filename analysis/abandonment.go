@@ -177,6 +177,14 @@ func (ix *Facts) reached(incarnation string, from, to int64) bool {
 	return false
 }
 
+// abandonments is how often the lock was given up: as its signal says where nobody claims it, else as the replicas do.
+func (j *judging) abandonments(lock string) measured {
+	if l := j.ix.exp.Lock(lock); l != nil && l.AbandonedBy != nil {
+		return j.signalledAbandonments(lock, l.AbandonedBy)
+	}
+	return j.rawAbandonments(lock)
+}
+
 // rawAbandonments is the count, whatever their reason.
 func (j *judging) rawAbandonments(lock string) measured {
 	g := j.giveups[lock]

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/lockdrill/lockdrill/analysis/signals"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
@@ -81,8 +82,8 @@ func (ix *Facts) eventsOf(incarnation string, w history.Span, sort func(raised) 
 
 // compareMetrics makes a finding of every disagreement about a declared metric.
 func (ix *Facts) compareMetrics() {
-	for i := range ix.exp.Probes.Metrics {
-		ix.findings = append(ix.findings, ix.disagreements(&ix.exp.Probes.Metrics[i])...)
+	for _, m := range ix.exp.Probes.Metrics {
+		ix.findings = append(ix.findings, ix.disagreements(&m)...)
 	}
 }
 
@@ -95,7 +96,7 @@ func (ix *Facts) disagreements(m *experiments.Metric) []verdict.Finding {
 	}
 	var fs []verdict.Finding
 	for _, s := range ix.samples[m.Name] {
-		if !s.present() {
+		if !s.Present() {
 			continue
 		}
 		for i := range ix.exp.System.Locks {
@@ -109,10 +110,10 @@ func (ix *Facts) disagreements(m *experiments.Metric) []verdict.Finding {
 	return fs
 }
 
-func (ix *Facts) disagreement(m *experiments.Metric, s *scraped, lock string, of func(raised) bool) (verdict.Finding, bool) {
-	last := s.points[len(s.points)-1]
+func (ix *Facts) disagreement(m *experiments.Metric, s *signals.Target, lock string, of func(raised) bool) (verdict.Finding, bool) {
+	last := s.Points[len(s.Points)-1]
 	sum := 0.0
-	for _, v := range last.series {
+	for _, v := range last.Series {
 		namespace, labelled := v.Labels["namespace"]
 		if !labelled { // a worker of others': it does not tell locks apart
 			return verdict.Finding{}, false
@@ -121,19 +122,19 @@ func (ix *Facts) disagreement(m *experiments.Metric, s *scraped, lock string, of
 			sum += v.Value
 		}
 	}
-	all := ix.eventsOf(s.target, history.Span{From: 0, To: s.last.To}, of)
-	surely := len(ix.eventsOf(s.target, history.Span{From: 0, To: s.last.From - scrapeSlack}, of))
+	all := ix.eventsOf(s.Name, history.Span{From: 0, To: s.Last.To}, of)
+	surely := len(ix.eventsOf(s.Name, history.Span{From: 0, To: s.Last.From - scrapeSlack}, of))
 	if sum >= float64(surely) && (sum <= float64(len(all)) || ix.silenced(s)) {
 		return verdict.Finding{}, false
 	}
 	what := fmt.Sprintf("replica %s: metric %s counted %s of lock %s by %s, its events say %d",
-		s.target, m.Name, figures.Decimal(sum), lock, figures.Clock(s.last.To), len(all))
-	return verdict.Finding{What: what, Evidence: cite(append([]int64{last.n}, all...)...)}, true
+		s.Name, m.Name, figures.Decimal(sum), lock, figures.Clock(s.Last.To), len(all))
+	return verdict.Finding{What: what, Evidence: cite(append([]int64{last.N}, all...)...)}, true
 }
 
 // silenced reports whether a replica may have been killed between its last scrape and the lines about what it had counted by then.
 // One that ended by itself has written them.
-func (ix *Facts) silenced(s *scraped) bool {
-	d, dead := ix.deaths[s.target]
-	return dead && strings.HasPrefix(d.exit, "signal") && d.From <= s.last.To+scrapeSlack
+func (ix *Facts) silenced(s *signals.Target) bool {
+	d, dead := ix.deaths[s.Name]
+	return dead && strings.HasPrefix(d.exit, "signal") && d.From <= s.Last.To+scrapeSlack
 }

@@ -21,6 +21,7 @@ type coverage struct {
 	good    []history.Span
 	windows []window // good, as they were recorded
 	gaps    []history.Span
+	lost    []history.Span // gaps in which something was there to be seen and is gone, however short they are
 	samples int64
 	largest int64
 	read    int64 // when the last good look was sent, at the earliest
@@ -35,7 +36,9 @@ func (ix *Facts) watch(ev *history.Event) {
 		ix.probes[ev.Coverage.Probe] = c
 	}
 	if ev.Kind == history.GapKind {
-		c.gaps = append(c.gaps, ev.Span)
+		if c.gaps = append(c.gaps, ev.Span); ev.Coverage.Lost {
+			c.lost = append(c.lost, ev.Span)
+		}
 		c.largest = max(c.largest, ev.Width())
 		return
 	}

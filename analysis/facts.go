@@ -4,6 +4,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/lockdrill/lockdrill/analysis/signals"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
@@ -42,10 +43,10 @@ type Facts struct {
 	pauses    map[string][]pause
 	shots     []*shot
 	probes    map[string]*coverage
-	samples   map[string][]*scraped // by metric
+	samples   signals.Samples
 	raised    []raised
 	late      []lateStretch // in their order
-	matches   []match
+	lines     signals.Lines
 
 	ledgered map[string]bool // locks of which the ledger has entries
 	asked    map[string]bool // locks of which an acquire was announced

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
+	"github.com/lockdrill/lockdrill/analysis/signals"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
@@ -35,7 +36,7 @@ func (r *Judger) Read(h history.Source) (*Facts, error) {
 		judger: r, exp: r.exp, header: h.Header(),
 		keys: map[string]*keyIndex{}, byLock: map[string][]*keyIndex{}, jobs: map[string]*job{}, replicas: map[string][]*epoch{},
 		writes: map[opKey]*claim{}, deaths: map[string]death{}, claims: map[string]int64{}, pauses: map[string][]pause{},
-		ready: map[string]int64{}, heard: map[string]bool{}, probes: map[string]*coverage{}, samples: map[string][]*scraped{},
+		ready: map[string]int64{}, heard: map[string]bool{}, probes: map[string]*coverage{}, samples: signals.Samples{},
 		ledgered: map[string]bool{}, asked: map[string]bool{}, claimed: map[string]bool{}, phases: map[string]*history.Event{},
 	}
 	if err := ix.read(h); err != nil {

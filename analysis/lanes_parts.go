@@ -84,22 +84,22 @@ func (ix *Facts) fillLife(lane *verdict.ReplicaLane, l *verdict.Life) {
 }
 func (ix *Facts) signalLanes() []verdict.SignalLane {
 	var out []verdict.SignalLane
-	for _, m := range ix.exp.Probes.Metrics {
+	for _, m := range ix.exp.Probes.Numbers() {
 		l := verdict.SignalLane{Metric: m.Name}
 		for _, s := range ix.samples[m.Name] {
-			if len(s.points) == 0 {
+			if len(s.Points) == 0 {
 				continue
 			}
-			if s.kind != "" {
-				l.Kind = s.kind
+			if s.Kind != "" {
+				l.Kind = s.Kind
 			}
-			t := verdict.SignalTarget{Target: s.target, Last: seconds(s.last.To), Gone: s.gone}
-			for _, p := range s.points {
-				at := momentOf(p.span)
-				if p.prev != nil {
-					at.From = seconds(p.prev.From)
+			t := verdict.SignalTarget{Target: s.Name, Last: seconds(s.Last.To), Gone: s.Gone}
+			for _, p := range s.Points {
+				at := momentOf(p.Span)
+				if p.Prev != nil {
+					at.From = seconds(p.Prev.From)
 				}
-				t.Points = append(t.Points, verdict.SignalPoint{At: at, Value: p.value, Absent: len(p.series) == 0})
+				t.Points = append(t.Points, verdict.SignalPoint{At: at, Value: p.Value, Absent: len(p.Series) == 0})
 			}
 			l.Targets = append(l.Targets, t)
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/signals"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
@@ -64,5 +65,97 @@ func TestLogPromises(t *testing.T) {
 				t.Errorf("it says %q, want %q", row.Why, c.says)
 			}
 		})
+	}
+}
+
+// abandonedBy judges a promise about abandonments of a lock that has a signal for them.
+func abandonedBy(t *testing.T, tp *tape, by experiments.Signal, max int) verdict.SLOResult {
+	t.Helper()
+	h, err := history.Read(bytes.NewReader(tp.lines("signals", "sha256:0")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, _ := load(t, "metrics-agree")
+	e.Probes.Logs = &experiments.Logs{MaxGap: 2 * time.Second, Patterns: map[string]string{"gave_up": "x"}}
+	e.Lock("job").AbandonedBy, e.Probes.Metrics[0].Series = &by, "gave_up_total"
+	e.SLOs = []experiments.SLO{{Lock: "job", Abandonments: &experiments.CountLimit{Bound: *experiments.AtMost(max)}}}
+	return Judge(e, h).SLOs[0]
+}
+
+// Nobody claims what an observed system gives up: a pattern or a counter tells, and what neither could see leaves the count open.
+func TestAbandonmentsBySignal(t *testing.T) {
+	log, metric := experiments.Signal{Log: "gave_up"}, experiments.Signal{Metric: "abandoned"}
+	twice := func(tp *tape) {
+		tp.followed(100, 0)
+		tp.logged(72, "r1.1", "gave_up")
+		tp.logged(73, "r2.1", "gave_up")
+	}
+	for _, c := range []struct {
+		name    string
+		write   func(*tape)
+		by      experiments.Signal
+		max     int
+		verdict verdict.Verdict
+		lo, hi  float64 // hi < 0 = open
+	}{
+		{"lines within the limit", twice, log, 2, verdict.Pass, 2, 2},
+		{"lines above the limit", twice, log, 1, verdict.Fail, 2, 2},
+		{"a truncated log", func(tp *tape) {
+			twice(tp)
+			tp.add(80, 80.2, history.Event{Kind: history.GapKind, Source: "probe:logs", Coverage: &history.Coverage{Probe: probeLogs, Lost: true}})
+		}, log, 2, verdict.Inconclusive, 2, -1},
+		{"a counter", func(tp *tape) {
+			tp.scrape(0.5, -1, "endpoint", "counter", 3, 0)
+			tp.scrape(72.5, 71.5, "endpoint", "counter", 4, 1)
+			tp.last(230.01, 229.5, "endpoint", "counter", 4, 1)
+		}, metric, 1, verdict.Fail, 2, 2},
+		{"a counter whose last scrape failed", func(tp *tape) {
+			tp.scrape(0.5, -1, "endpoint", "counter", 3, 0)
+			tp.scrape(72.5, 71.5, "endpoint", "counter", 4, 0)
+		}, metric, 1, verdict.Inconclusive, 1, -1},
+		{"a value that is no count", func(tp *tape) {
+			tp.scrape(0.5, -1, "endpoint", "counter", 0)
+			tp.last(230.01, 229.5, "endpoint", "counter", 0.5)
+		}, metric, 1, verdict.Inconclusive, 0, -1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tp := burst(false)
+			c.write(tp)
+			row := abandonedBy(t, tp, c.by, c.max)
+			hi := -1.0
+			if row.Hi != nil {
+				hi = *row.Hi
+			}
+			if row.Measure != "abandonments" || row.Verdict != c.verdict || row.Lo != c.lo || hi != c.hi {
+				t.Errorf("%s %s [%g, %g], want %s [%g, %g]: %s", row.Measure, row.Verdict, row.Lo, hi, c.verdict, c.lo, c.hi, row.Why)
+			}
+		})
+	}
+}
+
+// What must be provoked counts in the stretch of the shot alone, by the brackets of the lines.
+func TestSignalsOfAShot(t *testing.T) {
+	lines := signals.Lines{
+		{Pattern: "p", Source: "r1.1", Span: history.Span{From: 1, To: 4}, N: 1},
+		{Pattern: "p", Source: "r1.1", Span: history.Span{From: 5, To: 6}, N: 2},
+		{Pattern: "q", Source: "r1.1", Span: history.Span{From: 5, To: 6}, N: 3},
+		{Pattern: "p", Source: "r1.1", Span: history.Span{From: 8, To: 12}, N: 4},
+		{Pattern: "p", Source: "r1.1", Span: history.Span{From: 11, To: 12}, N: 5},
+	}
+	if maybe, surely := lines.Within("p", history.Span{From: 3, To: 10}); len(maybe) != 3 || surely != 1 {
+		t.Errorf("%d lines, %d surely", len(maybe), surely)
+	}
+	all := signals.Samples{}
+	for i, v := range []float64{2, 5, 9} {
+		at := int64(10 * (i + 1))
+		all.Take(&history.Event{N: at, Span: history.Span{From: at, To: at + 1}, Sample: &history.Sample{Metric: "m", Target: "t", Values: []history.Value{{Value: v}}}})
+	}
+	for _, c := range []struct {
+		from, to int64
+		want     signals.Reading
+	}{{15, 25, signals.Reading{Lo: 0, Hi: 7}}, {15, 31, signals.Reading{Lo: 4, Hi: 7}}, {15, 10_000, signals.Reading{Lo: 4, Hi: 7}}, {40, 50, signals.Reading{}}} {
+		if got := all["m"][0].Rise(history.Span{From: c.from, To: c.to}, false); got != c.want {
+			t.Errorf("within [%d, %d]: %+v, want %+v", c.from, c.to, got, c.want)
+		}
 	}
 }

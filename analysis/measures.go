@@ -17,7 +17,7 @@ func measures() map[string]measure {
 		"tick_gap":                  func(j *judging, s slo) rows { return j.tickRows(s.Lock, s.TickGap) },
 		"duplicate_terminal_states": func(j *judging, s slo) rows { return j.counted(s.Lock, s.DuplicateTerminalStates, j.duplicates) },
 		"abandonments": func(j *judging, s slo) rows {
-			return bounded(j, s.Lock, &s.Abandonments.Bound, j.rawAbandonments)
+			return bounded(j, s.Lock, &s.Abandonments.Bound, j.abandonments)
 		},
 		"abandonment":  func(j *judging, s slo) rows { return j.abandonmentRows(s.Lock, s.Abandonment) },
 		"overlap":      func(j *judging, s slo) rows { return j.overlapRows(s.Lock, s.Overlap) },

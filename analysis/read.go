@@ -59,11 +59,11 @@ func (r *reader) read(ev *history.Event) {
 	case ev.Incarnation != nil && ev.Incarnation.Life > 1:
 		r.loss(ev)
 	case ev.Sample != nil:
-		ix.scrape(ev)
+		ix.samples.Take(ev)
 	case ev.Late != nil:
 		ix.late = append(ix.late, lateStretch{ev.Span, *ev.Late})
 	case ev.Match != nil:
-		ix.matches = append(ix.matches, match{ev.Match.Pattern, ev.Source, ev.N})
+		ix.lines.Take(ev)
 	case ev.Object != nil && ev.Object.Gone && ev.Object.Incarnation != "":
 		ix.gone = append(ix.gone, ev)
 	}

@@ -34,7 +34,7 @@ func NetworkFor(e *experiments.Experiment) (NetworkOptions, error) {
 			}
 		}
 	}
-	for _, m := range e.Probes.Metrics {
+	for _, m := range e.Probes.Numbers() {
 		if p := scrapePort(m.Scrape); p != 0 && !slices.Contains(o.Ports, p) {
 			o.Ports = append(o.Ports, p)
 		}

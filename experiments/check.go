@@ -27,6 +27,7 @@ func (c *checker) all() {
 	c.calendar()
 	c.locks()
 	c.work()
+	c.holders()
 	c.effects()
 	c.faults()
 	c.overlaps()
@@ -34,6 +35,7 @@ func (c *checker) all() {
 	c.timing()
 	c.metrics()
 	c.logs()
+	c.signals()
 	for i := range c.e.SLOs {
 		c.slo(at("slos", i), &c.e.SLOs[i])
 	}

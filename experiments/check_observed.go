@@ -7,6 +7,9 @@ func (c *checker) observed() {
 	case !e.Observed() && here:
 		c.check("system.processes", "is for mode observe: replicas of mode embedded are started by the run, which knows them")
 		return
+	case !e.Observed() && e.Limits.LastReplica:
+		c.check("limits.last_replica", "is for mode observe: replicas of mode embedded are the run's own, and all of them may be struck")
+		return
 	case !e.Observed():
 		return
 	case c.inPods() && here:
@@ -31,6 +34,19 @@ func (c *checker) observed() {
 	}
 	if c.places["system.policy_sheet"] == nil {
 		c.observedLocks()
+	}
+	c.lastReplica()
+}
+
+// lastReplica refuses what could only strike the one replica that there is.
+func (c *checker) lastReplica() {
+	if c.e.System.Replicas != 1 || c.e.Limits.LastReplica {
+		return
+	}
+	for i := range c.e.Faults {
+		if f := &c.e.Faults[i]; f.Spec != nil && (f.Traits().Kills || f.Traits().InVictim && f.Traits().Stands > 0) {
+			c.check(at("faults", i), "strikes the only replica that there is, and nobody would be left: say limits: {last_replica: true} where that is meant")
+		}
 	}
 }
 
@@ -69,7 +85,7 @@ func (c *checker) observedProcesses(p *Processes) {
 	c.processes(p)
 	for _, f := range []ours{
 		{"system.worker", "is a command that the runner starts: observed processes are there", len(c.e.System.Worker) > 0},
-		{"system.restart", "is for processes that the runner starts: an observed one is started again by its supervisor, when that sees fit", c.places["system.restart"] != nil},
+		{"system.restart", "is for processes that the runner starts: an observed one is started again by its supervisor, when that sees fit", c.e.System.Restart > 0 && c.places["system.restart"] != nil},
 	} {
 		c.refuse(f)
 	}
@@ -104,6 +120,12 @@ func (c *checker) observedLocks() {
 func (c *checker) unseen(s *SLO) string {
 	if !c.e.Observed() || s.Takeover != nil || s.Metric != nil || s.Logs != nil {
 		return ""
+	}
+	if s.Abandonments != nil {
+		if l := c.e.Lock(s.Lock); l == nil || l.AbandonedBy != nil {
+			return ""
+		}
+		return "cannot be answered: an observed system does not tell lockdrill what it gives up; say in the lock which counter or log line does: abandoned_by: {metric: NAME} or {log: PATTERN}"
 	}
 	return c.effectsAnswer(s)
 }

@@ -18,17 +18,54 @@ func (c *checker) redis() {
 		for _, f := range []struct {
 			name string
 			set  bool
-		}{{"url", r.URL != ""}, {"username_env", r.UsernameEnv != ""}, {"password_env", r.PasswordEnv != ""}, {"ca", r.CA != ""}, {"allow", r.Allow != nil}} {
+		}{{"url", r.URL != ""}, {"username_env", r.UsernameEnv != ""}, {"password_env", r.PasswordEnv != ""}, {"ca", r.CA != ""}, {"allow", r.Allow != nil},
+			{"cluster", r.Cluster}, {"sentinel", c.places["redis.sentinel"] != nil}, {"replica", r.Replica != ""}} {
 			if f.set {
 				c.check("redis."+f.name, "is for mode external; mode %s starts a store of its own", r.Mode)
 			}
 		}
 		return
 	}
-	if r.URL == "" {
+	if r.URL == "" && r.Sentinel == nil {
 		c.check("redis", "mode external needs the url of the Redis")
 	}
 	c.address("redis", &LedgerStore{URL: r.URL, UsernameEnv: r.UsernameEnv, PasswordEnv: r.PasswordEnv, CA: r.CA})
+	c.servers(r)
+}
+
+// servers checks a Redis that is more than one server.
+func (c *checker) servers(r *Redis) {
+	const oneServer = "is for mode observe: lockdrill's workers take their locks at one server"
+	for _, f := range []ours{
+		{"redis.cluster", oneServer, r.Cluster && !c.e.Observed()},
+		{"redis.sentinel", oneServer, r.Sentinel != nil && !c.e.Observed()},
+		{"redis.replica", oneServer, r.Replica != "" && !c.e.Observed()},
+		{"redis.url", "the Sentinels say where the primary is: leave the url out", r.Sentinel != nil && r.URL != ""},
+		{"redis.sentinel", "a Redis Cluster has no Sentinels: leave one of them out", r.Sentinel != nil && r.Cluster},
+		{"redis.replica", "looks go to the masters of a cluster: leave it out", r.Replica != "" && r.Cluster},
+		{"redis.url", "a cluster has no numbered databases: leave the number out", r.Cluster && strings.Trim(pathOf(r.URL), "/0") != ""},
+	} {
+		c.refuse(f)
+	}
+	for i, word := range r.Allow {
+		if r.Cluster && word != "monitor" {
+			c.check(at("redis.allow", i), "%s would be done to one server of the cluster and not to the others", word)
+		}
+	}
+	c.redisURL("redis.replica", r.Replica)
+	if r.Sentinel != nil {
+		for i, u := range r.Sentinel.URLs {
+			c.redisURL(at("redis.sentinel.urls", i), u)
+		}
+	}
+}
+
+func pathOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Path
 }
 
 // ledger checks where the ledger lives.
@@ -56,20 +93,23 @@ func (c *checker) address(path string, r *LedgerStore) {
 			c.check(path+"."+f.name, "not the name of an environment variable: capital letters, digits and underscores")
 		}
 	}
-	if r.URL == "" {
-		return
+	c.redisURL(path+".url", r.URL)
+	if u, err := url.Parse(r.URL); r.CA != "" && r.URL != "" && err == nil && u.Scheme != "rediss" {
+		c.check(path+".ca", "is for TLS: write the url with rediss://")
 	}
-	u, err := url.Parse(r.URL)
-	path += "."
+}
+
+// redisURL checks the URL of a server; "" = none is given.
+func (c *checker) redisURL(path, raw string) {
+	u, err := url.Parse(raw)
 	switch {
+	case raw == "":
 	case err != nil || u.Host == "" || u.Scheme != "redis" && u.Scheme != "rediss" || !database.MatchString(u.Path):
-		c.check(path+"url", "not the url of a Redis: write it like redis://host:6379 or rediss://host:6379/2")
+		c.check(path, "not the url of a Redis: write it like redis://host:6379 or rediss://host:6379/2")
 	case u.User != nil:
-		c.check(path+"url", "user and password do not stand in a file: say username_env and password_env, the names of environment variables that hold them")
+		c.check(path, "user and password do not stand in a file: say username_env and password_env, the names of environment variables that hold them")
 	case u.RawQuery != "" || u.Fragment != "":
-		c.check(path+"url", "takes no options: write it like redis://host:6379; a password comes by password_env")
-	case r.CA != "" && u.Scheme != "rediss":
-		c.check(path+"ca", "is for TLS: write the url with rediss://")
+		c.check(path, "takes no options: write it like redis://host:6379; a password comes by password_env")
 	}
 }
 

@@ -19,7 +19,7 @@ type Effects struct {
 	File    string       // pattern of paths, as filepath.Glob has them
 	Command []string     // prints all lines that there are, and ends
 	Log     string       `rule:"words=replicas"` // the logs of the replicas
-	Pattern string       // of lines: RE2 whose named groups are the columns; left out: each line is a JSON object
+	Pattern string       `rule:"pattern"`        // of lines: RE2 whose named groups are the columns; left out: each line is a JSON object
 	// Overwrites: the source keeps the last state of a job alone, so what was written twice is seen once.
 	Overwrites bool      `rule:"quiet"`
 	Map        EffectMap // which column of an entry means what
@@ -90,11 +90,11 @@ func (e *Experiment) EffectsOf(lock string) *Effects {
 // LastOnly reports a source that shows the last state of a job alone.
 func (x *Effects) LastOnly() bool { return x.Overwrites || x.Hash != "" }
 
-// lines reports a source of lines.
-func (x *Effects) lines() bool { return x.File != "" || len(x.Command) > 0 || x.Log != "" }
+// Lines reports a source of lines.
+func (x *Effects) Lines() bool { return x.File != "" || len(x.Command) > 0 || x.Log != "" }
 
-// inRedis reports a source that is a key of a Redis.
-func (x *Effects) inRedis() bool { return x.Stream != "" || x.List != "" || x.Hash != "" }
+// InRedis reports a source that is a key of a Redis.
+func (x *Effects) InRedis() bool { return x.Stream != "" || x.List != "" || x.Hash != "" }
 
 // Source says in a word or two where they are read.
 func (x *Effects) Source() string {

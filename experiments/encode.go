@@ -49,6 +49,9 @@ func encode(v reflect.Value, r rule) *yaml.Node {
 	case reflect.Map:
 		return encodeMap(v.Interface().(map[string]string))
 	case reflect.String:
+		if r.pattern {
+			return textNode(v.String())
+		}
 		return textNode(Redact(v.String()))
 	case reflect.Float64:
 		if r.perSecond {

@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
@@ -51,7 +52,24 @@ type Redis struct {
 	UsernameEnv string    // name of the environment variable that holds the user name
 	PasswordEnv string    // name of the environment variable that holds the password: it never stands in a file
 	CA          string    `file:"ca"`     // PEM file of the authority that signed the server's certificate, beside the experiment's; default: the system's
-	Allow       []string  `rule:"faults"` // faults of the store itself that may be done to it
+	Allow       []string  `rule:"faults"` // what may be done to it: faults of the store itself (pause, flush, delete_key), and monitor
+	Cluster     bool      `rule:"quiet"`  // observed: url is a server of a Redis Cluster, and keys are on all of its masters
+	Sentinel    *Sentinel // observed: Sentinels that say which server is the primary, in place of url
+	Replica     string    `rule:"quiet"` // observed: URL of a read-only replica that is looked at in place of the primary
+}
+
+// Sentinel says which Sentinels know the primary of the locks. User, password and authority are those of the Redis section.
+type Sentinel struct {
+	Master string   `rule:"required"`             // name of the primary, as the Sentinels are configured
+	URLs   []string `file:"urls" rule:"required"` // redis:// or rediss:// (TLS), one of each Sentinel
+}
+
+// Target names the Redis for a person.
+func (r *Redis) Target() string {
+	if r.Sentinel != nil {
+		return r.Sentinel.Master + " of the Sentinels " + strings.Join(r.Sentinel.URLs, ", ")
+	}
+	return r.URL
 }
 
 // LedgerStore says where the ledger lives. By default it is a store of the run's own, on loopback; replicas in pods need one that they
@@ -98,15 +116,16 @@ const (
 
 // System is what is drilled.
 type System struct {
-	Mode        string        `rule:"required,words=embedded|observe"` // embedded: lockdrill starts the replicas; observe: they are somebody's own, only watched and struck
-	Replicas    int           `rule:"required,min=1,max=1000"`         // how many processes or pods; observed: so many are there in the steady state
-	Worker      []string      // command of a worker that speaks the worker protocol; left out: lockdrill's own
-	Restart     time.Duration `scale:"no"` // a killed replica is replaced after so long, in real time; not of pods: that is their controller's
-	PolicySheet string        // file with a leader_election section, beside the experiment's: its loops become locks, with SLOs
-	Processes   *Processes    // observed replicas that are processes of this host
-	Locks       []Lock        `rule:"required,unless=system.policy_sheet"` // the locks that are drilled
-	Work        []Work        // streams of jobs under the job locks
-	Effects     []Effects     // of an observed system: where its jobs, and their ends, are read
+	Mode        string         `rule:"required,words=embedded|observe"` // embedded: lockdrill starts the replicas; observe: they are somebody's own, only watched and struck
+	Replicas    int            `rule:"required,min=1,max=1000"`         // how many processes or pods; observed: so many are there in the steady state
+	Worker      []string       // command of a worker that speaks the worker protocol; left out: lockdrill's own
+	Restart     time.Duration  `scale:"no"` // a killed replica is replaced after so long, in real time; not of pods: that is their controller's
+	PolicySheet string         // file with a leader_election section, beside the experiment's: its loops become locks, with SLOs
+	Processes   *Processes     // observed replicas that are processes of this host
+	Holder      []HolderSource // observed: how to find out who holds a key of the Redis; tried in this order
+	Locks       []Lock         `rule:"required,unless=system.policy_sheet"` // the locks that are drilled
+	Work        []Work         // streams of jobs under the job locks
+	Effects     []Effects      // of an observed system: where its jobs, and their ends, are read
 }
 
 // Words of System.Mode.
@@ -173,8 +192,16 @@ type Lock struct {
 	KeyPrefix string // job locks
 	Lease     string // observed loops: name of the Lease object that is the lock, in the namespace of the pods, and Key is that name; "" = it is a key of the Redis
 	Policy    lockcore.Policy
+	// AbandonedBy is what tells how often an observed lock was given up, which nobody claims; nil = nothing does.
+	AbandonedBy *Signal
 
 	Place Place `file:"-"` // for messages
+}
+
+// Signal is a count that others keep: exactly one of Metric and Log is set.
+type Signal struct {
+	Metric string // a counter, by its name under probes
+	Log    string // a pattern, by its name under probes.logs
 }
 
 // Place is where something stands in a file. Line and Column count from 1; 0 = nowhere.
@@ -258,7 +285,8 @@ type Probes struct {
 	Ledger   ProbeSettings // looks at the ledger
 	Leases   ProbeSettings // looks at observed locks that are Lease objects
 	Metrics  []Metric      // numbers that are read before, during and after the faults
-	Logs     *Logs         // what is looked for in the logs of pods
+	PromQL   []Query       `file:"promql"` // numbers that a Prometheus server has scraped, sample by sample
+	Logs     *Logs         // what is looked for in logs: of pods, of observed processes, and in files
 }
 
 // ProbeSettings is a probe's period and the longest tolerated stretch without a look. Neither is scaled.

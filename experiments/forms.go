@@ -160,7 +160,8 @@ type lockForm struct {
 	KeyPrefix string // what stands before a job's id; default: the profile's, or the lock's name and a colon
 	Lease     string // observed loops: the lock is the Lease object of this name; it has no key
 	overrides
-	Policy *lockcore.Policy // a complete policy of your own, instead of a profile's
+	Policy      *lockcore.Policy // a complete policy of your own, instead of a profile's
+	AbandonedBy *Signal          // observed: what tells how often the lock was given up, which nobody claims
 }
 
 // overrides change single values of a profile's policy.
@@ -178,7 +179,7 @@ type overrides struct {
 }
 
 func (l *Lock) form() any {
-	f := &lockForm{Name: l.Name, Profile: l.Profile, Key: l.Key, KeyPrefix: l.KeyPrefix, Lease: l.Lease}
+	f := &lockForm{Name: l.Name, Profile: l.Profile, Key: l.Key, KeyPrefix: l.KeyPrefix, Lease: l.Lease, AbandonedBy: l.AbandonedBy}
 	if l.Policy != (lockcore.Policy{}) {
 		f.Policy = &l.Policy
 	}
@@ -191,7 +192,7 @@ func (l *Lock) setForm(d *decoder, path string, form any) {
 	d.given(path+".key", f.Key)
 	d.given(path+".key_prefix", f.KeyPrefix)
 	d.given(path+".lease", f.Lease)
-	*l = Lock{Name: f.Name, Profile: f.Profile, Key: f.Key, KeyPrefix: f.KeyPrefix, Lease: f.Lease, Place: d.where(path)}
+	*l = Lock{Name: f.Name, Profile: f.Profile, Key: f.Key, KeyPrefix: f.KeyPrefix, Lease: f.Lease, AbandonedBy: f.AbandonedBy, Place: d.where(path)}
 	switch {
 	case d.touched(path):
 		return

@@ -52,7 +52,7 @@ func TestPodsDefaults(t *testing.T) {
 	if l := e.System.Locks[0]; l.Key != "billing-leader" || e.System.Restart != 0 || e.Kubernetes.Grace != 0 || !e.Observed() {
 		t.Errorf("key %q, restart %s, grace %s", l.Key, e.System.Restart, e.Kubernetes.Grace)
 	}
-	if logs := e.Probes.Logs.Named(); len(logs) != 4 || logs[1].Name != "lock_not_owned" {
+	if logs := e.Probes.Logs.Named(); len(logs) != 8 || logs[3].Name != "lock_not_owned" {
 		t.Errorf("logs: %v", logs)
 	}
 	if e, err = Load("testdata/pods.yaml"); err != nil {

@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"maps"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -10,33 +11,35 @@ import (
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
-// Logs says what is looked for in the logs of the pods.
+// Logs says what is looked for in the logs of observed replicas, and in files.
 type Logs struct {
-	Preset   string            `rule:"words=lockdrill"` // lockdrill: the four log lines that locks like these write
+	Preset   string            `rule:"words=cordum|lockdrill"` // cordum: the eight lines that the articles on locks in Redis name; lockdrill is the older word for it
 	Patterns map[string]string // regular expressions (RE2) by names of your own, matched against single lines
-	MaxGap   time.Duration     `rule:"positive" scale:"no"` // longest tolerated stretch in which a pod's log was not followed
+	Files    []string          // more files that are read, as patterns of paths
+	MaxGap   time.Duration     `rule:"positive" scale:"no"` // longest tolerated stretch in which a log was not followed
 }
 
 func (l *Logs) setDefaults() { l.MaxGap = 2 * time.Second }
 
-// LogLimit bounds how many lines match, over all pods.
+// LogLimit bounds how many lines match, over all logs.
 type LogLimit struct {
 	Pattern string `rule:"required"` // its name under probes.logs
 	Bound[int]
 }
 
-// PresetLockdrill is the only word of Logs.Preset.
-const PresetLockdrill = "lockdrill"
-
 // LogPattern is a regular expression by its name. It is matched against single lines.
 type LogPattern struct{ Name, Pattern string }
 
-// preset is what locks say that are kept as the articles on leader election with Redis keep theirs, whatever the case.
+// preset is what is logged by locks that are kept as the articles on locks in Redis keep theirs: their eight lines, whatever the case.
 func preset() []LogPattern {
 	return []LogPattern{
+		{"approval_lock_release_failed", `(?i)approval lock release failed`},
 		{"job_lock_abandoned", `(?i)job lock abandoned`},
+		{"job_lock_release_failed", `(?i)job lock release failed, retrying`},
 		{"lock_not_owned", `(?i)lock not owned`},
+		{"lock_release_skipped", `(?i)lock release skipped: token mismatch`},
 		{"lock_will_expire", `(?i)lock will expire via TTL`},
+		{"run_lock_release_failed", `(?i)distributed run lock release failed`},
 		{"run_lock_renewal_failed", `(?i)run lock renewal failed`},
 	}
 }
@@ -47,7 +50,7 @@ func (l *Logs) Named() []LogPattern {
 		return nil
 	}
 	var all []LogPattern
-	if l.Preset == PresetLockdrill {
+	if l.Preset != "" {
 		all = preset()
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.Patterns)) {
@@ -61,14 +64,15 @@ func (l *Logs) Named() []LogPattern {
 func (c *checker) logs() {
 	const path = "probes.logs"
 	l := c.e.Probes.Logs
+	if l == nil {
+		return
+	}
+	if !c.logsAreThere(path, l) {
+		return
+	}
 	switch {
-	case l == nil:
-		return
-	case !c.inPods():
-		c.check(path, "reads the logs of pods, and there is no kubernetes section")
-		return
 	case len(l.Named()) == 0:
-		c.check(path, "looks for nothing: preset: lockdrill, or patterns by their names")
+		c.check(path, "looks for nothing: preset: cordum, or patterns by their names")
 	case l.Preset != "" && c.e.Kubernetes != nil && c.e.Kubernetes.Pods == PodsApply: // a promise about such lines could not be broken
 		c.check(path+".preset", "the workers that the run makes write none of these lines: their events tell, by the SLOs not_owned, abandonment and lock_debt; the preset is for pods of your own")
 	}
@@ -91,20 +95,61 @@ func (c *checker) logs() {
 	}
 }
 
+// logsAreThere checks that there are logs to be read; false = there are none.
+func (c *checker) logsAreThere(path string, l *Logs) bool {
+	for i, pattern := range l.Files {
+		if _, err := filepath.Match(pattern, ""); err != nil || pattern == "" {
+			c.check(at(path+".files", i), "%q is no pattern of paths: write it like /var/log/sched/*.log", pattern)
+		}
+	}
+	p := c.e.System.Processes
+	switch {
+	case c.inPods(), len(l.Files) > 0, p != nil && p.Log != "", c.touched("system.processes"):
+		return true
+	case p != nil:
+		c.check(path, "nobody says where the logs of the processes are: system.processes.log, or files here")
+	default:
+		c.check(path, "reads the logs of pods, of observed processes or of files, and there are none: a kubernetes section, system.processes.log, or files here")
+	}
+	return false
+}
+
 // logLimit checks a promise about logs.
 func (c *checker) logLimit(path string, l *LogLimit) {
-	if l == nil {
-		return
+	if l != nil {
+		c.patternName(path+".pattern", l.Pattern)
 	}
+}
+
+// patternName checks that a pattern of that name is looked for.
+func (c *checker) patternName(path, name string) {
 	var known []string
 	for _, p := range c.e.Probes.Logs.Named() {
 		known = append(known, p.Name)
 	}
 	switch {
-	case l.Pattern == "", slices.Contains(known, l.Pattern): // a missing one is said already
+	case name == "", slices.Contains(known, name): // a missing one is said already
 	case len(known) == 0:
-		c.check(path+".pattern", "no log is read: declare patterns under probes.logs")
+		c.check(path, "no log is read: declare patterns under probes.logs")
 	default:
-		c.check(path+".pattern", "no pattern is called %s", unknownWord(l.Pattern, known))
+		c.check(path, "no pattern is called %s", unknownWord(name, known))
+	}
+}
+
+// signals checks what tells of abandonments that nobody claims.
+func (c *checker) signals() {
+	for i := range c.e.System.Locks {
+		by, path := c.e.System.Locks[i].AbandonedBy, at("system.locks", i)+".abandoned_by"
+		switch {
+		case by == nil || c.touched(path):
+		case !c.e.Observed():
+			c.check(path, "is for mode observe: lockdrill's workers tell themselves when they give a lock up")
+		case (by.Metric == "") == (by.Log == ""):
+			c.check(path, "is one of metric and log: the name of a counter under probes, or of a pattern under probes.logs")
+		case by.Metric != "":
+			c.metricName(path+".metric", by.Metric)
+		default:
+			c.patternName(path+".log", by.Log)
+		}
 	}
 }

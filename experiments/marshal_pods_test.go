@@ -1,7 +1,9 @@
 package experiments
 
 import (
+	"reflect"
 	"slices"
+	"testing"
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
@@ -13,7 +15,7 @@ func (g generator) inPods(e *Experiment) {
 	k := &Kubernetes{Context: g.text(), Namespace: "shop", Container: pick(g, "", "server"), Secret: pick(g, "", "stores"), Pods: PodsUse, Selector: labels}
 	e.Kubernetes, e.System.Worker, e.System.Restart, e.Probes.Metrics = k, nil, 0, nil
 	e.Limits.Namespaces = pick(g, nil, []string{"drills", "shop"})
-	e.Probes.Logs = pick(g, nil, &Logs{Preset: PresetLockdrill, MaxGap: shortest + g.duration(), Patterns: map[string]string{"p-1": g.text() + "x"}})
+	e.Probes.Logs = pick(g, nil, &Logs{Preset: "lockdrill", MaxGap: shortest + g.duration(), Patterns: map[string]string{"p-1": g.text() + "x"}})
 	kill := func(f Fault) bool { return !f.Traits().Kills }
 	observed := g.IntN(2) == 0 && slices.ContainsFunc(e.System.Locks, func(l Lock) bool { return l.Loop() })
 	if observed {
@@ -71,5 +73,41 @@ func (g generator) observed(e *Experiment) {
 	if leases < len(e.System.Locks) {
 		e.Redis = Redis{Mode: RedisExternal, URL: "redis://127.0.0.1"}
 	}
+	e.Limits.LastReplica = e.System.Replicas == 1 || g.IntN(2) == 0
 	e.Kubernetes.Holder = pick(g, nil, &HolderNames{Name: "{pod}_*"}, &HolderNames{Label: "x/who"}, &HolderNames{Annotation: "who"})
+}
+
+// onThisHost makes e one of somebody's own processes.
+func (g generator) onThisHost(e *Experiment) {
+	g.inPods(e)
+	if !e.Observed() || e.Probes.Leases != (ProbeSettings{}) {
+		return
+	}
+	e.Kubernetes, e.Limits.Namespaces, e.Probes.Logs, e.SLOs = nil, nil, nil, e.SLOs[:1]
+	e.System.Processes = pick(g,
+		&Processes{Match: g.name("m") + `--port (?P<port>\d+)`, Metrics: "http://127.0.0.1:{port}/metrics"},
+		&Processes{PIDFiles: "/run/{name}.pid", Log: "/var/log/{name}.log"}, &Processes{Unit: "a@{name}.service"}, &Processes{Cgroup: "/a/{name}"},
+		&Processes{Command: []string{"./replicas", g.text() + "x"}})
+	e.System.Processes.Grace = g.duration()
+	e.System.Holder = pick(g, []HolderSource{{Value: &HolderValue{Is: "{pid}-*"}}, {Command: &HolderCommand{Run: []string{"who", "{key}"}, Within: 1}}},
+		[]HolderSource{{Proxy: &HolderProxy{API: "unix:" + g.text() + "x"}}})
+	for i := range e.Faults {
+		e.Faults[i].Spec = &fault.Kill{HolderOf: e.System.Locks[0].Name, Phase: fault.RandomPhase, How: fault.Crash}
+	}
+}
+
+// The sources that say who holds stand in the resolved file as they were read, patterns that look like secrets too.
+func TestHoldersAreResolvedAsTheyStand(t *testing.T) {
+	e, err := Load("testdata/holders.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Parse("experiment.yaml", data)
+	if err != nil || !reflect.DeepEqual(again.System.Holder, e.System.Holder) {
+		t.Errorf("%v: %s", err, data)
+	}
 }

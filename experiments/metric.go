@@ -15,8 +15,9 @@ import (
 
 // Metric is a number that is read before, during and after the faults: a Prometheus series, or what a key of the locks' store tells.
 type Metric struct {
-	Name   string            `rule:"required,ident"` // how SLOs name it
-	Scrape string            `rule:"required"`       // replicas: their own metrics; locks: a key of the locks' store; or the URL of a Prometheus exposition
+	Name   string            `rule:"ident"`        // how SLOs name it
+	Preset string            `rule:"words=cordum"` // cordum: all metrics that the articles on locks in Redis name; beside it stand only scrape and every
+	Scrape string            `rule:"required"`     // replicas: their own metrics; locks: a key of the locks' store; or the URL of a Prometheus exposition
 	Series string            // of an exposition: name of the series; of a histogram its _sum, _count or _bucket
 	Labels map[string]string // only series that carry these
 	Key    string            // of locks: the key that is looked at
@@ -35,6 +36,43 @@ func (m *Metric) What() string {
 		return "idle time of key " + m.Key
 	}
 	return "length of key " + m.Key
+}
+
+// presetMetrics are the series that the articles on locks in Redis name, and what SLOs call them.
+func presetMetrics() []Metric {
+	return []Metric{
+		{Name: "job_lock_abandoned", Series: "cordum_scheduler_job_lock_abandoned_total"},
+		{Name: "job_lock_waits", Series: "job_lock_wait_count"},
+		{Name: "job_lock_wait_sum", Series: "job_lock_wait_sum"},
+		{Name: "stale_jobs", Series: "stale_jobs"},
+		{Name: "orphan_replayed", Series: "orphan_replayed_total"},
+	}
+}
+
+// Scraped are the metrics that are scraped one by one: presets are written out.
+func (p *Probes) Scraped() []Metric {
+	var all []Metric
+	for _, m := range p.Metrics {
+		if m.Preset == "" {
+			all = append(all, m)
+			continue
+		}
+		for _, of := range presetMetrics() {
+			of.Scrape, of.Every = m.Scrape, m.Every
+			all = append(all, of)
+		}
+	}
+	return all
+}
+
+// Numbers are all that SLOs can name as a metric: what is scraped, and what a Prometheus server is asked for.
+func (p *Probes) Numbers() []Metric {
+	all := p.Scraped()
+	for i := range p.PromQL {
+		q := &p.PromQL[i]
+		all = append(all, Metric{Name: q.Name, Scrape: q.URL, Series: q.Query, Every: q.Step})
+	}
+	return all
 }
 
 // Words of Metric.Scrape that are no URL.
@@ -79,38 +117,83 @@ var seriesName = regexp.MustCompile(`^[a-zA-Z_:][a-zA-Z0-9_:]*$`)
 
 // metrics checks what is scraped.
 func (c *checker) metrics() {
-	names := map[string]int{}
-	for i, m := range c.e.Probes.Metrics {
-		path := at("probes.metrics", i)
-		if first, ok := names[m.Name]; ok && m.Name != "" {
-			c.check(path+".name", "a second metric called %q: the first is probes.metrics[%d]", m.Name, first)
+	names := map[string]string{}
+	for i := range c.e.Probes.Metrics {
+		m, path := &c.e.Probes.Metrics[i], at("probes.metrics", i)
+		one := Probes{Metrics: []Metric{*m}}
+		for _, of := range one.Scraped() {
+			if !c.nameOnce(names, path, of.Name) {
+				break // a preset's others are there as well
+			}
 		}
-		names[m.Name] = i
 		if m.Every < minEvery {
 			c.check(path+".every", "%s is under %s: a scrape is no small request", figures.Spell(m.Every), figures.Spell(minEvery))
 		}
-		if m.Scrape == ScrapeLocks {
-			c.keyMetric(path, &m)
-			continue
-		}
-		switch {
-		case m.Key != "" || m.Ask != "":
-			c.check(path, "key and ask are for scrape: locks")
-		case m.Series == "":
-			c.check(path+".series", "missing: the name of the series")
-		case !seriesName.MatchString(m.Series):
-			c.check(path+".series", "%q is no name of a series; labels go under labels", m.Series)
-		}
-		if m.Scrape == ScrapeReplicas && c.inPods() {
-			c.check(path+".scrape", "lockdrill's workers serve their metrics on the loopback of their pod, which the runner does not reach: the address of an exposition, such as a Prometheus federation's")
-		}
-		if m.Scrape == ScrapeReplicas {
-			continue
-		}
-		// As with redis.url, the parser's own words might quote a password.
-		if u, err := url.Parse(m.Scrape); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			c.check(path+".scrape", "neither replicas nor locks nor the address of an exposition: write it like http://127.0.0.1:9121/metrics")
-		}
+		c.metric(path, m)
+	}
+	for i := range c.e.Probes.PromQL {
+		q, path := &c.e.Probes.PromQL[i], at("probes.promql", i)
+		c.nameOnce(names, path, q.Name)
+		c.promql(path, q)
+	}
+}
+
+// nameOnce refuses the name of a metric that another one has.
+func (c *checker) nameOnce(names map[string]string, path, name string) bool {
+	if first, ok := names[name]; ok && name != "" {
+		c.check(path+".name", "a second metric called %q: the first is %s", name, first)
+		return false
+	}
+	names[name] = path
+	return true
+}
+
+// metric checks what one metric is, and where it is scraped.
+func (c *checker) metric(path string, m *Metric) {
+	switch {
+	case m.Preset != "" && (m.Name != "" || m.Series != "" || len(m.Labels) > 0 || m.Key != "" || m.Ask != ""):
+		c.check(path, "preset brings names and series along: beside it stand only scrape and every")
+		return
+	case m.Preset != "" && m.Scrape == ScrapeLocks:
+		c.check(path+".scrape", "a preset is of expositions: replicas, or the address of one")
+		return
+	case c.touched(path + ".preset"):
+		return
+	case m.Preset == "" && m.Name == "" && !c.touched(path):
+		c.check(path+".name", "missing")
+	}
+	if m.Scrape == ScrapeLocks {
+		c.keyMetric(path, m)
+		return
+	}
+	switch {
+	case m.Preset != "":
+	case m.Key != "" || m.Ask != "":
+		c.check(path, "key and ask are for scrape: locks")
+	case m.Series == "":
+		c.check(path+".series", "missing: the name of the series")
+	case !seriesName.MatchString(m.Series):
+		c.check(path+".series", "%q is no name of a series; labels go under labels", m.Series)
+	}
+	p := c.e.System.Processes
+	switch {
+	case m.Scrape == ScrapeReplicas && c.e.Observed() && c.inPods():
+		c.check(path+".scrape", "nobody says where the observed pods serve metrics: the address of an exposition, or promql of the Prometheus that scrapes them")
+	case m.Scrape == ScrapeReplicas && c.inPods():
+		c.check(path+".scrape", "lockdrill's workers serve their metrics on the loopback of their pod, which the runner does not reach: the address of an exposition, such as a Prometheus federation's")
+	case m.Scrape == ScrapeReplicas && p != nil && p.Metrics == "":
+		c.check(path+".scrape", "nobody says where the observed processes serve metrics: system.processes.metrics")
+	}
+	if m.Scrape != ScrapeReplicas {
+		c.httpAddress(path+".scrape", m.Scrape, "neither replicas nor locks nor the address of an exposition: write it like http://127.0.0.1:9121/metrics")
+	}
+}
+
+// httpAddress checks an address. As with redis.url, the parser's own words might quote a password.
+func (c *checker) httpAddress(path, address, wrong string) {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		c.check(path, "%s", wrong)
 	}
 }
 
@@ -153,16 +236,23 @@ func (c *checker) metricLimit(path string, l *MetricLimit) {
 			}
 		}
 	}
-	known := make([]string, 0, len(c.e.Probes.Metrics))
-	for _, m := range c.e.Probes.Metrics {
-		known = append(known, m.Name)
+	c.metricName(path+".name", l.Name)
+}
+
+// metricName checks that a metric of that name is read.
+func (c *checker) metricName(path, name string) {
+	var known []string
+	for _, m := range c.e.Probes.Numbers() {
+		if m.Name != "" && !slices.Contains(known, m.Name) {
+			known = append(known, m.Name)
+		}
 	}
 	switch {
-	case slices.Contains(known, l.Name):
+	case slices.Contains(known, name):
 	case len(known) == 0:
-		c.check(path+".name", "nothing is scraped: declare the metric under probes.metrics")
+		c.check(path, "nothing is scraped: declare the metric under probes.metrics")
 	default:
-		c.check(path+".name", "no metric is called %s", unknownWord(l.Name, known))
+		c.check(path, "no metric is called %s", unknownWord(name, known))
 	}
 }
 

@@ -108,6 +108,7 @@ func (c *checker) processes(p *Processes) {
 	if u, err := url.Parse(placeholder.ReplaceAllString(p.Metrics, "1")); p.Metrics != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 		c.check(at+".metrics", "%q is no address of an exposition: write it like http://127.0.0.1:{port}/metrics", p.Metrics)
 	}
+	c.nameless(p)
 }
 
 // match checks a pattern of command lines; false = it can match nothing.

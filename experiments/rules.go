@@ -21,6 +21,7 @@ type rule struct {
 	perSecond bool     // spelled as a rate: 20/s
 	signed    bool     // durations: may be negative
 	brief     string   // sections: the field that may stand alone, as a bare value
+	pattern   bool     // texts: a regular expression, which may look like a secret and is none
 	quiet     bool     // a resolved file leaves it out where it is zero
 }
 
@@ -41,7 +42,7 @@ func ruleOf(owner reflect.Type, f reflect.StructField) (r rule) {
 		case "rate":
 			r.perSecond = true
 		case "faults":
-			r.words = fault.Allowed()
+			r.words = append(fault.Allowed(), AllowMonitor)
 		case "ident":
 			r.ident = true
 		case "positive":
@@ -50,6 +51,8 @@ func ruleOf(owner reflect.Type, f reflect.StructField) (r rule) {
 			r.signed = true
 		case "brief":
 			r.brief = cmp.Or(value, "Max")
+		case "pattern":
+			r.pattern = true
 		case "quiet":
 			r.quiet = true
 		case "words":
@@ -70,7 +73,6 @@ func ruleOf(owner reflect.Type, f reflect.StructField) (r rule) {
 
 // laterFields are fields that the design knows and this version does not have, by type.
 var laterFields = map[string][]string{
-	"file":   {"schedule", "baseline", "store"},
-	"Probes": {"promql"},
-	"SLO":    {"stale_writes", "residual", "pickup"},
+	"file": {"schedule", "baseline", "store"},
+	"SLO":  {"stale_writes", "residual", "pickup"},
 }

@@ -122,7 +122,7 @@ type Replica struct {
 	Lines       int    `json:"lines,omitempty"`    // exit: events that it wrote
 	Bad         int    `json:"bad,omitempty"`      // exit: lines that were no events; they are dropped
 	BadLine     string `json:"bad_line,omitempty"` // exit: the first of them, with what is wrong with it
-	Metrics     string `json:"metrics,omitempty"`  // ready: host:port on loopback where it serves /metrics
+	Metrics     string `json:"metrics,omitempty"`  // ready: host:port on loopback where it serves /metrics, or, of somebody's own, its whole address
 	Pod         *Pod   `json:"pod,omitempty"`      // start, exit: where a life is that of a container
 	By          string `json:"by,omitempty"`       // exit of a life that is not the runner's child: what showed its end, one of the By words
 	Unheard     int    `json:"unheard,omitempty"`  // exit of a life in a pod: lines that its log shows as acknowledged, and that never came
@@ -250,6 +250,12 @@ type Entry struct {
 	Reason   string `json:"reason,omitempty"`
 	Named    string `json:"named,omitempty"` // whom the lock named at that moment: self, other, none; empty = not asked (separate stores)
 	Writer   string `json:"writer,omitempty"`
+	// Of a system that is not ours: epoch, fence and op are there only where the source names them.
+	Foreign bool `json:"foreign,omitempty"`
+	// Unordered: the position is that of reading alone. Entries of one read have no order; of two, the order of the reads, where they
+	// say their numbers, else that of brackets that do not touch.
+	Unordered bool  `json:"unordered,omitempty"`
+	Read      int64 `json:"read,omitempty"`
 }
 
 // Look is the body of look: one state of a lock key as the probe saw it. A look is recorded when the state changed
@@ -277,8 +283,9 @@ type Look struct {
 
 // Match is the body of logmatch: a line of a pod's log. Source is the pod's incarnation.
 type Match struct {
-	Pattern string `json:"pattern"` // its name in the experiment
-	Text    string `json:"text"`    // the line, cut to 200 characters
+	Pattern string `json:"pattern"`        // its name in the experiment
+	Text    string `json:"text"`           // the line, cut to 200 characters
+	File    string `json:"file,omitempty"` // path of the file that it was written to; "" = it was a pod's log
 }
 
 // Object is the body of object: a state of a pod that was seen. The span is the bracket in which it began, as far as is known.
@@ -303,6 +310,7 @@ type Coverage struct {
 	Samples int64  `json:"samples,omitempty"` // good looks in the span
 	Largest int64  `json:"largest,omitempty"` // ns, the longest stretch between two good looks in the span
 	Why     string `json:"why,omitempty"`     // gap
+	Lost    bool   `json:"lost,omitempty"`    // gap: something may have been there to be seen, and is gone, however short the gap is
 	Final   bool   `json:"final,omitempty"`   // coverage: the probe's final read is in this span and was complete
 
 	Observer *Observer `json:"observer,omitempty"` // final coverage of observed lock keys: what watching them has cost
@@ -352,17 +360,18 @@ type Fault struct {
 	Expected int64 `json:"expected,omitempty"` // during it, from what was configured; network: at least so long; 0 = no answer is expected
 	Observed int64 `json:"observed,omitempty"` // during it
 
-	Death *Death `json:"death,omitempty"` // confirmed kills of pods
+	Death *Death `json:"death,omitempty"` // confirmed kills of pods, and of processes that were asked to end
 }
 
-// Death is what was seen of the end of a pod's process: a call, an object and a process end at three different times.
+// Death is what was seen of the end of a pod's process: a call, an object and a process end at three different times. A process that was
+// asked to end has no object.
 type Death struct {
 	Call   Span   `json:"call"`             // the request that was to end it
 	Object *Span  `json:"object,omitempty"` // the API object was gone; nil = not seen, or not asked for
 	Sign   int64  `json:"sign"`             // the last sign of life, ns: it surely lived then
 	End    *Span  `json:"end,omitempty"`    // the process was surely dead at To, and not at From; nil = nobody saw it
 	By     string `json:"by,omitempty"`     // what showed the end, one of the By words
-	Means  string `json:"means"`            // api: a delete; worker: told to crash; exec: a command in its container
+	Means  string `json:"means"`            // api: a delete; worker: told to crash; exec: a command in its container; signal: a process was asked to end
 }
 
 // Sample is the body of sample: what one look at one target showed of one declared metric. A target is written whenever its values

@@ -59,6 +59,9 @@ func (e *Event) checkBody() error {
 		if e.Entry.Pos <= 0 || e.Entry.Subject == "" || e.Entry.State == "" {
 			return errors.New("entry needs pos > 0, subject and state")
 		}
+		if !e.Entry.Foreign && (e.Epoch == "" || e.Op == "") {
+			return errors.New("entry needs epoch and op: only one of a foreign system may lack them")
+		}
 	case LookKind:
 		if e.Look.Present && e.Epoch == "" {
 			return errors.New("a present key needs the epoch that it names")

@@ -96,6 +96,9 @@ func (e *Entry) walk(k *codec) {
 	text(k, `"reason":`, &e.Reason, want)
 	text(k, `"named":`, &e.Named, want)
 	text(k, `"writer":`, &e.Writer, want)
+	flag(k, `"foreign":`, &e.Foreign, want)
+	flag(k, `"unordered":`, &e.Unordered, want)
+	num(k, `"read":`, &e.Read, want)
 }
 
 func (l *Look) walk(k *codec) {
@@ -119,6 +122,7 @@ func (c *Coverage) walk(k *codec) {
 	num(k, `"samples":`, &c.Samples, want)
 	num(k, `"largest":`, &c.Largest, want)
 	text(k, `"why":`, &c.Why, want)
+	flag(k, `"lost":`, &c.Lost, want)
 	flag(k, `"final":`, &c.Final, want)
 	rare(k, `"observer":`, &c.Observer, c.Observer != nil)
 }
@@ -148,4 +152,5 @@ func (f *Fault) walk(k *codec) {
 func (m *Match) walk(k *codec) {
 	text(k, `"pattern":`, &m.Pattern, need)
 	text(k, `"text":`, &m.Text, need)
+	text(k, `"file":`, &m.File, want)
 }

@@ -107,7 +107,7 @@ var rules = map[Kind]rule{
 	WorkExit:         {body: "work", key: true, epoch: true, op: true},
 	WriteInvoke:      {body: "write", key: true, epoch: true, op: true},
 	WriteReturn:      {body: "write", key: true, epoch: true, op: true, outcome: true},
-	LedgerEntry:      {body: "entry", key: true, epoch: true, op: true},
+	LedgerEntry:      {body: "entry", key: true}, // epoch and op: checkBody
 	LookKind:         {body: "look", key: true},
 	CoverageKind:     {body: "coverage"},
 	GapKind:          {body: "coverage"},

@@ -31,6 +31,9 @@ func (p *Pause) Prepare(_ context.Context, shot history.Event) (undo.Record, err
 		} else if !alive {
 			return undo.Record{}, &voidError{history.Moved, fmt.Sprintf("%s is gone already", shot.Fault.Victim)}
 		}
+		if _, any, err := standing(found); p.Alone && err == nil && any {
+			return undo.Record{}, &voidError{history.NoTarget, fmt.Sprintf("%s stands still already: somebody else has stopped it", shot.Fault.Victim)}
+		}
 		return undo.Record{Process: &found}, nil
 	}
 	return undo.Record{}, &voidError{history.NoTarget, fmt.Sprintf("%s was never started", shot.Fault.Victim)}
@@ -40,7 +43,7 @@ func (p *Pause) Prepare(_ context.Context, shot history.Event) (undo.Record, err
 func (p *Pause) Inject(_ context.Context, r undo.Record) (history.Span, error) {
 	span, err := p.Signal(r.Shot.Fault.Victim, syscall.SIGSTOP)
 	if err != nil {
-		return span, &voidError{history.Moved, fmt.Sprintf("pause %s: %v", r.Shot.Fault.Victim, err)}
+		return span, notSent("pause", r.Shot, err)
 	}
 	return span, nil
 }

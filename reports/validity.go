@@ -78,7 +78,7 @@ func holdersText(by map[string]int) string {
 func machineText(m *verdict.LateMachine) string {
 	text := fmt.Sprintf("LATE in %s, by %s in all, %s in the worst", figures.Plural(m.Stretches, "stretch"), exact(m.Late, verdict.UnitSeconds), exact(m.Worst, verdict.UnitSeconds))
 	if !m.Judges {
-		text += "; the replicas were elsewhere, so it judges nothing"
+		text += "; the replicas were elsewhere, or somebody else's, so it judges nothing"
 	}
 	return text
 }

@@ -44,6 +44,7 @@ const (
 	MissingScrapes     MissingCode = "scrapes"      // metric, for how long, when
 	MissingLastScrape  MissingCode = "last_scrape"  // target, why
 	MissingAgreement   MissingCode = "agreement"    // of metric and events
+	MissingLogLines    MissingCode = "log_lines"    // for how long, when
 
 	MissingAnnouncement MissingCode = "announcement" // key, epoch that nobody claims
 	MissingNewToken     MissingCode = "new_token"    // key, epoch that came back

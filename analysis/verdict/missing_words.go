@@ -31,6 +31,8 @@ var words = map[MissingCode]struct{ why, next string }{
 	MissingScrapes:    {"metric %[1]s was not scraped for %[2]s at %[3]s", "keep the machine less busy"},
 	MissingLastScrape: {"%[1]s did not answer in the end (%[2]s)", "check the target"},
 	MissingAgreement:  {"%[1]s", "one of the two is wrong: see the findings"},
+	MissingLogLines: {"a log was truncated, and lines of %[1]s at %[2]s may be gone",
+		"rotate logs by renaming them (logrotate without copytruncate), or not during the drill"},
 	MissingAnnouncement: {"key %[1]s carried epoch %[2]s, which nobody claims: what replicas say of that key is not whole",
 		"let the worker announce each acquire before the call and say what became of it (docs/worker-protocol.md), or find who else writes to the key"},
 	MissingNewToken: {"key %[1]s: the token of epoch %[2]s came back after it had been gone, so nothing tells its holds apart",

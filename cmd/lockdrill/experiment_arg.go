@@ -39,6 +39,17 @@ func placeFiles(e *experiments.Experiment, file string) error {
 	if p := e.System.Processes; p != nil {
 		paths = append(paths, &p.PIDFiles, &p.Log)
 	}
+	for i := range e.Probes.PromQL {
+		paths = append(paths, &e.Probes.PromQL[i].CA)
+	}
+	if l := e.Probes.Logs; l != nil {
+		for i := range l.Files {
+			paths = append(paths, &l.Files[i])
+		}
+	}
+	for i := range e.System.Effects {
+		paths = append(paths, &e.System.Effects[i].File, &e.System.Effects[i].Redis.CA)
+	}
 	for _, path := range paths {
 		if *path != "" && !filepath.IsAbs(*path) {
 			*path = filepath.Join(dir, *path)

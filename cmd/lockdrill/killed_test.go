@@ -80,6 +80,8 @@ func changes() []changed {
 		{name: "acquire_failures", states: all, drill: instead("acquire_failures: {all: true, mode: timeout}")},
 		{name: "release_failures", states: all, drill: instead("release_failures: {all: true, mode: lost_reply, via: proxy}")},
 		{name: "pause", states: all, quick: []string{"injected"}, drill: instead("pause: {holder_of: loop}")},
+		{name: "pause of somebody's process", kind: "pause", states: all, quick: []string{"injected"}, drill: atSomebodysProcess("pause: {holder_of: leader}")},
+		{name: "starvation of somebody's process", kind: "starve", states: all, drill: atSomebodysProcess("starve: {holder_of: leader, share: 0.5}")},
 		{name: "hook", states: all, quick: []string{"injected"}, drill: func(t *testing.T, lasts string) killable {
 			dir, fault := hookFolder(t)
 			return killable{yaml: withFault(t, goodDrill, lasts, fault), args: consent, check: func(t *testing.T, _ string) {

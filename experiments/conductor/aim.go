@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
@@ -97,7 +98,7 @@ func (c *Conductor) fire(s *series, now int64, t target) {
 		return
 	}
 	if t.why == "" {
-		t.why = c.inTheWay(s)
+		t.why = cmp.Or(c.inTheWay(s), c.lastOne(s, struck))
 	}
 	s.discount()
 	s.shot++
@@ -148,6 +149,20 @@ func (c *Conductor) inTheWay(s *series) string {
 		}
 	}
 	return ""
+}
+
+// lastOne says why a fault that stops its victims may not strike these, or "": of a system that is somebody's own one replica goes on,
+// unless the file says otherwise.
+func (c *Conductor) lastOne(s *series, victims []string) string {
+	if !c.world.observed || c.e.Limits.LastReplica || len(victims) == 0 || !s.does.Kills && (s.does.Stands == 0 || !s.does.InVictim) {
+		return ""
+	}
+	for _, r := range c.world.replicas {
+		if r.alive && !slices.Contains(victims, r.inc) {
+			return ""
+		}
+	}
+	return strings.Join(victims, ", ") + " is the last replica that lives, and the file does not say limits.last_replica: true"
 }
 
 // capped: limits.max_kills holds whatever the faults ask for.

@@ -140,9 +140,9 @@ func storeGuard(e *experiments.Experiment) Guard {
 		return g
 	}
 	if e.Redis.Mode == experiments.RedisExternal {
-		g.Says = "somebody's own; faults of the store itself that it allows: none"
+		g.Says = "somebody's own; what it allows to be done to it: none"
 		if len(e.Redis.Allow) > 0 {
-			g.Says = "somebody's own; faults of the store itself that it allows: " + strings.Join(e.Redis.Allow, ", ")
+			g.Says = "somebody's own; what it allows to be done to it: " + strings.Join(e.Redis.Allow, ", ")
 		}
 		return g
 	}

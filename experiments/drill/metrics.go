@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
@@ -15,7 +16,7 @@ import (
 // openMetrics makes a probe for each metric that the experiment declares.
 func (d *Drill) openMetrics(context.Context) error {
 	d.begin = append(d.begin, func() error {
-		for _, m := range d.e.Probes.Metrics {
+		for _, m := range d.e.Probes.Scraped() {
 			probe, err := d.metric(m)
 			if err != nil {
 				return err
@@ -67,8 +68,12 @@ func (r *replicaTargets) list() []probes.Target {
 	return slices.Clone(r.all)
 }
 
-// metricsURL is where a replica says that it serves its metrics; "" where that is not on loopback: it is a process of this host.
+// metricsURL is where a replica serves its metrics: where the file says so of somebody's own; else where it says so itself, "" where that
+// is not on loopback, since it is a process of this host.
 func metricsURL(addr string) string {
+	if strings.Contains(addr, "://") {
+		return addr
+	}
 	host, _, err := net.SplitHostPort(addr)
 	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
 		return ""

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/runner"
@@ -31,17 +32,25 @@ func (d *Drill) openProcesses(context.Context) error {
 		OnExit:  d.exited,
 	})
 	d.env.Fleet, d.cfg.Fleet = history.FleetProcesses, fleet
-	d.strikes.Signal, d.strikes.Send = fleet.Signal, fleet.Send
-	d.stand(func() ([]runner.Process, bool) {
-		pids, busy := fleet.Processes()
+	d.strikes.Signal, d.strikes.Send, d.strikes.Grace = fleet.Signal, fleet.Send, workerGrace
+	d.stand(standing(fleet.Processes))
+	return nil
+}
+
+// standing tells the machine's watcher of a fleet's processes.
+func standing(processes func() (pids map[string]int, busy bool)) runner.Standing {
+	return func() ([]runner.Process, bool) {
+		pids, busy := processes()
 		ps := make([]runner.Process, 0, len(pids))
 		for incarnation, pid := range pids {
 			ps = append(ps, runner.Process{Name: incarnation, PID: pid})
 		}
 		return ps, busy
-	})
-	return nil
+	}
 }
+
+// workerGrace is what a worker that is asked to end has for it, as a supervisor would grant it.
+const workerGrace = 10 * time.Second
 
 // exited records the end of a life, and what of its output was no event.
 func (d *Drill) exited(x testbed.Exit) {

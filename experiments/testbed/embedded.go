@@ -79,7 +79,7 @@ func (h *embeddedHost) kill(context.Context) error {
 }
 
 // start implements host.
-func (h *embeddedHost) start(ctx context.Context, client *redis.Client, keep bool) error {
+func (h *embeddedHost) start(ctx context.Context, client redis.UniversalClient, keep bool) error {
 	h.mu.Lock()
 	runs := h.runs
 	h.mu.Unlock()
@@ -89,7 +89,7 @@ func (h *embeddedHost) start(ctx context.Context, client *redis.Client, keep boo
 	case runs:
 		return nil
 	}
-	if err := h.listen(client.Options().Addr); err != nil {
+	if err := h.listen(client.(*redis.Client).Options().Addr); err != nil {
 		return fmt.Errorf("start embedded store: %w", err)
 	}
 	return client.Ping(ctx).Err()

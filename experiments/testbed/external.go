@@ -84,7 +84,7 @@ func Environment(ctx context.Context, r experiments.Redis) (name string, said bo
 
 // environmentIn is what one database says; "" = nothing.
 func environmentIn(ctx context.Context, w undo.Store) (string, error) {
-	c, err := Dial(w)
+	c, err := Connect(w)
 	if err != nil {
 		return "", err
 	}
@@ -111,11 +111,14 @@ func Settings(r experiments.Redis) error {
 
 // whereIs reads the section of the file.
 func whereIs(r experiments.Redis) (undo.Store, error) {
+	if s := r.Sentinel; s != nil {
+		return bySentinels(r, s)
+	}
 	u, err := url.Parse(r.URL)
 	if err != nil || u.Hostname() == "" {
 		return undo.Store{}, fmt.Errorf("url of a Redis %w: want redis://host:port/db or rediss://host:port/db", ErrSettings) // the words of the parser would show the URL
 	}
-	w := undo.Store{Addr: u.Host, TLS: u.Scheme == "rediss", CA: r.CA, UsernameEnv: r.UsernameEnv, PasswordEnv: r.PasswordEnv}
+	w := undo.Store{Addr: u.Host, TLS: u.Scheme == "rediss", CA: r.CA, UsernameEnv: r.UsernameEnv, PasswordEnv: r.PasswordEnv, Cluster: r.Cluster}
 	if u.Port() == "" {
 		w.Addr += ":6379"
 	}
@@ -134,7 +137,14 @@ func target(w undo.Store) string {
 	if w.TLS {
 		scheme = "rediss"
 	}
-	return fmt.Sprintf("%s://%s/%d", scheme, w.Addr, w.DB)
+	where := fmt.Sprintf("%s://%s/%d", scheme, w.Addr, w.DB)
+	switch {
+	case w.Sentinel != nil:
+		return fmt.Sprintf("%s of the Sentinel at %s", w.Sentinel.Master, where)
+	case w.Cluster:
+		return "the cluster of " + where
+	}
+	return where
 }
 
 func endpointOf(w undo.Store) protocol.Endpoint {
@@ -165,7 +175,7 @@ func openExternal(ctx context.Context, r experiments.Redis, o Options, prefix st
 	if err != nil {
 		return nil, err
 	}
-	c, err := Dial(w)
+	c, err := Connect(w)
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +200,7 @@ func openExternal(ctx context.Context, r experiments.Redis, o Options, prefix st
 
 // external is the run's stay at a Redis that it did not start.
 type external struct {
-	client  *redis.Client
+	client  redis.UniversalClient
 	where   undo.Store
 	journal *undo.Journal
 	record  int
@@ -266,7 +276,7 @@ func (e *external) kill(context.Context) error {
 }
 
 // start implements host: it was never killed.
-func (e *external) start(ctx context.Context, client *redis.Client, _ bool) error {
+func (e *external) start(ctx context.Context, client redis.UniversalClient, _ bool) error {
 	return client.Ping(ctx).Err()
 }
 
@@ -291,7 +301,7 @@ func EndKeys(ctx context.Context, r undo.Record) error {
 	if r.Store == nil || r.Key == nil || !strings.HasPrefix(r.Key.Name, "lockdrill:") || strings.Count(r.Key.Name, ":") != 2 || !strings.HasSuffix(r.Key.Name, ":") {
 		return errors.New("remove keys: the record does not name a run's prefix")
 	}
-	c, err := Dial(*r.Store)
+	c, err := Connect(*r.Store)
 	if err != nil {
 		return err
 	}
@@ -310,15 +320,18 @@ func EndKeys(ctx context.Context, r undo.Record) error {
 
 // sweep deletes the keys that begin with prefix, and those that stand beside a lock, whose names begin with "{" and the prefix. With
 // more than one try it goes on until a pass finds none.
-func sweep(ctx context.Context, c *redis.Client, prefix string, tries int) error {
+func sweep(ctx context.Context, c redis.UniversalClient, prefix string, tries int) error {
 	for range tries {
 		found := 0
 		for _, begin := range []string{prefix, "{" + prefix} {
-			n, err := sweepOnce(ctx, c, begin)
+			err := onServers(ctx, c, func(ctx context.Context, server *redis.Client) error {
+				n, err := sweepOnce(ctx, server, c, begin)
+				found += n
+				return err
+			})
 			if err != nil {
 				return err
 			}
-			found += n
 		}
 		if found == 0 || tries == 1 {
 			return nil
@@ -327,17 +340,20 @@ func sweep(ctx context.Context, c *redis.Client, prefix string, tries int) error
 	return fmt.Errorf("somebody still writes keys there: there were some in each of %d passes", tries)
 }
 
-func sweepOnce(ctx context.Context, c *redis.Client, begin string) (found int, err error) {
+func sweepOnce(ctx context.Context, server *redis.Client, c redis.UniversalClient, begin string) (found int, err error) {
 	pattern := strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(begin) + "*"
 	for cursor := uint64(0); ; {
-		keys, next, err := c.Scan(ctx, cursor, pattern, sweepPage).Result()
+		keys, next, err := server.Scan(ctx, cursor, pattern, sweepPage).Result()
 		if err != nil {
 			return found, fmt.Errorf("scan: %w", err)
 		}
-		if len(keys) > 0 {
-			if err := c.Unlink(ctx, keys...).Err(); err != nil {
-				return found, fmt.Errorf("unlink: %w", err)
+		if _, err := c.Pipelined(ctx, func(pipe redis.Pipeliner) error { // of a cluster they are not in one slot
+			for _, key := range keys {
+				pipe.Unlink(ctx, key)
 			}
+			return nil
+		}); err != nil {
+			return found, fmt.Errorf("unlink: %w", err)
 		}
 		found += len(keys)
 		if cursor = next; cursor == 0 {

@@ -20,8 +20,15 @@ import (
 // lookEvery is how often processes are looked for: a replica that is started again is known within that.
 const lookEvery = 50 * time.Millisecond
 
-// ErrLast refuses to strike the last replica that lives.
-var ErrLast = errors.New("it is the last replica that lives, and the file does not say limits.last_replica: true")
+// lastError refuses to strike the last replica that lives.
+type lastError struct{}
+
+func (lastError) Error() string {
+	return "it is the last replica that lives, and the file does not say limits.last_replica: true"
+}
+
+// Void is the word for a shot that was not fired for it.
+func (lastError) Void() history.VoidReason { return history.NoTarget }
 
 // LocalOptions say which processes of this host are watched.
 type LocalOptions struct {
@@ -125,7 +132,9 @@ func (f *LocalFleet) begin(p located) {
 		func(last *localLife) bool { return last.over })
 	f.lives = append(f.lives, l)
 	f.tell(history.Event{Kind: history.ReplicaStart, Span: l.began, Source: "runner", Replica: l.replica()})
-	f.tell(history.Event{Kind: history.ReplicaReady, Span: history.Span{From: l.began.From, To: f.o.Clock()}, Source: "runner", Replica: l.replica()})
+	ready := l.replica()
+	ready.Metrics = l.living(f.o.Processes).Metrics
+	f.tell(history.Event{Kind: history.ReplicaReady, Span: history.Span{From: l.began.From, To: f.o.Clock()}, Source: "runner", Replica: ready})
 }
 
 // bracket is when a process was started: after the look that did not show it, and as the kernel says, to a tick.
@@ -142,7 +151,7 @@ func (f *LocalFleet) bracket(p located) history.Span {
 }
 
 // called is the owner's word for it; "" = none.
-func (l *localLife) called() string { return l.known[experiments.KnownName] }
+func (l *localLife) called() string { return l.words[experiments.KnownName] }
 
 func (l *localLife) replica() *history.Replica {
 	return &history.Replica{Name: l.name, Incarnation: l.incarnation, PID: l.PID, Started: strconv.FormatInt(l.Started, 10), Called: l.called()}
@@ -235,7 +244,7 @@ func (f *LocalFleet) Signal(incarnation string, sig syscall.Signal) (history.Spa
 	case victim == nil || victim.killed != nil:
 		return span, fmt.Errorf("signal replica %s: %w", incarnation, ErrDead)
 	case others == 0 && sig != syscall.SIGCONT && !f.o.Last:
-		return span, fmt.Errorf("signal replica %s: %w", incarnation, ErrLast)
+		return span, fmt.Errorf("signal replica %s: %w", incarnation, lastError{})
 	}
 	err := victim.handle.signal(sig)
 	span.To = f.o.Clock()
@@ -281,7 +290,7 @@ func (f *LocalFleet) Replicas() []Living {
 
 // living is what is known of a life.
 func (l *localLife) living(p *experiments.Processes) Living {
-	known := maps.Clone(l.known)
+	known := maps.Clone(l.words)
 	known[experiments.KnownPID] = strconv.Itoa(l.PID)
 	known[experiments.KnownHost], _ = os.Hostname()
 	v := Living{Incarnation: l.incarnation, Name: l.called(), PID: l.PID, Started: strconv.FormatInt(l.Started, 10), Since: l.began.To, Known: known}

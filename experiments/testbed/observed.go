@@ -152,7 +152,7 @@ func (f *ObservedFleet) Replicas() []Living {
 		if l.incarnation != "" && l.end == nil {
 			all = append(all, Living{
 				Incarnation: l.incarnation, Name: l.pod.Name, Since: l.began.To,
-				Known: map[string]string{experiments.KnownName: l.pod.Name, "pod": l.pod.Name},
+				Known: map[string]string{experiments.KnownName: l.pod.Name, experiments.KnownPod: l.pod.Name, experiments.KnownIP: l.pod.IP},
 			})
 		}
 	}

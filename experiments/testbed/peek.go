@@ -24,7 +24,7 @@ func Taken(ctx context.Context, r experiments.Redis) error {
 	if err != nil {
 		return err
 	}
-	c, err := Dial(w)
+	c, err := Connect(w)
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func Peek(ctx context.Context, r experiments.Redis, keys []string) ([]Peeked, er
 	if err != nil {
 		return nil, err
 	}
-	c, err := Dial(w)
+	c, err := Connect(w)
 	if err != nil {
 		return nil, err
 	}
@@ -68,4 +68,13 @@ func Peek(ctx context.Context, r experiments.Redis, keys []string) ([]Peeked, er
 		out[i].Holder = lockcore.Fingerprint(token)
 	}
 	return out, nil
+}
+
+// OptionsOf are the options of connections to a Redis that the run did not start.
+func OptionsOf(r experiments.Redis) (*redis.Options, error) {
+	w, err := whereIs(r)
+	if err != nil {
+		return nil, err
+	}
+	return optionsOf(w)
 }

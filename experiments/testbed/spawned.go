@@ -92,7 +92,7 @@ func spawnRedis(ctx context.Context, how *spawning, name string, keep bool, args
 }
 
 // launch starts the process, writes it down, and waits until it answers to client, which is one of its address.
-func (r *redisServer) launch(ctx context.Context, client *redis.Client) (map[string]string, error) {
+func (r *redisServer) launch(ctx context.Context, client redis.UniversalClient) (map[string]string, error) {
 	_, port, err := net.SplitHostPort(r.addr)
 	if err != nil {
 		return nil, err
@@ -151,7 +151,7 @@ func (r *redisServer) makeFolder() error {
 }
 
 // awaitReady polls until the server answers, and makes sure that it is ours: another server may have taken the port.
-func (r *redisServer) awaitReady(ctx context.Context, client *redis.Client) (map[string]string, error) {
+func (r *redisServer) awaitReady(ctx context.Context, client redis.UniversalClient) (map[string]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, readyLimit)
 	defer cancel()
 	poll := time.NewTicker(2 * time.Millisecond)
@@ -232,7 +232,7 @@ func (r *redisServer) kill(ctx context.Context) error {
 }
 
 // start implements host: on the same port, in the same folder. One that runs goes on.
-func (r *redisServer) start(ctx context.Context, client *redis.Client, keep bool) error {
+func (r *redisServer) start(ctx context.Context, client redis.UniversalClient, keep bool) error {
 	if r.runs() {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore"
 )
 
 // closeLimit bounds the closing of a store that failed to open.
@@ -26,7 +28,7 @@ type Store struct {
 	Prefix string // "lockdrill:<run>:", before every key of the run
 	PID    int    // of a spawned server as it was opened; 0 = none of its own
 
-	client *redis.Client
+	client redis.UniversalClient
 	where  undo.Store                    // of an external Redis: how it is dialled
 	self   func() (id string, err error) // what the server does not tell itself: this life's id, or that it is no longer ours; nil = nothing
 
@@ -39,7 +41,7 @@ type Store struct {
 // host is what a store's server runs in.
 type host interface {
 	kill(ctx context.Context) error // as kill -9 does; one that does not run is killed already
-	start(ctx context.Context, client *redis.Client, keep bool) error
+	start(ctx context.Context, client redis.UniversalClient, keep bool) error
 	end(ctx context.Context) error // for good, and verifies it
 	process() *undo.Process        // nil = none of its own
 }
@@ -98,12 +100,22 @@ func (s *Store) Close(ctx context.Context) error {
 
 func (s *Store) marker() string { return s.Prefix + "marker" }
 
-// serverInfo is the server section of INFO.
-func serverInfo(ctx context.Context, c *redis.Client) (map[string]string, error) {
-	return infoOf(ctx, c, "server")
+// serverInfo is the server section of INFO; of a cluster that of one of its masters, with a run id that stands for all.
+func serverInfo(ctx context.Context, c redis.UniversalClient) (info map[string]string, err error) {
+	var ids []string
+	err = onServers(ctx, c, func(ctx context.Context, server *redis.Client) (err error) {
+		info, err = infoOf(ctx, server, "server")
+		ids = append(ids, info["run_id"])
+		return err
+	})
+	if len(ids) > 1 {
+		slices.Sort(ids)
+		info["run_id"] = lockcore.Fingerprint(strings.Join(ids, " "))
+	}
+	return info, err
 }
 
-func infoOf(ctx context.Context, c *redis.Client, section string) (map[string]string, error) {
+func infoOf(ctx context.Context, c redis.UniversalClient, section string) (map[string]string, error) {
 	text, err := c.Info(ctx, section).Result()
 	if err != nil {
 		return nil, fmt.Errorf("ask for info: %w", err)

@@ -105,11 +105,14 @@ func (s *Store) FailOver(ctx context.Context) error {
 	return errors.Join(err, next.client.Close(), old.end(ctx))
 }
 
-// Dial makes connections to a store as a record describes it; it does not dial yet.
+// Dial makes connections to the one server of a store as a record describes it; it does not dial yet.
 func Dial(w undo.Store) (*redis.Client, error) {
 	o, err := optionsOf(w)
 	if err != nil {
 		return nil, err
+	}
+	if s := w.Sentinel; s != nil {
+		return newFailoverClient(o, s), nil
 	}
 	return newClientOf(o), nil
 }

@@ -70,6 +70,9 @@ func (f *Found) believe(h *Header, r Record) (Record, error) {
 		return r, nil
 	}
 	p := *r.Process
+	if p.Alone {
+		return r, r.onlyContinues()
+	}
 	if h.V == 1 {
 		p.Folder = r.Folder // of a server, which lives there; an earlier lockdrill's worker is known by its command
 	}
@@ -78,6 +81,15 @@ func (f *Found) believe(h *Header, r Record) (Record, error) {
 		return r, &RefusedError{err}
 	}
 	return r, nil
+}
+
+// onlyContinues refuses a record that would do more to somebody's own process than let it go on: it bears no mark of the run's, and a
+// process that goes on is what is least to be feared of a journal's word.
+func (r *Record) onlyContinues() error {
+	if r.Halts() && r.Shot.Fault != nil && r.Cgroup == "" && r.Folder == "" {
+		return nil
+	}
+	return &RefusedError{fmt.Errorf("process %d is somebody's own, and a record of kind %s is not one of a fault that made it stand still: it is not touched", r.Process.PID, r.Kind)}
 }
 
 // knowsSecrets: the variable that a record names is sent to the address that it names.

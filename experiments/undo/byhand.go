@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
@@ -22,7 +23,11 @@ func ByHand(r Record) []string {
 		if r.Kind == StandReplica || r.Kind == StandServer {
 			signal = "-KILL"
 		}
-		lines = append(lines, fmt.Sprintf("kill %s -- -%d%s", signal, p.PID, started))
+		whom := fmt.Sprintf("-- -%d", p.PID) // its group
+		if p.Alone {
+			whom = strconv.Itoa(p.PID)
+		}
+		lines = append(lines, fmt.Sprintf("kill %s %s%s", signal, whom, started))
 	}
 	if r.Cgroup != "" {
 		lines = append(lines, `echo 1 > "$(findmnt -nt cgroup2 -o TARGET | head -n 1)"`+quote(r.Cgroup+"/cgroup.kill"))

@@ -104,6 +104,15 @@ type Store struct {
 	PasswordEnv string `json:"password_env,omitempty"`
 	RunID       string `json:"run_id,omitempty"`
 	Owned       bool   `json:"owned,omitempty"` // the run started it: it is gone when the run is
+
+	Cluster  bool      `json:"cluster,omitempty"`  // Addr is one of its servers
+	Sentinel *Sentinel `json:"sentinel,omitempty"` // they say where it is; Addr is that of the first of them
+}
+
+// Sentinel says who knows the primary.
+type Sentinel struct {
+	Master string   `json:"master"`
+	Addrs  []string `json:"addrs"`
 }
 
 // Cluster is what a run makes in a namespace of a Kubernetes cluster, and how that is reached: paths and names, never credentials.

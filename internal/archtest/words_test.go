@@ -23,6 +23,7 @@ var spoken = map[string]string{
 	"internal/tap/decode.go":            "errors of encoding/json for unknown fields have no type",
 	"lockcore/redisstore/redisstore.go": "answers of Redis",
 	"lockcore/redisstore/renewmany.go":  "an answer of Redis",
+	"probes/effects/stream.go":          "answers of Redis",
 	"probes/keyspace_canary.go":         "answers of Redis",
 	"probes/lockkeys.go":                "answers of Redis",
 }

@@ -121,7 +121,7 @@ func Plural[N int | int64](n N, thing string) string {
 	case n == 1:
 	case strings.HasSuffix(thing, "dy"): // jeopardy, and not key
 		thing = strings.TrimSuffix(thing, "y") + "ies"
-	case strings.HasSuffix(thing, "tch"), strings.HasSuffix(thing, "sh"): // stretch, and not epoch
+	case strings.HasSuffix(thing, "tch"), strings.HasSuffix(thing, "sh"), strings.HasSuffix(thing, "ss"): // stretch, and not epoch
 		thing += "es"
 	default:
 		thing += "s"

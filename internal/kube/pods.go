@@ -20,6 +20,7 @@ import (
 // Pod is a pod of the namespace with the one container that matters.
 type Pod struct {
 	Name, UID, Node, Phase string
+	IP                     string // "" = it has none yet
 	Labels, Annotations    map[string]string
 	Created                time.Time // to the second, the API server's clock
 	Ready                  bool
@@ -196,6 +197,7 @@ func (c *Cluster) follow(ctx context.Context, pod, container string, more map[st
 
 func podOf(o *corev1.Pod, container string) Pod {
 	p := Pod{
+		IP:   o.Status.PodIP,
 		Name: o.Name, UID: string(o.UID), Node: o.Spec.NodeName, Phase: string(o.Status.Phase), Labels: o.Labels, Annotations: o.Annotations,
 		Created: o.CreationTimestamp.Time, Ending: o.DeletionTimestamp != nil,
 	}

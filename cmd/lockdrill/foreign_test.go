@@ -1,0 +1,218 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/internal/redistest"
+)
+
+// foreignDrill kills leaders among processes that are somebody else's; %s is the port of their Redis.
+const foreignDrill = `apiVersion: lockdrill/v1
+kind: Experiment
+name: foreign
+environment: local
+redis: {mode: external, url: "redis://127.0.0.1:%[1]s"}
+system:
+  mode: observe
+  replicas: 3
+  processes: {match: 'elector\.py --redis %[1]s --name (?P<name>\S+)'}
+  locks:
+    - name: leader
+      key: sched:leader
+      policy:
+        ttl: 1s
+        renew_every: 300ms
+        class: standard
+        op_timeout: 200ms
+        release: {mode: none}
+        acquire: {mode: try, timeout: 200ms}
+        loop: {poll: 100ms, mode: renewed}
+steady_state: {for: 300ms, timeout: 20s}
+faults:
+  - {id: crash, at: 0s, kill: {holder_of: leader}, repeat: {count: 3, every: settled}}
+slos:
+  - {lock: leader, takeover: {max: 5s}}
+`
+
+// foreignConsent is what an operator says to let it run.
+var foreignConsent = []string{"--environment", "local", "--confirm", "foreign"}
+
+// electors are somebody's service: three processes in Python under a supervisor that starts again whatever dies.
+type electors struct {
+	port string // of their Redis
+	over chan struct{}
+
+	mu     sync.Mutex
+	living map[string]*exec.Cmd // by name
+	starts map[string]int
+	work   sync.WaitGroup
+}
+
+func startElectors(t *testing.T) *electors {
+	t.Helper()
+	return electorsAt(t, redistest.Start(t))
+}
+
+func electorsAt(t *testing.T, primary string) *electors {
+	t.Helper()
+	needDrill(t)
+	python, err := exec.LookPath("python3")
+	if err != nil && os.Getenv("CI") == "true" {
+		t.Fatal("python3 is not on the PATH: continuous integration must drill a service that is not ours")
+	} else if err != nil {
+		t.Skip("SKIPPED, NOT TESTED: python3 is not on the PATH")
+	}
+	_, port, err := net.SplitHostPort(primary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &electors{port: port, over: make(chan struct{}), living: map[string]*exec.Cmd{}, starts: map[string]int{}}
+	for _, name := range []string{"sched-a", "sched-b", "sched-c"} {
+		s.work.Go(func() { s.supervise(t, python, name) })
+	}
+	t.Cleanup(s.stop)
+	return s
+}
+
+// supervise keeps one process running, as systemd does with RestartSec=300ms.
+func (s *electors) supervise(t *testing.T, python, name string) {
+	for {
+		cmd := exec.Command(python, "testdata/elector.py", "--redis", s.port, "--name", name, "--key", "sched:leader", "--ttl", "1000", "--renew", "300", "--poll", "100")
+		s.mu.Lock()
+		select {
+		case <-s.over:
+			s.mu.Unlock()
+			return
+		default:
+		}
+		err := cmd.Start()
+		s.living[name] = cmd
+		s.starts[name]++
+		s.mu.Unlock()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_ = cmd.Wait() // however it ended
+		select {
+		case <-time.After(300 * time.Millisecond):
+		case <-s.over:
+		}
+	}
+}
+
+func (s *electors) stop() {
+	s.mu.Lock()
+	close(s.over)
+	for _, cmd := range s.living {
+		_ = cmd.Process.Kill()
+	}
+	s.mu.Unlock()
+	s.work.Wait()
+}
+
+// died is how often one of them was started again.
+func (s *electors) died() (times int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range s.starts {
+		times += n - 1
+	}
+	return times
+}
+
+// goOn checks that none of them has died or stands still.
+func (s *electors) goOn(t *testing.T) {
+	t.Helper()
+	if n := s.died(); n > 0 {
+		t.Errorf("%d of somebody's processes have died", n)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, cmd := range s.living {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if _, rest, _ := strings.Cut(string(stat), ") "); strings.HasPrefix(rest, "T") {
+			t.Errorf("%s still stands", name)
+		}
+	}
+}
+
+// A service in another language, with none of our code in it, is drilled by its key and its command lines alone.
+func TestSomebodysProcessesAreDrilled(t *testing.T) {
+	t.Parallel()
+	service := startElectors(t)
+	dir, yaml := t.TempDir(), fmt.Sprintf(foreignDrill, service.port)
+	file := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file("foreign.yaml", yaml)
+	if got := tryIn(t, dir, append([]string{"run", "foreign.yaml", "--out", "run"}, foreignConsent...)...); got.code != verdict.ExitPass ||
+		!strings.Contains(got.stdout, "crash: 3 values from 3 independent faults") {
+		t.Errorf("%+v", got)
+	}
+	if n := service.died(); n != 3 {
+		t.Errorf("%d processes were started again, want 3", n)
+	}
+	file("strict.yaml", edit(t, yaml, "count: 3, every: settled", "count: 1", "max: 5s", "max: 300ms")) // less than is left of any lease
+	if got := tryIn(t, dir, append([]string{"run", "strict.yaml", "--out", "strict"}, foreignConsent...)...); got.code != verdict.ExitSLOFailed {
+		t.Errorf("under a promise that nobody can keep: %+v", got)
+	}
+}
+
+// What cannot be found, or must not be struck, is said before anything is touched.
+func TestProcessesThatCannotBeDrilledAreRefused(t *testing.T) {
+	t.Parallel()
+	service := startElectors(t)
+	yaml := fmt.Sprintf(foreignDrill, service.port)
+	for _, c := range []struct {
+		what, yaml string
+		flags      []string
+		says       string
+	}{
+		{"without foreignConsent", yaml, []string{"--environment", "local"}, "it needs --confirm foreign"},
+		{"of another environment", yaml, []string{"--environment", "staging", "--confirm", "foreign"}, `the file is for "local"`},
+		{"none matches", edit(t, yaml, "elector", "elektor"), foreignConsent, "0 processes (command line matches elektor"},
+		{"too few", edit(t, yaml, "replicas: 3", "replicas: 4"), foreignConsent, "system.replicas is 4"},
+		{"the runner's own parent", edit(t, yaml, "elector\\.py --redis "+service.port+" --name (?P<name>\\S+)", "lockdrill.test"), foreignConsent, "it has started lockdrill"},
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "foreign.yaml"), []byte(c.yaml), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, command := range []string{"plan", "run"} {
+			got := tryIn(t, dir, append([]string{command, "foreign.yaml"}, c.flags...)...)
+			if got.code != verdict.ExitRefused || !strings.Contains(strings.Join(strings.Fields(got.stdout+got.stderr), " "), c.says) {
+				t.Errorf("%s: %s: %+v, want status %d and %q", c.what, command, got, verdict.ExitRefused, c.says)
+			}
+		}
+		onlyFile(t, dir, "foreign.yaml")
+	}
+	service.goOn(t)
+}
+
+// atSomebodysProcess is a drill that strikes one of somebody's processes. Afterwards all of them go on.
+func atSomebodysProcess(fault string) func(t *testing.T, lasts string) killable {
+	return func(t *testing.T, lasts string) killable {
+		service := startElectors(t)
+		return killable{
+			yaml:  edit(t, fmt.Sprintf(foreignDrill, service.port), "at: 0s, kill: {holder_of: leader}, repeat: {count: 3, every: settled}", "at: 0s, for: "+lasts+", "+fault),
+			args:  foreignConsent,
+			check: func(t *testing.T, _ string) { service.goOn(t) },
+		}
+	}
+}

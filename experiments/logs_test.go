@@ -1,0 +1,73 @@
+package experiments
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Each of the eight lines of the articles, as Go's slog writes it, is found by its own pattern, and a line of no lock by none.
+func TestThePresetFindsTheLinesOfTheArticles(t *testing.T) {
+	lines := map[string][]string{
+		"job_lock_abandoned":           {`level=ERROR msg="scheduling failed" error="job lock abandoned: renewal failed"`},
+		"run_lock_renewal_failed":      {`level=WARN msg="run lock renewal failed" run_id=r-1 error="i/o timeout"`},
+		"lock_not_owned":               {`{"level":"WARN","msg":"release","error":"Lock not owned"}`},
+		"lock_release_skipped":         {`level=INFO msg="lock release skipped: token mismatch" key=cordum:wf:run:lock:r-1`},
+		"job_lock_release_failed":      {`level=WARN msg="job lock release failed, retrying" job_id=j-1 error="i/o timeout"`},
+		"lock_will_expire":             {`level=ERROR msg="job lock release retry failed, lock will expire via TTL" job_id=j-1 ttl=1m0s`},
+		"run_lock_release_failed":      {`level=WARN msg="distributed run lock release failed" run_id=r-1`},
+		"approval_lock_release_failed": {`level=WARN msg="approval lock release failed" job_id=j-1`, "2026/03/01 12:00:00 WARN approval lock release failed job_id=j-1"},
+	}
+	found := (&Logs{Preset: "cordum"}).Named()
+	if len(found) != len(lines) {
+		t.Errorf("%d patterns for %d lines", len(found), len(lines))
+	}
+	none := `level=INFO msg="job lock acquired" job_id=j-1`
+	for _, p := range found {
+		re := regexp.MustCompile(p.Pattern)
+		for name, texts := range lines {
+			for _, text := range texts {
+				if re.MatchString(text) != (name == p.Name) {
+					t.Errorf("pattern %s and the line %q of %s", p.Name, text, name)
+				}
+			}
+		}
+		if re.MatchString(none) || len(lines[p.Name]) == 0 {
+			t.Errorf("pattern %s finds %q, or nothing", p.Name, none)
+		}
+	}
+	if older := (&Logs{Preset: "lockdrill"}).Named(); !slices.Equal(older, found) {
+		t.Errorf("the older word means %v", older)
+	}
+}
+
+// The preset of metrics names what the articles do; stale jobs and replays are what a backlog is seen by.
+func TestThePresetNamesTheMetricsOfTheArticles(t *testing.T) {
+	p := Probes{Metrics: []Metric{{Name: "own", Scrape: "http://a/metrics", Series: "s"}, {Preset: "cordum", Scrape: "http://b/metrics", Every: minEvery}}}
+	var names []string
+	for _, m := range p.Numbers() {
+		if m.Name != "own" && (m.Scrape != "http://b/metrics" || m.Every != minEvery) {
+			t.Errorf("%+v", m)
+		}
+		names = append(names, m.Name+"="+m.What())
+	}
+	want := "own=s job_lock_abandoned=cordum_scheduler_job_lock_abandoned_total job_lock_waits=job_lock_wait_count " +
+		"job_lock_wait_sum=job_lock_wait_sum stale_jobs=stale_jobs orphan_replayed=orphan_replayed_total"
+	if got := strings.Join(names, " "); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestSelectors(t *testing.T) {
+	for _, query := range []string{"up", ` up `, "job:rate:sum", `{app="sched"}`, `up{}`, `up{app="a,b}", x!~'y"',}`, "up{app=`raw\\`}", `{__name__=~"stale_.*"}`} {
+		if why := notSelector(query); why != "" {
+			t.Errorf("%s: %s", query, why)
+		}
+	}
+	for _, query := range []string{"", "{}", "1", "up + 1", "sum(up)", "up[5m]", "up offset 5m", "up @ 1000", `up{app="a"`, `up{app=a}`, "up down", `up{"app"="x"}`} {
+		if notSelector(query) == "" {
+			t.Errorf("%q is no selector", query)
+		}
+	}
+}

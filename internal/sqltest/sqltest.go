@@ -1,0 +1,164 @@
+// Package sqltest starts real database servers for tests, on free loopback ports and in folders of their own: PostgreSQL and MariaDB as
+// Debian packages them.
+package sqltest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Postgres starts a server and gives its address as a URL. A missing program skips the test, and fails it where CI=true.
+func Postgres(t testing.TB) string {
+	t.Helper()
+	bins, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
+	slices.Reverse(bins)
+	initdb := program(t, "initdb", "postgresql", bins)
+	dir, as := folder(t, "postgres")
+	data, port := filepath.Join(dir, "data"), freePort(t)
+	run(t, as, initdb, "-D", data, "-U", "lockdrill", "-A", "trust", "-N", "--no-locale", "-E", "UTF8")
+	start(t, as, port, filepath.Join(filepath.Dir(initdb), "postgres"), "-D", data, "-k", dir, "-h", "127.0.0.1", "-p", strconv.Itoa(port),
+		"-c", "fsync=off", "-c", "shared_buffers=16MB", "-c", "max_connections=20")
+	return fmt.Sprintf("postgres://lockdrill:hunter2@127.0.0.1:%d/postgres?sslmode=disable", port)
+}
+
+// MariaDB starts a server and gives its address as the data source name of github.com/go-sql-driver/mysql. A missing program skips the
+// test, and fails it where CI=true.
+func MariaDB(t testing.TB) string {
+	t.Helper()
+	server := program(t, "mariadbd", "mariadb-server", []string{"/usr/sbin"})
+	install := program(t, "mariadb-install-db", "mariadb-server", nil)
+	dir, as := folder(t, "mysql")
+	data, port := filepath.Join(dir, "data"), freePort(t)
+	run(t, as, install, "--no-defaults", "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-test-db", "--innodb-log-file-size=8M")
+	start(t, as, port, server, "--no-defaults", "--datadir="+data, "--bind-address=127.0.0.1", "--port="+strconv.Itoa(port),
+		"--socket="+filepath.Join(dir, "s"), "--pid-file="+filepath.Join(dir, "pid"), "--skip-name-resolve", "--innodb-flush-log-at-trx-commit=0", "--innodb-log-file-size=8M")
+	return fmt.Sprintf("root@tcp(127.0.0.1:%d)/mysql", port)
+}
+
+// program finds a server's program.
+func program(t testing.TB, name, pkg string, folders []string) string {
+	t.Helper()
+	for _, dir := range folders {
+		if path := filepath.Join(dir, name); exists(path) {
+			return path
+		}
+	}
+	path, err := exec.LookPath(name)
+	if err == nil {
+		return path
+	}
+	text := name + " not found (Debian: apt-get install " + pkg + ")"
+	if os.Getenv("CI") == "true" {
+		t.Fatal(text)
+	}
+	t.Skip("SKIPPED, NOT TESTED: " + text)
+	return ""
+}
+
+func exists(path string) bool { _, err := os.Stat(path); return err == nil }
+
+// folder is one for the server, which refuses to be root's: then it is the user's of that name, or nobody's.
+func folder(t testing.TB, owner string) (string, *syscall.Credential) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "sqltest") // t.TempDir is below a folder that others may not enter
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if os.Getuid() != 0 {
+		return dir, nil
+	}
+	u, err := user.Lookup(owner)
+	if err != nil {
+		u, err = user.Lookup("nobody")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	uid, _ := strconv.Atoi(u.Uid)
+	gid, _ := strconv.Atoi(u.Gid)
+	if err := os.Chown(dir, uid, gid); err != nil {
+		t.Fatal(err)
+	}
+	return dir, &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+}
+
+func command(ctx context.Context, as *syscall.Credential, words []string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
+	cmd.Dir, cmd.SysProcAttr = "/", attributes(as)
+	return cmd
+}
+
+func run(t testing.TB, as *syscall.Credential, words ...string) {
+	t.Helper()
+	if out, err := command(t.Context(), as, words).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", words[0], err, out)
+	}
+}
+
+// start starts a server, waits until it answers, and ends it with the test.
+func start(t testing.TB, as *syscall.Credential, port int, words ...string) {
+	t.Helper()
+	cmd := command(context.Background(), as, words)
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(ended) }()
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGQUIT)
+		select {
+		case <-ended:
+		case <-time.After(5 * time.Second):
+			_ = cmd.Process.Kill()
+			<-ended
+		}
+	})
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		select {
+		case <-ended:
+			t.Fatalf("%s ended at its start:\n%s", words[0], tail(said.String()))
+		case <-tick.C:
+		}
+		c, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), time.Second)
+		if err == nil {
+			_ = c.Close()
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s does not answer: %v", words[0], err)
+		}
+	}
+}
+
+func tail(s string) string { return s[max(0, len(s)-2000):] }
+
+func freePort(t testing.TB) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	addr, ok := l.Addr().(*net.TCPAddr)
+	if !ok {
+		t.Fatal(errors.New("no TCP address"))
+	}
+	return addr.Port
+}

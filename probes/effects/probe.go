@@ -1,0 +1,214 @@
+package effects
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore"
+)
+
+// Map says which column of an entry means what, as the file has it.
+type Map struct {
+	Job      string
+	State    string
+	Terminal []string
+	Begin    []string
+	Op       string
+	Fence    string
+	Replica  string
+	Token    string
+	Key      string
+}
+
+// Options say what the entries of a source are about.
+type Options struct {
+	Name   string // of the probe
+	Lock   string
+	Key    string // of a loop; "" = the lock is taken per job
+	Prefix string // of the keys of jobs
+	Map    Map
+	Sparse bool // not everything that the source gives is an entry: lines of a log
+
+	Lives  func(named string) string // the incarnation that a replica's name means now; nil = none is known
+	Expect func(lock, key string)    // told of each key under which something was written; nil = nobody
+}
+
+// Probe gives what a source has as entries of the history. Looks are made one after the other.
+type Probe struct {
+	Options
+	from Reader
+
+	pos    int64
+	reads  int64
+	begun  bool
+	first  int64 // start of the first look
+	absent int64 // start of the last look that saw all there was
+	told   map[string]bool
+	lost   error
+}
+
+// New returns a probe of a source.
+func New(from Reader, o Options) *Probe {
+	if o.Map.Job == "" {
+		o.Map.Job = fieldColumn
+	}
+	return &Probe{Options: o, from: from, told: map[string]bool{}}
+}
+
+// Close closes the source.
+func (p *Probe) Close() error { return p.from.Close() }
+
+// Look gives an entry for each that is new. An error that says that entries were lost stays, and the look that finds it out tells it by
+// an event.
+func (p *Probe) Look(ctx context.Context, final bool) (func(history.Span) []history.Event, error) {
+	if p.lost != nil {
+		return nil, p.lost
+	}
+	batch, err := p.from.Read(ctx, final)
+	if err != nil {
+		return nil, fmt.Errorf("read effects %s: %w", p.Name, err)
+	}
+	return func(at history.Span) []history.Event {
+		p.reads++
+		if !p.begun {
+			p.begun, p.first, p.absent = true, at.From, at.From
+		}
+		events, why := p.entries(batch.Entries, at)
+		if why = cmp.Or(batch.Lost, why); why != "" {
+			p.lost = fmt.Errorf("effects %s: %s", p.Name, why)
+			return append(events, history.Event{Kind: history.StoreIncarnation, Span: history.Span{From: p.absent, To: at.To}, Source: p.source(),
+				Incarnation: &history.Incarnation{Store: p.Name, Life: 2, Why: history.EntriesLost}})
+		}
+		if !batch.Partial {
+			p.absent = at.From
+		}
+		return events
+	}, nil
+}
+
+func (p *Probe) source() string { return "probe:" + p.Name }
+
+// entries makes events of entries up to the first that is none by the map; why says so.
+func (p *Probe) entries(all []Entry, at history.Span) (events []history.Event, why string) {
+	for _, x := range all {
+		e, missing := p.entry(x.Row)
+		if missing != "" && p.Sparse {
+			continue
+		}
+		if missing != "" {
+			return events, fmt.Sprintf("an entry has no column %s: it has %s", missing, x.columns())
+		}
+		p.pos++
+		e.Entry.Pos, e.Entry.Unordered = p.pos, x.Unordered
+		e.Entry.Writer = x.Writer
+		if named, ok := x.Get(p.Map.Replica); ok && x.Writer == "" && p.Lives != nil {
+			e.Entry.Writer = p.Lives(named)
+		}
+		switch {
+		case x.At != nil:
+			e.Span = *x.At
+		case x.Late:
+			e.Span = history.Span{From: p.first, To: at.To}
+		default:
+			e.Span = history.Span{From: p.absent, To: at.To}
+			if x.Unordered {
+				e.Entry.Read = p.reads
+			}
+		}
+		if p.Expect != nil && !p.told[e.Key] {
+			p.told[e.Key] = true
+			p.Expect(p.Lock, e.Key)
+		}
+		events = append(events, e)
+	}
+	return events, ""
+}
+
+// entry is the event that a row means, without position and bracket; missing names a column that it needs and does not have.
+func (p *Probe) entry(r Row) (e history.Event, missing string) {
+	body := &history.Entry{Subject: p.Lock, Loop: p.Key != "", State: history.StateTick, Accepted: true, Foreign: true}
+	e = history.Event{Kind: history.LedgerEntry, Source: p.source(), Lock: p.Lock, Key: p.Key, Entry: body}
+	if p.Key == "" {
+		job, ok := r.Get(p.Map.Job)
+		if !ok || job == "" {
+			return e, p.Map.Job
+		}
+		state, ok := r.Get(p.Map.State)
+		if !ok || state == "" {
+			return e, p.Map.State
+		}
+		body.Subject, body.State, body.Terminal = cut(job), cut(state), slices.Contains(p.Map.Terminal, state)
+		e.Key = p.Prefix + job
+		if key, ok := r.Get(p.Map.Key); ok && key != "" {
+			e.Key = key
+		}
+	}
+	if token, ok := r.Get(p.Map.Token); ok {
+		e.Epoch = lockcore.Fingerprint(token)
+	}
+	if fence, ok := r.Get(p.Map.Fence); ok {
+		e.Fence, _ = strconv.ParseInt(fence, 10, 64) // 0 = not known
+	}
+	if op, ok := r.Get(p.Map.Op); ok {
+		e.Op = cut(op)
+	}
+	return e, ""
+}
+
+// Check holds the map against rows of the source: a column that none of them has is no column.
+func (p *Probe) Check(rows []Row) error {
+	if len(rows) == 0 || p.Sparse {
+		return nil
+	}
+	m := &p.Map
+	wanted := []string{m.Op, m.Fence, m.Replica, m.Token, m.Key}
+	if p.Key == "" {
+		wanted = append([]string{m.Job, m.State}, wanted...)
+	}
+	for _, column := range wanted {
+		has := func(r Row) bool { _, ok := r.Get(column); return ok }
+		if column != "" && !slices.ContainsFunc(rows, has) {
+			return declared("no entry has the column %s that map names: there are %s", column, rows[len(rows)-1].columns())
+		}
+	}
+	return nil
+}
+
+// Last says of the last n entries what the map makes of them, the newest last.
+func (p *Probe) Last(ctx context.Context, n int) ([]history.Event, error) {
+	rows, err := p.from.Last(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.Check(rows); err != nil {
+		return nil, err
+	}
+	var all []history.Event
+	for _, r := range rows {
+		if e, missing := p.entry(r); missing == "" {
+			if named, ok := r.Get(p.Map.Replica); ok {
+				e.Entry.Writer = cut(named)
+			}
+			all = append(all, e)
+		}
+	}
+	return all, nil
+}
+
+// maxText bounds what a history keeps of a text that others wrote.
+const maxText = 200
+
+func cut(s string) string {
+	if len(s) <= maxText && utf8.ValidString(s) {
+		return s
+	}
+	if runes := []rune(s); len(runes) > maxText {
+		return string(runes[:maxText])
+	}
+	return s
+}

@@ -1,0 +1,162 @@
+package effects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+const (
+	page        = 1000 // entries of one request
+	pagesOfRead = 20   // of a read that is not the final one
+)
+
+// client is a reader's own connection: no retries, which would widen brackets unseen, and deadlines that hold.
+func client(o *redis.Options) *redis.Client {
+	o.Protocol, o.DisableIdentity, o.ContextTimeoutEnabled = 2, true, true
+	o.MaxRetries, o.DialerRetries, o.DialTimeout, o.ReadTimeout = -1, 1, time.Second, 5*time.Second
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	return redis.NewClient(o)
+}
+
+// wrongType makes the server's word on a key of another type one for a person.
+func wrongType(err error, key, wanted string) error {
+	if err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE") {
+		return declared("the key %s is no %s", key, wanted)
+	}
+	return err
+}
+
+// stream reads a Redis stream. Its ids have natural holes; how many entries it has ever had (since 7.0), or that the last one that was
+// read is still there, says that none was trimmed unread.
+type stream struct {
+	redis *redis.Client
+	key   string
+	begun bool
+	id    string // of the last entry that was read, or that there ever was when reading began
+	base  int64  // entries that there ever were then
+	read  int64  // since
+}
+
+// NewStream returns a reader of the stream at a key.
+func NewStream(o *redis.Options, key string) Reader { return &stream{redis: client(o), key: key} }
+
+func (s *stream) Close() error { return s.redis.Close() }
+
+func (s *stream) Read(ctx context.Context, final bool) (Batch, error) {
+	var b Batch
+	if !s.begun {
+		info, _, err := s.page(ctx, "", 0)
+		if err == nil {
+			s.begun, s.id, s.base = true, info.LastGeneratedID, info.EntriesAdded
+		}
+		return b, err
+	}
+	id, read := s.id, s.read
+	for i := 0; ; i++ {
+		if b.Partial = !final && i == pagesOfRead; b.Partial {
+			break
+		}
+		info, messages, err := s.page(ctx, id, page+1)
+		if err != nil {
+			return Batch{}, err
+		}
+		there := len(messages) > 0 && messages[0].ID == id
+		if there {
+			messages = messages[1:]
+		}
+		for _, m := range messages {
+			b.Entries = append(b.Entries, Entry{Row: rowOf(m)})
+			id, read = m.ID, read+1
+		}
+		if len(messages) < page {
+			b.Lost = s.lost(info, id, read, there, len(messages))
+			break
+		}
+	}
+	s.id, s.read = id, read
+	return b, nil
+}
+
+// lost says why entries may be gone unread, after a page that reached the end of the stream: id is its last entry, of read entries since
+// the beginning, got of them are of this page, and there says that the one before them still was.
+func (s *stream) lost(info *redis.XInfoStream, id string, read int64, there bool, got int) string {
+	counts := info.EntriesAdded > 0 || info.Length == 0 && info.LastGeneratedID == noID
+	switch {
+	case older(info.LastGeneratedID, id):
+		return "the stream " + s.key + " was made anew"
+	case counts && info.EntriesAdded-s.base < read:
+		return "the stream " + s.key + " has forgotten entries that were there"
+	case counts && info.EntriesAdded-s.base > read:
+		return fmt.Sprintf("%d entries of the stream %s were trimmed or deleted before they were read", info.EntriesAdded-s.base-read, s.key)
+	case !counts && !there && got > 0 && s.id != noID:
+		return "the entry of the stream " + s.key + " that was read last is gone, and a server before 7.0 does not tell whether others went with it unread: keep more of it (MAXLEN)"
+	}
+	return ""
+}
+
+const noID = "0-0"
+
+// page asks for the entries from id on, and for what the stream is, in one step. A stream that is not there is empty.
+func (s *stream) page(ctx context.Context, id string, n int64) (*redis.XInfoStream, []redis.XMessage, error) {
+	var info *redis.XInfoStreamCmd
+	messages := redis.NewXMessageSliceCmd(ctx)
+	_, err := s.redis.TxPipelined(ctx, func(tx redis.Pipeliner) error {
+		info = tx.XInfoStream(ctx, s.key)
+		if n > 0 {
+			messages = tx.XRangeN(ctx, s.key, id, "+", n)
+		}
+		return nil
+	})
+	var said redis.Error
+	if err != nil && !errors.As(err, &said) {
+		return nil, nil, err
+	}
+	if err := info.Err(); err != nil {
+		if strings.Contains(err.Error(), "no such key") {
+			return &redis.XInfoStream{LastGeneratedID: noID}, nil, nil
+		}
+		return nil, nil, wrongType(err, s.key, "stream")
+	}
+	return info.Val(), messages.Val(), messages.Err()
+}
+
+func (s *stream) Last(ctx context.Context, n int) ([]Row, error) {
+	messages, err := s.redis.XRevRangeN(ctx, s.key, "+", "-", int64(n)).Result()
+	if err != nil {
+		return nil, wrongType(err, s.key, "stream")
+	}
+	rows := make([]Row, len(messages))
+	for i, m := range messages {
+		rows[len(rows)-1-i] = rowOf(m)
+	}
+	return rows, nil
+}
+
+func rowOf(m redis.XMessage) Row {
+	row := Row{}
+	for name, v := range m.Values {
+		row[name], _ = v.(string)
+	}
+	return row
+}
+
+// older reports that id a of a stream comes before b.
+func older(a, b string) bool {
+	ah, al := idOf(a)
+	bh, bl := idOf(b)
+	return ah < bh || ah == bh && al < bl
+}
+
+func idOf(id string) (high, low uint64) {
+	h, l, _ := strings.Cut(id, "-")
+	high, _ = strconv.ParseUint(h, 10, 64)
+	low, _ = strconv.ParseUint(l, 10, 64)
+	return high, low
+}

@@ -36,7 +36,7 @@ var witnessCases = []struct {
 	{"release-blind", "pauses", "job", "logs.lost_early", false},
 	{"double-terminal", "pauses", "job", "duplicate_terminal_states", false},
 	{"short-ttl", "kills", "job", "duplicate_terminal_states", false},
-	{"never-release", "kills", "reconciler", "metric.snapshots.rate.min", false},
+	{"never-release", "pauses", "job", "metric.snapshots.rate.min", false},
 	{"token-reuse", "pauses", "job", "duplicate_epochs", false},
 	{"swallow-errors", "pauses", "job", "duplicate_terminal_states", false},
 }

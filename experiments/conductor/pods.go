@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore"
@@ -99,7 +100,7 @@ func (c *Conductor) look(e history.Event) {
 		delete(w.held, e.Key)
 		return
 	}
-	w.held[e.Key] = ep
+	w.held[e.Key], w.named[e.Lock] = ep, e.To
 	switch {
 	case ep.granted == 0:
 		ep.granted = e.To
@@ -131,7 +132,7 @@ func (c *Conductor) missingObserved(now int64) unmet {
 	for i := range c.e.System.Locks {
 		l := &c.e.System.Locks[i]
 		switch {
-		case !l.Loop():
+		case !l.Loop(), w.freeForNow(l, now):
 		case !w.isHeld(l.Name, now):
 			why := ""
 			if _, why = w.unnamedHolder(l.Name); why != "" {
@@ -170,6 +171,15 @@ func (w *world) isHeld(lock string, now int64) bool {
 		}
 	}
 	return false
+}
+
+// freeForNow reports a key that its loop gives up after each tick, or leaves to its TTL, and that a known replica held so lately that the
+// next tick is not overdue.
+func (w *world) freeForNow(l *experiments.Lock, now int64) bool {
+	p := l.Policy.Loop
+	next := l.Policy.TTL + p.Poll + time.Duration(float64(p.Poll)*p.Jitter) + l.Policy.Acquire.Timeout
+	at, named := w.named[l.Name]
+	return p.Mode != lockcore.LoopRenewed && named && now <= at+int64(next)
 }
 
 // lapses is when the first of the leases that are held runs out, unless a look shows an extension.

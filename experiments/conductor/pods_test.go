@@ -11,6 +11,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore"
 )
 
 // inPod says which pod a life is in, where the drill has pods.
@@ -261,6 +262,30 @@ func TestWhatTheSteadyStateOfAnObservedSystemLacks(t *testing.T) {
 	}
 	if c.Reset(1); len(c.world.replicas) != 2 {
 		t.Errorf("%d replicas after a reset", len(c.world.replicas))
+	}
+}
+
+// A loop that gives its key up after each tick, or leaves it to its TTL, has it free until somebody polls again: that is no break.
+func TestAKeyThatIsFreeBetweenTicksIsNoBreakOfTheSteadyState(t *testing.T) {
+	for mode, free := range map[lockcore.LoopMode]bool{lockcore.LoopTTLHold: true, lockcore.LoopExplicit: true, lockcore.LoopRenewed: false} {
+		e := loopDrill(1)
+		e.Kubernetes, e.System.Mode, e.System.Replicas = &experiments.Kubernetes{}, experiments.ModeObserve, 1
+		p := &e.System.Locks[0].Policy
+		p.Loop.Mode, p.RenewEvery = mode, 0
+		overdue := int64(p.TTL + p.Loop.Poll + p.Acquire.Timeout + time.Duration(float64(p.Loop.Poll)*p.Loop.Jitter))
+		c := New(e, 1)
+		c.Observe(history.Event{Kind: history.ReplicaStart, Replica: &history.Replica{Name: "r1", Incarnation: "r1.1", Pod: podIn("r1.1")}})
+		c.Observe(history.Event{Kind: history.ReplicaReady, Replica: &history.Replica{Name: "r1", Incarnation: "r1.1"}})
+		look := func(at int64, l history.Look) {
+			c.Observe(history.Event{Kind: history.LookKind, Span: history.At(at), Lock: "loop", Key: "the-loop", Epoch: "e1", Look: &l})
+		}
+		look(1e9, history.Look{Present: true, PTTL: 1e9, Holder: "r1.1"})
+		look(1e9+1, history.Look{})
+		for at, lacks := range map[int64]bool{1e9 + 2: !free, 1e9 + overdue: !free, 1e9 + overdue + 1: true} {
+			if got := c.missing(at); (got != unmet{}) != lacks {
+				t.Errorf("%s, %s after it was held: %q", mode, time.Duration(at-1e9), got)
+			}
+		}
 	}
 }
 

@@ -42,6 +42,7 @@ type world struct {
 	lastDone  map[string]int64   // when the last of those finished, by lock name
 	terminal  map[string]int     // accepted terminal writes by job
 	renewed   map[string]bool    // by lock name: a renewal was seen to work
+	named     map[string]int64   // by lock name, observed: when a look last said which replica holds it
 	pods      map[string]string  // last incarnation in each pod, by UID
 	waiting   map[string]string  // what each pod that is there waits for, by name; "" = for nothing
 	ends      history.Ends       // observed: of leases, by key
@@ -81,7 +82,7 @@ type loop struct {
 func newWorld(e *experiments.Experiment) *world {
 	w := &world{
 		byInc: map[string]*replica{}, epochs: map[string]*epoch{}, held: map[string]*epoch{}, unnamed: map[string]unnamed{}, loops: map[string]*loop{},
-		finished: map[string]bool{}, done: map[string]int{}, lastDone: map[string]int64{}, terminal: map[string]int{}, renewed: map[string]bool{},
+		finished: map[string]bool{}, done: map[string]int{}, lastDone: map[string]int64{}, terminal: map[string]int{}, renewed: map[string]bool{}, named: map[string]int64{},
 		pods: map[string]string{}, waiting: map[string]string{}, ends: history.Ends{}, fixed: e.System.Replicas, observed: e.Observed(), ready: readyWithin,
 	}
 	if e.Kubernetes != nil {
@@ -120,6 +121,7 @@ func (w *world) reset() {
 	clear(w.lastDone)
 	clear(w.terminal)
 	clear(w.renewed)
+	clear(w.named)
 	clear(w.pods)
 	clear(w.waiting)
 	clear(w.ends)

@@ -64,7 +64,7 @@ func (d *Drill) watchProcesses() func() (observedFleet, error) {
 	d.env.Fleet = history.FleetObservedProcesses
 	d.notices = append(d.notices, "somebody's own processes: "+d.e.System.Processes.Where())
 	var fleet *testbed.LocalFleet // watched from the history's beginning on: injectors, which are made before, strike after it
-	d.strikes.Alone = true
+	d.strikes.Alone, d.strikes.Grace = true, d.e.System.Processes.Grace
 	d.strikes.Signal = func(incarnation string, sig syscall.Signal) (history.Span, error) {
 		return fleet.Signal(incarnation, sig)
 	}

@@ -75,8 +75,12 @@ func newProm(t *testing.T, query string, o PromServer) *PromQL {
 
 func poll(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for limit := time.Now().Add(30 * time.Second); !done(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(limit) {
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	for limit := time.After(30 * time.Second); !done(); {
+		select {
+		case <-again.C:
+		case <-limit:
 			t.Fatalf("%s did not come", what)
 		}
 	}

@@ -75,7 +75,9 @@ type Drill struct {
 	guards    []func() (word, why string)
 	lines     []*effects.Lines                                  // of pods' logs, that effects are read from
 	keyMetric func(experiments.Metric) (*probes.Metrics, error) // of the locks' store
-	names     []func(probes.Names)                              // tell probes of keys what the holders are called
+	locks     *testbed.Store                                    // nil = the drill has none for locks
+	backends  []probes.Backend                                  // that are looked at
+	logs      *probes.Logs                                      // nil = no promise is about logs
 	looks     []func() error                                    // close the connections of probes
 	stands    []func(ctx context.Context) error                 // end the stores, and what stands between them and the replicas
 }
@@ -115,7 +117,7 @@ func (d *Drill) parts() []part {
 	default:
 		all = append(all, d.openProcesses)
 	}
-	return append(all, d.openMetrics)
+	return append(all, d.openLogs, d.openMetrics)
 }
 
 // New makes the run's folder, if the run may be.

@@ -77,6 +77,7 @@ type Drill struct {
 	keyMetric func(experiments.Metric) (*probes.Metrics, error) // of the locks' store
 	locks     *testbed.Store                                    // nil = the drill has none for locks
 	backends  []probes.Backend                                  // that are looked at
+	logs      *probes.Logs                                      // nil = no promise is about logs
 	looks     []func() error                                    // close the connections of probes
 	stands    []func(ctx context.Context) error                 // end the stores, and what stands between them and the replicas
 }
@@ -116,7 +117,7 @@ func (d *Drill) parts() []part {
 	default:
 		all = append(all, d.openProcesses)
 	}
-	return append(all, d.openMetrics)
+	return append(all, d.openLogs, d.openMetrics)
 }
 
 // New makes the run's folder, if the run may be.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/redistest"
+	"github.com/lockdrill/lockdrill/internal/sqltest"
 	"github.com/lockdrill/lockdrill/internal/witnesstest"
 )
 
@@ -97,6 +99,12 @@ func allRows(j *verdict.Judgement) string {
 // drillWitness starts the witness on a Redis of the test's own, drills it by one of its files, and gives the judgement.
 func drillWitness(t *testing.T, file string, code int, args ...string) *verdict.Judgement {
 	t.Helper()
+	return drillWitnessBy(t, built, file, nil, nil, code, args...)
+}
+
+// drillWitnessBy does so by a binary of one's own, with the file changed, and an environment.
+func drillWitnessBy(t *testing.T, binary, file string, change, env []string, code int, args ...string) *verdict.Judgement {
+	t.Helper()
 	addr := redistest.Start(t)
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
@@ -105,19 +113,89 @@ func drillWitness(t *testing.T, file string, code int, args ...string) *verdict.
 	}
 	w := witnesstest.Start(t, addr, append([]string{"--scale", witnessScale}, args...)...)
 	_, port, _ := strings.Cut(addr, ":")
-	text := strings.NewReplacer("6390", port, "/tmp/sched", w.Dir).Replace(string(read(t, filepath.Join(witnesstest.Folder(), file+".lockdrill.yaml"))))
+	text := string(read(t, filepath.Join(witnesstest.Folder(), file+".lockdrill.yaml")))
+	text = strings.NewReplacer(append(change, "6390", port, "/tmp/sched", w.Dir)...).Replace(text)
 	dir := t.TempDir()
 	path := filepath.Join(dir, file+".lockdrill.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	got := tryIn(t, dir, "run", path, "--confirm", "witness-"+file)
+	cmd := exec.Command(binary, "run", path, "--confirm", "witness-"+file)
+	cmd.Env = append(os.Environ(), env...)
+	got := finish(t, dir, cmd)
 	if got.code != code {
-		t.Fatalf("exit status %d, want %d\n%s\n%s\n%s", got.code, code, got.stdout, got.stderr, w.Log(t, 1))
+		t.Fatalf("exit status %d, want %d\n%s\n%s", got.code, code, got.stdout, got.stderr)
 	}
+	return verdictIn(t, dir)
+}
+
+func verdictIn(t *testing.T, dir string) *verdict.Judgement {
+	t.Helper()
 	j := &verdict.Judgement{}
 	if err := json.Unmarshal(read(t, filepath.Join(dir, "runs", "latest", "verdict.json")), j); err != nil {
 		t.Fatal(err)
 	}
 	return j
+}
+
+// The same drill of lockdrill's own lock, at the same timings, is a second way to know what the witness's takeovers are: none is sooner
+// than rehearsals of the twin have it, and the median is within their band. Above it a busy witness may be: it takes a job again only when
+// one of its four workers is free.
+func TestAServiceOfSomebodysOwnAgreesWithItsTwin(t *testing.T) {
+	if os.Getenv(witnessEnv) != "all" {
+		t.Skip("of make witness")
+	}
+	path, err := filepath.Abs(filepath.Join(witnesstest.Folder(), "twin.lockdrill.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if got := tryIn(t, dir, "run", path); got.code != verdict.ExitPass {
+		t.Fatalf("the twin: exit status %d\n%s\n%s", got.code, got.stdout, got.stderr)
+	}
+	twin, witness := verdictIn(t, dir), drillWitness(t, "kills", verdict.ExitPass)
+	for _, band := range twin.Predicted {
+		var los []float64
+		for _, x := range witness.Takeovers {
+			if x.Lock != band.Lock || x.Hi == nil {
+				continue
+			}
+			if los = append(los, x.Lo); *x.Hi < band.Lo-band.Margin {
+				t.Errorf("%s: a takeover of [%g, %g]s, the twin's begin at %gs", band.Lock, x.Lo, *x.Hi, band.Lo)
+			}
+		}
+		slices.Sort(los)
+		if len(los) == 0 || band.Hi == nil || los[len(los)/2] > *band.Hi+band.Margin {
+			t.Errorf("%s: takeovers %v, the twin's are within %+v", band.Lock, los, band)
+		}
+		t.Logf("%s: takeovers of the witness from %v; of its twin [%g, %v], margin %g", band.Lock, los, band.Lo, band.Hi, band.Margin)
+	}
+}
+
+// Its jobs may as well end in a table of PostgreSQL; the drivers of databases are in the full build.
+func TestAServiceOfSomebodysOwnWithItsJobsInPostgreSQL(t *testing.T) {
+	if os.Getenv(witnessEnv) != "all" {
+		t.Skip("of make witness")
+	}
+	dsn := sqltest.Postgres(t)
+	_, where, _ := strings.Cut(dsn, "@")
+	where, _, _ = strings.Cut(where, "?")
+	full := filepath.Join(t.TempDir(), "lockdrill")
+	if out, err := exec.Command("go", "build", "-buildvcs=false", "-tags", "full", "-o", full, ".").CombinedOutput(); err != nil {
+		t.Fatalf("build the full lockdrill: %v\n%s", err, out)
+	}
+	table := []string{`stream: "cordum:jobs:log"`, `sql: {driver: postgres, dsn_env: WITNESS_DSN, cursor: id, query: "SELECT id, job_id, status, op_id, worker, token, lock_key FROM effects WHERE job_id IS NOT NULL AND id > $1 ORDER BY id"}`}
+	for _, c := range []struct {
+		bug  string
+		code int
+	}{{"", verdict.ExitPass}, {"no-stop", verdict.ExitSLOFailed}} {
+		args := []string{"--ledger", "postgres://lockdrill@" + where}
+		if c.bug != "" {
+			args = append(args, "--bug", c.bug)
+		}
+		j := drillWitnessBy(t, full, "pauses", table, []string{"WITNESS_DSN=" + dsn}, c.code, args...)
+		if c.bug != "" && !failed(j, "job", "duplicate_terminal_states") {
+			t.Errorf("%s: %s", c.bug, allRows(j))
+		}
+	}
 }

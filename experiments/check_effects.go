@@ -55,17 +55,20 @@ func (c *checker) source(path string, x *Effects) {
 	}
 	own := x.Redis != (LedgerStore{})
 	switch {
-	case own && !x.inRedis():
+	case own && !x.InRedis():
 		c.check(path+".redis", "is for stream, list and hash")
 	case own && x.Redis.URL == "":
 		c.check(path+".redis", "needs the url of the Redis")
 	case own:
 		c.address(path+".redis", &x.Redis)
-	case x.inRedis() && c.e.Redis.Mode != RedisExternal:
+	case x.InRedis() && c.e.Redis.Mode != RedisExternal:
 		c.check(path+"."+given[0], "is a key of which Redis? Say redis: {url: ...} here, or redis: {mode: external, url: ...} where it is that of the locks")
 	}
 	if x.Overwrites && x.SQL == nil && x.HTTP == nil {
 		c.check(path+".overwrites", "is for sql and http: a hash always keeps the last state alone, the others never")
+	}
+	if e := c.e; x.Log != "" && !c.inPods() && (e.System.Processes == nil || e.System.Processes.Log == "") {
+		c.check(path+".log", "replicas have logs that nobody knows: say where they are, under system.processes.log")
 	}
 	if x.SQL != nil {
 		c.query(path+".sql", x.SQL)
@@ -114,7 +117,7 @@ func (c *checker) httpSource(path string, h *HTTPEffects) {
 
 // columns checks what lines are made into columns by.
 func (c *checker) columns(path string, x *Effects) {
-	if !x.lines() {
+	if !x.Lines() {
 		if x.Pattern != "" {
 			c.check(path+".pattern", "is of lines: file, command and log")
 		}

@@ -90,11 +90,11 @@ func (e *Experiment) EffectsOf(lock string) *Effects {
 // LastOnly reports a source that shows the last state of a job alone.
 func (x *Effects) LastOnly() bool { return x.Overwrites || x.Hash != "" }
 
-// lines reports a source of lines.
-func (x *Effects) lines() bool { return x.File != "" || len(x.Command) > 0 || x.Log != "" }
+// Lines reports a source of lines.
+func (x *Effects) Lines() bool { return x.File != "" || len(x.Command) > 0 || x.Log != "" }
 
-// inRedis reports a source that is a key of a Redis.
-func (x *Effects) inRedis() bool { return x.Stream != "" || x.List != "" || x.Hash != "" }
+// InRedis reports a source that is a key of a Redis.
+func (x *Effects) InRedis() bool { return x.Stream != "" || x.List != "" || x.Hash != "" }
 
 // Source says in a word or two where they are read.
 func (x *Effects) Source() string {

@@ -359,17 +359,18 @@ type Fault struct {
 	Expected int64 `json:"expected,omitempty"` // during it, from what was configured; network: at least so long; 0 = no answer is expected
 	Observed int64 `json:"observed,omitempty"` // during it
 
-	Death *Death `json:"death,omitempty"` // confirmed kills of pods
+	Death *Death `json:"death,omitempty"` // confirmed kills of pods, and of processes that were asked to end
 }
 
-// Death is what was seen of the end of a pod's process: a call, an object and a process end at three different times.
+// Death is what was seen of the end of a pod's process: a call, an object and a process end at three different times. A process that was
+// asked to end has no object.
 type Death struct {
 	Call   Span   `json:"call"`             // the request that was to end it
 	Object *Span  `json:"object,omitempty"` // the API object was gone; nil = not seen, or not asked for
 	Sign   int64  `json:"sign"`             // the last sign of life, ns: it surely lived then
 	End    *Span  `json:"end,omitempty"`    // the process was surely dead at To, and not at From; nil = nobody saw it
 	By     string `json:"by,omitempty"`     // what showed the end, one of the By words
-	Means  string `json:"means"`            // api: a delete; worker: told to crash; exec: a command in its container
+	Means  string `json:"means"`            // api: a delete; worker: told to crash; exec: a command in its container; signal: a process was asked to end
 }
 
 // Sample is the body of sample: what one look at one target showed of one declared metric. A target is written whenever its values

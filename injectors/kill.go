@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"syscall"
+	"time"
 
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 )
@@ -17,11 +19,14 @@ import (
 // Await returns the first recorded event, from the given index of the history on, that matches.
 type Await func(ctx context.Context, from int, match func(history.Event) bool) (history.Event, error)
 
-// Kill is SIGKILL of the process that holds.
+// Kill is SIGKILL of the process that holds, or, of the form graceful, SIGTERM and its grace before that.
 type Kill struct {
 	Signal func(incarnation string, sig syscall.Signal) (history.Span, error) // returns the bracket of kill(2)
+	Grace  time.Duration                                                      // from SIGTERM to SIGKILL
+	Sample func(context.Context) error                                        // as in PodKill
 	Await  Await
 	Past   func() []history.Event // all that is recorded so far
+	Clock  func() int64
 }
 
 // voidError is a shot that must not count; its word is that of fault.void.
@@ -38,9 +43,12 @@ func (k *Kill) Prepare(context.Context, history.Event) (undo.Record, error) {
 	return undo.Record{}, nil
 }
 
-// Inject sends SIGKILL. The bracket of the call is the fault's time.
-func (k *Kill) Inject(_ context.Context, r undo.Record) (history.Span, error) {
+// Inject sends the signal. The bracket of the call is the fault's time.
+func (k *Kill) Inject(ctx context.Context, r undo.Record) (history.Span, error) {
 	shot := r.Shot
+	if shot.Fault.Form == fault.Graceful {
+		return k.ask(ctx, shot)
+	}
 	span, err := k.Signal(shot.Fault.Victim, syscall.SIGKILL)
 	if err != nil {
 		return span, notSent("kill", shot, err)
@@ -61,6 +69,9 @@ func notSent(what string, shot history.Event, err error) error {
 // checks that none of them gave the lock up before the kill, nor renewed it where the kill was to come first.
 func (k *Kill) Confirm(ctx context.Context, r undo.Record, applied history.Span) (history.Span, history.Fault, error) {
 	shot, none := r.Shot, history.Fault{}
+	if shot.Fault.Form == fault.Graceful {
+		return k.asked(ctx, r, applied)
+	}
 	exit, err := k.Await(ctx, int(shot.N), func(e history.Event) bool {
 		return e.Kind == history.ReplicaExit && e.Replica.Incarnation == shot.Fault.Victim
 	})

@@ -34,6 +34,7 @@ type Parts struct {
 
 	Signal func(incarnation string, sig syscall.Signal) (history.Span, error) // of processes; returns the bracket of kill(2)
 	Alone  bool                                                               // they are somebody's own: a signal is for the process itself, and nobody else
+	Grace  time.Duration                                                      // that they have from SIGTERM to SIGKILL
 	Send   func(incarnation string, c protocol.Command) error                 // to replicas that take commands
 
 	Store  Server // the locks'
@@ -132,7 +133,7 @@ func (s *Set) kill() Injector {
 	case s.Pods != nil:
 		return &PodKill{Pods: s.Pods, Container: s.Container, Sample: s.Sample, Send: s.Send, Fault: s.Fault, Await: s.Await, Past: s.Past, Clock: s.Clock}
 	case s.Signal != nil:
-		return &Kill{Signal: s.Signal, Await: s.Await, Past: s.Past}
+		return &Kill{Signal: s.Signal, Grace: s.Grace, Sample: s.Sample, Await: s.Await, Past: s.Past, Clock: s.Clock}
 	}
 	return nil
 }

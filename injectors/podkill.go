@@ -248,7 +248,7 @@ func (k *PodKill) Confirm(ctx context.Context, r undo.Record, applied history.Sp
 	case means == meansAPI && d.Object == nil && k.doubted(shot) != nil && !k.ending(shot, applied):
 		return applied, seen, &voidError{history.Unconfirmed, fmt.Sprintf("%s ended, and nothing shows that its pod was deleted (%v)", shot.Fault.Victim, k.doubted(shot))}
 	}
-	if err := k.moved(shot, applied); err != nil {
+	if err := movedBefore(k.Past(), shot, applied); err != nil {
 		return applied, seen, err
 	}
 	if seen.Hits = 1; d.End == nil {
@@ -309,18 +309,17 @@ func (k *PodKill) await(ctx context.Context, r undo.Record, d *history.Death) (e
 	}
 	died, late := k.Await(ctx, int(shot.N), ended)
 	if late != nil { // the time is up; it may have come just now
-		d.Sign = k.sign(shot.Fault.Victim)
+		d.Sign = lastSign(k.Past(), shot.Fault.Victim)
 		return "", errors.Join(err, late)
 	}
-	d.By, d.Sign = died.Replica.By, min(max(died.From, k.sign(shot.Fault.Victim)), died.To)
+	d.By, d.Sign = died.Replica.By, min(max(died.From, lastSign(k.Past(), shot.Fault.Victim)), died.To)
 	d.End = &history.Span{From: d.Sign, To: died.To}
 	return died.Replica.Exit, nil
 }
 
-// sign is the last instant at which the incarnation surely lived: its last line, or the last extension of a lock that names it, which
+// lastSign is the last instant at which the incarnation surely lived: its last line, or the last extension of a lock that names it, which
 // came after the look that did not show it.
-func (k *PodKill) sign(victim string) int64 {
-	past := k.Past()
+func lastSign(past []history.Event, victim string) int64 {
 	var at int64
 	ends, alone := history.Ends{}, succeeded(past, victim)
 	for _, e := range past {
@@ -350,10 +349,10 @@ func succeeded(past []history.Event, victim string) int64 {
 	return math.MaxInt64
 }
 
-// moved reports that the victim surely gave the lock up before the call, or renewed it where the call was to come first. What it does
+// movedBefore reports that the victim surely gave the lock up before the call, or renewed it where the call was to come first. What it does
 // after the call is the end that was asked for; what may be either is for the judgement.
-func (k *PodKill) moved(shot history.Event, applied history.Span) error {
-	for _, e := range k.Past() {
+func movedBefore(past []history.Event, shot history.Event, applied history.Span) error {
+	for _, e := range past {
 		if e.Epoch != shot.Epoch || shot.Epoch == "" {
 			continue
 		}

@@ -68,15 +68,15 @@ func extended(at, prev, until int64) history.Event {
 func TestTheSignOfLifeOfAnObservedPodIsAnExtension(t *testing.T) {
 	k := podKill(&cluster{}, recorded{extended(1000, 900, 16000), extended(3000, 2900, 18000), extended(9000, 8900, 18000),
 		{Kind: history.LogMatch, Source: "r1.1", Span: history.At(9500e6), Match: &history.Match{}}}) // a line is read when it is read
-	if at := k.sign("r1.1"); at != 2900e6 {
+	if at := lastSign(k.Past(), "r1.1"); at != 2900e6 {
 		t.Errorf("it lived at %d, want at 2900 ms", at)
 	}
-	if at := k.sign("r2.1"); at != 0 {
+	if at := lastSign(k.Past(), "r2.1"); at != 0 {
 		t.Errorf("another lived at %d", at)
 	}
 	again := history.Event{Kind: history.ReplicaStart, Span: history.Span{From: 2950e6, To: 3100e6}, Replica: &history.Replica{Incarnation: "r1.2", Pod: podStart.Replica.Pod}}
 	k = podKill(&cluster{}, recorded{podStart, extended(1000, 900, 16000), extended(2000, 1900, 17000), extended(3000, 2900, 18000), again})
-	if at := k.sign("r1.1"); at != 1900e6 {
+	if at := lastSign(k.Past(), "r1.1"); at != 1900e6 {
 		t.Errorf("it lived at %d, want at 1900 ms: what came then may be its successor's, of the same name", at)
 	}
 }

@@ -19,9 +19,9 @@ const (
 	Exists Question = "exists" // 1 or 0
 )
 
-// NewKeyMetric returns a probe of one number of one key in the store that o dials. Its only target is called "locks".
-func NewKeyMetric(name string, o *redis.Options, key string, ask Question) *Metrics {
-	k := &keyMetric{redis: newClient(o), key: key, ask: ask}
+// NewKeyMetric returns a probe of one number of one key, by a connection of its own. Its only target is called "locks".
+func NewKeyMetric(name string, c redis.UniversalClient, key string, ask Question) *Metrics {
+	k := &keyMetric{redis: c, key: key, ask: ask}
 	return &Metrics{
 		metric: Metric{Name: name}, seen: map[string]*scraped{}, read: k.read, close: k.redis.Close,
 		targets: func() []Target { return []Target{{Name: "locks", URL: key}} },
@@ -30,7 +30,7 @@ func NewKeyMetric(name string, o *redis.Options, key string, ask Question) *Metr
 
 // keyMetric reads a key of the locks' store.
 type keyMetric struct {
-	redis *redis.Client
+	redis redis.UniversalClient
 	key   string
 	ask   Question
 }

@@ -22,7 +22,7 @@ func TestAKeyAnswersWhatItIsAsked(t *testing.T) {
 		}
 		read := func(key string, ask Question) history.Sample {
 			t.Helper()
-			p := NewKeyMetric("backlog", &redis.Options{Addr: c.Options().Addr}, key, ask)
+			p := NewKeyMetric("backlog", newClient(&redis.Options{Addr: c.Options().Addr}), key, ask)
 			t.Cleanup(func() { _ = p.Close() })
 			events := look(t, p, at(1), true)
 			if len(events) != 1 || events[0].Kind != history.SampleKind {
@@ -50,7 +50,7 @@ func TestAKeyAnswersWhatItIsAsked(t *testing.T) {
 }
 
 func TestAStoreThatIsAwayIsNoAnswer(t *testing.T) {
-	p := NewKeyMetric("backlog", &redis.Options{Addr: "127.0.0.1:1"}, "k", Length)
+	p := NewKeyMetric("backlog", newClient(&redis.Options{Addr: "127.0.0.1:1"}), "k", Length)
 	t.Cleanup(func() { _ = p.Close() })
 	if e := look(t, p, at(1), false); len(e) != 1 || e[0].Sample.Gone != history.GoneRefused {
 		t.Errorf("%+v", e)
@@ -65,7 +65,7 @@ func TestAnIdleTimeThatIsNotKept(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p := NewKeyMetric("age", &redis.Options{Addr: c.Options().Addr}, "k", Idle)
+	p := NewKeyMetric("age", newClient(&redis.Options{Addr: c.Options().Addr}), "k", Idle)
 	t.Cleanup(func() { _ = p.Close() })
 	if e := look(t, p, at(1), false); len(e) != 1 || e[0].Sample.Gone != history.GoneUnreadable || len(e[0].Sample.Values) != 0 {
 		t.Errorf("%+v", e)

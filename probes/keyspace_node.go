@@ -183,7 +183,7 @@ func (n *node) know(name string) *known {
 		}
 	}
 	if w.node != n {
-		w.node = n
+		w.node, w.unnamed = n, false
 		n.mine = append(n.mine, w)
 	}
 	return w

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/kube"
@@ -26,7 +25,7 @@ type LeaseAPI interface {
 // the watch has told of what it showed.
 //
 // The times in an object are its holder's clock, so none is used: a lease runs from when its record changed, which is also how
-// contenders of client-go count it. Sample and Holder may be called at any time; looks are made one after the other.
+// contenders of client-go count it. Sample and Now may be called at any time; looks are made one after the other.
 type Leases struct {
 	api     LeaseAPI
 	holder  func(named string) string
@@ -53,9 +52,10 @@ func NewLeases(api LeaseAPI, locks map[string]string, holder func(named string) 
 }
 
 // Close ends the watches.
-func (p *Leases) Close() {
+func (p *Leases) Close() error {
 	p.stop()
 	p.watches.Wait()
+	return nil
 }
 
 // Look reads all objects and waits until their watches have told of what it read. The returned function gives an event for each change
@@ -93,14 +93,13 @@ func (p *Leases) Sample(ctx context.Context) error {
 	return nil
 }
 
-// Holder says whom an object names now: the epoch and the length of its lease, of which no more than that is left. ok is false where it
-// is released or not there.
-func (p *Leases) Holder(ctx context.Context, name string) (epoch string, pttl time.Duration, ok bool, err error) {
+// Now is whom an object names at this moment. held is false where it is released or not there.
+func (p *Leases) Now(ctx context.Context, lock, name string) (now Unclaimed, epoch string, held bool, err error) {
 	r, _, err := p.see(ctx, name)
 	if err != nil {
-		return "", 0, false, fmt.Errorf("look up holder of lease %s: %w", name, err)
+		return now, "", false, fmt.Errorf("look up holder of lease %s: %w", name, err)
 	}
-	return r.epoch, r.duration, r.held(), nil
+	return Unclaimed{Lock: lock, Key: name, Value: r.named}, r.epoch, r.held(), nil
 }
 
 // see reads an object, and takes note of which version it had.

@@ -96,7 +96,7 @@ func TestKubeLeasesOfClientGo(t *testing.T) {
 	begun := time.Now()
 	clock := func() int64 { return int64(time.Since(begun)) }
 	p := NewLeases(cluster, map[string]string{"leader": "leader"}, pods(map[string]string{"web-1": "r1.1", "web-2": "r2.1"}), clock)
-	t.Cleanup(p.Close)
+	t.Cleanup(func() { _ = p.Close() })
 	var seen []history.Event
 	// await looks until the lock is as wanted, and returns the look that showed it and the one before.
 	await := func(what string, is func(*history.Look) bool) (found, before history.Event) {

@@ -38,7 +38,7 @@ func newElection(t *testing.T) *election {
 // probe watches the objects until the test ends; it is at 0 ms.
 func (e *election) probe(locks, known map[string]string) *Leases {
 	p := NewLeases(e, locks, pods(known), func() int64 { return e.now.Load() * ms })
-	e.t.Cleanup(p.Close)
+	e.t.Cleanup(func() { _ = p.Close() })
 	return p
 }
 
@@ -358,17 +358,17 @@ func TestWhatAWatchMissedIsAGap(t *testing.T) {
 func TestLeasesHolder(t *testing.T) {
 	e := newElection(t)
 	p := e.probe(map[string]string{"shop": "leader"}, nil)
-	if _, _, ok, err := p.Holder(t.Context(), "shop"); ok || err != nil {
+	if _, _, ok, err := p.Now(t.Context(), "leader", "shop"); ok || err != nil {
 		t.Errorf("no object: %t, %v", ok, err)
 	}
 	e.look(p, 0, false)
 	e.take("shop", "web-1_a")
-	epoch, left, ok, err := p.Holder(t.Context(), "shop")
-	if err != nil || !ok || left != 15*time.Second || epoch != e.look(p, 1, false)[0].Epoch {
-		t.Errorf("%s, %s, %t, %v", epoch, left, ok, err)
+	now, epoch, ok, err := p.Now(t.Context(), "leader", "shop")
+	if err != nil || !ok || now.Value != "web-1_a" || epoch != e.look(p, 1, false)[0].Epoch {
+		t.Errorf("%s, %s, %t, %v", epoch, now.Value, ok, err)
 	}
 	e.release("shop")
-	if _, _, ok, _ := p.Holder(t.Context(), "shop"); ok {
+	if _, _, ok, _ := p.Now(t.Context(), "leader", "shop"); ok {
 		t.Error("a released lease has a holder")
 	}
 	away := e.probe(map[string]string{"away": "gone"}, nil)
@@ -378,7 +378,7 @@ func TestLeasesHolder(t *testing.T) {
 	if err := away.Sample(t.Context()); !errors.Is(err, errAway) {
 		t.Errorf("a look without an API server: %v", err)
 	}
-	if _, _, _, err := away.Holder(t.Context(), "away"); !errors.Is(err, errAway) {
+	if _, _, _, err := away.Now(t.Context(), "gone", "away"); !errors.Is(err, errAway) {
 		t.Errorf("a holder without an API server: %v", err)
 	}
 }

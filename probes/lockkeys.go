@@ -220,19 +220,6 @@ func (p *LockKeys) leave() {
 	})
 }
 
-// Holder says whom a key names now: the fingerprint of its token and what the store still owes it (negative = no expiry).
-// ok is false where the key is free.
-func (p *LockKeys) Holder(ctx context.Context, key string) (epoch string, pttl time.Duration, ok bool, err error) {
-	s, err := p.read(ctx, nil, []string{p.prefix + key}, 1)
-	if err != nil {
-		return "", 0, false, fmt.Errorf("look up holder of %s: %w", key, err)
-	}
-	if s[0].pttl == absent {
-		return "", 0, false, nil
-	}
-	return lockcore.Fingerprint(s[0].value), time.Duration(s[0].pttl), true, nil
-}
-
 // Now is what a key says at this moment: its token, and since when it may have had that. ok is false where the key is free.
 func (p *LockKeys) Now(ctx context.Context, lock, key string) (now Unclaimed, epoch string, ok bool, err error) {
 	s, err := p.read(ctx, nil, []string{p.prefix + key}, 1)

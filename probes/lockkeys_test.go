@@ -179,13 +179,13 @@ func TestLockKeysManyKeysInOneLook(t *testing.T) {
 func TestHolder(t *testing.T) {
 	onStores(t, func(t *testing.T, c *redis.Client) {
 		p := newLockKeys(t, c)
-		if _, _, ok, err := p.Holder(t.Context(), "a"); ok || err != nil {
-			t.Errorf("Holder of a free key = %v, %v", ok, err)
+		if _, _, held, err := p.Now(t.Context(), "job", "a"); held || err != nil {
+			t.Errorf("Now of a free key = %v, %v", held, err)
 		}
 		set(t, c, "run:a", "one", 10*time.Second)
-		epoch, pttl, ok, err := p.Holder(t.Context(), "a")
-		if epoch != lockcore.Fingerprint("one") || pttl > 10*time.Second || pttl < 5*time.Second || !ok || err != nil {
-			t.Errorf("Holder = %q, %s, %v, %v", epoch, pttl, ok, err)
+		now, epoch, held, err := p.Now(t.Context(), "job", "a")
+		if now.Value != "one" || epoch != lockcore.Fingerprint("one") || !held || err != nil {
+			t.Errorf("Now = %q, %v, %v", epoch, held, err)
 		}
 	})
 }

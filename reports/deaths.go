@@ -9,13 +9,21 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/fault"
 )
 
-// Kills of pods: the call, the end of the object and the end of the process are three instants, and only what was seen of the last one
-// says since when the lock could not be extended any more.
+// Kills that take their time: of pods, the call, the end of the object and the end of the process are three instants; of processes that
+// are asked to end, the first and the last. Only what was seen of the last one says since when the lock could not be extended any more.
 
-const deathTitle = "Kills of pods: the call, the object, the process"
+func deathTitle(j *verdict.Judgement) string {
+	if slices.ContainsFunc(slowKills(j), func(f verdict.FaultResult) bool { return !bySignal(f) }) {
+		return "Kills of pods: the call, the object, the process"
+	}
+	return "Kills with a grace: the signal, the process"
+}
 
-// podKills are the shots of which a death was seen, or what there is of one.
-func podKills(j *verdict.Judgement) []verdict.FaultResult {
+// bySignal reports a process that was asked to end: there is no object.
+func bySignal(f verdict.FaultResult) bool { return f.Death.Means == "signal" }
+
+// slowKills are the shots of which a death was seen, or what there is of one.
+func slowKills(j *verdict.Judgement) []verdict.FaultResult {
 	return slices.DeleteFunc(slices.Clone(j.Faults), func(f verdict.FaultResult) bool { return f.Death == nil })
 }
 
@@ -28,6 +36,8 @@ func deathOf(f verdict.FaultResult) deathWords {
 	switch {
 	case d.Object != nil:
 		w.object = until(*d.Object.To)
+	case bySignal(f):
+		w.object = "has none"
 	case f.Form == fault.Crash:
 		w.object = "stays"
 	}
@@ -50,6 +60,8 @@ func seenBy(by string) string {
 		return "seen by the end of its log"
 	case "successor":
 		return "seen when its successor spoke"
+	case "kernel":
+		return "as the kernel says"
 	}
 	return "seen"
 }
@@ -61,6 +73,8 @@ func meansWords(f verdict.FaultResult) string {
 		return "told to die"
 	case "exec":
 		return "a command in its container"
+	case "signal":
+		return "asked to end by SIGTERM"
 	}
 	if f.Form == fault.ForceDelete {
 		return "deleted with grace 0"
@@ -87,27 +101,30 @@ func leavesOpen(f verdict.FaultResult) string {
 	return within
 }
 
-// deathItems are the kills of pods in one line each.
+// deathItems are these kills in one line each.
 func deathItems(j *verdict.Judgement) []item {
 	var list []item
-	for _, f := range podKills(j) {
+	for _, f := range slowKills(j) {
 		w := deathOf(f)
-		object, end := "object gone "+w.object, "process ended "+w.end
-		if f.Death.Object == nil {
-			object = "object " + w.object
+		object, end := "object gone "+w.object+"; ", "process ended "+w.end
+		switch {
+		case bySignal(f):
+			object = ""
+		case f.Death.Object == nil:
+			object = "object " + w.object + "; "
 		}
 		if f.Death.End == nil {
 			end = "end of the process " + w.end
 		}
-		list = append(list, item{shotName(f), fmt.Sprintf("%s, %s %s; %s; last sign of life %s; %s. %s", f.Victim, meansWords(f), w.call, object, w.sign, end, leavesOpen(f))})
+		list = append(list, item{shotName(f), fmt.Sprintf("%s, %s %s; %slast sign of life %s; %s. %s", f.Victim, meansWords(f), w.call, object, w.sign, end, leavesOpen(f))})
 	}
 	return list
 }
 
-// deathBlocks are the kills of pods as a table, and what each leaves open.
+// deathBlocks are these kills as a table, and what each leaves open.
 func deathBlocks(j *verdict.Judgement) []block {
-	kills := podKills(j)
-	g := gridOf(deathTitle, []string{"fault", "victim", "form", "means", "call", "object gone", "last sign of life", "process ended"}, kills,
+	kills, title := slowKills(j), deathTitle(j)
+	g := gridOf(title, []string{"fault", "victim", "form", "means", "call", "object gone", "last sign of life", "process ended"}, kills,
 		func(f verdict.FaultResult) []gridCell {
 			w := deathOf(f)
 			return []gridCell{figureCell(clipped(shotName(f), longName)), plainCell(f.Victim), plainCell(fault.Words(f.Form, "")), plainCell(meansWords(f)), figureCell(w.call),
@@ -120,7 +137,7 @@ func deathBlocks(j *verdict.Judgement) []block {
 	for _, f := range first(kills, rowsOfGrid) {
 		open = append(open, item{shotName(f), leavesOpen(f)})
 	}
-	return []block{{Heading: deathTitle, Grid: g},
+	return []block{{Heading: title, Grid: g},
 		{Muted: "A pod's object is an entry in a list: it judges nothing. The clock of a takeover starts between the last sign of life and the seen end of the process; of a hand-over, at the call."},
 		{Items: labelledOf(open)}}
 }

@@ -28,7 +28,7 @@ func Markdown(w io.Writer, r Run, o Options) error {
 	m.promises(j)
 	m.reasons(j)
 	m.section("Takeovers", takeoverItems(j))
-	m.section(deathTitle, deathItems(j))
+	m.section(deathTitle(j), deathItems(j))
 	m.section("Work", workItems(j.Counts))
 	m.section(validTitle, slices.DeleteFunc(validityItems(j), func(i item) bool {
 		return slices.Contains([]string{"void", "unconfirmed", "confirmed", ""}, i.Label) // one line a shot: in the full report

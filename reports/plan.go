@@ -32,6 +32,7 @@ func Plan(w io.Writer, pl *forecast.Plan, o Options) error {
 	p.guards(pl)
 	p.plannedPods(pl.Pods)
 	p.plannedReplicas(pl.Replicas)
+	p.plannedEffects(pl.Effects)
 	p.sums(pl)
 	p.lockSums(pl.LockSums)
 	p.quantiles(pl)
@@ -149,6 +150,23 @@ func (p *page) plannedReplicas(replicas []forecast.PlannedReplica) {
 	p.part("REPLICAS, as they stand now")
 	for _, r := range replicas {
 		p.flow(2, 4, fmt.Sprintf("%s  process %d  since %s", p.paint(bold, cmp.Or(r.Name, "(no name)")), r.PID, r.Since))
+	}
+}
+
+// plannedEffects are the last effects of each source.
+func (p *page) plannedEffects(all []forecast.PlannedEffects) {
+	if len(all) == 0 {
+		return
+	}
+	p.part("EFFECTS, the last ones that are there now")
+	for _, x := range all {
+		p.flow(2, 4, fmt.Sprintf("%s  under lock %s, from the %s", p.paint(bold, x.Name), x.Lock, x.Source))
+		for _, text := range x.Last {
+			p.flow(4, 6, text)
+		}
+		if x.Why != "" {
+			p.flow(4, 6, x.Why)
+		}
 	}
 }
 

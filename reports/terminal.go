@@ -32,7 +32,7 @@ func Terminal(w io.Writer, j *verdict.Judgement, o Options) error {
 	p.headline(j)
 	p.slos(j)
 	p.takeovers(j)
-	p.section(deathTitle, deathItems(j))
+	p.section(deathTitle(j), deathItems(j))
 	p.section("Work", append(workItems(j.Counts), keyItems(j)...))
 	p.section(validTitle, validityItems(j))
 	p.remarks(j)

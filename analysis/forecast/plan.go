@@ -30,6 +30,7 @@ type Plan struct {
 	Pods        []PlannedPod      `json:"pods,omitempty"`     // likewise
 	Replicas    []PlannedReplica  `json:"replicas,omitempty"` // likewise
 
+	Effects   []PlannedEffects       `json:"effects,omitempty"`   // likewise
 	Expected  []RehearsedExpectation `json:"expected,omitempty"`  // what a few rehearsals say of them; filled in by whoever rehearses
 	Rehearsed int64                  `json:"rehearsed,omitempty"` // how many
 }
@@ -56,6 +57,15 @@ type PlannedReplica struct {
 	Name  string `json:"name,omitempty"` // its owner's word for it; "" = none is known
 	PID   int    `json:"pid"`
 	Since string `json:"since"`
+}
+
+// PlannedEffects are the last effects of a source of an observed system, as they stand at the moment of planning.
+type PlannedEffects struct {
+	Name   string   `json:"name"`
+	Lock   string   `json:"lock"`
+	Source string   `json:"source"`
+	Last   []string `json:"last"`          // what the map makes of them, the newest last
+	Why    string   `json:"why,omitempty"` // there are none
 }
 
 // PlannedFault is one fault with all its shots.

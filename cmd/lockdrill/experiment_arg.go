@@ -47,6 +47,9 @@ func placeFiles(e *experiments.Experiment, file string) error {
 			paths = append(paths, &l.Files[i])
 		}
 	}
+	for i := range e.System.Effects {
+		paths = append(paths, &e.System.Effects[i].File, &e.System.Effects[i].Redis.CA)
+	}
 	for _, path := range paths {
 		if *path != "" && !filepath.IsAbs(*path) {
 			*path = filepath.Join(dir, *path)

@@ -59,6 +59,11 @@ type electors struct {
 
 func startElectors(t *testing.T) *electors {
 	t.Helper()
+	return electorsAt(t, redistest.Start(t))
+}
+
+func electorsAt(t *testing.T, primary string) *electors {
+	t.Helper()
 	needDrill(t)
 	python, err := exec.LookPath("python3")
 	if err != nil && os.Getenv("CI") == "true" {
@@ -66,7 +71,7 @@ func startElectors(t *testing.T) *electors {
 	} else if err != nil {
 		t.Skip("SKIPPED, NOT TESTED: python3 is not on the PATH")
 	}
-	_, port, err := net.SplitHostPort(redistest.Start(t))
+	_, port, err := net.SplitHostPort(primary)
 	if err != nil {
 		t.Fatal(err)
 	}

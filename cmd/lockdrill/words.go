@@ -102,7 +102,7 @@ func words() []word {
 		{"decorrelated", backoff, "who waits asks again after random pauses from every up to cap, each at most three times the last"},
 		{"wake", backoff, "who waits stands in line at the store, first come first served, and is told when the turn has come; else it asks every cap only"},
 		{"crash", form, "the process of a pod dies at once, without a word, and its container is started again"},
-		{"graceful", form, "the pod is deleted with its own grace: SIGTERM, and SIGKILL when that is over; who releases its lock hands it over"},
+		{"graceful", form, "a process gets SIGTERM, and SIGKILL when its grace is over; a pod is deleted with its own grace, which is the same; who releases its lock hands it over"},
 		{"force_delete", form, "the pod is deleted with grace 0, which is no SIGKILL: its object goes at once, its process may live on for 2s or more beside the replacement"},
 		{"error", mode, "refused at once, surely without effect"},
 		{"timeout", mode, "never sent on; no answer"},

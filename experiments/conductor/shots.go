@@ -212,15 +212,15 @@ func (s *series) discount() {
 	}
 }
 
-// gaveBack notes that the release of an exposed key was on its way when its holder was killed. A pod lives on after the call, and what it
-// gives back is handed over.
+// gaveBack notes that the release of an exposed key was on its way when its holder was killed. A pod lives on after the call, and so does
+// a process that is asked to end: what it gives back is handed over.
 func (c *Conductor) gaveBack(epoch string) {
 	if c.e.Kubernetes != nil {
 		return
 	}
 	for _, s := range c.series {
 		for _, x := range s.exposed {
-			x.barren = x.barren || s.does.Kills && x.epoch.id == epoch
+			x.barren = x.barren || s.does.Kills && s.does.Class != fault.ClassHandOver && x.epoch.id == epoch
 		}
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/lockdrill/lockdrill/internal/tap"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
 	"github.com/lockdrill/lockdrill/probes"
+	"github.com/lockdrill/lockdrill/probes/effects"
 )
 
 // Options say what is drilled, and who is told of it.
@@ -72,8 +73,10 @@ type Drill struct {
 	facts     []history.Event // recorded after the environment, before anything is started
 	begin     []func() error  // done once the history is being written
 	guards    []func() (word, why string)
+	lines     []*effects.Lines                                  // of pods' logs, that effects are read from
 	keyMetric func(experiments.Metric) (*probes.Metrics, error) // of the locks' store
-	names     []func(probes.Names)                              // tell probes of keys what the holders are called
+	locks     *testbed.Store                                    // nil = the drill has none for locks
+	backends  []probes.Backend                                  // that are looked at
 	looks     []func() error                                    // close the connections of probes
 	stands    []func(ctx context.Context) error                 // end the stores, and what stands between them and the replicas
 }
@@ -107,7 +110,7 @@ func (d *Drill) parts() []part {
 	}
 	switch {
 	case d.e.Observed():
-		all = append(all, d.openObserved)
+		all = append(all, d.openObserved, d.openEffects)
 	case d.e.Kubernetes != nil:
 		all = append(all, s.openWorkers)
 	default:

@@ -2,10 +2,8 @@ package drill
 
 import (
 	"context"
-	"slices"
 	"syscall"
 
-	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/runner"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/history"
@@ -32,12 +30,13 @@ func (d *Drill) openObserved(context.Context) error {
 	} else {
 		watch = d.watchProcesses()
 	}
-	var leases *probes.Leases // nil = no lock is a Lease object
 	d.strikes.Sample = func(ctx context.Context) error {
-		if leases == nil {
-			return nil
+		for _, b := range d.backends {
+			if err := b.Sample(ctx); err != nil {
+				return err
+			}
 		}
-		return leases.Sample(ctx)
+		return nil
 	}
 	d.begin = append(d.begin, func() error {
 		fleet, err := watch()
@@ -46,11 +45,7 @@ func (d *Drill) openObserved(context.Context) error {
 		}
 		d.cfg.Fleet = fleet
 		names.Holder = func(u probes.Unclaimed) probes.Named { return probes.Named{Holder: fleet.HolderOf(u.Value)} }
-		for _, name := range d.names {
-			name(names)
-		}
-		leases = d.watchLeases(fleet)
-		return nil
+		return d.watchLocks(fleet, names)
 	})
 	return nil
 }
@@ -69,7 +64,7 @@ func (d *Drill) watchProcesses() func() (observedFleet, error) {
 	d.env.Fleet = history.FleetObservedProcesses
 	d.notices = append(d.notices, "somebody's own processes: "+d.e.System.Processes.Where())
 	var fleet *testbed.LocalFleet // watched from the history's beginning on: injectors, which are made before, strike after it
-	d.strikes.Alone = true
+	d.strikes.Alone, d.strikes.Grace = true, d.e.System.Processes.Grace
 	d.strikes.Signal = func(incarnation string, sig syscall.Signal) (history.Span, error) {
 		return fleet.Signal(incarnation, sig)
 	}
@@ -81,38 +76,6 @@ func (d *Drill) watchProcesses() func() (observedFleet, error) {
 		d.stand(standing(fleet.Processes))
 		return fleet, nil
 	}
-}
-
-// watchLeases looks at the locks that are Lease objects; nil = none is.
-func (d *Drill) watchLeases(fleet observedFleet) *probes.Leases {
-	names := map[string]string{}
-	for i := range d.e.System.Locks {
-		if l := &d.e.System.Locks[i]; l.Lease != "" && names[l.Lease] == "" {
-			names[l.Lease] = l.Name
-		}
-	}
-	if len(names) == 0 {
-		return nil
-	}
-	leases := probes.NewLeases(d.cluster, names, fleet.HolderOf, d.clock)
-	d.cfg.Probes = append(d.cfg.Probes, runner.Sampled{
-		Name: "leases", Source: "probe:leases", Probe: signing{leases, fleet, history.Ends{}}, ProbeSettings: d.e.Probes.Leases,
-	})
-	keys := d.cfg.Holder
-	d.cfg.Holder = func(ctx context.Context, key string) (string, bool, error) {
-		if !d.isLease(key) {
-			return keys(ctx, key)
-		}
-		epoch, _, ok, err := leases.Holder(ctx, key)
-		return epoch, ok, err
-	}
-	d.looks = append(d.looks, func() error { leases.Close(); return nil })
-	return leases
-}
-
-// isLease says whether a key is the name of a Lease object.
-func (d *Drill) isLease(key string) bool {
-	return slices.ContainsFunc(d.e.System.Locks, func(l experiments.Lock) bool { return l.Lease != "" && l.Key == key })
 }
 
 // signing lets looks at locks be signs of their holders' lives: nobody else extends a lease.

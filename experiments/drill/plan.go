@@ -30,6 +30,11 @@ func Plan(ctx context.Context, e *experiments.Experiment, c Consent, notify func
 	case e.Redis.Mode == experiments.RedisExternal:
 		lookUp(ctx, e, plan)
 	}
+	if e.Observed() && !slices.ContainsFunc(plan.Guards, func(g Guard) bool { return g.Refuses && g.Name == "environment" }) {
+		if err := lookUpEffects(ctx, e, plan); err != nil {
+			return nil, err
+		}
+	}
 	return plan, nil
 }
 

@@ -153,6 +153,7 @@ func (d *Drill) watched() (testbed.PodsOptions, error) {
 	}
 	named := d.e.Probes.Logs.Named()
 	if len(named) == 0 {
+		d.hearEffects(&o)
 		return o, nil
 	}
 	logs, err := probes.NewPodLogs(patternsOf(named), d.redact())
@@ -160,6 +161,7 @@ func (d *Drill) watched() (testbed.PodsOptions, error) {
 		return o, err
 	}
 	o.OnLine, o.OnCut = logs.Line, logs.Cut
+	d.hearEffects(&o)
 	d.cfg.Probes = append(d.cfg.Probes, sampledLogs(logs, d.e.Probes.Logs.MaxGap))
 	return o, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/runner"
@@ -31,7 +32,7 @@ func (d *Drill) openProcesses(context.Context) error {
 		OnExit:  d.exited,
 	})
 	d.env.Fleet, d.cfg.Fleet = history.FleetProcesses, fleet
-	d.strikes.Signal, d.strikes.Send = fleet.Signal, fleet.Send
+	d.strikes.Signal, d.strikes.Send, d.strikes.Grace = fleet.Signal, fleet.Send, workerGrace
 	d.stand(standing(fleet.Processes))
 	return nil
 }
@@ -47,6 +48,9 @@ func standing(processes func() (pids map[string]int, busy bool)) runner.Standing
 		return ps, busy
 	}
 }
+
+// workerGrace is what a worker that is asked to end has for it, as a supervisor would grant it.
+const workerGrace = 10 * time.Second
 
 // exited records the end of a life, and what of its output was no event.
 func (d *Drill) exited(x testbed.Exit) {

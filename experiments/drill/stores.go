@@ -62,17 +62,14 @@ func (s *stores) openLocks(ctx context.Context) (err error) {
 	s.stands, s.notices, s.env.Store = append(s.stands, s.Close), append(s.notices, s.Notice), locks.Info
 	s.cfg.Stores = append(s.cfg.Stores, runner.Store{Name: runner.LocksStore, Life: locks.Life, Mark: locks.Mark})
 	s.strikes.Store, s.strikes.Prefix, s.strikes.Glob, s.strikes.Bare = locks, locks.Prefix, s.glob, s.bare
-	options, err := locks.Options()
-	if err != nil {
-		return fmt.Errorf("open probes: %w", err)
-	}
+	s.locks = locks
 	s.standsHere(history.WaitsStore, locks)
 	prefix := locks.Prefix
 	if s.e.Observed() {
 		prefix = ""
 	}
 	s.keyMetric = func(m experiments.Metric) (*probes.Metrics, error) {
-		options, err := locks.Options()
+		client, _, err := locks.Looks(experiments.Redis{})
 		if err != nil {
 			return nil, fmt.Errorf("open metric %s: %w", m.Name, err)
 		}
@@ -80,21 +77,23 @@ func (s *stores) openLocks(ctx context.Context) (err error) {
 		if s.lockOf(key) != "" { // what is not a lock's key is not the run's
 			key = prefix + key
 		}
-		return probes.NewKeyMetric(m.Name, options, key, probes.Question(m.Ask)), nil
+		return probes.NewKeyMetric(m.Name, client, key, probes.Question(m.Ask)), nil
+	}
+	if s.e.Observed() { // whose keys are looked at once it is known who the replicas are
+		return nil
+	}
+	options, err := locks.Options()
+	if err != nil {
+		return fmt.Errorf("open probes: %w", err)
 	}
 	keys := probes.NewLockKeys(options, prefix)
 	for i := range s.e.System.Locks {
-		if l := &s.e.System.Locks[i]; l.Loop() && l.Lease == "" {
+		if l := &s.e.System.Locks[i]; l.Loop() {
 			keys.Watch(l.Name, l.Key)
 		}
 	}
-	s.looks, s.names = append(s.looks, keys.Close), append(s.names, keys.Name)
 	s.cfg.Watch, s.cfg.Asked = keys.Expect, keys.Asked
-	s.cfg.Holder = func(ctx context.Context, key string) (string, bool, error) {
-		epoch, _, ok, err := keys.Holder(ctx, key)
-		return epoch, ok, err
-	}
-	s.cfg.Probes = append(s.cfg.Probes, runner.Sampled{Name: "lock_keys", Source: "probe:lock_keys", Probe: keys, ProbeSettings: s.e.Probes.LockKeys})
+	s.look(keys, keys, s.e.Probes.LockKeys, func(string) bool { return true })
 	return nil
 }
 

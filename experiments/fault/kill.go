@@ -15,7 +15,7 @@ type Kill struct {
 	Pick     Pick              `rule:"words=random|oldest|newest"`                        // with pods: which of them
 	Phase    Phase             `rule:"words=after_grant|after_renew|before_renew|random"` // moment of the lease
 	On       Phase             `rule:"words=acquired"`                                    // instead of a phase: the next grant, for locks too short to be held by chance
-	How      string            `file:"form" rule:"words=crash|graceful|force_delete"`     // crash: at once, without a word; pods also graceful (deleted with its own grace) and force_delete (grace 0)
+	How      string            `file:"form" rule:"words=crash|graceful|force_delete"`     // crash: at once, without a word; graceful: asked to end, and killed when its grace is over; of pods also force_delete (grace 0)
 	Exec     []string          // crash of an observed pod: a command in its container that ends the process
 }
 
@@ -33,7 +33,7 @@ const (
 // Ways to end a replica: forms of a kill.
 const (
 	Crash       = "crash"        // the process dies at once, without a word
-	Graceful    = "graceful"     // pods: deleted with the grace that the pod declares
+	Graceful    = "graceful"     // asked to end, and killed when its grace is over: SIGTERM; of pods, a delete with the grace that the pod declares
 	ForceDelete = "force_delete" // pods: deleted with grace 0, which is no SIGKILL: docs/kubernetes.md
 )
 
@@ -143,9 +143,9 @@ func (k *Kill) checkAim(c Checker) bool {
 func (k *Kill) checkForm(c Checker) {
 	around, crash := c.Around(), k.How == Crash
 	switch {
-	case !crash && !around.Pods:
-		c.Check("form", "%s is for replicas in pods, and there is no kubernetes section: a process is killed by form: crash", k.How)
-	case !crash && around.TimeScale != 1 && !around.Observed:
+	case k.How == ForceDelete && !around.Pods:
+		c.Check("form", "%s is for replicas in pods, and there is no kubernetes section: a process is killed by form: crash or graceful", k.How)
+	case !crash && around.TimeScale != 1 && !around.Observed && around.Pods:
 		c.Check("form", "%s needs time_scale 1: the grace of a pod, and the 2s that a kubelet gives at least, do not scale; say form: crash", k.How)
 	case len(k.Exec) > 0 && !around.Pods:
 		c.Check("exec", "is run in a pod's container, and there is no kubernetes section")
@@ -177,6 +177,9 @@ func (k *Kill) Describe(pods bool) Description {
 		again  = "nothing to undo: the kubelet starts the container again"
 	)
 	switch {
+	case !pods && k.How == Graceful:
+		return Description{"SIGTERM to the replica, and SIGKILL when its grace is over; a holder that releases hands its lock over", "its end is seen, after the signal",
+			"nothing to undo: the replica is replaced after system.restart; one that is somebody's own, by its supervisor"}
 	case !pods:
 		return Description{"SIGKILL of the replica: every key that it holds is left to its TTL", "its end is seen, by SIGKILL, and it still held the lock then",
 			"nothing to undo: the replica is replaced after system.restart; one that is somebody's own, by its supervisor"}
@@ -192,6 +195,8 @@ func (k *Kill) Describe(pods bool) Description {
 
 func (k *Kill) Action(s Shot) string {
 	switch {
+	case k.How == Graceful && !s.Pod:
+		return "SIGTERM " + s.Victim + s.held() + ", and SIGKILL when its grace was over"
 	case k.How == Graceful:
 		return "deleted the pod of " + s.Victim + s.held() + ", with its own grace"
 	case k.How == ForceDelete:

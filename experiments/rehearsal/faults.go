@@ -24,7 +24,7 @@ func simulations() map[string]simulation {
 	network, burst := simulation{do: (*shot).network}, simulation{do: (*shot).burst}
 	return map[string]simulation{
 		"kill": {do: (*shot).kill,
-			not:     map[string]string{fault.Graceful: "a pod that is asked to stop, and takes its time, is not simulated"},
+			not:     map[string]string{fault.Graceful: "a replica that is asked to stop, and takes its time, is not simulated"},
 			simpler: map[string]string{fault.ForceDelete: "it is rehearsed as a death at the call: a process that outlives its pod's object, or hands over, is not simulated"}},
 		"pause":            {do: (*shot).pause},
 		"starve":           {do: (*shot).starve},

@@ -53,6 +53,11 @@ type Probe interface {
 	Look(ctx context.Context, final bool) (func(history.Span) []history.Event, error)
 }
 
+// Priced is a probe that knows what it has cost the store that it looks at.
+type Priced interface {
+	Observer(ctx context.Context) *history.Observer
+}
+
 // Sampled is a probe with its schedule.
 type Sampled struct {
 	Name   string // as in coverage events: "lock_keys"

@@ -84,7 +84,7 @@ func (s *sampler) look(ctx context.Context, final bool) bool {
 		}
 		return false
 	}
-	s.good(span, final)
+	s.good(ctx, span, final)
 	for _, e := range events(span) {
 		_, _ = s.rec.Record(e) // a failed recorder ends the run by itself
 	}
@@ -93,10 +93,10 @@ func (s *sampler) look(ctx context.Context, final bool) bool {
 
 // good extends the coverage by a look, or closes it and records the gap before the look. What the final look belongs to is written by
 // finish, which alone may call it final.
-func (s *sampler) good(span history.Span, final bool) {
+func (s *sampler) good(ctx context.Context, span history.Span, final bool) {
 	gap := span.To - s.last.From
 	if gap > int64(s.MaxGap) {
-		s.cover(s.last.To, false)
+		s.cover(ctx, s.last.To, false)
 		s.gap(span.To)
 		s.covered, s.largest = span, 0
 	} else {
@@ -106,15 +106,19 @@ func (s *sampler) good(span history.Span, final bool) {
 	s.last, s.failed = span, ""
 	s.covered.To = span.To
 	if s.covered.Width() >= coverEvery && !final {
-		s.cover(span.To, false)
+		s.cover(ctx, span.To, false)
 	}
 }
 
 // cover writes the coverage so far, which ends at to, and begins the next one where the last look began.
-func (s *sampler) cover(to int64, final bool) {
+func (s *sampler) cover(ctx context.Context, to int64, final bool) {
 	if s.samples > 0 {
 		s.covered.To = max(to, s.covered.From)
-		s.write(history.CoverageKind, s.covered, history.Coverage{Samples: s.samples, Largest: s.largest, Final: final})
+		c := history.Coverage{Samples: s.samples, Largest: s.largest, Final: final}
+		if priced, ok := s.Probe.(Priced); ok && final {
+			c.Observer = priced.Observer(ctx)
+		}
+		s.write(history.CoverageKind, s.covered, c)
 	}
 	s.covered, s.samples, s.largest = s.last, 0, 0
 }
@@ -136,9 +140,9 @@ func (s *sampler) write(kind history.Kind, span history.Span, c history.Coverage
 // finish makes the final look. Where it fails, the end of the evidence is a gap up to now.
 func (s *sampler) finish(ctx context.Context) {
 	if s.look(ctx, true) {
-		s.cover(s.last.To, true)
+		s.cover(ctx, s.last.To, true)
 		return
 	}
-	s.cover(s.last.To, false)
+	s.cover(ctx, s.last.To, false)
 	s.gap(s.clock())
 }

@@ -151,7 +151,7 @@ func (f *LocalFleet) bracket(p located) history.Span {
 }
 
 // called is the owner's word for it; "" = none.
-func (l *localLife) called() string { return l.known[experiments.KnownName] }
+func (l *localLife) called() string { return l.words[experiments.KnownName] }
 
 func (l *localLife) replica() *history.Replica {
 	return &history.Replica{Name: l.name, Incarnation: l.incarnation, PID: l.PID, Started: strconv.FormatInt(l.Started, 10), Called: l.called()}
@@ -290,7 +290,7 @@ func (f *LocalFleet) Replicas() []Living {
 
 // living is what is known of a life.
 func (l *localLife) living(p *experiments.Processes) Living {
-	known := maps.Clone(l.known)
+	known := maps.Clone(l.words)
 	known[experiments.KnownPID] = strconv.Itoa(l.PID)
 	known[experiments.KnownHost], _ = os.Hostname()
 	v := Living{Incarnation: l.incarnation, Name: l.called(), PID: l.PID, Started: strconv.FormatInt(l.Started, 10), Since: l.began.To, Known: known}

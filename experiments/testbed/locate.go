@@ -21,9 +21,9 @@ import (
 
 // How often what may have changed is read again.
 const (
-	youngFor     = time.Second // a process that has just been forked is still to become its program
-	readAgain    = time.Second // any process may become another program
-	listAgain    = time.Second // the tree of cgroups, and the command that lists replicas
+	youngFor     = time.Second     // a process that has just been forked is still to become its program
+	readAgain    = 2 * time.Second // any process may become another program
+	listAgain    = time.Second     // the tree of cgroups, and the command that lists replicas
 	listWithin   = 5 * time.Second
 	listMost     = 1 << 20               // bytes
 	pidFileSlack = 50 * time.Millisecond // of a file's time against that of a process: both are read off coarse clocks
@@ -32,15 +32,17 @@ const (
 // located is a process that the file means.
 type located struct {
 	proc
-	known map[string]string // by the groups and words of the pattern
+	words map[string]string // what its pattern says of it
 }
 
 // proc is a process, as far as it matters whether it is a replica.
 type proc struct {
 	procstat.Process
 	command string
-	at      int64 // when it was read
-	first   int64 // when it was first read
+	known   map[string]string // by the groups of Match; nil = it does not match
+	at      int64             // when it was read
+	first   int64             // when it was first read
+	looked  int64             // number of the last look that had it
 }
 
 // locator finds the processes of this host that are replicas. It is not safe for concurrent use.
@@ -52,6 +54,7 @@ type locator struct {
 	pattern *regexp.Regexp // of Match, or of the template
 
 	table   map[int]*proc
+	looks   int64
 	groups  []string // cgroups that match
 	grouped int64    // when they were looked for; 0 = never
 	lister  *lister
@@ -106,6 +109,9 @@ func (l *locator) read(pid int) *proc {
 		delete(l.table, pid)
 		return nil
 	}
+	if l.p.Match != "" {
+		p.known = namedGroups(l.pattern, p.command)
+	}
 	l.table[pid] = &p
 	return &p
 }
@@ -148,23 +154,26 @@ func (l *locator) byCommand() ([]located, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
 	}
-	all := map[int]located{}
+	l.looks++
+	all := map[int]*proc{}
 	for _, pid := range pids {
-		if p := l.read(pid); p != nil {
-			if known := namedGroups(l.pattern, p.command); known != nil {
-				all[pid] = located{*p, known}
-			}
+		p := l.read(pid)
+		if p == nil {
+			continue
+		}
+		if p.looked = l.looks; p.known != nil {
+			all[pid] = p
 		}
 	}
-	for pid := range l.table {
-		if !slices.Contains(pids, pid) {
+	for pid, p := range l.table {
+		if p.looked < l.looks {
 			delete(l.table, pid)
 		}
 	}
 	var found []located
-	for _, f := range all {
-		if parent, ok := all[f.Parent]; !ok || parent.command != f.command {
-			found = append(found, f)
+	for _, p := range all {
+		if parent := all[p.Parent]; parent == nil || parent.command != p.command {
+			found = append(found, located{*p, p.known})
 		}
 	}
 	return sorted(found), nil
@@ -373,7 +382,7 @@ func FindProcesses(ctx context.Context, p *experiments.Processes) (found []Found
 	l := newLocator(p, monotime.Now)
 	all, err := l.look(ctx)
 	for _, f := range all {
-		found = append(found, Found{f.known[experiments.KnownName], f.PID, startedAt(f.Process), l.untouchable(f.proc)})
+		found = append(found, Found{f.words[experiments.KnownName], f.PID, startedAt(f.Process), l.untouchable(f.proc)})
 	}
 	return found, l.doubts, err
 }

@@ -69,3 +69,12 @@ func Peek(ctx context.Context, r experiments.Redis, keys []string) ([]Peeked, er
 	}
 	return out, nil
 }
+
+// OptionsOf are the options of connections to a Redis that the run did not start.
+func OptionsOf(r experiments.Redis) (*redis.Options, error) {
+	w, err := whereIs(r)
+	if err != nil {
+		return nil, err
+	}
+	return optionsOf(w)
+}

@@ -154,6 +154,7 @@ func (d *Drill) watched() (testbed.PodsOptions, error) {
 	named := d.e.Probes.Logs.Named()
 	if len(named) == 0 {
 		d.hearEffects(&o)
+		d.hearHolders(&o)
 		return o, nil
 	}
 	logs, err := probes.NewPodLogs(patternsOf(named), d.redact())
@@ -162,6 +163,7 @@ func (d *Drill) watched() (testbed.PodsOptions, error) {
 	}
 	o.OnLine, o.OnCut = logs.Line, logs.Cut
 	d.hearEffects(&o)
+	d.hearHolders(&o)
 	d.cfg.Probes = append(d.cfg.Probes, sampledLogs(logs, d.e.Probes.Logs.MaxGap))
 	return o, nil
 }

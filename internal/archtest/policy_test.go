@@ -128,7 +128,7 @@ var policy = []place{
 		why: "says who holds by what it has seen, and strikes nobody: whether its word is taken is decided elsewhere"},
 	{path: "experiments/runner", below: []string{"experiments/conductor", "experiments/undo", "lockcore/protocol", "internal/monotime", "internal/procstat"},
 		why: "declares what it needs as interfaces; it imports neither go-redis nor client-go, so any store and fleet can be drilled"},
-	{path: "experiments/drill", below: []string{"experiments/rehearsal", "experiments/runner", "experiments/testbed", "injectors", "probes", "probes/effects", "deploy", "lockcore/redisstore"},
+	{path: "experiments/drill", below: []string{"experiments/rehearsal", "experiments/runner", "experiments/testbed", "injectors", "probes", "probes/holders", "probes/effects", "deploy", "lockcore/redisstore"},
 		why: "puts one drill together and runs it: the only place where runner, testbed, injectors and probes meet; it knows no command line and no report"},
 	{path: "cmd/lockdrill", libs: []string{"github.com/prometheus/client_golang", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term"},
 		below: []string{"internal/linestream", "lockcore/zoo/cage", "analysis/compare", "experiments/drill", "experiments/selftest", "experiments/sweep", "experiments/workercheck", "reports", "scenarios"},

@@ -201,6 +201,9 @@ type Void struct {
 	text string
 }
 
+// NewVoid is such a reason.
+func NewVoid(word history.VoidReason, text string) error { return &Void{word, text} }
+
 func (v *Void) Error() string { return v.text }
 
 // Void is the word for it.

@@ -11,11 +11,16 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/lockdrill/lockdrill/probes"
 )
+
+// RedisOptions say how a server is dialled.
+type RedisOptions = redis.Options
 
 // ClientOptions say where windows of MONITOR are opened, and how long they may be.
 type ClientOptions struct {
-	Redis    *redis.Options
+	Redis    *RedisOptions
 	Lives    func() []Life
 	Is       Fits // of a connection's name in CLIENT LIST; nil = names are not asked for
 	Window   time.Duration
@@ -65,7 +70,7 @@ const rest = 2
 
 // NewClient returns a source that opens no window yet. Its owner calls Run, and Close.
 func NewClient(o ClientOptions) *Client {
-	c := &Client{o: o, admin: redis.NewClient(o.Redis), ends: Ends{o.Lives}, wanted: map[string]*want{}, carried: map[string][]*carries{}, wake: make(chan struct{}, 1)}
+	c := &Client{o: o, admin: probes.Dial(o.Redis), ends: Ends{o.Lives}, wanted: map[string]*want{}, carried: map[string][]*carries{}, wake: make(chan struct{}, 1)}
 	if at, err := netip.ParseAddrPort(o.Redis.Addr); err == nil {
 		c.port = at.Port()
 	} else if _, port, ok := strings.Cut(o.Redis.Addr, ":"); ok {

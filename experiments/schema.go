@@ -96,11 +96,14 @@ func (s *schemer) value(at string, v reflect.Value, r rule) *jsonSchema {
 	switch v.Kind() {
 	case reflect.Struct:
 		section := s.section(at, v.Type(), v)
-		if !r.brief {
+		if r.brief == "" {
 			return section
 		}
-		r.signed = true
-		return &jsonSchema{AnyOf: []*jsonSchema{scalarSchema(v.FieldByName("Max").Type().Elem(), r), section}}
+		bare := v.FieldByName(r.brief).Type()
+		if bare.Kind() == reflect.Pointer {
+			bare, r.signed = bare.Elem(), true
+		}
+		return &jsonSchema{AnyOf: []*jsonSchema{scalarSchema(bare, r), section}}
 	case reflect.Slice, reflect.Array:
 		list := &jsonSchema{Type: "array", MinItems: 1, Items: s.value(at+"[]", settable(reflect.New(v.Type().Elem()).Interface()), r)}
 		if v.Kind() == reflect.Array {

@@ -283,8 +283,9 @@ type Look struct {
 
 // Match is the body of logmatch: a line of a pod's log. Source is the pod's incarnation.
 type Match struct {
-	Pattern string `json:"pattern"` // its name in the experiment
-	Text    string `json:"text"`    // the line, cut to 200 characters
+	Pattern string `json:"pattern"`        // its name in the experiment
+	Text    string `json:"text"`           // the line, cut to 200 characters
+	File    string `json:"file,omitempty"` // path of the file that it was written to; "" = it was a pod's log
 }
 
 // Object is the body of object: a state of a pod that was seen. The span is the bracket in which it began, as far as is known.

@@ -152,4 +152,5 @@ func (f *Fault) walk(k *codec) {
 func (m *Match) walk(k *codec) {
 	text(k, `"pattern":`, &m.Pattern, need)
 	text(k, `"text":`, &m.Text, need)
+	text(k, `"file":`, &m.File, want)
 }

@@ -1,10 +1,14 @@
 package signals
 
-import "github.com/lockdrill/lockdrill/history"
+import (
+	"strings"
+
+	"github.com/lockdrill/lockdrill/history"
+)
 
 // Line is one that matched a pattern.
 type Line struct {
-	Pattern, Source string
+	Pattern, Source string // who wrote it, as far as that is known; else the name of the file
 	Span            history.Span
 	N               int64
 }
@@ -14,7 +18,11 @@ type Lines []Line
 
 // Take adds a line.
 func (all *Lines) Take(ev *history.Event) {
-	*all = append(*all, Line{ev.Match.Pattern, ev.Source, ev.Span, ev.N})
+	who := ev.Source
+	if strings.HasPrefix(who, "probe:") { // nobody knows whose line it is
+		who = ev.Match.File[strings.LastIndexByte(ev.Match.File, '/')+1:]
+	}
+	*all = append(*all, Line{ev.Match.Pattern, who, ev.Span, ev.N})
 }
 
 // Within are the lines of a pattern that may have been written in w, and how many of them surely were.

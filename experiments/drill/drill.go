@@ -65,23 +65,24 @@ type Drill struct {
 	log      *runner.Log
 
 	// What the parts add when they are opened. What a drill does not have is in none of these.
-	cfg        runner.Config
-	strikes    injectors.Parts // parts add to it when they are opened
-	made       map[string]runner.Injector
-	hit        func(tap.Hit) // takes what the tap reports
-	env        history.Environment
-	notices    []string        // what the drill stands on, for a person
-	net        sim.Net         // as it was measured
-	facts      []history.Event // recorded after the environment, before anything is started
-	begin      []func() error  // done once the history is being written
-	guards     []func() (word, why string)
-	lines      []*effects.Lines                                  // of pods' logs, that effects are read from
-	keyMetric  func(experiments.Metric) (*probes.Metrics, error) // of the locks' store
-	locks      *testbed.Store                                    // nil = the drill has none for locks
-	holderLogs atomic.Pointer[[]*holders.Log]                    // that lines of pods\' logs are handed to, once there are any
-	backends   []probes.Backend                                  // that are looked at
-	looks      []func() error                                    // close the connections of probes
-	stands     []func(ctx context.Context) error                 // end the stores, and what stands between them and the replicas
+	cfg       runner.Config
+	strikes   injectors.Parts // parts add to it when they are opened
+	made      map[string]runner.Injector
+	hit       func(tap.Hit) // takes what the tap reports
+	env       history.Environment
+	notices   []string        // what the drill stands on, for a person
+	net       sim.Net         // as it was measured
+	facts     []history.Event // recorded after the environment, before anything is started
+	begin     []func() error  // done once the history is being written
+	guards    []func() (word, why string)
+	lines     []*effects.Lines                                  // of pods' logs, that effects are read from
+	keyMetric func(experiments.Metric) (*probes.Metrics, error) // of the locks' store
+	locks     *testbed.Store                                    // nil = the drill has none for locks
+	backends  []probes.Backend                                  // that are looked at
+	logs      *probes.Logs                                      // nil = no promise is about logs
+	heard     atomic.Pointer[[]*holders.Log]                    // that lines of pods' logs are handed to, once there are any
+	looks     []func() error                                    // close the connections of probes
+	stands    []func(ctx context.Context) error                 // end the stores, and what stands between them and the replicas
 }
 
 // part opens one thing that a drill has, and adds to the drill what comes of it.
@@ -119,7 +120,7 @@ func (d *Drill) parts() []part {
 	default:
 		all = append(all, d.openProcesses)
 	}
-	return append(all, d.openMetrics)
+	return append(all, d.openLogs, d.openMetrics)
 }
 
 // New makes the run's folder, if the run may be.

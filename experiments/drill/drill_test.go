@@ -12,7 +12,7 @@ import (
 // A promise about logs is about all of the run: were they covered only until the workers are told to stop, a stop that takes longer than
 // max_gap would be a gap.
 func TestLogsAreReadUntilTheWorkersHaveStopped(t *testing.T) {
-	logs, err := probes.NewPodLogs(map[string]string{"a": "a"}, func(s string) string { return s })
+	logs, err := probes.NewLogs(map[string]string{"a": "a"}, func(s string) string { return s })
 	if err != nil {
 		t.Fatal(err)
 	}

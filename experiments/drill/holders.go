@@ -155,7 +155,7 @@ func (d *Drill) askHolders(fleet observedFleet, names *probes.Names) error {
 	if err != nil {
 		return fmt.Errorf("open sources of holders: %w", err)
 	}
-	d.holderLogs.Store(&logs)
+	d.heard.Store(&logs)
 	d.looks = append(d.looks, chain.Close)
 	names.Holder, names.Shown = chain.Named, false
 	d.cfg.Again = func(ctx context.Context, shot history.Event) error { return d.again(ctx, chain, shot) }
@@ -216,7 +216,7 @@ func (d *Drill) hearHolders(o *testbed.PodsOptions) {
 		if line != nil {
 			line(incarnation, text, at)
 		}
-		if logs := d.holderLogs.Load(); logs != nil {
+		if logs := d.heard.Load(); logs != nil {
 			for _, g := range *logs {
 				g.Line(incarnation, text, at)
 			}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -18,7 +17,6 @@ import (
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
-	"github.com/lockdrill/lockdrill/probes"
 )
 
 // namespaceWithin bounds making what the drill stands on in the cluster, and removing it.
@@ -142,54 +140,18 @@ func (s *stores) openWorkers(context.Context) error {
 	return nil
 }
 
-// logsEvery is how often what matched in the pods' logs is recorded: each line has its own time.
-const logsEvery = 200 * time.Millisecond
-
 // watched says which pods are watched, and reads their logs if a promise is about them.
 func (d *Drill) watched() (testbed.PodsOptions, error) {
 	o := testbed.PodsOptions{
 		Cluster: d.cluster, Selector: d.selector(), Container: d.e.Kubernetes.Container, Clock: d.clock,
 		OnEvent: func(e history.Event) { _ = d.record(e) }, // a failed recorder ends the run by itself
 	}
-	named := d.e.Probes.Logs.Named()
-	if len(named) == 0 {
-		d.hearEffects(&o)
-		d.hearHolders(&o)
-		return o, nil
+	if d.logs != nil {
+		o.OnLine, o.OnCut = d.logs.Line, d.logs.Cut
 	}
-	logs, err := probes.NewPodLogs(patternsOf(named), d.redact())
-	if err != nil {
-		return o, err
-	}
-	o.OnLine, o.OnCut = logs.Line, logs.Cut
 	d.hearEffects(&o)
 	d.hearHolders(&o)
-	d.cfg.Probes = append(d.cfg.Probes, sampledLogs(logs, d.e.Probes.Logs.MaxGap))
 	return o, nil
-}
-
-// sampledLogs is not Live: workers that take long to stop are read until they have.
-func sampledLogs(logs *probes.PodLogs, maxGap time.Duration) runner.Sampled {
-	return runner.Sampled{Name: probes.LogsName, Source: "probe:logs", Probe: logs, ProbeSettings: experiments.ProbeSettings{Every: logsEvery, MaxGap: maxGap}}
-}
-
-func patternsOf(named []experiments.LogPattern) map[string]string {
-	all := map[string]string{}
-	for _, p := range named {
-		all[p.Name] = p.Pattern
-	}
-	return all
-}
-
-// redact takes the passwords that the experiment names out of a line of somebody's log.
-func (d *Drill) redact() func(string) string {
-	var pairs []string
-	for _, name := range []string{d.e.Redis.PasswordEnv, d.e.Ledger.PasswordEnv} {
-		if secret := os.Getenv(name); name != "" && secret != "" {
-			pairs = append(pairs, secret, "***")
-		}
-	}
-	return strings.NewReplacer(pairs...).Replace
 }
 
 // unmadeWithin bounds asking for what is only told.

@@ -1,0 +1,139 @@
+package probes
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"sync"
+
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/follow"
+)
+
+const (
+	// LogsName is what the probe is called in coverage and gap events.
+	LogsName   = "logs"
+	sourceLogs = "probe:logs"
+	maxMatches = 10_000 // of a run: more are a pattern that matches too much, and no evidence but that
+)
+
+// Logs matches lines of logs against named patterns. Those of pods are handed to it by whoever follows them, each line once, and each
+// stretch in which one was not followed; files it reads itself, in its looks. Its looks give what came since the last one; all methods
+// may be called at any time.
+type Logs struct {
+	names    []string
+	patterns []*regexp.Regexp
+	redact   func(string) string
+	files    *follow.Files // nil = none
+
+	mu      sync.Mutex
+	pending []history.Event
+	matches int
+}
+
+// NewLogs returns a probe of patterns by their names. redact takes secrets out of a line before it is kept.
+func NewLogs(patterns map[string]string, redact func(string) string) (*Logs, error) {
+	p := &Logs{redact: redact}
+	for _, name := range slices.Sorted(maps.Keys(patterns)) {
+		r, err := regexp.Compile(patterns[name])
+		if err != nil {
+			return nil, fmt.Errorf("pattern %s: %w", name, err)
+		}
+		p.names, p.patterns = append(p.names, name), append(p.patterns, r)
+	}
+	return p, nil
+}
+
+// LogFiles says which files are read.
+type LogFiles struct {
+	Globs []string
+	Want  func(path string) bool // nil = all that match
+	Clock func() int64
+	// Writer is the life that writes to a file, and since when it surely does; "" = not known.
+	Writer func(path string) (incarnation string, since int64)
+}
+
+// Follow lets looks read files, from where they end now. The error says which one cannot be read.
+func (p *Logs) Follow(o LogFiles) error {
+	p.files = follow.New(follow.Options{
+		Globs: o.Globs, Want: o.Want, Clock: o.Clock,
+		Line: func(path string, line []byte, at history.Span) {
+			p.line(func() string {
+				if who, since := o.Writer(path); who != "" && since <= at.From { // else the life before it may have written that
+					return who
+				}
+				return sourceLogs
+			}, path, line, at)
+		},
+		Gap: func(path string, at history.Span, why string, lost bool) {
+			p.add(history.Event{Kind: history.GapKind, Span: at, Source: sourceLogs,
+				Coverage: &history.Coverage{Probe: LogsName, Why: path + ": " + why, Largest: at.Width(), Lost: lost}})
+		},
+	})
+	return p.files.Read(false)
+}
+
+// Close closes the files.
+func (p *Logs) Close() error {
+	if p.files != nil {
+		p.files.Close()
+	}
+	return nil
+}
+
+// Line takes a line of the log of a life, written within at.
+func (p *Logs) Line(incarnation string, line []byte, at history.Span) {
+	p.line(func() string { return incarnation }, "", line, at)
+}
+
+func (p *Logs) line(source func() string, file string, line []byte, at history.Span) {
+	for i, r := range p.patterns {
+		if !r.Match(line) {
+			continue
+		}
+		text := cut(p.redact(string(line)))
+		p.add(history.Event{Kind: history.LogMatch, Span: at, Source: source(), Match: &history.Match{Pattern: p.names[i], Text: text, File: file}})
+	}
+}
+
+// Cut takes a stretch in which the log of a life that lived was not followed: no line of it is no word.
+func (p *Logs) Cut(whose string, gap history.Span) {
+	why := "the log of " + whose + " was not followed"
+	p.add(history.Event{Kind: history.GapKind, Span: gap, Source: sourceLogs, Coverage: &history.Coverage{Probe: LogsName, Why: why, Largest: gap.Width()}})
+}
+
+func (p *Logs) add(e history.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e.Match != nil {
+		p.matches++
+		if p.matches > maxMatches {
+			return
+		}
+	}
+	p.pending = append(p.pending, e)
+}
+
+// Look gives what came since the last look whose function was called. It fails for good once more matched than a run keeps.
+func (p *Logs) Look(_ context.Context, final bool) (func(history.Span) []history.Event, error) {
+	if p.files != nil {
+		if err := p.files.Read(final); err != nil {
+			return nil, err
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.matches > maxMatches && len(p.pending) == 0 {
+		return nil, fmt.Errorf("over %d lines matched: what came after them is not kept", maxMatches)
+	}
+	n := len(p.pending)
+	return func(history.Span) []history.Event {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		events := p.pending[:n:n]
+		p.pending = p.pending[n:]
+		return events
+	}, nil
+}

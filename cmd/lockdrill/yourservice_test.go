@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockdrill/lockdrill/internal/redistest"
 	"github.com/lockdrill/lockdrill/internal/witnesstest"
@@ -39,7 +40,8 @@ func TestThePageOnYourOwnServiceRunsFromTopToBottom(t *testing.T) {
 	script, ends := pageScript(t, "../../docs/your-service.md", dir)
 	cmd := exec.Command("bash", "-c", script)
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
-	t.Cleanup(func() { // where a step failed, what the page started goes on
+	cmd.WaitDelay = 10 * time.Second // what goes on in the background has its output
+	t.Cleanup(func() {               // where a step failed, what the page started goes on
 		_ = exec.Command("bash", "-c", ends).Run()
 	})
 	if out := finish(t, dir, cmd); out.code != 0 {

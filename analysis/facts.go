@@ -152,6 +152,7 @@ func (ix *Facts) derive() {
 		s.noteDeath(ix)
 	}
 	for _, k := range ix.keyOrder {
+		k.rename()
 		ix.attach(k)
 	}
 	ix.tellClocks()

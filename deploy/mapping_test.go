@@ -111,7 +111,8 @@ func exposed(t *testing.T) map[string]map[string][]string {
 		t.Fatal(err)
 	}
 	l := all.For(metrics.Labels{Namespace: "approval", Profile: "p", Policy: "standard"})
-	l.Sought(client.Seeking{Class: "small", Mode: lockcore.AcquireWait, Result: lockcore.OK}) // waits come with their class
+	l.Sought(client.Seeking{Class: "small", Mode: lockcore.AcquireWait, Result: lockcore.OK}) // waits and holds come with their class
+	l.Stopped(client.Stopping{Class: "small"})
 	families, err := reg.Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -104,16 +105,37 @@ func (c *checker) work() {
 			c.check(path+".lock", "a second stream of jobs for lock %s: the first is system.work[%d]", w.Lock, first)
 		}
 		served[w.Lock] = i
-		if w.Hold.P99 < w.Hold.P50 {
-			c.check(path+".hold", "p99 %s is under p50 %s", figures.Spell(w.Hold.P99), figures.Spell(w.Hold.P50))
+		c.hold(path+".hold", &w.Hold)
+		c.classes(path+".classes", w.Classes)
+	}
+}
+
+func (c *checker) hold(path string, h *Hold) {
+	if h != nil && h.P99 < h.P50 {
+		c.check(path, "p99 %s is under p50 %s", figures.Spell(h.P99), figures.Spell(h.P50))
+	}
+}
+
+// classes checks the classes of a stream's jobs.
+func (c *checker) classes(path string, classes []JobClass) {
+	seen, shares, sum := map[string]bool{}, 0, 0.0
+	for j := range classes {
+		class := &classes[j]
+		if seen[class.Name] {
+			c.check(at(path, j), "class %q is given twice", class.Name)
 		}
-		classes := map[string]bool{}
-		for j, class := range w.Classes {
-			if classes[class] {
-				c.check(at(path+".classes", j), "class %q is given twice", class)
-			}
-			classes[class] = true
+		seen[class.Name] = true
+		c.hold(at(path, j)+".hold", class.Hold)
+		if sum += class.Share; class.Share > 0 {
+			shares++
 		}
+	}
+	switch {
+	case shares == 0 || c.touched(path):
+	case shares < len(classes):
+		c.check(path, "%d of %d classes have a share: give each of them one, or none of them", shares, len(classes))
+	case math.Abs(sum-1) > 1e-6:
+		c.check(path, "the shares come to %g: together they are 1", math.Round(sum*1e6)/1e6)
 	}
 }
 

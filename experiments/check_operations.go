@@ -23,9 +23,9 @@ func (c *checker) neverRenewed(l *Lock) string {
 		return ""
 	}
 	if w := c.e.WorkUnder(l.Name); w != nil {
-		if w.Hold.P50 == w.Hold.P99 && w.Hold.P99 > 0 && w.Hold.P99 <= first {
+		if constant, longest := w.constant(), w.Longest(); constant && longest > 0 && longest <= first {
 			return fmt.Sprintf("work of %s under lock %s ends before the first renewal after %s",
-				figures.Spell(w.Hold.P99), l.Name, figures.Spell(first))
+				figures.Spell(longest), l.Name, figures.Spell(first))
 		}
 	}
 	return ""

@@ -49,7 +49,7 @@ func (c *checker) slo(path string, s *SLO) {
 // dealt reports whether the work under l deals jobs of the class.
 func (c *checker) dealt(l *Lock, class string) bool {
 	w := c.e.WorkUnder(l.Name)
-	return w != nil && slices.Contains(w.Classes, class)
+	return w != nil && slices.ContainsFunc(w.Classes, func(k JobClass) bool { return k.Name == class })
 }
 
 // limits checks that the measure's limits are there, and that each can be kept and broken.

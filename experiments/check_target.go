@@ -68,6 +68,14 @@ func pathOf(address string) string {
 	return u.Path
 }
 
+// Check says what is wrong with the way to an external Redis; the error is of type Problems.
+func (r *Redis) Check() error {
+	c := newCollector("--redis", nil)
+	c.hidden = true
+	(&checker{collector: c, e: &Experiment{Redis: *r}}).redis()
+	return c.problems()
+}
+
 // ledger checks where the ledger lives.
 func (c *checker) ledger() {
 	l := &c.e.Ledger

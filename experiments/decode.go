@@ -80,11 +80,8 @@ func (d *decoder) value(path string, key, n *yaml.Node, v reflect.Value, r rule)
 		d.value(path, key, n, target.Elem(), r)
 		v.Set(target)
 	case reflect.Struct:
-		if r.brief && n.Kind == yaml.ScalarNode {
-			limit := reflect.New(v.FieldByName("Max").Type().Elem())
-			r.signed = true
-			d.complain(path, n, parseScalar(n, limit.Elem(), r))
-			v.FieldByName("Max").Set(limit)
+		if r.brief != "" && n.Kind == yaml.ScalarNode {
+			d.bare(path, n, v, r)
 			return
 		}
 		d.structure(path, n, v)
@@ -95,6 +92,17 @@ func (d *decoder) value(path string, key, n *yaml.Node, v reflect.Value, r rule)
 	default:
 		d.complain(path, n, parseScalar(n, v, r))
 	}
+}
+
+// bare decodes a section that is spelled as one value: a limit, or a name.
+func (d *decoder) bare(path string, n *yaml.Node, v reflect.Value, r rule) {
+	to := v.FieldByName(r.brief)
+	if to.Kind() == reflect.Pointer {
+		to.Set(reflect.New(to.Type().Elem()))
+		to = to.Elem()
+		r.signed = true
+	}
+	d.complain(path, n, parseScalar(n, to, r))
 }
 
 func (d *decoder) complain(path string, n *yaml.Node, text string) {

@@ -40,8 +40,8 @@ func encode(v reflect.Value, r rule) *yaml.Node {
 	case reflect.Pointer:
 		return encode(v.Elem(), r)
 	case reflect.Struct:
-		if max := v.FieldByName("Max"); r.brief && len(setPointers(v.Addr().Interface())) == 1 && !max.IsNil() {
-			return encode(max, r)
+		if bare, alone := bareOf(v, r); alone {
+			return encode(bare, r)
 		}
 		return encodeStruct(v)
 	case reflect.Slice, reflect.Array:
@@ -61,6 +61,18 @@ func encode(v reflect.Value, r rule) *yaml.Node {
 	default:
 		return plainNode(fmt.Sprint(v.Interface()))
 	}
+}
+
+// bareOf is the field of a section that may stand alone, and whether it does: nothing else of the section says anything.
+func bareOf(v reflect.Value, r rule) (bare reflect.Value, alone bool) {
+	if r.brief == "" {
+		return bare, false
+	}
+	bare = v.FieldByName(r.brief)
+	rest := reflect.New(v.Type()).Elem()
+	rest.Set(v)
+	rest.FieldByName(r.brief).SetZero()
+	return bare, !bare.IsZero() && rest.IsZero()
 }
 
 func encodeStruct(v reflect.Value) *yaml.Node {

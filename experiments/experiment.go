@@ -7,6 +7,7 @@
 package experiments
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -222,7 +223,48 @@ type Work struct {
 	Fenced    bool          // the ledger compares fences
 	Strict    bool          // the ledger refuses a second terminal state
 	Look      bool          // a worker skips jobs that are already terminal
-	Classes   []string      `rule:"ident"` // classes of jobs, dealt in turn
+	Classes   []JobClass    `rule:"ident,brief=Name"` // classes of jobs
+}
+
+// JobClass is one class of a stream's jobs. Classes without shares are dealt in turn.
+type JobClass struct {
+	Name  string  `rule:"required,ident"` // of the class, and the label class of its metrics
+	Share float64 `rule:"positive,max=1"` // of the jobs; the shares of a stream are 1 together
+	Hold  *Hold   // length of its jobs' work; left out: the stream's
+}
+
+// Kinds are the classes of the jobs, each with its share and its work; one without a name where the stream has none.
+func (w *Work) Kinds() []JobClass {
+	if len(w.Classes) == 0 {
+		return []JobClass{{Share: 1, Hold: &w.Hold}}
+	}
+	kinds := slices.Clone(w.Classes)
+	for i := range kinds {
+		if kinds[i].Share == 0 {
+			kinds[i].Share = 1 / float64(len(kinds))
+		}
+		if kinds[i].Hold == nil {
+			kinds[i].Hold = &w.Hold
+		}
+	}
+	return kinds
+}
+
+// Shortest is the least median of the classes.
+func (w *Work) Shortest() time.Duration {
+	kinds := w.Kinds()
+	return slices.MinFunc(kinds, func(a, b JobClass) int { return cmp.Compare(a.Hold.P50, b.Hold.P50) }).Hold.P50
+}
+
+// Longest is the greatest p99 of the classes: a lease must do for all of them.
+func (w *Work) Longest() time.Duration {
+	kinds := w.Kinds()
+	return slices.MaxFunc(kinds, func(a, b JobClass) int { return cmp.Compare(a.Hold.P99, b.Hold.P99) }).Hold.P99
+}
+
+// constant reports work of which no job takes longer than its class's p99.
+func (w *Work) constant() bool {
+	return !slices.ContainsFunc(w.Kinds(), func(k JobClass) bool { return k.Hold.P50 != k.Hold.P99 })
 }
 
 // Hold is a log-normal distribution of work durations by two of its quantiles; P99 == P50 is constant work.

@@ -196,7 +196,7 @@ func (g generator) lock(e *Experiment, i int) {
 	w.Hold.P50 = p.TTL + g.duration()
 	w.Hold.P99 = w.Hold.P50 + g.duration()
 	if g.IntN(2) == 0 {
-		w.Classes = []string{"small", "big-1"}
+		w.Classes = []JobClass{{Name: "small", Share: 0.75}, {Name: "big-1", Share: 0.25, Hold: &Hold{P50: w.Hold.P50, P99: w.Hold.P99}}}
 	}
 	e.System.Locks, e.System.Work = append(e.System.Locks, l), append(e.System.Work, w)
 }

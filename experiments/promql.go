@@ -16,8 +16,8 @@ type Query struct {
 	Query       string        `rule:"required"`            // a selector: a name, matchers, or both
 	Step        time.Duration `rule:"positive" scale:"no"` // how often the server scrapes the series
 	UsernameEnv string        // name of the environment variable that holds the user name
-	PasswordEnv string        // the same for the password
-	BearerEnv   string        // the same for a bearer token
+	PasswordEnv string        // name of the environment variable that holds the password
+	BearerEnv   string        // name of the environment variable that holds a bearer token
 	CA          string        `file:"ca"` // PEM file of the authority that signed the server's certificate, beside the experiment's file; default: the system's
 }
 

@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -19,7 +20,7 @@ type rule struct {
 	min, max  float64  // whole numbers and fractions; max 0 = no bound but that of 32 bits
 	perSecond bool     // spelled as a rate: 20/s
 	signed    bool     // durations: may be negative
-	brief     bool     // sections: may be a bare value, which is its max
+	brief     string   // sections: the field that may stand alone, as a bare value
 	pattern   bool     // texts: a regular expression, which may look like a secret and is none
 	quiet     bool     // a resolved file leaves it out where it is zero
 }
@@ -49,7 +50,7 @@ func ruleOf(owner reflect.Type, f reflect.StructField) (r rule) {
 		case "signed":
 			r.signed = true
 		case "brief":
-			r.brief = true
+			r.brief = cmp.Or(value, "Max")
 		case "pattern":
 			r.pattern = true
 		case "quiet":

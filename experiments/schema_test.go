@@ -93,6 +93,12 @@ func TestSchemaTakesWhatTheDecoderTakes(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s is no good file: %v", file, err)
 		}
+		if folder := filepath.Dir(file); strings.HasPrefix(folder, "../scenarios") {
+			up, err := filepath.Rel(folder, "../scenarios")
+			if line := strings.Replace(Modeline, SchemaFile, filepath.Join(up, SchemaFile), 1); err != nil || !strings.HasPrefix(string(data), line) {
+				t.Errorf("%s does not begin with the line by which editors find the schema:\n%s", file, line)
+			}
+		}
 		if problem, ok := against(t, s, data); !ok || problem != nil {
 			t.Errorf("%s: the decoder takes it, the schema does not: %v", file, problem)
 		}

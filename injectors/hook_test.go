@@ -43,7 +43,7 @@ func TestAHookTellsItsCommandsWhomTheyStrike(t *testing.T) {
 		t.Errorf("%+v, %v, want %q", seen, err, want)
 	}
 	for range 2 { // whoever undoes it may do so again, in another process, which has nothing but the record
-		if err := byCommand(nil)(t.Context(), r); err != nil {
+		if err := byCommand(Reach{})(t.Context(), r); err != nil {
 			t.Error(err)
 		}
 	}

@@ -52,19 +52,27 @@ type Parts struct {
 	Secrets []string                 // names of environment variables whose values are never told
 
 	Pods      Cluster // replicas are pods of it
+	Network   Network // that cluster, too
+	Namespace undo.Cluster
 	Container string
 	Sample    func(context.Context) error
 }
 
 // row is how faults of one kind are made and undone.
 type row struct {
-	make   func(*Set) Injector        // nil result = the drill has not what it takes
-	undone func(opener) undo.Reverter // gives what undoes a record by itself, in any process; nil = ends says why none is needed
+	make   func(*Set) Injector       // nil result = the drill has not what it takes
+	undone func(Reach) undo.Reverter // gives what undoes a record by itself, in any process; nil = ends says why none is needed
 	ends   string
 }
 
 // opener dials a store that a record names.
 type opener func(undo.Store) (*redis.Client, error)
+
+// Reach is how what a record names is reached, from any process.
+type Reach struct {
+	Store   opener
+	Cluster func(context.Context, undo.Record) (Network, error)
+}
 
 // rows is the list of injectors, by kind of fault.
 func rows() map[string]row {
@@ -87,6 +95,7 @@ func rows() map[string]row {
 		"store":            {make: (*Set).store, undone: byStore},
 		"delete_key":       {make: (*Set).deleteKey, undone: byKey},
 		"clock":            {make: (*Set).clock, ends: "a replica sets its clock right by itself"},
+		"network_policy":   {make: (*Set).networkPolicy, undone: byPolicy},
 		"hook":             {make: (*Set).hook, undone: byCommand},
 	}
 }
@@ -180,6 +189,14 @@ func (s *Set) clock() Injector {
 	return &Clock{Send: s.Send, Await: s.Await, Now: s.Clock, Offset: func(id string) time.Duration { return s.Fault(id).(*fault.Clock).Offset }}
 }
 
+func (s *Set) networkPolicy() Injector {
+	if s.Network == nil {
+		return nil
+	}
+	reach := func(context.Context, undo.Record) (Network, error) { return s.Network, nil }
+	return &NetworkPolicy{Reach: reach, Where: s.Namespace, Await: s.Await, Past: s.Past, Clock: s.Clock}
+}
+
 func (s *Set) hook() Injector {
 	if s.Mark == nil {
 		return nil
@@ -189,12 +206,12 @@ func (s *Set) hook() Injector {
 
 // Reverters undo faults by their records alone, in any process. While the runner lives, only those that work past it are given: what
 // lives in a replica, or in the runner, ends by itself or with it.
-func Reverters(open opener, runnerDead bool) map[string]undo.Reverter {
+func Reverters(reach Reach, runnerDead bool) map[string]undo.Reverter {
 	all := map[string]undo.Reverter{}
 	for kind, r := range rows() {
 		switch {
 		case r.undone != nil:
-			all[kind] = r.undone(open)
+			all[kind] = r.undone(reach)
 		case runnerDead:
 			all[kind] = endedWithReplica
 		}
@@ -209,20 +226,24 @@ func endedWithReplica(context.Context, undo.Record) error { return nil }
 // noClock is for injectors that only revert: nobody writes a history of it.
 func noClock() int64 { return 0 }
 
-func onRoutes(opener) undo.Reverter { return RevertRoutes }
+func onRoutes(Reach) undo.Reverter { return RevertRoutes }
 
-func continued(opener) undo.Reverter {
+func continued(Reach) undo.Reverter {
 	return revertBy(&Pause{Clock: noClock})
 }
 
-func byCommand(opener) undo.Reverter { return revertBy(&Hook{Clock: noClock}) }
-
-func byStore(open opener) undo.Reverter {
-	return revertBy(&Store{Open: open, Clock: noClock})
+func byPolicy(reach Reach) undo.Reverter {
+	return revertBy(&NetworkPolicy{Reach: reach.Cluster, Clock: noClock})
 }
 
-func byKey(open opener) undo.Reverter {
-	return revertBy(&DeleteKey{Open: open, Clock: noClock})
+func byCommand(Reach) undo.Reverter { return revertBy(&Hook{Clock: noClock}) }
+
+func byStore(reach Reach) undo.Reverter {
+	return revertBy(&Store{Open: reach.Store, Clock: noClock})
+}
+
+func byKey(reach Reach) undo.Reverter {
+	return revertBy(&DeleteKey{Open: reach.Store, Clock: noClock})
 }
 
 // revertBy makes a reverter of an injector that needs nothing but the record to revert.

@@ -59,7 +59,7 @@ func TestAStarvedProcessStandsInTurns(t *testing.T) {
 	if !r.Halts() {
 		t.Error("it is undone after the faults that a stopped process cannot be told to end")
 	}
-	if err := Reverters(nil, false)["starve"](t.Context(), r); err != nil {
+	if err := Reverters(Reach{}, false)["starve"](t.Context(), r); err != nil {
 		t.Error(err)
 	}
 	if _, any, err := standing(proc); any || err != nil {

@@ -44,6 +44,9 @@ func (p *page) measured(t *forecast.Tuning) {
 		if m.Class == t.Chosen && len(t.Measured) > 1 {
 			text += "; the longest p99: it decides"
 		}
+		if m.TTL99 > 0 && len(t.Measured) > 1 {
+			text += fmt.Sprintf("; without renewals this class asks for ttl %s by its p99, %s by its p95", figures.Seconds(m.TTL99, &m.TTL99), figures.Seconds(m.TTL95, &m.TTL95))
+		}
 		p.item(name, text)
 	}
 	p.flow(2, 2, "The truth lies within each range. The upper end of the p99 counts.")

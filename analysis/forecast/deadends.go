@@ -113,9 +113,11 @@ func jobsSum(e *experiments.Experiment, lock string) []lockcore.Sum {
 	}
 	s := experiments.Scale(e)
 	l, w := s.Lock(lock), s.WorkUnder(lock)
-	work := w.Hold.P50
-	if w.Hold.P99 > work {
-		work = 2 * w.Hold.P99 // one in a hundred takes longer than p99
+	var work time.Duration
+	for _, k := range w.Kinds() {
+		if work = max(work, k.Hold.P50); k.Hold.P99 > k.Hold.P50 {
+			work = max(work, 2*k.Hold.P99) // one in a hundred takes longer than p99
+		}
 	}
 	ended := lastOffer(w) + work + l.Policy.Acquire.Timeout + w.Redeliver + time.Second
 	until, endless := ended, false

@@ -57,7 +57,7 @@ func (l Lint) Of() string {
 func factsOf(e *experiments.Experiment, l *experiments.Lock) lockcore.Facts {
 	f := lockcore.Facts{Contenders: e.System.Replicas}
 	if w := e.WorkUnder(l.Name); w != nil {
-		f.WorkP99 = w.Hold.P99
+		f.WorkP99 = w.Longest()
 	}
 	return f
 }

@@ -149,7 +149,7 @@ func unless(e *experiments.Experiment, b band, class string) []string {
 
 // offersRace reports whether an offer may come at the very instant at which a lease ends, which was renewed any number of times.
 func offersRace(p *lockcore.Policy, w *experiments.Work) bool {
-	for k := time.Duration(0); k < 1000 && k*p.RenewEvery <= 2*w.Hold.P99; k++ {
+	for k := time.Duration(0); k < 1000 && k*p.RenewEvery <= 2*w.Longest(); k++ {
 		if (p.TTL+k*p.RenewEvery)%w.Redeliver == 0 {
 			return true
 		}

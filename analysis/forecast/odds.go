@@ -38,7 +38,7 @@ func oddsOf(e *experiments.Experiment, b band) odds {
 		o.polls = &polls{p.Loop.Poll.Seconds(), p.Loop.Jitter, e.System.Replicas - 1, restartOf(e).Seconds()}
 	}
 	w := e.WorkUnder(l.Name)
-	if p.Loop == nil && (w == nil || w.Hold.P99 == 0) { // nothing is known of the work, and whoever waits comes at any time
+	if p.Loop == nil && (w == nil || w.Longest() == 0) { // nothing is known of the work, and whoever waits comes at any time
 		o.polls = &polls{redelivery(e, l.Name).Seconds(), 0, 1, math.Inf(1)}
 		w = nil
 	}

@@ -66,7 +66,7 @@ func outlives(age, every, jitter float64) float64 {
 func struckJob(p *lockcore.Policy, w *experiments.Work, phase fault.Phase) []struckAt {
 	ttl, every := p.TTL.Seconds(), p.RenewEvery.Seconds()
 	at := func(renewed, age, weight float64) struckAt { // the lease was extended at renewed, and age ago
-		return struckAt{left: max(0, ttl-age), wait: offered(p, w, renewed+ttl), weight: weight * stillWorks(w.Hold, renewed+age)}
+		return struckAt{left: max(0, ttl-age), wait: offered(p, w, renewed+ttl), weight: weight * stillWork(w, renewed+age)}
 	}
 	switch {
 	case phase == fault.AfterGrant, phase == fault.Acquired:
@@ -75,7 +75,7 @@ func struckJob(p *lockcore.Policy, w *experiments.Work, phase fault.Phase) []str
 		return even(ttl, func(age float64) struckAt { return at(0, age, 1) })
 	}
 	var out []struckAt
-	for _, r := range renewals(every, p.RenewJitter, 2*w.Hold.P99.Seconds()) {
+	for _, r := range renewals(every, p.RenewJitter, 2*w.Longest().Seconds()) {
 		switch {
 		case phase == fault.AfterRenew && r.at == 0: // a grant is no renewal
 		case phase == fault.AfterRenew:
@@ -105,6 +105,14 @@ func offered(p *lockcore.Policy, w *experiments.Work, free float64) float64 {
 		return 0
 	}
 	return again - since
+}
+
+// stillWork is how likely a job of any class is.
+func stillWork(w *experiments.Work, after float64) (likely float64) {
+	for _, k := range w.Kinds() {
+		likely += k.Share * stillWorks(*k.Hold, after)
+	}
+	return likely
 }
 
 // stillWorks is how likely a job is still at work so long after its grant.

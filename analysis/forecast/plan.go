@@ -168,7 +168,7 @@ func durationOf(e *experiments.Experiment) PlannedDuration {
 	}
 	for i := range e.System.Work {
 		w := &e.System.Work[i]
-		jobs = max(jobs, time.Duration(float64(w.Jobs)/w.Rate*float64(time.Second))+w.Hold.P99)
+		jobs = max(jobs, time.Duration(float64(w.Jobs)/w.Rate*float64(time.Second))+w.Longest())
 	}
 	horizon := Horizon(e, "")
 	expected := max(e.SteadyState.For+faults+horizon, jobs)

@@ -40,6 +40,9 @@ type MeasuredWork struct {
 	P50    verdict.Range `json:"p50"`
 	P95    verdict.Range `json:"p95"`
 	P99    verdict.Range `json:"p99"` // the upper end counts; null = no upper end is known
+	// The lease, in seconds, that a lock for this class alone would need where nothing renews it: p95 or p99 + jitter + guard. 0 = not known.
+	TTL95 float64 `json:"ttl95,omitempty"`
+	TTL99 float64 `json:"ttl99,omitempty"`
 }
 
 // TradeRow is one renewal interval, and what it buys and costs.

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/kubetest"
 )
 
@@ -226,6 +227,40 @@ func keyedSystem(t *testing.T, s *site) {
 	if n := asked(t, s.locks, "DBSIZE"); n != ":1" {
 		t.Errorf("%s keys are there, want theirs", n)
 	}
+}
+
+// cutOff: nobody enforces policies here, so the holder's lease goes on and no shot counts; by the shipped Role and no more. Whatever
+// becomes of the runner, neither the policy nor its label is left.
+func cutOff(t *testing.T, s *site) {
+	s.keyedElectors(t)
+	yaml := edit(t, fmt.Sprintf(keyedDrill, s.locks, s.namespace), "kill: {holder_of: leader, form: force_delete}", "for: 2s, network_policy: {holder_of: leader}")
+	nothing := func(t *testing.T) {
+		t.Helper()
+		policies, err := s.Client.NetworkingV1().NetworkPolicies(s.namespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(policies.Items) > 0 {
+			t.Errorf("policies %+v, %v", policies, err)
+		}
+		pods, err := s.Client.CoreV1().Pods(s.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: kube.CutLabel})
+		if err != nil || len(pods.Items) > 0 {
+			t.Errorf("labelled pods %+v, %v", pods, err)
+		}
+	}
+	killed := edit(t, yaml, "for: 2s", "for: 50s")
+	for _, by := range []string{"recover", "watchdog"} {
+		dir, was := killAt(t, killable{yaml: killed, args: s.flags()}, "network_policy", "injected", by == "recover")
+		t.Logf("killed at %q", was)
+		if by == "recover" {
+			recoverAfter(t, dir)
+		}
+		nothingIsLeft(t, dir)
+		nothing(t)
+	}
+	s.shippedRole(t, yaml)
+	o := s.drill(t, yaml, verdict.ExitInconclusive)
+	if len(o.j.Faults) == 0 || o.j.Faults[0].Confirmed || !strings.Contains(o.text, "does not enforce NetworkPolicy") {
+		t.Errorf("faults %+v\n%s", o.j.Faults, o.text)
+	}
+	nothing(t)
 }
 
 // killInContainer is the only command that containers here know: it ends the one process that is in them.

@@ -65,6 +65,7 @@ const (
 	handedNamespace   = "handed" // likewise
 	keyedNamespace    = "keyed"
 	execNamespace     = "crashed"
+	cutNamespace      = "cut"
 )
 
 // cluster is a real API server whose fake node runs this lockdrill's own workers as containers; in the observed namespace, electors.
@@ -85,7 +86,7 @@ func startCluster(t *testing.T) *kubetest.Env {
 			switch l.Pod.Namespace {
 			case deafNamespace:
 				return deaf(ctx, l)
-			case observedNamespace, handedNamespace, keyedNamespace, execNamespace:
+			case observedNamespace, handedNamespace, keyedNamespace, execNamespace, cutNamespace:
 				return kubetest.Command(self, electorEnv+"="+e.Kubeconfig)(ctx, l)
 			}
 			return worker(ctx, l)
@@ -215,6 +216,7 @@ func TestKubeDrills(t *testing.T) {
 	t.Run("observed", func(t *testing.T) { observedDrill(t, newSite(t, e, observedNamespace)) })
 	t.Run("observed hand-over", func(t *testing.T) { handedOver(t, newSite(t, e, handedNamespace)) })
 	t.Run("observed key", func(t *testing.T) { keyedSystem(t, newSite(t, e, keyedNamespace)) })
+	t.Run("observed cut", func(t *testing.T) { cutOff(t, newSite(t, e, cutNamespace)) })
 	t.Run("observed crash", func(t *testing.T) { crashedByCommand(t, newSite(t, e, execNamespace)) })
 	t.Run("used", func(t *testing.T) { usedWorkers(t, newSite(t, e, "used")) })
 	t.Run("interrupted", func(t *testing.T) { interrupted(t, newSite(t, e, "interrupted")) })

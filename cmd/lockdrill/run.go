@@ -68,6 +68,7 @@ func newRootCmd(io streams, args []string) *cobra.Command {
 		newRunCmd(io), newPlanCmd(io), newRehearseCmd(io), newSweepCmd(io), newTuneCmd(io), newValidateCmd(io),
 		newJudgeCmd(io), newReportCmd(io), newCompareCmd(io),
 		newListCmd(io), newExplainCmd(io), newExportCmd(io), newSchemaCmd(io), newVersionCmd(io),
+		newWatchCmd(io), newInitCmd(io),
 		newSelftestCmd(io), newRecoverCmd(io), newProxyCmd(io), newWorkerCmd(io), newWorkerCheckCmd(io), newWatchdogCmd(io),
 		newExitCodesTopic(),
 	)
@@ -100,7 +101,7 @@ func markUsage(cmd *cobra.Command) {
 
 // placeFlags name a file, a folder or an address.
 var placeFlags = []string{
-	"api", "baseline", "ca", "dir", "from", "join", "junit", "kubeconfig", "listen", "metrics-file", "out", "output", "pushgateway", "result-file", "rules",
+	"api", "baseline", "ca", "dir", "draft", "from", "join", "junit", "kubeconfig", "listen", "metrics-file", "out", "output", "pushgateway", "redis", "result-file", "rules",
 	"summary-configmap", "write",
 }
 

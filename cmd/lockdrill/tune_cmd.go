@@ -140,6 +140,7 @@ func (f *tuneFlags) tune(ctx context.Context, io streams) error {
 		if err != nil {
 			return err
 		}
+		f.leases(m.classes)
 		doc.Measured, doc.Chosen = m.classes, c.Class
 		f.p99, f.p50 = max(upper(c.P99), time.Millisecond), max(upper(c.P50), time.Millisecond)
 		if m.warning != "" {

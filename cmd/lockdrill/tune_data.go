@@ -147,6 +147,18 @@ func (f *tuneFlags) readScrape() (*measured, error) {
 	return m, nil
 }
 
+// leases says what lease each class by itself asks for.
+func (f *tuneFlags) leases(classes []forecast.MeasuredWork) {
+	for i := range classes {
+		c := &classes[i]
+		for ttl, r := range map[*float64]verdict.Range{&c.TTL95: c.P95, &c.TTL99: c.P99} {
+			if work := upper(r); work > 0 {
+				*ttl = (work + f.jitter + f.guard).Seconds()
+			}
+		}
+	}
+}
+
 // choose is the class whose p99 is the longest: a lease must do for all of them.
 func (m *measured) choose() (*forecast.MeasuredWork, error) {
 	var chosen *forecast.MeasuredWork

@@ -215,7 +215,7 @@ func (c *Conductor) period(op lockcore.Op, l *experiments.Lock) time.Duration {
 		return each + p.Loop.Tick + time.Duration(float64(p.Loop.Poll)*(1+p.Loop.Jitter))
 	}
 	if w := c.e.WorkUnder(l.Name); w != nil {
-		each += w.Hold.P99 + time.Duration(float64(time.Second)/w.Rate)
+		each += w.Longest() + time.Duration(float64(time.Second)/w.Rate)
 	}
 	return each
 }

@@ -22,6 +22,8 @@ type stream struct {
 	fresh     line      // never offered yet, because nobody was ready
 	again     line      // offered; in the order of due, since each waits equally long
 	names     []jobName // of all so far, in this drill or one before it
+	kinds     []experiments.JobClass
+	dealt     []int // jobs so far of each of them
 	turn      int
 	rests     int64 // until when nothing more is offered
 }
@@ -56,7 +58,7 @@ func newStream(e *experiments.Experiment, w *experiments.Work, world *world) *st
 }
 
 func (s *stream) reset() {
-	s.next, s.firstAt, s.lastFirst, s.longest, s.turn, s.rests = 0, 0, 0, 0, 0, 0
+	s.next, s.firstAt, s.lastFirst, s.longest, s.turn, s.rests, s.kinds = 0, 0, 0, 0, 0, 0, nil
 	s.fresh.reset()
 	s.again.reset()
 }
@@ -122,12 +124,26 @@ func (s *stream) newJob(c *Conductor, now int64) *job {
 		s.names = append(s.names, jobName{id, s.lock.KeyPrefix + id})
 	}
 	name := s.names[s.next-1]
-	j := &job{Offer: Offer{Lock: s.work.Lock, Job: name.id, Key: name.key, Hold: c.hold(s.work.Hold)}, due: now}
+	kind := s.deal()
+	j := &job{Offer: Offer{Lock: s.work.Lock, Job: name.id, Key: name.key, Class: kind.Name, Hold: c.hold(*kind.Hold)}, due: now}
 	s.longest = max(s.longest, int64(j.Hold))
-	if n := len(s.work.Classes); n > 0 {
-		j.Class = s.work.Classes[(s.next-1)%n]
-	}
 	return j
+}
+
+// deal is the class of the next job: the one that is furthest behind its share, of equals the first in the file.
+func (s *stream) deal() experiments.JobClass {
+	if s.kinds == nil {
+		s.kinds = s.work.Kinds()
+		s.dealt = make([]int, len(s.kinds))
+	}
+	next, most := 0, math.Inf(-1)
+	for i := range s.kinds {
+		if behind := s.kinds[i].Share*float64(s.next) - float64(s.dealt[i]); behind > most+1e-9 {
+			next, most = i, behind
+		}
+	}
+	s.dealt[next]++
+	return s.kinds[next]
 }
 
 // hold draws from the log-normal distribution that has the two quantiles.

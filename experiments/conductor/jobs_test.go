@@ -1,7 +1,9 @@
 package conductor
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -31,6 +33,36 @@ func TestABurstStrikesTheJobGrantedLast(t *testing.T) {
 	}
 	if len(struck) != 3 {
 		t.Errorf("100 kills struck only %v", struck)
+	}
+}
+
+// Classes come as often as their shares say, at any point of the stream, and work as long as is theirs.
+func TestClassesAreDealtByTheirShares(t *testing.T) {
+	hold := experiments.Hold{P50: time.Second, P99: time.Second}
+	long := experiments.Hold{P50: time.Minute, P99: time.Minute}
+	for _, c := range []struct {
+		classes []experiments.JobClass
+		first   string
+		of100   map[string]int
+	}{
+		{nil, "....", map[string]int{"": 100}},
+		{[]experiments.JobClass{{Name: "a"}, {Name: "b"}}, "abab", map[string]int{"a": 50, "b": 50}},
+		{[]experiments.JobClass{{Name: "a", Share: .75}, {Name: "b", Share: .25, Hold: &long}}, "aaba", map[string]int{"a": 75, "b": 25}},
+		{[]experiments.JobClass{{Name: "a", Share: .99}, {Name: "b", Share: .01, Hold: &long}}, "aaaa", map[string]int{"a": 99, "b": 1}},
+	} {
+		s := &stream{work: &experiments.Work{Hold: hold, Classes: c.classes}}
+		order, got := "", map[string]int{}
+		for s.next = 1; s.next <= 100; s.next++ {
+			k := s.deal()
+			order += cmp.Or(k.Name, ".")
+			got[k.Name]++
+			if want := map[bool]experiments.Hold{false: hold, true: long}[k.Name == "b" && k.Share < .5]; *k.Hold != want {
+				t.Errorf("class %s works %v, want %v", k.Name, *k.Hold, want)
+			}
+		}
+		if order[:4] != c.first || !maps.Equal(got, c.of100) {
+			t.Errorf("dealt %s... %v, want %s... %v", order[:8], got, c.first, c.of100)
+		}
 	}
 }
 

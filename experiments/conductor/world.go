@@ -355,7 +355,7 @@ func (c *Conductor) missing(now int64) unmet {
 		if s.done() == 0 {
 			return unmet{text: "no job of %s has finished yet", who: s.work.Lock}
 		}
-		if l := s.lock; l.Policy.RenewEvery > 0 && s.work.Hold.P50 > 2*l.Policy.RenewEvery && !w.renewed[l.Name] {
+		if l := s.lock; l.Policy.RenewEvery > 0 && s.work.Shortest() > 2*l.Policy.RenewEvery && !w.renewed[l.Name] {
 			return unmet{text: "no renewal of %s has worked yet", who: l.Name}
 		}
 	}

@@ -69,6 +69,7 @@ func needs(e *experiments.Experiment) kube.Needs {
 	for i := range e.Faults {
 		t := e.Faults[i].Traits()
 		n.Kill, n.Exec = n.Kill || t.DeletesPods, n.Exec || len(t.Command) > 0
+		n.Cut = n.Cut || t.LabelsPods
 	}
 	for i := range e.System.Locks {
 		if name := e.System.Locks[i].Lease; name != "" && !slices.Contains(n.Leases, name) {

@@ -45,7 +45,13 @@ func placeCommands(e *experiments.Experiment) error {
 
 // reverters undo by the record alone, in any process: faults, and what a run stands on.
 func reverters(runnerDead bool, at Cluster) map[string]undo.Reverter {
-	all := injectors.Reverters(testbed.Dial, runnerDead)
+	all := injectors.Reverters(injectors.Reach{Store: testbed.Dial, Cluster: func(ctx context.Context, r undo.Record) (injectors.Network, error) {
+		r, err := at.elsewhere(r)
+		if err != nil {
+			return nil, err
+		}
+		return testbed.ClusterOf(ctx, r, at.Kubeconfig != "")
+	}}, runnerDead)
 	maps.Copy(all, map[string]undo.Reverter{
 		undo.StandReplica: testbed.EndStand,
 		undo.StandServer:  testbed.EndStand,

@@ -57,6 +57,7 @@ func (d *Drill) openNamespace(ctx context.Context) error {
 	d.env.Cluster = version
 	d.notices = append(d.notices, fmt.Sprintf("%s %s (Kubernetes %s)", whosePods(d.e), clusterTarget(d.e.Kubernetes), version))
 	d.strikes.Pods, d.strikes.Container = d.cluster, d.e.Kubernetes.Container
+	d.strikes.Network, d.strikes.Namespace = d.cluster, testbed.NamespaceOf(ctx, d.cluster, d.run)
 	return nil
 }
 

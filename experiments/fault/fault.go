@@ -83,6 +83,7 @@ type Traits struct {
 
 	NotEmbedded string // what the embedded store cannot do for it; "" = it can
 	DeletesPods bool   // asks the API server to delete a pod
+	LabelsPods  bool   // labels a pod, and makes a NetworkPolicy for it
 	Command     []string
 }
 

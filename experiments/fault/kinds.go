@@ -33,6 +33,7 @@ func kinds() []kind {
 		{"delete_key", newDeleteKey, "the key of a held lock vanishes, or carries a token that nobody knows (to: stranger)"},
 		{"clock", newClock, "the wall clock of a replica's lock core is off"},
 		{"starve", newStarve, "a replica stands still for a share of each period: the processor is taken from it by SIGSTOP and SIGCONT"},
+		{"network_policy", newNetworkPolicy, "the pod of a holder is cut off by a NetworkPolicy of the run's own, which the cluster's network has to enforce"},
 		{"hook", newHook, "what commands of yours do: one does it, one sees whether it took effect, one undoes it"},
 	}
 }

@@ -40,6 +40,8 @@ func simulations() map[string]simulation {
 		"store":            {do: (*shot).store},
 		"delete_key":       {do: (*shot).takeKey},
 		"clock":            {do: (*shot).clock},
+		"network_policy": {do: (*shot).unable,
+			why: "the network of a cluster is not simulated"},
 		"hook": {do: (*shot).unable,
 			why: "its commands are yours: what they do to the locks shows only where they run"},
 		"slow_close": {do: (*shot).unable,

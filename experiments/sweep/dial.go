@@ -109,8 +109,14 @@ func (r Range) At(e *experiments.Experiment, v float64) (*experiments.Experiment
 		} else {
 			by := v / w.Hold.P50.Seconds()
 			longer := func(d time.Duration) time.Duration { return time.Duration(float64(d) * by) }
-			at.Limits.MaxRun += max(0, 10*(longer(w.Hold.P99)-w.Hold.P99))
+			at.Limits.MaxRun += max(0, 10*(longer(w.Longest())-w.Longest()))
 			w.Hold.P50, w.Hold.P99 = longer(w.Hold.P50), longer(w.Hold.P99)
+			w.Classes = slices.Clone(w.Classes)
+			for i, k := range w.Classes {
+				if k.Hold != nil {
+					w.Classes[i].Hold = &experiments.Hold{P50: longer(k.Hold.P50), P99: longer(k.Hold.P99)}
+				}
+			}
 		}
 	}
 	text, err := experiments.Marshal(&at)

@@ -11,6 +11,12 @@ import (
 	"github.com/lockdrill/lockdrill/internal/procstat"
 )
 
+// proven says that a handle means one process whatever becomes of its number; grain is how well starts are known.
+const (
+	proven = true
+	grain  = 10 * time.Millisecond
+)
+
 // handle holds on to one very process (a pidfd): whatever becomes of its number, it means no other.
 type handle int
 

@@ -10,6 +10,12 @@ import (
 	"github.com/lockdrill/lockdrill/internal/procstat"
 )
 
+// proven says that a handle means one process whatever becomes of its number; grain is how well starts are known.
+const (
+	proven = false
+	grain  = time.Second
+)
+
 // handle is a number here: that it still means the same process is not proved.
 type handle int
 

@@ -137,13 +137,12 @@ func (f *LocalFleet) begin(p located) {
 	f.tell(history.Event{Kind: history.ReplicaReady, Span: history.Span{From: l.began.From, To: f.o.Clock()}, Source: "runner", Replica: ready})
 }
 
-// bracket is when a process was started: after the look that did not show it, and as the kernel says, to a tick.
+// bracket is when a process was started: after the look that did not show it, and as the kernel says, as well as it knows.
 func (f *LocalFleet) bracket(p located) history.Span {
 	now := f.o.Clock()
 	seen := history.Span{From: f.since, To: now}
-	from, to := p.Began()
-	origin := monotime.Boot() - now
-	says := history.Span{From: max(seen.From, int64(from)-origin), To: min(seen.To, int64(to)-origin)}
+	began := int64(p.Began()) - (monotime.Boot() - now)
+	says := history.Span{From: max(seen.From, began), To: min(seen.To, began+int64(grain))}
 	if says.From > says.To { // the clocks disagree: the looks are what was seen
 		return seen
 	}

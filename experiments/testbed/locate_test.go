@@ -2,8 +2,11 @@ package testbed
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -212,6 +215,38 @@ func TestWhatMustNeverBeStruck(t *testing.T) {
 		if got := why(pid); want == "" && got != "" || !strings.Contains(got, want) {
 			t.Errorf("process %d: %q, want %q", pid, got, want)
 		}
+	}
+}
+
+// Where there is no /proc, ps says what it says.
+func TestProcessesAreFoundByPS(t *testing.T) {
+	if _, err := exec.LookPath("ps"); err != nil {
+		t.Skip("SKIPPED, NOT TESTED: no ps on the PATH")
+	}
+	now := monotime.Now()
+	table := &psTable{clock: func() int64 { return now }}
+	pids, err := table.All()
+	if err != nil || !slices.Contains(pids, os.Getpid()) {
+		t.Fatalf("%v, %v: without this process", pids, err)
+	}
+	p, err := table.Process(os.Getpid())
+	if err != nil || p.Parent != os.Getppid() {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if real, err := procstat.New().Process(os.Getpid()); err == nil {
+		if off := real.Began() - p.Began(); off < -2*time.Second || off > 2*time.Second { // procps counts from a boot that it knows to a second or so
+			t.Errorf("it is said to have been started %s before it was", off)
+		}
+	}
+	command, err := table.Command(os.Getpid())
+	if err != nil || !strings.Contains(command, filepath.Base(os.Args[0])) {
+		t.Errorf("its command line is %q, %v", command, err)
+	}
+	if uid, err := table.Owner(os.Getpid()); err != nil || uid != os.Geteuid() {
+		t.Errorf("it is of user %d, %v", uid, err)
+	}
+	if _, err := table.Process(1 << 30); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a process that is none: %v", err)
 	}
 }
 

@@ -52,11 +52,8 @@ func ApplyPods(ctx context.Context, o PodStandOptions) (*PodStand, error) {
 	if err != nil {
 		return nil, fmt.Errorf("apply pods: %w", err)
 	}
-	s := &PodStand{o: o, what: undo.Cluster{
-		Kubeconfig: o.Cluster.Kubeconfig, Context: o.Cluster.Context, Server: o.Cluster.Server(), Namespace: o.Cluster.Namespace, Run: kube.RunValue(o.Run),
-		Objects: []undo.Object{{APIVersion: leaseWord, Kind: leaseWords, Name: turnName}},
-	}}
-	s.what.UID, _ = o.Cluster.NamespaceUID(ctx) // where that is not allowed, the server's address has to do
+	s := &PodStand{o: o, what: NamespaceOf(ctx, o.Cluster, o.Run)}
+	s.what.Objects = []undo.Object{{APIVersion: leaseWord, Kind: leaseWords, Name: turnName}}
 	for i := range objects {
 		if err := s.claimName(ctx, &objects[i]); err != nil {
 			return nil, fmt.Errorf("apply pods: %w", err)
@@ -189,18 +186,31 @@ func (s *PodStand) Close(ctx context.Context) error {
 // EndPods undoes a record of StandPods, from any process that reaches the cluster: every object that is still the run's is removed, and
 // that they and the run's pods are gone is verified. named says that the caller has named the kubeconfig, and not the record alone.
 func EndPods(ctx context.Context, r undo.Record, named bool) error {
+	c, err := ClusterOf(ctx, r, named)
+	if err != nil {
+		return fmt.Errorf("remove pods: %w", err)
+	}
+	return endPods(ctx, c, *r.Cluster)
+}
+
+// ClusterOf reaches the cluster of a record, from any process, and refuses another one.
+func ClusterOf(ctx context.Context, r undo.Record, named bool) (*kube.Cluster, error) {
 	if r.Cluster == nil || r.Cluster.Run == "" || r.Cluster.Namespace == "" {
-		return errors.New("remove pods: the record names no run or no namespace")
+		return nil, errors.New("the record names no run or no namespace")
 	}
 	w := *r.Cluster
 	c, err := kube.Open(kube.Options{Kubeconfig: w.Kubeconfig, Context: w.Context, Namespace: w.Namespace, Unproven: !named})
 	if err != nil {
-		return fmt.Errorf("remove pods: %w", err)
+		return nil, err
 	}
-	if err := sameCluster(ctx, c, w); err != nil {
-		return fmt.Errorf("remove pods: %w", err)
-	}
-	return endPods(ctx, c, w)
+	return c, sameCluster(ctx, c, w)
+}
+
+// NamespaceOf is how records name a run's namespace. Where its UID may not be read, the server's address has to do.
+func NamespaceOf(ctx context.Context, c *kube.Cluster, run string) undo.Cluster {
+	w := undo.Cluster{Kubeconfig: c.Kubeconfig, Context: c.Context, Server: c.Server(), Namespace: c.Namespace, Run: kube.RunValue(run)}
+	w.UID, _ = c.NamespaceUID(ctx)
+	return w
 }
 
 // sameCluster refuses a cluster in which nothing of the run would be found, and that would be called gone. From another machine the same

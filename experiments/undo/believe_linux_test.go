@@ -117,6 +117,8 @@ func TestARecordOfWhatIsNotTheRunsIsRefused(t *testing.T) {
 	await(worker.PID)
 	await(stranger.PID)
 	named := func(p Process, mark, folder string) *Process { p.Mark, p.Folder = mark, folder; return &p }
+	alone := func(p Process) *Process { p.Alone = true; return &p }
+	struck := history.Event{Op: "stall#1", Fault: &history.Fault{ID: "stall"}}
 	own := write(filepath.Join(base, "lockdrill-own", NonceFile), "nonce")
 	elses := write(filepath.Join(base, "lockdrill-other", NonceFile), "other")
 	plain := write(filepath.Join(base, "lockdrill-plain", "letters"), "dear")
@@ -161,6 +163,10 @@ func TestARecordOfWhatIsNotTheRunsIsRefused(t *testing.T) {
 		{"anybody's process, without a mark", 2, Record{Kind: "pause", Process: named(stranger, "", "")}, "not said to carry"},
 		{"another run's process", 2, Record{Kind: StandReplica, Process: named(worker, "other/r1", "")}, "not said to carry"},
 		{"anybody's process, by its folder", 2, Record{Kind: "store", Process: named(stranger, "", plain)}, "does not have the run's nonce"},
+		{"somebody's own that stands still", 2, Record{Kind: "pause", Shot: struck, Process: alone(stranger)}, ""},
+		{"somebody's own, to be ended", 2, Record{Kind: StandReplica, Process: alone(stranger)}, "is somebody's own"},
+		{"somebody's own, by no fault", 2, Record{Kind: "pause", Process: alone(stranger)}, "is somebody's own"},
+		{"somebody's own, and its cgroup", 2, Record{Kind: "pause", Shot: struck, Cgroup: "/lockdrill-nonce/r1", Process: alone(stranger)}, "is somebody's own"},
 		{"version 1: anybody's process", 1, Record{Kind: StandReplica, Process: named(stranger, "", "")}, "does not carry the mark"},
 		{"version 1: a dead process", 1, Record{Kind: StandReplica, Process: &Process{PID: stranger.PID, Started: "1", Host: stranger.Host}}, ""},
 	} {
@@ -235,4 +241,43 @@ func copied(path string) string {
 	data, _ := os.ReadFile(path)
 	_ = os.WriteFile(path+".copy", data, 0o644)
 	return path + ".copy"
+}
+
+// A process that is somebody's own is signalled by itself, whatever is in its group, and is never ended.
+func TestSomebodysOwnProcessIsContinuedAndNeverEnded(t *testing.T) {
+	cmd, pids := started(t, "X=y", "sleep 600 & echo $!; wait", 1)
+	p := Find(cmd.Process.Pid)
+	p.Alone = true
+	state := func(pid int, want string) {
+		t.Helper()
+		for deadline := time.Now().Add(20 * time.Second); ; {
+			stat, err := statOf(pid)
+			if err == nil && (stat[0] == "T") == (want == "T") {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("process %d is in state %v (%v), want %s", pid, stat, err, want)
+			}
+		}
+	}
+	if none, err := p.Signal(syscall.SIGSTOP); none || err != nil {
+		t.Fatalf("%t, %v", none, err)
+	}
+	state(p.PID, "T")
+	state(pids[0], "S") // in its group
+	if err := p.End(t.Context()); err == nil || !strings.Contains(err.Error(), "somebody's own") {
+		t.Errorf("End: %v", err)
+	}
+	other := p
+	other.Started += "0"
+	if none, err := other.Signal(syscall.SIGKILL); !none || err != nil {
+		t.Errorf("one of its number that was started at another time: %t, %v", none, err)
+	}
+	if none, err := p.Signal(syscall.SIGCONT); none || err != nil {
+		t.Errorf("%t, %v", none, err)
+	}
+	state(p.PID, "S")
+	if want := "kill -CONT " + strconv.Itoa(p.PID) + " "; !strings.HasPrefix(ByHand(Record{Kind: "pause", Process: &p})[0], want) {
+		t.Errorf("by hand: %q", ByHand(Record{Kind: "pause", Process: &p}))
+	}
 }

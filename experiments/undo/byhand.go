@@ -45,7 +45,7 @@ func ByHand(r Record) []string {
 		lines = append(lines, r.Store.byHand(r)...)
 	}
 	if r.Cluster != nil {
-		lines = append(lines, r.Cluster.byHand()...)
+		lines = append(lines, r.Cluster.byHand(r.Cut)...)
 	}
 	if r.Hook != nil && len(r.Hook.Undo) > 0 {
 		lines = append(lines, r.Hook.byHand(r))
@@ -63,12 +63,15 @@ func (h *Hook) byHand(r Record) string {
 }
 
 // byHand selects by the label: what is another's stays.
-func (c *Cluster) byHand() []string {
+func (c *Cluster) byHand(cut *Cut) []string {
 	kubectl := "kubectl"
 	for _, f := range [][2]string{{"--kubeconfig", c.Kubeconfig}, {"--context", c.Context}, {"--namespace", c.Namespace}} {
 		if f[1] != "" {
 			kubectl += " " + f[0] + " " + quote(f[1])
 		}
+	}
+	if cut != nil {
+		return []string{kubectl + " delete networkpolicy " + quote(cut.Policy), kubectl + " label pod " + quote(cut.Pod) + " lockdrill.dev/cut-"}
 	}
 	var kinds []string
 	for _, o := range slices.Backward(c.Objects) {

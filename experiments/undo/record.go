@@ -28,6 +28,7 @@ type Record struct {
 	Key     *Key         `json:"key,omitempty"`
 	Store   *Store       `json:"store,omitempty"`
 	Cluster *Cluster     `json:"cluster,omitempty"`
+	Cut     *Cut         `json:"cut,omitempty"` // with Cluster
 	Hook    *Hook        `json:"hook,omitempty"`
 }
 
@@ -124,6 +125,13 @@ type Cluster struct {
 	UID        string   `json:"uid,omitempty"` // of the namespace: the same wherever the server is reached; "" = it could not be read
 	Run        string   `json:"run"`           // value of the label by which an object is this run's
 	Objects    []Object `json:"objects"`
+}
+
+// Cut is a NetworkPolicy of the run's, and the pod that it cuts off by a label with the policy's name.
+type Cut struct {
+	Policy string `json:"policy"`
+	Pod    string `json:"pod"`
+	UID    string `json:"uid"` // of the pod
 }
 
 // Object is one object of a cluster.

@@ -34,6 +34,19 @@ func (c *Cluster) Lease(ctx context.Context, name string) (l Lease, ok bool, err
 	return leaseOf(o), true, nil
 }
 
+// Leases reads all Lease objects of the namespace.
+func (c *Cluster) Leases(ctx context.Context) ([]Lease, error) {
+	list, err := as[coordinationv1.LeaseList](c.leases().List(ctx, metav1.ListOptions{}))
+	if err != nil {
+		return nil, fmt.Errorf("list leases: %w", err)
+	}
+	all := make([]Lease, len(list.Items))
+	for i := range list.Items {
+		all[i] = leaseOf(&list.Items[i])
+	}
+	return all, nil
+}
+
 func leaseOf(o *coordinationv1.Lease) Lease {
 	l := Lease{Name: o.Name, UID: string(o.UID), ResourceVersion: o.ResourceVersion}
 	s := &o.Spec

@@ -35,6 +35,7 @@ type Needs struct {
 	Files     bool     // ... with files in a ConfigMap
 	Network   bool     // ... and a NetworkPolicy beside them
 	Toxiproxy bool     // ... and a Toxiproxy with its Service
+	Cut       bool     // labels a pod, and makes and removes a NetworkPolicy for it
 	Kill      bool     // deletes pods
 	Exec      bool     // runs a command in a container
 	Logs      bool     // follows the logs of pods
@@ -83,7 +84,10 @@ func RulesFor(n Needs) []Rule {
 	if n.Toxiproxy {
 		rules = append(rules, Rule{Resource: "services", Verbs: made})
 	}
-	if n.Network {
+	if n.Cut {
+		rules = append(rules, Rule{Resource: "pods", Verbs: []string{"patch"}})
+	}
+	if n.Network || n.Cut {
 		rules = append(rules, Rule{APIGroup: "networking.k8s.io", Resource: "networkpolicies", Verbs: made})
 	}
 	return rules

@@ -84,11 +84,8 @@ func (p *Proc) Process(pid int) (Process, error) {
 	}, nil
 }
 
-// Began is the stretch, of the clock that runs on while the machine is suspended, within which a process was started.
-func (p Process) Began() (from, to time.Duration) {
-	from = time.Duration(p.Started) * tick
-	return from, from + tick
-}
+// Began is when a process was started, by the clock that runs on while the machine is suspended; it may have been up to a tick later.
+func (p Process) Began() time.Duration { return time.Duration(p.Started) * tick }
 
 // Command is a process's command line, its arguments joined by one space; "" = it is none of a program.
 func (p *Proc) Command(pid int) (string, error) {

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/scenarios"
+)
+
+func TestInitWritesWhatValidates(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for file, args := range map[string]string{
+		"a.lockdrill.yaml":           `--redis redis://h:6379 --lock leader=sched:leader --ttl 60s --renew-every 20s --poll 30s --match sched\.py --replicas 5`,
+		"b.lockdrill.yaml":           `--redis rediss://h:6379/2 --password-env P --ca ca.pem --lock sched:leader --profile cordum/scheduler-reconciler --unit sched@{name}.service`,
+		"c.lockdrill.yaml":           `--namespace shop --selector app=web,tier=front --lease billing --ttl 15s --renew-every 2s`,
+		"d.lockdrill.yaml":           `--redis redis://h:6379 --lock job=sched:job:* --effects-stream jobs:log --effects-map job=id,state=status,terminal=DONE|FAILED --pid-files /run/{name}.pid`,
+		"first-drill.lockdrill.yaml": `--from first-drill`,
+	} {
+		command := append([]string{"init"}, strings.Fields(args)...)
+		if !strings.HasPrefix(args, "--from") { // its file has the scenario's name
+			command = append(command, file)
+		}
+		if got := tryIn(t, dir, command...); got.code != verdict.ExitPass || got.stdout != "" || !strings.Contains(got.stderr, "wrote "+file) {
+			t.Errorf("init %s: %+v", args, got)
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := experiments.Parse(file, data); err != nil || !strings.HasPrefix(string(data), experiments.Modeline) {
+			t.Errorf("init %s: %v\n%s", args, err, data)
+		}
+		if got := tryIn(t, dir, command...); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, file+" is there already") {
+			t.Errorf("init %s, again: %+v", args, got)
+		}
+		if got := tryIn(t, dir, append(command, "--force")...); got.code != verdict.ExitPass {
+			t.Errorf("init %s --force: %+v", args, got)
+		}
+		if again, err := os.ReadFile(filepath.Join(dir, file)); err != nil || string(again) != string(data) {
+			t.Errorf("init %s: the same flags give another file (%v)", args, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, experiments.SchemaFile)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestInitStartsFromEveryScenario(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, s := range scenarios.List() {
+		file := filepath.Join(dir, s.Name+".yaml")
+		var e *experiments.Experiment
+		err := copyScenario(streams{Err: new(strings.Builder)}, s.Name, "mine", file, false)
+		if err == nil {
+			e, err = experiments.Load(file)
+		}
+		if err != nil || e.Name != "mine" {
+			t.Errorf("%s: %v", s.Name, err)
+		}
+	}
+}
+
+func TestInitSaysWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for args, want := range map[string]string{
+		"init": "which lock?",
+		"init --redis redis://u:hunter2@h:1 --lock a":                 "user and password do not stand in a file",
+		"init --redis redis://h:1 --lock job=jobs:*":                  "no lock to drill",
+		"init --redis redis://h:1 --lock a=":                          "want KEY or NAME=KEY",
+		"init --redis redis://h:1 --lock a --ttl sixty":               "want a duration",
+		"init --redis redis://h:1 --lock a --ttl 5s --renew-every 9s": "is not under the ttl",
+		"init --redis redis://h:1 --lock a --profile cordum/sheduler": "unknown profile",
+		"init --redis redis://h:1 --lock a --effects-stream s":        "no lock is taken per job",
+		"init --redis redis://h:1 --lock a --match [":                 "no regular expression",
+		"init --from no-such":                                         "no such scenario",
+		"init --redis redis://h:1 --lock a --replicas -1":             "at least 1",
+		"init --redis redis://h:1 --lock a /no/such/folder/x.yaml":    "no such file or directory",
+	} {
+		got := tryIn(t, dir, strings.Fields(args)...)
+		if got.code != verdict.ExitUsage || got.stdout != "" || !strings.Contains(got.stderr, want) || strings.Contains(got.stderr, "hunter2") {
+			t.Errorf("%s: %+v, want %q", args, got, want)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("refusals left %v, %v", left, err)
+	}
+}

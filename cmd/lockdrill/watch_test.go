@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/redistest"
+)
+
+// heldBySomebody is a redis-server with a lock that somebody renews until the test ends.
+func heldBySomebody(t *testing.T) (addr string) {
+	t.Helper()
+	addr = redistest.Start(t)
+	c := redis.NewClient(&redis.Options{Addr: addr})
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(200 * time.Millisecond)
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			_ = c.Set(ctx, "sched:leader", "hunter2", 2*time.Second).Err() // a watch that sees nothing fails the test
+			select {
+			case <-ctx.Done():
+			case <-tick.C:
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-ended
+		_ = c.Close()
+	})
+	return addr
+}
+
+func TestWatchEndsWithSumsAndADraft(t *testing.T) {
+	t.Parallel()
+	addr, dir := heldBySomebody(t), t.TempDir()
+	at := []string{"watch", "--redis", "redis://" + addr, "--keys", "sched:*", "--for", "2s"}
+
+	got := tryIn(t, dir, append(at, "--draft", "sched.lockdrill.yaml", "--replicas", "2", "--match", `python3 .*sched\.py`)...)
+	if got.code != verdict.ExitPass || !strings.Contains(got.stdout, "sched:leader renews every ") || !strings.Contains(got.stdout, "with TTL 2s: a crash costs 1.8s to 2s") ||
+		strings.Contains(got.stdout+got.stderr, "hunter2") || strings.Contains(got.stdout, "apiVersion") {
+		t.Errorf("watch: %+v", got)
+	}
+	e, err := experiments.Load(filepath.Join(dir, "sched.lockdrill.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := e.System.Locks[0]; e.Name != "sched" || l.Key != "sched:leader" || l.Policy.TTL != 2*time.Second || l.Policy.RenewEvery != 200*time.Millisecond || e.System.Replicas != 2 {
+		t.Errorf("the draft has %+v", e)
+	}
+	if _, err := os.Stat(filepath.Join(dir, experiments.SchemaFile)); err != nil {
+		t.Error(err)
+	}
+	if got := tryIn(t, dir, "validate", "sched.lockdrill.yaml"); got.code != verdict.ExitPass {
+		t.Errorf("the draft does not validate: %+v", got)
+	}
+	// It is refused before anything is looked at, not after the time is over.
+	if got := tryIn(t, dir, append(at[:5:5], "--for", "1h", "--draft", "sched.lockdrill.yaml")...); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "is there already") {
+		t.Errorf("over a draft that is there: %+v", got)
+	}
+
+	var doc watchDoc
+	got = tryIn(t, dir, append(at, "-o", "json")...)
+	decode(t, got.stdout, &doc)
+	if len(doc.Rows) != 1 || doc.Rows[0].Name != "sched:leader" || doc.Rows[0].TTL != 2*time.Second || len(doc.Sums) != 1 || !strings.HasPrefix(doc.Draft, experiments.Modeline) || strings.Contains(got.stdout, "hunter2") {
+		t.Errorf("document: %+v", doc)
+	}
+}
+
+func TestAWatchThatSeesNothingSaysSo(t *testing.T) {
+	t.Parallel()
+	addr := redistest.Start(t)
+	got := try(t, "watch", "--redis", "redis://"+addr, "--keys", "sched:*", "--for", "300ms")
+	if got.code != verdict.ExitInconclusive || !strings.Contains(got.stderr, "no key that matches sched:* held a text with an expiry") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestWatchRefusesWhatItCannotLookAt(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := l.Addr().String()
+	_ = l.Close()
+	for args, want := range map[string]string{
+		"watch":                                                            "where are the locks?",
+		"watch --redis redis://127.0.0.1:1":                                "which keys?",
+		"watch --redis http://x --keys a":                                  "not the url of a Redis",
+		"watch --redis redis://h:1 --keys a --for 0s":                      "want a length above 0",
+		"watch --redis redis://u:hunter2@h:1 --keys a":                     "user and password do not stand in a file",
+		"watch --redis redis://h:1 --keys a --password-env NOT_SET_AT_ALL": "NOT_SET_AT_ALL",
+		"watch --redis redis://h:1 --keys a --namespace n":                 "one at a time",
+		"watch --redis redis://" + nobody + " --keys a --for 5s":           "refused",
+	} {
+		got := try(t, strings.Fields(args)...)
+		if got.code != verdict.ExitUsage || got.stdout != "" || !strings.Contains(got.stderr, want) || strings.Contains(got.stderr, "hunter2") {
+			t.Errorf("%s: %+v, want %q", args, got, want)
+		}
+	}
+}

@@ -1,0 +1,263 @@
+// Package draft writes a first experiment for a system of somebody's own, from what a person says of it or a watch has seen: a file with
+// comments, to be read and corrected.
+//
+// Its one invariant: what it writes, the reader of experiments takes.
+package draft
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/lockcore"
+)
+
+// Draft is what is known of a system. Zero values are not known: the file then has an assumption, and says so.
+type Draft struct {
+	From        string // what this is known from, in a sentence
+	Name        string
+	Environment string
+	Redis       experiments.Redis // of the locks
+	Replicas    int               // 0 = not known
+	Processes   experiments.Processes
+	Namespace   string            // with Selector: the replicas are pods
+	Selector    map[string]string // labels
+	Locks       []Lock            // the first is struck
+	Effects     []experiments.Effects
+	Monitor     bool // the owner of the Redis allows MONITOR, which finds the connection that renews a key
+}
+
+// Lock is a lock of it: a loop with a key or a Lease, or one that is taken per job and has a prefix.
+type Lock struct {
+	Name, Key, KeyPrefix, Lease string
+
+	Profile         string // a shipped policy; "" = by the times below
+	TTL, RenewEvery time.Duration
+	Poll            time.Duration
+	Mode            lockcore.LoopMode
+	Seen            string // what was seen of it, in a sentence
+}
+
+const check = "CHECK" // marks what was assumed
+
+// ErrNothing says that a draft has no lock that an experiment could strike.
+var ErrNothing = errors.New("no lock to drill: neither a leader loop nor a lock whose jobs are told of")
+
+// Text is the file. It fails where what is known cannot be an experiment.
+func (d Draft) Text() ([]byte, error) {
+	d.assume()
+	if len(d.Locks) == 0 || !d.drillable(d.Locks[0]) {
+		return nil, ErrNothing
+	}
+	var b text
+	b.line(0, "%s", strings.TrimSuffix(experiments.Modeline, "\n"))
+	b.comment(0, d.From)
+	b.comment(0, "What says "+check+" was assumed. Then: lockdrill validate FILE, lockdrill plan FILE, lockdrill run FILE --confirm "+d.Name)
+	b.line(0, "apiVersion: lockdrill/v1")
+	b.line(0, "kind: Experiment")
+	b.line(0, "name: %s", d.Name)
+	d.target(&b)
+	d.system(&b)
+	d.faults(&b)
+	data := []byte(b.String())
+	if _, err := experiments.Parse("draft", data); err != nil {
+		return nil, err
+	}
+	return data, nil
+}
+
+// assume fills what the file needs and nobody said.
+func (d *Draft) assume() {
+	d.Name, d.Environment = cmp.Or(d.Name, "my-service"), cmp.Or(d.Environment, "staging")
+	d.Locks = slices.Clone(d.Locks)
+	taken := map[string]bool{}
+	for i := range d.Locks {
+		l := &d.Locks[i]
+		l.Name = unique(cmp.Or(l.Name, NameOf(cmp.Or(l.Lease, l.Key, strings.TrimRight(l.KeyPrefix, ":/-_.")))), taken)
+	}
+	// What is struck comes first: a loop, or a lock whose jobs are told of.
+	slices.SortStableFunc(d.Locks, func(a, b Lock) int { return cmp.Compare(d.rank(a), d.rank(b)) })
+}
+
+func (d *Draft) rank(l Lock) int {
+	if d.drillable(l) {
+		return 0
+	}
+	return 1
+}
+
+// drillable reports whether the file can have the lock: of one that is taken per job somebody must tell the jobs.
+func (d *Draft) drillable(l Lock) bool {
+	return l.KeyPrefix == "" || slices.ContainsFunc(d.Effects, func(x experiments.Effects) bool { return x.Lock == l.Name })
+}
+
+func (d *Draft) target(b *text) {
+	b.comment(0, "What the target must call itself: redis-cli SET lockdrill:environment "+d.Environment+", or the namespace's annotation lockdrill.dev/environment.")
+	b.line(0, "environment: %s", d.Environment)
+	if d.Redis.URL == "" {
+		return
+	}
+	b.line(0, "redis:")
+	b.line(1, "mode: external")
+	b.line(1, "url: %s", quote(d.Redis.URL))
+	for _, f := range []struct{ name, value string }{{"username_env", d.Redis.UsernameEnv}, {"password_env", d.Redis.PasswordEnv}, {"ca", d.Redis.CA}} {
+		if f.value != "" {
+			b.line(1, "%s: %s", f.name, quote(f.value))
+		}
+	}
+	if d.Monitor {
+		b.line(1, "allow: [%s] # for a short window before a shot: it shows values to whoever can read lockdrill's memory, and costs the server while it lasts", experiments.AllowMonitor)
+	}
+}
+
+func (d *Draft) system(b *text) {
+	if d.Selector != nil || d.Namespace != "" {
+		b.line(0, "kubernetes:")
+		if d.Namespace != "" {
+			b.line(1, "namespace: %s", quote(d.Namespace))
+		}
+		if d.Selector == nil {
+			b.comment(1, check+": the labels of your pods.")
+			d.Selector = map[string]string{"app": d.Name}
+		}
+		b.line(1, "selector: %s", labels(d.Selector))
+	}
+	b.line(0, "system:")
+	b.line(1, "mode: observe # lockdrill watches and strikes what runs; it starts nothing and asks nothing of it")
+	if d.Replicas == 0 {
+		b.line(1, "replicas: 3 # %s: so many are there in the steady state", check)
+	} else {
+		b.line(1, "replicas: %d # so many are there in the steady state", d.Replicas)
+	}
+	if d.Selector == nil {
+		d.processes(b)
+	}
+	d.holder(b)
+	b.line(1, "locks:")
+	for _, l := range d.Locks {
+		l.write(b, d.drillable(l))
+	}
+	d.effects(b)
+}
+
+// processes says how the replicas are found.
+func (d *Draft) processes(b *text) {
+	p := &d.Processes
+	b.line(1, "processes:")
+	switch {
+	case p.Match != "":
+		b.line(2, "match: %s # against the command line; named groups such as (?P<name>\\S+) name the replicas", quote(p.Match))
+	case p.PIDFiles != "":
+		b.line(2, "pid_files: %s", quote(p.PIDFiles))
+	case p.Unit != "":
+		b.line(2, "unit: %s", quote(p.Unit))
+	case p.Cgroup != "":
+		b.line(2, "cgroup: %s", quote(p.Cgroup))
+	case len(p.Command) > 0:
+		b.line(2, "command: %s # prints a line \"pid name\" for each replica", list(p.Command))
+	default:
+		b.comment(2, check+": a regular expression that the command lines of your replicas match; or pid_files, unit, cgroup, command.")
+		p.Match = d.Name
+		b.line(2, "match: %s", quote(d.Name))
+	}
+	for _, f := range []struct{ name, value string }{{"log", p.Log}, {"metrics", p.Metrics}} {
+		if f.value != "" {
+			b.line(2, "%s: %s", f.name, quote(f.value))
+		}
+	}
+}
+
+// holder says how a key leads to the replica that holds it: by its value, where that is a name, and by the connection that renews it.
+func (d *Draft) holder(b *text) {
+	if d.Redis.URL == "" || d.Selector != nil && !d.Monitor { // of pods: the value begins with the pod's name
+		return
+	}
+	b.comment(1, "How a key leads to the replica that holds it; lockdrill plan shows what each source answers now. Others: proxy, log, metric, command.")
+	b.line(1, "holder:")
+	if d.Selector != nil || slices.Contains(d.Processes.Known(), experiments.KnownName) {
+		b.line(2, "- value: {} # %s: the value of the key begins with the replica's {name}", check)
+	} else {
+		b.line(2, "- value: {is: \"{host}:{pid}\"} # %s: the value of the key is this of its holder", check)
+	}
+	if d.Monitor {
+		b.line(2, "- client: {} # the connection that renews the key, for values that name nobody, such as UUIDs")
+	} else {
+		b.comment(2, "- client: {} # the connection that renews the key, for values that name nobody, such as UUIDs; it needs redis: {allow: [monitor]}")
+	}
+}
+
+func (d *Draft) effects(b *text) {
+	if len(d.Effects) == 0 {
+		return
+	}
+	b.comment(1, "Where the jobs, and their ends, are read: map says which field means what.")
+	b.line(1, "effects:")
+	for _, x := range d.Effects {
+		b.line(2, "- name: %s", x.Name)
+		b.line(3, "lock: %s", x.Lock)
+		for _, f := range []struct{ name, value string }{{"stream", x.Stream}, {"list", x.List}, {"hash", x.Hash}, {"file", x.File}} {
+			if f.value != "" {
+				b.line(3, "%s: %s", f.name, quote(f.value))
+			}
+		}
+		m := x.Map
+		b.line(3, "map: {job: %s, state: %s, terminal: %s}", quote(m.Job), quote(m.State), list(m.Terminal))
+	}
+}
+
+// faults are kills of whoever holds the first lock, and what is promised of it.
+func (d *Draft) faults(b *text) {
+	first := d.Locks[0]
+	limit, kills := first.takeover(), 5
+	b.line(0, "faults:")
+	b.line(1, "- id: kill-%s", first.short())
+	b.line(2, "at: 10s")
+	b.line(2, "repeat: {count: %d, every: settled}", kills)
+	if d.Selector != nil {
+		b.line(2, "kill: {holder_of: %s, form: force_delete} # the pod is deleted; graceful lets it hand over", first.Name)
+	} else {
+		b.line(2, "kill: {holder_of: %s} # SIGKILL of whoever holds it, at a random moment of its lease", first.Name)
+	}
+	long := max(10*time.Minute, (2*time.Duration(kills)*limit + 5*time.Minute).Truncate(time.Minute))
+	b.line(0, "limits: {max_kills: %d, max_run: %s}", 2*kills, figures.Spell(long))
+	b.line(0, "slos:")
+	b.comment(1, "From the kill to the first sign of the successor: the lease, one poll, and three calls to the store.")
+	b.line(1, "- {lock: %s, takeover: {max: %s}}", first.Name, figures.Spell(limit))
+	for _, x := range d.Effects {
+		if x.Lock == first.Name && first.KeyPrefix != "" {
+			b.line(1, "- {lock: %s, duplicate_terminal_states: {max: 0}}", x.Lock)
+		}
+	}
+	for _, l := range d.Locks[1:] {
+		if !d.drillable(l) {
+			continue
+		}
+		b.comment(1, fmt.Sprintf("- {lock: %s, takeover: {max: %s}} # once a fault strikes its holder", l.Name, figures.Spell(l.takeover())))
+	}
+}
+
+var notInNames = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+
+// NameOf makes a name that a file can have of a key.
+func NameOf(key string) string {
+	name := strings.Trim(notInNames.ReplaceAllString(key, "-"), "-._")
+	if len(name) > 40 {
+		name = strings.TrimLeft(name[len(name)-40:], "-._")
+	}
+	return cmp.Or(name, "lock")
+}
+
+func unique(name string, taken map[string]bool) string {
+	for i, base := 2, name; taken[name]; i++ {
+		name = base + "-" + strconv.Itoa(i)
+	}
+	taken[name] = true
+	return name
+}

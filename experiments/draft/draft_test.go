@@ -1,0 +1,101 @@
+package draft
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/lockcore"
+)
+
+// Every combination of what can be known gives a file that the reader takes, and that says what is known.
+func TestEveryCombinationIsValid(t *testing.T) {
+	replicas := map[string]Draft{
+		"nothing":   {},
+		"match":     {Processes: experiments.Processes{Match: `scheduler\.py --name (?P<name>\S+)`, Log: "/var/log/{name}.log", Metrics: "http://127.0.0.1:{pid}/metrics"}, Replicas: 2},
+		"pid files": {Processes: experiments.Processes{PIDFiles: "/run/sched/{name}.pid"}},
+		"unit":      {Processes: experiments.Processes{Unit: "scheduler@{name}.service"}},
+		"cgroup":    {Processes: experiments.Processes{Cgroup: "sched/{name}"}},
+		"command":   {Processes: experiments.Processes{Command: []string{"./replicas.sh", "it's"}}},
+		"pods":      {Namespace: "shop", Selector: map[string]string{"app": "it", "tier": "1"}},
+		"namespace": {Namespace: "shop"},
+		"monitor":   {Processes: experiments.Processes{Match: "sched"}, Monitor: true},
+		"in pods":   {Namespace: "shop", Monitor: true},
+	}
+	redis := experiments.Redis{URL: "rediss://redis.staging:6379/2", UsernameEnv: "U", PasswordEnv: "P", CA: "ca.pem"}
+	locks := map[string][]Lock{
+		"nothing known": {{Key: "sched:leader"}},
+		"renewed":       {{Name: "leader", Key: "sched:leader", TTL: 60 * time.Second, RenewEvery: 20100 * time.Millisecond, Poll: 30 * time.Second, Mode: lockcore.LoopRenewed, Seen: "Seen: renewed"}},
+		"ttl hold":      {{Key: "sched:reconciler", TTL: 60 * time.Second, Poll: 30 * time.Second, Mode: lockcore.LoopTTLHold}},
+		"explicit":      {{Key: "sched:{x}"[:6] + "replayer", TTL: 2 * time.Second, Poll: time.Second, Mode: lockcore.LoopExplicit}},
+		"short":         {{Key: "s", TTL: 20 * time.Millisecond, RenewEvery: 5 * time.Millisecond}},
+		"profile":       {{Name: "x", Key: "k", Profile: "cordum/scheduler-reconciler"}},
+		"jobs too":      {{KeyPrefix: "sched:job:", TTL: 30 * time.Second, RenewEvery: 10 * time.Second}, {Key: "sched:leader", TTL: time.Minute}},
+		"same names":    {{Key: "a b:c"[:1] + ":c"}, {Key: "a/c"}, {Key: "a-c"}},
+		"job":           {{Name: "job", KeyPrefix: "sched:job:", TTL: 30 * time.Second}},
+	}
+	effects := map[string][]experiments.Effects{
+		"none":   nil,
+		"stream": {{Name: "jobs", Lock: "job", Stream: "jobs:log", Map: experiments.EffectMap{Job: "job_id", State: "status", Terminal: []string{"DONE", "FAILED"}}}},
+	}
+	for r, base := range replicas {
+		for l, list := range locks {
+			for x, told := range effects {
+				if (x == "stream") != (l == "job") {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s, %s, %s", r, l, x), func(t *testing.T) {
+					d := base
+					d.Locks, d.Effects, d.Redis, d.From = list, told, redis, "From a test."
+					if l == "renewed" && d.Namespace != "" { // a Lease object, and no Redis
+						d.Locks = []Lock{{Lease: "leader", TTL: 15 * time.Second, RenewEvery: 2 * time.Second, Mode: lockcore.LoopRenewed}}
+						d.Redis = experiments.Redis{}
+					}
+					data, err := d.Text()
+					if err != nil {
+						t.Fatal(err)
+					}
+					e, err := experiments.Parse("draft.yaml", data)
+					if err != nil {
+						t.Fatalf("%v\n%s", err, data)
+					}
+					if !strings.HasPrefix(string(data), experiments.Modeline) || e.Redis.URL != d.Redis.URL || e.Faults[0].Lock() != e.System.Locks[0].Name {
+						t.Errorf("the draft is\n%s", data)
+					}
+					if w := list[len(list)-1]; w.TTL > 0 && w.KeyPrefix == "" && d.Redis.URL != "" && e.System.Locks[len(e.System.Locks)-1].Policy.TTL != w.TTL {
+						t.Errorf("the ttl %s is lost:\n%s", w.TTL, data)
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestNothingToDrillIsSaid(t *testing.T) {
+	for _, d := range []Draft{{}, {Locks: []Lock{{KeyPrefix: "job:"}}}} {
+		if _, err := d.Text(); !errors.Is(err, ErrNothing) {
+			t.Errorf("%+v gives %v", d, err)
+		}
+	}
+}
+
+// A lock of jobs that nobody tells of stands in the file as a comment, which becomes an entry when its mark is taken away.
+func TestALockOfJobsIsThereToBeUncommented(t *testing.T) {
+	data, err := Draft{Redis: experiments.Redis{URL: "redis://h:1"}, Locks: []Lock{{Name: "job", KeyPrefix: "job:"}, {Name: "leader", Key: "leader"}}}.Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, commented, ok := strings.Cut(string(data), "    # - name: job\n")
+	if !ok {
+		t.Fatalf("no comment of lock job:\n%s", data)
+	}
+	text := before + strings.ReplaceAll("    # - name: job\n"+commented, "    # ", "    ")
+	text = strings.Replace(text, "faults:\n", "  effects: [{name: jobs, lock: job, stream: s, map: {job: id, state: state, terminal: [done]}}]\nfaults:\n", 1)
+	e, err := experiments.Parse("uncommented.yaml", []byte(text))
+	if err != nil || e.Lock("job") == nil || e.Lock("job").KeyPrefix != "job:" {
+		t.Errorf("%v\n%s", err, text)
+	}
+}

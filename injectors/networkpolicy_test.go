@@ -1,0 +1,133 @@
+package injectors
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments/undo"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/kube"
+)
+
+// network is a cluster with one pod.
+type network struct {
+	pod    kube.Pod
+	policy string // its name; "" = there is none
+	run    string // of the policy
+	calls  []string
+}
+
+func (n *network) Pod(context.Context, string, string) (kube.Pod, bool, error) {
+	return n.pod, n.pod.UID != "", nil
+}
+
+func (n *network) SetCut(_ context.Context, _, uid, value string) error {
+	if uid != n.pod.UID {
+		return kube.ErrAnother
+	}
+	n.calls = append(n.calls, "label "+value)
+	n.pod.Labels = map[string]string{kube.CutLabel: value}
+	return nil
+}
+
+func (n *network) Find(_ context.Context, _, _, name string) (kube.Found, bool, error) {
+	return kube.Found{UID: "u", Run: n.run}, name == n.policy, nil
+}
+
+func (n *network) Apply(_ context.Context, o kube.Object) error {
+	n.calls = append(n.calls, "apply")
+	n.policy, n.run = o.GetName(), o.GetLabels()[kube.RunLabel]
+	return nil
+}
+
+func (n *network) Remove(context.Context, string, string, string, string) error {
+	n.calls = append(n.calls, "remove")
+	n.policy = ""
+	return nil
+}
+
+// cutting is a fault at a pod that holds the leader's lease, and the looks after it.
+func cutting(t *testing.T, c *network, after ...history.Event) (*NetworkPolicy, undo.Record) {
+	t.Helper()
+	pod := &history.Pod{Name: "web-1", UID: "p1"}
+	before := recorded{
+		{Kind: history.ReplicaStart, Replica: &history.Replica{Name: "r1", Incarnation: "r1.1", Pod: pod}},
+		look(50, "r1.1", "e1", 100*time.Millisecond),
+	}
+	log := append(before[:len(before):len(before)], after...)
+	n := &NetworkPolicy{
+		Reach: func(context.Context, undo.Record) (Network, error) { return c, nil }, Where: undo.Cluster{Run: "run", Namespace: "shop"},
+		Await: log.await, Past: before.past, Clock: func() int64 { return 100 },
+	}
+	shot := history.Event{Op: "cut#1", Key: "leader", Epoch: "e1", Fault: &history.Fault{Victim: "r1.1", Declared: int64(time.Minute)}}
+	r, err := n.Prepare(t.Context(), shot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Shot, n.Past = shot, log.past
+	return n, r
+}
+
+func look(at int64, holder, epoch string, left time.Duration) history.Event {
+	return history.Event{Kind: history.LookKind, Key: "leader", Epoch: epoch, Span: history.At(at), Look: &history.Look{Present: epoch != "", Holder: holder, PTTL: int64(left)}}
+}
+
+// The policy is there before the pod has the label by which it means it; both are gone afterwards, whoever undoes it, and another's policy
+// of the same name is left alone.
+func TestAPodIsCutOffByAPolicyOfTheRunsOwn(t *testing.T) {
+	c := &network{pod: kube.Pod{Name: "web-1", UID: "p1"}}
+	n, r := cutting(t, c)
+	if len(c.calls) > 0 || r.Cut.Pod != "web-1" || r.Cut.UID != "p1" || r.Cluster.Run != "run" {
+		t.Errorf("prepared: %v, %+v", c.calls, r.Cut)
+	}
+	if _, err := n.Inject(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(c.calls, ", "); got != "apply, label "+r.Cut.Policy || c.policy != r.Cut.Policy || c.run != "run" {
+		t.Errorf("did %s; policy %q of %q", got, c.policy, c.run)
+	}
+	undone := Reverters(Reach{Cluster: n.Reach}, false)["network_policy"]
+	for range 2 {
+		if err := undone(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c.policy != "" || c.pod.Labels[kube.CutLabel] != "" {
+		t.Errorf("left: policy %q, label %q", c.policy, c.pod.Labels)
+	}
+	c.calls, c.policy, c.run = nil, r.Cut.Policy, "another"
+	c.pod = kube.Pod{Name: "web-1", UID: "p2", Labels: map[string]string{kube.CutLabel: r.Cut.Policy}}
+	if err := undone(t.Context(), r); err != nil || len(c.calls) > 0 {
+		t.Errorf("of another's: %v, %v", c.calls, err)
+	}
+	c.pod.UID = "p3"
+	if _, err := n.Inject(t.Context(), r); void(err) != "moved" {
+		t.Errorf("another pod of that name: %v", err)
+	}
+}
+
+// Whether a policy is enforced only the victim's lease shows.
+func TestACutIsConfirmedByTheLeaseThatRunsOut(t *testing.T) {
+	late := int64(300 * time.Millisecond)
+	for name, c := range map[string]struct {
+		after []history.Event
+		want  string
+	}{
+		"it runs out":         {[]history.Event{look(late, "", "", 0)}, ""},
+		"another has it":      {[]history.Event{look(late, "r2.1", "e2", time.Second)}, ""},
+		"it stays, run out":   {[]history.Event{look(late, "r1.1", "e1", 0)}, ""},
+		"it is extended":      {[]history.Event{look(late, "r1.1", "e1", time.Second)}, "unconfirmed"},
+		"nobody looks":        {nil, "unconfirmed"},
+		"given back":          {[]history.Event{look(late, "r1.1", "e1", time.Second), look(2*late, "", "", 0)}, "moved"},
+		"before it was cut":   {[]history.Event{look(101, "r1.1", "e1", time.Second)}, "unconfirmed"},
+		"another key ran out": {[]history.Event{{Kind: history.LookKind, Key: "other", Span: history.At(late), Look: &history.Look{}}}, "unconfirmed"},
+	} {
+		n, r := cutting(t, &network{pod: kube.Pod{Name: "web-1", UID: "p1"}}, c.after...)
+		_, seen, err := n.Confirm(t.Context(), r, history.Span{From: 100, To: 102})
+		if void(err) != c.want || (err == nil) != (c.want == "") || err == nil && seen.Hits != 1 {
+			t.Errorf("%s: %v, %+v, want %q", name, err, seen, c.want)
+		}
+	}
+}

@@ -67,6 +67,11 @@ func (ix *Facts) maxGap(probe string) int64 {
 	case probe == probeLogs && ix.exp.Probes.Logs != nil:
 		return int64(ix.exp.Probes.Logs.MaxGap)
 	}
+	for i := range ix.exp.System.Effects {
+		if x := &ix.exp.System.Effects[i]; probe == x.Probe() {
+			return int64(x.MaxGap)
+		}
+	}
 	return int64(ix.exp.Probes.Ledger.MaxGap)
 }
 
@@ -116,13 +121,13 @@ func (ix *Facts) watched(probe string, t int64) int64 {
 	if c == nil {
 		return t
 	}
-	if probe == probeLedger { // entries stay: whatever was written before the final read is in it
+	if isLedger(probe) { // entries stay: whatever was written before the final read is in it
 		if at, ok := ix.finalAt(); ok {
 			return max(t, at)
 		}
 	}
 	until := max(t, c.read)
-	if g, blind := c.blind(history.Span{From: t, To: until}, ix.maxGap(probe)); blind && probe != probeLedger {
+	if g, blind := c.blind(history.Span{From: t, To: until}, ix.maxGap(probe)); blind && !isLedger(probe) {
 		return max(t, g.From)
 	}
 	return until

@@ -14,12 +14,15 @@ const (
 	dupStale       = "stale"       // by a superseded epoch
 	dupRepeated    = "repeated"    // by a rightful later epoch that did not look first
 	dupConflicting = "conflicting" // another state than the first
+	// By whom, or whether again at all, is not known: the effects of a foreign system do not say.
+	dupUndetermined = "undetermined"
 )
 
 // duplicates of one lock: applied terminal writes beyond the first of each job.
 type duplicates struct {
 	list      []verdict.Duplicate
 	extra     int // surely
+	maybe     int // likewise terminal, and perhaps retries of the same operation
 	open      int // terminal writes whose effect no final read resolved
 	finished  int
 	jobs      int
@@ -39,8 +42,10 @@ func (ix *Facts) duplicatesOf(lock string) duplicates {
 			d.finished++
 		}
 		if len(j.terminals) > 1 {
-			d.list = append(d.list, j.duplicate())
-			d.extra += len(j.terminals) - 1
+			x := j.duplicate()
+			d.list = append(d.list, x)
+			d.extra += x.Extra
+			d.maybe += len(j.terminals) - 1 - x.Extra
 		}
 	}
 	for _, f := range ix.effects {
@@ -56,7 +61,7 @@ func (ix *Facts) duplicatesOf(lock string) duplicates {
 
 // duplicate describes a job with more than one applied terminal write.
 func (j *job) duplicate() verdict.Duplicate {
-	d := verdict.Duplicate{Lock: j.lock, Job: j.id, Extra: len(j.terminals) - 1, Kinds: []string{}, Epochs: []string{}, At: []float64{}}
+	d := verdict.Duplicate{Lock: j.lock, Job: j.id, Kinds: []string{}, Epochs: []string{}, At: []float64{}}
 	var evidence []int64
 	top := j.terminals[0].epoch
 	for i, f := range j.terminals {
@@ -66,11 +71,16 @@ func (j *job) duplicate() verdict.Duplicate {
 		if i == 0 {
 			continue
 		}
+		if j.surelyAgain(i) {
+			d.Extra++
+		}
 		conflicting := f.State != j.terminals[0].State
 		if conflicting {
 			addKind(&d, dupConflicting)
 		}
 		switch {
+		case f.foreign && (!f.named() || f.epoch.rank*top.rank == 0):
+			addKind(&d, dupUndetermined)
 		case f.epoch.rank < top.rank || f.superseded():
 			addKind(&d, dupStale)
 		case !conflicting:
@@ -88,7 +98,7 @@ func (j *job) duplicate() verdict.Duplicate {
 // superseded reports an effect of a later-granted epoch of the key earlier in the ledger.
 func (f *effect) superseded() bool {
 	return slices.ContainsFunc(f.key.effects, func(o *effect) bool {
-		return o.Pos < f.Pos && o.fresh() && o.epoch.rank > f.epoch.rank
+		return o.before(f) && o.fresh() && o.epoch.rank > f.epoch.rank
 	})
 }
 
@@ -129,6 +139,11 @@ func (j *judging) duplicates(lock string, minJobs int) measured {
 		saw: fmt.Sprintf("%s in %s that finished", figures.Count(d.extra), figures.Plural(d.finished, "job")), missing: j.jobsMissing(lock, minJobs),
 	}
 	m.faults, _ = j.exposures(lock)
+	if d.maybe > 0 {
+		m.hi += int64(d.maybe)
+		m.saw += fmt.Sprintf(", %d more that may be retries", d.maybe)
+		m.undecided = append(m.undecided, verdict.Lacking(verdict.MissingOperations, lock))
+	}
 	if _, final := j.ix.finalAt(); !final {
 		m.hi = open
 		if d.open > 0 {
@@ -151,9 +166,16 @@ func (j *judging) duplicates(lock string, minJobs int) measured {
 func duplicateText(d verdict.Duplicate) string {
 	var parts []string
 	for i, e := range d.Epochs {
-		parts = append(parts, "by epoch "+e+" at "+figures.Clock(figures.Nanoseconds(d.At[i])))
+		parts = append(parts, byEpoch(e)+" at "+figures.Clock(figures.Nanoseconds(d.At[i])))
 	}
 	return "job " + d.Job + " was finished " + strings.Join(parts, " and ") + " (" + strings.Join(d.Kinds, ", ") + ")"
+}
+
+func byEpoch(e string) string {
+	if e == "" {
+		return "by nobody known"
+	}
+	return "by epoch " + e
 }
 
 func duplicateAdvice(d verdict.Duplicate) string {

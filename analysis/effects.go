@@ -22,11 +22,20 @@ type effect struct {
 	Named    string
 
 	n, fence int64
-	key      *keyIndex
-	epoch    *epoch
-	claim    *claim       // what its writer says of it
-	seen     history.Span // by the probe
-	span     history.Span // when it was applied: first seen by the probe, within the writer's call where one claims it
+	// Of a system that is not ours.
+	foreign   bool
+	begins    bool                // it shows its writer at work
+	unordered bool                // Pos is the order of reading alone
+	read      int64               // the read that showed it, where reads tell the order
+	op        string              // "" = not known
+	writer    string              // incarnation; "" = not known
+	by        verdict.Attribution // what says that it is epoch's; "" = nothing, and epoch is nobody's
+
+	key   *keyIndex
+	epoch *epoch
+	claim *claim       // what its writer says of it
+	seen  history.Span // by the probe
+	span  history.Span // when it was applied: first seen by the probe, within the writer's call where one claims it
 }
 
 // fresh reports an accepted write that had an effect: not a replay.
@@ -89,6 +98,10 @@ func (ix *Facts) claimWrite(ev *history.Event) {
 }
 
 func (ix *Facts) readEntry(k *keyIndex, ev *history.Event) {
+	if ev.Entry.Foreign {
+		ix.readForeign(k, ev)
+		return
+	}
 	e, x := k.epoch(ev.Epoch), ev.Entry
 	f := &effect{Pos: x.Pos, Subject: x.Subject, Loop: x.Loop, State: x.State, Terminal: x.Terminal, Accepted: x.Accepted, Reason: x.Reason, Named: x.Named,
 		n: ev.N, fence: ev.Fence, claim: ix.claimOf(ev), key: k, epoch: e, seen: ev.Span, span: ev.Span}
@@ -102,6 +115,10 @@ func (ix *Facts) readEntry(k *keyIndex, ev *history.Event) {
 
 // placeEffects orders the entries, narrows their brackets by the writers' claims and hands them to keys and jobs.
 func (ix *Facts) placeEffects() {
+	if ix.exp.Observed() {
+		ix.placeForeign()
+		return
+	}
 	slices.SortStableFunc(ix.effects, func(a, b *effect) int { return cmp.Compare(a.Pos, b.Pos) })
 	var last int64
 	var unseen several
@@ -169,6 +186,9 @@ func (f *effect) where() string {
 // checkWrites holds the writers' claims against the ledger's entries.
 func (ix *Facts) checkWrites() {
 	for _, f := range ix.effects {
+		if f.foreign { // nobody claims it
+			continue
+		}
 		if f.epoch.fence != 0 && f.fence != 0 && f.fence != f.epoch.fence {
 			ix.findAs(verdict.FindingForeignFence, f.where()+"carries fence "+strconv.FormatInt(f.fence, 10)+", its epoch was granted "+strconv.FormatInt(f.epoch.fence, 10), f.n, f.epoch.n)
 		}

@@ -272,7 +272,9 @@ func (ix *Facts) grant(k *keyIndex, e *epoch) {
 			later(c.span.To, c.n)
 		}
 	}
-	e.granted = g
+	if e.granted = g; ix.exp.Observed() && len(e.looks) == 0 && len(e.effects) > 0 {
+		e.granted = k.hiddenGrant(e)
+	}
 	ix.narrowGrant(k, e)
 }
 

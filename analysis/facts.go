@@ -158,7 +158,7 @@ func (ix *Facts) derive() {
 	ix.closeDead()
 	ix.placeEffects()
 	ix.checkShots()
-	if len(ix.lostLedger) == 0 {
+	if len(ix.lostLedger) == 0 && !ix.exp.Observed() {
 		ix.replay()
 	}
 	for _, k := range ix.keyOrder {
@@ -174,6 +174,7 @@ func (ix *Facts) derive() {
 				ix.replicas[e.replica] = append(ix.replicas[e.replica], e)
 			}
 		}
+		ix.attribute(k)
 		ix.checkCalls(k)
 	}
 	ix.checkWrites()
@@ -302,15 +303,17 @@ func (ix *Facts) finalAt() (int64, bool) {
 	return at, true
 }
 
-// witnesses are the probes that see the ends of trials: the ledger's, or those of the locks of an observed system.
+// witnesses are the probes that see the ends of trials: the ledger's, or those of the locks of an observed system, and of its effects.
 func (ix *Facts) witnesses() []string {
 	if !ix.exp.Observed() {
 		return []string{probeLedger}
 	}
 	var ps []string
 	for i := range ix.exp.System.Locks {
-		if p := ix.looker(ix.exp.System.Locks[i].Name); !slices.Contains(ps, p) {
-			ps = append(ps, p)
+		for _, p := range []string{ix.looker(ix.exp.System.Locks[i].Name), ix.ledgerOf(ix.exp.System.Locks[i].Name)} {
+			if p != "" && !slices.Contains(ps, p) {
+				ps = append(ps, p)
+			}
 		}
 	}
 	return ps

@@ -14,6 +14,9 @@ import (
 // reExecuted counts the executions of jobs that were executed before, by an earlier epoch. Work that was surely complete counts
 // in lo; work that was cut off (nobody knows how much of it was done) only in hi.
 func (ix *Facts) reExecuted(lock string) (t tally, evidence []int64) {
+	if ix.exp.Observed() {
+		return ix.foreignRuns(lock)
+	}
 	type run struct {
 		e *epoch
 		w *work
@@ -61,6 +64,9 @@ func (ix *Facts) wrote(j *job, e *epoch) bool {
 // What is open before the horizon, or before it could be worked off after that, may yet be finished, so it counts in hi only; so
 // does all of it where the ledger has lost entries, or the final reads are missing (known is false).
 func (ix *Facts) strandedOf(lock string) (t tally, evidence []int64, known bool) {
+	if l := ix.exp.Lock(lock); ix.exp.Observed() && l != nil && !l.Loop() {
+		return ix.foreignStranded(lock)
+	}
 	final, known := ix.finalAt()
 	horizon, _ := ix.horizon(lock)
 	add := func(since, hold, n int64) {
@@ -144,7 +150,7 @@ func (j *judging) stranded(lock string, minJobs int) measured {
 	} else {
 		m.missing = append(m.missing, fewJobs(d.finished, minJobs)...)
 	}
-	m.missing = append(m.missing, j.blind(probeLedger, j.window())...)
+	m.missing = append(m.missing, j.blind(j.ix.ledgerOf(lock), j.window())...)
 	return j.needFault(lock, m)
 }
 
@@ -159,6 +165,9 @@ func (j *judging) reExecutions(lock string, minJobs int) measured {
 		next: "make the work idempotent, or write its result sooner",
 
 		unsure: "work that was cut off cannot be told apart from work done again: raise the limit, or use smaller steps",
+	}
+	if t.hi > t.lo && j.ix.unwritten(lock) {
+		m.undecided = append(m.undecided, verdict.Lacking(verdict.MissingWriters, lock))
 	}
 	m.missing = j.jobsMissing(lock, minJobs)
 	m.faults, _ = j.exposures(lock)

@@ -51,6 +51,8 @@ func (j *judging) judgement() *verdict.Judgement {
 		out.SLOs = append(out.SLOs, j.judge(&ix.exp.SLOs[i])...)
 	}
 	out.Expected = j.expected()
+	ix.rests(out.SLOs)
+	ix.rests(out.Expected)
 	for _, s := range ix.shots {
 		out.Faults = append(out.Faults, s.result(ix))
 		for _, t := range s.trials {
@@ -160,7 +162,7 @@ func (j *judging) fill(out *verdict.Judgement) {
 				out.Overlap = append(out.Overlap, verdict.Overlap{Lock: name, Level: level, Lo: v.Lo, Hi: v.Hi, Evidence: cite(o.evidence...)})
 			}
 		}
-		if ix.ledgered[name] {
+		if ix.ledgered[name] && !ix.exp.Observed() {
 			hi := float64(f.hi)
 			out.Overlap = append(out.Overlap, verdict.Overlap{Lock: name, Level: verdict.LevelEffect, Lo: float64(f.lo), Hi: &hi, Stale: f.stale, Unowned: f.unowned, Evidence: cite(f.evidence...)})
 		}

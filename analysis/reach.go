@@ -233,7 +233,7 @@ func (j *judging) window() history.Span {
 // nothing and only widens the brackets of what it finds, which the ranges carry already. So it counts as watched where its final
 // read was complete (docs/decisions/0006); a key's state that nobody looked at is gone.
 func (j *judging) blind(probe string, w history.Span) []verdict.Missing {
-	if c := j.ix.probes[probe]; probe == probeLedger && c != nil && c.final != nil {
+	if c := j.ix.probes[probe]; isLedger(probe) && c != nil && c.final != nil {
 		return nil
 	}
 	g, blind := j.ix.probes[probe].blind(w, j.ix.maxGap(probe))
@@ -301,7 +301,7 @@ func (j *judging) unseen(lock string) []verdict.Missing {
 
 // ledgerMissing are the clauses for measures of the whole run that lean on the ledger.
 func (j *judging) ledgerMissing(lock string) []verdict.Missing {
-	return append(j.blind(probeLedger, j.window()), j.unseen(lock)...)
+	return append(j.blind(j.ix.ledgerOf(lock), j.window()), j.unseen(lock)...)
 }
 
 // claimsMissing are the clauses for measures of the whole run that lean on claims and key looks.
@@ -395,7 +395,10 @@ func (j *judging) takeoverMissing(s series) []verdict.Missing {
 		}
 		return []verdict.Missing{verdict.Lacking(verdict.MissingTakeovers, s.lock, what, next)}
 	}
-	probe := j.ix.witness(s.lock)
+	probes := []string{j.ix.witness(s.lock)}
+	if j.ix.exp.Observed() && isLedger(probes[0]) { // who holds, and until when, is seen in the keys alone
+		probes = append(probes, j.ix.looker(s.lock))
+	}
 	for _, k := range s.kills {
 		w := history.Span{From: k.shot.applied.From, To: k.shot.applied.To}
 		for _, t := range k.trials {
@@ -403,8 +406,10 @@ func (j *judging) takeoverMissing(s series) []verdict.Missing {
 				w.To = max(w.To, k.shot.applied.From+t.value.hi)
 			}
 		}
-		if l := j.blind(probe, w); l != nil {
-			ls = append(ls, l...)
+		for _, probe := range probes {
+			ls = append(ls, j.blind(probe, w)...)
+		}
+		if len(ls) > 0 {
 			break
 		}
 	}

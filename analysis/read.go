@@ -125,15 +125,23 @@ func (r *reader) run(ev *history.Event) {
 
 // loss notes that a store has forgotten what it held.
 func (r *reader) loss(ev *history.Event) {
-	if ev.Incarnation.Store == "ledger" {
+	if isLedger(ev.Incarnation.Store) {
 		what := "its data"
 		if ev.Incarnation.Why == history.EntriesLost {
 			what = "entries"
 		}
-		r.ix.lostLedger = append(r.ix.lostLedger, "the ledger lost "+what+" at "+figures.Clock(ev.From))
+		r.ix.lostLedger = append(r.ix.lostLedger, "the "+lostOf(ev.Incarnation.Store)+" lost "+what+" at "+figures.Clock(ev.From))
 		return
 	}
 	r.ix.losses, r.ix.lives = append(r.ix.losses, ev.Span), append(r.ix.lives, ev)
+}
+
+// lostOf is what has lost something, in words.
+func lostOf(store string) string {
+	if name, ok := strings.CutPrefix(store, "effects:"); ok {
+		return "source of effects " + name
+	}
+	return store
 }
 
 func (r *reader) call(ev *history.Event) {

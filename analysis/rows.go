@@ -14,27 +14,28 @@ import (
 
 // measured is one quantity that is held against one limit.
 type measured struct {
-	measure  string
-	unit     string // s, count, ratio or value
-	lo, hi   int64  // ns, a count or billionths; hi may be open
-	n        int    // what the measure counts
-	of       string // what that is, in the singular
-	faults   int    // independent faults that could have brought a breach about: the n of "0 of n"; 0 = no such bound
-	saw      string // what was seen, for people
-	why      string // the cause, where a cause is known
-	next     string // what to do about it
-	unsure   string // what to do where the limit lies within what was measured; "" = measure closer
-	unended  string // what to do where its end was not seen; "" = run on
-	least    *dur   // of several trials: the range of the least of them, which a lower bound is held against
-	leastOff int64  // late, of the least
-	none     string // what to do where there was less than a lower bound asks for; "" = the usual
-	evidence []int64
-	missing  []verdict.Missing // why a Pass would not be one
-	violated bool              // a violation that the limit does not count: fails whatever the limit
-	late     int64             // of lo, what a late machine may have made: a machine in time would have given [lo - late, hi]
-	shown    int64             // how late it was, where nothing is taken off
-	belated  []verdict.Missing // a quantile: why a value that the machine may have made is none
-	unfit    string            // set: the question cannot be answered in this run, whatever was measured
+	measure   string
+	unit      string // s, count, ratio or value
+	lo, hi    int64  // ns, a count or billionths; hi may be open
+	n         int    // what the measure counts
+	of        string // what that is, in the singular
+	faults    int    // independent faults that could have brought a breach about: the n of "0 of n"; 0 = no such bound
+	saw       string // what was seen, for people
+	why       string // the cause, where a cause is known
+	next      string // what to do about it
+	unsure    string // what to do where the limit lies within what was measured; "" = measure closer
+	unended   string // what to do where its end was not seen; "" = run on
+	least     *dur   // of several trials: the range of the least of them, which a lower bound is held against
+	leastOff  int64  // late, of the least
+	none      string // what to do where there was less than a lower bound asks for; "" = the usual
+	evidence  []int64
+	undecided []verdict.Missing // why the figure is no closer
+	missing   []verdict.Missing // why a Pass would not be one
+	violated  bool              // a violation that the limit does not count: fails whatever the limit
+	late      int64             // of lo, what a late machine may have made: a machine in time would have given [lo - late, hi]
+	shown     int64             // how late it was, where nothing is taken off
+	belated   []verdict.Missing // a quantile: why a value that the machine may have made is none
+	unfit     string            // set: the question cannot be answered in this run, whatever was measured
 }
 
 // judge gives the rows of one SLO.
@@ -94,6 +95,10 @@ func (j *judging) finish(lock string, b bound, m measured, v verdict.Verdict, mi
 		r.Verdict = verdict.Inconclusive
 		r.Why, r.Next = reached(missing)
 		r.Missing = append(r.Missing, missing...)
+	case v == verdict.Inconclusive && len(m.undecided) > 0:
+		why, next := reached(m.undecided)
+		r.Why, r.Next = join(m.saw, why), next
+		r.Missing = append(r.Missing, m.undecided...)
 	case v == verdict.Inconclusive && m.hi == open:
 		r.Why = join(m.saw, "how much more it was has not been seen")
 		r.Next = cmp.Or(m.unended, "let the run go on to its final reads, and keep the probes within max_gap")

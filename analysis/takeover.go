@@ -28,8 +28,9 @@ type trial struct {
 	x     history.Span // what ended it; To is open while censored
 	class string
 	end   string
-	void  verdict.Void // why it counts for nothing
-	cut   bool         // another fault, or a loss of data, cut it short
+	by    verdict.Attribution // what says that the effect that ended it is after's; "" = an entry of our ledger, or no effect
+	void  verdict.Void        // why it counts for nothing
+	cut   bool                // another fault, or a loss of data, cut it short
 
 	value                    dur
 	residual, pickup, warmup *dur
@@ -97,6 +98,9 @@ func (ix *Facts) attested(lock string, lo int64) int64 {
 // endOf finds x, the first accepted effect of a later-granted epoch: its begin or a tick, or, where its holder never wrote begin, a state of
 // the job. Where the ledger shows nothing of this lock, it is the next grant.
 func (ix *Facts) endOf(k *keyIndex, t *trial) (x history.Span, n int64) {
+	if ix.ledgered[k.lock] && ix.exp.Observed() {
+		return ix.foreignEnd(k, t)
+	}
 	if ix.ledgered[k.lock] {
 		t.end = endEffect
 		for _, f := range k.effects {
@@ -212,7 +216,7 @@ func (ix *Facts) censored(k *keyIndex, t *trial, x history.Span) (until, cause i
 // witness is the probe that would have seen the end of a trial.
 func (ix *Facts) witness(lock string) string {
 	if ix.ledgered[lock] {
-		return probeLedger
+		return ix.ledgerOf(lock)
 	}
 	return ix.looker(lock)
 }
@@ -261,7 +265,7 @@ func (t *trial) takeover() verdict.Takeover {
 		Lock: t.e.lock, Key: t.e.key, Fault: t.shot.op, Victim: cmp.Or(t.e.replica, t.shot.victim), Lo: v.Lo, Hi: v.Hi,
 		Residual: optional(t.residual), Pickup: optional(t.pickup), Warmup: optional(t.warmup),
 		Class: t.class, End: t.end, Censored: t.censored(), TickGap: optional(t.tick), Idle: t.idle, Evidence: t.evidence,
-		Lateness: seconds(t.late), TickLateness: seconds(t.tickLate),
+		By: t.by, Lateness: seconds(t.late), TickLateness: seconds(t.tickLate),
 	}
 	if t.after != nil {
 		out.Successor = t.after.replica
@@ -319,13 +323,37 @@ func (ix *Facts) measureTick(k *keyIndex, t *trial, cut int64) {
 			t.idle = false
 		}
 	}
-	var last, next *effect
+	d, last, until := ix.tickGap(k, t, cut, true)
+	if other, first, later := ix.tickGap(k, t, cut, false); first != nil && last != nil { // of a tick that nobody can be told to have made, both
+		d, until = dur{min(d.lo, other.lo), max(d.hi, other.hi)}, max(until, later)
+		if first.span.From < last.span.From {
+			last = first
+		}
+	} else if last == nil {
+		d, last, until = other, first, later
+	}
+	if last == nil {
+		return
+	}
+	t.tickSpan = history.Span{From: last.span.From, To: until}
+	d.lo = ix.attested(t.e.lock, d.lo)
+	t.tick = &d
+}
+
+// tickGap is the stretch from the last tick before the fault to the next, or to where ticks were looked for last. unsure says of ticks that
+// may have come before and after the fault, and that nobody can be told to have made, that they came before.
+func (ix *Facts) tickGap(k *keyIndex, t *trial, cut int64, unsure bool) (d dur, last *effect, until int64) {
+	f := t.shot.applied.Span
+	var next *effect
 	for _, tick := range k.effects {
 		if tick.State != history.StateTick || !tick.fresh() {
 			continue
 		}
 		before := tick.span.To <= f.From
-		if t.shot.does.Kills { // a killed victim's ticks came before the fault, however late they were seen
+		switch {
+		case tick.foreign && tick.by == "":
+			before = before || unsure && tick.span.From < f.To
+		case t.shot.does.Kills: // a killed victim's ticks came before the fault, however late they were seen
 			before = tick.epoch.rank <= t.e.rank
 		}
 		switch {
@@ -336,14 +364,12 @@ func (ix *Facts) measureTick(k *keyIndex, t *trial, cut int64) {
 		}
 	}
 	if last == nil {
-		return
+		return d, nil, 0
 	}
-	until := min(cut, ix.watched(probeLedger, f.To))
-	d := dur{lo: max(0, until-last.span.To), hi: open}
+	until = min(cut, ix.watched(ix.ledgerOf(k.lock), f.To))
+	d = dur{lo: max(0, until-last.span.To), hi: open}
 	if next != nil && next.span.From <= cut {
 		d, until = between(last.span, next.span), next.span.To
 	}
-	t.tickSpan = history.Span{From: last.span.From, To: until}
-	d.lo = ix.attested(t.e.lock, d.lo)
-	t.tick = &d
+	return d, last, until
 }

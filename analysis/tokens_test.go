@@ -29,7 +29,11 @@ func TestAnObservedTokenThatComesBackIsADuplicate(t *testing.T) {
 			if c.effects {
 				e.System.Effects = []experiments.Effects{{Name: "ticks", Lock: "leader", Map: experiments.EffectMap{Token: "token"}}}
 			}
-			h, err := history.Read(bytes.NewReader(podsObserved(0).lines("pods-observed-lease", digest(t, "pods-observed-lease"))))
+			tape := podsObserved(0)
+			if c.effects {
+				tape.cover("effects:ticks", 75)
+			}
+			h, err := history.Read(bytes.NewReader(tape.lines("pods-observed-lease", digest(t, "pods-observed-lease"))))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -55,11 +55,13 @@ type jsonSchema struct {
 	Properties       map[string]*jsonSchema `json:"properties,omitempty"`
 	Required         []string               `json:"required,omitempty"`
 	Additional       any                    `json:"additionalProperties,omitempty"` // false, or a schema
-	Not              *jsonSchema            `json:"not,omitempty"`
 	AllOf            []*jsonSchema          `json:"allOf,omitempty"`
 	AnyOf            []*jsonSchema          `json:"anyOf,omitempty"`
 	OneOf            []*jsonSchema          `json:"oneOf,omitempty"`
 	Defs             map[string]*jsonSchema `json:"$defs,omitempty"`
+
+	// What editors say instead of the pattern; validators leave it alone.
+	PatternError string `json:"patternErrorMessage,omitempty"`
 }
 
 // Schema is the JSON Schema of an experiment file, made of the types that the decoder walks along: what it refuses, the decoder refuses.
@@ -197,7 +199,7 @@ func scalarSchema(t reflect.Type, r rule) *jsonSchema {
 	case t == durationType:
 		return durationSchema(r)
 	case r.perSecond:
-		return &jsonSchema{Type: "string", Pattern: `^[0-9.]+/[smh]$`}
+		return &jsonSchema{Type: "string", Pattern: `^[0-9.]+/[smh]$`, PatternError: "no rate: write it like 20/s, 90/m or 500/h"}
 	}
 	number := func(kind string, low, high float64) *jsonSchema {
 		return &jsonSchema{Type: kind, Minimum: &low, Maximum: &high}
@@ -207,7 +209,7 @@ func scalarSchema(t reflect.Type, r rule) *jsonSchema {
 		s := &jsonSchema{Type: "string", Enum: slices.Clone(r.words)}
 		switch {
 		case r.ident:
-			s.Pattern = identifier.String()
+			s.Pattern, s.PatternError = identifier.String(), "no name: letters, digits, dots, dashes and underscores, at most 63"
 		case r.required:
 			s.MinLength = 1
 		}
@@ -231,9 +233,10 @@ func durationSchema(r rule) *jsonSchema {
 	if r.signed {
 		sign = `[-+]?`
 	}
-	s := &jsonSchema{Type: "string", Pattern: "^" + sign + firstPart + "(" + furtherOne + ")*$"}
+	s := &jsonSchema{Type: "string", Pattern: "^" + sign + firstPart + "(" + furtherOne + ")*$",
+		PatternError: "no duration: write it with its unit, like 500ms, 30s, 2m or 1h30m"}
 	if r.positive {
-		s.Not = &jsonSchema{Pattern: `^\+?([0.]+` + units + ")+$"}
+		s.AllOf = []*jsonSchema{{Pattern: "[1-9]", PatternError: "must be above 0"}}
 	}
 	return s
 }

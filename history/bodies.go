@@ -401,4 +401,5 @@ const (
 	GoneTimeout    = "timeout"    //
 	GoneRefused    = "refused"    // nobody listens, or the connection broke
 	GoneUnreadable = "unreadable" // the answer is no exposition
+	GoneStale      = "stale"      // a Prometheus server has scraped nothing of it lately
 )

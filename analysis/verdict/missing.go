@@ -59,6 +59,8 @@ const (
 	MissingContenders   MissingCode = "contenders"     // lock
 	MissingHolders      MissingCode = "holders"        // lock
 	MissingEffects      MissingCode = "effects"        // lock
+	MissingOperations   MissingCode = "operations"     // lock
+	MissingWriters      MissingCode = "writers"        // lock
 	MissingOrder        MissingCode = "order"          // key
 	MissingRequests     MissingCode = "requests"       // lock
 	MissingOffers       MissingCode = "offers"         // lock

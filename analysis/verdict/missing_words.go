@@ -45,6 +45,8 @@ var words = map[MissingCode]struct{ why, next string }{
 	MissingContenders: {"nobody else asked for lock %[1]s while its holder was hit", "let at least two replicas want the lock"},
 	MissingHolders:    {"nobody claims to have held lock %[1]s", "check that the worker reports its calls and its work"},
 	MissingEffects:    {"the ledger has no effect of lock %[1]s", "check that the worker writes to the ledger"},
+	MissingWriters:    {"of some effects of lock %[1]s nobody can be told to have written them, so nothing tells a retry from work that was done again", "let the effects carry the token of the lock (map.token), or who wrote them (map.replica)"},
+	MissingOperations: {"the effects of lock %[1]s have no operation ids: a retry of one write cannot be told from a second one", "let the effects carry an operation id (map.op), or the token of the lock (map.token)"},
 	MissingOrder:      {"key %[1]s: the store lost data or a fence went back, so fences no longer tell who is stale", "see fence_regressions"},
 	MissingRequests:   {"nobody is known to have asked for lock %[1]s", "check that the worker reports its acquires"},
 	MissingOffers:     {"no job was ever offered under lock %[1]s", "declare `work` for it"},

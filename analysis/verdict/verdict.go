@@ -145,11 +145,29 @@ type SLOResult struct {
 	Lateness float64   `json:"lateness,omitempty"` // of lo, the seconds that a late machine may have made, at most
 	Missing  []Missing `json:"lacks"`              // what Why and Next were put together from, where the question was not reached
 	Evidence []int64   `json:"evidence"`           // event numbers, the most telling first, capped
+	Rests    string    `json:"rests,omitempty"`    // of an observed system: one of the Rests words
 
 	Against *Against `json:"against,omitempty"` // a row that compares two locks: the other one
 
 	Unfit bool `json:"-"` // the question cannot be answered in this run, whatever was measured
 }
+
+// What a row about a system that is not ours rests on.
+const (
+	RestsOnKeys    = "keys"
+	RestsOnEffects = "keys + effects"
+	RestsOnSignals = "signals"
+)
+
+// Attribution is what says which epoch an effect of a foreign system belongs to.
+type Attribution string
+
+const (
+	ByToken   Attribution = "token"   // it says it
+	ByFence   Attribution = "fence"   // it has the fence of one that is known
+	ByReplica Attribution = "replica" // its writer held the key, or had held it last
+	ByHolder  Attribution = "holder"  // who held the key then is taken for its writer
+)
 
 // Name tells the row apart from others on the same measure: takeover.max, abandonments.min, unowned_work.of.OTHER, expect.FAULT.busy.count.min.
 func (s *SLOResult) Name() string {
@@ -241,8 +259,10 @@ type Takeover struct {
 	Class     string   `json:"class"`
 	End       string   `json:"end"` // what ended it: effect, grant, renewal (the victim's own lease went on), censored
 	Censored  bool     `json:"censored"`
-	TickGap   *Range   `json:"tickGap"`        // loops: last accepted tick before the fault to anyone's next
-	Idle      bool     `json:"idle,omitempty"` // loops: the victim was between ticks
+	// By is what says that the effect of a foreign system that ended it is the successor's.
+	By      Attribution `json:"by,omitempty"`
+	TickGap *Range      `json:"tickGap"`        // loops: last accepted tick before the fault to anyone's next
+	Idle    bool        `json:"idle,omitempty"` // loops: the victim was between ticks
 	// How late the machine was meanwhile, at most: seconds.
 	Lateness     float64 `json:"lateness,omitempty"`
 	TickLateness float64 `json:"tickLateness,omitempty"`

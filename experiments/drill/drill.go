@@ -88,7 +88,7 @@ type part func(ctx context.Context) error
 // parts are what the drill consists of, in the order in which they are opened: the locks' store and the ledger's with what stands on the
 // replicas' way there, what the replicas are, and what looks at their metrics.
 func (d *Drill) parts() []part {
-	var all []part
+	all := []part{d.openLogs, d.openQueries} // what cannot be read is known before anything is touched
 	s := &stores{Drill: d, seen: asHere, tapped: direct, proxied: direct}
 	if d.e.Kubernetes != nil {
 		s.seen = asPods(d.e.Kubernetes)
@@ -117,7 +117,7 @@ func (d *Drill) parts() []part {
 	default:
 		all = append(all, d.openProcesses)
 	}
-	return append(all, d.openLogs, d.openMetrics)
+	return append(all, d.openMetrics)
 }
 
 // New makes the run's folder, if the run may be.

@@ -2,14 +2,19 @@ package drill
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/runner"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/probes"
 )
 
@@ -31,6 +36,66 @@ func (d *Drill) openMetrics(context.Context) error {
 		return nil
 	})
 	return nil
+}
+
+// openQueries makes a probe for each query to a Prometheus server. A server that is away, or does not take the query, is known before
+// anything is touched.
+func (d *Drill) openQueries(ctx context.Context) error {
+	for i := range d.e.Probes.PromQL {
+		q := &d.e.Probes.PromQL[i]
+		probe, err := openQuery(q, d.clock)
+		if err != nil {
+			return err
+		}
+		d.looks = append(d.looks, probe.Close)
+		if _, err := peekQuery(ctx, q, probe); err != nil {
+			return err
+		}
+		d.cfg.Probes = append(d.cfg.Probes, runner.Sampled{
+			Name: "metric:" + q.Name, Source: "probe:metrics", Live: true, Probe: probe, Last: q.Step + lastScrape,
+			ProbeSettings: experiments.ProbeSettings{Every: min(q.Step, queryEvery), MaxGap: 2*q.Step + 2*time.Second},
+		})
+	}
+	return nil
+}
+
+const (
+	queryEvery = 5 * time.Second // at most between two questions to a server
+	lastScrape = 5 * time.Second // the last look waits so much longer than a scrape takes to come
+)
+
+func openQuery(q *experiments.Query, clock func() int64) (*probes.PromQL, error) {
+	o := probes.PromServer{URL: q.URL, CA: q.CA, User: os.Getenv(q.UsernameEnv), Password: os.Getenv(q.PasswordEnv), Bearer: os.Getenv(q.BearerEnv)}
+	for _, name := range []string{q.UsernameEnv, q.PasswordEnv, q.BearerEnv} {
+		if name != "" && os.Getenv(name) == "" {
+			return nil, usagef("probes.promql %s: the environment variable %s is not set", q.Name, name)
+		}
+	}
+	probe, err := probes.NewPromQL(q.Name, q.Query, q.Step, o, clock)
+	if err != nil {
+		return nil, usagef("probes.promql %s: read the authority's certificate: %w", q.Name, reason(err))
+	}
+	return probe, nil
+}
+
+// peekQuery asks a server once. Samples that come more seldom than the file says would be taken for missing ones.
+func peekQuery(ctx context.Context, q *experiments.Query, probe *probes.PromQL) ([]probes.Seen, error) {
+	ctx, cancel := context.WithTimeout(ctx, environmentWithin)
+	defer cancel()
+	seen, err := probe.Peek(ctx)
+	switch {
+	case errors.Is(err, probes.ErrQuery):
+		return nil, usagef("probes.promql %s: %w", q.Name, err)
+	case err != nil:
+		return nil, &Error{verdict.ExitRefused, fmt.Errorf("probes.promql %s: ask the Prometheus server: %w", q.Name, err)}
+	}
+	for _, s := range seen {
+		if s.Every > q.Step+q.Step/2 {
+			return nil, usagef("probes.promql %s: the server scrapes the series every %s, and step is %s: say step: %s",
+				q.Name, figures.Short(int64(s.Every)), figures.Spell(q.Step), figures.Spell(s.Every.Round(time.Second)))
+		}
+	}
+	return seen, nil
 }
 
 // metric makes the probe of one.

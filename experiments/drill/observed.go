@@ -74,6 +74,12 @@ func (d *Drill) watchProcesses() func() (observedFleet, error) {
 			OnEvent: func(e history.Event) { _ = d.record(e) }, // a failed recorder ends the run by itself
 		})
 		d.stand(standing(fleet.Processes))
+		d.guards = append(d.guards, func() (word, why string) {
+			if err := fleet.Lost(); err != nil {
+				return history.AbortTargetLost, err.Error()
+			}
+			return "", ""
+		})
 		return fleet, nil
 	}
 }

@@ -63,7 +63,8 @@ type Sampled struct {
 	Name   string // as in coverage events: "lock_keys"
 	Source string // "probe:lock_keys"
 	Probe  Probe
-	Live   bool // it asks the replicas: its final look comes before they are stopped
+	Live   bool          // it asks the replicas: its final look comes before they are stopped
+	Last   time.Duration // that look may take so long; 0 = as long as those of other probes
 	experiments.ProbeSettings
 }
 

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/lockdrill/lockdrill/history"
@@ -41,17 +42,29 @@ func startSamplers(ctx context.Context, rec *history.Recorder, clock func() int6
 
 // finish ends the schedules of the probes that ask the replicas, or of the others, and makes each one's final look.
 func (s *samplers) finish(ctx context.Context, live bool) {
+	var waiting sync.WaitGroup // for those that may take long: all at once
 	for _, one := range s.all {
 		if one.Live != live {
 			continue
 		}
 		one.cancel()
 		<-one.done
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*lookWithin)
-		one.finish(ctx)
-		cancel()
+		if one.Last > 0 {
+			waiting.Go(func() { one.conclude(ctx) })
+			continue
+		}
+		one.conclude(ctx)
 	}
+	waiting.Wait()
 }
+
+func (s *sampler) conclude(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.lastWithin())
+	defer cancel()
+	s.finish(ctx)
+}
+
+func (s *sampler) lastWithin() time.Duration { return max(5*lookWithin, s.Last) }
 
 func (s *sampler) run(ctx context.Context) {
 	defer close(s.done)
@@ -71,7 +84,7 @@ func (s *sampler) run(ctx context.Context) {
 func (s *sampler) look(ctx context.Context, final bool) bool {
 	limit := lookWithin
 	if final {
-		limit = 5 * lookWithin
+		limit = s.lastWithin()
 	}
 	lctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -19,12 +19,14 @@ func (r *Row) Mode() lockcore.LoopMode {
 	switch {
 	case r.Job():
 		return ""
-	case r.Releases > 0 && r.Releases >= r.Expiries:
+	case r.Releases > 1 && r.Releases >= r.Expiries:
+		return lockcore.LoopExplicit
+	case r.Renewals > 3*(r.Releases+r.Expiries): // an end now and then is a death or a hand-over
+		return lockcore.LoopRenewed
+	case r.Releases > 0:
 		return lockcore.LoopExplicit
 	case r.Expiries > 0:
 		return lockcore.LoopTTLHold
-	case r.Renewals > 0:
-		return lockcore.LoopRenewed
 	}
 	return ""
 }

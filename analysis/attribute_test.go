@@ -1,0 +1,311 @@
+package analysis
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// A scheduler of somebody's own: its job locks, its loop, and where it writes what became of jobs and ticks.
+const somebodys = `
+apiVersion: lockdrill/v1
+kind: Experiment
+name: somebodys
+environment: staging
+redis: {mode: external, url: "redis://10.0.0.5:6379"}
+system:
+  mode: observe
+  replicas: 2
+  processes: {match: 'scheduler --name (?P<name>\S+)'}
+  locks:
+    - {name: job, key_prefix: "j:", policy: {ttl: 10s, renew_every: 0s, class: standard, op_timeout: 1s, stop_budget: 1s, release: {mode: single, timeout: 1s}, acquire: {mode: try, timeout: 1s}}}
+    - {name: loop, key: poller, policy: {ttl: 10s, renew_every: 0s, class: standard, op_timeout: 1s, stop_budget: 1s, release: {mode: none}, acquire: {mode: try, timeout: 1s}, loop: {poll: 1s, mode: ttl_hold, tick: 50ms}}}
+  effects:
+    - {name: jobs, lock: job, stream: log, map: {job: job, state: state, terminal: [DONE, FAILED], op: op, token: token, replica: who}}
+    - {name: ticks, lock: loop, stream: ticks, map: {token: token}}
+faults:
+  - {id: kill-job, kill: {holder_of: job}}
+slos:
+  - {lock: job, takeover: {max: 60s}}
+`
+
+// foreign plays a scheduler of somebody's own on a tape. Looks come every 5 ms, reads of effects every 20 ms.
+type foreignTape struct{ *tape }
+
+// holds shows a key that its holder has until it lets go, or until its lease of 10 s is over; 0 = it stays.
+func (t foreignTape) holds(at, until float64, w want, id, holder string) {
+	l := history.Look{Present: true, PTTL: ns(10), Prev: &history.Span{From: ns(at - 5*ms), To: ns(at - 4*ms)}, Holder: holder}
+	t.add(at, at+ms, history.Event{Kind: history.LookKind, Source: "probe:lock_keys", Lock: w.lock, Key: w.key, Epoch: id, Look: &l})
+	t.epochs[id] = &taped{lock: w.lock, key: w.key, id: id, rep: holder, ttl: 10}
+	if until > 0 {
+		t.look(until, w, "", 0)
+	}
+}
+
+// said is an effect of a foreign system: what it does not say is "".
+type said struct{ job, state, op, token, who string }
+
+func (t foreignTape) effect(at float64, w want, x said) {
+	e := &history.Entry{Subject: x.job, State: x.state, Terminal: x.state == "DONE" || x.state == "FAILED", Accepted: true, Writer: x.who, Foreign: true}
+	source := "probe:effects:jobs"
+	if x.job == "" {
+		e.Subject, e.State, e.Loop, source = w.lock, history.StateTick, true, "probe:effects:ticks"
+	}
+	t.add(at-20*ms, at+ms, history.Event{Kind: history.LedgerEntry, Source: source, Lock: w.lock, Key: w.key, Epoch: x.token, Op: x.op, Entry: e})
+}
+
+func jobKey(job string) want { return want{"job", "j:" + job, 10} }
+
+var pollerKey = want{"loop", "poller", 10}
+
+// scheduled judges one row of a drill in which r1.1 dies at 10 with the lock of job 1, which it has had since 8.
+func scheduled(t *testing.T, slo experiments.SLO, body func(foreignTape)) (verdict.SLOResult, *verdict.Judgement) {
+	t.Helper()
+	e, err := experiments.Parse("somebodys.yaml", []byte(somebodys))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tp := foreignTape{newTape("a scheduler of somebody's own")}
+	tp.events[0].Environment.Fleet = history.FleetObservedProcesses
+	tp.start(0.1, "r1.1", "r2.1")
+	tp.phase(0.3, history.PhaseSteady)
+	tp.phase(5, history.PhaseFaults)
+	tp.holds(8, 18, jobKey("1"), "a1", "r1.1")
+	body(tp)
+	tp.kill(10, "kill-job#1", "random", "a1")
+	tp.phase(11, history.PhaseRevert)
+	tp.phase(11, history.PhaseSettle)
+	tp.phase(120, history.PhaseFinal)
+	for _, p := range []string{probeKeys, "effects:jobs", "effects:ticks"} {
+		tp.cover(p, 120)
+	}
+	tp.add(120.4, 120.4, history.Event{Kind: history.RunEnd, Note: &history.Note{What: "completed", OK: true}})
+	h, err := history.Read(bytes.NewReader(tp.lines("somebodys", "sha256:0")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := map[string]int64{} // each source counts for itself
+	for i := range h.Events {
+		if x := h.Events[i].Entry; x != nil {
+			last[h.Events[i].Source]++
+			x.Pos = last[h.Events[i].Source]
+		}
+	}
+	slo.Lock = map[bool]string{true: "loop", false: "job"}[slo.TickGap != nil]
+	e.SLOs = []experiments.SLO{slo}
+	j := Judge(e, h)
+	if len(j.SLOs) == 0 {
+		t.Fatalf("no row: %+v", j)
+	}
+	return j.SLOs[0], j
+}
+
+func atMostSeconds(s float64) *experiments.DurationLimits {
+	limit := time.Duration(s * float64(time.Second))
+	return &experiments.DurationLimits{Bound: experiments.Bound[time.Duration]{Max: &limit}}
+}
+
+// taken is a takeover of job 1 by r2.1 at 20, whose first effect is at x.
+func taken(x float64, begin, end said) func(foreignTape) {
+	return func(t foreignTape) {
+		first := begin
+		first.token = map[bool]string{true: "a1"}[begin.token != ""]
+		if first.who != "" {
+			first.who = "r1.1"
+		}
+		if first.state != "" {
+			t.effect(8.05, jobKey("1"), first)
+		}
+		t.holds(20, x+5, jobKey("1"), "a2", "r2.1")
+		if begin.state != "" {
+			t.effect(x, jobKey("1"), begin)
+		}
+		t.effect(x+4, jobKey("1"), end)
+	}
+}
+
+func TestATakeoverEndsWithTheFirstEffectOfTheNextEpoch(t *testing.T) {
+	begin, end := said{job: "1", state: "RUNNING"}, said{job: "1", state: "DONE"}
+	token := func(s said) said { s.token = "a2"; return s }
+	who := func(s said) said { s.who = "r2.1"; return s }
+	for _, c := range []struct {
+		name       string
+		begin, end said
+		want       string // what ended it, by what it is known, on what it rests
+		x          float64
+	}{
+		{"tokens", token(begin), token(end), "effect token keys + effects", 21},
+		{"writers", who(begin), who(end), "effect replica keys + effects", 21},
+		{"neither", begin, end, "effect holder keys + effects", 21},
+		{"ends alone", said{}, token(end), "grant  keys", 20},
+	} {
+		for _, limit := range []float64{c.x - 10 + 0.5, c.x - 10 - 0.5} {
+			row, j := scheduled(t, experiments.SLO{Takeover: atMostSeconds(limit)}, taken(21, c.begin, c.end))
+			if len(j.Takeovers) != 1 {
+				t.Fatalf("%s: %+v\n%s", c.name, j.Takeovers, row.Why)
+			}
+			v := j.Takeovers[0]
+			if got := v.End + " " + string(v.By) + " " + row.Rests; got != c.want || v.Lo > c.x-10 || *v.Hi < c.x-10 || *v.Hi-v.Lo > 0.1 {
+				t.Errorf("%s: [%g, %g] %s", c.name, v.Lo, *v.Hi, got)
+			}
+			red := limit < c.x-10
+			if red != (row.Verdict == verdict.Fail) {
+				t.Errorf("%s, limit %g: %s: %s", c.name, limit, row.Verdict, row.Why)
+			}
+		}
+	}
+}
+
+// A stale write of the one that died is no takeover, if it says whose it is.
+func TestAnEffectOfTheVictimEndsNothing(t *testing.T) {
+	row, j := scheduled(t, experiments.SLO{Takeover: atMostSeconds(60)}, func(tp foreignTape) {
+		taken(50, said{job: "1", state: "RUNNING", token: "a2"}, said{job: "1", state: "DONE", token: "a2"})(tp)
+		tp.effect(21, jobKey("1"), said{job: "1", state: "RUNNING", token: "a1"})
+	})
+	if v := j.Takeovers[0]; v.Lo < 39 || row.Verdict != verdict.Pass {
+		t.Errorf("[%g, %v] %s %s", v.Lo, v.Hi, row.Verdict, row.Why)
+	}
+}
+
+func count(n int) *experiments.CountLimit {
+	return &experiments.CountLimit{Bound: *experiments.AtMost(n)}
+}
+
+func TestSecondEndsOfAForeignSystem(t *testing.T) {
+	normal := taken(21, said{job: "1", state: "RUNNING", token: "a2"}, said{job: "1", state: "DONE", token: "a2", op: "o1"})
+	for _, c := range []struct {
+		name string
+		more said
+		want verdict.Verdict
+		code verdict.MissingCode
+	}{
+		{"none", said{}, verdict.Pass, ""},
+		{"the same operation again", said{job: "1", state: "DONE", token: "a2", op: "o1"}, verdict.Pass, ""},
+		{"another operation", said{job: "1", state: "DONE", token: "a2", op: "o2"}, verdict.Fail, ""},
+		{"another state", said{job: "1", state: "FAILED", token: "a2"}, verdict.Fail, ""},
+		{"by another epoch", said{job: "1", state: "DONE", token: "a3"}, verdict.Fail, ""},
+		{"by the same, without operations", said{job: "1", state: "DONE", token: "a2"}, verdict.Inconclusive, verdict.MissingOperations},
+		{"by nobody known", said{job: "1", state: "DONE"}, verdict.Inconclusive, verdict.MissingOperations},
+	} {
+		row, _ := scheduled(t, experiments.SLO{DuplicateTerminalStates: count(0)}, func(tp foreignTape) {
+			normal(tp)
+			if c.more.job != "" {
+				tp.effect(25.5, jobKey("1"), c.more)
+			}
+		})
+		coded := slices.ContainsFunc(row.Missing, func(m verdict.Missing) bool { return m.Code == c.code })
+		if row.Verdict != c.want || c.code != "" && !coded || row.Rests != verdict.RestsOnEffects {
+			t.Errorf("%s: %s [%g, %v] %s %v", c.name, row.Verdict, row.Lo, row.Hi, row.Why, row.Missing)
+		}
+	}
+}
+
+func TestJobsOfAForeignSystemThatNobodyFinishes(t *testing.T) {
+	begin := said{job: "1", state: "RUNNING", token: "a1"}
+	for _, c := range []struct {
+		name string
+		body func(foreignTape)
+		want verdict.Verdict
+	}{
+		{"finished", taken(21, said{job: "1", state: "RUNNING", token: "a2"}, said{job: "1", state: "DONE", token: "a2"}), verdict.Pass},
+		{"begun and left", func(tp foreignTape) {
+			tp.effect(8.05, jobKey("1"), begin)
+			tp.holds(12, 14, jobKey("2"), "b1", "r2.1")
+			tp.effect(13, jobKey("2"), said{job: "2", state: "DONE", token: "b1"})
+		}, verdict.Fail},
+		{"taken over, and still worked at", func(tp foreignTape) {
+			tp.effect(8.05, jobKey("1"), begin)
+			tp.holds(115, 0, jobKey("1"), "a2", "r2.1")
+		}, verdict.Inconclusive},
+		{"nothing was seen of it but its lock", func(tp foreignTape) {
+			tp.holds(12, 14, jobKey("2"), "b1", "r2.1")
+			tp.effect(13, jobKey("2"), said{job: "2", state: "DONE", token: "b1"})
+		}, verdict.Inconclusive},
+		{"one that came later is open", func(tp foreignTape) {
+			taken(21, said{job: "1", state: "RUNNING", token: "a2"}, said{job: "1", state: "DONE", token: "a2"})(tp)
+			tp.holds(119, 0, jobKey("9"), "z", "r2.1")
+			tp.effect(119.1, jobKey("9"), said{job: "9", state: "RUNNING", token: "z"})
+		}, verdict.Pass},
+	} {
+		row, _ := scheduled(t, experiments.SLO{Stranded: count(0)}, c.body)
+		if row.Verdict != c.want {
+			t.Errorf("%s: %s [%g, %v] %s", c.name, row.Verdict, row.Lo, row.Hi, row.Why)
+		}
+	}
+}
+
+func TestWorkOfAForeignSystemThatIsDoneAgain(t *testing.T) {
+	over := taken(21, said{job: "1", state: "RUNNING", token: "a2"}, said{job: "1", state: "DONE", token: "a2"})
+	again := func(tp foreignTape) {
+		over(tp)
+		tp.holds(40, 45, jobKey("1"), "a3", "r2.1")
+		tp.effect(41, jobKey("1"), said{job: "1", state: "RUNNING", token: "a3"})
+	}
+	unknown := func(tp foreignTape) {
+		over(tp)
+		tp.effect(60, jobKey("1"), said{job: "1", state: "RUNNING"})
+	}
+	for _, c := range []struct {
+		name  string
+		limit int
+		body  func(foreignTape)
+		want  verdict.Verdict
+		code  verdict.MissingCode
+	}{
+		{"what was cut off is done again", 1, over, verdict.Pass, ""},
+		{"it may have been done nearly", 0, over, verdict.Inconclusive, ""},
+		{"what was finished is done again", 0, again, verdict.Fail, ""},
+		{"begun again by nobody known", 1, unknown, verdict.Inconclusive, verdict.MissingWriters},
+	} {
+		row, _ := scheduled(t, experiments.SLO{ReExecuted: count(c.limit)}, c.body)
+		coded := slices.ContainsFunc(row.Missing, func(m verdict.Missing) bool { return m.Code == c.code })
+		if row.Verdict != c.want || c.code != "" && !coded {
+			t.Errorf("%s: %s [%g, %v] %s %v", c.name, row.Verdict, row.Lo, row.Hi, row.Why, row.Missing)
+		}
+	}
+}
+
+// The loop's ticks, one a second, stop with its holder, which dies with the job's.
+func TestTicksOfAForeignLoop(t *testing.T) {
+	for _, c := range []struct {
+		resumes, limit float64
+		straddles      bool
+		want           verdict.Verdict
+	}{{20, 14, false, verdict.Pass}, {30, 14, false, verdict.Fail}, {20, 5, false, verdict.Fail}, {20, 5, true, verdict.Inconclusive}} {
+		row, j := scheduled(t, experiments.SLO{TickGap: atMostSeconds(c.limit)}, func(tp foreignTape) {
+			taken(21, said{job: "1", state: "RUNNING", token: "a2"}, said{job: "1", state: "DONE", token: "a2"})(tp)
+			tp.holds(6, 16, pollerKey, "l1", "r1.1")
+			for at := 6.5; at < 9.6; at++ {
+				tp.effect(at, pollerKey, said{token: "l1"})
+			}
+			if c.straddles {
+				tp.effect(10.01, pollerKey, said{who: "r9.1"}) // nobody that is known
+			}
+			tp.holds(c.resumes-1, 100, pollerKey, "l2", "r2.1")
+			for at := c.resumes; at < c.resumes+5; at++ {
+				tp.effect(at, pollerKey, said{token: "l2"})
+			}
+		})
+		if row.Verdict != c.want {
+			t.Errorf("%+v: %s [%g, %v] %s %+v", c, row.Verdict, row.Lo, row.Hi, row.Why, j.Takeovers)
+		}
+	}
+}
+
+// What a source may have lost lets nothing pass, whatever is left; its blindness is told by its own name.
+func TestForeignEffectsThatWereLost(t *testing.T) {
+	normal := taken(21, said{job: "1", state: "RUNNING", token: "a2"}, said{job: "1", state: "DONE", token: "a2"})
+	row, _ := scheduled(t, experiments.SLO{DuplicateTerminalStates: count(0)}, func(tp foreignTape) {
+		normal(tp)
+		tp.add(30, 31, history.Event{Kind: history.StoreIncarnation, Source: "probe:effects:jobs", Incarnation: &history.Incarnation{Store: "effects:jobs", Life: 2, Why: history.EntriesLost}})
+	})
+	if row.Verdict != verdict.Inconclusive || !strings.Contains(row.Why, "source of effects jobs lost entries") {
+		t.Errorf("%s %s", row.Verdict, row.Why)
+	}
+}

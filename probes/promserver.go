@@ -1,0 +1,196 @@
+package probes
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// PromServer is how a Prometheus server is reached.
+type PromServer struct {
+	URL                    string
+	User, Password, Bearer string // "" = none
+	CA                     string // PEM file; "" = the system's
+}
+
+// promServer speaks the HTTP API of Prometheus.
+type promServer struct {
+	o      PromServer
+	client *http.Client
+	clock  func() int64
+}
+
+func newPromServer(o PromServer, clock func() int64) (*promServer, error) {
+	t := &http.Transport{MaxIdleConnsPerHost: 1, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
+	if o.CA != "" {
+		pem, err := os.ReadFile(o.CA)
+		if err != nil {
+			return nil, err
+		}
+		t.TLSClientConfig.RootCAs = x509.NewCertPool()
+		if !t.TLSClientConfig.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s: no certificate in it", o.CA)
+		}
+	}
+	return &promServer{o: o, clock: clock, client: &http.Client{
+		Timeout: scrapeWithin, Transport: t,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the password is for nobody else
+	}}, nil
+}
+
+// rawSeries is a series with samples, at least one, by their stamps.
+type rawSeries struct {
+	labels  map[string]string
+	samples []rawSample
+}
+
+type rawSample struct {
+	stamp int64 // ns by the server's clock
+	value float64
+}
+
+// get asks, and decodes the data of the answer.
+func (s *promServer) get(ctx context.Context, path string, query url.Values, data any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(s.o.URL, "/")+path+"?"+query.Encode(), nil)
+	if err != nil {
+		return err
+	}
+	switch {
+	case s.o.Bearer != "":
+		req.Header.Set("Authorization", "Bearer "+s.o.Bearer)
+	case s.o.User != "" || s.o.Password != "":
+		req.SetBasicAuth(s.o.User, s.o.Password)
+	}
+	res, err := s.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxExposition))
+	if err != nil {
+		return err
+	}
+	var answer struct {
+		Status, ErrorType, Error string
+		Data                     json.RawMessage
+	}
+	switch err := json.Unmarshal(body, &answer); {
+	case res.StatusCode == http.StatusBadRequest && err == nil && answer.ErrorType == "bad_data":
+		return fmt.Errorf("%w: %s", ErrQuery, cut(answer.Error))
+	case res.StatusCode != http.StatusOK:
+		return fmt.Errorf("it answers %s", res.Status)
+	case err != nil || answer.Status != "success":
+		return fmt.Errorf("its answer is none of Prometheus: %s", cut(strings.TrimSpace(string(body))))
+	}
+	return json.Unmarshal(answer.Data, data)
+}
+
+// now asks what time it is there.
+func (s *promServer) now(ctx context.Context) (promClock, error) {
+	var data struct{ Result [2]json.RawMessage }
+	c := promClock{asked: history.At(s.clock())}
+	err := s.get(ctx, "/api/v1/query", url.Values{"query": {"time()"}}, &data)
+	c.asked.To = s.clock()
+	if err == nil {
+		c.said, err = stampOf(data.Result[0])
+	}
+	return c, err
+}
+
+// samples are the raw samples of a selector, so far back.
+func (s *promServer) samples(ctx context.Context, selector string, back time.Duration) ([]rawSeries, error) {
+	var data struct {
+		ResultType string
+		Result     json.RawMessage
+	}
+	var result []struct {
+		Metric     map[string]string
+		Values     [][2]json.RawMessage
+		Histograms [][2]json.RawMessage
+	}
+	query := fmt.Sprintf("%s[%dms]", selector, back.Milliseconds())
+	if err := s.get(ctx, "/api/v1/query", url.Values{"query": {query}}, &data); err != nil {
+		return nil, err
+	}
+	if data.ResultType != "matrix" {
+		return nil, fmt.Errorf("%w: it gives a %s, and samples are wanted", ErrQuery, data.ResultType)
+	}
+	if err := json.Unmarshal(data.Result, &result); err != nil {
+		return nil, err
+	}
+	var all []rawSeries
+	for _, r := range result {
+		one := rawSeries{labels: r.Metric}
+		delete(one.labels, "__name__")
+		for _, pair := range append(r.Values, r.Histograms...) {
+			stamp, err := stampOf(pair[0])
+			if err != nil {
+				return nil, err
+			}
+			if v, ok := valueOf(pair[1]); ok {
+				one.samples = append(one.samples, rawSample{stamp, v})
+			}
+		}
+		if len(one.samples) > 0 {
+			all = append(all, one)
+		}
+	}
+	return all, nil
+}
+
+// valueOf reads a number, or how much a native histogram has counted.
+func valueOf(raw json.RawMessage) (float64, bool) {
+	var text string
+	if json.Unmarshal(raw, &text) != nil {
+		var h struct{ Count string }
+		if json.Unmarshal(raw, &h) != nil {
+			return 0, false
+		}
+		text = h.Count
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	return v, err == nil && !math.IsNaN(v) && !math.IsInf(v, 0)
+}
+
+// stampOf reads seconds to the millisecond, as Prometheus keeps them.
+func stampOf(raw json.RawMessage) (int64, error) {
+	seconds, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil {
+		return 0, fmt.Errorf("a stamp is no number: %s", cut(string(raw)))
+	}
+	return int64(math.Round(seconds*1e3)) * 1e6, nil
+}
+
+// typeOf is what the server knows of the type of a metric; "" = nothing.
+func (s *promServer) typeOf(ctx context.Context, selector string) (string, error) {
+	name := selectorName(selector)
+	if name == "" {
+		return "", nil
+	}
+	base := name
+	for _, end := range []string{"_total", "_bucket", "_count", "_sum"} {
+		base = strings.TrimSuffix(base, end)
+	}
+	for _, name := range []string{name, base} {
+		var data map[string][]struct{ Type string }
+		if err := s.get(ctx, "/api/v1/metadata", url.Values{"metric": {name}}, &data); err != nil {
+			return "", err
+		}
+		if of := data[name]; len(of) > 0 {
+			return of[0].Type, nil
+		}
+	}
+	return "", nil
+}

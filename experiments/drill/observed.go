@@ -45,6 +45,9 @@ func (d *Drill) openObserved(context.Context) error {
 		}
 		d.cfg.Fleet = fleet
 		names.Holder = func(u probes.Unclaimed) probes.Named { return probes.Named{Holder: fleet.HolderOf(u.Value)} }
+		if err := d.askHolders(fleet, &names); err != nil {
+			return err
+		}
 		return d.watchLocks(fleet, names)
 	})
 	return nil

@@ -383,6 +383,7 @@ func (l *lister) run(ctx context.Context) ([]listed, error) {
 type Found struct {
 	Name    string // its owner's word for it; "" = none is known
 	PID     int
+	Parent  int
 	Since   time.Time
 	Refused string // why it must never be struck; "" = it may be
 }
@@ -395,7 +396,7 @@ func FindProcesses(ctx context.Context, p *experiments.Processes) (found []Found
 		l.doubt("on this system nothing proves that a number still means the same process: nothing is paused")
 	}
 	for _, f := range all {
-		found = append(found, Found{f.words[experiments.KnownName], f.PID, startedAt(f.Process), l.untouchable(f.proc)})
+		found = append(found, Found{f.words[experiments.KnownName], f.PID, f.Parent, startedAt(f.Process), l.untouchable(f.proc)})
 	}
 	return found, l.doubts, err
 }

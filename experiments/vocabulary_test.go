@@ -65,22 +65,6 @@ func TestUnions(t *testing.T) {
 	}
 }
 
-// TestFieldsThatComeLater: what is said to come later is not here yet.
-func TestFieldsThatComeLater(t *testing.T) {
-	types := map[string]reflect.Type{"file": reflect.TypeFor[file](), "Probes": reflect.TypeFor[Probes](), "SLO": reflect.TypeFor[SLO]()}
-	for name, fields := range laterFields {
-		if types[name] == nil {
-			t.Errorf("later fields of %s: no such type", name)
-			continue
-		}
-		for _, f := range fieldNames(types[name]) {
-			if slices.Contains(fields, f) {
-				t.Errorf("%s.%s is here, and said to come later", name, f)
-			}
-		}
-	}
-}
-
 func TestSnake(t *testing.T) {
 	for name, want := range map[string]string{
 		"HolderOf": "holder_of", "TTL": "ttl", "P50": "p50", "URL": "url", "ReExecuted": "re_executed", "KeyPrefix": "key_prefix",

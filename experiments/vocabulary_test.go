@@ -3,7 +3,6 @@ package experiments
 import (
 	"os"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"

@@ -113,7 +113,7 @@ var policy = []place{
 		why: "lines of files that others write, with the brackets in which they were written: it looks into none"},
 	{path: "internal/resp",
 		why: "the wire format of Redis and nothing else"},
-	{path: "internal/tap", below: []string{"internal/resp", "lockcore/burst"},
+	{path: "internal/tap", below: []string{"internal/resp", "lockcore", "lockcore/burst"},
 		why: "a proxy that stands alone as well: it knows of faults on operations, and of no run"},
 	{path: "internal/command", libs: []string{"golang.org/x/sys"},
 		why: "runs a command of the user's and knows nothing of what it is for; its group ends with it, so that nothing goes on that nobody has written down"},

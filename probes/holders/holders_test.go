@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -24,6 +25,7 @@ import (
 	"github.com/lockdrill/lockdrill/internal/command"
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/internal/redistest"
+	"github.com/lockdrill/lockdrill/internal/tap"
 	"github.com/lockdrill/lockdrill/probes"
 )
 
@@ -426,5 +428,33 @@ func TestAChainFindsTheConnectionByItself(t *testing.T) {
 	}
 	if n := len(costs()); n != 1 {
 		t.Errorf("%d windows, want 1", n)
+	}
+}
+
+// A proxy on the replicas' route says which connection carried the token: its listener's name, or its other end, leads to the replica.
+func TestAProxySaysWhoCarriedTheToken(t *testing.T) {
+	c := startRedis(t)
+	p := tap.New(tap.Options{Dial: func(ctx context.Context) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "tcp", c.Options().Addr)
+	}, Clock: monotime.Now, Rules: tap.Rules{Keys: []string{"lock*"}}})
+	t.Cleanup(func() { _ = p.Close() })
+	addr, err := p.Listen("sched-b", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := httptest.NewServer(p.API())
+	t.Cleanup(api.Close)
+	way := redis.NewClient(&redis.Options{Addr: addr})
+	t.Cleanup(func() { _ = way.Close() })
+	life := replica(t, way, "r7.1", "lock", "tok")
+	lives := append(slices.Clone(two), life)
+	for _, s := range []struct {
+		is          Fits
+		value, want string
+	}{{begins, "tok", "[r2.1]"}, {nil, "tok", "[r7.1]"}, {begins, "other", "[]"}} {
+		got := NewProxy(api.URL, s.is, lives.lives).Ask(t.Context(), Question{Key: "lock", Value: s.value})
+		if fmt.Sprint(got.Holders) != s.want || len(got.Holders) == 0 && got.Why == "" {
+			t.Errorf("%+v: %v (%s)", s, got.Holders, got.Why)
+		}
 	}
 }

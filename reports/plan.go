@@ -32,6 +32,7 @@ func Plan(w io.Writer, pl *forecast.Plan, o Options) error {
 	p.guards(pl)
 	p.plannedPods(pl.Pods)
 	p.plannedReplicas(pl.Replicas)
+	p.plannedHolders(pl.Holders)
 	p.plannedEffects(pl.Effects)
 	p.sums(pl)
 	p.lockSums(pl.LockSums)
@@ -150,6 +151,24 @@ func (p *page) plannedReplicas(replicas []forecast.PlannedReplica) {
 	p.part("REPLICAS, as they stand now")
 	for _, r := range replicas {
 		p.flow(2, 4, fmt.Sprintf("%s  process %d  since %s", p.paint(bold, cmp.Or(r.Name, "(no name)")), r.PID, r.Since))
+	}
+}
+
+// plannedHolders are who holds which key.
+func (p *page) plannedHolders(all []forecast.PlannedHolder) {
+	if len(all) == 0 {
+		return
+	}
+	p.part("HOLDERS, as the sources of system.holder say now")
+	for _, h := range all {
+		who := p.paint(yellow, "not known")
+		if h.By != "" {
+			who = fmt.Sprintf("%s (process %d), says %s", p.paint(bold, cmp.Or(h.Name, "(no name)")), h.PID, h.By)
+		}
+		p.flow(2, 4, fmt.Sprintf("%s  key %s: %s", h.Lock, h.Key, who))
+		if h.Why != "" {
+			p.flow(4, 6, h.Why)
+		}
 	}
 }
 

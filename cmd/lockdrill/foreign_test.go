@@ -81,6 +81,7 @@ func electorsAt(t *testing.T, primary string) *electors {
 		s.work.Go(func() { s.supervise(t, python, name) })
 	}
 	t.Cleanup(s.stop)
+	until(t, "the three processes", func() bool { return len(processes("elector.py", port)) == 3 })
 	return s
 }
 

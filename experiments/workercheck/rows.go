@@ -54,6 +54,9 @@ func (b *bench) late(s *scene, format string, args ...any) finding {
 
 // doubted is a finding about time that nobody can be sure of: the machine itself was late.
 func (b *bench) doubted(f finding) finding {
+	if f.result == NotSeen && b.seen.stalled(0, math.MaxInt64) > b.o.TTL/mostStall { // what was to show it may have come too late for that
+		f.stalled = true
+	}
 	if f.result != Wrong || f.over == nil {
 		return f
 	}

@@ -30,6 +30,10 @@ type coverage struct {
 }
 
 func (ix *Facts) watch(ev *history.Event) {
+	if ev.Coverage.Probe == history.ProbeMonitor {
+		ix.monitored(ev)
+		return
+	}
 	c := ix.probes[ev.Coverage.Probe]
 	if c == nil {
 		c = &coverage{}
@@ -54,6 +58,20 @@ func (ix *Facts) watch(ev *history.Event) {
 	if ev.Coverage.Final {
 		span := ev.Span
 		c.final, c.finalN = &span, ev.N
+	}
+}
+
+// monitored adds a window of MONITOR.
+func (ix *Facts) monitored(ev *history.Event) {
+	if ix.monitor == nil {
+		ix.monitor = &verdict.MonitorCost{}
+	}
+	m := ix.monitor
+	m.Windows++
+	m.Seconds += float64(ev.Width()) / 1e9
+	m.Commands += ev.Coverage.Samples
+	if o := ev.Coverage.Observer; o != nil {
+		m.Server += float64(o.Server) / 1e9
 	}
 }
 

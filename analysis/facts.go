@@ -63,6 +63,7 @@ type Facts struct {
 	cleanups       []*history.Event
 	end            *history.Event
 	findings       []verdict.Finding
+	monitor        *verdict.MonitorCost
 	holdersBy      map[string]int // epochs of observed keys, by the source that named their holder
 	contradictions int            // of these, found while it was read
 }

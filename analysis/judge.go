@@ -67,7 +67,7 @@ func (j *judging) judgement() *verdict.Judgement {
 	out.Predicted = ix.predicted(out.Takeovers)
 	out.Machine = ix.machine()
 	ix.compareMetrics()
-	out.HoldersBy = ix.holdersBy
+	out.HoldersBy, out.Monitor = ix.holdersBy, ix.monitor
 	out.Findings = append([]verdict.Finding{}, ix.findings...)
 	out.Warnings = j.warnings()
 	out.ExitCode = j.exit(out)

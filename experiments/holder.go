@@ -224,6 +224,9 @@ func (c *checker) holderClient(path string, h *HolderClient) {
 	if !slices.Contains(c.e.Redis.Allow, AllowMonitor) {
 		c.check(path, "needs redis: {allow: [monitor]}: MONITOR shows every value to whoever can read the runner's memory, and costs the server up to a fifth of its throughput while it lasts")
 	}
+	if c.e.Redis.Cluster || c.e.Redis.Sentinel != nil {
+		c.check(path, "watches one server, by redis.url: in a cluster keys are on several, and behind Sentinels the server changes. Take another source")
+	}
 	if h.Window > longestWindow {
 		c.check(path+".window", "%s is over %s: a window is a burden to the server", figures.Spell(h.Window), figures.Spell(longestWindow))
 	}

@@ -30,6 +30,18 @@ func FillIn(template string, known map[string]string) (text string, whole bool) 
 	return text, whole
 }
 
+// FitsTemplate reports that a text is a template with what is known filled in, where a star is anything.
+func FitsTemplate(template string, known map[string]string, text string) bool {
+	parts := strings.Split(template, "*")
+	for i, part := range parts {
+		var whole bool
+		if parts[i], whole = FillIn(part, known); !whole {
+			return false
+		}
+	}
+	return matches(parts, text)
+}
+
 // PatternOf reads a template backwards: what it matches says what each word in braces stands for. A star is anything that a part of a
 // path may be.
 func PatternOf(template string) *regexp.Regexp {

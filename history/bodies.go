@@ -334,6 +334,9 @@ const (
 	ByPolling = "polling" // keys were looked at in turn
 )
 
+// ProbeMonitor is the Probe of coverage events that are windows of MONITOR: Samples are the commands that the server told.
+const ProbeMonitor = "monitor"
+
 // VictimStore is the Victim of a fault of the locks' store itself.
 const VictimStore = "store"
 

@@ -26,6 +26,12 @@ func newClient(o *redis.Options) *redis.Client {
 	return redis.NewClient(o)
 }
 
+// Dial is newClient for sources beside the probes; o stays as it is.
+func Dial(o *redis.Options) *redis.Client {
+	own := *o
+	return newClient(&own)
+}
+
 // maxText bounds what a history keeps of a text that others wrote.
 const maxText = 200
 

@@ -53,6 +53,10 @@ func validityItems(j *verdict.Judgement) []item {
 	for _, probe := range j.Probes {
 		list = append(list, item{"probe", probeText(probe)})
 	}
+	if m := j.Monitor; m != nil {
+		list = append(list, item{"MONITOR", fmt.Sprintf("%s, %s in all; the server told %s commands and used %.0f%% of a processor meanwhile, for all its clients",
+			figures.Plural(m.Windows, "window"), exact(m.Seconds, verdict.UnitSeconds), figures.Count(m.Commands), 100*m.Server/max(m.Seconds, 1e-9))})
+	}
 	if len(j.HoldersBy) > 0 {
 		list = append(list, item{"holder by", holdersText(j.HoldersBy)})
 	}

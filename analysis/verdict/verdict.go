@@ -65,6 +65,7 @@ type Judgement struct {
 	Predicted     []Predicted    `json:"predicted"` // what rehearsals of the same file gave before the drill
 	Probes        []ProbeSummary `json:"probes"`
 	HoldersBy     map[string]int `json:"holdersBy,omitempty"` // epochs of an observed system, by the source that named their holder
+	Monitor       *MonitorCost   `json:"monitor,omitempty"`   // windows of MONITOR
 	Machine       *LateMachine   `json:"machine,omitempty"`   // where the runner's machine was late
 	Findings      []Finding      `json:"findings"`            // contradictions between claims and evidence
 	Warnings      []string       `json:"warnings"`
@@ -399,6 +400,14 @@ type ProbeSummary struct {
 	Samples    int64    `json:"samples"`
 	LargestGap *float64 `json:"largestGap"` // seconds; null = it never looked
 	Gaps       int      `json:"gaps"`       // stretches above max_gap
+}
+
+// MonitorCost is what windows of MONITOR, in which holders are found, came to.
+type MonitorCost struct {
+	Windows  int     `json:"windows"`
+	Seconds  float64 `json:"seconds"`  // all of them together
+	Commands int64   `json:"commands"` // that the server told in them
+	Server   float64 `json:"server"`   // seconds of processor time that it used meanwhile, for all its clients
 }
 
 // LateMachine is how late the runner's machine was, by a timer that waits for nobody.

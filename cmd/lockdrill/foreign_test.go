@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -80,6 +81,7 @@ func electorsAt(t *testing.T, primary string) *electors {
 		s.work.Go(func() { s.supervise(t, python, name) })
 	}
 	t.Cleanup(s.stop)
+	until(t, "the three processes", func() bool { return len(processes("elector.py", port)) == 3 })
 	return s
 }
 
@@ -179,6 +181,16 @@ func TestProcessesThatCannotBeDrilledAreRefused(t *testing.T) {
 	t.Parallel()
 	service := startElectors(t)
 	yaml := fmt.Sprintf(foreignDrill, service.port)
+	shell := exec.Command("sh", "-c", "sleep 3600."+service.port+" & wait")
+	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := shell.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = syscall.Kill(-shell.Process.Pid, syscall.SIGKILL)
+		_ = shell.Wait()
+	})
+	until(t, "the shell's child", func() bool { return len(processes("sleep", "3600."+service.port)) == 2 })
 	for _, c := range []struct {
 		what, yaml string
 		flags      []string
@@ -188,7 +200,8 @@ func TestProcessesThatCannotBeDrilledAreRefused(t *testing.T) {
 		{"of another environment", yaml, []string{"--environment", "staging", "--confirm", "foreign"}, `the file is for "local"`},
 		{"none matches", edit(t, yaml, "elector", "elektor"), foreignConsent, "0 processes (command line matches elektor"},
 		{"too few", edit(t, yaml, "replicas: 3", "replicas: 4"), foreignConsent, "system.replicas is 4"},
-		{"the runner's own parent", edit(t, yaml, "elector\\.py --redis "+service.port+" --name (?P<name>\\S+)", "lockdrill.test"), foreignConsent, "it has started lockdrill"},
+		{"a shell and what it has started", edit(t, yaml, "elector\\.py --redis "+service.port+" --name (?P<name>\\S+)", `sleep (?P<name>3600)\.`+service.port, "replicas: 3", "replicas: 2"), foreignConsent, "only one of them is the replica"},
+		{"the runner's own parent", edit(t, yaml, "elector\\.py --redis "+service.port+" --name (?P<name>\\S+)", "(?P<name>lockdrill).test"), foreignConsent, "it has started lockdrill"},
 	} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "foreign.yaml"), []byte(c.yaml), 0o600); err != nil {

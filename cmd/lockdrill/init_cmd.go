@@ -96,6 +96,7 @@ func newInitCmd(io streams) *cobra.Command {
 		}
 		if isTerminal(io.In) && isTerminal(io.Err) {
 			f.Ask(io.In, io.Err)
+			file = fileOr(args, f.Name, "my-service")
 		}
 		if len(f.Locks) == 0 {
 			return usagef("lockdrill init: which lock? Say --lock NAME=KEY or --lease NAME, start from a scenario (--from first-drill), or see what runs: lockdrill watch")

@@ -351,3 +351,36 @@ func TestTheKillOfAPodIsWaitedForLonger(t *testing.T) {
 		t.Errorf("over at %d, left open at %d", s.ended, c.leftOpen(s))
 	}
 }
+
+// Of somebody's own replicas the last one that lives is not stopped, unless the file says so; of ours any may be.
+func TestTheLastOfSomebodysReplicasIsLeftAlone(t *testing.T) {
+	for _, c := range []struct {
+		mode    string
+		allowed bool
+		spec    fault.Spec
+		left    bool // alone
+	}{
+		{experiments.ModeObserve, false, &fault.Kill{HolderOf: "loop"}, true},
+		{experiments.ModeObserve, false, &fault.Pause{}, true},
+		{experiments.ModeObserve, false, &fault.Starve{Share: 0.5}, true},
+		{experiments.ModeObserve, false, &fault.Store{Do: fault.StorePause}, false},
+		{experiments.ModeObserve, true, &fault.Kill{HolderOf: "loop"}, false},
+		{experiments.ModeEmbedded, false, &fault.Kill{HolderOf: "loop"}, false},
+	} {
+		d := inPods(c.mode)
+		d.e.Limits.LastReplica = c.allowed
+		s := d.series[0]
+		s.f.Spec, s.does = c.spec, c.spec.Traits()
+		d.Observe(exit("r3.1", 5))
+		if why := d.lastOne(s, []string{"r1.1"}); why != "" {
+			t.Errorf("%s %s: %s, and r2.1 lives", c.mode, c.spec.Kind(), why)
+		}
+		d.Observe(exit("r2.1", 6))
+		if why := d.lastOne(s, []string{"r1.1"}); (why != "") != c.left {
+			t.Errorf("%s %s, allowed %t: %q", c.mode, c.spec.Kind(), c.allowed, why)
+		}
+		if d.fire(s, 7, target{victims: []string{"r1.1"}}); s.blank != c.left {
+			t.Errorf("%s %s, allowed %t: fired %t", c.mode, c.spec.Kind(), c.allowed, !s.blank)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
@@ -27,6 +28,7 @@ import (
 	"github.com/lockdrill/lockdrill/lockcore/sim"
 	"github.com/lockdrill/lockdrill/probes"
 	"github.com/lockdrill/lockdrill/probes/effects"
+	"github.com/lockdrill/lockdrill/probes/holders"
 )
 
 // Options say what is drilled, and who is told of it.
@@ -78,6 +80,7 @@ type Drill struct {
 	locks     *testbed.Store                                    // nil = the drill has none for locks
 	backends  []probes.Backend                                  // that are looked at
 	logs      *probes.Logs                                      // nil = no promise is about logs
+	heard     atomic.Pointer[[]*holders.Log]                    // that lines of pods' logs are handed to, once there are any
 	looks     []func() error                                    // close the connections of probes
 	stands    []func(ctx context.Context) error                 // end the stores, and what stands between them and the replicas
 }

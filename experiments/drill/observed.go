@@ -45,6 +45,9 @@ func (d *Drill) openObserved(context.Context) error {
 		}
 		d.cfg.Fleet = fleet
 		names.Holder = func(u probes.Unclaimed) probes.Named { return probes.Named{Holder: fleet.HolderOf(u.Value)} }
+		if err := d.askHolders(fleet, &names); err != nil {
+			return err
+		}
 		return d.watchLocks(fleet, names)
 	})
 	return nil
@@ -74,6 +77,12 @@ func (d *Drill) watchProcesses() func() (observedFleet, error) {
 			OnEvent: func(e history.Event) { _ = d.record(e) }, // a failed recorder ends the run by itself
 		})
 		d.stand(standing(fleet.Processes))
+		d.guards = append(d.guards, func() (word, why string) {
+			if err := fleet.Lost(); err != nil {
+				return history.AbortTargetLost, err.Error()
+			}
+			return "", ""
+		})
 		return fleet, nil
 	}
 }

@@ -26,9 +26,19 @@ func processesGuard(ctx context.Context, e *experiments.Experiment) Guard {
 	for _, why := range doubts {
 		g.Says += "; " + why
 	}
+	pids, named := map[int]bool{}, map[string]int{}
 	for _, f := range found {
+		pids[f.PID] = true
 		if f.Refused != "" {
 			g.Refuses, g.Says = true, g.Says+fmt.Sprintf("; process %d is not to be struck: %s", f.PID, f.Refused)
+		}
+		if named[f.Name]++; f.Name != "" && named[f.Name] == 2 {
+			g.Says += fmt.Sprintf("; more than one is called %s: a lock that names %s names nobody", f.Name, f.Name)
+		}
+	}
+	for _, f := range found {
+		if pids[f.Parent] { // a shell or a supervisor has the words of what it starts in its own command line
+			g.Refuses, g.Says = true, g.Says+fmt.Sprintf("; process %d was started by process %d, which is found as well: only one of them is the replica, so say more of its command line (it begins with ^)", f.PID, f.Parent)
 		}
 	}
 	if len(found) < e.System.Replicas {

@@ -151,6 +151,7 @@ func (d *Drill) watched() (testbed.PodsOptions, error) {
 		o.OnLine, o.OnCut = d.logs.Line, d.logs.Cut
 	}
 	d.hearEffects(&o)
+	d.hearHolders(&o)
 	return o, nil
 }
 

@@ -97,11 +97,13 @@ type Config struct {
 	Probes     []Sampled
 	Stores     []Store
 	Holder     func(ctx context.Context, key string) (epoch string, ok bool, err error) // the store's own word
-	Watch      func(lock, key string)                                                   // tell the key probe of a job's key, at each offer
-	Asked      func(key string)                                                         // tell it that a replica is about to take a key
-	Configure  func(name, incarnation string) protocol.Configure
-	Cleanup    []Cleanup // in the order to be done
-	Machine    *Machine  // on which the runner is; nil = nobody watches it
+	// Again asks who holds the key of a shot, just before that strikes: an error says that it is not surely the victim. nil = nobody asks.
+	Again     func(ctx context.Context, shot history.Event) error
+	Watch     func(lock, key string) // tell the key probe of a job's key, at each offer
+	Asked     func(key string)       // tell it that a replica is about to take a key
+	Configure func(name, incarnation string) protocol.Configure
+	Cleanup   []Cleanup // in the order to be done
+	Machine   *Machine  // on which the runner is; nil = nobody watches it
 	// Guard is asked every second whether the run may go on; else it says why not, and the word for run.abort. nil = it may.
 	Guard func() (word, why string)
 }

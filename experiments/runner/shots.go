@@ -159,6 +159,12 @@ func (s *shots) strike(ctx context.Context, r *run, inj Injector, f flown) bool 
 	shot := f.shot
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(shot.Fault.Declared)+within(inj, shot))
 	defer cancel()
+	if r.Again != nil && shot.Lock != "" && shot.Epoch != "" {
+		if err := r.Again(ctx, shot); err != nil {
+			void(r, shot, voidWord(err), voidDetail(err))
+			return false
+		}
+	}
 	applied, err := inj.Inject(ctx, f.rec)
 	if err != nil {
 		void(r, shot, voidWord(err), voidDetail(err))

@@ -20,6 +20,9 @@ import (
 // lookEvery is how often processes are looked for: a replica that is started again is known within that.
 const lookEvery = 50 * time.Millisecond
 
+// lostAfter is how long looks may fail: longer, and a replica that came back would be taken for one that did not.
+const lostAfter = 3 * time.Second
+
 // lastError refuses to strike the last replica that lives.
 type lastError struct{}
 
@@ -274,6 +277,16 @@ func (f *LocalFleet) HolderOf(named string) string {
 		}
 	}
 	return found
+}
+
+// Lost says why replicas that are started again would not be noticed; nil = they would.
+func (f *LocalFleet) Lost() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err == nil || f.o.Clock()-f.since < int64(lostAfter) {
+		return nil
+	}
+	return fmt.Errorf("replicas could not be looked for, for more than %s: %w", lostAfter, f.err)
 }
 
 // Replicas are the lives that go on.

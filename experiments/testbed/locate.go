@@ -383,6 +383,7 @@ func (l *lister) run(ctx context.Context) ([]listed, error) {
 type Found struct {
 	Name    string // its owner's word for it; "" = none is known
 	PID     int
+	Parent  int
 	Since   time.Time
 	Refused string // why it must never be struck; "" = it may be
 	Log     string // path of its log; "" = not known
@@ -397,7 +398,7 @@ func FindProcesses(ctx context.Context, p *experiments.Processes) (found []Found
 		l.doubt("on this system nothing proves that a number still means the same process: nothing is paused")
 	}
 	for _, f := range all {
-		one := Found{Name: f.words[experiments.KnownName], PID: f.PID, Since: startedAt(f.Process), Refused: l.untouchable(f.proc)}
+		one := Found{Name: f.words[experiments.KnownName], PID: f.PID, Parent: f.Parent, Since: startedAt(f.Process), Refused: l.untouchable(f.proc)}
 		known := f.all()
 		one.Log, _ = experiments.FillIn(p.Log, known)
 		one.Metrics, _ = experiments.FillIn(p.Metrics, known)

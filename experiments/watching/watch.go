@@ -21,6 +21,7 @@ import (
 const (
 	lookEvery  = 50 * time.Millisecond // or 20 times what a look takes: a script keeps the server from all others
 	shareOf    = 20
+	lastLooks  = 5
 	scanPage   = 1000 // keys that a SCAN looks at, once a look
 	lookWithin = 2 * time.Second
 	mostKeys   = 20_000
@@ -92,7 +93,8 @@ type watch struct {
 	state State
 	began int64
 	probe looker
-	scan  *scan // nil = the keys are known
+	scan  *scan           // nil = the keys are known
+	took  []time.Duration // of the last looks
 }
 
 // Watch looks until ctx ends, and calls each with what has been seen after every look. It fails if the first look does.
@@ -118,7 +120,7 @@ func (r *Watcher) Watch(ctx context.Context, each func(State)) error {
 			w.state.Why = err.Error()
 		}
 		now := o.Clock()
-		w.state.Every = max(lookEvery, shareOf*time.Duration(now-from))
+		w.state.Every = w.pause(time.Duration(now - from))
 		w.state.For, w.state.Rows = time.Duration(now-w.began), w.table.Rows(now)
 		each(w.state)
 		select {
@@ -127,6 +129,13 @@ func (r *Watcher) Watch(ctx context.Context, each func(State)) error {
 		case <-time.After(w.state.Every):
 		}
 	}
+}
+
+// pause is how long the server is left alone after a look. Of the last looks the fastest counts: a slow one may be this machine's fault.
+func (w *watch) pause(took time.Duration) time.Duration {
+	w.took = append(w.took, took)
+	w.took = w.took[max(0, len(w.took)-lastLooks):]
+	return max(lookEvery, shareOf*slices.Min(w.took))
 }
 
 // open makes the probes.

@@ -1,0 +1,163 @@
+package holders
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/follow"
+)
+
+// Bounds of what a log source keeps.
+const (
+	mostSightings = 20_000
+	oldLines      = 1 << 20 // bytes before a file's end that are read at the beginning
+)
+
+// Log finds a line of a replica's log about the key and its present token. Lines of pods are handed to Line; files are followed by Read.
+type Log struct {
+	lives   func() []Life
+	pattern *regexp.Regexp // groups key and token
+	clock   func() int64
+	files   *follow.Files // nil = others hand over the lines
+
+	mu    sync.Mutex
+	read  map[string]bool     // files whose old lines were read
+	seen  map[string]sighting // by key and token's fingerprint
+	order []string            // of those, the oldest first
+	err   error
+}
+
+// NewLog returns a source that follows the files of glob; "" = lines are handed to Line.
+func NewLog(pattern *regexp.Regexp, glob string, lives func() []Life, clock func() int64) *Log {
+	g := &Log{lives: lives, pattern: pattern, clock: clock, read: map[string]bool{}, seen: map[string]sighting{}}
+	if glob != "" {
+		g.files = follow.New(follow.Options{
+			Globs: []string{glob}, Clock: clock,
+			Line: func(path string, line []byte, at history.Span) {
+				if l, ok := g.writer(path); ok {
+					g.Line(l, line, at)
+				}
+			},
+			Gap: func(string, history.Span, string, bool) {}, // no line is no word
+		})
+	}
+	return g
+}
+
+// writer is the life whose log is at path.
+func (g *Log) writer(path string) (string, bool) {
+	for _, l := range g.lives() {
+		if l.Log == path {
+			return l.Incarnation, true
+		}
+	}
+	return "", false
+}
+
+// Line takes a line of the log of a life, written within at.
+func (g *Log) Line(incarnation string, line []byte, at history.Span) {
+	m := g.pattern.FindSubmatch(line)
+	if m == nil {
+		return
+	}
+	id := tokenID(string(m[g.pattern.SubexpIndex("key")]), string(m[g.pattern.SubexpIndex("token")]))
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if _, known := g.seen[id]; !known {
+		g.order = append(g.order, id)
+	}
+	if len(g.order) > mostSightings {
+		delete(g.seen, g.order[0])
+		g.order = g.order[1:]
+	}
+	g.seen[id] = sighting{incarnation, at}
+}
+
+// Read reads what the files have got since the last time; of a replica that is new to it, also the lines before. It may be called at any
+// time.
+func (g *Log) Read() {
+	if g.files == nil {
+		return
+	}
+	err := g.files.Read(false)
+	for _, l := range g.lives() {
+		g.mu.Lock()
+		known := g.read[l.Incarnation]
+		g.read[l.Incarnation] = true
+		g.mu.Unlock()
+		if !known && l.Log != "" {
+			g.readOld(l)
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.err = err
+}
+
+// readOld reads the lines before the present end of a life's log: they were written at any time up to now.
+func (g *Log) readOld(l Life) {
+	f, err := os.Open(l.Log)
+	if err != nil {
+		return // reading on says so
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return
+	}
+	from := max(0, info.Size()-oldLines)
+	text, err := io.ReadAll(io.NewSectionReader(f, from, info.Size()-from))
+	if err != nil {
+		return
+	}
+	at := history.Span{From: 0, To: g.clock()}
+	lines := strings.Split(string(text), "\n")
+	if from > 0 {
+		lines = lines[1:] // it begins in the middle
+	}
+	for _, line := range lines {
+		g.Line(l.Incarnation, []byte(line), at)
+	}
+}
+
+// Close closes the files.
+func (g *Log) Close() {
+	if g.files != nil {
+		g.files.Close()
+	}
+}
+
+// Word implements Source.
+func (*Log) Word() string { return "log" }
+
+// Ask implements Source.
+func (g *Log) Ask(_ context.Context, q Question) Answer {
+	g.Read()
+	return g.Recall(q)
+}
+
+// Recall implements Instant.
+func (g *Log) Recall(q Question) Answer {
+	lives := g.lives()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s, known := g.seen[tokenID(q.Key, q.Value)]
+	switch {
+	case !known && g.err != nil:
+		return unknown(oneLine(g.err.Error()))
+	case !known:
+		return unknown("no line with its present token")
+	case !s.younger(q):
+		return unknown("the line with its token is older than the grant")
+	case !among(lives, s.incarnation):
+		return unknown(fmt.Sprintf("the line is of %s, which is dead", s.incarnation))
+	}
+	return Answer{Holders: slices.Clone([]string{s.incarnation})}
+}

@@ -1,0 +1,93 @@
+package holders
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/probes"
+)
+
+// Metric finds the replica of which a gauge is above 0, by a scrape of its own.
+type Metric struct {
+	Lives  func() []Life
+	Series string
+	URL    func(Life) string                      // address of the exposition that tells of a replica; "" = there is none
+	Labels func(Life, Question) map[string]string // what its series carries
+}
+
+const scrapeWithin = time.Second
+
+// Word implements Source.
+func (*Metric) Word() string { return "metric" }
+
+// Ask implements Source. Each exposition is scraped once, after the token was seen.
+func (m *Metric) Ask(ctx context.Context, q Question) Answer {
+	ctx, cancel := context.WithTimeout(ctx, scrapeWithin)
+	defer cancel()
+	lives := m.Lives()
+	var (
+		mu      sync.Mutex
+		wg      sync.WaitGroup
+		urls    []string
+		samples = map[string]history.Sample{} // by address
+	)
+	for _, l := range lives {
+		if url := m.URL(l); url != "" {
+			urls = add(urls, url)
+		}
+	}
+	for _, url := range urls {
+		wg.Go(func() {
+			s := m.scrape(ctx, url)
+			mu.Lock()
+			defer mu.Unlock()
+			samples[url] = s
+		})
+	}
+	wg.Wait()
+	var a Answer
+	gone := 0
+	for _, l := range lives {
+		s, asked := samples[m.URL(l)]
+		if s.Gone != "" || !asked {
+			gone++
+		}
+		want := m.Labels(l, q)
+		if slices.ContainsFunc(s.Values, func(v history.Value) bool { return v.Value > 0 && labelled(v.Labels, want) }) {
+			a.Holders = append(a.Holders, l.Incarnation)
+		}
+	}
+	if len(a.Holders) == 0 {
+		a.Why = fmt.Sprintf("%s is above 0 of none of %d replicas", m.Series, len(lives))
+		if gone > 0 {
+			a.Why += fmt.Sprintf("; %d did not answer", gone)
+		}
+	}
+	return a
+}
+
+func (m *Metric) scrape(ctx context.Context, url string) history.Sample {
+	p := probes.NewMetrics(probes.Metric{Series: m.Series}, func() []probes.Target { return []probes.Target{{Name: "endpoint", URL: url}} })
+	defer func() { _ = p.Close() }()
+	look, err := p.Look(ctx, true)
+	if err != nil {
+		return history.Sample{Gone: history.GoneTimeout}
+	}
+	for _, e := range look(history.Span{}) {
+		return *e.Sample
+	}
+	return history.Sample{Gone: history.GoneUnreadable}
+}
+
+func labelled(labels, want map[string]string) bool {
+	for name, value := range want {
+		if labels[name] != value {
+			return false
+		}
+	}
+	return true
+}

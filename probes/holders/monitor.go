@@ -1,0 +1,188 @@
+package holders
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Cost is what a window of MONITOR came to.
+type Cost struct {
+	Began    int64
+	Took     time.Duration
+	Commands int     // that the server told
+	CPU      float64 // share of a processor that the server used meanwhile; -1 = not known
+	Cut      bool    // it ended since the server told too many
+	Err      error
+}
+
+// writes are the commands that acquire or renew, where they carry the token. Others, such as a message about it, prove nothing.
+var writes = map[string]bool{
+	"SET": true, "SETNX": true, "SETEX": true, "PSETEX": true, "GETSET": true, "EVAL": true, "EVALSHA": true, "FCALL": true,
+	"HSET": true, "HSETNX": true, "HMSET": true,
+}
+
+// maxTold is the longest command that is looked at.
+const maxTold = 1 << 20
+
+// monitor watches all commands until each wanted token was carried by a replica's connection, or the window is over.
+func (c *Client) monitor(ctx context.Context, all []*want) (cost Cost) {
+	cost.Began, cost.CPU = c.o.Clock(), -1
+	ctx, cancel := context.WithTimeout(ctx, c.o.Window)
+	defer cancel()
+	before, known := c.cpu(ctx)
+	defer func() {
+		cost.Took = time.Duration(c.o.Clock() - cost.Began)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		if after, ok := c.cpu(ctx); ok && known && cost.Took > 0 {
+			cost.CPU = (after - before) / cost.Took.Seconds()
+		}
+	}()
+	conn, in, err := c.dial(ctx)
+	if err != nil {
+		cost.Err = fmt.Errorf("MONITOR: %w", err)
+		return cost
+	}
+	defer conn.Close() // the server ends the window with the connection
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
+	left := len(all)
+	done := make([]bool, len(all))
+	for left > 0 {
+		line, err := in.ReadSlice('\n')
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			cost.Err = errors.New("MONITOR: the server told a command that is too long")
+			return cost
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return cost
+		case err != nil:
+			cost.Err = fmt.Errorf("MONITOR: %w", err)
+			return cost
+		}
+		if cost.Commands++; cost.Commands > c.o.Commands {
+			cost.Cut = true
+			return cost
+		}
+		for i, w := range all {
+			if done[i] {
+				continue
+			}
+			if addr, ok := carriedBy(line, w, c.o.Redis.DB); ok && c.took(ctx, w, addr) {
+				done[i], left = true, left-1
+			}
+		}
+	}
+	return cost
+}
+
+// carriedBy is the connection whose command acquires or renews w's key with its token. What a script does comes from nobody: its caller's
+// command stands beside it.
+func carriedBy(line []byte, w *want, db int) (addr string, ok bool) {
+	if !bytes.Contains(line, w.key) || !bytes.Contains(line, w.arg) {
+		return "", false
+	}
+	_, rest, ok := bytes.Cut(line, []byte(" ["))
+	if !ok {
+		return "", false
+	}
+	from, words, ok := bytes.Cut(rest, []byte(`] "`))
+	if !ok {
+		return "", false
+	}
+	where, who, ok := bytes.Cut(from, []byte(" "))
+	name, _, _ := bytes.Cut(words, []byte(`"`))
+	if !ok || string(where) != strconv.Itoa(db) || string(who) == "lua" || !writes[strings.ToUpper(string(name))] {
+		return "", false
+	}
+	return string(who), true
+}
+
+// quoted is an argument as MONITOR writes it, with the blank before it: quotes within it are escaped, so it is found nowhere else.
+func quoted(arg string) []byte {
+	b := []byte(` "`)
+	for i := range len(arg) {
+		switch ch := arg[i]; {
+		case ch == '\\' || ch == '"':
+			b = append(b, '\\', ch)
+		case strings.IndexByte("\n\r\t\a\b", ch) >= 0:
+			b = append(b, '\\', "nrtab"[strings.IndexByte("\n\r\t\a\b", ch)])
+		case ch < 0x20 || ch > 0x7e:
+			b = fmt.Appendf(b, `\x%02x`, ch)
+		default:
+			b = append(b, ch)
+		}
+	}
+	return append(b, '"')
+}
+
+// dial opens a connection that the server tells all commands.
+func (c *Client) dial(ctx context.Context) (net.Conn, *bufio.Reader, error) {
+	o := c.o.Redis
+	var conn net.Conn
+	var err error
+	if o.TLSConfig != nil {
+		conn, err = (&tls.Dialer{Config: o.TLSConfig}).DialContext(ctx, "tcp", o.Addr)
+	} else {
+		conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", o.Addr)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if until, ok := ctx.Deadline(); ok {
+		_ = conn.SetDeadline(until)
+	}
+	in := bufio.NewReaderSize(conn, maxTold)
+	say := func(words ...string) error {
+		b := fmt.Appendf(nil, "*%d\r\n", len(words))
+		for _, w := range words {
+			b = fmt.Appendf(b, "$%d\r\n%s\r\n", len(w), w)
+		}
+		if _, err := conn.Write(b); err != nil {
+			return err
+		}
+		reply, err := in.ReadSlice('\n')
+		if err == nil && reply[0] != '+' {
+			err = errors.New(oneLine(string(reply)))
+		}
+		return err
+	}
+	switch {
+	case o.Username != "" && o.Password != "":
+		err = say("AUTH", o.Username, o.Password)
+	case o.Password != "":
+		err = say("AUTH", o.Password)
+	}
+	if err == nil {
+		err = say("MONITOR")
+	}
+	if err != nil {
+		_ = conn.Close()
+		return nil, nil, err
+	}
+	return conn, in, nil
+}
+
+// cpu is the processor time that the server has used, in seconds.
+func (c *Client) cpu(ctx context.Context) (used float64, ok bool) {
+	text, err := c.admin.Info(ctx, "cpu").Result()
+	if err != nil {
+		return 0, false
+	}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if name == "used_cpu_sys" || name == "used_cpu_user" {
+			s, err := strconv.ParseFloat(value, 64)
+			used, ok = used+s, err == nil
+		}
+	}
+	return used, ok
+}

@@ -34,6 +34,7 @@ func Plan(w io.Writer, pl *forecast.Plan, o Options) error {
 	p.plannedReplicas(pl.Replicas)
 	p.plannedHolders(pl.Holders)
 	p.plannedEffects(pl.Effects)
+	p.plannedSignals(pl.Signals)
 	p.sums(pl)
 	p.lockSums(pl.LockSums)
 	p.quantiles(pl)
@@ -185,6 +186,23 @@ func (p *page) plannedEffects(all []forecast.PlannedEffects) {
 		}
 		if x.Why != "" {
 			p.flow(4, 6, x.Why)
+		}
+	}
+}
+
+// plannedSignals are the first samples of each signal.
+func (p *page) plannedSignals(all []forecast.PlannedSignal) {
+	if len(all) == 0 {
+		return
+	}
+	p.part("SIGNALS, as they stand now")
+	for _, s := range all {
+		p.flow(2, 4, fmt.Sprintf("%s  %s", p.paint(bold, s.Name), s.Source))
+		for _, text := range s.First {
+			p.flow(4, 6, text)
+		}
+		if s.Why != "" {
+			p.flow(4, 6, s.Why)
 		}
 	}
 }

@@ -32,6 +32,7 @@ type Plan struct {
 
 	Holders   []PlannedHolder        `json:"holders,omitempty"`   // likewise
 	Effects   []PlannedEffects       `json:"effects,omitempty"`   // likewise
+	Signals   []PlannedSignal        `json:"signals,omitempty"`   // likewise
 	Expected  []RehearsedExpectation `json:"expected,omitempty"`  // what a few rehearsals say of them; filled in by whoever rehearses
 	Rehearsed int64                  `json:"rehearsed,omitempty"` // how many
 }
@@ -77,6 +78,14 @@ type PlannedEffects struct {
 	Lock   string   `json:"lock"`
 	Source string   `json:"source"`
 	Last   []string `json:"last"`          // what the map makes of them, the newest last
+	Why    string   `json:"why,omitempty"` // there are none
+}
+
+// PlannedSignal are the first samples of a signal, or the files of logs, as they stand at the moment of planning.
+type PlannedSignal struct {
+	Name   string   `json:"name"`
+	Source string   `json:"source"`
+	First  []string `json:"first"`
 	Why    string   `json:"why,omitempty"` // there are none
 }
 

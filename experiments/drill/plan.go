@@ -38,6 +38,11 @@ func Plan(ctx context.Context, e *experiments.Experiment, c Consent, notify func
 			return nil, err
 		}
 	}
+	if !slices.ContainsFunc(plan.Guards, func(g Guard) bool { return g.Refuses && g.Name == "environment" }) {
+		if err := lookUpSignals(ctx, e, plan); err != nil {
+			return nil, err
+		}
+	}
 	return plan, nil
 }
 

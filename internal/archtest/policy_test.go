@@ -124,7 +124,7 @@ var policy = []place{
 	{path: "injectors", below: []string{"internal/command", "internal/sockets", "internal/toxi", "experiments/undo", "lockcore/protocol", "internal/kube", "internal/monotime", "internal/procstat", "internal/tap"},
 		libs: []string{"github.com/redis/go-redis/v9"},
 		why:  "satisfy the runner's interfaces structurally; they know neither runner nor probes, so a fault cannot reach the witness"},
-	{path: "probes", below: []string{"history", "lockcore", "internal/follow", "internal/kube", "internal/monotime"}, libs: []string{"github.com/prometheus/common", "github.com/redis/go-redis/v9"},
+	{path: "probes", below: []string{"history", "lockcore", "internal/follow", "internal/kube", "internal/monotime"}, libs: []string{"github.com/prometheus/client_model", "github.com/prometheus/common", "github.com/redis/go-redis/v9"},
 		why: "the witness: own connections, and no idea of faults or of the runner's intentions"},
 	{path: "probes/effects", below: []string{"history", "lockcore", "internal/command", "internal/follow"}, libs: []string{"github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5", "github.com/redis/go-redis/v9"},
 		why: "reads what somebody else's system writes, wherever that is; the drivers of databases are met here and nowhere else, and only in the full build"},

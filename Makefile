@@ -108,6 +108,7 @@ bench: deps ## the lock core beside its peers, 100,000 locks, one key that many 
 	cd internal/bench && $(GO) run .
 	$(GO) test -run '^$$' -bench 'Drill|Rehearsal|Many' -cpu 1,2 ./lockcore/sim ./experiments/rehearsal
 	$(GO) test -run '^$$' -bench . -benchmem ./history
+	$(GO) test -run '^$$' -bench Keyspace -benchtime 1x ./probes
 	$(GO) test -run '^$$' -bench JudgeBesidePython -benchtime 3x ./cmd/lockdrill
 
 pictures: ## docs/report-light.png and docs/report-dark.png, from a recorded run in headless Chromium: look at them before you commit them

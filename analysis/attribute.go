@@ -303,7 +303,7 @@ func (ix *Facts) rests(rows []verdict.SLOResult) {
 	for i := range rows {
 		r := &rows[i]
 		switch m, _, _ := strings.Cut(r.Measure, "."); {
-		case m == "metric", m == "logs":
+		case m == "metric", m == "logs", m == "abandonments": // that of an observed system is a signal's
 			r.Rests = verdict.RestsOnSignals
 		case ix.ledgered[r.Lock] && m == "takeover", m == "tick_gap", m == "duplicate_terminal_states", m == "re_executed", m == "stranded":
 			r.Rests = verdict.RestsOnEffects

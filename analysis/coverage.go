@@ -27,6 +27,17 @@ type coverage struct {
 	read    int64 // when the last good look was sent, at the earliest
 	final   *history.Span
 	finalN  int64
+	cost    *verdict.WatchCost // nil = it does not say
+}
+
+// costOf is what a probe says that it cost, as shares of a core.
+func costOf(o *history.Observer) *verdict.WatchCost {
+	c := &verdict.WatchCost{Way: o.Way, Why: o.Why, Commands: o.Commands, Events: o.Events}
+	if o.Server > 0 && o.Window > 0 {
+		ours, all := float64(o.Ours)/float64(o.Window), float64(o.Server)/float64(o.Window)
+		c.Core, c.Store = &ours, &all
+	}
+	return c
 }
 
 func (ix *Facts) watch(ev *history.Event) {
@@ -58,6 +69,9 @@ func (ix *Facts) watch(ev *history.Event) {
 	if ev.Coverage.Final {
 		span := ev.Span
 		c.final, c.finalN = &span, ev.N
+		if ev.Coverage.Observer != nil {
+			c.cost = costOf(ev.Coverage.Observer)
+		}
 	}
 }
 
@@ -164,7 +178,7 @@ func (ix *Facts) summaries() []verdict.ProbeSummary {
 	for _, id := range watched {
 		p := verdict.ProbeSummary{ID: id}
 		if c := ix.probes[id]; c != nil {
-			p.Samples = c.samples
+			p.Samples, p.Cost = c.samples, c.cost
 			if c.samples > 0 || len(c.gaps) > 0 {
 				s := seconds(c.largest)
 				p.LargestGap = &s

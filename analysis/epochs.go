@@ -134,7 +134,8 @@ type keyIndex struct {
 	attempts   []*call           // acquires
 	waits      []*wait
 	looks      []*stretch
-	effects    []*effect // in the ledger's order
+	ids        map[string]string // epochs by the store's own ids, where its workers name them otherwise
+	effects    []*effect         // in the ledger's order
 	jobs       []*job
 
 	regressions []regression
@@ -185,6 +186,23 @@ func (k *keyIndex) epoch(id string) *epoch {
 		k.add(e)
 	}
 	return e
+}
+
+// rename lets looks and refusals name epochs as their workers do.
+func (k *keyIndex) rename() {
+	if k.ids == nil {
+		return
+	}
+	own := func(id *string) { *id = cmp.Or(k.ids[*id], *id) }
+	for _, s := range k.looks {
+		own(&s.epoch)
+	}
+	for _, c := range k.attempts {
+		own(&c.holder)
+	}
+	for _, w := range k.waits {
+		own(&w.holder)
+	}
 }
 
 // next is the epoch that was granted after e; nil where none was. A stranger's is none, nor is a ghost.

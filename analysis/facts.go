@@ -153,6 +153,7 @@ func (ix *Facts) derive() {
 		s.noteDeath(ix)
 	}
 	for _, k := range ix.keyOrder {
+		k.rename()
 		ix.attach(k)
 	}
 	ix.tellClocks()

@@ -195,6 +195,12 @@ func (r *reader) call(ev *history.Event) {
 	if ev.Fence != 0 && e.fence == 0 {
 		e.fence = ev.Fence
 	}
+	if id := ev.Call.ID; id != "" && id != ev.Epoch {
+		if k.ids == nil {
+			k.ids = map[string]string{}
+		}
+		k.ids[id] = ev.Epoch
+	}
 }
 
 func (k *keyIndex) addCall(verb string, c *call) {

@@ -129,7 +129,7 @@ func (s section) Locks() []*fault.Lock {
 }
 
 func (s section) lock(l *Lock) *fault.Lock {
-	return &fault.Lock{Name: l.Name, Policy: &l.Policy, Unrenewed: s.c.neverRenewed(l)}
+	return &fault.Lock{Name: l.Name, Policy: &l.Policy, Unrenewed: s.c.neverRenewed(l), Lease: l.Lease != ""}
 }
 
 // setPointers names the pointer fields of a union that are set, as a file spells them.

@@ -196,15 +196,11 @@ func missing(f field) string {
 	return "the section is missing"
 }
 
-// unknown explains a field that is not in the vocabulary, or not yet, and gives the field that was probably meant.
+// unknown explains a field that is not in the vocabulary, and gives the field that was probably meant.
 func (d *decoder) unknown(path string, key *yaml.Node, t reflect.Type) string {
 	p := join(path, key.Value)
-	known, later := fieldNames(t), laterFields[t.Name()]
-	if slices.Contains(later, key.Value) {
-		d.add(p, key, "not in this version of lockdrill")
-		return ""
-	}
-	meant := Nearest(key.Value, slices.Concat(known, later))
+	known := fieldNames(t)
+	meant := Nearest(key.Value, known)
 	if meant == "" {
 		d.add(p, key, "unknown field: there are %s", strings.Join(known, ", "))
 		return ""

@@ -70,9 +70,3 @@ func ruleOf(owner reflect.Type, f reflect.StructField) (r rule) {
 	}
 	return r
 }
-
-// laterFields are fields that the design knows and this version does not have, by type.
-var laterFields = map[string][]string{
-	"file": {"schedule", "baseline", "store"},
-	"SLO":  {"stale_writes", "residual", "pickup"},
-}

@@ -3,7 +3,6 @@ package experiments
 import (
 	"os"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -61,22 +60,6 @@ func TestUnions(t *testing.T) {
 		reflect.ValueOf(&slo).Elem().FieldByIndex(f.index).Set(reflect.New(f.typ.Elem()))
 		if slo.Measure() != f.name {
 			t.Errorf("measure %q, want %q", slo.Measure(), f.name)
-		}
-	}
-}
-
-// TestFieldsThatComeLater: what is said to come later is not here yet.
-func TestFieldsThatComeLater(t *testing.T) {
-	types := map[string]reflect.Type{"file": reflect.TypeFor[file](), "Probes": reflect.TypeFor[Probes](), "SLO": reflect.TypeFor[SLO]()}
-	for name, fields := range laterFields {
-		if types[name] == nil {
-			t.Errorf("later fields of %s: no such type", name)
-			continue
-		}
-		for _, f := range fieldNames(types[name]) {
-			if slices.Contains(fields, f) {
-				t.Errorf("%s.%s is here, and said to come later", name, f)
-			}
 		}
 	}
 }

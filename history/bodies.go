@@ -183,6 +183,8 @@ type Call struct {
 	Demand  bool   `json:"demand,omitempty"`  // acquire.invoke: somebody wants the lock (always true for our own workers)
 	// Answered is for .return on a clock of bounds, ns: the answer came no sooner. Elsewhere it came at the end of the bracket.
 	Answered int64 `json:"answered,omitempty"`
+	// ID is for acquire.return, granted: the store's own id of the epoch, by which looks and refusals name it; "" = they have the epoch's.
+	ID string `json:"id,omitempty"`
 }
 
 // Results of calls.

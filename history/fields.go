@@ -62,6 +62,7 @@ func (c *Call) walk(k *codec) {
 	text(k, `"why":`, &c.Why, want)
 	flag(k, `"demand":`, &c.Demand, want)
 	num(k, `"answered":`, &c.Answered, want)
+	text(k, `"id":`, &c.ID, want)
 }
 
 func (a *Abandon) walk(k *codec) {

@@ -22,7 +22,7 @@ import (
 type DeleteKey struct {
 	Open   func(undo.Store) (*redis.Client, error)
 	Where  func() undo.Store // the locks' store
-	Prefix string            // of every key of the run
+	Prefix string            // of every lock's key
 	Clock  func() int64
 }
 

@@ -40,6 +40,7 @@ type Parts struct {
 	Store  Server // the locks'
 	Open   opener
 	Prefix string // of every key of the run
+	Keys   string // of every lock's key: those of an observed system have none of the run's
 
 	Route func(replica string) (undo.ProxyRoute, bool) // of replicas to the locks, through a Toxiproxy
 	Dial  func(ctx context.Context, addr string) (net.Conn, error)
@@ -179,7 +180,7 @@ func (s *Set) deleteKey() Injector {
 	if s.Store == nil {
 		return nil
 	}
-	return &DeleteKey{Open: s.Open, Where: s.Store.Where, Prefix: s.Prefix, Clock: s.Clock}
+	return &DeleteKey{Open: s.Open, Where: s.Store.Where, Prefix: s.Keys, Clock: s.Clock}
 }
 
 func (s *Set) clock() Injector {

@@ -1,7 +1,6 @@
 package probes
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -9,9 +8,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 )
 
 // Histogram is the observations of one class of work in a saved exposition, in cumulative buckets. All series of that class are added up.
@@ -27,11 +23,10 @@ type Bucket struct {
 	Count uint64
 }
 
-// ReadHistograms reads a saved scrape in Prometheus' text form: the histogram of that name, its series with these labels, by class. The error
+// ReadHistograms reads a saved scrape in any form that Prometheus takes: the histogram of that name, its series with these labels, by class. The error
 // says what is wrong with the text, or that there is no such histogram.
 func ReadHistograms(text []byte, name string, labels map[string]string) ([]Histogram, error) {
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
+	families, err := parseExposition(text)
 	if err != nil {
 		return nil, fmt.Errorf("read exposition: %w", err)
 	}
@@ -47,7 +42,7 @@ func ReadHistograms(text []byte, name string, labels map[string]string) ([]Histo
 		slices.Sort(there)
 		return nil, fmt.Errorf("no histogram %s in it; histograms there: %s", name, cmp.Or(strings.Join(there, ", "), "none"))
 	}
-	by := map[string]*Histogram{}
+	by, natives := map[string]*Histogram{}, map[string]*native{}
 	for _, m := range family.GetMetric() {
 		own := map[string]string{}
 		for _, l := range m.GetLabel() {
@@ -56,17 +51,35 @@ func ReadHistograms(text []byte, name string, labels map[string]string) ([]Histo
 		if !carries(own, labels) {
 			continue
 		}
+		class := own["class"]
+		if h := m.GetHistogram(); isNative(h) { // its own buckets are finer than those that somebody chose beside them
+			n, err := nativeOf(h)
+			if err != nil {
+				return nil, fmt.Errorf("%s%s: %w", name, labelText(own), err)
+			}
+			if natives[class] != nil {
+				natives[class].add(n)
+			} else {
+				natives[class] = n
+			}
+			continue
+		}
 		var buckets []Bucket
 		for _, b := range m.GetHistogram().GetBucket() {
 			buckets = append(buckets, Bucket{b.GetUpperBound(), b.GetCumulativeCount()})
 		}
-		class := own["class"]
 		if by[class] == nil {
 			by[class] = &Histogram{Class: class}
 		}
 		if err := by[class].add(buckets, m.GetHistogram().GetSampleCount()); err != nil {
 			return nil, fmt.Errorf("%s%s: %w", name, labelText(own), err)
 		}
+	}
+	for class, n := range natives {
+		if by[class] != nil {
+			return nil, fmt.Errorf("%s: %w", name, errBuckets)
+		}
+		by[class] = &Histogram{Class: class, Count: n.count, Buckets: n.buckets()}
 	}
 	if len(by) == 0 {
 		return nil, fmt.Errorf("%s has no series with the labels %s", name, labelText(labels))

@@ -56,7 +56,7 @@ type KeyspaceOptions struct {
 const (
 	readsPerMilli = 50                     // keys that are read in turn where there are no events: some 5% of a core
 	mostReads     = 256                    // of these, a look
-	sweepEvery    = 25 * time.Millisecond  // a page of the sweep, where there are events
+	sweepEvery    = 100 * time.Millisecond // a page of the sweep, where there are events
 	sweepPage     = 500                    // keys that a SCAN looks at
 	canaryEvery   = 500 * time.Millisecond // of a server that is looked at itself
 	replicaEvery  = 20 * time.Millisecond  // of a primary whose replica is looked at: what was before a canary that the replica shows is there too
@@ -209,10 +209,10 @@ func (d *dues) Pop() any {
 }
 
 // expect notes when a key's lease is over by what a look at it showed.
-func (d *dues) expect(w *known, at history.Span, pttl int64) {
+func (d *dues) expect(w *known, at history.Span, s state) {
 	w.due = 0
-	if pttl >= 0 {
-		w.due = at.To + pttl + int64(pttlError)
+	if s.pttl >= 0 { // it is gone once the millisecond is over that is its end
+		w.due = at.To + s.pttl + int64(pttlError) - s.server%1000*int64(time.Microsecond)
 		heap.Push(d, due{w.due, w})
 	}
 }

@@ -334,7 +334,7 @@ func (n *node) take(w *known, s state, at history.Span, final, explained bool) {
 		n.unexplained[w.key] = history.Span{From: before.From, To: at.To}
 	}
 	n.p.told = w.observe(n.p.told, s, at, final, n.p.names)
-	n.dues.expect(w, at, s.pttl)
+	n.dues.expect(w, at, s)
 	if unnamed := s.pttl != absent && w.named.Holder == "" && n.p.names.Holder != nil; unnamed && !w.unnamed {
 		n.unnamed = append(n.unnamed, w)
 		w.unnamed = true

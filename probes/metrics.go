@@ -157,7 +157,7 @@ func (p *expositions) read(ctx context.Context, url string, into *history.Sample
 	if err != nil {
 		return fmt.Errorf("%w: %w", errUnreadable, err)
 	}
-	req.Header.Set("Accept", string(expfmt.NewFormat(expfmt.TypeTextPlain)))
+	req.Header.Set("Accept", acceptExposition)
 	res, err := p.client.Do(req)
 	if err != nil {
 		return err
@@ -166,10 +166,12 @@ func (p *expositions) read(ctx context.Context, url string, into *history.Sample
 	if res.StatusCode != http.StatusOK {
 		return fmt.Errorf("%w: %s", errUnreadable, res.Status)
 	}
-	body := &io.LimitedReader{R: res.Body, N: maxExposition}
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(body)
-	if err != nil || body.N <= 0 {
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxExposition))
+	if err != nil {
+		return err
+	}
+	families, err := parseExposition(body)
+	if err != nil || len(body) == maxExposition {
 		return fmt.Errorf("%w: %w", errUnreadable, err)
 	}
 	for name, f := range families {

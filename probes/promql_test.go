@@ -17,8 +17,8 @@ import (
 	"github.com/lockdrill/lockdrill/internal/monotime"
 )
 
-// prometheus starts a real server that scrapes a target every second, and returns its address when it has.
-func prometheus(t *testing.T, target string) string {
+// startPrometheus starts a real server that scrapes a target every second, and returns its address when it has.
+func startPrometheus(t *testing.T, target string) string {
 	t.Helper()
 	program, err := exec.LookPath("prometheus")
 	if err != nil {
@@ -109,7 +109,7 @@ const counted = "# TYPE gave_up_total counter\ngave_up_total{namespace=\"job\"} 
 func TestPromQLTellsWhatWasScraped(t *testing.T) {
 	t.Parallel()
 	x := expose(t, fmt.Sprintf(counted, 3))
-	server := prometheus(t, x.URL)
+	server := startPrometheus(t, x.URL)
 	p := newProm(t, `gave_up_total{namespace="job"}`, PromServer{URL: server})
 	first := promLook(t, p, false)
 	if len(first) != 1 || first[0].Sample.Values[0].Value != 3 || first[0].Sample.Type != "counter" || first[0].Sample.Prev != nil ||

@@ -32,7 +32,9 @@ func Plan(w io.Writer, pl *forecast.Plan, o Options) error {
 	p.guards(pl)
 	p.plannedPods(pl.Pods)
 	p.plannedReplicas(pl.Replicas)
+	p.plannedHolders(pl.Holders)
 	p.plannedEffects(pl.Effects)
+	p.plannedSignals(pl.Signals)
 	p.sums(pl)
 	p.lockSums(pl.LockSums)
 	p.quantiles(pl)
@@ -153,6 +155,24 @@ func (p *page) plannedReplicas(replicas []forecast.PlannedReplica) {
 	}
 }
 
+// plannedHolders are who holds which key.
+func (p *page) plannedHolders(all []forecast.PlannedHolder) {
+	if len(all) == 0 {
+		return
+	}
+	p.part("HOLDERS, as the sources of system.holder say now")
+	for _, h := range all {
+		who := p.paint(yellow, "not known")
+		if h.By != "" {
+			who = fmt.Sprintf("%s (process %d), says %s", p.paint(bold, cmp.Or(h.Name, "(no name)")), h.PID, h.By)
+		}
+		p.flow(2, 4, fmt.Sprintf("%s  key %s: %s", h.Lock, h.Key, who))
+		if h.Why != "" {
+			p.flow(4, 6, h.Why)
+		}
+	}
+}
+
 // plannedEffects are the last effects of each source.
 func (p *page) plannedEffects(all []forecast.PlannedEffects) {
 	if len(all) == 0 {
@@ -166,6 +186,23 @@ func (p *page) plannedEffects(all []forecast.PlannedEffects) {
 		}
 		if x.Why != "" {
 			p.flow(4, 6, x.Why)
+		}
+	}
+}
+
+// plannedSignals are the first samples of each signal.
+func (p *page) plannedSignals(all []forecast.PlannedSignal) {
+	if len(all) == 0 {
+		return
+	}
+	p.part("SIGNALS, as they stand now")
+	for _, s := range all {
+		p.flow(2, 4, fmt.Sprintf("%s  %s", p.paint(bold, s.Name), s.Source))
+		for _, text := range s.First {
+			p.flow(4, 6, text)
+		}
+		if s.Why != "" {
+			p.flow(4, 6, s.Why)
 		}
 	}
 }

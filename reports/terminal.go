@@ -157,6 +157,7 @@ func (p *page) slos(j *verdict.Judgement) {
 	var above verdict.SLOResult
 	for _, s := range rowsOf(j) {
 		t.row(cell{s.word, s.ink}, cell{text: s.Lock}, cell{text: s.promise}, cell{text: s.observed}, cell{text: s.sample})
+		t.note("rests on", s.Rests)
 		if s.Verdict == verdict.Pass {
 			continue
 		}
@@ -262,7 +263,7 @@ func rowOf(s verdict.SLOResult, j *verdict.Judgement) sloRow {
 // explained is why a row is as it is, what to do next, and what shows it.
 func (s sloRow) explained() []item {
 	var list []item
-	for _, i := range []item{{"why", s.Why}, {"next", s.Next}, {"see", events(s.Evidence)}} {
+	for _, i := range []item{{"rests on", s.Rests}, {"why", s.Why}, {"next", s.Next}, {"see", events(s.Evidence)}} {
 		if i.Text != "" {
 			list = append(list, i)
 		}

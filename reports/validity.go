@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments/fault"
+	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
@@ -52,6 +53,9 @@ func validityItems(j *verdict.Judgement) []item {
 	list = append(list, faultItems(j.Faults)...)
 	for _, probe := range j.Probes {
 		list = append(list, item{"probe", probeText(probe)})
+		if probe.Cost != nil {
+			list = append(list, item{"watching", costText(probe.Cost)})
+		}
 	}
 	if m := j.Monitor; m != nil {
 		list = append(list, item{"MONITOR", fmt.Sprintf("%s, %s in all; the server told %s commands and used %.0f%% of a processor meanwhile, for all its clients",
@@ -245,6 +249,23 @@ func probeText(s verdict.ProbeSummary) string {
 	text := fmt.Sprintf("%s: %s, largest gap %s", s.ID, figures.Plural(s.Samples, "sample"), exact(*s.LargestGap, verdict.UnitSeconds))
 	if s.Gaps > 0 {
 		text += ", BLIND in " + figures.Plural(s.Gaps, "stretch")
+	}
+	return text
+}
+
+// costText says what watching lock keys has cost their store.
+func costText(c *verdict.WatchCost) string {
+	text := fmt.Sprintf("by keyspace events: %s, %s", figures.Plural(c.Commands, "command"), figures.Plural(c.Events, "event"))
+	if c.Way == history.ByPolling {
+		text = "by reading the keys in turn: " + figures.Plural(c.Commands, "command")
+	}
+	if c.Core != nil {
+		text += fmt.Sprintf("; about %.1f%% of a core of the store, which used %.1f%% in all", 100**c.Core, 100**c.Store)
+	} else {
+		text += "; the store does not tell what that cost it"
+	}
+	if c.Why != "" {
+		text += ". No keyspace events: " + c.Why
 	}
 	return text
 }

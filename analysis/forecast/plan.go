@@ -30,7 +30,9 @@ type Plan struct {
 	Pods        []PlannedPod      `json:"pods,omitempty"`     // likewise
 	Replicas    []PlannedReplica  `json:"replicas,omitempty"` // likewise
 
+	Holders   []PlannedHolder        `json:"holders,omitempty"`   // likewise
 	Effects   []PlannedEffects       `json:"effects,omitempty"`   // likewise
+	Signals   []PlannedSignal        `json:"signals,omitempty"`   // likewise
 	Expected  []RehearsedExpectation `json:"expected,omitempty"`  // what a few rehearsals say of them; filled in by whoever rehearses
 	Rehearsed int64                  `json:"rehearsed,omitempty"` // how many
 }
@@ -59,12 +61,31 @@ type PlannedReplica struct {
 	Since string `json:"since"`
 }
 
+// PlannedHolder is who holds the key of an observed loop at the moment of planning.
+type PlannedHolder struct {
+	Lock     string `json:"lock"`
+	Key      string `json:"key"`
+	Name     string `json:"name,omitempty"` // the replica's owner's word for it
+	PID      int    `json:"pid,omitempty"`
+	By       string `json:"by,omitempty"`       // the source that says so; "" = none knows
+	Disputed bool   `json:"disputed,omitempty"` // sources name several
+	Why      string `json:"why,omitempty"`      // what the others lack, or why nobody is named
+}
+
 // PlannedEffects are the last effects of a source of an observed system, as they stand at the moment of planning.
 type PlannedEffects struct {
 	Name   string   `json:"name"`
 	Lock   string   `json:"lock"`
 	Source string   `json:"source"`
 	Last   []string `json:"last"`          // what the map makes of them, the newest last
+	Why    string   `json:"why,omitempty"` // there are none
+}
+
+// PlannedSignal are the first samples of a signal, or the files of logs, as they stand at the moment of planning.
+type PlannedSignal struct {
+	Name   string   `json:"name"`
+	Source string   `json:"source"`
+	First  []string `json:"first"`
 	Why    string   `json:"why,omitempty"` // there are none
 }
 

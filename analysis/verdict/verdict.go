@@ -400,6 +400,18 @@ type ProbeSummary struct {
 	Samples    int64    `json:"samples"`
 	LargestGap *float64 `json:"largestGap"` // seconds; null = it never looked
 	Gaps       int      `json:"gaps"`       // stretches above max_gap
+
+	Cost *WatchCost `json:"cost,omitempty"` // of observed lock keys
+}
+
+// WatchCost is what watching has cost the store of the locks.
+type WatchCost struct {
+	Way      string   `json:"way"` // events, polling
+	Why      string   `json:"why,omitempty"`
+	Commands int64    `json:"commands"`
+	Events   int64    `json:"events"`
+	Core     *float64 `json:"core"`  // share of a core that the store spent on it, about; null = the store does not tell
+	Store    *float64 `json:"store"` // share of a core that the store used in all
 }
 
 // MonitorCost is what windows of MONITOR, in which holders are found, came to.

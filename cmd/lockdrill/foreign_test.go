@@ -37,6 +37,7 @@ system:
         release: {mode: none}
         acquire: {mode: try, timeout: 200ms}
         loop: {poll: 100ms, mode: renewed}
+probes: {lock_keys: {every: 5ms, max_gap: 500ms}} # half of the ttl: this machine may be busy
 steady_state: {for: 300ms, timeout: 20s}
 faults:
   - {id: crash, at: 0s, kill: {holder_of: leader}, repeat: {count: 3, every: settled}}
@@ -81,6 +82,7 @@ func electorsAt(t *testing.T, primary string) *electors {
 		s.work.Go(func() { s.supervise(t, python, name) })
 	}
 	t.Cleanup(s.stop)
+	until(t, "the three processes", func() bool { return len(processes("elector.py", port)) == 3 })
 	return s
 }
 

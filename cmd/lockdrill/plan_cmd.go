@@ -31,7 +31,7 @@ func newPlanCmd(io streams) *cobra.Command {
 		Long: "plan shows the resolved timeline, whom each fault would strike, what it does, how it is confirmed and undone, the guards as they\n" +
 			"stand, the budget sums, and how long a run would take. It only reads. Exit status 13: a guard would refuse the run; 11: by its own\n" +
 			"times it cannot be answered, since it does not end within max_run (L10) or faults come when the jobs have ended (L11), or its\n" +
-			"faults cannot provoke what the file expects.",
+			"faults cannot provoke what the file expects, or sources disagree on who holds a lock.",
 		Args: cobra.ExactArgs(1),
 	}
 	format := outputFlag(cmd.Flags())
@@ -57,7 +57,8 @@ func newPlanCmd(io streams) *cobra.Command {
 		if slices.ContainsFunc(plan.Guards, func(g drill.Guard) bool { return g.Refuses }) {
 			return status(verdict.ExitRefused)
 		}
-		if len(forecast.DeadEnds(plan.Sums)) > 0 || cannotProvoke(plan) {
+		if len(forecast.DeadEnds(plan.Sums)) > 0 || cannotProvoke(plan) ||
+			slices.ContainsFunc(plan.Holders, func(h forecast.PlannedHolder) bool { return h.Disputed }) {
 			return status(verdict.ExitInconclusive)
 		}
 		return nil

@@ -152,6 +152,9 @@ func (c *Conductor) Observe(e history.Event) {
 		w.epochs[e.Epoch] = w.pool.New(epoch{id: e.Epoch, lock: e.Lock, key: e.Key, inc: e.Source})
 	case history.AcquireReturn:
 		ep := w.epochs[e.Epoch]
+		if ep != nil && e.Call != nil && e.Call.ID != "" { // as the store calls it
+			w.epochs[e.Call.ID] = ep
+		}
 		if ep != nil && e.Outcome == history.OK && (c.e.Kubernetes == nil || w.isAlive(ep.inc)) { // one whose pod is gone may live on, and is no victim
 			ep.granted = e.To
 			w.held[e.Key] = ep

@@ -31,7 +31,15 @@ func Plan(ctx context.Context, e *experiments.Experiment, c Consent, notify func
 		lookUp(ctx, e, plan)
 	}
 	if e.Observed() && !slices.ContainsFunc(plan.Guards, func(g Guard) bool { return g.Refuses && g.Name == "environment" }) {
+		if err := lookUpHolders(ctx, e, plan); err != nil {
+			return nil, err
+		}
 		if err := lookUpEffects(ctx, e, plan); err != nil {
+			return nil, err
+		}
+	}
+	if !slices.ContainsFunc(plan.Guards, func(g Guard) bool { return g.Refuses && g.Name == "environment" }) {
+		if err := lookUpSignals(ctx, e, plan); err != nil {
 			return nil, err
 		}
 	}

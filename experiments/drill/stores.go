@@ -68,6 +68,7 @@ func (s *stores) openLocks(ctx context.Context) (err error) {
 	if s.e.Observed() {
 		prefix = ""
 	}
+	s.strikes.Keys = prefix
 	s.keyMetric = func(m experiments.Metric) (*probes.Metrics, error) {
 		client, _, err := locks.Looks(experiments.Redis{})
 		if err != nil {

@@ -45,14 +45,16 @@ func (d *DeleteKey) Traits() Traits {
 }
 
 func (*DeleteKey) Barred(a Around) string {
-	if a.Observed {
-		return notOurKeys
+	if a.Observed && a.Redis != "external" {
+		return notInRedis
 	}
 	return ""
 }
 
 func (d *DeleteKey) Check(c Checker) {
-	c.Lock("holder_of", d.HolderOf)
+	if l := c.Lock("holder_of", d.HolderOf); l != nil && l.Lease {
+		c.Check("holder_of", "lock %s is a Lease object, and no key of a Redis: kill the holder", l.Name)
+	}
 	checkAllowed(c, d.Kind())
 }
 

@@ -139,4 +139,5 @@ type Lock struct {
 	Name      string
 	Policy    *lockcore.Policy
 	Unrenewed string // why no holder ever renews it; "" = they do
+	Lease     bool   // it is a Lease object
 }

@@ -75,12 +75,15 @@ func (s *Store) Barred(a Around) string {
 	case a.Pods && s.Do != "" && !slices.Contains(Allowed(), string(s.Do)):
 		return fmt.Sprintf("%s is for a Redis that the run started itself, which pods do not reach: pause and flush are for any, or drill it with processes (without a kubernetes section)", s.Do)
 	case a.Observed && a.Redis != "external":
-		return "no lock of this file is in a Redis: kill the holder"
+		return notInRedis
 	}
 	return ""
 }
 
-const notOurKeys = "only keys of the run's own are deleted, and an observed lock is somebody's" + instead
+const (
+	notInRedis = "no lock of this file is in a Redis: kill the holder"
+	notOurKeys = "empties the Redis of keys of the run's own, and all keys of an observed system are somebody's: delete_key takes one lock's key, if redis.allow names it"
+)
 
 func (s *Store) Check(c Checker) {
 	if s.Keep && s.Do != "" && s.Do != StoreRestart && s.Do != StoreStop {

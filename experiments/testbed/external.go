@@ -156,7 +156,7 @@ func optionsOf(w undo.Store) (*redis.Options, error) { return endpoint.Options(e
 // Endpoint is how a replica reaches the store.
 func (s *Store) Endpoint() protocol.Endpoint {
 	e := endpointOf(s.Where())
-	e.Prefix = s.Prefix
+	e.Kind, e.Prefix = protocol.KindRedis, s.Prefix
 	if e.TLS { // Addr may become a proxy's
 		e.ServerName, _, _ = strings.Cut(e.Addr, ":")
 		if host, err := url.Parse("//" + e.Addr); err == nil {

@@ -300,11 +300,18 @@ func (f *LocalFleet) Replicas() []Living {
 	return all
 }
 
+// all is what templates may use of a process.
+func (p *located) all() map[string]string {
+	known := map[string]string{}
+	maps.Copy(known, p.words)
+	known[experiments.KnownPID] = strconv.Itoa(p.PID)
+	known[experiments.KnownHost], _ = os.Hostname()
+	return known
+}
+
 // living is what is known of a life.
 func (l *localLife) living(p *experiments.Processes) Living {
-	known := maps.Clone(l.words)
-	known[experiments.KnownPID] = strconv.Itoa(l.PID)
-	known[experiments.KnownHost], _ = os.Hostname()
+	known := l.located.all()
 	v := Living{Incarnation: l.incarnation, Name: l.called(), PID: l.PID, Started: strconv.FormatInt(l.Started, 10), Since: l.began.To, Known: known}
 	v.Log, _ = experiments.FillIn(p.Log, known)
 	v.Metrics, _ = experiments.FillIn(p.Metrics, known)

@@ -386,6 +386,8 @@ type Found struct {
 	Parent  int
 	Since   time.Time
 	Refused string // why it must never be struck; "" = it may be
+	Log     string // path of its log; "" = not known
+	Metrics string // address of its exposition; "" = not known
 }
 
 // FindProcesses looks once for the processes that are meant. It touches none. doubts says what was passed over, and why.
@@ -396,7 +398,11 @@ func FindProcesses(ctx context.Context, p *experiments.Processes) (found []Found
 		l.doubt("on this system nothing proves that a number still means the same process: nothing is paused")
 	}
 	for _, f := range all {
-		found = append(found, Found{f.words[experiments.KnownName], f.PID, f.Parent, startedAt(f.Process), l.untouchable(f.proc)})
+		one := Found{Name: f.words[experiments.KnownName], PID: f.PID, Parent: f.Parent, Since: startedAt(f.Process), Refused: l.untouchable(f.proc)}
+		known := f.all()
+		one.Log, _ = experiments.FillIn(p.Log, known)
+		one.Metrics, _ = experiments.FillIn(p.Metrics, known)
+		found = append(found, one)
 	}
 	return found, l.doubts, err
 }

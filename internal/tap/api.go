@@ -143,7 +143,7 @@ func (s *socket) Close() error {
 
 func (s *socket) Addr() net.Addr { return &net.UnixAddr{Net: "unix", Name: s.path} }
 
-// API serves POST and GET /faults, GET and DELETE /faults/{id}, and GET /stats.
+// API serves POST and GET /faults, GET and DELETE /faults/{id}, GET /holders and GET /stats.
 func (t *Tap) API() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /faults", t.postFault)
@@ -171,9 +171,10 @@ func (t *Tap) API() http.Handler {
 		}
 		answerJSON(w, http.StatusOK, t.view(s))
 	})
+	mux.HandleFunc("GET /holders", t.getHolders)
 	mux.HandleFunc("GET /stats", func(w http.ResponseWriter, _ *http.Request) { answerJSON(w, http.StatusOK, t.Stats()) })
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, http.StatusNotFound, Problem{"", r.Method + " " + r.URL.Path + " is not served", "one of POST /faults, GET /faults, GET /faults/{id}, DELETE /faults/{id}, GET /stats"})
+		refuse(w, http.StatusNotFound, Problem{"", r.Method + " " + r.URL.Path + " is not served", "one of POST /faults, GET /faults, GET /faults/{id}, DELETE /faults/{id}, GET /holders, GET /stats"})
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host

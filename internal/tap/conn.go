@@ -185,6 +185,7 @@ func (c *conn) command(frame, unsent []byte) outcome {
 	}
 	var a *armed
 	if c.op.op != "" {
+		c.t.carry(c, &c.op)
 		a = c.t.strike(c, &c.op)
 	}
 	if a == nil {

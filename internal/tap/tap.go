@@ -42,6 +42,9 @@ type Tap struct {
 	number    int
 	stats     map[string]*counters // by name of the listener
 	unknown   map[string]int64
+
+	carrying sync.Mutex
+	carried  map[string][]Carrier // by key
 }
 
 // dialWithin bounds the opening of a connection to the Redis.
@@ -49,7 +52,7 @@ const dialWithin = 5 * time.Second
 
 // New returns a proxy that does not listen yet.
 func New(o Options) *Tap {
-	return &Tap{o: o, known: newRecognizer(o.Rules), conns: map[*conn]bool{}, stats: map[string]*counters{}, unknown: map[string]int64{}}
+	return &Tap{o: o, known: newRecognizer(o.Rules), conns: map[*conn]bool{}, stats: map[string]*counters{}, unknown: map[string]int64{}, carried: map[string][]Carrier{}}
 }
 
 // Listen serves clients at addr, host:port, under a name that faults may be aimed at. It returns the address that it listens at.

@@ -52,6 +52,7 @@ type Configure struct {
 // Endpoint is a Redis and the prefix that goes before every key of this run. A password is not in it: the replica reads the
 // variables of its own environment that are named here.
 type Endpoint struct {
+	Kind   string `json:"kind,omitempty"` // KindRedis; a worker that does not know it does not get ready. "" = KindRedis, of an older runner
 	Addr   string `json:"addr"`
 	Prefix string `json:"prefix,omitempty"`
 
@@ -62,6 +63,9 @@ type Endpoint struct {
 	ServerName  string `json:"server_name,omitempty"` // TLS: whom the certificate must name, also where Addr is a proxy's; "" = the host of Addr
 	CA          string `json:"ca,omitempty"`          // TLS: PEM file of the authority, absolute; "" = the system's
 }
+
+// KindRedis is the Endpoint.Kind of a Redis.
+const KindRedis = "redis"
 
 // Lock is one lock of the experiment, resolved.
 type Lock struct {

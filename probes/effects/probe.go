@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/lockdrill/lockdrill/history"
@@ -171,7 +172,11 @@ func (p *Probe) Check(rows []Row) error {
 		wanted = append([]string{m.Job, m.State}, wanted...)
 	}
 	for _, column := range wanted {
-		has := func(r Row) bool { _, ok := r.Get(column); return ok }
+		head, _, _ := strings.Cut(column, ".")
+		has := func(r Row) bool {
+			_, ok := r.Get(column)
+			return ok || r[head] == "{}" // an object of which nothing is known yet
+		}
 		if column != "" && !slices.ContainsFunc(rows, has) {
 			return declared("no entry has the column %s that map names: there are %s", column, rows[len(rows)-1].columns())
 		}
@@ -185,7 +190,15 @@ func (p *Probe) Last(ctx context.Context, n int) ([]history.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := p.Check(rows); err != nil {
+	known := rows
+	if from, ok := p.from.(interface{ Columns() []string }); ok && len(rows) == 0 { // a query has columns without rows
+		empty := Row{}
+		for _, column := range from.Columns() {
+			empty[column] = "{}"
+		}
+		known = []Row{empty}
+	}
+	if err := p.Check(known); err != nil {
 		return nil, err
 	}
 	var all []history.Event

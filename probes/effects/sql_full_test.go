@@ -211,6 +211,12 @@ func noQuery(tb *table) {
 			tb.t.Errorf("%s: %v, want %q", s.Query, err, c.want)
 		}
 	}
+	tb.do("DELETE FROM ends")
+	p := New(tb.open(tb.from), Options{Name: "effects:x", Lock: "job", Map: Map{Job: "job", State: "status"}})
+	if _, err := p.Last(tb.t.Context(), 5); !errors.Is(err, ErrSource) || !strings.Contains(err.Error(), "no entry has the column status that map names: there are at, id, job, state") {
+		tb.t.Errorf("a column that an empty table does not have: %v", err)
+	}
+	tb.do("INSERT INTO ends (job, state) VALUES ('before', 'done')")
 	last, err := tb.open(tb.from).Last(context.Background(), 5)
 	if err != nil || len(last) != 1 || last[0]["job"] != "before" {
 		tb.t.Errorf("last: %v, %v", last, err)

@@ -1,0 +1,91 @@
+package drill
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockdrill/lockdrill/analysis/forecast"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/redistest"
+)
+
+// watchedJobs is an experiment about somebody's jobs, which are read from source.
+func watchedJobs(t *testing.T, addr, source string) *experiments.Experiment {
+	t.Helper()
+	e, err := experiments.Parse("jobs.yaml", fmt.Appendf(nil, `
+apiVersion: lockdrill/v1
+kind: Experiment
+name: jobs
+environment: staging
+redis: {mode: external, url: "redis://%s"}
+system:
+  mode: observe
+  replicas: 2
+  processes: {match: 'nobody (?P<name>\S+)'}
+  locks:
+    - {name: job, profile: cordum/scheduler-job, key_prefix: "j:"}
+  effects:
+    - {name: jobs, lock: job, %s, map: {job: job, state: state, terminal: [DONE], replica: who}}
+faults:
+  - {id: kill, kill: {holder_of: job}}
+slos:
+  - {lock: job, takeover: {max: 95s}}
+`, addr, source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func TestPlanShowsTheLastEffectsAsTheyAreRead(t *testing.T) {
+	addr := redistest.Start(t)
+	c := redis.NewClient(&redis.Options{Addr: addr})
+	defer c.Close()
+	for _, state := range []string{"QUEUED", "RUNNING", "DONE"} {
+		if err := c.XAdd(t.Context(), &redis.XAddArgs{Stream: "log", Values: []string{"job", "7", "state", state, "who", "w-1"}}).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before, _ := c.Keys(t.Context(), "*").Result()
+	var plan forecast.Plan
+	if err := lookUpEffects(t.Context(), watchedJobs(t, addr, "stream: log"), &plan); err != nil {
+		t.Fatal(err)
+	}
+	if x := plan.Effects[0]; len(x.Last) != 3 || x.Last[2] != "job 7: DONE (ends it), key j:7, by w-1" || x.Last[1] != "job 7: RUNNING (at work), key j:7, by w-1" {
+		t.Errorf("%+v", x)
+	}
+	if after, _ := c.Keys(t.Context(), "*").Result(); len(after) != len(before) {
+		t.Errorf("keys were written: %v", after)
+	}
+}
+
+func TestSourcesThatCannotBeRead(t *testing.T) {
+	addr := redistest.Start(t)
+	c := redis.NewClient(&redis.Options{Addr: addr})
+	defer c.Close()
+	c.Set(t.Context(), "text", "x", 0)
+	c.XAdd(t.Context(), &redis.XAddArgs{Stream: "other", Values: []string{"id", "7"}})
+	for source, want := range map[string]struct {
+		status int
+		says   string
+	}{
+		"stream: text":  {verdict.ExitUsage, "the key text is no stream"},
+		"stream: other": {verdict.ExitUsage, "no entry has the column job that map names: there are id"},
+		"sql: {driver: postgres, dsn_env: NOT_SET, query: 'SELECT id FROM t WHERE id > $1 ORDER BY id', cursor: id}": {verdict.ExitUsage, "NOT_SET"},
+		"http: {url: 'http://127.0.0.1:1/jobs'}": {verdict.ExitRefused, "127.0.0.1:1"},
+		"file: /nowhere/at/all/*.log":            {verdict.ExitUsage, "no file is there"},
+	} {
+		d := &Drill{e: watchedJobs(t, addr, source), clock: func() int64 { return 0 }}
+		err := d.openEffects(t.Context())
+		_ = d.closeProbes()
+		refused := new(Error)
+		if !errors.As(err, &refused) || refused.Status != want.status || !strings.Contains(err.Error(), want.says) {
+			t.Errorf("%s: %v (%+v), want %d with %q", source, err, refused, want.status, want.says)
+		}
+	}
+}

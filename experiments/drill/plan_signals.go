@@ -1,0 +1,139 @@
+package drill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/lockdrill/lockdrill/analysis/forecast"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/testbed"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/internal/monotime"
+	"github.com/lockdrill/lockdrill/probes"
+)
+
+// shownSamples is how many series of a signal, and files of logs, a plan shows.
+const shownSamples = 5
+
+// lookUpSignals shows the first samples of each signal: what a Prometheus server has, what expositions show, which logs are there.
+func lookUpSignals(ctx context.Context, e *experiments.Experiment, plan *forecast.Plan) error {
+	ctx, cancel := context.WithTimeout(ctx, environmentWithin)
+	defer cancel()
+	for i := range e.Probes.PromQL {
+		shown, err := lookUpQuery(ctx, &e.Probes.PromQL[i])
+		if err != nil {
+			return err
+		}
+		plan.Signals = append(plan.Signals, shown)
+	}
+	var living []testbed.Found
+	if e.System.Processes != nil {
+		living, _, _ = testbed.FindProcesses(ctx, e.System.Processes) // the guard of the processes has said what is wrong
+	}
+	for _, m := range e.Probes.Scraped() {
+		if m.Scrape != experiments.ScrapeLocks && (m.Scrape != experiments.ScrapeReplicas || e.System.Processes != nil) {
+			plan.Signals = append(plan.Signals, lookUpMetric(ctx, &m, living))
+		}
+	}
+	if len(e.Probes.Logs.Named()) > 0 {
+		if shown, ok := lookUpLogs(e, living); ok {
+			plan.Signals = append(plan.Signals, shown)
+		}
+	}
+	return nil
+}
+
+func lookUpQuery(ctx context.Context, q *experiments.Query) (forecast.PlannedSignal, error) {
+	shown := forecast.PlannedSignal{Name: "metric " + q.Name, Source: q.Query + " at " + q.URL}
+	probe, err := openQuery(q, monotime.Now)
+	if err != nil {
+		return shown, err
+	}
+	seen, err := peekQuery(ctx, q, probe)
+	_ = probe.Close() // it has only read
+	switch e := new(Error); {
+	case errors.As(err, &e) && e.Status == verdict.ExitRefused:
+		shown.Why = "cannot be read now: " + err.Error()
+	case err != nil:
+		return shown, err
+	case len(seen) == 0:
+		shown.Why = "no series matches: nothing shows that the query is right"
+	}
+	for _, s := range seen[:min(len(seen), shownSamples)] {
+		shown.First = append(shown.First, fmt.Sprintf("%s %s, scraped %s ago", labelsText(s.Labels), figures.Decimal(s.Value), figures.Short(int64(s.Age))))
+	}
+	return shown, nil
+}
+
+// lookUpMetric scrapes a metric once.
+func lookUpMetric(ctx context.Context, m *experiments.Metric, living []testbed.Found) forecast.PlannedSignal {
+	shown := forecast.PlannedSignal{Name: "metric " + m.Name, Source: m.Series + " at " + m.Scrape}
+	targets := []probes.Target{{Name: "endpoint", URL: m.Scrape}}
+	if m.Scrape == experiments.ScrapeReplicas {
+		targets = nil
+		for _, p := range living {
+			targets = append(targets, probes.Target{Name: p.Name, URL: p.Metrics})
+		}
+	}
+	probe := probes.NewMetrics(probes.Metric{Name: m.Name, Series: m.Series, Labels: m.Labels}, func() []probes.Target { return targets })
+	defer probe.Close()
+	look, err := probe.Look(ctx, false)
+	if err != nil {
+		shown.Why = "cannot be read now: " + err.Error()
+		return shown
+	}
+	there := false
+	for _, ev := range look(history.Span{}) {
+		s := ev.Sample
+		there = there || len(s.Values) > 0
+		if s.Gone != "" {
+			shown.First = append(shown.First, s.Target+": no answer ("+s.Gone+")")
+		}
+		for _, v := range s.Values {
+			shown.First = append(shown.First, s.Target+": "+labelsText(v.Labels)+" "+figures.Decimal(v.Value))
+		}
+	}
+	shown.First = shown.First[:min(len(shown.First), shownSamples)]
+	if !there {
+		shown.Why = "no such series now: nothing shows that its name is right"
+	}
+	return shown
+}
+
+// lookUpLogs lists the files that would be read; false = only pods' logs would.
+func lookUpLogs(e *experiments.Experiment, living []testbed.Found) (forecast.PlannedSignal, bool) {
+	globs, files := logGlobs(e)
+	shown := forecast.PlannedSignal{Name: "logs", Source: strings.Join(globs, ", ")}
+	var found []string
+	for _, glob := range files {
+		paths, _ := filepath.Glob(glob) // the file was checked
+		found = append(found, paths...)
+	}
+	for _, p := range living {
+		if p.Log != "" {
+			found = append(found, p.Log)
+		}
+	}
+	slices.Sort(found)
+	if found = slices.Compact(found); len(found) == 0 {
+		shown.Why = "no file is there yet: one that comes is read from its beginning"
+	}
+	shown.First = found[:min(len(found), shownSamples)]
+	return shown, len(globs) > 0
+}
+
+// labelsText writes labels as an exposition does.
+func labelsText(labels map[string]string) string {
+	var parts []string
+	for name, value := range labels {
+		parts = append(parts, fmt.Sprintf("%s=%q", name, value))
+	}
+	slices.Sort(parts)
+	return "{" + strings.Join(parts, ", ") + "}"
+}

@@ -1,0 +1,142 @@
+package holders
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http/httptest"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/monotime"
+	"github.com/lockdrill/lockdrill/internal/tap"
+	"github.com/lockdrill/lockdrill/probes"
+)
+
+// stated is a source that says what it is told to.
+type stated struct {
+	word string
+	mu   sync.Mutex
+	says []string
+	asks int
+}
+
+func (s *stated) Word() string { return s.word }
+
+func (s *stated) Ask(context.Context, Question) Answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asks++
+	return Answer{Holders: s.says, Why: "it was not told"}
+}
+
+func (s *stated) say(who ...string) { s.mu.Lock(); defer s.mu.Unlock(); s.says = who }
+
+// until asks until it is answered as wanted.
+func until(t *testing.T, c *Chain, q Question, want probes.Named) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		got := c.Named(q)
+		if got == want {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("named %+v, want %+v", got, want)
+		}
+		runtime.Gosched()
+	}
+}
+
+// The chain tries sources in their order, keeps what it knows of a token, and asks all of them again before a shot.
+func TestAChainHoldsSourcesAgainstOneAnother(t *testing.T) {
+	first, second := &stated{word: "metric"}, &stated{word: "command", says: []string{"r2.1"}}
+	c := NewChain(monotime.Now, first, second)
+	defer c.Close()
+	q := Question{Lock: "l", Key: "k", Value: "token"}
+	until(t, c, q, probes.Named{Holder: "r2.1", By: "command"})
+	asks := second.asks
+	for range 100 {
+		c.Named(q)
+	}
+	if second.asks != asks {
+		t.Errorf("asked %d times more of a token whose holder is known", second.asks-asks)
+	}
+	confirm := func(victim string, want history.VoidReason, words string) {
+		t.Helper()
+		err := c.Confirm(t.Context(), q, victim)
+		if want == "" && err == nil {
+			return
+		}
+		if v, ok := err.(*Void); !ok || v.Void() != want || !strings.Contains(err.Error(), words) || strings.Contains(err.Error(), "token") {
+			t.Errorf("confirm %s: %v, want %q with %q", victim, err, want, words)
+		}
+	}
+	confirm("r2.1", "", "")
+	confirm("r1.1", history.HolderDisputed, "said r1.1 before, and says r2.1 now")
+	first.say("r1.1")
+	confirm("r2.1", history.HolderDisputed, "metric says r1.1, command says r2.1")
+	first.say("r1.1", "r2.1")
+	second.say()
+	confirm("r2.1", history.HolderDisputed, "metric says r1.1 and r2.1")
+	first.say()
+	confirm("r2.1", history.HolderUnknown, "metric: it was not told; command: it was not told")
+	first.say("r1.1")
+	q.Value = "another"
+	until(t, c, q, probes.Named{Holder: "r1.1", By: "metric"})
+	first.say("r1.1", "r2.1")
+	q.Value = "a third"
+	until(t, c, q, probes.Named{Disputed: "metric says r1.1 and r2.1"})
+}
+
+// In the background the chain opens windows for a token that nobody else knows, and no other question waits for them.
+func TestAChainFindsTheConnectionByItself(t *testing.T) {
+	c := startRedis(t)
+	a := replica(t, c, "r1.1", "lock", "tok")
+	s, costs := watcher(t, c, fleet{a}.lives)
+	chain := NewChain(monotime.Now, &Value{Lives: fleet{a}.lives, Is: begins}, s)
+	defer chain.Close()
+	q := Question{Lock: "l", Key: "lock", Value: "tok", Since: monotime.Now()}
+	until(t, chain, q, probes.Named{Holder: "r1.1", By: "client"})
+	if err := chain.Confirm(t.Context(), q, "r1.1"); err != nil {
+		t.Error(err)
+	}
+	if n := len(costs()); n != 1 {
+		t.Errorf("%d windows, want 1", n)
+	}
+}
+
+// A proxy on the replicas' route says which connection carried the token: its listener's name, or its other end, leads to the replica.
+func TestAProxySaysWhoCarriedTheToken(t *testing.T) {
+	c := startRedis(t)
+	p := tap.New(tap.Options{Dial: func(ctx context.Context) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "tcp", c.Options().Addr)
+	}, Clock: monotime.Now, Rules: tap.Rules{Keys: []string{"lock*"}}})
+	t.Cleanup(func() { _ = p.Close() })
+	addr, err := p.Listen("sched-b", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := httptest.NewServer(p.API())
+	t.Cleanup(api.Close)
+	way := redis.NewClient(&redis.Options{Addr: addr})
+	t.Cleanup(func() { _ = way.Close() })
+	life := replica(t, way, "r7.1", "lock", "tok")
+	lives := append(slices.Clone(two), life)
+	for _, s := range []struct {
+		is          Fits
+		value, want string
+	}{{begins, "tok", "[r2.1]"}, {nil, "tok", "[r7.1]"}, {begins, "other", "[]"}} {
+		got := NewProxy(api.URL, s.is, lives.lives).Ask(t.Context(), Question{Key: "lock", Value: s.value})
+		if fmt.Sprint(got.Holders) != s.want || len(got.Holders) == 0 && got.Why == "" {
+			t.Errorf("%+v: %v (%s)", s, got.Holders, got.Why)
+		}
+	}
+}

@@ -49,7 +49,7 @@ type sloView struct {
 	ID, Word, Class, Lock                   string
 	Promise, Observed, Margin, Sample, Risk string
 	Meter                                   *meter
-	Why, Next                               string
+	Why, Next, Rests                        string
 	Refs                                    refs
 	Short                                   bool // the lock's name
 }
@@ -72,6 +72,7 @@ func sloBlocks(r Run, ev *evidence) []block {
 		}
 		v.Why, v.Next = beyond(s.SLOResult, j.Missing)
 		v.Why, v.Next = clipped(v.Why, longText), clipped(v.Next, longText)
+		v.Rests = s.Rests
 		rows = append(rows, v)
 	}
 	blocks = append(blocks, block{SLOs: rows})

@@ -31,6 +31,8 @@ var witnessCases = []struct {
 }{
 	{"", "kills", "", "", true},
 	{"", "pauses", "", "", true},
+	{"", "clients", "", "", false},
+	{"no-guard", "clients", "job", "duplicate_terminal_states", false},
 	{"no-stop", "pauses", "job", "duplicate_terminal_states", true},
 	{"no-guard", "kills", "job", "duplicate_terminal_states", true},
 	{"idle-leader", "kills", "reconciler", "takeover.max", true},

@@ -18,7 +18,6 @@ type subscription struct {
 	ps     *redis.PubSub
 	prefix string // of the channels
 	canary string
-	want   int // confirmations
 	ended  chan struct{}
 
 	mu      sync.Mutex

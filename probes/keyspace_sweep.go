@@ -3,8 +3,6 @@ package probes
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/lockdrill/lockdrill/history"
@@ -20,8 +18,6 @@ type sweep struct {
 	done   int          // sweeps that are over
 	last   history.Span // of the one before this
 }
-
-func prefixes(under map[string]string) []string { return slices.Sorted(maps.Keys(under)) }
 
 // first sweeps the server once, as far as the time for a look lasts: it goes on with the next.
 func (n *node) first(ctx context.Context) error {

@@ -224,7 +224,7 @@ func TestATargetThatCannotBeAskedIsRefused(t *testing.T) {
 func TestAToxiproxyThatIsNotOursIsGuardedToo(t *testing.T) {
 	dir := guarded(t, embeddedRedis+"environment: staging\nproxy: {mode: external, url: \"http://127.0.0.1:8474\"}\n")
 	refused(t, dir, []string{"toxiproxy http://127.0.0.1:8474", "--confirm guarded"})
-	refused(t, dir, []string{"Toxiproxy does not say what it is", "--environment staging"}, "--confirm", "guarded")
+	refused(t, dir, []string{"Toxiproxy does not say what it is for", "--environment staging"}, "--confirm", "guarded")
 }
 
 // All guards are asked before the first of several drills.

@@ -101,7 +101,7 @@ system:
   replicas: 2
   locks: [{name: leader, key: "short:leader", profile: cordum/workflow-reconciler}]
 time_scale: 0.1
-faults: [{id: kill, at: 0s, kill: {holder_of: leader}}]
+faults: [{id: kill, at: 0s, kill: {holder_of: leader, phase: after_grant}}]
 probes: {lock_keys: {max_gap: 5s}, ledger: {max_gap: 5s}}
 limits: {max_run: 1m}
 slos: [{lock: leader, fence_regressions: {max: 0}}]

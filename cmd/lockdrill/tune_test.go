@@ -168,7 +168,7 @@ func TestTuneFromAScrape(t *testing.T) {
 		}
 	}
 	got := tryIn(t, dir, strings.Fields("tune --from scrape.txt --jitter 4s --guard 2s --takeover 40s --seeds 5")...)
-	for _, want := range []string{"p99 [10.0, 20.0]s  n 400; the longest p99", "p99 [1.0, 10.0]s  n 500\n", "work p99 20s + jitter 4s + guard 2s = 26s", "The upper end of the p99 counts."} {
+	for _, want := range []string{"p99 [10.0, 20.0]s  n 400; the longest p99", "p99 [1.0, 10.0]s  n 500; without renewals this", "class asks for ttl 16s by its p99, 16s by its p95", "work p99 20s + jitter 4s + guard 2s = 26s", "The upper end of the p99 counts."} {
 		if got.code != verdict.ExitPass || !strings.Contains(got.stdout, want) {
 			t.Errorf("no %q in %+v", want, got)
 		}

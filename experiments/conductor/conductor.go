@@ -230,6 +230,11 @@ func (c *Conductor) settledAt() int64 {
 		offered = offered && s.next >= s.work.Jobs
 		last, work = max(last, s.lastFirst), max(work, s.longest)
 	}
+	for _, since := range c.world.open { // somebody's own jobs: they may take as long as a takeover once more
+		if since <= c.faultEnd {
+			owed, work = owed+1, int64(c.horizon)
+		}
+	}
 	switch {
 	case owed == 0:
 		return c.faultEnd + int64(c.horizon)

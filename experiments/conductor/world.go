@@ -41,6 +41,7 @@ type world struct {
 	done      map[string]int     // how many of those, by lock name
 	lastDone  map[string]int64   // when the last of those finished, by lock name
 	terminal  map[string]int     // accepted terminal writes by job
+	open      map[string]int64   // jobs of an observed system that have shown no end yet, and since when they are known
 	renewed   map[string]bool    // by lock name: a renewal was seen to work
 	named     map[string]int64   // by lock name, observed: when a look last said which replica holds it
 	pods      map[string]string  // last incarnation in each pod, by UID
@@ -82,7 +83,7 @@ type loop struct {
 func newWorld(e *experiments.Experiment) *world {
 	w := &world{
 		byInc: map[string]*replica{}, epochs: map[string]*epoch{}, held: map[string]*epoch{}, unnamed: map[string]unnamed{}, loops: map[string]*loop{},
-		finished: map[string]bool{}, done: map[string]int{}, lastDone: map[string]int64{}, terminal: map[string]int{}, renewed: map[string]bool{}, named: map[string]int64{},
+		finished: map[string]bool{}, done: map[string]int{}, lastDone: map[string]int64{}, terminal: map[string]int{}, open: map[string]int64{}, renewed: map[string]bool{}, named: map[string]int64{},
 		pods: map[string]string{}, waiting: map[string]string{}, ends: history.Ends{}, fixed: e.System.Replicas, observed: e.Observed(), ready: readyWithin,
 	}
 	if e.Kubernetes != nil {
@@ -120,6 +121,7 @@ func (w *world) reset() {
 	clear(w.done)
 	clear(w.lastDone)
 	clear(w.terminal)
+	clear(w.open)
 	clear(w.renewed)
 	clear(w.named)
 	clear(w.pods)
@@ -232,7 +234,13 @@ func (c *Conductor) entry(e history.Event) {
 	if l := w.loops[e.Lock]; l != nil && e.Entry.Loop {
 		l.lastTick, l.lastEpoch = e.To, e.Epoch
 	}
+	if w.observed && !e.Entry.Loop && !w.finished[e.Entry.Subject] {
+		if _, known := w.open[e.Entry.Subject]; !known {
+			w.open[e.Entry.Subject] = e.To
+		}
+	}
 	if e.Entry.Terminal {
+		delete(w.open, e.Entry.Subject)
 		w.finish(e.Lock, e.Entry.Subject, e.To)
 		w.terminal[e.Entry.Subject]++
 		if w.terminal[e.Entry.Subject] > 1 {

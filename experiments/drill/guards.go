@@ -171,7 +171,11 @@ func foreign(e *experiments.Experiment) []string {
 		}
 	}
 	if e.Redis.Mode == experiments.RedisExternal {
-		add("redis", e.Redis.URL)
+		if e.Redis.Sentinel != nil {
+			all = append(all, "redis "+e.Redis.Target())
+		} else {
+			add("redis", e.Redis.URL)
+		}
 	}
 	if e.Proxy.Mode == experiments.ProxyExternal {
 		add("toxiproxy", e.Proxy.URL)
@@ -274,7 +278,7 @@ func witnesses(e *experiments.Experiment, c Consent, cluster *kube.Cluster) []wi
 		all = append(all, witness{
 			who: who, by: who + "'s key " + testbed.EnvironmentKey,
 			ask: func(ctx context.Context) (string, bool, error) { return testbed.Environment(ctx, r) },
-			silent: fmt.Sprintf("%s %s does not say what it is: set its key (redis-cli SET %s %s), or say --environment %s", who, r.URL, testbed.EnvironmentKey,
+			silent: fmt.Sprintf("%s %s does not say what it is: set its key (redis-cli SET %s %s), or say --environment %s", who, r.Target(), testbed.EnvironmentKey,
 				e.Environment, e.Environment),
 		})
 	}
@@ -285,7 +289,11 @@ func witnesses(e *experiments.Experiment, c Consent, cluster *kube.Cluster) []wi
 		redis("the ledger's store", e.Ledger.AsRedis())
 	}
 	if len(all) == 0 {
-		all = append(all, witness{who: "the target", silent: "a Toxiproxy and a command do not say what they are for: say --environment " + e.Environment})
+		what := "a command of yours"
+		if e.Proxy.Mode == experiments.ProxyExternal {
+			what = "a Toxiproxy"
+		}
+		all = append(all, witness{who: "the target", silent: what + " does not say what it is for: say --environment " + e.Environment})
 	}
 	return all
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -121,19 +122,19 @@ type podLog struct {
 	mu     sync.Mutex
 	events []history.Event
 	lines  map[string][]string
-	cuts   int
+	cuts   map[string]int // stretches in which a replica's log was not followed
 	news   chan struct{}
 }
 
 func newPodLog(clock func() int64, c *kube.Cluster, labels map[string]string) (*podLog, PodsOptions) {
-	l := &podLog{lines: map[string][]string{}, news: make(chan struct{}, 1)}
+	l := &podLog{lines: map[string][]string{}, cuts: map[string]int{}, news: make(chan struct{}, 1)}
 	return l, PodsOptions{
 		Cluster: c, Selector: labels, Clock: clock,
 		OnEvent: func(e history.Event) { l.add(func() { l.events = append(l.events, e) }) },
 		OnLine: func(inc string, line []byte, at history.Span) {
 			l.add(func() { l.lines[inc] = append(l.lines[inc], string(line)) })
 		},
-		OnCut: func(string, history.Span) { l.add(func() { l.cuts++ }) },
+		OnCut: func(whose string, _ history.Span) { l.add(func() { l.cuts[whose]++ }) },
 	}
 }
 
@@ -167,6 +168,13 @@ func (l *podLog) await(t *testing.T, what string, is func(history.Event) bool) h
 			t.Fatalf("no %s: %s", what, text)
 		}
 	}
+}
+
+// each reports whether that holds of each of these replicas.
+func (l *podLog) each(incs []string, holds func(inc string) bool) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !slices.ContainsFunc(incs, func(inc string) bool { return !holds(inc) })
 }
 
 func (l *podLog) count(is func(history.Event) bool) (n int) {

@@ -77,7 +77,7 @@ func against(t *testing.T, s *jsonschema.Schema, data []byte) (problem error, is
 func TestSchemaTakesWhatTheDecoderTakes(t *testing.T) {
 	s := compiledSchema(t)
 	var files []string
-	for _, pattern := range []string{"testdata/*.yaml", "testdata/sheet/drill.yaml", "../scenarios/*.yaml"} {
+	for _, pattern := range []string{"testdata/*.yaml", "testdata/sheet/drill.yaml", "../scenarios/*.yaml", "../scenarios/witness/*.yaml"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil || len(found) == 0 {
 			t.Fatalf("no files like %s: %v", pattern, err)

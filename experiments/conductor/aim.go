@@ -37,7 +37,15 @@ func (c *Conductor) kill(s *series, now int64) {
 			c.fire(s, now, target{key: c.aim(s, keys)})
 			return
 		}
-		c.fire(s, now, c.nobody(s))
+		t := c.nobody(s)
+		if t.word == history.HolderUnknown && s.until == 0 { // whoever has to ask may know soon
+			s.until = now + int64(s.patience())
+		}
+		if now < s.until {
+			s.due = min(s.until, now+int64(nameAgain))
+			return
+		}
+		c.fire(s, now, t)
 	case now >= s.due:
 		c.fire(s, now, c.nobody(s))
 	}
@@ -249,12 +257,16 @@ func (c *Conductor) arm(s *series, now int64) {
 		return
 	}
 	if s.random() {
+		s.until = 0
 		s.due = now + c.rng.Int64N(int64(s.cycle()))
 		return
 	}
 	s.until = now + int64(s.patience())
 	s.due = s.until
 }
+
+// nameAgain is how soon a shot asks again who holds, where somebody of whom no source knows yet does.
+const nameAgain = 10 * time.Millisecond
 
 // cycle is the time in which a lock's states recur.
 func (s *series) cycle() time.Duration {

@@ -21,7 +21,7 @@ type series struct {
 	valid   int   // confirmed ones, but for barren ones
 	fired   int64
 	ended   int64  // when the last shot's effect was over; 0 = not yet, or not known
-	until   int64  // event-timed kills, armed: when to give up
+	until   int64  // event-timed kills, armed: when to give up; random ones: likewise, once nobody knew who holds
 	anchor  int64  // before_renew: end of the success that due is counted from
 	target  *epoch // kills, set by moment: fire at it
 	blank   bool   // the last shot had no target

@@ -48,10 +48,10 @@ func ExampleShort() {
 }
 
 func ExamplePlural() {
-	fmt.Println(figures.Plural(1, "stretch"), figures.Plural(2, "stretch"), figures.Plural(3, "jeopardy"), figures.Plural(1000, "epoch"), figures.Plural(0, "key"))
+	fmt.Println(figures.Plural(1, "stretch"), figures.Plural(2, "stretch"), figures.Plural(3, "jeopardy"), figures.Plural(1000, "epoch"), figures.Plural(0, "key"), figures.Plural(3, "process"))
 	fmt.Println(figures.Count(999), figures.Count(-1234567), figures.Decimal(0.12345))
 	// Output:
-	// 1 stretch 2 stretches 3 jeopardies 1,000 epochs 0 keys
+	// 1 stretch 2 stretches 3 jeopardies 1,000 epochs 0 keys 3 processes
 	// 999 -1,234,567 0.123
 }
 

@@ -43,6 +43,7 @@ type Client struct {
 	mu      sync.Mutex
 	wanted  map[string]*want      // by key and token's fingerprint
 	carried map[string][]*carries // likewise: what windows showed
+	rested  int64                 // until then the server has peace, unless a shot asks
 	wake    chan struct{}
 }
 
@@ -177,7 +178,7 @@ func (c *Client) Want(q Question, now bool) {
 	w := c.wanted[id]
 	if w == nil {
 		every := int64(c.o.Renews(q.Lock))
-		w = &want{q: q, next: at, until: at + 3*every + int64(c.o.Window), key: quoted(q.Key), arg: quoted(q.Value)}
+		w = &want{q: q, next: at, until: max(at, c.rested) + 3*every + int64(c.o.Window), key: quoted(q.Key), arg: quoted(q.Value)}
 		if q.Since > 0 && every > 0 { // it was granted just now
 			w.next = max(at, q.Since+every*8/10-int64(c.o.Window)/10)
 		}
@@ -216,7 +217,7 @@ func (c *Client) Run(ctx context.Context) {
 	}
 }
 
-// due is when the next window is to begin.
+// due is when the next window is to begin: while locks come and go some token is always wanted, and the server is to rest.
 func (c *Client) due() (next int64, some bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -231,7 +232,7 @@ func (c *Client) due() (next int64, some bool) {
 			next, some = w.next, true
 		}
 	}
-	return next, some
+	return max(next, c.rested), some
 }
 
 // open holds one window for all tokens that are wanted now.
@@ -239,15 +240,8 @@ func (c *Client) open(ctx context.Context) {
 	c.window.Lock()
 	defer c.window.Unlock()
 	now := c.o.Clock()
-	var all []*want
-	c.mu.Lock()
-	for id, w := range c.wanted {
-		if len(c.carried[id]) == 0 && w.next <= now {
-			all = append(all, w)
-		}
-	}
-	c.mu.Unlock()
-	if len(all) == 0 {
+	all := c.lacking(func(w *want) bool { return w.next <= now && now <= w.until })
+	if all = c.standing(ctx, all); len(all) == 0 {
 		return
 	}
 	cost := c.monitor(ctx, all)
@@ -256,12 +250,51 @@ func (c *Client) open(ctx context.Context) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	length := cost.Took
+	if cost.Cut || cost.Err != nil {
+		length = c.o.Window
+	}
+	c.rested = c.o.Clock() + rest*int64(length)
 	for _, w := range all {
-		w.next = c.o.Clock() + rest*int64(c.o.Window)
+		w.next = c.rested
 		if cost.Err != nil {
 			w.why = oneLine(cost.Err.Error())
 		}
 	}
+}
+
+// lacking are the tokens whose connection is not known, of those that are so.
+func (c *Client) lacking(so func(*want) bool) (all []*want) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, w := range c.wanted {
+		if len(c.carried[id]) == 0 && so(w) {
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+// standing are those whose key is still there. No command would ever carry the token of another, and its window would be waited out.
+func (c *Client) standing(ctx context.Context, all []*want) (left []*want) {
+	pipe := c.admin.Pipeline()
+	there := make([]*redis.IntCmd, len(all))
+	for i, w := range all {
+		there[i] = pipe.Exists(ctx, w.q.Key)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return all // the window will say what is wrong
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, w := range all {
+		if there[i].Val() > 0 {
+			left = append(left, w)
+			continue
+		}
+		delete(c.wanted, tokenID(w.q.Key, w.q.Value))
+	}
+	return left
 }
 
 // took takes a command of a connection that carried a wanted token; done = that leads to a replica.

@@ -161,7 +161,7 @@ func TestAnArgumentIsFoundAsMonitorWritesIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := &want{key: quoted("k"), arg: quoted(arg)}
-		if _, ok := carriedBy(line, w, 0); !ok {
+		if _, ok := caller(line, 0); !ok || !w.in(line) {
 			t.Errorf("%q is not found in %q: looked for %q", arg, line, w.arg)
 		}
 	}
@@ -200,8 +200,8 @@ func TestOnlyACommandThatWritesTheTokenCarriesIt(t *testing.T) {
 		`+1.2 [0 10.0.0.1:5] "SET" "x" "says \"lock\" \"tok\" so"`: "",
 		`+OK`: "",
 	} {
-		addr, ok := carriedBy([]byte(line), w, 0)
-		if addr != want || ok != (want != "") {
+		addr, ok := caller([]byte(line), 0)
+		if ok = ok && w.in([]byte(line)); ok != (want != "") || ok && addr != want {
 			t.Errorf("%s: %q, %v; want %q", line, addr, ok, want)
 		}
 	}
@@ -298,6 +298,30 @@ func TestTheConnectionThatRenewsLeadsToItsProcess(t *testing.T) {
 	lives = []Life{b}
 	if got := s.Recall(Question{Lock: "l", Key: "lock:a", Value: "tok-a"}); len(got.Holders) != 0 {
 		t.Errorf("a dead one holds: %v", got.Holders)
+	}
+}
+
+// While locks come and go, a window tells of those that come meanwhile, waits for none that is gone, and the server has peace after it.
+func TestWindowsOfLocksThatComeAndGo(t *testing.T) {
+	c := startRedis(t)
+	r := replica(t, c, "r1.1", "lock:a", "tok-a")
+	s, costs := watcher(t, c, fleet{r}.lives)
+	later := Question{Lock: "l", Key: "lock:a", Value: "tok-a", Since: s.o.Clock() + int64(time.Hour)} // not due by itself
+	s.Want(later, false)
+	if err := c.Set(t.Context(), "lock:b", "tok-b", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	s.Ask(t.Context(), Question{Lock: "l", Key: "lock:b", Value: "tok-b"}) // nobody renews that
+	if got := s.Recall(later); fmt.Sprint(got.Holders) != "[r1.1]" {
+		t.Errorf("a token that was carried meanwhile: %v (%s)", got.Holders, got.Why)
+	}
+	s.Ask(t.Context(), Question{Lock: "l", Key: "lock:gone", Value: "tok-gone"})
+	if n := len(costs()); n != 1 {
+		t.Errorf("%d windows, want none for a key that is gone", n)
+	}
+	s.Want(Question{Lock: "l", Key: "lock:b", Value: "tok-b2"}, false)
+	if next, some := s.due(); !some || next < s.o.Clock()+int64(time.Second) {
+		t.Errorf("the next window is due in %v, %v: twice the length of the last one is peace", time.Duration(next-s.o.Clock()), some)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -33,7 +34,8 @@ var writes = map[string]bool{
 // maxTold is the longest command that is looked at.
 const maxTold = 1 << 20
 
-// monitor watches all commands until each wanted token was carried by a replica's connection, or the window is over.
+// monitor watches all commands until each of these tokens was carried by a replica's connection, or the window is over. Meanwhile it takes
+// what is said of any other that is wanted: a lock may be gone by the next window.
 func (c *Client) monitor(ctx context.Context, all []*want) (cost Cost) {
 	cost.Began, cost.CPU = c.o.Clock(), -1
 	ctx, cancel := context.WithTimeout(ctx, c.o.Window)
@@ -54,9 +56,7 @@ func (c *Client) monitor(ctx context.Context, all []*want) (cost Cost) {
 	}
 	defer conn.Close() // the server ends the window with the connection
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
-	left := len(all)
-	done := make([]bool, len(all))
-	for left > 0 {
+	for left := len(all); left > 0; {
 		line, err := in.ReadSlice('\n')
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
@@ -72,24 +72,27 @@ func (c *Client) monitor(ctx context.Context, all []*want) (cost Cost) {
 			cost.Cut = true
 			return cost
 		}
-		for i, w := range all {
-			if done[i] {
-				continue
-			}
-			if addr, ok := carriedBy(line, w, c.o.Redis.DB); ok && c.took(ctx, w, addr) {
-				done[i], left = true, left-1
+		addr, ok := caller(line, c.o.Redis.DB)
+		if !ok {
+			continue
+		}
+		for _, w := range c.lacking(func(w *want) bool { return w.in(line) }) {
+			if c.took(ctx, w, addr) && slices.Contains(all, w) {
+				left--
 			}
 		}
 	}
 	return cost
 }
 
-// carriedBy is the connection whose command acquires or renews w's key with its token. What a script does comes from nobody: its caller's
-// command stands beside it.
-func carriedBy(line []byte, w *want, db int) (addr string, ok bool) {
-	if !bytes.Contains(line, w.key) || !bytes.Contains(line, w.arg) {
-		return "", false
-	}
+// in reports a command that has w's key and its token.
+func (w *want) in(line []byte) bool {
+	return bytes.Contains(line, w.key) && bytes.Contains(line, w.arg)
+}
+
+// caller is the connection whose command acquires or renews something. What a script does comes from nobody: its caller's command stands
+// beside it.
+func caller(line []byte, db int) (addr string, ok bool) {
 	_, rest, ok := bytes.Cut(line, []byte(" ["))
 	if !ok {
 		return "", false

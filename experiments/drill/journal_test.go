@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -61,7 +62,12 @@ func sleeper(t *testing.T) (*exec.Cmd, undo.Process) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = child.Process.Kill(); _ = child.Wait() })
-	return child, undo.Find(child.Process.Pid)
+	for { // for an instant after its start a process has no environment to be seen yet
+		if p := undo.Find(child.Process.Pid); p.Mark != "" || runtime.GOOS != "linux" {
+			return child, p
+		}
+		runtime.Gosched()
+	}
 }
 
 // A target that another run has not given back is refused; where nothing is shared, one is told of runs that were killed.

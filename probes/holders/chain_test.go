@@ -130,6 +130,11 @@ func TestAProxySaysWhoCarriedTheToken(t *testing.T) {
 	t.Cleanup(func() { _ = way.Close() })
 	life := replica(t, way, "r7.1", "lock", "tok")
 	lives := append(slices.Clone(two), life)
+	for deadline := time.Now().Add(10 * time.Second); len(p.Carriers("lock")) == 0; runtime.Gosched() { // it has the key before its first command is seen whole
+		if time.Now().After(deadline) {
+			t.Fatal("the proxy has seen no token of the key")
+		}
+	}
 	for _, s := range []struct {
 		is          Fits
 		value, want string

@@ -249,7 +249,12 @@ var notInNames = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 func NameOf(key string) string {
 	name := strings.Trim(notInNames.ReplaceAllString(key, "-"), "-._")
 	if len(name) > 40 {
-		name = strings.TrimLeft(name[len(name)-40:], "-._")
+		whole := strings.ContainsRune("-._", rune(name[len(name)-41]))
+		name = name[len(name)-40:]
+		if i := strings.IndexAny(name, "-._"); !whole && i >= 0 { // no half of a word
+			name = name[i:]
+		}
+		name = strings.TrimLeft(name, "-._")
 	}
 	return cmp.Or(name, "lock")
 }

@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: help build image test test-kube truth agree mutants liars subjects scenarios witness selftest-live full-scale seeds explore stress e2e-kube check bench pictures deps clean
+.PHONY: help build image test test-kube truth agree mutants alerts liars subjects scenarios witness serve-killed selftest-live full-scale seeds explore stress e2e-kube check bench pictures release release-check ci-schemas deps clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
@@ -19,6 +19,27 @@ image: ## bin/image/lockdrill.tar: a container image (IMAGE=NAME:TAG ARCH=amd64|
 	cd internal/image && $(GO) run . -binary ../../bin/image/lockdrill -ref $(IMAGE) -title lockdrill -o ../../bin/image/lockdrill.tar
 	cd internal/image && LOCKDRILL_ARCHIVE=$(CURDIR)/bin/image/lockdrill.tar $(GO) test -count=1 .
 
+PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
+
+# The platforms do not share what is compiled: each costs what the first build costs.
+release: ## bin/release: archives for PLATFORMS, images and Debian packages for those of Linux, a Homebrew formula, sums; nothing is published; ten minutes where nothing is built yet
+	@.ci/need dpkg-deb dpkg
+	rm -rf bin/release
+	GO=$(GO) PLATFORMS='$(PLATFORMS)' internal/release/build bin/release
+
+release-check: release ## the release, built a second time from another folder, compared, unpacked and run: linux on amd64 and, by qemu, arm64; the exported CI steps in a bare Debian
+	@.ci/need qemu-aarch64-static qemu-user-static
+	@.ci/need ruby
+	rm -rf bin/again && git clone -q --no-hardlinks . bin/again
+	GO=$(GO) PLATFORMS='$(PLATFORMS)' bin/again/internal/release/build bin/again/bin/release
+	cd internal/release && LOCKDRILL_RELEASE=$(CURDIR)/bin/release LOCKDRILL_RELEASE_AGAIN=$(CURDIR)/bin/again/bin/release $(GO) test -count=1 -v .
+	for image in bin/release/*-image-*.tar; do (cd internal/image && LOCKDRILL_ARCHIVE=$(CURDIR)/$$image $(GO) test -count=1 -run Shipped -v .) || exit 1; done
+	LOCKDRILL_RELEASE=$(CURDIR)/bin/release $(GO) test -count=1 -v -run InABareDebian ./deploy
+	rm -rf bin/again
+
+ci-schemas: ## the exported CI files by GitHub's own parser, GitLab's schema and the resource definitions of Tekton and Argo Rollouts, which are fetched: npm, half a minute
+	LOCKDRILL_CI_SCHEMAS=1 $(GO) test -count=1 -v -run TestCIFilesAreValid ./deploy
+
 # Tests wait for real time: one more at once than there are cores.
 AT_ONCE := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
@@ -27,7 +48,7 @@ test: deps ## all tests but those of test-kube; the drills last and alone, since
 	$(GO) test -vet=off -tags full -skip '^TestKube' -p $(AT_ONCE) $$($(GO) list ./... | grep -v -e /cmd/ -e /kubetest)
 	$(GO) test -vet=off -tags full -skip '^TestKube' -parallel $(AT_ONCE) -timeout 20m ./cmd/...
 
-test-kube: deps ## all tests named TestKube..., against a real etcd, kube-apiserver, controllers and scheduler, built here: no root; four to five minutes, eight where nothing is built yet
+test-kube: deps ## all tests named TestKube..., against a real etcd, kube-apiserver, controllers and scheduler, built here: no root; four to five minutes, and where nothing is built yet 13.5 minutes of CPU before
 	GO=$(GO) internal/kubetools/build
 	GO=$(GO) internal/kubetools/build kubectl
 	kube=$$(grep -rl --include='*_test.go' '^func TestKube' . | xargs -n 1 dirname | sort -u | grep -v '^./cmd/') && \
@@ -50,6 +71,12 @@ selftest-live: deps ## every lock of the zoo and every shipped class with every 
 witness: deps ## a service in Python that knows nothing of lockdrill, drilled as it runs: three times as it is, once with each of its ten bugs, beside lockdrill's own lock at the same timings, and with its jobs in PostgreSQL; ten minutes
 	LOCKDRILL_WITNESS=all $(GO) test -count=1 -v -timeout 1h -parallel 2 -run TestAServiceOfSomebodysOwn ./cmd/lockdrill
 
+serve-killed: deps ## the server of a schedule, ended with kill -9 at each moment of a drill: nothing is left, no run is lost; three minutes
+	LOCKDRILL_TEST_DRILLS=all $(GO) test -count=1 -v -tags full -timeout 30m -run TestAKilledServerLeavesNothing ./cmd/lockdrill
+
+alerts: deps ## each exported alert fires in a real Prometheus beside the shipped drill that it names, at the drill's time scale (ALERTS=full: at time scale 1, two hours): a quarter of an hour
+	LOCKDRILL_ALERTS=$(ALERTS) $(GO) test -count=1 -v -timeout 6h -run 'TestEveryAlertFires|TestAlertsOnDrillsFire|TestARealAlertmanagerSays|RaisesTheAlert' ./cmd/lockdrill
+
 liars: deps ## each of forty wrong workers, and what worker-check says of it: two minutes
 	LOCKDRILL_LIARS=all $(GO) test -count=1 -v -run TestEachWrongWorkerIsNamed ./experiments/workercheck
 
@@ -71,6 +98,7 @@ DEEPER ?= 2
 explore: ## every order of events for two and three contenders, 2 (DEEPER=) steps deeper than in make test, with states and seconds: two minutes and some gigabytes of memory, three times that for each step more
 	LOCKDRILL_EXPLORE=$(DEEPER) $(GO) test -count=1 -v -timeout 2h ./lockcore/explore
 
+ALERTS ?= scaled
 STRESS ?= 200
 
 stress: deps ## 200 (STRESS=) random timelines of overlapping faults in runs that end, are interrupted or killed, then kill -9 at every state of every fault: a quarter of an hour
@@ -78,12 +106,14 @@ stress: deps ## 200 (STRESS=) random timelines of overlapping faults in runs tha
 	LOCKDRILL_TEST_DRILLS=all $(GO) test -count=1 -timeout 2h -run TestARunnerKilledAtEachStateLeavesNothing ./cmd/lockdrill
 
 # What stands in the way is said before anything is built.
-e2e-kube: ## pods of our own image on a real kubelet and containerd, in namespaces of their own: root, Linux; four minutes, twelve where nothing is built yet
-	@.ci/need redis-server
-	@.ci/need ip iproute2
-	@.ci/need gcc gcc libc6-dev
-	@.ci/need pkg-config
-	@.ci/need /usr/include/seccomp.h libseccomp-dev
+e2e-kube: ## pods of our own image on a real kubelet and containerd, in namespaces of their own: root, Linux; installs nothing; four minutes, and where nothing is built yet 13.5 minutes of CPU for the control plane before
+	@.ci/need --ask redis-server
+	@.ci/need --ask ip iproute2
+	@.ci/need --ask gcc gcc libc6-dev
+	@.ci/need --ask pkg-config
+	@.ci/need --ask /usr/include/seccomp.h libseccomp-dev
+	@.ci/need --ask python3
+	@.ci/need --ask nft nftables
 	internal/kubetools/cri/enter true
 	$(MAKE) image
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w' -o bin/image/pod ./internal/kubetest/pod
@@ -94,6 +124,10 @@ e2e-kube: ## pods of our own image on a real kubelet and containerd, in namespac
 	LOCKDRILL_CRI_BIN=$$(internal/kubetools/cri/build) LOCKDRILL_KUBE=1 LOCKDRILL_IMAGE=$(IMAGE) LOCKDRILL_TOXIPROXY=localhost/toxiproxy:1 \
 		LOCKDRILL_ARCHIVES='$(CURDIR)/bin/image/lockdrill.tar $(CURDIR)/bin/image/pod.tar $(CURDIR)/bin/image/toxiproxy.tar' \
 		internal/kubetools/cri/enter $(GO) test -count=1 -v -timeout 20m -run 'TestE2EKube$$' ./cmd/lockdrill
+
+helm: ## the exported chart, by a real Helm that is built here: lint, and template held against the kustomize base; two minutes of CPU where nothing is built yet
+	cd internal/helm && GOFLAGS=-buildvcs=false $(GO) build -o ../../bin/helm helm.sh/helm/v3/cmd/helm
+	LOCKDRILL_HELM=$(CURDIR)/bin/helm $(GO) test -count=1 -v -run TestHelm ./deploy
 
 check: deps ## what must hold before a change is merged: form, vet, staticcheck, structure, tests under the race detector (without the drills through the binary)
 	@test -z "$$(gofmt -l .)" || { echo "gofmt:"; gofmt -l .; exit 1; }
@@ -109,19 +143,24 @@ bench: deps ## the lock core beside its peers, 100,000 locks, one key that many 
 	$(GO) test -run '^$$' -bench 'Drill|Rehearsal|Many' -cpu 1,2 ./lockcore/sim ./experiments/rehearsal
 	$(GO) test -run '^$$' -bench . -benchmem ./history
 	$(GO) test -run '^$$' -bench Keyspace -benchtime 1x ./probes
+	$(GO) test -tags full -run '^$$' -bench TenThousand -benchtime 3x ./internal/serve
 	$(GO) test -run '^$$' -bench JudgeBesidePython -benchtime 3x ./cmd/lockdrill
 
 pictures: ## docs/report-light.png and docs/report-dark.png, from a recorded run in headless Chromium: look at them before you commit them
 	@.ci/need chromium chromium fonts-dejavu-core
 	LOCKDRILL_PICTURES=1 $(GO) test -count=1 -run TestPicturesOfTheDocuments ./reports
 
-deps: ## what tests run for real: redis-server and chromium, promtool, which evaluates the exported rules, prometheus of the same package, python3, for the worker that others copy, and the databases that effects are read from
+deps: ## what tests run for real: redis-server and chromium, promtool, which evaluates the exported rules, prometheus of the same package, an Alertmanager, python3, for the worker that others copy, systemd, whose units are drilled (it is not booted), the databases that effects are read from, and the shell of the image, with curl, for the exported CI steps
 	@.ci/need redis-server
 	@.ci/need chromium chromium fonts-dejavu-core
 	@.ci/need promtool prometheus
+	@.ci/need prometheus-alertmanager
 	@.ci/need python3
+	@.ci/need /usr/lib/systemd/systemd systemd
 	@.ci/need pg_ctlcluster postgresql
 	@.ci/need mariadbd mariadb-server
+	@.ci/need curl
+	@.ci/need busybox busybox-static
 
 clean: ## what the targets above have made
 	rm -rf bin

@@ -190,8 +190,8 @@ func (j *judging) rawAbandonments(lock string) measured {
 	g := j.giveups[lock]
 	m := measured{
 		measure: "abandonments", unit: verdict.UnitCount, lo: int64(g.raw), hi: int64(g.raw), n: g.worked, of: "epoch",
-		saw: fmt.Sprintf("%s of %s that worked", figures.Count(g.raw), figures.Plural(g.worked, "epoch")), evidence: g.evidence,
-		why: reasons(g.list), next: "see which were needed: an abandonment SLO tells a safe policy from a hasty one",
+		saw: fmt.Sprintf("%s of %s that worked were given up", figures.Count(g.raw), figures.Plural(g.worked, "epoch")), evidence: g.evidence,
+		why: reasons(g.list), next: "See which of them were needed. An abandonment SLO tells a safe policy from a hasty one.",
 	}
 	if g.worked == 0 {
 		m.missing = append(m.missing, verdict.Lacking(verdict.MissingWork, lock))
@@ -212,7 +212,10 @@ func reasons(as []verdict.Abandonment) string {
 			parts = append(parts, fmt.Sprintf("%s %d", r, n[r]))
 		}
 	}
-	return strings.Join(parts, ", ")
+	if len(parts) == 0 {
+		return ""
+	}
+	return "By reason: " + strings.Join(parts, ", ")
 }
 
 // abandonmentRows judges how the lock was given up: missed, late and needless each on a row of its own.
@@ -235,13 +238,13 @@ func (j *judging) givenUp(lock, name string) measured {
 		t    tally
 		next string
 	}{
-		verdict.Missed:   {g.missed, "use a policy with a deadline (class standard or critical): the holder must stop by itself before its lease ends"},
-		verdict.Late:     {g.late, "give the work a larger stop budget, or count fewer failures: N * interval + op timeout must stay below the ttl"},
-		verdict.Needless: {g.needless, "allow more failures before giving up (class standard: only the deadline decides)"},
+		verdict.Missed:   {g.missed, "Use a policy with a deadline (class standard or critical), so that the holder stops by itself before its lease ends."},
+		verdict.Late:     {g.late, "Give the work a larger stop budget, or count fewer failures: N * interval + op timeout must stay below the ttl."},
+		verdict.Needless: {g.needless, "Allow more failures before the lock is given up. With class standard only the deadline decides."},
 	}[name]
 	m := measured{
 		measure: "abandonment." + name, unit: verdict.UnitCount, lo: int64(x.t.lo), hi: int64(x.t.hi), n: g.jeopardies.lo, of: "jeopardy",
-		saw:  fmt.Sprintf("%s %s, with %s in jeopardy", figures.Count(x.t.lo), name, figures.Plural(g.jeopardies.lo, "epoch")),
+		saw:  fmt.Sprintf("%s %s abandonments, with %s in jeopardy", figures.Count(x.t.lo), name, figures.Plural(g.jeopardies.lo, "epoch")),
 		next: x.next, evidence: g.evidence, missing: missing, why: g.firstOf(name),
 	}
 	m.faults, _ = j.exposures(lock)
@@ -252,14 +255,14 @@ func (j *judging) givenUp(lock, name string) measured {
 func (g giveUps) firstOf(name string) string {
 	for _, a := range g.list {
 		if a.Timing == name || a.Need == name {
-			text := "key " + a.Key + ", epoch " + a.Epoch
+			text := "Key " + a.Key + ", epoch " + a.Epoch
 			if a.FenceLag != nil {
-				text += fmt.Sprintf(", work stopped %s after the validity end", figures.Short(figures.Nanoseconds(a.FenceLag.Lo)))
+				text += fmt.Sprintf(": the work stopped %s after the validity end", figures.Short(figures.Nanoseconds(a.FenceLag.Lo)))
 				switch {
 				case a.Timing != verdict.Timely && a.FenceLag.Lo < 0: // a pause, or a key that was taken away
-					text = fmt.Sprintf("key %s, epoch %s, worked %s past the lease's end", a.Key, a.Epoch, figures.Short(figures.Nanoseconds(a.Unowned.Lo)))
+					text = fmt.Sprintf("Key %s, epoch %s: the work went on for %s after the lease had ended", a.Key, a.Epoch, figures.Short(figures.Nanoseconds(a.Unowned.Lo)))
 				case a.FenceLag.Lo < 0:
-					text = fmt.Sprintf("key %s, epoch %s, work stopped %s before the validity end", a.Key, a.Epoch, figures.Short(figures.Nanoseconds(-a.FenceLag.Lo)))
+					text = fmt.Sprintf("Key %s, epoch %s: the work stopped %s before the validity end", a.Key, a.Epoch, figures.Short(figures.Nanoseconds(-a.FenceLag.Lo)))
 				}
 			}
 			return text
@@ -292,11 +295,11 @@ func (ix *Facts) lessStanding(e *epoch, d dur, from, to int64) dur {
 // lossesToFence is the longest of the lock.
 func (j *judging) lossesToFence(lock string) measured {
 	m := measured{measure: "loss_to_fence", unit: verdict.UnitSeconds, of: "loss",
-		next: "take \"not yours\" for final, give up at once, and renew more often: a loss is noticed at the next renewal"}
+		next: "Give the lock up at once when the store answers \"not yours\", and renew more often: a loss is noticed at the next renewal."}
 	j.longest(lock, &m, j.ix.lossToFence, func(e *epoch, d dur) string {
-		return fmt.Sprintf("key %s: the holder of epoch %s relied on it for %s after it had lost it", e.key, e.id, d)
+		return fmt.Sprintf("Key %s: the holder of epoch %s relied on the key for %s after it had lost it", e.key, e.id, d)
 	})
-	m.saw = fmt.Sprintf("%s in all", figures.Plural(m.n, "loss"))
+	m.saw = fmt.Sprintf("Holders lost their key %s", figures.Plural(m.n, "time"))
 	m.missing = j.claimsMissing(lock)
 	if m.n == 0 {
 		m.hi = open

@@ -127,7 +127,7 @@ func (ix *Facts) disagreement(m *experiments.Metric, s *signals.Target, lock str
 	if sum >= float64(surely) && (sum <= float64(len(all)) || ix.silenced(s)) {
 		return verdict.Finding{}, false
 	}
-	what := fmt.Sprintf("replica %s: metric %s counted %s of lock %s by %s, its events say %d",
+	what := fmt.Sprintf("replica %s: metric %s counted %s of lock %s by %s, but its events show %d",
 		s.Name, m.Name, figures.Decimal(sum), lock, figures.Clock(s.Last.To), len(all))
 	return verdict.Finding{What: what, Evidence: cite(append([]int64{last.N}, all...)...)}, true
 }

@@ -92,14 +92,14 @@ func (j *judging) notOwned(lock, op string) measured {
 	o, thing := j.ix.notOwnedOf(lock, op), map[string]string{opRenew: "renewal", opRelease: "release"}[op]
 	m := measured{
 		measure: "not_owned." + op, unit: verdict.UnitRatio, lo: o.ratio(), hi: o.ratio(), n: o.answered, evidence: o.evidence,
-		saw: fmt.Sprintf("%s of %s answered \"not yours\" (%s absent, %s other)", figures.Count(o.absent+o.other), figures.Plural(o.answered, thing), figures.Count(o.absent), figures.Count(o.other)),
+		saw: fmt.Sprintf("%s of %s were answered \"not yours\" (%s absent, %s other)", figures.Count(o.absent+o.other), figures.Plural(o.answered, thing), figures.Count(o.absent), figures.Count(o.other)),
 		next: map[string]string{
-			opRenew:   "renew sooner and stop relying on the lock before its lease ends: the key was lost, or deleted, while it was held",
-			opRelease: "stop the work before the lease ends: the key was no longer the holder's when it came to give it back",
+			opRenew:   "Renew sooner, and stop relying on the lock before its lease ends: the key was lost or deleted while it was held.",
+			opRelease: "Stop the work before the lease ends: the key no longer belonged to the holder when it was released.",
 		}[op],
 	}
 	if o.own > 0 {
-		m.saw += fmt.Sprintf(", %d more after a release of one's own", o.own)
+		m.saw += fmt.Sprintf("; %d more followed a release of the holder's own", o.own)
 	}
 	if o.answered == 0 {
 		m.hi = open
@@ -184,12 +184,12 @@ func (j *judging) failedReleaseRows(lock string, limits *experiments.FailedRelea
 func (j *judging) failedReleases(lock, measure string, f failedReleases, t tally, n int, of string) measured {
 	m := measured{
 		measure: measure, unit: verdict.UnitRatio, n: n, of: of, evidence: f.evidence,
-		next: "mend the way to the store; a second try with a fresh timeout saves the rest of the lease where the failure is short",
+		next: "Repair the connection to the store. A second try with a fresh timeout frees the key where the failure is short.",
 	}
 	m.lo, m.hi = t.share(n)
 	m.saw = fmt.Sprintf("%s of %s failed", figures.Count(t.lo), figures.Plural(f.sent, "release call"))
 	if measure != "failed_releases.calls" {
-		m.saw = fmt.Sprintf("%s of %s left to the TTL after failed releases", figures.Count(t.lo), figures.Plural(n, "lease"))
+		m.saw = fmt.Sprintf("%s of %s were left to their TTL after failed releases", figures.Count(t.lo), figures.Plural(n, "lease"))
 	}
 	m.missing = j.claimsMissing(lock)
 	if n == 0 {
@@ -226,7 +226,7 @@ func (ix *Facts) foreignOf(lock, did string, calls func(*epoch) []*call) foreign
 				}
 				f.evidence = append(f.evidence, c.n, by.n)
 				if f.first == "" {
-					f.first = fmt.Sprintf("key %s: epoch %s %s it with success after epoch %s had been granted it", k.name, e.id, did, by.id)
+					f.first = fmt.Sprintf("Key %s: epoch %s %s it with success after it had been granted to epoch %s", k.name, e.id, did, by.id)
 				}
 			}
 		}
@@ -269,8 +269,8 @@ func (j *judging) foreignReleases(lock string) measured {
 func (j *judging) foreign(lock, measure, of string, f foreign) measured {
 	m := measured{
 		measure: measure, unit: verdict.UnitCount, lo: int64(f.count.lo), hi: int64(f.count.hi), n: f.answered, of: of, evidence: f.evidence,
-		saw: fmt.Sprintf("%s of %s that succeeded", figures.Count(f.count.lo), figures.Plural(f.answered, of)), why: f.first,
-		next: "compare the token in the same script that changes the key: a client's own belief may be long wrong",
+		saw: fmt.Sprintf("%s of %s succeeded although the key belonged to another epoch", figures.Count(f.count.lo), figures.Plural(f.answered, of)), why: f.first,
+		next: "Compare the token in the same script that changes the key. What the client believes may be out of date.",
 	}
 	m.missing = j.claimsMissing(lock)
 	if f.answered == 0 {
@@ -289,7 +289,7 @@ type grantOf struct {
 // duplicateEpochs counts grants beyond the first of one token: nothing then tells a hold from the one before it, and either's release
 // frees the other's key.
 func (j *judging) duplicateEpochs(lock string) measured {
-	m := measured{measure: "duplicate_epochs", unit: verdict.UnitCount, of: "grant", next: "make a new token for each acquire, not one for a process"}
+	m := measured{measure: "duplicate_epochs", unit: verdict.UnitCount, of: "grant", next: "Make a new token for each acquire, not one for each process."}
 	grants := map[string][]grantOf{}
 	for _, k := range j.ix.keysOf(lock) {
 		for _, e := range k.all {
@@ -306,7 +306,7 @@ func (j *judging) duplicateEpochs(lock string) measured {
 				first := grants[e.id][0]
 				m.evidence = append(m.evidence, first.n, g.n)
 				if m.why == "" {
-					m.why = fmt.Sprintf("epoch %s was granted key %s, and before that key %s", e.id, k.name, first.key)
+					m.why = fmt.Sprintf("Epoch %s was granted key %s, and before that key %s", e.id, k.name, first.key)
 				}
 			}
 		}

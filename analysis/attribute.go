@@ -41,11 +41,12 @@ func (ix *Facts) placeForeign() {
 	for _, f := range ix.effects {
 		switch at := last[f.key.lock]; {
 		case f.Pos == at:
-			ix.contradict(f.where()+"is there twice", f.n)
+			ix.contradict(f.where()+"appears twice", f.n)
 		case f.Pos != at+1:
 			unseen.add("entries of the effects of lock " + f.key.lock + " are missing from the history")
 		}
 		last[f.key.lock] = f.Pos
+		f.afterGrant()
 	}
 	ix.lostLedger = append(ix.lostLedger, unseen.text()...)
 	slices.SortStableFunc(ix.effects, func(a, b *effect) int { return cmp.Or(cmp.Compare(a.span.To, b.span.To), cmp.Compare(a.Pos, b.Pos)) })
@@ -61,6 +62,17 @@ func (ix *Facts) placeForeign() {
 			f.epoch.fence = f.fence
 		}
 		ix.fileEffect(f)
+	}
+}
+
+// afterGrant narrows the bracket of an effect that says its token: it was written after the token was granted, so after the last look that
+// did not show it yet. Of a log's line nothing else says that it is no older than the stream by which it came.
+func (f *effect) afterGrant() {
+	if f.by != verdict.ByToken || len(f.epoch.looks) == 0 {
+		return
+	}
+	if before := f.epoch.looks[0].prev; before.From != never && before.From <= f.span.To {
+		f.span.From = max(f.span.From, before.From)
 	}
 }
 
@@ -303,7 +315,7 @@ func (ix *Facts) rests(rows []verdict.SLOResult) {
 	for i := range rows {
 		r := &rows[i]
 		switch m, _, _ := strings.Cut(r.Measure, "."); {
-		case m == "metric", m == "logs", m == "abandonments": // that of an observed system is a signal's
+		case m == "metric", m == "logs", m == verdict.MeasureAlert, m == "abandonments": // that of an observed system is a signal's
 			r.Rests = verdict.RestsOnSignals
 		case ix.ledgered[r.Lock] && m == "takeover", m == "tick_gap", m == "duplicate_terminal_states", m == "re_executed", m == "stranded":
 			r.Rests = verdict.RestsOnEffects

@@ -49,7 +49,10 @@ func (t foreignTape) holds(at, until float64, w want, id, holder string) {
 }
 
 // said is an effect of a foreign system: what it does not say is "".
-type said struct{ job, state, op, token, who string }
+type said struct {
+	job, state, op, token, who string
+	streamed                   bool // a line of a log: it is known to be no older than the stream by which it came, and no more
+}
 
 func (t foreignTape) effect(at float64, w want, x said) {
 	e := &history.Entry{Subject: x.job, State: x.state, Terminal: x.state == "DONE" || x.state == "FAILED", Accepted: true, Writer: x.who, Foreign: true}
@@ -57,7 +60,11 @@ func (t foreignTape) effect(at float64, w want, x said) {
 	if x.job == "" {
 		e.Subject, e.State, e.Loop, source = w.lock, history.StateTick, true, "probe:effects:ticks"
 	}
-	t.add(at-20*ms, at+ms, history.Event{Kind: history.LedgerEntry, Source: source, Lock: w.lock, Key: w.key, Epoch: x.token, Op: x.op, Entry: e})
+	from := at - 20*ms
+	if x.streamed {
+		from = 0.2
+	}
+	t.add(from, at+ms, history.Event{Kind: history.LedgerEntry, Source: source, Lock: w.lock, Key: w.key, Epoch: x.token, Op: x.op, Entry: e})
 }
 
 func jobKey(job string) want { return want{"job", "j:" + job, 10} }
@@ -67,7 +74,17 @@ var pollerKey = want{"loop", "poller", 10}
 // scheduled judges one row of a drill in which r1.1 dies at 10 with the lock of job 1, which it has had since 8.
 func scheduled(t *testing.T, slo experiments.SLO, body func(foreignTape)) (verdict.SLOResult, *verdict.Judgement) {
 	t.Helper()
-	e, err := experiments.Parse("somebodys.yaml", []byte(somebodys))
+	return struckAsWatched(t, somebodys, slo, func(tp foreignTape) {
+		tp.holds(8, 18, jobKey("1"), "a1", "r1.1")
+		body(tp)
+		tp.kill(10, "kill-job#1", "random", "a1")
+	})
+}
+
+// struckAsWatched judges one row of a drill of the scheduler, of which body tells what happens between 5 and 11.
+func struckAsWatched(t *testing.T, file string, slo experiments.SLO, body func(foreignTape)) (verdict.SLOResult, *verdict.Judgement) {
+	t.Helper()
+	e, err := experiments.Parse("somebodys.yaml", []byte(file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,9 +93,7 @@ func scheduled(t *testing.T, slo experiments.SLO, body func(foreignTape)) (verdi
 	tp.start(0.1, "r1.1", "r2.1")
 	tp.phase(0.3, history.PhaseSteady)
 	tp.phase(5, history.PhaseFaults)
-	tp.holds(8, 18, jobKey("1"), "a1", "r1.1")
 	body(tp)
-	tp.kill(10, "kill-job#1", "random", "a1")
 	tp.phase(11, history.PhaseRevert)
 	tp.phase(11, history.PhaseSettle)
 	tp.phase(120, history.PhaseFinal)
@@ -159,6 +174,23 @@ func TestATakeoverEndsWithTheFirstEffectOfTheNextEpoch(t *testing.T) {
 				t.Errorf("%s, limit %g: %s: %s", c.name, limit, row.Verdict, row.Why)
 			}
 		}
+	}
+}
+
+// Lines of logs come by a stream, and bear no time that could be held against ours: they are younger than the grant of their token.
+func TestLinesAreYoungerThanTheGrantOfTheirToken(t *testing.T) {
+	begin, end := said{job: "1", state: "RUNNING", token: "a2", streamed: true}, said{job: "1", state: "DONE", token: "a2", streamed: true}
+	_, j := scheduled(t, experiments.SLO{Takeover: atMostSeconds(60)}, taken(21, begin, end))
+	if len(j.Takeovers) != 1 || j.Takeovers[0].Lo < 9.9 || j.Takeovers[0].Lo > 10 || *j.Takeovers[0].Hi < 11 {
+		t.Errorf("takeovers %+v, want one from the grant, 10 s after the kill, to the line", j.Takeovers)
+	}
+	row, _ := scheduled(t, experiments.SLO{Stranded: count(0)}, func(tp foreignTape) {
+		taken(21, begin, end)(tp)
+		tp.holds(119, 0, jobKey("9"), "z", "r2.1")
+		tp.effect(119.1, jobKey("9"), said{job: "9", state: "RUNNING", token: "z", streamed: true})
+	})
+	if row.Verdict != verdict.Pass {
+		t.Errorf("a job that was begun just now: %s: %s", row.Verdict, row.Why)
 	}
 }
 

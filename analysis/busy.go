@@ -136,11 +136,11 @@ func (j *judging) busyRows(lock string, limit *experiments.BusyLimit) []verdict.
 // busy is how many acquires were refused, over how long, or how long each of them waited.
 func (j *judging) busy(lock, name string) measured {
 	b := j.ix.busyOf(lock)
-	m := measured{n: b.asked, of: "acquire", evidence: b.evidence, next: "wait longer than the ttl, or shorten the ttl: a wait that is shorter than the lease is busy for the rest of it"}
+	m := measured{n: b.asked, of: "acquire", evidence: b.evidence, next: "Wait longer than the ttl, or shorten the ttl. After a crash, a caller that waits for less than the lease is refused until it ends."}
 	if l := j.ix.exp.Lock(lock); l != nil && l.Loop() { // it tries and does not wait
-		m.next = "poll less often, or raise the limit"
+		m.next = "Poll less often, or raise the limit."
 	}
-	m.saw = fmt.Sprintf("%s of %s refused while the holder was dead or done, over %s", figures.Count(b.count.lo), figures.Plural(b.asked, "acquire"), b.time)
+	m.saw = fmt.Sprintf("%s of %s were refused while the holder was dead or done, over %s", figures.Count(b.count.lo), figures.Plural(b.asked, "acquire"), b.time)
 	if b.asked == 0 {
 		m.missing = []verdict.Missing{verdict.Lacking(verdict.MissingRequests, lock)}
 	}
@@ -156,7 +156,7 @@ func (j *judging) busy(lock, name string) measured {
 	case name == "each":
 		v := quantile(b.waited, 0)
 		m.lo, m.hi, m.least, m.n, m.of = v.lo, v.hi, least(b.waited), len(b.waited), "refused acquire"
-		m.next = "see acquire of the policy: timeout, and the budget of who waits"
+		m.next = "See acquire in the policy: its timeout, and the budget of waiters."
 	}
 	return m
 }
@@ -183,11 +183,11 @@ func (ix *Facts) blocked(e *epoch) (d dur, ok bool) {
 // blockedWorkers is the longest of the lock.
 func (j *judging) blockedWorkers(lock string) measured {
 	m := measured{measure: "blocked", unit: verdict.UnitSeconds, of: "release",
-		next: "bound the release (release: {mode: bounded_retry, attempts: 2}), and leave the rest to the ttl"}
+		next: "Bound the release (release: {mode: bounded_retry, attempts: 2}), and leave the rest to the ttl."}
 	j.longest(lock, &m, j.ix.blocked, func(e *epoch, d dur) string {
-		return fmt.Sprintf("key %s: the worker of epoch %s did nothing else for %s than give it back, in %s", e.key, e.id, d, figures.Plural(len(e.releases), "try"))
+		return fmt.Sprintf("Key %s: the worker of epoch %s spent %s on giving it back, in %s", e.key, e.id, d, figures.Plural(len(e.releases), "try"))
 	})
-	m.saw = fmt.Sprintf("%s in all", figures.Plural(m.n, "release"))
+	m.saw = fmt.Sprintf("Workers gave a key back %s", figures.Plural(m.n, "time"))
 	m.missing = j.garbled()
 	if m.n == 0 {
 		m.hi = open

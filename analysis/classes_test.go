@@ -156,7 +156,7 @@ func TestFindings(t *testing.T) {
 			tp.hold(1, 2, "r1.1", "a", 1)
 			tp.epochs["a"].fence = 9
 			tp.write(3, "a", "leader", history.StateTick, "")
-		}, "carries fence 9, its epoch was granted 1"},
+		}, "carries fence 9, but its epoch was granted 1"},
 		{"a write that the ledger does not have", func(tp *tape) {
 			tp.hold(1, 2, "r1.1", "a", 1)
 			tp.write(3, "a", "leader", history.StateTick, "")
@@ -174,7 +174,7 @@ func TestFindings(t *testing.T) {
 			tp.look(8.003, leader, "b", 6)
 			tp.renew(9, "a")
 			tp.look(14.003, leader, "", 0)
-		}, "renewed it with success while the probe saw it carry b"},
+		}, "the probe saw the key carry b meanwhile"},
 		{"one token for two replicas", func(tp *tape) {
 			tp.hold(1, 2, "r1.1", "a", 1)
 			tp.hold(9, 10, "r2.1", "a", 2)

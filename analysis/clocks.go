@@ -61,7 +61,7 @@ func (ix *Facts) tellClocks() {
 	}
 	for _, who := range slices.Sorted(maps.Keys(off)) {
 		o := off[who]
-		ix.findAs(verdict.FindingOutsideCall, fmt.Sprintf("%s: %s at least %s away from what the ledger and the probe saw: all that it claims is taken to be known to %s only",
+		ix.findAs(verdict.FindingOutsideCall, fmt.Sprintf("%s: %s at least %s away from what the ledger and the probe saw. Its claims are trusted to %s only",
 			who, figures.Plural(o.claims, "claim")+map[bool]string{true: " lies", false: " lie"}[o.claims == 1], figures.Short(o.apart), figures.Short(o.by)), o.evidence...)
 	}
 	if len(off) > 0 {

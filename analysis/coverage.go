@@ -21,7 +21,8 @@ type coverage struct {
 	good    []history.Span
 	windows []window // good, as they were recorded
 	gaps    []history.Span
-	lost    []history.Span // gaps in which something was there to be seen and is gone, however short they are
+	failed  []*history.Event // gaps in which looks failed
+	lost    []history.Span   // gaps in which something was there to be seen and is gone, however short they are
 	samples int64
 	largest int64
 	read    int64 // when the last good look was sent, at the earliest
@@ -53,6 +54,9 @@ func (ix *Facts) watch(ev *history.Event) {
 	if ev.Kind == history.GapKind {
 		if c.gaps = append(c.gaps, ev.Span); ev.Coverage.Lost {
 			c.lost = append(c.lost, ev.Span)
+		}
+		if ev.Coverage.Failed {
+			c.failed = append(c.failed, ev)
 		}
 		c.largest = max(c.largest, ev.Width())
 		return
@@ -105,6 +109,19 @@ func (ix *Facts) maxGap(probe string) int64 {
 		}
 	}
 	return int64(ix.exp.Probes.Ledger.MaxGap)
+}
+
+// failure is why looks failed in g; "" = none did, they only came late.
+func (c *coverage) failure(g history.Span) string {
+	if c == nil {
+		return ""
+	}
+	for _, ev := range c.failed {
+		if ev.From < g.To && ev.To > g.From {
+			return ev.Coverage.Why
+		}
+	}
+	return ""
 }
 
 // blind finds the first stretch above tolerate within w in which the probe surely did not watch.

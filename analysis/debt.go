@@ -326,7 +326,7 @@ func (ds debts) evidence() []int64 {
 
 // saw counts the debts by cause.
 func (ds debts) saw() string {
-	text := fmt.Sprintf("%s in %s", figures.Plural(len(ds.list), "debt"), figures.Plural(ds.ended, "epoch"))
+	text := fmt.Sprintf("%s after %s had ended", figures.Plural(len(ds.list), "lock debt"), figures.Plural(ds.ended, "epoch"))
 	var parts []string
 	for _, cause := range []string{causeFailed, causeSkipped, causeOrphan, causeRenewed} {
 		n := 0
@@ -353,26 +353,26 @@ func (d debt) text() string {
 	since := "its holder was done with it"
 	switch {
 	case d.e.unexplained:
-		since = "a look showed what nobody claims"
+		since = "a look showed a token that nobody claims"
 	case d.cause == causeOrphan:
-		since = "its acquire's answer was lost"
+		since = "the answer to its acquire was lost"
 	}
-	return fmt.Sprintf("key %s, epoch %s, was taken for %s after %s at %s", d.e.key, d.e.id, took, since, figures.Clock(d.start.From))
+	return fmt.Sprintf("Key %s, epoch %s, stayed taken for %s after %s at %s", d.e.key, d.e.id, took, since, figures.Clock(d.start.From))
 }
 
 func (d debt) advice() string {
 	switch d.cause {
 	case causeSkipped:
-		return "release after an abandonment too, once the work has stopped (after_abandon: if_work_stopped)"
+		return "Release after an abandonment too, once the work has stopped (after_abandon: if_work_stopped)."
 	case causeOrphan:
 		if d.e.unexplained {
-			return "let the worker announce each acquire (docs/worker-protocol.md), or find who else writes to the key"
+			return "Let the worker announce each acquire (docs/worker-protocol.md), or find out who else writes to the key."
 		}
-		return "give an acquire whose answer was lost back, with the same token, on a fresh context"
+		return "After an acquire without an answer, release with the same token on a fresh context."
 	case causeRenewed:
-		return "stop renewing before the release: a watchdog must not outlive its work"
+		return "Stop renewing before the release: a watchdog must not outlive its work."
 	}
-	return "try the release again on a fresh context (release: {mode: bounded_retry}); a shorter ttl ends the debt sooner"
+	return "Try the release again on a fresh context (release: {mode: bounded_retry}). A shorter ttl ends the debt sooner."
 }
 
 // evidence is the grant, and what became of it.
@@ -395,7 +395,7 @@ func (j *judging) orphanAcquires(lock string, minJobs int) measured {
 	ds := j.debts[lock]
 	m := measured{
 		measure: "orphan_acquires", unit: verdict.UnitCount, lo: int64(ds.orphans.lo), hi: int64(ds.orphans.hi), n: ds.asked,
-		saw:     fmt.Sprintf("%s in %s", figures.Count(ds.orphans.lo), figures.Plural(ds.asked, "acquire")),
+		saw:     fmt.Sprintf("%s in %s", figures.Plural(ds.orphans.lo, "orphan"), figures.Plural(ds.asked, "acquire")),
 		missing: append(j.keysBlind(lock), j.doubted(lock)...),
 	}
 	for _, d := range ds.list {

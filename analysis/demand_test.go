@@ -171,8 +171,8 @@ func TestAFaultAfterTheLastJobSaysSo(t *testing.T) {
 		finished         bool
 		void, says, next string
 	}{
-		"after the last job":   {true, "the jobs had ended, so nobody held the lock", "the jobs had ended", "the last one ended at T+11.0s"},
-		"with jobs to be done": {false, "no_target", "no_target", "aim the fault at a lock that is held"},
+		"after the last job":   {true, "all jobs had ended, so nobody held the lock", "all jobs had ended", "before T+11.0s"},
+		"with jobs to be done": {false, "no_target", "no_target", "Aim the fault at a lock that is held"},
 	} {
 		tp := newTape("a kill that finds nobody")
 		tp.start(0.1, "r1.1", "r2.1")

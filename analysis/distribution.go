@@ -150,9 +150,9 @@ func (j *judging) distributionRows(lock, measure string, limits *experiments.Cla
 	var rows []verdict.SLOResult
 	for _, l := range forecast.LimitsOf(&limits.DurationLimits) {
 		m := measured{measure: name + "." + l.Name, unit: verdict.UnitSeconds, n: n, evidence: d.evidence(), hi: open}
-		m.next = "shorten the work under the lock, or raise the limit"
+		m.next = "Shorten the work under the lock, or raise the limit."
 		if measure == measureWait {
-			m.next = "shorten the holds, or what keeps the key when nobody needs it: see debts"
+			m.next = "Shorten the holds, or free keys sooner that nobody needs: see debts."
 		}
 		late := j.ix.offAll(d.late)
 		missed := over(inTime(d.values, late), int64(l.Value))
@@ -163,10 +163,10 @@ func (j *judging) distributionRows(lock, measure string, limits *experiments.Cla
 			v := quantile(d.values, l.P)
 			m.lo, m.hi = v.lo, v.hi
 			m.late, m.belated = lateOf(d.values, late, l.P), belatedAny(d.values, late, int64(l.Value))
-			m.saw = fmt.Sprintf("%s of %s over %s, longest %s", figures.Count(missed.hi), figures.Plural(n, thing), figures.Exact(int64(l.Value)), figures.Ceil(quantile(d.values, 0).hi))
+			m.saw = fmt.Sprintf("%s of %s took more than %s; the longest took %s", figures.Count(missed.hi), figures.Plural(n, thing), figures.Exact(int64(l.Value)), figures.Ceil(quantile(d.values, 0).hi))
 		}
 		if d.cut > 0 {
-			m.saw += fmt.Sprintf(", %s not counted, cut off by the holder's death", figures.Plural(d.cut, thing))
+			m.saw += fmt.Sprintf("; %s not counted, because the holder died", figures.Plural(d.cut, thing))
 		}
 		m.missing = append(m.missing, j.unseen(lock)...)
 		rows = append(rows, j.quantileRow(lock, l, m, missed, thing))
@@ -183,7 +183,7 @@ func (j *judging) spreadOf(lock, measure, class string) measured {
 	if class != "" {
 		name, whose = name+"["+class+"]", "class "+class+" of "+whose
 	}
-	m := measured{measure: name + ".max", unit: verdict.UnitSeconds, n: len(d.values), evidence: d.evidence(), hi: open, next: "change the work under the lock, or the limit"}
+	m := measured{measure: name + ".max", unit: verdict.UnitSeconds, n: len(d.values), evidence: d.evidence(), hi: open, next: "Change the work under the lock, or the limit."}
 	if m.n == 0 {
 		m.saw, m.least = "0 "+thing+"s", &dur{hi: open}
 		m.missing = append(m.missing, verdict.Lacking(verdict.MissingValues, thing, whose))

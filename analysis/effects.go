@@ -190,17 +190,17 @@ func (ix *Facts) checkWrites() {
 			continue
 		}
 		if f.epoch.fence != 0 && f.fence != 0 && f.fence != f.epoch.fence {
-			ix.findAs(verdict.FindingForeignFence, f.where()+"carries fence "+strconv.FormatInt(f.fence, 10)+", its epoch was granted "+strconv.FormatInt(f.epoch.fence, 10), f.n, f.epoch.n)
+			ix.findAs(verdict.FindingForeignFence, f.where()+"carries fence "+strconv.FormatInt(f.fence, 10)+", but its epoch was granted "+strconv.FormatInt(f.epoch.fence, 10), f.n, f.epoch.n)
 		}
 		c := f.claim
 		if c.entry != f {
 			continue
 		}
 		if c.answered && c.accepted != f.Accepted {
-			ix.find(f.where()+"says accepted="+strconv.FormatBool(f.Accepted)+", its writer says the opposite", f.n, c.ret)
+			ix.find(f.where()+"says accepted="+strconv.FormatBool(f.Accepted)+", but its writer says the opposite", f.n, c.ret)
 		}
 		if c.invoked != 0 && c.epoch != f.epoch.id {
-			ix.find(f.where()+"names epoch "+f.epoch.id+", its writer names "+c.epoch, f.n, c.invoked)
+			ix.find(f.where()+"names epoch "+f.epoch.id+", but its writer names "+c.epoch, f.n, c.invoked)
 		}
 	}
 	final, ok := ix.finalAt()

@@ -31,6 +31,10 @@ func (j *judging) expected() []verdict.SLOResult {
 	parts := map[consequence]*judging{}
 	for i := range j.ix.exp.Expect {
 		x := &j.ix.exp.Expect[i]
+		if x.Alert != nil {
+			rows = append(rows, j.alarmed(x)...)
+			continue
+		}
 		var shots []*shot
 		var seen [][]askedOf // by shot
 		for _, s := range j.ix.shots {
@@ -41,10 +45,10 @@ func (j *judging) expected() []verdict.SLOResult {
 			if parts[of] == nil {
 				parts[of] = j.ix.broughtAbout(of).judging()
 			}
-			shots, seen = append(shots, s), append(seen, parts[of].figuresOf(&x.SLO))
+			shots, seen = append(shots, s), append(seen, parts[of].figuresOf(x))
 		}
 		if len(shots) == 0 {
-			seen = [][]askedOf{j.figuresOf(&x.SLO)} // for what was asked
+			seen = [][]askedOf{j.figuresOf(x)} // for what was asked
 		}
 		for n := range seen[0] {
 			rows = append(rows, j.provoked(x, n, shots, seen))
@@ -63,13 +67,14 @@ func (j *judging) figuresOf(s *experiments.SLO) []askedOf {
 }
 
 // provoked is the n-th row of an expectation: the shot that showed the least of it, or the most of what was to be little.
-func (j *judging) provoked(x *experiments.Expectation, n int, shots []*shot, seen [][]askedOf) verdict.SLOResult {
+func (j *judging) provoked(x *experiments.SLO, n int, shots []*shot, seen [][]askedOf) verdict.SLOResult {
 	b, m := seen[0][n].b, seen[0][n].m
 	r := verdict.SLOResult{
 		Fault: x.Fault, Lock: x.Lock, Measure: m.measure, Unit: m.unit, Ask: b.ask, Limit: m.number(b.sure()), Declared: j.declared(m, b.sure()),
 		N: len(shots), Of: "shot", Verdict: verdict.Pass, Missing: []verdict.Missing{}, Evidence: []int64{},
 	}
 	did, not, worst := 0, "", dur{}
+	var late []verdict.Missing // of the first that did not
 	for i, s := range shots {
 		m := seen[i][n].m
 		word, v := b.shows(&m), dur{m.lo, m.hi}
@@ -78,6 +83,9 @@ func (j *judging) provoked(x *experiments.Expectation, n int, shots []*shot, see
 			did++
 		} else if not == "" {
 			not = s.op + ": " + cmp.Or(m.unfit, m.saw)
+			if late = m.madeLate(b); m.unfit == "" && len(late) > 0 {
+				not = s.op + ": " + strings.TrimSuffix(late[0].Why, ".")
+			}
 			r.Evidence = cite(append([]int64{s.applied.N}, m.evidence...)...)
 		}
 		less := b.ask != verdict.AtMost && v.lo < worst.lo || b.ask == verdict.AtMost && v.hi > worst.hi
@@ -93,12 +101,16 @@ func (j *judging) provoked(x *experiments.Expectation, n int, shots []*shot, see
 	what := fmt.Sprintf("%s of lock %s %s %s", strings.NewReplacer("_", " ", ".", " ").Replace(r.Measure), x.Lock, b.words(), m.text(b.sure()))
 	switch {
 	case len(shots) == 0:
-		notProvoked(&r, verdict.Lacking(verdict.MissingProvoked, what, "fault "+x.Fault+" was never confirmed", "see why in the faults of this run"))
+		notProvoked(&r, verdict.Lacking(verdict.MissingProvoked, what, "fault "+x.Fault+" was never confirmed", "See why under the faults of this run."))
 	case did < len(shots):
-		notProvoked(&r, verdict.Lacking(verdict.MissingProvoked, what, fmt.Sprintf("%d of %s of fault %s did (%s)", did, figures.Plural(len(shots), "shot"), x.Fault, not),
-			"let the fault last longer or strike this lock; if it did what it was to do, the lock does not do what the drill is about"))
+		next := "Let the fault last longer, or aim it at this lock. If it worked as intended, the lock does not behave as the drill assumes."
+		if len(late) > 0 {
+			next = late[0].Next
+		}
+		notProvoked(&r, verdict.Lacking(verdict.MissingProvoked, what, fmt.Sprintf("%d of %s of fault %s did so (%s)", did, figures.Plural(len(shots), "shot"), x.Fault, not), next))
+		r.Missing = append(r.Missing, late...)
 	default:
-		r.Why = fmt.Sprintf("each of %s of fault %s provoked it", figures.Plural(len(shots), "shot"), x.Fault)
+		r.Why = fmt.Sprintf("Each of %s of fault %s provoked it", figures.Plural(len(shots), "shot"), x.Fault)
 	}
 	return r
 }

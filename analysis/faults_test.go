@@ -239,18 +239,18 @@ func TestFaultFalseGreens(t *testing.T) {
 		{"pause-takeover", "takeover.max", "unconfirmed", func(h *history.History) {
 			without(h, func(ev *history.Event) bool { return ev.Kind == history.FaultConfirmed })
 		}},
-		{"pause-takeover", "overlap.work", "was not seen to end", func(h *history.History) {
+		{"pause-takeover", "overlap.work", "was not seen before the final reads", func(h *history.History) {
 			without(h, func(ev *history.Event) bool {
 				return ev.Kind == history.FaultReverted || ev.Kind == history.FaultVerified
 			})
 		}},
-		{"black-hole-standard", "overlap.belief", "probe lock_keys was blind", func(h *history.History) { blindAt(h, probeKeys, 40) }},
-		{"release-failures-retry", "lock_debt.max", "no confirmed fault hit", func(h *history.History) { voided(h, "burst#1", "unconfirmed") }},
-		{"acquire-replies-undone", "orphan_acquires", "no confirmed fault hit", func(h *history.History) {
+		{"black-hole-standard", "overlap.belief", "Probe lock_keys was delayed", func(h *history.History) { blindAt(h, probeKeys, 40) }},
+		{"release-failures-retry", "lock_debt.max", "No confirmed fault hit", func(h *history.History) { voided(h, "burst#1", "unconfirmed") }},
+		{"acquire-replies-undone", "orphan_acquires", "No confirmed fault hit", func(h *history.History) {
 			without(h, func(ev *history.Event) bool { return ev.Kind == history.FaultHit })
 			onFaults(h, func(f *history.Fault) { f.Want = 0 })
 		}},
-		{"key-stranger", "overlap.effect", "nobody else asked", func(h *history.History) {
+		{"key-stranger", "overlap.effect", "Nobody else asked", func(h *history.History) {
 			without(h, func(ev *history.Event) bool { return ev.Call != nil && strings.HasPrefix(ev.Epoch, "try") })
 		}},
 	} {

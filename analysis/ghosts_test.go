@@ -51,7 +51,7 @@ func TestGhosts(t *testing.T) {
 		}
 		passes(t, c.name, often(c.moved))
 		j := often(c.guilty)
-		found(t, c.name, j, 1, "the probe never saw epoch g, which r2.1 claims to have held")
+		found(t, c.name, j, 1, "r2.1 claims to have held epoch g, but the probe never saw it")
 		for _, o := range j.Overlap {
 			if o.Level == verdict.LevelEffect && o.Unowned != 2 {
 				t.Errorf("%s: %d unowned effects, want 2", c.name, o.Unowned)

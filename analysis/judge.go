@@ -11,6 +11,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/forecast"
+	"github.com/lockdrill/lockdrill/analysis/signals"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
@@ -63,6 +65,7 @@ func (j *judging) judgement() *verdict.Judgement {
 	}
 	out.Takeovers = append(out.Takeovers, ix.thefts()...)
 	j.fill(out)
+	out.Rolling = j.rolledOut()
 	j.impossible()
 	out.Predicted = ix.predicted(out.Takeovers)
 	out.Machine = ix.machine()
@@ -142,7 +145,7 @@ func (j *judging) run() verdict.RunInfo {
 	r := verdict.RunInfo{
 		ID: j.ix.header.Run, Experiment: j.ix.header.Experiment, Status: j.status, Started: j.ix.header.Started,
 		Seconds: seconds(last), Seed: j.ix.header.Seed, TimeScale: j.ix.header.TimeScale, Live: j.ix.header.Mode == history.Live,
-		Steady: j.steady(), CleanedUp: j.ix.clean() && j.ix.end != nil && j.ix.end.Note.OK,
+		Labels: j.ix.header.Labels, Steady: j.steady(), CleanedUp: j.ix.clean() && j.ix.end != nil && j.ix.end.Note.OK,
 	}
 	if t, err := time.Parse(time.RFC3339Nano, j.ix.header.Started); err == nil {
 		r.Ended = t.Add(time.Duration(last)).UTC().Format(time.RFC3339Nano)
@@ -204,13 +207,13 @@ func (j *judging) warnings() []string {
 	ws := []string{}
 	add := func(format string, args ...any) { ws = append(ws, fmt.Sprintf(format, args...)) }
 	if ix.torn != "" {
-		add("the history is torn: %s", ix.torn)
+		add("The history is damaged at its end: %s", ix.torn)
 	}
 	if ix.header.Mode == history.Rehearsal {
-		add("a rehearsal in virtual time: it says nothing about a live system")
+		add("This is a rehearsal in virtual time. It says nothing about a live system.")
 	}
 	if s := ix.header.TimeScale; s != 1 {
-		add("time scale %g: figures are real seconds against scaled limits", s)
+		add("Time scale %g: figures are real seconds, held against scaled limits.", s)
 	}
 	for _, ev := range ix.exits {
 		if r := ev.Replica; !r.Wanted && !ix.hitBy(r.Incarnation) {
@@ -220,28 +223,28 @@ func (j *judging) warnings() []string {
 	for _, ev := range ix.lives {
 		lost := "lost its data"
 		if ev.Incarnation.Why == "run_id_changed" {
-			lost = "was restarted, or another took its place, and may have lost data,"
+			lost = "was restarted or replaced, and may have lost data,"
 		}
-		add("the locks' store %s between %s and %s: from there on grants are ordered by time, and fences prove nothing", lost, figures.Clock(ev.From), figures.Clock(ev.To))
+		add("The locks' store %s between %s and %s. From then on grants are ordered by time, and fences prove nothing.", lost, figures.Clock(ev.From), figures.Clock(ev.To))
 	}
 	if ix.failsOver() {
-		add("Redis with asynchronous replication can grant a lock twice after a failover: what was not yet replicated is forgotten")
+		add("Redis with asynchronous replication can grant a lock twice after a failover, because it forgets what was not yet replicated.")
 	}
 	for _, why := range ix.lostLedger {
-		add("%s: nothing can pass", why)
+		add("The ledger lost entries, so no row can pass: %s", why)
 	}
 	for _, name := range j.lockNames() {
 		if n := len(j.fencings[name].ownerRejected); n > 0 {
-			add("lock %s: %d writes of the rightful owner were refused by the ledger, because fences went back", name, n)
+			add("Lock %s: the ledger refused %d writes of the rightful owner, because fences went back.", name, n)
 		}
 	}
 	for _, l := range j.lintsWith(j.warmup) {
 		if !l.OK && !l.Ahead() {
-			add("%s %s: %s: %s", l.Rule, l.Of(), l.Text, l.Means)
+			add("%s %s: %s. %s", l.Rule, l.Of(), l.Text, l.Means)
 		}
 	}
 	for _, a := range ix.aborts {
-		add("aborted at %s: %s", figures.Clock(a.From), abortText(a.Note))
+		add("The run was aborted at %s: %s", figures.Clock(a.From), abortText(a.Note))
 	}
 	return ws
 }
@@ -320,4 +323,86 @@ func (j *judging) fillUpkeep(out *verdict.Judgement, lock string) {
 			Lock: lock, Class: d.class, Measure: d.measure, N: len(d.values), Cut: d.cut, P50: at(0.5), P95: at(0.95), P99: at(0.99), Max: at(0),
 		})
 	}
+}
+
+// Judger judges histories of one experiment, one after the other: what depends on the experiment alone is worked out once. It is not
+// safe for concurrent use.
+type Judger struct {
+	exp  *experiments.Experiment // scaled
+	file *experiments.Experiment // as loaded
+
+	measures map[string]measure
+	sums     map[sumOf]forecast.PromiseBand
+	all      map[time.Duration][]verdict.Band  // by warm-up
+	lints    map[time.Duration][]forecast.Lint // likewise, in the numbers of the file
+}
+
+// NewJudger prepares for histories of e, which is the experiment as loaded (not scaled).
+func NewJudger(e *experiments.Experiment) *Judger {
+	return &Judger{exp: experiments.Scale(e), file: e, measures: measures(), lints: map[time.Duration][]forecast.Lint{}}
+}
+
+// Read takes in h, in one pass. An error is h's.
+func (r *Judger) Read(h history.Source) (*Facts, error) {
+	ix := &Facts{
+
+		judger: r, exp: r.exp, header: h.Header(),
+		keys: map[string]*keyIndex{}, byLock: map[string][]*keyIndex{}, jobs: map[string]*job{}, replicas: map[string][]*epoch{},
+		writes: map[opKey]*claim{}, deaths: map[string]death{}, claims: map[string]int64{}, pauses: map[string][]pause{},
+		ready: map[string]int64{}, heard: map[string]bool{}, probes: map[string]*coverage{}, samples: signals.Samples{},
+		ledgered: map[string]bool{}, asked: map[string]bool{}, claimed: map[string]bool{}, phases: map[string]*history.Event{},
+	}
+	if err := ix.read(h); err != nil {
+		return nil, err
+	}
+	return ix, nil
+}
+
+// whole is Read of what is in memory: nothing can go wrong.
+func (r *Judger) whole(h *history.History) *Facts {
+	facts, err := r.Read(h.Source())
+	if err != nil {
+		panic(err)
+	}
+	return facts
+}
+
+// sumOf says what a sum of L3 depends on, beside the experiment.
+type sumOf struct {
+	lock, measure, class string
+	limit                forecast.Limit
+	warmup               time.Duration
+}
+
+// told is the band of a measure of a lock after faults of a class, held against a limit.
+func (r *Judger) told(lock *experiments.Lock, l forecast.Limit, measure, class string, warmup time.Duration) forecast.PromiseBand {
+	of := sumOf{lock.Name, measure, class, l, warmup}
+	if s, known := r.sums[of]; known {
+		return s
+	}
+	s := forecast.PromiseOf(r.exp, lock, l, measure, class, warmup)
+	if r.sums == nil {
+		r.sums = map[sumOf]forecast.PromiseBand{}
+	}
+	r.sums[of] = s
+	return s
+}
+
+// bands are those of all locks.
+func (r *Judger) bands(warmup time.Duration) []verdict.Band {
+	if r.all == nil {
+		r.all = map[time.Duration][]verdict.Band{}
+	}
+	if r.all[warmup] == nil {
+		r.all[warmup] = forecast.Bands(r.exp, warmup)
+	}
+	return slices.Clone(r.all[warmup])
+}
+
+// lintsWith are the lints whose advice leaves room for a warm-up, as the advice of the rows does.
+func (r *Judger) lintsWith(warmup time.Duration) []forecast.Lint {
+	if r.lints[warmup] == nil {
+		r.lints[warmup] = forecast.Lints(r.file, time.Duration(forecast.Unscaled(int64(warmup), cmp.Or(r.exp.Scaled, 1))))
+	}
+	return r.lints[warmup]
 }

@@ -146,3 +146,213 @@ func (ix *Facts) roundTrips() []verdict.RoundTrip {
 	slices.SortFunc(out, func(a, b verdict.RoundTrip) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Took, b.Took)) })
 	return out
 }
+
+// replicaLanes gathers the lives of the replicas, in the order in which they were first heard of.
+func (ix *Facts) replicaLanes() []verdict.ReplicaLane {
+	var out []verdict.ReplicaLane
+	at := map[string][2]int{} // lane and life of an incarnation
+	life := func(incarnation string, start history.Span) *verdict.Life {
+		if p, ok := at[incarnation]; ok {
+			return &out[p[0]].Lives[p[1]]
+		}
+		name := history.ReplicaOf(incarnation)
+		i := slices.IndexFunc(out, func(l verdict.ReplicaLane) bool { return l.Name == name })
+		if i < 0 {
+			i = len(out)
+			out = append(out, verdict.ReplicaLane{Name: name})
+		}
+		l := verdict.Life{Incarnation: incarnation, Extent: verdict.Extent{Start: momentOf(start), End: verdict.Moment{From: seconds(ix.claims[incarnation]), To: math.Inf(1)}}}
+		if d, dead := ix.deaths[incarnation]; dead {
+			l.End = momentOf(d.Span)
+		}
+		out[i].Lives = append(out[i].Lives, l)
+		at[incarnation] = [2]int{i, len(out[i].Lives) - 1}
+		return &out[i].Lives[len(out[i].Lives)-1]
+	}
+	for _, l := range ix.lifeOrder {
+		life(l.incarnation, l.start)
+	}
+	for _, ev := range ix.gone {
+		if p, known := at[ev.Object.Incarnation]; known && !ix.afterRun(ev) {
+			gone := momentOf(history.At(ev.To)) // since when may be known as little as when it was last listed
+			out[p[0]].Lives[p[1]].Object = &gone
+		}
+	}
+	for _, ev := range ix.exits {
+		life(ev.Replica.Incarnation, history.Span{To: ev.To}).Exit = ev.Replica.Exit
+	}
+	for _, s := range ix.shots {
+		if p, known := at[s.victim]; s.does.Kills && s.effective() && known {
+			out[p[0]].Lives[p[1]].Killed = s.op
+		}
+	}
+	for i := range out {
+		for k := range out[i].Lives {
+			ix.fillLife(&out[i], &out[i].Lives[k])
+		}
+	}
+	return out
+}
+
+// fillLife adds what the incarnation did, and what befell it.
+func (ix *Facts) fillLife(lane *verdict.ReplicaLane, l *verdict.Life) {
+	for _, e := range ix.replicas[l.Incarnation] {
+		if e.belief != nil {
+			l.Belief = append(l.Belief, verdict.Extent{Start: momentOf(e.belief.start), End: momentOf(e.belief.end)})
+		}
+		for _, w := range e.works {
+			l.Work = append(l.Work, verdict.Extent{Start: momentOf(w.start), End: momentOf(w.end)})
+		}
+		for _, f := range e.effects {
+			if f.Accepted {
+				l.Effects = append(l.Effects, momentOf(f.span))
+			} else {
+				l.Refused = append(l.Refused, momentOf(f.span))
+			}
+		}
+		if e.abandoned != nil && !ix.afterRun(e.abandoned) {
+			lane.Marks = append(lane.Marks, verdict.Mark{What: "abandonment", Who: l.Incarnation, Key: e.key, At: momentOf(e.abandoned.Span), Note: e.abandoned.Abandon.Reason})
+		}
+	}
+	for _, p := range ix.pauses[l.Incarnation] {
+		lane.Paused = append(lane.Paused, verdict.Extent{
+			Start: verdict.Moment{From: seconds(p.widest.From), To: seconds(p.surest.From)},
+			End:   momentOf(history.Span{From: p.surest.To, To: p.widest.To}),
+		})
+	}
+}
+func (ix *Facts) signalLanes() []verdict.SignalLane {
+	var out []verdict.SignalLane
+	for _, m := range ix.exp.Probes.Numbers() {
+		l := verdict.SignalLane{Metric: m.Name}
+		for _, s := range ix.samples[m.Name] {
+			if len(s.Points) == 0 {
+				continue
+			}
+			if s.Kind != "" {
+				l.Kind = s.Kind
+			}
+			t := verdict.SignalTarget{Target: s.Name, Last: seconds(s.Last.To), Gone: s.Gone}
+			for _, p := range s.Points {
+				at := momentOf(p.Span)
+				if p.Prev != nil {
+					at.From = seconds(p.Prev.From)
+				}
+				t.Points = append(t.Points, verdict.SignalPoint{At: at, Value: p.Value, Absent: len(p.Series) == 0})
+			}
+			l.Targets = append(l.Targets, t)
+		}
+		if len(l.Targets) > 0 {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// trialLanes follows Judge: the trials that count, by shot, then the thefts.
+func (ix *Facts) trialLanes() []verdict.TrialLane {
+	var out []verdict.TrialLane
+	for _, s := range ix.shots {
+		for _, t := range s.trials {
+			if !t.void.IsVoid() {
+				out = append(out, ix.trialLane(t))
+			}
+		}
+	}
+	for _, t := range ix.thefts() {
+		k := ix.keys[t.Key]
+		lane := verdict.TrialLane{Takeover: t}
+		for _, e := range k.epochs {
+			if next := k.next(e); next != nil && len(t.Evidence) == 2 && e.n == t.Evidence[0] && next.n == t.Evidence[1] {
+				hold := next.hold()
+				end := hold.Granted
+				lane.Held, lane.Due, lane.Next, lane.Clock, lane.Ended = e.hold(), momentOf(e.life.due), &hold, hold.Granted, &end
+				lane.Renewed = lastExtension(e, open)
+			}
+		}
+		out = append(out, lane)
+	}
+	for i := range out {
+		out[i].Number = i + 1
+	}
+	return out
+}
+
+func (ix *Facts) trialLane(t *trial) verdict.TrialLane {
+	struck, over := momentOf(t.shot.applied.Span), t.shot.lasted()
+	l := verdict.TrialLane{
+		Takeover: t.takeover(), Struck: &struck, Over: &over, Clock: momentOf(t.start), Held: t.e.hold(),
+		Renewed: lastExtension(t.e, lastBefore(t)), Due: momentOf(t.e.life.due), Work: extents(t.e.works),
+	}
+	if t.next != nil {
+		next := t.next.hold()
+		l.Next = &next
+	}
+	until := t.x.To
+	if t.censored() {
+		l.Until = seconds(t.x.From)
+		until = t.x.From
+	} else {
+		end := momentOf(t.x)
+		l.Ended = &end
+	}
+	if t.after != nil && t.after != t.e {
+		l.NextWork = extents(t.after.works)
+	}
+	l.Attempts = attempts(ix.keys[t.e.key], t, until)
+	return l
+}
+
+// attempts lists the acquires of others from the victim's last extension on.
+func attempts(k *keyIndex, t *trial, until int64) []verdict.Attempt {
+	var out []verdict.Attempt
+	for _, c := range k.attempts {
+		if c.epoch == t.e.id || c.span.To < t.shot.applied.From || c.sent.From > until {
+			continue
+		}
+		a := verdict.Attempt{Who: c.source, At: verdict.Extent{Start: momentOf(c.sent), End: momentOf(history.At(c.span.To))}, Result: c.result}
+		if !c.exited {
+			a.At.End = momentOf(history.Span{From: c.sent.From, To: open})
+		}
+		out = append(out, a)
+	}
+	slices.SortStableFunc(out, func(a, b verdict.Attempt) int { return cmp.Compare(a.At.Start.From, b.At.Start.From) })
+	return out
+}
+
+// lastBefore is until when renewals of the victim belong before the trial: a recovered victim goes on to renew.
+func lastBefore(t *trial) int64 {
+	if t.end == endRenewal {
+		return t.shot.applied.From
+	}
+	return open
+}
+
+// lastExtension is the last renewal of e that was applied, and sent by until; nil where there was none.
+func lastExtension(e *epoch, until int64) *verdict.Moment {
+	for _, c := range slices.Backward(e.renewals) {
+		if c.outcome == history.OK && c.span.From <= until {
+			m := momentOf(c.span)
+			return &m
+		}
+	}
+	return nil
+}
+
+func extents(ws []*work) []verdict.Extent {
+	var out []verdict.Extent
+	for _, w := range ws {
+		out = append(out, verdict.Extent{Start: momentOf(w.start), End: momentOf(w.end)})
+	}
+	return out
+}
+
+// longestPromised is the limit that every takeover of the lock must keep; nil where there is none.
+func longestPromised(j *verdict.Judgement, lock string) *float64 {
+	for i := range j.SLOs {
+		if s := &j.SLOs[i]; s.Lock == lock && s.Measure == "takeover.max" {
+			return &s.Limit
+		}
+	}
+	return nil
+}

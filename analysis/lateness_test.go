@@ -95,7 +95,7 @@ func TestALateMachineIsTakenOffBeforeABreachIsCalled(t *testing.T) {
 		if c.want != i {
 			continue
 		}
-		if len(r.Missing) != 1 || r.Missing[0].Code != verdict.MissingLateMachine || !strings.Contains(r.Why, "late machine") || !strings.Contains(r.Next, "quieter machine") {
+		if len(r.Missing) != 1 || r.Missing[0].Code != verdict.MissingLateMachine || !strings.Contains(r.Why, "this machine was late") || !strings.Contains(r.Next, "quieter machine") {
 			t.Errorf("%s: %+v, %q, %q: want a late machine, and a quieter one", c.says, r.Missing, r.Why, r.Next)
 		}
 		for _, word := range []string{"limit", "promise", "ttl"} {
@@ -152,7 +152,7 @@ func TestWhatIsLongerThanPossibleIsAFinding(t *testing.T) {
 		e.Lock("leader").Policy.TTL, e.Lock("leader").Policy.RenewEvery = 500*time.Millisecond, 150*time.Millisecond
 		takeoverOf(e, experiments.AtMost(3*time.Second))
 		found := slices.ContainsFunc(Judge(e, h).Findings, func(f verdict.Finding) bool {
-			return strings.Contains(f.What, "lock leader: the takeover") && strings.Contains(f.What, "longer than is possible")
+			return strings.Contains(f.What, "lock leader: the takeover") && strings.Contains(f.What, "longer than the lock's timings allow")
 		})
 		if found != c.want {
 			t.Errorf("%d late stretches: found %v, want %v", c.late.of, found, c.want)

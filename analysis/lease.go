@@ -49,6 +49,7 @@ func (ix *Facts) leaseOf(k *keyIndex, e, next *epoch) {
 		hi = min(hi, next.granted.To)
 	}
 	lo := l.due.From
+	ix.gaveWhenAsked(e)
 	lo, hi = ix.giveBack(e, &l, lo, hi)
 	lo, l.loss = ix.storeLoss(e, l, lo)
 	taken := ix.takenFrom(e)

@@ -42,8 +42,8 @@ func TestLogPromises(t *testing.T) {
 				tp.logged(40, r, "lost")
 			}
 		}, 2, verdict.Fail, 3, false, "3 lines matched lost: r1.1 1, r2.1 2"},
-		{"no log was read", func(*tape) {}, 0, verdict.Inconclusive, 0, true, "logs was blind"},
-		{"a log was not followed", func(tp *tape) { tp.followed(100, 3) }, 0, verdict.Inconclusive, 0, true, "blind for 3s"},
+		{"no log was read", func(*tape) {}, 0, verdict.Inconclusive, 0, true, "Probe logs was delayed"},
+		{"a log was not followed", func(tp *tape) { tp.followed(100, 3) }, 0, verdict.Inconclusive, 0, true, "delayed 3s"},
 		{"not followed for less than max_gap", func(tp *tape) { tp.followed(100, 1) }, 0, verdict.Pass, 0, false, ""},
 		{"not followed, and too many already", func(tp *tape) { tp.followed(100, 3); tp.logged(40, "r1.1", "lost") }, 0, verdict.Fail, 1, true, "1 line matched"},
 	} {

@@ -46,7 +46,9 @@ func measures() map[string]measure {
 		"blocked":       func(j *judging, s slo) rows { return bounded(j, s.Lock, s.Blocked, j.blockedWorkers) },
 		"held":          func(j *judging, s slo) rows { return j.distributionRows(s.Lock, measureHeld, s.Held) },
 		"wait":          func(j *judging, s slo) rows { return j.distributionRows(s.Lock, measureWait, s.Wait) },
+		"rolling":       func(j *judging, s slo) rows { return j.rollingRows(s.Lock, s.Rolling) },
 		"metric":        func(j *judging, s slo) rows { return j.metricRows(s.Lock, s.Metric) },
+		"alert":         func(j *judging, s slo) rows { return j.alertRows(s) },
 		"logs": func(j *judging, s slo) rows {
 			return bounded(j, s.Lock, &s.Logs.Bound, func(lock string) measured { return j.logMatches(lock, s.Logs.Pattern) })
 		},

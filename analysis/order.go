@@ -141,14 +141,14 @@ func (a *epoch) surelyAfter(b *epoch) bool {
 
 // fenceRegressions counts fences that did not grow.
 func (j *judging) fenceRegressions(lock string) measured {
-	m := measured{measure: "fence_regressions", unit: verdict.UnitCount, of: "grant", next: "mint fences that survive a flush and a fail-over: max(last + 1, the store's clock)"}
+	m := measured{measure: "fence_regressions", unit: verdict.UnitCount, of: "grant", next: "Mint fences that survive a flush and a failover: max(last + 1, the store's clock)."}
 	known := 0
 	for _, k := range j.ix.keysOf(lock) {
 		m.lo += int64(len(k.regressions))
 		for _, r := range k.regressions {
 			m.evidence = append(m.evidence, r.late.n, r.early.n)
 			if m.why == "" {
-				m.why = fmt.Sprintf("key %s: epoch %s was granted fence %d after epoch %s had %d", k.name, r.late.id, r.late.fence, r.early.id, r.early.fence)
+				m.why = fmt.Sprintf("Key %s: epoch %s was granted fence %d after epoch %s had %d", k.name, r.late.id, r.late.fence, r.early.id, r.early.fence)
 			}
 		}
 		for _, e := range k.epochs {
@@ -158,7 +158,7 @@ func (j *judging) fenceRegressions(lock string) measured {
 		}
 	}
 	m.hi, m.n = m.lo, known
-	m.saw = fmt.Sprintf("%s in %s", figures.Count(m.lo), figures.Plural(known, "grant"))
+	m.saw = fmt.Sprintf("%s in %s", figures.Plural(m.lo, "fence regression"), figures.Plural(known, "grant"))
 	if known < 2 {
 		m.hi = open
 		m.missing = append(m.missing, verdict.Lacking(verdict.MissingFences, lock))

@@ -1,7 +1,9 @@
 package analysis
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -222,7 +224,7 @@ func (j *judging) overlapped(lock, level string) measured {
 		m.missing = append(m.missing, verdict.Lacking(verdict.MissingContenders, lock))
 	}
 	if exposed == 0 {
-		m.missing = []verdict.Missing{j.notExposed(lock)}
+		m.missing = j.notExposed(lock)
 	}
 	if level == verdict.LevelEffect {
 		j.effects(lock, &m)
@@ -230,19 +232,19 @@ func (j *judging) overlapped(lock, level string) measured {
 	}
 	o := j.ix.timeOverlap(lock, level)
 	m.unit, m.lo, m.hi, m.n, m.evidence = verdict.UnitSeconds, o.lo, o.hi, o.n, o.evidence
-	m.saw = fmt.Sprintf("%s of holders beside the first, in %s", dur{o.lo, o.hi}, figures.Plural(o.n, "epoch"))
-	m.next = "compare overlap with the effects: fence them at the resource, and stop the work before the lease ends"
+	m.saw = fmt.Sprintf("More than one holder for %s in all, in %s", dur{o.lo, o.hi}, figures.Plural(o.n, "epoch"))
+	m.next = "Stop the work before the lease ends, and fence its effects at the resource."
 	m.missing = append(m.missing, j.claimsMissing(lock)...)
 	if who := j.ix.unseenEnd(lock); who != "" {
-		m.unsure = "nobody saw the process of " + who + " end, so it may have gone on: follow the pods' logs from before the kill, or crash it"
+		m.unsure = "Follow the pods' logs from before the kill, or use form: crash. Nobody saw the process of " + who + " end, so it may have gone on."
 	}
 	if o.n == 0 {
 		m.hi = open
 		m.missing = append(m.missing, verdict.Lacking(verdict.MissingHolders, lock))
 	}
 	if level == verdict.LevelBelief && j.paused(lock) {
-		m.unfit = "a holder was paused: no lock can keep a paused process from believing, so belief is not judged"
-		m.next = "judge overlap at level work or effect under a pause"
+		m.unfit = "A holder was paused. No lock can keep a paused process from believing that it holds the lock, so overlap of belief is not judged."
+		m.next = "Under a pause, judge overlap at level work or effect."
 	}
 	return m
 }
@@ -268,11 +270,11 @@ func (j *judging) effects(lock string, m *measured) {
 	m.unit, m.lo, m.hi, m.n, m.of, m.evidence = verdict.UnitCount, f.lo, f.hi, f.n, "effect", f.evidence
 	m.saw = fmt.Sprintf("%s stale and %s unowned of %s", figures.Count(f.stale), figures.Count(f.unowned), figures.Plural(f.n, "effect"))
 	if f.refused > 0 {
-		m.saw += fmt.Sprintf(", %d stale refused by the fence", f.refused)
+		m.saw += fmt.Sprintf("; the fence refused %d stale ones", f.refused)
 	}
-	m.next = "let the resource compare fences (fenced: true)"
+	m.next = "Let the resource compare fences (fenced: true)."
 	if f.stale == 0 && f.unowned > 0 {
-		m.next = "no fence refuses who is not superseded yet: renew more often, so that a lease that is lost is noticed sooner"
+		m.next = "Renew more often, so that a lost lease is noticed sooner: no fence refuses a holder that is not yet superseded."
 	}
 	m.missing = slices.Concat(m.missing, j.ledgerMissing(lock), j.doubted(lock))
 	if _, final := j.ix.finalAt(); !final {
@@ -299,13 +301,92 @@ func (m *measured) ownerRejected(f fencing) {
 	}
 	first := f.ownerRejected[0]
 	m.violated = true
-	refused := fmt.Sprintf("%s of the rightful owner refused, first of epoch %s with fence %d", figures.Plural(n, "write"), first.epoch.id, first.fence)
+	refused := fmt.Sprintf("The ledger refused %s of the rightful owner, first of epoch %s with fence %d", figures.Plural(n, "write"), first.epoch.id, first.fence)
 	if m.why != "" {
-		refused = m.why + "; " + refused
+		refused = verdict.Sentences(m.why, refused)
 	}
 	m.why = refused
-	m.next = "mint fences that survive a flush and a fail-over: max(last + 1, the store's clock)"
+	m.next = "Mint fences that survive a flush and a failover: max(last + 1, the store's clock)."
 	for _, x := range f.ownerRejected {
 		m.evidence = append(m.evidence, x.n)
 	}
+}
+
+// stretchOf is a stretch of time in which holder held.
+type stretchOf struct {
+	from, to int64 // to is open where it never ended
+	holder   int
+}
+
+// excess is the integral of max(0, holders - 1) over time, in ns: holder-seconds that mutual exclusion would not have allowed.
+// It is open where two hold for ever. It is what all held, each for itself, less what was held at all; stretches of one holder
+// may overlap one another without counting twice. O(n log n).
+func excess(ss []stretchOf) int64 {
+	ss = slices.DeleteFunc(slices.Clone(ss), func(s stretchOf) bool { return s.from >= s.to })
+	var last int64 // from here on, at most one holds
+	for _, s := range ss {
+		last = max(last, s.from)
+		if s.to != open {
+			last = max(last, s.to)
+		}
+	}
+	endless := -1
+	for i, s := range ss {
+		if s.to != open {
+			continue
+		}
+		if endless >= 0 && endless != s.holder {
+			return open
+		}
+		endless, ss[i].to = s.holder, last
+	}
+	slices.SortFunc(ss, func(a, b stretchOf) int { return cmp.Or(cmp.Compare(a.holder, b.holder), cmp.Compare(a.from, b.from)) })
+	var each int64
+	for i := 0; i < len(ss); {
+		n := i + 1
+		for n < len(ss) && ss[n].holder == ss[i].holder {
+			n++
+		}
+		each += covered(ss[i:n])
+		i = n
+	}
+	slices.SortFunc(ss, func(a, b stretchOf) int { return cmp.Compare(a.from, b.from) })
+	return each - covered(ss)
+}
+
+// covered is how much time lies in at least one of the stretches, which are in the order of their beginnings.
+func covered(ss []stretchOf) int64 {
+	sum, until := int64(0), int64(math.MinInt64)
+	for _, s := range ss {
+		if from := max(s.from, until); s.to > from {
+			sum += s.to - from
+			until = s.to
+		}
+	}
+	return sum
+}
+
+// collision finds two stretches of different holders at the same time. There is none iff the history of these epochs is
+// linearizable to a mutex that knows its owner: each epoch can then be placed at its surely held stretch. O(n log n).
+func collision(ss []stretchOf) (a, b int, found bool) {
+	order := make([]int, len(ss))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(i, j int) int {
+		return cmp.Or(cmp.Compare(ss[i].from, ss[j].from), cmp.Compare(ss[i].to, ss[j].to))
+	})
+	last := -1 // the one that holds longest so far
+	for _, i := range order {
+		if ss[i].from > ss[i].to {
+			continue
+		}
+		if last >= 0 && ss[i].from < ss[last].to && ss[i].holder != ss[last].holder {
+			return last, i, true
+		}
+		if last < 0 || ss[i].to > ss[last].to {
+			last = i
+		}
+	}
+	return 0, 0, false
 }

@@ -107,7 +107,7 @@ func (ix *Facts) unseenEnd(lock string) string {
 // unheard holds the two witnesses of a life in a pod against one another: its log, and the stream of its events.
 func (ix *Facts) unheard(exit *history.Event) {
 	if r := exit.Replica; r.Unheard > 0 {
-		ix.find(fmt.Sprintf("replica %s: its log has %s as acknowledged that never came through the stream of its events", r.Incarnation, figures.Plural(r.Unheard, "line")), exit.N)
+		ix.find(fmt.Sprintf("replica %s: its log shows %s as acknowledged, but the stream of its events does not have them", r.Incarnation, figures.Plural(r.Unheard, "line")), exit.N)
 	}
 }
 
@@ -140,8 +140,8 @@ func (ix *Facts) wrongVictim(t *trial) {
 	for _, c := range t.e.extensions() {
 		if c.span.From > late {
 			t.void = verdict.Void{Code: verdict.VoidWrongVictim}
-			ix.findAs(verdict.FindingWrongVictim, fmt.Sprintf("key %s: epoch %s was extended %s after the death of %s, which %s had named as its holder: another replica held it",
-				t.e.key, t.e.id, figures.Short(c.span.From-d.To), t.e.replica, t.e.named), c.n, d.n)
+			ix.findAs(verdict.FindingWrongVictim, fmt.Sprintf("key %s: %s named %s as the holder of epoch %s, but the epoch was extended %s after its death: another replica held it",
+				t.e.key, t.e.named, t.e.replica, t.e.id, figures.Short(c.span.From-d.To)), c.n, d.n)
 			return
 		}
 	}
@@ -159,6 +159,24 @@ func (e *epoch) shown(s *stretch, result string) *call {
 // handBack notes that a look showed e's holder to have given the lock back.
 func (e *epoch) handBack(s *stretch) {
 	e.back = e.shown(s, history.ResultReleased)
+}
+
+// gaveWhenAsked notes that e's holder gave its key back when it was asked to end: looks show the key after the call, and free before its
+// lease ended and before its holder had. Nobody who is only watched tells of that.
+func (ix *Facts) gaveWhenAsked(e *epoch) {
+	if !ix.exp.Observed() || ix.outlivesLease(e.lock) || len(e.looks) == 0 {
+		return
+	}
+	gone := e.looks[len(e.looks)-1].next
+	if gone == nil || gone.epoch != "" || gone.first.To >= ix.dueOf(e).From {
+		return
+	}
+	for _, s := range ix.shots {
+		if d := s.death(); s.class() == verdict.ClassHandOver && s.victim == e.replica && d != nil && d.End != nil &&
+			gone.prev.From >= s.applied.From && gone.prev.From <= d.End.To {
+			e.handBack(gone)
+		}
+	}
 }
 
 // deathOf is d as verdict.json lists it.

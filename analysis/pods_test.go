@@ -223,7 +223,7 @@ func TestALogThatSaysMoreThanTheStreamIsAFinding(t *testing.T) {
 				ev.Replica.Unheard = lines
 			}
 		})
-		found := len(j.Findings) == 1 && strings.Contains(j.Findings[0].What, "2 lines as acknowledged that never came through the stream")
+		found := len(j.Findings) == 1 && strings.Contains(j.Findings[0].What, "2 lines as acknowledged, but the stream")
 		if found != want || len(j.Findings) > 0 != want || (row(t, j, "leader", "overlap.belief").Verdict == verdict.Pass) == want {
 			t.Errorf("%d lines: findings %+v, belief %s", lines, j.Findings, row(t, j, "leader", "overlap.belief").Verdict)
 		}
@@ -241,9 +241,9 @@ func TestWhatAnObservedElectionCannotPassWithout(t *testing.T) {
 	}{
 		"nobody looked": {func(ev *history.Event) bool {
 			return ev.Coverage != nil && !ev.Coverage.Final && ev.From > 20e9 && ev.From < 40e9
-		}, "probe leases was blind"},
-		"no such pod":     {func(ev *history.Event) bool { return ev.Kind == history.FaultConfirmed }, "0 of 1 shots"},
-		"not known to us": {func(ev *history.Event) bool { return ev.Look != nil && ev.Epoch == "e1" }, "0 of 1 shots"},
+		}, "Probe leases was delayed"},
+		"no such pod":     {func(ev *history.Event) bool { return ev.Kind == history.FaultConfirmed }, "no shot of fault"},
+		"not known to us": {func(ev *history.Event) bool { return ev.Look != nil && ev.Epoch == "e1" }, "no shot of fault"},
 	} {
 		e, h := load(t, "pods-observed-lease")
 		without(h, c.drop)

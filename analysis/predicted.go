@@ -55,7 +55,7 @@ func (j *judging) impossible() {
 				if off > 0 {
 					late = ", and " + figures.Ceil(off) + " of a late machine"
 				}
-				j.ix.find(fmt.Sprintf("lock %s: the takeover after %s took %s, longer than is possible: %s%s. Something happened that the lock's timings do not explain",
+				j.ix.find(fmt.Sprintf("lock %s: the takeover after %s took %s, longer than the lock's timings allow: %s%s",
 					t.e.lock, s.op, v.dur, b.Sum, late), t.evidence...)
 			}
 		}
@@ -99,6 +99,6 @@ func outsideFinding(p *verdict.Predicted, t *verdict.Takeover) string {
 	if t.Lo < p.Lo {
 		how = "shorter"
 	}
-	return fmt.Sprintf("lock %s: the takeover after %s took %s, %s than any of %d takeovers in %d rehearsals of this file: %s, give or take %s. Something happened that the lock's rules and timings do not explain",
+	return fmt.Sprintf("lock %s: the takeover after %s took %s, %s than any of %d takeovers in %d rehearsals of this file: %s, give or take %s. The lock's rules and timings do not explain it",
 		t.Lock, t.Fault, figures.Seconds(t.Lo, t.Hi), how, p.Values, p.Seeds, figures.Seconds(p.Lo, p.Hi), figures.Exact(figures.Nanoseconds(p.Margin)))
 }

@@ -15,7 +15,7 @@ import (
 // missing lists why no question about the lock was reached in this run: the clauses that hold for every measure.
 func (j *judging) missingOf(lock string) []verdict.Missing {
 	ls := j.runMissing()
-	if len(j.ix.keysOf(lock)) == 0 {
+	if lock != "" && len(j.ix.keysOf(lock)) == 0 {
 		ls = append(ls, verdict.Lacking(verdict.MissingEvents, lock))
 	}
 	return ls
@@ -68,6 +68,9 @@ func (j *judging) runMissing() []verdict.Missing {
 // holder of a lock and may cost it the lease.
 func (j *judging) shotsMissing(f *experiments.Fault) (verdict.Missing, bool) {
 	want, got := max(1, f.Repeat.Count), 0
+	if f.Repeat.Answered { // how many it took is said by the percentiles
+		want = 1
+	}
 	var voids []verdict.Void
 	for _, s := range j.ix.shots {
 		if s.id != f.ID {
@@ -82,6 +85,11 @@ func (j *judging) shotsMissing(f *experiments.Fault) (verdict.Missing, bool) {
 		}
 	}
 	if got >= want {
+		for _, v := range voids {
+			if v.Code == verdict.VoidNotReturned { // the last one that was restarted
+				return verdict.Lacking(verdict.MissingReturn, v.Detail, nextForVoid(f, voids, open)), true
+			}
+		}
 		return verdict.Missing{}, false
 	}
 	code, whys := verdict.MissingTrials, ""
@@ -99,7 +107,14 @@ func (j *judging) shotsMissing(f *experiments.Fault) (verdict.Missing, bool) {
 	if len(voids) == 0 || voids[len(voids)-1].Code == verdict.VoidNoTime { // it was not that shots failed: there was no time for them
 		next = j.moreTime(next)
 	}
-	return verdict.Lacking(code, f.ID, got, want, whys, next), true
+	shots := fmt.Sprintf("%d of %s", got, figures.Plural(want, "shot"))
+	switch {
+	case want == 1:
+		shots = "no shot"
+	case got == 0:
+		shots = "none of the " + figures.Plural(want, "shot")
+	}
+	return verdict.Lacking(code, f.ID, shots, whys, next), true
 }
 
 // moreTime is the advice to what there was no time for: longer, but where the run was ended by something else than its limit.
@@ -117,33 +132,37 @@ func nextForVoid(f *experiments.Fault, voids []verdict.Void, ended int64) string
 		return slices.ContainsFunc(voids, func(v verdict.Void) bool { return slices.Contains(codes, v.Code) })
 	}
 	switch {
+	case any(verdict.VoidNotReturned):
+		return "Find out why the replica did not come back, from its supervisor or from the owner of its pods. Or raise within."
+	case any(verdict.VoidBudget):
+		return "The PodDisruptionBudget let no pod go: that is its answer to a drain. Let more pods be ready, raise what it allows, or say form: graceful, which goes around it."
 	case any(verdict.VoidNoTarget) && f.Aim().Pods != "":
-		return "say labels that living, ready pods of the drill have: see kill.pods, and what lockdrill plan says of it"
+		return "Give labels that ready pods of the drill have: see kill.pods, and lockdrill plan."
 	case any(verdict.VoidJobsEnded):
-		return "the jobs had ended: start the fault while they run (the last one ended at " + figures.Clock(ended) + "), or offer more jobs"
+		return "Start the fault before " + figures.Clock(ended) + ", when the last job ended, or offer more jobs."
 	case any(verdict.VoidDisputed):
-		return "find out which source of system.holder is wrong (lockdrill plan shows what each of them says), and take it out"
+		return "Find out which source of system.holder is wrong, and remove it. lockdrill plan shows what each of them says."
 	case any(verdict.VoidUnnamed):
-		return "give system.holder a source that can tell: lockdrill plan shows what each of them says of this moment"
+		return "Give system.holder a source that knows the holder. lockdrill plan shows what each of them says now."
 	case any(verdict.VoidNoTarget):
-		return "aim the fault at a lock that is held: check holder_of, and that the lock is in use when the fault fires"
+		return "Aim the fault at a lock that is held: check holder_of, and that the lock is in use when the fault fires."
 	case any(verdict.VoidNoDemand):
-		return "let at least two replicas want the lock"
+		return "Let at least two replicas want the lock."
 	case f.Traits().Fails != "" && any(verdict.VoidMoved): // it has no moment to choose
-		return "keep kills apart from the burst: another `at`, or no allow_overlap"
+		return "Keep kills apart from the burst: give another `at`, or no allow_overlap."
 	case !f.Traits().Kills && any(verdict.VoidMoved):
-		return "aim it at a lock that is held most of the time, and keep other faults apart: another `at`, or no allow_overlap"
+		return "Aim the fault at a lock that is held most of the time, and keep other faults apart: give another `at`, or no allow_overlap."
 	case any(verdict.VoidMoved, verdict.VoidNothingOwed):
-		return "fire while the lock is surely held: phase: after_grant, or on: acquired"
+		return "Fire while the lock is surely held: phase: after_grant, or on: acquired."
 	case any(verdict.VoidUnconfirmed, verdict.VoidNoTime):
-		return "find out why the fault had no effect: see the fault's events"
+		return "Find out why the fault had no effect: see the events of the fault."
 	}
-	return "give the run more time (max_run), or more shots (max_kills, max_targets)"
+	return "Give the run more time (max_run), or more shots (max_kills, max_targets)."
 }
 
 // whyEnded says what ended the run early, and what to do about it.
 func (j *judging) whyEnded() (why, next string) {
-	next = "run it again, to its end"
+	next = "Run the drill again, to its end."
 	if len(j.ix.aborts) == 0 {
 		return j.status, next
 	}
@@ -152,13 +171,13 @@ func (j *judging) whyEnded() (why, next string) {
 	case history.AbortReplicasLost:
 		next = j.seeStderr()
 	case history.AbortLimit:
-		next = "give the run more time (max_run)"
+		next = "Give the run more time (max_run)."
 	case history.AbortKillSwitch:
-		next = "take the kill switch away, and run it again"
+		next = "Remove the kill switch, and run the drill again."
 	case history.AbortWindow:
-		next = "run it within its windows, early enough for max_run"
+		next = "Run the drill within its windows, early enough for max_run."
 	case history.AbortTargetLost:
-		next = "run it again when the other run is over: one at a time in a namespace"
+		next = "Run the drill again when the other run is over: one at a time in a namespace."
 	}
 	return abortText(note), next
 }
@@ -194,11 +213,11 @@ func (j *judging) nextUnsteady() string {
 	case lost || what == history.NotReady:
 		return j.seeStderr()
 	case what == history.NoKnownHolder && j.ix.exp.Kubernetes == nil:
-		return "check the lock's key, and how the name in it leads to a process: lockdrill plan says which processes there are, and what each is called"
+		return "Check the lock's key, and how the name in it leads to a process. lockdrill plan lists the processes and their names."
 	case what == history.NoKnownHolder:
-		return "check the lock's lease or key, and kubernetes.holder: lockdrill plan says who holds a lease, and which pod that is"
+		return "Check the lock's lease or key, and kubernetes.holder. lockdrill plan says who holds a lease, and which pod that is."
 	}
-	return "check that the replicas start, hold and finish jobs; or give steady_state a longer timeout"
+	return "Check that the replicas start, hold and finish jobs, or give steady_state a longer timeout."
 }
 
 // seeStderr points at what the last replica that never became ready had to say.
@@ -211,10 +230,10 @@ func (j *judging) seeStderr() string {
 		}
 	}
 	if j.ix.exp.Kubernetes != nil {
-		return "can the pods' image be pulled, and do they reach both stores (kubernetes.redis, kubernetes.ledger)? " +
-			"While the run waits, kubectl describe and kubectl logs say more; a pod must be ready within 6 min"
+		return "Check that the pods' image can be pulled and that they reach both stores (kubernetes.redis, kubernetes.ledger). " +
+			"While the run waits, kubectl describe and kubectl logs say more. A pod must be ready within 6 min."
 	}
-	return fmt.Sprintf("see %s.stderr in the run's folder; a worker must say replica.ready within 20 s", cmp.Or(last, "<incarnation>"))
+	return fmt.Sprintf("See %s.stderr in the run's folder. A worker must say replica.ready within 20 s.", cmp.Or(last, "<incarnation>"))
 }
 
 // window is the stretch that measures of the whole run are judged in: from the first fault to the final reads.
@@ -240,7 +259,16 @@ func (j *judging) blind(probe string, w history.Span) []verdict.Missing {
 	if !blind {
 		return nil
 	}
-	return []verdict.Missing{verdict.Lacking(verdict.MissingLooks, probe, figures.Exact(g.Width()), figures.Clock(g.From), figures.Exact(j.ix.maxGap(probe)))}
+	return []verdict.Missing{j.unwatched(probe, g)}
+}
+
+// unwatched says that a probe did not see g, and why: it looked and got an error, or it came late.
+func (j *judging) unwatched(probe string, g history.Span) verdict.Missing {
+	long, at, most := figures.Exact(g.Width()), figures.Clock(g.From), figures.Exact(j.ix.maxGap(probe))
+	if why := j.ix.probes[probe].failure(g); why != "" {
+		return verdict.Lacking(verdict.MissingFailedLooks, probe, long, at, most, why)
+	}
+	return verdict.Lacking(verdict.MissingLooks, probe, long, at, most)
 }
 
 // keysBlind says that nobody looked at the keys of the lock while something may have happened to them. A fault of the store blinds the
@@ -251,13 +279,13 @@ func (j *judging) keysBlind(lock string) []verdict.Missing {
 		if !ix.inUse(lock, g) {
 			continue
 		}
-		long, at, most := figures.Exact(g.Width()), figures.Clock(g.From), figures.Exact(ix.maxGap(probe))
 		for _, s := range ix.shots {
 			if s.does.AtStore && s.applied != nil && s.applied.From <= g.To && s.ended().To >= g.From {
+				long, at, most := figures.Exact(g.Width()), figures.Clock(g.From), figures.Exact(ix.maxGap(probe))
 				return []verdict.Missing{verdict.Lacking(verdict.MissingStoreLooks, probe, long, at, most, s.op)}
 			}
 		}
-		return []verdict.Missing{verdict.Lacking(verdict.MissingLooks, probe, long, at, most)}
+		return []verdict.Missing{j.unwatched(probe, g)}
 	}
 	return nil
 }
@@ -294,7 +322,7 @@ func (j *judging) unseen(lock string) []verdict.Missing {
 		return []verdict.Missing{verdict.Lacking(verdict.MissingLedgerRead)}
 	}
 	if horizon, faulted := j.ix.horizon(lock); faulted && at < horizon {
-		return []verdict.Missing{verdict.Lacking(verdict.MissingHorizon, figures.Short(horizon-at), j.moreTime("give the run more time (max_run)"))}
+		return []verdict.Missing{verdict.Lacking(verdict.MissingHorizon, figures.Short(horizon-at), j.moreTime("Give the run more time (max_run)."))}
 	}
 	return nil
 }
@@ -348,16 +376,15 @@ func (ix *Facts) wanted(s *shot, e *epoch) bool {
 	})
 }
 
-// notExposed is the missing evidence of a fault that hit a holder of the lock. Where one was aimed at it and missed, the advice is that fault's.
-func (j *judging) notExposed(lock string) verdict.Missing {
-	next := "aim a fault at it: kill: {holder_of: " + lock + "}"
+// notExposed is the missing evidence of a fault that hit a holder of the lock. Where one was aimed at it and missed, the run lacks that
+// already.
+func (j *judging) notExposed(lock string) []verdict.Missing {
 	for i := range j.ix.exp.Faults {
-		if l, missing := j.shotsMissing(&j.ix.exp.Faults[i]); missing && j.ix.exp.Faults[i].Lock() == lock {
-			next = l.Next
-			break
+		if _, missing := j.shotsMissing(&j.ix.exp.Faults[i]); missing && j.ix.exp.Faults[i].Lock() == lock {
+			return nil
 		}
 	}
-	return verdict.Lacking(verdict.MissingHits, lock, next)
+	return []verdict.Missing{verdict.Lacking(verdict.MissingHits, lock, "Aim a fault at the lock: kill: {holder_of: "+lock+"}.")}
 }
 
 // onlyRecovered reports trials of the lock, all of which ended with the victim itself.
@@ -381,17 +408,17 @@ func (j *judging) takeoverMissing(s series) []verdict.Missing {
 	var ls []verdict.Missing
 	if len(s.kills) == 0 {
 		if exposed, _ := j.exposures(s.lock); exposed == 0 {
-			return []verdict.Missing{j.notExposed(s.lock)}
+			return j.notExposed(s.lock)
 		}
-		next := "see the faults' why"
+		next := "See why under the faults of this run."
 		what := s.class
 		switch {
 		case s.class == verdict.ClassStore:
 			what = "store fault"
 		case s.class == verdict.ClassCrash && j.handsOver(s.lock):
-			next = "the victims gave the lock back when they were asked to stop: a delete is no SIGKILL. Use form: crash, or form: graceful and promise what that takes"
+			next = "Use form: crash, or form: graceful with a limit that fits. The victims gave the lock back when they were asked to stop, because a delete is no SIGKILL."
 		case s.class == verdict.ClassPause && j.onlyRecovered(s.lock):
-			next = "every holder went on after the fault: let it outlast the lease (`for` above the ttl), or promise no takeover"
+			next = "Let the fault outlast the lease (`for` above the ttl), or promise no takeover: every holder went on after the fault."
 		}
 		return []verdict.Missing{verdict.Lacking(verdict.MissingTakeovers, s.lock, what, next)}
 	}

@@ -292,7 +292,7 @@ func (r *reader) look(k *keyIndex, ev *history.Event) {
 func (r *reader) dispute(key, epoch, said string, n int64) {
 	if pair := key + " " + epoch; !r.disputed[pair] {
 		r.disputed[pair] = true
-		r.ix.findAs(verdict.FindingDisputedHolder, "key "+key+": who holds epoch "+epoch+" is disputed: "+said, n)
+		r.ix.findAs(verdict.FindingDisputedHolder, "key "+key+": sources disagree on who holds epoch "+epoch+": "+said, n)
 	}
 }
 

@@ -52,7 +52,7 @@ func TestAReleaseThatDidNotHappen(t *testing.T) {
 		{"it did happen", func(tp *tape) { worked(tp); tp.release(11.001, "a"); tp.look(11.004, brief(1), "", 0) }, "", 0, 0},
 		{"it did, and the next look came late", func(tp *tape) { worked(tp); tp.release(11.001, "a"); tp.look(11.15, brief(1), "", 0); tp.prev(11.0005) }, "", 0, 0},
 		{"it did not", func(tp *tape) { worked(tp); tp.release(11.001, "a"); tp.look(13.004, brief(1), "", 0) },
-			"epoch a was given back with success by its holder's word, and the probe still saw it 2s later", 1.999, 2.005},
+			"the holder says that it gave back epoch a, but the probe still saw it 2s later", 1.999, 2.005},
 		{"it did not, for a moment", func(tp *tape) { worked(tp); tp.release(11.001, "a"); tp.look(11.052, brief(1), "", 0) }, "still saw it 45ms later", 0.047, 0.053},
 		{"another has it next", func(tp *tape) {
 			worked(tp)
@@ -64,7 +64,7 @@ func TestAReleaseThatDidNotHappen(t *testing.T) {
 			worked(tp)
 			tp.releaseGone(11.001, "a", history.ResultAbsent)
 			tp.look(13.004, brief(1), "", 0)
-		}, "epoch a was told to be gone by its holder's word, and the probe still saw it 2s later", 1.999, 2.005},
+		}, "the holder says that it was told that epoch a is gone, but the probe still saw it 2s later", 1.999, 2.005},
 		{"it was gone", func(tp *tape) {
 			worked(tp)
 			tp.look(10.9, brief(1), "", 0)
@@ -160,7 +160,7 @@ func TestRenewalsThatDidNotHappen(t *testing.T) {
 			tp.release(12.901, "a")
 			tp.look(12.904, brief(1), "", 0)
 			tp.left(0.1)
-		}, "2 renewals of epoch a succeeded by its holder's word: the probe saw 100ms left of it at T+12.9s, where they leave at least 2.1s", 2, 0},
+		}, "the holder says that 2 renewals of epoch a succeeded, but the probe saw 100ms left of it at T+12.9s, where they leave at least 2.1s", 2, 0},
 		{"all but the last", func(tp *tape) {
 			work(tp, 13.9, 11, 12)
 			tp.renew(12.5, "a")
@@ -174,11 +174,11 @@ func TestRenewalsThatDidNotHappen(t *testing.T) {
 			work(tp, 15, 11, 12, 14)
 			tp.look(13.004, brief(1), "", 0)
 			tp.left(0.003)
-		}, "3 renewals of epoch a succeeded by its holder's word: the probe saw 3ms left of it", 3, 1.99},
+		}, "the holder says that 3 renewals of epoch a succeeded, but the probe saw 3ms left of it", 3, 1.99},
 		{"it has run out, and nobody knows what was left", func(tp *tape) {
 			work(tp, 15, 14)
 			tp.look(13.004, brief(1), "", 0)
-		}, "renewed it with success while the probe saw it carry nothing", 1, 1.99},
+		}, "the probe saw the key carry nothing meanwhile", 1, 1.99},
 		{"somebody else took the key away", func(tp *tape) {
 			work(tp, 12.5, 11, 12)
 			tp.look(11.004, brief(1), "a", 3)

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -83,31 +85,31 @@ func (j *judging) finish(lock string, b bound, m measured, v verdict.Verdict, mi
 	switch {
 	case v == verdict.Fail && b.byAbsence(m) && unreached(missing):
 		r.Verdict = verdict.Inconclusive
-		r.Why, r.Next = reached(missing)
+		r.Why, r.Next = verdict.Reasons(missing)
 		r.Missing = append(r.Missing, missing...)
 	case v == verdict.Fail && b.tooLittle(m):
-		r.Why, r.Next = join(m.saw, b.asked(m)), cmp.Or(m.none, "see whether the faults did what they were to do to this lock, or ask for less")
+		r.Why, r.Next = verdict.Sentences(m.saw, b.asked(m)), cmp.Or(m.none, "Check that the faults struck this lock as intended, or ask for less.")
 	case v == verdict.Fail:
-		r.Why, r.Next = join(m.saw, m.why), m.next
+		r.Why, r.Next = verdict.Sentences(m.saw, m.why), m.next
 	case m.unfit != "":
 		r.Why, r.Next = m.unfit, m.next
 	case len(missing) > 0:
 		r.Verdict = verdict.Inconclusive
-		r.Why, r.Next = reached(missing)
+		r.Why, r.Next = verdict.Reasons(missing)
 		r.Missing = append(r.Missing, missing...)
 	case v == verdict.Inconclusive && len(m.undecided) > 0:
-		why, next := reached(m.undecided)
-		r.Why, r.Next = join(m.saw, why), next
+		why, next := verdict.Reasons(m.undecided)
+		r.Why, r.Next = verdict.Sentences(m.saw, why), next
 		r.Missing = append(r.Missing, m.undecided...)
 	case v == verdict.Inconclusive && m.hi == open:
-		r.Why = join(m.saw, "how much more it was has not been seen")
-		r.Next = cmp.Or(m.unended, "let the run go on to its final reads, and keep the probes within max_gap")
+		r.Why = verdict.Sentences(m.saw, "The end was not seen, so the figure may be larger")
+		r.Next = cmp.Or(m.unended, "Let the run go on to its final reads, and keep the probes within max_gap.")
 	case v == verdict.Inconclusive && b.against != nil:
-		r.Why = join(m.saw, fmt.Sprintf("%s may be more and may be less than %g of what lock %s had", m.bracket(), b.against.Share, b.against.Lock))
-		r.Next = cmp.Or(m.unsure, "measure closer (a shorter probe period, a larger time_scale), or choose another share")
+		r.Why = verdict.Sentences(m.saw, fmt.Sprintf("%s may be more or less than %g of what lock %s had", m.bracket(), b.against.Share, b.against.Lock))
+		r.Next = cmp.Or(m.unsure, "Measure closer (a shorter probe period, a larger time_scale), or choose another share.")
 	case v == verdict.Inconclusive:
-		r.Why = join(m.saw, fmt.Sprintf("the limit %s lies within what was measured, %s", m.text(limit), m.bracket()))
-		r.Next = cmp.Or(m.unsure, "measure closer (a shorter probe period, a larger time_scale), or choose a limit outside that range")
+		r.Why = verdict.Sentences(m.saw, fmt.Sprintf("The limit %s lies within the measured range %s", m.text(limit), m.bracket()))
+		r.Next = cmp.Or(m.unsure, "Measure closer (a shorter probe period, a larger time_scale), or choose a limit outside that range.")
 	}
 	return r
 }
@@ -143,32 +145,6 @@ func (j *judging) declared(m measured, limit int64) float64 {
 	return m.number(limit)
 }
 
-// reached joins what was not reached, and the first three distinct things to do about it.
-func reached(missing []verdict.Missing) (why, next string) {
-	var whys, nexts []string
-	for _, l := range missing {
-		whys = append(whys, l.Why)
-		if l.Next != "" && len(nexts) < maxNexts && !slices.Contains(nexts, l.Next) {
-			nexts = append(nexts, l.Next)
-		}
-	}
-	return strings.Join(whys, "; "), strings.Join(nexts, "; ")
-}
-
-// maxNexts bounds the advice of one row.
-const maxNexts = 3
-
-// join puts what was seen before its cause.
-func join(saw, why string) string {
-	switch {
-	case saw == "":
-		return why
-	case why == "":
-		return saw
-	}
-	return saw + ": " + why
-}
-
 // of words a count of n things: those that surely did it, and those that only may have.
 func (t tally) of(n int, thing, did, may string) string {
 	switch {
@@ -185,8 +161,100 @@ func (j *judging) needFault(lock string, m measured) measured {
 	exposed, _ := j.exposures(lock)
 	m.faults = exposed
 	if exposed == 0 {
-		m.missing = append(m.missing, j.notExposed(lock))
+		m.missing = append(m.missing, j.notExposed(lock)...)
 	}
 	m.missing = append(m.missing, j.unseen(lock)...)
 	return m
+}
+
+// RowValues is what a run measured of one row: of takeover and tick_gap, whose measures stand without their quantiles, one value a kill,
+// of everything else at most one, namely what verdict.json says of it.
+type RowValues struct {
+	Lock, Measure, Unit, Of string // as in verdict.json; Of is what one value is of: kill (or burst, pause ...), else run
+	Values                  []verdict.Range
+}
+
+// Measure is Judge with the values that its rows stand on, each row once however many limits it is held against.
+func (ix *Facts) Measure() (*verdict.Judgement, []RowValues) {
+	j := ix.judging()
+	told := j.judgement()
+	return told, j.rowValues(told)
+}
+
+func (j *judging) rowValues(told *verdict.Judgement) []RowValues {
+	out, trials := []RowValues{}, map[string]func(*trial) (trialValue, bool){"takeover": takeoverValue, "tick_gap": tickValue}
+	for i := range told.SLOs {
+		row := &told.SLOs[i]
+		s := RowValues{Lock: row.Lock, Measure: row.Measure, Unit: row.Unit, Of: "run"}
+		name, _, _ := strings.Cut(row.Measure, ".")
+		value := trials[name]
+		if value != nil {
+			s.Measure = name
+		}
+		known := slices.ContainsFunc(out, func(x RowValues) bool { return x.Lock == s.Lock && x.Measure == s.Measure })
+		if known { // another limit on the same
+			continue
+		}
+		switch {
+		case value != nil:
+			series := j.ix.seriesOf(row.Lock, value)
+			s.Of = series.thing
+			for _, d := range series.ranges() {
+				s.Values = append(s.Values, d.Range())
+			}
+		case row.N == 0 && row.Hi == nil: // nothing was measured
+		case name != measureHeld && name != measureWait && len(row.Missing) > 0: // not reached; a quantile may only be too few to claim
+		case row.Unfit: // a pause lets any two believe; a series that nobody has shown is not 0
+		default:
+			s.Values = []verdict.Range{{Lo: row.Lo, Hi: row.Hi}}
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// RowQuantile is what a run says of one quantile of takeovers or tick gaps, for those who judge it over several runs.
+type RowQuantile struct {
+	Lock, Measure string // as in verdict.json: takeover.p95
+	Name          string // p95
+	Of            string // what is counted: kill, burst, pause ...
+	P             float64
+	Limit         float64 // seconds
+	N             int     // kills, each by its worst key
+	Surely, Maybe int     // that surely missed the limit, and that may have, those included
+	Open          string  // why every one of them may have; "" = the evidence was whole
+	Broken        bool    // the lock went to another while its holder was still owed it, which no number of kills makes right
+}
+
+// Quantiles takes the quantiles of takeovers and tick gaps from what was told of a run.
+func (ix *Facts) Quantiles(told *verdict.Judgement) (out []RowQuantile) {
+	for _, row := range told.SLOs {
+		name, quantile, _ := strings.Cut(row.Measure, ".p")
+		p, err := strconv.ParseFloat(quantile, 64)
+		value := map[string]func(*trial) (trialValue, bool){"takeover": takeoverValue, "tick_gap": tickValue}[name]
+		if value == nil || err != nil {
+			continue
+		}
+		s := ix.seriesOf(row.Lock, value)
+		missed := s.over(time.Duration(figures.Nanoseconds(row.Limit)))
+		q := RowQuantile{Lock: row.Lock, Measure: row.Measure, Name: "p" + quantile, Of: s.thing, P: p / 100, Limit: row.Limit, N: len(s.kills), Surely: missed.lo, Maybe: missed.hi, Broken: len(s.falses) > 0}
+		for _, m := range row.Missing {
+			if !countsAllTheSame(m.Code) {
+				q.Open = m.Why
+				break
+			}
+		}
+		out = append(out, q)
+	}
+	return out
+}
+
+// countsAllTheSame reports what keeps a row of one run from an answer, and not its kills from being counted.
+func countsAllTheSame(c verdict.MissingCode) bool {
+	switch c {
+	case verdict.MissingCleanTrials, verdict.MissingMoreTrials, verdict.MissingMoreRepeats, verdict.MissingLateMachine, verdict.MissingTrials, verdict.MissingConfirmations,
+		verdict.MissingTakeovers, verdict.MissingCompletion, verdict.MissingEnd, verdict.MissingHorizon, verdict.MissingLiveSystem:
+		return true
+	}
+	return false
 }

@@ -152,15 +152,6 @@ func (s series) slowest() *trial {
 	return worst
 }
 
-// values counts the trials of all kills.
-func (s series) values() int {
-	n := 0
-	for _, k := range s.kills {
-		n += len(k.trials)
-	}
-	return n
-}
-
 // ranges are the kills' values.
 func (s series) ranges() []dur {
 	var ds []dur
@@ -232,9 +223,9 @@ func (j *judging) seriesRows(s series, d *experiments.DurationLimits, name strin
 			m.late, m.shown = lateOf(s.ranges(), s.lates(), l.P), s.shownLate(name)
 		}
 		if slices.ContainsFunc(s.kills, func(k kill) bool { return k.value.hi == open && k.worst.cut }) {
-			m.unended = "another fault struck the key before it had a successor: leave more time between faults that strike this lock"
+			m.unended = "Leave more time between faults that strike this lock: another fault struck the key before it had a successor."
 		}
-		if over.hi == 0 {
+		if over.hi == 0 && !j.ix.growing(s) {
 			m.faults = len(s.kills)
 		}
 		m.saw = s.saw(l)
@@ -250,9 +241,9 @@ func (j *judging) seriesRows(s series, d *experiments.DurationLimits, name strin
 func (j *judging) extremes(lock, name string, value func(*trial) (trialValue, bool)) measured {
 	s := j.ix.seriesOf(lock, value)
 	m := measured{measure: name + ".max", unit: verdict.UnitSeconds, n: len(s.kills), of: s.thing, evidence: s.evidence(), missing: j.takeoverMissing(s), hi: open,
-		next: "look at residual, pickup and warm-up of the slowest trial", none: "look at the shortest trial: was the victim's lease still whole, and did the successor wait for its end?"}
+		next: "Look at residual, pickup and warm-up of the slowest trial.", none: "Look at the shortest trial: was the victim's lease still whole, and did the successor wait for its end?"}
 	if m.n == 0 {
-		m.saw, m.least = "no "+s.class+" was measured", &dur{hi: open}
+		m.saw, m.least = "No "+s.class+" was measured", &dur{hi: open}
 		return m
 	}
 	worst, all, late := s.worst(), []dur(nil), []int64(nil)
@@ -264,7 +255,7 @@ func (j *judging) extremes(lock, name string, value func(*trial) (trialValue, bo
 	}
 	m.lo, m.hi, m.least = worst.lo, worst.hi, least(all)
 	m.late, m.leastOff, m.shown = lateOf(s.ranges(), s.lates(), 0), leastOff(all, late), s.shownLate(name)
-	m.saw = fmt.Sprintf("%s, shortest %s, worst %s", figures.Plural(m.n, s.thing), *m.least, worst)
+	m.saw = fmt.Sprintf("%s; the shortest took %s, the slowest %s", figures.Plural(m.n, s.thing), *m.least, worst)
 	s.falseTakeovers(j, &m)
 	return m
 }
@@ -277,14 +268,25 @@ func (j *judging) seriesRow(s series, l forecast.Limit, m measured, over tally) 
 	if m.violated || l.P == 0 {
 		return j.row(s.lock, atMost(int64(l.Value)), m)
 	}
-	v := shareVerdict(l.P, over, n)
+	v, few := shareVerdict(l.P, over, n), s.tooFew
+	if j.ix.growing(s) {
+		asked := forecast.Question{Limit: l, N: n, Surely: over.lo, Maybe: over.hi}
+		v, few = asked.Answer(), func(forecast.Limit, tally) verdict.Missing {
+			return verdict.Lacking(verdict.MissingMoreRepeats, asked.Says(s.thing), n+asked.More())
+		}
+	}
 	missing := append(j.missingOf(s.lock), m.missing...)
 	if late := belatedAny(s.ranges(), s.lates(), int64(l.Value)); v == verdict.Inconclusive && late != nil {
 		missing = append(missing, late...)
 	} else if v == verdict.Inconclusive {
-		missing = append(missing, s.tooFew(l, over))
+		missing = append(missing, few(l, over))
 	}
 	return j.finish(s.lock, atMost(int64(l.Value)), m, v, missing)
+}
+
+// growing reports a series whose length was decided while it was looked at: its percentiles take the sequential test.
+func (ix *Facts) growing(s series) bool {
+	return slices.ContainsFunc(ix.exp.Faults, func(f experiments.Fault) bool { return f.Repeat.Answered && f.Traits().Class == s.class })
 }
 
 // falseTakeovers fails the measure where the lock went to another while the victim was still owed its lease.
@@ -294,10 +296,10 @@ func (s series) falseTakeovers(j *judging, m *measured) {
 	}
 	t := s.falses[0]
 	m.violated = true
-	m.why = fmt.Sprintf("%d false takeover: key %s was granted to another while the store still owed the victim %s", len(s.falses), t.e.key, figures.Short(t.e.life.due.From-t.next.granted.To))
-	m.next = "find who deleted or overwrote the key: releases must compare the token"
+	m.why = fmt.Sprintf("%d false takeover: key %s was granted to another replica while the victim's lease still had %s to run", len(s.falses), t.e.key, figures.Short(t.e.life.due.From-t.next.granted.To))
+	m.next = "Find out who deleted or overwrote the key: releases must compare the token."
 	if j.ix.outlivesLease(s.lock) {
-		m.next = "find who wrote the Lease: only its holder may, and a contender after its end (docs/kubernetes.md)"
+		m.next = "Find out who wrote the Lease: only its holder may, and a contender after its end (docs/kubernetes.md)."
 	}
 	m.evidence = cite(append(t.evidence, m.evidence...)...)
 }
@@ -306,16 +308,16 @@ func (s series) falseTakeovers(j *judging, m *measured) {
 func (s series) tooFew(l forecast.Limit, over tally) verdict.Missing {
 	n := len(s.kills)
 	need := forecast.TrialsNeeded(l.P, over.hi)
-	next := fmt.Sprintf("repeat: {count: %d}, or promise a max", need)
+	next := fmt.Sprintf("Set repeat: {count: %d}, or promise a max.", need)
 	switch {
 	case over.hi == 0:
 		return verdict.Lacking(verdict.MissingCleanTrials, figures.Plural(n, s.thing), l.Name, need, next)
 	case over.lo == n:
-		next = "raise the limit or shorten the lease: every " + s.thing + " missed it"
+		next = "Raise the limit or shorten the lease: every " + s.thing + " missed the limit."
 	case over.hi == n:
-		next = "raise the limit or shorten the lease: every " + s.thing + " may have missed it"
+		next = "Raise the limit or shorten the lease: every " + s.thing + " may have missed the limit."
 	}
-	missed := over.of(n, s.thing, "surely missed it", "may have missed it")
+	missed := over.of(n, s.thing, "missed the limit", "may have missed it")
 	return verdict.Lacking(verdict.MissingMoreTrials, missed, l.Name, need, forecast.TrialsNeeded(l.P, 0), next)
 }
 
@@ -326,17 +328,17 @@ func (j *judging) explain(m *measured, s series, l forecast.Limit, name string) 
 		return
 	}
 	b := j.told(declared, l, name, s.class, j.warmup)
-	m.why, m.next = b.Sum, b.Advice
+	m.why, m.next = "The lock's timings allow "+b.Sum, b.Advice
 	switch {
 	case l.Value < b.Lo:
-		m.why = "no " + s.thing + " can meet " + figures.Exact(int64(l.Value)) + ": " + b.Sum
-	case l.Value >= b.Hi:
-		m.why = "the sum allows it (" + b.Sum + "), so something else took the time"
-		m.next = "look at residual, pickup and warm-up of the slowest trial"
+		m.why = "No " + s.thing + " can meet " + figures.Exact(int64(l.Value)) + ", because the lock's timings allow " + b.Sum
+	case l.Value >= b.Hi, m.lo > int64(b.Hi): // the limit that the timings keep would be missed again
+		m.why = "The lock's timings allow " + b.Sum + ", so something else took the time"
+		m.next = "Look at residual, pickup and warm-up of the slowest trial."
 	}
 	if k := s.slowest(); s.class == verdict.ClassHandOver && k != nil && k.class == verdict.ClassCrash {
-		m.why = "the victim was asked to stop, and died with its lock"
-		m.next = "give the lock back on SIGTERM, within the pod's grace"
+		m.why = "The victim was asked to stop, and died without releasing its lock"
+		m.next = "Release the lock on SIGTERM, within the pod's grace."
 	}
 	if l.P == 0 && l.Value < b.Hi && len(s.kills) > 0 && s.over(l.Value).hi == 0 {
 		m.missing = append(m.missing[:len(m.missing):len(m.missing)], verdict.Lacking(verdict.MissingMarginToLuck, s.worst(), b.Sum, b.Advice))
@@ -347,24 +349,18 @@ func (j *judging) explain(m *measured, s series, l forecast.Limit, name string) 
 func (s series) saw(l forecast.Limit) string {
 	n := len(s.kills)
 	if n == 0 {
-		return "no " + s.class + " was measured"
+		return "No " + s.class + " was measured"
 	}
 	over := s.over(l.Value)
 	w := s.worst()
-	worst := "worst " + w.String()
-	if w.hi == open {
-		worst += ", never seen to end"
-	}
+	worst := "the slowest took " + w.String()
 	limit := figures.Exact(int64(l.Value))
-	text := over.of(n, s.thing, "over "+limit, "maybe over "+limit) + ", " + worst
+	text := over.of(n, s.thing, "took more than "+limit, "may have taken more than "+limit) + "; " + worst
 	if over.hi == 0 {
-		text = fmt.Sprintf("%s, %s", figures.Plural(n, s.thing), worst)
+		text = figures.Plural(n, s.thing) + "; " + worst
 	}
 	if late := s.slowest().late; late > 0 {
-		text += ", the machine late by up to " + figures.Ceil(late)
-	}
-	if v := s.values(); v > n {
-		text += " (" + figures.Plural(v, "value") + ")"
+		text += ", of which this late machine may account for " + figures.Exact(figures.Up(late))
 	}
 	return text
 }

@@ -54,12 +54,8 @@ func (s *shot) take(ev *history.Event) {
 	s.timing, s.via, s.form = cmp.Or(s.timing, f.Timing), cmp.Or(s.via, f.Via), cmp.Or(s.form, f.Form)
 	s.does = fault.Seen(s.kind, s.form, s.via).Traits()
 	s.configured, s.want = cmp.Or(s.configured, f.Configured), max(s.want, f.Want)
-	struck := f.Victims
-	if f.Victim != "" {
-		struck = []string{f.Victim}
-	}
-	for _, v := range struck {
-		if v != history.VictimStore && !slices.Contains(s.victims, v) {
+	for _, v := range append([]string{f.Victim}, f.Victims...) {
+		if v != "" && v != history.VictimStore && !slices.Contains(s.victims, v) {
 			s.victims = append(s.victims, v)
 		}
 	}
@@ -111,7 +107,7 @@ func (s *shot) count() int64 {
 
 // hitBy reports whether a kill struck the incarnation.
 func (ix *Facts) hitBy(incarnation string) bool {
-	return slices.ContainsFunc(ix.shots, func(s *shot) bool { return s.does.Kills && s.applied != nil && s.victim == incarnation })
+	return slices.ContainsFunc(ix.shots, func(s *shot) bool { return s.does.Kills && s.applied != nil && slices.Contains(s.victims, incarnation) })
 }
 
 // effective reports that the fault surely did what it was meant to do to the victim. A burst that hit fewer operations than it was
@@ -297,7 +293,18 @@ func (ix *Facts) declared(s *shot) *verdict.Window {
 // shotsOf is how many shots the file declares of the fault; 0 where it does not declare it.
 func (ix *Facts) shotsOf(id string) int {
 	for i := range ix.exp.Faults {
-		if f := &ix.exp.Faults[i]; f.ID == id {
+		f := &ix.exp.Faults[i]
+		switch {
+		case f.ID != id:
+		case f.Repeat.Answered: // as many as it took
+			n := 0
+			for _, s := range ix.shots {
+				if s.id == id && s.effective() {
+					n++
+				}
+			}
+			return max(1, n)
+		default:
 			return max(1, f.Repeat.Count)
 		}
 	}

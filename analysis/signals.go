@@ -26,10 +26,10 @@ func (j *judging) metricRows(lock string, l *experiments.MetricLimit) []verdict.
 // metric measures one over all targets.
 func (j *judging) metric(lock string, l *experiments.MetricLimit) measured {
 	form, limit := l.Limit()
-	m := measured{measure: "metric." + l.Name + "." + form, next: "see the samples of the metric, and what its owner did then"}
+	m := measured{measure: "metric." + l.Name + "." + form, next: "See the samples of the metric, and what its owner did then."}
 	m.faults, _ = j.exposures(lock)
 	if m.faults == 0 {
-		m.missing = append(m.missing, j.notExposed(lock))
+		m.missing = append(m.missing, j.notExposed(lock)...)
 	}
 	q := &question{j: j, metric: j.ix.metricOf(l.Name), form: form, zero: l.AbsentMeans == "zero", window: j.signalled()}
 	q.raisers = j.ix.raisers(q.metric)
@@ -96,9 +96,9 @@ func (q *question) ask() signals.Reading {
 	}
 	switch {
 	case !found && !q.zero:
-		q.unfit = fmt.Sprintf("no target has ever shown a value of %s: that does not make it 0", q.metric.What())
+		q.unfit = fmt.Sprintf("No target has ever shown a value of %s, and that does not make it 0.", q.metric.What())
 	case q.gauge && q.form != "max":
-		q.unfit = fmt.Sprintf("%s is a gauge: %s is of counters", q.metric.What(), q.form)
+		q.unfit = fmt.Sprintf("%s is a gauge, and %s needs a counter.", q.metric.What(), q.form)
 	case q.gauge:
 		q.missing = append(q.missing, q.blind(all)...)
 	}
@@ -201,9 +201,9 @@ func (j *judging) signalled() history.Span {
 
 // logMatches counts the lines that matched a pattern, in all logs: over the whole run, or what a shot may have brought about.
 func (j *judging) logMatches(lock, pattern string) measured {
-	m := measured{measure: verdict.MeasureLogs + "." + pattern, unit: verdict.UnitCount, of: "line", next: "read the lines: each is an event logmatch of the history"}
+	m := measured{measure: verdict.MeasureLogs + "." + pattern, unit: verdict.UnitCount, of: "line", next: "Read the lines: each is an event logmatch of the history."}
 	if m.faults, _ = j.exposures(lock); m.faults == 0 {
-		m.missing = append(m.missing, j.notExposed(lock))
+		m.missing = append(m.missing, j.notExposed(lock)...)
 	}
 	during, watched := history.Span{From: math.MinInt64, To: open}, j.window()
 	if j.ix.only != nil {
@@ -254,9 +254,9 @@ func (j *judging) signalledAbandonments(lock string, by *experiments.Signal) mea
 		m = j.metric(lock, &experiments.MetricLimit{Name: by.Metric, Delta: &experiments.Bound[float64]{}})
 	}
 	if m.unit != verdict.UnitCount && m.unfit == "" {
-		m.unfit, m.lo, m.hi = by.Metric+" does not count: its values are no whole numbers", 0, open
+		m.unfit, m.lo, m.hi = by.Metric+" is no counter: its values are not whole numbers.", 0, open
 	}
 	m.measure, m.unit = "abandonments", verdict.UnitCount
-	m.next = "see which were needed: the signal tells how often the lock was given up, not why"
+	m.next = "See which of them were needed: the signal tells how often the lock was given up, not why."
 	return m
 }

@@ -83,7 +83,7 @@ func TestMetricPromises(t *testing.T) {
 		says    string
 	}{
 		{"kept", func() *tape { return metrics(1) }, nil, "delta: 1", verdict.Pass, 1, 1, ""},
-		{"contradicted by the history", func() *tape { return metrics(0) }, nil, "delta: 1", verdict.Inconclusive, 0, 0, "its events say 1"},
+		{"contradicted by the history", func() *tape { return metrics(0) }, nil, "delta: 1", verdict.Inconclusive, 0, 0, "but its events show 1"},
 		{"broken", func() *tape { return metrics(2) }, nil, "delta: 1", verdict.Fail, 2, 2, "rose by at least 2"},
 		{"no series", func() *tape {
 			tp := plain()
@@ -99,13 +99,13 @@ func TestMetricPromises(t *testing.T) {
 			return tp
 		},
 			nil, "delta: 0, absent_means: zero", verdict.Pass, 0, 0, ""},
-		{"nobody was scraped", plain, nil, "delta: 0", verdict.Inconclusive, 0, -1, "no target has ever shown"},
+		{"nobody was scraped", plain, nil, "delta: 0", verdict.Inconclusive, 0, -1, "No target has ever shown"},
 		{"one replica without metrics", func() *tape {
 			tp := metrics(0)
 			tp.sample(0.5, -1, &history.Sample{Metric: "abandoned", Target: "r3.1", Gone: history.GoneNoMetrics})
 			return tp
 		}, other, "delta: 1", verdict.Inconclusive, 0, -1, "r3.1 serves no metrics"},
-		{"killed, and nothing bounds it", func() *tape { return killed(1) }, other, "delta: 3", verdict.Inconclusive, 2, -1, "has not been seen"},
+		{"killed, and nothing bounds it", func() *tape { return killed(1) }, other, "delta: 3", verdict.Inconclusive, 2, -1, "The end was not seen"},
 		{"killed, and already too many", func() *tape { return killed(5) }, other, "delta: 3", verdict.Fail, 6, -1, ""},
 		{"killed, and the history bounds it", func() *tape { return killed(0) }, nil, "delta: 3", verdict.Pass, 1, 1, ""},
 		{"killed, and bounded by renewals that did not fail", func() *tape { return killed(0) },
@@ -148,14 +148,14 @@ func TestMetricPromises(t *testing.T) {
 			other, "rate: 1", verdict.Inconclusive, 0, -2, "is a gauge"},
 		{"a gauge", func() *tape { return gauge(2) }, other, "max: 2", verdict.Pass, 2, 2, ""},
 		{"a gauge that was too high once", func() *tape { return gauge(3) }, other, "max: 2", verdict.Fail, 3, 3, ""},
-		{"a gauge that must be 0", func() *tape { return gauge(0) }, other, "max: 0", verdict.Inconclusive, 0, -1, "has not been seen"},
+		{"a gauge that must be 0", func() *tape { return gauge(0) }, other, "max: 0", verdict.Inconclusive, 0, -1, "The end was not seen"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, _ := promise(t, c.tape(), c.change, c.promise)
 			if r.Verdict != c.verdict || !strings.Contains(r.Why, c.says) {
 				t.Errorf("%s: %s, want %s with %q", r.Verdict, r.Why, c.verdict, c.says)
 			}
-			if c.hi == -2 || r.Verdict == verdict.Inconclusive && strings.Contains(r.Why, "no target") {
+			if c.hi == -2 || r.Verdict == verdict.Inconclusive && strings.Contains(r.Why, "No target") {
 				return
 			}
 			near := func(a, b float64) bool { return a > b-1e-3 && a < b+1e-3 }
@@ -197,7 +197,7 @@ func TestMetricAgreesWithHistory(t *testing.T) {
 		finds string
 	}{
 		{"agrees", func() *tape { return metrics(1) }, ""},
-		{"counted too few", func() *tape { return metrics(0) }, "replica r1.1: metric abandoned counted 0 of lock job by T+230.0s, its events say 1"},
+		{"counted too few", func() *tape { return metrics(0) }, "replica r1.1: metric abandoned counted 0 of lock job by T+230.0s, but its events show 1"},
 		{"counted too many", func() *tape { return metrics(2) }, "counted 2 of lock job"},
 		{"given up after the last scrape", func() *tape {
 			tp := burst(false)
@@ -216,7 +216,7 @@ func TestMetricAgreesWithHistory(t *testing.T) {
 			tp.scrape(0.5, -1, "r1.1", "counter", 0, 0)
 			tp.sample(74, 73, &history.Sample{Metric: "abandoned", Target: "r1.1", Gone: history.GoneTimeout})
 			return tp
-		}, "counted 0 of lock job by T+73.0s, its events say 1"},
+		}, "counted 0 of lock job by T+73.0s, but its events show 1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, j := promise(t, c.tape(), nil, "delta: 1")

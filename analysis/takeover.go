@@ -124,7 +124,7 @@ func (ix *Facts) endOf(k *keyIndex, t *trial) (x history.Span, n int64) {
 func (ix *Facts) unbegun(f *effect) {
 	if !f.enters() && !f.epoch.unbegun {
 		f.epoch.unbegun = true
-		ix.findAs(verdict.FindingNoBegin, f.where()+"is "+f.State+" of epoch "+f.epoch.id+", which never wrote begin: a takeover ends with it, and may have been over sooner", f.n)
+		ix.findAs(verdict.FindingNoBegin, f.where()+"is "+f.State+" of epoch "+f.epoch.id+", which never wrote begin. A takeover is measured to this entry, and may have ended sooner", f.n)
 	}
 }
 

@@ -102,7 +102,7 @@ func (ix *Facts) lagOf(e *epoch, w *work) (lag, bool) {
 	if w.exited() {
 		l.n = w.exit
 		if said := -w.valid; w.hasValid && said < l.lo-lagTolerance {
-			ix.find(fmt.Sprintf("key %s: the holder of epoch %s says that it stopped %s before its validity end, its calls say %s later",
+			ix.find(fmt.Sprintf("key %s: the holder of epoch %s says that it stopped %s before its validity end, but its calls show %s later",
 				e.key, e.id, figures.Short(-said), figures.Short(l.lo-said)), w.exit)
 		}
 	}
@@ -125,7 +125,7 @@ func lagRange(l lag) verdict.Range {
 
 // fenceLag is the worst of all stretches of work.
 func (j *judging) fenceLag(lock string) measured {
-	m := measured{measure: "fence_lag", unit: verdict.UnitSeconds, of: "epoch", next: "stop the work earlier: a deadline at validity end - stop budget, and a stop budget that the work keeps"}
+	m := measured{measure: "fence_lag", unit: verdict.UnitSeconds, of: "epoch", next: "Stop the work earlier: set the deadline to validity end - stop budget, with a stop budget that the work keeps."}
 	for _, k := range j.ix.keysOf(lock) {
 		for _, e := range k.epochs {
 			l, ok := j.ix.fenceLag(e)
@@ -147,9 +147,9 @@ func (j *judging) fenceLag(lock string) measured {
 		m.hi = open
 		m.missing = []verdict.Missing{verdict.Lacking(verdict.MissingWorkEnds, lock)}
 	case m.lo > 0:
-		m.saw = fmt.Sprintf("in %s, work went on past the validity end, at worst for %s", figures.Plural(m.n, "epoch"), dur{m.lo, m.hi})
+		m.saw = fmt.Sprintf("Work went on past the validity end in %s, at worst for %s", figures.Plural(m.n, "epoch"), dur{m.lo, m.hi})
 	default:
-		m.saw = fmt.Sprintf("in %s, work stopped at least %s before the validity end", figures.Plural(m.n, "epoch"), figures.Floor(-m.hi))
+		m.saw = fmt.Sprintf("Work stopped at least %[2]s before the validity end, in %[1]s", figures.Plural(m.n, "epoch"), figures.Floor(-m.hi))
 	}
 	m.missing = slices.Concat(m.missing, j.garbled(), j.doubted(lock))
 	return j.needFault(lock, m)
@@ -157,7 +157,7 @@ func (j *judging) fenceLag(lock string) measured {
 
 // unownedWork is seconds of work past lease end, in all.
 func (j *judging) unownedWork(lock string) measured {
-	m := measured{measure: "unowned_work", unit: verdict.UnitSeconds, of: "epoch", next: "stop the work before the lease ends: a policy with a deadline"}
+	m := measured{measure: "unowned_work", unit: verdict.UnitSeconds, of: "epoch", next: "Stop the work before the lease ends: use a policy with a deadline."}
 	var d dur
 	for _, k := range j.ix.keysOf(lock) {
 		for _, e := range k.epochs {
@@ -173,7 +173,7 @@ func (j *judging) unownedWork(lock string) measured {
 		}
 	}
 	m.lo, m.hi = d.lo, d.hi
-	m.saw = fmt.Sprintf("%s of work past the lease's end in %s", d, figures.Plural(m.n, "epoch"))
+	m.saw = fmt.Sprintf("Work went on for %s after the lease had ended, in %s", d, figures.Plural(m.n, "epoch"))
 	m.missing = slices.Concat(j.keysBlind(lock), j.garbled(), j.doubted(lock))
 	if m.n == 0 {
 		m.hi = open

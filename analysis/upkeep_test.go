@@ -176,20 +176,20 @@ func TestUpkeepFalseGreens(t *testing.T) {
 		name, row, why string
 		take           func(h *history.History)
 	}{
-		{"release-in-time", "lock_debt.max", "probe lock_keys was blind", func(h *history.History) { blindAt(h, probeKeys, 12) }},
-		{"release-in-time", "lock_debt.max", "no confirmed fault hit a holder", func(h *history.History) { voided(h, "kill-holder#1", "moved") }},
+		{"release-in-time", "lock_debt.max", "Probe lock_keys was delayed", func(h *history.History) { blindAt(h, probeKeys, 12) }},
+		{"release-in-time", "lock_debt.max", "no shot of fault kill-holder hit a lock holder", func(h *history.History) { voided(h, "kill-holder#1", "moved") }},
 		{"release-in-time", "lock_debt.waiter_seconds", "done with its key", func(h *history.History) {
 			without(h, func(ev *history.Event) bool {
 				return ev.Work != nil || ev.Call != nil && ev.Kind != history.AcquireInvoke
 			})
 		}},
-		{"lost-acquire-reply-undone", "orphan_acquires", "nobody is known to have asked", func(h *history.History) {
+		{"lost-acquire-reply-undone", "orphan_acquires", "Nobody is known to have asked", func(h *history.History) {
 			without(h, func(ev *history.Event) bool { return ev.Call != nil })
 		}},
-		{"not-owned-own-release", "not_owned.renew", "no renewal of lock job was answered", func(h *history.History) {
+		{"not-owned-own-release", "not_owned.renew", "No renewal of lock job was answered", func(h *history.History) {
 			without(h, func(ev *history.Event) bool { return ev.Kind == history.RenewReturn })
 		}},
-		{"classes-short", "held[small].max", "no hold of class small", func(h *history.History) {
+		{"classes-short", "held[small].max", "No hold of class small", func(h *history.History) {
 			without(h, func(ev *history.Event) bool { return ev.Kind == history.AcquireReturn })
 		}},
 		{"classes-short", "wait[small].p90", "not read to its end", func(h *history.History) {

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"text/template"
+
+	"github.com/lockdrill/lockdrill/experiments"
 )
 
 // CIOptions is what a step of a CI system is made for.
@@ -17,6 +19,7 @@ type CIOptions struct {
 	Experiment         string // a shipped scenario, or a file's path from the root of the checkout
 	File               []byte // the experiment where it is a file
 	InconclusivePasses bool   // status 11 lets through
+	Redis              experiments.RedisMode
 }
 
 // ciTemplates are the templates by system.
@@ -42,9 +45,16 @@ func CI(system string, o CIOptions) ([]byte, error) {
 	}
 	fields := struct {
 		Experiment, Flags, ResultFlag string
-		File                          bool
-		FileText, Build, Gate         string
-	}{Experiment: o.Experiment, File: o.File != nil, FileText: string(o.File)}
+		File, Redis, Spawns           bool // Redis: redis-server is used where there is one; Spawns: nothing else will do
+		FileText, Get, Gate, ImageIs  string
+	}{
+		Experiment: o.Experiment, File: o.File != nil, FileText: string(o.File),
+		Redis: o.Redis != experiments.RedisEmbedded, Spawns: o.Redis == experiments.RedisSpawn,
+		ImageIs: "lockdrill's image of the variant -debug, which has a shell; the locks live in a store inside lockdrill",
+	}
+	if fields.Spawns {
+		fields.ImageIs = "an image with lockdrill, a shell and redis-server, which this drill starts"
+	}
 	if o.InconclusivePasses {
 		fields.Flags = "--on-inconclusive=pass"
 	}
@@ -54,7 +64,7 @@ func CI(system string, o CIOptions) ([]byte, error) {
 	for _, part := range []struct {
 		into *string
 		name string
-	}{{&fields.Build, "ci/build.sh"}, {&fields.Gate, "ci/gate.sh"}} {
+	}{{&fields.Get, "ci/get.sh"}, {&fields.Gate, "ci/gate.sh"}} {
 		text, err := execute(fields, part.name)
 		if err != nil {
 			return nil, err

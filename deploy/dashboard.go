@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -57,7 +58,7 @@ func datasource() object { return object{"type": "prometheus", "uid": "${datasou
 func Dashboard(m *Mapping) (text []byte, dropped []Dropped, err error) {
 	var doc panelsFile
 	shipped("panels.yaml", &doc)
-	f := &filler{m: m, c: catalogue(), inline: true}
+	f := &filler{m: m, c: catalogue(), inline: true, scale: 1}
 	var panels []object
 	next, y := 1, 0
 	for _, row := range doc.Rows {
@@ -106,7 +107,11 @@ func (f *filler) panel(p *panel) (object, []string, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		lacks = append(lacks, missing...)
+		for _, signal := range missing {
+			if !slices.Contains(lacks, signal) {
+				lacks = append(lacks, signal)
+			}
+		}
 		legend, _, err := f.fill(t.Legend)
 		if err != nil {
 			return nil, nil, err

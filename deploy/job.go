@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/calendar"
 )
 
 // JobOptions say which drill a Job runs, and when. JobFor fills them from an experiment.
@@ -20,10 +20,12 @@ type JobOptions struct {
 	Files      map[string][]byte
 	Namespace  string // "" = that of whoever applies it
 	Image      string
+	Pod        experiments.PodPatch
 	Account    string   // the ServiceAccount; "" = the one that Role makes for this experiment
 	SecretEnv  []string // variables with the names and passwords of the stores
 	Secret     string   // the Secret that holds them, each under its variable's name
 	Flags      []string // further flags of run
+	Upload     string   // address of a server that gets each run; its token is in the Secret, as UploadTokenEnv; "" = none
 	CleanUp    time.Duration
 	MaxRun     time.Duration
 
@@ -47,6 +49,12 @@ const (
 	recoverKept  = 10 * time.Minute // then it can be applied again
 )
 
+// UploadTokenEnv is the variable with the token for the server of JobOptions.Upload.
+const UploadTokenEnv = "LOCKDRILL_UPLOAD_TOKEN"
+
+// UploadWithin bounds what a run waits for that server after its end.
+const UploadWithin = 15 * time.Minute
+
 // JobFor is the drill of e as a Job.
 func JobFor(e *experiments.Experiment) (JobOptions, error) {
 	k := e.Kubernetes
@@ -54,7 +62,7 @@ func JobFor(e *experiments.Experiment) (JobOptions, error) {
 		return JobOptions{}, fmt.Errorf("%w: add a section kubernetes, such as kubernetes: {namespace: staging}; a drill that needs no cluster runs in any CI system: lockdrill export ci", ErrNoPods)
 	}
 	o := JobOptions{
-		Experiment: e.Name, Namespace: k.Namespace, Image: k.Image, SecretEnv: secretEnv(e), Secret: secretOf(e), Storage: "1Gi",
+		Experiment: e.Name, Namespace: k.Namespace, Image: k.Image, Pod: k.Pod, SecretEnv: secretEnv(e), Secret: secretOf(e), Storage: "1Gi",
 		CleanUp: endWithin + time.Duration(len(e.Faults))*revertWithin, MaxRun: e.Limits.MaxRun,
 	}
 	if k.Pods == experiments.PodsApply {
@@ -82,9 +90,8 @@ func Job(o JobOptions) ([][]byte, error) {
 // CronJob is a drill that runs by a schedule: a game day. One YAML document each: ConfigMap, PersistentVolumeClaim if one is made,
 // CronJob.
 func CronJob(o JobOptions) ([][]byte, error) {
-	if !schedule.MatchString(o.Schedule) {
-		return nil, fmt.Errorf("cronjob of %s: schedule %q: want five fields (minute, hour, day of month, month, day of week), such as \"0 3 * * 1-5\", or @daily",
-			o.Experiment, o.Schedule)
+	if err := calendar.CheckCron(o.Schedule); err != nil {
+		return nil, fmt.Errorf("cronjob of %s: %w", o.Experiment, err)
 	}
 	docs, err := o.manifests()
 	if err != nil {
@@ -92,8 +99,6 @@ func CronJob(o JobOptions) ([][]byte, error) {
 	}
 	return docs, nil
 }
-
-var schedule = regexp.MustCompile(`^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|[0-9*/,?-]+( +[0-9*/,?-]+){2} +[0-9A-Za-z*/,?-]+ +[0-9A-Za-z*/,?-]+)$`)
 
 // jobFields are what the templates of a Job are filled in with.
 type jobFields struct {
@@ -109,6 +114,9 @@ type jobFields struct {
 	Answers   []int // exit statuses that no further pod would change
 	Aborted   int
 	Spec      string // of the Job
+
+	TokenEnv     string // of the drill alone; "" = it uploads nothing
+	RecoverFirst bool   // in an init container: what earlier runs on the claim have left
 }
 
 func (o JobOptions) manifests() ([][]byte, error) {
@@ -125,7 +133,11 @@ func (o JobOptions) manifests() ([][]byte, error) {
 	f := jobFields{
 		JobOptions: o, Labels: labels, Job: meta{base, o.Namespace, maps.Clone(labels)}, Meta: meta{base + "-drill", o.Namespace, labels},
 		Data: filesOf(o.Resolved, o.Files), Args: o.args(), Deadline: o.MaxRun + startWithin + o.CleanUp, Missed: missedAfter,
-		Aborted: verdict.ExitAborted,
+		Aborted: verdict.ExitAborted, RecoverFirst: !o.Ephemeral && !o.Recover,
+	}
+	if o.Upload != "" && !o.Recover {
+		f.TokenEnv = UploadTokenEnv
+		f.Deadline += UploadWithin
 	}
 	for _, e := range verdict.Exits() {
 		if e.Code != verdict.ExitPass && e.Code != verdict.ExitAborted {
@@ -143,7 +155,7 @@ func (o JobOptions) manifests() ([][]byte, error) {
 		return nil, err
 	}
 	f.Spec = string(spec)
-	return manifests("job", f)
+	return podManifests("job", f, f.Pod)
 }
 
 // once names a Job that no CronJob makes, and says how long it is kept.
@@ -165,10 +177,14 @@ func (o JobOptions) args() []string {
 	if o.Recover {
 		return []string{"recover", "--all"}
 	}
-	return append([]string{
+	args := append([]string{
 		"run", FilesDir + "/" + experimentKey, "--confirm", o.Experiment, "--summary-configmap", SummaryName(o.Experiment),
 		"--result-file", "/dev/termination-log", // kubectl describe shows the verdict's word
 	}, o.Flags...)
+	if o.Upload != "" {
+		args = append(args, "--upload", o.Upload)
+	}
+	return args
 }
 
 // hostPort is where a URL leads, without the rest of it.

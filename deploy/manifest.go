@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/lockdrill/lockdrill/experiments"
 )
 
 // Labels of what lockdrill makes in a cluster.
@@ -39,7 +41,10 @@ type meta struct {
 }
 
 // manifests fills in a template of kube/, and writes each of its objects as a YAML document of its own.
-func manifests(name string, fields any) ([][]byte, error) {
+func manifests(name string, fields any) ([][]byte, error) { return podManifests(name, fields, "") }
+
+// podManifests is manifests with a patch over the pods.
+func podManifests(name string, fields any, pod experiments.PodPatch) ([][]byte, error) {
 	text, err := execute(fields, "kube/"+name+".yaml", "kube/parts.yaml")
 	if err != nil {
 		return nil, err
@@ -54,6 +59,9 @@ func manifests(name string, fields any) ([][]byte, error) {
 		}
 		if err := layOut(&n); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if err := patchPod(&n, pod); err != nil {
+			return nil, err
 		}
 		doc, err := encode(&n)
 		if err != nil {

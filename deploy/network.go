@@ -34,13 +34,25 @@ func NetworkFor(e *experiments.Experiment) (NetworkOptions, error) {
 			}
 		}
 	}
+	var addresses []string
 	for _, m := range e.Probes.Numbers() {
-		if p := scrapePort(m.Scrape); p != 0 && !slices.Contains(o.Ports, p) {
+		addresses = append(addresses, m.Scrape)
+	}
+	if a := e.Probes.Alerts; a != nil {
+		addresses = append(addresses, a.URL)
+	}
+	o.Reach(addresses...)
+	return o, nil
+}
+
+// Reach lets the pods reach the ports of these URLs; "" = nothing.
+func (o *NetworkOptions) Reach(urls ...string) {
+	for _, address := range urls {
+		if p := scrapePort(address); p != 0 && !slices.Contains(o.Ports, p) {
 			o.Ports = append(o.Ports, p)
 		}
 	}
 	slices.Sort(o.Ports)
-	return o, nil
 }
 
 // scrapePort is the port of an exposition's URL; 0 = it is none.

@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -10,6 +11,8 @@ import (
 type RulesForm struct {
 	AlertsOnly bool // no recordings: each alert's expression stands alone
 	Resource   bool // a PrometheusRule resource of the Prometheus operator instead of a rule file
+	// TimeScale multiplies windows, `for` and thresholds that are times: for a drill at a time_scale of its own. 0 = 1.
+	TimeScale float64
 }
 
 // ruleGroups is a Prometheus rule file, and the spec of a PrometheusRule.
@@ -34,11 +37,11 @@ type rule struct {
 
 // Rules writes the recording and alerting rules for the series of m, and says which it had to leave out; a comment at the top of the
 // text says so as well. Every alert carries the labels severity (page or ticket), and the annotations summary, description (what
-// next) and runbook (a path in lockdrill's repository).
+// next), runbook (a path in lockdrill's repository) and drill (a shipped scenario that makes it fire).
 func Rules(m *Mapping, form RulesForm) (text []byte, dropped []Dropped, err error) {
 	c := catalogue()
-	f := &filler{m: m, c: c, inline: form.AlertsOnly}
-	locks, drills := ruleGroup{Name: "locks"}, ruleGroup{Name: "lockdrill", Interval: "2m"} // what drills left changes once a run
+	f := &filler{m: m, c: c, inline: form.AlertsOnly, scale: cmp.Or(form.TimeScale, 1)}
+	locks, drills := ruleGroup{Name: "locks"}, ruleGroup{Name: "lockdrill", Interval: f.times("2m")} // what drills left changes once a run
 	group := func(drill bool) *ruleGroup {
 		if drill {
 			return &drills
@@ -87,9 +90,9 @@ func (f *filler) alert(a *alert) (rule, []string, error) {
 	}
 	summary, _, err := f.fill(a.Summary)
 	return rule{
-		Alert: a.Alert, Expr: expr, For: a.For,
+		Alert: a.Alert, Expr: expr, For: f.times(a.For),
 		Labels:      map[string]string{"severity": a.Severity},
-		Annotations: map[string]string{"summary": summary, "description": a.Next, "runbook": a.Runbook},
+		Annotations: map[string]string{"summary": summary, "description": a.Next, "runbook": a.Runbook, "drill": a.Drill},
 	}, nil, err
 }
 

@@ -15,6 +15,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/lockdrill/lockdrill/deploy"
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/golden"
 )
 
@@ -54,7 +55,7 @@ func TestGoldenCI(t *testing.T) {
 	for _, system := range deploy.CISystems() {
 		for _, o := range []deploy.CIOptions{
 			{Experiment: "first-drill", InconclusivePasses: true},
-			{Experiment: "drills/weekly.yaml", File: []byte("apiVersion: lockdrill/v1\nkind: Experiment\n\nname: weekly\n")},
+			{Experiment: "drills/weekly.yaml", File: []byte("apiVersion: lockdrill/v1\nkind: Experiment\n\nname: weekly\n"), Redis: experiments.RedisSpawn},
 		} {
 			text, err := deploy.CI(system, o)
 			if err != nil {

@@ -3,6 +3,7 @@ package deploy
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,8 +24,9 @@ type fact struct {
 }
 
 type limit struct {
-	Value float64 `yaml:"value"`
-	Means string  `yaml:"means"`
+	Value  float64 `yaml:"value"`
+	Means  string  `yaml:"means"`
+	Scales string  `yaml:"scales"` // with the rules' times: time, rate; "" = not
 }
 
 type recording struct {
@@ -43,6 +45,7 @@ type alert struct {
 	Summary  string `yaml:"summary"`
 	Next     string `yaml:"next"`
 	Runbook  string `yaml:"runbook"`
+	Drill    string `yaml:"drill"` // what makes it fire: a shipped scenario, or a file of the witness, which has what only an application can count
 }
 
 func catalogue() *rulesFile {
@@ -57,6 +60,7 @@ type filler struct {
 	c       *rulesFile
 	inline  bool     // write a recording's expression where its name would stand
 	missing []string // signals that the expression needs and m lacks
+	scale   float64  // of times
 }
 
 // fill gives an expression or a sentence; missing is what it lacks, in which case there is none. The error is one of our own files.
@@ -74,7 +78,24 @@ func (f *filler) fill(text string) (out string, missing []string, err error) {
 		return "", nil, fmt.Errorf("fill in %q: %w", text, err)
 	}
 	slices.Sort(f.missing)
-	return b.String(), slices.Compact(f.missing), nil
+	return windows.ReplaceAllStringFunc(b.String(), f.times), slices.Compact(f.missing), nil
+}
+
+var (
+	windows  = regexp.MustCompile(`\[\d+[smhd]\]|offset \d+[smhd]`)
+	lasting  = regexp.MustCompile(`\d+[smhd]`)
+	lastings = map[byte]float64{'s': 1e3, 'm': 60e3, 'h': 3600e3, 'd': 86400e3} // ms
+)
+
+// times multiplies the times in a text by the scale.
+func (f *filler) times(text string) string {
+	if f.scale == 1 {
+		return text
+	}
+	return lasting.ReplaceAllStringFunc(text, func(t string) string {
+		n, _ := strconv.ParseFloat(t[:len(t)-1], 64)
+		return fmt.Sprintf("%.0fms", max(1, n*lastings[t[len(t)-1]]*f.scale))
+	})
 }
 
 func (f *filler) signal(name string) (*Signal, error) {
@@ -159,7 +180,14 @@ func (f *filler) threshold(name string) (float64, error) {
 	if _, ok := f.c.Thresholds[name]; !ok {
 		return 0, fmt.Errorf("no threshold %q", name)
 	}
-	return f.m.Thresholds[name], nil
+	switch v := f.m.Thresholds[name]; f.c.Thresholds[name].Scales {
+	case "time":
+		return v * f.scale, nil
+	case "rate":
+		return v / f.scale, nil
+	default:
+		return v, nil
+	}
 }
 
 func (f *filler) limit(name string) (string, error) {
@@ -170,7 +198,7 @@ func (f *filler) limit(name string) (string, error) {
 // twice is double a threshold in seconds as a PromQL duration, at least a day.
 func (f *filler) twice(name string) (string, error) {
 	v, err := f.threshold(name)
-	return fmt.Sprintf("%.0fs", max(2*v, 86400)), err
+	return fmt.Sprintf("%.0fs", max(2*v, 86400*f.scale)), err
 }
 
 func (f *filler) record(name string) (string, error) {

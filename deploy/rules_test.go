@@ -15,6 +15,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/lockdrill/lockdrill/deploy"
+	"github.com/lockdrill/lockdrill/scenarios"
 )
 
 // The rules are judged by Prometheus's own engine: promtool evaluates what is exported on synthetic series.
@@ -112,6 +113,8 @@ func aboutDrills() []scenario {
 		{name: "the last run violated its takeover SLO", over: series{`lockdrill_slo_violated{experiment="weekly",lock="job",slo="takeover"}`: "0x30 1x70"}, fires: []string{"LockDrillSLOViolated"}, silent: "LockDrillDuplicateTerminalState"},
 		{name: "the last run had duplicates", over: series{`lockdrill_slo_violated{experiment="weekly",lock="job",slo="duplicate_terminal_states"}`: "0x30 1x70"}, fires: []string{"LockDrillDuplicateTerminalState"}, silent: "LockDrillSLOViolated"},
 		{name: "the last run is dirty", over: series{dirty: "0x30 1x70", verdict: "1x30 0x70"}, fires: []string{"LockDrillDirty"}},
+		{name: "the last run was refused", over: series{verdict: "1x30 0x70", `lockdrill_run_verdict{experiment="weekly",verdict="refused"}`: "0x30 1x70"}, fires: []string{"LockDrillRefused"}},
+		{name: "it was refused for an hour, and then it passed", over: series{verdict: "0x9 1x91", `lockdrill_run_verdict{experiment="weekly",verdict="refused"}`: "0x100"}, silent: "LockDrillRefused"},
 		{name: "the last run was aborted", over: series{verdict: "1x30 0x70", `lockdrill_run_verdict{experiment="weekly",verdict="aborted"}`: "0x30 1x70"}, silent: "LockDrillDirty"},
 	}
 }
@@ -383,4 +386,63 @@ func read(t *testing.T, path string) []byte {
 		t.Fatal(err)
 	}
 	return bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
+}
+
+// Each alert names a page that is there, and a drill that is shipped.
+func TestEveryAlertHasItsPageAndItsDrill(t *testing.T) {
+	own := parse(t, "all", "extends: cordum\nsignals: {duplicate_terminal_states: {series: app_total}}")
+	seen := map[string]bool{}
+	for _, m := range []*deploy.Mapping{mappings(t)["lockcore"], own} {
+		text, _, err := deploy.Rules(m, deploy.RulesForm{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var doc struct {
+			Groups []struct {
+				Rules []struct {
+					Alert       string
+					Annotations struct{ Runbook, Drill string }
+				}
+			}
+		}
+		if err := yaml.Unmarshal(text, &doc); err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range doc.Groups {
+			for _, r := range g.Rules {
+				if r.Alert == "" {
+					continue
+				}
+				seen[r.Alert] = true
+				if _, err := os.Stat(filepath.Join("..", r.Annotations.Runbook)); err != nil || r.Annotations.Runbook == "" {
+					t.Errorf("%s: its page %q: %v", r.Alert, r.Annotations.Runbook, err)
+				}
+				_, ok := scenarios.Get(r.Annotations.Drill)
+				if _, err := os.Stat(filepath.Join("..", r.Annotations.Drill)); !ok && (err != nil || r.Annotations.Drill == "") {
+					t.Errorf("%s: no drill %q is shipped", r.Alert, r.Annotations.Drill)
+				}
+			}
+		}
+	}
+	for _, name := range alertNames(t) {
+		if !seen[name] {
+			t.Errorf("%s was not looked at", name)
+		}
+	}
+}
+
+// For a drill at a time scale the same rules have shorter windows, and are still rules.
+func TestScaledRules(t *testing.T) {
+	text, _, err := deploy.Rules(mappings(t)["lockcore"], deploy.RulesForm{TimeScale: 0.05})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"lockcore_abandoned_total[15000ms]", "for: 30000ms", "lock:wait_seconds:p99_rate5m > 0.1", "interval: 6000ms", "lock:renewals_failed:ratio_rate5m > 0.01", "lock:debt_seconds:rate5m > 0.5"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("there is no %q:\n%s", want, text)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "rules.yaml")
+	write(t, path, text)
+	check(t, "check", "rules", path)
 }

@@ -3,6 +3,7 @@ package deploy
 import (
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 )
@@ -10,16 +11,20 @@ import (
 // Table is the alerts as rows of a Markdown table: what docs/alerts.md shows.
 func Table() string {
 	var b strings.Builder
-	b.WriteString("| alert | severity | fires | needs | and then |\n|---|---|---|---|---|\n")
+	b.WriteString("| alert | severity | fires | needs | and then | drill |\n|---|---|---|---|---|---|\n")
 	c := catalogue()
-	f := &filler{m: &Mapping{}, c: c}
+	f := &filler{m: &Mapping{}, c: c, scale: 1}
 	for _, a := range c.Alerts {
 		_, needs, err := f.fill(a.Expr)
 		if err != nil {
 			panic(err) // rules.yaml is ours
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | `%s` | %s ([more](%s)) |\n", a.Alert, a.Severity, a.Fires,
-			strings.Join(needs, "`, `"), a.Next, strings.TrimPrefix(a.Runbook, "docs/"))
+		drill := "`" + a.Drill + "`"
+		if strings.Contains(drill, "/") {
+			drill = "[`" + path.Base(a.Drill) + "`](../" + a.Drill + ")"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | `%s` | %s ([more](%s)) | %s |\n", a.Alert, a.Severity, a.Fires,
+			strings.Join(needs, "`, `"), a.Next, strings.TrimPrefix(a.Runbook, "docs/"), drill)
 	}
 	return b.String()
 }

@@ -1,11 +1,16 @@
 package deploy
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/lockdrill/lockdrill/experiments"
+)
 
 // ToxiproxyOptions say which Toxiproxy stands between workers in pods and their store.
 type ToxiproxyOptions struct {
 	Name      string // of the Deployment and the Service; "" = lockdrill-toxiproxy
 	Namespace string // "" = that of whoever applies it
+	Pod       experiments.PodPatch
 	Image     string // with the server as its entrypoint
 }
 
@@ -21,8 +26,8 @@ func Toxiproxy(o ToxiproxyOptions) ([][]byte, error) {
 	if o.Name == "" {
 		o.Name = DefaultToxiproxy
 	}
-	return manifests("toxiproxy", struct {
+	return podManifests("toxiproxy", struct {
 		meta
 		Image string
-	}{meta{o.Name, o.Namespace, map[string]string{NameLabel: "toxiproxy", "app.kubernetes.io/instance": o.Name}}, o.Image})
+	}{meta{o.Name, o.Namespace, map[string]string{NameLabel: "toxiproxy", "app.kubernetes.io/instance": o.Name}}, o.Image}, o.Pod)
 }

@@ -19,7 +19,8 @@ type WorkersOptions struct {
 	Replicas  int
 	Image     string
 	Grace     time.Duration // terminationGracePeriodSeconds; whole seconds
-	Container string        // name of the container; "" = worker
+	Pod       experiments.PodPatch
+	Container string // name of the container; "" = worker
 
 	Join        string            // the ledger's store as pods reach it: redis:// or rediss://, without a password
 	UsernameEnv string            // of Join
@@ -64,7 +65,7 @@ func WorkersFor(e *experiments.Experiment, fleet string) (WorkersOptions, error)
 		return WorkersOptions{}, fmt.Errorf("%w: ledger.url names the store over which workers in pods report", ErrNoPods)
 	}
 	o := WorkersOptions{
-		Fleet: fleet, Namespace: k.Namespace, Replicas: e.System.Replicas, Image: k.Image, Grace: k.Grace, Container: k.Container,
+		Fleet: fleet, Namespace: k.Namespace, Replicas: e.System.Replicas, Image: k.Image, Pod: k.Pod, Grace: k.Grace, Container: k.Container,
 		Join: reached(e.Ledger.URL, k.Ledger), UsernameEnv: e.Ledger.UsernameEnv, PasswordEnv: e.Ledger.PasswordEnv, CA: e.Ledger.CA,
 		SecretEnv: secretEnv(e), Secret: secretOf(e),
 	}
@@ -122,13 +123,13 @@ func workers(o WorkersOptions) ([][]byte, error) {
 			args = append(args, f[0], f[1])
 		}
 	}
-	return manifests("workers", struct {
+	return podManifests("workers", struct {
 		WorkersOptions
 		Meta     meta
 		Selector map[string]string
 		Data     map[string]string
 		Args     []string
-	}{o, meta{ObjectName(o.Fleet), o.Namespace, labels}, WorkerLabels(o.Fleet), filesOf(o.Experiment, o.Files), args})
+	}{o, meta{ObjectName(o.Fleet), o.Namespace, labels}, WorkerLabels(o.Fleet), filesOf(o.Experiment, o.Files), args}, o.Pod)
 }
 
 // experimentKey is the file of the experiment in FilesDir.

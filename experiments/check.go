@@ -36,8 +36,12 @@ func (c *checker) all() {
 	c.metrics()
 	c.logs()
 	c.signals()
+	c.alerts()
 	for i := range c.e.SLOs {
 		c.slo(at("slos", i), &c.e.SLOs[i])
+		if s := &c.e.SLOs[i]; s.Fault != "" && s.Alert == nil {
+			c.check(at("slos", i)+".fault", "a promise is of the whole run: what one fault brings about belongs under expect")
+		}
 	}
 	for i := range c.e.Expect {
 		c.expectation(at("expect", i), &c.e.Expect[i])
@@ -155,7 +159,7 @@ func (c *checker) lock(path, name string) *Lock {
 	for _, l := range c.e.System.Locks {
 		names = append(names, l.Name)
 	}
-	if len(names) == 0 || slices.Contains(names, "") || c.e.System.PolicySheet != "" { // a sheet that could not be read
+	if len(names) == 0 || slices.Contains(names, "") || c.e.System.PolicySheet.File != "" || c.touched("system.policy_sheet") { // a sheet that could not be read
 		return nil
 	}
 	c.check(path, "no lock is called %s", unknownWord(name, names))

@@ -74,6 +74,10 @@ func (s *SLO) parts() []part {
 		ps = named(ps, "effective", s.LockDebt.Effective)
 		ps = named(ps, "total", s.LockDebt.Total)
 		ps = named(ps, "waiter_seconds", s.LockDebt.Waiting)
+	case s.Rolling != nil:
+		ps = named(ps, "handovers", s.Rolling.Handovers)
+		ps = named(ps, "without_leader", s.Rolling.WithoutLeader)
+		ps = named(ps, "longest", s.Rolling.Longest)
 	case s.NotOwned != nil:
 		ps = named(ps, "renew", s.NotOwned.Renew)
 		ps = named(ps, "release", s.NotOwned.Release)
@@ -260,6 +264,8 @@ func (s *SLO) limits() any {
 		return s.LockDebt
 	case s.FailedReleases != nil:
 		return s.FailedReleases
+	case s.Rolling != nil:
+		return s.Rolling
 	}
 	return s.NotOwned
 }

@@ -108,6 +108,8 @@ func (c *checker) httpSource(path string, h *HTTPEffects) {
 		c.check(path+".url", "no address: write it like http://127.0.0.1:8080/jobs")
 	case u.User != nil:
 		c.check(path+".url", "user and password do not stand in a file: token_env names a variable with a bearer token")
+	case Redact(h.URL) != h.URL:
+		c.check(path+".url", "has what looks like a secret in it, and is written down with the run: token_env names a variable with a bearer token")
 	case (h.Param == "") != (h.Cursor == ""):
 		c.check(path, "param and cursor go together: the parameter that takes the cursor, and the field that it is read from")
 	case h.TokenEnv != "" && !environmentName.MatchString(h.TokenEnv):

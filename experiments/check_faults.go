@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/internal/figures"
@@ -27,6 +28,7 @@ func (c *checker) faults() {
 			continue
 		}
 		c.fault(path, f)
+		c.answered(path+".repeat", f)
 		if r := f.Repeat; r.Every > 0 && r.Every < f.For {
 			c.check(path+".repeat.every", "%s is under for %s: the fault would overlap itself", figures.Spell(r.Every), figures.Spell(f.For))
 		}
@@ -49,8 +51,80 @@ func (c *checker) fault(path string, f *Fault) {
 		return
 	}
 	c.lasts(path, f)
+	c.rolls(path+".repeat", f)
 	c.commands(section.path, f)
 	f.Spec.Check(section)
+}
+
+// answered checks a fault that repeats until the percentiles of its lock are answered: it is known while the run goes on of kills, whose
+// takeovers show in the effects.
+func (c *checker) answered(path string, f *Fault) {
+	if !f.Repeat.Answered || c.touched(path) {
+		return
+	}
+	t := f.Traits()
+	switch {
+	case !t.Kills || t.Rolls || f.Lock() == "":
+		c.check(path+".until", "%s cannot repeat until answered, only a kill of a lock's holder can: give count", f.Kind())
+		return
+	case !f.Repeat.Settled:
+		c.check(path+".every", "until: answered looks at each takeover before the next kill: leave every out")
+		return
+	}
+	for i := range c.e.Faults {
+		if o := &c.e.Faults[i]; o.Spec != nil && o.Lock() == f.Lock() && o.Traits().Class != t.Class {
+			c.check(path+".until", "%s strikes the holder of %s in another way, and a percentile is of one kind of fault: give count, or take %[1]s out", o.ID, f.Lock())
+			return
+		}
+	}
+	need, name := c.percentile(f.Lock())
+	switch {
+	case need == 0:
+		c.check(path+".until", "no percentile is promised of the takeover or tick_gap of %s, so nothing is to be answered: promise p95, or give count", f.Lock())
+	case f.Repeat.Count < need:
+		c.check(path+".at_most", "%d is too few: a %s takes %d kills even if none misses the limit", f.Repeat.Count, name, need)
+	}
+}
+
+// percentile is the promised percentile of the lock that takes most kills, and how many.
+func (c *checker) percentile(lock string) (need int, name string) {
+	for i := range c.e.SLOs {
+		s := &c.e.SLOs[i]
+		for _, d := range []*DurationLimits{s.Takeover, s.TickGap} {
+			if s.Lock != lock || d == nil {
+				continue
+			}
+			for p, v := range map[string]*time.Duration{"p50": d.P50, "p90": d.P90, "p95": d.P95, "p99": d.P99} {
+				if v != nil && CleanTrials(p) > need {
+					need, name = CleanTrials(p), p
+				}
+			}
+		}
+	}
+	return need, name
+}
+
+// rolls gives a rolling restart as many shots as there are replicas, unless the file says more.
+func (d *decoder) rolls(e *Experiment) {
+	for i := range e.Faults {
+		f := &e.Faults[i]
+		if f.eachInTurn() && d.places[at("faults", i)+".repeat"] == nil {
+			f.Repeat.Count = max(1, e.System.Replicas)
+		}
+	}
+}
+
+// rolls refuses a rolling restart that would leave replicas out.
+func (c *checker) rolls(path string, f *Fault) {
+	if !f.eachInTurn() || c.touched(path) {
+		return
+	}
+	if n := c.e.System.Replicas; n > 0 && f.Repeat.Count%n != 0 {
+		c.check(path+".count", "%d is no multiple of the %d replicas: each shot restarts one of them; leave repeat out to restart each once", f.Repeat.Count, n)
+	}
+	if !f.Repeat.Settled {
+		c.check(path+".every", "a rolling restart goes on when all replicas are ready again: leave every out; pause waits for longer")
+	}
 }
 
 // commands checks the words of commands that a fault runs: they stand in the journal and in the history.
@@ -96,6 +170,7 @@ func (s section) Around() fault.Around {
 	a := fault.Around{
 		For: s.f.For, TimeScale: e.TimeScale, Faults: len(e.Faults), Redis: string(e.Redis.Mode), Allow: e.Redis.Allow,
 		Pods: s.c.inPods(), Observed: e.Observed(), PodsProxy: e.Proxy.Mode == ProxyExternal,
+		Routed: e.Proxy.Route != "", Shared: e.Proxy.Shared(), Tapped: e.Proxy.API != "", APIProxy: e.Kubernetes != nil && e.Kubernetes.APIProxy != "",
 	}
 	if !s.c.touched("system.replicas") {
 		a.Replicas = e.ReplicaNames()

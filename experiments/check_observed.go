@@ -44,7 +44,7 @@ func (c *checker) lastReplica() {
 		return
 	}
 	for i := range c.e.Faults {
-		if f := &c.e.Faults[i]; f.Spec != nil && (f.Traits().Kills || f.Traits().InVictim && f.Traits().Stands > 0) {
+		if f := &c.e.Faults[i]; f.Spec != nil && (f.Traits().Kills || f.Traits().Rolls || f.Traits().InVictim && f.Traits().Stands > 0) {
 			c.check(at("faults", i), "strikes the only replica that there is, and nobody would be left: say limits: {last_replica: true} where that is meant")
 		}
 	}
@@ -118,7 +118,7 @@ func (c *checker) observedLocks() {
 
 // unseen says why a promise cannot be answered where nobody reports, or "".
 func (c *checker) unseen(s *SLO) string {
-	if !c.e.Observed() || s.Takeover != nil || s.Metric != nil || s.Logs != nil {
+	if !c.e.Observed() || s.Takeover != nil || s.Rolling != nil || s.Metric != nil || s.Logs != nil {
 		return ""
 	}
 	if s.Abandonments != nil {

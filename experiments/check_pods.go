@@ -51,7 +51,13 @@ func (c *checker) section(k *Kubernetes) {
 	if k.Secret != "" && !dnsName.MatchString(k.Secret) {
 		c.check("kubernetes.secret", "%q is no name of a Secret", k.Secret)
 	}
+	if k.Controller != "" && !controller.MatchString(k.Controller) {
+		c.check("kubernetes.controller", "%q names no controller of pods: write it like deployment/web", k.Controller)
+	}
 	c.labels("kubernetes.selector", k.Selector)
+	if c.proxyAPI("kubernetes.api_proxy", k.APIProxy); k.APIProxy != "" && !c.e.Observed() {
+		c.check("kubernetes.api_proxy", "is for mode observe: lockdrill's workers ask nothing of the API server")
+	}
 	if k.Grace%time.Second != 0 {
 		c.check("kubernetes.grace", "%s is not in whole seconds, and a pod's grace is", figures.Spell(k.Grace))
 	}
@@ -77,8 +83,16 @@ func (c *checker) workerPods(k *Kubernetes) {
 		if k.Image == "" {
 			c.check("kubernetes.image", "missing: pods: apply makes workers of an image (make image builds one); pods: use takes those that are there")
 		}
+		if k.Controller != "" {
+			c.check("kubernetes.controller", "is for pods: use; with apply the run makes the controller, and knows its pods by a label of its own")
+		}
 		if len(k.Selector) > 0 {
 			c.check("kubernetes.selector", "is for pods: use; with apply the run labels its own pods, and knows them by that")
+		}
+	}
+	for i := range c.e.Faults {
+		if f := &c.e.Faults[i]; k.Pods == PodsApply && f.Traits().Owner != "" {
+			c.check(at("faults", i)+"."+f.Kind()+".rollout", "is for pods that are there (pods: use): leave it out, and the run restarts its own workers one by one")
 		}
 	}
 	if k.Holder != nil {

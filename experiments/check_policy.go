@@ -53,9 +53,6 @@ func (c policyCheck) renewal(p *lockcore.Policy) {
 	if p.RenewEvery >= p.TTL {
 		c.wrong("renew_every", "%s is not under the ttl %s: the lease would end first", figures.Spell(p.RenewEvery), figures.Spell(p.TTL))
 	}
-	if p.OpTimeout == 0 {
-		c.wrong("op_timeout", "missing: a lock that is renewed needs it")
-	}
 	if counts := p.Class == lockcore.LegacyCount || p.Class == lockcore.Critical; counts && p.MaxFailures == 0 {
 		c.wrong("max_failures", "missing: class %s gives up after so many failures in a row", p.Class)
 	}

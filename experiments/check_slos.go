@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/lockcore"
 )
 
 func (c *checker) slo(path string, s *SLO) {
@@ -20,6 +21,11 @@ func (c *checker) slo(path string, s *SLO) {
 		c.check(path, "has %s: a row has exactly one measure", strings.Join(measures, " and "))
 		return
 	}
+	if s.Alert != nil {
+		c.alert(path, s, strings.HasPrefix(path, "expect"))
+		return
+	}
+	c.beside(path, s)
 	at := path + "." + s.Measure()
 	if why := c.unseen(s); why != "" {
 		c.check(at, "%s", why)
@@ -37,12 +43,25 @@ func (c *checker) slo(path string, s *SLO) {
 	if jobs && l.Loop() {
 		c.check(at, "is of jobs; lock %s is a leader loop", l.Name)
 	}
+	if s.Rolling != nil {
+		c.rollingLimits(at, l)
+	}
 	c.minJobs(at, s, l)
 	c.reference(at, s, l)
 	for _, d := range []*ClassLimits{s.Held, s.Wait} {
 		if d != nil && d.Class != "" && !c.dealt(l, d.Class) {
 			c.check(at+".class", "no job of lock %s is of class %q: see classes under work", l.Name, d.Class)
 		}
+	}
+}
+
+// rollingLimits refuses a lock that has no leader between its ticks, and a drill without a rolling restart.
+func (c *checker) rollingLimits(at string, l *Lock) {
+	if !l.Loop() || l.Policy.Loop.Mode != lockcore.LoopRenewed {
+		c.check(at, "is of leader loops that hold their lock from tick to tick (loop: {mode: renewed}); lock %s does not", l.Name)
+	}
+	if !slices.ContainsFunc(c.e.Faults, func(f Fault) bool { return f.Traits().Rolls }) {
+		c.check(at, "is of rolling restarts, and there is none: add a fault with rolling_restart: {}")
 	}
 }
 
@@ -105,6 +124,13 @@ func (c *checker) twice() {
 		if c.touched(path) || len(setPointers(s)) != 1 {
 			return
 		}
+		if s.Alert != nil {
+			key := fault + s.Fault + s.alertSubject()
+			if other, ok := first[key]; ok {
+				c.check(path+".alert", "%s limits the same: keep the one that counts", other)
+			}
+			first[key] = path
+		}
 		for _, l := range s.promised() {
 			key := fault + " " + s.subject() + " " + l.what
 			if other, ok := first[key]; ok && other != path {
@@ -118,18 +144,18 @@ func (c *checker) twice() {
 		row(at("slos", i), "", &c.e.SLOs[i])
 	}
 	for i := range c.e.Expect {
-		row(at("expect", i), "of "+c.e.Expect[i].Fault, &c.e.Expect[i].SLO)
+		row(at("expect", i), "of "+c.e.Expect[i].Fault, &c.e.Expect[i])
 	}
 }
 
 // expectation checks a row that is counted for each shot of a fault.
-func (c *checker) expectation(path string, x *Expectation) {
-	c.slo(path, &x.SLO)
-	if len(setPointers(&x.SLO)) != 1 {
+func (c *checker) expectation(path string, x *SLO) {
+	c.slo(path, x)
+	if len(setPointers(x)) != 1 {
 		return
 	}
 	measure := path + "." + x.Measure()
-	if x.Metric != nil || x.Logs != nil {
+	if x.Metric != nil || x.Logs != nil || x.Rolling != nil {
 		c.check(measure, "cannot be counted for each shot of a fault: it belongs under slos")
 	}
 	for _, p := range x.parts() {
@@ -140,16 +166,23 @@ func (c *checker) expectation(path string, x *Expectation) {
 			c.check(at+".of", "locks are compared over the whole run: it belongs under slos")
 		}
 	}
+	if x.Alert == nil {
+		c.faultNamed(path, x.Fault, "is counted for each shot of which fault?")
+	}
+}
+
+// faultNamed checks the fault that a row is about; it may be left out where there is one.
+func (c *checker) faultNamed(path, name, which string) {
 	var ids []string
 	for i := range c.e.Faults {
 		ids = append(ids, c.e.Faults[i].ID)
 	}
 	switch {
-	case slices.Contains(ids, x.Fault), x.Fault == "" && len(ids) < 2, slices.Contains(ids, ""):
-	case x.Fault == "":
-		c.check(path, "is counted for each shot of which fault? Say fault: and one of %s", strings.Join(ids, ", "))
+	case slices.Contains(ids, name), name == "" && len(ids) < 2, slices.Contains(ids, ""):
+	case name == "":
+		c.check(path, "%s Say fault: and one of %s", which, strings.Join(ids, ", "))
 	default:
-		c.check(path+".fault", "no fault is called %s", unknownWord(x.Fault, ids))
+		c.check(path+".fault", "no fault is called %s", unknownWord(name, ids))
 	}
 }
 

@@ -72,7 +72,7 @@ func pathOf(address string) string {
 func (r *Redis) Check() error {
 	c := newCollector("--redis", nil)
 	c.hidden = true
-	(&checker{collector: c, e: &Experiment{Redis: *r}}).redis()
+	(&checker{collector: c, e: &Experiment{Redis: *r, System: System{Mode: ModeObserve}}}).redis()
 	return c.problems()
 }
 
@@ -139,22 +139,37 @@ var database = regexp.MustCompile(`^(/[0-9]{0,4})?$`)
 // proxy checks which Toxiproxy is used.
 func (c *checker) proxy() {
 	p := &c.e.Proxy
+	c.route(p)
 	if p.Mode != ProxyExternal {
 		if p.URL != "" {
 			c.check("proxy.url", "is for mode external; mode %s brings its own", p.Mode)
 		}
 		return
 	}
-	if p.URL == "" {
-		c.check("proxy", "mode external needs the url of the Toxiproxy's API")
-		return
-	}
 	u, err := url.Parse(p.URL)
 	switch {
+	case p.URL == "":
+		c.check("proxy", "mode external needs the url of the Toxiproxy's API")
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "":
 		c.check("proxy.url", "not the address of a Toxiproxy's API: write it like http://host:8474")
 	case u.User != nil:
 		c.check("proxy.url", "user and password do not stand in a file: write it like http://host:8474")
+	}
+}
+
+// route checks what is said of proxies that are somebody's own.
+func (c *checker) route(p *Proxy) {
+	for _, f := range []ours{
+		{"proxy.route", "is for mode external: it names a proxy on a Toxiproxy that exists", p.Route != "" && p.Mode != ProxyExternal},
+		{"proxy.route", "is for mode observe: the run makes the proxies of lockdrill's workers itself", p.Route != "" && !c.e.Observed()},
+		{"proxy.route", "is the way to one server: clients of a cluster, or of Sentinels, ask for the addresses of the servers and go round it", p.Route != "" && (c.e.Redis.Cluster || c.e.Redis.Sentinel != nil)},
+		{"proxy.api", "is for mode observe: the run has a proxy of its own on the way of lockdrill's workers", p.API != "" && !c.e.Observed()},
+	} {
+		c.refuse(f)
+	}
+	c.proxyAPI("proxy.api", p.API)
+	if known := c.e.System.Processes; known != nil {
+		c.template("proxy.route", p.Route, known.Known())
 	}
 }
 
@@ -179,23 +194,18 @@ func (c *checker) stretch(path string, w *Window) {
 	case w.From == "" && len(w.Days) == 0:
 		c.check(path, "says neither days nor hours")
 	}
-	if w.Zone == "" || c.touched(path+".zone") {
-		return
-	}
-	if _, err := time.LoadLocation(w.Zone); err != nil || w.Zone == "Local" {
-		c.check(path+".zone", "no time zone is called %q: write it like Europe/Berlin or UTC", w.Zone)
-	}
+	c.zone(path+".zone", w.Zone)
 }
 
 // caps checks the limits against what the faults declare.
 func (c *checker) caps() {
 	e := c.e
-	if declared := declaredKills(e.Faults); e.Limits.MaxKills > 0 && e.Limits.MaxKills < declared {
+	if declared := e.declaredKills(); e.Limits.MaxKills > 0 && e.Limits.MaxKills < declared {
 		c.check("limits.max_kills", "%d is under the %d kills that the faults declare", e.Limits.MaxKills, declared)
 	}
 	for i := range e.Faults {
 		if f := &e.Faults[i]; e.Limits.MaxTargets > 0 && f.everybody() && e.Limits.MaxTargets < e.System.Replicas {
-			c.check("limits.max_targets", "%d is under the %d replicas that %s strikes at once", e.Limits.MaxTargets, e.System.Replicas, f.ID)
+			c.check("limits.max_targets", "%d is under the %d replicas that %s strikes", e.Limits.MaxTargets, e.System.Replicas, f.ID)
 			break
 		}
 	}

@@ -29,6 +29,9 @@ type reshaped interface {
 	setForm(d *decoder, path string, form any)
 }
 
+// sectioned lists may be a section in a file, from which the reader makes them: section is a pointer to it.
+type sectioned interface{ section() any }
+
 // scalar types read and write themselves: parse gives "" or what is wrong.
 type scalar interface {
 	parse(n *yaml.Node) string
@@ -136,10 +139,7 @@ func (d *decoder) structure(path string, n *yaml.Node, v reflect.Value) {
 		d.add(path, n, "a section with fields is wanted (%s), not %s", strings.Join(fieldNames(v.Type()), ", "), describe(n))
 		return
 	}
-	switch s := v.Addr().Interface().(type) {
-	case *SLO:
-		s.Line = n.Line
-	case *Expectation:
+	if s, is := v.Addr().Interface().(*SLO); is {
 		s.Line = n.Line
 	}
 	fields := fieldsOf(v.Type(), nil)
@@ -164,7 +164,7 @@ func (d *decoder) structure(path string, n *yaml.Node, v reflect.Value) {
 		d.value(join(path, f.name), key, value, v.FieldByIndex(f.index), f.rule)
 	}
 	for _, f := range fields {
-		excused := f.rule.unless != "" && d.places[f.rule.unless] != nil
+		excused := f.rule.unless != "" && (d.places[f.rule.unless] != nil || seen[f.rule.unless] != nil)
 		if f.rule.required && seen[f.name] == nil && !misspelled[f.name] && !excused {
 			d.add(join(path, f.name), n, "%s", missing(f))
 		}
@@ -190,7 +190,10 @@ func (d *decoder) spec(path, kind string, key, n *yaml.Node, union reflect.Value
 }
 
 func missing(f field) string {
-	if isScalar(f.typ) {
+	switch {
+	case len(f.rule.words) > 0:
+		return "missing: must be one of " + strings.Join(f.rule.words, ", ")
+	case isScalar(f.typ):
 		return "missing"
 	}
 	return "the section is missing"
@@ -211,6 +214,12 @@ func (d *decoder) unknown(path string, key *yaml.Node, t reflect.Type) string {
 
 // list decodes a sequence into a slice or an array of just that length.
 func (d *decoder) list(path string, n *yaml.Node, v reflect.Value, r rule) {
+	if r.single && n.Kind == yaml.MappingNode {
+		n = &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{n}, Line: n.Line, Column: n.Column}
+	}
+	if x, ok := v.Addr().Interface().(sectioned); ok && d.sectioned(path, n, reflect.ValueOf(x.section()).Elem()) {
+		return
+	}
 	if n.Kind != yaml.SequenceNode {
 		d.add(path, n, "a list is wanted, not %s", describe(n))
 		return
@@ -230,6 +239,22 @@ func (d *decoder) list(path string, n *yaml.Node, v reflect.Value, r rule) {
 		element := settable(v.Index(i).Addr().Interface())
 		d.value(fmt.Sprintf("%s[%d]", path, i), nil, child, element, r)
 	}
+}
+
+// sectioned decodes a list that is spelled as a section, and refuses one that has such a section among its own.
+func (d *decoder) sectioned(path string, n *yaml.Node, section reflect.Value) bool {
+	if n.Kind == yaml.MappingNode {
+		d.structure(path, n, section)
+		return true
+	}
+	names := fieldNames(section.Type())
+	for i, child := range n.Content {
+		if child.Kind == yaml.MappingNode && len(child.Content) > 0 && slices.Contains(names, child.Content[0].Value) {
+			d.add(at(path, i), child, "stands alone: write it as %s: {%s: ...}, without a list and with nothing beside it", path, names[0])
+			return true
+		}
+	}
+	return false
 }
 
 // field is one spelled field of a struct; embedded structs are spelled inline.

@@ -54,6 +54,10 @@ func yamlBlocks(markdown string) []string {
 
 func checkExample(t *testing.T, block string) error {
 	t.Helper()
+	if strings.Contains(block, "kind: GameDay\n") {
+		_, err := ParseGameDay("example.yaml", []byte(block))
+		return err
+	}
 	if strings.Contains(block, "apiVersion:") {
 		_, err := Parse("example.yaml", []byte(block))
 		return err

@@ -31,6 +31,8 @@ func encode(v reflect.Value, r rule) *yaml.Node {
 	switch x := v.Addr().Interface().(type) {
 	case reshaped:
 		return encode(reflect.ValueOf(x.form()).Elem(), r)
+	case *PodPatch:
+		return x.node()
 	case scalar:
 		return plainNode(x.format())
 	case *time.Duration:
@@ -47,7 +49,7 @@ func encode(v reflect.Value, r rule) *yaml.Node {
 	case reflect.Slice, reflect.Array:
 		return encodeList(v, r)
 	case reflect.Map:
-		return encodeMap(v.Interface().(map[string]string))
+		return encodeMap(v.Interface().(map[string]string), r)
 	case reflect.String:
 		if r.pattern {
 			return textNode(v.String())
@@ -107,7 +109,7 @@ func absent(v reflect.Value, r rule) bool {
 	}
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Map, reflect.String, reflect.Struct:
-		return !r.required
+		return !r.required || r.unless != ""
 	}
 	return r.positive || r.min > 0 || r.quiet
 }

@@ -31,7 +31,7 @@ type Experiment struct {
 	System       System           `rule:"required"`       // what is drilled: replicas, locks, work
 	TimeScale    float64          `rule:"positive,max=1"` // multiplies the timings of locks, work, faults and SLOs; 1 is real time
 	SteadyState  SteadyState      // what must hold before the first fault
-	Faults       []Fault          `rule:"required"` // the timeline: what is broken, and when
+	Faults       Faults           `rule:"required"` // the timeline: what is broken, and when; or what it is made from
 	AllowOverlap [][2]string      // pairs of ids: faults that may be in effect together
 	Probes       Probes           // how evidence is gathered
 	AbortWhen    []AbortCondition // conditions that end a run early; they are no promises
@@ -39,8 +39,8 @@ type Experiment struct {
 	Windows      []Window         // a run may be in progress only within one of them; none: always
 	Blackouts    []Window         // a run may be in progress within none of them
 	SLOs         []SLO            `file:"slos" rule:"required,unless=system.policy_sheet"` // the promises
-	Expect       []Expectation    // what the faults must provoke for the drill to mean anything
-	Seed         int64            `rule:"min=1"` // of every random choice; left out: chosen by the run
+	Expect       []SLO            `rule:"single"`                                          // what the faults must provoke for the drill to mean anything
+	Seed         int64            `rule:"min=1"`                                           // of every random choice; left out: chosen by the run
 
 	Scaled float64 `file:"-"` // what Scale has multiplied by; 0 = not scaled
 }
@@ -92,9 +92,14 @@ func (l *LedgerStore) AsRedis() Redis {
 // Proxy says which Toxiproxy stands between the replicas and the locks' store where a fault needs one: embedded in the runner, or
 // a server that exists, by its API.
 type Proxy struct {
-	Mode ProxyMode `rule:"words=embedded|external"` // embedded: inside the runner; external: a Toxiproxy that exists
-	URL  string    `file:"url"`                     // external: its API, http://host:8474
+	Mode  ProxyMode `rule:"words=embedded|external"` // embedded: inside the runner; external: a Toxiproxy that exists
+	URL   string    `file:"url"`                     // external: its API, http://host:8474
+	Route string    // observed: name of the proxy there that the replicas' traffic passes; with {name}, one for each replica
+	API   string    `file:"api"` // observed: API of the lockdrill proxy that the replicas' traffic passes, http://127.0.0.1:6381 or unix:PATH
 }
+
+// Shared reports one proxy of somebody's own on the way of all replicas.
+func (p *Proxy) Shared() bool { return p.Route != "" && len(Placeholders(p.Route)) == 0 }
 
 // ProxyMode is embedded or external.
 type ProxyMode string
@@ -118,9 +123,9 @@ const (
 type System struct {
 	Mode        string         `rule:"required,words=embedded|observe"` // embedded: lockdrill starts the replicas; observe: they are somebody's own, only watched and struck
 	Replicas    int            `rule:"required,min=1,max=1000"`         // how many processes or pods; observed: so many are there in the steady state
-	Worker      []string       // command of a worker that speaks the worker protocol; left out: lockdrill's own
-	Restart     time.Duration  `scale:"no"` // a killed replica is replaced after so long, in real time; not of pods: that is their controller's
-	PolicySheet string         // file with a leader_election section, beside the experiment's: its loops become locks, with SLOs
+	Worker      []string       // command of a worker that speaks the worker protocol, where lockdrill stands for this program; left out: lockdrill's own
+	Restart     time.Duration  `scale:"no"`        // a killed replica is replaced after so long, in real time; not of pods: that is their controller's
+	PolicySheet PolicySheet    `rule:"brief=File"` // a leader_election section, or the file beside the experiment's that has it: its loops become locks, with SLOs
 	Processes   *Processes     // observed replicas that are processes of this host
 	Holder      []HolderSource // observed: how to find out who holds a key of the Redis; tried in this order
 	Locks       []Lock         `rule:"required,unless=system.policy_sheet"` // the locks that are drilled
@@ -195,7 +200,8 @@ type Lock struct {
 	// AbandonedBy is what tells how often an observed lock was given up, which nobody claims; nil = nothing does.
 	AbandonedBy *Signal
 
-	Place Place `file:"-"` // for messages
+	Place   Place    `file:"-"` // for messages
+	Assumed []string `file:"-"` // what the file leaves out of the policy, and what stands there instead
 }
 
 // Signal is a count that others keep: exactly one of Metric and Log is set.
@@ -286,6 +292,7 @@ type Probes struct {
 	Leases   ProbeSettings // looks at observed locks that are Lease objects
 	Metrics  []Metric      // numbers that are read before, during and after the faults
 	PromQL   []Query       `file:"promql"` // numbers that a Prometheus server has scraped, sample by sample
+	Alerts   *Alerts       // who is asked which alerts fire
 	Logs     *Logs         // what is looked for in logs: of pods, of observed processes, and in files
 }
 

@@ -64,6 +64,9 @@ func (f *Fault) Moment() fault.Phase {
 	return ""
 }
 
+// eachInTurn reports a fault that strikes every replica, one a shot.
+func (f *Fault) eachInTurn() bool { return f.Traits().Rolls && f.Traits().Kills }
+
 // everybody reports whether the fault strikes every replica.
 func (f *Fault) everybody() bool { return f.Aim().All || f.Net() && f.Aim() == fault.Aim{} }
 
@@ -75,8 +78,16 @@ func (e *Experiment) Describe(f *Fault) fault.Description {
 }
 
 // Repeat says how many shots a fault has. Settled: the next shot waits until the last one has settled; else every Every.
+// Answered: until every percentile that is promised of the lock is answered, and Count is the most.
 type Repeat struct {
-	Count   int // at least 1
-	Settled bool
-	Every   time.Duration `scale:"yes"`
+	Count    int // at least 1
+	Answered bool
+	Settled  bool
+	Every    time.Duration `scale:"yes"`
+}
+
+// CleanTrials is how many kills that keep it the sequential test takes for each percentile: package forecast does the sum, and its test
+// holds this table against it.
+func CleanTrials(percentile string) int {
+	return map[string]int{"p50": 6, "p90": 36, "p95": 72, "p99": 367}[percentile]
 }

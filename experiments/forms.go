@@ -45,17 +45,38 @@ func (h *Hold) setForm(_ *decoder, _ string, form any) {
 }
 
 type repeatForm struct {
-	Count int     `rule:"min=1,max=10000"` // shots
-	Every cadence // settled: when the last shot has settled; else a period
+	Count  int     `rule:"min=1,max=10000"` // shots
+	Every  cadence // settled: when the last shot has settled; else a period
+	Until  string  `rule:"words=answered"`  // answered: kills go on until every percentile that is promised of the lock's takeover and tick gap is answered
+	AtMost int     `rule:"min=1,max=10000"` // until answered: shots, at most
 }
 
 func (r *Repeat) form() any {
-	return &repeatForm{Count: r.Count, Every: cadence{settled: r.Settled, every: r.Every}}
+	f := &repeatForm{Count: r.Count, Every: cadence{settled: r.Settled, every: r.Every}}
+	if r.Answered {
+		f.Count, f.AtMost, f.Until = 0, r.Count, untilAnswered
+	}
+	return f
 }
 
-func (r *Repeat) setForm(_ *decoder, _ string, form any) {
+const untilAnswered = "answered"
+
+func (r *Repeat) setForm(d *decoder, path string, form any) {
 	f := form.(*repeatForm)
-	*r = Repeat{Count: f.Count, Settled: f.Every.settled, Every: f.Every.every}
+	*r = Repeat{Count: f.Count, Answered: f.Until == untilAnswered, Settled: f.Every.settled, Every: f.Every.every}
+	count, most := d.places[path+".count"], d.places[path+".at_most"]
+	switch {
+	case !r.Answered:
+		if most != nil && d.places[path+".until"] == nil {
+			d.add(path+".at_most", most, "goes with until: answered; a fixed number of shots is count")
+		}
+		return
+	case count != nil:
+		d.add(path+".count", count, "a fixed number of shots is judged as one: leave count out, or until")
+	case most == nil:
+		d.add(path, d.place(path), "until: answered needs at_most: the shots after which it ends without an answer")
+	}
+	r.Count = max(1, f.AtMost)
 }
 
 type overlapForm struct {
@@ -164,7 +185,7 @@ type lockForm struct {
 	AbandonedBy *Signal          // observed: what tells how often the lock was given up, which nobody claims
 }
 
-// overrides change single values of a profile's policy.
+// overrides change single values of a profile's policy, or are all that a lock says of its own.
 type overrides struct {
 	TTL         *time.Duration  `rule:"positive"` // instead of the profile's ttl
 	RenewEvery  *time.Duration  // instead of the profile's renew_every
@@ -197,16 +218,20 @@ func (l *Lock) setForm(d *decoder, path string, form any) {
 	case d.touched(path):
 		return
 	case f.Policy != nil:
-		l.Policy = *f.Policy
+		whole := assumed{Policy: f.Policy}
+		whole.fill()
+		l.Policy, l.Assumed = *f.Policy, whole.said
 		d.refuseOverrides(path)
 		d.label(path+".profile", f.Profile)
-	case f.Profile == "":
-		d.add(path, d.place(path), "a lock needs a profile or a policy")
+	case f.Profile == "" && f.TTL == nil:
+		d.add(path, d.place(path), "a lock needs a ttl, a profile or a policy: {name: leader, ttl: 12s, poll: 2s} is a leader loop, without poll it is taken per job")
 		return
+	case f.Profile == "":
+		short := shortPolicy(&f.overrides)
+		l.Policy, l.Assumed = *short.Policy, short.said
 	case !l.expand(d, path, f):
 		return
 	}
-	normalise(&l.Policy)
 	if l.Lease != "" {
 		l.nameLease(d, path, f)
 		return
@@ -239,14 +264,7 @@ func (l *Lock) expand(d *decoder, path string, f *lockForm) bool {
 		l.KeyPrefix = base.KeyPrefix
 	}
 	o, p := &f.overrides, &l.Policy
-	override(&p.TTL, o.TTL)
-	override(&p.RenewEvery, o.RenewEvery)
-	override(&p.RenewJitter, o.RenewJitter)
-	override(&p.Class, o.Class)
-	override(&p.MaxFailures, o.MaxFailures)
-	override(&p.OpTimeout, o.OpTimeout)
-	override(&p.Drift, o.Drift)
-	override(&p.StopBudget, o.StopBudget)
+	o.apply(p)
 	if p.Loop != nil {
 		override(&p.Loop.Poll, o.Poll)
 		override(&p.Loop.Tick, o.Tick)
@@ -255,6 +273,18 @@ func (l *Lock) expand(d *decoder, path string, f *lockForm) bool {
 		return false
 	}
 	return true
+}
+
+// apply puts what is given into a policy; poll and tick are of its loop.
+func (o *overrides) apply(p *lockcore.Policy) {
+	override(&p.TTL, o.TTL)
+	override(&p.RenewEvery, o.RenewEvery)
+	override(&p.RenewJitter, o.RenewJitter)
+	override(&p.Class, o.Class)
+	override(&p.MaxFailures, o.MaxFailures)
+	override(&p.OpTimeout, o.OpTimeout)
+	override(&p.Drift, o.Drift)
+	override(&p.StopBudget, o.StopBudget)
 }
 
 func override[T any](to *T, from *T) {
@@ -286,18 +316,11 @@ func (l *Lock) nameKeys(d *decoder, path string) {
 	case l.Loop() && l.KeyPrefix != "":
 		d.add(path+".key_prefix", d.place(path+".key_prefix"), "a leader loop has one key: give key, not key_prefix")
 	case !l.Loop() && l.Key != "":
-		d.add(path+".key", d.place(path+".key"), "the lock is taken per job: give key_prefix, not key")
+		d.add(path+".key", d.place(path+".key"), "the lock is taken per job: give key_prefix, not key; a leader loop has a poll")
 	case l.Loop() && l.Key == "":
 		l.Key = l.Name
 	case !l.Loop() && l.KeyPrefix == "":
 		l.KeyPrefix = fmt.Sprintf("%s:", l.Name)
-	}
-}
-
-// normalise fills what a policy may leave out.
-func normalise(p *lockcore.Policy) {
-	if p.Release.AfterAbandon == "" {
-		p.Release.AfterAbandon = lockcore.AfterAbandonSkip
 	}
 }
 

@@ -236,12 +236,20 @@ func (c *checker) holderClient(path string, h *HolderClient) {
 }
 
 func (c *checker) holderProxy(path string, h *HolderProxy) {
-	u, err := url.Parse(h.API)
-	if !strings.HasPrefix(h.API, "unix:") && (err != nil || u.Host == "" || u.Scheme != "http") && h.API != "" {
-		c.check(path+".api", "%q is no address of a proxy's API: write it like http://127.0.0.1:6380, or unix:/run/lockdrill.sock, as lockdrill proxy --api has it", h.API)
-	}
+	c.proxyAPI(path+".api", h.API)
 	if h.Is != "" {
 		c.nameTemplate(path, h.Is)
+	}
+}
+
+func (c *checker) proxyAPI(path, api string) {
+	u, err := url.Parse(api)
+	switch {
+	case api == "" || strings.HasPrefix(api, "unix:"):
+	case err == nil && u.User != nil:
+		c.check(path, "has a user: the API of a lockdrill proxy asks for none")
+	case err != nil || u.Host == "" || u.Scheme != "http":
+		c.check(path, "%q is no address of a proxy's API: write it like http://127.0.0.1:6381, or unix:/run/lockdrill.sock, as lockdrill proxy --api has it", api)
 	}
 }
 
@@ -270,6 +278,7 @@ func (c *checker) groups(path, pattern string, needs ...string) {
 }
 
 func (c *checker) holderMetric(path string, h *HolderMetric) {
+	c.openAddress(path+".url", h.URL)
 	words, address, word := c.e.replicaWords(), h.URL, path+".url"
 	if p := c.e.System.Processes; address == "" && p != nil {
 		address, word = p.Metrics, "system.processes.metrics"

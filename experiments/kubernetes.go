@@ -11,17 +11,21 @@ import (
 // Kubernetes says where replicas are pods, and which pods those are. Flags of the command line (--kubeconfig, --context, --namespace)
 // win over the file.
 type Kubernetes struct {
-	Context   string            // of the kubeconfig; default: its current one
-	Namespace string            // of the pods; default: that of the context
-	Pods      PodsMode          `rule:"words=apply|use"` // apply: the run makes the workers, and removes them; use: they are there
-	Selector  map[string]string // labels of the pods; default: those of lockdrill's workers
-	Container string            // of the pod, which takes the locks; default: its first
-	Image     string            // of the workers that the run applies, and of exported manifests
-	Grace     time.Duration     `rule:"positive" scale:"no"` // terminationGracePeriodSeconds of the workers; whole seconds
-	Holder    *HolderNames      // observed systems: how the name that a lock gives its holder leads to a pod; left out: it begins with the pod's name
-	Redis     string            // host:port of the locks' store as pods reach it; default: as in redis.url
-	Secret    string            // holds the names and passwords of the stores, each under its variable's name; default: lockdrill
-	Ledger    string            // host:port of the ledger's store as pods reach it; default: as in ledger.url
+	Context    string            // of the kubeconfig; default: its current one
+	Namespace  string            // of the pods; default: that of the context
+	Pods       PodsMode          `rule:"words=apply|use"` // apply: the run makes the workers, and removes them; use: they are there
+	Selector   map[string]string // labels of the pods; default: those of lockdrill's workers
+	Controller string            // of the pods, such as deployment/NAME or statefulset/NAME: pods of others with these labels are left alone; default: the one controller that there is
+	Container  string            // of the pod, which takes the locks; default: its first
+	Pod        PodPatch          // laid over each pod that lockdrill makes or exports: annotations, imagePullSecrets, nodeSelector, tolerations, affinity, priorityClassName, resources ...
+	Events     bool              `rule:"quiet"` // Kubernetes Events on each pod that is struck, and on the namespace when the drill begins and ends: which run, and how to stop it
+	Image      string            // of the workers that the run applies, and of exported manifests
+	Grace      time.Duration     `rule:"positive" scale:"no"` // terminationGracePeriodSeconds of the workers; whole seconds
+	Holder     *HolderNames      // observed systems: how the name that a lock gives its holder leads to a pod; left out: it begins with the pod's name
+	Redis      string            // host:port of the locks' store as pods reach it; default: as in redis.url
+	Secret     string            // holds the names and passwords of the stores, each under its variable's name; default: lockdrill
+	Ledger     string            // host:port of the ledger's store as pods reach it; default: as in ledger.url
+	APIProxy   string            `file:"api_proxy"` // observed: API of the lockdrill proxy that the electors reach their API server through, http://127.0.0.1:6381 or unix:PATH
 }
 
 // PodsMode says who brings the pods.
@@ -87,6 +91,7 @@ func (l *RunLimits) NamespaceAllowed(namespace string) bool {
 var (
 	dnsLabel   = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 	dnsName    = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
+	controller = regexp.MustCompile(`^[a-z]+/[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
 	labelKey   = regexp.MustCompile(`^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
 	labelValue = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$`)
 )

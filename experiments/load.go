@@ -52,6 +52,7 @@ func Parse(name string, data []byte) (*Experiment, error) {
 		d := &decoder{collector: c}
 		d.value("", nil, root, settable(&doc), rule{})
 		d.readSheet(&doc.Experiment)
+		d.rolls(&doc.Experiment)
 		(&checker{collector: c, e: &doc.Experiment}).all()
 	}
 	if c.sheet != nil {
@@ -73,7 +74,7 @@ func Digest(data []byte) string {
 // fill derives the defaults that depend on other values.
 func fill(e *Experiment) {
 	if e.Limits.MaxKills == 0 {
-		e.Limits.MaxKills = 2 * declaredKills(e.Faults)
+		e.Limits.MaxKills = 2 * e.declaredKills()
 	}
 	if e.Kubernetes != nil || e.Observed() {
 		e.System.Restart = 0
@@ -89,6 +90,14 @@ func fill(e *Experiment) {
 			x.Fault = e.Faults[0].ID
 		}
 	}
+	for _, s := range e.AlertRows() {
+		if s.Fault == "" && !s.Silent {
+			s.Fault = e.Faults[0].ID
+		}
+		if s.ResolvesWithin == 0 && !s.Silent {
+			s.ResolvesWithin = s.Within
+		}
+	}
 	for i := range e.Faults {
 		if f := &e.Faults[i]; f.Net() && f.everybody() {
 			f.Spec.(fault.Aimed).AimAt().All = true
@@ -96,11 +105,16 @@ func fill(e *Experiment) {
 	}
 }
 
-func declaredKills(faults []Fault) int {
+// declaredKills is how many replicas the faults may end: all on one node where that is drained.
+func (e *Experiment) declaredKills() int {
 	n := 0
-	for i := range faults {
-		if faults[i].Traits().Kills {
-			n += faults[i].Repeat.Count
+	for i := range e.Faults {
+		f := &e.Faults[i]
+		switch t := f.Traits(); {
+		case t.WholeNode:
+			n += f.Repeat.Count * e.System.Replicas
+		case t.Kills:
+			n += f.Repeat.Count
 		}
 	}
 	return n

@@ -14,7 +14,7 @@ import (
 // Logs says what is looked for in the logs of observed replicas, and in files.
 type Logs struct {
 	Preset   string            `rule:"words=cordum|lockdrill"` // cordum: the eight lines that the articles on locks in Redis name; lockdrill is the older word for it
-	Patterns map[string]string // regular expressions (RE2) by names of your own, matched against single lines
+	Patterns map[string]string `rule:"pattern"`                // regular expressions (RE2) by names of your own, matched against single lines
 	Files    []string          // more files that are read, as patterns of paths
 	MaxGap   time.Duration     `rule:"positive" scale:"no"` // longest tolerated stretch in which a log was not followed
 }

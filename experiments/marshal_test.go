@@ -152,12 +152,12 @@ func (g generator) experiment() *Experiment {
 	}
 	pods := g.IntN(5) == 0
 	if !pods && g.IntN(2) == 0 {
-		e.Expect = []Expectation{{Fault: e.Faults[0].ID, SLO: SLO{Lock: e.System.Locks[0].Name, Abandonments: &CountLimit{Bound: g.bound()}}}}
+		e.Expect = []SLO{{Fault: e.Faults[0].ID, Lock: e.System.Locks[0].Name, Abandonments: &CountLimit{Bound: g.bound()}}}
 	}
 	if pods { // or processes, of somebody's own
 		g.onThisHost(e)
 	}
-	e.Limits.MaxKills, e.Limits.MaxTargets = max(1, 3*declaredKills(e.Faults)), pick(g, 0, e.System.Replicas)
+	e.Limits.MaxKills, e.Limits.MaxTargets = max(1, 3*e.declaredKills()), pick(g, 0, e.System.Replicas)
 	e.Limits.KillSwitch = pick(g, "", "/tmp/stop it")
 	return e
 }

@@ -186,6 +186,7 @@ func (c *checker) metric(path string, m *Metric) {
 	}
 	if m.Scrape != ScrapeReplicas {
 		c.httpAddress(path+".scrape", m.Scrape, "neither replicas nor locks nor the address of an exposition: write it like http://127.0.0.1:9121/metrics")
+		c.openAddress(path+".scrape", m.Scrape)
 	}
 }
 
@@ -194,6 +195,13 @@ func (c *checker) httpAddress(path, address, wrong string) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		c.check(path, "%s", wrong)
+	}
+}
+
+// openAddress refuses an address with what looks like a secret: it stands in the history and in messages.
+func (c *checker) openAddress(path, address string) {
+	if Redact(address) != address {
+		c.check(path, "has what looks like a user, a password or a token in it, and is written down with the run: only the address, of what can be read without")
 	}
 }
 
@@ -278,10 +286,14 @@ func (d *decoder) mapping(path string, n *yaml.Node, v reflect.Value) {
 }
 
 // encodeMap is its inverse, in the order of the names.
-func encodeMap(m map[string]string) *yaml.Node {
+func encodeMap(m map[string]string, r rule) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode}
 	for _, name := range slices.Sorted(maps.Keys(m)) {
-		n.Content = append(n.Content, textNode(name), textNode(Redact(m[name])))
+		text := m[name]
+		if !r.pattern {
+			text = Redact(text)
+		}
+		n.Content = append(n.Content, textNode(name), textNode(text))
 	}
 	return flowed(n)
 }

@@ -181,7 +181,7 @@ func printable(s string) string {
 
 var (
 	secretInURL  = regexp.MustCompile(`://[^\s"']*@`)
-	secretInArg  = regexp.MustCompile(`(?i)((?:password|passwd|secret|token|credential)[a-z_-]*=)[^\s"'&,}\]]+`)
+	secretInArg  = regexp.MustCompile(`(?i)((?:password|passwd|secret|token|credential|api[_-]?key|access[_-]?key)[a-z_-]*=)[^\s"'&,}\]]+`)
 	secretInLine = regexp.MustCompile(`(?i)((?:password|passwd|secret|token|credential)\w*["']?\s*:\s*)\S.*`)
 )
 

@@ -12,7 +12,7 @@ import (
 // Processes says which processes of this host are the replicas of an observed system. Exactly one of Match, PIDFiles, Unit, Cgroup and
 // Command is set. What its pattern names in braces, or as a group, is known of each replica: {name} is what its owner calls it.
 type Processes struct {
-	Match    string        // regular expression that the command line matches, its arguments joined by one space
+	Match    string        `rule:"pattern"`   // regular expression that the command line matches, its arguments joined by one space
 	PIDFiles string        `file:"pid_files"` // path of the files that hold the pids: /run/sched/{name}.pid
 	Unit     string        // name of the systemd unit: scheduler@{name}.service
 	Cgroup   string        // path of the cgroup, as it ends: sched/{name}
@@ -108,6 +108,7 @@ func (c *checker) processes(p *Processes) {
 	if u, err := url.Parse(placeholder.ReplaceAllString(p.Metrics, "1")); p.Metrics != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 		c.check(at+".metrics", "%q is no address of an exposition: write it like http://127.0.0.1:{port}/metrics", p.Metrics)
 	}
+	c.openAddress(at+".metrics", p.Metrics)
 	c.nameless(p)
 }
 

@@ -48,7 +48,7 @@ func readProfile(name string) (p profileFile, err error) {
 	if err := c.problems(); err != nil {
 		return p, fmt.Errorf("profile %s: %w", name, err)
 	}
-	normalise(&p.Policy)
+	(&assumed{Policy: &p.Policy}).fill()
 	return p, nil
 }
 

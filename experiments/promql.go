@@ -11,14 +11,19 @@ import (
 
 // Query is what a Prometheus server has scraped of some series, sample by sample.
 type Query struct {
-	Name        string        `rule:"required,ident"`      // how SLOs name it
-	URL         string        `file:"url" rule:"required"` // address of the server, without user and password
-	Query       string        `rule:"required"`            // a selector: a name, matchers, or both
-	Step        time.Duration `rule:"positive" scale:"no"` // how often the server scrapes the series
-	UsernameEnv string        // name of the environment variable that holds the user name
-	PasswordEnv string        // name of the environment variable that holds the password
-	BearerEnv   string        // name of the environment variable that holds a bearer token
-	CA          string        `file:"ca"` // PEM file of the authority that signed the server's certificate, beside the experiment's file; default: the system's
+	Name  string        `rule:"required,ident"`      // how SLOs name it
+	Query string        `rule:"required"`            // a selector: a name, matchers, or both
+	Step  time.Duration `rule:"positive" scale:"no"` // how often the server scrapes the series
+	PromServer
+}
+
+// PromServer is a server of somebody's own that speaks HTTP, and who asks it.
+type PromServer struct {
+	URL         string `file:"url" rule:"required"` // address of the server, without user and password
+	UsernameEnv string // name of the environment variable that holds the user name
+	PasswordEnv string // name of the environment variable that holds the password
+	BearerEnv   string // name of the environment variable that holds a bearer token
+	CA          string `file:"ca"` // PEM file of the authority that signed the server's certificate, beside the experiment's file; default: the system's
 }
 
 func (q *Query) setDefaults() { q.Step = 15 * time.Second }
@@ -33,24 +38,24 @@ func (c *checker) promql(path string, q *Query) {
 	if c.touched(path) {
 		return
 	}
-	c.httpAddress(path+".url", q.URL, "no address of a Prometheus server: write it like http://prometheus.monitoring:9090")
-	if u, err := url.Parse(q.URL); err == nil && (u.User != nil || u.RawQuery != "") {
-		c.check(path+".url", "has a user, a password or a query in it, and would be written down: only the server's address; username_env, password_env and bearer_env say who asks")
-	}
+	c.promServer(path, &q.PromServer)
 	if why := notSelector(q.Query); why != "" {
 		c.check(path+".query", "%s: samples are read as they were scraped, so a selector is wanted, like stale_jobs{app=\"sched\"}; the SLO says delta, rate or max", why)
 	}
 	if q.Step < minStep || q.Step > maxStep {
 		c.check(path+".step", "%s: how often the server scrapes the series, between %s and %s", figures.Spell(q.Step), figures.Spell(minStep), figures.Spell(maxStep))
 	}
-	c.variables(path, q)
+}
+
+// promServer checks where a server is, and what it is told of who asks.
+func (c *checker) promServer(path string, q *PromServer) {
+	c.httpAddress(path+".url", q.URL, "no address of a Prometheus server: write it like http://prometheus.monitoring:9090")
+	if u, err := url.Parse(q.URL); err == nil && (u.User != nil || u.RawQuery != "") {
+		c.check(path+".url", "has a user, a password or a query in it, and would be written down: only the server's address; username_env, password_env and bearer_env say who asks")
+	}
 	if q.CA != "" && !strings.HasPrefix(q.URL, "https://") {
 		c.check(path+".ca", "is for https")
 	}
-}
-
-// variables checks what a server is told of who asks.
-func (c *checker) variables(path string, q *Query) {
 	for _, f := range []struct{ name, value string }{{"username_env", q.UsernameEnv}, {"password_env", q.PasswordEnv}, {"bearer_env", q.BearerEnv}} {
 		if f.value != "" && !environmentName.MatchString(f.value) {
 			c.check(path+"."+f.name, "not the name of an environment variable: capital letters, digits and underscores")

@@ -13,7 +13,7 @@ import (
 // rule is what a scalar must be like, or that a field must be there. Rules that involve more than one value are in check.go.
 type rule struct {
 	required  bool
-	unless    string   // path of a section with which it is not required
+	unless    string   // a field beside it, or the path of a section, with which it is not required
 	ident     bool     // a name that can stand in a path, a key and a metric's label
 	words     []string // the only values
 	positive  bool     // durations and fractions: above 0
@@ -22,6 +22,7 @@ type rule struct {
 	signed    bool     // durations: may be negative
 	brief     string   // sections: the field that may stand alone, as a bare value
 	pattern   bool     // texts: a regular expression, which may look like a secret and is none
+	single    bool     // lists: a single section stands for a list of one
 	quiet     bool     // a resolved file leaves it out where it is zero
 }
 
@@ -53,6 +54,8 @@ func ruleOf(owner reflect.Type, f reflect.StructField) (r rule) {
 			r.brief = cmp.Or(value, "Max")
 		case "pattern":
 			r.pattern = true
+		case "single":
+			r.single = true
 		case "quiet":
 			r.quiet = true
 		case "words":

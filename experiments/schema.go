@@ -66,11 +66,13 @@ type jsonSchema struct {
 
 // Schema is the JSON Schema of an experiment file, made of the types that the decoder walks along: what it refuses, the decoder refuses.
 // The decoder knows more: what depends on several values, and what the text of a value has lost once it is read.
-func Schema() ([]byte, error) {
+func Schema() ([]byte, error) { return schemaOf("lockdrill experiment", settable(&file{})) }
+
+func schemaOf(title string, doc reflect.Value) ([]byte, error) {
 	s := &schemer{defs: map[string]*jsonSchema{}}
-	root := s.structure("", settable(&file{}))
+	root := s.structure("", doc)
 	root.Schema = "https://json-schema.org/draft/2020-12/schema"
-	root.Title = "lockdrill experiment"
+	root.Title = title
 	root.Defs = s.defs
 	data, err := json.MarshalIndent(root, "", " ")
 	return append(data, '\n'), err
@@ -110,6 +112,13 @@ func (s *schemer) value(at string, v reflect.Value, r rule) *jsonSchema {
 		list := &jsonSchema{Type: "array", MinItems: 1, Items: s.value(at+"[]", settable(reflect.New(v.Type().Elem()).Interface()), r)}
 		if v.Kind() == reflect.Array {
 			list.MinItems, list.MaxItems = v.Len(), v.Len()
+		}
+		if r.single {
+			return &jsonSchema{AnyOf: []*jsonSchema{list.Items, list}}
+		}
+		if x, ok := v.Addr().Interface().(sectioned); ok {
+			from := reflect.ValueOf(x.section()).Elem()
+			return &jsonSchema{AnyOf: []*jsonSchema{list, s.section(at, from.Type(), from)}}
 		}
 		return list
 	case reflect.Map:

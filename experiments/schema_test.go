@@ -38,6 +38,11 @@ var onlyTheDecoder = map[string]string{
 func compiledSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	data, err := Schema()
+	return compiled(t, data, err)
+}
+
+func compiled(t *testing.T, data []byte, err error) *jsonschema.Schema {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +233,9 @@ func fieldComments(t *testing.T) map[string]string {
 		}
 	}
 	out := map[string]string{}
-	visitFields(reflect.TypeFor[file](), map[reflect.Type]bool{}, func(f field) { out[f.doc] = comments[f.doc] })
+	for _, doc := range []reflect.Type{reflect.TypeFor[file](), reflect.TypeFor[scheduleFile](), reflect.TypeFor[gameDayFile]()} {
+		visitFields(doc, map[reflect.Type]bool{}, func(f field) { out[f.doc] = comments[f.doc] })
+	}
 	return out
 }
 
@@ -248,7 +255,10 @@ func commentsOf(typed *ast.TypeSpec, prefix string, comments map[string]string) 
 // visitFields shows every described field of the sections below t.
 func visitFields(t reflect.Type, seen map[reflect.Type]bool, visit func(field)) {
 	switch t.Kind() {
-	case reflect.Pointer, reflect.Slice, reflect.Array:
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		if x, ok := reflect.New(t).Interface().(sectioned); ok {
+			visitFields(reflect.TypeOf(x.section()), seen, visit)
+		}
 		visitFields(t.Elem(), seen, visit)
 		return
 	case reflect.Struct:

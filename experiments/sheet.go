@@ -12,16 +12,24 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
+// PolicySheet is a team's list of leader loops: the name of a file beside the experiment, or the sheet itself. It is empty in an
+// experiment that Load returned: its loops are locks then.
+type PolicySheet struct {
+	File           string               `file:"-"`
+	LeaderElection map[string]sheetLoop `rule:"required"` // the loops, each under its name
+}
+
 // sheetLoop is one loop of a policy sheet, as teams have it before they know lockdrill.
 type sheetLoop struct {
-	PollInterval time.Duration `rule:"required,positive"`
-	LockKey      string        `rule:"required"`
-	LockTTL      time.Duration `rule:"required,positive"`
-	RenewEvery   time.Duration
-	ReleaseMode  string `rule:"required,words=ttl_hold|explicit"`
+	PollInterval time.Duration `rule:"required,positive"` // between two tries to lead
+	LockKey      string        `rule:"required"`          // the loop's key
+	LockTTL      time.Duration `rule:"required,positive"` // its lease
+	RenewEvery   time.Duration // 0s, or left out: never
+	ReleaseMode  string        `rule:"required,words=ttl_hold|explicit"` // ttl_hold: left to its TTL after a tick; explicit: released
 }
 
 // What a sheet does not say is as in the published loops.
@@ -38,30 +46,52 @@ type sheet struct {
 
 const sheetSection = "leader_election"
 
-// readSheet turns the policy sheet that e names into locks and takeover promises, after those of the file itself.
+// readSheet turns the policy sheet of e into locks and takeover promises, after those of the file itself.
 func (d *decoder) readSheet(e *Experiment) {
 	const path = "system.policy_sheet"
-	if e.System.PolicySheet == "" || d.touched(path) {
-		return
+	var names []string
+	switch own := e.System.PolicySheet; {
+	case d.touched(path):
+	case own.File != "":
+		names = d.sheetFile(e, path)
+	case d.places[path] != nil:
+		names = d.sheetLoops(e, &sheet{collector: d.collector}, d.places[path+"."+sheetSection], path+"."+sheetSection)
 	}
-	name := e.System.PolicySheet
+	d.killEach(e, names)
+}
+
+// sheetFile reads the sheet from the file that e names.
+func (d *decoder) sheetFile(e *Experiment, path string) []string {
+	name := e.System.PolicySheet.File
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(filepath.Dir(d.file), name)
 	}
 	data, err := readRegular(name)
 	if err != nil {
 		d.add(path, d.place(path), "read the policy sheet: %v", err)
-		return
+		return nil
 	}
 	s := &sheet{collector: newCollector(name, data), nodes: map[*yaml.Node]string{}}
 	d.sheet = s
 	s.hidden = true // it may be any file, named by mistake
-	if loops := s.loops(data); loops != nil {
-		e.System.PolicySheet = ""
-		for i := 0; i+1 < len(loops.Content); i += 2 {
-			d.sheetLock(e, loops.Content[i], loops.Content[i+1])
-		}
+	loops := s.loops(data)
+	if loops == nil {
+		return nil
 	}
+	return d.sheetLoops(e, s, loops, sheetSection)
+}
+
+// sheetLoops makes each loop of a sheet a lock, and gives their names.
+func (d *decoder) sheetLoops(e *Experiment, s *sheet, loops *yaml.Node, path string) (names []string) {
+	e.System.PolicySheet = PolicySheet{}
+	if len(loops.Content) == 0 {
+		s.add(path, loops, "a section with a loop under each name is wanted, not nothing")
+	}
+	for i := 0; i+1 < len(loops.Content); i += 2 {
+		d.sheetLock(e, s, join(path, loops.Content[i].Value), loops.Content[i], loops.Content[i+1])
+		names = append(names, loops.Content[i].Value)
+	}
+	return names
 }
 
 // loops is the leader_election section, or nil after saying what is wrong.
@@ -100,9 +130,8 @@ func shape(n *yaml.Node) string {
 	return cmp.Or(map[yaml.Kind]string{yaml.MappingNode: "nothing", yaml.SequenceNode: "a list"}[n.Kind], "a single value")
 }
 
-// sheetLock makes one loop of the sheet a lock of the experiment, and promises its takeover unless the file does.
-func (d *decoder) sheetLock(e *Experiment, key, n *yaml.Node) {
-	s, path := d.sheet, join(sheetSection, key.Value)
+// sheetLock makes the loop at path in its sheet a lock of the experiment, and promises its takeover unless the file does.
+func (d *decoder) sheetLock(e *Experiment, s *sheet, path string, key, n *yaml.Node) {
 	if !identifier.MatchString(key.Value) {
 		s.add(path, key, "%q is no name: letters, digits, dots, dashes and underscores, at most 63", key.Value)
 		return
@@ -115,7 +144,7 @@ func (d *decoder) sheetLock(e *Experiment, key, n *yaml.Node) {
 		e.System.Locks = append(e.System.Locks, Lock{Name: key.Value})
 		return
 	}
-	d.adopt(lock, path, key)
+	d.adopt(lock, s, path, key)
 	e.System.Locks = append(e.System.Locks, Lock{
 		Name: key.Value, Key: loop.LockKey, Policy: loop.policy(), Place: Place{File: s.file, Line: key.Line, Column: key.Column},
 	})
@@ -124,21 +153,76 @@ func (d *decoder) sheetLock(e *Experiment, key, n *yaml.Node) {
 			return
 		}
 	}
-	limit := loop.takeover()
-	e.SLOs = append(e.SLOs, SLO{Lock: key.Value, Takeover: Within(limit), Line: key.Line})
+	policy := loop.policy()
+	e.SLOs = append(e.SLOs, SLO{Lock: key.Value, Takeover: Within(loopTakeover(&policy)), Line: key.Line})
 }
 
 // adopt lets checks of the lock at path find its values in the sheet.
-func (d *decoder) adopt(path, inSheet string, key *yaml.Node) {
-	s := d.sheet
-	d.places[path], s.nodes[key] = key, inSheet
+func (d *decoder) adopt(path string, s *sheet, inSheet string, key *yaml.Node) {
+	find := func(path, inSheet string, n *yaml.Node) {
+		d.places[path] = n
+		if s.nodes != nil {
+			s.nodes[n] = inSheet
+		}
+	}
+	find(path, inSheet, key)
 	for field, name := range map[string]string{
 		"key": "lock_key", "policy.ttl": "lock_ttl", "policy.renew_every": "renew_every",
 		"policy.loop.poll": "poll_interval", "policy.loop.mode": "release_mode", "policy.release.mode": "release_mode",
 	} {
 		if n := s.places[join(inSheet, name)]; n != nil {
-			d.places[join(path, field)], s.nodes[n] = n, join(inSheet, name)
+			find(join(path, field), join(inSheet, name), n)
 		}
+	}
+}
+
+// Faults is the timeline. A file may say what it is made from instead.
+type Faults []Fault
+
+func (*Faults) section() any { return &madeFaults{} }
+
+// madeFaults is a timeline that is made from the policy sheet.
+type madeFaults struct {
+	From string `rule:"required,words=policy_sheet"` // policy_sheet: the holder of each of its loops is killed
+	Each string `rule:"required,words=once"`         // once: one kill for each loop, one after another
+}
+
+// killEach makes the faults of a file that wants them made from its sheet: each loop loses its holder while that leads, right after a
+// grant, which is the longest takeover of a loop that is left to its TTL. The next kill waits for the cycle in which this one finds its
+// moment, and until every loop that the victim led may have been taken over.
+func (d *decoder) killEach(e *Experiment, names []string) {
+	made := d.places["faults"]
+	if made == nil || made.Kind != yaml.MappingNode || d.touched("faults") {
+		return
+	}
+	if d.places["system.policy_sheet"] == nil {
+		d.add("faults.from", d.place("faults.from"), "there is no policy sheet: name its file, or write it, under system.policy_sheet")
+	}
+	var slowest, next time.Duration
+	for _, name := range names {
+		if l := e.Lock(name); l != nil && l.Loop() {
+			slowest = max(slowest, loopTakeover(&l.Policy))
+		}
+	}
+	for _, name := range names {
+		l := e.Lock(name)
+		if l == nil || !l.Loop() {
+			continue
+		}
+		kill := &fault.Kill{HolderOf: name, Phase: fault.AfterGrant}
+		if l.Policy.Loop.Mode == lockcore.LoopExplicit {
+			kill.Phase, kill.On = "", fault.Acquired
+		}
+		kill.Fill()
+		f := Fault{At: next, Spec: kill}
+		settable(&f)
+		if f.ID = "kill-" + name; !identifier.MatchString(f.ID) {
+			d.add("faults", made, "%s is no name of a fault: letters, digits, dots, dashes and underscores, at most 63; give the loop a shorter name", f.ID)
+		}
+		path := at("faults", len(e.Faults))
+		d.places[path], d.places[path+".kill"] = made, made
+		e.Faults = append(e.Faults, f)
+		next += l.Policy.TTL + l.Policy.Loop.Poll + slowest
 	}
 }
 
@@ -153,15 +237,13 @@ func (l *sheetLoop) policy() lockcore.Policy {
 	if p.Loop.Mode == lockcore.LoopExplicit {
 		p.Release = lockcore.Release{Mode: lockcore.ReleaseSingle, Timeout: sheetOpTimeout}
 	}
-	normalise(&p)
+	(&assumed{Policy: &p}).fill()
 	return p
 }
 
-// takeover is the loop's default promise: TTL + poll + a call in flight and the call that takes over, and as much again as one of
-// them for jitter and the start of the work.
-func (l *sheetLoop) takeover() time.Duration {
-	return l.LockTTL + l.PollInterval + 3*sheetOpTimeout
-}
+// loopTakeover is the default promise of a loop of the sheet: TTL + poll + a call in flight and the call that takes over, and as much
+// again as one of them for jitter and the start of the work.
+func loopTakeover(p *lockcore.Policy) time.Duration { return p.TTL + p.Loop.Poll + 3*sheetOpTimeout }
 
 // readRegular reads a file of sensible size; what is no file, such as a pipe, is refused: it might never end.
 func readRegular(name string) ([]byte, error) {

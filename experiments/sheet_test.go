@@ -1,8 +1,10 @@
 package experiments
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,8 +18,8 @@ func TestPolicySheet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(e.System.Locks) != 4 || len(e.SLOs) != 4 || e.System.PolicySheet != "" {
-		t.Fatalf("%d locks, %d SLOs, sheet %q", len(e.System.Locks), len(e.SLOs), e.System.PolicySheet)
+	if len(e.System.Locks) != 4 || len(e.SLOs) != 4 || e.System.PolicySheet.File != "" {
+		t.Fatalf("%d locks, %d SLOs, sheet %q", len(e.System.Locks), len(e.SLOs), e.System.PolicySheet.File)
 	}
 	profiles := []string{"cordum/scheduler-reconciler", "cordum/pending-replayer", "cordum/workflow-reconciler", "cordum/snapshot-writer"}
 	limits := []time.Duration{96 * time.Second, 96 * time.Second, 21 * time.Second, 41 * time.Second}
@@ -151,6 +153,43 @@ slos:
 	}
 	if len(e.System.Locks) != 2 || e.System.Locks[0].Name != "mine" || len(e.SLOs) != 1 || *e.SLOs[0].Takeover.Max != 99*time.Second {
 		t.Errorf("locks %+v, SLOs %+v", e.System.Locks, e.SLOs)
+	}
+}
+
+// Faults made from a sheet: each loop's holder is killed once while it leads, and each kill leaves the one before the time to find its
+// moment and to be got over by every loop. A sheet in the file says the same as one beside it, and the resolved file stands alone.
+func TestFaultsMadeFromTheSheet(t *testing.T) {
+	drill, err := os.ReadFile("testdata/sheet/drill.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sheet, err := os.ReadFile("testdata/sheet/leader_election.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, _, _ := strings.Cut(string(drill), "faults:")
+	made := head + "faults: {from: policy_sheet, each: once}\n"
+	indented := "\n    " + strings.ReplaceAll(strings.TrimSpace(string(sheet)), "\n", "\n    ")
+	for name, text := range map[string]string{"beside": made, "inside": strings.Replace(made, " leader_election.yaml", indented, 1)} {
+		e, err := withSheet(t, text, string(sheet))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		standsAlone(t, e)
+		var got []string
+		for i := range e.Faults {
+			f := &e.Faults[i]
+			got = append(got, fmt.Sprintf("%s %s %s %s x%d", f.ID, f.At, f.Lock(), f.Moment(), f.Repeat.Count))
+		}
+		want := []string{
+			"kill-scheduler_reconciler 0s scheduler_reconciler after_grant x1",
+			"kill-scheduler_pending_replayer 3m6s scheduler_pending_replayer after_grant x1", // TTL 60s + poll 30s, and the slowest takeover: 96s
+			"kill-workflow_reconciler 6m12s workflow_reconciler after_grant x1",
+			"kill-snapshot_writer 8m3s snapshot_writer acquired x1",
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: got\n%s\nwant\n%s", name, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
 	}
 }
 

@@ -2,9 +2,11 @@ package experiments
 
 import "time"
 
-// SLO is one promise about one lock: exactly one measure is set.
+// SLO is one promise about one lock, or about alerts: exactly one measure is set. Under expect it is what Fault must bring about for the
+// drill to mean anything, counted for each confirmed shot of it, at the keys that it struck, until the next fault strikes them.
 type SLO struct {
-	Lock string `rule:"required"` // whose promise it is
+	Lock  string `rule:"required,unless=alert"` // whose promise it is
+	Fault string // of expect, and of alerts: the id of the fault; may be left out where the file has one fault
 
 	Takeover                *DurationLimits       // from the fault that hits a holder to the first accepted effect of its successor
 	TickGap                 *DurationLimits       // of a loop: from the last tick before the fault to anybody's next
@@ -29,17 +31,13 @@ type SLO struct {
 	Blocked                 *Bound[time.Duration] // how long after its work a worker was still giving its key back
 	Held                    *ClassLimits          // how long the lock was held
 	Wait                    *ClassLimits          // how long jobs waited for the lock
+	Rolling                 *RollingLimits        // what a rolling restart costs at a leader loop
 	Metric                  *MetricLimit          // a number under probes.metrics
 	Logs                    *LogLimit             // lines that match a pattern of probes.logs
+	Alert                   *string               // the name of an alert of probes.alerts that must fire, and go away; of silent: a regular expression of names
+	AlertLimit
 
 	Line int `file:"-"` // of the file, for messages
-}
-
-// Expectation is what a fault must bring about for the drill to mean anything: an SLO's words, counted for each confirmed shot of Fault,
-// at the keys that it struck, until the next fault strikes them.
-type Expectation struct {
-	SLO
-	Fault string // its id; may be left out where the file has one fault
 }
 
 // Measure is the YAML name of the measure that the SLO bounds.
@@ -91,10 +89,14 @@ func (s *SLO) Measure() string {
 		return "held"
 	case s.Wait != nil:
 		return "wait"
+	case s.Rolling != nil:
+		return "rolling"
 	case s.Metric != nil:
 		return "metric"
 	case s.Logs != nil:
 		return "logs"
+	case s.Alert != nil:
+		return "alert"
 	}
 	return ""
 }
@@ -150,6 +152,13 @@ type BusyLimit struct {
 	Count *Bound[int]           `rule:"brief"`
 	Time  *Bound[time.Duration] `rule:"brief"`
 	Each  *Bound[time.Duration] `rule:"brief"`
+}
+
+// RollingLimits bounds what one rolling restart costs at a leader loop: the worst one counts.
+type RollingLimits struct {
+	Handovers     *Bound[int]           `rule:"brief"` // times that another replica became the leader
+	WithoutLeader *Bound[time.Duration] `rule:"brief"` // time without a leader, in all
+	Longest       *Bound[time.Duration] `rule:"brief"` // the longest stretch without a leader
 }
 
 // DebtLimits bounds for how long keys stay taken that nobody needs any more: the longest debt, all of them together, the longest stretch

@@ -48,7 +48,7 @@ func TestUnions(t *testing.T) {
 			lock = "a-lock"
 			holder.SetString(lock)
 		}
-		if f.Kind() != kind || f.Lock() != lock || (lock == "") != f.Traits().AtStore {
+		if f.Kind() != kind || f.Lock() != lock || (lock == "") != (f.Traits().AtStore || f.Traits().Rolls) {
 			t.Errorf("kind %q of lock %q, want %q of %q", f.Kind(), f.Lock(), kind, lock)
 		}
 	}

@@ -71,6 +71,8 @@ type Phase struct {
 	Why  string `json:"why,omitempty"`
 	// Holds is set on the first faults phase: whether the steady state was reached (false: it was not, and Why says what was missing).
 	Holds *bool `json:"holds,omitempty"`
+	// Lacks is what was missing, where Holds is false; "" in histories that were written before it.
+	Lacks Unsteady `json:"lacks,omitempty"`
 }
 
 // Note is the body of run.abort, run.cleanup and run.end.
@@ -313,6 +315,7 @@ type Coverage struct {
 	Largest int64  `json:"largest,omitempty"` // ns, the longest stretch between two good looks in the span
 	Why     string `json:"why,omitempty"`     // gap
 	Lost    bool   `json:"lost,omitempty"`    // gap: something may have been there to be seen, and is gone, however short the gap is
+	Failed  bool   `json:"failed,omitempty"`  // gap: looks were tried and failed; Why is what the last of them got
 	Final   bool   `json:"final,omitempty"`   // coverage: the probe's final read is in this span and was complete
 
 	Observer *Observer `json:"observer,omitempty"` // final coverage of observed lock keys: what watching them has cost
@@ -379,6 +382,9 @@ type Death struct {
 	Means  string `json:"means"`            // api: a delete; worker: told to crash; exec: a command in its container; signal: a process was asked to end
 }
 
+// MeansSignal is what Death.Means says of a process that was asked to end.
+const MeansSignal = "signal"
+
 // Sample is the body of sample: what one look at one target showed of one declared metric. A target is written whenever its values
 // have changed or its answer has, and in the final look.
 type Sample struct {
@@ -392,6 +398,10 @@ type Sample struct {
 	// Prev is the last look that still showed the values before; nil on the target's first sample.
 	Prev *Span `json:"prev,omitempty"`
 }
+
+// AlertsFiring is the Metric of samples about alerts, which no experiment can call one: the Target is the alert's name, and the values are
+// its instances that fire, by their labels.
+const AlertsFiring = "alerts:firing"
 
 // Value is one series of a sample.
 type Value struct {

@@ -136,5 +136,10 @@ func (h *Header) Check() error {
 	case h.TimeScale <= 0:
 		return fmt.Errorf("time_scale %v is not above 0", h.TimeScale)
 	}
+	for k, v := range h.Labels {
+		if err := (Labels{}).Add(k + "=" + v); err != nil {
+			return err
+		}
+	}
 	return nil
 }

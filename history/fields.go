@@ -124,6 +124,7 @@ func (c *Coverage) walk(k *codec) {
 	num(k, `"largest":`, &c.Largest, want)
 	text(k, `"why":`, &c.Why, want)
 	flag(k, `"lost":`, &c.Lost, want)
+	flag(k, `"failed":`, &c.Failed, want)
 	flag(k, `"final":`, &c.Final, want)
 	rare(k, `"observer":`, &c.Observer, c.Observer != nil)
 }

@@ -8,7 +8,14 @@
 // order is the order of recording, and an event that passed Check on the way out passes it on the way in.
 package history
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+)
 
 // SchemaVersion is the version of the history format that this package writes. It reads that one and all before it, back to 1: a later
 // one has kinds of events that an earlier one has not.
@@ -70,8 +77,41 @@ type Header struct {
 	Mode       Mode    `json:"mode"`               // live, or a rehearsal in virtual time
 	TimeScale  float64 `json:"time_scale"`         // 1 = real durations
 	Started    string  `json:"started"`            // wall time of the origin, RFC 3339 UTC: a label, never an operand
+	Labels     Labels  `json:"labels,omitempty"`   // what the run was said to be of: release=1.4
 	Recorded   string  `json:"recorded,omitempty"` // set on histories that were made by hand (fixtures): says what they show
 }
+
+// Labels say what a run is of, in the words of whoever started it. They are given before the run, and nothing in it depends on them.
+type Labels map[string]string
+
+// String is the labels as they are given: release=1.4,site=eu, sorted.
+func (l Labels) String() string {
+	var all []string
+	for _, k := range slices.Sorted(maps.Keys(l)) {
+		all = append(all, k+"="+l[k])
+	}
+	return strings.Join(all, ",")
+}
+
+// Add takes KEY=VALUE.
+func (l Labels) Add(label string) error {
+	key, value, ok := strings.Cut(label, "=")
+	switch {
+	case !ok || !labelKey.MatchString(key):
+		return fmt.Errorf("label %q: must be KEY=VALUE, with a key of letters, digits, '.', '_' and '-'", label)
+	case value == "" || len(value) > mostLabel || strings.ContainsFunc(value, func(r rune) bool { return r == ',' || !unicode.IsPrint(r) }):
+		return fmt.Errorf("label %q: the value must be 1 to %d printable characters without a comma", label, mostLabel)
+	case l[key] != "" && l[key] != value:
+		return fmt.Errorf("label %s: given twice, as %s and as %s", key, l[key], value)
+	}
+	l[key] = value
+	return nil
+}
+
+var labelKey = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+
+// mostLabel is the length of a label's value.
+const mostLabel = 200
 
 // Mode says how a history came to be.
 type Mode string

@@ -13,6 +13,10 @@ const (
 
 	HolderUnknown  VoidReason = "holder_unknown"  // nothing that was asked said who holds
 	HolderDisputed VoidReason = "holder_disputed" // what was asked named several
+
+	Budget VoidReason = "budget" // a PodDisruptionBudget did not let the pod be evicted
+
+	NotReturned VoidReason = "not_returned" // nobody took the place of the replica that was restarted before it
 )
 
 // RunEndedFirst is the detail of a shot that was not confirmed because there was no time left for it.
@@ -27,9 +31,12 @@ const (
 	OtherwiseUnsteady Unsteady = "otherwise"
 )
 
-// Unsteady tells it from the sentence that the phase was entered with, which is all that histories hold: the one place that reads it.
+// Unsteady is what the steady state lacked. Histories that were written before Lacks hold a sentence alone, and this is the one place that
+// reads it.
 func (p *Phase) Unsteady() Unsteady {
 	switch {
+	case p.Lacks != "":
+		return p.Lacks
 	case strings.Contains(p.Why, "not ready"):
 		return NotReady
 	case strings.Contains(p.Why, "no replica that is known holds"), strings.Contains(p.Why, "no pod that is known holds"): // as it was called before

@@ -34,6 +34,9 @@ type Failures struct {
 	Bare   func(name string) (lock, key string) // the other way round
 	Record func(history.Event) error            // takes what was hit on the way
 
+	API string // of a lockdrill proxy that somebody's own replicas go through, in place of Tap
+	Run string // part of the names of faults there
+
 	mu    sync.Mutex
 	shots map[string]history.Event // armed at the tap, by the shot's name
 }
@@ -44,6 +47,8 @@ func (x *Failures) Prepare(_ context.Context, shot history.Event) (undo.Record, 
 	switch {
 	case !ok:
 		return undo.Record{}, fmt.Errorf("no burst %q in the experiment", shot.Fault.ID)
+	case f.Via == fault.ViaProxy && x.API != "":
+		return undo.Record{Tap: &undo.Tap{API: x.API, ID: x.Run + "-" + strings.ReplaceAll(shot.Op, "#", ".")}}, nil
 	case f.Via == fault.ViaProxy && x.Tap == nil:
 		return undo.Record{}, fmt.Errorf("burst %q goes by the proxy, and none was opened", shot.Fault.ID)
 	}
@@ -51,11 +56,13 @@ func (x *Failures) Prepare(_ context.Context, shot history.Event) (undo.Record, 
 }
 
 // Inject arms the burst: in each victim, or on the way.
-func (x *Failures) Inject(_ context.Context, r undo.Record) (history.Span, error) {
+func (x *Failures) Inject(ctx context.Context, r undo.Record) (history.Span, error) {
 	shot, f := r.Shot, x.Fault(r.Shot.Fault.ID).(*fault.Failures)
 	span := history.At(x.Clock())
 	var err error
-	if shot.Fault.Via == fault.ViaProxy {
+	if r.Tap != nil {
+		err = x.armProxy(ctx, r, f)
+	} else if shot.Fault.Via == fault.ViaProxy {
 		err = x.armTap(shot, f)
 	} else {
 		err = x.armWorkers(shot, f)
@@ -67,6 +74,9 @@ func (x *Failures) Inject(_ context.Context, r undo.Record) (history.Span, error
 // Confirm waits for the end of the burst and compares what it hit with what was asked for. The confirmed window reaches from the
 // first hit to the last.
 func (x *Failures) Confirm(ctx context.Context, r undo.Record, applied history.Span) (history.Span, history.Fault, error) {
+	if r.Tap != nil {
+		return x.confirmProxy(ctx, r, applied)
+	}
 	if r.Shot.Fault.Via == fault.ViaProxy {
 		return x.confirmTap(ctx, r.Shot, applied)
 	}
@@ -75,6 +85,12 @@ func (x *Failures) Confirm(ctx context.Context, r undo.Record, applied history.S
 
 // Revert disarms what is still armed. A replica that has ended has nothing armed.
 func (x *Failures) Revert(ctx context.Context, r undo.Record) (history.Span, error) {
+	if r.Tap != nil {
+		span := history.At(x.Clock())
+		err := endAtProxy(ctx, r)
+		span.To = x.Clock()
+		return span, err
+	}
 	if r.Shot.Fault.Via == fault.ViaProxy {
 		return x.endTap(r.Shot), nil
 	}

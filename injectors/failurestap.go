@@ -21,21 +21,28 @@ func (x *Failures) Hit(h tap.Hit) {
 	if !ok {
 		return
 	}
-	e := history.Event{Kind: history.FaultHit, Span: history.At(h.At), Source: "runner", Op: shot.Op}
-	e.Lock, e.Key = x.Bare(h.Key)
+	s := tap.Struck{Key: h.Key}
 	if h.Token != "" {
-		e.Epoch = lockcore.Fingerprint(h.Token)
+		s.Epoch = lockcore.Fingerprint(h.Token)
 	}
-	e.Fault = &history.Fault{
-		ID: shot.Fault.ID, Shot: shot.Fault.Shot, Kind: shot.Fault.Kind, Form: shot.Fault.Form, Via: shot.Fault.Via,
-		Want: shot.Fault.Want, Declared: shot.Fault.Declared, Hits: h.N,
-	}
+	e := x.hit(shot, history.At(h.At), s, h.N)
 	for _, v := range victimsOf(shot) {
 		if history.ReplicaOf(v) == h.Name {
 			e.Fault.Victim = v
 		}
 	}
 	_ = x.Record(e) // a failed recorder ends the run by itself
+}
+
+// hit is the event of the n-th operation that was struck on the way.
+func (x *Failures) hit(shot history.Event, at history.Span, s tap.Struck, n int64) history.Event {
+	e := history.Event{Kind: history.FaultHit, Span: at, Source: "runner", Op: shot.Op, Epoch: s.Epoch}
+	e.Lock, e.Key = x.Bare(s.Key)
+	e.Fault = &history.Fault{
+		ID: shot.Fault.ID, Shot: shot.Fault.Shot, Kind: shot.Fault.Kind, Form: shot.Fault.Form, Via: shot.Fault.Via,
+		Want: shot.Fault.Want, Declared: shot.Fault.Declared, Hits: n,
+	}
+	return e
 }
 
 // armTap arms the ways of the victims' names: a victim that is replaced meanwhile is struck as well, as a network would.

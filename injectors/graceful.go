@@ -1,6 +1,7 @@
 package injectors
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"syscall"
@@ -14,15 +15,17 @@ import (
 // A process that is asked to end: SIGTERM, and SIGKILL when its grace is over, as a supervisor does. As of a pod, the call and the end of
 // the process are two instants, and Confirm tells both.
 
-// meansSignal is the word of history.Death.Means.
-const meansSignal = "signal"
-
 // Within is how long a shot may take until it is confirmed.
 func (k *Kill) Within(shot history.Event) time.Duration {
 	if shot.Fault.Form == fault.Graceful {
-		return k.Grace + graceSlack
+		return k.grace(shot) + graceSlack
 	}
 	return killWithin
+}
+
+// grace is from SIGTERM to SIGKILL: as the fault says, else as a supervisor grants it.
+func (k *Kill) grace(shot history.Event) time.Duration {
+	return cmp.Or(k.Fault(shot.Fault.ID).Traits().Grace, k.Grace)
 }
 
 // killWithin is from SIGKILL until its end was seen.
@@ -48,11 +51,11 @@ func (k *Kill) ask(ctx context.Context, shot history.Event) (history.Span, error
 // asked for.
 func (k *Kill) asked(ctx context.Context, r undo.Record, applied history.Span) (history.Span, history.Fault, error) {
 	shot := r.Shot
-	seen := history.Fault{Death: &history.Death{Call: applied, Means: meansSignal}}
+	seen := history.Fault{Death: &history.Death{Call: applied, Means: history.MeansSignal}}
 	ended := func(e history.Event) bool {
 		return e.Kind == history.ReplicaExit && e.Replica.Incarnation == shot.Fault.Victim
 	}
-	within, cancel := context.WithTimeout(ctx, k.Grace)
+	within, cancel := context.WithTimeout(ctx, k.grace(shot))
 	exit, err := k.Await(within, int(shot.N), ended)
 	cancel()
 	if err != nil {

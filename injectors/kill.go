@@ -22,7 +22,8 @@ type Await func(ctx context.Context, from int, match func(history.Event) bool) (
 // Kill is SIGKILL of the process that holds, or, of the form graceful, SIGTERM and its grace before that.
 type Kill struct {
 	Signal func(incarnation string, sig syscall.Signal) (history.Span, error) // returns the bracket of kill(2)
-	Grace  time.Duration                                                      // from SIGTERM to SIGKILL
+	Fault  func(id string) fault.Spec                                         // as it is run
+	Grace  time.Duration                                                      // from SIGTERM to SIGKILL, where the fault does not say
 	Sample func(context.Context) error                                        // as in PodKill
 	Await  Await
 	Past   func() []history.Event // all that is recorded so far

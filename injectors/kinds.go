@@ -44,8 +44,10 @@ type Parts struct {
 
 	Route func(replica string) (undo.ProxyRoute, bool) // of replicas to the locks, through a Toxiproxy
 	Dial  func(ctx context.Context, addr string) (net.Conn, error)
+	Run   string
 
 	Tap  *tap.Tap                             // on all ways; nil = no fault goes by it
+	API  string                               // of a lockdrill proxy that somebody's own replicas go through
 	Glob func(lock, key string) string        // as in Failures
 	Bare func(name string) (lock, key string) //
 
@@ -55,6 +57,7 @@ type Parts struct {
 	Pods      Cluster // replicas are pods of it
 	Network   Network // that cluster, too
 	Namespace undo.Cluster
+	APIProxy  string // API of the proxy through which its electors reach their API server
 	Container string
 	Sample    func(context.Context) error
 }
@@ -78,9 +81,10 @@ type Reach struct {
 // rows is the list of injectors, by kind of fault.
 func rows() map[string]row {
 	network := row{make: (*Set).network, undone: onRoutes}
-	failures := row{make: (*Set).bursts, ends: "a replica disarms itself, and a tap ends with the runner"}
+	failures := row{make: (*Set).bursts, undone: atProxy, ends: "a replica disarms itself, a tap ends with the runner, and a fault of a lockdrill proxy with its time"}
 	return map[string]row{
 		"kill":             {make: (*Set).kill, ends: "a death is not undone"},
+		"rolling_restart":  {make: (*Set).roll, ends: "a restart is not undone"},
 		"pause":            {make: (*Set).pause, undone: continued},
 		"starve":           {make: (*Set).starve, undone: continued},
 		"renew_failures":   failures,
@@ -97,6 +101,8 @@ func rows() map[string]row {
 		"delete_key":       {make: (*Set).deleteKey, undone: byKey},
 		"clock":            {make: (*Set).clock, ends: "a replica sets its clock right by itself"},
 		"network_policy":   {make: (*Set).networkPolicy, undone: byPolicy},
+		"api_server":       {make: (*Set).apiServer, undone: atProxy},
+		"node":             {make: (*Set).node, undone: byNode},
 		"hook":             {make: (*Set).hook, undone: byCommand},
 	}
 }
@@ -121,9 +127,9 @@ type Set struct {
 func New(p Parts) *Set {
 	s := &Set{Parts: p}
 	s.failures = &Failures{
-		Fault: s.Fault, Clock: s.Clock, Send: s.Send, Await: s.Await, Tap: s.Tap, Glob: s.Glob, Bare: s.Bare, Record: s.Record,
+		Fault: s.Fault, Clock: s.Clock, Send: s.Send, Await: s.Await, Tap: s.Tap, Glob: s.Glob, Bare: s.Bare, Record: s.Record, API: s.API, Run: s.Run,
 	}
-	s.toxics = &Toxics{Fault: s.Fault, Route: s.Route, Replicas: s.Replicas, Dial: s.Dial, Await: s.Await, Past: s.Past, Clock: s.Clock}
+	s.toxics = &Toxics{Fault: s.Fault, Route: s.Route, Replicas: s.Replicas, Dial: s.Dial, Run: s.Run, Await: s.Await, Past: s.Past, Clock: s.Clock}
 	return s
 }
 
@@ -143,9 +149,18 @@ func (s *Set) kill() Injector {
 	case s.Pods != nil:
 		return &PodKill{Pods: s.Pods, Container: s.Container, Sample: s.Sample, Send: s.Send, Fault: s.Fault, Await: s.Await, Past: s.Past, Clock: s.Clock}
 	case s.Signal != nil:
-		return &Kill{Signal: s.Signal, Grace: s.Grace, Sample: s.Sample, Await: s.Await, Past: s.Past, Clock: s.Clock}
+		return &Kill{Signal: s.Signal, Fault: s.Fault, Grace: s.Grace, Sample: s.Sample, Await: s.Await, Past: s.Past, Clock: s.Clock}
 	}
 	return nil
+}
+
+// roll ends one replica a shot, as a graceful kill does, or has the pods' owner replace all.
+func (s *Set) roll() Injector {
+	kill := s.kill()
+	if pods, is := kill.(*PodKill); is {
+		return &Rollout{One: pods, Owners: s.Pods, Fault: s.Fault, Past: s.Past, Clock: s.Clock}
+	}
+	return kill
 }
 
 func (s *Set) pause() Injector {
@@ -156,7 +171,7 @@ func (s *Set) pause() Injector {
 }
 
 func (s *Set) bursts() Injector {
-	if s.Send == nil {
+	if s.Send == nil && s.API == "" {
 		return nil
 	}
 	return s.failures
@@ -195,7 +210,23 @@ func (s *Set) networkPolicy() Injector {
 		return nil
 	}
 	reach := func(context.Context, undo.Record) (Network, error) { return s.Network, nil }
-	return &NetworkPolicy{Reach: reach, Where: s.Namespace, Await: s.Await, Past: s.Past, Clock: s.Clock}
+	return &NetworkPolicy{Reach: reach, Where: s.Namespace, Fault: s.Fault, Container: s.Container, Await: s.Await, Past: s.Past, Clock: s.Clock}
+}
+
+func (s *Set) apiServer() Injector {
+	if s.Pods == nil || s.APIProxy == "" {
+		return nil
+	}
+	return &APIServer{API: s.APIProxy, Run: s.Run, Pods: s.Pods, Fault: s.Fault, Past: s.Past, Clock: s.Clock}
+}
+
+func (s *Set) node() Injector {
+	kill, pods := s.kill().(*PodKill)
+	if !pods || s.Network == nil {
+		return nil
+	}
+	reach := func(context.Context, undo.Record) (Nodes, error) { return s.Network, nil }
+	return &Node{One: kill, Reach: reach, Where: s.Namespace, Clock: s.Clock}
 }
 
 func (s *Set) hook() Injector {
@@ -211,7 +242,7 @@ func Reverters(reach Reach, runnerDead bool) map[string]undo.Reverter {
 	all := map[string]undo.Reverter{}
 	for kind, r := range rows() {
 		switch {
-		case r.undone != nil:
+		case r.undone != nil && (r.ends == "" || runnerDead):
 			all[kind] = r.undone(reach)
 		case runnerDead:
 			all[kind] = endedWithReplica
@@ -227,6 +258,8 @@ func endedWithReplica(context.Context, undo.Record) error { return nil }
 // noClock is for injectors that only revert: nobody writes a history of it.
 func noClock() int64 { return 0 }
 
+func atProxy(Reach) undo.Reverter { return endAtProxy }
+
 func onRoutes(Reach) undo.Reverter { return RevertRoutes }
 
 func continued(Reach) undo.Reverter {
@@ -235,6 +268,10 @@ func continued(Reach) undo.Reverter {
 
 func byPolicy(reach Reach) undo.Reverter {
 	return revertBy(&NetworkPolicy{Reach: reach.Cluster, Clock: noClock})
+}
+
+func byNode(reach Reach) undo.Reverter {
+	return revertBy(&Node{Clock: noClock, Reach: func(ctx context.Context, r undo.Record) (Nodes, error) { return reach.Cluster(ctx, r) }})
 }
 
 func byCommand(Reach) undo.Reverter { return revertBy(&Hook{Clock: noClock}) }

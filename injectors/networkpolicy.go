@@ -8,28 +8,34 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/kube"
 )
 
-// Network is what is asked of a cluster to cut a pod off.
+// Network is what is asked of a cluster to cut a pod off, or a node.
 type Network interface {
+	Nodes
 	Pod(ctx context.Context, name, container string) (p kube.Pod, ok bool, err error)
 	SetCut(ctx context.Context, name, uid, value string) error
 	Find(ctx context.Context, apiVersion, kind, name string) (f kube.Found, ok bool, err error)
 	Apply(ctx context.Context, o kube.Object) error
 	Remove(ctx context.Context, apiVersion, kind, name, uid string) error
+	Exec(ctx context.Context, pod, container string, command []string) (exit int, output string, err error)
 }
 
 // NetworkPolicy cuts a pod off by a policy of the run's own. Whether a policy is enforced is up to the cluster's network: the fault is
-// confirmed by the victim's lease, which runs out.
+// confirmed by the victim's lease, which runs out, or by a command in its container that no longer reaches what it reached.
 type NetworkPolicy struct {
 	Reach func(context.Context, undo.Record) (Network, error) // the cluster of a record
 	Where undo.Cluster                                        // the drill's
-	Await Await
-	Past  func() []history.Event
-	Clock func() int64
+	Fault func(id string) fault.Spec
+	// Container of the pod in which the command is run; "" = its first.
+	Container string
+	Await     Await
+	Past      func() []history.Event
+	Clock     func() int64
 }
 
 // Prepare names the policy, and the pod that it will mean.
@@ -45,7 +51,8 @@ func (n *NetworkPolicy) Prepare(ctx context.Context, shot history.Event) (undo.R
 	if r.Cut.Pod == "" {
 		return r, &voidError{history.NoTarget, shot.Fault.Victim + " is in no pod that is known"}
 	}
-	if len(n.held(shot)) == 0 {
+	reach := n.reach(shot)
+	if len(reach) == 0 && len(n.held(shot)) == 0 {
 		return r, &voidError{history.NoTarget, shot.Fault.Victim + " holds no lock: nothing would show the cut"}
 	}
 	c, err := n.Reach(ctx, r)
@@ -58,7 +65,59 @@ func (n *NetworkPolicy) Prepare(ctx context.Context, shot history.Event) (undo.R
 	case !there || p.UID != r.Cut.UID || p.Ending:
 		return r, &voidError{history.Moved, fmt.Sprintf("pod %s of %s is gone, or ending", r.Cut.Pod, shot.Fault.Victim)}
 	}
+	if len(reach) == 0 {
+		return r, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, reachWithin)
+	defer cancel()
+	if exit, _, err := c.Exec(ctx, r.Cut.Pod, n.Container, reach); err != nil || exit != 0 {
+		return r, &voidError{history.Unconfirmed, fmt.Sprintf("pod %s does not reach it before the cut either: %s ends with status %d (%v)", r.Cut.Pod, reach[0], exit, err)}
+	}
 	return r, nil
+}
+
+// reachWithin bounds one try of the command.
+const reachWithin = 4 * time.Second
+
+// reach is the command that shows what the victim reaches; none = its lease shows it.
+func (n *NetworkPolicy) reach(shot history.Event) []string {
+	if n.Fault == nil {
+		return nil
+	}
+	return n.Fault(shot.Fault.ID).Traits().Command
+}
+
+// unreached tries the command until it fails. That it cannot be run, or does not end, shows nothing of the pod's network.
+func (n *NetworkPolicy) unreached(ctx context.Context, r undo.Record, applied history.Span, command []string) (history.Span, history.Fault, error) {
+	window := applied
+	c, err := n.Reach(ctx, r)
+	if err != nil {
+		return window, history.Fault{}, err
+	}
+	said := "it goes on reaching: is it that the cluster's network does not enforce NetworkPolicy?"
+	again := time.NewTicker(askAgain)
+	defer again.Stop()
+	for {
+		try, cancel := context.WithTimeout(ctx, reachWithin)
+		exit, _, err := c.Exec(try, r.Cut.Pod, n.Container, command)
+		cancel()
+		window.To = n.Clock()
+		switch {
+		case err == nil && exit != 0:
+			return window, history.Fault{Hits: 1, Observed: max(0, window.To-applied.From), Detail: fmt.Sprintf("%s in pod %s ends with status %d", command[0], r.Cut.Pod, exit)}, nil
+		case err != nil && ctx.Err() == nil:
+			said = fmt.Sprintf("%s cannot be run there, or does not end within %s: give it a timeout of its own (%v)", command[0], reachWithin, err)
+		}
+		select {
+		case <-again.C:
+			continue
+		case <-ctx.Done():
+		}
+		if errors.Is(ctx.Err(), context.Canceled) {
+			said = history.RunEndedFirst
+		}
+		return window, history.Fault{}, &voidError{history.Unconfirmed, said}
+	}
 }
 
 // Inject makes the policy, which means no pod yet, and then labels the pod. The bracket is that of the label.
@@ -104,6 +163,9 @@ func (n *NetworkPolicy) Confirm(ctx context.Context, r undo.Record, applied hist
 	shot, window := r.Shot, applied
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(applied.From+shot.Fault.Declared-n.Clock()))
 	defer cancel()
+	if reach := n.reach(shot); len(reach) > 0 {
+		return n.unreached(ctx, r, applied, reach)
+	}
 	held, ends := n.heldAt(shot, applied), history.Ends{}
 	var over history.Event
 	_, err := n.Await(ctx, 0, func(e history.Event) bool {

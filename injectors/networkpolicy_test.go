@@ -4,8 +4,10 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/kube"
@@ -17,6 +19,8 @@ type network struct {
 	policy string // its name; "" = there is none
 	run    string // of the policy
 	calls  []string
+	exits  []int // of commands in the pod, one after the other; then the last
+	Nodes
 }
 
 func (n *network) Pod(context.Context, string, string) (kube.Pod, bool, error) {
@@ -30,6 +34,14 @@ func (n *network) SetCut(_ context.Context, _, uid, value string) error {
 	n.calls = append(n.calls, "label "+value)
 	n.pod.Labels = map[string]string{kube.CutLabel: value}
 	return nil
+}
+
+func (n *network) Exec(context.Context, string, string, []string) (int, string, error) {
+	exit := n.exits[0]
+	if len(n.exits) > 1 {
+		n.exits = n.exits[1:]
+	}
+	return exit, "", nil
 }
 
 func (n *network) Find(_ context.Context, _, _, name string) (kube.Found, bool, error) {
@@ -105,6 +117,36 @@ func TestAPodIsCutOffByAPolicyOfTheRunsOwn(t *testing.T) {
 	c.pod.UID = "p3"
 	if _, err := n.Inject(t.Context(), r); void(err) != "moved" {
 		t.Errorf("another pod of that name: %v", err)
+	}
+}
+
+// What the pod no longer reaches shows the cut as well, whatever its lease does; a network that enforces nothing makes the shot void.
+func TestACutIsConfirmedByWhatThePodNoLongerReaches(t *testing.T) {
+	for name, c := range map[string]struct {
+		exits []int
+		want  string
+	}{
+		"it reaches nothing any more": {[]int{0, 0, 1}, ""},
+		"it goes on reaching":         {[]int{0}, "unconfirmed"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c0 := &network{pod: kube.Pod{Name: "web-1", UID: "p1"}, exits: c.exits}
+			n, r := cutting(t, c0)
+			n.Fault = func(string) fault.Spec { return &fault.NetworkPolicy{Reach: []string{"wget"}} }
+			if _, err := n.Prepare(t.Context(), r.Shot); err != nil {
+				t.Fatal(err)
+			}
+			_, seen, err := n.Confirm(t.Context(), r, history.Span{From: 100, To: 102})
+			if void(err) != c.want || c.want == "" && (err != nil || seen.Hits != 1) || c.want != "" && !strings.Contains(err.Error(), "goes on reaching") {
+				t.Errorf("%s: %v, %+v, want %q", name, err, seen, c.want)
+			}
+		})
+	}
+	c := &network{pod: kube.Pod{Name: "web-1", UID: "p1"}, exits: []int{127}}
+	n, r := cutting(t, c)
+	n.Fault = func(string) fault.Spec { return &fault.NetworkPolicy{Reach: []string{"wget"}} }
+	if _, err := n.Prepare(t.Context(), r.Shot); void(err) != "unconfirmed" {
+		t.Errorf("it never reached anything: %v", err)
 	}
 }
 

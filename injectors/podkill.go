@@ -1,6 +1,7 @@
 package injectors
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,11 +21,13 @@ import (
 type Cluster interface {
 	Pod(ctx context.Context, name, container string) (p kube.Pod, ok bool, err error)
 	DeletePod(ctx context.Context, name, uid string, grace *int64) error
+	Evict(ctx context.Context, name, uid string) error
 	Exec(ctx context.Context, pod, container string, command []string) (exit int, output string, err error)
+	Workloads
 }
 
-// PodKill ends the process of a replica that lives in a pod, in one of three forms. graceful and force_delete delete the pod's
-// object, by its UID; crash makes the process itself die: our own workers when they are told to, any other by a command in its
+// PodKill ends the process of a replica that lives in a pod, in one of four forms. graceful and force_delete delete the pod's
+// object, by its UID, and evict has the API server do so if the disruption budgets allow it; crash makes the process itself die: our own workers when they are told to, any other by a command in its
 // container.
 //
 // A delete is not a death. The call, the end of the object and the end of the process are three instants, and Confirm tells all
@@ -70,10 +73,15 @@ const (
 
 // Within is how long a shot may take until it is confirmed. Confirm itself knows the victim's grace, and is done sooner.
 func (k *PodKill) Within(shot history.Event) time.Duration {
-	if shot.Fault.Form == fault.Graceful {
+	if ownGrace(shot) {
 		return gracesMost + graceSlack
 	}
 	return callWithin + max(forceWithin, crashWithin) + time.Second
+}
+
+// ownGrace reports that the victim has it from being asked to end.
+func ownGrace(shot history.Event) bool {
+	return shot.Fault.Form == fault.Graceful || shot.Fault.Form == fault.Evict
 }
 
 // Prepare finds the victim's pod and checks that it is still that one. There is nothing to write down: a death is not undone.
@@ -87,7 +95,7 @@ func (k *PodKill) Prepare(ctx context.Context, shot history.Event) (undo.Record,
 	if k.graces == nil {
 		k.graces = map[string]time.Duration{}
 	}
-	k.graces[shot.Op] = min(p.Grace, gracesMost)
+	k.graces[shot.Op] = min(cmp.Or(k.Fault(shot.Fault.ID).Traits().Grace, p.Grace), gracesMost)
 	return undo.Record{}, nil
 }
 
@@ -173,11 +181,21 @@ func (k *PodKill) delete(ctx context.Context, shot history.Event) error {
 	var grace *int64
 	if shot.Fault.Form == fault.ForceDelete {
 		grace = new(int64)
+	} else if own := k.Fault(shot.Fault.ID).Traits().Grace; own > 0 {
+		seconds := int64(own / time.Second)
+		grace = &seconds
 	}
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
-	err := k.Pods.DeletePod(ctx, p.Name, p.UID, grace)
+	var err error
+	if shot.Fault.Form == fault.Evict {
+		err = k.Pods.Evict(ctx, p.Name, p.UID)
+	} else {
+		err = k.Pods.DeletePod(ctx, p.Name, p.UID, grace)
+	}
 	switch {
+	case errors.Is(err, kube.ErrBudget):
+		return &voidError{history.Budget, err.Error()}
 	case errors.Is(err, kube.ErrGone) || errors.Is(err, kube.ErrAnother):
 		return &voidError{history.Moved, err.Error()}
 	case errors.Is(err, kube.ErrUnanswered): // what is seen decides
@@ -287,7 +305,7 @@ func (k *PodKill) await(ctx context.Context, r undo.Record, d *history.Death) (e
 	shot := r.Shot
 	within := crashWithin
 	switch shot.Fault.Form {
-	case fault.Graceful:
+	case fault.Graceful, fault.Evict:
 		k.mu.Lock()
 		within = k.graces[shot.Op] + graceSlack
 		k.mu.Unlock()
@@ -312,22 +330,34 @@ func (k *PodKill) await(ctx context.Context, r undo.Record, d *history.Death) (e
 		d.Sign = lastSign(k.Past(), shot.Fault.Victim)
 		return "", errors.Join(err, late)
 	}
-	d.By, d.Sign = died.Replica.By, min(max(died.From, lastSign(k.Past(), shot.Fault.Victim)), died.To)
+	sign := max(died.From, lastSign(k.Past(), shot.Fault.Victim))
+	if d.Means == meansExec && k.doubted(shot) == nil { // it had a container to run the command in
+		sign = max(sign, d.Call.From)
+	}
+	d.By, d.Sign = died.Replica.By, min(sign, died.To)
 	d.End = &history.Span{From: d.Sign, To: died.To}
 	return died.Replica.Exit, nil
 }
 
-// lastSign is the last instant at which the incarnation surely lived: its last line, or the last extension of a lock that names it, which
-// came after the look that did not show it.
+// lastSign is the last instant at which the incarnation surely lived: its last line, or the last grant or extension of a lock that names
+// it, which came after the look that did not show it. That a lock names it may be known some looks later.
 func lastSign(past []history.Event, victim string) int64 {
 	var at int64
 	ends, alone := history.Ends{}, succeeded(past, victim)
+	written := map[string]history.Event{} // by key: the look that first showed its last grant or extension
 	for _, e := range past {
-		switch {
-		case e.Source == victim && e.Kind != history.LogMatch:
+		if e.Source == victim && e.Kind != history.LogMatch {
 			at = max(at, e.From)
-		case e.Kind == history.LookKind && ends.Extended(e) && e.Look.Holder == victim && e.Look.Prev != nil && e.To < alone:
-			at = max(at, e.Look.Prev.From)
+		}
+		if e.Kind != history.LookKind {
+			continue
+		}
+		granted := e.Epoch != "" && e.Epoch != written[e.Key].Epoch && e.Look.PTTL > 0
+		if ends.Extended(e) || granted {
+			written[e.Key] = e
+		}
+		if w := written[e.Key]; e.Look.Holder == victim && e.To < alone && w.Look != nil && w.Epoch == e.Epoch && w.Look.Prev != nil {
+			at = max(at, w.Look.Prev.From)
 		}
 	}
 	return at

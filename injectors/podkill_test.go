@@ -25,6 +25,8 @@ type cluster struct {
 	run      [][]string
 	exit     int
 	err      error
+	evicted  int
+	Workloads
 }
 
 func (c *cluster) Pod(_ context.Context, name, _ string) (kube.Pod, bool, error) {
@@ -34,6 +36,13 @@ func (c *cluster) Pod(_ context.Context, name, _ string) (kube.Pod, bool, error)
 func (c *cluster) DeletePod(_ context.Context, _, uid string, grace *int64) error {
 	if c.err == nil && uid == c.uid {
 		c.deleted = append(c.deleted, grace)
+	}
+	return c.err
+}
+
+func (c *cluster) Evict(_ context.Context, _, uid string) error {
+	if c.err == nil && uid == c.uid {
+		c.evicted++
 	}
 	return c.err
 }
@@ -73,6 +82,15 @@ func TestTheSignOfLifeOfAnObservedPodIsAnExtension(t *testing.T) {
 	}
 	if at := lastSign(k.Past(), "r2.1"); at != 0 {
 		t.Errorf("another lived at %d", at)
+	}
+	named := func(e history.Event, epoch, holder string) history.Event {
+		e.Epoch, e.Look.Holder = epoch, holder
+		return e
+	}
+	k = podKill(&cluster{}, recorded{named(extended(1000, 900, 16000), "e1", ""), named(extended(1100, 1000, 16000), "e1", "r1.1"),
+		named(extended(5000, 4900, 16000), "e2", ""), named(extended(5100, 5000, 16000), "e2", "r2.1")})
+	if one, two := lastSign(k.Past(), "r1.1"), lastSign(k.Past(), "r2.1"); one != 900e6 || two != 4900e6 {
+		t.Errorf("they lived at %d and %d, want at 900 and 4900 ms: each when it was granted the lock, which names it later", one, two)
 	}
 	again := history.Event{Kind: history.ReplicaStart, Span: history.Span{From: 2950e6, To: 3100e6}, Replica: &history.Replica{Incarnation: "r1.2", Pod: podStart.Replica.Pod}}
 	k = podKill(&cluster{}, recorded{podStart, extended(1000, 900, 16000), extended(2000, 1900, 17000), extended(3000, 2900, 18000), again})
@@ -224,6 +242,21 @@ func TestPodKillIsVoidWhereThePodIsNotThatOne(t *testing.T) {
 	}
 	if _, err := podKill(&cluster{uid: "u1"}, recorded{podStart}).Inject(t.Context(), podShot(fault.Crash)); void(err) != "unconfirmed" {
 		t.Errorf("nobody to tell: %v", err)
+	}
+}
+
+// An eviction deletes nothing by itself, and one that a budget blocks is void and says which.
+func TestAnEvictionIsForTheBudgetsToDecide(t *testing.T) {
+	c := &cluster{uid: "u1"}
+	if _, err := podKill(c, recorded{podStart}).Inject(t.Context(), podShot(fault.Evict)); err != nil || c.evicted != 1 || len(c.deleted) > 0 {
+		t.Errorf("%v, evicted %d, deleted %v", err, c.evicted, c.deleted)
+	}
+	c.err = fmt.Errorf("evict pod w-0: %w: the budget web needs 2", kube.ErrBudget)
+	if _, err := podKill(c, recorded{podStart}).Inject(t.Context(), podShot(fault.Evict)); void(err) != string(history.Budget) || !strings.Contains(err.Error(), "web") {
+		t.Errorf("blocked: %v", err)
+	}
+	if k := podKill(c, nil); k.Within(podShot(fault.Evict).Shot) != k.Within(podShot(fault.Graceful).Shot) {
+		t.Error("an evicted pod has its own grace")
 	}
 }
 

@@ -26,7 +26,8 @@ func RevertRoutes(ctx context.Context, r undo.Record) error {
 }
 
 // revertWay climbs from the gentlest way to end a fault to the roughest: remove the toxics (open connections stay); disable the proxy,
-// remove them, enable it (open connections are closed); put a successor on the same address (what hangs in the old one is left).
+// remove them, enable it (open connections are closed); put a successor on the same address (what hangs in the old one is left). A proxy
+// of somebody's own gets the gentlest only.
 func revertWay(ctx context.Context, w undo.ProxyRoute) error {
 	if w.Own != 0 && errors.Is(syscall.Kill(w.Own, 0), syscall.ESRCH) {
 		return nil // the server was in that process
@@ -38,7 +39,7 @@ func revertWay(ctx context.Context, w undo.ProxyRoute) error {
 		return nil
 	case errors.Is(err, syscall.ECONNREFUSED) && w.Own != 0:
 		return nil
-	case errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.DeadlineExceeded) && !w.Theirs:
 		return succeed(ctx, c, w, toxi.Proxy{Listen: w.Listen, Upstream: w.Upstream})
 	case err != nil:
 		return err
@@ -53,6 +54,9 @@ func revertWay(ctx context.Context, w undo.ProxyRoute) error {
 		if gentle = readBack(ctx, c, w); gentle == nil {
 			return nil
 		}
+	}
+	if w.Theirs {
+		return gentle
 	}
 	if !errors.Is(gentle, context.DeadlineExceeded) { // what hangs is not asked again
 		if rough := toggle(ctx, c, p, w); rough == nil {

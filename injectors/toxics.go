@@ -12,6 +12,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/sockets"
 	"github.com/lockdrill/lockdrill/internal/toxi"
 )
 
@@ -30,6 +31,7 @@ type Toxics struct {
 	Clock    func() int64
 	// Dial opens a connection on which the store answers PING in plain RESP, where that takes TLS or a password; nil = plain TCP.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
+	Run  string // part of the names of toxics on proxies that are somebody's own
 
 	mu    sync.Mutex
 	shots map[string]*ground // by the shot's name; only those of this process, not yet reverted
@@ -37,9 +39,10 @@ type Toxics struct {
 
 // ground is what was measured before a fault, and whether it is on.
 type ground struct {
-	base time.Duration // the slowest way's
-	need time.Duration // the fault's: at least so long
-	on   bool          // and not void
+	base  time.Duration             // the slowest way's
+	need  time.Duration             // the fault's: at least so long
+	on    bool                      // and not void
+	links map[string][]sockets.Conn // of victims that claim nothing, by name
 }
 
 // plan is one kind of fault as toxics and as what they must do.
@@ -47,6 +50,7 @@ type plan struct {
 	toxics   []toxi.Toxic   // without names, at most one a stream
 	down     bool           // the proxy is disabled
 	cut      bool           // open connections are ended, by disabling the proxy for an instant
+	holds    bool           // open connections stay
 	trial    trial          // how a connection of our own is to show it
 	evidence victimEvidence // how the victims are to show it
 }
@@ -63,7 +67,7 @@ func (x *Toxics) wire(id string) (fault.Network, error) {
 func planOf(w fault.Wire) plan {
 	switch {
 	case w.Cut == fault.Hole:
-		return plan{toxics: streams(w.Stream, "timeout", map[string]any{"timeout": 0}), trial: cutTrial(silence), evidence: victimEvidence{cut: true}}
+		return plan{toxics: streams(w.Stream, "timeout", map[string]any{"timeout": 0}), holds: true, trial: cutTrial(silence), evidence: victimEvidence{cut: true}}
 	case w.Cut == fault.Reset:
 		return plan{toxics: streams(w.Stream, "reset_peer", map[string]any{"timeout": 0}), cut: true, trial: cutTrial(broken), evidence: victimEvidence{cut: true}}
 	case w.Cut == fault.Down:
@@ -119,20 +123,17 @@ func (x *Toxics) Prepare(ctx context.Context, shot history.Event) (undo.Record, 
 	if err != nil {
 		return undo.Record{}, err
 	}
-	p, rec := planOf(f.Wire()), undo.Record{}
-	for _, name := range x.victims(f.Target(), shot.Fault) {
-		w, err := x.resolve(ctx, name)
-		if err != nil {
-			return undo.Record{}, err
-		}
-		for _, t := range p.toxics {
-			w.Toxics = append(w.Toxics, toxicName(w.Proxy, shot, t.Stream))
-		}
-		w.Down = p.down || p.cut
-		rec.Routes = append(rec.Routes, w)
+	p, names := planOf(f.Wire()), x.victims(f.Target(), shot.Fault)
+	rec, err := x.routes(ctx, shot, p, names)
+	if err != nil {
+		return rec, err
 	}
-	if len(rec.Routes) == 0 {
-		return undo.Record{}, &voidError{history.NoTarget, "no replica's way to the store is struck"}
+	g := &ground{}
+	if rec.Routes[0].Theirs {
+		late := x.Clock() + int64(throughWithin)
+		if g.links, err = x.through(ctx, names, rec.Routes, func() bool { return x.Clock() >= late }); err != nil {
+			return undo.Record{}, &voidError{history.Unconfirmed, err.Error()}
+		}
 	}
 	seen, err := x.measure(ctx, rec.Routes, p.trial.before(), 0)
 	if err != nil {
@@ -143,15 +144,38 @@ func (x *Toxics) Prepare(ctx context.Context, shot history.Event) (undo.Record, 
 	if x.shots == nil {
 		x.shots = map[string]*ground{}
 	}
-	base := slices.Max(seen)
-	x.shots[shot.Op] = &ground{base: base, need: p.trial.need(base)}
+	g.base = slices.Max(seen)
+	g.need, x.shots[shot.Op] = p.trial.need(g.base), g
+	return rec, nil
+}
+
+// routes are the victims' ways with what the fault will put on them. A proxy of somebody's own is not disabled for an instant: its open
+// connections end when they are used.
+func (x *Toxics) routes(ctx context.Context, shot history.Event, p plan, names []string) (rec undo.Record, err error) {
+	for _, name := range names {
+		w, err := x.resolve(ctx, name)
+		if err != nil {
+			return rec, err
+		}
+		if slices.ContainsFunc(rec.Routes, func(o undo.ProxyRoute) bool { return o.Proxy == w.Proxy }) { // they share it
+			continue
+		}
+		for _, t := range p.toxics {
+			w.Toxics = append(w.Toxics, x.toxicName(&w, shot, t.Stream))
+		}
+		w.Down = p.down || p.cut && !w.Theirs
+		rec.Routes = append(rec.Routes, w)
+	}
+	if len(rec.Routes) == 0 {
+		return rec, &voidError{history.NoTarget, "no replica's way to the store is struck"}
+	}
 	return rec, nil
 }
 
 // victims are the names of the replicas whose ways are struck. With aim all these are all, those included that are dead just now.
 func (x *Toxics) victims(a fault.Aim, b *history.Fault) []string {
 	list := victimsOf(history.Event{Fault: b})
-	if a.All || a == (fault.Aim{}) {
+	if (a.All || a == (fault.Aim{})) && len(x.Replicas) > 0 {
 		list = x.Replicas
 	}
 	var names []string
@@ -168,7 +192,14 @@ func (x *Toxics) resolve(ctx context.Context, name string) (undo.ProxyRoute, err
 	if !ok {
 		return w, fmt.Errorf("%s has no way to the store that could be struck", name)
 	}
-	now, err := toxi.New(w.API).Current(ctx, w.Proxy)
+	find := toxi.New(w.API).Current
+	if w.Theirs {
+		find = toxi.New(w.API).Proxy
+	}
+	now, err := find(ctx, w.Proxy)
+	if err == nil && w.Theirs {
+		err = x.vacant(now)
+	}
 	if err != nil {
 		return w, fmt.Errorf("look for the way of %s: %w", name, err)
 	}
@@ -179,9 +210,13 @@ func (x *Toxics) resolve(ctx context.Context, name string) (undo.ProxyRoute, err
 	return w, nil
 }
 
-// toxicName carries the run and the replica (with the proxy's name), the fault, the shot and the stream.
-func toxicName(proxy string, shot history.Event, stream string) string {
-	return fmt.Sprintf("%s-%s.%d-%s", proxy, shot.Fault.ID, shot.Fault.Shot, stream)
+// toxicName carries the run and the replica (by the proxy's name, which is ours or stands in the record), the fault, the shot and the stream.
+func (x *Toxics) toxicName(w *undo.ProxyRoute, shot history.Event, stream string) string {
+	begins := w.Proxy
+	if w.Theirs {
+		begins = toxicPrefix + x.Run
+	}
+	return fmt.Sprintf("%s-%s.%d-%s", begins, shot.Fault.ID, shot.Fault.Shot, stream)
 }
 
 // Inject is done when the server has answered: then all connections, open and new, are under the fault. Open connections that are to
@@ -195,7 +230,7 @@ func (x *Toxics) Inject(ctx context.Context, r undo.Record) (history.Span, error
 	p := planOf(f.Wire())
 	err = each(r.Routes, func(w undo.ProxyRoute) error {
 		c := toxi.New(w.API)
-		if p.down || p.cut {
+		if w.Down {
 			if err := c.Enable(ctx, w.Proxy, false); err != nil {
 				return err
 			}
@@ -206,7 +241,7 @@ func (x *Toxics) Inject(ctx context.Context, r undo.Record) (history.Span, error
 				return err
 			}
 		}
-		if p.cut {
+		if w.Down && p.cut {
 			return c.Enable(ctx, w.Proxy, true)
 		}
 		return nil
@@ -249,10 +284,13 @@ func (x *Toxics) confirm(ctx context.Context, r undo.Record, applied history.Spa
 		return window(), saw, &voidError{history.Unconfirmed, fmt.Sprintf("a connection of our own was not slowed down: %s, expected at least %s",
 			time.Duration(saw.Observed), need)}
 	}
-	wanted := p.evidence
-	wanted.base = base
-	text, err := x.seeVictims(ctx, r, x.victims(f.Target(), r.Shot.Fault), applied, wanted)
-	saw.Detail = text
+	names := x.victims(f.Target(), r.Shot.Fault)
+	if r.Routes[0].Theirs {
+		saw.Detail, err = x.seeLinks(ctx, r, names, applied, p)
+	} else {
+		p.evidence.base = base
+		saw.Detail, err = x.seeVictims(ctx, r, names, applied, p.evidence)
+	}
 	if gone := x.stillOn(ctx, r); gone != nil {
 		return window(), saw, gone
 	}

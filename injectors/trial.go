@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/url"
 	"strconv"
 	"strings"
 	"syscall"
@@ -35,6 +34,7 @@ type dialer func(ctx context.Context, addr string) (net.Conn, error)
 const (
 	calmPings  = 5
 	manyPings  = 60
+	longPing   = 500 * time.Millisecond
 	answerTime = 2 * time.Second        // beyond what the fault adds, until an answer counts as none
 	silentTime = 300 * time.Millisecond // without an answer on a way that is cut
 	echoTime   = 200                    // ms that the payload of a bandwidth trial takes each way
@@ -63,7 +63,11 @@ func (t trial) need(base time.Duration) time.Duration {
 }
 
 func pingTrial(least, most time.Duration) trial {
-	return trial{least: least, most: most, calm: quickestOf(calmPings), run: quickestOf(2)}
+	pings := 2
+	if least >= longPing { // a second one might outlast the fault's time
+		pings = 1
+	}
+	return trial{least: least, most: most, calm: quickestOf(calmPings), run: quickestOf(pings)}
 }
 
 // someTrial is for delays of which some are nothing: the slowest of many counts.
@@ -252,7 +256,7 @@ func (x *Toxics) measure(ctx context.Context, routes []undo.ProxyRoute, t trial,
 		index[w.Proxy] = i
 	}
 	err := each(routes, func(w undo.ProxyRoute) error {
-		took, err := t.run(ctx, x.dialer(), addrOf(w), enough)
+		took, err := t.run(ctx, x.dialer(), w.Addr(), enough)
 		if err != nil {
 			return fmt.Errorf("%s: %w", w.Proxy, err)
 		}
@@ -270,16 +274,6 @@ func (x *Toxics) dialer() dialer {
 		var d net.Dialer
 		return d.DialContext(ctx, "tcp", addr)
 	}
-}
-
-// addrOf is where a way is dialled: on the host of the server's API.
-func addrOf(w undo.ProxyRoute) string {
-	_, port, err := net.SplitHostPort(w.Listen)
-	u, bad := url.Parse(w.API)
-	if err != nil || bad != nil {
-		return w.Listen
-	}
-	return net.JoinHostPort(u.Hostname(), port)
 }
 
 // freeWithin bounds the wait for the way to be as before, and onceWithin each try.
@@ -300,7 +294,7 @@ func (x *Toxics) awaitFree(ctx context.Context, routes []undo.ProxyRoute, g grou
 	}
 	return each(routes, func(w undo.ProxyRoute) error {
 		for {
-			took, err := once(addrOf(w))
+			took, err := once(w.Addr())
 			if err == nil && (g.need == 0 || took < g.base+g.need/2) {
 				return nil
 			}

@@ -218,7 +218,7 @@ func (x *Toxics) connected(c *claims, routes []undo.ProxyRoute) error {
 		if err != nil {
 			return fmt.Errorf("look at the sockets of %s: %w", name, err)
 		}
-		_, text, _ := net.SplitHostPort(addrOf(routes[i]))
+		_, text, _ := net.SplitHostPort(routes[i].Addr())
 		if port, err := strconv.Atoi(text); err == nil && slices.Contains(ports, port) {
 			c.count(name, 0)
 		}

@@ -66,15 +66,15 @@ func giveUp(p Policy, _ Facts) (Sum, bool) {
 	case p.RenewEvery == 0:
 		return s, false
 	case p.Class == LegacyWarn:
-		s.Text = fmt.Sprintf("class %s never gives up: no sum bounds its work to ttl %s", p.Class, Seconds(p.TTL))
-		s.Means = "when renewals fail for longer than the ttl, work goes on beside the next holder's"
+		s.Text = fmt.Sprintf("class %s never gives up, so nothing bounds its work to ttl %s", p.Class, Seconds(p.TTL))
+		s.Means = "When renewals fail for longer than the ttl, its work goes on beside that of the next holder."
 		return s, true
 	case p.Class == Continuity:
-		s.OK, s.Text = true, fmt.Sprintf("class %s goes on by choice: unowned at ttl - drift = %s", p.Class, Seconds(p.TTL-p.Drift))
+		s.OK, s.Text = true, fmt.Sprintf("class %s goes on by choice, without owning the lock from ttl - drift = %s on", p.Class, Seconds(p.TTL-p.Drift))
 		return s, true
 	case p.Class == Standard, p.MaxFailures == 0:
 		s.OK = true
-		s.Text = fmt.Sprintf("gives up by the clock: ttl %s - drift %s - stop budget %s = %s after the last success was sent; a deleted key is noticed within %s",
+		s.Text = fmt.Sprintf("gives up ttl %s - drift %s - stop budget %s = %s after its last success was sent; a deleted key is noticed within %s",
 			Seconds(p.TTL), Seconds(p.Drift), Seconds(p.StopBudget), Seconds(p.TTL-p.Drift-p.StopBudget), Seconds(max(every, p.OpTimeout)+p.OpTimeout))
 		return s, true
 	}
@@ -82,10 +82,10 @@ func giveUp(p Policy, _ Facts) (Sum, bool) {
 	s.OK = sum <= p.TTL
 	s.Text = fmt.Sprintf("%s%s%s = %s, %s ttl %s; a deleted key is noticed %s", giveUpTerms(p, every),
 		plus("drift", p.Drift), plus("stop budget", p.StopBudget), Seconds(sum), compare(sum, p.TTL), Seconds(p.TTL), noticed(p, every))
-	s.Means = fmt.Sprintf("where calls hang instead of failing, the holder gives up too late by up to %s: two holders. The largest safe count here is %d",
+	s.Means = fmt.Sprintf("Where calls hang instead of failing, the holder gives up to %s too late, and there are two holders. The largest safe count here is %d.",
 		Seconds(sum-p.TTL), SafeFailures(p))
 	if p.Class == Critical {
-		s.Means = "the deadline gives up before the count does: raise the ttl, or ask for fewer failures"
+		s.Means = "The deadline comes before the count is reached. Raise the ttl, or ask for fewer failures."
 	}
 	return s, true
 }
@@ -141,7 +141,7 @@ func attempts(p Policy, _ Facts) (Sum, bool) {
 		Rule: "L2", OK: sum < p.TTL,
 		Text: fmt.Sprintf("%s%s%s = %s, %s ttl %s", terms,
 			plus("drift", p.Drift), plus("stop budget", p.StopBudget), Seconds(sum), compare(sum, p.TTL), Seconds(p.TTL)),
-		Means: "fewer than two renewals fit into a lease: a single lost one costs the lock",
+		Means: "Fewer than two renewals fit into a lease, so a single lost one costs the lock.",
 	}, true
 }
 
@@ -153,7 +153,7 @@ func waitBudget(p Policy, _ Facts) (Sum, bool) {
 	return Sum{
 		Rule: "L4", OK: p.Acquire.Budget >= p.TTL,
 		Text:  fmt.Sprintf("wait %s, %s ttl %s", Seconds(p.Acquire.Budget), compare(p.Acquire.Budget, p.TTL), Seconds(p.TTL)),
-		Means: fmt.Sprintf("after a crash those who wait give up, for up to %s: busy", Seconds(p.TTL-p.Acquire.Budget)),
+		Means: fmt.Sprintf("After a crash, callers give up waiting for up to %s (busy).", Seconds(p.TTL-p.Acquire.Budget)),
 	}, true
 }
 
@@ -165,8 +165,8 @@ func heldTicks(p Policy, _ Facts) (Sum, bool) {
 	every, races := Cadence(p)
 	s := Sum{
 		Rule: "L5", OK: !races,
-		Text: fmt.Sprintf("ttl_hold: one replica runs every poll %s * %d = %s", Seconds(p.Loop.Poll), every/p.Loop.Poll, Seconds(every)),
-		Means: fmt.Sprintf("ttl %s is an exact multiple of poll %s: the poll that should find the key free races its expiry, and runs every %s or every %s by chance",
+		Text: fmt.Sprintf("ttl_hold: one replica runs every %[3]s (poll %[1]s * %[2]d)", Seconds(p.Loop.Poll), every/p.Loop.Poll, Seconds(every)),
+		Means: fmt.Sprintf("ttl %s is an exact multiple of poll %s, so a poll races the expiry of the key. The loop runs every %s or every %s by chance.",
 			Seconds(p.TTL), Seconds(p.Loop.Poll), Seconds(p.TTL), Seconds(p.TTL+p.Loop.Poll)),
 	}
 	return s, true
@@ -194,7 +194,7 @@ func herd(p Policy, f Facts) (Sum, bool) {
 	return Sum{
 		Rule: "L6", OK: rate <= HerdLimit,
 		Text:  fmt.Sprintf("%d %s / %s = %s requests a second on one key%s", f.Contenders, who, Seconds(every), number(rate), more),
-		Means: fmt.Sprintf("above %d a second the waiting itself is load: back off further, with jitter", HerdLimit),
+		Means: fmt.Sprintf("Above %d a second the waiting itself is load. Back off further, with jitter.", HerdLimit),
 	}, true
 }
 
@@ -215,7 +215,7 @@ func unrenewed(p Policy, f Facts) (Sum, bool) {
 	return Sum{
 		Rule: "L7", OK: sum <= p.TTL,
 		Text:  fmt.Sprintf("never renewed: work p99 %s + %s %s = %s, %s ttl %s", Seconds(work), name, Seconds(jitter), Seconds(sum), compare(sum, p.TTL), Seconds(p.TTL)),
-		Means: "one work in a hundred outlives its lease while it runs: renew it, or raise the ttl",
+		Means: "One job in a hundred outlives its lease. Renew the lease, or raise the ttl.",
 	}, true
 }
 

@@ -26,10 +26,10 @@ func TestLintsOfTheProfiles(t *testing.T) {
 		"cordum/scheduler-job":        {"L1": "acquire 2s + 3 failures * 20s + op timeout 2s = 64s, over ttl 60s; a deleted key is noticed after 40s to 62s"},
 		"cordum/workflow-run":         {"L1": "class legacy_warn never gives up"},
 		"cordum/approval":             {"L4": "wait 2s, under ttl 10s"},
-		"cordum/scheduler-reconciler": {"L5": "ttl_hold: one replica runs every poll 30s * 2 = 60s"},
-		"cordum/pending-replayer":     {"L5": "ttl_hold: one replica runs every poll 30s * 2 = 60s"},
-		"cordum/workflow-reconciler":  {"L5": "ttl_hold: one replica runs every poll 5s * 2 = 10s"},
-		"cordum/delay-poller":         {"L5": "ttl_hold: one replica runs every poll 5s * 2 = 10s"},
+		"cordum/scheduler-reconciler": {"L5": "ttl_hold: one replica runs every 60s (poll 30s * 2)"},
+		"cordum/pending-replayer":     {"L5": "ttl_hold: one replica runs every 60s (poll 30s * 2)"},
+		"cordum/workflow-reconciler":  {"L5": "ttl_hold: one replica runs every 10s (poll 5s * 2)"},
+		"cordum/delay-poller":         {"L5": "ttl_hold: one replica runs every 10s (poll 5s * 2)"},
 		"cordum/snapshot-writer":      {},
 		"kubernetes/leader-election":  {"L2": "until a renewal is sent 7s + op timeout 5s + stop budget 3s = 15s, exactly ttl 15s"},
 		"lockdrill/critical":          {"L4": "wait 10s, under ttl 30s"},
@@ -117,7 +117,7 @@ func TestLargestSafeCount(t *testing.T) {
 		for p.MaxFailures = 1; lockcore.GiveUpSum(p) <= p.TTL; p.MaxFailures++ {
 		}
 		sum := lockcore.Lints(p, lockcore.Facts{})[0]
-		if want := "The largest safe count here is " + string(rune('0'+p.MaxFailures-1)); p.MaxFailures < 10 && !strings.HasSuffix(sum.Means, want) {
+		if want := "The largest safe count here is " + string(rune('0'+p.MaxFailures-1)); p.MaxFailures < 10 && !strings.HasSuffix(sum.Means, want+".") {
 			t.Fatalf("renewed every %s: %s, want %s", p.RenewEvery, sum.Means, want)
 		}
 	}

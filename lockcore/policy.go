@@ -6,17 +6,17 @@ import "time"
 // (the time scale has been applied). In the tags, as in package experiments, `rule` says what a value must be like, and `scale` whether a
 // time scale multiplies it.
 type Policy struct {
-	TTL         time.Duration `json:"ttl" rule:"required,positive" scale:"yes"`                                          // lease asked for at acquire and at each renewal
-	RenewEvery  time.Duration `json:"renew_every" scale:"yes"`                                                           // time between renewals, below the TTL; 0s: never renewed
-	RenewJitter float64       `json:"renew_jitter" rule:"max=1"`                                                         // share of renew_every by which each interval varies
-	Class       Class         `json:"class" rule:"required,words=standard|legacy_count|critical|continuity|legacy_warn"` // what makes the holder give up
-	MaxFailures int           `json:"max_failures" rule:"min=1"`                                                         // so many failures in a row, after which legacy_count and critical give up
-	OpTimeout   time.Duration `json:"op_timeout" rule:"positive" scale:"yes"`                                            // of one renewal call
-	Drift       time.Duration `json:"drift" scale:"yes"`                                                                 // taken off every validity: clock drift, and how exactly the store expires keys
-	StopBudget  time.Duration `json:"stop_budget" scale:"yes"`                                                           // what the work needs to stop: the fence comes so much before the end of the validity
-	Release     Release       `json:"release" rule:"required"`                                                           // how a lock is given back
-	Acquire     Acquire       `json:"acquire" rule:"required"`                                                           // how a lock is sought
-	Loop        *Loop         `json:"loop"`                                                                              // makes the lock a leader loop; left out: it is taken per job
+	TTL         time.Duration `json:"ttl" rule:"required,positive" scale:"yes"`                                 // lease asked for at acquire and at each renewal
+	RenewEvery  time.Duration `json:"renew_every" scale:"yes"`                                                  // time between renewals, below the TTL; 0s: never renewed
+	RenewJitter float64       `json:"renew_jitter" rule:"max=1"`                                                // share of renew_every by which each interval varies
+	Class       Class         `json:"class" rule:"words=standard|legacy_count|critical|continuity|legacy_warn"` // what makes the holder give up; left out: standard
+	MaxFailures int           `json:"max_failures" rule:"min=1"`                                                // so many failures in a row, after which legacy_count and critical give up
+	OpTimeout   time.Duration `json:"op_timeout" rule:"positive" scale:"yes"`                                   // of one renewal call; left out: a fifth of the ttl, at most 2s
+	Drift       time.Duration `json:"drift" scale:"yes"`                                                        // taken off every validity: clock drift, and how exactly the store expires keys
+	StopBudget  time.Duration `json:"stop_budget" scale:"yes"`                                                  // what the work needs to stop: the fence comes so much before the end of the validity
+	Release     Release       `json:"release"`                                                                  // how a lock is given back; left out: tried twice, or left to its TTL where a loop does that
+	Acquire     Acquire       `json:"acquire"`                                                                  // how a lock is sought; left out: one try
+	Loop        *Loop         `json:"loop"`                                                                     // makes the lock a leader loop; left out: it is taken per job
 }
 
 // Class is the renewal class: what makes the holder give up.

@@ -35,6 +35,7 @@ type Keyspace struct {
 	layout string // of the cluster, when it was asked last
 	asked  int64  // and when that was
 	keys   map[string]*known
+	more   bool            // there are more keys than Most
 	told   []history.Event // not taken yet
 	costs  costs
 
@@ -49,6 +50,9 @@ type KeyspaceOptions struct {
 	Canary  string            // a key of the run's own that nobody else has
 	Exact   map[string]string // locks by the names of their keys
 	Under   map[string]string // locks by the prefixes of their keys
+	Globs   []string          // more keys, as SCAN has them, that are of no lock in a file
+	Quiet   bool              // nothing is written to the servers: there are no canaries, so events are not believed
+	Most    int               // keys that are known at a time, of those that no name says; 0 = all
 	MaxGap  time.Duration     // the longest tolerated stretch without a look at a key
 	Clock   func() int64
 }
@@ -123,7 +127,7 @@ func (p *Keyspace) Look(ctx context.Context, final bool) (func(history.Span) []h
 		err = p.sameLayout(ctx)
 	}
 	switch {
-	case errors.Is(err, errNotYet):
+	case errors.Is(err, ErrNotYet):
 		return nil, err
 	case err != nil:
 		p.part()
@@ -137,8 +141,8 @@ func (p *Keyspace) Look(ctx context.Context, final bool) (func(history.Span) []h
 	}, nil
 }
 
-// errNotYet says that a look shows too little, and that all is well otherwise.
-var errNotYet = errors.New("not yet")
+// ErrNotYet says that a look shows too little, and that all is well otherwise.
+var ErrNotYet = errors.New("not yet")
 
 // join dials the servers, and subscribes to their events.
 func (p *Keyspace) join(ctx context.Context) error {
@@ -159,6 +163,9 @@ func (p *Keyspace) join(ctx context.Context) error {
 	p.costs.begin(ctx, p)
 	return nil
 }
+
+// Known is how many keys the probe knows by name, and whether there are more than it is to know. Looks are made one after the other with it.
+func (p *Keyspace) Known() (keys int, more bool) { return len(p.keys), p.more }
 
 // part closes what join opened. Keys stay known, with what their last looks showed.
 func (p *Keyspace) part() {

@@ -64,11 +64,11 @@ func (n *node) close() {
 // join subscribes, if the server lets us and tells of canaries, and begins the first sweep.
 func (n *node) join(ctx context.Context) error {
 	n.read1 = reader{redis: n.c, script: n.p.ask.script}
-	n.sweep = sweep{under: slices.Sorted(maps.Keys(n.p.o.Under)), began: n.p.o.Clock()}
 	var patterns []string
-	for _, prefix := range n.sweep.under {
+	for _, prefix := range slices.Sorted(maps.Keys(n.p.o.Under)) {
 		patterns = append(patterns, globQuote(prefix)+"*")
 	}
+	n.sweep = sweep{patterns: append(slices.Clone(patterns), n.p.o.Globs...), began: n.p.o.Clock()}
 	for key := range n.p.o.Exact {
 		if n.has(key) {
 			n.know(key)
@@ -81,6 +81,10 @@ func (n *node) join(ctx context.Context) error {
 	}
 	if _, err := n.read1.read(ctx, nil, []string{n.canary}, 1); err != nil { // it has the script from now on
 		return err
+	}
+	if n.p.o.Quiet {
+		n.why = "nothing is written to the server, so that nothing shows whether it tells of all changes"
+		return nil
 	}
 	var err error
 	n.events, err = subscribe(ctx, n.c, n.p.o.DB, n.canary, patterns)
@@ -101,7 +105,7 @@ func (n *node) hearCanary(ctx context.Context) error {
 	defer poll.Stop()
 	for n.chirp(); ; n.chirp() {
 		err := n.believe(ctx)
-		if err != nil && !errors.Is(err, errNotYet) || err == nil && n.believed > 0 || n.events == nil && n.p.o.Replica == nil {
+		if err != nil && !errors.Is(err, ErrNotYet) || err == nil && n.believed > 0 || n.events == nil && n.p.o.Replica == nil {
 			return err
 		}
 		select {
@@ -138,7 +142,7 @@ func (n *node) believe(ctx context.Context) error {
 	}
 	n.believed = max(n.believed, of.at)
 	if behind := n.p.o.Clock() - n.believed; n.p.o.Replica != nil && (n.believed == 0 || behind > int64(n.p.o.MaxGap)) {
-		return fmt.Errorf("%w: the replica does not show what its primary was told %s ago", errNotYet, time.Duration(behind).Round(time.Millisecond))
+		return fmt.Errorf("%w: the replica does not show what its primary was told %s ago", ErrNotYet, time.Duration(behind).Round(time.Millisecond))
 	}
 	return nil
 }

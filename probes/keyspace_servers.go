@@ -36,7 +36,7 @@ func (p *Keyspace) servers(ctx context.Context) ([]*node, error) {
 		addr := reachable(cluster, s.Nodes[0].Addr)
 		if by[addr] == nil {
 			n := p.newNode(newClient(&redis.Options{
-				Addr: addr, Username: cluster.Options().Username, Password: cluster.Options().Password, TLSConfig: cluster.Options().TLSConfig,
+				Addr: addr, Username: cluster.Options().Username, Password: cluster.Options().Password, Dialer: cluster.Options().Dialer,
 			}))
 			n.owned, n.alone = true, true
 			by[addr], all = n, append(all, n)

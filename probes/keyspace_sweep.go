@@ -8,15 +8,15 @@ import (
 	"github.com/lockdrill/lockdrill/history"
 )
 
-// sweep is a walk over all keys below the prefixes.
+// sweep is a walk over all keys that the patterns mean.
 type sweep struct {
-	under  []string // prefixes
-	i      int      // which of them
-	cursor uint64
-	began  int64
-	paged  int64        // when the last page was read
-	done   int          // sweeps that are over
-	last   history.Span // of the one before this
+	patterns []string
+	i        int // which of them
+	cursor   uint64
+	began    int64
+	paged    int64        // when the last page was read
+	done     int          // sweeps that are over
+	last     history.Span // of the one before this
 }
 
 // first sweeps the server once, as far as the time for a look lasts: it goes on with the next.
@@ -29,7 +29,7 @@ func (n *node) first(ctx context.Context) error {
 	end, limited := ctx.Deadline()
 	for n.sweep.done == 0 {
 		if limited && time.Until(end) < joinReserve {
-			return fmt.Errorf("%w: the keys are listed for the first time, %d so far", errNotYet, len(n.mine))
+			return fmt.Errorf("%w: the keys are listed for the first time, %d so far", ErrNotYet, len(n.mine))
 		}
 		if err := n.page(ctx); err != nil {
 			return err
@@ -40,7 +40,7 @@ func (n *node) first(ctx context.Context) error {
 
 // sweepOn reads a page of the sweep when it is time to: each look, where there are no events.
 func (n *node) sweepOn(ctx context.Context) error {
-	if len(n.sweep.under) == 0 || n.events != nil && n.p.o.Clock()-n.sweep.paged < int64(sweepEvery) {
+	if len(n.sweep.patterns) == 0 || n.events != nil && n.p.o.Clock()-n.sweep.paged < int64(sweepEvery) {
 		return nil
 	}
 	return n.page(ctx)
@@ -50,23 +50,28 @@ func (n *node) sweepOn(ctx context.Context) error {
 func (n *node) page(ctx context.Context) error {
 	s := &n.sweep
 	s.paged = n.p.o.Clock()
-	if s.i == len(s.under) {
+	if s.i == len(s.patterns) {
 		return n.swept(ctx)
 	}
 	n.commands++
-	names, cursor, err := n.c.Scan(ctx, s.cursor, globQuote(s.under[s.i])+"*", sweepPage).Result()
+	names, cursor, err := n.c.Scan(ctx, s.cursor, s.patterns[s.i], sweepPage).Result()
 	if err != nil {
 		return err
 	}
+	own := s.i < len(n.p.o.Under)
 	if s.cursor = cursor; cursor == 0 {
 		s.i++
 	}
 	var keys []*known
 	for _, name := range names {
-		if lock, _ := n.p.lockOf(name); lock == "" {
+		if lock, _ := n.p.lockOf(name); lock == "" && own {
 			continue
 		}
 		old := n.p.keys[name] != nil && n.p.keys[name].node == n
+		if n.p.o.Most > 0 && n.p.keys[name] == nil && len(n.p.keys) >= n.p.o.Most {
+			n.p.more = true
+			continue
+		}
 		w := n.know(name)
 		if again := w.swept > s.done; !again && (n.events != nil || !old) { // SCAN may show a key twice
 			keys = append(keys, w)
@@ -76,7 +81,7 @@ func (n *node) page(ctx context.Context) error {
 	if err := n.read(ctx, keys, false, s.done == 0 || n.events == nil); err != nil {
 		return err
 	}
-	if s.i == len(s.under) {
+	if s.i == len(s.patterns) {
 		return n.swept(ctx)
 	}
 	return nil
@@ -93,7 +98,7 @@ func (n *node) swept(ctx context.Context) error {
 			keys = append(keys, w)
 		}
 	}
-	if n.events == nil && s.done > 0 && at.Width() > int64(n.p.o.MaxGap) && len(s.under) > 0 {
+	if n.events == nil && s.done > 0 && at.Width() > int64(n.p.o.MaxGap) && len(s.patterns) > 0 {
 		n.p.gap(at, fmt.Sprintf("without keyspace events it took %s to find the keys of job locks: a key that came and went meanwhile was not seen (%s)",
 			time.Duration(at.Width()).Round(time.Millisecond), n.why))
 	}

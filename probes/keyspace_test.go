@@ -105,6 +105,24 @@ func both(t *testing.T, f func(t *testing.T, c *redis.Client, way string)) {
 	}
 }
 
+// Events by the names of commands alone, and those of some classes alone, do not tell of all changes: the keys are read in turn, and the
+// report says what the server would have to tell.
+func TestEventsThatDoNotTellAllAreNotBelieved(t *testing.T) {
+	for flags, want := range map[string]string{"EA": history.ByPolling, "Kg": history.ByPolling, "Kx$": history.ByPolling, "KEg$": history.ByEvents} {
+		t.Run(flags, func(t *testing.T) {
+			c := client(t, redistest.Start(t, "--notify-keyspace-events", flags))
+			w := newKeyspace(t, KeyspaceOptions{Client: probing(c.Options().Addr)})
+			w.step(false)
+			set(t, c, "job:a", "one", 200*time.Millisecond)
+			w.until("a grant", isKey("job:a", "one"))
+			w.until("its end", isGone("job:a"))
+			if o := w.Observer(t.Context()); o.Way != want || (want == history.ByPolling) != strings.Contains(o.Why, "notify-keyspace-events needs K, g and $") {
+				t.Errorf("by %s (%s), want %s", o.Way, o.Why, want)
+			}
+		})
+	}
+}
+
 func TestKeysAreFoundUnderTheirPrefix(t *testing.T) {
 	both(t, func(t *testing.T, c *redis.Client, way string) {
 		ctx := t.Context()
@@ -380,7 +398,7 @@ func TestHoldersThatAreKnownLater(t *testing.T) {
 
 func TestADeadServerIsAnError(t *testing.T) {
 	w := newKeyspace(t, KeyspaceOptions{Client: probing("127.0.0.1:1")})
-	if _, err := w.Look(t.Context(), true); err == nil || errors.Is(err, errNotYet) {
+	if _, err := w.Look(t.Context(), true); err == nil || errors.Is(err, ErrNotYet) {
 		t.Errorf("look without a server: %v", err)
 	}
 }

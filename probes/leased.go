@@ -181,7 +181,7 @@ func (w *leased) take(events []history.Event, c change, holder func(string) stri
 	prev, at := w.span, history.Span{From: min(w.span.From, c.at), To: c.at}
 	if w.hole = w.hole || w.seen && c.kube.Listed; w.seen && c.kube.Listed {
 		events = append(events, history.Event{Kind: history.GapKind, Span: at, Source: sourceLeases, Coverage: &history.Coverage{
-			Probe: "leases", Why: "the watch of lease " + w.name + " was cut, and what was changed before the next list was not told", Largest: at.Width(),
+			Probe: "leases", Why: "the watch of lease " + w.name + " was cut, and what was changed before the next list was not told", Failed: true, Largest: at.Width(),
 		}})
 	}
 	news := w.seen && c.record != w.last.record || !w.seen && c.held()

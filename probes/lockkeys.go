@@ -234,6 +234,15 @@ func (p *LockKeys) Now(ctx context.Context, lock, key string) (now Unclaimed, ep
 	return (&watched{key: key}).now(lock, s[0])
 }
 
+// Any is a key with that prefix that is there at this moment; "" = there is none.
+func (p *LockKeys) Any(ctx context.Context, prefix string) (string, error) {
+	keys := p.redis.Scan(ctx, 0, globQuote(prefix)+"*", sweepPage).Iterator()
+	if keys.Next(ctx) {
+		return keys.Val(), nil
+	}
+	return "", keys.Err()
+}
+
 // now is what a key says that shows s.
 func (w *watched) now(lock string, s state) (now Unclaimed, epoch string, held bool, err error) {
 	now = Unclaimed{Lock: lock, Key: w.key, Value: s.value}
@@ -243,6 +252,18 @@ func (w *watched) now(lock string, s state) (now Unclaimed, epoch string, held b
 		}
 	}
 	return now, lockcore.Fingerprint(s.value), s.pttl != absent, nil
+}
+
+// Peek is whose token a lock's key carries, as a fingerprint, and what is left of the lease: below 0 = it has no end. Nobody's is "".
+func Peek(ctx context.Context, c redis.UniversalClient, key string) (epoch string, left time.Duration, err error) {
+	s, err := (&reader{redis: c, script: redis.NewScript(lookScript)}).read(ctx, nil, []string{key}, 1)
+	if err != nil {
+		return "", 0, fmt.Errorf("look up holder of %s: %w", key, err)
+	}
+	if s[0].pttl == absent {
+		return "", 0, nil
+	}
+	return cmp.Or(lockcore.Fingerprint(s[0].value), unknown), time.Duration(s[0].pttl), nil
 }
 
 // read runs the script for a chunk of keys, of which the first near are likely to be there, and adds their states. Its read-only form works while a server refuses writes; where the server does

@@ -1,7 +1,7 @@
 -- One look at lock keys, all at the same instant of the server.
 -- KEYS: lock keys.  ARGV: how many of them, the first, are read in any case; the others only if one of those is there.
--- Reply: {the server's clock in microseconds, value 1, PTTL 1, value 2, PTTL 2, ...}; '' = no value. A key that is no string is no lock: it
--- counts as absent.
+-- Reply: {the server's clock in microseconds, value 1, PTTL 1, value 2, PTTL 2, ...}; '' = no value. Of a small hash that
+-- expires, as Redisson has it, the value is the names of its fields: who holds it. A key of another type is no lock: it counts as absent.
 local t = redis.call('TIME')
 local reply = {tonumber(t[1]) * 1000000 + tonumber(t[2])}
 local n = tonumber(ARGV[1])
@@ -10,8 +10,16 @@ if n < #KEYS and redis.call('EXISTS', unpack(KEYS, n + 1)) > 0 then
 end
 for i = 1, n do
   local value = redis.pcall('GET', KEYS[i])
-  local string = type(value) ~= 'table'
-  reply[#reply + 1] = string and value or ''
-  reply[#reply + 1] = string and redis.call('PTTL', KEYS[i]) or -2
+  if type(value) == 'table' then
+    local fields = redis.pcall('HLEN', KEYS[i])
+    value = nil
+    if type(fields) == 'number' and fields <= 16 and redis.call('PTTL', KEYS[i]) > 0 then
+      fields = redis.call('HKEYS', KEYS[i])
+      table.sort(fields)
+      value = table.concat(fields, '\n')
+    end
+  end
+  reply[#reply + 1] = value or ''
+  reply[#reply + 1] = value ~= nil and redis.call('PTTL', KEYS[i]) or -2
 end
 return reply

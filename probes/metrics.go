@@ -195,8 +195,12 @@ func (p *expositions) pick(all model.Vector) (values []history.Value) {
 		}
 		values = append(values, history.Value{Labels: labelsOf(s.Metric), Value: v})
 	}
-	slices.SortFunc(values, func(a, b history.Value) int { return strings.Compare(fmt.Sprint(a.Labels), fmt.Sprint(b.Labels)) })
+	slices.SortFunc(values, byLabels)
 	return values
+}
+
+func byLabels(a, b history.Value) int {
+	return strings.Compare(fmt.Sprint(a.Labels), fmt.Sprint(b.Labels))
 }
 
 func matches(m model.Metric, want map[string]string) bool {

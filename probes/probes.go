@@ -13,6 +13,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/lockdrill/lockdrill/internal/endpoint"
 )
 
 // newClient is a probe's own connection: no retries (a late answer would widen the bracket unseen), deadlines that hold.
@@ -30,6 +32,14 @@ func newClient(o *redis.Options) *redis.Client {
 func Dial(o *redis.Options) *redis.Client {
 	own := *o
 	return newClient(&own)
+}
+
+// DialAll is Dial for a server, or, where it is one of a cluster, for all of that.
+func DialAll(o *redis.Options, cluster bool) redis.UniversalClient {
+	if !cluster {
+		return Dial(o)
+	}
+	return endpoint.Cluster(o, 2*time.Second)
 }
 
 // maxText bounds what a history keeps of a text that others wrote.

@@ -3,64 +3,16 @@ package probes
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/monotime"
+	"github.com/lockdrill/lockdrill/internal/promtest"
 )
-
-// startPrometheus starts a real server that scrapes a target every second, and returns its address when it has.
-func startPrometheus(t *testing.T, target string) string {
-	t.Helper()
-	program, err := exec.LookPath("prometheus")
-	if err != nil {
-		const missing = "prometheus is not installed: make deps"
-		if os.Getenv("CI") == "true" {
-			t.Fatal(missing)
-		}
-		t.Skip(missing)
-	}
-	dir := t.TempDir()
-	config := "global: {scrape_interval: 1s}\nscrape_configs:\n- job_name: sched\n  static_configs: [{targets: ['" + strings.TrimPrefix(target, "http://") + "']}]\n"
-	if err := os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := free.Addr().String()
-	_ = free.Close()
-	log, err := os.Create(filepath.Join(dir, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(program, "--config.file="+filepath.Join(dir, "prometheus.yml"), "--storage.tsdb.path="+filepath.Join(dir, "data"),
-		"--web.listen-address="+addr, "--enable-feature=native-histograms")
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		_ = log.Close()
-	})
-	p := newProm(t, "up", PromServer{URL: "http://" + addr})
-	poll(t, "a first scrape", func() bool {
-		seen, err := p.Peek(t.Context())
-		return err == nil && len(seen) == 1 && seen[0].Value == 1
-	})
-	return "http://" + addr
-}
 
 func newProm(t *testing.T, query string, o PromServer) *PromQL {
 	t.Helper()
@@ -109,7 +61,7 @@ const counted = "# TYPE gave_up_total counter\ngave_up_total{namespace=\"job\"} 
 func TestPromQLTellsWhatWasScraped(t *testing.T) {
 	t.Parallel()
 	x := expose(t, fmt.Sprintf(counted, 3))
-	server := startPrometheus(t, x.URL)
+	server := promtest.Start(t, strings.TrimPrefix(x.URL, "http://")).URL
 	p := newProm(t, `gave_up_total{namespace="job"}`, PromServer{URL: server})
 	first := promLook(t, p, false)
 	if len(first) != 1 || first[0].Sample.Values[0].Value != 3 || first[0].Sample.Type != "counter" || first[0].Sample.Prev != nil ||

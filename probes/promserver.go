@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -61,11 +62,11 @@ type rawSample struct {
 	value float64
 }
 
-// get asks, and decodes the data of the answer.
-func (s *promServer) get(ctx context.Context, path string, query url.Values, data any) error {
+// fetch asks.
+func (s *promServer) fetch(ctx context.Context, path string, query url.Values) (res *http.Response, body []byte, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(s.o.URL, "/")+path+"?"+query.Encode(), nil)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	switch {
 	case s.o.Bearer != "":
@@ -73,12 +74,18 @@ func (s *promServer) get(ctx context.Context, path string, query url.Values, dat
 	case s.o.User != "" || s.o.Password != "":
 		req.SetBasicAuth(s.o.User, s.o.Password)
 	}
-	res, err := s.client.Do(req)
+	res, err = s.client.Do(req)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	defer res.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxExposition))
+	body, err = io.ReadAll(io.LimitReader(res.Body, maxExposition))
+	return res, body, err
+}
+
+// get asks, and decodes the data of the answer.
+func (s *promServer) get(ctx context.Context, path string, query url.Values, data any) error {
+	res, body, err := s.fetch(ctx, path, query)
 	if err != nil {
 		return err
 	}
@@ -146,6 +153,36 @@ func (s *promServer) samples(ctx context.Context, selector string, back time.Dur
 		if len(one.samples) > 0 {
 			all = append(all, one)
 		}
+	}
+	return all, nil
+}
+
+// Instant evaluates a query once: the values of its result.
+func Instant(ctx context.Context, query string, o PromServer) (all []float64, err error) {
+	s, err := newPromServer(o, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer s.client.CloseIdleConnections()
+	var data struct {
+		ResultType string
+		Result     json.RawMessage
+	}
+	if err := s.get(ctx, "/api/v1/query", url.Values{"query": {query}}, &data); err != nil {
+		return nil, err
+	}
+	samples := []struct{ Value [2]json.RawMessage }{{}}
+	if data.ResultType == "vector" {
+		err = json.Unmarshal(data.Result, &samples)
+	} else {
+		err = json.Unmarshal(data.Result, &samples[0].Value)
+	}
+	for _, x := range samples {
+		v, ok := valueOf(x.Value[1])
+		if !ok || err != nil {
+			return nil, errors.Join(fmt.Errorf("%w: it gives a %s, and a number, or numbers, are wanted", ErrQuery, data.ResultType), err)
+		}
+		all = append(all, v)
 	}
 	return all, nil
 }

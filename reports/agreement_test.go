@@ -165,7 +165,7 @@ func junitRows(t *testing.T, text string) []said {
 			continue
 		}
 		word := map[parser.Status]string{parser.StatusPassed: "PASS", parser.StatusFailed: "FAIL", parser.StatusError: "INCONCLUSIVE"}[c.Status]
-		rows = append(rows, said{word, lock, c.Name, strings.TrimPrefix(c.SystemOut, "observed ")})
+		rows = append(rows, said{word, lock, c.Name, strings.TrimPrefix(c.SystemOut+c.Message, "observed ")})
 	}
 	return rows
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments/fault"
+	"github.com/lockdrill/lockdrill/history"
 )
 
 // Kills that take their time: of pods, the call, the end of the object and the end of the process are three instants; of processes that
@@ -20,7 +21,7 @@ func deathTitle(j *verdict.Judgement) string {
 }
 
 // bySignal reports a process that was asked to end: there is no object.
-func bySignal(f verdict.FaultResult) bool { return f.Death.Means == "signal" }
+func bySignal(f verdict.FaultResult) bool { return f.Death.Means == history.MeansSignal }
 
 // slowKills are the shots of which a death was seen, or what there is of one.
 func slowKills(j *verdict.Judgement) []verdict.FaultResult {

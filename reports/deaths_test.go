@@ -25,7 +25,7 @@ func TestAKillOfAPodIsToldInThreeInstants(t *testing.T) {
 	} {
 		r := podRun(t, name)
 		var terminal, markdown bytes.Buffer
-		if err := Terminal(&terminal, r.Judgement, Options{Width: 4000}); err != nil {
+		if err := Terminal(&terminal, r.Judgement, Options{Width: 4000, Verbose: true}); err != nil {
 			t.Fatal(err)
 		}
 		if err := Markdown(&markdown, r, Options{}); err != nil {

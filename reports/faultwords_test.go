@@ -96,7 +96,7 @@ func TestValidityOfEveryFault(t *testing.T) {
 	hole.Class = verdict.ClassPause
 	j.Takeovers = append(j.Takeovers, theft, store, unexplained, hole)
 	var b strings.Builder
-	if err := Terminal(&b, j, Options{Width: 120}); err != nil {
+	if err := Terminal(&b, j, Options{Width: 120, Verbose: true}); err != nil {
 		t.Fatal(err)
 	}
 	isGolden(t, "faults.txt", b.String())

@@ -117,7 +117,7 @@ func TestMarkdownReadsAsItWas(t *testing.T) {
 			t.Errorf("%q reads as %q", want, got)
 		}
 	}
-	for _, plain := range []string{"takeover max <= 5s (250ms at 0.05)", "[626.56, 626.84]ms", "kill_leader#3", "breaks <= 95% (1 fault)", "a & b"} {
+	for _, plain := range []string{"takeover max <= 5s (250ms at 0.05)", "[626.56, 626.84]ms", "kill_leader#3", "rate <= 95% (0 of 1 fault)", "a & b"} {
 		if got := markdown(plain); got != plain {
 			t.Errorf("%q is written as %q", plain, got)
 		}
@@ -178,7 +178,7 @@ func TestTheTerminalIsNotObeyedByOthers(t *testing.T) {
 		said = append(append(said, status.Render(80, time.Minute)...), Harmless("1\n2 "+text))
 		for _, color := range []bool{false, true} {
 			var b bytes.Buffer
-			if err := Terminal(&b, r.Judgement, Options{Color: color, Folder: text}); err != nil {
+			if err := Terminal(&b, r.Judgement, Options{Color: color, Folder: text, Verbose: true}); err != nil {
 				t.Fatal(err)
 			}
 			page := b.String()

@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
@@ -51,6 +52,9 @@ type document struct {
 	StyleSum string        // its digest, for the policy
 	JSON     template.HTML // verdict.json, in a script element that no browser runs
 	JSONNote string
+	Site     []Link // of a page that a server gives: its other pages
+	Script   string // address of its script; "" = none
+	Refresh  int    // seconds after which a reader without script gets it anew; 0 = never
 }
 
 // section answers one question.
@@ -73,6 +77,7 @@ type block struct {
 	List    []string
 	Fold    *fold
 	Blank   string // what people are to write here
+	Form    *Form
 }
 
 // fold is what a reader may open.
@@ -137,10 +142,39 @@ func newDocument(r Run, mostEvents int) (*document, error) {
 	if err != nil {
 		return nil, err
 	}
-	doc.Sections = append(doc.Sections, section{"log", "Event log", "", log})
+	doc.Sections = append(gathered(doc.Sections), section{"log", "Event log", "", log})
 	doc.style()
 	return doc, nil
 }
+
+// gathered puts the sections that have nothing to say into one, behind the others.
+func gathered(all []section) []section {
+	var kept []section
+	var nothing []labelled
+	for _, s := range all {
+		if text, silent := s.silent(); silent {
+			nothing = append(nothing, labelled{s.name(), []string{text}})
+		} else {
+			kept = append(kept, s)
+		}
+	}
+	if len(nothing) == 0 {
+		return kept
+	}
+	return append(kept, section{"nothing", "Nothing to report", "", []block{{Items: nothing}}})
+}
+
+// silent reports a section of one sentence of lesser weight.
+func (s section) silent() (text string, silent bool) {
+	if len(s.Blocks) != 1 {
+		return "", false
+	}
+	b := s.Blocks[0]
+	return b.Muted, b.Muted != "" && b.Heading == "" && b.Fold == nil
+}
+
+// name is the section's in the list of sections.
+func (s section) name() string { return cmp.Or(s.Short, s.Title) }
 
 // style is one element with all rules, and its digest: the only style that the page's own policy lets a browser apply.
 func (d *document) style() {
@@ -149,6 +183,9 @@ func (d *document) style() {
 		panic(err) // it is part of the binary
 	}
 	rules := string(own) + timeline.Styles()
+	if d.Site != nil {
+		rules += siteStyle
+	}
 	sum := sha256.Sum256([]byte(rules))
 	d.Style = template.HTML("<style>" + rules + "</style>")
 	d.StyleSum = base64.StdEncoding.EncodeToString(sum[:])

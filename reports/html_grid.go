@@ -13,6 +13,7 @@ import (
 
 // grid is a table of the page. Label says to those who do not see it what it holds.
 type grid struct {
+	ID      string
 	Label   string
 	Columns []string
 	Rows    []gridRow
@@ -33,6 +34,7 @@ type gridCell struct {
 	Short bool // code that is better not broken over lines
 	Num   bool
 	Refs  *refs
+	Link  string // address of the page that the text names
 }
 
 // rowsOfGrid bounds a table of the page.

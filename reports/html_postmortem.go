@@ -34,6 +34,9 @@ func blank(p forPeople, measured ...string) []block {
 
 func impactTexts(j *verdict.Judgement) []string {
 	var list []string
+	for _, s := range unmet(j) {
+		list = append(list, fmt.Sprintf("%s: %s, %s: %s, %s", s.word, clipped(s.Lock, longName), s.promise, s.observed, s.sample))
+	}
 	for _, s := range seriesOf(j.Takeovers, j.Faults) {
 		list = append(list, fmt.Sprintf("takeover of %s: %s: %s", clipped(s.lock, longName), s.head(), listed(s.extent())))
 	}

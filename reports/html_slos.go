@@ -31,7 +31,8 @@ func verdictOf(r Run) verdictBar {
 	if s := scale(j); s != "" {
 		v.Labels = append(v.Labels, s)
 	}
-	v.Facts = append(v.Facts,
+	answer, says := validOf(j)
+	v.Facts = append(v.Facts, item{"valid", answer + ". " + says},
 		item{"run", runText(j.Run)},
 		item{"exit status", fmt.Sprintf("%d (%s)", j.ExitCode, j.Verdict)},
 		item{"clean-up", cleanUpText(j)},

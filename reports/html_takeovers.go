@@ -34,6 +34,9 @@ func takeoverBlocks(r Run, ev *evidence) []block {
 		}
 		blocks = append(blocks, block{Items: labelledOf(sums)})
 	}
+	if items := rollingItems(j); len(items) > 0 {
+		blocks = append(blocks, itemBlock(rollingTitle, items))
+	}
 	blocks = append(blocks, deathBlocks(j)...)
 	if g := trialGrid(j.Takeovers, ev); g != nil {
 		blocks = append(blocks, block{Fold: &fold{"Each of the " + figures.Plural(len(j.Takeovers), "value") + ", with its evidence", []block{{Grid: g}}}})

@@ -33,6 +33,7 @@ type Suites struct{ all junit.Testsuites }
 const (
 	caseFaults  = "every fault was injected"
 	caseEnd     = "the run came to its end"
+	caseRun     = "the drill was run and judged"
 	caseCleanUp = "clean-up was verified"
 )
 
@@ -67,7 +68,7 @@ func (s *Suites) Add(r Run) {
 func (s *Suites) AddUnjudged(experiment, word, why string) {
 	suite := s.suite(experiment)
 	suite.Time = seconds3(0)
-	suite.AddTestcase(outcome(experiment+".drill", caseEnd, &junit.Result{Type: word, Message: why}, nil))
+	suite.AddTestcase(outcome(experiment+".drill", caseRun, &junit.Result{Type: word, Message: "no verdict: " + word, Data: why}, nil))
 	s.all.AddSuite(suite)
 }
 
@@ -86,6 +87,14 @@ func (s *Suites) Write(w io.Writer) error {
 		return fmt.Errorf("write junit.xml: %w", err)
 	}
 	return nil
+}
+
+// boundText explains the rate of a row that has one.
+func boundText(s verdict.SLOResult) string {
+	if !bounded(s) {
+		return ""
+	}
+	return "\n" + boundNote
 }
 
 // numbered are the testcases of the SLOs, in the order of the file. CI systems follow a case by class and name, so names are of what
@@ -108,19 +117,28 @@ func numbered(j *verdict.Judgement) []junit.Testcase {
 			err = told(row, "inconclusive")
 		}
 		c := outcome(class, name, err, failure)
-		c.SystemOut = &junit.Output{Data: clean("observed " + row.observed + ", " + row.sample)}
+		if row.Verdict == verdict.Pass {
+			c.SystemOut = &junit.Output{Data: clean("observed " + row.observed + ", " + row.sample + boundText(row.SLOResult))}
+		}
+		if row.Unit == verdict.UnitSeconds { // so a CI system's chart of durations is one of takeovers
+			c.Time = seconds3(*cmp.Or(row.Hi, &row.Lo))
+		}
 		cases = append(cases, c)
 	}
 	return cases
 }
 
-// told is why a row is not met. The first line says it all: many views show nothing else.
+// told is why a row is not met: the figure in the message, why and what to do in the text.
 func told(row sloRow, kind string) *junit.Result {
-	lines := []string{"observed " + row.observed + ", " + row.sample}
+	var lines []string
 	for _, i := range row.explained() {
 		lines = append(lines, i.Label+": "+i.Text)
 	}
-	return &junit.Result{Type: kind, Message: strings.Join(lines[:min(2, len(lines))], "; "), Data: strings.Join(lines, "\n")}
+	if len(lines) == 0 {
+		why, _ := verdict.Reasons(row.Missing)
+		lines = append(lines, why)
+	}
+	return &junit.Result{Type: kind, Message: "observed " + row.observed + ", " + row.sample, Data: strings.Join(lines, "\n")}
 }
 
 // drillCases are the testcases about the drill itself.
@@ -132,20 +150,20 @@ func drillCases(r Run) []junit.Testcase {
 	end.Time = seconds3(j.Run.Seconds)
 	var dirt *junit.Result
 	if !j.Run.CleanedUp {
-		text := "clean-up " + cleanUpText(j)
-		lines := []string{text}
+		lines := []string{runText(j.Run)}
 		for _, i := range leftItems(r.Record, "") {
 			lines = append(lines, because(i.Label, i.Text))
 		}
-		dirt = &junit.Result{Type: "dirty", Message: text, Data: strings.Join(lines, "\n")}
+		dirt = &junit.Result{Type: "dirty", Message: "clean-up " + cleanUpText(j), Data: strings.Join(lines, "\n")}
 		if j.Verdict != "dirty" {
 			dirt.Type = j.Verdict
 		}
 	}
 	cases := []junit.Testcase{faults, end, outcome(class, caseCleanUp, dirt, nil)}
 	if j.Verdict != "pass" && !slices.ContainsFunc(append(numbered(j), cases...), notGreen) { // such as: no SLO was declared
-		text := strings.Join(append([]string{runTally(j)}, whys(j.Missing)...), "\n")
-		cases[1] = outcome(class, caseEnd, &junit.Result{Type: j.Verdict, Message: runTally(j), Data: text}, nil)
+		why, _ := verdict.Reasons(j.Missing)
+		why = cmp.Or(why, "No row of the file's slos was judged.")
+		cases[1] = outcome(class, caseEnd, &junit.Result{Type: j.Verdict, Message: runTally(j), Data: why}, nil)
 	}
 	return cases
 }
@@ -157,14 +175,6 @@ func runTally(j *verdict.Judgement) string {
 	return word + ", " + tally(j)
 }
 
-func whys(ls []verdict.Missing) []string {
-	var text []string
-	for _, l := range ls {
-		text = append(text, l.Why)
-	}
-	return text
-}
-
 // missing are the faults of which fewer shots were confirmed than declared. A run that passed has its answer all the same.
 func missing(r Run) *junit.Result {
 	j := r.Judgement
@@ -172,12 +182,6 @@ func missing(r Run) *junit.Result {
 		return nil
 	}
 	_, counts := shotCounts(j.Faults)
-	var lines []string
-	for _, s := range j.Faults {
-		if s.Void || !s.Confirmed {
-			lines = append(lines, shotName(s)+": "+s.Why)
-		}
-	}
 	var short []string
 	for i := range r.Experiment.Faults {
 		id := r.Experiment.Faults[i].ID
@@ -191,7 +195,7 @@ func missing(r Run) *junit.Result {
 	if len(short) == 0 {
 		return nil
 	}
-	return &junit.Result{Type: "inconclusive", Message: strings.Join(short, "; "), Data: strings.Join(append(short, lines...), "\n")}
+	return &junit.Result{Type: "inconclusive", Message: "fewer shots were confirmed than declared", Data: strings.Join(append(short, voidText(j.Faults)), "\n")}
 }
 
 // cutShort says why a run did not come to its end.
@@ -199,24 +203,19 @@ func cutShort(j *verdict.Judgement) *junit.Result {
 	if j.Run.Status == "completed" && j.Verdict != "aborted" && j.Verdict != "error" {
 		return nil
 	}
-	text := runText(j.Run)
 	kind := j.Verdict
 	if kind == "slo-failed" || kind == "dirty" || kind == "pass" { // the word of the run is told elsewhere
 		kind = j.Run.Status
 	}
-	return &junit.Result{Type: kind, Message: text, Data: strings.Join(append([]string{text}, j.Warnings...), "\n")}
+	return &junit.Result{Type: kind, Message: "the run ended early", Data: strings.Join(append([]string{runText(j.Run)}, j.Warnings...), "\n")}
 }
 
-// outcome is a testcase that passed, or has an error or a failure. What readers show of those two differs: some the attribute, some the
-// text, so both are there.
+// outcome is a testcase that passed, or has an error or a failure. Readers show its message, its text or both: neither repeats the other.
 func outcome(class, name string, err, failure *junit.Result) junit.Testcase {
 	c := junit.Testcase{Classname: clean(class), Name: clean(name), Time: seconds3(0), Error: err, Failure: failure}
 	for _, r := range []*junit.Result{err, failure} {
 		if r == nil {
 			continue
-		}
-		if r.Data == "" {
-			r.Data = r.Message
 		}
 		var lines []string
 		for line := range strings.Lines(r.Data) {

@@ -14,8 +14,8 @@ func TestALateMachineIsSaidBesideItsFigures(t *testing.T) {
 	j := r.Judgement
 	j.SLOs[0].Lateness, j.Takeovers[0].Lateness = 1.5, 1.25
 	j.Machine = &verdict.LateMachine{Stretches: 41, Late: 2.5, Worst: 0.28, Judges: true}
-	const row, whole = "machine late by 1.5s", "LATE in 41 stretches, by 2.5s in all, 280ms in the worst"
-	terminal := func(w io.Writer, r Run) error { return Terminal(w, r.Judgement, Options{Width: 4000}) }
+	const row, whole = "machine late by 1.5s", "this machine was late 41 times, by 2.5s in all and 280ms at worst"
+	terminal := func(w io.Writer, r Run) error { return Terminal(w, r.Judgement, Options{Width: 4000, Verbose: true}) }
 	for name, f := range map[string]struct {
 		write func(io.Writer, Run) error
 		says  []string
@@ -35,7 +35,7 @@ func TestALateMachineIsSaidBesideItsFigures(t *testing.T) {
 		}
 	}
 	j.Machine.Judges = false
-	if text := written(t, terminal, r); !strings.Contains(text, "it judges nothing") {
+	if text := written(t, terminal, r); !strings.Contains(text, "no effect on the verdict, because the replicas did not run on it") {
 		t.Error("the terminal does not say that the lateness of another machine judges nothing")
 	}
 }

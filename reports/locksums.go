@@ -10,28 +10,25 @@ import (
 
 // lockSums writes what each lock's policy comes to, before anything is measured.
 func (p *page) lockSums(all []forecast.LockSums) {
-	p.part("WHAT THE SUMS COME TO, lock by lock, before anything is measured")
+	p.part("WHAT THE TIMINGS ALLOW, lock by lock")
 	for i := range all {
 		p.ofLock(&all[i], nil)
 	}
 }
 
-// rehearsedSums writes the same, and what the seeds gave.
+// rehearsedSums writes the same, and what the simulated runs gave.
 func (p *page) rehearsedSums(all []forecast.RehearsedLock) {
-	p.part("WHAT THE SUMS SAY, AND WHAT THE SEEDS GAVE")
+	p.part("WHAT THE TIMINGS ALLOW, AND WHAT THE SIMULATED RUNS GAVE")
 	for i := range all {
 		p.ofLock(&all[i].LockSums, &all[i])
 	}
 }
 
-// ofLock writes one lock's sums. seen, what the seeds gave beside them, may be nil.
+// ofLock writes one lock's sums. seen, what the simulated runs gave beside them, may be nil.
 func (p *page) ofLock(s *forecast.LockSums, seen *forecast.RehearsedLock) {
 	p.flow(2, 4, p.paint(bold, s.Lock))
 	p.item("  takeover", takeoverRange(s, seen))
 	p.item("  mean", meanOf(s, seen))
-	if len(s.Takeover.Unless) > 0 {
-		p.item("", "the sum does not apply: "+strings.Join(s.Takeover.Unless, "; "))
-	}
 	for i := range s.Promises {
 		p.item("  "+s.Promises[i].Limit+" "+secs(s.Promises[i].Value), promiseOf(s, i, seen))
 	}
@@ -39,91 +36,91 @@ func (p *page) ofLock(s *forecast.LockSums, seen *forecast.RehearsedLock) {
 		p.item("  failures", failuresOf(f, seen))
 	}
 	if w := s.Wait; w != nil {
-		text := fmt.Sprintf("%s, no less than the ttl %s: who comes when the fault strikes is still there when the lease ends", secs(w.Budget), secs(w.TTL))
+		text := fmt.Sprintf("%s, no less than the ttl %s: a waiter that comes when the fault strikes is still there when the lease ends", secs(w.Budget), secs(w.TTL))
 		if w.Busy > 0 {
-			text = fmt.Sprintf("%s, under ttl %s: who comes when the fault strikes gives up in %s of the cases, and for up to %s others are told busy",
+			text = fmt.Sprintf("%s, under ttl %s: a waiter that comes when the fault strikes gives up in %s of the cases, and others are refused (busy) for up to %s",
 				secs(w.Budget), secs(w.TTL), chance(w.GiveUp), secs(w.Busy))
 		}
 		if seen != nil && seen.Seeds.Waits > 0 {
-			text += fmt.Sprintf("; the seeds: %s of %s after a fault gave up", figures.Count(seen.Seeds.Refused), figures.Plural(seen.Seeds.Waits, "wait"))
+			text += fmt.Sprintf("; simulated: %s of %s after a fault gave up", figures.Count(seen.Seeds.Refused), figures.Plural(seen.Seeds.Waits, "wait"))
 		}
 		p.item("  wait", text)
 	}
 	if c := s.Cadence; c != nil {
-		text := fmt.Sprintf("not every poll %s: one replica runs every %s, several between %s and that", secs(c.Poll), secs(c.Alone), secs(c.Least))
+		text := fmt.Sprintf("one replica runs every %s, several between every %s and that, and not every poll %s", secs(c.Alone), secs(c.Least), secs(c.Poll))
 		if c.Races {
-			text = fmt.Sprintf("not every poll %s: every %s or, since the poll races the end of the lease, every %s", secs(c.Poll), secs(c.Alone), secs(c.Alone+c.Poll))
+			text = fmt.Sprintf("a run every %s, or every %s when a poll just misses the end of the lease, and not every poll %s", secs(c.Alone), secs(c.Alone+c.Poll), secs(c.Poll))
 		}
 		if seen != nil && seen.Seeds.TickEvery != nil {
-			text += "; the seeds: every " + roughly(*seen.Seeds.TickEvery) + " on average"
+			text += "; simulated: every " + roughly(*seen.Seeds.TickEvery) + " on average"
 		}
 		p.item("  cadence", text)
 	}
 }
 
 func takeoverRange(s *forecast.LockSums, seen *forecast.RehearsedLock) string {
-	text := secs(s.Takeover.Lo) + " to " + secs(s.Takeover.Hi) + " is possible (L3)"
+	text := secs(s.Takeover.Lo) + " to " + secs(s.Takeover.Hi) + " by the timings (L3)"
 	if seen == nil {
 		return text
 	}
 	g := &seen.Seeds
 	if g.Mean == nil {
-		return text + "; the seeds gave none that has an end"
+		return text + "; simulated: none that ended"
 	}
-	text += fmt.Sprintf("; the seeds gave %s to %s in %s", roughly(*g.Min), roughly(*g.Max), figures.Plural(g.Takeovers, "takeover"))
+	text += fmt.Sprintf("; simulated: %s to %s in %s", roughly(*g.Min), roughly(*g.Max), figures.Plural(g.Takeovers, "takeover"))
 	if g.Open > 0 {
-		text += fmt.Sprintf(", of which %d have no end", g.Open)
+		text += fmt.Sprintf(", of which %d did not end", g.Open)
 	}
 	return text
 }
 
-// meanOf holds the mean against the seeds only where its assumptions hold.
+// meanOf is the mean by the sum where the sum applies, and that of the simulated runs.
 func meanOf(s *forecast.LockSums, seen *forecast.RehearsedLock) string {
-	if s.Takeover.Mean == nil {
-		return "no such takeover comes about"
+	says := ""
+	if s.Takeover.Mean != nil && len(s.Takeover.Unless) == 0 {
+		says = roughly(*s.Takeover.Mean)
+		if s.Takeover.Form != "" {
+			says = s.Takeover.Form + " = " + says
+		}
+		says += " as long as Redis answers without delay"
 	}
-	says, doubted := roughly(*s.Takeover.Mean), len(s.Takeover.Unless) > 0
-	if s.Takeover.Form != "" {
-		says = s.Takeover.Form + " = " + says
+	if seen == nil || seen.Seeds.Mean == nil {
+		return says
 	}
-	switch {
-	case seen == nil && doubted:
-		return says + " where its assumptions hold, but see below"
-	case seen == nil:
-		return says + " where all calls are answered at once"
-	case seen.Seeds.Mean == nil:
-		return "the sum says " + says + " where its assumptions hold"
+	gave := fmt.Sprintf("simulated: %s, give or take %s", roughly(*seen.Seeds.Mean), roughly(*seen.Seeds.Error))
+	if says == "" {
+		return gave
 	}
-	gave := fmt.Sprintf("the seeds gave %s, give or take %s", roughly(*seen.Seeds.Mean), roughly(*seen.Seeds.Error))
-	switch {
-	case doubted:
-		return gave + "; no sum to hold it against"
-	case seen.Holds():
-		return fmt.Sprintf("the sum says %s where its assumptions hold, %s", says, gave)
+	if says += "; " + gave; !seen.Holds() {
+		says += ", so something besides the kills takes time"
 	}
-	return fmt.Sprintf("the sum says %s where its assumptions hold, %s: something besides the kills takes time", says, gave)
+	return says
 }
 
 func promiseOf(s *forecast.LockSums, i int, seen *forecast.RehearsedLock) string {
 	pr := s.Promises[i]
-	doubted := len(s.Takeover.Unless) > 0
-	text := "above all that is possible: no luck needed"
+	text := "Your timings guarantee it."
 	switch {
 	case pr.Luck && pr.Value < s.Takeover.Lo:
-		text = "below all that is possible"
-	case pr.Luck && doubted && seen != nil:
-		text = "inside what is possible: it takes luck"
+		text = "Your timings cannot meet it."
+	case pr.Luck && len(s.Takeover.Unless) > 0:
+		text = "Your timings do not guarantee it."
 	case pr.Luck && pr.Chance >= 0.9995:
-		text = "met while every call is answered at once"
-	case pr.Luck && doubted:
-		text = "met by luck, in about " + chance(pr.Chance) + " of such faults, but see below"
+		text = "Met as long as Redis answers without delay."
 	case pr.Luck:
-		text = "met by luck, in " + chance(pr.Chance) + " of such faults"
+		text = "Your timings do not guarantee it: " + chance(pr.Chance) + " of such faults meet it."
 	}
 	if seen == nil || seen.Seeds.Met[i].Share == nil {
 		return text
 	}
-	return text + "; the seeds: in " + chance(*seen.Seeds.Met[i].Share)
+	switch met := *seen.Seeds.Met[i].Share; met {
+	case 1:
+		return text + " Every simulated takeover met it."
+	case 0:
+		return text + " No simulated takeover met it."
+	default:
+		return text + " " + chance(met) + " of the simulated takeovers met it."
+	}
 }
 
 func failuresOf(f *forecast.FailureSum, seen *forecast.RehearsedLock) string {
@@ -132,18 +129,18 @@ func failuresOf(f *forecast.FailureSum, seen *forecast.RehearsedLock) string {
 	case f.Class == "legacy_warn":
 		text += "; the policy never gives up"
 	case f.Class == "continuity":
-		text += "; the policy works on, unowned"
+		text += "; the policy works on without owning the lock"
 	case f.Count == 0:
-		text += "; the policy gives up by the clock, before that"
+		text += "; the policy gives up by the clock before that"
 	case f.Class == "critical":
 		text += fmt.Sprintf("; the policy gives up after %d, or by the clock", f.Count)
 	case f.Count > f.Safe:
-		text += fmt.Sprintf("; the policy waits for %d: too late (L1)", f.Count)
+		text += fmt.Sprintf("; the policy waits for %d, which is too late (L1)", f.Count)
 	default:
 		text += fmt.Sprintf("; the policy gives up after %d", f.Count)
 	}
 	if seen != nil && seen.Seeds.GivenUp+seen.Seeds.Late > 0 {
-		text += fmt.Sprintf("; the seeds: given up %d times, %d too late or never", seen.Seeds.GivenUp, seen.Seeds.Late)
+		text += fmt.Sprintf("; simulated: given up %d times, %d times too late or never", seen.Seeds.GivenUp, seen.Seeds.Late)
 	}
 	return text
 }

@@ -32,17 +32,17 @@ func TestSumsBesideTheSeeds(t *testing.T) {
 		not  string
 	}{
 		"they agree": {lock(60, 59.1), []string{
-			"38s to 94s is possible (L3); the seeds gave 41.2s to 88.9s in 400 takeovers, of which 1 have no end",
-			"the sum says ttl 60s - renewal 20s / 2 + poll 30s / 3 = 60s where its assumptions hold, the seeds gave 59.1s, give or take 600ms\n",
-			"max 70s met by luck, in 87.5% of such faults; the seeds: in 88%",
-			"2 renewals in a row may fail before the lease is unsafe; the policy waits for 3: too late (L1); the seeds: given up 3 times, 2 too late or never",
-			"2s, under ttl 10s: who comes when the fault strikes gives up in 80% of the cases, and for up to 8s others are told busy; the seeds: 4 of 9 waits after a fault gave up",
-			"not every poll 30s: every 60s or, since the poll races the end of the lease, every 90s; the seeds: every 63.6s on average",
-		}, "does not apply"},
-		"they differ": {lock(60, 50), []string{"the seeds gave 50s, give or take 600ms: something besides the kills takes time"}, "does not apply"},
+			"38s to 94s by the timings (L3); simulated: 41.2s to 88.9s in 400 takeovers, of which 1 did not end",
+			"ttl 60s - renewal 20s / 2 + poll 30s / 3 = 60s as long as Redis answers without delay; simulated: 59.1s, give or take 600ms\n",
+			"max 70s Your timings do not guarantee it: 87.5% of such faults meet it. 88% of the simulated takeovers met it.",
+			"2 renewals in a row may fail before the lease is unsafe; the policy waits for 3, which is too late (L1); simulated: given up 3 times, 2 times too late or never",
+			"2s, under ttl 10s: a waiter that comes when the fault strikes gives up in 80% of the cases, and others are refused (busy) for up to 8s; simulated: 4 of 9 waits after a fault gave up",
+			"a run every 60s, or every 90s when a poll just misses the end of the lease, and not every poll 30s; simulated: every 63.6s on average",
+		}, "something besides"},
+		"they differ": {lock(60, 50), []string{"simulated: 50s, give or take 600ms, so something besides the kills takes time"}, "polls keep"},
 		"the assumptions do not hold": {lock(60, 50, "polls keep step"), []string{
-			"the seeds gave 50s, give or take 600ms; no sum to hold it against\n", "the sum does not apply: polls keep step", "it takes luck; the seeds: in 88%"}, "60s where"},
-		"the limit is below the band": {tight, []string{"max 30s below all that is possible; the seeds: in 88%"}, "it takes luck"},
+			"mean simulated: 50s, give or take 600ms\n", "Your timings do not guarantee it. 88% of"}, "= 60s"},
+		"the limit is below the band": {tight, []string{"max 30s Your timings cannot meet it. 88%"}, "guarantee it"},
 	} {
 		var got bytes.Buffer
 		if err := Rehearsal(&got, &forecast.Rehearsal{Seeds: 200, Locks: []forecast.RehearsedLock{c.lock}}, "again", Options{Width: 1000}); err != nil {

@@ -28,10 +28,11 @@ func Markdown(w io.Writer, r Run, o Options) error {
 	m.promises(j)
 	m.reasons(j)
 	m.section("Takeovers", takeoverItems(j))
+	m.section(rollingTitle, rollingItems(j))
 	m.section(deathTitle(j), deathItems(j))
 	m.section("Work", workItems(j.Counts))
-	m.section(validTitle, slices.DeleteFunc(validityItems(j), func(i item) bool {
-		return slices.Contains([]string{"void", "unconfirmed", "confirmed", ""}, i.Label) // one line a shot: in the full report
+	m.section(drillTitle, slices.DeleteFunc(validityItems(j), func(i item) bool {
+		return slices.Contains([]string{"void", "confirmed", ""}, i.Label) // said above, or one line a shot: in the full report
 	}))
 	m.remarks(j)
 	m.places(o)
@@ -87,6 +88,11 @@ func (m *md) head(j *verdict.Judgement) {
 	for _, s := range sentences(j) {
 		m.line("\n%s", markdown(s))
 	}
+	answer, says := validOf(j)
+	m.line("\n**%s** %s", validTitle, markdown(answer+". "+says))
+	for _, i := range missingItems(j) {
+		m.line("- %s: %s", i.Label, markdown(i.Text))
+	}
 }
 
 // promises is the table of SLOs, violations first.
@@ -107,6 +113,9 @@ func (m *md) promises(j *verdict.Judgement) {
 	if more := len(rows) - mostRows; more > 0 {
 		m.line("\nand %s in the full report", figures.Plural(more, "more SLO"))
 	}
+	if slices.ContainsFunc(j.SLOs, bounded) {
+		m.line("\n%s", markdown(boundNote))
+	}
 }
 
 // reasons says of the worst rows why, and what to do next. A reason that holds for several is said once.
@@ -125,7 +134,7 @@ func (m *md) reasons(j *verdict.Judgement) {
 		}
 		text := Clip(clean(s.Why), mostOfReason)
 		if s.Next != "" {
-			text += ". Next: " + Clip(clean(s.Next), mostOfReason)
+			text += " Next: " + Clip(clean(s.Next), mostOfReason)
 		}
 		list = append(list, item{s.Lock + ", " + s.promise, text})
 	}

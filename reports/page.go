@@ -130,7 +130,7 @@ func tokens(text string) []token {
 			flush(i)
 			gap++
 			continue
-		case r == '[':
+		case r == '[' && (i == 0 || text[i-1] != '\x1b'):
 			depth++
 		case r == ']' && depth > 0:
 			depth--
@@ -220,7 +220,7 @@ const columnGap = 2
 
 // table writes a table; where it is too wide for the page, each row is wrapped between its cells instead.
 func (p *page) table(t table) {
-	widths := t.widths()
+	widths := t.widths(p.width)
 	hang := t.indent + columnGap
 	if len(widths) > 0 {
 		hang += widths[0]
@@ -251,9 +251,26 @@ func (p *page) table(t table) {
 	}
 }
 
-func (t *table) widths() []int {
-	var widths []int
+// widths are those of the columns. Beyond its first two cells, a row that is too long for the line does not push those of others aside.
+func (t *table) widths(line int) []int {
+	widths, total := t.columns(t.rows)
+	if total <= line || len(widths) < 3 {
+		return widths
+	}
+	first := tableRow{cells: []cell{{text: strings.Repeat(" ", widths[0])}, {text: strings.Repeat(" ", widths[1])}}}
+	fits := []tableRow{first}
 	for _, r := range t.rows {
+		if _, alone := t.columns([]tableRow{first, r}); alone <= line {
+			fits = append(fits, r)
+		}
+	}
+	fitting, _ := t.columns(fits)
+	return append(fitting, widths[len(fitting):]...)
+}
+
+// columns are the widths of some rows, and of a line of theirs.
+func (t *table) columns(rows []tableRow) (widths []int, total int) {
+	for _, r := range rows {
 		for i, c := range r.cells {
 			if i == len(widths) {
 				widths = append(widths, 0)
@@ -261,5 +278,9 @@ func (t *table) widths() []int {
 			widths[i] = max(widths[i], columns(c.text))
 		}
 	}
-	return widths
+	total = t.indent - columnGap
+	for _, w := range widths {
+		total += w + columnGap
+	}
+	return widths, total
 }

@@ -18,7 +18,7 @@ import (
 func Plan(w io.Writer, pl *forecast.Plan, o Options) error {
 	p := newPage(o)
 	p.line(p.paint(bold, "PLAN") + "  " + pl.Experiment + scaleNote(pl.TimeScale))
-	p.flow(2, 2, "What a run would do. Nothing was touched, and nothing is said about how it would come out.")
+	p.flow(2, 2, "This is what a run would do. Nothing was touched, and the result is not predicted.")
 	p.part("TIMELINE, from the steady state on, in the times of the file")
 	for i := range pl.Timeline {
 		p.planned(&pl.Timeline[i])
@@ -26,8 +26,8 @@ func Plan(w io.Writer, pl *forecast.Plan, o Options) error {
 	p.plannedOverlaps(pl)
 	if pl.LockCalls == history.CallsSingle {
 		p.part("LOCK OPERATIONS")
-		p.flow(2, 2, "Each is sent by itself, because a proxy makes single ones fail. Drills without such a fault send them in batches, as lockdrill's "+
-			"client does where it uses the batched store. Waiters with backoff wake do not stand in line here.")
+		p.flow(2, 2, "Each operation is sent by itself, because a proxy makes single ones fail. Drills without such a fault send them in batches. "+
+			"Waiters with backoff wake do not stand in line here.")
 	}
 	p.guards(pl)
 	p.plannedPods(pl.Pods)
@@ -73,6 +73,8 @@ func (p *page) planned(f *forecast.PlannedFault) {
 		what = append(what, "for "+secs(f.For))
 	}
 	switch {
+	case f.Likely > 0:
+		what = append(what, fmt.Sprintf("until answered: %d shots if none misses, %d at most, each when the last has settled", f.Likely, f.Shots))
 	case f.Shots > 1 && f.Every > 0:
 		what = append(what, fmt.Sprintf("%d shots, one every %s", f.Shots, secs(f.Every)))
 	case f.Shots > 1:
@@ -160,15 +162,21 @@ func (p *page) plannedHolders(all []forecast.PlannedHolder) {
 	if len(all) == 0 {
 		return
 	}
-	p.part("HOLDERS, as the sources of system.holder say now")
+	p.part("HOLDERS, as their sources say now")
 	for _, h := range all {
 		who := p.paint(yellow, "not known")
 		if h.By != "" {
-			who = fmt.Sprintf("%s (process %d), says %s", p.paint(bold, cmp.Or(h.Name, "(no name)")), h.PID, h.By)
+			who = p.paint(bold, h.Name)
+			if h.PID != 0 {
+				who += fmt.Sprintf(" (process %d)", h.PID)
+			}
 		}
 		p.flow(2, 4, fmt.Sprintf("%s  key %s: %s", h.Lock, h.Key, who))
 		if h.Why != "" {
 			p.flow(4, 6, h.Why)
+		}
+		for _, text := range h.Says {
+			p.flow(4, 6, text)
 		}
 	}
 }
@@ -208,7 +216,7 @@ func (p *page) plannedSignals(all []forecast.PlannedSignal) {
 }
 
 func (p *page) sums(pl *forecast.Plan) {
-	p.part("SUMS, in the numbers of the file (lockdrill explain L1 ... L11)")
+	p.part("CHECKS, in the numbers of the file (lockdrill explain L1 ... L11)")
 	for _, l := range pl.Sums {
 		word := "ok  "
 		if !l.OK {
@@ -225,11 +233,14 @@ func (p *page) quantiles(pl *forecast.Plan) {
 	if len(pl.Quantiles) == 0 {
 		return
 	}
-	p.part("TRIALS that a promised quantile takes")
+	p.part("TRIALS that a promised percentile needs")
 	for _, q := range pl.Quantiles {
-		text := fmt.Sprintf("%s %s %s: %d independent trials if none misses, %d declared", q.Measure, q.Quantile, secs(q.Limit), q.Need, q.Declared)
+		text := fmt.Sprintf("%s %s %s needs %d independent trials if none misses; the file declares %d", q.Measure, q.Quantile, secs(q.Limit), q.Need, q.Declared)
+		if q.NeedOne > 0 {
+			text = fmt.Sprintf("%s %s %s is looked at after each trial: it needs %d if none misses, %d if one does; the file allows %d", q.Measure, q.Quantile, secs(q.Limit), q.Need, q.NeedOne, q.Declared)
+		}
 		if q.Declared < q.Need {
-			text += ": it stays inconclusive whatever is measured"
+			text += ", so it stays inconclusive whatever is measured"
 		}
 		p.item(q.Lock, text)
 	}
@@ -240,7 +251,7 @@ func (p *page) plannedExpectations(pl *forecast.Plan) {
 	if len(pl.Expected) == 0 {
 		return
 	}
-	p.part(fmt.Sprintf("EXPECTED of the faults, in %s", figures.Plural(pl.Rehearsed, "rehearsal")))
+	p.part(fmt.Sprintf("EXPECTED of the faults, in %s", figures.Plural(pl.Rehearsed, "simulated run")))
 	for i := range pl.Expected {
 		x := &pl.Expected[i]
 		text := fmt.Sprintf("%s provokes %s: ", x.Fault, rehearsedAsk(x))
@@ -259,18 +270,18 @@ func (p *page) plannedExpectations(pl *forecast.Plan) {
 func (p *page) duration(pl *forecast.Plan) {
 	d := pl.Duration
 	p.part("DURATION, in real time")
-	parts := []string{"steady state " + secs(d.SteadyState), "faults about " + about(d.Faults), "then " + about(d.Horizon) + " until a late breach would have shown"}
+	parts := []string{"steady state " + secs(d.SteadyState), "faults about " + about(d.Faults), "then " + about(d.Horizon) + " of waiting for late violations"}
 	text := "about " + about(d.Expected) + ": " + strings.Join(parts, ", ")
 	if d.Jobs > 0 {
-		text += "; no less than the " + about(d.Jobs) + " for which jobs are offered and worked on"
+		text += "; at least the " + about(d.Jobs) + " that the jobs take"
 	}
 	p.item("expected", text)
 	over := ""
 	if d.Expected > d.MaxRun {
-		over = ": the run would probably not come to its end (L10)"
+		over = ": the run would probably be aborted before its end (L10)"
 	}
 	p.item("max_run", secs(d.MaxRun)+over)
 	if slices.ContainsFunc(pl.Timeline, func(f forecast.PlannedFault) bool { return f.Shots > 1 }) {
-		p.item("", "void shots are tried again, up to twice the declared count")
+		p.item("", "void shots are repeated, up to twice the declared count")
 	}
 }

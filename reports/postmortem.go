@@ -25,13 +25,12 @@ func Postmortem(w io.Writer, r Run, o Options) error {
 	m.facts(r, o)
 	m.human(pmSummary)
 	m.impact(j)
-	m.violated(j)
 	m.shown(j)
 	if err := m.timeline(r); err != nil {
 		return err
 	}
 	m.section("Not cleaned up", leftItems(r.Record, o.Folder))
-	m.section(validTitle, validityItems(j))
+	m.section(drillTitle, validityItems(j))
 	m.remarks(j)
 	m.human(pmDetection)
 	m.human(pmCauses)
@@ -86,9 +85,10 @@ func (m *md) facts(r Run, o Options) {
 	}
 }
 
-// impact is what the faults cost, as far as it was measured.
+// impact is what failed, and what the faults cost besides, as far as it was measured.
 func (m *md) impact(j *verdict.Judgement) {
-	m.line("\n## %s, as measured", pmImpact.title)
+	m.line("\n## %s, as measured\n", pmImpact.title)
+	m.violated(j)
 	m.section("Takeovers", takeoverItems(j))
 	work := workItems(j.Counts)
 	for _, i := range keyItems(j) {
@@ -114,11 +114,9 @@ func cut(list []item) []item {
 }
 
 func (m *md) violated(j *verdict.Judgement) {
-	m.line("\n## What was violated or not shown, and why\n")
 	rows := unmet(j)
 	if len(rows) == 0 {
-		m.line("Nothing.")
-		return
+		m.line("No SLO was violated.")
 	}
 	for _, s := range rows {
 		m.line("- **%s** %s, %s: %s, %s", s.word, markdown(s.Lock), markdown(s.promise), markdown(s.observed), markdown(s.sample))

@@ -12,8 +12,8 @@ import (
 // Rehearsal writes what many rehearsals showed. again is the command that a seed's number completes. Of o only Width and Color count.
 func Rehearsal(w io.Writer, r *forecast.Rehearsal, again string, o Options) error {
 	p := newPage(o)
-	p.line(p.paint(bold, "REHEARSAL") + "  in virtual time: it says nothing about a live system, and satisfies no SLO")
-	p.flow(2, 2, fmt.Sprintf("%s, %s, with %d replicas at the real durations of the file", r.Experiment, figures.Plural(r.Seeds, "seed"), r.Replicas))
+	p.line(p.paint(bold, "REHEARSAL") + "  in virtual time: it answers no SLO of a live system")
+	p.flow(2, 2, fmt.Sprintf("%s, %s, with %d replicas at the durations of the file", r.Experiment, figures.Plural(r.Seeds, "simulated run"), r.Replicas))
 	p.blank()
 	table := [][]string{{"LOCK", "MEASURE", "LIMIT", "MIN", "MEDIAN", "P95", "P99", "MAX", "BREACH"}}
 	for _, row := range r.Rows {
@@ -30,19 +30,19 @@ func Rehearsal(w io.Writer, r *forecast.Rehearsal, again string, o Options) erro
 	p.aligned(table)
 	for _, row := range r.Rows {
 		if row.Seeds == 0 {
-			p.flow(2, 2, fmt.Sprintf("%s %s: no rehearsal can measure it, or no fault reached it", row.Lock, row.Measure))
+			p.flow(2, 2, fmt.Sprintf("%s %s: no simulated run measured it, because no fault hit a lock holder or it shows only in a live run", row.Lock, row.Measure))
 		} else if row.Open > 0 {
-			p.flow(2, 2, fmt.Sprintf("%s %s: in %s the end was not seen; they count with what was seen", row.Lock, row.Measure, figures.Plural(row.Open, "seed")))
+			p.flow(2, 2, fmt.Sprintf("%s %s: the end was not seen in %s, which count with what was seen", row.Lock, row.Measure, figures.Plural(row.Open, "simulated run")))
 		}
 	}
 	p.rehearsedExpectations(r, again)
 	p.rehearsedSums(r.Locks)
 	p.blank()
 	if s := r.Worst; s != nil {
-		p.flow(2, 2, fmt.Sprintf("worst seed %d: %s %s %s, limit %s. Its history: %s %d",
+		p.flow(2, 2, fmt.Sprintf("Worst: seed %d with %s %s %s, limit %s. To see it: %s %d",
 			s.Seed, s.Lock, s.Measure, rehearsedFigure(&s.Value, s.Unit), rehearsedFigure(&s.Limit, s.Unit), again, s.Seed))
 	}
-	p.flow(2, 2, fmt.Sprintf("a breach of any limit: %s. Quantiles over the seeds, to %.1f%%; each seed counts with the middle of what it measured.",
+	p.flow(2, 2, fmt.Sprintf("Simulated runs that broke any limit: %s. Percentiles are over the runs, to %.1f%%; each run counts with the middle of its range.",
 		shareOfSeeds(r.Breach, r.Seeds), 100*r.Resolution))
 	return p.to(w, "rehearsal")
 }
@@ -50,12 +50,12 @@ func Rehearsal(w io.Writer, r *forecast.Rehearsal, again string, o Options) erro
 // rehearsedExpectations says what the faults provoked, and in which seed one did not.
 func (p *page) rehearsedExpectations(r *forecast.Rehearsal, again string) {
 	for _, x := range r.Expected {
-		what := fmt.Sprintf("expected: %s provokes %s %s", x.Fault, x.Lock, rehearsedAsk(&x))
+		what := fmt.Sprintf("Expected: %s provokes %s %s", x.Fault, x.Lock, rehearsedAsk(&x))
 		if x.Missed == 0 {
-			p.flow(2, 4, fmt.Sprintf("%s: in each of %s", what, figures.Plural(r.Seeds, "seed")))
+			p.flow(2, 4, fmt.Sprintf("%s: in each of %s", what, figures.Plural(r.Seeds, "simulated run")))
 			continue
 		}
-		p.flow(2, 4, fmt.Sprintf("%s: not in %s of %s. Seed %d: %s. Its history: %s %d", what, figures.Count(x.Missed), figures.Plural(r.Seeds, "seed"), x.Seed, x.Why, again, x.Seed))
+		p.flow(2, 4, fmt.Sprintf("%s: not in %s of %s. Seed %d: %s. To see it: %s %d", what, figures.Count(x.Missed), figures.Plural(r.Seeds, "simulated run"), x.Seed, x.Why, again, x.Seed))
 	}
 }
 

@@ -197,6 +197,9 @@ func (s *Status) faults() []string {
 		f := &s.experiment.Faults[i]
 		n := s.shots[f.ID]
 		text := fmt.Sprintf("  fault   %s: %d of %d confirmed", f.ID, n.confirmed, f.Repeat.Count)
+		if f.Repeat.Answered {
+			text = fmt.Sprintf("  fault   %s: %d confirmed, at most %d until the percentiles are answered", f.ID, n.confirmed, f.Repeat.Count)
+		}
 		if n.void > 0 {
 			text += fmt.Sprintf(", %d void", n.void)
 		}

@@ -2,6 +2,8 @@ package reports
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/lockdrill/lockdrill/experiments"
@@ -18,13 +20,14 @@ type Story struct {
 	waited  map[string]string // what a pod was last said to wait for, by its UID
 	doomed  map[string]bool   // incarnations that a fault was about to kill
 	faults  map[string]*experiments.Fault
-	width   int  // of the column that says who
-	closing bool // from here on replicas are meant to end
+	repeats map[string]int // lines that were told once and are counted from then on: delays of a probe, void shots
+	width   int            // of the column that says who
+	closing bool           // from here on replicas are meant to end
 }
 
 // NewStory returns the story of one run of e.
 func NewStory(e *experiments.Experiment) *Story {
-	s := &Story{loops: map[string]bool{}, pids: map[string]int{}, pods: map[string]string{}, waited: map[string]string{}, doomed: map[string]bool{}, faults: map[string]*experiments.Fault{}, width: labelWidth}
+	s := &Story{loops: map[string]bool{}, pids: map[string]int{}, pods: map[string]string{}, waited: map[string]string{}, repeats: map[string]int{}, doomed: map[string]bool{}, faults: map[string]*experiments.Fault{}, width: labelWidth}
 	for i := range e.Faults { // void shots are repeated, at most as often again
 		f := &e.Faults[i]
 		s.faults[f.ID] = f
@@ -61,7 +64,38 @@ func (s *Story) next(e *history.Event) (who, what string) {
 	case e.Kind == history.RunAbort, e.Kind == history.RunPhase && e.Phase.Name == history.PhaseFinal:
 		s.closing = true
 	}
-	return s.describe(e)
+	if e.Kind == history.GapKind || e.Kind == history.FaultVoid {
+		return s.once(e)
+	}
+	if who, what = s.describe(e); e.Kind == history.RunEnd && what != "" {
+		what += s.repeated()
+	}
+	return who, what
+}
+
+// once tells what often repeats the first time.
+func (s *Story) once(e *history.Event) (who, what string) {
+	if who, what = s.describe(e); e.Kind == history.GapKind {
+		who = e.Coverage.Probe
+	}
+	of := who
+	if e.Fault != nil {
+		of = e.Fault.ID + " " + string(e.Fault.Why)
+	}
+	if s.repeats[of]++; s.repeats[of] > 1 {
+		return who, ""
+	}
+	return who, what
+}
+
+// repeated says how often what was told once came again.
+func (s *Story) repeated() (text string) {
+	for _, of := range slices.Sorted(maps.Keys(s.repeats)) {
+		if n := s.repeats[of]; n > 1 {
+			text += fmt.Sprintf("; %s: %s in all", of, figures.Plural(n, "time"))
+		}
+	}
+	return text
 }
 
 // clockAt is the clock for what a judgement gives in seconds.
@@ -95,11 +129,20 @@ func (s *Story) describe(e *history.Event) (who, what string) {
 	case e.Object != nil:
 		return e.Object.Kind, s.object(e.Object)
 	case e.Kind == history.GapKind:
-		return e.Coverage.Probe, because("blind for "+figures.Short(e.Width()), e.Coverage.Why)
+		return e.Coverage.Probe, delayed(e)
 	case e.Entry != nil && !e.Entry.Accepted:
 		return "ledger", fmt.Sprintf("refused state %q of %s with fence %d: %s", e.Entry.State, e.Entry.Subject, e.Fence, e.Entry.Reason)
 	}
 	return e.Source, s.claim(e)
+}
+
+// delayed is a stretch in which a probe did not look.
+func delayed(e *history.Event) string {
+	text := "probe delayed " + figures.Short(e.Width())
+	if e.Coverage.Why != "" {
+		text += " (" + e.Coverage.Why + ")"
+	}
+	return text
 }
 
 // claim is what a replica says about its lock.
@@ -133,7 +176,7 @@ func (s *Story) fault(e *history.Event) string {
 		}
 		return because("confirmed", seen)
 	case history.FaultVoid:
-		return because("VOID ("+string(f.Why)+")", f.Detail)
+		return because("void ("+string(f.Why)+")", f.Detail)
 	case history.FaultReverted:
 		switch {
 		case e.Source != "runner" && seen(f).Traits().Fails != "":

@@ -68,13 +68,16 @@ func outcomeWord(o verdict.Outcome) (string, ink) {
 	return "undecided", yellow
 }
 
-// tightest is the row that came nearest to its limit, or went furthest beyond.
+// tightest is the row that came nearest to its upper limit, of a step at which all held: of the others is said what broke.
 func tightest(step *verdict.SweepStep) string {
 	var text string
 	worst := 0.0
+	if step.Outcome != verdict.Held {
+		return ""
+	}
 	for i := range step.Rows {
 		r := &step.Rows[i]
-		if r.Lo == nil || r.Limit <= 0 {
+		if r.Lo == nil || r.Limit <= 0 || r.Ask != verdict.AtMost {
 			continue
 		}
 		most := *r.Lo
@@ -101,9 +104,17 @@ func SweepPage(w io.Writer, s *verdict.Sweep, value func(float64) string) error 
 	for _, p := range timeline.Sweep(s, value) {
 		pictures = append(pictures, block{Figure: figureOf(p)})
 	}
-	steps := gridOf("The steps", []string{s.Dial, "outcome", "nearest to its limit", "why", "run"}, s.Steps, func(step verdict.SweepStep) []gridCell {
+	columns := []string{s.Dial, "outcome", "nearest to its limit", "why"}
+	if s.Live {
+		columns = append(columns, "run")
+	}
+	steps := gridOf("The steps", columns, s.Steps, func(step verdict.SweepStep) []gridCell {
 		word, ink := outcomeWord(step.Outcome)
-		return []gridCell{figureCell(value(step.Value)), {Text: word, Class: classOf(ink)}, plainCell(strings.TrimPrefix(tightest(&step), "nearest to its limit: ")), plainCell(step.Why), codeCell(step.Run)}
+		cells := []gridCell{figureCell(value(step.Value)), {Text: word, Class: classOf(ink)}, plainCell(strings.TrimPrefix(tightest(&step), "nearest to its limit: ")), plainCell(step.Why)}
+		if s.Live {
+			cells = append(cells, codeCell(step.Run))
+		}
+		return cells
 	})
 	doc.Sections = []section{{"steps", "The steps", "", []block{{Grid: steps}}}, {"rows", "Each promise by " + s.Dial, "", pictures}}
 	doc.style()

@@ -45,7 +45,7 @@ func seriesOf(takeovers []verdict.Takeover, shots []verdict.FaultResult) []serie
 
 const (
 	takeoverTitle = "Takeovers, from the fault to the successor's first accepted effect"
-	noTakeover    = "no confirmed fault hit an epoch that surely owned its key"
+	noTakeover    = "no confirmed fault hit a lock holder"
 )
 
 // takeovers sums up every series, and says what the declared settings allow.
@@ -74,10 +74,10 @@ func (p *page) takeovers(j *verdict.Judgement) {
 
 // predicted is the band of one series of rehearsed takeovers.
 func predicted(b verdict.Predicted) string {
-	text := fmt.Sprintf("%s %s: %s, median %s, p95 %s: %s in %s of this file", b.Lock, b.Class, span(b.Lo, b.Hi, verdict.UnitSeconds), roughly(b.P50), roughly(b.P95),
+	text := fmt.Sprintf("%s %s: %s, median %s, p95 %s, from %s in %s of this file", b.Lock, b.Class, span(b.Lo, b.Hi, verdict.UnitSeconds), roughly(b.P50), roughly(b.P95),
 		figures.Plural(b.Values, "takeover"), figures.Plural(b.Seeds, "rehearsal"))
 	if b.Outside > 0 {
-		text += fmt.Sprintf("; %s of this run surely outside: see findings", figures.Count(b.Outside))
+		text += fmt.Sprintf("; %s of this run lie outside: see findings", figures.Count(b.Outside))
 	}
 	return text
 }
@@ -131,22 +131,22 @@ func (s series) head() string {
 	case s.class == verdict.ClassTheft && s.blamed:
 		name = "theft (the key taken away on purpose)"
 	case s.class == verdict.ClassTheft:
-		name = "theft (by no fault of the run; what was still owed)"
+		name = "theft (by no fault of the run; measured by what was left of the lease)"
 	case s.class == verdict.ClassStore:
 		name = "store (restarted, emptied or failed over)"
 	}
-	text := fmt.Sprintf("%s: %s from %s", name, figures.Plural(len(s.values), "value"), figures.Plural(len(faults), "independent fault"))
+	text := fmt.Sprintf("%s: %s from %s", name, figures.Plural(len(s.values), "takeover"), figures.Plural(len(faults), "fault"))
+	if len(s.values) > len(faults) && len(faults) > 0 {
+		text = fmt.Sprintf("%s: %s affected %s; percentiles use the slowest of each", name, figures.Plural(len(faults), "fault"), figures.Plural(len(s.values), "lock"))
+	}
 	if censored > 0 {
-		text += fmt.Sprintf("; %s not seen to end", figures.Count(censored))
+		text += fmt.Sprintf("; the end of %s was not seen", figures.Count(censored))
 	}
 	if byGrant > 0 {
-		text += fmt.Sprintf("; %s ended by the grant, as effects were not seen", figures.Count(byGrant))
+		text += fmt.Sprintf("; %s measured to the grant, because effects were not seen", figures.Count(byGrant))
 	}
 	if late := lateText(s.late()); late != "" {
 		text += "; " + late + " at most, in one of them"
-	}
-	if len(s.values) > len(faults) && len(faults) > 0 {
-		text += " (min, median and max over all values; SLO quantiles count each kill at its worst key)"
 	}
 	return text
 }

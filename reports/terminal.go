@@ -21,26 +21,30 @@ import (
 type Options struct {
 	Width     int    // columns; 0 = 100
 	Color     bool   // colour repeats what the words say, never more
+	Verbose   bool   // of the closing summary: all that was measured, and not the answers alone
 	Folder    string // of the run, as a person would type it; "" = not kept, or the one in which the report lies
 	Report    string // the full report, as a person would open it; "" = not said
 	Reproduce string // the command that runs it again; "" = not said
 }
 
-// Terminal writes the closing summary of a run.
+// Terminal writes the closing summary of a run. Of a run that passed it fits a screen of 24 rows.
 func Terminal(w io.Writer, j *verdict.Judgement, o Options) error {
 	p := newPage(o)
 	p.headline(j)
-	p.slos(j)
-	p.takeovers(j)
-	p.section(deathTitle(j), deathItems(j))
-	p.section("Work", append(workItems(j.Counts), keyItems(j)...))
-	p.section(validTitle, validityItems(j))
-	p.remarks(j)
+	p.slos(j, o.Verbose)
+	p.section(rollingTitle, rollingItems(j))
+	if o.Verbose {
+		p.takeovers(j)
+		p.section(deathTitle(j), deathItems(j))
+		p.section("Work", append(workItems(j.Counts), keyItems(j)...))
+		p.section(drillTitle, validityItems(j))
+		p.remarks(j)
+	}
 	p.folder(j, o)
 	return p.to(w, "summary")
 }
 
-// headline is the run's word, its label and scale, and one sentence.
+// headline is the run's word, its label and scale, and whether the drill can be believed.
 func (p *page) headline(j *verdict.Judgement) {
 	word, ink := runWord(j.Verdict)
 	parts := headOf(p.paint(ink, word), j.Run.Experiment, tally(j), !j.Run.Live)
@@ -51,6 +55,9 @@ func (p *page) headline(j *verdict.Judgement) {
 	for _, s := range sentences(j) {
 		p.flow(2, 2, s)
 	}
+	answer, says := validOf(j)
+	p.flow(0, 4, p.paint(bold, validTitle)+" "+answer+". "+says)
+	p.items(missingItems(j))
 	p.blank()
 }
 
@@ -131,44 +138,52 @@ func tally(j *verdict.Judgement) string {
 func sentences(j *verdict.Judgement) []string {
 	var s []string
 	switch j.Verdict {
+	case "pass":
+		s = append(s, "Every promise was kept. There is nothing to do.")
+	case "slo-failed":
+		s = append(s, "At least one promise was broken. A gate stops here.")
 	case "inconclusive":
-		s = append(s, "This run shows nothing wrong, and does not show that it is right. What was missing, and how to get it, stands below.")
+		s = append(s, "Nothing wrong was seen, but there is not enough evidence to say that all is well. A gate stops here.")
 	case "aborted":
-		s = append(s, "The run was ended early; what it had seen by then was not wrong, and is not enough.")
+		s = append(s, "The run was ended early. Nothing wrong was seen until then, but there is not enough evidence to say that all is well.")
 	case "dirty":
-		s = append(s, "Clean-up was not verified: a fault or a process may still be live. This wins over every other verdict.")
+		s = append(s, "The clean-up was not verified: a fault or a process may still be active. This outranks every other verdict. Before anything else, run lockdrill recover on this run's folder: it undoes what it can and names what is left.")
 	case "error":
-		s = append(s, "The tool broke: there is no verdict about the locks.")
+		s = append(s, "lockdrill itself failed, so there is no verdict about the locks.")
 	}
 	if !j.Run.Live {
-		s = append(s, "A rehearsal in virtual time: it satisfies no live SLO.")
+		s = append(s, "This is a rehearsal in virtual time. It answers no SLO of a live system.")
 	}
 	return s
 }
 
 // slos is the table of promises, violations first, each that was not met with its why and next.
-func (p *page) slos(j *verdict.Judgement) {
+func (p *page) slos(j *verdict.Judgement, verbose bool) {
 	if len(j.SLOs) == 0 {
 		return
 	}
-	p.title(sloTitle(j))
-	p.items(missingItems(j))
 	t := table{indent: 2}
 	var above verdict.SLOResult
 	for _, s := range rowsOf(j) {
-		t.row(cell{s.word, s.ink}, cell{text: s.Lock}, cell{text: s.promise}, cell{text: s.observed}, cell{text: s.sample})
-		t.note("rests on", s.Rests)
+		if verbose {
+			t.row(cell{s.word, s.ink}, cell{text: s.Lock}, cell{text: s.promise}, cell{text: s.observed}, cell{text: s.sample})
+			t.note("rests on", s.Rests)
+		} else {
+			t.row(cell{s.word, s.ink}, cell{text: s.Lock}, cell{text: s.promise}, cell{text: s.glance()}, cell{text: s.from()})
+		}
 		if s.Verdict == verdict.Pass {
 			continue
 		}
 		s.Why, s.Next = beyond(s.SLOResult, j.Missing)
-		if s.Why != "" && s.Why == above.Why && s.Next == above.Next {
-			t.note("why", "as above")
-		} else {
+		if s.Why != above.Why || s.Next != above.Next {
 			t.note("why", s.Why)
 			t.note("next", s.Next)
+		} else if s.Why != "" {
+			t.note("why", "The same as above.")
 		}
-		t.note("see", events(s.Evidence))
+		if verbose {
+			t.note("see", events(s.Evidence))
+		}
 		above = s.SLOResult
 	}
 	p.table(t)
@@ -178,8 +193,8 @@ func (p *page) slos(j *verdict.Judgement) {
 	p.blank()
 }
 
-// boundNote explains what sample says of a promise that nothing broke.
-const boundNote = "breaks <= x% (n faults): none of n broke it, so at most x% of such faults do, with 95% confidence"
+// boundNote explains what the sample of a promise says that nothing broke.
+const boundNote = "rate <= x%: no fault broke this promise. How often one would is at most x%, with 95% confidence; more faults make that surer."
 
 func sloTitle(j *verdict.Judgement) string {
 	if s := scale(j); s != "" {
@@ -188,15 +203,15 @@ func sloTitle(j *verdict.Judgement) string {
 	return "SLOs"
 }
 
-// missingItems are the reasons why no question of the run was reached, said once for all rows.
+// missingItems are the reasons why the drill answers no question, said once for all rows.
 func missingItems(j *verdict.Judgement) []item {
-	if !slices.ContainsFunc(j.SLOs, func(s verdict.SLOResult) bool { return len(common(s, j.Missing)) > 0 }) {
-		return nil
-	}
 	var list []item
 	said := map[string]bool{}
-	for _, l := range j.Missing {
-		list = append(list, item{"run lacks", l.Why})
+	for i, l := range j.Missing {
+		list = append(list, item{"why", l.Why})
+		if i > 0 && j.Missing[0].Code == verdict.MissingCompletion { // what a run that ended early lacks tells nothing of the file
+			continue
+		}
 		if !said[l.Next] {
 			list = append(list, item{"next", l.Next})
 		}
@@ -205,33 +220,12 @@ func missingItems(j *verdict.Judgement) []item {
 	return list
 }
 
-// common are the reasons of a row that hold for the whole run.
-func common(s verdict.SLOResult, ofRun []verdict.Missing) []verdict.Missing {
-	var ls []verdict.Missing
-	for _, l := range s.Missing {
-		if slices.Contains(ofRun, l) {
-			ls = append(ls, l)
-		}
-	}
-	return ls
-}
-
-// beyond is a row's why and next without what was said above the table.
+// beyond is a row's why and next without what was said of the whole run.
 func beyond(s verdict.SLOResult, ofRun []verdict.Missing) (why, next string) {
-	if len(common(s, ofRun)) == 0 {
+	if !slices.ContainsFunc(s.Missing, func(l verdict.Missing) bool { return slices.Contains(ofRun, l) }) {
 		return s.Why, s.Next
 	}
-	whys, nexts := []string{"as above (run lacks)"}, []string{}
-	for _, l := range s.Missing {
-		if slices.Contains(ofRun, l) {
-			continue
-		}
-		whys = append(whys, l.Why)
-		if said := func(o verdict.Missing) bool { return o.Next == l.Next }; !slices.ContainsFunc(ofRun, said) && !slices.Contains(nexts, l.Next) {
-			nexts = append(nexts, l.Next)
-		}
-	}
-	return strings.Join(whys, "; "), strings.Join(nexts, "; ")
+	return verdict.Reasons(slices.DeleteFunc(slices.Clone(s.Missing), func(l verdict.Missing) bool { return slices.Contains(ofRun, l) }))
 }
 
 // sloRow is a promise as every format shows it.
@@ -257,6 +251,7 @@ func rowsOf(j *verdict.Judgement) []sloRow {
 
 func rowOf(s verdict.SLOResult, j *verdict.Judgement) sloRow {
 	word, ink := sloWord(s.Verdict)
+	s.Lock = cmp.Or(s.Lock, "alerts") // all else is of a lock
 	return sloRow{s, word, ink, promise(s, j.Run.TimeScale), observed(s), sample(s)}
 }
 
@@ -297,6 +292,10 @@ func asks(a verdict.Ask) string {
 
 // measureWords is a measure of verdict.json as people write it.
 func measureWords(measure string) string {
+	if name, is := strings.CutPrefix(measure, verdict.MeasureAlert+"."); is { // the name of an alert stays as it is
+		at := strings.LastIndexByte(name, '.')
+		return "alert " + name[:at] + " " + strings.ReplaceAll(name[at+1:], "_", " ")
+	}
 	return strings.NewReplacer("re_", "re-", ".", " ", "_", " ").Replace(measure)
 }
 
@@ -307,12 +306,42 @@ func observed(s verdict.SLOResult) string {
 	return span(s.Lo, s.Hi, s.Unit)
 }
 
+// glance is the end of what was measured that the verdict hangs on, to three digits; both ends where both matter.
+func (s sloRow) glance() string {
+	if s.Unit != verdict.UnitSeconds || s.Ask == verdict.Exactly || s.N == 0 && s.Hi == nil || s.Verdict == verdict.Inconclusive {
+		return s.observed
+	}
+	limit, lo := figures.Nanoseconds(s.Limit), figures.Down(figures.Nanoseconds(s.Lo))
+	if (s.Ask == verdict.AtLeast) == (s.Verdict == verdict.Pass) { // the lower end is held against the limit
+		if (lo < limit) == (s.Lo < s.Limit) && (lo > limit) == (s.Lo > s.Limit) {
+			return figures.Exact(lo)
+		}
+		return s.observed
+	}
+	if s.Hi == nil {
+		return s.observed
+	}
+	if hi := figures.Up(figures.Nanoseconds(*s.Hi)); (hi > limit) == (*s.Hi > s.Limit) && (hi < limit) == (*s.Hi < s.Limit) {
+		return figures.Exact(hi)
+	}
+	return s.observed
+}
+
+// from is what the figure stands on, in short.
+func (s sloRow) from() string {
+	text := figures.Plural(s.N, cmp.Or(s.Of, "trial"))
+	if bounded(s.SLOResult) {
+		text += ", rate <= " + percent(*s.Bound)
+	}
+	return text
+}
+
 // sample is what the figure stands on, and what it cannot exclude where nothing was seen.
 func sample(s verdict.SLOResult) string {
 	if !bounded(s) {
 		return sampleSize(s)
 	}
-	return sampleSize(s) + ", breaks " + riskText(s)
+	return sampleSize(s) + ", rate " + riskText(s)
 }
 
 // sampleSize is how much there is of it, and what a late machine may have made of the figure.
@@ -326,7 +355,7 @@ func sampleSize(s verdict.SLOResult) string {
 
 // riskText is the bound of a row that is bounded.
 func riskText(s verdict.SLOResult) string {
-	return fmt.Sprintf("<= %s (%s)", percent(*s.Bound), figures.Plural(s.BoundN, "fault"))
+	return fmt.Sprintf("<= %s (0 of %s)", percent(*s.Bound), figures.Plural(s.BoundN, "fault"))
 }
 
 // bounded reports whether a row says what it cannot exclude.

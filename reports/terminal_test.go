@@ -149,19 +149,22 @@ func summary(t *testing.T, j *verdict.Judgement, o Options) string {
 
 func TestTerminal(t *testing.T) {
 	var book golden.Book
-	o := Options{Width: 100, Folder: "runs/20260102T030405.000Z-first-drill", Reproduce: "lockdrill run first-drill --seed 42"}
+	o := Options{Width: 80, Folder: "runs/20260102T030405.000Z-first-drill", Reproduce: "lockdrill run first-drill --seed 42"}
 	for _, c := range []struct {
 		name string
 		j    *verdict.Judgement
 	}{{"fail", failed()}, {"pass", passed()}, {"inconclusive", inconclusive()}, {"aborted", aborted()}, {"dirty", dirty()}, {"error", broken()}} {
 		book.Add(c.name, summary(t, c.j, o))
 	}
+	o.Width, o.Verbose = 100, true
+	book.Add("fail, with all figures", summary(t, failed(), o))
+	book.Add("inconclusive, with all figures", summary(t, inconclusive(), o))
 	book.Add("fail, in 48 columns", summary(t, failed(), Options{Width: 48}))
 	isGolden(t, "terminal.txt", book.String())
 }
 
 func TestTerminalNarrow(t *testing.T) {
-	text := summary(t, failed(), Options{Width: 48})
+	text := summary(t, failed(), Options{Width: 48, Verbose: true})
 	for line := range strings.Lines(text) {
 		if open, closed := strings.Count(line, "["), strings.Count(line, "]"); open != closed {
 			t.Errorf("a range is broken over two lines: %q", line)
@@ -172,11 +175,11 @@ func TestTerminalNarrow(t *testing.T) {
 func TestColorAddsNothing(t *testing.T) {
 	escape := regexp.MustCompile("\x1b\\[[0-9;]*m")
 	for name, j := range map[string]*verdict.Judgement{"pass": passed(), "fail": failed(), "inconclusive": inconclusive()} {
-		colored := summary(t, j, Options{Color: true})
+		colored := summary(t, j, Options{Color: true, Verbose: true})
 		if !strings.Contains(colored, "\x1b[") {
 			t.Errorf("%s: no colour where colour was asked for", name)
 		}
-		if got, want := escape.ReplaceAllString(colored, ""), summary(t, j, Options{}); got != want {
+		if got, want := escape.ReplaceAllString(colored, ""), summary(t, j, Options{Verbose: true}); got != want {
 			t.Errorf("%s: colour changes the words:\n%s\nwithout:\n%s", name, got, want)
 		}
 	}
@@ -190,6 +193,29 @@ func TestScaleAndLabelAreSaidWithTheWord(t *testing.T) {
 		if !strings.Contains(first, want) {
 			t.Errorf("first line %q does not say %q", first, want)
 		}
+	}
+}
+
+// Of a run that passed the summary fits a screen of 24 rows and 80 columns, with the prompt below it.
+func TestTheSummaryOfAPassFitsAScreen(t *testing.T) {
+	j := passed()
+	for i := range 9 {
+		j.SLOs = append(j.SLOs, verdict.SLOResult{Lock: "job", Measure: "busy.count", Unit: "count", Limit: float64(i), Declared: float64(i), Hi: at(0), N: 100, Of: "acquire", Verdict: verdict.Pass})
+	}
+	j.Probes[0].Gaps, j.Run.TimeScale = 7, 1
+	o := Options{Width: 80, Folder: "runs/20261122T214728.478Z-first-drill", Report: "runs/20261122T214728.478Z-first-drill/report.html",
+		Reproduce: "lockdrill run runs/20261122T214728.478Z-first-drill/experiment.yaml --seed 485630628"}
+	text := summary(t, j, o)
+	if rows := strings.Count(text, "\n"); rows > 23 {
+		t.Errorf("%d rows:\n%s", rows, text)
+	}
+	for line := range strings.Lines(text) {
+		if columns(strings.TrimSuffix(line, "\n")) > 80 {
+			t.Errorf("wider than 80 columns: %s", line)
+		}
+	}
+	if !strings.Contains(text, "Was the drill valid? Yes.") {
+		t.Error(text)
 	}
 }
 
@@ -211,7 +237,7 @@ func TestTheSummaryIsBounded(t *testing.T) {
 		j.Warnings = append(j.Warnings, "a warning")
 	}
 	var b strings.Builder
-	if err := Terminal(&b, j, Options{}); err != nil {
+	if err := Terminal(&b, j, Options{Verbose: true}); err != nil {
 		t.Fatal(err)
 	}
 	if n := strings.Count(b.String(), "\n"); n > 150 || !strings.Contains(b.String(), "more findings in verdict.json") || !strings.Contains(b.String(), "more warnings in verdict.json") {

@@ -108,7 +108,7 @@ func perSecond(f float64) string {
 // beforeAndAfter holds the policies' sums and rehearsals beside one another.
 func (p *page) beforeAndAfter(t *forecast.Tuning) {
 	p.blank()
-	p.line(p.paint(bold, "REHEARSAL") + fmt.Sprintf("  in virtual time, %s of each: it says nothing about a live system, and satisfies no SLO", figures.Plural(t.Seeds, "seed")))
+	p.line(p.paint(bold, "REHEARSAL") + fmt.Sprintf("  in virtual time, %s of each. It proves nothing about a live system", figures.Plural(t.Seeds, "seed")))
 	policies := []*forecast.TunedPolicy{t.After}
 	if t.Before != nil {
 		policies = []*forecast.TunedPolicy{t.Before, t.After}
@@ -137,9 +137,9 @@ func (p *page) beforeAndAfter(t *forecast.Tuning) {
 		p.flow(4, 6, text)
 	}
 	if t.P50Assumed {
-		p.flow(2, 2, "The median of the work was not given: it is taken for p99 / 3 = "+roughly(t.P50)+".")
+		p.flow(2, 2, "You gave no median of the work (--p50). The rehearsals assume p99 / 3 = "+roughly(t.P50)+".")
 	}
 	if t.Before == nil {
-		p.flow(2, 2, "Before: no policy to compare with was named (--profile, or --from a run).")
+		p.flow(2, 2, "Before: name the policy that you have now with --profile, or give a run of it with --from.")
 	}
 }

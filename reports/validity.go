@@ -42,9 +42,76 @@ func workItems(c verdict.Counts) []item {
 	return append(list, item{"besides", strings.Join(rare, "; ")})
 }
 
-const validTitle = "Was the drill valid?"
+const (
+	validTitle = "Was the drill valid?"
+	drillTitle = "How the drill went"
+)
 
-// validityItems answer whether the drill itself can be believed.
+// validOf answers validTitle with yes or no, and says in a few words what there is to know beside it.
+func validOf(j *verdict.Judgement) (answer, says string) {
+	answer = "Yes"
+	if len(j.Missing) > 0 || !j.Run.Steady || !j.Run.CleanedUp || j.Verdict == "error" {
+		answer = "No"
+	}
+	confirmed, declared := 0, 0
+	ids, counts := shotCounts(j.Faults)
+	for _, id := range ids {
+		confirmed, declared = confirmed+min(counts[id].confirmed, counts[id].declared), declared+counts[id].declared
+	}
+	says = fmt.Sprintf("%s of %s confirmed, clean-up %s.", figures.Count(confirmed), figures.Plural(declared, "declared shot"), cleanUpText(j))
+	if declared == 0 {
+		says = "No fault was fired; clean-up " + cleanUpText(j) + "."
+	}
+	return answer, verdict.Sentences(says, voidText(j.Faults), delayText(j))
+}
+
+// voidText counts the shots that counted for nothing, with the commonest reason; "" where there was none.
+func voidText(shots []verdict.FaultResult) string {
+	n, most, why, of := 0, 0, "", map[string]int{}
+	for _, s := range shots {
+		if !s.Void && s.Confirmed {
+			continue
+		}
+		n++
+		if of[s.Why]++; of[s.Why] > most {
+			most, why = of[s.Why], s.Why
+		}
+	}
+	switch {
+	case n == 0:
+		return ""
+	case most == n:
+		return fmt.Sprintf("%s void: %s", figures.Plural(n, "shot"), why)
+	}
+	return fmt.Sprintf("%s void, %s of them: %s", figures.Plural(n, "shot"), figures.Count(most), why)
+}
+
+// delayText counts how often probes looked too late, and whether a row suffered from it; "" where they were in time.
+func delayText(j *verdict.Judgement) string {
+	n, worst := 0, 0.0
+	var parts []string
+	for _, s := range j.Probes {
+		switch {
+		case s.LargestGap == nil:
+			parts = append(parts, "Probe "+s.ID+" never looked")
+		case s.Gaps > 0:
+			n, worst = n+s.Gaps, max(worst, *s.LargestGap)
+		}
+	}
+	if n > 0 {
+		text := fmt.Sprintf("Probes were delayed %s, by up to %s", figures.Plural(n, "time"), figures.Exact(figures.Up(figures.Nanoseconds(worst))))
+		suffers := func(s verdict.SLOResult) bool {
+			return slices.ContainsFunc(s.Missing, func(m verdict.Missing) bool { return m.Code.OfLooks() })
+		}
+		if j.Run.Status == verdict.StatusCompleted && !slices.ContainsFunc(j.Rows(), suffers) {
+			text += "; no effect on the verdict"
+		}
+		parts = append(parts, text)
+	}
+	return verdict.Sentences(parts...)
+}
+
+// validityItems are what the drill consisted of, and how well it was watched.
 func validityItems(j *verdict.Judgement) []item {
 	list := []item{{"steady state", "held before the first fault"}}
 	if !j.Run.Steady {
@@ -58,7 +125,7 @@ func validityItems(j *verdict.Judgement) []item {
 		}
 	}
 	if m := j.Monitor; m != nil {
-		list = append(list, item{"MONITOR", fmt.Sprintf("%s, %s in all; the server told %s commands and used %.0f%% of a processor meanwhile, for all its clients",
+		list = append(list, item{"MONITOR", fmt.Sprintf("%s, %s in all. Meanwhile the server reported %s commands and used %.0f%% of a processor for all its clients.",
 			figures.Plural(m.Windows, "window"), exact(m.Seconds, verdict.UnitSeconds), figures.Count(m.Commands), 100*m.Server/max(m.Seconds, 1e-9))})
 	}
 	if len(j.HoldersBy) > 0 {
@@ -84,9 +151,9 @@ func holdersText(by map[string]int) string {
 
 // machineText says how late the runner's machine was, and what that means.
 func machineText(m *verdict.LateMachine) string {
-	text := fmt.Sprintf("LATE in %s, by %s in all, %s in the worst", figures.Plural(m.Stretches, "stretch"), exact(m.Late, verdict.UnitSeconds), exact(m.Worst, verdict.UnitSeconds))
+	text := fmt.Sprintf("this machine was late %s, by %s in all and %s at worst", figures.Plural(m.Stretches, "time"), roughly(m.Late), roughly(m.Worst))
 	if !m.Judges {
-		text += "; the replicas were elsewhere, or somebody else's, so it judges nothing"
+		text += "; no effect on the verdict, because the replicas did not run on it"
 	}
 	return text
 }
@@ -96,7 +163,7 @@ func lateText(late float64) string {
 	if late == 0 {
 		return ""
 	}
-	return "machine late by " + figures.Ceil(figures.Nanoseconds(late))
+	return "machine late by " + figures.Exact(figures.Up(figures.Nanoseconds(late)))
 }
 
 func cleanUpText(j *verdict.Judgement) string {
@@ -135,26 +202,9 @@ func faultItems(shots []verdict.FaultResult) []item {
 	ids, counts := shotCounts(shots)
 	for _, id := range ids {
 		c := counts[id]
-		text := fmt.Sprintf("%s: %d of %d declared confirmed", id, c.confirmed, c.declared)
-		switch n := c.void; {
-		case n > 0 && c.confirmed >= c.declared:
-			text += ", " + figures.Plural(n, "void shot") + " repeated"
-		case n > 0:
-			text += ", " + figures.Plural(n, "shot") + " void"
-		}
-		list = append(list, item{"fault", text})
+		list = append(list, item{"fault", fmt.Sprintf("%s: %d of %s confirmed", id, c.confirmed, figures.Plural(c.declared, "declared shot"))})
 	}
-	list = append(list, shotItems(shots)...)
-	for _, s := range shots {
-		name := shotName(s)
-		switch {
-		case s.Void:
-			list = append(list, item{"void", name + ": " + s.Why})
-		case !s.Confirmed:
-			list = append(list, item{"unconfirmed", name + ": " + s.Why})
-		}
-	}
-	return list
+	return append(append(list, shotItems(shots)...), item{"void", voidText(shots)})
 }
 
 // shotCount is how many shots of one fault were declared, confirmed and void.
@@ -246,9 +296,9 @@ func probeText(s verdict.ProbeSummary) string {
 	if s.LargestGap == nil {
 		return s.ID + ": never looked"
 	}
-	text := fmt.Sprintf("%s: %s, largest gap %s", s.ID, figures.Plural(s.Samples, "sample"), exact(*s.LargestGap, verdict.UnitSeconds))
+	text := fmt.Sprintf("%s: %s, largest gap %s", s.ID, figures.Plural(s.Samples, "sample"), figures.Exact(figures.Up(figures.Nanoseconds(*s.LargestGap))))
 	if s.Gaps > 0 {
-		text += ", BLIND in " + figures.Plural(s.Gaps, "stretch")
+		text += ", delayed beyond its limit " + figures.Plural(s.Gaps, "time")
 	}
 	return text
 }
@@ -302,17 +352,37 @@ func findingText(f verdict.Finding) string {
 	return "two ways to know the same thing disagree: " + f.What
 }
 
-// folder is where everything lies, and how to get it again.
+// folder is where everything lies, what to do next, and how to get it again.
 func (p *page) folder(j *verdict.Judgement, o Options) {
+	if j.Verdict == "dirty" && o.Folder != "" {
+		p.item("next", "lockdrill recover "+o.Folder)
+	}
 	p.item("report", o.Report)
-	if o.Folder != "" {
+	if o.Verbose {
 		p.item("folder", o.Folder)
-		p.item("judge again", "lockdrill judge "+o.Folder)
+		p.item("run again", o.Reproduce)
+		p.item("exit status", fmt.Sprintf("%d (%s)", j.ExitCode, j.Verdict))
+		return
 	}
-	p.item("run again", o.Reproduce)
-	parts := []string{j.Verdict}
-	if s := scale(j); s != "" {
-		parts = append(parts, s)
+	if n := len(j.Findings) + len(j.Warnings); n > 0 {
+		p.item("remarks", remarksText(j))
 	}
-	p.item("verdict", fmt.Sprintf("%d (%s)", j.ExitCode, strings.Join(parts, " ")))
+	if o.Folder != "" {
+		p.item("all figures", "lockdrill report "+o.Folder)
+	}
+	if j.Verdict != "pass" { // a screen holds no more
+		p.item("run again", o.Reproduce)
+	}
+}
+
+// remarksText counts what the full report says besides.
+func remarksText(j *verdict.Judgement) string {
+	var parts []string
+	if n := len(j.Findings); n > 0 {
+		parts = append(parts, figures.Plural(n, "finding"))
+	}
+	if n := len(j.Warnings); n > 0 {
+		parts = append(parts, figures.Plural(n, "warning"))
+	}
+	return strings.Join(parts, " and ") + " in the full report"
 }

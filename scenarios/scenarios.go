@@ -77,3 +77,24 @@ func describe(name, text string) (Info, error) {
 	}
 	return info, nil
 }
+
+//go:embed gamedays/*.yaml
+var gameDays embed.FS
+
+// GameDay gives the sheet of a shipped game day; ok is false where none has that name.
+func GameDay(name string) (data []byte, ok bool) {
+	data, err := gameDays.ReadFile("gamedays/" + name + ".yaml")
+	return data, err == nil
+}
+
+// GameDays are the names of the shipped ones.
+func GameDays() (names []string) {
+	entries, err := gameDays.ReadDir("gamedays")
+	if err != nil {
+		panic(err) // embedded
+	}
+	for _, e := range entries {
+		names = append(names, strings.TrimSuffix(e.Name(), ".yaml"))
+	}
+	return names
+}

@@ -2,6 +2,7 @@ package scenarios_test
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,10 +34,11 @@ func TestEveryScenarioIsValid(t *testing.T) {
 		if strings.Contains(info.Title+info.Summary, "\n") || len(info.Summary) > 140 {
 			t.Errorf("%s: title and summary are one line each", info.Name)
 		}
-		if foreign := e.Kubernetes != nil || e.Redis.Mode == experiments.RedisExternal; foreign != (info.Needs != "") {
-			t.Errorf("%s needs %q, and foreign targets: %t", info.Name, info.Needs, foreign)
+		hooks := slices.ContainsFunc(e.Faults, func(f experiments.Fault) bool { return f.Kind() == "hook" })
+		if foreign := e.Kubernetes != nil || e.Redis.Mode == experiments.RedisExternal; (foreign || hooks) != (info.Needs != "") {
+			t.Errorf("%s needs %q, foreign targets: %t, hooks: %t", info.Name, info.Needs, foreign, hooks)
 		}
-		if info.Expect != 0 && info.Expect != 10 && info.Expect != 11 {
+		if !slices.Contains([]int{0, 10, 11, 20}, info.Expect) {
 			t.Errorf("%s expects exit code %d", info.Name, info.Expect)
 		}
 	}

@@ -30,7 +30,7 @@ func Compare(base, head []*Observed, o CompareOptions) (*verdict.Comparison, err
 	base, head = byStart(base), byStart(head)
 	contest(slices.Concat(base, head))
 	c := comparing{&verdict.Comparison{
-		SchemaVersion: verdict.ComparisonVersion, Experiment: base[0].experiment, Rehearsal: base[0].rehearsal,
+		SchemaVersion: verdict.ComparisonVersion, Experiment: base[0].Experiment, Rehearsal: base[0].Rehearsal,
 		Alpha: o.Alpha, Tolerance: o.Tolerance, Confidence: 1 - o.Alpha,
 		Base: runsOf(base), Head: runsOf(head), Differences: append([]verdict.Difference{}, differencesAmong(base, head, o.Allow)...),
 		Reasons: []string{}, Notes: []verdict.Note{}, Correctness: []verdict.ComparedFailure{}, Rows: []verdict.ComparedRow{},
@@ -64,14 +64,14 @@ type compareRow struct{ *verdict.ComparedRow }
 
 func byStart(runs []*Observed) []*Observed {
 	return slices.SortedStableFunc(slices.Values(runs), func(a, b *Observed) int {
-		return cmp.Or(cmp.Compare(a.run.Started, b.run.Started), cmp.Compare(a.run.Seed, b.run.Seed))
+		return cmp.Or(cmp.Compare(a.Run.Started, b.Run.Started), cmp.Compare(a.Run.Seed, b.Run.Seed))
 	})
 }
 
 func runsOf(side []*Observed) []verdict.ComparedRun {
 	var rs []verdict.ComparedRun
 	for _, o := range side {
-		rs = append(rs, o.run)
+		rs = append(rs, o.Run)
 	}
 	return rs
 }
@@ -89,13 +89,13 @@ func askedRows(base, head []*Observed, slos []string) ([]pairing, error) {
 	var all []pairing
 	for side, runs := range [][]*Observed{base, head} {
 		for _, o := range runs {
-			for _, s := range o.rows {
+			for _, s := range o.Rows {
 				at := slices.IndexFunc(all, func(p pairing) bool { return p.Lock == s.Lock && p.Measure == s.Measure })
 				if at < 0 {
 					at = len(all)
 					all = append(all, pairing{RowValues: s, only: []string{"base", "head"}[side]})
 				}
-				all[at].add(side, o.run, s)
+				all[at].add(side, o.Run, s)
 			}
 		}
 	}
@@ -190,15 +190,15 @@ func relativeTo(shift, median *verdict.Interval) *verdict.Interval {
 
 // correctness compares what is wrong however often it happens, in all runs of a side, those included whose figures do not count.
 func (c comparing) correctness(base, head []*Observed) {
-	for i, kind := range base[0].failures {
-		f := verdict.ComparedFailure{What: kind.what}
+	for i, kind := range base[0].Failures {
+		f := verdict.ComparedFailure{What: kind.What}
 		for _, o := range base {
-			f.Base += o.failures[i].n
+			f.Base += o.Failures[i].N
 		}
 		for _, o := range head {
-			if n := o.failures[i].n; n > 0 {
+			if n := o.Failures[i].N; n > 0 {
 				f.Head += n
-				f.Run = cmp.Or(f.Run, o.run.ID)
+				f.Run = cmp.Or(f.Run, o.Run.ID)
 			}
 		}
 		f.Regressed = f.Head > 0 && f.Base == 0

@@ -17,9 +17,9 @@ import (
 // observed is a run that passed, with the given rows.
 func observed(id string, rows ...analysis.RowValues) *Observed {
 	return &Observed{
-		run: verdict.ComparedRun{ID: id, Started: "2026-01-01T00:00:" + id + "Z", Verdict: "pass", Answered: true, Used: true}, experiment: "drill", rows: rows,
-		failures:    []failures{{"duplicate terminal states", 0}, {"stranded jobs", 0}},
-		environment: []experiments.Setting{{Path: "mode", Value: "live"}, {Path: "tool", Value: "v1"}, {Path: "system.locks.job.policy.ttl", Value: "60s"}},
+		Run: verdict.ComparedRun{ID: id, Started: "2026-01-01T00:00:" + id + "Z", Verdict: "pass", Answered: true, Used: true}, Experiment: "drill", Rows: rows,
+		Failures:    []Failures{{"duplicate terminal states", 0}, {"stranded jobs", 0}},
+		Environment: []experiments.Setting{{Path: "mode", Value: "live"}, {Path: "tool", Value: "v1"}, {Path: "system.locks.job.policy.ttl", Value: "60s"}},
 	}
 }
 
@@ -104,7 +104,7 @@ func TestCorrectnessTakesNoStatistics(t *testing.T) {
 	same := func() []*Observed { return []*Observed{observed("b", takeovers(kills(1)...))} }
 	broken := func() *Observed {
 		o := observed("h", takeovers(kills(1)...))
-		o.failures[0].n = 1
+		o.Failures[0].N = 1
 		return o
 	}
 	c := compared(t, same(), []*Observed{broken()}, CompareOptions{Alpha: 0.05, Tolerance: 0.1, SLOs: []string{"takeover"}})
@@ -112,13 +112,13 @@ func TestCorrectnessTakesNoStatistics(t *testing.T) {
 		t.Errorf("%s, %d, %q", c.Answer, c.ExitCode, c.Reasons)
 	}
 	aborted := broken()
-	aborted.run.Answered, aborted.run.Used = false, false
-	aborted.rows[0].Values = nil
+	aborted.Run.Answered, aborted.Run.Used = false, false
+	aborted.Rows[0].Values = nil
 	if c := compared(t, same(), []*Observed{aborted}, usual); c.Answer != verdict.Regressed {
 		t.Errorf("in an aborted run: %s, %q", c.Answer, c.Reasons)
 	}
 	too, more := same(), broken()
-	too[0].failures[0].n, more.failures[0].n = 1, 3
+	too[0].Failures[0].N, more.Failures[0].N = 1, 3
 	if c := compared(t, too, []*Observed{more}, usual); c.Answer != verdict.NoRegression || c.Correctness[0].Regressed {
 		t.Errorf("in both: %s, %q", c.Answer, c.Reasons)
 	}
@@ -139,7 +139,7 @@ func TestRunsWithoutAnAnswerGiveNone(t *testing.T) {
 	for _, given := range []string{"inconclusive", "aborted", "dirty", "error"} {
 		for _, which := range []int{0, 1} {
 			sides := [][]*Observed{{observed("b1", takeovers(kills(1)...)), observed("b2", takeovers(kills(1)...))}, {observed("h1", takeovers(kills(1)...)), observed("h2", takeovers(kills(1)...))}}
-			bad := &sides[which][1].run
+			bad := &sides[which][1].Run
 			bad.Verdict, bad.Answered, bad.Why = given, false, "for a reason"
 			c := compared(t, sides[0], sides[1], usual)
 			if c.Answer != verdict.CannotSay || c.ExitCode != 11 || !strings.Contains(strings.Join(c.Reasons, "\n"), "2 is "+given+": for a reason") {
@@ -153,11 +153,11 @@ func TestDifferentEnvironmentsAreRefused(t *testing.T) {
 	run := func(id string, change ...string) *Observed {
 		o := observed(id, takeovers(kills(1)...))
 		for i := 0; i+1 < len(change); i += 2 {
-			at := slices.IndexFunc(o.environment, func(s experiments.Setting) bool { return s.Path == change[i] })
+			at := slices.IndexFunc(o.Environment, func(s experiments.Setting) bool { return s.Path == change[i] })
 			if at < 0 {
-				o.environment = append(o.environment, experiments.Setting{Path: change[i], Value: change[i+1]})
+				o.Environment = append(o.Environment, experiments.Setting{Path: change[i], Value: change[i+1]})
 			} else {
-				o.environment[at].Value = change[i+1]
+				o.Environment[at].Value = change[i+1]
 			}
 		}
 		return o

@@ -64,12 +64,12 @@ func differencesAmong(base, head []*Observed, allow []string) []verdict.Differen
 		own  bool
 	}{{head, false}, {base, true}} {
 		for _, o := range side.runs {
-			for _, d := range differ(first.environment, o.environment) {
+			for _, d := range differ(first.Environment, o.Environment) {
 				d.Allowed = d.Field != "mode" && slices.ContainsFunc(allow, func(a string) bool {
 					return a == "all" || d.Field == a || strings.HasPrefix(d.Field, a+".")
 				})
 				d.InBase = side.own
-				d.Run = o.run.ID
+				d.Run = o.Run.ID
 				if !slices.ContainsFunc(all, func(x verdict.Difference) bool { // said once for all runs that share it
 					return x.Field == d.Field && x.Base == d.Base && x.Head == d.Head && x.InBase == d.InBase
 				}) {
@@ -81,9 +81,11 @@ func differencesAmong(base, head []*Observed, allow []string) []verdict.Differen
 	return all
 }
 
+// orNone is a setting's value in words.
+func orNone(value string) string { return cmp.Or(value, "(not set)") }
+
 // differ lists where b is not as a, in the order of a; what only b has comes last.
 func differ(a, b []experiments.Setting) []verdict.Difference {
-	const none = "(not set)"
 	values := func(of []experiments.Setting) map[string]string {
 		m := map[string]string{}
 		for _, s := range of {
@@ -95,12 +97,12 @@ func differ(a, b []experiments.Setting) []verdict.Difference {
 	var ds []verdict.Difference
 	for _, s := range a {
 		if v, ok := inB[s.Path]; !ok || v != s.Value {
-			ds = append(ds, verdict.Difference{Field: s.Path, Base: cmp.Or(s.Value, none), Head: cmp.Or(v, none)})
+			ds = append(ds, verdict.Difference{Field: s.Path, Base: orNone(s.Value), Head: orNone(v)})
 		}
 	}
 	for _, s := range b {
 		if _, ok := inA[s.Path]; !ok {
-			ds = append(ds, verdict.Difference{Field: s.Path, Base: none, Head: cmp.Or(s.Value, none)})
+			ds = append(ds, verdict.Difference{Field: s.Path, Base: orNone(""), Head: orNone(s.Value)})
 		}
 	}
 	return ds

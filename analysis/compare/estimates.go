@@ -3,7 +3,7 @@ package compare
 import (
 	"math"
 
-	"gonum.org/v1/gonum/stat/distuv"
+	"gonum.org/v1/gonum/mathext"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 )
@@ -29,8 +29,8 @@ func middleOf(sorted []float64) float64 {
 // lower ends and the upper one of the upper ends. nil where the sample is too small for any (under 6 values at 95 %).
 func medianWithin(rs []verdict.Range, confidence float64) *verdict.Interval {
 	n := len(rs)
-	k := 0 // the k-th from either end
-	for below := (distuv.Binomial{N: float64(n), P: 0.5}); k < n && below.CDF(float64(k)) <= (1-confidence)/2; {
+	k := 0                                                                                 // the k-th from either end
+	for k < n && mathext.RegIncBeta(float64(n-k), float64(k+1), 0.5) <= (1-confidence)/2 { // at most k of n are below the median
 		k++
 	}
 	if k == 0 {

@@ -11,22 +11,27 @@ import (
 	"github.com/lockdrill/lockdrill/history"
 )
 
-// Observed is what one run brings to a comparison.
+// Observed is what one run brings to a comparison, and to whatever else stands on many runs. It can be written down as JSON.
 type Observed struct {
-	Bytes string // SHA-256 of its history; "" = not known
+	Bytes       string `json:"bytes"` // SHA-256 of its history; "" = not known
+	Run         verdict.ComparedRun
+	Experiment  string
+	Rehearsal   bool           `json:",omitempty"`
+	Labels      history.Labels `json:",omitempty"`
+	Rows        []analysis.RowValues
+	SLOs        []verdict.SLOResult    // without the words
+	Quantiles   []analysis.RowQuantile `json:",omitempty"`
+	Failed      []string               `json:",omitempty"` // rows that no number of kills makes right
+	Failures    []Failures
+	Environment []experiments.Setting `json:",omitempty"`
 
-	run         verdict.ComparedRun
-	experiment  string
-	rehearsal   bool
-	rows        []analysis.RowValues
-	failures    []failures
-	environment []experiments.Setting
+	contested bool // another run has its id and other bytes
 }
 
-// failures of one kind that were surely seen.
-type failures struct {
-	what string
-	n    int
+// Failures of one kind that were surely seen.
+type Failures struct {
+	What string
+	N    int
 }
 
 // Observe judges a run, and takes from it what a comparison needs. folder is how the run was named.
@@ -40,14 +45,21 @@ func Observe(facts *analysis.Facts, folder string) *Observed {
 		rows = slices.DeleteFunc(rows, func(r analysis.RowValues) bool { return verdict.LiveOnly(r.Measure) })
 	}
 	o := &Observed{
-		experiment: facts.Header().Experiment, rehearsal: rehearsal, environment: environmentOf(facts, rehearsal), failures: failuresOf(seen),
-		run: verdict.ComparedRun{ID: told.Run.ID, Folder: folder, Started: told.Run.Started, Seed: told.Run.Seed, Verdict: told.Verdict},
+		Experiment: facts.Header().Experiment, Rehearsal: rehearsal, Environment: environmentOf(facts, rehearsal), Failures: failuresOf(seen),
+		Run: verdict.ComparedRun{ID: told.Run.ID, Folder: folder, Started: told.Run.Started, Seed: told.Run.Seed, Verdict: told.Verdict},
 	}
 	o.answer(seen)
-	o.rows = rows
-	if !o.run.Used {
-		for i := range o.rows {
-			o.rows[i].Values = nil
+	o.Rows, o.Labels, o.Quantiles = rows, told.Run.Labels, facts.Quantiles(seen)
+	for _, s := range seen.SLOs {
+		o.SLOs = append(o.SLOs, verdict.SLOResult{Lock: s.Lock, Measure: s.Measure, Unit: s.Unit, Ask: s.Ask, Limit: s.Limit, Lo: s.Lo, Hi: s.Hi, N: s.N, Of: s.Of, Verdict: s.Verdict, Why: s.Why})
+		ofMany := slices.ContainsFunc(o.Quantiles, func(q analysis.RowQuantile) bool { return q.Lock == s.Lock && q.Measure == s.Measure && !q.Broken })
+		if s.Verdict == verdict.Fail && !ofMany {
+			o.Failed = append(o.Failed, strings.TrimSpace(s.Lock+" "+s.Measure)+": "+s.Why)
+		}
+	}
+	if !o.Run.Used {
+		for i := range o.Rows {
+			o.Rows[i].Values = nil
 		}
 	}
 	return o
@@ -58,8 +70,8 @@ func Observe(facts *analysis.Facts, folder string) *Observed {
 func contest(runs []*Observed) {
 	by := map[string][]*Observed{}
 	for _, o := range runs {
-		if !o.rehearsal && o.Bytes != "" {
-			by[o.run.ID] = append(by[o.run.ID], o)
+		if !o.Rehearsal && o.Bytes != "" {
+			by[o.Run.ID] = append(by[o.Run.ID], o)
 		}
 	}
 	for _, same := range by {
@@ -67,12 +79,13 @@ func contest(runs []*Observed) {
 			if len(same) == 1 {
 				break
 			}
-			r := &o.run
+			r := &o.Run
+			o.contested = true
 			r.Answered, r.Used = false, false
-			r.Why = "another run has the same id and other bytes: " + same[(i+1)%len(same)].run.Folder
-			o.rows = slices.Clone(o.rows)
-			for i := range o.rows {
-				o.rows[i].Values = nil
+			r.Why = "another run has the same id and other bytes: " + same[(i+1)%len(same)].Run.Folder
+			o.Rows = slices.Clone(o.Rows)
+			for i := range o.Rows {
+				o.Rows[i].Values = nil
 			}
 		}
 	}
@@ -80,7 +93,7 @@ func contest(runs []*Observed) {
 
 // answer says whether the run answered its own questions, and whether its figures count.
 func (o *Observed) answer(j *verdict.Judgement) {
-	r := &o.run
+	r := &o.Run
 	r.Answered = j.ExitCode == verdict.ExitPass || j.ExitCode == verdict.ExitSLOFailed
 	r.Used = j.Run.Status == verdict.StatusCompleted && len(j.Missing) == 0
 	switch {
@@ -103,7 +116,7 @@ func (o *Observed) answer(j *verdict.Judgement) {
 }
 
 // failuresOf counts what is wrong however often it happens: one is too many.
-func failuresOf(j *verdict.Judgement) []failures {
+func failuresOf(j *verdict.Judgement) []Failures {
 	unfenced, thefts, beliefs, works := 0, 0, 0, 0
 	for _, a := range j.Abandonments {
 		if a.Timing == verdict.Missed {
@@ -128,7 +141,7 @@ func failuresOf(j *verdict.Judgement) []failures {
 		}
 	}
 	c := j.Counts
-	return []failures{
+	return []Failures{
 		{"duplicate terminal states", c.Duplicates},
 		{"stale writes applied", c.StaleApplied},
 		{"writes of a lost epoch applied", c.UnownedEffects},

@@ -13,11 +13,11 @@ import (
 
 func (o *Observed) row(t *testing.T, lock, measure string) analysis.RowValues {
 	t.Helper()
-	i := slices.IndexFunc(o.rows, func(s analysis.RowValues) bool { return s.Lock == lock && s.Measure == measure })
+	i := slices.IndexFunc(o.Rows, func(s analysis.RowValues) bool { return s.Lock == lock && s.Measure == measure })
 	if i < 0 {
 		t.Fatalf("no row %s/%s", lock, measure)
 	}
-	return o.rows[i]
+	return o.Rows[i]
 }
 
 // recorded reads a case as `lockdrill judge` would.
@@ -49,8 +49,8 @@ func observedCase(t *testing.T, name string) *Observed {
 // A value of takeover is a kill, of everything else a run.
 func TestObserveCountsIndependentKills(t *testing.T) {
 	o := observedCase(t, "good-drill")
-	if !o.run.Answered || !o.run.Used || o.run.Verdict != "pass" {
-		t.Fatalf("%+v", o.run)
+	if !o.Run.Answered || !o.Run.Used || o.Run.Verdict != "pass" {
+		t.Fatalf("%+v", o.Run)
 	}
 	for _, c := range []struct {
 		lock, measure, of string
@@ -62,7 +62,7 @@ func TestObserveCountsIndependentKills(t *testing.T) {
 	}
 	// All jobs that die with one replica are one kill.
 	dies := observedCase(t, "replica-dies")
-	for _, s := range dies.rows {
+	for _, s := range dies.Rows {
 		if s.Measure == "takeover" && len(s.Values) != 1 {
 			t.Errorf("%s: %d values, want 1: one kill", s.Lock, len(s.Values))
 		}
@@ -72,13 +72,13 @@ func TestObserveCountsIndependentKills(t *testing.T) {
 // What a run cannot judge is no value of 0: belief under a pause, a question that was not reached, a run that was cut off.
 func TestObserveLeavesOutWhatWasNotReached(t *testing.T) {
 	o := observedCase(t, "pause-belief")
-	for _, s := range o.rows {
+	for _, s := range o.Rows {
 		if s.Measure == "overlap.belief" && len(s.Values) > 0 {
 			t.Errorf("belief under a pause has values: %v", s.Values)
 		}
 	}
-	for _, f := range o.failures {
-		if f.what == "locks with two believers" && f.n > 0 {
+	for _, f := range o.Failures {
+		if f.What == "locks with two believers" && f.N > 0 {
 			t.Errorf("belief under a pause is a failure")
 		}
 	}
@@ -86,10 +86,10 @@ func TestObserveLeavesOutWhatWasNotReached(t *testing.T) {
 	cut := *h
 	cut.Events = h.Events[:len(h.Events)*2/3]
 	o = Observe(analysis.FactsOf(e, &cut), "cut")
-	if o.run.Used || o.run.Answered || o.run.Why == "" {
-		t.Errorf("a history without an end: %+v", o.run)
+	if o.Run.Used || o.Run.Answered || o.Run.Why == "" {
+		t.Errorf("a history without an end: %+v", o.Run)
 	}
-	for _, s := range o.rows {
+	for _, s := range o.Rows {
 		if len(s.Values) > 0 {
 			t.Errorf("%s/%s of a run that was cut off has values", s.Lock, s.Measure)
 		}
@@ -102,14 +102,14 @@ func TestObserveJudgesRehearsalsByTheirFigures(t *testing.T) {
 	rehearsed := *h
 	rehearsed.Header.Mode = history.Rehearsal
 	o := Observe(analysis.FactsOf(e, &rehearsed), "")
-	if !o.rehearsal || o.run.Verdict != "inconclusive" || !o.run.Answered || !o.run.Used {
-		t.Errorf("%+v", o.run)
+	if !o.Rehearsal || o.Run.Verdict != "inconclusive" || !o.Run.Answered || !o.Run.Used {
+		t.Errorf("%+v", o.Run)
 	}
 	if h.Header.Mode != history.Live || rehearsed.Header.Mode != history.Rehearsal {
 		t.Error("the history was changed")
 	}
 	live := Observe(analysis.FactsOf(e, h), "")
-	if ds := differ(live.environment, o.environment); len(ds) != 1 || ds[0].Field != "mode" {
+	if ds := differ(live.Environment, o.Environment); len(ds) != 1 || ds[0].Field != "mode" {
 		t.Errorf("a live run and its own rehearsal differ in %v", ds)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/aclements/go-moremath/stats"
-	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 )
@@ -70,7 +69,7 @@ func tail(n, m int, u float64) float64 {
 		return min(1, stats.UDist{N1: n, N2: m}.CDF(u))
 	}
 	sd := math.Sqrt(pairs * float64(n+m+1) / 12)
-	return distuv.UnitNormal.CDF((u + 0.5 - pairs/2) / sd)
+	return math.Erfc((pairs/2-u-0.5)/(sd*math.Sqrt2)) / 2
 }
 
 // tiedTail is the chance, given the ties among the exact values of a and b, that the statistic of a (pairs in which it is the

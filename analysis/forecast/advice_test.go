@@ -10,7 +10,7 @@ import (
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
-var example = regexp.MustCompile(`^in the file: .* <= \S+, e\.g\. ttl (\S+), (poll|redeliver) (\S+?)(?: \(and renew_every below the ttl\))?, or (takeover|tick gap) max (\S+)$`)
+var example = regexp.MustCompile(`^In the file, (?:whose times are not scaled by \S+ yet, )?keep .* at most \S+, e\.g\. ttl (\S+) and (poll|redeliver) (\S+?)(?: \(and renew_every below the ttl\))?, or promise (takeover|tick gap) max (\S+)\.$`)
 
 func duration(t *testing.T, s string) time.Duration {
 	t.Helper()

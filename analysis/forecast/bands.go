@@ -186,7 +186,7 @@ func redelivery(e *experiments.Experiment, lock string) time.Duration {
 
 // sum is the band in words and numbers.
 func (b band) sum() string {
-	s := terms(b.upper) + ": up to " + figures.Ceil(int64(b.hi))
+	s := "up to " + figures.Ceil(int64(b.hi))
 	if b.lo > 0 {
 		less := make([]term, 0, len(b.lower))
 		for i, t := range b.lower {
@@ -195,12 +195,13 @@ func (b band) sum() string {
 			}
 			less = append(less, t)
 		}
-		s += "; " + terms(less) + ": at least " + figures.Floor(int64(b.lo))
+		s = fmt.Sprintf("%s (%s) to %s", figures.Floor(int64(b.lo)), terms(less), figures.Ceil(int64(b.hi)))
 	}
-	if b.struck != "" {
-		return s + " (" + b.struck + ")"
+	when := cmp.Or(b.struck, "killed "+b.when())
+	if b.struck == "" && !b.lock.Loop() && !slices.Contains(b.phases, fault.RandomPhase) { // its replica may hold more of them
+		when += ", of the struck key; the others of its replica die at random"
 	}
-	return s + " (killed " + b.when() + ")"
+	return fmt.Sprintf("%s (%s) when %s", s, terms(b.upper), when)
 }
 
 func (b band) when() string {
@@ -257,7 +258,7 @@ func (b band) advice(l Limit, measure string, scale float64) string {
 	}
 	rest = Unscaled(rest, scale) - 1
 	if !slices.ContainsFunc(b.upper, func(t term) bool { return t.name == "ttl" }) { // no lease to run out: there is nothing to shorten
-		return "in the file: promise " + raise
+		return inFile(scale) + "promise " + raise + "."
 	}
 	unit := int64(time.Second)
 	for unit > int64(time.Millisecond) && rest < 10*unit {
@@ -266,7 +267,7 @@ func (b band) advice(l Limit, measure string, scale float64) string {
 	ttl := rest * 4 / 5 / unit * unit
 	wait := int64(float64(rest-ttl)/weight) / unit * unit
 	if least := Unscaled(int64(p.Drift+p.StopBudget), scale); wait < int64(time.Millisecond) || ttl <= least {
-		return "in the file: " + figures.Exact(Unscaled(int64(l.Value), scale)) + " leaves no room beside the timeouts: shorten them, or promise " + raise
+		return inFile(scale) + "shorten the timeouts, which leave no room within " + figures.Exact(Unscaled(int64(l.Value), scale)) + ", or promise " + raise + "."
 	}
 	sum := "ttl + " + period
 	if weight != 1 { // a jittered poll, or one on either side of the fault
@@ -276,8 +277,16 @@ func (b band) advice(l Limit, measure string, scale float64) string {
 	if p.RenewEvery > 0 {
 		beside = " (and renew_every below the ttl)"
 	}
-	return fmt.Sprintf("in the file: %s <= %s, e.g. ttl %s, %s %s%s, or %s",
-		sum, figures.Exact(rest/unit*unit), figures.Exact(ttl), period, figures.Exact(wait), beside, raise)
+	return fmt.Sprintf("%skeep %s at most %s, e.g. ttl %s and %s %s%s, or promise %s.",
+		inFile(scale), sum, figures.Exact(rest/unit*unit), figures.Exact(ttl), period, figures.Exact(wait), beside, raise)
+}
+
+// inFile says whose times follow: those of the file, which the figures of a scaled run are not.
+func inFile(scale float64) string {
+	if scale == 1 || scale == 0 {
+		return "In the file, "
+	}
+	return fmt.Sprintf("In the file, whose times are not scaled by %g yet, ", scale)
 }
 
 // roundUp gives a limit that is easy to type and not below ns.

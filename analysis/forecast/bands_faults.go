@@ -31,7 +31,7 @@ func (b band) under(faults []experiments.Fault, class string) band {
 			barred = max(barred, f.For)
 		}
 	}
-	b.struck = map[string]string{verdict.ClassHandOver: "asked to stop", verdict.ClassPause: "hit at random", verdict.ClassTheft: "the key taken away", verdict.ClassStore: "the store gone"}[class]
+	b.struck = map[string]string{verdict.ClassHandOver: "asked to stop", verdict.ClassPause: "hit at random", verdict.ClassTheft: "the key is taken away", verdict.ClassStore: "the store is gone"}[class]
 	isLease := func(t term) bool { return t.name == "ttl" || t.name == "renewal" || t.name == "in flight" }
 	var lease time.Duration
 	for _, t := range b.upper {

@@ -88,11 +88,11 @@ func TestBands(t *testing.T) {
 		lo, hi float64
 		sum    string
 	}{
-		{"ttl_hold, at random", hold, fault.RandomPhase, 0, 94, "ttl 60s + in flight 2s + poll 30s + acquire 2s: up to 94s (killed at random)"},
-		{"ttl_hold, after its grant", hold, fault.AfterGrant, 58, 94, "ttl 60s - op 2s: at least 58s"},
+		{"ttl_hold, at random", hold, fault.RandomPhase, 0, 94, "up to 94s (ttl 60s + in flight 2s + poll 30s + acquire 2s) when killed at random"},
+		{"ttl_hold, after its grant", hold, fault.AfterGrant, 58, 94, "58s (ttl 60s - op 2s) to 94s"},
 		{"ttl_hold renewed in its tick only", holdRenewed, fault.RandomPhase, 0, 94, "up to 94s"},
-		{"renewed loop, at random", renewed, fault.RandomPhase, 18, 39, "ttl 30s - renewal 11s - op 1s: at least 18s"},
-		{"renewed loop, before its renewal", renewed, fault.BeforeRenew, 18, 30.45, "ttl 30s - renewal 8.55s + in flight 1s + poll 6s + acquire 2s: up to 30.45s"},
+		{"renewed loop, at random", renewed, fault.RandomPhase, 18, 39, "18s (ttl 30s - renewal 11s - op 1s) to 39s"},
+		{"renewed loop, before its renewal", renewed, fault.BeforeRenew, 18, 30.45, "to 30.45s (ttl 30s - renewal 8.55s + in flight 1s + poll 6s + acquire 2s)"},
 		{"renewed loop, after its renewal", renewed, fault.AfterRenew, 29, 39, "killed after renew"},
 		{"job lock", job, fault.RandomPhase, 38, 94, "redelivery 30s"},
 		{"job lock when acquired", job, fault.Acquired, 58, 94, "killed when acquired"},

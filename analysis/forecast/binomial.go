@@ -3,8 +3,10 @@ package forecast
 import (
 	"math"
 
-	"gonum.org/v1/gonum/stat/distuv"
+	"gonum.org/v1/gonum/mathext"
 )
+
+// The quantiles of the beta distribution come from mathext: package distuv, which names them, links all of linear algebra.
 
 // risk is the one-sided error that a claim about a quantile may have: 95 % confidence.
 const risk = 0.05
@@ -35,7 +37,7 @@ func UpperBound(k, n int) float64 {
 	case k == 0:
 		return 1 - math.Pow(risk, 1/float64(n))
 	}
-	return distuv.Beta{Alpha: float64(k + 1), Beta: float64(n - k)}.Quantile(1 - risk)
+	return mathext.InvRegIncBeta(float64(k+1), float64(n-k), 1-risk)
 }
 
 // lowerBound is the one-sided 95 % Clopper-Pearson lower bound of a rate of which k of n trials were hits.
@@ -46,5 +48,5 @@ func LowerBound(k, n int) float64 {
 	case k >= n:
 		return math.Pow(risk, 1/float64(n))
 	}
-	return distuv.Beta{Alpha: float64(k), Beta: float64(n - k + 1)}.Quantile(risk)
+	return mathext.InvRegIncBeta(float64(k), float64(n-k+1), risk)
 }

@@ -40,10 +40,10 @@ func endSum(e *experiments.Experiment) []Lint {
 	}
 	need := time.Duration(math.Ceil(d.Expected)) * time.Second
 	least := leastOf(s)
-	sum := lockcore.Sum{Rule: ruleEnd, Text: fmt.Sprintf("it takes about %s, limits.max_run is %s", need, s.Limits.MaxRun),
-		Means: fmt.Sprintf("it will probably be aborted before its end: set max_run to %s or more, or take fewer shots or jobs", need+need/4)}
+	sum := lockcore.Sum{Rule: ruleEnd, Text: fmt.Sprintf("the run takes about %s, and limits.max_run is %s", need, s.Limits.MaxRun),
+		Means: fmt.Sprintf("The run will probably be aborted before its end. Set max_run to %s or more, or take fewer shots or jobs.", need+need/4)}
 	if least > s.Limits.MaxRun {
-		sum.Means = fmt.Sprintf("it cannot come to its end, because it takes at least %s, and a run that is aborted answers nothing: set max_run to %s or more, or take fewer shots or jobs",
+		sum.Means = fmt.Sprintf("The run cannot come to its end, because it takes at least %s. Set max_run to %s or more, or take fewer shots or jobs.",
 			figures.Short(int64(least)), need+need/4)
 	}
 	return []Lint{{Sum: sum}}
@@ -55,6 +55,9 @@ func leastOf(e *experiments.Experiment) time.Duration {
 	for i := range e.Faults {
 		f := &e.Faults[i]
 		shots := time.Duration(max(1, f.Repeat.Count))
+		if f.Repeat.Answered { // too many misses answer it soon
+			shots = 1
+		}
 		each := f.For
 		if l := e.Lock(f.Lock()); l != nil && f.Traits().Kills {
 			each = bandOf(e, l, 0).lo
@@ -144,9 +147,9 @@ func jobsSum(e *experiments.Experiment, lock string) []lockcore.Sum {
 			all := max(1, f.Repeat.Count)
 			jobs := int(math.Ceil((first[f]).Seconds()*w.Rate)) + 1
 			out = append(out, lockcore.Sum{Rule: ruleJobs,
-				Text: fmt.Sprintf("%d of %s of fault %s can come no sooner than %s after the first job, and the last job has ended %s after it", n,
+				Text: fmt.Sprintf("%d of %s of fault %s will come %s after the first job or later, and the last job has ended after %s", n,
 					figures.Plural(all, "shot"), f.ID, figures.Short(int64(first[f])), figures.Short(int64(until))),
-				Means: fmt.Sprintf("they find nobody who holds the lock, so the run stays inconclusive: start the fault sooner, or offer more jobs (jobs: %d last that long)", max(jobs, w.Jobs+1))})
+				Means: fmt.Sprintf("They will hit no lock holder, so the run stays inconclusive. Start the fault sooner, or offer more jobs (jobs: %d last that long).", max(jobs, w.Jobs+1))})
 		}
 	}
 	return out

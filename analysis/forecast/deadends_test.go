@@ -46,13 +46,13 @@ func TestDeadEnds(t *testing.T) {
 		rule, says               string
 	}{
 		{"jobs for the kill", "4s", "{count: 1}", "2m", 60, 1, "", ""},
-		{"jobs end before the kill", "40s", "{count: 1}", "2m", 10, 1, "L11", "1 of 1 shot of fault kill can come no sooner than 41s after the first job, and the last job has ended 13.5s after it"},
+		{"jobs end before the kill", "40s", "{count: 1}", "2m", 10, 1, "L11", "1 of 1 shot of fault kill will come 41s after the first job or later, and the last job has ended after 13.5s"},
 		{"all shots too late", "40s", "{count: 20, every: settled}", "20m", 10, 1, "L11", "20 of 20 shots"},
 		{"kills keep the jobs going", "4s", "{count: 3, every: settled}", "10m", 10, 1, "", ""},
 		{"the last of the timed shots", "4s", "{count: 3, every: 50s}", "10m", 20, 1, "L11", "2 of 3 shots"},
-		{"a scaled run, in real time", "40s", "{count: 1}", "2m", 10, 0.5, "L11", "can come no sooner than 21s"},
-		{"more than max_run", "4s", "{count: 60, every: settled}", "2m", 60, 1, "L10", "it cannot come to its end, because it takes at least"},
-		{"perhaps more than max_run", "4s", "{count: 10, every: settled}", "1m30s", 60, 1, "L10", "it will probably be aborted"},
+		{"a scaled run, in real time", "40s", "{count: 1}", "2m", 10, 0.5, "L11", "come 21s after"},
+		{"more than max_run", "4s", "{count: 60, every: settled}", "2m", 60, 1, "L10", "The run cannot come to its end, because it takes at least"},
+		{"perhaps more than max_run", "4s", "{count: 10, every: settled}", "1m30s", 60, 1, "L10", "The run will probably be aborted"},
 	} {
 		e, err := experiments.Parse("dead-end.yaml", fmt.Appendf(nil, deadEnd, c.jobs, c.scale, c.at, c.repeat, c.maxRun))
 		if err != nil {

@@ -74,24 +74,24 @@ func takeoverSums(e *experiments.Experiment, l *experiments.Lock, warmup time.Du
 			continue
 		}
 		promised := *s.Takeover.Max
-		sum := lockcore.Sum{Rule: "L3", OK: promised >= b.hi, Text: fmt.Sprintf("takeover max %s: %s", lockcore.Seconds(promised), b.sum())}
+		sum := lockcore.Sum{Rule: "L3", OK: promised >= b.hi, Text: fmt.Sprintf("takeover max %s: the lock's timings allow %s", lockcore.Seconds(promised), b.sum())}
 		advice := bandOf(e, l, warmup).under(e.Faults, class).advice(Limit{Name: "max", Value: promised}, "takeover", 1)
 		switch {
 		case sum.OK:
 		case promised < b.lo:
-			sum.Means = "it cannot hold: " + advice
+			sum.Means = "No fault can meet it. " + advice
 		default:
-			share := "it holds only while every call is answered at once"
+			share := "Met as long as Redis answers without delay."
 			odds := oddsOf(e, b)
 			if chance := odds.within(promised.Seconds()); chance < 0.995 {
-				share = fmt.Sprintf("it holds by luck, in about %.0f%% of such %s", 100*chance, such)
+				share = fmt.Sprintf("Your timings do not guarantee it: about %.0f%% of such %s meet it.", 100*chance, such)
 			}
-			sum.Means = share + ": " + advice
+			sum.Means = share + " " + advice
 		}
 		out = append(out, sum)
 	}
 	if len(out) == 0 {
-		out = append(out, lockcore.Sum{Rule: "L3", OK: true, Text: "takeover: " + b.sum()})
+		out = append(out, lockcore.Sum{Rule: "L3", OK: true, Text: "takeover: the lock's timings allow " + b.sum()})
 	}
 	return out
 }
@@ -99,15 +99,18 @@ func takeoverSums(e *experiments.Experiment, l *experiments.Lock, warmup time.Du
 // evidenceSums is L8: each promised quantile against the faults that the file declares of the class that it is judged on.
 func evidenceSums(e *experiments.Experiment, l *experiments.Lock) []lockcore.Sum {
 	var out []lockcore.Sum
-	_, thing := trialsDeclared(e, l.Name)
+	_, thing, _ := trialsDeclared(e, l.Name)
 	for _, q := range quantilesOf(e, l.Name) {
 		are := "are"
 		if q.Declared == 1 {
 			are = "is"
 		}
-		sum := lockcore.Sum{Rule: "L8", OK: q.Declared >= q.Need, Text: fmt.Sprintf("%s %s: %s %s declared, a clean answer takes %d", q.Measure, q.Quantile, figures.Plural(q.Declared, thing), are, q.Need)}
+		sum := lockcore.Sum{Rule: "L8", OK: q.Declared >= q.Need, Text: fmt.Sprintf("%s %s: %s %s declared, and an answer needs at least %d", q.Measure, q.Quantile, figures.Plural(q.Declared, thing), are, q.Need)}
+		if q.NeedOne > 0 {
+			sum.Text = fmt.Sprintf("%s %s: the %ss repeat until it is answered: %d if none misses, %d if one does, %d at most", q.Measure, q.Quantile, thing, q.Need, q.NeedOne, q.Declared)
+		}
 		if !sum.OK {
-			sum.Means = fmt.Sprintf("the quantile stays inconclusive whatever is measured: repeat the %s %d times, or promise a max", thing, q.Need)
+			sum.Means = fmt.Sprintf("The percentile stays inconclusive whatever is measured. Repeat the %s %d times, or promise a max.", thing, q.Need)
 		}
 		out = append(out, sum)
 	}
@@ -123,21 +126,23 @@ func keySums(l *experiments.Lock) []lockcore.Sum {
 	id := l.Name + "-00001"
 	return []lockcore.Sum{{
 		Rule: "L9", Text: fmt.Sprintf("key_prefix %s + job id %s = %s%s", l.KeyPrefix, id, l.KeyPrefix, id),
-		Means: fmt.Sprintf("nobody can tell where the id begins, and a lock whose prefix begins alike may take the same key: end the prefix with a separator, as %s:", l.KeyPrefix),
+		Means: fmt.Sprintf("The id cannot be told from the prefix, and another lock may take the same key. End the prefix with a separator: %s:", l.KeyPrefix),
 	}}
 }
 
-// trialsDeclared counts the shots of the class that takeovers of the lock are judged on, and says what they are.
-func trialsDeclared(e *experiments.Experiment, lock string) (n int, thing string) {
+// trialsDeclared counts the shots of the class that takeovers of the lock are judged on, and says what they are, and whether some repeat
+// until they are enough.
+func trialsDeclared(e *experiments.Experiment, lock string) (n int, thing string, growing bool) {
 	class, aimed := declaredClass(e.Faults, lock)
 	for i := range e.Faults {
 		f := &e.Faults[i]
 		if f.Traits().Class == class && (f.Lock() == lock || !aimed && !f.Traits().Kills) {
 			n += max(1, f.Repeat.Count)
 		}
+		growing = growing || f.Traits().Class == class && f.Repeat.Answered
 	}
 	if class == verdict.ClassCrash || class == verdict.ClassHandOver {
-		return n, "kill"
+		return n, "kill", growing
 	}
-	return n, "fault"
+	return n, "fault", growing
 }

@@ -126,17 +126,20 @@ func unless(e *experiments.Experiment, b band, class string) []string {
 			others++
 		}
 	}
-	if class != verdict.ClassCrash || others > 0 {
-		why = append(why, "the file has faults that are no kills")
+	switch {
+	case class == verdict.ClassHandOver && others == 0:
+		why = append(why, "the holders are asked to end, and give their locks back")
+	case class != verdict.ClassCrash || others > 0:
+		why = append(why, "the file has faults other than kills")
 	}
 	if l.Lease != "" {
-		why = append(why, "a contender counts the lease from its own look at the last renewal")
+		why = append(why, "a contender counts the lease from when it last saw a renewal")
 	}
 	switch p, w := &l.Policy, e.WorkUnder(l.Name); {
 	case p.Loop == nil && (w == nil || w.Redeliver == 0):
-		why = append(why, "nothing says when the job is offered again")
+		why = append(why, "the file does not say when a job is offered again")
 	case p.Loop == nil && !slices.Equal(b.phases, []fault.Phase{fault.RandomPhase}):
-		why = append(why, "a kill strikes all jobs of its victim, and those that it is not aimed at at random")
+		why = append(why, "a kill strikes all jobs of its victim")
 	case p.Loop == nil && p.Acquire.Mode == lockcore.AcquireTry && offersRace(p, w):
 		why = append(why, fmt.Sprintf("offers every %s race the end of a lease of %s", lockcore.Seconds(w.Redeliver), lockcore.Seconds(p.TTL)))
 	case p.Loop != nil && p.Loop.Mode == lockcore.LoopTTLHold:

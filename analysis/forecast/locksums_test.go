@@ -53,7 +53,12 @@ func TestUnless(t *testing.T) {
 			jittered(e)
 			e.Faults[0].At = 5 * time.Minute
 			e.Faults = append(e.Faults, experiments.Fault{ID: "p", For: time.Second, Spec: &fault.Pause{Aim: fault.Aim{HolderOf: "loop"}}})
-		}, "no kills"},
+		}, "other than kills"},
+		"graceful kills": {func(e *experiments.Experiment) {
+			jittered(e)
+			e.Faults[0].At = 5 * time.Minute
+			e.Faults[0].Spec.(*fault.Kill).How = fault.Graceful
+		}, "asked to end"},
 		"ttl_hold": {func(e *experiments.Experiment) { e.System.Locks[0].Policy.Loop.Mode = lockcore.LoopTTLHold }, "granted at a poll"},
 	} {
 		e := renewedDrill(t, 70*time.Second)

@@ -61,15 +61,17 @@ type PlannedReplica struct {
 	Since string `json:"since"`
 }
 
-// PlannedHolder is who holds the key of an observed loop at the moment of planning.
+// PlannedHolder is who holds an observed lock, of jobs one of its keys, at the moment of planning.
 type PlannedHolder struct {
 	Lock     string `json:"lock"`
 	Key      string `json:"key"`
-	Name     string `json:"name,omitempty"` // the replica's owner's word for it
-	PID      int    `json:"pid,omitempty"`
+	Name     string `json:"name,omitempty"`     // the replica's owner's word for it
+	PID      int    `json:"pid,omitempty"`      // 0 = a pod
 	By       string `json:"by,omitempty"`       // the source that says so; "" = none knows
 	Disputed bool   `json:"disputed,omitempty"` // sources name several
-	Why      string `json:"why,omitempty"`      // what the others lack, or why nobody is named
+	Why      string `json:"why,omitempty"`      // why nobody is named
+
+	Says []string `json:"says,omitempty"` // what each source says, or lacks
 }
 
 // PlannedEffects are the last effects of a source of an observed system, as they stand at the moment of planning.
@@ -101,7 +103,8 @@ type PlannedFault struct {
 	At         float64  `json:"at"`            // after the steady state
 	For        float64  `json:"for,omitempty"` // 0 = an instant, or bounded by a count
 	Shots      int      `json:"shots"`
-	Every      float64  `json:"every,omitempty"` // between shots; 0 = each waits until the last has settled
+	Likely     int      `json:"likely,omitempty"` // until answered: so many where none misses; shots is the most
+	Every      float64  `json:"every,omitempty"`  // between shots; 0 = each waits until the last has settled
 	Configured string   `json:"configured,omitempty"`
 	Does       string   `json:"does"`
 	Confirmed  string   `json:"confirmed"`
@@ -114,8 +117,9 @@ type PlannedQuantile struct {
 	Measure  string  `json:"measure"`
 	Quantile string  `json:"quantile"` // p50, p90 ...
 	Limit    float64 `json:"limit"`
-	Declared int     `json:"declared"` // independent faults that the file declares for it
-	Need     int     `json:"need"`     // that a clean answer takes
+	Declared int     `json:"declared"`                  // independent faults that the file declares for it
+	Need     int     `json:"need"`                      // that a clean answer takes
+	NeedOne  int     `json:"needWithOneMiss,omitempty"` // faults that repeat until it is answered: that it takes where one misses
 }
 
 // PlannedDuration is how long the run would take, in real seconds: as scaled.
@@ -163,7 +167,10 @@ func plannedFault(e *experiments.Experiment, f *experiments.Fault) PlannedFault 
 		At: f.At.Seconds(), For: f.For.Seconds(), Shots: max(1, f.Repeat.Count), Every: f.Repeat.Every.Seconds(),
 		Configured: f.Spec.Magnitude(), Does: says.Does, Confirmed: says.Confirmed, Undone: says.Undone,
 	}
-	if f.Traits().Kills {
+	if f.Repeat.Answered {
+		p.Likely = likelyShots(e, f)
+	}
+	if t := f.Traits(); t.Kills && !t.Rolls {
 		p.Timing = string(cmp.Or(f.Moment(), fault.RandomPhase))
 	}
 	return p
@@ -171,12 +178,16 @@ func plannedFault(e *experiments.Experiment, f *experiments.Fault) PlannedFault 
 
 func quantilesOf(e *experiments.Experiment, lock string) []PlannedQuantile {
 	var out []PlannedQuantile
-	declared, _ := trialsDeclared(e, lock)
+	declared, _, growing := trialsDeclared(e, lock)
 	for s, l := range limitsOn(e, lock) {
-		if l.P > 0 {
-			out = append(out, PlannedQuantile{Lock: lock, Measure: s.Measure(), Quantile: l.Name, Limit: l.Value.Seconds(),
-				Declared: declared, Need: TrialsNeeded(l.P, 0)})
+		if l.P == 0 {
+			continue
 		}
+		q := PlannedQuantile{Lock: lock, Measure: s.Measure(), Quantile: l.Name, Limit: l.Value.Seconds(), Declared: declared, Need: TrialsNeeded(l.P, 0)}
+		if growing {
+			q.Need, q.NeedOne = SequentialTrialsNeeded(l.P, 0), SequentialTrialsNeeded(l.P, 1)
+		}
+		out = append(out, q)
 	}
 	return out
 }
@@ -192,6 +203,9 @@ func durationOf(e *experiments.Experiment) PlannedDuration {
 		jobs = max(jobs, time.Duration(float64(w.Jobs)/w.Rate*float64(time.Second))+w.Longest())
 	}
 	horizon := Horizon(e, "")
+	for _, s := range e.AlertRows() { // where it fires late, and goes away late
+		horizon = max(horizon, s.AlertWait(false, false), s.AlertWait(true, true))
+	}
 	expected := max(e.SteadyState.For+faults+horizon, jobs)
 	return PlannedDuration{
 		SteadyState: e.SteadyState.For.Seconds(), Faults: faults.Seconds(), Horizon: horizon.Seconds(), Jobs: jobs.Seconds(),
@@ -201,8 +215,11 @@ func durationOf(e *experiments.Experiment) PlannedDuration {
 
 // lengthOf is about how long a series of shots takes, from the steady state on.
 func lengthOf(e *experiments.Experiment, f *experiments.Fault) time.Duration {
-	shots := time.Duration(max(1, f.Repeat.Count))
+	shots := time.Duration(likelyShots(e, f))
 	one := f.For
+	if r, ok := f.Spec.(fault.Rolling); ok {
+		one = e.System.Restart + r.Rolls().Pause
+	}
 	for i := range e.System.Locks {
 		l, t := &e.System.Locks[i], f.Traits()
 		switch {

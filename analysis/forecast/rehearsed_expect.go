@@ -1,6 +1,10 @@
 package forecast
 
-import "github.com/lockdrill/lockdrill/analysis/verdict"
+import (
+	"slices"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+)
 
 // RehearsedExpectation is what a fault had to provoke, over the seeds.
 type RehearsedExpectation struct {
@@ -17,12 +21,13 @@ type RehearsedExpectation struct {
 
 // addExpected takes in what one seed provoked.
 func (r *Rehearsed) addExpected(seed int64, j *verdict.Judgement) {
+	rehearsable := slices.DeleteFunc(slices.Clone(j.Expected), func(s verdict.SLOResult) bool { return verdict.LiveOnly(s.Measure) })
 	if r.expected == nil {
-		for _, s := range j.Expected {
+		for _, s := range rehearsable {
 			r.expected = append(r.expected, RehearsedExpectation{Fault: s.Fault, Lock: s.Lock, Measure: s.Measure, Unit: s.Unit, Ask: s.Ask, Limit: s.Limit})
 		}
 	}
-	for i, s := range j.Expected {
+	for i, s := range rehearsable {
 		if s.Verdict != verdict.Pass {
 			r.expected[i].miss(1, seed, s.Why)
 		}

@@ -21,7 +21,7 @@ const (
 	MissingEnd           MissingCode = "end"
 	MissingCompletion    MissingCode = "completion"     // why it ended, what to do
 	MissingSteadyState   MissingCode = "steady_state"   // what was missing, what to do
-	MissingTrials        MissingCode = "trials"         // fault, shots that count, shots declared, why the others do not, what to do
+	MissingTrials        MissingCode = "trials"         // fault, shots that count of those declared, why the others do not, what to do
 	MissingConfirmations MissingCode = "confirmations"  // likewise, of a fault that gives no trials
 	MissingKind          MissingCode = "kind"           // shot, kind
 	MissingFaultEnd      MissingCode = "fault_end"      // shot
@@ -33,6 +33,7 @@ const (
 // Of what watched.
 const (
 	MissingLooks       MissingCode = "looks"        // probe, for how long, when, max_gap
+	MissingFailedLooks MissingCode = "failed_looks" // likewise, and what the looks got
 	MissingStoreLooks  MissingCode = "store_looks"  // likewise, and the shot that had the store
 	MissingLedgerRead  MissingCode = "ledger_read"  // at the end
 	MissingLockRead    MissingCode = "lock_read"    // likewise, of an observed system
@@ -45,6 +46,9 @@ const (
 	MissingLastScrape  MissingCode = "last_scrape"  // target, why
 	MissingAgreement   MissingCode = "agreement"    // of metric and events
 	MissingLogLines    MissingCode = "log_lines"    // for how long, when
+	MissingAlertLooks  MissingCode = "alert_looks"  // alert, for how long, when
+	MissingAlertRest   MissingCode = "alert_rest"   // alert, before what
+	MissingAlertRoom   MissingCode = "alert_room"   // alert, the next shot
 
 	MissingAnnouncement MissingCode = "announcement" // key, epoch that nobody claims
 	MissingNewToken     MissingCode = "new_token"    // key, epoch that came back
@@ -68,6 +72,9 @@ const (
 	MissingFinishedJobs MissingCode = "finished_jobs"  // lock
 	MissingMinJobs      MissingCode = "min_jobs"       // finished, at least
 	MissingWork         MissingCode = "work"           // lock
+	MissingRolls        MissingCode = "rolls"          // lock
+	MissingRolled       MissingCode = "rolled"         // fault, replicas restarted, of how many, one that was not
+	MissingReturn       MissingCode = "return"         // which replica did not come back, and for how long, what to do
 	MissingJeopardy     MissingCode = "jeopardy"       // lock
 	MissingLosses       MissingCode = "losses"         // lock
 	MissingWorkEnds     MissingCode = "work_ends"      // lock
@@ -75,6 +82,7 @@ const (
 	MissingAnswers      MissingCode = "answers"        // operation, lock
 	MissingValues       MissingCode = "values"         // what of, whose
 	MissingCleanTrials  MissingCode = "clean_trials"   // trials, quantile, how many it takes, what to do
+	MissingMoreRepeats  MissingCode = "more_repeats"   // what was seen and needed, how many in all
 	MissingMoreTrials   MissingCode = "more_trials"    // trials that missed, quantile, how many it takes, how many clean, what to do
 	MissingMoreValues   MissingCode = "more_values"    // values that missed, of, quantile, how many it takes
 	MissingProvoked     MissingCode = "provoked"       // what, in how many shots, what to do
@@ -86,6 +94,11 @@ const (
 // OfMachine reports evidence that is missing because the machine that drills was too slow: to gather it, or for the figure to say anything.
 func (c MissingCode) OfMachine() bool {
 	return c == MissingLooks || c == MissingScrapes || c == MissingLateMachine
+}
+
+// OfLooks reports evidence that is missing because a probe did not look, or looked too late.
+func (c MissingCode) OfLooks() bool {
+	return c == MissingLooks || c == MissingFailedLooks || c == MissingStoreLooks || c == MissingScrapes || c == MissingLogLines
 }
 
 // Lacking is the missing evidence of a code with its parameters: the only place where its sentences are made.

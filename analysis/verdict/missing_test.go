@@ -39,7 +39,7 @@ func TestEveryMissingCodeHasSentences(t *testing.T) {
 
 func TestLackingFillsItsSentences(t *testing.T) {
 	m := Lacking(MissingMoreTrials, "1 of 3 kills missed it", "p95", 93, 59, "promise a max")
-	if m.Code != MissingMoreTrials || m.Why != "1 of 3 kills missed it: p95 at 95% confidence takes 93 then, 59 with no miss" || m.Next != "promise a max" {
+	if m.Code != MissingMoreTrials || m.Why != "1 of 3 kills missed it; p95 at 95% confidence then needs 93, and 59 if none misses." || m.Next != "promise a max" {
 		t.Errorf("%+v", m)
 	}
 	for _, m := range []Missing{Lacking(MissingEnd), Lacking(MissingEvents, "job"), Lacking(MissingSteadyState, ": r1 is not ready", "see r1.stderr")} {

@@ -44,6 +44,7 @@ type SweepRow struct {
 	Lock    string   `json:"lock"`
 	Measure string   `json:"measure"`
 	Unit    string   `json:"unit"`
+	Ask     Ask      `json:"ask,omitempty"`
 	Limit   float64  `json:"limit"`
 	Lo      *float64 `json:"lo"` // of what was measured; rehearsed: the least of all seeds; null = nothing was
 	Hi      *float64 `json:"hi"` // likewise the most; null = its end was not seen

@@ -44,31 +44,32 @@ type Range struct {
 // Judgement is verdict.json: everything that was concluded, with evidence as event numbers of history.jsonl.
 // Durations are seconds; open ends are null. Slices are never null.
 type Judgement struct {
-	SchemaVersion int            `json:"schemaVersion"`
-	Run           RunInfo        `json:"run"`
-	Sources       *Sources       `json:"sources,omitempty"` // absent where nothing was read from files
-	Verdict       string         `json:"verdict"`           // pass, slo-failed, inconclusive, aborted, dirty, error (the exit code's name)
-	ExitCode      int            `json:"exitCode"`
-	Missing       []Missing      `json:"lacks"` // why no question of this run was reached, whatever the row
-	SLOs          []SLOResult    `json:"slos"`
-	Expected      []SLOResult    `json:"expected,omitempty"` // what the faults had to provoke: passed or inconclusive
-	Faults        []FaultResult  `json:"faults"`
-	Takeovers     []Takeover     `json:"takeovers"`
-	Counts        Counts         `json:"counts"`
-	Overlap       []Overlap      `json:"overlap"`
-	Abandonments  []Abandonment  `json:"abandonments"`
-	Duplicates    []Duplicate    `json:"duplicates"`
-	Debts         []Debt         `json:"debts"`
-	NotOwned      []NotOwned     `json:"notOwned"`
-	Distributions []Distribution `json:"distributions"`
-	Bands         []Band         `json:"bands"`     // the sums: what takeover can be, lock by lock
-	Predicted     []Predicted    `json:"predicted"` // what rehearsals of the same file gave before the drill
-	Probes        []ProbeSummary `json:"probes"`
-	HoldersBy     map[string]int `json:"holdersBy,omitempty"` // epochs of an observed system, by the source that named their holder
-	Monitor       *MonitorCost   `json:"monitor,omitempty"`   // windows of MONITOR
-	Machine       *LateMachine   `json:"machine,omitempty"`   // where the runner's machine was late
-	Findings      []Finding      `json:"findings"`            // contradictions between claims and evidence
-	Warnings      []string       `json:"warnings"`
+	SchemaVersion int              `json:"schemaVersion"`
+	Run           RunInfo          `json:"run"`
+	Sources       *Sources         `json:"sources,omitempty"` // absent where nothing was read from files
+	Verdict       string           `json:"verdict"`           // pass, slo-failed, inconclusive, aborted, dirty, error (the exit code's name)
+	ExitCode      int              `json:"exitCode"`
+	Missing       []Missing        `json:"lacks"` // why no question of this run was reached, whatever the row
+	SLOs          []SLOResult      `json:"slos"`
+	Expected      []SLOResult      `json:"expected,omitempty"` // what the faults had to provoke: passed or inconclusive
+	Faults        []FaultResult    `json:"faults"`
+	Takeovers     []Takeover       `json:"takeovers"`
+	Counts        Counts           `json:"counts"`
+	Overlap       []Overlap        `json:"overlap"`
+	Rolling       []RollingRestart `json:"rollingRestarts,omitempty"`
+	Abandonments  []Abandonment    `json:"abandonments"`
+	Duplicates    []Duplicate      `json:"duplicates"`
+	Debts         []Debt           `json:"debts"`
+	NotOwned      []NotOwned       `json:"notOwned"`
+	Distributions []Distribution   `json:"distributions"`
+	Bands         []Band           `json:"bands"`     // the sums: what takeover can be, lock by lock
+	Predicted     []Predicted      `json:"predicted"` // what rehearsals of the same file gave before the drill
+	Probes        []ProbeSummary   `json:"probes"`
+	HoldersBy     map[string]int   `json:"holdersBy,omitempty"` // epochs of an observed system, by the source that named their holder
+	Monitor       *MonitorCost     `json:"monitor,omitempty"`   // windows of MONITOR
+	Machine       *LateMachine     `json:"machine,omitempty"`   // where the runner's machine was late
+	Findings      []Finding        `json:"findings"`            // contradictions between claims and evidence
+	Warnings      []string         `json:"warnings"`
 }
 
 // Sources are the bytes that a judgement was made from: "sha256:" and 64 hex digits each.
@@ -84,29 +85,6 @@ const (
 	UnitRatio   = "ratio" // 0 to 1, written in percent
 	UnitValue   = "value" // of a metric, in its own unit
 )
-
-// Status of a run.
-const (
-	StatusCompleted = "completed"
-	StatusAborted   = "aborted"
-	StatusError     = "error"
-	StatusCutOff    = "cut-off" // the history has no end
-)
-
-// RunInfo says which run it was.
-type RunInfo struct {
-	ID         string  `json:"id"`
-	Experiment string  `json:"experiment"`
-	Status     string  `json:"status"`  // completed, aborted, error, cut-off (the history has no end)
-	Started    string  `json:"started"` // RFC 3339 UTC
-	Ended      string  `json:"ended"`   // started + the last event
-	Seconds    float64 `json:"seconds"`
-	Seed       int64   `json:"seed"`
-	TimeScale  float64 `json:"timeScale"`
-	Live       bool    `json:"live"` // false: a rehearsal, which never satisfies a live SLO
-	Steady     bool    `json:"steady"`
-	CleanedUp  bool    `json:"cleanedUp"`
-}
 
 // Ask says on which side of its limit a figure must stay.
 type Ask string

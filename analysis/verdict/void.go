@@ -13,6 +13,8 @@ const (
 	VoidFailed       = VoidCode(history.FaultFailed)
 	VoidUnnamed      = VoidCode(history.HolderUnknown)
 	VoidDisputed     = VoidCode(history.HolderDisputed)
+	VoidNotReturned  = VoidCode(history.NotReturned)
+	VoidBudget       = VoidCode(history.Budget)
 	VoidNoTime       = VoidCode("no_time") // unconfirmed, since the run ended first
 	VoidUnknown      = VoidCode("unknown") // this lockdrill does not know the kind
 	VoidNeverApplied = VoidCode("never_applied")
@@ -51,18 +53,22 @@ func (v Void) String() string {
 		word = "disputed holder"
 	case VoidNoTime:
 		word = string(VoidUnconfirmed)
+	case VoidBudget:
+		word = "blocked by a disruption budget"
+	case VoidNotReturned:
+		word = "replica not replaced"
 	case VoidNeverApplied:
 		return "never applied"
 	case VoidNothingOwed:
-		return "nothing owed: all work under its keys was finished"
+		return "nothing owed: all work under the victim's keys was finished"
 	case VoidJobsEnded:
-		return "the jobs had ended, so nobody held the lock"
+		return "all jobs had ended, so nobody held the lock"
 	case VoidNoDemand:
-		return "no demand: nobody else wanted the key"
+		return "no demand: no other replica wanted the key"
 	case VoidWrongVictim:
-		return "the lease was extended after the victim had died: another replica held the lock"
+		return "wrong victim: the lease was extended after the victim had died, so another replica held the lock"
 	case VoidUndecided:
-		return "the lock went to another before its lease was over, and nothing tells whether its holder gave it back"
+		return "undecided: the lock changed hands before its lease was over, and nothing shows whether its holder gave it back"
 	}
 	if v.Detail == "" {
 		return word

@@ -1,6 +1,10 @@
 package verdict
 
-import "strings"
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
 
 // Words of Abandonment.Timing and Need.
 const (
@@ -16,11 +20,12 @@ const (
 const (
 	measureMetric = "metric"
 	MeasureLogs   = "logs"
+	MeasureAlert  = "alert"
 )
 
 func LiveOnly(measure string) bool {
 	name, _, _ := strings.Cut(measure, ".")
-	return name == measureMetric || name == MeasureLogs
+	return name == measureMetric || name == MeasureLogs || name == MeasureAlert
 }
 
 // Levels of overlap.
@@ -29,3 +34,33 @@ const (
 	LevelWork   = "work"
 	LevelEffect = "effect"
 )
+
+// Reasons joins why a question was not reached, and gives the first thing to do about it: one at a time.
+func Reasons(missing []Missing) (why, next string) {
+	var whys []string
+	for _, l := range missing {
+		if !slices.Contains(whys, l.Why) {
+			whys = append(whys, l.Why)
+		}
+		next = cmp.Or(next, l.Next)
+	}
+	return Sentences(whys...), next
+}
+
+// Sentences joins sentences, each of which ends with a full stop then; empty ones are left out.
+func Sentences(all ...string) string {
+	var b strings.Builder
+	for _, s := range all {
+		if s == "" {
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(s)
+		if !strings.HasSuffix(s, ".") {
+			b.WriteByte('.')
+		}
+	}
+	return b.String()
+}

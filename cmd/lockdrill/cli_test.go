@@ -28,12 +28,18 @@ func tryIn(t *testing.T, dir string, args ...string) result {
 // finish runs a command in a folder and waits for its end.
 func finish(t *testing.T, dir string, cmd *exec.Cmd) result {
 	t.Helper()
+	return finishWithin(t, dir, cmd, 5*time.Minute)
+}
+
+// finishWithin is finish with a limit: one that hangs, on whatever machine, is killed.
+func finishWithin(t *testing.T, dir string, cmd *exec.Cmd, within time.Duration) result {
+	t.Helper()
 	var stdout, stderr bytes.Buffer
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &stdout, &stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("%s: %v", cmd, err)
 	}
-	limit := time.AfterFunc(5*time.Minute, func() { _ = cmd.Process.Kill() }) // one that hangs, on whatever machine
+	limit := time.AfterFunc(within, func() { _ = cmd.Process.Kill() })
 	defer limit.Stop()
 	if err := cmd.Wait(); err != nil && !errors.As(err, new(*exec.ExitError)) {
 		t.Fatalf("%s: %v", cmd, err)

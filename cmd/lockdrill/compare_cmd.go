@@ -33,12 +33,13 @@ func newCompareCmd(io streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare BASE HEAD",
 		Short: "Compare runs with a baseline",
-		Long: "compare holds the runs of HEAD beside those of BASE: each SLO's figures by a rank test, and correctness without statistics.\n" +
-			"BASE and HEAD are each the folder of a run, a folder that holds such folders, or several of both with commas between; a name\n" +
-			"may be one in runs/. The runs are judged anew from their histories, and nothing is written.\n\n" +
+		Long: "compare says whether the runs of HEAD are worse than those of BASE. A rank test compares the figures of each SLO; counts of\n" +
+			"wrong results are compared without statistics. BASE and HEAD are each the folder of a run, a folder of such folders, or several\n" +
+			"of both with commas between; a name may be one in runs/. The runs are judged anew, and nothing is written.\n\n" +
 			"Exit status: 0 no regression; 10 regressed; 11 cannot say (too few runs, or runs that gave no answer themselves);\n" +
 			"13 refused, because the environments differ.",
-		Args: cobra.ExactArgs(2),
+		Example: "  lockdrill compare runs-1.3 runs-1.4\n  lockdrill compare runs-1.3 runs-1.4 --slo job/takeover",
+		Args:    cobra.ExactArgs(2),
 	}
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.SLOs, "slo", nil, "compare these rows only: MEASURE, LOCK or LOCK/MEASURE")

@@ -30,10 +30,10 @@ func TestADrillThatCannotBeAnsweredIsNoSuccess(t *testing.T) {
 		{"plan nobody-home", verdict.ExitInconclusive, "L11"},
 		{"plan short.yaml", verdict.ExitInconclusive, "L10"},
 		{"validate --strict first-drill", verdict.ExitPass, ""},
-		{"validate --strict nobody-home", verdict.ExitUsage, "L11: lock job: 1 of 1 shot of fault kill-holder can come no sooner than"},
-		{"validate --strict short.yaml", verdict.ExitUsage, "L10: the run: it takes about"},
+		{"validate --strict nobody-home", verdict.ExitUsage, "L11: lock job: 1 of 1 shot of fault kill-holder will come"},
+		{"validate --strict short.yaml", verdict.ExitUsage, "L10: the run: the run takes about"},
 		{"rehearse first-drill --seeds 2", verdict.ExitPass, ""},
-		{"rehearse nobody-home --seeds 2", verdict.ExitInconclusive, "no rehearsal can measure it, or no fault reached it"},
+		{"rehearse nobody-home --seeds 2", verdict.ExitInconclusive, "no simulated run measured it, because no fault hit a lock holder"},
 	} {
 		got := tryIn(t, dir, strings.Fields(c.args)...)
 		if got.code != c.code || !strings.Contains(got.stdout+got.stderr, c.says) {

@@ -16,7 +16,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/deploy"
@@ -34,13 +33,21 @@ func (c *realCluster) host(t *testing.T, name, yaml string) *hostedDrill {
 	t.Helper()
 	h := &hostedDrill{realCluster: c, name: name, dir: t.TempDir(), volume: t.TempDir()}
 	write(t, filepath.Join(h.dir, "pods.yaml"), []byte(edit(t, yaml, "name: pods", "name: "+name)))
-	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	c.volume(t, name, deploy.ObjectName(name)+"-results", h.volume)
+	h.apply(t, "rbac", "pods.yaml")
+	return h
+}
+
+// volume makes a folder of the node the volume of a claim.
+func (c *realCluster) volume(t *testing.T, name, claim, dir string) {
+	t.Helper()
+	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("2Gi")}
 	_, err := c.env.Client.CoreV1().PersistentVolumes().Create(t.Context(), &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.PersistentVolumeSpec{
 			Capacity: size, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			ClaimRef:               &corev1.ObjectReference{Namespace: c.kube.Namespace, Name: deploy.ObjectName(name) + "-results"},
-			PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: h.volume}},
+			ClaimRef:               &corev1.ObjectReference{Namespace: c.kube.Namespace, Name: claim},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: dir}},
 			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{kubetest.RealNode}}},
 			}}}},
@@ -49,8 +56,6 @@ func (c *realCluster) host(t *testing.T, name, yaml string) *hostedDrill {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.apply(t, "rbac", "pods.yaml")
-	return h
 }
 
 // apply applies what export prints, whatever makes pods last, and returns the documents by their kinds.
@@ -72,16 +77,6 @@ func makesPods(kind string) int {
 		return 1
 	}
 	return 0
-}
-
-// decoded is an object of a document.
-func decoded[T any](t *testing.T, doc []byte) *T {
-	t.Helper()
-	o, _, err := scheme.Codecs.UniversalDeserializer().Decode(doc, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return any(o).(*T)
 }
 
 // run applies the Job of a release and returns it.

@@ -57,10 +57,12 @@ func TestE2EKube(t *testing.T) {
 	t.Run("an object that is gone is no death", c.objectGoneIsNoDeath)
 	t.Run("a drill of pods that it applies", c.drillOfAppliedPods)
 	t.Run("a drill of pods that do not listen", c.drillOfDeafPods)
+	t.Run("the witness in containers", c.witnessInContainers)
 	t.Run("a run says why its pods do not start", c.secretIsMissing)
 	t.Run("a Job drills stores with TLS and passwords", c.jobOfGuardedStores)
 	t.Run("a run of a CronJob is evicted and drills again", c.cronJobIsEvicted)
 	t.Run("a Job recovers what a killed one left", c.killedRunnerIsRecovered)
+	t.Run("a server has the run when its pods are gone", c.serverOutlivesPods)
 	t.Run("a Job drives a Toxiproxy in a pod", c.toxiproxyInAPod)
 	t.Logf("%s over", since(begun))
 }

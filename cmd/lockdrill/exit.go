@@ -71,7 +71,7 @@ func newExitCodesTopic() *cobra.Command {
 	fmt.Fprintf(&b, "\nWhere several apply: %s. A run that is not finished is never a pass.\n", strings.ReplaceAll(strings.Trim(fmt.Sprint(verdict.ExitPrecedence()), "[]"), " ", " > "))
 	b.WriteString(`Gates use the built binary: "go run" turns every failing status into 1.
 `)
-	return &cobra.Command{Use: "exit-codes", Short: "What the exit statuses mean", Long: b.String()}
+	return &cobra.Command{Use: "exit-codes", Short: "List the exit statuses and their meaning", Long: b.String()}
 }
 
 // inconclusiveAs is what an inconclusive run counts as for a gate: fail, pass, or by default itself.

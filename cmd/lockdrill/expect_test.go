@@ -22,9 +22,9 @@ func TestWhatFaultsCannotProvokeIsSaidBeforehand(t *testing.T) {
 		says string
 	}{
 		{[]string{"plan"}, string(healthy), verdict.ExitPass, "renewals-fail provokes abandonments >= 1: in all of them"},
-		{[]string{"plan"}, mutant, verdict.ExitInconclusive, "in none of them. the drill did not provoke"},
-		{[]string{"rehearse", "--seeds", "3"}, string(healthy), verdict.ExitPass, "abandonments >= 1: in each of 3 seeds"},
-		{[]string{"rehearse", "--seeds", "3"}, mutant, verdict.ExitInconclusive, "not in 3 of 3 seeds"},
+		{[]string{"plan"}, mutant, verdict.ExitInconclusive, "in none of them. The drill did not provoke"},
+		{[]string{"rehearse", "--seeds", "3"}, string(healthy), verdict.ExitPass, "abandonments >= 1: in each of 3 simulated runs"},
+		{[]string{"rehearse", "--seeds", "3"}, mutant, verdict.ExitInconclusive, "not in 3 of 3 simulated runs"},
 	} {
 		dir := t.TempDir()
 		file := filepath.Join(dir, "x.yaml")

@@ -7,7 +7,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"text/tabwriter"
 
+	"github.com/spf13/cobra"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/deploy"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/scenarios"
 )
@@ -22,6 +27,11 @@ func loadExperiment(arg string) (*experiments.Experiment, []byte, error) {
 	e, err := experiments.Parse(arg, data)
 	if err != nil {
 		return nil, nil, usagef("%w", err)
+	}
+	if e.Kubernetes != nil {
+		if err := deploy.CheckPod(e.Kubernetes.Pod); err != nil {
+			return nil, nil, usagef("%s: %w", arg, err)
+		}
 	}
 	if err := placeFiles(e, arg); err != nil {
 		return nil, nil, err
@@ -41,6 +51,9 @@ func placeFiles(e *experiments.Experiment, file string) error {
 	}
 	for i := range e.Probes.PromQL {
 		paths = append(paths, &e.Probes.PromQL[i].CA)
+	}
+	if a := e.Probes.Alerts; a != nil {
+		paths = append(paths, &a.CA)
 	}
 	if l := e.Probes.Logs; l != nil {
 		for i := range l.Files {
@@ -65,6 +78,13 @@ func placeWorker(e *experiments.Experiment, file string) error {
 		return nil
 	}
 	command := &e.System.Worker[0]
+	if *command == "lockdrill" { // this very program, wherever it lies
+		self, err := os.Executable()
+		if err != nil {
+			return fmt.Errorf("%s: system.worker: find the own binary: %w", file, err)
+		}
+		*command = self
+	}
 	if strings.ContainsRune(*command, filepath.Separator) && !filepath.IsAbs(*command) {
 		dir, err := filepath.Abs(filepath.Dir(file))
 		if err != nil {
@@ -101,4 +121,42 @@ func experimentSource(arg string) ([]byte, error) {
 		return nil, usagef("%s: read: %w", arg, reason(err))
 	}
 	return data, nil
+}
+
+// listDoc is the document of `list -o json`.
+type listDoc struct {
+	SchemaVersion int           `json:"schemaVersion"`
+	Scenarios     []listedDrill `json:"scenarios"`
+}
+
+type listedDrill struct {
+	Name    string `json:"name"`
+	Title   string `json:"title"`
+	Summary string `json:"summary"`
+	Expect  int    `json:"expect"`          // the exit status that a run of it ends with
+	Needs   string `json:"needs,omitempty"` // beyond this machine
+}
+
+func newListCmd(io streams) *cobra.Command {
+	cmd := &cobra.Command{Use: "list", Short: "List the shipped scenarios", Example: "  lockdrill list\n  lockdrill list -o json", Args: cobra.NoArgs}
+	format := outputFlag(cmd.Flags())
+	cmd.RunE = func(*cobra.Command, []string) error {
+		doc := listDoc{SchemaVersion: 1, Scenarios: []listedDrill{}}
+		for _, s := range scenarios.List() {
+			doc.Scenarios = append(doc.Scenarios, listedDrill(s))
+		}
+		if *format == outputJSON {
+			return writeJSON(io.Out, doc)
+		}
+		w := tabwriter.NewWriter(io.Out, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "NAME\tENDS WITH\tWHAT IT SHOWS")
+		for _, s := range doc.Scenarios {
+			fmt.Fprintf(w, "%s\t%d %s\t%s\n", s.Name, s.Expect, verdict.ExitName(s.Expect), s.Summary)
+			if s.Needs != "" {
+				fmt.Fprintf(w, "\t\tneeds %s\n", s.Needs)
+			}
+		}
+		return w.Flush()
+	}
+	return cmd
 }

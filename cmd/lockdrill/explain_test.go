@@ -26,7 +26,7 @@ func TestEveryMeasureAndLintHasAWord(t *testing.T) {
 	for _, w := range []lockcore.LoopMode{lockcore.LoopTTLHold, lockcore.LoopExplicit, lockcore.LoopRenewed} {
 		want = append(want, string(w))
 	}
-	want = append(want, fault.Crash, fault.Graceful, fault.ForceDelete)
+	want = append(want, fault.Crash, fault.Graceful, fault.Evict, fault.ForceDelete, string(fault.Drain), string(fault.Cordon), string(fault.SlowAPI), string(fault.ReadOnly), string(fault.AwayAPI))
 	slo := reflect.TypeFor[experiments.SLO]()
 	for i := range slo.NumField() {
 		if slo.Field(i).Type.Kind() == reflect.Pointer {
@@ -118,10 +118,10 @@ func TestExplainSums(t *testing.T) {
 	for args, want := range map[string][]string{
 		"--profile cordum/scheduler-job": {"L1  WARN  acquire 2s + 3 failures * 20s + op timeout 2s = 64s, over ttl 60s"},
 		"--profile cordum/pending-replayer --slo 30s": {
-			"L5  WARN  ttl_hold: one replica runs every poll 30s * 2 = 60s", "L3  WARN  takeover max 30s", "it holds by luck, in about 33%"},
+			"L5  WARN  ttl_hold: one replica runs every 60s (poll 30s * 2)", "L3  WARN  takeover max 30s", "about 33% of such faults meet it"},
 		"--profile kubernetes/leader-election --slo 35s": {
-			"L1  ok    gives up by the clock: ttl 15s - drift 0s - stop budget 3s = 12s after the last success was sent",
-			"L3  ok    takeover max 35s: ttl 15s + in flight 5s + seen by a contender 4.4s + poll 4.4s + acquire 5s: up to 33.8s; ttl 15s - renewal 2s - op 5s: at least 8s"},
+			"L1  ok    gives up ttl 15s - drift 0s - stop budget 3s = 12s after its last success was sent",
+			"to 33.8s (ttl 15s + in flight 5s + seen by a contender 4.4s + poll 4.4s + acquire 5s)"},
 		"--profile cordum/approval --work-p99 9s": {"L4  WARN  wait 2s, under ttl 10s", "L7  WARN  never renewed: work p99 9s + acquire 2s = 11s, over ttl 10s"},
 	} {
 		got := try(t, append([]string{"explain", "sums"}, strings.Fields(args)...)...)
@@ -168,8 +168,8 @@ slos:
 	want := []string{
 		"warning: lints.yaml:9:7: L1: lock job: acquire 2s + 3 failures * 20s + op timeout 2s = 64s, over ttl 60s",
 		"warning: lints.yaml:10:7: L4: lock approval: wait 2s, under ttl 10s",
-		"warning: sheet.yaml:2:3: L5: lock replayer: ttl_hold: one replica runs every poll 30s * 2 = 60s: ttl 60s is an exact multiple of poll 30s",
-		"warning: sheet.yaml:2:3: L8: lock replayer: takeover p95: 1 kill is declared, a clean answer takes 59",
+		"warning: sheet.yaml:2:3: L5: lock replayer: ttl_hold: one replica runs every 60s (poll 30s * 2). ttl 60s is an exact multiple of poll 30s",
+		"warning: sheet.yaml:2:3: L8: lock replayer: takeover p95: 1 kill is declared, and an answer needs at least 59",
 	}
 	got := tryIn(t, dir, "validate", "lints.yaml")
 	lines := strings.Split(strings.TrimSpace(got.stderr), "\n")

@@ -19,17 +19,18 @@ import (
 func newExportCmd(io streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export KIND",
-		Short: "Rules, a dashboard, CI steps and manifests that fit your names",
-		Long: "export prints a document on stdout: alerts and a dashboard for the metrics of locks and drills, the steps of a CI system that\n" +
-			"gate on a drill, or manifests of Kubernetes. What it had to leave out stands in the document and on stderr.",
-		Args: cobra.ArbitraryArgs,
+		Short: "Print alerts, a dashboard, CI steps or manifests, with your names",
+		Long: "export prints a document on stdout: alerts and a dashboard for the metrics of locks and drills, a CI step that gates on a drill,\n" +
+			"or manifests for Kubernetes. If it leaves something out, it says so in the document and on stderr.",
+		Example: "  lockdrill export alerts\n  lockdrill export ci github first-drill\n  lockdrill export job pods-job-locks --release 1.4",
+		Args:    cobra.ArbitraryArgs,
 	}
 	cmd.AddCommand(
-		newExportRulesCmd(io, deploy.RulesForm{}, "prometheus-rules", "Recording and alerting rules, as a rule file of Prometheus"),
-		newExportRulesCmd(io, deploy.RulesForm{AlertsOnly: true}, "alerts", "The same alerts, each standing alone: no recording rules needed"),
+		newExportRulesCmd(io, deploy.RulesForm{}, "prometheus-rules", "Print recording and alerting rules for Prometheus"),
+		newExportRulesCmd(io, deploy.RulesForm{AlertsOnly: true}, "alerts", "Print the same alerts without recording rules: each stands alone"),
 		newExportDashboardCmd(io), newExportMappingCmd(io), newExportCICmd(io),
-		newExportDeploymentCmd(io), newExportRBACCmd(io), newExportJobCmd(io), newExportCronJobCmd(io), newExportKustomizeCmd(io),
-		newExportToxiproxyCmd(io))
+		newExportDeploymentCmd(io), newExportRBACCmd(io), newExportJobCmd(io), newExportCronJobCmd(io), newExportKustomizeCmd(io), newExportHelmCmd(io),
+		newExportServerCmd(io), newExportToxiproxyCmd(io))
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		var kinds []string
 		for _, sub := range cmd.Commands() {
@@ -50,17 +51,26 @@ func metricsFlag(cmd *cobra.Command) *string {
 }
 
 func newExportRulesCmd(io streams, form deploy.RulesForm, use, short string) *cobra.Command {
-	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: use, Short: short, Example: "  lockdrill export " + use + "\n  lockdrill export " + use + " --metrics cordum", Args: cobra.NoArgs}
 	metrics := metricsFlag(cmd)
 	cmd.Flags().BoolVar(&form.Resource, "resource", false, "as a PrometheusRule resource of the Prometheus operator")
+	cmd.Flags().Float64Var(&form.TimeScale, "time-scale", 1, "for a drill at this time_scale: multiplies windows, for and thresholds that are times")
 	cmd.RunE = func(*cobra.Command, []string) error {
+		if form.TimeScale <= 0 || form.TimeScale > 1 {
+			return usagef("--time-scale %g: want more than 0 and at most 1, like the time_scale of an experiment", form.TimeScale)
+		}
 		return exportFor(io, *metrics, func(m *deploy.Mapping) ([]byte, []deploy.Dropped, error) { return deploy.Rules(m, form) })
 	}
 	return cmd
 }
 
 func newExportDashboardCmd(io streams) *cobra.Command {
-	cmd := &cobra.Command{Use: "grafana-dashboard", Short: "A Grafana dashboard of locks and drills, with fault windows as annotations", Args: cobra.NoArgs}
+	cmd := &cobra.Command{
+		Use:     "grafana-dashboard",
+		Short:   "Print a Grafana dashboard of locks and drills, with annotations where faults were active",
+		Example: "  lockdrill export grafana-dashboard",
+		Args:    cobra.NoArgs,
+	}
 	metrics := metricsFlag(cmd)
 	cmd.RunE = func(*cobra.Command, []string) error { return exportFor(io, *metrics, deploy.Dashboard) }
 	return cmd
@@ -68,9 +78,10 @@ func newExportDashboardCmd(io streams) *cobra.Command {
 
 func newExportMappingCmd(io streams) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "metrics-mapping",
-		Short: "A mapping from what the alerts need to your metric names, to start from",
-		Args:  cobra.NoArgs,
+		Use:     "metrics-mapping",
+		Short:   "Print a mapping from the signals of the alerts to metric names, to edit for yours",
+		Example: "  lockdrill export metrics-mapping",
+		Args:    cobra.NoArgs,
 	}
 	from := cmd.Flags().String("metrics", deploy.MappingNames()[0], "which of "+strings.Join(deploy.MappingNames(), ", "))
 	cmd.RunE = func(*cobra.Command, []string) error {
@@ -135,10 +146,11 @@ func newExportCICmd(out streams) *cobra.Command {
 	systems := strings.Join(deploy.CISystems(), "|")
 	cmd := &cobra.Command{
 		Use:   "ci " + systems + " [FILE|NAME]",
-		Short: "A CI step that gates on a drill's exit status and keeps its report",
-		Long: "ci prints a step for a CI system that runs the drill FILE|NAME (default first-drill), gates on its exit status, keeps the report\n" +
-			"whatever the status is, and tries again only after status 1, when the tool broke. docs/ci.md says what to adapt.",
-		Args: cobra.RangeArgs(1, 2),
+		Short: "Print a CI step that gates on a drill's exit status and keeps its report",
+		Long: "ci prints a step for a CI system. The step runs the drill FILE|NAME (default first-drill), gates on its exit status, and keeps\n" +
+			"the report whatever the status is. It tries again only after status 1 (the tool broke). docs/ci.md says what to adapt.",
+		Example: "  lockdrill export ci github\n  lockdrill export ci gitlab first-drill --on-inconclusive pass",
+		Args:    cobra.RangeArgs(1, 2),
 	}
 	onInconclusive := cmd.Flags().String("on-inconclusive", "fail", "what an inconclusive drill does to the job: fail or pass")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
@@ -174,7 +186,8 @@ func exportCI(out streams, system string, o deploy.CIOptions) error {
 		}
 		o.File = data
 	}
-	if e.Redis.Mode == experiments.RedisExternal {
+	o.Redis = e.Redis.Mode
+	if o.Redis == experiments.RedisExternal {
 		fmt.Fprintf(out.Err, "%s: uses a Redis that exists: add --confirm %s, and --environment where it is needed, to DRILL_FLAGS, or every run is refused (13)\n", name, e.Name)
 	}
 	text, err := deploy.CI(system, o)

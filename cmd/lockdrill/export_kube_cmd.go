@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/lockdrill/lockdrill/deploy"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/drill"
+	"github.com/lockdrill/lockdrill/internal/upload"
 )
 
 // manifestFlags are those of every export that is about pods.
@@ -50,6 +52,11 @@ func (f *manifestFlags) load(arg string) (*podDrill, error) {
 	e, err := experiments.Parse(arg, data)
 	if err != nil {
 		return nil, usagef("%w", err)
+	}
+	if e.Kubernetes != nil {
+		if err := deploy.CheckPod(e.Kubernetes.Pod); err != nil {
+			return nil, usagef("%s: %w", arg, err)
+		}
 	}
 	d := &podDrill{e: e, files: map[string][]byte{}}
 	if e.Kubernetes == nil {
@@ -93,10 +100,11 @@ func (f *manifestFlags) load(arg string) (*podDrill, error) {
 func newExportDeploymentCmd(out streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "deployment FILE|NAME",
-		Short: "Workers of the experiment as a Deployment, for kubernetes.pods: use",
-		Long: "deployment prints what kubernetes.pods: apply would make for the time of a run: a ServiceAccount that may do nothing, a ConfigMap with\n" +
-			"the experiment, and a Deployment of workers that join the fleet of that name over the ledger's store.",
-		Args: cobra.ExactArgs(1),
+		Short: "Print a Deployment of workers for an experiment with kubernetes.pods: use",
+		Long: "deployment prints what a run with kubernetes.pods: apply would make for itself: a ServiceAccount without any permission, a\n" +
+			"ConfigMap with the experiment, and a Deployment of workers. They join the fleet of that name over the store of the ledger.",
+		Example: "  lockdrill export deployment pods-job-locks",
+		Args:    cobra.ExactArgs(1),
 	}
 	var f manifestFlags
 	f.flags(cmd.Flags())
@@ -120,9 +128,10 @@ func newExportDeploymentCmd(out streams) *cobra.Command {
 
 func newExportRBACCmd(out streams) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "rbac FILE|NAME",
-		Short: "ServiceAccount, Role and RoleBinding of a run: what the experiment needs, and nothing more",
-		Args:  cobra.ExactArgs(1),
+		Use:     "rbac FILE|NAME",
+		Short:   "Print ServiceAccount, Role and RoleBinding with the permissions that the experiment needs",
+		Example: "  lockdrill export rbac pods-job-locks",
+		Args:    cobra.ExactArgs(1),
 	}
 	var f manifestFlags
 	f.place(cmd.Flags())
@@ -157,6 +166,7 @@ func roleRules(e *experiments.Experiment) []deploy.Rule {
 type jobFlags struct {
 	manifestFlags
 	account, claim, storage, environment string
+	pushgateway, metrics, upload         string
 	ephemeral                            bool
 	onInconclusive                       inconclusiveAs
 }
@@ -168,6 +178,9 @@ func (f *jobFlags) flags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.storage, "storage", "1Gi", "size of the new claim")
 	flags.BoolVar(&f.ephemeral, "ephemeral", false, "no claim: the runs' folders, undo journals among them, are gone with the pod")
 	flags.StringVar(&f.environment, "environment", "", "what the Redis is, where it does not say so itself")
+	flags.StringVar(&f.pushgateway, "pushgateway", "", "URL of a Pushgateway that gets the metrics of each run")
+	flags.StringVar(&f.upload, "upload", "", "address of a lockdrill serve that gets each run, as export server makes one; the Secret has its token as "+deploy.UploadTokenEnv)
+	flags.StringVar(&f.metrics, "metrics-file", "", "metrics for a textfile collector: a path in the pod; a relative one is on the claim, beside runs")
 	f.onInconclusive.flag(flags)
 }
 
@@ -190,6 +203,21 @@ func (f *jobFlags) options(arg string) (o deploy.JobOptions, e *experiments.Expe
 	}
 	o.Resolved, o.Files = d.resolved, d.files
 	o.Account, o.Claim, o.Storage, o.Ephemeral = f.account, f.claim, f.storage, f.ephemeral
+	if f.pushgateway != "" {
+		if u, err := url.Parse(f.pushgateway); err != nil || u.Host == "" || u.User != nil {
+			return o, nil, usagef("--pushgateway: want the URL of a Pushgateway, without a user: everybody who may read the Job reads its arguments")
+		}
+		o.Flags = append(o.Flags, "--pushgateway", f.pushgateway)
+	}
+	if f.upload != "" {
+		if err := (&upload.Target{URL: f.upload}).Check(); err != nil {
+			return o, nil, usagef("--upload: %w", err)
+		}
+		o.Upload = f.upload
+	}
+	if f.metrics != "" {
+		o.Flags = append(o.Flags, "--metrics-file", f.metrics)
+	}
 	if f.environment != "" {
 		o.Flags = append(o.Flags, "--environment", f.environment)
 	}
@@ -201,9 +229,10 @@ func (f *jobFlags) options(arg string) (o deploy.JobOptions, e *experiments.Expe
 
 func newExportJobCmd(out streams) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "job FILE|NAME",
-		Short: "A drill that runs once in the cluster: the gate of a release",
-		Args:  cobra.ExactArgs(1),
+		Use:     "job FILE|NAME",
+		Short:   "Print a Job that drills once in the cluster: the gate of a release",
+		Example: "  lockdrill export job pods-job-locks --release 1.4",
+		Args:    cobra.ExactArgs(1),
 	}
 	var f jobFlags
 	f.flags(cmd.Flags())
@@ -222,9 +251,10 @@ func newExportJobCmd(out streams) *cobra.Command {
 
 func newExportCronJobCmd(out streams) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "cronjob FILE|NAME --schedule CRON",
-		Short: "A drill that the cluster runs by a schedule: a game day",
-		Args:  cobra.ExactArgs(1),
+		Use:     "cronjob FILE|NAME --schedule CRON",
+		Short:   "Print a CronJob that drills by a schedule: a game day",
+		Example: `  lockdrill export cronjob pods-job-locks --schedule "0 3 * * 1-5" --time-zone Europe/Berlin`,
+		Args:    cobra.ExactArgs(1),
 	}
 	var f jobFlags
 	f.flags(cmd.Flags())
@@ -244,27 +274,37 @@ func newExportCronJobCmd(out streams) *cobra.Command {
 }
 
 func newExportKustomizeCmd(out streams) *cobra.Command {
+	return newExportFolderCmd(out, "kustomize", "base", "Write a kustomize base: CronJob, permissions, claim and NetworkPolicy; your overlays name the namespace", deploy.Kustomize)
+}
+
+func newExportHelmCmd(out streams) *cobra.Command {
+	return newExportFolderCmd(out, "helm", "chart", "Write a Helm chart of the same objects as kustomize; values give image, schedule, storage and what the pod needs", deploy.Helm)
+}
+
+// newExportFolderCmd writes scheduled drills as the files of a folder.
+func newExportFolderCmd(out streams, kind, folder, short string, render func(deploy.KustomizeOptions) (map[string][]byte, error)) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "kustomize FILE|NAME --schedule CRON --dir DIR",
-		Short: "A kustomize base: the CronJob, its permissions, its claim and a NetworkPolicy, for overlays that name the namespace",
-		Args:  cobra.ExactArgs(1),
+		Use:     kind + " FILE|NAME --schedule CRON --dir DIR",
+		Short:   short,
+		Example: `  lockdrill export ` + kind + ` pods-job-locks --schedule "0 3 * * 1-5" --dir ` + folder,
+		Args:    cobra.ExactArgs(1),
 	}
 	var f jobFlags
 	f.flags(cmd.Flags())
-	_ = cmd.Flags().MarkHidden("namespace") // an overlay names it
+	_ = cmd.Flags().MarkHidden("namespace") // an overlay names it, or the release
 	w := whenFlags(cmd.Flags())
-	dir := cmd.Flags().String("dir", "", "folder of the base, which must be empty or not there yet (needed)")
+	dir := cmd.Flags().String("dir", "", "folder of the "+folder+", which must be empty or not there yet (needed)")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		if f.namespace != "" {
-			return usagef("lockdrill export kustomize: a base is in no namespace: its overlays name theirs")
+			return usagef("lockdrill export %s: a %s is in no namespace: whoever installs it names theirs", kind, folder)
 		}
 		if *dir == "" {
-			return usagef("lockdrill export kustomize: where? Say --dir, such as --dir base")
+			return usagef("lockdrill export %s: where? Say --dir, such as --dir %s", kind, folder)
 		}
-		if err := w.check("kustomize"); err != nil {
+		if err := w.check(kind); err != nil {
 			return err
 		}
-		files, err := kustomizeBase(args[0], f, w)
+		files, err := scheduledDrill(args[0], f, w, render)
 		if err != nil {
 			return err
 		}
@@ -273,8 +313,8 @@ func newExportKustomizeCmd(out streams) *cobra.Command {
 	return cmd
 }
 
-// kustomizeBase is the files of a base, in no namespace.
-func kustomizeBase(arg string, f jobFlags, w *when) (map[string][]byte, error) {
+// scheduledDrill is the files of a base or a chart, in no namespace.
+func scheduledDrill(arg string, f jobFlags, w *when, render func(deploy.KustomizeOptions) (map[string][]byte, error)) (map[string][]byte, error) {
 	f.namespace, f.nowhere = "", true // a Role permits what it says in its own namespace only, so the rule about it needs no name
 	o, e, err := f.options(arg)
 	if err != nil {
@@ -285,7 +325,8 @@ func kustomizeBase(arg string, f jobFlags, w *when) (map[string][]byte, error) {
 	if err != nil {
 		return nil, usagef("%s: %w", arg, err)
 	}
-	files, err := deploy.Kustomize(deploy.KustomizeOptions{
+	network.Reach(f.pushgateway, f.upload)
+	files, err := render(deploy.KustomizeOptions{
 		Job: o, Network: network, Rules: roleRules(e),
 	})
 	if err != nil {
@@ -304,28 +345,15 @@ func writeFolder(out streams, dir string, files map[string][]byte) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return usagef("%s: make its folder: %w", path, reason(err))
+		}
 		if err := writeAtomically(path, files[name]); err != nil {
 			return err
 		}
 		fmt.Fprintln(out.Out, path)
 	}
 	return nil
-}
-
-func newExportToxiproxyCmd(out streams) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "toxiproxy",
-		Short: "A Toxiproxy between workers and Redis, for proxy.mode: external",
-		Args:  cobra.NoArgs,
-	}
-	var o deploy.ToxiproxyOptions
-	cmd.Flags().StringVar(&o.Name, "name", deploy.DefaultToxiproxy, "of the Deployment and its Service")
-	cmd.Flags().StringVarP(&o.Namespace, "namespace", "n", "", "of the manifests (default: none)")
-	cmd.Flags().StringVar(&o.Image, "image", "", "with the server as its entrypoint (needed); 2.12.0 is the version that is tested")
-	cmd.RunE = func(*cobra.Command, []string) error {
-		return printManifests(out, "lockdrill export toxiproxy", func() ([][]byte, error) { return deploy.Toxiproxy(o) })
-	}
-	return cmd
 }
 
 // when is when a game day is.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -51,6 +52,16 @@ func exported(t *testing.T, dir string, args ...string) map[string][]byte {
 	return docs
 }
 
+// decoded is an object of a document.
+func decoded[T any](t *testing.T, doc []byte) *T {
+	t.Helper()
+	o, _, err := scheme.Codecs.UniversalDeserializer().Decode(doc, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return any(o).(*T)
+}
+
 func kindsOf(docs map[string][]byte) []string {
 	var kinds []string
 	for k := range docs {
@@ -71,6 +82,8 @@ func TestExportManifests(t *testing.T) {
 		"cronjob drill.yaml --schedule @daily":           "ConfigMap CronJob PersistentVolumeClaim",
 		"cronjob drill.yaml --schedule @daily --claim c": "ConfigMap CronJob",
 		"toxiproxy --image registry.example/toxiproxy":   "Deployment Service",
+		"server --image l -n staging":                    "Deployment NetworkPolicy PersistentVolumeClaim Service ServiceAccount",
+		"server --image l -n staging --claim c":          "Deployment NetworkPolicy Service ServiceAccount",
 	} {
 		docs := exported(t, dir, strings.Fields(args)...)
 		if got := strings.Join(kindsOf(docs), " "); got != want {
@@ -163,8 +176,14 @@ func TestExportManifestsMisuse(t *testing.T) {
 		"job drill.yaml --on-inconclusive maybe":                       `--on-inconclusive "maybe": want fail or pass`,
 		"job elsewhere.yaml --namespace prod":                          `elsewhere.yaml with the flags of export.*prod is none of limits.namespaces`,
 		"kustomize drill.yaml --schedule @daily --dir d --namespace n": `a base is in no namespace`,
+		"helm drill.yaml --schedule @daily --dir d --namespace n":      `a chart is in no namespace`,
 		"job drill.yaml --ephemeral --recover":                         `there is nothing to recover`,
 		"toxiproxy":                                                    `--image names an image with the Toxiproxy server`,
+		"server":                                                       `--image names the image with lockdrill`,
+		"server --image l --storage 1Gi":                               `--storage "1Gi": want a size of at least 2Gi`,
+		"server --image l --pod {labels:{}}":                           `--pod: `,
+		"job drill.yaml --upload drills:8420":                          `--upload: "drills:8420": want the address of a server`,
+		"cronjob drill.yaml --schedule @daily --upload http://a:b@c":   `--upload: the address has a user or a password in it`,
 	} {
 		got := tryIn(t, dir, append([]string{"export"}, strings.Fields(args)...)...)
 		if got.code != verdict.ExitUsage || got.stdout != "" || !regexp.MustCompile(want).MatchString(got.stderr) {
@@ -252,5 +271,69 @@ func TestExportedRoleIsThePreflights(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: the Role has\n%s\nwant\n%s", name, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
+	}
+}
+
+// The metrics of a run in a cluster go where the flags say, and its NetworkPolicy lets them.
+func TestExportedRunsLeaveTheirMetrics(t *testing.T) {
+	dir := podDir(t)
+	for _, kind := range []string{"job drill.yaml", "cronjob drill.yaml --schedule @daily"} {
+		docs := exported(t, dir, append(strings.Fields(kind), "--pushgateway", "http://push.monitoring:9091", "--metrics-file", "drills.prom")...)
+		doc := docs["Job"]
+		if doc == nil {
+			doc = docs["CronJob"]
+		}
+		args := strings.Join(templateOf(t, doc).Spec.Containers[0].Args, " ")
+		if !strings.HasSuffix(args, "--pushgateway http://push.monitoring:9091 --metrics-file drills.prom") {
+			t.Errorf("%s: %s", kind, args)
+		}
+	}
+	got := tryIn(t, dir, "export", "kustomize", "drill.yaml", "--schedule", "@daily", "--dir", "base", "--pushgateway", "http://push.monitoring:9091")
+	if text := string(read(t, filepath.Join(dir, "base", "network.yaml"))); got.code != verdict.ExitPass || !strings.Contains(text, "port: 9091") {
+		t.Errorf("%+v\n%s", got, text)
+	}
+	for _, bad := range []string{"http://me:secret@push:9091", "push:9091", "nowhere"} {
+		if got := tryIn(t, dir, "export", "job", "drill.yaml", "--pushgateway", bad); got.code != verdict.ExitUsage || strings.Contains(got.stderr, "secret") {
+			t.Errorf("%s: %+v", bad, got)
+		}
+	}
+}
+
+// What is exported is what the commands take: the server's arguments, the Job's, and the way from one to the other.
+func TestExportedRunsAreBroughtToTheServer(t *testing.T) {
+	dir := podDir(t)
+	docs := exported(t, dir, "server", "--image", "registry.example/lockdrill:1", "--namespace", "staging")
+	pod := templateOf(t, docs["Deployment"]).Spec
+	serve := newServeCmd(streams{})
+	if args := pod.Containers[0].Args; args[0] != serve.Name() || serve.ParseFlags(args[1:]) != nil || len(serve.Flags().Args()) > 0 {
+		t.Errorf("%q", args)
+	}
+	if mode := *pod.Volumes[0].Secret.DefaultMode; mode&0o027 != 0 || *pod.SecurityContext.FSGroup != *pod.SecurityContext.RunAsGroup {
+		t.Errorf("tokens have mode %o, which the server refuses or cannot read", mode)
+	}
+	service := decoded[corev1.Service](t, docs["Service"])
+	url := fmt.Sprintf("http://%s.%s:%d", service.Name, service.Namespace, service.Spec.Ports[0].Port)
+	args := templateOf(t, exported(t, dir, "job", "drill.yaml", "--upload", url)["Job"]).Spec.Containers[0].Args
+	run := newRunCmd(streams{})
+	if err := run.ParseFlags(args[1:]); err != nil || run.Flags().Lookup("upload").Value.String() != url {
+		t.Errorf("%q: %v", args, err)
+	}
+	got := tryIn(t, dir, "export", "kustomize", "drill.yaml", "--schedule", "@daily", "--dir", "base", "--upload", url)
+	if text := string(read(t, filepath.Join(dir, "base", "network.yaml"))); got.code != verdict.ExitPass || !strings.Contains(text, "port: 8420") {
+		t.Errorf("%+v\n%s", got, text)
+	}
+}
+
+// A field that the cluster would drop is an error wherever the file is read, not only where it is exported.
+func TestAPodsFieldsAreTheAPIs(t *testing.T) {
+	dir := podDir(t)
+	write(t, filepath.Join(dir, "drill.yaml"), []byte(edit(t, podDrillYAML(t), "kubernetes: {", "kubernetes: {pod: {tolerations: [{kee: drills}]}, ")))
+	for _, command := range [][]string{{"validate", "drill.yaml"}, {"export", "job", "drill.yaml"}, {"run", "drill.yaml"}} {
+		if got := tryIn(t, dir, command...); got.code != verdict.ExitUsage || !strings.Contains(got.stdout+got.stderr, "kee") {
+			t.Errorf("%q: %+v", command, got)
+		}
+	}
+	if got := tryIn(t, dir, "export", "toxiproxy", "--image", "t", "--pod", "{labels: {a: b}}"); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "labels (line 1) cannot be set") {
+		t.Errorf("%+v", got)
 	}
 }

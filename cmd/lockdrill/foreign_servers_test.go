@@ -21,9 +21,9 @@ func TestSomebodysRedisIsWatched(t *testing.T) {
 			addr := redistest.Start(t, "--notify-keyspace-events", "KA")
 			return addr, fmt.Sprintf(`url: "redis://%s"`, addr)
 		},
-		"cluster": func(t *testing.T) (string, string) {
-			addrs := redistest.StartCluster(t)
-			return owner(t, addrs, "sched:leader"), fmt.Sprintf(`url: "redis://%s", cluster: true`, addrs[0])
+		"cluster by TLS": func(t *testing.T) (string, string) {
+			addrs, ca, plain := redistest.StartTLSCluster(t)
+			return owner(t, plain, "sched:leader"), fmt.Sprintf(`url: "rediss://%s", cluster: true, ca: %s`, addrs[0], ca)
 		},
 		"sentinel": func(t *testing.T) (string, string) {
 			sentinel, primary, replica := redistest.StartSentinel(t, "--notify-keyspace-events", "KA")

@@ -10,6 +10,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/push"
@@ -17,6 +20,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/drill"
 	"github.com/lockdrill/lockdrill/reports"
 )
 
@@ -28,6 +32,7 @@ type gateFlags struct {
 	pushgateway string
 	job         string
 	summary     string
+	upload      uploadFlags
 }
 
 func (g *gateFlags) flags(flags *pflag.FlagSet) {
@@ -37,6 +42,7 @@ func (g *gateFlags) flags(flags *pflag.FlagSet) {
 	flags.StringVar(&g.pushgateway, "pushgateway", "", "URL of a Pushgateway that gets the metrics")
 	flags.StringVar(&g.job, "job", "lockdrill", "job label at the Pushgateway")
 	flags.StringVar(&g.summary, "summary-configmap", "", "ConfigMap in the namespace of the pods that gets verdict, times and closing summary of the drill")
+	g.upload.flags(flags)
 }
 
 // gate gathers how the drills of a command ended. Whatever it cannot write it says; it never changes a verdict or an exit status.
@@ -47,16 +53,21 @@ type gate struct {
 	codes  []int
 
 	leave func(data map[string]string) error // a summary, where one is wanted
+	mark  func(data map[string]string) error // beside it: of a run that was refused
 }
 
 // openGate makes sure, before anything is run, that the files can be written, and writes "error" into them: of a command that is
 // killed nobody reads an earlier pass.
 func openGate(stderr io.Writer, f gateFlags) (*gate, error) {
-	g := &gate{gateFlags: f, stderr: stderr, leave: func(map[string]string) error { return nil }}
+	nowhere := func(map[string]string) error { return nil }
+	g := &gate{gateFlags: f, stderr: stderr, leave: nowhere, mark: nowhere}
 	if err := f.apart(); err != nil {
 		return nil, err
 	}
 	if err := g.result.claim(); err != nil {
+		return nil, err
+	}
+	if err := g.upload.check(); err != nil {
 		return nil, err
 	}
 	if f.job == "" {
@@ -107,6 +118,9 @@ func (g *gate) judged(r reports.Run, dir string) {
 	g.suites.Add(r)
 	g.count(r.Judgement.Run.Experiment, reports.MetricsOf(r))
 	g.leaveVerdict(r)
+	if err := g.upload.bring(g.stderr, r.Judgement.Run.ID, dir); err != nil {
+		g.say("--upload", err)
+	}
 	var b bytes.Buffer
 	if err := reports.Markdown(&b, r, placed(reports.Options{}, fromHere(dir), r)); err != nil {
 		g.say("step summary", err)
@@ -228,4 +242,138 @@ func (r resultFile) write(stderr io.Writer, code int) {
 	if err := writeOver(string(r), []byte(verdict.ExitName(code))); err != nil {
 		fmt.Fprintf(stderr, "lockdrill: --result-file: %v; the verdict stands\n", err)
 	}
+}
+
+// What a step of GitHub Actions gives and takes: docs.github.com, "Workflow commands" and "Store information in variables".
+
+// maxSummary is how many bytes one step may leave in its summary; of more GitHub shows nothing at all.
+const maxSummary = 1 << 20
+
+const summaryCut = "\n\n(cut here: a step's summary holds 1 MiB; the rest is in the report)\n"
+
+// summarize appends to the step's summary, where there is one.
+func (g *gate) summarize(text string) {
+	path := os.Getenv("GITHUB_STEP_SUMMARY")
+	if path == "" {
+		return
+	}
+	if err := appendSummary(path, text); err != nil {
+		g.say("GITHUB_STEP_SUMMARY", err)
+	}
+}
+
+func appendSummary(path, text string) (err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY|syscall.O_NONBLOCK, 0o644) // a pipe that nobody reads is an error
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	room := maxSummary - info.Size()
+	if room < int64(len(summaryCut)) {
+		return fmt.Errorf("%s: full: a step's summary holds 1 MiB", path)
+	}
+	text += "\n"
+	if int64(len(text)) > room {
+		text = strings.ToValidUTF8(text[:room-int64(len(summaryCut))], "") + summaryCut
+	}
+	_, err = f.WriteString(text)
+	return err
+}
+
+// annotate shows the problems of an experiment's file beside its lines, where a GitHub Action runs this. It goes to standard error, which
+// is read as well: standard output may be a document.
+func annotate(stderr io.Writer, err error) {
+	var problems experiments.Problems
+	if os.Getenv("GITHUB_ACTIONS") != "true" || !errors.As(err, &problems) {
+		return
+	}
+	data := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
+	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
+	for _, p := range problems {
+		fmt.Fprintf(stderr, "::error file=%s,line=%d,col=%d::%s\n", property.Replace(inWorkspace(p.File)), max(1, p.Line), max(1, p.Column), data.Replace(p.Message))
+	}
+}
+
+// inWorkspace is the path of a file in the repository that the workflow has checked out; of any other, the path as it is.
+func inWorkspace(file string) string {
+	abs, err := filepath.Abs(file)
+	root := os.Getenv("GITHUB_WORKSPACE")
+	if err != nil || root == "" {
+		return file
+	}
+	if rel, err := filepath.Rel(root, abs); err == nil && filepath.IsLocal(rel) {
+		return filepath.ToSlash(rel)
+	}
+	return file
+}
+
+// What a run leaves in a ConfigMap of its namespace, for people who look there first and for whoever watches scheduled drills.
+
+// maxClosing bounds the closing summary in a ConfigMap, which holds 1 MiB in all.
+const maxClosing = 64 << 10
+
+// openSummary says where the summary of a drill goes, if it is wanted. It does not dial.
+func (g *gate) openSummary(e *experiments.Experiment, c drill.Cluster) error {
+	if g.summary == "" {
+		return nil
+	}
+	to, err := drill.OpenSummary(e, c, g.summary)
+	if err != nil {
+		return err
+	}
+	g.leave, g.mark = to.Write, to.Mark
+	return nil
+}
+
+// write leaves a summary where one is wanted.
+func (g *gate) write(data map[string]string) {
+	if err := g.leave(data); err != nil {
+		g.say("--summary-configmap", err)
+	}
+}
+
+// leaveVerdict writes the summary of a judged drill.
+func (g *gate) leaveVerdict(r reports.Run) {
+	var b strings.Builder
+	if err := reports.Terminal(&b, r.Judgement, reports.Options{Verbose: true}); err != nil {
+		g.say("--summary-configmap", err)
+		return
+	}
+	j := r.Judgement
+	g.write(map[string]string{
+		"experiment": j.Run.Experiment, "run": j.Run.ID, "verdict": j.Verdict, "exitCode": strconv.Itoa(j.ExitCode),
+		"started": j.Run.Started, "ended": j.Run.Ended, "summary": cutText(b.String(), maxClosing),
+	})
+}
+
+// leaveUnjudged writes that a drill has no verdict. A run that was refused leaves what the last one wrote, and says beside it that it was
+// refused.
+func (g *gate) leaveUnjudged(name string, code int, why string, now time.Time) {
+	switch code {
+	case verdict.ExitUsage:
+		return
+	case verdict.ExitRefused:
+		if err := g.mark(map[string]string{
+			"refused": now.UTC().Format(time.RFC3339), "refusedWhy": cutText(reports.Harmless(experiments.Redact(why)), maxClosing),
+		}); err != nil {
+			g.say("--summary-configmap", err)
+		}
+		return
+	}
+	g.write(map[string]string{
+		"experiment": name, "run": "", "verdict": verdict.ExitName(code), "exitCode": strconv.Itoa(code),
+		"started": "", "ended": now.UTC().Format(time.RFC3339), "summary": cutText(reports.Harmless(experiments.Redact(why)), maxClosing),
+	})
+}
+
+// cutText is the beginning of text, at most so many bytes.
+func cutText(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + " ..."
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 )
 
@@ -28,7 +29,8 @@ type apiServer struct {
 	gone        bool   // there is no namespace
 	denied      string // resource and subresource that the caller has no permission for, "pods/log"
 	pods        []string
-	run         string // that has the namespace; "" = none
+	owners      map[string]string // StatefulSets of pods
+	run         string            // that has the namespace; "" = none
 	changed     []string
 }
 
@@ -60,12 +62,16 @@ func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no", http.StatusForbidden)
 		return
 	case path == "/api/v1/namespaces/locks" && !a.gone:
-		answer = map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "locks",
+		answer = map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "locks", "uid": "uid-of-locks",
 			"annotations": map[string]string{"lockdrill.dev/environment": a.environment}}}
 	case path == "/api/v1/namespaces/locks/pods":
 		items := []any{}
 		for i, name := range a.pods {
-			items = append(items, map[string]any{"metadata": map[string]any{"name": name, "uid": fmt.Sprintf("uid-%d", i), "labels": map[string]string{"app": "web"}},
+			owner := []map[string]any{}
+			if a.owners[name] != "" {
+				owner = append(owner, map[string]any{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": a.owners[name], "uid": "o", "controller": true})
+			}
+			items = append(items, map[string]any{"metadata": map[string]any{"name": name, "uid": fmt.Sprintf("uid-%d", i), "labels": map[string]string{"app": "web"}, "ownerReferences": owner},
 				"spec":   map[string]any{"nodeName": "node-1", "containers": []any{map[string]string{"name": "web"}}},
 				"status": map[string]any{"phase": "Running", "conditions": []any{map[string]string{"type": "Ready", "status": "True"}}}})
 		}
@@ -165,6 +171,51 @@ func TestTooFewPodsAreRefused(t *testing.T) {
 	dir := guarded(t, podSections(t))
 	(&apiServer{environment: "staging", pods: []string{"web-a"}}).start(t, dir)
 	refused(t, dir, []string{"pods", "1 pod with app=web, 1 of them ready", "system.replicas is 2"}, podFlags...)
+}
+
+// A kill must strike nobody whom the experiment does not count: pods that are more than its replicas, or another controller's.
+func TestPodsThatAreNotCountedAreRefused(t *testing.T) {
+	dir := guarded(t, podSections(t))
+	api := &apiServer{environment: "staging", pods: []string{"web-a", "web-b", "web-c"}}
+	api.start(t, dir)
+	refused(t, dir, []string{"pods", "3 pods with app=web", "they are 3 of no controller, and system.replicas is 2", "set system.replicas"}, podFlags...)
+	api.from(func() { api.owners = map[string]string{"web-a": "web", "web-b": "web", "web-c": "old-web"} })
+	refused(t, dir, []string{"they are 1 of statefulset/old-web, 2 of statefulset/web", "name the one to drill in kubernetes.controller"}, podFlags...)
+	text := string(read(t, filepath.Join(dir, "guarded.yaml")))
+	for controller, want := range map[string]int{"statefulset/web": verdict.ExitPass, "statefulset/old-web": verdict.ExitRefused, "web": verdict.ExitUsage} {
+		write(t, filepath.Join(dir, "guarded.yaml"), []byte(strings.Replace(text, "selector: {app: web}", "controller: "+controller+", selector: {app: web}", 1)))
+		got := tryIn(t, dir, append([]string{"plan", "guarded.yaml"}, podFlags...)...)
+		if got.code != want || strings.Contains(got.stdout, "uid-2") != (controller == "statefulset/old-web") {
+			t.Errorf("%s: %+v", controller, got)
+		}
+	}
+}
+
+// Two contexts may lead to one namespace, and one name to two: the journal of a killed run refuses by the namespace itself.
+func TestANamespaceIsKnownByItsUID(t *testing.T) {
+	dir := guarded(t, podSections(t))
+	(&apiServer{environment: "staging", pods: []string{"web-a", "web-b"}}).start(t, dir)
+	left := filepath.Join(dir, "runs", "killed")
+	if err := os.MkdirAll(left, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for target, want := range map[string]int{"kubernetes namespace locks, UID uid-of-locks": verdict.ExitRefused, "kubernetes test/locks": verdict.ExitPass} {
+		_ = os.Remove(filepath.Join(left, undo.File))
+		j, err := undo.Create(filepath.Join(left, undo.File), undo.Header{Run: "killed", Targets: []string{target}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := j.Intend(undo.Record{Kind: undo.StandPods, Cluster: &undo.Cluster{Namespace: "locks", Run: "killed"}}); err != nil {
+			t.Fatal(err)
+		}
+		_ = j.Close() // an open record keeps it open
+		for _, context := range []string{"test", "other"} {
+			got := tryIn(t, dir, append([]string{"plan", "guarded.yaml", "--context", context, "-n", "locks"}, podFlags...)...)
+			if got.code != want {
+				t.Errorf("%s by context %s: %+v", target, context, got)
+			}
+		}
+	}
 }
 
 // A container that no pod has never lives: such a drill would wait for its steady state in vain.

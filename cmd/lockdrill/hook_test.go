@@ -136,7 +136,7 @@ func TestAHookNeedsConsent(t *testing.T) {
 	dir, fault := hookFolder(t)
 	yaml := withFault(t, goodDrill, "1s", fault)
 	for want, args := range map[string][]string{
-		"it needs --confirm good":  nil,
+		"add --confirm good":       nil,
 		"say --environment local":  {"--confirm", "good"},
 		`and the target is "prod"`: {"--confirm", "good", "--environment", "prod"},
 	} {

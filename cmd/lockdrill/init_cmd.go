@@ -29,6 +29,7 @@ func (f *draftFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.Redis.UsernameEnv, "username-env", "", "name of the environment variable that holds the user name of that Redis")
 	flags.StringVar(&f.Redis.PasswordEnv, "password-env", "", "name of the environment variable that holds its password")
 	flags.StringVar(&f.Redis.CA, "ca", "", "PEM file of the authority that signed its certificate")
+	flags.BoolVar(&f.Redis.Cluster, "cluster", false, "that Redis is a server of a cluster: all of it is meant")
 	flags.StringVar(&f.Name, "name", "", "of the experiment")
 	flags.StringVar(&f.Environment, "environment", "", "what the target calls itself (default staging)")
 	flags.IntVar(&f.Replicas, "replicas", 0, "how many replicas run in the steady state")
@@ -61,9 +62,9 @@ func newInitCmd(io streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init [FILE]",
 		Short: "Write a first experiment for your service",
-		Long: "init writes an experiment with comments, and the schema beside it that editors read. It takes what is known by flags, asks on a\n" +
-			"terminal for what is missing, and marks with CHECK what it had to assume. Or it starts from a shipped scenario (--from).\n" +
-			"FILE is NAME.lockdrill.yaml unless you say otherwise. lockdrill watch --draft FILE writes such a file from what runs.",
+		Long: "init writes an experiment with comments, and beside it the schema that editors read. You say what you know by flags. On a\n" +
+			"terminal it asks for what is missing, and it marks what it had to assume with CHECK. With --from it starts from a shipped\n" +
+			"scenario. FILE is NAME.lockdrill.yaml by default. lockdrill watch --draft FILE writes such a file from a running service.",
 		Example: `  lockdrill init --redis redis://127.0.0.1:6379 --lock leader=sched:leader --ttl 60s --renew-every 20s --match 'scheduler\.py'
   lockdrill init --from first-drill mine.lockdrill.yaml`,
 		Args: cobra.MaximumNArgs(1),

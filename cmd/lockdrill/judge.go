@@ -26,22 +26,40 @@ const (
 func newJudgeCmd(io streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "judge DIR",
-		Short: "Judge a stored run again",
-		Long: "judge reads experiment.yaml and history.jsonl of a run's folder and writes verdict.json and the reports anew, byte for\n" +
-			"byte the same for the same two files. Where they are refused, the verdict of an earlier judgement is renamed: none is left that\n" +
-			"could be taken for theirs. DIR is a folder, or the name of one in runs/ (such as latest).",
-		Args: cobra.ExactArgs(1),
+		Short: "Judge a stored run again, or many together",
+		Long: "judge reads experiment.yaml and history.jsonl in the folder of a run. It writes verdict.json and the reports anew, byte for byte\n" +
+			"the same for the same two files. If it refuses the files, it renames the verdict of an earlier judgement, so that nobody takes\n" +
+			"that verdict for theirs. DIR is a folder, or the name of one in runs/ (such as latest).\n\n" +
+			"With --pool, DIR is a folder of runs, or several of them. Percentiles of takeover and tick gap are judged over all runs together,\n" +
+			"and nothing is written. A p95 needs some 72 kills that keep it; one night rarely gives so many. A row passes only if it was\n" +
+			"settled before the runs which of them belong together: by their label, or by a start that history --start wrote down.",
+		Example: "  lockdrill judge latest\n  lockdrill judge --pool runs --label release=1.4",
+		Args:    cobra.MinimumNArgs(1),
 	}
 	format := outputFlag(cmd.Flags())
+	var verbose bool
+	verboseFlag(cmd.Flags(), &verbose)
 	var result resultFile
 	result.flag(cmd.Flags())
 	var onInconclusive inconclusiveAs
 	onInconclusive.flag(cmd.Flags())
+	var of selection
+	pool := cmd.Flags().Bool("pool", false, "judge the runs in DIR... together")
+	of.flags(cmd.Flags())
+	cmd.Flags().StringVar(&of.start, "since", "", "--pool: only runs since the start that history --start NAME wrote down")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := onInconclusive.check(); err != nil {
 			return err
 		}
 		if err := errors.Join(namesNothing(cmd), result.claim()); err != nil {
+			return err
+		}
+		if *pool {
+			return judgePool(io, args, of, *format == outputJSON, &result, onInconclusive)
+		}
+		if len(args) > 1 || of.start != "" || of.experiment != "" || len(of.labels.Labels) > 0 {
+			err := usagef("lockdrill judge: several folders, --label, --experiment and --since go with --pool; see lockdrill judge --help")
+			result.write(io.Err, codeOf(err))
 			return err
 		}
 		dir := runFolder(args[0])
@@ -51,7 +69,7 @@ func newJudgeCmd(io streams) *cobra.Command {
 			return err
 		}
 		result.write(io.Err, r.Judgement.ExitCode)
-		if err := printJudgement(io, *format, dir, r); err != nil {
+		if err := printJudgement(io, *format, verbose, dir, r); err != nil {
 			return err
 		}
 		return status(onInconclusive.code(io.Err, r.Judgement.ExitCode))
@@ -101,11 +119,13 @@ func judgeDir(stderr io.Writer, dir string) (reports.Run, error) {
 }
 
 // printJudgement says the verdict on stdout: the summary, or verdict.json itself.
-func printJudgement(io streams, form output, dir string, r reports.Run) error {
+func printJudgement(io streams, form output, verbose bool, dir string, r reports.Run) error {
 	if form == outputJSON {
 		return writeVerdict(io.Out, r)
 	}
-	return reports.Terminal(io.Out, r.Judgement, placed(lookOf(io.Out), fromHere(dir), r))
+	look := placed(lookOf(io.Out), fromHere(dir), r)
+	look.Verbose = verbose
+	return reports.Terminal(io.Out, r.Judgement, look)
 }
 
 // fromHere is a path as one would type it in the working directory: relative where it lies below it.

@@ -113,6 +113,9 @@ func changes() []changed {
 		{name: "slow_close", states: all, drill: network("slow_close: {all: true, delay: 100ms, stream: upstream}")},
 		{name: "black_hole", states: all, drill: network("black_hole: {holder_of: loop}")},
 		{name: "down", states: all, drill: network("down: {holder_of: loop}")},
+		{name: "latency on somebody's proxy", kind: "latency", states: all, quick: []string{"injected"}, drill: atSomebodysProxy("latency: {add: 20ms}")},
+		{name: "renew_failures at somebody's lockdrill proxy", kind: "renew_failures", states: all, drill: atALockdrillProxy},
+		{name: "down of somebody's proxy", kind: "down", states: all, drill: atSomebodysProxy("down: {}")},
 		{name: "a key on a Redis that takes no writes", kind: "delete_key", states: []string{"intent"}, drill: func(t *testing.T, _ string) killable {
 			k := atSomebodys(t, "30s", "store: {do: pause}")
 			k.yaml = edit(t, k.yaml, "probes:\n", "  - {id: key, at: 300ms, for: 30s, delete_key: {holder_of: loop, to: stranger}}\n"+
@@ -256,56 +259,31 @@ func killAt(t *testing.T, k killable, kind, state string, unguarded bool) (folde
 	return folder, was
 }
 
-// killWhen runs the drill and kills its runner as soon as the moment has come; returns the run's folder. The kill takes the runner's process
-// group along, as a CI does.
-func killWhen(t *testing.T, k killable, unguarded bool, moment func(dir string, said fmt.Stringer)) (folder string) {
-	t.Helper()
-	base := t.TempDir()
-	file, dir := filepath.Join(base, "drill.yaml"), filepath.Join(base, "run")
-	if err := os.WriteFile(file, []byte(k.yaml), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var text bytes.Buffer
-	cmd := lockdrill(append([]string{"run", file, "--out", dir}, k.args...)...)
-	cmd.Stdout, cmd.Stderr = &text, &text
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	if unguarded {
-		until(t, "the watchdog", func() bool { return len(processes("watchdog", dir)) == 1 })
-		for _, pid := range processes("watchdog", dir) {
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	moment(dir, &text)
-	if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	_ = cmd.Wait()
-	if cmd.ProcessState.ExitCode() != -1 {
-		t.Fatalf("the run ended by itself, before it was killed:\n%s", text.String())
-	}
-	return dir
-}
-
 // awaitMark waits for a line of the journal with no pause in between, since the next one may follow within a tenth of a
 // millisecond, and returns its record's number.
 func awaitMark(t *testing.T, dir, kind, state string, said fmt.Stringer) int {
 	t.Helper()
 	var file *os.File
+	ended := func() bool {
+		run, ok := said.(interface{ Over() bool })
+		return ok && run.Over()
+	}
 	until(t, "the journal", func() (ok bool) {
+		over := ended() // before the look: the last thing that a run does may be to make it
 		var err error
-		file, err = os.Open(filepath.Join(dir, "undo.jsonl"))
+		if file, err = os.Open(filepath.Join(dir, "undo.jsonl")); err != nil && over {
+			t.Fatalf("the run ended without a journal:\n%s", said)
+		}
 		return err == nil
 	})
 	defer file.Close()
 	kinds, rest, buf := map[int]string{}, []byte(nil), make([]byte, 1<<16)
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
+		over := ended()
 		n, _ := file.Read(buf) // 0 at the end, for now
+		if n == 0 && over {
+			break
+		}
 		rest = append(rest, buf[:n]...)
 		for line, more, ok := bytes.Cut(rest, []byte("\n")); ok; line, more, ok = bytes.Cut(rest, []byte("\n")) {
 			rest = more

@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -253,7 +254,9 @@ func (s *site) shippedRole(t *testing.T, experiment string) []kube.Rule {
 	if err != nil {
 		t.Fatal(err)
 	}
-	applyAll(t, admin, got.stdout)
+	inside, wide, _ := strings.Cut(got.stdout, "---\n# What is in no namespace.\n")
+	applyAll(t, admin, inside)
+	s.applyWide(t, wide)
 	e, _, err := loadExperiment(filepath.Join(dir, "pods.yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -262,6 +265,25 @@ func (s *site) shippedRole(t *testing.T, experiment string) []kube.Rule {
 	rules := drill.Rules(e, "")
 	awaitRules(t, s.cluster(t), rules)
 	return rules
+}
+
+// applyWide makes the ClusterRole of a Role, and its binding; "" = there is none.
+func (s *site) applyWide(t *testing.T, manifests string) {
+	t.Helper()
+	if manifests == "" {
+		return
+	}
+	role, binding, _ := strings.Cut(manifests, "---\n")
+	var r rbacv1.ClusterRole
+	var b rbacv1.ClusterRoleBinding
+	if err := errors.Join(apiyaml.Unmarshal([]byte(role), &r), apiyaml.Unmarshal([]byte(binding), &b)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Client.RbacV1().ClusterRoles().Create(t.Context(), &r, metav1.CreateOptions{})
+	_, bound := s.Client.RbacV1().ClusterRoleBindings().Create(t.Context(), &b, metav1.CreateOptions{})
+	if err := errors.Join(err, bound); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // cluster is the namespace as drills of this site reach it.

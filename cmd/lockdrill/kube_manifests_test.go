@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/lockdrill/lockdrill/deploy"
+	"github.com/lockdrill/lockdrill/experiments/calendar"
 	"github.com/lockdrill/lockdrill/experiments/drill"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/kubetest"
@@ -41,16 +42,21 @@ func TestKubeManifests(t *testing.T) {
 	if _, err := env.Client.CoreV1().Namespaces().Patch(t.Context(), "staging", types.MergePatchType, enforced, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"lockdrill-game-day", deploy.RunnerName("game-day")} {
+	for _, name := range []string{"lockdrill-game-day", deploy.DefaultServer, deploy.RunnerName("game-day")} {
 		env.KubeconfigForServiceAccount("staging", name) // a pod's account must be there
 	}
 	if !apierrors.IsForbidden(admitPod(t, env, "staging", corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}})) {
 		t.Error("a pod that is not restricted is taken: nothing is enforced here")
 	}
 	seen := map[string]bool{}
+	write(t, filepath.Join(dir, "patched.yaml"), []byte(edit(t, podDrillYAML(t), "kubernetes: {", `kubernetes: {events: true, pod: {annotations: {a.example/b: "false"}, imagePullSecrets: [{name: registry}],
+  nodeSelector: {pool: drills}, tolerations: [{key: drills, operator: Exists, effect: NoSchedule}], priorityClassName: system-cluster-critical, resources: {requests: {cpu: 1}, limits: {memory: 1Gi}},
+  affinity: {podAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, podAffinityTerm: {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {a: b}}}}]}}}, `)))
 	for _, args := range []string{
+		"deployment patched.yaml", "rbac patched.yaml", "job patched.yaml --pushgateway http://push:9091 --metrics-file drills.prom", "cronjob patched.yaml --schedule @daily",
 		"deployment drill.yaml", "rbac drill.yaml", "job drill.yaml --release v1.4.2 --on-inconclusive=pass", "job drill.yaml --ephemeral", "job drill.yaml --claim reports",
 		"cronjob drill.yaml --schedule @daily --time-zone Europe/Berlin", "toxiproxy --image registry.example/toxiproxy:2.12.0 --namespace staging",
+		"job drill.yaml --upload http://lockdrill-server:8420", "server --image registry.example/lockdrill:1.0.0 --namespace staging",
 		"kustomize",
 	} {
 		docs := map[string][]byte{}
@@ -73,6 +79,22 @@ func TestKubeManifests(t *testing.T) {
 	}
 	if len(seen) != len(resources) {
 		t.Errorf("only %v were tried", seen)
+	}
+}
+
+// What is exported as a schedule, the API server takes; what it cannot read is not exported.
+func TestKubeSchedules(t *testing.T) {
+	env, dir := kubetest.Start(t, kubetest.Options{NoNode: true}), podDir(t)
+	env.Namespace("staging", nil)
+	doc := exported(t, dir, "cronjob", "drill.yaml", "--schedule", "1 2 3 4 5")["CronJob"]
+	for _, text := range []string{
+		"0 3 * * 1-5", "*/10 8-18 * * MON-FRI", "@daily", "@midnight", "0 3 1 JAN,JUL *", "5/20 0-22/2 1,15 */3 sun", "59 23 31 12 *", "0 3 31 2 1", "0  3 * * *", "1-5/70 3 * * *", "0 3 * jan-mar/2 mon,3",
+		"60 3 * * *", "0 3 * * 7", "0 3 L * *", "0 3 * * 1#2", "30-10 3 * * *", "*/0 3 * * *", "JAN 3 * * *", "1-2-3 3 * * *", "0 3 * * * *", "@5minutes", "@often",
+	} {
+		api := applied(t.Context(), env, "staging", []byte(strings.Replace(string(doc), "schedule: 1 2 3 4 5", "schedule: '"+text+"'", 1)), metav1.DryRunAll)
+		if ours := calendar.CheckCron(text); (ours == nil) != (api == nil) {
+			t.Errorf("%q: we say %v, the API server %v", text, ours, api)
+		}
 	}
 }
 

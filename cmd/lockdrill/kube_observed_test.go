@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
 	"strings"
@@ -51,8 +52,11 @@ func elect(file string) error {
 	if err != nil {
 		return err
 	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
+	var client *kubernetes.Clientset
+	if ip := os.Getenv("POD_IP"); ip != "" { // as a pod of a network has it
+		config.Dial = (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ip)}}).DialContext
+	}
+	if client, err = kubernetes.NewForConfig(config); err != nil {
 		return err
 	}
 	lock := &resourcelock.LeaseLock{
@@ -62,8 +66,14 @@ func elect(file string) error {
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &diarist{lock, os.Getenv("DIARY")}, ReleaseOnCancel: os.Getenv("RELEASE") != "", LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
 		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(context.Context) { fmt.Println("I lead now: " + lock.Identity()) },
-			OnStoppedLeading: func() { fmt.Println("run lock renewal failed, or told to end: " + lock.Identity()) },
+			OnStartedLeading: func(context.Context) {
+				believes(true, lock.Identity())
+				fmt.Println("I lead now: " + lock.Identity())
+			},
+			OnStoppedLeading: func() {
+				believes(false, lock.Identity())
+				fmt.Println("run lock renewal failed, or told to end: " + lock.Identity())
+			},
 		},
 	})
 	if err != nil {
@@ -72,6 +82,19 @@ func elect(file string) error {
 	elector.Run(ctx)
 	return ctx.Err()
 }
+
+// believes notes beside the diary when an elector begins to lead, or stops, as it says itself.
+func believes(leads bool, who string) {
+	f, err := os.OpenFile(os.Getenv("DIARY")+beliefs, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return // nobody keeps a diary
+	}
+	defer f.Close()
+	fmt.Fprintf(f, "%d %v %q\n", time.Now().UnixNano(), leads, who)
+}
+
+// beliefs is what the file of beliefs is called, after the diary's name.
+const beliefs = ".beliefs"
 
 // electByKey takes a key of a Redis and renews it, until it is told to end.
 func electByKey(ctx context.Context, addr string) error {
@@ -261,11 +284,22 @@ func cutOff(t *testing.T, s *site) {
 		t.Errorf("faults %+v\n%s", o.j.Faults, o.text)
 	}
 	nothing(t)
+	yaml = edit(t, yaml, "network_policy: {holder_of: leader}", "network_policy: {holder_of: leader, reach: [\"true\"]}")
+	s.shippedRole(t, yaml)
+	o = s.drill(t, yaml, verdict.ExitInconclusive)
+	if len(o.j.Faults) == 0 || o.j.Faults[0].Confirmed || !strings.Contains(o.text, "goes on reaching") {
+		t.Errorf("faults %+v\n%s", o.j.Faults, o.text)
+	}
+	nothing(t)
 }
 
-// killInContainer is the only command that containers here know: it ends the one process that is in them.
+// killInContainer is the only command that containers here know, beside true: it ends the one process that is in them.
 func killInContainer(ctx context.Context, l *kubetest.Life, command []string, _ io.Reader, _, _ io.Writer) int {
-	if command[0] != "kill" {
+	switch command[0] {
+	case "true":
+		return 0
+	case "kill":
+	default:
 		return 127
 	}
 	l.Kill()

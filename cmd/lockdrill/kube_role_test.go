@@ -33,7 +33,7 @@ func roleDrill(t *testing.T) string {
 		"  - {id: kill, at: 0s, repeat: {count: 2, every: settled}, kill: {holder_of: loop, form: crash}}", `  - {id: crash, at: 0s, kill: {holder_of: loop, phase: random, form: crash}}
   - {id: graceful, at: 2500ms, kill: {holder_of: loop, phase: random, form: graceful}}
   - {id: forced, at: 5s, kill: {holder_of: loop, phase: random, form: force_delete}}`,
-		"slos:\n", "slos:\n  - {lock: loop, overlap: {level: belief, max: 0s}}\n")
+		"kubernetes: {", "kubernetes: {events: true, ", "slos:\n", "slos:\n  - {lock: loop, overlap: {level: belief, max: 0s}}\n")
 }
 
 // podRig is a cluster whose containers are the built lockdrill, a namespace that may be drilled, and two stores.
@@ -144,6 +144,7 @@ func TestKubeRunWithTheShippedRole(t *testing.T) {
 	if after := r.remaining(t); !slices.Equal(after, append([]string{"configmaps " + deploy.SummaryName("pods")}, before...)) {
 		t.Errorf("before the run: %q, after it: %q", before, after)
 	}
+	r.eventsOf(t, "LockdrillBegins", "LockdrillStruck", "LockdrillEnds")
 	account := deploy.RunnerName("pods")
 	all, forbidden := r.requests(t, account)
 	if len(all) == 0 || len(forbidden) > 0 {
@@ -161,6 +162,26 @@ func TestKubeRunWithTheShippedRole(t *testing.T) {
 		}
 	}
 	r.mayNothingElse(t, account)
+}
+
+// eventsOf finds Events of each reason, which say how to stop the run; of a struck pod, about one by its UID.
+func (r *podRig) eventsOf(t *testing.T, reasons ...string) {
+	t.Helper()
+	list, err := r.Client.CoreV1().Events("drills").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, reason := range reasons {
+		found := 0
+		for _, e := range list.Items {
+			if e.Reason == reason && strings.Contains(e.Message, "to stop it, interrupt process") && (e.InvolvedObject.Kind == "Namespace" || e.InvolvedObject.UID != "") {
+				found++
+			}
+		}
+		if found == 0 {
+			t.Errorf("no event %s among %d", reason, len(list.Items))
+		}
+	}
 }
 
 // remaining is everything in the namespace that a run might leave.

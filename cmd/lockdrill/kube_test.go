@@ -22,6 +22,7 @@ import (
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/kubetest"
 	"github.com/lockdrill/lockdrill/internal/redistest"
+	"github.com/lockdrill/lockdrill/internal/witnesstest"
 )
 
 // podsDrill has workers in pods that the run applies.
@@ -80,13 +81,16 @@ func startCluster(t *testing.T) *kubetest.Env {
 		t.Fatal(err)
 	}
 	var e *kubetest.Env
+	python := witnesstest.Python(t)
 	worker, deaf := kubetest.Command(built), kubetest.Command(built, ignoreTermEnv+"=1")
 	e = kubetest.Start(t, kubetest.Options{Controllers: true, NodeOptions: kubetest.NodeOptions{
 		Run: func(ctx context.Context, l *kubetest.Life) int {
-			switch l.Pod.Namespace {
-			case deafNamespace:
+			switch ns := l.Pod.Namespace; {
+			case ns == deafNamespace:
 				return deaf(ctx, l)
-			case observedNamespace, handedNamespace, keyedNamespace, execNamespace, cutNamespace:
+			case strings.HasPrefix(ns, witnessNamespaces):
+				return kubetest.Command(python, "PYTHONDONTWRITEBYTECODE=1")(ctx, l)
+			case slices.Contains([]string{observedNamespace, handedNamespace, keyedNamespace, execNamespace, cutNamespace, evictedNamespace, drainedNamespace}, ns):
 				return kubetest.Command(self, electorEnv+"="+e.Kubeconfig)(ctx, l)
 			}
 			return worker(ctx, l)
@@ -106,7 +110,7 @@ type site struct {
 func newSite(t *testing.T, e *kubetest.Env, namespace string) *site {
 	t.Helper()
 	e.Namespace(namespace, map[string]string{kube.EnvironmentAnnotation: "staging"})
-	return &site{Env: e, namespace: namespace, kubeconfig: e.Kubeconfig, locks: redistest.Start(t), ledger: redistest.Start(t)}
+	return &site{Env: e, namespace: namespace, kubeconfig: e.Kubeconfig, locks: redistest.Start(t, "--protected-mode", "no"), ledger: redistest.Start(t)}
 }
 
 func (s *site) yaml() string { return fmt.Sprintf(podsDrill, s.locks, s.ledger, s.namespace) }
@@ -215,6 +219,8 @@ func TestKubeDrills(t *testing.T) {
 	t.Run("force_delete of what ignores SIGTERM", func(t *testing.T) { forceDeleted(t, newSite(t, e, deafNamespace)) })
 	t.Run("observed", func(t *testing.T) { observedDrill(t, newSite(t, e, observedNamespace)) })
 	t.Run("observed hand-over", func(t *testing.T) { handedOver(t, newSite(t, e, handedNamespace)) })
+	t.Run("evicted", func(t *testing.T) { evicted(t, newSite(t, e, evictedNamespace)) })
+	t.Run("drained", func(t *testing.T) { drained(t, newSite(t, e, drainedNamespace)) })
 	t.Run("observed key", func(t *testing.T) { keyedSystem(t, newSite(t, e, keyedNamespace)) })
 	t.Run("observed cut", func(t *testing.T) { cutOff(t, newSite(t, e, cutNamespace)) })
 	t.Run("observed crash", func(t *testing.T) { crashedByCommand(t, newSite(t, e, execNamespace)) })
@@ -223,6 +229,9 @@ func TestKubeDrills(t *testing.T) {
 	t.Run("guards", func(t *testing.T) { guardedPods(t, newSite(t, e, "guards")) })
 	t.Run("killed", func(t *testing.T) { killedRunner(t, newSite(t, e, "killed")) })
 	t.Run("killed while it applies", func(t *testing.T) { killedApplying(t, newSite(t, e, "killed-applying")) })
+	t.Run("witness", func(t *testing.T) {
+		witnessPods(t, func(t *testing.T, namespace string) *site { return newSite(t, e, namespace) })
+	})
 	t.Run("quota", func(t *testing.T) { noRoom(t, newSite(t, e, "quota")) })
 }
 

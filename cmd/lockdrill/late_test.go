@@ -82,7 +82,7 @@ func TestALoadedMachineIsNoBreach(t *testing.T) {
 		t.Error("no stretch of the history says who waited for a processor")
 	}
 	for _, s := range o.j.SLOs {
-		if strings.Contains(s.Why, "late machine") && !strings.Contains(s.Next, "quieter machine") {
+		if strings.Contains(s.Why, "this machine was late") && !strings.Contains(s.Next, "quieter machine") {
 			t.Errorf("%s: %q, and next %q", s.Measure, s.Why, s.Next)
 		}
 	}

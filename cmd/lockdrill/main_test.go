@@ -41,7 +41,7 @@ func buildAndTest(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	built = filepath.Join(dir, "lockdrill")
-	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", built, ".").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-buildvcs=false", "-tags", buildTags, "-o", built, ".").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build lockdrill: %v\n%s", err, out)
 		return 1
 	}

@@ -70,7 +70,7 @@ func TestMetricsAgreeWithTheHistory(t *testing.T) {
 	if row := rowOf(t, j, "metric.abandoned.delta"); row.Verdict == verdict.Pass {
 		t.Errorf("a metric that the history contradicts passed: %+v", row)
 	}
-	if len(j.Findings) == 0 || !strings.Contains(j.Findings[len(j.Findings)-1].What, "its events say") {
+	if len(j.Findings) == 0 || !strings.Contains(j.Findings[len(j.Findings)-1].What, "but its events show") {
 		t.Errorf("findings %+v, row %+v", j.Findings, rowOf(t, j, "metric.abandoned.delta"))
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 type planDoc struct {
 	SchemaVersion int    `json:"schemaVersion"`
 	File          string `json:"file"`
+	Hash          string `json:"hash,omitempty"` // what run --plan takes; only with --hash
 	*forecast.Plan
 }
 
@@ -28,14 +30,19 @@ func newPlanCmd(io streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan FILE|NAME",
 		Short: "Show what a run would do, and touch nothing",
-		Long: "plan shows the resolved timeline, whom each fault would strike, what it does, how it is confirmed and undone, the guards as they\n" +
-			"stand, the budget sums, and how long a run would take. It only reads. Exit status 13: a guard would refuse the run; 11: by its own\n" +
-			"times it cannot be answered, since it does not end within max_run (L10) or faults come when the jobs have ended (L11), or its\n" +
-			"faults cannot provoke what the file expects, or sources disagree on who holds a lock.",
-		Args: cobra.ExactArgs(1),
+		Long: "plan shows the timeline in full: whom each fault strikes, what it does, how it is confirmed and undone. It also shows the guards,\n" +
+			"the budget sums, and how long a run takes. It only reads.\n\n" +
+			"Exit status 13: a guard would refuse the run. 11: the run could not give an answer. It does not end within max_run (L10), the\n" +
+			"faults come when the jobs have ended (L11), the faults cannot provoke what the file expects, or sources disagree on who\n" +
+			"holds a lock.\n\n" +
+			"--hash names the run by what it does: the resolved file, lockdrill itself, the contents of what the file executes, and the\n" +
+			"identity of its targets (the run id of a Redis, the UID of a namespace). lockdrill run --plan HASH runs that and nothing else.",
+		Example: "  lockdrill plan first-drill\n  lockdrill plan first-drill --hash",
+		Args:    cobra.ExactArgs(1),
 	}
 	format := outputFlag(cmd.Flags())
 	consentFlags(cmd.Flags(), &c)
+	hashed := cmd.Flags().Bool("hash", false, "also print the hash by which the run can be approved")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		e, _, err := loadExperiment(args[0])
 		if err != nil {
@@ -46,10 +53,16 @@ func newPlanCmd(io streams) *cobra.Command {
 			return err
 		}
 		planExpected(cmd.Context(), e, plan)
+		var hash string
+		if *hashed {
+			if hash, err = drill.PlanHash(cmd.Context(), e, c, "lockdrill "+version()); err != nil {
+				return err
+			}
+		}
 		if *format == outputJSON {
-			err = writeJSON(io.Out, planDoc{1, args[0], plan})
-		} else {
-			err = reports.Plan(io.Out, plan, lookOf(io.Out))
+			err = writeJSON(io.Out, planDoc{1, args[0], hash, plan})
+		} else if err = reports.Plan(io.Out, plan, lookOf(io.Out)); err == nil && *hashed {
+			_, err = fmt.Fprintf(io.Out, "\nhash  %s\n", hash)
 		}
 		if err != nil {
 			return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -18,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockdrill/lockdrill/experiments/drill"
+	"github.com/lockdrill/lockdrill/internal/apiproxy"
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/internal/tap"
@@ -28,6 +30,8 @@ type proxyFlags struct {
 	listen   []string
 	upstream string
 	ca       string
+	cert     string
+	key      string
 	api      string
 	rules    string
 	seed     int64
@@ -38,16 +42,21 @@ func newProxyCmd(io streams) *cobra.Command {
 	var f proxyFlags
 	cmd := &cobra.Command{
 		Use:   "proxy --upstream HOST:PORT",
-		Short: "Stand between any client and its Redis, and make its lock operations fail when told to",
-		Long: "A proxy that understands the Redis protocol: it passes everything on, recognises acquires, renewals and releases of locks,\n" +
-			"and makes them fail as it is told over its API on loopback. Each fault ends by itself. It runs until it is interrupted.\n" +
+		Short: "Stand between a client and its Redis, and make its lock operations fail on command",
+		Long: "proxy understands the Redis protocol. It passes everything on, recognises when a lock is acquired, renewed and released, and\n" +
+			"makes these operations fail as its API on loopback says. Each fault ends by itself. It runs until you interrupt it.\n" +
+			"With --upstream https://HOST:PORT it stands before a Kubernetes API server, and makes that slow or away for electors that are\n" +
+			"pointed at it; with --cert and --key it ends TLS itself, and can also refuse writes while reads are answered.\n" +
 			"docs/faults.md has the rules, the faults and the API.",
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runProxy(cmd.Context(), io, f) },
+		Example: "  lockdrill proxy --upstream 127.0.0.1:6379 --listen 127.0.0.1:6380",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runProxy(cmd.Context(), io, f) },
 	}
 	cmd.Flags().StringArrayVar(&f.listen, "listen", []string{"127.0.0.1:6380"}, "where clients connect, [NAME=]HOST:PORT; again with other names, to aim faults at some clients only")
-	cmd.Flags().StringVar(&f.upstream, "upstream", "", "the Redis: HOST:PORT, redis://HOST:PORT or rediss://HOST:PORT (TLS)")
-	cmd.Flags().StringVar(&f.ca, "ca", "", "PEM file of the authority of a rediss:// upstream (default: the system's)")
+	cmd.Flags().StringVar(&f.upstream, "upstream", "", "the Redis: HOST:PORT, redis://HOST:PORT or rediss://HOST:PORT (TLS); or https://HOST:PORT, a Kubernetes API server")
+	cmd.Flags().StringVar(&f.ca, "ca", "", "PEM file of the authority of a rediss:// or https:// upstream (default: the system's)")
+	cmd.Flags().StringVar(&f.cert, "cert", "", "https:// only: PEM file of the certificate that clients are shown; TLS ends here then, and clients must send tokens, not certificates")
+	cmd.Flags().StringVar(&f.key, "key", "", "PEM file of the key of --cert")
 	cmd.Flags().StringVar(&f.api, "api", "127.0.0.1:6381", "where the API listens: HOST:PORT on loopback, or unix:PATH, a socket that only you can ask (on a machine that others use)")
 	cmd.Flags().StringVar(&f.rules, "rules", "", "JSON file: which keys are locks, and further commands and scripts that are operations on them")
 	cmd.Flags().Int64Var(&f.seed, "seed", 1, "seed of the choices of shares")
@@ -57,6 +66,12 @@ func newProxyCmd(io streams) *cobra.Command {
 
 // runProxy serves until the context ends.
 func runProxy(ctx context.Context, io streams, f proxyFlags) error {
+	if strings.HasPrefix(f.upstream, "https://") {
+		return runAPIProxy(ctx, io, f)
+	}
+	if f.cert != "" || f.key != "" {
+		return usagef("lockdrill proxy: --cert and --key are for an https:// upstream")
+	}
 	addr, dial, err := proxyUpstream(f)
 	if err != nil {
 		return err
@@ -81,8 +96,81 @@ func runProxy(ctx context.Context, io streams, f proxyFlags) error {
 		}
 	}
 	t := tap.New(o)
-	err = serveProxy(ctx, t, f, addr, say)
+	err = serveProxy(ctx, t.Listen, t.API(), f, addr, `{"op":"renew","mode":"timeout","count":3,"for":"30s"}`, say)
 	return errors.Join(err, t.Close())
+}
+
+// runAPIProxy stands before an API server until the context ends.
+func runAPIProxy(ctx context.Context, io streams, f proxyFlags) error {
+	o, err := apiProxyOptions(f)
+	if err != nil {
+		return err
+	}
+	if err := reachable(ctx, o.Upstream); err != nil {
+		return err
+	}
+	say, flush := printer(io.Err)
+	defer flush()
+	if f.verbose {
+		o.Notify = say
+	}
+	p := apiproxy.New(o)
+	listen := func(_, addr string) (string, error) { return p.Listen(addr) }
+	err = serveProxy(ctx, listen, p.API(), f, "https://"+o.Upstream, `{"do":"slow","delay":"2s","for":"30s"}`, say)
+	return errors.Join(err, p.Close())
+}
+
+func reachable(ctx context.Context, addr string) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return fmt.Errorf("lockdrill proxy: the upstream %s cannot be reached: %w", addr, err)
+	}
+	return c.Close()
+}
+
+// apiProxyOptions are the flags, read and checked.
+func apiProxyOptions(f proxyFlags) (o apiproxy.Options, err error) {
+	u, err := url.Parse(f.upstream)
+	switch {
+	case err != nil || u.Hostname() == "" || u.User != nil || u.Path != "" && u.Path != "/" || u.RawQuery != "":
+		return o, usagef("lockdrill proxy: --upstream: want https://HOST:PORT and nothing else")
+	case f.rules != "":
+		return o, usagef("lockdrill proxy: --rules are of Redis: an https:// upstream has none")
+	case (f.cert == "") != (f.key == ""):
+		return o, usagef("lockdrill proxy: --cert and --key go together")
+	case f.ca != "" && f.cert == "":
+		return o, usagef("lockdrill proxy: --ca is for a proxy that ends TLS itself: give --cert and --key")
+	}
+	o.Upstream = net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "443"))
+	if f.cert == "" {
+		return o, nil
+	}
+	own, err := tls.LoadX509KeyPair(f.cert, f.key)
+	if err != nil {
+		return o, usagef("lockdrill proxy: --cert, --key: %w", reason(err))
+	}
+	o.Server = &tls.Config{Certificates: []tls.Certificate{own}, MinVersion: tls.VersionTLS12}
+	o.Client, err = trusting(u.Hostname(), f.ca)
+	return o, err
+}
+
+// trusting is how a server of that name is spoken to, whose authority is in the file; "" = the system's.
+func trusting(host, ca string) (*tls.Config, error) {
+	secure := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
+	if ca == "" {
+		return secure, nil
+	}
+	pem, err := os.ReadFile(ca)
+	if err != nil {
+		return nil, usagef("lockdrill proxy: --ca %s: %w", ca, reason(err))
+	}
+	secure.RootCAs = x509.NewCertPool()
+	if !secure.RootCAs.AppendCertsFromPEM(pem) {
+		return nil, usagef("lockdrill proxy: --ca %s: it has no certificate in PEM form", ca)
+	}
+	return secure, nil
 }
 
 // printer returns what prints a line without ever waiting for whoever reads: lines that find no room are counted. The second function
@@ -124,7 +212,7 @@ func tokenOf(h tap.Hit) string {
 	return ", token " + lockcore.Fingerprint(h.Token)
 }
 
-func serveProxy(ctx context.Context, t *tap.Tap, f proxyFlags, upstream string, say func(string, ...any)) error {
+func serveProxy(ctx context.Context, listen func(name, addr string) (string, error), handler http.Handler, f proxyFlags, upstream, example string, say func(string, ...any)) error {
 	api, err := tap.ListenAPI(f.api)
 	if err != nil {
 		return usagef("lockdrill proxy: --api: %w", err)
@@ -135,7 +223,7 @@ func serveProxy(ctx context.Context, t *tap.Tap, f proxyFlags, upstream string, 
 		if !named {
 			name, addr = "default", l
 		}
-		at, err := t.Listen(name, addr)
+		at, err := listen(name, addr)
 		if err != nil {
 			return usagef("lockdrill proxy: --listen %s: %w", l, err)
 		}
@@ -145,9 +233,9 @@ func serveProxy(ctx context.Context, t *tap.Tap, f proxyFlags, upstream string, 
 	if api.Addr().Network() == "unix" {
 		ask, at = "curl --unix-socket '"+strings.ReplaceAll(at, "'", `'\''`)+"'", "localhost"
 	}
-	say("faults      %s -H 'Content-Type: application/json' -d '{\"op\":\"renew\",\"mode\":\"timeout\",\"count\":3,\"for\":\"30s\"}' http://%s/faults", ask, at)
+	say("faults      %s -H 'Content-Type: application/json' -d '%s' http://%s/faults", ask, example, at)
 	say("seen        %s http://%s/stats", ask, at)
-	server := &http.Server{Handler: t.API(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second}
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(api) }()
 	select {
@@ -185,16 +273,8 @@ func proxyUpstream(f proxyFlags) (addr string, dial func(context.Context) (net.C
 	addr = net.JoinHostPort(u.Hostname(), port)
 	var secure *tls.Config
 	if u.Scheme == "rediss" {
-		secure = &tls.Config{ServerName: u.Hostname(), MinVersion: tls.VersionTLS12}
-		if f.ca != "" {
-			pem, err := os.ReadFile(f.ca)
-			if err != nil {
-				return "", nil, usagef("lockdrill proxy: --ca %s: %w", f.ca, reason(err))
-			}
-			secure.RootCAs = x509.NewCertPool()
-			if !secure.RootCAs.AppendCertsFromPEM(pem) {
-				return "", nil, usagef("lockdrill proxy: --ca %s: it has no certificate in PEM form", f.ca)
-			}
+		if secure, err = trusting(u.Hostname(), f.ca); err != nil {
+			return "", nil, err
 		}
 	}
 	return addr, func(ctx context.Context) (net.Conn, error) { return drill.DialPlain(ctx, addr, secure) }, nil

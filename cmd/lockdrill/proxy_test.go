@@ -42,7 +42,7 @@ func startProxy(t *testing.T, args ...string) (clients, api string) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	limit := time.AfterFunc(3*proxyWithin, func() { _ = cmd.Process.Kill() })
+	limit := time.AfterFunc(3*proxyWithin, func() { _ = cmd.Process.Kill() }) // of its beginning, and of its end
 	lines := bufio.NewScanner(stderr)
 	var said []string
 	for api == "" && lines.Scan() {
@@ -57,7 +57,9 @@ func startProxy(t *testing.T, args ...string) (clients, api string) {
 	if clients == "" || api == "" {
 		t.Fatalf("the proxy does not say how to use it: %q", said)
 	}
+	limit.Stop()
 	t.Cleanup(func() {
+		limit.Reset(3 * proxyWithin)
 		_ = cmd.Process.Signal(syscall.SIGINT)
 		for lines.Scan() {
 			said = append(said, lines.Text())

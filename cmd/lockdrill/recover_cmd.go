@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -27,12 +30,13 @@ func newRecoverCmd(io streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "recover DIR|--all",
 		Short: "Undo what a killed run has left",
-		Long: "recover reads the undo journal of a run that is over and undoes what is left of it: faults, replicas, servers, proxies, keys, pods.\n" +
-			"It may be run again at any time. DIR is the run's folder, or the name of one in runs/ (such as latest).\n" +
-			"It undoes by the word of a journal only where nobody else can have written it; --trust says otherwise.\n" +
-			"0: nothing is left. 20: something is, with the commands for a person. 13: the runner lives, or the journal is not trusted.\n" +
-			"See docs/undo.md.",
-		Args: cobra.MaximumNArgs(1),
+		Long: "recover reads the undo journal of a run that is over, and undoes what is left of it: faults, replicas, servers, proxies, keys, pods.\n" +
+			"You may repeat it at any time. DIR is the folder of the run, or the name of one in runs/ (such as latest).\n" +
+			"It obeys a journal only if nobody else can have written it; --trust lifts that. See docs/undo.md.\n\n" +
+			"Exit status 0: nothing is left. 20: something is left; the commands to undo it by hand are printed. 13: the runner is still\n" +
+			"alive, or the journal is not trusted.",
+		Example: "  lockdrill recover latest\n  lockdrill recover --all",
+		Args:    cobra.MaximumNArgs(1),
 	}
 	whereFlags(cmd.Flags(), &f.at)
 	cmd.Flags().BoolVar(&f.trust, "trust", false, "undo by the word of a journal that somebody else may have written: who wrote it decides what is ended and removed")
@@ -134,4 +138,32 @@ func withoutJournal(io streams, dir string) error {
 	}
 	return &exitError{code: verdict.ExitDirty, err: fmt.Errorf("%s: the run did not come to a clean end, and its %s is gone: what it has left cannot be told; where its watchdog was alive it undid everything (%s)",
 		dir, undo.File, drill.WatchdogLog)}
+}
+
+// newWatchdogCmd is the process that a run starts to outlive it; file 3 is the read end of the pipe.
+func newWatchdogCmd(io streams) *cobra.Command {
+	w := drill.Watching{Report: func(r undo.Report, err error) { recordUndone(io.Err, r, err) }}
+	cmd := &cobra.Command{
+		Use:    "watchdog DIR",
+		Short:  "Waits for the runner's end and undoes what it has left: a run starts it (docs/undo.md)",
+		Args:   cobra.ExactArgs(1),
+		Hidden: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			pipe := os.NewFile(3, "runner")
+			if info, err := pipe.Stat(); err != nil || info.Mode()&fs.ModeNamedPipe == 0 {
+				return usagef("lockdrill watchdog: a run starts it; to undo what a run has left: lockdrill recover %s", args[0])
+			}
+			// What ends a job asks every process of it to end: the runner obeys, and this one ends when that is done.
+			signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+			err := drill.Watch(context.WithoutCancel(cmd.Context()), args[0], pipe, w)
+			if left := new(drill.Error); errors.As(err, &left) {
+				fmt.Fprintln(io.Err, left)
+				return status(verdict.ExitDirty)
+			}
+			return err
+		},
+	}
+	whereFlags(cmd.Flags(), &w.Cluster)
+	cmd.Flags().BoolVar(&w.Trust, "trust", false, "as run and recover have it")
+	return cmd
 }

@@ -49,11 +49,13 @@ func newRehearseCmd(io streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rehearse FILE|NAME",
 		Short: "Run a drill many times in virtual time, at its real durations",
-		Long: "rehearse leads the same drill through virtual time, once for each seed: the same lock core, the same conductor, simulated\n" +
-			"network, stores and faults. It touches nothing, and it says nothing about a live system: a rehearsed verdict never counts as\n" +
-			"a live one. The time scale of the file is left out. Exit status 10: a breach is likelier than --fail-above; 11: a seed did not\n" +
-			"provoke what the file expects, or no seed measured what an SLO promises.",
-		Args: cobra.ExactArgs(1),
+		Long: "rehearse runs the same drill in virtual time, once for each seed. The lock core and the conductor are those of a live run;\n" +
+			"network, stores and faults are simulated. It touches nothing. It says nothing about a live system: a rehearsed verdict never\n" +
+			"counts as a live one. The time scale of the file is ignored.\n\n" +
+			"Exit status 10: a promise breaks in more seeds than --fail-above allows. 11: a seed did not provoke what the file expects, or\n" +
+			"no seed measured what an SLO promises.",
+		Example: "  lockdrill rehearse first-drill\n  lockdrill rehearse first-drill --seeds 1000 --fail-above 0.01",
+		Args:    cobra.ExactArgs(1),
 	}
 	flags := cmd.Flags()
 	flags.Int64Var(&f.seeds, "seeds", rehearseSeeds, "how many drills, with the seeds from 1 on")
@@ -172,7 +174,7 @@ func (f *rehearseFlags) replayOne(ctx context.Context, io streams, e *experiment
 	if err != nil {
 		return err
 	}
-	return printJudgement(io, *f.output, dir, r)
+	return printJudgement(io, *f.output, false, dir, r)
 }
 
 // writeRecorded fills a new run's folder. Where that fails nothing stays, as a part looks like a run. As in a live run the history makes

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/drill"
 	"github.com/lockdrill/lockdrill/reports"
 )
@@ -43,8 +44,9 @@ func newRootCmd(io streams, args []string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "lockdrill",
 		Short: "Chaos game-days for lock SLOs",
-		Long: "lockdrill kills the holders of real locks, measures what happens, and judges it against declared SLOs.\n" +
-			"Start with: lockdrill run first-drill",
+		Long: "lockdrill kills the processes that hold locks, measures what happens, and judges it against the SLOs of an experiment file.\n" +
+			"first-drill needs nothing but this binary. Your own service: docs/your-service.md.",
+		Example: "  lockdrill run first-drill\n  lockdrill list",
 		Version: version(),
 		Args:    knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -66,7 +68,7 @@ func newRootCmd(io streams, args []string) *cobra.Command {
 	root.SetErr(io.Err)
 	root.AddCommand(
 		newRunCmd(io), newPlanCmd(io), newRehearseCmd(io), newSweepCmd(io), newTuneCmd(io), newValidateCmd(io),
-		newJudgeCmd(io), newReportCmd(io), newCompareCmd(io),
+		newJudgeCmd(io), newReportCmd(io), newCompareCmd(io), newHistoryCmd(io), newServeCmd(io), newGameDayCmd(io),
 		newListCmd(io), newExplainCmd(io), newExportCmd(io), newSchemaCmd(io), newVersionCmd(io),
 		newWatchCmd(io), newInitCmd(io),
 		newSelftestCmd(io), newRecoverCmd(io), newProxyCmd(io), newWorkerCmd(io), newWorkerCheckCmd(io), newWatchdogCmd(io),
@@ -101,7 +103,7 @@ func markUsage(cmd *cobra.Command) {
 
 // placeFlags name a file, a folder or an address.
 var placeFlags = []string{
-	"api", "baseline", "ca", "dir", "draft", "from", "join", "junit", "kubeconfig", "listen", "metrics-file", "out", "output", "pushgateway", "redis", "result-file", "rules",
+	"address", "api", "baseline", "ca", "dir", "draft", "experiments", "from", "join", "junit", "kubeconfig", "listen", "metrics-file", "out", "output", "pushgateway", "redis", "result-file", "resume", "rules", "schedule",
 	"summary-configmap", "write",
 }
 
@@ -177,4 +179,37 @@ func wantedNumber(e *strconv.NumError) string {
 		return "want a number such as 0.05"
 	}
 	return "want a whole number"
+}
+
+// newHelpCmd replaces cobra's own, which answers an unknown topic with status 0.
+func newHelpCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:     "help [COMMAND|TOPIC]",
+		Short:   "Show the help of a command or a topic",
+		Example: "  lockdrill help run\n  lockdrill help exit-codes",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			root := cmd.Root()
+			found, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 {
+				word := append(rest, "")[0]
+				return usagef("lockdrill help: unknown topic %q%s", word, didYouMean(word, commandNames(root)))
+			}
+			found.InitDefaultHelpFlag()
+			return found.Help()
+		},
+	}
+}
+
+// didYouMean is `, did you mean "x"?` for a known word near to a mistyped one, or "" where none is near.
+func didYouMean(word string, known []string) string {
+	if near := experiments.Nearest(word, known); near != "" {
+		return fmt.Sprintf(", did you mean %q?", near)
+	}
+	return ""
+}
+
+func flagNames(cmd *cobra.Command) []string {
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+	return names
 }

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
@@ -24,10 +26,14 @@ type runFlags struct {
 	out            string
 	output         *output
 	trust          bool
+	verbose        bool
 	seed           int64
+	labels         labels
 	onInconclusive inconclusiveAs
 	consent        drill.Consent
 	gate           gateFlags
+	plan           string // the hash that was approved
+	untilClosed    int    // of an open file; 0 = none
 }
 
 func newRunCmd(io streams) *cobra.Command {
@@ -35,7 +41,13 @@ func newRunCmd(io streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run FILE|NAME...",
 		Short: "Run drills in real time and judge them",
-		Args:  cobra.MinimumNArgs(1),
+		Long: "run injects the faults of each drill, undoes them, and judges what it measured. The folder runs/latest then has the report.\n" +
+			"What lockdrill did not start itself, such as your Redis or your processes, it touches only with your consent: --confirm NAME.\n\n" +
+			"Exit status: 0 every promise was kept; 10 one was broken; 11 not enough evidence. lockdrill help exit-codes has all.",
+		Example: "  lockdrill run first-drill\n" +
+			"  lockdrill run first-drill leader-kill-at-peak --label release=1.4\n" +
+			"  lockdrill run first-drill --junit junit.xml --result-file verdict",
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			g, err := openGate(io.Err, f.gate)
 			if err != nil {
@@ -51,9 +63,14 @@ func newRunCmd(io streams) *cobra.Command {
 	cmd.Flags().StringVar(&f.out, "out", "", "folder of the run (default runs/<UTC time>-<name>)")
 	cmd.Flags().BoolVar(&f.trust, "trust", false, "run in a folder that others may write to: they decide what this run's watchdog undoes")
 	f.output = outputFlag(cmd.Flags())
+	verboseFlag(cmd.Flags(), &f.verbose)
 	cmd.Flags().Int64Var(&f.seed, "seed", 0, "seed of every random choice (default: the file's, else a new one)")
+	f.labels = labelsFlag(cmd.Flags(), "what is drilled (release=1.4); runs with a label can be judged together; may be given more than once")
 	consentFlags(cmd.Flags(), &f.consent)
 	f.gate.flags(cmd.Flags())
+	cmd.Flags().StringVar(&f.plan, "plan", "", "run only what has this hash, as plan --hash prints it; anything else is refused")
+	cmd.Flags().IntVar(&f.untilClosed, "until-closed", 0, "number of an open file, the end of a pipe: the run is stopped in order when the other end is closed")
+	_ = cmd.Flags().MarkHidden("until-closed") // lockdrill serve says it
 	f.onInconclusive.flag(cmd.Flags())
 	return cmd
 }
@@ -67,6 +84,8 @@ func (f *runFlags) check(args []string) error {
 		return usagef("-o json prints the verdict of one run; %d experiments are given", len(args))
 	case f.out != "" && len(args) > 1:
 		return usagef("--out names the folder of one run; %d experiments are given", len(args))
+	case f.plan != "" && len(args) > 1:
+		return usagef("--plan is the hash of one run; %d experiments are given", len(args))
 	case f.gate.summary != "" && len(args) > 1:
 		return usagef("--summary-configmap holds the summary of one run; %d experiments are given", len(args))
 	}
@@ -95,6 +114,10 @@ func runAll(ctx context.Context, io streams, f runFlags, args []string, g *gate)
 	var under underWay
 	ctx, stop := interruptible(ctx, io.Err, &under, g)
 	defer stop()
+	ctx, err := untilClosed(ctx, f.untilClosed, io.Err)
+	if err != nil {
+		return err
+	}
 	code := verdict.ExitPass
 	for i, e := range all {
 		if ctx.Err() != nil {
@@ -170,6 +193,26 @@ func interruptible(ctx context.Context, stderr io.Writer, under *underWay, g *ga
 	return ctx, func() { signal.Stop(sigs); signal.Stop(broken); close(done); cancel() }
 }
 
+// untilClosed ends the context, as an interrupt does, when the pipe's other end is closed: its holder has ended, however it did.
+func untilClosed(ctx context.Context, fd int, stderr io.Writer) (context.Context, error) {
+	if fd == 0 {
+		return ctx, nil
+	}
+	pipe := os.NewFile(uintptr(fd), "--until-closed")
+	if info, err := pipe.Stat(); err != nil || info.Mode()&fs.ModeNamedPipe == 0 {
+		return ctx, usagef("--until-closed %d: not the end of a pipe; lockdrill serve starts runs with it", fd)
+	}
+	syscall.CloseOnExec(fd)
+	syscall.CloseOnExec(fd + 1) // a lock, where there is one, is this process's alone
+	ctx, cancel := context.WithCancel(ctx)
+	go func() { // ends with the pipe, or with this process
+		_, _ = io.Copy(io.Discard, pipe)
+		cancel() // first: nobody may read standard error any more
+		fmt.Fprintln(stderr, "lockdrill: whoever started this run is gone: stopping the drill and cleaning up")
+	}()
+	return ctx, nil
+}
+
 // toldOn shows how a drill goes on.
 func toldOn(w io.Writer) func(*experiments.Experiment, string, func() int64) (func(history.Event), func()) {
 	return func(e *experiments.Experiment, notice string, clock func() int64) (func(history.Event), func()) {
@@ -183,8 +226,13 @@ func runOne(ctx context.Context, io streams, f runFlags, e *experiments.Experime
 	if err := drill.Authorize(ctx, e, f.consent); err != nil { // again: an earlier drill may have taken hours
 		return 0, err
 	}
+	if f.plan != "" {
+		if err := drill.AsApproved(ctx, e, f.consent, "lockdrill "+version(), f.plan); err != nil {
+			return 0, err
+		}
+	}
 	d, err := drill.New(drill.Options{
-		Experiment: e, Cluster: f.consent.Cluster, Seed: f.seed, Out: f.out, Trust: f.trust, Tool: "lockdrill " + version(), Notify: notifier(io.Err),
+		Experiment: e, Cluster: f.consent.Cluster, Seed: f.seed, Out: f.out, Trust: f.trust, Tool: "lockdrill " + version(), Labels: f.labels.Labels, Notify: notifier(io.Err),
 		Begin: toldOn(io.Err),
 	})
 	if err != nil {
@@ -203,9 +251,23 @@ func runOne(ctx context.Context, io streams, f runFlags, e *experiments.Experime
 	if err != nil {
 		return 0, &exitError{code: verdict.ExitError, err: err} // not a wrong file of the user's: something was touched
 	}
-	if err := printJudgement(io, *f.output, d.Dir(), r); err != nil {
+	if err := printJudgement(io, *f.output, f.verbose, d.Dir(), r); err != nil {
 		return 0, err
 	}
 	g.judged(r, d.Dir())
 	return f.onInconclusive.code(io.Err, r.Judgement.ExitCode), nil
+}
+
+// consentFlags adds what an operator says on the command line about targets that are not the run's own.
+func consentFlags(flags *pflag.FlagSet, c *drill.Consent) {
+	whereFlags(flags, &c.Cluster)
+	flags.StringVarP(&c.Cluster.Namespace, "namespace", "n", "", "of the pods (default: the file's, else that of the context)")
+	flags.StringVar(&c.Environment, "environment", "", "what a target that does not say so itself is, as the file's environment")
+	flags.StringArrayVar(&c.Confirm, "confirm", nil, "name of the experiment: needed where the target is not started by the run; may be repeated")
+}
+
+// whereFlags adds the flags that say how the cluster is reached.
+func whereFlags(flags *pflag.FlagSet, c *drill.Cluster) {
+	flags.StringVar(&c.Kubeconfig, "kubeconfig", "", "file that says how clusters are reached (default $KUBECONFIG, else ~/.kube/config, else the pod's service account)")
+	flags.StringVar(&c.Context, "context", "", "of the kubeconfig (default: the file's, else the current one)")
 }

@@ -25,6 +25,12 @@ func TestSchemaIsPrintedOrWritten(t *testing.T) {
 	if written, err := os.ReadFile(file); err != nil || string(written) != printed.stdout {
 		t.Errorf("what was written is not what is printed (%v)", err)
 	}
+	if got := try(t, "schema", "schedule"); got.code != verdict.ExitPass || got.stdout == printed.stdout || json.Unmarshal([]byte(got.stdout), &doc) != nil {
+		t.Errorf("schema schedule: status %d, %.100q", got.code, got.stdout)
+	}
+	if got := try(t, "schema", "scheduled"); got.code != verdict.ExitUsage || got.stdout != "" {
+		t.Errorf("schema scheduled: %+v", got)
+	}
 	if got := try(t, "schema", "--write", ""); got.code != verdict.ExitUsage || got.stdout != "" {
 		t.Errorf("schema --write '': %+v", got)
 	}

@@ -50,11 +50,13 @@ func newSelftestCmd(io streams) *cobra.Command {
 	var f selftestFlags
 	cmd := &cobra.Command{
 		Use:   "selftest",
-		Short: "Drill locks that are wrong on purpose, and see that each is found out",
+		Short: "Drill locks that are wrong on purpose, and see that each is detected",
 		Long: "selftest drills a zoo of locks that are wrong on purpose, each with the fault that reveals it, and the shipped classes with\n" +
-			"every fault: in virtual time, or --live with real processes, a real Redis and real faults, one case after another. Exit status 0: each wrong lock was found out by the measure that is named for it, and no right one was accused.\n" +
-			"10: one was not, or was. 11: a fault did not take place, so that its case shows nothing.",
-		Args: cobra.NoArgs,
+			"every fault. It runs in virtual time; with --live, with real processes, a real Redis and real faults, one case after another.\n\n" +
+			"Exit status 0: the measure named for each wrong lock detected it, and no right one was accused. 10: a wrong lock was missed,\n" +
+			"or a right one accused. 11: a fault did not take place, so its case shows nothing.",
+		Example: "  lockdrill selftest\n  lockdrill selftest --live --only lockdrill/standard",
+		Args:    cobra.NoArgs,
 	}
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.only, "only", nil, "only the cases of these animals, or of these shipped classes")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,12 +26,15 @@ func TestSelftestLive(t *testing.T) {
 	}
 	redistest.Need(t)
 	got := try(t, "selftest", "--live", "-o", "json",
-		"--only", "late-timers,setnx-then-expire,fence-counter,unfenced-storage,count-fence,fake-release")
+		"--only", "late-timers,unfenced-storage,fake-release")
 	var doc selftestDoc
 	if err := json.Unmarshal([]byte(got.stdout), &doc); err != nil {
 		t.Fatalf("%v: %s%s", err, got.stdout, got.stderr)
 	}
-	if got.code != verdict.ExitPass || doc.Mode != "live" || len(doc.Cases) < 6 {
+	if got.code == verdict.ExitInconclusive && !slices.ContainsFunc(doc.Cases, func(r selftest.Result) bool { return r.Outcome != selftest.Right && r.Outcome != selftest.Void }) {
+		t.Skipf("NOT SHOWN: this machine was too late for a fault of these drills\n%s", got.stderr)
+	}
+	if got.code != verdict.ExitPass || doc.Mode != "live" || len(doc.Cases) < 3 {
 		t.Errorf("status %d\n%s%s", got.code, got.stdout, got.stderr)
 	}
 }

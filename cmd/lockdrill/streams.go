@@ -64,6 +64,11 @@ func (o *output) Set(s string) error {
 	return fmt.Errorf("must be %s or %s", outputText, outputJSON)
 }
 
+// verboseFlag adds --verbose to the flags of a command that prints a closing summary.
+func verboseFlag(flags *pflag.FlagSet, verbose *bool) {
+	flags.BoolVar(verbose, "verbose", false, "print all that was measured, and not the answers alone")
+}
+
 // outputFlag adds -o to a command's flags; the value is final once they are parsed.
 func outputFlag(flags *pflag.FlagSet) *output {
 	o := outputText

@@ -23,7 +23,11 @@ func TestSummaryOfARun(t *testing.T) {
 	client := fake.NewClientset()
 	var stderr bytes.Buffer
 	cluster := kube.New(kubefake.Generic(client), "staging")
-	g := &gate{stderr: &stderr, leave: func(data map[string]string) error { return cluster.WriteSummary(t.Context(), "last", data) }}
+	g := &gate{
+		stderr: &stderr,
+		leave:  func(data map[string]string) error { return cluster.WriteSummary(t.Context(), "last", data) },
+		mark:   func(data map[string]string) error { return cluster.MarkSummary(t.Context(), "last", data) },
+	}
 	last := func() map[string]string {
 		t.Helper()
 		o, err := client.CoreV1().ConfigMaps("staging").Get(t.Context(), "last", metav1.GetOptions{})
@@ -48,6 +52,9 @@ func TestSummaryOfARun(t *testing.T) {
 		data := last()
 		if (data["summary"] != before) != told || told && (data["verdict"] != verdict.ExitName(code) || data["run"] != "") {
 			t.Errorf("after %s: %.200q", verdict.ExitName(code), data)
+		}
+		if code == verdict.ExitRefused && data["refused"] == "" {
+			t.Errorf("a refused run left no mark: %.200q", data)
 		}
 		if strings.Contains(data["summary"], "secret") || len(data["summary"]) > maxClosing+10 {
 			t.Errorf("%.200q, %d bytes", data["summary"], len(data["summary"]))

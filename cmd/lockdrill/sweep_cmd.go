@@ -48,13 +48,13 @@ func newSweepCmd(io streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sweep FILE|NAME",
 		Short: "Raise the load until a promise breaks",
-		Long: "sweep turns one dial of an experiment, step by step, until one of its promises breaks or the machine that drills is too slow to\n" +
-			"tell, and then looks more closely between the two. It prints the safe ceiling as a range: the highest value at which everything\n" +
-			"held, and the lowest at which it did not. Each step is rehearsed in virtual time, or with --live drilled for real.\n" +
-			"A rehearsal has no slow machine: what breaks there is the lock's own sums. At a higher rate a stream has more jobs, so that it\n" +
-			"lasts as long.\n\n" +
+		Long: "sweep raises one setting of an experiment, step by step, until a promise breaks or this machine is too slow to tell. Then it\n" +
+			"looks more closely between the last two steps. It prints the safe ceiling as a range: the highest value at which everything\n" +
+			"held, and the lowest at which it did not. Each step is rehearsed in virtual time, or drilled for real with --live.\n" +
+			"A rehearsal has no slow machine: what breaks there is the lock's own timings. A higher rate comes with more jobs, so that the\n" +
+			"stream lasts as long.\n\n" +
 			"Exit status: 0 a value that held was found; 10 a promise breaks at the lowest value; 11 no value held, and no promise broke.",
-		Example: "  lockdrill sweep first-drill --rate 5/s..500/s\n  lockdrill sweep drill.yaml --live --lock job --rate 10/s..200/s --page sweep.html",
+		Example: "  lockdrill sweep first-drill --rate 5/s..500/s\n  lockdrill sweep first-drill --live --lock job --rate 10/s..200/s --page sweep.html",
 		Args:    cobra.ExactArgs(1),
 	}
 	flags := cmd.Flags()

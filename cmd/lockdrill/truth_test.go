@@ -56,7 +56,7 @@ slos:
 // time, and it is narrow.
 func TestMeasuredTakeoverContainsTheTruth(t *testing.T) {
 	needDrill(t)
-	kills := 100
+	kills := 30 // make truth: 400
 	if text := os.Getenv(truthKillsEnv); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil {

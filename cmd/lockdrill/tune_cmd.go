@@ -34,25 +34,25 @@ type tuneFlags struct {
 // tuneSeeds is how many drills are rehearsed of each policy and fault: a chance of breach to 1 %.
 const tuneSeeds = 100
 
-const tuneLong = `tune works out TTL, renewal, failure budget, poll and class of a lock by the articles' rules:
+const tuneLong = `tune works out TTL, renewal, failure budget, poll and class of a lock by the rules of the articles:
 
-  ttl = p99 of the work + jitter + guard, renewed every ttl / 3, or more often where two failures in a row are not safe (L1);
-  takeover = ttl + jitter + poll: the poll is what the wanted takeover leaves.
+  ttl = p99 of the work + jitter + guard. The lock renews every ttl / 3, or more often if two failed renewals in a row are not safe (L1).
+  takeover = ttl + jitter + poll. The poll is what remains of the takeover that you want.
 
-It writes every sum out, says what the renewals cost the store, rehearses the policy that was and the recommended one, and prints
-the fields for an experiment file. It touches nothing.
+It writes every sum out and says what the renewals cost the store. It rehearses your present policy and the recommended one, and
+prints the fields for an experiment file. It touches nothing.
 
-The p99 is given, or read with --from: from the folder of a run, or from a saved scrape of a Prometheus histogram, where a p99 is
-known to its bucket and the upper end counts. Of several classes of jobs the one with the longest p99 decides.
+You give the p99 with --p99, or --from reads it: from the folder of a run, or from a saved scrape of a Prometheus histogram. A
+histogram knows the p99 to its bucket only; the upper end counts. If there are several classes of jobs, the longest p99 decides.
 
-Exit status 14: no policy can keep what was asked, and the sum that breaks is named. 11: the data do not tell the p99.
-10: the recommended policy breaches a promise in its own rehearsals.`
+Exit status 14: no policy can keep what you ask, and tune names the sum that fails. 11: the data do not tell the p99.
+10: the recommended policy breaks a promise in its own rehearsals.`
 
 func newTuneCmd(io streams) *cobra.Command {
 	var f tuneFlags
 	cmd := &cobra.Command{
 		Use:     "tune (--p99 D | --from DIR|FILE) --jitter D [--guard D] [--takeover D]",
-		Short:   "The policy that measured work and a wanted takeover ask for",
+		Short:   "Work out TTL, renewal and poll from measured work and the takeover that you want",
 		Long:    tuneLong,
 		Example: "  lockdrill tune --p99 18s --jitter 4s --guard 2s --takeover 30s --profile cordum/scheduler-job",
 		Args:    cobra.NoArgs,

@@ -25,7 +25,7 @@ func TestMisuse(t *testing.T) {
 		{"frobnicate", `lockdrill: unknown command "frobnicate"; see lockdrill --help`},
 		{"--frobnicate", `lockdrill: unknown flag: --frobnicate; see lockdrill --help`},
 		{"judge", `lockdrill judge: no argument given, usage: lockdrill judge DIR [flags]; see lockdrill judge --help`},
-		{"judge a b", `lockdrill judge: 2 arguments given, usage: lockdrill judge DIR [flags]; see lockdrill judge --help`},
+		{"judge a b", `lockdrill judge: several folders, --label, --experiment and --since go with --pool; see lockdrill judge --help`},
 		{"judge --ouput json a", `lockdrill judge: unknown flag: --ouput, did you mean "--output"?; see lockdrill judge --help`},
 		{"run first-drill --seed abc", `lockdrill run: invalid argument "abc" for "--seed" flag: want a whole number; see lockdrill run --help`},
 		{"rehearse first-drill --fail-above much", `lockdrill rehearse: invalid argument "much" for "--fail-above" flag: want a number such as 0.05; see lockdrill rehearse --help`},
@@ -85,5 +85,18 @@ func TestWorkerCommandIsPlacedBesideTheFile(t *testing.T) {
 	e, _, err := loadExperiment(file)
 	if err != nil || e.System.Worker[0] != filepath.Join(dir, "their-worker") || e.System.Worker[1] != "--fast" {
 		t.Errorf("worker %v, %v", e, err)
+	}
+}
+
+// A time scale that this machine can never keep is refused by validate already, and not when the drill has begun.
+func TestATimeScaleThatTheMachineCannotKeepIsRefusedByValidate(t *testing.T) {
+	file := edit(t, goodDrill, "steady_state:", "time_scale: 0.03\nsteady_state:", "op_timeout: ", "op_timeout: 300us #")
+	path := filepath.Join(t.TempDir(), "tiny.yaml")
+	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := try(t, "validate", path)
+	if got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "this machine is too slow: time_scale 0.03 makes the op timeout") {
+		t.Errorf("status %d: %s%s", got.code, got.stdout, got.stderr)
 	}
 }

@@ -3,12 +3,16 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/drill"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
@@ -37,7 +41,10 @@ func newValidateCmd(io streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate FILE|NAME...",
 		Short: "Check experiment files without touching anything",
-		Args:  cobra.MinimumNArgs(1),
+		Long: "validate prints every problem of each file at once, with its line, and warns of timings that do not add up.\n" +
+			"Exit status 2: a file is wrong.",
+		Example: "  lockdrill validate first-drill\n  lockdrill validate --strict first-drill",
+		Args:    cobra.MinimumNArgs(1),
 	}
 	format := outputFlag(cmd.Flags())
 	strict := cmd.Flags().Bool("strict", false, "budget lints are errors (exit status 2), not warnings")
@@ -45,6 +52,13 @@ func newValidateCmd(io streams) *cobra.Command {
 		doc, code := validateDoc{SchemaVersion: 1}, verdict.ExitPass
 		for _, arg := range args {
 			e, _, err := loadExperiment(arg)
+			var busy error
+			if err == nil {
+				var never error
+				if never, busy = drill.CheckScale(e); never != nil {
+					err = usagef("%s: this machine is too slow: %w", arg, never)
+				}
+			}
 			f := validated(arg, e, err)
 			f.OK = f.OK && (!*strict || len(f.Warnings) == 0)
 			doc.Files = append(doc.Files, f)
@@ -57,8 +71,12 @@ func newValidateCmd(io streams) *cobra.Command {
 				annotate(io.Err, err)
 			case *format == outputText:
 				printLints(io.Err, e)
+				if busy != nil {
+					fmt.Fprintf(io.Err, "warning: this machine is too busy now, and run would refuse: %v\n", busy)
+				}
 				if f.OK {
 					fmt.Fprintf(io.Out, "%s: ok: %s\n", arg, contents(e))
+					printAssumed(io.Out, e)
 				}
 			}
 		}
@@ -90,12 +108,15 @@ func validated(arg string, e *experiments.Experiment, err error) validatedFile {
 
 // contents is what a good file declares.
 func contents(e *experiments.Experiment) string {
-	shots := 0
+	shots, atMost := 0, ""
 	for i := range e.Faults {
 		shots += e.Faults[i].Repeat.Count
+		if e.Faults[i].Repeat.Answered {
+			atMost = "at most "
+		}
 	}
-	text := fmt.Sprintf("%s: %s, %s with %s, %s, time scale %v", e.Name, figures.Plural(len(e.System.Locks), "lock"), figures.Plural(len(e.Faults), "fault"),
-		figures.Plural(shots, "shot"), figures.Plural(len(e.SLOs), "SLO"), e.TimeScale)
+	text := fmt.Sprintf("%s: %s, %s with %s%s, %s, time scale %v", e.Name, figures.Plural(len(e.System.Locks), "lock"), figures.Plural(len(e.Faults), "fault"),
+		atMost, figures.Plural(shots, "shot"), figures.Plural(len(e.SLOs), "SLO"), e.TimeScale)
 	switch {
 	case e.Kubernetes != nil:
 		text += "; pods: run asks for --confirm " + e.Name
@@ -113,4 +134,81 @@ func reason(err error) error {
 		return pe.Err
 	}
 	return err
+}
+
+// printAssumed says which values of a lock's policy the file leaves out, and what stands there instead.
+func printAssumed(w io.Writer, e *experiments.Experiment) {
+	for _, l := range e.System.Locks {
+		if len(l.Assumed) > 0 {
+			fmt.Fprintf(w, "  lock %s: assumed %s\n", l.Name, strings.Join(l.Assumed, ", "))
+		}
+	}
+}
+
+// lintWarning is a budget lint that does not hold, with the place of its lock.
+type lintWarning struct {
+	File   string `json:"file"`
+	Line   int    `json:"line"`
+	Column int    `json:"column"`
+	forecast.Lint
+}
+
+func (w lintWarning) String() string {
+	return fmt.Sprintf("%s:%d:%d: %s: %s: %s. %s", w.File, w.Line, w.Column, w.Rule, w.Of(), w.Text, w.Means)
+}
+
+// lintWarnings are the budget lints of e that do not hold, in the numbers of its file. Never nil.
+func lintWarnings(e *experiments.Experiment) []lintWarning {
+	out := []lintWarning{}
+	for _, l := range forecast.Lints(e, 0) {
+		if !l.OK {
+			p := e.System.Locks[0].Place // of the run's lints: nearest to what they are about
+			if lock := e.Lock(l.Lock); lock != nil {
+				p = lock.Place
+			}
+			out = append(out, lintWarning{p.File, p.Line, p.Column, l})
+		}
+	}
+	return out
+}
+
+// printLints prints the warnings of e, one a line.
+func printLints(w io.Writer, e *experiments.Experiment) {
+	for _, warning := range lintWarnings(e) {
+		fmt.Fprintln(w, "warning:", warning)
+	}
+}
+
+func newSchemaCmd(io streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "schema [experiment|schedule|gameday]",
+		Short: "Print the JSON Schema of experiment files, for editors",
+		Long: "schema prints the JSON Schema (draft 2020-12) of the experiment files that this binary reads. With it an editor completes and\n" +
+			"checks your files, and shows what each field is for. Put it beside your experiments, and begin each of them with the line\n\n  " + experiments.Modeline +
+			"\nschema schedule prints that of the schedules of lockdrill serve, schema gameday that of the sheets of lockdrill gameday.",
+		Example: "  lockdrill schema --write " + experiments.SchemaFile + "\n  lockdrill schema schedule --write schedule.schema.json",
+		Args:    cobra.MaximumNArgs(1),
+	}
+	write := cmd.Flags().String("write", "", "write it to this file, whatever is there, and not to stdout")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		of := experiments.Schema
+		switch {
+		case len(args) == 1 && args[0] == "schedule":
+			of = experiments.ScheduleSchema
+		case len(args) == 1 && args[0] == "gameday":
+			of = experiments.GameDaySchema
+		case len(args) == 1 && args[0] != "experiment":
+			return usagef("lockdrill schema: %q has no schema: there are those of experiment, schedule and gameday", args[0])
+		}
+		data, err := of()
+		if err != nil {
+			return err
+		}
+		if *write != "" {
+			return writeAtomically(*write, data)
+		}
+		_, err = io.Out.Write(data)
+		return err
+	}
+	return cmd
 }

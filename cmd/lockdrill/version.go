@@ -27,7 +27,7 @@ type versionDoc struct {
 }
 
 func newVersionCmd(io streams) *cobra.Command {
-	cmd := &cobra.Command{Use: "version", Short: "Versions of the tool and of its formats", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "version", Short: "Show the versions of the tool and of its formats", Example: "  lockdrill version", Args: cobra.NoArgs}
 	format := outputFlag(cmd.Flags())
 	cmd.RunE = func(*cobra.Command, []string) error {
 		doc := versionDoc{

@@ -43,9 +43,10 @@ func newWatchCmd(io streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch",
 		Short: "See who holds which lock of a running service, and touch nothing",
-		Long: "watch looks at the locks of a service that runs: who holds them, how long their leases are, how often they are renewed, how they\n" +
-			"end. It makes no fault and writes nothing to any server; of values it shows fingerprints. At its end, or at Ctrl-C, it says what\n" +
-			"a crash of each holder would cost, and drafts an experiment. Keys that hold a text and have an expiry are taken for locks.\n" +
+		Long: "watch looks at the locks of a running service: who holds them, how long their leases are, how often they are renewed, how they\n" +
+			"end. It makes no fault and writes nothing to any server. It shows fingerprints of values, not the values. At its end, or at\n" +
+			"Ctrl-C, it says what a crash of each holder would cost, and drafts an experiment. It takes a key for a lock if the key has an\n" +
+			"expiry and holds a text, or a hash in the form of Redisson.\n\n" +
 			"Exit status 11: no lock was seen.",
 		Example: "  lockdrill watch --redis redis://127.0.0.1:6379 --keys 'sched:*' --for 2m --draft sched.lockdrill.yaml\n" +
 			"  lockdrill watch --namespace shop --lease billing-leader",
@@ -146,9 +147,9 @@ func (f *watchFlags) nothing(s *watching.State) string {
 	if f.cluster.Namespace != "" || len(f.leases) > 0 {
 		return "no lock was seen: no Lease object was held"
 	}
-	why := "no lock was seen: no key that matches " + strings.Join(f.keys, " or ") + " held a text with an expiry"
-	if s.Others > 0 {
-		why += fmt.Sprintf(" (%s of another type, such as hashes, which watch does not read)", figures.Plural(s.Others, "key"))
+	why := "no lock was seen: no key that matches " + strings.Join(f.keys, " or ") + " held a text, or a hash as Redisson has it, with an expiry"
+	if s.Keys > 0 {
+		why += fmt.Sprintf(" (%s seen)", figures.Plural(s.Keys, "key"))
 	}
 	return why + "; is the pattern right, and the database?"
 }

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +21,12 @@ import (
 func heldBySomebody(t *testing.T) (addr string) {
 	t.Helper()
 	addr = redistest.Start(t)
-	c := redis.NewClient(&redis.Options{Addr: addr})
+	renewedBySomebody(t, redis.NewClient(&redis.Options{Addr: addr}), "sched:leader")
+	return addr
+}
+
+// renewedBySomebody renews a lock until the test ends.
+func renewedBySomebody(t *testing.T, c redis.UniversalClient, key string) {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
@@ -28,7 +34,7 @@ func heldBySomebody(t *testing.T) (addr string) {
 		tick := time.NewTicker(200 * time.Millisecond)
 		defer tick.Stop()
 		for ctx.Err() == nil {
-			_ = c.Set(ctx, "sched:leader", "hunter2", 2*time.Second).Err() // a watch that sees nothing fails the test
+			_ = c.Set(ctx, key, "hunter2", 2*time.Second).Err() // a watch that sees nothing fails the test
 			select {
 			case <-ctx.Done():
 			case <-tick.C:
@@ -40,7 +46,6 @@ func heldBySomebody(t *testing.T) (addr string) {
 		<-ended
 		_ = c.Close()
 	})
-	return addr
 }
 
 func TestWatchEndsWithSumsAndADraft(t *testing.T) {
@@ -79,11 +84,44 @@ func TestWatchEndsWithSumsAndADraft(t *testing.T) {
 	}
 }
 
+// Keys are found on every server of a cluster, by patterns and by names, and by TLS. The draft has what it takes to get there.
+func TestWatchSeesAClusterByTLS(t *testing.T) {
+	t.Parallel()
+	addrs, ca, plain := redistest.StartTLSCluster(t)
+	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: plain})
+	renewedBySomebody(t, c, "leader")
+	keys := []string{"sched:a:lock", "sched:b:lock", "sched:c:lock", "sched:d:lock", "leader"}
+	for _, key := range append(keys[:4:4], "sched:a:data", "follower") {
+		if err := c.Set(t.Context(), key, "hunter2", time.Minute).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	args := []string{"watch", "--redis", "rediss://" + addrs[0], "--keys", "sched:*:loc[jk]", "--keys", "leader", "--for", "2s", "-o", "json"}
+	var doc watchDoc
+	got := try(t, append(args, "--ca", ca, "--cluster")...)
+	if got.code != verdict.ExitPass {
+		t.Fatalf("%+v", got)
+	}
+	decode(t, got.stdout, &doc)
+	var names []string
+	for _, r := range doc.Rows {
+		names = append(names, r.Name)
+	}
+	if want := slices.Sorted(slices.Values(keys)); !slices.Equal(names, want) || doc.Failed > 0 || !strings.Contains(doc.Draft, "cluster: true") || !strings.Contains(doc.Draft, "ca: ") {
+		t.Errorf("rows %v, want %v: %+v", names, want, doc)
+	}
+	for flags, want := range map[string]string{"--ca " + ca: "say --cluster", "--cluster": "certificate"} {
+		if got := try(t, append(args, strings.Fields(flags)...)...); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, want) {
+			t.Errorf("%s: %+v, want %q", flags, got, want)
+		}
+	}
+}
+
 func TestAWatchThatSeesNothingSaysSo(t *testing.T) {
 	t.Parallel()
 	addr := redistest.Start(t)
 	got := try(t, "watch", "--redis", "redis://"+addr, "--keys", "sched:*", "--for", "300ms")
-	if got.code != verdict.ExitInconclusive || !strings.Contains(got.stderr, "no key that matches sched:* held a text with an expiry") {
+	if got.code != verdict.ExitInconclusive || !strings.Contains(got.stderr, "no key that matches sched:* held a text, or a hash as Redisson has it, with an expiry") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -1,20 +1,26 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/internal/promtest"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 	"github.com/lockdrill/lockdrill/internal/sqltest"
+	"github.com/lockdrill/lockdrill/internal/toxitest"
 	"github.com/lockdrill/lockdrill/internal/witnesstest"
 )
 
@@ -30,12 +36,13 @@ var witnessCases = []struct {
 	often                bool // in make test too
 }{
 	{"", "kills", "", "", true},
-	{"", "pauses", "", "", true},
+	{"", "pauses", "", "", false},
 	{"", "clients", "", "", false},
+	{"", "rolling", "", "", false},
 	{"no-guard", "clients", "job", "duplicate_terminal_states", false},
 	{"no-stop", "pauses", "job", "duplicate_terminal_states", true},
-	{"no-guard", "kills", "job", "duplicate_terminal_states", true},
-	{"idle-leader", "kills", "reconciler", "takeover.max", true},
+	{"no-guard", "kills", "job", "duplicate_terminal_states", false},
+	{"idle-leader", "kills", "reconciler", "takeover.max", false},
 	{"renew-blind", "pauses", "job", "duplicate_terminal_states", false},
 	{"release-blind", "pauses", "job", "logs.lost_early", false},
 	{"double-terminal", "pauses", "job", "duplicate_terminal_states", false},
@@ -84,10 +91,32 @@ func TestAServiceOfSomebodysOwnPassesAndItsBugsDoNot(t *testing.T) {
 	}
 }
 
+// A supervisor that leaves one replica down ends the rolling restart there, and nothing has been shown of the others.
+func TestAServiceOfSomebodysOwnThatDoesNotComeBackEndsTheRollingRestart(t *testing.T) {
+	if os.Getenv(witnessEnv) != "all" {
+		t.Skip("of make witness")
+	}
+	j, got := witnessDrill{file: "rolling", args: []string{"--once", "s2"}, change: []string{"within: 20s", "within: 3s"}}.run(t, verdict.ExitInconclusive)
+	lost := func(f verdict.FaultResult) bool { return f.Void && strings.HasPrefix(f.Why, "replica not replaced") }
+	if !slices.ContainsFunc(j.Faults, lost) || !strings.Contains(got.stdout, "no replica took its place") {
+		t.Errorf("nothing says which replica did not come back:\n%s", got.stdout)
+	}
+}
+
 func failed(j *verdict.Judgement, lock, row string) bool {
 	return slices.ContainsFunc(j.SLOs, func(r verdict.SLOResult) bool {
 		return r.Lock == lock && r.Name() == row && r.Verdict == verdict.Fail
 	})
+}
+
+// row is that of a job's lock.
+func row(t *testing.T, j *verdict.Judgement, name string) verdict.SLOResult {
+	t.Helper()
+	i := slices.IndexFunc(j.SLOs, func(r verdict.SLOResult) bool { return r.Lock == "job" && r.Name() == name })
+	if i < 0 {
+		t.Fatalf("no row %s:\n%s", name, allRows(j))
+	}
+	return j.SLOs[i]
 }
 
 func allRows(j *verdict.Judgement) string {
@@ -101,11 +130,21 @@ func allRows(j *verdict.Judgement) string {
 // drillWitness starts the witness on a Redis of the test's own, drills it by one of its files, and gives the judgement.
 func drillWitness(t *testing.T, file string, code int, args ...string) *verdict.Judgement {
 	t.Helper()
-	return drillWitnessBy(t, built, file, nil, nil, code, args...)
+	j, _ := witnessDrill{file: file, args: args}.run(t, code)
+	return j
 }
 
-// drillWitnessBy does so by a binary of one's own, with the file changed, and an environment.
-func drillWitnessBy(t *testing.T, binary, file string, change, env []string, code int, args ...string) *verdict.Judgement {
+// witnessDrill is a drill of the witness.
+type witnessDrill struct {
+	file   string
+	args   []string                                                   // of the supervisor
+	binary string                                                     // "" = the one that the tests have built
+	change []string                                                   // of the file
+	env    []string                                                   // beside the test's
+	with   func(w *witnesstest.Witness, dir string) (change []string) // starts what else the drill needs; dir is where its runs are
+}
+
+func (d witnessDrill) run(t *testing.T, code int) (*verdict.Judgement, result) {
 	t.Helper()
 	addr := redistest.Start(t)
 	client := redis.NewClient(&redis.Options{Addr: addr})
@@ -113,22 +152,27 @@ func drillWitnessBy(t *testing.T, binary, file string, change, env []string, cod
 	if err := client.Set(t.Context(), "lockdrill:environment", "staging", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	w := witnesstest.Start(t, addr, append([]string{"--scale", witnessScale}, args...)...)
+	w, dir := witnesstest.Start(t, addr, append([]string{"--scale", witnessScale}, d.args...)...), t.TempDir()
 	_, port, _ := strings.Cut(addr, ":")
-	text := string(read(t, filepath.Join(witnesstest.Folder(), file+".lockdrill.yaml")))
-	text = strings.NewReplacer(append(change, "6390", port, "/tmp/sched", w.Dir)...).Replace(text)
-	dir := t.TempDir()
-	path := filepath.Join(dir, file+".lockdrill.yaml")
+	change := append(slices.Clone(d.change), "6390", port, "/tmp/sched", w.Dir)
+	if d.with != nil {
+		change = append(change, d.with(w, dir)...)
+	}
+	text := strings.NewReplacer(change...).Replace(string(read(t, filepath.Join(witnesstest.Folder(), d.file+".lockdrill.yaml"))))
+	path := filepath.Join(dir, d.file+".lockdrill.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(binary, "run", path, "--confirm", "witness-"+file)
-	cmd.Env = append(os.Environ(), env...)
+	cmd := exec.Command(cmp.Or(d.binary, built), "run", path, "--confirm", "witness-"+d.file)
+	cmd.Env = append(os.Environ(), d.env...)
 	got := finish(t, dir, cmd)
+	if code == verdict.ExitPass {
+		skipIfTooLate(t, got.code, filepath.Join(dir, "runs", "latest"))
+	}
 	if got.code != code {
 		t.Fatalf("exit status %d, want %d\n%s\n%s", got.code, code, got.stdout, got.stderr)
 	}
-	return verdictIn(t, dir)
+	return verdictIn(t, dir), got
 }
 
 func verdictIn(t *testing.T, dir string) *verdict.Judgement {
@@ -177,6 +221,36 @@ func TestAServiceOfSomebodysOwnAgreesWithItsTwin(t *testing.T) {
 	}
 }
 
+// Who holds a lock, the replicas' own gauges tell as well as their logs.
+func TestAServiceOfSomebodysOwnWhoseGaugesSayWhoHolds(t *testing.T) {
+	if os.Getenv(witnessEnv) != "all" {
+		t.Skip("of make witness")
+	}
+	gauge := []string{`log: {pattern: 'lock acquired key=(?P<key>\S+) token=(?P<token>\S+)'}`, `metric: {series: lock_held, labels: {key: "{key}"}}`}
+	for _, c := range []struct {
+		bug  string
+		code int
+	}{{"", verdict.ExitPass}, {"idle-leader", verdict.ExitSLOFailed}} {
+		var folder string
+		d := witnessDrill{file: "kills", change: gauge, with: func(_ *witnesstest.Witness, dir string) []string {
+			folder = dir
+			return nil
+		}}
+		if c.bug != "" {
+			d.args = []string{"--bug", c.bug}
+		}
+		j, _ := d.run(t, c.code)
+		if c.bug != "" && !failed(j, "reconciler", "takeover.max") {
+			t.Errorf("%s: %s", c.bug, allRows(j))
+		}
+		told := strings.Count(string(read(t, filepath.Join(folder, "runs", "latest", "history.jsonl"))), `"by":"metric"`)
+		if told < 20 {
+			t.Errorf("%q: %d holders are known by the gauge", c.bug, told)
+		}
+		t.Logf("%q: %d holders are known by the gauge", c.bug, told)
+	}
+}
+
 // Its jobs may as well end in a table of PostgreSQL; the drivers of databases are in the full build.
 func TestAServiceOfSomebodysOwnWithItsJobsInPostgreSQL(t *testing.T) {
 	if os.Getenv(witnessEnv) != "all" {
@@ -198,9 +272,106 @@ func TestAServiceOfSomebodysOwnWithItsJobsInPostgreSQL(t *testing.T) {
 		if c.bug != "" {
 			args = append(args, "--bug", c.bug)
 		}
-		j := drillWitnessBy(t, full, "pauses", table, []string{"WITNESS_DSN=" + dsn}, c.code, args...)
+		j, _ := witnessDrill{file: "pauses", args: args, binary: full, change: table, env: []string{"WITNESS_DSN=" + dsn}}.run(t, c.code)
 		if c.bug != "" && !failed(j, "job", "duplicate_terminal_states") {
 			t.Errorf("%s: %s", c.bug, allRows(j))
 		}
 	}
+}
+
+// How often its locks are given up, a Prometheus server tells that scrapes it, and its logs. Both say the same. A server that goes away
+// while the drill runs leaves that open: the count that it showed last is no promise kept.
+func TestAServiceOfSomebodysOwnIsJudgedByItsPrometheusAndLogs(t *testing.T) {
+	if os.Getenv(witnessEnv) != "all" {
+		t.Skip("of make witness")
+	}
+	for name, stays := range map[string]bool{"stays": true, "goes away": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := witnessDrill{file: "signals", with: func(w *witnesstest.Witness, dir string) []string {
+				server := promtest.Start(t, w.Metrics()...)
+				if !stays {
+					stopAtFault(t, filepath.Join(dir, "runs", "latest", "history.jsonl"), server.Stop)
+				}
+				return []string{"http://127.0.0.1:9090", server.URL}
+			}}
+			if !stays {
+				j, got := d.run(t, verdict.ExitInconclusive)
+				for _, r := range j.SLOs {
+					byServer := r.Lock == "job" && (r.Name() == "abandonments" || strings.HasPrefix(r.Name(), "metric."))
+					if byServer != (r.Verdict == verdict.Inconclusive) {
+						t.Errorf("%s %s: %s: %s", r.Lock, r.Name(), r.Verdict, r.Why)
+					}
+				}
+				if !strings.Contains(got.stdout, "gave-up") {
+					t.Errorf("nothing says which signal is missing:\n%s", got.stdout)
+				}
+				return
+			}
+			j, _ := d.run(t, verdict.ExitPass)
+			counted, lines := row(t, j, "abandonments"), row(t, j, "logs.gave_up.min")
+			if n := float64(lines.N); n < counted.Lo || counted.Hi != nil && n > *counted.Hi || counted.N != witnesstest.Replicas {
+				t.Errorf("the logs have %g abandonments, the server %+v\n%s", n, counted, allRows(j))
+			}
+		})
+	}
+}
+
+// stopAtFault stops something once a history tells of a fault.
+func stopAtFault(t *testing.T, history string, stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	over := make(chan struct{})
+	t.Cleanup(func() { cancel(); <-over })
+	go func() {
+		defer close(over)
+		again := time.NewTicker(20 * time.Millisecond)
+		defer again.Stop()
+		for {
+			if text, err := os.ReadFile(history); err == nil && strings.Contains(string(text), `"fault.applied"`) {
+				stop()
+				return
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-again.C:
+			}
+		}
+	}()
+}
+
+// The shipped file of faults of the network, against a service behind a Toxiproxy of its owner's: what the service lost by them is seen.
+func TestAServiceOfSomebodysOwnIsDrilledThroughItsToxiproxy(t *testing.T) {
+	t.Parallel()
+	needDrill(t)
+	if os.Getenv(witnessEnv) != "all" {
+		t.Skip("of make witness; make test cuts off a holder by its own proxy")
+	}
+	witnesstest.Python(t)
+	addr, api := redistest.Start(t), toxitest.Start(t).URL
+	listen := theirWay(t, api, "redis", addr)
+	if asked(t, addr, "SET lockdrill:environment staging") != "+OK" {
+		t.Fatal("the Redis does not say what it is")
+	}
+	w := witnesstest.Start(t, listen, "--scale", witnessScale)
+	_, behind, _ := net.SplitHostPort(addr)
+	_, before, _ := net.SplitHostPort(listen)
+	text := string(read(t, filepath.Join(witnesstest.Folder(), "network.lockdrill.yaml")))
+	text = strings.NewReplacer("6390", behind, "6391", before, "http://127.0.0.1:8474", api, "/tmp/sched", w.Dir).Replace(text)
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "network.lockdrill.yaml"), []byte(text))
+	cmd := exec.Command(built, "run", "network.lockdrill.yaml", "--confirm", "witness-network")
+	cmd.Dir, cmd.Env = dir, os.Environ()
+	got := finish(t, dir, cmd)
+	skipIfTooLate(t, got.code, filepath.Join(dir, "runs", "latest"))
+	if got.code != verdict.ExitPass {
+		t.Fatalf("exit status %d, want %d\n%s\n%s", got.code, verdict.ExitPass, got.stdout, got.stderr)
+	}
+	j := verdictIn(t, dir)
+	for _, shot := range []string{"late#1", "nobody-listens#1"} {
+		if !slices.ContainsFunc(j.Takeovers, func(x verdict.Takeover) bool { return x.Fault == shot && x.Lo > 1 }) {
+			t.Errorf("no lock was lost by %s: %+v", shot, j.Takeovers)
+		}
+	}
+	theirWayIs(t, api, "redis", listen, addr)
 }

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"slices"
 	"strings"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments/fault"
 )
 
@@ -43,20 +45,28 @@ func words() []word {
 
 		{"L1", lint, "acquire + failures * interval * (1 + jitter) + op timeout + drift + stop budget <= ttl: the holder gives up before the store gives the key to another"},
 		{"L2", lint, "at least two renewal attempts fit into a lease"},
-		{"L3", lint, "a promised takeover lies above the band that ttl, renewal and pickup allow; inside it, it holds by luck"},
+		{"L3", lint, "a promised takeover lies above the band that ttl, renewal and pickup allow; inside it, not every fault meets it"},
 		{"L4", lint, "who waits for less than a lease is told busy after a crash"},
 		{"L5", lint, "a ttl_hold loop runs every poll * ceil(ttl / poll); an exact multiple races the key's expiry"},
 		{"L6", lint, "contenders / pause = requests a second on one key; the pause is the poll of a loop, every of a back-off, or cap where waiters stand in line (wake)"},
 		{"L7", lint, "where nothing renews, ttl >= p99 of the work + jitter"},
-		{"L8", lint, "a quantile takes enough independent kills: 29, 59 and 299 clean ones for p90, p95 and p99"},
+		{"L8", lint, "a quantile takes enough independent kills: 29, 59 and 299 clean ones for p90, p95 and p99; 36, 72 and 367 where kills repeat until answered"},
 		{"L9", lint, "a key_prefix ends with a separator; else it runs into the job's id: sched:job + job-1 = sched:jobjob-1"},
 		{"L10", lint, "the run comes to its end within limits.max_run, by its steady state, faults, takeovers, horizon and jobs"},
 		{"L11", lint, "a fault that is aimed at the holder of a job lock comes while jobs run; when the last job has ended nobody holds the lock"},
 
+		{"game_day", term, "several drills and the steps of people between them, in the order of a sheet, with one log and one report; lockdrill gameday leads through it"},
+		{"hypothesis", term, "of a game day: what it is to show"},
+		{"owner", term, "of a game day: who decides"},
+		{"stop_criterion", term, "of a game day: when people end it early; stop_when says which ends of a drill do so by themselves"},
+		{"ended_early", term, "of a game day: why it did not come to its last step; what was left out is not run, and the day is no pass"},
+		{"observation", term, "what somebody has written down on a game day, with name and time"},
+		{"skipped", term, "of a step of a game day: people or a missing terminal have left it out; the day is inconclusive at best"},
 		{"epoch", term, "one acquisition of a key that succeeded, or may have: it has a token and a fence of its own"},
 		{"incarnation", term, "one life of a replica: r1.2 is the second of r1"},
 		{"fence", term, "a number that the store mints with the epoch and that only grows; the ledger refuses lower ones"},
 		{"ledger", term, "the resource that the lock protects: it puts all effects in one order, and no fault touches it"},
+		{"rolling", measure, "what one rolling restart costs at a leader loop: hand-overs, the time without a leader in all, and the longest stretch of it"},
 		{"effect", term, "an entry of the ledger: begin, a state of a job, or a tick of a loop"},
 		{"lease_end", term, "the instant at which the store frees the key: last applied renewal + ttl, or its deletion"},
 		{"validity_end", term, "how long a client may rely on the lock: send time of its last success + ttl - drift"},
@@ -78,7 +88,7 @@ func words() []word {
 		{"expect", term, "what each confirmed fault must provoke for the drill to mean anything; if it does not, the run is inconclusive"},
 		{"inconclusive", term, "nothing wrong was seen, and the question was not reached; never a pass"},
 
-		{"breaks", term, "at most x% of such faults break the promise, with 95% confidence, as none of n did: 1 - 0.05^(1/n)"},
+		{"rate", term, "rate <= x%: none of n faults broke the promise, so with 95% confidence at most x% of such faults do: 1 - 0.05^(1/n). More faults lower it"},
 		{"possible", term, "the band of takeovers that TTL, renewal, pickup and timeouts allow (L3); a limit inside it can be met by luck alone"},
 		{"predicted", term, "the least and the greatest takeover in the rehearsals that a live run begins with; one outside of it is a finding"},
 		{"margin", term, "what the worst observed value leaves to the limit, and its share of the limit"},
@@ -103,6 +113,12 @@ func words() []word {
 		{"wake", backoff, "who waits stands in line at the store, first come first served, and is told when the turn has come; else it asks every cap only"},
 		{"crash", form, "the process of a pod dies at once, without a word, and its container is started again"},
 		{"graceful", form, "a process gets SIGTERM, and SIGKILL when its grace is over; a pod is deleted with its own grace, which is the same; who releases its lock hands it over"},
+		{"evict", form, "a pod ends as by graceful, if its PodDisruptionBudgets allow it; one that blocks makes the shot void, and is named"},
+		{"drain", "what is done to a node", "the node of a holder takes no pods for a while, and the drill's pods are evicted from it, within their PodDisruptionBudgets"},
+		{"cordon", "what is done to a node", "the node of a holder takes no pods for a while; those on it stay"},
+		{"slow", "what befalls an API server", "what electors send to their API server arrives late"},
+		{"refuse_writes", "what befalls an API server", "the API server answers the electors' reads, and refuses their writes with 503"},
+		{"away", "what befalls an API server", "the electors' connections to their API server are reset, and new ones too"},
 		{"force_delete", form, "the pod is deleted with grace 0, which is no SIGKILL: its object goes at once, its process may live on for 2s or more beside the replacement"},
 		{"error", mode, "refused at once, surely without effect"},
 		{"timeout", mode, "never sent on; no answer"},
@@ -123,10 +139,107 @@ func words() []word {
 		{"explicit", loop, "the key is released after each tick"},
 		{"renewed", loop, "the key is kept and renewed between ticks, until death or loss"},
 	}
+	all = append(all, outputWords()...)
+	for _, e := range verdict.Exits() {
+		if !slices.ContainsFunc(all, func(w word) bool { return w.name == e.Name }) {
+			all = append(all, word{e.Name, "verdict", e.Meaning})
+		}
+	}
 	for _, kind := range fault.Kinds() {
 		all = append(all, word{kind, "fault", fault.Meaning(kind)})
 	}
 	return all
+}
+
+// outputWords are the words that only outputs use: the labels of lines, the heads of columns, and why a shot counts for nothing.
+func outputWords() []word {
+	const void, line, column, load = "void reason", "line", "column", "outcome of a comparison"
+	return []word{
+		{"blind", line, "a probe did not look for longer than its max_gap. Reports say that the probe was delayed. A row whose evidence may have passed meanwhile is inconclusive"},
+		{"delayed", line, "a probe looked later than its max_gap allows. A row that needs the missed looks is inconclusive; others do not suffer"},
+		{"valid", line, "whether the drill itself can be believed: the steady state held, every declared shot was confirmed, and the clean-up was verified"},
+		{"scale", line, "time_scale: all durations of the file are multiplied by it, the limits too. Figures are real seconds against scaled limits"},
+		{"steady state", line, "before the first fault every replica is ready, locks are held and jobs finish. Without it nothing after it means anything"},
+		{"confirmed", line, "the fault was seen to have happened, from outside: only such a shot counts"},
+		{"void", line, "a shot that counts for nothing, because it hit nobody, hit another, or was not seen to work. It is repeated, up to twice the declared count"},
+		{"shot", line, "one injection of a fault: kill-leader#3 is the third of fault kill-leader"},
+		{"probe", line, "what looks at the keys, the ledger, metrics or logs while the drill runs"},
+		{"watching", line, "what looking at the keys of an observed system has cost its Redis"},
+		{"MONITOR", line, "Redis's command of that name, in short windows: it tells which connection uses a key"},
+		{"holder by", line, "which sources named the holder of a lock of an observed system, and how often"},
+		{"machine", line, "how late the machine was that runs the drill, by a timer that waits for nobody (late machine)"},
+		{"clean-up", line, "whether every fault was undone and every process ended; not verified is dirty"},
+		{"calibration", line, "how fast this machine and its stores are without a fault: round trip, timers, expiry"},
+		{"jobs", line, "jobs offered and finished, terminal states accepted, duplicates, re-executions and stranded jobs"},
+		{"stale writes", line, "writes of a holder whose lock had gone to another: applied by the resource, or refused by its fence"},
+		{"caps", line, "the most that a run may kill, strike and last (limits)"},
+		{"failures", line, "how many renewals in a row may fail before the lease is unsafe, and when the policy gives up"},
+		{"cadence", line, "how often a loop really runs whose key is left to its ttl"},
+		{"strikes", line, "whom a fault would hit"},
+		{"undone", line, "how a fault is ended and its traces are removed"},
+		{"stores and fleet", line, "where locks and ledger live, and how many replicas of which kind there are"},
+		{"strained", load, "a figure that was measured while the machine was late, or that stands on few faults: not compared as if it were sound"},
+		{"pooled", load, "several runs of one experiment taken together, where each had too few faults for a percentile"},
+		{"declared", column, "what the file says, before anything is measured"},
+		{"in effect", column, "from when to when a fault really lasted, as it was observed"},
+		{"too many", column, "accepted terminal states of a job beyond its first"},
+		{"of that", column, "what the figure beside it consists of"},
+		{"more than one holder", column, "seconds of holders beside the first, or effects of holders who no longer owned the lock"},
+		{"cause", column, "why a key stayed taken: release_failed, release_skipped_after_abandon, orphan_acquire, renew_after_exit"},
+		{"debt", column, "how long a key stayed taken after its work had ended (lock_debt)"},
+		{"effective", column, "the part of a lock debt during which somebody waited for the key"},
+		{"waiter-seconds", column, "the waiting of all waiters together during a lock debt"},
+		{"absent", column, "\"not yours\", because the key was gone"},
+		{"other", column, "\"not yours\", because the key carried another token"},
+		{"answered", column, "calls that the store answered, with yes or with \"not yours\""},
+		{"class", column, "of a takeover: crash, pause, hand-over, recovery, theft, store or false, by what the victim suffered; of a job: its class of work"},
+		{"ended by", column, "what showed the end of a takeover: effect, grant, renewal, or censored where the run ended first"},
+		{"censored", column, "the end was not seen: the figure is at least this"},
+		{"open", column, "the upper end of a range that was not seen"},
+		{"timing", column, "of an abandonment: timely, late, missed, undetermined"},
+		{"need", column, "of an abandonment: needed, needless, undetermined"},
+		{"unowned", column, "worked or written without owning the lock"},
+		{"call", column, "the request that was to end a pod"},
+		{"object gone", column, "when the API object of a pod was gone, which does not mean that its process was"},
+		{"last sign of life", column, "when the process was last surely alive"},
+		{"process ended", column, "by when the process had surely ended, and what showed it"},
+		{"means", column, "how a process is ended: by the API, by its worker, by a command in its container, by a signal"},
+		{"base", column, "the runs that a comparison starts from; head are those held against them"},
+		{"change", column, "shift of the head against the base, with its confidence interval"},
+		{"nearest to its limit", column, "the row with the least margin"},
+		{"head", column, "the runs that a comparison holds against its base"},
+		{"n", column, "how many values a figure is of"},
+		{"p", column, "of a comparison: how likely such a difference is by chance alone, before Holm's correction"},
+		{"mean", column, "the average"},
+		{"worst", column, "the figure that comes closest to its limit, or goes furthest beyond"},
+		{"max", column, "the greatest value; a limit max is broken by a single one"},
+		{"p50", column, "percentile: half of the values are at most this"},
+		{"p95", column, "percentile: 95 of 100 values are at most this; a clean answer needs 59 kills"},
+		{"p99", column, "percentile: 99 of 100 values are at most this; a clean answer needs 299 kills"},
+		{"at least", column, "the lower end of what was measured"},
+		{"before the first fault", column, "the samples of a signal until the first fault; during and after are those that follow"},
+		{"job", column, "one piece of work that is done under a lock of its own"},
+		{"kinds", column, "of a duplicate: stale (by a superseded holder), repeated (the same state again), conflicting (another state)"},
+		{"ttl", column, "the lease of the lock: how long the store keeps the key without a renewal"},
+		{"poll", column, "how often a loop asks for its key"},
+		{"expected", line, "how long a run would take, before it runs"},
+		{"alert", line, "an alert of a Prometheus that had to fire after a fault, and to go away, or to stay silent"},
+		{"no_target", void, "nobody held the lock, or the victim was gone, when the shot was due"},
+		{"moved", void, "the victim no longer held the lock, or had ended, when it was hit"},
+		{"unconfirmed", void, "the fault was not seen to have its effect"},
+		{"no_time", void, "the run ended before the fault could be confirmed"},
+		{"holder_unknown", void, "no source could say who holds the lock"},
+		{"holder_disputed", void, "sources named different holders"},
+		{"unknown", void, "this lockdrill does not know the kind of fault"},
+		{"never_applied", void, "the fault was announced and did not come about"},
+		{"nothing_owed", void, "the victim had finished all work under its keys, so nobody had to take over"},
+		{"no_demand", void, "no other replica wanted the key"},
+		{"not_returned", void, "nobody took the place of the replica that was restarted before it"},
+		{"budget", void, "a PodDisruptionBudget did not let the pod be evicted; it was left as it is"},
+		{"jobs_ended", void, "all jobs had ended, so nobody held the lock"},
+		{"wrong_victim", void, "the lease was extended after the victim had died, so another replica held the lock"},
+		{"undecided", void, "the lock changed hands early, and nothing shows whether its holder gave it back"},
+	}
 }
 
 func wordNames() []string {

@@ -19,13 +19,13 @@ func newWorkerCheckCmd(io streams) *cobra.Command {
 	var o workercheck.Options
 	cmd := &cobra.Command{
 		Use:   "worker-check [flags] -- COMMAND [ARGUMENT...]",
-		Short: "Take a worker through the worker protocol, and say what it does wrong",
-		Long: "Starts COMMAND as a drill would, goes through the worker protocol with it, and says for each step whether the worker does it right.\n" +
-			"A wrong step comes with what was expected, what was seen, what to change, and where docs/worker-protocol.md says so.\n" +
-			"The locks are kept in a redis-server that the check starts, or in the embedded store where there is none.\n" +
-			"The exit status is 0 where every step is right, 10 where one is wrong, and 11 where none is wrong and one was not seen.",
+		Short: "Check that a worker of yours speaks the worker protocol",
+		Long: "worker-check starts COMMAND as a drill would, goes through the worker protocol with it, and says for each step whether it is\n" +
+			"right. For a wrong step it says what it expected, what it saw, what to change, and which part of docs/worker-protocol.md says so.\n" +
+			"The locks are in a redis-server that the check starts, or in the embedded store if there is no redis-server.\n\n" +
+			"Exit status: 0 every step is right; 10 a step is wrong; 11 no step is wrong, but one was not seen.",
 		Example: "  lockdrill worker-check -- python3 scenarios/workers/python/worker.py\n" +
-			"  lockdrill worker-check --only loops --ttl 5s -- ./my-elector --verbose",
+			"  lockdrill worker-check --only loops --ttl 5s -- python3 scenarios/workers/python/worker.py",
 		Args: cobra.MinimumNArgs(1),
 	}
 	format := outputFlag(cmd.Flags())

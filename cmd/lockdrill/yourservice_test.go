@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 	"github.com/lockdrill/lockdrill/internal/witnesstest"
 )
@@ -45,6 +46,9 @@ func TestThePageOnYourOwnServiceRunsFromTopToBottom(t *testing.T) {
 		_ = exec.Command("bash", "-c", ends).Run()
 	})
 	if out := finish(t, dir, cmd); out.code != 0 {
+		if strings.Contains(out.stdout, fmt.Sprintf("exit status %d, not 0", verdict.ExitInconclusive)) {
+			skipIfTooLate(t, verdict.ExitInconclusive, filepath.Join(dir, "runs", "latest"))
+		}
 		t.Fatalf("exit status %d\n%s\n%s", out.code, out.stdout, out.stderr)
 	} else {
 		for _, want := range []string{"PASS  my-service  3 of 3 SLOs met", "FAIL  job  duplicate terminal states 0", "REPLICAS"} {

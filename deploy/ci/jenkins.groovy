@@ -1,4 +1,5 @@
-// A Jenkinsfile: lets a change through if the drill passes. No `retry`: it would repeat failed SLOs as well.
+// A Jenkinsfile: lets a change through if the drill passes. Set LOCKDRILL, as a global property or below environment, to where lockdrill
+// is. The agent is Linux with a shell and curl. No `retry`: it would repeat failed SLOs as well.
 pipeline {
   agent any
   options {
@@ -9,7 +10,6 @@ pipeline {
     DRILL = <<groovy .Experiment>>
     DRILL_FLAGS = <<groovy .Flags>>
     DRILL_REPORT = "lockdrill-report/${env.BUILD_NUMBER}"
-    LOCKDRILL_SOURCE = 'lockdrill'
     LOCKDRILL_BIN = "${env.WORKSPACE}/lockdrill-bin"
     PATH = "${env.WORKSPACE}/lockdrill-bin:${env.PATH}"
   }
@@ -17,7 +17,7 @@ pipeline {
     stage('lockdrill') {
       steps {
         sh '''#!/bin/sh
-<<indent 10 .Build>>
+<<indent 10 .Get>>
         '''
         sh '''#!/bin/sh
 <<indent 10 .Gate>>

@@ -28,6 +28,8 @@ func (c *Conductor) kill(s *series, now int64) {
 		s.target, s.due = nil, s.until // its renewal will not come: whoever has the key now is at another moment
 	}
 	switch {
+	case s.rolling != nil:
+		c.roll(s, now)
 	case s.lock == nil:
 		c.fire(s, now, c.pod(s.f.Aim()))
 	case s.target != nil && (s.timing() != fault.BeforeRenew || now >= s.due):
@@ -101,7 +103,11 @@ func (c *Conductor) fire(s *series, now int64, t target) {
 	if ep != nil {
 		struck = []string{ep.inc}
 	}
-	if t.why == "" && (c.capped(s) || c.tooMany(s, struck)) { // several series may be armed when the last kill is spent
+	if ep != nil && s.does.WholeNode {
+		struck = c.world.besides(ep.inc)
+		t.victims = struck
+	}
+	if t.why == "" && (c.capped(s, len(struck)) || c.tooMany(s, struck)) { // several series may be armed when the last kill is spent
 		s.state = spent
 		return
 	}
@@ -126,9 +132,15 @@ func (c *Conductor) fire(s *series, now int64, t target) {
 	}
 	if s.does.Kills {
 		for _, inc := range t.victims {
-			c.expose(s, inc, "")
+			if ep == nil || inc != ep.inc {
+				c.expose(s, inc, "")
+			}
 		}
-		c.kills++
+		c.kills += max(1, len(struck))
+	}
+	if s.rolling != nil {
+		s.round.struck(t.victims, s.does.Kills)
+	} else if s.does.Kills {
 		return
 	}
 	for _, inc := range struck {
@@ -141,7 +153,11 @@ func (c *Conductor) fire(s *series, now int64, t target) {
 func (c *Conductor) expose(s *series, inc, key string) {
 	for k, held := range c.world.held {
 		if held.inc == inc && (s.does.Kills || s.does.Fails != "" && k == key) {
-			s.exposed = append(s.exposed, &exposure{epoch: held, barren: s.does.Kills && c.world.terminal[c.job(held)] > 0})
+			x := &exposure{epoch: held, barren: s.does.Kills && c.world.terminal[c.job(held)] > 0}
+			if l := c.world.loops[held.lock]; l != nil {
+				x.last = l.lastTick
+			}
+			s.exposed = append(s.exposed, x)
 		}
 	}
 }
@@ -174,14 +190,14 @@ func (c *Conductor) lastOne(s *series, victims []string) string {
 }
 
 // capped: limits.max_kills holds whatever the faults ask for.
-func (c *Conductor) capped(s *series) bool {
-	return s.does.Kills && c.e.Limits.MaxKills > 0 && c.kills >= c.e.Limits.MaxKills
+func (c *Conductor) capped(s *series, victims int) bool {
+	return s.does.Kills && c.e.Limits.MaxKills > 0 && c.kills+max(1, victims) > c.e.Limits.MaxKills
 }
 
 // tooMany: so does limits.max_targets. Who was struck before is not counted again.
 func (c *Conductor) tooMany(s *series, victims []string) bool {
 	most := c.e.Limits.MaxTargets
-	if s.does.Kills || most == 0 {
+	if s.does.Kills && s.rolling == nil || most == 0 {
 		return false
 	}
 	n := len(c.struck)
@@ -238,7 +254,7 @@ func (s *series) random() bool { return s.timing() == fault.RandomPhase }
 // arm waits for the shot's moment: random kills get an instant within one cycle of the lock, the others wait for an event and give
 // up when it has not come for so long that it ought to. A fault that is no kill strikes at once, if there is whom to strike.
 func (c *Conductor) arm(s *series, now int64) {
-	if c.capped(s) {
+	if c.capped(s, 1) && s.round.lost == "" {
 		s.state = spent
 		return
 	}
@@ -253,6 +269,9 @@ func (c *Conductor) arm(s *series, now int64) {
 	}
 	if s.lock == nil {
 		s.due = now
+		if s.rolling != nil {
+			s.due += int64(c.turnWithin(s))
+		}
 		c.kill(s, now)
 		return
 	}
@@ -269,8 +288,10 @@ func (c *Conductor) arm(s *series, now int64) {
 const nameAgain = 10 * time.Millisecond
 
 // cycle is the time in which a lock's states recur.
-func (s *series) cycle() time.Duration {
-	p := &s.lock.Policy
+func (s *series) cycle() time.Duration { return cycleOf(s.lock) }
+
+func cycleOf(l *experiments.Lock) time.Duration {
+	p := &l.Policy
 	cycle := p.TTL
 	if p.Loop != nil {
 		cycle += time.Duration(float64(p.Loop.Poll) * (1 + p.Loop.Jitter))
@@ -315,7 +336,11 @@ func (c *Conductor) nobody(s *series) target {
 	case fault.AfterRenew, fault.BeforeRenew:
 		return target{why: fmt.Sprintf("nobody held a key of lock %s: no renewal was seen for %s", s.lock.Name, s.patience())}
 	case fault.RandomPhase:
-		return target{why: fmt.Sprintf("nobody held a key of lock %s at the moment of the shot", s.lock.Name)}
+		which := s.lock.Name
+		if c.world.observed && s.lock.KeyPrefix != "" { // which nobody may ever have had
+			which += " (" + s.lock.KeyPrefix + "*)"
+		}
+		return target{why: fmt.Sprintf("nobody held a key of lock %s at the moment of the shot", which)}
 	}
 	return target{why: fmt.Sprintf("nobody held a key of lock %s: no grant was seen for %s", s.lock.Name, s.patience())}
 }

@@ -7,12 +7,14 @@
 package conductor
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 )
 
@@ -70,6 +72,7 @@ type Conductor struct {
 	faultEnd int64
 	kills    int             // fired so far
 	struck   map[string]bool // incarnations that faults other than kills were aimed at
+	alerts   []alertRow
 	out      []Action
 }
 
@@ -87,7 +90,15 @@ func New(e *experiments.Experiment, seed int64) *Conductor {
 		c.streams = append(c.streams, newStream(e, &e.System.Work[i], c.world))
 	}
 	for i := range e.Faults {
-		c.series = append(c.series, &series{f: &e.Faults[i], does: e.Faults[i].Traits(), lock: e.Lock(e.Faults[i].Lock())})
+		s := &series{f: &e.Faults[i], does: e.Faults[i].Traits(), lock: e.Lock(e.Faults[i].Lock())}
+		if r, ok := s.f.Spec.(fault.Rolling); ok {
+			s.rolling = r.Rolls()
+		}
+		s.asks = forecast.QuestionsOf(e, s.f)
+		c.series = append(c.series, s)
+	}
+	for _, s := range e.AlertRows() {
+		c.alerts = append(c.alerts, alertRow{SLO: s, names: s.AlertNames()})
 	}
 	c.Reset(seed)
 	return c
@@ -101,11 +112,17 @@ func (c *Conductor) Reset(seed int64) {
 		s.reset()
 	}
 	for _, s := range c.series {
-		*s = series{f: s.f, does: s.does, lock: s.lock, exposed: s.exposed[:0]}
+		*s = series{f: s.f, does: s.does, lock: s.lock, rolling: s.rolling, exposed: s.exposed[:0], asks: s.asks}
+		for _, q := range s.asks {
+			q.N, q.Surely, q.Maybe = 0, 0, 0
+		}
 	}
 	clear(c.struck)
+	for i := range c.alerts {
+		c.alerts[i].told, c.alerts[i].fired, c.alerts[i].firing = false, false, nil
+	}
 	*c = Conductor{e: c.e, pcg: c.pcg, rng: c.rng, world: c.world, streams: c.streams, series: c.series, horizon: c.horizon,
-		steady: -1, struck: c.struck, out: c.out[:0]}
+		steady: -1, struck: c.struck, alerts: c.alerts, out: c.out[:0]}
 }
 
 // Abort asks for an early end: what is one of the words of run.abort. The next Step goes to the revert phase.
@@ -166,8 +183,12 @@ func (c *Conductor) enter(now int64, phase, why string, holds *bool) {
 
 // stepSteady waits until the steady state has held without a break for steady_state.for.
 func (c *Conductor) stepSteady(now int64) {
-	if _, why := c.world.lost(); why != "" {
-		c.notSteady(now, why+c.waits())
+	if what, why := c.world.lost(); why != "" {
+		lacks := history.OtherwiseUnsteady
+		if what == history.AbortReplicasLost {
+			lacks = history.NotReady
+		}
+		c.notSteady(now, lacks, why+c.waits())
 		return
 	}
 	missing := c.missing(now)
@@ -191,14 +212,15 @@ func (c *Conductor) stepSteady(now int64) {
 		if missing != (unmet{}) {
 			why = missing.String() + c.waits()
 		}
-		c.notSteady(now, why)
+		c.notSteady(now, cmp.Or(missing.code, history.OtherwiseUnsteady), why)
 	}
 }
 
-func (c *Conductor) notSteady(now int64, why string) {
+func (c *Conductor) notSteady(now int64, lacks history.Unsteady, why string) {
 	no := false
 	c.unsteady, c.faultEnd = true, now
 	c.enter(now, history.PhaseFaults, why, &no)
+	c.out[len(c.out)-1].Phase.Lacks = lacks
 	c.enter(now, history.PhaseRevert, "no steady state", nil)
 }
 
@@ -207,8 +229,8 @@ func (c *Conductor) settleWhy(now int64) string {
 	if c.aborted || c.unsteady {
 		return ""
 	}
-	left := time.Duration(max(0, c.faultEnd+int64(c.horizon)-now)).Round(100 * time.Millisecond)
-	return fmt.Sprintf("until a late breach would have shown, in %s, and owed jobs are done", left)
+	left := time.Duration(max(0, max(c.faultEnd+int64(c.horizon), c.alertsAt())-now)).Round(100 * time.Millisecond)
+	return fmt.Sprintf("waiting %s for late violations and unfinished jobs", left)
 }
 
 // stepSettle waits for the horizon, and for jobs that are still owed as long as the horizon would allow a new one, and its work.
@@ -237,9 +259,9 @@ func (c *Conductor) settledAt() int64 {
 	}
 	switch {
 	case owed == 0:
-		return c.faultEnd + int64(c.horizon)
+		return max(c.faultEnd+int64(c.horizon), c.alertsAt())
 	case offered:
-		return last + int64(c.horizon) + work
+		return max(last+int64(c.horizon)+work, c.alertsAt())
 	}
 	return never
 }

@@ -61,6 +61,7 @@ type stage struct {
 	onOffer    func(Offer)
 	onFire     func(Fire, *history.Fault) // instead of a kill
 	onPhase    func(string)
+	onEnter    func(*history.Phase)
 	neverReady bool
 	voidKills  bool
 }
@@ -144,6 +145,9 @@ func (s *stage) act(a Action) {
 	switch {
 	case a.Phase != nil:
 		s.phases = append(s.phases, a.Phase.Name)
+		if s.onEnter != nil {
+			s.onEnter(a.Phase)
+		}
 		if s.onPhase != nil {
 			s.onPhase(a.Phase.Name)
 		}

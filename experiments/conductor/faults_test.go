@@ -111,6 +111,52 @@ func TestAFaultWaitsForAHolder(t *testing.T) {
 	}
 }
 
+// Takeovers of the toy take a second and some milliseconds: 72 clean kills answer a p95 of two seconds, three misses answer one of half a
+// second, and a limit that one kill misses takes more than the file allows.
+func TestAFaultRepeatsUntilItsPercentileIsAnswered(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		limit time.Duration
+		slow  int // kills after which the takeover takes long
+		most  int
+		want  int
+		says  string
+	}{
+		{"kept", 2 * time.Second, 0, 200, 72, "kill: takeover 72 kills seen, none missed the limit: enough for a p95"},
+		{"broken", 500 * time.Millisecond, 0, 200, 3, "3 missed the limit: that is too many for a p95"},
+		{"one miss", 2 * time.Second, 1, 200, 130, "130 kills seen, 1 missed the limit: enough for a p95"},
+		{"at most", 2 * time.Second, 1, 80, 80, "80 kills seen, 1 missed the limit: a p95 needs about 50 more that keep it"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := loopDrill(c.most)
+			e.Faults[0].Repeat.Answered = true
+			e.SLOs = []experiments.SLO{{Lock: "loop", Takeover: &experiments.DurationLimits{P95: &c.limit}}}
+			e.Limits.MaxRun = time.Hour
+			said := ""
+			s := play(t, e, func(s *stage) {
+				n := 0
+				s.onFire = func(f Fire, body *history.Fault) {
+					then := s.onFire
+					s.onFire = nil
+					s.shoot(f)
+					s.onFire = then
+					if n++; n <= c.slow {
+						s.freeAt = s.now + int64(3*time.Second)
+					}
+				}
+				s.onEnter = func(p *history.Phase) {
+					if p.Name == history.PhaseRevert {
+						said = p.Why
+					}
+				}
+			})
+			if len(s.fires) != c.want || !strings.Contains(said, c.says) {
+				t.Errorf("%d shots, %q; want %d and %q", len(s.fires), said, c.want, c.says)
+			}
+		})
+	}
+}
+
 func TestNobodyToStrikeIsVoid(t *testing.T) {
 	for name, aim := range map[string]fault.Aim{"replica": {Replica: "r9"}, "holder": {HolderOf: "other"}} {
 		e := drillOf(experiments.Fault{ID: "pause", For: time.Second, Spec: &fault.Pause{Aim: aim}})

@@ -25,8 +25,8 @@ func TestNextIsWhenAHungReplicaIsGivenUp(t *testing.T) {
 			case a.Start != nil:
 				started = now
 			case a.Phase != nil && a.Phase.Name == history.PhaseFaults:
-				if gaveUp = now; !strings.Contains(a.Phase.Why, "not ready after 20s") {
-					t.Errorf("gave up: %s", a.Phase.Why)
+				if gaveUp = now; !strings.Contains(a.Phase.Why, "not ready after 20s") || a.Phase.Lacks != history.NotReady {
+					t.Errorf("gave up: %s (%s)", a.Phase.Why, a.Phase.Lacks)
 				}
 			case a.Finish:
 				if want := started + int64(readyWithin) + 1; gaveUp != want {

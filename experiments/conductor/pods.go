@@ -134,11 +134,11 @@ func (c *Conductor) missingObserved(now int64) unmet {
 		switch {
 		case !l.Loop(), w.freeForNow(l, now):
 		case !w.isHeld(l.Name, now):
-			why := ""
-			if _, why = w.unnamedHolder(l.Name); why != "" {
-				why = ": " + why
+			_, why := w.unnamedHolder(l.Name)
+			if why == "" {
+				why = "nobody holds " + cmp.Or(l.Lease, "key "+l.Key)
 			}
-			return unmet{text: "no replica that is known holds lock %s", who: l.Name + why}
+			return unmet{text: "no replica that is known holds lock %s", who: l.Name + ": " + why, code: history.NoKnownHolder}
 		case l.Policy.Loop.Mode == lockcore.LoopRenewed && l.Policy.RenewEvery > 0 && !w.renewed[l.Name]:
 			return unmet{text: "no renewal of lock %s has been seen yet", who: l.Name}
 		}
@@ -214,6 +214,21 @@ func (c *Conductor) pod(aim fault.Aim) target {
 		slices.Reverse(found)
 	}
 	return target{victims: []string{found[0].inc}}
+}
+
+// besides are the incarnations that live on the node of this one, in the order of their names.
+func (w *world) besides(inc string) []string {
+	at := w.byInc[inc]
+	if at == nil || at.pod == nil || at.pod.Node == "" {
+		return []string{inc}
+	}
+	var all []string
+	for _, r := range w.replicas {
+		if r.alive && r.pod != nil && r.pod.Node == at.pod.Node {
+			all = append(all, r.inc)
+		}
+	}
+	return all
 }
 
 func (r *replica) created() string {

@@ -215,6 +215,33 @@ func TestAnObservedElectionIsOnlyWatchedAndStruck(t *testing.T) {
 	}
 }
 
+// A drain strikes all that live on the holder's node, counts each, and leaves one replica unless the file says otherwise.
+func TestADrainStrikesAllOnTheNode(t *testing.T) {
+	for nodes, want := range map[string][]string{"aab": {"r1.1", "r2.1"}, "abb": {"r1.1"}, "aaa": nil} {
+		e := loopDrill(1)
+		e.Kubernetes, e.System.Mode = &experiments.Kubernetes{}, experiments.ModeObserve
+		e.Faults[0].Spec, e.Faults[0].For, e.Limits.MaxKills = &fault.Node{HolderOf: "loop", Do: fault.Drain}, time.Second, 3
+		c := New(e, 1)
+		for i, node := range nodes {
+			inc := fmt.Sprintf("r%d.1", i+1)
+			pod := podIn(inc)
+			pod.Node = string(node)
+			c.Observe(history.Event{Kind: history.ReplicaStart, Replica: &history.Replica{Name: inc[:2], Incarnation: inc, Pod: pod}})
+			c.Observe(history.Event{Kind: history.ReplicaReady, Replica: &history.Replica{Name: inc[:2], Incarnation: inc}})
+		}
+		c.Observe(history.Event{Kind: history.LookKind, Span: history.At(1e9), Lock: "loop", Key: "the-loop", Epoch: "e1", Look: &history.Look{Present: true, PTTL: 1e9, Holder: "r1.1"}})
+		s := c.series[0]
+		c.fire(s, 2e9, target{key: "the-loop"})
+		f := c.out[len(c.out)-1].Fire
+		if !slices.Equal(f.Victims, want) || (f.Why == "") != (want != nil) || c.kills != len(want) {
+			t.Errorf("%s: %q, %q, %d kills; want %q", nodes, f.Victims, f.Why, c.kills, want)
+		}
+		if len(want) == 2 && (c.capped(s, 1) || !c.capped(s, 2)) {
+			t.Errorf("%s: more than %d kills", nodes, e.Limits.MaxKills)
+		}
+	}
+}
+
 func TestWhatTheSteadyStateOfAnObservedSystemLacks(t *testing.T) {
 	e := loopDrill(1)
 	e.Kubernetes, e.System.Mode, e.System.Replicas = &experiments.Kubernetes{}, experiments.ModeObserve, 2

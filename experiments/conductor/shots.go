@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
@@ -26,7 +27,11 @@ type series struct {
 	target  *epoch // kills, set by moment: fire at it
 	blank   bool   // the last shot had no target
 	hit     bool   // the last shot was confirmed
+	rolling *fault.RollingRestart
+	round   round
 	exposed []*exposure
+	struck  history.Span         // when the last shot was felt
+	asks    []*forecast.Question // until they are answered, the series goes on
 }
 
 type state int
@@ -44,7 +49,10 @@ const (
 type exposure struct {
 	epoch  *epoch
 	closed bool // its x was seen
-	barren bool // it gives no trial: nothing was owed under it any more, or it had been given back
+	x      history.Span
+	last   int64        // loops: the end of the last tick before the fault; 0 = none was seen
+	tick   history.Span // loops: the first tick after it; zero = not yet
+	barren bool         // it gives no trial: nothing was owed under it any more, or it had been given back
 }
 
 func (s *series) wait(until int64) { s.state, s.due = waiting, until }
@@ -58,8 +66,19 @@ func (c *Conductor) stepFaults(now int64) {
 	}
 	if all {
 		c.faultEnd = max(c.faultEnd, c.lastFired())
-		c.enter(now, history.PhaseRevert, "", nil)
+		c.enter(now, history.PhaseRevert, c.answers(), nil)
 	}
+}
+
+// answers says how the percentiles stand for which faults were repeated; "" where none were.
+func (c *Conductor) answers() string {
+	var all []string
+	for _, s := range c.series {
+		for _, q := range s.asks {
+			all = append(all, s.f.ID+": "+q.Measure+" "+q.Says(s.does.Noun))
+		}
+	}
+	return strings.Join(all, "; ")
 }
 
 func (c *Conductor) lastFired() int64 {
@@ -88,7 +107,7 @@ func (c *Conductor) stepSeries(s *series, now int64) {
 		}
 	case settling:
 		if c.settled(s, now) {
-			c.again(s, now, now)
+			c.again(s, now, c.rollOn(s, now))
 		}
 	}
 }
@@ -114,10 +133,22 @@ func (c *Conductor) mustWait(s *series, now int64) bool {
 func (s *series) effect(e history.Event) {
 	for _, x := range s.exposed {
 		x.barren = x.barren || s.does.Kills && x.epoch.id == e.Epoch && e.Entry != nil && e.Entry.Terminal
-		if x.epoch.key == e.Key && (x.epoch.id != e.Epoch && e.From >= s.fired || !s.does.Kills && s.ended > 0 && e.From >= s.ended) {
-			x.closed = true
+		own := x.epoch.id == e.Epoch
+		if x.epoch.key == e.Key && (!own && e.From >= s.fired || !s.does.Kills && s.ended > 0 && e.From >= s.ended) {
+			if !x.closed {
+				x.closed, x.x = true, e.Span
+			}
+			if x.tick == (history.Span{}) && ticks(e) {
+				x.tick = e.Span
+			}
+		} else if own && ticks(e) {
+			x.last = e.To
 		}
 	}
+}
+
+func ticks(e history.Event) bool {
+	return e.Entry != nil && e.Entry.Loop && e.Entry.State == history.StateTick
 }
 
 // revertWithin is how long after its own time the end of a fault is waited for.
@@ -145,6 +176,11 @@ func (c *Conductor) landed(e history.Event) {
 				continue
 			}
 			s.valid, s.hit = s.valid+1, true
+			s.struck = history.Span{From: s.fired, To: e.To}
+			if d := e.Fault.Death; d != nil {
+				s.struck.From = max(s.fired, d.Sign)
+			}
+			c.rolled(s, e.Fault.Victim)
 			c.faultEnd = max(c.faultEnd, e.To)
 			if e.Fault.Death != nil { // a pod's process ends later than the call, and the system gets over it from then on
 				s.ended = e.To
@@ -152,7 +188,7 @@ func (c *Conductor) landed(e history.Event) {
 			if s.does.AtKey { // its holder does not know it yet; the next shot is not for a key that is free
 				c.world.drop(e.Epoch)
 			}
-			if s.state = lasting; s.does.Kills { // there is nothing to undo
+			if s.state = lasting; s.does.Kills && s.f.For == 0 { // there is nothing to undo
 				c.over(s, e.At)
 			}
 		}
@@ -180,13 +216,52 @@ func (s *series) pause() time.Duration {
 
 // again plans the next shot, or ends the series: enough confirmed that show something, or twice as many tried.
 func (c *Conductor) again(s *series, now, at int64) {
-	count := max(s.f.Repeat.Count, 1)
 	s.discount()
-	if s.valid >= count || s.shot >= 2*count || c.capped(s) {
+	c.tell(s)
+	count := s.count()
+	spends := s.valid >= count || s.shot >= 2*count || c.capped(s, 1) || len(s.asks) > 0 && forecast.Answered(s.asks)
+	if s.round.lost != "" { // one more shot says so, also after the last replica
+		spends = s.blank
+	}
+	if spends {
 		s.state = spent
 		return
 	}
 	s.wait(max(now, at))
+}
+
+// tell counts a kill that has settled for the percentiles that are asked about its lock, by the worst of its keys. What was not seen to end
+// may have missed any limit.
+func (c *Conductor) tell(s *series) {
+	if !s.does.Kills || !s.hit {
+		return
+	}
+	for _, o := range c.series {
+		for _, q := range o.asks {
+			var worst history.Span
+			for _, x := range s.exposed {
+				if x.epoch.lock == q.Lock && !x.barren {
+					v := s.took(x, q.Measure == "tick_gap")
+					worst = history.Span{From: max(worst.From, v.From), To: max(worst.To, v.To)}
+				}
+			}
+			if worst.To > 0 {
+				q.Note(time.Duration(worst.From), time.Duration(worst.To))
+			}
+		}
+	}
+}
+
+// took is how long it took, at least and at most, from the fault to the first effect of a successor, or from tick to tick.
+func (s *series) took(x *exposure, gap bool) history.Span {
+	from, to := s.struck, x.x
+	if gap {
+		from, to = history.At(x.last), x.tick
+	}
+	if to == (history.Span{}) {
+		return history.Span{To: never}
+	}
+	return history.Span{From: max(0, to.From-from.To), To: to.To - from.From}
 }
 
 // barren reports a confirmed kill that came between the end of the work and that of the lease: no key of its lock gives a trial.
@@ -231,6 +306,9 @@ func (c *Conductor) settled(s *series, now int64) bool {
 	if now >= c.leftOpen(s) {
 		return true
 	}
+	if s.rolling != nil && !c.whole(s) {
+		return false
+	}
 	for _, x := range s.exposed {
 		if !x.closed && !c.world.finished[c.job(x.epoch)] {
 			return false
@@ -241,6 +319,9 @@ func (c *Conductor) settled(s *series, now int64) bool {
 
 // leftOpen is when a trial that has not settled is waited for no longer.
 func (c *Conductor) leftOpen(s *series) int64 {
+	if s.rolling != nil && !c.whole(s) {
+		return max(s.fired, s.ended) + int64(s.rolling.Within) + 1
+	}
 	back := min(c.e.System.Restart, restartWithin)
 	if c.e.Kubernetes != nil || c.world.observed {
 		back = podBackWithin

@@ -181,6 +181,10 @@ func (c *Conductor) Observe(e history.Event) {
 		c.entry(e)
 	case history.AbandonKind:
 		c.abandoned()
+	case history.SampleKind:
+		if e.Sample.Metric == history.AlertsFiring {
+			c.alert(e.Sample)
+		}
 	case history.FaultConfirmed, history.FaultVoid, history.FaultReverted, history.FaultVerified:
 		c.landed(e)
 	}
@@ -325,6 +329,7 @@ type unmet struct {
 	text string // with the place of who
 	who  string
 	time time.Duration // without it; 0 = not said
+	code history.Unsteady
 }
 
 func (l unmet) String() string {
@@ -343,7 +348,7 @@ func (c *Conductor) missing(now int64) unmet {
 	}
 	for _, r := range w.replicas {
 		if !r.ready {
-			return unmet{text: "replica %s is not ready", who: r.name}
+			return unmet{text: "replica %s is not ready", who: r.name, code: history.NotReady}
 		}
 	}
 	for i := range c.e.System.Locks {

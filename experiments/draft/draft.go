@@ -112,6 +112,9 @@ func (d *Draft) target(b *text) {
 			b.line(1, "%s: %s", f.name, quote(f.value))
 		}
 	}
+	if d.Redis.Cluster {
+		b.line(1, "cluster: true")
+	}
 	if d.Monitor {
 		b.line(1, "allow: [%s] # for a short window before a shot: it shows values to whoever can read lockdrill's memory, and costs the server while it lasts", experiments.AllowMonitor)
 	}

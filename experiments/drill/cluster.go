@@ -53,7 +53,7 @@ func (c *Cluster) given() string {
 	return ""
 }
 
-// clusterTarget names the namespace of a cluster that pods are in, for journals and guards.
+// clusterTarget names the namespace of a cluster that pods are in, for people.
 func clusterTarget(k *experiments.Kubernetes) string {
 	context := k.Context
 	if context == "" {
@@ -62,14 +62,37 @@ func clusterTarget(k *experiments.Kubernetes) string {
 	return "kubernetes " + context + "/" + k.Namespace
 }
 
+// namespaceTarget names it for journals, by its UID: a context may be renamed, and "in-cluster" is every cluster's. Where the UID cannot be
+// read no drill begins.
+func namespaceTarget(ctx context.Context, k *experiments.Kubernetes, cluster *kube.Cluster) string {
+	ctx, cancel := context.WithTimeout(ctx, environmentWithin)
+	defer cancel()
+	if uid, err := cluster.NamespaceUID(ctx); err == nil && uid != "" {
+		return "kubernetes namespace " + k.Namespace + ", UID " + uid
+	}
+	return clusterTarget(k)
+}
+
+// drillPods are the pods that are there for the drill, and in its declared controller if it declares one.
+func drillPods(ctx context.Context, e *experiments.Experiment, cluster *kube.Cluster) ([]kube.Pod, error) {
+	pods, err := cluster.Pods(ctx, podSelector(e), e.Kubernetes.Container)
+	if owner := e.Kubernetes.Controller; owner != "" {
+		pods = slices.DeleteFunc(pods, func(p kube.Pod) bool { return p.Owner != owner })
+	}
+	return pods, err
+}
+
 // needs is what the drill does in its namespace.
 func needs(e *experiments.Experiment) kube.Needs {
-	n := kube.Needs{Namespace: e.Kubernetes.Namespace, Apply: e.Kubernetes.Pods == experiments.PodsApply, Logs: true}
+	n := kube.Needs{Namespace: e.Kubernetes.Namespace, Apply: e.Kubernetes.Pods == experiments.PodsApply, Logs: true, Events: e.Kubernetes.Events}
 	n.Files = n.Apply && (e.Redis.CA != "" || e.Ledger.CA != "")
 	for i := range e.Faults {
 		t := e.Faults[i].Traits()
-		n.Kill, n.Exec = n.Kill || t.DeletesPods, n.Exec || len(t.Command) > 0
-		n.Cut = n.Cut || t.LabelsPods
+		n.Kill, n.Evict, n.Exec = n.Kill || t.DeletesPods, n.Evict || t.Evicts, n.Exec || len(t.Command) > 0
+		n.Cut, n.Nodes = n.Cut || t.LabelsPods, n.Nodes || t.CordonsNode
+		if t.Owner != "" && !slices.Contains(n.Restarts, t.Owner) {
+			n.Restarts = append(n.Restarts, t.Owner)
+		}
 	}
 	for i := range e.System.Locks {
 		if name := e.System.Locks[i].Lease; name != "" && !slices.Contains(n.Leases, name) {
@@ -136,6 +159,13 @@ func (s *Summary) Write(data map[string]string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), summaryWithin)
 	defer cancel()
 	return s.cluster.WriteSummary(ctx, s.name, data)
+}
+
+// Mark adds to what the ConfigMap holds, until Write replaces it.
+func (s *Summary) Mark(data map[string]string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), summaryWithin)
+	defer cancel()
+	return s.cluster.MarkSummary(ctx, s.name, data)
 }
 
 // Quiet keeps the clients of stores and clusters from writing to standard error themselves. It is for main.

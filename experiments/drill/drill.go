@@ -39,6 +39,7 @@ type Options struct {
 	Out        string // the run's folder; "" = runs/<UTC time>-<name>
 	Trust      bool   // the folder may be one that others may write to
 	Tool       string // with its version, for the history
+	Labels     history.Labels
 
 	// Notify takes a line for a person.
 	Notify func(line string)
@@ -59,6 +60,8 @@ type Drill struct {
 	clock   func() int64
 	origin  int64
 
+	owner    *string  // controller of the pods; nil = the run's own, or nobody's pods
+	targets  []string // others may use them as well
 	journal  *undo.Journal
 	watchdog *watchdog
 	rec      *history.Recorder
@@ -91,7 +94,7 @@ type part func(ctx context.Context) error
 // parts are what the drill consists of, in the order in which they are opened: the locks' store and the ledger's with what stands on the
 // replicas' way there, what the replicas are, and what looks at their metrics.
 func (d *Drill) parts() []part {
-	all := []part{d.openLogs, d.openQueries} // what cannot be read is known before anything is touched
+	all := []part{d.openLogs, d.openQueries, d.openAlerts, d.openEffects} // what cannot be read is known before anything is touched
 	s := &stores{Drill: d, seen: asHere, tapped: direct, proxied: direct}
 	if d.e.Kubernetes != nil {
 		s.seen = asPods(d.e.Kubernetes)
@@ -101,10 +104,16 @@ func (d *Drill) parts() []part {
 		if !d.e.Observed() {
 			all = append(all, s.openLedger)
 		}
-		if d.e.ViaProxy() {
+		switch {
+		case d.e.ViaProxy() && d.e.Observed():
+			d.strikes.API = d.e.Proxy.API
+		case d.e.ViaProxy():
 			all = append(all, s.openTap)
 		}
-		if byNetwork(d.e.Faults) {
+		switch {
+		case byNetwork(d.e.Faults) && d.e.Observed():
+			all = append(all, s.openRoutes)
+		case byNetwork(d.e.Faults):
 			all = append(all, s.openProxies)
 		}
 		all = append(all, s.calibrate)
@@ -114,7 +123,7 @@ func (d *Drill) parts() []part {
 	}
 	switch {
 	case d.e.Observed():
-		all = append(all, d.openObserved, d.openEffects)
+		all = append(all, d.openObserved)
 	case d.e.Kubernetes != nil:
 		all = append(all, s.openWorkers)
 	default:
@@ -148,11 +157,12 @@ func New(o Options) (*Drill, error) {
 		},
 	}
 	d.cfg.Machine = &runner.Machine{Proc: procstat.New(), Sleep: func(until int64) { monotime.SleepUntil(until + d.origin) }}
-	d.strikes = injectors.Parts{Fault: d.fault, Clock: d.clock, Await: d.await, Past: d.past, Record: d.record, Replicas: d.e.ReplicaNames(), Open: testbed.Dial}
+	d.strikes = injectors.Parts{Fault: d.fault, Clock: d.clock, Await: d.await, Past: d.past, Record: d.record, Replicas: d.e.ReplicaNames(), Open: testbed.Dial, Run: d.run}
 	var err error
 	if d.cluster, err = o.Cluster.open(o.Experiment); err != nil {
 		return nil, err
 	}
+	d.targets = targets(context.Background(), d.e, d.cluster)
 	return d, d.openFolder()
 }
 
@@ -182,7 +192,9 @@ func (d *Drill) Run(ctx context.Context) (_ *Ending, err error) {
 	observe, end := d.o.Begin(d.e, strings.Join(d.notices, "; "), d.clock)
 	defer end()
 	d.log = runner.NewLog()
-	d.rec, err = history.NewRecorder(file, header, d.clock, func(e history.Event) { d.log.Add(e); observe(e) })
+	told := d.announce()
+	defer told.close()
+	d.rec, err = history.NewRecorder(file, header, d.clock, func(e history.Event) { d.log.Add(e); observe(e); told.observe(e) })
 	if err != nil {
 		return d.giveUp(ctx, err)
 	}
@@ -255,9 +267,21 @@ func faultOf(e *experiments.Experiment, id string) experiments.Fault {
 
 // replicas are the names of all replicas.
 
+// noLock is the lock of a key that belongs to none.
+const noLock = "unknown"
+
+// stored is what a key that the file names is called in the locks' store: those of locks are below the run's prefix, and what is no
+// lock's key is somebody else's.
+func (d *Drill) stored(prefix, key string) string {
+	if d.lockOf(key) == noLock {
+		return key
+	}
+	return prefix + key
+}
+
 // lockOf names the lock that a key belongs to, since the ledger knows keys only: a loop's own key, else the longest prefix.
 func (d *Drill) lockOf(key string) string {
-	name, longest := "unknown", -1
+	name, longest := noLock, -1
 	for i := range d.e.System.Locks {
 		switch l := &d.e.System.Locks[i]; {
 		case l.Loop() && key == l.Key:

@@ -32,5 +32,12 @@ func TestAKeyBelongsToItsLoopOrTheLongestPrefix(t *testing.T) {
 		if got := d.lockOf(key); got != want {
 			t.Errorf("%s belongs to %s, want %s", key, got, want)
 		}
+		stored := "run:" + key
+		if want == "unknown" { // somebody else's, such as a snapshot whose age is watched
+			stored = key
+		}
+		if got := d.stored("run:", key); got != stored {
+			t.Errorf("%s is called %s in the store, want %s", key, got, stored)
+		}
 	}
 }

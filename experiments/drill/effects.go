@@ -151,11 +151,7 @@ func (d *Drill) writerOf(path string) string {
 }
 
 func (d *Drill) living(is func(testbed.Living) bool) string {
-	fleet, ok := d.cfg.Fleet.(observedFleet)
-	if !ok {
-		return ""
-	}
-	all := fleet.Replicas()
+	all := d.replicas()
 	if i := slices.IndexFunc(all, is); i >= 0 {
 		return all[i].Incarnation
 	}
@@ -187,7 +183,7 @@ func (d *Drill) hearEffects(o *testbed.PodsOptions) {
 }
 
 // lookUpEffects shows the last effects of each source, as the map reads them.
-func lookUpEffects(ctx context.Context, e *experiments.Experiment, plan *forecast.Plan) error {
+func lookUpEffects(ctx context.Context, e *experiments.Experiment, c Consent, plan *forecast.Plan) error {
 	ctx, cancel := context.WithTimeout(ctx, environmentWithin)
 	defer cancel()
 	for i := range e.System.Effects {
@@ -197,15 +193,19 @@ func lookUpEffects(ctx context.Context, e *experiments.Experiment, plan *forecas
 		if err != nil {
 			return err
 		}
-		last, err := p.Last(ctx, lastEffects)
+		if lines != nil && len(plan.Pods) > 0 {
+			err = linesNow(ctx, e, c, lines)
+		}
+		var last []history.Event
+		if err == nil {
+			last, err = p.Last(ctx, lastEffects)
+		}
 		_ = p.Close() // it has only read
 		switch {
 		case errors.Is(err, effects.ErrSource):
 			return refusedEffects(x, err)
 		case err != nil:
 			shown.Why = "cannot be read now: " + err.Error()
-		case lines != nil:
-			shown.Why = "lines of pods' logs are read from the start of a run on"
 		case len(last) == 0:
 			shown.Why = "there are none yet: nothing shows that the map is right"
 		}
@@ -214,6 +214,16 @@ func lookUpEffects(ctx context.Context, e *experiments.Experiment, plan *forecas
 		}
 		plan.Effects = append(plan.Effects, shown)
 	}
+	return nil
+}
+
+// linesNow hands over what pods' logs have by now.
+func linesNow(ctx context.Context, e *experiments.Experiment, c Consent, lines *effects.Lines) error {
+	var now replicasNow
+	if err := now.pods(ctx, e, c); err != nil {
+		return err
+	}
+	now.eachLine(ctx, e, func(pod string, text []byte) { lines.Line(pod, pod, text, history.Span{}) })
 	return nil
 }
 

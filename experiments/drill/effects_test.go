@@ -53,7 +53,7 @@ func TestPlanShowsTheLastEffectsAsTheyAreRead(t *testing.T) {
 	}
 	before, _ := c.Keys(t.Context(), "*").Result()
 	var plan forecast.Plan
-	if err := lookUpEffects(t.Context(), watchedJobs(t, addr, "stream: log"), &plan); err != nil {
+	if err := lookUpEffects(t.Context(), watchedJobs(t, addr, "stream: log"), Consent{}, &plan); err != nil {
 		t.Fatal(err)
 	}
 	if x := plan.Effects[0]; len(x.Last) != 3 || x.Last[2] != "job 7: DONE (ends it), key j:7, by w-1" || x.Last[1] != "job 7: RUNNING (at work), key j:7, by w-1" {

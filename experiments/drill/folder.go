@@ -37,7 +37,7 @@ func (d *Drill) openFolder() (err error) {
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
 		return usagef("%s: the folder is not empty; a run never writes over another", dir)
 	}
-	if err := guardTargets(d.o.Notify, d.e, filepath.Dir(dir)); err != nil {
+	if err := guardTargets(d.o.Notify, d.e, d.targets, filepath.Dir(dir)); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -127,7 +127,7 @@ func (d *Drill) writeExperiment() (h history.Header, err error) {
 	d.strikes.Secrets = experiments.VariablesIn(resolved)
 	return history.Header{
 		Tool: d.o.Tool, Run: d.run, Experiment: d.e.Name, Digest: experiments.Digest(resolved),
-		Seed: d.seed, Mode: history.Live, TimeScale: d.loaded.TimeScale,
+		Seed: d.seed, Labels: d.o.Labels, Mode: history.Live, TimeScale: d.loaded.TimeScale,
 		Started: time.Now().Add(-time.Duration(d.clock())).UTC().Format(time.RFC3339Nano),
 	}, nil
 }
@@ -146,6 +146,9 @@ func (d *Drill) giveUp(ctx context.Context, err error) (left *Ending, _ error) {
 		_ = os.Remove(filepath.Join(d.dir, name))
 	}
 	_ = os.Remove(d.dir) // not empty: something else is left, which closing says
+	if d.o.Out == "" {
+		_ = os.Remove(filepath.Dir(d.dir)) // other runs may be in it
+	}
 	err = fmt.Errorf("%s: %w", d.e.Name, errors.Join(err, closing))
 	switch {
 	case closing != nil:

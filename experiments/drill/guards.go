@@ -49,6 +49,15 @@ func guards(ctx context.Context, e *experiments.Experiment, c Consent, now time.
 	case e.Observed():
 		ask = append(ask, question{processesGuardName, func() (Guard, error) { return processesGuard(ctx, e), nil }})
 	}
+	if e.Observed() && byNetwork(e.Faults) {
+		ask = append(ask, question{routeGuardName, func() (Guard, error) { return routeGuard(ctx, e) }})
+	}
+	if e.Observed() && e.ViaProxy() {
+		ask = append(ask, question{tapGuardName, func() (Guard, error) { return tapGuard(ctx, e) }})
+	}
+	if byAPIProxy(e) {
+		ask = append(ask, question{apiProxyGuardName, func() (Guard, error) { return apiProxyGuard(ctx, e), nil }})
+	}
 	for _, a := range ask {
 		if slices.ContainsFunc(all, refuses) {
 			all = append(all, Guard{Name: a.name, Says: "not asked: the run is refused already"})
@@ -89,7 +98,7 @@ func Authorize(ctx context.Context, e *experiments.Experiment, c Consent) error 
 			if g.Paste != "" {
 				text += "\n" + strings.TrimRight(g.Paste, "\n")
 			}
-			return &Error{verdict.ExitRefused, fmt.Errorf("%s: refused: %s: %s", e.Name, g.Name, text)}
+			return &Error{verdict.ExitRefused, fmt.Errorf("%s: refused: nothing was touched: %s: %s", e.Name, g.Name, text)}
 		}
 	}
 	return nil
@@ -206,7 +215,7 @@ func confirmGuard(e *experiments.Experiment, c Consent) Guard {
 		g.Says = "given for " + targets
 	default:
 		g.Refuses = true
-		g.Says = targets + " is not started by the run: it needs --confirm " + e.Name
+		g.Says = "the drill would touch what is not lockdrill's own (" + targets + "); to allow that, add --confirm " + e.Name
 		if len(c.Confirm) > 0 {
 			g.Says += ", not " + strings.Join(c.Confirm, ", ")
 		}

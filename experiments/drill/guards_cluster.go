@@ -1,9 +1,11 @@
 package drill
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -74,15 +76,17 @@ func environmentOf(ctx context.Context, e *experiments.Experiment, cluster *kube
 func podsGuard(ctx context.Context, e *experiments.Experiment, cluster *kube.Cluster) Guard {
 	if e.Kubernetes.Pods == experiments.PodsApply {
 		says := fmt.Sprintf("the run makes %s and removes them", figures.Plural(e.System.Replicas, "worker"))
-		return strikesSome(e, says, []map[string]string{deploy.AppliedLabels()})
+		labels := []map[string]string{deploy.AppliedLabels()}
+		return strikesSome(e, says+budgetsOf(ctx, e, cluster, labels), labels)
 	}
 	ctx, cancel := context.WithTimeout(ctx, environmentWithin)
 	defer cancel()
-	pods, err := cluster.Pods(ctx, podSelector(e), e.Kubernetes.Container)
+	pods, err := drillPods(ctx, e, cluster)
 	if err != nil {
 		return Guard{Refuses: true, Says: fmt.Sprintf("%s could not be asked: %v", clusterTarget(e.Kubernetes), err)}
 	}
-	ready, self, without := 0, ownPod(), ""
+	ready, live, self, without := 0, 0, ownPod(), ""
+	owners := map[string]int{} // how many of the live ones
 	var labels []map[string]string
 	for i := range pods {
 		if pods[i].Name == self {
@@ -90,6 +94,10 @@ func podsGuard(ctx context.Context, e *experiments.Experiment, cluster *kube.Clu
 				self, fault.Labels(podSelector(e)))}
 		}
 		labels = append(labels, pods[i].Labels)
+		if !pods[i].Over() {
+			live++
+			owners[pods[i].Owner]++
+		}
 		switch c := e.Kubernetes.Container; {
 		case c != "" && !slices.Contains(pods[i].Containers, c): // nobody lives there, as far as this drill is concerned
 			without = fmt.Sprintf("; pod %s has no container %s, only %s", pods[i].Name, c, strings.Join(pods[i].Containers, ", "))
@@ -105,7 +113,89 @@ func podsGuard(ctx context.Context, e *experiments.Experiment, cluster *kube.Clu
 		}
 		return Guard{Refuses: true, Says: says}
 	}
-	return strikesSome(e, says, labels)
+	if len(owners) > 1 || live > e.System.Replicas {
+		return Guard{Refuses: true, Says: says + tooMany(e, live, owners)}
+	}
+	if why := foreignOwner(ctx, e, cluster); why != "" {
+		return Guard{Refuses: true, Says: says + ": " + why}
+	}
+	return strikesSome(e, says+budgetsOf(ctx, e, cluster, labels), labels)
+}
+
+// budgetsOf says which disruption budgets of these pods the faults go around, and which they ask; "" = there are none, or it matters to
+// no fault.
+func budgetsOf(ctx context.Context, e *experiments.Experiment, cluster *kube.Cluster, pods []map[string]string) string {
+	var deletes, evicts []string
+	for i := range e.Faults {
+		switch t := e.Faults[i].Traits(); {
+		case t.DeletesPods:
+			deletes = append(deletes, e.Faults[i].ID)
+		case t.Evicts:
+			evicts = append(evicts, e.Faults[i].ID)
+		}
+	}
+	if len(deletes)+len(evicts) == 0 {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, environmentWithin)
+	defer cancel()
+	budgets, err := cluster.Budgets(ctx)
+	if err != nil {
+		return fmt.Sprintf("; its disruption budgets are not known: %v", err)
+	}
+	var names []string
+	for _, b := range budgets {
+		if slices.ContainsFunc(pods, b.Covers) {
+			names = append(names, fmt.Sprintf("%s (allows %s now)", b.Name, figures.Plural(b.Allows, "disruption")))
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	says := ""
+	if len(deletes) > 0 {
+		says = fmt.Sprintf("; %s deletes pods, which goes around PodDisruptionBudget %s: an eviction honours it", strings.Join(deletes, ", "), strings.Join(names, ", "))
+	}
+	if len(evicts) > 0 {
+		says += fmt.Sprintf("; %s evicts pods only as PodDisruptionBudget %s lets it", strings.Join(evicts, ", "), strings.Join(names, ", "))
+	}
+	return says
+}
+
+// tooMany says whose pods have the labels, where that is not one controller's, or there are more than the experiment's replicas.
+func tooMany(e *experiments.Experiment, live int, owners map[string]int) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(owners)) {
+		all = append(all, fmt.Sprintf("%d of %s", owners[name], cmp.Or(name, "no controller")))
+	}
+	says := ": they are " + strings.Join(all, ", ")
+	if live > e.System.Replicas {
+		says += fmt.Sprintf(", and system.replicas is %d", e.System.Replicas)
+	}
+	if len(owners) > 1 {
+		return says + "; name the one to drill in kubernetes.controller, such as controller: deployment/web, or narrow kubernetes.selector"
+	}
+	return says + "; a kill could strike one that the experiment does not count: set system.replicas to what is there"
+}
+
+// foreignOwner says why what a fault restarts does not own the drill's pods; "" = it does.
+func foreignOwner(ctx context.Context, e *experiments.Experiment, cluster *kube.Cluster) string {
+	for i := range e.Faults {
+		owner := e.Faults[i].Traits().Owner
+		if owner == "" {
+			continue
+		}
+		w, err := cluster.Workload(ctx, owner)
+		if err != nil {
+			return fmt.Sprintf("fault %s: %v", e.Faults[i].ID, err)
+		}
+		for key, value := range podSelector(e) {
+			if w.Labels[key] != value {
+				return fmt.Sprintf("fault %s: the pods of %s do not have the label %s=%s", e.Faults[i].ID, owner, key, value)
+			}
+		}
+	}
+	return ""
 }
 
 // strikesSome refuses kills whose labels none of the pods has.

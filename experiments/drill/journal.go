@@ -1,6 +1,7 @@
 package drill
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,6 +16,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/undo"
+	"github.com/lockdrill/lockdrill/internal/kube"
 )
 
 // undoMargin is added to max_run: opening, calibrating, reverting and cleaning up have limits of their own, and are within it.
@@ -25,7 +27,7 @@ func (d *Drill) openJournal() (err error) {
 	host, _ := os.Hostname() // a label
 	now := time.Now().UTC()
 	d.journal, err = undo.Create(filepath.Join(d.dir, undo.File), undo.Header{
-		Run: d.run, Experiment: d.e.Name, Targets: targets(d.e), Runner: undo.Find(os.Getpid()), Hostname: host,
+		Run: d.run, Experiment: d.e.Name, Targets: d.targets, Runner: undo.Find(os.Getpid()), Hostname: host,
 		Opened: now, Deadline: now.Add(d.e.Limits.MaxRun + undoMargin),
 	})
 	if err != nil {
@@ -105,15 +107,16 @@ func (d *Drill) dropJournal() error {
 		return nil
 	}
 	err := d.journal.Close()
+	d.watchdog.Close() // first: it may not have opened the journal yet
 	if err == nil {
 		err = os.Remove(filepath.Join(d.dir, undo.File))
 	}
-	d.watchdog.Close()
 	return err
 }
 
-// targets names what the run may change and others may use as well. What a run puts up itself is shared with nobody.
-func targets(e *experiments.Experiment) []string {
+// targets names what the run may change and others may use as well. What a run puts up itself is shared with nobody. cluster is nil where
+// the replicas are no pods.
+func targets(ctx context.Context, e *experiments.Experiment, cluster *kube.Cluster) []string {
 	var all []string
 	for _, r := range []experiments.Redis{e.Redis, e.Ledger.AsRedis()} {
 		if u, err := url.Parse(r.URL); err == nil && r.Mode == experiments.RedisExternal {
@@ -129,8 +132,8 @@ func targets(e *experiments.Experiment) []string {
 			all = append(all, "toxiproxy "+u.Scheme+"://"+strings.ToLower(u.Host))
 		}
 	}
-	if e.Kubernetes != nil {
-		all = append(all, clusterTarget(e.Kubernetes))
+	if cluster != nil {
+		all = append(all, namespaceTarget(ctx, e.Kubernetes, cluster))
 	}
 	if e.System.Processes != nil {
 		all = append(all, processesTarget(e.System.Processes))
@@ -138,10 +141,18 @@ func targets(e *experiments.Experiment) []string {
 	return all
 }
 
+// Targets names the same without asking anybody, for whoever must not start two runs at one target.
+func Targets(e *experiments.Experiment) []string {
+	all := targets(context.Background(), e, nil)
+	if e.Kubernetes != nil {
+		all = append(all, clusterTarget(e.Kubernetes))
+	}
+	return all
+}
+
 // guardTargets refuses a run whose target another run has not given back, and names the runs in runs/ that were killed and left
-// something. parent is where the run's own folder will be.
-func guardTargets(notify func(string), e *experiments.Experiment, parent string) error {
-	own := targets(e)
+// something. own are the run's targets, parent is where its own folder will be.
+func guardTargets(notify func(string), e *experiments.Experiment, own []string, parent string) error {
 	for _, dir := range Journals(parent, RunsFolder) {
 		c, err := undo.Read(filepath.Join(dir, undo.File))
 		if err != nil { // gone meanwhile, or no journal: recover says what is wrong with it

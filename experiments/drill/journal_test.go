@@ -106,7 +106,7 @@ func TestATargetIsGivenBackFirst(t *testing.T) {
 		}
 		_ = j.Close() // open records keep it open
 		var text strings.Builder
-		err := guardTargets(func(line string) { text.WriteString(line) }, c.e, "out")
+		err := guardTargets(func(line string) { text.WriteString(line) }, c.e, targets(t.Context(), c.e, nil), "out")
 		refused := new(Error)
 		if c.said != "" && (!errors.As(err, &refused) || refused.Status != verdict.ExitRefused || !strings.Contains(err.Error(), c.said)) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.said)

@@ -119,6 +119,9 @@ func (d *Drill) redact() func(string) string {
 	for i := range d.e.Probes.PromQL {
 		names = append(names, d.e.Probes.PromQL[i].PasswordEnv, d.e.Probes.PromQL[i].BearerEnv)
 	}
+	if a := d.e.Probes.Alerts; a != nil {
+		names = append(names, a.PasswordEnv, a.BearerEnv)
+	}
 	var pairs []string
 	for _, name := range names {
 		if secret := os.Getenv(name); name != "" && secret != "" {

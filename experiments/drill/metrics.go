@@ -2,15 +2,12 @@ package drill
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/runner"
 	"github.com/lockdrill/lockdrill/history"
@@ -65,15 +62,30 @@ const (
 )
 
 func openQuery(q *experiments.Query, clock func() int64) (*probes.PromQL, error) {
-	o := probes.PromServer{URL: q.URL, CA: q.CA, User: os.Getenv(q.UsernameEnv), Password: os.Getenv(q.PasswordEnv), Bearer: os.Getenv(q.BearerEnv)}
-	for _, name := range []string{q.UsernameEnv, q.PasswordEnv, q.BearerEnv} {
+	return askedAt("probes.promql "+q.Name, &q.PromServer, func(o probes.PromServer) (*probes.PromQL, error) {
+		return probes.NewPromQL(q.Name, q.Query, q.Step, o, clock)
+	})
+}
+
+// Query is what a condition's query gives now.
+func Query(ctx context.Context, q *experiments.QueryCondition) ([]float64, error) {
+	server, err := askedAt("blocked_by", &q.PromServer, func(o probes.PromServer) (probes.PromServer, error) { return o, nil })
+	if err != nil {
+		return nil, err
+	}
+	return probes.Instant(ctx, q.Query, server)
+}
+
+// askedAt makes a probe of a server, with the secrets that say who asks.
+func askedAt[P any](where string, s *experiments.PromServer, make func(probes.PromServer) (P, error)) (none P, err error) {
+	for _, name := range []string{s.UsernameEnv, s.PasswordEnv, s.BearerEnv} {
 		if name != "" && os.Getenv(name) == "" {
-			return nil, usagef("probes.promql %s: the environment variable %s is not set", q.Name, name)
+			return none, usagef("%s: the environment variable %s is not set", where, name)
 		}
 	}
-	probe, err := probes.NewPromQL(q.Name, q.Query, q.Step, o, clock)
+	probe, err := make(probes.PromServer{URL: s.URL, CA: s.CA, User: os.Getenv(s.UsernameEnv), Password: os.Getenv(s.PasswordEnv), Bearer: os.Getenv(s.BearerEnv)})
 	if err != nil {
-		return nil, usagef("probes.promql %s: read the authority's certificate: %w", q.Name, reason(err))
+		return none, usagef("%s: read the authority's certificate: %w", where, reason(err))
 	}
 	return probe, nil
 }
@@ -83,11 +95,8 @@ func peekQuery(ctx context.Context, q *experiments.Query, probe *probes.PromQL) 
 	ctx, cancel := context.WithTimeout(ctx, environmentWithin)
 	defer cancel()
 	seen, err := probe.Peek(ctx)
-	switch {
-	case errors.Is(err, probes.ErrQuery):
-		return nil, usagef("probes.promql %s: %w", q.Name, err)
-	case err != nil:
-		return nil, &Error{verdict.ExitRefused, fmt.Errorf("probes.promql %s: ask the Prometheus server: %w", q.Name, err)}
+	if err != nil {
+		return nil, unasked("probes.promql "+q.Name, err)
 	}
 	for _, s := range seen {
 		if s.Every > q.Step+q.Step/2 {

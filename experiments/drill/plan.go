@@ -10,6 +10,8 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
+	"github.com/lockdrill/lockdrill/internal/kube"
+	"github.com/lockdrill/lockdrill/probes"
 )
 
 // Plan is the plan of e with what can be known of this moment: the guards, and who holds what.
@@ -19,7 +21,7 @@ func Plan(ctx context.Context, e *experiments.Experiment, c Consent, notify func
 		return nil, err
 	}
 	warnOfClosing(e, plan, time.Now())
-	if g, busy := targetGuard(ctx, e, notify); busy {
+	if g, busy := targetGuard(ctx, e, c, plan, notify); busy {
 		plan.Guards = append(plan.Guards, g)
 	}
 	switch {
@@ -31,10 +33,10 @@ func Plan(ctx context.Context, e *experiments.Experiment, c Consent, notify func
 		lookUp(ctx, e, plan)
 	}
 	if e.Observed() && !slices.ContainsFunc(plan.Guards, func(g Guard) bool { return g.Refuses && g.Name == "environment" }) {
-		if err := lookUpHolders(ctx, e, plan); err != nil {
+		if err := lookUpHolders(ctx, e, c, plan); err != nil {
 			return nil, err
 		}
-		if err := lookUpEffects(ctx, e, plan); err != nil {
+		if err := lookUpEffects(ctx, e, c, plan); err != nil {
 			return nil, err
 		}
 	}
@@ -62,8 +64,15 @@ func warnOfClosing(e *experiments.Experiment, plan *forecast.Plan, now time.Time
 }
 
 // targetGuard tells of another run that has the target, or has not given it back, as the folders of runs and the target say.
-func targetGuard(ctx context.Context, e *experiments.Experiment, notify func(string)) (Guard, bool) {
-	err := guardTargets(notify, e, RunsFolder)
+func targetGuard(ctx context.Context, e *experiments.Experiment, c Consent, plan *forecast.Plan, notify func(string)) (_ Guard, busy bool) {
+	var cluster *kube.Cluster
+	var err error
+	if !slices.ContainsFunc(plan.Guards, refuses) { // nothing is asked of a cluster that a guard has refused
+		cluster, err = c.Cluster.open(e)
+	}
+	if err == nil {
+		err = guardTargets(notify, e, targets(ctx, e, cluster), RunsFolder)
+	}
 	ctx, cancel := context.WithTimeout(ctx, environmentWithin)
 	defer cancel()
 	for _, r := range []experiments.Redis{e.Redis, e.Ledger.AsRedis()} {
@@ -96,17 +105,26 @@ func lookUp(ctx context.Context, e *experiments.Experiment, plan *forecast.Plan)
 			f.Now = []string{"a lock for each job: keys " + l.KeyPrefix + "<job> exist while jobs run"}
 			continue
 		}
-		seen, err := testbed.Peek(ctx, e.Redis, []string{l.Key})
-		switch {
-		case err != nil:
-			f.Now = []string{"not known: " + err.Error()}
-		case seen[0].Holder == "":
-			f.Now = []string{"nobody holds the key " + l.Key}
-		case seen[0].TTL < 0:
-			f.Now = []string{fmt.Sprintf("the key %s is held by token %s, without an end", l.Key, seen[0].Holder)}
-		default:
-			f.Now = []string{fmt.Sprintf("the key %s is held by token %s for another %s", l.Key, seen[0].Holder, seen[0].TTL)}
-		}
+		f.Now = []string{holdsNow(ctx, e.Redis, l.Key)}
 		f.Now = append(f.Now, "the run does not use that key: its own is lockdrill:<run>:"+l.Key)
 	}
+}
+
+// holdsNow says who holds a key that stands in a Redis.
+func holdsNow(ctx context.Context, r experiments.Redis, key string) string {
+	c, err := testbed.Reach(r)
+	if err != nil {
+		return "not known: " + err.Error()
+	}
+	defer func() { _ = c.Close() }()
+	token, left, err := probes.Peek(ctx, c, key)
+	switch {
+	case err != nil:
+		return "not known: " + err.Error()
+	case token == "":
+		return "nobody holds the key " + key
+	case left < 0:
+		return fmt.Sprintf("the key %s is held by token %s, without an end", key, token)
+	}
+	return fmt.Sprintf("the key %s is held by token %s for another %s", key, token, left)
 }

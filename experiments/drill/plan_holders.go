@@ -1,59 +1,154 @@
 package drill
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/probes"
 	"github.com/lockdrill/lockdrill/probes/holders"
 )
 
-// lookUpHolders asks each source who holds the keys of loops now. It reads, and opens a window of MONITOR only where the file allows that
-// and no other source knows.
-func lookUpHolders(ctx context.Context, e *experiments.Experiment, plan *forecast.Plan) error {
-	if len(e.System.Holder) == 0 || e.System.Processes == nil || e.Redis.Cluster || e.Redis.Sentinel != nil {
+// lookUpHolders asks each source who holds each lock of an observed system now: of jobs, one of the keys that are there. It reads, and
+// opens a window of MONITOR only where the file allows that and no other source knows.
+func lookUpHolders(ctx context.Context, e *experiments.Experiment, c Consent, plan *forecast.Plan) error {
+	now := replicasNow{}
+	if e.Kubernetes == nil {
+		fleet := testbed.NewLocalFleet(testbed.LocalOptions{Processes: e.System.Processes, Clock: monotime.Now, OnEvent: func(history.Event) {}})
+		defer func() { _ = fleet.Stop(ctx) }()
+		now.all = fleet.Replicas
+	} else if len(plan.Pods) == 0 {
+		return nil // why, the guards say
+	} else if err := now.pods(ctx, e, c); err != nil {
+		return fmt.Errorf("look up holders: %w", err)
+	}
+	for i := range e.System.Locks {
+		if l := &e.System.Locks[i]; l.Lease != "" {
+			plan.Holders = append(plan.Holders, now.lease(ctx, e, l))
+		}
+	}
+	if e.Redis.Mode != experiments.RedisExternal || e.Redis.Cluster || e.Redis.Sentinel != nil {
 		return nil
 	}
+	return now.keys(ctx, e, plan)
+}
+
+// replicasNow are the replicas at the moment of planning. Their owner's words for them are their incarnations.
+type replicasNow struct {
+	all     func() []testbed.Living
+	cluster *kube.Cluster // nil = they are processes
+	found   []kube.Pod
+}
+
+func (n *replicasNow) pods(ctx context.Context, e *experiments.Experiment, c Consent) (err error) {
+	if n.cluster, err = c.Cluster.open(e); err != nil {
+		return err
+	}
+	if n.found, err = drillPods(ctx, e, n.cluster); err != nil {
+		return err
+	}
+	n.found = slices.DeleteFunc(n.found, func(p kube.Pod) bool { return !p.Container.Running })
+	n.all = func() (all []testbed.Living) {
+		for i := range n.found {
+			all = append(all, testbed.LivingPod(&n.found[i]))
+		}
+		return all
+	}
+	return nil
+}
+
+func (n *replicasNow) living() []testbed.Living {
+	all := slices.Clone(n.all())
+	for i := range all {
+		all[i].Incarnation = cmp.Or(all[i].Name, fmt.Sprint("process ", all[i].PID))
+	}
+	return all
+}
+
+// lease is who holds a Lease object.
+func (n *replicasNow) lease(ctx context.Context, e *experiments.Experiment, l *experiments.Lock) forecast.PlannedHolder {
+	p := forecast.PlannedHolder{Lock: l.Name, Key: l.Lease}
+	lease, ok, err := n.cluster.Lease(ctx, l.Lease)
+	switch {
+	case err != nil:
+		p.Why = "not known: " + err.Error()
+	case !ok:
+		p.Why = "there is no Lease " + l.Lease
+	case lease.Holder == "":
+		p.Why = "nobody holds it now"
+	default:
+		if pod := holderPod(e.Kubernetes.Holder, lease.Holder, n.found); pod != nil {
+			p.Name, p.By = pod.Name, "lease"
+		} else {
+			p.Why = fmt.Sprintf("it is held by %q, and none of the pods is that by kubernetes.holder", lease.Holder)
+		}
+	}
+	return p
+}
+
+// keys is who holds keys of a Redis.
+func (n *replicasNow) keys(ctx context.Context, e *experiments.Experiment, plan *forecast.Plan) error {
 	options := func() (*holders.RedisOptions, error) { return testbed.OptionsOf(e.Redis) }
 	o, err := options()
 	if err != nil {
 		return fmt.Errorf("look up holders: %w", err)
 	}
-	fleet := testbed.NewLocalFleet(testbed.LocalOptions{Processes: e.System.Processes, Clock: monotime.Now, OnEvent: func(history.Event) {}})
-	defer func() { _ = fleet.Stop(ctx) }()
-	a := &asking{e: e, replicas: fleet.Replicas, redis: options, clock: monotime.Now}
-	chain, _, err := a.chain()
+	a := &asking{e: e, replicas: n.living, redis: options, clock: monotime.Now}
+	chain, logs, err := a.chain()
 	if err != nil {
 		return fmt.Errorf("look up holders: %w", err)
+	}
+	if len(e.System.Holder) == 0 {
+		chain = holders.NewChain(monotime.Now, &holders.Value{Lives: a.lives, Is: n.isNamed(e)})
 	}
 	defer func() { _ = chain.Close() }()
 	keys := probes.NewLockKeys(o, "")
 	defer func() { _ = keys.Close() }()
 	for i := range e.System.Locks {
-		if l := &e.System.Locks[i]; l.Loop() && l.Lease == "" {
-			plan.Holders = append(plan.Holders, holderNow(ctx, chain, keys, l, fleet.Replicas()))
+		if l := &e.System.Locks[i]; l.Lease == "" {
+			plan.Holders = append(plan.Holders, n.key(ctx, chain, logs, keys, e, l))
 		}
 	}
 	return nil
 }
 
+// isNamed is how the value of a key names its holder where no source is declared.
+func (n *replicasNow) isNamed(e *experiments.Experiment) holders.Fits {
+	if n.cluster == nil {
+		return fits("")
+	}
+	return func(l holders.Life, name string) bool {
+		p := holderPod(e.Kubernetes.Holder, name, n.found)
+		return p != nil && p.Name == l.Name
+	}
+}
+
 // planWithin bounds the question about one key.
 const planWithin = 12 * time.Second
 
-// holderNow is what the sources say of one key.
-func holderNow(ctx context.Context, chain *holders.Chain, keys *probes.LockKeys, l *experiments.Lock, replicas []testbed.Living) forecast.PlannedHolder {
+// key is what the sources say of one key of a lock.
+func (n *replicasNow) key(ctx context.Context, chain *holders.Chain, logs []*holders.Log, keys *probes.LockKeys, e *experiments.Experiment, l *experiments.Lock) forecast.PlannedHolder {
 	ctx, cancel := context.WithTimeout(ctx, planWithin)
 	defer cancel()
 	p := forecast.PlannedHolder{Lock: l.Name, Key: l.Key}
-	now, _, held, err := keys.Now(ctx, l.Name, l.Key)
-	switch {
+	var err error
+	if !l.Loop() {
+		if p.Key, err = keys.Any(ctx, l.KeyPrefix); err == nil && p.Key == "" {
+			p.Key, p.Why = l.KeyPrefix+"*", "there is no such key now"
+			return p
+		}
+	}
+	now, _, held, errNow := keys.Now(ctx, l.Name, p.Key)
+	switch err = cmp.Or(err, errNow); {
 	case err != nil:
 		p.Why = "not known: " + err.Error()
 		return p
@@ -61,18 +156,49 @@ func holderNow(ctx context.Context, chain *holders.Chain, keys *probes.LockKeys,
 		p.Why = "nobody holds it now"
 		return p
 	}
-	named, lacks := chain.Now(ctx, now)
+	n.readLogs(ctx, e, logs)
+	named, says := chain.Now(ctx, now)
+	p.Says = says
 	switch {
 	case named.Disputed != "":
 		p.Disputed, p.Why = true, "the sources disagree: "+named.Disputed
 	case named.Holder == "":
-		p.Why = "no source says who holds it: " + lacks
+		p.Why = "no source says who holds it"
 	default:
-		p.By, p.Why = named.By, lacks
-		at := slices.IndexFunc(replicas, func(r testbed.Living) bool { return r.Incarnation == named.Holder })
-		if at >= 0 {
-			p.Name, p.PID = replicas[at].Name, replicas[at].PID
+		p.By, p.Name = named.By, named.Holder
+		for _, r := range n.living() {
+			if r.Incarnation == named.Holder {
+				p.PID = r.PID
+			}
 		}
 	}
 	return p
+}
+
+// lastLines of each pod's log are looked at by plan.
+const lastLines = 5000
+
+// readLogs lets what pods' logs have by now answer.
+func (n *replicasNow) readLogs(ctx context.Context, e *experiments.Experiment, logs []*holders.Log) {
+	if n.cluster == nil || len(logs) == 0 {
+		return
+	}
+	n.eachLine(ctx, e, func(pod string, line []byte) {
+		for _, g := range logs {
+			g.Line(pod, line, history.Span{To: monotime.Now()})
+		}
+	})
+}
+
+// eachLine gives the last lines of the pods' logs. One that cannot be read has none.
+func (n *replicasNow) eachLine(ctx context.Context, e *experiments.Experiment, line func(pod string, text []byte)) {
+	for _, p := range n.found {
+		text, err := n.cluster.LastLines(ctx, p.Name, e.Kubernetes.Container, lastLines)
+		if err != nil {
+			continue
+		}
+		for l := range strings.Lines(string(text)) {
+			line(p.Name, []byte(strings.TrimSuffix(l, "\n")))
+		}
+	}
 }

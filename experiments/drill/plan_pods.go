@@ -30,7 +30,7 @@ func lookUpPods(ctx context.Context, e *experiments.Experiment, c Consent, plan 
 	}
 	var pods []kube.Pod
 	if e.Kubernetes.Pods == experiments.PodsUse {
-		if pods, err = cluster.Pods(ctx, podSelector(e), e.Kubernetes.Container); err != nil {
+		if pods, err = drillPods(ctx, e, cluster); err != nil {
 			return // the guard of the pods has said it
 		}
 	}

@@ -32,6 +32,13 @@ func lookUpSignals(ctx context.Context, e *experiments.Experiment, plan *forecas
 		}
 		plan.Signals = append(plan.Signals, shown)
 	}
+	if e.Probes.Alerts != nil && len(e.AlertRows()) > 0 {
+		shown, err := lookUpAlerts(ctx, e)
+		if err != nil {
+			return err
+		}
+		plan.Signals = append(plan.Signals, shown)
+	}
 	var living []testbed.Found
 	if e.System.Processes != nil {
 		living, _, _ = testbed.FindProcesses(ctx, e.System.Processes) // the guard of the processes has said what is wrong

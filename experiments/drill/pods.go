@@ -56,9 +56,39 @@ func (d *Drill) openNamespace(ctx context.Context) error {
 	})
 	d.env.Cluster = version
 	d.notices = append(d.notices, fmt.Sprintf("%s %s (Kubernetes %s)", whosePods(d.e), clusterTarget(d.e.Kubernetes), version))
+	if d.owner, err = controllerOf(ctx, d.e, d.cluster); err != nil {
+		return err
+	}
 	d.strikes.Pods, d.strikes.Container = d.cluster, d.e.Kubernetes.Container
 	d.strikes.Network, d.strikes.Namespace = d.cluster, testbed.NamespaceOf(ctx, d.cluster, d.run)
+	d.strikes.APIProxy = d.e.Kubernetes.APIProxy
 	return nil
+}
+
+// controllerOf is the controller of the pods that are there, which no kill strikes outside of; nil = the run makes its own. That it is one
+// alone the guard has seen, and it is asked again here: what was deployed since is found out.
+func controllerOf(ctx context.Context, e *experiments.Experiment, cluster *kube.Cluster) (*string, error) {
+	if e.Kubernetes.Pods == experiments.PodsApply {
+		return nil, nil
+	}
+	if e.Kubernetes.Controller != "" {
+		return &e.Kubernetes.Controller, nil
+	}
+	pods, err := drillPods(ctx, e, cluster)
+	if err != nil {
+		return nil, err
+	}
+	var owner *string
+	for i := range pods {
+		switch {
+		case pods[i].Over() || owner != nil && *owner == pods[i].Owner:
+		case owner != nil:
+			return nil, &Error{verdict.ExitRefused, fmt.Errorf("%s: refused: pod %s is of another controller than the rest: %q, not %q", e.Name, pods[i].Name, pods[i].Owner, *owner)}
+		default:
+			owner = &pods[i].Owner
+		}
+	}
+	return owner, nil
 }
 
 // whosePods says whose pods are drilled, up to the words that say where.
@@ -147,6 +177,7 @@ func (d *Drill) watched() (testbed.PodsOptions, error) {
 		Cluster: d.cluster, Selector: d.selector(), Container: d.e.Kubernetes.Container, Clock: d.clock,
 		OnEvent: func(e history.Event) { _ = d.record(e) }, // a failed recorder ends the run by itself
 	}
+	o.Owner = d.owner
 	if d.logs != nil {
 		o.OnLine, o.OnCut = d.logs.Line, d.logs.Cut
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
@@ -64,7 +65,10 @@ func (d *Drill) exited(x testbed.Exit) {
 // wanted says whether the runner ended this incarnation: by a fault, or because the drill is over.
 func (d *Drill) wanted(incarnation string) bool {
 	return d.log.Any(0, func(e history.Event) bool {
-		return e.Kind == history.FaultIntent && fault.Seen(e.Fault.Kind, e.Fault.Form, "").Traits().Kills && e.Fault.Victim == incarnation ||
-			e.Kind == history.RunPhase && e.Phase.Name == history.PhaseFinal
+		if e.Kind != history.FaultIntent {
+			return e.Kind == history.RunPhase && e.Phase.Name == history.PhaseFinal
+		}
+		does := fault.Seen(e.Fault.Kind, e.Fault.Form, "").Traits()
+		return does.Kills && e.Fault.Victim == incarnation || (does.Kills || does.Rolls) && slices.Contains(e.Fault.Victims, incarnation)
 	})
 }

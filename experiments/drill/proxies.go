@@ -12,6 +12,8 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
+	"github.com/lockdrill/lockdrill/experiments/undo"
+	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
 
@@ -48,6 +50,55 @@ func (s *stores) openProxies(ctx context.Context) error {
 		return e
 	}
 	return nil
+}
+
+// openRoutes lets faults of the network befall the proxies that observed replicas go through anyway.
+func (s *stores) openRoutes(context.Context) error {
+	p := s.e.Proxy
+	s.strikes.Dial, s.strikes.Replicas = s.dialRoute, nil
+	s.strikes.Route = func(replica string) (undo.ProxyRoute, bool) {
+		w := undo.ProxyRoute{API: strings.TrimSuffix(p.URL, "/"), Proxy: p.Route, Theirs: true}
+		if p.Shared() {
+			return w, true
+		}
+		for _, l := range s.replicas() {
+			if history.ReplicaOf(l.Incarnation) == replica {
+				var whole bool
+				w.Proxy, whole = experiments.FillIn(p.Route, l.Known)
+				return w, whole
+			}
+		}
+		return w, false
+	}
+	s.env.Proxy = string(p.Mode)
+	s.notices = append(s.notices, fmt.Sprintf("faults of the network go by proxy %s of the Toxiproxy at %s, which is somebody's own", p.Route, p.URL))
+	return nil
+}
+
+const routeGuardName = "route"
+
+// routeGuard refuses a drill of the network where the proxies that observed replicas go through are not what the file says.
+func routeGuard(ctx context.Context, e *experiments.Experiment) (Guard, error) {
+	ctx, cancel := context.WithTimeout(ctx, environmentWithin)
+	defer cancel()
+	names := []string{e.Proxy.Route}
+	if !e.Proxy.Shared() {
+		found, _, err := testbed.FindProcesses(ctx, e.System.Processes)
+		if err != nil {
+			return Guard{Refuses: true, Says: err.Error()}, nil
+		}
+		names = nil
+		for _, f := range found {
+			name, _ := experiments.FillIn(e.Proxy.Route, f.Known)
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
+		if err := testbed.LookAtRoute(ctx, e.Proxy.URL, name, e.Redis); err != nil {
+			return Guard{Refuses: true, Says: err.Error()}, nil
+		}
+	}
+	return Guard{Says: fmt.Sprintf("%s at %s: enabled, and leads to the locks' store", strings.Join(names, ", "), e.Proxy.URL)}, nil
 }
 
 // dialRoute connects through a replica's Toxiproxy as the replica does, and names the password, if there is one.

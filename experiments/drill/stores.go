@@ -60,7 +60,7 @@ func (s *stores) openLocks(ctx context.Context) (err error) {
 	}
 	locks := s.Locks
 	s.stands, s.notices, s.env.Store = append(s.stands, s.Close), append(s.notices, s.Notice), locks.Info
-	s.cfg.Stores = append(s.cfg.Stores, runner.Store{Name: runner.LocksStore, Life: locks.Life, Mark: locks.Mark})
+	s.cfg.Stores = append(s.cfg.Stores, runner.Store{Name: runner.LocksStore, Life: locks.Life, Mark: locks.Mark, Away: s.mayBeAway()})
 	s.strikes.Store, s.strikes.Prefix, s.strikes.Glob, s.strikes.Bare = locks, locks.Prefix, s.glob, s.bare
 	s.locks = locks
 	s.standsHere(history.WaitsStore, locks)
@@ -74,11 +74,7 @@ func (s *stores) openLocks(ctx context.Context) (err error) {
 		if err != nil {
 			return nil, fmt.Errorf("open metric %s: %w", m.Name, err)
 		}
-		key := m.Key
-		if s.lockOf(key) != "" { // what is not a lock's key is not the run's
-			key = prefix + key
-		}
-		return probes.NewKeyMetric(m.Name, client, key, probes.Question(m.Ask)), nil
+		return probes.NewKeyMetric(m.Name, client, s.stored(prefix, m.Key), probes.Question(m.Ask)), nil
 	}
 	if s.e.Observed() { // whose keys are looked at once it is known who the replicas are
 		return nil
@@ -110,6 +106,18 @@ func (s *stores) openLedger(context.Context) error {
 	s.cfg.Stores = append(s.cfg.Stores, runner.Store{Name: "ledger", Life: s.Ledger.Life, Mark: s.Ledger.Mark})
 	s.cfg.Probes = append(s.cfg.Probes, runner.Sampled{Name: "ledger", Source: "probe:ledger", Probe: ledger, ProbeSettings: s.e.Probes.Ledger})
 	return nil
+}
+
+// failsOver is how long a primary may be away until its Sentinels have made another: they wait for down-after-milliseconds, 30 s where
+// nobody has said otherwise, and vote.
+const failsOver = time.Minute
+
+// mayBeAway: a fail-over of Sentinels is a gap of the looks, and no loss of the store.
+func (s *stores) mayBeAway() time.Duration {
+	if s.e.Redis.Sentinel != nil {
+		return failsOver
+	}
+	return 0
 }
 
 // standsHere lets the machine's watcher know of a store's server, where the run has started one.
@@ -146,6 +154,21 @@ func patiently[T any](ctx context.Context, tries int, do func(context.Context) (
 func overdue(err error) bool {
 	var timeout interface{ Timeout() bool }
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// CheckScale says beforehand what calibrate would refuse, as far as the timers of this machine tell: never is why the machine at its best is
+// too slow for the time scale, busy why it is at present.
+func CheckScale(e *experiments.Experiment) (never, busy error) {
+	scaled := experiments.Scale(e)
+	if scaled.Scaled == 0 || scaled.Scaled == 1 {
+		return nil, nil
+	}
+	p99, p10 := testbed.TimerLateness()
+	err := experiments.CheckScale(scaled, p99)
+	if experiments.CheckScale(scaled, p10) != nil {
+		return err, nil // with the scale that does now
+	}
+	return nil, err
 }
 
 // calibrate measures what does not scale, and refuses a time scale at which it would matter.

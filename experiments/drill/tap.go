@@ -5,8 +5,13 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/experiments/fault"
+	"github.com/lockdrill/lockdrill/internal/apiproxy"
+	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/internal/tap"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 	"github.com/lockdrill/lockdrill/lockcore/redisstore"
@@ -39,6 +44,49 @@ func (s *stores) openTap(context.Context) error {
 	return nil
 }
 
+const tapGuardName = "lockdrill proxy"
+
+// tapGuard refuses a drill whose faults go by a lockdrill proxy that does not answer.
+func tapGuard(ctx context.Context, e *experiments.Experiment) (Guard, error) {
+	seen, err := tap.NewClient(e.Proxy.API).Stats(ctx)
+	if err != nil {
+		return Guard{Refuses: true, Says: "lockdrill proxy at " + e.Proxy.API + ": " + err.Error()}, nil
+	}
+	var passed int64
+	for _, n := range seen.Names {
+		passed += n.Acquire + n.Renew + n.Release
+	}
+	if passed == 0 {
+		return Guard{Refuses: true, Says: "no operation on a lock has passed the lockdrill proxy at " + e.Proxy.API + " yet: does the service go round it?"}, nil
+	}
+	return Guard{Says: fmt.Sprintf("%s operations on locks have passed %s", figures.Count(passed), e.Proxy.API)}, nil
+}
+
+const apiProxyGuardName = "API proxy"
+
+// byAPIProxy reports faults of the API server, which a lockdrill proxy before it makes.
+func byAPIProxy(e *experiments.Experiment) bool {
+	return slices.ContainsFunc(e.Faults, func(f experiments.Fault) bool { return f.Traits().ByAPIProxy })
+}
+
+// apiProxyGuard refuses a drill whose API proxy does not answer, has no clients, or cannot do what the file asks for.
+func apiProxyGuard(ctx context.Context, e *experiments.Experiment) Guard {
+	at := e.Kubernetes.APIProxy
+	seen, err := apiproxy.Seen(ctx, at)
+	if err != nil {
+		return Guard{Refuses: true, Says: "lockdrill proxy at " + at + ": " + err.Error()}
+	}
+	if len(seen.Sources) == 0 {
+		return Guard{Refuses: true, Says: "nobody has connected through the lockdrill proxy at " + at + " yet: point the electors at it in place of their API server"}
+	}
+	for i := range e.Faults {
+		if f := &e.Faults[i]; f.Traits().ByAPIProxy && f.Spec.Form() == string(fault.ReadOnly) && !seen.EndsTLS {
+			return Guard{Refuses: true, Says: fmt.Sprintf("fault %s: the lockdrill proxy at %s passes TLS through, so it cannot tell writes: start it with --cert and --key", f.ID, at)}
+		}
+	}
+	return Guard{Says: fmt.Sprintf("%s connected through %s", figures.Plural(len(seen.Sources), "address"), at)}
+}
+
 // DialPlain opens a connection as it is: a client behind a proxy introduces itself.
 func DialPlain(ctx context.Context, addr string, secure *tls.Config) (net.Conn, error) {
 	if secure != nil {
@@ -57,7 +105,7 @@ func CoreScripts() (rules []tap.ScriptRule) {
 
 // glob fits the key, as the store knows it; or all keys of the lock; or those of every lock.
 func (s *stores) glob(lock, key string) string {
-	prefix := tap.Quote(s.Locks.Prefix)
+	prefix := tap.Quote(s.strikes.Keys)
 	if key != "" {
 		return prefix + tap.Quote(key)
 	}
@@ -73,6 +121,6 @@ func (s *stores) glob(lock, key string) string {
 
 // bare is the lock and the key that the store knows by name.
 func (s *stores) bare(name string) (lock, key string) {
-	key = strings.TrimPrefix(name, s.Locks.Prefix)
+	key = strings.TrimPrefix(name, s.strikes.Keys)
 	return s.lockOf(key), key
 }

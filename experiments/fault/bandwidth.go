@@ -22,7 +22,7 @@ func (b *Bandwidth) Wire() Wire     { return Wire{Stream: b.Stream, Rate: max(1,
 func (b *Bandwidth) Traits() Traits { return onWays(b.Wire()) }
 
 func (*Bandwidth) Barred(a Around) string { return noProxy(a) }
-func (b *Bandwidth) Check(c Checker)      { b.check(c, b.Whom(), false) }
+func (b *Bandwidth) Check(c Checker)      { b.checkWay(c) }
 
 func (b *Bandwidth) Describe(bool) Description {
 	return Description{fmt.Sprintf("%s pass at no more than %d kB/s", b.Stream.words(), b.Rate),

@@ -29,14 +29,14 @@ func (c *Cut) Wire() Wire     { return Wire{Stream: StreamBoth, Cut: c.How} }
 func (c *Cut) Traits() Traits { return onWays(c.Wire()) }
 
 func (*Cut) Barred(a Around) string { return noProxy(a) }
-func (c *Cut) Check(to Checker)     { c.check(to, c.Whom(), false) }
+func (c *Cut) Check(to Checker)     { c.checkWay(to) }
 
 func (c *Cut) Describe(bool) Description {
 	return map[Cutting]Description{
 		Hole:  {"nothing gets through, and connections stay open", "a call through the proxy gets no answer, and the replica's own get none", toxicOff},
 		Reset: {"connections are reset", "a connection through the proxy is reset, and the replica's own are", toxicOff},
 		Down: {"nobody listens where the replica reaches the store", "a connection to the proxy is refused, and the replica's own are gone",
-			"the proxy is enabled again and read back; where that hangs, it is made again"},
+			"the proxy is enabled again and read back; where that hangs, it is made again, or left to you if it is yours"},
 	}[c.How]
 }
 

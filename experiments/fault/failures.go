@@ -93,8 +93,10 @@ func (b *Failures) Traits() Traits {
 
 func (b *Failures) Barred(a Around) string {
 	switch {
+	case a.Observed && (b.Via != ViaProxy || !a.Tapped):
+		return "is done by a worker that is told to, and observed replicas take no commands: via: proxy, with proxy: {api: ...}, a lockdrill proxy that the service's traffic passes" + instead
 	case a.Observed:
-		return "is done by a worker that is told to, and observed replicas take no commands" + instead
+		return ""
 	case a.Pods && b.Via == ViaProxy:
 		return "pods do not reach the proxy inside the runner that reads commands: via: worker"
 	}
@@ -103,6 +105,7 @@ func (b *Failures) Barred(a Around) string {
 
 func (b *Failures) Check(c Checker) {
 	b.check(c, b.Whom(), true)
+	b.checkObserved(c)
 	if (b.Mode == ModeDelay) != (b.Delay > 0) {
 		if b.Delay > 0 {
 			c.Check("delay", "is for mode delay, not %s", b.Mode)
@@ -124,6 +127,19 @@ func (b *Failures) Check(c Checker) {
 	}
 	if why != "" {
 		c.Check("", "%s", why)
+	}
+}
+
+// checkObserved refuses what a proxy on the way of all replicas does not know: which of them a connection is of, and which keys are locks.
+func (b *Failures) checkObserved(c Checker) {
+	switch all := "the lockdrill proxy of proxy.api is on the way of all replicas"; {
+	case !c.Around().Observed:
+	case b.Replica != "":
+		c.Check("replica", "%s, and cannot tell them apart: say holder_of, or all: true", all)
+	case b.HolderOf != "" && b.Of == lockcore.OpAcquire:
+		c.Check("holder_of", "%s, and cannot tell who asks for a key: say all: true, and lock", all)
+	case b.All && b.Lock == "":
+		c.Check("lock", "missing: %s, and of other keys too: say which are meant", all)
 	}
 }
 

@@ -81,9 +81,17 @@ type Traits struct {
 	FailsOver bool // a standby becomes the store: it may lag
 	KeepsData bool // the store must keep its data through a death
 
-	NotEmbedded string // what the embedded store cannot do for it; "" = it can
-	DeletesPods bool   // asks the API server to delete a pod
-	LabelsPods  bool   // labels a pod, and makes a NetworkPolicy for it
+	NotEmbedded string        // what the embedded store cannot do for it; "" = it can
+	Rolls       bool          // goes through all replicas: with Kills one a shot, else all of them by one call
+	Grace       time.Duration // that its victims have from being asked to end; 0 = as their supervisor grants it
+	Owner       string        // of pods, that is asked to replace them: deployment/NAME
+
+	DeletesPods bool // asks the API server to delete a pod, which goes around disruption budgets
+	Evicts      bool // asks it to evict a pod, which honours them
+	ByAPIProxy  bool // made by the lockdrill proxy before the API server
+	CordonsNode bool // lets no new pod onto the node of its victim
+	WholeNode   bool // all replicas on the node of its victim are victims
+	LabelsPods  bool // labels a pod, and makes a NetworkPolicy for it
 	Command     []string
 }
 
@@ -127,6 +135,10 @@ type Around struct {
 	Pods      bool     // replicas are pods; else processes of this host
 	Observed  bool     // replicas are somebody's own
 	PodsProxy bool     // a Toxiproxy that pods reach
+	Routed    bool     // the replicas' traffic passes proxies of a Toxiproxy that are somebody's own
+	Shared    bool     // it is one for all of them
+	Tapped    bool     // it passes a lockdrill proxy
+	APIProxy  bool     // the replicas reach the API server through a lockdrill proxy
 }
 
 // Scaled is how long a duration of a file takes at a time scale.

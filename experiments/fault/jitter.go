@@ -28,7 +28,7 @@ func (*Jitter) Barred(a Around) string { return noProxy(a) }
 
 func (j *Jitter) Check(c Checker) {
 	checkFine(c, "by", j.By)
-	j.check(c, j.Whom(), false)
+	j.checkWay(c)
 }
 
 func (j *Jitter) Describe(bool) Description {

@@ -12,10 +12,10 @@ import (
 type Kill struct {
 	HolderOf string            // a lock: who holds it when the kill is fired
 	Pods     map[string]string // labels: one pod that has them, whatever it holds
-	Pick     Pick              `rule:"words=random|oldest|newest"`                        // with pods: which of them
-	Phase    Phase             `rule:"words=after_grant|after_renew|before_renew|random"` // moment of the lease
-	On       Phase             `rule:"words=acquired"`                                    // instead of a phase: the next grant, for locks too short to be held by chance
-	How      string            `file:"form" rule:"words=crash|graceful|force_delete"`     // crash: at once, without a word; graceful: asked to end, and killed when its grace is over; of pods also force_delete (grace 0)
+	Pick     Pick              `rule:"words=random|oldest|newest"`                          // with pods: which of them
+	Phase    Phase             `rule:"words=after_grant|after_renew|before_renew|random"`   // moment of the lease
+	On       Phase             `rule:"words=acquired"`                                      // instead of a phase: the next grant, for locks too short to be held by chance
+	How      string            `file:"form" rule:"words=crash|graceful|force_delete|evict"` // crash: at once, without a word; graceful: asked to end, and killed when its grace is over; of pods also evict (graceful, and within disruption budgets) and force_delete (grace 0)
 	Exec     []string          // crash of an observed pod: a command in its container that ends the process
 }
 
@@ -34,6 +34,7 @@ const (
 const (
 	Crash       = "crash"        // the process dies at once, without a word
 	Graceful    = "graceful"     // asked to end, and killed when its grace is over: SIGTERM; of pods, a delete with the grace that the pod declares
+	Evict       = "evict"        // pods: as graceful, by the Eviction API, which asks the PodDisruptionBudgets first
 	ForceDelete = "force_delete" // pods: deleted with grace 0, which is no SIGKILL: docs/kubernetes.md
 )
 
@@ -73,7 +74,7 @@ func (k *Kill) Fill() {
 func (k *Kill) Traits() Traits {
 	t := Traits{Class: ClassCrash, Noun: "kill", Instant: "a kill", Kills: true, Command: k.Exec}
 	t.DeletesPods = k.How == Graceful || k.How == ForceDelete
-	if k.How == Graceful {
+	if t.Evicts = k.How == Evict; t.Evicts || k.How == Graceful {
 		t.Class = ClassHandOver
 	}
 	return t
@@ -143,7 +144,7 @@ func (k *Kill) checkAim(c Checker) bool {
 func (k *Kill) checkForm(c Checker) {
 	around, crash := c.Around(), k.How == Crash
 	switch {
-	case k.How == ForceDelete && !around.Pods:
+	case (k.How == ForceDelete || k.How == Evict) && !around.Pods:
 		c.Check("form", "%s is for replicas in pods, and there is no kubernetes section: a process is killed by form: crash or graceful", k.How)
 	case !crash && around.TimeScale != 1 && !around.Observed && around.Pods:
 		c.Check("form", "%s needs time_scale 1: the grace of a pod, and the 2s that a kubelet gives at least, do not scale; say form: crash", k.How)
@@ -155,7 +156,7 @@ func (k *Kill) checkForm(c Checker) {
 		c.Check("exec", "is for pods that are somebody's own: lockdrill's workers are told to crash")
 	case crash && len(k.Exec) == 0 && around.Observed && around.Pods:
 		c.Check("exec", "missing: nobody tells an observed pod to crash; say a command that ends its process, such as [sh, -c, \"kill -9 $(pidof server)\"] "+
-			"(process 1 of a container cannot be killed from inside), or form: graceful or force_delete")
+			"(process 1 of a container cannot be killed from inside), or form: graceful, evict or force_delete")
 	case slices.Contains(k.Exec, ""):
 		c.Check("exec", "has an empty word")
 	}
@@ -179,12 +180,15 @@ func (k *Kill) Describe(pods bool) Description {
 	switch {
 	case !pods && k.How == Graceful:
 		return Description{"SIGTERM to the replica, and SIGKILL when its grace is over; a holder that releases hands its lock over", "its end is seen, after the signal",
-			"nothing to undo: the replica is replaced after system.restart; one that is somebody's own, by its supervisor"}
+			"nothing to undo: lockdrill starts a replica of its own again after system.restart, and your supervisor starts yours"}
 	case !pods:
 		return Description{"SIGKILL of the replica: every key that it holds is left to its TTL", "its end is seen, by SIGKILL, and it still held the lock then",
-			"nothing to undo: the replica is replaced after system.restart; one that is somebody's own, by its supervisor"}
+			"nothing to undo: lockdrill starts a replica of its own again after system.restart, and your supervisor starts yours"}
 	case k.How == Graceful:
 		return Description{"the pod is deleted with its own grace: SIGTERM, and SIGKILL when that is over; a holder that releases hands its lock over", died, undone}
+	case k.How == Evict:
+		return Description{"the pod is evicted, as by a drain: its disruption budgets are asked first, then SIGTERM, and SIGKILL when its own grace is over; a holder that releases hands its lock over",
+			died + "; an eviction that a budget blocks is void", undone}
 	case k.How == ForceDelete:
 		return Description{"the pod is deleted with grace 0: the object goes at once, the process gets SIGTERM and may live on for 2s or more", died, undone}
 	case len(k.Exec) > 0:
@@ -199,6 +203,8 @@ func (k *Kill) Action(s Shot) string {
 		return "SIGTERM " + s.Victim + s.held() + ", and SIGKILL when its grace was over"
 	case k.How == Graceful:
 		return "deleted the pod of " + s.Victim + s.held() + ", with its own grace"
+	case k.How == Evict:
+		return "evicted the pod of " + s.Victim + s.held()
 	case k.How == ForceDelete:
 		return "deleted the pod of " + s.Victim + s.held() + ", with grace 0"
 	case s.Pod && k.How == Crash:

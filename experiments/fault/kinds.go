@@ -17,7 +17,8 @@ type kind struct {
 // kinds is the table, in the order in which files and messages list them.
 func kinds() []kind {
 	return []kind{
-		{"kill", newKill, "SIGKILL of the replica that holds a lock, at a chosen moment of the lease: its keys are left to their ttl; of a pod, by one of three forms"},
+		{"kill", newKill, "SIGKILL of the replica that holds a lock, at a chosen moment of the lease: its keys are left to their ttl; of a pod, by one of four forms"},
+		{"rolling_restart", newRolling, "every replica is restarted, one after the other, as a deployment does: SIGTERM with a grace, in order, the leader first or last; of pods also a rollout restart"},
 		{"pause", newPause, "SIGSTOP of a replica for a while, then SIGCONT: a long garbage collection; do: pause of the store is CLIENT PAUSE"},
 		{"renew_failures", failing(lockcore.OpRenew), "renewals go wrong, by count, share or time: error, timeout, delay or lost_reply, in the replica or on the way to the store"},
 		{"acquire_failures", failing(lockcore.OpAcquire), "acquires go wrong, as renew_failures"},
@@ -34,6 +35,8 @@ func kinds() []kind {
 		{"clock", newClock, "the wall clock of a replica's lock core is off"},
 		{"starve", newStarve, "a replica stands still for a share of each period: the processor is taken from it by SIGSTOP and SIGCONT"},
 		{"network_policy", newNetworkPolicy, "the pod of a holder is cut off by a NetworkPolicy of the run's own, which the cluster's network has to enforce"},
+		{"api_server", newAPIServer, "the API server of a cluster is slow, refuses writes or is away, for all electors of a Lease or for one, by a lockdrill proxy that they are pointed at"},
+		{"node", newNode, "the node on which the holder of a lock runs is cordoned, or drained of the drill's pods within their disruption budgets, and uncordoned"},
 		{"hook", newHook, "what commands of yours do: one does it, one sees whether it took effect, one undoes it"},
 	}
 }

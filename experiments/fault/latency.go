@@ -37,7 +37,7 @@ func (*Latency) Barred(a Around) string { return noProxy(a) }
 func (l *Latency) Check(c Checker) {
 	checkFine(c, "add", l.Add)
 	checkFine(c, "jitter", l.Jitter)
-	l.check(c, l.Whom(), false)
+	l.checkWay(c)
 	if l.Add == 0 && l.Jitter == 0 {
 		c.Check("", "delays nothing: needs add, jitter, or both")
 	}

@@ -28,7 +28,7 @@ func (*SlowClose) Barred(a Around) string { return noProxy(a) }
 
 func (s *SlowClose) Check(c Checker) {
 	checkFine(c, "delay", s.Delay)
-	s.check(c, s.Whom(), false)
+	s.checkWay(c)
 }
 
 func (s *SlowClose) Describe(bool) Description {

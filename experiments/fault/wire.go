@@ -82,12 +82,22 @@ func onWays(w Wire) Traits {
 // noProxy says why replicas cannot be led through a proxy.
 func noProxy(a Around) string {
 	switch {
-	case a.Observed:
-		return "nobody leads observed replicas through a proxy of lockdrill's" + instead
+	case a.Observed && a.Pods:
+		return "whether the traffic of somebody's pods passes a proxy cannot be seen from here: network_policy cuts a pod off"
+	case a.Observed && !a.Routed:
+		return "nobody leads observed replicas through a proxy of lockdrill's: name the one of yours that their traffic passes, as proxy: {mode: external, url: \"http://127.0.0.1:8474\", route: NAME}" + instead
 	case a.Pods && !a.PodsProxy:
 		return "pods do not reach a proxy inside the runner: proxy: {mode: external, url: ...}, a Toxiproxy that runner and pods reach"
 	}
 	return ""
+}
+
+// checkWay is check, of a fault of the network: a proxy that all replicas share cannot be slow for one of them.
+func (a *Aim) checkWay(c Checker) {
+	a.check(c, a.Whom(), false)
+	if c.Around().Shared && (a.HolderOf != "" || a.Replica != "") {
+		c.Check("", "strikes one replica, and the proxy of proxy.route is on the way of all of them: say all: true, or name one of each replica's own, as route: \"redis-{name}\"")
+	}
 }
 
 // checkFine refuses what a Toxiproxy cannot do: it would do a whole millisecond, which nobody declared.
@@ -110,5 +120,5 @@ func onTheWay(s Spec, shot Shot) string {
 
 const (
 	slower   = "a round trip through the proxy is measured before and during it, and the replica's own calls show it"
-	toxicOff = "the toxics of this fault are removed and the proxy is read back; where that hangs, the proxy is disabled and made again"
+	toxicOff = "the toxics of this fault are removed and the proxy is read back; where that hangs, the proxy is disabled and made again, or left to you if it is yours"
 )

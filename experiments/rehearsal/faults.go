@@ -24,8 +24,11 @@ func simulations() map[string]simulation {
 	network, burst := simulation{do: (*shot).network}, simulation{do: (*shot).burst}
 	return map[string]simulation{
 		"kill": {do: (*shot).kill,
-			not:     map[string]string{fault.Graceful: "a replica that is asked to stop, and takes its time, is not simulated"},
-			simpler: map[string]string{fault.ForceDelete: "it is rehearsed as a death at the call: a process that outlives its pod's object, or hands over, is not simulated"}},
+			simpler: map[string]string{
+				fault.ForceDelete: "it is rehearsed as a death at the call: a process that outlives its pod's object, or hands over, is not simulated",
+				fault.Evict:       "it is rehearsed as a graceful kill: disruption budgets are not simulated, and one may block it"}},
+		"rolling_restart": {do: (*shot).kill,
+			not: map[string]string{fault.RolledOut: "what owns the pods decides which of them ends when, and that is not simulated"}},
 		"pause":            {do: (*shot).pause},
 		"starve":           {do: (*shot).starve},
 		"renew_failures":   burst,
@@ -42,6 +45,10 @@ func simulations() map[string]simulation {
 		"clock":            {do: (*shot).clock},
 		"network_policy": {do: (*shot).unable,
 			why: "the network of a cluster is not simulated"},
+		"api_server": {do: (*shot).unable,
+			why: "the API server of a cluster, and elections that go by it, are not simulated"},
+		"node": {do: (*shot).unable,
+			why: "which pods share a node, and what their disruption budgets allow, is not simulated"},
 		"hook": {do: (*shot).unable,
 			why: "its commands are yours: what they do to the locks shows only where they run"},
 		"slow_close": {do: (*shot).unable,
@@ -81,6 +88,10 @@ func (s *shot) kill() {
 		return
 	}
 	victim := s.e.Fault.Victim
+	if s.e.Fault.Form == fault.Graceful || s.e.Fault.Form == fault.Evict {
+		s.ask(victim)
+		return
+	}
 	s.apply(callTakes, func() string {
 		if !s.w.Kill(victim) {
 			return "kill " + victim + ": it is gone"
@@ -97,6 +108,34 @@ func (s *shot) kill() {
 			}
 			s.confirm(at, history.Fault{Hits: 1})
 		})
+	})
+}
+
+// graceTakes is what a replica has from SIGTERM to SIGKILL, where the fault does not say.
+const graceTakes = 10 * time.Second
+
+// ask tells the victim to end, and kills it when its grace is over.
+func (s *shot) ask(victim string) {
+	var ended func(how string)
+	s.apply(callTakes, func() string {
+		if !s.w.Stop(victim, func() { ended("exit status 0") }) {
+			return "ask " + victim + " to end: it is gone"
+		}
+		return ""
+	}, func() {})
+	ended = func(how string) {
+		at := history.Span{From: s.w.Now()}
+		s.w.After(callTakes+deathTakes, func() {
+			at.To = s.w.Now()
+			s.exited(victim, how, at)
+			d := &history.Death{Call: s.applied, Means: history.MeansSignal, Sign: at.From, End: &at}
+			s.confirm(history.Span{From: s.applied.From, To: at.To}, history.Fault{Hits: 1, Death: d})
+		})
+	}
+	s.w.After(cmp.Or(s.f.Traits().Grace, graceTakes), func() {
+		if s.w.Kill(victim) {
+			ended("signal: killed")
+		}
 	})
 }
 

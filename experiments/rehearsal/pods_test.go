@@ -7,7 +7,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
-	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/lockcore/sim"
 )
 
@@ -42,22 +42,21 @@ func TestWhatOfPodsCannotBeRehearsed(t *testing.T) {
 	if why := Unable(podDrill(t, "pods-observed-lease")); !strings.Contains(why, "observe") {
 		t.Errorf("observed: %q", why)
 	}
-	e := podDrill(t, "pods-graceful")
-	d, err := New(e, sim.DefaultNet()).Run(t.Context(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	voids := 0
-	for _, ev := range d.History.Events {
-		if ev.Kind == history.FaultApplied {
-			t.Error("a graceful end was rehearsed as a kill")
+}
+
+// A replica that is asked to end stops its work, gives its lock back and ends; one that keeps its lock is taken over as after a crash.
+func TestAGracefulEndIsRehearsedAsAHandOver(t *testing.T) {
+	for release, class := range map[lockcore.ReleaseMode]string{lockcore.ReleaseSingle: verdict.ClassHandOver, lockcore.ReleaseNone: verdict.ClassCrash} {
+		e := podDrill(t, "pods-graceful")
+		e.System.Locks[0].Policy.Release.Mode = release
+		d, err := New(e, sim.DefaultNet()).Run(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if ev.Kind == history.FaultVoid {
-			voids++
+		j := analysis.Judge(e, d.History)
+		if why := WhyNot(&e.Faults[0]); why != "" || len(j.Takeovers) != 1 || j.Takeovers[0].Class != class || j.Faults[0].Death == nil {
+			t.Errorf("release %s: %q, takeovers %+v", release, why, j.Takeovers)
 		}
-	}
-	if WhyNot(&e.Faults[0]) == "" || voids == 0 {
-		t.Errorf("graceful: %d void shots", voids)
 	}
 }
 

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -68,7 +69,7 @@ func (l *life) look(ctx context.Context) {
 		if l.excused(l.Name) {
 			l.absent = span.To
 		}
-		if away := time.Duration(span.To - max(l.good.To, l.absent)); ctx.Err() == nil && away > storeLostFor && !l.reported {
+		if away := time.Duration(span.To - max(l.good.To, l.absent)); ctx.Err() == nil && away > cmp.Or(l.Away, storeLostFor) && !l.reported {
 			l.reported = true
 			l.lost <- fmt.Sprintf("the store of the %s has not answered for %s: %v", l.Name, away.Round(time.Second), err)
 		}

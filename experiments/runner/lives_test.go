@@ -96,3 +96,42 @@ func TestStoreIncarnationsAreNoticed(t *testing.T) {
 		}
 	})
 }
+
+// A store whose primary somebody else replaces may be away for longer.
+func TestAStoreIsLostOnlyAfterTheTimeThatItMayBeAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		clock := func() int64 { return int64(time.Since(start)) }
+		rec, err := history.NewRecorder(&bytes.Buffer{}, history.Header{Run: "r", Experiment: "x", Mode: history.Live, TimeScale: 1}, clock, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := &fakeStore{runID: "a", marker: true}
+		s := f.store()
+		s.Away = 4 * storeLostFor
+		ctx, cancel := context.WithCancel(t.Context())
+		l := startLives(ctx, rec, clock, []Store{s}, func(string) bool { return false })
+		lost := func(within time.Duration) bool {
+			select {
+			case <-l.lost:
+				return true
+			case <-time.After(within):
+				return false
+			}
+		}
+		f.set(func() { f.err = errors.New("refused") })
+		if lost(3 * storeLostFor) {
+			t.Error("it was lost before its time")
+		}
+		f.set(func() { f.err, f.runID = nil, "b" }) // another primary
+		if lost(3 * storeLostFor) {
+			t.Error("it was lost although it came back")
+		}
+		f.set(func() { f.err = errors.New("refused") })
+		if !lost(5 * storeLostFor) {
+			t.Error("it was away for longer than it may be, and nobody said so")
+		}
+		cancel()
+		l.wait()
+	})
+}

@@ -73,6 +73,7 @@ type Store struct {
 	Name string // LocksStore, or another, which no fault reaches
 	Life func(ctx context.Context) (runID string, marker bool, err error)
 	Mark func(ctx context.Context) error // sets the marker (again)
+	Away time.Duration                   // it may be away for so long before it is lost; 0 = storeLostFor
 }
 
 // LocksStore is the Name of the store that faults of the store are done to.

@@ -140,9 +140,9 @@ func (s *sampler) cover(ctx context.Context, to int64, final bool) {
 func (s *sampler) gap(to int64) {
 	why := s.failed
 	if why == "" {
-		why = "no look within max_gap of " + s.MaxGap.String()
+		why = "limit " + s.MaxGap.String()
 	}
-	s.write(history.GapKind, history.Span{From: s.last.From, To: max(to, s.last.From)}, history.Coverage{Why: why, Largest: to - s.last.From})
+	s.write(history.GapKind, history.Span{From: s.last.From, To: max(to, s.last.From)}, history.Coverage{Why: why, Failed: s.failed != "", Largest: to - s.last.From})
 }
 
 func (s *sampler) write(kind history.Kind, span history.Span, c history.Coverage) {

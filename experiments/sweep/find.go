@@ -103,7 +103,7 @@ func Judged(j *verdict.Judgement) verdict.SweepStep {
 	for i := range j.SLOs {
 		s := &j.SLOs[i]
 		lo := s.Lo
-		row := verdict.SweepRow{Lock: s.Lock, Measure: s.Measure, Unit: s.Unit, Limit: s.Limit, Lo: &lo, Hi: s.Hi, Verdict: s.Verdict}
+		row := verdict.SweepRow{Lock: s.Lock, Measure: s.Measure, Unit: s.Unit, Ask: s.Ask, Limit: s.Limit, Lo: &lo, Hi: s.Hi, Verdict: s.Verdict}
 		if s.N == 0 && s.Hi == nil {
 			row.Lo = nil
 		}
@@ -142,7 +142,7 @@ func rank(o verdict.Outcome) int {
 func Rehearsed(r *forecast.Rehearsal, failAbove float64) verdict.SweepStep {
 	step := verdict.SweepStep{Outcome: verdict.Held, Rows: []verdict.SweepRow{}}
 	for _, row := range r.Rows {
-		out := verdict.SweepRow{Lock: row.Lock, Measure: row.Measure, Unit: row.Unit, Limit: row.Limit, Lo: row.Min, Hi: row.Max, Verdict: verdict.Pass}
+		out := verdict.SweepRow{Lock: row.Lock, Measure: row.Measure, Unit: row.Unit, Ask: row.Ask, Limit: row.Limit, Lo: row.Min, Hi: row.Max, Verdict: verdict.Pass}
 		switch {
 		case row.Breach > failAbove:
 			out.Verdict = verdict.Fail

@@ -361,3 +361,18 @@ func sweepOnce(ctx context.Context, server *redis.Client, c redis.UniversalClien
 		}
 	}
 }
+
+// RunID is what a server calls itself since it was started.
+func RunID(ctx context.Context, r experiments.Redis) (string, error) {
+	w, err := whereIs(r)
+	if err != nil {
+		return "", err
+	}
+	c, err := Connect(w)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	info, err := serverInfo(ctx, c)
+	return info["run_id"], err
+}

@@ -276,7 +276,8 @@ func (l *locator) byGroup() ([]located, error) {
 			found = append(found, located{*main, namedGroups(l.pattern, rest)})
 		}
 	}
-	return sorted(found), nil
+	// With cgroup v1 a unit is in several trees.
+	return slices.CompactFunc(sorted(found), func(a, b located) bool { return a.PID == b.PID }), nil
 }
 
 // mainOf is the main process of a cgroup; nil = it has none.
@@ -388,6 +389,7 @@ type Found struct {
 	Refused string // why it must never be struck; "" = it may be
 	Log     string // path of its log; "" = not known
 	Metrics string // address of its exposition; "" = not known
+	Known   map[string]string
 }
 
 // FindProcesses looks once for the processes that are meant. It touches none. doubts says what was passed over, and why.
@@ -398,8 +400,8 @@ func FindProcesses(ctx context.Context, p *experiments.Processes) (found []Found
 		l.doubt("on this system nothing proves that a number still means the same process: nothing is paused")
 	}
 	for _, f := range all {
-		one := Found{Name: f.words[experiments.KnownName], PID: f.PID, Parent: f.Parent, Since: startedAt(f.Process), Refused: l.untouchable(f.proc)}
-		known := f.all()
+		one := Found{Name: f.words[experiments.KnownName], PID: f.PID, Parent: f.Parent, Since: startedAt(f.Process), Refused: l.untouchable(f.proc), Known: f.all()}
+		known := one.Known
 		one.Log, _ = experiments.FillIn(p.Log, known)
 		one.Metrics, _ = experiments.FillIn(p.Metrics, known)
 		found = append(found, one)

@@ -149,6 +149,7 @@ func TestTheMainProcessOfAUnitIsItsReplica(t *testing.T) {
 	h.process(40, 1, time.Minute, "other")
 	h.group("system.slice/system-scheduler.slice/scheduler@a.service", 22, 21, 20)
 	h.group("system.slice/system-scheduler.slice/scheduler@b.service", 30)
+	h.group("memory/system.slice/system-scheduler.slice/scheduler@b.service", 30) // of cgroup v1, beside the others
 	h.group("system.slice/system-scheduler.slice/scheduler@c.service")
 	h.group("system.slice/myscheduler@d.service", 40)
 	unit := h.locator(experiments.Processes{Unit: "scheduler@{name}.service"})

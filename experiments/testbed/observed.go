@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
 
@@ -150,11 +151,15 @@ func (f *ObservedFleet) Replicas() []Living {
 	var all []Living
 	for _, l := range f.lives.lives {
 		if l.incarnation != "" && l.end == nil {
-			all = append(all, Living{
-				Incarnation: l.incarnation, Name: l.pod.Name, Since: l.began.To,
-				Known: map[string]string{experiments.KnownName: l.pod.Name, experiments.KnownPod: l.pod.Name, experiments.KnownIP: l.pod.IP},
-			})
+			r := LivingPod(&l.pod.Pod)
+			r.Incarnation, r.Since = l.incarnation, l.began.To
+			all = append(all, r)
 		}
 	}
 	return all
+}
+
+// LivingPod is a pod as a replica of somebody's own; it has no incarnation yet.
+func LivingPod(p *kube.Pod) Living {
+	return Living{Name: p.Name, Known: map[string]string{experiments.KnownName: p.Name, experiments.KnownPod: p.Name, experiments.KnownIP: p.IP}}
 }

@@ -4,19 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockdrill/lockdrill/experiments"
-	"github.com/lockdrill/lockdrill/lockcore"
 )
-
-// Peeked is what one key of a Redis showed.
-type Peeked struct {
-	Holder string        // fingerprint of the token; "" = nobody holds the key
-	TTL    time.Duration // what is left of the lease; below 0 = it has no end
-}
 
 // Taken fails with a HeldError where another run has the target, or has left it unfinished; so a run would be refused there. It only reads.
 func Taken(ctx context.Context, r experiments.Redis) error {
@@ -42,32 +34,13 @@ func Taken(ctx context.Context, r experiments.Redis) error {
 	return nil
 }
 
-// Peek reads keys of a Redis that the run did not start, as they stand there, and changes nothing. The result is in the order of keys.
-func Peek(ctx context.Context, r experiments.Redis, keys []string) ([]Peeked, error) {
+// Reach makes connections to a Redis that the run did not start; it does not dial yet.
+func Reach(r experiments.Redis) (redis.UniversalClient, error) {
 	w, err := whereIs(r)
 	if err != nil {
 		return nil, err
 	}
-	c, err := Connect(w)
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
-	out := make([]Peeked, len(keys))
-	for i, key := range keys {
-		token, err := c.Get(ctx, key).Result()
-		switch {
-		case errors.Is(err, redis.Nil):
-			continue
-		case err != nil:
-			return nil, fmt.Errorf("read %s at %s: %w", key, target(w), err)
-		}
-		if out[i].TTL, err = c.PTTL(ctx, key).Result(); err != nil {
-			return nil, fmt.Errorf("read the TTL of %s at %s: %w", key, target(w), err)
-		}
-		out[i].Holder = lockcore.Fingerprint(token)
-	}
-	return out, nil
+	return Connect(w)
 }
 
 // OptionsOf are the options of connections to a Redis that the run did not start.

@@ -16,6 +16,7 @@ import (
 type PodsOptions struct {
 	Cluster   *kube.Cluster     //
 	Selector  map[string]string // labels of the pods
+	Owner     *string           // their controller, as in kube.Pod: pods of others are none of the drill's; nil = whoever has the labels
 	Container string            // the one whose lives are replicas; "" = each pod's first
 	Clock     func() int64      // ns since the run's origin
 
@@ -48,13 +49,14 @@ type podLives struct {
 	stop context.CancelFunc
 	work sync.WaitGroup
 
-	mu    sync.Mutex       // held during every callback
-	pods  map[string]*pod  // by UID
-	lives []*podLife       // in the order in which they were seen
-	cuts  map[string]int64 // when a log of a life that lived on was last cut, by node; a log that ends before its status may look so
-	whole bool             // the first list is: what is new began during the drill
-	asked int64            // what has changed since the last list was asked for, then; 0 until the first is whole
-	next  int64            // before the next list is asked for
+	mu    sync.Mutex      // held during every callback
+	pods  map[string]*pod // by UID
+	lives []*podLife      // in the order in which they were seen
+	// cuts says when the log of a life that lived on was last cut; one that ends before its status may look so, until its end is known.
+	cuts  map[*podLife]int64
+	whole bool  // the first list is: what is new began during the drill
+	asked int64 // what has changed since the last list was asked for, then; 0 until the first is whole
+	next  int64 // before the next list is asked for
 }
 
 // podSource is what is asked of a kube.Cluster.
@@ -108,7 +110,7 @@ type lifeEnd struct {
 }
 
 func newLives(o PodsOptions, h lifeHooks) *podLives {
-	return &podLives{o: o, from: o.Cluster, h: h, pods: map[string]*pod{}, cuts: map[string]int64{}, next: o.Clock()}
+	return &podLives{o: o, from: o.Cluster, h: h, pods: map[string]*pod{}, cuts: map[*podLife]int64{}, next: o.Clock()}
 }
 
 // start begins to watch; the caller calls close.
@@ -138,6 +140,9 @@ func (p *podLives) heard(broken error) {
 
 // see takes note of a change.
 func (p *podLives) see(ctx context.Context, c kube.Change) {
+	if p.o.Owner != nil && c.Pod.Owner != *p.o.Owner {
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.o.Clock()
@@ -222,6 +227,7 @@ func (p *podLives) finish(l *podLife, at int64, by, state string) {
 		return
 	}
 	from := max(l.began.From, p.h.sign(l))
+	delete(p.cuts, l)
 	l.end = &lifeEnd{Span: history.Span{From: min(from, at), To: at}, by: by, state: state}
 	p.h.ended(l)
 }

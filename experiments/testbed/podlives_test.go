@@ -51,8 +51,11 @@ func (s *script) FollowStamped(ctx context.Context, name, _ string, from kube.Lo
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.starts = append(s.starts, from)
-	if _, ok := s.pods[name]; !ok || s.noLogs {
+	if s.noLogs {
 		return nil, errors.New("no log")
+	}
+	if _, ok := s.pods[name]; !ok {
+		return nil, kube.ErrGone
 	}
 	r, w := io.Pipe()
 	s.logs[name] = w
@@ -220,6 +223,14 @@ func TestEndsOfLives(t *testing.T) {
 			s.mu.Unlock()
 			s.endLog("w-0", nil)
 		}, "exit r1.1 by status: exit status 9"},
+		{"the log ends and cannot be opened again, and then the object is gone", func(s *script) {
+			s.endLog("w-0", nil)
+			synctest.Wait()
+			s.withhold(true) // the way to the node may be cut
+			time.Sleep(logAgain)
+			s.remove(one)
+			time.Sleep(logAgain)
+		}, "gone u1 of r1.1"},
 		{"the object is gone, then all logs of the node end", func(s *script) {
 			s.show(running("w-1", "u2", "c2", 0))
 			synctest.Wait()
@@ -245,6 +256,21 @@ func TestEndsOfLives(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Pods of another controller that come to have the labels are none of the drill's: nothing could pick one.
+func TestPodsOfAnotherControllerAreNotSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, s, said := observe(t, nil)
+		owner := "deployment/web"
+		f.lives.o.Owner = &owner
+		ours, other := running("w-0", "u1", "c1", 0), running("x-0", "u2", "c2", 0)
+		ours.Owner, other.Owner = owner, "statefulset/x"
+		s.show(other)
+		s.show(ours)
+		s.heard(nil)
+		said.expect(t, "start r1.1; ready r1.1")
+	})
 }
 
 // What a pod waits for is told as it changes.
@@ -295,6 +321,28 @@ func TestSignsOfObservedPods(t *testing.T) {
 		s.show(p)
 		if end := f.lives.lives[2].end; begun == 0 || end == nil || end.Span != (history.Span{From: begun, To: begun + 1e9}) {
 			t.Errorf("end %+v, first seen at %d", end, begun)
+		}
+	})
+}
+
+// The status still says that it runs when its log ends, and the object goes before the log could be opened again: it was over when its log
+// ended, and all of that was read.
+func TestAnObjectThatGoesBeforeItsStatusSaysWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, s, said := observe(t, nil)
+		f.lives.o.OnCut = func(whose string, gap history.Span) { t.Errorf("%s was not followed in %v", whose, gap) }
+		one := running("w-0", "u1", "c1", 0)
+		s.heard(nil)
+		s.show(one)
+		synctest.Wait()
+		time.Sleep(time.Second) // a bubble's time
+		s.endLog("w-0", nil)
+		time.Sleep(30 * time.Millisecond) // likewise
+		s.remove(one)
+		time.Sleep(2 * signQuiet) // likewise
+		said.expect(t, "start r1.1; ready r1.1; gone u1 of r1.1; exit r1.1 by log_stream: gone")
+		if end := f.lives.lives[0].end; end.To != 1e9 {
+			t.Errorf("its end is %v, want that of its log", end.Span)
 		}
 	})
 }

@@ -25,14 +25,17 @@ func (p *podLives) follow(ctx context.Context, l *podLife) {
 		f.lost = l.began.From
 	}
 	for {
-		clean, seen := f.read(ctx)
+		seen := f.read(ctx)
+		if f.clean {
+			seen = f.ended
+		}
 		if ctx.Err() == nil && !f.cut {
 			if f.cut = true; f.opened {
 				f.lost = seen
 			}
 		}
-		if ctx.Err() != nil || f.over(ctx, clean, seen) {
-			if (f.cut || !f.opened) && !clean {
+		if ctx.Err() != nil || f.over(ctx, seen) {
+			if (f.cut || !f.opened) && !f.clean {
 				f.found()
 			}
 			return
@@ -54,6 +57,8 @@ type follower struct {
 	since  int64 // when that was asked for: lines that are new are not older
 	cut    bool  // it is not followed
 	lost   int64 // since then
+	clean  bool  // its stream came to its end, at ended, and has not been opened again: a life that is over has no more to say
+	ended  int64
 
 	stamp string // the latest of a line so far, by the node's clock
 	same  int    // lines with that stamp so far
@@ -62,8 +67,8 @@ type follower struct {
 	old   bool // it has shown nothing new yet
 }
 
-// read follows one stream until it ends; clean: it came to its end. seen is when.
-func (f *follower) read(ctx context.Context) (clean bool, seen int64) {
+// read follows one stream until it ends, and says when that was.
+func (f *follower) read(ctx context.Context) (seen int64) {
 	o, l := &f.lives.o, f.life
 	asked := o.Clock()
 	whole := f.lives.h.old || l.fresh
@@ -74,13 +79,17 @@ func (f *follower) read(ctx context.Context) (clean bool, seen int64) {
 	r, err := f.lives.from.FollowStamped(ctx, l.name, o.Container, from)
 	defer f.tried() // at the latest
 	if err != nil {
-		return false, o.Clock()
+		if !errors.Is(err, kube.ErrGone) { // it may have been cut, and still be cut off
+			f.clean = false
+		}
+		return o.Clock()
 	}
 	defer r.Close()
 	// The name may be another pod's by now, or its container in another life, and no log says whose it is.
 	if now, ok, err := f.ask(ctx); err != nil || ok && (now.UID != l.uid || now.Container.ID != "" && now.Container.ID != l.id) {
-		return false, o.Clock()
+		return o.Clock()
 	}
+	f.clean = false
 	if f.cut && (f.opened || !whole) { // the first stream of a whole log shows all that there is to see
 		f.found()
 	}
@@ -93,7 +102,10 @@ func (f *follower) read(ctx context.Context) (clean bool, seen int64) {
 	f.opened, f.cut = true, false
 	f.tried()
 	err = f.lines(r)
-	return errors.Is(err, io.EOF), o.Clock()
+	if seen = o.Clock(); errors.Is(err, io.EOF) {
+		f.clean, f.ended = true, seen
+	}
+	return seen
 }
 
 // tried says that the log is followed, or cannot be.
@@ -187,7 +199,7 @@ func (f *follower) ask(ctx context.Context) (kube.Pod, bool, error) {
 }
 
 // over finds out, after a stream has ended, whether the life has.
-func (f *follower) over(ctx context.Context, clean bool, seen int64) bool {
+func (f *follower) over(ctx context.Context, seen int64) bool {
 	p, l := f.lives, f.life
 	if f.known() {
 		return true
@@ -203,11 +215,11 @@ func (f *follower) over(ctx context.Context, clean bool, seen int64) bool {
 		if over, state := l.over(now.Container); over {
 			p.finish(l, answered, history.ByStatus, state)
 		} else {
-			p.cuts[l.pod.Node] = seen
+			p.cuts[l] = seen
 		}
 		return l.end != nil
 	}
-	if !clean { // the object is gone, and with it the way to the log
+	if !f.clean { // the object is gone, and with it the way to the log
 		return true
 	}
 	select {
@@ -225,8 +237,12 @@ func (f *follower) over(ctx context.Context, clean bool, seen int64) bool {
 
 // cutNear reports that another stream from the life's node was cut at about that time: then this one may have been, too.
 func (p *podLives) cutNear(l *podLife, at int64) bool {
-	cut, ok := p.cuts[l.pod.Node]
-	return ok && cut > at-int64(p.h.quiet) && cut < at+int64(p.h.quiet)
+	for other, cut := range p.cuts {
+		if other != l && other.pod.Node == l.pod.Node && cut > at-int64(p.h.quiet) && cut < at+int64(p.h.quiet) {
+			return true
+		}
+	}
+	return false
 }
 
 // known reports that the life's end was seen otherwise.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/undo"
+	"github.com/lockdrill/lockdrill/internal/endpoint"
 )
 
 // Connect makes connections to a store of one server or of many; it does not dial yet.
@@ -24,16 +25,13 @@ func Connect(w undo.Store) (redis.UniversalClient, error) {
 	if err != nil {
 		return nil, err
 	}
-	return redis.NewClusterClient(&redis.ClusterOptions{
-		Addrs: []string{o.Addr}, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig, Protocol: 2, DisableIdentity: true,
-		ContextTimeoutEnabled: true, DialTimeout: time.Second, ReadTimeout: time.Second, PoolSize: 64,
-	}), nil
+	return endpoint.Cluster(o, time.Second), nil
 }
 
 // newFailoverClient is a connection to whichever server the Sentinels call the primary.
 func newFailoverClient(o *redis.Options, s *undo.Sentinel) *redis.Client {
 	return redis.NewFailoverClient(&redis.FailoverOptions{
-		MasterName: s.Master, SentinelAddrs: s.Addrs, DB: o.DB, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig, Protocol: 2,
+		MasterName: s.Master, SentinelAddrs: s.Addrs, DB: o.DB, Username: o.Username, Password: o.Password, Dialer: endpoint.Dialer(o), Protocol: 2,
 		DisableIdentity: true, ContextTimeoutEnabled: true, MaxRetries: -1, DialTimeout: time.Second, ReadTimeout: time.Second, PoolSize: 64,
 	})
 }

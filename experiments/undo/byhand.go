@@ -44,8 +44,11 @@ func ByHand(r Record) []string {
 	if r.Store != nil {
 		lines = append(lines, r.Store.byHand(r)...)
 	}
+	if r.Tap != nil {
+		lines = append(lines, r.Tap.byHand())
+	}
 	if r.Cluster != nil {
-		lines = append(lines, r.Cluster.byHand(r.Cut)...)
+		lines = append(lines, r.Cluster.byHand(r)...)
 	}
 	if r.Hook != nil && len(r.Hook.Undo) > 0 {
 		lines = append(lines, r.Hook.byHand(r))
@@ -63,14 +66,17 @@ func (h *Hook) byHand(r Record) string {
 }
 
 // byHand selects by the label: what is another's stays.
-func (c *Cluster) byHand(cut *Cut) []string {
+func (c *Cluster) byHand(r Record) []string {
 	kubectl := "kubectl"
 	for _, f := range [][2]string{{"--kubeconfig", c.Kubeconfig}, {"--context", c.Context}, {"--namespace", c.Namespace}} {
 		if f[1] != "" {
 			kubectl += " " + f[0] + " " + quote(f[1])
 		}
 	}
-	if cut != nil {
+	if n := r.Node; n != nil {
+		return []string{kubectl + " uncordon " + quote(n.Name), kubectl + " annotate node " + quote(n.Name) + " lockdrill.dev/cordoned-by-"}
+	}
+	if cut := r.Cut; cut != nil {
 		return []string{kubectl + " delete networkpolicy " + quote(cut.Policy), kubectl + " label pod " + quote(cut.Pod) + " lockdrill.dev/cut-"}
 	}
 	var kinds []string
@@ -95,6 +101,13 @@ func (w *ProxyRoute) byHand(whole bool) []string {
 		lines = append(lines, `curl -X POST -d '{"enabled":true}' `+proxy)
 	}
 	return lines
+}
+
+func (t *Tap) byHand() string {
+	if path, ok := strings.CutPrefix(t.API, "unix:"); ok {
+		return "curl --unix-socket " + quote(path) + " -X DELETE " + quote("http://localhost/faults/"+t.ID)
+	}
+	return "curl -X DELETE " + quote(t.API+"/faults/"+t.ID)
 }
 
 // byHand never shows a password: it names the variable that holds it.

@@ -7,6 +7,9 @@
 package undo
 
 import (
+	"net"
+	"net/netip"
+	"net/url"
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
@@ -28,8 +31,10 @@ type Record struct {
 	Key     *Key         `json:"key,omitempty"`
 	Store   *Store       `json:"store,omitempty"`
 	Cluster *Cluster     `json:"cluster,omitempty"`
-	Cut     *Cut         `json:"cut,omitempty"` // with Cluster
+	Cut     *Cut         `json:"cut,omitempty"`  // with Cluster
+	Node    *Node        `json:"node,omitempty"` // with Cluster
 	Hook    *Hook        `json:"hook,omitempty"`
+	Tap     *Tap         `json:"tap,omitempty"`
 }
 
 // Kinds of records that are no faults: what the run stands on.
@@ -74,6 +79,26 @@ type ProxyRoute struct {
 	Toxics   []string `json:"toxics,omitempty"`   // names; carry the run, the fault and the stream
 	Down     bool     `json:"down,omitempty"`     // the fault disables the proxy, if only for an instant
 	Own      int      `json:"own,omitempty"`      // pid of the runner whose embedded server this is; 0 = a server that exists by itself
+	Theirs   bool     `json:"theirs,omitempty"`   // the proxy is somebody's own: it is never made, deleted or replaced, and disabled by the fault down only
+}
+
+// Addr is where the proxy is dialled, host:port: on the host of the server's API, or, of somebody's own, where it says that it listens.
+func (w *ProxyRoute) Addr() string {
+	host, port, err := net.SplitHostPort(w.Listen)
+	u, bad := url.Parse(w.API)
+	if err != nil || bad != nil {
+		return w.Listen
+	}
+	if ip, err := netip.ParseAddr(host); w.Theirs && err == nil && !ip.IsUnspecified() && !ip.IsLoopback() {
+		return w.Listen
+	}
+	return net.JoinHostPort(u.Hostname(), port)
+}
+
+// Tap is a fault of a lockdrill proxy that stands by itself: it ends with its time, and is ended earlier.
+type Tap struct {
+	API string `json:"api"` // http://host:port, or unix:PATH
+	ID  string `json:"id"`  // carries the run
 }
 
 // Key is a lock key that a fault changes.
@@ -132,6 +157,12 @@ type Cut struct {
 	Policy string `json:"policy"`
 	Pod    string `json:"pod"`
 	UID    string `json:"uid"` // of the pod
+}
+
+// Node is a node that a fault cordons; it bears the run of its Cluster as a mark.
+type Node struct {
+	Name string `json:"name"`
+	UID  string `json:"uid"`
 }
 
 // Object is one object of a cluster.

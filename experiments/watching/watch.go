@@ -3,7 +3,6 @@ package watching
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -22,9 +21,8 @@ const (
 	lookEvery  = 50 * time.Millisecond // or 20 times what a look takes: a script keeps the server from all others
 	shareOf    = 20
 	lastLooks  = 5
-	scanPage   = 1000 // keys that a SCAN looks at, once a look
 	lookWithin = 2 * time.Second
-	mostKeys   = 20_000
+	mostKeys   = 20_000 // that are looked at
 )
 
 // Options say what is watched: keys of a Redis, or Lease objects.
@@ -78,7 +76,6 @@ type State struct {
 	Why     string        `json:"last_failure,omitempty"`
 	Every   time.Duration `json:"look_every_ns"` // at present
 	Keys    int           `json:"keys_seen"`
-	Others  int           `json:"keys_of_other_types"` // which this does not watch: hashes, streams
 	TooMany bool          `json:"too_many_keys,omitempty"`
 }
 
@@ -93,8 +90,8 @@ type watch struct {
 	state State
 	began int64
 	probe looker
-	scan  *scan           // nil = the keys are known
-	took  []time.Duration // of the last looks
+	keys  *probes.Keyspace // the probe of keys
+	took  []time.Duration  // of the last looks
 }
 
 // Watch looks until ctx ends, and calls each with what has been seen after every look. It fails if the first look does.
@@ -106,16 +103,18 @@ func (r *Watcher) Watch(ctx context.Context, each func(State)) error {
 		return err
 	}
 	defer closing()
-	for {
+	for seen := false; ; {
 		from := o.Clock()
 		err := w.look(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
-		if w.state.Looks++; err != nil {
-			if w.state.Looks == 1 {
-				return err
-			}
+		switch w.state.Looks++; {
+		case err == nil || errors.Is(err, probes.ErrNotYet):
+			seen = true
+		case !seen:
+			return err
+		default:
 			w.state.Failed++
 			w.state.Why = err.Error()
 		}
@@ -143,16 +142,23 @@ func (w *watch) open(ctx context.Context) (closing func(), err error) {
 	if w.redis == nil {
 		return w.openLeases(ctx)
 	}
-	options := *w.redis
-	keys := probes.NewLockKeys(&options, "")
-	w.probe = keys
-	w.scan = newScan(w.redis, w.o.Patterns)
+	o := probes.KeyspaceOptions{Client: probes.DialAll(w.redis, w.o.Redis.Cluster), DB: w.redis.DB, Canary: "lockdrill:watch", Quiet: true, Exact: map[string]string{}, Most: mostKeys, MaxGap: lookWithin, Clock: w.o.Clock}
 	for _, p := range w.o.Patterns {
-		if !strings.ContainsAny(p, "*?[") {
-			keys.Watch("", p)
+		if strings.ContainsAny(p, "*?[") {
+			o.Globs = append(o.Globs, p)
+		} else {
+			o.Exact[p] = ""
 		}
 	}
-	return func() { _ = errors.Join(keys.Close(), w.scan.client.Close()) }, nil
+	if alone, ok := o.Client.(*redis.Client); ok {
+		// A server that does not say goes on to be looked at: the first look says what is wrong.
+		if info, err := alone.Info(ctx, "cluster").Result(); err == nil && strings.Contains(info, "cluster_enabled:1") {
+			return nil, errors.Join(errors.New("this server has a part of a cluster's keys: say --cluster"), alone.Close())
+		}
+	}
+	w.keys = probes.NewKeyspace(o)
+	w.probe = w.keys
+	return func() { _ = w.keys.Close() }, nil
 }
 
 func (w *watch) openLeases(ctx context.Context) (func(), error) {
@@ -178,123 +184,16 @@ func (w *watch) openLeases(ctx context.Context) (func(), error) {
 func (w *watch) look(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(ctx, lookWithin)
 	defer stop()
-	if w.scan != nil {
-		if err := w.find(ctx); err != nil {
-			return err
-		}
-	}
 	from := w.o.Clock()
 	take, err := w.probe.Look(ctx, false)
 	if err != nil {
 		return err
 	}
 	for _, e := range take(history.Span{From: from, To: w.o.Clock()}) {
-		if prev, found := w.scanned(e.Key); found && e.Look != nil && e.Look.Prev == nil {
-			e.Look.Prev = &prev
-		}
 		w.table.See(e)
 	}
+	if w.keys != nil {
+		w.state.Keys, w.state.TooMany = w.keys.Known()
+	}
 	return nil
-}
-
-// find reads a page of the keys, and watches what is new in it.
-func (w *watch) find(ctx context.Context) error {
-	names, err := w.scan.page(ctx, w.o.Clock)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		w.probe.(*probes.LockKeys).Expect("", name)
-	}
-	w.state.Keys, w.state.Others, w.state.TooMany = len(w.scan.known), w.scan.others, w.scan.tooMany
-	return nil
-}
-
-// scanned is the time of the scan before that in which a key was found: it was not there at some instant of it.
-func (w *watch) scanned(key string) (history.Span, bool) {
-	if w.scan == nil {
-		return history.Span{}, false
-	}
-	at, ok := w.scan.known[key]
-	return at, ok && at != history.Span{}
-}
-
-// scan walks through the names of keys, page by page and again and again.
-type scan struct {
-	client   *redis.Client
-	patterns []string // with stars
-	at       int      // whose turn it is
-	cursor   uint64
-	began    int64
-	last     history.Span            // of the last whole round; zero = there was none
-	known    map[string]history.Span // keys, with the round before that in which each was found
-	skipped  map[string]bool         // of other types
-	others   int
-	tooMany  bool
-}
-
-func newScan(o *redis.Options, patterns []string) *scan {
-	options := *o
-	options.Protocol, options.DisableIdentity, options.ContextTimeoutEnabled = 2, true, true
-	s := &scan{client: redis.NewClient(&options), known: map[string]history.Span{}, skipped: map[string]bool{}}
-	for _, p := range patterns {
-		if strings.ContainsAny(p, "*?[") {
-			s.patterns = append(s.patterns, p)
-		}
-	}
-	return s
-}
-
-// page gives the names of locks that were not known.
-func (s *scan) page(ctx context.Context, clock func() int64) ([]string, error) {
-	if len(s.patterns) == 0 {
-		return nil, nil
-	}
-	if s.at == 0 && s.cursor == 0 {
-		s.began = clock()
-	}
-	found, next, err := s.client.Scan(ctx, s.cursor, s.patterns[s.at], scanPage).Result()
-	if err != nil {
-		return nil, fmt.Errorf("look for keys: %w", err)
-	}
-	fresh := slices.DeleteFunc(found, func(name string) bool { _, known := s.known[name]; return known || s.skipped[name] })
-	fresh, err = s.texts(ctx, fresh)
-	if err != nil {
-		return nil, err
-	}
-	if s.cursor = next; next == 0 {
-		if s.at = (s.at + 1) % len(s.patterns); s.at == 0 {
-			s.last = history.Span{From: s.began, To: clock()}
-		}
-	}
-	return fresh, nil
-}
-
-// texts are those of the keys that hold a text, as locks do.
-func (s *scan) texts(ctx context.Context, names []string) (texts []string, err error) {
-	if len(names) == 0 {
-		return nil, nil
-	}
-	p := s.client.Pipeline()
-	types := make([]*redis.StatusCmd, len(names))
-	for i, name := range names {
-		types[i] = p.Type(ctx, name)
-	}
-	if _, err := p.Exec(ctx); err != nil {
-		return nil, fmt.Errorf("ask for the types of keys: %w", err)
-	}
-	for i, name := range names {
-		switch kind := types[i].Val(); {
-		case kind == "none": // it has gone
-		case kind != "string":
-			s.skipped[name] = true
-			s.others++
-		case len(s.known) >= mostKeys:
-			s.tooMany = true
-		default:
-			s.known[name] = s.last
-			texts = append(texts, name)
-		}
-	}
-	return texts, nil
 }

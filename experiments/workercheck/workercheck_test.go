@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -191,6 +192,7 @@ func TestEachWrongWorkerIsNamed(t *testing.T) {
 	}
 	atOnce := make(chan struct{}, alwaysTried) // they mostly wait
 	var wait sync.WaitGroup
+	var unseen atomic.Int64
 	for _, c := range some {
 		wait.Go(func() {
 			atOnce <- struct{}{}
@@ -212,10 +214,14 @@ func TestEachWrongWorkerIsNamed(t *testing.T) {
 					return
 				}
 			}
-			t.Errorf("%s: even with a TTL of %s this machine is too busy to tell: %s", c.lie, o.TTL/2, busy)
+			unseen.Add(1)
+			t.Logf("NOT SHOWN: %s: even with a TTL of %s this machine is too busy to tell: %s", c.lie, o.TTL/2, busy)
 		})
 	}
 	wait.Wait()
+	if n := int(unseen.Load()); 2*n > len(some) {
+		t.Errorf("of %d wrong workers %d could not be told: is this test's TTL too short for any machine?", len(some), n)
+	}
 }
 
 // unsure says which of the steps was not seen because the machine was busy.

@@ -123,3 +123,37 @@ func TestSearched(t *testing.T) {
 		}
 	}
 }
+
+// riddles are sentences, and patterns of them, that readers had to decode. Each has a plainer form by now.
+var riddles = []string{
+	"breaks <=", "none of n broke", "run lacks", "were confirmed and gave a trial", "inside what is possible", "it takes luck", "no luck needed",
+	"a late breach would have shown", "owed jobs are done", "blind for", "no look within max_gap", "independent faults (", "at its worst key",
+	"replicas run lockdrill's lock core", "that it may not meet", "call is answered at once", "calls are answered at once", "whoever is first",
+	"as above (run lacks)", "the sum does not apply", "it holds by luck", "it cannot hold",
+}
+
+// No sentence of the code comes back to a form that had to be decoded.
+func TestNoSentenceIsARiddle(t *testing.T) {
+	n := 0
+	for _, s := range sources(t) {
+		if s.test || s.pkg == "internal/archtest" {
+			continue
+		}
+		ast.Inspect(s.file, func(x ast.Node) bool {
+			lit, ok := x.(*ast.BasicLit)
+			if !ok || lit.Kind != token.STRING {
+				return true
+			}
+			n++
+			for _, riddle := range riddles {
+				if strings.Contains(lit.Value, riddle) {
+					t.Errorf("%s says %q: put it plainly", s.path, riddle)
+				}
+			}
+			return true
+		})
+	}
+	if n < 5000 {
+		t.Errorf("%d strings found: this test looks in the wrong place", n)
+	}
+}

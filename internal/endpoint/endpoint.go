@@ -5,12 +5,14 @@
 package endpoint
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"os"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -57,4 +59,32 @@ func Options(e protocol.Endpoint) (*redis.Options, error) {
 		return nil, fmt.Errorf("redis.ca %w: %s has no certificate in PEM form", ErrSettings, e.CA)
 	}
 	return o, nil
+}
+
+// dialWithin is what connecting to one server of several may take.
+const dialWithin = time.Second
+
+// Dialer dials any of the servers of which o names the first, as those of a cluster. A certificate must name the host that is dialled;
+// where a server calls itself by a bare address, which few certificates name, and o has a name, that one.
+func Dialer(o *redis.Options) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	plain := &net.Dialer{Timeout: dialWithin}
+	if o.TLSConfig == nil {
+		return plain.DialContext
+	}
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		config := o.TLSConfig
+		if host, _, err := net.SplitHostPort(addr); err == nil && (net.ParseIP(host) == nil || net.ParseIP(config.ServerName) != nil) {
+			config = config.Clone()
+			config.ServerName = host
+		}
+		return (&tls.Dialer{NetDialer: plain, Config: config}).DialContext(ctx, network, addr)
+	}
+}
+
+// Cluster makes connections to the cluster that the server of o belongs to; it does not dial yet.
+func Cluster(o *redis.Options, readWithin time.Duration) *redis.ClusterClient {
+	return redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs: []string{o.Addr}, Username: o.Username, Password: o.Password, Dialer: Dialer(o), Protocol: 2, DisableIdentity: true,
+		ContextTimeoutEnabled: true, DialTimeout: dialWithin, ReadTimeout: readWithin, PoolSize: 64,
+	})
 }

@@ -63,11 +63,29 @@ func Short(ns int64) string {
 	if ns == Open {
 		return "unknown"
 	}
+	return Exact(int64(time.Duration(ns).Round(digitOf(ns))))
+}
+
+// Up is Short rounded up, in ns: for what is at most so much.
+func Up(ns int64) int64 { return -Down(-ns) }
+
+// Down is Short rounded down, in ns: for what is at least so much.
+func Down(ns int64) int64 {
+	step := int64(digitOf(ns))
+	down := ns / step * step
+	if down > ns {
+		down -= step
+	}
+	return down
+}
+
+// digitOf is what the last of three digits of ns is worth.
+func digitOf(ns int64) time.Duration {
 	step, d := time.Duration(1), time.Duration(ns)
 	for d.Abs() >= 1000*step && step < time.Second {
 		step *= 10
 	}
-	return Exact(int64(d.Round(step)))
+	return step
 }
 
 func thousandths(ns int64, round func(float64) float64) string {

@@ -188,13 +188,14 @@ func TestRefusals(t *testing.T) {
 		args []string
 		want string
 	}{
-		"needs a loader": {[]string{"-binary", compile(t, "-buildmode=pie"), "-ref", "a:1", "-o", out}, "CGO_ENABLED=0"},
-		"a script":       {[]string{"-binary", text, "-ref", "a:1", "-o", out}, "no Linux binary"},
-		"no file":        {[]string{"-binary", text + "x", "-ref", "a:1", "-o", out}, "read the binary"},
-		"no such CA":     {[]string{"-binary", static, "-ref", "a:1", "-o", out, "-ca", text + "x"}, "read CA certificates"},
-		"a bad name":     {[]string{"-binary", static, "-ref", "A B", "-o", out, "-ca", "none"}, "image's name"},
-		"no folder":      {[]string{"-binary", static, "-ref", "a:1", "-o", text + "/x", "-ca", "none"}, "write the archive"},
-		"a flag missing": {[]string{"-binary", static, "-o", out}, "-ref"},
+		"needs a loader":                {[]string{"-binary", compile(t, "-buildmode=pie"), "-ref", "a:1", "-o", out}, "CGO_ENABLED=0"},
+		"a script":                      {[]string{"-binary", text, "-ref", "a:1", "-o", out}, "no Linux binary"},
+		"no file":                       {[]string{"-binary", text + "x", "-ref", "a:1", "-o", out}, "read the binary"},
+		"a busybox that needs a loader": {[]string{"-binary", static, "-ref", "a:1", "-o", out, "-busybox", compile(t, "-buildmode=pie")}, "must be static"},
+		"no such CA":                    {[]string{"-binary", static, "-ref", "a:1", "-o", out, "-ca", text + "x"}, "read CA certificates"},
+		"a bad name":                    {[]string{"-binary", static, "-ref", "A B", "-o", out, "-ca", "none"}, "image's name"},
+		"no folder":                     {[]string{"-binary", static, "-ref", "a:1", "-o", text + "/x", "-ca", "none"}, "write the archive"},
+		"a flag missing":                {[]string{"-binary", static, "-o", out}, "-ref"},
 	} {
 		if err := run(c.args, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want something of %q", name, err, c.want)
@@ -227,10 +228,30 @@ func TestShippedImage(t *testing.T) {
 	if config.Architecture != runtime.GOARCH {
 		t.Skipf("SKIPPED, NOT TESTED: an image for %s does not run here", config.Architecture)
 	}
+	if _, debug := files["bin/busybox"]; debug != strings.HasSuffix(config.Config.Labels["org.opencontainers.image.version"], "-debug") {
+		t.Errorf("a shell inside: %t, in the variant %v", debug, config.Config.Labels)
+	} else if debug {
+		shell := filepath.Join(t.TempDir(), "busybox")
+		if err := os.WriteFile(shell, files["bin/busybox"], 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command(shell, "sh", "-c", "echo up").Output(); err != nil || string(out) != "up\n" {
+			t.Errorf("the shell says %q, %v", out, err)
+		}
+		known, err := exec.Command(shell, "--list").Output()
+		if err != nil || headers["bin/sh"].Linkname != "busybox" {
+			t.Errorf("/bin/sh is %+v, %v", headers["bin/sh"], err)
+		}
+		for _, tool := range tools() {
+			if !slices.Contains(strings.Fields(string(known)), tool) {
+				t.Errorf("this busybox has no %s", tool)
+			}
+		}
+	}
 	cmd := exec.Command(binary, "version")
 	cmd.Env, cmd.Dir = []string{}, t.TempDir() // as in a container: no variables, no home
 	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.HasPrefix(string(out), "lockdrill "+config.Config.Labels["org.opencontainers.image.version"]) {
+	if err != nil || !strings.HasPrefix(string(out), "lockdrill "+strings.TrimSuffix(config.Config.Labels["org.opencontainers.image.version"], "-debug")) {
 		t.Errorf("lockdrill version: %q, %v; the image says %v", out, err, config.Config.Labels)
 	}
 }

@@ -29,6 +29,7 @@ func run(args []string, out, stderr io.Writer) error {
 	flags.SetOutput(stderr)
 	flags.StringVar(&s.Binary, "binary", "", "the static Linux `file` that is the image's entrypoint")
 	flags.StringVar(&s.Ref, "ref", "", "the image's `name:tag`")
+	flags.StringVar(&s.Busybox, "busybox", "", "a static busybox `file`: the image has its shell and tools in /bin")
 	flags.StringVar(&s.Title, "title", "", "what the image is, in a word")
 	path := flags.String("o", "", "the archive to write")
 	ca := flags.String("ca", "", "a `file` of CA certificates in PEM; none = an image without; the default is this machine's, if it has any")

@@ -5,11 +5,13 @@ import (
 	"bytes"
 	"debug/buildinfo"
 	"debug/elf"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -25,9 +27,15 @@ const user = "65532:65532"
 // caPath is where Go looks for CA certificates first.
 const caPath = "etc/ssl/certs/ca-certificates.crt"
 
+// link stands for the mode of a symbolic link, whose content is where it leads.
+const link = -1
+
+var errNoShell = errors.New("it must be static and for the same architecture")
+
 // spec says what an image is made of.
 type spec struct {
 	Binary  string // path; its base name is the entrypoint, below /
+	Busybox string // path of one for the same architecture, "" = no shell
 	Ref     string // name:tag
 	Title   string
 	CA      []byte // PEM; nil = none
@@ -56,8 +64,17 @@ func pack(s spec) (*packed, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.Binary, err)
 	}
+	var busybox []byte
+	if s.Busybox != "" {
+		if busybox, err = os.ReadFile(s.Busybox); err != nil {
+			return nil, fmt.Errorf("read busybox: %w", err)
+		}
+		if its, err := static(busybox); err != nil || its != arch {
+			return nil, fmt.Errorf("%s: a busybox for %q beside a binary for %q: %w", s.Busybox, its, arch, errors.Join(errNoShell, err))
+		}
+	}
 	base := filepath.Base(s.Binary)
-	files, err := layer(base, binary, s.CA, s.Created)
+	files, err := layer(base, binary, busybox, s.CA, s.Created)
 	if err != nil {
 		return nil, fmt.Errorf("write the layer: %w", err)
 	}
@@ -74,12 +91,16 @@ func pack(s spec) (*packed, error) {
 		return nil, fmt.Errorf("read the image's configuration: %w", err)
 	}
 	config = config.DeepCopy()
+	search := "PATH=/"
+	if busybox != nil {
+		search = "PATH=/:/bin"
+	}
 	config.OS, config.Architecture, config.Created = "linux", arch, v1.Time{Time: s.Created}
 	config.Config = v1.Config{
 		Entrypoint: []string{"/" + base},
 		User:       user,
 		WorkingDir: "/",
-		Env:        []string{"PATH=/"},
+		Env:        []string{search},
 		Labels:     labels(s, tag, binary),
 	}
 	if img, err = mutate.ConfigFile(img, config); err != nil {
@@ -156,14 +177,23 @@ func labels(s spec, tag name.Tag, binary []byte) map[string]string {
 	return l
 }
 
-// layer is the file system of the image as a tar archive: the binary, a /tmp for everybody, and CA certificates where there are any.
-func layer(base string, binary, ca []byte, when time.Time) ([]byte, error) {
+// tools are the names by which busybox is called: what steps of CI systems and somebody who looks around in a pod need.
+func tools() []string {
+	return strings.Fields("sh cat chmod cp cut date df env false grep head id kill ls mkdir mv printf ps pwd rm sed sleep sort tail tar test top touch tr true wc wget")
+}
+
+// layer is the file system of the image as a tar archive: the binary, a /tmp for everybody, CA certificates where there are any, and
+// /bin where there is a busybox.
+func layer(base string, binary, busybox, ca []byte, when time.Time) ([]byte, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
 	put := func(name string, mode int64, data []byte) error {
 		h := &tar.Header{Name: name, Mode: mode, Size: int64(len(data)), ModTime: when, Format: tar.FormatPAX, Typeflag: tar.TypeReg}
-		if data == nil {
+		switch {
+		case data == nil:
 			h.Typeflag = tar.TypeDir
+		case mode == link:
+			h.Typeflag, h.Mode, h.Size, h.Linkname, data = tar.TypeSymlink, 0o777, 0, string(data), nil
 		}
 		if err := w.WriteHeader(h); err != nil {
 			return err
@@ -182,6 +212,16 @@ func layer(base string, binary, ca []byte, when time.Time) ([]byte, error) {
 		}
 		if err := put(caPath, 0o644, ca); err != nil {
 			return nil, err
+		}
+	}
+	if busybox != nil {
+		if err := errors.Join(put("bin/", 0o755, nil), put("bin/busybox", 0o755, busybox)); err != nil {
+			return nil, err
+		}
+		for _, tool := range tools() {
+			if err := put("bin/"+tool, link, []byte("busybox")); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if err := put(base, 0o755, binary); err != nil {

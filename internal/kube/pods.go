@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,8 +28,14 @@ type Pod struct {
 	Waiting                string        // for what, where it is not ready: "worker: ImagePullBackOff (image example/w:1)"; "" = nobody says
 	Ending                 bool          // it has a deletion timestamp
 	Grace                  time.Duration // terminationGracePeriodSeconds
+	Owner                  string        // what makes it again: "deployment/web"; "" = nothing
 	Containers             []string      // names of all
 	Container              Container
+}
+
+// Over reports a pod that ends or has ended: it takes no further part in anything.
+func (p *Pod) Over() bool {
+	return p.Ending || p.Phase == string(corev1.PodSucceeded) || p.Phase == string(corev1.PodFailed)
 }
 
 // Container is the state of a pod's container.
@@ -159,7 +166,17 @@ func (c *Cluster) DeletePod(ctx context.Context, name, uid string, grace *int64)
 // is over, and also when it has lost the node. Only a caller that asks again, and no longer finds that life running, knows. Whose life
 // it is must be asked again as well: between a look at the pod and this call another may have begun.
 func (c *Cluster) FollowLog(ctx context.Context, pod, container string) (io.ReadCloser, error) {
-	return c.follow(ctx, pod, container, nil)
+	return c.log(ctx, pod, container, map[string]string{"follow": "true"})
+}
+
+// LastLines is the end of a pod's log as it is now, n lines at most.
+func (c *Cluster) LastLines(ctx context.Context, pod, container string, n int) ([]byte, error) {
+	r, err := c.log(ctx, pod, container, map[string]string{"tailLines": strconv.Itoa(n)})
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return io.ReadAll(r)
 }
 
 // LogStart says from where a log is followed; the zero value is its beginning.
@@ -170,27 +187,30 @@ type LogStart struct {
 
 // FollowStamped is FollowLog with the node's time, RFC 3339, and a blank before each line.
 func (c *Cluster) FollowStamped(ctx context.Context, pod, container string, from LogStart) (io.ReadCloser, error) {
-	more := map[string]string{"timestamps": "true"}
+	more := map[string]string{"follow": "true", "timestamps": "true"}
 	switch {
 	case !from.Since.IsZero():
 		more["sinceTime"] = from.Since.UTC().Format(time.RFC3339)
 	case from.New:
 		more["tailLines"] = "0"
 	}
-	return c.follow(ctx, pod, container, more)
+	return c.log(ctx, pod, container, more)
 }
 
-func (c *Cluster) follow(ctx context.Context, pod, container string, more map[string]string) (io.ReadCloser, error) {
+func (c *Cluster) log(ctx context.Context, pod, container string, how map[string]string) (io.ReadCloser, error) {
 	if c.core == nil {
-		return nil, fmt.Errorf("follow the log of pod %s: %w", pod, errNoConnection)
+		return nil, fmt.Errorf("read the log of pod %s: %w", pod, errNoConnection)
 	}
-	q := c.sub(c.core.Get(), pod, "log", container).Param("follow", "true")
-	for name, value := range more {
+	q := c.sub(c.core.Get(), pod, "log", container)
+	for name, value := range how {
 		q.Param(name, value)
 	}
 	r, err := q.Stream(ctx)
+	if gone(err) {
+		err = ErrGone
+	}
 	if err != nil {
-		return nil, fmt.Errorf("follow the log of pod %s: %w", pod, err)
+		return nil, fmt.Errorf("read the log of pod %s: %w", pod, err)
 	}
 	return r, nil
 }
@@ -199,7 +219,7 @@ func podOf(o *corev1.Pod, container string) Pod {
 	p := Pod{
 		IP:   o.Status.PodIP,
 		Name: o.Name, UID: string(o.UID), Node: o.Spec.NodeName, Phase: string(o.Status.Phase), Labels: o.Labels, Annotations: o.Annotations,
-		Created: o.CreationTimestamp.Time, Ending: o.DeletionTimestamp != nil,
+		Created: o.CreationTimestamp.Time, Ending: o.DeletionTimestamp != nil, Owner: ownerOf(o),
 	}
 	if g := o.Spec.TerminationGracePeriodSeconds; g != nil {
 		p.Grace = time.Duration(*g) * time.Second
@@ -231,4 +251,20 @@ func podOf(o *corev1.Pod, container string) Pod {
 		}
 	}
 	return p
+}
+
+// ownerOf is the controller of a pod. A ReplicaSet of a Deployment is called after it, with the sum of the template that its pods are
+// labelled with: two of one Deployment are there while it rolls out.
+func ownerOf(o *corev1.Pod) string {
+	c := metav1.GetControllerOf(o)
+	if c == nil {
+		return ""
+	}
+	kind, name := strings.ToLower(c.Kind), c.Name
+	if sum := o.Labels["pod-template-hash"]; kind == "replicaset" && sum != "" {
+		if of, ok := strings.CutSuffix(name, "-"+sum); ok {
+			kind, name = "deployment", of
+		}
+	}
+	return kind + "/" + name
 }

@@ -48,6 +48,25 @@ func TestStatesOfContainers(t *testing.T) {
 	}
 }
 
+// A Deployment owns its pods through a ReplicaSet, and through two while it rolls out.
+func TestOwnersOfPods(t *testing.T) {
+	yes := true
+	for _, c := range []struct{ kind, name, sum, want string }{
+		{"", "", "", ""},
+		{"ReplicaSet", "web-6d4cf56db6", "6d4cf56db6", "deployment/web"},
+		{"ReplicaSet", "web", "", "replicaset/web"},
+		{"StatefulSet", "db", "", "statefulset/db"},
+	} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"pod-template-hash": c.sum}}}
+		if c.kind != "" {
+			pod.OwnerReferences = []metav1.OwnerReference{{Kind: "Node", Name: "n"}, {Kind: c.kind, Name: c.name, Controller: &yes}}
+		}
+		if got := podOf(pod, "").Owner; got != c.want {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+}
+
 // A pod that is not ready says for what it waits: the container that does not merely start, and what does not change with every try.
 func TestWhatPodsWaitFor(t *testing.T) {
 	waits := func(name, reason, message string) corev1.ContainerStatus {

@@ -19,13 +19,14 @@ const EnvironmentAnnotation = "lockdrill.dev/environment"
 // RunLease is the Lease object by which one run at a time has a namespace.
 const RunLease = "lockdrill-run"
 
-// Rule is a permission within the namespace, as a rule of a Role says it; Names empty = objects of any name.
+// Rule is a permission within the namespace, or Wide, as a rule of a Role says it; Names empty = objects of any name.
 type Rule struct {
 	APIGroup    string // "" = core
 	Resource    string
 	Subresource string   // "" = none; pods/log has "log"
 	Verbs       []string // get, list, watch, create, patch, delete
 	Names       []string
+	Wide        bool // of the whole cluster: its object is in no namespace, and a ClusterRole gives it
 }
 
 // Needs is what a drill does in a namespace. Every drill reads the namespace's annotation, and lists and watches pods.
@@ -37,7 +38,11 @@ type Needs struct {
 	Toxiproxy bool     // ... and a Toxiproxy with its Service
 	Cut       bool     // labels a pod, and makes and removes a NetworkPolicy for it
 	Kill      bool     // deletes pods
+	Evict     bool     // evicts pods
+	Restarts  []string // has these replace their pods: deployment/NAME, statefulset/NAME
+	Nodes     bool     // cordons nodes
 	Exec      bool     // runs a command in a container
+	Events    bool     // writes Events about what it strikes
 	Logs      bool     // follows the logs of pods
 	Leases    []string // Lease objects that are looked at and watched
 	Summary   string   // ConfigMap in which a run leaves its summary; "" = none
@@ -55,8 +60,17 @@ func RulesFor(n Needs) []Rule {
 	if n.Kill || n.Apply { // what is applied is removed with its pods
 		rules = append(rules, Rule{Resource: "pods", Verbs: []string{"delete"}})
 	}
+	if n.Evict {
+		rules = append(rules, Rule{Resource: "pods", Subresource: "eviction", Verbs: []string{"create"}})
+	}
+	if n.Kill || n.Evict { // who is asked, and who is gone around
+		rules = append(rules, Rule{APIGroup: "policy", Resource: "poddisruptionbudgets", Verbs: []string{"list"}})
+	}
 	if n.Logs {
 		rules = append(rules, Rule{Resource: "pods", Subresource: "log", Verbs: []string{"get"}})
+	}
+	if n.Events {
+		rules = append(rules, Rule{Resource: "events", Verbs: []string{"create"}})
 	}
 	if n.Exec {
 		rules = append(rules, Rule{Resource: "pods", Subresource: "exec", Verbs: []string{"create", "get"}})
@@ -78,6 +92,10 @@ func RulesFor(n Needs) []Rule {
 			Rule{Resource: "configmaps", Verbs: []string{"create"}},
 			Rule{Resource: "configmaps", Verbs: []string{"get", "patch"}, Names: []string{n.Summary}})
 	}
+	for _, o := range n.Restarts {
+		kind, name, _ := strings.Cut(o, "/")
+		rules = append(rules, Rule{APIGroup: "apps", Resource: kind + "s", Verbs: []string{"get", "patch"}, Names: named(name)})
+	}
 	if n.Toxiproxy && !n.Apply {
 		rules = append(rules, Rule{APIGroup: "apps", Resource: "deployments", Verbs: made})
 	}
@@ -86,6 +104,9 @@ func RulesFor(n Needs) []Rule {
 	}
 	if n.Cut {
 		rules = append(rules, Rule{Resource: "pods", Verbs: []string{"patch"}})
+	}
+	if n.Nodes { // which node it will be nobody knows before
+		rules = append(rules, Rule{Resource: "nodes", Verbs: []string{"get", "patch"}, Wide: true})
 	}
 	if n.Network || n.Cut {
 		rules = append(rules, Rule{APIGroup: "networking.k8s.io", Resource: "networkpolicies", Verbs: made})
@@ -121,7 +142,7 @@ func (c *Cluster) Missing(ctx context.Context, rules []Rule) ([]Rule, error) {
 				}
 			}
 			if len(verbs) > 0 {
-				missing = append(missing, Rule{APIGroup: r.APIGroup, Resource: r.Resource, Subresource: r.Subresource, Verbs: verbs, Names: named(name)})
+				missing = append(missing, Rule{APIGroup: r.APIGroup, Resource: r.Resource, Subresource: r.Subresource, Verbs: verbs, Names: named(name), Wide: r.Wide})
 			}
 		}
 	}
@@ -130,10 +151,14 @@ func (c *Cluster) Missing(ctx context.Context, rules []Rule) ([]Rule, error) {
 
 func (c *Cluster) may(ctx context.Context, r Rule, verb, name string) (bool, error) {
 	authorization := schema.GroupVersion{Group: "authorization.k8s.io", Version: "v1"}
+	namespace := c.Namespace
+	if r.Wide {
+		namespace = ""
+	}
 	review := &Object{Object: map[string]any{
 		"apiVersion": authorization.String(), "kind": "SelfSubjectAccessReview",
 		"spec": map[string]any{"resourceAttributes": map[string]any{
-			"namespace": c.Namespace, "verb": verb, "group": r.APIGroup, "resource": r.Resource, "subresource": r.Subresource, "name": name,
+			"namespace": namespace, "verb": verb, "group": r.APIGroup, "resource": r.Resource, "subresource": r.Subresource, "name": name,
 		}},
 	}}
 	answer, err := c.objects.Resource(authorization.WithResource("selfsubjectaccessreviews")).Create(ctx, review, metav1.CreateOptions{})
@@ -152,6 +177,9 @@ func RuleYAML(rules []Rule) string {
 		resource := r.Resource
 		if r.Subresource != "" {
 			resource += "/" + r.Subresource
+		}
+		if r.Wide {
+			fmt.Fprintf(&b, "# of a ClusterRole:\n")
 		}
 		fmt.Fprintf(&b, "- apiGroups: [%q]\n  resources: [%q]\n", r.APIGroup, resource)
 		if len(r.Names) > 0 {

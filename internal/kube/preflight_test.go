@@ -35,6 +35,10 @@ func TestMissing(t *testing.T) {
 		{Resource: "pods", Subresource: "log", Verbs: []string{"get"}},
 		{APIGroup: "coordination.k8s.io", Resource: "leases", Verbs: []string{"get", "update"}, Names: []string{"a", "b"}},
 	}
+	wide := permitting(func(a *authv1.ResourceAttributes) bool { return a.Namespace == "" })
+	if missing, err := wide.Missing(t.Context(), []Rule{{Resource: "nodes", Verbs: []string{"patch"}, Wide: true}}); err != nil || len(missing) > 0 {
+		t.Errorf("what is in no namespace is asked for in one: %+v, %v", missing, err)
+	}
 	c := permitting(func(a *authv1.ResourceAttributes) bool {
 		return a.Namespace == "locks" && a.Verb != "delete" && a.Subresource == "" && !(a.Name == "b" && a.Verb == "update")
 	})
@@ -63,8 +67,12 @@ func TestRulesAreTheNeeds(t *testing.T) {
 	}{
 		{"pods", "delete", Needs{Kill: true}},
 		{"pods", "delete", Needs{Apply: true}}, // of what it made
+		{"pods/eviction", "create", Needs{Evict: true}},
+		{"poddisruptionbudgets", "list", Needs{Kill: true}},
+		{"poddisruptionbudgets", "list", Needs{Evict: true}},
 		{"pods/exec", "create", Needs{Exec: true}},
 		{"pods/log", "get", Needs{Logs: true}},
+		{"nodes", "patch", Needs{Nodes: true}},
 		{"deployments", "patch", Needs{Apply: true}},
 		{"serviceaccounts", "patch", Needs{Apply: true}},
 	} {

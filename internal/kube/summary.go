@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // summaryLabel says that a ConfigMap holds the summary of a run.
@@ -18,6 +20,15 @@ var ErrForeign = errors.New("it is not lockdrill's")
 // WriteSummary makes or replaces the ConfigMap of that name. One that is there and was not made by this function is left as it is: an
 // error that wraps ErrForeign.
 func (c *Cluster) WriteSummary(ctx context.Context, name string, data map[string]string) error {
+	return c.writeSummary(ctx, name, data, false)
+}
+
+// MarkSummary is WriteSummary that keeps what the ConfigMap has under other keys.
+func (c *Cluster) MarkSummary(ctx context.Context, name string, data map[string]string) error {
+	return c.writeSummary(ctx, name, data, true)
+}
+
+func (c *Cluster) writeSummary(ctx context.Context, name string, data map[string]string, keep bool) error {
 	api, err := c.api("v1", "ConfigMap")
 	if err != nil {
 		return err
@@ -28,6 +39,12 @@ func (c *Cluster) WriteSummary(ctx context.Context, name string, data map[string
 		return fmt.Errorf("look for configmap %s: %w", name, err)
 	case there.GetLabels()[summaryLabel] == "":
 		return fmt.Errorf("write configmap %s: %w: give another name", name, ErrForeign)
+	case keep:
+		had, _, _ := unstructured.NestedStringMap(there.Object, "data")
+		if had != nil {
+			maps.Copy(had, data)
+			data = had
+		}
 	}
 	o := generic(&corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},

@@ -26,6 +26,18 @@ func TestSummary(t *testing.T) {
 			t.Errorf("%v, %v, want %v", got.Data, err, data)
 		}
 	}
+	for _, refused := range []string{"once", "again"} { // beside the verdict, until the next one
+		if err := c.MarkSummary(t.Context(), "last", map[string]string{"refused": refused}); err != nil {
+			t.Fatal(err)
+		}
+		got, err := client.CoreV1().ConfigMaps("staging").Get(t.Context(), "last", metav1.GetOptions{})
+		if want := map[string]string{"verdict": "pass", "refused": refused}; err != nil || !maps.Equal(got.Data, want) {
+			t.Errorf("%v, %v, want %v", got.Data, err, want)
+		}
+	}
+	if err := c.MarkSummary(t.Context(), "new", map[string]string{"refused": "once"}); err != nil {
+		t.Error(err)
+	}
 	if err := c.WriteSummary(t.Context(), "settings", map[string]string{"a": "c"}); !errors.Is(err, ErrForeign) {
 		t.Errorf("%v, want %v", err, ErrForeign)
 	}

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// environment resolves the container's variables as a kubelet does; of the downward API it knows the fields of metadata and the node.
+// environment resolves the container's variables as a kubelet does; of the downward API it knows the fields of metadata, the node and the pod's IP.
 func (n *node) environment(ctx context.Context, pod *corev1.Pod, c corev1.Container) (map[string]string, error) {
 	env := map[string]string{}
 	for _, from := range c.EnvFrom {
@@ -114,6 +114,8 @@ func field(pod *corev1.Pod, path string) (string, error) {
 		return string(pod.UID), nil
 	case path == "spec.nodeName":
 		return pod.Spec.NodeName, nil
+	case path == "status.podIP":
+		return pod.Status.PodIP, nil
 	case path == "spec.serviceAccountName":
 		return pod.Spec.ServiceAccountName, nil
 	}

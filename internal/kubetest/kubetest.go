@@ -60,7 +60,7 @@ const (
 )
 
 // controllers that the objects of a drill need; more would only cost time.
-const controllers = "deployment-controller,replicaset-controller,statefulset-controller,job-controller,cronjob-controller," +
+const controllers = "disruption-controller,deployment-controller,replicaset-controller,statefulset-controller,job-controller,cronjob-controller," +
 	"garbage-collector-controller,namespace-controller,serviceaccount-controller,root-ca-certificate-publisher-controller,persistentvolume-binder-controller"
 
 // Start returns when the API server answers. Without built programs the test is skipped; see Need.

@@ -172,7 +172,7 @@ func (n *node) see(ctx context.Context, pod *corev1.Pod) {
 	if over(pod) {
 		return
 	}
-	s := &podRunner{node: n, pod: pod, changed: make(chan struct{}, 1)}
+	s := &podRunner{node: n, pod: pod, changed: make(chan struct{}, 1), ip: fmt.Sprintf("127.64.%d.%d", len(n.byUID)/250, len(n.byUID)%250+1)}
 	n.byUID[string(pod.UID)], n.runners[pod.Namespace+"/"+pod.Name] = s, s
 	n.keeping.Go(func() { s.keep(ctx) })
 }

@@ -18,6 +18,7 @@ import (
 type podRunner struct {
 	node    *node
 	changed chan struct{} // one slot: look again
+	ip      string        // the pod's own, of loopback: a process that binds it (status.podIP) is told from those of other pods
 
 	mu   sync.Mutex
 	pod  *corev1.Pod // as last seen
@@ -71,6 +72,8 @@ func (s *podRunner) keep(ctx context.Context) {
 		if gone || pod.DeletionTimestamp != nil {
 			break
 		}
+		pod = pod.DeepCopy()
+		pod.Status.PodIP = s.ip
 		l := s.node.live(ctx, pod, n)
 		s.mu.Lock()
 		s.life, s.last = l, s.life
@@ -197,7 +200,7 @@ func (s *podRunner) complain(ctx context.Context, what string, err error) {
 // status is what a kubelet would say of a pod in that life.
 func status(pod *corev1.Pod, life, last *Life) corev1.PodStatus {
 	ended := life.isOver()
-	st := corev1.PodStatus{Phase: corev1.PodRunning, HostIP: "127.0.0.1", PodIP: "10.99.0.1", PodIPs: []corev1.PodIP{{IP: "10.99.0.1"}}}
+	st := corev1.PodStatus{Phase: corev1.PodRunning, HostIP: "127.0.0.1", PodIP: life.Pod.Status.PodIP, PodIPs: []corev1.PodIP{{IP: life.Pod.Status.PodIP}}}
 	start := metav1.NewTime(pod.CreationTimestamp.Time)
 	st.StartTime = &start
 	ready := corev1.ConditionTrue

@@ -35,6 +35,11 @@ func (e *Env) KubeconfigForServiceAccount(namespace, name string) string {
 	return e.kubeconfig(fileName(e.Dir, namespace+"_"+name, ".kubeconfig"), e.url, &api.AuthInfo{Token: r.Status.Token})
 }
 
+// ServingFiles are the certificate of the API server, its key, and its authority's certificate, for what stands before it.
+func (e *Env) ServingFiles() (cert, key, ca string) {
+	return fileName(e.Dir, "kube-apiserver", ".crt"), fileName(e.Dir, "kube-apiserver", ".key"), e.ca.file
+}
+
 func (e *Env) kubeconfig(path, url string, user *api.AuthInfo) string {
 	e.t.Helper()
 	c := api.NewConfig()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -29,21 +30,51 @@ func StartCluster(t testing.TB) []string {
 	for i := range addrs {
 		addrs[i] = startOn(t, clusterPort, "--cluster-enabled", "yes", "--cluster-node-timeout", "15000")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), startWithin)
-	defer cancel()
-	if err := join(ctx, addrs); err != nil {
-		t.Fatalf("join redis-servers to a cluster: %v", err)
-	}
+	join(t, addrs, addrs[0])
 	return addrs
 }
 
-// join deals the slots and makes the servers known to one another.
-func join(ctx context.Context, addrs []string) error {
+// StartTLSCluster is StartCluster for servers that speak TLS, to one another too. addrs are where they do, plain where they do not; the
+// authority's PEM file vouches for each server at its own address alone.
+func StartTLSCluster(t testing.TB) (addrs []string, ca string, plain []string) {
+	t.Helper()
+	a := newAuthority(t, t.TempDir())
+	for i := range masters {
+		port, err := clusterPort()
+		if err != nil {
+			t.Fatal(err)
+		}
+		own, bind := net.IPv4(127, 0, 0, 1), []string{"--bind", "127.0.0.1"}
+		if i > 0 && runtime.GOOS == "linux" { // elsewhere loopback has that address alone
+			own[len(own)-1] += byte(i)
+			bind = append(bind, own.String())
+		}
+		cert, key := a.server(own)
+		addr := startOn(t, freePort, append(bind, "--cluster-enabled", "yes", "--cluster-node-timeout", "15000", "--cluster-announce-ip", own.String(),
+			"--tls-port", strconv.Itoa(port), "--tls-cluster", "yes", "--tls-auth-clients", "no", "--tls-ca-cert-file", a.ca, "--tls-cert-file", cert, "--tls-key-file", key)...)
+		addrs, plain = append(addrs, net.JoinHostPort(own.String(), strconv.Itoa(port))), append(plain, addr)
+	}
+	join(t, plain, addrs[0])
+	return addrs, a.ca, plain
+}
+
+// join makes a cluster of servers; first is where the first of them is met.
+func join(t testing.TB, addrs []string, first string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startWithin)
+	defer cancel()
+	if err := deal(ctx, addrs, first); err != nil {
+		t.Fatalf("join redis-servers to a cluster: %v", err)
+	}
+}
+
+// deal deals the slots and makes the servers known to one another.
+func deal(ctx context.Context, addrs []string, meet string) error {
 	for i, addr := range addrs {
 		c := node(addr)
 		defer c.Close()
 		first, last := i*slots/masters, (i+1)*slots/masters-1
-		host, port, _ := net.SplitHostPort(addrs[0])
+		host, port, _ := net.SplitHostPort(meet)
 		err := errors.Join(c.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err(), c.ClusterAddSlotsRange(ctx, first, last).Err())
 		if i > 0 {
 			err = errors.Join(err, c.ClusterMeet(ctx, host, port).Err())

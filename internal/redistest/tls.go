@@ -23,8 +23,13 @@ import (
 func StartTLS(t testing.TB, args ...string) (addr, ca, plain string) {
 	t.Helper()
 	plain = Start(t, args...)
-	dir := t.TempDir()
-	ca = certificates(t, dir, args)
+	a, at := newAuthority(t, t.TempDir()), []net.IP{net.IPv4(127, 0, 0, 1)}
+	for _, arg := range args {
+		if ip := net.ParseIP(arg); ip != nil {
+			at = append(at, ip)
+		}
+	}
+	cert, key := a.server(at...)
 	c := redis.NewClient(&redis.Options{Addr: plain, DisableIdentity: true})
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), startWithin)
@@ -45,10 +50,10 @@ func StartTLS(t testing.TB, args ...string) (addr, ca, plain string) {
 		addr = l.Addr().String()
 		_ = l.Close()
 		_, port, _ := net.SplitHostPort(addr)
-		err = c.Do(ctx, "CONFIG", "SET", "tls-port", port, "tls-auth-clients", "no", "tls-ca-cert-file", ca,
-			"tls-cert-file", filepath.Join(dir, "server.crt"), "tls-key-file", filepath.Join(dir, "server.key")).Err()
+		err = c.Do(ctx, "CONFIG", "SET", "tls-port", port, "tls-auth-clients", "no", "tls-ca-cert-file", a.ca,
+			"tls-cert-file", cert, "tls-key-file", key).Err()
 		if err == nil {
-			return addr, ca, plain
+			return addr, a.ca, plain
 		}
 		if ctx.Err() != nil { // another process took the port between its choice and its use, again and again
 			t.Fatalf("start TLS: %v", err)
@@ -56,47 +61,64 @@ func StartTLS(t testing.TB, args ...string) (addr, ca, plain string) {
 	}
 }
 
-// certificates makes an authority and a certificate for 127.0.0.1, and every address in args, that it has signed, and returns the
-// authority's file.
-func certificates(t testing.TB, dir string, args []string) string {
+// authority signs certificates of servers.
+type authority struct {
+	t    testing.TB
+	dir  string
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	ca   string // the file of its own
+}
+
+// newAuthority makes one whose files are in dir.
+func newAuthority(t testing.TB, dir string) *authority {
 	t.Helper()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	write := func(name, kind string, der []byte) string {
-		path := filepath.Join(dir, name)
-		must(os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
-		return path
-	}
-	authority := &x509.Certificate{
+	a := &authority{t: t, dir: dir, cert: &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "a test's authority"}, NotBefore: time.Now().Add(-time.Hour),
 		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
+	}}
+	a.key = a.newKey()
+	a.ca = a.write("ca.crt", "CERTIFICATE", a.sign(a.cert, a.key))
+	return a
+}
+
+// server makes a certificate for a server at these addresses, and returns its files.
+func (a *authority) server(at ...net.IP) (cert, key string) {
+	a.t.Helper()
+	secret := a.newKey()
+	der := a.sign(&x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "a test's server"}, NotBefore: a.cert.NotBefore,
+		NotAfter: a.cert.NotAfter, IPAddresses: at, KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, // servers of a cluster are clients of one another
+	}, secret)
+	name := at[len(at)-1].String()
+	cert = a.write(name+".crt", "CERTIFICATE", der)
+	der, err := x509.MarshalECPrivateKey(secret)
+	a.must(err)
+	return cert, a.write(name+".key", "EC PRIVATE KEY", der)
+}
+
+func (a *authority) newKey() *ecdsa.PrivateKey {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(err)
-	der, err := x509.CreateCertificate(rand.Reader, authority, authority, &key.PublicKey, key)
-	must(err)
-	ca := write("ca.crt", "CERTIFICATE", der)
-	server := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "a test's server"}, NotBefore: authority.NotBefore,
-		NotAfter: authority.NotAfter, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	a.must(err)
+	return key
+}
+
+func (a *authority) sign(of *x509.Certificate, key *ecdsa.PrivateKey) []byte {
+	der, err := x509.CreateCertificate(rand.Reader, of, a.cert, &key.PublicKey, a.key)
+	a.must(err)
+	return der
+}
+
+func (a *authority) write(name, kind string, der []byte) string {
+	path := filepath.Join(a.dir, name)
+	a.must(os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
+	return path
+}
+
+func (a *authority) must(err error) {
+	a.t.Helper()
+	if err != nil {
+		a.t.Fatal(err)
 	}
-	for _, arg := range args {
-		if ip := net.ParseIP(arg); ip != nil {
-			server.IPAddresses = append(server.IPAddresses, ip)
-		}
-	}
-	serverKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(err)
-	der, err = x509.CreateCertificate(rand.Reader, server, authority, &serverKey.PublicKey, key)
-	must(err)
-	write("server.crt", "CERTIFICATE", der)
-	der, err = x509.MarshalECPrivateKey(serverKey)
-	must(err)
-	write("server.key", "EC PRIVATE KEY", der)
-	return ca
 }

@@ -66,6 +66,13 @@ type faultView struct {
 	First   *time.Time  `json:"first_hit,omitempty"`
 	Last    *time.Time  `json:"last_hit,omitempty"`
 	Ended   *time.Time  `json:"ended,omitempty"`
+	Struck  []Struck    `json:"struck,omitempty"` // the first operations that it hit
+}
+
+// Struck is one operation that was made to fail, as the API tells of it.
+type Struck struct {
+	Key   string `json:"key"`
+	Epoch string `json:"epoch,omitempty"` // the token's fingerprint
 }
 
 // ListenAPI listens where only this machine can ask: at host:port on loopback, or at unix:PATH, a socket that only the caller can ask.
@@ -152,12 +159,12 @@ func (t *Tap) API() http.Handler {
 		for _, s := range t.Faults() {
 			all = append(all, t.view(s))
 		}
-		answerJSON(w, http.StatusOK, map[string]any{"faults": all})
+		AnswerJSON(w, http.StatusOK, map[string]any{"faults": all})
 	})
 	mux.HandleFunc("GET /faults/{id}", func(w http.ResponseWriter, r *http.Request) {
 		for _, s := range t.Faults() {
 			if s.ID == r.PathValue("id") {
-				answerJSON(w, http.StatusOK, t.view(s))
+				AnswerJSON(w, http.StatusOK, t.view(s))
 				return
 			}
 		}
@@ -169,32 +176,37 @@ func (t *Tap) API() http.Handler {
 			noFault(w, r)
 			return
 		}
-		answerJSON(w, http.StatusOK, t.view(s))
+		AnswerJSON(w, http.StatusOK, t.view(s))
 	})
 	mux.HandleFunc("GET /holders", t.getHolders)
-	mux.HandleFunc("GET /stats", func(w http.ResponseWriter, _ *http.Request) { answerJSON(w, http.StatusOK, t.Stats()) })
+	mux.HandleFunc("GET /stats", func(w http.ResponseWriter, _ *http.Request) { AnswerJSON(w, http.StatusOK, t.Stats()) })
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, http.StatusNotFound, Problem{"", r.Method + " " + r.URL.Path + " is not served", "one of POST /faults, GET /faults, GET /faults/{id}, DELETE /faults/{id}, GET /holders, GET /stats"})
+		Refuse(w, http.StatusNotFound, Problem{"", r.Method + " " + r.URL.Path + " is not served", "one of POST /faults, GET /faults, GET /faults/{id}, DELETE /faults/{id}, GET /holders, GET /stats"})
 	})
+	return ForThisMachine(mux)
+}
+
+// ForThisMachine refuses what a web page may have been led to ask.
+func ForThisMachine(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host
 		if h, _, err := net.SplitHostPort(host); err == nil {
 			host = h
 		}
 		if ip := net.ParseIP(strings.Trim(host, "[]")); host != "localhost" && (ip == nil || !ip.IsLoopback()) { // a web page that was given a name for 127.0.0.1
-			refuse(w, http.StatusForbidden, Problem{"Host", fmt.Sprintf("%q is not this machine", r.Host), "ask for http://127.0.0.1:PORT"})
+			Refuse(w, http.StatusForbidden, Problem{"Host", fmt.Sprintf("%q is not this machine", r.Host), "ask for http://127.0.0.1:PORT"})
 			return
 		}
 		if origin := r.Header.Values("Origin"); len(origin) > 0 { // only a browser says so
-			refuse(w, http.StatusForbidden, Problem{"Origin", fmt.Sprintf("%q: no web page may ask", origin[0]), "curl, or any client that is no browser"})
+			Refuse(w, http.StatusForbidden, Problem{"Origin", fmt.Sprintf("%q: no web page may ask", origin[0]), "curl, or any client that is no browser"})
 			return
 		}
-		mux.ServeHTTP(w, r)
+		next.ServeHTTP(w, r)
 	})
 }
 
 func noFault(w http.ResponseWriter, r *http.Request) {
-	refuse(w, http.StatusNotFound, Problem{"id", fmt.Sprintf("there is no fault %q", r.PathValue("id")), "GET /faults lists them"})
+	Refuse(w, http.StatusNotFound, Problem{"id", fmt.Sprintf("there is no fault %q", r.PathValue("id")), "GET /faults lists them"})
 }
 
 // isJSON takes a media type for what it is, and not for how it begins.
@@ -204,18 +216,8 @@ func isJSON(kind string) bool {
 }
 
 func (t *Tap) postFault(w http.ResponseWriter, r *http.Request) {
-	if kind := r.Header.Get("Content-Type"); !isJSON(kind) { // no web page may send that unasked
-		refuse(w, http.StatusUnsupportedMediaType, Problem{"Content-Type", fmt.Sprintf("is %q", kind), "curl -H 'Content-Type: application/json'"})
-		return
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if err != nil {
-		refuse(w, http.StatusBadRequest, Problem{"body", err.Error(), "one JSON object"})
-		return
-	}
 	var form faultForm
-	if p := DecodeStrict(body, &form); p != nil {
-		refuse(w, http.StatusBadRequest, *p)
+	if !Posted(w, r, &form) {
 		return
 	}
 	f, all := form.fault()
@@ -224,21 +226,39 @@ func (t *Tap) postFault(w http.ResponseWriter, r *http.Request) {
 	if form.HolderOf != "" && len(all) == 0 {
 		token, p := t.holder(r.Context(), form.HolderOf)
 		if p != nil {
-			refuse(w, http.StatusConflict, *p)
+			Refuse(w, http.StatusConflict, *p)
 			return
 		}
 		f.Key, f.Token = Quote(form.HolderOf), token
 	}
 	if len(all) > 0 {
-		refuse(w, http.StatusBadRequest, all...)
+		Refuse(w, http.StatusBadRequest, all...)
 		return
 	}
 	s, err := t.Inject(f)
 	if err != nil {
-		refuse(w, http.StatusConflict, Problem{"id", err.Error(), "leave it out, or choose another"})
+		Refuse(w, http.StatusConflict, Problem{"id", err.Error(), "leave it out, or choose another"})
 		return
 	}
-	answerJSON(w, http.StatusCreated, t.view(s))
+	AnswerJSON(w, http.StatusCreated, t.view(s))
+}
+
+// Posted reads the JSON object of a request, or refuses it.
+func Posted(w http.ResponseWriter, r *http.Request, into any) bool {
+	if kind := r.Header.Get("Content-Type"); !isJSON(kind) { // no web page may send that unasked
+		Refuse(w, http.StatusUnsupportedMediaType, Problem{"Content-Type", fmt.Sprintf("is %q", kind), "curl -H 'Content-Type: application/json'"})
+		return false
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		Refuse(w, http.StatusBadRequest, Problem{"body", err.Error(), "one JSON object"})
+		return false
+	}
+	if p := DecodeStrict(body, into); p != nil {
+		Refuse(w, http.StatusBadRequest, *p)
+		return false
+	}
+	return true
 }
 
 // fault is the form as a fault, which is then checked itself.
@@ -335,7 +355,7 @@ func (t *Tap) view(s Status) faultView {
 	}
 	v := faultView{
 		ID: s.ID, Op: s.Op, Mode: s.Mode, Count: s.Count, Share: s.Share, For: s.For.String(), Names: s.Names, Key: s.Key, OneOnly: s.Token != "",
-		State: s.State, Why: s.Why, Hits: s.Hits, Spared: s.Spare, Holds: s.Holds, Armed: *wall(s.From), First: wall(s.First), Last: wall(s.Last), Ended: wall(s.To),
+		State: s.State, Why: s.Why, Hits: s.Hits, Spared: s.Spare, Holds: s.Holds, Armed: *wall(s.From), First: wall(s.First), Last: wall(s.Last), Ended: wall(s.To), Struck: s.Struck,
 	}
 	if s.Delay > 0 {
 		v.Delay = s.Delay.String()
@@ -343,11 +363,13 @@ func (t *Tap) view(s Status) faultView {
 	return v
 }
 
-func refuse(w http.ResponseWriter, status int, all ...Problem) {
-	answerJSON(w, status, map[string]any{"errors": all})
+// Refuse answers with what is wrong, and what can be done.
+func Refuse(w http.ResponseWriter, status int, all ...Problem) {
+	AnswerJSON(w, status, map[string]any{"errors": all})
 }
 
-func answerJSON(w http.ResponseWriter, status int, v any) {
+// AnswerJSON answers with a value.
+func AnswerJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	enc := json.NewEncoder(w)

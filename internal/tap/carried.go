@@ -54,8 +54,8 @@ func (t *Tap) Carriers(key string) []Carrier {
 func (t *Tap) getHolders(w http.ResponseWriter, r *http.Request) {
 	key := r.URL.Query().Get("key")
 	if key == "" {
-		refuse(w, http.StatusBadRequest, Problem{"key", "is missing", "GET /holders?key=KEY"})
+		Refuse(w, http.StatusBadRequest, Problem{"key", "is missing", "GET /holders?key=KEY"})
 		return
 	}
-	answerJSON(w, http.StatusOK, map[string]any{"holders": t.Carriers(key)})
+	AnswerJSON(w, http.StatusOK, map[string]any{"holders": t.Carriers(key)})
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/lockcore/burst"
 )
 
@@ -65,6 +66,8 @@ type Status struct {
 	Last  int64
 	From  int64 // armed
 	To    int64 // ended
+
+	Struck []Struck
 }
 
 // Hit is one operation that was made to fail.
@@ -85,6 +88,7 @@ type armed struct {
 	why   string // ended
 
 	first, last, from, to int64 // as in Status
+	struck                []Struck
 
 	over  chan struct{} // closed at the end: what is held back goes on
 	held  map[*conn]int
@@ -93,7 +97,7 @@ type armed struct {
 
 func (a *armed) status() Status {
 	b := a.burst
-	return Status{Fault: a.Fault, State: b.State(), Why: a.why, Hits: b.Hits, Spare: b.Spared, Holds: b.Held, First: a.first, Last: a.last, From: a.from, To: a.to}
+	return Status{Fault: a.Fault, State: b.State(), Why: a.why, Hits: b.Hits, Spare: b.Spared, Holds: b.Held, First: a.first, Last: a.last, From: a.from, To: a.to, Struck: slices.Clone(a.struck)}
 }
 
 // Inject arms a fault. ID names it, or is chosen.
@@ -124,6 +128,9 @@ func (t *Tap) Inject(f Fault) (Status, error) {
 	})
 	return a.status(), nil
 }
+
+// mostStruck is of how many operations a fault remembers what they were.
+const mostStruck = 1000
 
 // maxPast is how many ended faults are remembered.
 const maxPast = 100
@@ -252,6 +259,13 @@ func (t *Tap) take(a *armed, c *conn, o *operation, key []byte) bool {
 		a.first = now
 	}
 	a.last = now
+	if len(a.struck) < mostStruck {
+		s := Struck{Key: string(key)}
+		if token != "" {
+			s.Epoch = lockcore.Fingerprint(token)
+		}
+		a.struck = append(a.struck, s)
+	}
 	if t.o.OnHit != nil {
 		t.o.OnHit(Hit{Fault: a.ID, Name: c.name, Op: o.op, Key: string(key), Token: token, At: now, N: a.burst.Hits})
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -143,9 +144,13 @@ func (r *recognizer) builtin(o *operation, args [][]byte) {
 		return
 	}
 	switch name := args[0]; {
-	case is(name, "SET") && len(args) > 3 && has(args[3:], "NX"):
-		o.one(burst.Acquire, args[1])
-		o.token = args[2]
+	case is(name, "SET") && len(args) > 3:
+		if op := setOp(args[3:]); op != "" {
+			o.one(op, args[1])
+			o.token = args[2]
+		} else {
+			o.odd = r.oddKey(args[1])
+		}
 	case is(name, "SETNX") && len(args) == 3:
 		o.one(burst.Acquire, args[1])
 		o.token = args[2]
@@ -156,11 +161,14 @@ func (r *recognizer) builtin(o *operation, args [][]byte) {
 		o.keys = append(o.keys, args[1:]...)
 	case is(name, "GETDEL"):
 		o.one(burst.Release, args[1])
-	case is(name, "DELEX"):
+	case is(name, "DELEX"): // Redis 8.4
 		o.one(burst.Release, args[1])
 		if len(args) == 4 && is(args[2], "IFEQ") {
 			o.token = args[3]
 		}
+	case is(name, "DELIFEQ") && len(args) == 3: // Valkey 9
+		o.one(burst.Release, args[1])
+		o.token = args[2]
 	case is(name, "EVAL"):
 		r.script(o, r.byText(args[1]), args)
 	case is(name, "EVALSHA"):
@@ -168,8 +176,38 @@ func (r *recognizer) builtin(o *operation, args [][]byte) {
 	case is(name, "SCRIPT") && len(args) == 3 && is(args[1], "LOAD"):
 		r.byText(args[2])
 	default:
-		o.odd = len(r.rules.Keys) > 0 && !reads(name) && r.lock(args[1])
+		o.odd = !reads(name) && r.oddKey(args[1])
 	}
+}
+
+// oddKey reports that a command on this key should be understood: the rules name it.
+func (r *recognizer) oddKey(key []byte) bool { return len(r.rules.Keys) > 0 && r.lock(key) }
+
+// setOp is what SET does to a lock, by its options: NX takes it; XX (ShedLock) or IFEQ (Valkey 8.1, Redis 8.4) prolongs it where an expiry
+// comes with it. A word that is an option's value is none.
+func setOp(options [][]byte) string {
+	var fresh, present, expires bool
+	for i := 0; i < len(options); i++ {
+		switch word := options[i]; {
+		case is(word, "NX"):
+			fresh = true
+		case is(word, "XX"):
+			present = true
+		case is(word, "IFEQ"), is(word, "IFDEQ"):
+			present, i = true, i+1
+		case is(word, "PX"), is(word, "EX"), is(word, "PXAT"), is(word, "EXAT"):
+			expires, i = true, i+1
+		case is(word, "IFNE"), is(word, "IFDNE"):
+			i++
+		}
+	}
+	switch {
+	case fresh:
+		return burst.Acquire
+	case present && expires:
+		return burst.Renew
+	}
+	return ""
 }
 
 // script is EVAL script numkeys key... arg...; rule is nil where the script is not known.
@@ -240,7 +278,8 @@ func (r *recognizer) byText(text []byte) *ScriptRule {
 }
 
 // classify is by the rules, else by the calls that the text makes: whoever deletes and does not set anew releases; whoever sets anew
-// before it prolongs acquires; whoever prolongs renews. Op stays "" where none fits.
+// before it prolongs acquires; whoever prolongs renews. Op stays "" where none fits. The token is the argument that the text compares or
+// sets.
 func (r *recognizer) classify(text []byte) *ScriptRule {
 	for i := range r.rules.Scripts {
 		if s := &r.rules.Scripts[i]; s.Contains != "" && bytes.Contains(text, []byte(s.Contains)) {
@@ -248,16 +287,23 @@ func (r *recognizer) classify(text []byte) *ScriptRule {
 		}
 	}
 	takes, deletes, prolongs := first(text, `nx|setnx|hsetnx|hincrby|hset`), first(text, `del|unlink|getdel|delex`), first(text, `p?expire(?:at)?`)
+	rule := &ScriptRule{}
 	switch {
 	case deletes < len(text) && first(text, `nx|setnx|hsetnx`) == len(text):
-		return &ScriptRule{Op: burst.Release}
+		rule.Op = burst.Release
 	case takes < prolongs:
-		return &ScriptRule{Op: burst.Acquire}
+		rule.Op = burst.Acquire
 	case prolongs < len(text):
-		return &ScriptRule{Op: burst.Renew}
+		rule.Op = burst.Renew
 	}
-	return &ScriptRule{}
+	if at := tokenIn.FindSubmatch(text); at != nil {
+		rule.Token, _ = strconv.Atoi(string(at[1]))
+	}
+	return rule
 }
+
+// tokenIn is where a script reads or writes who holds KEYS[1]: a value, or the field of a hash as Redisson has it.
+var tokenIn = regexp.MustCompile(`(?i)["'](?:get|set|setnx|hexists|hincrby|hset|hsetnx)["']\s*,\s*KEYS\[1\]\s*(?:,|\)\s*[=~]=)\s*ARGV\[(\d{1,3})\]`)
 
 // first is where the text first has one of the words in quotes, else its length.
 func first(text []byte, words string) int {

@@ -5,6 +5,9 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"fmt"
+	"io"
+	"net"
+	"os"
 	"strings"
 	"testing"
 
@@ -35,6 +38,7 @@ const (
 	redissonLock  = `if ((redis.call('exists', KEYS[1]) == 0) or (redis.call('hexists', KEYS[1], ARGV[2]) == 1)) then redis.call('hincrby', KEYS[1], ARGV[2], 1); redis.call('pexpire', KEYS[1], ARGV[1]); return nil; end; return redis.call('pttl', KEYS[1]);`
 	redissonFree  = `local counter = redis.call('hincrby', KEYS[1], ARGV[3], -1); if (counter > 0) then redis.call('pexpire', KEYS[1], ARGV[2]); return 0; else redis.call('del', KEYS[1]); redis.call(ARGV[4], KEYS[2], ARGV[1]); return 1; end;`
 	redissonRenew = `if (redis.call('hexists', KEYS[1], ARGV[2]) == 1) then redis.call('pexpire', KEYS[1], ARGV[1]); return 1; end; return 0;`
+	tokenLast     = `if redis.call('get', KEYS[1]) ~= ARGV[2] then return 0 end return redis.call('pexpire', KEYS[1], ARGV[1])`
 	onlyReads     = `return redis.call('get', KEYS[1])`
 )
 
@@ -49,6 +53,13 @@ func TestWhatIsAnOperation(t *testing.T) {
 		{Rules{}, []string{"set", "k", "t", "px", "100", "nx"}, "acquire k t"},
 		{Rules{}, []string{"SET", "k", "NX"}, "-"},
 		{Rules{}, []string{"SET", "k", "v"}, "-"},
+		{Rules{}, []string{"SET", "k", "t", "XX", "PX", "100"}, "renew k t"},
+		{Rules{}, []string{"SET", "k", "t", "ifeq", "t", "EX", "100"}, "renew k t"},
+		{Rules{}, []string{"SET", "k", "t", "IFEQ", "NX", "EX", "100"}, "renew k t"}, // a token may be called NX
+		{Rules{}, []string{"SET", "k", "t", "IFDEQ", "9f86d081884c7d65", "PX", "100"}, "renew k t"},
+		{Rules{}, []string{"SET", "k", "t", "XX"}, "-"}, // it prolongs nothing
+		{Rules{}, []string{"SET", "k", "t", "IFNE", "XX", "PX", "100"}, "-"},
+		{Rules{Keys: []string{"k"}}, []string{"SET", "k", "t", "XX"}, "?"},
 		{Rules{}, []string{"SETNX", "k", "t"}, "acquire k t"},
 		{Rules{}, []string{"EXPIRE", "k", "1"}, "renew k"},
 		{Rules{}, []string{"pexpire", "k", "1"}, "renew k"},
@@ -57,15 +68,18 @@ func TestWhatIsAnOperation(t *testing.T) {
 		{Rules{}, []string{"UNLINK", "a"}, "release a"},
 		{Rules{}, []string{"GETDEL", "a"}, "release a"},
 		{Rules{}, []string{"DELEX", "a", "IFEQ", "t"}, "release a t"},
+		{Rules{}, []string{"DELIFEQ", "a", "t"}, "release a t"},
+		{Rules{}, []string{"DELIFEQ", "a"}, "-"},
 		{Rules{}, []string{"GET", "a"}, "-"},
 		{Rules{}, []string{"PING"}, "-"},
 		{Rules{}, []string{"EVAL", compareDelete, "1", "k", "t"}, "release k t"},
 		{Rules{}, []string{"EVAL", compareExpire, "1", "k", "t", "9"}, "renew k t"},
 		{Rules{}, []string{"EVAL", touchOrSet, "1", "k", "t", "9"}, "renew k t"},
 		{Rules{}, []string{"EVAL", obtain, "1", "k", "t", "1", "9"}, "acquire k t"},
-		{Rules{}, []string{"EVAL", redissonLock, "1", "k", "9", "t"}, "acquire k 9"},
-		{Rules{}, []string{"EVAL", redissonFree, "2", "k", "ch", "0", "9", "t"}, "release k 0"},
-		{Rules{}, []string{"EVAL", redissonRenew, "1", "k", "9", "t"}, "renew k 9"},
+		{Rules{}, []string{"EVAL", redissonLock, "1", "k", "9", "t"}, "acquire k t"},
+		{Rules{}, []string{"EVAL", redissonFree, "2", "k", "ch", "0", "9", "t"}, "release k t"},
+		{Rules{}, []string{"EVAL", redissonRenew, "1", "k", "9", "t"}, "renew k t"},
+		{Rules{}, []string{"EVAL", tokenLast, "1", "k", "9", "t"}, "renew k t"},
 		{Rules{}, []string{"EVAL", onlyReads, "1", "k", "t"}, "?"},
 		{Rules{}, []string{"EVAL", compareDelete, "x", "k", "t"}, "-"},
 		{Rules{}, []string{"EVAL", compareDelete, "9", "k", "t"}, "-"},
@@ -76,7 +90,7 @@ func TestWhatIsAnOperation(t *testing.T) {
 		{Rules{Keys: []string{"lock:*"}}, []string{"HSET", "lock:a", "f", "v"}, "?"},
 		{Rules{Keys: []string{"lock:*"}}, []string{"GET", "lock:a"}, "-"},
 		{Rules{Keys: []string{"lock:*"}}, []string{"EVALSHA", strings.Repeat("a", 40), "1", "k", "t"}, "-"},
-		{Rules{Commands: []CommandRule{{Command: "SET", With: []string{"xx"}, Op: burst.Renew, Token: 2}}}, []string{"SET", "k", "t", "XX", "PX", "1"}, "renew k t"},
+		{Rules{Commands: []CommandRule{{Command: "SET", With: []string{"xx"}, Op: burst.Renew, Token: 2}}}, []string{"SET", "k", "t", "XX", "KEEPTTL"}, "renew k t"},
 		{Rules{Commands: []CommandRule{{Command: "FCALL", With: []string{"unlock"}, Op: burst.Release, Key: 3, Token: 4}}}, []string{"FCALL", "unlock", "1", "k", "t"}, "release k t"},
 		{Rules{Commands: []CommandRule{{Command: "EXPIRE", Op: None}}}, []string{"EXPIRE", "k", "1"}, "-"},
 		{Rules{Scripts: []ScriptRule{{SHA1: strings.ToUpper(hex.EncodeToString(told[:])), Op: burst.Renew, Key: 2, Token: 2}}}, []string{"EVAL", onlyReads, "2", "k", "l", "s", "t"}, "renew l t"},
@@ -128,5 +142,74 @@ func TestScriptsAreLearntAsTheyPass(t *testing.T) {
 	}
 	if len(r.known) > maxScripts || len(r.texts) > maxScripts {
 		t.Errorf("%d hashes and %d texts are kept", len(r.known), len(r.texts))
+	}
+}
+
+// What Valkey 9, Redis 8.4 and ShedLock send, as their protocol has it, and what such a server answers: recorded, since the server of these tests
+// does not know the commands.
+func TestConditionalCommandsOfNewerServers(t *testing.T) {
+	const recorded = "testdata/conditional.resp"
+	server, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	talk, err := os.ReadFile(recorded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var asked, answered []string
+	for line := range strings.Lines(string(talk)) {
+		switch side, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " "); side {
+		case ">":
+			asked = append(asked, strings.NewReplacer(`\r\n`, "\r\n").Replace(text))
+		case "<":
+			answered = append(answered, strings.NewReplacer(`\r\n`, "\r\n").Replace(text))
+		}
+	}
+	if len(asked) != len(answered) || len(asked) == 0 {
+		t.Fatalf("%s: %d commands, %d replies", recorded, len(asked), len(answered))
+	}
+	passed := make(chan string, len(asked))
+	go func() {
+		conn, err := server.Accept()
+		if err != nil {
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		for i := 0; i < len(asked); i++ {
+			got := make([]byte, len(asked[i]))
+			if _, err := io.ReadFull(conn, got); err != nil {
+				return
+			}
+			passed <- string(got)
+			_, _ = io.WriteString(conn, answered[i])
+		}
+		_, _ = io.Copy(io.Discard, conn)
+	}()
+	tap, seen, r1, _ := openTap(t, server.Addr().String(), Rules{})
+	c := dial(t, r1)
+	for i := range asked {
+		_, _ = io.WriteString(c, asked[i])
+		got := make([]byte, len(answered[i]))
+		if _, err := io.ReadFull(c.r, got); err != nil || string(got) != answered[i] {
+			t.Fatalf("reply %d is %q, %v", i, got, err)
+		}
+		if got := <-passed; got != asked[i] {
+			t.Errorf("command %d reached the server as %q", i, got)
+		}
+	}
+	if n := tap.Stats().Names["r1"]; n.Acquire != 2 || n.Renew != 3 || n.Release != 3 || n.Untouched != 0 {
+		t.Errorf("%+v", n)
+	}
+	for _, op := range []string{burst.Renew, burst.Release} { // the server has no more to say: what fails is answered by the tap
+		id := inject(t, tap, Fault{Op: op, Mode: burst.Error, Count: 1})
+		command := map[string]string{burst.Renew: "SET lock:a t1 IFEQ t1 PX 30000", burst.Release: "DELIFEQ lock:a t1"}[op]
+		c.send(command)
+		c.want("-ERR made to fail by " + id)
+		over(t, tap, id)
+	}
+	if all := seen.list(); len(all) != 2 || all[0].Key != "lock:a" || all[0].Token != "t1" || all[1].Token != "t1" {
+		t.Errorf("hits %+v", all)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -41,38 +42,33 @@ func Folder() string {
 	return filepath.Join(filepath.Dir(file), "..", "..", "scenarios", "witness")
 }
 
-// Python returns the path of the interpreter; without one the test is skipped, in continuous integration it fails.
+// Python returns the path of the interpreter itself; without one the test is skipped, in continuous integration it fails. What is
+// called python3 on the PATH may be a script that chooses one (pyenv's): while it chooses, it and its subshells have the command line by
+// which a drill looks for the replica.
 func Python(t testing.TB) string {
 	t.Helper()
-	path, err := exec.LookPath("python3")
-	if err == nil {
+	path, err := interpreter()
+	switch {
+	case err == nil:
 		return path
+	case os.Getenv("CI") == "true":
+		t.Fatalf("no python3 that runs: continuous integration must drill the witness: %v", err)
 	}
-	if os.Getenv("CI") == "true" {
-		t.Fatal("python3 is not on the PATH: continuous integration must drill the witness")
-	}
-	t.Skip("SKIPPED, NOT TESTED: python3 is not on the PATH")
+	t.Skipf("SKIPPED, NOT TESTED: no python3 that runs: %v", err)
 	return ""
 }
+
+var interpreter = sync.OnceValues(func() (string, error) {
+	out, err := exec.Command("python3", "-c", "import os, sys; print(os.path.realpath(sys.executable))").Output()
+	return strings.TrimSpace(string(out)), err
+})
 
 // Start starts three replicas on the Redis at an address, with args added to the supervisor's command line, and returns when each is
 // ready. They end with the test.
 func Start(t testing.TB, redis string, args ...string) *Witness {
 	t.Helper()
-	python := Python(t)
 	w := &Witness{Dir: t.TempDir(), Port: FreePorts(t, Replicas)}
-	said := &bytes.Buffer{}
-	cmd := exec.Command(python, append([]string{
-		filepath.Join(Folder(), "supervisor.py"), "--dir", w.Dir, "--redis", redis, "--port", strconv.Itoa(w.Port), "--replicas", strconv.Itoa(Replicas),
-	}, args...)...)
-	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
-	cmd.Stdout, cmd.Stderr = said, said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	t.Cleanup(func() { end(t, cmd, ended, said) })
+	supervise(t, append([]string{"--dir", w.Dir, "--redis", redis, "--port", strconv.Itoa(w.Port), "--replicas", strconv.Itoa(Replicas)}, args...))
 	w.Await(t, "three replicas that are ready", func() bool {
 		for i := range Replicas {
 			if !strings.Contains(w.Log(t, i+1), " ready ") {
@@ -82,6 +78,35 @@ func Start(t testing.TB, redis string, args ...string) *Witness {
 		return true
 	})
 	return w
+}
+
+// Offer offers jobs until the test ends, to replicas that others start.
+func Offer(t testing.TB, redis string, args ...string) {
+	t.Helper()
+	supervise(t, append([]string{"--dir", t.TempDir(), "--redis", redis, "--replicas", "0"}, args...))
+}
+
+// supervise runs the supervisor until the test ends.
+func supervise(t testing.TB, args []string) {
+	t.Helper()
+	said := &bytes.Buffer{}
+	cmd := exec.Command(Python(t), append([]string{filepath.Join(Folder(), "supervisor.py")}, args...)...)
+	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
+	cmd.Stdout, cmd.Stderr = said, said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	t.Cleanup(func() { end(t, cmd, ended, said) })
+}
+
+// Metrics are where the replicas serve theirs, host:port.
+func (w *Witness) Metrics() (all []string) {
+	for i := range Replicas {
+		all = append(all, fmt.Sprintf("127.0.0.1:%d", w.Port+i+1))
+	}
+	return all
 }
 
 // Replicas is how many Start starts.

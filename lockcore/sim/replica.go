@@ -114,17 +114,28 @@ func (w *World) SetClock(incarnation string, by time.Duration) (time.Duration, b
 // StopAll tells every replica to finish; gone is called for each when it has ended.
 func (w *World) StopAll(gone func(incarnation string)) {
 	for _, r := range w.order {
-		if r.dead || r.stopped {
-			continue
-		}
-		r.gone = func() { gone(r.Incarnation) }
-		r.stopping = true
-		for _, t := range slices.Clone(r.tasks) {
-			t.cancel()
-		}
-		w.After(stopWithin, r.leave)
-		r.left()
+		w.Stop(r.Incarnation, func() { gone(r.Incarnation) })
 	}
+}
+
+// Stop tells a replica to finish, as SIGTERM does: its work stops, its locks are given back as their policies say, and it ends. gone is
+// called when it has; false = it is gone already.
+func (w *World) Stop(incarnation string, gone func()) bool {
+	r := w.replicas[incarnation]
+	if r == nil || r.dead || r.stopped {
+		return false
+	}
+	r.gone = gone
+	if r.stopping {
+		return true
+	}
+	r.stopping = true
+	for _, t := range slices.Clone(r.tasks) {
+		t.cancel()
+	}
+	w.After(stopWithin, r.leave)
+	r.left()
+	return true
 }
 
 // stopWithin is how long a replica that was told to stop takes at most.

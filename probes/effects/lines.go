@@ -3,9 +3,6 @@ package effects
 import (
 	"bytes"
 	"context"
-	"errors"
-	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -65,8 +62,15 @@ func (l *Lines) Read(context.Context, bool) (Batch, error) {
 	return b, nil
 }
 
-// Last knows of no line that came before.
-func (l *Lines) Last(context.Context, int) ([]Row, error) { return nil, nil }
+// Last gives the last of what came since the last read.
+func (l *Lines) Last(_ context.Context, n int) (rows []Row, _ error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, x := range l.pending {
+		rows = append(rows, x.Row)
+	}
+	return lastOf(rows, n), nil
+}
 
 // Close implements Reader.
 func (l *Lines) Close() error { return nil }
@@ -127,7 +131,7 @@ func (f *files) Last(_ context.Context, n int) ([]Row, error) {
 			return nil, declared("%q is no pattern of paths", glob)
 		}
 		for _, path := range paths {
-			end, err := tailOf(path)
+			end, err := follow.Tail(path, endOfFile)
 			if err != nil {
 				return nil, err
 			}
@@ -143,26 +147,4 @@ func (f *files) Last(_ context.Context, n int) ([]Row, error) {
 		return nil, declared("no file is there: %s", strings.Join(f.globs, ", "))
 	}
 	return slices.Clip(lastOf(rows, n)), nil
-}
-
-// tailOf is the end of a file, from a line's beginning on.
-func tailOf(path string) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return nil, err
-	}
-	start := max(0, info.Size()-endOfFile)
-	end, err := io.ReadAll(io.NewSectionReader(file, start, endOfFile))
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
-	}
-	if start > 0 {
-		_, end, _ = bytes.Cut(end, []byte("\n"))
-	}
-	return end, nil
 }

@@ -186,7 +186,11 @@ func (p *Probe) Check(rows []Row) error {
 
 // Last says of the last n entries what the map makes of them, the newest last.
 func (p *Probe) Last(ctx context.Context, n int) ([]history.Event, error) {
-	rows, err := p.from.Last(ctx, n)
+	wanted := n
+	if p.Sparse {
+		wanted = manyLines
+	}
+	rows, err := p.from.Last(ctx, wanted)
 	if err != nil {
 		return nil, err
 	}
@@ -210,8 +214,11 @@ func (p *Probe) Last(ctx context.Context, n int) ([]history.Event, error) {
 			all = append(all, e)
 		}
 	}
-	return all, nil
+	return all[max(0, len(all)-n):], nil
 }
+
+// manyLines are looked through for entries where not every line is one.
+const manyLines = 10_000
 
 // maxText bounds what a history keeps of a text that others wrote.
 const maxText = 200

@@ -1,6 +1,7 @@
 package holders
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -210,8 +211,8 @@ func (v *Void) Error() string { return v.text }
 func (v *Void) Void() history.VoidReason { return v.word }
 
 // Now asks all sources again, at once, of which the client's only looks whether its connections are still theirs; it opens a window where
-// no other knows.
-func (c *Chain) Now(ctx context.Context, q Question) (named probes.Named, why string) {
+// no other knows. says has what each of them says, or lacks.
+func (c *Chain) Now(ctx context.Context, q Question) (named probes.Named, says []string) {
 	all := make([]said, len(c.sources))
 	var wg sync.WaitGroup
 	for i, s := range c.sources {
@@ -227,23 +228,20 @@ func (c *Chain) Now(ctx context.Context, q Question) (named probes.Named, why st
 		all[at].Answer = c.sources[at].Ask(ctx, q)
 		named = settle(all)
 	}
-	var lacks []string
 	for _, s := range all {
-		if len(s.Holders) == 0 {
-			lacks = append(lacks, s.word+": "+s.Why)
-		}
+		says = append(says, s.word+": "+cmp.Or(strings.Join(s.Holders, " and "), s.Why))
 	}
-	return named, strings.Join(lacks, "; ")
+	return named, says
 }
 
 // Confirm asks all sources again, just before victim is struck as the holder; nil = it is.
 func (c *Chain) Confirm(ctx context.Context, q Question, victim string) error {
-	named, why := c.Now(ctx, q)
+	named, says := c.Now(ctx, q)
 	switch {
 	case named.Disputed != "":
 		return &Void{history.HolderDisputed, named.Disputed}
 	case named.Holder == "":
-		return &Void{history.HolderUnknown, "no source knows any more who holds key " + q.Key + ": " + why}
+		return &Void{history.HolderUnknown, "no source knows any more who holds key " + q.Key + ": " + strings.Join(says, "; ")}
 	case named.Holder != victim:
 		return &Void{history.HolderDisputed, fmt.Sprintf("%s said %s before, and says %s now", named.By, victim, named.Holder)}
 	}

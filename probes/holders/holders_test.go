@@ -216,6 +216,9 @@ def do(*args):
     s.sendall(("*%d\r\n" % len(args) + "".join("$%d\r\n%s\r\n" % (len(a), a) for a in args)).encode())
     return f.readline().strip()
 renew = "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('pexpire',KEYS[1],ARGV[2]) end return 0"
+if "resp3" in sys.argv:
+    reply = do("HELLO", "3"); s.sendall(b"PING\r\n")
+    while reply != b"+PONG": reply = f.readline().strip()
 do("SET", key, token, "PX", "2000")
 if "share" in sys.argv:
     os.set_inheritable(s.fileno(), True)
@@ -270,7 +273,7 @@ func watcher(t *testing.T, c *redis.Client, lives func() []Life) (s *Client, cos
 func TestTheConnectionThatRenewsLeadsToItsProcess(t *testing.T) {
 	c := startRedis(t)
 	a := replica(t, c, "r1.1", "lock:a", "tok-a")
-	b := replica(t, c, "r2.1", "lock:b", "tok-b")
+	b := replica(t, c, "r2.1", "lock:b", "tok-b", "resp3")
 	lives := []Life{a, b}
 	s, costs := watcher(t, c, func() []Life { return lives })
 	for key, want := range map[string]string{"lock:a": "[r1.1]", "lock:b": "[r2.1]"} {

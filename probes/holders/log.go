@@ -1,13 +1,11 @@
 package holders
 
 import (
+	"bytes"
 	"context"
 	"fmt"
-	"io"
-	"os"
 	"regexp"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/lockdrill/lockdrill/history"
@@ -103,27 +101,13 @@ func (g *Log) Read() {
 
 // readOld reads the lines before the present end of a life's log: they were written at any time up to now.
 func (g *Log) readOld(l Life) {
-	f, err := os.Open(l.Log)
+	end, err := follow.Tail(l.Log, oldLines)
 	if err != nil {
 		return // reading on says so
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return
-	}
-	from := max(0, info.Size()-oldLines)
-	text, err := io.ReadAll(io.NewSectionReader(f, from, info.Size()-from))
-	if err != nil {
-		return
-	}
 	at := history.Span{From: 0, To: g.clock()}
-	lines := strings.Split(string(text), "\n")
-	if from > 0 {
-		lines = lines[1:] // it begins in the middle
-	}
-	for _, line := range lines {
-		g.Line(l.Incarnation, []byte(line), at)
+	for line := range bytes.Lines(end) {
+		g.Line(l.Incarnation, bytes.TrimRight(line, "\r\n"), at)
 	}
 }
 

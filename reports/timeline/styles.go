@@ -93,6 +93,6 @@ func Styles() string {
 	for _, l := range styles {
 		fmt.Fprintf(&b, ".ld-%s{%s}\n", l.class, l.dark)
 	}
-	b.WriteString("}\n@media print{.ld-picture{min-width:0}}\n")
+	b.WriteString("}\n@media screen and (max-width:44rem){.ld-picture{min-width:1050px}}\n@media print{.ld-picture{min-width:0}}\n")
 	return b.String()
 }

@@ -3,10 +3,10 @@
 
 It stands for a service of somebody's own, and needs Python's standard library only. Jobs come from a Redis stream, and come again
 until they are acknowledged. Every change of a job's state, and every tick of a loop, goes to a Redis stream, or to a table of
-PostgreSQL. Log lines go to standard output, metrics to http://127.0.0.1:PORT/metrics. All times are those of production, times --scale.
+PostgreSQL. Log lines go to standard output, metrics to http://HOST:PORT/metrics. All times are those of production, times --scale.
 --bug breaks one promise, so that a drill can show whether it finds out.
 """
-import argparse, http.server, os, random, signal, socket, struct, sys, threading, time, uuid
+import argparse, http.server, json, os, random, signal, socket, struct, sys, threading, time, uuid
 
 BUGS = {
     "no-stop": "works on after its lock is lost",
@@ -31,15 +31,15 @@ LOOPS = [
 JOBS, GROUP = "cordum:jobs:pending", "scheduler"
 JOB_LOCK, JOB_TTL, JOB_RENEW = "cordum:scheduler:job:", 60, 20
 APPROVAL, APPROVAL_TTL, APPROVAL_WAIT = "cordum:approval:batch", 10, 2
-OP_TIMEOUT, REDELIVER, ACK_EVERY, MAX_FAILURES = 2, 10, 20, 3
+OP_TIMEOUT, REDELIVER, ACK_EVERY, STALE, MAX_FAILURES = 2, 10, 20, 120, 3
 
 IF_MINE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call(%s) end return 0"
 RENEW, RELEASE = IF_MINE % "'pexpire', KEYS[1], ARGV[2]", IF_MINE % "'del', KEYS[1]"
-# A write that is asked for again under the same operation is the same write.
+# A write that is asked for again under the same operation is the same write. The answer is whether it ended a job that was finished.
 APPEND = """if redis.call('sadd', KEYS[1], ARGV[1]) == 0 then return 0 end
-if ARGV[2] == '1' then redis.call('sadd', KEYS[2], ARGV[3]) end
 redis.call('xadd', KEYS[3], '*', unpack(ARGV, 4))
-return 1"""
+if ARGV[2] == '1' then return 1 - redis.call('sadd', KEYS[2], ARGV[3]) end
+return 0"""
 
 
 class Refused(OSError):
@@ -53,15 +53,15 @@ class NotOwned(Exception):
 class Redis:
     """A pool of connections. A call without an answer in time raises OSError: nobody knows then whether it took effect."""
 
-    def __init__(self, address):
+    def __init__(self, address, source=None):
         host, _, port = address.rpartition(":")
-        self.address, self.idle, self.left = (host or "127.0.0.1", int(port)), [], []
+        self.address, self.source, self.idle, self.left = (host or "127.0.0.1", int(port)), source, [], []
 
     def call(self, timeout, *words, leave=False):
         try:
             link = self.idle.pop()
         except IndexError:
-            sock = socket.create_connection(self.address, timeout)
+            sock = socket.create_connection(self.address, timeout, self.source)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             link = sock, sock.makefile("rb")
         sock, replies = link
@@ -105,8 +105,8 @@ class StreamLedger:
         fields = [word for pair in effect.items() for word in pair]
         stream = "cordum:jobs:log" if "job_id" in effect else "cordum:ticks:" + effect["loop"]
         subject = effect.get("job_id", effect.get("loop"))
-        self.redis.call(self.timeout, "EVAL", APPEND, 3, "cordum:ops", "cordum:finished", stream,
-                        effect["op_id"], int(terminal), subject, *fields, leave=again)
+        return self.redis.call(self.timeout, "EVAL", APPEND, 3, "cordum:ops", "cordum:finished", stream,
+                               effect["op_id"], int(terminal), subject, *fields, leave=again)
 
     def finished(self, job):
         return self.redis.call(self.timeout, "SISMEMBER", "cordum:finished", job) == 1
@@ -169,17 +169,21 @@ class TableLedger:
     def write(self, effect, terminal, again):
         values = ", ".join("'%s'" % value.replace("'", "''") for value in effect.values())
         self.query("INSERT INTO effects (%s) VALUES (%s) ON CONFLICT (op_id) DO NOTHING" % (", ".join(effect), values))
+        return terminal and self.ends(effect["job_id"]) > 1
 
     def finished(self, job):
-        return self.query("SELECT 1 FROM effects WHERE job_id = '%s' AND status = 'SUCCEEDED'" % job) > 0
+        return self.ends(job) > 0
+
+    def ends(self, job):
+        return self.query("SELECT 1 FROM effects WHERE job_id = '%s' AND status = 'SUCCEEDED'" % job)
 
 
 class Metrics:
     WAITS = [0.001, 0.005, 0.025, 0.1, 0.5, 2.5, float("inf")]
 
     def __init__(self):
-        self.turn, self.values = threading.Lock(), {
-            "cordum_scheduler_job_lock_abandoned_total": 0, "orphan_replayed_total": 0, "stale_jobs": 0, "job_lock_wait_sum": 0, "job_lock_wait_count": 0,
+        self.turn, self.held, self.values = threading.Lock(), [], {
+            "cordum_scheduler_job_lock_abandoned_total": 0, "orphan_replayed_total": 0, "finished_again_total": 0, "stale_jobs": 0, "job_lock_wait_sum": 0, "job_lock_wait_count": 0,
             **{'job_lock_wait_bucket{le="%s"}' % ("+Inf" if w == float("inf") else w): 0 for w in self.WAITS}}
 
     def add(self, series, n=1):
@@ -190,6 +194,11 @@ class Metrics:
         with self.turn:
             self.values[series] = n
 
+    def hold(self, lock):
+        """Shows a lock until its lease is over."""
+        with self.turn:
+            self.held = [other for other in self.held if time.monotonic() < other.until] + [lock]
+
     def waited(self, seconds):
         for w in self.WAITS:
             if seconds <= w:
@@ -198,16 +207,17 @@ class Metrics:
         self.add("job_lock_wait_count")
 
     def text(self):
-        kinds = {"job_lock_wait": "histogram", "stale_jobs": "gauge", "leader": "gauge"}
+        kinds = {"job_lock_wait": "histogram", "stale_jobs": "gauge", "leader": "gauge", "lock_held": "gauge"}
         with self.turn:
-            lines, last = [], None
-            for series in sorted(self.values):
+            lines, last, now = [], None, time.monotonic()
+            held = {'lock_held{key="%s"}' % lock.key: 1 for lock in self.held if now < lock.until and not (lock.over or lock.lost.is_set())}
+            for series, value in sorted({**self.values, **held}.items()):
                 name = series.partition("{")[0]
                 family = "job_lock_wait" if name.startswith("job_lock_wait") else name
                 if family != last:
                     lines.append("# TYPE %s %s" % (family, kinds.get(family, "counter")))
                     last = family
-                lines.append("%s %s" % (series, self.values[series]))
+                lines.append("%s %s" % (series, value))
         return "\n".join(lines) + "\n"
 
 
@@ -216,8 +226,8 @@ class Lock:
 
     def __init__(self, me, space, key, ttl, renew):
         self.me, self.space, self.key, self.ttl, self.every = me, space, key, ttl * me.scale, renew * me.scale
-        self.token = me.token if me.bug == "token-reuse" else str(uuid.uuid4())
-        self.lost, self.done, self.keeper, self.until = threading.Event(), threading.Event(), None, 0.0
+        self.token = me.token if me.bug == "token-reuse" else me.prefix + str(uuid.uuid4())
+        self.lost, self.done, self.keeper, self.until, self.over = threading.Event(), threading.Event(), None, 0.0, False
 
     def call(self, *words):
         return self.me.redis.call(self.me.timeout, *words)
@@ -235,6 +245,7 @@ class Lock:
                 pass
             return False
         self.until = asked + self.ttl
+        self.me.metrics.hold(self)
         self.me.log("INFO", "lock acquired", key=self.key, token=self.token)
         if self.every:
             self.keeper = threading.Thread(target=self.keep, daemon=True)
@@ -311,6 +322,7 @@ class Lock:
 
     def release(self):
         self.leave()
+        self.over = True
         if self.lost.is_set() and self.me.bug != "release-blind":
             return  # it may be another's by now
         try:
@@ -332,17 +344,21 @@ class Scheduler:
     def __init__(self, options):
         self.name, self.scale, self.bug, self.replicas = options.name, options.scale, options.bug, options.replicas
         self.timeout = max(OP_TIMEOUT * self.scale, 0.1)
-        self.redis, self.metrics, self.token = Redis(options.redis), Metrics(), str(uuid.uuid4())
+        source = (options.host, 0) if options.host else None
+        self.redis, self.metrics, self.token = Redis(options.redis, source), Metrics(), str(uuid.uuid4())
+        self.prefix, self.effects, self.host = options.token_prefix, options.log_effects, options.host or "127.0.0.1"
         if options.ledger.startswith("postgres://"):
             self.ledger = TableLedger(options.ledger, self.timeout)
         else:
-            self.ledger = StreamLedger(Redis(options.ledger or options.redis), self.timeout)
+            self.ledger = StreamLedger(Redis(options.ledger or options.redis, source), self.timeout)
         self.stopping, self.acks, self.said = threading.Event(), [], threading.Lock()
 
     def log(self, level, message, **fields):
         now = time.time()
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + ".%03dZ" % (now % 1 * 1000)
-        line = " ".join([stamp, level, message] + ["%s=%s" % field for field in fields.items()])
+        self.say(" ".join([stamp, level, message] + ["%s=%s" % field for field in fields.items()]))
+
+    def say(self, line):
         with self.said:
             os.write(1, line.encode() + b"\n")
 
@@ -352,8 +368,14 @@ class Scheduler:
         for _ in range(4):
             if not lock.held():
                 return False
+            effect = {**subject, "status": status, "op_id": op, "worker": self.name, "token": lock.token, "lock_key": lock.key}
             try:
-                self.ledger.write({**subject, "status": status, "op_id": op, "worker": self.name, "token": lock.token, "lock_key": lock.key}, terminal, double)
+                if self.ledger.write(effect, terminal, double):
+                    self.metrics.add("finished_again_total")
+                if self.effects == "json":
+                    self.say(json.dumps(effect))
+                elif self.effects:
+                    self.log("INFO", "effect", **effect)
                 return True
             except OSError as e:
                 self.log("WARN", "effect not written, retrying", status=status, error=e, **subject)
@@ -370,7 +392,8 @@ class Scheduler:
                 fresh = not again and self.redis.call(self.timeout + 0.1, "XREADGROUP", "GROUP", GROUP, self.name, "COUNT", 1, "BLOCK", 100, "STREAMS", JOBS, ">")
                 for entry, fields in again or (fresh[0][1] if fresh else []):
                     job = dict(zip(fields[::2], fields[1::2]))
-                    self.metrics.add("orphan_replayed_total", len(again))
+                    if again and not self.redis.call(self.timeout, "EXISTS", JOB_LOCK + job["id"]) and not self.ledger.finished(job["id"]):
+                        self.metrics.add("orphan_replayed_total")  # nobody holds it, and it is not done
                     self.job(entry, job["id"], float(job["seconds"]) * self.scale)
             except OSError as e:
                 self.log("WARN", "no jobs", error=e)
@@ -397,12 +420,13 @@ class Scheduler:
             lock.release()
 
     def acknowledge(self):
-        """Tells the stream every so often which jobs are done. So many of them come again, and are looked up."""
+        """Tells the stream every so often which jobs are done, and takes them out. So many of them come again, and are looked up."""
         while not self.stopping.wait(ACK_EVERY * self.scale):
             done, self.acks = self.acks, []
             try:
                 if done:
                     self.redis.call(self.timeout, "XACK", JOBS, GROUP, *done)
+                    self.redis.call(self.timeout, "XDEL", JOBS, *done)
             except OSError:
                 self.acks += done
 
@@ -434,7 +458,8 @@ class Scheduler:
 
     def act(self, name):
         if name == "reconciler":
-            self.metrics.set("stale_jobs", self.redis.call(self.timeout, "XPENDING", JOBS, GROUP)[0])
+            offered_before = int((time.time() - STALE * self.scale) * 1000)
+            self.metrics.set("stale_jobs", len(self.redis.call(self.timeout, "XRANGE", JOBS, "-", offered_before)))
         elif name == "snapshot-writer":
             self.redis.call(self.timeout, "SET", "sys:workers:snapshot", "%s %f" % (self.name, time.time()))
 
@@ -465,7 +490,7 @@ class Scheduler:
             def log_message(self, *_):
                 pass
 
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        server = http.server.ThreadingHTTPServer((self.host, port), Handler)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
             self.redis.call(5, "XGROUP", "CREATE", JOBS, GROUP, "0", "MKSTREAM")
@@ -477,7 +502,8 @@ class Scheduler:
         for thread in threads:
             thread.start()
         self.log("INFO", "ready", name=self.name, port=port, bug=self.bug)
-        self.stopping.wait()
+        signal.sigwait({signal.SIGTERM})
+        self.stopping.set()
         for thread in threads:
             thread.join()
 
@@ -485,17 +511,19 @@ class Scheduler:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], epilog="bugs: " + "; ".join("%s: %s" % bug for bug in BUGS.items()))
     parser.add_argument("--name", required=True)
-    parser.add_argument("--port", type=int, required=True, help="of the metrics, on loopback")
+    parser.add_argument("--port", type=int, required=True, help="of the metrics")
+    parser.add_argument("--host", default="", help="address of the metrics, from which it also connects; left out: loopback")
     parser.add_argument("--redis", default="127.0.0.1:6379", help="host:port of the locks and the jobs")
     parser.add_argument("--ledger", default="", help="where effects go: host:port of a Redis (default: that of the locks), or postgres://user@host:port/database")
+    parser.add_argument("--log-effects", choices=["json", "text"], help="every effect is a line of the log as well")
+    parser.add_argument("--token-prefix", default="", help="what every token begins with")
     parser.add_argument("--scale", type=float, default=1, help="of all times")
     parser.add_argument("--workers", type=int, default=4, help="jobs at a time")
     parser.add_argument("--replicas", type=int, default=3, help="how many are started at first")
     parser.add_argument("--bug", choices=BUGS, metavar="NAME", help="breaks one promise: " + ", ".join(BUGS))
     options = parser.parse_args()
-    scheduler = Scheduler(options)
-    signal.signal(signal.SIGTERM, lambda *_: scheduler.stopping.set())
-    scheduler.run(options.port, options.workers)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # a handler does not run while its thread waits, where another gets the signal
+    Scheduler(options).run(options.port, options.workers)
 
 
 def broken(args):  # a thread that dies alone would leave its lock behind in silence

@@ -32,6 +32,8 @@ def keep(options, rest, i, stopping):
                 child.kill()
                 child.wait()
         os.remove(pid)
+        if name == options.once:
+            return
         stopping.wait(options.restart)
 
 
@@ -59,6 +61,7 @@ def main():
     parser.add_argument("--rate", type=float, default=5, help="jobs a second")
     parser.add_argument("--jobs", type=int, default=0, help="how many are offered; 0 = without end")
     parser.add_argument("--restart", type=float, default=0.5, help="seconds until what died is started again")
+    parser.add_argument("--once", default="", metavar="NAME", help="a replica that is not started again")
     parser.add_argument("--grace", type=float, default=5, help="seconds from TERM to KILL")
     options, rest = parser.parse_known_args()
     os.makedirs(options.dir, exist_ok=True)

@@ -32,6 +32,8 @@ def main():
         options.add_argument("--" + word, type=int, required=True)
     o = options.parse_args()
     redis = Redis(o.redis)
+    redis.call("PING")
+    print("ready", flush=True)
     while True:
         token = o.name + ":" + uuid.uuid4().hex
         if redis.call("SET", o.key, token, "NX", "PX", o.ttl) == b"+OK":

@@ -1,0 +1,164 @@
+package compare
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/forecast"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
+)
+
+// PoolOptions is how runs are judged together.
+type PoolOptions struct {
+	CompareOptions
+	Start string // what fixed which runs belong to the pool before the first of them began; "" = nothing: no row passes
+}
+
+// Pool judges the quantiles of takeovers and tick gaps over all runs of one question, which are not empty. The number of kills grows while
+// somebody looks, so the test is the sequential one. Every kill of every run counts, whatever became of the run: to leave one out afterwards
+// would let a broken lock pass.
+func Pool(runs []*Observed, o PoolOptions) *verdict.Pooled {
+	runs = byStart(runs)
+	contest(runs)
+	p := &verdict.Pooled{
+		SchemaVersion: verdict.PooledVersion, Experiment: runs[0].Experiment, Labels: common(runs), Start: o.Start, Reasons: []string{},
+		Rows: []verdict.PooledRow{}, Differences: append([]verdict.Difference{}, differencesAmong(runs, nil, append(o.Allow, "tool"))...), Runs: []verdict.PooledRun{},
+	}
+	p.Differences = append(p.Differences, otherLimits(runs)...)
+	for _, r := range runs {
+		p.Runs = append(p.Runs, verdict.PooledRun{ID: r.Run.ID, Folder: r.Run.Folder, Started: r.Run.Started, Verdict: r.Run.Verdict, Failed: r.Failed})
+	}
+	for _, d := range p.Differences {
+		if !d.Allowed {
+			p.Reasons = append(p.Reasons, fmt.Sprintf("%s: %s in %s, %s in %s", d.Field, d.Base, runs[0].Run.ID, d.Head, d.Run))
+		}
+	}
+	if len(p.Reasons) > 0 {
+		p.Verdict, p.ExitCode = verdict.ExitName(verdict.ExitRefused), verdict.ExitRefused
+		return p
+	}
+	for _, q := range runs[0].Quantiles {
+		p.Rows = append(p.Rows, pooledRow(runs, q, o))
+	}
+	decide(p)
+	return p
+}
+
+// common are the labels that all runs have.
+func common(runs []*Observed) history.Labels {
+	all := maps.Clone(runs[0].Labels)
+	for _, r := range runs {
+		maps.DeleteFunc(all, func(k, v string) bool { return r.Labels[k] != v })
+	}
+	return all
+}
+
+// otherLimits are the quantiles whose limit is not the same in all runs: they ask another question.
+func otherLimits(runs []*Observed) (ds []verdict.Difference) {
+	limits := func(o *Observed) map[string]string {
+		m := map[string]string{}
+		for _, q := range o.Quantiles {
+			m["slos "+q.Lock+" "+q.Measure] = figures.Exact(figures.Nanoseconds(q.Limit))
+		}
+		return m
+	}
+	first := limits(runs[0])
+	for _, r := range runs[1:] {
+		other := limits(r)
+		for _, field := range slices.Sorted(maps.Keys(first)) {
+			if other[field] != first[field] {
+				ds = append(ds, verdict.Difference{Field: field, Base: first[field], Head: orNone(other[field]), Run: r.Run.ID, InBase: true})
+			}
+		}
+		for _, field := range slices.Sorted(maps.Keys(other)) {
+			if first[field] == "" {
+				ds = append(ds, verdict.Difference{Field: field, Base: orNone(""), Head: other[field], Run: r.Run.ID, InBase: true})
+			}
+		}
+	}
+	return ds
+}
+
+// pooledRow is one quantile over all runs.
+func pooledRow(runs []*Observed, q analysis.RowQuantile, o PoolOptions) verdict.PooledRow {
+	row := verdict.PooledRow{Lock: q.Lock, Measure: q.Measure, Limit: q.Limit, Of: q.Of, Verdict: verdict.Inconclusive, Runs: []verdict.PooledHit{}}
+	for _, r := range runs {
+		i := slices.IndexFunc(r.Quantiles, func(x analysis.RowQuantile) bool { return x.Lock == q.Lock && x.Measure == q.Measure })
+		x := r.Quantiles[i]
+		hit := verdict.PooledHit{Run: r.Run.ID, N: x.N, Surely: x.Surely, Maybe: x.Maybe, Why: x.Open}
+		if r.contested {
+			hit.Surely, hit.Why = 0, r.Run.Why
+		}
+		if hit.Why != "" {
+			hit.Maybe = hit.N
+		}
+		row.N, row.Surely, row.Maybe = row.N+hit.N, row.Surely+hit.Surely, row.Maybe+hit.Maybe
+		row.Runs = append(row.Runs, hit)
+	}
+	asked := forecast.Question{Limit: forecast.Limit{Name: q.Name, P: q.P}, N: row.N, Surely: row.Surely, Maybe: row.Maybe}
+	row.Why = asked.Says(row.Of)
+	worse := recentlyWorse(runs, q, o.CompareOptions)
+	switch answer := asked.Answer(); {
+	case answer == verdict.Fail:
+		row.Verdict = verdict.Fail
+	case answer == verdict.Inconclusive:
+		row.More = asked.More()
+	case o.Start == "":
+		row.Why += ", but the runs were chosen by hand"
+	case runs[0].Rehearsal:
+		row.Why += ", but these are rehearsals"
+	case worse != "":
+		row.Why += ", but " + worse
+	default:
+		row.Verdict = verdict.Pass
+	}
+	return row
+}
+
+// recentlyWorse says how the last runs of a pool are worse than those before them; "" where they are not known to be. What has changed
+// lately is no longer what the pool is about.
+func recentlyWorse(runs []*Observed, q analysis.RowQuantile, o CompareOptions) string {
+	last := len(runs) / 3
+	if last == 0 {
+		return ""
+	}
+	before, recent := runs[:len(runs)-last], runs[len(runs)-last:]
+	measure, _, _ := strings.Cut(q.Measure, ".")
+	o.SLOs, o.Allow = []string{q.Lock + "/" + measure}, []string{"all"}
+	c, err := Compare(before, recent, o)
+	if err != nil || len(c.Rows) == 0 || c.Rows[0].Word != verdict.Worse {
+		return ""
+	}
+	return fmt.Sprintf("the last %s are worse than those before: %s", figures.Plural(last, "run"), c.Rows[0].Why)
+}
+
+// decide gives the pool its word. What went wrong in one run stays, however many went well.
+func decide(p *verdict.Pooled) {
+	worst, open := verdict.Pass, []string{}
+	for _, r := range p.Runs {
+		for _, f := range r.Failed {
+			worst = verdict.Fail
+			p.Reasons = append(p.Reasons, "run "+r.ID+": "+f)
+		}
+	}
+	for _, r := range p.Rows {
+		worst = verdict.Worst(worst, r.Verdict)
+		switch said := r.Lock + " " + r.Measure + ": " + r.Why; r.Verdict {
+		case verdict.Fail:
+			p.Reasons = append(p.Reasons, said)
+		case verdict.Inconclusive:
+			open = append(open, said)
+		}
+	}
+	if len(p.Rows) == 0 {
+		worst, open = verdict.Worst(worst, verdict.Inconclusive), append(open, "the experiment promises no quantile of takeover or tick_gap, so there is nothing to pool")
+	}
+	p.Reasons = append(p.Reasons, open...)
+	p.ExitCode = map[verdict.Verdict]int{verdict.Pass: verdict.ExitPass, verdict.Inconclusive: verdict.ExitInconclusive, verdict.Fail: verdict.ExitSLOFailed}[worst]
+	p.Verdict = verdict.ExitName(p.ExitCode)
+}

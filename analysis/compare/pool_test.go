@@ -1,0 +1,102 @@
+package compare
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lockdrill/lockdrill/analysis"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/history"
+)
+
+// night is a run with n kills whose p95 is promised, of which some surely missed it; each took about so many seconds.
+func night(i, n, missed int, seconds float64) *Observed {
+	values := make([]verdict.Range, n)
+	for k := range values {
+		lo := seconds + float64(k)/100
+		hi := lo + 0.001
+		values[k] = verdict.Range{Lo: lo, Hi: &hi}
+	}
+	o := observed(fmt.Sprintf("%02d", i), takeovers(values...))
+	o.Labels = history.Labels{"release": "1.4"}
+	o.Quantiles = []analysis.RowQuantile{{Lock: "job", Measure: "takeover.p95", Name: "p95", Of: "kill", P: 0.95, Limit: 4, N: n, Surely: missed, Maybe: missed}}
+	return o
+}
+
+func nights(n, kills int) (runs []*Observed) {
+	for i := range n {
+		runs = append(runs, night(i, kills, 0, 2))
+	}
+	return runs
+}
+
+func TestPool(t *testing.T) {
+	for _, c := range []struct {
+		name, start string
+		change      func([]*Observed) []*Observed
+		want        string
+		row         verdict.Verdict
+		says        string
+	}{
+		{"twelve clean nights", "label release=1.4", nil, "pass", verdict.Pass, "72 kills seen, none missed the limit: enough for a p95"},
+		{"eleven", "label release=1.4", func(o []*Observed) []*Observed { return o[1:] }, "inconclusive", verdict.Inconclusive, "a p95 needs about 6 more"},
+		{"chosen by hand", "", nil, "inconclusive", verdict.Inconclusive, "chosen by hand"},
+		{"three misses of five", "label release=1.4", func([]*Observed) []*Observed { return []*Observed{night(0, 5, 3, 2)} }, "slo-failed", verdict.Fail, "too many for a p95"},
+		{"an aborted night with a kill that nobody answered", "label release=1.4", func(o []*Observed) []*Observed {
+			o[3].Run.Used = false
+			o[3].Quantiles[0].Maybe = 1
+			return o
+		}, "inconclusive", verdict.Inconclusive, "1 may have missed the limit: a p95 needs about 58 more"},
+		{"a blind night", "label release=1.4", func(o []*Observed) []*Observed {
+			o[3].Quantiles[0].Open = "no looks at keys for 3s"
+			return o
+		}, "inconclusive", verdict.Inconclusive, "6 may have missed the limit"},
+		{"a duplicate in one night", "label release=1.4", func(o []*Observed) []*Observed {
+			o[3].Failed = []string{"job duplicate_terminal_states: 1 of 40 jobs"}
+			return o
+		}, "slo-failed", verdict.Pass, "run 03: job duplicate_terminal_states"},
+		{"the last nights slower", "label release=1.4", func(o []*Observed) []*Observed {
+			for i := 8; i < 12; i++ {
+				o[i] = night(i, 6, 0, 3)
+			}
+			return o
+		}, "inconclusive", verdict.Inconclusive, "the last 4 runs are worse than those before"},
+		{"another ttl", "label release=1.4", func(o []*Observed) []*Observed {
+			o[5].Environment = []experiments.Setting{{Path: "mode", Value: "live"}, {Path: "tool", Value: "v2"}, {Path: "system.locks.job.policy.ttl", Value: "30s"}}
+			return o
+		}, "refused", "", "ttl: 60s in 00, 30s in 05"},
+		{"another limit", "label release=1.4", func(o []*Observed) []*Observed {
+			o[5].Quantiles[0].Limit = 5
+			return o
+		}, "refused", "", "slos job takeover.p95: 4s in 00, 5s in 05"},
+		{"two runs of one id", "label release=1.4", func(o []*Observed) []*Observed {
+			o[4].Run.ID, o[4].Bytes, o[5].Bytes = o[5].Run.ID, "a", "b"
+			return o
+		}, "inconclusive", verdict.Inconclusive, "12 may have missed the limit"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			runs := nights(12, 6)
+			if c.change != nil {
+				runs = c.change(runs)
+			}
+			slices.Reverse(runs) // in whatever order they were found
+			p := Pool(runs, PoolOptions{CompareOptions: usual, Start: c.start})
+			said := strings.Join(p.Reasons, "\n")
+			for _, r := range p.Rows {
+				said += "\n" + r.Why
+				if r.Verdict != c.row {
+					t.Errorf("row is %s, want %s", r.Verdict, c.row)
+				}
+			}
+			if p.Verdict != c.want || !strings.Contains(said, c.says) {
+				t.Errorf("%s, want %s; says\n%s\nwant %q", p.Verdict, c.want, said, c.says)
+			}
+			if (c.row == "") != (len(p.Rows) == 0) {
+				t.Errorf("%d rows", len(p.Rows))
+			}
+		})
+	}
+}

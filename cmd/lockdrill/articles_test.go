@@ -1,0 +1,140 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/lockcore/metrics"
+	"github.com/lockdrill/lockdrill/scenarios"
+)
+
+// docs/articles.md says for each point of the articles what stands for it: every scenario, profile, field, word, metric, alert and command
+// in that column exists, and each row says how its figures came about.
+func TestTheArticlesTableNamesWhatExists(t *testing.T) {
+	known := shippedNames(t)
+	quoted, how := regexp.MustCompile("`([^`]+)`"), regexp.MustCompile(`^(live|rehearsed|sum|test|nothing yet)\b`)
+	tables, rows, names := 0, 0, 0
+	for line := range strings.Lines(string(read(t, "../../docs/articles.md"))) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		switch {
+		case !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "|---"):
+			continue
+		case len(cells) != 3:
+			t.Errorf("a row has %d columns, want 3: %s", len(cells), line)
+			continue
+		case strings.Contains(cells[1], "what stands for it"):
+			tables++
+			continue
+		}
+		rows++
+		found := quoted.FindAllStringSubmatch(cells[1], -1)
+		if len(found) == 0 && !strings.Contains(cells[1], "](") && !strings.HasPrefix(strings.TrimSpace(cells[2]), "nothing yet") {
+			t.Errorf("nothing stands for %q, and the row does not say so", cells[0])
+		}
+		for _, m := range found {
+			if names++; !known(m[1]) {
+				t.Errorf("there is no %q, which stands for %q", m[1], cells[0])
+			}
+		}
+		if !how.MatchString(strings.TrimSpace(cells[2])) {
+			t.Errorf("the row of %q does not say whether its figures are live, rehearsed, a sum or of a test: %q", cells[0], cells[2])
+		}
+	}
+	if tables != 5 || rows < 40 || names < 80 {
+		t.Errorf("%d tables with %d rows and %d names: is the test looking?", tables, rows, names)
+	}
+	for _, wrong := range []string{"no-such-drill", "lockcore_no_total", "LockNothing", "lockdrill dance", "lockdrill run --dance", "system.dance", "L99", "acme/scheduler"} {
+		if known(wrong) {
+			t.Errorf("%q passes for something that exists", wrong)
+		}
+	}
+}
+
+// shippedNames reports whether something of that name is shipped.
+func shippedNames(t *testing.T) func(name string) bool {
+	t.Helper()
+	names, fields := map[string]bool{}, schemaFields(t)
+	for _, s := range scenarios.List() {
+		names[s.Name] = true
+	}
+	for _, p := range experiments.ProfileNames() {
+		names[p] = true
+	}
+	if _, err := metrics.New(registered(names)); err != nil {
+		t.Fatal(err)
+	}
+	series := regexp.MustCompile(`series: '?(\w+)`)
+	for _, of := range []string{"lockcore", "cordum"} {
+		for _, m := range series.FindAllStringSubmatch(try(t, "export", "metrics-mapping", "--metrics", of).stdout, -1) {
+			names[m[1]] = true
+		}
+	}
+	for _, m := range regexp.MustCompile(`alert: (\w+)`).FindAllStringSubmatch(string(read(t, "../../deploy/rules.yaml")), -1) {
+		names[m[1]] = true
+	}
+	return func(name string) bool {
+		if rest, ok := strings.CutPrefix(name, "lockdrill "); ok {
+			return commandExists(strings.Fields(rest))
+		}
+		path := strings.Split(name, ".")
+		return names[name] || !slices.ContainsFunc(path, func(f string) bool { return !fields[f] }) || try(t, "explain", name).code == verdict.ExitPass
+	}
+}
+
+// registered takes note of the names of what is registered.
+type registered map[string]bool
+
+var fullName = regexp.MustCompile(`fqName: "(\w+)"`)
+
+func (r registered) Register(c prometheus.Collector) error {
+	descs := make(chan *prometheus.Desc, 10)
+	c.Describe(descs)
+	close(descs)
+	for d := range descs {
+		r[fullName.FindStringSubmatch(d.String())[1]] = true
+	}
+	return nil
+}
+
+func (registered) MustRegister(...prometheus.Collector) {}
+func (registered) Unregister(prometheus.Collector) bool { return false }
+
+// schemaFields are the names of all fields of an experiment file.
+func schemaFields(t *testing.T) map[string]bool {
+	t.Helper()
+	data, err := experiments.Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema struct {
+		Properties map[string]any
+		Defs       map[string]struct{ Properties map[string]any } `json:"$defs"`
+	}
+	if err := json.Unmarshal(data, &schema); err != nil {
+		t.Fatal(err)
+	}
+	fields := map[string]bool{}
+	for f := range schema.Properties {
+		fields[f] = true
+	}
+	for _, d := range schema.Defs {
+		for f := range d.Properties {
+			fields[f] = true
+		}
+	}
+	return fields
+}
+
+// commandExists reports whether there is such a command with such flags.
+func commandExists(args []string) bool {
+	cmd, rest, err := newRootCmd(streams{Out: os.Stdout, Err: os.Stderr}, args).Find(args)
+	return err == nil && cmd.HasParent() && cmd.ParseFlags(rest) == nil && (cmd.Runnable() || len(rest) == 0)
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/internal/gameday"
+	"github.com/lockdrill/lockdrill/internal/redistest"
+)
+
+const shortDay = `apiVersion: lockdrill/v1
+kind: GameDay
+name: short
+hypothesis: h
+owner: Ada
+stop_criterion: never
+steps:
+  - {name: look, manual: look, optional: true}
+  - {name: drill, drill: good.yaml}
+`
+
+// A day whose leader is killed in the middle of a drill goes on: the drill is undone and run again, what was done is not.
+func TestGameDayIsResumed(t *testing.T) {
+	redistest.Need(t)
+	dir := t.TempDir()
+	day := filepath.Join(dir, "day")
+	for name, text := range map[string]string{"good.yaml": goodDrill, "day.yaml": shortDay} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := lockdrill("gameday", "day.yaml", "--out", "day", "--who", "ada")
+	cmd.Dir = dir
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.After(time.Minute)
+	for poll := time.NewTicker(10 * time.Millisecond); ; <-poll.C {
+		if data, _ := os.ReadFile(filepath.Join(day, "02-drill", historyFile)); strings.Contains(string(data), "the-loop") {
+			break
+		}
+		select {
+		case <-deadline:
+			t.Fatal("the drill has not begun")
+		default:
+		}
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	if err := os.WriteFile(filepath.Join(dir, "other.yaml"), []byte(shortDay+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := tryIn(t, dir, "gameday", "other.yaml", "--resume", "day"); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "another sheet") {
+		t.Errorf("another sheet: %+v", got)
+	}
+	got := tryIn(t, dir, "gameday", "day.yaml", "--resume", "day", "--who", "ben")
+	var doc verdict.GameDay
+	data, err := os.ReadFile(filepath.Join(day, gameday.JSONFile))
+	if err != nil || json.Unmarshal(data, &doc) != nil || doc.SchemaVersion != 1 || len(doc.Steps) != 2 {
+		t.Fatalf("%v: %s\n%+v", err, data, got)
+	}
+	look, drill := doc.Steps[0], doc.Steps[1]
+	if got.code != doc.ExitCode || got.code != verdict.WorstExit(verdict.ExitInconclusive, *drill.ExitCode) {
+		t.Errorf("status %d, %+v", got.code, doc)
+	}
+	if look.Outcome != verdict.StepSkipped || look.Who != "ada" || drill.Outcome != verdict.StepDone || drill.Who != "ben" || len(drill.Aborted) != 1 || len(doc.Figures) == 0 {
+		t.Errorf("%s", data)
+	}
+	if _, err := os.Stat(filepath.Join(day, drill.Folder, fullReport())); err != nil || drill.Folder == drill.Aborted[0] {
+		t.Errorf("the page of the run: %v", err)
+	}
+	if left := tryIn(t, dir, "recover", filepath.Join("day", drill.Aborted[0])); left.code != verdict.ExitPass {
+		t.Errorf("left behind: %+v", left)
+	}
+	if got := tryIn(t, dir, "gameday", "note", "day", "the pager | was <silent>", "--who", "eve"); got.code != verdict.ExitPass {
+		t.Errorf("note: %+v", got)
+	}
+	for _, name := range []string{gameday.PageFile, gameday.TextFile, gameday.JSONFile} {
+		if text := string(read(t, filepath.Join(day, name))); !strings.Contains(text, "eve") || strings.Contains(text, "<silent>") && name == gameday.PageFile {
+			t.Errorf("%s does not have the note", name)
+		}
+	}
+}
+
+func TestGameDayRefusesBeforeAnythingStarts(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"people.yaml": strings.Replace(shortDay, ", optional: true", "", 1), "missing.yaml": shortDay, "bad.yaml": strings.Replace(shortDay, "owner", "onwer", 1),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for args, want := range map[string]string{
+		"people.yaml": "there is no terminal", "missing.yaml": "good.yaml: read", "bad.yaml": "bad.yaml:5:1", "absent.yaml": "first-gameday",
+		"first-gameday --resume .": "not the folder of a game day", "--from-sheet first-drill": "policy_sheet",
+	} {
+		got := tryIn(t, dir, append([]string{"gameday"}, strings.Fields(args)...)...)
+		if got.code != verdict.ExitUsage || !strings.Contains(got.stderr, want) {
+			t.Errorf("gameday %s: %+v, want %q", args, got, want)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "gamedays")); err == nil {
+		t.Error("a refused day has a folder")
+	}
+}

@@ -1,0 +1,273 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/lockdrill/lockdrill/analysis/compare"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/archive"
+	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/reports"
+)
+
+// labels are those of --label, one or more.
+type labels struct{ history.Labels }
+
+func (l labels) Set(s string) error { return l.Add(s) }
+func (l labels) Type() string       { return "KEY=VALUE" }
+
+func labelsFlag(flags *pflag.FlagSet, what string) labels {
+	l := labels{history.Labels{}}
+	flags.Var(l, "label", what)
+	return l
+}
+
+// within reports whether a run has all of the labels.
+func (l labels) within(run history.Labels) bool {
+	for k, v := range l.Labels {
+		if run[k] != v {
+			return false
+		}
+	}
+	return true
+}
+
+// selection says which of the runs in folders are meant.
+type selection struct {
+	labels     labels
+	experiment string
+	start      string // the name of a pool
+}
+
+func (s *selection) flags(flags *pflag.FlagSet) {
+	s.labels = labelsFlag(flags, "only runs with this label, as run --label gave it; may be given more than once")
+	flags.StringVar(&s.experiment, "experiment", "", "only runs of the experiment of this name")
+}
+
+func (s *selection) takes(o *compare.Observed) bool {
+	return s.labels.within(o.Labels) && (s.experiment == "" || s.experiment == o.Experiment)
+}
+
+func newHistoryCmd(io streams) *cobra.Command {
+	var of selection
+	var format, out, start string
+	var pool bool
+	cmd := &cobra.Command{
+		Use:   "history [DIR...]",
+		Short: "Show what runs have said over weeks",
+		Long: "history lists the runs in folders of runs (default runs), by experiment and start: their verdicts, their labels, what changed\n" +
+			"from one to the next, and how the runs with one set of labels compare with those before. It reads each run once and keeps what\n" +
+			"it said in an index beside the runs (" + archive.IndexFile + "). You may delete the index at any time.\n\n" +
+			"Exit status 0: the list was written, whatever the verdicts say. With --pool it is the status of judge --pool.",
+		Example: "  lockdrill run first-drill --label release=1.4\n  lockdrill history runs\n  lockdrill history runs -f html -o history.html",
+	}
+	of.flags(cmd.Flags())
+	cmd.Flags().StringVarP(&format, "format", "f", "text", "what to write: text, html or json")
+	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write (default standard output)")
+	cmd.Flags().BoolVar(&pool, "pool", false, "judge the runs together as well, as judge --pool does")
+	cmd.Flags().StringVar(&start, "start", "", "write down that a pool of this name begins now: judge --pool --since NAME takes the runs from here on")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			args = []string{runsFolder}
+		}
+		switch {
+		case !slices.Contains([]string{"text", "html", "json"}, format):
+			return usagef("-f %s: must be text, html or json", format)
+		case pool && format == "html":
+			return usagef("--pool goes with -f text and -f json")
+		case start != "":
+			return noteStarts(io, args, start)
+		}
+		seen, all, err := archived(io, args, of)
+		if err != nil {
+			return err
+		}
+		a := compare.Archive(seen, compare.CompareOptions{Alpha: compareAlpha, Tolerance: compareTolerance})
+		a.Unread = append(a.Unread, all...)
+		if err := writeArchive(io, a, format, out); err != nil || !pool {
+			return err
+		}
+		p, err := poolOf(io, args, of)
+		if err != nil {
+			return err
+		}
+		if err := printPool(io, p, format == "json"); err != nil {
+			return err
+		}
+		return status(p.ExitCode)
+	}
+	return cmd
+}
+
+func noteStarts(io streams, dirs []string, name string) error {
+	for _, dir := range dirs {
+		if err := archive.NoteStart(dir, name, time.Now()); err != nil {
+			return usagef("%w", err)
+		}
+		fmt.Fprintf(io.Out, "%s: pool %s begins now; lockdrill judge --pool %s --since %s judges the runs from here on together\n", dir, name, dir, name)
+	}
+	return nil
+}
+
+// archived reads the runs of the folders, from the index where that knows them.
+func archived(io streams, dirs []string, of selection) (seen []*compare.Observed, unread []verdict.UnreadRun, err error) {
+	reader := archive.Reader{
+		Tool: "lockdrill " + version(), Files: []string{experimentFile, historyFile},
+		Observe: func(dir string) (*compare.Observed, error) { return observe(io, dir) },
+	}
+	var done, all int
+	stop := sayEvery(io.Err, func() string { return fmt.Sprintf("read %d of %s", done, figures.Plural(all, "run")) })
+	defer stop()
+	reader.Say = func(d, a int) { done, all = d, a }
+	for _, dir := range dirs {
+		runs, err := reader.Runs(dir)
+		if err != nil {
+			return nil, nil, usagef("%s: read: %w", dir, reason(err))
+		}
+		for _, r := range runs {
+			switch {
+			case r.Seen == nil:
+				unread = append(unread, verdict.UnreadRun{Folder: r.Folder, Why: r.Why})
+			case of.takes(r.Seen):
+				seen = append(seen, r.Seen)
+			}
+		}
+	}
+	return seen, unread, nil
+}
+
+// observe judges the run in a folder anew.
+func observe(io streams, dir string) (*compare.Observed, error) {
+	facts, sources, err := readFacts(io.Err, dir)
+	if err != nil {
+		return nil, err
+	}
+	o := compare.Observe(facts, fromHere(dir))
+	o.Bytes = sources.History
+	return o, nil
+}
+
+func writeArchive(io streams, a *verdict.Archive, format, out string) error {
+	var b bytes.Buffer
+	var err error
+	switch {
+	case format == "json":
+		err = writeJSON(&b, a)
+	case format == "html":
+		base := "."
+		if out != "" {
+			base = filepath.Dir(out)
+		}
+		err = reports.ArchivePage(&b, a, func(folder string) string {
+			path := filepath.Join(folder, fullReport())
+			if rel, err := filepath.Rel(absolute(base), absolute(path)); err == nil {
+				path = rel
+			}
+			return filepath.ToSlash(path)
+		})
+	case out != "":
+		err = reports.Archive(&b, a, reports.Options{})
+	default:
+		return reports.Archive(io.Out, a, lookOf(io.Out))
+	}
+	if err != nil {
+		return err
+	}
+	if out == "" {
+		_, err = io.Out.Write(b.Bytes())
+		return err
+	}
+	if err := writeAtomically(out, b.Bytes()); err != nil {
+		return usagef("%w", err)
+	}
+	return nil
+}
+
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}
+
+// poolOf judges the runs of folders together. It reads each history anew: a gate rests on no index.
+func poolOf(io streams, args []string, of selection) (*verdict.Pooled, error) {
+	var dirs []string
+	byHand := false
+	for _, arg := range args {
+		within, err := runFolders(arg)
+		if err != nil {
+			return nil, err
+		}
+		byHand = byHand || isRunFolder(runFolder(arg))
+		dirs = append(dirs, within...)
+	}
+	from, pool := time.Time{}, compare.PoolOptions{CompareOptions: compare.CompareOptions{Alpha: compareAlpha, Tolerance: compareTolerance}}
+	if of.start != "" {
+		var err error
+		if from, err = archive.StartOf(runFolder(args[0]), of.start); err != nil || len(args) > 1 {
+			return nil, usagef("--since %s goes with one folder of runs, in which lockdrill history --start %[1]s has written it down: %w", of.start, err)
+		}
+		pool.Start = "a start at or after " + from.Format(time.RFC3339) + ", which was written down then as " + of.start
+	}
+	if len(of.labels.Labels) > 0 {
+		pool.Start = strings.TrimSuffix("label "+of.labels.String()+" and "+pool.Start, " and ")
+	}
+	if byHand {
+		pool.Start = ""
+	}
+	var runs []*compare.Observed
+	names := map[string]bool{}
+	for _, dir := range dirs {
+		o, err := observe(io, dir)
+		if err != nil { // it may be one of the pool
+			return nil, err
+		}
+		if !of.takes(o) || o.Run.Started < from.UTC().Format(time.RFC3339) && !from.IsZero() {
+			continue
+		}
+		runs, names[o.Experiment] = append(runs, o), true
+	}
+	switch {
+	case len(runs) == 0:
+		return nil, usagef("no run in %s is meant: see lockdrill history", strings.Join(args, ", "))
+	case len(names) > 1:
+		var all []string
+		for name := range names {
+			all = append(all, name)
+		}
+		slices.Sort(all)
+		return nil, usagef("the runs are of several experiments: choose one with --experiment: %s", strings.Join(all, ", "))
+	}
+	return compare.Pool(runs, pool), nil
+}
+
+func printPool(io streams, p *verdict.Pooled, asJSON bool) error {
+	if asJSON {
+		return writeJSON(io.Out, p)
+	}
+	return reports.Pool(io.Out, p, lookOf(io.Out))
+}
+
+// judgePool is judge --pool.
+func judgePool(io streams, args []string, of selection, asJSON bool, result *resultFile, as inconclusiveAs) error {
+	p, err := poolOf(io, args, of)
+	if err != nil {
+		result.write(io.Err, codeOf(err))
+		return err
+	}
+	result.write(io.Err, p.ExitCode)
+	if err := printPool(io, p, asJSON); err != nil {
+		return err
+	}
+	return status(as.code(io.Err, p.ExitCode))
+}

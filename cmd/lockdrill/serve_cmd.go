@@ -1,0 +1,183 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	stdio "io"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockdrill/lockdrill/analysis/compare"
+	"github.com/lockdrill/lockdrill/experiments/drill"
+	"github.com/lockdrill/lockdrill/internal/serve"
+	"github.com/lockdrill/lockdrill/internal/serve/drills"
+	"github.com/lockdrill/lockdrill/internal/serve/store"
+	"github.com/lockdrill/lockdrill/reports"
+)
+
+type serveFlags struct {
+	dir, listen string
+	access      serve.Access
+	limits      serve.Limits
+	reindex     bool
+	schedule    string
+	experiments string // the folder of the only files that are ever run
+	address     string
+	parts       []serve.Part
+}
+
+func newServeCmd(io streams) *cobra.Command {
+	f := serveFlags{limits: serve.DefaultLimits()}
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Show the runs of a folder in the browser, and take in those of other machines",
+		Long: "serve shows what the runs in a folder have said: pages, a live view of the drill that goes on, a JSON API, a gate for releases,\n" +
+			"and metrics. It takes runs that other machines upload (lockdrill run --upload). The folder stays the truth: the index beside the\n" +
+			"runs can be made anew from them. With --schedule it runs drills itself.\n\n" +
+			"It listens on loopback, where everybody on this machine may read. Elsewhere it wants tokens, or a proxy that authenticates.\n" +
+			"Nothing can be changed without a token. docs/serve.md.",
+		Example: "  lockdrill serve --dir runs\n  lockdrill serve --dir runs --listen 0.0.0.0:8420 --tokens tokens\n" +
+			"  lockdrill serve --dir runs --schedule schedule.yaml --experiments experiments --tokens tokens",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runServe(cmd.Context(), io, f) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.dir, "dir", runsFolder, "the folder of runs")
+	flags.StringVar(&f.listen, "listen", "127.0.0.1:8420", "address to listen on, HOST:PORT; one that others can reach wants --tokens or --trust-header")
+	flags.StringVar(&f.access.Tokens, "tokens", "", "file of tokens, as lockdrill serve token writes it")
+	flags.StringVar(&f.access.Header, "trust-header", "", "header in which a proxy in front, that authenticates and that nobody can go round, says who asks")
+	flags.StringSliceVar(&f.access.Hosts, "host", nil, "another name that the server is called by; requests to names it does not know are refused on loopback")
+	flags.Int64Var(&f.limits.Upload, "most-upload", f.limits.Upload, "bytes of one uploaded run")
+	flags.Int64Var(&f.limits.Disk, "most-disk", f.limits.Disk, "bytes of all runs in the folder, beyond which no upload is taken")
+	flags.StringVar(&f.schedule, "schedule", "", "file that says which drills run when, and who is told (docs/schedules.md)")
+	flags.StringVar(&f.experiments, "experiments", "", "folder of the experiment files that the schedule names; nothing else is ever run")
+	flags.StringVar(&f.address, "address", "", "URL by which people reach the server, for links in notices (default: where it listens)")
+	flags.BoolVar(&f.reindex, "reindex", false, "forget the index, and read all runs again")
+	cmd.AddCommand(newServeTokenCmd(io))
+	return cmd
+}
+
+func newServeTokenCmd(io streams) *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "token NAME ROLE...",
+		Short: "Make a token for the server, and note its sum in a file",
+		Long: "token prints a new token once. The file keeps its name, its roles and its sum, not the token itself. Roles: read; upload (runs of\n" +
+			"other machines); run (start a drill, or ask for one); approve (a drill that somebody else has asked for). Remove the line to\n" +
+			"withdraw the token: it counts from the next request on.",
+		Example: "  lockdrill serve token nightly upload --tokens tokens\n  lockdrill serve token alice read run --tokens tokens",
+		Args:    cobra.MinimumNArgs(2),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if file == "" {
+				return usagef("--tokens is missing: the file that keeps the token's sum, and that lockdrill serve --tokens reads")
+			}
+			secret, err := serve.AddToken(file, args[0], args[1:])
+			if err != nil {
+				return usagef("%w", err)
+			}
+			fmt.Fprintln(io.Out, secret)
+			fmt.Fprintf(io.Err, "the token of %s (%s); it stands nowhere else\n", args[0], strings.Join(args[1:], ", "))
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&file, "tokens", "", "the file; it is made where there is none")
+	return cmd
+}
+
+// runServe serves until the context ends.
+func runServe(ctx context.Context, io streams, f serveFlags) error {
+	say, flush := printer(io.Err)
+	defer flush()
+	o := serve.Options{Dir: f.dir, Listen: f.listen, Access: f.access, Limits: f.limits, Reader: runReader(), Say: func(line string) { say("%s", line) }, Parts: f.parts}
+	if f.reindex {
+		o.Parts = append([]serve.Part{func(ctx context.Context, s *serve.Server) error { return s.Store().Reindex(ctx) }}, o.Parts...)
+	}
+	if err := o.Check(); err != nil {
+		return usagef("%w", err)
+	}
+	l, err := net.Listen("tcp", f.listen)
+	if err != nil {
+		return usagef("--listen: %w", err)
+	}
+	o.Listen = l.Addr().String()
+	if part, err := f.drills("http://" + o.Listen); err != nil {
+		return errors.Join(err, l.Close())
+	} else if part != nil {
+		o.Parts = append(o.Parts, part)
+	}
+	s, err := serve.Open(ctx, o)
+	if err != nil {
+		if errors.Is(err, store.ErrBuild) || errors.Is(err, store.ErrServed) {
+			err = usagef("%w", err)
+		}
+		return errors.Join(err, l.Close())
+	}
+	say("serving %s at http://%s", f.dir, o.Listen)
+	return errors.Join(s.Run(ctx, l), s.Close())
+}
+
+// drills are those of the schedule; nil = there is none.
+func (f *serveFlags) drills(address string) (serve.Part, error) {
+	switch {
+	case f.schedule == "" && f.experiments == "":
+		return nil, nil
+	case f.schedule == "":
+		return nil, usagef("--experiments is for the drills of a schedule: say --schedule FILE")
+	case f.experiments == "":
+		return nil, usagef("--schedule needs --experiments DIR: the folder of the only files that are ever run")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find the own binary: %w", err)
+	}
+	o := drills.Options{Schedule: f.schedule, Experiments: f.experiments, Binary: self, Targets: drill.Targets, Query: drill.Query, Now: time.Now}
+	if err := o.Check(); err != nil {
+		return nil, usagef("%w", err)
+	}
+	return drills.Part(o, strings.TrimRight(cmp.Or(f.address, address), "/")), nil
+}
+
+// runReader reads and judges the runs of a folder for the server, and writes nothing into them.
+func runReader() serve.Reader {
+	quiet := streams{Err: stdio.Discard}
+	return serve.Reader{
+		Experiment: experimentFile, History: historyFile, Tool: "lockdrill " + version(),
+		Compare: compare.CompareOptions{Alpha: compareAlpha, Tolerance: compareTolerance},
+		Observe: func(_ context.Context, dir string) (*compare.Observed, error) { return observe(quiet, dir) },
+		Page: func(_ context.Context, w stdio.Writer, dir string, site []reports.Link) error {
+			r, err := readRun(stdio.Discard, dir, judgesAnew)
+			if err != nil {
+				return err
+			}
+			return reports.SiteRun(w, r, site)
+		},
+		Report: func(_ context.Context, w stdio.Writer, dir, name string) error {
+			all := formats()
+			i := slices.IndexFunc(all, func(f format) bool { return f.name == name })
+			if i < 0 || name == "html" {
+				return serve.ErrFormat
+			}
+			r, err := readRun(stdio.Discard, dir, judgesAnew)
+			if err != nil {
+				return err
+			}
+			return all[i].write(w, r, reports.Options{})
+		},
+	}
+}
+
+// tokenFrom reads a token from a file, or else from the environment: on a command line others could read it.
+func tokenFrom(file, variable string) (string, error) {
+	if file == "" {
+		return os.Getenv(variable), nil
+	}
+	data, err := os.ReadFile(file)
+	return strings.TrimSpace(string(data)), err
+}

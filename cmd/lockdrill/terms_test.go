@@ -1,0 +1,139 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+)
+
+// everyday are heads of columns and labels of lines that mean what they mean in English.
+var everyday = strings.Fields(`lock key from to at events what who when where detail run runs why next note time event of level folder report left none finding findings
+	fault replica victim successor form kind operation ratio result reason measure side started target drill besides warnings warning remarks duplicate does now limit verdict
+	labels changed median probes epochs during-the-faults after-the-last-fault exit-status all-figures run-again max_run calendar machine`)
+
+// Every word that an output shows as a label, a head of a column, a measure, a verdict or a reason is one that explain knows.
+func TestExplainKnowsEveryWordOfTheOutputs(t *testing.T) {
+	terms := shownTerms(t)
+	if len(terms) < 100 {
+		t.Fatalf("%d terms: this test looks in the wrong place", len(terms))
+	}
+	for _, term := range append(terms, "tick gap", "duplicate terminal states", "blind", "void", "no_target", "scale", "steady state", "strained", "pooled") {
+		for _, part := range strings.Split(term, ", ") {
+			part = strings.TrimSuffix(part, " within") // of compare: base within, head within
+			if _, ok := wordOf(part); !ok && !slices.Contains(everyday, strings.ReplaceAll(strings.ToLower(part), " ", "-")) {
+				t.Errorf("an output shows %q, and explain does not know it", part)
+			}
+		}
+	}
+	if got := try(t, "explain", "tick", "gap"); !strings.HasPrefix(got.stdout, "tick_gap (measure): ") {
+		t.Errorf("a phrase of two words: %+v", got)
+	}
+}
+
+// shownTerms are collected from the code that shows them.
+func shownTerms(t *testing.T) []string {
+	t.Helper()
+	var terms []string
+	add := func(x ast.Expr) {
+		if lit, ok := x.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+			if s, err := strconv.Unquote(lit.Value); err == nil && strings.Trim(s, " #") != "" {
+				terms = append(terms, strings.TrimSpace(s))
+			}
+		}
+	}
+	addAll := func(x ast.Expr) {
+		if list, ok := x.(*ast.CompositeLit); ok {
+			for _, e := range list.Elts {
+				add(e)
+			}
+		}
+	}
+	see := func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CompositeLit:
+			if id, ok := n.Type.(*ast.Ident); ok && id.Name == "item" && len(n.Elts) > 0 {
+				add(n.Elts[0])
+			}
+		case *ast.KeyValueExpr:
+			if id, ok := n.Key.(*ast.Ident); ok && id.Name == "Columns" {
+				addAll(n.Value)
+			}
+		case *ast.CallExpr:
+			switch f := n.Fun.(type) {
+			case *ast.SelectorExpr:
+				if f.Sel.Name == "item" && len(n.Args) == 2 {
+					add(n.Args[0])
+				}
+			case *ast.Ident:
+				if f.Name == "gridOf" {
+					addAll(n.Args[1])
+				}
+			}
+		}
+		return true
+	}
+	for _, glob := range []string{"../../reports/*.go", "../../reports/timeline/*.go"} {
+		for _, file := range globbed(t, glob) {
+			ast.Inspect(parsed(t, file), see)
+		}
+	}
+	constants := func(file, ofType string) {
+		ast.Inspect(parsed(t, file), func(n ast.Node) bool {
+			spec, ok := n.(*ast.ValueSpec)
+			if !ok || len(spec.Values) != 1 {
+				return true
+			}
+			if id, ok := spec.Type.(*ast.Ident); ok && id.Name == ofType {
+				add(spec.Values[0])
+			}
+			if call, ok := spec.Values[0].(*ast.CallExpr); ok && len(call.Args) == 1 {
+				if id, ok := call.Fun.(*ast.Ident); ok && id.Name == ofType {
+					add(call.Args[0])
+				}
+			}
+			return true
+		})
+	}
+	constants("../../history/reasons.go", "VoidReason")
+	constants("../../analysis/verdict/void.go", "VoidCode")
+	ast.Inspect(parsed(t, "../../analysis/measures.go"), func(n ast.Node) bool {
+		if kv, ok := n.(*ast.KeyValueExpr); ok {
+			add(kv.Key)
+		}
+		return true
+	})
+	for _, e := range verdict.Exits() {
+		terms = append(terms, e.Name)
+	}
+	return terms
+}
+
+func globbed(t *testing.T, glob string) []string {
+	t.Helper()
+	files, err := filepath.Glob(glob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(files, func(f string) bool { return strings.HasSuffix(f, "_test.go") })
+}
+
+func parsed(t *testing.T, file string) *ast.File {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := parser.ParseFile(token.NewFileSet(), file, data, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}

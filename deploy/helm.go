@@ -1,0 +1,97 @@
+package deploy
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// podValues are the fields of a pod that a chart's values may give, each as in a PodSpec.
+var podValues = []string{"imagePullSecrets", "nodeSelector", "tolerations", "affinity", "priorityClassName"}
+
+// chartValues are what a chart takes from its values, and the line of our manifests in which that stands.
+var chartValues = []struct {
+	name string
+	line *regexp.Regexp
+}{
+	{"image", regexp.MustCompile(`(?m)^( +image: )(.*)$`)},
+	{"schedule", regexp.MustCompile(`(?m)^(  schedule: )(.*)$`)},
+	{"timeZone", regexp.MustCompile(`(?m)^(  timeZone: )(.*)$`)},
+	{"suspend", regexp.MustCompile(`(?m)^(  suspend: )(.*)$`)},
+	{"storage", regexp.MustCompile(`(?m)^( +storage: )(.*)$`)},
+}
+
+var (
+	account  = regexp.MustCompile(`(?m)^( +)serviceAccountName: .*\n`)
+	metadata = regexp.MustCompile(`(?m)^metadata:\n  name: .*\n`)
+	subject  = regexp.MustCompile(`(?m)^  - kind: ServiceAccount\n    name: .*\n`)
+)
+
+// Helm is a chart of the same objects as Kustomize: the texts of its files by their paths. Its templates are those very manifests, with
+// what differs from cluster to cluster taken from values, so the two cannot say different things.
+func Helm(o KustomizeOptions) (map[string][]byte, error) {
+	base, err := Kustomize(o)
+	if err != nil {
+		return nil, err
+	}
+	delete(base, "kustomization.yaml")
+	files := map[string][]byte{}
+	values := &bytes.Buffer{}
+	values.WriteString("# What may differ from cluster to cluster. Everything else follows from the experiment: make the chart anew when that changes.\n" +
+		"# image is the runner's; workers that the run makes have kubernetes.image and kubernetes.pod of the experiment.\n")
+	for name, text := range base {
+		files["templates/"+name] = chartTemplate(text)
+	}
+	for _, v := range chartValues {
+		if found := v.line.FindSubmatch(base["drill.yaml"]); found != nil {
+			fmt.Fprintf(values, "%s: %s\n", v.name, found[2])
+		}
+	}
+	values.WriteString("\n# Of the runner's pod.\n")
+	for _, name := range podValues {
+		empty := map[string]string{"imagePullSecrets": "[]", "tolerations": "[]", "priorityClassName": `""`}[name]
+		if empty == "" {
+			empty = "{}"
+		}
+		fmt.Fprintf(values, "%s: %s\n", name, empty)
+	}
+	files["values.yaml"] = values.Bytes()
+	files["Chart.yaml"] = fmt.Appendf(nil, "# Made by lockdrill export helm.\napiVersion: v2\nname: %s\ndescription: Scheduled drills of the experiment %s\ntype: application\nversion: 0.1.0\n",
+		ObjectName(o.Job.Experiment), o.Job.Experiment)
+	return files, nil
+}
+
+// chartTemplate makes a template of manifests.
+func chartTemplate(text []byte) []byte {
+	s := strings.ReplaceAll(string(text), "{{", `{{ "{{" }}`)
+	docs := strings.Split(s, "\n---\n")
+	for i, doc := range docs {
+		if strings.Contains(doc, "\nkind: ConfigMap\n") || strings.HasPrefix(doc, "apiVersion: v1\nkind: ConfigMap\n") {
+			docs[i] = inNamespace(doc) // the experiment is text, and stays as it is
+			continue
+		}
+		for _, v := range chartValues {
+			doc = v.line.ReplaceAllString(doc, "${1}{{ toJson .Values."+v.name+" }}")
+		}
+		doc = account.ReplaceAllStringFunc(doc, func(line string) string {
+			pad := line[:strings.Index(line, "s")]
+			for _, name := range podValues {
+				line += fmt.Sprintf("%s{{- with .Values.%s }}\n%s%s: {{ toJson . }}\n%s{{- end }}\n", pad, name, pad, name, pad)
+			}
+			return line
+		})
+		doc = subject.ReplaceAllString(doc, "$0    namespace: {{ toJson .Release.Namespace }}\n")
+		docs[i] = inNamespace(doc)
+	}
+	return []byte(strings.Join(docs, "\n---\n"))
+}
+
+// inNamespace puts an object in the release's namespace.
+func inNamespace(doc string) string {
+	at := metadata.FindStringIndex(doc)
+	if at == nil {
+		return doc
+	}
+	return doc[:at[1]] + "  namespace: {{ toJson .Release.Namespace }}\n" + doc[at[1]:]
+}

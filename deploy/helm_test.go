@@ -1,0 +1,158 @@
+package deploy_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"text/template"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/lockdrill/lockdrill/deploy"
+)
+
+// scheduled are the files of a base and of a chart of the same drill.
+func scheduled(t *testing.T) (base, chart map[string][]byte) {
+	t.Helper()
+	e := gameDay(t)
+	network, err := deploy.NetworkFor(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := deploy.KustomizeOptions{Job: jobOf(t, e), Network: network, Rules: []deploy.Rule{{Resource: "pods", Verbs: []string{"get"}}}}
+	o.Job.Upload = "http://lockdrill-server:8420"
+	o.Job.Schedule, o.Job.Resolved = "0 3 * * 1-5", []byte("name: game-day\ndescription: \"image: {{ .Values.image }}, {pod}_*\"\n")
+	if base, err = deploy.Kustomize(o); err != nil {
+		t.Fatal(err)
+	}
+	if chart, err = deploy.Helm(o); err != nil {
+		t.Fatal(err)
+	}
+	return base, chart
+}
+
+// objects are manifests by kind and name.
+func objects(t *testing.T, texts ...[]byte) map[string]map[string]any {
+	t.Helper()
+	all := map[string]map[string]any{}
+	for _, text := range texts {
+		for _, doc := range bytes.Split(text, []byte("\n---\n")) {
+			var o map[string]any
+			if err := yaml.Unmarshal(doc, &o); err != nil {
+				t.Fatalf("%v\n%s", err, doc)
+			}
+			if o != nil {
+				all[o["kind"].(string)+" "+o["metadata"].(map[string]any)["name"].(string)] = o
+			}
+		}
+	}
+	return all
+}
+
+// installed are the objects of a base as an overlay for a namespace has them.
+func installed(t *testing.T, base map[string][]byte, namespace string) map[string]map[string]any {
+	t.Helper()
+	all := objects(t, base["drill.yaml"], base["permissions.yaml"], base["network.yaml"])
+	for _, o := range all {
+		o["metadata"].(map[string]any)["namespace"] = namespace
+		if o["kind"] == "RoleBinding" {
+			o["subjects"].([]any)[0].(map[string]any)["namespace"] = namespace
+		}
+	}
+	return all
+}
+
+// rendered are the templates of a chart, filled in as Helm does: they use nothing of it but values, the namespace and toJson.
+func rendered(t *testing.T, chart map[string][]byte, set map[string]any) map[string]map[string]any {
+	t.Helper()
+	values := map[string]any{}
+	if err := yaml.Unmarshal(chart["values.yaml"], &values); err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range set {
+		if _, there := values[name]; !there {
+			t.Errorf("values.yaml has no %s", name)
+		}
+		values[name] = value
+	}
+	own := template.FuncMap{"toJson": func(v any) (string, error) { text, err := json.Marshal(v); return string(text), err }}
+	var texts [][]byte
+	for name, text := range chart {
+		if !strings.HasPrefix(name, "templates/") {
+			continue
+		}
+		var b bytes.Buffer
+		tmpl, err := template.New(name).Funcs(own).Option("missingkey=error").Parse(string(text))
+		if err == nil {
+			err = tmpl.Execute(&b, map[string]any{"Values": values, "Release": map[string]string{"Namespace": "pre"}})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, b.Bytes())
+	}
+	return objects(t, texts...)
+}
+
+// The chart's own values give what the base says, object by object.
+func TestChartSaysWhatTheBaseSays(t *testing.T) {
+	base, chart := scheduled(t)
+	want, got := installed(t, base, "pre"), rendered(t, chart, nil)
+	if len(want) < 6 || len(got) != len(want) {
+		t.Errorf("%d objects, want %d", len(got), len(want))
+	}
+	for name, o := range want {
+		if !reflect.DeepEqual(got[name], o) {
+			t.Errorf("%s:\n%v\nwant\n%v", name, got[name], o)
+		}
+	}
+}
+
+// Each value changes the object that it is for.
+func TestChartTakesItsValues(t *testing.T) {
+	_, chart := scheduled(t)
+	for name, value := range map[string]any{
+		"image": "registry.example/other:2", "schedule": "@daily", "timeZone": "Europe/Oslo", "suspend": true, "storage": "5Gi", "priorityClassName": "drills-low",
+		"imagePullSecrets": []any{map[string]any{"name": "chart-registry"}}, "nodeSelector": map[string]any{"pool": "chart-pool"},
+		"tolerations": []any{map[string]any{"key": "chart-toleration"}}, "affinity": map[string]any{"nodeAffinity": map[string]any{}},
+	} {
+		text, err := json.Marshal(rendered(t, chart, map[string]any{name: value}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := json.Marshal(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), `"`+name+`":`+string(want)) {
+			t.Errorf("%s is not %s:\n%s", name, want, text)
+		}
+	}
+}
+
+// A real Helm takes the chart, and makes the same of it.
+func TestHelmTakesTheChart(t *testing.T) {
+	helm := os.Getenv("LOCKDRILL_HELM")
+	if helm == "" {
+		t.Skip("SKIPPED, NOT TESTED: `make helm` builds a real Helm and runs this")
+	}
+	base, chart := scheduled(t)
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "templates"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range chart {
+		write(t, filepath.Join(dir, name), text)
+	}
+	must(t, dir, "", helm, "lint", "--strict", dir)
+	got := objects(t, []byte(strings.TrimPrefix(must(t, dir, "", helm, "template", "release", dir, "--namespace", "pre"), "---\n")))
+	for name, o := range installed(t, base, "pre") {
+		if !reflect.DeepEqual(got[name], o) {
+			t.Errorf("%s:\n%v\nwant\n%v", name, got[name], o)
+		}
+	}
+}

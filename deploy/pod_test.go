@@ -1,0 +1,95 @@
+package deploy_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/lockdrill/lockdrill/deploy"
+)
+
+// What a platform asks of each pod is in every one; what the drill relies on is as it was.
+func TestPodsTakeWhatAPlatformAsks(t *testing.T) {
+	const patch = `pod: {annotations: {sidecar.istio.io/inject: "false"}, imagePullSecrets: [{name: registry}], nodeSelector: {pool: drills},
+  tolerations: [{key: drills, operator: Exists}], priorityClassName: low, resources: {requests: {cpu: 1}, limits: {memory: 1Gi}},
+  affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Exists}]}]}}},
+  securityContext: {runAsUser: null, fsGroup: 7}}`
+	plain := gameDay(t)
+	e := gameDay(t, "kubernetes: {", "kubernetes: {"+patch+", ")
+	day := func(o deploy.JobOptions) ([][]byte, error) {
+		o.Schedule = "@daily"
+		return deploy.CronJob(o)
+	}
+	for name, render := range map[string][2]func() ([][]byte, error){
+		"workers": {func() ([][]byte, error) { return deploy.Workers(workersOf(t, plain, "f")) }, func() ([][]byte, error) { return deploy.Workers(workersOf(t, e, "f")) }},
+		"job":     {func() ([][]byte, error) { return deploy.Job(jobOf(t, plain)) }, func() ([][]byte, error) { return deploy.Job(jobOf(t, e)) }},
+		"cronjob": {func() ([][]byte, error) { return day(jobOf(t, plain)) }, func() ([][]byte, error) { return day(jobOf(t, e)) }},
+		"toxiproxy": {func() ([][]byte, error) { return deploy.Toxiproxy(deploy.ToxiproxyOptions{Image: "t"}) },
+			func() ([][]byte, error) {
+				return deploy.Toxiproxy(deploy.ToxiproxyOptions{Image: "t", Pod: e.Kubernetes.Pod})
+			}},
+		"server": {func() ([][]byte, error) { return deploy.Server(deploy.ServerOptions{Image: "i"}) },
+			func() ([][]byte, error) {
+				return deploy.Server(deploy.ServerOptions{Image: "i", Pod: e.Kubernetes.Pod})
+			}},
+	} {
+		was, is := templateIn(t, render[0]), templateIn(t, render[1])
+		spec := is.Spec
+		switch {
+		case is.Annotations["sidecar.istio.io/inject"] != "false" || len(is.Annotations) != len(was.Annotations)+1,
+			len(spec.ImagePullSecrets) != 1 || spec.NodeSelector["pool"] != "drills" || spec.Tolerations[0].Key != "drills" || spec.PriorityClassName != "low" || spec.Affinity.NodeAffinity == nil,
+			spec.SecurityContext.RunAsUser != nil || *spec.SecurityContext.FSGroup != 7 || !*spec.SecurityContext.RunAsNonRoot:
+			t.Errorf("%s: %+v", name, is)
+		}
+		for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
+			if c.Resources.Requests.Cpu().Value() != 1 || c.Resources.Requests.Memory().IsZero() || c.Resources.Limits.Memory().Value() != 1<<30 {
+				t.Errorf("%s: container %s has %+v", name, c.Name, c.Resources)
+			}
+		}
+		if len(is.Labels) != len(was.Labels) || spec.ServiceAccountName != was.Spec.ServiceAccountName || !slices.Equal(spec.Containers[0].Args, was.Spec.Containers[0].Args) {
+			t.Errorf("%s: what is the drill's own has changed: %+v", name, is)
+		}
+	}
+}
+
+// templateIn is the template of the pods of a manifest, strictly decoded.
+func templateIn(t *testing.T, render func() ([][]byte, error)) *corev1.PodTemplateSpec {
+	t.Helper()
+	docs, err := render()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, doc := range docs {
+		switch o := runtime.Object(strictly(t, doc)).(type) {
+		case *appsv1.Deployment:
+			return &o.Spec.Template
+		case *batchv1.Job:
+			return &o.Spec.Template
+		case *batchv1.CronJob:
+			return &o.Spec.JobTemplate.Spec.Template
+		}
+	}
+	t.Fatal("no manifest has pods")
+	return nil
+}
+
+func TestPodFieldsThatTheAPIDoesNotKnow(t *testing.T) {
+	for patch, want := range map[string]string{
+		`{tolerations: [{kee: drills}]}`:             `"[0].kee"`,
+		`{nodeSelector: 7}`:                          "kubernetes.pod",
+		`{resources: {limit: {memory: 1Gi}}}`:        `kubernetes.pod.resources: unknown field "limit"`,
+		`{annotations: {a: [b]}}`:                    "kubernetes.pod.annotations",
+		`{securityContext: {runAsUzer: 3}}`:          "runAsUzer",
+		`{resources: {limits: {memory: plenty}}}`:    "kubernetes.pod.resources",
+		`{imagePullSecrets: [{name: a, secret: b}]}`: `secret`,
+	} {
+		if err := deploy.CheckPod(gameDay(t, "kubernetes: {", "kubernetes: {pod: "+patch+", ").Kubernetes.Pod); err == nil || !strings.Contains(err.Error(), strings.Trim(want, `"`)) {
+			t.Errorf("%s: %v, want %s", patch, err, want)
+		}
+	}
+}

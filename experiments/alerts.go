@@ -1,0 +1,142 @@
+package experiments
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/lockdrill/lockdrill/internal/figures"
+)
+
+// Alerts says who is asked which alerts fire.
+type Alerts struct {
+	PromServer
+	API   string        `rule:"words=prometheus|alertmanager" file:"api"` // prometheus: its rules; alertmanager: what was sent to it, which does not tell whether rules are evaluated
+	Every time.Duration `rule:"positive" scale:"no"`                      // at most so long between two looks
+}
+
+// Words of Alerts.API.
+const (
+	APIPrometheus   = "prometheus"
+	APIAlertmanager = "alertmanager"
+)
+
+func (a *Alerts) setDefaults() { a.API, a.Every = APIPrometheus, time.Second }
+
+// AlertLimit is what stands beside SLO.Alert. Times are those of the server's rules, and are not scaled.
+type AlertLimit struct {
+	Labels         map[string]string // of alerts: only those with these labels
+	Within         time.Duration     `rule:"quiet" scale:"no"` // of alerts: it fires at most so long after the fault took effect; of silent: so long after the last fault it is watched
+	ResolvesWithin time.Duration     `rule:"quiet" scale:"no"` // of alerts: it goes away at most so long after the fault was over; default: within
+	Silent         bool              `rule:"quiet"`            // of alerts: none of that name fires in the whole run
+}
+
+// Fires reports whether an alert with these labels is one of the row.
+func (l *AlertLimit) Fires(labels map[string]string) bool {
+	for name, value := range l.Labels {
+		if labels[name] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// AlertNames is what the row says of alerts' names: one, or of silent a regular expression for the whole of it.
+func (s *SLO) AlertNames() *regexp.Regexp {
+	if !s.Silent {
+		return regexp.MustCompile("^" + regexp.QuoteMeta(*s.Alert) + "$")
+	}
+	return regexp.MustCompile("^(?:" + *s.Alert + ")$") // it was checked
+}
+
+// AlertRows are the rows about alerts.
+func (e *Experiment) AlertRows() []*SLO {
+	var rows []*SLO
+	for i := range e.SLOs {
+		rows = append(rows, &e.SLOs[i])
+	}
+	for i := range e.Expect {
+		rows = append(rows, &e.Expect[i])
+	}
+	return slices.DeleteFunc(rows, func(s *SLO) bool { return s.Alert == nil })
+}
+
+// alertsLate is how long a run waits beyond a limit, so that a look shows what was not there until then.
+const alertsLate = 3 * time.Second
+
+// AlertWait is how long after the last fault a run waits for the row, by what is known of its alert: it goes on while it waits.
+func (s *SLO) AlertWait(fired, firing bool) time.Duration {
+	switch {
+	case s.Silent && s.Within == 0, !s.Silent && fired && !firing:
+		return 0
+	case fired && !s.Silent:
+		return s.ResolvesWithin + alertsLate
+	}
+	return s.Within + alertsLate
+}
+
+const minAlertEvery = 50 * time.Millisecond
+
+// alerts checks who is asked for alerts.
+func (c *checker) alerts() {
+	a := c.e.Probes.Alerts
+	if a == nil || c.touched("probes.alerts") {
+		return
+	}
+	c.promServer("probes.alerts", &a.PromServer)
+	if a.Every < minAlertEvery {
+		c.check("probes.alerts.every", "%s is under %s: a look at all rules is no small request", figures.Spell(a.Every), figures.Spell(minAlertEvery))
+	}
+}
+
+// alert checks a row about alerts; expected: it stands under expect.
+func (c *checker) alert(path string, s *SLO, expected bool) {
+	a := c.e.Probes.Alerts
+	if a == nil {
+		c.check(path+".alert", "nobody is asked for alerts: say where, probes.alerts: {url: \"http://prometheus:9090\"}")
+	}
+	if s.Lock != "" {
+		c.lock(path+".lock", s.Lock)
+	}
+	if *s.Alert == "" {
+		c.check(path+".alert", "missing: the name of an alert")
+	}
+	switch {
+	case !s.Silent && s.Within == 0:
+		c.check(path, "alert %s fires how long after the fault at most? Say within", *s.Alert)
+	case !s.Silent:
+		c.faultNamed(path, s.Fault, "fires after which fault?")
+		return
+	case expected:
+		c.check(path+".silent", "nothing is provoked by silence: it belongs under slos")
+	case s.Fault != "" || s.ResolvesWithin != 0:
+		c.check(path, "silent is about the whole run: leave fault and resolves_within out")
+	case a != nil && a.API == APIAlertmanager:
+		c.check(path+".silent", "an Alertmanager does not tell whether rules are evaluated, so its silence says nothing: ask the Prometheus (probes.alerts)")
+	}
+	if _, err := regexp.Compile(*s.Alert); err != nil {
+		c.check(path+".alert", "%s", err)
+	}
+}
+
+// beside refuses what is said of alerts where there is none.
+func (c *checker) beside(path string, s *SLO) {
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{{"labels", len(s.Labels) > 0}, {"within", s.Within != 0}, {"resolves_within", s.ResolvesWithin != 0}, {"silent", s.Silent}} {
+		if f.set {
+			c.check(path+"."+f.name, "is of alerts: beside it stands alert")
+		}
+	}
+}
+
+// alertSubject tells rows about alerts apart.
+func (s *SLO) alertSubject() string {
+	text := " " + *s.Alert
+	for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
+		text += " " + name + "=" + s.Labels[name]
+	}
+	return text
+}

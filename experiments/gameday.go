@@ -1,0 +1,92 @@
+package experiments
+
+import (
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// gameDayFile is the sheet of a game day as it is spelled.
+type gameDayFile struct {
+	APIVersion string `file:"apiVersion" rule:"required,words=lockdrill/v1"` // version of this file format
+	Kind       string `rule:"required,words=GameDay"`                        // what the file is
+	GameDay
+}
+
+// GameDay is an ordered list of drills, and of steps that people do between them.
+type GameDay struct {
+	Name          string            `rule:"required,ident"` // of the game day, and of its folder
+	Hypothesis    string            `rule:"required"`       // what the day is to show
+	Owner         string            `rule:"required"`       // who decides
+	Roles         map[string]string // who does what on the day, by role
+	StopCriterion string            `rule:"required"` // when people end the day early
+	StopWhen      StopWhen          // what ends the day by itself
+	Steps         []GameDayStep     `rule:"required"` // in their order
+}
+
+// StopWhen is what ends a game day by itself.
+type StopWhen struct {
+	Exit []string `rule:"words=error|usage|slo-failed|inconclusive|aborted|refused|dirty"` // a drill that ends so; dirty ends the day in any case
+}
+
+// GameDayStep is one step. Exactly one of Drill and Manual is set.
+type GameDayStep struct {
+	Name     string `rule:"ident"` // of the step in log and report; left out: step-1 and so on
+	Drill    string // an experiment file, beside the sheet, or the name of a shipped scenario
+	Manual   string // what people do: they press enter when it is done
+	Optional bool   // of a manual step: skipped, and noted, where there is no terminal
+}
+
+// ParseGameDay reads and checks the sheet of a game day. The error is always of type Problems.
+func ParseGameDay(name string, data []byte) (*GameDay, error) {
+	doc := gameDayFile{}
+	c := newCollector(name, data)
+	if root := c.read(data); root != nil {
+		(&decoder{collector: c}).value("", nil, root, settable(&doc), rule{})
+		(&checker{collector: c, e: &Experiment{}}).steps(doc.Steps)
+	}
+	if err := c.problems(); err != nil {
+		return nil, err
+	}
+	return &doc.GameDay, nil
+}
+
+// GameDaySchema is the JSON Schema of the sheet of a game day, as Schema is that of an experiment.
+func GameDaySchema() ([]byte, error) {
+	return schemaOf("lockdrill game day", settable(&gameDayFile{}))
+}
+
+func (c *checker) steps(all []GameDayStep) {
+	seen := map[string]int{}
+	for i, s := range all {
+		path := at("steps", i)
+		switch {
+		case c.touched(path):
+		case s.Drill == "" && s.Manual == "":
+			c.check(path, "needs exactly one of drill and manual")
+		case s.Drill != "" && s.Manual != "":
+			c.check(path+".manual", "stands beside drill: a step is one of the two")
+		case s.Optional && s.Drill != "":
+			c.check(path+".optional", "is for manual steps: a drill is run")
+		}
+		if first, ok := seen[s.Name]; ok && s.Name != "" {
+			c.check(path+".name", "a second step called %q: the first is steps[%d]", s.Name, first)
+		}
+		seen[s.Name] = i
+	}
+	if len(all) > 0 && !slices.ContainsFunc(all, func(s GameDayStep) bool { return strings.TrimSpace(s.Drill) != "" }) {
+		c.check("steps", "no step is a drill: nothing would be measured")
+	}
+}
+
+// KillsEachLoop reports whether an experiment file kills the holder of each loop of a policy sheet.
+func KillsEachLoop(data []byte) bool {
+	var doc struct {
+		Faults yaml.Node `yaml:"faults"`
+	}
+	var from struct {
+		From string `yaml:"from"`
+	}
+	return yaml.Unmarshal(data, &doc) == nil && doc.Faults.Kind == yaml.MappingNode && doc.Faults.Decode(&from) == nil && from.From == "policy_sheet"
+}

@@ -1,0 +1,77 @@
+package experiments
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lockdrill/lockdrill/scenarios"
+)
+
+func TestParseGameDay(t *testing.T) {
+	const file = "testdata/gamedays/good.yaml"
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := ParseGameDay(file, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(g.Steps) != 3 || !g.Steps[1].Optional || g.Roles["watches"] != "Ben" || len(g.StopWhen.Exit) != 2 {
+		t.Errorf("read %+v", g)
+	}
+	schema, err := GameDaySchema()
+	if problem, ok := against(t, compiled(t, schema, err), data); !ok || problem != nil {
+		t.Errorf("the schema does not take it: %v", problem)
+	}
+}
+
+func TestShippedGameDays(t *testing.T) {
+	names := scenarios.GameDays()
+	for _, name := range names {
+		data, _ := scenarios.GameDay(name)
+		if g, err := ParseGameDay(name, data); err != nil || g.Name != name {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if len(names) == 0 {
+		t.Error("no game day is shipped")
+	}
+}
+
+func TestBadGameDays(t *testing.T) {
+	files, err := filepath.Glob("testdata/gamedays/bad/*.yaml")
+	if err != nil || len(files) != 2 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var problems Problems
+		if _, err := ParseGameDay(filepath.Base(file), data); !errors.As(err, &problems) {
+			t.Fatalf("%s: %v, want Problems", file, err)
+		}
+		golden, got := strings.TrimSuffix(file, ".yaml")+".txt", problems.Error()+"\n"
+		if *update {
+			if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want, err := os.ReadFile(golden); err != nil || got != string(want) {
+			t.Errorf("messages of %s (%v):\n%s", file, err, got)
+		}
+	}
+}
+
+func TestKillsEachLoop(t *testing.T) {
+	for text, want := range map[string]bool{"faults: {from: policy_sheet, each: once}\n": true, "faults: [{kill: {}}]\n": false, "name: x\n": false} {
+		if KillsEachLoop([]byte(text)) != want {
+			t.Errorf("%q: not %v", text, want)
+		}
+	}
+}

@@ -1,0 +1,265 @@
+package serve
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lockdrill/lockdrill/analysis/compare"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/serve/store"
+)
+
+const (
+	runsOfPage = 200  // listed on one page
+	runsOfAPI  = 1000 // at most, in one answer
+)
+
+// runDoc is a run as the API has it.
+type runDoc struct {
+	Folder     string         `json:"folder"`
+	State      store.State    `json:"state"`
+	ID         string         `json:"id,omitempty"`
+	Experiment string         `json:"experiment,omitempty"`
+	Started    string         `json:"started,omitempty"`
+	Verdict    string         `json:"verdict,omitempty"`
+	Exit       int            `json:"exit"`
+	Rehearsal  bool           `json:"rehearsal,omitempty"`
+	Labels     history.Labels `json:"labels,omitempty"`
+	Why        string         `json:"why,omitempty"`
+	Uploader   string         `json:"uploader,omitempty"`
+	Contested  string         `json:"contested,omitempty"` // the run that has its id and other bytes: neither passes
+}
+
+func docOf(r *store.Run) runDoc {
+	return runDoc{r.Folder, r.State, r.ID, r.Experiment, r.Started, r.Verdict, r.Exit, r.Rehearsal, r.Labels, r.Why, r.Uploader, r.Contested}
+}
+
+// api are the answers for programs. They change nothing, but for uploads (ingest.go).
+func (s *Server) api() {
+	s.Handle("GET /api/v1/runs", Read, s.listRuns)
+	s.Handle("GET /api/v1/runs/{folder}", Read, s.oneRun)
+	s.Handle("GET /api/v1/history", Read, s.archive)
+	s.Handle("GET /api/v1/gate", Read, s.gate)
+	s.Handle("GET /metrics", Read, s.metrics.handler().ServeHTTP)
+	s.Handle("GET /healthz", Anybody, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	s.Handle("GET /readyz", Anybody, func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-s.looked:
+		default:
+			http.Error(w, "the folder is being looked over", http.StatusServiceUnavailable)
+			return
+		}
+		if err := s.store.Ping(r.Context()); err != nil {
+			http.Error(w, "the index does not answer", http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
+}
+
+// queryOf reads which runs a request is about.
+func queryOf(r *http.Request) (store.Query, error) {
+	v := r.URL.Query()
+	q := store.Query{Experiment: v.Get("experiment"), Before: v.Get("before"), Labels: history.Labels{}}
+	for _, label := range v["label"] {
+		if err := q.Labels.Add(label); err != nil {
+			return q, fmt.Errorf("label %q: %w", label, err)
+		}
+	}
+	if text := v.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > runsOfAPI {
+			return q, fmt.Errorf("limit %q: want 1 to %d", text, runsOfAPI)
+		}
+		q.Limit = n
+	}
+	return q, nil
+}
+
+func (s *Server) listRuns(w http.ResponseWriter, r *http.Request) {
+	q, err := queryOf(r)
+	if err != nil {
+		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	if q.Limit == 0 {
+		q.Limit = runsOfPage
+	}
+	runs, err := s.store.Runs(r.Context(), q)
+	if err != nil {
+		s.broken(w, r, err)
+		return
+	}
+	doc := struct {
+		SchemaVersion int      `json:"schemaVersion"`
+		Runs          []runDoc `json:"runs"` // the latest first; earlier ones: before=STARTED of the last
+	}{1, []runDoc{}}
+	for i := range runs {
+		doc.Runs = append(doc.Runs, docOf(&runs[i]))
+	}
+	s.json(w, http.StatusOK, doc)
+}
+
+func (s *Server) oneRun(w http.ResponseWriter, r *http.Request) {
+	run, err := s.store.Run(r.Context(), r.PathValue("folder"))
+	if err != nil {
+		s.broken(w, r, err)
+		return
+	}
+	s.json(w, http.StatusOK, struct {
+		SchemaVersion int `json:"schemaVersion"`
+		runDoc
+	}{1, docOf(&run)})
+}
+
+// archive is the document of `lockdrill history`.
+func (s *Server) archive(w http.ResponseWriter, r *http.Request) {
+	q, err := queryOf(r)
+	if err != nil {
+		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	a, err := s.archived(r.Context(), q)
+	if err != nil {
+		s.broken(w, r, err)
+		return
+	}
+	s.json(w, http.StatusOK, a)
+}
+
+// archived compares the runs that are meant.
+func (s *Server) archived(ctx context.Context, q store.Query) (*verdict.Archive, error) {
+	q.States, q.Seen = []store.State{store.Judged}, true
+	runs, err := s.store.Runs(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	var seen []*compare.Observed
+	for i := range runs {
+		if r := &runs[i]; r.Contested == "" {
+			seen = append(seen, r.Seen)
+		} else {
+			o := *r.Seen
+			o.Run.Verdict, o.SLOs = verdict.ExitName(verdict.ExitInconclusive), nil
+			o.Run.Why = contestedBy(r)
+			seen = append(seen, &o)
+		}
+	}
+	return compare.Archive(seen, s.o.Reader.Compare), nil
+}
+
+func contestedBy(r *store.Run) string {
+	return "run " + r.Contested + " has the same id and other bytes: neither passes"
+}
+
+// latest is the latest run that ended, and that is no rehearsal; nil = there is none. One that cannot be read has no experiment.
+func (s *Server) latest(ctx context.Context, q store.Query) (*store.Run, error) {
+	q.States, q.Live, q.Limit = []store.State{store.Judged}, true, 1
+	runs, err := s.store.Runs(ctx, q)
+	if err != nil || len(runs) == 0 {
+		return nil, err
+	}
+	return &runs[0], nil
+}
+
+// gateDoc answers whether a release may go on.
+type gateDoc struct {
+	SchemaVersion int     `json:"schemaVersion"`
+	Verdict       string  `json:"verdict"` // that of the latest run; inconclusive where it is too old, or contested
+	Exit          int     `json:"exit"`
+	Why           string  `json:"why,omitempty"`
+	Run           *runDoc `json:"run"`
+}
+
+// gate passes (200) where the latest run that is meant has passed, and is young enough. Everything else is 412, also that there is none.
+func (s *Server) gate(w http.ResponseWriter, r *http.Request) {
+	q, err := queryOf(r)
+	if err == nil && q.Experiment == "" {
+		err = errors.New("experiment is missing: /api/v1/gate?experiment=NAME&label=release=1.4&max_age=24h")
+	}
+	var youngest time.Duration
+	if text := r.URL.Query().Get("max_age"); err == nil && text != "" {
+		if youngest, err = time.ParseDuration(text); err != nil || youngest <= 0 {
+			err = fmt.Errorf("max_age %q: want a duration such as 24h", text)
+		}
+	}
+	if err != nil {
+		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	select {
+	case <-s.looked:
+	default:
+		s.refuse(w, r, http.StatusServiceUnavailable, "the folder is being looked over: ask again in a moment")
+		return
+	}
+	run, err := s.latest(r.Context(), q)
+	if err != nil {
+		s.broken(w, r, err)
+		return
+	}
+	open := func(why string) gateDoc {
+		return gateDoc{SchemaVersion: 1, Verdict: verdict.ExitName(verdict.ExitInconclusive), Exit: verdict.ExitInconclusive, Why: why}
+	}
+	var doc gateDoc
+	switch {
+	case run == nil:
+		doc = open("no run of " + strings.TrimSpace(q.Experiment+" "+q.Labels.String()) + " has ended here")
+	case run.Contested != "":
+		doc = open(contestedBy(run))
+	default:
+		doc = gateDoc{SchemaVersion: 1, Verdict: run.Verdict, Exit: run.Exit, Why: run.Why}
+		at, err := time.Parse(time.RFC3339Nano, run.Started)
+		if age := time.Since(at); youngest > 0 && doc.Exit == verdict.ExitPass && (err != nil || age > youngest) {
+			doc = open(fmt.Sprintf("the latest run is %s old, and max_age is %s", age.Round(time.Second), youngest))
+		}
+	}
+	code := http.StatusPreconditionFailed
+	if doc.Exit == verdict.ExitPass {
+		code = http.StatusOK
+	}
+	if run != nil {
+		d := docOf(run)
+		doc.Run = &d
+	}
+	s.json(w, code, doc)
+}
+
+// json writes a document.
+func (s *Server) json(w http.ResponseWriter, code int, doc any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	_ = e.Encode(doc) // the reader has gone
+}
+
+// broken answers a request that failed: there is no such run, or the server cannot say.
+func (s *Server) broken(w http.ResponseWriter, r *http.Request, err error) {
+	switch {
+	case errors.Is(err, sql.ErrNoRows) || errors.Is(err, errNoRun):
+		s.refuse(w, r, http.StatusNotFound, errNoRun.Error())
+	case r.Context().Err() != nil: // whoever asked has gone
+	default:
+		s.Say("%s %s: %v", r.Method, r.URL.Path, err)
+		s.refuse(w, r, http.StatusInternalServerError, "the server could not read what this needs: its log says why")
+	}
+}
+
+// exitOf is the status that a verdict stands for.
+func exitOf(name string) int {
+	for _, e := range verdict.Exits() {
+		if e.Name == name {
+			return e.Code
+		}
+	}
+	return verdict.ExitError
+}

@@ -1,0 +1,398 @@
+//go:build full
+
+package serve
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockdrill/lockdrill/analysis/compare"
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/serve/store"
+	"github.com/lockdrill/lockdrill/reports"
+)
+
+// site is a server in this process.
+type site struct {
+	*Server
+	url    string
+	tokens map[Role]string
+	stop   func() // and waits
+}
+
+// start serves a folder until the test ends. Reading of runs is what the tests need of it: a history's header, its last line, and a verdict in
+// the experiment's file.
+func start(t testing.TB, dir string, change func(*Options)) *site {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "tokens")
+	site := &site{tokens: map[Role]string{}}
+	for _, role := range Roles() {
+		secret, err := AddToken(path, "who-may-"+string(role), []string{string(role)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		site.tokens[role] = secret
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Dir: dir, Listen: l.Addr().String(), Access: Access{Tokens: path}, Limits: Limits{Upload: 1 << 20, Disk: 8 << 20, Within: time.Minute}, Reader: plainReader(), Say: func(line string) { t.Log(line) }}
+	if change != nil {
+		change(&o)
+	}
+	if site.Server, err = Open(t.Context(), o); err != nil {
+		t.Fatal(errors.Join(err, l.Close()))
+	}
+	site.url = "http://" + l.Addr().String()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- errors.Join(site.Run(ctx, l), site.Close()) }()
+	stopped := false
+	site.stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(site.stop)
+	<-site.looked
+	return site
+}
+
+func plainReader() Reader {
+	return Reader{
+		Experiment: "experiment.yaml", History: "history.jsonl", Tool: "test",
+		Observe: func(_ context.Context, dir string) (*compare.Observed, error) {
+			h, err := headerOf(filepath.Join(dir, "history.jsonl"))
+			if err != nil {
+				return nil, err
+			}
+			said, err := os.ReadFile(filepath.Join(dir, "experiment.yaml"))
+			data, err2 := os.ReadFile(filepath.Join(dir, "history.jsonl"))
+			return &compare.Observed{Bytes: fmt.Sprintf("%x", data), Experiment: h.Experiment, Labels: h.Labels,
+				Run: verdict.ComparedRun{ID: h.Run, Started: h.Started, Verdict: strings.TrimSpace(string(said))}}, errors.Join(err, err2)
+		},
+		Page: func(_ context.Context, w io.Writer, dir string, _ []reports.Link) error {
+			_, err := io.WriteString(w, "made anew of "+filepath.Base(dir))
+			return err
+		},
+		Report: func(context.Context, io.Writer, string, string) error { return ErrFormat },
+	}
+}
+
+// files are those of a run.
+func files(t testing.TB, id, says string, started time.Time) map[string]string {
+	t.Helper()
+	header, err := json.Marshal(history.Header{Schema: history.SchemaVersion, Tool: "lockdrill test", Run: id, Experiment: "nightly", Digest: "sha256:00", Seed: 1, Mode: history.Live, TimeScale: 1, Started: started.UTC().Format(time.RFC3339Nano)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{"experiment.yaml": says + "\n", "history.jsonl": string(header) + "\n" + `{"n":1,"kind":"run.end"}` + "\n"}
+}
+
+func tarOf(t *testing.T, files map[string]string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for name, text := range files {
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: int64(len(text)), Mode: 0o644}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(w, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// ask sends a request and gives status and body.
+func (s *site) ask(t testing.TB, method, path string, role Role, body io.Reader, headers ...string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, s.url+path, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if role != Anybody {
+		r.Header.Set("Authorization", "Bearer "+s.tokens[role])
+	}
+	for i := 0; i < len(headers); i += 2 {
+		if headers[i] == "Host" {
+			r.Host = headers[i+1]
+		}
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	answer, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	data, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(data)
+}
+
+// put uploads a run.
+func (s *site) put(t *testing.T, id string, files map[string]string) (int, string) {
+	t.Helper()
+	return s.ask(t, "PUT", "/api/v1/runs/"+id, Upload, bytes.NewReader(tarOf(t, files)))
+}
+
+// until waits for what the server has to notice.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.After(time.Minute)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("%s: not within a minute", what)
+		}
+	}
+}
+
+func (s *site) gateSays(t *testing.T, query string) (code int, doc gateDoc) {
+	t.Helper()
+	code, body := s.ask(t, "GET", "/api/v1/gate?experiment=nightly"+query, Anybody, nil)
+	if err := json.Unmarshal([]byte(body), &doc); err != nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	return code, doc
+}
+
+// entries are the names in the folder that are no files of the index.
+func entries(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	all, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range all {
+		if name := e.Name(); !strings.HasPrefix(name, store.File) && name != ".lockdrill-serve.lock" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func TestAnUploadedRunAnswersTheGate(t *testing.T) {
+	s := start(t, t.TempDir(), nil)
+	if code, doc := s.gateSays(t, ""); code != http.StatusPreconditionFailed || doc.Exit != verdict.ExitInconclusive {
+		t.Errorf("without a run the gate says %d %+v", code, doc)
+	}
+	now := time.Now()
+	if code, body := s.put(t, "one", files(t, "one", "pass", now.Add(-48*time.Hour))); code != http.StatusCreated {
+		t.Fatalf("%d %s", code, body)
+	}
+	until(t, "the gate to pass", func() bool { code, _ := s.gateSays(t, ""); return code == http.StatusOK })
+	if code, doc := s.gateSays(t, "&max_age=24h"); code != http.StatusPreconditionFailed || !strings.Contains(doc.Why, "max_age") {
+		t.Errorf("of an old run the gate says %d %+v", code, doc)
+	}
+	if code, doc := s.gateSays(t, "&label=release=2"); code != http.StatusPreconditionFailed || doc.Run != nil {
+		t.Errorf("of a label that no run has the gate says %d %+v", code, doc)
+	}
+	if code, body := s.put(t, "two", files(t, "two", "slo-failed", now)); code != http.StatusCreated {
+		t.Fatalf("%d %s", code, body)
+	}
+	until(t, "the later run to answer", func() bool { _, doc := s.gateSays(t, ""); return doc.Exit == verdict.ExitSLOFailed })
+	if code, body := s.ask(t, "GET", "/runs/one", Anybody, nil); code != http.StatusOK || body != "made anew of one" {
+		t.Errorf("%d %s", code, body)
+	}
+	for _, path := range []string{"/", "/live", "/experiments/nightly", "/api/v1/runs", "/api/v1/history", "/metrics", "/healthz", "/readyz", "/live.js"} {
+		if code, body := s.ask(t, "GET", path, Anybody, nil); code != http.StatusOK {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
+	}
+}
+
+// The same bytes are one run. Other bytes under an id that is there stand beside it, and neither passes.
+func TestTheSameIdWithOtherBytesPassesForNobody(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, dir, nil)
+	now := time.Now()
+	first := files(t, "run-1", "pass", now)
+	for _, want := range []int{http.StatusCreated, http.StatusOK} {
+		if code, body := s.put(t, "run-1", first); code != want {
+			t.Fatalf("%d %s, want %d", code, body, want)
+		}
+	}
+	until(t, "the gate to pass", func() bool { code, _ := s.gateSays(t, ""); return code == http.StatusOK })
+	other := files(t, "run-1", "pass", now.Add(time.Second))
+	if code, body := s.put(t, "run-1", other); code != http.StatusCreated || !strings.Contains(body, `"conflict": true`) {
+		t.Fatalf("%d %s", code, body)
+	}
+	until(t, "the gate to close", func() bool {
+		code, doc := s.gateSays(t, "")
+		return code == http.StatusPreconditionFailed && strings.Contains(doc.Why, "neither passes")
+	})
+	if got := entries(t, dir); !slices.Equal(got, []string{"run-1", "run-1.conflict-1"}) {
+		t.Errorf("the folder has %v", got)
+	}
+	if got, err := os.ReadFile(filepath.Join(dir, "run-1", "history.jsonl")); err != nil || string(got) != first["history.jsonl"] {
+		t.Errorf("the first one was changed: %s, %v", got, err)
+	}
+}
+
+// An upload cannot leave its folder, replace a run, bring what is none, or take more of the disk than there is for it.
+func TestWhatIsNoRunIsNotTaken(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, dir, nil)
+	good := files(t, "x", "pass", time.Now())
+	entry := func(headers ...*tar.Header) []byte {
+		var b bytes.Buffer
+		w := tar.NewWriter(&b)
+		for _, h := range headers {
+			if err := w.WriteHeader(h); err != nil {
+				t.Fatal(err)
+			}
+			if h.Typeflag == tar.TypeReg {
+				if _, err := w.Write(make([]byte, h.Size)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+	file := func(name string, size int64) *tar.Header {
+		return &tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o644}
+	}
+	var many []*tar.Header
+	for i := range mostFiles + 1 {
+		many = append(many, file(fmt.Sprint("f", i), 0))
+	}
+	whole := tarOf(t, good)
+	for _, c := range []struct {
+		name, id string
+		body     []byte
+		code     int
+	}{
+		{"a path upwards", "x", entry(file("../history.jsonl", 1)), http.StatusBadRequest},
+		{"an absolute path", "x", entry(file("/tmp/history.jsonl", 1)), http.StatusBadRequest},
+		{"a folder in it", "x", entry(file("a/history.jsonl", 1)), http.StatusBadRequest},
+		{"a link", "x", entry(&tar.Header{Typeflag: tar.TypeSymlink, Name: "history.jsonl", Linkname: "/etc/passwd"}), http.StatusBadRequest},
+		{"a hard link", "x", entry(&tar.Header{Typeflag: tar.TypeLink, Name: "history.jsonl", Linkname: "../one"}), http.StatusBadRequest},
+		{"a device", "x", entry(&tar.Header{Typeflag: tar.TypeFifo, Name: "history.jsonl"}), http.StatusBadRequest},
+		{"a file twice", "x", entry(file("history.jsonl", 1), file("history.jsonl", 1)), http.StatusBadRequest},
+		{"too much", "x", entry(file("history.jsonl", 2<<20)), http.StatusRequestEntityTooLarge},
+		{"too many", "x", entry(many...), http.StatusRequestEntityTooLarge},
+		{"no history", "x", entry(file("experiment.yaml", 1)), http.StatusBadRequest},
+		{"a history that is none", "x", entry(file("experiment.yaml", 1), file("history.jsonl", 100)), http.StatusBadRequest},
+		{"cut off", "x", whole[:len(whole)/2], http.StatusBadRequest},
+		{"no tar", "x", []byte(strings.Repeat("x", 2000)), http.StatusBadRequest},
+		{"a name upwards", "..%2Fx", whole, http.StatusBadRequest},
+		{"a name with a dot", ".x", whole, http.StatusBadRequest},
+	} {
+		if code, body := s.ask(t, "PUT", "/api/v1/runs/"+c.id, Upload, bytes.NewReader(c.body)); code != c.code {
+			t.Errorf("%s: %d, want %d: %s", c.name, code, c.code, body)
+		}
+	}
+	if got := entries(t, dir); len(got) > 0 {
+		t.Errorf("they left %v", got)
+	}
+	full := start(t, t.TempDir(), func(o *Options) { o.Limits.Disk = o.Limits.Upload })
+	if code, body := full.put(t, "x", good); code != http.StatusCreated {
+		t.Fatalf("%d %s", code, body)
+	}
+	until(t, "the index", func() bool { size, err := full.Store().Size(t.Context()); return err == nil && size > 0 })
+	if code, body := full.put(t, "y", files(t, "y", "pass", time.Now())); code != http.StatusInsufficientStorage {
+		t.Errorf("on a full disk: %d %s", code, body)
+	}
+}
+
+// What a killed server left of an upload is gone at the next start; runs are as they were, whatever became of the index.
+func TestAServerThatWasKilledLeavesNoHalfRun(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, dir, nil)
+	if code, body := s.put(t, "whole", files(t, "whole", "pass", time.Now())); code != http.StatusCreated {
+		t.Fatalf("%d %s", code, body)
+	}
+	s.stop()
+	half := filepath.Join(dir, arriving+"1")
+	if err := errors.Join(os.Mkdir(half, 0o700), os.WriteFile(filepath.Join(half, "history.jsonl"), []byte("{"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(filepath.Join(dir, store.File), 0); err != nil { // an index that was never written
+		t.Fatal(err)
+	}
+	s = start(t, dir, nil)
+	until(t, "the gate to pass", func() bool { code, _ := s.gateSays(t, ""); return code == http.StatusOK })
+	if got := entries(t, dir); !slices.Equal(got, []string{"whole"}) {
+		t.Errorf("the folder has %v", got)
+	}
+}
+
+func TestASecondServerOnAFolderRefuses(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, dir, nil)
+	_, err := Open(t.Context(), s.o)
+	if !errors.Is(err, store.ErrServed) {
+		t.Errorf("the second says %v", err)
+	}
+}
+
+// Who wants to know hears once of each run that was brought, with what the one before it came to.
+func TestUploadsAreHeardOf(t *testing.T) {
+	heard := make(chan string, 10)
+	dir := t.TempDir()
+	with := func(o *Options) {
+		o.Parts = append(o.Parts, func(_ context.Context, s *Server) error {
+			s.Uploads(func(run store.Run, before string) { heard <- run.Folder + ": " + before + " -> " + run.Verdict })
+			return nil
+		})
+	}
+	s := start(t, dir, with)
+	next := func(want string) {
+		t.Helper()
+		select {
+		case got := <-heard:
+			if got != want {
+				t.Errorf("heard %q, want %q", got, want)
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("%q is not heard of", want)
+		}
+	}
+	now := time.Now()
+	for i, says := range []string{"pass", "slo-failed"} {
+		id := fmt.Sprint("run-", i)
+		if code, body := s.put(t, id, files(t, id, says, now.Add(time.Duration(i)*time.Minute))); code != http.StatusCreated {
+			t.Fatalf("%d %s", code, body)
+		}
+		next([]string{"run-0:  -> pass", "run-1: pass -> slo-failed"}[i])
+	}
+	s.stop()
+	s = start(t, dir, with) // it has told of them
+	if code, body := s.put(t, "run-2", files(t, "run-2", "pass", now.Add(time.Hour))); code != http.StatusCreated {
+		t.Fatalf("%d %s", code, body)
+	}
+	next("run-2: slo-failed -> pass")
+}

@@ -1,0 +1,7 @@
+//go:build full
+
+package store
+
+import _ "modernc.org/sqlite" // SQLite in pure Go
+
+const driver = "sqlite"

@@ -1,0 +1,138 @@
+package reports
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/reports/timeline"
+)
+
+// Archive lists what runs have said over time. Of o only Width and Color count.
+func Archive(w io.Writer, a *verdict.Archive, o Options) error {
+	p := newPage(o)
+	for i := range a.Experiments {
+		e := &a.Experiments[i]
+		p.title(clean(e.Name) + ": " + figures.Plural(len(e.Runs), "run"))
+		t := table{indent: 2}
+		early := max(0, len(e.Runs)-mostArchived)
+		if early > 0 {
+			p.flow(2, 2, figures.Plural(early, "earlier run")+": see -f html or -f json")
+		}
+		for k := early; k < len(e.Runs); k++ {
+			run := &e.Runs[k]
+			word, ink := runWord(run.Verdict)
+			t.row(cell{startOf(run.Started), plain}, cell{word, ink}, cell{clean(run.Labels.String()), plain}, cell{clean(tightestOf(e, k)), plain})
+			if k == early || run.Why != e.Runs[k-1].Why { // said once for all that follow
+				t.note("why", clean(run.Why))
+			}
+			if k > early || early == 0 {
+				t.note("new", clean(strings.Join(run.Changed, "; ")))
+			}
+		}
+		p.table(t)
+		for _, c := range e.Changes {
+			p.item(clean(c.From)+" -> "+clean(c.To), strings.Join(append([]string{strings.ReplaceAll(string(c.Answer), "-", " ")}, first(c.Reasons, 3)...), "; "))
+		}
+		p.blank()
+	}
+	p.section("Not read", unread(a))
+	if len(a.Experiments)+len(a.Unread) == 0 {
+		p.line("No runs.")
+	}
+	return p.to(w, "history")
+}
+
+// mostArchived bounds the runs of an experiment on the terminal: the latest.
+const mostArchived = 30
+
+// startOf is a start time to the minute.
+func startOf(started string) string {
+	return strings.Replace(started[:min(len(started), len("2006-01-02T15:04"))], "T", " ", 1)
+}
+
+func unread(a *verdict.Archive) (list []item) {
+	for _, u := range a.Unread {
+		list = append(list, item{"", clean(u.Folder + ": " + u.Why)})
+	}
+	return list
+}
+
+// tightestOf is the row of a run that came nearest to its limit, or went furthest beyond.
+func tightestOf(e *verdict.ArchivedExperiment, run int) string {
+	text, worst := "", 0.0
+	for _, row := range e.Rows {
+		if row.Ask != verdict.AtMost {
+			continue
+		}
+		for _, v := range row.Values {
+			if v.Run != run || v.Limit <= 0 || v.N == 0 {
+				continue
+			}
+			most := v.Lo
+			if v.Hi != nil {
+				most = *v.Hi
+			}
+			if by := most / v.Limit; text == "" || by > worst {
+				worst, text = by, fmt.Sprintf("%s %s: %s of %s", row.Lock, measureWords(row.Measure), rehearsedFigure(&most, row.Unit), rehearsedFigure(&v.Limit, row.Unit))
+			}
+		}
+	}
+	return text
+}
+
+// ArchivePage writes the same as a page: a picture of each row, and the runs with links to their reports. link gives the address of a file
+// of a run's folder as the page sees it.
+func ArchivePage(w io.Writer, a *verdict.Archive, link func(folder string) string) error {
+	doc := archiveDocument(a, link)
+	doc.style()
+	return doc.write(w)
+}
+
+func archiveDocument(a *verdict.Archive, link func(folder string) string) *document {
+	runs := 0
+	var sections []section
+	for i := range a.Experiments {
+		e := &a.Experiments[i]
+		runs += len(e.Runs)
+		id := fmt.Sprintf("experiment-%d", i+1)
+		var blocks []block
+		for _, c := range e.Changes {
+			word, _ := answerWord(c.Answer)
+			blocks = append(blocks, itemBlock("", []item{{c.From + " → " + c.To, strings.Join(append([]string{word}, first(c.Reasons, mostReasonsOfPage)...), "; ")}}))
+		}
+		blocks = append(blocks, block{Grid: archivedGrid(e, link)})
+		pictures, level := timeline.Archive(e, id)
+		for _, p := range pictures {
+			blocks = append(blocks, block{Figure: figureOf(p)})
+		}
+		if len(level) > 0 {
+			blocks = append(blocks, block{Text: "Kept at 0 in every run: " + strings.Join(level, ", ") + "."})
+		}
+		sections = append(sections, section{id, e.Name, "", blocks})
+	}
+	doc := &document{Verdict: verdictBar{Word: "HISTORY", Name: figures.Plural(len(a.Experiments), "experiment"), Tally: figures.Plural(runs, "run"),
+		Sentences: []string{"Each run keeps its own verdict. There is no score over them."}}, JSONNote: "This page needs no network. lockdrill history -f json gives the same as data.", Sections: sections}
+	if len(a.Unread) > 0 {
+		doc.Sections = append(doc.Sections, section{"unread", "Runs that cannot be read", "", []block{itemBlock("", unread(a))}})
+	}
+	return doc
+}
+
+func archivedGrid(e *verdict.ArchivedExperiment, link func(string) string) *grid {
+	g := &grid{Label: "The runs of " + e.Name, Columns: []string{"started", "verdict", "labels", "nearest to its limit", "why", "changed", "run"}}
+	early := max(0, len(e.Runs)-rowsOfGrid)
+	for k := len(e.Runs) - 1; k >= early; k-- { // the latest first: it is what people come for
+		run := &e.Runs[k]
+		word, ink := runWord(run.Verdict)
+		id := codeCell(run.ID)
+		id.Link = link(run.Folder)
+		g.row(figureCell(startOf(run.Started)), gridCell{Text: word, Class: classOf(ink)}, plainCell(run.Labels.String()), plainCell(tightestOf(e, k)), plainCell(run.Why), plainCell(strings.Join(run.Changed, "; ")), id)
+	}
+	if early > 0 {
+		g.More = "and " + figures.Plural(early, "earlier run") + ": lockdrill history -f json has them all"
+	}
+	return g
+}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -27,8 +28,7 @@ func lives(p Process) (bool, error) {
 	case err != nil:
 		return false, fmt.Errorf("look for process %d: %w", p.PID, err)
 	}
-	state := stat[0]
-	return stat[startField] == p.Started && state != "Z" && state != "X", nil
+	return stat[startField] == p.Started && !corpse(stat), nil
 }
 
 // signalAlone signals the very process: it is held by a handle while it is made sure that it is the one.
@@ -62,7 +62,7 @@ func (p Process) members() ([]int, error) {
 		return nil, nil
 	}
 	leader, err := statOf(p.PID)
-	leads := err == nil && leader[startField] == p.Started && leader[0] != "Z" && leader[0] != "X"
+	leads := err == nil && leader[startField] == p.Started && !corpse(leader)
 	reused := err == nil && leader[startField] != p.Started
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -76,15 +76,15 @@ func (p Process) members() ([]int, error) {
 			continue
 		}
 		stat, err := statOf(pid)
-		if err != nil || stat[0] == "Z" || stat[0] == "X" {
+		if err != nil || corpse(stat) {
 			continue // gone meanwhile, or a corpse
 		}
 		number := strconv.Itoa(p.PID)
 		kin := (stat[groupField] == number || stat[sessionField] == number) && !reused
 		switch {
-		case kin && (leads || exiting(stat) || p.carries(pid)), p.Mark != "" && markOf(pid) == p.Mark:
+		case kin && (leads || p.owns(pid)), p.Mark != "" && markOf(pid) == p.Mark:
 			all = append(all, pid)
-		case kin:
+		case kin && !gone(pid):
 			foreign = fmt.Errorf("process %d is in the group of process %d, which is dead, and does not carry its mark: it is not touched", pid, p.PID)
 		}
 	}
@@ -103,13 +103,36 @@ func endMarked(mark string) (none bool, err error) {
 		if err != nil || pid == os.Getpid() || markOf(pid) != mark {
 			continue
 		}
-		if stat, err := statOf(pid); err == nil && stat[0] != "Z" && stat[0] != "X" {
+		if !gone(pid) {
 			none = false
 			_ = syscall.Kill(pid, syscall.SIGKILL) // gone meanwhile, or looked for again
 		}
 	}
 	return none, nil
 }
+
+// owns is carries for a process whose environment may be away for a moment: between the two programs of an exec, which is waited for, and
+// on the way out. Dying must be asked after the mark was not found: what was alive before the look may have died during it.
+func (p Process) owns(pid int) bool {
+	for range execLooks {
+		if p.carries(pid) {
+			return true
+		}
+		if stat, err := statOf(pid); err != nil || corpse(stat) {
+			return false
+		} else if exiting(stat) {
+			return true
+		}
+		time.Sleep(execLook)
+	}
+	return false
+}
+
+// An exec hides the environment for microseconds.
+const (
+	execLooks = 20
+	execLook  = time.Millisecond
+)
 
 // carries reports whether a process is of those that were started as p: by the mark in its environment, by the folder that it works
 // in, or, where an earlier lockdrill wrote down neither, as a worker of lockdrill's.
@@ -150,6 +173,15 @@ const (
 	flagsField   = 6
 	startField   = 19
 )
+
+// corpse reports a process that runs no more.
+func corpse(stat []string) bool { return stat[0] == "Z" || stat[0] == "X" }
+
+// gone reports that nothing runs under a number.
+func gone(pid int) bool {
+	stat, err := statOf(pid)
+	return err != nil || corpse(stat)
+}
 
 // exiting reports a process on its way out, which has no environment to be known by any more (PF_EXITING of linux/sched.h).
 func exiting(stat []string) bool {

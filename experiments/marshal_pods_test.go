@@ -26,6 +26,7 @@ func (g generator) inPods(e *Experiment) {
 			e.Probes.Logs.Preset = "" // its words are not those of lockdrill's workers
 		}
 		e.Ledger = LedgerStore{URL: "rediss://127.0.0.2:6379", UsernameEnv: "U", PasswordEnv: "P_2", CA: g.text() + "x"}
+		k.Workers = pick(g, WorkersDeployment, WorkersStatefulSet)
 		k.Grace, k.Redis, k.Ledger = time.Duration(1+g.IntN(60))*time.Second, "redis:6379", pick(g, "", "ledger:6379")
 		if g.IntN(2) == 0 {
 			k.Pods, k.Selector, k.Image = PodsApply, nil, "registry.example/lockdrill:"+g.name("v")

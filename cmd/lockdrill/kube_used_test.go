@@ -1,12 +1,15 @@
 package main
 
 import (
+	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/kube"
 )
 
@@ -39,6 +42,39 @@ func usedWorkers(t *testing.T, s *site) {
 	}
 	onlyTheirs(t, api)
 	s.clean(t, before...)
+}
+
+// statefulWorkers: the one whose ordinal is 0 is force-deleted twice, and both times the same replica comes back in a new pod of its name.
+func statefulWorkers(t *testing.T, s *site) {
+	o := s.drill(t, edit(t, s.yaml(), "pods: apply", "pods: apply, workers: statefulset",
+		"kill: {holder_of: loop, form: crash}", `kill: {pods: {apps.kubernetes.io/pod-index: "0"}, form: force_delete}`,
+		"takeover: {max: 5s}", "overlap: {level: effect, max: 0s}"), verdict.ExitPass)
+	for _, f := range o.j.Faults {
+		if !strings.HasPrefix(f.Victim, "r1.") {
+			t.Errorf("%s#%d struck %q", f.ID, f.Shot, f.Victim)
+		}
+	}
+	h, err := readHistory(o.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	uids := map[string]bool{} // of r1
+	for _, e := range h.Events {
+		if e.Kind != history.ReplicaStart {
+			continue
+		}
+		ordinal := e.Replica.Pod.Name[strings.LastIndex(e.Replica.Pod.Name, "-")+1:]
+		if n, err := strconv.Atoi(ordinal); err != nil || e.Replica.Name != fmt.Sprintf("r%d", n+1) {
+			t.Errorf("%s is in pod %s", e.Replica.Incarnation, e.Replica.Pod.Name)
+		}
+		if e.Replica.Name == "r1" {
+			uids[e.Replica.Pod.UID] = true
+		}
+	}
+	if len(uids) != 3 {
+		t.Errorf("%d pods of r1, want 3", len(uids))
+	}
+	s.clean(t)
 }
 
 // interrupted: the first Ctrl-C removes what the run has made.

@@ -85,6 +85,7 @@ func drillPods(ctx context.Context, e *experiments.Experiment, cluster *kube.Clu
 // needs is what the drill does in its namespace.
 func needs(e *experiments.Experiment) kube.Needs {
 	n := kube.Needs{Namespace: e.Kubernetes.Namespace, Apply: e.Kubernetes.Pods == experiments.PodsApply, Logs: true, Events: e.Kubernetes.Events}
+	n.Stateful = n.Apply && e.Kubernetes.Workers == experiments.WorkersStatefulSet
 	n.Files = n.Apply && (e.Redis.CA != "" || e.Ledger.CA != "")
 	for i := range e.Faults {
 		t := e.Faults[i].Traits()

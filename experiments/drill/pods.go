@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -164,7 +165,7 @@ func (s *stores) openWorkers(context.Context) error {
 		if err != nil {
 			return err
 		}
-		fleet = testbed.NewPodFleet(testbed.PodFleetOptions{Pods: o, Redis: redis, Fleet: s.fleetName(), Wanted: s.wanted})
+		fleet = testbed.NewPodFleet(testbed.PodFleetOptions{Pods: o, Redis: redis, Fleet: s.fleetName(), Replicas: s.e.System.Replicas, Wanted: s.wanted})
 		s.cfg.Fleet = fleet
 		return nil
 	})
@@ -189,8 +190,8 @@ func (d *Drill) watched() (testbed.PodsOptions, error) {
 // unmadeWithin bounds asking for what is only told.
 const unmadeWithin = time.Second
 
-// notifyUnmade says, where the steady state was not reached, why the Deployment made no pods: of pods that are there the history tells what
-// they wait for. The cluster's own word of it goes with the Deployment.
+// notifyUnmade says, where the steady state was not reached, why no pods were made: of pods that are there the history tells what they
+// wait for. The cluster's own word of it goes with the Deployment or StatefulSet.
 func (d *Drill) notifyUnmade(ctx context.Context) {
 	steady := func(e history.Event) bool {
 		return e.Kind == history.RunPhase && e.Phase.Holds != nil && *e.Phase.Holds
@@ -200,9 +201,12 @@ func (d *Drill) notifyUnmade(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, unmadeWithin)
 	defer cancel()
-	name := deploy.ObjectName(d.fleetName())
-	if why, err := d.cluster.Unmade(ctx, name); err == nil && why != "" {
-		d.o.Notify(fmt.Sprintf("lockdrill: deployment %s does not make its %s: %s", name, figures.Plural(d.e.System.Replicas, "pod"), why))
+	kind, name := "Deployment", deploy.ObjectName(d.fleetName())
+	if d.e.Kubernetes.Workers == experiments.WorkersStatefulSet {
+		kind = "StatefulSet"
+	}
+	if why, err := d.cluster.Unmade(ctx, kind, name); err == nil && why != "" {
+		d.o.Notify(fmt.Sprintf("lockdrill: %s %s does not make its %s: %s", strings.ToLower(kind), name, figures.Plural(d.e.System.Replicas, "pod"), why))
 	}
 }
 

@@ -38,6 +38,16 @@ func (p *Pod) Over() bool {
 	return p.Ending || p.Phase == string(corev1.PodSucceeded) || p.Phase == string(corev1.PodFailed)
 }
 
+// Ordinal is the number at the end of the name of a StatefulSet's pod, which comes back under that name.
+func (p *Pod) Ordinal() (n int, ok bool) {
+	set, ok := strings.CutPrefix(p.Owner, "statefulset/")
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.Atoi(strings.TrimPrefix(p.Name, set+"-"))
+	return n, err == nil && n >= 0
+}
+
 // Container is the state of a pod's container.
 type Container struct {
 	Name       string

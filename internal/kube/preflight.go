@@ -33,6 +33,7 @@ type Rule struct {
 type Needs struct {
 	Namespace string   // its name, for the rule that reads it
 	Apply     bool     // makes and removes workers of its own
+	Stateful  bool     // ... as a StatefulSet, not as a Deployment
 	Files     bool     // ... with files in a ConfigMap
 	Network   bool     // ... and a NetworkPolicy beside them
 	Toxiproxy bool     // ... and a Toxiproxy with its Service
@@ -80,8 +81,12 @@ func RulesFor(n Needs) []Rule {
 	}
 	made := []string{"get", "create", "patch", "delete"} // server-side apply: create and patch
 	if n.Apply {
+		workers := "deployments"
+		if n.Stateful {
+			workers = "statefulsets"
+		}
 		rules = append(rules,
-			Rule{APIGroup: "apps", Resource: "deployments", Verbs: made},
+			Rule{APIGroup: "apps", Resource: workers, Verbs: made},
 			Rule{Resource: "serviceaccounts", Verbs: made})
 	}
 	if n.Files {
@@ -96,7 +101,7 @@ func RulesFor(n Needs) []Rule {
 		kind, name, _ := strings.Cut(o, "/")
 		rules = append(rules, Rule{APIGroup: "apps", Resource: kind + "s", Verbs: []string{"get", "patch"}, Names: named(name)})
 	}
-	if n.Toxiproxy && !n.Apply {
+	if n.Toxiproxy && (!n.Apply || n.Stateful) {
 		rules = append(rules, Rule{APIGroup: "apps", Resource: "deployments", Verbs: made})
 	}
 	if n.Toxiproxy {

@@ -26,6 +26,7 @@ type Consent struct {
 	Environment string   // of targets that do not say so themselves
 	Confirm     []string // names of experiments
 	Cluster     Cluster
+	Summary     string // ConfigMap that the run leaves, whose permissions are asked for as well; "" = none
 }
 
 // Guard is one answer to whether a run may start.

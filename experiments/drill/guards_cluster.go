@@ -28,7 +28,7 @@ const podsGuardName = "pods"
 func clusterGuards(ctx context.Context, e *experiments.Experiment, c Consent, cluster *kube.Cluster) []question {
 	return []question{
 		{"namespace", func() (Guard, error) { return namespaceGuard(e), nil }},
-		{"permissions", func() (Guard, error) { return permissionsGuard(ctx, e, cluster), nil }},
+		{"permissions", func() (Guard, error) { return permissionsGuard(ctx, e, c.Summary, cluster), nil }},
 		{"environment", func() (Guard, error) { return environmentGuard(ctx, e, c, cluster) }},
 		{podsGuardName, func() (Guard, error) { return podsGuard(ctx, e, cluster), nil }},
 	}
@@ -44,10 +44,10 @@ func namespaceGuard(e *experiments.Experiment) Guard {
 }
 
 // permissionsGuard refuses a drill that would be stopped half-way by a permission that it has not.
-func permissionsGuard(ctx context.Context, e *experiments.Experiment, cluster *kube.Cluster) Guard {
+func permissionsGuard(ctx context.Context, e *experiments.Experiment, summary string, cluster *kube.Cluster) Guard {
 	ctx, cancel := context.WithTimeout(ctx, permissionsWithin)
 	defer cancel()
-	rules := kube.RulesFor(needs(e))
+	rules := Rules(e, summary)
 	missing, err := cluster.Missing(ctx, rules)
 	if err != nil {
 		return Guard{Refuses: true, Says: fmt.Sprintf("%s could not be asked: %v", clusterTarget(e.Kubernetes), err)}

@@ -47,6 +47,7 @@ func PlanHash(ctx context.Context, e *experiments.Experiment, c Consent, tool st
 		return "", err
 	}
 	id := identity{Tool: tool, Experiment: experiments.Digest(resolved), Consent: c}
+	id.Consent.Summary = "" // where word is left is nothing of what is done
 	id.Consent.Cluster.Kubeconfig = "" // how the cluster is reached; which one it is, it says itself
 	self, err := os.Executable()
 	if err == nil {

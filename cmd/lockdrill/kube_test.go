@@ -227,6 +227,7 @@ func TestKubeDrills(t *testing.T) {
 	t.Run("observed cut", func(t *testing.T) { cutOff(t, newSite(t, e, cutNamespace)) })
 	t.Run("observed crash", func(t *testing.T) { crashedByCommand(t, newSite(t, e, execNamespace)) })
 	t.Run("stateful", func(t *testing.T) { statefulWorkers(t, newSite(t, e, "stateful")) })
+	t.Run("controllers", func(t *testing.T) { severalControllers(t, newSite(t, e, "controllers")) })
 	t.Run("used", func(t *testing.T) { usedWorkers(t, newSite(t, e, "used")) })
 	t.Run("interrupted", func(t *testing.T) { interrupted(t, newSite(t, e, "interrupted")) })
 	t.Run("guards", func(t *testing.T) { guardedPods(t, newSite(t, e, "guards")) })

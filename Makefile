@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: help build image test test-kube truth agree mutants alerts liars subjects scenarios witness serve-killed selftest-live full-scale seeds explore stress e2e-kube check bench pictures release release-check ci-schemas deps clean
+.PHONY: help build image test test-kube truth agree mutants alerts liars subjects scenarios witness serve-killed selftest-live full-scale seeds explore stress e2e-kube kube-ten check bench pictures release release-check ci-schemas deps clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
@@ -124,6 +124,12 @@ e2e-kube: ## pods of our own image on a real kubelet and containerd, in namespac
 	LOCKDRILL_CRI_BIN=$$(internal/kubetools/cri/build) LOCKDRILL_KUBE=1 LOCKDRILL_IMAGE=$(IMAGE) LOCKDRILL_TOXIPROXY=localhost/toxiproxy:1 \
 		LOCKDRILL_ARCHIVES='$(CURDIR)/bin/image/lockdrill.tar $(CURDIR)/bin/image/pod.tar $(CURDIR)/bin/image/toxiproxy.tar' \
 		internal/kubetools/cri/enter $(GO) test -count=1 -v -timeout 20m -run 'TestE2EKube$$' ./cmd/lockdrill
+
+TIMES ?= 10
+
+kube-ten: ## test-kube and then e2e-kube, ten (TIMES=) times each, and what is left after each run: mounts, links, namespaces of the network, cgroups, rules of nftables and iptables, processes; an hour and a half
+	internal/kubetools/ten $(TIMES) $(MAKE) test-kube
+	internal/kubetools/ten $(TIMES) $(MAKE) e2e-kube
 
 helm: ## the exported chart, by a real Helm that is built here: lint, and template held against the kustomize base; two minutes of CPU where nothing is built yet
 	cd internal/helm && GOFLAGS=-buildvcs=false $(GO) build -o ../../bin/helm helm.sh/helm/v3/cmd/helm

@@ -60,9 +60,15 @@ func (g generator) observed(e *Experiment) {
 	e.System.Mode, e.System.Work, e.TimeScale, e.AbortWhen, e.Redis = ModeObserve, nil, 1, nil, Redis{Mode: RedisAuto}
 	e.System.Locks = slices.DeleteFunc(e.System.Locks, func(l Lock) bool { return !l.Loop() })
 	leases := 0
+	if len(e.Limits.Namespaces) == 0 {
+		e.Kubernetes.Namespaces = pick(g, nil, []string{"other", "third"})
+	}
 	for i := range e.System.Locks {
 		if l := &e.System.Locks[i]; g.IntN(2) == 0 {
 			l.Lease = g.name("lease")
+			if len(e.Kubernetes.Namespaces) > 0 {
+				l.Lease = pick(g, "", "third/") + l.Lease
+			}
 			l.Key, leases = l.Lease, leases+1
 		}
 	}
@@ -110,5 +116,33 @@ func TestHoldersAreResolvedAsTheyStand(t *testing.T) {
 	again, err := Parse("experiment.yaml", data)
 	if err != nil || !reflect.DeepEqual(again.System.Holder, e.System.Holder) {
 		t.Errorf("%v: %s", err, data)
+	}
+}
+
+// What a run writes down of a rollout, it reads again: judge and export rest on it.
+func TestARolloutComesBack(t *testing.T) {
+	e, err := Parse("rollout.yaml", []byte(`apiVersion: lockdrill/v1
+kind: Experiment
+name: rollout
+kubernetes: {namespace: shop, selector: {app: shop}}
+system:
+  mode: observe
+  replicas: 3
+  locks:
+    - {name: leader, profile: kubernetes/leader-election, lease: leader}
+faults:
+  - {id: roll, at: 10s, rolling_restart: {rollout: deployment/shop}}
+slos:
+  - {lock: leader, takeover: {max: 95s}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Parse("resolved.yaml", text); err != nil {
+		t.Errorf("%v\n%s", err, text)
 	}
 }

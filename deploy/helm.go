@@ -56,6 +56,13 @@ func Helm(o KustomizeOptions) (map[string][]byte, error) {
 	values := &bytes.Buffer{}
 	values.WriteString("# What may differ from cluster to cluster. Everything else follows from the experiment: make the chart anew when that changes.\n" +
 		"# image is the runner's; workers that the run makes have kubernetes.image and kubernetes.pod of the experiment.\n")
+	if beside := beside(o.Rules); len(beside) > 0 {
+		roles, err := role(RoleOptions{Name: RunnerName(o.Job.Experiment), Rules: beside})
+		if err != nil {
+			return nil, err
+		}
+		base["permissions-beside.yaml"] = Join(roles[3:]) // behind those of the release's own namespace, which are there
+	}
 	for name, text := range base {
 		files["templates/"+name] = chartTemplate(text)
 	}
@@ -151,7 +158,7 @@ func pushes(doc string) string {
 // inNamespace puts an object in the release's namespace.
 func inNamespace(doc string) string {
 	at := metadata.FindStringIndex(doc)
-	if at == nil {
+	if at == nil || strings.HasPrefix(doc[at[1]:], "  namespace: ") {
 		return doc
 	}
 	return doc[:at[1]] + "  namespace: {{ toJson .Release.Namespace }}\n" + doc[at[1]:]

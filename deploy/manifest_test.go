@@ -114,6 +114,11 @@ func manifests(t *testing.T) map[string][][]byte {
 				{APIGroup: "coordination.k8s.io", Resource: "leases", Verbs: []string{"get"}, Names: []string{"lockdrill-run"}},
 			}})
 		},
+		"role-of-two-namespaces": func() ([][]byte, error) {
+			return deploy.Role(deploy.RoleOptions{Name: "lockdrill-game-day-runner", Namespace: "staging", ServiceAccount: "ours", Rules: []deploy.Rule{
+				{Resource: "pods", Verbs: []string{"get"}}, {Resource: "pods", Verbs: []string{"list"}, Namespace: "shop"}, {Resource: "pods", Verbs: []string{"delete"}, Namespace: "shop"},
+			}})
+		},
 		"role-of-nodes": func() ([][]byte, error) {
 			return deploy.Role(deploy.RoleOptions{Name: "lockdrill-game-day-runner", Namespace: "staging", ServiceAccount: "ours", Rules: []deploy.Rule{
 				{Resource: "pods", Verbs: []string{"get"}}, {Resource: "nodes", Verbs: []string{"get", "patch"}, Wide: true},

@@ -13,6 +13,7 @@ import (
 type Kubernetes struct {
 	Context    string            // of the kubeconfig; default: its current one
 	Namespace  string            // of the pods; default: that of the context
+	Namespaces []string          // observed systems: further namespaces with pods of the same system; a pod or lease there is called NAMESPACE/NAME
 	Pods       PodsMode          `rule:"words=apply|use"`              // apply: the run makes the workers, and removes them; use: they are there
 	Workers    WorkersKind       `rule:"words=deployment|statefulset"` // what makes lockdrill's own workers: with statefulset a killed one comes back under its name, and r1 is the pod that ends in -0
 	Selector   map[string]string // labels of the pods; default: those of lockdrill's workers

@@ -90,7 +90,7 @@ func startCluster(t *testing.T) *kubetest.Env {
 				return deaf(ctx, l)
 			case strings.HasPrefix(ns, witnessNamespaces):
 				return kubetest.Command(python, "PYTHONDONTWRITEBYTECODE=1")(ctx, l)
-			case slices.Contains([]string{observedNamespace, handedNamespace, keyedNamespace, execNamespace, cutNamespace, evictedNamespace, drainedNamespace}, ns):
+			case slices.Contains([]string{observedNamespace, handedNamespace, keyedNamespace, execNamespace, cutNamespace, evictedNamespace, drainedNamespace, pairNamespace, besideNamespace}, ns):
 				return kubetest.Command(self, electorEnv+"="+e.Kubeconfig)(ctx, l)
 			}
 			return worker(ctx, l)
@@ -223,6 +223,7 @@ func TestKubeDrills(t *testing.T) {
 	t.Run("observed hand-over", func(t *testing.T) { handedOver(t, newSite(t, e, handedNamespace)) })
 	t.Run("evicted", func(t *testing.T) { evicted(t, newSite(t, e, evictedNamespace)) })
 	t.Run("drained", func(t *testing.T) { drained(t, newSite(t, e, drainedNamespace)) })
+	t.Run("observed in two namespaces", func(t *testing.T) { besideOthers(t, newSite(t, e, pairNamespace)) })
 	t.Run("observed key", func(t *testing.T) { keyedSystem(t, newSite(t, e, keyedNamespace)) })
 	t.Run("observed cut", func(t *testing.T) { cutOff(t, newSite(t, e, cutNamespace)) })
 	t.Run("observed crash", func(t *testing.T) { crashedByCommand(t, newSite(t, e, execNamespace)) })

@@ -30,7 +30,7 @@ const everyFault = `  - {id: evict, at: 1s, kill: {holder_of: leader, form: evic
   - {id: crash, at: 30s, kill: {holder_of: leader, form: crash, exec: [kill, "-9", "1"]}}
   - {id: drain, at: 60s, for: 3s, node: {do: drain, holder_of: leader}}
   - {id: cut, at: 90s, for: 3s, network_policy: {holder_of: leader, reach: ["true"]}}
-  - {id: roll, at: 120s, rolling_restart: {rollout: deployment/web, form: graceful}}
+  - {id: roll, at: 120s, rolling_restart: {rollout: deployment/web}}
 `
 
 // verbDrills are experiments whose shipped Roles have every rule that there is between them.

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +27,8 @@ type Rule struct {
 	Subresource string   // "" = none; pods/log has "log"
 	Verbs       []string // get, list, watch, create, patch, delete
 	Names       []string
-	Wide        bool // of the whole cluster: its object is in no namespace, and a ClusterRole gives it
+	Namespace   string // "" = the cluster's own
+	Wide        bool   // of the whole cluster: its object is in no namespace, and a ClusterRole gives it
 }
 
 // Needs is what a drill does in a namespace. Every drill reads the namespace's annotation, and lists and watches pods.
@@ -147,7 +149,7 @@ func (c *Cluster) Missing(ctx context.Context, rules []Rule) ([]Rule, error) {
 				}
 			}
 			if len(verbs) > 0 {
-				missing = append(missing, Rule{APIGroup: r.APIGroup, Resource: r.Resource, Subresource: r.Subresource, Verbs: verbs, Names: named(name), Wide: r.Wide})
+				missing = append(missing, Rule{APIGroup: r.APIGroup, Resource: r.Resource, Subresource: r.Subresource, Verbs: verbs, Names: named(name), Namespace: r.Namespace, Wide: r.Wide})
 			}
 		}
 	}
@@ -156,7 +158,7 @@ func (c *Cluster) Missing(ctx context.Context, rules []Rule) ([]Rule, error) {
 
 func (c *Cluster) may(ctx context.Context, r Rule, verb, name string) (bool, error) {
 	authorization := schema.GroupVersion{Group: "authorization.k8s.io", Version: "v1"}
-	namespace := c.Namespace
+	namespace := cmp.Or(r.Namespace, c.Namespace)
 	if r.Wide {
 		namespace = ""
 	}
@@ -185,6 +187,9 @@ func RuleYAML(rules []Rule) string {
 		}
 		if r.Wide {
 			fmt.Fprintf(&b, "# of a ClusterRole:\n")
+		}
+		if r.Namespace != "" {
+			fmt.Fprintf(&b, "# of the Role in namespace %s:\n", r.Namespace)
 		}
 		fmt.Fprintf(&b, "- apiGroups: [%q]\n  resources: [%q]\n", r.APIGroup, resource)
 		if len(r.Names) > 0 {

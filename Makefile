@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: help build image test test-kube truth agree mutants alerts liars subjects scenarios witness serve-killed selftest-live full-scale seeds explore stress e2e-kube check bench pictures release release-check ci-schemas deps clean
+.PHONY: help build image test test-kube truth agree mutants alerts liars subjects scenarios witness serve-killed selftest-live full-scale seeds explore stress e2e-kube check bench wild pictures release release-check ci-schemas deps clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
@@ -137,6 +137,9 @@ check: deps ## what must hold before a change is merged: form, vet, staticcheck,
 	$(GO) mod tidy -diff
 	$(GO) test ./internal/archtest
 	$(GO) test -race -short -tags full ./...
+
+wild: ## locks that people use, in four languages, under eleven drills, twice: docs/wild.md; half an hour (ONLY=library, library/drill, /drill or wild/NAME; needs node 20 with npm and python3-redis)
+	cd internal/wild && $(GO) run . -only "$(ONLY)"
 
 bench: deps ## the lock core beside its peers, 100,000 locks, one key that many wait for, rehearsals, a long history beside Python's json: docs/performance.md; seven minutes
 	cd internal/bench && $(GO) run .

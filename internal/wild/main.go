@@ -39,6 +39,9 @@ func wild(only string, times int) error {
 	if err != nil {
 		return err
 	}
+	if only == "page" {
+		return t.write()
+	}
 	if t.Versions, err = prepare(t.Versions); err != nil {
 		return err
 	}

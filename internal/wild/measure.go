@@ -37,6 +37,7 @@ type figures struct {
 	Orphans  int      `json:"orphans,omitempty"`  // grants whose answer nobody got
 	Notice   []span   `json:"notice,omitempty"`   // from the fault, or from the end of a pause, until the loser knows; Hi nil: never in this run
 	Gap      *span    `json:"gap,omitempty"`      // the longest time without a tick of anybody, from the first fault to the end
+	Ended    int      `json:"ended,omitempty"`    // replicas whose process ended by itself
 	Findings []string `json:"findings,omitempty"` // contradictions between what the worker said and what the store showed
 	Late     float64  `json:"late,omitempty"`     // seconds for which the machine stood still, at worst
 	Blind    bool     `json:"blind,omitempty"`    // the machine kept a probe from looking for so long that rows are open
@@ -47,6 +48,7 @@ type event struct {
 	From, To        int64
 	Fault           struct{ ID string }
 	Phase           struct{ Name string }
+	Replica         struct{ Wanted bool }
 	Entry           struct {
 		State    string
 		Accepted bool
@@ -167,6 +169,10 @@ func (f *figures) walk(file string, d drill) (held bool, err error) {
 			continue
 		}
 		switch e.Kind {
+		case "replica.exit":
+			if running && !e.Replica.Wanted {
+				f.Ended++
+			}
 		case "run.phase":
 			running = e.Phase.Name != "final" && (running || e.Phase.Name == "faults")
 		case "ledger.entry":

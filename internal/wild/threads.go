@@ -8,12 +8,13 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
 )
 
 // thread is a file of threads/: an experiment that shows what a thread tells of one version of a library, and how another one fares.
 type thread struct {
 	name, link, shows string
-	red               string // the measure that fails
+	red               string // the measure that fails; or "replicas ended", or "no tick for D"
 	at                string // version that is red
 	green, other      string // version that keeps the limit, and its worker; empty: there is none here
 	text              string // of the file
@@ -107,6 +108,33 @@ func (t thread) ask(text string) (string, error) {
 			return "", fmt.Errorf("%s: no row %s", t.name, t.red)
 		}
 	}
+}
+
+// counted is the verdict of what is no measure of lockdrill, "" for the others: replicas that ended by themselves, and the time without ticks.
+func (t thread) counted(dir string) (string, error) {
+	limit, gap := strings.CutPrefix(t.red, "no tick for ")
+	if t.red != "replicas ended" && !gap {
+		return "", nil
+	}
+	f, _, err := measure(dir, drill{})
+	if err != nil {
+		return "", err
+	}
+	if !gap {
+		return fmt.Sprintf("%s: %d replicas ended by themselves", passFail(f.Ended == 0), f.Ended), nil
+	}
+	d, err := time.ParseDuration(limit)
+	if err != nil || f.Gap == nil {
+		return "", fmt.Errorf("%s: red: %q, ticks %v", t.name, t.red, f.Gap)
+	}
+	return fmt.Sprintf("%s: no tick for %s", passFail(*f.Gap.Hi <= d.Seconds()), ranges([]span{*f.Gap})), nil
+}
+
+func passFail(ok bool) string {
+	if ok {
+		return "pass"
+	}
+	return "fail"
 }
 
 func (r reproduced) String() string {

@@ -20,6 +20,7 @@ type checker struct {
 
 func (c *checker) all() {
 	c.redis()
+	c.store()
 	c.ledger()
 	c.proxy()
 	c.pods()

@@ -50,6 +50,10 @@ func (c *checker) fault(path string, f *Fault) {
 		c.check(section.path, "%s", why)
 		return
 	}
+	if why := c.outsideRedis(f); why != "" {
+		c.check(section.path, "%s", why)
+		return
+	}
 	c.lasts(path, f)
 	c.rolls(path+".repeat", f)
 	c.commands(section.path, f)
@@ -170,7 +174,11 @@ func (s section) Around() fault.Around {
 	a := fault.Around{
 		For: s.f.For, TimeScale: e.TimeScale, Faults: len(e.Faults), Redis: string(e.Redis.Mode), Allow: e.Redis.Allow,
 		Pods: s.c.inPods(), Observed: e.Observed(), PodsProxy: e.Proxy.Mode == ProxyExternal,
+		Store: string(e.StoreKind()), Servers: 1,
 		Routed: e.Proxy.Route != "", Shared: e.Proxy.Shared(), Tapped: e.Proxy.API != "", APIProxy: e.Kubernetes != nil && e.Kubernetes.APIProxy != "",
+	}
+	if !e.InRedis() {
+		a.Redis, a.Servers = "", e.Store.Servers()
 	}
 	if !s.c.touched("system.replicas") {
 		a.Replicas = e.ReplicaNames()

@@ -25,6 +25,7 @@ type Experiment struct {
 	Description  string           // for people
 	Environment  string           `rule:"ident"` // what the target must call itself; local is what the run started itself
 	Redis        Redis            // where the locks live
+	Store        *Store           // where the locks live instead, in a store of another kind: etcd, PostgreSQL, Lease objects
 	Ledger       LedgerStore      // where the ledger lives; left out: a store of the run's own
 	Proxy        Proxy            // the Toxiproxy between replicas and store, where a fault needs one
 	Kubernetes   *Kubernetes      // replicas are pods; left out: processes of this host

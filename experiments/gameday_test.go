@@ -43,8 +43,14 @@ func TestShippedGameDays(t *testing.T) {
 }
 
 func TestBadGameDays(t *testing.T) {
-	files, err := filepath.Glob("testdata/gamedays/bad/*.yaml")
-	if err != nil || len(files) != 2 {
+	badFiles(t, "gamedays", 2, func(file string, data []byte) error { _, err := ParseGameDay(file, data); return err })
+}
+
+// badFiles holds the problems of each file of testdata/KIND/bad to the text beside it.
+func badFiles(t *testing.T, kind string, n int, parse func(file string, data []byte) error) {
+	t.Helper()
+	files, err := filepath.Glob("testdata/" + kind + "/bad/*.yaml")
+	if err != nil || len(files) != n {
 		t.Fatalf("%v, %v", files, err)
 	}
 	for _, file := range files {
@@ -53,7 +59,7 @@ func TestBadGameDays(t *testing.T) {
 			t.Fatal(err)
 		}
 		var problems Problems
-		if _, err := ParseGameDay(filepath.Base(file), data); !errors.As(err, &problems) {
+		if err := parse(filepath.Base(file), data); !errors.As(err, &problems) {
 			t.Fatalf("%s: %v, want Problems", file, err)
 		}
 		golden, got := strings.TrimSuffix(file, ".yaml")+".txt", problems.Error()+"\n"
@@ -64,6 +70,9 @@ func TestBadGameDays(t *testing.T) {
 		}
 		if want, err := os.ReadFile(golden); err != nil || got != string(want) {
 			t.Errorf("messages of %s (%v):\n%s", file, err, got)
+		}
+		if strings.Contains(got, "hunter2") {
+			t.Error("a message carries a secret")
 		}
 	}
 }

@@ -163,6 +163,10 @@ func (c *checker) metric(path string, m *Metric) {
 		c.check(path+".name", "missing")
 	}
 	if m.Scrape == ScrapeLocks {
+		if !c.e.InRedis() {
+			c.check(path+".scrape", "locks asks a Redis, and the locks are in %s: scrape replicas, or an address", c.e.StoreKind())
+			return
+		}
 		c.keyMetric(path, m)
 		return
 	}

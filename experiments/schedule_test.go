@@ -1,7 +1,6 @@
 package experiments
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -48,30 +47,5 @@ func TestTheScheduleOfTheDocumentIsOne(t *testing.T) {
 
 // Each message has its place, and none a secret.
 func TestBadSchedules(t *testing.T) {
-	files, err := filepath.Glob("testdata/schedules/bad/*.yaml")
-	if err != nil || len(files) != 3 {
-		t.Fatalf("%v, %v", files, err)
-	}
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var problems Problems
-		if _, err := ParseSchedule(filepath.Base(file), data); !errors.As(err, &problems) {
-			t.Fatalf("%s: %v, want Problems", file, err)
-		}
-		golden, got := strings.TrimSuffix(file, ".yaml")+".txt", problems.Error()+"\n"
-		if *update {
-			if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if want, err := os.ReadFile(golden); err != nil || got != string(want) {
-			t.Errorf("messages of %s (%v):\n%s", file, err, got)
-		}
-		if strings.Contains(got, "hunter2") {
-			t.Error("a message carries a secret")
-		}
-	}
+	badFiles(t, "schedules", 3, func(file string, data []byte) error { _, err := ParseSchedule(file, data); return err })
 }

@@ -39,8 +39,9 @@ type Parts struct {
 
 	Store  Server // the locks'
 	Open   opener
-	Prefix string // of every key of the run
-	Keys   string // of every lock's key: those of an observed system have none of the run's
+	Seen   Outsider // the locks' store, of whatever kind
+	Prefix string   // of every key of the run
+	Keys   string   // of every lock's key: those of an observed system have none of the run's
 
 	Route func(replica string) (undo.ProxyRoute, bool) // of replicas to the locks, through a Toxiproxy
 	Dial  func(ctx context.Context, addr string) (net.Conn, error)
@@ -189,7 +190,7 @@ func (s *Set) store() Injector {
 	if s.Store == nil {
 		return nil
 	}
-	return &Store{Server: s.Store, Open: s.Open, Prefix: s.Prefix, Clock: s.Clock, Fault: func(id string) fault.Store { return *s.Fault(id).(*fault.Store) }}
+	return &Store{Server: s.Store, Open: s.Seen, Prefix: s.Prefix, Clock: s.Clock, Fault: func(id string) fault.Store { return *s.Fault(id).(*fault.Store) }}
 }
 
 func (s *Set) deleteKey() Injector {
@@ -278,7 +279,7 @@ func byNode(reach Reach) undo.Reverter {
 func byCommand(Reach) undo.Reverter { return revertBy(&Hook{Clock: noClock}) }
 
 func byStore(reach Reach) undo.Reverter {
-	return revertBy(&Store{Open: reach.Store, Clock: noClock})
+	return revertBy(&Store{Open: RedisFromOutside(reach.Store), Clock: noClock})
 }
 
 func byKey(reach Reach) undo.Reverter {

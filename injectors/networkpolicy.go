@@ -228,18 +228,23 @@ func (n *NetworkPolicy) Revert(ctx context.Context, r undo.Record) (history.Span
 	if err != nil {
 		return span, err
 	}
+	return untilGone(ctx, n.Clock, fmt.Sprintf("policy %s, or its label on pod %s, is still there", r.Cut.Policy, r.Cut.Pod), func() (bool, error) { return endCut(ctx, c, r) })
+}
+
+// untilGone ends what is left of a fault in a cluster until a look finds nothing left of it.
+func untilGone(ctx context.Context, clock func() int64, left string, end func() (left bool, err error)) (history.Span, error) {
+	span := history.At(clock())
 	again := time.NewTicker(askAgain)
 	defer again.Stop()
 	for {
-		left, err := endCut(ctx, c, r)
-		span.To = n.Clock()
-		if err == nil && !left {
+		there, err := end()
+		if span.To = clock(); err == nil && !there {
 			return span, nil
 		}
 		select {
 		case <-again.C:
 		case <-ctx.Done():
-			return span, fmt.Errorf("policy %s, or its label on pod %s, is still there for all that is known: %w", r.Cut.Policy, r.Cut.Pod, errors.Join(err, ctx.Err()))
+			return span, fmt.Errorf("%s for all that is known: %w", left, errors.Join(err, ctx.Err()))
 		}
 	}
 }

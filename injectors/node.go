@@ -173,22 +173,11 @@ func (n *Node) Revert(ctx context.Context, r undo.Record) (history.Span, error) 
 	if err != nil {
 		return span, err
 	}
-	again := time.NewTicker(askAgain)
-	defer again.Stop()
-	for {
+	return untilGone(ctx, n.Clock, fmt.Sprintf("node %s is still cordoned", r.Node.Name), func() (left bool, err error) {
 		node, there, err := c.Node(ctx, r.Node.Name)
-		if span.To = n.Clock(); err == nil && (!there || node.UID != r.Node.UID || node.By != r.Cluster.Run) {
-			return span, nil
+		if err != nil || !there || node.UID != r.Node.UID || node.By != r.Cluster.Run {
+			return false, err
 		}
-		if err == nil {
-			if err = c.Cordon(ctx, node, ""); err == nil {
-				continue // read again
-			}
-		}
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			return span, fmt.Errorf("node %s is still cordoned for all that is known: %w", r.Node.Name, errors.Join(err, ctx.Err()))
-		}
-	}
+		return true, c.Cordon(ctx, node, "")
+	})
 }

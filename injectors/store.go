@@ -27,10 +27,58 @@ type Server interface {
 	FailOver(ctx context.Context) error // kills the server; the standby takes its address
 }
 
+// Leading is a Server of several servers, one of which leads the others. Which that is, it is asked anew each time.
+type Leading interface {
+	Server
+	Leader(ctx context.Context) (*undo.Process, error)
+	KillLeader(ctx context.Context) error // Start starts it again
+}
+
+// Outside is the locks' store over a connection of its own, as whoever looks at it from outside sees it.
+type Outside interface {
+	// Who is the server's id, which a restart changes; "" = it answers and does not tell. Of several servers, their ids together.
+	Who(ctx context.Context) (string, error)
+	Put(ctx context.Context, key string, ttl time.Duration) error // 0 = for good
+	There(ctx context.Context, key string) (bool, error)
+	Drop(ctx context.Context, keys ...string) error
+	Close() error
+}
+
+// Outsider opens one.
+type Outsider func(undo.Store) (Outside, error)
+
+// redisOutside is a Redis from outside.
+type redisOutside struct{ *redis.Client }
+
+func (c redisOutside) Who(ctx context.Context) (string, error) {
+	return told(ctx, c.Client, "server", "run_id")
+}
+
+func (c redisOutside) Put(ctx context.Context, key string, ttl time.Duration) error {
+	return c.Set(ctx, key, "1", ttl).Err()
+}
+
+func (c redisOutside) There(ctx context.Context, key string) (bool, error) {
+	n, err := c.Exists(ctx, key).Result()
+	return n == 1, err
+}
+
+func (c redisOutside) Drop(ctx context.Context, keys ...string) error {
+	return c.Del(ctx, keys...).Err()
+}
+
+// RedisFromOutside is an Outsider of stores that open dials.
+func RedisFromOutside(open func(undo.Store) (*redis.Client, error)) Outsider {
+	return func(w undo.Store) (Outside, error) {
+		c, err := open(w)
+		return redisOutside{c}, err
+	}
+}
+
 // Store is a fault of the locks' store itself. Whatever is done to it is seen over connections of its own, from outside.
 type Store struct {
-	Server Server                                  // nil in a process that only reverts
-	Open   func(undo.Store) (*redis.Client, error) //
+	Server Server // nil in a process that only reverts
+	Open   Outsider
 	Fault  func(id string) fault.Store
 	Prefix string // of every key of the run: witnesses are written below it
 	Clock  func() int64
@@ -53,10 +101,22 @@ func (s *Store) Prepare(ctx context.Context, shot history.Event) (undo.Record, e
 		return undo.Record{}, &voidError{history.NoTarget, fmt.Sprintf("the store does not answer: %v", err)}
 	}
 	r := undo.Record{Store: &where}
-	if shot.Fault.Form == string(fault.StoreFreeze) {
-		if r.Process = s.Server.Process(); r.Process == nil {
-			return r, &voidError{history.NoTarget, "the store is no process of this run"}
+	switch fault.Do(shot.Fault.Form) {
+	case fault.StoreFreeze:
+		r.Process = s.Server.Process()
+	case fault.StoreFreezeLeader, fault.StoreStopLeader:
+		leading, ok := s.Server.(Leading)
+		if !ok {
+			return r, &voidError{history.NoTarget, "no server of the store leads others"}
 		}
+		if r.Process, err = leading.Leader(ctx); err != nil {
+			return r, &voidError{history.NoTarget, fmt.Sprintf("no server of the store says that it leads: %v", err)}
+		}
+	default:
+		return r, nil
+	}
+	if r.Process == nil {
+		return r, &voidError{history.NoTarget, "the store is no process of this run"}
 	}
 	return r, nil
 }
@@ -71,15 +131,17 @@ func (s *Store) Inject(ctx context.Context, r undo.Record) (history.Span, error)
 	defer c.Close()
 	f := s.Fault(r.Shot.Fault.ID)
 	if f.Do == fault.StoreFlush || f.Do == fault.StoreRestart || f.Do == fault.StoreFailover {
-		if err := c.Set(ctx, s.witness(r, "before"), "1", 0).Err(); err != nil {
+		if err := c.Put(ctx, s.witness(r, "before"), 0); err != nil {
 			return span, fmt.Errorf("write witness: %w", err)
 		}
 	}
 	span = history.At(s.Clock())
 	switch f.Do {
 	case fault.StorePause: // writes only: CLIENT UNPAUSE itself would wait for the end of a pause of everything
-		err = c.Do(ctx, "CLIENT", "PAUSE", time.Duration(r.Shot.Fault.Declared).Milliseconds(), "WRITE").Err()
-	case fault.StoreFreeze:
+		err = clientOf(c).Do(ctx, "CLIENT", "PAUSE", time.Duration(r.Shot.Fault.Declared).Milliseconds(), "WRITE").Err()
+	case fault.StoreStopLeader:
+		err = s.Server.(Leading).KillLeader(ctx)
+	case fault.StoreFreeze, fault.StoreFreezeLeader:
 		err = signal(*r.Process, syscall.SIGSTOP)
 	case fault.StoreRestart:
 		err = errors.Join(s.Server.Kill(ctx), s.Server.Start(ctx, f.Keep))
@@ -88,7 +150,7 @@ func (s *Store) Inject(ctx context.Context, r undo.Record) (history.Span, error)
 	case fault.StoreFlush:
 		err = s.Server.Flush(ctx)
 	case fault.StoreFailover:
-		span, err = s.failOver(ctx, c, r, f.Lag)
+		span, err = s.failOver(ctx, clientOf(c), r, f.Lag)
 	default:
 		err = fmt.Errorf("%q is unknown", f.Do)
 	}
@@ -101,6 +163,9 @@ func (s *Store) Inject(ctx context.Context, r undo.Record) (history.Span, error)
 	}
 	return span, nil
 }
+
+// clientOf is the client of a Redis: only such a store is paused, and fails over.
+func clientOf(c Outside) *redis.Client { return c.(redisOutside).Client }
 
 // failOver cuts the standby off, lets what is then written pile up for lag, and kills the server. The span begins at the kill.
 func (s *Store) failOver(ctx context.Context, c *redis.Client, r undo.Record, lag time.Duration) (history.Span, error) {
@@ -136,7 +201,9 @@ func (s *Store) Confirm(ctx context.Context, r undo.Record, applied history.Span
 	switch f := s.Fault(r.Shot.Fault.ID); f.Do {
 	case fault.StorePause:
 		return s.confirmPause(ctx, r, applied, lasts)
-	case fault.StoreFreeze:
+	case fault.StoreStopLeader:
+		return s.confirmDead(ctx, r, applied, lasts)
+	case fault.StoreFreeze, fault.StoreFreezeLeader:
 		return watchStop(ctx, *r.Process, applied, lasts, s.Clock)
 	case fault.StoreStop:
 		return s.confirmDown(ctx, r, applied, lasts)
@@ -160,7 +227,7 @@ func (s *Store) confirmPause(ctx context.Context, r undo.Record, applied history
 	defer cancel()
 	// The client looks at deadlines only: where the run ends early, nothing but a closed connection ends the wait.
 	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
-	patient := c.WithTimeout(lasts + askWithin)
+	patient := clientOf(c).WithTimeout(lasts + askWithin)
 	sent := s.Clock()
 	err = patient.Set(waiting, s.witness(r, "pause"), "1", lasts+askWithin).Err()
 	window := history.Span{From: applied.To, To: s.Clock()}
@@ -207,6 +274,28 @@ func (s *Store) confirmDown(ctx context.Context, r undo.Record, applied history.
 	}
 }
 
+// confirmDead sees that the process is gone for as long as it is stopped, and nobody has started it again.
+func (s *Store) confirmDead(ctx context.Context, r undo.Record, applied history.Span, lasts time.Duration) (history.Span, history.Fault, error) {
+	window, seen := history.Span{From: applied.To, To: applied.To}, history.Fault{Expected: int64(lasts)}
+	tick := time.NewTicker(downEvery)
+	defer tick.Stop()
+	for {
+		looked := s.Clock()
+		if err := signal(*r.Process, 0); !errors.Is(err, errGone) {
+			return window, seen, &voidError{history.Unconfirmed, fmt.Sprintf("the store's leader was there after %s of %s: %v", time.Duration(window.Width()), lasts, err)}
+		}
+		window.To, seen.Hits = looked, 1
+		seen.Observed = window.Width()
+		if looked >= applied.To+int64(lasts) || ctx.Err() != nil {
+			return window, seen, nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
 // confirmLife reads the run id, which a new process changes, and the witnesses, which lived or died.
 func (s *Store) confirmLife(ctx context.Context, r undo.Record, applied history.Span, changed bool, lives map[string]bool) (history.Span, history.Fault, error) {
 	c, err := s.Open(*r.Store)
@@ -223,18 +312,20 @@ func (s *Store) confirmLife(ctx context.Context, r undo.Record, applied history.
 		return applied, seen, &voidError{history.Unconfirmed, fmt.Sprintf("the store's run id was %s and is %s", r.Store.RunID, now)}
 	}
 	for what, want := range lives {
-		n, err := c.Exists(ctx, s.witness(r, what)).Result()
+		there, err := c.There(ctx, s.witness(r, what))
 		if err != nil {
 			return applied, seen, &voidError{history.Unconfirmed, fmt.Sprintf("the witness %q cannot be looked for: %v", what, err)}
 		}
-		if (n == 1) != want {
-			text := map[bool]string{true: "is still there", false: "is gone"}[n == 1]
+		if there != want {
+			text := map[bool]string{true: "is still there", false: "is gone"}[there]
 			return applied, seen, &voidError{history.Unconfirmed, fmt.Sprintf("the witness %q that was written before the fault %s", what, text)}
 		}
 	}
-	role, err := told(ctx, c, "replication", "role")
-	if err != nil || role != "" && role != "master" {
-		return applied, seen, &voidError{history.Unconfirmed, fmt.Sprintf("the store's role is %q: %v", role, err)}
+	if c, ok := c.(redisOutside); ok {
+		role, err := told(ctx, c.Client, "replication", "role")
+		if err != nil || role != "" && role != "master" {
+			return applied, seen, &voidError{history.Unconfirmed, fmt.Sprintf("the store's role is %q: %v", role, err)}
+		}
 	}
 	seen.Hits = 1
 	if changed { // for so long nobody answered
@@ -249,7 +340,7 @@ func (s *Store) Revert(ctx context.Context, r undo.Record) (history.Span, error)
 	span := history.At(s.Clock())
 	form := fault.Do(r.Shot.Fault.Form)
 	switch {
-	case form == fault.StoreFreeze:
+	case form == fault.StoreFreeze, form == fault.StoreFreezeLeader:
 		return resumed(ctx, r.Process, s.Clock)
 	case s.Server == nil && (form != fault.StorePause || r.Store.Owned):
 		return span, nil
@@ -264,12 +355,12 @@ func (s *Store) Revert(ctx context.Context, r undo.Record) (history.Span, error)
 	}
 	defer c.Close()
 	if form == fault.StorePause {
-		if err := c.Do(ctx, "CLIENT", "UNPAUSE").Err(); err != nil {
+		if err := clientOf(c).Do(ctx, "CLIENT", "UNPAUSE").Err(); err != nil {
 			return span, fmt.Errorf("end the pause: %w", err)
 		}
 	}
 	witness := s.witness(r, "after")
-	if err := errors.Join(c.Set(ctx, witness, "1", time.Minute).Err(), c.Del(ctx, witness, s.witness(r, "before"), s.witness(r, "pause")).Err()); err != nil {
+	if err := errors.Join(c.Put(ctx, witness, time.Minute), c.Drop(ctx, witness, s.witness(r, "before"), s.witness(r, "pause"))); err != nil {
 		return span, fmt.Errorf("write to the store after the fault: %w", err)
 	}
 	span.To = s.Clock()
@@ -277,10 +368,10 @@ func (s *Store) Revert(ctx context.Context, r undo.Record) (history.Span, error)
 }
 
 // whoAnswers is the server's run id within askWithin.
-func whoAnswers(ctx context.Context, c *redis.Client) (string, error) {
+func whoAnswers(ctx context.Context, c Outside) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
-	return told(ctx, c, "server", "run_id")
+	return c.Who(ctx)
 }
 
 // told is a field of a section of INFO; "" = the server answers and does not tell it, as the embedded one.

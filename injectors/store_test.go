@@ -32,7 +32,7 @@ func dial(w undo.Store) (*redis.Client, error) {
 // strike is the life of a fault up to its confirmation.
 func strike(t *testing.T, s *Store, f fault.Store, lasts time.Duration) (undo.Record, history.Fault, error) {
 	t.Helper()
-	s.Open, s.Prefix, s.Clock = dial, "lockdrill:test:", monotime.Now
+	s.Open, s.Prefix, s.Clock = RedisFromOutside(dial), "lockdrill:test:", monotime.Now
 	s.Fault = func(string) fault.Store { return f }
 	shot := history.Event{Op: "s#1", Fault: &history.Fault{ID: "s", Shot: 1, Kind: "store", Form: string(f.Do), Victim: history.VictimStore, Declared: int64(lasts)}}
 	r, err := s.Prepare(t.Context(), shot)
@@ -76,7 +76,7 @@ func TestAPauseOfTheStoreIsFeltAndEnds(t *testing.T) {
 	if err := c.Do(t.Context(), "CLIENT", "PAUSE", 600_000, "WRITE").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (&Store{Open: dial, Clock: monotime.Now}).Revert(t.Context(), r); err != nil {
+	if _, err := (&Store{Open: RedisFromOutside(dial), Clock: monotime.Now}).Revert(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Set(t.Context(), "k", "v", 0).Err(); err != nil {
@@ -89,7 +89,7 @@ func TestAPauseOfTheStoreThatIsLookedAtLate(t *testing.T) {
 	addr := redistest.Start(t)
 	c, _ := dial(undo.Store{Addr: addr})
 	defer c.Close()
-	s := &Store{Open: dial, Prefix: "lockdrill:test:", Clock: monotime.Now}
+	s := &Store{Open: RedisFromOutside(dial), Prefix: "lockdrill:test:", Clock: monotime.Now}
 	s.Fault = func(string) fault.Store { return fault.Store{Do: fault.StorePause} }
 	const lasts = 2 * time.Second
 	shot := history.Event{Op: "s#1", Fault: &history.Fault{ID: "s", Shot: 1, Kind: "store", Form: "pause", Victim: history.VictimStore, Declared: int64(lasts)}}
@@ -109,7 +109,7 @@ func TestAPauseOfTheStoreIsGivenUpWithTheRun(t *testing.T) {
 	addr := redistest.Start(t)
 	c, _ := dial(undo.Store{Addr: addr})
 	defer c.Close()
-	s := &Store{Server: idle{undo.Store{Addr: addr}}, Open: dial, Prefix: "lockdrill:test:", Clock: monotime.Now}
+	s := &Store{Server: idle{undo.Store{Addr: addr}}, Open: RedisFromOutside(dial), Prefix: "lockdrill:test:", Clock: monotime.Now}
 	s.Fault = func(string) fault.Store { return fault.Store{Do: fault.StorePause} }
 	const lasts = 5 * time.Minute
 	shot := history.Event{Op: "s#1", Fault: &history.Fault{ID: "s", Shot: 1, Kind: "store", Form: "pause", Victim: history.VictimStore, Declared: int64(lasts)}}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
@@ -281,7 +282,7 @@ func environment(e *history.Environment) string {
 
 func store(s history.StoreInfo) string {
 	name := strings.TrimRight("redis "+s.Version, " ")
-	if strings.HasPrefix(s.Version, "miniredis") { // a server of its own, not a version of Redis
+	if s.Version != "" && !unicode.IsDigit(rune(s.Version[0])) { // it says what it is, and is no Redis
 		name = s.Version
 	}
 	return name + " (" + s.Kind + ")"

@@ -164,11 +164,13 @@ func (f *gameDayFlags) lead(ctx context.Context, io streams, arg string) error {
 	if step := gameday.NeedsPeople(sheet); step != "" && !atTerminal {
 		return usagef("%s: step %s is done by people, and there is no terminal: run it on one, or give the step optional: true", arg, step)
 	}
+	var drills []byte
 	for _, s := range sheet.Steps { // every guard before the first drill
 		if s.Drill == "" {
 			continue
 		}
-		e, _, err := loadExperiment(s.Drill)
+		e, data, err := loadExperiment(s.Drill)
+		drills = append(drills, experiments.Digest(data)...)
 		if err == nil {
 			err = drill.Authorize(ctx, e, f.consent)
 		}
@@ -188,7 +190,7 @@ func (f *gameDayFlags) lead(ctx context.Context, io streams, arg string) error {
 		dir = filepath.Join("gamedays", time.Now().UTC().Format("20060102T150405Z")+"-"+sheet.Name)
 	}
 	o := gameday.Options{
-		Sheet: sheet, Text: text, Dir: dir, Who: whoIs(f.who), Tool: "lockdrill " + version(), Terminal: atTerminal, Resume: f.resume != "",
+		Sheet: sheet, Text: text, Drills: experiments.Digest(drills), Dir: dir, Who: whoIs(f.who), Tool: "lockdrill " + version(), Terminal: atTerminal, Resume: f.resume != "",
 		Say: func(format string, args ...any) { fmt.Fprintln(io.Err, reports.Harmless(fmt.Sprintf(format, args...))) },
 		Run: func(ctx context.Context, drill, dir string) (int, error) {
 			return child(ctx, io, self, append([]string{"run", drill, "--out", dir}, f.passedOn()...))

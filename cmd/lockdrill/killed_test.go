@@ -26,8 +26,10 @@ type mark struct {
 	ID     int
 	State  string
 	By     string
+	At     time.Time
 	Record *struct {
 		Kind string
+		Ends time.Time
 		Shot struct{ Fault *struct{ ID string } }
 	}
 	Closed bool

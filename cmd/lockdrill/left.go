@@ -58,7 +58,7 @@ func printEnding(w io.Writer, e *drill.Ending) {
 	case e.Err != nil:
 		fmt.Fprintf(w, "lockdrill: %v\n", e.Err)
 	case e.Journal.Closed && e.ByWatchdog():
-		fmt.Fprintf(w, "lockdrill: what the run could not undo, its watchdog has undone since: nothing is left (%s)\n", path)
+		fmt.Fprintf(w, "lockdrill: the watchdog undid what the run could not undo in time: nothing is left (%s)\n", path)
 	case !e.Journal.Closed:
 		fmt.Fprintf(w, "lockdrill: not everything is undone; try again with: lockdrill recover %s\n", e.Dir)
 		for _, left := range e.Open() {

@@ -127,6 +127,7 @@ func eventually(t *testing.T, what string, done func() bool) {
 // A server that is killed with -9 while its drill runs leaves no fault and loses no run: the drill stops and undoes, and the next server
 // shows it as aborted.
 func TestAKilledServerLeavesNothing(t *testing.T) {
+	t.Parallel()
 	needDrill(t)
 	if buildTags == "" {
 		t.Skip("the server needs the full build: go test -tags full")

@@ -72,12 +72,9 @@ func TestPagesOfTheServerInABrowser(t *testing.T) {
 	measure := read(t, "../../reports/testdata/geometry.js")
 	for _, path := range []string{"/", "/experiments/ten-minutes", "/runs/good0", "/runs/bad2", "/live", "/nothing"} {
 		p := b.Open(t, at+path, browser.View{Width: 1280, Height: 900})
-		for _, v := range []browser.View{{Width: 360, Height: 800}, {Width: 360, Height: 800, Dark: true}, {Width: 1280, Height: 900}, {Width: 1280, Height: 900, Dark: true}} {
-			p.Show(t, v)
-			for _, fault := range browser.Eval[[]string](t, p, fmt.Sprintf("(%s)(%d)", measure, v.Width)) {
-				if !strings.HasPrefix(fault, "no heading of section ") { // those of a report
-					t.Errorf("%s at %s: %s", path, v, fault)
-				}
+		for _, fault := range p.Measured(t, string(measure)) {
+			if !strings.Contains(fault, "no heading of section ") { // those of a report
+				t.Errorf("%s at %s", path, fault)
 			}
 		}
 		if asked := p.Requests(); !slices.Equal(asked, []string{at + path}) {
@@ -89,8 +86,57 @@ func TestPagesOfTheServerInABrowser(t *testing.T) {
 			}
 		}
 	}
+	followed(t, b, dir, at)
 	if _, page := got(t, at+"/"); !strings.Contains(page, "ten-minutes") {
 		t.Errorf("the first page does not name the experiment:\n%s", page)
+	}
+}
+
+// followed holds the page of a drill that goes on, in a browser with script: it tells what is said while it is open, asks its own server alone,
+// and gives way to the report when the drill has ended.
+func followed(t *testing.T, b *browser.Browser, dir, at string) {
+	t.Helper()
+	lines := bytes.SplitAfter(read(t, filepath.Join(dir, "good0", historyFile)), []byte("\n"))
+	going := filepath.Join(dir, "going")
+	if err := os.Mkdir(going, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(going, experimentFile), read(t, filepath.Join(dir, "good0", experimentFile)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	history, err := os.Create(filepath.Join(going, historyFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer history.Close()
+	say := func(lines [][]byte) {
+		if _, err := history.Write(bytes.Join(lines, nil)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	third := len(lines) / 3
+	say(lines[:third])
+	until(t, "the drill to go on", func() bool {
+		code, page := got(t, at+"/live/going")
+		return code == http.StatusOK && strings.Contains(page, "RUNNING")
+	})
+	p := b.Open(t, at+"/live/going", browser.View{Width: 1280, Height: 900, Script: true})
+	rows := func() string {
+		return browser.Eval[string](t, p, `document.querySelector("#story tbody")?.innerText ?? ""`)
+	}
+	until(t, "the page to tell", func() bool { return rows() != "" })
+	before := rows()
+	say(lines[third : 2*third])
+	until(t, "the page to tell what was said since", func() bool { now := rows(); return now != "" && now != before })
+	say(lines[2*third:])
+	until(t, "the report", func() bool { return slices.Contains(p.Requests(), at+"/runs/going") })
+	for _, c := range p.Complaints() {
+		t.Errorf("/live/going: the browser complains: %s", c)
+	}
+	for _, asked := range p.Requests() {
+		if !strings.HasPrefix(asked, at+"/") {
+			t.Errorf("/live/going asked for %q", asked)
+		}
 	}
 }
 

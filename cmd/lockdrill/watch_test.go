@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -54,15 +56,24 @@ func TestWatchEndsWithSumsAndADraft(t *testing.T) {
 	at := []string{"watch", "--redis", "redis://" + addr, "--keys", "sched:*", "--for", "2s"}
 
 	got := tryIn(t, dir, append(at, "--draft", "sched.lockdrill.yaml", "--replicas", "2", "--match", `python3 .*sched\.py`)...)
-	if got.code != verdict.ExitPass || !strings.Contains(got.stdout, "sched:leader renews every ") || !strings.Contains(got.stdout, "with TTL 2s: a crash costs 1.8s to 2s") ||
-		strings.Contains(got.stdout+got.stderr, "hunter2") || strings.Contains(got.stdout, "apiVersion") {
+	if got.code != verdict.ExitPass || strings.Contains(got.stdout+got.stderr, "hunter2") || strings.Contains(got.stdout, "apiVersion") {
 		t.Errorf("watch: %+v", got)
+	}
+	// On a busy machine it is renewed later than every 200 ms, and that is what is seen.
+	sum := regexp.MustCompile(`sched:leader renews every (\S+) with TTL 2s: a crash costs (\S+) to 2s`).FindStringSubmatch(got.stdout)
+	if sum == nil {
+		t.Fatalf("watch: %+v", got)
+	}
+	every, err1 := time.ParseDuration(sum[1])
+	least, err2 := time.ParseDuration(sum[2])
+	if err := errors.Join(err1, err2); err != nil || every < 190*time.Millisecond || (every+least-2*time.Second).Abs() > 20*time.Millisecond {
+		t.Errorf("%q: renewed every %s, a crash costs at least %s, %v", sum[0], every, least, err)
 	}
 	e, err := experiments.Load(filepath.Join(dir, "sched.lockdrill.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l := e.System.Locks[0]; e.Name != "sched" || l.Key != "sched:leader" || l.Policy.TTL != 2*time.Second || l.Policy.RenewEvery != 200*time.Millisecond || e.System.Replicas != 2 {
+	if l := e.System.Locks[0]; e.Name != "sched" || l.Key != "sched:leader" || l.Policy.TTL != 2*time.Second || (l.Policy.RenewEvery-every).Abs() > 20*time.Millisecond || e.System.Replicas != 2 {
 		t.Errorf("the draft has %+v", e)
 	}
 	if _, err := os.Stat(filepath.Join(dir, experiments.SchemaFile)); err != nil {

@@ -57,6 +57,7 @@ func weeksIn(t *testing.T, nights int) (dir string) {
 }
 
 func TestRunsOfWeeksAreListedAndJudgedTogether(t *testing.T) {
+	t.Parallel()
 	dir := weeksIn(t, 5)
 	for _, c := range []struct {
 		args string
@@ -97,6 +98,7 @@ func TestRunsOfWeeksAreListedAndJudgedTogether(t *testing.T) {
 
 // A pool that somebody began takes the runs from there on, and no earlier one.
 func TestAPoolTakesTheRunsSinceItsStart(t *testing.T) {
+	t.Parallel()
 	dir := weeksIn(t, 3)
 	start := filepath.Join(dir, runsFolder, "pools.jsonl")
 	if got := tryIn(t, dir, "history", "--start", "spring"); got.code != verdict.ExitPass || !strings.Contains(got.stdout, "pool spring begins now") {

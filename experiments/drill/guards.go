@@ -84,6 +84,9 @@ func refuses(g Guard) bool { return g.Refuses }
 
 // Authorize refuses a run before anything is touched.
 func Authorize(ctx context.Context, e *experiments.Experiment, c Consent) error {
+	if _, err := kindOf(e); err != nil {
+		return err
+	}
 	for _, r := range []experiments.Redis{e.Redis, e.Ledger.AsRedis()} {
 		if err := testbed.Settings(r); err != nil {
 			return usagef("%s: %w", e.Name, err)
@@ -149,6 +152,9 @@ func storeGuard(e *experiments.Experiment) Guard {
 		g.Says = "none: the locks are Lease objects"
 		return g
 	}
+	if !e.InRedis() {
+		return programsGuard(g, e)
+	}
 	if e.Redis.Mode == experiments.RedisExternal {
 		g.Says = "somebody's own; what it allows to be done to it: none"
 		if len(e.Redis.Allow) > 0 {
@@ -166,6 +172,22 @@ func storeGuard(e *experiments.Experiment) Guard {
 		if f := &e.Faults[i]; f.Traits().NotEmbedded != "" {
 			g.Refuses = true
 			g.Says = fmt.Sprintf("fault %s needs a redis-server, and there is none on the PATH: the embedded store has no %s", f.ID, f.Spec.Form())
+			return g
+		}
+	}
+	return g
+}
+
+// programsGuard refuses a store of the run's own whose programs are not here.
+func programsGuard(g Guard, e *experiments.Experiment) Guard {
+	kind, err := kindOf(e)
+	if err != nil {
+		g.Refuses, g.Says = true, err.Error()
+		return g
+	}
+	for _, program := range kind.needs {
+		if _, err := exec.LookPath(program); err != nil && e.Store.Mode == experiments.StoreSpawn {
+			g.Refuses, g.Says = true, fmt.Sprintf("store.kind %s starts %s, and there is none on the PATH: %s", e.StoreKind(), program, kind.remedy)
 			return g
 		}
 	}

@@ -48,8 +48,12 @@ func same(e protocol.Endpoint) protocol.Endpoint { return e }
 // openLocks opens both stores, and what looks at the locks' own. The keys of an observed system are somebody's: no prefix of the run goes
 // before them.
 func (s *stores) openLocks(ctx context.Context) (err error) {
+	kind, err := kindOf(s.e)
+	if err != nil {
+		return err
+	}
 	s.Stores, err = testbed.OpenStores(ctx, testbed.Options{
-		Redis: s.e.Redis, Ledger: s.e.Ledger, NoLedger: s.e.Observed(), Faults: s.e.Faults, Run: s.run, Folder: s.dir, Dir: s.storesDir(), Journal: s.journal,
+		Redis: s.e.Redis, Store: s.e.Store, Open: kind.open, Ledger: s.e.Ledger, NoLedger: s.e.Observed(), Faults: s.e.Faults, Run: s.run, Folder: s.dir, Dir: s.storesDir(), Journal: s.journal,
 	})
 	if held := new(testbed.HeldError); errors.As(err, &held) {
 		return &Error{verdict.ExitRefused, err}
@@ -58,19 +62,22 @@ func (s *stores) openLocks(ctx context.Context) (err error) {
 	} else if err != nil {
 		return fmt.Errorf("open stores: %w", err)
 	}
-	locks := s.Locks
-	s.stands, s.notices, s.env.Store = append(s.stands, s.Close), append(s.notices, s.Notice), locks.Info
+	locks := s.Held
+	prefix := locks.Endpoint().Prefix
+	s.stands, s.notices, s.env.Store = append(s.stands, s.Close), append(s.notices, s.Notice), locks.About()
 	s.cfg.Stores = append(s.cfg.Stores, runner.Store{Name: runner.LocksStore, Life: locks.Life, Mark: locks.Mark, Away: s.mayBeAway()})
-	s.strikes.Store, s.strikes.Prefix, s.strikes.Glob, s.strikes.Bare = locks, locks.Prefix, s.glob, s.bare
-	s.locks = locks
+	s.strikes.Prefix, s.strikes.Glob, s.strikes.Bare = prefix, s.glob, s.bare
+	if s.strikes.Seen = kind.outside; kind.outside != nil {
+		s.strikes.Store = locks
+	}
+	s.locks = s.Locks
 	s.standsHere(history.WaitsStore, locks)
-	prefix := locks.Prefix
 	if s.e.Observed() {
 		prefix = ""
 	}
 	s.strikes.Keys = prefix
 	s.keyMetric = func(m experiments.Metric) (*probes.Metrics, error) {
-		client, _, err := locks.Looks(experiments.Redis{})
+		client, _, err := s.Locks.Looks(experiments.Redis{})
 		if err != nil {
 			return nil, fmt.Errorf("open metric %s: %w", m.Name, err)
 		}
@@ -79,11 +86,10 @@ func (s *stores) openLocks(ctx context.Context) (err error) {
 	if s.e.Observed() { // whose keys are looked at once it is known who the replicas are
 		return nil
 	}
-	options, err := locks.Options()
+	keys, err := kind.probe(s.Drill, locks)
 	if err != nil {
 		return fmt.Errorf("open probes: %w", err)
 	}
-	keys := probes.NewLockKeys(options, prefix)
 	for i := range s.e.System.Locks {
 		if l := &s.e.System.Locks[i]; l.Loop() {
 			keys.Watch(l.Name, l.Key)
@@ -121,7 +127,7 @@ func (s *stores) mayBeAway() time.Duration {
 }
 
 // standsHere lets the machine's watcher know of a store's server, where the run has started one.
-func (s *stores) standsHere(name string, store *testbed.Store) {
+func (s *stores) standsHere(name string, store interface{ Processes() ([]int, bool) }) {
 	s.stand(func() (ps []runner.Process, busy bool) {
 		pids, busy := store.Processes()
 		for _, pid := range pids {
@@ -269,5 +275,5 @@ func (s *stores) reach(replica string) protocol.Endpoint {
 
 // behind is where a replica's Toxiproxy finds the locks.
 func (s *stores) behind(replica string) protocol.Endpoint {
-	return s.tapped(replica, s.Locks.Endpoint())
+	return s.tapped(replica, s.Held.Endpoint())
 }

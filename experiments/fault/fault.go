@@ -130,7 +130,9 @@ type Around struct {
 	TimeScale float64
 	Faults    int // in the file
 	Replicas  []string
-	Redis     string   // mode
+	Store     string   // kind of the locks' store
+	Servers   int      // of it, that the run starts
+	Redis     string   // mode; "" = the locks are in another store
 	Allow     []string // faults that may be done to an external Redis
 	Pods      bool     // replicas are pods; else processes of this host
 	Observed  bool     // replicas are somebody's own

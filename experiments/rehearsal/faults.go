@@ -297,6 +297,11 @@ func (s *shot) store() {
 		through(s.w.PauseWrites, s.w.ResumeWrites)
 	case fault.StoreFreeze:
 		through(s.w.Freeze, s.w.Thaw)
+	// A leader's death takes all servers away at most until another leads; there is one server here.
+	case fault.StoreFreezeLeader:
+		through(s.w.Freeze, s.w.Thaw)
+	case fault.StoreStopLeader:
+		through(func() { s.w.StopStore(true) }, s.w.StartStore)
 	case fault.StoreStop:
 		through(func() { s.w.StopStore(f.Keep) }, s.w.StartStore)
 	case fault.StoreRestart:

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -34,13 +35,12 @@ type spawning struct {
 	dir     string // their folders are made below it
 }
 
-// redisServer is one redis-server of this run: a folder, a port, and one process after the other.
-type redisServer struct {
+// spawned is one server of this run: a folder, an address, and one process after the other.
+type spawned struct {
 	how  *spawning
 	name string
-	keep bool     // what it is told is in its folder, so that it is there after a kill and a start
-	args []string // further ones
-	dir  string   // absolute
+	kind string // "redis-server": what it is called in messages, and the middle of its folder's name
+	dir  string // absolute
 	addr string
 	log  tail
 
@@ -50,6 +50,13 @@ type redisServer struct {
 	self   undo.Process
 	done   chan struct{} // closed when the process is gone and was waited for
 	record int           // in the journal
+}
+
+// redisServer is one redis-server of this run.
+type redisServer struct {
+	spawned
+	keep bool     // what it is told is in its folder, so that it is there after a kill and a start
+	args []string // further ones
 }
 
 // openSpawned starts a redis-server on a free loopback port, in a new folder.
@@ -64,7 +71,7 @@ func openSpawned(ctx context.Context, how *spawning, name, prefix string, keep b
 	}, nil
 }
 
-var errEnded = errors.New("redis-server ended at once")
+var errEnded = errors.New("it ended at once")
 
 // spawnRedis starts a server that answers; on an error nothing is left of it.
 func spawnRedis(ctx context.Context, how *spawning, name string, keep bool, args ...string) (*redisServer, *redis.Client, map[string]string, error) {
@@ -74,9 +81,9 @@ func spawnRedis(ctx context.Context, how *spawning, name string, keep bool, args
 		if err != nil {
 			return nil, nil, nil, fmt.Errorf("find a free port: %w", err)
 		}
-		r := &redisServer{how: how, name: name, keep: keep, args: args, addr: net.JoinHostPort("127.0.0.1", port)}
+		r := &redisServer{spawned: spawned{how: how, name: name, kind: "redis-server", addr: net.JoinHostPort("127.0.0.1", port)}, keep: keep, args: args}
 		if err := r.makeFolder(); err != nil {
-			return nil, nil, nil, fmt.Errorf("make folder of redis-server: %w", err)
+			return nil, nil, nil, fmt.Errorf("make folder of %s: %w", r.kind, err)
 		}
 		client := newClient(r.addr)
 		info, err := r.launch(ctx, client)
@@ -104,16 +111,23 @@ func (r *redisServer) launch(ctx context.Context, client redis.UniversalClient) 
 	} else {
 		args = append(args, "no")
 	}
-	cmd := exec.Command(r.how.binary, append(args, r.args...)...)
+	if err := r.run(exec.Command(r.how.binary, append(args, r.args...)...)); err != nil {
+		return nil, err
+	}
+	return r.awaitReady(ctx, client)
+}
+
+// run starts the process and writes it down.
+func (r *spawned) run(cmd *exec.Cmd) error {
 	mark := r.how.journal.MarkOf(r.name)
 	cmd.Env = append(os.Environ(), undo.MarkEnv+"="+mark)
 	cmd.Stdout, cmd.Stderr = &r.log, &r.log
 	cmd.WaitDelay = time.Second // what a wrapper has started may hold the log open
 	cgroup := undo.MakeCgroup(r.cgroup)
-	err = r.how.spawner.start(cmd, cgroup)
+	err := r.how.spawner.start(cmd, cgroup)
 	_ = cgroup.Close() // if there is one
 	if err != nil {
-		return nil, fmt.Errorf("start redis-server: %w", err)
+		return fmt.Errorf("start %s: %w", r.kind, err)
 	}
 	done := make(chan struct{})
 	go func() {
@@ -123,14 +137,11 @@ func (r *redisServer) launch(ctx context.Context, client redis.UniversalClient) 
 	r.cmd, r.done, r.self = cmd, done, undo.Find(cmd.Process.Pid)
 	r.self.Mark, r.self.Folder = mark, r.dir
 	self := r.self
-	if err := r.how.journal.Done(r.record, undo.Record{Kind: undo.StandServer, Folder: r.dir, Process: &self, Cgroup: r.cgroup}); err != nil {
-		return nil, err
-	}
-	return r.awaitReady(ctx, client)
+	return r.how.journal.Done(r.record, undo.Record{Kind: undo.StandServer, Folder: r.dir, Process: &self, Cgroup: r.cgroup})
 }
 
 // makeFolder writes down the server's folder, and its cgroup if it can have one, and makes the folder; the process is added to the record as soon as it has a number.
-func (r *redisServer) makeFolder() error {
+func (r *spawned) makeFolder() error {
 	dir, err := filepath.Abs(r.how.dir)
 	if err != nil {
 		return err
@@ -138,7 +149,7 @@ func (r *redisServer) makeFolder() error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	path := filepath.Join(dir, fmt.Sprintf("%sredis-%s-%08x", folderPrefix, r.name, rand.Uint32()))
+	path := filepath.Join(dir, fmt.Sprintf("%s%s-%s-%08x", folderPrefix, strings.TrimSuffix(r.kind, "-server"), r.name, rand.Uint32()))
 	r.cgroup = r.how.journal.CgroupOf(filepath.Base(path))
 	if r.record, err = r.how.journal.Intend(undo.Record{Kind: undo.StandServer, Folder: path, Cgroup: r.cgroup}); err != nil {
 		return err
@@ -179,7 +190,7 @@ func (r *redisServer) awaitReady(ctx context.Context, client redis.UniversalClie
 		select {
 		case <-poll.C:
 		case <-r.done:
-			return nil, fmt.Errorf("%w (%s): %s", errEnded, r.cmd.ProcessState, &r.log)
+			return nil, fmt.Errorf("start %s: %w (%s): %s", r.kind, errEnded, r.cmd.ProcessState, &r.log)
 		case <-ctx.Done():
 			return nil, fmt.Errorf("wait until redis-server answers: %w", errors.Join(ctx.Err(), last))
 		}
@@ -197,13 +208,13 @@ func accepts(ctx context.Context, addr string) error {
 }
 
 // process implements host.
-func (r *redisServer) process() *undo.Process {
+func (r *spawned) process() *undo.Process {
 	self := r.self
 	return &self
 }
 
 // runs reports whether the process runs.
-func (r *redisServer) runs() bool {
+func (r *spawned) runs() bool {
 	if r.cmd == nil {
 		return false
 	}
@@ -216,18 +227,18 @@ func (r *redisServer) runs() bool {
 }
 
 // kill implements host: SIGKILL, and waits for the end. A server that does not run is killed already.
-func (r *redisServer) kill(ctx context.Context) error {
+func (r *spawned) kill(ctx context.Context) error {
 	if !r.runs() {
 		return nil
 	}
 	if err := signalGroup(r.cmd, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("kill redis-server %d: %w", r.self.PID, err)
+		return fmt.Errorf("kill %s %d: %w", r.kind, r.self.PID, err)
 	}
 	select {
 	case <-r.done:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("wait for the end of redis-server %d: %w", r.self.PID, ctx.Err())
+		return fmt.Errorf("wait for the end of %s %d: %w", r.kind, r.self.PID, ctx.Err())
 	}
 }
 
@@ -249,7 +260,7 @@ func (r *redisServer) start(ctx context.Context, client redis.UniversalClient, k
 }
 
 // end implements host: kills the server and removes its folder.
-func (r *redisServer) end(ctx context.Context) error {
+func (r *spawned) end(ctx context.Context) error {
 	if err := r.kill(ctx); err != nil {
 		return err
 	}

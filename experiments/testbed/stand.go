@@ -38,10 +38,10 @@ func EndStand(ctx context.Context, r undo.Record) error {
 // removeAll removes a folder and verifies that it is gone.
 func removeAll(dir string) error {
 	if err := os.RemoveAll(dir); err != nil {
-		return fmt.Errorf("remove folder of redis-server: %w", err)
+		return fmt.Errorf("remove folder of a server: %w", err)
 	}
 	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("folder of redis-server is still there: %s", dir)
+		return fmt.Errorf("folder of a server is still there: %s", dir)
 	}
 	return nil
 }

@@ -57,6 +57,9 @@ func newClientOf(o *redis.Options) *redis.Client {
 	return redis.NewClient(o)
 }
 
+// About is what is recorded of it.
+func (s *Store) About() history.StoreInfo { return s.Info }
+
 // Mark sets the marker key, which has no expiry: where it vanishes, the store has lost data.
 func (s *Store) Mark(ctx context.Context) error {
 	if err := s.client.Set(ctx, s.marker(), "1", 0).Err(); err != nil {

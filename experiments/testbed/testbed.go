@@ -14,14 +14,19 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/undo"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
 
 // Options of OpenStores.
 type Options struct {
 	Redis    experiments.Redis
+	Store    *experiments.Store // of the locks, where that is no Redis; nil = Redis says where they are
+	Open     OpenLocks          // of that kind
 	Ledger   experiments.LedgerStore
 	NoLedger bool                // nobody writes to one: none is opened
 	Faults   []experiments.Fault // what the locks' store must be able to suffer
@@ -31,10 +36,54 @@ type Options struct {
 	Journal  *undo.Journal       // what is started, and a stay at an external Redis, is written down here first; nil = nowhere
 }
 
+// LockStore is the store of the locks as a drill sees it, whatever kind it is. Store is one, of the kind Redis.
+type LockStore interface {
+	About() history.StoreInfo
+	Endpoint() protocol.Endpoint // how a replica reaches it
+	Where() undo.Store           // how it is dialled, also by another process
+	// Mark and Life as Store has them: a marker that goes with the data, and the server's id, which a restart changes.
+	Mark(ctx context.Context) error
+	Life(ctx context.Context) (runID string, marker bool, err error)
+	// Processes are those of its servers; busy: something is being done to them now.
+	Processes() (pids []int, busy bool)
+	Process() *undo.Process // that a fault of the whole store freezes; nil = none of this run
+
+	Kill(ctx context.Context) error
+	Start(ctx context.Context, keep bool) error
+	Flush(ctx context.Context) error
+	Cut(ctx context.Context) error
+	FailOver(ctx context.Context) error
+
+	Close(ctx context.Context) error
+
+	roundTrip(ctx context.Context) error
+	expiryLateness(ctx context.Context) (worst time.Duration, err error)
+}
+
+// OpenLocks starts or takes a store of a kind other than Redis. On an error nothing is left behind.
+type OpenLocks func(ctx context.Context, g *Ground) (LockStore, error)
+
+// Ground is what the run has for a store of its own.
+type Ground struct {
+	Options
+	Prefix  string // "lockdrill:<run>:", before every key of the run
+	servers *spawning
+}
+
+// server makes the folder of a server of this run, which is written down; run starts it.
+func (g *Ground) server(kind, name, addr string) (*spawned, error) {
+	s := &spawned{how: g.servers, name: name, kind: kind, addr: addr}
+	if err := s.makeFolder(); err != nil {
+		return nil, fmt.Errorf("make folder of %s: %w", kind, err)
+	}
+	return s, nil
+}
+
 // Stores are the two stores of a drill, each a server of its own: a fault at the locks' store cannot reach the ledger.
 type Stores struct {
-	Locks, Ledger *Store // Ledger: nil with NoLedger
-	Notice        string // which kind of store was chosen, one line for a person
+	Held          LockStore // of the locks, whatever kind it is
+	Locks, Ledger *Store    // Locks: nil where Held is no Redis; Ledger: nil with NoLedger
+	Notice        string    // which kind of store was chosen, one line for a person
 	spawner       *spawner
 }
 
@@ -54,7 +103,7 @@ func OpenStores(ctx context.Context, o Options) (*Stores, error) {
 		into **Store
 		how  opening
 	}{{"locks", &s.Locks, how.locks}, {"ledger", &s.Ledger, how.ledger}} {
-		if part.name == "ledger" && o.NoLedger {
+		if part.how == nil {
 			continue
 		}
 		store, err := part.how(ctx, part.name)
@@ -66,6 +115,11 @@ func OpenStores(ctx context.Context, o Options) (*Stores, error) {
 			return nil, fmt.Errorf("open store of the %s: %w", part.name, abandon(ctx, err, s.Close))
 		}
 	}
+	if s.Locks != nil {
+		s.Held = s.Locks
+	} else if err := s.openHeld(ctx, o); err != nil {
+		return nil, fmt.Errorf("open store of the locks: %w", abandon(ctx, err, s.Close))
+	}
 	if s.guest() && s.Locks.Info.RunID == s.Ledger.Info.RunID {
 		return nil, fmt.Errorf("open stores: ledger.url %w: %s is the very server of the locks, by another name: the ledger needs one that no fault reaches",
 			ErrSettings, abandon(ctx, errors.New(target(s.Ledger.where)), s.Close))
@@ -74,15 +128,37 @@ func OpenStores(ctx context.Context, o Options) (*Stores, error) {
 	return s, nil
 }
 
+// openHeld opens the store of the locks, which is no Redis.
+func (s *Stores) openHeld(ctx context.Context, o Options) (err error) {
+	if s.spawner == nil {
+		s.spawner = newSpawner()
+	}
+	g := &Ground{Options: o, Prefix: prefixOf(o.Run), servers: &spawning{spawner: s.spawner, journal: o.Journal, dir: cmp.Or(o.Dir, os.TempDir())}}
+	held, err := o.Open(ctx, g)
+	if err != nil {
+		return err
+	}
+	s.Held = held
+	return held.Mark(ctx)
+}
+
+func prefixOf(run string) string { return "lockdrill:" + run + ":" }
+
 // guest reports whether both stores are somebody's.
 func (s *Stores) guest() bool {
-	return s.Ledger != nil && s.Locks.where.Addr != "" && s.Ledger.where.Addr != ""
+	return s.Ledger != nil && s.Locks != nil && s.Locks.where.Addr != "" && s.Ledger.where.Addr != ""
 }
 
 // notice says what was chosen, where choose has not said it.
 func (s *Stores) notice() {
 	locks, ledger := s.Locks, s.Ledger
 	switch {
+	case locks == nil:
+		about := s.Held.About()
+		s.Notice = fmt.Sprintf("locks in %s (%s) at %s", about.Version, about.Kind, s.Held.Endpoint().Addr)
+		if ledger != nil {
+			s.Notice += fmt.Sprintf("; the ledger in a Redis of this run's own (%s)", ledger.Info.Kind)
+		}
 	case ledger == nil:
 		s.Notice = fmt.Sprintf("locks at %s (Redis %s), as a guest", target(locks.where), locks.Info.Version)
 	case s.guest():
@@ -105,9 +181,16 @@ type openings struct{ locks, ledger opening }
 
 // choose says how both stores are opened: as a guest where they are somebody's, else by the run itself.
 func (s *Stores) choose(o Options) (how openings, err error) {
-	prefix := "lockdrill:" + o.Run + ":"
+	prefix := prefixOf(o.Run)
 	guest := func(r experiments.Redis) opening {
 		return func(ctx context.Context, _ string) (*Store, error) { return openExternal(ctx, r, o, prefix) }
+	}
+	if o.Store != nil && o.Store.Kind != experiments.StoreRedis {
+		o.Redis, o.Faults = experiments.Redis{}, nil // of the ledger
+		defer func() { how.locks = nil }()
+	}
+	if o.NoLedger {
+		defer func() { how.ledger = nil }()
 	}
 	locks, ledger := o.Redis.Mode == experiments.RedisExternal, o.Ledger.URL != ""
 	if !locks || !ledger && !o.NoLedger {
@@ -194,10 +277,13 @@ func cannot(faults []experiments.Fault) string {
 // and then tries what is left.
 func (s *Stores) Close(ctx context.Context) error {
 	var errs []error
-	for _, store := range []*Store{s.Locks, s.Ledger} {
-		if store != nil {
-			errs = append(errs, store.Close(ctx))
-		}
+	if s.Held != nil {
+		errs = append(errs, s.Held.Close(ctx))
+	} else if s.Locks != nil {
+		errs = append(errs, s.Locks.Close(ctx))
+	}
+	if s.Ledger != nil {
+		errs = append(errs, s.Ledger.Close(ctx))
 	}
 	err := errors.Join(errs...)
 	if err == nil && s.spawner != nil { // its thread's end kills what it has spawned: only after all of that is gone

@@ -130,10 +130,14 @@ func (r *Watcher) Watch(ctx context.Context, each func(State)) error {
 	}
 }
 
-// pause is how long the server is left alone after a look. Of the last looks the fastest counts: a slow one may be this machine's fault.
+// pause is how long the server is left alone after a look. Of the last looks the fastest counts: a slow one may be this machine's fault, and
+// the first one dials. So the first few follow one another, at most half of the time, and say what a look costs.
 func (w *watch) pause(took time.Duration) time.Duration {
 	w.took = append(w.took, took)
-	w.took = w.took[max(0, len(w.took)-lastLooks):]
+	if len(w.took) < lastLooks {
+		return max(lookEvery, took)
+	}
+	w.took = w.took[len(w.took)-lastLooks:]
 	return max(lookEvery, shareOf*slices.Min(w.took))
 }
 

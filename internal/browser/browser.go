@@ -69,6 +69,24 @@ type View struct {
 	Width, Height int // CSS pixels
 	Dark          bool
 	Print         bool
+	Script        bool // the page's own scripts run; as it is opened
+}
+
+// Views are a telephone and a desk, by day and by night.
+func Views() []View {
+	return []View{{Width: 360, Height: 800}, {Width: 360, Height: 800, Dark: true}, {Width: 1280, Height: 900}, {Width: 1280, Height: 900, Dark: true}}
+}
+
+// Measured is what an expression of JavaScript, a function of a width, finds in a page at each of the Views.
+func (p *Page) Measured(t testing.TB, expression string) (found []string) {
+	t.Helper()
+	for _, v := range Views() {
+		p.Show(t, v)
+		for _, fault := range Eval[[]string](t, p, fmt.Sprintf("(%s)(%d)", expression, v.Width)) {
+			found = append(found, v.String()+": "+fault)
+		}
+	}
+	return found
 }
 
 func (v View) String() string {
@@ -82,7 +100,7 @@ func (v View) String() string {
 	return fmt.Sprintf("%d px %s", v.Width, mode)
 }
 
-// Page is an open page whose own scripts are off.
+// Page is an open page, whose own scripts are off but where its View says so.
 type Page struct {
 	ctx context.Context
 
@@ -104,7 +122,7 @@ func (b *Browser) Open(t testing.TB, url string, v View) *Page {
 	p.run(t, "open "+url,
 		call(network.Enable, network.EnableParams{}),
 		call(cdplog.Enable, cdp.Empty{}),
-		call(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}),
+		call(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !v.Script}),
 		chromedp.Navigate(url))
 	return p
 }
@@ -167,7 +185,7 @@ func (p *Page) Complaints() []string {
 	return slices.Clone(p.complaints)
 }
 
-// Eval computes an expression of JavaScript in the page, beside the page's own scripts, which are off.
+// Eval computes an expression of JavaScript in the page, beside the page's own scripts.
 func Eval[T any](t testing.TB, p *Page, expression string) T {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, openWithin)

@@ -21,6 +21,7 @@ import (
 type Options struct {
 	Sheet    *experiments.GameDay
 	Text     []byte // the sheet as it was read
+	Drills   string // digest of its drills' files; "" = none is run
 	Dir      string
 	Who      string
 	Tool     string
@@ -71,9 +72,11 @@ func Open(o Options) (*Day, error) {
 	digest := experiments.Digest(o.Text)
 	switch {
 	case len(l.entries) == 0:
-		err = l.add(entry{Kind: dayBegins, Who: o.Who, Sheet: digest, Tool: o.Tool})
+		err = l.add(entry{Kind: dayBegins, Who: o.Who, Sheet: digest, Drills: o.Drills, Tool: o.Tool})
 	case l.entries[0].Sheet != digest:
 		err = fmt.Errorf("%w: %s was begun with another sheet: its digest is %s, that of the file %s; %s is the sheet as it was", ErrUsage, o.Dir, l.entries[0].Sheet, digest, filepath.Join(o.Dir, SheetFile))
+	case o.Drills != "" && l.entries[0].Drills != "" && l.entries[0].Drills != o.Drills: // an earlier lockdrill wrote none
+		err = fmt.Errorf("%w: an experiment of %s has changed since the day began: put it back (the runs below %s have it as it was), or begin a new day", ErrUsage, o.Sheet.Name, o.Dir)
 	}
 	if err != nil {
 		return nil, errors.Join(err, d.Close())
@@ -106,7 +109,7 @@ func (d *Day) Lead(ctx context.Context) error {
 	stop := ""
 	for i := range d.Sheet.Steps {
 		end := d.last(stepEnds, i+1)
-		if end == nil || end.Outcome == verdict.StepAborted || end.Text == peopleStop {
+		if end == nil || end.Outcome == verdict.StepAborted || end.Text == peopleStop || end.dirty() {
 			var err error
 			if end, err = d.step(ctx, i); err != nil {
 				return err
@@ -164,7 +167,7 @@ func (d *Day) step(ctx context.Context, i int) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	if end := d.last(stepEnds, i+1); end != nil && end.Exit != nil && *end.Exit == verdict.ExitDirty {
+	if end := d.last(stepEnds, i+1); end != nil && end.dirty() {
 		return end, nil
 	}
 	if again && d.Terminal {
@@ -202,13 +205,13 @@ func (d *Day) ends(e entry, err error) (*entry, error) {
 	return &d.log.entries[len(d.log.entries)-1], nil
 }
 
-// cutOff notes a drill that has begun and not ended as aborted, once what it had done is undone.
+// cutOff notes a drill that has begun and not ended, or left something behind, as aborted, once what it had done is undone.
 func (d *Day) cutOff(ctx context.Context, i int) (again bool, err error) {
 	begun, ended := d.last(stepBegins, i+1), d.last(stepEnds, i+1)
 	if begun == nil {
 		return false, nil
 	}
-	if ended != nil && ended.Folder == begun.Folder && *ended.Exit != verdict.ExitDirty {
+	if ended != nil && ended.Folder == begun.Folder && !ended.dirty() {
 		return true, nil
 	}
 	dir, exit := filepath.Join(d.Dir, begun.Folder), verdict.ExitAborted

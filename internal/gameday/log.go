@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 )
 
 // Files of a game day's folder.
@@ -44,8 +46,11 @@ type entry struct {
 	Exit    *int   `json:"exit,omitempty"`
 	Text    string `json:"text,omitempty"`
 	Sheet   string `json:"sheet,omitempty"`
+	Drills  string `json:"drills,omitempty"`
 	Tool    string `json:"tool,omitempty"`
 }
+
+func (e *entry) dirty() bool { return e.Exit != nil && *e.Exit == verdict.ExitDirty }
 
 // log is the log of a game day: appended to, and on the disk before anything goes on.
 type log struct {

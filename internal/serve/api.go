@@ -160,14 +160,26 @@ func contestedBy(r *store.Run) string {
 	return "run " + r.Contested + " has the same id and other bytes: neither passes"
 }
 
-// latest is the latest run that ended, and that is no rehearsal; nil = there is none. One that cannot be read has no experiment.
+// latest is the latest run that ended, and that is no rehearsal; nil = there is none. One that cannot be read counts: an earlier one does not
+// answer for it.
 func (s *Server) latest(ctx context.Context, q store.Query) (*store.Run, error) {
-	q.States, q.Live, q.Limit = []store.State{store.Judged}, true, 1
+	q.States, q.Live, q.Limit = []store.State{store.Judged, store.Unread}, true, 1
 	runs, err := s.store.Runs(ctx, q)
 	if err != nil || len(runs) == 0 {
 		return nil, err
 	}
 	return &runs[0], nil
+}
+
+// nameless is the latest run that does not even say of which experiment it is; nil = there is none since then.
+func (s *Server) nameless(ctx context.Context, since *store.Run) (*store.Run, error) {
+	runs, err := s.store.Runs(ctx, store.Query{States: []store.State{store.Unread}})
+	for i := range runs {
+		if runs[i].Experiment == "" && runs[i].Started >= since.Started {
+			return &runs[i], nil
+		}
+	}
+	return nil, err
 }
 
 // gateDoc answers whether a release may go on.
@@ -209,12 +221,24 @@ func (s *Server) gate(w http.ResponseWriter, r *http.Request) {
 	open := func(why string) gateDoc {
 		return gateDoc{SchemaVersion: 1, Verdict: verdict.ExitName(verdict.ExitInconclusive), Exit: verdict.ExitInconclusive, Why: why}
 	}
+	if run != nil {
+		unknown, err := s.nameless(r.Context(), run)
+		if err != nil {
+			s.broken(w, r, err)
+			return
+		}
+		if unknown != nil {
+			run = unknown
+		}
+	}
 	var doc gateDoc
 	switch {
 	case run == nil:
 		doc = open("no run of " + strings.TrimSpace(q.Experiment+" "+q.Labels.String()) + " has ended here")
 	case run.Contested != "":
 		doc = open(contestedBy(run))
+	case run.State == store.Unread:
+		doc = open("the latest run, in the folder " + run.Folder + ", cannot be read: " + run.Why)
 	default:
 		doc = gateDoc{SchemaVersion: 1, Verdict: run.Verdict, Exit: run.Exit, Why: run.Why}
 		at, err := time.Parse(time.RFC3339Nano, run.Started)

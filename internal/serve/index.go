@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/serve/store"
 )
@@ -181,22 +182,35 @@ func (s *Server) read(ctx context.Context, name, stamp string) store.Run {
 	r.Uploader, r.Beside = uploadOf(dir)
 	if stamp == "running" {
 		r.State, r.Verdict = store.Running, string(store.Running)
-		if h, err := headerOf(filepath.Join(dir, s.o.Reader.History)); err == nil {
-			r.ID, r.Experiment, r.Started, r.Labels = h.Run, h.Experiment, h.Started, h.Labels
-		}
+		s.named(&r)
 		return r
 	}
 	s.judging <- struct{}{}
 	seen, err := s.o.Reader.Observe(ctx, dir)
 	<-s.judging
 	if err != nil {
-		r.State, r.Why = store.Unread, err.Error()
+		r.State, r.Why, r.Exit = store.Unread, err.Error(), verdict.ExitInconclusive
+		s.named(&r)
 		return r
 	}
 	r.ID, r.Bytes, r.Experiment, r.Started = seen.Run.ID, seen.Bytes, seen.Experiment, seen.Run.Started
 	r.Verdict, r.Rehearsal, r.Labels, r.Why, r.Seen = seen.Run.Verdict, seen.Rehearsal, seen.Labels, seen.Run.Why, seen
 	r.Exit = exitOf(r.Verdict)
 	return r
+}
+
+// named takes from a run's header what the index has of a run that is not judged. One whose header cannot be read started at the latest when
+// its history was written.
+func (s *Server) named(r *store.Run) {
+	path := filepath.Join(s.o.Dir, r.Folder, s.o.Reader.History)
+	h, err := headerOf(path)
+	if err == nil {
+		r.ID, r.Experiment, r.Started, r.Labels, r.Rehearsal = h.Run, h.Experiment, h.Started, h.Labels, h.Mode == history.Rehearsal
+		return
+	}
+	if info, err := os.Stat(path); err == nil && r.Started == "" {
+		r.Started = info.ModTime().UTC().Format(time.RFC3339Nano)
+	}
 }
 
 func headerOf(path string) (history.Header, error) {

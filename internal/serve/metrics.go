@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -51,17 +52,14 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	}
 	for experiment, by := range counts {
 		for verdict, n := range by {
-			if verdict == "" {
-				verdict = "unread"
-			}
-			to <- prometheus.MustNewConstMetric(runsOf, prometheus.GaugeValue, float64(n), experiment, verdict)
+			to <- prometheus.MustNewConstMetric(runsOf, prometheus.GaugeValue, float64(n), experiment, cmp.Or(verdict, string(store.Unread)))
 		}
 		latest, err := m.server.latest(ctx, store.Query{Experiment: experiment})
 		if err != nil || latest == nil {
 			continue
 		}
 		if at, err := time.Parse(time.RFC3339Nano, latest.Started); err == nil {
-			to <- prometheus.MustNewConstMetric(latestOf, prometheus.GaugeValue, float64(at.UnixMilli())/1e3, experiment, latest.Verdict)
+			to <- prometheus.MustNewConstMetric(latestOf, prometheus.GaugeValue, float64(at.UnixMilli())/1e3, experiment, cmp.Or(latest.Verdict, string(store.Unread)))
 		}
 	}
 }

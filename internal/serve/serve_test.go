@@ -231,6 +231,46 @@ func TestAnUploadedRunAnswersTheGate(t *testing.T) {
 	}
 }
 
+// A later run that cannot be read, even if not of which experiment it is, is no pass; the earlier one does not answer for it.
+func TestARunThatCannotBeReadClosesTheGate(t *testing.T) {
+	now := time.Now()
+	for name, spoil := range map[string]func(later map[string]string){
+		"no verdict to be had":  func(later map[string]string) { delete(later, "experiment.yaml") },
+		"no header to be read":  func(later map[string]string) { later["history.jsonl"] = "{\n" },
+		"nothing in the header": func(later map[string]string) { later["history.jsonl"] = "" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			put := func(id string, files map[string]string) {
+				if err := os.Mkdir(filepath.Join(dir, id), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				for name, text := range files {
+					path := filepath.Join(dir, id, name)
+					if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+						t.Fatal(err)
+					}
+					if err := os.Chtimes(path, now, now.Add(-2*quietAfter)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			put("earlier", files(t, "earlier", "pass", now.Add(-time.Hour)))
+			later := files(t, "later", "pass", now)
+			spoil(later)
+			put("later", later)
+			s := start(t, dir, nil)
+			code, doc := s.gateSays(t, "")
+			if code != http.StatusPreconditionFailed || doc.Exit != verdict.ExitInconclusive || doc.Run == nil || doc.Run.Folder != "later" {
+				t.Errorf("the gate says %d %+v", code, doc)
+			}
+			if code, body := s.ask(t, "GET", "/", Anybody, nil); code != http.StatusOK || !strings.Contains(body, "NOT READ") {
+				t.Errorf("%d %s", code, body)
+			}
+		})
+	}
+}
+
 // The same bytes are one run. Other bytes under an id that is there stand beside it, and neither passes.
 func TestTheSameIdWithOtherBytesPassesForNobody(t *testing.T) {
 	dir := t.TempDir()

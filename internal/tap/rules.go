@@ -278,8 +278,9 @@ func (r *recognizer) byText(text []byte) *ScriptRule {
 }
 
 // classify is by the rules, else by the calls that the text makes: whoever deletes and does not set anew releases; whoever sets anew
-// before it prolongs acquires; whoever prolongs renews. Op stays "" where none fits. The token is the argument that the text compares or
-// sets.
+// before it prolongs acquires; whoever prolongs renews. Where a plain SET with an expiry does both, as in redlock of npm, whoever compares
+// a token renews, and whoever looks whether the key exists acquires. Op stays "" where none fits. The token is the argument that the text
+// compares or sets.
 func (r *recognizer) classify(text []byte) *ScriptRule {
 	for i := range r.rules.Scripts {
 		if s := &r.rules.Scripts[i]; s.Contains != "" && bytes.Contains(text, []byte(s.Contains)) {
@@ -287,6 +288,7 @@ func (r *recognizer) classify(text []byte) *ScriptRule {
 		}
 	}
 	takes, deletes, prolongs := first(text, `nx|setnx|hsetnx|hincrby|hset`), first(text, `del|unlink|getdel|delex`), first(text, `p?expire(?:at)?`)
+	sets := first(text, `set`) < len(text) && first(text, `px|ex`) < len(text)
 	rule := &ScriptRule{}
 	switch {
 	case deletes < len(text) && first(text, `nx|setnx|hsetnx`) == len(text):
@@ -295,6 +297,10 @@ func (r *recognizer) classify(text []byte) *ScriptRule {
 		rule.Op = burst.Acquire
 	case prolongs < len(text):
 		rule.Op = burst.Renew
+	case sets && compares.Match(text):
+		rule.Op = burst.Renew
+	case sets && first(text, `exists|get`) < len(text):
+		rule.Op = burst.Acquire
 	}
 	if at := tokenIn.FindSubmatch(text); at != nil {
 		rule.Token, _ = strconv.Atoi(string(at[1]))
@@ -302,8 +308,14 @@ func (r *recognizer) classify(text []byte) *ScriptRule {
 	return rule
 }
 
-// tokenIn is where a script reads or writes who holds KEYS[1]: a value, or the field of a hash as Redisson has it.
-var tokenIn = regexp.MustCompile(`(?i)["'](?:get|set|setnx|hexists|hincrby|hset|hsetnx)["']\s*,\s*KEYS\[1\]\s*(?:,|\)\s*[=~]=)\s*ARGV\[(\d{1,3})\]`)
+var (
+	// tokenIn is where a script reads or writes who holds KEYS[1], or a variable with its name: a value, or the field of a hash as Redisson
+	// has it.
+	tokenIn = regexp.MustCompile(`(?i)["'](?:get|set|setnx|hexists|hincrby|hset|hsetnx)["']\s*,\s*(?:KEYS\[1\]|\w+)\s*(?:,|\)\s*[=~]=)\s*ARGV\[(\d{1,3})\]`)
+
+	// compares is where a script holds an argument against what the store has.
+	compares = regexp.MustCompile(`(?i)[=~]=\s*ARGV\[`)
+)
 
 // first is where the text first has one of the words in quotes, else its length.
 func first(text []byte, words string) int {

@@ -148,7 +148,52 @@ func TestScriptsAreLearntAsTheyPass(t *testing.T) {
 // What Valkey 9, Redis 8.4 and ShedLock send, as their protocol has it, and what such a server answers: recorded, since the server of these tests
 // does not know the commands.
 func TestConditionalCommandsOfNewerServers(t *testing.T) {
-	const recorded = "testdata/conditional.resp"
+	tap, seen, c := replay(t, "testdata/conditional.resp")
+	if n := tap.Stats().Names["r1"]; n.Acquire != 2 || n.Renew != 3 || n.Release != 3 || n.Untouched != 0 {
+		t.Errorf("%+v", n)
+	}
+	for _, op := range []string{burst.Renew, burst.Release} { // the server has no more to say: what fails is answered by the tap
+		id := inject(t, tap, Fault{Op: op, Mode: burst.Error, Count: 1})
+		command := map[string]string{burst.Renew: "SET lock:a t1 IFEQ t1 PX 30000", burst.Release: "DELIFEQ lock:a t1"}[op]
+		c.send(command)
+		c.want("-ERR made to fail by " + id)
+		over(t, tap, id)
+	}
+	if all := seen.list(); len(all) != 2 || all[0].Key != "lock:a" || all[0].Token != "t1" || all[1].Token != "t1" {
+		t.Errorf("hits %+v", all)
+	}
+}
+
+// The scripts of three versions of redlock of npm, which name the key by a variable and set it without NX: each is known once its text has
+// passed, and by its hash from then on. In the third the token is the second argument.
+func TestScriptsOfRedlockOfNPM(t *testing.T) {
+	tap, seen, c := replay(t, "testdata/redlock.resp")
+	if n := tap.Stats().Names["r1"]; n.Acquire != 3 || n.Renew != 3 || n.Release != 3 {
+		t.Errorf("%+v", n)
+	}
+	for _, op := range []struct{ op, hash, args string }{
+		{burst.Acquire, "e5a322e2634ef59a516e8ea150cb085afafee684", "lock:redlock4 t4 30000"},
+		{burst.Renew, "ce46f80993d5dac20dd066eb301a4e37994bdbed", "lock:redlock4 t4 30000"},
+		{burst.Release, "0f0f23b9048b36752b5be114f357ba083449f908", "lock:redlock4 t4"},
+		{burst.Acquire, "1b77b94aa78451d55dfa97e18819bfbfc596cb5b", "lock:sesame 0 t9 30000"},
+		{burst.Renew, "820e9778d2b6733e9ed771e4be90ae73a95a6f3b", "lock:sesame 0 t9 30000"},
+		{burst.Release, "df51f6837dcfe303d334e6abea9aeae192bab216", "lock:sesame 0 t9"},
+	} {
+		id := inject(t, tap, Fault{Op: op.op, Mode: burst.Error, Count: 1})
+		c.send("EVALSHA " + op.hash + " 1 " + op.args)
+		c.want("-ERR made to fail by " + id)
+		over(t, tap, id)
+	}
+	for i, h := range seen.list() {
+		if want := map[bool]string{true: "t4", false: "t9"}[i < 3]; h.Token != want {
+			t.Errorf("hit %d: %+v, want token %s", i, h, want)
+		}
+	}
+}
+
+// replay plays a recorded conversation through a tap, and gives the connection that it went by: its server has no more to say.
+func replay(t *testing.T, recorded string) (*Tap, *hits, *client) {
+	t.Helper()
 	server, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -162,9 +207,9 @@ func TestConditionalCommandsOfNewerServers(t *testing.T) {
 	for line := range strings.Lines(string(talk)) {
 		switch side, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " "); side {
 		case ">":
-			asked = append(asked, strings.NewReplacer(`\r\n`, "\r\n").Replace(text))
+			asked = append(asked, strings.NewReplacer(`\r\n`, "\r\n", `\n`, "\n").Replace(text))
 		case "<":
-			answered = append(answered, strings.NewReplacer(`\r\n`, "\r\n").Replace(text))
+			answered = append(answered, strings.NewReplacer(`\r\n`, "\r\n", `\n`, "\n").Replace(text))
 		}
 	}
 	if len(asked) != len(answered) || len(asked) == 0 {
@@ -199,17 +244,5 @@ func TestConditionalCommandsOfNewerServers(t *testing.T) {
 			t.Errorf("command %d reached the server as %q", i, got)
 		}
 	}
-	if n := tap.Stats().Names["r1"]; n.Acquire != 2 || n.Renew != 3 || n.Release != 3 || n.Untouched != 0 {
-		t.Errorf("%+v", n)
-	}
-	for _, op := range []string{burst.Renew, burst.Release} { // the server has no more to say: what fails is answered by the tap
-		id := inject(t, tap, Fault{Op: op, Mode: burst.Error, Count: 1})
-		command := map[string]string{burst.Renew: "SET lock:a t1 IFEQ t1 PX 30000", burst.Release: "DELIFEQ lock:a t1"}[op]
-		c.send(command)
-		c.want("-ERR made to fail by " + id)
-		over(t, tap, id)
-	}
-	if all := seen.list(); len(all) != 2 || all[0].Key != "lock:a" || all[0].Token != "t1" || all[1].Token != "t1" {
-		t.Errorf("hits %+v", all)
-	}
+	return tap, seen, c
 }

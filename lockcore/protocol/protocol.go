@@ -49,12 +49,13 @@ type Configure struct {
 	Locks       []Lock   `json:"locks"`
 }
 
-// Endpoint is a Redis and the prefix that goes before every key of this run. A password is not in it: the replica reads the
+// Endpoint is a store and the prefix that goes before every key of this run. A password is not in it: the replica reads the
 // variables of its own environment that are named here.
 type Endpoint struct {
-	Kind   string `json:"kind,omitempty"` // KindRedis; a worker that does not know it does not get ready. "" = KindRedis, of an older runner
-	Addr   string `json:"addr"`
-	Prefix string `json:"prefix,omitempty"`
+	Kind   string   `json:"kind,omitempty"` // a Kind; a worker that does not know it does not get ready. "" = KindRedis, of an older runner
+	Addr   string   `json:"addr"`
+	Addrs  []string `json:"addrs,omitempty"` // of all servers, where there are several: Addr is the first
+	Prefix string   `json:"prefix,omitempty"`
 
 	DB          int    `json:"db,omitempty"`
 	UsernameEnv string `json:"username_env,omitempty"` // name of the environment variable that holds the user's name
@@ -64,8 +65,13 @@ type Endpoint struct {
 	CA          string `json:"ca,omitempty"`          // TLS: PEM file of the authority, absolute; "" = the system's
 }
 
-// KindRedis is the Endpoint.Kind of a Redis.
-const KindRedis = "redis"
+// Kinds of stores. The ledger is always a Redis.
+const (
+	KindRedis    = "redis"
+	KindEtcd     = "etcd"
+	KindPostgres = "postgres"
+	KindLease    = "lease"
+)
 
 // Lock is one lock of the experiment, resolved.
 type Lock struct {

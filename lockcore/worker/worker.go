@@ -39,7 +39,8 @@ type worker struct {
 	who    protocol.Configure
 	open   opener
 	wrong  Wrong
-	redis  *redis.Client // of the locks
+	locked *connection   // to the locks' store
+	redis  *redis.Client // of the locks, where that is a Redis
 	ledger lockcore.Ledger
 	locks  map[string]*lock
 	faults *faults
@@ -61,15 +62,6 @@ type lock struct {
 	validity *validity
 	counts   *metrics.Lock
 }
-
-// opener opens a lock's store.
-type opener func(c *redis.Client, prefix string) lockcore.Store
-
-// batched is the store that is recommended to users, hence the one that is drilled.
-func batched(c *redis.Client, prefix string) lockcore.Store { return redisstore.NewBatched(c, prefix) }
-
-// alone is a store in which every operation is a command of its own.
-func alone(c *redis.Client, prefix string) lockcore.Store { return redisstore.NewStore(c, prefix) }
 
 // Options are what a replica's surroundings decide; zero values do.
 type Options struct {
@@ -123,16 +115,16 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 		w.open = alone
 	}
 	var err error
-	if w.redis, err = newClient(w.who.Store); err != nil {
+	if w.locked, err = w.dialStore(w.who.Store); err != nil {
 		return fmt.Errorf("start worker: %w", err)
 	}
-	defer w.redis.Close()
+	defer w.locked.close()
 	ledger, err := newClient(w.who.Ledger)
 	if err != nil {
 		return fmt.Errorf("start worker: %w", err)
 	}
 	defer ledger.Close()
-	if err := connect(ctx, w.redis, ledger); err != nil {
+	if err := connect(ctx, w.locked, ledger); err != nil {
 		return fmt.Errorf("start worker: %w", err)
 	}
 	w.ledger = redisstore.NewLedger(ledger, w.who.Ledger.Prefix)
@@ -192,7 +184,7 @@ func (w *worker) carryOut(ctx context.Context, c protocol.Command) error {
 func (w *worker) openLocks() error {
 	for _, p := range w.who.Locks {
 		l := &lock{
-			Lock: p, store: w.open(w.redis, w.who.Store.Prefix), validity: newValidity(p.Policy.TTL - p.Policy.Drift),
+			Lock: p, store: w.locked.store(), validity: newValidity(p.Policy.TTL - p.Policy.Drift),
 			counts: w.shown.For(metrics.Labels{Namespace: p.Name, Profile: p.Profile, Policy: string(p.Policy.Class)}),
 		}
 		var err error
@@ -201,6 +193,9 @@ func (w *worker) openLocks() error {
 			Source: w.who.Incarnation, Seed: w.seed(p.Name), Metrics: l.counts,
 			Emit: func(e history.Event) {
 				l.validity.note(e)
+				if w.locked.epoch != nil && e.Kind == history.AcquireReturn && e.Outcome == history.OK && e.Call != nil {
+					e.Call.ID = w.locked.epoch(e.Fence)
+				}
 				w.emit(e)
 			},
 		})
@@ -229,7 +224,7 @@ func (w *worker) close() error {
 	for _, l := range w.locks {
 		errs = append(errs, l.client.Close(ctx))
 	}
-	_ = w.redis.Close() // what a lock client could not wait for ends now
+	_ = w.locked.close() // what a lock client could not wait for ends now
 	for _, l := range w.locks {
 		if s, ok := l.store.(io.Closer); ok {
 			errs = append(errs, s.Close())
@@ -277,11 +272,11 @@ func newClient(e protocol.Endpoint) (*redis.Client, error) {
 }
 
 // connect waits until both stores answer, at an unhurried pace.
-func connect(ctx context.Context, store, ledger *redis.Client) error {
+func connect(ctx context.Context, store *connection, ledger *redis.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, connectLimit)
 	defer cancel()
 	for {
-		err := errors.Join(named("locks", store.Ping(ctx).Err()), named("ledger", ledger.Ping(ctx).Err()))
+		err := errors.Join(named("locks", store.ping(ctx)), named("ledger", ledger.Ping(ctx).Err()))
 		if err == nil {
 			return nil
 		}

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockdrill/lockdrill/internal/browser"
 	"github.com/lockdrill/lockdrill/internal/serve"
 )
 
@@ -106,6 +107,29 @@ drills:
 	if id == nil || !strings.Contains(page, "FROZEN") || !strings.Contains(page, "at a random time") {
 		t.Fatalf("the overview: %.3000s", page)
 	}
+	t.Run("in a browser", func(t *testing.T) {
+		b := browser.Start(t)
+		measure, err := os.ReadFile("../../../reports/testdata/geometry.js")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{"/", "/drills", "/drills/careful", "/drills/surprise", "/requests/" + id[1]} {
+			p := b.Open(t, server.URL+path, browser.Views()[0])
+			for _, fault := range p.Measured(t, string(measure)) {
+				if !strings.Contains(fault, "no heading of section ") { // those of a report
+					t.Errorf("%s at %s", path, fault)
+				}
+			}
+			for _, c := range p.Complaints() {
+				t.Errorf("%s: the browser complains: %s", path, c)
+			}
+			if dir := os.Getenv("LOCKDRILL_PICTURES"); dir != "" {
+				if err := os.WriteFile(filepath.Join(dir, strings.ReplaceAll(path, "/", "_")+".png"), p.Picture(t), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	})
 	if got, body := ask("alice", "/requests/"+id[1]+"/approve", run); got != 403 {
 		t.Errorf("alice approves: %d %.200s", got, body)
 	}

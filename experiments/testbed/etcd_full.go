@@ -433,4 +433,3 @@ func (o etcdOutside) Drop(ctx context.Context, keys ...string) error {
 		return nil
 	})
 }
-

@@ -27,6 +27,7 @@ const (
 	etcdReady   = 20 * time.Second // until started servers have a leader: half a second, where the disk is not busy
 	etcdAnswers = time.Second      // for one question to the servers
 	etcdLeases  = 4                // that the lateness of expiry is taken from
+	etcdLate    = time.Second      // of a lease's end at least: the servers look for those that are over twice a second, and revoke them by their log
 )
 
 // etcdStore is a cluster of etcd servers of this run.
@@ -292,10 +293,10 @@ func (s *etcdStore) roundTrip(ctx context.Context) error {
 }
 
 // expiryLateness lets keys run out with the shortest leases that there are.
-func (s *etcdStore) expiryLateness(ctx context.Context) (worst time.Duration, err error) {
+func (s *etcdStore) expiryLateness(ctx context.Context) (time.Duration, error) {
 	c, prefix := s.clients[0], s.prefix+"calibrate/"
 	ended := c.Watch(ctx, prefix, clientv3.WithPrefix(), clientv3.WithFilterPut())
-	due := map[string]time.Time{}
+	due, worst := map[string]time.Time{}, etcdLate
 	for i := range etcdLeases {
 		sent := time.Now()
 		lease, err := c.Grant(ctx, 1)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 	"google.golang.org/grpc"
 
 	"github.com/lockdrill/lockdrill/internal/etcdtest"
@@ -22,7 +23,7 @@ const patience = 30 * time.Second
 
 func connect(t *testing.T, addr string, options ...grpc.DialOption) *clientv3.Client {
 	t.Helper()
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{addr}, DialOptions: options})
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{addr}, DialOptions: options, Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}

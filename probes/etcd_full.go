@@ -34,19 +34,23 @@ type Etcd struct {
 	clients []*clientv3.Client // one of each server: one that stands still keeps nobody from asking the others
 	prefix  string
 	clock   func() int64
-	stop    context.CancelFunc
+	life    context.Context
+	stop    context.CancelFunc // ends life
 	watches sync.WaitGroup
 
-	mu     sync.Mutex
-	locks  map[string]string    // by key, that are watched
-	rivals map[string][]*rival  // by key: who holds it and who waits, in the order of their revisions
-	shown  map[string]etcdShown // by key: what was reported last
-	told   int64                // revision up to which all is known
-	at     int64                // when the last change was told
-	more   chan struct{}        // closed when more is told
-	looked sight                // the last look that was good
-	news   []history.Event
-	torn   error
+	mu      sync.Mutex
+	cluster uint64               // that revisions are counted in
+	era     context.Context      // of it
+	over    context.CancelFunc   // ends the watches of it, and they begin anew
+	locks   map[string]string    // by key, that are watched
+	rivals  map[string][]*rival  // by key: who holds it and who waits, in the order of their revisions
+	shown   map[string]etcdShown // by key: what was reported last
+	told    int64                // revision up to which all is known
+	at      int64                // when the last change was told
+	more    chan struct{}        // closed when more is told
+	looked  sight                // the last look that was good
+	news    []history.Event
+	torn    error
 }
 
 // sight is a look at a revision.
@@ -78,6 +82,8 @@ func NewEtcd(ctx context.Context, addrs []string, prefix string, clock func() in
 	}
 	watching, stop := context.WithCancel(context.Background())
 	p.stop = stop
+	p.life = watching
+	p.era, p.over = context.WithCancel(watching)
 	for _, c := range p.clients {
 		p.watches.Go(func() { p.watch(watching, c) })
 	}
@@ -124,9 +130,10 @@ func (p *Etcd) list(ctx context.Context) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if got.Header.Revision < p.told { // another watch has told more
+	if got.Header.ClusterId == p.cluster && got.Header.Revision < p.told { // a watch has told more
 		return nil
 	}
+	p.cluster = got.Header.ClusterId
 	before := p.rivals
 	p.rivals = map[string][]*rival{}
 	for _, kv := range got.Kvs {
@@ -173,9 +180,9 @@ func (p *Etcd) get(ctx context.Context, key string, o ...clientv3.OpOption) (*cl
 func (p *Etcd) watch(ctx context.Context, c *clientv3.Client) {
 	for ctx.Err() == nil {
 		p.mu.Lock()
-		from := p.told + 1
+		from, era := p.told+1, p.era
 		p.mu.Unlock()
-		one, cancel := context.WithCancel(ctx)
+		one, cancel := context.WithCancel(era)
 		for news := range c.Watch(clientv3.WithRequireLeader(one), p.prefix, clientv3.WithPrefix(), clientv3.WithRev(from)) {
 			if err := news.Err(); err != nil {
 				if news.CompactRevision > 0 {
@@ -183,7 +190,7 @@ func (p *Etcd) watch(ctx context.Context, c *clientv3.Client) {
 				}
 				break
 			}
-			p.take(news.Events)
+			p.take(news.Header.ClusterId, news.Events)
 		}
 		cancel()
 		select {
@@ -194,9 +201,12 @@ func (p *Etcd) watch(ctx context.Context, c *clientv3.Client) {
 }
 
 // take takes the changes of one answer, which are whole revisions.
-func (p *Etcd) take(events []*clientv3.Event) {
+func (p *Etcd) take(cluster uint64, events []*clientv3.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if cluster != p.cluster { // of before, or of what no look has seen yet
+		return
+	}
 	now, told := p.clock(), p.told
 	for _, e := range events {
 		if e.Kv.ModRevision <= told { // another server was faster
@@ -234,6 +244,19 @@ func (p *Etcd) tear(ctx context.Context, why string) {
 		p.torn = err
 		p.mu.Unlock()
 	}
+}
+
+// another reports that it is another cluster than before, and lets the watches begin anew there.
+func (p *Etcd) another(cluster uint64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if cluster == p.cluster {
+		return false
+	}
+	p.over()
+	p.cluster = 0 // nothing is taken until it is listed
+	p.era, p.over = context.WithCancel(p.life)
+	return true
 }
 
 func (p *Etcd) wake() {
@@ -300,6 +323,9 @@ func (p *Etcd) Look(ctx context.Context, final bool) (func(history.Span) []histo
 		return nil, fmt.Errorf("look at the keys of locks: %w", err)
 	}
 	s.revision, s.at.To = got.Header.Revision, p.clock()
+	if p.another(got.Header.ClusterId) {
+		p.tear(ctx, "the store has lost its data, and counts revisions anew")
+	}
 	if err := p.await(ctx, s.revision); err != nil {
 		return nil, err
 	}

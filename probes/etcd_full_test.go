@@ -237,7 +237,8 @@ func TestEtcdTellsOfACompactedStretch(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	r.probe.stop = stop
+	r.probe.stop, r.probe.life = stop, ctx
+	r.probe.era, r.probe.over = context.WithCancel(ctx)
 	r.probe.watches.Go(func() { r.probe.watch(ctx, r.probe.clients[0]) })
 	r.events = nil
 	r.look(true)

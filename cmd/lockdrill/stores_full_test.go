@@ -36,7 +36,7 @@ func TestTheEtcdExampleRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, err := lockdrill("run", "--out", run, file).CombinedOutput()
-	if code := exitOf(err); code != 0 && code != 10 && code != 11 {
+	if code := statusOfRun(err); code != 0 && code != 10 && code != 11 {
 		t.Fatalf("run: %v\n%s", err, out)
 	}
 	said := string(out)
@@ -56,7 +56,7 @@ func TestTheEtcdExampleRuns(t *testing.T) {
 	}
 }
 
-func exitOf(err error) int {
+func statusOfRun(err error) int {
 	if exit, ok := err.(*exec.ExitError); ok {
 		return exit.ExitCode()
 	}

@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: help build image test test-kube truth agree mutants alerts liars subjects scenarios witness serve-killed selftest-live full-scale seeds explore stress e2e-kube check bench pictures release release-check ci-schemas deps clean
+.PHONY: help build image test test-kube truth agree mutants alerts liars subjects scenarios witness serve-killed selftest-live full-scale seeds explore stress e2e-kube kube-ten check bench wild pictures release release-check ci-schemas deps clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
@@ -40,13 +40,14 @@ release-check: release ## the release, built a second time from another folder, 
 ci-schemas: ## the exported CI files by GitHub's own parser, GitLab's schema and the resource definitions of Tekton and Argo Rollouts, which are fetched: npm, half a minute
 	LOCKDRILL_CI_SCHEMAS=1 $(GO) test -count=1 -v -run TestCIFilesAreValid ./deploy
 
-# Tests wait for real time: one more at once than there are cores.
+# Tests wait for real time: packages one more at once than there are cores, drills more than twice as many.
 AT_ONCE := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+DRILLS := $(shell expr $$(getconf _NPROCESSORS_ONLN) '*' 2 + 1)
 
 # vet is of check, and costs half a minute where nothing is built yet.
 test: deps ## all tests but those of test-kube; the drills last and alone, since they measure time
 	$(GO) test -vet=off -tags full -skip '^TestKube' -p $(AT_ONCE) $$($(GO) list ./... | grep -v -e /cmd/ -e /kubetest)
-	$(GO) test -vet=off -tags full -skip '^TestKube' -parallel $(AT_ONCE) -timeout 20m ./cmd/...
+	$(GO) test -vet=off -tags full -skip '^TestKube' -parallel $(DRILLS) -timeout 20m ./cmd/...
 
 test-kube: deps ## all tests named TestKube..., against a real etcd, kube-apiserver, controllers and scheduler, built here: no root; four to five minutes, and where nothing is built yet 13.5 minutes of CPU before
 	GO=$(GO) internal/kubetools/build
@@ -125,6 +126,12 @@ e2e-kube: ## pods of our own image on a real kubelet and containerd, in namespac
 		LOCKDRILL_ARCHIVES='$(CURDIR)/bin/image/lockdrill.tar $(CURDIR)/bin/image/pod.tar $(CURDIR)/bin/image/toxiproxy.tar' \
 		internal/kubetools/cri/enter $(GO) test -count=1 -v -timeout 20m -run 'TestE2EKube$$' ./cmd/lockdrill
 
+TIMES ?= 10
+
+kube-ten: ## test-kube and then e2e-kube, ten (TIMES=) times each, and what is left after each run: mounts, links, namespaces of the network, cgroups, rules of nftables and iptables, processes; an hour and a half
+	internal/kubetools/ten $(TIMES) $(MAKE) test-kube
+	internal/kubetools/ten $(TIMES) $(MAKE) e2e-kube
+
 helm: ## the exported chart, by a real Helm that is built here: lint, and template held against the kustomize base; two minutes of CPU where nothing is built yet
 	cd internal/helm && GOFLAGS=-buildvcs=false $(GO) build -o ../../bin/helm helm.sh/helm/v3/cmd/helm
 	LOCKDRILL_HELM=$(CURDIR)/bin/helm $(GO) test -count=1 -v -run TestHelm ./deploy
@@ -137,6 +144,9 @@ check: deps ## what must hold before a change is merged: form, vet, staticcheck,
 	$(GO) mod tidy -diff
 	$(GO) test ./internal/archtest
 	$(GO) test -race -short -tags full ./...
+
+wild: ## locks that people use, in four languages, under eleven drills, twice: docs/wild.md; half an hour (ONLY=library, library/drill, /drill or wild/NAME; needs node 20 with npm and python3-redis)
+	cd internal/wild && $(GO) run . -only "$(ONLY)"
 
 bench: deps ## the lock core beside its peers, 100,000 locks, one key that many wait for, rehearsals, a long history beside Python's json: docs/performance.md; seven minutes
 	cd internal/bench && $(GO) run .

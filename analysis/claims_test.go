@@ -195,6 +195,16 @@ func TestATokenThatComesBack(t *testing.T) {
 			t.Errorf("%s passes with a token that came back", r.Measure)
 		}
 	}
+	between := testifiedBy(t, drilled("claims and evidence", func(tp *tape) { // an effect of its second hold, after one of a hold in between
+		tp.seenJob(10, 3, "r1.1", 1, "a1", "j1", 0)
+		tp.seenJob(20, 3, "r2.1", 1, "b1", "j1b", 0)
+		tp.seenJob(30, 3, "r1.1", 1, "a1", "j1c", 0)
+	}))
+	for _, r := range between.SLOs {
+		if r.Verdict == verdict.Fail {
+			t.Errorf("%s fails, and nobody knows which hold wrote: %s", r.Measure, r.Why)
+		}
+	}
 	back := again("a1", true)
 	if slices.ContainsFunc(back.Findings, func(f verdict.Finding) bool { return strings.Contains(f.What, "came back") }) {
 		t.Errorf("held against a standby: %+v", back.Findings)

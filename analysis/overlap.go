@@ -142,7 +142,7 @@ func (ix *Facts) effectOverlap(lock string) fencing {
 
 func (ix *Facts) countEffect(f *fencing, x *effect, top *epoch) {
 	stale := top != nil && x.epoch.rank < top.rank
-	surely := stale && top.surelyAfter(x.epoch)
+	surely := stale && top.surelyAfter(x.epoch) && !x.epoch.reused && !top.reused // of two holds by one token nobody knows which wrote
 	if !x.Accepted {
 		switch {
 		case x.Reason != history.ReasonFenced:
@@ -197,7 +197,7 @@ func (f *effect) unowned() (surely, maybe bool) {
 	if f.epoch.rank == 0 || end.From == open {
 		return false, false
 	}
-	return f.span.From > end.To, f.span.To > end.From && !f.beforeRelease()
+	return f.span.From > end.To && !f.epoch.reused, f.span.To > end.From && !f.beforeRelease()
 }
 
 // beforeRelease reports that the epoch's key was given back no sooner than by a release that its holder sent when it had the answer to

@@ -35,7 +35,7 @@ func (p *page) comparedRows(c *verdict.Comparison) {
 	if len(c.Rows) == 0 {
 		return
 	}
-	p.title("Rows, of which less is better")
+	p.title("Rows (less is better)")
 	t := table{indent: 2}
 	for _, r := range worstRows(c.Rows) {
 		word, ink := rowWord(r.Word)
@@ -76,13 +76,13 @@ func answerWord(a verdict.Answer) (string, ink) {
 func answerSentence(a verdict.Answer) string {
 	switch a {
 	case verdict.NoRegression:
-		return "No row is worse, significantly and beyond the tolerance, and nothing broke. That is not a proof that nothing changed: each row's interval says how much it may have."
+		return "No row got significantly worse by more than the tolerance, and nothing new broke. This does not prove that nothing changed: each row's interval says how much may have changed."
 	case verdict.Regressed:
-		return "The head is worse than the base, or broke where the base did not."
+		return "The head is worse than the base, or something broke that did not break in the base."
 	case verdict.Refused:
-		return "The runs differ in what they stood on or in what was done to them, so nothing was compared. --allow-different FIELD lets a difference pass."
+		return "Nothing was compared: the runs differ in their environment or in their faults. --allow-different FIELD allows one difference."
 	}
-	return "Nothing worse was shown, and the question was not answered in full: that is no pass."
+	return "The runs show nothing worse, but they do not answer the whole question. This is not a pass."
 }
 
 func rowWord(w verdict.Word) (string, ink) {
@@ -132,7 +132,7 @@ func correctnessOf(c *verdict.Comparison) []item {
 		}
 	}
 	if len(list) == 0 && len(c.Correctness) > 0 {
-		list = append(list, item{"none", fmt.Sprintf("on neither side, of %d kinds of failure that are looked for", len(c.Correctness))})
+		list = append(list, item{"none", fmt.Sprintf("no failure on either side (%d kinds checked)", len(c.Correctness))})
 	}
 	return list
 }
@@ -166,12 +166,12 @@ const mostAllowed = 8
 func comparedHow(c *verdict.Comparison) []item {
 	var list []item
 	if len(c.Rows) > 0 {
-		rule := "no row has enough values for any difference to be significant"
+		rule := "no row has enough values to show a significant difference"
 		if c.Tested > 0 {
-			rule = fmt.Sprintf("worse and better: significant at %s over the %s tested (Mann-Whitney, Holm), and beyond the tolerance, %s of the base's median",
+			rule = fmt.Sprintf("a row is worse or better if its change is significant (%s over the %s tested; Mann-Whitney, Holm) and larger than the tolerance (%s of the base's median)",
 				share(c.Alpha), figures.Plural(c.Tested, "row"), share(c.Tolerance))
 		}
-		list = []item{{"rule", rule}, {"figures", fmt.Sprintf("a bracket is what the measured ranges allow, and after \"within\" the %s confidence interval", share(c.Confidence))}}
+		list = []item{{"rule", rule}, {"figures", fmt.Sprintf("[a, b] is the range that the measurement allows; \"within\" is the %s confidence interval", share(c.Confidence))}}
 	}
 	allowed := 0
 	for _, n := range c.Notes {

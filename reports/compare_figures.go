@@ -29,7 +29,7 @@ func sizeText(r *verdict.ComparedRow, s verdict.ComparedSide) string {
 		text += " of " + figures.Plural(len(s.Runs), "run")
 	}
 	if s.Open > 0 {
-		text += ", " + figures.Count(s.Open) + " not seen to end"
+		text += ", " + figures.Count(s.Open) + " without a measured end"
 	}
 	return text
 }
@@ -63,9 +63,9 @@ func chanceText(r *verdict.ComparedRow) string {
 	}
 	lo, hi := math.Floor(*r.Superiority.Lo*100+noise), math.Ceil(*r.Superiority.Hi*100-noise)
 	if lo == hi {
-		return fmt.Sprintf("above the base in %g%%", lo)
+		return fmt.Sprintf("higher in %g%% of pairs", lo)
 	}
-	return fmt.Sprintf("above the base in [%g, %g]%%", lo, hi)
+	return fmt.Sprintf("higher in [%g, %g]%% of pairs", lo, hi)
 }
 
 // oddsText is the P of a row, and what is left of it among all rows.

@@ -15,15 +15,15 @@ func (r compareRow) judge(p *pairing, c comparing) {
 	case p.only != "":
 		r.Word, r.Why = verdict.NoData, "only the "+p.only+" has this SLO"
 	case n == 0 || m == 0:
-		r.Word, r.Why = verdict.NoData, "no run of the "+map[bool]string{true: "base", false: "head"}[n == 0]+" gave a value that counts"
+		r.Word, r.Why = verdict.NoData, "no run of the "+map[bool]string{true: "base", false: "head"}[n == 0]+" has a valid value"
 	case p.flawless():
 		r.Word, r.Why = verdict.Unchanged, "none on either side"
 		if p.sum(p.head) > 0 {
-			r.Word, r.Why = verdict.Worse, "it surely happened, and not once in the base: that takes no statistics"
+			r.Word, r.Why = verdict.Worse, "it happened in the head and never in the base: this needs no statistics"
 		}
 	case !r.Tested && smallestP(n, m) > c.Alpha/float64(max(1, c.Tested)) && !p.none():
 		r.Needs = valuesNeeded(c.Alpha / float64(c.Tested+1))
-		r.Word, r.Why = verdict.TooFew, fmt.Sprintf("%d beside %s: too few for any difference to be significant%s; it takes %d a side", n, figures.Plural(m, r.Of), among(c.Tested+1), r.Needs)
+		r.Word, r.Why = verdict.TooFew, fmt.Sprintf("%d beside %s: too few to show a significant difference%s; at least %d a side are needed", n, figures.Plural(m, r.Of), among(c.Tested+1), r.Needs)
 	case p.none():
 		r.Word, r.Why = verdict.Unchanged, "none in the head"
 		if r.Adjusted != nil && *r.Adjusted <= c.Alpha {
@@ -48,10 +48,10 @@ func among(rows int) string {
 
 // weigh says whether a significant difference is one that counts: beyond the tolerance wherever the values lie in their ranges.
 func (r compareRow) weigh(tolerance float64) {
-	r.Word, r.Why = verdict.Unchanged, fmt.Sprintf("significant, and within the tolerance of %g%%", math.Round(1e4*tolerance)/100)
+	r.Word, r.Why = verdict.Unchanged, fmt.Sprintf("significant, but within the tolerance of %g%%", math.Round(1e4*tolerance)/100)
 	m := r.Base.Median
 	if m.Lo == nil || m.Hi == nil {
-		r.Why = "significant, but more than half of the base's values were not seen to end"
+		r.Why = "significant, but more than half of the base's values have no measured end"
 		return
 	}
 	allowed := tolerance * max(math.Abs(*m.Lo), math.Abs(*m.Hi))
@@ -139,13 +139,13 @@ func (c comparing) note() {
 		c.Notes = append(c.Notes, verdict.Note{Text: fmt.Sprintf(format, args...)})
 	}
 	if c.Rehearsal {
-		add("rehearsals in virtual time: nothing is said of a live system")
+		add("these are rehearsals in virtual time: they say nothing about a live system")
 	}
 	for _, d := range c.Differences {
 		c.Notes = append(c.Notes, verdict.Note{Text: "allowed to differ: " + differenceText(d), Allowed: true})
 	}
 	if len(c.Base) == 1 || len(c.Head) == 1 {
-		add("one run on a side: whatever sets two runs of the same build apart, a busy machine say, looks like a change; several runs a side, taken in turn, show it for what it is")
+		add("one run on a side: any difference between two runs of the same build, such as a busy machine, looks like a change. Take several runs of each side in turn")
 	}
 	for _, side := range []struct {
 		name string
@@ -153,7 +153,7 @@ func (c comparing) note() {
 	}{{"base", c.Base}, {"head", c.Head}} {
 		for _, r := range side.runs {
 			if !r.Used {
-				add("%s %s is not in the figures: %s", side.name, r.ID, r.Why)
+				add("%s %s does not count: %s", side.name, r.ID, r.Why)
 			}
 		}
 	}
@@ -190,7 +190,7 @@ func (c comparing) decide() {
 		}
 	}
 	if len(c.Rows) == 0 {
-		open = append(open, "no row to compare: the experiment has no SLOs that these runs measure")
+		open = append(open, "no row to compare: these runs measured none of the experiment's SLOs")
 	}
 	switch {
 	case len(bad) > 0:

@@ -82,7 +82,7 @@ func contest(runs []*Observed) {
 			r := &o.Run
 			o.contested = true
 			r.Answered, r.Used = false, false
-			r.Why = "another run has the same id and other bytes: " + same[(i+1)%len(same)].Run.Folder
+			r.Why = "another run has the same id but a different history: " + same[(i+1)%len(same)].Run.Folder
 			o.Rows = slices.Clone(o.Rows)
 			for i := range o.Rows {
 				o.Rows[i].Values = nil
@@ -103,7 +103,7 @@ func (o *Observed) answer(j *verdict.Judgement) {
 		r.Why = "the run did not come to its end"
 	case r.Answered:
 	case j.ExitCode == verdict.ExitInconclusive:
-		r.Why = "a question of its own was not answered"
+		r.Why = "one of its own SLOs was not answered"
 		for _, s := range j.SLOs {
 			if s.Verdict == verdict.Inconclusive {
 				r.Why = strings.TrimSpace(s.Lock+" "+s.Measure) + ": " + s.Why
@@ -111,7 +111,7 @@ func (o *Observed) answer(j *verdict.Judgement) {
 			}
 		}
 	default:
-		r.Why = "its clean-up was not verified, or the tool broke"
+		r.Why = "its clean-up was not verified, or lockdrill itself failed"
 	}
 }
 
@@ -147,7 +147,7 @@ func failuresOf(j *verdict.Judgement) []Failures {
 		{"writes of a lost epoch applied", c.UnownedEffects},
 		{"writes of the rightful owner refused", c.OwnerRejected},
 		{"locks with two believers", beliefs},
-		{"locks with two at work", works},
+		{"locks with two workers at work", works},
 		{"missed abandonments", unfenced},
 		{"fence regressions", c.FenceRegressions},
 		{"false takeovers", c.FalseTakeovers},

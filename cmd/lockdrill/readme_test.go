@@ -18,6 +18,7 @@ func TestFirstDrillIsAsTheReadmeSays(t *testing.T) {
 	if testing.Short() {
 		t.Skip("first-drill takes the better part of a minute")
 	}
+	t.Parallel()
 	command, shown := transcript(t)
 	if command != "$ go run ./cmd/lockdrill run first-drill" {
 		t.Errorf("the transcript begins with %q", command)

@@ -118,7 +118,7 @@ func TestRunsWithOneIDAndOtherBytes(t *testing.T) {
 	if got.code != verdict.ExitInconclusive {
 		t.Errorf("status %d, want %d\n%s%s", got.code, verdict.ExitInconclusive, got.stdout, got.stderr)
 	}
-	for _, w := range []string{"another run has the same id and other bytes: runs/twin", "another run has the same id and other bytes: runs/base/2"} {
+	for _, w := range []string{"another run has the same id but a different history: runs/twin", "another run has the same id but a different history: runs/base/2"} {
 		if !strings.Contains(strings.Join(strings.Fields(got.stdout), " "), w) {
 			t.Errorf("no %q in\n%s", w, got.stdout)
 		}

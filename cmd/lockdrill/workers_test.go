@@ -110,20 +110,24 @@ func goWorker(t *testing.T) string {
 
 func TestWorkerCheck(t *testing.T) {
 	needDrill(t)
+	t.Parallel()
 	worker := goWorker(t)
 	t.Run("right", func(t *testing.T) {
+		t.Parallel()
 		got := try(t, "worker-check", "--", worker)
 		if got.code != verdict.ExitPass || !strings.Contains(got.stdout, "0 wrong, 0 not seen") {
 			t.Errorf("got %+v", got)
 		}
 	})
 	t.Run("lockdrill's own", func(t *testing.T) { // it makes armed calls fail, which those to copy do not
+		t.Parallel()
 		got := try(t, "worker-check", "--only", "jobs", "--", built, "worker")
 		if got.code != verdict.ExitPass || !strings.Contains(got.stdout, "2 renewals failed") {
 			t.Errorf("got %+v", got)
 		}
 	})
 	t.Run("half of it is not seen", func(t *testing.T) {
+		t.Parallel()
 		jobless := filepath.Join(t.TempDir(), "jobless")
 		if err := os.WriteFile(jobless, []byte("#!/bin/sh\ngrep --line-buffered -v '\"cmd\":\"offer\"' | "+worker+"\n"), 0o755); err != nil {
 			t.Fatal(err)
@@ -134,6 +138,7 @@ func TestWorkerCheck(t *testing.T) {
 		}
 	})
 	t.Run("wrong", func(t *testing.T) {
+		t.Parallel()
 		got := try(t, "worker-check", "-o", "json", "--ready", "1s", "--", "sh", "-c", "echo hello; exec sleep 100")
 		var r workercheck.Report
 		if err := json.Unmarshal([]byte(got.stdout), &r); err != nil || got.code != verdict.ExitSLOFailed {
@@ -144,6 +149,7 @@ func TestWorkerCheck(t *testing.T) {
 		}
 	})
 	t.Run("misused", func(t *testing.T) {
+		t.Parallel()
 		for _, args := range [][]string{{"--", "no-such-program"}, {"--ttl", "1ms", "--", worker}, {"--only", "half", "--", worker}, {}} {
 			if got := try(t, append([]string{"worker-check"}, args...)...); got.code != verdict.ExitUsage || got.stdout != "" || strings.Count(got.stderr, "\n") != 1 {
 				t.Errorf("%v: %+v", args, got)

@@ -3,7 +3,7 @@
 
 Copy it, and put your own lock in place of class Hold. docs/worker-protocol.md describes every line that it reads and writes;
 `lockdrill worker-check -- python3 worker.py` says whether it still does what it must. It gives a lock up as class `standard` does,
-asks for a key once for each offer (acquire.mode try), keeps a loop's key (mode renewed), and speaks to a Redis without TLS.
+asks for a key once for each offer (acquire.mode try), keeps a loop's key or releases it (mode renewed, explicit), and speaks to a Redis without TLS.
 """
 import hashlib, json, os, random, secrets, signal, socket, sys, threading, time
 
@@ -177,8 +177,8 @@ class Worker:
         self.c, self.incarnation, self.store, self.ledger = c, c["incarnation"], Redis(c["store"]), Redis(c["ledger"])
         self.locks, self.jobs, self.threads = {l["name"]: l for l in c["locks"]}, set(), []
         for p in (l["policy"] for l in c["locks"]):
-            if p["acquire"]["mode"] != "try" or (p.get("loop") or {}).get("mode", "renewed") != "renewed":
-                raise ValueError("this worker knows acquire.mode try and loop.mode renewed")
+            if p["acquire"]["mode"] != "try" or (p.get("loop") or {}).get("mode", "renewed") not in ("renewed", "explicit"):
+                raise ValueError("this worker knows acquire.mode try and loop.mode renewed or explicit")
         for r in (self.store, self.ledger):
             r.call(15, "PING")
         say("replica.ready", replica={"name": c["name"], "incarnation": self.incarnation, "pid": os.getpid()})
@@ -274,7 +274,7 @@ class Worker:
             hold = hold or self.seek(lock, lock["key"]) or None
             if hold:
                 why = self.work(hold, name, do)
-                if why != "done":
+                if why != "done" or p["mode"] == "explicit":
                     hold = hold.release()
         if hold:
             hold.release()

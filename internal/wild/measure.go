@@ -1,0 +1,292 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+func asExit(err error, to **exec.ExitError) bool { return errors.As(err, to) }
+
+// span is a range in seconds; Hi is nil where nobody saw the end.
+type span struct {
+	Lo float64  `json:"lo"`
+	Hi *float64 `json:"hi"`
+}
+
+// figures are what one run of a cell showed.
+type figures struct {
+	Error    string   `json:"error,omitempty"`    // why there was no run
+	Verdict  string   `json:"verdict,omitempty"`  // of lockdrill, of the limits in drills.go
+	Broken   []string `json:"broken,omitempty"`   // the measures that failed
+	Open     []string `json:"open,omitempty"`     // the measures that were not answered
+	Void     string   `json:"void,omitempty"`     // shots that did not count, and why
+	Takeover []span   `json:"takeover,omitempty"` // one a shot
+	Belief   *span    `json:"belief,omitempty"`   // holder-seconds beyond one, of the whole run
+	Work     *span    `json:"work,omitempty"`     //
+	Stale    int      `json:"stale,omitempty"`    // effects of a superseded holder that the ledger took
+	Unowned  int      `json:"unowned,omitempty"`  // effects after the loss of the key, that the ledger took
+	Refused  int      `json:"refused,omitempty"`  // effects that the fence kept out
+	Orphaned *span    `json:"orphaned,omitempty"` // longest time that a key stayed taken with nobody who used it
+	Orphans  int      `json:"orphans,omitempty"`  // grants whose answer nobody got
+	Notice   []span   `json:"notice,omitempty"`   // from the fault, or from the end of a pause, until the loser knows; Hi nil: never in this run
+	Gap      *span    `json:"gap,omitempty"`      // the longest time without a tick of anybody, from the first fault to the end
+	Ended    int      `json:"ended,omitempty"`    // replicas whose process ended by itself
+	Findings []string `json:"findings,omitempty"` // contradictions between what the worker said and what the store showed
+	Late     float64  `json:"late,omitempty"`     // seconds for which the machine stood still, at worst
+	Blind    bool     `json:"blind,omitempty"`    // the machine kept a probe from looking for so long that rows are open
+}
+
+type event struct {
+	Kind, Epoch, Op string
+	From, To        int64
+	Fault           struct{ ID string }
+	Phase           struct{ Name string }
+	Replica         struct{ Wanted bool }
+	Entry           struct {
+		State    string
+		Accepted bool
+	}
+}
+
+// measure reads a run's folder. held says that the victim of the first shot held a key.
+func measure(dir string, d drill) (f figures, held bool, err error) {
+	text, err := os.ReadFile(filepath.Join(dir, "verdict.json"))
+	if err != nil {
+		return f, false, fmt.Errorf("no verdict")
+	}
+	var v struct {
+		Verdict string
+		SLOs    []struct {
+			Measure, Verdict string
+			Lo               float64
+			Hi               *float64
+			N                int
+			Why              string
+		}
+		Faults []struct {
+			ID        string
+			Confirmed bool
+			Why       string
+			Void      bool
+		}
+		Takeovers []struct {
+			span
+			Fault, Class string
+			Censored     bool
+		}
+		Counts struct {
+			StaleApplied, StaleRefused, UnownedEffects, OrphanAcquires int
+		}
+	}
+	if err := json.Unmarshal(text, &v); err != nil {
+		return f, false, err
+	}
+	f.Verdict = v.Verdict
+	for _, s := range v.SLOs {
+		name := strings.TrimSuffix(s.Measure, ".max")
+		switch s.Verdict {
+		case "fail":
+			f.Broken = append(f.Broken, name)
+		case "inconclusive":
+			f.Open = append(f.Open, name)
+			f.Blind = f.Blind || strings.Contains(s.Why, " was delayed ")
+		}
+		part := &span{Lo: s.Lo, Hi: s.Hi}
+		switch {
+		case name == "overlap.belief":
+			f.Belief = part
+		case name == "overlap.work":
+			f.Work = part
+		case name == "lock_debt":
+			f.Orphaned = part
+		}
+	}
+	for _, t := range v.Takeovers {
+		if !t.Censored {
+			f.Takeover = append(f.Takeover, t.span)
+		} else {
+			f.Takeover = append(f.Takeover, span{Lo: t.Lo})
+		}
+	}
+	void := map[string]int{}
+	for _, s := range v.Faults {
+		if s.Void || !s.Confirmed {
+			void[s.Why]++
+		}
+	}
+	for why, n := range void {
+		f.Void = strings.TrimPrefix(f.Void+"; "+fmt.Sprintf("%d x %s", n, why), "; ")
+	}
+	f.Stale, f.Refused, f.Unowned, f.Orphans = v.Counts.StaleApplied, v.Counts.StaleRefused, v.Counts.UnownedEffects, v.Counts.OrphanAcquires
+	var raw struct {
+		Findings []map[string]any
+		Machine  map[string]any
+	}
+	_ = json.Unmarshal(text, &raw)
+	for _, x := range raw.Findings {
+		line, _ := json.Marshal(x)
+		f.Findings = append(f.Findings, string(line))
+	}
+	if w, ok := raw.Machine["worst"].(float64); ok {
+		f.Late = w
+	}
+	held, err = f.walk(filepath.Join(dir, "history.jsonl"), d)
+	return f, held, err
+}
+
+// walk finds in the history, for each shot that was applied to a holder, how long it took until that holder said that it relies on the key
+// no more, and the longest time between two ticks.
+func (f *figures) walk(file string, d drill) (held bool, err error) {
+	in, err := os.Open(file)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = in.Close() }()
+	type shot struct {
+		epoch            string
+		from             event
+		known, confirmed bool
+		notice           span
+	}
+	var open []*shot
+	var tick *event
+	running := false
+	lines := bufio.NewReader(in)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			break
+		}
+		var e event
+		if json.Unmarshal(line, &e) != nil {
+			continue
+		}
+		switch e.Kind {
+		case "replica.exit":
+			if running && !e.Replica.Wanted {
+				f.Ended++
+			}
+		case "run.phase":
+			running = e.Phase.Name != "final" && (running || e.Phase.Name == "faults")
+		case "ledger.entry":
+			if e.Entry.State != "tick" || !e.Entry.Accepted {
+				continue
+			}
+			if tick != nil && running {
+				if hi := float64(e.To-tick.From) / 1e9; f.Gap == nil || hi > *f.Gap.Hi {
+					f.Gap = &span{Lo: max(0, float64(e.From-tick.To)/1e9), Hi: &hi}
+				}
+			}
+			tick = &e
+		case "fault.applied":
+			if e.Fault.ID == "f" && e.Epoch != "" {
+				held = true
+				open = append(open, &shot{epoch: e.Epoch, from: e})
+			}
+		case "fault.confirmed":
+			for _, s := range open {
+				if s.from.Op != e.Op {
+					continue
+				}
+				s.confirmed = true
+				if d.resumes {
+					s.from = event{From: e.To, To: e.To, Op: e.Op}
+				}
+			}
+		case "fence.observed", "abandon", "release.invoke":
+			for _, s := range open {
+				if !s.known && s.epoch == e.Epoch {
+					s.known = true
+					hi := float64(e.To-s.from.From) / 1e9
+					s.notice = span{Lo: max(0, float64(e.From-s.from.To)/1e9), Hi: &hi}
+				}
+			}
+		}
+	}
+	for _, s := range open {
+		if s.confirmed && (s.known || d.name != "holder-killed") {
+			f.Notice = append(f.Notice, s.notice)
+		}
+	}
+	return held, nil
+}
+
+// String is the line that is printed when a run is over.
+func (f figures) String() string {
+	if f.Error != "" {
+		return "no run: " + f.Error
+	}
+	parts := []string{f.Verdict}
+	add := func(name, text string) {
+		if text != "" {
+			parts = append(parts, name+" "+text)
+		}
+	}
+	add("broken:", strings.Join(f.Broken, " "))
+	add("open:", strings.Join(f.Open, " "))
+	add("void:", f.Void)
+	add("takeover", ranges(f.Takeover))
+	add("belief", one(f.Belief))
+	add("orphaned", one(f.Orphaned))
+	add("gap", one(f.Gap))
+	add("noticed", ranges(f.Notice))
+	if f.Stale+f.Unowned+f.Refused > 0 {
+		add("stale/unowned/refused", fmt.Sprintf("%d/%d/%d", f.Stale, f.Unowned, f.Refused))
+	}
+	if n := len(f.Findings); n > 0 {
+		add("findings", fmt.Sprint(n))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// ranges is the least and the greatest of all, "" for none.
+func ranges(all []span) string {
+	if len(all) == 0 {
+		return ""
+	}
+	lo, hi, open := all[0].Lo, 0.0, false
+	for _, s := range all {
+		lo = min(lo, s.Lo)
+		if s.Hi == nil {
+			open = true
+		} else {
+			hi = max(hi, *s.Hi)
+		}
+	}
+	if !open {
+		return between(lo, hi)
+	}
+	known := slices.DeleteFunc(slices.Clone(all), func(s span) bool { return s.Hi == nil })
+	if len(known) == 0 {
+		return "never in the run"
+	}
+	return ranges(known) + " or never in the run"
+}
+
+func one(s *span) string {
+	if s == nil || s.Hi != nil && *s.Hi < 0.05 {
+		return ""
+	}
+	return ranges([]span{*s})
+}
+
+func between(lo, hi float64) string {
+	if a, b := seconds(lo), seconds(hi); a != b {
+		return a + " to " + b + " s"
+	}
+	return seconds(hi) + " s"
+}
+
+func seconds(s float64) string {
+	if s < 0.1 {
+		return fmt.Sprintf("%.2f", s)
+	}
+	return fmt.Sprintf("%.1f", s)
+}

@@ -1,0 +1,4 @@
+// @sesamecare-oss/redlock: using(), which extends by itself and tells by a signal (README, "Usage").
+'use strict'
+const { using } = require('../using')
+exports.open = using(require('@sesamecare-oss/redlock'))

@@ -1,0 +1,112 @@
+package main
+
+import (
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+//go:embed page.md
+var frame string
+
+// page is docs/wild.md: page.md with the tables in the places of its {{words}}.
+func (t table) page() string {
+	return strings.NewReplacer(
+		"{{libraries}}", t.libraries(),
+		"{{drills}}", t.drills(),
+		"{{threads}}", t.threads(),
+		"{{versions}}", fmt.Sprintf("redis-server %s, go-redis %s, ioredis %s, node %s", t.Versions["redis-server"], t.Versions["go-redis"], t.Versions["ioredis"], t.Versions["node"]),
+	).Replace(frame)
+}
+
+func (t table) libraries() string {
+	var b strings.Builder
+	b.WriteString("| library | version | what it says of itself | how it was adapted |\n|---|---|---|---|\n")
+	for _, l := range libraries {
+		version := t.Versions[l.name]
+		if l.control {
+			version = "this repository"
+		}
+		fmt.Fprintf(&b, "| [%s](%s) | %s | %s | %s |\n", l.title, l.link, version, l.promise, l.adapted)
+	}
+	return b.String()
+}
+
+func (t table) drills() string {
+	var b strings.Builder
+	for _, d := range drills {
+		fmt.Fprintf(&b, "### %s\n\n%s\n\n", strings.ToUpper(d.title[:1])+d.title[1:], d.about)
+		b.WriteString("| library | takeover | both believe | both work | effects: stale, unowned, kept out | orphaned | no tick for | loser knows after | limits missed | repeat |\n|---|---|---|---|---|---|---|---|---|---|\n")
+		for _, l := range libraries {
+			runs := t.Cells[l.name+"/"+d.name]
+			if len(runs) == 0 {
+				continue
+			}
+			fmt.Fprintf(&b, "| %s | %s | `make wild ONLY=%s/%s` |\n", l.title, strings.Join(row(runs), " | "), l.name, d.name)
+		}
+		b.WriteString("\n")
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// row is the figures of all runs of a cell, as ranges.
+func row(runs []figures) []string {
+	var takeovers, notices, belief, work, orphaned, gaps []span
+	var stale, unowned, refused []int
+	missed := map[string]int{}
+	for _, f := range runs {
+		if f.Error != "" {
+			return []string{"", "", "", "", "", "", "", "no run: " + f.Error}
+		}
+		takeovers, notices = append(takeovers, f.Takeover...), append(notices, f.Notice...)
+		for _, p := range []struct {
+			all *[]span
+			one *span
+		}{{&belief, f.Belief}, {&work, f.Work}, {&orphaned, f.Orphaned}, {&gaps, f.Gap}} {
+			if p.one != nil {
+				*p.all = append(*p.all, *p.one)
+			}
+		}
+		stale, unowned, refused = append(stale, f.Stale), append(unowned, f.Unowned), append(refused, f.Refused)
+		for _, m := range f.Broken {
+			missed[m]++
+		}
+	}
+	words := []string{}
+	for m, n := range missed {
+		word := strings.ReplaceAll(strings.ReplaceAll(m, ".", " "), "_", " ")
+		if n < len(runs) {
+			word += fmt.Sprintf(" (by chance: %d of %d runs)", n, len(runs))
+		}
+		words = append(words, word)
+	}
+	slices.Sort(words)
+	effects := ""
+	if slices.Max(stale)+slices.Max(unowned)+slices.Max(refused) > 0 {
+		effects = fmt.Sprintf("%s, %s, %s", counts(stale), counts(unowned), counts(refused))
+	}
+	return []string{ranges(takeovers), quiet(belief), quiet(work), effects, quiet(orphaned), quiet(gaps), ranges(notices), strings.Join(words, ", ")}
+}
+
+// quiet is ranges, with nothing where there was nothing.
+func quiet(all []span) string {
+	most := 0.0
+	for _, s := range all {
+		if s.Hi == nil {
+			return ranges(all)
+		}
+		most = max(most, *s.Hi)
+	}
+	if most < 0.05 {
+		return ""
+	}
+	return ranges(all)
+}
+
+func counts(all []int) string {
+	if lo, hi := slices.Min(all), slices.Max(all); lo != hi {
+		return fmt.Sprintf("%d to %d", lo, hi)
+	}
+	return fmt.Sprint(all[0])
+}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// thread is a file of threads/: an experiment that shows what a thread tells of one version of a library, and how another one fares.
+type thread struct {
+	name, link, shows string
+	red               string // the measure that fails; or "replicas ended", or "no tick for D"
+	at                string // version that is red
+	green, other      string // version that keeps the limit, and its worker; empty: there is none here
+	text              string // of the file
+}
+
+// reproduced is what the runs of a thread's file gave.
+type reproduced struct {
+	Red   string `json:"red"` // verdict of the measure at the version of the thread, and why
+	Green string `json:"green,omitempty"`
+}
+
+func readThreads() (all []thread, err error) {
+	files, err := filepath.Glob("threads/*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		t := thread{name: strings.TrimSuffix(filepath.Base(file), ".yaml"), text: string(text)}
+		for line := range strings.Lines(t.text) {
+			key, value, found := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "# "), ": ")
+			if !strings.HasPrefix(line, "# ") || !found {
+				break
+			}
+			switch key {
+			case "thread":
+				t.link = value
+			case "shows":
+				t.shows = value
+			case "red":
+				t.red = value
+			case "at":
+				t.at = value
+			case "green":
+				t.green, t.other, _ = strings.Cut(value, " | ")
+			}
+		}
+		if t.link == "" || t.shows == "" || t.red == "" || t.at == "" {
+			return nil, fmt.Errorf("%s: thread, shows, red or at is missing at its top", file)
+		}
+		all = append(all, t)
+	}
+	return all, nil
+}
+
+var workerLine = regexp.MustCompile(`(?m)^  worker: \[.*\]$`)
+
+// reproduce runs the thread's file, and the same with the other version.
+func (t thread) reproduce() (r reproduced, err error) {
+	if r.Red, err = t.ask(t.text); err == nil && t.green != "" {
+		r.Green, err = t.ask(workerLine.ReplaceAllString(t.text, "  worker: ["+t.other+"]"))
+	}
+	return r, err
+}
+
+// ask gives the verdict of the thread's measure, and why. A run that a late machine has spoiled is done again.
+func (t thread) ask(text string) (string, error) {
+	for try := 1; ; try++ {
+		dir, err := os.MkdirTemp(out, "thread-"+t.name+"-")
+		if err != nil {
+			return "", err
+		}
+		file := filepath.Join("threads", "."+filepath.Base(dir)+".yaml") // beside the thread's: its paths are relative
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			return "", err
+		}
+		said, _ := exec.Command("../../bin/lockdrill", "run", "--out", filepath.Join(dir, "run"), file).CombinedOutput()
+		_ = os.Remove(file)
+		raw, err := os.ReadFile(filepath.Join(dir, "run", "verdict.json"))
+		if err != nil {
+			return "", fmt.Errorf("%s: no verdict: %s", t.name, last(string(said)))
+		}
+		var v struct {
+			SLOs []struct{ Measure, Verdict, Why string }
+		}
+		if err := json.Unmarshal(raw, &v); err != nil {
+			return "", err
+		}
+		for _, s := range v.SLOs {
+			if strings.TrimSuffix(s.Measure, ".max") == t.red {
+				if strings.Contains(s.Why, " was delayed ") && try < 5 {
+					break
+				}
+				return s.Verdict + ": " + s.Why, nil
+			}
+		}
+		if try == 5 {
+			return "", fmt.Errorf("%s: no row %s", t.name, t.red)
+		}
+	}
+}
+
+// counted is the verdict of what is no measure of lockdrill, "" for the others: replicas that ended by themselves, and the time without ticks.
+func (t thread) counted(dir string) (string, error) {
+	limit, gap := strings.CutPrefix(t.red, "no tick for ")
+	if t.red != "replicas ended" && !gap {
+		return "", nil
+	}
+	f, _, err := measure(dir, drill{})
+	if err != nil {
+		return "", err
+	}
+	if !gap {
+		return fmt.Sprintf("%s: %d replicas ended by themselves", passFail(f.Ended == 0), f.Ended), nil
+	}
+	d, err := time.ParseDuration(limit)
+	if err != nil || f.Gap == nil {
+		return "", fmt.Errorf("%s: red: %q, ticks %v", t.name, t.red, f.Gap)
+	}
+	return fmt.Sprintf("%s: no tick for %s", passFail(*f.Gap.Hi <= d.Seconds()), ranges([]span{*f.Gap})), nil
+}
+
+func passFail(ok bool) string {
+	if ok {
+		return "pass"
+	}
+	return "fail"
+}
+
+func (r reproduced) String() string {
+	return fmt.Sprintf("red: %s\n    green: %s", r.Red, r.Green)
+}
+
+// ok says that the thread's version fails, and the other one, if there is one, does not.
+func (t thread) ok(r reproduced) bool {
+	return strings.HasPrefix(r.Red, "fail") && (t.green == "" || strings.HasPrefix(r.Green, "pass"))
+}
+
+func (t table) threads() string {
+	all, err := readThreads()
+	if err != nil {
+		return err.Error()
+	}
+	var b strings.Builder
+	b.WriteString("| thread | what the drill shows | at | then | the same at | then | repeat |\n|---|---|---|---|---|---|---|\n")
+	for _, x := range all {
+		r, known := t.Threads[x.name]
+		if !known || !x.ok(r) {
+			continue
+		}
+		green := x.green
+		if green == "" {
+			green = "no other version here"
+		}
+		fmt.Fprintf(&b, "| [%s](%s) | %s | %s | %s | %s | %s | `make wild ONLY=wild/%s` |\n", x.name, x.link, x.shows, x.at, r.Red, green, r.Green, x.name)
+	}
+	return b.String()
+}

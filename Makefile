@@ -160,7 +160,7 @@ pictures: ## docs/report-light.png and docs/report-dark.png, from a recorded run
 	@.ci/need chromium chromium fonts-dejavu-core
 	LOCKDRILL_PICTURES=1 $(GO) test -count=1 -run TestPicturesOfTheDocuments ./reports
 
-deps: ## what tests run for real: redis-server and chromium, promtool, which evaluates the exported rules, prometheus of the same package, an Alertmanager, python3, for the worker that others copy, systemd, whose units are drilled (it is not booted), the databases that effects are read from, and the shell of the image, with curl, for the exported CI steps
+deps: ## what tests run for real: redis-server and chromium, promtool, which evaluates the exported rules, prometheus of the same package, an Alertmanager, python3, for the worker that others copy, systemd, whose units are drilled (it is not booted), the databases that effects are read from, etcd, and the shell of the image, with curl, for the exported CI steps
 	@.ci/need redis-server
 	@.ci/need chromium chromium fonts-dejavu-core
 	@.ci/need promtool prometheus
@@ -169,6 +169,7 @@ deps: ## what tests run for real: redis-server and chromium, promtool, which eva
 	@.ci/need /usr/lib/systemd/systemd systemd
 	@.ci/need pg_ctlcluster postgresql
 	@.ci/need mariadbd mariadb-server
+	@.ci/need etcd etcd-server
 	@.ci/need curl
 	@.ci/need busybox busybox-static
 

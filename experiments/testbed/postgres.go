@@ -27,6 +27,8 @@ const (
 	postgresUser  = "drill"      // the replicas' role, which may take locks
 	postgresForks = "postgres: " // how the server's processes call themselves
 	postgresAgain = 20 * time.Millisecond
+
+	databaseFolder = "data" // below the server's own
 )
 
 // postgresServer is a PostgreSQL of this run: a folder, a port, and one postmaster after the other.
@@ -129,7 +131,7 @@ func passable(dir string) bool {
 	return false
 }
 
-func (s *postgresServer) data() string { return filepath.Join(s.dir, "data") }
+func (s *postgresServer) data() string { return filepath.Join(s.dir, databaseFolder) }
 
 // make makes the database in its folder.
 func (s *postgresServer) make(ctx context.Context) error {

@@ -142,10 +142,14 @@ func TestAFrozenPostgresIsEndedByItsRecord(t *testing.T) {
 	if _, err := s.process().Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
+	segment := sharedMemory(s.data())
 	for _, e := range journal.Open() {
 		if err := EndStand(ctx, e.Record); err != nil {
 			t.Error(err)
 		}
+	}
+	if table, err := os.ReadFile("/proc/sysvipc/shm"); err == nil && segment != 0 && strings.Contains(string(table), " "+strconv.Itoa(segment)+" ") {
+		t.Errorf("segment %d of shared memory is left:\n%s", segment, table)
 	}
 	if none, err := s.process().Signal(0); !none || err != nil {
 		t.Errorf("something of it is left: %v", err)

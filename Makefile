@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: help build image test test-kube truth agree mutants alerts liars subjects scenarios witness serve-killed selftest-live full-scale seeds explore stress e2e-kube check bench wild pictures release release-check ci-schemas deps clean
+.PHONY: help build image test test-kube truth agree mutants alerts liars subjects scenarios witness serve-killed selftest-live full-scale seeds explore stress e2e-kube kube-ten check bench wild pictures release release-check ci-schemas deps clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
@@ -126,6 +126,12 @@ e2e-kube: ## pods of our own image on a real kubelet and containerd, in namespac
 		LOCKDRILL_ARCHIVES='$(CURDIR)/bin/image/lockdrill.tar $(CURDIR)/bin/image/pod.tar $(CURDIR)/bin/image/toxiproxy.tar' \
 		internal/kubetools/cri/enter $(GO) test -count=1 -v -timeout 20m -run 'TestE2EKube$$' ./cmd/lockdrill
 
+TIMES ?= 10
+
+kube-ten: ## test-kube and then e2e-kube, ten (TIMES=) times each, and what is left after each run: mounts, links, namespaces of the network, cgroups, rules of nftables and iptables, processes; an hour and a half
+	internal/kubetools/ten $(TIMES) $(MAKE) test-kube
+	internal/kubetools/ten $(TIMES) $(MAKE) e2e-kube
+
 helm: ## the exported chart, by a real Helm that is built here: lint, and template held against the kustomize base; two minutes of CPU where nothing is built yet
 	cd internal/helm && GOFLAGS=-buildvcs=false $(GO) build -o ../../bin/helm helm.sh/helm/v3/cmd/helm
 	LOCKDRILL_HELM=$(CURDIR)/bin/helm $(GO) test -count=1 -v -run TestHelm ./deploy
@@ -155,7 +161,7 @@ pictures: ## docs/report-light.png and docs/report-dark.png, from a recorded run
 	@.ci/need chromium chromium fonts-dejavu-core
 	LOCKDRILL_PICTURES=1 $(GO) test -count=1 -run TestPicturesOfTheDocuments ./reports
 
-deps: ## what tests run for real: redis-server and chromium, promtool, which evaluates the exported rules, prometheus of the same package, an Alertmanager, python3, for the worker that others copy, systemd, whose units are drilled (it is not booted), the databases that effects are read from, and the shell of the image, with curl, for the exported CI steps
+deps: ## what tests run for real: redis-server and chromium, promtool, which evaluates the exported rules, prometheus of the same package, an Alertmanager, python3, for the worker that others copy, systemd, whose units are drilled (it is not booted), the databases that effects are read from, etcd, and the shell of the image, with curl, for the exported CI steps
 	@.ci/need redis-server
 	@.ci/need chromium chromium fonts-dejavu-core
 	@.ci/need promtool prometheus
@@ -164,6 +170,7 @@ deps: ## what tests run for real: redis-server and chromium, promtool, which eva
 	@.ci/need /usr/lib/systemd/systemd systemd
 	@.ci/need pg_ctlcluster postgresql
 	@.ci/need mariadbd mariadb-server
+	@.ci/need etcd etcd-server
 	@.ci/need curl
 	@.ci/need busybox busybox-static
 

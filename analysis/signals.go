@@ -136,8 +136,14 @@ func (q *question) read(s *signals.Target) signals.Reading {
 func (q *question) blind(all []*signals.Target) []verdict.Missing {
 	ls := []verdict.Missing{}
 	tolerate := 2*int64(q.metric.Every) + 2e9
-	if g, blind := q.j.ix.probes[probeMetric+q.metric.Name].blind(q.j.window(), tolerate); blind {
-		ls = append(ls, verdict.Lacking(verdict.MissingScrapes, q.metric.Name, figures.Short(g.Width()), figures.Clock(g.From)))
+	watched := q.j.ix.probes[probeMetric+q.metric.Name]
+	if g, blind := watched.blind(q.j.window(), tolerate); blind {
+		long, at := figures.Short(g.Width()), figures.Clock(g.From)
+		if why := watched.failure(g); why != "" {
+			ls = append(ls, verdict.Lacking(verdict.MissingFailedScrapes, q.metric.Name, long, at, why))
+		} else {
+			ls = append(ls, verdict.Lacking(verdict.MissingScrapes, q.metric.Name, long, at))
+		}
 	}
 	for _, s := range all {
 		if s.Gone != "" && s.Gone != history.GoneExited && s.Gone != history.GoneNoMetrics {

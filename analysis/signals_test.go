@@ -148,6 +148,8 @@ func TestMetricPromises(t *testing.T) {
 			other, "rate: 1", verdict.Inconclusive, 0, -2, "is a gauge"},
 		{"a gauge", func() *tape { return gauge(2) }, other, "max: 2", verdict.Pass, 2, 2, ""},
 		{"a gauge that was too high once", func() *tape { return gauge(3) }, other, "max: 2", verdict.Fail, 3, 3, ""},
+		{"a gauge whose scrapes came late", func() *tape { return unscraped(false, "limit 2s") }, other, "max: 2", verdict.Inconclusive, 2, 2, "Metric abandoned was not scraped for 30s"},
+		{"a gauge whose scrapes failed", func() *tape { return unscraped(true, "connection refused") }, other, "max: 2", verdict.Inconclusive, 2, 2, "connection refused"},
 		{"a gauge that must be 0", func() *tape { return gauge(0) }, other, "max: 0", verdict.Inconclusive, 0, -1, "The end was not seen"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -186,6 +188,13 @@ func gauge(top float64) *tape {
 	}
 	t.last(230.01, 229, "endpoint", "gauge", 0)
 	t.add(0.5, 230.1, history.Event{Kind: history.CoverageKind, Source: "probe:metrics", Coverage: &history.Coverage{Probe: "metric:abandoned", Samples: 230}})
+	return t
+}
+
+// unscraped is a gauge that was not scraped for a while.
+func unscraped(failed bool, why string) *tape {
+	t := gauge(2)
+	t.add(100, 130, history.Event{Kind: history.GapKind, Source: "probe:metrics", Coverage: &history.Coverage{Probe: "metric:abandoned", Failed: failed, Why: why}})
 	return t
 }
 

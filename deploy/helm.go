@@ -2,8 +2,10 @@ package deploy
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -22,6 +24,15 @@ var chartValues = []struct {
 	{"storage", regexp.MustCompile(`(?m)^( +storage: )(.*)$`)},
 }
 
+// chartBlocks are the maps that a chart takes from its values, and how far they are indented at least: deeper than others of their name.
+var chartBlocks = []struct {
+	name   string
+	indent int
+}{{"annotations", 8}, {"resources", 10}}
+
+// pushgatewayFlag is that of a run, for which a chart has a value.
+const pushgatewayFlag = "--pushgateway"
+
 var (
 	account  = regexp.MustCompile(`(?m)^( +)serviceAccountName: .*\n`)
 	metadata = regexp.MustCompile(`(?m)^metadata:\n  name: .*\n`)
@@ -31,6 +42,11 @@ var (
 // Helm is a chart of the same objects as Kustomize: the texts of its files by their paths. Its templates are those very manifests, with
 // what differs from cluster to cluster taken from values, so the two cannot say different things.
 func Helm(o KustomizeOptions) (map[string][]byte, error) {
+	push := ""
+	if i := slices.Index(o.Job.Flags, pushgatewayFlag); i >= 0 {
+		push = o.Job.Flags[i+1]
+		o.Job.Flags = slices.Delete(slices.Clone(o.Job.Flags), i, i+2)
+	}
 	base, err := Kustomize(o)
 	if err != nil {
 		return nil, err
@@ -40,6 +56,13 @@ func Helm(o KustomizeOptions) (map[string][]byte, error) {
 	values := &bytes.Buffer{}
 	values.WriteString("# What may differ from cluster to cluster. Everything else follows from the experiment: make the chart anew when that changes.\n" +
 		"# image is the runner's; workers that the run makes have kubernetes.image and kubernetes.pod of the experiment.\n")
+	if beside := beside(o.Rules); len(beside) > 0 {
+		roles, err := role(RoleOptions{Name: RunnerName(o.Job.Experiment), Rules: beside})
+		if err != nil {
+			return nil, err
+		}
+		base["permissions-beside.yaml"] = Join(roles[3:]) // behind those of the release's own namespace, which are there
+	}
 	for name, text := range base {
 		files["templates/"+name] = chartTemplate(text)
 	}
@@ -48,7 +71,14 @@ func Helm(o KustomizeOptions) (map[string][]byte, error) {
 			fmt.Fprintf(values, "%s: %s\n", v.name, found[2])
 		}
 	}
+	fmt.Fprintf(values, "\n# URL of a Pushgateway that gets the metrics of each run; its port is let out by the NetworkPolicy.\npushgateway: %q\npushgatewayPort: %d\n",
+		push, cmp.Or(scrapePort(push), 9091))
 	values.WriteString("\n# Of the runner's pod.\n")
+	for _, b := range chartBlocks {
+		if _, block := lift(string(base["drill.yaml"]), b.name, b.indent); block != "" {
+			fmt.Fprintf(values, "%s:\n%s", b.name, block)
+		}
+	}
 	for _, name := range podValues {
 		empty := map[string]string{"imagePullSecrets": "[]", "tolerations": "[]", "priorityClassName": `""`}[name]
 		if empty == "" {
@@ -74,6 +104,10 @@ func chartTemplate(text []byte) []byte {
 		for _, v := range chartValues {
 			doc = v.line.ReplaceAllString(doc, "${1}{{ toJson .Values."+v.name+" }}")
 		}
+		for _, b := range chartBlocks {
+			doc, _ = lift(doc, b.name, b.indent)
+		}
+		doc = pushes(doc)
 		doc = account.ReplaceAllStringFunc(doc, func(line string) string {
 			pad := line[:strings.Index(line, "s")]
 			for _, name := range podValues {
@@ -87,10 +121,44 @@ func chartTemplate(text []byte) []byte {
 	return []byte(strings.Join(docs, "\n---\n"))
 }
 
+// lift has a map come from the value of its name, wherever it is so far indented, and returns what the first one was.
+func lift(doc, name string, least int) (lifted, block string) {
+	var out []string
+	lines := strings.Split(doc, "\n")
+	for i := 0; i < len(lines); i++ {
+		pad := indentOf(lines[i])
+		if pad < least || lines[i][pad:] != name+":" {
+			out = append(out, lines[i])
+			continue
+		}
+		out = append(out, lines[i]+" {{ toJson .Values."+name+" }}")
+		first := block == ""
+		for ; i+1 < len(lines) && indentOf(lines[i+1]) > pad; i++ {
+			if first {
+				block += lines[i+1][pad:] + "\n"
+			}
+		}
+	}
+	return strings.Join(out, "\n"), block
+}
+
+func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
+
+var runArgs = regexp.MustCompile(`(?m)^( +)- run\n(?: +- .*\n)*`)
+
+// pushes has a runner push to the Pushgateway of the values, and lets it out to there.
+func pushes(doc string) string {
+	doc = runArgs.ReplaceAllString(doc, "$0$1{{- with .Values.pushgateway }}\n$1- "+pushgatewayFlag+"\n$1- {{ toJson . }}\n$1{{- end }}\n")
+	if strings.Contains(doc, "kind: NetworkPolicy\n") {
+		doc = strings.TrimRight(doc, "\n") + "\n    {{- if .Values.pushgateway }}\n    - ports:\n        - protocol: TCP\n          port: {{ .Values.pushgatewayPort }}\n    {{- end }}\n"
+	}
+	return doc
+}
+
 // inNamespace puts an object in the release's namespace.
 func inNamespace(doc string) string {
 	at := metadata.FindStringIndex(doc)
-	if at == nil {
+	if at == nil || strings.HasPrefix(doc[at[1]:], "  namespace: ") {
 		return doc
 	}
 	return doc[:at[1]] + "  namespace: {{ toJson .Release.Namespace }}\n" + doc[at[1]:]

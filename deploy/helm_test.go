@@ -118,6 +118,7 @@ func TestChartTakesItsValues(t *testing.T) {
 	for name, value := range map[string]any{
 		"image": "registry.example/other:2", "schedule": "@daily", "timeZone": "Europe/Oslo", "suspend": true, "storage": "5Gi", "priorityClassName": "drills-low",
 		"imagePullSecrets": []any{map[string]any{"name": "chart-registry"}}, "nodeSelector": map[string]any{"pool": "chart-pool"},
+		"annotations": map[string]any{"chart.example/a": "b"}, "resources": map[string]any{"limits": map[string]any{"memory": "3Gi"}},
 		"tolerations": []any{map[string]any{"key": "chart-toleration"}}, "affinity": map[string]any{"nodeAffinity": map[string]any{}},
 	} {
 		text, err := json.Marshal(rendered(t, chart, map[string]any{name: value}))
@@ -131,6 +132,35 @@ func TestChartTakesItsValues(t *testing.T) {
 		if !strings.Contains(string(text), `"`+name+`":`+string(want)) {
 			t.Errorf("%s is not %s:\n%s", name, want, text)
 		}
+	}
+}
+
+// A Pushgateway of the values is pushed to, and its port is let out; nothing else changes.
+func TestChartPushes(t *testing.T) {
+	_, chart := scheduled(t)
+	set := map[string]any{"pushgateway": "http://push:9092", "pushgatewayPort": 9092}
+	was, now := rendered(t, chart, nil), rendered(t, chart, set)
+	for name, o := range now {
+		text, err := json.Marshal(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind, _, _ := strings.Cut(name, " ")
+		want := map[string]string{"CronJob": `"--upload","http://lockdrill-server:8420","--pushgateway","http://push:9092"]`, "NetworkPolicy": `{"ports":[{"port":9092,"protocol":"TCP"}]}`}[kind]
+		if want != "" && !strings.Contains(string(text), want) || want == "" && !reflect.DeepEqual(o, was[name]) {
+			t.Errorf("%s, want %s:\n%s", name, want, text)
+		}
+	}
+	e := gameDay(t)
+	o := deploy.KustomizeOptions{Job: jobOf(t, e)}
+	o.Job.Schedule, o.Job.Flags = "@daily", []string{"--environment", "local", "--pushgateway", "http://push.example:9093/x", "--on-inconclusive", "pass"}
+	own, err := deploy.Helm(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := string(own["values.yaml"])
+	if !strings.Contains(values, "pushgateway: \"http://push.example:9093/x\"\npushgatewayPort: 9093\n") || strings.Contains(string(own["templates/drill.yaml"]), "push.example") {
+		t.Errorf("values:\n%s\n%s", values, own["templates/drill.yaml"])
 	}
 }
 

@@ -69,6 +69,7 @@ func manifests(t *testing.T) map[string][][]byte {
 		"grace: 20s", "grace: 20s, container: taker, ledger: \"ledger.pods:7000\""), "20261121T030000.000Z-game-day")
 	applied.Run, applied.Files, applied.CA = applied.Fleet, map[string][]byte{"ledger-ca.pem": []byte("-----BEGIN\n")}, deploy.FilesDir+"/ledger-ca.pem"
 	applied.Env = map[string]string{"LOCKDRILL_IGNORE_TERM": "1"}
+	ordered := workersOf(t, gameDay(t, "grace: 20s", "grace: 20s, workers: statefulset"), "game-day")
 	exported := workersOf(t, gameDay(t), "game-day")
 	exported.Experiment = []byte("name: game-day\n")
 	gate := jobOf(t, gameDay(t))
@@ -90,6 +91,7 @@ func manifests(t *testing.T) map[string][][]byte {
 	for name, render := range map[string]func() ([][]byte, error){
 		"workers-applied":  func() ([][]byte, error) { return deploy.Workers(applied) },
 		"workers-exported": func() ([][]byte, error) { return deploy.Workers(exported) },
+		"workers-stateful": func() ([][]byte, error) { return deploy.Workers(ordered) },
 		"job-gate":         func() ([][]byte, error) { return deploy.Job(gate) },
 		"job-kept":         func() ([][]byte, error) { return deploy.Job(kept) },
 		"job-recover":      func() ([][]byte, error) { return deploy.Job(left) },
@@ -110,6 +112,11 @@ func manifests(t *testing.T) map[string][][]byte {
 				{Resource: "pods", Verbs: []string{"get", "list", "watch"}},
 				{Resource: "pods", Subresource: "exec", Verbs: []string{"create"}},
 				{APIGroup: "coordination.k8s.io", Resource: "leases", Verbs: []string{"get"}, Names: []string{"lockdrill-run"}},
+			}})
+		},
+		"role-of-two-namespaces": func() ([][]byte, error) {
+			return deploy.Role(deploy.RoleOptions{Name: "lockdrill-game-day-runner", Namespace: "staging", ServiceAccount: "ours", Rules: []deploy.Rule{
+				{Resource: "pods", Verbs: []string{"get"}}, {Resource: "pods", Verbs: []string{"list"}, Namespace: "shop"}, {Resource: "pods", Verbs: []string{"delete"}, Namespace: "shop"},
 			}})
 		},
 		"role-of-nodes": func() ([][]byte, error) {

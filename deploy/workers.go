@@ -17,6 +17,7 @@ type WorkersOptions struct {
 	Run       string // the run that applies them, whose label they carry; "" = they are exported, and stay
 	Namespace string // "" = that of whoever applies them
 	Replicas  int
+	Stateful  bool // a StatefulSet, whose pods come back under their names
 	Image     string
 	Grace     time.Duration // terminationGracePeriodSeconds; whole seconds
 	Pod       experiments.PodPatch
@@ -65,7 +66,7 @@ func WorkersFor(e *experiments.Experiment, fleet string) (WorkersOptions, error)
 		return WorkersOptions{}, fmt.Errorf("%w: ledger.url names the store over which workers in pods report", ErrNoPods)
 	}
 	o := WorkersOptions{
-		Fleet: fleet, Namespace: k.Namespace, Replicas: e.System.Replicas, Image: k.Image, Pod: k.Pod, Grace: k.Grace, Container: k.Container,
+		Fleet: fleet, Namespace: k.Namespace, Replicas: e.System.Replicas, Stateful: k.Workers == experiments.WorkersStatefulSet, Image: k.Image, Pod: k.Pod, Grace: k.Grace, Container: k.Container,
 		Join: reached(e.Ledger.URL, k.Ledger), UsernameEnv: e.Ledger.UsernameEnv, PasswordEnv: e.Ledger.PasswordEnv, CA: e.Ledger.CA,
 		SecretEnv: secretEnv(e), Secret: secretOf(e),
 	}
@@ -96,7 +97,7 @@ func reached(url, hostPort string) string {
 }
 
 // Workers are the manifests of a fleet, one YAML document each, in the order in which they are to be applied: a ServiceAccount that may
-// do nothing, a ConfigMap with the experiment and its files where there are any, and the Deployment. All are called ObjectName(o.Fleet).
+// do nothing, a ConfigMap with the experiment and its files where there are any, and the Deployment or StatefulSet. All are called ObjectName(o.Fleet).
 func Workers(o WorkersOptions) ([][]byte, error) {
 	docs, err := workers(o)
 	if err != nil {

@@ -72,6 +72,7 @@ func (c *checker) observedPods(k *Kubernetes) {
 	}
 	for _, f := range []ours{
 		{"kubernetes.image", "is of lockdrill's workers: observed pods have their own", k.Image != ""},
+		{"kubernetes.workers", "is of lockdrill's workers: observed pods have their own controller", c.places["kubernetes.workers"] != nil},
 		{"kubernetes.grace", "is of lockdrill's workers: observed pods declare their own", c.places["kubernetes.grace"] != nil},
 		{"kubernetes.redis", "is for lockdrill's workers: nobody tells observed pods where their Redis is", k.Redis != ""},
 		{"kubernetes.ledger", "is for lockdrill's workers: observed pods write to no ledger", k.Ledger != ""},

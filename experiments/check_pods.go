@@ -2,7 +2,9 @@ package experiments
 
 import (
 	"net"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/lockdrill/lockdrill/internal/figures"
@@ -45,6 +47,7 @@ func (c *checker) section(k *Kubernetes) {
 	} else if k.Namespace != "" && !c.e.Limits.NamespaceAllowed(k.Namespace) {
 		c.check("kubernetes.namespace", "%s is none of limits.namespaces", k.Namespace)
 	}
+	c.furtherNamespaces(k)
 	if k.Container != "" && !dnsLabel.MatchString(k.Container) {
 		c.check("kubernetes.container", "%q is no name of a container", k.Container)
 	}
@@ -68,6 +71,31 @@ func (c *checker) section(k *Kubernetes) {
 	}
 	if k.Holder != nil {
 		c.holder(k.Holder)
+	}
+}
+
+// furtherNamespaces checks those beside the one of kubernetes.namespace.
+func (c *checker) furtherNamespaces(k *Kubernetes) {
+	for i, n := range k.Namespaces {
+		switch path := at("kubernetes.namespaces", i); {
+		case !dnsLabel.MatchString(n):
+			c.check(path, "%q is no name of a namespace", n)
+		case n == k.Namespace || slices.Contains(k.Namespaces[:i], n):
+			c.check(path, "%s is there twice", n)
+		case !c.e.Limits.NamespaceAllowed(n):
+			c.check(path, "%s is none of limits.namespaces", n)
+		}
+	}
+	if len(k.Namespaces) == 0 {
+		return
+	}
+	if !c.e.Observed() {
+		c.check("kubernetes.namespaces", "is for mode observe: lockdrill's workers are all in kubernetes.namespace")
+	}
+	for i := range c.e.Faults {
+		if f := &c.e.Faults[i]; f.Spec != nil && f.Traits().Owner != "" {
+			c.check(at("faults", i)+"."+f.Kind()+".rollout", "is for pods of one namespace: leave it out, and the run restarts them one by one")
+		}
 	}
 }
 
@@ -114,8 +142,8 @@ func (c *checker) leases() {
 		switch {
 		case l.Lease == "":
 			continue
-		case !dnsName.MatchString(l.Lease):
-			c.check(path, "%q is no name of a Lease object", l.Lease)
+		case !c.isLease(l.Lease):
+			c.check(path, "%q is no name of a Lease object; one of kubernetes.namespaces is called NAMESPACE/NAME", l.Lease)
 		case c.e.System.Mode == ModeEmbedded:
 			c.check(path, "is for mode observe: lockdrill's workers take their locks in the Redis")
 		}
@@ -128,6 +156,14 @@ func (c *checker) leases() {
 	case p.Every < minLeaseEvery:
 		c.check("probes.leases.every", "%s is under %s: each look is a request to the API server", figures.Spell(p.Every), figures.Spell(minLeaseEvery))
 	}
+}
+
+// isLease reports a name of a Lease object in one of the namespaces.
+func (c *checker) isLease(name string) bool {
+	if namespace, bare, other := strings.Cut(name, "/"); other {
+		return c.e.Kubernetes != nil && slices.Contains(c.e.Kubernetes.Namespaces, namespace) && dnsName.MatchString(bare)
+	}
+	return dnsName.MatchString(name)
 }
 
 // minLeaseEvery keeps the looks from becoming the API server's load.

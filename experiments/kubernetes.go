@@ -13,7 +13,9 @@ import (
 type Kubernetes struct {
 	Context    string            // of the kubeconfig; default: its current one
 	Namespace  string            // of the pods; default: that of the context
-	Pods       PodsMode          `rule:"words=apply|use"` // apply: the run makes the workers, and removes them; use: they are there
+	Namespaces []string          // observed systems: further namespaces with pods of the same system; a pod or lease there is called NAMESPACE/NAME
+	Pods       PodsMode          `rule:"words=apply|use"`              // apply: the run makes the workers, and removes them; use: they are there
+	Workers    WorkersKind       `rule:"words=deployment|statefulset"` // what makes lockdrill's own workers: with statefulset a killed one comes back under its name, and r1 is the pod that ends in -0
 	Selector   map[string]string // labels of the pods; default: those of lockdrill's workers
 	Controller string            // of the pods, such as deployment/NAME or statefulset/NAME: pods of others with these labels are left alone; default: the one controller that there is
 	Container  string            // of the pod, which takes the locks; default: its first
@@ -32,8 +34,16 @@ type Kubernetes struct {
 type PodsMode string
 
 const (
-	PodsApply PodsMode = "apply" // the run makes a Deployment of workers, and removes it
-	PodsUse   PodsMode = "use"   // what is there: an exported Deployment of workers, or the observed system
+	PodsApply PodsMode = "apply" // the run makes its workers, and removes them
+	PodsUse   PodsMode = "use"   // what is there: exported workers, or the observed system
+)
+
+// WorkersKind is what makes lockdrill's own workers.
+type WorkersKind string
+
+const (
+	WorkersDeployment  WorkersKind = "deployment"
+	WorkersStatefulSet WorkersKind = "statefulset"
 )
 
 // HolderNames says how the name of a holder leads to its pod. Exactly one field is set.
@@ -129,7 +139,9 @@ func (c *checker) holder(h *HolderNames) {
 	}
 }
 
-func (k *Kubernetes) setDefaults() { k.Pods, k.Grace = PodsUse, defaultGrace }
+func (k *Kubernetes) setDefaults() {
+	k.Pods, k.Workers, k.Grace = PodsUse, WorkersDeployment, defaultGrace
+}
 
 // defaultGrace is what Kubernetes gives a pod that declares none.
 const defaultGrace = 30 * time.Second

@@ -80,7 +80,7 @@ func fill(e *Experiment) {
 		e.System.Restart = 0
 	}
 	if e.Kubernetes != nil && e.Observed() {
-		e.Kubernetes.Grace = 0
+		e.Kubernetes.Workers, e.Kubernetes.Grace = "", 0
 	}
 	if !slices.ContainsFunc(e.System.Locks, func(l Lock) bool { return l.Lease != "" }) {
 		e.Probes.Leases = ProbeSettings{}

@@ -26,6 +26,7 @@ func (g generator) inPods(e *Experiment) {
 			e.Probes.Logs.Preset = "" // its words are not those of lockdrill's workers
 		}
 		e.Ledger = LedgerStore{URL: "rediss://127.0.0.2:6379", UsernameEnv: "U", PasswordEnv: "P_2", CA: g.text() + "x"}
+		k.Workers = pick(g, WorkersDeployment, WorkersStatefulSet)
 		k.Grace, k.Redis, k.Ledger = time.Duration(1+g.IntN(60))*time.Second, "redis:6379", pick(g, "", "ledger:6379")
 		if g.IntN(2) == 0 {
 			k.Pods, k.Selector, k.Image = PodsApply, nil, "registry.example/lockdrill:"+g.name("v")
@@ -59,9 +60,15 @@ func (g generator) observed(e *Experiment) {
 	e.System.Mode, e.System.Work, e.TimeScale, e.AbortWhen, e.Redis = ModeObserve, nil, 1, nil, Redis{Mode: RedisAuto}
 	e.System.Locks = slices.DeleteFunc(e.System.Locks, func(l Lock) bool { return !l.Loop() })
 	leases := 0
+	if len(e.Limits.Namespaces) == 0 {
+		e.Kubernetes.Namespaces = pick(g, nil, []string{"other", "third"})
+	}
 	for i := range e.System.Locks {
 		if l := &e.System.Locks[i]; g.IntN(2) == 0 {
 			l.Lease = g.name("lease")
+			if len(e.Kubernetes.Namespaces) > 0 {
+				l.Lease = pick(g, "", "third/") + l.Lease
+			}
 			l.Key, leases = l.Lease, leases+1
 		}
 	}
@@ -109,5 +116,33 @@ func TestHoldersAreResolvedAsTheyStand(t *testing.T) {
 	again, err := Parse("experiment.yaml", data)
 	if err != nil || !reflect.DeepEqual(again.System.Holder, e.System.Holder) {
 		t.Errorf("%v: %s", err, data)
+	}
+}
+
+// What a run writes down of a rollout, it reads again: judge and export rest on it.
+func TestARolloutComesBack(t *testing.T) {
+	e, err := Parse("rollout.yaml", []byte(`apiVersion: lockdrill/v1
+kind: Experiment
+name: rollout
+kubernetes: {namespace: shop, selector: {app: shop}}
+system:
+  mode: observe
+  replicas: 3
+  locks:
+    - {name: leader, profile: kubernetes/leader-election, lease: leader}
+faults:
+  - {id: roll, at: 10s, rolling_restart: {rollout: deployment/shop}}
+slos:
+  - {lock: leader, takeover: {max: 95s}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Parse("resolved.yaml", text); err != nil {
+		t.Errorf("%v\n%s", err, text)
 	}
 }

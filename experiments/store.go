@@ -90,7 +90,7 @@ func (c *checker) store() {
 	}
 	for _, f := range []ours{
 		{"store.kind", fmt.Sprintf("locks in %s cannot be drilled by this version of lockdrill: choose redis or etcd", s.Kind), !known},
-		{"redis", fmt.Sprintf("the locks live in the %s of the store section: leave one of the two sections out", s.Kind), c.places["redis"] != nil},
+		{"redis", fmt.Sprintf("the locks live in the %s of the store section: leave one of the two sections out", s.Kind), c.e.Redis.Mode != RedisAuto || c.e.Redis.URL != "" || c.e.Redis.Sentinel != nil},
 		{"store", "is for mode embedded: of an observed system the redis section says where its locks are", c.e.Observed()},
 		{"store", "is for replicas that are processes of this host: leave the kubernetes section out", c.inPods()},
 	} {

@@ -55,12 +55,13 @@ type Parts struct {
 	Mark    func(name string) string // of the run, for the environment of what it starts
 	Secrets []string                 // names of environment variables whose values are never told
 
-	Pods      Cluster // replicas are pods of it
-	Network   Network // that cluster, too
-	Namespace undo.Cluster
-	APIProxy  string // API of the proxy through which its electors reach their API server
-	Container string
-	Sample    func(context.Context) error
+	Pods       Cluster // replicas are pods of it
+	Network    Network // that cluster, too
+	Namespace  undo.Cluster
+	Namespaces map[string]undo.Cluster // beside it
+	APIProxy   string                  // API of the proxy through which its electors reach their API server
+	Container  string
+	Sample     func(context.Context) error
 }
 
 // row is how faults of one kind are made and undone.
@@ -211,7 +212,7 @@ func (s *Set) networkPolicy() Injector {
 		return nil
 	}
 	reach := func(context.Context, undo.Record) (Network, error) { return s.Network, nil }
-	return &NetworkPolicy{Reach: reach, Where: s.Namespace, Fault: s.Fault, Container: s.Container, Await: s.Await, Past: s.Past, Clock: s.Clock}
+	return &NetworkPolicy{Reach: reach, Where: s.Namespace, Also: s.Namespaces, Fault: s.Fault, Container: s.Container, Await: s.Await, Past: s.Past, Clock: s.Clock}
 }
 
 func (s *Set) apiServer() Injector {

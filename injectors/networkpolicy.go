@@ -30,6 +30,7 @@ type Network interface {
 type NetworkPolicy struct {
 	Reach func(context.Context, undo.Record) (Network, error) // the cluster of a record
 	Where undo.Cluster                                        // the drill's
+	Also  map[string]undo.Cluster                             // its further namespaces
 	Fault func(id string) fault.Spec
 	// Container of the pod in which the command is run; "" = its first.
 	Container string
@@ -50,6 +51,9 @@ func (n *NetworkPolicy) Prepare(ctx context.Context, shot history.Event) (undo.R
 	}
 	if r.Cut.Pod == "" {
 		return r, &voidError{history.NoTarget, shot.Fault.Victim + " is in no pod that is known"}
+	}
+	if in, _ := kube.NamespaceIn(r.Cut.Pod); in != "" {
+		where = n.Also[in]
 	}
 	reach := n.reach(shot)
 	if len(reach) == 0 && len(n.held(shot)) == 0 {

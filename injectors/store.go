@@ -31,7 +31,7 @@ type Server interface {
 type Leading interface {
 	Server
 	Leader(ctx context.Context) (*undo.Process, error)
-	KillLeader(ctx context.Context) error // Start starts it again
+	KillServer(ctx context.Context, p undo.Process) error // Start starts it again
 }
 
 // Outside is the locks' store over a connection of its own, as whoever looks at it from outside sees it.
@@ -140,7 +140,7 @@ func (s *Store) Inject(ctx context.Context, r undo.Record) (history.Span, error)
 	case fault.StorePause: // writes only: CLIENT UNPAUSE itself would wait for the end of a pause of everything
 		err = clientOf(c).Do(ctx, "CLIENT", "PAUSE", time.Duration(r.Shot.Fault.Declared).Milliseconds(), "WRITE").Err()
 	case fault.StoreStopLeader:
-		err = s.Server.(Leading).KillLeader(ctx)
+		err = s.Server.(Leading).KillServer(ctx, *r.Process)
 	case fault.StoreFreeze, fault.StoreFreezeLeader:
 		err = signal(*r.Process, syscall.SIGSTOP)
 	case fault.StoreRestart:

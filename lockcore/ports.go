@@ -22,8 +22,8 @@ type Store interface {
 
 // Grant is the store's answer to a successful Acquire.
 type Grant struct {
-	Fence  int64     // max(last + 1, the server's microseconds): grows per key, also across a flush
-	Server time.Time // the server's clock at the grant: a label
+	Fence  int64     // max(last + 1, the server's microseconds): grows per key, also across a flush; without the server's time, a count of its own that is lost with its data
+	Server time.Time // the server's clock at the grant: a label; zero = it does not tell
 }
 
 // ErrNotSent wraps errors of calls that surely never reached the store: the operation has failed, not become unknown.

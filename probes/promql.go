@@ -202,7 +202,7 @@ func (p *PromQL) sample(s *promSeries, key string, labels map[string]string, x r
 	before, first := s.at, s.stamp == math.MinInt64
 	if !first && at.From-before.From > p.overdue() && !s.gone {
 		events = append(events, history.Event{Kind: history.GapKind, Span: history.Span{From: before.From, To: at.From}, Source: sourceMetrics,
-			Coverage: &history.Coverage{Probe: "metric:" + p.metric, Why: "the server had not scraped " + key, Largest: at.From - before.From}})
+			Coverage: &history.Coverage{Probe: "metric:" + p.metric, Why: "the server had not scraped " + key, Failed: true, Largest: at.From - before.From}})
 	}
 	news := !s.told || !reflect.DeepEqual(now, s.sample)
 	s.stamp, s.at, s.sample, s.told, s.gone = x.stamp, at, now, true, false

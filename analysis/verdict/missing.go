@@ -32,23 +32,24 @@ const (
 
 // Of what watched.
 const (
-	MissingLooks       MissingCode = "looks"        // probe, for how long, when, max_gap
-	MissingFailedLooks MissingCode = "failed_looks" // likewise, and what the looks got
-	MissingStoreLooks  MissingCode = "store_looks"  // likewise, and the shot that had the store
-	MissingLedgerRead  MissingCode = "ledger_read"  // at the end
-	MissingLockRead    MissingCode = "lock_read"    // likewise, of an observed system
-	MissingHorizon     MissingCode = "horizon"      // by how much, what to do
-	MissingLines       MissingCode = "lines"        // replica, lines that were not events
-	MissingStreamLines MissingCode = "stream_lines" // replica, lines that never came
-	MissingMetrics     MissingCode = "metrics"      // replica
-	MissingSeries      MissingCode = "series"       // target, series
-	MissingScrapes     MissingCode = "scrapes"      // metric, for how long, when
-	MissingLastScrape  MissingCode = "last_scrape"  // target, why
-	MissingAgreement   MissingCode = "agreement"    // of metric and events
-	MissingLogLines    MissingCode = "log_lines"    // for how long, when
-	MissingAlertLooks  MissingCode = "alert_looks"  // alert, for how long, when
-	MissingAlertRest   MissingCode = "alert_rest"   // alert, before what
-	MissingAlertRoom   MissingCode = "alert_room"   // alert, the next shot
+	MissingLooks         MissingCode = "looks"          // probe, for how long, when, max_gap
+	MissingFailedLooks   MissingCode = "failed_looks"   // likewise, and what the looks got
+	MissingStoreLooks    MissingCode = "store_looks"    // likewise, and the shot that had the store
+	MissingLedgerRead    MissingCode = "ledger_read"    // at the end
+	MissingLockRead      MissingCode = "lock_read"      // likewise, of an observed system
+	MissingHorizon       MissingCode = "horizon"        // by how much, what to do
+	MissingLines         MissingCode = "lines"          // replica, lines that were not events
+	MissingStreamLines   MissingCode = "stream_lines"   // replica, lines that never came
+	MissingMetrics       MissingCode = "metrics"        // replica
+	MissingSeries        MissingCode = "series"         // target, series
+	MissingScrapes       MissingCode = "scrapes"        // metric, for how long, when
+	MissingFailedScrapes MissingCode = "failed_scrapes" // likewise, and why
+	MissingLastScrape    MissingCode = "last_scrape"    // target, why
+	MissingAgreement     MissingCode = "agreement"      // of metric and events
+	MissingLogLines      MissingCode = "log_lines"      // for how long, when
+	MissingAlertLooks    MissingCode = "alert_looks"    // alert, for how long, when
+	MissingAlertRest     MissingCode = "alert_rest"     // alert, before what
+	MissingAlertRoom     MissingCode = "alert_room"     // alert, the next shot
 
 	MissingAnnouncement MissingCode = "announcement" // key, epoch that nobody claims
 	MissingNewToken     MissingCode = "new_token"    // key, epoch that came back
@@ -98,7 +99,8 @@ func (c MissingCode) OfMachine() bool {
 
 // OfLooks reports evidence that is missing because a probe did not look, or looked too late.
 func (c MissingCode) OfLooks() bool {
-	return c == MissingLooks || c == MissingFailedLooks || c == MissingStoreLooks || c == MissingScrapes || c == MissingLogLines
+	return c == MissingLooks || c == MissingFailedLooks || c == MissingStoreLooks || c == MissingScrapes || c == MissingFailedScrapes ||
+		c == MissingLogLines
 }
 
 // Lacking is the missing evidence of a code with its parameters: the only place where its sentences are made.

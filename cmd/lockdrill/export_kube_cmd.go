@@ -102,7 +102,7 @@ func newExportDeploymentCmd(out streams) *cobra.Command {
 		Use:   "deployment FILE|NAME",
 		Short: "Print a Deployment of workers for an experiment with kubernetes.pods: use",
 		Long: "deployment prints what a run with kubernetes.pods: apply would make for itself: a ServiceAccount without any permission, a\n" +
-			"ConfigMap with the experiment, and a Deployment of workers. They join the fleet of that name over the store of the ledger.",
+			"ConfigMap with the experiment, and a Deployment of workers (a StatefulSet with kubernetes.workers: statefulset). They join the fleet of that name over the store of the ledger.",
 		Example: "  lockdrill export deployment pods-job-locks",
 		Args:    cobra.ExactArgs(1),
 	}

@@ -29,7 +29,7 @@ import (
 
 // resources are the API's words for the kinds that export prints.
 var resources = map[string]string{
-	"ServiceAccount": "serviceaccounts", "ConfigMap": "configmaps", "Deployment": "deployments", "Role": "roles", "RoleBinding": "rolebindings",
+	"ServiceAccount": "serviceaccounts", "ConfigMap": "configmaps", "Deployment": "deployments", "StatefulSet": "statefulsets", "Role": "roles", "RoleBinding": "rolebindings",
 	"Job": "jobs", "CronJob": "cronjobs", "PersistentVolumeClaim": "persistentvolumeclaims", "Service": "services", "NetworkPolicy": "networkpolicies",
 }
 
@@ -49,11 +49,13 @@ func TestKubeManifests(t *testing.T) {
 		t.Error("a pod that is not restricted is taken: nothing is enforced here")
 	}
 	seen := map[string]bool{}
+	write(t, filepath.Join(dir, "stateful.yaml"), []byte(edit(t, podDrillYAML(t), "kubernetes: {", "kubernetes: {workers: statefulset, ")))
 	write(t, filepath.Join(dir, "patched.yaml"), []byte(edit(t, podDrillYAML(t), "kubernetes: {", `kubernetes: {events: true, pod: {annotations: {a.example/b: "false"}, imagePullSecrets: [{name: registry}],
   nodeSelector: {pool: drills}, tolerations: [{key: drills, operator: Exists, effect: NoSchedule}], priorityClassName: system-cluster-critical, resources: {requests: {cpu: 1}, limits: {memory: 1Gi}},
   affinity: {podAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, podAffinityTerm: {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {a: b}}}}]}}}, `)))
 	for _, args := range []string{
 		"deployment patched.yaml", "rbac patched.yaml", "job patched.yaml --pushgateway http://push:9091 --metrics-file drills.prom", "cronjob patched.yaml --schedule @daily",
+		"deployment stateful.yaml", "rbac stateful.yaml",
 		"deployment drill.yaml", "rbac drill.yaml", "job drill.yaml --release v1.4.2 --on-inconclusive=pass", "job drill.yaml --ephemeral", "job drill.yaml --claim reports",
 		"cronjob drill.yaml --schedule @daily --time-zone Europe/Berlin", "toxiproxy --image registry.example/toxiproxy:2.12.0 --namespace staging",
 		"job drill.yaml --upload http://lockdrill-server:8420", "server --image registry.example/lockdrill:1.0.0 --namespace staging",
@@ -153,6 +155,8 @@ func templateOf(t *testing.T, doc []byte) *corev1.PodTemplateSpec {
 	}
 	switch o := o.(type) {
 	case *appsv1.Deployment:
+		return &o.Spec.Template
+	case *appsv1.StatefulSet:
 		return &o.Spec.Template
 	case *batchv1.Job:
 		return &o.Spec.Template

@@ -141,7 +141,7 @@ steady_state: {for: 500ms, timeout: 60s}
 faults:
   - {id: kill, at: 0s, kill: {holder_of: leader, form: force_delete}}
 probes:
-  leases: {every: 100ms, max_gap: 1s}
+  leases: {every: 100ms, max_gap: 3s}
   logs: {patterns: {leads: "I lead now"}}
 limits: {max_kills: 4, max_run: 3m}
 slos:

@@ -90,7 +90,7 @@ func startCluster(t *testing.T) *kubetest.Env {
 				return deaf(ctx, l)
 			case strings.HasPrefix(ns, witnessNamespaces):
 				return kubetest.Command(python, "PYTHONDONTWRITEBYTECODE=1")(ctx, l)
-			case slices.Contains([]string{observedNamespace, handedNamespace, keyedNamespace, execNamespace, cutNamespace, evictedNamespace, drainedNamespace}, ns):
+			case slices.Contains([]string{observedNamespace, handedNamespace, keyedNamespace, execNamespace, cutNamespace, evictedNamespace, drainedNamespace, pairNamespace, besideNamespace}, ns):
 				return kubetest.Command(self, electorEnv+"="+e.Kubeconfig)(ctx, l)
 			}
 			return worker(ctx, l)
@@ -137,6 +137,8 @@ func (s *site) objects(t *testing.T) []string {
 	}
 	deployments, err := s.Client.AppsV1().Deployments(s.namespace).List(ctx, metav1.ListOptions{})
 	add("deployment", metasOf(deployments.Items, func(o *appsv1.Deployment) metav1.ObjectMeta { return o.ObjectMeta }), err)
+	stateful, err := s.Client.AppsV1().StatefulSets(s.namespace).List(ctx, metav1.ListOptions{})
+	add("statefulset", metasOf(stateful.Items, func(o *appsv1.StatefulSet) metav1.ObjectMeta { return o.ObjectMeta }), err)
 	sets, err := s.Client.AppsV1().ReplicaSets(s.namespace).List(ctx, metav1.ListOptions{})
 	add("replicaset", metasOf(sets.Items, func(o *appsv1.ReplicaSet) metav1.ObjectMeta { return o.ObjectMeta }), err)
 	pods, err := s.Client.CoreV1().Pods(s.namespace).List(ctx, metav1.ListOptions{})
@@ -221,9 +223,12 @@ func TestKubeDrills(t *testing.T) {
 	t.Run("observed hand-over", func(t *testing.T) { handedOver(t, newSite(t, e, handedNamespace)) })
 	t.Run("evicted", func(t *testing.T) { evicted(t, newSite(t, e, evictedNamespace)) })
 	t.Run("drained", func(t *testing.T) { drained(t, newSite(t, e, drainedNamespace)) })
+	t.Run("observed in two namespaces", func(t *testing.T) { besideOthers(t, newSite(t, e, pairNamespace)) })
 	t.Run("observed key", func(t *testing.T) { keyedSystem(t, newSite(t, e, keyedNamespace)) })
 	t.Run("observed cut", func(t *testing.T) { cutOff(t, newSite(t, e, cutNamespace)) })
 	t.Run("observed crash", func(t *testing.T) { crashedByCommand(t, newSite(t, e, execNamespace)) })
+	t.Run("stateful", func(t *testing.T) { statefulWorkers(t, newSite(t, e, "stateful")) })
+	t.Run("controllers", func(t *testing.T) { severalControllers(t, newSite(t, e, "controllers")) })
 	t.Run("used", func(t *testing.T) { usedWorkers(t, newSite(t, e, "used")) })
 	t.Run("interrupted", func(t *testing.T) { interrupted(t, newSite(t, e, "interrupted")) })
 	t.Run("guards", func(t *testing.T) { guardedPods(t, newSite(t, e, "guards")) })

@@ -94,6 +94,7 @@ func (f *runFlags) check(args []string) error {
 
 // runAll loads everything and asks every guard before it runs anything: a bad second file must not be found after the first drill.
 func runAll(ctx context.Context, io streams, f runFlags, args []string, g *gate) error {
+	f.consent.Summary = f.gate.summary
 	var all []*experiments.Experiment
 	for _, arg := range args {
 		e, _, err := loadExperiment(arg)

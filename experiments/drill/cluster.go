@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
@@ -28,12 +29,15 @@ func (c *Cluster) open(e *experiments.Experiment) (*kube.Cluster, error) {
 		}
 		return nil, nil
 	}
-	o := kube.Options{Kubeconfig: c.Kubeconfig, Context: k.Context, Namespace: k.Namespace}
+	o := kube.Options{Kubeconfig: c.Kubeconfig, Context: k.Context, Namespace: k.Namespace, Also: k.Namespaces}
 	if c.Context != "" {
 		o.Context = c.Context
 	}
 	if c.Namespace != "" {
 		o.Namespace = c.Namespace
+	}
+	if slices.Contains(o.Also, o.Namespace) {
+		return nil, usagef("%s: namespace %s is among kubernetes.namespaces already: name the first one", e.Name, o.Namespace)
 	}
 	cluster, err := kube.Open(o)
 	if err != nil {
@@ -59,18 +63,23 @@ func clusterTarget(k *experiments.Kubernetes) string {
 	if context == "" {
 		context = "in-cluster"
 	}
-	return "kubernetes " + context + "/" + k.Namespace
+	return "kubernetes " + context + "/" + strings.Join(append([]string{k.Namespace}, k.Namespaces...), ", ")
 }
 
-// namespaceTarget names it for journals, by its UID: a context may be renamed, and "in-cluster" is every cluster's. Where the UID cannot be
-// read no drill begins.
-func namespaceTarget(ctx context.Context, k *experiments.Kubernetes, cluster *kube.Cluster) string {
+// namespaceTargets names them for journals, by their UIDs: a context may be renamed, and "in-cluster" is every cluster's. Where a UID cannot
+// be read no drill begins.
+func namespaceTargets(ctx context.Context, k *experiments.Kubernetes, cluster *kube.Cluster) []string {
 	ctx, cancel := context.WithTimeout(ctx, environmentWithin)
 	defer cancel()
-	if uid, err := cluster.NamespaceUID(ctx); err == nil && uid != "" {
-		return "kubernetes namespace " + k.Namespace + ", UID " + uid
+	var all []string
+	for _, one := range cluster.Each() {
+		uid, err := one.NamespaceUID(ctx)
+		if err != nil || uid == "" {
+			return []string{clusterTarget(k)}
+		}
+		all = append(all, "kubernetes namespace "+one.Namespace+", UID "+uid)
 	}
-	return clusterTarget(k)
+	return all
 }
 
 // drillPods are the pods that are there for the drill, and in its declared controller if it declares one.
@@ -85,6 +94,7 @@ func drillPods(ctx context.Context, e *experiments.Experiment, cluster *kube.Clu
 // needs is what the drill does in its namespace.
 func needs(e *experiments.Experiment) kube.Needs {
 	n := kube.Needs{Namespace: e.Kubernetes.Namespace, Apply: e.Kubernetes.Pods == experiments.PodsApply, Logs: true, Events: e.Kubernetes.Events}
+	n.Stateful = n.Apply && e.Kubernetes.Workers == experiments.WorkersStatefulSet
 	n.Files = n.Apply && (e.Redis.CA != "" || e.Ledger.CA != "")
 	for i := range e.Faults {
 		t := e.Faults[i].Traits()
@@ -95,7 +105,20 @@ func needs(e *experiments.Experiment) kube.Needs {
 		}
 	}
 	for i := range e.System.Locks {
-		if name := e.System.Locks[i].Lease; name != "" && !slices.Contains(n.Leases, name) {
+		if in, name := kube.NamespaceIn(e.System.Locks[i].Lease); in == "" && name != "" && !slices.Contains(n.Leases, name) {
+			n.Leases = append(n.Leases, name)
+		}
+	}
+	return n
+}
+
+// needsIn is what the drill does in a namespace beside the first: it looks at its pods and strikes them, and makes nothing but what a fault
+// needs.
+func needsIn(e *experiments.Experiment, namespace string) kube.Needs {
+	n := needs(e)
+	n.Namespace, n.Restarts, n.Nodes, n.Leases = namespace, nil, false, nil
+	for i := range e.System.Locks {
+		if in, name := kube.NamespaceIn(e.System.Locks[i].Lease); in == namespace && !slices.Contains(n.Leases, name) {
 			n.Leases = append(n.Leases, name)
 		}
 	}
@@ -128,12 +151,19 @@ func hasStore(e *experiments.Experiment) bool {
 	return !e.Observed() || slices.ContainsFunc(e.System.Locks, func(l experiments.Lock) bool { return l.Lease == "" })
 }
 
-// Rules are the rules of a Role that permits what the drill does in its namespace, and nothing more; summary is the ConfigMap that its
+// Rules are the rules of a Role that permits what the drill does in its namespaces, and nothing more; summary is the ConfigMap that its
 // runner writes afterwards, "" = none.
 func Rules(e *experiments.Experiment, summary string) []kube.Rule {
 	n := needs(e)
 	n.Summary = summary
-	return kube.RulesFor(n)
+	rules := kube.RulesFor(n)
+	for _, namespace := range e.Kubernetes.Namespaces {
+		for _, r := range kube.RulesFor(needsIn(e, namespace)) {
+			r.Namespace = namespace
+			rules = append(rules, r)
+		}
+	}
+	return rules
 }
 
 // Summary is a ConfigMap of the drill's namespace, for what came of the drill.

@@ -60,8 +60,8 @@ type Drill struct {
 	clock   func() int64
 	origin  int64
 
-	owner    *string  // controller of the pods; nil = the run's own, or nobody's pods
-	targets  []string // others may use them as well
+	owners   map[string]string // controllers of the pods, by namespace; nil = the run's own, or nobody's pods
+	targets  []string          // others may use them as well
 	journal  *undo.Journal
 	watchdog *watchdog
 	rec      *history.Recorder

@@ -43,7 +43,7 @@ func (d *Drill) announce() *announcer {
 		queue: make(chan kube.Note, eventsKept), pods: map[string]history.Pod{},
 	}
 	a.done.Go(a.write)
-	a.say(kube.Note{Reason: "LockdrillBegins", Text: "A drill of locks begins, and will strike pods: " + a.who})
+	a.sayEverywhere(kube.Note{Reason: "LockdrillBegins", Text: "A drill of locks begins, and will strike pods: " + a.who})
 	return a
 }
 
@@ -64,6 +64,14 @@ func (a *announcer) say(n kube.Note) {
 	select {
 	case a.queue <- n:
 	default:
+	}
+}
+
+// sayEverywhere says it of each namespace.
+func (a *announcer) sayEverywhere(n kube.Note) {
+	for _, one := range a.cluster.Each() {
+		n.Namespace = one.Namespace
+		a.say(n)
 	}
 }
 
@@ -91,7 +99,7 @@ func (a *announcer) close() {
 	if a == nil {
 		return
 	}
-	a.say(kube.Note{Reason: "LockdrillEnds", Text: "The drill is over: " + a.who})
+	a.sayEverywhere(kube.Note{Reason: "LockdrillEnds", Text: "The drill is over: " + a.who})
 	close(a.queue)
 	a.done.Wait()
 }

@@ -26,6 +26,7 @@ type Consent struct {
 	Environment string   // of targets that do not say so themselves
 	Confirm     []string // names of experiments
 	Cluster     Cluster
+	Summary     string // ConfigMap that the run leaves, whose permissions are asked for as well; "" = none
 }
 
 // Guard is one answer to whether a run may start.
@@ -297,13 +298,15 @@ type witness struct {
 func witnesses(e *experiments.Experiment, c Consent, cluster *kube.Cluster) []witness {
 	var all []witness
 	if cluster != nil {
-		namespace := "namespace " + e.Kubernetes.Namespace
-		all = append(all, witness{
-			who: namespace, by: "the annotation " + kube.EnvironmentAnnotation + " of " + namespace, alone: true,
-			ask: func(ctx context.Context) (string, bool, error) { return environmentOf(ctx, e, cluster) },
-			silent: fmt.Sprintf("%s does not say what it is: kubectl annotate namespace %s %s=%s, by whoever answers for it; --environment does not replace that",
-				namespace, e.Kubernetes.Namespace, kube.EnvironmentAnnotation, e.Environment),
-		})
+		for _, one := range cluster.Each() {
+			namespace := "namespace " + one.Namespace
+			all = append(all, witness{
+				who: namespace, by: "the annotation " + kube.EnvironmentAnnotation + " of " + namespace, alone: true,
+				ask: func(ctx context.Context) (string, bool, error) { return environmentOf(ctx, e, one) },
+				silent: fmt.Sprintf("%s does not say what it is: kubectl annotate namespace %s %s=%s, by whoever answers for it; --environment does not replace that",
+					namespace, one.Namespace, kube.EnvironmentAnnotation, e.Environment),
+			})
+		}
 	}
 	redis := func(who string, r experiments.Redis) {
 		all = append(all, witness{

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,7 +29,7 @@ const podsGuardName = "pods"
 func clusterGuards(ctx context.Context, e *experiments.Experiment, c Consent, cluster *kube.Cluster) []question {
 	return []question{
 		{"namespace", func() (Guard, error) { return namespaceGuard(e), nil }},
-		{"permissions", func() (Guard, error) { return permissionsGuard(ctx, e, cluster), nil }},
+		{"permissions", func() (Guard, error) { return permissionsGuard(ctx, e, c.Summary, cluster), nil }},
 		{"environment", func() (Guard, error) { return environmentGuard(ctx, e, c, cluster) }},
 		{podsGuardName, func() (Guard, error) { return podsGuard(ctx, e, cluster), nil }},
 	}
@@ -36,18 +37,20 @@ func clusterGuards(ctx context.Context, e *experiments.Experiment, c Consent, cl
 
 // namespaceGuard holds a flag to the caps of the file.
 func namespaceGuard(e *experiments.Experiment) Guard {
-	name := e.Kubernetes.Namespace
-	if e.Limits.NamespaceAllowed(name) {
-		return Guard{Says: name}
+	all := append([]string{e.Kubernetes.Namespace}, e.Kubernetes.Namespaces...)
+	for _, name := range all {
+		if !e.Limits.NamespaceAllowed(name) {
+			return Guard{Refuses: true, Says: fmt.Sprintf("%s is not among limits.namespaces (%s)", name, strings.Join(e.Limits.Namespaces, ", "))}
+		}
 	}
-	return Guard{Refuses: true, Says: fmt.Sprintf("%s is not among limits.namespaces (%s)", name, strings.Join(e.Limits.Namespaces, ", "))}
+	return Guard{Says: strings.Join(all, ", ")}
 }
 
 // permissionsGuard refuses a drill that would be stopped half-way by a permission that it has not.
-func permissionsGuard(ctx context.Context, e *experiments.Experiment, cluster *kube.Cluster) Guard {
+func permissionsGuard(ctx context.Context, e *experiments.Experiment, summary string, cluster *kube.Cluster) Guard {
 	ctx, cancel := context.WithTimeout(ctx, permissionsWithin)
 	defer cancel()
-	rules := kube.RulesFor(needs(e))
+	rules := Rules(e, summary)
 	missing, err := cluster.Missing(ctx, rules)
 	if err != nil {
 		return Guard{Refuses: true, Says: fmt.Sprintf("%s could not be asked: %v", clusterTarget(e.Kubernetes), err)}
@@ -59,14 +62,21 @@ func permissionsGuard(ctx context.Context, e *experiments.Experiment, cluster *k
 	return Guard{Says: fmt.Sprintf("%s, all that the drill needs", figures.Plural(len(rules), "rule"))}
 }
 
+// inNamespace names one of the drill's namespaces, for people.
+func inNamespace(k *experiments.Kubernetes, namespace string) string {
+	one := *k
+	one.Namespace, one.Namespaces = namespace, nil
+	return clusterTarget(&one)
+}
+
 // environmentOf is what the namespace says it is.
 func environmentOf(ctx context.Context, e *experiments.Experiment, cluster *kube.Cluster) (string, bool, error) {
 	name, said, err := cluster.Environment(ctx)
 	if errors.Is(err, kube.ErrGone) {
-		return "", false, fmt.Errorf("%s: there is no such namespace", clusterTarget(e.Kubernetes))
+		return "", false, fmt.Errorf("%s: there is no such namespace", inNamespace(e.Kubernetes, cluster.Namespace))
 	}
 	if err != nil {
-		return "", false, fmt.Errorf("%s: %w", clusterTarget(e.Kubernetes), err)
+		return "", false, fmt.Errorf("%s: %w", inNamespace(e.Kubernetes, cluster.Namespace), err)
 	}
 	return name, said, nil
 }
@@ -76,8 +86,8 @@ func environmentOf(ctx context.Context, e *experiments.Experiment, cluster *kube
 func podsGuard(ctx context.Context, e *experiments.Experiment, cluster *kube.Cluster) Guard {
 	if e.Kubernetes.Pods == experiments.PodsApply {
 		says := fmt.Sprintf("the run makes %s and removes them", figures.Plural(e.System.Replicas, "worker"))
-		labels := []map[string]string{deploy.AppliedLabels()}
-		return strikesSome(e, says+budgetsOf(ctx, e, cluster, labels), labels)
+		made := appliedPods(e)
+		return strikesSome(e, says+budgetsOf(ctx, e, cluster, made), made)
 	}
 	ctx, cancel := context.WithTimeout(ctx, environmentWithin)
 	defer cancel()
@@ -87,16 +97,25 @@ func podsGuard(ctx context.Context, e *experiments.Experiment, cluster *kube.Clu
 	}
 	ready, live, self, without := 0, 0, ownPod(), ""
 	owners := map[string]int{} // how many of the live ones
-	var labels []map[string]string
+	several := false           // in one namespace
+	first := map[string]string{}
 	for i := range pods {
-		if pods[i].Name == self {
+		if kube.Bare(pods[i].Name) == self {
 			return Guard{Refuses: true, Says: fmt.Sprintf("pod %s, in which this runs, has %s as well: give the runner's pod other labels, or a narrower kubernetes.selector",
 				self, fault.Labels(podSelector(e)))}
 		}
-		labels = append(labels, pods[i].Labels)
 		if !pods[i].Over() {
 			live++
-			owners[pods[i].Owner]++
+			in, _ := kube.NamespaceIn(pods[i].Name)
+			owner := cmp.Or(pods[i].Owner, "no controller")
+			if had, seen := first[in]; seen && had != owner {
+				several = true
+			}
+			first[in] = owner
+			if in != "" {
+				owner += " in " + in
+			}
+			owners[owner]++
 		}
 		switch c := e.Kubernetes.Container; {
 		case c != "" && !slices.Contains(pods[i].Containers, c): // nobody lives there, as far as this drill is concerned
@@ -113,18 +132,35 @@ func podsGuard(ctx context.Context, e *experiments.Experiment, cluster *kube.Clu
 		}
 		return Guard{Refuses: true, Says: says}
 	}
-	if len(owners) > 1 || live > e.System.Replicas {
-		return Guard{Refuses: true, Says: says + tooMany(e, live, owners)}
+	if several || live > e.System.Replicas {
+		return Guard{Refuses: true, Says: says + tooMany(e, live, owners, several)}
+	}
+	if why := sameName(e, pods); why != "" {
+		return Guard{Refuses: true, Says: says + ": " + why}
 	}
 	if why := foreignOwner(ctx, e, cluster); why != "" {
 		return Guard{Refuses: true, Says: says + ": " + why}
 	}
-	return strikesSome(e, says+budgetsOf(ctx, e, cluster, labels), labels)
+	return strikesSome(e, says+budgetsOf(ctx, e, cluster, pods), pods)
 }
+
+// appliedPods are the pods that a run will make, as far as they are known before.
+func appliedPods(e *experiments.Experiment) []kube.Pod {
+	all := make([]kube.Pod, e.System.Replicas)
+	for i := range all {
+		if all[i].Labels = deploy.AppliedLabels(); e.Kubernetes.Workers == experiments.WorkersStatefulSet {
+			all[i].Labels[podIndex] = strconv.Itoa(i)
+		}
+	}
+	return all
+}
+
+// podIndex is the label that a StatefulSet gives its pods.
+const podIndex = "apps.kubernetes.io/pod-index"
 
 // budgetsOf says which disruption budgets of these pods the faults go around, and which they ask; "" = there are none, or it matters to
 // no fault.
-func budgetsOf(ctx context.Context, e *experiments.Experiment, cluster *kube.Cluster, pods []map[string]string) string {
+func budgetsOf(ctx context.Context, e *experiments.Experiment, cluster *kube.Cluster, pods []kube.Pod) string {
 	var deletes, evicts []string
 	for i := range e.Faults {
 		switch t := e.Faults[i].Traits(); {
@@ -163,19 +199,35 @@ func budgetsOf(ctx context.Context, e *experiments.Experiment, cluster *kube.Clu
 }
 
 // tooMany says whose pods have the labels, where that is not one controller's, or there are more than the experiment's replicas.
-func tooMany(e *experiments.Experiment, live int, owners map[string]int) string {
+func tooMany(e *experiments.Experiment, live int, owners map[string]int, several bool) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(owners)) {
-		all = append(all, fmt.Sprintf("%d of %s", owners[name], cmp.Or(name, "no controller")))
+		all = append(all, fmt.Sprintf("%d of %s", owners[name], name))
 	}
 	says := ": they are " + strings.Join(all, ", ")
 	if live > e.System.Replicas {
 		says += fmt.Sprintf(", and system.replicas is %d", e.System.Replicas)
 	}
-	if len(owners) > 1 {
+	if several {
 		return says + "; name the one to drill in kubernetes.controller, such as controller: deployment/web, or narrow kubernetes.selector"
 	}
 	return says + "; a kill could strike one that the experiment does not count: set system.replicas to what is there"
+}
+
+// sameName says which pods of several namespaces a lock could not tell apart, where it names its holder by the pod's name; "" = none.
+func sameName(e *experiments.Experiment, pods []kube.Pod) string {
+	if h := e.Kubernetes.Holder; h != nil && h.Name == "" {
+		return ""
+	}
+	seen := map[string]string{}
+	for i := range pods {
+		name := pods[i].Name
+		if other := seen[kube.Bare(name)]; other != "" {
+			return fmt.Sprintf("pods %s and %s call themselves the same, and a lock names its holder so: have it name a label or an annotation (kubernetes.holder)", other, name)
+		}
+		seen[kube.Bare(name)] = name
+	}
+	return ""
 }
 
 // foreignOwner says why what a fault restarts does not own the drill's pods; "" = it does.
@@ -199,14 +251,14 @@ func foreignOwner(ctx context.Context, e *experiments.Experiment, cluster *kube.
 }
 
 // strikesSome refuses kills whose labels none of the pods has.
-func strikesSome(e *experiments.Experiment, says string, pods []map[string]string) Guard {
+func strikesSome(e *experiments.Experiment, says string, pods []kube.Pod) Guard {
 	for i := range e.Faults {
 		aim := e.Faults[i].Aim()
-		if aim.Pods == "" || slices.ContainsFunc(pods, aim.Fits) {
+		if aim.Pods == "" || slices.ContainsFunc(pods, func(p kube.Pod) bool { return aim.Fits(p.Labels) }) {
 			continue
 		}
 		return Guard{Refuses: true, Says: fmt.Sprintf("%s: none of them has the labels of fault %s, %s; the first has %s", says, e.Faults[i].ID,
-			aim.Pods, fault.Labels(pods[0]))}
+			aim.Pods, fault.Labels(pods[0].Labels))}
 	}
 	return Guard{Says: says}
 }

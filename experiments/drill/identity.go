@@ -47,6 +47,7 @@ func PlanHash(ctx context.Context, e *experiments.Experiment, c Consent, tool st
 		return "", err
 	}
 	id := identity{Tool: tool, Experiment: experiments.Digest(resolved), Consent: c}
+	id.Consent.Summary = ""            // where word is left is nothing of what is done
 	id.Consent.Cluster.Kubeconfig = "" // how the cluster is reached; which one it is, it says itself
 	self, err := os.Executable()
 	if err == nil {
@@ -75,11 +76,13 @@ func PlanHash(ctx context.Context, e *experiments.Experiment, c Consent, tool st
 		id.Targets = append(id.Targets, "redis "+run)
 	}
 	if cluster != nil {
-		uid, err := cluster.NamespaceUID(ctx)
-		if err != nil {
-			return "", usagef("%s: %w", e.Name, err)
+		for _, one := range cluster.Each() {
+			uid, err := one.NamespaceUID(ctx)
+			if err != nil {
+				return "", usagef("%s: %w", e.Name, err)
+			}
+			id.Targets = append(id.Targets, "namespace "+uid)
 		}
-		id.Targets = append(id.Targets, "namespace "+uid)
 	}
 	text, err := json.Marshal(id)
 	if err != nil {

@@ -133,7 +133,7 @@ func targets(ctx context.Context, e *experiments.Experiment, cluster *kube.Clust
 		}
 	}
 	if cluster != nil {
-		all = append(all, namespaceTarget(ctx, e.Kubernetes, cluster))
+		all = append(all, namespaceTargets(ctx, e.Kubernetes, cluster)...)
 	}
 	if e.System.Processes != nil {
 		all = append(all, processesTarget(e.System.Processes))

@@ -25,8 +25,10 @@ func lookUpPods(ctx context.Context, e *experiments.Experiment, c Consent, plan 
 	}
 	ctx, cancel := context.WithTimeout(ctx, environmentWithin)
 	defer cancel()
-	if g, taken := turnGuard(ctx, e, cluster); taken {
-		plan.Guards = append(plan.Guards, g)
+	for _, one := range cluster.Each() {
+		if g, taken := turnGuard(ctx, e, one); taken {
+			plan.Guards = append(plan.Guards, g)
+		}
 	}
 	var pods []kube.Pod
 	if e.Kubernetes.Pods == experiments.PodsUse {
@@ -52,7 +54,7 @@ func turnGuard(ctx context.Context, e *experiments.Experiment, cluster *kube.Clu
 		return Guard{}, false // one that cannot be asked is the permissions' matter
 	}
 	return Guard{Name: "target", Refuses: true, Says: fmt.Sprintf("%s is held by run %s since %s: one run at a time",
-		clusterTarget(e.Kubernetes), lease.Holder, lease.Acquired.UTC().Format(time.RFC3339))}, true
+		inNamespace(e.Kubernetes, cluster.Namespace), lease.Holder, lease.Acquired.UTC().Format(time.RFC3339))}, true
 }
 
 func phaseOf(p *kube.Pod) string {
@@ -124,7 +126,7 @@ func pickNow(aim fault.Aim, pods []kube.Pod) string {
 // holderPod is the pod that a holder's name leads to, the one with the longest name of several; nil = none of them.
 func holderPod(h *experiments.HolderNames, holder string, all []kube.Pod) (best *kube.Pod) {
 	for i := range all {
-		if p := &all[i]; h.Is(holder, p.Name, p.Labels, p.Annotations) && (best == nil || len(p.Name) > len(best.Name)) {
+		if p := &all[i]; h.Is(holder, kube.Bare(p.Name), p.Labels, p.Annotations) && (best == nil || len(p.Name) > len(best.Name)) {
 			best = p
 		}
 	}

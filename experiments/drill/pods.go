@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -13,6 +14,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/runner"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
+	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/internal/kube"
@@ -34,8 +36,33 @@ func (d *Drill) openNamespace(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	for _, one := range d.cluster.Each() {
+		if err := d.takeNamespace(ctx, one, manifests); err != nil {
+			return err
+		}
+	}
+	d.env.Cluster = version
+	d.notices = append(d.notices, fmt.Sprintf("%s %s (Kubernetes %s)", whosePods(d.e), clusterTarget(d.e.Kubernetes), version))
+	if d.owners, err = controllersOf(ctx, d.e, d.cluster); err != nil {
+		return err
+	}
+	d.strikes.Pods, d.strikes.Container = d.cluster, d.e.Kubernetes.Container
+	d.strikes.Network, d.strikes.Namespace, d.strikes.Namespaces = d.cluster, testbed.NamespaceOf(ctx, d.cluster, d.run), map[string]undo.Cluster{}
+	for _, one := range d.cluster.Each()[1:] {
+		d.strikes.Namespaces[one.Namespace] = testbed.NamespaceOf(ctx, one, d.run)
+	}
+	d.strikes.APIProxy = d.e.Kubernetes.APIProxy
+	return nil
+}
+
+// takeNamespace takes the turn of one namespace, and applies manifests in the first.
+func (d *Drill) takeNamespace(ctx context.Context, one *kube.Cluster, manifests [][]byte) error {
+	first := one.Namespace == d.cluster.Namespace
+	if !first {
+		manifests = nil
+	}
 	stand, err := testbed.ApplyPods(ctx, testbed.PodStandOptions{
-		Cluster: d.cluster, Run: d.run, Experiment: d.e.Name, Folder: d.dir, Manifests: manifests, Journal: d.journal,
+		Cluster: one, Run: d.run, Experiment: d.e.Name, Folder: d.dir, Manifests: manifests, Journal: d.journal,
 	})
 	if held := new(testbed.HeldError); errors.As(err, &held) {
 		return &Error{verdict.ExitRefused, err}
@@ -45,7 +72,9 @@ func (d *Drill) openNamespace(ctx context.Context) error {
 	d.cfg.Cleanup = append([]runner.Cleanup{{What: "pods", Do: func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), namespaceWithin)
 		defer cancel()
-		d.notifyUnmade(ctx)
+		if first {
+			d.notifyUnmade(ctx)
+		}
 		return stand.Close(ctx)
 	}}}, d.cfg.Cleanup...)
 	d.guards = append(d.guards, func() (word, why string) {
@@ -54,41 +83,37 @@ func (d *Drill) openNamespace(ctx context.Context) error {
 		}
 		return "", ""
 	})
-	d.env.Cluster = version
-	d.notices = append(d.notices, fmt.Sprintf("%s %s (Kubernetes %s)", whosePods(d.e), clusterTarget(d.e.Kubernetes), version))
-	if d.owner, err = controllerOf(ctx, d.e, d.cluster); err != nil {
-		return err
-	}
-	d.strikes.Pods, d.strikes.Container = d.cluster, d.e.Kubernetes.Container
-	d.strikes.Network, d.strikes.Namespace = d.cluster, testbed.NamespaceOf(ctx, d.cluster, d.run)
-	d.strikes.APIProxy = d.e.Kubernetes.APIProxy
 	return nil
 }
 
-// controllerOf is the controller of the pods that are there, which no kill strikes outside of; nil = the run makes its own. That it is one
-// alone the guard has seen, and it is asked again here: what was deployed since is found out.
-func controllerOf(ctx context.Context, e *experiments.Experiment, cluster *kube.Cluster) (*string, error) {
+// controllersOf are the controllers of the pods that are there, by namespace, which no kill strikes outside of; nil = the run makes its own.
+// That there is one alone in each the guard has seen, and it is asked again here: what was deployed since is found out.
+func controllersOf(ctx context.Context, e *experiments.Experiment, cluster *kube.Cluster) (map[string]string, error) {
 	if e.Kubernetes.Pods == experiments.PodsApply {
 		return nil, nil
 	}
+	owners := map[string]string{}
 	if e.Kubernetes.Controller != "" {
-		return &e.Kubernetes.Controller, nil
+		for _, in := range append([]string{""}, e.Kubernetes.Namespaces...) {
+			owners[in] = e.Kubernetes.Controller
+		}
+		return owners, nil
 	}
 	pods, err := drillPods(ctx, e, cluster)
 	if err != nil {
 		return nil, err
 	}
-	var owner *string
 	for i := range pods {
-		switch {
-		case pods[i].Over() || owner != nil && *owner == pods[i].Owner:
-		case owner != nil:
-			return nil, &Error{verdict.ExitRefused, fmt.Errorf("%s: refused: pod %s is of another controller than the rest: %q, not %q", e.Name, pods[i].Name, pods[i].Owner, *owner)}
-		default:
-			owner = &pods[i].Owner
+		if pods[i].Over() {
+			continue
 		}
+		in, _ := kube.NamespaceIn(pods[i].Name)
+		if owner, seen := owners[in]; seen && owner != pods[i].Owner {
+			return nil, &Error{verdict.ExitRefused, fmt.Errorf("%s: refused: pod %s is of another controller than the rest: %q, not %q", e.Name, pods[i].Name, pods[i].Owner, owner)}
+		}
+		owners[in] = pods[i].Owner
 	}
-	return owner, nil
+	return owners, nil
 }
 
 // whosePods says whose pods are drilled, up to the words that say where.
@@ -164,7 +189,7 @@ func (s *stores) openWorkers(context.Context) error {
 		if err != nil {
 			return err
 		}
-		fleet = testbed.NewPodFleet(testbed.PodFleetOptions{Pods: o, Redis: redis, Fleet: s.fleetName(), Wanted: s.wanted})
+		fleet = testbed.NewPodFleet(testbed.PodFleetOptions{Pods: o, Redis: redis, Fleet: s.fleetName(), Replicas: s.e.System.Replicas, Wanted: s.wanted})
 		s.cfg.Fleet = fleet
 		return nil
 	})
@@ -177,7 +202,7 @@ func (d *Drill) watched() (testbed.PodsOptions, error) {
 		Cluster: d.cluster, Selector: d.selector(), Container: d.e.Kubernetes.Container, Clock: d.clock,
 		OnEvent: func(e history.Event) { _ = d.record(e) }, // a failed recorder ends the run by itself
 	}
-	o.Owner = d.owner
+	o.Owners = d.owners
 	if d.logs != nil {
 		o.OnLine, o.OnCut = d.logs.Line, d.logs.Cut
 	}
@@ -189,8 +214,8 @@ func (d *Drill) watched() (testbed.PodsOptions, error) {
 // unmadeWithin bounds asking for what is only told.
 const unmadeWithin = time.Second
 
-// notifyUnmade says, where the steady state was not reached, why the Deployment made no pods: of pods that are there the history tells what
-// they wait for. The cluster's own word of it goes with the Deployment.
+// notifyUnmade says, where the steady state was not reached, why no pods were made: of pods that are there the history tells what they
+// wait for. The cluster's own word of it goes with the Deployment or StatefulSet.
 func (d *Drill) notifyUnmade(ctx context.Context) {
 	steady := func(e history.Event) bool {
 		return e.Kind == history.RunPhase && e.Phase.Holds != nil && *e.Phase.Holds
@@ -200,9 +225,12 @@ func (d *Drill) notifyUnmade(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, unmadeWithin)
 	defer cancel()
-	name := deploy.ObjectName(d.fleetName())
-	if why, err := d.cluster.Unmade(ctx, name); err == nil && why != "" {
-		d.o.Notify(fmt.Sprintf("lockdrill: deployment %s does not make its %s: %s", name, figures.Plural(d.e.System.Replicas, "pod"), why))
+	kind, name := "Deployment", deploy.ObjectName(d.fleetName())
+	if d.e.Kubernetes.Workers == experiments.WorkersStatefulSet {
+		kind = "StatefulSet"
+	}
+	if why, err := d.cluster.Unmade(ctx, kind, name); err == nil && why != "" {
+		d.o.Notify(fmt.Sprintf("lockdrill: %s %s does not make its %s: %s", strings.ToLower(kind), name, figures.Plural(d.e.System.Replicas, "pod"), why))
 	}
 }
 

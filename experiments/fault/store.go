@@ -113,6 +113,9 @@ func (s *Store) Check(c Checker) {
 	if s.Do.OfLeader() && around.Servers < 3 {
 		c.Check("", "%s needs a leader and others that can elect another: say store: {kind: %s, members: 3}", s.Do, around.Store)
 	}
+	if s.Do == StoreFreeze && around.Servers > 1 {
+		c.Check("", "stops one server, and there are %d: say freeze_leader", around.Servers)
+	}
 	switch around.Redis {
 	case "embedded":
 		switch {

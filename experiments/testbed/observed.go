@@ -134,7 +134,7 @@ func (f *ObservedFleet) HolderOf(named string) string {
 	var best *podLife
 	for _, l := range slices.Backward(f.lives.lives) {
 		p := &l.pod.Pod
-		if l.incarnation != "" && f.o.Holder.Is(named, p.Name, p.Labels, p.Annotations) && (best == nil || len(p.Name) > len(best.pod.Name)) {
+		if l.incarnation != "" && f.o.Holder.Is(named, kube.Bare(p.Name), p.Labels, p.Annotations) && (best == nil || len(p.Name) > len(best.pod.Name)) {
 			best = l
 		}
 	}
@@ -161,5 +161,6 @@ func (f *ObservedFleet) Replicas() []Living {
 
 // LivingPod is a pod as a replica of somebody's own; it has no incarnation yet.
 func LivingPod(p *kube.Pod) Living {
-	return Living{Name: p.Name, Known: map[string]string{experiments.KnownName: p.Name, experiments.KnownPod: p.Name, experiments.KnownIP: p.IP}}
+	name := kube.Bare(p.Name)
+	return Living{Name: p.Name, Known: map[string]string{experiments.KnownName: name, experiments.KnownPod: name, experiments.KnownIP: p.IP}}
 }

@@ -21,6 +21,8 @@ type PodFleetOptions struct {
 	Pods  PodsOptions
 	Redis *redis.Options // of the ledger's store, which carries commands and events
 	Fleet string         // the workers' --fleet: the run's id where the run applies them, else the experiment's name; see linestream.CheckFleet
+	// Replicas are r1, r2 ... In pods of a StatefulSet r1 is the one that ends in -0, also when it has come back.
+	Replicas int
 	// Wanted says whether the run itself ended an incarnation: by a fault, or because the drill is over. nil = it never did.
 	Wanted func(incarnation string) bool
 }
@@ -100,18 +102,24 @@ func (f *PodFleet) Start(ctx context.Context, c protocol.Configure) (history.Rep
 	return none, history.Span{}, nil
 }
 
-// assign gives those who are asked for to workers that are free. A pod that is to end is no place for one.
+// assign gives those who are asked for to workers that are free. A pod that is to end is no place for one, and one with an ordinal is the
+// place of its own replica only.
 func (f *PodFleet) assign() {
-	for len(f.asked) > 0 && !f.stopped {
+	for at := 0; at < len(f.asked) && !f.stopped; {
+		c := f.asked[at]
 		i := slices.IndexFunc(f.workers, func(w *podWorker) bool {
 			p := f.lives.pods[w.hello.UID]
-			return w.replica.Incarnation == "" && w.over == nil && !w.left && p != nil && !p.gone && !p.Ending
+			if w.replica.Incarnation != "" || w.over != nil || w.left || p == nil || p.gone || p.Ending {
+				return false
+			}
+			n, ordered := p.Ordinal()
+			return !ordered || n >= f.o.Replicas || c.Name == fmt.Sprintf("r%d", n+1)
 		})
 		if i < 0 {
-			return
+			at++
+			continue
 		}
-		c := f.asked[0]
-		f.asked = f.asked[1:]
+		f.asked = slices.Delete(f.asked, at, at+1)
 		f.place(f.workers[i], c)
 	}
 }

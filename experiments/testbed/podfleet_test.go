@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/linestream"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
@@ -84,6 +85,37 @@ func TestWorkersTakeSlots(t *testing.T) {
 		if err := f.Send("r9.9", protocol.Command{Cmd: protocol.CmdStop}); !errors.Is(err, ErrDead) {
 			t.Errorf("a command for nobody: %v", err)
 		}
+	})
+}
+
+// In pods of a StatefulSet a replica keeps its pod's name, whoever comes first; a pod beyond the replicas is anybody's.
+func TestWorkersOfAStatefulSetKeepTheirOrdinals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, s, _, said := lead(t)
+		f.o.Replicas = 2
+		pod := func(name, uid, id string) kube.Pod {
+			p := running(name, uid, id, 0)
+			p.Owner = "statefulset/w"
+			return p
+		}
+		zero, one := pod("w-0", "u0", "c0"), pod("w-1", "u1", "c1")
+		s.show(one)
+		f.hello(helloOf("l1", "u1", 1))
+		ask(t, f, "r1.1")
+		said.expect(t, "") // r1 waits for w-0
+		if _, _, err := f.Start(t.Context(), protocol.Configure{Name: "r2", Incarnation: "r2.1"}); err != nil {
+			t.Fatal(err)
+		}
+		said.expect(t, "start r2.1")
+		s.show(zero)
+		f.hello(helloOf("l0", "u0", 1))
+		said.expect(t, "start r1.1")
+		s.remove(zero)
+		said.expect(t, "gone u0 of r1.1")
+		s.show(pod("w-7", "u7", "c7"))
+		ask(t, f, "r1.2")
+		f.hello(helloOf("l7", "u7", 2))
+		said.expect(t, "start r1.2")
 	})
 }
 

@@ -16,7 +16,7 @@ import (
 type PodsOptions struct {
 	Cluster   *kube.Cluster     //
 	Selector  map[string]string // labels of the pods
-	Owner     *string           // their controller, as in kube.Pod: pods of others are none of the drill's; nil = whoever has the labels
+	Owners    map[string]string // their controllers, as in kube.Pod, by the namespace in their names: pods of others are none of the drill's; nil = whoever has the labels
 	Container string            // the one whose lives are replicas; "" = each pod's first
 	Clock     func() int64      // ns since the run's origin
 
@@ -140,8 +140,10 @@ func (p *podLives) heard(broken error) {
 
 // see takes note of a change.
 func (p *podLives) see(ctx context.Context, c kube.Change) {
-	if p.o.Owner != nil && c.Pod.Owner != *p.o.Owner {
-		return
+	if in, _ := kube.NamespaceIn(c.Pod.Name); p.o.Owners != nil {
+		if owner, known := p.o.Owners[in]; !known || owner != c.Pod.Owner {
+			return
+		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

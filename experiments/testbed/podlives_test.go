@@ -263,7 +263,7 @@ func TestPodsOfAnotherControllerAreNotSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, s, said := observe(t, nil)
 		owner := "deployment/web"
-		f.lives.o.Owner = &owner
+		f.lives.o.Owners = map[string]string{"": owner}
 		ours, other := running("w-0", "u1", "c1", 0), running("x-0", "u2", "c2", 0)
 		ours.Owner, other.Owner = owner, "statefulset/x"
 		s.show(other)

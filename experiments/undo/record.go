@@ -120,16 +120,18 @@ type Hook struct {
 	Name    string        `json:"name,omitempty"`    // of the victim: its pod's, or its replica's
 }
 
-// Store is a Redis. A password never stands here: the name of its environment variable does.
+// Store is a store of locks. A password never stands here: the name of its environment variable does.
 type Store struct {
-	Addr        string `json:"addr"` // host:port
-	DB          int    `json:"db,omitempty"`
-	TLS         bool   `json:"tls,omitempty"`
-	CA          string `json:"ca,omitempty"` // absolute path of a PEM file
-	UsernameEnv string `json:"username_env,omitempty"`
-	PasswordEnv string `json:"password_env,omitempty"`
-	RunID       string `json:"run_id,omitempty"`
-	Owned       bool   `json:"owned,omitempty"` // the run started it: it is gone when the run is
+	Kind        string   `json:"kind,omitempty"`  // as in the worker protocol; "" = a Redis
+	Addr        string   `json:"addr"`            // host:port
+	Addrs       []string `json:"addrs,omitempty"` // of all servers, where there are several
+	DB          int      `json:"db,omitempty"`
+	TLS         bool     `json:"tls,omitempty"`
+	CA          string   `json:"ca,omitempty"` // absolute path of a PEM file
+	UsernameEnv string   `json:"username_env,omitempty"`
+	PasswordEnv string   `json:"password_env,omitempty"`
+	RunID       string   `json:"run_id,omitempty"`
+	Owned       bool     `json:"owned,omitempty"` // the run started it: it is gone when the run is
 
 	Cluster  bool      `json:"cluster,omitempty"`  // Addr is one of its servers
 	Sentinel *Sentinel `json:"sentinel,omitempty"` // they say where it is; Addr is that of the first of them

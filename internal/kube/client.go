@@ -74,6 +74,7 @@ func generic(o runtime.Object) *Object {
 
 // sub is a request about a part of a pod; container "" = its first.
 func (c *Cluster) sub(q *rest.Request, pod, part, container string) *rest.Request {
+	c, pod = c.at(pod)
 	q = q.Namespace(c.Namespace).Resource("pods").Name(pod).SubResource(part)
 	if container != "" {
 		q = q.Param("container", container)

@@ -39,7 +39,8 @@ func (c *Cluster) SetCut(ctx context.Context, name, uid, value string) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.pods().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager})
+	at, bare := c.at(name)
+	_, err = at.pods().Patch(ctx, bare, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager})
 	switch {
 	case gone(err):
 		err = ErrGone

@@ -11,13 +11,17 @@ import (
 
 // Note is an Event for people who look at an object of the namespace, or at the namespace.
 type Note struct {
-	Pod, UID string // "" = about the namespace
-	Reason   string // one word in CamelCase
-	Text     string // at most 1,024 bytes
+	Namespace string // "" = the cluster's own
+	Pod, UID  string // "" = about the namespace
+	Reason    string // one word in CamelCase
+	Text      string // at most 1,024 bytes
 }
 
 // WriteNote makes the Event. The cluster forgets it after an hour, or when it is configured to.
 func (c *Cluster) WriteNote(ctx context.Context, n Note) error {
+	if c, n.Pod = c.at(n.Pod); n.Namespace != "" {
+		c = c.in(n.Namespace)
+	}
 	about := corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: c.Namespace, Name: n.Pod, UID: types.UID(n.UID)}
 	if n.Pod == "" {
 		about.Kind, about.Name = "Namespace", c.Namespace

@@ -27,8 +27,9 @@ var policies = schema.GroupVersion{Group: "policy", Version: "v1"}
 // ErrBudget, and says which, where one forbids it; ErrGone or ErrAnother where that pod is not there; ErrUnanswered where it may end all
 // the same.
 func (c *Cluster) Evict(ctx context.Context, name, uid string) error {
-	_, err := c.pods().Create(ctx, &Object{Object: map[string]any{
-		"apiVersion": policies.String(), "kind": "Eviction", "metadata": map[string]any{"name": name, "namespace": c.Namespace},
+	at, bare := c.at(name)
+	_, err := at.pods().Create(ctx, &Object{Object: map[string]any{
+		"apiVersion": policies.String(), "kind": "Eviction", "metadata": map[string]any{"name": bare, "namespace": at.Namespace},
 		"deleteOptions": map[string]any{"preconditions": map[string]any{"uid": uid}},
 	}}, metav1.CreateOptions{}, "eviction")
 	switch {
@@ -62,16 +63,36 @@ func causesOf(err error) string {
 
 // Budget is a PodDisruptionBudget of the namespace.
 type Budget struct {
-	Name    string
-	Allows  int64 // disruptions, now
+	Name    string // as a pod's is
+	Allows  int64  // disruptions, now
 	selects labels.Selector
 }
 
-// Covers reports that the budget is for a pod with these labels.
-func (b Budget) Covers(pod map[string]string) bool { return b.selects.Matches(labels.Set(pod)) }
+// Covers reports that the budget is for that pod.
+func (b Budget) Covers(p Pod) bool {
+	mine, _ := NamespaceIn(b.Name)
+	its, _ := NamespaceIn(p.Name)
+	return mine == its && b.selects.Matches(labels.Set(p.Labels))
+}
 
-// Budgets lists the PodDisruptionBudgets of the namespace, in the order of their names.
+// Budgets lists the PodDisruptionBudgets of the namespaces, in the order of their names.
 func (c *Cluster) Budgets(ctx context.Context) ([]Budget, error) {
+	var all []Budget
+	for _, one := range c.Each() {
+		budgets, err := one.budgets(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for i := range budgets {
+			budgets[i].Name = c.called(one, budgets[i].Name)
+		}
+		all = append(all, budgets...)
+	}
+	return all, nil
+}
+
+// budgets are those of the cluster's own namespace.
+func (c *Cluster) budgets(ctx context.Context) ([]Budget, error) {
 	list, err := c.objects.Resource(policies.WithResource("poddisruptionbudgets")).Namespace(c.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("list disruption budgets: %w", err)

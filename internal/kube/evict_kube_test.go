@@ -40,7 +40,7 @@ func TestKubeEvictWithinBudgets(t *testing.T) {
 		t.Errorf("%+v, %v, %v", now, there, err)
 	}
 	all, err := s.Budgets(t.Context())
-	if err != nil || len(all) != 1 || all[0].Name != "stays" || all[0].Allows != 0 || !all[0].Covers(p.Labels) {
+	if err != nil || len(all) != 1 || all[0].Name != "stays" || all[0].Allows != 0 || !all[0].Covers(p) {
 		t.Errorf("%+v, %v", all, err)
 	}
 	allow(1)

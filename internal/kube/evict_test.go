@@ -61,7 +61,7 @@ func TestBudgetsOfTheNamespace(t *testing.T) {
 	if err != nil || len(all) != 2 || all[0].Name != "db" || all[1].Name != "web" || all[1].Allows != 1 {
 		t.Fatalf("%+v, %v", all, err)
 	}
-	if pod := map[string]string{"app": "web", "more": "x"}; all[0].Covers(pod) || !all[1].Covers(pod) {
+	if pod := (Pod{Labels: map[string]string{"app": "web", "more": "x"}}); all[0].Covers(pod) || !all[1].Covers(pod) {
 		t.Errorf("%+v", all)
 	}
 }

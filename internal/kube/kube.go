@@ -27,15 +27,16 @@ import (
 
 // Options say which cluster and namespace, as kubectl's flags of these names do; all may be empty.
 type Options struct {
-	Kubeconfig string // path; "" = $KUBECONFIG, ~/.kube/config, or the service account of the pod that this runs in
-	Context    string // "" = the current one
-	Namespace  string // "" = that of the context
+	Kubeconfig string   // path; "" = $KUBECONFIG, ~/.kube/config, or the service account of the pod that this runs in
+	Context    string   // "" = the current one
+	Namespace  string   // "" = that of the context
+	Also       []string // further namespaces, whose pods Pods and WatchPods tell of as well
 	// Unproven: somebody else may have named the kubeconfig, as in a journal. It may start no program and read no other file, unless
 	// it is one that the caller uses anyway.
 	Unproven bool
 }
 
-// Cluster is one namespace of a cluster. It is safe for concurrent use.
+// Cluster is one namespace of a cluster, or several (Also). It is safe for concurrent use.
 type Cluster struct {
 	Options                   // as resolved: Namespace is never empty, Kubeconfig is absolute, or empty where it is not one file
 	objects dynamic.Interface // of any kind

@@ -24,7 +24,8 @@ type Lease struct {
 
 // Lease reads a Lease object of the namespace, as it is and not as a cache has it; ok is false where there is none.
 func (c *Cluster) Lease(ctx context.Context, name string) (l Lease, ok bool, err error) {
-	o, err := as[coordinationv1.Lease](c.leases().Get(ctx, name, metav1.GetOptions{}))
+	at, bare := c.at(name)
+	o, err := as[coordinationv1.Lease](at.leases().Get(ctx, bare, metav1.GetOptions{}))
 	if gone(err) {
 		return l, false, nil
 	}
@@ -86,6 +87,7 @@ func (c *LeaseChange) Covers(version string) bool {
 // is cut goes on where it was, and nothing is lost; where the API server does not know any more what came since, there is a new list.
 // heard is called with nil whenever the watch stands, and with the error whenever it breaks.
 func (c *Cluster) WatchLease(ctx context.Context, name string, on func(LeaseChange), heard func(error)) {
+	c, name = c.at(name)
 	version := ""
 	keepWatching(ctx, func(stands func()) error {
 		err := c.followLease(ctx, name, &version, on, stands)

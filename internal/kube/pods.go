@@ -20,7 +20,7 @@ import (
 
 // Pod is a pod of the namespace with the one container that matters.
 type Pod struct {
-	Name, UID, Node, Phase string
+	Name, UID, Node, Phase string // Name: NAMESPACE/NAME outside of the cluster's own namespace
 	IP                     string // "" = it has none yet
 	Labels, Annotations    map[string]string
 	Created                time.Time // to the second, the API server's clock
@@ -36,6 +36,16 @@ type Pod struct {
 // Over reports a pod that ends or has ended: it takes no further part in anything.
 func (p *Pod) Over() bool {
 	return p.Ending || p.Phase == string(corev1.PodSucceeded) || p.Phase == string(corev1.PodFailed)
+}
+
+// Ordinal is the number at the end of the name of a StatefulSet's pod, which comes back under that name.
+func (p *Pod) Ordinal() (n int, ok bool) {
+	set, ok := strings.CutPrefix(p.Owner, "statefulset/")
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.Atoi(strings.TrimPrefix(Bare(p.Name), set+"-"))
+	return n, err == nil && n >= 0
 }
 
 // Container is the state of a pod's container.
@@ -69,6 +79,20 @@ func refused(err error) bool {
 
 // Pods lists the pods with these labels, in the order of their names; container "" = each one's first.
 func (c *Cluster) Pods(ctx context.Context, selector map[string]string, container string) ([]Pod, error) {
+	if len(c.Also) > 0 {
+		var all []Pod
+		for _, one := range c.Each() {
+			pods, err := one.Pods(ctx, selector, container)
+			if err != nil {
+				return nil, fmt.Errorf("namespace %s: %w", one.Namespace, err)
+			}
+			for i := range pods {
+				pods[i].Name = c.called(one, pods[i].Name)
+			}
+			all = append(all, pods...)
+		}
+		return all, nil
+	}
 	list, err := as[corev1.PodList](c.pods().List(ctx, metav1.ListOptions{LabelSelector: labels.Set(selector).String()}))
 	if err != nil {
 		return nil, fmt.Errorf("list pods: %w", err)
@@ -83,14 +107,17 @@ func (c *Cluster) Pods(ctx context.Context, selector map[string]string, containe
 
 // Pod reads one pod of the namespace; ok is false where there is none of that name.
 func (c *Cluster) Pod(ctx context.Context, name, container string) (p Pod, ok bool, err error) {
-	o, err := as[corev1.Pod](c.pods().Get(ctx, name, metav1.GetOptions{}))
+	at, bare := c.at(name)
+	o, err := as[corev1.Pod](at.pods().Get(ctx, bare, metav1.GetOptions{}))
 	if gone(err) {
 		return p, false, nil
 	}
 	if err != nil {
 		return p, false, fmt.Errorf("read pod %s: %w", name, err)
 	}
-	return podOf(o, container), true, nil
+	p = podOf(o, container)
+	p.Name = name
+	return p, true, nil
 }
 
 // Change is one thing that WatchPods saw.
@@ -104,6 +131,10 @@ type Change struct {
 func (c *Cluster) WatchPods(ctx context.Context, selector map[string]string, container string, on func(Change), heard func(error)) {
 	if heard == nil {
 		heard = func(error) {}
+	}
+	if len(c.Also) > 0 {
+		c.watchEach(ctx, selector, container, on, heard)
+		return
 	}
 	known := map[string]Pod{} // by UID
 	keepWatching(ctx, func(stands func()) error { return c.watchOnce(ctx, selector, container, known, on, stands) }, heard)
@@ -152,7 +183,8 @@ func (c *Cluster) watchOnce(ctx context.Context, selector map[string]string, con
 // ErrUnanswered where it may end all the same.
 func (c *Cluster) DeletePod(ctx context.Context, name, uid string, grace *int64) error {
 	u := types.UID(uid)
-	err := c.pods().Delete(ctx, name, metav1.DeleteOptions{
+	at, bare := c.at(name)
+	err := at.pods().Delete(ctx, bare, metav1.DeleteOptions{
 		GracePeriodSeconds: grace, Preconditions: &metav1.Preconditions{UID: &u},
 	})
 	if err != nil && !refused(err) { // a refusal: gone and another are such

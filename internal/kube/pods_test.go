@@ -113,11 +113,30 @@ func TestPodsThatAreNotMade(t *testing.T) {
 			{Type: appsv1.DeploymentReplicaFailure, Status: k.status, Reason: "FailedCreate", Message: quota},
 		}
 		c := New(kubefake.Generic(fake.NewClientset(d)), "ns")
-		if got, err := c.Unmade(t.Context(), "w"); got != k.want || err != nil {
+		if got, err := c.Unmade(t.Context(), "Deployment", "w"); got != k.want || err != nil {
 			t.Errorf("%q, %v, want %q", got, err, k.want)
 		}
-		if got, err := c.Unmade(t.Context(), "another"); got != "" || err == nil {
+		if got, err := c.Unmade(t.Context(), "Deployment", "another"); got != "" || err == nil {
 			t.Errorf("no Deployment: %q, %v", got, err)
+		}
+	}
+	three := int32(3)
+	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "w", Namespace: "ns"}, Spec: appsv1.StatefulSetSpec{Replicas: &three}}
+	for made, want := range map[int32]string{1: "there are 1 of 3; its Events say why", 3: ""} {
+		set.Status.Replicas = made
+		if got, err := New(kubefake.Generic(fake.NewClientset(set)), "ns").Unmade(t.Context(), "StatefulSet", "w"); got != want || err != nil {
+			t.Errorf("%q, %v, want %q", got, err, want)
+		}
+	}
+}
+
+func TestOrdinals(t *testing.T) {
+	for _, k := range []struct {
+		owner, name string
+		want        int // -1 = none
+	}{{"statefulset/db", "db-0", 0}, {"statefulset/db-1", "db-1-12", 12}, {"deployment/db", "db-0", -1}, {"statefulset/db", "db-x", -1}, {"", "db-0", -1}} {
+		if n, ok := (&Pod{Owner: k.owner, Name: k.name}).Ordinal(); ok != (k.want >= 0) || ok && n != k.want {
+			t.Errorf("%s of %q: %d, %v", k.name, k.owner, n, ok)
 		}
 	}
 }

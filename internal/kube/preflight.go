@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,13 +27,15 @@ type Rule struct {
 	Subresource string   // "" = none; pods/log has "log"
 	Verbs       []string // get, list, watch, create, patch, delete
 	Names       []string
-	Wide        bool // of the whole cluster: its object is in no namespace, and a ClusterRole gives it
+	Namespace   string // "" = the cluster's own
+	Wide        bool   // of the whole cluster: its object is in no namespace, and a ClusterRole gives it
 }
 
 // Needs is what a drill does in a namespace. Every drill reads the namespace's annotation, and lists and watches pods.
 type Needs struct {
 	Namespace string   // its name, for the rule that reads it
 	Apply     bool     // makes and removes workers of its own
+	Stateful  bool     // ... as a StatefulSet, not as a Deployment
 	Files     bool     // ... with files in a ConfigMap
 	Network   bool     // ... and a NetworkPolicy beside them
 	Toxiproxy bool     // ... and a Toxiproxy with its Service
@@ -80,8 +83,12 @@ func RulesFor(n Needs) []Rule {
 	}
 	made := []string{"get", "create", "patch", "delete"} // server-side apply: create and patch
 	if n.Apply {
+		workers := "deployments"
+		if n.Stateful {
+			workers = "statefulsets"
+		}
 		rules = append(rules,
-			Rule{APIGroup: "apps", Resource: "deployments", Verbs: made},
+			Rule{APIGroup: "apps", Resource: workers, Verbs: made},
 			Rule{Resource: "serviceaccounts", Verbs: made})
 	}
 	if n.Files {
@@ -96,7 +103,7 @@ func RulesFor(n Needs) []Rule {
 		kind, name, _ := strings.Cut(o, "/")
 		rules = append(rules, Rule{APIGroup: "apps", Resource: kind + "s", Verbs: []string{"get", "patch"}, Names: named(name)})
 	}
-	if n.Toxiproxy && !n.Apply {
+	if n.Toxiproxy && (!n.Apply || n.Stateful) {
 		rules = append(rules, Rule{APIGroup: "apps", Resource: "deployments", Verbs: made})
 	}
 	if n.Toxiproxy {
@@ -142,7 +149,7 @@ func (c *Cluster) Missing(ctx context.Context, rules []Rule) ([]Rule, error) {
 				}
 			}
 			if len(verbs) > 0 {
-				missing = append(missing, Rule{APIGroup: r.APIGroup, Resource: r.Resource, Subresource: r.Subresource, Verbs: verbs, Names: named(name), Wide: r.Wide})
+				missing = append(missing, Rule{APIGroup: r.APIGroup, Resource: r.Resource, Subresource: r.Subresource, Verbs: verbs, Names: named(name), Namespace: r.Namespace, Wide: r.Wide})
 			}
 		}
 	}
@@ -151,7 +158,7 @@ func (c *Cluster) Missing(ctx context.Context, rules []Rule) ([]Rule, error) {
 
 func (c *Cluster) may(ctx context.Context, r Rule, verb, name string) (bool, error) {
 	authorization := schema.GroupVersion{Group: "authorization.k8s.io", Version: "v1"}
-	namespace := c.Namespace
+	namespace := cmp.Or(r.Namespace, c.Namespace)
 	if r.Wide {
 		namespace = ""
 	}
@@ -180,6 +187,9 @@ func RuleYAML(rules []Rule) string {
 		}
 		if r.Wide {
 			fmt.Fprintf(&b, "# of a ClusterRole:\n")
+		}
+		if r.Namespace != "" {
+			fmt.Fprintf(&b, "# of the Role in namespace %s:\n", r.Namespace)
 		}
 		fmt.Fprintf(&b, "- apiGroups: [%q]\n  resources: [%q]\n", r.APIGroup, resource)
 		if len(r.Names) > 0 {

@@ -41,9 +41,13 @@ func waitsFor(o *corev1.Pod) string {
 	return starting
 }
 
-// conditions are all that is read of a Deployment: its Go type would link those of its whole group.
-type conditions struct {
+// workload is all that is read of a Deployment or StatefulSet: its Go type would link those of its whole group.
+type workload struct {
+	Spec struct {
+		Replicas int32 `json:"replicas"`
+	} `json:"spec"`
 	Status struct {
+		Replicas   int32 `json:"replicas"`
 		Conditions []struct {
 			Type    string `json:"type"`
 			Status  string `json:"status"`
@@ -53,15 +57,19 @@ type conditions struct {
 	} `json:"status"`
 }
 
-// Unmade says why no pods are made of a Deployment, as its status has it: a quota, an admission policy; "" = nothing that it tells of.
-func (c *Cluster) Unmade(ctx context.Context, deployment string) (string, error) {
-	api, err := c.api("apps/v1", "Deployment")
+// Unmade says why no pods are made of a Deployment, as its status has it: a quota, an admission policy; "" = nothing that it tells of. A
+// StatefulSet keeps why to its Events: it says only that pods are missing.
+func (c *Cluster) Unmade(ctx context.Context, kind, name string) (string, error) {
+	api, err := c.api("apps/v1", kind)
 	if err != nil {
 		return "", err
 	}
-	d, err := as[conditions](api.Get(ctx, deployment, metav1.GetOptions{}))
+	d, err := as[workload](api.Get(ctx, name, metav1.GetOptions{}))
 	if err != nil {
-		return "", fmt.Errorf("read deployment %s: %w", deployment, err)
+		return "", fmt.Errorf("read %s %s: %w", strings.ToLower(kind), name, err)
+	}
+	if kind == "StatefulSet" && d.Status.Replicas < d.Spec.Replicas {
+		return fmt.Sprintf("there are %d of %d; its Events say why", d.Status.Replicas, d.Spec.Replicas), nil
 	}
 	for _, k := range d.Status.Conditions {
 		if k.Type == "ReplicaFailure" && k.Status == string(corev1.ConditionTrue) {

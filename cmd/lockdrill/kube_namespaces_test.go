@@ -1,0 +1,127 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/kube"
+)
+
+// pairNamespace and besideNamespace are those of one drill: an election in each.
+const (
+	pairNamespace   = "pair"
+	besideNamespace = "beside"
+)
+
+// besideDrill kills whoever leads in the second of two namespaces.
+func besideDrill(t *testing.T) string {
+	t.Helper()
+	yaml := fmt.Sprintf(electedDrill, pairNamespace)
+	from, to := strings.Index(yaml, "    - name: leader"), strings.Index(yaml, "steady_state:")
+	lock := edit(t, yaml[from:to], "name: leader", "name: other", "lease: "+electedLease, "lease: "+besideNamespace+"/"+electedLease)
+	return edit(t, yaml[:to]+lock+yaml[to:], "selector: {app: web}", "namespaces: ["+besideNamespace+"], events: true, selector: {app: web}", "replicas: 3", "replicas: 6",
+		"holder_of: leader", "holder_of: other", "{lock: leader, takeover", "{lock: other, takeover")
+}
+
+// besideOthers: two namespaces in one drill, by the shipped Roles and no more. Each is guarded, and each one's turn is taken.
+func besideOthers(t *testing.T, s *site) {
+	other := newSite(t, s.Env, besideNamespace)
+	yaml, dir := besideDrill(t), t.TempDir()
+	write(t, filepath.Join(dir, "pods.yaml"), []byte(yaml))
+	s.elections(t)
+	other.elections(t)
+	rules := s.shippedRole(t, yaml)
+	refused := func(want ...string) {
+		t.Helper()
+		until(t, "a plan that is refused, and says "+strings.Join(want, ", "), func() bool {
+			got := tryIn(t, dir, append([]string{"plan", "pods.yaml"}, s.flags()...)...)
+			said := strings.Join(strings.Fields(got.stdout+got.stderr), " ")
+			for _, w := range want {
+				if !strings.Contains(said, w) {
+					return false
+				}
+			}
+			return got.code == verdict.ExitRefused
+		})
+	}
+	annotate := func(environment string) {
+		t.Helper()
+		patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, kube.EnvironmentAnnotation, environment)
+		if _, err := s.Client.CoreV1().Namespaces().Patch(t.Context(), besideNamespace, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	annotate("production")
+	refused("namespace " + besideNamespace + ` says it is "production"`)
+	annotate("staging")
+	roles := s.Client.RbacV1().RoleBindings(besideNamespace)
+	binding, err := roles.Get(t.Context(), "lockdrill-pods-runner", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := roles.Delete(t.Context(), binding.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	refused("permissions", `# of the Role in namespace `+besideNamespace+`: - apiGroups: [""] resources: ["pods"] verbs: ["get", "list", "watch"]`)
+	binding.ResourceVersion = ""
+	if _, err := roles.Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	awaitRules(t, s.cluster(t), rules)
+	run, hour, now := "somebody", int32(3600), metav1.NewMicroTime(time.Now())
+	leases := s.Client.CoordinationV1().Leases(besideNamespace)
+	if _, err := leases.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: kube.RunLease, Labels: map[string]string{kube.RunLabel: run}},
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: &run, LeaseDurationSeconds: &hour, AcquireTime: &now, RenewTime: &now}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	refused("kubernetes kubetest/" + besideNamespace + " is held by run somebody")
+	if err := leases.Delete(t.Context(), kube.RunLease, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	before := append(s.objects(t), other.objects(t)...)
+	o := s.drill(t, yaml, verdict.ExitPass)
+	if len(o.j.Takeovers) != 1 || o.j.Takeovers[0].Successor == "" {
+		t.Fatalf("takeovers: %+v\n%s", o.j.Takeovers, o.text)
+	}
+	h, err := readHistory(o.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := map[bool]int{}
+	for _, e := range h.Events {
+		if e.Kind != history.ReplicaStart {
+			continue
+		}
+		beside := strings.HasPrefix(e.Replica.Pod.Name, besideNamespace+"/")
+		if in[beside]++; e.Replica.Incarnation == o.j.Takeovers[0].Victim && !beside {
+			t.Errorf("%s was struck in pod %s", e.Replica.Incarnation, e.Replica.Pod.Name)
+		}
+	}
+	if in[false] != 3 || in[true] < 4 {
+		t.Errorf("lives by namespace: %v", in)
+	}
+	events, err := s.Client.CoreV1().Events(besideNamespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := map[string]bool{}
+	for i := range events.Items {
+		said[events.Items[i].Reason] = true
+	}
+	if !said["LockdrillBegins"] || !said["LockdrillStruck"] || !said["LockdrillEnds"] {
+		t.Errorf("events of the second namespace: %v", said)
+	}
+	if after := append(s.objects(t), other.objects(t)...); len(after) != len(before) || strings.Contains(strings.Join(after, " "), kube.RunLease) {
+		t.Errorf("before: %q, afterwards: %q", before, after)
+	}
+
+}

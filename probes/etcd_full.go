@@ -1,0 +1,428 @@
+//go:build full
+
+package probes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/lockdrill/lockdrill/history"
+)
+
+var kindEtcd = Kind{Name: "etcd", Probe: "lock_keys", Source: sourceKeys, Epoch: "revision that created the key of the holder", Ordered: true}
+
+const (
+	leaseAsked  = 100 * time.Millisecond // between two questions for what is left of a lease, which is told in whole seconds
+	etcdRestart = 50 * time.Millisecond  // before a watch that was cut is begun again
+)
+
+// Etcd watches the keys of locks in an etcd, with two witnesses. A watch of each server tells every change by its revision, in the order
+// of all, and after it. Looks read a revision from the cluster, and are good once a watch has told everything up to it. What changed
+// between two looks has its brackets from both, and nothing escapes.
+//
+// The lock of a key is that key itself, or the oldest of the keys below it that are named after their leases, as etcd's own Mutex and
+// Election make them. Its epoch is the revision that created it.
+type Etcd struct {
+	clients []*clientv3.Client // one of each server: one that stands still keeps nobody from asking the others
+	prefix  string
+	clock   func() int64
+	life    context.Context
+	stop    context.CancelFunc // ends life
+	watches sync.WaitGroup
+
+	mu      sync.Mutex
+	cluster uint64               // that revisions are counted in
+	era     context.Context      // of it
+	over    context.CancelFunc   // ends the watches of it, and they begin anew
+	locks   map[string]string    // by key, that are watched
+	rivals  map[string][]*rival  // by key: who holds it and who waits, in the order of their revisions
+	shown   map[string]etcdShown // by key: what was reported last
+	told    int64                // revision up to which all is known
+	at      int64                // when the last change was told
+	more    chan struct{}        // closed when more is told
+	looked  sight                // the last look that was good
+	news    []history.Event
+	torn    error
+}
+
+// sight is a look at a revision.
+type sight struct {
+	revision int64
+	at       history.Span
+}
+
+// etcdShown is a state of a lock as it was reported.
+type etcdShown struct {
+	epoch string
+	at    history.Span // the last time that it was seen
+	seen  bool
+	torn  bool // changes before it may have escaped
+}
+
+// NewEtcd begins to watch what lies below prefix. Its owner calls Close.
+func NewEtcd(ctx context.Context, addrs []string, prefix string, clock func() int64) (*Etcd, error) {
+	p := &Etcd{prefix: prefix, clock: clock, locks: map[string]string{}, rivals: map[string][]*rival{}, shown: map[string]etcdShown{}, more: make(chan struct{})}
+	for _, addr := range addrs {
+		c, err := clientv3.New(clientv3.Config{Endpoints: []string{"http://" + addr}, Logger: zap.NewNop()})
+		if err != nil {
+			return nil, errors.Join(err, p.Close())
+		}
+		p.clients = append(p.clients, c)
+	}
+	if err := p.list(ctx); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	watching, stop := context.WithCancel(context.Background())
+	p.stop = stop
+	p.life = watching
+	p.era, p.over = context.WithCancel(watching)
+	for _, c := range p.clients {
+		p.watches.Go(func() { p.watch(watching, c) })
+	}
+	return p, nil
+}
+
+// Kind implements Backend.
+func (p *Etcd) Kind() Kind { return kindEtcd }
+
+// Close ends the watches.
+func (p *Etcd) Close() error {
+	if p.stop != nil {
+		p.stop()
+	}
+	p.watches.Wait()
+	var errs []error
+	for _, c := range p.clients {
+		if err := c.Close(); !errors.Is(err, context.Canceled) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Watch adds a key of a lock that is to be told of.
+func (p *Etcd) Watch(lock, key string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.locks[key] = lock
+}
+
+// Expect is Watch for the key of a job.
+func (p *Etcd) Expect(lock, key string) { p.Watch(lock, key) }
+
+// Asked does nothing: all keys are watched always.
+func (p *Etcd) Asked(string) {}
+
+// list takes the keys as they are, at first and where a stretch of the watch is lost.
+func (p *Etcd) list(ctx context.Context) error {
+	from := p.clock()
+	got, err := p.get(ctx, p.prefix, clientv3.WithPrefix())
+	if err != nil {
+		return fmt.Errorf("list the keys of locks: %w", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if got.Header.ClusterId == p.cluster && got.Header.Revision < p.told { // a watch has told more
+		return nil
+	}
+	p.cluster = got.Header.ClusterId
+	before := p.rivals
+	p.rivals = map[string][]*rival{}
+	for _, kv := range got.Kvs {
+		p.put(kv)
+	}
+	p.told, p.looked = got.Header.Revision, sight{got.Header.Revision, history.Span{From: from, To: p.clock()}}
+	for key := range before {
+		p.change(key, p.looked.at)
+	}
+	for key := range p.rivals {
+		p.change(key, p.looked.at)
+	}
+	p.wake()
+	return nil
+}
+
+// get asks all servers at once and takes the first answer.
+func (p *Etcd) get(ctx context.Context, key string, o ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type answer struct {
+		got *clientv3.GetResponse
+		err error
+	}
+	said := make(chan answer, len(p.clients))
+	for _, c := range p.clients {
+		go func() {
+			got, err := c.Get(ctx, key, o...)
+			said <- answer{got, err}
+		}()
+	}
+	var errs []error
+	for range p.clients {
+		a := <-said
+		if a.err == nil {
+			return a.got, nil
+		}
+		errs = append(errs, a.err)
+	}
+	return nil, errors.Join(errs...)
+}
+
+// watch follows one server until ctx ends, from where all of them together have come to.
+func (p *Etcd) watch(ctx context.Context, c *clientv3.Client) {
+	for ctx.Err() == nil {
+		p.mu.Lock()
+		from, era := p.told+1, p.era
+		p.mu.Unlock()
+		one, cancel := context.WithCancel(era)
+		for news := range c.Watch(clientv3.WithRequireLeader(one), p.prefix, clientv3.WithPrefix(), clientv3.WithRev(from)) {
+			if err := news.Err(); err != nil {
+				if news.CompactRevision > 0 {
+					p.tear(ctx, fmt.Sprintf("revisions up to %d were compacted before the watch had told them", news.CompactRevision))
+				}
+				break
+			}
+			p.take(news.Header.ClusterId, news.Events)
+		}
+		cancel()
+		select {
+		case <-ctx.Done():
+		case <-time.After(etcdRestart):
+		}
+	}
+}
+
+// take takes the changes of one answer, which are whole revisions.
+func (p *Etcd) take(cluster uint64, events []*clientv3.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if cluster != p.cluster { // of before, or of what no look has seen yet
+		return
+	}
+	now, told := p.clock(), p.told
+	for _, e := range events {
+		if e.Kv.ModRevision <= told { // another server was faster
+			continue
+		}
+		p.told, p.at = max(p.told, e.Kv.ModRevision), now
+		key := ""
+		if e.Type == mvccpb.DELETE {
+			key = p.drop(string(e.Kv.Key))
+		} else {
+			key = p.put(e.Kv)
+		}
+		if key != "" {
+			p.change(key, history.Span{From: min(p.looked.at.From, now), To: now})
+		}
+	}
+	p.wake()
+}
+
+// tear says that what was changed in a stretch is not known, and takes what is there now.
+func (p *Etcd) tear(ctx context.Context, why string) {
+	p.mu.Lock()
+	at := history.Span{From: p.looked.at.From, To: p.clock()}
+	p.news = append(p.news, history.Event{Kind: history.GapKind, Span: at, Source: sourceKeys, Coverage: &history.Coverage{
+		Probe: kindEtcd.Probe, Why: why, Failed: true, Largest: at.Width(),
+	}})
+	for key, s := range p.shown {
+		s.torn = true
+		p.shown[key] = s
+	}
+	p.told = 0
+	p.mu.Unlock()
+	if err := p.list(ctx); err != nil {
+		p.mu.Lock()
+		p.torn = err
+		p.mu.Unlock()
+	}
+}
+
+// another reports that it is another cluster than before, and lets the watches begin anew there.
+func (p *Etcd) another(cluster uint64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if cluster == p.cluster {
+		return false
+	}
+	p.over()
+	p.cluster = 0 // nothing is taken until it is listed
+	p.era, p.over = context.WithCancel(p.life)
+	return true
+}
+
+func (p *Etcd) wake() {
+	close(p.more)
+	p.more = make(chan struct{})
+}
+
+// epochOf names the epoch that a rival's key is.
+func epochOf(r *rival) string { return fmt.Sprintf("rev-%d", r.created) }
+
+// change reports who has a lock now, if that is news.
+func (p *Etcd) change(key string, at history.Span) {
+	before, holder := p.shown[key], p.holder(key)
+	epoch := ""
+	if holder != nil {
+		epoch = epochOf(holder)
+	}
+	if before.epoch == epoch && (before.seen || epoch == "") {
+		return
+	}
+	p.report(key, holder, at, before)
+}
+
+func (p *Etcd) holder(key string) *rival {
+	if all := p.rivals[key]; len(all) > 0 {
+		return all[0]
+	}
+	return nil
+}
+
+// report adds an event of a lock as it is.
+func (p *Etcd) report(key string, holder *rival, at history.Span, before etcdShown) {
+	e := p.event(key, holder, at)
+	if before.seen {
+		prev := before.at
+		prev.From = max(prev.From, min(p.looked.at.From, at.From)) // nothing was told in between
+		prev.To = max(prev.To, prev.From)
+		e.Look.Prev, e.Look.Direct = &prev, !before.torn
+	}
+	p.shown[key] = etcdShown{epoch: e.Epoch, at: at, seen: true}
+	p.news = append(p.news, e)
+}
+
+func (p *Etcd) event(key string, holder *rival, at history.Span) history.Event {
+	e := history.Event{Kind: history.LookKind, Span: at, Source: sourceKeys, Lock: p.locks[key], Key: key, Look: &history.Look{PTTL: absent}}
+	if holder != nil {
+		e.Epoch, e.Fence = epochOf(holder), holder.created
+		e.Look.Present, e.Look.PTTL = true, 0
+		if holder.lease == clientv3.NoLease {
+			e.Look.PTTL = -1
+		} else if holder.granted > 0 {
+			e.Look.PTTL, e.Look.Slack = (holder.left+1)*int64(time.Second), int64(time.Second)
+		}
+	}
+	return e
+}
+
+// Look reads a revision and waits until the watches have told everything up to it. The returned function gives an event for each change
+// since the last look whose function was called, and for each lease that was seen to be prolonged; with final, also one for every lock.
+func (p *Etcd) Look(ctx context.Context, final bool) (func(history.Span) []history.Event, error) {
+	s := sight{at: history.At(p.clock())}
+	got, err := p.get(ctx, p.prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
+	if err != nil {
+		return nil, fmt.Errorf("look at the keys of locks: %w", err)
+	}
+	s.revision, s.at.To = got.Header.Revision, p.clock()
+	if p.another(got.Header.ClusterId) {
+		p.tear(ctx, "the store has lost its data, and counts revisions anew")
+	}
+	if err := p.await(ctx, s.revision); err != nil {
+		return nil, err
+	}
+	p.askLeases(ctx)
+	return func(history.Span) []history.Event {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		events := slices.DeleteFunc(p.news, func(e history.Event) bool { return e.Kind == history.LookKind && p.locks[e.Key] == "" })
+		for i := range events {
+			if events[i].Kind == history.LookKind {
+				events[i].Lock = p.locks[events[i].Key]
+			}
+		}
+		p.news = nil
+		if p.looked = s; final {
+			for key := range p.locks {
+				e := p.event(key, p.holder(key), s.at)
+				e.Look.Final = true
+				events = append(events, e)
+			}
+		}
+		slices.SortStableFunc(events, func(a, b history.Event) int { return int(min(1, max(-1, a.To-b.To))) })
+		return events
+	}, nil
+}
+
+// await waits until the watches have told everything up to a revision.
+func (p *Etcd) await(ctx context.Context, revision int64) error {
+	for {
+		p.mu.Lock()
+		reached, more, torn := p.told >= revision, p.more, p.torn
+		p.torn = nil
+		p.mu.Unlock()
+		if reached {
+			return nil
+		}
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return fmt.Errorf("the watch has not told of revision %d, which a look has read: %w", revision, errors.Join(ctx.Err(), torn))
+		}
+	}
+}
+
+// askLeases asks what is left of the leases of those who hold locks, now and then: a watch does not tell that one was prolonged.
+func (p *Etcd) askLeases(ctx context.Context) {
+	type due struct {
+		key string
+		*rival
+	}
+	var all []due
+	p.mu.Lock()
+	now := p.clock()
+	for key := range p.locks {
+		if r := p.holder(key); r != nil && r.lease != clientv3.NoLease && now-r.asked >= int64(leaseAsked) {
+			all = append(all, due{key, r})
+		}
+	}
+	p.mu.Unlock()
+	for _, d := range all {
+		asked := p.clock()
+		lease, err := p.clients[0].TimeToLive(ctx, d.lease)
+		if err != nil || lease.TTL < 0 {
+			continue // its end is told by the watch
+		}
+		at := history.Span{From: asked, To: p.clock()}
+		p.mu.Lock()
+		prolonged := d.granted > 0 && (lease.TTL > d.left || lease.TTL == d.left && at.From-d.asked >= int64(time.Second))
+		first := d.granted == 0
+		if first || prolonged || lease.TTL < d.left {
+			d.left, d.asked, d.granted = lease.TTL, at.From, time.Duration(lease.GrantedTTL)*time.Second
+		}
+		if (first || prolonged) && p.holder(d.key) == d.rival {
+			before := p.shown[d.key]
+			e := p.event(d.key, d.rival, at)
+			prev := before.at
+			e.Look.Prev, e.Look.Direct = &prev, !before.torn
+			p.shown[d.key] = etcdShown{epoch: e.Epoch, at: at, seen: true}
+			p.news = append(p.news, e)
+		}
+		p.mu.Unlock()
+	}
+}
+
+// Now is who holds a lock at this moment.
+func (p *Etcd) Now(ctx context.Context, lock, key string) (now Unclaimed, epoch string, held bool, err error) {
+	got, err := p.get(ctx, p.prefix+key, clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+	if err != nil {
+		return now, "", false, fmt.Errorf("look up holder of %s: %w", key, err)
+	}
+	for _, kv := range got.Kvs {
+		if p.lockKey(string(kv.Key), kv.Lease) == key {
+			return Unclaimed{Lock: lock, Key: key, Value: string(kv.Value)}, epochOf(&rival{created: kv.CreateRevision}), true, nil
+		}
+	}
+	return Unclaimed{Lock: lock, Key: key}, "", false, nil
+}
+
+// Sample implements Backend: a look follows closely enough, and the watch tells the rest.
+func (p *Etcd) Sample(context.Context) error { return nil }

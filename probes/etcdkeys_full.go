@@ -1,0 +1,64 @@
+//go:build full
+
+package probes
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// rival is a key of somebody who holds a lock, or waits for it.
+type rival struct {
+	name    string
+	created int64
+	lease   clientv3.LeaseID
+	granted time.Duration // what the servers say of the lease; 0 = not asked yet
+	left    int64         // whole seconds
+	asked   int64         // when that was
+}
+
+// lockKey is the key of the lock that a key of the store belongs to: those that are named after their leases stand below it.
+func (p *Etcd) lockKey(name string, lease int64) string {
+	return strings.TrimSuffix(strings.TrimPrefix(name, p.prefix), fmt.Sprintf("/%x", lease))
+}
+
+// put takes a key that was written, and returns its lock's; "" = whoever has the lock has it as before.
+func (p *Etcd) put(kv *mvccpb.KeyValue) string {
+	name, key := string(kv.Key), p.lockKey(string(kv.Key), kv.Lease)
+	for _, r := range p.rivals[key] {
+		if r.name == name {
+			if r.lease != clientv3.LeaseID(kv.Lease) { // it was prolonged by another lease
+				r.lease, r.granted, r.asked = clientv3.LeaseID(kv.Lease), 0, 0
+			}
+			return ""
+		}
+	}
+	p.rivals[key] = append(p.rivals[key], &rival{name: name, created: kv.CreateRevision, lease: clientv3.LeaseID(kv.Lease)})
+	slices.SortFunc(p.rivals[key], func(a, b *rival) int { return int(a.created - b.created) })
+	return key
+}
+
+// drop takes a key that was deleted: nothing but its name is told of it.
+func (p *Etcd) drop(name string) string {
+	bare := strings.TrimPrefix(name, p.prefix)
+	above := bare
+	if cut := strings.LastIndexByte(bare, '/'); cut > 0 {
+		above = bare[:cut]
+	}
+	for _, key := range []string{bare, above} {
+		for i, r := range p.rivals[key] {
+			if r.name == name {
+				if p.rivals[key] = slices.Delete(p.rivals[key], i, i+1); len(p.rivals[key]) == 0 {
+					delete(p.rivals, key)
+				}
+				return key
+			}
+		}
+	}
+	return ""
+}

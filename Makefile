@@ -143,9 +143,10 @@ check: deps ## what must hold before a change is merged: form, vet, staticcheck,
 	$(GO) tool staticcheck -tags full ./...
 	$(GO) mod tidy -diff
 	$(GO) test ./internal/archtest
+	cd internal/wild && $(GO) test .
 	$(GO) test -race -short -tags full ./...
 
-wild: ## locks that people use, in four languages, under eleven drills, twice: docs/wild.md; half an hour (ONLY=library, library/drill, /drill or wild/NAME; needs node 20 with npm and python3-redis)
+wild: ## locks that people use, in three languages, under eleven drills, twice: docs/wild.md; half an hour (ONLY=library, library/drill, /drill or wild/NAME; needs node 20 with npm and python3-redis)
 	cd internal/wild && $(GO) run . -only "$(ONLY)"
 
 bench: deps ## the lock core beside its peers, 100,000 locks, one key that many wait for, rehearsals, a long history beside Python's json: docs/performance.md; seven minutes

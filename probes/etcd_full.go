@@ -15,9 +15,10 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore"
 )
 
-var kindEtcd = Kind{Name: "etcd", Probe: "lock_keys", Source: sourceKeys, Epoch: "revision that created the key of the holder", Ordered: true}
+var kindEtcd = Kind{Name: "etcd", Probe: "lock_keys", Source: sourceKeys, Epoch: "fingerprint of the key's token, or the revision that created the oldest key below the lock's", Ordered: true}
 
 const (
 	leaseAsked  = 100 * time.Millisecond // between two questions for what is left of a lease, which is told in whole seconds
@@ -29,7 +30,8 @@ const (
 // between two looks has its brackets from both, and nothing escapes.
 //
 // The lock of a key is that key itself, or the oldest of the keys below it that are named after their leases, as etcd's own Mutex and
-// Election make them. Its epoch is the revision that created it.
+// Election make them. The epoch of such a one is the revision that created it, of the lock's own key the token that it carries: so it is
+// known also where the answer to its holder was lost.
 type Etcd struct {
 	clients []*clientv3.Client // one of each server: one that stands still keeps nobody from asking the others
 	prefix  string
@@ -264,8 +266,13 @@ func (p *Etcd) wake() {
 	p.more = make(chan struct{})
 }
 
-// epochOf names the epoch that a rival's key is.
-func epochOf(r *rival) string { return fmt.Sprintf("rev-%d", r.created) }
+// epochOf names the epoch that a rival's key is: by its token, which is known before the key is, or by its revision.
+func epochOf(r *rival) string {
+	if r.value != "" {
+		return lockcore.Fingerprint(r.value)
+	}
+	return fmt.Sprintf("rev-%d", r.created)
+}
 
 // change reports who has a lock now, if that is news.
 func (p *Etcd) change(key string, at history.Span) {
@@ -292,8 +299,10 @@ func (p *Etcd) report(key string, holder *rival, at history.Span, before etcdSho
 	e := p.event(key, holder, at)
 	if before.seen {
 		prev := before.at
-		prev.From = max(prev.From, min(p.looked.at.From, at.From)) // nothing was told in between
-		prev.To = max(prev.To, prev.From)
+		if !before.torn { // nothing was told in between
+			prev.From = max(prev.From, min(p.looked.at.From, at.From))
+			prev.To = max(prev.To, prev.From)
+		}
 		e.Look.Prev, e.Look.Direct = &prev, !before.torn
 	}
 	p.shown[key] = etcdShown{epoch: e.Epoch, at: at, seen: true}
@@ -418,7 +427,7 @@ func (p *Etcd) Now(ctx context.Context, lock, key string) (now Unclaimed, epoch 
 	}
 	for _, kv := range got.Kvs {
 		if p.lockKey(string(kv.Key), kv.Lease) == key {
-			return Unclaimed{Lock: lock, Key: key, Value: string(kv.Value)}, epochOf(&rival{created: kv.CreateRevision}), true, nil
+			return Unclaimed{Lock: lock, Key: key, Value: string(kv.Value)}, epochOf(p.rivalOf(kv)), true, nil
 		}
 	}
 	return Unclaimed{Lock: lock, Key: key}, "", false, nil

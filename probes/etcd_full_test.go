@@ -17,6 +17,7 @@ import (
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/etcdtest"
 	"github.com/lockdrill/lockdrill/internal/monotime"
+	"github.com/lockdrill/lockdrill/lockcore"
 )
 
 const etcdPatience = time.Minute
@@ -27,6 +28,7 @@ type etcdRig struct {
 	c      *clientv3.Client
 	probe  *Etcd
 	events []history.Event
+	tokens map[int64]string // by the revision that wrote them
 }
 
 func newEtcdRig(t *testing.T) *etcdRig {
@@ -46,7 +48,7 @@ func newEtcdRig(t *testing.T) *etcdRig {
 			t.Error(err)
 		}
 	})
-	return &etcdRig{T: t, c: c, probe: p}
+	return &etcdRig{T: t, c: c, probe: p, tokens: map[int64]string{}}
 }
 
 func (r *etcdRig) look(final bool) {
@@ -123,7 +125,14 @@ func (r *etcdRig) told() map[string][]created {
 			continue
 		}
 		now := created(e.Fence)
-		if want := fmt.Sprintf("rev-%d", e.Fence); e.Look.Present && e.Epoch != want || !e.Look.Present && e.Epoch != "" {
+		want := lockcore.Fingerprint(r.tokens[e.Fence]) // of a key that carries one
+		if e.Key == "b1" {
+			want = fmt.Sprintf("rev-%d", e.Fence)
+		}
+		if !e.Look.Present {
+			want = ""
+		}
+		if e.Epoch != want {
 			r.Errorf("epoch %q of fence %d, present %v", e.Epoch, e.Fence, e.Look.Present)
 		}
 		if all := states[e.Key]; len(all) == 0 && now != 0 || len(all) > 0 && all[len(all)-1] != now {
@@ -153,9 +162,9 @@ func TestEtcdTellsWhatItsOwnLogSays(t *testing.T) {
 		at := history.At(monotime.Now())
 		var got *clientv3.TxnResponse
 		var err error
-		name := "p:" + key
+		name, token := "p:"+key, fmt.Sprint("token", rng.Int())
 		if rng.IntN(2) == 0 {
-			got, err = r.c.Txn(t.Context()).If(clientv3.Compare(clientv3.CreateRevision(name), "=", 0)).Then(clientv3.OpPut(name, fmt.Sprint("token", rng.Int()))).Commit()
+			got, err = r.c.Txn(t.Context()).If(clientv3.Compare(clientv3.CreateRevision(name), "=", 0)).Then(clientv3.OpPut(name, token)).Commit()
 		} else {
 			got, err = r.c.Txn(t.Context()).Then(clientv3.OpDelete(name)).Commit()
 		}
@@ -163,6 +172,9 @@ func TestEtcdTellsWhatItsOwnLogSays(t *testing.T) {
 			t.Fatal(err)
 		}
 		at.To = monotime.Now()
+		if r.tokens[got.Header.Revision] == "" { // else it has written nothing
+			r.tokens[got.Header.Revision] = token
+		}
 		made = append(made, change{got.Header.Revision, at})
 	}
 	for range 300 {
@@ -221,7 +233,7 @@ func TestEtcdTellsOfACompactedStretch(t *testing.T) {
 		if _, err := r.c.Delete(t.Context(), "p:a1"); err != nil {
 			t.Fatal(err)
 		}
-		got, err := r.c.Put(t.Context(), "p:a1", "token")
+		got, err := r.c.Put(t.Context(), "p:a1", fmt.Sprint("token", rand.Int()))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 // rival is a key of somebody who holds a lock, or waits for it.
 type rival struct {
 	name    string
+	value   string // "" = it is named after its lease, and what it says is no token
 	created int64
 	lease   clientv3.LeaseID
 	granted time.Duration // what the servers say of the lease; 0 = not asked yet
@@ -27,18 +28,31 @@ func (p *Etcd) lockKey(name string, lease int64) string {
 	return strings.TrimSuffix(strings.TrimPrefix(name, p.prefix), fmt.Sprintf("/%x", lease))
 }
 
+func (p *Etcd) rivalOf(kv *mvccpb.KeyValue) *rival {
+	r := &rival{name: string(kv.Key), created: kv.CreateRevision, lease: clientv3.LeaseID(kv.Lease)}
+	if p.lockKey(r.name, kv.Lease) == strings.TrimPrefix(r.name, p.prefix) {
+		r.value = string(kv.Value)
+	}
+	return r
+}
+
 // put takes a key that was written, and returns its lock's; "" = whoever has the lock has it as before.
 func (p *Etcd) put(kv *mvccpb.KeyValue) string {
-	name, key := string(kv.Key), p.lockKey(string(kv.Key), kv.Lease)
+	n := p.rivalOf(kv)
+	name, key := n.name, p.lockKey(n.name, kv.Lease)
 	for _, r := range p.rivals[key] {
 		if r.name == name {
+			if r.value != n.value { // it was overwritten
+				*r = *n
+				return key
+			}
 			if r.lease != clientv3.LeaseID(kv.Lease) { // it was prolonged by another lease
 				r.lease, r.granted, r.asked = clientv3.LeaseID(kv.Lease), 0, 0
 			}
 			return ""
 		}
 	}
-	p.rivals[key] = append(p.rivals[key], &rival{name: name, created: kv.CreateRevision, lease: clientv3.LeaseID(kv.Lease)})
+	p.rivals[key] = append(p.rivals[key], n)
 	slices.SortFunc(p.rivals[key], func(a, b *rival) int { return int(a.created - b.created) })
 	return key
 }

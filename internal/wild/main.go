@@ -140,10 +140,11 @@ func prepare(known map[string]string) (map[string]string, error) {
 	}
 	steps := [][]string{
 		{"go", "build", "-o", out + "/goworker", "./goworker"},
+		{"go", "build", "-modfile=redislock-0.9.3.mod", "-o", out + "/goworker-redislock-0.9.3", "./goworker"}, // of the thread redislock-71
 		{"npm", "install", "--prefix", "node", "--no-save", "--no-audit", "--no-fund", "--ignore-scripts", "--silent"},
 		{"/usr/bin/python3", "-c", "import redis"},
 	}
-	hints := []string{"", "node 20 with npm is needed", "Debian: apt-get install python3-redis"}
+	hints := []string{"", "", "node 20 with npm is needed", "Debian: apt-get install python3-redis"}
 	for i, s := range steps {
 		if text, err := exec.Command(s[0], s[1:]...).CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("%s: %w\n%s%s", strings.Join(s, " "), err, text, hints[i])
@@ -223,11 +224,12 @@ func read() (table, error) {
 }
 
 func (t table) write() error {
-	text, err := json.MarshalIndent(t, "", " ")
+	text, err := json.Marshal(t)
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(data, append(text, '\n'), 0o644); err != nil {
+	lines := strings.NewReplacer(`]},"`, "]},\n\"", `],"`, "],\n\"", `},"cells":{`, "},\n\"cells\":{\n", `},"threads":{`, "},\n\"threads\":{\n", `"},"`, "\"},\n\"").Replace(string(text)) // a line each
+	if err := os.WriteFile(data, []byte(lines+"\n"), 0o644); err != nil {
 		return err
 	}
 	if data != "wild.json" {

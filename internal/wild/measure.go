@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +20,17 @@ type span struct {
 	Lo float64  `json:"lo"`
 	Hi *float64 `json:"hi"`
 }
+
+// MarshalJSON leaves out what is finer than a tenth of a millisecond.
+func (s span) MarshalJSON() ([]byte, error) {
+	hi := "null"
+	if s.Hi != nil {
+		hi = fmt.Sprint(round(*s.Hi))
+	}
+	return fmt.Appendf(nil, `{"lo":%v,"hi":%s}`, round(s.Lo), hi), nil
+}
+
+func round(s float64) float64 { return math.Round(s*1e4) / 1e4 }
 
 // figures are what one run of a cell showed.
 type figures struct {
@@ -38,7 +50,9 @@ type figures struct {
 	Notice   []span   `json:"notice,omitempty"`   // from the fault, or from the end of a pause, until the loser knows; Hi nil: never in this run
 	Gap      *span    `json:"gap,omitempty"`      // the longest time without a tick of anybody, from the first fault to the end
 	Ended    int      `json:"ended,omitempty"`    // replicas whose process ended by itself
-	Findings []string `json:"findings,omitempty"` // contradictions between what the worker said and what the store showed
+	Jobs     int      `json:"jobs,omitempty"`     // finished, of a queue
+	Twice    int      `json:"twice,omitempty"`    // ends of jobs beyond the first
+	Findings int      `json:"findings,omitempty"` // contradictions between what the worker said and what the store showed
 	Late     float64  `json:"late,omitempty"`     // seconds for which the machine stood still, at worst
 	Blind    bool     `json:"blind,omitempty"`    // the machine kept a probe from looking for so long that rows are open
 }
@@ -82,8 +96,10 @@ func measure(dir string, d drill) (f figures, held bool, err error) {
 			Censored     bool
 		}
 		Counts struct {
-			StaleApplied, StaleRefused, UnownedEffects, OrphanAcquires int
+			StaleApplied, StaleRefused, UnownedEffects, OrphanAcquires, Finished, Duplicates int
 		}
+		Findings []struct{}
+		Machine  struct{ Worst float64 }
 	}
 	if err := json.Unmarshal(text, &v); err != nil {
 		return f, false, err
@@ -125,18 +141,8 @@ func measure(dir string, d drill) (f figures, held bool, err error) {
 		f.Void = strings.TrimPrefix(f.Void+"; "+fmt.Sprintf("%d x %s", n, why), "; ")
 	}
 	f.Stale, f.Refused, f.Unowned, f.Orphans = v.Counts.StaleApplied, v.Counts.StaleRefused, v.Counts.UnownedEffects, v.Counts.OrphanAcquires
-	var raw struct {
-		Findings []map[string]any
-		Machine  map[string]any
-	}
-	_ = json.Unmarshal(text, &raw)
-	for _, x := range raw.Findings {
-		line, _ := json.Marshal(x)
-		f.Findings = append(f.Findings, string(line))
-	}
-	if w, ok := raw.Machine["worst"].(float64); ok {
-		f.Late = w
-	}
+	f.Findings, f.Late = len(v.Findings), round(v.Machine.Worst)
+	f.Jobs, f.Twice = v.Counts.Finished, v.Counts.Duplicates
 	held, err = f.walk(filepath.Join(dir, "history.jsonl"), d)
 	return f, held, err
 }
@@ -240,8 +246,8 @@ func (f figures) String() string {
 	if f.Stale+f.Unowned+f.Refused > 0 {
 		add("stale/unowned/refused", fmt.Sprintf("%d/%d/%d", f.Stale, f.Unowned, f.Refused))
 	}
-	if n := len(f.Findings); n > 0 {
-		add("findings", fmt.Sprint(n))
+	if f.Findings > 0 {
+		add("findings", fmt.Sprint(f.Findings))
 	}
 	return strings.Join(parts, "; ")
 }
@@ -265,9 +271,9 @@ func ranges(all []span) string {
 	}
 	known := slices.DeleteFunc(slices.Clone(all), func(s span) bool { return s.Hi == nil })
 	if len(known) == 0 {
-		return "never in the run"
+		return "not in the run"
 	}
-	return ranges(known) + " or never in the run"
+	return ranges(known) + " or not in the run"
 }
 
 func one(s *span) string {
@@ -285,7 +291,7 @@ func between(lo, hi float64) string {
 }
 
 func seconds(s float64) string {
-	if s < 0.1 {
+	if s < 0.095 {
 		return fmt.Sprintf("%.2f", s)
 	}
 	return fmt.Sprintf("%.1f", s)

@@ -53,8 +53,9 @@ func (t table) drills() string {
 // row is the figures of all runs of a cell, as ranges.
 func row(runs []figures) []string {
 	var takeovers, notices, belief, work, orphaned, gaps []span
-	var stale, unowned, refused []int
+	var stale, unowned, refused, ended []int
 	missed := map[string]int{}
+	most := 0 // of limits that a run left open
 	for _, f := range runs {
 		if f.Error != "" {
 			return []string{"", "", "", "", "", "", "", "no run: " + f.Error}
@@ -69,6 +70,8 @@ func row(runs []figures) []string {
 			}
 		}
 		stale, unowned, refused = append(stale, f.Stale), append(unowned, f.Unowned), append(refused, f.Refused)
+		ended = append(ended, f.Ended)
+		most = max(most, len(f.Open))
 		for _, m := range f.Broken {
 			missed[m]++
 		}
@@ -82,6 +85,12 @@ func row(runs []figures) []string {
 		words = append(words, word)
 	}
 	slices.Sort(words)
+	if slices.Max(ended) > 0 {
+		words = append(words, "replicas that ended by themselves: "+counts(ended))
+	}
+	if most > 0 {
+		words = append(words, figure(most)+" not answered")
+	}
 	effects := ""
 	if slices.Max(stale)+slices.Max(unowned)+slices.Max(refused) > 0 {
 		effects = fmt.Sprintf("%s, %s, %s", counts(stale), counts(unowned), counts(refused))
@@ -102,6 +111,13 @@ func quiet(all []span) string {
 		return ""
 	}
 	return ranges(all)
+}
+
+func figure(n int) string {
+	if n == 1 {
+		return "1 limit"
+	}
+	return fmt.Sprintf("%d limits", n)
 }
 
 func counts(all []int) string {

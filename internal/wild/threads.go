@@ -14,7 +14,7 @@ import (
 // thread is a file of threads/: an experiment that shows what a thread tells of one version of a library, and how another one fares.
 type thread struct {
 	name, link, shows string
-	red               string // the measure that fails; or "replicas ended", or "no tick for D"
+	red               string // the measure that fails; or "replicas ended", "jobs done twice" or "no tick for D"
 	at                string // version that is red
 	green, other      string // version that keeps the limit, and its worker; empty: there is none here
 	text              string // of the file
@@ -27,7 +27,7 @@ type reproduced struct {
 }
 
 func readThreads() (all []thread, err error) {
-	files, err := filepath.Glob("threads/*.yaml")
+	files, err := filepath.Glob("threads/[^.]*.yaml")
 	if err != nil {
 		return nil, err
 	}
@@ -90,6 +90,9 @@ func (t thread) ask(text string) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("%s: no verdict: %s", t.name, last(string(said)))
 		}
+		if verdict, err := t.counted(filepath.Join(dir, "run")); verdict != "" || err != nil {
+			return verdict, err
+		}
 		var v struct {
 			SLOs []struct{ Measure, Verdict, Why string }
 		}
@@ -110,18 +113,22 @@ func (t thread) ask(text string) (string, error) {
 	}
 }
 
-// counted is the verdict of what is no measure of lockdrill, "" for the others: replicas that ended by themselves, and the time without ticks.
+// counted is the verdict of what is no measure of lockdrill, "" for the others: replicas that ended by themselves, jobs of a
+// queue whose locks nobody claims, and the time without ticks.
 func (t thread) counted(dir string) (string, error) {
 	limit, gap := strings.CutPrefix(t.red, "no tick for ")
-	if t.red != "replicas ended" && !gap {
+	if t.red != "replicas ended" && t.red != "jobs done twice" && !gap {
 		return "", nil
 	}
 	f, _, err := measure(dir, drill{})
 	if err != nil {
 		return "", err
 	}
+	if t.red == "jobs done twice" {
+		return fmt.Sprintf("%s: %d of %d jobs were finished a second time", passFail(f.Twice == 0 && f.Jobs > 0), f.Twice, f.Jobs), nil
+	}
 	if !gap {
-		return fmt.Sprintf("%s: %d replicas ended by themselves", passFail(f.Ended == 0), f.Ended), nil
+		return fmt.Sprintf("%s: replicas that ended by themselves: %d", passFail(f.Ended == 0), f.Ended), nil
 	}
 	d, err := time.ParseDuration(limit)
 	if err != nil || f.Gap == nil {
@@ -152,7 +159,7 @@ func (t table) threads() string {
 		return err.Error()
 	}
 	var b strings.Builder
-	b.WriteString("| thread | what the drill shows | at | then | the same at | then | repeat |\n|---|---|---|---|---|---|---|\n")
+	b.WriteString("| thread | what the drill shows | at | verdict | the same at | verdict | repeat |\n|---|---|---|---|---|---|---|\n")
 	for _, x := range all {
 		r, known := t.Threads[x.name]
 		if !known || !x.ok(r) {

@@ -4,7 +4,6 @@ package worker
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -39,6 +38,5 @@ func dialEtcd(e protocol.Endpoint) (*connection, error) {
 		},
 		store: func() lockcore.Store { return etcdstore.New(c, e.Prefix) },
 		close: c.Close,
-		epoch: func(fence int64) string { return fmt.Sprintf("rev-%d", fence) },
 	}, nil
 }

@@ -3,9 +3,9 @@
 'use strict'
 const { Queue, Worker } = require('bullmq')
 
-exports.open = (options, policy) => {
+exports.of = leases => (options, policy) => {
   const { keyPrefix, ...connection } = options
-  const ttl = policy.ttl / 1e6
+  const ttl = leases * policy.ttl / 1e6
   const prefix = keyPrefix + 'bull'
   const queue = new Queue('jobs', { connection, prefix })
   return {
@@ -17,3 +17,5 @@ exports.open = (options, policy) => {
     offer: o => queue.add('job', o, { jobId: o.job })
   }
 }
+
+exports.open = exports.of(1)

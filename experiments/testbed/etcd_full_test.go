@@ -1,0 +1,101 @@
+//go:build full
+
+package testbed
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/etcdtest"
+	"github.com/lockdrill/lockdrill/internal/redistest"
+)
+
+// Three servers lose their leader, all of their number with their data kept, and then with it lost; then nothing of them is left.
+func TestAnEtcdOfThreeSuffersAndLeavesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("ten seconds")
+	}
+	etcdtest.Need(t)
+	redistest.Need(t)
+	dir := t.TempDir()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	s, err := OpenStores(ctx, Options{Store: &experiments.Store{Kind: experiments.StoreEtcd, Mode: experiments.StoreSpawn, Members: 3}, Open: OpenEtcd, Run: "test", Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	etcd := s.Held.(*etcdStore)
+	outside, err := EtcdOutside(s.Held.Where())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer outside.Close()
+	// life polls until the servers answer: one of them may still look for the leader that was killed.
+	life := func() (id, who string, marker bool) {
+		t.Helper()
+		for {
+			id, marker, err := s.Held.Life(ctx)
+			who, err2 := outside.Who(ctx)
+			if err == nil && err2 == nil {
+				return id, who, marker
+			}
+			select {
+			case <-time.After(20 * time.Millisecond):
+			case <-ctx.Done():
+				t.Fatalf("the servers never answer: %v, %v", err, err2)
+			}
+		}
+	}
+	first, term, marker := life()
+	if pids, busy := s.Held.Processes(); len(pids) != 3 || busy || !marker || s.Locks != nil || s.Held.Process() != nil {
+		t.Errorf("processes %v, %v, marker %v", pids, busy, marker)
+	}
+	leader, err := etcd.Leader(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := etcd.KillServer(ctx, *leader); err != nil {
+		t.Fatal(err)
+	}
+	if alive(leader.PID) {
+		t.Error("the leader is alive")
+	}
+	if id, _, marker := life(); id != first || !marker {
+		t.Errorf("life %q, marker %v after the leader's death, want the same life %q, and its data", id, marker, first)
+	}
+	if err := s.Held.Start(ctx, true); err != nil {
+		t.Fatal(err)
+	}
+	for _, keep := range []bool{true, false} {
+		before, _, _ := life()
+		if err := s.Held.Kill(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := outside.Who(ctx); err == nil {
+			t.Error("killed servers answer")
+		}
+		if err := s.Held.Start(ctx, keep); err != nil {
+			t.Fatal(err)
+		}
+		id, now, marker := life()
+		if id == before || now == term || marker != keep {
+			t.Errorf("keep %v: life %q after %q, %q after %q from outside, marker %v", keep, id, before, now, term, marker)
+		}
+		term = now
+	}
+	pids, _ := s.Held.Processes()
+	if err := s.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range pids {
+		if alive(pid) {
+			t.Errorf("etcd %d is alive", pid)
+		}
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 0 {
+		t.Errorf("left below Dir: %v", entries)
+	}
+}

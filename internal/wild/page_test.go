@@ -1,0 +1,89 @@
+package main
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The page is made of the data, and of nothing else: whoever changes one of them runs `make wild ONLY=page`.
+func TestThePageIsMadeOfTheData(t *testing.T) {
+	all, err := read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != all.page() {
+		t.Error("docs/wild.md is not what wild.json gives")
+	}
+}
+
+// A table with holes, or with a control that missed a limit, is not published.
+func TestTheTableIsWhole(t *testing.T) {
+	all, err := read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range libraries {
+		for _, d := range drills {
+			runs := all.Cells[l.name+"/"+d.name]
+			if len(runs) == 0 {
+				t.Errorf("%s/%s was not run", l.name, d.name)
+			}
+			for _, f := range runs {
+				if f.Error != "" || f.Blind || l.control && len(f.Broken) > 0 {
+					t.Errorf("%s/%s: %s", l.name, d.name, f)
+				}
+			}
+		}
+	}
+}
+
+// Every thread's file says what it shows, and was seen to show it.
+func TestThreadsWereReproduced(t *testing.T) {
+	all, err := read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	threads, err := readThreads()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(threads) == 0 {
+		t.Error("no threads")
+	}
+	for _, x := range threads {
+		if !x.ok(all.Threads[x.name]) {
+			t.Errorf("%s: %s", x.name, all.Threads[x.name])
+		}
+		if n := len(workerLine.FindAllString(x.text, -1)); n != 1 {
+			t.Errorf("%s: %d workers", x.name, n)
+		}
+	}
+}
+
+func TestRangesOfSeveralRuns(t *testing.T) {
+	at := func(lo, hi float64) span { return span{Lo: lo, Hi: &hi} }
+	for _, c := range []struct {
+		all  []span
+		want string
+	}{
+		{nil, ""}, {[]span{at(1, 1.02)}, "1.0 s"}, {[]span{at(1, 1.5), at(0.01, 0.2)}, "0.01 to 1.5 s"},
+		{[]span{at(1, 2), {Lo: 3}}, "1.0 to 2.0 s or not in the run"}, {[]span{{}}, "not in the run"},
+	} {
+		if got := ranges(c.all); got != c.want {
+			t.Errorf("%v: %q, want %q", c.all, got, c.want)
+		}
+	}
+	b := func(broken ...string) figures { return figures{Broken: broken} }
+	if got := row([]figures{b("overlap.effect", "unowned_work"), b("overlap.effect")}); !slices.Equal(got[7:], []string{"overlap effect, unowned work (by chance: 1 of 2 runs)"}) {
+		t.Errorf("%q", got)
+	}
+	if words := experiment(libraries[4], drills[0]); strings.Contains(words, "fence_regressions") || !strings.Contains(experiment(libraries[0], drills[0]), "fence_regressions") {
+		t.Error("fences are asked for of those who have none, or not of those who have them")
+	}
+}

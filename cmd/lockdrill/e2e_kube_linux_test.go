@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -110,10 +111,13 @@ func (c *realCluster) objectGoneIsNoDeath(t *testing.T) {
 	log := c.lines(t, victim)
 	<-log // the stream is open
 	sights := map[string]time.Time{}
-	both := make(chan struct{})
+	both, stands := make(chan struct{}), make(chan struct{})
+	var first sync.Once
 	stop := c.watch(t, map[string]string{"app": "deaf"}, func(ch kube.Change) {
 		before := len(sights)
 		switch {
+		case ch.Pod.UID == victim.UID && !ch.Gone:
+			first.Do(func() { close(stands) }) // a watch that comes after the delete never tells of the end
 		case ch.Pod.UID == victim.UID && ch.Gone:
 			sights["gone"] = time.Now()
 		case ch.Pod.UID != victim.UID && ch.Pod.Ready && sights["successor"].IsZero():
@@ -123,6 +127,7 @@ func (c *realCluster) objectGoneIsNoDeath(t *testing.T) {
 			close(both)
 		}
 	})
+	<-stands
 	called := time.Now()
 	if err = c.kube.DeletePod(t.Context(), victim.Name, victim.UID, new(int64(0))); err != nil {
 		t.Fatal(err)

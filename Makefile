@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: help build image test test-kube truth agree mutants alerts liars subjects scenarios witness serve-killed selftest-live full-scale seeds explore stress e2e-kube kube-ten check bench wild pictures release release-check ci-schemas deps clean
+.PHONY: help build image test test-kube truth agree mutants alerts liars subjects scenarios witness postgres serve-killed selftest-live full-scale seeds explore stress e2e-kube kube-ten check bench wild pictures release release-check ci-schemas deps clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
@@ -71,6 +71,9 @@ selftest-live: deps ## every lock of the zoo and every shipped class with every 
 
 witness: deps ## a service in Python that knows nothing of lockdrill, drilled as it runs: three times as it is, once with each of its ten bugs, beside lockdrill's own lock at the same timings, and with its jobs in PostgreSQL; ten minutes
 	LOCKDRILL_WITNESS=all $(GO) test -count=1 -v -timeout 1h -parallel 2 -run TestAServiceOfSomebodysOwn ./cmd/lockdrill
+
+postgres: deps ## a worker on advisory locks of a real PostgreSQL, drilled: a minute
+	LOCKDRILL_TEST_POSTGRES=all $(GO) test -count=1 -v -tags full -run TestAdvisoryLocksAreDrilled ./cmd/lockdrill
 
 serve-killed: deps ## the server of a schedule, ended with kill -9 at each moment of a drill: nothing is left, no run is lost; three minutes
 	LOCKDRILL_TEST_DRILLS=all $(GO) test -count=1 -v -tags full -timeout 30m -run TestAKilledServerLeavesNothing ./cmd/lockdrill

@@ -224,6 +224,9 @@ func gone(c *call) bool {
 
 // endless finds locks whose keys a look shows without an expiry: if such a holder dies, nobody ever gets its key.
 func (ix *Facts) endless() {
+	if !ix.exp.Leases() {
+		return
+	}
 	seen := map[string][]*stretch{}
 	var locks []string
 	for _, k := range ix.keyOrder {

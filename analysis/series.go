@@ -327,6 +327,11 @@ func (j *judging) explain(m *measured, s series, l forecast.Limit, name string) 
 	if declared == nil {
 		return
 	}
+	if !j.ix.exp.Leases() {
+		m.why = "The lock belongs to its holder's session, so nobody gets it before that ends"
+		m.next = "Look at residual, pickup and warm-up of the slowest trial."
+		return
+	}
 	b := j.told(declared, l, name, s.class, j.warmup)
 	m.why, m.next = "The lock's timings allow "+b.Sum, b.Advice
 	switch {

@@ -47,7 +47,8 @@ type storeRules struct {
 }
 
 var storeKinds = map[StoreKind]storeRules{
-	StoreEtcd: {name: "etcd", modes: []StoreMode{StoreSpawn}, unit: time.Second},
+	StoreEtcd:     {name: "etcd", modes: []StoreMode{StoreSpawn}, unit: time.Second},
+	StorePostgres: {name: "PostgreSQL", modes: []StoreMode{StoreSpawn}},
 }
 
 // StoreKind is the kind of store that the locks live in.
@@ -60,6 +61,9 @@ func (e *Experiment) StoreKind() StoreKind {
 
 // InRedis reports that the locks live in a Redis, as the redis section says.
 func (e *Experiment) InRedis() bool { return e.StoreKind() == StoreRedis }
+
+// Leases reports that locks have leases, which end although nobody ends them. An advisory lock of PostgreSQL has none: it is its session's.
+func (e *Experiment) Leases() bool { return e.StoreKind() != StorePostgres }
 
 // Servers is how many servers the run starts.
 func (s *Store) Servers() int { return max(1, s.Members) }
@@ -89,7 +93,7 @@ func (c *checker) store() {
 		return
 	}
 	for _, f := range []ours{
-		{"store.kind", fmt.Sprintf("locks in %s cannot be drilled by this version of lockdrill: choose redis or etcd", s.Kind), !known},
+		{"store.kind", fmt.Sprintf("locks in %s cannot be drilled by this version of lockdrill: choose redis, etcd or postgres", s.Kind), !known},
 		{"redis", fmt.Sprintf("the locks live in the %s of the store section: leave one of the two sections out", s.Kind), c.e.Redis.Mode != RedisAuto || c.e.Redis.URL != "" || c.e.Redis.Sentinel != nil},
 		{"store", "is for mode embedded: of an observed system the redis section says where its locks are", c.e.Observed()},
 		{"store", "is for replicas that are processes of this host: leave the kubernetes section out", c.inPods()},
@@ -98,6 +102,9 @@ func (c *checker) store() {
 	}
 	if known && !slices.Contains(rules.modes, s.Mode) {
 		c.check("store.mode", "%s is not possible for %s: choose %s", s.Mode, rules.name, wordsOf(rules.modes))
+	}
+	if s.Kind == StorePostgres && len(c.e.System.Worker) == 0 && !c.touched("system.worker") {
+		c.check("store.kind", "lockdrill's own lock core takes no advisory locks: name a worker that does, system: {worker: [./worker]}")
 	}
 	c.wholeLeases(rules)
 }
@@ -128,7 +135,9 @@ func (c *checker) outsideRedis(f *Fault) string {
 		return fmt.Sprintf("faults of the network are for locks in a Redis, and these are in %s: stop or freeze the store, or pause the holder", kind)
 	case t.Via == fault.ViaProxy:
 		return fmt.Sprintf("via: proxy reads the protocol of Redis, and the locks are in %s: say via: worker", kind)
-	case t.AtKey:
+	case t.AtKey && !t.Session && kind == StorePostgres:
+		return "takes a key of a Redis from its holder, and the locks are in postgres: end the holder's session by the fault terminate"
+	case t.AtKey && !t.Session:
 		return fmt.Sprintf("takes a key of a Redis from its holder, and the locks are in %s: pause the holder for longer than its ttl", kind)
 	}
 	return ""

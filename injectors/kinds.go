@@ -11,6 +11,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/postgres"
 	"github.com/lockdrill/lockdrill/internal/tap"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
@@ -101,6 +102,7 @@ func rows() map[string]row {
 		"down":             network,
 		"store":            {make: (*Set).store, undone: byStore},
 		"delete_key":       {make: (*Set).deleteKey, undone: byKey},
+		"terminate":        {make: (*Set).terminate, ends: "a session that was ended is not put back"},
 		"clock":            {make: (*Set).clock, ends: "a replica sets its clock right by itself"},
 		"network_policy":   {make: (*Set).networkPolicy, undone: byPolicy},
 		"api_server":       {make: (*Set).apiServer, undone: atProxy},
@@ -198,6 +200,14 @@ func (s *Set) deleteKey() Injector {
 		return nil
 	}
 	return &DeleteKey{Open: s.Open, Where: s.Store.Where, Prefix: s.Keys, Clock: s.Clock}
+}
+
+func (s *Set) terminate() Injector {
+	server, ok := s.Store.(interface{ Sessions() *postgres.Client })
+	if !ok {
+		return nil
+	}
+	return &Terminate{Server: server.Sessions(), Past: s.Past, Clock: s.Clock}
 }
 
 func (s *Set) clock() Injector {

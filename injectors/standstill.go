@@ -37,7 +37,7 @@ func standing(p undo.Process) (all, any bool, err error) {
 	found := false
 	for _, pid := range pids {
 		state, its, err := stateOf(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil || its != p.PID && !p.Alone || dead(state) {
+		if err != nil || its != p.PID && !p.Alone && p.Forks == "" || dead(state) {
 			continue // gone meanwhile, another's, or a corpse
 		}
 		found = true
@@ -63,6 +63,9 @@ func standing(p undo.Process) (all, any bool, err error) {
 func candidates(p undo.Process) ([]int, error) {
 	if p.Alone {
 		return []int{p.PID}, nil
+	}
+	if p.Forks != "" {
+		return p.Members()
 	}
 	return procstat.New().All()
 }
@@ -96,6 +99,13 @@ func signal(p undo.Process, sig syscall.Signal) error {
 		return err
 	case !alive:
 		return errGone
+	}
+	if p.Forks != "" { // the process first: from then on it forks no more
+		err := syscall.Kill(p.PID, sig)
+		if err == nil {
+			_, err = p.Signal(sig)
+		}
+		return err
 	}
 	if err := syscall.Kill(-p.PID, sig); errors.Is(err, syscall.ESRCH) {
 		return errGone

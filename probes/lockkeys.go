@@ -27,7 +27,8 @@ const (
 	settle     = 20                 // looks that show a job's key absent, after which nobody is expected to hold it
 	pttlError  = time.Millisecond   // PTTL is rounded to this
 	sourceKeys = "probe:lock_keys"  // Event.Source
-	absent     = int64(-2)          // PTTL of a key that is not there; -1 = it has no expiry
+	absent     = int64(-2)          // PTTL of a key that is not there
+	endless    = int64(-1)          // of one that has no expiry
 	perMilli   = int64(1_000_000)   // ns
 	noScript   = "unknown command"  // reply of servers before 7.0 to EVALSHA_RO
 	noReadOnly = "read-only script" // reply of the embedded store to TIME in a read-only script

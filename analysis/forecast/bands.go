@@ -37,9 +37,12 @@ func Horizon(e *experiments.Experiment, lock string) time.Duration {
 }
 
 // Bands is lint L3: for each lock what its takeover can be at the kill phase that the file declares, before anything is
-// measured. Durations are those of e: scaled if e is. warmup is what a run's calibration allows for the first effect after a grant.
+// measured; none where a lock has no lease. Durations are those of e: scaled if e is. warmup is what a run's calibration allows for the first effect after a grant.
 func Bands(e *experiments.Experiment, warmup time.Duration) []verdict.Band {
 	out := []verdict.Band{}
+	if !e.Leases() {
+		return out
+	}
 	for i := range e.System.Locks {
 		class, _ := declaredClass(e.Faults, e.System.Locks[i].Name)
 		b := bandOf(e, &e.System.Locks[i], warmup).under(e.Faults, class)

@@ -26,8 +26,10 @@ func Lints(e *experiments.Experiment, warmup time.Duration) []Lint {
 	out := []Lint{}
 	for i := range e.System.Locks {
 		l := &e.System.Locks[i]
-		sums := lockcore.Lints(l.Policy, factsOf(e, l))
-		sums = append(sums, takeoverSums(e, l, warmup)...)
+		var sums []lockcore.Sum
+		if e.Leases() {
+			sums = append(lockcore.Lints(l.Policy, factsOf(e, l)), takeoverSums(e, l, warmup)...)
+		}
 		sums = append(sums, evidenceSums(e, l)...)
 		sums = append(sums, keySums(l)...)
 		sums = append(sums, jobsSum(e, l.Name)...)

@@ -66,6 +66,9 @@ type CadenceSum struct {
 func LockSumsOf(e *experiments.Experiment) []LockSums {
 	out := []LockSums{}
 	for i := range e.System.Locks {
+		if !e.Leases() {
+			break
+		}
 		out = append(out, lockSums(e, &e.System.Locks[i]))
 	}
 	return out

@@ -54,6 +54,9 @@ type scripted struct {
 
 // runScripted is the whole life of a scripted replica.
 func runScripted(dir string) error {
+	if slices.Contains(os.Args[1:], "advisory") && advisoryWorker != nil {
+		return advisoryWorker()
+	}
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Buffer(nil, 1<<20)
 	if !lines.Scan() {

@@ -50,6 +50,9 @@ func (c *Conductor) Resolve(f *Fire, shot *history.Event, holder func() (epoch s
 		return history.Moved, "the lock key was free at the moment of firing"
 	}
 	victim, alive := c.owner(epoch)
+	if ep := c.world.epochs[epoch]; ep != nil { // the store may have an id of its own for it
+		epoch = ep.id
+	}
 	switch {
 	case victim == "":
 		return history.NoTarget, fmt.Sprintf("the lock key names epoch %s, which no replica has claimed", epoch)

@@ -6,6 +6,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/injectors"
+	"github.com/lockdrill/lockdrill/internal/postgres"
 	"github.com/lockdrill/lockdrill/probes"
 )
 
@@ -32,6 +33,9 @@ func storeKinds() map[experiments.StoreKind]storeKind {
 	kinds := map[experiments.StoreKind]storeKind{
 		experiments.StoreRedis: {probe: probeRedis, outside: injectors.RedisFromOutside(testbed.Dial)},
 	}
+	if postgres.Built {
+		kinds[experiments.StorePostgres] = storeKind{open: testbed.OpenPostgres, probe: probePostgres, outside: injectors.PostgresFromOutside(testbed.DialPostgres)}
+	}
 	addHeavyKinds(kinds)
 	return kinds
 }
@@ -55,6 +59,18 @@ func probeRedis(_ *Drill, store testbed.LockStore) (keyProbe, error) {
 		return nil, err
 	}
 	return probes.NewLockKeys(options, redis.Prefix), nil
+}
+
+func probePostgres(_ *Drill, store testbed.LockStore) (keyProbe, error) {
+	locks, ok := store.(*testbed.Postgres)
+	if !ok {
+		return nil, fmt.Errorf("%T is no PostgreSQL", store)
+	}
+	client, err := locks.Client("lockdrill probe")
+	if err != nil {
+		return nil, err
+	}
+	return probes.NewAdvisory(client), nil
 }
 
 var _ injectors.Server = testbed.LockStore(nil)

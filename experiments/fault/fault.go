@@ -60,6 +60,7 @@ type Traits struct {
 	Cuts     bool // nothing gets through on those ways
 	AtStore  bool // befalls the locks' store itself
 	AtKey    bool // takes one key from its holder
+	Session  bool // ... by ending the session that the lock belongs to
 	AtOnce   bool // is over as soon as it is done
 
 	Elsewhere bool // strikes neither a replica nor the locks' store, as far as anybody but its author knows

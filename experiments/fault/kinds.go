@@ -32,6 +32,7 @@ func kinds() []kind {
 		{"down", cutting(Down), "nobody listens where the replica reaches the store: connections are refused"},
 		{"store", newStore, "the locks' store itself: pause, freeze, restart, stop, flush or failover; never the ledger"},
 		{"delete_key", newDeleteKey, "the key of a held lock vanishes, or carries a token that nobody knows (to: stranger)"},
+		{"terminate", newTerminate, "the session that holds an advisory lock of a PostgreSQL is ended; the lock goes with it"},
 		{"clock", newClock, "the wall clock of a replica's lock core is off"},
 		{"starve", newStarve, "a replica stands still for a share of each period: the processor is taken from it by SIGSTOP and SIGCONT"},
 		{"network_policy", newNetworkPolicy, "the pod of a holder is cut off by a NetworkPolicy of the run's own, which the cluster's network has to enforce"},

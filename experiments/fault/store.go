@@ -33,8 +33,9 @@ const (
 
 // doable are the faults that each kind of store can suffer.
 var doable = map[string][]Do{
-	"redis": {StorePause, StoreFreeze, StoreRestart, StoreStop, StoreFlush, StoreFailover},
-	"etcd":  {StoreFreeze, StoreRestart, StoreStop, StoreFreezeLeader, StoreStopLeader},
+	"redis":    {StorePause, StoreFreeze, StoreRestart, StoreStop, StoreFlush, StoreFailover},
+	"postgres": {StoreFreeze, StoreRestart, StoreStop},
+	"etcd":     {StoreFreeze, StoreRestart, StoreStop, StoreFreezeLeader, StoreStopLeader},
 }
 
 // OfLeader reports that it befalls one server of several, the one that leads.
@@ -109,6 +110,9 @@ func (s *Store) Check(c Checker) {
 	if kind := around.Store; s.Do != "" && !slices.Contains(doable[kind], s.Do) {
 		c.Check("", "%s cannot be done to locks in %s: choose %s", s.Do, kind, wordsOf(doable[kind]))
 		return
+	}
+	if s.Keep && around.Store == "postgres" {
+		c.Check("keep", "an advisory lock belongs to a session, and no session survives the server: leave it out")
 	}
 	if s.Do.OfLeader() && around.Servers < 3 {
 		c.Check("", "%s needs a leader and others that can elect another: say store: {kind: %s, members: 3}", s.Do, around.Store)

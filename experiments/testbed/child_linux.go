@@ -12,13 +12,28 @@ import (
 
 // childAttributes: a session of its own, and so a process group (a terminal's Ctrl-C reaches the runner first), and death with the
 // runner. What a replica starts stays in its session, unless it asks for one of its own. cgroup is where it is born; nil = where the
-// runner is.
-func childAttributes(cgroup *os.File) *syscall.SysProcAttr {
+// runner is. own are those of serverAttributes; nil = as the runner.
+func childAttributes(cgroup *os.File, own *syscall.SysProcAttr) *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	if own != nil {
+		a.Credential, a.Pdeathsig = own.Credential, own.Pdeathsig
+	}
 	if cgroup != nil {
 		a.UseCgroupFD, a.CgroupFD = true, int(cgroup.Fd())
 	}
 	return a
+}
+
+// serverAttributes: whom a process runs as (nil = as the runner), and what it is told by the kernel when the runner dies.
+func serverAttributes(as *syscall.Credential, orphaned syscall.Signal) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Credential: as, Pdeathsig: orphaned}
+}
+
+// removeMemory removes a segment of shared memory whose users are dead.
+func removeMemory(segment int) {
+	if segment != 0 {
+		_, _ = unix.SysvShmCtl(segment, unix.IPC_RMID, nil) // gone already
+	}
 }
 
 // reap waits until the process is dead, ends what is left of its group, and collects it. The collecting is done under mu:

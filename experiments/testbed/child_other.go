@@ -10,7 +10,19 @@ import (
 )
 
 // childAttributes: a process group of its own. Nothing here ends a child with its parent but the closing of its standard input.
-func childAttributes(*os.File) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+func childAttributes(_ *os.File, own *syscall.SysProcAttr) *syscall.SysProcAttr {
+	a := &syscall.SysProcAttr{Setpgid: true}
+	if own != nil {
+		a.Credential = own.Credential
+	}
+	return a
+}
+
+func serverAttributes(as *syscall.Credential, _ syscall.Signal) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Credential: as}
+}
+
+func removeMemory(int) {}
 
 // reap waits for the process and collects it.
 func reap(_ *sync.Mutex, cmd *exec.Cmd) {

@@ -37,12 +37,13 @@ type spawning struct {
 
 // spawned is one server of this run: a folder, an address, and one process after the other.
 type spawned struct {
-	how  *spawning
-	name string
-	kind string // "redis-server": what it is called in messages, and the middle of its folder's name
-	dir  string // absolute
-	addr string
-	log  tail
+	how   *spawning
+	name  string
+	kind  string // "redis-server": what it is called in messages, and the middle of its folder's name
+	forks string // undo.Process.Forks
+	dir   string // absolute
+	addr  string
+	log   tail
 
 	cgroup string // "" = none of its own
 
@@ -135,7 +136,7 @@ func (r *spawned) run(cmd *exec.Cmd) error {
 		_ = cmd.Wait() // how it ended is in ProcessState
 	}()
 	r.cmd, r.done, r.self = cmd, done, undo.Find(cmd.Process.Pid)
-	r.self.Mark, r.self.Folder = mark, r.dir
+	r.self.Mark, r.self.Folder, r.self.Forks = mark, r.dir, r.forks
 	self := r.self
 	return r.how.journal.Done(r.record, undo.Record{Kind: undo.StandServer, Folder: r.dir, Process: &self, Cgroup: r.cgroup})
 }

@@ -26,7 +26,7 @@ func newSpawner() *spawner {
 		defer close(s.done)
 		runtime.LockOSThread() // never unlocked
 		for j := range s.jobs {
-			j.cmd.SysProcAttr = childAttributes(j.cgroup)
+			j.cmd.SysProcAttr = childAttributes(j.cgroup, j.cmd.SysProcAttr)
 			j.err <- j.cmd.Start()
 		}
 	}()

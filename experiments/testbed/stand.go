@@ -25,6 +25,9 @@ func EndStand(ctx context.Context, r undo.Record) error {
 		if err := r.Process.End(ctx); err != nil {
 			return err
 		}
+		if r.Folder != "" && r.Process.Forks != "" {
+			removeMemory(sharedMemory(filepath.Join(r.Folder, databaseFolder)))
+		}
 	}
 	if r.Folder == "" {
 		return nil

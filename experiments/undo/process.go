@@ -45,6 +45,9 @@ func (p Process) Signal(sig syscall.Signal) (none bool, err error) {
 	return len(all) == 0 && err == nil, err
 }
 
+// Members are the processes that Signal signals.
+func (p Process) Members() ([]int, error) { return p.members() }
+
 // End kills all that was started as this process, and waits until nothing of it is left. SIGKILL ends what stands still as well.
 func (p Process) End(ctx context.Context) error {
 	if p.Alone {

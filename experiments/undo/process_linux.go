@@ -82,7 +82,7 @@ func (p Process) members() ([]int, error) {
 		number := strconv.Itoa(p.PID)
 		kin := (stat[groupField] == number || stat[sessionField] == number) && !reused
 		switch {
-		case kin && (leads || p.owns(pid)), p.Mark != "" && markOf(pid) == p.Mark:
+		case kin && (leads || p.owns(pid)), p.Mark != "" && markOf(pid) == p.Mark, p.forked(pid):
 			all = append(all, pid)
 		case kin && !gone(pid):
 			foreign = fmt.Errorf("process %d is in the group of process %d, which is dead, and does not carry its mark: it is not touched", pid, p.PID)
@@ -141,8 +141,7 @@ func (p Process) carries(pid int) bool {
 		return true
 	}
 	if p.Folder != "" {
-		cwd, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
-		return err == nil && strings.TrimSuffix(cwd, " (deleted)") == p.Folder
+		return p.worksIn(pid)
 	}
 	if p.Mark != "" {
 		return false
@@ -150,6 +149,22 @@ func (p Process) carries(pid int) bool {
 	command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	words := strings.Split(string(command), "\x00")
 	return err == nil && len(words) > 1 && filepath.Base(words[0]) == "lockdrill" && words[1] == "worker"
+}
+
+// worksIn reports whether a process works in the folder, or below it.
+func (p Process) worksIn(pid int) bool {
+	cwd, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
+	cwd = strings.TrimSuffix(cwd, " (deleted)")
+	return err == nil && (cwd == p.Folder || strings.HasPrefix(cwd, p.Folder+"/"))
+}
+
+// forked reports whether a process is one of its forks that are known by nothing but their title and the folder.
+func (p Process) forked(pid int) bool {
+	if p.Forks == "" || p.Folder == "" || !p.worksIn(pid) {
+		return false
+	}
+	title, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	return err == nil && strings.HasPrefix(string(title), p.Forks)
 }
 
 // markOf is the mark in a process's environment; "" = none, or it may not be read.

@@ -67,7 +67,8 @@ type Process struct {
 	Started string `json:"started"`          // start time in ticks since boot, field 22 of /proc/PID/stat
 	Host    string `json:"host"`             // boot id: another host, or this one after a reboot, has no such process
 	Mark    string `json:"mark,omitempty"`   // value of MarkEnv in its environment, and in that of what it starts
-	Folder  string `json:"folder,omitempty"` // that it works in: how a redis-server is known, which overwrites its environment
+	Folder  string `json:"folder,omitempty"` // that it works in, or below: how a server is known that overwrites its environment
+	Forks   string `json:"forks,omitempty"`  // how the command line of its forks begins, which leave its session and have no environment: PostgreSQL's. They work in Folder, too
 }
 
 // ProxyRoute is a proxy on a Toxiproxy server, and the toxics of a fault on it.

@@ -57,6 +57,9 @@ type Endpoint struct {
 	Addrs  []string `json:"addrs,omitempty"` // of all servers, where there are several: Addr is the first
 	Prefix string   `json:"prefix,omitempty"`
 
+	User     string `json:"user,omitempty"`     // KindPostgres: its role, where no variable names one; it needs no password then
+	Database string `json:"database,omitempty"` // KindPostgres
+
 	DB          int    `json:"db,omitempty"`
 	UsernameEnv string `json:"username_env,omitempty"` // name of the environment variable that holds the user's name
 	PasswordEnv string `json:"password_env,omitempty"` // the same for the password

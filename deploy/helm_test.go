@@ -164,6 +164,30 @@ func TestChartPushes(t *testing.T) {
 	}
 }
 
+// What a drill asks for in a further namespace is a Role there, for the account of the release; a base leaves it to export rbac.
+func TestChartHasTheRolesOfFurtherNamespaces(t *testing.T) {
+	o := deploy.KustomizeOptions{Job: jobOf(t, gameDay(t)), Rules: []deploy.Rule{{Resource: "pods", Verbs: []string{"get"}}, {Resource: "pods", Verbs: []string{"list"}, Namespace: "shop"}}}
+	o.Job.Schedule = "@daily"
+	chart, err := deploy.Helm(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, err := deploy.Kustomize(o)
+	if err != nil || strings.Contains(string(base["permissions.yaml"]), "shop") {
+		t.Errorf("%v\n%s", err, base["permissions.yaml"])
+	}
+	only := map[string][]byte{"values.yaml": chart["values.yaml"], "templates/permissions-beside.yaml": chart["templates/permissions-beside.yaml"]}
+	all := rendered(t, only, nil)
+	for _, kind := range []string{"Role", "RoleBinding"} {
+		if made := all[kind+" "+deploy.RunnerName("game-day")]; len(all) != 2 || made["metadata"].(map[string]any)["namespace"] != "shop" {
+			t.Errorf("%s: %v", kind, all)
+		}
+	}
+	if subject := all["RoleBinding "+deploy.RunnerName("game-day")]["subjects"].([]any)[0].(map[string]any); subject["namespace"] != "pre" {
+		t.Errorf("subject %v", subject)
+	}
+}
+
 // A real Helm takes the chart, and makes the same of it.
 func TestHelmTakesTheChart(t *testing.T) {
 	helm := os.Getenv("LOCKDRILL_HELM")

@@ -65,6 +65,14 @@ func (e *Experiment) InRedis() bool { return e.StoreKind() == StoreRedis }
 // Leases reports that locks have leases, which end although nobody ends them. An advisory lock of PostgreSQL has none: it is its session's.
 func (e *Experiment) Leases() bool { return e.StoreKind() != StorePostgres }
 
+// leastLease is the shortest that the run's own servers grant: etcd's is 1.5 times the time of an election, in whole seconds.
+func (s *Store) leastLease() time.Duration {
+	if s.Kind == StoreEtcd && s.Servers() > 1 {
+		return 2 * time.Second
+	}
+	return time.Second
+}
+
 // Servers is how many servers the run starts.
 func (s *Store) Servers() int { return max(1, s.Members) }
 
@@ -117,6 +125,11 @@ func (c *checker) wholeLeases(rules storeRules) {
 	for i := range c.e.System.Locks {
 		l := &c.e.System.Locks[i]
 		ttl := time.Duration(float64(l.Policy.TTL) * c.e.TimeScale).Round(time.Microsecond)
+		if least := c.e.Store.leastLease(); ttl%rules.unit == 0 && ttl > 0 && ttl < least {
+			c.check(at("system.locks", i), "several servers of %s grant no lease under %s, and ttl %s at time_scale %v is %s: choose another ttl or time_scale, or one server",
+				rules.name, least, l.Policy.TTL, c.e.TimeScale, ttl)
+			continue
+		}
 		if ttl%rules.unit != 0 || ttl < rules.unit {
 			c.check(at("system.locks", i), "a lease of %s is a whole number of seconds, and ttl %s at time_scale %v is %s: choose another ttl or time_scale",
 				rules.name, l.Policy.TTL, c.e.TimeScale, ttl)

@@ -405,7 +405,7 @@ func (p *Etcd) askLeases(ctx context.Context) {
 		prolonged := d.granted > 0 && (lease.TTL > d.left || lease.TTL == d.left && at.From-d.asked >= int64(time.Second))
 		first := d.granted == 0
 		if first || prolonged || lease.TTL < d.left {
-			d.left, d.asked, d.granted = lease.TTL, at.From, time.Duration(lease.GrantedTTL)*time.Second
+			d.left, d.asked, d.granted = lease.TTL, at.To, time.Duration(lease.GrantedTTL)*time.Second
 		}
 		if (first || prolonged) && p.holder(d.key) == d.rival {
 			before := p.shown[d.key]

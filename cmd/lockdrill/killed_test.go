@@ -101,6 +101,8 @@ func changes() []changed {
 		{name: "restart of a spawned server", kind: "store", states: all, drill: instant("store: {do: restart, keep: true}")},
 		{name: "flush of a spawned server", kind: "store", states: all, drill: instant("store: {do: flush}")},
 		{name: "failover of spawned servers", kind: "store", states: all, quick: []string{"intent"}, drill: instant("store: {do: failover, lag: 100ms}")},
+		{name: "freeze of an etcd's leader", kind: "store", states: all, quick: []string{"injected"}, drill: onEtcd("freeze_leader")},
+		{name: "death of an etcd's leader", kind: "store", states: all, drill: onEtcd("stop_leader")},
 		{name: "a key that vanishes", kind: "delete_key", states: all, drill: instant("delete_key: {holder_of: loop}")},
 		{name: "keys on somebody's Redis", kind: "keys", states: []string{"intent"}, drill: somebodys("")},
 		{name: "pause of somebody's Redis", kind: "store", states: all, quick: []string{"injected"}, drill: somebodys("store: {do: pause}")},

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments/workercheck"
@@ -108,26 +109,48 @@ func goWorker(t *testing.T) string {
 	return binary
 }
 
+// patientCheck checks a worker that is right, at times that a busy machine keeps. Where this one kept a tick of 10 ms waiting for so long that
+// calls may have met their timeout, it shows nothing that some steps were not seen.
+func patientCheck(t *testing.T, args ...string) result {
+	t.Helper()
+	over, worst := make(chan struct{}), make(chan time.Duration)
+	go func() {
+		const every = 10 * time.Millisecond
+		late, last := time.Duration(0), time.Now()
+		for tick := time.NewTicker(every); ; {
+			select {
+			case <-tick.C:
+				late, last = max(late, time.Since(last)-every), time.Now()
+			case <-over:
+				worst <- late
+				return
+			}
+		}
+	}()
+	got := try(t, append([]string{"worker-check", "--ttl", "2s"}, args...)...)
+	close(over)
+	if late := <-worst; got.code == verdict.ExitInconclusive && strings.Contains(got.stdout, " 0 wrong,") && late > 100*time.Millisecond {
+		t.Skipf("NOT SHOWN: this machine was late by %s for a worker that is right\n%s", late, got.stdout)
+	}
+	return got
+}
+
 func TestWorkerCheck(t *testing.T) {
 	needDrill(t)
-	t.Parallel()
 	worker := goWorker(t)
 	t.Run("right", func(t *testing.T) {
-		t.Parallel()
-		got := try(t, "worker-check", "--", worker)
+		got := patientCheck(t, "--", worker)
 		if got.code != verdict.ExitPass || !strings.Contains(got.stdout, "0 wrong, 0 not seen") {
 			t.Errorf("got %+v", got)
 		}
 	})
 	t.Run("lockdrill's own", func(t *testing.T) { // it makes armed calls fail, which those to copy do not
-		t.Parallel()
-		got := try(t, "worker-check", "--only", "jobs", "--", built, "worker")
+		got := patientCheck(t, "--only", "jobs", "--", built, "worker")
 		if got.code != verdict.ExitPass || !strings.Contains(got.stdout, "2 renewals failed") {
 			t.Errorf("got %+v", got)
 		}
 	})
 	t.Run("half of it is not seen", func(t *testing.T) {
-		t.Parallel()
 		jobless := filepath.Join(t.TempDir(), "jobless")
 		if err := os.WriteFile(jobless, []byte("#!/bin/sh\ngrep --line-buffered -v '\"cmd\":\"offer\"' | "+worker+"\n"), 0o755); err != nil {
 			t.Fatal(err)
@@ -138,7 +161,6 @@ func TestWorkerCheck(t *testing.T) {
 		}
 	})
 	t.Run("wrong", func(t *testing.T) {
-		t.Parallel()
 		got := try(t, "worker-check", "-o", "json", "--ready", "1s", "--", "sh", "-c", "echo hello; exec sleep 100")
 		var r workercheck.Report
 		if err := json.Unmarshal([]byte(got.stdout), &r); err != nil || got.code != verdict.ExitSLOFailed {
@@ -149,7 +171,6 @@ func TestWorkerCheck(t *testing.T) {
 		}
 	})
 	t.Run("misused", func(t *testing.T) {
-		t.Parallel()
 		for _, args := range [][]string{{"--", "no-such-program"}, {"--ttl", "1ms", "--", worker}, {"--only", "half", "--", worker}, {}} {
 			if got := try(t, append([]string{"worker-check"}, args...)...); got.code != verdict.ExitUsage || got.stdout != "" || strings.Count(got.stderr, "\n") != 1 {
 				t.Errorf("%v: %+v", args, got)

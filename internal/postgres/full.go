@@ -20,10 +20,9 @@ import (
 const Built = true
 
 const (
-	dialWithin = time.Second
-	askWithin  = 2 * time.Second // also the server's own limit: a question does not outlive who asked it
-	most       = 10_000          // advisory locks that are held in one database: more are no locks of jobs and loops
-	rereads    = 3               // sessions may end between the two tables of a look
+	askWithin = 5 * time.Second // whoever cannot wait so long says so by the context; also the server's own limit: a question does not outlive who asked it
+	most      = 10_000          // advisory locks that are held in one database: more are no locks of jobs and loops
+	rereads   = 3               // sessions may end between the two tables of a look
 )
 
 // Client asks a server over one connection, which it opens anew after an error: a late answer is never taken for another's.
@@ -39,7 +38,7 @@ func Dial(dsn, application string) (*Client, error) {
 	if err != nil { // the words of a parser may quote the name, and with it the password
 		return nil, errors.New("this is no address of a PostgreSQL database: postgres://user@host:port/database")
 	}
-	c.ConnectTimeout = dialWithin
+	c.ConnectTimeout = askWithin
 	c.DefaultQueryExecMode = pgx.QueryExecModeExec // nothing is prepared: a pooler on the way is none of our business
 	c.RuntimeParams["application_name"] = application
 	c.RuntimeParams["statement_timeout"] = strconv.FormatInt(askWithin.Milliseconds(), 10)

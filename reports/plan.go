@@ -216,6 +216,9 @@ func (p *page) plannedSignals(all []forecast.PlannedSignal) {
 }
 
 func (p *page) sums(pl *forecast.Plan) {
+	if len(pl.Sums) == 0 {
+		return
+	}
 	p.part("CHECKS, in the numbers of the file (lockdrill explain L1 ... L11)")
 	for _, l := range pl.Sums {
 		word := "ok  "

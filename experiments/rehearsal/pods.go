@@ -24,5 +24,8 @@ func Unable(e *experiments.Experiment) string {
 	if e.Observed() {
 		return "system.mode observe is not rehearsed: the replicas are somebody's own, and nothing is known of how they take their locks; write the same policy into a file of mode embedded"
 	}
+	if !e.Leases() {
+		return "store.kind postgres is not rehearsed: locks there have no lease, and nothing but leases is simulated; run the drill live"
+	}
 	return ""
 }

@@ -55,6 +55,8 @@ var policy = []place{
 		why: "a lock in etcd, for programs that have a client of it: it needs nothing of drills, and the plain build has none of it"},
 	{path: "lockcore/storetest", below: []string{"lockcore"},
 		why: "the conformance suite knows the ports only, or it would test one store's habits"},
+	{path: "lockcore/pointtest", below: []string{"history", "lockcore", "lockcore/client"},
+		why: "a client on whatever store it is handed: it knows none"},
 	{path: "internal/endpoint", below: []string{"lockcore/protocol"}, libs: []string{"github.com/redis/go-redis/v9"},
 		why: "how a Redis that needs a password or TLS is dialled, the same for runner and replica; passwords pass through here and nowhere else"},
 	{path: "lockcore/worker", below: []string{"internal/endpoint", "lockcore/client", "lockcore/metrics", "lockcore/protocol", "lockcore/redisstore", "lockcore/etcdstore"}, libs: []string{"github.com/prometheus/client_golang", "github.com/redis/go-redis/v9", "go.etcd.io/etcd/client/v3", "go.uber.org/zap"},

@@ -1,0 +1,425 @@
+// Package pointtest holds the fourteen points that a lock must get right (package client tests them exactly, in memory and on virtual time)
+// against a store on a real server and in real time. What goes wrong goes wrong on the wire: the server stands still, a reply is lost, a
+// key is deleted. It is for tests only. Its one invariant: instants are compared with the client's own events, and only in the
+// direction in which a slow machine cannot err.
+package pointtest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/lockcore"
+	"github.com/lockdrill/lockdrill/lockcore/client"
+)
+
+// Server is a store on a server of the test's own, and what can be done to it.
+type Server struct {
+	Store  lockcore.Store
+	Stop   func(t *testing.T)                    // it stands still, until it is resumed
+	Resume func(t *testing.T)                    //
+	Drop   func(t *testing.T, key string)        // the key is gone
+	Token  func(t *testing.T, key string) string // that a key carries; "" = there is no key
+	Cut    func(renewals, on bool)               // the reply of the next renewal, or of the next other operation, is lost
+	Lost   time.Duration                         // op timeout with which a renewal is tried whose reply is lost
+	Calls  func(t *testing.T) int                // that were made so far
+}
+
+// Open starts one, until the test ends.
+type Open func(t *testing.T) *Server
+
+// Run holds a store to the points.
+func Run(t *testing.T, open Open) {
+	for name, point := range map[string]func(*testing.T, Open){
+		"01":        point01,
+		"02 and 03": point02And03,
+		"04":        point04,
+		"05 and 09": point05And09,
+		"06 and 12": point06And12,
+		"07":        point07,
+		"08":        point08,
+		"10":        point10,
+		"11":        point11,
+		"13":        point13,
+		"14":        point14,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // it waits, most of the time
+			point(t, open)
+		})
+	}
+}
+
+const (
+	ttl    = 4 * time.Second
+	budget = time.Second // also what a machine that stalls may take
+	drift  = 40 * time.Millisecond
+)
+
+// rig is a client on a server of its own.
+type rig struct {
+	*client.Client
+	*Server
+	clock *movedClock
+
+	mu     sync.Mutex
+	events []history.Event
+	before func(history.Event) // called with each event before it is kept
+}
+
+// movedClock is the system's, whose other clocks can be moved on.
+type movedClock struct {
+	client.Clock
+	mu         sync.Mutex
+	boot, wall time.Duration
+}
+
+func (c *movedClock) Now() lockcore.Instant {
+	now := c.Clock.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now.Boot, now.Wall = now.Boot+c.boot, now.Wall+c.wall
+	return now
+}
+
+func (c *movedClock) move(boot, wall time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.boot, c.wall = c.boot+boot, c.wall+wall
+}
+
+func policy() lockcore.Policy {
+	return lockcore.Policy{
+		TTL: ttl, RenewEvery: 100 * time.Millisecond, Class: lockcore.Standard, OpTimeout: time.Second, Drift: drift, StopBudget: budget,
+		Release: lockcore.Release{Mode: lockcore.ReleaseBoundedRetry, Attempts: 3, Timeout: 2 * time.Second, AfterAbandon: lockcore.AfterAbandonStopped},
+		Acquire: lockcore.Acquire{Mode: lockcore.AcquireTry, Timeout: 10 * time.Second},
+	}
+}
+
+func newRig(t *testing.T, open Open, p lockcore.Policy) *rig {
+	t.Helper()
+	r := &rig{Server: open(t), clock: &movedClock{Clock: client.NewSystemClock()}}
+	r.join(t, p)
+	return r
+}
+
+// join gives the rig another client of the same store.
+func (r *rig) join(t *testing.T, p lockcore.Policy) {
+	t.Helper()
+	c, err := client.New(client.Options{Store: r.Store, Policy: p, Lock: "job", Source: "r1.1", Clock: r.clock, Emit: r.keep})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	r.Client = c
+}
+
+func (r *rig) keep(e history.Event) {
+	r.mu.Lock()
+	before := r.before
+	r.mu.Unlock()
+	if before != nil {
+		before(e)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, e)
+}
+
+func (r *rig) of(k history.Kind) (found []history.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.events {
+		if e.Kind == k {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+func (r *rig) on(before func(history.Event)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.before = before
+}
+
+func (r *rig) hold(t *testing.T) *client.Handle {
+	t.Helper()
+	h, err := r.Acquire(t.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// until waits for something to come true.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	poll, limit := time.NewTicker(2*time.Millisecond), time.After(20*time.Second)
+	defer poll.Stop()
+	for !ok() {
+		select {
+		case <-poll.C:
+		case <-limit:
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+func ended(t *testing.T, h *client.Handle) lockcore.Reason {
+	t.Helper()
+	select {
+	case <-h.Context().Done():
+	case <-time.After(20 * time.Second):
+		t.Fatal("the holder is never told")
+	}
+	var a *client.AbandonedError
+	if !errors.As(context.Cause(h.Context()), &a) {
+		t.Fatalf("cause %v, want an abandonment", context.Cause(h.Context()))
+	}
+	return a.Reason
+}
+
+func point01(t *testing.T, open Open) {
+	r := newRig(t, open, policy())
+	r.Stop(t)
+	r.on(func(e history.Event) {
+		if e.Kind == history.AcquireInvoke { // it is about to be sent
+			time.AfterFunc(200*time.Millisecond, func() { r.Resume(t) })
+		}
+	})
+	h := r.hold(t)
+	left, back := h.Remaining(), r.of(history.AcquireReturn)[0]
+	took := time.Duration(back.Width())
+	if took < 200*time.Millisecond {
+		t.Fatalf("the paused server answered after %s: it proves nothing", took)
+	}
+	if most := ttl - drift - took; left > most {
+		t.Errorf("%s remain after a grant that took %s, want at most %s: validity counts from the sending", left, took, most)
+	}
+}
+
+func point02And03(t *testing.T, open Open) {
+	p := policy()
+	p.OpTimeout = time.Minute
+	r := newRig(t, open, p)
+	h := r.hold(t)
+	r.Stop(t)
+	if why := ended(t, h); why != lockcore.ReasonDeadline {
+		t.Errorf("told %s, want deadline", why)
+	}
+	until(t, "the renewal that hangs ends by itself", func() bool { return len(r.of(history.RenewReturn)) == len(r.of(history.RenewInvoke)) })
+	sent := r.of(history.AcquireReturn)[0].From
+	renewals := r.of(history.RenewReturn)
+	for _, e := range renewals {
+		if e.Outcome == history.OK {
+			sent = e.From
+		}
+	}
+	end := sent + int64(ttl-drift)
+	if f := r.of(history.FenceObserved)[0]; f.From < end-int64(budget) || f.From >= end {
+		t.Errorf("told %s before the validity end, want at most %s, and before it", time.Duration(end-f.From), budget)
+	}
+	hung := renewals[len(renewals)-1]
+	if late := time.Duration(hung.To - end); hung.Outcome != history.Unknown || late > 5*time.Second {
+		t.Errorf("the renewal that hangs ended %s after the validity end, %s: its own timeout is a minute", late, hung.Outcome)
+	}
+	r.Resume(t)
+}
+
+func point04(t *testing.T, open Open) {
+	r := newRig(t, open, policy())
+	h := r.hold(t)
+	r.Drop(t, "k")
+	if why := ended(t, h); why != lockcore.ReasonNotOwned {
+		t.Errorf("told %s, want not_owned", why)
+	}
+	lost := 0
+	until(t, "the loss is reported", func() bool { return len(r.of(history.FenceObserved)) == 1 })
+	for _, e := range r.of(history.RenewReturn) {
+		if e.Outcome != history.OK {
+			lost++
+		}
+	}
+	if err := h.Release(t.Context()); err != nil || lost != 1 || len(r.of(history.ReleaseInvoke)) != 0 {
+		t.Errorf("%v after %d failed renewals and %d releases, want one and none", err, lost, len(r.of(history.ReleaseInvoke)))
+	}
+}
+
+func point05And09(t *testing.T, open Open) {
+	r := newRig(t, open, policy())
+	var stopped int64
+	err := r.Do(t.Context(), "k", func(ctx context.Context, h *client.Handle) error {
+		r.Stop(t)
+		<-ctx.Done()
+		if err := h.Check(); !errors.Is(err, client.ErrAbandoned) {
+			t.Errorf("check: %v, want ErrAbandoned", err)
+		}
+		r.Resume(t)
+		<-time.After(100 * time.Millisecond) // work takes its time to stop
+		stopped = int64(r.clock.Now().Mono)
+		return nil
+	})
+	if !errors.Is(err, client.ErrAbandoned) {
+		t.Errorf("Do: %v, want ErrAbandoned", err)
+	}
+	fence, abandon := r.of(history.FenceObserved), r.of(history.AbandonKind)
+	if len(fence) != 1 || len(abandon) != 1 || fence[0].Span != abandon[0].Span {
+		t.Errorf("fence.observed %+v, abandon %+v: want one each, at once", fence, abandon)
+	}
+	if released := r.of(history.ReleaseInvoke); len(released) == 0 || released[0].From < stopped {
+		t.Errorf("released %+v, work stopped at %d: want it afterwards", released, stopped)
+	}
+	renewed := r.of(history.RenewInvoke)
+	if last := renewed[len(renewed)-1]; last.From > fence[0].From {
+		t.Error("renewed after it was given up")
+	}
+}
+
+func point06And12(t *testing.T, open Open) {
+	p := policy()
+	p.Class, p.RenewEvery, p.TTL, p.StopBudget = lockcore.LegacyWarn, 0, time.Second, 0
+	r := newRig(t, open, p)
+	h := r.hold(t)
+	fence, epoch := h.Fence(), h.Epoch()
+	until(t, "the lease ends", func() bool { return r.Token(t, "k") == "" })
+	r.join(t, policy())
+	theirs := r.hold(t)
+	var lost *lockcore.NotOwnedError
+	if err := h.Release(t.Context()); !errors.As(err, &lost) || !lost.Other || lost.Holder != theirs.Epoch() {
+		t.Errorf("release after the lease's end: %v, want the store's answer: other", err)
+	}
+	if token := r.Token(t, "k"); lockcore.Fingerprint(token) != theirs.Epoch() {
+		t.Error("the new holder's key was touched")
+	}
+	if h.Fence() != fence || h.Epoch() != epoch || theirs.Fence() <= fence {
+		t.Errorf("fence was %d, is %d, the successor's %d: want it unchanged, and below", fence, h.Fence(), theirs.Fence())
+	}
+}
+
+func point07(t *testing.T, open Open) {
+	p := policy()
+	p.RenewEvery = 0
+	r := newRig(t, open, p)
+	if err := r.hold(t).Release(t.Context()); err != nil { // connections and scripts are there
+		t.Fatal(err)
+	}
+	r.Cut(false, true)
+	_, err := r.Acquire(t.Context(), "k")
+	var unknown *client.UnknownError
+	if !errors.As(err, &unknown) {
+		t.Errorf("acquire: %v, want *UnknownError", err)
+	}
+	until(t, "the grant is undone", func() bool { return len(r.of(history.UndoReturn)) > 0 })
+	if undo, asked := r.of(history.UndoReturn)[0], r.of(history.AcquireInvoke)[1]; undo.Outcome != history.OK || undo.Epoch != asked.Epoch {
+		t.Errorf("undo %+v, want one of epoch %s that took something back", undo, asked.Epoch)
+	}
+	r.hold(t) // at once, not after its TTL
+}
+
+func point08(t *testing.T, open Open) {
+	p := policy()
+	p.RenewEvery = 0
+	r := newRig(t, open, p)
+	if err := r.hold(t).Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h := r.hold(t)
+	r.Cut(false, true)
+	if err := h.Release(t.Context()); err != nil {
+		t.Errorf("release: %v: it took effect, and the second try could see that", err)
+	}
+	got := r.of(history.ReleaseReturn)[1:]
+	if len(got) != 2 || got[0].Outcome != history.Unknown || got[1].Call.Result != history.ResultAbsent {
+		t.Errorf("returns %+v, want unknown, then absent", got)
+	}
+}
+
+func point10(t *testing.T, open Open) {
+	p := policy()
+	p.TTL, p.RenewEvery = time.Minute, 20*time.Second
+	r := newRig(t, open, p)
+	h := r.hold(t)
+	r.clock.move(0, 2*time.Minute) // only the wall clock shows it: the store is asked at once
+	until(t, "a renewal settles it", func() bool { return len(r.of(history.RenewReturn)) == 1 && h.Check() == nil })
+	r.clock.move(2*time.Minute, 2*time.Minute)
+	if err := h.Check(); err == nil {
+		t.Error("check right after a suspension beyond the TTL says that all is well")
+	}
+	if why := ended(t, h); why != lockcore.ReasonDeadline {
+		t.Errorf("told %s, want deadline", why)
+	}
+}
+
+func point11(t *testing.T, open Open) {
+	const answers = "xxoxoxxx" // of the renewals: of x the reply is lost, o is answered
+	server, p := open(t), policy()
+	p.Class, p.MaxFailures, p.TTL, p.StopBudget, p.OpTimeout = lockcore.LegacyCount, 3, time.Hour, 0, server.Lost
+	r := newRig(t, func(*testing.T) *Server { return server }, p)
+	n := 0
+	r.on(func(e history.Event) {
+		if e.Kind != history.RenewInvoke {
+			return
+		}
+		if n++; n <= len(answers) {
+			r.Cut(true, answers[n-1] == 'x')
+		}
+	})
+	h := r.hold(t)
+	if why := ended(t, h); why != lockcore.ReasonCount {
+		t.Errorf("told %s, want count", why)
+	}
+	until(t, "it is reported", func() bool { return len(r.of(history.FenceObserved)) == 1 })
+	var got []byte
+	for _, e := range r.of(history.RenewReturn) {
+		got = append(got, map[history.Outcome]byte{history.OK: 'o', history.Unknown: 'x', history.Fail: 'f'}[e.Outcome])
+	}
+	if string(got) != answers {
+		t.Errorf("told after renewals that went %s, want %s", got, answers)
+	}
+}
+
+func point13(t *testing.T, open Open) {
+	r := newRig(t, open, policy())
+	h := r.hold(t)
+	if _, err := r.Acquire(t.Context(), "k"); !errors.Is(err, client.ErrReentrant) {
+		t.Errorf("second acquire by the same client: %v, want ErrReentrant", err)
+	}
+	if err := errors.Join(h.Check(), h.Release(t.Context())); err != nil {
+		t.Errorf("the first hold: %v", err)
+	}
+}
+
+func point14(t *testing.T, open Open) {
+	for name, end := range map[string]func(r *rig, h *client.Handle){
+		"released":      func(_ *rig, h *client.Handle) { _ = h.Release(context.Background()) },
+		"left":          func(_ *rig, h *client.Handle) { h.Leave() },
+		"client closed": func(r *rig, _ *client.Handle) { _ = r.Close(context.Background()) },
+		"given up": func(r *rig, h *client.Handle) {
+			r.Drop(t, "k")
+			<-h.Context().Done()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := policy()
+			p.RenewEvery = 20 * time.Millisecond
+			r := newRig(t, open, p)
+			h := r.hold(t)
+			until(t, "it is renewed", func() bool { return len(r.of(history.RenewReturn)) >= 3 })
+			end(r, h)
+			until(t, "nothing is under way", func() bool { return len(r.of(history.RenewReturn)) == len(r.of(history.RenewInvoke)) })
+			before := r.Calls(t)
+			<-time.After(400 * time.Millisecond) // twenty intervals
+			if after := r.Calls(t); after != before {
+				t.Errorf("%d calls were made after the end", after-before)
+			}
+		})
+	}
+}

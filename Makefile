@@ -40,14 +40,13 @@ release-check: release ## the release, built a second time from another folder, 
 ci-schemas: ## the exported CI files by GitHub's own parser, GitLab's schema and the resource definitions of Tekton and Argo Rollouts, which are fetched: npm, half a minute
 	LOCKDRILL_CI_SCHEMAS=1 $(GO) test -count=1 -v -run TestCIFilesAreValid ./deploy
 
-# Tests wait for real time: packages one more at once than there are cores, drills more than twice as many.
+# Tests wait for real time: one more at once than there are cores.
 AT_ONCE := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
-DRILLS := $(shell expr $$(getconf _NPROCESSORS_ONLN) '*' 2 + 1)
 
 # vet is of check, and costs half a minute where nothing is built yet.
 test: deps ## all tests but those of test-kube; the drills last and alone, since they measure time
 	$(GO) test -vet=off -tags full -skip '^TestKube' -p $(AT_ONCE) $$($(GO) list ./... | grep -v -e /cmd/ -e /kubetest)
-	$(GO) test -vet=off -tags full -skip '^TestKube' -parallel $(DRILLS) -timeout 20m ./cmd/...
+	$(GO) test -vet=off -tags full -skip '^TestKube' -parallel $(AT_ONCE) -timeout 20m ./cmd/...
 
 test-kube: deps ## all tests named TestKube..., against a real etcd, kube-apiserver, controllers and scheduler, built here: no root; four to five minutes, and where nothing is built yet 13.5 minutes of CPU before
 	GO=$(GO) internal/kubetools/build

@@ -172,7 +172,8 @@ func TestFalseGreens(t *testing.T) {
 			goodSLO, "- {lock: job, duplicate_terminal_states: {max: 0}}"), "no job"},
 		{"a quantile with too few kills", edit(t, goodDrill, "takeover: {max: 2s}", "takeover: {p95: 2s}"), "59"},
 		{"replicas that cannot start", edit(t, goodDrill, "  replicas: 2\n", "  replicas: 2\n  worker: [/bin/false]\n"), "cannot start"},
-		{"nobody else ever wants the lock", edit(t, goodDrill, "replicas: 2", "replicas: 1", "restart: 100ms", "restart: 1h", "count: 2, every: settled", "count: 1"), "no other replica wanted"},
+		{"nobody else ever wants the lock", edit(t, goodDrill, "replicas: 2", "replicas: 1", "restart: 100ms", "restart: 1h", "count: 2, every: settled", "count: 1",
+			"        ttl: 400ms\n        renew_every: 100ms\n        class: standard\n        op_timeout: 50ms", "        ttl: 4s\n        renew_every: 100ms\n        class: standard\n        op_timeout: 1s"), "no other replica wanted"}, // who gives up, on a busy machine, dies without a lock
 		{"a limit inside the possible band", edit(t, goodDrill, "phase: after_renew", "phase: random", "try, timeout: 50ms", "try, timeout: 2s",
 			"takeover: {max: 2s}", "takeover: {max: 2100ms}"), "luck"}, // no takeover comes near to it: the band has a try that hangs
 		{"a lock without events", edit(t, goodDrill, "  work:", "    - {name: ghost, profile: cordum/snapshot-writer}\n  work:",

@@ -164,6 +164,9 @@ func drillEndsWith(t *testing.T, code int, limit time.Duration, args ...string) 
 	}
 	t.Logf("%.1fs", time.Since(start).Seconds())
 	got := cmd.ProcessState.ExitCode()
+	if got == verdict.ExitRefused && strings.Contains(stderr.String(), "or run it when the machine is less busy") {
+		t.Skipf("NOT SHOWN: this machine was too busy for the drill's time scale\n%s", stderr.String())
+	}
 	dir := filepath.Join(cmd.Dir, "runs", "latest")
 	if i := slices.Index(args, "--out"); i >= 0 {
 		dir = args[i+1]

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -139,12 +138,7 @@ func TestAWatchThatSeesNothingSaysSo(t *testing.T) {
 
 func TestWatchRefusesWhatItCannotLookAt(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody := l.Addr().String()
-	_ = l.Close()
+	nobody := redistest.Nobody(t)
 	for args, want := range map[string]string{
 		"watch":                                                            "where are the locks?",
 		"watch --redis redis://127.0.0.1:1":                                "which keys?",

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockdrill/lockdrill/internal/redistest"
 	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/lockcore/redisstore"
 	"github.com/lockdrill/lockdrill/lockcore/storetest"
@@ -200,19 +201,13 @@ func TestRefusalsHadNoEffect(t *testing.T) {
 
 func TestRefusedDialIsNotSent(t *testing.T) {
 	onBothPaths(t, func(t *testing.T, open opener) {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		addr := l.Addr().String()
-		_ = l.Close() // nobody listens there any more
 		var dials atomic.Int64
-		c := redis.NewClient(redisstore.Tune(&redis.Options{Addr: addr, Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c := redis.NewClient(redisstore.Tune(&redis.Options{Addr: redistest.Nobody(t), Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			dials.Add(1)
 			return new(net.Dialer).DialContext(ctx, network, addr)
 		}}))
 		defer c.Close()
-		_, err = open(t, c, "").Acquire(t.Context(), "k", "one", time.Minute)
+		_, err := open(t, c, "").Acquire(t.Context(), "k", "one", time.Minute)
 		if !errors.Is(err, lockcore.ErrNotSent) {
 			t.Errorf("acquire: %v, want an error that wraps ErrNotSent", err)
 		}

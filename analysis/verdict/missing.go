@@ -5,10 +5,9 @@ import (
 	"strings"
 )
 
-// Missing is evidence without which a question is not reached, and what to do about it. Decisions are made by its code; verdict.json
-// has the words alone.
+// Missing is evidence without which a question is not reached, and what to do about it. Decisions are made by its code.
 type Missing struct {
-	Code MissingCode `json:"-"` // "" in a verdict.json that was read
+	Code MissingCode `json:"code,omitempty"` // "" in a verdict.json of an earlier lockdrill
 	Why  string      `json:"why"`
 	Next string      `json:"next"`
 }

@@ -29,7 +29,9 @@ func needPostgres(t *testing.T) {
 	}
 }
 
-func TestAPostgresOfTheRunsOwn(t *testing.T) {
+// ownPostgres is a PostgreSQL as a run starts it.
+func ownPostgres(t *testing.T) (context.Context, *spawning, *postgresServer) {
+	t.Helper()
 	needPostgres(t)
 	journal, err := undo.Create(filepath.Join(t.TempDir(), undo.File), undo.Header{Deadline: time.Now().Add(time.Hour)})
 	if err != nil {
@@ -38,11 +40,17 @@ func TestAPostgresOfTheRunsOwn(t *testing.T) {
 	how := &spawning{spawner: newSpawner(), journal: journal, dir: t.TempDir()}
 	t.Cleanup(how.spawner.close)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
-	defer cancel()
+	t.Cleanup(cancel)
 	s, err := spawnPostgres(ctx, how, "locks")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return ctx, how, s
+}
+
+func TestAPostgresOfTheRunsOwn(t *testing.T) {
+	ctx, how, s := ownPostgres(t)
+	journal := how.journal
 	ended := false
 	t.Cleanup(func() {
 		if err := s.end(context.WithoutCancel(ctx)); err != nil || !ended && t.Failed() {
@@ -125,19 +133,8 @@ func TestAPostgresOfTheRunsOwn(t *testing.T) {
 
 // A server whose runner is gone is ended by its record, also where it stands still.
 func TestAFrozenPostgresIsEndedByItsRecord(t *testing.T) {
-	needPostgres(t)
-	journal, err := undo.Create(filepath.Join(t.TempDir(), undo.File), undo.Header{Deadline: time.Now().Add(time.Hour)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	how := &spawning{spawner: newSpawner(), journal: journal, dir: t.TempDir()}
-	t.Cleanup(how.spawner.close)
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
-	defer cancel()
-	s, err := spawnPostgres(ctx, how, "locks")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ctx, how, s := ownPostgres(t)
+	journal := how.journal
 	t.Cleanup(func() { _ = s.client.Close() })
 	if _, err := s.process().Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)

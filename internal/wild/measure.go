@@ -69,6 +69,12 @@ type event struct {
 	}
 }
 
+// lack is what a row was not answered for.
+type lack struct{ Code string }
+
+// blind reports that a probe was late for what it had to see: such a run is repeated.
+func blind(lacks []lack) bool { return slices.Contains(lacks, lack{"looks"}) }
+
 // measure reads a run's folder. held says that the victim of the first shot held a key.
 func measure(dir string, d drill) (f figures, held bool, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, "verdict.json"))
@@ -83,6 +89,7 @@ func measure(dir string, d drill) (f figures, held bool, err error) {
 			Hi               *float64
 			N                int
 			Why              string
+			Lacks            []lack
 		}
 		Faults []struct {
 			ID        string
@@ -112,7 +119,7 @@ func measure(dir string, d drill) (f figures, held bool, err error) {
 			f.Broken = append(f.Broken, name)
 		case "inconclusive":
 			f.Open = append(f.Open, name)
-			f.Blind = f.Blind || strings.Contains(s.Why, " was delayed ")
+			f.Blind = f.Blind || blind(s.Lacks)
 		}
 		part := &span{Lo: s.Lo, Hi: s.Hi}
 		switch {

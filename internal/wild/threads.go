@@ -94,14 +94,17 @@ func (t thread) ask(text string) (string, error) {
 			return verdict, err
 		}
 		var v struct {
-			SLOs []struct{ Measure, Verdict, Why string }
+			SLOs []struct {
+				Measure, Verdict, Why string
+				Lacks                 []lack
+			}
 		}
 		if err := json.Unmarshal(raw, &v); err != nil {
 			return "", err
 		}
 		for _, s := range v.SLOs {
 			if strings.TrimSuffix(s.Measure, ".max") == t.red {
-				if strings.Contains(s.Why, " was delayed ") && try < 5 {
+				if blind(s.Lacks) && try < 5 {
 					break
 				}
 				return s.Verdict + ": " + s.Why, nil

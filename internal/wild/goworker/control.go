@@ -9,10 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-func init() {
-	libraries["control"] = func(c *redis.Client, key, token string, p Policy) Lock {
-		return &control{c: c, keys: []string{key, "{" + key + "}:fence"}, token: token, p: p}
-	}
+func newControl(c *redis.Client, key, token string, p Policy) Lock {
+	return &control{c: c, keys: []string{key, "{" + key + "}:fence"}, token: token, p: p}
 }
 
 // control is a lock that does what docs/worker-protocol.md asks for: a drill must accuse it of nothing. It bounds each call, has a fence,

@@ -45,7 +45,12 @@ type (
 )
 
 // libraries make a Lock for one acquisition: client, key, token, policy.
-var libraries = map[string]func(*redis.Client, string, string, Policy) Lock{}
+var libraries = map[string]func(*redis.Client, string, string, Policy) Lock{
+	"control":   newControl,
+	"redislock": newRedislock,
+	"redsync":   newRedsync,
+	"setnx":     newSetnx,
+}
 
 // Policy is what the adapters need of lockcore.Policy, in nanoseconds.
 type Policy struct {

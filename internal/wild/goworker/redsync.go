@@ -9,11 +9,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-func init() {
-	libraries["redsync"] = func(c *redis.Client, key, token string, p Policy) Lock {
-		value := redsync.WithGenValueFunc(func() (string, error) { return token, nil }) // so that it is known before the call
-		return redsyncLock{redsync.New(goredis.NewPool(c)).NewMutex(key, redsync.WithExpiry(p.TTL), value)}
-	}
+func newRedsync(c *redis.Client, key, token string, p Policy) Lock {
+	value := redsync.WithGenValueFunc(func() (string, error) { return token, nil }) // so that it is known before the call
+	return redsyncLock{redsync.New(goredis.NewPool(c)).NewMutex(key, redsync.WithExpiry(p.TTL), value)}
 }
 
 // redsyncLock is a mutex as the README has it: Lock, Extend, Unlock; any other answer than true is a panic there.

@@ -6,9 +6,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-func init() {
-	libraries["setnx"] = func(c *redis.Client, key, token string, p Policy) Lock { return &setnx{c, key, token, p} }
-}
+func newSetnx(c *redis.Client, key, token string, p Policy) Lock { return &setnx{c, key, token, p} }
 
 // setnx is the lock that is written by hand on go-redis at its defaults: SetNX, and scripts that compare.
 type setnx struct {

@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: help build image test test-kube truth agree mutants alerts liars subjects scenarios witness postgres serve-killed selftest-live full-scale seeds explore stress e2e-kube kube-ten check bench wild pictures release release-check ci-schemas deps clean
+.PHONY: help build image test test-live test-kube truth agree mutants alerts liars subjects scenarios witness postgres serve-killed selftest-live full-scale seeds explore stress e2e-kube kube-ten check bench wild pictures release release-check ci-schemas deps clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
@@ -44,44 +44,48 @@ ci-schemas: ## the exported CI files by GitHub's own parser, GitLab's schema and
 AT_ONCE := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
 # vet is of check, and costs half a minute where nothing is built yet.
-test: deps ## all tests but those of test-kube; the drills last and alone, since they measure time
-	$(GO) test -vet=off -tags full -skip '^TestKube' -p $(AT_ONCE) $$($(GO) list ./... | grep -v -e /cmd/ -e /kubetest)
-	$(GO) test -vet=off -tags full -skip '^TestKube' -parallel $(AT_ONCE) -timeout 20m ./cmd/...
+test: deps ## all tests but those of test-live and test-kube; the drills last and alone, since they measure time
+	$(GO) test -vet=off -tags full -skip '^Test(Kube|Live)' -p $(AT_ONCE) $$($(GO) list ./... | grep -v -e /cmd/ -e /kubetest)
+	$(GO) test -vet=off -tags full -skip '^Test(Kube|Live)' -parallel $(AT_ONCE) -timeout 20m ./cmd/...
 
-test-kube: deps ## all tests named TestKube..., against a real etcd, kube-apiserver, controllers and scheduler, built here: no root; four to five minutes, and where nothing is built yet 13.5 minutes of CPU before
+test-live: deps ## all tests named TestLive...: those that drill for longer, and what kill -9 leaves; five minutes
+	live=$$(grep -rl --include='*_test.go' '^func TestLive' . | xargs -n 1 dirname | sort -u) && \
+	$(GO) test -vet=off -tags full -run '^TestLive' -p 1 -parallel $(AT_ONCE) -timeout 20m $$live
+
+test-kube: deps ## all tests named TestKube..., against a real etcd, kube-apiserver, controllers and scheduler, built here: no root; seven minutes, and where nothing is built yet 13.5 minutes of CPU before
 	GO=$(GO) internal/kubetools/build
 	GO=$(GO) internal/kubetools/build kubectl
 	kube=$$(grep -rl --include='*_test.go' '^func TestKube' . | xargs -n 1 dirname | sort -u | grep -v '^./cmd/') && \
 	LOCKDRILL_KUBE=1 $(GO) test -count=1 -run '^TestKube' $$kube
-	PATH="$$(GO=$(GO) internal/kubetools/build kubectl):$$PATH" LOCKDRILL_KUBE=1 $(GO) test -count=1 -timeout 20m -run '^TestKube' ./cmd/...
+	PATH="$$(GO=$(GO) internal/kubetools/build kubectl):$$PATH" LOCKDRILL_KUBE=1 $(GO) test -count=1 -tags full -timeout 20m -run '^TestKube' ./cmd/...
 
 truth: deps ## what is measured against what really happened, in 100,000 random worlds and 400 live kills: minutes
 	LOCKDRILL_TRUTH_SEEDS=100000 $(GO) test -count=1 -v -timeout 1h -run TestTruthInRange ./experiments/rehearsal
-	LOCKDRILL_TRUTH_KILLS=400 $(GO) test -count=1 -v -run TestMeasuredTakeoverContainsTheTruth ./cmd/lockdrill
+	LOCKDRILL_TRUTH_KILLS=400 $(GO) test -count=1 -v -run TestLiveMeasuredTakeoverContainsTheTruth ./cmd/lockdrill
 
 mutants: ## deliberate mistakes in the lock core and the analysis, and what catches each: ten minutes
 	LOCKDRILL_MUTANTS=all $(GO) test -count=1 -v -timeout 1h -run TestMutantsAreCaught ./experiments/rehearsal
 
-scenarios: deps ## every shipped scenario, live, at its time scale: minutes
-	LOCKDRILL_TEST_DRILLS=all $(GO) test -count=1 -v -timeout 1h -run TestScenariosEndAsTheySay ./cmd/lockdrill
+scenarios: deps ## every shipped scenario, live, at its time scale, what two published policies cost, and each fault of a store: minutes
+	LOCKDRILL_TEST_DRILLS=all $(GO) test -count=1 -v -timeout 1h -run 'TestLiveScenariosEndAsTheySay|TestThePublished|TestLiveFaultsOfTheStoreAreFelt' ./cmd/lockdrill
 
 selftest-live: deps ## every lock of the zoo and every shipped class with every fault, live, one after another: half an hour
 	$(GO) run ./cmd/lockdrill selftest --live
 
 witness: deps ## a service in Python that knows nothing of lockdrill, drilled as it runs: three times as it is, once with each of its ten bugs, beside lockdrill's own lock at the same timings, and with its jobs in PostgreSQL; ten minutes
-	LOCKDRILL_WITNESS=all $(GO) test -count=1 -v -timeout 1h -parallel 2 -run TestAServiceOfSomebodysOwn ./cmd/lockdrill
+	LOCKDRILL_WITNESS=all $(GO) test -count=1 -v -timeout 1h -parallel 2 -run AServiceOfSomebodysOwn ./cmd/lockdrill
 
 postgres: deps ## a worker on advisory locks of a real PostgreSQL, drilled: a minute
 	LOCKDRILL_TEST_POSTGRES=all $(GO) test -count=1 -v -tags full -run TestAdvisoryLocksAreDrilled ./cmd/lockdrill
 
 serve-killed: deps ## the server of a schedule, ended with kill -9 at each moment of a drill: nothing is left, no run is lost; three minutes
-	LOCKDRILL_TEST_DRILLS=all $(GO) test -count=1 -v -tags full -timeout 30m -run TestAKilledServerLeavesNothing ./cmd/lockdrill
+	LOCKDRILL_TEST_DRILLS=all $(GO) test -count=1 -v -tags full -timeout 30m -run TestLiveAKilledServerLeavesNothing ./cmd/lockdrill
 
 alerts: deps ## each exported alert fires in a real Prometheus beside the shipped drill that it names, at the drill's time scale (ALERTS=full: at time scale 1, two hours): a quarter of an hour
 	LOCKDRILL_ALERTS=$(ALERTS) $(GO) test -count=1 -v -timeout 6h -run 'TestEveryAlertFires|TestAlertsOnDrillsFire|TestARealAlertmanagerSays|RaisesTheAlert' ./cmd/lockdrill
 
 liars: deps ## each of forty wrong workers, and what worker-check says of it: two minutes
-	LOCKDRILL_LIARS=all $(GO) test -count=1 -v -run TestEachWrongWorkerIsNamed ./experiments/workercheck
+	LOCKDRILL_LIARS=all $(GO) test -count=1 -v -run TestLiveEachWrongWorkerIsNamed ./experiments/workercheck
 
 subjects: deps ## every scenario rehearsed a hundred times and each mutant of its subject twenty times, then one mutant of each live: twenty minutes
 	LOCKDRILL_SUBJECTS=all $(GO) test -count=1 -v -timeout 1h -run TestNoScenarioIsGreenWithAMutant ./experiments/rehearsal
@@ -105,11 +109,11 @@ ALERTS ?= scaled
 STRESS ?= 200
 
 stress: deps ## 200 (STRESS=) random timelines of overlapping faults in runs that end, are interrupted or killed, then kill -9 at every state of every fault: a quarter of an hour
-	LOCKDRILL_STRESS=$(STRESS) $(GO) test -count=1 -v -timeout 2h -parallel 2 -run 'TestStress$$' ./cmd/lockdrill
-	LOCKDRILL_TEST_DRILLS=all $(GO) test -count=1 -timeout 2h -run TestARunnerKilledAtEachStateLeavesNothing ./cmd/lockdrill
+	LOCKDRILL_STRESS=$(STRESS) $(GO) test -count=1 -v -timeout 2h -parallel 2 -run 'TestLiveStress$$' ./cmd/lockdrill
+	LOCKDRILL_TEST_DRILLS=all $(GO) test -count=1 -timeout 2h -run TestLiveARunnerKilledAtEachStateLeavesNothing ./cmd/lockdrill
 
 # What stands in the way is said before anything is built.
-e2e-kube: ## pods of our own image on a real kubelet and containerd, in namespaces of their own: root, Linux; installs nothing; four minutes, and where nothing is built yet 13.5 minutes of CPU for the control plane before
+e2e-kube: ## pods of our own image on a real kubelet and containerd, in namespaces of their own: root, Linux; installs nothing; five minutes, and where nothing is built yet 13.5 minutes of CPU for the control plane before
 	@.ci/need --ask redis-server
 	@.ci/need --ask ip iproute2
 	@.ci/need --ask gcc gcc libc6-dev
@@ -123,9 +127,11 @@ e2e-kube: ## pods of our own image on a real kubelet and containerd, in namespac
 	cd internal/image && $(GO) run . -binary ../../bin/image/pod -ref localhost/lockdrill-pod:1 -title 'a pod of tests' -ca none -o ../../bin/image/pod.tar
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w' -o bin/image/toxiproxy github.com/Shopify/toxiproxy/v2/cmd/server
 	cd internal/image && $(GO) run . -binary ../../bin/image/toxiproxy -ref localhost/toxiproxy:1 -title 'a Toxiproxy of tests' -ca none -o ../../bin/image/toxiproxy.tar
+	cd internal/elector && CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w' -o ../../bin/image/elector .
+	cd internal/image && $(GO) run . -binary ../../bin/image/elector -ref localhost/elector:1 -title 'a candidate of tests' -ca none -o ../../bin/image/elector.tar
 	internal/kubetools/build etcd kube-apiserver kube-controller-manager kube-scheduler kubelet
-	LOCKDRILL_CRI_BIN=$$(internal/kubetools/cri/build) LOCKDRILL_KUBE=1 LOCKDRILL_IMAGE=$(IMAGE) LOCKDRILL_TOXIPROXY=localhost/toxiproxy:1 \
-		LOCKDRILL_ARCHIVES='$(CURDIR)/bin/image/lockdrill.tar $(CURDIR)/bin/image/pod.tar $(CURDIR)/bin/image/toxiproxy.tar' \
+	LOCKDRILL_CRI_BIN=$$(internal/kubetools/cri/build) LOCKDRILL_KUBE=1 LOCKDRILL_IMAGE=$(IMAGE) LOCKDRILL_TOXIPROXY=localhost/toxiproxy:1 LOCKDRILL_ELECTOR=localhost/elector:1 \
+		LOCKDRILL_ARCHIVES='$(CURDIR)/bin/image/lockdrill.tar $(CURDIR)/bin/image/pod.tar $(CURDIR)/bin/image/toxiproxy.tar $(CURDIR)/bin/image/elector.tar' \
 		internal/kubetools/cri/enter $(GO) test -count=1 -v -timeout 20m -run 'TestE2EKube$$' ./cmd/lockdrill
 
 TIMES ?= 10
@@ -148,16 +154,17 @@ check: deps ## what must hold before a change is merged: form, vet, staticcheck,
 	cd internal/wild && $(GO) test .
 	$(GO) test -race -short -tags full ./...
 
-wild: ## locks that people use, in three languages, under eleven drills, twice: docs/wild.md; half an hour (ONLY=library, library/drill, /drill or wild/NAME; needs node 20 with npm and python3-redis)
+wild: ## locks that people use, in four languages, under thirteen drills, and three queues, twice: docs/wild.md; an hour and a half (ONLY=library, library/drill, /drill or wild/NAME; needs node 20 with npm, python3-redis, postgresql, curl, zookeeper, libcurator-recipes-java and a JDK)
 	cd internal/wild && $(GO) run . -only "$(ONLY)"
 
-bench: deps ## the lock core beside its peers, 100,000 locks, one key that many wait for, rehearsals, a long history beside Python's json: docs/performance.md; seven minutes
+bench: deps ## the lock core beside its peers, 100,000 locks, one key that many wait for, rehearsals, a long history beside Python's json, drills of many jobs: docs/performance.md; ten minutes
 	cd internal/bench && $(GO) run .
 	$(GO) test -run '^$$' -bench 'Drill|Rehearsal|Many' -cpu 1,2 ./lockcore/sim ./experiments/rehearsal
 	$(GO) test -run '^$$' -bench . -benchmem ./history
 	$(GO) test -run '^$$' -bench Keyspace -benchtime 1x ./probes
 	$(GO) test -tags full -run '^$$' -bench TenThousand -benchtime 3x ./internal/serve
 	$(GO) test -run '^$$' -bench JudgeBesidePython -benchtime 3x ./cmd/lockdrill
+	$(GO) test -run '^$$' -bench DrillOfManyJobs -benchtime 1x ./cmd/lockdrill
 
 pictures: ## docs/report-light.png and docs/report-dark.png, from a recorded run in headless Chromium: look at them before you commit them
 	@.ci/need chromium chromium fonts-dejavu-core

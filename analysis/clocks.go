@@ -76,10 +76,16 @@ func (ix *Facts) tellClock(off offClocks, e *epoch) {
 	}
 	s := e.looks[0]
 	seen := history.Span{From: max(0, s.prev.From), To: s.first.To}
+	asked := int64(open) // a grant that is told may be that of an earlier call, whose answer was lost
+	for _, c := range e.acquires {
+		if c.outcome == history.Unknown {
+			asked = min(asked, c.span.From)
+		}
+	}
 	for _, c := range e.acquires {
 		switch c.outcome {
 		case history.OK:
-			off.hold(c.source, c.span, seen, c.n, s.n)
+			off.hold(c.source, history.Span{From: min(asked, c.span.From), To: c.span.To}, seen, c.n, s.n)
 		case history.Unknown:
 			off.hold(c.source, history.Span{From: c.span.From, To: open}, seen, c.n, s.n)
 		}

@@ -237,9 +237,28 @@ func (ix *Facts) unseenGrants(k *keyIndex) []debt {
 		}
 		start := c.answered
 		free := history.Span{From: start.From, To: plus(plus(arrives.To, int64(p.TTL)), ix.cal.Expiry)}
+		if !ix.exp.Leases() {
+			free.To = ix.sessionOver(c, arrives.To)
+		}
 		out = append(out, debt{e: e, cause: causeOrphan, start: start, time: between(start, free)})
 	}
 	return out
+}
+
+// sessionOver is when a key that c may have taken, which has no lease, was free at the latest: at its taker's death, or when the probe
+// looked again and saw it free. c reached the store by from at the latest.
+func (ix *Facts) sessionOver(c *call, from int64) int64 {
+	to := from
+	for _, b := range ix.probes[probeKeys].blinds(history.Span{From: from, To: ix.last}, ix.maxGap(probeKeys)) {
+		if b.From <= to {
+			to = max(to, b.To)
+		}
+	}
+	to = plus(to, ix.maxGap(probeKeys))
+	if d, dead := ix.deaths[c.source]; dead {
+		to = min(to, max(from, d.To))
+	}
+	return to
 }
 
 // addWaiters holds the debts of a key against those who waited for it.

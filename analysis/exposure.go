@@ -83,6 +83,7 @@ func (s *shot) found(ix *Facts, e *epoch) bool {
 		return false
 	case l.end.From >= s.applied.To:
 	case s.death() != nil && s.handedOver(e) && l.end.From >= s.applied.From: // told to end, it gave the key back before the call had returned
+	case s.class() == verdict.ClassCrash && !ix.exp.Leases() && l.end.From >= s.applied.From: // its session went with it
 	case !s.takes(e):
 		return false
 	default:

@@ -50,6 +50,7 @@ type Facts struct {
 
 	ledgered map[string]bool // locks of which the ledger has entries
 	asked    map[string]bool // locks of which an acquire was announced
+	idsLate  map[string]bool // locks whose epochs have ids of the store that are known only with the grant
 	claimed  map[string]bool // locks whose acquires somebody claims: without, no demand cannot be told from no witness
 
 	only           *consequence // these are part of the facts, those of one shot at one lock; nil = all
@@ -153,8 +154,11 @@ func (ix *Facts) derive() {
 		s.noteDeath(ix)
 	}
 	for _, k := range ix.keyOrder {
-		k.rename()
+		ix.rename(k)
 		ix.attach(k)
+	}
+	for _, s := range ix.shots {
+		ix.nameHits(s)
 	}
 	ix.tellClocks()
 	ix.closeDead()
@@ -323,7 +327,7 @@ func (ix *Facts) witnesses() []string {
 
 // looker is the probe that looks at the keys of the lock.
 func (ix *Facts) looker(lock string) string {
-	if ix.outlivesLease(lock) {
+	if l := ix.exp.Lock(lock); l != nil && l.Lease != "" {
 		return probeLeases
 	}
 	return probeKeys

@@ -266,6 +266,16 @@ func TestFaultFalseGreens(t *testing.T) {
 	}
 }
 
+// Where a lock has no lease, a kill frees it at once: what is missing is not another replica, but a fault that the holder survives.
+func TestNobodyAskedForALockWithoutALease(t *testing.T) {
+	e, h := load(t, "key-stranger")
+	e.Store = &experiments.Store{Kind: experiments.StorePostgres}
+	without(h, func(ev *history.Event) bool { return ev.Call != nil && strings.HasPrefix(ev.Epoch, "try") })
+	if r := rowOf(t, Judge(e, h), "overlap.effect"); r.Verdict != verdict.Inconclusive || !strings.Contains(r.Next, "terminate: {holder_of: ") {
+		t.Errorf("%s: %s (%s)", r.Verdict, r.Why, r.Next)
+	}
+}
+
 func b2i(b bool) int {
 	if b {
 		return 1

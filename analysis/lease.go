@@ -89,8 +89,21 @@ func (ix *Facts) takenFrom(e *epoch) *history.Span {
 	return nil
 }
 
-// dueOf is when the lease runs out if nobody cuts it short. A key without expiry never does.
+// dueOf is when the lease runs out if nobody cuts it short. A key without expiry never does. A lock that has no lease is its holder's until
+// the session ends: at the earliest with the holder, or with its connection, which a fault on the way to the store may end.
 func (ix *Facts) dueOf(e *epoch) history.Span {
+	if !ix.exp.Leases() {
+		due := history.Span{From: open, To: open}
+		if d, dead := ix.deaths[e.replica]; dead {
+			due.From = max(d.From, e.granted.From)
+		}
+		for _, s := range ix.shots {
+			if s.does.OnTheWay && s.applied != nil && s.strikes(e.replica) && (s.reverted == nil || s.reverted.To >= e.granted.From) {
+				due.From = min(due.From, max(s.applied.From, e.granted.From))
+			}
+		}
+		return due
+	}
 	p := ix.policy(e.lock)
 	due := history.Span{From: e.granted.From, To: open}
 	if len(e.acquires)+len(e.renewals) > 0 {

@@ -221,7 +221,11 @@ func (j *judging) overlapped(lock, level string) measured {
 	exposed, contended := j.exposures(lock)
 	m := measured{measure: "overlap." + level, of: "epoch", faults: exposed}
 	if contended == 0 {
-		m.missing = append(m.missing, verdict.Lacking(verdict.MissingContenders, lock))
+		next := "Let at least two replicas want the lock."
+		if !j.ix.exp.Leases() {
+			next = "A kill frees a lock that has no lease at once. Add a fault that its holder survives: terminate: {holder_of: " + lock + "}."
+		}
+		m.missing = append(m.missing, verdict.Lacking(verdict.MissingContenders, lock, next))
 	}
 	if exposed == 0 {
 		m.missing = j.notExposed(lock)

@@ -115,7 +115,7 @@ func (ix *Facts) unheard(exit *history.Event) {
 // nobody but the next holder changes.
 func (ix *Facts) outlivesLease(lock string) bool {
 	l := ix.exp.Lock(lock)
-	return l != nil && l.Lease != ""
+	return l != nil && ix.exp.OnLease(l)
 }
 
 // extensions are the renewals of e that only looks show.

@@ -180,7 +180,7 @@ func TestAHolderThatNoPodIsIsSought(t *testing.T) {
 	j := edited(t, "pods-observed-lease", func(_ *experiments.Experiment, ev *history.Event) {
 		if ev.Kind == history.RunPhase && ev.Phase.Name == history.PhaseFaults {
 			no := false
-			ev.Phase.Why, ev.Phase.Holds = "no pod that is known holds lock leader", &no
+			ev.Phase.Why, ev.Phase.Holds, ev.Phase.Lacks = "no pod that is known holds lock leader", &no, history.NoKnownHolder
 		}
 	})
 	if r := row(t, j, "leader", "takeover.max"); r.Verdict != verdict.Inconclusive || !strings.Contains(r.Next, "kubernetes.holder") {

@@ -206,7 +206,7 @@ func (j *judging) whyUnsteady() string {
 func (j *judging) nextUnsteady() string {
 	var what history.Unsteady
 	if p := j.ix.phases[history.PhaseFaults]; p != nil {
-		what = p.Phase.Unsteady()
+		what = p.Phase.Lacks
 	}
 	lost := slices.ContainsFunc(j.ix.aborts, func(a *history.Event) bool { return a.Note.What == history.AbortReplicasLost })
 	switch {

@@ -197,9 +197,9 @@ func (r *reader) call(ev *history.Event) {
 	}
 	if id := ev.Call.ID; id != "" && id != ev.Epoch {
 		if k.ids == nil {
-			k.ids = map[string]string{}
+			k.ids = map[string][]*call{}
 		}
-		k.ids[id] = ev.Epoch
+		k.ids[id], r.ix.idsLate[k.lock] = append(k.ids[id], c), true
 	}
 }
 

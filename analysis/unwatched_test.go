@@ -11,12 +11,15 @@ import (
 
 // A hint names the cause that was recorded: looks that failed ask for no less busy machine, and looks that came late for nothing else.
 func TestUnwatchedNamesTheCause(t *testing.T) {
+	var one history.Event // as a reader of a file gives them, each in the memory of the last
 	gap := func(from, to int64, failed bool, why string) *history.Event {
-		return &history.Event{Kind: history.GapKind, Span: history.Span{From: from, To: to}, Coverage: &history.Coverage{Probe: probeLeases, Why: why, Failed: failed}}
+		one = history.Event{Kind: history.GapKind, Span: history.Span{From: from, To: to}, Coverage: &history.Coverage{Probe: probeLeases, Why: why, Failed: failed}}
+		return &one
 	}
 	ix := &Facts{exp: &experiments.Experiment{}, probes: map[string]*coverage{}}
 	ix.watch(gap(0, 2e9, true, "connect: connection refused"))
 	ix.watch(gap(4e9, 6e9, false, "limit 1s"))
+	one = history.Event{}
 	j := &judging{ix: ix}
 	for _, c := range []struct {
 		at   history.Span

@@ -17,8 +17,8 @@ func (c *checker) inPods() bool { return c.places["kubernetes"] != nil }
 func (c *checker) pods() {
 	e, k := c.e, c.e.Kubernetes
 	c.leases()
-	if !c.inPods() && len(e.Limits.Namespaces) > 0 {
-		c.check("limits.namespaces", "is a cap on pods, and there is no kubernetes section")
+	if !c.inPods() && e.StoreKind() != StoreLease && len(e.Limits.Namespaces) > 0 {
+		c.check("limits.namespaces", "is a cap on a cluster, and the run works in none: there is no kubernetes section")
 	}
 	for i, n := range e.Limits.Namespaces {
 		if !dnsLabel.MatchString(n) {

@@ -96,16 +96,24 @@ func (c *checker) ledger() {
 
 // address checks how a Redis is reached. The words of a parser are not repeated: they quote the URL, and with it the password.
 func (c *checker) address(path string, r *LedgerStore) {
-	for _, f := range []struct{ name, value string }{{"username_env", r.UsernameEnv}, {"password_env", r.PasswordEnv}} {
-		if f.value != "" && !environmentName.MatchString(f.value) {
-			c.check(path+"."+f.name, "not the name of an environment variable: capital letters, digits and underscores")
-		}
-	}
+	c.credentials(path, r.UsernameEnv, r.PasswordEnv)
 	c.redisURL(path+".url", r.URL)
 	if u, err := url.Parse(r.URL); r.CA != "" && r.URL != "" && err == nil && u.Scheme != "rediss" {
 		c.check(path+".ca", "is for TLS: write the url with rediss://")
 	}
 }
+
+// credentials checks the names of the variables that hold user and password.
+func (c *checker) credentials(path, username, password string) {
+	for _, f := range []struct{ name, value string }{{"username_env", username}, {"password_env", password}} {
+		if f.value != "" && !environmentName.MatchString(f.value) {
+			c.check(path+"."+f.name, "not the name of an environment variable: capital letters, digits and underscores")
+		}
+	}
+}
+
+// noUser is said where a URL has a user.
+const noUser = "user and password do not stand in a file: say username_env and password_env, the names of environment variables that hold them"
 
 // redisURL checks the URL of a server; "" = none is given.
 func (c *checker) redisURL(path, raw string) {
@@ -115,7 +123,7 @@ func (c *checker) redisURL(path, raw string) {
 	case err != nil || u.Host == "" || u.Scheme != "redis" && u.Scheme != "rediss" || !database.MatchString(u.Path):
 		c.check(path, "not the url of a Redis: write it like redis://host:6379 or rediss://host:6379/2")
 	case u.User != nil:
-		c.check(path, "user and password do not stand in a file: say username_env and password_env, the names of environment variables that hold them")
+		c.check(path, noUser)
 	case u.RawQuery != "" || u.Fragment != "":
 		c.check(path, "takes no options: write it like redis://host:6379; a password comes by password_env")
 	}

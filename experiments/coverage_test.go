@@ -11,7 +11,7 @@ import (
 func TestExamplesSayEverything(t *testing.T) {
 	used, all := map[string]bool{}, map[string]bool{}
 	for _, name := range []string{"testdata/everything.yaml", "testdata/faults.yaml", "testdata/external.yaml", "testdata/pods.yaml", "testdata/observed.yaml", "testdata/effects.yaml", "testdata/processes.yaml",
-		"testdata/cluster.yaml", "testdata/sentinel.yaml", "testdata/holders.yaml", "testdata/etcd.yaml", "testdata/postgres.yaml"} {
+		"testdata/cluster.yaml", "testdata/sentinel.yaml", "testdata/holders.yaml", "testdata/etcd.yaml", "testdata/postgres.yaml", "testdata/lease.yaml", "testdata/etcd-external.yaml"} {
 		e, err := Load(name)
 		if err != nil {
 			t.Fatal(err)

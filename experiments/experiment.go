@@ -178,12 +178,12 @@ func (e *Experiment) ViaProxy() bool {
 }
 
 // LockCalls says how the run's own workers send lock operations: history.CallsBatched, or history.CallsSingle where a proxy must be able
-// to fail single ones; "" = the replicas are not lockdrill's own.
+// to fail single ones and where the store has no batches; "" = the replicas are not lockdrill's own.
 func (e *Experiment) LockCalls() string {
 	switch {
 	case e.Observed() || len(e.System.Worker) > 0:
 		return ""
-	case e.ViaProxy():
+	case e.ViaProxy(), !e.InRedis():
 		return history.CallsSingle
 	}
 	return history.CallsBatched

@@ -18,11 +18,17 @@ func (e *Experiment) setDefaults() {
 	e.System.Restart = 500 * time.Millisecond
 	e.TimeScale = 1
 	e.SteadyState = SteadyState{For: 2 * time.Second, Timeout: 30 * time.Second}
-	e.Probes.LockKeys = ProbeSettings{Every: 5 * time.Millisecond, MaxGap: 50 * time.Millisecond}
-	e.Probes.Ledger = ProbeSettings{Every: 2 * time.Millisecond, MaxGap: 50 * time.Millisecond}
-	e.Probes.Leases = ProbeSettings{Every: 100 * time.Millisecond, MaxGap: time.Second}
+	e.Probes.LockKeys = keyLooks
+	e.Probes.Ledger = ProbeSettings{Every: 10 * time.Millisecond, MaxGap: 50 * time.Millisecond}
+	e.Probes.Leases = leaseLooks
 	e.Limits.MaxRun = 10 * time.Minute
 }
+
+// How often a store of keys is looked at, and an API server.
+var (
+	keyLooks   = ProbeSettings{Every: 5 * time.Millisecond, MaxGap: 50 * time.Millisecond}
+	leaseLooks = ProbeSettings{Every: 100 * time.Millisecond, MaxGap: time.Second}
+)
 
 func (w *Work) setDefaults()  { w.Fenced, w.Look = true, true }
 func (f *Fault) setDefaults() { f.Repeat = Repeat{Count: 1, Settled: true} }

@@ -85,6 +85,9 @@ func fill(e *Experiment) {
 	if !slices.ContainsFunc(e.System.Locks, func(l Lock) bool { return l.Lease != "" }) {
 		e.Probes.Leases = ProbeSettings{}
 	}
+	if looks := &e.Probes.LockKeys; e.StoreKind() == StoreLease && *looks == keyLooks {
+		*looks = leaseLooks
+	}
 	for i := range e.Expect {
 		if x := &e.Expect[i]; x.Fault == "" {
 			x.Fault = e.Faults[0].ID

@@ -19,6 +19,7 @@ func TestHowLockOperationsAreSent(t *testing.T) {
 		{"no burst", Experiment{}, history.CallsBatched},
 		{"in the replica", Experiment{Faults: burst(fault.ViaWorker)}, history.CallsBatched},
 		{"on the way", Experiment{Faults: burst(fault.ViaProxy)}, history.CallsSingle},
+		{"no batches in etcd", Experiment{Store: &Store{Kind: StoreEtcd}}, history.CallsSingle},
 		{"their worker", Experiment{System: System{Worker: []string{"w"}}, Faults: burst(fault.ViaProxy)}, ""},
 		{"observed", Experiment{System: System{Mode: ModeObserve}}, ""},
 	} {

@@ -2,11 +2,13 @@ package experiments
 
 import (
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments/fault"
+	"github.com/lockdrill/lockdrill/lockcore"
 )
 
 // Store says that the locks live in a store of another kind than a Redis, which has a section of its own. A file has one of both.
@@ -14,9 +16,12 @@ type Store struct {
 	Kind        StoreKind `rule:"required,words=redis|etcd|postgres|lease"` // redis: as the redis section says, or its defaults
 	Mode        StoreMode `rule:"words=spawn|external"`                     // spawn: started by the run, on loopback; external: yours
 	Members     int       `rule:"min=1,max=5"`                              // etcd, spawn: servers of the cluster, 1, 3 or 5; default 1
-	URL         string    `file:"url"`                                      // external: where it is, without a password
+	Context     string    // lease: of the kubeconfig; default: its current one. The flags --kubeconfig, --context and --namespace win over the file
+	Namespace   string    // lease: of the Lease objects; default: that of the context
+	URL         string    `file:"url"` // etcd and postgres, external: where it is, without a password: https://a:2379,https://b:2379, or postgres://host:5432/database
 	UsernameEnv string    // external: name of the environment variable that holds the user name
 	PasswordEnv string    // external: name of the environment variable that holds the password: it never stands in a file
+	CA          string    `file:"ca"` // external: PEM file of the authority that signed the server's certificate, beside the experiment's; default: the system's
 }
 
 func (s *Store) setDefaults() { s.Mode = StoreSpawn }
@@ -47,8 +52,9 @@ type storeRules struct {
 }
 
 var storeKinds = map[StoreKind]storeRules{
-	StoreEtcd:     {name: "etcd", modes: []StoreMode{StoreSpawn}, unit: time.Second},
-	StorePostgres: {name: "PostgreSQL", modes: []StoreMode{StoreSpawn}},
+	StoreEtcd:     {name: "etcd", modes: []StoreMode{StoreSpawn, StoreExternal}, unit: time.Second},
+	StorePostgres: {name: "PostgreSQL", modes: []StoreMode{StoreSpawn, StoreExternal}},
+	StoreLease:    {name: "Lease objects", modes: []StoreMode{StoreExternal}, unit: time.Second},
 }
 
 // StoreKind is the kind of store that the locks live in.
@@ -61,6 +67,20 @@ func (e *Experiment) StoreKind() StoreKind {
 
 // InRedis reports that the locks live in a Redis, as the redis section says.
 func (e *Experiment) InRedis() bool { return e.StoreKind() == StoreRedis }
+
+// Target names a store that is somebody's, for a person: kind and url, which holds no secret.
+func (s *Store) Target() string { return string(s.Kind) + " " + s.URL }
+
+// OnLease reports that a lock is a Lease object, whose end each contender counts from its own look at the last renewal.
+func (e *Experiment) OnLease(l *Lock) bool { return l.Lease != "" || e.StoreKind() == StoreLease }
+
+// InCluster is where in a Kubernetes cluster a run works: where its replicas are pods, or its locks Lease objects; nil = in none.
+func (e *Experiment) InCluster() *Kubernetes {
+	if e.Kubernetes == nil && e.StoreKind() == StoreLease {
+		return &Kubernetes{Context: e.Store.Context, Namespace: e.Store.Namespace}
+	}
+	return e.Kubernetes
+}
 
 // Leases reports that locks have leases, which end although nobody ends them. An advisory lock of PostgreSQL has none: it is its session's.
 func (e *Experiment) Leases() bool { return e.StoreKind() != StorePostgres }
@@ -82,18 +102,22 @@ func (c *checker) store() {
 	if s == nil || c.touched("store.kind") {
 		return
 	}
-	rules, known := storeKinds[s.Kind]
+	rules := storeKinds[s.Kind]
 	for _, f := range []ours{
+		{"store.members", "is for mode spawn: the url names your servers", s.Members != 0 && s.Kind == StoreEtcd && s.Mode == StoreExternal},
 		{"store.members", "is for kind etcd", s.Members != 0 && s.Kind != StoreEtcd},
 		{"store.members", "write 1, 3 or 5: an even number of servers bears no more deaths than one less", s.Members%2 == 0 && s.Members != 0},
+		{"store.context", "is for kind lease", s.Context != "" && s.Kind != StoreLease},
+		{"store.namespace", "is for kind lease", s.Namespace != "" && s.Kind != StoreLease},
 		{"store.url", "is for mode external; mode spawn starts a store of its own", s.URL != "" && s.Mode != StoreExternal},
 		{"store.username_env", "is for mode external; mode spawn starts a store of its own", s.UsernameEnv != "" && s.Mode != StoreExternal},
+		{"store.ca", "is for mode external; mode spawn starts a store of its own", s.CA != "" && s.Mode != StoreExternal},
 		{"store.password_env", "is for mode external; mode spawn starts a store of its own", s.PasswordEnv != "" && s.Mode != StoreExternal},
 	} {
 		c.refuse(f)
 	}
 	if s.Kind == StoreRedis {
-		for _, name := range []string{"mode", "url", "username_env", "password_env"} {
+		for _, name := range []string{"mode", "url", "username_env", "password_env", "ca"} {
 			if c.places["store."+name] != nil {
 				c.check("store."+name, "of a Redis the redis section says this: write redis: {%s: ...} and leave the store section out", name)
 			}
@@ -101,20 +125,54 @@ func (c *checker) store() {
 		return
 	}
 	for _, f := range []ours{
-		{"store.kind", fmt.Sprintf("locks in %s cannot be drilled by this version of lockdrill: choose redis, etcd or postgres", s.Kind), !known},
 		{"redis", fmt.Sprintf("the locks live in the %s of the store section: leave one of the two sections out", s.Kind), c.e.Redis.Mode != RedisAuto || c.e.Redis.URL != "" || c.e.Redis.Sentinel != nil},
 		{"store", "is for mode embedded: of an observed system the redis section says where its locks are", c.e.Observed()},
 		{"store", "is for replicas that are processes of this host: leave the kubernetes section out", c.inPods()},
 	} {
 		c.refuse(f)
 	}
-	if known && !slices.Contains(rules.modes, s.Mode) {
+	if !slices.Contains(rules.modes, s.Mode) {
 		c.check("store.mode", "%s is not possible for %s: choose %s", s.Mode, rules.name, wordsOf(rules.modes))
 	}
 	if s.Kind == StorePostgres && len(c.e.System.Worker) == 0 && !c.touched("system.worker") {
 		c.check("store.kind", "lockdrill's own lock core takes no advisory locks: name a worker that does, system: {worker: [./worker]}")
 	}
+	c.guestStore(s)
 	c.wholeLeases(rules)
+}
+
+// schemes are those of the addresses of stores that are somebody's.
+var schemes = map[StoreKind][]string{StoreEtcd: {"http", "https"}, StorePostgres: {"postgres", "postgresql"}}
+
+// guestStore checks how a store is reached that is somebody's.
+func (c *checker) guestStore(s *Store) {
+	if s.Mode != StoreExternal {
+		return
+	}
+	if s.Kind == StoreLease {
+		for _, name := range []string{"url", "username_env", "password_env", "ca"} {
+			if c.places["store."+name] != nil {
+				c.check("store."+name, "the kubeconfig says how the API server is reached: leave it out")
+			}
+		}
+		return
+	}
+	c.credentials("store", s.UsernameEnv, s.PasswordEnv)
+	if s.URL == "" {
+		c.check("store", "mode external needs the url of the store")
+		return
+	}
+	for _, one := range strings.Split(s.URL, ",") {
+		u, err := url.Parse(one)
+		switch { // the words of a parser are not repeated: they quote the URL, and with it the password
+		case err != nil || u.Hostname() == "" || !slices.Contains(schemes[s.Kind], u.Scheme) || u.RawQuery != "":
+			c.check("store.url", "not where your %s is: write it like https://a:2379,https://b:2379, or postgres://host:5432/database", storeKinds[s.Kind].name)
+		case u.User != nil:
+			c.check("store.url", noUser)
+		case s.CA != "" && u.Scheme == "http":
+			c.check("store.ca", "is for TLS: write the url with https://")
+		}
+	}
 }
 
 // wholeLeases refuses leases that the store cannot grant, as the time scale makes them.
@@ -144,14 +202,28 @@ func (c *checker) outsideRedis(f *Fault) string {
 	}
 	kind := c.e.StoreKind()
 	switch t := f.Traits(); {
-	case f.Net():
-		return fmt.Sprintf("faults of the network are for locks in a Redis, and these are in %s: stop or freeze the store, or pause the holder", kind)
-	case t.Via == fault.ViaProxy:
-		return fmt.Sprintf("via: proxy reads the protocol of Redis, and the locks are in %s: say via: worker", kind)
+	case c.e.Store.Mode == StoreExternal && kind != StoreLease && (t.AtStore || t.AtKey):
+		return "is done to a store of the run's own only, and this one is yours: say store: {mode: spawn}, or kill or pause the holder"
+	case f.Net() && kind == StoreLease:
+		return "faults of the network are for locks in a Redis, an etcd or a PostgreSQL, and these are Lease objects: pause the holder"
+	case f.Net() && strings.HasPrefix(c.e.Store.URL, "https:") && strings.Contains(c.e.Store.URL, ","):
+		return "leads the replicas through proxies of one name, and the certificates of several servers name several: name one server in store.url"
+	case t.Via == fault.ViaProxy && kind == StoreLease:
+		return "via: proxy reads the protocols of Redis, etcd and PostgreSQL, and these are Lease objects: say via: worker"
+	case t.Via == fault.ViaProxy && strings.HasPrefix(c.e.Store.URL, "https:"):
+		return "via: proxy reads what clients say to an etcd, and this one is reached by TLS: say via: worker, or store: {mode: spawn}"
+	case t.Via == fault.ViaProxy && kind == StorePostgres && c.e.Store.Mode == StoreExternal:
+		return "via: proxy reads what clients say to a PostgreSQL of the run's own, without TLS: say via: worker, or store: {mode: spawn}"
+	case t.Via == fault.ViaProxy && kind == StorePostgres && t.Fails == lockcore.OpRenew:
+		return "an advisory lock has no renewals: its session keeps it"
+	case t.Via == fault.ViaProxy && kind == StorePostgres && f.Spec.Form() == string(fault.ModeError):
+		return "on the way to a PostgreSQL calls can be lost or late, and not refused: say mode: lost_reply, timeout or delay, or via: worker"
 	case t.AtKey && !t.Session && kind == StorePostgres:
 		return "takes a key of a Redis from its holder, and the locks are in postgres: end the holder's session by the fault terminate"
-	case t.AtKey && !t.Session:
-		return fmt.Sprintf("takes a key of a Redis from its holder, and the locks are in %s: pause the holder for longer than its ttl", kind)
+	case t.AtKey && !t.Session && kind == StoreLease:
+		return "takes a key of a Redis or an etcd from its holder, and the locks are Lease objects: pause the holder for longer than its ttl"
+	case t.Plants:
+		return "gives a key of a Redis to a stranger, and the locks are in etcd: leave to out, and the key vanishes"
 	}
 	return ""
 }

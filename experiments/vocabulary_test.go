@@ -28,7 +28,7 @@ func TestDefaults(t *testing.T) {
 	ms := time.Millisecond
 	if e.Environment != "local" || e.Redis.Mode != RedisAuto || e.TimeScale != 1 || e.Seed != 0 || e.System.Restart != 500*ms ||
 		e.SteadyState != (SteadyState{For: 2 * time.Second, Timeout: 30 * time.Second}) ||
-		e.Probes.LockKeys != (ProbeSettings{Every: 5 * ms, MaxGap: 50 * ms}) || e.Probes.Ledger != (ProbeSettings{Every: 2 * ms, MaxGap: 50 * ms}) ||
+		e.Probes.LockKeys != (ProbeSettings{Every: 5 * ms, MaxGap: 50 * ms}) || e.Probes.Ledger != (ProbeSettings{Every: 10 * ms, MaxGap: 50 * ms}) ||
 		!reflect.DeepEqual(e.Limits, RunLimits{MaxKills: 2, MaxRun: 10 * time.Minute}) {
 		t.Errorf("defaults: %+v", e)
 	}

@@ -71,7 +71,7 @@ type Phase struct {
 	Why  string `json:"why,omitempty"`
 	// Holds is set on the first faults phase: whether the steady state was reached (false: it was not, and Why says what was missing).
 	Holds *bool `json:"holds,omitempty"`
-	// Lacks is what was missing, where Holds is false; "" in histories that were written before it.
+	// Lacks is what was missing, where Holds is false.
 	Lacks Unsteady `json:"lacks,omitempty"`
 }
 

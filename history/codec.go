@@ -74,9 +74,9 @@ func (p *Parser) Parse(line []byte, e *Event) error {
 	return json.Unmarshal(line, e)
 }
 
-// write writes e, without a newline, over what was written before.
+// write adds e, without a newline, to what was written before.
 func (k *codec) write(e *Event) error {
-	k.b, k.err = k.b[:0], nil
+	k.err = nil
 	k.open()
 	e.walk(k)
 	k.close()

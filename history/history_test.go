@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -367,5 +368,66 @@ func TestARecordThatIsTooLongIsRefused(t *testing.T) {
 	}
 	if h, err := Read(&buf); err != nil || len(h.Events) != 1 {
 		t.Errorf("%v, %v", h, err)
+	}
+}
+
+// writes counts them.
+type writes struct {
+	bytes.Buffer
+	n int
+}
+
+func (w *writes) Write(p []byte) (int, error) { w.n++; return w.Buffer.Write(p) }
+
+// Events that came together are written together, each as if it had come alone; one that may not be recorded is left out.
+func TestRecordAll(t *testing.T) {
+	var w writes
+	var tapped []string
+	r, err := NewRecorder(&w, header, counter(), func(events []Event) {
+		for _, e := range events {
+			tapped = append(tapped, e.Note.What)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Record(note("a")); err != nil {
+		t.Fatal(err)
+	}
+	wrong := note("wrong")
+	wrong.Span = Span{From: 2, To: 1}
+	before := w.n
+	events := []Event{wrong, note("b"), wrong, note("c")}
+	if err := r.RecordAll(events); err == nil {
+		t.Error("RecordAll says nothing of an event that ends before it begins")
+	}
+	if err := r.RecordAll([]Event{wrong}); err == nil || r.RecordAll(nil) != nil || w.n != before {
+		t.Errorf("RecordAll = %v, and %d writes before Flush, want none", err, w.n-before)
+	}
+	r.Flush()
+	if r.Flush(); w.n != before+1 {
+		t.Errorf("Flush made %d writes, want 1", w.n-before)
+	}
+	if err := r.RecordAll([]Event{note("d")}); err != nil {
+		t.Error(err)
+	}
+	if e, err := r.Record(note("e")); err != nil || e.N != 5 || w.n != before+2 {
+		t.Errorf("Record after it = number %d, %v, %d writes; want 5, and all in one", e.N, err, w.n-before)
+	}
+	h, err := Read(&w.Buffer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for i, e := range h.Events {
+		if got = append(got, e.Note.What); e.N != int64(i)+1 {
+			t.Errorf("event %d has number %d", i, e.N)
+		}
+	}
+	if want := []string{"a", "b", "c", "d", "e"}; !slices.Equal(got, want) || !slices.Equal(tapped, want) {
+		t.Errorf("got %v, tapped %v, want %v", got, tapped, want)
+	}
+	if events[0].N != 2 || events[1].N != 3 {
+		t.Errorf("the events that were recorded have numbers %d and %d", events[0].N, events[1].N)
 	}
 }

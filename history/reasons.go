@@ -1,7 +1,5 @@
 package history
 
-import "strings"
-
 // VoidReason is why a shot of a fault yields no trial: Fault.Why of fault.void.
 type VoidReason string
 
@@ -30,17 +28,3 @@ const (
 	NoKnownHolder     Unsteady = "no_known_holder" // holds a lock of an observed system
 	OtherwiseUnsteady Unsteady = "otherwise"
 )
-
-// Unsteady is what the steady state lacked. Histories that were written before Lacks hold a sentence alone, and this is the one place that
-// reads it.
-func (p *Phase) Unsteady() Unsteady {
-	switch {
-	case p.Lacks != "":
-		return p.Lacks
-	case strings.Contains(p.Why, "not ready"):
-		return NotReady
-	case strings.Contains(p.Why, "no replica that is known holds"), strings.Contains(p.Why, "no pod that is known holds"): // as it was called before
-		return NoKnownHolder
-	}
-	return OtherwiseUnsteady
-}

@@ -15,7 +15,7 @@ import (
 	"github.com/lockdrill/lockdrill/internal/tap"
 )
 
-// APIServer has a lockdrill proxy before the API server make it slow, read-only or away for the victims, which the proxy knows by the
+// APIServer has a lockdrill proxy before the API server make it slow, read-only or away for the victims, or lose one answer to them, which the proxy knows by the
 // addresses of their pods. The proxy counts what it did.
 type APIServer struct {
 	API, Run string // of the proxy; of the drill
@@ -66,7 +66,7 @@ func (a *APIServer) Inject(ctx context.Context, r undo.Record) (history.Span, er
 		return span, err
 	}
 	span = history.At(a.Clock())
-	err = apiproxy.Arm(ctx, r.Tap.API, apiproxy.Fault{ID: r.Tap.ID, Do: string(spec.Do), Delay: spec.Delay, For: time.Duration(r.Shot.Fault.Declared), From: from})
+	err = apiproxy.Arm(ctx, r.Tap.API, apiproxy.Fault{ID: r.Tap.ID, Do: string(spec.Do), Delay: spec.Delay, Of: string(spec.Of), For: time.Duration(r.Shot.Fault.Declared), From: from})
 	if span.To = a.Clock(); err != nil {
 		return span, &voidError{history.FaultFailed, err.Error()}
 	}
@@ -88,7 +88,7 @@ func (a *APIServer) Confirm(ctx context.Context, r undo.Record, applied history.
 			return window, history.Fault{Hits: now.Hits}, nil
 		case err == nil && now.Over:
 			return window, history.Fault{}, &voidError{history.Unconfirmed,
-				"nothing that was struck came from the victim's address: do the electors go round the proxy, or does the cluster's network hide the addresses of pods?"}
+				"nothing that was struck came from the victim's address: do the electors go round the proxy, or does the cluster's network hide the addresses of pods? Or did they write nothing of that kind?"}
 		}
 		select {
 		case <-again.C:

@@ -12,6 +12,7 @@ import (
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/apiproxy"
 	"github.com/lockdrill/lockdrill/internal/kube"
+	"github.com/lockdrill/lockdrill/lockcore"
 )
 
 // addressed is a cluster with one pod that has an address.
@@ -61,6 +62,10 @@ func TestAFaultOfTheAPIServerIsMadeByItsProxy(t *testing.T) {
 	}
 	if err := undone(t.Context(), r); err != nil {
 		t.Errorf("of which it knows nothing, nothing is left: %v", err)
+	}
+	spec.Do, spec.Delay, spec.Of = fault.LostAPI, 0, lockcore.OpRenew
+	if _, err := a.Inject(t.Context(), r); void(err) != string(history.FaultFailed) || !strings.Contains(err.Error(), "--cert") {
+		t.Errorf("a proxy that passes TLS through: %v", err)
 	}
 	spec.Aim = fault.Aim{All: true}
 	if from, err := a.from(t.Context(), shot); err != nil || from != nil {

@@ -9,7 +9,6 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/tap"
-	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/lockcore/burst"
 )
 
@@ -21,11 +20,7 @@ func (x *Failures) Hit(h tap.Hit) {
 	if !ok {
 		return
 	}
-	s := tap.Struck{Key: h.Key}
-	if h.Token != "" {
-		s.Epoch = lockcore.Fingerprint(h.Token)
-	}
-	e := x.hit(shot, history.At(h.At), s, h.N)
+	e := x.hit(shot, history.At(h.At), tap.Struck{Key: h.Key, Epoch: h.Epoch}, h.N)
 	for _, v := range victimsOf(shot) {
 		if history.ReplicaOf(v) == h.Name {
 			e.Fault.Victim = v

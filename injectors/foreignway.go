@@ -42,9 +42,9 @@ func (x *Toxics) vacant(p toxi.Proxy) error {
 // links are the connections of a process to a proxy.
 func (x *Toxics) links(name string, routes []undo.ProxyRoute) ([]sockets.Conn, error) {
 	pid := x.processes([]string{name})[name]
-	mine, ok := x.Route(name)
-	i := slices.IndexFunc(routes, func(w undo.ProxyRoute) bool { return w.Proxy == mine.Proxy })
-	if pid == 0 || !ok || i < 0 {
+	mine := x.Routes(name)
+	i := slices.IndexFunc(routes, func(w undo.ProxyRoute) bool { return len(mine) > 0 && w.Proxy == mine[0].Proxy })
+	if pid == 0 || i < 0 {
 		return nil, nil
 	}
 	all, err := sockets.Established(pid)

@@ -48,8 +48,8 @@ func newForeignStand(t *testing.T, api, redis, addr string) *stand {
 	s := &stand{redis: redis, log: runner.NewLog()}
 	s.Toxics = &Toxics{
 		Fault: func(string) fault.Spec { return s.fault },
-		Route: func(string) (undo.ProxyRoute, bool) {
-			return undo.ProxyRoute{API: api, Proxy: name, Theirs: true}, true
+		Routes: func(string) []undo.ProxyRoute {
+			return []undo.ProxyRoute{{API: api, Proxy: name, Theirs: true}}
 		},
 		Await: s.log.Await, Past: func() []history.Event { return s.log.Since(0) }, Clock: monotime.Now, Run: "test",
 	}
@@ -59,7 +59,7 @@ func newForeignStand(t *testing.T, api, redis, addr string) *stand {
 
 func (s *stand) theirs(t *testing.T) toxi.Proxy {
 	t.Helper()
-	w, _ := s.Route("")
+	w := s.Routes("")[0]
 	p, err := toxi.New(w.API).Proxy(t.Context(), w.Proxy)
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +145,7 @@ func TestAServiceThatGoesRoundItsProxyIsVoid(t *testing.T) {
 func TestAProxyWithAnotherRunsToxicIsNotStruck(t *testing.T) {
 	server, redis := toxitest.Start(t), redistest.Start(t)
 	s := newForeignStand(t, server.URL, redis, "")
-	w, _ := s.Route("")
+	w := s.Routes("")[0]
 	left := toxi.Toxic{Name: "lockdrill-other-f.1-upstream", Type: "latency", Stream: "upstream", Toxicity: 1, Attributes: map[string]any{"latency": 1}}
 	if err := toxi.New(w.API).Add(t.Context(), w.Proxy, left); err != nil {
 		t.Fatal(err)

@@ -2,7 +2,6 @@ package injectors
 
 import (
 	"context"
-	"net"
 	"syscall"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/endpoint"
 	"github.com/lockdrill/lockdrill/internal/postgres"
 	"github.com/lockdrill/lockdrill/internal/tap"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
@@ -44,9 +44,9 @@ type Parts struct {
 	Prefix string   // of every key of the run
 	Keys   string   // of every lock's key: those of an observed system have none of the run's
 
-	Route func(replica string) (undo.ProxyRoute, bool) // of replicas to the locks, through a Toxiproxy
-	Dial  func(ctx context.Context, addr string) (net.Conn, error)
-	Run   string
+	Routes   func(replica string) []undo.ProxyRoute // of replicas to the locks, through a Toxiproxy
+	Question endpoint.Question                      // of the locks' store
+	Run      string
 
 	Tap  *tap.Tap                             // on all ways; nil = no fault goes by it
 	API  string                               // of a lockdrill proxy that somebody's own replicas go through
@@ -56,8 +56,8 @@ type Parts struct {
 	Mark    func(name string) string // of the run, for the environment of what it starts
 	Secrets []string                 // names of environment variables whose values are never told
 
-	Pods       Cluster // replicas are pods of it
-	Network    Network // that cluster, too
+	Pods       Cluster                        // replicas are pods of it
+	Network    func(namespace string) Network // that cluster, too
 	Namespace  undo.Cluster
 	Namespaces map[string]undo.Cluster // beside it
 	APIProxy   string                  // API of the proxy through which its electors reach their API server
@@ -133,7 +133,7 @@ func New(p Parts) *Set {
 	s.failures = &Failures{
 		Fault: s.Fault, Clock: s.Clock, Send: s.Send, Await: s.Await, Tap: s.Tap, Glob: s.Glob, Bare: s.Bare, Record: s.Record, API: s.API, Run: s.Run,
 	}
-	s.toxics = &Toxics{Fault: s.Fault, Route: s.Route, Replicas: s.Replicas, Dial: s.Dial, Run: s.Run, Await: s.Await, Past: s.Past, Clock: s.Clock}
+	s.toxics = &Toxics{Fault: s.Fault, Routes: s.Routes, Replicas: s.Replicas, Question: s.Question, Run: s.Run, Await: s.Await, Past: s.Past, Clock: s.Clock}
 	return s
 }
 
@@ -182,7 +182,7 @@ func (s *Set) bursts() Injector {
 }
 
 func (s *Set) network() Injector {
-	if s.Route == nil {
+	if s.Routes == nil {
 		return nil
 	}
 	return s.toxics
@@ -199,6 +199,9 @@ func (s *Set) deleteKey() Injector {
 	if s.Store == nil {
 		return nil
 	}
+	if keys, named := s.Store.(held); named {
+		return &Terminate{Held: keys, Prefix: s.Keys, Past: s.Past, Clock: s.Clock}
+	}
 	return &DeleteKey{Open: s.Open, Where: s.Store.Where, Prefix: s.Keys, Clock: s.Clock}
 }
 
@@ -207,7 +210,7 @@ func (s *Set) terminate() Injector {
 	if !ok {
 		return nil
 	}
-	return &Terminate{Server: server.Sessions(), Past: s.Past, Clock: s.Clock}
+	return &Terminate{Held: sessions{server.Sessions()}, Past: s.Past, Clock: s.Clock}
 }
 
 func (s *Set) clock() Injector {
@@ -221,7 +224,7 @@ func (s *Set) networkPolicy() Injector {
 	if s.Network == nil {
 		return nil
 	}
-	reach := func(context.Context, undo.Record) (Network, error) { return s.Network, nil }
+	reach := func(_ context.Context, r undo.Record) (Network, error) { return s.Network(r.Cluster.Namespace), nil }
 	return &NetworkPolicy{Reach: reach, Where: s.Namespace, Also: s.Namespaces, Fault: s.Fault, Container: s.Container, Await: s.Await, Past: s.Past, Clock: s.Clock}
 }
 
@@ -237,7 +240,7 @@ func (s *Set) node() Injector {
 	if !pods || s.Network == nil {
 		return nil
 	}
-	reach := func(context.Context, undo.Record) (Nodes, error) { return s.Network, nil }
+	reach := func(_ context.Context, r undo.Record) (Nodes, error) { return s.Network(r.Cluster.Namespace), nil }
 	return &Node{One: kill, Reach: reach, Where: s.Namespace, Clock: s.Clock}
 }
 

@@ -2,6 +2,7 @@ package injectors
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -117,6 +118,28 @@ func TestAPodIsCutOffByAPolicyOfTheRunsOwn(t *testing.T) {
 	c.pod.UID = "p3"
 	if _, err := n.Inject(t.Context(), r); void(err) != "moved" {
 		t.Errorf("another pod of that name: %v", err)
+	}
+}
+
+// A policy means pods of its own namespace alone: it is made where the pod is.
+func TestAPodOfAFurtherNamespaceIsCutOffThere(t *testing.T) {
+	c, asked := &network{pod: kube.Pod{Name: "jobs/web-1", UID: "p1"}}, []string{}
+	log := recorded{
+		{Kind: history.ReplicaStart, Replica: &history.Replica{Name: "r1", Incarnation: "r1.1", Pod: &history.Pod{Name: "jobs/web-1", UID: "p1"}}},
+		look(50, "r1.1", "e1", time.Second),
+	}
+	s := &Set{Parts: Parts{
+		Network:   func(namespace string) Network { asked = append(asked, namespace); return c },
+		Namespace: undo.Cluster{Run: "run", Namespace: "shop"}, Namespaces: map[string]undo.Cluster{"jobs": {Run: "run", Namespace: "jobs"}},
+		Fault: func(string) fault.Spec { return &fault.NetworkPolicy{} }, Past: log.past, Clock: func() int64 { return 100 },
+	}}
+	n := s.networkPolicy()
+	r, err := n.Prepare(t.Context(), history.Event{Op: "cut#1", Key: "leader", Epoch: "e1", Fault: &history.Fault{ID: "cut", Victim: "r1.1"}})
+	if err == nil {
+		_, err = n.Inject(t.Context(), r)
+	}
+	if err != nil || r.Cluster.Namespace != "jobs" || len(asked) < 2 || slices.ContainsFunc(asked, func(in string) bool { return in != "jobs" }) {
+		t.Errorf("%v, the record is of %q, asked in %q", err, r.Cluster.Namespace, asked)
 	}
 }
 

@@ -45,6 +45,9 @@ func TestAStarvedProcessStandsInTurns(t *testing.T) {
 	if _, err := s.Inject(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
+	if err := resume(t.Context(), proc); err != nil { // else it stands, by this clock, while a busy machine lets nobody look
+		t.Fatal(err)
+	}
 	applied := history.At(s.Clock())
 	window, seen, err := s.Confirm(t.Context(), r, applied)
 	if err != nil || seen.Hits < 2 || seen.Observed < seen.Expected || seen.Expected <= 0 || window.To <= window.From {

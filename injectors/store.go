@@ -85,8 +85,9 @@ type Store struct {
 }
 
 const (
-	askWithin = 500 * time.Millisecond // for one question to the store
-	downEvery = 20 * time.Millisecond  // how often a stopped server is looked for
+	askWithin  = 500 * time.Millisecond // for one question to the store
+	backWithin = 2 * time.Second        // until a store that another fault restarts takes writes again
+	downEvery  = 20 * time.Millisecond  // how often a stopped server is looked for
 )
 
 // Prepare says what the store is now, and whether the fault can befall it at all.
@@ -231,7 +232,8 @@ func (s *Store) confirmPause(ctx context.Context, r undo.Record, applied history
 	sent := s.Clock()
 	err = patient.Set(waiting, s.witness(r, "pause"), "1", lasts+askWithin).Err()
 	window := history.Span{From: applied.To, To: s.Clock()}
-	seen := history.Fault{Expected: int64(lasts), Observed: window.To - sent}
+	// What comes after the pause's end is this machine's own lateness.
+	seen := history.Fault{Expected: int64(lasts), Observed: max(0, min(window.To, applied.To+int64(lasts))-sent)}
 	var timedOut net.Error // the connection's deadline is the context's, and either may be noticed first
 	switch unanswered := waiting.Err() != nil || errors.As(err, &timedOut) && timedOut.Timeout(); {
 	case err != nil && !unanswered:
@@ -359,12 +361,33 @@ func (s *Store) Revert(ctx context.Context, r undo.Record) (history.Span, error)
 			return span, fmt.Errorf("end the pause: %w", err)
 		}
 	}
-	witness := s.witness(r, "after")
-	if err := errors.Join(c.Put(ctx, witness, time.Minute), c.Drop(ctx, witness, s.witness(r, "before"), s.witness(r, "pause"))); err != nil {
+	if err := s.takesWrites(ctx, c, r); err != nil {
 		return span, fmt.Errorf("write to the store after the fault: %w", err)
 	}
 	span.To = s.Clock()
 	return span, nil
+}
+
+// takesWrites reports why the store takes no writes. Another fault may just restart it: it is asked for backWithin.
+func (s *Store) takesWrites(ctx context.Context, c Outside, r undo.Record) error {
+	witness := s.witness(r, "after")
+	late := time.NewTimer(backWithin)
+	defer late.Stop()
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		err := errors.Join(c.Put(ctx, witness, time.Minute), c.Drop(ctx, witness, s.witness(r, "before"), s.witness(r, "pause")))
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-late.C:
+			return err
+		case <-ctx.Done():
+			return err
+		}
+	}
 }
 
 // whoAnswers is the server's run id within askWithin.

@@ -2,6 +2,7 @@ package injectors
 
 import (
 	"context"
+	"io"
 	"testing"
 	"time"
 
@@ -81,6 +82,35 @@ func TestAPauseOfTheStoreIsFeltAndEnds(t *testing.T) {
 	}
 	if err := c.Set(t.Context(), "k", "v", 0).Err(); err != nil {
 		t.Errorf("a write after the end: %v", err)
+	}
+}
+
+// restarting is a store that takes no writes at first.
+type restarting struct {
+	Outside
+	refuses int
+}
+
+func (r *restarting) Put(ctx context.Context, key string, ttl time.Duration) error {
+	if r.refuses--; r.refuses >= 0 {
+		return io.EOF
+	}
+	return r.Outside.Put(ctx, key, ttl)
+}
+
+// Another fault may restart the store just when the end of this one is read back.
+func TestAStoreThatRestartsMeanwhileIsAskedAgain(t *testing.T) {
+	addr := redistest.Start(t)
+	r := undo.Record{Store: &undo.Store{Addr: addr}, Shot: history.Event{Op: "s#1", Fault: &history.Fault{ID: "s", Shot: 1, Kind: "store", Form: "flush", Victim: history.VictimStore}}}
+	for refuses, ends := range map[int]bool{3: true, 1 << 30: false} {
+		s := &Store{Server: idle{undo.Store{Addr: addr}}, Prefix: "lockdrill:test:", Clock: monotime.Now, Fault: func(string) fault.Store { return fault.Store{Do: fault.StoreFlush} }}
+		s.Open = func(w undo.Store) (Outside, error) {
+			c, err := RedisFromOutside(dial)(w)
+			return &restarting{c, refuses}, err
+		}
+		if _, err := s.Revert(t.Context(), r); (err == nil) != ends {
+			t.Errorf("after %d refusals: %v", refuses, err)
+		}
 	}
 }
 

@@ -43,7 +43,7 @@ func TestTheSessionOfAHolderIsEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	granted := history.Event{Kind: history.AcquireReturn, Epoch: "r1.1/1", Call: &history.Call{Result: history.ResultGranted, ID: id}}
-	i := &Terminate{Server: server, Past: func() []history.Event { return []history.Event{granted} }, Clock: monotime.Now}
+	i := &Terminate{Held: sessions{server}, Past: func() []history.Event { return []history.Event{granted} }, Clock: monotime.Now}
 	shot := func(key, epoch string) history.Event {
 		return history.Event{Op: "t#1", Key: key, Epoch: epoch, Fault: &history.Fault{ID: "t", Shot: 1, Kind: "terminate"}}
 	}

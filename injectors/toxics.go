@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"sync"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/endpoint"
 	"github.com/lockdrill/lockdrill/internal/sockets"
 	"github.com/lockdrill/lockdrill/internal/toxi"
 )
@@ -23,15 +23,14 @@ import (
 // a connection of its own through each way, and the victims' own claims or, where the magnitude is too small for those to show it,
 // their sockets. A client that goes round its way is void.
 type Toxics struct {
-	Fault    func(id string) fault.Spec // as it is run: scaled
-	Route    func(replica string) (undo.ProxyRoute, bool)
-	Replicas []string // all names
+	Fault    func(id string) fault.Spec             // as it is run: scaled
+	Routes   func(replica string) []undo.ProxyRoute // one for each server of the store that it reaches
+	Replicas []string                               // all names
 	Await    Await
 	Past     func() []history.Event
 	Clock    func() int64
-	// Dial opens a connection on which the store answers PING in plain RESP, where that takes TLS or a password; nil = plain TCP.
-	Dial func(ctx context.Context, addr string) (net.Conn, error)
-	Run  string // part of the names of toxics on proxies that are somebody's own
+	Question endpoint.Question // how a connection of its own asks the store; without any, as a Redis is asked that wants no password
+	Run      string            // part of the names of toxics on proxies that are somebody's own
 
 	mu    sync.Mutex
 	shots map[string]*ground // by the shot's name; only those of this process, not yet reverted
@@ -64,7 +63,7 @@ func (x *Toxics) wire(id string) (fault.Network, error) {
 }
 
 // planOf turns a fault into toxics. Toxiproxy counts whole milliseconds and kB/s.
-func planOf(w fault.Wire) plan {
+func (x *Toxics) planOf(w fault.Wire) plan {
 	switch {
 	case w.Cut == fault.Hole:
 		return plan{toxics: streams(w.Stream, "timeout", map[string]any{"timeout": 0}), holds: true, trial: cutTrial(silence), evidence: victimEvidence{cut: true}}
@@ -74,7 +73,7 @@ func planOf(w fault.Wire) plan {
 		return plan{down: true, trial: cutTrial(refusal), evidence: victimEvidence{cut: true}}
 	case w.Rate > 0:
 		p := plan{toxics: streams(w.Stream, "bandwidth", map[string]any{"rate": w.Rate}), evidence: victimEvidence{sockets: true}}
-		p.trial = echoTrial(w.Rate, len(p.toxics))
+		p.trial = echoTrial(w.Rate, len(p.toxics), x.question())
 		return p
 	case w.Linger > 0:
 		p := plan{toxics: streams(w.Stream, "slow_close", map[string]any{"delay": millis(w.Linger)}), evidence: victimEvidence{sockets: true}}
@@ -123,7 +122,7 @@ func (x *Toxics) Prepare(ctx context.Context, shot history.Event) (undo.Record, 
 	if err != nil {
 		return undo.Record{}, err
 	}
-	p, names := planOf(f.Wire()), x.victims(f.Target(), shot.Fault)
+	p, names := x.planOf(f.Wire()), x.victims(f.Target(), shot.Fault)
 	rec, err := x.routes(ctx, shot, p, names)
 	if err != nil {
 		return rec, err
@@ -153,18 +152,23 @@ func (x *Toxics) Prepare(ctx context.Context, shot history.Event) (undo.Record, 
 // connections end when they are used.
 func (x *Toxics) routes(ctx context.Context, shot history.Event, p plan, names []string) (rec undo.Record, err error) {
 	for _, name := range names {
-		w, err := x.resolve(ctx, name)
-		if err != nil {
-			return rec, err
+		all := x.Routes(name)
+		if len(all) == 0 {
+			return rec, fmt.Errorf("%s has no way to the store that could be struck", name)
 		}
-		if slices.ContainsFunc(rec.Routes, func(o undo.ProxyRoute) bool { return o.Proxy == w.Proxy }) { // they share it
-			continue
+		for _, w := range all {
+			if w, err = x.resolve(ctx, name, w); err != nil {
+				return rec, err
+			}
+			if slices.ContainsFunc(rec.Routes, func(o undo.ProxyRoute) bool { return o.Proxy == w.Proxy }) { // they share it
+				continue
+			}
+			for _, t := range p.toxics {
+				w.Toxics = append(w.Toxics, x.toxicName(&w, shot, t.Stream))
+			}
+			w.Down = p.down || p.cut && !w.Theirs
+			rec.Routes = append(rec.Routes, w)
 		}
-		for _, t := range p.toxics {
-			w.Toxics = append(w.Toxics, x.toxicName(&w, shot, t.Stream))
-		}
-		w.Down = p.down || p.cut && !w.Theirs
-		rec.Routes = append(rec.Routes, w)
 	}
 	if len(rec.Routes) == 0 {
 		return rec, &voidError{history.NoTarget, "no replica's way to the store is struck"}
@@ -187,11 +191,8 @@ func (x *Toxics) victims(a fault.Aim, b *history.Fault) []string {
 	return names
 }
 
-func (x *Toxics) resolve(ctx context.Context, name string) (undo.ProxyRoute, error) {
-	w, ok := x.Route(name)
-	if !ok {
-		return w, fmt.Errorf("%s has no way to the store that could be struck", name)
-	}
+// resolve is one way of a replica as the Toxiproxy knows it now.
+func (x *Toxics) resolve(ctx context.Context, name string, w undo.ProxyRoute) (undo.ProxyRoute, error) {
 	find := toxi.New(w.API).Current
 	if w.Theirs {
 		find = toxi.New(w.API).Proxy
@@ -227,7 +228,7 @@ func (x *Toxics) Inject(ctx context.Context, r undo.Record) (history.Span, error
 	if err != nil {
 		return span, err
 	}
-	p := planOf(f.Wire())
+	p := x.planOf(f.Wire())
 	err = each(r.Routes, func(w undo.ProxyRoute) error {
 		c := toxi.New(w.API)
 		if w.Down {
@@ -269,7 +270,7 @@ func (x *Toxics) confirm(ctx context.Context, r undo.Record, applied history.Spa
 	if err != nil {
 		return applied, history.Fault{}, err
 	}
-	p := planOf(f.Wire())
+	p := x.planOf(f.Wire())
 	saw := history.Fault{Baseline: int64(base), Expected: int64(need)}
 	window := func() history.Span { return history.Span{From: applied.From, To: x.Clock()} }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/endpoint"
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 	"github.com/lockdrill/lockdrill/internal/toxi"
@@ -37,8 +38,14 @@ type stand struct {
 
 func newStand(t *testing.T, o testbed.ProxyOptions) *stand {
 	t.Helper()
-	s := &stand{redis: redistest.Start(t), log: runner.NewLog()}
-	o.Run, o.Replicas, o.Upstream = "test", []string{"r1", "r2"}, func(string) string { return s.redis }
+	return newStandBefore(t, o, redistest.Start(t), endpoint.AskRedis(endpoint.Access{}))
+}
+
+func newStandBefore(t *testing.T, o testbed.ProxyOptions, store string, q endpoint.Question) *stand {
+	t.Helper()
+	s := &stand{redis: store, log: runner.NewLog()}
+	o.Question = q
+	o.Run, o.Replicas, o.Upstream = "test", []string{"r1", "r2"}, func(string) []string { return []string{s.redis} }
 	var err error
 	if s.proxies, err = testbed.OpenProxies(t.Context(), o); err != nil {
 		t.Fatal(err)
@@ -52,11 +59,12 @@ func newStand(t *testing.T, o testbed.ProxyOptions) *stand {
 	})
 	s.Toxics = &Toxics{
 		Fault:    func(string) fault.Spec { return s.fault },
-		Route:    s.proxies.Route,
+		Routes:   s.proxies.Routes,
 		Replicas: o.Replicas,
 		Await:    s.log.Await,
 		Past:     func() []history.Event { return s.log.Since(0) },
 		Clock:    monotime.Now,
+		Question: q,
 	}
 	return s
 }
@@ -74,7 +82,7 @@ func (s *stand) beat(t *testing.T, name, addr string) {
 			s.add(e)
 			e.Kind, e.Outcome, e.Call = history.RenewReturn, history.OK, &history.Call{Result: history.ResultRenewed}
 			var err error
-			if conn, err = renew(ctx, conn, addr); err != nil {
+			if conn, err = renew(ctx, s.question(), conn, addr); err != nil {
 				e.Outcome, e.Call = history.Unknown, &history.Call{Result: history.ResultError}
 			}
 			e.To = monotime.Now() // the effect lies anywhere within the call
@@ -91,19 +99,20 @@ func (s *stand) beat(t *testing.T, name, addr string) {
 	})
 }
 
-func (s *stand) add(e history.Event) { s.log.Add(e) }
+func (s *stand) add(e history.Event) { s.log.Add([]history.Event{e}) }
 
 // renew is one question, within a second, on the connection or a new one; it closes what is broken.
-func renew(ctx context.Context, conn net.Conn, addr string) (net.Conn, error) {
+func renew(ctx context.Context, q endpoint.Question, conn net.Conn, addr string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
 	if conn == nil {
-		var d net.Dialer
 		var err error
-		if conn, err = d.DialContext(ctx, "tcp", addr); err != nil {
+		if conn, err = q.Dial(ctx, addr); err != nil {
 			return nil, err
 		}
 	}
 	_ = conn.SetDeadline(time.Now().Add(time.Second))
-	if _, err := ask(conn, bufio.NewReader(conn), []byte(ping)); err != nil {
+	if err := q.Ask(conn, bufio.NewReader(conn), 0); err != nil {
 		_ = conn.Close()
 		return nil, err
 	}
@@ -134,10 +143,7 @@ func (s *stand) strike(t *testing.T, f fault.Spec) (undo.Record, history.Span) {
 
 func (s *stand) proxy(t *testing.T, name string) toxi.Proxy {
 	t.Helper()
-	w, ok := s.proxies.Route(name)
-	if !ok {
-		t.Fatalf("%s has no way", name)
-	}
+	w := s.proxies.Routes(name)[0]
 	p, err := toxi.New(w.API).Current(t.Context(), w.Proxy)
 	if err != nil {
 		t.Fatal(err)
@@ -160,10 +166,14 @@ func networkFaults() map[string]fault.Spec {
 }
 
 func TestFaultsOfTheNetworkAreFeltAndEnd(t *testing.T) {
+	areFeltAndEnd(t, func(t *testing.T) *stand { return newStand(t, testbed.ProxyOptions{}) })
+}
+
+func areFeltAndEnd(t *testing.T, before func(t *testing.T) *stand) {
 	for name, f := range networkFaults() {
 		t.Run(name, func(t *testing.T) {
-			s := newStand(t, testbed.ProxyOptions{})
-			s.beat(t, "r1", s.proxies.Addr("r1"))
+			s := before(t)
+			s.beat(t, "r1", s.proxies.Addrs("r1")[0])
 			rec, applied := s.strike(t, f)
 			if p := s.proxy(t, "r2"); len(p.Toxics) != 0 || !p.Enabled {
 				t.Errorf("the way of r2 was struck: %+v", p)
@@ -188,7 +198,7 @@ func TestFaultsOfTheNetworkAreFeltAndEnd(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
-			if _, _, err := pings(ctx, s.dialer(), s.proxies.Addr("r1"), 1, 0); err != nil {
+			if _, _, err := pings(ctx, s.question(), s.proxies.Addrs("r1")[0], 1, 0); err != nil {
 				t.Errorf("the way does not work again: %v", err)
 			}
 		})
@@ -233,7 +243,7 @@ func TestAFaultThatEndsBeforeItsTime(t *testing.T) {
 		}
 	}
 	s := newStand(t, testbed.ProxyOptions{})
-	s.beat(t, "r1", s.proxies.Addr("r1"))
+	s.beat(t, "r1", s.proxies.Addrs("r1")[0])
 
 	rec, applied := s.strike(t, latency)
 	remove(rec)
@@ -283,7 +293,7 @@ func TestTheKnownDeadlockIsSurvived(t *testing.T) {
 			}
 			s := newStand(t, o)
 			rec, _ := s.strike(t, &fault.Latency{Aim: fault.Aim{Replica: "r1"}, Add: 30 * time.Millisecond, Stream: fault.StreamDown})
-			stuck := s.stopReading(t, s.proxies.Addr("r1"))
+			stuck := s.stopReading(t, s.proxies.Addrs("r1")[0])
 			defer stuck.Close()
 
 			start := time.Now()
@@ -297,7 +307,7 @@ func TestTheKnownDeadlockIsSurvived(t *testing.T) {
 			if err := RevertRoutes(t.Context(), rec); err != nil {
 				t.Errorf("again, by the record alone: %v", err)
 			}
-			s.beat(t, "r1", s.proxies.Addr("r1"))
+			s.beat(t, "r1", s.proxies.Addrs("r1")[0])
 			rec, applied := s.strike(t, &fault.Latency{Aim: fault.Aim{Replica: "r1"}, Add: 30 * time.Millisecond, Stream: fault.StreamBoth})
 			if _, _, err := s.Confirm(t.Context(), rec, applied); err != nil {
 				t.Errorf("the way cannot be struck again: %v", err)
@@ -321,16 +331,20 @@ func (s *stand) stopReading(t *testing.T, addr string) net.Conn {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	conn, err := open(ctx, s.dialer(), s.redis)
+	conn, err := open(ctx, s.question(), s.redis)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
 	value := strings.Repeat("x", 16<<20)
-	if _, err := ask(conn, bufio.NewReader(conn), []byte("*3\r\n$3\r\nSET\r\n$3\r\nbig\r\n$16777216\r\n"+value+"\r\n")); err != nil {
+	_, err = conn.Write([]byte("*3\r\n$3\r\nSET\r\n$3\r\nbig\r\n$16777216\r\n" + value + "\r\n"))
+	if err == nil {
+		_, err = bufio.NewReader(conn).ReadString('\n')
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
-	lazy, err := open(ctx, s.dialer(), addr)
+	lazy, err := open(ctx, s.question(), addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -372,7 +386,7 @@ func (s *stand) stopReading(t *testing.T, addr string) net.Conn {
 func TestARestartedServerIsNotMistakenForAFault(t *testing.T) {
 	server := toxitest.Start(t)
 	s := newStand(t, testbed.ProxyOptions{Mode: experiments.ProxyExternal, URL: server.URL})
-	s.beat(t, "r1", s.proxies.Addr("r1"))
+	s.beat(t, "r1", s.proxies.Addrs("r1")[0])
 	rec, applied := s.strike(t, &fault.Cut{How: fault.Down, Aim: fault.Aim{Replica: "r1"}})
 	server.Restart() // nobody listens on the way: as with the fault
 	if _, _, err := s.Confirm(t.Context(), rec, applied); void(err) != "unconfirmed" || !strings.Contains(err.Error(), "restarted") {

@@ -2,18 +2,16 @@ package injectors
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments/undo"
+	"github.com/lockdrill/lockdrill/internal/endpoint"
 )
 
 // trial is how a fresh connection of our own shows a fault of the network.
@@ -27,9 +25,7 @@ type trial struct {
 }
 
 // measuring gives what was measured; an error says that the fault does not show. enough ends a measuring of many early.
-type measuring func(ctx context.Context, dial dialer, addr string, enough time.Duration) (time.Duration, error)
-
-type dialer func(ctx context.Context, addr string) (net.Conn, error)
+type measuring func(ctx context.Context, q endpoint.Question, addr string, enough time.Duration) (time.Duration, error)
 
 const (
 	calmPings  = 5
@@ -38,7 +34,6 @@ const (
 	answerTime = 2 * time.Second        // beyond what the fault adds, until an answer counts as none
 	silentTime = 300 * time.Millisecond // without an answer on a way that is cut
 	echoTime   = 200                    // ms that the payload of a bandwidth trial takes each way
-	mostEcho   = 4 << 20                // bytes
 )
 
 // before is the trial that gives the baseline.
@@ -76,29 +71,29 @@ func someTrial(least, most time.Duration) trial {
 }
 
 func quickestOf(n int) measuring {
-	return func(ctx context.Context, dial dialer, addr string, _ time.Duration) (time.Duration, error) {
-		quickest, _, err := pings(ctx, dial, addr, n, 0)
+	return func(ctx context.Context, q endpoint.Question, addr string, _ time.Duration) (time.Duration, error) {
+		quickest, _, err := pings(ctx, q, addr, n, 0)
 		return quickest, err
 	}
 }
 
 func slowestOf(n int) measuring {
-	return func(ctx context.Context, dial dialer, addr string, enough time.Duration) (time.Duration, error) {
-		_, slowest, err := pings(ctx, dial, addr, n, enough)
+	return func(ctx context.Context, q endpoint.Question, addr string, enough time.Duration) (time.Duration, error) {
+		_, slowest, err := pings(ctx, q, addr, n, enough)
 		return slowest, err
 	}
 }
 
 // pings asks up to n times on one fresh connection; it stops early when one answer took as long as enough, if that is not 0.
-func pings(ctx context.Context, dial dialer, addr string, n int, enough time.Duration) (quickest, slowest time.Duration, err error) {
-	conn, err := open(ctx, dial, addr)
+func pings(ctx context.Context, q endpoint.Question, addr string, n int, enough time.Duration) (quickest, slowest time.Duration, err error) {
+	conn, err := open(ctx, q, addr)
 	if err != nil {
 		return 0, 0, err
 	}
 	defer conn.Close()
 	in := bufio.NewReader(conn)
 	for i := range n {
-		took, err := ask(conn, in, []byte(ping))
+		took, err := ask(q, conn, in, 0)
 		if err != nil {
 			return quickest, slowest, err
 		}
@@ -113,11 +108,9 @@ func pings(ctx context.Context, dial dialer, addr string, n int, enough time.Dur
 	return quickest, slowest, nil
 }
 
-const ping = "*1\r\n$4\r\nPING\r\n"
-
 // open connects; the connection has the context's deadline.
-func open(ctx context.Context, dial dialer, addr string) (net.Conn, error) {
-	conn, err := dial(ctx, addr)
+func open(ctx context.Context, q endpoint.Question, addr string) (net.Conn, error) {
+	conn, err := q.Dial(ctx, addr)
 	if err != nil {
 		return nil, err
 	}
@@ -127,54 +120,41 @@ func open(ctx context.Context, dial dialer, addr string) (net.Conn, error) {
 	return conn, nil
 }
 
-// ask sends a command and reads its answer: a line, or a bulk string. An error from the store is an answer.
-func ask(conn net.Conn, in *bufio.Reader, command []byte) (time.Duration, error) {
+// ask asks once, and gives how long the answer took.
+func ask(q endpoint.Question, conn net.Conn, in *bufio.Reader, size int) (time.Duration, error) {
 	start := time.Now()
-	if _, err := conn.Write(command); err != nil {
-		return 0, err
-	}
-	line, err := in.ReadString('\n')
-	if err != nil {
-		return 0, err
-	}
-	if size, ok := strings.CutPrefix(strings.TrimSpace(line), "$"); ok {
-		n, err := strconv.Atoi(size)
-		if err != nil {
-			return 0, fmt.Errorf("read the answer %q: %w", line, err)
-		}
-		if _, err := in.Discard(n + 2); err != nil {
-			return 0, err
-		}
-	}
-	return time.Since(start), nil
+	err := q.Ask(conn, in, size)
+	return time.Since(start), err
 }
 
 // echoTrial sends so much there and back that it takes a while at rate kB/s in n directions.
-func echoTrial(rate, n int) trial {
-	size := min(max(rate, 1)*echoTime, mostEcho)
+func echoTrial(rate, n int, q endpoint.Question) trial {
+	size := min(max(rate, 1)*echoTime, q.Most)
 	each := time.Duration(size) * time.Millisecond / time.Duration(max(rate, 1))
-	command := fmt.Appendf(nil, "*2\r\n$4\r\nECHO\r\n$%d\r\n%s\r\n", size, bytes.Repeat([]byte("x"), size))
+	if q.Piped {
+		n = 1
+	}
 	return trial{least: time.Duration(n) * each * 9 / 10, most: time.Duration(n) * each,
-		run: func(ctx context.Context, dial dialer, addr string, _ time.Duration) (time.Duration, error) {
-			conn, err := open(ctx, dial, addr)
+		run: func(ctx context.Context, q endpoint.Question, addr string, _ time.Duration) (time.Duration, error) {
+			conn, err := open(ctx, q, addr)
 			if err != nil {
 				return 0, err
 			}
 			defer conn.Close()
-			return ask(conn, bufio.NewReader(conn), command)
+			return ask(q, conn, bufio.NewReader(conn), size)
 		}}
 }
 
 // closeTrial ends the sending half of a connection and waits until the other end has closed as well.
 func closeTrial(least time.Duration) trial {
 	return trial{least: least, most: least,
-		run: func(ctx context.Context, dial dialer, addr string, _ time.Duration) (time.Duration, error) {
-			conn, err := open(ctx, dial, addr)
+		run: func(ctx context.Context, q endpoint.Question, addr string, _ time.Duration) (time.Duration, error) {
+			conn, err := open(ctx, q, addr)
 			if err != nil {
 				return 0, err
 			}
 			defer conn.Close()
-			if _, err := ask(conn, bufio.NewReader(conn), []byte(ping)); err != nil {
+			if _, err := ask(q, conn, bufio.NewReader(conn), 0); err != nil {
 				return 0, err
 			}
 			half, ok := conn.(interface{ CloseWrite() error })
@@ -191,22 +171,22 @@ func closeTrial(least time.Duration) trial {
 }
 
 // cutTrial is for ways on which nothing may come back; before the fault an answer must.
-func cutTrial(run func(ctx context.Context, dial dialer, addr string) error) trial {
+func cutTrial(run func(ctx context.Context, q endpoint.Question, addr string) error) trial {
 	return trial{cut: true, most: silentTime, calm: quickestOf(calmPings),
-		run: func(ctx context.Context, dial dialer, addr string, _ time.Duration) (time.Duration, error) {
-			return 0, run(ctx, dial, addr)
+		run: func(ctx context.Context, q endpoint.Question, addr string, _ time.Duration) (time.Duration, error) {
+			return 0, run(ctx, q, addr)
 		}}
 }
 
-// silence: the connection stands and nothing comes back.
-func silence(ctx context.Context, dial dialer, addr string) error {
-	conn, err := open(ctx, dial, addr)
-	if err != nil {
-		return fmt.Errorf("nobody listens: %w", err)
+// silence: the connection stands and nothing comes back, be it that the store is to let it in first.
+func silence(ctx context.Context, q endpoint.Question, addr string) error {
+	ctx, cancel := context.WithTimeout(ctx, silentTime)
+	defer cancel()
+	conn, err := open(ctx, q, addr)
+	if err == nil {
+		defer conn.Close()
+		_, err = ask(q, conn, bufio.NewReader(conn), 0)
 	}
-	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(silentTime))
-	_, err = ask(conn, bufio.NewReader(conn), []byte(ping))
 	var timeout net.Error
 	switch {
 	case err == nil:
@@ -218,24 +198,24 @@ func silence(ctx context.Context, dial dialer, addr string) error {
 }
 
 // broken: a connection ends as soon as it is used.
-func broken(ctx context.Context, dial dialer, addr string) error {
-	conn, err := open(ctx, dial, addr)
+func broken(ctx context.Context, q endpoint.Question, addr string) error {
+	conn, err := open(ctx, q, addr)
 	if err == nil {
 		defer conn.Close()
-		_, err = ask(conn, bufio.NewReader(conn), []byte(ping))
+		_, err = ask(q, conn, bufio.NewReader(conn), 0)
 	}
 	switch {
 	case err == nil:
 		return errors.New("there was an answer")
-	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return nil
 	}
 	return fmt.Errorf("the connection was not reset: %w", err)
 }
 
 // refusal: nobody listens.
-func refusal(ctx context.Context, dial dialer, addr string) error {
-	conn, err := open(ctx, dial, addr)
+func refusal(ctx context.Context, q endpoint.Question, addr string) error {
+	conn, err := open(ctx, q, addr)
 	switch {
 	case err == nil:
 		_ = conn.Close()
@@ -248,7 +228,8 @@ func refusal(ctx context.Context, dial dialer, addr string) error {
 
 // measure makes one trial on each way, all at once.
 func (x *Toxics) measure(ctx context.Context, routes []undo.ProxyRoute, t trial, enough time.Duration) ([]time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*t.most+answerTime)
+	q := x.question()
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(2+q.Trips)*t.most+answerTime)
 	defer cancel()
 	seen := make([]time.Duration, len(routes))
 	index := map[string]int{}
@@ -256,7 +237,7 @@ func (x *Toxics) measure(ctx context.Context, routes []undo.ProxyRoute, t trial,
 		index[w.Proxy] = i
 	}
 	err := each(routes, func(w undo.ProxyRoute) error {
-		took, err := t.run(ctx, x.dialer(), w.Addr(), enough)
+		took, err := t.run(ctx, q, w.Addr(), enough)
 		if err != nil {
 			return fmt.Errorf("%s: %w", w.Proxy, err)
 		}
@@ -266,14 +247,12 @@ func (x *Toxics) measure(ctx context.Context, routes []undo.ProxyRoute, t trial,
 	return seen, err
 }
 
-func (x *Toxics) dialer() dialer {
-	if x.Dial != nil {
-		return x.Dial
+// question is how the store is asked: a Redis, unless something else was said.
+func (x *Toxics) question() endpoint.Question {
+	if x.Question.Ask != nil {
+		return x.Question
 	}
-	return func(ctx context.Context, addr string) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, "tcp", addr)
-	}
+	return endpoint.AskRedis(endpoint.Access{})
 }
 
 // freeWithin bounds the wait for the way to be as before, and onceWithin each try.
@@ -289,7 +268,7 @@ func (x *Toxics) awaitFree(ctx context.Context, routes []undo.ProxyRoute, g grou
 	once := func(addr string) (time.Duration, error) {
 		ctx, cancel := context.WithTimeout(ctx, onceWithin)
 		defer cancel()
-		took, _, err := pings(ctx, x.dialer(), addr, 1, 0)
+		took, _, err := pings(ctx, x.question(), addr, 1, 0)
 		return took, err
 	}
 	return each(routes, func(w undo.ProxyRoute) error {

@@ -210,16 +210,19 @@ func (x *Toxics) connected(c *claims, routes []undo.ProxyRoute) error {
 	alive := x.processes(c.names)
 	for _, name := range c.names {
 		pid := alive[name]
-		i := slices.IndexFunc(routes, func(w undo.ProxyRoute) bool { return strings.HasSuffix(baseName(w.Proxy), "-"+name) })
-		if pid == 0 || i < 0 || c.late[name] > 0 {
+		if pid == 0 || c.late[name] > 0 {
 			continue
 		}
 		ports, err := remotePorts(pid)
 		if err != nil {
 			return fmt.Errorf("look at the sockets of %s: %w", name, err)
 		}
-		_, text, _ := net.SplitHostPort(routes[i].Addr())
-		if port, err := strconv.Atoi(text); err == nil && slices.Contains(ports, port) {
+		mine := x.Routes(name)
+		if slices.ContainsFunc(routes, func(w undo.ProxyRoute) bool {
+			_, text, _ := net.SplitHostPort(w.Addr())
+			port, err := strconv.Atoi(text)
+			return err == nil && slices.Contains(ports, port) && slices.ContainsFunc(mine, func(m undo.ProxyRoute) bool { return m.Proxy == baseName(w.Proxy) })
+		}) {
 			c.count(name, 0)
 		}
 	}

@@ -12,17 +12,17 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/endpoint"
 	"github.com/lockdrill/lockdrill/lockcore"
+	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
 
 var kindEtcd = Kind{Name: "etcd", Probe: "lock_keys", Source: sourceKeys, Epoch: "fingerprint of the key's token, or the revision that created the oldest key below the lock's", Ordered: true}
 
 const (
-	leaseAsked  = 100 * time.Millisecond // between two questions for what is left of a lease, which is told in whole seconds
-	etcdRestart = 50 * time.Millisecond  // before a watch that was cut is begun again
+	etcdRestart = 50 * time.Millisecond // before a watch that was cut is begun again
 )
 
 // Etcd watches the keys of locks in an etcd, with two witnesses. A watch of each server tells every change by its revision, in the order
@@ -69,11 +69,11 @@ type etcdShown struct {
 	torn  bool // changes before it may have escaped
 }
 
-// NewEtcd begins to watch what lies below prefix. Its owner calls Close.
-func NewEtcd(ctx context.Context, addrs []string, prefix string, clock func() int64) (*Etcd, error) {
-	p := &Etcd{prefix: prefix, clock: clock, locks: map[string]string{}, rivals: map[string][]*rival{}, shown: map[string]etcdShown{}, more: make(chan struct{})}
-	for _, addr := range addrs {
-		c, err := clientv3.New(clientv3.Config{Endpoints: []string{"http://" + addr}, Logger: zap.NewNop()})
+// NewEtcd begins to watch what lies below the prefix of at. Its owner calls Close.
+func NewEtcd(ctx context.Context, at protocol.Endpoint, clock func() int64) (*Etcd, error) {
+	p := &Etcd{prefix: at.Prefix, clock: clock, locks: map[string]string{}, rivals: map[string][]*rival{}, shown: map[string]etcdShown{}, more: make(chan struct{})}
+	for _, addr := range at.Addrs {
+		c, err := endpoint.Etcd(at, addr)
 		if err != nil {
 			return nil, errors.Join(err, p.Close())
 		}
@@ -152,30 +152,36 @@ func (p *Etcd) list(ctx context.Context) error {
 	return nil
 }
 
-// get asks all servers at once and takes the first answer.
 func (p *Etcd) get(ctx context.Context, key string, o ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	return first(ctx, p.clients, func(ctx context.Context, c *clientv3.Client) (*clientv3.GetResponse, error) {
+		return c.Get(ctx, key, o...)
+	})
+}
+
+// first asks all servers at once and takes the first answer.
+func first[T any](ctx context.Context, clients []*clientv3.Client, ask func(context.Context, *clientv3.Client) (T, error)) (none T, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type answer struct {
-		got *clientv3.GetResponse
+		got T
 		err error
 	}
-	said := make(chan answer, len(p.clients))
-	for _, c := range p.clients {
+	said := make(chan answer, len(clients))
+	for _, c := range clients {
 		go func() {
-			got, err := c.Get(ctx, key, o...)
+			got, err := ask(ctx, c)
 			said <- answer{got, err}
 		}()
 	}
 	var errs []error
-	for range p.clients {
+	for range clients {
 		a := <-said
 		if a.err == nil {
 			return a.got, nil
 		}
 		errs = append(errs, a.err)
 	}
-	return nil, errors.Join(errs...)
+	return none, errors.Join(errs...)
 }
 
 // watch follows one server until ctx ends, from where all of them together have come to.
@@ -326,6 +332,7 @@ func (p *Etcd) event(key string, holder *rival, at history.Span) history.Event {
 // Look reads a revision and waits until the watches have told everything up to it. The returned function gives an event for each change
 // since the last look whose function was called, and for each lease that was seen to be prolonged; with final, also one for every lock.
 func (p *Etcd) Look(ctx context.Context, final bool) (func(history.Span) []history.Event, error) {
+	answers := p.askLeases(ctx)
 	s := sight{at: history.At(p.clock())}
 	got, err := p.get(ctx, p.prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
 	if err != nil {
@@ -338,7 +345,7 @@ func (p *Etcd) Look(ctx context.Context, final bool) (func(history.Span) []histo
 	if err := p.await(ctx, s.revision); err != nil {
 		return nil, err
 	}
-	p.askLeases(ctx)
+	p.showLeases(answers)
 	return func(history.Span) []history.Event {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -376,46 +383,6 @@ func (p *Etcd) await(ctx context.Context, revision int64) error {
 		case <-ctx.Done():
 			return fmt.Errorf("the watch has not told of revision %d, which a look has read: %w", revision, errors.Join(ctx.Err(), torn))
 		}
-	}
-}
-
-// askLeases asks what is left of the leases of those who hold locks, now and then: a watch does not tell that one was prolonged.
-func (p *Etcd) askLeases(ctx context.Context) {
-	type due struct {
-		key string
-		*rival
-	}
-	var all []due
-	p.mu.Lock()
-	now := p.clock()
-	for key := range p.locks {
-		if r := p.holder(key); r != nil && r.lease != clientv3.NoLease && now-r.asked >= int64(leaseAsked) {
-			all = append(all, due{key, r})
-		}
-	}
-	p.mu.Unlock()
-	for _, d := range all {
-		asked := p.clock()
-		lease, err := p.clients[0].TimeToLive(ctx, d.lease)
-		if err != nil || lease.TTL < 0 {
-			continue // its end is told by the watch
-		}
-		at := history.Span{From: asked, To: p.clock()}
-		p.mu.Lock()
-		prolonged := d.granted > 0 && (lease.TTL > d.left || lease.TTL == d.left && at.From-d.asked >= int64(time.Second))
-		first := d.granted == 0
-		if first || prolonged || lease.TTL < d.left {
-			d.left, d.asked, d.granted = lease.TTL, at.To, time.Duration(lease.GrantedTTL)*time.Second
-		}
-		if (first || prolonged) && p.holder(d.key) == d.rival {
-			before := p.shown[d.key]
-			e := p.event(d.key, d.rival, at)
-			prev := before.at
-			e.Look.Prev, e.Look.Direct = &prev, !before.torn
-			p.shown[d.key] = etcdShown{epoch: e.Epoch, at: at, seen: true}
-			p.news = append(p.news, e)
-		}
-		p.mu.Unlock()
 	}
 }
 

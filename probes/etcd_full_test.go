@@ -18,6 +18,7 @@ import (
 	"github.com/lockdrill/lockdrill/internal/etcdtest"
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/lockcore"
+	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
 
 const etcdPatience = time.Minute
@@ -39,7 +40,7 @@ func newEtcdRig(t *testing.T) *etcdRig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	p, err := NewEtcd(t.Context(), []string{addr}, "p:", monotime.Now)
+	p, err := NewEtcd(t.Context(), protocol.Endpoint{Addrs: []string{addr}, Prefix: "p:"}, monotime.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,6 +276,44 @@ func TestEtcdTellsOfACompactedStretch(t *testing.T) {
 }
 
 // Now says who holds a lock: the oldest of those who wait below its key.
+// A lease outlives the key that it was for: whoever gives a lock back deletes the key, and then ends the lease. An answer about the lease
+// meanwhile is none about the key, or the judge would hear that a lock was still taken after it had been given back.
+func TestEtcdALeaseDoesNotShowItsKey(t *testing.T) {
+	r := newEtcdRig(t)
+	r.probe.Watch("leader", "leader")
+	lease, err := r.c.Grant(r.Context(), 60)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.c.Put(r.Context(), "p:leader", "token", clientv3.WithLease(lease.ID)); err != nil {
+		t.Fatal(err)
+	}
+	r.look(false) // now its holder is known, and the lease is due to be asked for
+	for _, gone := range []bool{false, true} {
+		r.probe.mu.Lock()
+		for _, all := range r.probe.rivals {
+			all[0].asked = 0 // due
+		}
+		r.probe.mu.Unlock()
+		answers := r.probe.askLeases(r.Context())
+		if len(answers) != 1 || answers[0].left == 0 {
+			t.Fatalf("answers %+v", answers)
+		}
+		if gone {
+			if _, err := r.c.Delete(r.Context(), "p:leader"); err != nil {
+				t.Fatal(err)
+			}
+			r.look(false)
+		}
+		before := len(r.probe.news)
+		answers[0].left += 5 // it was prolonged
+		r.probe.showLeases(answers)
+		if told := len(r.probe.news) > before; told == gone {
+			t.Errorf("the key is gone: %v, and the answer is told: %v", gone, told)
+		}
+	}
+}
+
 func TestEtcdNowIsTheOldest(t *testing.T) {
 	r := newEtcdRig(t)
 	var first int64

@@ -63,7 +63,7 @@ func TestKeysOfACluster(t *testing.T) {
 	on := map[*node]bool{}
 	for i := range 12 {
 		key := fmt.Sprint("job:", i)
-		put(key, fmt.Sprint("t", i), time.Second)
+		put(key, fmt.Sprint("t", i), time.Minute)
 		w.until(key, isKey(key, fmt.Sprint("t", i)))
 		on[w.keys[key].node] = true
 	}
@@ -71,6 +71,11 @@ func TestKeysOfACluster(t *testing.T) {
 	w.until("a key by its name", isKey("leader", "me"))
 	if _, _, held, err := w.Now(t.Context(), "leader", "leader"); !held || err != nil || len(on) != 3 {
 		t.Errorf("Now = %v, %v; keys were seen on %d servers, want 3", held, err, len(on))
+	}
+	for i := range 12 {
+		if err := cluster.PExpire(t.Context(), fmt.Sprint("job:", i), time.Millisecond).Err(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for i := range 12 {
 		if key := fmt.Sprint("job:", i); !anyOf(w.events, isGone(key)) {

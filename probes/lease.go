@@ -41,8 +41,7 @@ func NewLeases(api LeaseAPI, locks map[string]string, holder func(named string) 
 	ctx, stop := context.WithCancel(context.Background())
 	p := &Leases{api: api, holder: holder, clock: clock, stop: stop}
 	for _, name := range slices.Sorted(maps.Keys(locks)) {
-		w := &leased{lock: locks[name], name: name, told: make(chan struct{})}
-		w.span.From = clock()
+		w := newLeased(locks[name], name, &kindLease, clock())
 		p.leases = append(p.leases, w)
 		p.watches.Go(func() {
 			api.WatchLease(ctx, name, func(c kube.LeaseChange) { w.record(c, clock) }, w.heard)

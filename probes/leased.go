@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"sync"
 	"time"
@@ -16,6 +17,7 @@ import (
 // leased is a Lease object: what its watch and its looks have shown, and how much of that was reported.
 type leased struct {
 	lock, name string
+	kind       *Kind // of whose events they are
 
 	mu      sync.Mutex
 	news    []change      // told by the watch, and not reported yet
@@ -31,6 +33,12 @@ type leased struct {
 	holder string       // incarnation; known once for an epoch, it stays: a pod may have another life by the next look
 	early  int64        // the lease ends no sooner
 	late   int64        // and no later
+}
+
+func newLeased(lock, name string, kind *Kind, now int64) *leased {
+	w := &leased{lock: lock, name: name, kind: kind, told: make(chan struct{})}
+	w.span.From = now
+	return w
 }
 
 // change is a state of the object that the watch told of.
@@ -62,11 +70,19 @@ func recordOf(l kube.Lease, ok bool) record {
 		return record{}
 	}
 	r := record{there: true, named: l.Holder, transitions: l.Transitions, duration: l.Duration, acquired: l.Acquired.UnixNano(), renewed: l.Renewed.UnixNano()}
-	if r.held() {
+	switch {
+	case !r.held():
+	case ofToken.MatchString(r.named):
+		r.epoch = r.named[:len(lockcore.Fingerprint(r.named))]
+	default:
 		r.epoch = lockcore.Fingerprint(fmt.Sprintf("%s#%d@%d", r.named, r.transitions, r.acquired))
 	}
 	return r
 }
+
+// ofToken is a holder as lockcore/leasestore writes it: the digest of a token that is new for every acquire, and whose fingerprint is its
+// beginning.
+var ofToken = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // contended is the record as contenders of client-go compare it: they write its times out to the second, so that of two renewals in the
 // same second the later prolongs nothing for them.
@@ -180,8 +196,8 @@ func (w *leased) recall() {
 func (w *leased) take(events []history.Event, c change, holder func(string) string) []history.Event {
 	prev, at := w.span, history.Span{From: min(w.span.From, c.at), To: c.at}
 	if w.hole = w.hole || w.seen && c.kube.Listed; w.seen && c.kube.Listed {
-		events = append(events, history.Event{Kind: history.GapKind, Span: at, Source: sourceLeases, Coverage: &history.Coverage{
-			Probe: "leases", Why: "the watch of lease " + w.name + " was cut, and what was changed before the next list was not told", Failed: true, Largest: at.Width(),
+		events = append(events, history.Event{Kind: history.GapKind, Span: at, Source: w.kind.Source, Coverage: &history.Coverage{
+			Probe: w.kind.Probe, Why: "the watch of lease " + w.name + " was cut, and what was changed before the next list was not told", Failed: true, Largest: at.Width(),
 		}})
 	}
 	news := w.seen && c.record != w.last.record || !w.seen && c.held()
@@ -226,7 +242,7 @@ func (w *leased) event(at history.Span) history.Event {
 		l.Slack = max(0, at.From+l.PTTL-w.early)
 		l.Named, l.Holder = cut(r.named), w.holder
 	}
-	return history.Event{Kind: history.LookKind, Span: at, Source: sourceLeases, Lock: w.lock, Key: w.name, Epoch: r.epoch, Look: l}
+	return history.Event{Kind: history.LookKind, Span: at, Source: w.kind.Source, Lock: w.lock, Key: w.name, Epoch: r.epoch, Look: l}
 }
 
 // follow says which state came before the event's. Where others may lie between, nobody knows whose release it was.

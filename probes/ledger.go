@@ -1,15 +1,18 @@
 package probes
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/resp"
 )
 
 const (
@@ -25,122 +28,183 @@ var ErrLedgerLost = errors.New("the ledger has lost entries")
 
 // Ledger reads the ledger's stream: every write, in the ledger's own order, refused ones too. Looks are made one after the other.
 type Ledger struct {
-	redis  *redis.Client
+	wire   *wire
 	stream string
 	lockOf func(key string) string
 
 	pos    int64 // of the last entry that was reported
 	absent int64 // start of the last look that showed the end of the stream: later entries were not there then
 	lost   error
+
+	// The look that is made.
+	final    bool
+	pages    int             // read so far
+	read     int64           // position of the last entry of those
+	end      bool            // they reach to the end
+	entries  []history.Event // in them
+	question []byte
+	fields   [][]byte // of one entry
 }
 
 // NewLedger returns a probe of the stream in the store that o dials. lockOf gives the experiment's name of the lock that a key belongs
 // to, or "".
 func NewLedger(o *redis.Options, stream string, lockOf func(key string) string) *Ledger {
-	return &Ledger{redis: newClient(o), stream: stream, lockOf: lockOf}
+	return &Ledger{wire: newWire(o), stream: stream, lockOf: lockOf}
 }
 
 // Close closes the probe's connections.
-func (p *Ledger) Close() error { return p.redis.Close() }
+func (p *Ledger) Close() error { return p.wire.close() }
 
 // Look reads what is new; the final look reads to the end, however much that is. The returned function gives an event for
 // each new entry, and one for the loss of entries where it was found out. An error that wraps ErrLedgerLost stays for all later looks.
 func (p *Ledger) Look(ctx context.Context, final bool) (func(history.Span) []history.Event, error) {
+	p.begin(final)
+	return await(ctx, p.Answer)
+}
+
+// Ask begins a look that is not the final one, and does not wait: Answer has what came of it.
+func (p *Ledger) Ask() { p.begin(false) }
+
+func (p *Ledger) begin(final bool) {
+	p.final, p.pages, p.read, p.end, p.entries = final, 0, p.pos, false, nil
+	if p.lost == nil {
+		p.ask()
+	}
+}
+
+// ask asks for the next page, and how many entries there are in all. The page begins with the entry that was read last, which must
+// still be there. Only together they tell of an entry that is gone from what was read before.
+func (p *Ledger) ask() {
+	start, seen := "-", 0
+	if p.read > 0 {
+		start, seen = strconv.FormatInt(p.read, 10)+"-0", 1
+	}
+	q := p.question[:0]
+	for _, command := range [][]string{{"MULTI"}, {"XLEN", p.stream}, {"XRANGE", p.stream, start, "+", "COUNT", strconv.Itoa(page + seen)}, {"EXEC"}} {
+		q = resp.AppendHead(q, len(command))
+		for _, word := range command {
+			q = resp.AppendWord(q, word)
+		}
+	}
+	p.question = q
+	p.wire.ask(q, 4)
+}
+
+// Answer waits for what the look shows: see Look. ok is false where that has not come by then; it may be asked for again.
+func (p *Ledger) Answer(until time.Time) (report func(history.Span) []history.Event, ok bool, err error) {
 	if p.lost != nil {
-		return nil, p.lost
+		return nil, false, p.lost
 	}
-	var entries []history.Event
-	pos, end := p.pos, false
-	for i := 0; !end && (final || i < pagesOfLook) && p.lost == nil; i++ {
-		messages, length, err := p.read(ctx, pos)
-		if err != nil {
-			return nil, fmt.Errorf("read ledger after position %d: %w", pos, err)
+	for {
+		reply, ok, err := p.wire.answer(until)
+		if err == nil && !ok {
+			return nil, false, nil
 		}
-		for _, m := range messages {
-			e, err := p.entry(m, pos+1)
-			if err != nil {
-				p.lost = err
-				break
+		if err == nil {
+			err = p.take(reply)
+		}
+		switch {
+		case errors.Is(err, ErrLedgerLost):
+			p.lost = err
+		case err != nil:
+			return nil, false, fmt.Errorf("read ledger after position %d: %w", p.read, err)
+		}
+		if p.pages++; p.end || p.lost != nil || !p.final && p.pages == pagesOfLook {
+			return p.report, true, nil
+		}
+		p.ask()
+	}
+}
+
+// take adds the entries of a page. ErrLedgerLost: what it shows cannot be; the entries before that are added.
+func (p *Ledger) take(b []byte) error {
+	reply := resp.NewReply(b)
+	for range 3 { // MULTI, and the two that were queued
+		reply.Status()
+	}
+	reply.Array()
+	length, messages, before := reply.Int(), reply.Array(), p.read
+	if reply.Err() != nil {
+		return reply.Err()
+	}
+	gone := before > 0 // until it has been found
+	for i := range messages {
+		reply.Array()
+		id, fields := reply.Bulk(), p.fields[:0]
+		for range reply.Array() {
+			fields = append(fields, reply.Bulk())
+		}
+		p.fields = fields
+		switch pos, err := position(id); {
+		case reply.Err() != nil:
+			return reply.Err()
+		case i == 0 && before > 0:
+			gone = err != nil || pos != before
+		case err != nil || pos != p.read+1:
+			return fmt.Errorf("%w: %s follows position %d", ErrLedgerLost, id, p.read)
+		default:
+			p.entries, p.read = append(p.entries, p.entry(pos, fields)), pos
+		}
+		if gone {
+			break
+		}
+	}
+	if gone {
+		return fmt.Errorf("%w: position %d was there and is gone", ErrLedgerLost, before)
+	}
+	if !reply.Done() {
+		return fmt.Errorf("%w: more values than were asked for", resp.ErrSyntax)
+	}
+	if p.end = p.read-before < page; p.end && length < p.read {
+		return fmt.Errorf("%w: of %d positions %d are there", ErrLedgerLost, p.read, length)
+	}
+	return nil
+}
+
+// position is the number of an entry.
+func position(id []byte) (int64, error) {
+	number, _ := bytes.CutSuffix(id, []byte("-0"))
+	return strconv.ParseInt(string(number), 10, 64)
+}
+
+// report gives entries the bracket in which they came: not there when the last complete look began, there when this one ended. Where entries
+// were lost, it says so.
+func (p *Ledger) report(at history.Span) []history.Event {
+	events := p.entries
+	for i := range events {
+		events[i].Span = history.Span{From: p.absent, To: at.To}
+	}
+	p.pos = p.read
+	if p.lost != nil {
+		return append(events, history.Event{Kind: history.StoreIncarnation, Span: history.Span{From: p.absent, To: at.To}, Source: sourceLedger,
+			Incarnation: &history.Incarnation{Store: "ledger", Life: 2, Why: history.EntriesLost}})
+	}
+	if p.end {
+		p.absent = at.From
+	}
+	return events
+}
+
+// entry turns the fields of an entry of the stream, names and values in turn, into an event. They are described in the effect script.
+func (p *Ledger) entry(pos int64, fields [][]byte) history.Event {
+	field := func(name string) (value []byte) {
+		for i := 0; i+1 < len(fields); i += 2 {
+			if string(fields[i]) == name {
+				value = fields[i+1]
 			}
-			entries, pos = append(entries, e), pos+1
 		}
-		if end = len(messages) < page; end && p.lost == nil && length < pos {
-			p.lost = fmt.Errorf("%w: of %d positions %d are there", ErrLedgerLost, pos, length)
-		}
+		return value
 	}
-	return func(at history.Span) []history.Event {
-		events := p.report(entries, pos, at)
-		if p.lost != nil {
-			return append(events, history.Event{Kind: history.StoreIncarnation, Span: history.Span{From: p.absent, To: at.To}, Source: sourceLedger,
-				Incarnation: &history.Incarnation{Store: "ledger", Life: 2, Why: history.EntriesLost}})
-		}
-		if end {
-			p.absent = at.From
-		}
-		return events
-	}, nil
-}
-
-// read gives the next page after pos, and how many entries there are in all. The page begins with the entry at pos, which must still
-// be there. Only together they tell of an entry that is gone from what was read before.
-func (p *Ledger) read(ctx context.Context, pos int64) ([]redis.XMessage, int64, error) {
-	start, seen := "-", int64(0)
-	if pos > 0 {
-		start, seen = strconv.FormatInt(pos, 10)+"-0", 1
-	}
-	var length *redis.IntCmd
-	var entries *redis.XMessageSliceCmd
-	_, err := p.redis.TxPipelined(ctx, func(tx redis.Pipeliner) error {
-		length, entries = tx.XLen(ctx, p.stream), tx.XRangeN(ctx, p.stream, start, "+", page+seen)
-		return nil
-	})
-	if err != nil {
-		return nil, 0, err
-	}
-	messages := entries.Val()
-	if pos > 0 && (len(messages) == 0 || messages[0].ID != start) {
-		p.lost = fmt.Errorf("%w: position %d was there and is gone", ErrLedgerLost, pos)
-		return nil, 0, nil
-	}
-	return messages[seen:], length.Val(), nil
-}
-
-// report gives entries the bracket in which they came: not there when the last complete look began, there when this one ended.
-func (p *Ledger) report(entries []history.Event, pos int64, at history.Span) []history.Event {
-	for i := range entries {
-		entries[i].Span = history.Span{From: p.absent, To: at.To}
-	}
-	p.pos = pos
-	return entries
-}
-
-// entry turns a message of the stream into an event. Its fields are described in the effect script.
-func (p *Ledger) entry(m redis.XMessage, want int64) (history.Event, error) {
-	number, _, _ := strings.Cut(m.ID, "-")
-	pos, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || pos != want {
-		return history.Event{}, fmt.Errorf("%w: %s follows position %d", ErrLedgerLost, m.ID, want-1)
-	}
-	field := func(name string) string { s, _ := m.Values[name].(string); return s }
-	named := func(name string) string {
-		if s := field(name); s != "" {
-			return s
-		}
-		return unknown
-	}
-	fence, _ := strconv.ParseInt(field("fence"), 10, 64) // 0 = not known
+	named := func(name string) string { return cmp.Or(string(field(name)), unknown) }
+	fence, _ := strconv.ParseInt(string(field("fence")), 10, 64) // 0 = not known
 	key := named("key")
-	lock := p.lockOf(key)
-	if lock == "" {
-		lock = unknown
-	}
 	return history.Event{
-		Kind: history.LedgerEntry, Source: sourceLedger, Lock: lock, Key: key,
+		Kind: history.LedgerEntry, Source: sourceLedger, Lock: cmp.Or(p.lockOf(key), unknown), Key: key,
 		Epoch: named("epoch"), Fence: fence, Op: named("op"),
 		Entry: &history.Entry{
-			Pos: pos, Subject: named("subject"), Loop: field("loop") == "1", State: named("state"),
-			Terminal: field("terminal") == "1", Accepted: field("accepted") == "1",
-			Reason: field("reason"), Named: field("named"), Writer: field("writer"),
+			Pos: pos, Subject: named("subject"), Loop: string(field("loop")) == "1", State: named("state"),
+			Terminal: string(field("terminal")) == "1", Accepted: string(field("accepted")) == "1",
+			Reason: string(field("reason")), Named: string(field("named")), Writer: string(field("writer")),
 		},
-	}, nil
+	}
 }

@@ -50,6 +50,14 @@ type LockKeys struct {
 	near []*watched // that each look reads
 	far  []*watched // that looks read in turn
 	next int        // in far: whose turn it is
+
+	// The look that is made; its room is used again by the next.
+	wire     *wire
+	final    bool
+	all      []*watched // to be read
+	first    int        // of those, how many somebody may hold
+	states   []state    // of those that have been read
+	question []byte
 }
 
 // reader reads keys of a server, or one key at a time of a cluster.
@@ -103,7 +111,8 @@ type state struct {
 
 // NewLockKeys returns a probe of the store that o dials and that watches no key yet; prefix goes before each key.
 func NewLockKeys(o *redis.Options, prefix string) *LockKeys {
-	return &LockKeys{reader: reader{redis: newClient(o), script: redis.NewScript(lookScript)}, prefix: prefix, keys: map[string]*watched{}}
+	wire := newWire(o)
+	return &LockKeys{reader: reader{redis: newClient(o), script: redis.NewScript(lookScript)}, wire: wire, prefix: prefix, keys: map[string]*watched{}}
 }
 
 // Name makes looks say whom values name. It is called before the first look.
@@ -148,52 +157,20 @@ func (p *LockKeys) approach(w *watched) {
 }
 
 // Close closes the probe's connections.
-func (p *LockKeys) Close() error { return p.redis.Close() }
-
-// Look reads the watched keys that somebody may hold, and some of the others in their turn; with final, all. The returned function gives
-// a look event for each key whose state has changed since the last look at it whose function was called, in the order of keys; with
-// final, one for every key.
-func (p *LockKeys) Look(ctx context.Context, final bool) (func(history.Span) []history.Event, error) {
-	all, near := p.toRead(final)
-	states := make([]state, 0, len(all))
-	names := make([]string, 0, min(len(all), chunk))
-	for part := range slices.Chunk(all, chunk) {
-		names = names[:0]
-		for _, w := range part {
-			names = append(names, w.name)
-		}
-		var err error
-		if states, err = p.read(ctx, states, names, min(len(part), max(0, near-len(states)))); err != nil {
-			return nil, fmt.Errorf("look at %d lock keys: %w", len(all), err)
-		}
-	}
-	return func(at history.Span) []history.Event {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		var events []history.Event
-		for i, w := range all {
-			events = w.observe(events, states[i], at, final, p.names)
-			if w.absent++; states[i].pttl != absent {
-				p.approach(w)
-			}
-		}
-		p.leave()
-		slices.SortFunc(events, func(a, b history.Event) int { return cmp.Compare(a.Key, b.Key) })
-		return events
-	}, nil
-}
+func (p *LockKeys) Close() error { return errors.Join(p.wire.close(), p.redis.Close()) }
 
 // toRead lists the keys of a look: first those, near of them, that somebody may hold, then some of the others.
 func (p *LockKeys) toRead(final bool) (all []*watched, near int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	all = p.all[:0]
 	if final {
 		for _, w := range p.keys {
 			all = append(all, w)
 		}
 		return all, len(all)
 	}
-	all = append(make([]*watched, 0, len(p.near)+inTurn), p.near...)
+	all = append(all, p.near...)
 	for range min(inTurn, len(p.far)) {
 		if p.next >= len(p.far) {
 			p.next = 0
@@ -275,8 +252,7 @@ func (p *reader) read(ctx context.Context, states []state, names []string, near 
 	if !p.plain.Load() {
 		reply, err = p.script.RunRO(ctx, p.redis, names, near).Slice()
 		var answer redis.Error
-		if errors.As(err, &answer) &&
-			(strings.Contains(answer.Error(), noScript) || strings.Contains(answer.Error(), noReadOnly)) {
+		if errors.As(err, &answer) && hasNoReadOnly(answer) {
 			p.plain.Store(true)
 		}
 	}
@@ -287,6 +263,11 @@ func (p *reader) read(ctx context.Context, states []state, names []string, near 
 		return nil, err
 	}
 	return parseLook(states, reply, len(names), near)
+}
+
+// hasNoReadOnly reports the answer of a server that cannot run the script in its read-only form.
+func hasNoReadOnly(answer error) bool {
+	return strings.Contains(answer.Error(), noScript) || strings.Contains(answer.Error(), noReadOnly)
 }
 
 // parseLook adds what the script says of n keys, or of the first near alone: then none of the others is there.
@@ -318,6 +299,10 @@ func parseLook(states []state, reply []any, n, near int) ([]state, error) {
 
 // observe takes in what a look showed and appends an event if it is news.
 func (w *watched) observe(events []history.Event, s state, at history.Span, final bool, names Names) []history.Event {
+	if w.seen && !final && s.pttl == absent && w.last.pttl == absent { // as nearly all keys, nearly always
+		w.span, w.last.server = at, s.server
+		return events
+	}
 	s.epoch = w.last.epoch
 	if !w.seen || s.value != w.last.value {
 		s.epoch, w.named, w.since = lockcore.Fingerprint(s.value), Named{}, w.span.From

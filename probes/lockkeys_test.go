@@ -159,7 +159,7 @@ func TestLockKeysManyKeysInOneLook(t *testing.T) {
 		pipe := c.Pipeline()
 		for i := range n {
 			p.Watch("job", fmt.Sprintf("k%05d", i))
-			pipe.Set(t.Context(), fmt.Sprintf("run:k%05d", i), fmt.Sprint("token", i), time.Minute)
+			pipe.Set(t.Context(), fmt.Sprintf("run:k%05d", i), fmt.Sprint("token", i), time.Hour)
 		}
 		if _, err := pipe.Exec(t.Context()); err != nil {
 			t.Fatal(err)

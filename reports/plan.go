@@ -26,7 +26,7 @@ func Plan(w io.Writer, pl *forecast.Plan, o Options) error {
 	p.plannedOverlaps(pl)
 	if pl.LockCalls == history.CallsSingle {
 		p.part("LOCK OPERATIONS")
-		p.flow(2, 2, "Each operation is sent by itself, because a proxy makes single ones fail. Drills without such a fault send them in batches. "+
+		p.flow(2, 2, "Each operation is sent by itself: a proxy makes single ones fail, or the store takes no batches. Other drills on Redis send them in batches. "+
 			"Waiters with backoff wake do not stand in line here.")
 	}
 	p.guards(pl)

@@ -167,7 +167,7 @@ func pickup(e *experiments.Experiment, l *experiments.Lock) []term {
 	try := term{"acquire", p.Acquire.Timeout}
 	if p.Loop != nil {
 		poll := term{"poll", time.Duration(float64(p.Loop.Poll) * (1 + p.Loop.Jitter))}
-		if l.Lease != "" { // a contender counts the lease from its own look at the last renewal
+		if e.OnLease(l) { // a contender counts the lease from its own look at the last renewal
 			return []term{{ownLook, poll.value}, poll, try}
 		}
 		return []term{poll, try}

@@ -135,7 +135,7 @@ func unless(e *experiments.Experiment, b band, class string) []string {
 	case class != verdict.ClassCrash || others > 0:
 		why = append(why, "the file has faults other than kills")
 	}
-	if l.Lease != "" {
+	if e.OnLease(l) {
 		why = append(why, "a contender counts the lease from when it last saw a renewal")
 	}
 	switch p, w := &l.Policy, e.WorkUnder(l.Name); {

@@ -60,7 +60,7 @@ const (
 	MissingEvents       MissingCode = "events"         // lock
 	MissingHits         MissingCode = "hits"           // lock, what to do
 	MissingTakeovers    MissingCode = "takeovers"      // lock, class, what to do
-	MissingContenders   MissingCode = "contenders"     // lock
+	MissingContenders   MissingCode = "contenders"     // lock, what to do
 	MissingHolders      MissingCode = "holders"        // lock
 	MissingEffects      MissingCode = "effects"        // lock
 	MissingOperations   MissingCode = "operations"     // lock

@@ -52,7 +52,7 @@ var words = map[MissingCode]struct{ why, next string }{
 	MissingEvents:     {"Lock %[1]s has no events at all.", "Check that somebody uses the lock: its loop's key, or jobs under `work`."},
 	MissingHits:       {"No confirmed fault hit a holder of lock %[1]s.", "%[2]s"},
 	MissingTakeovers:  {"No %[2]s of lock %[1]s led to a takeover by another replica.", "%[3]s"},
-	MissingContenders: {"Nobody else asked for lock %[1]s while its holder was hit.", "Let at least two replicas want the lock."},
+	MissingContenders: {"Nobody else asked for lock %[1]s while its holder was hit.", "%[2]s"},
 	MissingHolders:    {"Nobody claims to have held lock %[1]s.", "Check that the worker reports its calls and its work."},
 	MissingEffects:    {"The ledger has no effect of lock %[1]s.", "Check that the worker writes to the ledger."},
 	MissingWriters: {"Some effects of lock %[1]s have no known writer, so a retry cannot be told from work that was done again.",

@@ -22,31 +22,8 @@ import (
 	"github.com/lockdrill/lockdrill/lockcore/redisstore"
 )
 
-// advisoryDrill does to a holder, its session and its server what can be done to them.
-const advisoryDrill = `apiVersion: lockdrill/v1
-kind: Experiment
-name: advisory
-environment: local
-store: {kind: postgres}
-system:
-  mode: embedded
-  replicas: 3
-  restart: 200ms
-  worker: [%q, advisory]
-  locks:
-    - name: loop
-      key: the-loop
-      policy:
-        ttl: 4s
-        renew_every: 500ms
-        class: standard
-        op_timeout: 1s
-        stop_budget: 200ms
-        release: {mode: none}
-        acquire: {mode: try, timeout: 1s}
-        loop: {poll: 100ms, mode: renewed, tick: 1ms}
-steady_state: {for: 500ms, timeout: 60s}
-faults:
+// advisoryFaults does to a holder, its session and its server what can be done to them.
+const advisoryFaults = `faults:
   - {id: kill, at: 0s, kill: {holder_of: loop, phase: random}}
   - {id: pause, at: 5s, for: 6s, pause: {holder_of: loop}}
   - {id: ended, at: 16s, terminate: {holder_of: loop}}
@@ -66,7 +43,7 @@ func TestAdvisoryLocksAreDrilled(t *testing.T) {
 		t.Skip("it takes a minute: make postgres")
 	}
 	needDrill(t)
-	s := readStruck(t, runDrill(t, fmt.Sprintf(advisoryDrill, os.Args[0]), nil))
+	s := readStruck(t, runDrill(t, fmt.Sprintf(advisoryDrill, os.Args[0])+advisoryFaults, nil))
 	if s.code != verdict.ExitPass && s.code != verdict.ExitInconclusive {
 		t.Fatalf("exit %d\n%s", s.code, s.text)
 	}

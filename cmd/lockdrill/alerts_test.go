@@ -233,7 +233,7 @@ func rough(t *testing.T) *experiments.Experiment {
 
 const benchScale = 0.02
 
-func TestARealPrometheusSaysThatAlertsStaySilent(t *testing.T) {
+func TestLiveARealPrometheusSaysThatAlertsStaySilent(t *testing.T) {
 	t.Parallel()
 	b, all, e := newBench(t, benchScale), "Lock.*", mild(t)
 	e.SLOs = append(e.SLOs, experiments.SLO{Alert: &all, AlertLimit: experiments.AlertLimit{Silent: true}})
@@ -243,7 +243,7 @@ func TestARealPrometheusSaysThatAlertsStaySilent(t *testing.T) {
 	}
 }
 
-func TestARealPrometheusSaysThatAnAlertFires(t *testing.T) {
+func TestLiveARealPrometheusSaysThatAnAlertFires(t *testing.T) {
 	t.Parallel()
 	newBench(t, benchScale).burst(t)
 }

@@ -19,6 +19,7 @@ import (
 // docs/articles.md says for each point of the articles what stands for it: every scenario, profile, field, word, metric, alert and command
 // in that column exists, and each row says how its figures came about.
 func TestTheArticlesTableNamesWhatExists(t *testing.T) {
+	t.Parallel()
 	known := shippedNames(t)
 	quoted, how := regexp.MustCompile("`([^`]+)`"), regexp.MustCompile(`^(live|rehearsed|sum|test|nothing yet)\b`)
 	tables, rows, names := 0, 0, 0

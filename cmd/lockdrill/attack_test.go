@@ -73,7 +73,7 @@ func TestARefusalHidesNoFailure(t *testing.T) {
 	t.Parallel()
 	needDrill(t)
 	dir := t.TempDir()
-	fail := edit(t, goodDrill, "takeover: {max: 2s}", "takeover: {max: 1ms}")
+	fail := edit(t, goodDrill, "takeover: {max: 2s}", "takeover: {min: 2s, max: 4s}") // sooner than allowed: no late machine explains that
 	tiny := edit(t, goodDrill, "steady_state:", "time_scale: 0.03\nsteady_state:")
 	for name, text := range map[string]string{"fail.yaml": fail, "tiny.yaml": tiny} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {

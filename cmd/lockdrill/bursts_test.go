@@ -31,22 +31,22 @@ system:
         stop_budget: 20ms
         release: {mode: single, timeout: 200ms}
         acquire: {mode: try, timeout: 200ms}
-        loop: {poll: 50ms, mode: renewed, tick: 5ms}
+        loop: {poll: 50ms, mode: renewed, tick: 10ms}
 steady_state: {for: 300ms, timeout: 20s}
 faults:
   - id: burst
     at: 0s
     %s
 probes:
-  lock_keys: {every: 5ms, max_gap: 2s}
-  ledger: {every: 2ms, max_gap: 2s}
+  lock_keys: {every: 20ms, max_gap: 2s}
+  ledger: {every: 20ms, max_gap: 2s}
 limits: {max_run: 1m}
 slos:
   - {lock: loop, overlap: {level: effect, max: 0}}
 `
 
 // A burst on the way strikes what the file says, is counted there, and its hits name the holder's epoch.
-func TestBurstsOnTheWay(t *testing.T) {
+func TestLiveBurstsOnTheWay(t *testing.T) {
 	t.Parallel()
 	needDrill(t)
 	for _, c := range []struct {
@@ -54,14 +54,12 @@ func TestBurstsOnTheWay(t *testing.T) {
 		least       int64
 		result      string // of a renewal that was hit
 	}{
-		{"timeout by count", "renew_failures: {holder_of: loop, mode: timeout, count: 2, via: proxy}", 2, history.ResultError},
 		{"lost replies by time", "for: 1500ms\n    renew_failures: {holder_of: loop, mode: lost_reply, via: proxy}", 1, history.ResultError},
 		{"errors at everyone", "renew_failures: {all: true, mode: error, count: 2, via: proxy}", 2, history.ResultError},
-		{"delayed", "renew_failures: {holder_of: loop, mode: delay, delay: 60ms, count: 2, via: proxy}", 2, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			o := runDrill(t, fmt.Sprintf(operationsDrill, c.fault), nil)
+			o := runDrillIn(t, t.TempDir(), fmt.Sprintf(operationsDrill, c.fault), nil)
 			if o.code != verdict.ExitPass {
 				t.Fatalf("exit %d\n%s", o.code, o.text)
 			}
@@ -101,13 +99,12 @@ func TestBurstsOnTheWay(t *testing.T) {
 }
 
 // A burst that hits nothing, or less than it was to hit, shows nothing; wherever it was made.
-func TestBurstsThatHitNothingAreInconclusive(t *testing.T) {
+func TestLiveBurstsThatHitNothingAreInconclusive(t *testing.T) {
 	t.Parallel()
 	needDrill(t)
 	for _, c := range []struct{ name, fault string }{
 		{"nobody releases a renewed loop, on the way", "for: 500ms\n    release_failures: {all: true, mode: error, via: proxy}"},
-		{"nobody releases a renewed loop, in the replicas", "for: 500ms\n    release_failures: {all: true, mode: error}"},
-		{"too few, on the way", "for: 1s\n    renew_failures: {holder_of: loop, mode: lost_reply, count: 50, via: proxy}"},
+		{"too few, in the replicas", "for: 1s\n    renew_failures: {holder_of: loop, mode: error, count: 50}"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -118,13 +115,10 @@ func TestBurstsThatHitNothingAreInconclusive(t *testing.T) {
 	}
 	t.Run("clients that go round the proxy", func(t *testing.T) {
 		t.Parallel()
-		for _, way := range []string{"bypass", "through"} {
-			o := runDrill(t, edit(t, fmt.Sprintf(operationsDrill, "for: 1s\n    renew_failures: {holder_of: loop, mode: delay, delay: 1ms, via: proxy}"),
-				"  replicas: 2\n", fmt.Sprintf("  replicas: 2\n  worker: [%q, %s]\n", os.Args[0], way),
-				"level: effect, max: 0", "level: effect, max: 1000"), nil) // on a busy machine work does not stop in 20 ms
-			if lost := strings.Contains(o.text, "go round it"); lost != (way == "bypass") || lost && o.code != verdict.ExitInconclusive {
-				t.Errorf("%s: exit %d\n%s", way, o.code, o.text)
-			}
+		o := runDrill(t, edit(t, fmt.Sprintf(operationsDrill, "for: 1s\n    renew_failures: {holder_of: loop, mode: delay, delay: 1ms, via: proxy}"),
+			"  replicas: 2\n", fmt.Sprintf("  replicas: 2\n  worker: [%q, bypass]\n", os.Args[0])), nil)
+		if !strings.Contains(o.text, "go round it") || o.code != verdict.ExitInconclusive {
+			t.Errorf("exit %d\n%s", o.code, o.text)
 		}
 	})
 }

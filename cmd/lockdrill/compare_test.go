@@ -25,6 +25,7 @@ func comparedIn(t *testing.T) (dir string) {
 const slowerPoll = "--allow-different=system.locks.leader.policy.loop.poll"
 
 func TestCompareAnswersWithItsStatus(t *testing.T) {
+	t.Parallel()
 	dir := comparedIn(t)
 	if err := os.Symlink("1", filepath.Join(dir, runsFolder, "base", "latest")); err != nil { // leads to a run that is there anyway
 		t.Fatal(err)
@@ -85,6 +86,7 @@ func TestCompareJSON(t *testing.T) {
 
 // What cannot be compared is status 2, says its place, and leaves stdout empty.
 func TestCompareRefusesWhatIsNoComparison(t *testing.T) {
+	t.Parallel()
 	dir := comparedIn(t)
 	broken := filepath.Join(dir, "broken", "one")
 	if err := os.MkdirAll(broken, 0o700); err != nil {
@@ -121,7 +123,8 @@ func TestCompareRefusesWhatIsNoComparison(t *testing.T) {
 }
 
 // Rehearsals of one file with other seeds are no regression; with a longer TTL they are; beside a live run they are refused.
-func TestCompareRehearsals(t *testing.T) {
+func TestLiveCompareRehearsals(t *testing.T) {
+	t.Parallel()
 	dir := comparedIn(t)
 	rehearse := func(file, side string, from, to int) {
 		for seed := from; seed <= to; seed++ {

@@ -21,7 +21,7 @@ func needDrill(t *testing.T) {
 // The published scheduler policy costs what the article says: three failed renewals give the job up, and the lock is left to its TTL,
 // so that the next owner waits for it.
 func TestThePublishedSchedulerPolicy(t *testing.T) {
-	needDrill(t)
+	needScenarios(t)
 	t.Parallel()
 	j, h := runScenario(t, "cordum-scheduler-job", verdict.ExitPass, "cordum/scheduler-job}", "cordum/scheduler-job, op_timeout: 6s}",
 		"jobs: 50", "jobs: 22", "p50: 150s, p99: 180s", "p50: 100s, p99: 110s", "at: 200s", "at: 140s", "count: 3, every: settled", "count: 1")

@@ -62,20 +62,21 @@ func (c *realCluster) drillOfAppliedPods(t *testing.T) {
 	locks, ledger := c.redis(t), c.redis(t)
 	yaml := fmt.Sprintf(e2eDrill, locks, ledger, "apply", c.image, faults)
 	write(t, filepath.Join(rig.dir, "pods.yaml"), []byte(yaml))
-	account := rig.shippedRole(t)
+	account, from := rig.shippedRole(t), auditedUntil(t, c.env)
 	before := rig.remaining(t)
 	ends := c.witness(t)
-	o := runDrill(t, yaml, nil, "--kubeconfig", account, "--environment", "e2e", "--confirm", "pods", "--seed", "1")
+	o := runDrill(t, yaml, nil, "--kubeconfig", account, "--environment", "e2e", "--confirm", "pods", "--seed", "1", "--summary-configmap", deploy.SummaryName("pods"))
 	t.Log(o.text)
 	if o.code != verdict.ExitPass || o.j.Verdict != "pass" {
 		keep(t, o.dir)
 		t.Fatalf("exit %d, verdict %q", o.code, o.j.Verdict)
 	}
 	deaths := c.deaths(t, o.dir, ends())
+	usedAsPermitted(t, c.env, from, account, deploy.RunnerName("pods"), "drills")
 	if len(deaths) != 3 {
 		t.Errorf("%d kills are confirmed, want 3", len(deaths))
 	}
-	if after := rig.remaining(t); !slices.Equal(after, before) {
+	if after := rig.remaining(t); !slices.Equal(after, append([]string{"configmaps " + deploy.SummaryName("pods")}, before...)) {
 		t.Errorf("before the run: %q, after it: %q", before, after)
 	}
 	for _, addr := range []string{locks, ledger} {

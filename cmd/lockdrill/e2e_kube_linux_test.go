@@ -36,6 +36,7 @@ type realCluster struct {
 	image string        // of lockdrill, on the node
 
 	toxiproxy string // image of a Toxiproxy's server, on the node
+	elector   string // image of internal/elector, on the node
 }
 
 // podsWithin is how long pods may take to be as they should, on a machine that is busy.
@@ -43,9 +44,9 @@ const podsWithin = 90 * time.Second
 
 // TestE2EKube is what `make e2e-kube` runs, inside the namespaces of a node: one cluster for all of it, since a node costs seconds.
 func TestE2EKube(t *testing.T) {
-	c := &realCluster{ip: kubetest.NeedRealNode(t), image: os.Getenv("LOCKDRILL_IMAGE"), toxiproxy: os.Getenv("LOCKDRILL_TOXIPROXY")}
+	c := &realCluster{ip: kubetest.NeedRealNode(t), image: os.Getenv("LOCKDRILL_IMAGE"), toxiproxy: os.Getenv("LOCKDRILL_TOXIPROXY"), elector: os.Getenv("LOCKDRILL_ELECTOR")}
 	begun := time.Now()
-	c.env = kubetest.Start(t, kubetest.Options{Controllers: true, NoNode: true, Host: c.ip})
+	c.env = kubetest.Start(t, kubetest.Options{Controllers: true, NoNode: true, Host: c.ip, Audit: true})
 	t.Logf("%s control plane", since(begun))
 	c.env.StartNode(strings.Fields(os.Getenv("LOCKDRILL_ARCHIVES"))...)
 	t.Logf("%s node takes pods, images imported", since(begun))
@@ -59,6 +60,7 @@ func TestE2EKube(t *testing.T) {
 	t.Run("a drill of pods that it applies", c.drillOfAppliedPods)
 	t.Run("a drill of pods that do not listen", c.drillOfDeafPods)
 	t.Run("the witness in containers", c.witnessInContainers)
+	t.Run("the leader of an election is cut off", c.leadersAreCutOff)
 	t.Run("a run says why its pods do not start", c.secretIsMissing)
 	t.Run("a Job drills stores with TLS and passwords", c.jobOfGuardedStores)
 	t.Run("a run of a CronJob is evicted and drills again", c.cronJobIsEvicted)

@@ -13,7 +13,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	kubelabels "k8s.io/apimachinery/pkg/labels"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/history"
@@ -253,13 +252,9 @@ func (c *realCluster) enforcePolicies(t *testing.T) {
 	})
 }
 
-// isolated are the commands that put the addresses of pods that policies isolate into the set.
+// isolated are the commands that put the addresses of pods that policies isolate into the set, in all namespaces.
 func (c *realCluster) isolated(ctx context.Context) (commands string, err error) {
-	policies, err := c.env.Client.NetworkingV1().NetworkPolicies(c.kube.Namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return "", err
-	}
-	pods, err := c.kube.Pods(ctx, nil, "")
+	policies, err := c.env.Client.NetworkingV1().NetworkPolicies("").List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return "", err
 	}
@@ -267,13 +262,13 @@ func (c *realCluster) isolated(ctx context.Context) (commands string, err error)
 		if len(p.Spec.Ingress) > 0 || len(p.Spec.Egress) > 0 || len(p.Spec.PolicyTypes) != 2 {
 			return "", fmt.Errorf("policy %s lets something through: nobody here knows how to enforce it", p.Name)
 		}
-		selector, err := metav1.LabelSelectorAsSelector(&p.Spec.PodSelector)
+		pods, err := c.env.Client.CoreV1().Pods(p.Namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(&p.Spec.PodSelector)})
 		if err != nil {
 			return "", err
 		}
-		for _, pod := range pods {
-			if pod.IP != "" && selector.Matches(kubelabels.Set(pod.Labels)) {
-				commands += "add element bridge lockdrill cut { " + pod.IP + " }\n"
+		for _, pod := range pods.Items {
+			if pod.Status.PodIP != "" {
+				commands += "add element bridge lockdrill cut { " + pod.Status.PodIP + " }\n"
 			}
 		}
 	}

@@ -2,18 +2,29 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"testing"
 
 	"github.com/lockdrill/lockdrill/internal/etcdtest"
 )
 
+// needDrivers skips in a build that lacks them, and fails where CI=true.
+func needDrivers(t *testing.T) {
+	t.Helper()
+	switch text := "this build has no drivers: go test -tags full"; {
+	case buildTags != "":
+	case os.Getenv("CI") == "true":
+		t.Fatal(text)
+	default:
+		t.Skip("SKIPPED, NOT TESTED: " + text)
+	}
+}
+
 // onEtcd is a drill with locks in three etcd servers of the run's own.
 func onEtcd(do string) func(*testing.T, string) killable {
 	return func(t *testing.T, lasts string) killable {
 		t.Helper()
-		if buildTags == "" {
-			t.Skip("SKIPPED, NOT TESTED: this build has no driver of etcd")
-		}
+		needDrivers(t)
 		etcdtest.Need(t)
 		return killable{yaml: fmt.Sprintf(etcdDrill, lasts, do)}
 	}

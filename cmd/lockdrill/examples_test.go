@@ -88,6 +88,7 @@ func checkExample(t *testing.T, words []string) (path string) {
 
 // What neither takes long nor needs a server or an earlier run is executed as it stands.
 func TestExamplesOfHelpWork(t *testing.T) {
+	t.Parallel()
 	quick := []string{"validate", "list", "explain", "export", "schema", "version", "help", "init"}
 	seen := 0
 	walkCommands(testRoot(), func(cmd *cobra.Command) {

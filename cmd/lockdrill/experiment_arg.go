@@ -46,6 +46,9 @@ func placeFiles(e *experiments.Experiment, file string) error {
 		return fmt.Errorf("%s: place its files: %w", file, err)
 	}
 	paths := []*string{&e.Redis.CA, &e.Ledger.CA, &e.Limits.KillSwitch}
+	if e.Store != nil {
+		paths = append(paths, &e.Store.CA)
+	}
 	if p := e.System.Processes; p != nil {
 		paths = append(paths, &p.PIDFiles, &p.Log)
 	}

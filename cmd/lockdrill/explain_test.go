@@ -50,6 +50,7 @@ func TestEveryMeasureAndLintHasAWord(t *testing.T) {
 }
 
 func TestExplainWord(t *testing.T) {
+	t.Parallel()
 	if got := try(t, "explain", "Fence-Lag"); got.code != verdict.ExitPass || !strings.HasPrefix(got.stdout, "fence_lag (measure): work stop minus validity end") {
 		t.Errorf("%+v", got)
 	}
@@ -78,6 +79,7 @@ func TestExplainWord(t *testing.T) {
 
 // What explain profile prints can be pasted into a file, and is valid there.
 func TestExplainProfile(t *testing.T) {
+	t.Parallel()
 	for _, name := range experiments.ProfileNames() {
 		got := try(t, "explain", "profile", name)
 		if got.code != verdict.ExitPass || !strings.HasPrefix(got.stdout, "# "+name+"\n# The lease is ") {
@@ -140,6 +142,7 @@ func TestExplainSums(t *testing.T) {
 
 // Budget lints are warnings with a place and a sum; --strict makes them errors; run says them once.
 func TestValidateLints(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	data := `apiVersion: lockdrill/v1
 kind: Experiment

@@ -149,6 +149,7 @@ func TestExportForObservedPods(t *testing.T) {
 }
 
 func TestExportManifestsMisuse(t *testing.T) {
+	t.Parallel()
 	dir := podDir(t)
 	pods := podDrillYAML(t)
 	for name, change := range map[string][2]string{

@@ -27,6 +27,7 @@ func exportDir(t *testing.T) string {
 
 // Each example prints a document on stdout and nothing else there.
 func TestExportExamples(t *testing.T) {
+	t.Parallel()
 	dir := exportDir(t)
 	examples := 0
 	for _, page := range []string{"../../docs/alerts.md", "../../docs/ci.md", "../../docs/kubernetes.md"} {
@@ -69,6 +70,7 @@ func TestExportSaysWhatItLeavesOut(t *testing.T) {
 }
 
 func TestExportMisuse(t *testing.T) {
+	t.Parallel()
 	dir := exportDir(t)
 	write(t, filepath.Join(dir, "bad.yaml"), []byte("signals: {abandonned: {series: x}}\n"))
 	write(t, filepath.Join(dir, "useless.yaml"), []byte("signals: {renewals: {series: x}}\n"))

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -54,7 +53,7 @@ system:
         stop_budget: 20ms
         release: {mode: none}
         acquire: {mode: try, timeout: 50ms}
-        loop: {poll: 50ms, mode: renewed, tick: 5ms}
+        loop: {poll: 50ms, mode: renewed, tick: 10ms}
 ` + jobLock + jobWork + `steady_state: {for: 300ms, timeout: 20s}
 faults:
   - id: kill
@@ -62,8 +61,8 @@ faults:
     repeat: {count: 2, every: settled}
     kill: {holder_of: loop, phase: after_renew}
 probes:
-  lock_keys: {every: 5ms, max_gap: 2s}
-  ledger: {every: 2ms, max_gap: 2s}
+  lock_keys: {every: 20ms, max_gap: 2s}
+  ledger: {every: 20ms, max_gap: 2s}
 limits: {max_kills: 4, max_run: 1m}
 slos:
   ` + goodSLO + "\n"
@@ -97,7 +96,16 @@ type drillOut struct {
 
 func runDrill(t *testing.T, yaml string, during func(pid int), args ...string) drillOut {
 	t.Helper()
-	return runDrillIn(t, t.TempDir(), yaml, during, args...)
+	return runDrillIn(t, t.TempDir(), unrehearsed(yaml), during, args...)
+}
+
+// unrehearsed names the replicas' program, which is the same one: a run then has no rehearsals before it, which cost more than most of these drills.
+// In a pod the image says what runs.
+func unrehearsed(yaml string) string {
+	if strings.Contains(yaml, "  worker: [") || strings.Contains(yaml, "\nkubernetes:") {
+		return yaml
+	}
+	return strings.Replace(yaml, "  mode: embedded\n", fmt.Sprintf("  mode: embedded\n  worker: [%q, worker]\n", built), 1)
 }
 
 func runDrillIn(t *testing.T, dir, yaml string, during func(pid int), args ...string) drillOut {
@@ -159,23 +167,22 @@ func TestFalseGreens(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		yaml string
-		why  string // must be said
+		why  string // must be said; several between |
 	}{
 		{"no victim", edit(t, goodDrill, "at: 0s", "at: 4s", "holder_of: loop, phase: after_renew", "holder_of: job, phase: random",
 			"jobs: 40", "jobs: 4", goodSLO, "- {lock: job, takeover: {max: 2s}}"), "nobody held"},
 		{"the kill comes when the victim no longer holds", edit(t, goodDrill, "  replicas: 2\n", fmt.Sprintf("  replicas: 2\n  worker: [%q, late]\n", os.Args[0]),
 			"        renew_every: 100ms\n", "", "mode: renewed", "mode: explicit", "release: {mode: none}", "release: {mode: single, timeout: 50ms}",
 			jobLock, "", jobWork, "", "phase: after_renew", "on: acquired"), "moved"},
-		{"the key probe is blind", edit(t, goodDrill, "lock_keys: {every: 5ms, max_gap: 2s}", "lock_keys: {every: 30ms, max_gap: 30001us}",
+		{"the key probe is blind", edit(t, goodDrill, "lock_keys: {every: 20ms, max_gap: 2s}", "lock_keys: {every: 30ms, max_gap: 30001us}",
 			goodSLO, "- {lock: loop, overlap: {level: belief, max: 0s}}"), "gap"}, // however quiet the machine: the looks themselves take more than a microsecond
 		{"no job ever finishes", edit(t, goodDrill, "p50: 50ms, p99: 80ms", "p50: 1h, p99: 1h",
 			goodSLO, "- {lock: job, duplicate_terminal_states: {max: 0}}"), "no job"},
-		{"a quantile with too few kills", edit(t, goodDrill, "takeover: {max: 2s}", "takeover: {p95: 2s}"), "59"},
 		{"replicas that cannot start", edit(t, goodDrill, "  replicas: 2\n", "  replicas: 2\n  worker: [/bin/false]\n"), "cannot start"},
 		{"nobody else ever wants the lock", edit(t, goodDrill, "replicas: 2", "replicas: 1", "restart: 100ms", "restart: 1h", "count: 2, every: settled", "count: 1",
 			"        ttl: 400ms\n        renew_every: 100ms\n        class: standard\n        op_timeout: 50ms", "        ttl: 4s\n        renew_every: 100ms\n        class: standard\n        op_timeout: 1s"), "no other replica wanted"}, // who gives up, on a busy machine, dies without a lock
-		{"a limit inside the possible band", edit(t, goodDrill, "phase: after_renew", "phase: random", "try, timeout: 50ms", "try, timeout: 2s",
-			"takeover: {max: 2s}", "takeover: {max: 2100ms}"), "luck"}, // no takeover comes near to it: the band has a try that hangs
+		{"a limit inside the possible band, and a quantile with too few kills", edit(t, goodDrill, "phase: after_renew", "phase: random", "try, timeout: 50ms", "try, timeout: 2s",
+			"takeover: {max: 2s}", "takeover: {p95: 2s, max: 2100ms}"), "luck|59"}, // no takeover comes near to it: the band has a try that hangs
 		{"a lock without events", edit(t, goodDrill, "  work:", "    - {name: ghost, profile: cordum/snapshot-writer}\n  work:",
 			"  replicas: 2\n", fmt.Sprintf("  replicas: 2\n  worker: [%q]\n", os.Args[0]),
 			goodSLO, "- {lock: ghost, overlap: {level: effect, max: 0}}"), "ghost"},
@@ -186,14 +193,16 @@ func TestFalseGreens(t *testing.T) {
 			if o.code != verdict.ExitInconclusive || o.j.Verdict != "inconclusive" {
 				t.Errorf("exit %d, verdict %q, want inconclusive\n%s", o.code, o.j.Verdict, o.text)
 			}
-			if !strings.Contains(o.text, c.why) {
-				t.Errorf("%q is not said:\n%s", c.why, o.text)
+			for why := range strings.SplitSeq(c.why, "|") {
+				if !strings.Contains(o.text, why) {
+					t.Errorf("%q is not said:\n%s", why, o.text)
+				}
 			}
 		})
 	}
 }
 
-func TestRedisThatDiesHalfwayIsNoPass(t *testing.T) {
+func TestLiveRedisThatDiesHalfwayIsNoPass(t *testing.T) {
 	t.Parallel()
 	needDrill(t)
 	yaml := edit(t, goodDrill, "count: 2, every: settled", "count: 200, every: settled", "max_kills: 4", "max_kills: 400")
@@ -210,7 +219,7 @@ func TestRedisThatDiesHalfwayIsNoPass(t *testing.T) {
 }
 
 // A history that is cut off at any place is judged, and never a pass.
-func TestACutHistoryIsNoPass(t *testing.T) {
+func TestLiveACutHistoryIsNoPass(t *testing.T) {
 	t.Parallel()
 	needDrill(t)
 	o := goodRun(t)
@@ -232,7 +241,7 @@ func TestACutHistoryIsNoPass(t *testing.T) {
 }
 
 // judge gives the same bytes as run did.
-func TestJudgeRepeatsTheVerdict(t *testing.T) {
+func TestLiveJudgeRepeatsTheVerdict(t *testing.T) {
 	t.Parallel()
 	needDrill(t)
 	o := goodRun(t)
@@ -385,13 +394,12 @@ func commandLine(pid int) []string {
 	return strings.Split(strings.TrimSuffix(string(data), "\x00"), "\x00")
 }
 
+// allGone waits until none of the processes is there, or it is dead and nobody has waited for it yet.
 func allGone(t *testing.T, pids []int) {
 	t.Helper()
 	for _, pid := range pids {
-		until(t, fmt.Sprintf("the end of child %d (%s)", pid, comm(pid)), func() bool {
-			stat, err := exec.Command("ps", "-o", "stat=", "-p", strconv.Itoa(pid)).Output()
-			return err != nil || strings.HasPrefix(string(stat), "Z")
-		})
+		entry := fmt.Sprintf("/proc/%d", pid)
+		until(t, fmt.Sprintf("the end of process %d (%s)", pid, comm(pid)), func() bool { return stateOf(entry) == "" || zombie(entry) })
 	}
 }
 

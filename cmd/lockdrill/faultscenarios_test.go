@@ -15,7 +15,6 @@ import (
 
 // runScenario runs a shipped scenario through the binary, shortened by the pairs, and returns what it concluded and what happened.
 // With a smaller time scale go longer timeouts: a run whose timeouts a busy machine alone could exceed is refused.
-// `make scenarios` runs all as they are shipped.
 func runScenario(t *testing.T, name string, code int, pairs ...string) (verdict.Judgement, *history.History) {
 	t.Helper()
 	shipped, ok := scenarios.Get(name)
@@ -41,32 +40,9 @@ func runScenario(t *testing.T, name string, code int, pairs ...string) (verdict.
 	return j, h
 }
 
-// A pause past the TTL: the late write is a second terminal state where nothing compares fences, and refused where the ledger does.
-func TestAFenceIsWhatKeepsALateWriteAway(t *testing.T) {
-	needDrill(t)
-	t.Parallel()
-	j, h := runScenario(t, "unfenced-duplicates", verdict.ExitSLOFailed, "time_scale: 0.1", "time_scale: 0.05",
-		"key_prefix: \"pause:unfenced", "op_timeout: 6s, key_prefix: \"pause:unfenced", "key_prefix: \"pause:fenced", "op_timeout: 6s, key_prefix: \"pause:fenced")
-	duplicates, refused := map[string]int{}, map[string]int{}
-	for _, d := range j.Duplicates {
-		duplicates[d.Lock] += d.Extra
-	}
-	for _, e := range h.Events {
-		if e.Kind == history.LedgerEntry && !e.Entry.Accepted && e.Entry.Reason == history.ReasonFenced {
-			refused[e.Lock]++
-		}
-	}
-	if duplicates["unfenced"] == 0 || refused["unfenced"] > 0 {
-		t.Errorf("without a fence %d duplicates, %d writes refused: want duplicates, and none refused", duplicates["unfenced"], refused["unfenced"])
-	}
-	if duplicates["fenced"] > 0 || refused["fenced"] == 0 {
-		t.Errorf("with a fence %d duplicates, %d writes refused: want none, and some refused", duplicates["fenced"], refused["fenced"])
-	}
-}
-
 // Where calls hang, the third failure comes an op timeout after the lease of the published policy has ended.
 func TestThePublishedPolicyBelievesForAnOpTimeoutTooLong(t *testing.T) {
-	needDrill(t)
+	needScenarios(t)
 	t.Parallel()
 	j, _ := runScenario(t, "black-hole-published-policy", verdict.ExitSLOFailed, "time_scale: 0.1", "time_scale: 0.05",
 		"profile: cordum/scheduler-job,", "profile: cordum/scheduler-job, op_timeout: 6s,", "renew_every: 20s,", "renew_every: 20s, op_timeout: 6s, stop_budget: 6s,")

@@ -12,7 +12,7 @@ import (
 
 // What a plan says of a shipped scenario is what its rehearsal says beside the simulated runs and what the judge prints beside a run, and
 // no simulated takeover by a kill speaks against it.
-func TestPlanRehearsalAndJudgeGiveTheSameFigures(t *testing.T) {
+func TestLivePlanRehearsalAndJudgeGiveTheSameFigures(t *testing.T) {
 	t.Parallel()
 	compared := 0
 	for _, info := range scenarios.List() {

@@ -14,6 +14,7 @@ import (
 
 // What is no regular file stays what it is: a device or a pipe of that name was replaced by a file, and so was a link.
 func TestOnlyRegularFilesAreReplaced(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	run := recordedRun(t, dir, "pass-1")
 	pipe, link, real := filepath.Join(dir, "pipe"), filepath.Join(dir, "link"), filepath.Join(dir, "real")
@@ -60,6 +61,7 @@ func TestOnlyRegularFilesAreReplaced(t *testing.T) {
 // Where a file cannot be written, nothing of it stays, and nothing green of an earlier command. A limit on the size of files is what a
 // full disk is: they can be made, and not written.
 func TestAFullDiskLeavesNothingToRead(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	run := recordedRun(t, dir, "pass-1")
 	full := func(blocks string, args ...string) result {
@@ -111,6 +113,7 @@ func TestOneFileIsNotForTwo(t *testing.T) {
 
 // What a killed process has left of a report goes with the next judgement; what is young may have a writer, what is not ours an owner.
 func TestUnfinishedReportsAreRemoved(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	run := recordedRun(t, dir, "pass-1")
 	old := time.Now().Add(-2 * deadAfter)

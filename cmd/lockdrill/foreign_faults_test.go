@@ -12,7 +12,7 @@ import (
 
 // Each fault that can be done to somebody's processes on this host is done, seen and undone: asked to end, its key taken away as its Redis
 // allows by name, and by commands of its owner's.
-func TestSomebodysProcessesAreStruckInEachWay(t *testing.T) {
+func TestLiveSomebodysProcessesAreStruckInEachWay(t *testing.T) {
 	t.Parallel()
 	service := startElectors(t)
 	dir, hook := hookFolder(t)

@@ -14,7 +14,7 @@ import (
 
 // Whatever is wrong with what a file says of somebody's service is said by its place and with a remedy, and nobody is struck. What a file
 // or its source cannot mean is 2, what is away is 13, what only a run can find out is 11.
-func TestAServiceOfSomebodysOwnThatAFileDescribesWrongly(t *testing.T) {
+func TestLiveAServiceOfSomebodysOwnThatAFileDescribesWrongly(t *testing.T) {
 	t.Parallel()
 	service := startElectors(t)
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -15,7 +15,7 @@ import (
 )
 
 // The same drill, whatever the Redis is that the locks are in, and wherever it is looked at. The report says what looking has cost.
-func TestSomebodysRedisIsWatched(t *testing.T) {
+func TestLiveSomebodysRedisIsWatched(t *testing.T) {
 	for name, start := range map[string]func(t *testing.T) (primary, section string){
 		"events": func(t *testing.T) (string, string) {
 			addr := redistest.Start(t, "--notify-keyspace-events", "KA")

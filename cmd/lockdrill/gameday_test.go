@@ -25,7 +25,7 @@ steps:
 `
 
 // A day whose leader is killed in the middle of a drill goes on: the drill is undone and run again, what was done is not.
-func TestGameDayIsResumed(t *testing.T) {
+func TestLiveGameDayIsResumed(t *testing.T) {
 	t.Parallel()
 	redistest.Need(t)
 	dir := t.TempDir()

@@ -37,6 +37,7 @@ func refusedDrill(t *testing.T, dir string) string {
 }
 
 func TestResultFileOfJudge(t *testing.T) {
+	t.Parallel()
 	for name, want := range map[string]string{"pass-1": "pass", "fail": "slo-failed", "inconclusive": "inconclusive", "aborted": "aborted", "dirty": "dirty"} {
 		dir := t.TempDir()
 		recordedRun(t, dir, name)

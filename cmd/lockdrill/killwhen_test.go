@@ -16,11 +16,12 @@ func killWhen(t *testing.T, k killable, unguarded bool, moment func(dir string, 
 	t.Helper()
 	base := t.TempDir()
 	file, dir := filepath.Join(base, "drill.yaml"), filepath.Join(base, "run")
-	if err := os.WriteFile(file, []byte(k.yaml), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(unrehearsed(k.yaml)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var text saying
 	cmd := lockdrill(append([]string{"run", file, "--out", dir}, k.args...)...)
+	cmd.Env = append(os.Environ(), scriptedEnv+"="+t.TempDir()) // for experiments whose worker is this test
 	cmd.Stdout, cmd.Stderr = &text, &text
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
@@ -28,11 +29,10 @@ func killWhen(t *testing.T, k killable, unguarded bool, moment func(dir string, 
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	if unguarded {
-		until(t, "the watchdog", func() bool { return len(processes("watchdog", dir)) == 1 })
-		for _, pid := range processes("watchdog", dir) {
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
+		var dogs []int
+		until(t, "the watchdog", func() bool { dogs = processes("watchdog", dir); return len(dogs) == 1 })
+		if err := syscall.Kill(dogs[0], syscall.SIGKILL); err != nil {
+			t.Fatal(err)
 		}
 	}
 	go func() {

@@ -10,10 +10,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -35,23 +35,24 @@ var apiFaults = []struct {
 	{name: "slow by 5s for all", fault: "do: slow, delay: 5s, all: true"},
 	{name: "slow by 1s for all", fault: "do: slow, delay: 1s, all: true"},
 	{name: "refuses writes of the leader", fault: "do: refuse_writes, holder_of: leader", brief: true, readOnly: true},
+	{name: "loses the answer to a renewal", fault: "do: lose_reply, of: renew, holder_of: leader", readOnly: true},
 	{name: "refuses writes of all", fault: "do: refuse_writes, all: true", readOnly: true},
 }
 
-// TestKubeAPIServerFaults: electors of client-go reach a real API server through lockdrill's proxy, which makes it slow, read-only or away.
+// TestKubeAPIServerFaults: electors of client-go reach a real API server through lockdrill's proxy, which makes it slow, read-only or away, or keeps
+// one answer back.
 // Who leads when, the electors say themselves.
 func TestKubeAPIServerFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: no drill through the binary")
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	t.Parallel()
+	candidates := needElector(t)
 	shots, _ := strconv.Atoi(os.Getenv("LOCKDRILL_API_FAULTS"))
-	leads := map[string]string{} // kubeconfigs, by namespace
+	var leads sync.Map // kubeconfigs, by namespace
 	e := kubetest.Start(t, kubetest.Options{NodeOptions: kubetest.NodeOptions{Run: func(ctx context.Context, l *kubetest.Life) int {
-		return kubetest.Command(self, electorEnv+"="+leads[l.Pod.Namespace])(ctx, l)
+		file, _ := leads.Load(l.Pod.Namespace)
+		return kubetest.Command(candidates, "KUBECONFIG="+file.(string))(ctx, l)
 	}}})
 	for i, c := range apiFaults {
 		if !c.brief && shots == 0 {
@@ -66,9 +67,12 @@ func TestKubeAPIServerFaults(t *testing.T) {
 			args = append(args, "--cert", cert, "--key", key, "--ca", ca)
 		}
 		t.Run(c.name, func(t *testing.T) {
+			if shots == 0 { // a measurement goes alone
+				t.Parallel()
+			}
 			clients, api := startProxy(t, args...)
-			leads[namespace] = s.electorsBy(t, "https://"+clients)
-			beliefs := s.barePods(t) + beliefs
+			leads.Store(namespace, s.KubeconfigForElector(namespace, "https://"+clients))
+			diary := s.barePods(t)
 			yaml := edit(t, fmt.Sprintf(electedDrill, namespace),
 				"selector: {app: web}}", `selector: {app: web}, api_proxy: "`+api+`"}`,
 				"{id: kill, at: 0s, kill: {holder_of: leader, form: force_delete}}", fmt.Sprintf("{id: api, at: 0s, for: 12s, repeat: {count: %d, every: settled}, api_server: {%s}}", max(1, shots), c.fault),
@@ -90,22 +94,19 @@ func TestKubeAPIServerFaults(t *testing.T) {
 			if n < max(1, shots) {
 				t.Errorf("%d of %d shots were confirmed\n%s", n, max(1, shots), o.text)
 			}
-			tellBeliefs(t, c.name, beliefs, h, o)
+			diary.agree(t, s, o, electedLease)
+			tellBeliefs(t, c.name, string(diary)+beliefs, h, o, "api")
 		})
 	}
 }
 
 // barePods are three electors without an owner, whose containers are started again; it returns their diary when one leads.
-func (s *site) barePods(t *testing.T) string {
+func (s *site) barePods(t *testing.T) diary {
 	t.Helper()
-	diary := filepath.Join(t.TempDir(), "diary")
-	env := []corev1.EnvVar{{Name: "DIARY", Value: diary}}
-	for name, path := range map[string]string{"POD": "metadata.name", "NAMESPACE": "metadata.namespace", "POD_IP": "status.podIP"} {
-		env = append(env, corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}})
-	}
+	d := filepath.Join(t.TempDir(), "diary")
 	for i := range 3 {
 		_, err := s.Client.CoreV1().Pods(s.namespace).Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("web-%d", i), Labels: map[string]string{"app": "web"}},
-			Spec: corev1.PodSpec{NodeName: kubetest.Node, Containers: []corev1.Container{{Name: "c", Image: "none", Env: env}}}}, metav1.CreateOptions{})
+			Spec: corev1.PodSpec{NodeName: kubetest.Node, Containers: []corev1.Container{candidate(corev1.EnvVar{Name: "DIARY", Value: d})}}}, metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,27 +115,7 @@ func (s *site) barePods(t *testing.T) string {
 		lease, err := s.Client.CoordinationV1().Leases(s.namespace).Get(t.Context(), electedLease, metav1.GetOptions{})
 		return err == nil && lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity != ""
 	})
-	return diary
-}
-
-// electorsBy is the kubeconfig of a service account that may elect, by that way.
-func (s *site) electorsBy(t *testing.T, url string) string {
-	t.Helper()
-	file := s.KubeconfigForServiceAccount(s.namespace, "elector")
-	_, err := s.Client.RbacV1().Roles(s.namespace).Create(t.Context(), &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "elector"},
-		Rules: []rbacv1.PolicyRule{{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "create", "update"}}}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = s.Client.RbacV1().RoleBindings(s.namespace).Create(t.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "elector"},
-		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "elector"}, Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: "elector", Namespace: s.namespace}}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := strings.ReplaceAll(string(read(t, file)), s.Config.Host, url)
-	file = filepath.Join(t.TempDir(), "kubeconfig")
-	write(t, file, []byte(text))
-	return file
+	return diary(d)
 }
 
 // belief is a stretch in which an elector took itself for the leader, in seconds of a run.
@@ -165,13 +146,13 @@ func readBeliefs(t *testing.T, file string, origin int64) []*belief {
 	return all
 }
 
-// tellBeliefs logs a row for each shot: when the old leader stopped and the next one began, by their own words, from when the fault began
-// and for how long both led.
-func tellBeliefs(t *testing.T, name, file string, h *history.History, o drillOut) {
+// tellBeliefs logs a row for each shot of a fault: when the old leader stopped and the next one began, by their own words, from when the fault began
+// and for how long both led. It returns how long after that beginning each old leader stopped, infinitely late if it went on.
+func tellBeliefs(t *testing.T, name, file string, h *history.History, o drillOut, fault string) (stopped []float64) {
 	t.Helper()
 	all := readBeliefs(t, file, originOf(t, h))
 	for _, f := range h.Events {
-		if f.Kind != history.FaultApplied {
+		if f.Kind != history.FaultApplied || f.Fault.ID != fault {
 			continue
 		}
 		at := float64(f.From) / 1e9
@@ -184,9 +165,12 @@ func tellBeliefs(t *testing.T, name, file string, h *history.History, o drillOut
 				next = b
 			}
 		}
-		switch {
-		case old == nil:
+		if old == nil {
 			t.Errorf("%s: nobody led at %.3fs", f.Op, at)
+			continue
+		}
+		stopped = append(stopped, old.to-at)
+		switch {
 		case old.to > at+20: // the fault is over by then
 			t.Logf("| %s | %s | the leader goes on |", name, f.Op)
 		case next == nil:
@@ -196,10 +180,14 @@ func tellBeliefs(t *testing.T, name, file string, h *history.History, o drillOut
 		}
 	}
 	for _, x := range o.j.Takeovers {
+		if !strings.HasPrefix(x.Fault, fault+"#") {
+			continue
+		}
 		hi := math.Inf(1)
 		if x.Hi != nil {
 			hi = *x.Hi
 		}
 		t.Logf("%s: %s [%.1fs, %.1fs] was measured from %s", name, x.Class, x.Lo, hi, x.Fault)
 	}
+	return stopped
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -17,9 +16,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/deploy"
@@ -28,51 +27,11 @@ import (
 	"github.com/lockdrill/lockdrill/internal/kube"
 )
 
-// diarist is an elector's lock that keeps what it wrote and between which instants, by the clock of the machine that all share.
-type diarist struct {
-	resourcelock.Interface
-	file string
-}
-
-func (d *diarist) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
-	return d.write(r, func() error { return d.Interface.Create(ctx, r) })
-}
-
-func (d *diarist) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
-	return d.write(r, func() error { return d.Interface.Update(ctx, r) })
-}
-
-// write leaves a line open where the process ends, or is told to, before the answer is there: the API server may have written the record.
-func (d *diarist) write(r resourcelock.LeaderElectionRecord, do func() error) error {
-	from := time.Now().UnixNano()
-	if err := d.line(from, unanswered, r.HolderIdentity); err != nil {
-		return err
-	}
-	err, to := do(), time.Now().UnixNano()
-	switch {
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return err
-	case err != nil:
-		to = notWritten
-	}
-	return errors.Join(err, d.line(from, to, r.HolderIdentity))
-}
-
-// Instants of a line that are none.
+// Instants of a line of a diary that are none.
 const (
 	unanswered = 0
 	notWritten = -1
 )
-
-func (d *diarist) line(from, to int64, holder string) error {
-	f, err := os.OpenFile(d.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	_, err = fmt.Fprintf(f, "%d %d %q\n", from, to, holder)
-	return err
-}
 
 // diary is what all electors wrote.
 type diary string
@@ -108,8 +67,9 @@ func (d diary) read(t *testing.T, run *history.History) (all, unsure []written) 
 	return all, slices.Collect(maps.Keys(open))
 }
 
-// agree holds each takeover of a run against what the electors themselves say, and the history against every record that they wrote.
-func (d diary) agree(t *testing.T, s *site, o drillOut) {
+// agree holds each takeover of this Lease in a run against what the electors themselves say, and the history against every record that
+// they wrote.
+func (d diary) agree(t *testing.T, s *site, o drillOut, lease string) {
 	t.Helper()
 	h, err := readHistory(o.dir)
 	if err != nil {
@@ -122,7 +82,7 @@ func (d diary) agree(t *testing.T, s *site, o drillOut) {
 		switch {
 		case e.Kind == history.FaultApplied:
 			calls[e.Op] = e.Span
-		case e.Kind == history.LookKind && e.Look.Direct && e.Span != *e.Look.Prev:
+		case e.Kind == history.LookKind && e.Key == lease && e.Look.Direct && e.Span != *e.Look.Prev:
 			by := func(w written) bool {
 				return w.holder == e.Look.Named && w.at.From-slack <= e.To && e.From-slack <= w.at.To
 			}
@@ -135,18 +95,24 @@ func (d diary) agree(t *testing.T, s *site, o drillOut) {
 		t.Errorf("%d changes were seen", n)
 	}
 	for _, x := range o.j.Takeovers {
-		victim, call := podOfLife(h, x.Victim), calls[x.Fault]
+		if x.Key != lease || x.Class == verdict.ClassRecovery { // of the same leader: nobody took over
+			continue
+		}
+		victim, call, old := podOfLife(h, x.Victim), calls[x.Fault], ""
 		died := call.To // whoever gives back begins a hand-over when it is told to
-		if x.Class == "crash" {
+		if x.Class == verdict.ClassCrash {
 			for _, l := range s.Lives() {
 				if l.UID == victim.UID && !l.Ended.IsZero() {
 					died = max(died, l.Ended.UnixNano()-originOf(t, h))
 				}
 			}
 		}
-		next := slices.IndexFunc(wrote, func(w written) bool {
-			return w.at.To > call.From && w.holder != "" && !strings.HasPrefix(w.holder, victim.Name+"_")
-		})
+		for _, w := range wrote {
+			if w.at.To <= call.From {
+				old = w.holder
+			}
+		}
+		next := slices.IndexFunc(wrote, func(w written) bool { return w.at.To > call.From && w.holder != "" && w.holder != old })
 		if next < 0 {
 			t.Fatalf("nobody took over from %s", x.Victim)
 		}
@@ -216,29 +182,35 @@ func handedOver(t *testing.T, s *site) {
 			t.Errorf("takeover %+v", x)
 		}
 	}
-	diary.agree(t, s, o)
+	diary.agree(t, s, o, electedLease)
+	s.roleFits(t)
 	s.elected(t)
 	way := s.Listener(s.kubeconfig)
 	s.kubeconfig = way.Kubeconfig
-	over, cut := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(cut)
-		for tick := time.NewTicker(300 * time.Millisecond); ; {
-			select {
-			case <-tick.C:
-				way.Cut(false)
-			case <-over:
-				return
+	over, cut, dir := make(chan struct{}), make(chan struct{}), t.TempDir()
+	o = runDrillIn(t, dir, yaml, func(int) {
+		until(t, "a run that has begun", func() bool { // one that cannot take its turn ends
+			_, err := os.Stat(filepath.Join(dir, "run", historyFile))
+			return err == nil
+		})
+		go func() {
+			defer close(cut)
+			for tick := time.NewTicker(300 * time.Millisecond); ; {
+				select {
+				case <-tick.C:
+					way.Cut(false)
+				case <-over:
+					return
+				}
 			}
-		}
-	}()
-	o = runDrill(t, yaml, nil, s.flags()...)
+		}()
+	}, s.flags()...)
 	close(over)
 	<-cut
 	if o.code != verdict.ExitPass && o.code != verdict.ExitInconclusive {
 		t.Errorf("exit %d\n%s", o.code, o.text)
 	}
-	diary.agree(t, s, o)
+	diary.agree(t, s, o, electedLease)
 }
 
 // shippedRole makes drills of this site go by what export rbac prints, and returns the rules that they need.
@@ -264,7 +236,19 @@ func (s *site) shippedRole(t *testing.T, experiment string) []kube.Rule {
 	s.kubeconfig = s.KubeconfigForServiceAccount(s.namespace, deploy.RunnerName("pods"))
 	rules := drill.Rules(e, "")
 	awaitRules(t, s.cluster(t), rules)
+	// To make the ConfigMap of the summary is a permission as well, which only the first run uses.
+	err = s.Client.CoreV1().ConfigMaps(s.namespace).Delete(t.Context(), deploy.SummaryName("pods"), metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		t.Fatal(err)
+	}
+	s.since = auditedUntil(t, s.Env)
 	return rules
+}
+
+// roleFits: since the shipped Role was applied, the drill was refused nothing, and each permission had a use, here and in the namespaces beside.
+func (s *site) roleFits(t *testing.T, beside ...string) {
+	t.Helper()
+	usedAsPermitted(t, s.Env, s.since, s.kubeconfig, deploy.RunnerName("pods"), append([]string{s.namespace}, beside...)...)
 }
 
 // applyWide makes the ClusterRole of a Role, and its binding; "" = there is none.

@@ -69,7 +69,8 @@ func evicted(t *testing.T, s *site) {
 	if len(o.j.Takeovers) != 1 || o.j.Takeovers[0].Class != "hand-over" || !strings.Contains(o.text, "evicted the pod of") {
 		t.Errorf("takeovers: %+v\n%s", o.j.Takeovers, o.text)
 	}
-	diary.agree(t, s, o)
+	s.roleFits(t)
+	diary.agree(t, s, o, electedLease)
 }
 
 // drainedNamespace is one of electors, whose node is drained.
@@ -90,7 +91,7 @@ func (s *site) cordoned(t *testing.T) (closed bool, by string) {
 func drained(t *testing.T, s *site) {
 	others := newSite(t, s.Env, "others")
 	bystander := others.bystander(t)
-	s.elections(t, corev1.EnvVar{Name: "RELEASE", Value: "1"})
+	diary := s.elections(t, corev1.EnvVar{Name: "RELEASE", Value: "1"})
 	cordon := edit(t, fmt.Sprintf(electedDrill, s.namespace), "kill: {holder_of: leader, form: force_delete}", "for: 50s, node: {do: cordon, holder_of: leader}")
 	for _, by := range []string{"recover", "watchdog"} {
 		dir, was := killAt(t, killable{yaml: cordon, args: s.flags()}, "node", "injected", by == "recover")
@@ -116,6 +117,8 @@ func drained(t *testing.T, s *site) {
 	if len(o.j.Takeovers) != 1 || len(o.j.Faults) == 0 || len(o.j.Faults[0].Victims) != 3 || !strings.Contains(o.text, "drained the node of") {
 		t.Errorf("takeovers %+v, faults %+v\n%s", o.j.Takeovers, o.j.Faults, o.text)
 	}
+	s.roleFits(t)
+	diary.agree(t, s, o, electedLease)
 	if closed, by := s.cordoned(t); closed || by != "" {
 		t.Errorf("cordoned %v, by %q", closed, by)
 	}

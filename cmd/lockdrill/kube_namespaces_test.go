@@ -22,20 +22,22 @@ const (
 	besideNamespace = "beside"
 )
 
-// besideDrill kills whoever leads in the second of two namespaces.
-func besideDrill(t *testing.T) string {
+// besideDrill kills whoever leads in the second of two namespaces, and then whoever leads in the first.
+func besideDrill(t *testing.T, first, second string) string {
 	t.Helper()
-	yaml := fmt.Sprintf(electedDrill, pairNamespace)
+	yaml := fmt.Sprintf(electedDrill, first)
 	from, to := strings.Index(yaml, "    - name: leader"), strings.Index(yaml, "steady_state:")
-	lock := edit(t, yaml[from:to], "name: leader", "name: other", "lease: "+electedLease, "lease: "+besideNamespace+"/"+electedLease)
-	return edit(t, yaml[:to]+lock+yaml[to:], "selector: {app: web}", "namespaces: ["+besideNamespace+"], events: true, selector: {app: web}", "replicas: 3", "replicas: 6",
-		"holder_of: leader", "holder_of: other", "{lock: leader, takeover", "{lock: other, takeover")
+	lock := edit(t, yaml[from:to], "name: leader", "name: other", "lease: "+electedLease, "lease: "+second+"/"+electedLease)
+	return edit(t, yaml[:to]+lock+yaml[to:], "selector: {app: web}", "namespaces: ["+second+"], events: true, selector: {app: web}", "replicas: 3", "replicas: 6",
+		"  - {id: kill, at: 0s, kill: {holder_of: leader, form: force_delete}}\n", "  - {id: other, at: 0s, kill: {holder_of: other, form: force_delete}}\n"+
+			"  - {id: leader, at: 30s, kill: {holder_of: leader, form: force_delete}}\n",
+		"  - {lock: leader, takeover", "  - {lock: other, takeover: {max: 12s}}\n  - {lock: leader, takeover")
 }
 
 // besideOthers: two namespaces in one drill, by the shipped Roles and no more. Each is guarded, and each one's turn is taken.
 func besideOthers(t *testing.T, s *site) {
 	other := newSite(t, s.Env, besideNamespace)
-	yaml, dir := besideDrill(t), t.TempDir()
+	yaml, dir := besideDrill(t, pairNamespace, besideNamespace), t.TempDir()
 	write(t, filepath.Join(dir, "pods.yaml"), []byte(yaml))
 	s.elections(t)
 	other.elections(t)
@@ -88,27 +90,10 @@ func besideOthers(t *testing.T, s *site) {
 		t.Fatal(err)
 	}
 	before := append(s.objects(t), other.objects(t)...)
+	s.since = auditedUntil(t, s.Env)
 	o := s.drill(t, yaml, verdict.ExitPass)
-	if len(o.j.Takeovers) != 1 || o.j.Takeovers[0].Successor == "" {
-		t.Fatalf("takeovers: %+v\n%s", o.j.Takeovers, o.text)
-	}
-	h, err := readHistory(o.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	in := map[bool]int{}
-	for _, e := range h.Events {
-		if e.Kind != history.ReplicaStart {
-			continue
-		}
-		beside := strings.HasPrefix(e.Replica.Pod.Name, besideNamespace+"/")
-		if in[beside]++; e.Replica.Incarnation == o.j.Takeovers[0].Victim && !beside {
-			t.Errorf("%s was struck in pod %s", e.Replica.Incarnation, e.Replica.Pod.Name)
-		}
-	}
-	if in[false] != 3 || in[true] < 4 {
-		t.Errorf("lives by namespace: %v", in)
-	}
+	struckInEach(t, o, besideNamespace)
+	s.roleFits(t, besideNamespace)
 	events, err := s.Client.CoreV1().Events(besideNamespace).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -123,5 +108,32 @@ func besideOthers(t *testing.T, s *site) {
 	if after := append(s.objects(t), other.objects(t)...); len(after) != len(before) || strings.Contains(strings.Join(after, " "), kube.RunLease) {
 		t.Errorf("before: %q, afterwards: %q", before, after)
 	}
+}
 
+// struckInEach: of two namespaces, three pods in each, the leader in the second was struck, and then that in the first; others took over.
+func struckInEach(t *testing.T, o drillOut, second string) *history.History {
+	t.Helper()
+	h, err := readHistory(o.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(o.j.Faults) != 2 || len(o.j.Takeovers) != 2 {
+		t.Fatalf("faults %+v, takeovers %+v\n%s", o.j.Faults, o.j.Takeovers, o.text)
+	}
+	for i, f := range o.j.Faults {
+		x, pod := o.j.Takeovers[i], podOfLife(h, f.Victim).Name
+		if !f.Confirmed || x.Victim != f.Victim || x.Successor == "" || strings.HasPrefix(pod, second+"/") != (f.ID == "other") {
+			t.Errorf("%s struck %s, in pod %s: confirmed %v, takeover %+v", f.ID, f.Victim, pod, f.Confirmed, x)
+		}
+	}
+	uids := map[bool]map[string]bool{false: {}, true: {}}
+	for _, e := range h.Events {
+		if e.Kind == history.ReplicaStart {
+			uids[strings.HasPrefix(e.Replica.Pod.Name, second+"/")][e.Replica.Pod.UID] = true
+		}
+	}
+	if len(uids[false]) < 3 || len(uids[true]) < 3 {
+		t.Errorf("pods by namespace: %v", uids)
+	}
+	return h
 }

@@ -4,30 +4,21 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
-	"os"
-	"os/signal"
+	"os/exec"
+	"path/filepath"
 	"strings"
-	"syscall"
+	"sync"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/client-go/tools/leaderelection"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/kubetest"
 )
-
-// electorEnv makes this test binary a candidate of a leader election of client-go; its value is a kubeconfig.
-const electorEnv = "LOCKDRILL_TEST_ELECTOR"
 
 // The retry period is above a second: contenders of client-go see no more of a renewal than the second in which it was, and take the
 // lease of one that renews more often up to a second early (docs/kubernetes.md).
@@ -40,80 +31,39 @@ const (
 	keyTTL        = time.Second
 )
 
-// elect is somebody's own program: it knows nothing of lockdrill. SIGTERM ends it at once, and it releases nothing, unless RELEASE is set.
-// What it wrote, and when, it keeps in the file DIARY.
-func elect(file string) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	if addr := os.Getenv("REDIS"); addr != "" {
-		return electByKey(ctx, addr)
-	}
-	config, err := clientcmd.BuildConfigFromFlags("", file)
-	if err != nil {
-		return err
-	}
-	var client *kubernetes.Clientset
-	if ip := os.Getenv("POD_IP"); ip != "" { // as a pod of a network has it
-		config.Dial = (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ip)}}).DialContext
-	}
-	if client, err = kubernetes.NewForConfig(config); err != nil {
-		return err
-	}
-	lock := &resourcelock.LeaseLock{
-		LeaseMeta: metav1.ObjectMeta{Namespace: os.Getenv("NAMESPACE"), Name: electedLease}, Client: client.CoordinationV1(),
-		LockConfig: resourcelock.ResourceLockConfig{Identity: os.Getenv("POD") + "_" + fmt.Sprint(os.Getpid())},
-	}
-	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: &diarist{lock, os.Getenv("DIARY")}, ReleaseOnCancel: os.Getenv("RELEASE") != "", LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
-		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(context.Context) {
-				believes(true, lock.Identity())
-				fmt.Println("I lead now: " + lock.Identity())
-			},
-			OnStoppedLeading: func() {
-				believes(false, lock.Identity())
-				fmt.Println("run lock renewal failed, or told to end: " + lock.Identity())
-			},
-		},
-	})
-	if err != nil {
-		return err
-	}
-	elector.Run(ctx)
-	return ctx.Err()
-}
-
-// believes notes beside the diary when an elector begins to lead, or stops, as it says itself.
-func believes(leads bool, who string) {
-	f, err := os.OpenFile(os.Getenv("DIARY")+beliefs, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return // nobody keeps a diary
-	}
-	defer f.Close()
-	fmt.Fprintf(f, "%d %v %q\n", time.Now().UnixNano(), leads, who)
-}
-
-// beliefs is what the file of beliefs is called, after the diary's name.
+// beliefs is what an elector calls the file that says when it led, after its diary's name.
 const beliefs = ".beliefs"
 
-// electByKey takes a key of a Redis and renews it, until it is told to end.
-func electByKey(ctx context.Context, addr string) error {
-	c := redis.NewClient(&redis.Options{Addr: addr})
-	defer c.Close()
-	me := os.Getenv("POD") + "_" + fmt.Sprint(os.Getpid())
-	fmt.Println("I begin") // the first that its log has
-	for tick := time.NewTicker(keyTTL / 10); ; {
-		if holder, err := c.Get(ctx, electedKey).Result(); err == nil && holder == me {
-			c.PExpire(ctx, electedKey, keyTTL)
-		} else {
-			c.SetNX(ctx, electedKey, me, keyTTL)
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil
-		}
+// elector is the program of internal/elector, built once: a candidate of somebody's, in a module of its own.
+var elector = sync.OnceValues(func() (path string, err error) {
+	path = filepath.Join(filepath.Dir(built), "elector")
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", path, ".")
+	cmd.Dir = filepath.Join("..", "..", "internal", "elector")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the elector: %w: %s", err, out)
 	}
+	return path, nil
+})
+
+func needElector(t *testing.T) string {
+	t.Helper()
+	path, err := elector()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// candidate is the container of an elector for the Lease.
+func candidate(env ...corev1.EnvVar) corev1.Container {
+	k := corev1.Container{Name: "c", Image: "none", Env: env}
+	for name, value := range map[string]string{"LEASE": electedLease, "LEASE_DURATION": leaseDuration.String(), "RENEW_DEADLINE": renewDeadline.String(), "RETRY_PERIOD": retryPeriod.String()} {
+		k.Env = append(k.Env, corev1.EnvVar{Name: name, Value: value})
+	}
+	for name, path := range map[string]string{"POD": "metadata.name", "NAMESPACE": "metadata.namespace", "POD_IP": "status.podIP"} {
+		k.Env = append(k.Env, corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}})
+	}
+	return k
 }
 
 // electedDrill watches and strikes the electors.
@@ -167,7 +117,7 @@ func observedDrill(t *testing.T, s *site) {
 			t.Errorf("takeover %+v", x)
 		}
 	}
-	diary.agree(t, s, o)
+	diary.agree(t, s, o, electedLease)
 	for _, want := range []string{"somebody's own pods in kubernetes kubetest/observed", "3 pods of somebody's own, only watched"} {
 		if !strings.Contains(o.text, want) {
 			t.Errorf("it does not say %q:\n%s", want, o.text)
@@ -181,17 +131,14 @@ func observedDrill(t *testing.T, s *site) {
 // electors makes three of them, a Deployment.
 func (s *site) electors(t *testing.T, env ...corev1.EnvVar) {
 	t.Helper()
-	three, labels := int32(3), map[string]string{"app": "web"}
-	field := func(name, path string) corev1.EnvVar {
-		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
+	three, labels, spec := int32(3), map[string]string{"app": "web"}, corev1.PodSpec{Containers: []corev1.Container{candidate(env...)}}
+	if s.onNode != nil {
+		s.onNode(&spec)
 	}
 	_, err := s.Client.AppsV1().Deployments(s.namespace).Create(t.Context(), &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"},
-		Spec: appsv1.DeploymentSpec{Replicas: &three, Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
-			ObjectMeta: metav1.ObjectMeta{Labels: labels},
-			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "none",
-				Env: append(env, field("POD", "metadata.name"), field("NAMESPACE", "metadata.namespace"))}}},
-		}},
+		Spec: appsv1.DeploymentSpec{Replicas: &three, Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec}},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -233,7 +180,7 @@ slos:
 // keyedElectors makes three of them, and returns when all are ready and one leads.
 func (s *site) keyedElectors(t *testing.T) {
 	t.Helper()
-	s.electors(t, corev1.EnvVar{Name: "REDIS", Value: s.locks})
+	s.electors(t, corev1.EnvVar{Name: "REDIS", Value: s.locks}, corev1.EnvVar{Name: "KEY", Value: electedKey}, corev1.EnvVar{Name: "TTL", Value: keyTTL.String()})
 	until(t, "a leader and three pods that are ready", func() bool {
 		d, err := s.Client.AppsV1().Deployments(s.namespace).Get(t.Context(), "web", metav1.GetOptions{})
 		return err == nil && d.Status.ReadyReplicas == 3 && asked(t, s.locks, "EXISTS "+electedKey) == ":1"
@@ -252,22 +199,24 @@ func keyedSystem(t *testing.T, s *site) {
 	}
 }
 
+// nothingIsCut: neither a policy nor its label is there.
+func (s *site) nothingIsCut(t *testing.T) {
+	t.Helper()
+	policies, err := s.Client.NetworkingV1().NetworkPolicies(s.namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(policies.Items) > 0 {
+		t.Errorf("policies %+v, %v", policies, err)
+	}
+	pods, err := s.Client.CoreV1().Pods(s.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: kube.CutLabel})
+	if err != nil || len(pods.Items) > 0 {
+		t.Errorf("labelled pods %+v, %v", pods, err)
+	}
+}
+
 // cutOff: nobody enforces policies here, so the holder's lease goes on and no shot counts; by the shipped Role and no more. Whatever
 // becomes of the runner, neither the policy nor its label is left.
 func cutOff(t *testing.T, s *site) {
 	s.keyedElectors(t)
 	yaml := edit(t, fmt.Sprintf(keyedDrill, s.locks, s.namespace), "kill: {holder_of: leader, form: force_delete}", "for: 2s, network_policy: {holder_of: leader}")
-	nothing := func(t *testing.T) {
-		t.Helper()
-		policies, err := s.Client.NetworkingV1().NetworkPolicies(s.namespace).List(t.Context(), metav1.ListOptions{})
-		if err != nil || len(policies.Items) > 0 {
-			t.Errorf("policies %+v, %v", policies, err)
-		}
-		pods, err := s.Client.CoreV1().Pods(s.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: kube.CutLabel})
-		if err != nil || len(pods.Items) > 0 {
-			t.Errorf("labelled pods %+v, %v", pods, err)
-		}
-	}
 	killed := edit(t, yaml, "for: 2s", "for: 50s")
 	for _, by := range []string{"recover", "watchdog"} {
 		dir, was := killAt(t, killable{yaml: killed, args: s.flags()}, "network_policy", "injected", by == "recover")
@@ -276,21 +225,23 @@ func cutOff(t *testing.T, s *site) {
 			recoverAfter(t, dir)
 		}
 		nothingIsLeft(t, dir)
-		nothing(t)
+		s.nothingIsCut(t)
 	}
 	s.shippedRole(t, yaml)
 	o := s.drill(t, yaml, verdict.ExitInconclusive)
 	if len(o.j.Faults) == 0 || o.j.Faults[0].Confirmed || !strings.Contains(o.text, "does not enforce NetworkPolicy") {
 		t.Errorf("faults %+v\n%s", o.j.Faults, o.text)
 	}
-	nothing(t)
+	s.nothingIsCut(t)
+	s.roleFits(t)
 	yaml = edit(t, yaml, "network_policy: {holder_of: leader}", "network_policy: {holder_of: leader, reach: [\"true\"]}")
 	s.shippedRole(t, yaml)
 	o = s.drill(t, yaml, verdict.ExitInconclusive)
 	if len(o.j.Faults) == 0 || o.j.Faults[0].Confirmed || !strings.Contains(o.text, "goes on reaching") {
 		t.Errorf("faults %+v\n%s", o.j.Faults, o.text)
 	}
-	nothing(t)
+	s.nothingIsCut(t)
+	s.roleFits(t)
 }
 
 // killInContainer is the only command that containers here know, beside true: it ends the one process that is in them.
@@ -307,14 +258,16 @@ func killInContainer(ctx context.Context, l *kubetest.Life, command []string, _ 
 	return 137
 }
 
-// crashedByCommand: whoever holds dies by a command in its container, by the shipped Role and no more. The object stays, and what the
+// crashedByCommand: whoever leads dies by a command in its container, by the shipped Role and no more. The object stays, and what the
 // next container says first is read.
 func crashedByCommand(t *testing.T, s *site) {
-	s.keyedElectors(t)
-	yaml := edit(t, fmt.Sprintf(keyedDrill, s.locks, s.namespace), "form: force_delete", "form: crash, exec: [kill, \"-9\", \"1\"]",
-		"probes:\n", "probes:\n  logs: {patterns: {begun: \"^I begin$\"}}\n", "slos:\n", "slos:\n  - {lock: leader, logs: {pattern: begun, max: 1}}\n")
+	diary := s.elections(t)
+	yaml := edit(t, fmt.Sprintf(electedDrill, s.namespace), "form: force_delete", "form: crash, exec: [kill, \"-9\", \"1\"]",
+		"patterns: {", "patterns: {begun: \"^I begin$\", ", "slos:\n", "slos:\n  - {lock: leader, logs: {pattern: begun, max: 1}}\n")
 	s.shippedRole(t, yaml)
 	o := s.drill(t, yaml, verdict.ExitPass)
+	diary.agree(t, s, o, electedLease)
+	s.roleFits(t)
 	if len(o.j.Faults) != 1 || len(o.j.Takeovers) != 1 || o.j.Takeovers[0].Class != "crash" {
 		t.Fatalf("faults %+v, takeovers %+v", o.j.Faults, o.j.Takeovers)
 	}

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/deploy"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/kubetest"
@@ -76,14 +77,10 @@ func startCluster(t *testing.T) *kubetest.Env {
 		t.Skip("-short: no drill through the binary")
 	}
 	redistest.Need(t)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	var e *kubetest.Env
-	python := witnesstest.Python(t)
+	python, candidates := witnesstest.Python(t), needElector(t)
 	worker, deaf := kubetest.Command(built), kubetest.Command(built, ignoreTermEnv+"=1")
-	e = kubetest.Start(t, kubetest.Options{Controllers: true, NodeOptions: kubetest.NodeOptions{
+	e = kubetest.Start(t, kubetest.Options{Controllers: true, Audit: true, NodeOptions: kubetest.NodeOptions{
 		Run: func(ctx context.Context, l *kubetest.Life) int {
 			switch ns := l.Pod.Namespace; {
 			case ns == deafNamespace:
@@ -91,7 +88,7 @@ func startCluster(t *testing.T) *kubetest.Env {
 			case strings.HasPrefix(ns, witnessNamespaces):
 				return kubetest.Command(python, "PYTHONDONTWRITEBYTECODE=1")(ctx, l)
 			case slices.Contains([]string{observedNamespace, handedNamespace, keyedNamespace, execNamespace, cutNamespace, evictedNamespace, drainedNamespace, pairNamespace, besideNamespace}, ns):
-				return kubetest.Command(self, electorEnv+"="+e.Kubeconfig)(ctx, l)
+				return kubetest.Command(candidates, "KUBECONFIG="+e.Kubeconfig)(ctx, l)
 			}
 			return worker(ctx, l)
 		},
@@ -104,7 +101,9 @@ func startCluster(t *testing.T) *kubetest.Env {
 type site struct {
 	*kubetest.Env
 	namespace, kubeconfig string
-	locks, ledger         string // addresses
+	locks, ledger         string                // addresses
+	since                 int64                 // where the audit log was when the Role was applied
+	onNode                func(*corev1.PodSpec) // what electors need on a real node
 }
 
 func newSite(t *testing.T, e *kubetest.Env, namespace string) *site {
@@ -119,7 +118,7 @@ func (s *site) flags(more ...string) []string {
 	return append([]string{"--kubeconfig", s.kubeconfig, "--environment", "staging", "--confirm", "pods"}, more...)
 }
 
-// objects are all that a run might leave in the namespace; what a namespace has by itself is not among them.
+// objects are all that a run might leave in the namespace but its summary; what a namespace has by itself is not among them.
 func (s *site) objects(t *testing.T) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -130,7 +129,7 @@ func (s *site) objects(t *testing.T) []string {
 			t.Fatal(err)
 		}
 		for _, m := range metas {
-			if m.Name != "default" && m.Name != "kube-root-ca.crt" {
+			if m.Name != "default" && m.Name != "kube-root-ca.crt" && m.Name != deploy.SummaryName("pods") {
 				names = append(names, kind+" "+m.Name)
 			}
 		}
@@ -187,9 +186,12 @@ func (s *site) clean(t *testing.T, before ...string) {
 	}
 }
 
-// drill runs the experiment and checks its status.
+// drill runs the experiment and checks its status. By the shipped Role it leaves its summary, as the exported Jobs do.
 func (s *site) drill(t *testing.T, yaml string, want int, flags ...string) drillOut {
 	t.Helper()
+	if s.since > 0 {
+		flags = append(flags, "--summary-configmap", deploy.SummaryName("pods"))
+	}
 	o := runDrill(t, yaml, nil, s.flags(flags...)...)
 	if o.code != want {
 		t.Errorf("exit %d, want %d, verdict %q\n%s", o.code, want, o.j.Verdict, o.text)
@@ -200,44 +202,57 @@ func (s *site) drill(t *testing.T, yaml string, want int, flags ...string) drill
 	return o
 }
 
-// TestKubeDrills are drills of pods in one cluster.
+// TestKubeDrills are drills of pods in one cluster, several at once: each has a namespace. Those that need the node for themselves come first.
 func TestKubeDrills(t *testing.T) {
+	t.Parallel()
 	e := startCluster(t)
-	t.Run("crash", func(t *testing.T) {
-		s := newSite(t, e, "crash")
-		o := s.drill(t, s.yaml(), verdict.ExitPass)
-		for _, f := range o.j.Faults {
-			if d := f.Death; d == nil || d.Means != "worker" || d.Object != nil || d.End == nil {
-				t.Errorf("%s#%d: death %+v", f.ID, f.Shot, d)
-			}
-		}
-		for _, want := range []string{"3 replicas as pods", "3 workers of this run's own in pods of kubernetes kubetest/crash", "crashed r"} {
-			if !strings.Contains(o.text, want) {
-				t.Errorf("it does not say %q:\n%s", want, o.text)
-			}
-		}
-		s.clean(t)
-	})
 	t.Run("force_delete of what ignores SIGTERM", func(t *testing.T) { forceDeleted(t, newSite(t, e, deafNamespace)) })
-	t.Run("observed", func(t *testing.T) { observedDrill(t, newSite(t, e, observedNamespace)) })
-	t.Run("observed hand-over", func(t *testing.T) { handedOver(t, newSite(t, e, handedNamespace)) })
-	t.Run("evicted", func(t *testing.T) { evicted(t, newSite(t, e, evictedNamespace)) })
 	t.Run("drained", func(t *testing.T) { drained(t, newSite(t, e, drainedNamespace)) })
-	t.Run("observed in two namespaces", func(t *testing.T) { besideOthers(t, newSite(t, e, pairNamespace)) })
-	t.Run("observed key", func(t *testing.T) { keyedSystem(t, newSite(t, e, keyedNamespace)) })
-	t.Run("observed cut", func(t *testing.T) { cutOff(t, newSite(t, e, cutNamespace)) })
-	t.Run("observed crash", func(t *testing.T) { crashedByCommand(t, newSite(t, e, execNamespace)) })
-	t.Run("stateful", func(t *testing.T) { statefulWorkers(t, newSite(t, e, "stateful")) })
-	t.Run("controllers", func(t *testing.T) { severalControllers(t, newSite(t, e, "controllers")) })
-	t.Run("used", func(t *testing.T) { usedWorkers(t, newSite(t, e, "used")) })
-	t.Run("interrupted", func(t *testing.T) { interrupted(t, newSite(t, e, "interrupted")) })
-	t.Run("guards", func(t *testing.T) { guardedPods(t, newSite(t, e, "guards")) })
-	t.Run("killed", func(t *testing.T) { killedRunner(t, newSite(t, e, "killed")) })
-	t.Run("killed while it applies", func(t *testing.T) { killedApplying(t, newSite(t, e, "killed-applying")) })
+	for _, c := range []struct {
+		name, namespace string
+		try             func(*testing.T, *site)
+	}{
+		{"crash", "crash", crashed},
+		{"observed", observedNamespace, observedDrill},
+		{"observed hand-over", handedNamespace, handedOver},
+		{"evicted", evictedNamespace, evicted},
+		{"observed in two namespaces", pairNamespace, besideOthers},
+		{"observed key", keyedNamespace, keyedSystem},
+		{"observed cut", cutNamespace, cutOff},
+		{"observed crash", execNamespace, crashedByCommand},
+		{"stateful", "stateful", statefulWorkers},
+		{"controllers", "controllers", severalControllers},
+		{"used", "used", usedWorkers},
+		{"interrupted", "interrupted", interrupted},
+		{"guards", "guards", guardedPods},
+		{"killed", "killed", killedRunner},
+		{"killed while it applies", "killed-applying", killedApplying},
+		{"quota", "quota", noRoom},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.try(t, newSite(t, e, c.namespace))
+		})
+	}
 	t.Run("witness", func(t *testing.T) {
 		witnessPods(t, func(t *testing.T, namespace string) *site { return newSite(t, e, namespace) })
 	})
-	t.Run("quota", func(t *testing.T) { noRoom(t, newSite(t, e, "quota")) })
+}
+
+// crashed is a drill of pods that the run applies; it leaves nothing.
+func crashed(t *testing.T, s *site) {
+	o := s.drill(t, s.yaml(), verdict.ExitPass)
+	for _, f := range o.j.Faults {
+		if d := f.Death; d == nil || d.Means != "worker" || d.Object != nil || d.End == nil {
+			t.Errorf("%s#%d: death %+v", f.ID, f.Shot, d)
+		}
+	}
+	for _, want := range []string{"3 replicas as pods", "3 workers of this run's own in pods of kubernetes kubetest/crash", "crashed r"} {
+		if !strings.Contains(o.text, want) {
+			t.Errorf("it does not say %q:\n%s", want, o.text)
+		}
+	}
+	s.clean(t)
 }
 
 // forceDeleted shows the trap: the object of a pod that ignores SIGTERM is gone at once, and its process lives on for the two seconds

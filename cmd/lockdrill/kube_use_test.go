@@ -14,6 +14,7 @@ import (
 
 // Workers that were exported and applied by hand are drilled like those that a run makes itself, and are there for the next run.
 func TestKubeRunsOnExportedWorkers(t *testing.T) {
+	t.Parallel()
 	r := newPodRig(t)
 	path := filepath.Join(r.dir, "pods.yaml")
 	write(t, path, []byte(edit(t, string(read(t, path)), "pods: apply", "pods: use")))

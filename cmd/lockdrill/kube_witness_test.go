@@ -40,7 +40,7 @@ var witnessInPods = []struct {
 	},
 	{
 		holder: "client: {}", file: "clients", args: []string{"--log-effects", "json"},
-		change: []string{`stream: "cordum:jobs:log"`, "log: replicas"},
+		change: []string{`stream: "cordum:jobs:log"`, "log: replicas", "holder_of: job,", "holder_of: job, phase: after_grant,"}, // MONITOR takes a while of a short job
 		plan:   []string{"client: witness-", "EFFECTS", "from the logs of replicas", "job job-"},
 	},
 	{

@@ -2,13 +2,11 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/lockdrill/lockdrill/internal/redistest"
 	"github.com/lockdrill/lockdrill/internal/toxitest"
@@ -53,18 +51,8 @@ func stateOf(entry string) string {
 // noProcess waits until no process of the run is left; a watchdog may have to try more than once.
 func noProcess(t *testing.T, dir string) {
 	t.Helper()
-	deadline := time.After(60 * time.Second)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
 	for pids := ofRun(dir); len(pids) > 0; pids = ofRun(dir) {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			for _, pid := range pids {
-				t.Errorf("process %d (%s) is left, state %.1s", pid, comm(pid), stateOf(fmt.Sprintf("/proc/%d", pid)))
-			}
-			return
-		}
+		allGone(t, pids)
 	}
 }
 

@@ -22,7 +22,7 @@ func paused(t *testing.T, lasts string, edits []string, during func(dir string, 
 	t.Helper()
 	base := t.TempDir()
 	dir := filepath.Join(base, "run")
-	return runDrillIn(t, base, edit(t, withFault(t, goodDrill, lasts, "pause: {holder_of: loop}"), edits...), func(pid int) {
+	return runDrillIn(t, base, unrehearsed(edit(t, withFault(t, goodDrill, lasts, "pause: {holder_of: loop}"), edits...)), func(pid int) {
 		awaitMark(t, dir, "pause", "injected", &bytes.Buffer{})
 		c, err := undo.Read(filepath.Join(dir, undo.File))
 		if err != nil {
@@ -37,7 +37,7 @@ func paused(t *testing.T, lasts string, edits []string, during func(dir string, 
 }
 
 // A journal that is gone in the middle of a fault ends the run: what is in effect is undone from memory, and that is no verdict.
-func TestARunWithoutItsJournalEnds(t *testing.T) {
+func TestLiveARunWithoutItsJournalEnds(t *testing.T) {
 	needDrill(t)
 	t.Parallel()
 	for name, lose := range map[string]func(dir string) error{
@@ -73,7 +73,7 @@ func TestARunWithoutItsJournalEnds(t *testing.T) {
 
 // The end of a terminal ends a run in order; SIGQUIT breaks it off, with a status that is not that of a wrong flag, and its watchdog
 // undoes everything.
-func TestSignalsThatEndARun(t *testing.T) {
+func TestLiveSignalsThatEndARun(t *testing.T) {
 	needDrill(t)
 	t.Parallel()
 	for sig, want := range map[syscall.Signal]int{syscall.SIGHUP: verdict.ExitAborted, syscall.SIGQUIT: -1} {
@@ -87,14 +87,14 @@ func TestSignalsThatEndARun(t *testing.T) {
 		if o.code != want {
 			t.Errorf("%s: exit %d, want %d\n%s", sig, o.code, want, o.text)
 		}
-		until(t, "the watchdog's end", func() bool { return len(processes("watchdog", o.dir)) == 0 })
+		allGone(t, processes("watchdog", o.dir))
 		nothingIsLeft(t, o.dir)
 	}
 }
 
 // What a replica has started is ended with it, also where the replica is dead already when its watchdog comes. In a cgroup of the
 // replica's own that goes also for what has left its session and cleared its environment.
-func TestWhatAReplicaHasStartedIsEnded(t *testing.T) {
+func TestLiveWhatAReplicaHasStartedIsEnded(t *testing.T) {
 	needDrill(t)
 	t.Parallel()
 	j, err := undo.Create(filepath.Join(t.TempDir(), undo.File), undo.Header{})
@@ -130,7 +130,7 @@ func TestWhatAReplicaHasStartedIsEnded(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		until(t, "the watchdog's end", func() bool { return len(processes("watchdog", o.dir)) == 0 })
+		allGone(t, processes("watchdog", o.dir))
 		for _, pid := range pids {
 			if status, err := os.ReadFile("/proc/" + pid + "/status"); err == nil && !strings.Contains(string(status), "State:\tZ") {
 				t.Errorf("%s: process %s lives\n%s", sig, pid, status)

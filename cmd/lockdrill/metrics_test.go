@@ -43,7 +43,8 @@ func TestMetricsAgreeWithTheHistory(t *testing.T) {
 	redistest.Need(t)
 	o := runDrill(t, metricDrill(t), nil)
 	row := rowOf(t, &o.j, "metric.abandoned.delta")
-	if row.Verdict != verdict.Pass || row.Hi == nil || int(row.Lo) != o.j.Counts.Abandonments {
+	// On a busy machine the last scrape of the killed replica may come before its abandonment: then the range says so.
+	if n := float64(o.j.Counts.Abandonments); row.Verdict != verdict.Pass || row.Hi == nil || row.Lo > n || *row.Hi < n {
 		t.Errorf("row %+v with %d abandonments in the history\n%s", row, o.j.Counts.Abandonments, o.text)
 	}
 	if busy := rowOf(t, &o.j, "metric.renewals.delta"); busy.Verdict != verdict.Fail || busy.Hi != nil {

@@ -42,8 +42,8 @@ faults:
     for: 2s
     latency: {all: true, add: 20ms, stream: both}
 probes:
-  lock_keys: {every: 5ms, max_gap: 2s}
-  ledger: {every: 5ms, max_gap: 2s}
+  lock_keys: {every: 20ms, max_gap: 2s}
+  ledger: {every: 20ms, max_gap: 2s}
 limits: {max_kills: 4, max_run: 1m}
 slos:
   - {lock: loop, overlap: {level: effect, max: 0}}
@@ -73,7 +73,7 @@ func confirmed(t *testing.T, o drillOut) (fault *history.Event, grant *history.E
 	return fault, grant
 }
 
-func TestLatencyOnAllWays(t *testing.T) {
+func TestLiveLatencyOnAllWays(t *testing.T) {
 	needDrill(t)
 	t.Parallel()
 	o := runDrill(t, networkDrill, nil)
@@ -100,7 +100,7 @@ func TestTheBlackHoleOfTheHolder(t *testing.T) {
 	}
 }
 
-func TestFaultsOnAToxiproxyThatExists(t *testing.T) {
+func TestLiveFaultsOnAToxiproxyThatExists(t *testing.T) {
 	needDrill(t)
 	t.Parallel()
 	server := toxitest.Start(t)

@@ -12,7 +12,7 @@ func drilled(yaml string) func(t *testing.T) drillOut {
 }
 
 // A kill strikes at the moment within the lease that the file asks for.
-func TestKillsStrikeAtTheirMoment(t *testing.T) {
+func TestLiveKillsStrikeAtTheirMoment(t *testing.T) {
 	t.Parallel()
 	needDrill(t)
 	for _, c := range []struct {
@@ -24,7 +24,7 @@ func TestKillsStrikeAtTheirMoment(t *testing.T) {
 		{"after_renew", goodRun, history.RenewReturn, 0},
 		{"before_renew", drilled(edit(t, goodDrill, "ttl: 400ms", "ttl: 2s", "renew_every: 100ms", "renew_every: 500ms", // a tenth of it is the time to strike in
 			"after_renew", "before_renew", goodSLO, shortSLO)), "", 450 * time.Millisecond},
-		{"acquired", drilled(edit(t, goodDrill, "holder_of: loop, phase: after_renew", "holder_of: job, on: acquired", "{lock: loop,", "{lock: job,")), history.AcquireReturn, 0},
+		{"acquired", drilled(edit(t, goodDrill, "holder_of: loop, phase: after_renew", "holder_of: job, on: acquired", "{lock: loop,", "{lock: job,", "jobs: 40", "jobs: 80")), history.AcquireReturn, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

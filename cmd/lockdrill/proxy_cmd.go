@@ -20,6 +20,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments/drill"
 	"github.com/lockdrill/lockdrill/internal/apiproxy"
+	"github.com/lockdrill/lockdrill/internal/endpoint"
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/internal/tap"
@@ -151,6 +152,7 @@ func apiProxyOptions(f proxyFlags) (o apiproxy.Options, err error) {
 	if err != nil {
 		return o, usagef("lockdrill proxy: --cert, --key: %w", reason(err))
 	}
+	o.Written = drill.WrittenToLease
 	o.Server = &tls.Config{Certificates: []tls.Certificate{own}, MinVersion: tls.VersionTLS12}
 	o.Client, err = trusting(u.Hostname(), f.ca)
 	return o, err
@@ -277,7 +279,7 @@ func proxyUpstream(f proxyFlags) (addr string, dial func(context.Context) (net.C
 			return "", nil, err
 		}
 	}
-	return addr, func(ctx context.Context) (net.Conn, error) { return drill.DialPlain(ctx, addr, secure) }, nil
+	return addr, func(ctx context.Context) (net.Conn, error) { return endpoint.DialPlain(ctx, addr, secure) }, nil
 }
 
 // readRules reads the rules beside those of the lock core's own scripts.

@@ -203,6 +203,7 @@ func tlsInFrontOf(t *testing.T, redisAddr string) (addr, authority string) {
 }
 
 func TestTheProxyRefusesBadInput(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	rules := filepath.Join(dir, "rules.json")
 	if err := os.WriteFile(rules, []byte(`{"keys": ["lock:*"], "scripts": [{"op": "renew"}]}`), 0o600); err != nil {

@@ -168,7 +168,7 @@ func TestARunNamesWhatItLeaves(t *testing.T) {
 
 // A run that cannot give a target back ends dirty and names what is left; when the target is reachable again, recover gives it back,
 // and until then a new run is refused.
-func TestATargetThatCannotBeGivenBack(t *testing.T) {
+func TestLiveATargetThatCannotBeGivenBack(t *testing.T) {
 	t.Parallel()
 	needDrill(t)
 	k := atSomebodys(t, "30s", "pause: {holder_of: loop}")
@@ -214,7 +214,8 @@ func TestATargetThatCannotBeGivenBack(t *testing.T) {
 
 // The same through the binary: a runner that is stopped in the middle of a fault does not keep the fault alive
 // for longer than twice its time. How long it took is not asked: a busy machine is late.
-func TestAStoppedRunnerKeepsNoFaultAlive(t *testing.T) {
+func TestLiveAStoppedRunnerKeepsNoFaultAlive(t *testing.T) {
+	t.Parallel()
 	needDrill(t)
 	server := toxitest.Start(t)
 	yaml := edit(t, networkDrill, "proxy: {mode: embedded}", fmt.Sprintf("proxy: {mode: external, url: %q}", server.URL))
@@ -237,7 +238,7 @@ func TestAStoppedRunnerKeepsNoFaultAlive(t *testing.T) {
 			t.Errorf("the way itself was taken from a runner that may go on: %s", left)
 		}
 	}, "--confirm", "network", "--environment", "local")
-	until(t, "the watchdog's end", func() bool { return len(processes("watchdog", t.Name())) == 0 })
+	allGone(t, processes("watchdog", t.Name()))
 	if left := proxies(t, server.URL); strings.Contains(left, "lockdrill-") {
 		t.Errorf("the server has %s", left)
 	}

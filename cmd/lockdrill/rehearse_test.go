@@ -17,6 +17,7 @@ import (
 
 // A promise that no kill can keep is breached in every seed; one that may be breached as often is not the gate's business.
 func TestRehearseSaysHowLikelyABreachIs(t *testing.T) {
+	t.Parallel()
 	got := try(t, "rehearse", "too-tight-slo", "--seeds", "20")
 	if got.code != verdict.ExitSLOFailed || !strings.Contains(got.stdout, "REHEARSAL") || !strings.Contains(got.stdout, "100.0%") || got.stderr != "" {
 		t.Errorf("%+v", got)
@@ -49,6 +50,7 @@ func TestRehearseSaysHowLikelyABreachIs(t *testing.T) {
 
 // One seed is written as a run's folder: the same bytes each time, which judge reads, and which never count as a live run.
 func TestReplayWritesARun(t *testing.T) {
+	t.Parallel()
 	work := t.TempDir()
 	read := func(dir, name string) []byte {
 		data, err := os.ReadFile(filepath.Join(work, dir, name))

@@ -36,6 +36,7 @@ func reportFiles() []string {
 
 // judge redoes everything from verdict.json on, byte for byte, wherever it is called from.
 func TestJudgeWritesTheReportsAnew(t *testing.T) {
+	t.Parallel()
 	for name, want := range map[string]int{"pass-1": verdict.ExitPass, "fail": verdict.ExitSLOFailed, "dirty": verdict.ExitDirty} {
 		dir := t.TempDir()
 		run := recordedRun(t, dir, name)
@@ -82,6 +83,7 @@ func TestAReportThatCannotBeWrittenChangesNoVerdict(t *testing.T) {
 }
 
 func TestReportWritesEveryFormat(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	run := recordedRun(t, dir, "fail")
 	for _, f := range formats() {

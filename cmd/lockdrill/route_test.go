@@ -56,7 +56,7 @@ func atSomebodysProxy(fault string) func(t *testing.T, lasts string) killable {
 }
 
 // Where each replica has a proxy of its own, the holder alone can be cut off: another one takes over.
-func TestTheHolderIsCutOffByItsOwnProxy(t *testing.T) {
+func TestLiveTheHolderIsCutOffByItsOwnProxy(t *testing.T) {
 	t.Parallel()
 	needDrill(t)
 	redis, api := redistest.Start(t), toxitest.Start(t).URL
@@ -85,7 +85,7 @@ func TestTheHolderIsCutOffByItsOwnProxy(t *testing.T) {
 }
 
 // What the file says of somebody's proxy is compared with what is there, before anything is touched.
-func TestAProxyThatIsNotTheServicesIsRefused(t *testing.T) {
+func TestLiveAProxyThatIsNotTheServicesIsRefused(t *testing.T) {
 	t.Parallel()
 	needDrill(t)
 	redis, other, api := redistest.Start(t), redistest.Start(t), toxitest.Start(t).URL
@@ -153,7 +153,7 @@ func atALockdrillProxy(t *testing.T, lasts string) killable {
 
 // Operations of a service that knows nothing of lockdrill fail on its way: what was hit is seen there, one by one, and another replica
 // takes over.
-func TestOperationsFailAtTheServicesOwnProxy(t *testing.T) {
+func TestLiveOperationsFailAtTheServicesOwnProxy(t *testing.T) {
 	t.Parallel()
 	needDrill(t)
 	yaml, _ := tapped(t, "5s", "renew_failures: {holder_of: leader, mode: error, count: 1, via: proxy}")

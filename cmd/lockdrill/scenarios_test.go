@@ -25,7 +25,7 @@ const (
 )
 
 // Every shipped scenario ends as its first lines say.
-func TestScenariosEndAsTheySay(t *testing.T) {
+func TestLiveScenariosEndAsTheySay(t *testing.T) {
 	t.Parallel()
 	short := []string{"cordum-snapshot-writer"} // the others together take minutes; all are rehearsed in experiments/rehearsal
 	for _, s := range scenarios.List() {
@@ -40,6 +40,16 @@ func TestScenariosEndAsTheySay(t *testing.T) {
 			t.Parallel()
 			drillEndsWith(t, s.Expect, 4*time.Minute, "run", s.Name)
 		})
+	}
+}
+
+// needScenarios skips a test that runs a scenario for half a minute where these are not asked for; their verdicts are rehearsed in
+// experiments/rehearsal.
+func needScenarios(t *testing.T) {
+	t.Helper()
+	needDrill(t)
+	if os.Getenv(drillsEnv) != "all" {
+		t.Skip("of make scenarios")
 	}
 }
 

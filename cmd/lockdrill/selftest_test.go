@@ -18,15 +18,14 @@ func TestSelftestShowsHowAnAnimalWasFoundOut(t *testing.T) {
 	}
 }
 
-// Six that take real processes, one for each place in which an animal may be wrong: machine, store's scripts, driver, policy, and what a
-// worker tells.
-func TestSelftestLive(t *testing.T) {
+// One animal with real processes; make selftest-live takes them all.
+func TestLiveSelftest(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("drills with real processes")
 	}
 	redistest.Need(t)
-	got := try(t, "selftest", "--live", "-o", "json",
-		"--only", "late-timers,unfenced-storage,fake-release")
+	got := try(t, "selftest", "--live", "-o", "json", "--only", "fake-release")
 	var doc selftestDoc
 	if err := json.Unmarshal([]byte(got.stdout), &doc); err != nil {
 		t.Fatalf("%v: %s%s", err, got.stdout, got.stderr)
@@ -34,12 +33,13 @@ func TestSelftestLive(t *testing.T) {
 	if got.code == verdict.ExitInconclusive && !slices.ContainsFunc(doc.Cases, func(r selftest.Result) bool { return r.Outcome != selftest.Right && r.Outcome != selftest.Void }) {
 		t.Skipf("NOT SHOWN: this machine was too late for a fault of these drills\n%s", got.stderr)
 	}
-	if got.code != verdict.ExitPass || doc.Mode != "live" || len(doc.Cases) < 3 {
+	if got.code != verdict.ExitPass || doc.Mode != "live" || len(doc.Cases) < 1 {
 		t.Errorf("status %d\n%s%s", got.code, got.stdout, got.stderr)
 	}
 }
 
 func TestSelftestAsJSON(t *testing.T) {
+	t.Parallel()
 	got := try(t, "selftest", "--only", "critical", "--seeds", "1", "-o", "json")
 	var doc selftestDoc
 	if err := json.Unmarshal([]byte(got.stdout), &doc); err != nil {

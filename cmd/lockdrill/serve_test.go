@@ -43,7 +43,7 @@ func weekOfRuns(t *testing.T) (dir string) {
 }
 
 // Every page can be read at any width, by day and by night, asks nothing of the network, and its policy forbids nothing that it needs.
-func TestPagesOfTheServerInABrowser(t *testing.T) {
+func TestLivePagesOfTheServerInABrowser(t *testing.T) {
 	t.Parallel()
 	b := browser.Start(t)
 	dir := weekOfRuns(t)

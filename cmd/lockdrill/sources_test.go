@@ -27,6 +27,7 @@ func changeHistory(t *testing.T, run string) {
 
 // A verdict names the bytes that it was made from. Where others lie beside it, each command that reads the run says so.
 func TestAVerdictOfAnotherHistoryIsNamed(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	run := recordedRun(t, dir, "pass-1")
 	recordedRun(t, dir, "fail")
@@ -69,6 +70,7 @@ func TestAVerdictOfAnotherHistoryIsNamed(t *testing.T) {
 
 // Where a history is refused, no verdict and no report of an earlier one stays that could be taken for it.
 func TestARefusedHistoryHasNoVerdict(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	run := recordedRun(t, dir, "pass-1")
 	tryIn(t, dir, "judge", "pass-1")

@@ -25,13 +25,13 @@ import (
 const (
 	stressEnv     = "LOCKDRILL_STRESS"
 	stressSeedEnv = "LOCKDRILL_STRESS_SEED"
-	stressShort   = 6               // timelines where nobody has asked for more
+	stressShort   = 3               // timelines where nobody has asked for more
 	stressLimit   = 2 * time.Minute // of one run: one that takes longer hangs
 )
 
 // Random timelines of overlapping faults, with runs that end by themselves, are interrupted, or are killed: nothing is ever left, and
 // no run that was cut short is a pass.
-func TestStress(t *testing.T) {
+func TestLiveStress(t *testing.T) {
 	t.Parallel()
 	needDrill(t)
 	n, first := stressShort, rand.Uint64N(1_000_000_000)
@@ -86,7 +86,7 @@ func (l timeline) run(t *testing.T) {
 		if t.Failed() {
 			journal, _ := os.ReadFile(filepath.Join(r.dir, "undo.jsonl"))
 			log, _ := os.ReadFile(filepath.Join(r.dir, drill.WatchdogLog))
-			t.Logf("again: %s=1 %s=%d go test -count=1 -v -run TestStress ./cmd/lockdrill", stressEnv, stressSeedEnv, l.seed)
+			t.Logf("again: %s=1 %s=%d go test -count=1 -v -run TestLiveStress ./cmd/lockdrill", stressEnv, stressSeedEnv, l.seed)
 			t.Logf("%s after %s or %d lines, %v\n%s\n%s\n%s", l.end, l.after, l.lines, r.state, r.text.String(), journal, log)
 		}
 	}()

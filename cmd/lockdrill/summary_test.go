@@ -20,6 +20,7 @@ import (
 
 // What a run leaves in a ConfigMap: the verdict in keys of their own, and the closing summary for people.
 func TestSummaryOfARun(t *testing.T) {
+	t.Parallel()
 	client := fake.NewClientset()
 	var stderr bytes.Buffer
 	cluster := kube.New(kubefake.Generic(client), "staging")

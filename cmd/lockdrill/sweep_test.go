@@ -32,6 +32,7 @@ func sweptFile(t *testing.T) string {
 // Nothing renews the lease of 2s, so the sum says where the work must end: 2s less drift (20ms) and stop budget (100ms), which the p99
 // (1.5 times the median) reaches at a median of 1.25s, and the longest of 40 jobs in 20 seeds before.
 func TestSweepFindsWhereTheWorkOutlivesItsLease(t *testing.T) {
+	t.Parallel()
 	file := sweptFile(t)
 	page := filepath.Join(t.TempDir(), "sweep.html")
 	got := try(t, "sweep", file, "--hold", "500ms..20s", "--seeds", "20", "--page", page, "-o", "json")
@@ -88,7 +89,7 @@ func TestSweepMisuse(t *testing.T) {
 }
 
 // Each step is a run with a folder, and says which.
-func TestSweepLive(t *testing.T) {
+func TestLiveSweep(t *testing.T) {
 	t.Parallel()
 	work := t.TempDir()
 	file := filepath.Join(work, "short.yaml")

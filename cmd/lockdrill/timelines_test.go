@@ -59,13 +59,13 @@ system:
         stop_budget: 20ms
         release: {mode: single, timeout: 100ms}
         acquire: {mode: try, timeout: 100ms}
-        loop: {poll: 50ms, mode: renewed, tick: 5ms}
+        loop: {poll: 50ms, mode: renewed, tick: 10ms}
 ` + jobLock + jobWork + `steady_state: {for: 200ms, timeout: 5s}
 faults:
   - {id: placeholder, at: 0s, kill: {holder_of: loop}}
 probes:
-  lock_keys: {every: 5ms, max_gap: 1s}
-  ledger: {every: 5ms, max_gap: 1s}
+  lock_keys: {every: 20ms, max_gap: 1s}
+  ledger: {every: 20ms, max_gap: 1s}
 limits: {max_kills: 100, max_run: 30s}
 slos:
   - {lock: loop, overlap: {level: effect, max: 0}}
@@ -257,7 +257,8 @@ func (d dice) between(lo, hi time.Duration) time.Duration {
 func one[T any](d dice, of ...T) T { return of[d.IntN(len(of))] }
 
 // The stress test makes every fault in every form, and nothing that a file may not say.
-func TestTimelinesAreLegalAndMakeEverything(t *testing.T) {
+func TestLiveTimelinesAreLegalAndMakeEverything(t *testing.T) {
+	t.Parallel()
 	made := map[string]int{}
 	for seed := range uint64(300) {
 		l := timelineOf(t, seed)

@@ -54,9 +54,9 @@ slos:
 
 // The measurement is right: for every kill of a lock that knows its own truth, the measured range contains the true takeover
 // time, and it is narrow.
-func TestMeasuredTakeoverContainsTheTruth(t *testing.T) {
+func TestLiveMeasuredTakeoverContainsTheTruth(t *testing.T) {
 	needDrill(t)
-	kills := 30 // make truth: 400
+	kills := 12 // make truth: 400
 	if text := os.Getenv(truthKillsEnv); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil {

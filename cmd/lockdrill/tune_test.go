@@ -71,6 +71,7 @@ func lintless(t *testing.T, w lockcore.Wish, tuned lockcore.Tuned) {
 
 // The article's figures, as a user types them: every sum, the profile that was, and a drill that validate --strict takes.
 func TestTune(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	args := "tune --p99 18s --jitter 4s --guard 2s --takeover 30s --profile cordum/scheduler-job --seeds 10"
 	got := tryIn(t, dir, append(strings.Fields(args), "--write", "tuned.yaml")...)
@@ -193,6 +194,7 @@ func TestTuneFromAScrape(t *testing.T) {
 }
 
 func TestTuneMisuse(t *testing.T) {
+	t.Parallel()
 	for args, want := range map[string]string{
 		"":                                                          "lockdrill tune: how long is the work? Give --p99, or --from",
 		"--p99 1s":                                                  "lockdrill tune: --jitter 0s: give the tail of network and store, at least 2ms",
@@ -220,6 +222,7 @@ func TestTuneMisuse(t *testing.T) {
 
 // The longest lease is tuned and rehearsed: what the flags may say, the drill can.
 func TestTuneTheLongestLease(t *testing.T) {
+	t.Parallel()
 	for _, args := range []string{"--p99 23h --jitter 1h", "--p99 23h --jitter 1h --loop", "--p99 23h59m --p50 23h59m --jitter 2ms --takeover 24h --replicas 100"} {
 		got := try(t, append(strings.Fields("tune --seeds 1"), strings.Fields(args)...)...)
 		if got.code != verdict.ExitPass && !strings.Contains(got.stdout, "NO SUCH POLICY") || strings.Contains(got.stdout, "not reached") {

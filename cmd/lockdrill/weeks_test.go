@@ -56,7 +56,7 @@ func weeksIn(t *testing.T, nights int) (dir string) {
 	return dir
 }
 
-func TestRunsOfWeeksAreListedAndJudgedTogether(t *testing.T) {
+func TestLiveRunsOfWeeksAreListedAndJudgedTogether(t *testing.T) {
 	t.Parallel()
 	dir := weeksIn(t, 5)
 	for _, c := range []struct {

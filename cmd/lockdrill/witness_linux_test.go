@@ -33,7 +33,7 @@ const witnessScale = "0.03"
 // witnessCases are the witness's bugs, and which drill, by which row, finds each out.
 var witnessCases = []struct {
 	bug, file, lock, row string
-	often                bool // in make test too
+	often                bool // in make test-live too
 }{
 	{"", "kills", "", "", true},
 	{"", "pauses", "", "", false},
@@ -54,7 +54,7 @@ var witnessCases = []struct {
 
 // A service in another language, that knows nothing of lockdrill, is drilled as it runs: it passes as it is, and each mistake in it fails
 // the promise that it breaks.
-func TestAServiceOfSomebodysOwnPassesAndItsBugsDoNot(t *testing.T) {
+func TestLiveAServiceOfSomebodysOwnPassesAndItsBugsDoNot(t *testing.T) {
 	if testing.Short() {
 		t.Skip("drills of twenty seconds")
 	}
@@ -345,7 +345,7 @@ func TestAServiceOfSomebodysOwnIsDrilledThroughItsToxiproxy(t *testing.T) {
 	t.Parallel()
 	needDrill(t)
 	if os.Getenv(witnessEnv) != "all" {
-		t.Skip("of make witness; make test cuts off a holder by its own proxy")
+		t.Skip("of make witness; make test-live cuts off a holder by its own proxy")
 	}
 	witnesstest.Python(t)
 	addr, api := redistest.Start(t), toxitest.Start(t).URL

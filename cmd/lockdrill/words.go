@@ -118,6 +118,7 @@ func words() []word {
 		{"cordon", "what is done to a node", "the node of a holder takes no pods for a while; those on it stay"},
 		{"slow", "what befalls an API server", "what electors send to their API server arrives late"},
 		{"refuse_writes", "what befalls an API server", "the API server answers the electors' reads, and refuses their writes with 503"},
+		{"lose_reply", "what befalls an API server", "the API server carries out one write of an elector, and its answer does not come"},
 		{"away", "what befalls an API server", "the electors' connections to their API server are reset, and new ones too"},
 		{"force_delete", form, "the pod is deleted with grace 0, which is no SIGKILL: its object goes at once, its process may live on for 2s or more beside the replacement"},
 		{"error", mode, "refused at once, surely without effect"},

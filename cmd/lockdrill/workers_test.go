@@ -37,7 +37,7 @@ system:
         stop_budget: 200ms
         release: {mode: none}
         acquire: {mode: try, timeout: 400ms}
-        loop: {poll: 200ms, mode: renewed, tick: 5ms}
+        loop: {poll: 200ms, mode: renewed, tick: 10ms}
     - name: job
       key_prefix: "job:"
       policy:
@@ -49,7 +49,7 @@ system:
         release: {mode: bounded_retry, attempts: 2, timeout: 400ms}
         acquire: {mode: try, timeout: 400ms}
   work:
-    - {lock: job, jobs: 80, rate: 4/s, hold: {p50: 400ms, p99: 800ms}, redeliver: 2s}
+    - {lock: job, jobs: 80, rate: 4/s, hold: {p50: 1s, p99: 1200ms}, redeliver: 2s}
 steady_state: {for: 500ms, timeout: 30s}
 faults:
   - id: kill
@@ -60,8 +60,8 @@ faults:
   - {id: silence, at: 12s, for: 3s, black_hole: {holder_of: loop}}
 allow_overlap: [[kill, pause], [kill, silence], [pause, silence]]
 probes:
-  lock_keys: {every: 5ms, max_gap: 2s}
-  ledger: {every: 5ms, max_gap: 2s}
+  lock_keys: {every: 20ms, max_gap: 2s}
+  ledger: {every: 20ms, max_gap: 2s}
 limits: {max_kills: 6, max_run: 2m}
 slos:
   - {lock: loop, takeover: {max: 6s}}
@@ -73,8 +73,9 @@ slos:
 `
 
 // The workers that others copy keep every promise, and nothing that they claim is refuted.
-func TestTheWorkersThatOthersCopyPassADrill(t *testing.T) {
+func TestLiveTheWorkersThatOthersCopyPassADrill(t *testing.T) {
 	needDrill(t)
+	t.Parallel()
 	for name, command := range copied(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -109,13 +110,13 @@ func goWorker(t *testing.T) string {
 	return binary
 }
 
-// patientCheck checks a worker that is right, at times that a busy machine keeps. Where this one kept a tick of 10 ms waiting for so long that
-// calls may have met their timeout, it shows nothing that some steps were not seen.
+// patientCheck checks a worker that is right, at times that a busy machine keeps. Where this one kept a tick of 10 ms waiting for two more,
+// which means that others waited longer, it shows nothing that some steps were not seen.
 func patientCheck(t *testing.T, args ...string) result {
 	t.Helper()
+	const every = 10 * time.Millisecond
 	over, worst := make(chan struct{}), make(chan time.Duration)
 	go func() {
-		const every = 10 * time.Millisecond
 		late, last := time.Duration(0), time.Now()
 		for tick := time.NewTicker(every); ; {
 			select {
@@ -129,14 +130,15 @@ func patientCheck(t *testing.T, args ...string) result {
 	}()
 	got := try(t, append([]string{"worker-check", "--ttl", "2s"}, args...)...)
 	close(over)
-	if late := <-worst; got.code == verdict.ExitInconclusive && strings.Contains(got.stdout, " 0 wrong,") && late > 100*time.Millisecond {
+	if late := <-worst; got.code == verdict.ExitInconclusive && strings.Contains(got.stdout, " 0 wrong,") && late > 2*every {
 		t.Skipf("NOT SHOWN: this machine was late by %s for a worker that is right\n%s", late, got.stdout)
 	}
 	return got
 }
 
-func TestWorkerCheck(t *testing.T) {
+func TestLiveWorkerCheck(t *testing.T) {
 	needDrill(t)
+	t.Parallel()
 	worker := goWorker(t)
 	t.Run("right", func(t *testing.T) {
 		got := patientCheck(t, "--", worker)

@@ -18,7 +18,7 @@ import (
 )
 
 // docs/your-service.md is what a newcomer types: its files are written and its commands run, from top to bottom, in one shell.
-func TestThePageOnYourOwnServiceRunsFromTopToBottom(t *testing.T) {
+func TestLiveThePageOnYourOwnServiceRunsFromTopToBottom(t *testing.T) {
 	if testing.Short() {
 		t.Skip("three drills of a service that runs")
 	}

@@ -19,13 +19,13 @@ type Cluster struct {
 	Kubeconfig, Context, Namespace string
 }
 
-// open reads the kubeconfig for an experiment whose replicas are pods, and writes into it which context and namespace that is, so that
-// the run's own copy says so; nil = its replicas are no pods. It does not dial. A problem is a usage error.
+// open reads the kubeconfig for an experiment whose replicas are pods, or whose locks are Lease objects, and writes into it which context and namespace that is, so that
+// the run's own copy says so; nil = neither. It does not dial. A problem is a usage error.
 func (c *Cluster) open(e *experiments.Experiment) (*kube.Cluster, error) {
-	k := e.Kubernetes
+	k := e.InCluster()
 	if k == nil {
 		if given := c.given(); given != "" {
-			return nil, usagef("%s: %s is for experiments whose replicas are pods: this one has no kubernetes section", e.Name, given)
+			return nil, usagef("%s: %s is for experiments in a cluster: this one has no kubernetes section, and its locks are no Lease objects", e.Name, given)
 		}
 		return nil, nil
 	}
@@ -44,6 +44,9 @@ func (c *Cluster) open(e *experiments.Experiment) (*kube.Cluster, error) {
 		return nil, usagef("%s: %w", e.Name, err)
 	}
 	k.Context, k.Namespace = cluster.Context, cluster.Namespace
+	if e.Kubernetes == nil {
+		e.Store.Context, e.Store.Namespace = cluster.Context, cluster.Namespace
+	}
 	return cluster, nil
 }
 
@@ -93,6 +96,9 @@ func drillPods(ctx context.Context, e *experiments.Experiment, cluster *kube.Clu
 
 // needs is what the drill does in its namespace.
 func needs(e *experiments.Experiment) kube.Needs {
+	if e.Kubernetes == nil {
+		return kube.Needs{Namespace: e.InCluster().Namespace, Store: true}
+	}
 	n := kube.Needs{Namespace: e.Kubernetes.Namespace, Apply: e.Kubernetes.Pods == experiments.PodsApply, Logs: true, Events: e.Kubernetes.Events}
 	n.Stateful = n.Apply && e.Kubernetes.Workers == experiments.WorkersStatefulSet
 	n.Files = n.Apply && (e.Redis.CA != "" || e.Ledger.CA != "")
@@ -157,7 +163,7 @@ func Rules(e *experiments.Experiment, summary string) []kube.Rule {
 	n := needs(e)
 	n.Summary = summary
 	rules := kube.RulesFor(n)
-	for _, namespace := range e.Kubernetes.Namespaces {
+	for _, namespace := range e.InCluster().Namespaces {
 		for _, r := range kube.RulesFor(needsIn(e, namespace)) {
 			r.Namespace = namespace
 			rules = append(rules, r)

@@ -99,6 +99,9 @@ func (d *Drill) parts() []part {
 	if d.e.Kubernetes != nil {
 		s.seen = asPods(d.e.Kubernetes)
 	}
+	if d.leasesOf() != "" {
+		all = append(all, func(ctx context.Context) error { return d.takeNamespace(ctx, d.cluster, nil) })
+	}
 	if hasStore(d.e) {
 		all = append(all, s.openLocks)
 		if !d.e.Observed() {
@@ -194,7 +197,13 @@ func (d *Drill) Run(ctx context.Context) (_ *Ending, err error) {
 	d.log = runner.NewLog()
 	told := d.announce()
 	defer told.close()
-	d.rec, err = history.NewRecorder(file, header, d.clock, func(e history.Event) { d.log.Add(e); observe(e); told.observe(e) })
+	d.rec, err = history.NewRecorder(file, header, d.clock, func(events []history.Event) {
+		d.log.Add(events)
+		for _, e := range events {
+			observe(e)
+			told.observe(e)
+		}
+	})
 	if err != nil {
 		return d.giveUp(ctx, err)
 	}

@@ -30,7 +30,7 @@ type announcer struct {
 
 // announce begins where the file asks for it; nil = it does not. The caller calls close.
 func (d *Drill) announce() *announcer {
-	if d.cluster == nil || !d.e.Kubernetes.Events {
+	if d.e.Kubernetes == nil || !d.e.Kubernetes.Events {
 		return nil
 	}
 	host, _ := os.Hostname() // a label

@@ -185,8 +185,12 @@ func programsGuard(g Guard, e *experiments.Experiment) Guard {
 		g.Refuses, g.Says = true, err.Error()
 		return g
 	}
+	if e.Store.Mode == experiments.StoreExternal {
+		g.Says = "somebody's own; what may be done to it: none"
+		return g
+	}
 	for _, program := range kind.needs {
-		if _, err := exec.LookPath(program); err != nil && e.Store.Mode == experiments.StoreSpawn {
+		if _, err := exec.LookPath(program); err != nil {
 			g.Refuses, g.Says = true, fmt.Sprintf("store.kind %s starts %s, and there is none on the PATH: %s", e.StoreKind(), program, kind.remedy)
 			return g
 		}
@@ -209,14 +213,17 @@ func foreign(e *experiments.Experiment) []string {
 			add("redis", e.Redis.URL)
 		}
 	}
+	if s := e.Store; s != nil && s.URL != "" {
+		all = append(all, s.Target())
+	}
 	if e.Proxy.Mode == experiments.ProxyExternal {
 		add("toxiproxy", e.Proxy.URL)
 	}
 	if e.Ledger.URL != "" {
 		add("ledger", e.Ledger.URL)
 	}
-	if e.Kubernetes != nil {
-		all = append(all, clusterTarget(e.Kubernetes))
+	if k := e.InCluster(); k != nil {
+		all = append(all, clusterTarget(k))
 	}
 	for i := range e.Faults {
 		if _, ok := e.Faults[i].Spec.(fault.Commanding); ok {
@@ -318,6 +325,13 @@ func witnesses(e *experiments.Experiment, c Consent, cluster *kube.Cluster) []wi
 	}
 	if e.Redis.Mode == experiments.RedisExternal {
 		redis("the locks' store", e.Redis)
+	}
+	if kind, err := kindOf(e); err == nil && kind.environment != nil && e.Store.Mode == experiments.StoreExternal {
+		all = append(all, witness{
+			who: "the locks' store", by: "the locks' store",
+			ask:    func(ctx context.Context) (string, bool, error) { return kind.environment(ctx, e.Store) },
+			silent: fmt.Sprintf("%s does not say what it is: %s, or say --environment %s", e.Store.Target(), fmt.Sprintf(kind.says, e.Environment), e.Environment),
+		})
 	}
 	if e.Ledger.URL != "" {
 		redis("the ledger's store", e.Ledger.AsRedis())

@@ -27,17 +27,21 @@ const podsGuardName = "pods"
 // clusterGuards ask a cluster, before anything is made in it: what the caller may do there, what the namespace says it is, and whether
 // its pods are there.
 func clusterGuards(ctx context.Context, e *experiments.Experiment, c Consent, cluster *kube.Cluster) []question {
-	return []question{
+	all := []question{
 		{"namespace", func() (Guard, error) { return namespaceGuard(e), nil }},
 		{"permissions", func() (Guard, error) { return permissionsGuard(ctx, e, c.Summary, cluster), nil }},
 		{"environment", func() (Guard, error) { return environmentGuard(ctx, e, c, cluster) }},
-		{podsGuardName, func() (Guard, error) { return podsGuard(ctx, e, cluster), nil }},
 	}
+	if e.Kubernetes != nil {
+		all = append(all, question{podsGuardName, func() (Guard, error) { return podsGuard(ctx, e, cluster), nil }})
+	}
+	return all
 }
 
 // namespaceGuard holds a flag to the caps of the file.
 func namespaceGuard(e *experiments.Experiment) Guard {
-	all := append([]string{e.Kubernetes.Namespace}, e.Kubernetes.Namespaces...)
+	k := e.InCluster()
+	all := append([]string{k.Namespace}, k.Namespaces...)
 	for _, name := range all {
 		if !e.Limits.NamespaceAllowed(name) {
 			return Guard{Refuses: true, Says: fmt.Sprintf("%s is not among limits.namespaces (%s)", name, strings.Join(e.Limits.Namespaces, ", "))}
@@ -53,11 +57,11 @@ func permissionsGuard(ctx context.Context, e *experiments.Experiment, summary st
 	rules := Rules(e, summary)
 	missing, err := cluster.Missing(ctx, rules)
 	if err != nil {
-		return Guard{Refuses: true, Says: fmt.Sprintf("%s could not be asked: %v", clusterTarget(e.Kubernetes), err)}
+		return Guard{Refuses: true, Says: fmt.Sprintf("%s could not be asked: %v", clusterTarget(e.InCluster()), err)}
 	}
 	if len(missing) > 0 {
 		return Guard{Refuses: true, Paste: kube.RuleYAML(missing), Says: fmt.Sprintf("%s does not let this user do all that the drill does; "+
-			"add to the rules of the user's Role there (lockdrill export rbac prints the whole of it):", clusterTarget(e.Kubernetes))}
+			"add to the rules of the user's Role there (lockdrill export rbac prints the whole of it):", clusterTarget(e.InCluster()))}
 	}
 	return Guard{Says: fmt.Sprintf("%s, all that the drill needs", figures.Plural(len(rules), "rule"))}
 }
@@ -73,10 +77,10 @@ func inNamespace(k *experiments.Kubernetes, namespace string) string {
 func environmentOf(ctx context.Context, e *experiments.Experiment, cluster *kube.Cluster) (string, bool, error) {
 	name, said, err := cluster.Environment(ctx)
 	if errors.Is(err, kube.ErrGone) {
-		return "", false, fmt.Errorf("%s: there is no such namespace", inNamespace(e.Kubernetes, cluster.Namespace))
+		return "", false, fmt.Errorf("%s: there is no such namespace", inNamespace(e.InCluster(), cluster.Namespace))
 	}
 	if err != nil {
-		return "", false, fmt.Errorf("%s: %w", inNamespace(e.Kubernetes, cluster.Namespace), err)
+		return "", false, fmt.Errorf("%s: %w", inNamespace(e.InCluster(), cluster.Namespace), err)
 	}
 	return name, said, nil
 }

@@ -115,7 +115,7 @@ func (d *Drill) dropJournal() error {
 }
 
 // targets names what the run may change and others may use as well. What a run puts up itself is shared with nobody. cluster is nil where
-// the replicas are no pods.
+// the run works in no cluster.
 func targets(ctx context.Context, e *experiments.Experiment, cluster *kube.Cluster) []string {
 	var all []string
 	for _, r := range []experiments.Redis{e.Redis, e.Ledger.AsRedis()} {
@@ -127,13 +127,16 @@ func targets(ctx context.Context, e *experiments.Experiment, cluster *kube.Clust
 			all = append(all, "redis://"+net.JoinHostPort(strings.ToLower(u.Hostname()), port)) // a fault of the store strikes every database
 		}
 	}
+	if s := e.Store; s != nil && s.URL != "" {
+		all = append(all, strings.ToLower(s.Target()))
+	}
 	if e.Proxy.Mode == experiments.ProxyExternal {
 		if u, err := url.Parse(e.Proxy.URL); err == nil {
 			all = append(all, "toxiproxy "+u.Scheme+"://"+strings.ToLower(u.Host))
 		}
 	}
 	if cluster != nil {
-		all = append(all, namespaceTargets(ctx, e.Kubernetes, cluster)...)
+		all = append(all, namespaceTargets(ctx, e.InCluster(), cluster)...)
 	}
 	if e.System.Processes != nil {
 		all = append(all, processesTarget(e.System.Processes))
@@ -144,8 +147,8 @@ func targets(ctx context.Context, e *experiments.Experiment, cluster *kube.Clust
 // Targets names the same without asking anybody, for whoever must not start two runs at one target.
 func Targets(e *experiments.Experiment) []string {
 	all := targets(context.Background(), e, nil)
-	if e.Kubernetes != nil {
-		all = append(all, clusterTarget(e.Kubernetes))
+	if k := e.InCluster(); k != nil {
+		all = append(all, clusterTarget(k))
 	}
 	return all
 }

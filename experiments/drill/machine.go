@@ -17,6 +17,7 @@ const (
 	cpuOfJob      = 0.0012   // seconds of a core: a job with its lock, its writes, the looks at it and the record of it
 	cpuOfReplica  = 0.004    // of a core: a replica that polls a loop's lock a few times a second
 	cpuOfLooks    = 0.2      // of a core, at the default periods of the probes
+	surely        = 2        // times as many cores as there are: then it is too much, whatever those figures are good for
 	memoryReplica = 18 << 20 // bytes of its own
 	memoryRunner  = 300 << 20
 	filesReplica  = 3 // of the runner: its standard input, output and error
@@ -75,6 +76,12 @@ func (m machine) guard(e *experiments.Experiment) Guard {
 		return g
 	}
 	load, rate := m.load(e)
+	if idle := load - cpuOfJob*rate; idle > surely*float64(m.cores) { // they do not even all become ready
+		g.Refuses = true
+		g.Says = fmt.Sprintf("%s as processes take about %.1f cores before they do any job, and there are %d: declare at most %.0f", figures.Plural(n, "replica"), idle, m.cores,
+			(float64(m.cores)-cpuOfLooks)/cpuOfReplica)
+		return g
+	}
 	g.Says = fmt.Sprintf("about %.1f of %s", load, figures.Plural(m.cores, "core"))
 	if rate > 0 {
 		g.Says += fmt.Sprintf(" for %s jobs a second", strings.TrimSuffix(fmt.Sprintf("%.1f", rate), ".0"))

@@ -22,6 +22,7 @@ func TestWhatAMachineCarries(t *testing.T) {
 		{"too fast", machine{2, 8 << 30, 1024}, drill(3, 2000), false, []string{"2.6 of 2 cores for 2000 jobs", "about 1490 jobs a second are carried"}},
 		{"memory", machine{64, 8 << 30, 1 << 20}, drill(1000, 6), true, []string{"1,000 replicas", "18300 MB", "8192 MB are available"}},
 		{"files", machine{64, 64 << 30, 1024}, drill(1000, 6), true, []string{"3200 open files", "ulimit -n"}},
+		{"replicas alone", machine{2, 64 << 30, 1 << 20}, drill(1000, 6), true, []string{"1,000 replicas", "4.2 cores before they do any job, and there are 2: declare at most 450"}},
 		{"nothing known", machine{cores: 64}, drill(1000, 6), false, []string{"of 64 cores"}},
 		{"pods", machine{2, 1 << 30, 64}, &experiments.Experiment{Kubernetes: &experiments.Kubernetes{}, System: experiments.System{Replicas: 1000}}, false, []string{"pods"}},
 	} {

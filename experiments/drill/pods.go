@@ -16,6 +16,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/injectors"
 	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
@@ -47,12 +48,21 @@ func (d *Drill) openNamespace(ctx context.Context) error {
 		return err
 	}
 	d.strikes.Pods, d.strikes.Container = d.cluster, d.e.Kubernetes.Container
-	d.strikes.Network, d.strikes.Namespace, d.strikes.Namespaces = d.cluster, testbed.NamespaceOf(ctx, d.cluster, d.run), map[string]undo.Cluster{}
+	d.strikes.Network = func(namespace string) injectors.Network { return d.cluster.In(namespace) }
+	d.strikes.Namespace, d.strikes.Namespaces = testbed.NamespaceOf(ctx, d.cluster, d.run), map[string]undo.Cluster{}
 	for _, one := range d.cluster.Each()[1:] {
 		d.strikes.Namespaces[one.Namespace] = testbed.NamespaceOf(ctx, one, d.run)
 	}
 	d.strikes.APIProxy = d.e.Kubernetes.APIProxy
 	return nil
+}
+
+// leasesOf is what the keys of locks begin with that are Lease objects of the run; "" = none are.
+func (d *Drill) leasesOf() string {
+	if d.e.StoreKind() != experiments.StoreLease {
+		return ""
+	}
+	return testbed.LeasesOf(d.run)
 }
 
 // takeNamespace takes the turn of one namespace, and applies manifests in the first.
@@ -62,7 +72,7 @@ func (d *Drill) takeNamespace(ctx context.Context, one *kube.Cluster, manifests 
 		manifests = nil
 	}
 	stand, err := testbed.ApplyPods(ctx, testbed.PodStandOptions{
-		Cluster: one, Run: d.run, Experiment: d.e.Name, Folder: d.dir, Manifests: manifests, Journal: d.journal,
+		Cluster: one, Run: d.run, Experiment: d.e.Name, Folder: d.dir, Manifests: manifests, Leases: d.leasesOf(), Journal: d.journal,
 	})
 	if held := new(testbed.HeldError); errors.As(err, &held) {
 		return &Error{verdict.ExitRefused, err}
@@ -72,7 +82,7 @@ func (d *Drill) takeNamespace(ctx context.Context, one *kube.Cluster, manifests 
 	d.cfg.Cleanup = append([]runner.Cleanup{{What: "pods", Do: func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), namespaceWithin)
 		defer cancel()
-		if first {
+		if first && d.e.Kubernetes != nil {
 			d.notifyUnmade(ctx)
 		}
 		return stand.Close(ctx)

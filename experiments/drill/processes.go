@@ -24,13 +24,13 @@ func (d *Drill) openProcesses(context.Context) error {
 		command = []string{self, "worker"}
 	}
 	fleet := testbed.NewFleet(testbed.FleetOptions{
-		Command: command,
-		Dir:     d.dir,
-		Clock:   d.clock,
-		Origin:  d.origin,
-		Journal: d.journal,
-		OnEvent: func(e history.Event) { _ = d.record(e) }, // a failed recorder ends the run by itself
-		OnExit:  d.exited,
+		Command:  command,
+		Dir:      d.dir,
+		Clock:    d.clock,
+		Origin:   d.origin,
+		Journal:  d.journal,
+		OnEvents: func(events []history.Event) { _ = d.rec.RecordAll(events) }, // a failed recorder ends the run by itself
+		OnExit:   d.exited,
 	})
 	d.env.Fleet, d.cfg.Fleet = history.FleetProcesses, fleet
 	d.strikes.Signal, d.strikes.Send, d.strikes.Grace = fleet.Signal, fleet.Send, workerGrace

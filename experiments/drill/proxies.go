@@ -1,7 +1,6 @@
 package drill
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/endpoint"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
 
@@ -25,10 +25,21 @@ func byNetwork(faults []experiments.Fault) bool {
 // openProxies puts a Toxiproxy on the way of each replica to the locks' store. Probes and ledger never go by it. The certificate of the
 // store still names the store.
 func (s *stores) openProxies(ctx context.Context) error {
+	kind, err := kindOf(s.e)
+	if err != nil {
+		return err
+	}
+	question, err := kind.question(s)
+	if err != nil {
+		return err
+	}
 	proxies, err := testbed.OpenProxies(ctx, testbed.ProxyOptions{
 		Mode: s.e.Proxy.Mode, URL: s.e.Proxy.URL, Run: s.run, Replicas: s.e.ReplicaNames(),
-		Upstream: func(replica string) string { return s.behind(replica).Addr },
-		Dial:     s.dialRoute, Journal: s.journal,
+		Upstream: func(replica string) []string {
+			e := s.behind(replica)
+			return append([]string{e.Addr}, e.Addrs[min(1, len(e.Addrs)):]...)
+		},
+		Question: question, Journal: s.journal,
 	})
 	if foreign := new(testbed.ForeignError); errors.As(err, &foreign) {
 		return &Error{verdict.ExitRefused, err}
@@ -37,7 +48,7 @@ func (s *stores) openProxies(ctx context.Context) error {
 		return err
 	}
 	s.stands = append(s.stands, proxies.Close)
-	s.strikes.Route, s.strikes.Dial = proxies.Route, s.dialRoute
+	s.strikes.Routes, s.strikes.Question = proxies.Routes, question
 	s.env.Proxy = string(proxies.Mode)
 	s.notices = append(s.notices, fmt.Sprintf("replicas reach the locks through %s Toxiproxy", map[experiments.ProxyMode]string{
 		experiments.ProxyEmbedded: "an embedded", experiments.ProxyExternal: "an external",
@@ -46,29 +57,36 @@ func (s *stores) openProxies(ctx context.Context) error {
 		if host, _, err := net.SplitHostPort(e.Addr); err == nil && e.TLS && e.ServerName == "" {
 			e.ServerName = host
 		}
-		e.Addr = proxies.Addr(replica)
+		e.Addrs = proxies.Addrs(replica)
+		if e.Addr = e.Addrs[0]; len(e.Addrs) == 1 {
+			e.Addrs = nil
+		}
 		return e
 	}
 	return nil
 }
 
 // openRoutes lets faults of the network befall the proxies that observed replicas go through anyway.
-func (s *stores) openRoutes(context.Context) error {
+func (s *stores) openRoutes(context.Context) (err error) {
 	p := s.e.Proxy
-	s.strikes.Dial, s.strikes.Replicas = s.dialRoute, nil
-	s.strikes.Route = func(replica string) (undo.ProxyRoute, bool) {
+	if s.strikes.Question, err = askRedis(s); err != nil {
+		return err
+	}
+	s.strikes.Replicas = nil
+	s.strikes.Routes = func(replica string) []undo.ProxyRoute {
 		w := undo.ProxyRoute{API: strings.TrimSuffix(p.URL, "/"), Proxy: p.Route, Theirs: true}
 		if p.Shared() {
-			return w, true
+			return []undo.ProxyRoute{w}
 		}
 		for _, l := range s.replicas() {
 			if history.ReplicaOf(l.Incarnation) == replica {
 				var whole bool
-				w.Proxy, whole = experiments.FillIn(p.Route, l.Known)
-				return w, whole
+				if w.Proxy, whole = experiments.FillIn(p.Route, l.Known); whole {
+					return []undo.ProxyRoute{w}
+				}
 			}
 		}
-		return w, false
+		return nil
 	}
 	s.env.Proxy = string(p.Mode)
 	s.notices = append(s.notices, fmt.Sprintf("faults of the network go by proxy %s of the Toxiproxy at %s, which is somebody's own", p.Route, p.URL))
@@ -101,49 +119,15 @@ func routeGuard(ctx context.Context, e *experiments.Experiment) (Guard, error) {
 	return Guard{Says: fmt.Sprintf("%s at %s: enabled, and leads to the locks' store", strings.Join(names, ", "), e.Proxy.URL)}, nil
 }
 
-// dialRoute connects through a replica's Toxiproxy as the replica does, and names the password, if there is one.
-func (s *stores) dialRoute(ctx context.Context, addr string) (net.Conn, error) {
+// askRedis asks a Redis as a replica does.
+func askRedis(s *stores) (endpoint.Question, error) {
 	options, err := s.Locks.Options()
 	if err != nil {
-		return nil, err
+		return endpoint.Question{}, err
 	}
+	a := endpoint.Access{User: options.Username, Password: options.Password, TLS: options.TLSConfig}
 	if !s.behind(s.e.ReplicaNames()[0]).TLS { // the proxy behind it speaks plain text
-		options.TLSConfig = nil
+		a.TLS = nil
 	}
-	conn, err := DialPlain(ctx, addr, options.TLSConfig)
-	if err != nil {
-		return nil, err
-	}
-	if err := introduce(ctx, conn, options.Username, options.Password); err != nil {
-		return nil, errors.Join(err, conn.Close())
-	}
-	return conn, nil
-}
-
-// introduce sends AUTH. What goes wrong there is told without the command.
-func introduce(ctx context.Context, conn net.Conn, username, password string) error {
-	if password == "" {
-		return nil
-	}
-	if deadline, ok := ctx.Deadline(); ok {
-		if err := conn.SetDeadline(deadline); err != nil {
-			return err
-		}
-	}
-	words := []string{"AUTH", password}
-	if username != "" {
-		words = []string{"AUTH", username, password}
-	}
-	command := fmt.Sprintf("*%d\r\n", len(words))
-	for _, w := range words {
-		command += fmt.Sprintf("$%d\r\n%s\r\n", len(w), w)
-	}
-	if _, err := conn.Write([]byte(command)); err != nil {
-		return err
-	}
-	answer, err := bufio.NewReader(conn).ReadString('\n')
-	if err == nil && !strings.HasPrefix(answer, "+") {
-		return errors.New("the store refused the password")
-	}
-	return err
+	return endpoint.AskRedis(a), nil
 }

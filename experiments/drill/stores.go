@@ -53,7 +53,7 @@ func (s *stores) openLocks(ctx context.Context) (err error) {
 		return err
 	}
 	s.Stores, err = testbed.OpenStores(ctx, testbed.Options{
-		Redis: s.e.Redis, Store: s.e.Store, Open: kind.open, Ledger: s.e.Ledger, NoLedger: s.e.Observed(), Faults: s.e.Faults, Run: s.run, Folder: s.dir, Dir: s.storesDir(), Journal: s.journal,
+		Redis: s.e.Redis, Store: s.e.Store, Open: kind.open, Cluster: s.cluster, Ledger: s.e.Ledger, NoLedger: s.e.Observed(), Faults: s.e.Faults, Run: s.run, Folder: s.dir, Dir: s.storesDir(), Journal: s.journal,
 	})
 	if held := new(testbed.HeldError); errors.As(err, &held) {
 		return &Error{verdict.ExitRefused, err}
@@ -71,6 +71,14 @@ func (s *stores) openLocks(ctx context.Context) (err error) {
 		s.strikes.Store = locks
 	}
 	s.locks = s.Locks
+	if guest, ok := locks.(interface{ Held() error }); ok {
+		s.guards = append(s.guards, func() (word, why string) {
+			if err := guest.Held(); err != nil {
+				return history.AbortTargetLost, err.Error()
+			}
+			return "", ""
+		})
+	}
 	s.standsHere(history.WaitsStore, locks)
 	if s.e.Observed() {
 		prefix = ""

@@ -2,7 +2,6 @@ package drill
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"net"
 	"slices"
@@ -11,37 +10,71 @@ import (
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/internal/apiproxy"
+	"github.com/lockdrill/lockdrill/internal/endpoint"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/tap"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 	"github.com/lockdrill/lockdrill/lockcore/redisstore"
 )
 
-// openTap puts a proxy that understands the protocol on the way of each replica, next to the store. It speaks TLS to the store, and
-// reads plain text.
+// openTap puts a proxy that understands the protocol on the way of each replica, next to the store.
 func (s *stores) openTap(context.Context) error {
-	options, err := s.Locks.Options()
+	kind, err := kindOf(s.e)
+	if err != nil {
+		return err
+	}
+	if kind.tap == nil {
+		return fmt.Errorf("open the proxy: none reads what clients say to a store of kind %s", s.e.StoreKind())
+	}
+	t, way, err := kind.tap(s, tap.Options{Clock: s.clock, Seed: s.seed, OnHit: func(h tap.Hit) { s.hit(h) }})
+	if t != nil {
+		s.stands = append(s.stands, func(context.Context) error { return t.Close() })
+	}
 	if err != nil {
 		return fmt.Errorf("open the proxy: %w", err)
 	}
-	t := tap.New(tap.Options{
-		Dial:  func(ctx context.Context) (net.Conn, error) { return DialPlain(ctx, options.Addr, options.TLSConfig) },
-		Clock: s.clock, Seed: s.seed, Rules: tap.Rules{Keys: []string{tap.Quote(s.Locks.Prefix) + "*"}, Scripts: CoreScripts()},
-		OnHit: func(h tap.Hit) { s.hit(h) },
-	})
-	s.strikes.Tap = t
-	s.stands = append(s.stands, func(context.Context) error { return t.Close() })
+	s.strikes.Tap, s.tapped = t, way
+	return nil
+}
+
+// tapRedis opens a proxy that speaks TLS to the store, and reads plain text.
+func tapRedis(s *stores, o tap.Options) (*tap.Tap, hop, error) {
+	options, err := s.Locks.Options()
+	if err != nil {
+		return nil, nil, err
+	}
+	o.Dial = func(ctx context.Context) (net.Conn, error) {
+		return endpoint.DialPlain(ctx, options.Addr, options.TLSConfig)
+	}
+	o.Rules = tap.Rules{Keys: []string{tap.Quote(s.Locks.Prefix) + "*"}, Scripts: CoreScripts()}
+	t := tap.New(o)
+	way, err := s.oneServer(t.Listen)
+	return t, way, err
+}
+
+// tapPostgres opens a proxy before a server of the run's own, which has no TLS.
+func tapPostgres(s *stores, o tap.Options) (*tap.Tap, hop, error) {
+	o.Dial = func(ctx context.Context) (net.Conn, error) {
+		return endpoint.DialPlain(ctx, s.Held.Endpoint().Addr, nil)
+	}
+	t := tap.New(o)
+	way, err := s.oneServer(t.ListenPostgres)
+	return t, way, err
+}
+
+// oneServer lets a proxy listen for each replica.
+func (s *stores) oneServer(listen func(name, addr string) (string, error)) (_ hop, err error) {
 	listeners := map[string]string{}
 	for _, name := range s.e.ReplicaNames() {
-		if listeners[name], err = t.Listen(name, "127.0.0.1:0"); err != nil {
-			return fmt.Errorf("open the proxy: %w", err)
+		if listeners[name], err = listen(name, "127.0.0.1:0"); err != nil {
+			return nil, err
 		}
 	}
-	s.tapped = func(replica string, e protocol.Endpoint) protocol.Endpoint {
+	return func(replica string, e protocol.Endpoint) protocol.Endpoint {
 		e.Addr, e.TLS, e.ServerName, e.CA = listeners[replica], false, "", ""
 		return e
-	}
-	return nil
+	}, nil
 }
 
 const tapGuardName = "lockdrill proxy"
@@ -80,20 +113,15 @@ func apiProxyGuard(ctx context.Context, e *experiments.Experiment) Guard {
 		return Guard{Refuses: true, Says: "nobody has connected through the lockdrill proxy at " + at + " yet: point the electors at it in place of their API server"}
 	}
 	for i := range e.Faults {
-		if f := &e.Faults[i]; f.Traits().ByAPIProxy && f.Spec.Form() == string(fault.ReadOnly) && !seen.EndsTLS {
+		if f := &e.Faults[i]; f.Traits().ByAPIProxy && slices.Contains([]string{string(fault.ReadOnly), string(fault.LostAPI)}, f.Spec.Form()) && !seen.EndsTLS {
 			return Guard{Refuses: true, Says: fmt.Sprintf("fault %s: the lockdrill proxy at %s passes TLS through, so it cannot tell writes: start it with --cert and --key", f.ID, at)}
 		}
 	}
 	return Guard{Says: fmt.Sprintf("%s connected through %s", figures.Plural(len(seen.Sources), "address"), at)}
 }
 
-// DialPlain opens a connection as it is: a client behind a proxy introduces itself.
-func DialPlain(ctx context.Context, addr string, secure *tls.Config) (net.Conn, error) {
-	if secure != nil {
-		return (&tls.Dialer{Config: secure}).DialContext(ctx, "tcp", addr)
-	}
-	return (&net.Dialer{}).DialContext(ctx, "tcp", addr)
-}
+// WrittenToLease says what a request to an API server does to a Lease: apiproxy.Options.Written.
+func WrittenToLease(path string, body []byte) string { return kube.Written(path, body) }
 
 // CoreScripts are the lock core's own, by their hashes.
 func CoreScripts() (rules []tap.ScriptRule) {

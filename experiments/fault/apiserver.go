@@ -4,14 +4,16 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/lockcore"
 )
 
-// APIServer is what the API server of a cluster is to electors for a while: slow, read-only or away. It is made by the lockdrill proxy
+// APIServer is what the API server of a cluster is to electors for a while: slow, read-only, away, or without one answer. It is made by the lockdrill proxy
 // that they are pointed at, for all of them or for one.
 type APIServer struct {
 	Aim
-	Do    APIServerDo   `rule:"required,words=slow|refuse_writes|away"` // slow: what electors send arrives late; refuse_writes: reads are answered, writes with 503; away: connections are reset
-	Delay time.Duration `rule:"positive" scale:"no"`                    // of slow: by how much what electors send is late
+	Do    APIServerDo   `rule:"required,words=slow|refuse_writes|lose_reply|away"` // slow: what electors send arrives late; refuse_writes: reads are answered, writes with 503; lose_reply: one write is carried out, and its answer does not come; away: connections are reset
+	Delay time.Duration `rule:"positive" scale:"no"`                               // of slow: by how much what electors send is late
+	Of    lockcore.Op   `rule:"words=acquire|renew|release"`                       // of lose_reply: the write whose answer is lost
 }
 
 // APIServerDo is what befalls the API server.
@@ -20,6 +22,7 @@ type APIServerDo string
 const (
 	SlowAPI  APIServerDo = "slow"
 	ReadOnly APIServerDo = "refuse_writes"
+	LostAPI  APIServerDo = "lose_reply"
 	AwayAPI  APIServerDo = "away"
 )
 
@@ -30,7 +33,7 @@ func (s *APIServer) Form() string { return string(s.Do) }
 
 func (s *APIServer) Magnitude() string {
 	if s.Delay == 0 {
-		return ""
+		return string(s.Of)
 	}
 	return "+" + figures.Spell(s.Delay)
 }
@@ -63,12 +66,21 @@ func (s *APIServer) Check(c Checker) {
 	case s.Do != "" && s.Do != SlowAPI && s.Delay > 0:
 		c.Check("delay", "is for do: slow")
 	}
+	switch {
+	case s.Do == LostAPI && s.Of == "":
+		c.Check("of", "missing: the answer to which write is lost? One of acquire, renew, release")
+	case s.Do != "" && s.Do != LostAPI && s.Of != "":
+		c.Check("of", "is for do: lose_reply")
+	case s.Of == lockcore.OpAcquire && s.HolderOf != "":
+		c.Check("of", "the holder has acquired its Lease already: say replica, or all: true")
+	}
 }
 
 func (s *APIServer) Describe(bool) Description {
 	does := map[APIServerDo]string{
 		SlowAPI:  "what the electors send to the API server arrives " + figures.Spell(s.Delay) + " late",
 		ReadOnly: "the API server answers the electors' reads, and their writes with 503",
+		LostAPI:  "the API server carries out one write of an elector (" + string(s.Of) + "), and its answer does not come until the fault is over; then the request is cut off",
 		AwayAPI:  "the electors' connections to the API server are reset, and new ones too",
 	}[s.Do]
 	return Description{does + ", by the lockdrill proxy that they are pointed at", "the proxy counts what it did to connections from the victims' addresses: none makes the shot void",
@@ -81,6 +93,8 @@ func (s *APIServer) Action(shot Shot) string {
 		return Words("API server slow", shot.Configured) + shot.on() + shot.lasting()
 	case ReadOnly:
 		return "API server refuses writes" + shot.on() + shot.lasting()
+	case LostAPI:
+		return Words("API server loses the answer to", shot.Configured) + shot.on()
 	}
 	return "API server away" + shot.on() + shot.lasting()
 }

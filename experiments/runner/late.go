@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/lockdrill/lockdrill/history"
@@ -48,6 +49,14 @@ type lateness struct {
 	stall int64 // in it
 }
 
+var processors sync.Mutex // runs may begin and end beside one another
+
+func moreProcessors(n int) {
+	processors.Lock()
+	defer processors.Unlock()
+	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + n)
+}
+
 // watchMachine watches m until ctx ends; done is closed then. m may be nil.
 func watchMachine(ctx context.Context, m *Machine, clock func() int64, tell func(history.Event)) (done <-chan struct{}) {
 	end := make(chan struct{})
@@ -59,6 +68,8 @@ func watchMachine(ctx context.Context, m *Machine, clock func() int64, tell func
 	go func() {
 		defer close(end)
 		runtime.LockOSThread() // and kept: the thread ends with its only goroutine
+		moreProcessors(1)      // for itself: see monotime.SleepUntil
+		defer moreProcessors(-1)
 		l.meter.measure(clock())
 		for l.from = clock(); ctx.Err() == nil; {
 			l.wake()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/pace"
 )
 
 // lifeEvery is how often a store is asked whether it is still the same.
@@ -46,13 +47,14 @@ type life struct {
 }
 
 func (l *life) run(ctx context.Context) {
-	tick := time.NewTicker(lifeEvery)
-	defer tick.Stop()
+	next := time.NewTimer(0)
+	defer next.Stop()
 	l.good = history.At(l.clock())
 	for {
 		l.look(ctx)
+		next.Reset(pace.Until(time.Duration(l.clock()), lifeEvery)) // with all others that wait: see there
 		select {
-		case <-tick.C:
+		case <-next.C:
 		case <-ctx.Done():
 			return
 		}
@@ -89,7 +91,7 @@ func (l *life) look(ctx context.Context) {
 		l.runID = runID
 		_, _ = l.rec.Record(history.Event{Kind: history.StoreIncarnation, Span: history.Span{From: l.good.From, To: span.To}, Source: source,
 			Incarnation: &history.Incarnation{Store: l.Name, RunID: runID, Life: l.number, Why: why}})
-		if !marker {
+		if !marker || why == "run_id_changed" { // the marker may have been seen before the server ended, and its name asked after
 			_ = l.Mark(lctx) // where it fails, the next look finds the marker missing again
 		}
 	}

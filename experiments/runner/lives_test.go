@@ -17,6 +17,7 @@ type fakeStore struct {
 	mu     sync.Mutex
 	runID  string
 	marker bool
+	late   bool // the next look saw the marker before this life began
 	err    error
 }
 
@@ -32,7 +33,9 @@ func (f *fakeStore) store() Store {
 		Life: func(context.Context) (string, bool, error) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			return f.runID, f.marker, f.err
+			marker := f.marker || f.late
+			f.late = false
+			return f.runID, marker, f.err
 		},
 		Mark: func(context.Context) error { f.set(func() { f.marker = true }); return nil },
 	}
@@ -40,13 +43,7 @@ func (f *fakeStore) store() Store {
 
 func TestStoreIncarnationsAreNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		start := time.Now()
-		clock := func() int64 { return int64(time.Since(start)) }
-		var buf bytes.Buffer
-		rec, err := history.NewRecorder(&buf, history.Header{Run: "r", Experiment: "x", Mode: history.Live, TimeScale: 1}, clock, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		clock, rec, buf := recorded(t)
 		f := &fakeStore{runID: "a", marker: true}
 		ctx, cancel := context.WithCancel(t.Context())
 		fault := true
@@ -58,6 +55,7 @@ func TestStoreIncarnationsAreNoticed(t *testing.T) {
 		}
 		pass(time.Second, func() { f.marker = false }) // a flush keeps the run id
 		pass(time.Second, func() { f.runID = "b" })    // a restart
+		pass(time.Second, func() { f.runID, f.marker, f.late = "c", false, true })
 		pass(time.Second, func() { f.err = errors.New("refused") })
 		pass(3*storeLostFor, func() { fault = false })
 		select {
@@ -74,7 +72,7 @@ func TestStoreIncarnationsAreNoticed(t *testing.T) {
 		}
 		cancel()
 		l.wait()
-		h, err := history.Read(&buf)
+		h, err := history.Read(buf)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +83,7 @@ func TestStoreIncarnationsAreNoticed(t *testing.T) {
 				t.Errorf("life %d in %s", e.Incarnation.Life, e.Span)
 			}
 		}
-		want := []string{"start", "marker_lost", "run_id_changed"}
+		want := []string{"start", "marker_lost", "run_id_changed", "run_id_changed"}
 		if len(got) != len(want) {
 			t.Fatalf("incarnations %v, want %v", got, want)
 		}

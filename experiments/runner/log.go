@@ -16,10 +16,11 @@ const recent = 1 << 14
 // that the loop has read and that are not recent it forgets those that come with each job, call and look.
 type Log struct {
 	mu      sync.Mutex
-	kept    []numbered      // of those before events
-	first   int             // index of events[0]
-	events  []history.Event // never written over: Since gives them away
+	kept    []numbered // of those before events
+	first   int        // index of events[0]
+	events  []history.Event
 	taken   int             // index of the first that the loop has not read
+	news    []history.Event // that Take gave to the loop
 	changed chan struct{}
 	awaited bool // somebody has asked for changed
 }
@@ -32,33 +33,34 @@ type numbered struct {
 // NewLog returns an empty log.
 func NewLog() *Log { return &Log{changed: make(chan struct{})} }
 
-// Add appends a recorded event; it never blocks.
-func (l *Log) Add(e history.Event) {
+// Add appends recorded events; it never blocks.
+func (l *Log) Add(events []history.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.events = append(l.events, e)
+	l.events = append(l.events, events...)
 	if l.awaited {
 		close(l.changed)
 		l.changed, l.awaited = make(chan struct{}), false
 	}
 }
 
-// Take returns the events that it has not returned before, to the loop alone, and forgets what is neither recent nor lasting.
+// Take returns the events that it has not returned before, to the loop alone, and forgets what is neither recent nor lasting. They are good
+// until the next call.
 func (l *Log) Take() []history.Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	news := l.events[l.taken-l.first : len(l.events) : len(l.events)]
-	l.taken += len(news)
-	if old := len(l.events) - len(news) - recent; old > recent {
+	l.news = append(l.news[:0], l.events[l.taken-l.first:]...)
+	l.taken += len(l.news)
+	if old := len(l.events) - len(l.news) - recent; old > recent {
 		for i, e := range l.events[:old] {
 			if !passing(e.Kind) {
 				l.kept = append(l.kept, numbered{l.first + i, e})
 			}
 		}
 		l.first += old
-		l.events = append(make([]history.Event, 0, 3*recent), l.events[old:]...)
+		l.events = slices.Delete(l.events, 0, old)
 	}
-	return news
+	return l.news
 }
 
 // passing are the kinds that come with each job, each call and each look, and that nobody asks for once they are not recent.
@@ -83,14 +85,10 @@ func (l *Log) Since(i int) []history.Event {
 func (l *Log) From(i int) (events []history.Event, next int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	next = l.first + len(l.events)
-	if i >= l.first {
-		return l.events[i-l.first : len(l.events) : len(l.events)], next
-	}
 	for _, k := range l.kept[l.keptFrom(i):] {
 		events = append(events, k.Event)
 	}
-	return append(events, l.events...), next
+	return append(events, l.events[max(0, i-l.first):]...), l.first + len(l.events)
 }
 
 // keptFrom is where in kept those from index i on begin.
@@ -119,7 +117,7 @@ func (l *Log) Changed() <-chan struct{} {
 	return l.changed
 }
 
-// Await returns the first event from index i on that matches, waiting for it as long as ctx lasts.
+// Await returns the first event from index i on that matches, waiting for it as long as ctx lasts. The match may use the log.
 func (l *Log) Await(ctx context.Context, i int, match func(history.Event) bool) (history.Event, error) {
 	for {
 		changed := l.Changed()

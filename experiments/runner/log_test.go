@@ -10,7 +10,7 @@ import (
 // A log forgets what comes with each job and is not recent, once the loop has read it; what a run is made of stays, in its order.
 func TestALogForgetsWhatPasses(t *testing.T) {
 	l := NewLog()
-	add := func(k history.Kind) { l.Add(history.Event{N: int64(l.first+len(l.events)) + 1, Kind: k}) }
+	add := func(k history.Kind) { l.Add([]history.Event{{N: int64(l.first+len(l.events)) + 1, Kind: k}}) }
 	add(history.ReplicaStart)
 	add(history.AcquireInvoke)
 	add(history.ReleaseInvoke)
@@ -57,7 +57,7 @@ func TestALogForgetsWhatPasses(t *testing.T) {
 func BenchmarkLog(b *testing.B) {
 	l := NewLog()
 	for b.Loop() {
-		l.Add(history.Event{Kind: history.LookKind})
+		l.Add([]history.Event{{Kind: history.LookKind}})
 		l.Changed()
 		l.Take()
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/conductor"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/pace"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
 
@@ -51,6 +52,14 @@ type Patient interface {
 // Probe makes one look, with no schedule and no stamps: the returned function turns the look into events once its bracket is known.
 type Probe interface {
 	Look(ctx context.Context, final bool) (func(history.Span) []history.Event, error)
+}
+
+// Asker is a probe whose looks need not be waited for: many of them share a goroutine.
+type Asker interface {
+	Probe
+	Ask() // begins a look, not the final one
+	// Answer is the end of that look; ok is false where the answer has not come by then: it is called again. The asker limits how long.
+	Answer(until time.Time) (report func(history.Span) []history.Event, ok bool, err error)
 }
 
 // Priced is a probe that knows what it has cost the store that it looks at.
@@ -116,6 +125,7 @@ const (
 	lookWithin    = 2 * time.Second  // for one look of a probe, and for resolving a victim
 	storeLostFor  = 5 * time.Second  // a store that has not answered for so long is lost
 	guardEvery    = time.Second
+	writeEvery    = 20 * time.Millisecond // what comes often waits so long at most for the history's file
 )
 
 // Wired refuses faults that nobody would make. Run does so too, and then does nothing else: also no clean-up.
@@ -171,6 +181,8 @@ func (r *run) loop(ctx, flights context.Context, lost <-chan string) {
 	timer, guard := time.NewTimer(0), time.NewTicker(guardEvery)
 	defer timer.Stop()
 	defer guard.Stop()
+	var pace pace.Pace
+	var write int64 // when what waits for it is to be written
 	for {
 		wake := r.Log.Changed()
 		for _, e := range r.Log.Take() {
@@ -182,8 +194,16 @@ func (r *run) loop(ctx, flights context.Context, lost <-chan string) {
 		if r.step(ctx, flights) {
 			return
 		}
+		time.Sleep(pace.Ahead(time.Duration(r.Clock())))
 		now := r.Clock()
-		timer.Reset(time.Duration(r.c.Next(now) - now))
+		next := r.c.Next(now)
+		if now >= write {
+			r.Recorder.Flush()
+			write = now + int64(writeEvery)
+		} else if r.Recorder.Waiting() {
+			next = min(next, write)
+		}
+		timer.Reset(time.Duration(next - now))
 		select {
 		case <-wake:
 		case <-timer.C:
@@ -274,8 +294,11 @@ func (r *run) offer(o *conductor.Offer) {
 	if o.Again {
 		kind = history.JobRedeliver
 	}
-	r.record(history.Event{Kind: kind, Source: source, Lock: o.Lock, Key: o.Key,
-		Job: &history.Job{ID: o.Job, Class: o.Class, Hold: int64(o.Hold), To: o.To}})
+	// It is written with what comes often: see loop.
+	if err := r.Recorder.RecordAll([]history.Event{{Kind: kind, Span: history.At(r.Clock()), Source: source, Lock: o.Lock, Key: o.Key,
+		Job: &history.Job{ID: o.Job, Class: o.Class, Hold: int64(o.Hold), To: o.To}}}); err != nil && r.err == nil {
+		r.err = err
+	}
 	// An offer that does not reach a dying replica is lost, as offers may be: it is due again after the redelivery period.
 	_ = r.Fleet.Send(o.To, protocol.Command{V: protocol.Version, Cmd: protocol.CmdOffer,
 		Offer: &protocol.Offer{Lock: o.Lock, Job: o.Job, Key: o.Key, Class: o.Class, Hold: o.Hold}})

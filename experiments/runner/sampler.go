@@ -1,15 +1,23 @@
 package runner
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"math"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/pace"
 )
 
 // coverEvery is how often a probe's coverage is written: a history that is cut off shows its evidence up to a second before.
 const coverEvery = int64(time.Second)
+
+// moment is more than a store at hand takes for an answer.
+const moment = int64(time.Millisecond)
 
 type samplers struct{ all []*sampler }
 
@@ -26,34 +34,50 @@ type sampler struct {
 	samples int64
 	largest int64
 	failed  string // why looks fail at present
+
+	// Of one that is asked.
+	asker Asker // nil = its looks are made one by one
+	asked int64 // when
+	owes  bool  // its answer has not come
+	took  int64 // the last answer, or this one so far
+	due   int64 // the next look
 }
 
 func startSamplers(ctx context.Context, rec *history.Recorder, clock func() int64, probes []Sampled) *samplers {
 	s := &samplers{}
+	var together askers
+	all, stop := context.WithCancel(ctx)
+	asked := make(chan struct{})
 	for _, p := range probes {
-		ctx, cancel := context.WithCancel(ctx)
-		one := &sampler{Sampled: p, cancel: cancel, done: make(chan struct{}), rec: rec, clock: clock, last: history.At(clock())}
+		one := &sampler{Sampled: p, cancel: stop, done: asked, rec: rec, clock: clock, last: history.At(clock())}
 		one.covered = one.last
 		s.all = append(s.all, one)
+		if asker, ok := p.Probe.(Asker); ok && !p.Live {
+			one.asker = asker
+			together = append(together, one)
+			continue
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		one.cancel, one.done = cancel, make(chan struct{})
 		go one.run(ctx)
 	}
+	go func() {
+		defer close(asked)
+		defer stop()
+		together.run(all)
+	}()
 	return s
 }
 
 // finish ends the schedules of the probes that ask the replicas, or of the others, and makes each one's final look.
 func (s *samplers) finish(ctx context.Context, live bool) {
-	var waiting sync.WaitGroup // for those that may take long: all at once
+	var waiting sync.WaitGroup // all at once: the last look at thousands of keys would be a gap of whoever comes after it
 	for _, one := range s.all {
-		if one.Live != live {
-			continue
-		}
-		one.cancel()
-		<-one.done
-		if one.Last > 0 {
+		if one.Live == live {
+			one.cancel()
+			<-one.done
 			waiting.Go(func() { one.conclude(ctx) })
-			continue
 		}
-		one.conclude(ctx)
 	}
 	waiting.Wait()
 }
@@ -68,39 +92,97 @@ func (s *sampler) lastWithin() time.Duration { return max(5*lookWithin, s.Last) 
 
 func (s *sampler) run(ctx context.Context) {
 	defer close(s.done)
-	tick := time.NewTicker(s.Every)
-	defer tick.Stop()
-	for {
-		s.look(ctx, false)
+	next := time.NewTimer(0)
+	defer next.Stop()
+	for ctx.Err() == nil {
+		s.looks(ctx, next)
+	}
+}
+
+// looks makes looks for a while, which share their limit: one for each would cost about as much as a look at a store that is at hand.
+func (s *sampler) looks(ctx context.Context, next *time.Timer) {
+	within, cancel := context.WithTimeout(ctx, lookWithin)
+	defer cancel()
+	for until := s.clock() + int64(lookWithin/20); ctx.Err() == nil && s.clock() < until; {
+		s.look(within, false)
+		next.Reset(pace.Until(time.Duration(s.clock()), s.Every)) // with all others that wait: see there
 		select {
-		case <-tick.C:
+		case <-next.C:
 		case <-ctx.Done():
-			return
 		}
 	}
 }
 
-// look makes one look and records what it showed. A look that failed only lets the gap grow.
-func (s *sampler) look(ctx context.Context, final bool) bool {
-	limit := lookWithin
-	if final {
-		limit = s.lastWithin()
+// askers are sampled in one goroutine: it asks all stores of which a look is due, and takes what they answer.
+type askers []*sampler
+
+func (a askers) run(ctx context.Context) {
+	next := time.NewTimer(0)
+	defer next.Stop()
+	for len(a) > 0 && ctx.Err() == nil {
+		due := a.ask()
+		slices.SortStableFunc(a, func(x, y *sampler) int { return cmp.Compare(x.took, y.took) })
+		for _, s := range a { // whoever is slow comes last, and holds up the others for a moment at most
+			s.answer(ctx, min(due, s.clock()+moment))
+		}
+		for _, s := range a {
+			s.answer(ctx, due)
+		}
+		next.Reset(time.Duration(due - a[0].clock()))
+		select {
+		case <-next.C:
+		case <-ctx.Done():
+		}
 	}
-	lctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
+}
+
+// ask asks those whose look is due and that owe no answer, and says when the next one is due.
+func (a askers) ask() (due int64) {
+	due = math.MaxInt64
+	for _, s := range a {
+		if now := s.clock(); now >= s.due {
+			s.due = now + int64(pace.Until(time.Duration(now), s.Every))
+			if !s.owes {
+				s.asked, s.owes = now, true
+				s.asker.Ask()
+			}
+		}
+		due = min(due, s.due)
+	}
+	return due
+}
+
+// answer waits until an instant for what was asked.
+func (s *sampler) answer(ctx context.Context, until int64) {
+	if !s.owes {
+		return
+	}
+	report, ok, err := s.asker.Answer(time.Now().Add(time.Duration(max(until-s.clock(), moment/10)))) // what has come is taken in any case
+	span := history.Span{From: s.asked, To: s.clock()}
+	if s.took = span.Width(); err == nil && !ok {
+		return
+	}
+	if s.owes = false; err != nil {
+		s.failed = err.Error()
+		return
+	}
+	s.good(ctx, span, false)
+	_ = s.rec.RecordAll(report(span)) // a failed recorder ends the run by itself
+}
+
+// look makes one look, for as long as ctx lasts, and records what it showed. A look that failed only lets the gap grow.
+func (s *sampler) look(ctx context.Context, final bool) bool {
 	sent := s.clock()
-	events, err := s.Probe.Look(lctx, final)
+	events, err := s.Probe.Look(ctx, final)
 	span := history.Span{From: sent, To: s.clock()}
 	if err != nil {
-		if ctx.Err() == nil || final {
+		if final || !errors.Is(ctx.Err(), context.Canceled) { // else the schedule has ended
 			s.failed = err.Error()
 		}
 		return false
 	}
 	s.good(ctx, span, final)
-	for _, e := range events(span) {
-		_, _ = s.rec.Record(e) // a failed recorder ends the run by itself
-	}
+	_ = s.rec.RecordAll(events(span)) // a failed recorder ends the run by itself
 	return true
 }
 

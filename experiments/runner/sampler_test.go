@@ -32,25 +32,31 @@ func (p *scripted) Look(ctx context.Context, final bool) (func(history.Span) []h
 	}, err
 }
 
+// recorded is a clock that begins now, and a recorder by it with what it writes.
+func recorded(t *testing.T) (func() int64, *history.Recorder, *bytes.Buffer) {
+	t.Helper()
+	start, buf := time.Now(), new(bytes.Buffer)
+	clock := func() int64 { return int64(time.Since(start)) }
+	rec, err := history.NewRecorder(buf, history.Header{Run: "r", Experiment: "x", Mode: history.Live, TimeScale: 1}, clock, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return clock, rec, buf
+}
+
 // sample runs a probe for a while in virtual time, every 10 ms with a max_gap of 50 ms, and returns what was recorded.
 func sample(t *testing.T, run time.Duration, look func(n int, final bool) (time.Duration, error)) []history.Event {
 	t.Helper()
 	var events []history.Event
 	synctest.Test(t, func(t *testing.T) {
-		start := time.Now()
-		clock := func() int64 { return int64(time.Since(start)) }
-		var buf bytes.Buffer
-		rec, err := history.NewRecorder(&buf, history.Header{Run: "r", Experiment: "x", Mode: history.Live, TimeScale: 1}, clock, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		clock, rec, buf := recorded(t)
 		s := startSamplers(t.Context(), rec, clock, []Sampled{{
 			Name: "x", Source: "probe:x", Probe: &scripted{look: look},
 			ProbeSettings: experiments.ProbeSettings{Every: 10 * time.Millisecond, MaxGap: 50 * time.Millisecond},
 		}})
 		<-time.After(run)
 		s.finish(t.Context(), false)
-		h, err := history.Read(&buf)
+		h, err := history.Read(buf)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -178,7 +184,7 @@ func TestNeverAGoodLookIsOneGap(t *testing.T) {
 }
 
 // A probe that asks the replicas makes its final look while they are there; the others go on, and make theirs afterwards.
-func TestLiveProbesEndFirst(t *testing.T) {
+func TestProbesThatLiveEndFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var finals []string
 		probe := func(name string, live bool) Sampled {
@@ -206,4 +212,92 @@ func TestLiveProbesEndFirst(t *testing.T) {
 			t.Errorf("final looks of %v", finals)
 		}
 	})
+}
+
+// asked is a probe whose store takes as long for an answer as the test says, and gives up after a second.
+type asked struct {
+	scripted
+	takes func(n int) time.Duration
+	ready time.Time
+	fails bool
+}
+
+func (p *asked) Ask() {
+	p.count++
+	takes := p.takes(p.count)
+	p.fails = takes > time.Second
+	p.ready = time.Now().Add(min(takes, time.Second))
+}
+
+func (p *asked) Answer(until time.Time) (func(history.Span) []history.Event, bool, error) {
+	if until.Before(p.ready) {
+		<-time.After(time.Until(until))
+		return nil, false, nil
+	}
+	<-time.After(time.Until(p.ready))
+	if p.fails {
+		return nil, false, errors.New("no answer")
+	}
+	return func(history.Span) []history.Event { return nil }, true, nil
+}
+
+// Probes that are asked together wait for nobody but their own stores: where one hangs, the other has no gap, nor wider looks.
+func TestAStoreThatHangsHoldsUpNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock, rec, buf := recorded(t)
+		probe := func(name string, every time.Duration, takes func(n int) time.Duration) Sampled {
+			p := &asked{takes: takes}
+			p.look = func(int, bool) (time.Duration, error) { return time.Millisecond, nil } // the final one
+			return Sampled{Name: name, Source: "probe:" + name, Probe: p,
+				ProbeSettings: experiments.ProbeSettings{Every: every, MaxGap: 20 * time.Millisecond}}
+		}
+		s := startSamplers(t.Context(), rec, clock, []Sampled{
+			probe("hangs", 5*time.Millisecond, func(n int) time.Duration {
+				switch n {
+				case 50:
+					return 300 * time.Millisecond
+				case 100:
+					return time.Hour
+				}
+				return time.Millisecond
+			}),
+			probe("well", 10*time.Millisecond, func(int) time.Duration { return time.Millisecond }),
+		})
+		<-time.After(3 * time.Second)
+		s.finish(t.Context(), false)
+		h, err := history.Read(buf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var failed int
+		for _, e := range kinds(h.Events, history.GapKind) {
+			if e.Coverage.Probe != "hangs" {
+				t.Errorf("%s has a gap: %+v", e.Coverage.Probe, e.Coverage)
+			} else if e.Coverage.Failed {
+				failed++
+			}
+		}
+		looks := map[string]int64{}
+		var blind int64
+		for _, e := range h.Events {
+			if e.Kind == history.CoverageKind {
+				looks[e.Coverage.Probe] += e.Coverage.Samples
+			} else if e.Kind == history.GapKind {
+				blind = max(blind, e.Width())
+			}
+		}
+		// Of 600 and 300 looks that are due, those are missing that could not be made while an answer was owed.
+		if looks["well"] < 295 || looks["hangs"] < 330 || looks["hangs"] > 350 {
+			t.Errorf("looks %v, want one for each time that is due and owes no answer", looks)
+		}
+		if failed != 1 || blind < int64(time.Second) || blind > int64(1050*time.Millisecond) {
+			t.Errorf("%d gaps of looks that failed, the longest gap %s, want one of a second", failed, time.Duration(blind))
+		}
+		covered(t, eventsOf(h.Events, "hangs"), 3*time.Second)
+		covered(t, eventsOf(h.Events, "well"), 3*time.Second)
+	})
+}
+
+func eventsOf(events []history.Event, probe string) []history.Event {
+	return slices.DeleteFunc(slices.Clone(events), func(e history.Event) bool { return e.Coverage == nil || e.Coverage.Probe != probe })
 }

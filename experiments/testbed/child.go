@@ -1,16 +1,19 @@
 package testbed
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
@@ -25,8 +28,8 @@ const (
 	badLineKept  = 300 // bytes of one of those
 )
 
-// child is one life of a replica. Three goroutines belong to it: one writes commands, one reads events, one waits for the
-// process and for the other two, and closes done as its last act.
+// child is one life of a replica. Two goroutines belong to it: one writes commands, one waits for the process and for the other, and closes
+// done as its last act. What it says the fleet reads, as long as it lives.
 type child struct {
 	fleet   *Fleet
 	cmd     *exec.Cmd
@@ -37,26 +40,32 @@ type child struct {
 	record  int    // in the journal
 
 	stdin, stdout, stderr *os.File
-	said                  said
 	gone                  chan struct{} // closed: the process is dead
-	read, wrote, done     chan struct{}
+	wrote, done           chan struct{}
 	dead                  atomic.Bool
 
-	sending sync.Mutex // guards the closing of queue
+	sending sync.Mutex // guards the closing of queue, and what follows
 	queue   chan []byte
 	closed  bool
+	queued  int             // lines that are in queue, or that write is about to write
+	input   syscall.RawConn // of stdin
 
 	mu     sync.Mutex // signalling and collecting exclude one another
 	reaped bool
 	killed int64 // start of the first SIGKILL; 0 = none
 
-	exit Exit  // the reader's until read is closed, then the waiter's
+	// The fleet's deliver guards what follows; once the fleet reads no more, it is the waiter's.
+	pipe syscall.RawConn // of stdout
+	buf  []byte
+	n    int  // bytes in buf: the beginning of a line that is not whole yet
+	long bool // the line that goes on is too long, and dropped
+	over bool // the pipe is at its end
+	exit Exit
 	last int64 // stamp of the newest event: the replica lived then
 }
 
 func (c *child) run() {
 	go c.write()
-	go c.receive()
 	go c.await()
 }
 
@@ -75,12 +84,27 @@ func (c *child) sendLine(line []byte) error {
 	if c.closed || c.dead.Load() {
 		return ErrDead
 	}
+	if c.queued == 0 { // nothing stands before it, and nearly always there is room: then nobody else need wake for it
+		if line = line[c.tryWrite(line):]; len(line) == 0 {
+			return nil
+		}
+	}
 	select {
 	case c.queue <- line:
+		c.queued++
 		return nil
 	default:
 		return ErrBacklog
 	}
+}
+
+// tryWrite writes what there is room for in the replica's standard input, and does not wait.
+func (c *child) tryWrite(line []byte) (n int) {
+	_ = c.input.Write(func(fd uintptr) bool {
+		n, _ = unix.Write(int(fd), line) // what fails here fails again in write
+		return true
+	})
+	return max(0, n)
 }
 
 // finish tells the replica to stop; the end of the queue closes its standard input, which says the same to one that does
@@ -110,9 +134,17 @@ func (c *child) write() {
 			if !open {
 				return
 			}
+			taken := 1
+			for len(line) < lineLimit && len(c.queue) > 0 { // what has come meanwhile goes with it, as far as it fits: what is taken leaves room in the queue
+				line = append(line, <-c.queue...)
+				taken++
+			}
 			if _, err := c.stdin.Write(line); err != nil {
 				return
 			}
+			c.sending.Lock()
+			c.queued -= taken
+			c.sending.Unlock()
 		case <-c.gone:
 			return
 		}
@@ -147,10 +179,9 @@ func (c *child) await() {
 	c.reaped = true
 	killed := c.killed
 	c.mu.Unlock()
-	_ = c.stdout.SetReadDeadline(time.Now()) // wakes the reader; from dead on the deadline is the reader's own
 	c.dead.Store(true)
 	close(c.gone)
-	<-c.read
+	c.drain()
 	_ = c.stdin.Close()
 	<-c.wrote
 	c.closePipes()
@@ -229,37 +260,76 @@ func (c *child) closePipes() {
 	}
 }
 
-// receive reads lines until the pipe ends. After the process's death what is in the pipe is read to its end; where something
-// else holds the pipe open, reading ends when nothing more comes for drainLimit.
-func (c *child) receive() {
-	defer close(c.read)
-	r := bufio.NewReaderSize(&c.said, 1<<16)
-	var line []byte
-	long := false
-	for {
-		dead := c.dead.Load()
-		if dead {
-			_ = c.stdout.SetReadDeadline(time.Now().Add(drainLimit))
-		}
-		part, err := r.ReadSlice('\n')
-		if len(line)+len(part) > lineLimit {
-			line, long = line[:0], true
-		} else if !long {
-			line = append(line, part...)
-		}
-		switch {
-		case err == nil:
-			c.line(line, long)
-			line, long = line[:0], false
-		case errors.Is(err, bufio.ErrBufferFull):
-		case errors.Is(err, os.ErrDeadlineExceeded) && !dead:
-		default:
-			if len(line) > 0 && !c.wasKilled() { // a killed writer may be cut off in a line
-				c.bad(line, errors.New("cut off"))
-			}
-			return
-		}
+// hear reads once what the replica has said, if there is anything, and adds what that says to the fleet's events; what has read nothing
+// has come to the end of the pipe, or nothing is there. The fleet's deliver is held.
+func (c *child) hear(fd uintptr) (n int) {
+	n, err := unix.Read(int(fd), c.buf[c.n:])
+	for ; err == unix.EINTR; n, err = unix.Read(int(fd), c.buf[c.n:]) {
 	}
+	if n > 0 {
+		c.lines(n)
+	} else {
+		c.over = err != unix.EAGAIN
+	}
+	return n
+}
+
+// drain reads what the dead replica had written to its end; where something else holds the pipe open, until nothing more comes for
+// drainLimit.
+func (c *child) drain() {
+	f := c.fleet
+	f.deliver.Lock()
+	f.talking = slices.DeleteFunc(f.talking, func(o *child) bool { return o == c })
+	_ = f.ears.remove(c.pipe) // it is closed soon, at the latest
+	f.deliver.Unlock()
+	for some := true; some && !c.over; {
+		some = false
+		_ = c.pipe.Control(func(fd uintptr) { // closed: nothing
+			if !readable(fd, drainLimit) {
+				return
+			}
+			f.deliver.Lock() // taken from the pipe and delivered at once: see Fleet.Delivered
+			defer f.deliver.Unlock()
+			some = c.hear(fd) > 0
+			f.tell()
+		})
+	}
+	if c.n > 0 && !c.wasKilled() { // a killed writer may be cut off in a line
+		c.bad(c.buf[:c.n], errors.New("cut off"))
+	}
+}
+
+// readable waits until there is something to read, or the end.
+func readable(fd uintptr, within time.Duration) bool {
+	ask := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	n, err := unix.Poll(ask, int(within.Milliseconds()))
+	for err == unix.EINTR {
+		n, err = unix.Poll(ask, int(within.Milliseconds()))
+	}
+	return n > 0
+}
+
+// quietPipe is a pipe of which Go's poller does not watch the end that is read: it would wake a thread for each line that a replica writes,
+// whether anybody waits for it or not.
+func quietPipe() (r, w *os.File, err error) {
+	watched, w, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer watched.Close()
+	fd := -1
+	conn, err := watched.SyscallConn()
+	if err == nil {
+		err = errors.Join(conn.Control(func(of uintptr) { fd, err = unix.FcntlInt(of, unix.F_DUPFD_CLOEXEC, 0) }), err)
+	}
+	if err == nil {
+		err = unix.SetNonblock(fd, false) // else os.NewFile would have it watched
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, w.Close())
+	}
+	r = os.NewFile(uintptr(fd), "replica")
+	return r, w, unix.SetNonblock(fd, true)
 }
 
 func (c *child) wasKilled() bool {
@@ -268,29 +338,48 @@ func (c *child) wasKilled() bool {
 	return c.killed != 0
 }
 
-// line delivers one line as an event, or keeps it as a bad one.
-func (c *child) line(line []byte, long bool) {
-	if long {
-		c.bad(nil, fmt.Errorf("longer than %d bytes", lineLimit))
-		return
-	}
+// lines makes events of the whole lines of buf, of which more bytes have come, keeps those that are none as bad ones, and moves what is
+// left to the beginning.
+func (c *child) lines(more int) {
 	now := c.fleet.o.Clock()
-	c.fleet.deliver.Lock()
-	defer c.fleet.deliver.Unlock()
-	e, err := claim(c.fleet.parser, line, c.replica, c.fleet.o.Origin)
-	if err == nil && e.To > now {
-		err = fmt.Errorf("stamped %d ns after it was received", e.To-now)
+	rest := c.buf[:c.n+more]
+	for {
+		line, after, whole := bytes.Cut(rest, []byte("\n"))
+		if !whole {
+			break
+		}
+		if rest = after; c.long {
+			c.bad(nil, fmt.Errorf("longer than %d bytes", lineLimit))
+			c.long = false
+			continue
+		}
+		into := append(c.fleet.events, history.Event{})
+		if err := c.event(line, now, &into[len(into)-1]); err != nil {
+			c.bad(line, err)
+		} else {
+			c.fleet.events = into
+		}
 	}
-	if err == nil && e.From < c.started.From {
-		err = errors.New("stamped before the replica was started")
+	if c.long = c.long || len(rest) == lineLimit; c.long {
+		rest = nil
 	}
-	if err != nil {
-		c.bad(line, err)
-		return
+	c.n = copy(c.buf, rest)
+}
+
+// event reads into e what a line that came until now says.
+func (c *child) event(line []byte, now int64, e *history.Event) error {
+	err := claim(c.fleet.parser, line, &c.replica, c.fleet.o.Origin, e)
+	switch {
+	case err != nil:
+		return err
+	case e.To > now:
+		return fmt.Errorf("stamped %d ns after it was received", e.To-now)
+	case e.From < c.started.From:
+		return errors.New("stamped before the replica was started")
 	}
 	c.exit.Lines++
 	c.last = max(c.last, e.To)
-	c.fleet.o.OnEvent(e)
+	return nil
 }
 
 func (c *child) bad(line []byte, err error) {

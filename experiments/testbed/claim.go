@@ -1,35 +1,34 @@
 package testbed
 
 import (
-	"bytes"
 	"fmt"
 
 	"github.com/lockdrill/lockdrill/history"
 )
 
-// claim parses one line of a replica's standard output: an event of a kind that a replica can know, in its own name, moved
+// claim parses one line of a replica's standard output into e: an event of a kind that a replica can know, in its own name, moved
 // to the run's origin. Unknown fields are tolerated.
-func claim(p *history.Parser, line []byte, who history.Replica, origin int64) (history.Event, error) {
-	var e history.Event
-	if err := p.Parse(bytes.TrimSuffix(line, []byte("\n")), &e); err != nil {
-		return e, fmt.Errorf("no event: %w", err)
+func claim(p *history.Parser, line []byte, who *history.Replica, origin int64, e *history.Event) error {
+	if err := p.Parse(line, e); err != nil {
+		return fmt.Errorf("no event: %w", err)
 	}
 	if !claimable(e.Kind) {
-		return e, fmt.Errorf("kind %q is not a replica's to claim", e.Kind)
+		return fmt.Errorf("kind %q is not a replica's to claim", e.Kind)
 	}
 	if e.Kind == history.ReplicaReady { // who it is we know better; where its metrics are, only it does
+		ready := *who
 		if e.Replica != nil {
-			who.Metrics = e.Replica.Metrics
+			ready.Metrics = e.Replica.Metrics
 		}
-		e.Replica = &who
+		e.Replica = &ready
 	}
 	e.N, e.At = 0, 0
 	e.Source, e.Clock = who.Incarnation, history.ClockShared
 	e.Span = e.Add(-origin)
 	if err := e.Check(); err != nil {
-		return e, fmt.Errorf("%s: %w", e.Kind, err)
+		return fmt.Errorf("%s: %w", e.Kind, err)
 	}
-	return e, nil
+	return nil
 }
 
 // claimable are the kinds that history-format.md lists as claims of a replica.

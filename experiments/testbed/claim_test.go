@@ -23,7 +23,8 @@ func TestDocumentedExamples(t *testing.T) {
 	words := map[string]int{}
 	for _, line := range slices.Concat(block(t, string(doc), "commands"), block(t, string(doc), "session"), block(t, string(doc), "fault")) {
 		if said, ok := strings.CutPrefix(line, "< "); ok {
-			e, err := claim(new(history.Parser), []byte(said), who, 1000)
+			var e history.Event
+			err := claim(new(history.Parser), []byte(said), &who, 1000, &e)
 			if err != nil {
 				t.Errorf("event %s: %v", said, err)
 			}
@@ -66,7 +67,8 @@ func block(t *testing.T, doc, language string) []string {
 
 func TestClaimIsMovedAndSigned(t *testing.T) {
 	who := history.Replica{Name: "r1", Incarnation: "r1.2", PID: 7}
-	e, err := claim(new(history.Parser), []byte(`{"n":99,"at":99,"kind":"job.ack","from":1500,"to":1600,"source":"runner","clock":"runner","lock":"l","key":"k","job":{"id":"j"},"x":1}`), who, 1000)
+	var e history.Event
+	err := claim(new(history.Parser), []byte(`{"n":99,"at":99,"kind":"job.ack","from":1500,"to":1600,"source":"runner","clock":"runner","lock":"l","key":"k","job":{"id":"j"},"x":1}`), &who, 1000, &e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +80,8 @@ func TestClaimIsMovedAndSigned(t *testing.T) {
 		`{"kind":"look","lock":"l","key":"k","look":{}}`, `{"kind":"job.ack","lock":"l","key":"k","job":{"id":"j"}} {}`,
 		`{"kind":"job.ack","from":2,"to":1,"lock":"l","key":"k","job":{"id":"j"}}`, `{"kind":"job.ack","lock":"l","key":"k"}`,
 	} {
-		if e, err := claim(new(history.Parser), []byte(line), who, 0); err == nil {
+		var e history.Event
+		if err := claim(new(history.Parser), []byte(line), &who, 0, &e); err == nil {
 			t.Errorf("claim(%s) = %+v, want an error", line, e)
 		}
 	}
@@ -86,7 +89,8 @@ func TestClaimIsMovedAndSigned(t *testing.T) {
 
 func TestReadyTellsWhereMetricsAre(t *testing.T) {
 	who := history.Replica{Name: "r1", Incarnation: "r1.2", PID: 7}
-	e, err := claim(new(history.Parser), []byte(`{"kind":"replica.ready","from":9,"to":9,"replica":{"name":"x","incarnation":"x.9","pid":1,"metrics":"127.0.0.1:40123"}}`), who, 0)
+	var e history.Event
+	err := claim(new(history.Parser), []byte(`{"kind":"replica.ready","from":9,"to":9,"replica":{"name":"x","incarnation":"x.9","pid":1,"metrics":"127.0.0.1:40123"}}`), &who, 0, &e)
 	who.Metrics = "127.0.0.1:40123"
 	if err != nil || *e.Replica != who {
 		t.Errorf("ready became %+v (%v), want %+v", e.Replica, err, who)

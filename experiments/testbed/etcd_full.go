@@ -16,10 +16,11 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/endpoint"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
 
@@ -49,8 +50,11 @@ type etcdServer struct {
 	peers string // host:port for the others
 }
 
-// OpenEtcd starts as many servers as the experiment says, and waits until they have a leader.
+// OpenEtcd starts as many servers as the experiment says, and waits until they have a leader; or takes those that it names.
 func OpenEtcd(ctx context.Context, g *Ground) (LockStore, error) {
+	if g.Store.Mode == experiments.StoreExternal {
+		return openEtcdGuest(ctx, g)
+	}
 	binary, err := exec.LookPath("etcd")
 	if err != nil {
 		return nil, fmt.Errorf("store.kind is etcd %w: there is no etcd on the PATH: install it (Debian: apt install etcd-server)", ErrSettings)
@@ -87,7 +91,7 @@ func (s *etcdStore) open(ctx context.Context, g *Ground) error {
 		}
 		s.servers, addrs = append(s.servers, &etcdServer{server, net.JoinHostPort("127.0.0.1", peers)}), append(addrs, addr)
 	}
-	clients, err := dialEtcd(addrs)
+	clients, err := dialEtcd(protocol.Endpoint{Addrs: addrs})
 	if err != nil {
 		return err
 	}
@@ -287,14 +291,21 @@ func (s *etcdStore) Close(ctx context.Context) error {
 	return err
 }
 
-func (s *etcdStore) roundTrip(ctx context.Context) error {
-	_, err := s.clients[0].Get(ctx, s.marker())
+func (s *etcdStore) roundTrip(ctx context.Context) error { return s.clients.roundTrip(ctx, s.prefix) }
+
+func (s *etcdStore) expiryLateness(ctx context.Context) (time.Duration, error) {
+	return s.clients.expiryLateness(ctx, s.prefix)
+}
+
+func (cs etcdClients) roundTrip(ctx context.Context, prefix string) error {
+	_, err := cs[0].Get(ctx, prefix+"marker")
 	return err
 }
 
 // expiryLateness lets keys run out with the shortest leases that there are.
-func (s *etcdStore) expiryLateness(ctx context.Context) (time.Duration, error) {
-	c, prefix := s.clients[0], s.prefix+"calibrate/"
+func (cs etcdClients) expiryLateness(ctx context.Context, prefix string) (time.Duration, error) {
+	c := cs[0]
+	prefix += "calibrate/"
 	ended := c.Watch(ctx, prefix, clientv3.WithPrefix(), clientv3.WithFilterPut())
 	due, worst := map[string]time.Time{}, etcdLate
 	for i := range etcdLeases {
@@ -325,10 +336,10 @@ func (s *etcdStore) expiryLateness(ctx context.Context) (time.Duration, error) {
 // etcdClients are one of each server: a server that stands still keeps nobody from asking the others.
 type etcdClients []*clientv3.Client
 
-func dialEtcd(addrs []string) (etcdClients, error) {
+func dialEtcd(at protocol.Endpoint) (etcdClients, error) {
 	var all etcdClients
-	for _, addr := range addrs {
-		c, err := clientv3.New(clientv3.Config{Endpoints: []string{"http://" + addr}, Logger: zap.NewNop()})
+	for _, addr := range at.Addrs {
+		c, err := endpoint.Etcd(at, addr)
 		if err != nil {
 			return nil, errors.Join(err, all.Close())
 		}
@@ -374,7 +385,7 @@ func (cs etcdClients) first(ctx context.Context, do func(context.Context, *clien
 
 // EtcdOutside is the store of a record over connections of its own.
 func EtcdOutside(w undo.Store) (etcdOutside, error) {
-	clients, err := dialEtcd(w.Addrs)
+	clients, err := dialEtcd(endpointOf(w))
 	return etcdOutside{clients}, err
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/etcdtest"
 	"github.com/lockdrill/lockdrill/internal/redistest"
+	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
 
 // Three servers lose their leader, all of their number with their data kept, and then with it lost; then nothing of them is left.
@@ -97,5 +98,41 @@ func TestAnEtcdOfThreeSuffersAndLeavesNothing(t *testing.T) {
 	}
 	if entries, _ := os.ReadDir(dir); len(entries) != 0 {
 		t.Errorf("left below Dir: %v", entries)
+	}
+}
+
+// The holder of a lock is the key itself, or the oldest below it. Its key is deleted only as long as it is that epoch's.
+func TestHoldersOfEtcd(t *testing.T) {
+	clients, err := dialEtcd(protocol.Endpoint{Addrs: []string{etcdtest.Start(t).Addr}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer clients.Close()
+	s, ctx := &etcdStore{clients: clients}, t.Context()
+	for _, key := range []string{"p:one", "p:many/b", "p:many/a", "p:manyfold"} {
+		if _, err := clients[0].Put(ctx, key, "token of "+key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]string{"p:one": "p:one", "p:many": "p:many/b", "p:none": ""} {
+		key, epoch, token, err := s.Holder(ctx, name)
+		if err != nil || key != want || want != "" && token != "token of "+want {
+			t.Errorf("%s is held by %q %s with %q: %v, want %q", name, key, epoch, token, err, want)
+		}
+		if key == "" {
+			continue
+		}
+		if none, err := s.End(ctx, key, "rev-1"); err != nil || !none {
+			t.Errorf("the key of another epoch was deleted: %v, %v", none, err)
+		}
+		if there, err := s.Lives(ctx, key, epoch); err != nil || !there {
+			t.Errorf("%s %s lives: %v, %v", key, epoch, there, err)
+		}
+		if none, err := s.End(ctx, key, epoch); err != nil || none {
+			t.Errorf("end %s %s: %v, %v", key, epoch, none, err)
+		}
+		if there, err := s.Lives(ctx, key, epoch); err != nil || there {
+			t.Errorf("%s %s lives on: %v, %v", key, epoch, there, err)
+		}
 	}
 }

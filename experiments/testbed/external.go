@@ -148,7 +148,7 @@ func target(w undo.Store) string {
 }
 
 func endpointOf(w undo.Store) protocol.Endpoint {
-	return protocol.Endpoint{Addr: w.Addr, DB: w.DB, TLS: w.TLS, CA: w.CA, UsernameEnv: w.UsernameEnv, PasswordEnv: w.PasswordEnv}
+	return protocol.Endpoint{Kind: w.Kind, Addr: w.Addr, Addrs: w.Addrs, DB: w.DB, Database: w.Database, TLS: w.TLS, CA: w.CA, UsernameEnv: w.UsernameEnv, PasswordEnv: w.PasswordEnv}
 }
 
 func optionsOf(w undo.Store) (*redis.Options, error) { return endpoint.Options(endpointOf(w)) }
@@ -300,6 +300,9 @@ func (e *external) giveBack(ctx context.Context) error {
 func EndKeys(ctx context.Context, r undo.Record) error {
 	if r.Store == nil || r.Key == nil || !strings.HasPrefix(r.Key.Name, "lockdrill:") || strings.Count(r.Key.Name, ":") != 2 || !strings.HasSuffix(r.Key.Name, ":") {
 		return errors.New("remove keys: the record does not name a run's prefix")
+	}
+	if r.Store.Kind == protocol.KindEtcd {
+		return endEtcdKeys(ctx, r)
 	}
 	c, err := Connect(*r.Store)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net"
 	"os"
 	"strings"
 	"testing"
@@ -395,5 +396,30 @@ func TestAGuestWithTheLedgerOnly(t *testing.T) {
 	}
 	if err := s.Close(t.Context()); err != nil || len(keysAt(t, c)) != 0 {
 		t.Errorf("closed (%v), and left %v", err, keysAt(t, c))
+	}
+}
+
+// A cluster of which one server does not answer has not answered: the first connection is made, and no other.
+func TestAClusterAnswersWithAllItsServers(t *testing.T) {
+	addr := redistest.Start(t)
+	connected := 0
+	c := redis.NewClusterClient(&redis.ClusterOptions{
+		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+			return []redis.ClusterSlot{
+				{Start: 0, End: 8191, Nodes: []redis.ClusterNode{{Addr: "127.0.0.1:1"}}},
+				{Start: 8192, End: 16383, Nodes: []redis.ClusterNode{{Addr: "127.0.0.1:2"}}},
+			}, nil
+		},
+		Dialer: func(context.Context, string, string) (net.Conn, error) { // onServers asks one after another
+			if connected++; connected > 1 {
+				return nil, errors.New("gone")
+			}
+			return net.Dial("tcp", addr)
+		},
+		MaxRetries: -1, DialerRetries: 1, DisableIdentity: true,
+	})
+	defer c.Close()
+	if info, err := serverInfo(t.Context(), c); err == nil || info != nil {
+		t.Errorf("%v, %v", info, err)
 	}
 }

@@ -8,12 +8,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/pace"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
 
@@ -26,10 +30,10 @@ type FleetOptions struct {
 	Origin  int64         // CLOCK_MONOTONIC ns of that origin: taken off the replicas' stamps
 	Journal *undo.Journal // each replica is written down here as soon as it runs; nil = nowhere
 
-	// OnEvent gets each replica's events in its own order, OnExit the end of each life after the last of them. Both are called
-	// one at a time over the whole fleet; they may call Send and Signal, but neither Start nor Stop.
-	OnEvent func(history.Event)
-	OnExit  func(Exit)
+	// OnEvents gets each replica's events in its own order, in a slice that is used again; OnExit the end of each life after the last of
+	// them. Both are called one at a time over the whole fleet; they may call Send and Signal, but neither Start nor Stop.
+	OnEvents func([]history.Event)
+	OnExit   func(Exit)
 }
 
 // Exit is the end of one life of a replica.
@@ -49,8 +53,15 @@ type Exit struct {
 type Fleet struct {
 	o       FleetOptions
 	spawner *spawner
-	deliver sync.Mutex // held during OnEvent and OnExit, and guards parser
-	parser  *history.Parser
+	ears    *ears
+	deaf    chan struct{} // closed: nobody listens any more
+	failed  error         // there are no ears
+
+	deliver   sync.Mutex // held during OnEvents and OnExit, and guards what follows
+	parser    *history.Parser
+	events    []history.Event // for OnEvents
+	talking   []*child        // that are listened to
+	attending bool            // see attend
 
 	mu       sync.Mutex
 	children map[string]*child // by incarnation, dead ones too: an incarnation is never used again
@@ -66,7 +77,68 @@ var (
 
 // NewFleet returns an empty fleet. Its owner calls Stop.
 func NewFleet(o FleetOptions) *Fleet {
-	return &Fleet{o: o, spawner: newSpawner(), parser: history.NewParser(), children: map[string]*child{}}
+	f := &Fleet{o: o, spawner: newSpawner(), deaf: make(chan struct{}), parser: history.NewParser(), attending: true, children: map[string]*child{}}
+	if f.ears, f.failed = newEars(); f.failed == nil {
+		go f.listen()
+	}
+	return f
+}
+
+// listen delivers what replicas say until the fleet has ended; what comes often, together.
+func (f *Fleet) listen() {
+	defer close(f.deaf)
+	var pace pace.Pace
+	for full, some := false, false; ; {
+		if wait := pace.Ahead(time.Duration(f.o.Clock())); wait > 0 && !full { // else a replica says so much that it would wait for room in its pipe
+			f.attend(false)
+			time.Sleep(wait)
+			if full, some = f.hear(); some {
+				continue
+			}
+		}
+		f.attend(true)
+		if f.ears.wait() != nil {
+			return
+		}
+		full, _ = f.hear()
+	}
+}
+
+// attend says whether what replicas say is waited for, or looked for by the clock.
+func (f *Fleet) attend(on bool) {
+	f.deliver.Lock()
+	defer f.deliver.Unlock()
+	if f.attending == on {
+		return
+	}
+	f.attending = on
+	for _, c := range f.talking {
+		_ = f.ears.attend(c.pipe, on) // of one that is closed
+	}
+}
+
+// hear reads once what each replica has said, and delivers it; full: one had much to say, some: any had something.
+func (f *Fleet) hear() (full, some bool) {
+	f.deliver.Lock()
+	defer f.deliver.Unlock()
+	for _, c := range f.talking {
+		_ = c.pipe.Control(func(fd uintptr) { full = c.hear(fd) > lineLimit/4 || full })
+		if c.over { // of a replica that lives, it may be
+			_ = f.ears.remove(c.pipe)
+		}
+	}
+	f.talking = slices.DeleteFunc(f.talking, func(c *child) bool { return c.over })
+	some = len(f.events) > 0
+	f.tell()
+	return full, some
+}
+
+// tell hands over the events that have come; deliver is held.
+func (f *Fleet) tell() {
+	if len(f.events) > 0 {
+		f.o.OnEvents(f.events)
+		f.events = f.events[:0]
+	}
 }
 
 // Start starts a replica and writes it its configuration; it does not wait until the replica is ready. The span is the bracket
@@ -88,23 +160,44 @@ func (f *Fleet) Start(ctx context.Context, c protocol.Configure) (history.Replic
 		return none, history.Span{}, fmt.Errorf("start replica %s: %w", c.Incarnation, err)
 	}
 	f.children[c.Incarnation] = ch
+	f.deliver.Lock()
+	f.talking = append(f.talking, ch)
+	err = f.ears.add(ch.pipe, f.attending)
+	f.deliver.Unlock()
 	ch.run()
+	if err != nil {
+		return ch.replica, ch.started, fmt.Errorf("listen to replica %s: %w", c.Incarnation, err)
+	}
 	if err := ch.send(protocol.Command{V: protocol.Version, Cmd: protocol.CmdConfigure, Configure: &c}); err != nil {
 		return ch.replica, ch.started, fmt.Errorf("configure replica %s: %w", c.Incarnation, err)
 	}
 	return ch.replica, ch.started, nil
 }
 
-// Delivered reports whether OnEvent has had all that a replica had written to its standard output when it was asked.
+// Delivered reports whether OnEvents has had all that a replica had written to its standard output when it was asked.
 func (f *Fleet) Delivered(incarnation string) bool {
 	f.mu.Lock()
 	c := f.children[incarnation]
 	f.mu.Unlock()
-	return c == nil || c.said.delivered()
+	if c == nil {
+		return true
+	}
+	f.deliver.Lock()
+	defer f.deliver.Unlock()
+	ask := []unix.PollFd{{Events: unix.POLLIN}}
+	var err error
+	closed := c.pipe.Control(func(fd uintptr) {
+		ask[0].Fd = int32(fd)
+		_, err = unix.Poll(ask, 0)
+	})
+	return closed != nil || err == nil && ask[0].Revents&unix.POLLIN == 0
 }
 
 // spawn starts the process with its three pipes.
 func (f *Fleet) spawn(c protocol.Configure) (*child, error) {
+	if f.failed != nil {
+		return nil, f.failed
+	}
 	cmd := exec.Command(f.o.Command[0], f.o.Command[1:]...)
 	mark := f.o.Journal.MarkOf(c.Incarnation)
 	cmd.Env = append(append(os.Environ(), f.o.Env...), undo.MarkEnv+"="+mark)
@@ -112,14 +205,19 @@ func (f *Fleet) spawn(c protocol.Configure) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	outR, outW, err := os.Pipe()
+	outR, outW, err := quietPipe()
 	if err != nil {
 		return nil, errors.Join(err, inR.Close(), inW.Close())
 	}
 	ch := &child{
-		fleet: f, cmd: cmd, stdin: inW, stdout: outR, said: said{pipe: outR},
-		queue: make(chan []byte, queueLimit), gone: make(chan struct{}), read: make(chan struct{}),
-		wrote: make(chan struct{}), done: make(chan struct{}),
+		fleet: f, cmd: cmd, stdin: inW, stdout: outR, buf: make([]byte, lineLimit),
+		queue: make(chan []byte, queueLimit), gone: make(chan struct{}), wrote: make(chan struct{}), done: make(chan struct{}),
+	}
+	if ch.pipe, err = outR.SyscallConn(); err == nil {
+		ch.input, err = inW.SyscallConn()
+	}
+	if err != nil {
+		return nil, errors.Join(err, inR.Close(), inW.Close(), outR.Close(), outW.Close())
 	}
 	cmd.Stdin, cmd.Stdout = inR, outW
 	if f.o.Dir != "" {
@@ -262,7 +360,13 @@ func (f *Fleet) Stop(ctx context.Context) error {
 			return fmt.Errorf("stop fleet: replica %s (process %d) does not die", ch.replica.Incarnation, ch.replica.PID)
 		}
 	}
-	f.ended.Do(f.spawner.close)
+	f.ended.Do(func() {
+		f.spawner.close()
+		if f.failed == nil {
+			f.ears.close()
+			<-f.deaf
+		}
+	})
 	return nil
 }
 

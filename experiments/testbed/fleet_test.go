@@ -37,9 +37,9 @@ func newFleet(t *testing.T, how, dir string) (*Fleet, *witness) {
 	origin := monotime.Now()
 	f := NewFleet(FleetOptions{
 		Command: []string{os.Args[0]}, Env: []string{role + "=" + how}, Dir: dir, Origin: origin,
-		Clock:   func() int64 { return monotime.Now() - origin },
-		OnEvent: func(e history.Event) { w.add(func() { w.events = append(w.events, e) }) },
-		OnExit:  func(e Exit) { w.add(func() { w.exits = append(w.exits, e) }) },
+		Clock:    func() int64 { return monotime.Now() - origin },
+		OnEvents: func(events []history.Event) { w.add(func() { w.events = append(w.events, events...) }) },
+		OnExit:   func(e Exit) { w.add(func() { w.exits = append(w.exits, e) }) },
 	})
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)

@@ -93,7 +93,7 @@ func (s *theirs) next(events <-chan history.Event, kind history.Kind) history.Ev
 	}
 }
 
-func TestLivesOfSomebodysProcessesAreNamedAndTimed(t *testing.T) {
+func TestSomebodysProcessesHaveNamedAndTimedLives(t *testing.T) {
 	s := startTheirs(t)
 	first, second := s.start("1"), s.start("2")
 	f, events := s.fleet(LocalOptions{Wanted: func(incarnation string) bool { return incarnation == "r1.1" }})

@@ -123,7 +123,7 @@ func playRunner() {
 		panic(err)
 	}
 	fleet := NewFleet(FleetOptions{
-		Command: []string{os.Args[0]}, Clock: monotime.Now, OnEvent: func(history.Event) {}, OnExit: func(Exit) {},
+		Command: []string{os.Args[0]}, Clock: monotime.Now, OnEvents: func([]history.Event) {}, OnExit: func(Exit) {},
 	})
 	pids := []any{stores.Locks.PID, stores.Ledger.PID}
 	for i := range 3 {

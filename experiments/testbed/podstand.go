@@ -32,6 +32,7 @@ type PodStandOptions struct {
 	Experiment string
 	Folder     string        // of the run, absolute: shown to whoever wants to run there as well
 	Manifests  [][]byte      // YAML; the kinds that kube.ParseManifests takes. None = only the namespace's turn is taken (pods: use)
+	Leases     string        // keys of locks that begin with it are the run's, Lease objects; "" = its locks are elsewhere
 	Journal    *undo.Journal // written before the first change; nil = nowhere
 }
 
@@ -53,6 +54,7 @@ func ApplyPods(ctx context.Context, o PodStandOptions) (*PodStand, error) {
 		return nil, fmt.Errorf("apply pods: %w", err)
 	}
 	s := &PodStand{o: o, what: NamespaceOf(ctx, o.Cluster, o.Run)}
+	s.what.Leases = o.Leases
 	s.what.Objects = []undo.Object{{APIVersion: leaseWord, Kind: leaseWords, Name: turnName}}
 	for i := range objects {
 		if err := s.claimName(ctx, &objects[i]); err != nil {
@@ -244,7 +246,7 @@ func endPods(ctx context.Context, c *kube.Cluster, w undo.Cluster) error {
 	return nil
 }
 
-// endObjects goes on until none of the objects, and no pod, is the run's. What fails with one is tried again, and keeps it from none of
+// endObjects goes on until none of the objects, and no pod or key, is the run's. What fails with one is tried again, and keeps it from none of
 // the others: an API server may be away for a while.
 func endObjects(ctx context.Context, c *kube.Cluster, w undo.Cluster, objects []undo.Object, told map[string]bool) error {
 	look := time.NewTicker(podsLook)
@@ -259,8 +261,14 @@ func endObjects(ctx context.Context, c *kube.Cluster, w undo.Cluster, objects []
 			}
 			failed = cmp.Or(failed, err)
 		}
-		pods, err := endRunPods(ctx, c, w.Run, told)
-		left, failed = append(left, pods...), cmp.Or(failed, err)
+		var more []string
+		var err error
+		if w.Leases != "" {
+			more, err = endLeases(ctx, c, w.Leases)
+		} else {
+			more, err = endRunPods(ctx, c, w.Run, told)
+		}
+		left, failed = append(left, more...), cmp.Or(failed, err)
 		if len(left) == 0 && failed == nil {
 			return nil
 		}
@@ -286,6 +294,21 @@ func endObject(ctx context.Context, c *kube.Cluster, run string, o undo.Object) 
 		err = nil
 	}
 	return true, err // looked for again
+}
+
+// endLeases removes the Lease objects of keys that begin with prefix, and names those that were there.
+func endLeases(ctx context.Context, c *kube.Cluster, prefix string) (left []string, err error) {
+	all, err := c.Leases(ctx)
+	for _, l := range all {
+		if !strings.HasPrefix(l.Key, prefix) {
+			continue
+		}
+		left = append(left, "lease "+l.Name)
+		if err := c.Remove(ctx, leaseWord, leaseWords, l.Name, l.UID); err != nil && !errors.Is(err, kube.ErrGone) && !errors.Is(err, kube.ErrAnother) {
+			return left, err
+		}
+	}
+	return left, err
 }
 
 // endRunPods tells the pods with the run's label to go, each once, and names those that are there.

@@ -142,7 +142,8 @@ func (f *PodFleet) hear(line linestream.Line) {
 // claim moves an event of a worker to the runner's clock. Its bracket cannot begin before the worker was told who it is, nor end after
 // its line was heard.
 func (f *PodFleet) claim(w *podWorker, line linestream.Line) (history.Event, error) {
-	e, err := claim(new(history.Parser), line.Text, w.replica, 0)
+	var e history.Event
+	err := claim(new(history.Parser), line.Text, &w.replica, 0, &e)
 	if err != nil {
 		return e, err
 	}

@@ -24,7 +24,7 @@ import (
 const (
 	postgresReady = time.Minute  // to make a database, or until a server answers: a second, and much more on a busy machine
 	postgresAdmin = "lockdrill"  // the run's own role, which may do anything there
-	postgresUser  = "drill"      // the replicas' role, which may take locks
+	postgresUser  = "drill"      // the replicas' role, which may take locks, and make tables in its schema
 	postgresForks = "postgres: " // how the server's processes call themselves
 	postgresAgain = 20 * time.Millisecond
 

@@ -15,24 +15,13 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/internal/postgres"
+	"github.com/lockdrill/lockdrill/internal/sqltest"
 )
-
-// needPostgres skips where there is none, and fails where CI=true.
-func needPostgres(t *testing.T) {
-	t.Helper()
-	if _, err := postgresProgram(); err == nil {
-		return
-	} else if os.Getenv("CI") == "true" {
-		t.Fatal(err)
-	} else {
-		t.Skip("SKIPPED, NOT TESTED: ", err)
-	}
-}
 
 // ownPostgres is a PostgreSQL as a run starts it.
 func ownPostgres(t *testing.T) (context.Context, *spawning, *postgresServer) {
 	t.Helper()
-	needPostgres(t)
+	sqltest.NeedPostgres(t)
 	journal, err := undo.Create(filepath.Join(t.TempDir(), undo.File), undo.Header{Deadline: time.Now().Add(time.Hour)})
 	if err != nil {
 		t.Fatal(err)
@@ -65,6 +54,10 @@ func TestAPostgresOfTheRunsOwn(t *testing.T) {
 	life, err := drill.Life(ctx)
 	if err != nil || life.Run != s.life.Run || life.Folder != "" {
 		t.Fatalf("a replica sees %+v, %v, and the run %+v", life, err, s.life)
+	}
+	psql := filepath.Join(filepath.Dir(s.initdb), "psql")
+	if out, err := exec.CommandContext(ctx, psql, "postgres://"+postgresUser+"@"+s.addr+"/postgres", "-c", "CREATE TABLE jobs ()").CombinedOutput(); err != nil {
+		t.Errorf("a worker may not make its tables: %v: %s", err, out)
 	}
 	stranger, err := postgres.Dial("postgres://"+postgresAdmin+"@"+s.addr+"/postgres?sslmode=disable", "stranger")
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/postgres"
@@ -21,8 +22,11 @@ type Postgres struct {
 	info   history.StoreInfo
 }
 
-// OpenPostgres starts a server.
+// OpenPostgres starts a server, or takes the one that the file names.
 func OpenPostgres(ctx context.Context, g *Ground) (LockStore, error) {
+	if g.Store.Mode == experiments.StoreExternal {
+		return openPostgresGuest(ctx, g.Store)
+	}
 	s, err := spawnPostgres(ctx, g.servers, "locks")
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package testbed
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -14,22 +15,23 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/undo"
+	"github.com/lockdrill/lockdrill/internal/endpoint"
 	"github.com/lockdrill/lockdrill/internal/toxi"
 )
 
 // ProxyOptions of OpenProxies.
 type ProxyOptions struct {
-	Mode     experiments.ProxyMode       // embedded (or "") or external
-	URL      string                      // external: of the server's API, http://host:8474
-	Run      string                      // run id: part of every proxy's name
-	Replicas []string                    // names: r1, r2 ...
-	Upstream func(replica string) string // host:port that its way leads to, as the Toxiproxy sees it
-	// Dial opens a connection through which the store answers PING in plain RESP, where that takes TLS or a password; nil = plain TCP.
-	Dial    func(ctx context.Context, addr string) (net.Conn, error)
-	Journal *undo.Journal // a proxy on an external server is written down here before it is made; nil = nowhere
+	Mode     experiments.ProxyMode         // embedded (or "") or external
+	URL      string                        // external: of the server's API, http://host:8474
+	Run      string                        // run id: part of every proxy's name
+	Replicas []string                      // names: r1, r2 ...
+	Upstream func(replica string) []string // host:port of each server that its ways lead to, as the Toxiproxy sees it
+	Question endpoint.Question             // how the store is asked there
+	Journal  *undo.Journal                 // a proxy on an external server is written down here before it is made; nil = nowhere
 }
 
-// Proxies are the replicas' ways to the locks' store: one Toxiproxy proxy for each replica's name, which stays over its restarts.
+// Proxies are the replicas' ways to the locks' store: one Toxiproxy proxy for each replica's name and server of the store. They stay over
+// restarts of the replica.
 //
 // A proxy is dialled on the host of the API's URL. Where that is an address, it must be one of the server's own machine, and the proxy
 // listens there; where it is a name, such as that of a headless Service, what it leads to is not the server's to know, and the proxy
@@ -41,7 +43,7 @@ type Proxies struct {
 	server   *toxiServer // embedded
 	journal  *undo.Journal
 	replicas []string
-	routes   map[string]*proxyRoute
+	routes   map[string][]*proxyRoute
 	mu       sync.Mutex
 	closed   bool
 }
@@ -70,7 +72,7 @@ const passWithin = 2 * time.Second
 // OpenProxies makes a proxy for every replica and passes a first connection through each. On an error nothing is left behind. A
 // *ForeignError: the server is used by another run.
 func OpenProxies(ctx context.Context, o ProxyOptions) (_ *Proxies, err error) {
-	p := &Proxies{Mode: o.Mode, journal: o.Journal, replicas: o.Replicas, routes: map[string]*proxyRoute{}}
+	p := &Proxies{Mode: o.Mode, journal: o.Journal, replicas: o.Replicas, routes: map[string][]*proxyRoute{}}
 	if p.Mode == "" {
 		p.Mode = experiments.ProxyEmbedded
 	}
@@ -96,8 +98,10 @@ func OpenProxies(ctx context.Context, o ProxyOptions) (_ *Proxies, err error) {
 		return nil, err
 	}
 	for _, r := range o.Replicas {
-		if err := p.open(ctx, api, u.Hostname(), o, r); err != nil {
-			return nil, fmt.Errorf("the way of %s: %w", r, err)
+		for _, upstream := range o.Upstream(r) {
+			if err := p.open(ctx, api, u.Hostname(), o, r, upstream); err != nil {
+				return nil, fmt.Errorf("the way of %s: %w", r, err)
+			}
 		}
 	}
 	return p, nil
@@ -118,8 +122,12 @@ func (p *Proxies) refuseForeign(ctx context.Context, api, run string) error {
 	return nil
 }
 
-func (p *Proxies) open(ctx context.Context, api, host string, o ProxyOptions, replica string) error {
-	w := &proxyRoute{ProxyRoute: undo.ProxyRoute{API: api, Proxy: proxyPrefix + o.Run + "-" + replica, Listen: net.JoinHostPort(listenOn(host), "0")}}
+func (p *Proxies) open(ctx context.Context, api, host string, o ProxyOptions, replica, upstream string) error {
+	name := proxyPrefix + o.Run + "-" + replica
+	if n := len(p.routes[replica]); n > 0 {
+		name += fmt.Sprintf(".%d", n+1)
+	}
+	w := &proxyRoute{ProxyRoute: undo.ProxyRoute{API: api, Proxy: name, Listen: net.JoinHostPort(listenOn(host), "0")}}
 	if p.server != nil {
 		w.Own = os.Getpid()
 	}
@@ -128,8 +136,7 @@ func (p *Proxies) open(ctx context.Context, api, host string, o ProxyOptions, re
 	if w.record, err = p.journal.Intend(record()); err != nil {
 		return err
 	}
-	p.routes[replica] = w
-	upstream := o.Upstream(replica)
+	p.routes[replica] = append(p.routes[replica], w)
 	made, err := p.client.Create(ctx, toxi.Proxy{Name: w.Proxy, Listen: w.Listen, Upstream: upstream, Enabled: true})
 	if err != nil {
 		return err
@@ -143,7 +150,7 @@ func (p *Proxies) open(ctx context.Context, api, host string, o ProxyOptions, re
 	if err := p.journal.Done(w.record, record()); err != nil {
 		return err
 	}
-	if err := passes(ctx, o.Dial, w.addr); err != nil {
+	if err := passes(ctx, o.Question, w.addr); err != nil {
 		return fmt.Errorf("no answer through %s from %s: is that an address of the Toxiproxy's own machine, or a name that leads to it on every port (in a cluster a headless Service), and can it reach the store? %w", w.addr, upstream, err)
 	}
 	return nil
@@ -158,16 +165,10 @@ func listenOn(host string) string {
 }
 
 // passes asks the store for any answer through addr: that it wants a password is one. It proves that somebody listens at both ends.
-func passes(ctx context.Context, dial func(context.Context, string) (net.Conn, error), addr string) error {
+func passes(ctx context.Context, q endpoint.Question, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, passWithin)
 	defer cancel()
-	if dial == nil {
-		dial = func(ctx context.Context, addr string) (net.Conn, error) {
-			var d net.Dialer
-			return d.DialContext(ctx, "tcp", addr)
-		}
-	}
-	conn, err := dial(ctx, addr)
+	conn, err := q.Dial(ctx, addr)
 	if err != nil {
 		return err
 	}
@@ -175,28 +176,23 @@ func passes(ctx context.Context, dial func(context.Context, string) (net.Conn, e
 	if deadline, ok := ctx.Deadline(); ok {
 		_ = conn.SetDeadline(deadline)
 	}
-	if _, err := conn.Write([]byte("*1\r\n$4\r\nPING\r\n")); err != nil {
-		return err
-	}
-	_, err = conn.Read(make([]byte, 1))
-	return err
+	return q.Ask(conn, bufio.NewReader(conn), 0)
 }
 
-// Addr is where a replica finds the locks' store, host:port; "" = there is no such replica.
-func (p *Proxies) Addr(replica string) string {
-	if w := p.routes[replica]; w != nil {
-		return w.addr
+// Addrs is where a replica finds the servers of the locks' store, host:port; none = there is no such replica.
+func (p *Proxies) Addrs(replica string) (addrs []string) {
+	for _, w := range p.routes[replica] {
+		addrs = append(addrs, w.addr)
 	}
-	return ""
+	return addrs
 }
 
-// Route is what a fault of the network changes: the replica's proxy.
-func (p *Proxies) Route(replica string) (undo.ProxyRoute, bool) {
-	w := p.routes[replica]
-	if w == nil {
-		return undo.ProxyRoute{}, false
+// Routes are what a fault of the network changes: the replica's proxies.
+func (p *Proxies) Routes(replica string) (all []undo.ProxyRoute) {
+	for _, w := range p.routes[replica] {
+		all = append(all, w.ProxyRoute)
 	}
-	return w.ProxyRoute, true
+	return all
 }
 
 // Close removes our proxies, verifies that they are gone, and ends an embedded server, within ctx even where a proxy hangs. It may
@@ -212,8 +208,8 @@ func (p *Proxies) Close(ctx context.Context) error {
 	}
 	if p.server != nil {
 		var addrs []string
-		for _, w := range p.routes {
-			addrs = append(addrs, w.addr)
+		for _, r := range p.replicas {
+			addrs = append(addrs, p.Addrs(r)...)
 		}
 		err := p.server.close(ctx, addrs)
 		p.closed = err == nil
@@ -221,12 +217,13 @@ func (p *Proxies) Close(ctx context.Context) error {
 	}
 	var errs []error
 	for _, r := range p.replicas {
-		w := p.routes[r]
-		if w == nil || w.gone {
-			continue
-		}
-		if err := p.drop(ctx, w); err != nil {
-			errs = append(errs, fmt.Errorf("close the way of %s: %w", r, err))
+		for _, w := range p.routes[r] {
+			if w.gone {
+				continue
+			}
+			if err := p.drop(ctx, w); err != nil {
+				errs = append(errs, fmt.Errorf("close the way of %s: %w", r, err))
+			}
 		}
 	}
 	return errors.Join(errs...)

@@ -11,13 +11,15 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/undo"
+	"github.com/lockdrill/lockdrill/internal/endpoint"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 	"github.com/lockdrill/lockdrill/internal/toxi"
 	"github.com/lockdrill/lockdrill/internal/toxitest"
 )
 
 func waysTo(store string) ProxyOptions {
-	return ProxyOptions{Run: "20260101T000000.000Z-mine", Replicas: []string{"r1", "r2"}, Upstream: func(string) string { return store }}
+	return ProxyOptions{Run: "20260101T000000.000Z-mine", Replicas: []string{"r1", "r2"}, Upstream: func(string) []string { return []string{store} },
+		Question: endpoint.AskRedis(endpoint.Access{})}
 }
 
 func TestEmbeddedProxies(t *testing.T) {
@@ -25,11 +27,11 @@ func TestEmbeddedProxies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.Addr("r1") == p.Addr("r2") || p.Addr("r3") != "" || p.Mode != experiments.ProxyEmbedded {
-		t.Errorf("ways of %s: %q, %q, %q", p.Mode, p.Addr("r1"), p.Addr("r2"), p.Addr("r3"))
+	if p.Addrs("r1")[0] == p.Addrs("r2")[0] || len(p.Addrs("r3")) > 0 || p.Mode != experiments.ProxyEmbedded {
+		t.Errorf("ways of %s: %q, %q, %q", p.Mode, p.Addrs("r1")[0], p.Addrs("r2")[0], p.Addrs("r3"))
 	}
-	w, ok := p.Route("r1")
-	if !ok || w.Own == 0 || w.Proxy != "lockdrill-20260101T000000.000Z-mine-r1" || w.Listen != p.Addr("r1") {
+	w := p.Routes("r1")[0]
+	if w.Own == 0 || w.Proxy != "lockdrill-20260101T000000.000Z-mine-r1" || w.Listen != p.Addrs("r1")[0] {
 		t.Errorf("the way of r1: %+v", w)
 	}
 	for range 2 {
@@ -37,7 +39,7 @@ func TestEmbeddedProxies(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, addr := range []string{p.Addr("r1"), p.Addr("r2"), strings.TrimPrefix(w.API, "http://")} {
+	for _, addr := range []string{p.Addrs("r1")[0], p.Addrs("r2")[0], strings.TrimPrefix(w.API, "http://")} {
 		if accepts(t.Context(), addr) == nil {
 			t.Errorf("somebody still listens on %s", addr)
 		}
@@ -69,7 +71,7 @@ func TestProxiesOnAnExternalServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w, _ := p.Route("r1"); w.Own != 0 {
+	if w := p.Routes("r1")[0]; w.Own != 0 {
 		t.Errorf("the server is not ours: %+v", w)
 	}
 	if open := journal.Open(); len(open) != 2 {
@@ -102,7 +104,7 @@ func TestAWayByAName(t *testing.T) {
 	c := toxi.New(server.URL)
 	o := waysTo(redistest.Start(t))
 	var dialled string
-	o.Dial = func(ctx context.Context, addr string) (net.Conn, error) { // what the name leads to
+	o.Question.Dial = func(ctx context.Context, addr string) (net.Conn, error) { // what the name leads to
 		dialled = addr
 		_, port, err := net.SplitHostPort(addr)
 		if err != nil {
@@ -111,14 +113,14 @@ func TestAWayByAName(t *testing.T) {
 		var d net.Dialer
 		return d.DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", port))
 	}
-	p := &Proxies{Mode: experiments.ProxyExternal, client: c, replicas: o.Replicas, routes: map[string]*proxyRoute{}}
-	if err := p.open(ctx, server.URL, "lockdrill-toxiproxy.staging", o, "r1"); err != nil {
+	p := &Proxies{Mode: experiments.ProxyExternal, client: c, replicas: o.Replicas, routes: map[string][]*proxyRoute{}}
+	if err := p.open(ctx, server.URL, "lockdrill-toxiproxy.staging", o, "r1", o.Upstream("r1")[0]); err != nil {
 		t.Fatal(err)
 	}
-	if host, _, _ := net.SplitHostPort(dialled); host != "lockdrill-toxiproxy.staging" || p.Addr("r1") != dialled {
-		t.Errorf("dialled %q, replicas are told %q", dialled, p.Addr("r1"))
+	if host, _, _ := net.SplitHostPort(dialled); host != "lockdrill-toxiproxy.staging" || p.Addrs("r1")[0] != dialled {
+		t.Errorf("dialled %q, replicas are told %q", dialled, p.Addrs("r1")[0])
 	}
-	w, _ := p.Route("r1")
+	w := p.Routes("r1")[0]
 	if host, _, err := net.SplitHostPort(w.Listen); err != nil || !netip.MustParseAddr(host).IsUnspecified() {
 		t.Errorf("it listens on %s", w.Listen)
 	}

@@ -1,7 +1,6 @@
 package testbed
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -71,6 +70,18 @@ func (s *Store) Mark(ctx context.Context) error {
 // Life asks the store who it is: the server's run id (a restart changes it) and whether the marker is still there (a flush
 // removes it and keeps the run id). An error says that the store did not answer.
 func (s *Store) Life(ctx context.Context) (runID string, marker bool, err error) {
+	if one, single := s.client.(*redis.Client); single && s.self == nil { // both at once: it is asked ten times a second
+		var there *redis.IntCmd
+		var info *redis.StringCmd
+		_, err := one.Pipelined(ctx, func(both redis.Pipeliner) error {
+			there, info = both.Exists(ctx, s.marker()), both.Info(ctx, "server")
+			return nil
+		})
+		if err != nil {
+			return "", false, fmt.Errorf("look for marker: %w", err)
+		}
+		return infoIn(info.Val())["run_id"], there.Val() == 1, nil
+	}
 	n, err := s.client.Exists(ctx, s.marker()).Result()
 	if err != nil {
 		return "", false, fmt.Errorf("look for marker: %w", err)
@@ -111,11 +122,14 @@ func serverInfo(ctx context.Context, c redis.UniversalClient) (info map[string]s
 		ids = append(ids, info["run_id"])
 		return err
 	})
+	if err != nil { // of one server of several: what the others said is no answer
+		return nil, err
+	}
 	if len(ids) > 1 {
 		slices.Sort(ids)
 		info["run_id"] = lockcore.Fingerprint(strings.Join(ids, " "))
 	}
-	return info, err
+	return info, nil
 }
 
 func infoOf(ctx context.Context, c redis.UniversalClient, section string) (map[string]string, error) {
@@ -123,11 +137,15 @@ func infoOf(ctx context.Context, c redis.UniversalClient, section string) (map[s
 	if err != nil {
 		return nil, fmt.Errorf("ask for info: %w", err)
 	}
+	return infoIn(text), nil
+}
+
+func infoIn(text string) map[string]string {
 	info := map[string]string{}
-	for sc := bufio.NewScanner(strings.NewReader(text)); sc.Scan(); {
-		if k, v, ok := strings.Cut(sc.Text(), ":"); ok {
+	for line := range strings.SplitSeq(text, "\r\n") {
+		if k, v, ok := strings.Cut(line, ":"); ok {
 			info[k] = v
 		}
 	}
-	return info, nil
+	return info
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
 
@@ -27,6 +28,7 @@ type Options struct {
 	Redis    experiments.Redis
 	Store    *experiments.Store // of the locks, where that is no Redis; nil = Redis says where they are
 	Open     OpenLocks          // of that kind
+	Cluster  *kube.Cluster      // of that kind, where it is one
 	Ledger   experiments.LedgerStore
 	NoLedger bool                // nobody writes to one: none is opened
 	Faults   []experiments.Fault // what the locks' store must be able to suffer

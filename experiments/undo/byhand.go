@@ -116,6 +116,10 @@ func (s *Store) byHand(r Record) []string {
 	if err != nil {
 		return nil
 	}
+	if s.Kind == "etcd" && r.Kind == StandKeys && r.Key != nil {
+		cli := "etcdctl --endpoints " + quote(strings.Join(s.Addrs, ","))
+		return []string{cli + " del --prefix " + quote(r.Key.Name), cli + " get --prefix lockdrill:   # delete lockdrill:open and lockdrill:run if they name this run"}
+	}
 	cli := "redis-cli -h " + quote(host) + " -p " + quote(port)
 	if s.PasswordEnv != "" {
 		cli = `REDISCLI_AUTH="$` + s.PasswordEnv + `" ` + cli

@@ -127,6 +127,7 @@ type Store struct {
 	Addr        string   `json:"addr"`            // host:port
 	Addrs       []string `json:"addrs,omitempty"` // of all servers, where there are several
 	DB          int      `json:"db,omitempty"`
+	Database    string   `json:"database,omitempty"` // of a PostgreSQL
 	TLS         bool     `json:"tls,omitempty"`
 	CA          string   `json:"ca,omitempty"` // absolute path of a PEM file
 	UsernameEnv string   `json:"username_env,omitempty"`
@@ -153,6 +154,7 @@ type Cluster struct {
 	UID        string   `json:"uid,omitempty"` // of the namespace: the same wherever the server is reached; "" = it could not be read
 	Run        string   `json:"run"`           // value of the label by which an object is this run's
 	Objects    []Object `json:"objects"`
+	Leases     string   `json:"leases,omitempty"` // Lease objects whose keys begin with it are the run's
 }
 
 // Cut is a NetworkPolicy of the run's, and the pod that it cuts off by a label with the policy's name.

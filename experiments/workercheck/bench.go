@@ -105,8 +105,12 @@ func openBench(ctx context.Context, o Options) (b *bench, err error) {
 	}
 	b.fleet = testbed.NewFleet(testbed.FleetOptions{
 		Command: o.Command, Env: o.Env, Dir: b.folder, Clock: monotime.Now, Journal: b.journal,
-		OnEvent: func(e history.Event) {
-			b.seen.add(func() { b.seen.lines = append(b.seen.lines, line{e, monotime.Now()}) })
+		OnEvents: func(events []history.Event) {
+			b.seen.add(func() {
+				for _, e := range events {
+					b.seen.lines = append(b.seen.lines, line{e, monotime.Now()})
+				}
+			})
 		},
 		OnExit: func(e testbed.Exit) { b.seen.add(func() { b.seen.exits[e.Incarnation] = e }) },
 	})

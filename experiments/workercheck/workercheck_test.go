@@ -179,7 +179,7 @@ var liars = []struct {
 const alwaysTried = 11
 
 // A worker that is wrong in one thing is told of that thing, and of nothing that does not follow from it.
-func TestEachWrongWorkerIsNamed(t *testing.T) {
+func TestLiveEachWrongWorkerIsNamed(t *testing.T) {
 	redistest.Need(t)
 	python(t, liar)
 	t.Parallel()

@@ -27,6 +27,7 @@ type form struct {
 	ID    string   `json:"id"`
 	Do    string   `json:"do"`
 	Delay string   `json:"delay,omitempty"`
+	Of    string   `json:"of,omitempty"`
 	For   string   `json:"for"`
 	From  []string `json:"from,omitempty"`
 }
@@ -44,7 +45,7 @@ type view struct {
 // Stats are what the proxy has seen.
 type Stats struct {
 	Sources map[string]int64 `json:"sources"`  // connections so far, by client's address
-	EndsTLS bool             `json:"ends_tls"` // it can refuse writes
+	EndsTLS bool             `json:"ends_tls"` // it can refuse writes and lose answers
 }
 
 // API serves POST and GET /faults, GET and DELETE /faults/{id}, and GET /stats.
@@ -90,7 +91,7 @@ func noFault(w http.ResponseWriter, r *http.Request) {
 }
 
 func viewOf(s Status) view {
-	v := view{form: form{ID: s.ID, Do: s.Do, For: s.For.String(), From: s.From}, State: "armed", Why: s.Why, Hits: s.Hits, Armed: s.Armed, Ended: s.Ended}
+	v := view{form: form{ID: s.ID, Do: s.Do, Of: s.Of, For: s.For.String(), From: s.From}, State: "armed", Why: s.Why, Hits: s.Hits, Armed: s.Armed, Ended: s.Ended}
 	if s.Delay > 0 {
 		v.Delay = s.Delay.String()
 	}
@@ -129,7 +130,7 @@ func (x *form) fault() (f Fault, all []tap.Problem) {
 	bad := func(field, problem, remedy string) {
 		all = append(all, tap.Problem{Field: field, Problem: problem, Remedy: remedy})
 	}
-	f = Fault{ID: x.ID, Do: x.Do, For: defaultFor, From: x.From}
+	f = Fault{ID: x.ID, Do: x.Do, Of: x.Of, For: defaultFor, From: x.From}
 	for _, d := range []struct {
 		field, text string
 		most        time.Duration
@@ -146,8 +147,10 @@ func (x *form) fault() (f Fault, all []tap.Problem) {
 		*d.into = v
 	}
 	switch {
-	case !slices.Contains([]string{Slow, RefuseWrites, Away}, x.Do):
-		bad("do", fmt.Sprintf("%q is no fault", x.Do), "one of slow, refuse_writes, away")
+	case !slices.Contains([]string{Slow, RefuseWrites, LoseReply, Away}, x.Do):
+		bad("do", fmt.Sprintf("%q is no fault", x.Do), "one of slow, refuse_writes, lose_reply, away")
+	case (x.Do == LoseReply) != slices.Contains([]string{"acquire", "renew", "release"}, x.Of):
+		bad("of", fmt.Sprintf("%q does not go with %s", x.Of, x.Do), "acquire, renew or release, for lose_reply alone")
 	case (x.Do == Slow) != (f.Delay > 0) && x.Delay == "":
 		bad("delay", "is missing", "by how long what clients send is late, as \"2s\"")
 	case x.Do != Slow && x.Delay != "":
@@ -163,7 +166,7 @@ func (x *form) fault() (f Fault, all []tap.Problem) {
 
 // Arm begins a fault at a proxy that stands by itself, by its API.
 func Arm(ctx context.Context, api string, f Fault) error {
-	x := form{ID: f.ID, Do: f.Do, For: f.For.String(), From: f.From}
+	x := form{ID: f.ID, Do: f.Do, Of: f.Of, For: f.For.String(), From: f.From}
 	if f.Delay > 0 {
 		x.Delay = f.Delay.String()
 	}

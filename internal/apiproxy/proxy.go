@@ -1,5 +1,6 @@
-// Package apiproxy stands between clients and a Kubernetes API server, and makes the server slow, away, or refuse writes, for all clients
-// or for those of some addresses. It passes TLS through; only to refuse writes it must end it, with a certificate that it is given.
+// Package apiproxy stands between clients and a Kubernetes API server, and makes the server slow, away, refuse writes, or lose one answer,
+// for all clients or for those of some addresses. It passes TLS through; only to refuse writes or to lose an answer it must end it, with a
+// certificate that it is given.
 //
 // Its one invariant: every fault ends by itself, whoever has set it off.
 package apiproxy
@@ -24,6 +25,7 @@ import (
 const (
 	Slow         = "slow"          // what clients send arrives late
 	RefuseWrites = "refuse_writes" // requests that change something are answered with 503
+	LoseReply    = "lose_reply"    // one write is carried out, and its answer does not come
 	Away         = "away"          // connections are reset, and so are new ones
 )
 
@@ -32,7 +34,10 @@ type Options struct {
 	Upstream string      // host:port of the API server
 	Server   *tls.Config // with it the proxy ends TLS itself; nil = TLS passes through
 	Client   *tls.Config // with Server: how it speaks to the API server
-	Notify   func(format string, args ...any)
+
+	// Written, with Server, says what a POST or PUT with this path and body writes, in words of Fault.Of; "" = nothing of which a fault knows.
+	Written func(path string, body []byte) string
+	Notify  func(format string, args ...any)
 }
 
 // Fault is one fault of the proxy, until For is over or it is ended.
@@ -40,6 +45,7 @@ type Fault struct {
 	ID    string
 	Do    string
 	Delay time.Duration // of slow
+	Of    string        // of lose_reply: what is written
 	For   time.Duration
 	From  []string // IP addresses of clients; none = all
 }
@@ -48,7 +54,7 @@ type Fault struct {
 type Status struct {
 	Fault
 	Armed time.Time
-	Hits  int64      // pieces that were delayed, writes that were refused, connections that were reset
+	Hits  int64      // pieces that were delayed, writes that were refused, answers that were lost, connections that were reset
 	Ended *time.Time // nil = it is in effect
 	Why   string     // it ended
 }
@@ -58,6 +64,7 @@ type armed struct {
 	Status
 	over  chan struct{} // closed at its end
 	timer *time.Timer
+	taken bool // of lose_reply: it waits for an answer, or has lost it
 }
 
 // Proxy carries connections. Close ends it.
@@ -81,7 +88,7 @@ const mostKept = 100
 // Errors of requests.
 var (
 	ErrUsed   = errors.New("there is a fault of that id")
-	ErrNoTLS  = errors.New("refuse_writes needs a proxy that ends TLS itself: start it with --cert and --key")
+	ErrNoTLS  = errors.New("refuse_writes and lose_reply need a proxy that ends TLS itself: start it with --cert and --key")
 	ErrClosed = errors.New("the proxy is closed")
 )
 
@@ -96,10 +103,10 @@ func New(o Options) *Proxy {
 		to := &url.URL{Scheme: "https", Host: o.Upstream}
 		p.server = &http.Server{
 			TLSConfig: o.Server, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: 30 * time.Second,
-			Handler: p.refusing(&httputil.ReverseProxy{
+			Handler: p.refusing(p.losing(&httputil.ReverseProxy{
 				Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to); r.Out.Host = r.In.Host }, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
 				Transport: &http.Transport{TLSClientConfig: o.Client, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 100},
-			}),
+			})),
 		}
 		p.carrying.Go(func() { _ = p.server.ServeTLS(p.queue, "", "") })
 	}
@@ -248,7 +255,7 @@ func (p *Proxy) Arm(f Fault) error {
 	switch {
 	case p.closed:
 		return ErrClosed
-	case f.Do == RefuseWrites && p.server == nil:
+	case (f.Do == RefuseWrites || f.Do == LoseReply) && p.server == nil:
 		return ErrNoTLS
 	case slices.ContainsFunc(p.faults, func(o *armed) bool { return o.ID == f.ID }):
 		return ErrUsed

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -36,6 +37,7 @@ func newRig(t *testing.T, ends bool) *rig {
 	if ends {
 		o.Server = &tls.Config{Certificates: srv.TLS.Certificates}
 		o.Client = srv.Client().Transport.(*http.Transport).TLSClientConfig
+		o.Written = func(path string, body []byte) string { return strings.TrimPrefix(path, "/") + string(body) }
 	}
 	p := New(o)
 	t.Cleanup(func() { _ = p.Close() })
@@ -186,6 +188,83 @@ func TestWritesAreRefusedAndReadsAnswered(t *testing.T) {
 	}
 }
 
+// One write of the kind that is meant is carried out and not answered, until the fault is over; every other one is, also one that the server
+// refuses. Only a proxy that ends TLS can tell them.
+func TestTheAnswerToOneWriteIsLost(t *testing.T) {
+	const of, body, other = "renew", "renew", "acquire"
+	r := newRig(t, true)
+	done := make(chan string, 10) // the writes that the server carried out
+	refuse := true
+	r.srv.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		text, _ := io.ReadAll(req.Body)
+		if string(text) == body && refuse {
+			refuse = false
+			w.WriteHeader(http.StatusConflict)
+			return
+		}
+		done <- string(text)
+	})
+	write := func(c *http.Client, body string) (int, error) {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, r.url, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := c.Do(req)
+		if err != nil {
+			return 0, err
+		}
+		return res.StatusCode, res.Body.Close()
+	}
+	if err := Arm(t.Context(), r.api, Fault{ID: "lost", Do: LoseReply, Of: of, For: time.Hour, From: []string{oneself}}); err != nil {
+		t.Fatal(err)
+	}
+	one, two := r.client(t, oneself), r.client(t, another)
+	if code, err := write(one, body); err != nil || code != http.StatusConflict || r.Faults()[0].Hits != 0 {
+		t.Fatalf("%s, refused by the server: %d %v", of, code, err)
+	}
+	if code, err := write(one, other); err != nil || code != 200 {
+		t.Errorf("%s instead of %s: %d %v", other, of, code, err)
+	}
+	<-done
+	if code, err := write(two, body); err != nil || code != 200 {
+		t.Errorf("%s from another address: %d %v", of, code, err)
+	}
+	<-done
+	heard := make(chan error, 1)
+	go func() {
+		_, err := write(one, body)
+		heard <- err
+	}()
+	if got := <-done; got != body {
+		t.Errorf("the server was told %q", got)
+	}
+	if code, err := write(one, body); err != nil || code != 200 {
+		t.Errorf("%s, the second: %d %v", of, code, err)
+	}
+	select {
+	case err := <-heard:
+		t.Errorf("%s: the first is answered: %v", of, err)
+	default:
+	}
+	for end := time.Now().Add(time.Minute); ; { // it is lost once the server has answered
+		f, err := tap.NewClient(r.api).Fault(t.Context(), "lost")
+		if err == nil && f.Hits == 1 {
+			break
+		}
+		if err != nil || f.Hits > 1 || time.Now().After(end) {
+			t.Fatalf("%+v, %v", f, err)
+		}
+		runtime.Gosched()
+	}
+	r.End("lost", "")
+	if err := <-heard; err == nil {
+		t.Errorf("%s: the answer came after all", of)
+	}
+	if code, err := write(one, body); err != nil || code != 200 {
+		t.Errorf("%s afterwards: %d %v", of, code, err)
+	}
+}
+
 // Each fault ends by itself, and what the API is told wrongly it refuses with a remedy.
 func TestFaultsEndByThemselvesAndAreChecked(t *testing.T) {
 	r := newRig(t, false)
@@ -209,7 +288,9 @@ func TestFaultsEndByThemselvesAndAreChecked(t *testing.T) {
 		"delay: is for slow":                   {ID: "a", Do: Away, Delay: time.Second, For: time.Second},
 		"from: \"web\" is no IP address":       {ID: "a", Do: Away, For: time.Second, From: []string{"web"}},
 		"for: \"2h0m0s\" is no duration above": {ID: "a", Do: Away, For: 2 * time.Hour},
-		"do: refuse_writes needs a proxy":      {ID: "a", Do: RefuseWrites, For: time.Second},
+		"do: refuse_writes and lose_reply":     {ID: "a", Do: RefuseWrites, For: time.Second},
+		"of: \"\" does not go with":            {ID: "a", Do: LoseReply, For: time.Second},
+		"of: \"renew\" does not go with":       {ID: "a", Do: Away, Of: "renew", For: time.Second},
 		"id: there is a fault of that id":      {ID: "brief", Do: Away, For: time.Second},
 	} {
 		if err := Arm(t.Context(), r.api, f); err == nil || !strings.Contains(err.Error(), want) {

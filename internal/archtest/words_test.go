@@ -11,7 +11,6 @@ import (
 
 // spoken are files that may look into words, each with its reason: they are words of others, or nothing is decided by them.
 var spoken = map[string]string{
-	"history/reasons.go":                "histories hold what the steady state lacked as a sentence alone: the one place that reads it",
 	"analysis/reach.go":                 "abortText: whether the sentence of an abort begins with its word already",
 	"cmd/lockdrill/run.go":              "errors of cobra have no types",
 	"injectors/clock.go":                "a fixed phrase of the worker protocol, with a figure",

@@ -1,4 +1,4 @@
-// Package endpoint turns what a process was told about a Redis into the options of its connections.
+// Package endpoint turns what a process was told about a store into the options of its connections.
 //
 // Passwords come from the environment of the process that dials, by the names of variables, and a certificate's authority from a
 // file: neither stands in an experiment, a history, a journal or a command. Its one invariant: no error of it tells a password.
@@ -24,41 +24,55 @@ var ErrSettings = errors.New("cannot be used as it is set")
 
 // Options are the options of a connection to e; the caller tunes them.
 func Options(e protocol.Endpoint) (*redis.Options, error) {
-	o := &redis.Options{Addr: e.Addr, DB: e.DB}
+	a, err := AccessTo(e, "redis")
+	if err != nil {
+		return nil, err
+	}
+	return &redis.Options{Addr: e.Addr, DB: e.DB, Username: a.User, Password: a.Password, TLSConfig: a.TLS}, nil
+}
+
+// Access is what a connection needs beside an address.
+type Access struct {
+	User, Password string      // "" = none is named
+	TLS            *tls.Config // nil = none
+}
+
+// AccessTo reads what e names; section is the part of an experiment that says it.
+func AccessTo(e protocol.Endpoint, section string) (a Access, err error) {
 	for _, v := range []struct {
 		name, what string
 		into       *string
-	}{{e.UsernameEnv, "username", &o.Username}, {e.PasswordEnv, "password", &o.Password}} {
+	}{{e.UsernameEnv, "username", &a.User}, {e.PasswordEnv, "password", &a.Password}} {
 		if v.name == "" {
 			continue
 		}
 		if *v.into = os.Getenv(v.name); *v.into == "" {
-			return nil, fmt.Errorf("redis %w: the environment variable %s, which redis.%s_env names, is not set or empty", ErrSettings, v.name, v.what)
+			return a, fmt.Errorf("%s %w: the environment variable %s, which %s.%s_env names, is not set or empty", section, ErrSettings, v.name, section, v.what)
 		}
 	}
 	if !e.TLS {
-		return o, nil
+		return a, nil
 	}
-	o.TLSConfig = &tls.Config{ServerName: e.ServerName, MinVersion: tls.VersionTLS12}
+	a.TLS = &tls.Config{ServerName: e.ServerName, MinVersion: tls.VersionTLS12}
 	if e.ServerName == "" {
 		host, _, err := net.SplitHostPort(e.Addr)
 		if err != nil {
-			return nil, fmt.Errorf("redis %w: %w", ErrSettings, err)
+			return a, fmt.Errorf("%s %w: %w", section, ErrSettings, err)
 		}
-		o.TLSConfig.ServerName = host
+		a.TLS.ServerName = host
 	}
 	if e.CA == "" {
-		return o, nil
+		return a, nil
 	}
 	pem, err := os.ReadFile(e.CA)
 	if err != nil {
-		return nil, fmt.Errorf("redis.ca %w: %w", ErrSettings, err)
+		return a, fmt.Errorf("%s.ca %w: %w", section, ErrSettings, err)
 	}
-	o.TLSConfig.RootCAs = x509.NewCertPool()
-	if !o.TLSConfig.RootCAs.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("redis.ca %w: %s has no certificate in PEM form", ErrSettings, e.CA)
+	a.TLS.RootCAs = x509.NewCertPool()
+	if !a.TLS.RootCAs.AppendCertsFromPEM(pem) {
+		return a, fmt.Errorf("%s.ca %w: %s has no certificate in PEM form", section, ErrSettings, e.CA)
 	}
-	return o, nil
+	return a, nil
 }
 
 // dialWithin is what connecting to one server of several may take.

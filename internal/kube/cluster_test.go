@@ -285,7 +285,7 @@ func (s *stand) testLease(t *testing.T) {
 		t.Fatal(err)
 	}
 	l, ok, err := s.Lease(t.Context(), "leader")
-	want := Lease{Name: "leader", UID: string(o.UID), ResourceVersion: o.ResourceVersion, Holder: "pod-1_x", Transitions: 3, Duration: 15 * time.Second, Acquired: l.Acquired, Renewed: l.Renewed}
+	want := Lease{Key: "leader", Name: "leader", UID: string(o.UID), ResourceVersion: o.ResourceVersion, Holder: "pod-1_x", Transitions: 3, Duration: 15 * time.Second, Acquired: l.Acquired, Renewed: l.Renewed}
 	if err != nil || !ok || l != want || !l.Acquired.Equal(at.Time) || !l.Renewed.Equal(at.Time) {
 		t.Errorf("%+v, %v, %v, want %+v", l, ok, err, want)
 	}

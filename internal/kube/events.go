@@ -20,7 +20,7 @@ type Note struct {
 // WriteNote makes the Event. The cluster forgets it after an hour, or when it is configured to.
 func (c *Cluster) WriteNote(ctx context.Context, n Note) error {
 	if c, n.Pod = c.at(n.Pod); n.Namespace != "" {
-		c = c.in(n.Namespace)
+		c = c.In(n.Namespace)
 	}
 	about := corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: c.Namespace, Name: n.Pod, UID: types.UID(n.UID)}
 	if n.Pod == "" {

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -172,5 +173,43 @@ func TestLooksShareTheConnectionOfWatches(t *testing.T) {
 	defer mu.Unlock()
 	if got := fmt.Sprint(conns); len(conns) != 1 || !strings.HasPrefix(got, "map[HTTP/2.0 from ") || !strings.HasSuffix(got, ":5]") {
 		t.Errorf("a list, a watch and 3 looks by %s", got)
+	}
+}
+
+// What an elector writes is read from the Lease, in both of the forms in which clients send it.
+func TestWhatAnElectorWrites(t *testing.T) {
+	then, later, nobody := metav1.NewMicroTime(time.Unix(1, 0)), metav1.NewMicroTime(time.Unix(2, 0)), ""
+	const path = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/leader"
+	for want, spec := range map[string]coordinationv1.LeaseSpec{
+		"acquire": {HolderIdentity: new("a"), AcquireTime: &then, RenewTime: &then},
+		"renew":   {HolderIdentity: new("a"), AcquireTime: &then, RenewTime: &later},
+		"release": {HolderIdentity: &nobody, AcquireTime: &later, RenewTime: &later},
+	} {
+		l := &coordinationv1.Lease{Spec: spec}
+		text, err := json.Marshal(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := l.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		wire, err := (&runtime.Unknown{Raw: raw}).Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, body := range [][]byte{text, append([]byte("k8s\x00"), wire...)} {
+			if got := Written(path, body); got != want {
+				t.Errorf("%s: %q of %q", want, got, body)
+			}
+		}
+		if got := Written("/api/v1/namespaces/ns/events", text); got != "" {
+			t.Errorf("no Lease: %q", got)
+		}
+	}
+	for _, body := range []string{"", "{", "k8s\x00\xff"} {
+		if got := Written(path, []byte(body)); got != "" {
+			t.Errorf("%q: %q", body, got)
+		}
 	}
 }

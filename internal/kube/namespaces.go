@@ -11,15 +11,15 @@ import (
 
 // Each is the cluster's namespaces, each alone: its own, and then those beside it.
 func (c *Cluster) Each() []*Cluster {
-	all := []*Cluster{c.in(c.Namespace)}
+	all := []*Cluster{c.In(c.Namespace)}
 	for _, name := range c.Also {
-		all = append(all, c.in(name))
+		all = append(all, c.In(name))
 	}
 	return all
 }
 
-// in is another namespace of the same cluster, alone.
-func (c *Cluster) in(namespace string) *Cluster {
+// In is a namespace of the same cluster, alone.
+func (c *Cluster) In(namespace string) *Cluster {
 	other := *c
 	other.Namespace, other.Also = namespace, nil
 	return &other
@@ -28,7 +28,7 @@ func (c *Cluster) in(namespace string) *Cluster {
 // at is the namespace that a name leads to, and the name there.
 func (c *Cluster) at(name string) (*Cluster, string) {
 	if namespace, bare, other := strings.Cut(name, "/"); other {
-		return c.in(namespace), bare
+		return c.In(namespace), bare
 	}
 	return c, name
 }

@@ -31,7 +31,7 @@ type Rule struct {
 	Wide        bool   // of the whole cluster: its object is in no namespace, and a ClusterRole gives it
 }
 
-// Needs is what a drill does in a namespace. Every drill reads the namespace's annotation, and lists and watches pods.
+// Needs is what a drill does in a namespace. Every drill reads the namespace's annotation, and, but for Store, lists and watches pods.
 type Needs struct {
 	Namespace string   // its name, for the rule that reads it
 	Apply     bool     // makes and removes workers of its own
@@ -48,6 +48,7 @@ type Needs struct {
 	Events    bool     // writes Events about what it strikes
 	Logs      bool     // follows the logs of pods
 	Leases    []string // Lease objects that are looked at and watched
+	Store     bool     // nothing but this: its locks are Lease objects, of any name
 	Summary   string   // ConfigMap in which a run leaves its summary; "" = none
 }
 
@@ -59,6 +60,9 @@ func RulesFor(n Needs) []Rule {
 		// Who may create an object cannot be bound to a name: the API server does not know it yet.
 		{APIGroup: "coordination.k8s.io", Resource: "leases", Verbs: []string{"create"}},
 		{APIGroup: "coordination.k8s.io", Resource: "leases", Verbs: []string{"get", "update", "delete"}, Names: []string{RunLease}},
+	}
+	if n.Store {
+		rules = []Rule{rules[0], {APIGroup: "coordination.k8s.io", Resource: "leases", Verbs: []string{"get", "list", "watch", "create", "update", "delete"}}}
 	}
 	if n.Kill || n.Apply { // what is applied is removed with its pods
 		rules = append(rules, Rule{Resource: "pods", Verbs: []string{"delete"}})

@@ -33,6 +33,7 @@ type Options struct {
 	NodeOptions
 	NoNode bool     // no fake node
 	Host   string   // IP of a real node, in whose network the API server has port 443 of every address; "" = loopback, a free port
+	Audit  bool     // the API server writes down what it is asked
 	Args   []string // further arguments of kube-apiserver
 }
 
@@ -42,12 +43,15 @@ type Env struct {
 	Config     *rest.Config
 	Client     kubernetes.Interface // likewise
 	Dir        string               // of certificates, logs of the programs and kubeconfigs
+	AuditLog   string               // file of Events of audit.k8s.io/v1, one a line, with no bodies; "" = there is none
 
 	t    testing.TB
 	bin  string
 	url  string // of the API server
 	ca   *authority
 	node *node
+
+	etcd, server *Process
 }
 
 const (
@@ -62,6 +66,8 @@ const (
 // controllers that the objects of a drill need; more would only cost time.
 const controllers = "disruption-controller,deployment-controller,replicaset-controller,statefulset-controller,job-controller,cronjob-controller," +
 	"garbage-collector-controller,namespace-controller,serviceaccount-controller,root-ca-certificate-publisher-controller,persistentvolume-binder-controller"
+
+const auditPolicy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n"
 
 // Start returns when the API server answers. Without built programs the test is skipped; see Need.
 func Start(t testing.TB, o Options) *Env {
@@ -123,6 +129,7 @@ func (e *Env) startEtcd(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	e.etcd = etcd
 	return socket, etcd.until(ctx, func() error { return answers(socket) })
 }
 
@@ -165,6 +172,14 @@ func (e *Env) startServer(ctx context.Context, o Options, etcd string) error {
 	if !o.Controllers {
 		args = append(args, "--disable-admission-plugins=ServiceAccount") // nobody would make the accounts that it asks for
 	}
+	if o.Audit {
+		policy := filepath.Join(e.Dir, "audit.yaml")
+		if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+			return err
+		}
+		e.AuditLog = filepath.Join(e.Dir, "audit.log")
+		args = append(args, "--audit-policy-file="+policy, "--audit-log-path="+e.AuditLog, "--audit-log-mode=blocking-strict")
+	}
 	server, err := e.Spawn("kube-apiserver", append(args, o.Args...)...)
 	if err != nil {
 		return err
@@ -177,12 +192,25 @@ func (e *Env) startServer(ctx context.Context, o Options, etcd string) error {
 	if e.Client, err = kubernetes.NewForConfig(e.Config); err != nil {
 		return err
 	}
-	return server.until(ctx, func() error {
-		call, cancel := context.WithTimeout(ctx, callWithin)
-		defer cancel()
-		_, err := e.Client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(call)
-		return err
-	})
+	e.server = server
+	return server.until(ctx, func() error { return e.serves(ctx) })
+}
+
+// serves asks whether the API server is ready.
+func (e *Env) serves(ctx context.Context) error {
+	call, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	_, err := e.Client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(call)
+	return err
+}
+
+// RestartEtcd kills etcd and starts it again with what it has kept. The API server stays; answers says when it answers again.
+func (e *Env) RestartEtcd() (answers func(ctx context.Context) error, err error) {
+	e.etcd.Kill()
+	if e.etcd, err = e.Spawn(e.etcd.cmd.Path, e.etcd.cmd.Args[1:]...); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error { return e.server.until(ctx, func() error { return e.serves(ctx) }) }, nil
 }
 
 func (e *Env) startControllers() error {

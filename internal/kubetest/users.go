@@ -1,9 +1,11 @@
 package kubetest
 
 import (
+	"cmp"
 	"context"
 
 	authv1 "k8s.io/api/authentication/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
@@ -23,6 +25,33 @@ func (e *Env) KubeconfigFor(user string, groups ...string) string {
 // KubeconfigForServiceAccount writes a kubeconfig with a token of this service account, which is made where there is none.
 func (e *Env) KubeconfigForServiceAccount(namespace, name string) string {
 	e.t.Helper()
+	return e.serviceAccount(namespace, name, e.url)
+}
+
+// KubeconfigForElector is that of the service account "elector", which may do what client-go's electors need; it leads to url, where one is
+// named.
+func (e *Env) KubeconfigForElector(namespace, url string) string {
+	e.t.Helper()
+	const name = "elector"
+	file := e.serviceAccount(namespace, name, cmp.Or(url, e.url))
+	ctx, cancel := context.WithTimeout(context.Background(), callWithin)
+	defer cancel()
+	as := metav1.ObjectMeta{Name: name}
+	_, err := e.Client.RbacV1().Roles(namespace).Create(ctx, &rbacv1.Role{ObjectMeta: as,
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "create", "update"}}}}, metav1.CreateOptions{})
+	if err == nil {
+		_, err = e.Client.RbacV1().RoleBindings(namespace).Create(ctx, &rbacv1.RoleBinding{ObjectMeta: as,
+			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: namespace}}}, metav1.CreateOptions{})
+	}
+	if err != nil {
+		e.t.Fatalf("let %s elect: %v", name, err)
+	}
+	return file
+}
+
+func (e *Env) serviceAccount(namespace, name, url string) string {
+	e.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), callWithin)
 	defer cancel()
 	if err := e.account(ctx, namespace, name); err != nil {
@@ -32,7 +61,7 @@ func (e *Env) KubeconfigForServiceAccount(namespace, name string) string {
 	if err != nil {
 		e.t.Fatalf("ask for a token of service account %s: %v", name, err)
 	}
-	return e.kubeconfig(fileName(e.Dir, namespace+"_"+name, ".kubeconfig"), e.url, &api.AuthInfo{Token: r.Status.Token})
+	return e.kubeconfig(fileName(e.Dir, namespace+"_"+name, ".kubeconfig"), url, &api.AuthInfo{Token: r.Status.Token})
 }
 
 // ServingFiles are the certificate of the API server, its key, and its authority's certificate, for what stands before it.

@@ -106,6 +106,25 @@ func (c *Client) said(err error) error {
 	return errors.New(text)
 }
 
+// Raw logs in at addr, whatever host the client's own is, and gives the connection, on which nobody asks anything by itself. What is
+// wrong there tells no password.
+func (c *Client) Raw(ctx context.Context, addr string) (net.Conn, error) {
+	config := c.config.Config.Copy()
+	config.ConnectTimeout = 0 // as long as ctx lasts: the way may be slow
+	config.DialFunc = func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, addr)
+	}
+	conn, err := pgconn.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	all, err := conn.Hijack()
+	if err != nil {
+		return nil, err
+	}
+	return all.Conn, nil
+}
+
 // Life asks who answers.
 func (c *Client) Life(ctx context.Context) (l Life, err error) {
 	err = c.ask(ctx, func(ctx context.Context, conn *pgx.Conn) error {
@@ -235,16 +254,27 @@ func (c *Client) Lives(ctx context.Context, b Backend) (alive bool, err error) {
 	return alive, err
 }
 
+// Environment is what the database says it is, by the setting lockdrill.environment of its own; "" = nothing.
+func (c *Client) Environment(ctx context.Context) (name string, err error) {
+	err = c.ask(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, "SELECT coalesce(current_setting('lockdrill.environment', true), '')").Scan(&name)
+	})
+	return name, err
+}
+
 // exists is the error of a role that is there.
 const exists = "42710"
 
-// Role makes a role that may log in, and has no other right. One that is there stays.
+// Role makes a role that may log in, and has no other right than to make tables in a schema of its name, where it looks first. One that is
+// there stays.
 func (c *Client) Role(ctx context.Context, name string) error {
 	return c.ask(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, "CREATE ROLE "+pgx.Identifier{name}.Sanitize()+" LOGIN")
-		if pg := new(pgconn.PgError); errors.As(err, &pg) && pg.Code == exists {
-			return nil
+		role := pgx.Identifier{name}.Sanitize()
+		_, err := conn.Exec(ctx, "CREATE ROLE "+role+" LOGIN")
+		if pg := new(pgconn.PgError); err != nil && (!errors.As(err, &pg) || pg.Code != exists) {
+			return err
 		}
+		_, err = conn.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS AUTHORIZATION "+role)
 		return err
 	})
 }

@@ -4,6 +4,7 @@ package postgres
 
 import (
 	"context"
+	"net"
 	"time"
 )
 
@@ -25,6 +26,9 @@ func (*Client) Addr() string { return "" }
 // Close closes its connection.
 func (*Client) Close() error { return nil }
 
+// Raw logs in at addr, and gives the connection.
+func (*Client) Raw(context.Context, string) (net.Conn, error) { return nil, ErrBuild }
+
 // Life asks who answers.
 func (*Client) Life(context.Context) (Life, error) { return Life{}, ErrBuild }
 
@@ -41,6 +45,9 @@ func (*Client) Terminate(context.Context, Backend) (bool, error) { return false,
 
 // Lives reports whether a session is there.
 func (*Client) Lives(context.Context, Backend) (bool, error) { return false, ErrBuild }
+
+// Environment is what the database says it is.
+func (*Client) Environment(context.Context) (string, error) { return "", ErrBuild }
 
 // Role makes a role that may log in.
 func (*Client) Role(context.Context, string) error { return ErrBuild }

@@ -132,6 +132,9 @@ func TestThisProcessIsReadInTheRealProc(t *testing.T) {
 	if s, err := p.Process(pid); err != nil || s.PID != pid || s.Session != sid {
 		t.Errorf("Process = %+v, %v; the session is %d", s, err, sid)
 	}
+	if got, err := p.Session(pid); err != nil || got != sid {
+		t.Errorf("Session = %d, %v; it is %d", got, err, sid)
+	}
 	if ran, _, err := p.Self(); err != nil || ran <= 0 {
 		t.Errorf("Self = %v, %v", ran, err)
 	}

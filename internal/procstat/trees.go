@@ -34,12 +34,12 @@ func (t *Trees) Search(roots []int) {
 		members[root] = nil
 	}
 	for _, pid := range pids {
-		s, err := t.proc.Process(pid)
+		session, err := t.proc.Session(pid)
 		if err != nil { // it has ended
 			continue
 		}
-		if of, wanted := members[s.Session]; wanted && pid != s.Session {
-			members[s.Session] = append(of, pid)
+		if of, wanted := members[session]; wanted && pid != session {
+			members[session] = append(of, pid)
 		}
 	}
 	t.members = members

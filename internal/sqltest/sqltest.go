@@ -22,15 +22,28 @@ import (
 // Postgres starts a server and gives its address as a URL. A missing program skips the test, and fails it where CI=true.
 func Postgres(t testing.TB) string {
 	t.Helper()
-	bins, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
-	slices.Reverse(bins)
-	initdb := program(t, "initdb", "postgresql", bins)
+	initdb := NeedPostgres(t)
 	dir, as := folder(t, "postgres")
 	data, port := filepath.Join(dir, "data"), freePort(t)
 	run(t, as, initdb, "-D", data, "-U", "lockdrill", "-A", "trust", "-N", "--no-locale", "-E", "UTF8")
-	start(t, as, port, filepath.Join(filepath.Dir(initdb), "postgres"), "-D", data, "-k", dir, "-h", "127.0.0.1", "-p", strconv.Itoa(port),
+	start(t, as, func() error {
+		// It listens before it serves ("the database system is starting up"), and says in this file, as to pg_ctl, when it does.
+		said, err := os.ReadFile(filepath.Join(data, "postmaster.pid"))
+		if err == nil && !bytes.Contains(said, []byte("\nready")) {
+			err = errors.New("it is starting up")
+		}
+		return err
+	}, filepath.Join(filepath.Dir(initdb), "postgres"), "-D", data, "-k", dir, "-h", "127.0.0.1", "-p", strconv.Itoa(port),
 		"-c", "fsync=off", "-c", "shared_buffers=16MB", "-c", "max_connections=20")
 	return fmt.Sprintf("postgres://lockdrill:hunter2@127.0.0.1:%d/postgres?sslmode=disable", port)
+}
+
+// NeedPostgres finds the program that makes a database, beside which the server is. A missing one skips the test, and fails it where CI=true.
+func NeedPostgres(t testing.TB) (initdb string) {
+	t.Helper()
+	bins, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
+	slices.Reverse(bins)
+	return program(t, "initdb", "postgresql", bins)
 }
 
 // MariaDB starts a server and gives its address as the data source name of github.com/go-sql-driver/mysql. A missing program skips the
@@ -42,7 +55,14 @@ func MariaDB(t testing.TB) string {
 	dir, as := folder(t, "mysql")
 	data, port := filepath.Join(dir, "data"), freePort(t)
 	run(t, as, install, "--no-defaults", "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-test-db", "--innodb-log-file-size=8M")
-	start(t, as, port, server, "--no-defaults", "--datadir="+data, "--bind-address=127.0.0.1", "--port="+strconv.Itoa(port),
+	start(t, as, func() error {
+		// Who connects before it serves is kept waiting.
+		c, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), time.Second)
+		if err == nil {
+			_ = c.Close()
+		}
+		return err
+	}, server, "--no-defaults", "--datadir="+data, "--bind-address=127.0.0.1", "--port="+strconv.Itoa(port),
 		"--socket="+filepath.Join(dir, "s"), "--pid-file="+filepath.Join(dir, "pid"), "--skip-name-resolve", "--innodb-flush-log-at-trx-commit=0", "--innodb-log-file-size=8M")
 	return fmt.Sprintf("root@tcp(127.0.0.1:%d)/mysql", port)
 }
@@ -108,8 +128,8 @@ func run(t testing.TB, as *syscall.Credential, words ...string) {
 	}
 }
 
-// start starts a server, waits until it answers, and ends it with the test.
-func start(t testing.TB, as *syscall.Credential, port int, words ...string) {
+// start starts a server, waits until it is ready, and ends it with the test.
+func start(t testing.TB, as *syscall.Credential, ready func() error, words ...string) {
 	t.Helper()
 	cmd := command(context.Background(), as, words)
 	var said bytes.Buffer
@@ -136,13 +156,12 @@ func start(t testing.TB, as *syscall.Credential, port int, words ...string) {
 			t.Fatalf("%s ended at its start:\n%s", words[0], tail(said.String()))
 		case <-tick.C:
 		}
-		c, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), time.Second)
+		err := ready()
 		if err == nil {
-			_ = c.Close()
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s does not answer: %v", words[0], err)
+			t.Fatalf("%s is not ready: %v", words[0], err)
 		}
 	}
 }

@@ -16,8 +16,8 @@ type burstRig struct {
 }
 
 func (r *burstRig) Begin(c burst.Call) bool {
-	conn := &conn{t: r.t, name: c.Name}
-	if r.t.strike(conn, &operation{op: c.Op, keys: [][]byte{[]byte(c.Key)}}) == nil {
+	conn := &conn{t: r.t}
+	if r.t.strike(c.Name, conn, &operation{op: c.Op, keys: [][]byte{[]byte(c.Key)}}) == nil {
 		return false
 	}
 	if r.a.Mode != burst.Error { // the tap holds nothing of what fails at once

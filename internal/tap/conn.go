@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/lockdrill/lockdrill/internal/resp"
@@ -17,16 +16,11 @@ import (
 // conn is one client's connection and its own connection to the server. Up reads the client and is the only one that writes to the
 // server; down reads the server and is the only one that writes to the client: so neither can hold up the other.
 type conn struct {
-	t              *Tap
-	name           string
-	count          *counters
-	client, server net.Conn
-	once           sync.Once
-	gone           chan struct{} // closed by kill
-	left           chan struct{} // closed when the client has closed
-
-	hangs atomic.Bool // replies are withheld: it is of no use to its client any more
-	holds []*armed    // faults that hold this connection until it closes: up's, afterwards serve's
+	link
+	t     *Tap
+	name  string
+	count *counters
+	left  chan struct{} // closed when the client has closed
 
 	mu      sync.Mutex
 	pending queue // replies owed to the client
@@ -40,22 +34,9 @@ type conn struct {
 
 func newConn(t *Tap, name string, count *counters, client, server net.Conn) *conn {
 	return &conn{
-		t: t, name: name, count: count, client: client, server: server, gone: make(chan struct{}), left: make(chan struct{}),
+		link: link{client: client, server: server, gone: make(chan struct{})}, t: t, name: name, count: count, left: make(chan struct{}),
 		scan: resp.Scanner{Commands: true},
 	}
-}
-
-// kill closes both sides. It does not wait.
-func (c *conn) kill() {
-	c.once.Do(func() {
-		close(c.gone)
-		_ = c.client.Close()
-		if over, ok := c.server.(interface{ NetConn() net.Conn }); ok { // TLS would say goodbye, and wait
-			_ = over.NetConn().Close()
-			return
-		}
-		_ = c.server.Close()
-	})
 }
 
 const (
@@ -186,7 +167,7 @@ func (c *conn) command(frame, unsent []byte) outcome {
 	var a *armed
 	if c.op.op != "" {
 		c.t.carry(c, &c.op)
-		a = c.t.strike(c, &c.op)
+		a = c.t.strike(c.name, c, &c.op)
 	}
 	if a == nil {
 		c.owe(entry{kind: pass, n: 1})
@@ -240,30 +221,6 @@ func (c *conn) fail(a *armed, frame []byte) outcome {
 	c.hold(a)
 	c.owe(entry{kind: cut})
 	return hung
-}
-
-// hold notes that the fault has the connection until it closes. A fault that has ended meanwhile does not.
-func (c *conn) hold(a *armed) {
-	c.holds = append(c.holds, a)
-	c.hangs.Store(true)
-	select {
-	case <-a.over:
-		c.kill()
-	default:
-	}
-}
-
-// holdBack waits as long as the fault says; false = the connection was killed.
-func (c *conn) holdBack(a *armed) bool {
-	timer := time.NewTimer(a.Delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-a.over:
-	case <-c.gone:
-		return false
-	}
-	return true
 }
 
 // discard reads what the client goes on to say until it gives up.

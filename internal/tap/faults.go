@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/lockcore/burst"
 )
 
@@ -77,8 +76,14 @@ type Hit struct {
 	Op    string
 	Key   string // as on the wire
 	Token string // "" = not recognised
+	Epoch string // whose operation it is, as the witness of the store names it; "" = not known
 	At    int64  // ns of the tap's clock: when it was decided
 	N     int64  // the fault's hits so far, this one included
+}
+
+// holder is what a fault may hold until it ends: a connection, or one call of several on a connection.
+type holder interface {
+	cut() // ends what hangs, which is of no use any more; it does not wait
 }
 
 // armed is a fault in the tap's table.
@@ -91,7 +96,7 @@ type armed struct {
 	struck                []Struck
 
 	over  chan struct{} // closed at the end: what is held back goes on
-	held  map[*conn]int
+	held  map[holder]int
 	timer *time.Timer
 }
 
@@ -118,7 +123,7 @@ func (t *Tap) Inject(f Fault) (Status, error) {
 		return Status{}, fmt.Errorf("arm a fault: there is one with the id %q already", f.ID)
 	}
 	draws := rand.New(rand.NewPCG(uint64(t.o.Seed), burst.Stream(f.ID)))
-	a := &armed{Fault: f, burst: burst.New(f.spec(), draws.Float64), from: t.o.Clock(), over: make(chan struct{}), held: map[*conn]int{}}
+	a := &armed{Fault: f, burst: burst.New(f.spec(), draws.Float64), from: t.o.Clock(), over: make(chan struct{}), held: map[holder]int{}}
 	t.faults = append(t.faults, a)
 	t.activate()
 	a.timer = time.AfterFunc(f.For, func() {
@@ -174,9 +179,7 @@ func (t *Tap) end(a *armed, why string) {
 	a.timer.Stop()
 	close(a.over)
 	for c := range a.held {
-		if c.hangs.Load() {
-			c.kill()
-		}
+		c.cut()
 	}
 	t.activate()
 }
@@ -214,9 +217,9 @@ func (t *Tap) Over(id string) <-chan struct{} {
 	return nil
 }
 
-// strike returns the fault that an operation falls to, or nil: the first that is aimed at it and by chance takes it. Modes other than
-// error hold the connection, which gives itself back by release.
-func (t *Tap) strike(c *conn, o *operation) *armed {
+// strike returns the fault that an operation falls to, or nil: the first that is aimed at it and by chance takes it. name is the listener's.
+// Modes other than error hold c, which gives itself back by release.
+func (t *Tap) strike(name string, c holder, o *operation) *armed {
 	active := t.active.Load()
 	if active == nil {
 		return nil
@@ -230,7 +233,7 @@ func (t *Tap) strike(c *conn, o *operation) *armed {
 			continue
 		}
 		t.mu.Lock()
-		took := t.take(a, c, o, key)
+		took := t.take(a, name, c, o, key)
 		t.mu.Unlock()
 		if took {
 			return a
@@ -249,9 +252,9 @@ func (a *armed) lock(o *operation) []byte {
 	return nil
 }
 
-func (t *Tap) take(a *armed, c *conn, o *operation, key []byte) bool {
+func (t *Tap) take(a *armed, name string, c holder, o *operation, key []byte) bool {
 	token := string(o.token)
-	if !a.burst.Strike(burst.Call{Op: o.op, Name: c.name, Token: token}) {
+	if !a.burst.Strike(burst.Call{Op: o.op, Name: name, Token: token}) {
 		return false
 	}
 	now := t.o.Clock()
@@ -260,14 +263,10 @@ func (t *Tap) take(a *armed, c *conn, o *operation, key []byte) bool {
 	}
 	a.last = now
 	if len(a.struck) < mostStruck {
-		s := Struck{Key: string(key)}
-		if token != "" {
-			s.Epoch = lockcore.Fingerprint(token)
-		}
-		a.struck = append(a.struck, s)
+		a.struck = append(a.struck, Struck{Key: string(key), Epoch: o.named()})
 	}
 	if t.o.OnHit != nil {
-		t.o.OnHit(Hit{Fault: a.ID, Name: c.name, Op: o.op, Key: string(key), Token: token, At: now, N: a.burst.Hits})
+		t.o.OnHit(Hit{Fault: a.ID, Name: name, Op: o.op, Key: string(key), Token: token, Epoch: o.named(), At: now, N: a.burst.Hits})
 	}
 	if a.burst.State() == burst.Spent {
 		t.activate()
@@ -278,14 +277,14 @@ func (t *Tap) take(a *armed, c *conn, o *operation, key []byte) bool {
 	return true
 }
 
-// release gives back one hold of the connection.
-func (t *Tap) release(a *armed, c *conn) {
+// release gives back one hold of c.
+func (t *Tap) release(a *armed, c holder) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.back(a, c)
 }
 
-func (t *Tap) back(a *armed, c *conn) {
+func (t *Tap) back(a *armed, c holder) {
 	if a.held[c]--; a.held[c] == 0 {
 		delete(a.held, c)
 	}

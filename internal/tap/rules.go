@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/lockdrill/lockdrill/internal/resp"
+	"github.com/lockdrill/lockdrill/lockcore"
 	"github.com/lockdrill/lockdrill/lockcore/burst"
 )
 
@@ -47,7 +48,8 @@ type operation struct {
 	op    string   // "" = nothing
 	keys  [][]byte // more than one: DEL a b
 	token []byte
-	odd   bool // it concerns a lock's key, or is a script, and is not understood
+	epoch string // the store's own id of the acquisition; "" = that of the token
+	odd   bool   // it concerns a lock's key, or is a script, and is not understood
 }
 
 // recognizer tells operations from other commands. It learns scripts from what passes, for all connections.
@@ -130,6 +132,14 @@ func is(word []byte, name string) bool {
 
 func has(args [][]byte, word string) bool {
 	return slices.ContainsFunc(args, func(a []byte) bool { return is(a, word) })
+}
+
+// named is the epoch; "" = not known.
+func (o *operation) named() string {
+	if o.epoch == "" && len(o.token) > 0 {
+		return lockcore.Fingerprint(string(o.token))
+	}
+	return o.epoch
 }
 
 // one is an operation on one key.

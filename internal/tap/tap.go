@@ -1,7 +1,7 @@
-// Package tap is a proxy in front of one Redis that understands what it passes on: it recognises operations on locks, and makes them
-// fail as it is told, for any client.
+// Package tap is a proxy in front of one Redis, or of the servers of an etcd, that understands what it passes on: it recognises operations
+// on locks, and makes them fail as it is told, for any client.
 //
-// It changes no command and no reply, and knows of no run. Commands within MULTI pass, as does all that follows SUBSCRIBE, MONITOR and
+// For a Redis: it changes no command and no reply, and knows of no run. Commands within MULTI pass, as does all that follows SUBSCRIBE, MONITOR and
 // their like on a connection. Its one invariant: what it delivers on a connection is, in order, what the server said, with error
 // replies in the places of the commands that were not sent on; after a reply that is missing nothing is delivered any more.
 package tap
@@ -18,7 +18,7 @@ import (
 
 // Options of New.
 type Options struct {
-	Dial   func(ctx context.Context) (net.Conn, error) // opens a connection to the Redis
+	Dial   func(ctx context.Context) (net.Conn, error) // opens a connection to the Redis; nil = only ListenEtcd is used
 	Clock  func() int64                                // ns, CLOCK_MONOTONIC from any origin
 	Rules  Rules
 	Seed   int64                   // of the choices of shares
@@ -37,7 +37,7 @@ type Tap struct {
 	closed    bool
 	listeners []net.Listener
 	stops     []context.CancelFunc // of dials under way
-	conns     map[*conn]bool
+	conns     map[killer]bool
 	faults    []*armed
 	number    int
 	stats     map[string]*counters // by name of the listener
@@ -52,30 +52,47 @@ const dialWithin = 5 * time.Second
 
 // New returns a proxy that does not listen yet.
 func New(o Options) *Tap {
-	return &Tap{o: o, known: newRecognizer(o.Rules), conns: map[*conn]bool{}, stats: map[string]*counters{}, unknown: map[string]int64{}, carried: map[string][]Carrier{}}
+	return &Tap{o: o, known: newRecognizer(o.Rules), conns: map[killer]bool{}, stats: map[string]*counters{}, unknown: map[string]int64{}, carried: map[string][]Carrier{}}
 }
 
 // Listen serves clients at addr, host:port, under a name that faults may be aimed at. It returns the address that it listens at.
 func (t *Tap) Listen(name, addr string) (string, error) {
+	count, err := t.name(name)
+	if err != nil {
+		return "", err
+	}
+	return t.listen(addr, func(ctx context.Context, client net.Conn) { t.serve(ctx, client, name, count) })
+}
+
+// name takes a name for listeners.
+func (t *Tap) name(name string) (*counters, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed || t.stats[name] != nil {
+		return nil, fmt.Errorf("listen for clients: the name %q is taken, or the proxy has ended", name)
+	}
+	t.stats[name] = &counters{}
+	return t.stats[name], nil
+}
+
+func (t *Tap) listen(addr string, serve func(ctx context.Context, client net.Conn)) (string, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return "", fmt.Errorf("listen for clients: %w", err)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closed || t.stats[name] != nil {
+	if t.closed {
 		_ = l.Close()
-		return "", fmt.Errorf("listen for clients at %s: the name %q is taken, or the proxy has ended", addr, name)
+		return "", errors.New("listen for clients: the proxy has ended")
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	t.listeners, t.stops = append(t.listeners, l), append(t.stops, stop)
-	count := &counters{}
-	t.stats[name] = count
-	t.wg.Go(func() { t.accept(ctx, l, name, count) })
+	t.wg.Go(func() { t.accept(ctx, l, serve) })
 	return l.Addr().String(), nil
 }
 
-func (t *Tap) accept(ctx context.Context, l net.Listener, name string, count *counters) {
+func (t *Tap) accept(ctx context.Context, l net.Listener, serve func(ctx context.Context, client net.Conn)) {
 	for {
 		client, err := l.Accept()
 		switch {
@@ -89,7 +106,7 @@ func (t *Tap) accept(ctx context.Context, l net.Listener, name string, count *co
 				return
 			}
 		}
-		t.wg.Go(func() { t.serve(ctx, client, name, count) })
+		t.wg.Go(func() { serve(ctx, client) })
 	}
 }
 
@@ -121,10 +138,16 @@ func (t *Tap) serve(ctx context.Context, client net.Conn, name string, count *co
 	c.up()
 	<-done
 	t.leave(c)
+	for _, a := range c.holds {
+		t.release(a, c)
+	}
 	t.notify(name, from+": closed")
 }
 
-func (t *Tap) enter(c *conn) bool {
+// killer is a connection, both its sides.
+type killer interface{ kill() }
+
+func (t *Tap) enter(c killer) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.closed {
@@ -133,13 +156,10 @@ func (t *Tap) enter(c *conn) bool {
 	return !t.closed
 }
 
-func (t *Tap) leave(c *conn) {
+func (t *Tap) leave(c killer) {
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	delete(t.conns, c)
-	t.mu.Unlock()
-	for _, a := range c.holds {
-		t.release(a, c)
-	}
 }
 
 func (t *Tap) notify(name, text string) {

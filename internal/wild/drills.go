@@ -10,11 +10,16 @@ import (
 // drill is one column of the table: what is done to the lock, and which limits a correct lock keeps under that.
 type drill struct {
 	name, title string
-	about       string // a paragraph of the page
-	mode        string // of the loop: renewed keeps the key between ticks, explicit gives it back after each
-	faults      string // YAML
-	more        string // YAML, of the top level
-	resumes     bool   // the victim can notice only when the fault is over
+	about       string            // a paragraph of the page
+	mode        string            // of the loop: renewed keeps the key between ticks, explicit gives it back after each
+	faults      string            // YAML; of the drills of a Redis
+	on          map[string]string // YAML in another store, where it is another
+	not         map[string]string // by store: why not
+	store       string            // YAML: what the store section says besides its kind
+	more        string            // YAML, of the top level
+	way         bool              // on Lease objects the cluster's proxy makes it: lockdrill's own workers do not pass there
+	releases    bool              // it is for those who give the lock back
+	resumes     bool              // the victim can notice only when the fault is over
 	limits      []string
 }
 
@@ -26,6 +31,9 @@ var (
 	apart    = []string{"overlap: {level: belief, max: 300ms}", "overlap: {level: work, max: 300ms}", "overlap: {level: effect, max: 0}", "unowned_work: {max: 300ms}"}
 	takeover = []string{"takeover: {max: 6s}"}
 
+	// What only looks at the key can tell.
+	byLooks = []string{"orphan_acquires", "duplicate_epochs", "lock_debt", "loss_to_fence"}
+
 	// What loses its key before its time learns of it at its next renewal, 0.7 s later, three times.
 	taken = []string{"overlap: {level: belief, max: 3s}", "overlap: {level: work, max: 1s}", "unowned_work: {max: 1s}"}
 )
@@ -35,40 +43,117 @@ func rows(sets ...[]string) []string { return slices.Concat(sets...) }
 // The lease of every drill is 2 s: long beside what a busy machine takes for a step, short beside the patience of whoever waits for the table.
 var drills = []drill{
 	{name: "holder-killed", about: "SIGKILL of the holder, three times at random moments of its lease. The next one gets the key when the lease is over: up to 2 s after the last renewal, and then as soon as it asks.",
+		on:    map[string]string{"zookeeper": twice(killed) + "\n- {id: f3, at: 25s, " + killed + "}"},
 		title: "holder killed", mode: "renewed", limits: rows(takeover, apart, always, fences),
 		faults: "- {id: f, at: 1s, repeat: {count: 3, every: settled}, kill: {holder_of: lock}}"},
 	{name: "holder-paused", about: "SIGSTOP of the holder for longer than its lease, then SIGCONT, twice. No lock can keep a paused process from believing that it holds the key, so belief has no limit here. \"Loser knows after\" counts from SIGCONT.",
+		on: map[string]string{"lease": "- {id: f, at: 1s, for: 3500ms, repeat: {count: 2, every: 9s}, pause: {holder_of: lock}}", // its next elector waits for 2 s from when it starts
+			"zookeeper": twice("for: 3500ms, pause: {replica: r1}")},
 		title: "holder paused for 3.5 s", mode: "renewed", resumes: true, limits: rows(takeover, apart[1:], always, fences, debt),
 		faults: "- {id: f, at: 1s, for: 3500ms, repeat: {count: 2, every: settled}, pause: {holder_of: lock}}"},
 	{name: "waiter-paused", about: "SIGSTOP of the replica that waits. The holder is killed meanwhile, and is replaced. A waiter that goes on must not take what it waited for as its own.",
+		on:    map[string]string{"zookeeper": "- {id: f, at: 1s, for: 4s, pause: {replica: r2}}\n- {id: dies, at: 1500ms, " + killed + "}"},
 		title: "waiter paused for 4 s, holder killed meanwhile", mode: "renewed", resumes: true, limits: rows(takeover, apart[1:], always, fences),
 		faults: "- {id: f, at: 1s, for: 4s, pause: {replica: r2}}\n- {id: dies, at: 1500ms, kill: {holder_of: lock, phase: after_renew}}",
 		more:   "allow_overlap: [[f, dies]]\n"},
-	{name: "network-cut", about: "No packet between the holder and Redis gets through for 3.5 s; connections stay open. Then all of them are closed. Twice.",
-		title: "holder cut off for 3.5 s", mode: "renewed", limits: rows(takeover, apart, always, fences, debt),
+	{name: "network-cut", about: "No packet between the holder and the store gets through for 3.5 s; connections stay open. Then all of them are closed. Twice. On the way to an API server or a ZooKeeper what the holder sends waits until then, and connections stay open.",
+		on:    map[string]string{"lease": "- {id: f, at: 1s, for: 3500ms, repeat: {count: 2, every: settled}, " + onTheWay("cut") + "}", "zookeeper": twice("for: 3500ms, " + inZooKeeper(onTheWay("cut")))},
+		title: "holder cut off for 3.5 s", way: true, mode: "renewed", limits: rows(takeover, apart, always, fences, debt),
 		faults: "- {id: f, at: 1s, for: 3500ms, repeat: {count: 2, every: settled}, black_hole: {holder_of: lock}}"},
-	{name: "acquire-reply-lost", about: "The server carries out one acquire, and its answer never comes; the connection hangs, and is closed after 5 s. Three times. In this drill and the next two the lock is taken and given back every 0.4 s by both replicas.",
+	{name: "acquire-reply-lost", about: "The server carries out one acquire, and its answer never comes; the connection hangs, and is closed after 5 s; in etcd only that call hangs, and ends then. Three times. In this drill and the next two the lock is taken and given back every 0.4 s by both replicas.",
+		not:   map[string]string{"lease": noClaim, "zookeeper": noProxy},
 		title: "reply to an acquire lost", mode: "explicit", limits: rows(apart, always, fences, debt),
 		faults: "- {id: f, at: 1s, for: 5s, repeat: {count: 3, every: settled}, acquire_failures: {all: true, lock: lock, mode: lost_reply, count: 1, via: proxy}}"},
-	{name: "release-reply-lost", about: "The server carries out one release, and its answer never comes; the connection hangs, and is closed after 5 s. Three times.",
-		title: "reply to a release lost", mode: "explicit", limits: rows(apart, always, fences, debt),
+	{name: "release-reply-lost", about: "The server carries out one release, and its answer never comes; the connection hangs, and is closed after 5 s; in etcd only that call hangs, and ends then. Three times. client-go without `ReleaseOnCancel` releases nothing.",
+		not: map[string]string{"zookeeper": noProxy}, on: map[string]string{"lease": "- {id: f, at: 1s, for: 5s, repeat: {count: 3, every: settled}, " + onTheWay("lose-release") + "}"},
+		title: "reply to a release lost", way: true, releases: true, mode: "explicit", limits: rows(apart, always, fences, debt),
 		faults: "- {id: f, at: 1s, for: 5s, repeat: {count: 3, every: settled}, release_failures: {all: true, lock: lock, mode: lost_reply, count: 1, via: proxy}}"},
-	{name: "replies-late", about: "Every answer of the server to both replicas comes 2.5 s late: later than the lease of 2 s. A client with timeouts below 2.5 s hears nothing at all meanwhile.",
-		title: "all replies 2.5 s late, for 10 s", mode: "explicit", limits: rows(apart, always[1:], fences, []string{"lock_debt: {max: 60s}"}),
+	{name: "replies-late", about: "Every answer of the server to both replicas comes 2.5 s late: later than the lease of 2 s. A client with timeouts below 2.5 s hears nothing at all meanwhile. On the way to an API server or a ZooKeeper the requests are late instead, and the lock is kept between ticks.",
+		on:    map[string]string{"lease": "- {id: f, at: 1s, for: 10s, " + onTheWay("late") + "}", "zookeeper": "- {id: f, at: 1s, for: 10s, " + inZooKeeper(onTheWay("late")) + "}"},
+		title: "all replies 2.5 s late, for 10 s", way: true, mode: "explicit", limits: rows(apart, always[1:], fences, []string{"lock_debt: {max: 60s}"}),
 		faults: "- {id: f, at: 1s, for: 10s, latency: {all: true, add: 2500ms, stream: downstream}}"},
-	{name: "key-deleted", about: "DEL of a held key, three times. Until its next renewal no holder of a lease on one Redis can know. A fence keeps out what it writes after its successor's first write; what it writes before that is unowned, and accepted.",
-		title: "key deleted", mode: "renewed", limits: rows(takeover, taken, always, fences, debt, []string{"loss_to_fence: {max: 1200ms}"}),
+	{name: "key-deleted", about: "A held key is deleted, three times; in PostgreSQL the end of the holder's session (`pg_terminate_backend`), in ZooKeeper one deletion of the node with the lowest number. Until its next renewal no holder of a lease on one Redis can know. A fence keeps out what it writes after its successor's first write; what it writes before that is unowned, and accepted.",
+		not:   map[string]string{"lease": "lockdrill deletes keys of a Redis or an etcd only"},
+		title: "key deleted", mode: "renewed",
+		on: map[string]string{"postgres": "- {id: f, at: 1s, repeat: {count: 3, every: settled}, terminate: {holder_of: lock}}",
+			"zookeeper": "- {id: f, at: 1s, " + inZooKeeper(atCluster("delete")) + "}"}, limits: rows(takeover, taken, always, fences, debt, []string{"loss_to_fence: {max: 1200ms}"}),
 		faults: "- {id: f, at: 1s, repeat: {count: 3, every: settled}, delete_key: {holder_of: lock}}"},
-	{name: "renewals-refused", about: "Each renewal of the holder is answered with an error; everything else is answered as always. Twice.",
-		title: "renewals answered with an error for 2.5 s", mode: "renewed", limits: rows(takeover, apart, always, fences, debt),
+	{name: "renewals-refused", about: "Each renewal of the holder is answered with an error; everything else is answered as always. Twice. In etcd these are the keepalives of the lease that has the key. An API server refuses all writes of the holder (503).",
+		not:   map[string]string{"zookeeper": noProxy, "postgres": "there are no renewals: a session has no lease"},
+		on:    map[string]string{"lease": "- {id: f, at: 1s, for: 2500ms, repeat: {count: 2, every: 7s}, " + onTheWay("refuse") + "}"},
+		title: "renewals answered with an error for 2.5 s", way: true, mode: "renewed", limits: rows(takeover, apart, always, fences, debt),
 		faults: "- {id: f, at: 1s, for: 2500ms, repeat: {count: 2, every: 7s}, renew_failures: {holder_of: lock, mode: error, via: proxy}}"},
-	{name: "store-restarted", about: "kill -9 of redis-server, and a start with its append-only file, twice.",
+	{name: "store-restarted", about: "kill -9 of the server, and a start with its data, twice; of Lease objects the etcd behind the API server.",
 		title: "store restarted with its data", mode: "renewed", limits: rows(apart, always),
+		not:    map[string]string{"postgres": "no session outlives its server, so the next drill is this one"},
+		on:     map[string]string{"lease": "- {id: f, at: 1s, repeat: {count: 2, every: settled}, " + atCluster("restart") + "}", "zookeeper": twice(inZooKeeper(atCluster("restart")))},
 		faults: "- {id: f, at: 1s, repeat: {count: 2, every: 4s}, store: {do: restart, keep: true}}"},
-	{name: "store-emptied", about: "kill -9 of redis-server, and a start without data, twice. Whoever asks first then has the key.",
+	{name: "store-emptied", about: "kill -9 of the server, and a start without data, twice (of a ZooKeeper once); in PostgreSQL a restart, which ends all sessions. Whoever asks first then has the key.",
+		not:   map[string]string{"lease": "without its data the cluster has no namespace that says that it may be drilled, and the run ends"},
+		on:    map[string]string{"zookeeper": "- {id: f, at: 1s, " + inZooKeeper(atCluster("empty")) + "}"},
 		title: "store restarted without its data", mode: "renewed", limits: rows(taken, always, debt),
 		faults: "- {id: f, at: 1s, repeat: {count: 2, every: 4s}, store: {do: restart}}"},
+	{name: "failover", about: "The holder is killed, and another replica is granted the key. Then kill -9 of the primary: its replica, which has missed the last 4 s of writes, becomes the primary, and knows nothing of that grant. Once. Redis answers before its replicas have the write, which is a [documented property](https://redis.io/docs/latest/operate/oss_and_stack/management/replication/).",
+		title: "failover to a replica that lags by 4 s", mode: "renewed", limits: rows(taken, always[1:]),
+		not:    map[string]string{"etcd": "etcd answers when a majority of its servers has the write, so a server that has missed it becomes no leader", "lease": "the API server keeps Leases in etcd", "zookeeper": "there is one server", "postgres": "a lock belongs to a session, and no session outlives its server"},
+		faults: "- {id: f, at: 1s, store: {do: failover, lag: 4s}}\n- {id: dies, at: 1500ms, kill: {holder_of: lock, phase: after_renew}}",
+		more:   "allow_overlap: [[f, dies]]\n"},
+	{name: "leader-paused", about: "Three servers, and SIGSTOP of the one that leads for 3.5 s, twice. The others elect another, which gives every lease its whole TTL again. Nobody may lose a lease that it renews.",
+		title: "etcd's leader paused for 3.5 s", mode: "renewed", limits: rows(apart, always, debt), store: ", members: 3",
+		not:    map[string]string{"lease": "there is one etcd behind the API server", "redis": "there is one server", "zookeeper": "there is one server", "postgres": "there is one server"},
+		faults: "- {id: f, at: 1s, for: 3500ms, repeat: {count: 2, every: 8s}, store: {do: freeze_leader}}"},
 }
+
+// inZooKeeper is a hook at a replica: lockdrill does not know there who holds a key.
+func inZooKeeper(hook string) string {
+	return strings.Replace(hook, "holder_of: lock", "replica: r1", 1)
+}
+
+// twice strikes r1, which asks first and so holds the lock, and 12 s later its successor.
+func twice(what string) string {
+	return fmt.Sprintf("- {id: f, at: 1s, %s}\n- {id: f2, at: 13s, %s}", what, strings.Replace(what, "r1", "r2", 1))
+}
+
+const (
+	noClaim = "an elector asks again by itself, and the worker does not hear for which Lease an answer was lost, so what it wrote would look like a stranger's"
+	noProxy = "no proxy of lockdrill reads the protocol of this store"
+)
+
+// killed is a kill for which nobody needs to be known to hold anything.
+const killed = `hook: {replica: r1, do: [sh, -c, "kill -9 $LOCKDRILL_VICTIM_PID"], confirm: [sh, -c, "while kill -0 $LOCKDRILL_VICTIM_PID; do sleep 0.01; done"]}`
+
+// atCluster is a hook that asks the cluster of cluster/ for a fault, and onTheWay one that has an end.
+func atCluster(what string) string {
+	return fmt.Sprintf("hook: {holder_of: lock, within: 40s, do: [cluster/ask, %[1]s], confirm: [cluster/ask, %[1]s]}", what)
+}
+
+func onTheWay(what string) string {
+	return strings.TrimSuffix(atCluster(what), "}") + fmt.Sprintf(", undo: [cluster/ask, %s]}", what)
+}
+
+// cells are all drills that make sense.
+func cells() (all []cell) {
+	for _, l := range libraries {
+		for _, d := range drills {
+			if d.not[l.kind()] == "" && !(d.way && l.name == "lockcore-lease") && !(d.releases && l.name == "client-go") {
+				all = append(all, cell{l, d})
+			}
+		}
+	}
+	for _, l := range queues {
+		for _, d := range ofQueues {
+			all = append(all, cell{l, d})
+		}
+	}
+	return all
+}
+
+type cell struct {
+	l library
+	d drill
+}
+
+func (c cell) name() string { return c.l.name + "/" + c.d.name }
 
 // experiment is the file of one cell.
 func experiment(l library, d drill) string {
@@ -82,9 +167,13 @@ func experiment(l library, d drill) string {
 		}
 		worker = fmt.Sprintf("  worker: [%s]\n", strings.Join(words, ", "))
 	}
+	if l.queue != nil {
+		return ofQueue(l, d, worker)
+	}
 	slos := ""
 	for _, r := range d.limits {
-		if !l.control && strings.HasPrefix(r, "fence") {
+		measure, _, _ := strings.Cut(r, ":")
+		if !l.control && strings.HasPrefix(measure, "fence") || l.kind() == "zookeeper" && slices.Contains(byLooks, measure) {
 			continue // no other has fences
 		}
 		slos += "  - {lock: lock, " + r + "}\n"
@@ -92,14 +181,14 @@ func experiment(l library, d drill) string {
 	return fmt.Sprintf(`apiVersion: lockdrill/v1
 kind: Experiment
 name: %s-%s
-redis: {mode: spawn}
+%s
 system:
   mode: embedded
   replicas: 2
   restart: 500ms
 %s  locks:
     - name: lock
-      key: "mutex:wild"
+      key: "%s"
       policy:
         ttl: 2s
         renew_every: 660ms
@@ -112,11 +201,11 @@ steady_state: {for: 1s, timeout: 30s}
 faults:
 %s
 %sprobes:
-  lock_keys: {every: 5ms, max_gap: 1s}
+  lock_keys: {every: %s, max_gap: %s}
   ledger: {every: 5ms, max_gap: 1s}
 limits: {max_run: 3m}
 slos:
-%s`, l.name, d.name, worker, d.mode, indent(d.faults), d.more, slos)
+%s`, l.name, d.name, l.section(d), worker, l.key(), l.mode(d), indent(l.faults(d)), d.more, l.every(), l.blind(), slos)
 }
 
 func indent(s string) string { return "  " + strings.ReplaceAll(s, "\n", "\n  ") }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -72,30 +73,24 @@ func wild(only string, times int) error {
 			return complain(wrong)
 		}
 	}
-	type job struct {
-		l library
-		d drill
-	}
-	var jobs []job
-	for _, l := range libraries {
-		for _, d := range drills {
-			if (name == "" || name == l.name) && (which == "" || which == d.name) {
-				jobs = append(jobs, job{l, d})
-			}
+	var jobs []cell
+	for _, c := range cells() {
+		if (name == "" || name == c.l.name) && (which == "" || which == c.d.name) {
+			jobs = append(jobs, c)
 		}
 	}
 	if len(jobs) == 0 {
 		return fmt.Errorf("no cell is called %q", only)
 	}
 	var mu sync.Mutex
-	queue := make(chan job)
+	queue := make(chan cell)
 	var workers sync.WaitGroup
 	for range min(2, len(jobs)) { // more at once would make each other late
 		workers.Go(func() {
 			for j := range queue {
 				var runs []figures
 				for len(runs) < times {
-					f, err := cell(j.l, j.d)
+					f, err := j.run()
 					if err != nil {
 						f = figures{Error: err.Error()}
 					}
@@ -103,10 +98,10 @@ func wild(only string, times int) error {
 					fmt.Printf("%s  %-20s %-22s %s\n", time.Now().Format("15:04:05"), j.l.name, j.d.name, f)
 				}
 				mu.Lock()
-				t.Cells[j.l.name+"/"+j.d.name] = runs
+				t.Cells[j.name()] = runs
 				for _, f := range runs {
 					if j.l.control && len(f.Broken)+len(f.Error) > 0 {
-						wrong = append(wrong, fmt.Sprintf("a correct worker was accused: %s/%s: %s", j.l.name, j.d.name, f))
+						wrong = append(wrong, fmt.Sprintf("a correct worker was accused: %s: %s", j.name(), f))
 					}
 				}
 				err := t.write()
@@ -141,10 +136,20 @@ func prepare(known map[string]string) (map[string]string, error) {
 	steps := [][]string{
 		{"go", "build", "-o", out + "/goworker", "./goworker"},
 		{"go", "build", "-modfile=redislock-0.9.3.mod", "-o", out + "/goworker-redislock-0.9.3", "./goworker"}, // of the thread redislock-71
+		{"go", "test", "-c", "-o", out + "/cluster", "./cluster"},
 		{"npm", "install", "--prefix", "node", "--no-save", "--no-audit", "--no-fund", "--ignore-scripts", "--silent"},
 		{"/usr/bin/python3", "-c", "import redis"},
+		{"javac", "-cp", "/usr/share/java/curator-recipes.jar:/usr/share/java/jackson-databind.jar:/usr/share/java/zookeeper.jar", "-d", out + "/java", "java/Tap.java", "java/Worker.java", "java/Control.java", "java/Curator.java"},
 	}
-	hints := []string{"", "", "node 20 with npm is needed", "Debian: apt-get install python3-redis"}
+	pinned, err := exec.Command("../kubetools/build", "etcd", "kube-apiserver").Output()
+	if err != nil {
+		return nil, fmt.Errorf("build etcd and kube-apiserver: %w", err)
+	}
+	if err := os.Setenv("PATH", strings.TrimSpace(string(pinned))+":"+os.Getenv("PATH")); err != nil {
+		return nil, err
+	}
+	hints := []string{"", "", "", "node 20 with npm is needed", "Debian: apt-get install python3-redis",
+		"Debian: apt-get install zookeeper libcurator-recipes-java libjackson2-databind-java default-jdk-headless"}
 	for i, s := range steps {
 		if text, err := exec.Command(s[0], s[1:]...).CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("%s: %w\n%s%s", strings.Join(s, " "), err, text, hints[i])
@@ -162,41 +167,87 @@ func prepare(known map[string]string) (map[string]string, error) {
 	module("redsync", "github.com/go-redsync/redsync/v4")
 	module("redislock", "github.com/bsm/redislock")
 	module("go-redis", "github.com/redis/go-redis/v9")
+	module("etcd-mutex", "go.etcd.io/etcd/client/v3")
+	module("etcd-election", "go.etcd.io/etcd/client/v3")
+	module("client-go", "k8s.io/client-go")
+	module("client-go-release", "k8s.io/client-go")
+	module("river", "github.com/riverqueue/river")
+	module("asynq", "github.com/hibiken/asynq")
+	module("pg-advisory", "github.com/jackc/pgx/v5")
+	ask("etcd", "sh", "-c", "etcd --version | sed -n 's/etcd Version: //p'")
+	ask("kubernetes", "sh", "-c", "kube-apiserver --version | sed 's/.* v//'")
+	ask("postgres", "sh", "-c", "$(ls -d /usr/lib/postgresql/*/bin/postgres | sort -V | tail -1) --version | sed 's/.*PostgreSQL) //; s/ .*//'")
+	ask("curator", "sh", "-c", "dpkg-query -W -f '${Version}' libcurator-recipes-java | sed 's/-.*//'")
+	ask("zookeeper", "sh", "-c", "dpkg-query -W -f '${Version}' zookeeper | sed 's/-.*//'")
 	ask("redis-py", "/usr/bin/python3", "-c", "import redis; print(redis.__version__)")
 	ask("node", "node", "--version")
 	ask("redis-server", "sh", "-c", "redis-server --version | sed 's/.* v=//; s/ .*//'")
-	for of, p := range map[string]string{"redlock4": "redlock4", "redlock5": "redlock5", "sesamecare-redlock": "@sesamecare-oss/redlock", "redis-semaphore": "redis-semaphore", "ioredis": "ioredis"} {
+	for of, p := range map[string]string{"redlock4": "redlock4", "redlock5": "redlock5", "sesamecare-redlock": "@sesamecare-oss/redlock", "redis-semaphore": "redis-semaphore", "ioredis": "ioredis", "bullmq": "bullmq"} {
 		ask(of, "node", "-p", "require('./node/node_modules/"+p+"/package.json').version")
 	}
 	return known, nil
 }
 
-// cell runs one drill against one library. It is done again where the machine was too late for an answer, and where the waiter that is to be
-// paused turned out to be the holder.
-func cell(l library, d drill) (figures, error) {
+// run runs one drill against one library. It is done again where the machine was too late for an answer, where a replica that was struck as
+// the holder, or as the one that waits, was not, and where the worker of a queue had no job when it was struck.
+func (c cell) run() (figures, error) {
+	l, d := c.l, c.d
 	for try := 1; ; try++ {
 		dir, err := os.MkdirTemp(out, l.name+"-"+d.name+"-")
 		if err != nil {
 			return figures{}, err
 		}
 		file := filepath.Join(dir, "cell.yaml")
-		if err := os.WriteFile(file, []byte(experiment(l, d)), 0o644); err != nil {
+		text := experiment(l, d)
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			return figures{}, err
 		}
-		text, err := exec.Command("../../bin/lockdrill", "run", "--out", filepath.Join(dir, "run"), file).CombinedOutput()
+		ask := exec.Command("../../bin/lockdrill", "run", "--out", filepath.Join(dir, "run"), file)
+		if strings.Contains(text, "environment: staging") {
+			ask.Args = append(ask.Args, "--confirm", l.name+"-"+d.name, "--environment", "staging")
+		}
+		end, err := stand(l, ask)
+		if err != nil {
+			return figures{}, err
+		}
+		ctx, stop := context.WithCancel(context.Background())
+		told := make(chan etcdLog, 1)
+		if l.kind() == "etcd" {
+			go func() { told <- followEtcd(ctx, filepath.Join(dir, "run")) }()
+		}
+		said, err := ask.CombinedOutput()
+		stop()
+		end()
 		if exit := (*exec.ExitError)(nil); err != nil && !asExit(err, &exit) {
 			return figures{}, err
 		}
-		f, held, err := measure(filepath.Join(dir, "run"), d)
-		if err != nil {
-			return f, fmt.Errorf("%w: %s", err, last(string(text)))
+		f, missed, err := measure(filepath.Join(dir, "run"), d)
+		if l.kind() == "etcd" && err == nil {
+			log := <-told
+			if f.Owners = len(slices.Compact(slices.Clone(log.owners))); d.name != "store-emptied" { // revisions begin anew there
+				err = log.agrees(filepath.Join(dir, "run", "history.jsonl"))
+			}
 		}
-		if try < 6 && (d.name == "waiter-paused" && held || f.Blind) {
+		if err != nil {
+			return f, fmt.Errorf("%w: %s", err, last(string(said)))
+		}
+		if try < 6 && (l.queue == nil && missed || l.queue != nil && len(f.Again)+f.Left == 0 || f.Blind) {
 			_ = os.RemoveAll(dir)
 			continue
 		}
 		return f, nil
 	}
+}
+
+// stand starts what a run does not start itself, and points the run and its workers at it; end ends it.
+func stand(l library, run *exec.Cmd) (end func(), err error) {
+	switch l.kind() {
+	case "lease":
+		return onCluster(run)
+	case "zookeeper":
+		return onZooKeeper(run)
+	}
+	return func() {}, nil
 }
 
 func last(s string) string {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -49,23 +50,32 @@ type figures struct {
 	Orphans  int      `json:"orphans,omitempty"`  // grants whose answer nobody got
 	Notice   []span   `json:"notice,omitempty"`   // from the fault, or from the end of a pause, until the loser knows; Hi nil: never in this run
 	Gap      *span    `json:"gap,omitempty"`      // the longest time without a tick of anybody, from the first fault to the end
+	Phantoms int      `json:"-"`                  // grants whose ids the store never showed
+	Owners   int      `json:"owners,omitempty"`   // changes of the lock in etcd's own log, with which the looks agree
 	Ended    int      `json:"ended,omitempty"`    // replicas whose process ended by itself
 	Jobs     int      `json:"jobs,omitempty"`     // finished, of a queue
 	Twice    int      `json:"twice,omitempty"`    // ends of jobs beyond the first
+	Again    []span   `json:"again,omitempty"`    // from the fault until the end of each job that the struck worker had begun
+	Left     int      `json:"left,omitempty"`     // such jobs that were not done when the run ended
+	Begun    int      `json:"begun,omitempty"`    // begins of jobs beyond the first
 	Findings int      `json:"findings,omitempty"` // contradictions between what the worker said and what the store showed
 	Late     float64  `json:"late,omitempty"`     // seconds for which the machine stood still, at worst
 	Blind    bool     `json:"blind,omitempty"`    // the machine kept a probe from looking for so long that rows are open
 }
 
 type event struct {
-	Kind, Epoch, Op string
-	From, To        int64
-	Fault           struct{ ID string }
-	Phase           struct{ Name string }
-	Replica         struct{ Wanted bool }
-	Entry           struct {
-		State    string
-		Accepted bool
+	Kind, Source, Epoch, Op string
+	From, To                int64
+	Fault                   struct{ ID, Victim string }
+	Phase                   struct{ Name string }
+	Call                    struct{ ID, Result string }
+	Replica                 struct {
+		Wanted bool
+		Exit   string
+	}
+	Entry struct {
+		Subject, Writer, State   string
+		Loop, Terminal, Accepted bool
 	}
 }
 
@@ -75,8 +85,8 @@ type lack struct{ Code string }
 // blind reports that a probe was late for what it had to see: such a run is repeated.
 func blind(lacks []lack) bool { return slices.Contains(lacks, lack{"looks"}) }
 
-// measure reads a run's folder. held says that the victim of the first shot held a key.
-func measure(dir string, d drill) (f figures, held bool, err error) {
+// measure reads a run's folder. missed says that a shot at a named replica struck one that held no key, or that held one where it was to wait.
+func measure(dir string, d drill) (f figures, missed bool, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, "verdict.json"))
 	if err != nil {
 		return f, false, fmt.Errorf("no verdict")
@@ -132,6 +142,9 @@ func measure(dir string, d drill) (f figures, held bool, err error) {
 		}
 	}
 	for _, t := range v.Takeovers {
+		if t.Fault == "" { // it has no beginning
+			continue
+		}
 		if !t.Censored {
 			f.Takeover = append(f.Takeover, t.span)
 		} else {
@@ -150,13 +163,13 @@ func measure(dir string, d drill) (f figures, held bool, err error) {
 	f.Stale, f.Refused, f.Unowned, f.Orphans = v.Counts.StaleApplied, v.Counts.StaleRefused, v.Counts.UnownedEffects, v.Counts.OrphanAcquires
 	f.Findings, f.Late = len(v.Findings), round(v.Machine.Worst)
 	f.Jobs, f.Twice = v.Counts.Finished, v.Counts.Duplicates
-	held, err = f.walk(filepath.Join(dir, "history.jsonl"), d)
-	return f, held, err
+	missed, err = f.walk(filepath.Join(dir, "history.jsonl"), d)
+	return f, missed, err
 }
 
 // walk finds in the history, for each shot that was applied to a holder, how long it took until that holder said that it relies on the key
 // no more, and the longest time between two ticks.
-func (f *figures) walk(file string, d drill) (held bool, err error) {
+func (f *figures) walk(file string, d drill) (missed bool, err error) {
 	in, err := os.Open(file)
 	if err != nil {
 		return false, err
@@ -171,6 +184,9 @@ func (f *figures) walk(file string, d drill) (held bool, err error) {
 	var open []*shot
 	var tick *event
 	running := false
+	jobs := map[string]*jobOf{}
+	granted, shown := map[string]bool{}, map[string]bool{}
+	holds := map[string]string{} // the epoch that an incarnation says it holds
 	lines := bufio.NewReader(in)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -183,12 +199,22 @@ func (f *figures) walk(file string, d drill) (held bool, err error) {
 		}
 		switch e.Kind {
 		case "replica.exit":
-			if running && !e.Replica.Wanted {
+			if running && !e.Replica.Wanted && e.Replica.Exit != "signal: killed" { // as by a hook
 				f.Ended++
 			}
+		case "acquire.return":
+			granted[e.Call.ID] = granted[e.Call.ID] || e.Call.Result == "granted"
+			if e.Call.Result == "granted" {
+				holds[e.Source] = e.Epoch
+			}
+		case "look":
+			shown[e.Epoch] = true
 		case "run.phase":
 			running = e.Phase.Name != "final" && (running || e.Phase.Name == "faults")
 		case "ledger.entry":
+			if e.Entry.Accepted && !e.Entry.Loop {
+				f.job(jobs, e)
+			}
 			if e.Entry.State != "tick" || !e.Entry.Accepted {
 				continue
 			}
@@ -199,9 +225,19 @@ func (f *figures) walk(file string, d drill) (held bool, err error) {
 			}
 			tick = &e
 		case "fault.applied":
-			if e.Fault.ID == "f" && e.Epoch != "" {
-				held = true
-				open = append(open, &shot{epoch: e.Epoch, from: e})
+			for _, j := range jobs {
+				if e.Fault.ID == "f" && !j.done && (j.by == e.Fault.Victim || e.Fault.Victim == "store") {
+					j.struck = &e
+				}
+			}
+			if !strings.HasPrefix(e.Fault.ID, "f") {
+				continue
+			}
+			epoch := cmp.Or(e.Epoch, holds[e.Fault.Victim]) // a shot at a replica names none
+			named := e.Epoch == "" && e.Fault.Victim != "" && e.Fault.Victim != "store"
+			missed = missed || named && (epoch == "") == (d.name != "waiter-paused")
+			if epoch != "" {
+				open = append(open, &shot{epoch: epoch, from: e})
 			}
 		case "fault.confirmed":
 			for _, s := range open {
@@ -214,8 +250,9 @@ func (f *figures) walk(file string, d drill) (held bool, err error) {
 				}
 			}
 		case "fence.observed", "abandon", "release.invoke":
+			delete(holds, e.Source)
 			for _, s := range open {
-				if !s.known && s.epoch == e.Epoch {
+				if running && !s.known && s.epoch == e.Epoch {
 					s.known = true
 					hi := float64(e.To-s.from.From) / 1e9
 					s.notice = span{Lo: max(0, float64(e.From-s.from.To)/1e9), Hi: &hi}
@@ -223,12 +260,22 @@ func (f *figures) walk(file string, d drill) (held bool, err error) {
 			}
 		}
 	}
+	for _, j := range jobs {
+		if j.struck != nil && !j.done {
+			f.Left++
+		}
+	}
+	for id, yes := range granted {
+		if yes && id != "" && !shown[id] {
+			f.Phantoms++
+		}
+	}
 	for _, s := range open {
 		if s.confirmed && (s.known || d.name != "holder-killed") {
 			f.Notice = append(f.Notice, s.notice)
 		}
 	}
-	return held, nil
+	return missed, nil
 }
 
 // String is the line that is printed when a run is over.
@@ -250,6 +297,10 @@ func (f figures) String() string {
 	add("orphaned", one(f.Orphaned))
 	add("gap", one(f.Gap))
 	add("noticed", ranges(f.Notice))
+	add("struck jobs done after", ranges(f.Again))
+	if f.Jobs > 0 {
+		add("jobs/twice/begun again", fmt.Sprintf("%d/%d/%d", f.Jobs, f.Twice, f.Begun))
+	}
 	if f.Stale+f.Unowned+f.Refused > 0 {
 		add("stale/unowned/refused", fmt.Sprintf("%d/%d/%d", f.Stale, f.Unowned, f.Refused))
 	}

@@ -14,7 +14,7 @@ import (
 // thread is a file of threads/: an experiment that shows what a thread tells of one version of a library, and how another one fares.
 type thread struct {
 	name, link, shows string
-	red               string // the measure that fails; or "replicas ended", "jobs done twice" or "no tick for D"
+	red               string // the measure that fails; or a word of counted
 	at                string // version that is red
 	green, other      string // version that keeps the limit, and its worker; empty: there is none here
 	text              string // of the file
@@ -116,22 +116,23 @@ func (t thread) ask(text string) (string, error) {
 	}
 }
 
-// counted is the verdict of what is no measure of lockdrill, "" for the others: replicas that ended by themselves, jobs of a
-// queue whose locks nobody claims, and the time without ticks.
+// counted is the verdict of what is no measure of lockdrill, or none that fails, "" for the others.
 func (t thread) counted(dir string) (string, error) {
 	limit, gap := strings.CutPrefix(t.red, "no tick for ")
-	if t.red != "replicas ended" && t.red != "jobs done twice" && !gap {
-		return "", nil
-	}
 	f, _, err := measure(dir, drill{})
 	if err != nil {
 		return "", err
 	}
-	if t.red == "jobs done twice" {
+	switch t.red {
+	case "jobs done twice": // of a queue whose locks nobody claims
 		return fmt.Sprintf("%s: %d of %d jobs were finished a second time", passFail(f.Twice == 0 && f.Jobs > 0), f.Twice, f.Jobs), nil
+	case "replicas ended": // by themselves
+		return fmt.Sprintf("%s: replicas that ended by themselves: %d", passFail(f.Ended == 0), f.Ended), nil
+	case "grants without a key":
+		return fmt.Sprintf("%s: granted without a key that was the oldest: %d times", passFail(f.Phantoms == 0), f.Phantoms), nil
 	}
 	if !gap {
-		return fmt.Sprintf("%s: replicas that ended by themselves: %d", passFail(f.Ended == 0), f.Ended), nil
+		return "", nil
 	}
 	d, err := time.ParseDuration(limit)
 	if err != nil || f.Gap == nil {

@@ -40,7 +40,7 @@ func TestThreeContenders(t *testing.T) {
 // seeds are those that a test runs which takes its share of them all: LOCKDRILL_TEST_SEEDS says how many there are.
 func seeds(t *testing.T, share uint64) (first, last uint64) {
 	t.Helper()
-	n := uint64(10_000)
+	n := uint64(2_500)
 	text := os.Getenv("LOCKDRILL_TEST_SEEDS")
 	switch {
 	case *seedFlag != 0:

@@ -79,7 +79,7 @@ func TestNoInterleavingBreaksAPromise(t *testing.T) {
 		{"standard, left to its TTL, pauses", 14, World{Policy: left(), Pauses: true}},
 		{"continuity, deaths and pauses", 12, World{Policy: policy(lockcore.Continuity), Pauses: true, Deaths: true}},
 		{"critical, the store loses all, or somebody deletes the key", 12, World{Policy: policy(lockcore.Critical), Flush: true, Delete: true}},
-		{"critical, all at once", 12, World{Policy: policy(lockcore.Critical), Pauses: true, Twice: true, Refused: true}},
+		{"critical, all at once", 11, World{Policy: policy(lockcore.Critical), Pauses: true, Twice: true, Refused: true}},
 		{"three contenders, in time", 11, World{Policy: policy(lockcore.Critical), Contenders: 3}},
 		{"three contenders, pauses", 10, World{Policy: policy(lockcore.Standard), Contenders: 3, Pauses: true}},
 	} {

@@ -16,7 +16,7 @@ import (
 func TestALockAndAnElectorTakeTurns(t *testing.T) {
 	const patience = 20 * time.Second
 	c := newFake()
-	s := New(c.CoordinationV1(), "ns")
+	s := New(c.CoordinationV1(), "ns", "")
 	first := acquired(t, s, "leader", "ours", time.Hour)
 
 	saw, leads, ended := make(chan string, 8), make(chan struct{}), make(chan struct{})

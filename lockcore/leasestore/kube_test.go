@@ -28,7 +28,7 @@ func TestKubeLeaseStore(t *testing.T) {
 	n := 0
 	open := func(*testing.T) lockcore.Store {
 		n++
-		return New(client.CoordinationV1(), env.Namespace(fmt.Sprint("leases-", n), nil))
+		return New(client.CoordinationV1(), env.Namespace(fmt.Sprint("leases-", n), nil), "lockdrill.run.")
 	}
 	storetest.StoreOf(t, Unit, open, func(d time.Duration) { <-time.After(d) })
 }

@@ -59,6 +59,7 @@ func Limits() []Limit {
 // a read and a write of the object, more where others change it.
 type Store struct {
 	leases typed.LeaseInterface
+	prefix string // of every key
 	now    func() time.Time
 
 	mu   sync.Mutex
@@ -78,9 +79,9 @@ type record struct {
 	seconds           int32
 }
 
-// New returns the locks in a namespace.
-func New(c typed.LeasesGetter, namespace string) *Store {
-	return &Store{leases: c.Leases(namespace), now: time.Now, seen: map[string]sighting{}}
+// New returns the locks under prefix in a namespace.
+func New(c typed.LeasesGetter, namespace, prefix string) *Store {
+	return &Store{leases: c.Leases(namespace), prefix: prefix, now: time.Now, seen: map[string]sighting{}}
 }
 
 // Acquire implements lockcore.Store.
@@ -98,7 +99,7 @@ func (s *Store) Acquire(ctx context.Context, key, token string, ttl time.Duratio
 		case !free:
 			return false, &lockcore.HeldError{Holder: fingerprint(holder), PTTL: left}
 		}
-		s.take(l, key, token, ttl)
+		s.take(l, s.prefix+key, token, ttl)
 		g = grantOf(l)
 		return true, nil
 	})
@@ -170,6 +171,7 @@ func (s *Store) extend(l *coordination.Lease, ttl time.Duration) {
 // change reads the object, lets decide judge and change it, and writes it back unless somebody else has changed it since: then all of it
 // begins anew. left is what the lease of a holder still has, 0 and less where it is free.
 func (s *Store) change(ctx context.Context, op, key string, decide func(l *coordination.Lease, left time.Duration) (write bool, err error)) error {
+	key = s.prefix + key
 	name := objectName(key)
 	for range tries {
 		l, err := s.leases.Get(ctx, name, metav1.GetOptions{})

@@ -76,7 +76,7 @@ func newFake() *fake.Clientset {
 }
 
 func newStore(c *fake.Clientset, k *settable) *Store {
-	s := New(c.CoordinationV1(), "ns")
+	s := New(c.CoordinationV1(), "ns", "")
 	s.now = k.now
 	return s
 }

@@ -60,6 +60,10 @@ type Endpoint struct {
 	User     string `json:"user,omitempty"`     // KindPostgres: its role, where no variable names one; it needs no password then
 	Database string `json:"database,omitempty"` // KindPostgres
 
+	Kubeconfig string `json:"kubeconfig,omitempty"` // KindLease: absolute path; "" = as kubectl finds it, or the pod's own service account
+	Context    string `json:"context,omitempty"`    // KindLease: of the kubeconfig
+	Namespace  string `json:"namespace,omitempty"`  // KindLease: of the Lease objects
+
 	DB          int    `json:"db,omitempty"`
 	UsernameEnv string `json:"username_env,omitempty"` // name of the environment variable that holds the user's name
 	PasswordEnv string `json:"password_env,omitempty"` // the same for the password

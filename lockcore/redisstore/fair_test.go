@@ -44,8 +44,8 @@ func TestWaitersTakeTurns(t *testing.T) {
 			if len(order.who) != waiters*rounds {
 				t.Fatalf("%d grants, want %d", len(order.who), waiters*rounds)
 			}
-			// two for the first holder; where the turn's message and the asking cross, one more
-			if calls, most := scripts(t, c), 3*len(order.who)+waiters+2; calls > most {
+			// one more where the turn's message and the asking cross, as for one grant in six on a busy machine
+			if calls, most := scripts(t, c), 3*len(order.who)+len(order.who)/2; calls > most {
 				t.Errorf("%d scripts for %d grants, want at most %d", calls, len(order.who), most)
 			}
 		})

@@ -100,7 +100,7 @@ func TestAChainHoldsSourcesAgainstOneAnother(t *testing.T) {
 func TestAChainFindsTheConnectionByItself(t *testing.T) {
 	c := startRedis(t)
 	a := replica(t, c, "r1.1", "lock", "tok")
-	s, costs := watcher(t, c, fleet{a}.lives)
+	s, costs := watcher(t, c, time.Second, fleet{a}.lives)
 	chain := NewChain(monotime.Now, &Value{Lives: fleet{a}.lives, Is: begins}, s)
 	defer chain.Close()
 	q := Question{Lock: "l", Key: "lock", Value: "tok", Since: monotime.Now()}

@@ -222,7 +222,7 @@ if "resp3" in sys.argv:
 do("SET", key, token, "PX", "2000")
 if "share" in sys.argv:
     os.set_inheritable(s.fileno(), True)
-    import subprocess; subprocess.Popen(["sleep", "30"], close_fds=False)
+    import subprocess; subprocess.Popen(["sleep", "3600"], close_fds=False)
 print("held", flush=True)
 while True:
     do("EVAL", renew, "1", key, token, "2000"); time.sleep(0.1)
@@ -255,13 +255,13 @@ func replica(t *testing.T, c *redis.Client, incarnation, key, token string, more
 	return Life{Incarnation: incarnation, Name: incarnation, PID: cmd.Process.Pid}
 }
 
-// watcher is a client source of some lives.
-func watcher(t *testing.T, c *redis.Client, lives func() []Life) (s *Client, costs func() []Cost) {
+// watcher is a client source of some lives. Who asks for what nobody does waits for the whole window.
+func watcher(t *testing.T, c *redis.Client, window time.Duration, lives func() []Life) (s *Client, costs func() []Cost) {
 	t.Helper()
 	var mu sync.Mutex
 	var all []Cost
 	s = NewClient(ClientOptions{
-		Redis: c.Options(), Lives: lives, Window: time.Second, Commands: 10_000, Clock: monotime.Now,
+		Redis: c.Options(), Lives: lives, Window: window, Commands: 10_000, Clock: monotime.Now,
 		Renews:   func(string) time.Duration { return 100 * time.Millisecond },
 		OnWindow: func(cost Cost) { mu.Lock(); defer mu.Unlock(); all = append(all, cost) },
 	})
@@ -275,7 +275,8 @@ func TestTheConnectionThatRenewsLeadsToItsProcess(t *testing.T) {
 	a := replica(t, c, "r1.1", "lock:a", "tok-a")
 	b := replica(t, c, "r2.1", "lock:b", "tok-b", "resp3")
 	lives := []Life{a, b}
-	s, costs := watcher(t, c, func() []Life { return lives })
+	const long = 20 * time.Second // however busy the machine
+	s, costs := watcher(t, c, long, func() []Life { return lives })
 	for key, want := range map[string]string{"lock:a": "[r1.1]", "lock:b": "[r2.1]"} {
 		q := Question{Lock: "l", Key: key, Value: "tok-" + key[5:]}
 		for range 2 { // found, and looked at again
@@ -285,10 +286,11 @@ func TestTheConnectionThatRenewsLeadsToItsProcess(t *testing.T) {
 		}
 	}
 	windows := costs()
-	if len(windows) != 2 || windows[0].Commands == 0 || windows[0].Took > 900*time.Millisecond || windows[0].CPU < 0 {
+	if len(windows) != 2 || windows[0].Commands == 0 || windows[0].Took > long*9/10 || windows[0].CPU < 0 {
 		t.Errorf("windows %+v: each ends as soon as it knows, and says what it cost", windows)
 	}
-	if got := s.Ask(t.Context(), Question{Lock: "l", Key: "lock:a", Value: "tok-of-nobody"}); len(got.Holders) != 0 || !strings.Contains(got.Why, "no command") {
+	short, _ := watcher(t, c, time.Second, func() []Life { return lives })
+	if got := short.Ask(t.Context(), Question{Lock: "l", Key: "lock:a", Value: "tok-of-nobody"}); len(got.Holders) != 0 || !strings.Contains(got.Why, "no command") {
 		t.Errorf("another token: %v (%s)", got.Holders, got.Why)
 	}
 	endGroup(a.PID)
@@ -308,7 +310,7 @@ func TestTheConnectionThatRenewsLeadsToItsProcess(t *testing.T) {
 func TestWindowsOfLocksThatComeAndGo(t *testing.T) {
 	c := startRedis(t)
 	r := replica(t, c, "r1.1", "lock:a", "tok-a")
-	s, costs := watcher(t, c, fleet{r}.lives)
+	s, costs := watcher(t, c, time.Second, fleet{r}.lives)
 	later := Question{Lock: "l", Key: "lock:a", Value: "tok-a", Since: s.o.Clock() + int64(time.Hour)} // not due by itself
 	s.Want(later, false)
 	if err := c.Set(t.Context(), "lock:b", "tok-b", 0).Err(); err != nil {
@@ -333,7 +335,7 @@ func TestASharedOrForeignConnectionNamesNobody(t *testing.T) {
 	c := startRedis(t)
 	shared := replica(t, c, "r1.1", "lock:shared", "tok-shared", "share")
 	replica(t, c, "", "lock:foreign", "tok-foreign")
-	s, _ := watcher(t, c, fleet{shared}.lives)
+	s, _ := watcher(t, c, time.Second, fleet{shared}.lives)
 	for key, want := range map[string]string{"shared": "share the connection", "foreign": "is no replica"} {
 		got := s.Ask(t.Context(), Question{Lock: "l", Key: "lock:" + key, Value: "tok-" + key})
 		if len(got.Holders) != 0 || !strings.Contains(got.Why, want) || strings.Contains(got.Why, "tok-") {
@@ -346,7 +348,7 @@ func TestASharedOrForeignConnectionNamesNobody(t *testing.T) {
 func TestAWindowIsBounded(t *testing.T) {
 	c := startRedis(t)
 	a := replica(t, c, "r1.1", "lock", "tok")
-	s, costs := watcher(t, c, fleet{a}.lives)
+	s, costs := watcher(t, c, time.Second, fleet{a}.lives)
 	s.o.Commands = 3
 	s.Ask(t.Context(), Question{Lock: "l", Key: "lock", Value: "nobody"})
 	if all := costs(); len(all) != 1 || !all[0].Cut || all[0].Took > 900*time.Millisecond {

@@ -155,7 +155,7 @@ func (w *window) faultLabel(r, inside *row, f *verdict.FaultLane, y float64) {
 func victims(f *verdict.FaultLane) []string {
 	switch {
 	case f.Victim == "store":
-		return []string{"Redis"}
+		return []string{"store"}
 	case f.Victim != "":
 		return []string{f.Victim}
 	}

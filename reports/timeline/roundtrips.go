@@ -24,7 +24,7 @@ func (w *window) roundTrips() {
 	level := func(took float64) float64 {
 		return y + rttHeight - min(max((math.Log10(took)-lo)/(hi-lo), 0), 1)*rttHeight
 	}
-	w.c.text("ink", end, left-52, y+28, sizeName, gutter-56, "Redis")
+	w.c.text("ink", end, left-52, y+28, sizeName, gutter-56, "store")
 	w.c.text("dim", end, left-52, y+41, sizeSmall, gutter-56, "round trip")
 	var grid path
 	for d := lo; d <= hi; d++ {

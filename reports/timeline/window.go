@@ -32,7 +32,7 @@ func newWindow(id string, l *verdict.Lanes, from, to float64) *window {
 }
 
 // Overview draws the whole run on one axis: what was broken and when, who held each lock, how long nobody worked under it, what every
-// replica did, and the round trip to Redis.
+// replica did, and the round trip to the store.
 func Overview(l *verdict.Lanes) Picture {
 	w := newWindow("overview", l, 0, max(l.Seconds, 1e-3))
 	w.phases()

@@ -1,0 +1,74 @@
+//go:build full
+
+package main
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/internal/kube"
+	"github.com/lockdrill/lockdrill/internal/kubetest"
+	"github.com/lockdrill/lockdrill/internal/redistest"
+)
+
+// TestKubeLocksInLeases: lockdrill's own workers take their locks in a real API server, in a namespace that says that it may be drilled, and leave
+// no object there. Anywhere else they take none.
+func TestKubeLocksInLeases(t *testing.T) {
+	t.Parallel()
+	redistest.Need(t)
+	e := kubetest.Start(t, kubetest.Options{NoNode: true})
+	for _, name := range []string{"drills", "other"} {
+		e.Namespace(name, map[string]string{kube.EnvironmentAnnotation: "staging"})
+	}
+	e.Namespace("silent", nil)
+	file, err := os.ReadFile("../../experiments/testdata/lease.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	drill := strings.Replace(string(file), "context: staging, ", "", 1)
+	s := &site{Env: e, namespace: "drills", kubeconfig: e.Kubeconfig}
+	before := s.objects(t)
+	confirm := []string{"--confirm", "lease"}
+	admin := append([]string{"--kubeconfig", e.Kubeconfig}, confirm...)
+	nobody := append([]string{"--kubeconfig", e.KubeconfigFor("nobody")}, confirm...)
+	free := strings.Replace(drill, "limits: {namespaces: [drills]}", "", 1)
+	for _, c := range []struct {
+		name, yaml, says string
+		flags            []string
+	}{
+		{"without a word", drill, "--confirm lease", admin[:2]},
+		{"outside of the caps", drill, "limits.namespaces", append(admin, "--namespace", "other")},
+		{"in a namespace that does not say what it is", free, "silent does not say what it is", append(admin, "--namespace", "silent")},
+		{"of another environment", strings.Replace(drill, "environment: staging", "environment: production", 1), `"production"`, admin},
+		{"by somebody who may not", drill, `resources: ["leases"]`, nobody},
+	} {
+		if o := runDrill(t, c.yaml, nil, c.flags...); o.code != 13 || !strings.Contains(o.text, c.says) {
+			t.Errorf("%s: exit %d, want 13 and %q\n%s", c.name, o.code, c.says, o.text)
+		}
+	}
+	o := runDrill(t, drill, nil, admin...)
+	if o.code != 0 && o.code != 10 && o.code != 11 {
+		t.Fatalf("exit %d\n%s", o.code, o.text)
+	}
+	// The first shot finds nobody where the other kill struck the leader; it is made again.
+	for _, want := range []string{`locks in Kubernetes v`, `kill-leader#\d+  confirmed`, `nothing left behind`} {
+		if !regexp.MustCompile(want).MatchString(o.text) {
+			t.Errorf("the run does not say %q:\n%s", want, o.text)
+		}
+	}
+	for _, r := range o.j.Rows() {
+		if r.Verdict == verdict.Fail && !strings.HasPrefix(r.Measure, "takeover") { // how fast the machine is decides that
+			t.Errorf("%+v", r)
+		}
+	}
+	if after := s.objects(t); strings.Join(before, " ") != strings.Join(after, " ") {
+		t.Errorf("before: %q, afterwards: %q", before, after)
+	}
+	if t.Failed() {
+		keep(t, o.dir)
+		t.Log(o.text)
+	}
+}

@@ -1,0 +1,27 @@
+//go:build full
+
+package injectors
+
+import (
+	"testing"
+
+	"github.com/lockdrill/lockdrill/experiments/testbed"
+	"github.com/lockdrill/lockdrill/internal/endpoint"
+	"github.com/lockdrill/lockdrill/internal/etcdtest"
+	"github.com/lockdrill/lockdrill/internal/postgres"
+	"github.com/lockdrill/lockdrill/internal/sqltest"
+)
+
+// Each fault of the network is felt and ends on the ways to other stores as well, by questions in their protocols.
+func TestFaultsOfTheNetworkOfEtcdAndPostgres(t *testing.T) {
+	etcd := etcdtest.Start(t).Addr
+	client, err := postgres.Dial(sqltest.Postgres(t), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, q := range map[string]endpoint.Question{etcd: endpoint.AskEtcd(nil), client.Addr(): endpoint.AskPostgres(client.Raw)} {
+		t.Run(name, func(t *testing.T) {
+			areFeltAndEnd(t, func(t *testing.T) *stand { return newStandBefore(t, testbed.ProxyOptions{}, name, q) })
+		})
+	}
+}

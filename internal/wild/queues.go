@@ -1,0 +1,117 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// queue is what the drills of a queue need to know of one.
+type queue struct {
+	jobs  int
+	rate  string
+	pause string // longer than it takes the others to give the jobs of a worker that is silent to another
+}
+
+// queues are drilled by what became of their jobs. Each runs for as long as it takes to notice that a worker is gone.
+var queues = []library{
+	{name: "bullmq", title: "bullmq", worker: nodeWorker("bullmq"), link: "https://docs.bullmq.io",
+		promise: "\"every job is delivered to a worker at least once\"; \"if a worker crashes or loses the lock of a job while processing it, the job can be processed again\" ([docs](https://docs.bullmq.io))",
+		adapted: "`lockDuration` and `stalledInterval` 2 s (both 30 s by default)", queue: &queue{40, "2/s", "7s"}},
+	{name: "river", title: "river", store: "postgres", worker: goWorker("river"), link: "https://riverqueue.com",
+		promise: "a job that is stuck for `RescueStuckJobsAfter` is run again, which \"can result in repeat or duplicate execution of a job that is not actually stuck but is still working\" ([reference](https://pkg.go.dev/github.com/riverqueue/river#Config))",
+		adapted: "`JobTimeout` 10 s and `RescueStuckJobsAfter` 12 s (a minute and an hour by default). The leader among the clients looks for stuck jobs every 30 s, and is another's after 15 s; neither can be set", queue: &queue{200, "2/s", "70s"}},
+	{name: "asynq", title: "asynq", worker: goWorker("asynq"), link: "https://github.com/hibiken/asynq",
+		promise: "\"Guaranteed at least one execution of a task\"; \"Automatic recovery of tasks in the event of a worker crash\" ([README](https://github.com/hibiken/asynq))",
+		adapted: "at its defaults: a lease of 30 s, prolonged every second while the worker lives; tasks whose lease has been over for 30 s are looked for once a minute, and when a server starts, and tried again 15 to 45 s later", queue: &queue{480, "2/s", "170s"}},
+}
+
+// ofQueues are the drills of queues.
+var ofQueues = []drill{
+	{name: "worker-killed", title: "worker killed", about: "SIGKILL of one of two workers, which is started again after 0.5 s.",
+		faults: `- {id: f, at: 6s, hook: {replica: r1, do: [sh, -c, "kill -9 $LOCKDRILL_VICTIM_PID"], confirm: [sh, -c, "while kill -0 $LOCKDRILL_VICTIM_PID; do sleep 0.01; done"]}}`}, // nobody is known to hold a job, as a kill asks for
+	{name: "worker-paused", title: "worker paused", about: "SIGSTOP of one of two workers, for longer than it takes until its jobs are another's (bullmq 7 s, river 70 s, asynq 170 s); then SIGCONT.",
+		faults: "- {id: f, at: 6s, for: PAUSE, pause: {replica: r1}}"},
+	{name: "store-killed", title: "store restarted with its data", about: "kill -9 of the server, and a start with its data.",
+		faults: "- {id: f, at: 6s, store: {do: restart, keep: true}}", on: map[string]string{"postgres": "- {id: f, at: 6s, store: {do: restart}}"}},
+}
+
+// ofQueue is the experiment of a queue, with its worker's line.
+func ofQueue(l library, d drill, worker string) string {
+	environment := ""
+	if strings.Contains(d.faults, "hook:") { // commands of ours
+		environment = "environment: staging\n"
+	}
+	return fmt.Sprintf(`apiVersion: lockdrill/v1
+kind: Experiment
+name: %s-%s
+%s%s
+system:
+  mode: embedded
+  replicas: 2
+  restart: 500ms
+%s  locks:
+    - {name: job, ttl: 2s, renew_every: 0s, key_prefix: "queue:job:"}
+  work:
+    - {lock: job, jobs: %d, rate: %s, hold: {p50: 3s}, redeliver: 0s, fenced: false, look: false}
+steady_state: {for: 1s, timeout: 30s}
+faults:
+%s
+probes:
+  lock_keys: {every: 100ms, max_gap: 10s}
+  ledger: {every: 10ms, max_gap: 1s}
+limits: {max_run: 10m}
+slos:
+  - {lock: job, duplicate_terminal_states: {max: 0}}
+`, l.name, d.name, environment, l.section(d), worker, l.queue.jobs, l.queue.rate, indent(strings.Replace(l.faults(d), "PAUSE", l.queue.pause, 1)))
+}
+
+// jobOf is a job of a queue, as the ledger tells of it.
+type jobOf struct {
+	by     string // the replica that began it last
+	done   bool
+	struck *event // the fault that struck it at work
+}
+
+func (f *figures) job(jobs map[string]*jobOf, e event) {
+	j := jobs[e.Entry.Subject]
+	switch {
+	case j == nil:
+		j = &jobOf{}
+		jobs[e.Entry.Subject] = j
+	case !e.Entry.Terminal:
+		f.Begun++
+	}
+	if !e.Entry.Terminal {
+		j.by = e.Entry.Writer
+		return
+	}
+	if j.struck != nil && !j.done {
+		hi := float64(e.To-j.struck.From) / 1e9
+		f.Again = append(f.Again, span{Lo: max(0, float64(e.From-j.struck.To)/1e9), Hi: &hi})
+	}
+	j.done = true
+}
+
+// queues are the queues, and what became of their jobs.
+func (t table) queues() string {
+	var b strings.Builder
+	b.WriteString(t.libraries(queues))
+	for _, d := range ofQueues {
+		fmt.Fprintf(&b, "\n**%s.** %s\n\n", strings.ToUpper(d.title[:1])+d.title[1:], d.about)
+		b.WriteString("| queue | struck jobs | of these not done | done after | jobs begun again | finished twice | repeat |\n|---|---|---|---|---|---|---|\n")
+		for _, l := range queues {
+			runs := t.Cells[l.name+"/"+d.name]
+			if len(runs) == 0 {
+				continue
+			}
+			var struck, left, twice, begun []int
+			var again []span
+			for _, f := range runs {
+				struck, left = append(struck, len(f.Again)+f.Left), append(left, f.Left)
+				twice, begun, again = append(twice, f.Twice), append(begun, f.Begun), append(again, f.Again...)
+			}
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | `make wild ONLY=%s/%s` |\n", l.title, counts(struck), counts(left), ranges(again), counts(begun), counts(twice), l.name, d.name)
+		}
+	}
+	return b.String()
+}

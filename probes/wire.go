@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -20,6 +21,8 @@ const (
 	askWithin  = 2 * time.Second // dialling and login, and the answer to a question
 	maxAnswer  = 64 << 20        // bytes of it
 	keptRoom   = 1 << 20         // bytes of room for answers that are kept for the next one
+
+	briefly = 10 * time.Millisecond // so long a wait, and a shorter one, is to cost little
 )
 
 // wire is a connection on which a probe asks now and takes the answer later, one question after the other. Hundreds of looks a second are
@@ -121,20 +124,27 @@ func (w *wire) answer(until time.Time) (_ []byte, ok bool, err error) {
 	return answer, true, nil
 }
 
-// connected waits for the end of dialling, and sends the question then.
+// connected sends the question once dialling has ended. It does not wait for that briefly: a timer of Go's would be needed.
 func (w *wire) connected(until time.Time) bool {
-	limit := time.NewTimer(time.Until(until))
-	defer limit.Stop()
-	select {
-	case d := <-w.dialling:
-		w.conn, w.failed, w.dialling = d.conn, d.err, nil
-		if w.conn != nil {
-			w.send()
+	var d dialled
+	if left := time.Until(until); left > briefly {
+		select {
+		case d = <-w.dialling:
+		case <-time.After(left):
+			return false
 		}
-		return true
-	case <-limit.C:
-		return false
+	} else {
+		select {
+		case d = <-w.dialling:
+		default:
+			return false
+		}
 	}
+	w.conn, w.failed, w.dialling = d.conn, d.err, nil
+	if w.conn != nil {
+		w.send()
+	}
+	return true
 }
 
 // dial connects to the server and logs in.
@@ -146,6 +156,12 @@ func dial(o redis.Options) (*answers, error) {
 		return nil, err
 	}
 	a := &answers{Conn: conn}
+	if socket, ok := conn.(syscall.Conn); ok {
+		if a.raw, err = socket.SyscallConn(); err != nil {
+			_ = conn.Close()
+			return nil, err
+		}
+	}
 	if err := a.login(o); err != nil {
 		_ = conn.Close()
 		return nil, err
@@ -156,6 +172,7 @@ func dial(o redis.Options) (*answers, error) {
 // answers is a connection and what has come on it.
 type answers struct {
 	net.Conn
+	raw     syscall.RawConn // nil = not a socket itself, as with TLS
 	scan    resp.Scanner
 	in      []byte // n bytes have come, of which the first scanned have been looked at: whole replies, and perhaps the beginning of one
 	n       int
@@ -207,7 +224,6 @@ func (a *answers) login(o redis.Options) error {
 // take returns so many replies once they are there, which are good until the next call. Where they have not come by then, the error wraps
 // os.ErrDeadlineExceeded, and they can be taken later.
 func (a *answers) take(replies int, until time.Time) ([]byte, error) {
-	_ = a.SetReadDeadline(until)
 	for {
 		for a.scanned < a.n && a.whole < replies {
 			took, done, err := a.scan.Scan(a.in[a.scanned:a.n])
@@ -227,7 +243,7 @@ func (a *answers) take(replies int, until time.Time) ([]byte, error) {
 			}
 			a.in = append(a.in, make([]byte, max(4<<10, a.n))...)
 		}
-		n, err := a.Read(a.in[a.n:])
+		n, err := a.read(a.in[a.n:], until)
 		if a.n += n; err != nil && n == 0 {
 			return nil, err
 		}
@@ -240,6 +256,12 @@ func (a *answers) take(replies int, until time.Time) ([]byte, error) {
 		a.in = nil
 	}
 	return answer, nil
+}
+
+// readBy is Read with a limit.
+func (a *answers) readBy(b []byte, until time.Time) (int, error) {
+	_ = a.SetReadDeadline(until)
+	return a.Read(b)
 }
 
 // await waits for what a look shows, for as long as ctx lasts.

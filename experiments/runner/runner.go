@@ -54,7 +54,7 @@ type Probe interface {
 	Look(ctx context.Context, final bool) (func(history.Span) []history.Event, error)
 }
 
-// Asker is a probe whose looks need not be waited for: many of them share a goroutine.
+// Asker is a probe whose looks need not be waited for: all of them share the lookout's goroutine.
 type Asker interface {
 	Probe
 	Ask() // begins a look, not the final one
@@ -114,6 +114,7 @@ type Config struct {
 	Configure func(name, incarnation string) protocol.Configure
 	Cleanup   []Cleanup // in the order to be done
 	Machine   *Machine  // on which the runner is; nil = nobody watches it
+	Hear      func()    // takes what replicas have said; called every few milliseconds. nil = it comes by itself
 	// Guard is asked every second whether the run may go on; else it says why not, and the word for run.abort. nil = it may.
 	Guard func() (word, why string)
 }
@@ -155,7 +156,7 @@ func Run(ctx context.Context, cfg Config) error {
 	watch, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWatching()
 	samplers := startSamplers(watch, r.Recorder, r.Clock, r.Probes)
-	watched := watchMachine(watch, r.Machine, r.Clock, func(e history.Event) { _, _ = r.Recorder.Record(e) })
+	watched := lookOut(watch, r.Machine, r.Clock, func(e history.Event) { _, _ = r.Recorder.Record(e) }, samplers.together, r.Hear)
 	lives := startLives(watch, r.Recorder, r.Clock, r.Stores, r.shots.atStore)
 
 	flights, land := context.WithCancel(context.WithoutCancel(ctx))

@@ -19,7 +19,10 @@ const coverEvery = int64(time.Second)
 // moment is more than a store at hand takes for an answer.
 const moment = int64(time.Millisecond)
 
-type samplers struct{ all []*sampler }
+type samplers struct {
+	all      []*sampler
+	together *askers // of them, those that the lookout asks
+}
 
 // sampler looks on schedule and keeps the books: what was covered, and where the gaps are.
 type sampler struct {
@@ -44,28 +47,20 @@ type sampler struct {
 }
 
 func startSamplers(ctx context.Context, rec *history.Recorder, clock func() int64, probes []Sampled) *samplers {
-	s := &samplers{}
-	var together askers
-	all, stop := context.WithCancel(ctx)
-	asked := make(chan struct{})
+	s := &samplers{together: newAskers(ctx)}
 	for _, p := range probes {
-		one := &sampler{Sampled: p, cancel: stop, done: asked, rec: rec, clock: clock, last: history.At(clock())}
+		one := &sampler{Sampled: p, cancel: s.together.stop, done: s.together.ended, rec: rec, clock: clock, last: history.At(clock())}
 		one.covered = one.last
 		s.all = append(s.all, one)
 		if asker, ok := p.Probe.(Asker); ok && !p.Live {
 			one.asker = asker
-			together = append(together, one)
+			s.together.of = append(s.together.of, one)
 			continue
 		}
 		ctx, cancel := context.WithCancel(ctx)
 		one.cancel, one.done = cancel, make(chan struct{})
 		go one.run(ctx)
 	}
-	go func() {
-		defer close(asked)
-		defer stop()
-		together.run(all)
-	}()
 	return s
 }
 
@@ -113,33 +108,52 @@ func (s *sampler) looks(ctx context.Context, next *time.Timer) {
 	}
 }
 
-// askers are sampled in one goroutine: it asks all stores of which a look is due, and takes what they answer.
-type askers []*sampler
+// askers are sampled in one goroutine, turn by turn: in a turn all stores of which a look is due are asked, and what they answer is taken.
+type askers struct {
+	of       []*sampler
+	schedule context.Context
+	stop     context.CancelFunc // ends it
+	ended    chan struct{}      // closed when no more turn is taken
+	over     bool               // it is closed
+	woke     func(due int64)    // is told of each wait that nothing has ended but the clock
+}
 
-func (a askers) run(ctx context.Context) {
-	next := time.NewTimer(0)
-	defer next.Stop()
-	for len(a) > 0 && ctx.Err() == nil {
-		due := a.ask()
-		slices.SortStableFunc(a, func(x, y *sampler) int { return cmp.Compare(x.took, y.took) })
-		for _, s := range a { // whoever is slow comes last, and holds up the others for a moment at most
-			s.answer(ctx, min(due, s.clock()+moment))
-		}
-		for _, s := range a {
-			s.answer(ctx, due)
-		}
-		next.Reset(time.Duration(due - a[0].clock()))
-		select {
-		case <-next.C:
-		case <-ctx.Done():
-		}
+func newAskers(ctx context.Context) *askers {
+	a := &askers{ended: make(chan struct{}), woke: func(int64) {}}
+	a.schedule, a.stop = context.WithCancel(ctx)
+	return a
+}
+
+// turn takes one, which ends when the next is due, at the latest, and says when that is.
+func (a *askers) turn(now int64) (due int64) {
+	due = now + int64(pace.Until(time.Duration(now), turnEvery))
+	if a.schedule.Err() != nil {
+		a.end()
+		return due
+	}
+	due = min(due, a.ask())
+	slices.SortStableFunc(a.of, func(x, y *sampler) int { return cmp.Compare(x.took, y.took) })
+	for _, s := range a.of { // whoever is slow comes last, and holds up the others for a moment at most
+		a.answer(s, min(due, s.clock()+moment))
+	}
+	for _, s := range a.of {
+		a.answer(s, due)
+	}
+	return due
+}
+
+func (a *askers) end() {
+	if !a.over {
+		a.over = true
+		a.stop()
+		close(a.ended)
 	}
 }
 
 // ask asks those whose look is due and that owe no answer, and says when the next one is due.
-func (a askers) ask() (due int64) {
+func (a *askers) ask() (due int64) {
 	due = math.MaxInt64
-	for _, s := range a {
+	for _, s := range a.of {
 		if now := s.clock(); now >= s.due {
 			s.due = now + int64(pace.Until(time.Duration(now), s.Every))
 			if !s.owes {
@@ -153,20 +167,25 @@ func (a askers) ask() (due int64) {
 }
 
 // answer waits until an instant for what was asked.
-func (s *sampler) answer(ctx context.Context, until int64) {
+func (a *askers) answer(s *sampler, until int64) {
 	if !s.owes {
 		return
 	}
-	report, ok, err := s.asker.Answer(time.Now().Add(time.Duration(max(until-s.clock(), moment/10)))) // what has come is taken in any case
+	now := s.clock()
+	until = max(until, now+moment/10) // what has come is taken in any case
+	report, ok, err := s.asker.Answer(time.Now().Add(time.Duration(until - now)))
 	span := history.Span{From: s.asked, To: s.clock()}
 	if s.took = span.Width(); err == nil && !ok {
+		if span.To >= until {
+			a.woke(until)
+		}
 		return
 	}
 	if s.owes = false; err != nil {
 		s.failed = err.Error()
 		return
 	}
-	s.good(ctx, span, false)
+	s.good(a.schedule, span, false)
 	_ = s.rec.RecordAll(report(span)) // a failed recorder ends the run by itself
 }
 

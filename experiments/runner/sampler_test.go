@@ -44,13 +44,20 @@ func recorded(t *testing.T) (func() int64, *history.Recorder, *bytes.Buffer) {
 	return clock, rec, buf
 }
 
+// startAll starts samplers, and who asks some of them.
+func startAll(t *testing.T, rec *history.Recorder, clock func() int64, probes []Sampled) *samplers {
+	s := startSamplers(t.Context(), rec, clock, probes)
+	lookOut(t.Context(), nil, clock, nil, s.together, nil)
+	return s
+}
+
 // sample runs a probe for a while in virtual time, every 10 ms with a max_gap of 50 ms, and returns what was recorded.
 func sample(t *testing.T, run time.Duration, look func(n int, final bool) (time.Duration, error)) []history.Event {
 	t.Helper()
 	var events []history.Event
 	synctest.Test(t, func(t *testing.T) {
 		clock, rec, buf := recorded(t)
-		s := startSamplers(t.Context(), rec, clock, []Sampled{{
+		s := startAll(t, rec, clock, []Sampled{{
 			Name: "x", Source: "probe:x", Probe: &scripted{look: look},
 			ProbeSettings: experiments.ProbeSettings{Every: 10 * time.Millisecond, MaxGap: 50 * time.Millisecond},
 		}})
@@ -201,7 +208,7 @@ func TestProbesThatLiveEndFirst(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := startSamplers(t.Context(), rec, func() int64 { return 0 }, []Sampled{probe("ledger", false), probe("metric", true)})
+		s := startAll(t, rec, func() int64 { return 0 }, []Sampled{probe("ledger", false), probe("metric", true)})
 		synctest.Wait()
 		s.finish(t.Context(), true)
 		if !slices.Equal(finals, []string{"metric"}) {
@@ -251,7 +258,7 @@ func TestAStoreThatHangsHoldsUpNoOther(t *testing.T) {
 			return Sampled{Name: name, Source: "probe:" + name, Probe: p,
 				ProbeSettings: experiments.ProbeSettings{Every: every, MaxGap: 20 * time.Millisecond}}
 		}
-		s := startSamplers(t.Context(), rec, clock, []Sampled{
+		s := startAll(t, rec, clock, []Sampled{
 			probe("hangs", 5*time.Millisecond, func(n int) time.Duration {
 				switch n {
 				case 50:

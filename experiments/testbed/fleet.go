@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -62,6 +64,10 @@ type Fleet struct {
 	events    []history.Event // for OnEvents
 	talking   []*child        // that are listened to
 	attending bool            // see attend
+	silent    int             // calls of Hear in succession that brought nothing
+
+	called atomic.Int64 // Hear, when last
+	hushed atomic.Bool  // what replicas say waits for it
 
 	mu       sync.Mutex
 	children map[string]*child // by incarnation, dead ones too: an incarnation is never used again
@@ -78,6 +84,7 @@ var (
 // NewFleet returns an empty fleet. Its owner calls Stop.
 func NewFleet(o FleetOptions) *Fleet {
 	f := &Fleet{o: o, spawner: newSpawner(), deaf: make(chan struct{}), parser: history.NewParser(), attending: true, children: map[string]*child{}}
+	f.called.Store(math.MinInt64 / 2) // never
 	if f.ears, f.failed = newEars(); f.failed == nil {
 		go f.listen()
 	}
@@ -89,18 +96,56 @@ func (f *Fleet) listen() {
 	defer close(f.deaf)
 	var pace pace.Pace
 	for full, some := false, false; ; {
-		if wait := pace.Ahead(time.Duration(f.o.Clock())); wait > 0 && !full { // else a replica says so much that it would wait for room in its pipe
+		if wait := pace.Ahead(time.Duration(f.o.Clock())); wait > 0 && !full && !f.hush() { // else a replica says so much that it would wait for room in its pipe
 			f.attend(false)
 			time.Sleep(wait)
 			if full, some = f.hear(); some {
 				continue
 			}
 		}
-		f.attend(true)
+		if !f.hushed.Load() {
+			f.attend(true)
+		}
 		if f.ears.wait() != nil {
 			return
 		}
 		full, _ = f.hear()
+	}
+}
+
+const (
+	calledFor   = 20 * pace.Every // whoever has called Hear so lately calls it again
+	silentCalls = 20              // after so many that brought nothing the fleet listens by itself
+)
+
+// hush leaves it to Hear to listen, where somebody calls it.
+func (f *Fleet) hush() bool {
+	if !f.hushed.Load() && f.o.Clock()-f.called.Load() < int64(calledFor) {
+		f.attend(false)
+		f.hushed.Store(true)
+	}
+	return f.hushed.Load()
+}
+
+// Hear delivers what replicas have said, if they say much. Whoever is awake every few milliseconds calls it each time, and no thread is woken
+// for it then. It must not be called from OnEvents or OnExit, nor twice at once.
+func (f *Fleet) Hear() {
+	f.called.Store(f.o.Clock())
+	if !f.hushed.Load() {
+		return
+	}
+	full, some := f.hear()
+	for range 3 { // at most: others wait for whoever calls
+		if !full {
+			break
+		}
+		full, _ = f.hear()
+	}
+	if f.silent++; some {
+		f.silent = 0
+	} else if f.silent >= silentCalls {
+		f.hushed.Store(false)
+		f.attend(true)
 	}
 }
 

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/pace"
 	"github.com/lockdrill/lockdrill/internal/procstat"
 )
 
 // How the machine is watched.
 const (
-	timerEvery  = 10 * time.Millisecond
+	turnEvery   = 2 * pace.Every   // at least
 	usualLate   = time.Millisecond // timers of a machine at rest wake within it
 	lateEvery   = 200 * time.Millisecond
 	searchEvery = time.Second
@@ -57,38 +58,61 @@ func moreProcessors(n int) {
 	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + n)
 }
 
-// watchMachine watches m until ctx ends; done is closed then. m may be nil.
-func watchMachine(ctx context.Context, m *Machine, clock func() int64, tell func(history.Event)) (done <-chan struct{}) {
+// lookOut is the goroutine that waits for nobody, until ctx ends; done is closed then. It asks the stores, hears what replicas say, sleeps until
+// the next look is due and notes how late it woke. So nothing of what comes hundreds of times a second wakes another thread. m may be nil:
+// then nobody is told how late it was. hear may be nil.
+func lookOut(ctx context.Context, m *Machine, clock func() int64, tell func(history.Event), a *askers, hear func()) (done <-chan struct{}) {
 	end := make(chan struct{})
-	if m == nil {
-		close(end)
-		return end
-	}
-	l := &lateness{clock: clock, sleep: m.Sleep, tell: tell, meter: newMeter(m)}
 	go func() {
 		defer close(end)
-		runtime.LockOSThread() // and kept: the thread ends with its only goroutine
-		moreProcessors(1)      // for itself: see monotime.SleepUntil
-		defer moreProcessors(-1)
-		l.meter.measure(clock())
-		for l.from = clock(); ctx.Err() == nil; {
-			l.wake()
+		defer a.end()
+		sleep := func(until int64) {
+			select {
+			case <-time.After(time.Duration(until - clock())):
+			case <-ctx.Done():
+			}
 		}
-		l.conclude(clock())
+		if m != nil {
+			runtime.LockOSThread() // and kept: the thread ends with its only goroutine
+			moreProcessors(1)      // for itself: see monotime.SleepUntil
+			defer moreProcessors(-1)
+			l := newLateness(m, clock, tell)
+			defer func() { l.conclude(clock()) }()
+			a.woke, sleep = l.woke, l.sleepUntil
+		}
+		for ctx.Err() == nil {
+			due := a.turn(clock())
+			if hear != nil {
+				hear()
+			}
+			sleep(due)
+		}
 	}()
 	return end
 }
 
-// wake sleeps once, and concludes the stretch where it is time.
-func (l *lateness) wake() {
-	due := l.clock() + int64(timerEvery)
-	l.sleep(due)
-	now := l.clock()
-	if late := now - due; late > int64(usualLate) {
-		l.stall += late
-	}
-	if now >= l.meter.due {
+func newLateness(m *Machine, clock func() int64, tell func(history.Event)) *lateness {
+	l := &lateness{clock: clock, sleep: m.Sleep, tell: tell, meter: newMeter(m)}
+	l.meter.measure(clock())
+	l.from = clock()
+	return l
+}
+
+// sleepUntil concludes the stretch where it is time for that, and sleeps where there is time left.
+func (l *lateness) sleepUntil(due int64) {
+	if now := l.clock(); now >= l.meter.due {
 		l.conclude(now)
+	}
+	if l.clock() < due {
+		l.sleep(due)
+		l.woke(due)
+	}
+}
+
+// woke is told when a wait has ended that was to last until due.
+func (l *lateness) woke(due int64) {
+	if late := l.clock() - due; late > int64(usualLate) {
+		l.stall += late
 	}
 }
 

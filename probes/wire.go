@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/monotime"
 	"github.com/lockdrill/lockdrill/internal/resp"
 )
 
@@ -258,10 +260,31 @@ func (a *answers) take(replies int, until time.Time) ([]byte, error) {
 	return answer, nil
 }
 
-// readBy is Read with a limit.
-func (a *answers) readBy(b []byte, until time.Time) (int, error) {
-	_ = a.SetReadDeadline(until)
-	return a.Read(b)
+// read is Read with a limit. Briefly the thread waits itself: to park a goroutine until its answer comes, with a timer as the limit, costs more
+// than all else about a look, since others are woken to search for work meanwhile.
+func (a *answers) read(b []byte, until time.Time) (n int, err error) {
+	left := time.Until(until)
+	if a.raw == nil || left > briefly {
+		_ = a.SetReadDeadline(until)
+		return a.Read(b)
+	}
+	limit := monotime.Now() + int64(left)
+	closed := a.raw.Control(func(fd uintptr) {
+		for err = syscall.EAGAIN; err == syscall.EAGAIN || err == syscall.EINTR; {
+			if err = monotime.AwaitReadable(fd, limit); err == nil {
+				n, err = syscall.Read(int(fd), b)
+			}
+		}
+	})
+	switch {
+	case closed != nil:
+		return 0, closed
+	case err != nil:
+		return 0, err
+	case n == 0:
+		return 0, io.EOF
+	}
+	return n, nil
 }
 
 // await waits for what a look shows, for as long as ctx lasts.

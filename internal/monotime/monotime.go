@@ -1,7 +1,7 @@
 // Package monotime reads the system's monotonic clocks as numbers that two processes of one host can compare.
 //
 // The standard library's monotonic reading cannot leave a process; CLOCK_MONOTONIC can, and on Linux all processes share it.
-// It is the only clock whose readings are compared in lockdrill.
+// It is the only clock whose readings are compared in lockdrill. Whoever must wake by it in time waits here, on a thread of its own.
 package monotime
 
 import "golang.org/x/sys/unix"

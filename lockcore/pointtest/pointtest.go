@@ -190,13 +190,18 @@ func ended(t *testing.T, h *client.Handle) lockcore.Reason {
 func point01(t *testing.T, open Open) {
 	r := newRig(t, open, policy())
 	r.Stop(t)
+	resumed := make(chan struct{})
 	r.on(func(e history.Event) {
 		if e.Kind == history.AcquireInvoke { // it is about to be sent
-			time.AfterFunc(200*time.Millisecond, func() { r.Resume(t) })
+			time.AfterFunc(200*time.Millisecond, func() {
+				defer close(resumed)
+				r.Resume(t)
+			})
 		}
 	})
 	h := r.hold(t)
 	left, back := h.Remaining(), r.of(history.AcquireReturn)[0]
+	<-resumed // the server goes on before whoever asked it hears so
 	took := time.Duration(back.Width())
 	if took < 200*time.Millisecond {
 		t.Fatalf("the paused server answered after %s: it proves nothing", took)

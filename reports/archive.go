@@ -86,50 +86,48 @@ func tightestOf(e *verdict.ArchivedExperiment, run int) string {
 // ArchivePage writes the same as a page: a picture of each row, and the runs with links to their reports. link gives the address of a file
 // of a run's folder as the page sees it.
 func ArchivePage(w io.Writer, a *verdict.Archive, link func(folder string) string) error {
-	doc := archiveDocument(a, link)
-	doc.style()
-	return doc.write(w)
+	return archivePage(a, link).Write(w)
 }
 
-func archiveDocument(a *verdict.Archive, link func(folder string) string) *document {
+func archivePage(a *verdict.Archive, link func(folder string) string) *Page {
 	runs := 0
-	var sections []section
+	var sections []Section
 	for i := range a.Experiments {
 		e := &a.Experiments[i]
 		runs += len(e.Runs)
 		id := fmt.Sprintf("experiment-%d", i+1)
-		var blocks []block
+		var blocks []Block
 		for _, c := range e.Changes {
 			word, _ := answerWord(c.Answer)
 			blocks = append(blocks, itemBlock("", []item{{c.From + " → " + c.To, strings.Join(append([]string{word}, first(c.Reasons, mostReasonsOfPage)...), "; ")}}))
 		}
-		blocks = append(blocks, block{Grid: archivedGrid(e, link)})
+		blocks = append(blocks, Block{Table: archivedTable(e, link)})
 		pictures, level := timeline.Archive(e, id)
 		for _, p := range pictures {
-			blocks = append(blocks, block{Figure: figureOf(p)})
+			blocks = append(blocks, Block{Figure: figureOf(p)})
 		}
 		if len(level) > 0 {
-			blocks = append(blocks, block{Text: "Kept at 0 in every run: " + strings.Join(level, ", ") + "."})
+			blocks = append(blocks, Block{Text: "Kept at 0 in every run: " + strings.Join(level, ", ") + "."})
 		}
-		sections = append(sections, section{id, e.Name, "", blocks})
+		sections = append(sections, Section{id, e.Name, "", blocks})
 	}
-	doc := &document{Verdict: verdictBar{Word: "HISTORY", Name: figures.Plural(len(a.Experiments), "experiment"), Tally: figures.Plural(runs, "run"),
-		Sentences: []string{"Each run keeps its own verdict. There is no score over them."}}, JSONNote: "This page needs no network. lockdrill history -f json gives the same as data.", Sections: sections}
 	if len(a.Unread) > 0 {
-		doc.Sections = append(doc.Sections, section{"unread", "Runs that cannot be read", "", []block{itemBlock("", unread(a))}})
+		sections = append(sections, Section{"unread", "Runs that cannot be read", "", []Block{itemBlock("", unread(a))}})
 	}
-	return doc
+	return &Page{Word: "HISTORY", Title: figures.Plural(len(a.Experiments), "experiment"), Tally: figures.Plural(runs, "run"),
+		Sentences: []string{"Each run keeps its own verdict. There is no score over them."}, Sections: sections,
+		Note: "This page needs no network. lockdrill history -f json gives the same as data."}
 }
 
-func archivedGrid(e *verdict.ArchivedExperiment, link func(string) string) *grid {
-	g := &grid{Label: "The runs of " + e.Name, Columns: []string{"started", "verdict", "labels", "nearest to its limit", "why", "changed", "run"}}
-	early := max(0, len(e.Runs)-rowsOfGrid)
+func archivedTable(e *verdict.ArchivedExperiment, link func(string) string) *Table {
+	g := &Table{Label: "The runs of " + e.Name, Columns: []string{"started", "verdict", "labels", "nearest to its limit", "why", "changed", "run"}}
+	early := max(0, len(e.Runs)-rowsOfTable)
 	for k := len(e.Runs) - 1; k >= early; k-- { // the latest first: it is what people come for
 		run := &e.Runs[k]
 		word, ink := runWord(run.Verdict)
 		id := codeCell(run.ID)
 		id.Link = link(run.Folder)
-		g.row(figureCell(startOf(run.Started)), gridCell{Text: word, Class: classOf(ink)}, plainCell(run.Labels.String()), plainCell(tightestOf(e, k)), plainCell(run.Why), plainCell(strings.Join(run.Changed, "; ")), id)
+		g.row(figureCell(startOf(run.Started)), Cell{Text: word, Class: classOf(ink)}, plainCell(run.Labels.String()), plainCell(tightestOf(e, k)), plainCell(run.Why), plainCell(strings.Join(run.Changed, "; ")), id)
 	}
 	if early > 0 {
 		g.More = "and " + figures.Plural(early, "earlier run") + ": lockdrill history -f json has them all"

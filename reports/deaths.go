@@ -123,22 +123,22 @@ func deathItems(j *verdict.Judgement) []item {
 }
 
 // deathBlocks are these kills as a table, and what each leaves open.
-func deathBlocks(j *verdict.Judgement) []block {
+func deathBlocks(j *verdict.Judgement) []Block {
 	kills, title := slowKills(j), deathTitle(j)
-	g := gridOf(title, []string{"fault", "victim", "form", "means", "call", "object gone", "last sign of life", "process ended"}, kills,
-		func(f verdict.FaultResult) []gridCell {
+	g := tableOf(title, []string{"fault", "victim", "form", "means", "call", "object gone", "last sign of life", "process ended"}, kills,
+		func(f verdict.FaultResult) []Cell {
 			w := deathOf(f)
-			return []gridCell{figureCell(clipped(shotName(f), longName)), plainCell(f.Victim), plainCell(fault.Words(f.Form, "")), plainCell(meansWords(f)), figureCell(w.call),
+			return []Cell{figureCell(clipped(shotName(f), longName)), plainCell(f.Victim), plainCell(fault.Words(f.Form, "")), plainCell(meansWords(f)), figureCell(w.call),
 				figureCell(w.object), figureCell(w.sign), plainCell(w.end)}
 		})
 	if g == nil {
 		return nil
 	}
 	var open []item
-	for _, f := range first(kills, rowsOfGrid) {
+	for _, f := range first(kills, rowsOfTable) {
 		open = append(open, item{shotName(f), leavesOpen(f)})
 	}
-	return []block{{Heading: title, Grid: g},
+	return []Block{{Heading: title, Table: g},
 		{Muted: "A pod's object is an entry in a list: it judges nothing. The clock of a takeover starts between the last sign of life and the seen end of the process; of a hand-over, at the call."},
 		{Items: labelledOf(open)}}
 }

@@ -166,23 +166,18 @@ func afterwards(g *verdict.GameDay) []struct {
 // GameDayPage writes the page of a game day; it needs no network.
 func GameDayPage(w io.Writer, g *verdict.GameDay) error {
 	word, ink := runWord(g.Verdict)
-	p := &Page{Word: word, Class: classOf(ink), Title: g.Name, Tally: dayTally(g), Sentences: []string{g.Hypothesis}, Note: "This page needs no network. gameday.json has the same as data."}
-	var facts [][2]string
-	for _, i := range dayFacts(g) {
-		facts = append(facts, [2]string{i.Label, i.Text})
-	}
-	p.Sections = append(p.Sections, Section{ID: "day", Title: "The day", Blocks: []Block{{Items: facts}}})
+	p := &Page{Word: word, Class: classOf(ink), Title: g.Name, Tally: dayTally(g), Sentences: []string{g.Hypothesis}, Note: "This page needs no network. gameday.json has the same as data.",
+		Site: []Link{}} // the style of a server's pages is for narrow screens, too
+	p.Sections = append(p.Sections, Section{ID: "day", Title: "The day", Blocks: []Block{itemBlock("", dayFacts(g))}})
 	for _, t := range dayTables(g) {
 		p.Sections = append(p.Sections, Section{ID: t.id, Title: t.title, Blocks: []Block{{Table: &Table{ID: t.id + "-table", Label: t.title, Columns: t.columns, Rows: t.rows}}}})
 	}
-	doc := &document{JSONNote: p.Note}
-	after := section{ID: "postmortem", Title: dayAfter}
+	after := Section{ID: "postmortem", Title: dayAfter}
 	for _, a := range afterwards(g) {
 		after.Blocks = append(after.Blocks, blank(a.forPeople, a.measured...)...)
 	}
-	doc.Sections = []section{after}
-	doc.take(p)
-	return doc.write(w)
+	p.Sections = append(p.Sections, after)
+	return p.Write(w)
 }
 
 // GameDayText writes the same as Markdown.

@@ -9,6 +9,7 @@ import (
 	"html/template"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/lockdrill/lockdrill/reports/timeline"
 )
@@ -21,57 +22,46 @@ func HTML(w io.Writer, r Run) error { return writePage(w, r, mostEvents) }
 
 // writePage is HTML with a bound of its own on the event log, in lines; those that evidence points at are not counted.
 func writePage(w io.Writer, r Run, mostEvents int) error {
-	doc, err := newDocument(r, mostEvents)
+	p, err := pageOf(r, mostEvents)
 	if err != nil {
 		return err
 	}
-	return doc.write(w)
+	return p.Write(w)
 }
 
-// write makes the page of the document.
-func (d *document) write(w io.Writer) error {
-	t, err := template.ParseFS(htmlFiles, "html/*.tmpl")
-	if err != nil {
-		return fmt.Errorf("read the template of the page: %w", err)
-	}
-	var b strings.Builder
-	if err := t.ExecuteTemplate(&b, "page", d); err != nil {
-		return fmt.Errorf("write the page: %w", err)
-	}
-	if _, err := io.WriteString(w, presentable(b.String())); err != nil {
-		return fmt.Errorf("write the page: %w", err)
-	}
-	return nil
+// Page is a page: a report, or one of a server.
+type Page struct {
+	Word      string // what it says first: PASS, RUNS
+	Class     string // pass, fail, open, or nothing
+	Title     string
+	Tally     string
+	Labels    []string // rehearsal, time scale
+	Facts     []item
+	Sentences []string
+	Sections  []Section
+	Note      string // below all
+	Site      []Link // of a page that a server gives, which never has nil: its other pages
+	Script    string // address of its script, of the same origin; "" = none
+	Refresh   int    // seconds after which a reader without script gets it anew; 0 = never
+
+	verdict template.HTML // verdict.json, in a script element that no browser runs
 }
 
-// document is the page: the verdict, and sections of blocks.
-type document struct {
-	Verdict  verdictBar
-	Sections []section
-	Style    template.HTML // the style element
-	StyleSum string        // its digest, for the policy
-	JSON     template.HTML // verdict.json, in a script element that no browser runs
-	JSONNote string
-	Site     []Link // of a page that a server gives: its other pages
-	Script   string // address of its script; "" = none
-	Refresh  int    // seconds after which a reader without script gets it anew; 0 = never
-}
-
-// section answers one question.
-type section struct {
+// Section answers one question.
+type Section struct {
 	ID, Title string
 	Short     string // of the title, for the list of sections; "" = the title
-	Blocks    []block
+	Blocks    []Block
 }
 
-// block is one thing of a section: exactly one field is set, besides the heading.
-type block struct {
+// Block is one thing of a section: one field is set, besides the heading.
+type Block struct {
 	Heading string
 	Text    string
 	Muted   string // text of lesser weight
 	Items   []labelled
 	SLOs    []sloView
-	Grid    *grid
+	Table   *Table
 	Figure  *drawing
 	Code    string
 	List    []string
@@ -83,7 +73,32 @@ type block struct {
 // fold is what a reader may open.
 type fold struct {
 	Summary string
-	Blocks  []block
+	Blocks  []Block
+}
+
+// Write writes the page. It cuts names and texts that are too long to be read.
+func (p *Page) Write(w io.Writer) error {
+	t, err := template.New("").Funcs(template.FuncMap{
+		"name":  func(s string) string { return clipped(s, longName) },
+		"text":  func(s string) string { return clipped(s, longText) },
+		"short": func(s string) bool { return utf8.RuneCountInString(s) <= 30 }, // a table has room for it on one line
+	}).ParseFS(htmlFiles, "html/*.tmpl")
+	if err != nil {
+		return fmt.Errorf("read the template of the page: %w", err)
+	}
+	style, sum := styleOf(p.Site != nil)
+	var b strings.Builder
+	if err := t.ExecuteTemplate(&b, "page", struct {
+		*Page
+		Style, JSON template.HTML
+		StyleSum    string
+	}{p, style, p.verdict, sum}); err != nil {
+		return fmt.Errorf("write the page: %w", err)
+	}
+	if _, err := io.WriteString(w, presentable(b.String())); err != nil {
+		return fmt.Errorf("write the page: %w", err)
+	}
+	return nil
 }
 
 // labelled are the texts under one label.
@@ -96,7 +111,7 @@ type labelled struct {
 func labelledOf(items []item) []labelled {
 	var list []labelled
 	for _, i := range items {
-		i = item{clipped(i.Label, longName), clipped(i.Text, longText)}
+		i.Label = clipped(i.Label, longName)
 		switch last := len(list) - 1; {
 		case i.Text == "":
 		case last >= 0 && (i.Label == "" || i.Label == list[last].Label):
@@ -108,23 +123,23 @@ func labelledOf(items []item) []labelled {
 	return list
 }
 
-func itemBlock(heading string, items []item) block {
-	return block{Heading: heading, Items: labelledOf(items)}
+func itemBlock(heading string, items []item) Block {
+	return Block{Heading: heading, Items: labelledOf(items)}
 }
 
-// newDocument puts the page together, in the order in which it is read.
-func newDocument(r Run, mostEvents int) (*document, error) {
+// pageOf puts the page of a run together, in the order in which it is read.
+func pageOf(r Run, mostEvents int) (*Page, error) {
 	ev := newEvidence(r.Record)
-	doc := &document{Verdict: verdictOf(r)}
+	p := headOfPage(r)
 	var err error
-	if doc.JSON, doc.JSONNote, err = embedded(r.Judgement); err != nil {
+	if p.verdict, p.Note, err = embedded(r.Judgement); err != nil {
 		return nil, err
 	}
 	done, err := doneBlocks(r, ev)
 	if err != nil {
 		return nil, err
 	}
-	doc.Sections = []section{
+	p.Sections = []Section{
 		{"slos", sloTitle(r.Judgement), "SLOs", sloBlocks(r, ev)},
 		{"valid", validTitle, "", validityBlocks(r)},
 		{"timeline", "Timeline", "", timelineBlocks(r.Lanes)},
@@ -142,14 +157,13 @@ func newDocument(r Run, mostEvents int) (*document, error) {
 	if err != nil {
 		return nil, err
 	}
-	doc.Sections = append(gathered(doc.Sections), section{"log", "Event log", "", log})
-	doc.style()
-	return doc, nil
+	p.Sections = append(gathered(p.Sections), Section{"log", "Event log", "", log})
+	return p, nil
 }
 
 // gathered puts the sections that have nothing to say into one, behind the others.
-func gathered(all []section) []section {
-	var kept []section
+func gathered(all []Section) []Section {
+	var kept []Section
 	var nothing []labelled
 	for _, s := range all {
 		if text, silent := s.silent(); silent {
@@ -161,11 +175,11 @@ func gathered(all []section) []section {
 	if len(nothing) == 0 {
 		return kept
 	}
-	return append(kept, section{"nothing", "Nothing to report", "", []block{{Items: nothing}}})
+	return append(kept, Section{"nothing", "Nothing to report", "", []Block{{Items: nothing}}})
 }
 
 // silent reports a section of one sentence of lesser weight.
-func (s section) silent() (text string, silent bool) {
+func (s Section) silent() (text string, silent bool) {
 	if len(s.Blocks) != 1 {
 		return "", false
 	}
@@ -174,19 +188,19 @@ func (s section) silent() (text string, silent bool) {
 }
 
 // name is the section's in the list of sections.
-func (s section) name() string { return cmp.Or(s.Short, s.Title) }
+func (s Section) name() string { return cmp.Or(s.Short, s.Title) }
 
-// style is one element with all rules, and its digest: the only style that the page's own policy lets a browser apply.
-func (d *document) style() {
+// styleOf is one element with all rules, and its digest: the only style that the page's own policy lets a browser apply. onSite adds
+// those of a server's pages.
+func styleOf(onSite bool) (element template.HTML, digest string) {
 	own, err := htmlFiles.ReadFile("html/style.css")
 	if err != nil {
 		panic(err) // it is part of the binary
 	}
 	rules := string(own) + timeline.Styles()
-	if d.Site != nil {
+	if onSite {
 		rules += siteStyle
 	}
 	sum := sha256.Sum256([]byte(rules))
-	d.Style = template.HTML("<style>" + rules + "</style>")
-	d.StyleSum = base64.StdEncoding.EncodeToString(sum[:])
+	return template.HTML("<style>" + rules + "</style>"), base64.StdEncoding.EncodeToString(sum[:])
 }

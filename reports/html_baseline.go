@@ -9,65 +9,65 @@ import (
 )
 
 // baselineBlocks hold the run beside earlier ones: c has it as its head; nil = it was not compared.
-func baselineBlocks(c *verdict.Comparison) []block {
+func baselineBlocks(c *verdict.Comparison) []Block {
 	if c == nil {
-		return []block{{Muted: "This run was not compared with another one."}}
+		return []Block{{Muted: "This run was not compared with another one."}}
 	}
 	word, _ := answerWord(c.Answer)
 	if c.Rehearsal {
 		word = "REHEARSAL: " + word
 	}
-	blocks := []block{{Text: word + ", " + beside(c) + ". " + answerSentence(c.Answer)}}
+	blocks := []Block{{Text: word + ", " + beside(c) + ". " + answerSentence(c.Answer)}}
 	var why []item
 	for _, r := range first(c.Reasons, mostReasonsOfPage) {
-		why = append(why, item{"why", clipped(oneLine(r), longText)})
+		why = append(why, item{"why", oneLine(r)})
 	}
 	if more := len(c.Reasons) - mostReasonsOfPage; more > 0 {
 		why = append(why, item{"", "and " + figures.Plural(more, "more reason")})
 	}
 	blocks = appendItems(blocks, "", why)
-	if g := comparedGrid(c); g != nil {
-		blocks = append(blocks, block{Grid: g}, block{Fold: &fold{"Confidence intervals, and from how many values", []block{{Grid: withinGrid(c)}}}})
+	if g := comparedTable(c); g != nil {
+		blocks = append(blocks, Block{Table: g}, Block{Fold: &fold{"Confidence intervals, and from how many values", []Block{{Table: withinTable(c)}}}})
 	}
 	blocks = appendItems(blocks, "Correctness on both sides", correctnessOf(c))
 	for _, p := range timeline.Trends(c) {
-		blocks = append(blocks, block{Figure: figureOf(p)})
+		blocks = append(blocks, Block{Figure: figureOf(p)})
 	}
 	if len(c.Rows) > 0 && len(c.Base)+len(c.Head) < 3 {
-		blocks = append(blocks, block{Muted: "Three runs or more make a trend."})
+		blocks = append(blocks, Block{Muted: "Three runs or more make a trend."})
 	}
 	blocks = appendItems(blocks, "How it was compared", comparedHow(c))
-	return append(blocks, block{Fold: &fold{"The runs that were compared", []block{itemBlock("", comparedRuns(c))}}})
+	return append(blocks, Block{Fold: &fold{"The runs that were compared", []Block{itemBlock("", comparedRuns(c))}}})
 }
 
 // mostReasonsOfPage bounds the reasons of a comparison on the page.
 const mostReasonsOfPage = 10
 
-func appendItems(blocks []block, heading string, list []item) []block {
+func appendItems(blocks []Block, heading string, list []item) []Block {
 	if len(list) == 0 {
 		return blocks
 	}
 	return append(blocks, itemBlock(heading, list))
 }
 
-func comparedGrid(c *verdict.Comparison) *grid {
-	return gridOf("Each row beside the baseline, the medians", []string{"", "lock", "measure", "base", "head", "change", "p"}, worstRows(c.Rows),
-		func(r verdict.ComparedRow) []gridCell {
+func comparedTable(c *verdict.Comparison) *Table {
+	return tableOf("Each row beside the baseline, the medians", []string{"", "lock", "measure", "base", "head", "change", "p"}, worstRows(c.Rows),
+		func(r verdict.ComparedRow) []Cell {
 			word, ink := rowWord(r.Word)
 			change, p := plainCell(r.Why), figureCell("–")
 			if parted(&r) && r.Shift != nil {
 				change, p = figureCell(changeText(&r)), figureCell(oddsOf(&r))
 			}
-			return []gridCell{{Text: word, Class: classOf(ink), Num: true}, codeCell(r.Lock), plainCell(measureWords(r.Measure)),
+			return []Cell{{Text: word, Class: classOf(ink), Num: true}, codeCell(r.Lock), plainCell(measureWords(r.Measure)),
 				figureCell(intervalText(r.Base.Median, r.Unit)), figureCell(intervalText(r.Head.Median, r.Unit)), change, p}
 		})
 }
 
-// withinGrid says how sure the medians and the change are, and from how much they were taken.
-func withinGrid(c *verdict.Comparison) *grid {
-	return gridOf("Confidence intervals and sizes", []string{"lock", "measure", "base within", "of", "head within", "of", "change within"}, worstRows(c.Rows),
-		func(r verdict.ComparedRow) []gridCell {
-			return []gridCell{codeCell(r.Lock), plainCell(measureWords(r.Measure)), figureCell(intervalText(r.Base.Within, r.Unit)), plainCell(sizeText(&r, r.Base)),
+// withinTable says how sure the medians and the change are, and from how much they were taken.
+func withinTable(c *verdict.Comparison) *Table {
+	return tableOf("Confidence intervals and sizes", []string{"lock", "measure", "base within", "of", "head within", "of", "change within"}, worstRows(c.Rows),
+		func(r verdict.ComparedRow) []Cell {
+			return []Cell{codeCell(r.Lock), plainCell(measureWords(r.Measure)), figureCell(intervalText(r.Base.Within, r.Unit)), plainCell(sizeText(&r, r.Base)),
 				figureCell(intervalText(r.Head.Within, r.Unit)), plainCell(sizeText(&r, r.Head)), measuredCell(strings.TrimPrefix(withinText(&r), "within "))}
 		})
 }

@@ -14,7 +14,7 @@ import (
 const mostOfLabel = 6
 
 // validityBlocks answer whether the drill itself can be believed.
-func validityBlocks(r Run) []block {
+func validityBlocks(r Run) []Block {
 	j := r.Judgement
 	items := labelledOf(validityItems(j))
 	for i := range items {
@@ -22,45 +22,37 @@ func validityBlocks(r Run) []block {
 			items[i].Texts = append(items[i].Texts[:mostOfLabel:mostOfLabel], fmt.Sprintf("and %s more: see What was done", figures.Count(more)))
 		}
 	}
-	blocks := []block{{Items: items}}
+	blocks := []Block{{Items: items}}
 	if len(j.Findings) > 0 {
-		blocks = append(blocks, block{Heading: "Findings", List: findingTexts(j)})
+		blocks = append(blocks, Block{Heading: "Findings", List: findingTexts(j)})
 	}
 	if len(j.Warnings) > 0 {
-		blocks = append(blocks, block{Heading: "Warnings", List: shortened(j.Warnings)})
+		blocks = append(blocks, Block{Heading: "Warnings", List: first(j.Warnings, rowsOfTable)})
 	}
 	return blocks
 }
 
 func findingTexts(j *verdict.Judgement) []string {
 	var list []string
-	for _, f := range first(j.Findings, rowsOfGrid) {
+	for _, f := range first(j.Findings, rowsOfTable) {
 		list = append(list, findingText(f))
 	}
-	return shortened(list)
-}
-
-func shortened(list []string) []string {
-	var out []string
-	for _, s := range first(list, rowsOfGrid) {
-		out = append(out, clipped(s, longText))
-	}
-	return out
+	return list
 }
 
 // doneBlocks are what the run did, and on what.
-func doneBlocks(r Run, ev *evidence) ([]block, error) {
+func doneBlocks(r Run, ev *evidence) ([]Block, error) {
 	file, err := experiments.Marshal(r.Experiment)
 	if err != nil {
 		return nil, fmt.Errorf("show the experiment: %w", err)
 	}
-	blocks := []block{itemBlock("", stoodOn(r.Record))}
-	if g := shotGrid(r, ev); g != nil {
-		blocks = append(blocks, block{Heading: "Faults and their victims", Grid: g})
+	blocks := []Block{itemBlock("", stoodOn(r.Record))}
+	if g := shotTable(r, ev); g != nil {
+		blocks = append(blocks, Block{Heading: "Faults and their victims", Table: g})
 	} else {
-		blocks = append(blocks, block{Text: "No fault was fired."})
+		blocks = append(blocks, Block{Text: "No fault was fired."})
 	}
-	return append(blocks, block{Heading: "The experiment", Fold: &fold{"Show the file as it was resolved: defaults filled in, secrets out", []block{{Code: string(file)}}}}), nil
+	return append(blocks, Block{Heading: "The experiment", Fold: &fold{"Show the file as it was resolved: defaults filled in, secrets out", []Block{{Code: string(file)}}}}), nil
 }
 
 // stoodOn is what the run stood on.
@@ -77,22 +69,22 @@ func stoodOn(r *Record) []item {
 	return list
 }
 
-func shotGrid(r Run, ev *evidence) *grid {
+func shotTable(r Run, ev *evidence) *Table {
 	events := map[string][]int64{}
 	for _, e := range r.Record.done {
 		if e.Fault != nil {
 			events[e.Op] = append(events[e.Op], e.N)
 		}
 	}
-	return gridOf("Each shot of each fault", []string{"shot", "what", "victim", "key", "declared", "in effect", "result", "events"}, r.Judgement.Faults,
-		func(f verdict.FaultResult) []gridCell {
+	return tableOf("Each shot of each fault", []string{"shot", "what", "victim", "key", "declared", "in effect", "result", "events"}, r.Judgement.Faults,
+		func(f verdict.FaultResult) []Cell {
 			name := shotName(f)
-			result := gridCell{Text: "confirmed", Class: "pass"}
+			result := Cell{Text: "confirmed", Class: "pass"}
 			switch {
 			case f.Void:
-				result = gridCell{Text: "VOID: " + clipped(f.Why, longText), Class: "open"}
+				result = Cell{Text: "VOID: " + f.Why, Class: "open"}
 			case !f.Confirmed:
-				result = gridCell{Text: "NOT confirmed: " + clipped(f.Why, longText), Class: "open"}
+				result = Cell{Text: "NOT confirmed: " + f.Why, Class: "open"}
 			}
 			if seen := measuredIn(f); seen != "" && f.Confirmed {
 				result.Text += ": " + seen
@@ -105,14 +97,14 @@ func shotGrid(r Run, ev *evidence) *grid {
 			if f.Effective != nil {
 				effect = window(f.Effective)
 			}
-			return []gridCell{figureCell(clipped(name, longName)), plainCell(faultName(f)), plainCell(targets(specOf(f).Traits(), f.Victim, f.Victims)), codeCell(f.Key),
+			return []Cell{figureCell(clipped(name, longName)), plainCell(faultName(f)), plainCell(targets(specOf(f).Traits(), f.Victim, f.Victims)), codeCell(f.Key),
 				figureCell(declared), figureCell(effect), result, ev.cell(events[name])}
 		})
 }
 
 // cleanUpBlocks are the record of what was undone and of what ended.
-func cleanUpBlocks(r Run, ev *evidence) []block {
-	g := &grid{Label: "Clean-up record", Columns: []string{"time", "what", "result", "events"}}
+func cleanUpBlocks(r Run, ev *evidence) []Block {
+	g := &Table{Label: "Clean-up record", Columns: []string{"time", "what", "result", "events"}}
 	undone, more := 0, 0
 	for _, e := range r.Record.done {
 		what, ok := ended(e)
@@ -120,23 +112,23 @@ func cleanUpBlocks(r Run, ev *evidence) []block {
 			continue
 		}
 		if e.Fault != nil {
-			if undone++; undone > rowsOfGrid {
+			if undone++; undone > rowsOfTable {
 				more++
 				continue
 			}
 		}
-		result := gridCell{Text: "verified", Class: "pass"}
+		result := Cell{Text: "verified", Class: "pass"}
 		if !ok {
-			result = gridCell{Text: strings.TrimSuffix("NOT verified: "+clipped(e.Note.Why, longText), ": "), Class: "fail"}
+			result = Cell{Text: strings.TrimSuffix("NOT verified: "+e.Note.Why, ": "), Class: "fail"}
 		}
 		g.row(figureCell(figures.Clock(e.To)), plainCell(what), result, ev.cell([]int64{e.N}))
 	}
 	if more > 0 {
 		g.More = fmt.Sprintf("and %s more faults of which nothing is left: undo.jsonl has them all", figures.Count(more))
 	}
-	blocks := []block{itemBlock("", []item{{"clean-up", cleanUpText(r.Judgement)}})}
+	blocks := []Block{itemBlock("", []item{{"clean-up", cleanUpText(r.Judgement)}})}
 	if len(g.Rows) > 0 {
-		blocks = append(blocks, block{Grid: g})
+		blocks = append(blocks, Block{Table: g})
 	}
 	return blocks
 }
@@ -157,7 +149,7 @@ func ended(e *history.Event) (what string, ok bool) {
 }
 
 // reproduceBlocks are how to get the run, and this page, again.
-func reproduceBlocks(r Run) []block {
+func reproduceBlocks(r Run) []Block {
 	h := r.Record.Header
 	again := fmt.Sprintf("lockdrill run experiment.yaml --seed %d", h.Seed)
 	note := "The seed fixes every choice of the run. Real time brings its own: figures of another run differ, its verdict should not."
@@ -165,7 +157,7 @@ func reproduceBlocks(r Run) []block {
 		again = fmt.Sprintf("lockdrill rehearse experiment.yaml --replay %d", h.Seed)
 		note = "A rehearsal with the same seed is the same, byte for byte."
 	}
-	return []block{
+	return []Block{
 		{Text: "In the folder of the run:"},
 		{Code: again + "\nlockdrill judge .\n"},
 		itemBlock("", []item{
@@ -175,7 +167,7 @@ func reproduceBlocks(r Run) []block {
 			{"experiment", h.Digest},
 			{"time scale", factor(h.TimeScale)},
 			{"formats", fmt.Sprintf("history %d, verdict %d", h.Schema, r.Judgement.SchemaVersion)},
-			{"recorded", clipped(h.Recorded, longText)},
+			{"recorded", h.Recorded},
 		}),
 		{Muted: note},
 	}

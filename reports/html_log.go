@@ -57,7 +57,7 @@ type logged struct {
 }
 
 // blocks is the event log: all that the page points at, and as much of the story as fits.
-func (ev *evidence) blocks(most int) ([]block, error) {
+func (ev *evidence) blocks(most int) ([]Block, error) {
 	lines, all, err := ev.lines()
 	if err != nil {
 		return nil, err
@@ -67,11 +67,11 @@ func (ev *evidence) blocks(most int) ([]block, error) {
 	if len(kept) < all {
 		text += fmt.Sprintf(", capped: %s left out, those of replicas first", figures.Plural(all-len(kept), "line"))
 	}
-	g := &grid{Label: "Event log", Columns: []string{"event", "time", "who", "what"}, Log: true}
+	g := &Table{Label: "Event log", Columns: []string{"event", "time", "who", "what"}, Log: true}
 	for _, l := range kept {
-		g.Rows = append(g.Rows, gridRow{ID: fmt.Sprintf("e%d", l.n), Cells: []gridCell{figureCell(strconv.FormatInt(l.n, 10)), figureCell(fmt.Sprintf("T+%.3fs", float64(l.at)/1e9)), codeCell(l.who), plainCell(l.what)}})
+		g.row(figureCell(strconv.FormatInt(l.n, 10)), figureCell(fmt.Sprintf("T+%.3fs", float64(l.at)/1e9)), codeCell(l.who), plainCell(l.what))
 	}
-	return []block{{Muted: text + "."}, {Fold: &fold{"Show the " + figures.Plural(len(kept), "line"), []block{{Grid: g}}}}}, nil
+	return []Block{{Muted: text + "."}, {Fold: &fold{"Show the " + figures.Plural(len(kept), "line"), []Block{{Table: g}}}}}, nil
 }
 
 // lines are those of the story that are kept, and of the evidence. all counts those that are not kept, too.

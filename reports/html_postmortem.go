@@ -9,11 +9,11 @@ import (
 
 // postmortemBlocks are the headings of a post-mortem: what was measured is filled in, what only people know is left to them.
 // `lockdrill report DIR -f postmortem-md` writes the same as a text to edit.
-func postmortemBlocks(r Run) []block {
+func postmortemBlocks(r Run) []Block {
 	j := r.Judgement
 	word, _ := runWord(j.Verdict)
 	return slices.Concat(
-		[]block{{Muted: "What was measured stands here; what is left blank is for people. lockdrill report DIR -f postmortem-md writes it as a text to edit."}},
+		[]Block{{Muted: "What was measured stands here; what is left blank is for people. lockdrill report DIR -f postmortem-md writes it as a text to edit."}},
 		blank(pmSummary, fmt.Sprintf("%s: %s; %s.", word, tally(j), runText(j.Run))),
 		blank(pmImpact, impactTexts(j)...),
 		blank(pmDetection),
@@ -24,12 +24,12 @@ func postmortemBlocks(r Run) []block {
 }
 
 // blank is a heading with what was measured, and room for people.
-func blank(p forPeople, measured ...string) []block {
-	blocks := []block{{Heading: p.title}}
+func blank(p forPeople, measured ...string) []Block {
+	blocks := []Block{{Heading: p.title}}
 	if len(measured) > 0 {
-		blocks = append(blocks, block{List: shortened(measured)})
+		blocks = append(blocks, Block{List: first(measured, rowsOfTable)})
 	}
-	return append(blocks, block{Blank: p.hint})
+	return append(blocks, Block{Blank: p.hint})
 }
 
 func impactTexts(j *verdict.Judgement) []string {

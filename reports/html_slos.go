@@ -9,35 +9,27 @@ import (
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
-// verdictBar is what a reader sees first.
-type verdictBar struct {
-	Word, Class string
-	Name, Tally string
-	Labels      []string // rehearsal, time scale
-	Sentences   []string
-	Facts       []item
-}
-
-func verdictOf(r Run) verdictBar {
+// headOfPage is what a reader of a run's page sees first.
+func headOfPage(r Run) *Page {
 	j := r.Judgement
 	word, ink := runWord(j.Verdict)
-	v := verdictBar{Word: word, Class: classOf(ink), Name: clipped(j.Run.Experiment, longName), Tally: tally(j), Sentences: sentences(j)}
+	p := &Page{Word: word, Class: classOf(ink), Title: j.Run.Experiment, Tally: tally(j), Sentences: sentences(j)}
 	if d := r.Experiment.Description; d != "" {
-		v.Facts = append(v.Facts, item{"drill", clipped(d, 3*longName)})
+		p.Facts = append(p.Facts, item{"drill", clipped(d, 3*longName)})
 	}
 	if !j.Run.Live {
-		v.Labels = append(v.Labels, "REHEARSAL")
+		p.Labels = append(p.Labels, "REHEARSAL")
 	}
 	if s := scale(j); s != "" {
-		v.Labels = append(v.Labels, s)
+		p.Labels = append(p.Labels, s)
 	}
 	answer, says := validOf(j)
-	v.Facts = append(v.Facts, item{"valid", answer + ". " + says},
+	p.Facts = append(p.Facts, item{"valid", answer + ". " + says},
 		item{"run", runText(j.Run)},
 		item{"exit status", fmt.Sprintf("%d (%s)", j.ExitCode, j.Verdict)},
 		item{"clean-up", cleanUpText(j)},
 	)
-	return v
+	return p
 }
 
 // classOf names an ink for the style sheet.
@@ -52,33 +44,31 @@ type sloView struct {
 	Meter                                   *meter
 	Why, Next, Rests                        string
 	Refs                                    refs
-	Short                                   bool // the lock's name
 }
 
-func sloBlocks(r Run, ev *evidence) []block {
+func sloBlocks(r Run, ev *evidence) []Block {
 	j := r.Judgement
 	if len(j.SLOs) == 0 {
-		return []block{{Text: "No SLO was judged."}}
+		return []Block{{Text: "No SLO was judged."}}
 	}
-	var blocks []block
+	var blocks []Block
 	if lacks := missingItems(j); len(lacks) > 0 {
 		blocks = append(blocks, itemBlock("", lacks))
 	}
 	var rows []sloView
 	for i, s := range rowsOf(j) {
-		v := sloView{ID: fmt.Sprintf("slo-%d", i+1), Word: s.word, Class: classOf(s.ink), Lock: clipped(s.Lock, longName), Short: isShort(s.Lock), Promise: s.promise,
+		v := sloView{ID: fmt.Sprintf("slo-%d", i+1), Word: s.word, Class: classOf(s.ink), Lock: clipped(s.Lock, longName), Promise: s.promise,
 			Observed: s.observed, Margin: marginText(s.SLOResult), Meter: meterOf(s.SLOResult), Sample: sampleSize(s.SLOResult), Risk: "–", Refs: ev.cite(s.Evidence, citedOfSLO)}
 		if bounded(s.SLOResult) {
 			v.Risk = riskText(s.SLOResult)
 		}
 		v.Why, v.Next = beyond(s.SLOResult, j.Missing)
-		v.Why, v.Next = clipped(v.Why, longText), clipped(v.Next, longText)
 		v.Rests = s.Rests
 		rows = append(rows, v)
 	}
-	blocks = append(blocks, block{SLOs: rows})
+	blocks = append(blocks, Block{SLOs: rows})
 	if slices.ContainsFunc(j.SLOs, bounded) {
-		blocks = append(blocks, block{Muted: boundNote})
+		blocks = append(blocks, Block{Muted: boundNote})
 	}
 	return blocks
 }

@@ -12,34 +12,34 @@ import (
 	"github.com/lockdrill/lockdrill/reports/timeline"
 )
 
-func takeoverBlocks(r Run, ev *evidence) []block {
+func takeoverBlocks(r Run, ev *evidence) []Block {
 	j := r.Judgement
 	all := seriesOf(j.Takeovers, j.Faults)
-	var blocks []block
+	var blocks []Block
 	if len(all) == 0 {
-		blocks = append(blocks, block{Text: "None: " + noTakeover + "."})
+		blocks = append(blocks, Block{Text: "None: " + noTakeover + "."})
 	}
 	for _, p := range timeline.Takeovers(r.Experiment, j) {
-		blocks = append(blocks, block{Figure: figureOf(p)})
+		blocks = append(blocks, Block{Figure: figureOf(p)})
 	}
 	if len(all) > 0 {
-		blocks = append(blocks, block{Heading: "Measured", Items: seriesItems(all)})
+		blocks = append(blocks, Block{Heading: "Measured", Items: seriesItems(all)})
 	}
-	if g := declaredGrid(r.Experiment, j.Bands, all); g != nil {
-		blocks = append(blocks, block{Heading: "Declared against measured", Grid: g},
-			block{Muted: "Residual is bounded by the TTL, pickup by the poll or the redelivery: medians, of what faults of the run brought about. The worst takeover stands beside what is possible by the sum below."})
+	if g := declaredTable(r.Experiment, j.Bands, all); g != nil {
+		blocks = append(blocks, Block{Heading: "Declared against measured", Table: g},
+			Block{Muted: "Residual is bounded by the TTL, pickup by the poll or the redelivery: medians, of what faults of the run brought about. The worst takeover stands beside what is possible by the sum below."})
 		var sums []item
 		for _, b := range j.Bands {
 			sums = append(sums, item{b.Lock, bandText(b)})
 		}
-		blocks = append(blocks, block{Items: labelledOf(sums)})
+		blocks = append(blocks, Block{Items: labelledOf(sums)})
 	}
 	if items := rollingItems(j); len(items) > 0 {
 		blocks = append(blocks, itemBlock(rollingTitle, items))
 	}
 	blocks = append(blocks, deathBlocks(j)...)
-	if g := trialGrid(j.Takeovers, ev); g != nil {
-		blocks = append(blocks, block{Fold: &fold{"Each of the " + figures.Plural(len(j.Takeovers), "value") + ", with its evidence", []block{{Grid: g}}}})
+	if g := trialTable(j.Takeovers, ev); g != nil {
+		blocks = append(blocks, Block{Fold: &fold{"Each of the " + figures.Plural(len(j.Takeovers), "value") + ", with its evidence", []Block{{Table: g}}}})
 	}
 	return blocks
 }
@@ -57,24 +57,24 @@ func seriesItems(all []series) []labelled {
 	return list
 }
 
-func measuredCell(text string) gridCell {
+func measuredCell(text string) Cell {
 	return figureCell(cmp.Or(text, "–"))
 }
 
-// declaredGrid holds what the settings of each lock add up to against what was measured.
-func declaredGrid(e *experiments.Experiment, bands []verdict.Band, all []series) *grid {
+// declaredTable holds what the settings of each lock add up to against what was measured.
+func declaredTable(e *experiments.Experiment, bands []verdict.Band, all []series) *Table {
 	scaled := experiments.Scale(e)
-	return gridOf("Declared settings against measured takeovers",
+	return tableOf("Declared settings against measured takeovers",
 		[]string{"lock", "TTL", "residual", "poll", "pickup", "possible", "worst"}, bands,
-		func(b verdict.Band) []gridCell {
+		func(b verdict.Band) []Cell {
 			ttl, poll := declaredOf(e, scaled, b.Lock)
 			s := struckSeries(all, b.Lock)
 			if s == nil {
 				none := figureCell("–")
-				return []gridCell{codeCell(b.Lock), figureCell(ttl), none, figureCell(poll), none, figureCell(possible(b)), none}
+				return []Cell{codeCell(b.Lock), figureCell(ttl), none, figureCell(poll), none, figureCell(possible(b)), none}
 			}
 			parts := takeoverParts()
-			return []gridCell{codeCell(b.Lock), figureCell(ttl), measuredCell(s.rank(parts[0].of, 0.5)), figureCell(poll), measuredCell(s.rank(parts[1].of, 0.5)),
+			return []Cell{codeCell(b.Lock), figureCell(ttl), measuredCell(s.rank(parts[0].of, 0.5)), figureCell(poll), measuredCell(s.rank(parts[1].of, 0.5)),
 				figureCell(possible(b)), plainCell(s.rank(total, 1) + " " + s.class)}
 		})
 }
@@ -118,9 +118,9 @@ func declaredText(declared, run time.Duration, scale float64) string {
 	return fmt.Sprintf("%s (%s at %s)", exact(declared.Seconds(), verdict.UnitSeconds), exact(run.Seconds(), verdict.UnitSeconds), factor(scale))
 }
 
-func trialGrid(takeovers []verdict.Takeover, ev *evidence) *grid {
-	return gridOf("Each takeover", []string{"fault", "key", "victim, successor", "takeover", "residual", "pickup", "warm-up", "ended by", "events"}, takeovers,
-		func(t verdict.Takeover) []gridCell {
+func trialTable(takeovers []verdict.Takeover, ev *evidence) *Table {
+	return tableOf("Each takeover", []string{"fault", "key", "victim, successor", "takeover", "residual", "pickup", "warm-up", "ended by", "events"}, takeovers,
+		func(t verdict.Takeover) []Cell {
 			end := t.End
 			if t.Censored {
 				end = "not seen to end"
@@ -128,7 +128,7 @@ func trialGrid(takeovers []verdict.Takeover, ev *evidence) *grid {
 			if late := lateText(t.Lateness); late != "" {
 				end += ", " + late
 			}
-			return []gridCell{figureCell(clipped(cmp.Or(t.Fault, "no fault of the run"), longName)), codeCell(t.Key), plainCell(t.Victim + ", " + cmp.Or(t.Successor, "nobody")), figureCell(span(t.Lo, t.Hi, verdict.UnitSeconds)),
+			return []Cell{figureCell(clipped(cmp.Or(t.Fault, "no fault of the run"), longName)), codeCell(t.Key), plainCell(t.Victim + ", " + cmp.Or(t.Successor, "nobody")), figureCell(span(t.Lo, t.Hi, verdict.UnitSeconds)),
 				rangeCell(t.Residual), rangeCell(t.Pickup), rangeCell(t.Warmup), plainCell(end), ev.cell(t.Evidence)}
 		})
 }

@@ -95,30 +95,29 @@ func tightest(step *verdict.SweepStep) string {
 // SweepPage writes the page of a sweep: what was found, a picture of each row, and the steps.
 func SweepPage(w io.Writer, s *verdict.Sweep, value func(float64) string) error {
 	head := sweptHead("SWEEP", s, value)
-	doc := &document{Verdict: verdictBar{Word: head[0], Class: sweptClass(s), Name: clipped(s.Experiment, longName), Tally: head[2], Sentences: []string{ceilingOf(s, value)}},
-		JSONNote: "This page needs no network. lockdrill sweep -o json gives the same as data."}
+	page := &Page{Word: head[0], Class: sweptClass(s), Title: s.Experiment, Tally: head[2], Sentences: []string{ceilingOf(s, value)},
+		Note: "This page needs no network. lockdrill sweep -o json gives the same as data."}
 	if !s.Live {
-		doc.Verdict.Labels = []string{"REHEARSAL"}
+		page.Labels = []string{"REHEARSAL"}
 	}
-	var pictures []block
+	var pictures []Block
 	for _, p := range timeline.Sweep(s, value) {
-		pictures = append(pictures, block{Figure: figureOf(p)})
+		pictures = append(pictures, Block{Figure: figureOf(p)})
 	}
 	columns := []string{s.Dial, "outcome", "nearest to its limit", "why"}
 	if s.Live {
 		columns = append(columns, "run")
 	}
-	steps := gridOf("The steps", columns, s.Steps, func(step verdict.SweepStep) []gridCell {
+	steps := tableOf("The steps", columns, s.Steps, func(step verdict.SweepStep) []Cell {
 		word, ink := outcomeWord(step.Outcome)
-		cells := []gridCell{figureCell(value(step.Value)), {Text: word, Class: classOf(ink)}, plainCell(strings.TrimPrefix(tightest(&step), "nearest to its limit: ")), plainCell(step.Why)}
+		cells := []Cell{figureCell(value(step.Value)), {Text: word, Class: classOf(ink)}, plainCell(strings.TrimPrefix(tightest(&step), "nearest to its limit: ")), plainCell(step.Why)}
 		if s.Live {
 			cells = append(cells, codeCell(step.Run))
 		}
 		return cells
 	})
-	doc.Sections = []section{{"steps", "The steps", "", []block{{Grid: steps}}}, {"rows", "Each promise by " + s.Dial, "", pictures}}
-	doc.style()
-	return doc.write(w)
+	page.Sections = []Section{{"steps", "The steps", "", []Block{{Table: steps}}}, {"rows", "Each promise by " + s.Dial, "", pictures}}
+	return page.Write(w)
 }
 
 func sweptClass(s *verdict.Sweep) string {

@@ -13,10 +13,9 @@ import (
 	"github.com/lockdrill/lockdrill/internal/postgres"
 )
 
-var kindPostgres = Kind{Name: "postgres", Probe: "lock_keys", Source: sourceKeys, Epoch: "number and start of the session's server process"}
-
 // Advisory watches advisory locks of a PostgreSQL database: exclusive ones, of sessions or of transactions. Such a lock has no lease. It
-// belongs to a session and goes with that, so a session that takes a lock again is the same epoch. What happens between two looks is not
+// belongs to a session and goes with that, so the epoch is the session, by number and start of its server process: one that takes a lock
+// again is the same epoch. What happens between two looks is not
 // seen: pg_locks has no history.
 //
 // All methods may be called at any time; looks are made one after the other, each one statement, whatever the number of keys.
@@ -65,7 +64,7 @@ func (p *Advisory) Expect(lock, key string) { p.Watch(lock, key) }
 func (p *Advisory) Asked(string) {}
 
 // Kind implements Backend.
-func (p *Advisory) Kind() Kind { return kindPostgres }
+func (p *Advisory) Kind() Kind { return kindKeys }
 
 // Close closes the probe's connection.
 func (p *Advisory) Close() error { return p.client.Close() }

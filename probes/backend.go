@@ -22,26 +22,22 @@ type Backend interface {
 
 // Kind is what is known of a backend beforehand.
 type Kind struct {
-	Name   string // as in the worker protocol's store.kind
 	Probe  string // as in coverage events
 	Source string // of its events
-	Epoch  string // what an epoch id is there
-	// Ordered: every change is told, in its order. Else those between two looks may escape.
-	Ordered bool
 	// Named: a lock names its holder in the clear, and nobody else extends its lease: an extension is a sign of that one's life.
 	Named bool
 }
 
 var (
-	kindRedis = Kind{Name: "redis", Probe: "lock_keys", Source: sourceKeys, Epoch: "fingerprint of the key's token"}
-	kindLease = Kind{Name: "lease", Probe: "leases", Source: sourceLeases, Epoch: "fingerprint of holder, transitions and time of the acquisition", Ordered: true, Named: true}
+	kindKeys  = Kind{Probe: "lock_keys", Source: sourceKeys}
+	kindLease = Kind{Probe: "leases", Source: sourceLeases, Named: true}
 )
 
 // Kind implements Backend.
-func (p *LockKeys) Kind() Kind { return kindRedis }
+func (p *LockKeys) Kind() Kind { return kindKeys }
 
 // Kind implements Backend.
-func (p *Keyspace) Kind() Kind { return kindRedis }
+func (p *Keyspace) Kind() Kind { return kindKeys }
 
 // Kind implements Backend.
 func (p *Leases) Kind() Kind { return kindLease }

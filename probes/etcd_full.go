@@ -19,8 +19,6 @@ import (
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
 
-var kindEtcd = Kind{Name: "etcd", Probe: "lock_keys", Source: sourceKeys, Epoch: "fingerprint of the key's token, or the revision that created the oldest key below the lock's", Ordered: true}
-
 const (
 	etcdRestart = 50 * time.Millisecond // before a watch that was cut is begun again
 )
@@ -48,7 +46,6 @@ type Etcd struct {
 	rivals  map[string][]*rival  // by key: who holds it and who waits, in the order of their revisions
 	shown   map[string]etcdShown // by key: what was reported last
 	told    int64                // revision up to which all is known
-	at      int64                // when the last change was told
 	more    chan struct{}        // closed when more is told
 	looked  sight                // the last look that was good
 	news    []history.Event
@@ -93,7 +90,7 @@ func NewEtcd(ctx context.Context, at protocol.Endpoint, clock func() int64) (*Et
 }
 
 // Kind implements Backend.
-func (p *Etcd) Kind() Kind { return kindEtcd }
+func (p *Etcd) Kind() Kind { return kindKeys }
 
 // Close ends the watches.
 func (p *Etcd) Close() error {
@@ -220,7 +217,7 @@ func (p *Etcd) take(cluster uint64, events []*clientv3.Event) {
 		if e.Kv.ModRevision <= told { // another server was faster
 			continue
 		}
-		p.told, p.at = max(p.told, e.Kv.ModRevision), now
+		p.told = max(p.told, e.Kv.ModRevision)
 		key := ""
 		if e.Type == mvccpb.DELETE {
 			key = p.drop(string(e.Kv.Key))
@@ -239,7 +236,7 @@ func (p *Etcd) tear(ctx context.Context, why string) {
 	p.mu.Lock()
 	at := history.Span{From: p.looked.at.From, To: p.clock()}
 	p.news = append(p.news, history.Event{Kind: history.GapKind, Span: at, Source: sourceKeys, Coverage: &history.Coverage{
-		Probe: kindEtcd.Probe, Why: why, Failed: true, Largest: at.Width(),
+		Probe: kindKeys.Probe, Why: why, Failed: true, Largest: at.Width(),
 	}})
 	for key, s := range p.shown {
 		s.torn = true

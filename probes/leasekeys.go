@@ -12,9 +12,6 @@ import (
 	"github.com/lockdrill/lockdrill/internal/kube"
 )
 
-var kindLeaseKeys = Kind{Name: "lease", Probe: "lock_keys", Source: sourceKeys,
-	Epoch: "fingerprint of the key's token, or of holder, transitions and time of the acquisition", Ordered: true}
-
 // LeasesAPI reads all Lease objects of a namespace as they are, and tells of their changes. kube.Cluster is one.
 type LeasesAPI interface {
 	Leases(ctx context.Context) ([]kube.Lease, error)
@@ -47,7 +44,7 @@ func NewLeaseKeys(api LeasesAPI, prefix string, clock func() int64) *LeaseKeys {
 }
 
 // Kind implements Backend.
-func (p *LeaseKeys) Kind() Kind { return kindLeaseKeys }
+func (p *LeaseKeys) Kind() Kind { return kindKeys }
 
 // Close ends the watch.
 func (p *LeaseKeys) Close() error {
@@ -63,7 +60,7 @@ func (p *LeaseKeys) Watch(lock, key string) {
 	if p.keys[key] != nil {
 		return
 	}
-	w := newLeased(lock, key, &kindLeaseKeys, p.clock())
+	w := newLeased(lock, key, &kindKeys, p.clock())
 	w.broken = p.broken
 	p.keys[key] = w
 	if p.known {

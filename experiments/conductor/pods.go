@@ -107,7 +107,6 @@ func (c *Conductor) look(e history.Event) {
 		e.Kind = history.AcquireReturn
 		c.moment(ep, e)
 	case extended:
-		ep.renewed = e.To
 		w.renewed[e.Lock] = true
 		e.Kind = history.RenewReturn
 		c.moment(ep, e)

@@ -72,13 +72,10 @@ type replica struct {
 
 type epoch struct {
 	id, lock, key, inc string
-	granted, renewed   int64 // ns; renewed = last ok renewal, 0 = none
+	granted            int64 // ns; 0 = not yet
 }
 
-type loop struct {
-	lastTick  int64
-	lastEpoch string
-}
+type loop struct{ lastTick int64 }
 
 func newWorld(e *experiments.Experiment) *world {
 	w := &world{
@@ -164,7 +161,6 @@ func (c *Conductor) Observe(e history.Event) {
 		}
 	case history.RenewReturn:
 		if ep := w.epochs[e.Epoch]; ep != nil && e.Outcome == history.OK {
-			ep.renewed = e.To
 			w.renewed[e.Lock] = true
 			c.moment(ep, e)
 		}
@@ -236,7 +232,7 @@ func (c *Conductor) entry(e history.Event) {
 		return
 	}
 	if l := w.loops[e.Lock]; l != nil && e.Entry.Loop {
-		l.lastTick, l.lastEpoch = e.To, e.Epoch
+		l.lastTick = e.To
 	}
 	if w.observed && !e.Entry.Loop && !w.finished[e.Entry.Subject] {
 		if _, known := w.open[e.Entry.Subject]; !known {

@@ -72,7 +72,7 @@ func (d *Drill) takeNamespace(ctx context.Context, one *kube.Cluster, manifests 
 		manifests = nil
 	}
 	stand, err := testbed.ApplyPods(ctx, testbed.PodStandOptions{
-		Cluster: one, Run: d.run, Experiment: d.e.Name, Folder: d.dir, Manifests: manifests, Leases: d.leasesOf(), Journal: d.journal,
+		Cluster: one, Run: d.run, Folder: d.dir, Manifests: manifests, Leases: d.leasesOf(), Journal: d.journal,
 	})
 	if held := new(testbed.HeldError); errors.As(err, &held) {
 		return &Error{verdict.ExitRefused, err}

@@ -312,7 +312,7 @@ func (p *located) all() map[string]string {
 // living is what is known of a life.
 func (l *localLife) living(p *experiments.Processes) Living {
 	known := l.located.all()
-	v := Living{Incarnation: l.incarnation, Name: l.called(), PID: l.PID, Started: strconv.FormatInt(l.Started, 10), Since: l.began.To, Known: known}
+	v := Living{Incarnation: l.incarnation, Name: l.called(), PID: l.PID, Since: l.began.To, Known: known}
 	v.Log, _ = experiments.FillIn(p.Log, known)
 	v.Metrics, _ = experiments.FillIn(p.Metrics, known)
 	return v

@@ -27,13 +27,12 @@ const (
 
 // PodStandOptions say what a run makes in a namespace.
 type PodStandOptions struct {
-	Cluster    *kube.Cluster
-	Run        string
-	Experiment string
-	Folder     string        // of the run, absolute: shown to whoever wants to run there as well
-	Manifests  [][]byte      // YAML; the kinds that kube.ParseManifests takes. None = only the namespace's turn is taken (pods: use)
-	Leases     string        // keys of locks that begin with it are the run's, Lease objects; "" = its locks are elsewhere
-	Journal    *undo.Journal // written before the first change; nil = nowhere
+	Cluster   *kube.Cluster
+	Run       string
+	Folder    string        // of the run, absolute: shown to whoever wants to run there as well
+	Manifests [][]byte      // YAML; the kinds that kube.ParseManifests takes. None = only the namespace's turn is taken (pods: use)
+	Leases    string        // keys of locks that begin with it are the run's, Lease objects; "" = its locks are elsewhere
+	Journal   *undo.Journal // written before the first change; nil = nowhere
 }
 
 // PodStand is what a run has in a namespace: its turn (one run at a time), and the objects that it applied.

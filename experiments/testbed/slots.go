@@ -37,7 +37,6 @@ type Living struct {
 	Incarnation string
 	Name        string            // its owner's word for it; of a pod, the pod's name
 	PID         int               // 0 = it is no process of this host
-	Started     string            // of a process: its start as the kernel has it
 	Since       int64             // it lives at the latest since then, ns since the run's origin
 	Known       map[string]string // what is known of it, by the words that templates use
 	Log         string            // path of its log; "" = not known

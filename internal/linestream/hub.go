@@ -43,9 +43,8 @@ type Line struct {
 
 // End says that no more lines of a life come.
 type End struct {
-	Life  string
-	Err   error // nil = it said goodbye, in order; else it wraps ErrLost, ErrGone, ErrClock, ErrTaken, or is the replica's own words
-	Heard int64 // on the runner's clock
+	Life string
+	Err  error // nil = it said goodbye, in order; else it wraps ErrLost, ErrGone, ErrClock, ErrTaken, or is the replica's own words
 }
 
 // Hub is the runner's end of every life of a fleet. It is safe for concurrent use. A fleet has one hub at a time: a second waits until

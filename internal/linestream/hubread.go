@@ -143,7 +143,7 @@ func (h *Hub) hear(l *life, m redis.XMessage, heard int64) {
 		h.o.OnLine(Line{Life: hello.Life, N: at.n, Text: []byte(line), Shift: shift, Heard: heard})
 	}
 	if err != nil || bye {
-		h.finish(l, err, heard)
+		h.finish(l, err)
 	}
 }
 
@@ -185,14 +185,14 @@ func (l *life) answered(question string, stamp, heard int64) (told bool, err err
 }
 
 // finish ends a life, and tells of it once; h.telling is held.
-func (h *Hub) finish(l *life, err error, heard int64) {
+func (h *Hub) finish(l *life, err error) {
 	h.mu.Lock()
 	tell := l.told && !l.ended && !l.unasked
 	l.ended, l.queue = true, nil
 	h.mu.Unlock()
 	h.rouse()
 	if tell && h.o.OnEnd != nil {
-		h.o.OnEnd(End{Life: l.hello.Life, Err: err, Heard: heard})
+		h.o.OnEnd(End{Life: l.hello.Life, Err: err})
 	}
 }
 

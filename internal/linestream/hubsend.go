@@ -119,7 +119,7 @@ func (h *Hub) endNow(l *life, err error) {
 	ended := l.ended
 	h.mu.Unlock()
 	if !ended {
-		h.finish(l, err, h.o.Clock())
+		h.finish(l, err)
 	}
 }
 

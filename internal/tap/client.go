@@ -65,7 +65,6 @@ func (c *Client) Inject(ctx context.Context, f Fault, holderOf string) error {
 type Told struct {
 	Over   bool
 	Hits   int64
-	Spared int64
 	Struck []Struck
 }
 
@@ -73,7 +72,7 @@ type Told struct {
 func (c *Client) Fault(ctx context.Context, id string) (Told, error) {
 	var v faultView
 	err := c.call(ctx, http.MethodGet, "/faults/"+id, nil, &v)
-	return Told{Over: v.Ended != nil, Hits: v.Hits, Spared: v.Spared, Struck: v.Struck}, err
+	return Told{Over: v.Ended != nil, Hits: v.Hits, Struck: v.Struck}, err
 }
 
 // End ends a fault early.

@@ -6,6 +6,15 @@
 // The fence of an epoch is the revision that created its key. It grows over all keys of a cluster, and etcd compares it itself: Guard is
 // the comparison that keeps a write in the same cluster from whoever has lost the lock. Its one invariant: a key is written, deleted or
 // prolonged only by what compares it in the same step, or by a lease that no other epoch has.
+//
+// What a lockcore.Store promises and this one cannot, or not quite:
+//   - A TTL is a whole number of seconds, and not less than the servers' least: etcd grants no lease under 1.5 times its election timeout,
+//     2 s as it is delivered, and refuses a shorter one.
+//   - The end of a lease is late by up to a second: a server looks every half second for those that have run out, and revokes them by an
+//     entry of its log.
+//   - A new leader among the servers gives every lease its whole TTL again: a takeover may take up to a TTL longer.
+//   - A fence is a revision, not a time: a cluster that has lost its data counts from 1 again, and fences go back.
+//   - A grant has no time of the server, and what is left of a lease is rounded down to whole seconds.
 package etcdstore
 
 import (
@@ -27,21 +36,6 @@ import (
 
 // Unit is the resolution of etcd's leases: a TTL is a whole number of it.
 const Unit = time.Second
-
-// Limit is something that a lockcore.Store promises and this one cannot, or not quite.
-type Limit struct{ What, Why string }
-
-// Limits are what this Store cannot do.
-func Limits() []Limit {
-	return []Limit{
-		{"a TTL is a whole number of seconds, and not less than the servers' least", "etcd counts leases in seconds, and grants none under 1.5 times its election timeout: 2 s as it is delivered. A shorter one is refused"},
-		{"the end of a lease is late by up to a second", "a server looks for leases that have run out every half second, and revokes them by an entry of its log"},
-		{"a new leader among the servers gives every lease its whole TTL again", "the time left is known to the leader alone: a takeover may take up to a TTL longer"},
-		{"a fence is a revision, not a time", "a cluster that has lost its data counts from 1 again, and fences go back"},
-		{"a grant has no time of the server", "etcd does not tell its clock"},
-		{"the remaining time of a lease is a whole number of seconds", "etcd rounds it down"},
-	}
-}
 
 // Store is a lockcore.Store on etcd.
 type Store struct {

@@ -46,8 +46,6 @@ const (
 
 // Limits of a worker, as in package worker.
 const (
-	ledgerPause = 50 * time.Millisecond
-	ledgerTries = 3
 	noticeLimit = 500 * time.Millisecond
 	haltWithin  = 60 * time.Microsecond // for a goroutine to notice that its context has ended
 )

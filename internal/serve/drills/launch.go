@@ -366,7 +366,6 @@ type tail struct {
 	mu   sync.Mutex
 	most int
 	text []byte
-	cut  bool
 }
 
 const mostSaid = 8 << 10
@@ -376,7 +375,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	defer t.mu.Unlock()
 	t.text = append(t.text, p...)
 	if over := len(t.text) - t.most; over > 0 {
-		t.text, t.cut = slices.Clone(t.text[over:]), true
+		t.text = slices.Clone(t.text[over:])
 	}
 	return len(p), nil
 }

@@ -26,7 +26,6 @@ func no(format string, args ...any) error {
 type Plan struct {
 	Text string
 	Hash string // "" = it cannot be made: Text says why
-	Took time.Duration
 }
 
 const (
@@ -53,7 +52,6 @@ func (k *Keeper) Plan(ctx context.Context, drill string) (plan Plan, err error) 
 	if err != nil {
 		return plan, no("%v", err)
 	}
-	begun := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, planWithin)
 	defer cancel()
 	out := &tail{most: mostPlan}
@@ -62,7 +60,7 @@ func (k *Keeper) Plan(ctx context.Context, drill string) (plan Plan, err error) 
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	_ = cmd.Run() // a plan that a guard refuses now, or that gives no answer, is a plan
-	plan.Text, plan.Took = out.String(), time.Since(begun)
+	plan.Text = out.String()
 	if m := hashLine.FindStringSubmatch(plan.Text); m != nil {
 		plan.Hash = m[1]
 	}

@@ -14,6 +14,8 @@ import (
 // tally is a count that lies surely in [lo, hi].
 type tally struct{ lo, hi int }
 
+func (t tally) value() value { return value{dur: dur{int64(t.lo), int64(t.hi)}} }
+
 // giveUps is what became of one lock's epochs that were given up, or should have been.
 type giveUps struct {
 	list                   []verdict.Abandonment
@@ -189,7 +191,7 @@ func (j *judging) abandonments(lock string) measured {
 func (j *judging) rawAbandonments(lock string) measured {
 	g := j.giveups[lock]
 	m := measured{
-		measure: "abandonments", unit: verdict.UnitCount, lo: int64(g.raw), hi: int64(g.raw), n: g.worked, of: "epoch",
+		measure: "abandonments", unit: verdict.UnitCount, value: tally{g.raw, g.raw}.value(), n: g.worked, of: "epoch",
 		saw: fmt.Sprintf("%s of %s that worked were given up", figures.Count(g.raw), figures.Plural(g.worked, "epoch")), evidence: g.evidence,
 		why: reasons(g.list), next: "See which of them were needed. An abandonment SLO tells a safe policy from a hasty one.",
 	}
@@ -243,7 +245,7 @@ func (j *judging) givenUp(lock, name string) measured {
 		verdict.Needless: {g.needless, "Allow more failures before the lock is given up. With class standard only the deadline decides."},
 	}[name]
 	m := measured{
-		measure: "abandonment." + name, unit: verdict.UnitCount, lo: int64(x.t.lo), hi: int64(x.t.hi), n: g.jeopardies.lo, of: "jeopardy",
+		measure: "abandonment." + name, unit: verdict.UnitCount, value: x.t.value(), n: g.jeopardies.lo, of: "jeopardy",
 		saw:  fmt.Sprintf("%s %s abandonments, with %s in jeopardy", figures.Count(x.t.lo), name, figures.Plural(g.jeopardies.lo, "epoch")),
 		next: x.next, evidence: g.evidence, missing: missing, why: g.firstOf(name),
 	}

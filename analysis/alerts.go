@@ -52,7 +52,7 @@ func (j *judging) alarmed(x *experiments.SLO) []verdict.SLOResult {
 // alarm measures how long after the fault took effect the alert fired, and how long after it was over it went away.
 func (j *judging) alarm(s *experiments.SLO) (fires, ends measured) {
 	name := alertName(s)
-	fires = measured{measure: "alert." + name + ".fires", unit: verdict.UnitSeconds, of: "alert", hi: open,
+	fires = measured{measure: "alert." + name + ".fires", unit: verdict.UnitSeconds, of: "alert", value: value{dur: dur{hi: open}},
 		next:    "see whether the fault raised what the rule counts (docs/alerts.md); then compare within with the rule's window, its `for`, and its evaluation interval",
 		unended: "give the alert more time: raise within, and max_run"}
 	ends = fires
@@ -83,8 +83,8 @@ func (j *judging) alarm(s *experiments.SLO) (fires, ends measured) {
 		seen, undecided := j.attested(c, name, since.From, until, next)
 		m.undecided = undecided
 		if at != nil {
-			m.lo, m.hi = max(0, min(at.From, seen)-since.To), max(0, at.To-since.From)
-			m.saw = fmt.Sprintf("%s %s later", did, dur{m.lo, m.hi})
+			m.dur = dur{max(0, min(at.From, seen)-since.To), max(0, at.To-since.From)}
+			m.saw = fmt.Sprintf("%s %s later", did, m.dur)
 			return
 		}
 		m.lo = max(0, seen-since.To)

@@ -91,7 +91,7 @@ func (j *judging) notOwnedRows(lock string, limits *experiments.NotOwnedLimits) 
 func (j *judging) notOwned(lock, op string) measured {
 	o, thing := j.ix.notOwnedOf(lock, op), map[string]string{opRenew: "renewal", opRelease: "release"}[op]
 	m := measured{
-		measure: "not_owned." + op, unit: verdict.UnitRatio, lo: o.ratio(), hi: o.ratio(), n: o.answered, evidence: o.evidence,
+		measure: "not_owned." + op, unit: verdict.UnitRatio, value: value{dur: dur{o.ratio(), o.ratio()}}, n: o.answered, evidence: o.evidence,
 		saw: fmt.Sprintf("%s of %s were answered \"not yours\" (%s absent, %s other)", figures.Count(o.absent+o.other), figures.Plural(o.answered, thing), figures.Count(o.absent), figures.Count(o.other)),
 		next: map[string]string{
 			opRenew:   "Renew sooner, and stop relying on the lock before its lease ends: the key was lost or deleted while it was held.",
@@ -268,7 +268,7 @@ func (j *judging) foreignReleases(lock string) measured {
 
 func (j *judging) foreign(lock, measure, of string, f foreign) measured {
 	m := measured{
-		measure: measure, unit: verdict.UnitCount, lo: int64(f.count.lo), hi: int64(f.count.hi), n: f.answered, of: of, evidence: f.evidence,
+		measure: measure, unit: verdict.UnitCount, value: f.count.value(), n: f.answered, of: of, evidence: f.evidence,
 		saw: fmt.Sprintf("%s of %s succeeded although the key belonged to another epoch", figures.Count(f.count.lo), figures.Plural(f.answered, of)), why: f.first,
 		next: "Compare the token in the same script that changes the key. What the client believes may be out of date.",
 	}

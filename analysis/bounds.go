@@ -52,14 +52,13 @@ func (b bound) ofTrials(m *measured) verdict.Verdict {
 	}
 	switch b.ask {
 	case verdict.AtLeast:
-		m.lo, m.hi, m.late = m.least.lo, m.least.hi, m.leastOff
+		m.value = *m.least
 		name(".min")
 		return b.word(m.inTime())
 	case verdict.Exactly:
-		m.lo, m.late = m.least.lo, max(m.late, m.leastOff)
+		m.lo, m.late = m.least.lo, max(m.late, m.least.late)
 		name(".exactly")
-		least := dur{m.least.lo - m.leastOff, m.least.hi}
-		return verdict.Worst(atMost(b.limit.lo).word(worst), bound{ask: verdict.AtLeast, limit: b.limit}.word(least))
+		return verdict.Worst(atMost(b.limit.lo).word(worst), bound{ask: verdict.AtLeast, limit: b.limit}.word(m.least.inTime()))
 	}
 	return b.word(worst)
 }

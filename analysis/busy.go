@@ -15,8 +15,8 @@ import (
 type busy struct {
 	count    tally
 	time     dur
-	waited   []dur // how long each of them waited for its answer
-	asked    int   // acquires in all
+	waited   []value // how long each of them waited for its answer
+	asked    int     // acquires in all
 	evidence []int64
 }
 
@@ -67,7 +67,7 @@ func (ix *Facts) busyOf(lock string) busy {
 				s.sure.To = max(s.sure.To, r.sure.To)
 			}
 			b.evidence = append(b.evidence, r.n)
-			b.waited = append(b.waited, dur{r.sure.Width(), r.span.Width()})
+			b.waited = append(b.waited, value{dur: dur{r.sure.Width(), r.span.Width()}})
 		}
 		for _, s := range order {
 			b.count.lo, b.count.hi = b.count.lo+s.lo, b.count.hi+s.hi
@@ -146,16 +146,15 @@ func (j *judging) busy(lock, name string) measured {
 	}
 	m.missing = append(m.missing, j.garbled()...)
 	m = j.needFault(lock, m)
-	m.measure, m.unit, m.lo, m.hi = "busy."+name, verdict.UnitSeconds, b.time.lo, b.time.hi
+	m.measure, m.unit, m.dur = "busy."+name, verdict.UnitSeconds, b.time
 	switch {
 	case name == "count":
-		m.unit, m.lo, m.hi = verdict.UnitCount, int64(b.count.lo), int64(b.count.hi)
+		m.unit, m.value = verdict.UnitCount, b.count.value()
 	case name == "each" && len(b.waited) == 0:
 		m.hi = open
 		m.missing = append(m.missing, verdict.Lacking(verdict.MissingValues, "refused acquire", "lock "+lock))
 	case name == "each":
-		v := quantile(b.waited, 0)
-		m.lo, m.hi, m.least, m.n, m.of = v.lo, v.hi, least(b.waited), len(b.waited), "refused acquire"
+		m.value, m.least, m.n, m.of = quantile(b.waited, 0), least(b.waited), len(b.waited), "refused acquire"
 		m.next = "See acquire in the policy: its timeout, and the budget of waiters."
 	}
 	return m

@@ -314,24 +314,22 @@ func (j *judging) debt(lock, name string) measured {
 	if ds.ended == 0 {
 		m.missing = append(m.missing, verdict.Lacking(verdict.MissingDoneHolders, lock))
 	}
-	var v dur
-	sure := int64(0) // of v.lo, whatever the machine has made of it
 	for i, d := range ds.list {
 		if i == 0 {
 			m.why, m.next = d.text(), d.advice()
 		}
+		time := j.ix.valued(d.time, d.late.time)
 		switch name {
 		case "max":
-			v, sure = v.worst(d.time), max(sure, d.time.lo-j.ix.off(d.late.time))
+			m.value = m.worst(time)
 		case "total":
-			v, sure = v.add(d.time), sure+max(0, d.time.lo-j.ix.off(d.late.time))
+			m.value = m.add(time)
 		case "effective":
-			v, sure = v.worst(d.effective), max(sure, d.effective.lo-j.ix.off(d.late.effective))
+			m.value = m.worst(j.ix.valued(d.effective, d.late.effective))
 		default:
-			v, sure = v.add(d.waiting), sure+max(0, d.waiting.lo-j.ix.off(d.late.waiting))
+			m.value = m.add(j.ix.valued(d.waiting, d.late.waiting))
 		}
 	}
-	m.lo, m.hi, m.late = v.lo, v.hi, v.lo-sure
 	return j.needFault(lock, m)
 }
 
@@ -413,7 +411,7 @@ func (d debt) evidence() []int64 {
 func (j *judging) orphanAcquires(lock string, minJobs int) measured {
 	ds := j.debts[lock]
 	m := measured{
-		measure: "orphan_acquires", unit: verdict.UnitCount, lo: int64(ds.orphans.lo), hi: int64(ds.orphans.hi), n: ds.asked,
+		measure: "orphan_acquires", unit: verdict.UnitCount, value: ds.orphans.value(), n: ds.asked,
 		saw:     fmt.Sprintf("%s in %s", figures.Plural(ds.orphans.lo, "orphan"), figures.Plural(ds.asked, "acquire")),
 		missing: append(j.keysBlind(lock), j.doubted(lock)...),
 	}

@@ -21,9 +21,8 @@ const (
 // distribution is how long the holds, or the waits, of the jobs of one class were.
 type distribution struct {
 	measure, lock, class string
-	values               []dur
+	values               []value
 	ns                   []int64 // held: the event of each value's grant
-	late                 []int64 // wait: how late the machine was in each
 	cut                  int     // holds that ended with their holder's death: how long they would have been is not known
 }
 
@@ -53,7 +52,7 @@ func (ix *Facts) distributionsOf(lock string) []*distribution {
 		}
 		wait := at(measureWait, class)
 		for _, w := range ix.waitersOf(k) {
-			wait.values, wait.late = append(wait.values, w.waits()...), append(wait.late, ix.lateWaits(w)...)
+			wait.values = append(wait.values, ix.waits(w)...)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b *distribution) int { return cmp.Compare(a.measure, b.measure) })
@@ -70,7 +69,7 @@ func (d *distribution) hold(ix *Facts, e *epoch) {
 		d.cut++
 		return
 	}
-	d.values = append(d.values, between(e.belief.start, e.belief.end))
+	d.values = append(d.values, value{dur: between(e.belief.start, e.belief.end)})
 	d.ns = append(d.ns, e.n)
 }
 
@@ -81,7 +80,6 @@ func joined(ds []*distribution, measure, class string) *distribution {
 		if d.measure == measure && (class == "" || d.class == class) {
 			all.values = append(all.values, d.values...)
 			all.ns = append(all.ns, d.ns...)
-			all.late = append(all.late, d.late...)
 			all.cut += d.cut
 		}
 	}
@@ -106,28 +104,31 @@ func (d *distribution) evidence() []int64 {
 }
 
 // quantile is the range of the p-quantile of values: nearest rank. p 0 is the largest.
-func quantile(values []dur, p float64) dur {
+func quantile(values []value, p float64) value {
 	if len(values) == 0 {
-		return dur{hi: open}
+		return value{dur: dur{hi: open}}
 	}
-	los, his := make([]int64, 0, len(values)), make([]int64, 0, len(values))
-	for _, v := range values {
-		los, his = append(los, v.lo), append(his, v.hi)
-	}
-	slices.Sort(los)
-	slices.Sort(his)
 	i := len(values) - 1
 	if p > 0 {
 		i = min(max(int(math.Ceil(p*float64(len(values))-1e-9))-1, 0), i)
 	}
-	return dur{los[i], his[i]}
+	nth := func(of func(value) int64) int64 {
+		all := make([]int64, 0, len(values))
+		for _, v := range values {
+			all = append(all, of(v))
+		}
+		slices.Sort(all)
+		return all[i]
+	}
+	lo, hi := nth(func(v value) int64 { return v.lo }), nth(func(v value) int64 { return v.hi })
+	return value{dur{lo, hi}, lo - nth(func(v value) int64 { return v.lo - v.late })}
 }
 
-// over counts the values that are surely above limit (lo), and those that may be (hi).
-func over(values []dur, limit int64) tally {
+// over counts the values that are surely above limit (lo), on a machine in time as well, and those that may be (hi).
+func over(values []value, limit int64) tally {
 	var t tally
 	for _, v := range values {
-		if v.lo > limit {
+		if v.inTime().lo > limit {
 			t.lo++
 		}
 		if v.hi > limit {
@@ -149,20 +150,17 @@ func (j *judging) distributionRows(lock, measure string, limits *experiments.Cla
 	}
 	var rows []verdict.SLOResult
 	for _, l := range forecast.LimitsOf(&limits.DurationLimits) {
-		m := measured{measure: name + "." + l.Name, unit: verdict.UnitSeconds, n: n, evidence: d.evidence(), hi: open}
+		m := measured{measure: name + "." + l.Name, unit: verdict.UnitSeconds, n: n, evidence: d.evidence(), value: quantile(d.values, l.P)}
 		m.next = "Shorten the work under the lock, or raise the limit."
 		if measure == measureWait {
 			m.next = "Shorten the holds, or free keys sooner that nobody needs: see debts."
 		}
-		late := j.ix.offAll(d.late)
-		missed := over(inTime(d.values, late), int64(l.Value))
+		missed := over(d.values, int64(l.Value))
 		if n == 0 {
 			m.saw = "0 " + thing + "s"
 			m.missing = append(m.missing, verdict.Lacking(verdict.MissingValues, thing, whose))
 		} else {
-			v := quantile(d.values, l.P)
-			m.lo, m.hi = v.lo, v.hi
-			m.late, m.belated = lateOf(d.values, late, l.P), belatedAny(d.values, late, int64(l.Value))
+			m.belated = belatedAny(d.values, int64(l.Value))
 			m.saw = fmt.Sprintf("%s of %s took more than %s; the longest took %s", figures.Count(missed.hi), figures.Plural(n, thing), figures.Exact(int64(l.Value)), figures.Ceil(quantile(d.values, 0).hi))
 		}
 		if d.cut > 0 {
@@ -183,31 +181,28 @@ func (j *judging) spreadOf(lock, measure, class string) measured {
 	if class != "" {
 		name, whose = name+"["+class+"]", "class "+class+" of "+whose
 	}
-	m := measured{measure: name + ".max", unit: verdict.UnitSeconds, n: len(d.values), evidence: d.evidence(), hi: open, next: "Change the work under the lock, or the limit."}
+	m := measured{measure: name + ".max", unit: verdict.UnitSeconds, n: len(d.values), evidence: d.evidence(), value: quantile(d.values, 0), least: least(d.values),
+		next: "Change the work under the lock, or the limit."}
 	if m.n == 0 {
-		m.saw, m.least = "0 "+thing+"s", &dur{hi: open}
+		m.saw = "0 " + thing + "s"
 		m.missing = append(m.missing, verdict.Lacking(verdict.MissingValues, thing, whose))
 	} else {
-		v := quantile(d.values, 0)
-		m.lo, m.hi, m.least = v.lo, v.hi, least(d.values)
-		late := j.ix.offAll(d.late)
-		m.late, m.leastOff = lateOf(d.values, late, 0), leastOff(d.values, late)
-		m.saw = fmt.Sprintf("%s, shortest %s, longest %s", figures.Plural(m.n, thing), *m.least, v)
+		m.saw = fmt.Sprintf("%s, shortest %s, longest %s", figures.Plural(m.n, thing), m.least, m.value)
 	}
 	m.missing = append(m.missing, j.unseen(lock)...)
 	return m
 }
 
-// least is the range of the smallest of values; nil where there is none.
-func least(values []dur) *dur {
+// least is the range of the smallest of values; not seen to end where there is none.
+func least(values []value) *value {
 	if len(values) == 0 {
-		return nil
+		return &value{dur: dur{hi: open}}
 	}
-	d := values[0]
+	lo, hi, sure := values[0].lo, values[0].hi, values[0].inTime().lo
 	for _, v := range values {
-		d = dur{min(d.lo, v.lo), min(d.hi, v.hi)}
+		lo, hi, sure = min(lo, v.lo), min(hi, v.hi), min(sure, v.inTime().lo)
 	}
-	return &d
+	return &value{dur{lo, hi}, lo - sure}
 }
 
 // quantileRow is the verdict of one bound on n values, of which missed may be over it.

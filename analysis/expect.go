@@ -77,7 +77,7 @@ func (j *judging) provoked(x *experiments.SLO, n int, shots []*shot, seen [][]as
 	var late []verdict.Missing // of the first that did not
 	for i, s := range shots {
 		m := seen[i][n].m
-		word, v := b.shows(&m), dur{m.lo, m.hi}
+		word, v := b.shows(&m), m.dur
 		r.Measure = m.measure
 		if word == verdict.Pass {
 			did++

@@ -143,7 +143,7 @@ func (j *judging) stranded(lock string, minJobs int) measured {
 	t, evidence, known := j.ix.strandedOf(lock)
 	d := j.dups[lock]
 	m := measured{
-		measure: "stranded", unit: verdict.UnitCount, lo: int64(t.lo), hi: int64(t.hi), n: d.jobs, of: "job", evidence: evidence,
+		measure: "stranded", unit: verdict.UnitCount, value: t.value(), n: d.jobs, of: "job", evidence: evidence,
 		saw:  fmt.Sprintf("%s of %s were still unfinished at the horizon", figures.Count(t.lo), figures.Plural(d.jobs, "job")),
 		next: "Redeliver unfinished work, and let more than one replica want it.",
 	}
@@ -166,7 +166,7 @@ func (j *judging) reExecutions(lock string, minJobs int) measured {
 	t, evidence := j.ix.reExecuted(lock)
 	d := j.dups[lock]
 	m := measured{
-		measure: "re_executed", unit: verdict.UnitCount, lo: int64(t.lo), hi: int64(t.hi), n: d.finished, of: "job", evidence: evidence,
+		measure: "re_executed", unit: verdict.UnitCount, value: t.value(), n: d.finished, of: "job", evidence: evidence,
 		saw:  fmt.Sprintf("%s executed again, and %s more that had been cut off, of %s", figures.Count(t.lo), figures.Count(t.hi-t.lo), figures.Plural(d.jobs, "job")),
 		why:  "Work that a killed holder had done and not yet written is done again",
 		next: "Make the work idempotent, or write its result sooner.",
@@ -307,12 +307,11 @@ func (ix *Facts) unresolved(lock string) int {
 func (j *judging) duplicates(lock string, minJobs int) measured {
 	d := j.dups[lock]
 	m := measured{
-		measure: "duplicate_terminal_states", unit: verdict.UnitCount, lo: int64(d.extra), hi: int64(d.extra), n: d.finished, of: "job",
+		measure: "duplicate_terminal_states", unit: verdict.UnitCount, value: tally{d.extra, d.extra + d.maybe}.value(), n: d.finished, of: "job",
 		saw: fmt.Sprintf("%s too many in %s that finished", figures.Count(d.extra), figures.Plural(d.finished, "job")), missing: j.jobsMissing(lock, minJobs),
 	}
 	m.faults, _ = j.exposures(lock)
 	if d.maybe > 0 {
-		m.hi += int64(d.maybe)
 		m.saw += fmt.Sprintf("; %d more may be retries", d.maybe)
 		m.undecided = append(m.undecided, verdict.Lacking(verdict.MissingOperations, lock))
 	}

@@ -138,66 +138,40 @@ func (ix *Facts) lateIn(d *debt, until int64, waits []stretchOf) (late lateDebt)
 	return late
 }
 
-// lateWaits is how late the machine was in each of w's waits, in the order of waits.
-func (ix *Facts) lateWaits(w waiter) []int64 {
-	if len(ix.late) == 0 {
-		return nil
-	}
-	late := make([]int64, w.atOnce, w.atOnce+len(w.whole))
-	for _, s := range w.whole {
-		late = append(late, ix.lateness(s.from, min(s.to, ix.last), ix.wayOf(false, w.who)...))
-	}
-	return late
-}
-
 // shownLate is how late the machine was in the slowest trial.
 func (s series) shownLate(measure string) int64 {
 	t := s.slowest()
-	if measure == "tick_gap" {
+	switch {
+	case t == nil:
+		return 0
+	case measure == "tick_gap":
 		return t.tickLate
 	}
 	return t.late
 }
 
-// offAll is off of each.
-func (ix *Facts) offAll(late []int64) []int64 {
-	if !ix.latenessJudges() {
-		return nil
-	}
-	return late
+// value is a time, and what of it a late machine may have made: a machine in time would have given inTime.
+type value struct {
+	dur
+	late int64 // at most lo
 }
 
-// lateOf is by how much the p-quantile of lower ends (0: the largest) is less when each is made less by its own lateness.
-func lateOf(values []dur, late []int64, p float64) int64 {
-	return quantile(values, p).lo - quantile(inTime(values, late), p).lo
-}
+// valued is d where the machine was late by so much.
+func (ix *Facts) valued(d dur, late int64) value { return value{d, min(d.lo, ix.off(late))} }
 
-// leastOff is the same of the least.
-func leastOff(values []dur, late []int64) int64 {
-	if len(values) == 0 {
-		return 0
-	}
-	return least(values).lo - least(inTime(values, late)).lo
-}
+func (v value) inTime() dur { return dur{v.lo - v.late, v.hi} }
 
-// inTime are the ranges that a machine in time would have given.
-func inTime(values []dur, late []int64) []dur {
-	if len(late) == 0 {
-		return values
-	}
-	sure := make([]dur, len(values))
-	for i, v := range values {
-		sure[i] = dur{v.lo - min(late[i], v.lo), v.hi}
-	}
-	return sure
-}
+func (v value) add(o value) value { return value{v.dur.add(o.dur), v.late + o.late} }
 
-// inTime is the range that a machine in time would have given.
-func (m measured) inTime() dur { return dur{m.lo - m.late, m.hi} }
+// worst is the range of the larger of the two.
+func (v value) worst(o value) value {
+	d := v.dur.worst(o.dur)
+	return value{d, d.lo - max(v.inTime().lo, o.inTime().lo)}
+}
 
 // madeLate is what m lacks where it is the machine that keeps it from an answer: then nothing is said against the lock, nor for it.
 func (m measured) madeLate(b bound) []verdict.Missing {
-	v := dur{m.lo, m.hi}
+	v := m.dur
 	decides := b.word(v) != verdict.Inconclusive || b.ask == verdict.AtMost && v.hi != open && b.word(dur{v.lo, v.hi - m.late}) == verdict.Pass
 	if m.late == 0 || m.unit != verdict.UnitSeconds || !decides {
 		return nil
@@ -206,14 +180,12 @@ func (m measured) madeLate(b bound) []verdict.Missing {
 }
 
 // belatedAny is madeLate of values of which each is held against an upper limit: it names the longest of those that the machine made late.
-func belatedAny(values []dur, late []int64, limit int64) (missing []verdict.Missing) {
+func belatedAny(values []value, limit int64) (missing []verdict.Missing) {
 	longest := int64(-1)
-	for i, sure := range inTime(values, late) {
-		v := values[i]
-		off := v.lo - sure.lo
-		kept := v.hi != open && v.hi-off <= limit
-		if off > 0 && v.hi > limit && sure.lo <= limit && (v.lo > limit || kept) && v.lo > longest {
-			longest, missing = v.lo, lateMachine(v, off, limit)
+	for _, v := range values {
+		kept := v.hi != open && v.hi-v.late <= limit
+		if v.late > 0 && v.hi > limit && v.inTime().lo <= limit && (v.lo > limit || kept) && v.lo > longest {
+			longest, missing = v.lo, lateMachine(v.dur, v.late, limit)
 		}
 	}
 	return missing

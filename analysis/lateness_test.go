@@ -192,16 +192,18 @@ func TestALateMachineMakesDebts(t *testing.T) {
 
 // A wait of one replica is late by that replica's own waiting.
 func TestALateMachineMakesWaits(t *testing.T) {
-	w := waiter{who: "r1.1", atOnce: 1, whole: []stretchOf{{from: 0, to: 1e9}}}
+	second := []stretchOf{{from: 0, to: 1e9}}
+	w := waiter{who: "r1.1", atOnce: 1, sure: second, whole: second}
+	waits := func(late int64) []value { return []value{{}, {dur{1e9, 1e9}, late}} }
 	ix := &Facts{environment: &history.Environment{Fleet: "processes"}, last: 2e9, late: []lateStretch{
 		{history.Span{From: 500e6, To: 700e6}, history.Late{Stall: 9e6, Waits: map[string]int64{"r1.1": 60e6, "r2.1": 100e6}}},
 		{history.Span{From: 900e6, To: 1100e6}, history.Late{Stall: 9e6, Waits: map[string]int64{"r1.1": 190e6}}},
 	}}
-	if got := ix.lateWaits(w); !slices.Equal(got, []int64{0, 69e6 + 100e6}) {
+	if got := ix.waits(w); !slices.Equal(got, waits(69e6+100e6)) {
 		t.Errorf("late by %v: want 60ms and the runner's 9ms, and as much of the second stretch as is in the wait", got)
 	}
 	w.who = anybody
-	if got := ix.lateWaits(w); !slices.Equal(got, []int64{0, 109e6 + 100e6}) {
+	if got := ix.waits(w); !slices.Equal(got, waits(109e6+100e6)) {
 		t.Errorf("of anybody late by %v: want whoever waited longest", got)
 	}
 }

@@ -13,8 +13,8 @@ func measures() map[string]measure {
 	type slo = *experiments.SLO
 	type rows = []verdict.SLOResult
 	return map[string]measure{
-		"takeover":                  func(j *judging, s slo) rows { return j.takeoverRows(s.Lock, s.Takeover) },
-		"tick_gap":                  func(j *judging, s slo) rows { return j.tickRows(s.Lock, s.TickGap) },
+		"takeover":                  func(j *judging, s slo) rows { return j.seriesRows(s.Lock, "takeover", s.Takeover) },
+		"tick_gap":                  func(j *judging, s slo) rows { return j.seriesRows(s.Lock, "tick_gap", s.TickGap) },
 		"duplicate_terminal_states": func(j *judging, s slo) rows { return j.counted(s.Lock, s.DuplicateTerminalStates, j.duplicates) },
 		"abandonments": func(j *judging, s slo) rows {
 			return bounded(j, s.Lock, &s.Abandonments.Bound, j.abandonments)

@@ -235,8 +235,8 @@ func (j *judging) overlapped(lock, level string) measured {
 		return m
 	}
 	o := j.ix.timeOverlap(lock, level)
-	m.unit, m.lo, m.hi, m.n, m.evidence = verdict.UnitSeconds, o.lo, o.hi, o.n, o.evidence
-	m.saw = fmt.Sprintf("More than one holder for %s in all, in %s", dur{o.lo, o.hi}, figures.Plural(o.n, "epoch"))
+	m.unit, m.dur, m.n, m.evidence = verdict.UnitSeconds, o.dur, o.n, o.evidence
+	m.saw = fmt.Sprintf("More than one holder for %s in all, in %s", o.dur, figures.Plural(o.n, "epoch"))
 	m.next = "Stop the work before the lease ends, and fence its effects at the resource."
 	m.missing = append(m.missing, j.claimsMissing(lock)...)
 	if who := j.ix.unseenEnd(lock); who != "" {
@@ -271,7 +271,7 @@ func (j *judging) paused(lock string) bool {
 // effects counts stale and unowned effects.
 func (j *judging) effects(lock string, m *measured) {
 	f := j.fencings[lock]
-	m.unit, m.lo, m.hi, m.n, m.of, m.evidence = verdict.UnitCount, f.lo, f.hi, f.n, "effect", f.evidence
+	m.unit, m.dur, m.n, m.of, m.evidence = verdict.UnitCount, f.dur, f.n, "effect", f.evidence
 	m.saw = fmt.Sprintf("%s stale and %s unowned of %s", figures.Count(f.stale), figures.Count(f.unowned), figures.Plural(f.n, "effect"))
 	if f.refused > 0 {
 		m.saw += fmt.Sprintf("; the fence refused %d stale ones", f.refused)

@@ -43,17 +43,16 @@ func (ix *Facts) predicted(takeovers []verdict.Takeover) []verdict.Predicted {
 func (j *judging) impossible() {
 	for _, s := range j.ix.shots {
 		for _, t := range s.trials {
-			v, plain := takeoverValue(t)
+			v, plain := takeoverValue(j.ix, t)
 			lock := j.ix.exp.Lock(t.e.lock)
 			if t.void.IsVoid() || !plain || lock == nil || !lock.Loop() || !s.does.Kills || j.ix.disturbed(t) {
 				continue
 			}
 			b := j.told(lock, forecast.Limit{Name: "max"}, "takeover", t.class, j.warmup)
-			off := j.ix.off(v.late)
-			if b.Hi > 0 && v.lo-off > int64(b.Hi)+j.ix.noise() {
+			if b.Hi > 0 && v.inTime().lo > int64(b.Hi)+j.ix.noise() {
 				late := ""
-				if off > 0 {
-					late = ", and " + figures.Ceil(off) + " of a late machine"
+				if v.late > 0 {
+					late = ", and " + figures.Ceil(v.late) + " of a late machine"
 				}
 				j.ix.find(fmt.Sprintf("lock %s: the takeover after %s took %s, longer than the lock's timings allow: %s%s",
 					t.e.lock, s.op, v.dur, b.Sum, late), t.evidence...)

@@ -145,13 +145,12 @@ func (j *judging) rolled(lock, name string) measured {
 	if name == "handovers" {
 		m.unit, m.next = verdict.UnitCount, "Restart the leader last: each restart of a leader is a hand-over."
 	}
-	var values []dur
-	var late []int64
+	var values []value
 	for _, r := range j.ix.rollings() {
 		c := j.ix.costOf(r, lock)
-		v := map[string]dur{"handovers": c.moves, "without_leader": c.without, "longest": c.longest}[name]
-		values = append(values, v)
-		late = append(late, j.ix.off(min(c.late, v.lo)))
+		values = append(values, map[string]value{
+			"handovers": {dur: c.moves}, "without_leader": j.ix.valued(c.without, c.late), "longest": j.ix.valued(c.longest, c.late),
+		}[name])
 		m.evidence = append(m.evidence, c.seen...)
 		if len(r.left) > 0 {
 			m.missing = append(m.missing, verdict.Lacking(verdict.MissingRolled, r.fault, len(r.struck), len(r.struck)+len(r.left), r.left[0]))
@@ -163,13 +162,11 @@ func (j *judging) rolled(lock, name string) measured {
 		m.missing = append(m.missing, verdict.Lacking(verdict.MissingRolls, lock))
 		return m
 	}
-	worst := quantile(values, 0)
-	m.lo, m.hi, m.least = worst.lo, worst.hi, least(values)
+	m.value, m.least = quantile(values, 0), least(values)
 	if name == "handovers" {
-		m.saw = fmt.Sprintf("%s, at worst %s", figures.Plural(m.n, m.of), handovers(worst))
+		m.saw = fmt.Sprintf("%s, at worst %s", figures.Plural(m.n, m.of), handovers(m.dur))
 	} else {
-		m.late, m.leastOff = lateOf(values, late, 0), leastOff(values, late)
-		m.saw = fmt.Sprintf("%s, at worst %s without a leader", figures.Plural(m.n, m.of), worst)
+		m.saw = fmt.Sprintf("%s, at worst %s without a leader", figures.Plural(m.n, m.of), m.value)
 	}
 	m.missing = slices.Concat(m.missing, j.keysBlind(lock), j.garbled(), j.doubted(lock))
 	return j.needFault(lock, m)

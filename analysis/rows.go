@@ -16,9 +16,9 @@ import (
 
 // measured is one quantity that is held against one limit.
 type measured struct {
+	value     // ns, a count or billionths; hi may be open
 	measure   string
 	unit      string // s, count, ratio or value
-	lo, hi    int64  // ns, a count or billionths; hi may be open
 	n         int    // what the measure counts
 	of        string // what that is, in the singular
 	faults    int    // independent faults that could have brought a breach about: the n of "0 of n"; 0 = no such bound
@@ -27,14 +27,12 @@ type measured struct {
 	next      string // what to do about it
 	unsure    string // what to do where the limit lies within what was measured; "" = measure closer
 	unended   string // what to do where its end was not seen; "" = run on
-	least     *dur   // of several trials: the range of the least of them, which a lower bound is held against
-	leastOff  int64  // late, of the least
+	least     *value // of several trials: the range of the least of them, which a lower bound is held against
 	none      string // what to do where there was less than a lower bound asks for; "" = the usual
 	evidence  []int64
 	undecided []verdict.Missing // why the figure is no closer
 	missing   []verdict.Missing // why a Pass would not be one
 	violated  bool              // a violation that the limit does not count: fails whatever the limit
-	late      int64             // of lo, what a late machine may have made: a machine in time would have given [lo - late, hi]
 	shown     int64             // how late it was, where nothing is taken off
 	belated   []verdict.Missing // a quantile: why a value that the machine may have made is none
 	unfit     string            // set: the question cannot be answered in this run, whatever was measured
@@ -132,7 +130,7 @@ func (m measured) text(x int64) string {
 // bracket is what was measured.
 func (m measured) bracket() string {
 	if m.unit == verdict.UnitSeconds {
-		return dur{m.lo, m.hi}.String()
+		return m.dur.String()
 	}
 	return fmt.Sprintf("%d to %d", m.lo, m.hi)
 }
@@ -182,12 +180,12 @@ func (ix *Facts) Measure() (*verdict.Judgement, []RowValues) {
 }
 
 func (j *judging) rowValues(told *verdict.Judgement) []RowValues {
-	out, trials := []RowValues{}, map[string]func(*trial) (trialValue, bool){"takeover": takeoverValue, "tick_gap": tickValue}
+	out := []RowValues{}
 	for i := range told.SLOs {
 		row := &told.SLOs[i]
 		s := RowValues{Lock: row.Lock, Measure: row.Measure, Unit: row.Unit, Of: "run"}
 		name, _, _ := strings.Cut(row.Measure, ".")
-		value := trials[name]
+		value := trialValues()[name]
 		if value != nil {
 			s.Measure = name
 		}
@@ -199,7 +197,7 @@ func (j *judging) rowValues(told *verdict.Judgement) []RowValues {
 		case value != nil:
 			series := j.ix.seriesOf(row.Lock, value)
 			s.Of = series.thing
-			for _, d := range series.ranges() {
+			for _, d := range series.values() {
 				s.Values = append(s.Values, d.Range())
 			}
 		case row.N == 0 && row.Hi == nil: // nothing was measured
@@ -231,7 +229,7 @@ func (ix *Facts) Quantiles(told *verdict.Judgement) (out []RowQuantile) {
 	for _, row := range told.SLOs {
 		name, quantile, _ := strings.Cut(row.Measure, ".p")
 		p, err := strconv.ParseFloat(quantile, 64)
-		value := map[string]func(*trial) (trialValue, bool){"takeover": takeoverValue, "tick_gap": tickValue}[name]
+		value := trialValues()[name]
 		if value == nil || err != nil {
 			continue
 		}

@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -15,8 +16,7 @@ import (
 // replica share one pickup, so they are one trial with 200 values.
 type kill struct {
 	shot   *shot
-	value  dur
-	late   int64 // of value.lo, what the machine may have made
+	value  value
 	worst  *trial
 	trials []*trial
 }
@@ -31,7 +31,7 @@ type series struct {
 }
 
 // seriesOf collects the trials of lock, all of the class that its SLOs are judged on.
-func (ix *Facts) seriesOf(lock string, value func(*trial) (trialValue, bool)) series {
+func (ix *Facts) seriesOf(lock string, of trialValue) series {
 	out := series{lock: lock, class: ix.classOf(lock)}
 	out.thing = ix.thingOf(out)
 	for _, s := range ix.shots {
@@ -46,16 +46,14 @@ func (ix *Facts) seriesOf(lock string, value func(*trial) (trialValue, bool)) se
 			if t.class == verdict.ClassFalse {
 				out.falses = append(out.falses, t)
 			}
-			v, ok := value(t)
+			v, ok := of(ix, t)
 			if !ok {
 				continue
 			}
 			if k.worst == nil || v.hi > k.value.hi || v.hi == k.value.hi && v.lo > k.value.lo {
 				k.worst = t
 			}
-			sure := max(k.value.lo-k.late, v.lo-min(v.lo, ix.off(v.late)))
-			k.value = k.value.worst(v.dur)
-			k.late = k.value.lo - sure
+			k.value = k.value.worst(v)
 			k.trials = append(k.trials, t)
 		}
 		if k.worst != nil {
@@ -112,33 +110,35 @@ func (ix *Facts) thingOf(s series) string {
 	return "fault"
 }
 
+// trialValue is what an SLO judges of a trial; ok is false where it judges nothing of it.
+type trialValue func(ix *Facts, t *trial) (v value, ok bool)
+
+// trialValues are those of the measures that are judged by trials.
+func trialValues() map[string]trialValue {
+	return map[string]trialValue{"takeover": takeoverValue, "tick_gap": tickValue}
+}
+
 // takeoverValue is what a takeover SLO judges of a trial: plain takeovers only. Hand-overs and recoveries are series of their own. A
 // victim that was asked to stop is to hand over: one that did not, and died with its lock, is judged beside those that did.
-func takeoverValue(t *trial) (trialValue, bool) {
-	return trialValue{t.value, t.late}, t.class == t.shot.class() || t.shot.class() == verdict.ClassHandOver && t.class == verdict.ClassCrash
+func takeoverValue(ix *Facts, t *trial) (value, bool) {
+	return ix.valued(t.value, t.late), t.class == t.shot.class() || t.shot.class() == verdict.ClassHandOver && t.class == verdict.ClassCrash
 }
 
 // tickValue is what a tick_gap SLO judges of a trial.
-func tickValue(t *trial) (trialValue, bool) {
+func tickValue(ix *Facts, t *trial) (value, bool) {
 	if t.tick == nil {
-		return trialValue{}, false
+		return value{}, false
 	}
-	return trialValue{*t.tick, t.tickLate}, true
+	return ix.valued(*t.tick, t.tickLate), true
 }
 
-// trialValue is what an SLO judges of a trial, and how late the machine was meanwhile.
-type trialValue struct {
-	dur
-	late int64
-}
-
-// worst is the range of the largest value of all kills.
-func (s series) worst() dur {
-	var d dur
+// worst is the range of the largest value of all kills; 0 where there is none.
+func (s series) worst() value {
+	var worst value
 	for _, k := range s.kills {
-		d = d.worst(k.value)
+		worst = worst.worst(k.value)
 	}
-	return d
+	return worst
 }
 
 // slowest is the trial with the largest value; nil where there is none.
@@ -152,44 +152,23 @@ func (s series) slowest() *trial {
 	return worst
 }
 
-// ranges are the kills' values.
-func (s series) ranges() []dur {
-	var ds []dur
+func (s series) values() []value {
+	var vs []value
 	for _, k := range s.kills {
-		ds = append(ds, k.value)
+		vs = append(vs, k.value)
 	}
-	return ds
+	return vs
 }
 
 // over counts the kills that surely took longer than limit (lo), and those that may have (hi).
 func (s series) over(limit time.Duration) tally {
-	return over(inTime(s.ranges(), s.lates()), int64(limit))
+	return over(s.values(), int64(limit))
 }
-
-// lates are by how much the machine may have made the lower ends of ranges longer.
-func (s series) lates() []int64 {
-	var ns []int64
-	for _, k := range s.kills {
-		ns = append(ns, k.late)
-	}
-	return ns
-}
-
-// quantile is the range of the p-quantile of the kills' values.
-func (s series) quantile(p float64) dur { return quantile(s.ranges(), p) }
 
 // evidence cites the kills, the slowest first.
 func (s series) evidence() []int64 {
 	ks := slices.Clone(s.kills)
-	slices.SortStableFunc(ks, func(a, b kill) int {
-		switch {
-		case a.value.hi > b.value.hi:
-			return -1
-		case a.value.hi < b.value.hi:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(ks, func(a, b kill) int { return cmp.Compare(b.value.hi, a.value.hi) })
 	var ns []int64
 	for _, k := range ks {
 		ns = append(ns, k.worst.evidence...)
@@ -197,31 +176,15 @@ func (s series) evidence() []int64 {
 	return cite(ns...)
 }
 
-// takeoverRows judges takeover: max by its range, quantiles by the count of independent kills.
-func (j *judging) takeoverRows(lock string, d *experiments.DurationLimits) []verdict.SLOResult {
-	s := j.ix.seriesOf(lock, takeoverValue)
-	return j.seriesRows(s, d, "takeover", takeoverValue)
-}
-
-func (j *judging) tickRows(lock string, d *experiments.DurationLimits) []verdict.SLOResult {
-	s := j.ix.seriesOf(lock, tickValue)
-	return j.seriesRows(s, d, "tick_gap", tickValue)
-}
-
-func (j *judging) seriesRows(s series, d *experiments.DurationLimits, name string, value func(*trial) (trialValue, bool)) []verdict.SLOResult {
+// seriesRows judges takeover or tick_gap: max by its range, quantiles by the count of independent kills.
+func (j *judging) seriesRows(lock, name string, d *experiments.DurationLimits) []verdict.SLOResult {
+	s := j.ix.seriesOf(lock, trialValues()[name])
 	var rows []verdict.SLOResult
 	missing := j.takeoverMissing(s)
 	for _, l := range forecast.LimitsOf(d) {
-		m := measured{measure: name + "." + l.Name, unit: verdict.UnitSeconds, n: len(s.kills), of: s.thing, evidence: s.evidence(), missing: missing, hi: open}
+		m := measured{measure: name + "." + l.Name, unit: verdict.UnitSeconds, n: len(s.kills), of: s.thing, evidence: s.evidence(), missing: missing,
+			value: quantile(s.values(), l.P), shown: s.shownLate(name)}
 		over := s.over(l.Value)
-		if len(s.kills) > 0 {
-			w := s.worst()
-			if l.P > 0 {
-				w = s.quantile(l.P)
-			}
-			m.lo, m.hi = w.lo, w.hi
-			m.late, m.shown = lateOf(s.ranges(), s.lates(), l.P), s.shownLate(name)
-		}
 		if slices.ContainsFunc(s.kills, func(k kill) bool { return k.value.hi == open && k.worst.cut }) {
 			m.unended = "Leave more time between faults that strike this lock: another fault struck the key before it had a successor."
 		}
@@ -234,28 +197,27 @@ func (j *judging) seriesRows(s series, d *experiments.DurationLimits, name strin
 	}
 	rest := d.Bound
 	rest.Max = nil
-	return append(rows, bounded(j, s.lock, &rest, func(lock string) measured { return j.extremes(lock, name, value) })...)
+	return append(rows, bounded(j, lock, &rest, func(lock string) measured { return j.extremes(lock, name) })...)
 }
 
 // extremes are the worst kill and the least trial of a lock.
-func (j *judging) extremes(lock, name string, value func(*trial) (trialValue, bool)) measured {
-	s := j.ix.seriesOf(lock, value)
-	m := measured{measure: name + ".max", unit: verdict.UnitSeconds, n: len(s.kills), of: s.thing, evidence: s.evidence(), missing: j.takeoverMissing(s), hi: open,
+func (j *judging) extremes(lock, name string) measured {
+	of := trialValues()[name]
+	s := j.ix.seriesOf(lock, of)
+	m := measured{measure: name + ".max", unit: verdict.UnitSeconds, n: len(s.kills), of: s.thing, evidence: s.evidence(), missing: j.takeoverMissing(s), value: quantile(s.values(), 0), shown: s.shownLate(name),
 		next: "Look at residual, pickup and warm-up of the slowest trial.", none: "Look at the shortest trial: was the victim's lease still whole, and did the successor wait for its end?"}
-	if m.n == 0 {
-		m.saw, m.least = "No "+s.class+" was measured", &dur{hi: open}
-		return m
-	}
-	worst, all, late := s.worst(), []dur(nil), []int64(nil)
+	var all []value
 	for _, k := range s.kills {
 		for _, t := range k.trials {
-			v, _ := value(t)
-			all, late = append(all, v.dur), append(late, j.ix.off(v.late))
+			v, _ := of(j.ix, t)
+			all = append(all, v)
 		}
 	}
-	m.lo, m.hi, m.least = worst.lo, worst.hi, least(all)
-	m.late, m.leastOff, m.shown = lateOf(s.ranges(), s.lates(), 0), leastOff(all, late), s.shownLate(name)
-	m.saw = fmt.Sprintf("%s; the shortest took %s, the slowest %s", figures.Plural(m.n, s.thing), *m.least, worst)
+	if m.least = least(all); m.n == 0 {
+		m.saw = "No " + s.class + " was measured"
+		return m
+	}
+	m.saw = fmt.Sprintf("%s; the shortest took %s, the slowest %s", figures.Plural(m.n, s.thing), m.least, m.value)
 	s.falseTakeovers(j, &m)
 	return m
 }
@@ -276,7 +238,7 @@ func (j *judging) seriesRow(s series, l forecast.Limit, m measured, over tally) 
 		}
 	}
 	missing := append(j.missingOf(s.lock), m.missing...)
-	if late := belatedAny(s.ranges(), s.lates(), int64(l.Value)); v == verdict.Inconclusive && late != nil {
+	if late := belatedAny(s.values(), int64(l.Value)); v == verdict.Inconclusive && late != nil {
 		missing = append(missing, late...)
 	} else if v == verdict.Inconclusive {
 		missing = append(missing, few(l, over))

@@ -147,7 +147,7 @@ func (j *judging) fenceLag(lock string) measured {
 		m.hi = open
 		m.missing = []verdict.Missing{verdict.Lacking(verdict.MissingWorkEnds, lock)}
 	case m.lo > 0:
-		m.saw = fmt.Sprintf("Work went on past the validity end in %s, at worst for %s", figures.Plural(m.n, "epoch"), dur{m.lo, m.hi})
+		m.saw = fmt.Sprintf("Work went on past the validity end in %s, at worst for %s", figures.Plural(m.n, "epoch"), m.dur)
 	default:
 		m.saw = fmt.Sprintf("Work stopped at least %[2]s before the validity end, in %[1]s", figures.Plural(m.n, "epoch"), figures.Floor(-m.hi))
 	}
@@ -158,7 +158,6 @@ func (j *judging) fenceLag(lock string) measured {
 // unownedWork is seconds of work past lease end, in all.
 func (j *judging) unownedWork(lock string) measured {
 	m := measured{measure: "unowned_work", unit: verdict.UnitSeconds, of: "epoch", next: "Stop the work before the lease ends: use a policy with a deadline."}
-	var d dur
 	for _, k := range j.ix.keysOf(lock) {
 		for _, e := range k.epochs {
 			if len(e.works) == 0 {
@@ -169,11 +168,10 @@ func (j *judging) unownedWork(lock string) measured {
 			if u.hi > 0 {
 				m.evidence = append(m.evidence, e.works[len(e.works)-1].n)
 			}
-			d = d.add(u)
+			m.dur = m.dur.add(u)
 		}
 	}
-	m.lo, m.hi = d.lo, d.hi
-	m.saw = fmt.Sprintf("Work went on for %s after the lease had ended, in %s", d, figures.Plural(m.n, "epoch"))
+	m.saw = fmt.Sprintf("Work went on for %s after the lease had ended, in %s", m.dur, figures.Plural(m.n, "epoch"))
 	m.missing = slices.Concat(j.keysBlind(lock), j.garbled(), j.doubted(lock))
 	if m.n == 0 {
 		m.hi = open

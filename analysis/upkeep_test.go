@@ -79,7 +79,7 @@ func TestBoundedWaits(t *testing.T) {
 		t.grant(11.199, "r2.1", w, "b", 2)
 	})
 	wait := joined(ix.distributionsOf("l"), measureWait, "")
-	if got := quantile(wait.values, 0); len(wait.values) != 3 || got != (dur{ns(6.2), ns(6.2)}) {
+	if got := quantile(wait.values, 0); len(wait.values) != 3 || got.dur != (dur{ns(6.2), ns(6.2)}) {
 		t.Errorf("waits are %v, want 0, 2 s and 6.2 s", wait.values)
 	}
 	ds := ix.debtsOf("l")

@@ -14,6 +14,16 @@ import (
 // tally is a count that lies surely in [lo, hi].
 type tally struct{ lo, hi int }
 
+// count adds one that surely, or perhaps, is to be counted.
+func (t *tally) count(surely, perhaps bool) {
+	if surely {
+		t.lo++
+	}
+	if surely || perhaps {
+		t.hi++
+	}
+}
+
 func (t tally) value() value { return value{dur: dur{int64(t.lo), int64(t.hi)}} }
 
 // giveUps is what became of one lock's epochs that were given up, or should have been.
@@ -28,15 +38,13 @@ type giveUps struct {
 
 func (ix *Facts) giveUpsOf(lock string) giveUps {
 	var g giveUps
-	for _, k := range ix.keysOf(lock) {
-		for _, e := range k.epochs {
-			if len(e.works) == 0 {
-				continue
-			}
-			g.worked++
-			if a, ok := ix.giveUp(e); ok {
-				g.add(a)
-			}
+	for _, e := range ix.epochsOf(lock) {
+		if len(e.works) == 0 {
+			continue
+		}
+		g.worked++
+		if a, ok := ix.giveUp(e); ok {
+			g.add(a)
 		}
 	}
 	return g
@@ -49,28 +57,12 @@ func (g *giveUps) add(a verdict.Abandonment) {
 	if given {
 		g.raw++
 	}
-	switch {
-	case a.Timing == verdict.Late:
-		g.late.lo, g.late.hi = g.late.lo+1, g.late.hi+1
-	case a.Timing == verdict.Missed:
-		g.missed.lo, g.missed.hi = g.missed.lo+1, g.missed.hi+1
-	case a.Timing == verdict.Undetermined && given:
-		g.late.hi++
-	case a.Timing == verdict.Undetermined:
-		g.missed.hi++
-	}
-	switch a.Need {
-	case verdict.Needless:
-		g.needless.lo, g.needless.hi = g.needless.lo+1, g.needless.hi+1
-	case verdict.Undetermined:
-		g.needless.hi++
-	}
-	switch {
-	case a.Timing == verdict.Late || a.Timing == verdict.Missed || a.Need == verdict.Needed || a.Timing == verdict.Timely && !given:
-		g.jeopardies.lo, g.jeopardies.hi = g.jeopardies.lo+1, g.jeopardies.hi+1
-	case a.Timing == verdict.Undetermined || a.Need == verdict.Undetermined:
-		g.jeopardies.hi++
-	}
+	unsure := a.Timing == verdict.Undetermined
+	g.late.count(a.Timing == verdict.Late, unsure && given)
+	g.missed.count(a.Timing == verdict.Missed, unsure && !given)
+	g.needless.count(a.Need == verdict.Needless, a.Need == verdict.Undetermined)
+	g.jeopardies.count(a.Timing == verdict.Late || a.Timing == verdict.Missed || a.Need == verdict.Needed || a.Timing == verdict.Timely && !given,
+		unsure || a.Need == verdict.Undetermined)
 }
 
 // giveUp judges one epoch: given up or not, in time or not, with need or not. ok is false where there is nothing to tell:
@@ -103,7 +95,7 @@ func (ix *Facts) giveUp(e *epoch) (verdict.Abandonment, bool) {
 		evidence = append([]int64{e.abandoned.N}, evidence...)
 	}
 	if l, ok := ix.fenceLag(e); ok {
-		lag := lagRange(l)
+		lag := l.Range()
 		a.FenceLag = &lag
 	}
 	a.Evidence = cite(evidence...)
@@ -168,11 +160,9 @@ func (ix *Facts) need(e *epoch) string {
 // reached reports a call of the incarnation that the store surely answered within (from, to).
 func (ix *Facts) reached(incarnation string, from, to int64) bool {
 	for _, e := range ix.replicas[incarnation] {
-		for _, cs := range [][]*call{e.acquires, e.renewals, e.releases} {
-			for _, c := range cs {
-				if c.outcome == history.OK && c.span.From > from && c.span.To < to {
-					return true
-				}
+		for c := range e.calls() {
+			if c.outcome == history.OK && c.span.From > from && c.span.To < to {
+				return true
 			}
 		}
 	}
@@ -312,16 +302,14 @@ func (j *judging) lossesToFence(lock string) measured {
 
 // longest gives m the longest of a time that epochs have.
 func (j *judging) longest(lock string, m *measured, of func(*epoch) (dur, bool), says func(*epoch, dur) string) {
-	for _, k := range j.ix.keysOf(lock) {
-		for _, e := range k.epochs {
-			d, ok := of(e)
-			if !ok {
-				continue
-			}
-			if m.n++; m.n == 1 || d.lo > m.lo || d.lo == m.lo && d.hi > m.hi {
-				m.why, m.evidence = says(e, d), []int64{e.n}
-			}
-			m.lo, m.hi = max(m.lo, d.lo), max(m.hi, d.hi)
+	for _, e := range j.ix.epochsOf(lock) {
+		d, ok := of(e)
+		if !ok {
+			continue
 		}
+		if m.n++; m.n == 1 || d.lo > m.lo || d.lo == m.lo && d.hi > m.hi {
+			m.why, m.evidence = says(e, d), []int64{e.n}
+		}
+		m.dur = m.dur.worst(d)
 	}
 }

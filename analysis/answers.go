@@ -35,19 +35,17 @@ func (o notOwned) ratio() int64 {
 // asks whether there was a grant at all.
 func (ix *Facts) notOwnedOf(lock, op string) notOwned {
 	var o notOwned
-	for _, k := range ix.keysOf(lock) {
-		for _, e := range k.epochs {
-			calls := e.renewals
-			if op == opRelease {
-				calls = e.releases
-			}
-			if e.belief == nil {
-				continue
-			}
-			for _, c := range calls {
-				if !ix.takenDown(c.sent.From) {
-					o.count(e, c)
-				}
+	for _, e := range ix.epochsOf(lock) {
+		calls := e.renewals
+		if op == opRelease {
+			calls = e.releases
+		}
+		if e.belief == nil {
+			continue
+		}
+		for _, c := range calls {
+			if !ix.takenDown(c.sent.From) {
+				o.count(e, c)
 			}
 		}
 	}
@@ -120,11 +118,9 @@ type failedReleases struct {
 // has not.
 func (ix *Facts) failedReleasesOf(lock string) failedReleases {
 	var f failedReleases
-	for _, k := range ix.keysOf(lock) {
-		for _, e := range k.epochs {
-			if e.belief != nil {
-				f.add(ix, e)
-			}
+	for _, e := range ix.epochsOf(lock) {
+		if e.belief != nil {
+			f.add(ix, e)
 		}
 	}
 	return f
@@ -221,9 +217,7 @@ func (ix *Facts) foreignOf(lock, did string, calls func(*epoch) []*call) foreign
 				if by == nil {
 					continue
 				}
-				if f.count.hi++; surely {
-					f.count.lo++
-				}
+				f.count.count(surely, true)
 				f.evidence = append(f.evidence, c.n, by.n)
 				if f.first == "" {
 					f.first = fmt.Sprintf("Key %s: epoch %s %s it with success after it had been granted to epoch %s", k.name, e.id, did, by.id)

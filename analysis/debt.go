@@ -59,20 +59,12 @@ func (ix *Facts) debtsOf(lock string) debts {
 		ix.addWaiters(k, found)
 		ds.list = append(ds.list, found...)
 	}
-	for _, k := range ix.keysOf(lock) {
-		for _, e := range k.epochs {
-			if e.unexplained { // whoever was granted it does not say so
-				ds.orphans.lo, ds.orphans.hi = ds.orphans.lo+1, ds.orphans.hi+1
-			}
-		}
+	for _, e := range ix.epochsOf(lock) {
+		ds.orphans.count(e.unexplained, false) // whoever was granted it does not say so
 	}
 	for _, d := range ds.list {
-		if d.cause == causeOrphan && !d.e.unexplained {
-			ds.orphans.hi++
-			if d.time.lo > 0 {
-				ds.orphans.lo++
-			}
-		}
+		orphan := d.cause == causeOrphan && !d.e.unexplained
+		ds.orphans.count(orphan && d.time.lo > 0, orphan)
 	}
 	ds.longestFirst()
 	return ds

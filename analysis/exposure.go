@@ -171,10 +171,8 @@ func (s *shot) mayHit(ix *Facts) []*epoch {
 			named(h.Key, h.Epoch)
 		}
 	case s.does.AtStore: // those of which nobody claims to be the holder as well
-		for _, k := range ix.keyOrder {
-			for _, e := range k.epochs {
-				add(e)
-			}
+		for _, e := range ix.allEpochs() {
+			add(e)
 		}
 	default:
 		named(s.key, s.epoch)
@@ -184,8 +182,8 @@ func (s *shot) mayHit(ix *Facts) []*epoch {
 
 // failed reports that an operation of e says that the shot made it fail.
 func (s *shot) failed(e *epoch) bool {
-	for _, cs := range [][]*call{e.acquires, e.renewals, e.releases} {
-		if slices.ContainsFunc(cs, func(c *call) bool { return c.fault == s.op }) {
+	for c := range e.calls() {
+		if c.fault == s.op {
 			return true
 		}
 	}

@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"io"
+	"iter"
 	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis/signals"
@@ -238,6 +239,26 @@ func (ix *Facts) key(ev *history.Event) *keyIndex {
 // keysOf lists the keys of a lock.
 func (ix *Facts) keysOf(lock string) []*keyIndex { return ix.byLock[lock] }
 
+// epochsOf walks over the epochs of a lock that were surely granted, key by key in the order of grants.
+func (ix *Facts) epochsOf(lock string) iter.Seq2[*keyIndex, *epoch] {
+	return surelyGranted(ix.byLock[lock])
+}
+
+// allEpochs walks over those of all locks.
+func (ix *Facts) allEpochs() iter.Seq2[*keyIndex, *epoch] { return surelyGranted(ix.keyOrder) }
+
+func surelyGranted(keys []*keyIndex) iter.Seq2[*keyIndex, *epoch] {
+	return func(yield func(*keyIndex, *epoch) bool) {
+		for _, k := range keys {
+			for _, e := range k.epochs {
+				if !yield(k, e) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // policy of the lock; the zero policy where it is not declared.
 func (ix *Facts) policy(lock string) lockcore.Policy {
 	if l := ix.exp.Lock(lock); l != nil {
@@ -258,11 +279,9 @@ func (ix *Facts) findAs(code verdict.FindingCode, what string, evidence ...int64
 func (ix *Facts) closeDead() {
 	for _, k := range ix.keyOrder {
 		for _, e := range k.all {
-			for _, cs := range [][]*call{e.acquires, e.renewals, e.releases} {
-				for _, c := range cs {
-					if d, ok := ix.deaths[c.source]; ok && !c.exited {
-						c.span.To = max(c.span.From, d.To)
-					}
+			for c := range e.calls() {
+				if d, ok := ix.deaths[c.source]; ok && !c.exited {
+					c.span.To = max(c.span.From, d.To)
 				}
 			}
 		}

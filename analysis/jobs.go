@@ -23,15 +23,10 @@ func (ix *Facts) reExecuted(lock string) (t tally, evidence []int64) {
 		w *work
 	}
 	by := map[string][]run{}
-	for _, k := range ix.keysOf(lock) {
-		if k.loop {
-			continue
-		}
-		for _, e := range k.epochs {
-			for _, w := range e.works {
-				if !w.skipped() {
-					by[w.subject] = append(by[w.subject], run{e, w})
-				}
+	for k, e := range ix.epochsOf(lock) {
+		for _, w := range e.works {
+			if !k.loop && !w.skipped() {
+				by[w.subject] = append(by[w.subject], run{e, w})
 			}
 		}
 	}

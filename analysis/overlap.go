@@ -27,12 +27,7 @@ func (ix *Facts) timeOverlap(lock, level string) overlap {
 		sure, maybe, n := ix.holds(k, level)
 		o.n += n
 		o.lo += excess(sure)
-		h := excess(maybe)
-		if h == open || o.hi == open {
-			o.hi = open
-		} else {
-			o.hi += h
-		}
+		o.hi = plus(o.hi, excess(maybe))
 		for _, ss := range [][]stretchOf{sure, maybe} {
 			if a, b, found := collision(ss); found && len(o.evidence) < maxEvidence {
 				o.evidence = cite(append(o.evidence, k.epochs[ss[a].holder].n, k.epochs[ss[b].holder].n)...)

@@ -78,14 +78,12 @@ func (ix *Facts) letGo(e *epoch) history.Span {
 // the next one of its key.
 func (ix *Facts) costOf(r *rolling, lock string) cost {
 	var c cost
-	for _, k := range ix.keysOf(lock) {
-		for _, e := range k.epochs {
-			end := ix.letGo(e)
-			if e.ghost || e.stranger || end.To < r.window.From || end.From > r.window.To || !k.loop && !cutShort(k, e, end, r) {
-				continue
-			}
-			c.add(ix, k, e, end, r.window)
+	for k, e := range ix.epochsOf(lock) {
+		end := ix.letGo(e)
+		if e.ghost || e.stranger || end.To < r.window.From || end.From > r.window.To || !k.loop && !cutShort(k, e, end, r) {
+			continue
 		}
+		c.add(ix, k, e, end, r.window)
 	}
 	return c
 }

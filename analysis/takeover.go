@@ -294,18 +294,16 @@ func (ix *Facts) thefts() []verdict.Takeover {
 			told[t.e] = told[t.e] || t.class == verdict.ClassFalse
 		}
 	}
-	for _, k := range ix.keyOrder {
-		for _, e := range k.epochs {
-			next := k.next(e)
-			if next == nil || e.ghost || told[e] || hit[e] && !next.unexplained || ix.takenFrom(e) != nil || e.stranger || e.life.gave != nil || ix.mayHaveGiven(e) || e.life.loss || next.granted.To >= e.life.due.From {
-				continue
-			}
-			v := between(next.granted, e.life.due).Range()
-			out = append(out, verdict.Takeover{
-				Lock: k.lock, Key: k.name, Victim: e.replica, Successor: next.replica, Lo: v.Lo, Hi: v.Hi,
-				Class: verdict.ClassTheft, End: endGrant, Evidence: cite(e.n, next.n),
-			})
+	for k, e := range ix.allEpochs() {
+		next := k.next(e)
+		if next == nil || e.ghost || told[e] || hit[e] && !next.unexplained || ix.takenFrom(e) != nil || e.stranger || e.life.gave != nil || ix.mayHaveGiven(e) || e.life.loss || next.granted.To >= e.life.due.From {
+			continue
 		}
+		v := between(next.granted, e.life.due).Range()
+		out = append(out, verdict.Takeover{
+			Lock: k.lock, Key: k.name, Victim: e.replica, Successor: next.replica, Lo: v.Lo, Hi: v.Hi,
+			Class: verdict.ClassTheft, End: endGrant, Evidence: cite(e.n, next.n),
+		})
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -46,10 +47,10 @@ func (e *epoch) stoppedToGive(w *work) bool {
 	return w.exited() && gave != nil && gave.outcome == history.OK && !e.life.lost && !e.life.loss && gave.source == w.by && w.exit < gave.told && w.end.To <= gave.sent.To
 }
 
-// lag is fence_lag: work stop - validity end, in ns; negative is early. hi is open where the stop was not seen.
+// lag is fence_lag: work stop - validity end; negative is early. hi is open where the stop was not seen.
 type lag struct {
-	lo, hi int64
-	n      int64
+	dur
+	n int64
 }
 
 // fenceLag is the worst lag of e's stretches of work; ok is false where e has none whose stop or validity is known.
@@ -66,7 +67,7 @@ func (ix *Facts) fenceLag(e *epoch) (worst lag, ok bool) {
 		if l.hi > worst.hi {
 			worst.n = l.n
 		}
-		worst.lo, worst.hi = max(worst.lo, l.lo), max(worst.hi, l.hi)
+		worst.dur = worst.dur.worst(l.dur)
 	}
 	return worst, ok
 }
@@ -81,66 +82,46 @@ func (ix *Facts) lagOf(e *epoch, w *work) (lag, bool) {
 		if c.outcome != history.OK || c.span.To > w.end.To {
 			return
 		}
-		ttl := c.ttl
-		if ttl == 0 {
-			ttl = int64(p.TTL)
-		}
-		v := c.sent.Add(ttl - int64(p.Drift))
+		v := c.sent.Add(cmp.Or(c.ttl, int64(p.TTL)) - int64(p.Drift))
 		valid = history.Span{From: max(valid.From, v.From), To: max(valid.To, v.To)}
 		known = true
 	}
-	for _, c := range e.acquires {
-		extend(c)
-	}
-	for _, c := range e.renewals {
+	for _, c := range slices.Concat(e.acquires, e.renewals) {
 		extend(c)
 	}
 	if !known {
 		return lag{}, false
 	}
-	l := lag{lo: w.end.From - valid.To, n: w.n}
+	l := lag{n: w.n}
 	if w.exited() {
 		l.n = w.exit
-		if said := -w.valid; w.hasValid && said < l.lo-lagTolerance {
+		if shown, said := w.end.From-valid.To, -w.valid; w.hasValid && said < shown-lagTolerance {
 			ix.find(fmt.Sprintf("key %s: the holder of epoch %s says that it stopped %s before its validity end, but its calls show %s later",
-				e.key, e.id, figures.Short(-said), figures.Short(l.lo-said)), w.exit)
+				e.key, e.id, figures.Short(-said), figures.Short(shown-said)), w.exit)
 		}
 	}
-	ran := e.running(valid, w.end).less(ix.grace(e, valid))
-	l.lo, l.hi = ran.lo, ran.hi
+	l.dur = e.running(valid, w.end).less(ix.grace(e, valid))
 	return l, true
 }
 
 // lagTolerance is how far a worker's own validity may be from the one that its calls give before it counts as a contradiction.
 const lagTolerance = int64(10e6)
 
-func lagRange(l lag) verdict.Range {
-	r := verdict.Range{Lo: seconds(l.lo)}
-	if l.hi != open {
-		hi := seconds(l.hi)
-		r.Hi = &hi
-	}
-	return r
-}
-
 // fenceLag is the worst of all stretches of work.
 func (j *judging) fenceLag(lock string) measured {
 	m := measured{measure: "fence_lag", unit: verdict.UnitSeconds, of: "epoch", next: "Stop the work earlier: set the deadline to validity end - stop budget, with a stop budget that the work keeps."}
-	for _, k := range j.ix.keysOf(lock) {
-		for _, e := range k.epochs {
-			l, ok := j.ix.fenceLag(e)
-			if !ok {
-				continue
-			}
-			if m.n == 0 {
-				m.lo, m.hi = l.lo, l.hi
-			}
-			if l.hi >= m.hi {
-				m.evidence = cite(append([]int64{l.n}, m.evidence...)...)
-			}
-			m.lo, m.hi = max(m.lo, l.lo), max(m.hi, l.hi)
-			m.n++
+	for _, e := range j.ix.epochsOf(lock) {
+		l, ok := j.ix.fenceLag(e)
+		if !ok {
+			continue
 		}
+		if m.n++; m.n == 1 {
+			m.dur = l.dur
+		}
+		if l.hi >= m.hi {
+			m.evidence = cite(append([]int64{l.n}, m.evidence...)...)
+		}
+		m.dur = m.dur.worst(l.dur)
 	}
 	switch {
 	case m.n == 0:
@@ -158,18 +139,16 @@ func (j *judging) fenceLag(lock string) measured {
 // unownedWork is seconds of work past lease end, in all.
 func (j *judging) unownedWork(lock string) measured {
 	m := measured{measure: "unowned_work", unit: verdict.UnitSeconds, of: "epoch", next: "Stop the work before the lease ends: use a policy with a deadline."}
-	for _, k := range j.ix.keysOf(lock) {
-		for _, e := range k.epochs {
-			if len(e.works) == 0 {
-				continue
-			}
-			m.n++
-			u := j.ix.unownedWork(e)
-			if u.hi > 0 {
-				m.evidence = append(m.evidence, e.works[len(e.works)-1].n)
-			}
-			m.dur = m.dur.add(u)
+	for _, e := range j.ix.epochsOf(lock) {
+		if len(e.works) == 0 {
+			continue
 		}
+		m.n++
+		u := j.ix.unownedWork(e)
+		if u.hi > 0 {
+			m.evidence = append(m.evidence, e.works[len(e.works)-1].n)
+		}
+		m.dur = m.dur.add(u)
 	}
 	m.saw = fmt.Sprintf("Work went on for %s after the lease had ended, in %s", m.dur, figures.Plural(m.n, "epoch"))
 	m.missing = slices.Concat(j.keysBlind(lock), j.garbled(), j.doubted(lock))

@@ -135,7 +135,7 @@ func (ix *Facts) need(e *epoch) string {
 		}
 	}
 	if s := ix.cutOff(e); s != nil {
-		over := s.ended()
+		over := s.over
 		switch {
 		case over.From >= end.To:
 			return verdict.Needed

@@ -112,7 +112,7 @@ func (j *judging) struckBy(fault string) (struck, over history.Span, until int64
 		if !ok || s.applied.From < struck.From {
 			struck = s.applied.Span
 		}
-		end := s.ended()
+		end := s.over
 		over, ok = history.Span{From: max(over.From, end.From), To: max(over.To, end.To)}, true
 	}
 	for _, s := range j.ix.shots {

@@ -141,11 +141,8 @@ func (j *judging) compared(lock string, m measured, ask verdict.Ask, share float
 		}
 		return int64(share * float64(x))
 	}
-	b := bound{ask: ask, limit: dur{part(other.inTime().lo), part(other.hi)}, against: &verdict.Against{Lock: of, Share: share, Lo: other.number(other.lo)}}
-	if other.hi != open {
-		hi := other.number(other.hi)
-		b.against.Hi = &hi
-	}
+	b := bound{ask: ask, limit: dur{part(other.inTime().lo), part(other.hi)},
+		against: &verdict.Against{Lock: of, Share: share, Lo: other.number(other.lo), Hi: unlessOpen(other.hi, other.number)}}
 	m.missing = slices.Concat(m.missing, j.missingOf(of), other.missing)
 	if other.lo <= 0 {
 		m.missing = append(m.missing, verdict.Lacking(verdict.MissingReference, of))
@@ -181,12 +178,21 @@ func between(a, b history.Span) dur {
 
 // Range is d in seconds.
 func (d dur) Range() verdict.Range {
-	r := verdict.Range{Lo: seconds(d.lo)}
-	if d.hi != open {
-		hi := seconds(d.hi)
-		r.Hi = &hi
+	return verdict.Range{Lo: seconds(d.lo), Hi: unlessOpen(d.hi, seconds)}
+}
+
+// unlessOpen is an end in the unit of a document; nil where it was not seen.
+func unlessOpen(end int64, in func(int64) float64) *float64 {
+	if end == open {
+		return nil
 	}
-	return r
+	v := in(end)
+	return &v
+}
+
+// windowOf is s in seconds.
+func windowOf(s history.Span) *verdict.Window {
+	return &verdict.Window{From: seconds(s.From), To: unlessOpen(s.To, seconds)}
 }
 
 func (d dur) String() string { return figures.Range(d.lo, d.hi) }

@@ -93,10 +93,8 @@ func (j *judging) provoked(x *experiments.SLO, n int, shots []*shot, seen [][]as
 			worst = v
 		}
 	}
-	r.Lo, r.Hi = m.number(worst.lo), nil
-	if worst.hi != open && len(shots) > 0 {
-		hi := m.number(worst.hi)
-		r.Hi = &hi
+	if r.Lo = m.number(worst.lo); len(shots) > 0 {
+		r.Hi = unlessOpen(worst.hi, m.number)
 	}
 	what := fmt.Sprintf("%s of lock %s %s %s", strings.NewReplacer("_", " ", ".", " ").Replace(r.Measure), x.Lock, b.words(), m.text(b.sure()))
 	switch {

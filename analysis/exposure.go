@@ -228,7 +228,7 @@ func (ix *Facts) cutOff(e *epoch) *shot {
 
 // kept reports that the shot kept e's renewals from the store: it lay over the lease, and none was answered while it lasted.
 func (s *shot) kept(e *epoch) bool {
-	over := s.applied.From < e.life.due.To && s.ended().To > e.granted.From
+	over := s.applied.From < e.life.due.To && s.over.To > e.granted.From
 	switch {
 	case s.failures():
 		return s.firstHit(e) != nil
@@ -236,7 +236,7 @@ func (s *shot) kept(e *epoch) bool {
 		return over && s.strikes(e.replica)
 	case s.does.AtStore && !s.does.AtOnce, (s.does.OnTheWay || s.does.Stands > 0) && s.strikes(e.replica):
 		answered := func(c *call) bool {
-			return c.outcome == history.OK && c.span.From >= s.applied.To && c.span.To <= s.ended().From
+			return c.outcome == history.OK && c.span.From >= s.applied.To && c.span.To <= s.over.From
 		}
 		return over && !slices.ContainsFunc(e.renewals, answered)
 	}

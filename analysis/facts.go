@@ -2,7 +2,6 @@ package analysis
 
 import (
 	"io"
-	"iter"
 	"slices"
 
 	"github.com/lockdrill/lockdrill/analysis/signals"
@@ -238,26 +237,6 @@ func (ix *Facts) key(ev *history.Event) *keyIndex {
 
 // keysOf lists the keys of a lock.
 func (ix *Facts) keysOf(lock string) []*keyIndex { return ix.byLock[lock] }
-
-// epochsOf walks over the epochs of a lock that were surely granted, key by key in the order of grants.
-func (ix *Facts) epochsOf(lock string) iter.Seq2[*keyIndex, *epoch] {
-	return surelyGranted(ix.byLock[lock])
-}
-
-// allEpochs walks over those of all locks.
-func (ix *Facts) allEpochs() iter.Seq2[*keyIndex, *epoch] { return surelyGranted(ix.keyOrder) }
-
-func surelyGranted(keys []*keyIndex) iter.Seq2[*keyIndex, *epoch] {
-	return func(yield func(*keyIndex, *epoch) bool) {
-		for _, k := range keys {
-			for _, e := range k.epochs {
-				if !yield(k, e) {
-					return
-				}
-			}
-		}
-	}
-}
 
 // policy of the lock; the zero policy where it is not declared.
 func (ix *Facts) policy(lock string) lockcore.Policy {

@@ -120,7 +120,7 @@ func TestWhenAFaultEnds(t *testing.T) {
 		if c.to > 0 {
 			want = ns(c.to)
 		}
-		if got := ix.shot(t, "fault#1").ended().To; got != want {
+		if got := ix.shot(t, "fault#1").over.To; got != want {
 			t.Errorf("%s: ended by %s, want %s", c.name, figures.Short(got), figures.Short(want))
 		}
 	}

@@ -102,7 +102,7 @@ func (ix *Facts) faultsOver() (at int64, faulted bool) {
 			continue
 		}
 		faulted = true
-		end := s.ended()
+		end := s.over
 		if end.To == open {
 			end.To = end.From
 		}
@@ -246,7 +246,7 @@ func (j *job) duplicate() verdict.Duplicate {
 			addKind(&d, dupConflicting)
 		}
 		switch {
-		case f.foreign && (!f.named() || f.epoch.rank*top.rank == 0):
+		case f.Foreign && (!f.named() || f.epoch.rank*top.rank == 0):
 			addKind(&d, dupUndetermined)
 		case f.epoch.rank < top.rank || f.superseded():
 			addKind(&d, dupStale)

@@ -255,7 +255,7 @@ func (j *judging) paused(lock string) bool {
 			continue
 		}
 		for _, e := range s.mayHit(j.ix) {
-			if b := e.belief; e.lock == lock && b != nil && b.start.From <= s.ended().To && b.end.To >= s.applied.From {
+			if b := e.belief; e.lock == lock && b != nil && b.start.From <= s.over.To && b.end.To >= s.applied.From {
 				return true
 			}
 		}

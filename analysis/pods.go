@@ -78,22 +78,6 @@ func (ix *Facts) mayHaveGiven(e *epoch) bool {
 	return !dead || len(e.looks) == 0 || e.looks[len(e.looks)-1].last().From < d.To
 }
 
-// handsOver reports trials of the lock, all of which ended with a hand-over.
-func (j *judging) handsOver(lock string) bool {
-	n := 0
-	for _, s := range j.ix.shots {
-		for _, t := range s.trials {
-			if t.e.lock != lock {
-				continue
-			}
-			if n++; t.class != verdict.ClassHandOver {
-				return false
-			}
-		}
-	}
-	return n > 0
-}
-
 // unseenEnd is a victim that held a key of the lock and of whose process nobody saw the end; "" = there is none.
 func (ix *Facts) unseenEnd(lock string) string {
 	for _, s := range ix.shots {
@@ -184,12 +168,12 @@ func deathOf(d *history.Death) *verdict.Death {
 	if d == nil {
 		return nil
 	}
-	window := func(s *history.Span) *verdict.Window {
-		if s == nil {
-			return nil
-		}
-		to := seconds(s.To)
-		return &verdict.Window{From: seconds(s.From), To: &to}
+	out := &verdict.Death{Call: *windowOf(d.Call), Sign: seconds(d.Sign), By: d.By, Means: d.Means}
+	if d.Object != nil {
+		out.Object = windowOf(*d.Object)
 	}
-	return &verdict.Death{Call: *window(&d.Call), Object: window(d.Object), Sign: seconds(d.Sign), End: window(d.End), By: d.By, Means: d.Means}
+	if d.End != nil {
+		out.End = windowOf(*d.End)
+	}
+	return out
 }

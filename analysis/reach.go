@@ -48,7 +48,7 @@ func (j *judging) runMissing() []verdict.Missing {
 		if s.does.Unknown {
 			add(verdict.MissingKind, s.op, s.kind)
 		}
-		if s.applied != nil && s.ended().To == open {
+		if s.applied != nil && s.over.To == open {
 			add(verdict.MissingFaultEnd, s.op)
 		}
 	}
@@ -280,7 +280,7 @@ func (j *judging) keysBlind(lock string) []verdict.Missing {
 			continue
 		}
 		for _, s := range ix.shots {
-			if s.does.AtStore && s.applied != nil && s.applied.From <= g.To && s.ended().To >= g.From {
+			if s.does.AtStore && s.applied != nil && s.applied.From <= g.To && s.over.To >= g.From {
 				long, at, most := figures.Exact(g.Width()), figures.Clock(g.From), figures.Exact(ix.maxGap(probe))
 				return []verdict.Missing{verdict.Lacking(verdict.MissingStoreLooks, probe, long, at, most, s.op)}
 			}
@@ -387,15 +387,15 @@ func (j *judging) notExposed(lock string) []verdict.Missing {
 	return []verdict.Missing{verdict.Lacking(verdict.MissingHits, lock, "Aim a fault at the lock: kill: {holder_of: "+lock+"}.")}
 }
 
-// onlyRecovered reports trials of the lock, all of which ended with the victim itself.
-func (j *judging) onlyRecovered(lock string) bool {
+// allEnded reports trials of the lock, all of which are of one class by their ends.
+func (j *judging) allEnded(lock, class string) bool {
 	n := 0
 	for _, s := range j.ix.shots {
 		for _, t := range s.trials {
 			if t.e.lock != lock {
 				continue
 			}
-			if n++; t.class != verdict.ClassRecovery {
+			if n++; t.class != class {
 				return false
 			}
 		}
@@ -415,9 +415,9 @@ func (j *judging) takeoverMissing(s series) []verdict.Missing {
 		switch {
 		case s.class == verdict.ClassStore:
 			what = "store fault"
-		case s.class == verdict.ClassCrash && j.handsOver(s.lock):
+		case s.class == verdict.ClassCrash && j.allEnded(s.lock, verdict.ClassHandOver):
 			next = "Use form: crash, or form: graceful with a limit that fits. The victims gave the lock back when they were asked to stop, because a delete is no SIGKILL."
-		case s.class == verdict.ClassPause && j.onlyRecovered(s.lock):
+		case s.class == verdict.ClassPause && j.allEnded(s.lock, verdict.ClassRecovery):
 			next = "Let the fault outlast the lease (`for` above the ttl), or promise no takeover: every holder went on after the fault."
 		}
 		return []verdict.Missing{verdict.Lacking(verdict.MissingTakeovers, s.lock, what, next)}

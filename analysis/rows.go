@@ -68,13 +68,9 @@ func (j *judging) row(lock string, b bound, m measured) verdict.SLOResult {
 func (j *judging) finish(lock string, b bound, m measured, v verdict.Verdict, missing []verdict.Missing) verdict.SLOResult {
 	limit := b.sure()
 	r := verdict.SLOResult{
-		Lock: lock, Measure: m.measure, Unit: m.unit, Ask: b.ask, Limit: m.number(limit), Declared: j.declared(m, limit), Lo: m.number(m.lo), N: m.n, Of: m.of,
+		Lock: lock, Measure: m.measure, Unit: m.unit, Ask: b.ask, Limit: m.number(limit), Declared: j.declared(m, limit), Lo: m.number(m.lo), Hi: unlessOpen(m.hi, m.number), N: m.n, Of: m.of,
 		Verdict: v, Why: m.saw, Missing: []verdict.Missing{}, Evidence: cite(m.evidence...), Unfit: m.unfit != "", Against: b.against,
 		Lateness: seconds(max(m.late, m.shown)),
-	}
-	if m.hi != open {
-		hi := m.number(m.hi)
-		r.Hi = &hi
 	}
 	if m.faults > 0 && b.ask != verdict.AtLeast && b.against == nil && m.hi <= limit && (m.unit == verdict.UnitSeconds || m.hi == 0) {
 		b := forecast.UpperBound(0, m.faults)

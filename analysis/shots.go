@@ -135,9 +135,6 @@ func (s *shot) afterDeath(kills map[string]*shot) {
 	kills[s.victim] = s
 }
 
-// ended is when the fault was over; open while nobody said so.
-func (s *shot) ended() history.Span { return s.over }
-
 // conclude fixes when the fault was over: as its victims say, as the runner says that reverted it, or by the death of what it lived
 // in. The deaths that the run itself brings about after its final reads show nothing.
 func (s *shot) conclude(ix *Facts) {
@@ -256,12 +253,7 @@ func (s *shot) result(ix *Facts) verdict.FaultResult {
 	}
 	r.Death = deathOf(s.measured.Death)
 	if s.effective() {
-		w := verdict.Window{From: seconds(s.applied.From)}
-		if end := s.ended(); end.To != open {
-			to := seconds(end.To)
-			w.To = &to
-		}
-		r.Effective = &w
+		r.Effective = windowOf(history.Span{From: s.applied.From, To: s.over.To})
 	}
 	return r
 }
@@ -284,8 +276,7 @@ func (ix *Facts) declared(s *shot) *verdict.Window {
 			continue
 		}
 		at := p.From + int64(f.At) + int64(s.num-1)*int64(f.Repeat.Every)
-		to := seconds(at + int64(f.For))
-		return &verdict.Window{From: seconds(at), To: &to}
+		return windowOf(history.Span{From: at, To: at + int64(f.For)})
 	}
 	return nil
 }

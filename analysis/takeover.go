@@ -175,7 +175,7 @@ func (ix *Facts) recovered(k *keyIndex, t *trial) bool {
 // left behind by a death.
 func (ix *Facts) lostAfter(t *trial, c *call) bool {
 	d, dead := ix.deaths[t.e.replica]
-	return t.next != nil && t.e.life.gave == nil && c.span.To < t.shot.ended().From && !(dead && d.From < t.e.life.end.To)
+	return t.next != nil && t.e.life.gave == nil && c.span.To < t.shot.over.From && !(dead && d.From < t.e.life.end.To)
 }
 
 // censored says until when the absence of x is attested, and by which event the trial was cut short (0: by nothing but the end of
@@ -202,7 +202,7 @@ func (ix *Facts) censored(k *keyIndex, t *trial, x history.Span) (until, cause i
 		}
 	}
 	for _, l := range ix.losses {
-		own := t.shot.class() == verdict.ClassStore && l.From <= t.shot.ended().To && l.To >= t.shot.applied.From
+		own := t.shot.class() == verdict.ClassStore && l.From <= t.shot.over.To && l.To >= t.shot.applied.From
 		if !own && l.To > t.shot.applied.From && (t.after == nil || l.From < x.From) {
 			cut(l.From, t.shot.applied.N)
 		}
@@ -349,7 +349,7 @@ func (ix *Facts) tickGap(k *keyIndex, t *trial, cut int64, unsure bool) (d dur, 
 		}
 		before := tick.span.To <= f.From
 		switch {
-		case tick.foreign && tick.by == "":
+		case tick.Foreign && tick.by == "":
 			before = before || unsure && tick.span.From < f.To
 		case t.shot.does.Kills: // a killed victim's ticks came before the fault, however late they were seen
 			before = tick.epoch.rank <= t.e.rank

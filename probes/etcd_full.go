@@ -31,7 +31,7 @@ const (
 // Election make them. The epoch of such a one is the revision that created it, of the lock's own key the token that it carries: so it is
 // known also where the answer to its holder was lost.
 type Etcd struct {
-	clients []*clientv3.Client // one of each server: one that stands still keeps nobody from asking the others
+	clients endpoint.EtcdServers
 	prefix  string
 	clock   func() int64
 	life    context.Context
@@ -68,14 +68,11 @@ type etcdShown struct {
 
 // NewEtcd begins to watch what lies below the prefix of at. Its owner calls Close.
 func NewEtcd(ctx context.Context, at protocol.Endpoint, clock func() int64) (*Etcd, error) {
-	p := &Etcd{prefix: at.Prefix, clock: clock, locks: map[string]string{}, rivals: map[string][]*rival{}, shown: map[string]etcdShown{}, more: make(chan struct{})}
-	for _, addr := range at.Addrs {
-		c, err := endpoint.Etcd(at, addr)
-		if err != nil {
-			return nil, errors.Join(err, p.Close())
-		}
-		p.clients = append(p.clients, c)
+	clients, err := endpoint.EachEtcd(at)
+	if err != nil {
+		return nil, err
 	}
+	p := &Etcd{clients: clients, prefix: at.Prefix, clock: clock, locks: map[string]string{}, rivals: map[string][]*rival{}, shown: map[string]etcdShown{}, more: make(chan struct{})}
 	if err := p.list(ctx); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
@@ -98,13 +95,7 @@ func (p *Etcd) Close() error {
 		p.stop()
 	}
 	p.watches.Wait()
-	var errs []error
-	for _, c := range p.clients {
-		if err := c.Close(); !errors.Is(err, context.Canceled) {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
+	return p.clients.Close()
 }
 
 // Watch adds a key of a lock that is to be told of.
@@ -123,7 +114,7 @@ func (p *Etcd) Asked(string) {}
 // list takes the keys as they are, at first and where a stretch of the watch is lost.
 func (p *Etcd) list(ctx context.Context) error {
 	from := p.clock()
-	got, err := p.get(ctx, p.prefix, clientv3.WithPrefix())
+	got, err := p.clients.Get(ctx, p.prefix, clientv3.WithPrefix())
 	if err != nil {
 		return fmt.Errorf("list the keys of locks: %w", err)
 	}
@@ -147,38 +138,6 @@ func (p *Etcd) list(ctx context.Context) error {
 	}
 	p.wake()
 	return nil
-}
-
-func (p *Etcd) get(ctx context.Context, key string, o ...clientv3.OpOption) (*clientv3.GetResponse, error) {
-	return first(ctx, p.clients, func(ctx context.Context, c *clientv3.Client) (*clientv3.GetResponse, error) {
-		return c.Get(ctx, key, o...)
-	})
-}
-
-// first asks all servers at once and takes the first answer.
-func first[T any](ctx context.Context, clients []*clientv3.Client, ask func(context.Context, *clientv3.Client) (T, error)) (none T, err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	type answer struct {
-		got T
-		err error
-	}
-	said := make(chan answer, len(clients))
-	for _, c := range clients {
-		go func() {
-			got, err := ask(ctx, c)
-			said <- answer{got, err}
-		}()
-	}
-	var errs []error
-	for range clients {
-		a := <-said
-		if a.err == nil {
-			return a.got, nil
-		}
-		errs = append(errs, a.err)
-	}
-	return none, errors.Join(errs...)
 }
 
 // watch follows one server until ctx ends, from where all of them together have come to.
@@ -331,7 +290,7 @@ func (p *Etcd) event(key string, holder *rival, at history.Span) history.Event {
 func (p *Etcd) Look(ctx context.Context, final bool) (func(history.Span) []history.Event, error) {
 	answers := p.askLeases(ctx)
 	s := sight{at: history.At(p.clock())}
-	got, err := p.get(ctx, p.prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
+	got, err := p.clients.Get(ctx, p.prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
 	if err != nil {
 		return nil, fmt.Errorf("look at the keys of locks: %w", err)
 	}
@@ -385,7 +344,7 @@ func (p *Etcd) await(ctx context.Context, revision int64) error {
 
 // Now is who holds a lock at this moment.
 func (p *Etcd) Now(ctx context.Context, lock, key string) (now Unclaimed, epoch string, held bool, err error) {
-	got, err := p.get(ctx, p.prefix+key, clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+	got, err := p.clients.Get(ctx, p.prefix+key, clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
 	if err != nil {
 		return now, "", false, fmt.Errorf("look up holder of %s: %w", key, err)
 	}

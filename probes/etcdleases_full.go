@@ -9,6 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/endpoint"
 )
 
 const leaseAsked = 100 * time.Millisecond // between two questions for what is left of a lease, which is told in whole seconds
@@ -36,7 +37,7 @@ func (p *Etcd) askLeases(ctx context.Context) []leaseAnswer {
 	answered := all[:0]
 	for _, a := range all {
 		a.at.From = p.clock()
-		lease, err := first(ctx, p.clients, func(ctx context.Context, c *clientv3.Client) (*clientv3.LeaseTimeToLiveResponse, error) {
+		lease, err := endpoint.FirstEtcd(ctx, p.clients, func(ctx context.Context, c *clientv3.Client) (*clientv3.LeaseTimeToLiveResponse, error) {
 			return c.TimeToLive(ctx, a.lease)
 		})
 		if a.at.To = p.clock(); err == nil && lease.TTL >= 0 { // else its end is told by the watch

@@ -33,10 +33,9 @@ const (
 
 // etcdStore is a cluster of etcd servers of this run.
 type etcdStore struct {
-	prefix  string
+	etcdKeys
 	version string
 	noSync  bool // the servers need not sync their disk: the system's cache outlives them
-	clients etcdClients
 
 	mu      sync.Mutex // what is done to the servers is done one thing after the other
 	servers []*etcdServer
@@ -63,7 +62,7 @@ func OpenEtcd(ctx context.Context, g *Ground) (LockStore, error) {
 	g.servers.binary = binary
 	var errs []error
 	for range spawnTries {
-		s := &etcdStore{prefix: g.Prefix, noSync: strings.Contains(string(help), "--unsafe-no-fsync")}
+		s := &etcdStore{etcdKeys: etcdKeys{prefix: g.Prefix}, noSync: strings.Contains(string(help), "--unsafe-no-fsync")}
 		err := s.open(ctx, g)
 		if err == nil {
 			return s, nil
@@ -91,7 +90,7 @@ func (s *etcdStore) open(ctx context.Context, g *Ground) error {
 		}
 		s.servers, addrs = append(s.servers, &etcdServer{server, net.JoinHostPort("127.0.0.1", peers)}), append(addrs, addr)
 	}
-	clients, err := dialEtcd(protocol.Endpoint{Addrs: addrs})
+	clients, err := endpoint.EachEtcd(protocol.Endpoint{Addrs: addrs})
 	if err != nil {
 		return err
 	}
@@ -143,7 +142,7 @@ func (s *etcdStore) awaitReady(ctx context.Context) error {
 	defer poll.Stop()
 	for i, server := range s.servers {
 		for {
-			status, err := s.clients.status(ctx, i)
+			status, err := s.status(ctx, i)
 			if err == nil && status.Leader != 0 {
 				s.version = status.Version
 				break
@@ -183,17 +182,8 @@ func (s *etcdStore) Where() undo.Store {
 	return undo.Store{Kind: protocol.KindEtcd, Addr: s.servers[0].addr, Addrs: s.addrs(), Owned: true}
 }
 
-func (s *etcdStore) marker() string { return s.prefix + "marker" }
-
-func (s *etcdStore) Mark(ctx context.Context) error {
-	return s.clients.first(ctx, func(ctx context.Context, c *clientv3.Client) error {
-		_, err := c.Put(ctx, s.marker(), "1")
-		return err
-	})
-}
-
 func (s *etcdStore) Life(ctx context.Context) (runID string, marker bool, err error) {
-	there, err := etcdOutside{s.clients}.There(ctx, s.marker())
+	there, err := s.There(ctx, s.marker())
 	if err != nil {
 		return "", false, fmt.Errorf("look for marker: %w", err)
 	}
@@ -229,7 +219,7 @@ func (s *etcdStore) Leader(ctx context.Context) (*undo.Process, error) {
 	defer s.mu.Unlock()
 	var errs []error
 	for i, server := range s.servers {
-		status, err := s.clients.status(ctx, i)
+		status, err := s.status(ctx, i)
 		if err == nil && status.Leader == status.Header.MemberId {
 			return server.process(), nil
 		}
@@ -291,21 +281,25 @@ func (s *etcdStore) Close(ctx context.Context) error {
 	return err
 }
 
-func (s *etcdStore) roundTrip(ctx context.Context) error { return s.clients.roundTrip(ctx, s.prefix) }
-
-func (s *etcdStore) expiryLateness(ctx context.Context) (time.Duration, error) {
-	return s.clients.expiryLateness(ctx, s.prefix)
+// etcdKeys are the keys below a prefix of an etcd, whoever has started its servers.
+type etcdKeys struct {
+	clients endpoint.EtcdServers
+	prefix  string
 }
 
-func (cs etcdClients) roundTrip(ctx context.Context, prefix string) error {
-	_, err := cs[0].Get(ctx, prefix+"marker")
+func (k etcdKeys) marker() string { return k.prefix + "marker" }
+
+// Mark implements LockStore.
+func (k etcdKeys) Mark(ctx context.Context) error { return k.Put(ctx, k.marker(), 0) }
+
+func (k etcdKeys) roundTrip(ctx context.Context) error {
+	_, err := k.clients[0].Get(ctx, k.marker())
 	return err
 }
 
 // expiryLateness lets keys run out with the shortest leases that there are.
-func (cs etcdClients) expiryLateness(ctx context.Context, prefix string) (time.Duration, error) {
-	c := cs[0]
-	prefix += "calibrate/"
+func (k etcdKeys) expiryLateness(ctx context.Context) (time.Duration, error) {
+	c, prefix := k.clients[0], k.prefix+"calibrate/"
 	ended := c.Watch(ctx, prefix, clientv3.WithPrefix(), clientv3.WithFilterPut())
 	due, worst := map[string]time.Time{}, etcdLate
 	for i := range etcdLeases {
@@ -333,69 +327,42 @@ func (cs etcdClients) expiryLateness(ctx context.Context, prefix string) (time.D
 	return worst, nil
 }
 
-// etcdClients are one of each server: a server that stands still keeps nobody from asking the others.
-type etcdClients []*clientv3.Client
-
-func dialEtcd(at protocol.Endpoint) (etcdClients, error) {
-	var all etcdClients
-	for _, addr := range at.Addrs {
-		c, err := endpoint.Etcd(at, addr)
-		if err != nil {
-			return nil, errors.Join(err, all.Close())
-		}
-		all = append(all, c)
-	}
-	return all, nil
-}
-
-func (cs etcdClients) Close() error {
-	var errs []error
-	for _, c := range cs {
-		if err := c.Close(); !errors.Is(err, context.Canceled) { // it was closed before
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
-}
-
-func (cs etcdClients) status(ctx context.Context, i int) (*clientv3.StatusResponse, error) {
+// get reads from whichever server answers first.
+func (k etcdKeys) get(ctx context.Context, key string, o ...clientv3.OpOption) (*clientv3.GetResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, etcdAnswers)
 	defer cancel()
-	return cs[i].Status(ctx, cs[i].Endpoints()[0])
+	return k.clients.Get(ctx, key, o...)
 }
 
-// first asks all servers at once and takes the first that answers.
-func (cs etcdClients) first(ctx context.Context, do func(context.Context, *clientv3.Client) error) error {
+// do does something by whichever server answers first.
+func (k etcdKeys) do(ctx context.Context, do func(context.Context, *clientv3.Client) error) error {
 	ctx, cancel := context.WithTimeout(ctx, etcdAnswers)
 	defer cancel()
-	said := make(chan error, len(cs))
-	for _, c := range cs {
-		go func() { said <- do(ctx, c) }()
-	}
-	var errs []error
-	for range cs {
-		err := <-said
-		if err == nil {
-			return nil
-		}
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
+	return k.clients.Do(ctx, do)
+}
+
+// status is what the i-th server says of itself.
+func (k etcdKeys) status(ctx context.Context, i int) (*clientv3.StatusResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, etcdAnswers)
+	defer cancel()
+	return k.clients[i].Status(ctx, k.clients[i].Endpoints()[0])
 }
 
 // EtcdOutside is the store of a record over connections of its own.
 func EtcdOutside(w undo.Store) (etcdOutside, error) {
-	clients, err := dialEtcd(endpointOf(w))
-	return etcdOutside{clients}, err
+	clients, err := endpoint.EachEtcd(endpointOf(w))
+	return etcdOutside{etcdKeys{clients: clients}}, err
 }
 
 // etcdOutside is an etcd as whoever looks at it from outside sees it.
-type etcdOutside struct{ etcdClients }
+type etcdOutside struct{ etcdKeys }
+
+func (o etcdOutside) Close() error { return o.clients.Close() }
 
 // Who is the cluster and its term of office: every start and every change of the leader begins a new one.
 func (o etcdOutside) Who(ctx context.Context) (id string, err error) {
 	var errs []error
-	for i := range o.etcdClients {
+	for i := range o.clients {
 		status, err := o.status(ctx, i)
 		if err == nil {
 			return fmt.Sprintf("%x-%d", status.Header.ClusterId, status.RaftTerm), nil
@@ -405,8 +372,8 @@ func (o etcdOutside) Who(ctx context.Context) (id string, err error) {
 	return "", errors.Join(errs...)
 }
 
-func (o etcdOutside) Put(ctx context.Context, key string, ttl time.Duration) error {
-	return o.first(ctx, func(ctx context.Context, c *clientv3.Client) error {
+func (k etcdKeys) Put(ctx context.Context, key string, ttl time.Duration) error {
+	return k.do(ctx, func(ctx context.Context, c *clientv3.Client) error {
 		if ttl == 0 {
 			_, err := c.Put(ctx, key, "1")
 			return err
@@ -420,23 +387,13 @@ func (o etcdOutside) Put(ctx context.Context, key string, ttl time.Duration) err
 	})
 }
 
-func (o etcdOutside) There(ctx context.Context, key string) (bool, error) {
-	there := make(chan bool, len(o.etcdClients))
-	err := o.first(ctx, func(ctx context.Context, c *clientv3.Client) error {
-		got, err := c.Get(ctx, key)
-		if err == nil {
-			there <- got.Count == 1
-		}
-		return err
-	})
-	if err != nil {
-		return false, err
-	}
-	return <-there, nil
+func (k etcdKeys) There(ctx context.Context, key string) (bool, error) {
+	got, err := k.get(ctx, key)
+	return err == nil && got.Count == 1, err
 }
 
-func (o etcdOutside) Drop(ctx context.Context, keys ...string) error {
-	return o.first(ctx, func(ctx context.Context, c *clientv3.Client) error {
+func (k etcdKeys) Drop(ctx context.Context, keys ...string) error {
+	return k.do(ctx, func(ctx context.Context, c *clientv3.Client) error {
 		for _, key := range keys {
 			if _, err := c.Delete(ctx, key); err != nil {
 				return err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
+	"github.com/lockdrill/lockdrill/internal/endpoint"
 	"github.com/lockdrill/lockdrill/internal/etcdtest"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
@@ -103,12 +104,12 @@ func TestAnEtcdOfThreeSuffersAndLeavesNothing(t *testing.T) {
 
 // The holder of a lock is the key itself, or the oldest below it. Its key is deleted only as long as it is that epoch's.
 func TestHoldersOfEtcd(t *testing.T) {
-	clients, err := dialEtcd(protocol.Endpoint{Addrs: []string{etcdtest.Start(t).Addr}})
+	clients, err := endpoint.EachEtcd(protocol.Endpoint{Addrs: []string{etcdtest.Start(t).Addr}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer clients.Close()
-	s, ctx := &etcdStore{clients: clients}, t.Context()
+	s, ctx := &etcdStore{etcdKeys: etcdKeys{clients: clients}}, t.Context()
 	for _, key := range []string{"p:one", "p:many/b", "p:many/a", "p:manyfold"} {
 		if _, err := clients[0].Put(ctx, key, "token of "+key); err != nil {
 			t.Fatal(err)

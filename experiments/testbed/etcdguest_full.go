@@ -13,6 +13,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/endpoint"
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
 
@@ -20,9 +21,8 @@ import (
 type etcdGuest struct {
 	notOurs
 	keptTurn
-	clients etcdClients
+	etcdKeys
 	where   undo.Store
-	prefix  string
 	info    history.StoreInfo
 	journal *undo.Journal
 	record  int
@@ -32,12 +32,12 @@ type etcdGuest struct {
 
 // EtcdEnvironment is what an etcd says it is, by EnvironmentKey, and whether it says so.
 func EtcdEnvironment(ctx context.Context, s *experiments.Store) (name string, said bool, err error) {
-	clients, w, err := reachEtcd(s)
+	keys, w, err := reachEtcd(s)
 	if err != nil {
 		return "", false, err
 	}
-	defer clients.Close()
-	got, err := clients.get(ctx, EnvironmentKey)
+	defer keys.clients.Close()
+	got, err := keys.get(ctx, EnvironmentKey)
 	if err != nil {
 		return "", false, fmt.Errorf("read %s at %s: %w", EnvironmentKey, targetOf(w), err)
 	}
@@ -48,39 +48,22 @@ func EtcdEnvironment(ctx context.Context, s *experiments.Store) (name string, sa
 }
 
 // reachEtcd dials the servers that the file names.
-func reachEtcd(s *experiments.Store) (etcdClients, undo.Store, error) {
-	w, err := storeAt(s)
-	if err != nil {
-		return nil, w, err
+func reachEtcd(s *experiments.Store) (keys etcdKeys, w undo.Store, err error) {
+	if w, err = storeAt(s); err == nil {
+		keys.clients, err = endpoint.EachEtcd(endpointOf(w))
 	}
-	clients, err := dialEtcd(endpointOf(w))
-	return clients, w, err
-}
-
-// get asks for a key, and takes the answer of the server that answers first.
-func (cs etcdClients) get(ctx context.Context, key string, o ...clientv3.OpOption) (*clientv3.GetResponse, error) {
-	found := make(chan *clientv3.GetResponse, len(cs))
-	err := cs.first(ctx, func(ctx context.Context, c *clientv3.Client) error {
-		got, err := c.Get(ctx, key, o...)
-		if err == nil {
-			found <- got
-		}
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return <-found, nil
+	return keys, w, err
 }
 
 func openEtcdGuest(ctx context.Context, g *Ground) (_ LockStore, err error) {
-	s := &etcdGuest{prefix: g.Prefix, journal: g.Journal}
-	if s.clients, s.where, err = reachEtcd(g.Store); err != nil {
+	s := &etcdGuest{journal: g.Journal}
+	if s.etcdKeys, s.where, err = reachEtcd(g.Store); err != nil {
 		return nil, err
 	}
+	s.prefix = g.Prefix
 	s.info = history.StoreInfo{Kind: "external"}
-	if s.info.RunID, err = s.clients.cluster(ctx); err == nil {
-		if status, err := s.clients.status(ctx, 0); err == nil {
+	if s.info.RunID, err = s.cluster(ctx); err == nil {
+		if status, err := s.status(ctx, 0); err == nil {
 			s.info.Version = "etcd " + status.Version
 		}
 		s.me, err = holder(g.Run, g.Folder)
@@ -95,8 +78,8 @@ func openEtcdGuest(ctx context.Context, g *Ground) (_ LockStore, err error) {
 }
 
 // cluster is the id of the cluster that answers.
-func (cs etcdClients) cluster(ctx context.Context) (string, error) {
-	got, err := cs.get(ctx, EnvironmentKey)
+func (k etcdKeys) cluster(ctx context.Context) (string, error) {
+	got, err := k.get(ctx, EnvironmentKey)
 	if err != nil {
 		return "", err
 	}
@@ -172,14 +155,9 @@ func (s *etcdGuest) Endpoint() protocol.Endpoint {
 
 func (s *etcdGuest) Where() undo.Store { return s.where }
 
-func (s *etcdGuest) Mark(ctx context.Context) error {
-	_, err := s.clients[0].Put(ctx, s.prefix+"marker", "1")
-	return err
-}
-
 func (s *etcdGuest) Life(ctx context.Context) (id string, marker bool, err error) {
-	if id, err = s.clients.cluster(ctx); err == nil {
-		marker, err = etcdOutside{s.clients}.There(ctx, s.prefix+"marker")
+	if id, err = s.cluster(ctx); err == nil {
+		marker, err = s.There(ctx, s.marker())
 	}
 	return id, marker, err
 }
@@ -195,20 +173,14 @@ func (s *etcdGuest) giveBack(ctx context.Context) error {
 	return s.journal.Mark(s.record, undo.Undone, "")
 }
 
-func (s *etcdGuest) roundTrip(ctx context.Context) error { return s.clients.roundTrip(ctx, s.prefix) }
-
-func (s *etcdGuest) expiryLateness(ctx context.Context) (time.Duration, error) {
-	return s.clients.expiryLateness(ctx, s.prefix)
-}
-
 // endEtcdKeys undoes a stay at an etcd, from any process that reaches it. The open mark goes last.
 func endEtcdKeys(ctx context.Context, r undo.Record) error {
-	clients, err := dialEtcd(endpointOf(*r.Store))
+	at, err := EtcdOutside(*r.Store)
 	if err != nil {
 		return err
 	}
-	defer clients.Close()
-	return clients.first(ctx, func(ctx context.Context, c *clientv3.Client) error {
+	defer at.Close()
+	return at.do(ctx, func(ctx context.Context, c *clientv3.Client) error {
 		if _, err := c.Delete(ctx, r.Key.Name, clientv3.WithPrefix()); err != nil {
 			return fmt.Errorf("remove keys %s* at %s: %w", r.Key.Name, targetOf(*r.Store), err)
 		}

@@ -11,9 +11,9 @@ import (
 
 // Holder is the key that has the lock of a name: the name itself, or the oldest one below it. Its epoch is the revision that created it.
 func (s *etcdStore) Holder(ctx context.Context, name string) (key, epoch, token string, err error) {
-	got, err := s.clients.get(ctx, name)
+	got, err := s.get(ctx, name)
 	if err == nil && len(got.Kvs) == 0 {
-		got, err = s.clients.get(ctx, name+"/", clientv3.WithFirstCreate()...)
+		got, err = s.get(ctx, name+"/", clientv3.WithFirstCreate()...)
 	}
 	if err != nil || len(got.Kvs) == 0 {
 		return "", "", "", err
@@ -35,6 +35,6 @@ func (s *etcdStore) End(ctx context.Context, key, epoch string) (none bool, err 
 
 // Lives reports whether the key of an epoch is there.
 func (s *etcdStore) Lives(ctx context.Context, key, epoch string) (bool, error) {
-	got, err := s.clients.get(ctx, key)
+	got, err := s.get(ctx, key)
 	return err == nil && len(got.Kvs) > 0 && etcdEpoch(got.Kvs[0].CreateRevision) == epoch, err
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/undo"
@@ -21,10 +20,8 @@ import (
 type postgresGuest struct {
 	notOurs
 	keptTurn
-	where  undo.Store
-	client *postgres.Client
-	info   history.StoreInfo
-	marked string // the life of the server that was marked
+	advisoryLocks
+	where undo.Store
 }
 
 // PostgresEnvironment is what a database says it is, by a setting of its own, and whether it says so.
@@ -72,7 +69,8 @@ func openPostgresGuest(ctx context.Context, s *experiments.Store) (LockStore, er
 	if err != nil {
 		return nil, err
 	}
-	p := &postgresGuest{where: w, client: c}
+	p := &postgresGuest{where: w}
+	p.client = c
 	life, err := c.Life(ctx)
 	if err == nil {
 		err = c.Take(ctx, leaseKey)
@@ -90,8 +88,6 @@ func openPostgresGuest(ctx context.Context, s *experiments.Store) (LockStore, er
 	return p, nil
 }
 
-func (p *postgresGuest) About() history.StoreInfo { return p.info }
-
 func (p *postgresGuest) Endpoint() protocol.Endpoint {
 	e := endpointOf(p.where)
 	e.Database = cmp.Or(e.Database, "postgres")
@@ -100,31 +96,4 @@ func (p *postgresGuest) Endpoint() protocol.Endpoint {
 
 func (p *postgresGuest) Where() undo.Store { return p.where }
 
-// Client asks the server over a connection of its own. Its owner closes it.
-func (p *postgresGuest) Client(application string) (*postgres.Client, error) {
-	return p.client.As(application)
-}
-
-// Sessions tells of the sessions of the server, and ends them.
-func (p *postgresGuest) Sessions() *postgres.Client { return p.client }
-
-func (p *postgresGuest) Mark(ctx context.Context) error {
-	life, err := p.client.Life(ctx)
-	p.marked = life.Run
-	return err
-}
-
-func (p *postgresGuest) Life(ctx context.Context) (run string, marker bool, err error) {
-	life, err := p.client.Life(ctx)
-	return life.Run, life.Run == p.marked, err
-}
-
 func (p *postgresGuest) Close(context.Context) error { return p.end(p.client.Close) }
-
-func (p *postgresGuest) roundTrip(ctx context.Context) error {
-	_, err := p.client.Lives(ctx, postgres.Backend{})
-	return err
-}
-
-// expiryLateness: a lock has no lease that could end late.
-func (*postgresGuest) expiryLateness(context.Context) (time.Duration, error) { return 0, nil }

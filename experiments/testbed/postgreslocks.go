@@ -13,13 +13,11 @@ import (
 	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
 
-// Postgres is a PostgreSQL of the run's own whose advisory locks are drilled. They are those of sessions: a server that is started again
-// has none of them, whatever it has kept, so its marker is gone with each restart.
+// Postgres is a PostgreSQL of the run's own whose advisory locks are drilled.
 type Postgres struct {
+	advisoryLocks
 	mu     sync.Mutex // what is done to the server is done one thing after the other
 	server *postgresServer
-	marked string // the life of the server that was marked
-	info   history.StoreInfo
 }
 
 // OpenPostgres starts a server, or takes the one that the file names.
@@ -31,11 +29,9 @@ func OpenPostgres(ctx context.Context, g *Ground) (LockStore, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Postgres{server: s, info: history.StoreInfo{Kind: "spawned", Version: "PostgreSQL " + s.life.Version, RunID: s.life.Run}}, nil
+	info := history.StoreInfo{Kind: "spawned", Version: "PostgreSQL " + s.life.Version, RunID: s.life.Run}
+	return &Postgres{advisoryLocks: advisoryLocks{client: s.client, info: info}, server: s}, nil
 }
-
-// About implements LockStore.
-func (p *Postgres) About() history.StoreInfo { return p.info }
 
 // Endpoint implements LockStore. Keys have no prefix: their numbers are what the file says.
 func (p *Postgres) Endpoint() protocol.Endpoint {
@@ -48,34 +44,6 @@ func (p *Postgres) Where() undo.Store { return undo.Store{Addr: p.server.addr, O
 // DialPostgres makes a connection to a server of a run's own as replicas do; it does not dial yet.
 func DialPostgres(w undo.Store) (*postgres.Client, error) {
 	return postgres.Dial("postgres://"+postgresUser+"@"+w.Addr+"/postgres?sslmode=disable", "lockdrill")
-}
-
-// Client asks the server over a connection of its own. Its owner closes it.
-func (p *Postgres) Client(application string) (*postgres.Client, error) {
-	return p.server.client.As(application)
-}
-
-// Mark implements LockStore.
-func (p *Postgres) Mark(ctx context.Context) error {
-	life, err := p.server.client.Life(ctx)
-	if err != nil {
-		return err
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.marked = life.Run
-	return nil
-}
-
-// Life implements LockStore.
-func (p *Postgres) Life(ctx context.Context) (run string, marker bool, err error) {
-	life, err := p.server.client.Life(ctx)
-	if err != nil {
-		return "", false, err
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return life.Run, life.Run == p.marked, nil
 }
 
 // Processes implements LockStore.
@@ -126,13 +94,54 @@ func (*Postgres) Cut(context.Context) error { return errNotPostgres }
 // FailOver implements LockStore.
 func (*Postgres) FailOver(context.Context) error { return errNotPostgres }
 
-// Sessions tells of the sessions of the server, and ends them. It is the store's own: whoever asks for it does not close it.
-func (p *Postgres) Sessions() *postgres.Client { return p.server.client }
+// advisoryLocks are those of a PostgreSQL, whoever has started it. They are those of sessions: a server that is started again has none of
+// them, whatever it has kept, so its marker is gone with each restart.
+type advisoryLocks struct {
+	client *postgres.Client // the store's own
+	info   history.StoreInfo
 
-func (p *Postgres) roundTrip(ctx context.Context) error {
-	_, err := p.server.client.Lives(ctx, postgres.Backend{})
+	marking sync.Mutex
+	marked  string // the life of the server that was marked
+}
+
+// About implements LockStore.
+func (l *advisoryLocks) About() history.StoreInfo { return l.info }
+
+// Client asks the server over a connection of its own. Its owner closes it.
+func (l *advisoryLocks) Client(application string) (*postgres.Client, error) {
+	return l.client.As(application)
+}
+
+// Sessions tells of the sessions of the server, and ends them. It is the store's own: whoever asks for it does not close it.
+func (l *advisoryLocks) Sessions() *postgres.Client { return l.client }
+
+// Mark implements LockStore.
+func (l *advisoryLocks) Mark(ctx context.Context) error {
+	life, err := l.client.Life(ctx)
+	if err != nil {
+		return err
+	}
+	l.marking.Lock()
+	defer l.marking.Unlock()
+	l.marked = life.Run
+	return nil
+}
+
+// Life implements LockStore.
+func (l *advisoryLocks) Life(ctx context.Context) (run string, marker bool, err error) {
+	life, err := l.client.Life(ctx)
+	if err != nil {
+		return "", false, err
+	}
+	l.marking.Lock()
+	defer l.marking.Unlock()
+	return life.Run, life.Run == l.marked, nil
+}
+
+func (l *advisoryLocks) roundTrip(ctx context.Context) error {
+	_, err := l.client.Lives(ctx, postgres.Backend{})
 	return err
 }
 
 // expiryLateness: a lock has no lease that could end late.
-func (*Postgres) expiryLateness(context.Context) (time.Duration, error) { return 0, nil }
+func (*advisoryLocks) expiryLateness(context.Context) (time.Duration, error) { return 0, nil }

@@ -12,6 +12,7 @@ import (
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/apiproxy"
 	"github.com/lockdrill/lockdrill/internal/kube"
+	"github.com/lockdrill/lockdrill/internal/poll"
 	"github.com/lockdrill/lockdrill/internal/tap"
 )
 
@@ -76,9 +77,7 @@ func (a *APIServer) Inject(ctx context.Context, r undo.Record) (history.Span, er
 // Confirm asks until the proxy has struck the victim.
 func (a *APIServer) Confirm(ctx context.Context, r undo.Record, applied history.Span) (history.Span, history.Fault, error) {
 	c, window := tap.NewClient(r.Tap.API), applied
-	again := time.NewTicker(proxyEvery)
-	defer again.Stop()
-	for {
+	for range poll.Every(ctx, proxyEvery) {
 		now, err := c.Fault(ctx, r.Tap.ID)
 		window.To = a.Clock()
 		switch {
@@ -90,12 +89,8 @@ func (a *APIServer) Confirm(ctx context.Context, r undo.Record, applied history.
 			return window, history.Fault{}, &voidError{history.Unconfirmed,
 				"nothing that was struck came from the victim's address: do the electors go round the proxy, or does the cluster's network hide the addresses of pods? Or did they write nothing of that kind?"}
 		}
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			return window, history.Fault{}, &voidError{history.Unconfirmed, history.RunEndedFirst}
-		}
 	}
+	return window, history.Fault{}, &voidError{history.Unconfirmed, history.RunEndedFirst}
 }
 
 // Revert ends the fault, and reads back that it has ended.

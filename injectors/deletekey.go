@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/poll"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
@@ -128,20 +129,14 @@ func (d *DeleteKey) Revert(ctx context.Context, r undo.Record) (history.Span, er
 		return span, err
 	}
 	defer c.Close()
-	again := time.NewTicker(askAgain)
-	defer again.Stop()
-	for {
-		err := takeOut(ctx, c, r.Key)
+	for range poll.Every(ctx, askAgain) {
+		err = takeOut(ctx, c, r.Key)
 		span.To = d.Clock()
 		if err == nil || d.Where == nil && r.Store.Owned && refused(ctx, r.Store.Addr) { // a server of a dead runner is gone with it
 			return span, nil
 		}
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			return span, err
-		}
 	}
+	return span, err
 }
 
 // askAgain is how often a store that does not answer is asked again.

@@ -11,6 +11,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/poll"
 	"github.com/lockdrill/lockdrill/internal/tap"
 	"github.com/lockdrill/lockdrill/lockcore/burst"
 )
@@ -36,9 +37,8 @@ func (x *Failures) armProxy(ctx context.Context, r undo.Record, b *fault.Failure
 // confirmProxy asks until the burst is over, and records each operation that it struck.
 func (x *Failures) confirmProxy(ctx context.Context, r undo.Record, applied history.Span) (history.Span, history.Fault, error) {
 	c, shot, window := tap.NewClient(r.Tap.API), r.Shot, applied
-	again := time.NewTicker(proxyEvery)
-	defer again.Stop()
-	for before, told := x.Clock(), 0; ; {
+	before, told, hits := x.Clock(), 0, int64(0)
+	for range poll.Every(ctx, proxyEvery) {
 		asked := x.Clock()
 		now, err := c.Fault(ctx, r.Tap.ID)
 		between := history.Span{From: before, To: x.Clock()}
@@ -62,7 +62,7 @@ func (x *Failures) confirmProxy(ctx context.Context, r undo.Record, applied hist
 			}
 		}
 		if err == nil {
-			before, told = asked, len(now.Struck)
+			before, told, hits = asked, len(now.Struck), now.Hits
 		}
 		if err == nil && now.Over {
 			why := ""
@@ -71,12 +71,8 @@ func (x *Failures) confirmProxy(ctx context.Context, r undo.Record, applied hist
 			}
 			return outcome(shot, window, burst.Tally{Hits: now.Hits, Want: shot.Fault.Want}, why)
 		}
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			return window, history.Fault{Hits: now.Hits}, ctx.Err()
-		}
 	}
+	return window, history.Fault{Hits: hits}, ctx.Err()
 }
 
 // endAtProxy ends a burst by its record, in any process: what has no record of a proxy ended with the runner or the replica. A proxy that

@@ -12,6 +12,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/kube"
+	"github.com/lockdrill/lockdrill/internal/poll"
 )
 
 // Network is what is asked of a cluster to cut a pod off, or a node.
@@ -99,9 +100,7 @@ func (n *NetworkPolicy) unreached(ctx context.Context, r undo.Record, applied hi
 		return window, history.Fault{}, err
 	}
 	said := "it goes on reaching: is it that the cluster's network does not enforce NetworkPolicy?"
-	again := time.NewTicker(askAgain)
-	defer again.Stop()
-	for {
+	for range poll.Every(ctx, askAgain) {
 		try, cancel := context.WithTimeout(ctx, reachWithin)
 		exit, _, err := c.Exec(try, r.Cut.Pod, n.Container, command)
 		cancel()
@@ -112,16 +111,11 @@ func (n *NetworkPolicy) unreached(ctx context.Context, r undo.Record, applied hi
 		case err != nil && ctx.Err() == nil:
 			said = fmt.Sprintf("%s cannot be run there, or does not end within %s: give it a timeout of its own (%v)", command[0], reachWithin, err)
 		}
-		select {
-		case <-again.C:
-			continue
-		case <-ctx.Done():
-		}
-		if errors.Is(ctx.Err(), context.Canceled) {
-			said = history.RunEndedFirst
-		}
-		return window, history.Fault{}, &voidError{history.Unconfirmed, said}
 	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		said = history.RunEndedFirst
+	}
+	return window, history.Fault{}, &voidError{history.Unconfirmed, said}
 }
 
 // Inject makes the policy, which means no pod yet, and then labels the pod. The bracket is that of the label.
@@ -234,19 +228,15 @@ func (n *NetworkPolicy) Revert(ctx context.Context, r undo.Record) (history.Span
 // untilGone ends what is left of a fault in a cluster until a look finds nothing left of it.
 func untilGone(ctx context.Context, clock func() int64, left string, end func() (left bool, err error)) (history.Span, error) {
 	span := history.At(clock())
-	again := time.NewTicker(askAgain)
-	defer again.Stop()
-	for {
+	var last error
+	for range poll.Every(ctx, askAgain) {
 		there, err := end()
 		if span.To = clock(); err == nil && !there {
 			return span, nil
 		}
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			return span, fmt.Errorf("%s for all that is known: %w", left, errors.Join(err, ctx.Err()))
-		}
+		last = err
 	}
+	return span, fmt.Errorf("%s for all that is known: %w", left, errors.Join(last, ctx.Err()))
 }
 
 // endCut takes both away, and says whether one was still there.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments/undo"
+	"github.com/lockdrill/lockdrill/internal/poll"
 	"github.com/lockdrill/lockdrill/internal/toxi"
 )
 
@@ -135,17 +136,12 @@ func succeed(ctx context.Context, c *toxi.Client, w undo.ProxyRoute, p toxi.Prox
 	_ = c.Enable(ctx, w.Proxy, false)
 	limit, cancel := context.WithTimeout(ctx, succeedWithin)
 	defer cancel()
-	poll := time.NewTicker(50 * time.Millisecond)
-	defer poll.Stop()
-	for {
-		_, err := c.Create(limit, toxi.Proxy{Name: next, Listen: p.Listen, Upstream: p.Upstream, Enabled: true})
+	var err error
+	for range poll.Every(limit, 50*time.Millisecond) {
+		_, err = c.Create(limit, toxi.Proxy{Name: next, Listen: p.Listen, Upstream: p.Upstream, Enabled: true})
 		if err == nil || errors.Is(err, toxi.ErrExists) {
 			return nil
 		}
-		select {
-		case <-poll.C:
-		case <-limit.Done():
-			return fmt.Errorf("proxy %s hangs, and no other could be put on %s: %w", w.Proxy, p.Listen, err)
-		}
 	}
+	return fmt.Errorf("proxy %s hangs, and no other could be put on %s: %w", w.Proxy, p.Listen, err)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/kube"
+	"github.com/lockdrill/lockdrill/internal/poll"
 )
 
 // Workloads is what is asked of a cluster to have the owner of pods restart them.
@@ -71,27 +72,19 @@ func (r *Rollout) Confirm(ctx context.Context, rec undo.Record, applied history.
 	if r.others(shot) {
 		return r.One.Confirm(ctx, rec, applied)
 	}
-	look := time.NewTicker(rolloutLook)
-	defer look.Stop()
-	seen := history.Fault{Want: int64(len(shot.Fault.Victims))}
-	for {
+	seen, said := history.Fault{Want: int64(len(shot.Fault.Victims))}, ""
+	for range poll.Every(ctx, rolloutLook) {
 		w, err := r.Owners.Workload(ctx, r.owner(shot))
 		seen.Hits = int64(r.gone(shot))
 		if err == nil && w.RolledOut() && seen.Hits == seen.Want {
 			return history.Span{From: applied.From, To: r.Clock()}, seen, nil
 		}
-		select {
-		case <-look.C:
-			continue
-		case <-ctx.Done():
-		}
-		said := fmt.Sprintf("%d of %d pods are new and available", w.Available, w.Wanted)
-		if err != nil {
+		if said = fmt.Sprintf("%d of %d pods are new and available", w.Available, w.Wanted); err != nil {
 			said = err.Error()
 		}
-		return applied, seen, &voidError{history.NotReturned, fmt.Sprintf("the rollout did not end within %s: %s, %d of %d old pods are gone",
-			r.Within(shot), said, seen.Hits, seen.Want)}
 	}
+	return applied, seen, &voidError{history.NotReturned, fmt.Sprintf("the rollout did not end within %s: %s, %d of %d old pods are gone",
+		r.Within(shot), said, seen.Hits, seen.Want)}
 }
 
 // gone counts the victims of which the pod, or the process, is seen to have ended.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/poll"
 	"github.com/lockdrill/lockdrill/internal/procstat"
 )
 
@@ -174,9 +175,8 @@ func dying(ctx context.Context, p undo.Process) bool {
 func resume(ctx context.Context, p undo.Process) error {
 	ctx, cancel := context.WithTimeout(ctx, stopWithin)
 	defer cancel()
-	tick := time.NewTicker(stateEvery)
-	defer tick.Stop()
-	for {
+	var last error
+	for range poll.Every(ctx, stateEvery) {
 		if none, err := p.Signal(syscall.SIGCONT); err != nil || none {
 			return err
 		}
@@ -184,10 +184,7 @@ func resume(ctx context.Context, p undo.Process) error {
 		if errors.Is(err, errGone) || err == nil && !any {
 			return nil
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("continue process %d: it still stands: %w", p.PID, errors.Join(ctx.Err(), err))
-		}
+		last = err
 	}
+	return fmt.Errorf("continue process %d: it still stands: %w", p.PID, errors.Join(ctx.Err(), last))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/poll"
 )
 
 // Server is the locks' store as something that suffers. Each call waits until it is done.
@@ -254,48 +255,41 @@ func (s *Store) confirmDown(ctx context.Context, r undo.Record, applied history.
 		return applied, history.Fault{}, err
 	}
 	defer c.Close()
-	window, seen := history.Span{From: applied.To, To: applied.To}, history.Fault{Expected: int64(lasts)}
-	tick := time.NewTicker(downEvery)
-	defer tick.Stop()
-	for {
-		looked := s.Clock()
+	return s.watchGone(ctx, applied, lasts, func(within time.Duration) error {
 		if _, err := whoAnswers(ctx, c); err == nil {
-			return window, seen, &voidError{history.Unconfirmed, fmt.Sprintf("the stopped store answered after %s of %s", time.Duration(window.Width()), lasts)}
+			return fmt.Errorf("the stopped store answered after %s of %s", within, lasts)
 		}
-		if ctx.Err() == nil {
-			window.To = looked
-			seen.Hits, seen.Observed = 1, window.Width()
-		}
-		if looked >= applied.To+int64(lasts) || ctx.Err() != nil {
-			return window, seen, nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-		}
-	}
+		return nil
+	})
 }
 
 // confirmDead sees that the process is gone for as long as it is stopped, and nobody has started it again.
 func (s *Store) confirmDead(ctx context.Context, r undo.Record, applied history.Span, lasts time.Duration) (history.Span, history.Fault, error) {
-	window, seen := history.Span{From: applied.To, To: applied.To}, history.Fault{Expected: int64(lasts)}
-	tick := time.NewTicker(downEvery)
-	defer tick.Stop()
-	for {
-		looked := s.Clock()
+	return s.watchGone(ctx, applied, lasts, func(within time.Duration) error {
 		if err := signal(*r.Process, 0); !errors.Is(err, errGone) {
-			return window, seen, &voidError{history.Unconfirmed, fmt.Sprintf("the store's leader was there after %s of %s: %v", time.Duration(window.Width()), lasts, err)}
+			return fmt.Errorf("the store's leader was there after %s of %s: %v", within, lasts, err)
 		}
-		window.To, seen.Hits = looked, 1
-		seen.Observed = window.Width()
-		if looked >= applied.To+int64(lasts) || ctx.Err() != nil {
-			return window, seen, nil
+		return nil
+	})
+}
+
+// watchGone looks for what is stopped until its time is up. there is the error that it was found with, within so long.
+func (s *Store) watchGone(ctx context.Context, applied history.Span, lasts time.Duration, there func(within time.Duration) error) (history.Span, history.Fault, error) {
+	window, seen := history.At(applied.To), history.Fault{Expected: int64(lasts)}
+	for range poll.Every(ctx, downEvery) {
+		looked := s.Clock()
+		if err := there(time.Duration(window.Width())); err != nil {
+			return window, seen, &voidError{history.Unconfirmed, err.Error()}
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+		if ctx.Err() == nil { // else the look was cut short
+			window.To = looked
+			seen.Hits, seen.Observed = 1, window.Width()
+		}
+		if looked >= applied.To+int64(lasts) {
+			break
 		}
 	}
+	return window, seen, nil
 }
 
 // confirmLife reads the run id, which a new process changes, and the witnesses, which lived or died.
@@ -371,23 +365,16 @@ func (s *Store) Revert(ctx context.Context, r undo.Record) (history.Span, error)
 // takesWrites reports why the store takes no writes. Another fault may just restart it: it is asked for backWithin.
 func (s *Store) takesWrites(ctx context.Context, c Outside, r undo.Record) error {
 	witness := s.witness(r, "after")
-	late := time.NewTimer(backWithin)
-	defer late.Stop()
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
-	for {
-		err := errors.Join(c.Put(ctx, witness, time.Minute), c.Drop(ctx, witness, s.witness(r, "before"), s.witness(r, "pause")))
+	within, cancel := context.WithTimeout(ctx, backWithin)
+	defer cancel()
+	var err error
+	for range poll.Every(within, watchEvery) {
+		err = errors.Join(c.Put(ctx, witness, time.Minute), c.Drop(ctx, witness, s.witness(r, "before"), s.witness(r, "pause")))
 		if err == nil {
 			return nil
 		}
-		select {
-		case <-tick.C:
-		case <-late.C:
-			return err
-		case <-ctx.Done():
-			return err
-		}
 	}
+	return err
 }
 
 // whoAnswers is the server's run id within askWithin.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/poll"
 	"github.com/lockdrill/lockdrill/internal/postgres"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
@@ -78,25 +79,18 @@ func (t *Terminate) Inject(ctx context.Context, r undo.Record) (history.Span, er
 func (t *Terminate) Confirm(ctx context.Context, r undo.Record, applied history.Span) (history.Span, history.Fault, error) {
 	ctx, cancel := context.WithTimeout(ctx, holderEnds)
 	defer cancel()
-	again := time.NewTicker(holderEvery)
-	defer again.Stop()
-	window := history.Span{From: applied.From, To: applied.To}
-	for {
+	window, why := history.Span{From: applied.From, To: applied.To}, ""
+	for range poll.Every(ctx, holderEvery) {
 		alive, err := t.Held.Lives(ctx, r.Key.Name, r.Key.Epoch)
 		window.To = t.Clock()
 		if err == nil && !alive {
 			return window, history.Fault{Hits: 1}, nil
 		}
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			why := "it is still there"
-			if err != nil {
-				why = err.Error()
-			}
-			return window, history.Fault{}, &voidError{history.Unconfirmed, fmt.Sprintf("the lock was taken from %s, which was not seen to be gone: %s", r.Key.Epoch, why)}
+		if why = "it is still there"; err != nil {
+			why = err.Error()
 		}
 	}
+	return window, history.Fault{}, &voidError{history.Unconfirmed, fmt.Sprintf("the lock was taken from %s, which was not seen to be gone: %s", r.Key.Epoch, why)}
 }
 
 // sessions are the holders of a PostgreSQL: the name of a session is its epoch.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments/undo"
+	"github.com/lockdrill/lockdrill/internal/poll"
 )
 
 const (
@@ -211,24 +212,18 @@ func Recover(ctx context.Context, dir string, at Cluster, trust bool) (undo.Repo
 // recoverWhenFree undoes what is left, and removes the folder of the stores; it waits for another process that is at it, or that is
 // still dying.
 func recoverWhenFree(ctx context.Context, dir string, journal *undo.Found, by string, at Cluster) (undo.Report, error) {
-	limit := time.NewTimer(busyWithin)
-	defer limit.Stop()
-	again := time.NewTicker(busyEvery)
-	defer again.Stop()
-	for {
-		r, err := journal.Recover(ctx, reverters(true, at), by)
+	within, cancel := context.WithTimeout(ctx, busyWithin)
+	defer cancel()
+	var r undo.Report
+	var err error
+	for range poll.Every(within, busyEvery) {
+		r, err = journal.Recover(ctx, reverters(true, at), by)
 		if err == nil && len(r.Left()) == 0 {
 			_ = removeFolder(filepath.Join(dir, storesFolder)) // not empty: there is more than was written down
 		}
 		if !errors.Is(err, undo.ErrBusy) {
 			return r, err
 		}
-		select {
-		case <-again.C:
-		case <-limit.C:
-			return r, err
-		case <-ctx.Done():
-			return r, errors.Join(err, ctx.Err())
-		}
 	}
+	return r, errors.Join(err, ctx.Err())
 }

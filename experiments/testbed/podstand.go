@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/internal/kube"
+	"github.com/lockdrill/lockdrill/internal/poll"
 )
 
 const (
@@ -248,11 +249,10 @@ func endPods(ctx context.Context, c *kube.Cluster, w undo.Cluster) error {
 // endObjects goes on until none of the objects, and no pod or key, is the run's. What fails with one is tried again, and keeps it from none of
 // the others: an API server may be away for a while.
 func endObjects(ctx context.Context, c *kube.Cluster, w undo.Cluster, objects []undo.Object, told map[string]bool) error {
-	look := time.NewTicker(podsLook)
-	defer look.Stop()
-	for {
-		var left []string
-		var failed error
+	var left []string
+	var failed error
+	for range poll.Every(ctx, podsLook) {
+		left, failed = nil, nil
 		for _, o := range slices.Backward(objects) {
 			there, err := endObject(ctx, c, w.Run, o)
 			if there || err != nil {
@@ -271,12 +271,8 @@ func endObjects(ctx context.Context, c *kube.Cluster, w undo.Cluster, objects []
 		if len(left) == 0 && failed == nil {
 			return nil
 		}
-		select {
-		case <-look.C:
-		case <-ctx.Done():
-			return fmt.Errorf("still there, for all that is known: %s: %w", strings.Join(left, ", "), cmp.Or(failed, ctx.Err()))
-		}
 	}
+	return fmt.Errorf("still there, for all that is known: %s: %w", strings.Join(left, ", "), cmp.Or(failed, ctx.Err()))
 }
 
 // endObject tells one object to go if it is the run's, and says whether it is still there.

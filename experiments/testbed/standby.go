@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/lockdrill/lockdrill/internal/poll"
 )
 
 // standby is a server that follows a store's, and takes its place when that is killed. It moves to the dead server's port, so that
@@ -58,19 +60,15 @@ func number(text string) int {
 func (s *standby) inStep(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, inStepFor)
 	defer cancel()
-	poll := time.NewTicker(moveEvery)
-	defer poll.Stop()
-	for {
+	var last error
+	for range poll.Every(ctx, moveEvery) {
 		info, err := infoOf(ctx, s.client, "replication")
 		if err == nil && info["master_link_status"] == linkStands {
 			return nil
 		}
-		select {
-		case <-poll.C:
-		case <-ctx.Done():
-			return fmt.Errorf("wait until the standby has all data: %w", errors.Join(ctx.Err(), err))
-		}
+		last = err
 	}
+	return fmt.Errorf("wait until the standby has all data: %w", errors.Join(ctx.Err(), last))
 }
 
 // cut ends the following; a standby that did not follow to the last was none.
@@ -95,20 +93,14 @@ func (s *standby) takeAddress(ctx context.Context, addr string) error {
 	if err := s.client.Do(ctx, "REPLICAOF", "NO", "ONE").Err(); err != nil {
 		return fmt.Errorf("make standby the primary: %w", err)
 	}
-	poll := time.NewTicker(moveEvery)
-	defer poll.Stop()
-	for {
-		err := s.client.ConfigSet(ctx, "port", port).Err()
+	for range poll.Every(ctx, moveEvery) {
+		err = s.client.ConfigSet(ctx, "port", port).Err()
 		if err == nil {
 			s.server.addr, s.server.args = addr, nil
 			return nil
 		}
-		select {
-		case <-poll.C:
-		case <-ctx.Done():
-			return fmt.Errorf("move standby to port %s: %w", port, err)
-		}
 	}
+	return fmt.Errorf("move standby to port %s: %w", port, err)
 }
 
 func (s *standby) end(ctx context.Context) error {

@@ -10,6 +10,8 @@ import (
 
 	toxiproxy "github.com/Shopify/toxiproxy/v2"
 	"github.com/rs/zerolog"
+
+	"github.com/lockdrill/lockdrill/internal/poll"
 )
 
 // toxiServer is a Toxiproxy inside this process, with its API on loopback: faults reach it as they reach an external one.
@@ -77,17 +79,10 @@ func (s *toxiServer) close(ctx context.Context, addrs []string) error {
 
 // closed waits until nobody listens at addr.
 func closed(ctx context.Context, addr string) error {
-	poll := time.NewTicker(10 * time.Millisecond)
-	defer poll.Stop()
-	for addr != "" {
-		if accepts(ctx, addr) != nil && ctx.Err() == nil {
+	for range poll.Every(ctx, 10*time.Millisecond) {
+		if addr == "" || accepts(ctx, addr) != nil && ctx.Err() == nil {
 			return nil
 		}
-		select {
-		case <-poll.C:
-		case <-ctx.Done():
-			return fmt.Errorf("a proxy still listens on %s", addr)
-		}
 	}
-	return nil
+	return fmt.Errorf("a proxy still listens on %s", addr)
 }

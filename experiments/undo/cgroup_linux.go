@@ -12,9 +12,10 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/lockdrill/lockdrill/internal/poll"
 )
 
 // CgroupOf names the cgroup for a process of the run that is known by this name, below the runner's own and one of the run: a path as
@@ -72,9 +73,7 @@ func EndCgroup(ctx context.Context, name string) error {
 	if dir == "" {
 		return fmt.Errorf("end cgroup %s: no cgroup v2 is mounted here for writing", name)
 	}
-	poll := time.NewTicker(goneEvery)
-	defer poll.Stop()
-	for {
+	for range poll.Every(ctx, goneEvery) {
 		events, err := os.ReadFile(filepath.Join(dir, "cgroup.events"))
 		switch {
 		case cgroupGone(err):
@@ -88,12 +87,8 @@ func EndCgroup(ctx context.Context, name string) error {
 		if err != nil {
 			return fmt.Errorf("end cgroup %s: %w", name, err)
 		}
-		select {
-		case <-poll.C:
-		case <-ctx.Done():
-			return fmt.Errorf("wait until cgroup %s is empty: %w", name, ctx.Err())
-		}
 	}
+	return fmt.Errorf("wait until cgroup %s is empty: %w", name, ctx.Err())
 }
 
 func killCgroup(dir string) error {

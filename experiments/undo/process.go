@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"syscall"
 	"time"
+
+	"github.com/lockdrill/lockdrill/internal/poll"
 )
 
 // goneEvery is how often a process that was told to end is looked for.
@@ -66,16 +68,10 @@ func (p Process) await(ctx context.Context, gone func() (bool, error)) error {
 }
 
 func await(ctx context.Context, what string, gone func() (bool, error)) error {
-	poll := time.NewTicker(goneEvery)
-	defer poll.Stop()
-	for {
+	for range poll.Every(ctx, goneEvery) {
 		if over, err := gone(); err != nil || over {
 			return err
 		}
-		select {
-		case <-poll.C:
-		case <-ctx.Done():
-			return fmt.Errorf("wait for the end of %s: %w", what, ctx.Err())
-		}
 	}
+	return fmt.Errorf("wait for the end of %s: %w", what, ctx.Err())
 }

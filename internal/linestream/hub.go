@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/poll"
 )
 
 // Options of a hub. The callbacks come one at a time, those of one life in the order Hello, Lines, End; they may call the hub, but not
@@ -191,9 +192,7 @@ func (h *Hub) Settle(ctx context.Context, life string) error {
 	if err != nil {
 		return fmt.Errorf("settle life %s: %w", life, err)
 	}
-	poll := time.NewTicker(h.o.pace.pause)
-	defer poll.Stop()
-	for {
+	for range poll.Every(ctx, h.o.pace.pause) {
 		h.telling.Lock() // between callbacks: the last one has returned
 		h.mu.Lock()
 		l := h.lives[life]
@@ -203,12 +202,8 @@ func (h *Hub) Settle(ctx context.Context, life string) error {
 		if done {
 			return nil
 		}
-		select {
-		case <-poll.C:
-		case <-ctx.Done():
-			return fmt.Errorf("settle life %s: %w", life, ctx.Err())
-		}
 	}
+	return fmt.Errorf("settle life %s: %w", life, ctx.Err())
 }
 
 // newest is where a life's out stream ends, zero where its keys are gone. It asks until Redis answers or ctx ends.

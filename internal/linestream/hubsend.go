@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/lockdrill/lockdrill/internal/poll"
 )
 
 // hold takes or keeps the fleet for the hub ARGV[1] for ARGV[2] ms: 0 = another has it, 1 = taken now, 2 = kept.
@@ -353,9 +355,7 @@ func (h *Hub) close(ctx context.Context) error {
 func (h *Hub) awaitByes(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, h.o.pace.drain/2)
 	defer cancel()
-	poll := time.NewTicker(h.o.pace.pause)
-	defer poll.Stop()
-	for {
+	for range poll.Every(ctx, h.o.pace.pause) {
 		left := false
 		h.mu.Lock()
 		for _, l := range h.lives {
@@ -364,11 +364,6 @@ func (h *Hub) awaitByes(ctx context.Context) {
 		left = left && h.ours
 		h.mu.Unlock()
 		if !left {
-			return
-		}
-		select {
-		case <-poll.C:
-		case <-ctx.Done():
 			return
 		}
 	}

@@ -212,11 +212,8 @@ func reasons(as []verdict.Abandonment) string {
 
 // abandonmentRows judges how the lock was given up: missed, late and needless each on a row of its own.
 func (j *judging) abandonmentRows(lock string, limits *experiments.AbandonmentLimits) []verdict.SLOResult {
-	of := func(name string) func(string) measured {
-		return func(lock string) measured { return j.givenUp(lock, name) }
-	}
-	return slices.Concat(bounded(j, lock, limits.Missed, of(verdict.Missed)), bounded(j, lock, limits.Late, of(verdict.Late)),
-		bounded(j, lock, limits.Needless, of(verdict.Needless)))
+	return slices.Concat(bounded(j, lock, limits.Missed, named(j.givenUp, verdict.Missed)), bounded(j, lock, limits.Late, named(j.givenUp, verdict.Late)),
+		bounded(j, lock, limits.Needless, named(j.givenUp, verdict.Needless)))
 }
 
 // givenUp counts the epochs that were missed, late or needless.

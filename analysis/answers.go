@@ -79,10 +79,7 @@ func (o *notOwned) count(e *epoch, c *call) {
 
 // notOwnedRows judges the share of "not yours" among the answers, each operation on a row of its own.
 func (j *judging) notOwnedRows(lock string, limits *experiments.NotOwnedLimits) []verdict.SLOResult {
-	of := func(op string) func(string) measured {
-		return func(lock string) measured { return j.notOwned(lock, op) }
-	}
-	return slices.Concat(bounded(j, lock, limits.Renew, of(opRenew)), bounded(j, lock, limits.Release, of(opRelease)))
+	return slices.Concat(bounded(j, lock, limits.Renew, named(j.notOwned, opRenew)), bounded(j, lock, limits.Release, named(j.notOwned, opRelease)))
 }
 
 // notOwned is the share of "not yours" among the answers of one operation.
@@ -157,38 +154,33 @@ func (f *failedReleases) add(ix *Facts, e *epoch) {
 }
 
 // share of n that a tally is, in billionths.
-func (t tally) share(n int) (lo, hi int64) {
+func (t tally) share(n int) dur {
 	if n == 0 {
-		return 0, open
+		return dur{0, open}
 	}
-	return int64(t.lo) * 1e9 / int64(n), int64(t.hi) * 1e9 / int64(n)
+	return dur{int64(t.lo) * 1e9 / int64(n), int64(t.hi) * 1e9 / int64(n)}
 }
 
 // failedReleaseRows judges the share of release calls that failed, and that of leases that were left to their TTL for it.
 func (j *judging) failedReleaseRows(lock string, limits *experiments.FailedReleasesLimits) []verdict.SLOResult {
-	calls := func(lock string) measured {
-		f := j.ix.failedReleasesOf(lock)
-		return j.failedReleases(lock, "failed_releases.calls", f, f.calls, f.sent, "release call")
-	}
-	leases := func(lock string) measured {
-		f := j.ix.failedReleasesOf(lock)
-		return j.failedReleases(lock, "failed_releases.given_up", f, f.leases, f.ended, "lease")
-	}
-	return slices.Concat(bounded(j, lock, limits.Calls, calls), bounded(j, lock, limits.GivenUp, leases))
+	return slices.Concat(bounded(j, lock, limits.Calls, named(j.failedReleases, "calls")), bounded(j, lock, limits.GivenUp, named(j.failedReleases, "given_up")))
 }
 
-func (j *judging) failedReleases(lock, measure string, f failedReleases, t tally, n int, of string) measured {
+// failedReleases is the share of calls, or of leases.
+func (j *judging) failedReleases(lock, name string) measured {
+	f := j.ix.failedReleasesOf(lock)
 	m := measured{
-		measure: measure, unit: verdict.UnitRatio, n: n, of: of, evidence: f.evidence,
+		measure: "failed_releases." + name, unit: verdict.UnitRatio, n: f.sent, of: "release call", evidence: f.evidence,
+		saw:  fmt.Sprintf("%s of %s failed", figures.Count(f.calls.lo), figures.Plural(f.sent, "release call")),
 		next: "Repair the connection to the store. A second try with a fresh timeout frees the key where the failure is short.",
 	}
-	m.lo, m.hi = t.share(n)
-	m.saw = fmt.Sprintf("%s of %s failed", figures.Count(t.lo), figures.Plural(f.sent, "release call"))
-	if measure != "failed_releases.calls" {
-		m.saw = fmt.Sprintf("%s of %s were left to their TTL after failed releases", figures.Count(t.lo), figures.Plural(n, "lease"))
+	m.dur = f.calls.share(f.sent)
+	if name == "given_up" {
+		m.n, m.of, m.dur = f.ended, "lease", f.leases.share(f.ended)
+		m.saw = fmt.Sprintf("%s of %s were left to their TTL after failed releases", figures.Count(f.leases.lo), figures.Plural(m.n, "lease"))
 	}
 	m.missing = j.claimsMissing(lock)
-	if n == 0 {
+	if m.n == 0 {
 		m.missing = append(m.missing, verdict.Lacking(verdict.MissingAnswers, "release", lock))
 	}
 	return j.needFault(lock, m)
@@ -247,22 +239,15 @@ func (ix *Facts) tookOver(k *keyIndex, e *epoch, c *call) (by *epoch, surely boo
 	return by, false
 }
 
-func renewalsOf(e *epoch) []*call { return e.renewals }
-func releasesOf(e *epoch) []*call { return e.releases }
-
-// foreignRenewals counts renewals that succeeded after the key had gone to another.
-func (j *judging) foreignRenewals(lock string) measured {
-	return j.foreign(lock, "foreign_renewals", "renewal", j.ix.foreignOf(lock, "renewed", renewalsOf))
-}
-
-// foreignReleases counts releases that succeeded after the key had gone to another.
-func (j *judging) foreignReleases(lock string) measured {
-	return j.foreign(lock, "foreign_releases", "release", j.ix.foreignOf(lock, "released", releasesOf))
-}
-
-func (j *judging) foreign(lock, measure, of string, f foreign) measured {
+// foreign counts renewals, or releases, that succeeded after the key had gone to another.
+func (j *judging) foreign(lock, of string) measured {
+	did, calls := "renewed", func(e *epoch) []*call { return e.renewals }
+	if of == "release" {
+		did, calls = "released", func(e *epoch) []*call { return e.releases }
+	}
+	f := j.ix.foreignOf(lock, did, calls)
 	m := measured{
-		measure: measure, unit: verdict.UnitCount, value: f.count.value(), n: f.answered, of: of, evidence: f.evidence,
+		measure: "foreign_" + of + "s", unit: verdict.UnitCount, value: f.count.value(), n: f.answered, of: of, evidence: f.evidence,
 		saw: fmt.Sprintf("%s of %s succeeded although the key belonged to another epoch", figures.Count(f.count.lo), figures.Plural(f.answered, of)), why: f.first,
 		next: "Compare the token in the same script that changes the key. What the client believes may be out of date.",
 	}

@@ -127,10 +127,8 @@ func (ix *Facts) doneAt(e *epoch) (history.Span, bool) {
 
 // busyRows judges refusals of a lock whose holder was dead or done.
 func (j *judging) busyRows(lock string, limit *experiments.BusyLimit) []verdict.SLOResult {
-	of := func(name string) func(string) measured {
-		return func(lock string) measured { return j.busy(lock, name) }
-	}
-	return slices.Concat(bounded(j, lock, limit.Count, of("count")), bounded(j, lock, limit.Time, of("time")), bounded(j, lock, limit.Each, of("each")))
+	return slices.Concat(bounded(j, lock, limit.Count, named(j.busy, "count")), bounded(j, lock, limit.Time, named(j.busy, "time")),
+		bounded(j, lock, limit.Each, named(j.busy, "each")))
 }
 
 // busy is how many acquires were refused, over how long, or how long each of them waited.

@@ -292,11 +292,8 @@ func length(ss []stretchOf) int64 {
 // debtRows judges for how long keys stayed taken that nobody needed: the longest debt, the longest effective one, and all waiting
 // for them, each on a row of its own.
 func (j *judging) debtRows(lock string, limits *experiments.DebtLimits) []verdict.SLOResult {
-	of := func(name string) func(string) measured {
-		return func(lock string) measured { return j.debt(lock, name) }
-	}
-	return slices.Concat(bounded(j, lock, limits.Max, of("max")), bounded(j, lock, limits.Effective, of("effective")), bounded(j, lock, limits.Total, of("total")),
-		bounded(j, lock, limits.Waiting, of("waiter_seconds")))
+	return slices.Concat(bounded(j, lock, limits.Max, named(j.debt, "max")), bounded(j, lock, limits.Effective, named(j.debt, "effective")),
+		bounded(j, lock, limits.Total, named(j.debt, "total")), bounded(j, lock, limits.Waiting, named(j.debt, "waiter_seconds")))
 }
 
 // debt is the longest debt, the longest effective one, or all waiting.

@@ -141,47 +141,42 @@ func over(values []value, limit int64) tally {
 // distributionRows judges how long jobs held the lock, or waited for it. max goes by its range. A quantile is a claim about the
 // share of holds, so it takes a number of them, like that of kills; each hold, or wait, is one.
 func (j *judging) distributionRows(lock, measure string, limits *experiments.ClassLimits) []verdict.SLOResult {
-	d := joined(j.spread[lock], measure, limits.Class)
-	n := len(d.values)
-	thing := map[string]string{measureHeld: "hold", measureWait: "wait"}[measure]
-	name, whose := measure, "lock "+lock
-	if limits.Class != "" {
-		name, whose = name+"["+limits.Class+"]", "class "+limits.Class+" of "+whose
-	}
+	d, thing := joined(j.spread[lock], measure, limits.Class), thingOf(measure)
 	var rows []verdict.SLOResult
 	for _, l := range forecast.LimitsOf(&limits.DurationLimits) {
-		m := measured{measure: name + "." + l.Name, unit: verdict.UnitSeconds, n: n, evidence: d.evidence(), value: quantile(d.values, l.P)}
+		m := j.spreadOf(lock, l.Name, d)
+		m.value, m.least, m.belated = quantile(d.values, l.P), nil, belatedAny(d.values, int64(l.Value))
 		m.next = "Shorten the work under the lock, or raise the limit."
 		if measure == measureWait {
 			m.next = "Shorten the holds, or free keys sooner that nobody needs: see debts."
 		}
 		missed := over(d.values, int64(l.Value))
-		if n == 0 {
-			m.saw = "0 " + thing + "s"
-			m.missing = append(m.missing, verdict.Lacking(verdict.MissingValues, thing, whose))
-		} else {
-			m.belated = belatedAny(d.values, int64(l.Value))
-			m.saw = fmt.Sprintf("%s of %s took more than %s; the longest took %s", figures.Count(missed.hi), figures.Plural(n, thing), figures.Exact(int64(l.Value)), figures.Ceil(quantile(d.values, 0).hi))
+		if m.n > 0 {
+			m.saw = fmt.Sprintf("%s of %s took more than %s; the longest took %s", figures.Count(missed.hi), figures.Plural(m.n, thing), figures.Exact(int64(l.Value)), figures.Ceil(quantile(d.values, 0).hi))
 		}
 		if d.cut > 0 {
 			m.saw += fmt.Sprintf("; %s not counted, because the holder died", figures.Plural(d.cut, thing))
 		}
-		m.missing = append(m.missing, j.unseen(lock)...)
 		rows = append(rows, j.quantileRow(lock, l, m, missed, thing))
 	}
 	rest := limits.Bound
 	rest.Max = nil
-	return append(rows, bounded(j, lock, &rest, func(lock string) measured { return j.spreadOf(lock, measure, limits.Class) })...)
+	return append(rows, bounded(j, lock, &rest, func(lock string) measured {
+		return j.spreadOf(lock, "max", joined(j.spread[lock], measure, limits.Class))
+	})...)
 }
 
-// spreadOf is the longest and the shortest of the holds or the waits.
-func (j *judging) spreadOf(lock, measure, class string) measured {
-	d := joined(j.spread[lock], measure, class)
-	thing, name, whose := map[string]string{measureHeld: "hold", measureWait: "wait"}[measure], measure, "lock "+lock
-	if class != "" {
-		name, whose = name+"["+class+"]", "class "+class+" of "+whose
+func thingOf(measure string) string {
+	return map[string]string{measureHeld: "hold", measureWait: "wait"}[measure]
+}
+
+// spreadOf is the longest and the shortest of the holds or the waits of the lock, under a name.
+func (j *judging) spreadOf(lock, name string, d *distribution) measured {
+	thing, measure, whose := thingOf(d.measure), d.measure, "lock "+lock
+	if d.class != "" {
+		measure, whose = measure+"["+d.class+"]", "class "+d.class+" of "+whose
 	}
-	m := measured{measure: name + ".max", unit: verdict.UnitSeconds, n: len(d.values), evidence: d.evidence(), value: quantile(d.values, 0), least: least(d.values),
+	m := measured{measure: measure + "." + name, unit: verdict.UnitSeconds, n: len(d.values), evidence: d.evidence(), value: quantile(d.values, 0), least: least(d.values),
 		next: "Change the work under the lock, or the limit."}
 	if m.n == 0 {
 		m.saw = "0 " + thing + "s"

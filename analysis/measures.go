@@ -34,10 +34,10 @@ func measures() map[string]measure {
 		"failed_releases": func(j *judging, s slo) rows { return j.failedReleaseRows(s.Lock, s.FailedReleases) },
 		"orphan_acquires": func(j *judging, s slo) rows { return j.counted(s.Lock, s.OrphanAcquires, j.orphanAcquires) },
 		"foreign_releases": func(j *judging, s slo) rows {
-			return bounded(j, s.Lock, &s.ForeignReleases.Bound, j.foreignReleases)
+			return bounded(j, s.Lock, &s.ForeignReleases.Bound, named(j.foreign, "release"))
 		},
 		"foreign_renewals": func(j *judging, s slo) rows {
-			return bounded(j, s.Lock, &s.ForeignRenewals.Bound, j.foreignRenewals)
+			return bounded(j, s.Lock, &s.ForeignRenewals.Bound, named(j.foreign, "renewal"))
 		},
 		"duplicate_epochs": func(j *judging, s slo) rows {
 			return bounded(j, s.Lock, &s.DuplicateEpochs.Bound, j.duplicateEpochs)
@@ -50,9 +50,14 @@ func measures() map[string]measure {
 		"metric":        func(j *judging, s slo) rows { return j.metricRows(s.Lock, s.Metric) },
 		"alert":         func(j *judging, s slo) rows { return j.alertRows(s) },
 		"logs": func(j *judging, s slo) rows {
-			return bounded(j, s.Lock, &s.Logs.Bound, func(lock string) measured { return j.logMatches(lock, s.Logs.Pattern) })
+			return bounded(j, s.Lock, &s.Logs.Bound, named(j.logMatches, s.Logs.Pattern))
 		},
 	}
+}
+
+// named is the figure of that name, of those that one function measures.
+func named(figure func(lock, name string) measured, name string) func(lock string) measured {
+	return func(lock string) measured { return figure(lock, name) }
 }
 
 // counted gives the rows of a count that asks for a number of finished jobs.

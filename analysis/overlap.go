@@ -204,7 +204,7 @@ func (f *effect) beforeRelease() bool {
 
 // overlapRows judges mutual exclusion at one level.
 func (j *judging) overlapRows(lock string, limit *experiments.OverlapLimit) []verdict.SLOResult {
-	figure := func(lock string) measured { return j.overlapped(lock, limit.Level) }
+	figure := named(j.overlapped, limit.Level)
 	if limit.Level == verdict.LevelEffect {
 		return bounded(j, lock, &limit.Count, figure)
 	}

@@ -130,11 +130,8 @@ func (c *cost) gap(d dur, surely bool, evidence ...int64) {
 
 // rollingRows judges what rolling restarts cost at a leader loop: the worst of them, and the least where something had to happen.
 func (j *judging) rollingRows(lock string, limit *experiments.RollingLimits) []verdict.SLOResult {
-	of := func(name string) func(string) measured {
-		return func(lock string) measured { return j.rolled(lock, name) }
-	}
-	return slices.Concat(bounded(j, lock, limit.Handovers, of("handovers")), bounded(j, lock, limit.WithoutLeader, of("without_leader")),
-		bounded(j, lock, limit.Longest, of("longest")))
+	return slices.Concat(bounded(j, lock, limit.Handovers, named(j.rolled, "handovers")), bounded(j, lock, limit.WithoutLeader, named(j.rolled, "without_leader")),
+		bounded(j, lock, limit.Longest, named(j.rolled, "longest")))
 }
 
 func (j *judging) rolled(lock, name string) measured {

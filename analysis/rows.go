@@ -152,13 +152,16 @@ func (t tally) of(n int, thing, did, may string) string {
 
 // needFault adds the clauses of measures that any fault on the lock reaches.
 func (j *judging) needFault(lock string, m measured) measured {
-	exposed, _ := j.exposures(lock)
-	m.faults = exposed
-	if exposed == 0 {
-		m.missing = append(m.missing, j.notExposed(lock)...)
-	}
+	j.struck(lock, &m)
 	m.missing = append(m.missing, j.unseen(lock)...)
 	return m
+}
+
+// struck counts the faults that struck the lock.
+func (j *judging) struck(lock string, m *measured) {
+	if m.faults, _ = j.exposures(lock); m.faults == 0 {
+		m.missing = append(m.missing, j.notExposed(lock)...)
+	}
 }
 
 // RowValues is what a run measured of one row: of takeover and tick_gap, whose measures stand without their quantiles, one value a kill,

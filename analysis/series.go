@@ -197,7 +197,7 @@ func (j *judging) seriesRows(lock, name string, d *experiments.DurationLimits) [
 	}
 	rest := d.Bound
 	rest.Max = nil
-	return append(rows, bounded(j, lock, &rest, func(lock string) measured { return j.extremes(lock, name) })...)
+	return append(rows, bounded(j, lock, &rest, named(j.extremes, name))...)
 }
 
 // extremes are the worst kill and the least trial of a lock.

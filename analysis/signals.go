@@ -27,10 +27,7 @@ func (j *judging) metricRows(lock string, l *experiments.MetricLimit) []verdict.
 func (j *judging) metric(lock string, l *experiments.MetricLimit) measured {
 	form, limit := l.Limit()
 	m := measured{measure: "metric." + l.Name + "." + form, next: "See the samples of the metric, and what its owner did then."}
-	m.faults, _ = j.exposures(lock)
-	if m.faults == 0 {
-		m.missing = append(m.missing, j.notExposed(lock)...)
-	}
+	j.struck(lock, &m)
 	q := &question{j: j, metric: j.ix.metricOf(l.Name), form: form, zero: l.AbsentMeans == "zero", window: j.signalled()}
 	q.raisers = j.ix.raisers(q.metric)
 	for _, f := range j.ix.disagreements(q.metric) {
@@ -208,9 +205,7 @@ func (j *judging) signalled() history.Span {
 // logMatches counts the lines that matched a pattern, in all logs: over the whole run, or what a shot may have brought about.
 func (j *judging) logMatches(lock, pattern string) measured {
 	m := measured{measure: verdict.MeasureLogs + "." + pattern, unit: verdict.UnitCount, of: "line", next: "Read the lines: each is an event logmatch of the history."}
-	if m.faults, _ = j.exposures(lock); m.faults == 0 {
-		m.missing = append(m.missing, j.notExposed(lock)...)
-	}
+	j.struck(lock, &m)
 	during, watched := history.Span{From: math.MinInt64, To: open}, j.window()
 	if j.ix.only != nil {
 		during = j.signalled()

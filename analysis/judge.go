@@ -261,12 +261,7 @@ func (ix *Facts) failsOver() bool {
 
 // clean reports that everything that was cleaned up was verified, as far as the history tells.
 func (ix *Facts) clean() bool {
-	for _, c := range ix.cleanups {
-		if !c.Note.OK {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(ix.cleanups, func(c *history.Event) bool { return !c.Note.OK })
 }
 
 // exit is the status of the run: the worst of what applies.

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis"
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
@@ -60,25 +62,17 @@ func common(runs []*Observed) history.Labels {
 
 // otherLimits are the quantiles whose limit is not the same in all runs: they ask another question.
 func otherLimits(runs []*Observed) (ds []verdict.Difference) {
-	limits := func(o *Observed) map[string]string {
-		m := map[string]string{}
+	limits := func(o *Observed) (all []experiments.Setting) {
 		for _, q := range o.Quantiles {
-			m["slos "+q.Lock+" "+q.Measure] = figures.Exact(figures.Nanoseconds(q.Limit))
+			all = append(all, experiments.Setting{Path: "slos " + q.Lock + " " + q.Measure, Value: figures.Exact(figures.Nanoseconds(q.Limit))})
 		}
-		return m
+		slices.SortFunc(all, func(a, b experiments.Setting) int { return cmp.Compare(a.Path, b.Path) })
+		return all
 	}
-	first := limits(runs[0])
 	for _, r := range runs[1:] {
-		other := limits(r)
-		for _, field := range slices.Sorted(maps.Keys(first)) {
-			if other[field] != first[field] {
-				ds = append(ds, verdict.Difference{Field: field, Base: first[field], Head: orNone(other[field]), Run: r.Run.ID, InBase: true})
-			}
-		}
-		for _, field := range slices.Sorted(maps.Keys(other)) {
-			if first[field] == "" {
-				ds = append(ds, verdict.Difference{Field: field, Base: orNone(""), Head: other[field], Run: r.Run.ID, InBase: true})
-			}
+		for _, d := range differ(limits(runs[0]), limits(r)) {
+			d.Run, d.InBase = r.Run.ID, true
+			ds = append(ds, d)
 		}
 	}
 	return ds

@@ -57,6 +57,13 @@ type term struct {
 	value time.Duration
 }
 
+func sumOf(ts []term) (sum time.Duration) {
+	for _, t := range ts {
+		sum += t.value
+	}
+	return sum
+}
+
 // band is the sum of L3, with its summands.
 type band struct {
 	lock   *experiments.Lock
@@ -86,18 +93,12 @@ func bandAt(e *experiments.Experiment, l *experiments.Lock, warmup time.Duration
 	b := band{lock: l, phases: phases, lo: -1}
 	for _, phase := range b.phases {
 		lower, upper := residual(l.Policy, phase)
-		lo, hi := lower[0].value, time.Duration(0)
-		for _, t := range lower[1:] {
-			lo -= t.value
-		}
-		lo = max(0, lo)
+		lo := max(0, lower[0].value-sumOf(lower[1:]))
 		upper = append(upper, pickup(e, l)...)
 		if warmup > 0 {
 			upper = append(upper, term{"warm-up", warmup})
 		}
-		for _, t := range upper {
-			hi += t.value
-		}
+		hi := sumOf(upper)
 		if b.lo < 0 || lo < b.lo {
 			b.lo, b.lower = lo, lower
 		}
@@ -263,10 +264,7 @@ func (b band) advice(l Limit, measure string, scale float64) string {
 	if !slices.ContainsFunc(b.upper, func(t term) bool { return t.name == "ttl" }) { // no lease to run out: there is nothing to shorten
 		return inFile(scale) + "promise " + raise + "."
 	}
-	unit := int64(time.Second)
-	for unit > int64(time.Millisecond) && rest < 10*unit {
-		unit /= 10
-	}
+	unit := easyUnit(rest)
 	ttl := rest * 4 / 5 / unit * unit
 	wait := int64(float64(rest-ttl)/weight) / unit * unit
 	if least := Unscaled(int64(p.Drift+p.StopBudget), scale); wait < int64(time.Millisecond) || ttl <= least {
@@ -294,25 +292,31 @@ func inFile(scale float64) string {
 
 // roundUp gives a limit that is easy to type and not below ns.
 func roundUp(ns int64) int64 {
+	unit := easyUnit(ns)
+	return (ns + unit - 1) / unit * unit
+}
+
+// easyUnit is a power of ten from 1 ms to 1 s, of which ns has ten or more, if it can.
+func easyUnit(ns int64) int64 {
 	unit := int64(time.Second)
 	for unit > int64(time.Millisecond) && ns < 10*unit {
 		unit /= 10
 	}
-	return (ns + unit - 1) / unit * unit
+	return unit
 }
 
-// unscaled turns a scaled duration back into the one of the file, to the microsecond: scaling had rounded it.
+// Unscaled turns a scaled duration back into the one of the file, to the microsecond: scaling had rounded it.
 func Unscaled(ns int64, scale float64) int64 {
 	return int64(math.Round(float64(ns)/scale/1e3)) * 1e3
 }
 
-// promiseBand is a band in words, held against one promise.
+// PromiseBand is a band in words, held against one promise.
 type PromiseBand struct {
 	Lo, Hi      time.Duration
 	Sum, Advice string
 }
 
-// promiseOf is the band of a measure (takeover or tick_gap) of a lock of e after faults of a class, held against a limit. warmup is what
+// PromiseOf is the band of a measure (takeover or tick_gap) of a lock of e after faults of a class, held against a limit. warmup is what
 // a run's calibration allows for the first effect after a grant.
 func PromiseOf(e *experiments.Experiment, lock *experiments.Lock, l Limit, measure, class string, warmup time.Duration) PromiseBand {
 	b := bandOf(e, lock, warmup)

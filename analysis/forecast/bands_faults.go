@@ -33,29 +33,21 @@ func (b band) under(faults []experiments.Fault, class string) band {
 	}
 	b.struck = map[string]string{verdict.ClassHandOver: "asked to stop", verdict.ClassPause: "hit at random", verdict.ClassTheft: "the key is taken away", verdict.ClassStore: "the store is gone"}[class]
 	isLease := func(t term) bool { return t.name == "ttl" || t.name == "renewal" || t.name == "in flight" }
-	var lease time.Duration
-	for _, t := range b.upper {
-		if isLease(t) {
-			lease += t.value
-		}
-	}
-	if leased && barred <= lease {
+	rest := slices.DeleteFunc(slices.Clone(b.upper), isLease)
+	if leased && barred <= sumOf(b.upper)-sumOf(rest) {
 		if class == verdict.ClassStore {
 			b.lo, b.lower = 0, nil
 		}
 		return b
 	}
-	b.upper = slices.DeleteFunc(slices.Clone(b.upper), isLease)
+	b.upper = rest
 	if barred > 0 {
 		b.upper = append([]term{{"fault", barred}}, b.upper...)
 	}
 	if !leased || class == verdict.ClassStore {
 		b.lo, b.lower = 0, nil
 	}
-	b.hi = 0
-	for _, t := range b.upper {
-		b.hi += t.value
-	}
+	b.hi = sumOf(b.upper)
 	return b
 }
 

@@ -226,9 +226,8 @@ func (r *Rehearsed) Document() *Rehearsal {
 	}
 	for i := range r.rows {
 		w := &r.rows[i]
-		row := RehearsalRow{Lock: w.Lock, Measure: w.Measure, Unit: w.Unit, Limit: w.Limit, Seeds: w.n, Open: w.open,
+		row := RehearsalRow{Lock: w.Lock, Measure: w.Measure, Unit: w.Unit, Ask: w.Ask, Limit: w.Limit, Seeds: w.n, Open: w.open,
 			Breach: float64(w.breaches) / float64(r.Seeds), Worst: w.maxSeed}
-		row.Ask = w.Ask
 		if w.Against != nil {
 			row.Of, row.Share = w.Against.Lock, w.Against.Share
 		}

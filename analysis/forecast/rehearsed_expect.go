@@ -54,10 +54,5 @@ func (r *Rehearsed) mergeExpected(o *Rehearsed) {
 
 // Provoked reports that every expectation was met in each seed.
 func (d *Rehearsal) Provoked() bool {
-	for _, x := range d.Expected {
-		if x.Missed > 0 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(d.Expected, func(x RehearsedExpectation) bool { return x.Missed > 0 })
 }

@@ -40,19 +40,7 @@ func evidence(p float64, k, n int, below bool) float64 {
 // SequentialTrialsNeeded is how many trials SequentialPass takes where missed of them miss the limit: 36 / 72 / 367 for p90 / p95 / p99
 // where none does.
 func SequentialTrialsNeeded(p float64, missed int) int {
-	n, step := missed+1, missed+1
-	for !SequentialPass(p, missed, n) {
-		n, step = n+step, 2*step
-	}
-	lo := missed + 1
-	for lo < n {
-		if mid := (lo + n) / 2; SequentialPass(p, missed, mid) {
-			n = mid
-		} else {
-			lo = mid + 1
-		}
-	}
-	return n
+	return least(missed+1, func(n int) bool { return SequentialPass(p, missed, n) })
 }
 
 // Question is a promised percentile, and what was seen of it while the number of trials grew.
@@ -69,19 +57,12 @@ func QuestionsOf(e *experiments.Experiment, f *experiments.Fault) []*Question {
 		return nil
 	}
 	var qs []*Question
-	for i := range e.SLOs {
-		s := &e.SLOs[i]
-		if s.Lock != f.Lock() {
-			continue
-		}
-		for _, l := range LimitsOf(s.Takeover) {
-			qs = append(qs, &Question{Lock: s.Lock, Measure: "takeover", Limit: l})
-		}
-		for _, l := range LimitsOf(s.TickGap) {
-			qs = append(qs, &Question{Lock: s.Lock, Measure: "tick_gap", Limit: l})
+	for s, l := range limitsOn(e, f.Lock()) {
+		if l.P > 0 {
+			qs = append(qs, &Question{Lock: s.Lock, Measure: s.Measure(), Limit: l})
 		}
 	}
-	return slices.DeleteFunc(qs, func(q *Question) bool { return q.P == 0 })
+	return qs
 }
 
 // Note takes a trial that took between lo and hi.
@@ -134,12 +115,7 @@ func (q *Question) Says(thing string) string {
 
 // Answered reports that all of them are, one way or the other.
 func Answered(qs []*Question) bool {
-	for _, q := range qs {
-		if q.Answer() == verdict.Inconclusive {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(qs, func(q *Question) bool { return q.Answer() == verdict.Inconclusive })
 }
 
 // likelyShots is how many shots of f a run will probably have: of one that repeats until its questions are answered, as many as that takes

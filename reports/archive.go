@@ -62,25 +62,15 @@ func unread(a *verdict.Archive) (list []item) {
 
 // tightestOf is the row of a run that came nearest to its limit, or went furthest beyond.
 func tightestOf(e *verdict.ArchivedExperiment, run int) string {
-	text, worst := "", 0.0
+	var n nearest
 	for _, row := range e.Rows {
-		if row.Ask != verdict.AtMost {
-			continue
-		}
 		for _, v := range row.Values {
-			if v.Run != run || v.Limit <= 0 || v.N == 0 {
-				continue
-			}
-			most := v.Lo
-			if v.Hi != nil {
-				most = *v.Hi
-			}
-			if by := most / v.Limit; text == "" || by > worst {
-				worst, text = by, fmt.Sprintf("%s %s: %s of %s", row.Lock, measureWords(row.Measure), rehearsedFigure(&most, row.Unit), rehearsedFigure(&v.Limit, row.Unit))
+			if row.Ask == verdict.AtMost && v.Run == run && v.N > 0 {
+				n.note(row.Lock+" "+measureWords(row.Measure)+": ", row.Unit, verdict.Range{Lo: v.Lo, Hi: v.Hi}, v.Limit)
 			}
 		}
 	}
-	return text
+	return n.text
 }
 
 // ArchivePage writes the same as a page: a picture of each row, and the runs with links to their reports. link gives the address of a file

@@ -17,12 +17,7 @@ func Comparison(w io.Writer, c *verdict.Comparison, o Options) error {
 	word, ink := answerWord(c.Answer)
 	p.flow(0, 2, strings.Join(headOf(p.paint(ink, word), clean(c.Experiment), beside(c), c.Rehearsal), "  "))
 	p.flow(2, 2, answerSentence(c.Answer))
-	for _, r := range first(c.Reasons, mostRows) {
-		p.item("why", clean(r))
-	}
-	if more := len(c.Reasons) - mostRows; more > 0 {
-		p.item("", "and "+figures.Plural(more, "more reason")+": see -o json")
-	}
+	p.items(reasonItems(c.Reasons, mostRows, ": see -o json"))
 	p.blank()
 	p.comparedRows(c)
 	p.section("Correctness", correctnessOf(c))
@@ -59,6 +54,18 @@ func (p *page) comparedRows(c *verdict.Comparison) {
 // spaced joins what there is.
 func spaced(texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(s string) bool { return s == "" }), "  ")
+}
+
+// reasonItems are the first reasons, and how many more there are; where says where.
+func reasonItems(reasons []string, most int, where string) []item {
+	var list []item
+	for _, r := range first(reasons, most) {
+		list = append(list, item{"why", oneLine(r)})
+	}
+	if more := len(reasons) - most; more > 0 {
+		list = append(list, item{"", "and " + figures.Plural(more, "more reason") + where})
+	}
+	return list
 }
 
 // answerWord is the word of a comparison, and its ink.

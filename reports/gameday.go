@@ -23,16 +23,9 @@ const (
 	reportOfRun = "report.html"
 )
 
-// dayTable is a table of a game day: the terminal, the text and the page draw the same one.
-type dayTable struct {
-	id, title string
-	columns   []string
-	rows      [][]Cell
-}
-
-// dayTables are the steps, the figures and the observations.
-func dayTables(g *verdict.GameDay) []dayTable {
-	steps := dayTable{"steps", daySteps, []string{"step", "what", "outcome", "verdict", "when", "by"}, nil}
+// dayTables are the steps, the figures and the observations: the terminal, the text and the page draw the same ones.
+func dayTables(g *verdict.GameDay) []Table {
+	steps := Table{ID: "steps", Label: daySteps, Columns: []string{"step", "what", "outcome", "verdict", "when", "by"}}
 	for i := range g.Steps {
 		s := &g.Steps[i]
 		what := Cell{Text: s.Name + ": " + s.Drill + s.Manual}
@@ -53,28 +46,28 @@ func dayTables(g *verdict.GameDay) []dayTable {
 		if n := len(s.Aborted); n > 0 {
 			outcome.Text += fmt.Sprintf(", %s cut off before", figures.Plural(n, "attempt"))
 		}
-		steps.rows = append(steps.rows, []Cell{{Text: fmt.Sprint(s.N), Num: true}, what, outcome, word, TimeCell(s.Started), {Text: s.Who}})
+		steps.row(figureCell(fmt.Sprint(s.N)), what, outcome, word, TimeCell(s.Started), plainCell(s.Who))
 	}
 	columns := []string{"step", "lock", "promise", "measured", "from", "verdict"}
-	windows, others := dayTable{"windows", dayWindows, columns, nil}, dayTable{"figures", dayFigures, columns, nil}
+	windows, others := Table{ID: "windows", Label: dayWindows, Columns: columns}, Table{ID: "figures", Label: dayFigures, Columns: columns}
 	for _, f := range g.Figures {
 		r := rowOf(f.SLOResult, &verdict.Judgement{Run: verdict.RunInfo{TimeScale: f.TimeScale}})
-		row := []Cell{{Text: fmt.Sprint(f.Step), Num: true}, {Text: r.Lock}, {Text: r.promise}, {Text: r.observed}, {Text: r.sample}, {Text: r.word, Class: classOf(r.ink)}}
+		row := []Cell{figureCell(fmt.Sprint(f.Step)), plainCell(r.Lock), plainCell(r.promise), plainCell(r.observed), plainCell(r.sample), {Text: r.word, Class: classOf(r.ink)}}
 		if f.Fault == "" && strings.HasPrefix(f.Measure, "takeover") {
-			windows.rows = append(windows.rows, row)
+			windows.row(row...)
 		} else {
-			others.rows = append(others.rows, row)
+			others.row(row...)
 		}
 	}
-	notes := dayTable{"observations", dayNotes, []string{"when", "who", "step", "observation"}, nil}
+	notes := Table{ID: "observations", Label: dayNotes, Columns: []string{"when", "who", "step", "observation"}}
 	for _, o := range g.Observations {
 		step := ""
 		if o.Step > 0 {
 			step = fmt.Sprint(o.Step)
 		}
-		notes.rows = append(notes.rows, []Cell{TimeCell(o.At), {Text: o.Who}, {Text: step}, {Text: o.Text}})
+		notes.row(TimeCell(o.At), plainCell(o.Who), plainCell(step), plainCell(o.Text))
 	}
-	return slices.DeleteFunc([]dayTable{steps, windows, others, notes}, func(t dayTable) bool { return len(t.rows) == 0 })
+	return slices.DeleteFunc([]Table{steps, windows, others, notes}, func(t Table) bool { return len(t.Rows) == 0 })
 }
 
 // dayTally counts the steps by how they ended.
@@ -170,7 +163,8 @@ func GameDayPage(w io.Writer, g *verdict.GameDay) error {
 		Site: []Link{}} // the style of a server's pages is for narrow screens, too
 	p.Sections = append(p.Sections, Section{ID: "day", Title: "The day", Blocks: []Block{itemBlock("", dayFacts(g))}})
 	for _, t := range dayTables(g) {
-		p.Sections = append(p.Sections, Section{ID: t.id, Title: t.title, Blocks: []Block{{Table: &Table{ID: t.id + "-table", Label: t.title, Columns: t.columns, Rows: t.rows}}}})
+		p.Sections = append(p.Sections, Section{ID: t.ID, Title: t.Label, Blocks: []Block{{Table: &t}}})
+		t.ID += "-table" // apart from its section
 	}
 	after := Section{ID: "postmortem", Title: dayAfter}
 	for _, a := range afterwards(g) {
@@ -190,12 +184,12 @@ func GameDayText(w io.Writer, g *verdict.GameDay) error {
 		m.line("- %s: %s", markdown(i.Label), markdown(i.Text))
 	}
 	for _, t := range dayTables(g) {
-		m.line("\n## %s\n", t.title)
-		m.table(t.columns...)
-		for _, row := range t.rows {
+		m.line("\n## %s\n", t.Label)
+		m.table(t.Columns...)
+		for _, row := range t.Rows {
 			var cells []string
 			for _, c := range row {
-				text := strings.ReplaceAll(markdown(c.Text), "|", "\\|")
+				text := markdown(c.Text)
 				if c.Link != "" {
 					text = "[" + text + "](" + c.Link + ")"
 				}
@@ -224,9 +218,9 @@ func GameDay(w io.Writer, g *verdict.GameDay) error {
 		fmt.Fprintf(&b, "ended early: %s\n", g.Stopped)
 	}
 	for _, t := range dayTables(g) {
-		fmt.Fprintf(&b, "\n%s\n", t.title)
+		fmt.Fprintf(&b, "\n%s\n", t.Label)
 		tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-		for _, row := range t.rows {
+		for _, row := range t.Rows {
 			var cells []string
 			for _, c := range row {
 				cells = append(cells, c.Text)

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
-	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/reports/timeline"
 )
 
@@ -18,14 +17,7 @@ func baselineBlocks(c *verdict.Comparison) []Block {
 		word = "REHEARSAL: " + word
 	}
 	blocks := []Block{{Text: word + ", " + beside(c) + ". " + answerSentence(c.Answer)}}
-	var why []item
-	for _, r := range first(c.Reasons, mostReasonsOfPage) {
-		why = append(why, item{"why", oneLine(r)})
-	}
-	if more := len(c.Reasons) - mostReasonsOfPage; more > 0 {
-		why = append(why, item{"", "and " + figures.Plural(more, "more reason")})
-	}
-	blocks = appendItems(blocks, "", why)
+	blocks = appendItems(blocks, "", reasonItems(c.Reasons, mostReasonsOfPage, ""))
 	if g := comparedTable(c); g != nil {
 		blocks = append(blocks, Block{Table: g}, Block{Fold: &fold{"Confidence intervals, and from how many values", []Block{{Table: withinTable(c)}}}})
 	}

@@ -10,13 +10,7 @@ import (
 
 // lockSums writes what each lock's policy comes to, before anything is measured.
 func (p *page) lockSums(all []forecast.LockSums) {
-	if len(all) == 0 { // such as locks without a lease
-		return
-	}
-	p.part("WHAT THE TIMINGS ALLOW, lock by lock")
-	for i := range all {
-		p.ofLock(&all[i], nil)
-	}
+	parts(p, "WHAT THE TIMINGS ALLOW, lock by lock", all, func(s forecast.LockSums) { p.ofLock(&s, nil) })
 }
 
 // rehearsedSums writes the same, and what the simulated runs gave.

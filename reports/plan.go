@@ -23,22 +23,31 @@ func Plan(w io.Writer, pl *forecast.Plan, o Options) error {
 	for i := range pl.Timeline {
 		p.planned(&pl.Timeline[i])
 	}
-	p.plannedOverlaps(pl)
+	parts(p, "MAY BE IN EFFECT TOGETHER", pl.Overlaps, func(pair [2]string) { p.flow(2, 4, pair[0]+" and "+pair[1]) })
 	if pl.LockCalls == history.CallsSingle {
 		p.part("LOCK OPERATIONS")
 		p.flow(2, 2, "Each operation is sent by itself: a proxy makes single ones fail, or the store takes no batches. Other drills on Redis send them in batches. "+
 			"Waiters with backoff wake do not stand in line here.")
 	}
 	p.guards(pl)
-	p.plannedPods(pl.Pods)
-	p.plannedReplicas(pl.Replicas)
-	p.plannedHolders(pl.Holders)
-	p.plannedEffects(pl.Effects)
-	p.plannedSignals(pl.Signals)
-	p.sums(pl)
+	parts(p, "PODS, as they stand now", pl.Pods, p.plannedPod) // whom a fault strikes among them is resolved when it is fired
+	parts(p, "REPLICAS, as they stand now", pl.Replicas, func(r forecast.PlannedReplica) {
+		p.flow(2, 4, fmt.Sprintf("%s  process %d  since %s", p.paint(bold, cmp.Or(r.Name, "(no name)")), r.PID, r.Since))
+	})
+	parts(p, "HOLDERS, as their sources say now", pl.Holders, p.plannedHolder)
+	parts(p, "EFFECTS, the last ones that are there now", pl.Effects, func(x forecast.PlannedEffects) {
+		p.flow(2, 4, fmt.Sprintf("%s  under lock %s, from the %s", p.paint(bold, x.Name), x.Lock, x.Source))
+		p.below(append(x.Last, x.Why)...)
+	})
+	parts(p, "SIGNALS, as they stand now", pl.Signals, func(s forecast.PlannedSignal) {
+		p.flow(2, 4, fmt.Sprintf("%s  %s", p.paint(bold, s.Name), s.Source))
+		p.below(append(s.First, s.Why)...)
+	})
+	parts(p, "CHECKS, in the numbers of the file (lockdrill explain L1 ... L11)", pl.Sums, p.sum)
 	p.lockSums(pl.LockSums)
-	p.quantiles(pl)
-	p.plannedExpectations(pl)
+	parts(p, "TRIALS that a promised percentile needs", pl.Quantiles, p.quantile)
+	parts(p, fmt.Sprintf("EXPECTED of the faults, in %s", figures.Plural(pl.Rehearsed, "simulated run")), pl.Expected,
+		func(x forecast.RehearsedExpectation) { p.expectation(&x, pl.Rehearsed) })
 	p.duration(pl)
 	return p.to(w, "plan")
 }
@@ -94,16 +103,6 @@ func (p *page) planned(f *forecast.PlannedFault) {
 	p.item("  undone", f.Undone)
 }
 
-func (p *page) plannedOverlaps(pl *forecast.Plan) {
-	if len(pl.Overlaps) == 0 {
-		return
-	}
-	p.part("MAY BE IN EFFECT TOGETHER")
-	for _, pair := range pl.Overlaps {
-		p.flow(2, 4, pair[0]+" and "+pair[1])
-	}
-}
-
 func (p *page) guards(pl *forecast.Plan) {
 	p.part("GUARDS")
 	for _, g := range pl.Guards {
@@ -127,147 +126,85 @@ func (p *page) guards(pl *forecast.Plan) {
 	p.item("caps", strings.Join(append(caps, "at most "+secs(pl.Duration.MaxRun)+" in all"), ", "))
 }
 
-// plannedPods are the pods as they stand: whom a fault strikes among them is resolved when it is fired.
-func (p *page) plannedPods(pods []forecast.PlannedPod) {
-	if len(pods) == 0 {
+// parts begins a part of a document with its title, and writes each of list below it; without any there is none.
+func parts[T any](p *page, title string, list []T, write func(T)) {
+	if len(list) == 0 {
 		return
 	}
-	p.part("PODS, as they stand now")
-	for _, pod := range pods {
-		state := pod.Phase
-		if pod.Ready {
-			state += ", ready"
-		}
-		node := "on no node yet"
-		if pod.Node != "" {
-			node = "on node " + pod.Node
-		}
-		p.flow(2, 4, fmt.Sprintf("%s  uid %s  %s  %s", p.paint(bold, pod.Name), pod.UID, state, node))
+	p.part(title)
+	for _, x := range list {
+		write(x)
 	}
 }
 
-// plannedReplicas are the processes as they stand.
-func (p *page) plannedReplicas(replicas []forecast.PlannedReplica) {
-	if len(replicas) == 0 {
-		return
-	}
-	p.part("REPLICAS, as they stand now")
-	for _, r := range replicas {
-		p.flow(2, 4, fmt.Sprintf("%s  process %d  since %s", p.paint(bold, cmp.Or(r.Name, "(no name)")), r.PID, r.Since))
-	}
-}
-
-// plannedHolders are who holds which key.
-func (p *page) plannedHolders(all []forecast.PlannedHolder) {
-	if len(all) == 0 {
-		return
-	}
-	p.part("HOLDERS, as their sources say now")
-	for _, h := range all {
-		who := p.paint(yellow, "not known")
-		if h.By != "" {
-			who = p.paint(bold, h.Name)
-			if h.PID != 0 {
-				who += fmt.Sprintf(" (process %d)", h.PID)
-			}
-		}
-		p.flow(2, 4, fmt.Sprintf("%s  key %s: %s", h.Lock, h.Key, who))
-		if h.Why != "" {
-			p.flow(4, 6, h.Why)
-		}
-		for _, text := range h.Says {
+// below writes texts below what they belong to. Empty texts are left out.
+func (p *page) below(texts ...string) {
+	for _, text := range texts {
+		if text != "" {
 			p.flow(4, 6, text)
 		}
 	}
 }
 
-// plannedEffects are the last effects of each source.
-func (p *page) plannedEffects(all []forecast.PlannedEffects) {
-	if len(all) == 0 {
-		return
+func (p *page) plannedPod(pod forecast.PlannedPod) {
+	state := pod.Phase
+	if pod.Ready {
+		state += ", ready"
 	}
-	p.part("EFFECTS, the last ones that are there now")
-	for _, x := range all {
-		p.flow(2, 4, fmt.Sprintf("%s  under lock %s, from the %s", p.paint(bold, x.Name), x.Lock, x.Source))
-		for _, text := range x.Last {
-			p.flow(4, 6, text)
+	node := "on no node yet"
+	if pod.Node != "" {
+		node = "on node " + pod.Node
+	}
+	p.flow(2, 4, fmt.Sprintf("%s  uid %s  %s  %s", p.paint(bold, pod.Name), pod.UID, state, node))
+}
+
+// plannedHolder is who holds a key.
+func (p *page) plannedHolder(h forecast.PlannedHolder) {
+	who := p.paint(yellow, "not known")
+	if h.By != "" {
+		who = p.paint(bold, h.Name)
+		if h.PID != 0 {
+			who += fmt.Sprintf(" (process %d)", h.PID)
 		}
-		if x.Why != "" {
-			p.flow(4, 6, x.Why)
-		}
+	}
+	p.flow(2, 4, fmt.Sprintf("%s  key %s: %s", h.Lock, h.Key, who))
+	p.below(append([]string{h.Why}, h.Says...)...)
+}
+
+func (p *page) sum(l forecast.Lint) {
+	word := "ok  "
+	if !l.OK {
+		word = p.paint(yellow, "WARN")
+	}
+	p.flow(2, 12, fmt.Sprintf("%s  %s  %s: %s", l.Rule, word, cmp.Or(l.Lock, "the run"), l.Text))
+	if l.Means != "" {
+		p.flow(12, 12, l.Means)
 	}
 }
 
-// plannedSignals are the first samples of each signal.
-func (p *page) plannedSignals(all []forecast.PlannedSignal) {
-	if len(all) == 0 {
-		return
+func (p *page) quantile(q forecast.PlannedQuantile) {
+	text := fmt.Sprintf("%s %s %s needs %d independent trials if none misses; the file declares %d", q.Measure, q.Quantile, secs(q.Limit), q.Need, q.Declared)
+	if q.NeedOne > 0 {
+		text = fmt.Sprintf("%s %s %s is looked at after each trial: it needs %d if none misses, %d if one does; the file allows %d", q.Measure, q.Quantile, secs(q.Limit), q.Need, q.NeedOne, q.Declared)
 	}
-	p.part("SIGNALS, as they stand now")
-	for _, s := range all {
-		p.flow(2, 4, fmt.Sprintf("%s  %s", p.paint(bold, s.Name), s.Source))
-		for _, text := range s.First {
-			p.flow(4, 6, text)
-		}
-		if s.Why != "" {
-			p.flow(4, 6, s.Why)
-		}
+	if q.Declared < q.Need {
+		text += ", so it stays inconclusive whatever is measured"
 	}
+	p.item(q.Lock, text)
 }
 
-func (p *page) sums(pl *forecast.Plan) {
-	if len(pl.Sums) == 0 {
-		return
+// expectation says whether a few rehearsals provoked what the fault is for.
+func (p *page) expectation(x *forecast.RehearsedExpectation, rehearsed int64) {
+	text := fmt.Sprintf("%s provokes %s: ", x.Fault, rehearsedAsk(x))
+	switch x.Missed {
+	case 0:
+		text += "in all of them"
+	case rehearsed:
+		text += p.paint(yellow, "in none of them") + ". " + x.Why
+	default:
+		text += fmt.Sprintf("not in %d of them. Seed %d: %s", x.Missed, x.Seed, x.Why)
 	}
-	p.part("CHECKS, in the numbers of the file (lockdrill explain L1 ... L11)")
-	for _, l := range pl.Sums {
-		word := "ok  "
-		if !l.OK {
-			word = p.paint(yellow, "WARN")
-		}
-		p.flow(2, 12, fmt.Sprintf("%s  %s  %s: %s", l.Rule, word, cmp.Or(l.Lock, "the run"), l.Text))
-		if l.Means != "" {
-			p.flow(12, 12, l.Means)
-		}
-	}
-}
-
-func (p *page) quantiles(pl *forecast.Plan) {
-	if len(pl.Quantiles) == 0 {
-		return
-	}
-	p.part("TRIALS that a promised percentile needs")
-	for _, q := range pl.Quantiles {
-		text := fmt.Sprintf("%s %s %s needs %d independent trials if none misses; the file declares %d", q.Measure, q.Quantile, secs(q.Limit), q.Need, q.Declared)
-		if q.NeedOne > 0 {
-			text = fmt.Sprintf("%s %s %s is looked at after each trial: it needs %d if none misses, %d if one does; the file allows %d", q.Measure, q.Quantile, secs(q.Limit), q.Need, q.NeedOne, q.Declared)
-		}
-		if q.Declared < q.Need {
-			text += ", so it stays inconclusive whatever is measured"
-		}
-		p.item(q.Lock, text)
-	}
-}
-
-// plannedExpectations says whether a few rehearsals provoked what the faults are for.
-func (p *page) plannedExpectations(pl *forecast.Plan) {
-	if len(pl.Expected) == 0 {
-		return
-	}
-	p.part(fmt.Sprintf("EXPECTED of the faults, in %s", figures.Plural(pl.Rehearsed, "simulated run")))
-	for i := range pl.Expected {
-		x := &pl.Expected[i]
-		text := fmt.Sprintf("%s provokes %s: ", x.Fault, rehearsedAsk(x))
-		switch x.Missed {
-		case 0:
-			text += "in all of them"
-		case pl.Rehearsed:
-			text += p.paint(yellow, "in none of them") + ". " + x.Why
-		default:
-			text += fmt.Sprintf("not in %d of them. Seed %d: %s", x.Missed, x.Seed, x.Why)
-		}
-		p.item(x.Lock, text)
-	}
+	p.item(x.Lock, text)
 }
 
 func (p *page) duration(pl *forecast.Plan) {

@@ -15,12 +15,7 @@ func Pool(w io.Writer, p *verdict.Pooled, o Options) error {
 	word, ink := runWord(p.Verdict)
 	page.flow(0, 2, page.paint(ink, word)+"  "+clean(p.Experiment)+"  "+figures.Plural(len(p.Runs), "run")+" together")
 	page.flow(2, 2, pooledSentence(p))
-	for _, r := range first(p.Reasons, mostRows) {
-		page.item("why", clean(r))
-	}
-	if more := len(p.Reasons) - mostRows; more > 0 {
-		page.item("", "and "+figures.Plural(more, "more reason")+": see -o json")
-	}
+	page.items(reasonItems(p.Reasons, mostRows, ": see -o json"))
 	page.blank()
 	if len(p.Rows) > 0 {
 		page.title("Rows")

@@ -20,7 +20,11 @@ func Sweep(w io.Writer, s *verdict.Sweep, value func(float64) string, o Options)
 	for i := range s.Steps {
 		step := &s.Steps[i]
 		word, ink := outcomeWord(step.Outcome)
-		t.row(cell{value(step.Value), plain}, cell{word, ink}, cell{clean(tightest(step)), plain})
+		near := tightest(step)
+		if near != "" {
+			near = "nearest to its limit: " + clean(near)
+		}
+		t.row(cell{value(step.Value), plain}, cell{word, ink}, cell{near, plain})
 		t.note("why", clean(step.Why))
 		t.note("run", clean(step.Run))
 	}
@@ -70,26 +74,32 @@ func outcomeWord(o verdict.Outcome) (string, ink) {
 
 // tightest is the row that came nearest to its upper limit, of a step at which all held: of the others is said what broke.
 func tightest(step *verdict.SweepStep) string {
-	var text string
-	worst := 0.0
 	if step.Outcome != verdict.Held {
 		return ""
 	}
-	for i := range step.Rows {
-		r := &step.Rows[i]
-		if r.Lo == nil || r.Limit <= 0 || r.Ask != verdict.AtMost {
-			continue
-		}
-		most := *r.Lo
-		if r.Hi != nil {
-			most = *r.Hi
-		}
-		if by := most / r.Limit; text == "" || by > worst {
-			worst = by
-			text = fmt.Sprintf("nearest to its limit: %s %s, %s of %s", r.Lock, measureWords(r.Measure), rehearsedFigure(&most, r.Unit), rehearsedFigure(&r.Limit, r.Unit))
+	var n nearest
+	for _, r := range step.Rows {
+		if r.Lo != nil && r.Ask == verdict.AtMost {
+			n.note(r.Lock+" "+measureWords(r.Measure)+", ", r.Unit, verdict.Range{Lo: *r.Lo, Hi: r.Hi}, r.Limit)
 		}
 	}
-	return text
+	return n.text
+}
+
+// nearest is the row that came nearest to its upper limit, or went furthest beyond.
+type nearest struct {
+	text string
+	by   float64
+}
+
+func (n *nearest) note(row, unit string, measured verdict.Range, limit float64) {
+	most := measured.Lo
+	if measured.Hi != nil {
+		most = *measured.Hi
+	}
+	if by := most / limit; limit > 0 && (n.text == "" || by > n.by) {
+		n.by, n.text = by, row+rehearsedFigure(&most, unit)+" of "+rehearsedFigure(&limit, unit)
+	}
 }
 
 // SweepPage writes the page of a sweep: what was found, a picture of each row, and the steps.
@@ -110,7 +120,7 @@ func SweepPage(w io.Writer, s *verdict.Sweep, value func(float64) string) error 
 	}
 	steps := tableOf("The steps", columns, s.Steps, func(step verdict.SweepStep) []Cell {
 		word, ink := outcomeWord(step.Outcome)
-		cells := []Cell{figureCell(value(step.Value)), {Text: word, Class: classOf(ink)}, plainCell(strings.TrimPrefix(tightest(&step), "nearest to its limit: ")), plainCell(step.Why)}
+		cells := []Cell{figureCell(value(step.Value)), {Text: word, Class: classOf(ink)}, plainCell(tightest(&step)), plainCell(step.Why)}
 		if s.Live {
 			cells = append(cells, codeCell(step.Run))
 		}

@@ -96,7 +96,7 @@ func (j *judging) provoked(x *experiments.SLO, n int, shots []*shot, seen [][]as
 	if r.Lo = m.number(worst.lo); len(shots) > 0 {
 		r.Hi = unlessOpen(worst.hi, m.number)
 	}
-	what := fmt.Sprintf("%s of lock %s %s %s", strings.NewReplacer("_", " ", ".", " ").Replace(r.Measure), x.Lock, b.words(), m.text(b.sure()))
+	what := fmt.Sprintf("%s of lock %s %s %s", verdict.MeasureWords(r.Measure), x.Lock, b.words(), m.text(b.sure()))
 	switch {
 	case len(shots) == 0:
 		notProvoked(&r, verdict.Lacking(verdict.MissingProvoked, what, "fault "+x.Fault+" was never confirmed", "See why under the faults of this run."))

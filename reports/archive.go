@@ -66,7 +66,7 @@ func tightestOf(e *verdict.ArchivedExperiment, run int) string {
 	for _, row := range e.Rows {
 		for _, v := range row.Values {
 			if row.Ask == verdict.AtMost && v.Run == run && v.N > 0 {
-				n.note(row.Lock+" "+measureWords(row.Measure)+": ", row.Unit, verdict.Range{Lo: v.Lo, Hi: v.Hi}, v.Limit)
+				n.note(row.Lock+" "+verdict.MeasureWords(row.Measure)+": ", row.Unit, verdict.Range{Lo: v.Lo, Hi: v.Hi}, v.Limit)
 			}
 		}
 	}

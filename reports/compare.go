@@ -34,7 +34,7 @@ func (p *page) comparedRows(c *verdict.Comparison) {
 	t := table{indent: 2}
 	for _, r := range worstRows(c.Rows) {
 		word, ink := rowWord(r.Word)
-		cells := []cell{{word, ink}, {clean(r.Lock), plain}, {clean(measureWords(r.Measure)), plain}}
+		cells := []cell{{word, ink}, {clean(r.Lock), plain}, {clean(verdict.MeasureWords(r.Measure)), plain}}
 		if r.Word == verdict.TooFew {
 			t.row(cells...)
 			t.note("why", clean(r.Why))

@@ -47,7 +47,7 @@ func (m *md) comparedRow(r *verdict.ComparedRow) {
 		change = markdown(strings.TrimSpace(changeText(r) + " " + withinText(r)))
 		p = oddsOf(r)
 	}
-	m.row(word, markdown(r.Lock), markdown(measureWords(r.Measure)), markdown(cellOf(r, r.Base)), markdown(cellOf(r, r.Head)), change, p)
+	m.row(word, markdown(r.Lock), markdown(verdict.MeasureWords(r.Measure)), markdown(cellOf(r, r.Base)), markdown(cellOf(r, r.Head)), change, p)
 }
 
 // cellOf is one side of a row in a table.

@@ -50,7 +50,7 @@ func comparedTable(c *verdict.Comparison) *Table {
 			if parted(&r) && r.Shift != nil {
 				change, p = figureCell(changeText(&r)), figureCell(oddsOf(&r))
 			}
-			return []Cell{{Text: word, Class: classOf(ink), Num: true}, codeCell(r.Lock), plainCell(measureWords(r.Measure)),
+			return []Cell{{Text: word, Class: classOf(ink), Num: true}, codeCell(r.Lock), plainCell(verdict.MeasureWords(r.Measure)),
 				figureCell(intervalText(r.Base.Median, r.Unit)), figureCell(intervalText(r.Head.Median, r.Unit)), change, p}
 		})
 }
@@ -59,7 +59,7 @@ func comparedTable(c *verdict.Comparison) *Table {
 func withinTable(c *verdict.Comparison) *Table {
 	return tableOf("Confidence intervals and sizes", []string{"lock", "measure", "base within", "of", "head within", "of", "change within"}, worstRows(c.Rows),
 		func(r verdict.ComparedRow) []Cell {
-			return []Cell{codeCell(r.Lock), plainCell(measureWords(r.Measure)), figureCell(intervalText(r.Base.Within, r.Unit)), plainCell(sizeText(&r, r.Base)),
+			return []Cell{codeCell(r.Lock), plainCell(verdict.MeasureWords(r.Measure)), figureCell(intervalText(r.Base.Within, r.Unit)), plainCell(sizeText(&r, r.Base)),
 				figureCell(intervalText(r.Head.Within, r.Unit)), plainCell(sizeText(&r, r.Head)), measuredCell(strings.TrimPrefix(withinText(&r), "within "))}
 		})
 }

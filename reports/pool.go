@@ -22,7 +22,7 @@ func Pool(w io.Writer, p *verdict.Pooled, o Options) error {
 		t := table{indent: 2}
 		for _, r := range p.Rows {
 			word, ink := sloWord(r.Verdict)
-			t.row(cell{word, ink}, cell{clean(r.Lock), plain}, cell{clean(measureWords(r.Measure)) + " <= " + figures.Exact(figures.Nanoseconds(r.Limit)), plain}, cell{clean(r.Why), plain})
+			t.row(cell{word, ink}, cell{clean(r.Lock), plain}, cell{clean(verdict.MeasureWords(r.Measure)) + " <= " + figures.Exact(figures.Nanoseconds(r.Limit)), plain}, cell{clean(r.Why), plain})
 		}
 		page.table(t)
 		page.blank()

@@ -61,7 +61,7 @@ func (p *page) rehearsedExpectations(r *forecast.Rehearsal, again string) {
 
 // rehearsedAsk is what an expectation asks for.
 func rehearsedAsk(x *forecast.RehearsedExpectation) string {
-	return measureWords(x.Measure) + " " + asks(x.Ask) + " " + rehearsedFigure(&x.Limit, x.Unit)
+	return verdict.MeasureWords(x.Measure) + " " + asks(x.Ask) + " " + rehearsedFigure(&x.Limit, x.Unit)
 }
 
 // rehearsedLimit is the limit of a row: a lower one, and a share of what another lock had, say so.

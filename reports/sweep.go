@@ -80,7 +80,7 @@ func tightest(step *verdict.SweepStep) string {
 	var n nearest
 	for _, r := range step.Rows {
 		if r.Lo != nil && r.Ask == verdict.AtMost {
-			n.note(r.Lock+" "+measureWords(r.Measure)+", ", r.Unit, verdict.Range{Lo: *r.Lo, Hi: r.Hi}, r.Limit)
+			n.note(r.Lock+" "+verdict.MeasureWords(r.Measure)+", ", r.Unit, verdict.Range{Lo: *r.Lo, Hi: r.Hi}, r.Limit)
 		}
 	}
 	return n.text

@@ -269,7 +269,7 @@ func (s sloRow) explained() []item {
 // promise is the SLO in words, with the limit as the file has it: "takeover max <= 30s", "takeover max <= 30s (1.5s at 0.05)",
 // "duplicate terminal states 0".
 func promise(s verdict.SLOResult, scale float64) string {
-	words, sign := measureWords(s.Measure), asks(s.Ask)
+	words, sign := verdict.MeasureWords(s.Measure), asks(s.Ask)
 	if s.Fault != "" {
 		words = s.Fault + " provokes " + words
 	}
@@ -288,15 +288,6 @@ func promise(s verdict.SLOResult, scale float64) string {
 // asks is the sign between a figure and its limit.
 func asks(a verdict.Ask) string {
 	return map[verdict.Ask]string{verdict.AtMost: "<=", verdict.AtLeast: ">=", verdict.Exactly: "="}[a]
-}
-
-// measureWords is a measure of verdict.json as people write it.
-func measureWords(measure string) string {
-	if name, is := strings.CutPrefix(measure, verdict.MeasureAlert+"."); is { // the name of an alert stays as it is
-		at := strings.LastIndexByte(name, '.')
-		return "alert " + name[:at] + " " + strings.ReplaceAll(name[at+1:], "_", " ")
-	}
-	return strings.NewReplacer("re_", "re-", ".", " ", "_", " ").Replace(measure)
 }
 
 func observed(s verdict.SLOResult) string {

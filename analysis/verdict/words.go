@@ -23,6 +23,19 @@ const (
 	MeasureAlert  = "alert"
 )
 
+// MeasureWords is a measure as people write it: re-executed, takeover max. The name of an alert stays as it is.
+func MeasureWords(measure string) string {
+	if name, is := strings.CutPrefix(measure, MeasureAlert+"."); is {
+		at := strings.LastIndexByte(name, '.')
+		return "alert " + name[:at] + " " + strings.ReplaceAll(name[at+1:], "_", " ")
+	}
+	words := strings.NewReplacer(".", " ", "_", " ").Replace(measure)
+	if again, is := strings.CutPrefix(words, "re "); is {
+		return "re-" + again
+	}
+	return words
+}
+
 func LiveOnly(measure string) bool {
 	name, _, _ := strings.Cut(measure, ".")
 	return name == measureMetric || name == MeasureLogs || name == MeasureAlert

@@ -3,7 +3,6 @@ package timeline
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/figures"
@@ -26,7 +25,7 @@ func Sweep(s *verdict.Sweep, value func(float64) string) []Picture {
 			}
 		}
 		if len(l.rungs) > 0 {
-			l.title = wordsOf(row.Measure) + " of lock " + row.Lock + " by " + s.Dial
+			l.title = verdict.MeasureWords(row.Measure) + " of lock " + row.Lock + " by " + s.Dial
 			limited := "the limit of"
 			if row.Ask == verdict.AtLeast {
 				limited = "the least that is asked for,"
@@ -49,10 +48,10 @@ func Archive(e *verdict.ArchivedExperiment, id string) (out []Picture, level []s
 		if len(row.Values) == len(e.Runs) && !slices.ContainsFunc(row.Values, func(v verdict.ArchivedValue) bool {
 			return v.Verdict != verdict.Pass || v.Lo != 0 || v.Hi == nil || *v.Hi != 0
 		}) {
-			level = append(level, wordsOf(row.Measure)+" of lock "+row.Lock)
+			level = append(level, verdict.MeasureWords(row.Measure)+" of lock "+row.Lock)
 			continue
 		}
-		l := ladder{measure: row.Measure, unit: row.Unit, column: "Started", title: wordsOf(row.Measure) + " of lock " + row.Lock,
+		l := ladder{measure: row.Measure, unit: row.Unit, column: "Started", title: verdict.MeasureWords(row.Measure) + " of lock " + row.Lock,
 			desc: fmt.Sprintf("%s, the earliest on top, each with what was measured, beside its limit.", figures.Plural(len(e.Runs), "run"))}
 		values := map[int]*verdict.ArchivedValue{}
 		for k := range row.Values {
@@ -79,8 +78,6 @@ func Archive(e *verdict.ArchivedExperiment, id string) (out []Picture, level []s
 	}
 	return out, level
 }
-
-func wordsOf(measure string) string { return strings.NewReplacer("_", " ", ".", " ").Replace(measure) }
 
 // idleText is a stretch without runs: weeks are read in days.
 func idleText(seconds float64) string {
@@ -139,7 +136,7 @@ func (l *ladder) draw(id string) Picture {
 	}
 	c.show(stroke("limit", "slo"), &limit)
 	y += 6
-	c.axis(s, top, y, wordsOf(l.measure), axisText(l.unit))
+	c.axis(s, top, y, verdict.MeasureWords(l.measure), axisText(l.unit))
 	return c.finish(pic, y+44)
 }
 

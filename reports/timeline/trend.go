@@ -51,7 +51,7 @@ func level(runs []trended) bool {
 
 func trend(id string, r *verdict.ComparedRow, runs []trended) Picture {
 	c := newCanvas(id)
-	measure := strings.NewReplacer("_", " ", ".", " ").Replace(r.Measure)
+	measure := verdict.MeasureWords(r.Measure)
 	pic := Picture{Title: "Trend of " + measure + " of lock " + r.Lock, Columns: []string{"Started", "Side", "Run", "Median", "From"}}
 	figure := figureOf(r.Unit)
 	pic.Desc = fmt.Sprintf("%s by start time, the earliest on top, each with its median.", figures.Plural(len(runs), "run"))

@@ -8,28 +8,18 @@ package etcdtest
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net"
-	"net/http"
-	"os"
 	"os/exec"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/lockdrill/lockdrill/internal/servertest"
 )
 
 // Need returns the path of etcd; without one the test is skipped, in continuous integration it fails.
 func Need(t testing.TB) string {
 	t.Helper()
-	path, err := exec.LookPath("etcd")
-	if err == nil {
-		return path
-	}
-	if os.Getenv("CI") == "true" {
-		t.Fatal("etcd is not on the PATH: continuous integration must test against a real one (Debian's etcd-server)")
-	}
-	t.Skip("SKIPPED, NOT TESTED: etcd is not on the PATH (Debian's etcd-server)")
-	return ""
+	return servertest.Program(t, "etcd", "Debian's etcd-server")
 }
 
 const (
@@ -40,8 +30,7 @@ const (
 // Server is one etcd.
 type Server struct {
 	Addr string // host:port of its clients
-	cmd  *exec.Cmd
-	gone chan struct{}
+	run  *servertest.Process
 }
 
 // Start starts an etcd whose shortest lease is a second, and waits until it has a leader.
@@ -53,7 +42,7 @@ func Start(t testing.TB, args ...string) *Server {
 	for {
 		s, err := start(ctx, binary, t.TempDir(), args)
 		if err == nil {
-			t.Cleanup(s.kill)
+			t.Cleanup(s.run.Kill)
 			return s
 		}
 		if ctx.Err() != nil {
@@ -63,70 +52,25 @@ func Start(t testing.TB, args ...string) *Server {
 }
 
 func start(ctx context.Context, binary, dir string, args []string) (*Server, error) {
-	addr, err1 := free()
-	peers, err2 := free()
+	addr, err1 := servertest.FreeAddr()
+	peers, err2 := servertest.FreeAddr()
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, err
 	}
-	s := &Server{Addr: addr, gone: make(chan struct{})}
-	s.cmd = exec.Command(binary, append([]string{"--name", "m1", "--data-dir", dir,
+	run, err := servertest.Start(exec.Command(binary, append([]string{"--name", "m1", "--data-dir", dir,
 		"--listen-client-urls", "http://" + addr, "--advertise-client-urls", "http://" + addr,
 		"--listen-peer-urls", "http://" + peers, "--initial-advertise-peer-urls", "http://" + peers, "--initial-cluster", "m1=http://" + peers,
-		"--heartbeat-interval", "100", "--election-timeout", "600", "--logger", "zap", "--log-level", "error"}, args...)...)
-	if err := s.cmd.Start(); err != nil {
+		"--heartbeat-interval", "100", "--election-timeout", "600", "--logger", "zap", "--log-level", "error"}, args...)...))
+	if err != nil {
 		return nil, err
 	}
-	go func() {
-		_ = s.cmd.Wait() // says "killed"
-		close(s.gone)
-	}()
-	if err := s.ready(ctx); err != nil {
-		s.kill()
+	if err := run.Ready(ctx, lookEvery, func(ctx context.Context) error { return servertest.Serves(ctx, "http://"+addr+"/health") }); err != nil {
+		run.Kill()
 		return nil, err
 	}
-	return s, nil
-}
-
-// ready asks for its health until it has a leader.
-func (s *Server) ready(ctx context.Context) error {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for {
-		ask, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.Addr+"/health", nil)
-		if err != nil {
-			return err
-		}
-		answer, err := http.DefaultClient.Do(ask)
-		if err == nil {
-			_ = answer.Body.Close()
-			if answer.StatusCode == http.StatusOK {
-				return nil
-			}
-		}
-		select {
-		case <-tick.C:
-		case <-s.gone:
-			return fmt.Errorf("it ended at once: %s", s.cmd.ProcessState)
-		case <-ctx.Done():
-			return errors.Join(ctx.Err(), err)
-		}
-	}
+	return &Server{Addr: addr, run: run}, nil
 }
 
 // Stop lets it stand still; Continue lets it go on.
-func (s *Server) Stop() error     { return s.cmd.Process.Signal(syscall.SIGSTOP) }
-func (s *Server) Continue() error { return s.cmd.Process.Signal(syscall.SIGCONT) }
-
-func (s *Server) kill() {
-	_ = s.cmd.Process.Kill()
-	<-s.gone
-}
-
-func free() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
-}
+func (s *Server) Stop() error     { return s.run.Signal(syscall.SIGSTOP) }
+func (s *Server) Continue() error { return s.run.Signal(syscall.SIGCONT) }

@@ -6,17 +6,19 @@
 package promtest
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"github.com/lockdrill/lockdrill/internal/poll"
+	"github.com/lockdrill/lockdrill/internal/servertest"
 )
 
 // Server is a Prometheus, or an Alertmanager.
@@ -72,41 +74,24 @@ func Alertmanager(t testing.TB, inhibit string) *Server {
 // Ready returns when the server answers.
 func (s *Server) Ready(t testing.TB) {
 	t.Helper()
-	await(t, "an answer of "+s.URL, func() bool {
-		res, err := http.Get(s.URL + "/-/ready")
-		if err == nil {
-			_ = res.Body.Close()
-		}
-		return err == nil && res.StatusCode == http.StatusOK
-	})
+	await(t, "an answer of "+s.URL, func() bool { return servertest.Serves(t.Context(), s.URL+"/-/ready") == nil })
 }
 
 // start runs a program at a free address until the test ends.
 func start(t testing.TB, name string, args func(addr string) []string) *Server {
 	t.Helper()
-	program, err := exec.LookPath(name)
-	switch {
-	case err != nil && os.Getenv("CI") == "true":
-		t.Fatal(name + " is not on the PATH: continuous integration must test against a real one (make deps)")
-	case err != nil:
-		t.Skip("SKIPPED, NOT TESTED: " + name + " is not on the PATH: make deps")
-	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	program := servertest.Program(t, name, "make deps")
+	addr, err := servertest.FreeAddr()
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := free.Addr().String()
-	_ = free.Close()
 	var run func() *Server
 	run = func() *Server {
-		cmd := exec.Command(program, args(addr)...)
-		if err := cmd.Start(); err != nil {
+		p, err := servertest.Start(exec.Command(program, args(addr)...))
+		if err != nil {
 			t.Fatal(err)
 		}
-		s := &Server{URL: "http://" + addr, run: run, stop: sync.OnceFunc(func() {
-			_ = cmd.Process.Kill()
-			_ = cmd.Wait()
-		})}
+		s := &Server{URL: "http://" + addr, run: run, stop: p.Kill}
 		t.Cleanup(s.stop)
 		return s
 	}
@@ -115,15 +100,14 @@ func start(t testing.TB, name string, args func(addr string) []string) *Server {
 
 func await(t testing.TB, what string, so func() bool) {
 	t.Helper()
-	again := time.NewTicker(50 * time.Millisecond)
-	defer again.Stop()
-	for limit := time.After(30 * time.Second); !so(); {
-		select {
-		case <-again.C:
-		case <-limit:
-			t.Fatalf("%s did not come", what)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	for range poll.Every(ctx, 50*time.Millisecond) {
+		if so() {
+			return
 		}
 	}
+	t.Fatalf("%s did not come", what)
 }
 
 // up is how many targets the last scrapes have reached.

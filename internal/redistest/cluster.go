@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/lockdrill/lockdrill/internal/poll"
 )
 
 const (
@@ -95,19 +97,15 @@ func deal(ctx context.Context, addrs []string, meet string) error {
 func whole(ctx context.Context, addr string) error {
 	c := node(addr)
 	defer c.Close()
-	poll := time.NewTicker(lookEvery)
-	defer poll.Stop()
-	for {
-		info, err := c.ClusterInfo(ctx).Result()
+	var info string
+	var err error
+	for range poll.Every(ctx, lookEvery) {
+		info, err = c.ClusterInfo(ctx).Result()
 		if err == nil && strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r\n", masters)) {
 			return nil
 		}
-		select {
-		case <-poll.C:
-		case <-ctx.Done():
-			return fmt.Errorf("the cluster is not whole at %s: %w: %q", addr, ctx.Err(), info)
-		}
 	}
+	return fmt.Errorf("the cluster is not whole at %s: %w: %q", addr, ctx.Err(), info)
 }
 
 func node(addr string) *redis.Client {

@@ -7,9 +7,9 @@ package redistest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
-	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -17,21 +17,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/lockdrill/lockdrill/internal/servertest"
 )
 
 // Need returns the path of redis-server; without one the test is skipped, in continuous integration it fails.
 func Need(t testing.TB) string {
 	t.Helper()
-	path, err := exec.LookPath("redis-server")
-	if err == nil {
-		return path
-	}
-	if os.Getenv("CI") == "true" {
-		t.Fatal("redis-server is not on the PATH: continuous integration must test against a real one")
-	}
-	t.Skip("SKIPPED, NOT TESTED: redis-server is not on the PATH")
-	return ""
+	return servertest.Program(t, "redis-server", "make deps")
 }
 
 // startWithin is how long all attempts to start a server may take together.
@@ -79,59 +71,42 @@ func start(ctx context.Context, t testing.TB, binary string, choose func() (int,
 	if config != "" {
 		args = append([]string{config}, args...)
 	}
-	cmd := exec.Command(binary, args...)
-	if err := cmd.Start(); err != nil {
+	run, err := servertest.Start(exec.Command(binary, args...))
+	if err != nil {
 		return "", err
 	}
-	exited := make(chan struct{})
-	go func() {
-		_ = cmd.Wait() // says "killed"
-		close(exited)
-	}()
-	stop := func() {
-		_ = cmd.Process.Kill()
-		<-exited
+	if err := run.Ready(ctx, 5*time.Millisecond, func(ctx context.Context) error { return answers(ctx, addr, run.Pid) }); err != nil {
+		run.Kill()
+		return "", fmt.Errorf("the server at %s: %w", addr, err)
 	}
-	if err := ready(ctx, addr, cmd.Process.Pid, exited); err != nil {
-		stop()
-		return "", err
-	}
-	t.Cleanup(stop)
+	t.Cleanup(run.Kill)
 	return addr, nil
 }
 
 // freePort is a port of loopback that was free a moment ago.
 func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := servertest.FreeAddr()
 	if err != nil {
 		return 0, err
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	_, port, _ := net.SplitHostPort(addr)
+	return strconv.Atoi(port)
 }
 
-// ready waits until the server of that pid answers at addr.
-func ready(ctx context.Context, addr string, pid int, exited <-chan struct{}) error {
-	c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DialerRetries: 1, DisableIdentity: true})
-	defer c.Close()
-	poll := time.NewTicker(5 * time.Millisecond)
-	defer poll.Stop()
-	for {
-		if conn, err := net.Dial("tcp", addr); err == nil {
-			_ = conn.Close() // only now ask with go-redis, which logs refused dials
-			info, err := c.Info(ctx, "server").Result()
-			if err == nil && strings.Contains(info, fmt.Sprintf("process_id:%d\r\n", pid)) {
-				return nil
-			}
-		}
-		select {
-		case <-poll.C:
-		case <-exited:
-			return fmt.Errorf("the server at %s exited at once", addr)
-		case <-ctx.Done():
-			return fmt.Errorf("the server at %s does not answer: %w", addr, ctx.Err())
-		}
+// answers asks whether the server at addr is the process of that pid.
+func answers(ctx context.Context, addr string, pid int) error {
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		return err
 	}
+	_ = conn.Close() // only now ask with go-redis, which logs refused dials
+	c := node(addr)
+	defer c.Close()
+	info, err := c.Info(ctx, "server").Result()
+	if err == nil && !strings.Contains(info, fmt.Sprintf("process_id:%d\r\n", pid)) {
+		err = errors.New("another one answers there")
+	}
+	return err
 }
 
 // Nobody is an address at which every connection is refused until the test ends: its port is taken, and nobody listens there.

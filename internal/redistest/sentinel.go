@@ -8,9 +8,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/lockdrill/lockdrill/internal/poll"
 )
 
 // Again starts a redis-server at an address that a server had which is gone.
@@ -72,13 +73,10 @@ func await(t testing.TB, what string, is func(ctx context.Context) bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startWithin)
 	defer cancel()
-	poll := time.NewTicker(lookEvery)
-	defer poll.Stop()
-	for !is(ctx) {
-		select {
-		case <-poll.C:
-		case <-ctx.Done():
-			t.Fatalf("%s: not within %s", what, startWithin)
+	for range poll.Every(ctx, lookEvery) {
+		if is(ctx) {
+			return
 		}
 	}
+	t.Fatalf("%s: not within %s", what, startWithin)
 }

@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/lockdrill/lockdrill/internal/servertest"
 )
 
 // Postgres starts a server and gives its address as a URL. A missing program skips the test, and fails it where CI=true.
@@ -26,16 +28,16 @@ func Postgres(t testing.TB) string {
 	dir, as := folder(t, "postgres")
 	data, port := filepath.Join(dir, "data"), freePort(t)
 	run(t, as, initdb, "-D", data, "-U", "lockdrill", "-A", "trust", "-N", "--no-locale", "-E", "UTF8")
-	start(t, as, func() error {
+	start(t, as, func(context.Context) error {
 		// It listens before it serves ("the database system is starting up"), and says in this file, as to pg_ctl, when it does.
 		said, err := os.ReadFile(filepath.Join(data, "postmaster.pid"))
 		if err == nil && !bytes.Contains(said, []byte("\nready")) {
 			err = errors.New("it is starting up")
 		}
 		return err
-	}, filepath.Join(filepath.Dir(initdb), "postgres"), "-D", data, "-k", dir, "-h", "127.0.0.1", "-p", strconv.Itoa(port),
+	}, filepath.Join(filepath.Dir(initdb), "postgres"), "-D", data, "-k", dir, "-h", "127.0.0.1", "-p", port,
 		"-c", "fsync=off", "-c", "shared_buffers=16MB", "-c", "max_connections=20")
-	return fmt.Sprintf("postgres://lockdrill:hunter2@127.0.0.1:%d/postgres?sslmode=disable", port)
+	return fmt.Sprintf("postgres://lockdrill:hunter2@127.0.0.1:%s/postgres?sslmode=disable", port)
 }
 
 // NeedPostgres finds the program that makes a database, beside which the server is. A missing one skips the test, and fails it where CI=true.
@@ -43,51 +45,31 @@ func NeedPostgres(t testing.TB) (initdb string) {
 	t.Helper()
 	bins, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
 	slices.Reverse(bins)
-	return program(t, "initdb", "postgresql", bins)
+	return servertest.Program(t, "initdb", "Debian: apt-get install postgresql", bins...)
 }
+
+const mariaDB = "Debian: apt-get install mariadb-server"
 
 // MariaDB starts a server and gives its address as the data source name of github.com/go-sql-driver/mysql. A missing program skips the
 // test, and fails it where CI=true.
 func MariaDB(t testing.TB) string {
 	t.Helper()
-	server := program(t, "mariadbd", "mariadb-server", []string{"/usr/sbin"})
-	install := program(t, "mariadb-install-db", "mariadb-server", nil)
+	server := servertest.Program(t, "mariadbd", mariaDB, "/usr/sbin")
+	install := servertest.Program(t, "mariadb-install-db", mariaDB)
 	dir, as := folder(t, "mysql")
 	data, port := filepath.Join(dir, "data"), freePort(t)
 	run(t, as, install, "--no-defaults", "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-test-db", "--innodb-log-file-size=8M")
-	start(t, as, func() error {
+	start(t, as, func(context.Context) error {
 		// Who connects before it serves is kept waiting.
-		c, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), time.Second)
+		c, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", port), time.Second)
 		if err == nil {
 			_ = c.Close()
 		}
 		return err
-	}, server, "--no-defaults", "--datadir="+data, "--bind-address=127.0.0.1", "--port="+strconv.Itoa(port),
+	}, server, "--no-defaults", "--datadir="+data, "--bind-address=127.0.0.1", "--port="+port,
 		"--socket="+filepath.Join(dir, "s"), "--pid-file="+filepath.Join(dir, "pid"), "--skip-name-resolve", "--innodb-flush-log-at-trx-commit=0", "--innodb-log-file-size=8M")
-	return fmt.Sprintf("root@tcp(127.0.0.1:%d)/mysql", port)
+	return fmt.Sprintf("root@tcp(127.0.0.1:%s)/mysql", port)
 }
-
-// program finds a server's program.
-func program(t testing.TB, name, pkg string, folders []string) string {
-	t.Helper()
-	for _, dir := range folders {
-		if path := filepath.Join(dir, name); exists(path) {
-			return path
-		}
-	}
-	path, err := exec.LookPath(name)
-	if err == nil {
-		return path
-	}
-	text := name + " not found (Debian: apt-get install " + pkg + ")"
-	if os.Getenv("CI") == "true" {
-		t.Fatal(text)
-	}
-	t.Skip("SKIPPED, NOT TESTED: " + text)
-	return ""
-}
-
-func exists(path string) bool { _, err := os.Stat(path); return err == nil }
 
 // folder is one for the server, which refuses to be root's: then it is the user's of that name, or nobody's.
 func folder(t testing.TB, owner string) (string, *syscall.Credential) {
@@ -129,55 +111,37 @@ func run(t testing.TB, as *syscall.Credential, words ...string) {
 }
 
 // start starts a server, waits until it is ready, and ends it with the test.
-func start(t testing.TB, as *syscall.Credential, ready func() error, words ...string) {
+func start(t testing.TB, as *syscall.Credential, ready func(context.Context) error, words ...string) {
 	t.Helper()
 	cmd := command(context.Background(), as, words)
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := cmd.Start(); err != nil {
+	p, err := servertest.Start(cmd)
+	if err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan struct{})
-	go func() { _ = cmd.Wait(); close(ended) }()
 	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGQUIT)
-		select {
-		case <-ended:
-		case <-time.After(5 * time.Second):
-			_ = cmd.Process.Kill()
-			<-ended
+		_ = p.Signal(syscall.SIGQUIT)
+		if !p.Ends(5 * time.Second) {
+			p.Kill()
 		}
 	})
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(30 * time.Second); ; {
-		select {
-		case <-ended:
-			t.Fatalf("%s ended at its start:\n%s", words[0], tail(said.String()))
-		case <-tick.C:
-		}
-		err := ready()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s is not ready: %v", words[0], err)
-		}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if err := p.Ready(ctx, 20*time.Millisecond, ready); err != nil {
+		p.Kill()
+		t.Fatalf("%s is not ready: %v\n%s", words[0], err, tail(said.String()))
 	}
 }
 
 func tail(s string) string { return s[max(0, len(s)-2000):] }
 
-func freePort(t testing.TB) int {
+func freePort(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := servertest.FreeAddr()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	addr, ok := l.Addr().(*net.TCPAddr)
-	if !ok {
-		t.Fatal(errors.New("no TCP address"))
-	}
-	return addr.Port
+	_, port, _ := net.SplitHostPort(addr)
+	return port
 }

@@ -7,13 +7,14 @@ package toxitest
 
 import (
 	"context"
+	"fmt"
 	"net"
-	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/lockdrill/lockdrill/internal/servertest"
 )
 
 // Server is one running server.
@@ -22,8 +23,7 @@ type Server struct {
 
 	t      testing.TB
 	binary string
-	cmd    *exec.Cmd
-	gone   chan struct{}
+	run    *servertest.Process
 }
 
 const (
@@ -39,20 +39,16 @@ func Start(t testing.TB) *Server {
 	ctx, cancel := context.WithTimeout(context.Background(), buildWithin)
 	defer cancel()
 	if out, err := exec.CommandContext(ctx, "go", "build", "-o", s.binary, "github.com/Shopify/toxiproxy/v2/cmd/server").CombinedOutput(); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("the Toxiproxy server cannot be built: continuous integration must test against the real one: %v\n%s", err, out)
-		}
-		t.Skipf("SKIPPED, NOT TESTED: the Toxiproxy server cannot be built: %v\n%s", err, out)
+		servertest.Missing(t, fmt.Sprintf("the Toxiproxy server cannot be built: %v\n%s", err, out))
 	}
 	for range tries {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		addr, err := servertest.FreeAddr()
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.URL = "http://" + l.Addr().String()
-		_ = l.Close()
+		s.URL = "http://" + addr
 		if s.start() {
-			t.Cleanup(s.stop)
+			t.Cleanup(func() { s.run.Kill() })
 			return s
 		}
 	}
@@ -63,7 +59,7 @@ func Start(t testing.TB) *Server {
 // Restart ends the server with all that it knows and starts it again at the same address.
 func (s *Server) Restart() {
 	s.t.Helper()
-	s.stop()
+	s.run.Kill()
 	for range tries {
 		if s.start() {
 			return
@@ -76,38 +72,16 @@ func (s *Server) Restart() {
 func (s *Server) start() bool {
 	s.t.Helper()
 	host, port, _ := net.SplitHostPort(s.URL[len("http://"):])
-	s.cmd = exec.Command(s.binary, "-host", host, "-port", port)
-	if err := s.cmd.Start(); err != nil {
+	run, err := servertest.Start(exec.Command(s.binary, "-host", host, "-port", port))
+	if err != nil {
 		s.t.Fatal(err)
 	}
-	cmd, gone := s.cmd, make(chan struct{})
-	s.gone = gone
-	go func() {
-		_ = cmd.Wait() // says "killed"
-		close(gone)
-	}()
+	s.run = run
 	ctx, cancel := context.WithTimeout(context.Background(), readyWithin)
 	defer cancel()
-	poll := time.NewTicker(5 * time.Millisecond)
-	defer poll.Stop()
-	for {
-		req, _ := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/version", nil)
-		if resp, err := http.DefaultClient.Do(req); err == nil {
-			_ = resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return true
-			}
-		}
-		select {
-		case <-poll.C:
-		case <-ctx.Done():
-			s.stop()
-			return false
-		}
+	if err := run.Ready(ctx, 5*time.Millisecond, func(ctx context.Context) error { return servertest.Serves(ctx, s.URL+"/version") }); err != nil {
+		run.Kill()
+		return false
 	}
-}
-
-func (s *Server) stop() {
-	_ = s.cmd.Process.Kill()
-	<-s.gone
+	return true
 }

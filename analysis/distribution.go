@@ -157,7 +157,13 @@ func (j *judging) distributionRows(lock, measure string, limits *experiments.Cla
 		if d.cut > 0 {
 			m.saw += fmt.Sprintf("; %s not counted, because the holder died", figures.Plural(d.cut, thing))
 		}
-		rows = append(rows, j.quantileRow(lock, l, m, missed, thing))
+		if l.P == 0 || m.n == 0 {
+			rows = append(rows, j.row(lock, atMost(int64(l.Value)), m))
+			continue
+		}
+		rows = append(rows, j.quantileRow(lock, l, m, shareVerdict(l.P, missed, m.n), func() verdict.Missing {
+			return verdict.Lacking(verdict.MissingMoreValues, figures.Count(missed.hi), figures.Plural(m.n, thing), l.Name, forecast.TrialsNeeded(l.P, missed.hi))
+		}))
 	}
 	rest := limits.Bound
 	rest.Max = nil
@@ -200,17 +206,14 @@ func least(values []value) *value {
 	return &value{dur{lo, hi}, lo - sure}
 }
 
-// quantileRow is the verdict of one bound on n values, of which missed may be over it.
-func (j *judging) quantileRow(lock string, l forecast.Limit, m measured, missed tally, thing string) verdict.SLOResult {
-	if l.P == 0 || m.n == 0 {
-		return j.row(lock, atMost(int64(l.Value)), m)
-	}
-	v := shareVerdict(l.P, missed, m.n)
+// quantileRow is the row of one bound on a quantile. That is a claim about the rate of values that miss the bound, so it takes a number of
+// them: v is what they say, and few what is missing where they are too few.
+func (j *judging) quantileRow(lock string, l forecast.Limit, m measured, v verdict.Verdict, few func() verdict.Missing) verdict.SLOResult {
 	missing := append(j.missingOf(lock), m.missing...)
 	if v == verdict.Inconclusive && m.belated != nil {
 		missing = append(missing, m.belated...)
 	} else if v == verdict.Inconclusive {
-		missing = append(missing, verdict.Lacking(verdict.MissingMoreValues, figures.Count(missed.hi), figures.Plural(m.n, thing), l.Name, forecast.TrialsNeeded(l.P, missed.hi)))
+		missing = append(missing, few())
 	}
 	return j.finish(lock, atMost(int64(l.Value)), m, v, missing)
 }

@@ -43,6 +43,12 @@ func momentOf(s history.Span) verdict.Moment {
 	return m
 }
 
+// momentAt is momentOf of what there may be none of.
+func momentAt(s history.Span) *verdict.Moment {
+	m := momentOf(s)
+	return &m
+}
+
 // lasted is when the fault was over; a process in a pod lived until its last sign of life, whenever the call was made.
 func (s *shot) lasted() verdict.Moment {
 	over := s.over
@@ -55,12 +61,10 @@ func (s *shot) lasted() verdict.Moment {
 func (ix *Facts) faultLane(s *shot) verdict.FaultLane {
 	f := verdict.FaultLane{Op: s.op, FaultResult: s.result(ix), Over: s.lasted()}
 	if s.applied != nil {
-		at := momentOf(s.applied.Span)
-		f.Applied = &at
+		f.Applied = momentAt(s.applied.Span)
 	}
 	if s.void != nil {
-		at := momentOf(s.void.Span)
-		f.Missed = &at
+		f.Missed = momentAt(s.void.Span)
 	}
 	return f
 }
@@ -86,8 +90,7 @@ func (ix *Facts) lockLanes() []verdict.LockLane {
 func (e *epoch) hold() verdict.Hold {
 	h := verdict.Hold{Epoch: e.id, Rank: e.rank, Replica: e.replica, Granted: momentOf(e.granted), End: momentOf(e.life.end), Stranger: e.stranger}
 	if e.belief != nil {
-		end := momentOf(e.belief.end)
-		h.Belief = &end
+		h.Belief = momentAt(e.belief.end)
 	}
 	return h
 }
@@ -174,8 +177,7 @@ func (ix *Facts) replicaLanes() []verdict.ReplicaLane {
 	}
 	for _, ev := range ix.gone {
 		if p, known := at[ev.Object.Incarnation]; known && !ix.afterRun(ev) {
-			gone := momentOf(history.At(ev.To)) // since when may be known as little as when it was last listed
-			out[p[0]].Lives[p[1]].Object = &gone
+			out[p[0]].Lives[p[1]].Object = momentAt(history.At(ev.To)) // since when may be known as little as when it was last listed
 		}
 	}
 	for _, ev := range ix.exits {
@@ -200,9 +202,7 @@ func (ix *Facts) fillLife(lane *verdict.ReplicaLane, l *verdict.Life) {
 		if e.belief != nil {
 			l.Belief = append(l.Belief, verdict.Extent{Start: momentOf(e.belief.start), End: momentOf(e.belief.end)})
 		}
-		for _, w := range e.works {
-			l.Work = append(l.Work, verdict.Extent{Start: momentOf(w.start), End: momentOf(w.end)})
-		}
+		l.Work = append(l.Work, extents(e.works)...)
 		for _, f := range e.effects {
 			if f.Accepted {
 				l.Effects = append(l.Effects, momentOf(f.span))
@@ -279,9 +279,9 @@ func (ix *Facts) trialLanes() []verdict.TrialLane {
 }
 
 func (ix *Facts) trialLane(t *trial) verdict.TrialLane {
-	struck, over := momentOf(t.shot.applied.Span), t.shot.lasted()
+	over := t.shot.lasted()
 	l := verdict.TrialLane{
-		Takeover: t.takeover(), Struck: &struck, Over: &over, Clock: momentOf(t.start), Held: t.e.hold(),
+		Takeover: t.takeover(), Struck: momentAt(t.shot.applied.Span), Over: &over, Clock: momentOf(t.start), Held: t.e.hold(),
 		Renewed: lastExtension(t.e, lastBefore(t)), Due: momentOf(t.e.life.due), Work: extents(t.e.works),
 	}
 	if t.next != nil {
@@ -293,8 +293,7 @@ func (ix *Facts) trialLane(t *trial) verdict.TrialLane {
 		l.Until = seconds(t.x.From)
 		until = t.x.From
 	} else {
-		end := momentOf(t.x)
-		l.Ended = &end
+		l.Ended = momentAt(t.x)
 	}
 	if t.after != nil && t.after != t.e {
 		l.NextWork = extents(t.after.works)
@@ -332,8 +331,7 @@ func lastBefore(t *trial) int64 {
 func lastExtension(e *epoch, until int64) *verdict.Moment {
 	for _, c := range slices.Backward(e.renewals) {
 		if c.outcome == history.OK && c.span.From <= until {
-			m := momentOf(c.span)
-			return &m
+			return momentAt(c.span)
 		}
 	}
 	return nil

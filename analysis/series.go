@@ -222,28 +222,19 @@ func (j *judging) extremes(lock, name string) measured {
 	return m
 }
 
-// seriesRow gives the verdict of one bound. A quantile is a claim about the rate of kills that miss it, so it takes a number of
-// kills; max is judged by its range.
+// seriesRow gives the verdict of one bound on the kills, of which over may have missed it.
 func (j *judging) seriesRow(s series, l forecast.Limit, m measured, over tally) verdict.SLOResult {
-	n := len(s.kills)
-	s.falseTakeovers(j, &m)
-	if m.violated || l.P == 0 {
+	if s.falseTakeovers(j, &m); m.violated || l.P == 0 { // the maximum is judged by its range
 		return j.row(s.lock, atMost(int64(l.Value)), m)
 	}
-	v, few := shareVerdict(l.P, over, n), s.tooFew
-	if j.ix.growing(s) {
-		asked := forecast.Question{Limit: l, N: n, Surely: over.lo, Maybe: over.hi}
-		v, few = asked.Answer(), func(forecast.Limit, tally) verdict.Missing {
-			return verdict.Lacking(verdict.MissingMoreRepeats, asked.Says(s.thing), n+asked.More())
-		}
+	m.belated = belatedAny(s.values(), int64(l.Value))
+	if !j.ix.growing(s) {
+		return j.quantileRow(s.lock, l, m, shareVerdict(l.P, over, m.n), func() verdict.Missing { return s.tooFew(l, over) })
 	}
-	missing := append(j.missingOf(s.lock), m.missing...)
-	if late := belatedAny(s.values(), int64(l.Value)); v == verdict.Inconclusive && late != nil {
-		missing = append(missing, late...)
-	} else if v == verdict.Inconclusive {
-		missing = append(missing, few(l, over))
-	}
-	return j.finish(s.lock, atMost(int64(l.Value)), m, v, missing)
+	asked := forecast.Question{Limit: l, N: m.n, Surely: over.lo, Maybe: over.hi}
+	return j.quantileRow(s.lock, l, m, asked.Answer(), func() verdict.Missing {
+		return verdict.Lacking(verdict.MissingMoreRepeats, asked.Says(s.thing), m.n+asked.More())
+	})
 }
 
 // growing reports a series whose length was decided while it was looked at: its percentiles take the sequential test.

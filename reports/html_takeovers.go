@@ -73,8 +73,8 @@ func declaredTable(e *experiments.Experiment, bands []verdict.Band, all []series
 				none := figureCell("–")
 				return []Cell{codeCell(b.Lock), figureCell(ttl), none, figureCell(poll), none, figureCell(possible(b)), none}
 			}
-			parts := takeoverParts()
-			return []Cell{codeCell(b.Lock), figureCell(ttl), measuredCell(s.rank(parts[0].of, 0.5)), figureCell(poll), measuredCell(s.rank(parts[1].of, 0.5)),
+			residual, pickup := partOf(0), partOf(1)
+			return []Cell{codeCell(b.Lock), figureCell(ttl), measuredCell(s.rank(residual, 0.5)), figureCell(poll), measuredCell(s.rank(pickup, 0.5)),
 				figureCell(possible(b)), plainCell(s.rank(total, 1) + " " + s.class)}
 		})
 }

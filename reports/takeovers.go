@@ -154,9 +154,9 @@ func (s series) head() string {
 // parts are the medians of what a takeover is made of.
 func (s series) parts() string {
 	var parts []string
-	for _, part := range takeoverParts() {
-		if text := s.rank(part.of, 0.5); text != "" {
-			parts = append(parts, part.name+" "+text)
+	for i, part := range new(verdict.Takeover).Parts() {
+		if text := s.rank(partOf(i), 0.5); text != "" {
+			parts = append(parts, part.Name+" "+text)
 		}
 	}
 	if len(parts) == 0 {
@@ -168,18 +168,9 @@ func (s series) parts() string {
 	return "medians: " + strings.Join(parts, "  ")
 }
 
-// takeoverPart is one of those that a takeover is made of.
-type takeoverPart struct {
-	name string
-	of   func(verdict.Takeover) *verdict.Range
-}
-
-func takeoverParts() []takeoverPart {
-	return []takeoverPart{
-		{"residual", func(t verdict.Takeover) *verdict.Range { return t.Residual }},
-		{"pickup", func(t verdict.Takeover) *verdict.Range { return t.Pickup }},
-		{"warm-up", func(t verdict.Takeover) *verdict.Range { return t.Warmup }},
-	}
+// partOf is the i-th part of a takeover.
+func partOf(i int) func(verdict.Takeover) *verdict.Range {
+	return func(t verdict.Takeover) *verdict.Range { return t.Parts()[i].Long }
 }
 
 func total(t verdict.Takeover) *verdict.Range {

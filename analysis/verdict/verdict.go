@@ -251,6 +251,17 @@ type Takeover struct {
 // Whole is the takeover itself as a range.
 func (t *Takeover) Whole() Range { return Range{Lo: t.Lo, Hi: t.Hi} }
 
+// TakeoverPart is one of those that a takeover is made of.
+type TakeoverPart struct {
+	Name string
+	Long *Range // nil = not seen
+}
+
+// Parts are those that t is made of, in their order.
+func (t *Takeover) Parts() [3]TakeoverPart {
+	return [3]TakeoverPart{{"residual", t.Residual}, {"pickup", t.Pickup}, {"warm-up", t.Warmup}}
+}
+
 // Counts of the run.
 type Counts struct {
 	Jobs             int `json:"jobs"`

@@ -37,8 +37,8 @@ func (p *plot) bars(id string) Picture {
 func (p *plot) consist() string {
 	var sum [3]float64
 	for _, t := range p.ts {
-		for i, part := range partsOf(t.Takeover) {
-			sum[i] += centre(part.long)
+		for i, part := range t.Parts() {
+			sum[i] += centre(part.Long)
 		}
 	}
 	n := float64(len(p.ts))

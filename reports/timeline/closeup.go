@@ -65,9 +65,9 @@ func trialTitle(s *strike) string {
 
 func trialDesc(t *verdict.TrialLane) string {
 	s := "From " + t.Victim + " to " + cmp.Or(t.Successor, "nobody yet") + ": " + bracket(t.Whole())
-	for _, p := range partsOf(&t.Takeover) {
-		if p.long != nil {
-			s += ", " + p.name + " " + bracket(*p.long)
+	for _, p := range t.Parts() {
+		if p.Long != nil {
+			s += ", " + p.Name + " " + bracket(*p.Long)
 		}
 	}
 	return s + "; " + t.Class + ", ended by " + t.Takeover.End + "."
@@ -184,16 +184,6 @@ func (w *window) guides(is []instant, top, bottom float64) {
 	}
 }
 
-// part of a takeover.
-type part struct {
-	name string
-	long *verdict.Range
-}
-
-func partsOf(t *verdict.Takeover) [3]part {
-	return [3]part{{"residual", t.Residual}, {"pickup", t.Pickup}, {"warm-up", t.Warmup}}
-}
-
 // divided draws the takeover under the key, and names its parts and its length.
 func (w *window) divided() {
 	t := w.trial
@@ -214,8 +204,8 @@ func (w *window) divided() {
 	var labels []label
 	a, b := w.s.cuts(t, x0, x1)
 	for i, at := range []float64{(x0 + a) / 2, (a + b) / 2, (b + x1) / 2} {
-		if p := partsOf(&t.Takeover)[i]; p.long != nil {
-			labels = append(labels, label{p.name + " " + about(*p.long), "away", at})
+		if p := t.Parts()[i]; p.Long != nil {
+			labels = append(labels, label{p.Name + " " + about(*p.Long), "away", at})
 		}
 	}
 	if lefts, ok := spread(labels, 12); ok {

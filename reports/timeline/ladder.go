@@ -157,25 +157,33 @@ func (c *canvas) rung(s scale, r rung, y *float64, limit *path) {
 		c.text("dim", start, left+4, at+4, sizeSmall, right-left, r.empty)
 		return
 	}
-	var bar, dot, open path
 	from := s.x(*r.lo)
 	to := from + 9
 	if r.hi != nil {
 		to = s.x(*r.hi)
-	} else {
-		cut(&open, to, at)
+	}
+	m := shape("not kept, or not known", "hollow", disc)
+	if r.verdict == verdict.Pass {
+		m = shape("kept: the least and the most that was measured", "mark", disc)
+	}
+	c.measured(s, m, from, to, at, r.hi == nil, from, to)
+}
+
+func disc(p *path, x, y float64) { p.dot(x, y, 4) }
+
+// measured draws a range on a line of its own, with discs at some places of it. An open one ends in an arrow.
+func (c *canvas) measured(s scale, m mark, from, to, y float64, open bool, discs ...float64) {
+	var bar, dots, arrow path
+	if open {
+		cut(&arrow, to, y)
 	}
 	if to-from > 1 {
-		bar.line(from, at, to, at)
+		bar.line(from, y, to, y)
 	}
-	disc := func(p *path, x, y float64) { p.dot(x, y, 4) }
-	disc(&dot, min(max(from, s.x0+4), s.x1-4), at)
-	disc(&dot, min(max(to, s.x0+4), s.x1-4), at)
+	for _, x := range discs {
+		disc(&dots, min(max(x, s.x0+4), s.x1-4), y)
+	}
 	c.put("thin", &bar)
-	c.show(unfinished, &open)
-	if r.verdict == verdict.Pass {
-		c.show(shape("kept: the least and the most that was measured", "mark", disc), &dot)
-		return
-	}
-	c.show(shape("not kept, or not known", "hollow", disc), &dot)
+	c.show(unfinished, &arrow)
+	c.show(m, &dots)
 }

@@ -72,8 +72,8 @@ func (p *parts) stack(t *verdict.Takeover, scale func(seconds float64) float64, 
 		return end
 	}
 	at, from := 0.0, scale(0)
-	for i, r := range []*verdict.Range{t.Residual, t.Pickup, t.Warmup} {
-		if at += centre(r); r == nil && t.Hi == nil { // this part went on when last seen
+	for i, part := range t.Parts() {
+		if at += centre(part.Long); part.Long == nil && t.Hi == nil { // this part went on when last seen
 			at = max(at, t.Lo)
 		}
 		if end = scale(at); max(end-from, from-end) > 0.2 {

@@ -110,27 +110,17 @@ func (t *trendPlot) run(r trended) {
 	const h = 17.0
 	y := t.y + h/2
 	t.c.text("dim", end, left-8, y+4, sizeSmall, gutter-12, when(r.Started))
-	var bar, dot, open path
-	x0 := t.s.x0
+	from := t.s.x0
 	if r.Median.Lo != nil {
-		x0 = t.s.x(*r.Median.Lo)
+		from = t.s.x(*r.Median.Lo)
 	}
-	x, x1 := x0, x0+9
+	to, at := from+9, from
 	if r.Median.Hi != nil {
-		x1 = t.s.x(*r.Median.Hi)
-		x = (x0 + x1) / 2
-	} else {
-		cut(&open, x+6, y)
+		to = t.s.x(*r.Median.Hi)
+		at = (from + to) / 2
 	}
-	if x1-x0 > 1 {
-		bar.line(x0, y, x1, y)
-	}
-	disc := func(p *path, x, y float64) { p.dot(x, y, 4) }
-	disc(&dot, min(max(x, t.s.x0+4), t.s.x1-4), y)
 	style := map[bool]string{true: "mark", false: "hollow"}[r.head]
-	t.c.put("thin", &bar)
-	t.c.show(unfinished, &open)
-	t.c.show(shape("run of the "+sideName(r.head), style, disc), &dot)
+	t.c.measured(t.s, shape("run of the "+sideName(r.head), style, disc), from, to, y, r.Median.Hi == nil, at)
 	t.y += h
 }
 

@@ -43,20 +43,18 @@ func (a *APIServer) from(ctx context.Context, shot history.Event) ([]string, err
 	if a.Fault(shot.Fault.ID).Target().All || victim == "" {
 		return nil, nil
 	}
-	for _, e := range a.Past() {
-		if e.Kind != history.ReplicaStart || e.Replica.Incarnation != victim || e.Replica.Pod == nil {
-			continue
-		}
-		switch p, there, err := a.Pods.Pod(ctx, e.Replica.Pod.Name, ""); {
-		case err != nil:
-			return nil, fmt.Errorf("look at pod %s: %w", e.Replica.Pod.Name, err)
-		case !there || p.UID != e.Replica.Pod.UID || p.IP == "":
-			return nil, &voidError{history.Moved, fmt.Sprintf("pod %s of %s is gone, or has no address", e.Replica.Pod.Name, victim)}
-		default:
-			return []string{p.IP}, nil
-		}
+	pod := podOf(a.Past(), shot)
+	if pod == nil {
+		return nil, &voidError{history.NoTarget, victim + " is in no pod that is known"}
 	}
-	return nil, &voidError{history.NoTarget, victim + " is in no pod that is known"}
+	switch p, there, err := a.Pods.Pod(ctx, pod.Name, ""); {
+	case err != nil:
+		return nil, fmt.Errorf("look at pod %s: %w", pod.Name, err)
+	case !there || p.UID != pod.UID || p.IP == "":
+		return nil, &voidError{history.Moved, fmt.Sprintf("pod %s of %s is gone, or has no address", pod.Name, victim)}
+	default:
+		return []string{p.IP}, nil
+	}
 }
 
 // Inject arms the proxy.

@@ -45,16 +45,15 @@ func (h *Hook) Prepare(_ context.Context, shot history.Event) (undo.Record, erro
 	if shot.Fault.Victim == "" {
 		return r, nil
 	}
-	for _, e := range h.Past() {
-		if e.Kind == history.ReplicaStart && e.Replica.Incarnation == shot.Fault.Victim {
-			r.Hook.PID, r.Hook.Name = e.Replica.PID, cmp.Or(e.Replica.Called, e.Replica.Name)
-			if e.Replica.Pod != nil {
-				r.Hook.Name = e.Replica.Pod.Name
-			}
-			return r, nil
-		}
+	victim := startOf(h.Past(), shot)
+	if victim == nil {
+		return r, &voidError{history.NoTarget, shot.Fault.Victim + " was never seen to start"}
 	}
-	return r, &voidError{history.NoTarget, shot.Fault.Victim + " was never seen to start"}
+	r.Hook.PID, r.Hook.Name = victim.PID, cmp.Or(victim.Called, victim.Name)
+	if victim.Pod != nil {
+		r.Hook.Name = victim.Pod.Name
+	}
+	return r, nil
 }
 
 // Inject runs do. One that fails may have done it in part: it is undone.

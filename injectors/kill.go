@@ -39,6 +39,24 @@ type voidError struct {
 func (e *voidError) Error() string            { return e.text }
 func (e *voidError) Void() history.VoidReason { return e.word }
 
+// startOf is what is known of the shot's victim since it was seen to start; nil = nobody saw it.
+func startOf(past []history.Event, shot history.Event) *history.Replica {
+	for _, e := range past {
+		if e.Kind == history.ReplicaStart && e.Replica.Incarnation == shot.Fault.Victim {
+			return e.Replica
+		}
+	}
+	return nil
+}
+
+// podOf is the pod in which that was; nil where that is not known.
+func podOf(past []history.Event, shot history.Event) *history.Pod {
+	if r := startOf(past, shot); r != nil {
+		return r.Pod
+	}
+	return nil
+}
+
 // Prepare has nothing to write down but the shot: a death is not undone.
 func (k *Kill) Prepare(context.Context, history.Event) (undo.Record, error) {
 	return undo.Record{}, nil

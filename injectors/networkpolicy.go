@@ -45,14 +45,11 @@ func (n *NetworkPolicy) Prepare(ctx context.Context, shot history.Event) (undo.R
 	where := n.Where
 	sum := sha256.Sum256([]byte(where.Run + " " + shot.Op))
 	r := undo.Record{Cluster: &where, Cut: &undo.Cut{Policy: "lockdrill-cut-" + hex.EncodeToString(sum[:6])}}
-	for _, e := range n.Past() {
-		if e.Kind == history.ReplicaStart && e.Replica.Incarnation == shot.Fault.Victim && e.Replica.Pod != nil {
-			r.Cut.Pod, r.Cut.UID = e.Replica.Pod.Name, e.Replica.Pod.UID
-		}
-	}
-	if r.Cut.Pod == "" {
+	pod := podOf(n.Past(), shot)
+	if pod == nil {
 		return r, &voidError{history.NoTarget, shot.Fault.Victim + " is in no pod that is known"}
 	}
+	r.Cut.Pod, r.Cut.UID = pod.Name, pod.UID
 	if in, _ := kube.NamespaceIn(r.Cut.Pod); in != "" {
 		where = n.Also[in]
 	}

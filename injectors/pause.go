@@ -20,23 +20,21 @@ type Pause struct {
 
 // Prepare finds the victim's process: it must be the one that was started as this incarnation.
 func (p *Pause) Prepare(_ context.Context, shot history.Event) (undo.Record, error) {
-	for _, e := range p.Past() {
-		if e.Kind != history.ReplicaStart || e.Replica.Incarnation != shot.Fault.Victim {
-			continue
-		}
-		found := undo.Find(e.Replica.PID)
-		found.Started, found.Alone = e.Replica.Started, p.Alone
-		if alive, err := found.Lives(); err != nil {
-			return undo.Record{}, &voidError{history.NoTarget, fmt.Sprintf("%s cannot be paused: %v", shot.Fault.Victim, err)}
-		} else if !alive {
-			return undo.Record{}, &voidError{history.Moved, fmt.Sprintf("%s is gone already", shot.Fault.Victim)}
-		}
-		if _, any, err := standing(found); p.Alone && err == nil && any {
-			return undo.Record{}, &voidError{history.NoTarget, fmt.Sprintf("%s stands still already: somebody else has stopped it", shot.Fault.Victim)}
-		}
-		return undo.Record{Process: &found}, nil
+	victim := startOf(p.Past(), shot)
+	if victim == nil {
+		return undo.Record{}, &voidError{history.NoTarget, fmt.Sprintf("%s was never started", shot.Fault.Victim)}
 	}
-	return undo.Record{}, &voidError{history.NoTarget, fmt.Sprintf("%s was never started", shot.Fault.Victim)}
+	found := undo.Find(victim.PID)
+	found.Started, found.Alone = victim.Started, p.Alone
+	if alive, err := found.Lives(); err != nil {
+		return undo.Record{}, &voidError{history.NoTarget, fmt.Sprintf("%s cannot be paused: %v", shot.Fault.Victim, err)}
+	} else if !alive {
+		return undo.Record{}, &voidError{history.Moved, fmt.Sprintf("%s is gone already", shot.Fault.Victim)}
+	}
+	if _, any, err := standing(found); p.Alone && err == nil && any {
+		return undo.Record{}, &voidError{history.NoTarget, fmt.Sprintf("%s stands still already: somebody else has stopped it", shot.Fault.Victim)}
+	}
+	return undo.Record{Process: &found}, nil
 }
 
 // Inject sends SIGSTOP. The bracket of the call is the fault's time.

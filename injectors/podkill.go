@@ -99,19 +99,9 @@ func (k *PodKill) Prepare(ctx context.Context, shot history.Event) (undo.Record,
 	return undo.Record{}, nil
 }
 
-// podOf is the pod that the shot's victim was seen to start in; nil where that is not known.
-func (k *PodKill) podOf(shot history.Event) *history.Pod {
-	for _, e := range k.Past() {
-		if e.Kind == history.ReplicaStart && e.Replica.Incarnation == shot.Fault.Victim && e.Replica.Pod != nil {
-			return e.Replica.Pod
-		}
-	}
-	return nil
-}
-
 // victim is the victim's pod as it is now.
 func (k *PodKill) victim(ctx context.Context, shot history.Event) (kube.Pod, error) {
-	p := k.podOf(shot)
+	p := podOf(k.Past(), shot)
 	if p == nil {
 		return kube.Pod{}, &voidError{history.NoTarget, shot.Fault.Victim + " is in no pod that is known"}
 	}
@@ -177,7 +167,7 @@ func (k *PodKill) sample(ctx context.Context) {
 }
 
 func (k *PodKill) delete(ctx context.Context, shot history.Event) error {
-	p := k.podOf(shot) // victim has found it
+	p := podOf(k.Past(), shot) // victim has found it
 	var grace *int64
 	if shot.Fault.Form == fault.ForceDelete {
 		grace = new(int64)
@@ -219,7 +209,7 @@ func (k *PodKill) doubt(shot history.Event, err error) {
 func (k *PodKill) exec(ctx context.Context, shot history.Event, command []string) error {
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
-	p := k.podOf(shot)
+	p := podOf(k.Past(), shot)
 	exit, _, err := k.Pods.Exec(ctx, p.Name, k.Container, command)
 	if errors.Is(err, kube.ErrNotRun) { // whatever ends it now, we do not
 		return &voidError{history.Unconfirmed, err.Error()}
@@ -284,7 +274,7 @@ func (k *PodKill) doubted(shot history.Event) error {
 
 // ending reports that the victim's pod was seen to have been told to end, since the call.
 func (k *PodKill) ending(shot history.Event, applied history.Span) bool {
-	p := k.podOf(shot)
+	p := podOf(k.Past(), shot)
 	return p != nil && slices.ContainsFunc(k.Past(), func(e history.Event) bool {
 		return e.Kind == history.ObjectKind && e.Object.UID == p.UID && e.Object.Ending && e.To >= applied.From
 	})
@@ -314,7 +304,7 @@ func (k *PodKill) await(ctx context.Context, r undo.Record, d *history.Death) (e
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	if p := k.podOf(shot); d.Means == meansAPI && p != nil {
+	if p := podOf(k.Past(), shot); d.Means == meansAPI && p != nil {
 		var gone history.Event
 		if gone, err = k.Await(ctx, int(shot.N), func(e history.Event) bool {
 			return e.Kind == history.ObjectKind && e.Object.Gone && e.Object.UID == p.UID

@@ -20,6 +20,18 @@ import (
 // loadExperiment reads what FILE|NAME stands for: a word without a separator and without .yaml is a shipped scenario,
 // whatever lies in the working directory; anything else is a path. A problem is a usage error.
 func loadExperiment(arg string) (*experiments.Experiment, []byte, error) {
+	e, data, err := parseExperiment(arg)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := placeFiles(e, arg); err != nil {
+		return nil, nil, err
+	}
+	return e, data, placeWorker(e, arg)
+}
+
+// parseExperiment is loadExperiment for whoever runs nothing: paths stay as the file has them.
+func parseExperiment(arg string) (*experiments.Experiment, []byte, error) {
 	data, err := experimentSource(arg)
 	if err != nil {
 		return nil, nil, err
@@ -33,10 +45,7 @@ func loadExperiment(arg string) (*experiments.Experiment, []byte, error) {
 			return nil, nil, usagef("%s: %w", arg, err)
 		}
 	}
-	if err := placeFiles(e, arg); err != nil {
-		return nil, nil, err
-	}
-	return e, data, placeWorker(e, arg)
+	return e, data, nil
 }
 
 // placeFiles makes the paths that an experiment names, if they are relative, ones below its own folder.

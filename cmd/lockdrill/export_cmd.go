@@ -172,13 +172,9 @@ func newExportCICmd(out streams) *cobra.Command {
 // exportCI prints the step for a drill that is known to be valid: a gate that refuses every time gates nothing.
 func exportCI(out streams, system string, o deploy.CIOptions) error {
 	name := o.Experiment
-	data, err := experimentSource(name)
+	e, data, err := parseExperiment(name)
 	if err != nil {
 		return err
-	}
-	e, err := experiments.Parse(name, data)
-	if err != nil {
-		return usagef("%w", err)
 	}
 	if _, ok := scenarios.Get(name); !ok {
 		if !filepath.IsLocal(name) {

@@ -45,18 +45,9 @@ type podDrill struct {
 // load reads an experiment for a cluster: flags win over the file, and what lies beside the file is read, because a pod has no such
 // folder. Problems are usage errors.
 func (f *manifestFlags) load(arg string) (*podDrill, error) {
-	data, err := experimentSource(arg)
+	e, _, err := parseExperiment(arg)
 	if err != nil {
 		return nil, err
-	}
-	e, err := experiments.Parse(arg, data)
-	if err != nil {
-		return nil, usagef("%w", err)
-	}
-	if e.Kubernetes != nil {
-		if err := deploy.CheckPod(e.Kubernetes.Pod); err != nil {
-			return nil, usagef("%s: %w", arg, err)
-		}
 	}
 	d := &podDrill{e: e, files: map[string][]byte{}}
 	if e.Kubernetes == nil {

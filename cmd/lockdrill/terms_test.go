@@ -17,7 +17,7 @@ import (
 // everyday are heads of columns and labels of lines that mean what they mean in English.
 var everyday = strings.Fields(`lock key from to at events what who when where detail run runs why next note time event of level folder report left none finding findings
 	fault replica victim successor form kind operation ratio result reason measure side started target drill besides warnings warning remarks duplicate does now limit verdict
-	labels changed median probes epochs during-the-faults after-the-last-fault exit-status all-figures run-again max_run calendar machine`)
+	labels changed median probes epochs during-the-faults after-the-last-fault exit-status all-figures run-again max_run calendar machine step outcome by`)
 
 // Every word that an output shows as a label, a head of a column, a measure, a verdict or a reason is one that explain knows.
 func TestExplainKnowsEveryWordOfTheOutputs(t *testing.T) {
@@ -73,7 +73,7 @@ func shownTerms(t *testing.T) []string {
 					add(n.Args[0])
 				}
 			case *ast.Ident:
-				if f.Name == "gridOf" {
+				if f.Name == "tableOf" {
 					addAll(n.Args[1])
 				}
 			}

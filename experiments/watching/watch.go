@@ -106,7 +106,7 @@ func (r *Watcher) Watch(ctx context.Context, each func(State)) error {
 	for seen := false; ; {
 		from := o.Clock()
 		err := w.look(ctx)
-		if ctx.Err() != nil {
+		if over(ctx) {
 			return nil
 		}
 		switch w.state.Looks++; {
@@ -128,6 +128,12 @@ func (r *Watcher) Watch(ctx context.Context, each func(State)) error {
 		case <-time.After(w.state.Every):
 		}
 	}
+}
+
+// over says whether the watch has ended, and has cut its last look off. A socket with the deadline of ctx fails before ctx itself is done.
+func over(ctx context.Context) bool {
+	at, limited := ctx.Deadline()
+	return ctx.Err() != nil || limited && !time.Now().Before(at)
 }
 
 // pause is how long the server is left alone after a look. Of the last looks the fastest counts: a slow one may be this machine's fault, and

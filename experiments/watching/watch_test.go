@@ -167,3 +167,26 @@ func writes(t *testing.T, c *redis.Client) map[string]int {
 	}
 	return out
 }
+
+// late is a context whose time is over and that has not told yet, as a socket of the same deadline finds it.
+type late struct{ context.Context }
+
+func (late) Deadline() (time.Time, bool) { return time.Now().Add(-time.Microsecond), true }
+
+// A look that its socket cut off at the end of the watch is no failed one, though the context tells only a moment later.
+func TestAWatchIsOverWhenItsTimeIs(t *testing.T) {
+	long, stop := context.WithTimeout(t.Context(), time.Hour)
+	defer stop()
+	ended, stop := context.WithCancel(t.Context())
+	stop()
+	for name, c := range map[string]struct {
+		ctx  context.Context
+		want bool
+	}{
+		"no end": {t.Context(), false}, "later": {long, false}, "stopped": {ended, true}, "not told yet": {late{t.Context()}, true},
+	} {
+		if got := over(c.ctx); got != c.want {
+			t.Errorf("%s: over is %t", name, got)
+		}
+	}
+}

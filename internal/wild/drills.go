@@ -135,7 +135,7 @@ func onTheWay(what string) string {
 func cells() (all []cell) {
 	for _, l := range libraries {
 		for _, d := range drills {
-			if d.not[l.kind()] == "" && !(d.way && l.name == "lockcore-lease") && !(d.releases && l.name == "client-go") {
+			if d.leftOut(l) == "" {
 				all = append(all, cell{l, d})
 			}
 		}
@@ -146,6 +146,19 @@ func cells() (all []cell) {
 		}
 	}
 	return all
+}
+
+// leftOut is why the drill makes no sense for a library, "" where it does.
+func (d drill) leftOut(l library) string {
+	switch {
+	case d.not[l.kind()] != "":
+		return d.not[l.kind()]
+	case d.way && l.name == "lockcore-lease":
+		return "it does not pass the proxy before the API server"
+	case d.releases && l.name == "client-go":
+		return "it releases nothing"
+	}
+	return ""
 }
 
 type cell struct {

@@ -20,7 +20,7 @@ import (
 var data = "wild.json"
 
 const (
-	page = "../../docs/wild.md"
+	docs = "../../docs"
 	out  = "../../bin/wild"
 )
 
@@ -286,5 +286,10 @@ func (t table) write() error {
 	if data != "wild.json" {
 		return nil
 	}
-	return os.WriteFile(page, []byte(t.page()), 0o644)
+	for file, text := range t.pages() {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }

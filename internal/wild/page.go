@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"maps"
@@ -16,7 +17,7 @@ func (t table) page() string {
 	return strings.NewReplacer(
 		"{{libraries}}", t.libraries(libraries),
 		"{{drills}}", t.drills(),
-		"{{threads}}", t.threads(),
+		"{{threads}}", t.threads(func(thread) bool { return true }),
 		"{{queues}}", t.queues(),
 		"{{versions}}", fmt.Sprintf("redis-server %s, etcd %s, Kubernetes %s, PostgreSQL %s, ZooKeeper %s, go-redis %s, ioredis %s, node %s",
 			t.Versions["redis-server"], t.Versions["etcd"], t.Versions["kubernetes"], t.Versions["postgres"], t.Versions["zookeeper"], t.Versions["go-redis"], t.Versions["ioredis"], t.Versions["node"]),
@@ -33,7 +34,7 @@ func (t table) libraries(which []library) string {
 		if l.control {
 			version = "this repository"
 		}
-		fmt.Fprintf(&b, "| [%s](%s) | %s | %s | %s | %s |\n", l.title, l.link, storeNames[l.kind()], version, l.promise, l.adapted)
+		fmt.Fprintf(&b, "| [%s](%s) | %s | %s | %s | %s |\n", l.title, cmp.Or(l.page(), l.link), storeNames[l.kind()], version, l.promise, l.adapted)
 	}
 	return b.String()
 }
@@ -42,17 +43,9 @@ func (t table) drills() string {
 	var b strings.Builder
 	for _, d := range drills {
 		fmt.Fprintf(&b, "### %s\n\n%s\n\n", strings.ToUpper(d.title[:1])+d.title[1:], d.about)
-		b.WriteString("| library | takeover | both believe | both work | effects: stale, unowned, kept out | orphaned | no tick for | loser knows after | limits missed | repeat |\n|---|---|---|---|---|---|---|---|---|---|\n")
+		b.WriteString("| library" + columns)
 		for _, l := range libraries {
-			runs := t.Cells[l.name+"/"+d.name]
-			if len(runs) == 0 {
-				continue
-			}
-			words := row(runs)
-			if l.kind() == "zookeeper" {
-				words[4] = "not seen" // without a look at the key
-			}
-			fmt.Fprintf(&b, "| %s | %s | `make wild ONLY=%s/%s` |\n", l.title, strings.Join(words, " | "), l.name, d.name)
+			b.WriteString(t.row(l.title, l, d))
 		}
 		b.WriteString("\n")
 		for _, kind := range slices.Sorted(maps.Keys(d.not)) {
@@ -60,6 +53,21 @@ func (t table) drills() string {
 		}
 	}
 	return strings.TrimSuffix(b.String(), "\n")
+}
+
+const columns = " | takeover | both believe | both work | effects: stale, unowned, kept out | orphaned | no tick for | loser knows after | limits missed | repeat |\n|---|---|---|---|---|---|---|---|---|---|\n"
+
+// row is the line of a cell below the columns, "" of one that was not run.
+func (t table) row(first string, l library, d drill) string {
+	runs := t.Cells[l.name+"/"+d.name]
+	if len(runs) == 0 {
+		return ""
+	}
+	words := row(runs)
+	if l.kind() == "zookeeper" {
+		words[4] = "not seen" // without a look at the key
+	}
+	return fmt.Sprintf("| %s | %s | `make wild ONLY=%s/%s` |\n", first, strings.Join(words, " | "), l.name, d.name)
 }
 
 // row is the figures of all runs of a cell, as ranges.

@@ -2,23 +2,27 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 )
 
-// The page is made of the data, and of nothing else: whoever changes one of them runs `make wild ONLY=page`.
-func TestThePageIsMadeOfTheData(t *testing.T) {
+// The pages are made of the data, and of nothing else: whoever changes one of them runs `make wild ONLY=page`.
+func TestThePagesAreMadeOfTheData(t *testing.T) {
 	all, err := read()
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
+	made := all.pages()
+	for file, want := range made {
+		if got, err := os.ReadFile(file); err != nil || string(got) != want {
+			t.Errorf("%s is not what wild.json gives: %v", file, err)
+		}
 	}
-	if string(got) != all.page() {
-		t.Error("docs/wild.md is not what wild.json gives")
+	there, err := filepath.Glob(docs + "/wild/*")
+	if err != nil || len(there) != len(made)-1 {
+		t.Errorf("%d pages are there, want %d: %v", len(there), len(made)-1, err)
 	}
 }
 

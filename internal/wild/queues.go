@@ -98,20 +98,27 @@ func (t table) queues() string {
 	b.WriteString(t.libraries(queues))
 	for _, d := range ofQueues {
 		fmt.Fprintf(&b, "\n**%s.** %s\n\n", strings.ToUpper(d.title[:1])+d.title[1:], d.about)
-		b.WriteString("| queue | struck jobs | of these not done | done after | jobs begun again | finished twice | repeat |\n|---|---|---|---|---|---|---|\n")
+		b.WriteString("| queue" + columnsOfQueues)
 		for _, l := range queues {
-			runs := t.Cells[l.name+"/"+d.name]
-			if len(runs) == 0 {
-				continue
-			}
-			var struck, left, twice, begun []int
-			var again []span
-			for _, f := range runs {
-				struck, left = append(struck, len(f.Again)+f.Left), append(left, f.Left)
-				twice, begun, again = append(twice, f.Twice), append(begun, f.Begun), append(again, f.Again...)
-			}
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | `make wild ONLY=%s/%s` |\n", l.title, counts(struck), counts(left), ranges(again), counts(begun), counts(twice), l.name, d.name)
+			b.WriteString(t.rowOfQueue(l.title, l, d))
 		}
 	}
 	return b.String()
+}
+
+const columnsOfQueues = " | struck jobs | of these not done | done after | jobs begun again | finished twice | repeat |\n|---|---|---|---|---|---|---|\n"
+
+// rowOfQueue is the line of a cell below the columns, "" of one that was not run.
+func (t table) rowOfQueue(first string, l library, d drill) string {
+	runs := t.Cells[l.name+"/"+d.name]
+	if len(runs) == 0 {
+		return ""
+	}
+	var struck, left, twice, begun []int
+	var again []span
+	for _, f := range runs {
+		struck, left = append(struck, len(f.Again)+f.Left), append(left, f.Left)
+		twice, begun, again = append(twice, f.Twice), append(begun, f.Begun), append(again, f.Again...)
+	}
+	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s | `make wild ONLY=%s/%s` |\n", first, counts(struck), counts(left), ranges(again), counts(begun), counts(twice), l.name, d.name)
 }

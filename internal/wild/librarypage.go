@@ -1,0 +1,79 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// pages is docs/wild.md, and a page for each library that is somebody's.
+func (t table) pages() map[string]string {
+	all := map[string]string{docs + "/wild.md": t.page()}
+	for _, l := range slices.Concat(libraries, queues) {
+		if file := l.page(); file != "" {
+			all[docs+"/"+file] = t.libraryPage(l)
+		}
+	}
+	return all
+}
+
+// page is the library's page, below docs; a control has none.
+func (l library) page() string {
+	if l.control {
+		return ""
+	}
+	return "wild/" + l.name + ".md"
+}
+
+// libraryPage says what the library promises, how it was adapted, and what every drill of it gave.
+func (t table) libraryPage(l library) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s under faults\n\n", l.title)
+	fmt.Fprintf(&b, "After this page you know what %s %s does in each drill. [Locks in the wild](../wild.md) has the same drills for other libraries, side by side, and says how [the columns](../wild.md#%s) are read.\n\n", l.title, t.Versions[l.name], map[bool]string{false: "read-the-tables", true: "queues"}[l.queue != nil])
+	fmt.Fprintf(&b, "```\nmake build\nmake wild ONLY=%s      # this page again\n```\n\n", l.name)
+	fmt.Fprintf(&b, "| | |\n|---|---|\n| library | [%s](%s) |\n| store | %s |\n| what it says of itself | %s |\n| how it was adapted | %s |\n\n", l.title, l.link, storeNames[l.kind()], upOne(l.promise), upOne(l.adapted))
+	these, first, row := drills, "| drill"+columns, t.row
+	if l.queue != nil {
+		these, first, row = ofQueues, "| drill"+columnsOfQueues, t.rowOfQueue
+	}
+	b.WriteString(first)
+	var left strings.Builder
+	for _, d := range these {
+		title := d.title
+		if l.queue == nil {
+			title = fmt.Sprintf("[%s](../wild.md#%s)", d.title, anchor(d.title))
+		}
+		line := row(title, l, d)
+		b.WriteString(line)
+		if line == "" {
+			fmt.Fprintf(&left, "| %s | %s |\n", title, d.leftOut(l))
+		}
+	}
+	if left.Len() > 0 {
+		b.WriteString("\n| not drilled | why |\n|---|---|\n" + left.String())
+	}
+	if threads := t.threads(func(x thread) bool { return x.of(l) }); threads != "" {
+		b.WriteString("\n## Threads\n\nProblems that others have reported, [reproduced](../wild.md#threads):\n\n" + threads)
+	}
+	return b.String()
+}
+
+var number = regexp.MustCompile(`-\d.*`)
+
+// of says whether the thread is of the project that the library is from.
+func (t thread) of(l library) bool {
+	return strings.HasPrefix(l.name, number.ReplaceAllString(t.name, ""))
+}
+
+var relative = regexp.MustCompile(`\]\(([^h#][^)]*)\)`)
+
+// upOne lets the links of a text in docs lead to the same places from a folder in it.
+func upOne(text string) string { return relative.ReplaceAllString(text, "](../$1)") }
+
+var punctuation = regexp.MustCompile(`[^a-z0-9 -]`)
+
+// anchor is what GitHub makes of a heading.
+func anchor(title string) string {
+	return strings.ReplaceAll(punctuation.ReplaceAllString(strings.ToLower(title), ""), " ", "-")
+}

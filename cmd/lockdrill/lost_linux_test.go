@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -76,6 +77,9 @@ func TestLiveARunWithoutItsJournalEnds(t *testing.T) {
 func TestLiveSignalsThatEndARun(t *testing.T) {
 	needDrill(t)
 	t.Parallel()
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP) // else a run that these tests start under nohup has it ignored, and goes on
+	defer signal.Stop(hangups)
 	for sig, want := range map[syscall.Signal]int{syscall.SIGHUP: verdict.ExitAborted, syscall.SIGQUIT: -1} {
 		o := paused(t, "40s", nil, func(_ string, pid int, _ undo.Process) {
 			for range 2 { // a terminal says it twice

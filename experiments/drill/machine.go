@@ -6,14 +6,16 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
-// What a drill takes of the machine that it runs on, replicas, stores and runner together, on two cores of the machine that
-// docs/performance.md has measured. They are for a plan, which starts nothing: good to about a factor of two.
+// What a drill takes of the machine that it runs on, replicas, stores and runner together, where a message takes perMessage. A machine of
+// another speed takes in proportion. They are for a plan, which starts nothing: good to about a factor of two (docs/performance.md).
 const (
+	perMessage    = 6 * time.Microsecond // of exchange
 	cpuOfJob      = 0.0012   // seconds of a core: a job with its lock, its writes, the looks at it and the record of it
 	cpuOfReplica  = 0.004    // of a core: a replica that polls a loop's lock a few times a second
 	cpuOfLooks    = 0.2      // of a core, at the default periods of the probes
@@ -26,14 +28,15 @@ const (
 
 // machine is what this host has to give; 0 = not known.
 type machine struct {
-	cores  int
-	memory int64 // bytes that are available
-	files  uint64
+	cores   int
+	memory  int64 // bytes that are available
+	files   uint64
+	message time.Duration // what exchange measures
 }
 
 // thisMachine asks the system.
 func thisMachine() machine {
-	return machine{cores: runtime.NumCPU(), memory: availableMemory(), files: mostFiles()}
+	return machine{cores: runtime.NumCPU(), memory: availableMemory(), files: mostFiles(), message: exchange()}
 }
 
 // availableMemory is what Linux says that can be had without swapping; 0 = not known.
@@ -75,28 +78,33 @@ func (m machine) guard(e *experiments.Experiment) Guard {
 		g.Says = fmt.Sprintf("%s as processes need about %d open files of the runner, and it may have %d: declare fewer, or raise ulimit -n", figures.Plural(n, "replica"), files, m.files)
 		return g
 	}
-	load, rate := m.load(e)
-	if idle := load - cpuOfJob*rate; idle > surely*float64(m.cores) { // they do not even all become ready
+	idle, slow, cores := cpuOfLooks+cpuOfReplica*float64(n), m.slow(), float64(m.cores)
+	if surely := surely * cores; idle*min(slow, 1) > surely { // they do not even all become ready, however busy the machine is that was measured
 		g.Refuses = true
-		g.Says = fmt.Sprintf("%s as processes take about %.1f cores before they do any job, and there are %d: declare at most %.0f", figures.Plural(n, "replica"), idle, m.cores,
-			(float64(m.cores)-cpuOfLooks)/cpuOfReplica)
+		g.Says = fmt.Sprintf("%s as processes take about %.1f cores before they do any job, and there are %d: declare at most %.0f", figures.Plural(n, "replica"), idle*slow, m.cores,
+			max(0, (cores/slow-cpuOfLooks)/cpuOfReplica))
 		return g
 	}
+	rate := 0.0 // while all streams flow
+	for i := range e.System.Work {
+		rate += e.System.Work[i].Rate
+	}
+	load := (idle + cpuOfJob*rate) * slow
 	g.Says = fmt.Sprintf("about %.1f of %s", load, figures.Plural(m.cores, "core"))
 	if rate > 0 {
 		g.Says += fmt.Sprintf(" for %s jobs a second", strings.TrimSuffix(fmt.Sprintf("%.1f", rate), ".0"))
 	}
-	if load > float64(m.cores) {
-		carried := max(0, (float64(m.cores)-load+cpuOfJob*rate)/cpuOfJob)
+	if load > cores {
+		carried := max(0, (cores/slow-idle)/cpuOfJob)
 		g.Says += fmt.Sprintf(": more than there are. Looks will come late, and calls will time out; about %.0f jobs a second are carried", carried)
 	}
 	return g
 }
 
-// load is how many cores the drill takes while all streams flow, and how many jobs a second those are.
-func (m machine) load(e *experiments.Experiment) (cores, rate float64) {
-	for i := range e.System.Work {
-		rate += e.System.Work[i].Rate
+// slow is how many times as long this machine takes as the one that the figures are from; 1 where that is not known.
+func (m machine) slow() float64 {
+	if m.message == 0 {
+		return 1
 	}
-	return cpuOfLooks + cpuOfReplica*float64(e.System.Replicas) + cpuOfJob*rate, rate
+	return float64(m.message) / float64(perMessage)
 }

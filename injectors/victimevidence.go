@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/history"
+	"github.com/lockdrill/lockdrill/internal/figures"
 )
 
 // victimEvidence is how the victims are to show a fault of the network, in their own claims: independent of the proxy, so that a client that
@@ -201,6 +202,14 @@ func (c *claims) nobody() string {
 	who := strings.Join(c.names, ", ")
 	if c.sockets {
 		return "no connection of " + who + " to the proxy was seen"
+	}
+	late, prompt := 0, 0
+	for _, name := range c.names {
+		late, prompt = late+c.late[name], prompt+c.prompt[name]
+	}
+	if late+prompt > 0 {
+		return fmt.Sprintf("%d of %s of %s took %s or more, and at least half were to: the store or this machine is too slow to tell, or they went round the proxy",
+			late, figures.Plural(late+prompt, "operation"), who, (c.base + c.some + c.least).Round(time.Millisecond))
 	}
 	return "no operation of " + who + " shows the fault: none began under it, or they went round the proxy"
 }

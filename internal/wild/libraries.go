@@ -123,10 +123,9 @@ func (l library) every() string {
 	return "5ms"
 }
 
-// mode is the loop's: an elector leads until it loses the lease, unless its releases are to be seen, and whoever is to be struck without
-// looks at the key has to keep it.
+// mode is the loop's: an elector leads until it loses the lease, and whoever is to be struck without looks at the key has to keep it.
 func (l library) mode(d drill) string {
-	if l.store == "lease" && !d.releases || l.store == "zookeeper" {
+	if (l.store == "lease" || l.store == "zookeeper") && !d.often {
 		return "renewed"
 	}
 	return d.mode

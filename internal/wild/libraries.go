@@ -40,7 +40,7 @@ var libraries = []library{
 		adapted: "no worker: `mode: embedded`, class standard"},
 	{name: "lockcore-lease", title: "lockdrill's lock core on Lease objects", store: "lease", control: true, link: "leases.md",
 		promise: "the same; its fence is an annotation of the Lease",
-		adapted: "no worker: `mode: embedded`, class standard. It does not pass the proxy before the API server: four drills are left out"},
+		adapted: "no worker: `mode: embedded`, class standard"},
 	{name: "redsync", title: "redsync", worker: goWorker("redsync"), link: "https://github.com/go-redsync/redsync",
 		promise: "Redlock; \"Extend resets the mutex's expiry and returns the status of expiry extension\" ([reference](https://pkg.go.dev/github.com/go-redsync/redsync/v4)). No fence",
 		adapted: "`Lock`, `Extend` every 660 ms by the caller, `Unlock`; a failed `Extend` ends the work. 32 tries, as by default"},
@@ -98,7 +98,7 @@ func (l library) section(d drill) string {
 		return "redis: {mode: spawn}"
 	}
 	if l.store == "lease" {
-		return "environment: staging\nstore: {kind: lease, mode: external, namespace: wild}"
+		return "environment: staging\nstore: {kind: lease, mode: external, namespace: wild, replicas_context: '{replica}'}"
 	}
 	return fmt.Sprintf("store: {kind: %s%s}", l.store, d.store)
 }

@@ -13,15 +13,16 @@ import (
 
 // Store says that the locks live in a store of another kind than a Redis, which has a section of its own. A file has one of both.
 type Store struct {
-	Kind        StoreKind `rule:"required,words=redis|etcd|postgres|lease"` // redis: as the redis section says, or its defaults
-	Mode        StoreMode `rule:"words=spawn|external"`                     // spawn: started by the run, on loopback; external: yours
-	Members     int       `rule:"min=1,max=5"`                              // etcd, spawn: servers of the cluster, 1, 3 or 5; default 1
-	Context     string    // lease: of the kubeconfig; default: its current one. The flags --kubeconfig, --context and --namespace win over the file
-	Namespace   string    // lease: of the Lease objects; default: that of the context
-	URL         string    `file:"url"` // etcd and postgres, external: where it is, without a password: https://a:2379,https://b:2379, or postgres://host:5432/database
-	UsernameEnv string    // external: name of the environment variable that holds the user name
-	PasswordEnv string    // external: name of the environment variable that holds the password: it never stands in a file
-	CA          string    `file:"ca"` // external: PEM file of the authority that signed the server's certificate, beside the experiment's; default: the system's
+	Kind            StoreKind `rule:"required,words=redis|etcd|postgres|lease"` // redis: as the redis section says, or its defaults
+	Mode            StoreMode `rule:"words=spawn|external"`                     // spawn: started by the run, on loopback; external: yours
+	Members         int       `rule:"min=1,max=5"`                              // etcd, spawn: servers of the cluster, 1, 3 or 5; default 1
+	Context         string    // lease: of the kubeconfig; default: its current one. The flags --kubeconfig, --context and --namespace win over the file
+	Namespace       string    // lease: of the Lease objects; default: that of the context
+	ReplicasContext string    // lease: of the kubeconfig, by which replicas reach the API server; {replica} is a replica's name; default: that of the run
+	URL             string    `file:"url"` // etcd and postgres, external: where it is, without a password: https://a:2379,https://b:2379, or postgres://host:5432/database
+	UsernameEnv     string    // external: name of the environment variable that holds the user name
+	PasswordEnv     string    // external: name of the environment variable that holds the password: it never stands in a file
+	CA              string    `file:"ca"` // external: PEM file of the authority that signed the server's certificate, beside the experiment's; default: the system's
 }
 
 func (s *Store) setDefaults() { s.Mode = StoreSpawn }
@@ -93,6 +94,14 @@ func (s *Store) leastLease() time.Duration {
 	return time.Second
 }
 
+// ContextOf is the context by which a replica reaches Lease objects.
+func (s *Store) ContextOf(replica string) string {
+	if s.ReplicasContext == "" {
+		return s.Context
+	}
+	return strings.ReplaceAll(s.ReplicasContext, "{replica}", replica)
+}
+
 // Servers is how many servers the run starts.
 func (s *Store) Servers() int { return max(1, s.Members) }
 
@@ -109,6 +118,7 @@ func (c *checker) store() {
 		{"store.members", "write 1, 3 or 5: an even number of servers bears no more deaths than one less", s.Members%2 == 0 && s.Members != 0},
 		{"store.context", "is for kind lease", s.Context != "" && s.Kind != StoreLease},
 		{"store.namespace", "is for kind lease", s.Namespace != "" && s.Kind != StoreLease},
+		{"store.replicas_context", "is for kind lease", s.ReplicasContext != "" && s.Kind != StoreLease},
 		{"store.url", "is for mode external; mode spawn starts a store of its own", s.URL != "" && s.Mode != StoreExternal},
 		{"store.username_env", "is for mode external; mode spawn starts a store of its own", s.UsernameEnv != "" && s.Mode != StoreExternal},
 		{"store.ca", "is for mode external; mode spawn starts a store of its own", s.CA != "" && s.Mode != StoreExternal},
@@ -220,10 +230,8 @@ func (c *checker) outsideRedis(f *Fault) string {
 		return "on the way to a PostgreSQL calls can be lost or late, and not refused: say mode: lost_reply, timeout or delay, or via: worker"
 	case t.AtKey && !t.Session && kind == StorePostgres:
 		return "takes a key of a Redis from its holder, and the locks are in postgres: end the holder's session by the fault terminate"
-	case t.AtKey && !t.Session && kind == StoreLease:
-		return "takes a key of a Redis or an etcd from its holder, and the locks are Lease objects: pause the holder for longer than its ttl"
 	case t.Plants:
-		return "gives a key of a Redis to a stranger, and the locks are in etcd: leave to out, and the key vanishes"
+		return fmt.Sprintf("gives a key of a Redis to a stranger, and the locks are in %s: leave to out, and the key vanishes", storeKinds[kind].name)
 	}
 	return ""
 }

@@ -4,14 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/kube"
-	"github.com/lockdrill/lockdrill/lockcore"
+	"github.com/lockdrill/lockdrill/lockcore/protocol"
 )
 
 // leased is a Lease object: what its watch and its looks have shown, and how much of that was reported.
@@ -70,19 +69,11 @@ func recordOf(l kube.Lease, ok bool) record {
 		return record{}
 	}
 	r := record{there: true, named: l.Holder, transitions: l.Transitions, duration: l.Duration, acquired: l.Acquired.UnixNano(), renewed: l.Renewed.UnixNano()}
-	switch {
-	case !r.held():
-	case ofToken.MatchString(r.named):
-		r.epoch = r.named[:len(lockcore.Fingerprint(r.named))]
-	default:
-		r.epoch = lockcore.Fingerprint(fmt.Sprintf("%s#%d@%d", r.named, r.transitions, r.acquired))
+	if r.held() {
+		r.epoch = protocol.LeaseEpoch(l.Holder, l.Transitions, l.Acquired)
 	}
 	return r
 }
-
-// ofToken is a holder as lockcore/leasestore writes it: the digest of a token that is new for every acquire, and whose fingerprint is its
-// beginning.
-var ofToken = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // contended is the record as contenders of client-go compare it: they write its times out to the second, so that of two renewals in the
 // same second the later prolongs nothing for them.

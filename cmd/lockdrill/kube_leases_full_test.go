@@ -3,10 +3,16 @@
 package main
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/kube"
@@ -29,10 +35,11 @@ func TestKubeLocksInLeases(t *testing.T) {
 		t.Fatal(err)
 	}
 	drill := strings.Replace(string(file), "context: staging, ", "", 1)
+	kubeconfig := withReplicas(t, e, "drills")
 	s := &site{Env: e, namespace: "drills", kubeconfig: e.Kubeconfig}
 	before := s.objects(t)
 	confirm := []string{"--confirm", "lease"}
-	admin := append([]string{"--kubeconfig", e.Kubeconfig}, confirm...)
+	admin := append([]string{"--kubeconfig", kubeconfig}, confirm...)
 	nobody := append([]string{"--kubeconfig", e.KubeconfigFor("nobody")}, confirm...)
 	free := strings.Replace(drill, "limits: {namespaces: [drills]}", "", 1)
 	for _, c := range []struct {
@@ -44,17 +51,21 @@ func TestKubeLocksInLeases(t *testing.T) {
 		{"in a namespace that does not say what it is", free, "silent does not say what it is", append(admin, "--namespace", "silent")},
 		{"of another environment", strings.Replace(drill, "environment: staging", "environment: production", 1), `"production"`, admin},
 		{"by somebody who may not", drill, `resources: ["leases"]`, nobody},
+		{"with replicas in another cluster", strings.Replace(drill, "staging-{replica}", "elsewhere", 1), "context elsewhere of replica r1 leads to another cluster", admin},
 	} {
 		if o := runDrill(t, c.yaml, nil, c.flags...); o.code != 13 || !strings.Contains(o.text, c.says) {
 			t.Errorf("%s: exit %d, want 13 and %q\n%s", c.name, o.code, c.says, o.text)
 		}
+	}
+	if o := runDrill(t, strings.Replace(drill, "staging-{replica}", "nowhere", 1), nil, admin...); o.code != 2 || !strings.Contains(o.text, `there is no context "nowhere"`) {
+		t.Errorf("replicas by a context that is not there: exit %d\n%s", o.code, o.text)
 	}
 	o := runDrill(t, drill, nil, admin...)
 	if o.code != 0 && o.code != 10 && o.code != 11 {
 		t.Fatalf("exit %d\n%s", o.code, o.text)
 	}
 	// The first shot finds nobody where the other kill struck the leader; it is made again.
-	for _, want := range []string{`locks in Kubernetes v`, `kill-leader#\d+  confirmed`, `nothing left behind`} {
+	for _, want := range []string{`locks in Kubernetes v`, `kill-leader#\d+  confirmed`, `gone#\d+ +confirmed`, `nothing left behind`} {
 		if !regexp.MustCompile(want).MatchString(o.text) {
 			t.Errorf("the run does not say %q:\n%s", want, o.text)
 		}
@@ -71,4 +82,30 @@ func TestKubeLocksInLeases(t *testing.T) {
 		keep(t, o.dir)
 		t.Log(o.text)
 	}
+}
+
+// withReplicas is a kubeconfig of the runner, with a context for each replica, who may do no more than take locks, and one of another
+// cluster, in which there is nothing.
+func withReplicas(t *testing.T, e *kubetest.Env, namespace string) string {
+	all, err := clientcmd.LoadFromFile(e.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, err := clientcmd.LoadFromFile(e.KubeconfigForElector(namespace, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	as := one.Contexts[one.CurrentContext]
+	all.AuthInfos["replicas"], all.Clusters["replicas"] = one.AuthInfos[as.AuthInfo], one.Clusters[as.Cluster]
+	for _, replica := range []string{"r1", "r2", "r3"} {
+		all.Contexts["staging-"+replica] = &api.Context{Cluster: "replicas", AuthInfo: "replicas"}
+	}
+	empty := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(empty.Close)
+	all.Clusters["elsewhere"], all.Contexts["elsewhere"] = &api.Cluster{Server: empty.URL}, &api.Context{Cluster: "elsewhere"}
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*all, file); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }

@@ -8,9 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/undo"
 	"github.com/lockdrill/lockdrill/internal/kube"
+	"github.com/lockdrill/lockdrill/lockcore/protocol"
 	"github.com/lockdrill/lockdrill/lockcore/redisstore"
 )
 
@@ -208,4 +210,35 @@ func (s *Summary) Mark(data map[string]string) error {
 func Quiet() {
 	redisstore.Quiet()
 	kube.Quiet()
+}
+
+// ownContexts leads replicas to their Lease objects by contexts of their own, if the file says so. Each must reach the namespace that the
+// run has the turn of: what replicas did elsewhere would be neither seen nor removed.
+func (s *stores) ownContexts(ctx context.Context) error {
+	if s.e.StoreKind() != experiments.StoreLease || s.e.Store.ReplicasContext == "" {
+		return nil
+	}
+	turn, _, err := s.cluster.Lease(ctx, kube.RunLease)
+	if err != nil {
+		return err
+	}
+	for _, replica := range s.e.ReplicaNames() {
+		name := s.e.Store.ContextOf(replica)
+		as, err := kube.Open(kube.Options{Kubeconfig: s.cluster.Kubeconfig, Context: name, Namespace: s.cluster.Namespace})
+		if err != nil {
+			return usagef("store.replicas_context: %w", err)
+		}
+		there, _, err := as.Lease(ctx, kube.RunLease)
+		if err != nil {
+			return &Error{verdict.ExitRefused, fmt.Errorf("refused: context %s of replica %s cannot read Leases in %s: %w", name, replica, s.cluster.Namespace, err)}
+		}
+		if there.UID != turn.UID {
+			return &Error{verdict.ExitRefused, fmt.Errorf("refused: context %s of replica %s leads to another cluster than that of the run: %s", name, replica, as.Server())}
+		}
+	}
+	s.tapped = func(replica string, e protocol.Endpoint) protocol.Endpoint {
+		e.Context = s.e.Store.ContextOf(replica)
+		return e
+	}
+	return nil
 }

@@ -22,7 +22,7 @@ type storeKind struct {
 	// environment is what a store of this kind that is somebody's says it is; says is how its owner has it say that, with %s for the name.
 	environment func(ctx context.Context, s *experiments.Store) (name string, said bool, err error)
 	says        string
-	// outside opens a connection of its own, for whoever looks what a fault has done to it; nil = no fault befalls this store.
+	// outside opens a connection of its own, for whoever looks what a fault has done to it; nil = no fault of the store befalls it.
 	outside injectors.Outsider
 	// question is how the store is asked by whoever measures the way there; nil = no fault of the network befalls it.
 	question func(s *stores) (endpoint.Question, error)

@@ -65,11 +65,12 @@ func (s *stores) openLocks(ctx context.Context) (err error) {
 	locks := s.Held
 	prefix := locks.Endpoint().Prefix
 	s.stands, s.notices, s.env.Store = append(s.stands, s.Close), append(s.notices, s.Notice), locks.About()
+	if err := s.ownContexts(ctx); err != nil {
+		return err
+	}
 	s.cfg.Stores = append(s.cfg.Stores, runner.Store{Name: runner.LocksStore, Life: locks.Life, Mark: locks.Mark, Away: s.mayBeAway()})
 	s.strikes.Prefix, s.strikes.Glob, s.strikes.Bare = prefix, s.glob, s.bare
-	if s.strikes.Seen = kind.outside; kind.outside != nil {
-		s.strikes.Store = locks
-	}
+	s.strikes.Store, s.strikes.Seen = locks, kind.outside
 	s.locks = s.Locks
 	if guest, ok := locks.(interface{ Held() error }); ok {
 		s.guards = append(s.guards, func() (word, why string) {

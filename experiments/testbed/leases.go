@@ -2,6 +2,8 @@ package testbed
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,6 +44,41 @@ func (s *leaseStore) Endpoint() protocol.Endpoint {
 
 func (s *leaseStore) Where() undo.Store {
 	return undo.Store{Kind: protocol.KindLease, Addr: s.cluster.Server()}
+}
+
+// Holder is the object of a key that somebody holds.
+func (s *leaseStore) Holder(ctx context.Context, key string) (name, epoch, token string, err error) {
+	all, err := s.cluster.Leases(ctx)
+	i := slices.IndexFunc(all, func(l kube.Lease) bool { return l.Key == key && l.Holder != "" })
+	if err != nil || i < 0 {
+		return "", "", "", err
+	}
+	return all[i].Name, epochOf(&all[i]), "", nil
+}
+
+func epochOf(l *kube.Lease) string { return protocol.LeaseEpoch(l.Holder, l.Transitions, l.Acquired) }
+
+// deleteTries is how often a Lease is deleted that is renewed meanwhile.
+const deleteTries = 8
+
+// End deletes the object while it is that epoch's; none = it is no more.
+func (s *leaseStore) End(ctx context.Context, name, epoch string) (none bool, err error) {
+	for range deleteTries {
+		l, there, err := s.cluster.Lease(ctx, name)
+		if err != nil || !there || epochOf(&l) != epoch {
+			return err == nil, err
+		}
+		if done, err := s.cluster.DeleteLease(ctx, l); err != nil || done {
+			return false, err
+		}
+	}
+	return false, fmt.Errorf("delete lease %s: it was changed %d times meanwhile", name, deleteTries)
+}
+
+// Lives reports whether the object is that epoch's.
+func (s *leaseStore) Lives(ctx context.Context, name, epoch string) (bool, error) {
+	l, there, err := s.cluster.Lease(ctx, name)
+	return there && epochOf(&l) == epoch, err
 }
 
 // Mark does nothing: the namespace's UID goes with the data.

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/watch"
 )
@@ -55,6 +56,19 @@ func (c *Cluster) Leases(ctx context.Context) ([]Lease, error) {
 		all[i] = leaseOf(&list.Items[i])
 	}
 	return all, nil
+}
+
+// DeleteLease removes a Lease object of the namespace as it was read; done is false where it was changed or removed since.
+func (c *Cluster) DeleteLease(ctx context.Context, l Lease) (done bool, err error) {
+	uid := types.UID(l.UID)
+	err = c.leases().Delete(ctx, l.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &l.ResourceVersion}})
+	if gone(err) || apierrors.IsConflict(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("delete lease %s: %w", l.Name, err)
+	}
+	return true, nil
 }
 
 func leaseOf(o *coordinationv1.Lease) Lease {

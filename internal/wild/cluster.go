@@ -28,7 +28,7 @@ func onCluster(run *exec.Cmd) (end func(), err error) {
 		_ = cluster.Wait()
 	}
 	line, err := bufio.NewReader(said).ReadBytes('\n')
-	var at struct{ Kubeconfig, Electors, Control string }
+	var at struct{ Kubeconfig, Control string }
 	if err == nil {
 		err = json.Unmarshal(line, &at)
 	}
@@ -37,6 +37,6 @@ func onCluster(run *exec.Cmd) (end func(), err error) {
 		return nil, fmt.Errorf("start an API server: %w: %s", err, line)
 	}
 	run.Args = append(run.Args, "--kubeconfig", at.Kubeconfig)
-	run.Env = append(os.Environ(), "WILD_KUBECONFIG="+at.Electors, "WILD_CLUSTER="+at.Control)
+	run.Env = append(os.Environ(), "WILD_CLUSTER="+at.Control)
 	return end, nil
 }

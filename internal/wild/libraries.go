@@ -40,7 +40,7 @@ var libraries = []library{
 		adapted: "no worker: `mode: embedded`, class standard"},
 	{name: "lockcore-lease", title: "lockdrill's lock core on Lease objects", store: "lease", control: true, link: "leases.md",
 		promise: "the same; its fence is an annotation of the Lease",
-		adapted: "no worker: `mode: embedded`, class standard. It does not pass the proxy before the API server: four drills are left out"},
+		adapted: "no worker: `mode: embedded`, class standard"},
 	{name: "redsync", title: "redsync", worker: goWorker("redsync"), link: "https://github.com/go-redsync/redsync",
 		promise: "Redlock; \"Extend resets the mutex's expiry and returns the status of expiry extension\" ([reference](https://pkg.go.dev/github.com/go-redsync/redsync/v4)). No fence",
 		adapted: "`Lock`, `Extend` every 660 ms by the caller, `Unlock`; a failed `Extend` ends the work. 32 tries, as by default"},
@@ -98,7 +98,7 @@ func (l library) section(d drill) string {
 		return "redis: {mode: spawn}"
 	}
 	if l.store == "lease" {
-		return "environment: staging\nstore: {kind: lease, mode: external, namespace: wild}"
+		return "environment: staging\nstore: {kind: lease, mode: external, namespace: wild, replicas_context: '{replica}'}"
 	}
 	return fmt.Sprintf("store: {kind: %s%s}", l.store, d.store)
 }
@@ -123,10 +123,9 @@ func (l library) every() string {
 	return "5ms"
 }
 
-// mode is the loop's: an elector leads until it loses the lease, unless its releases are to be seen, and whoever is to be struck without
-// looks at the key has to keep it.
+// mode is the loop's: an elector leads until it loses the lease, and whoever is to be struck without looks at the key has to keep it.
 func (l library) mode(d drill) string {
-	if l.store == "lease" && !d.releases || l.store == "zookeeper" {
+	if (l.store == "lease" || l.store == "zookeeper") && !d.often {
 		return "renewed"
 	}
 	return d.mode

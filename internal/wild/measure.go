@@ -85,7 +85,8 @@ type lack struct{ Code string }
 // blind reports that a probe was late for what it had to see: such a run is repeated.
 func blind(lacks []lack) bool { return slices.Contains(lacks, lack{"looks"}) }
 
-// measure reads a run's folder. missed says that a shot at a named replica struck one that held no key, or that held one where it was to wait.
+// measure reads a run's folder. missed says that a shot at a named replica struck one that held no key, or that held one where it was to wait;
+// where it strikes a call to come, that is all one.
 func measure(dir string, d drill) (f figures, missed bool, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, "verdict.json"))
 	if err != nil {
@@ -234,9 +235,9 @@ func (f *figures) walk(file string, d drill) (missed bool, err error) {
 				continue
 			}
 			epoch := cmp.Or(e.Epoch, holds[e.Fault.Victim]) // a shot at a replica names none
-			named := e.Epoch == "" && e.Fault.Victim != "" && e.Fault.Victim != "store"
+			named := e.Epoch == "" && e.Fault.Victim != "" && e.Fault.Victim != "store" && !d.often
 			missed = missed || named && (epoch == "") == (d.name != "waiter-paused")
-			if epoch != "" {
+			if epoch != "" && !d.often { // there nobody loses its key by the fault
 				open = append(open, &shot{epoch: epoch, from: e})
 			}
 		case "fault.confirmed":

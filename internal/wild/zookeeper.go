@@ -25,6 +25,7 @@ type zookeeper struct {
 	dir, addr string
 	server    *exec.Cmd
 	ways      []*apiproxy.Proxy // r1's first
+	losing    []*zkProxy        // between each and the server
 }
 
 // onZooKeeper starts a server for a run, and tells the run's workers and hooks where it is; end ends it.
@@ -33,6 +34,9 @@ func onZooKeeper(run *exec.Cmd) (end func(), err error) {
 	end = func() {
 		for _, w := range z.ways {
 			_ = w.Close()
+		}
+		for _, p := range z.losing {
+			p.close()
 		}
 		_ = errors.Join(z.kill(), os.RemoveAll(z.dir))
 	}
@@ -65,7 +69,12 @@ func (z *zookeeper) open(run *exec.Cmd) (err error) {
 	}
 	var at []string
 	for range 2 {
-		w := apiproxy.New(apiproxy.Options{Upstream: z.addr})
+		p, err := newZKProxy(z.addr)
+		if err != nil {
+			return err
+		}
+		z.losing = append(z.losing, p)
+		w := apiproxy.New(apiproxy.Options{Upstream: p.l.Addr().String()})
 		z.ways = append(z.ways, w)
 		addr, err := w.Listen("127.0.0.1:0")
 		if err != nil {
@@ -125,11 +134,19 @@ func write(w io.Writer, s string) error {
 
 // fault takes a step of a hook.
 func (z *zookeeper) fault(ctx context.Context, what, step, id, victim string) error {
+	of := func(replica int) bool { return victim == fmt.Sprintf("r%d", replica+1) }
+	if lost, is := strings.CutPrefix(what, "lose-"); is {
+		for i, p := range z.losing {
+			if of(i) {
+				return p.lose(ctx, lost, step)
+			}
+		}
+	}
 	if w, ok := cluster.Ways[what]; ok {
 		w.ID = id
 		var all []error
 		for i, proxy := range z.ways {
-			if w.All || victim == fmt.Sprintf("r%d", i+1) {
+			if w.All || of(i) {
 				all = append(all, cluster.Strike(ctx, proxy, w.Fault, step))
 			}
 		}
@@ -157,8 +174,7 @@ func (z *zookeeper) delete() error {
 		return err
 	}
 	defer c.Close()
-	const lock = "/mutex:wild"
-	nodes, _, err := c.Children(lock)
+	nodes, _, err := c.Children(zkLock)
 	if err != nil {
 		return err
 	}
@@ -171,5 +187,5 @@ func (z *zookeeper) delete() error {
 	if holder == "" {
 		return errors.New("nobody holds the lock")
 	}
-	return c.Delete(lock+"/"+holder, -1)
+	return c.Delete(zkLock+"/"+holder, -1)
 }

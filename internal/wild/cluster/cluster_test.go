@@ -8,13 +8,18 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/lockdrill/lockdrill/internal/apiproxy"
 	"github.com/lockdrill/lockdrill/internal/kube"
@@ -23,19 +28,19 @@ import (
 
 const namespace = "wild"
 
-// TestServe prints where the API server is, for the runner and, through lockdrill's proxy, for the electors, and where it takes faults: POST
-// /FAULT/STEP of a hook, with the fault's id and the victim's name. It stands until its standard input ends.
+// TestServe prints which kubeconfig leads to the API server, and where it takes faults: POST /FAULT/STEP of a hook, with the fault's id and
+// the victim's name. It stands until its standard input ends.
 func TestServe(t *testing.T) {
 	e := kubetest.Start(t, kubetest.Options{NoNode: true})
 	e.Namespace(namespace, map[string]string{"lockdrill.dev/environment": "staging"})
 	s := &site{Env: e, t: t}
-	electors := s.electors()
+	kubeconfig := s.ways()
 	control, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	go func() { _ = http.Serve(control, Hooks(s.fault)) }()
-	text, err := json.Marshal(map[string]string{"Kubeconfig": e.Kubeconfig, "Electors": electors, "Control": "http://" + control.Addr().String()})
+	text, err := json.Marshal(map[string]string{"Kubeconfig": kubeconfig, "Control": "http://" + control.Addr().String()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,12 +51,13 @@ func TestServe(t *testing.T) {
 type site struct {
 	*kubetest.Env
 	t       *testing.T
-	proxy   *apiproxy.Proxy
+	proxies map[string]*apiproxy.Proxy      // by replica
 	answers func(ctx context.Context) error // of the API server, after a restart
 }
 
-// electors starts the proxy, and is a kubeconfig of one who may elect, through it.
-func (s *site) electors() string {
+// ways starts a proxy of lockdrill for each replica. It is a kubeconfig with the runner's context, which is the current one, and with one of
+// each replica's name, by which somebody who may elect goes through its proxy.
+func (s *site) ways() string {
 	t := s.t
 	cert, key, ca := s.ServingFiles()
 	own, err := tls.LoadX509KeyPair(cert, key)
@@ -64,22 +70,47 @@ func (s *site) electors() string {
 	}
 	trusted := x509.NewCertPool()
 	trusted.AppendCertsFromPEM(authority)
-	s.proxy = apiproxy.New(apiproxy.Options{Upstream: strings.TrimPrefix(s.Config.Host, "https://"), Written: kube.Written,
-		Server: &tls.Config{Certificates: []tls.Certificate{own}, MinVersion: tls.VersionTLS12}, Client: &tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12}})
-	t.Cleanup(func() { _ = s.proxy.Close() })
-	addr, err := s.proxy.Listen("127.0.0.1:0")
+	all, err := clientcmd.LoadFromFile(s.Kubeconfig)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s.KubeconfigForElector(namespace, "https://"+addr)
+	elector, err := clientcmd.LoadFromFile(s.KubeconfigForElector(namespace, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	as := elector.Contexts[elector.CurrentContext]
+	all.AuthInfos["elector"] = elector.AuthInfos[as.AuthInfo]
+	s.proxies = map[string]*apiproxy.Proxy{}
+	for _, replica := range []string{"r1", "r2"} {
+		proxy := apiproxy.New(apiproxy.Options{Upstream: strings.TrimPrefix(s.Config.Host, "https://"), Written: kube.Written,
+			Server: &tls.Config{Certificates: []tls.Certificate{own}, MinVersion: tls.VersionTLS12}, Client: &tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12}})
+		t.Cleanup(func() { _ = proxy.Close() })
+		addr, err := proxy.Listen("127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.proxies[replica] = proxy
+		server := elector.Clusters[as.Cluster].DeepCopy()
+		server.Server = "https://" + addr
+		all.Clusters[replica], all.Contexts[replica] = server, &api.Context{Cluster: replica, AuthInfo: "elector", Namespace: namespace}
+	}
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*all, file); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 func (s *site) fault(ctx context.Context, what, step, id, victim string) error {
 	if w, ok := Ways[what]; ok {
-		if w.ID = id; !w.All {
-			w.From = []string{"127.0.1." + strings.TrimPrefix(victim, "r")}
+		w.ID = id
+		var all []error
+		for replica, proxy := range s.proxies {
+			if w.All || replica == victim {
+				all = append(all, Strike(ctx, proxy, w.Fault, step))
+			}
 		}
-		return Strike(ctx, s.proxy, w.Fault, step)
+		return errors.Join(all...)
 	}
 	switch what + " " + step {
 	case "restart do":

@@ -22,7 +22,8 @@ var Ways = map[string]way{
 	"cut":          {Fault: apiproxy.Fault{Do: apiproxy.Slow, Delay: time.Hour}},
 	"late":         {Fault: apiproxy.Fault{Do: apiproxy.Slow, Delay: 2500 * time.Millisecond}, All: true},
 	"refuse":       {Fault: apiproxy.Fault{Do: apiproxy.RefuseWrites}},
-	"lose-release": {Fault: apiproxy.Fault{Do: apiproxy.LoseReply, Of: "release"}, All: true},
+	"lose-acquire": {Fault: apiproxy.Fault{Do: apiproxy.LoseReply, Of: "acquire"}},
+	"lose-release": {Fault: apiproxy.Fault{Do: apiproxy.LoseReply, Of: "release"}},
 }
 
 // Hooks serves POST /FAULT/STEP of a hook, which ask sends, with the fault's id and the victim's name.

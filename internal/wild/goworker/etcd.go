@@ -207,7 +207,7 @@ func (k *keepalives) SendMsg(m any) error {
 	k.e.mu.Unlock()
 	if r.h != nil {
 		r.op = r.h.w.op()
-		r.from = r.h.w.say("renew.invoke", 0, r.h.name, event{"op": r.op, "call": event{"attempt": 1, "ttl": int64(r.h.l.Policy.TTL)}})
+		r.from = r.h.w.say("renew.invoke", 0, r.h.name(), event{"op": r.op, "call": event{"attempt": 1, "ttl": int64(r.h.l.Policy.TTL)}})
 	}
 	k.mu.Lock()
 	k.sent = append(k.sent, r)
@@ -240,7 +240,7 @@ func (k *keepalives) RecvMsg(m any) error {
 		} else if answer.TTL <= 0 {
 			outcome, body["result"] = "fail", "absent"
 		}
-		r.h.w.say("renew.return", r.from, r.h.name, event{"op": r.op, "outcome": outcome, "call": body})
+		r.h.w.say("renew.return", r.from, r.h.name(), event{"op": r.op, "outcome": outcome, "call": body})
 	}
 	return err
 }

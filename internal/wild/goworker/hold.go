@@ -6,7 +6,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -20,6 +22,7 @@ type Lock interface {
 var (
 	errHeld = errors.New("held by another")
 	errLost = errors.New("not ours any more")
+	errGone = fmt.Errorf("%w: nobody has it", errLost)
 	errSure = errors.New("surely without effect")
 )
 
@@ -46,8 +49,9 @@ type hold struct {
 	l      lock
 	lib    Lock
 	token  string
-	name   event
-	begun  bool
+	named  atomic.Pointer[event] // see name
+	begun  any                   // the epoch of which the first effect was written
+	asks   *claim                // its acquire, until that is over
 	lost   context.Context
 	lose   context.CancelFunc
 	told   sync.Once
@@ -56,57 +60,109 @@ type hold struct {
 	keeper sync.WaitGroup
 }
 
-// call announces, makes and reports one call of the library.
-func (h *hold) call(what string, do func() error) error {
-	op, body := h.w.op(), event{"attempt": 1}
+// name is what its events are called by: its lock, its epoch and, where it has one, its fence.
+func (h *hold) name() event { return *h.named.Load() }
+
+// another is the name of a new epoch, and the token that it stands for.
+func (l lock) another() (name event, token string) {
+	raw := make([]byte, 16)
+	_, _ = rand.Read(raw)
+	token = hex.EncodeToString(raw)
+	sum := sha256.Sum256([]byte(token))
+	return event{"lock": l.Name, "key": l.Key, "epoch": hex.EncodeToString(sum[:])[:12]}, token
+}
+
+// claim is a call that was announced.
+type claim struct {
+	what, op string
+	name     event
+	from     int64
+	body     event
+}
+
+func (h *hold) announce(what string, name event) *claim {
+	c := &claim{what: what, op: h.w.op(), name: name, body: event{"attempt": 1}}
 	if what == "acquire" || what == "renew" {
-		body["ttl"] = int64(h.l.Policy.TTL)
+		c.body["ttl"] = int64(h.l.Policy.TTL)
 	}
 	if what == "acquire" {
-		body["demand"] = true
+		c.body["demand"] = true
 	}
-	from := h.w.say(what+".invoke", 0, h.name, event{"op": op, "call": body})
-	err := do()
-	delete(body, "demand")
-	if k, ok := h.lib.(Kept); ok && body["ttl"] != nil {
-		body["ttl"] = int64(k.Owed())
+	c.from = h.w.say(what+".invoke", 0, name, event{"op": c.op, "call": c.body})
+	delete(c.body, "demand")
+	return c
+}
+
+func (h *hold) report(c *claim, err error) {
+	if k, ok := h.lib.(Kept); ok && c.body["ttl"] != nil {
+		c.body["ttl"] = int64(k.Owed())
 	}
 	outcome := "ok"
 	switch {
 	case err == nil:
-		body["result"] = map[string]string{"acquire": "granted", "renew": "renewed"}[what]
-		if what == "release" || what == "undo" {
-			body["result"] = "released"
+		c.body["result"] = map[string]string{"acquire": "granted", "renew": "renewed"}[c.what]
+		if c.what == "release" || c.what == "undo" {
+			c.body["result"] = "released"
 		}
-		if f, ok := h.lib.(Fenced); ok && what == "acquire" {
-			h.name["fence"] = f.Fence()
+		if f, ok := h.lib.(Fenced); ok && c.what == "acquire" {
+			c.name["fence"] = f.Fence()
 		}
 	case errors.Is(err, errHeld):
-		outcome, body["result"] = "fail", "held"
+		outcome, c.body["result"] = "fail", "held"
+	case errors.Is(err, errGone):
+		outcome, c.body["result"] = "fail", "absent"
 	case errors.Is(err, errLost):
-		outcome, body["result"] = "fail", "other"
+		outcome, c.body["result"] = "fail", "other"
 	default:
-		outcome, body["result"], body["err"] = "unknown", "error", err.Error()
+		outcome, c.body["result"], c.body["err"] = "unknown", "error", err.Error()
 		if errors.Is(err, errSure) {
 			outcome = "fail"
 		}
 	}
-	if n, ok := h.lib.(Named); ok && what == "acquire" {
-		body["id"] = n.ID()
+	if n, ok := h.lib.(Named); ok && c.what == "acquire" {
+		c.body["id"] = n.ID()
 	}
-	h.w.say(what+".return", from, h.name, event{"op": op, "outcome": outcome, "call": body})
+	h.w.say(c.what+".return", c.from, c.name, event{"op": c.op, "outcome": outcome, "call": c.body})
+}
+
+// call announces, makes and reports one call of the library.
+func (h *hold) call(what string, do func() error) error {
+	c := h.announce(what, h.name())
+	err := do()
+	h.report(c, err)
+	return err
+}
+
+// unclear reports what the acquire has come to so far, of which nobody knows whether it took effect, and announces another.
+func (h *hold) unclear(err error) {
+	h.report(h.asks, err)
+	name, _ := h.l.another()
+	h.named.Store(&name)
+	h.asks = h.announce("acquire", name)
+}
+
+// again is the acquire of a library that has lost the key, and takes it anew while its work goes on.
+func (h *hold) again(do func() error) error {
+	name, _ := h.l.another()
+	c := h.announce("acquire", name)
+	err := do()
+	if err == nil {
+		h.w.say("fence.observed", 0, h.name(), event{"abandon": event{"reason": "not_owned"}})
+		h.named.Store(&name)
+	}
+	h.report(c, err)
 	return err
 }
 
 // seek takes the key, or gives nil. Every attempt has a token of its own.
 func (w *worker) seek(ctx context.Context, l lock) *hold {
-	raw := make([]byte, 16)
-	_, _ = rand.Read(raw)
-	h := &hold{w: w, l: l, token: hex.EncodeToString(raw)}
-	sum := sha256.Sum256([]byte(h.token))
-	h.name = event{"lock": l.Name, "key": l.Key, "epoch": hex.EncodeToString(sum[:])[:12]}
+	name, token := l.another()
+	h := &hold{w: w, l: l, token: token}
+	h.named.Store(&name)
 	h.lib = w.lock(h)
-	err := h.call("acquire", func() error { return h.lib.Acquire(ctx) })
+	h.asks = h.announce("acquire", name)
+	err := h.lib.Acquire(ctx)
+	h.report(h.asks, err)
 	if err != nil {
 		if u, ok := h.lib.(Undoer); ok && !errors.Is(err, errHeld) {
 			for until := time.Now().Add(l.Policy.TTL); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
@@ -174,7 +230,7 @@ func (h *hold) giveUp(reason string) {
 	h.told.Do(func() {
 		h.lose()
 		for _, kind := range []string{"fence.observed", "abandon"} {
-			h.w.say(kind, 0, h.name, event{"abandon": event{"reason": reason}})
+			h.w.say(kind, 0, h.name(), event{"abandon": event{"reason": reason}})
 		}
 	})
 }
@@ -189,7 +245,7 @@ func (h *hold) release() {
 	}
 	_, leased := h.lib.(Leased)
 	if leased && h.lost.Err() != nil {
-		h.w.say("release.skipped", 0, h.name, event{"call": event{"why": "after_abandon"}})
+		h.w.say("release.skipped", 0, h.name(), event{"call": event{"why": "after_abandon"}})
 		return
 	}
 	for range 3 {
@@ -214,16 +270,17 @@ func (h *hold) write(e effect) bool {
 		if !h.check() {
 			return false
 		}
-		fence, _ := h.name["fence"].(int64)
-		from := w.say("write.invoke", 0, h.name, event{"op": op, "write": body})
+		name := h.name()
+		fence, _ := name["fence"].(int64)
+		from := w.say("write.invoke", 0, name, event{"op": op, "write": body})
 		reply, err := w.ledger.Eval(context.Background(), w.c.Configure.Script, []string{p + "entries", p + "marks", p + "subjects", p + "answers"},
-			h.name["key"], e.subject, flag(e.loop), e.state, flag(e.terminal), h.name["epoch"], fence, op, w.c.Configure.Incarnation, flag(h.l.Unfenced || fence == 0), flag(h.l.Strict)).Slice()
+			name["key"], e.subject, flag(e.loop), e.state, flag(e.terminal), name["epoch"], fence, op, w.c.Configure.Incarnation, flag(h.l.Unfenced || fence == 0), flag(h.l.Strict)).Slice()
 		if err != nil || len(reply) != 6 {
-			w.say("write.return", from, h.name, event{"op": op, "outcome": "unknown", "write": body})
+			w.say("write.return", from, name, event{"op": op, "outcome": "unknown", "write": body})
 			continue
 		}
 		accepted := reply[1] == int64(1)
-		w.say("write.return", from, h.name, event{"op": op, "outcome": "ok", "write": event{
+		w.say("write.return", from, name, event{"op": op, "outcome": "ok", "write": event{
 			"subject": e.subject, "state": e.state, "terminal": e.terminal, "accepted": accepted, "reason": reply[2], "current": reply[3]}})
 		return accepted
 	}
@@ -239,9 +296,12 @@ func flag(b bool) int {
 
 // tick does one tick's work under h; false = the lock is no use any more.
 func (h *hold) tick(ctx context.Context) bool {
-	op, why := h.w.op(), "fenced"
-	h.w.say("work.enter", 0, h.name, event{"op": op, "work": event{"subject": h.l.Name}})
-	if h.begun = h.begun || h.write(effect{h.l.Name, "begin", true, false}); h.begun && h.write(effect{h.l.Name, "tick", true, false}) {
+	name, op, why := h.name(), h.w.op(), "fenced"
+	h.w.say("work.enter", 0, name, event{"op": op, "work": event{"subject": h.l.Name}})
+	if h.begun != name["epoch"] && h.write(effect{h.l.Name, "begin", true, false}) {
+		h.begun = name["epoch"]
+	}
+	if h.begun == name["epoch"] && h.write(effect{h.l.Name, "tick", true, false}) {
 		select {
 		case <-time.After(h.l.Policy.Loop.Tick):
 			why = "done"
@@ -250,6 +310,6 @@ func (h *hold) tick(ctx context.Context) bool {
 			why = "stopped"
 		}
 	}
-	h.w.say("work.exit", 0, h.name, event{"op": op, "work": event{"subject": h.l.Name, "why": why}})
+	h.w.say("work.exit", 0, name, event{"op": op, "work": event{"subject": h.l.Name, "why": why}})
 	return why == "done"
 }

@@ -1,15 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"net"
-	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -21,22 +17,21 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// onLease connects an elector of client-go. The proxy before the API server knows a replica by its address: r1 is 127.0.1.1.
+// onLease connects an elector of client-go.
 func onLease(release bool) library {
 	return func(_ context.Context, w *worker) (func(h *hold) Lock, error) {
 		at := w.c.Configure.Store
-		config, err := clientcmd.BuildConfigFromFlags("", cmp.Or(os.Getenv("WILD_KUBECONFIG"), at.Kubeconfig))
+		rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: at.Kubeconfig}
+		config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: at.Context}).ClientConfig()
 		if err != nil {
 			return nil, err
 		}
-		self := net.ParseIP("127.0.1." + strings.TrimPrefix(w.c.Configure.Name, "r"))
-		config.Dial = (&net.Dialer{LocalAddr: &net.TCPAddr{IP: self}}).DialContext
 		client, err := kubernetes.NewForConfig(config)
 		return func(h *hold) Lock {
 			l := &lease{h: h, release: release, over: make(chan struct{})}
 			l.Interface = &resourcelock.LeaseLock{Client: client.CoordinationV1(),
 				LeaseMeta:  metav1.ObjectMeta{Namespace: at.Namespace, Name: at.Prefix + h.l.Key},
-				LockConfig: resourcelock.ResourceLockConfig{Identity: fmt.Sprintf("%s_%s", w.c.Configure.Incarnation, h.name["epoch"])}}
+				LockConfig: resourcelock.ResourceLockConfig{Identity: fmt.Sprintf("%s_%s", w.c.Configure.Incarnation, h.name()["epoch"])}}
 			return l
 		}, err
 	}
@@ -52,9 +47,10 @@ type lease struct {
 	lost    <-chan struct{}
 
 	mu     sync.Mutex
-	won    *resourcelock.LeaderElectionRecord // as it was first written
-	ending bool                               // the work has ended
-	gave   bool                               // a release was said
+	term   string // its epoch, as docs/stores.md says: of the record that it wrote last to get the lease
+	won    bool   // and that was written
+	ending bool   // the work has ended
+	gave   bool   // a release was said
 }
 
 // Acquire waits, as an elector does. Its durations are those of client-go's own users, 15, 10 and 2 s, in proportion to the TTL.
@@ -81,45 +77,85 @@ func (l *lease) Acquire(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		stop()
+		<-l.over
 		return ctx.Err()
 	}
 }
 
 func (l *lease) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
-	return l.write(r, func() error { return l.Interface.Create(ctx, r) })
+	return l.write(r, true, func() error { return l.Interface.Create(ctx, r) })
 }
 
 func (l *lease) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
-	return l.write(r, func() error { return l.Interface.Update(ctx, r) })
+	return l.write(r, false, func() error { return l.Interface.Update(ctx, r) })
 }
 
-// write says what is written once the lease is held: a renewal, or the release. A release before the work was told that it is over is none
-// that the replica knows of: the looks show it.
-func (l *lease) write(r resourcelock.LeaderElectionRecord, do func() error) (err error) {
+// write says what is written. A new object, and a record that differs from the last in more than its time of renewal, is a grant, also if
+// the elector leads: it makes an object anew that was deleted, and does not tell its work. A release before the work was told that it is over is none that the
+// replica knows of: the looks show it.
+func (l *lease) write(r resourcelock.LeaderElectionRecord, creates bool, do func() error) (err error) {
+	term := termOf(r)
 	l.mu.Lock()
-	what := "renew"
-	switch {
-	case r.HolderIdentity == "" && l.ending:
-		what, l.gave = "release", true
-	case r.HolderIdentity == "", l.won == nil:
-		what = ""
-	}
+	asks, same := !l.won, l.term == term && !creates // what it makes anew may have the old times in it
+	release := r.HolderIdentity == "" && l.ending
+	l.gave = l.gave || release
 	l.mu.Unlock()
-	if what == "" {
-		if err = do(); err == nil && r.HolderIdentity != "" {
-			l.mu.Lock()
-			l.won = &r
-			l.mu.Unlock()
-		}
-		return err
-	}
-	_ = l.h.call(what, func() error {
-		if err = do(); apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+	told := func() error {
+		err = do()
+		switch {
+		case apierrors.IsNotFound(err):
+			return errGone
+		case apierrors.IsAlreadyExists(err):
+			return errHeld
+		case apierrors.IsConflict(err):
 			return errLost
 		}
 		return err
-	})
+	}
+	switch {
+	case release:
+		_ = l.h.call("release", told)
+	case r.HolderIdentity == "":
+		return do()
+	case asks:
+		l.is(term, false)
+		if err = do(); err == nil {
+			l.is(term, true)
+			return nil
+		}
+		if !refused(err) {
+			l.h.unclear(err)
+		}
+		l.is("", false)
+	case same:
+		_ = l.h.call("renew", told)
+	default:
+		_ = l.h.again(func() error {
+			err := told()
+			if err == nil {
+				l.is(term, true)
+			}
+			return err
+		})
+	}
 	return err
+}
+
+func (l *lease) is(term string, won bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.term, l.won = term, won
+}
+
+// refused reports that the API server answered, and surely wrote nothing.
+func refused(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Code >= 400 && status.Status().Code < 500 && status.Status().Code != 408
+}
+
+func termOf(r resourcelock.LeaderElectionRecord) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s#%d@%d", r.HolderIdentity, r.LeaderTransitions, r.AcquireTime.Truncate(time.Microsecond).UnixNano()))
+	return hex.EncodeToString(sum[:])[:12]
 }
 
 func (*lease) Extend(context.Context) error  { return errors.New("the elector renews") }
@@ -131,15 +167,10 @@ func (l *lease) Owed() time.Duration   { return l.deadline() }
 // deadline is for how long after a renewal its holder leads: RenewDeadline. Others wait for the whole LeaseDuration.
 func (l *lease) deadline() time.Duration { return l.h.l.Policy.TTL * 10 / 15 }
 
-// ID is made of the record, as docs/stores.md says.
 func (l *lease) ID() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.won == nil {
-		return ""
-	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s#%d@%d", l.won.HolderIdentity, l.won.LeaderTransitions, l.won.AcquireTime.Truncate(time.Microsecond).UnixNano()))
-	return hex.EncodeToString(sum[:])[:12]
+	return l.term
 }
 
 // End ends the elector when the work has ended, which is the order that its documents ask for.
@@ -155,6 +186,6 @@ func (l *lease) End() {
 			why = "after_abandon"
 		}
 		l.h.giveUp("expired") // it leaves the lease to its end
-		l.h.w.say("release.skipped", 0, l.h.name, event{"call": event{"why": why}})
+		l.h.w.say("release.skipped", 0, l.h.name(), event{"call": event{"why": why}})
 	}
 }

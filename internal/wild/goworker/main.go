@@ -65,8 +65,8 @@ type command struct {
 	Configure struct {
 		Name, Incarnation, Script string
 		Store                     struct {
-			Addr, Prefix, User, Database, Kubeconfig, Namespace string
-			Addrs                                               []string
+			Addr, Prefix, User, Database, Kubeconfig, Context, Namespace string
+			Addrs                                                        []string
 		}
 		Ledger struct{ Addr, Prefix string }
 		Locks  []lock

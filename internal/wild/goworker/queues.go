@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -34,12 +32,12 @@ const atOnce = 10
 
 // do does a job.
 func (w *worker) do(ctx context.Context, o offer) error {
-	raw := make([]byte, 6)
-	_, _ = rand.Read(raw)
 	l := w.c.Configure.Locks[0]
-	h := &hold{w: w, l: l, lost: ctx, name: event{"lock": o.Lock, "key": o.Key, "epoch": hex.EncodeToString(raw)}}
+	name, _ := lock{Name: o.Lock, Key: o.Key}.another()
+	h := &hold{w: w, l: l, lost: ctx}
+	h.named.Store(&name)
 	op := w.op()
-	w.say("work.enter", 0, h.name, event{"op": op, "work": event{"subject": o.Job}})
+	w.say("work.enter", 0, name, event{"op": op, "work": event{"subject": o.Job}})
 	why, done := "done", h.write(effect{o.Job, "begin", false, false})
 	if done {
 		select {
@@ -49,7 +47,7 @@ func (w *worker) do(ctx context.Context, o offer) error {
 		}
 	}
 	done = done && h.write(effect{o.Job, "done", false, true})
-	w.say("work.exit", 0, h.name, event{"op": op, "work": event{"subject": o.Job, "why": why}})
+	w.say("work.exit", 0, name, event{"op": op, "work": event{"subject": o.Job, "why": why}})
 	if !done {
 		return fmt.Errorf("job %s was not finished", o.Job)
 	}

@@ -221,9 +221,9 @@ func mild(t *testing.T) *experiments.Experiment {
 func rough(t *testing.T) *experiments.Experiment {
 	e := shipped(t, "first-drill")
 	e.System.Locks, e.AllowOverlap = e.System.Locks[1:], nil // of the jobs
-	e.System.Work[0].Jobs, e.System.Work[0].Hold = 20, experiments.Hold{P50: 3 * time.Second, P99: 3 * time.Second}
+	e.System.Work[0].Jobs, e.System.Work[0].Hold = 50, experiments.Hold{P50: 3 * time.Second, P99: 3 * time.Second}
 	burst := e.Faults[1]
-	burst.ID, burst.At, burst.For, burst.Repeat.Count = "burst", 0, 2*time.Second, 1
+	burst.ID, burst.At, burst.For, burst.Repeat.Count = "burst", 4*time.Second, 2*time.Second, 1 // once a busy machine has scraped each counter at 0
 	burst.Spec = fault.New("renew_failures")
 	burst.Spec.(fault.Aimed).AimAt().HolderOf = "job"
 	e.Faults = []experiments.Fault{burst}

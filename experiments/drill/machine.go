@@ -15,12 +15,12 @@ import (
 // What a drill takes of the machine that it runs on, replicas, stores and runner together, where a message takes perMessage. A machine of
 // another speed takes in proportion. They are for a plan, which starts nothing: good to about a factor of two (docs/performance.md).
 const (
-	perMessage    = 6 * time.Microsecond // of exchange
-	cpuOfJob      = 0.0012   // seconds of a core: a job with its lock, its writes, the looks at it and the record of it
-	cpuOfReplica  = 0.004    // of a core: a replica that polls a loop's lock a few times a second
-	cpuOfLooks    = 0.2      // of a core, at the default periods of the probes
-	surely        = 2        // times as many cores as there are: then it is too much, whatever those figures are good for
-	memoryReplica = 18 << 20 // bytes of its own
+	perMessage    = 10 * time.Microsecond // of exchange
+	cpuOfJob      = 0.0012                // seconds of a core: a job with its lock, its writes, the looks at it and the record of it
+	cpuOfReplica  = 0.004                 // of a core: a replica that polls a loop's lock a few times a second
+	cpuOfLooks    = 0.2                   // of a core, at the default periods of the probes
+	surely        = 2                     // times as many cores as there are: then it is too much, whatever those figures are good for
+	memoryReplica = 18 << 20              // bytes of its own
 	memoryRunner  = 300 << 20
 	filesReplica  = 3 // of the runner: its standard input, output and error
 	filesRunner   = 200

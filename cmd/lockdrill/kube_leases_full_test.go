@@ -4,22 +4,25 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/deploy"
+	"github.com/lockdrill/lockdrill/experiments/drill"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/kubetest"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 )
 
-// TestKubeLocksInLeases: lockdrill's own workers take their locks in a real API server, in a namespace that says that it may be drilled, and leave
-// no object there. Anywhere else they take none.
+// TestKubeLocksInLeases: lockdrill's own workers take their locks in a real API server, in a namespace that says that it may be drilled, by what the
+// guards ask for and no more, and leave no object there. Anywhere else they take none.
 func TestKubeLocksInLeases(t *testing.T) {
 	t.Parallel()
 	redistest.Need(t)
-	e := kubetest.Start(t, kubetest.Options{NoNode: true})
+	e := kubetest.Start(t, kubetest.Options{NoNode: true, Audit: true})
 	for _, name := range []string{"drills", "other"} {
 		e.Namespace(name, map[string]string{kube.EnvironmentAnnotation: "staging"})
 	}
@@ -28,31 +31,34 @@ func TestKubeLocksInLeases(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	drill := strings.Replace(string(file), "context: staging, ", "", 1)
-	s := &site{Env: e, namespace: "drills", kubeconfig: e.Kubeconfig}
+	yaml := strings.Replace(string(file), "context: staging, ", "", 1)
+	s := &site{Env: e, namespace: "drills", kubeconfig: e.KubeconfigForServiceAccount("drills", "leases")}
 	before := s.objects(t)
 	confirm := []string{"--confirm", "lease"}
 	admin := append([]string{"--kubeconfig", e.Kubeconfig}, confirm...)
 	nobody := append([]string{"--kubeconfig", e.KubeconfigFor("nobody")}, confirm...)
-	free := strings.Replace(drill, "limits: {namespaces: [drills]}", "", 1)
+	free := strings.Replace(yaml, "limits: {namespaces: [drills]}", "", 1)
 	for _, c := range []struct {
 		name, yaml, says string
 		flags            []string
 	}{
-		{"without a word", drill, "--confirm lease", admin[:2]},
-		{"outside of the caps", drill, "limits.namespaces", append(admin, "--namespace", "other")},
+		{"without a word", yaml, "--confirm lease", admin[:2]},
+		{"outside of the caps", yaml, "limits.namespaces", append(admin, "--namespace", "other")},
 		{"in a namespace that does not say what it is", free, "silent does not say what it is", append(admin, "--namespace", "silent")},
-		{"of another environment", strings.Replace(drill, "environment: staging", "environment: production", 1), `"production"`, admin},
-		{"by somebody who may not", drill, `resources: ["leases"]`, nobody},
+		{"of another environment", strings.Replace(yaml, "environment: staging", "environment: production", 1), `"production"`, admin},
+		{"by somebody who may not", yaml, `resources: ["leases"]`, nobody},
 	} {
 		if o := runDrill(t, c.yaml, nil, c.flags...); o.code != 13 || !strings.Contains(o.text, c.says) {
 			t.Errorf("%s: exit %d, want 13 and %q\n%s", c.name, o.code, c.says, o.text)
 		}
 	}
-	o := runDrill(t, drill, nil, admin...)
+	s.permit(t, "leases", yaml)
+	from := auditedUntil(t, e)
+	o := runDrill(t, yaml, nil, append([]string{"--kubeconfig", s.kubeconfig}, confirm...)...)
 	if o.code != 0 && o.code != 10 && o.code != 11 {
 		t.Fatalf("exit %d\n%s", o.code, o.text)
 	}
+	usedAsPermitted(t, e, from, s.kubeconfig, "leases", "drills")
 	// The first shot finds nobody where the other kill struck the leader; it is made again.
 	for _, want := range []string{`locks in Kubernetes v`, `kill-leader#\d+  confirmed`, `nothing left behind`} {
 		if !regexp.MustCompile(want).MatchString(o.text) {
@@ -71,4 +77,31 @@ func TestKubeLocksInLeases(t *testing.T) {
 		keep(t, o.dir)
 		t.Log(o.text)
 	}
+}
+
+// permit gives an account of the namespace a Role with the rules that the guards of this experiment ask for: nothing prints one of a drill without
+// pods.
+func (s *site) permit(t *testing.T, account, experiment string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "drill.yaml")
+	write(t, path, []byte(experiment))
+	e, _, err := loadExperiment(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := deploy.RoleOptions{Name: account, Namespace: s.namespace, ServiceAccount: account}
+	rules := drill.Rules(e, "")
+	for _, r := range rules {
+		o.Rules = append(o.Rules, deploy.Rule(r))
+	}
+	docs, err := deploy.Role(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin, err := kube.Open(kube.Options{Kubeconfig: s.Kubeconfig, Namespace: s.namespace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	applyAll(t, admin, string(deploy.Join(docs)))
+	awaitRules(t, s.cluster(t), rules)
 }

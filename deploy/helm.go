@@ -72,7 +72,7 @@ func Helm(o KustomizeOptions) (map[string][]byte, error) {
 		}
 	}
 	fmt.Fprintf(values, "\n# URL of a Pushgateway that gets the metrics of each run; its port is let out by the NetworkPolicy.\npushgateway: %q\npushgatewayPort: %d\n",
-		push, cmp.Or(scrapePort(push), 9091))
+		push, cmp.Or(urlPort(push), 9091))
 	values.WriteString("\n# Of the runner's pod.\n")
 	for _, b := range chartBlocks {
 		if _, block := lift(string(base["drill.yaml"]), b.name, b.indent); block != "" {

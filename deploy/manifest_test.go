@@ -390,4 +390,15 @@ slos:`)
 	if want := []int{80, 443, 6379, 6380, 9121}; !slices.Equal(o.Ports, want) {
 		t.Errorf("ports %d, want %d", o.Ports, want)
 	}
+	// Of pods of somebody's own.
+	e.Redis = experiments.Redis{Sentinel: &experiments.Sentinel{URLs: []string{"redis://a", "rediss://b:26380"}}, Replica: "redis://replica:6390"}
+	e.Ledger, e.Probes.Metrics, e.Proxy.API, e.Kubernetes.APIProxy = experiments.LedgerStore{}, nil, "unix:/run/proxy", "http://proxy:6381"
+	e.System.Holder = []experiments.HolderSource{{Metric: &experiments.HolderMetric{URL: "http://{ip}:9188/metrics"}}, {Proxy: &experiments.HolderProxy{API: "http://proxy:6382"}}}
+	e.System.Effects = []experiments.Effects{{HTTP: &experiments.HTTPEffects{URL: "http://jobs:8080/list"}}, {Redis: experiments.LedgerStore{URL: "redis://effects:6391"}}}
+	if o, err = deploy.NetworkFor(e); err != nil {
+		t.Fatal(err)
+	}
+	if want := []int{6381, 6382, 6390, 6391, 8080, 9188, 26379, 26380}; !slices.Equal(o.Ports, want) {
+		t.Errorf("ports %d, want %d", o.Ports, want)
+	}
 }

@@ -13,7 +13,7 @@ import (
 type NetworkOptions struct {
 	Experiment string
 	Namespace  string
-	Ports      []int // of the stores, as pods reach them, and of the metrics that the runner scrapes
+	Ports      []int // of the stores, as pods reach them, and of all else that the experiment names an address of
 	Toxiproxy  bool  // one of ours: workers and runner reach any port of it
 }
 
@@ -29,12 +29,29 @@ func NetworkFor(e *experiments.Experiment) (NetworkOptions, error) {
 		}
 		// The runner goes by the URL, the workers by their own way.
 		for _, at := range []string{hostPort(of[0]), hostPort(reached(of[0], of[1]))} {
-			if p := portOf(at, redisPort); !slices.Contains(o.Ports, p) {
-				o.Ports = append(o.Ports, p)
-			}
+			o.reach(portOf(at, redisPort))
 		}
 	}
-	var addresses []string
+	addresses := []string{e.Redis.Replica, e.Proxy.API, e.Kubernetes.APIProxy}
+	if s := e.Redis.Sentinel; s != nil {
+		for _, address := range s.URLs {
+			o.reach(portOf(hostPort(address), sentinelPort))
+		}
+	}
+	for i := range e.System.Holder {
+		switch h := &e.System.Holder[i]; {
+		case h.Metric != nil:
+			addresses = append(addresses, h.Metric.URL)
+		case h.Proxy != nil:
+			addresses = append(addresses, h.Proxy.API)
+		}
+	}
+	for i := range e.System.Effects {
+		x := &e.System.Effects[i]
+		if addresses = append(addresses, x.Redis.URL); x.HTTP != nil {
+			addresses = append(addresses, x.HTTP.URL)
+		}
+	}
 	for _, m := range e.Probes.Numbers() {
 		addresses = append(addresses, m.Scrape)
 	}
@@ -48,26 +65,33 @@ func NetworkFor(e *experiments.Experiment) (NetworkOptions, error) {
 // Reach lets the pods reach the ports of these URLs; "" = nothing.
 func (o *NetworkOptions) Reach(urls ...string) {
 	for _, address := range urls {
-		if p := scrapePort(address); p != 0 && !slices.Contains(o.Ports, p) {
-			o.Ports = append(o.Ports, p)
+		if p := urlPort(address); p != 0 {
+			o.reach(p)
 		}
 	}
-	slices.Sort(o.Ports)
 }
 
-// scrapePort is the port of an exposition's URL; 0 = it is none.
-func scrapePort(address string) int {
-	scheme, _, ok := strings.Cut(address, "://")
-	switch {
-	case !ok:
+// urlPort is the port of a URL; 0 = it is none, such as the path of a socket.
+func urlPort(address string) int {
+	scheme, _, _ := strings.Cut(address, "://")
+	usual, known := map[string]int{"http": 80, "https": 443, "redis": redisPort, "rediss": redisPort}[scheme]
+	if !known {
 		return 0
-	case scheme == "https":
-		return portOf(hostPort(address), 443)
 	}
-	return portOf(hostPort(address), 80)
+	return portOf(hostPort(address), usual)
 }
 
-const redisPort = 6379
+func (o *NetworkOptions) reach(port int) {
+	if at, there := slices.BinarySearch(o.Ports, port); !there {
+		o.Ports = slices.Insert(o.Ports, at, port)
+	}
+}
+
+// Ports where a URL says none.
+const (
+	redisPort    = 6379
+	sentinelPort = 26379
+)
 
 // portOf is the port of host:port, or the usual one where none is said.
 func portOf(at string, usual int) int {

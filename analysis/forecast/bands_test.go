@@ -95,7 +95,7 @@ func TestBands(t *testing.T) {
 		{"renewed loop, before its renewal", renewed, fault.BeforeRenew, 18, 30.45, "to 30.45s (ttl 30s - renewal 8.55s + in flight 1s + poll 6s + acquire 2s)"},
 		{"renewed loop, after its renewal", renewed, fault.AfterRenew, 29, 39, "killed after renew"},
 		{"job lock", job, fault.RandomPhase, 38, 94, "redelivery 30s"},
-		{"job lock when acquired", job, fault.Acquired, 58, 94, "killed when acquired"},
+		{"job lock when acquired", job, fault.Acquired, 58, 94, "killed when acquired, of the struck key; the others of its replica die at random"},
 		{"job lock that waits", waits, fault.RandomPhase, 38, 102, "acquire wait 10s"},
 	} {
 		b := Bands(drill(c.p, c.phase), 0)[0]

@@ -50,7 +50,7 @@ func TestKubeAPIServerFaults(t *testing.T) {
 	candidates := needElector(t)
 	shots, _ := strconv.Atoi(os.Getenv("LOCKDRILL_API_FAULTS"))
 	var leads sync.Map // kubeconfigs, by namespace
-	e := kubetest.Start(t, kubetest.Options{NodeOptions: kubetest.NodeOptions{Run: func(ctx context.Context, l *kubetest.Life) int {
+	e := kubetest.Start(t, kubetest.Options{Audit: true, NodeOptions: kubetest.NodeOptions{Run: func(ctx context.Context, l *kubetest.Life) int {
 		file, _ := leads.Load(l.Pod.Namespace)
 		return kubetest.Command(candidates, "KUBECONFIG="+file.(string))(ctx, l)
 	}}})
@@ -77,7 +77,8 @@ func TestKubeAPIServerFaults(t *testing.T) {
 				"selector: {app: web}}", `selector: {app: web}, api_proxy: "`+api+`"}`,
 				"{id: kill, at: 0s, kill: {holder_of: leader, form: force_delete}}", fmt.Sprintf("{id: api, at: 0s, for: 12s, repeat: {count: %d, every: settled}, api_server: {%s}}", max(1, shots), c.fault),
 				"takeover: {max: 12s}", "takeover: {max: 25s}", "max_run: 3m", "max_run: 10m")
-			o := runDrill(t, yaml, nil, s.flags()...)
+			s.shippedRole(t, yaml)
+			o := runDrill(t, yaml, nil, s.runFlags()...)
 			if o.code != verdict.ExitPass && o.code != verdict.ExitInconclusive {
 				t.Errorf("exit %d\n%s", o.code, o.text)
 			}
@@ -94,6 +95,7 @@ func TestKubeAPIServerFaults(t *testing.T) {
 			if n < max(1, shots) {
 				t.Errorf("%d of %d shots were confirmed\n%s", n, max(1, shots), o.text)
 			}
+			s.roleFits(t)
 			diary.agree(t, s, o, electedLease)
 			tellBeliefs(t, c.name, string(diary)+beliefs, h, o, "api")
 		})

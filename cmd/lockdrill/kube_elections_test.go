@@ -251,7 +251,7 @@ func (s *site) roleFits(t *testing.T, beside ...string) {
 	usedAsPermitted(t, s.Env, s.since, s.kubeconfig, deploy.RunnerName("pods"), append([]string{s.namespace}, beside...)...)
 }
 
-// applyWide makes the ClusterRole of a Role, and its binding; "" = there is none.
+// applyWide makes the ClusterRole of a Role, or makes it another, and its binding; "" = there is none.
 func (s *site) applyWide(t *testing.T, manifests string) {
 	t.Helper()
 	if manifests == "" {
@@ -264,7 +264,13 @@ func (s *site) applyWide(t *testing.T, manifests string) {
 		t.Fatal(err)
 	}
 	_, err := s.Client.RbacV1().ClusterRoles().Create(t.Context(), &r, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		_, err = s.Client.RbacV1().ClusterRoles().Update(t.Context(), &r, metav1.UpdateOptions{})
+	}
 	_, bound := s.Client.RbacV1().ClusterRoleBindings().Create(t.Context(), &b, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(bound) {
+		bound = nil
+	}
 	if err := errors.Join(err, bound); err != nil {
 		t.Fatal(err)
 	}

@@ -86,13 +86,14 @@ func (s *site) cordoned(t *testing.T) (closed bool, by string) {
 	return n.Spec.Unschedulable, n.Annotations[kube.CordonAnnotation]
 }
 
-// drained: the one node is drained of all electors, by the shipped Role and ClusterRole and no more, and of nobody else's pods; whatever
-// becomes of the runner, it is uncordoned, and they come back.
+// drained: the one node is cordoned, and then drained of all electors and of nobody else's pods; whatever becomes of the runner, it is
+// uncordoned, and they come back. All by the shipped Role and ClusterRole and no more.
 func drained(t *testing.T, s *site) {
 	others := newSite(t, s.Env, "others")
 	bystander := others.bystander(t)
 	diary := s.elections(t, corev1.EnvVar{Name: "RELEASE", Value: "1"})
 	cordon := edit(t, fmt.Sprintf(electedDrill, s.namespace), "kill: {holder_of: leader, form: force_delete}", "for: 50s, node: {do: cordon, holder_of: leader}")
+	s.shippedRole(t, cordon)
 	for _, by := range []string{"recover", "watchdog"} {
 		dir, was := killAt(t, killable{yaml: cordon, args: s.flags()}, "node", "injected", by == "recover")
 		t.Logf("killed at %q", was)
@@ -107,9 +108,14 @@ func drained(t *testing.T, s *site) {
 			t.Errorf("cordoned %v, by %q", closed, by)
 		}
 	}
+	o := s.drill(t, edit(t, cordon, "for: 50s", "for: 2s"), verdict.ExitInconclusive) // nobody takes over
+	if len(o.j.Faults) != 1 || !o.j.Faults[0].Confirmed {
+		t.Errorf("faults %+v\n%s", o.j.Faults, o.text)
+	}
+	s.roleFits(t)
 	drain := edit(t, cordon, "for: 50s", "for: 3s", "do: cordon", "do: drain", "max_kills: 4", "max_kills: 6")
 	s.shippedRole(t, drain)
-	o := s.drill(t, drain, verdict.ExitInconclusive)
+	o = s.drill(t, drain, verdict.ExitInconclusive)
 	if len(o.j.Faults) == 0 || o.j.Faults[0].Confirmed || !strings.Contains(o.text, "limits.last_replica") {
 		t.Errorf("all replicas are on the node: %+v\n%s", o.j.Faults, o.text)
 	}

@@ -15,17 +15,19 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/deploy"
+	"github.com/lockdrill/lockdrill/experiments/drill"
 	"github.com/lockdrill/lockdrill/internal/kube"
 	"github.com/lockdrill/lockdrill/internal/kubetest"
 	"github.com/lockdrill/lockdrill/internal/redistest"
 )
 
-// TestKubeLocksInLeases: lockdrill's own workers take their locks in a real API server, in a namespace that says that it may be drilled, and leave
-// no object there. Anywhere else they take none.
+// TestKubeLocksInLeases: lockdrill's own workers take their locks in a real API server, in a namespace that says that it may be drilled, by what the
+// guards ask for and no more, and leave no object there. Anywhere else they take none.
 func TestKubeLocksInLeases(t *testing.T) {
 	t.Parallel()
 	redistest.Need(t)
-	e := kubetest.Start(t, kubetest.Options{NoNode: true})
+	e := kubetest.Start(t, kubetest.Options{NoNode: true, Audit: true})
 	for _, name := range []string{"drills", "other"} {
 		e.Namespace(name, map[string]string{kube.EnvironmentAnnotation: "staging"})
 	}
@@ -34,36 +36,39 @@ func TestKubeLocksInLeases(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	drill := strings.Replace(string(file), "context: staging, ", "", 1)
-	kubeconfig := withReplicas(t, e, "drills")
-	s := &site{Env: e, namespace: "drills", kubeconfig: e.Kubeconfig}
+	yaml := strings.Replace(string(file), "context: staging, ", "", 1)
+	kubeconfig := withReplicas(t, e, e.Kubeconfig, "drills")
+	s := &site{Env: e, namespace: "drills", kubeconfig: e.KubeconfigForServiceAccount("drills", "leases")}
 	before := s.objects(t)
 	confirm := []string{"--confirm", "lease"}
 	admin := append([]string{"--kubeconfig", kubeconfig}, confirm...)
 	nobody := append([]string{"--kubeconfig", e.KubeconfigFor("nobody")}, confirm...)
-	free := strings.Replace(drill, "limits: {namespaces: [drills]}", "", 1)
+	free := strings.Replace(yaml, "limits: {namespaces: [drills]}", "", 1)
 	for _, c := range []struct {
 		name, yaml, says string
 		flags            []string
 	}{
-		{"without a word", drill, "--confirm lease", admin[:2]},
-		{"outside of the caps", drill, "limits.namespaces", append(admin, "--namespace", "other")},
+		{"without a word", yaml, "--confirm lease", admin[:2]},
+		{"outside of the caps", yaml, "limits.namespaces", append(admin, "--namespace", "other")},
 		{"in a namespace that does not say what it is", free, "silent does not say what it is", append(admin, "--namespace", "silent")},
-		{"of another environment", strings.Replace(drill, "environment: staging", "environment: production", 1), `"production"`, admin},
-		{"by somebody who may not", drill, `resources: ["leases"]`, nobody},
-		{"with replicas in another cluster", strings.Replace(drill, "staging-{replica}", "elsewhere", 1), "context elsewhere of replica r1 leads to another cluster", admin},
+		{"of another environment", strings.Replace(yaml, "environment: staging", "environment: production", 1), `"production"`, admin},
+		{"by somebody who may not", yaml, `resources: ["leases"]`, nobody},
+		{"with replicas in another cluster", strings.Replace(yaml, "staging-{replica}", "elsewhere", 1), "context elsewhere of replica r1 leads to another cluster", admin},
 	} {
 		if o := runDrill(t, c.yaml, nil, c.flags...); o.code != 13 || !strings.Contains(o.text, c.says) {
 			t.Errorf("%s: exit %d, want 13 and %q\n%s", c.name, o.code, c.says, o.text)
 		}
 	}
-	if o := runDrill(t, strings.Replace(drill, "staging-{replica}", "nowhere", 1), nil, admin...); o.code != 2 || !strings.Contains(o.text, `there is no context "nowhere"`) {
+	if o := runDrill(t, strings.Replace(yaml, "staging-{replica}", "nowhere", 1), nil, admin...); o.code != 2 || !strings.Contains(o.text, `there is no context "nowhere"`) {
 		t.Errorf("replicas by a context that is not there: exit %d\n%s", o.code, o.text)
 	}
-	o := runDrill(t, drill, nil, admin...)
+	s.permit(t, "leases", yaml)
+	from := auditedUntil(t, e)
+	o := runDrill(t, yaml, nil, append([]string{"--kubeconfig", withReplicas(t, e, s.kubeconfig, "drills")}, confirm...)...)
 	if o.code != 0 && o.code != 10 && o.code != 11 {
 		t.Fatalf("exit %d\n%s", o.code, o.text)
 	}
+	usedAsPermitted(t, e, from, s.kubeconfig, "leases", "drills")
 	// The first shot finds nobody where the other kill struck the leader; it is made again.
 	for _, want := range []string{`locks in Kubernetes v`, `kill-leader#\d+  confirmed`, `gone#\d+ +confirmed`, `nothing left behind`} {
 		if !regexp.MustCompile(want).MatchString(o.text) {
@@ -84,10 +89,10 @@ func TestKubeLocksInLeases(t *testing.T) {
 	}
 }
 
-// withReplicas is a kubeconfig of the runner, with a context for each replica, who may do no more than take locks, and one of another
+// withReplicas is a kubeconfig of the runner, which it has from a file, with a context for each replica, who may do no more than take locks, and one of another
 // cluster, in which there is nothing.
-func withReplicas(t *testing.T, e *kubetest.Env, namespace string) string {
-	all, err := clientcmd.LoadFromFile(e.Kubeconfig)
+func withReplicas(t *testing.T, e *kubetest.Env, runner, namespace string) string {
+	all, err := clientcmd.LoadFromFile(runner)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,4 +113,31 @@ func withReplicas(t *testing.T, e *kubetest.Env, namespace string) string {
 		t.Fatal(err)
 	}
 	return file
+}
+
+// permit gives an account of the namespace a Role with the rules that the guards of this experiment ask for: nothing prints one of a drill without
+// pods.
+func (s *site) permit(t *testing.T, account, experiment string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "drill.yaml")
+	write(t, path, []byte(experiment))
+	e, _, err := loadExperiment(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := deploy.RoleOptions{Name: account, Namespace: s.namespace, ServiceAccount: account}
+	rules := drill.Rules(e, "")
+	for _, r := range rules {
+		o.Rules = append(o.Rules, deploy.Rule(r))
+	}
+	docs, err := deploy.Role(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin, err := kube.Open(kube.Options{Kubeconfig: s.Kubeconfig, Namespace: s.namespace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	applyAll(t, admin, string(deploy.Join(docs)))
+	awaitRules(t, s.cluster(t), rules)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -31,6 +32,7 @@ import (
 var resources = map[string]string{
 	"ServiceAccount": "serviceaccounts", "ConfigMap": "configmaps", "Deployment": "deployments", "StatefulSet": "statefulsets", "Role": "roles", "RoleBinding": "rolebindings",
 	"Job": "jobs", "CronJob": "cronjobs", "PersistentVolumeClaim": "persistentvolumeclaims", "Service": "services", "NetworkPolicy": "networkpolicies",
+	"ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings",
 }
 
 // A real API server takes every manifest, with every field checked; and where a namespace enforces the pod security standard
@@ -49,13 +51,14 @@ func TestKubeManifests(t *testing.T) {
 		t.Error("a pod that is not restricted is taken: nothing is enforced here")
 	}
 	seen := map[string]bool{}
+	write(t, filepath.Join(dir, "nodes.yaml"), []byte(edit(t, fmt.Sprintf(electedDrill, "staging"), "kill: {holder_of: leader, form: force_delete}", "for: 5s, node: {do: drain, holder_of: leader}")))
 	write(t, filepath.Join(dir, "stateful.yaml"), []byte(edit(t, podDrillYAML(t), "kubernetes: {", "kubernetes: {workers: statefulset, ")))
 	write(t, filepath.Join(dir, "patched.yaml"), []byte(edit(t, podDrillYAML(t), "kubernetes: {", `kubernetes: {events: true, pod: {annotations: {a.example/b: "false"}, imagePullSecrets: [{name: registry}],
   nodeSelector: {pool: drills}, tolerations: [{key: drills, operator: Exists, effect: NoSchedule}], priorityClassName: system-cluster-critical, resources: {requests: {cpu: 1}, limits: {memory: 1Gi}},
   affinity: {podAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, podAffinityTerm: {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {a: b}}}}]}}}, `)))
 	for _, args := range []string{
 		"deployment patched.yaml", "rbac patched.yaml", "job patched.yaml --pushgateway http://push:9091 --metrics-file drills.prom", "cronjob patched.yaml --schedule @daily",
-		"deployment stateful.yaml", "rbac stateful.yaml",
+		"deployment stateful.yaml", "rbac stateful.yaml", "rbac nodes.yaml", "job drill.yaml --recover",
 		"deployment drill.yaml", "rbac drill.yaml", "job drill.yaml --release v1.4.2 --on-inconclusive=pass", "job drill.yaml --ephemeral", "job drill.yaml --claim reports",
 		"cronjob drill.yaml --schedule @daily --time-zone Europe/Berlin", "toxiproxy --image registry.example/toxiproxy:2.12.0 --namespace staging",
 		"job drill.yaml --upload http://lockdrill-server:8420", "server --image registry.example/lockdrill:1.0.0 --namespace staging",
@@ -133,7 +136,11 @@ func applied(ctx context.Context, env *kubetest.Env, namespace string, doc []byt
 	if err != nil {
 		return err
 	}
-	_, err = client.Resource(resource).Namespace(namespace).Patch(ctx, o.GetName(), types.ApplyPatchType, text,
+	in := dynamic.ResourceInterface(client.Resource(resource))
+	if !strings.HasPrefix(kind.Kind, "Cluster") {
+		in = client.Resource(resource).Namespace(namespace)
+	}
+	_, err = in.Patch(ctx, o.GetName(), types.ApplyPatchType, text,
 		metav1.PatchOptions{FieldManager: "test", DryRun: dry, FieldValidation: metav1.FieldValidationStrict})
 	return err
 }

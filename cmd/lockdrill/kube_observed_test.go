@@ -212,12 +212,13 @@ func (s *site) nothingIsCut(t *testing.T) {
 	}
 }
 
-// cutOff: nobody enforces policies here, so the holder's lease goes on and no shot counts; by the shipped Role and no more. Whatever
-// becomes of the runner, neither the policy nor its label is left.
+// cutOff: nobody enforces policies here, so the holder's lease goes on and no shot counts. Whatever becomes of the runner, neither the policy
+// nor its label is left. All by the shipped Role and no more.
 func cutOff(t *testing.T, s *site) {
 	s.keyedElectors(t)
 	yaml := edit(t, fmt.Sprintf(keyedDrill, s.locks, s.namespace), "kill: {holder_of: leader, form: force_delete}", "for: 2s, network_policy: {holder_of: leader}")
 	killed := edit(t, yaml, "for: 2s", "for: 50s")
+	s.shippedRole(t, yaml)
 	for _, by := range []string{"recover", "watchdog"} {
 		dir, was := killAt(t, killable{yaml: killed, args: s.flags()}, "network_policy", "injected", by == "recover")
 		t.Logf("killed at %q", was)
@@ -227,7 +228,6 @@ func cutOff(t *testing.T, s *site) {
 		nothingIsLeft(t, dir)
 		s.nothingIsCut(t)
 	}
-	s.shippedRole(t, yaml)
 	o := s.drill(t, yaml, verdict.ExitInconclusive)
 	if len(o.j.Faults) == 0 || o.j.Faults[0].Confirmed || !strings.Contains(o.text, "does not enforce NetworkPolicy") {
 		t.Errorf("faults %+v\n%s", o.j.Faults, o.text)

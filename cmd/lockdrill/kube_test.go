@@ -87,7 +87,7 @@ func startCluster(t *testing.T) *kubetest.Env {
 				return deaf(ctx, l)
 			case strings.HasPrefix(ns, witnessNamespaces):
 				return kubetest.Command(python, "PYTHONDONTWRITEBYTECODE=1")(ctx, l)
-			case slices.Contains([]string{observedNamespace, handedNamespace, keyedNamespace, execNamespace, cutNamespace, evictedNamespace, drainedNamespace, pairNamespace, besideNamespace}, ns):
+			case slices.Contains([]string{observedNamespace, handedNamespace, keyedNamespace, execNamespace, cutNamespace, evictedNamespace, drainedNamespace, pairNamespace, besideNamespace, rolledNamespace}, ns):
 				return kubetest.Command(candidates, "KUBECONFIG="+e.Kubeconfig)(ctx, l)
 			}
 			return worker(ctx, l)
@@ -186,13 +186,18 @@ func (s *site) clean(t *testing.T, before ...string) {
 	}
 }
 
-// drill runs the experiment and checks its status. By the shipped Role it leaves its summary, as the exported Jobs do.
+// runFlags are those of a run: by the shipped Role it leaves its summary, as the exported Jobs do.
+func (s *site) runFlags(more ...string) []string {
+	if s.since > 0 {
+		more = append(more, "--summary-configmap", deploy.SummaryName("pods"))
+	}
+	return s.flags(more...)
+}
+
+// drill runs the experiment and checks its status.
 func (s *site) drill(t *testing.T, yaml string, want int, flags ...string) drillOut {
 	t.Helper()
-	if s.since > 0 {
-		flags = append(flags, "--summary-configmap", deploy.SummaryName("pods"))
-	}
-	o := runDrill(t, yaml, nil, s.flags(flags...)...)
+	o := runDrill(t, yaml, nil, s.runFlags(flags...)...)
 	if o.code != want {
 		t.Errorf("exit %d, want %d, verdict %q\n%s", o.code, want, o.j.Verdict, o.text)
 	}
@@ -220,6 +225,8 @@ func TestKubeDrills(t *testing.T) {
 		{"observed key", keyedNamespace, keyedSystem},
 		{"observed cut", cutNamespace, cutOff},
 		{"observed crash", execNamespace, crashedByCommand},
+		{"rolled out", rolledNamespace, rolledOut},
+		{"rolled out in order", "ordered", rolledInOrder},
 		{"stateful", "stateful", statefulWorkers},
 		{"controllers", "controllers", severalControllers},
 		{"used", "used", usedWorkers},

@@ -25,15 +25,15 @@ func usedWorkers(t *testing.T, s *site) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "pods.yaml"), []byte(yaml))
 	s.exportedWorkers(t, dir)
-	until(t, "three pods that are ready", func() bool {
-		plan := tryIn(t, dir, append([]string{"plan", "pods.yaml"}, s.flags()...)...)
-		return plan.code == verdict.ExitPass && strings.Count(plan.stdout, "Running, ready") == 3
-	})
-	before := s.objects(t)
+	s.planned(t, dir, 3)
 	api := theirProxies(t)
-	o := s.drill(t, edit(t, yaml, "ledger: {", "proxy: {mode: external, url: \""+api+"\"}\nledger: {",
+	yaml = edit(t, yaml, "ledger: {", "proxy: {mode: external, url: \""+api+"\"}\nledger: {",
 		"at: 0s, repeat: {count: 2, every: settled}, kill: {holder_of: loop, form: crash}", "at: 0s, for: 2s, latency: {all: true, add: 20ms, stream: both}",
-		"takeover: {max: 5s}", "overlap: {level: effect, max: 0}"), verdict.ExitPass)
+		"takeover: {max: 5s}", "overlap: {level: effect, max: 0}")
+	s.shippedRole(t, yaml)
+	before := s.objects(t)
+	o := s.drill(t, yaml, verdict.ExitPass)
+	s.roleFits(t)
 	if !strings.Contains(o.text, "workers that are there, in pods of kubernetes kubetest/"+s.namespace) {
 		t.Errorf("it does not say whose pods they are:\n%s", o.text)
 	}
@@ -58,7 +58,7 @@ func (s *site) exportedWorkers(t *testing.T, dir string) {
 // struckTwice runs a drill of two kills that strike whoever they strike: that one of them holds the lock is luck, and no promise fails.
 func (s *site) struckTwice(t *testing.T, yaml string) drillOut {
 	t.Helper()
-	o := runDrill(t, yaml, nil, s.flags()...)
+	o := runDrill(t, yaml, nil, s.runFlags()...)
 	if o.code != verdict.ExitPass && o.code != verdict.ExitInconclusive {
 		t.Errorf("exit %d, verdict %q\n%s", o.code, o.j.Verdict, o.text)
 	}
@@ -126,11 +126,16 @@ func severalControllers(t *testing.T, s *site) {
 	}
 }
 
-// statefulWorkers: the one whose ordinal is 0 is force-deleted twice, and both times the same replica comes back in a new pod of its name.
+// statefulWorkers: the one whose ordinal is 0 is force-deleted twice, and both times the same replica comes back in a new pod of its name; by
+// the shipped Role and no more.
 func statefulWorkers(t *testing.T, s *site) {
-	o := s.struckTwice(t, edit(t, s.yaml(), "pods: apply", "pods: apply, workers: statefulset",
+	yaml := edit(t, s.yaml(), "pods: apply", "pods: apply, workers: statefulset",
 		"kill: {holder_of: loop, form: crash}", `kill: {pods: {apps.kubernetes.io/pod-index: "0"}, form: force_delete}`,
-		"takeover: {max: 5s}", "overlap: {level: effect, max: 0}"))
+		"takeover: {max: 5s}", "overlap: {level: effect, max: 0}")
+	s.shippedRole(t, yaml)
+	before := s.objects(t)
+	o := s.struckTwice(t, yaml)
+	s.roleFits(t)
 	for _, f := range o.j.Faults {
 		if !strings.HasPrefix(f.Victim, "r1.") {
 			t.Errorf("%s#%d struck %q", f.ID, f.Shot, f.Victim)
@@ -156,7 +161,7 @@ func statefulWorkers(t *testing.T, s *site) {
 	if len(uids) != 3 {
 		t.Errorf("%d pods of r1, want 3", len(uids))
 	}
-	s.clean(t)
+	s.clean(t, before...)
 }
 
 // interrupted: the first Ctrl-C removes what the run has made.

@@ -39,9 +39,11 @@ func verbDrills(t *testing.T) map[string]string {
 	applied := func(namespace string) string {
 		return edit(t, fmt.Sprintf(podsDrill, redis, ledger, namespace), "kubernetes: {", "kubernetes: {events: true, ", "form: crash", "form: graceful")
 	}
+	guarded, ca, _ := redistest.StartTLS(t) // its certificate is in a ConfigMap
 	return map[string]string{
 		"applied":  applied("applied"),
-		"stateful": edit(t, applied("stateful"), "pods: apply", "pods: apply, workers: statefulset"),
+		"stateful": edit(t, applied("stateful"), "pods: apply", "pods: apply, workers: statefulset", `"redis://`+redis+`"`, `"rediss://`+guarded+`", ca: `+ca),
+		"first":    besideDrill(t, "first", "second"),
 		"observed": edit(t, fmt.Sprintf(electedDrill, "observed"), "kubernetes: {", "kubernetes: {events: true, ",
 			"  - {id: kill, at: 0s, kill: {holder_of: leader, form: force_delete}}\n", "  - {id: kill, at: 0s, kill: {holder_of: leader, form: force_delete}}\n"+everyFault,
 			"max_run: 3m", "max_run: 10m", "max_kills: 4", "max_kills: 20"),
@@ -52,11 +54,12 @@ func verbDrills(t *testing.T) map[string]string {
 // what it says and nothing more, by the API server's own account of it.
 func TestKubeEachVerbOfTheRoleIsMissed(t *testing.T) {
 	env := kubetest.Start(t, kubetest.Options{NoNode: true})
-	for name, yaml := range verbDrills(t) {
+	drills := verbDrills(t)
+	env.Namespace("second", map[string]string{kube.EnvironmentAnnotation: "staging"}) // of the drill of several
+	for name, yaml := range drills {
 		env.Namespace(name, map[string]string{kube.EnvironmentAnnotation: "staging"})
 		s := &site{Env: env, namespace: name, kubeconfig: env.Kubeconfig}
 		t.Run(name, func(t *testing.T) {
-			before := canI(t, env.KubeconfigForServiceAccount(name, "somebody"), name)
 			s.shippedRole(t, yaml)
 			summary := deploy.SummaryName("pods")
 			dir := t.TempDir()
@@ -66,27 +69,32 @@ func TestKubeEachVerbOfTheRoleIsMissed(t *testing.T) {
 				t.Fatal(err)
 			}
 			rules := drill.Rules(e, summary)
-			want := map[string]bool{}
-			for _, r := range rules {
-				for _, verb := range r.Verbs {
-					want[permission(verb, r.APIGroup, strings.TrimSuffix(r.Resource+"/"+r.Subresource, "/"), r.Names)] = true
+			for _, namespace := range append([]string{name}, e.Kubernetes.Namespaces...) {
+				anybody, want := canI(t, env.KubeconfigForServiceAccount(namespace, "somebody"), namespace), map[string]bool{}
+				for _, r := range rules {
+					if cmp.Or(r.Namespace, name) != namespace && !r.Wide {
+						continue
+					}
+					for _, verb := range r.Verbs {
+						want[permission(verb, r.APIGroup, strings.TrimSuffix(r.Resource+"/"+r.Subresource, "/"), r.Names)] = true
+					}
 				}
-			}
-			got := canI(t, s.kubeconfig, name)
-			for p := range got {
-				if !want[p] && !before[p] {
-					t.Errorf("the Role gives %s, which no rule asks for", p)
+				got := canI(t, s.kubeconfig, namespace)
+				for p := range got {
+					if !want[p] && !anybody[p] {
+						t.Errorf("the Role gives %s in %s, which no rule asks for", p, namespace)
+					}
 				}
-			}
-			for p := range want {
-				if !got[p] {
-					t.Errorf("the Role does not give %s", p)
+				for p := range want {
+					if !got[p] {
+						t.Errorf("the Role does not give %s in %s", p, namespace)
+					}
 				}
 			}
 			objects := s.objects(t)
 			consent := drill.Consent{Environment: "staging", Confirm: []string{"pods"}, Cluster: drill.Cluster{Kubeconfig: s.kubeconfig}, Summary: summary}
 			tried := 0
-			s.withoutEachVerb(t, rules, func(missing kube.Rule) {
+			s.withoutEachVerb(t, rules, e.Kubernetes.Namespaces, func(missing kube.Rule) {
 				tried++
 				err := drill.Authorize(t.Context(), e, consent)
 				var refused *drill.Error
@@ -147,26 +155,32 @@ func canI(t *testing.T, kubeconfig, namespace string) map[string]bool {
 	return all
 }
 
-// withoutEachVerb takes away one verb after the other, of the Role and of the ClusterRole, and gives it back. It calls while when the API
-// server has heard that it is gone.
-func (s *site) withoutEachVerb(t *testing.T, rules []kube.Rule, while func(missing kube.Rule)) {
+// withoutEachVerb takes away one verb after the other, of the Role, of those in namespaces beside and of the ClusterRole, and gives it back. It
+// calls while when the API server has heard that it is gone.
+func (s *site) withoutEachVerb(t *testing.T, rules []kube.Rule, beside []string, while func(missing kube.Rule)) {
 	t.Helper()
-	role, err := s.Client.RbacV1().Roles(s.namespace).Get(t.Context(), deploy.RunnerName("pods"), metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	as := s.cluster(t)
-	for i := range role.Rules {
-		for _, verb := range role.Rules[i].Verbs {
-			s.without(t, as, role.Rules[i], verb, false, while, func(ctx context.Context, left []string) error {
-				now := role.DeepCopy()
-				if now.Rules[i].Verbs = left; len(left) == 0 {
-					now.Rules = slices.Delete(now.Rules, i, i+1)
-				}
-				now.ResourceVersion = "" // whatever is there
-				_, err := s.Client.RbacV1().Roles(s.namespace).Update(ctx, now, metav1.UpdateOptions{})
-				return err
-			})
+	for n, namespace := range append([]string{s.namespace}, beside...) {
+		role, err := s.Client.RbacV1().Roles(namespace).Get(t.Context(), deploy.RunnerName("pods"), metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		where := kube.Rule{}
+		if n > 0 {
+			where.Namespace = namespace
+		}
+		for i := range role.Rules {
+			for _, verb := range role.Rules[i].Verbs {
+				s.without(t, as, role.Rules[i], verb, where, while, func(ctx context.Context, left []string) error {
+					now := role.DeepCopy()
+					if now.Rules[i].Verbs = left; len(left) == 0 {
+						now.Rules = slices.Delete(now.Rules, i, i+1)
+					}
+					now.ResourceVersion = "" // whatever is there
+					_, err := s.Client.RbacV1().Roles(namespace).Update(ctx, now, metav1.UpdateOptions{})
+					return err
+				})
+			}
 		}
 	}
 	name := s.namespace + "-" + deploy.RunnerName("pods")
@@ -176,7 +190,7 @@ func (s *site) withoutEachVerb(t *testing.T, rules []kube.Rule, while func(missi
 	}
 	for i := range wide.Rules {
 		for _, verb := range wide.Rules[i].Verbs {
-			s.without(t, as, wide.Rules[i], verb, true, while, func(ctx context.Context, left []string) error {
+			s.without(t, as, wide.Rules[i], verb, kube.Rule{Wide: true}, while, func(ctx context.Context, left []string) error {
 				now := wide.DeepCopy()
 				if now.Rules[i].Verbs = left; len(left) == 0 {
 					now.Rules = slices.Delete(now.Rules, i, i+1)
@@ -190,11 +204,11 @@ func (s *site) withoutEachVerb(t *testing.T, rules []kube.Rule, while func(missi
 	awaitRules(t, as, rules)
 }
 
-// without takes one verb away by change, and gives it back.
-func (s *site) without(t *testing.T, as *kube.Cluster, r rbacv1.PolicyRule, verb string, wide bool, while func(kube.Rule), change func(context.Context, []string) error) {
+// without takes one verb away by change, and gives it back. missing says where the rule is.
+func (s *site) without(t *testing.T, as *kube.Cluster, r rbacv1.PolicyRule, verb string, missing kube.Rule, while func(kube.Rule), change func(context.Context, []string) error) {
 	t.Helper()
-	resource, sub, _ := strings.Cut(r.Resources[0], "/")
-	missing := kube.Rule{APIGroup: r.APIGroups[0], Resource: resource, Subresource: sub, Verbs: []string{verb}, Names: r.ResourceNames, Wide: wide}
+	missing.Resource, missing.Subresource, _ = strings.Cut(r.Resources[0], "/")
+	missing.APIGroup, missing.Verbs, missing.Names = r.APIGroups[0], []string{verb}, r.ResourceNames
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := change(ctx, slices.DeleteFunc(slices.Clone(r.Verbs), func(v string) bool { return v == verb })); err != nil {

@@ -37,8 +37,6 @@ type Needs struct {
 	Apply     bool     // makes and removes workers of its own
 	Stateful  bool     // ... as a StatefulSet, not as a Deployment
 	Files     bool     // ... with files in a ConfigMap
-	Network   bool     // ... and a NetworkPolicy beside them
-	Toxiproxy bool     // ... and a Toxiproxy with its Service
 	Cut       bool     // labels a pod, and makes and removes a NetworkPolicy for it
 	Kill      bool     // deletes pods
 	Evict     bool     // evicts pods
@@ -107,20 +105,13 @@ func RulesFor(n Needs) []Rule {
 		kind, name, _ := strings.Cut(o, "/")
 		rules = append(rules, Rule{APIGroup: "apps", Resource: kind + "s", Verbs: []string{"get", "patch"}, Names: named(name)})
 	}
-	if n.Toxiproxy && (!n.Apply || n.Stateful) {
-		rules = append(rules, Rule{APIGroup: "apps", Resource: "deployments", Verbs: made})
-	}
-	if n.Toxiproxy {
-		rules = append(rules, Rule{Resource: "services", Verbs: made})
-	}
 	if n.Cut {
-		rules = append(rules, Rule{Resource: "pods", Verbs: []string{"patch"}})
+		rules = append(rules,
+			Rule{Resource: "pods", Verbs: []string{"patch"}},
+			Rule{APIGroup: "networking.k8s.io", Resource: "networkpolicies", Verbs: made})
 	}
 	if n.Nodes { // which node it will be nobody knows before
 		rules = append(rules, Rule{Resource: "nodes", Verbs: []string{"get", "patch"}, Wide: true})
-	}
-	if n.Network || n.Cut {
-		rules = append(rules, Rule{APIGroup: "networking.k8s.io", Resource: "networkpolicies", Verbs: made})
 	}
 	return rules
 }

@@ -37,7 +37,8 @@ func TestKubeLocksInLeases(t *testing.T) {
 		t.Fatal(err)
 	}
 	yaml := strings.Replace(string(file), "context: staging, ", "", 1)
-	kubeconfig := withReplicas(t, e, e.Kubeconfig, "drills")
+	replicas := e.KubeconfigForElector("drills", "")
+	kubeconfig := withReplicas(t, e.Kubeconfig, replicas)
 	s := &site{Env: e, namespace: "drills", kubeconfig: e.KubeconfigForServiceAccount("drills", "leases")}
 	before := s.objects(t)
 	confirm := []string{"--confirm", "lease"}
@@ -64,7 +65,7 @@ func TestKubeLocksInLeases(t *testing.T) {
 	}
 	s.permit(t, "leases", yaml)
 	from := auditedUntil(t, e)
-	o := runDrill(t, yaml, nil, append([]string{"--kubeconfig", withReplicas(t, e, s.kubeconfig, "drills")}, confirm...)...)
+	o := runDrill(t, yaml, nil, append([]string{"--kubeconfig", withReplicas(t, s.kubeconfig, replicas)}, confirm...)...)
 	if o.code != 0 && o.code != 10 && o.code != 11 {
 		t.Fatalf("exit %d\n%s", o.code, o.text)
 	}
@@ -89,21 +90,21 @@ func TestKubeLocksInLeases(t *testing.T) {
 	}
 }
 
-// withReplicas is a kubeconfig of the runner, which it has from a file, with a context for each replica, who may do no more than take locks, and one of another
+// withReplicas is the kubeconfig of a runner with a context for each replica, who may do no more than take locks, and one of another
 // cluster, in which there is nothing.
-func withReplicas(t *testing.T, e *kubetest.Env, runner, namespace string) string {
+func withReplicas(t *testing.T, runner, replica string) string {
 	all, err := clientcmd.LoadFromFile(runner)
 	if err != nil {
 		t.Fatal(err)
 	}
-	one, err := clientcmd.LoadFromFile(e.KubeconfigForElector(namespace, ""))
+	one, err := clientcmd.LoadFromFile(replica)
 	if err != nil {
 		t.Fatal(err)
 	}
 	as := one.Contexts[one.CurrentContext]
 	all.AuthInfos["replicas"], all.Clusters["replicas"] = one.AuthInfos[as.AuthInfo], one.Clusters[as.Cluster]
-	for _, replica := range []string{"r1", "r2", "r3"} {
-		all.Contexts["staging-"+replica] = &api.Context{Cluster: "replicas", AuthInfo: "replicas"}
+	for _, name := range []string{"r1", "r2", "r3"} {
+		all.Contexts["staging-"+name] = &api.Context{Cluster: "replicas", AuthInfo: "replicas"}
 	}
 	empty := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(empty.Close)

@@ -43,7 +43,7 @@ func momentOf(s history.Span) verdict.Moment {
 	return m
 }
 
-// momentAt is momentOf of what there may be none of.
+// momentAt is momentOf for a field that may be left out.
 func momentAt(s history.Span) *verdict.Moment {
 	m := momentOf(s)
 	return &m

@@ -289,6 +289,9 @@ func (s *Store) watchGone(ctx context.Context, applied history.Span, lasts time.
 			break
 		}
 	}
+	if seen.Hits == 0 { // the run ended before anybody looked
+		return window, seen, ctx.Err()
+	}
 	return window, seen, nil
 }
 

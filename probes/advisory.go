@@ -15,8 +15,7 @@ import (
 
 // Advisory watches advisory locks of a PostgreSQL database: exclusive ones, of sessions or of transactions. Such a lock has no lease. It
 // belongs to a session and goes with that, so the epoch is the session, by number and start of its server process: one that takes a lock
-// again is the same epoch. What happens between two looks is not
-// seen: pg_locks has no history.
+// again is the same epoch. What happens between two looks is not seen: pg_locks has no history.
 //
 // All methods may be called at any time; looks are made one after the other, each one statement, whatever the number of keys.
 type Advisory struct {

@@ -26,8 +26,10 @@ const (
 // MeasureWords is a measure as people write it: re-executed, takeover max. The name of an alert stays as it is.
 func MeasureWords(measure string) string {
 	if name, is := strings.CutPrefix(measure, MeasureAlert+"."); is {
-		at := strings.LastIndexByte(name, '.')
-		return "alert " + name[:at] + " " + strings.ReplaceAll(name[at+1:], "_", " ")
+		if at := strings.LastIndexByte(name, '.'); at >= 0 {
+			return "alert " + name[:at] + " " + strings.ReplaceAll(name[at+1:], "_", " ")
+		}
+		return "alert " + name
 	}
 	words := strings.NewReplacer(".", " ", "_", " ").Replace(measure)
 	if again, is := strings.CutPrefix(words, "re "); is {

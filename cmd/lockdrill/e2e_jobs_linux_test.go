@@ -204,6 +204,7 @@ func (c *realCluster) jobOfGuardedStores(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := c.host(t, "guarded", yaml)
+	from := auditedUntil(t, c.env)
 	job := h.run(t, "--release", "v1.4.2", "--environment", "e2e", "--secret", "stores")
 	c.ready(t, deploy.AppliedLabels(), 3)
 	secrets := []string{locks.password, ledger.password}
@@ -214,6 +215,8 @@ func (c *realCluster) jobOfGuardedStores(t *testing.T) {
 	end := c.await(t, job)
 	end.want(t, batchv1.JobComplete, "CompletionsReached", verdict.ExitPass)
 	h.summary(t, verdict.ExitPass)
+	runner := deploy.RunnerName(h.name)
+	usedAsPermitted(t, c.env, from, c.env.KubeconfigForServiceAccount(c.kube.Namespace, runner), runner, c.kube.Namespace)
 	c.hides(t, "after the drill", secrets)
 	for _, p := range end.pods {
 		hides(t, "the log of "+p.name, p.log, secrets)
@@ -244,12 +247,15 @@ func (h *hostedDrill) hideResults(t *testing.T, secrets []string) {
 }
 
 // cronJobIsEvicted: a run made from a CronJob, as `kubectl create job --from` makes it. Its first pod is taken away by the cluster while it
-// drills, cleans up and ends with 12: another one drills. What that one says is an answer, and ends the Job.
+// drills, cleans up and ends with 12: another one drills. What that one says is an answer, and ends the Job. It is pushed, and in the file of
+// metrics on the volume.
 func (c *realCluster) cronJobIsEvicted(t *testing.T) {
 	locks, ledger := c.redis(t), c.redis(t)
 	yaml := fmt.Sprintf(e2eDrill, locks, ledger, "apply", c.image, "  - {id: crash, at: 0s, kill: {holder_of: loop, phase: random, form: crash}}")
 	h := c.host(t, "scheduled", edit(t, yaml, "takeover: {max: 10s}", "takeover: {max: 1ms}"))
-	cron := decoded[batchv1.CronJob](t, h.apply(t, "cronjob", "pods.yaml", "--schedule", "@yearly", "--environment", "e2e")["CronJob"])
+	g, push := c.gateway(t)
+	cron := decoded[batchv1.CronJob](t, h.apply(t, "cronjob", "pods.yaml", "--schedule", "@yearly", "--environment", "e2e",
+		"--pushgateway", push, "--metrics-file", "drills.prom")["CronJob"])
 	job := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Namespace: cron.Namespace, Name: cron.Name + "-now", Labels: cron.Spec.JobTemplate.Labels,
 			Annotations: map[string]string{"cronjob.kubernetes.io/instantiate": "manual"}},
@@ -276,4 +282,10 @@ func (c *realCluster) cronJobIsEvicted(t *testing.T) {
 	c.await(t, job).want(t, batchv1.JobFailed, batchv1.JobReasonPodFailurePolicy, verdict.ExitSLOFailed) // the evicted pod is gone
 	h.summary(t, verdict.ExitSLOFailed)
 	h.results(t, verdict.ExitAborted, verdict.ExitSLOFailed)
+	said := verdict.ExitName(verdict.ExitSLOFailed)
+	g.wants(t, "lockdrill", h.name, said)
+	line := fmt.Sprintf("lockdrill_run_verdict{experiment=%q,verdict=%q} 1\n", h.name, said)
+	if text := string(read(t, filepath.Join(h.volume, "drills.prom"))); !strings.Contains(text, line) {
+		t.Errorf("the file of metrics has no line %q:\n%s", line, text)
+	}
 }

@@ -63,6 +63,7 @@ func TestE2EKube(t *testing.T) {
 	t.Run("the leader of an election is cut off", c.leadersAreCutOff)
 	t.Run("a run says why its pods do not start", c.secretIsMissing)
 	t.Run("a Job drills stores with TLS and passwords", c.jobOfGuardedStores)
+	t.Run("a Job pushes its metrics as its NetworkPolicy lets it", c.metricsArePushed)
 	t.Run("a run of a CronJob is evicted and drills again", c.cronJobIsEvicted)
 	t.Run("a Job recovers what a killed one left", c.killedRunnerIsRecovered)
 	t.Run("a server has the run when its pods are gone", c.serverOutlivesPods)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -205,16 +206,25 @@ func (c *realCluster) reaches(t *testing.T, p kube.Pod, store string) error {
 	return nil
 }
 
-// ruleset drops what goes to and comes from the addresses in cut, on the bridge that joins pods and node; open connections too.
+// ruleset drops what goes to and comes from the addresses in cut, and what comes from those in held to any port but those in open, on the bridge
+// that joins pods and node; open connections too.
 const ruleset = `table bridge lockdrill {
 	set cut { type ipv4_addr; }
-	chain through { type filter hook prerouting priority 0; ip saddr @cut drop; ip daddr @cut drop; }
+	set held { type ipv4_addr; }
+	set open { type inet_proto . inet_service; }
+	chain through {
+		type filter hook prerouting priority 0
+		ip saddr @cut drop
+		ip daddr @cut drop
+		ip saddr @held meta l4proto . th dport != @open drop
+	}
 	chain from { type filter hook output priority 0; ip daddr @cut drop; }
 }
 `
 
 // enforcePolicies is the network plugin that the node's bridge is not, until the test ends: pods that a NetworkPolicy isolates in both
-// directions, and that no rule of it lets anything through to, are cut off. It knows no other policies, and fails the test where one comes.
+// directions, and that no rule of it lets anything through to, are cut off. Of pods whose way out it limits to ports, one policy at a time, nothing
+// goes to others; nobody connects to such pods, so nothing is an answer. It knows no other policies, and fails the test where one comes.
 func (c *realCluster) enforcePolicies(t *testing.T) {
 	t.Helper()
 	nft := func(text string) {
@@ -233,7 +243,7 @@ func (c *realCluster) enforcePolicies(t *testing.T) {
 		defer tick.Stop()
 		for before := ""; ; {
 			if isolated, err := c.isolated(ctx); err == nil && isolated != before {
-				nft("flush set bridge lockdrill cut\n" + isolated)
+				nft("flush set bridge lockdrill cut\nflush set bridge lockdrill held\nflush set bridge lockdrill open\n" + isolated)
 				before = isolated
 			} else if err != nil && ctx.Err() == nil {
 				t.Errorf("enforce policies: %v", err)
@@ -252,14 +262,27 @@ func (c *realCluster) enforcePolicies(t *testing.T) {
 	})
 }
 
-// isolated are the commands that put the addresses of pods that policies isolate into the set, in all namespaces.
+// isolated are the commands that put the addresses of pods that policies isolate, and the ports that one leaves open, into the sets, in all
+// namespaces.
 func (c *realCluster) isolated(ctx context.Context) (commands string, err error) {
 	policies, err := c.env.Client.NetworkingV1().NetworkPolicies("").List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return "", err
 	}
 	for _, p := range policies.Items {
-		if len(p.Spec.Ingress) > 0 || len(p.Spec.Egress) > 0 || len(p.Spec.PolicyTypes) != 2 {
+		set := "cut"
+		switch {
+		case slices.Equal(p.Spec.PolicyTypes, []networkingv1.PolicyType{networkingv1.PolicyTypeEgress}):
+			set = "held"
+			for _, rule := range p.Spec.Egress {
+				if len(rule.To) > 0 || len(rule.Ports) == 0 {
+					return "", fmt.Errorf("policy %s lets out to an address: nobody here knows how to enforce it", p.Name)
+				}
+				for _, port := range rule.Ports {
+					commands += fmt.Sprintf("add element bridge lockdrill open { %s . %d }\n", strings.ToLower(string(*port.Protocol)), port.Port.IntVal)
+				}
+			}
+		case len(p.Spec.Ingress) > 0 || len(p.Spec.Egress) > 0 || len(p.Spec.PolicyTypes) != 2:
 			return "", fmt.Errorf("policy %s lets something through: nobody here knows how to enforce it", p.Name)
 		}
 		pods, err := c.env.Client.CoreV1().Pods(p.Namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(&p.Spec.PodSelector)})
@@ -268,7 +291,7 @@ func (c *realCluster) isolated(ctx context.Context) (commands string, err error)
 		}
 		for _, pod := range pods.Items {
 			if pod.Status.PodIP != "" {
-				commands += "add element bridge lockdrill cut { " + pod.Status.PodIP + " }\n"
+				commands += "add element bridge lockdrill " + set + " { " + pod.Status.PodIP + " }\n"
 			}
 		}
 	}

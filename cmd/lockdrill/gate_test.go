@@ -164,6 +164,19 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusAccepted)
 }
 
+// wants checks what was pushed last of an experiment: its verdict, with no label that the group has already.
+func (g *gateway) wants(t *testing.T, job, experiment, verdict string) {
+	t.Helper()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	family := g.groups["/metrics/job/"+job+"/experiment/"+experiment]["lockdrill_run_verdict"]
+	if family == nil || !slices.ContainsFunc(family.Metric, func(m *dto.Metric) bool {
+		return len(m.Label) == 1 && m.Label[0].GetValue() == verdict && m.Gauge.GetValue() == 1
+	}) {
+		t.Errorf("verdict %s of %s was not pushed, but %v", verdict, experiment, g.groups)
+	}
+}
+
 func TestPushgateway(t *testing.T) {
 	dir := t.TempDir()
 	file := refusedDrill(t, dir)
@@ -173,16 +186,10 @@ func TestPushgateway(t *testing.T) {
 	if got := tryIn(t, dir, "run", file, "--pushgateway", server.URL, "--job", "game-days"); got.code != verdict.ExitRefused || strings.Contains(got.stderr, "pushgateway") {
 		t.Fatalf("%+v", got)
 	}
+	g.wants(t, "game-days", "theirs", "refused")
 	g.mu.Lock()
-	family := g.groups["/metrics/job/game-days/experiment/theirs"]["lockdrill_run_verdict"]
-	seen := fmt.Sprint(g.groups)
 	g.status = http.StatusInternalServerError
 	g.mu.Unlock()
-	if family == nil || !slices.ContainsFunc(family.Metric, func(m *dto.Metric) bool {
-		return len(m.Label) == 1 && m.Label[0].GetValue() == "refused" && m.Gauge.GetValue() == 1
-	}) {
-		t.Errorf("pushed: %s", seen)
-	}
 	for _, url := range []string{server.URL, "http://user:hunter2@127.0.0.1:1"} {
 		got := tryIn(t, dir, "run", file, "--pushgateway", url)
 		if got.code != verdict.ExitRefused || !strings.Contains(got.stderr, "lockdrill: --pushgateway: ") || !strings.Contains(got.stderr, "; the verdict stands\n") || strings.Contains(got.stderr, "hunter2") {

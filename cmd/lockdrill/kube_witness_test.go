@@ -52,7 +52,9 @@ var witnessInPods = []struct {
 	},
 	{
 		holder: `value: {pattern: "^(?P<holder>[^/]+)/"}`, file: "kills", args: []string{"--token-prefix", "$(POD)/", "--bug", "idle-leader"},
-		lock: "reconciler", row: "tick_gap.max",
+		// Leaders idle once the other's victim is replaced, however long that takes; this kill keeps the run going until that has shown.
+		change: []string{"{id: kill-worker, ", "{id: kill-worker, at: 15s, "},
+		lock:   "reconciler", row: "tick_gap.max",
 		plan: []string{"value: witness-", "reconciler key cordum:reconciler:default:"},
 	},
 }

@@ -45,7 +45,7 @@ func newForeignStand(t *testing.T, api, redis, addr string) *stand {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Process.Kill(); _ = client.Wait() })
-	s := &stand{redis: redis, log: runner.NewLog()}
+	s := &stand{redis: redis, log: runner.NewLog(), lasts: 2 * time.Second}
 	s.Toxics = &Toxics{
 		Fault: func(string) fault.Spec { return s.fault },
 		Routes: func(string) []undo.ProxyRoute {

@@ -34,6 +34,10 @@ type stand struct {
 	redis   string
 	log     *runner.Log
 	fault   fault.Spec
+	lasts   time.Duration // of a shot
+
+	mu sync.Mutex
+	n  int64 // events in the log, which are numbered as a recorder does it
 }
 
 func newStand(t *testing.T, o testbed.ProxyOptions) *stand {
@@ -43,7 +47,7 @@ func newStand(t *testing.T, o testbed.ProxyOptions) *stand {
 
 func newStandBefore(t *testing.T, o testbed.ProxyOptions, store string, q endpoint.Question) *stand {
 	t.Helper()
-	s := &stand{redis: store, log: runner.NewLog()}
+	s := &stand{redis: store, log: runner.NewLog(), lasts: 2 * time.Second}
 	o.Question = q
 	o.Run, o.Replicas, o.Upstream = "test", []string{"r1", "r2"}, func(string) []string { return []string{s.redis} }
 	var err error
@@ -99,7 +103,13 @@ func (s *stand) beat(t *testing.T, name, addr string) {
 	})
 }
 
-func (s *stand) add(e history.Event) { s.log.Add([]history.Event{e}) }
+func (s *stand) add(e history.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.n++
+	e.N = s.n
+	s.log.Add([]history.Event{e})
+}
 
 // renew is one question, within a second, on the connection or a new one; it closes what is broken.
 func renew(ctx context.Context, q endpoint.Question, conn net.Conn, addr string) (net.Conn, error) {
@@ -119,10 +129,10 @@ func renew(ctx context.Context, q endpoint.Question, conn net.Conn, addr string)
 	return conn, nil
 }
 
-// shot is a fault aimed at r1 for two seconds.
+// shot is a fault aimed at r1.
 func (s *stand) shot(f fault.Spec) history.Event {
 	s.fault = f
-	return history.Event{N: 0, Op: "f#1", Fault: &history.Fault{ID: "f", Shot: 1, Kind: f.Kind(), Victim: "r1.1", Declared: int64(2 * time.Second)}}
+	return history.Event{N: 0, Op: "f#1", Fault: &history.Fault{ID: "f", Shot: 1, Kind: f.Kind(), Victim: "r1.1", Declared: int64(s.lasts)}}
 }
 
 // strike prepares and injects.
@@ -173,6 +183,7 @@ func areFeltAndEnd(t *testing.T, before func(t *testing.T) *stand) {
 	for name, f := range networkFaults() {
 		t.Run(name, func(t *testing.T) {
 			s := before(t)
+			s.lasts = 20 * time.Second // of which it takes as many as show the fault: of a jitter, several operations, which are late by chance
 			s.beat(t, "r1", s.proxies.Addrs("r1")[0])
 			rec, applied := s.strike(t, f)
 			if p := s.proxy(t, "r2"); len(p.Toxics) != 0 || !p.Enabled {

@@ -257,8 +257,8 @@ func (x *Toxics) question() endpoint.Question {
 
 // freeWithin bounds the wait for the way to be as before, and onceWithin each try.
 const (
-	freeWithin = 1500 * time.Millisecond
-	onceWithin = 300 * time.Millisecond
+	freeWithin = 5 * time.Second
+	onceWithin = time.Second // a PostgreSQL on a busy machine takes half of it to let anybody in
 )
 
 // awaitFree passes a connection through each way again. Where the store itself does not answer, or as slowly, it is not the way.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -191,9 +192,9 @@ func handedOver(t *testing.T, s *site) {
 	asks := s.cluster(t)
 	over, cut, dir := make(chan struct{}), make(chan struct{}), t.TempDir()
 	o = runDrillIn(t, dir, yaml, func(int) {
-		until(t, "a run that has begun", func() bool { // one that cannot take its turn ends
-			_, err := os.Stat(filepath.Join(dir, "run", historyFile))
-			return err == nil
+		until(t, "a run that has begun", func() bool { // one that cannot take its turn, or find its pods, ends
+			data, err := os.ReadFile(filepath.Join(dir, "run", historyFile))
+			return err == nil && bytes.Contains(data, []byte(`"steady"`))
 		})
 		go func() {
 			defer close(cut)

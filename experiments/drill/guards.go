@@ -82,7 +82,7 @@ type question struct {
 
 func refuses(g Guard) bool { return g.Refuses }
 
-// Authorize refuses a run before anything is touched.
+// Authorize refuses a run before anything is touched. One that is interrupted there is aborted, not refused.
 func Authorize(ctx context.Context, e *experiments.Experiment, c Consent) error {
 	if _, err := kindOf(e); err != nil {
 		return err
@@ -93,6 +93,9 @@ func Authorize(ctx context.Context, e *experiments.Experiment, c Consent) error 
 		}
 	}
 	all, err := guards(ctx, e, c, time.Now())
+	if ctx.Err() != nil { // what a target could not be asked any more is no refusal
+		return &Error{verdict.ExitAborted, fmt.Errorf("%s: interrupted: nothing was touched", e.Name)}
+	}
 	if err != nil {
 		return err
 	}

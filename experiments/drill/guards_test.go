@@ -1,12 +1,34 @@
 package drill
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 )
+
+func TestAnInterruptedQuestionIsNoRefusal(t *testing.T) {
+	e := watchedJobs(t, "127.0.0.1:1", "stream: log")
+	status := func(ctx context.Context) (int, string) {
+		said := new(Error)
+		if err := Authorize(ctx, e, Consent{Environment: "staging", Confirm: []string{"jobs"}}); !errors.As(err, &said) {
+			t.Fatalf("%v, want an error with a status", err)
+		}
+		return said.Status, said.Error()
+	}
+	if got, text := status(t.Context()); got != verdict.ExitRefused || !strings.Contains(text, "could not be asked") {
+		t.Errorf("a store that does not answer: status %d, want %d: %s", got, verdict.ExitRefused, text)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got, text := status(over); got != verdict.ExitAborted {
+		t.Errorf("interrupted: status %d, want %d: %s", got, verdict.ExitAborted, text)
+	}
+}
 
 func TestARunThatLeavesItsWindowEnds(t *testing.T) {
 	now := time.Date(2026, 7, 6, 12, 0, 0, 0, time.UTC) // a Monday

@@ -156,10 +156,20 @@ func (f *Found) madeFolder(h *Header, dir string) error {
 		}
 		return err
 	}
-	if entries, err := os.ReadDir(dir); err == nil && len(entries) == 0 { // the run was killed before it wrote the nonce
+	if unwritten(dir) {
 		return nil
 	}
 	return h.nonceIn(dir)
+}
+
+// unwritten reports whether nothing is in the folder, or a nonce file with nothing in it: the run was killed before it had written the nonce.
+func unwritten(dir string) bool {
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 || entries[0].Name() != NonceFile {
+		return err == nil && len(entries) == 0
+	}
+	info, err := entries[0].Info()
+	return err == nil && info.Mode().IsRegular() && info.Size() == 0
 }
 
 // nonceIn refuses a folder without the run's nonce; one that is gone is no matter.

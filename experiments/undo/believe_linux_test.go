@@ -127,6 +127,9 @@ func TestARecordOfWhatIsNotTheRunsIsRefused(t *testing.T) {
 	if err := os.Mkdir(empty, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	begun := write(filepath.Join(base, "lockdrill-begun", NonceFile), "")
+	used := write(filepath.Join(base, "lockdrill-used", NonceFile), "")
+	write(filepath.Join(used, "letters"), "dear")
 	link := filepath.Join(dir, "stores", "lockdrill-link")
 	if err := os.Symlink(plain, link); err != nil {
 		t.Fatal(err)
@@ -142,6 +145,8 @@ func TestARecordOfWhatIsNotTheRunsIsRefused(t *testing.T) {
 		{"anybody's folder", 2, Record{Kind: StandServer, Folder: plain}, "does not have the run's nonce"},
 		{"anybody's folder, of a replica", 2, Record{Kind: StandReplica, Folder: plain}, "does not have the run's nonce"},
 		{"a folder that was just made", 2, Record{Kind: StandServer, Folder: empty}, ""},
+		{"a folder whose nonce is not written yet", 2, Record{Kind: StandServer, Folder: begun}, ""},
+		{"a folder with no nonce, and something in it", 2, Record{Kind: StandServer, Folder: used}, "does not have the run's nonce"},
 		{"a folder that is gone", 2, Record{Kind: StandServer, Folder: filepath.Join(base, "lockdrill-gone")}, ""},
 		{"version 1: below the run's", 1, Record{Kind: StandServer, Folder: below}, ""},
 		{"version 1: elsewhere", 1, Record{Kind: StandServer, Folder: plain}, "not below the run's own"},

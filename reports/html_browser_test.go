@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/internal/browser"
 )
 
@@ -52,6 +53,7 @@ func looksWell(t *testing.T, b *browser.Browser) {
 	pages := map[string]string{"evil": htmlOf(t, sabotaged(t))}
 	pages["pods"] = htmlOf(t, podRun(t, "pods-force-delete-overlap"))
 	pages["sixty-kills"] = htmlOf(t, sixtyKills(t))
+	pages["late"] = htmlOf(t, lateAndBounded(t))
 	for _, name := range []string{"fail", "inconclusive"} {
 		pages[name] = htmlOf(t, recorded(t, name))
 	}
@@ -76,6 +78,17 @@ func looksWell(t *testing.T, b *browser.Browser) {
 			t.Errorf("%s: the browser complains: %q", name, got)
 		}
 	}
+}
+
+// lateAndBounded is a run each row of whose SLOs has all that its columns can say.
+func lateAndBounded(t *testing.T) Run {
+	r := recorded(t, "fail")
+	bound := 0.3482
+	for i := range r.Judgement.SLOs {
+		s := &r.Judgement.SLOs[i]
+		s.Verdict, s.Of, s.Lateness, s.Bound, s.BoundN, s.Lock = verdict.Pass, "takeover", 0.453, &bound, 17, "payments-scheduler"
+	}
+	return r
 }
 
 // A server that forbids style as well leaves a page that can be read: every heading, every figure, and pictures of the right size.

@@ -56,7 +56,11 @@ func (ix *Facts) holds(k *keyIndex, level string) (sure, maybe []stretchOf, n in
 		var m, M []stretchOf
 		for _, h := range hs {
 			m = append(m, stretchOf{h.start.To, h.end.From, i})
-			M = append(M, stretchOf{max(h.start.From, free), h.end.To, i})
+			from := h.start.From
+			if free <= h.start.To { // else the grant was before that release: nobody looks at the store
+				from = max(from, free)
+			}
+			M = append(M, stretchOf{from, h.end.To, i})
 		}
 		if level == verdict.LevelWork {
 			for _, p := range e.pauses {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/lockdrill/lockdrill/experiments/undo"
@@ -22,6 +23,7 @@ type leaseStore struct {
 	cluster *kube.Cluster
 	prefix  string
 	info    history.StoreInfo
+	ended   sync.Map // by name: the UID of the object that was deleted last
 }
 
 // OpenLeases takes the namespace of Options.Cluster, whose turn the run has.
@@ -69,16 +71,18 @@ func (s *leaseStore) End(ctx context.Context, name, epoch string) (none bool, er
 			return err == nil, err
 		}
 		if done, err := s.cluster.DeleteLease(ctx, l); err != nil || done {
+			s.ended.Store(name, l.UID)
 			return false, err
 		}
 	}
 	return false, fmt.Errorf("delete lease %s: it was changed %d times meanwhile", name, deleteTries)
 }
 
-// Lives reports whether the object is that epoch's.
+// Lives reports, after End, whether the object is still that epoch's. A holder that has lost its object makes another, with the same times.
 func (s *leaseStore) Lives(ctx context.Context, name, epoch string) (bool, error) {
 	l, there, err := s.cluster.Lease(ctx, name)
-	return there && epochOf(&l) == epoch, err
+	uid, ended := s.ended.Load(name)
+	return there && epochOf(&l) == epoch && (!ended || uid == l.UID), err
 }
 
 // Mark does nothing: the namespace's UID goes with the data.

@@ -56,4 +56,12 @@ func TestHoldersOfLeases(t *testing.T) {
 			t.Errorf("%s %s lives on: %v, %v", name, epoch, there, err)
 		}
 	}
+	again := elected.DeepCopy()
+	again.UID = "another"
+	if _, err := client.CoordinationV1().Leases("drill").Create(ctx, again, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if there, err := s.Lives(ctx, "p.elected", lockcore.Fingerprint("pod-1#3@7000008000")); err != nil || there {
+		t.Errorf("the object that its holder has made anew is taken for the one that was deleted: %v, %v", there, err)
+	}
 }

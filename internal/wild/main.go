@@ -202,10 +202,7 @@ func (c cell) run() (figures, error) {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			return figures{}, err
 		}
-		ask := exec.Command("../../bin/lockdrill", "run", "--out", filepath.Join(dir, "run"), file)
-		if strings.Contains(text, "environment: staging") {
-			ask.Args = append(ask.Args, "--confirm", l.name+"-"+d.name, "--environment", "staging")
-		}
+		ask := command(l.name+"-"+d.name, dir, file, text)
 		end, err := stand(l, ask)
 		if err != nil {
 			return figures{}, err
@@ -237,6 +234,15 @@ func (c cell) run() (figures, error) {
 		}
 		return f, nil
 	}
+}
+
+// command runs an experiment's file, which is confirmed where commands of ours strike.
+func command(name, dir, file, text string) *exec.Cmd {
+	run := exec.Command("../../bin/lockdrill", "run", "--out", filepath.Join(dir, "run"), file)
+	if strings.Contains(text, "environment: staging") {
+		run.Args = append(run.Args, "--confirm", name, "--environment", "staging")
+	}
+	return run
 }
 
 // stand starts what a run does not start itself, and points the run and its workers at it; end ends it.

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -16,7 +15,8 @@ type thread struct {
 	name, link, shows string
 	red               string // the measure that fails; or a word of counted
 	at                string // version that is red
-	green, other      string // version that keeps the limit, and its worker; empty: there is none here
+	green, other      string // version that keeps the limit, and its worker, or the fault that it has not; empty: there is none here
+	store             string // what lockdrill does not start itself
 	text              string // of the file
 }
 
@@ -51,6 +51,8 @@ func readThreads() (all []thread, err error) {
 				t.red = value
 			case "at":
 				t.at = value
+			case "store":
+				t.store = value
 			case "green":
 				t.green, t.other, _ = strings.Cut(value, " | ")
 			}
@@ -65,10 +67,14 @@ func readThreads() (all []thread, err error) {
 
 var workerLine = regexp.MustCompile(`(?m)^  worker: \[.*\]$`)
 
-// reproduce runs the thread's file, and the same with the other version.
+// reproduce runs the thread's file, and the same with the other version, or without one fault.
 func (t thread) reproduce() (r reproduced, err error) {
+	other := workerLine.ReplaceAllString(t.text, "  worker: ["+t.other+"]")
+	if fault, less := strings.CutPrefix(t.other, "without "); less {
+		other = regexp.MustCompile(`(?m)^  - {id: `+fault+`,.*\n`).ReplaceAllString(t.text, "")
+	}
 	if r.Red, err = t.ask(t.text); err == nil && t.green != "" {
-		r.Green, err = t.ask(workerLine.ReplaceAllString(t.text, "  worker: ["+t.other+"]"))
+		r.Green, err = t.ask(other)
 	}
 	return r, err
 }
@@ -84,7 +90,13 @@ func (t thread) ask(text string) (string, error) {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			return "", err
 		}
-		said, _ := exec.Command("../../bin/lockdrill", "run", "--out", filepath.Join(dir, "run"), file).CombinedOutput()
+		ask := command("wild-"+t.name, dir, file, text)
+		end, err := stand(library{store: t.store}, ask)
+		if err != nil {
+			return "", err
+		}
+		said, _ := ask.CombinedOutput()
+		end()
 		_ = os.Remove(file)
 		raw, err := os.ReadFile(filepath.Join(dir, "run", "verdict.json"))
 		if err != nil {
@@ -126,6 +138,11 @@ func (t thread) counted(dir string) (string, error) {
 	switch t.red {
 	case "jobs done twice": // of a queue whose locks nobody claims
 		return fmt.Sprintf("%s: %d of %d jobs were finished a second time", passFail(f.Twice == 0 && f.Jobs > 0), f.Twice, f.Jobs), nil
+	case "jobs not done": // of those that the struck worker had begun
+		if len(f.Again)+f.Left == 0 {
+			return "", fmt.Errorf("%s: the struck worker had no job", t.name)
+		}
+		return fmt.Sprintf("%s: %d of %d jobs that the killed worker had begun were not done in the run", passFail(f.Left == 0), f.Left, len(f.Again)+f.Left), nil
 	case "replicas ended": // by themselves
 		return fmt.Sprintf("%s: replicas that ended by themselves: %d", passFail(f.Ended == 0), f.Ended), nil
 	case "grants without a key":

@@ -159,6 +159,21 @@ func (z *zookeeper) fault(ctx context.Context, what, step, id, victim string) er
 		return errors.Join(z.kill(), os.RemoveAll(filepath.Join(z.dir, "data")), z.start())
 	case "restart confirm", "empty confirm":
 		return cluster.Until(ctx, "it does not answer", z.answers)
+	case "stop do":
+		return z.kill()
+	case "stop confirm":
+		if z.answers() {
+			return errors.New("it answers")
+		}
+		return nil
+	case "stop undo":
+		if z.server.ProcessState == nil { // it runs
+			return nil
+		}
+		if err := z.start(); err != nil {
+			return err
+		}
+		return cluster.Until(ctx, "it does not answer", z.answers)
 	case "delete do":
 		return z.delete()
 	case "delete confirm":

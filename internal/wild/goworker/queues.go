@@ -25,7 +25,12 @@ type offer struct {
 // business: no claim is made about that, and what counts is what the ledger saw.
 type queue func(ctx context.Context, w *worker) (add func(o offer) error, err error)
 
-var queues = map[string]queue{"asynq": openAsynq, "river": openRiver}
+var queues = map[string]queue{
+	"asynq":             openAsynq,
+	"river":             openRiver(false, false),
+	"river-apart":       openRiver(true, false),
+	"river-apart-known": openRiver(true, true),
+}
 
 // atOnce is how many jobs a replica does at once.
 const atOnce = 10
@@ -75,34 +80,62 @@ func openAsynq(ctx context.Context, w *worker) (func(o offer) error, error) {
 	}, err
 }
 
-// Kind names the jobs of river.
+// Kind names the jobs of river; those of r1 and r2 are each for that replica alone.
 func (offer) Kind() string { return "job" }
 
+type (
+	ofR1 struct{ offer }
+	ofR2 struct{ offer }
+)
+
+func (ofR1) Kind() string { return "r1" }
+func (ofR2) Kind() string { return "r2" }
+
 // openRiver runs a client of river. A job is stuck an hour after its start by default, which is 60 times its timeout of a minute: here 12 s
-// after, with a timeout of 10 s, and the leader looks for such jobs every 30 s, which cannot be set.
-func openRiver(ctx context.Context, w *worker) (func(o offer) error, error) {
-	at := w.c.Configure.Store
-	pool, err := pgxpool.New(ctx, fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable", at.User, at.Addr, at.Database))
-	if err != nil {
-		return nil, err
+// after, with a timeout of 10 s, and the leader looks for such jobs every 30 s, which cannot be set. apart: each replica has a queue of its
+// own, and registers the jobs of that queue; known: those of the other one as well.
+func openRiver(apart, known bool) queue {
+	return func(ctx context.Context, w *worker) (func(o offer) error, error) {
+		at := w.c.Configure.Store
+		pool, err := pgxpool.New(ctx, fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable", at.User, at.Addr, at.Database))
+		if err != nil {
+			return nil, err
+		}
+		if err := migrate(ctx, pool); err != nil {
+			return nil, err
+		}
+		name, workers := river.QueueDefault, river.NewWorkers()
+		if apart {
+			name = w.c.Configure.Name
+		} else {
+			river.AddWorker(workers, river.WorkFunc(func(ctx context.Context, j *river.Job[offer]) error { return w.do(ctx, j.Args) }))
+		}
+		if known || name == "r1" {
+			river.AddWorker(workers, river.WorkFunc(func(ctx context.Context, j *river.Job[ofR1]) error { return w.do(ctx, j.Args.offer) }))
+		}
+		if known || name == "r2" {
+			river.AddWorker(workers, river.WorkFunc(func(ctx context.Context, j *river.Job[ofR2]) error { return w.do(ctx, j.Args.offer) }))
+		}
+		client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
+			Workers: workers, Queues: map[string]river.QueueConfig{name: {MaxWorkers: atOnce}},
+			JobTimeout: 10 * time.Second, RescueStuckJobsAfter: 12 * time.Second,
+			Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		})
+		if err == nil {
+			err = client.Start(context.WithoutCancel(ctx))
+		}
+		return func(o offer) error {
+			var args river.JobArgs = o
+			switch name {
+			case "r1":
+				args = ofR1{o}
+			case "r2":
+				args = ofR2{o}
+			}
+			_, err := client.Insert(ctx, args, &river.InsertOpts{Queue: name})
+			return err
+		}, err
 	}
-	if err := migrate(ctx, pool); err != nil {
-		return nil, err
-	}
-	workers := river.NewWorkers()
-	river.AddWorker(workers, river.WorkFunc(func(ctx context.Context, j *river.Job[offer]) error { return w.do(ctx, j.Args) }))
-	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
-		Workers: workers, Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: atOnce}},
-		JobTimeout: 10 * time.Second, RescueStuckJobsAfter: 12 * time.Second,
-		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
-	})
-	if err == nil {
-		err = client.Start(context.WithoutCancel(ctx))
-	}
-	return func(o offer) error {
-		_, err := client.Insert(ctx, o, nil)
-		return err
-	}, err
 }
 
 // migrate makes river's tables; one replica after the other.

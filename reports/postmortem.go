@@ -73,17 +73,20 @@ func (m *md) facts(r Run, o Options) {
 		{"run", markdown(j.Run.ID)},
 		{"when", markdown(runText(j.Run))},
 		{"recorded by", markdown(r.Record.Header.Tool)},
-		{"full report", code(o.Report)},
-		{"folder", code(o.Folder)},
-		{"run again", code(o.Reproduce)},
+		{"full report", inRow(code(o.Report))},
+		{"folder", inRow(code(o.Folder))},
+		{"run again", inRow(code(o.Reproduce))},
 		{"authors", "_(names)_"},
 		{"status", "_(draft)_"},
 	} {
 		if i.Text != "" {
-			m.row(i.Label, strings.ReplaceAll(i.Text, "|", "\\|"))
+			m.row(i.Label, i.Text)
 		}
 	}
 }
+
+// inRow keeps the bars of a code span from ending the cell of a table that it stands in.
+func inRow(span string) string { return strings.ReplaceAll(span, "|", "\\|") }
 
 // impact is what failed, and what the faults cost besides, as far as it was measured.
 func (m *md) impact(j *verdict.Judgement) {

@@ -329,7 +329,7 @@ func TestExportedRunsAreBroughtToTheServer(t *testing.T) {
 func TestAPodsFieldsAreTheAPIs(t *testing.T) {
 	dir := podDir(t)
 	write(t, filepath.Join(dir, "drill.yaml"), []byte(edit(t, podDrillYAML(t), "kubernetes: {", "kubernetes: {pod: {tolerations: [{kee: drills}]}, ")))
-	for _, command := range [][]string{{"validate", "drill.yaml"}, {"export", "job", "drill.yaml"}, {"run", "drill.yaml"}} {
+	for _, command := range [][]string{{"validate", "drill.yaml"}, {"export", "job", "drill.yaml"}, {"export", "ci", "github", "drill.yaml"}, {"run", "drill.yaml"}} {
 		if got := tryIn(t, dir, command...); got.code != verdict.ExitUsage || !strings.Contains(got.stdout+got.stderr, "kee") {
 			t.Errorf("%q: %+v", command, got)
 		}

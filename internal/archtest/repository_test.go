@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -94,4 +95,44 @@ func TestPercentagesHaveNoBlank(t *testing.T) {
 			t.Errorf("%s has %q: without the blank", path, blank.Find(data))
 		}
 	})
+}
+
+// e2e-kube runs as root on somebody's machine: it says what is missing, and installs nothing.
+func TestE2eInstallsNothing(t *testing.T) {
+	_, recipe, _ := strings.Cut(read(t, "Makefile"), "\ne2e-kube:")
+	recipe, _, _ = strings.Cut(recipe, "\n\n")
+	asks := 0
+	for line := range strings.Lines(recipe) {
+		if strings.Contains(line, ".ci/need") {
+			asks++
+			if !strings.Contains(line, ".ci/need --ask ") {
+				t.Errorf("e2e-kube installs what is missing: %s", line)
+			}
+		}
+		if strings.Contains(line, "apt-get") {
+			t.Errorf("e2e-kube installs packages: %s", line)
+		}
+	}
+	if asks == 0 {
+		t.Error("e2e-kube asks for nothing")
+	}
+
+	bin := t.TempDir() // before all else in the path: what installs, and what becomes root to do so
+	called := filepath.Join(bin, "called")
+	for _, name := range []string{"apt-get", "sudo", "tee"} {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\necho \"$0 $*\" >>"+called+"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, what := range []string{"no-such-program", "/no/such/file"} {
+		need := exec.Command(filepath.Join(root, ".ci/need"), "--ask", what, "one-package", "another")
+		need.Env = append(os.Environ(), "CI=true", "PATH="+bin+":"+os.Getenv("PATH"))
+		said, err := need.CombinedOutput()
+		if want := what + " not found: install it (Debian: apt-get install one-package another), and try again; nothing was installed or built\n"; need.ProcessState.ExitCode() != 1 || string(said) != want {
+			t.Errorf("%v, %s\nwant status 1, %s", err, said, want)
+		}
+	}
+	if did, err := os.ReadFile(called); err == nil {
+		t.Errorf("asking has installed: %s", did)
+	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/lockdrill/lockdrill/scenarios"
 )
 
-// The first minute, as the README promises it: the drill passes, in under a minute, and prints what the transcript shows. It runs alone.
-func TestFirstDrillIsAsTheReadmeSays(t *testing.T) {
+// The first minute, as the README promises it: the drill passes, in under a minute, and prints what the transcript shows.
+func TestLiveFirstDrillIsAsTheReadmeSays(t *testing.T) {
 	if testing.Short() {
 		t.Skip("first-drill takes the better part of a minute")
 	}

@@ -154,7 +154,7 @@ check: deps ## what must hold before a change is merged: form, vet, staticcheck,
 	cd internal/wild && $(GO) test .
 	$(GO) test -race -short -tags full ./...
 
-wild: ## locks that people use, in four languages, under thirteen drills, and three queues, twice: docs/wild.md; an hour and a half (ONLY=library, library/drill, /drill or wild/NAME; needs node 20 with npm, python3-redis, postgresql, curl, zookeeper, libcurator-recipes-java and a JDK)
+wild: ## locks that people use, in four languages, under thirteen drills, and three queues, twice: docs/wild.md; an hour and a half (ONLY=library, library/drill, /drill or wild/NAME; needs iproute2, node 20 with npm, python3-redis, postgresql, curl, zookeeper, libcurator-recipes-java and a JDK)
 	cd internal/wild && $(GO) run . -only "$(ONLY)"
 
 bench: deps ## the lock core beside its peers, 100,000 locks, one key that many wait for, rehearsals, a long history beside Python's json, drills of many jobs: docs/performance.md; ten minutes

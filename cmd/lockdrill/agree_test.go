@@ -201,6 +201,7 @@ func rankTest(a, b []float64) float64 {
 // The test of the agreement can fail: sixty kills of a lock with a longer lease are told from the rehearsals of the drill, and sixty of
 // the same lock are not.
 func TestTheAgreementCanFail(t *testing.T) {
+	t.Parallel()
 	c := history.Calibration{RTT50: 10_000, RTT99: 1_200_000, Timer99: 3_000_000}
 	all := rehearsedTakeovers(t, agreeDrill, c, 1, 20)["takeover"]
 	if p := rankTest(rehearsedTakeovers(t, agreeDrill, c, 1000, 1)["takeover"], all); p < agreeLevel {

@@ -62,6 +62,7 @@ var alertsOfTheWitness = map[string][]string{
 
 // Each alert that any mapping can have exported names a drill, and make alerts sees it fire there.
 func TestEveryExportedAlertIsDrilled(t *testing.T) {
+	t.Parallel()
 	drilled := map[string]bool{}
 	for _, d := range alertsBesideDrills {
 		for _, r := range d.rows {

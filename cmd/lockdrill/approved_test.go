@@ -11,6 +11,7 @@ import (
 
 // The hash of a plan is that of what would be run: it stays, whoever asks, and is another once the file or what it executes is.
 func TestPlanHashIsOfWhatIsRun(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	source, err := os.ReadFile("../../scenarios/first-drill.yaml")
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 // What a file declares beyond its own caps, or at once without saying so, is refused before anything is touched.
 func TestCapsAndOverlapsThatAFileBreaksAreRefused(t *testing.T) {
+	t.Parallel()
 	const kill, pause = "{id: k, repeat: {count: 3}, kill: {holder_of: loop}}", "{id: p, for: 10s, pause: {replica: r1}}"
 	for name, c := range map[string]struct{ limits, faults, want string }{
 		"max_kills":   {"max_run: 2h, max_kills: 2", kill, "under the 3 kills"},

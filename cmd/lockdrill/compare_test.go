@@ -62,6 +62,7 @@ func TestCompareAnswersWithItsStatus(t *testing.T) {
 
 // The page's example is what the command prints.
 func TestCompareIsAsThePageSays(t *testing.T) {
+	t.Parallel()
 	_, rest, ok := strings.Cut(string(read(t, "../../docs/comparing.md")), "<!-- compare:example -->\n```\n$ lockdrill ")
 	command, rest, line := strings.Cut(rest, "\n")
 	shown, _, closed := strings.Cut(rest, "```\n<!-- /compare:example -->\n")
@@ -74,6 +75,7 @@ func TestCompareIsAsThePageSays(t *testing.T) {
 }
 
 func TestCompareJSON(t *testing.T) {
+	t.Parallel()
 	got := tryIn(t, comparedIn(t), "compare", "base", "head", "-o", "json", slowerPoll)
 	var c verdict.Comparison
 	if err := json.Unmarshal([]byte(got.stdout), &c); err != nil {
@@ -157,6 +159,7 @@ func TestLiveCompareRehearsals(t *testing.T) {
 
 // The page of a run shows it beside its baseline; a refused comparison does not keep the page from being written.
 func TestReportBesideABaseline(t *testing.T) {
+	t.Parallel()
 	dir := comparedIn(t)
 	for args, want := range map[string]string{
 		"runs/head/1 -f html --baseline base " + slowerPoll: "REGRESSED, base 3 runs, head 1 run.",

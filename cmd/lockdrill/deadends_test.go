@@ -11,6 +11,7 @@ import (
 
 // A drill that cannot be answered by its own times is no success before it has run, whoever is asked.
 func TestADrillThatCannotBeAnsweredIsNoSuccess(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	drill, ok := scenarios.Get("first-drill")
 	if !ok {

@@ -41,6 +41,7 @@ func walkCommands(cmd *cobra.Command, visit func(*cobra.Command)) {
 }
 
 func TestHelpOfEveryCommandHasExamplesThatParse(t *testing.T) {
+	t.Parallel()
 	walkCommands(testRoot(), func(cmd *cobra.Command) {
 		lines := examplesOf(cmd)
 		if len(lines) < 1 || len(lines) > 3 || cmd.Short == "" {

@@ -11,6 +11,7 @@ import (
 
 // The table is the same in the code, in the help and in the README.
 func TestExitCodeTables(t *testing.T) {
+	t.Parallel()
 	readme, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)

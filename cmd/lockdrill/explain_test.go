@@ -16,6 +16,7 @@ import (
 
 // Every measure that an SLO can bound, every lint, class, release and loop mode has a word.
 func TestEveryMeasureAndLintHasAWord(t *testing.T) {
+	t.Parallel()
 	want := []string{"L1", "L2", "L3", "L4", "L5", "L6", "L7", "L8", "L9", "L10", "L11"}
 	for _, w := range []lockcore.Class{lockcore.Critical, lockcore.Standard, lockcore.Continuity, lockcore.LegacyCount, lockcore.LegacyWarn} {
 		want = append(want, string(w))
@@ -117,6 +118,7 @@ func TestExplainProfile(t *testing.T) {
 }
 
 func TestExplainSums(t *testing.T) {
+	t.Parallel()
 	for args, want := range map[string][]string{
 		"--profile cordum/scheduler-job": {"L1  WARN  acquire 2s + 3 failures * 20s + op timeout 2s = 64s, over ttl 60s"},
 		"--profile cordum/pending-replayer --slo 30s": {

@@ -72,6 +72,7 @@ func kindsOf(docs map[string][]byte) []string {
 }
 
 func TestExportManifests(t *testing.T) {
+	t.Parallel()
 	dir := podDir(t)
 	for args, want := range map[string]string{
 		"deployment drill.yaml":                          "ConfigMap Deployment ServiceAccount",
@@ -99,6 +100,7 @@ func TestExportManifests(t *testing.T) {
 
 // The exported experiment is one that can be run as it is: resolved, with the flags of the export, and the files that it names.
 func TestExportedExperimentStandsAlone(t *testing.T) {
+	t.Parallel()
 	dir := podDir(t)
 	text := edit(t, podDrillYAML(t), `ledger: {url: "redis://ledger.staging.svc:6380"}`, `ledger: {url: "rediss://ledger.staging.svc:6380", ca: certs/ca.pem}`)
 	text = edit(t, text, "namespace: staging, ", "context: mine, namespace: staging, ")
@@ -132,6 +134,7 @@ func TestExportedExperimentStandsAlone(t *testing.T) {
 
 // Somebody's own pods: the runner's image is not theirs, and what is exported can be read again.
 func TestExportForObservedPods(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	docs := exported(t, dir, "job", "kubernetes-leader-election", "--image", "registry.example/lockdrill:1.0.0")
 	o, _, err := scheme.Codecs.UniversalDeserializer().Decode(docs["Job"], nil, nil)
@@ -196,6 +199,7 @@ func TestExportManifestsMisuse(t *testing.T) {
 // Every exit status is decided by the Job: an answer fails it at once, also where the cluster took the pod away meanwhile; only an
 // abort that the cluster caused is ignored, so that the pod is replaced.
 func TestJobDecidesEveryExitStatus(t *testing.T) {
+	t.Parallel()
 	o, _, err := scheme.Codecs.UniversalDeserializer().Decode(exported(t, podDir(t), "job", "drill.yaml")["Job"], nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -234,6 +238,7 @@ func TestJobDecidesEveryExitStatus(t *testing.T) {
 
 // The Role holds the rules of the preflight and the summary, and not one verb more.
 func TestExportedRoleIsThePreflights(t *testing.T) {
+	t.Parallel()
 	dir := podDir(t)
 	for name, change := range map[string]string{"apply.yaml": "pods: apply", "use.yaml": "pods: use"} {
 		write(t, filepath.Join(dir, name), []byte(edit(t, podDrillYAML(t), "pods: apply", change)))
@@ -277,6 +282,7 @@ func TestExportedRoleIsThePreflights(t *testing.T) {
 
 // The metrics of a run in a cluster go where the flags say, and its NetworkPolicy lets them.
 func TestExportedRunsLeaveTheirMetrics(t *testing.T) {
+	t.Parallel()
 	dir := podDir(t)
 	for _, kind := range []string{"job drill.yaml", "cronjob drill.yaml --schedule @daily"} {
 		docs := exported(t, dir, append(strings.Fields(kind), "--pushgateway", "http://push.monitoring:9091", "--metrics-file", "drills.prom")...)
@@ -302,6 +308,7 @@ func TestExportedRunsLeaveTheirMetrics(t *testing.T) {
 
 // What is exported is what the commands take: the server's arguments, the Job's, and the way from one to the other.
 func TestExportedRunsAreBroughtToTheServer(t *testing.T) {
+	t.Parallel()
 	dir := podDir(t)
 	docs := exported(t, dir, "server", "--image", "registry.example/lockdrill:1", "--namespace", "staging")
 	pod := templateOf(t, docs["Deployment"]).Spec
@@ -327,6 +334,7 @@ func TestExportedRunsAreBroughtToTheServer(t *testing.T) {
 
 // A field that the cluster would drop is an error wherever the file is read, not only where it is exported.
 func TestAPodsFieldsAreTheAPIs(t *testing.T) {
+	t.Parallel()
 	dir := podDir(t)
 	write(t, filepath.Join(dir, "drill.yaml"), []byte(edit(t, podDrillYAML(t), "kubernetes: {", "kubernetes: {pod: {tolerations: [{kee: drills}]}, ")))
 	for _, command := range [][]string{{"validate", "drill.yaml"}, {"export", "job", "drill.yaml"}, {"export", "ci", "github", "drill.yaml"}, {"run", "drill.yaml"}} {

@@ -60,6 +60,7 @@ func TestExportExamples(t *testing.T) {
 }
 
 func TestExportSaysWhatItLeavesOut(t *testing.T) {
+	t.Parallel()
 	dir := exportDir(t)
 	write(t, filepath.Join(dir, "few.yaml"), []byte("signals: {abandoned: {series: my_total}}\n"))
 	got := tryIn(t, dir, "export", "alerts", "--metrics", "few.yaml")
@@ -106,6 +107,7 @@ func TestExportMisuse(t *testing.T) {
 
 // A drill on a Redis that exists needs consent in every run: export says so where the step is made.
 func TestExportCISpeaksOfConsent(t *testing.T) {
+	t.Parallel()
 	dir := exportDir(t)
 	write(t, filepath.Join(dir, "external.yaml"), []byte(edit(t, goodDrill, "redis: {mode: spawn}", `redis: {mode: external, url: "redis://127.0.0.1:1"}`)))
 	got := tryIn(t, dir, "export", "ci", "gitlab", "external.yaml")

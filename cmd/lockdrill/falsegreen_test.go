@@ -263,6 +263,7 @@ func TestLiveJudgeRepeatsTheVerdict(t *testing.T) {
 }
 
 func TestAnExternalRedisIsRefused(t *testing.T) {
+	t.Parallel()
 	for url, want := range map[string]int{
 		"redis://:hush@127.0.0.1:1/0":         verdict.ExitUsage, // a password in a file
 		"redis://127.0.0.1:1/0?password=hush": verdict.ExitUsage,

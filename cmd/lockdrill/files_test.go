@@ -96,6 +96,7 @@ func TestAFullDiskLeavesNothingToRead(t *testing.T) {
 }
 
 func TestOneFileIsNotForTwo(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if err := os.Symlink(".", filepath.Join(dir, "here")); err != nil {
 		t.Fatal(err)
@@ -136,6 +137,7 @@ func TestUnfinishedReportsAreRemoved(t *testing.T) {
 
 // A verdict that cannot be written is no verdict, and the message says how it is seen all the same.
 func TestAVerdictThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	run := recordedRun(t, dir, "pass-1")
 	_ = os.Remove(filepath.Join(run, verdictFile))

@@ -89,6 +89,7 @@ func TestLiveGameDayIsResumed(t *testing.T) {
 }
 
 func TestGameDayRefusesBeforeAnythingStarts(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"people.yaml": strings.Replace(shortDay, ", optional: true", "", 1), "missing.yaml": shortDay, "bad.yaml": strings.Replace(shortDay, "owner", "onwer", 1),

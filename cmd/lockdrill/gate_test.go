@@ -21,11 +21,9 @@ import (
 // tryWith is tryIn with variables of the environment.
 func tryWith(t *testing.T, dir string, env []string, args ...string) result {
 	t.Helper()
-	for _, pair := range env {
-		name, value, _ := strings.Cut(pair, "=")
-		t.Setenv(name, value)
-	}
-	return tryIn(t, dir, args...)
+	cmd := lockdrill(args...)
+	cmd.Env = append(os.Environ(), env...)
+	return finish(t, dir, cmd)
 }
 
 // refusedDrill is refused before anything is touched: its Redis is somebody else's, and nobody has confirmed it.
@@ -58,6 +56,7 @@ func TestResultFileOfJudge(t *testing.T) {
 
 // A run that was refused, or whose file is wrong, leaves what a gate reads all the same, and nothing green of an earlier one.
 func TestARunWithoutAVerdictIsToldToTheGate(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	good, refused, bad := filepath.Join(dir, "good.yaml"), refusedDrill(t, dir), filepath.Join(dir, "bad.yaml")
 	write(t, good, []byte(goodDrill))
@@ -100,6 +99,7 @@ func TestARunWithoutAVerdictIsToldToTheGate(t *testing.T) {
 
 // Files that could not be written afterwards are known before anything runs, and a file of somebody else's is not written over.
 func TestAGateThatCannotBeWrittenIsAUsageError(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := refusedDrill(t, dir)
 	theirs := filepath.Join(dir, "node.prom")
@@ -116,6 +116,7 @@ func TestAGateThatCannotBeWrittenIsAUsageError(t *testing.T) {
 
 // A flag for a file, a folder or an address that is there and empty, as of a variable that is not set, is refused before anything is done.
 func TestAFlagThatNamesNothing(t *testing.T) {
+	t.Parallel()
 	for _, args := range []string{
 		"run first-drill --out", "run first-drill --result-file", "run first-drill --junit", "run first-drill --metrics-file", "run first-drill --pushgateway",
 		"run first-drill --summary-configmap", "plan first-drill --kubeconfig", "rehearse first-drill --out", "judge x --result-file", "report x --output",
@@ -178,6 +179,7 @@ func (g *gateway) wants(t *testing.T, job, experiment, verdict string) {
 }
 
 func TestPushgateway(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := refusedDrill(t, dir)
 	var g gateway
@@ -199,6 +201,7 @@ func TestPushgateway(t *testing.T) {
 }
 
 func TestStepSummaryIsKeptUnderItsLimit(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "summary.md")
 	for _, text := range []string{"first", strings.Repeat("ä", maxSummary/2-60), strings.Repeat("what does not fit is cut. ", 100)} {
 		if err := appendSummary(path, text); err != nil {
@@ -216,6 +219,7 @@ func TestStepSummaryIsKeptUnderItsLimit(t *testing.T) {
 
 // A summary that cannot be written is said, and changes no status.
 func TestAStepSummaryThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	got := tryWith(t, dir, []string{"GITHUB_STEP_SUMMARY=" + dir}, "run", refusedDrill(t, dir))
 	if got.code != verdict.ExitRefused || !strings.Contains(got.stderr, "lockdrill: GITHUB_STEP_SUMMARY: ") {
@@ -225,6 +229,7 @@ func TestAStepSummaryThatCannotBeWritten(t *testing.T) {
 
 // The problems of a file stand beside its lines in GitHub's view; elsewhere, and for anything else, there are no annotations.
 func TestAnnotations(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "repo", "drills"), 0o700); err != nil {
 		t.Fatal(err)
@@ -240,10 +245,9 @@ func TestAnnotations(t *testing.T) {
 			t.Errorf("%s: %+v\nwant %s", command, got, want)
 		}
 	}
-	if got := tryWith(t, work, nil, "run", refusedDrill(t, dir)); got.code != verdict.ExitRefused || strings.Contains(got.stderr, "::") {
+	if got := tryWith(t, work, env, "run", refusedDrill(t, dir)); got.code != verdict.ExitRefused || strings.Contains(got.stderr, "::") {
 		t.Errorf("a refused run is no problem of a file: %+v", got)
 	}
-	t.Setenv("GITHUB_ACTIONS", "")
 	if got := tryIn(t, work, "validate", name); strings.Contains(got.stderr, "::") {
 		t.Errorf("outside GitHub: %+v", got)
 	}

@@ -124,12 +124,14 @@ func podSections(t *testing.T) string {
 var podFlags = []string{"--kubeconfig", "kubeconfig", "--environment", "staging", "--confirm", "guarded"}
 
 func TestPodsNeedANameToo(t *testing.T) {
+	t.Parallel()
 	dir := guarded(t, podSections(t))
 	(&apiServer{environment: "staging"}).start(t, dir)
 	refused(t, dir, []string{"confirm", "kubernetes test/locks", "--confirm guarded"}, "--kubeconfig", "kubeconfig")
 }
 
 func TestANamespaceMustSayWhatItIs(t *testing.T) {
+	t.Parallel()
 	dir := guarded(t, podSections(t))
 	api := &apiServer{environment: "production"}
 	api.start(t, dir)
@@ -141,6 +143,7 @@ func TestANamespaceMustSayWhatItIs(t *testing.T) {
 }
 
 func TestAMissingPermissionIsPrintedToPaste(t *testing.T) {
+	t.Parallel()
 	dir := guarded(t, podSections(t))
 	(&apiServer{environment: "staging", denied: "pods/log"}).start(t, dir)
 	want := "- apiGroups: [\"\"]\n  resources: [\"pods/log\"]\n  verbs: [\"get\"]\n"
@@ -155,6 +158,7 @@ func TestAMissingPermissionIsPrintedToPaste(t *testing.T) {
 
 // A flag does not lead out of the namespaces that the file allows, and nothing is asked of the cluster then.
 func TestAFlagKeepsToTheNamespacesOfTheFile(t *testing.T) {
+	t.Parallel()
 	dir := guarded(t, podSections(t)+"limits: {max_run: 2h, namespaces: [locks]}\n")
 	kubeconfig(t, dir, "http://127.0.0.1:1")
 	refused(t, dir, []string{"namespace: elsewhere is not among limits.namespaces (locks)"}, append(podFlags, "--namespace", "elsewhere")...)
@@ -162,12 +166,14 @@ func TestAFlagKeepsToTheNamespacesOfTheFile(t *testing.T) {
 }
 
 func TestAClusterThatCannotBeAskedIsRefused(t *testing.T) {
+	t.Parallel()
 	dir := guarded(t, podSections(t))
 	kubeconfig(t, dir, "http://127.0.0.1:1")
 	refused(t, dir, []string{"permissions", "kubernetes test/locks could not be asked", "connection refused"}, podFlags...)
 }
 
 func TestTooFewPodsAreRefused(t *testing.T) {
+	t.Parallel()
 	dir := guarded(t, podSections(t))
 	(&apiServer{environment: "staging", pods: []string{"web-a"}}).start(t, dir)
 	refused(t, dir, []string{"pods", "1 pod with app=web, 1 of them ready", "system.replicas is 2"}, podFlags...)
@@ -175,6 +181,7 @@ func TestTooFewPodsAreRefused(t *testing.T) {
 
 // A kill must strike nobody whom the experiment does not count: pods that are more than its replicas, or another controller's.
 func TestPodsThatAreNotCountedAreRefused(t *testing.T) {
+	t.Parallel()
 	dir := guarded(t, podSections(t))
 	api := &apiServer{environment: "staging", pods: []string{"web-a", "web-b", "web-c"}}
 	api.start(t, dir)
@@ -193,6 +200,7 @@ func TestPodsThatAreNotCountedAreRefused(t *testing.T) {
 
 // Two contexts may lead to one namespace, and one name to two: the journal of a killed run refuses by the namespace itself.
 func TestANamespaceIsKnownByItsUID(t *testing.T) {
+	t.Parallel()
 	dir := guarded(t, podSections(t))
 	(&apiServer{environment: "staging", pods: []string{"web-a", "web-b"}}).start(t, dir)
 	left := filepath.Join(dir, "runs", "killed")
@@ -220,6 +228,7 @@ func TestANamespaceIsKnownByItsUID(t *testing.T) {
 
 // A container that no pod has never lives: such a drill would wait for its steady state in vain.
 func TestAContainerThatNoPodHasIsRefused(t *testing.T) {
+	t.Parallel()
 	for name, want := range map[string]int{"web": verdict.ExitPass, "wbe": verdict.ExitRefused} {
 		dir := guarded(t, strings.Replace(podSections(t), "kubernetes: {", "kubernetes: {container: "+name+", ", 1))
 		(&apiServer{environment: "staging", pods: []string{"web-a", "web-b"}}).start(t, dir)
@@ -246,6 +255,7 @@ func TestARunnerAmongItsPodsIsRefused(t *testing.T) {
 
 // A kill by labels that no pod has would only be void, a minute later.
 func TestAKillOfPodsThatNobodyIsIsRefused(t *testing.T) {
+	t.Parallel()
 	struck := func(labels string) string {
 		return "faults: [{id: oldest, kill: {pods: {" + labels + "}, form: force_delete}}]\n"
 	}
@@ -274,12 +284,14 @@ func TestAKillOfPodsThatNobodyIsIsRefused(t *testing.T) {
 }
 
 func TestANamespaceThatIsNotThereIsNamed(t *testing.T) {
+	t.Parallel()
 	dir := guarded(t, podSections(t))
 	(&apiServer{environment: "staging", gone: true}).start(t, dir)
 	refused(t, dir, []string{"environment", "kubernetes test/locks: there is no such namespace"}, podFlags...)
 }
 
 func TestAPlanShowsThePods(t *testing.T) {
+	t.Parallel()
 	dir := guarded(t, podSections(t))
 	api := &apiServer{environment: "staging", pods: []string{"web-a", "web-b"}}
 	api.start(t, dir)
@@ -310,6 +322,7 @@ func TestAPlanShowsThePods(t *testing.T) {
 }
 
 func TestFlagsOfTheCluster(t *testing.T) {
+	t.Parallel()
 	dir := guarded(t, podSections(t))
 	kubeconfig(t, dir, "http://127.0.0.1:1")
 	own := guarded(t, embeddedRedis)
@@ -326,9 +339,8 @@ func TestFlagsOfTheCluster(t *testing.T) {
 			t.Errorf("%s of processes with --namespace: %+v", command, got)
 		}
 	}
-	t.Setenv("KUBECONFIG", filepath.Join(dir, "none"))
-	t.Setenv("HOME", dir)
-	if got := tryIn(t, dir, "plan", "guarded.yaml"); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "say --kubeconfig FILE") {
+	none := []string{"KUBECONFIG=" + filepath.Join(dir, "none"), "HOME=" + dir}
+	if got := tryWith(t, dir, none, "plan", "guarded.yaml"); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "say --kubeconfig FILE") {
 		t.Errorf("without a kubeconfig: %+v", got)
 	}
 	onlyFile(t, dir, "guarded.yaml", "kubeconfig")

@@ -94,6 +94,7 @@ func onlyFile(t *testing.T, dir string, names ...string) {
 }
 
 func TestTheKillSwitchKeepsARunFromStarting(t *testing.T) {
+	t.Parallel()
 	stop := filepath.Join(t.TempDir(), "stop")
 	dir := guarded(t, embeddedRedis+"limits: {max_run: 2h, kill_switch: "+stop+"}\n")
 	if got := tryIn(t, dir, "plan", "guarded.yaml"); got.code != verdict.ExitPass {
@@ -155,10 +156,12 @@ func TestTheCalendarKeepsARunFromStarting(t *testing.T) {
 }
 
 func TestWhatARunStartsItselfIsLocal(t *testing.T) {
+	t.Parallel()
 	refused(t, guarded(t, embeddedRedis+"environment: staging\n"), []string{"environment", `"staging"`, `"local"`})
 }
 
 func TestATargetThatIsNotOursNeedsAName(t *testing.T) {
+	t.Parallel()
 	addr := redistest.Start(t)
 	dir := guarded(t, "environment: staging\nredis: {mode: external, url: \"redis://"+addr+"\"}\n")
 	refused(t, dir, []string{"confirm", "redis://" + addr, "--confirm guarded"}, "--environment", "staging")
@@ -166,6 +169,7 @@ func TestATargetThatIsNotOursNeedsAName(t *testing.T) {
 }
 
 func TestATargetMustBeWhatTheFileIsFor(t *testing.T) {
+	t.Parallel()
 	addr := redistest.Start(t)
 	dir := guarded(t, "environment: staging\nredis: {mode: external, url: \"redis://"+addr+"\"}\n")
 	refused(t, dir, []string{"does not say what it is", testbed.EnvironmentKey, "--environment staging"}, "--confirm", "guarded")
@@ -188,6 +192,7 @@ func TestATargetMustBeWhatTheFileIsFor(t *testing.T) {
 }
 
 func TestAServerSaysWhatItIsForAllItsDatabases(t *testing.T) {
+	t.Parallel()
 	addr := redistest.Start(t)
 	dir := guarded(t, "environment: staging\nredis: {mode: external, url: \"redis://"+addr+"/2\"}\n")
 	set := func(db int, environment string) {
@@ -209,6 +214,7 @@ func TestAServerSaysWhatItIsForAllItsDatabases(t *testing.T) {
 }
 
 func TestATargetThatCannotBeAskedIsRefused(t *testing.T) {
+	t.Parallel()
 	dir := guarded(t, "environment: staging\nredis: {mode: external, url: \"redis://127.0.0.1:1\"}\n")
 	refused(t, dir, []string{"environment", "could not be asked"}, "--confirm", "guarded")
 
@@ -223,6 +229,7 @@ func TestATargetThatCannotBeAskedIsRefused(t *testing.T) {
 }
 
 func TestAToxiproxyThatIsNotOursIsGuardedToo(t *testing.T) {
+	t.Parallel()
 	dir := guarded(t, embeddedRedis+"environment: staging\nproxy: {mode: external, url: \"http://127.0.0.1:8474\"}\n")
 	refused(t, dir, []string{"toxiproxy http://127.0.0.1:8474", "--confirm guarded"})
 	refused(t, dir, []string{"Toxiproxy does not say what it is for", "--environment staging"}, "--confirm", "guarded")
@@ -230,6 +237,7 @@ func TestAToxiproxyThatIsNotOursIsGuardedToo(t *testing.T) {
 
 // All guards are asked before the first of several drills.
 func TestARefusedSecondDrillKeepsTheFirstFromRunning(t *testing.T) {
+	t.Parallel()
 	dir := guarded(t, embeddedRedis)
 	second := strings.Replace(fmt.Sprintf(guardedDrill, embeddedRedis+"environment: staging\n"), "at: 1h", "at: 1m", 1)
 	if err := os.WriteFile(filepath.Join(dir, "second.yaml"), []byte(second), 0o644); err != nil {

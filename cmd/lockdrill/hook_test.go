@@ -17,7 +17,7 @@ import (
 const hookScript = `#!/bin/sh
 echo "$LOCKDRILL_STEP $LOCKDRILL_FAULT $LOCKDRILL_VICTIM_NAME $LOCKDRILL_VICTIM_KEY" >> steps
 case $1 in
-cut) : > on; [ -z "$LOCKDRILL_VICTIM_PID" ] || kill -STOP "$LOCKDRILL_VICTIM_PID"; echo "cut by $HOOK_PASSWORD" ;;
+cut) : > on; [ -z "$LOCKDRILL_VICTIM_PID" ] || kill -STOP "$LOCKDRILL_VICTIM_PID"; echo "cut by $` + passwordEnv + `" ;;
 look) [ -e on ] && echo "it is on" ;;
 mend) rm -f on; [ -z "$LOCKDRILL_VICTIM_PID" ] || kill -CONT "$LOCKDRILL_VICTIM_PID" 2>/dev/null || : ;;
 esac
@@ -47,9 +47,9 @@ func stepsOf(t *testing.T, dir string) string {
 // A hook strikes whom the file names, is confirmed by its own command and undone when its time is up; what it says stands in the history,
 // without secrets; and the drill sees what it does: here, a holder that stands still and loses its lease.
 func TestAHookIsDoneSeenAndUndone(t *testing.T) {
+	t.Parallel()
 	needDrill(t)
 	dir, fault := hookFolder(t)
-	t.Setenv("HOOK_PASSWORD", "hunter2000")
 	s := strike(t, "for: 1500ms, "+fault, consent...)
 	confirmed := s.one(t, history.FaultConfirmed)
 	if got, want := confirmed.Fault.Detail, "do: cut by ***; confirm: it is on"; got != want {

@@ -254,6 +254,7 @@ func TestHowAJoinedWorkerEnds(t *testing.T) {
 }
 
 func TestJoinRefusesWhatCannotBeUsed(t *testing.T) {
+	t.Parallel()
 	for want, args := range map[string][]string{
 		"go together":           {"--join", "redis://h:1"},
 		"want redis://":         {"--join", "h:1", "--fleet", "f"},

@@ -63,6 +63,7 @@ func read(t *testing.T, path string) []byte {
 }
 
 func TestJudgeIsRepeatable(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	run := storedRun(t, dir, "a-run")
 	first := tryIn(t, dir, "judge", "runs/a-run")
@@ -89,6 +90,7 @@ func TestJudgeIsRepeatable(t *testing.T) {
 
 // What an inconclusive run counts as changes the status and nothing that is written.
 func TestJudgeOnInconclusive(t *testing.T) {
+	t.Parallel()
 	work := t.TempDir()
 	storedRun(t, work, "a-run")
 	for _, c := range []struct {
@@ -112,6 +114,7 @@ func TestJudgeOnInconclusive(t *testing.T) {
 }
 
 func TestJudgeLatest(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	storedRun(t, dir, "a-run")
 	if err := os.Symlink("a-run", filepath.Join(dir, runsFolder, "latest")); err != nil {
@@ -125,6 +128,7 @@ func TestJudgeLatest(t *testing.T) {
 }
 
 func TestJudgeToleratesTornEnd(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	run := storedRun(t, dir, "a-run")
 	path := filepath.Join(run, historyFile)
@@ -138,6 +142,7 @@ func TestJudgeToleratesTornEnd(t *testing.T) {
 
 // A folder that is not what it should be is status 2, says its place, and gets no verdict.
 func TestJudgeRefuses(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		spoil func(t *testing.T, run string)
 		want  string
@@ -194,6 +199,7 @@ func remove(t *testing.T, path string) {
 
 // The header says at which scale limits were judged: one that the file does not give is another run's, or was edited.
 func TestAHeaderThatContradictsTheFile(t *testing.T) {
+	t.Parallel()
 	for _, swap := range [][2]string{{`"time_scale":`, `"time_scale":1e300,"x":`}, {`"experiment":"`, `"experiment":"other-`}} {
 		dir := t.TempDir()
 		run := recordedRun(t, dir, "pass-1")

@@ -24,6 +24,7 @@ const kustomizeFolder = "../../deploy/kustomize"
 // The shipped base is what export makes of the experiment beside it, byte for byte. To renew it, empty deploy/kustomize/base and run the
 // command in the experiment's first line.
 func TestKustomizeBaseIsExported(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "experiment.yaml"), read(t, filepath.Join(kustomizeFolder, "experiment.yaml")))
 	got := tryIn(t, dir, "export", "kustomize", "experiment.yaml", "--schedule", "0 3 * * 1-5", "--dir", "base")
@@ -72,6 +73,7 @@ type kustomization struct {
 
 // Without kustomize: each index names files that are there, and each patch an object and a field of it.
 func TestKustomizationsHangTogether(t *testing.T) {
+	t.Parallel()
 	overlay := readKustomization(t, filepath.Join(kustomizeFolder, "overlays/staging"))
 	if !slices.Contains(overlay.Resources, "../../base") || overlay.Namespace == "" || len(overlay.Patches) == 0 {
 		t.Fatalf("%+v", overlay)

@@ -25,6 +25,7 @@ func decode(t *testing.T, text string, into any) {
 }
 
 func TestList(t *testing.T) {
+	t.Parallel()
 	text := try(t, "list")
 	var doc listDoc
 	decode(t, try(t, "list", "-o", "json").stdout, &doc)
@@ -39,6 +40,7 @@ func TestList(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
+	t.Parallel()
 	var doc versionDoc
 	decode(t, try(t, "version", "-o", "json").stdout, &doc)
 	if doc.SchemaVersion != 1 || doc.Version == "" || doc.HistorySchema != 2 || doc.VerdictSchema != 1 || doc.WorkerProtocol != 1 {
@@ -50,6 +52,7 @@ func TestVersion(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	good, ok := scenarios.Get("first-drill")
 	if !ok {

@@ -161,6 +161,7 @@ func TestLiveWhatAReplicaHasStartedIsEnded(t *testing.T) {
 
 // A runner that is stopped for longer than its fault lasts does not keep the fault alive: it is over within twice its time.
 func TestAStoppedRunnersFaultEndsInItsTime(t *testing.T) {
+	t.Parallel()
 	needDrill(t)
 	const lasts = 3 * time.Second
 	paused(t, lasts.String(), nil, func(_ string, pid int, victim undo.Process) {
@@ -181,6 +182,7 @@ func TestAStoppedRunnersFaultEndsInItsTime(t *testing.T) {
 
 // A folder that others may write to is refused before anything is touched; recover does nothing by the word of a journal in one.
 func TestAFolderThatOthersMayWriteTo(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "run")
 	_, self := sleeper(t)
 	_ = leftBy(t, dir, undo.Header{Run: "r", Runner: dead(t)}, undo.Record{Kind: undo.StandReplica, Process: &self}).Close() // it is not undone
@@ -211,6 +213,7 @@ func TestAFolderThatOthersMayWriteTo(t *testing.T) {
 
 // What a forged record names is neither done nor recommended to a person.
 func TestARefusedRecordIsNotRecommended(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	letters := filepath.Join(t.TempDir(), "lockdrill-letters")
 	if err := os.Mkdir(letters, 0o700); err != nil {
@@ -231,6 +234,7 @@ func TestARefusedRecordIsNotRecommended(t *testing.T) {
 
 // A crash has a status of its own, also that of the first process of a container, which the kernel lets no signal end.
 func TestACrashIsNoWrongFlag(t *testing.T) {
+	t.Parallel()
 	cmd := exec.Command(built, "version")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
 	out, err := cmd.CombinedOutput()

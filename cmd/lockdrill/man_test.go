@@ -18,6 +18,7 @@ import (
 // Each command has a manual page. The release keeps them in the folder LOCKDRILL_MAN, as of SOURCE_DATE_EPOCH: made here, so that no
 // program carries what renders them.
 func TestManualPages(t *testing.T) {
+	t.Parallel()
 	folder := cmp.Or(os.Getenv("LOCKDRILL_MAN"), t.TempDir())
 	epoch, err := strconv.ParseInt(cmp.Or(os.Getenv("SOURCE_DATE_EPOCH"), "0"), 10, 64)
 	if err != nil {

@@ -34,6 +34,7 @@ slos:
 
 // The page of a long drill can still be mailed.
 func TestPageOfALongDrillIsSmall(t *testing.T) {
+	t.Parallel()
 	work := t.TempDir()
 	if err := os.WriteFile(filepath.Join(work, "ten.yaml"), []byte(longDrill), 0o644); err != nil {
 		t.Fatal(err)

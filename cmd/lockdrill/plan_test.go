@@ -20,6 +20,7 @@ import (
 
 // A plan makes nothing: no folder, no process, no key; and it never says how a run would come out.
 func TestAPlanTouchesNothing(t *testing.T) {
+	t.Parallel()
 	addr := redistest.Start(t)
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
@@ -71,6 +72,7 @@ func TestAPlanTouchesNothing(t *testing.T) {
 
 // A key of the target may be a lock of Redisson's: the name of its field says who holds it.
 func TestAPlanKnowsALockThatIsAHash(t *testing.T) {
+	t.Parallel()
 	addr := redistest.Start(t)
 	asked(t, addr, "SET "+testbed.EnvironmentKey+" staging")
 	asked(t, addr, "HSET the-loop 5b1f:41 1")
@@ -84,6 +86,7 @@ func TestAPlanKnowsALockThatIsAHash(t *testing.T) {
 
 // A target that another run has, or has not given back, refuses a run; so the plan says.
 func TestPlanOfATargetThatIsTaken(t *testing.T) {
+	t.Parallel()
 	addr := redistest.Start(t)
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
@@ -128,6 +131,7 @@ func noProcessIn(t *testing.T, dir string) {
 }
 
 func TestPlanAsJSON(t *testing.T) {
+	t.Parallel()
 	got := try(t, "plan", "first-drill", "-o", "json")
 	var doc struct {
 		SchemaVersion int
@@ -149,6 +153,7 @@ func TestPlanAsJSON(t *testing.T) {
 }
 
 func TestPlanOfABadFile(t *testing.T) {
+	t.Parallel()
 	if got := try(t, "plan", "frist-drill"); got.code != verdict.ExitUsage || got.stdout != "" {
 		t.Errorf("%+v", got)
 	}

@@ -25,6 +25,7 @@ func bubbleClock() func() int64 {
 }
 
 func TestProgressOffATerminal(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var out lockedBuffer
 		p := startProgress(&out, &experiments.Experiment{Name: "x"}, "the embedded store is used", bubbleClock())
@@ -52,6 +53,7 @@ func TestProgressOffATerminal(t *testing.T) {
 }
 
 func TestProgressOnATerminal(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var out lockedBuffer
 		p := newProgress(&out, &experiments.Experiment{Name: "x"}, true, bubbleClock())
@@ -70,6 +72,7 @@ func TestProgressOnATerminal(t *testing.T) {
 
 // A terminal that is not read must not stall the run, nor fill the memory.
 func TestProgressWithStalledReader(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
 		p := startProgress(w, &experiments.Experiment{Name: "x"}, "", bubbleClock())

@@ -103,6 +103,7 @@ func clientOf(t *testing.T, addr string) *redis.Client {
 // A lock as most are made, SET NX and a script that compares before it deletes: its releases fail as told, and again not once the
 // fault, which nobody takes back, has ended by itself.
 func TestTheProxyByItself(t *testing.T) {
+	t.Parallel()
 	clients, api := startProxy(t, "--upstream", redistest.Start(t))
 	ctx := t.Context()
 	release := redis.NewScript(`if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("del", KEYS[1]) else return 0 end`)
@@ -153,6 +154,7 @@ func TestTheProxyByItself(t *testing.T) {
 
 // The proxy speaks TLS to the Redis, and plain text to its clients.
 func TestTheProxySpeaksTLSToTheRedis(t *testing.T) {
+	t.Parallel()
 	addr, authority := tlsInFrontOf(t, redistest.Start(t))
 	clients, _ := startProxy(t, "--upstream", "rediss://"+addr, "--ca", authority)
 	if err := clientOf(t, clients).Set(t.Context(), "k", "v", 0).Err(); err != nil {
@@ -243,6 +245,7 @@ func TestTheProxyRefusesBadInput(t *testing.T) {
 
 // The rules that the documentation shows are rules.
 func TestTheRulesInTheDocumentation(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../../docs/faults.md")
 	if err != nil {
 		t.Fatal(err)

@@ -66,6 +66,7 @@ func sleeper(t *testing.T) (*exec.Cmd, undo.Process) {
 }
 
 func TestRecoverSaysWhatItDid(t *testing.T) {
+	t.Parallel()
 	base := t.TempDir()
 	runs := filepath.Join(base, runsFolder)
 	_, self := sleeper(t)
@@ -137,6 +138,7 @@ func TestRecoverSaysWhatItDid(t *testing.T) {
 
 // What a run could not undo is named, with the commands; where its watchdog has done it since, that is said instead.
 func TestARunNamesWhatItLeaves(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	_, self := sleeper(t)
 	j := leftBy(t, dir, undo.Header{Run: "r"}, undo.Record{Kind: undo.StandReplica, Process: &self})
@@ -246,6 +248,7 @@ func TestLiveAStoppedRunnerKeepsNoFaultAlive(t *testing.T) {
 
 // Several errors of one change are a list on one line, and are no command to a CI.
 func TestWhatIsLeftStandsOnOneLine(t *testing.T) {
+	t.Parallel()
 	var b bytes.Buffer
 	printChange(&b, undo.Record{}, errors.Join(errors.New("close: EOF"), errors.New("##[error]late")).Error())
 	first, _, _ := strings.Cut(b.String(), "\n")

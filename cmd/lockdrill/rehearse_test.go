@@ -80,6 +80,7 @@ func TestReplayWritesARun(t *testing.T) {
 }
 
 func TestRehearseMisuse(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ args, want string }{
 		{"rehearse first-drill --seeds 0", "--seeds 0: want 1 to 1000000\n"},
 		{"rehearse first-drill --seeds 99999999999", "--seeds 99999999999: want 1 to 1000000\n"},
@@ -94,6 +95,7 @@ func TestRehearseMisuse(t *testing.T) {
 }
 
 func TestRehearseRefusesWhatIsOnlyWatched(t *testing.T) {
+	t.Parallel()
 	file, err := filepath.Abs("../../scenarios/testdata/pods-observed-lease/experiment.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -106,6 +108,7 @@ func TestRehearseRefusesWhatIsOnlyWatched(t *testing.T) {
 
 // A folder that was filled in part looks like a run: nothing of it stays.
 func TestARehearsalThatCannotBeWrittenLeavesNothing(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "run")
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -118,6 +121,7 @@ func TestARehearsalThatCannotBeWrittenLeavesNothing(t *testing.T) {
 
 // Of two rehearsals that are given the same folder at the same time, the second is refused and leaves the first one's files alone.
 func TestARehearsalLeavesAnothersFolderAlone(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for _, name := range []string{historyFile, experimentFile} {
 		write(t, filepath.Join(dir, name), []byte("theirs"))

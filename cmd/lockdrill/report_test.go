@@ -62,6 +62,7 @@ func TestJudgeWritesTheReportsAnew(t *testing.T) {
 
 // A report that cannot be written is said; the verdict and the status stand.
 func TestAReportThatCannotBeWrittenChangesNoVerdict(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	run := recordedRun(t, dir, "fail")
 	if err := os.MkdirAll(filepath.Join(run, "junit.xml", "in the way"), 0o700); err != nil {
@@ -104,6 +105,7 @@ func TestReportWritesEveryFormat(t *testing.T) {
 }
 
 func TestReportRefuses(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	recordedRun(t, dir, "fail")
 	for _, c := range []struct{ args, want string }{
@@ -119,6 +121,7 @@ func TestReportRefuses(t *testing.T) {
 
 // docs/gating.md names every format, and only flags that exist.
 func TestGatingPageNamesWhatThereIs(t *testing.T) {
+	t.Parallel()
 	page := string(read(t, "../../docs/gating.md"))
 	for _, name := range formatNames() {
 		if !strings.Contains(page, "`"+name+"`") {

@@ -110,6 +110,7 @@ func fullScale(t *testing.T, name string) string {
 
 // Each profile has a scenario of its own name, which drills just that profile.
 func TestEveryProfileHasAScenario(t *testing.T) {
+	t.Parallel()
 	for _, profile := range experiments.ProfileNames() {
 		name := strings.ReplaceAll(profile, "/", "-")
 		data, ok := scenarios.Get(name)

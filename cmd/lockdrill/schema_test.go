@@ -11,6 +11,7 @@ import (
 )
 
 func TestSchemaIsPrintedOrWritten(t *testing.T) {
+	t.Parallel()
 	printed := try(t, "schema")
 	var doc map[string]any
 	if err := json.Unmarshal([]byte(printed.stdout), &doc); err != nil || printed.code != verdict.ExitPass || doc["$schema"] == nil {

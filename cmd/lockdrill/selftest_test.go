@@ -12,6 +12,7 @@ import (
 )
 
 func TestSelftestShowsHowAnAnimalWasFoundOut(t *testing.T) {
+	t.Parallel()
 	got := try(t, "selftest", "--only", "late-timers")
 	if got.code != verdict.ExitPass || !strings.Contains(got.stdout, "fence_lag  red       red, 3 of 3 times") {
 		t.Errorf("status %d\n%s%s", got.code, got.stdout, got.stderr)
@@ -51,6 +52,7 @@ func TestSelftestAsJSON(t *testing.T) {
 }
 
 func TestSelftestNamesWhatItKnows(t *testing.T) {
+	t.Parallel()
 	got := try(t, "selftest", "--only", "unicorn")
 	if got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "late-timers") || !strings.Contains(got.stderr, "continuity") {
 		t.Errorf("status %d: %s", got.code, got.stderr)

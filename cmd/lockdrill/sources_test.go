@@ -105,6 +105,7 @@ func TestARefusedHistoryHasNoVerdict(t *testing.T) {
 
 // Two runs with one id and other bytes are both listed, and neither passes anything: one of them was changed.
 func TestRunsWithOneIDAndOtherBytes(t *testing.T) {
+	t.Parallel()
 	dir := comparedIn(t)
 	runs := filepath.Join(dir, runsFolder)
 	args := []string{"compare", "runs/base/1", "runs/base/2,runs/base/3", "--slo", "leader/takeover,tick_gap"}

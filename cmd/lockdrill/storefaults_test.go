@@ -263,7 +263,7 @@ func TestLiveAClockIsSetOffAndRightAgain(t *testing.T) {
 	s.over(t, history.FaultVerified)
 }
 
-// The variable that an experiment names for the password of somebody's Redis, and its value.
+// The variable that an experiment names for the password of somebody's Redis, and its value. Each command that a test starts has it.
 const (
 	passwordEnv       = "LOCKDRILL_TEST_PASSWORD"
 	somebodysPassword = "hush-hush"
@@ -339,6 +339,7 @@ func TestADrillOverTLS(t *testing.T) {
 }
 
 func TestWhatSomebodysRedisIsRefusedFor(t *testing.T) {
+	t.Parallel()
 	url, c := somebodys(t)
 	drill := func(more string) string {
 		return edit(t, goodDrill, "redis: {mode: spawn}", fmt.Sprintf("redis: {mode: external, url: %q%s}", url, more), "environment: local", "environment: staging")

@@ -62,6 +62,7 @@ func TestSweepFindsWhereTheWorkOutlivesItsLease(t *testing.T) {
 }
 
 func TestSweepWhereTheLowestValueBreaks(t *testing.T) {
+	t.Parallel()
 	got := try(t, "sweep", sweptFile(t), "--hold", "5s..20s", "--seeds", "5", "--steps", "2")
 	if got.code != verdict.ExitSLOFailed || !strings.Contains(got.stdout, "No safe value was found: at 5s already a promise breaks.") {
 		t.Errorf("%+v", got)
@@ -69,6 +70,7 @@ func TestSweepWhereTheLowestValueBreaks(t *testing.T) {
 }
 
 func TestSweepMisuse(t *testing.T) {
+	t.Parallel()
 	file := sweptFile(t)
 	for _, c := range []struct {
 		args []string

@@ -21,6 +21,7 @@ var everyday = strings.Fields(`lock key from to at events what who when where de
 
 // Every word that an output shows as a label, a head of a column, a measure, a verdict or a reason is one that explain knows.
 func TestExplainKnowsEveryWordOfTheOutputs(t *testing.T) {
+	t.Parallel()
 	terms := shownTerms(t)
 	if len(terms) < 100 {
 		t.Fatalf("%d terms: this test looks in the wrong place", len(terms))

@@ -18,6 +18,7 @@ import (
 // Whatever is wished for: the recommended policy is a valid one without a lint against it, in the snippet as in the drill; or the sum that
 // breaks is named.
 func TestTunedPoliciesHaveNoLints(t *testing.T) {
+	t.Parallel()
 	possible, broken := 0, 0
 	for _, work := range []time.Duration{50 * time.Millisecond, 700 * time.Millisecond, 18 * time.Second, 5 * time.Minute} {
 		for _, jitter := range []time.Duration{3 * time.Millisecond, 500 * time.Millisecond, 4 * time.Second} {
@@ -100,6 +101,7 @@ func TestTune(t *testing.T) {
 
 // A wish that no policy keeps has a status of its own, and the sum that breaks.
 func TestTuneImpossible(t *testing.T) {
+	t.Parallel()
 	got := try(t, strings.Fields("tune --p99 18s --jitter 4s --guard 2s --takeover 20s --write tuned.yaml")...)
 	if got.code != verdict.ExitImpossible || !strings.Contains(got.stdout, "NO SUCH POLICY\n  L3  ttl 24s + in flight 2s + acquire 2s = 28s") || strings.Contains(got.stdout, "ttl: ") {
 		t.Errorf("%+v", got)
@@ -113,6 +115,7 @@ func TestTuneImpossible(t *testing.T) {
 
 // Hold times come from a run, by class, and the run's own policy is what was before.
 func TestTuneFromARun(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "classes.yaml"), []byte(strings.Replace(string(read(t, "../../scenarios/first-drill.yaml")),
 		"redeliver: 370ms, fenced: true", "redeliver: 370ms, fenced: true, classes: [small, large]", 1)), 0o600); err != nil {
@@ -155,6 +158,7 @@ func TestTuneFromARun(t *testing.T) {
 
 // From a histogram a p99 is a bucket, and its upper end counts; where it has none there is no figure, and no policy.
 func TestTuneFromAScrape(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	scrape := "# TYPE lockcore_held_seconds histogram\n"
 	for class, counts := range map[string][4]int{"small": {400, 500, 500, 500}, "large": {0, 300, 398, 400}} {
@@ -234,6 +238,7 @@ func TestTuneTheLongestLease(t *testing.T) {
 // The example of docs/tuning.md is what the command prints. What rehearsals measured may differ in its last digits, whether a promise was
 // breached may not.
 func TestTuningDocument(t *testing.T) {
+	t.Parallel()
 	_, rest, _ := strings.Cut(string(read(t, "../../docs/tuning.md")), "<!-- transcript:tune -->\n```\n$ lockdrill ")
 	block, _, closed := strings.Cut(rest, "```\n<!-- /transcript -->\n")
 	command, shown, _ := strings.Cut(block, "\n")
@@ -249,6 +254,7 @@ func TestTuningDocument(t *testing.T) {
 
 // A scrape in another unit, or with a bound below zero, is no p99 of work.
 func TestAScrapeOfNoTimes(t *testing.T) {
+	t.Parallel()
 	for _, bound := range []string{"-5", "0", "90000000", "1e300"} {
 		dir := t.TempDir()
 		write(t, filepath.Join(dir, "scrape"), []byte("# TYPE lockcore_held_seconds histogram\n"+

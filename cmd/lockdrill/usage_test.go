@@ -12,6 +12,7 @@ import (
 
 // Misuse is status 2, nothing on stdout, and one line on stderr that begins with its place and ends with what to do.
 func TestMisuse(t *testing.T) {
+	t.Parallel()
 	var shipped []string
 	for _, s := range scenarios.List() {
 		shipped = append(shipped, s.Name)
@@ -50,6 +51,7 @@ func TestMisuse(t *testing.T) {
 
 // A gate whose command came out empty must not go green.
 func TestNoCommand(t *testing.T) {
+	t.Parallel()
 	got := try(t)
 	if got.code != verdict.ExitUsage || got.stdout != "" || !strings.HasSuffix(got.stderr, "lockdrill: no command given\n") {
 		t.Errorf("got %+v", got)
@@ -57,6 +59,7 @@ func TestNoCommand(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
+	t.Parallel()
 	for _, args := range []string{"--help", "help", "help judge", "judge --help", "worker-check --help", "help exit-codes", "completion bash"} {
 		if got := try(t, strings.Fields(args)...); got.code != verdict.ExitPass || got.stdout == "" || got.stderr != "" {
 			t.Errorf("lockdrill %s: %+v", args, got)
@@ -69,6 +72,7 @@ func TestHelp(t *testing.T) {
 
 // A worker's command stands beside the experiment file, wherever lockdrill is run; one that cannot be executed is known at once.
 func TestWorkerCommandIsPlacedBesideTheFile(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "drill.yaml")
 	yaml := edit(t, goodDrill, "  replicas: 2\n", "  replicas: 2\n  worker: [./their-worker, --fast]\n")
@@ -90,6 +94,7 @@ func TestWorkerCommandIsPlacedBesideTheFile(t *testing.T) {
 
 // A time scale that this machine can never keep is refused by validate already, and not when the drill has begun.
 func TestATimeScaleThatTheMachineCannotKeepIsRefusedByValidate(t *testing.T) {
+	t.Parallel()
 	file := edit(t, goodDrill, "steady_state:", "time_scale: 0.03\nsteady_state:", "op_timeout: ", "op_timeout: 300us #")
 	path := filepath.Join(t.TempDir(), "tiny.yaml")
 	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {

@@ -117,6 +117,7 @@ func TestAPoolTakesTheRunsSinceItsStart(t *testing.T) {
 }
 
 func TestALabelStandsInTheHistory(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ label, want string }{
 		{"release", "KEY=VALUE"}, {"=x", "KEY=VALUE"}, {"a b=x", "KEY=VALUE"}, {"a=", "printable"}, {"a=x,y", "without a comma"}, {"a=\x1b[2J", "printable"},
 	} {

@@ -298,6 +298,7 @@ func TestAnotherOnesToxicStays(t *testing.T) {
 func TestTheKnownDeadlockIsSurvived(t *testing.T) {
 	for _, mode := range []string{"embedded", "external"} {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel() // the server that hangs is waited for
 			o := testbed.ProxyOptions{}
 			if mode == "external" {
 				o.Mode, o.URL = experiments.ProxyExternal, toxitest.Start(t).URL

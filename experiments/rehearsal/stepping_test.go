@@ -42,6 +42,7 @@ func stepped(t *testing.T, e *experiments.Experiment, net sim.Net, seed int64, e
 // Next is exact: a conductor that is also stepped in between, every 50 ms, decides the very same at the very same instants. Each way
 // in which time alone moves a drill on is among the experiments.
 func TestStepsInBetweenChangeNothing(t *testing.T) {
+	roomy(t)
 	compare := func(e *experiments.Experiment, net sim.Net, seed int64) {
 		t.Helper()
 		if !reflect.DeepEqual(stepped(t, e, net, seed, 0), stepped(t, e, net, seed, 50*time.Millisecond+1)) {

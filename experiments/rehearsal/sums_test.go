@@ -123,6 +123,7 @@ func killLeader(t *testing.T, w *sim.World, e *experiments.Experiment, seed uint
 // The mean and the chances that plan and rehearse print, against the takeovers of random renewed loops with any number of replicas, any
 // jitter, and a replacement that comes early, late or never.
 func TestSumsOfLoops(t *testing.T) {
+	roomy(t)
 	const policies, kills = 30, 1000
 	w := sim.New(sim.Config{})
 	for i := range uint64(policies) {
@@ -143,6 +144,7 @@ func TestSumsOfLoops(t *testing.T) {
 
 // The same for locks of jobs, in whole rehearsals: there the offers keep step with the lease.
 func TestSumsOfJobs(t *testing.T) {
+	roomy(t)
 	for _, c := range []struct {
 		name  string
 		p     lockcore.Policy

@@ -20,6 +20,7 @@ const truthSeeds = 2000
 // The measured ranges contain what really happened, and say something; verdicts are right by it; the locks keep what their policies
 // promise. Experiments, networks and faults are random; the seed that failed is printed, and does it again.
 func TestTruthInRange(t *testing.T) {
+	roomy(t)
 	from, n := uint64(0), uint64(truthSeeds)
 	if s := os.Getenv("LOCKDRILL_TRUTH_SEEDS"); s != "" {
 		n = number(t, s)

@@ -40,19 +40,19 @@ release-check: release ## the release, built a second time from another folder, 
 ci-schemas: ## the exported CI files by GitHub's own parser, GitLab's schema and the resource definitions of Tekton and Argo Rollouts, which are fetched: npm, half a minute
 	LOCKDRILL_CI_SCHEMAS=1 $(GO) test -count=1 -v -run TestCIFilesAreValid ./deploy
 
-# Tests wait for real time: more at once than there are cores. The packages that wait most begin first, so that none is left alone at the end.
+# Tests wait for real time: twice as many at once as there are cores. The packages that wait most begin first, so that none is left alone.
 CORES := $(shell getconf _NPROCESSORS_ONLN)
-AT_ONCE := $(shell expr $(CORES) + 1)
+AT_ONCE := $(shell expr 2 \* $(CORES))
 WAITING := ./injectors ./probes ./experiments/testbed ./lockcore/redisstore ./reports
 
 # vet is of check, and costs half a minute where nothing is built yet.
 test: deps ## all tests but those of test-live and test-kube; the drills last and alone, since they measure time
 	$(GO) test -vet=off -tags full -skip '^Test(Kube|Live)' -p $(AT_ONCE) $(WAITING) $$($(GO) list ./... | grep -v -e /cmd/ -e /kubetest)
-	$(GO) test -vet=off -tags full -skip '^Test(Kube|Live)' -parallel $$((2 * $(CORES))) -timeout 20m ./cmd/...
+	$(GO) test -vet=off -tags full -skip '^Test(Kube|Live)' -parallel $(AT_ONCE) -timeout 20m ./cmd/...
 
 test-live: deps ## all tests named TestLive...: those that drill for longer, and what kill -9 leaves; five minutes
 	live=$$(grep -rl --include='*_test.go' '^func TestLive' . | xargs -n 1 dirname | sort -u) && \
-	$(GO) test -vet=off -tags full -run '^TestLive' -p 1 -parallel $(AT_ONCE) -timeout 20m $$live
+	$(GO) test -vet=off -tags full -run '^TestLive' -p 1 -parallel $$(($(CORES) + 1)) -timeout 20m $$live
 
 test-kube: deps ## all tests named TestKube..., against a real etcd, kube-apiserver, controllers and scheduler, built here: no root; seven minutes, and where nothing is built yet 13.5 minutes of CPU before
 	GO=$(GO) internal/kubetools/build

@@ -21,7 +21,7 @@ func (c *checker) pods() {
 		c.check("limits.namespaces", "is a cap on a cluster, and the run works in none: there is no kubernetes section")
 	}
 	for i, n := range e.Limits.Namespaces {
-		if !dnsLabel.MatchString(n) {
+		if !dnsLabel().MatchString(n) {
 			c.check(at("limits.namespaces", i), "%q is no name of a namespace", n)
 		}
 	}
@@ -42,19 +42,19 @@ func (c *checker) pods() {
 
 // section checks the values of the section by themselves.
 func (c *checker) section(k *Kubernetes) {
-	if k.Namespace != "" && !dnsLabel.MatchString(k.Namespace) {
+	if k.Namespace != "" && !dnsLabel().MatchString(k.Namespace) {
 		c.check("kubernetes.namespace", "%q is no name of a namespace", k.Namespace)
 	} else if k.Namespace != "" && !c.e.Limits.NamespaceAllowed(k.Namespace) {
 		c.check("kubernetes.namespace", "%s is none of limits.namespaces", k.Namespace)
 	}
 	c.furtherNamespaces(k)
-	if k.Container != "" && !dnsLabel.MatchString(k.Container) {
+	if k.Container != "" && !dnsLabel().MatchString(k.Container) {
 		c.check("kubernetes.container", "%q is no name of a container", k.Container)
 	}
-	if k.Secret != "" && !dnsName.MatchString(k.Secret) {
+	if k.Secret != "" && !dnsName().MatchString(k.Secret) {
 		c.check("kubernetes.secret", "%q is no name of a Secret", k.Secret)
 	}
-	if k.Controller != "" && !controller.MatchString(k.Controller) {
+	if k.Controller != "" && !controller().MatchString(k.Controller) {
 		c.check("kubernetes.controller", "%q names no controller of pods: write it like deployment/web", k.Controller)
 	}
 	c.labels("kubernetes.selector", k.Selector)
@@ -78,7 +78,7 @@ func (c *checker) section(k *Kubernetes) {
 func (c *checker) furtherNamespaces(k *Kubernetes) {
 	for i, n := range k.Namespaces {
 		switch path := at("kubernetes.namespaces", i); {
-		case !dnsLabel.MatchString(n):
+		case !dnsLabel().MatchString(n):
 			c.check(path, "%q is no name of a namespace", n)
 		case n == k.Namespace || slices.Contains(k.Namespaces[:i], n):
 			c.check(path, "%s is there twice", n)
@@ -161,9 +161,9 @@ func (c *checker) leases() {
 // isLease reports a name of a Lease object in one of the namespaces.
 func (c *checker) isLease(name string) bool {
 	if namespace, bare, other := strings.Cut(name, "/"); other {
-		return c.e.Kubernetes != nil && slices.Contains(c.e.Kubernetes.Namespaces, namespace) && dnsName.MatchString(bare)
+		return c.e.Kubernetes != nil && slices.Contains(c.e.Kubernetes.Namespaces, namespace) && dnsName().MatchString(bare)
 	}
-	return dnsName.MatchString(name)
+	return dnsName().MatchString(name)
 }
 
 // minLeaseEvery keeps the looks from becoming the API server's load.

@@ -311,7 +311,7 @@ func (d *decoder) refuseOverrides(path string) {
 // label refuses a profile beside a policy that is no name of one, such as a path: no file is read for it.
 func (d *decoder) label(path, name string) {
 	family, rest, parted := strings.Cut(name, "/")
-	if name != "" && (!identifier.MatchString(family) || parted && !identifier.MatchString(rest)) {
+	if name != "" && (!identifier().MatchString(family) || parted && !identifier().MatchString(rest)) {
 		d.add(path, d.place(path), "%q is no name of a profile: beside a policy it is only a label, such as acme/scheduler", name)
 	}
 }

@@ -81,7 +81,7 @@ func (c *checker) logs() {
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.Patterns)) {
 		at := path + ".patterns." + name
-		if !identifier.MatchString(name) {
+		if !identifier().MatchString(name) {
 			c.check(at, "%q is no name: letters, digits, dots, dashes and underscores, at most 63", name)
 		}
 		if l.Preset != "" && slices.ContainsFunc(preset(), func(p LogPattern) bool { return p.Name == name }) {

@@ -65,7 +65,7 @@ func zeroLed(n *yaml.Node) string {
 	return fmt.Sprintf("%s begins with a zero: some readers take that for another base", n.Value)
 }
 
-var identifier = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+var identifier = whenAsked(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
 func parseString(n *yaml.Node, v reflect.Value, r rule) string {
 	switch {
@@ -73,7 +73,7 @@ func parseString(n *yaml.Node, v reflect.Value, r rule) string {
 		return fmt.Sprintf("a text is wanted, not %s: put it in quotes", describe(n))
 	case len(r.words) > 0 && !slices.Contains(r.words, n.Value):
 		return "unknown word " + unknownWord(n.Value, r.words)
-	case r.ident && !identifier.MatchString(n.Value):
+	case r.ident && !identifier().MatchString(n.Value):
 		return fmt.Sprintf("%q is no name: letters, digits, dots, dashes and underscores, at most 63", n.Value)
 	case r.required && n.Value == "":
 		return "the value is missing"

@@ -218,7 +218,7 @@ func scalarSchema(t reflect.Type, r rule) *jsonSchema {
 		s := &jsonSchema{Type: "string", Enum: slices.Clone(r.words)}
 		switch {
 		case r.ident:
-			s.Pattern, s.PatternError = identifier.String(), "no name: letters, digits, dots, dashes and underscores, at most 63"
+			s.Pattern, s.PatternError = identifier().String(), "no name: letters, digits, dots, dashes and underscores, at most 63"
 		case r.required:
 			s.MinLength = 1
 		}

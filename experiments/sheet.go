@@ -132,7 +132,7 @@ func shape(n *yaml.Node) string {
 
 // sheetLock makes the loop at path in its sheet a lock of the experiment, and promises its takeover unless the file does.
 func (d *decoder) sheetLock(e *Experiment, s *sheet, path string, key, n *yaml.Node) {
-	if !identifier.MatchString(key.Value) {
+	if !identifier().MatchString(key.Value) {
 		s.add(path, key, "%q is no name: letters, digits, dots, dashes and underscores, at most 63", key.Value)
 		return
 	}
@@ -216,7 +216,7 @@ func (d *decoder) killEach(e *Experiment, names []string) {
 		kill.Fill()
 		f := Fault{At: next, Spec: kill}
 		settable(&f)
-		if f.ID = "kill-" + name; !identifier.MatchString(f.ID) {
+		if f.ID = "kill-" + name; !identifier().MatchString(f.ID) {
 			d.add("faults", made, "%s is no name of a fault: letters, digits, dots, dashes and underscores, at most 63; give the loop a shorter name", f.ID)
 		}
 		path := at("faults", len(e.Faults))

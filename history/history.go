@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 )
 
@@ -97,7 +98,7 @@ func (l Labels) String() string {
 func (l Labels) Add(label string) error {
 	key, value, ok := strings.Cut(label, "=")
 	switch {
-	case !ok || !labelKey.MatchString(key):
+	case !ok || !labelKey().MatchString(key):
 		return fmt.Errorf("label %q: must be KEY=VALUE, with a key of letters, digits, '.', '_' and '-'", label)
 	case value == "" || len(value) > mostLabel || strings.ContainsFunc(value, func(r rune) bool { return r == ',' || !unicode.IsPrint(r) }):
 		return fmt.Errorf("label %q: the value must be 1 to %d printable characters without a comma", label, mostLabel)
@@ -108,7 +109,7 @@ func (l Labels) Add(label string) error {
 	return nil
 }
 
-var labelKey = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+var labelKey = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`) })
 
 // mostLabel is the length of a label's value.
 const mostLabel = 200

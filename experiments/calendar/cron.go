@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/adhocore/gronx"
@@ -20,16 +21,22 @@ const (
 	names   = name + `(,` + name + `)*`
 )
 
+// They are compiled by the first who asks: few commands read a schedule.
+var (
+	inNumbers = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^` + numbers + `$`) })
+	inNames   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^` + names + `$`) })
+)
+
 // fields are the five, in their order.
 var fields = []struct {
 	says string
-	form *regexp.Regexp
+	form func() *regexp.Regexp
 }{
-	{"minute (0-59)", regexp.MustCompile(`^` + numbers + `$`)},
-	{"hour (0-23)", regexp.MustCompile(`^` + numbers + `$`)},
-	{"day of month (1-31)", regexp.MustCompile(`^` + numbers + `$`)},
-	{"month (1-12 or JAN-DEC)", regexp.MustCompile(`^` + names + `$`)},
-	{"day of week (0-6 or SUN-SAT)", regexp.MustCompile(`^` + names + `$`)},
+	{"minute (0-59)", inNumbers},
+	{"hour (0-23)", inNumbers},
+	{"day of month (1-31)", inNumbers},
+	{"month (1-12 or JAN-DEC)", inNames},
+	{"day of week (0-6 or SUN-SAT)", inNames},
 }
 
 var (
@@ -54,7 +61,7 @@ func CheckCron(expression string) error {
 	check := &gronx.SegmentChecker{}
 	check.SetRef(anyDay)
 	for i, f := range fields {
-		if !f.form.MatchString(given[i]) || i == 4 && seven.MatchString(read[i+1]) {
+		if !f.form().MatchString(given[i]) || i == 4 && seven.MatchString(read[i+1]) {
 			return fmt.Errorf("schedule %q: %q is no %s", expression, given[i], f.says)
 		}
 		for part := range strings.SplitSeq(read[i+1], ",") { // one by one: it looks no further than the first that is due

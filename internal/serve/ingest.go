@@ -38,7 +38,7 @@ const (
 )
 
 // runName is what the folder of a run may be called.
-var runName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,200}$`)
+var runName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,200}$`) })
 
 type ingest struct {
 	places chan struct{}
@@ -108,7 +108,7 @@ func (s *Server) put(w http.ResponseWriter, r *http.Request) {
 
 // take unpacks beside, and gives the folder its name at once when all of it is on the disk.
 func (s *Server) take(w http.ResponseWriter, r *http.Request, id, by string) (folder string, fresh bool, err error) {
-	if !runName.MatchString(id) {
+	if !runName().MatchString(id) {
 		return "", false, refuse(http.StatusBadRequest, "%q is no name of a run: want letters, digits and ._-", id)
 	}
 	select {
@@ -202,7 +202,7 @@ func (s *Server) unpack(dir string, body io.Reader) error {
 			continue
 		case h.Typeflag != tar.TypeReg:
 			return refuse(http.StatusBadRequest, "%q is no regular file", h.Name)
-		case name != filepath.Base(name) || !runName.MatchString(name):
+		case name != filepath.Base(name) || !runName().MatchString(name):
 			return refuse(http.StatusBadRequest, "%q is no name of a file in a run's folder", h.Name)
 		case h.Size > left:
 			return refuse(http.StatusRequestEntityTooLarge, "the run is larger than %d MB (--most-upload)", s.o.Limits.Upload>>20)

@@ -144,6 +144,9 @@ func (f *watchFlags) tell(io streams, format output, s watching.State) error {
 }
 
 func (f *watchFlags) nothing(s *watching.State) string {
+	if s.Looks == 0 {
+		return "no lock was seen: the first look was not over when the watch ended, so nothing is known; is the server slow, or this machine? Watch for longer (--for)"
+	}
 	if f.cluster.Namespace != "" || len(f.leases) > 0 {
 		return "no lock was seen: no Lease object was held"
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -106,9 +107,9 @@ func TestWatchSeesAClusterByTLS(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	args := []string{"watch", "--redis", "rediss://" + addrs[0], "--keys", "sched:*:loc[jk]", "--keys", "leader", "--for", "2s", "-o", "json"}
+	args := []string{"watch", "--redis", "rediss://" + addrs[0], "--keys", "sched:*:loc[jk]", "--keys", "leader", "-o", "json"}
 	var doc watchDoc
-	got := try(t, append(args, "--ca", ca, "--cluster")...)
+	got := try(t, append(args, "--for", "4s", "--ca", ca, "--cluster")...)
 	if got.code != verdict.ExitPass {
 		t.Fatalf("%+v", got)
 	}
@@ -121,7 +122,7 @@ func TestWatchSeesAClusterByTLS(t *testing.T) {
 		t.Errorf("rows %v, want %v: %+v", names, want, doc)
 	}
 	for flags, want := range map[string]string{"--ca " + ca: "say --cluster", "--cluster": "certificate"} {
-		if got := try(t, append(args, strings.Fields(flags)...)...); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, want) {
+		if got := try(t, append(args, strings.Fields("--for 1m "+flags)...)...); got.code != verdict.ExitUsage || !strings.Contains(got.stderr, want) {
 			t.Errorf("%s: %+v, want %q", flags, got, want)
 		}
 	}
@@ -130,9 +131,18 @@ func TestWatchSeesAClusterByTLS(t *testing.T) {
 func TestAWatchThatSeesNothingSaysSo(t *testing.T) {
 	t.Parallel()
 	addr := redistest.Start(t)
-	got := try(t, "watch", "--redis", "redis://"+addr, "--keys", "sched:*", "--for", "300ms")
+	got := try(t, "watch", "--redis", "redis://"+addr, "--keys", "sched:*", "--for", "3s")
 	if got.code != verdict.ExitInconclusive || !strings.Contains(got.stderr, "no key that matches sched:* held a text, or a hash as Redisson has it, with an expiry") {
 		t.Errorf("%+v", got)
+	}
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	got = try(t, "watch", "--redis", "redis://"+silent.Addr().String(), "--keys", "sched:*", "--for", "300ms")
+	if got.code != verdict.ExitInconclusive || !strings.Contains(got.stderr, "the first look was not over") || strings.Contains(got.stderr, "pattern") {
+		t.Errorf("a server that does not answer: %+v", got)
 	}
 }
 

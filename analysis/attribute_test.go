@@ -238,6 +238,23 @@ func TestSecondEndsOfAForeignSystem(t *testing.T) {
 	}
 }
 
+// An effect that says no writer, at the moment at which the key changes hands, may be either's: it accuses nobody.
+func TestStaleEffectsOfAForeignSystemAreSomebodys(t *testing.T) {
+	for _, c := range []struct {
+		name, token string
+		stale       int
+	}{{"the victim's, by its token", "a1", 1}, {"nobody's", "", 0}} {
+		_, j := scheduled(t, experiments.SLO{Stranded: count(0)}, func(tp foreignTape) {
+			taken(21, said{job: "1", state: "RUNNING", token: "a2"}, said{job: "1", state: "DONE", token: "a2"})(tp)
+			tp.holds(26.01, 0, jobKey("1"), "a3", "r2.1")
+			tp.effect(26.012, jobKey("1"), said{job: "1", state: "RUNNING", token: c.token})
+		})
+		if j.Counts.StaleApplied != c.stale {
+			t.Errorf("%s: %d stale, want %d", c.name, j.Counts.StaleApplied, c.stale)
+		}
+	}
+}
+
 func TestJobsOfAForeignSystemThatNobodyFinishes(t *testing.T) {
 	begin := said{job: "1", state: "RUNNING", token: "a1"}
 	for _, c := range []struct {

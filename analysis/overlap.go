@@ -141,7 +141,8 @@ func (ix *Facts) effectOverlap(lock string) fencing {
 
 func (ix *Facts) countEffect(f *fencing, x *effect, top *epoch) {
 	stale := top != nil && x.epoch.rank < top.rank
-	surely := stale && top.surelyAfter(x.epoch) && !x.epoch.reused && !top.reused // of two holds by one token nobody knows which wrote
+	// Of two holds by one token nobody knows which wrote, nor who wrote what only the key's holder at that time is told by.
+	surely := stale && top.surelyAfter(x.epoch) && !x.epoch.reused && !top.reused && (!x.Foreign || x.named())
 	if !x.Accepted {
 		switch {
 		case x.Reason != history.ReasonFenced:

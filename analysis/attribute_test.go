@@ -255,6 +255,53 @@ func TestStaleEffectsOfAForeignSystemAreSomebodys(t *testing.T) {
 	}
 }
 
+// What is missing is said in the words of a system that is observed: its source, its map, its states.
+func TestAForeignSystemOfWhichNoJobWasRead(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		slo  experiments.SLO
+		body func(foreignTape)
+		code verdict.MissingCode
+		next string
+	}{
+		{"no entry", experiments.SLO{Stranded: count(0)}, func(foreignTape) {}, verdict.MissingForeignJobs, "`map` fits"},
+		{"no entry, ends asked for", experiments.SLO{DuplicateTerminalStates: count(0)}, func(foreignTape) {}, verdict.MissingForeignJobs, "`map` fits"},
+		{"no end", experiments.SLO{DuplicateTerminalStates: count(0)}, func(tp foreignTape) {
+			tp.effect(8.05, jobKey("1"), said{job: "1", state: "RUNNING", token: "a1"})
+		}, verdict.MissingForeignEnds, "map.terminal"},
+	} {
+		row, _ := scheduled(t, c.slo, c.body)
+		if !slices.ContainsFunc(row.Missing, func(m verdict.Missing) bool { return m.Code == c.code && strings.Contains(m.Next, c.next) }) {
+			t.Errorf("%s: %v", c.name, row.Missing)
+		}
+	}
+}
+
+// Whoever works without the lock is the first suspect where nobody is seen to hold it.
+func TestNoSteadyStateButWorkOfAForeignSystem(t *testing.T) {
+	for _, c := range []struct {
+		token, next string
+	}{{"a1", "1 effect came from replicas that did not own their lock"}, {"", "Check the lock's key"}} {
+		_, j := scheduled(t, experiments.SLO{Stranded: count(0)}, func(tp foreignTape) {
+			tp.effect(30, jobKey("1"), said{job: "1", state: "RUNNING", token: c.token}) // its lease was over at 18
+			for i := range tp.events {
+				if ph := tp.events[i].Phase; ph != nil && ph.Name == history.PhaseFaults {
+					no := false
+					ph.Holds, ph.Lacks = &no, history.NoKnownHolder
+				}
+			}
+		})
+		for _, m := range j.Missing {
+			if !strings.HasPrefix(m.Next, c.next) {
+				t.Errorf("token %q: %s: %s", c.token, m.Code, m.Next)
+			}
+		}
+		if len(j.Missing) == 0 {
+			t.Error("nothing was missing")
+		}
+	}
+}
+
 func TestJobsOfAForeignSystemThatNobodyFinishes(t *testing.T) {
 	begin := said{job: "1", state: "RUNNING", token: "a1"}
 	for _, c := range []struct {

@@ -116,7 +116,7 @@ func (j *judging) jobsMissing(lock string, minJobs int) []verdict.Missing {
 	var ls []verdict.Missing
 	d := j.dups[lock]
 	if d.finished == 0 {
-		ls = append(ls, verdict.Lacking(verdict.MissingFinishedJobs, lock))
+		ls = append(ls, j.noJobs(verdict.MissingFinishedJobs, lock))
 	} else {
 		ls = fewJobs(d.finished, minJobs)
 	}
@@ -124,6 +124,18 @@ func (j *judging) jobsMissing(lock string, minJobs int) []verdict.Missing {
 		ls = append(ls, j.notExposed(lock)...)
 	}
 	return append(ls, j.ledgerMissing(lock)...)
+}
+
+// noJobs is code of the lock, where the jobs are lockdrill's own; else that the source of the effects told of none, or of no end.
+func (j *judging) noJobs(code verdict.MissingCode, lock string) verdict.Missing {
+	x := j.ix.exp.EffectsOf(lock)
+	switch {
+	case !j.ix.exp.Observed() || x == nil:
+		return verdict.Lacking(code, lock)
+	case j.dups[lock].jobs == 0:
+		return verdict.Lacking(verdict.MissingForeignJobs, lock, x.Source())
+	}
+	return verdict.Lacking(verdict.MissingForeignEnds, lock, strings.Join(x.Map.Terminal, ", "))
 }
 
 func fewJobs(finished, least int) []verdict.Missing {
@@ -148,7 +160,7 @@ func (j *judging) stranded(lock string, minJobs int) measured {
 	if l := j.ix.exp.Lock(lock); l != nil && l.Loop() {
 		m.saw = fmt.Sprintf("Nobody took the loop over, %d times", t.lo)
 	} else if d.jobs == 0 {
-		m.missing = append(m.missing, verdict.Lacking(verdict.MissingOffers, lock))
+		m.missing = append(m.missing, j.noJobs(verdict.MissingOffers, lock))
 	} else {
 		m.missing = append(m.missing, fewJobs(d.finished, minJobs)...)
 	}
@@ -321,7 +333,7 @@ func (j *judging) duplicates(lock string, minJobs int) measured {
 	}
 	if len(d.list) > 0 {
 		first := d.list[0]
-		m.why, m.next = duplicateText(first), duplicateAdvice(first)
+		m.why, m.next = duplicateText(first), duplicateAdvice(first, j.ix.exp.Observed())
 		for _, x := range d.list {
 			m.evidence = append(m.evidence, x.Evidence...)
 		}
@@ -344,8 +356,14 @@ func byEpoch(e string) string {
 	return "by epoch " + e
 }
 
-func duplicateAdvice(d verdict.Duplicate) string {
-	if slices.Contains(d.Kinds, dupStale) {
+func duplicateAdvice(d verdict.Duplicate, observed bool) string {
+	stale := slices.Contains(d.Kinds, dupStale)
+	switch {
+	case observed && stale:
+		return "Stop the work when the lock is lost, and let the resource compare fences, so that a superseded holder cannot write."
+	case observed:
+		return "Look at the job's state under the lock before working, or let the resource refuse a second terminal state."
+	case stale:
 		return "Let the resource compare fences (fenced: true), so that a superseded holder cannot write."
 	}
 	return "Look at the job's state under the lock before working (look: true), or let the resource refuse a second terminal state (strict: true)."

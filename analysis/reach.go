@@ -104,7 +104,9 @@ func (j *judging) shotsMissing(f *experiments.Fault) (verdict.Missing, bool) {
 	}
 	end, _ := j.ix.jobsEnd(f.Lock())
 	next := nextForVoid(f, voids, end)
-	if len(voids) == 0 || voids[len(voids)-1].Code == verdict.VoidNoTime { // it was not that shots failed: there was no time for them
+	if !j.steady() { // no shot is fired before it
+		next = j.nextUnsteady()
+	} else if len(voids) == 0 || voids[len(voids)-1].Code == verdict.VoidNoTime { // it was not that shots failed: there was no time for them
 		next = j.moreTime(next)
 	}
 	shots := fmt.Sprintf("%d of %s", got, figures.Plural(want, "shot"))
@@ -208,10 +210,16 @@ func (j *judging) nextUnsteady() string {
 	if p := j.ix.phases[history.PhaseFaults]; p != nil {
 		what = p.Phase.Lacks
 	}
+	unowned := 0
+	for _, f := range j.fencings {
+		unowned += f.unowned
+	}
 	lost := slices.ContainsFunc(j.ix.aborts, func(a *history.Event) bool { return a.Note.What == history.AbortReplicasLost })
 	switch {
 	case lost || what == history.NotReady:
 		return j.seeStderr()
+	case what == history.NoKnownHolder && unowned > 0:
+		return figures.Plural(unowned, "effect") + " came from replicas that did not own their lock. Check that the service renews it, and that it stops when the lock is lost."
 	case what == history.NoKnownHolder && j.ix.exp.Kubernetes == nil:
 		return "Check the lock's key, and how the name in it leads to a process. lockdrill plan lists the processes and their names."
 	case what == history.NoKnownHolder:

@@ -137,24 +137,58 @@ func tally(j *verdict.Judgement) string {
 // sentences say what the word means where it is not plain.
 func sentences(j *verdict.Judgement) []string {
 	var s []string
-	switch j.Verdict {
+	beside := unasked(j)
+	switch quiet := len(beside) == 0; j.Verdict {
 	case "pass":
-		s = append(s, "Every promise was kept. There is nothing to do.")
+		s = append(s, pick(quiet, "Every promise was kept. There is nothing to do.", "Every promise was kept."))
 	case "slo-failed":
 		s = append(s, "At least one promise was broken. A gate stops here.")
 	case "inconclusive":
-		s = append(s, "Nothing wrong was seen, but there is not enough evidence to say that all is well. A gate stops here.")
+		s = append(s, pick(quiet, "Nothing wrong was seen, but there is not enough evidence to say that all is well.",
+			"There is not enough evidence to answer every promise.")+" A gate stops here.")
 	case "aborted":
-		s = append(s, "The run was ended early. Nothing wrong was seen until then, but there is not enough evidence to say that all is well.")
+		s = append(s, "The run was ended early. "+pick(quiet, "Nothing wrong was seen until then, but there is not enough evidence to say that all is well.",
+			"There is not enough evidence to answer every promise."))
 	case "dirty":
 		s = append(s, "The clean-up was not verified: a fault or a process may still be active. This outranks every other verdict. Before anything else, run lockdrill recover on this run's folder: it undoes what it can and names what is left.")
 	case "error":
 		s = append(s, "lockdrill itself failed, so there is no verdict about the locks.")
 	}
+	if len(beside) > 0 {
+		s = append(s, "No promise asks about it, but the run saw "+strings.Join(beside, ", ")+".")
+	}
 	if !j.Run.Live {
 		s = append(s, "This is a rehearsal in virtual time. It answers no SLO of a live system.")
 	}
 	return s
+}
+
+func pick(first bool, a, b string) string {
+	if first {
+		return a
+	}
+	return b
+}
+
+// unasked are signs of two holders at once that the run surely saw and that no promise of the file is about.
+func unasked(j *verdict.Judgement) []string {
+	asked := func(measure string) bool {
+		return slices.ContainsFunc(j.Rows(), func(s verdict.SLOResult) bool { return s.Measure == measure })
+	}
+	var saw []string
+	for _, x := range []struct {
+		n             int
+		what, measure string
+	}{
+		{j.Counts.Duplicates, "duplicate terminal state", "duplicate_terminal_states"},
+		{j.Counts.StaleApplied, "stale write", "overlap.effect"},
+		{j.Counts.UnownedEffects, "unowned write", "overlap.effect"},
+	} {
+		if x.n > 0 && !asked(x.measure) {
+			saw = append(saw, figures.Plural(x.n, x.what))
+		}
+	}
+	return saw
 }
 
 // slos is the table of promises, violations first, each that was not met with its why and next.

@@ -196,6 +196,24 @@ func TestScaleAndLabelAreSaidWithTheWord(t *testing.T) {
 	}
 }
 
+// "Nothing wrong" and "nothing to do" are said only where they are so.
+func TestWhatNoPromiseAsksAboutIsSaid(t *testing.T) {
+	for word, quiet := range map[string]string{"pass": "nothing to do", "inconclusive": "Nothing wrong", "aborted": "Nothing wrong"} {
+		j := &verdict.Judgement{Verdict: word, Run: verdict.RunInfo{Live: true}}
+		if text := strings.Join(sentences(j), " "); !strings.Contains(text, quiet) {
+			t.Errorf("%s: %s", word, text)
+		}
+		j.Counts = verdict.Counts{StaleApplied: 198, UnownedEffects: 1}
+		if text := strings.Join(sentences(j), " "); strings.Contains(text, quiet) || !strings.Contains(text, "the run saw 198 stale writes, 1 unowned write.") {
+			t.Errorf("%s: %s", word, text)
+		}
+		j.SLOs = []verdict.SLOResult{{Measure: "overlap.effect"}}
+		if text := strings.Join(sentences(j), " "); !strings.Contains(text, quiet) {
+			t.Errorf("%s, asked: %s", word, text)
+		}
+	}
+}
+
 // Of a run that passed the summary fits a screen of 24 rows and 80 columns, with the prompt below it.
 func TestTheSummaryOfAPassFitsAScreen(t *testing.T) {
 	j := passed()

@@ -68,6 +68,8 @@ const (
 	MissingOrder        MissingCode = "order"          // key
 	MissingRequests     MissingCode = "requests"       // lock
 	MissingOffers       MissingCode = "offers"         // lock
+	MissingForeignJobs  MissingCode = "foreign_jobs"   // lock, source of its effects
+	MissingForeignEnds  MissingCode = "foreign_ends"   // lock, terminal states
 	MissingFences       MissingCode = "fences"         // lock
 	MissingFinishedJobs MissingCode = "finished_jobs"  // lock
 	MissingMinJobs      MissingCode = "min_jobs"       // finished, at least

@@ -177,6 +177,16 @@ func TestATakeoverEndsWithTheFirstEffectOfTheNextEpoch(t *testing.T) {
 	}
 }
 
+// When somebody's own service tries a job again is in no policy: a late retry is no riddle, and the timings guarantee nothing.
+func TestTheRetryOfAForeignJobIsNotInTheSum(t *testing.T) {
+	begin, end := said{job: "1", state: "RUNNING", token: "a2"}, said{job: "1", state: "DONE", token: "a2"}
+	row, _ := scheduled(t, experiments.SLO{Takeover: atMostSeconds(12)}, taken(25, begin, end)) // ttl 10s, and two calls of 1s
+	if row.Verdict != verdict.Fail || !strings.Contains(row.Why, "plus the time until the service tries the job again") ||
+		strings.Contains(row.Why, "something else") || !strings.Contains(row.Next, "Look at pickup") {
+		t.Errorf("%s: %s %s", row.Verdict, row.Why, row.Next)
+	}
+}
+
 // Lines of logs come by a stream, and bear no time that could be held against ours: they are younger than the grant of their token.
 func TestLinesAreYoungerThanTheGrantOfTheirToken(t *testing.T) {
 	begin, end := said{job: "1", state: "RUNNING", token: "a2", streamed: true}, said{job: "1", state: "DONE", token: "a2", streamed: true}

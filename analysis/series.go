@@ -293,6 +293,10 @@ func (j *judging) explain(m *measured, s series, l forecast.Limit, name string) 
 	case l.Value >= b.Hi, m.lo > int64(b.Hi): // the limit that the timings keep would be missed again
 		m.why = "The lock's timings allow " + b.Sum + ", so something else took the time"
 		m.next = "Look at residual, pickup and warm-up of the slowest trial."
+		if b.Untold != "" {
+			m.why = "The lock's timings allow " + b.Sum
+			m.next = "Look at pickup of the slowest trial: it has " + b.Untold + "."
+		}
 	}
 	if k := s.slowest(); s.class == verdict.ClassHandOver && k != nil && k.class == verdict.ClassCrash {
 		m.why = "The victim was asked to stop, and died without releasing its lock"

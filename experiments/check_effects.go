@@ -205,6 +205,9 @@ func (c *checker) effectsAnswer(s *SLO) string {
 func (c *checker) answerable(lock string) string {
 	can := []string{"takeover"}
 	x, l := c.e.EffectsOf(lock), c.e.Lock(lock)
+	if l != nil && l.Lease == "" {
+		can = append(can, "duplicate_epochs")
+	}
 	switch {
 	case x == nil || l == nil:
 	case l.Loop():

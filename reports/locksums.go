@@ -57,6 +57,9 @@ func (p *page) ofLock(s *forecast.LockSums, seen *forecast.RehearsedLock) {
 
 func takeoverRange(s *forecast.LockSums, seen *forecast.RehearsedLock) string {
 	text := secs(s.Takeover.Lo) + " to " + secs(s.Takeover.Hi) + " by the timings (L3)"
+	if s.Takeover.Untold != "" {
+		text += ", plus " + s.Takeover.Untold
+	}
 	if seen == nil {
 		return text
 	}
@@ -106,6 +109,8 @@ func promiseOf(s *forecast.LockSums, i int, seen *forecast.RehearsedLock) string
 		text = "Met as long as Redis answers without delay."
 	case pr.Luck:
 		text = "Your timings do not guarantee it: " + chance(pr.Chance) + " of such faults meet it."
+	case s.Takeover.Untold != "":
+		text = "Your timings leave " + secs(pr.Value-s.Takeover.Hi) + " of it for " + s.Takeover.Untold + "."
 	}
 	if seen == nil || seen.Seeds.Met[i].Share == nil {
 		return text

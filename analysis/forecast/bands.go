@@ -72,7 +72,11 @@ type band struct {
 	lower  []term // lo is the first less the others, at least 0
 	phases []fault.Phase
 	struck string // how, where it was no kill; "" = killed
+	untold bool   // hi leaves out the retry
 }
+
+// retry is what nobody tells of a job lock of an observed system.
+const retry = "the time until the service tries the job again"
 
 func bandOf(e *experiments.Experiment, l *experiments.Lock, warmup time.Duration) band {
 	return bandAt(e, l, warmup, killPhases(e, l.Name))
@@ -90,7 +94,7 @@ func tickBand(e *experiments.Experiment, l *experiments.Lock, warmup time.Durati
 }
 
 func bandAt(e *experiments.Experiment, l *experiments.Lock, warmup time.Duration, phases []fault.Phase) band {
-	b := band{lock: l, phases: phases, lo: -1}
+	b := band{lock: l, phases: phases, lo: -1, untold: e.Observed() && !l.Loop()}
 	for _, phase := range b.phases {
 		lower, upper := residual(l.Policy, phase)
 		lo := max(0, lower[0].value-sumOf(lower[1:]))
@@ -205,7 +209,18 @@ func (b band) sum() string {
 	if b.struck == "" && !b.lock.Loop() && !slices.Contains(b.phases, fault.RandomPhase) { // its replica may hold more of them
 		when += ", of the struck key; the others of its replica die at random"
 	}
-	return fmt.Sprintf("%s (%s) when %s", s, terms(b.upper), when)
+	plus := ""
+	if b.untold {
+		plus = ", plus " + retry + ","
+	}
+	return fmt.Sprintf("%s (%s)%s when %s", s, terms(b.upper), plus, when)
+}
+
+func (b band) leavesOut() string {
+	if b.untold {
+		return retry
+	}
+	return ""
 }
 
 func (b band) when() string {
@@ -256,6 +271,9 @@ func (b band) advice(l Limit, measure string, scale float64) string {
 			weight += 1 + p.Loop.Jitter
 		case "redelivery":
 			weight, period = weight+1, "redeliver"
+			if b.untold {
+				period = "retry"
+			}
 		default:
 			rest -= int64(t.value)
 		}
@@ -314,6 +332,7 @@ func Unscaled(ns int64, scale float64) int64 {
 type PromiseBand struct {
 	Lo, Hi      time.Duration
 	Sum, Advice string
+	Untold      string // what Hi leaves out; "" = nothing
 }
 
 // PromiseOf is the band of a measure (takeover or tick_gap) of a lock of e after faults of a class, held against a limit. warmup is what
@@ -324,5 +343,5 @@ func PromiseOf(e *experiments.Experiment, lock *experiments.Lock, l Limit, measu
 		b = tickBand(e, lock, warmup)
 	}
 	b = b.under(e.Faults, class)
-	return PromiseBand{Lo: b.lo, Hi: b.hi, Sum: b.sum(), Advice: b.advice(l, measure, cmp.Or(e.Scaled, 1))}
+	return PromiseBand{Lo: b.lo, Hi: b.hi, Sum: b.sum(), Advice: b.advice(l, measure, cmp.Or(e.Scaled, 1)), Untold: b.leavesOut()}
 }

@@ -26,6 +26,7 @@ type LockSums struct {
 type TakeoverSum struct {
 	Lo     float64  `json:"lo"` // L3
 	Hi     float64  `json:"hi"`
+	Untold string   `json:"untold,omitempty"` // what hi leaves out
 	Mean   *float64 `json:"mean"`             // where all calls are answered at once and polls come at any time; null = no takeover comes about
 	Form   string   `json:"form,omitempty"`   // how the mean comes about, where it is a simple sum
 	Unless []string `json:"unless,omitempty"` // what in this file speaks against the mean and the chances
@@ -78,7 +79,7 @@ func lockSums(e *experiments.Experiment, l *experiments.Lock) LockSums {
 	class, _ := declaredClass(e.Faults, l.Name)
 	p, b := &l.Policy, bandOf(e, l, 0).under(e.Faults, class)
 	odds := oddsOf(e, b)
-	s := LockSums{Lock: l.Name, Takeover: TakeoverSum{Lo: b.lo.Seconds(), Hi: b.hi.Seconds(), Form: meanForm(e, b), Unless: unless(e, b, class)}, Promises: []PromiseSum{}}
+	s := LockSums{Lock: l.Name, Takeover: TakeoverSum{Lo: b.lo.Seconds(), Hi: b.hi.Seconds(), Untold: b.leavesOut(), Form: meanForm(e, b), Unless: unless(e, b, class)}, Promises: []PromiseSum{}}
 	if mean := odds.mean(); !math.IsInf(mean, 0) {
 		s.Takeover.Mean = &mean
 	}

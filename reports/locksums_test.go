@@ -46,7 +46,7 @@ func TestSumsBesideTheSeeds(t *testing.T) {
 		"the assumptions do not hold": {lock(60, 50, "polls keep step"), []string{
 			"mean simulated: 50s, give or take 600ms\n", "Your timings do not guarantee it. 88% of"}, "= 60s"},
 		"the limit is below the band": {tight, []string{"max 30s Your timings cannot meet it. 88%"}, "guarantee it"},
-		"a part is not known": {foreign, []string{"38s to 94s by the timings (L3), plus the retry;", "max 95.5s Your timings leave 1.5s of it for the retry."}, "guarantee it"},
+		"a part is not known":         {foreign, []string{"38s to 94s by the timings (L3), plus the retry;", "max 95.5s Your timings leave 1.5s of it for the retry."}, "guarantee it"},
 	} {
 		var got bytes.Buffer
 		if err := Rehearsal(&got, &forecast.Rehearsal{Seeds: 200, Locks: []forecast.RehearsedLock{c.lock}}, "again", Options{Width: 1000}); err != nil {

@@ -79,7 +79,7 @@ func (ix *Facts) lockLanes() []verdict.LockLane {
 		}
 		key := verdict.KeyLane{Key: k.name}
 		for _, e := range k.epochs {
-			key.Holds = append(key.Holds, e.hold())
+			key.Holds = append(key.Holds, ix.holdOf(e))
 		}
 		out[i].Keys = append(out[i].Keys, key)
 		out[i].Again = append(out[i].Again, k.again()...)
@@ -87,12 +87,33 @@ func (ix *Facts) lockLanes() []verdict.LockLane {
 	return out
 }
 
-func (e *epoch) hold() verdict.Hold {
+func (ix *Facts) holdOf(e *epoch) verdict.Hold {
 	h := verdict.Hold{Epoch: e.id, Rank: e.rank, Replica: e.replica, Granted: momentOf(e.granted), End: momentOf(e.life.end), Stranger: e.stranger}
-	if e.belief != nil {
-		h.Belief = momentAt(e.belief.end)
+	switch {
+	case e.belief != nil:
+		h.Held = momentAt(e.belief.end)
+	case ix.exp.Observed() && !e.stranger:
+		ix.holdsUntil(e, &h)
 	}
 	return h
+}
+
+// holdsUntil is holdOf where nobody tells of belief: whoever is said to hold, or was found to by a fault, does so until its death or the
+// end of the lease.
+func (ix *Facts) holdsUntil(e *epoch, h *verdict.Hold) {
+	for _, s := range ix.shots {
+		if h.Replica == "" && s.key == e.key && s.epoch == e.id && s.effective() {
+			h.Replica = s.victim
+		}
+	}
+	h.Held = momentAt(e.life.end)
+	switch d, dead := ix.deaths[h.Replica]; {
+	case !dead:
+	case ix.extendedAfter(e, d) == nil:
+		h.Held = momentAt(first(e.life.end, d.Span))
+	case !e.namedByValue(): // it was another's all along
+		h.Replica = ""
+	}
 }
 
 // again lists the terminal states of the key's jobs beyond the first, and the effects of superseded epochs.
@@ -264,9 +285,9 @@ func (ix *Facts) trialLanes() []verdict.TrialLane {
 		lane := verdict.TrialLane{Takeover: t}
 		for _, e := range k.epochs {
 			if next := k.next(e); next != nil && len(t.Evidence) == 2 && e.n == t.Evidence[0] && next.n == t.Evidence[1] {
-				hold := next.hold()
+				hold := ix.holdOf(next)
 				end := hold.Granted
-				lane.Held, lane.Due, lane.Next, lane.Clock, lane.Ended = e.hold(), momentOf(e.life.due), &hold, hold.Granted, &end
+				lane.Held, lane.Due, lane.Next, lane.Clock, lane.Ended = ix.holdOf(e), momentOf(e.life.due), &hold, hold.Granted, &end
 				lane.Renewed = lastExtension(e, open)
 			}
 		}
@@ -281,11 +302,11 @@ func (ix *Facts) trialLanes() []verdict.TrialLane {
 func (ix *Facts) trialLane(t *trial) verdict.TrialLane {
 	over := t.shot.lasted()
 	l := verdict.TrialLane{
-		Takeover: t.takeover(), Struck: momentAt(t.shot.applied.Span), Over: &over, Clock: momentOf(t.start), Held: t.e.hold(),
+		Takeover: t.takeover(), Struck: momentAt(t.shot.applied.Span), Over: &over, Clock: momentOf(t.start), Held: ix.holdOf(t.e),
 		Renewed: lastExtension(t.e, lastBefore(t)), Due: momentOf(t.e.life.due), Work: extents(t.e.works),
 	}
 	if t.next != nil {
-		next := t.next.hold()
+		next := ix.holdOf(t.next)
 		l.Next = &next
 	}
 	until := t.x.To

@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"bytes"
 	"maps"
 	"math"
 	"reflect"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/history"
 )
 
 // What is drawn is what was judged: the lanes' trials are the judgement's takeovers, and their instants give the same figures.
@@ -84,5 +86,55 @@ func agree(t *testing.T, lane *verdict.TrialLane, want *verdict.Takeover) {
 	if lane.Next != nil {
 		span("pickup", lane.Held.End, lane.Next.Granted, want.Pickup)
 		span("warm-up", lane.Next.Granted, *lane.Ended, want.Warmup)
+	}
+}
+
+// Nobody tells of belief in an observed system. Its holder is whom looks or a fault name, until its death or the end of the lease.
+func TestAnObservedHolderHoldsUntilItsDeath(t *testing.T) {
+	const died = 21.7
+	never := math.Inf(1)
+	for _, c := range []struct {
+		name     string
+		by       string  // who names the holder
+		extended float64 // when the lease of the dead is extended; 0 = never
+		named    bool    // looks name holders
+		first    string  // whose the first lease is
+		second   string
+		until    float64 // the end of the first holder; infinite = the end of the lease
+	}{
+		{"looks name it", "client", 0, true, "r1.1", "r2.1", died},
+		{"another extends its lease", "client", 30, true, "", "r2.1", never},
+		{"its next life extends its lease", "value", 30, true, "r1.1", "r2.1", never},
+		{"only the fault names it", "", 0, false, "r1.1", "", died},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tape := podsObserved(1 + c.extended/2)
+			if c.extended != 0 {
+				tape.lease(c.extended, want{"leader", "billing", 15}, "e1", "r1.1")
+			}
+			e, _ := load(t, "pods-observed-lease")
+			h, err := history.Read(bytes.NewReader(tape.lines("pods-observed-lease", digest(t, "pods-observed-lease"))))
+			if err != nil {
+				t.Fatal(err)
+			}
+			edit(h, func(ev *history.Event) bool { return ev.Look != nil }, func(ev *history.Event) {
+				if ev.Look.By = c.by; !c.named {
+					ev.Look.Holder = ""
+				}
+			})
+			holds := FactsOf(e, h).Lanes(Judge(e, h)).Locks[0].Keys[0].Holds
+			if len(holds) != 2 || holds[0].Held == nil || holds[1].Held == nil {
+				t.Fatalf("holds %+v", holds)
+			}
+			if holds[0].Replica != c.first || holds[1].Replica != c.second {
+				t.Errorf("held by %q and %q, want %q and %q", holds[0].Replica, holds[1].Replica, c.first, c.second)
+			}
+			if want := min(c.until, holds[0].End.To); holds[0].Held.To != want {
+				t.Errorf("the first holder held until %+v, its lease ended at %+v, want %v", *holds[0].Held, holds[0].End, want)
+			}
+			if *holds[1].Held != holds[1].End {
+				t.Errorf("the second holder held until %+v, its lease ends at %+v", *holds[1].Held, holds[1].End)
+			}
+		})
 	}
 }

@@ -57,13 +57,13 @@ type KeyLane struct {
 	Holds []Hold
 }
 
-// Hold is one epoch: the lease from its grant to its end, and until when its holder relied on it.
+// Hold is one epoch: the lease from its grant to its end, and until when it had its holder.
 type Hold struct {
 	Epoch    string
 	Rank     int    // place in the key's order of grants, 1 is the first
-	Replica  string // incarnation; "" = nobody claims it
+	Replica  string // incarnation; "" = nobody is known to be its holder
 	Granted  Moment
-	Belief   *Moment // end of the belief; nil = no acquire was answered ok
+	Held     *Moment // until when its holder relied on it or, where nobody tells of that, lived; nil = it never had one
 	End      Moment  // of the lease
 	Stranger bool    // put there by a fault
 }

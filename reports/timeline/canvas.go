@@ -151,7 +151,7 @@ func (c *canvas) lay(layer *strings.Builder, styles []string, p *path) {
 	}
 }
 
-// patterns are tiles of 6 by 6 units: hatch and shade are diagonal lines (faults), weave diagonal the other way.
+// patterns are tiles of 6 by 6 units: hatch and shade are diagonal lines (faults), weave diagonal the other way, rows level.
 var patterns = []struct{ name, class, d string }{
 	{"hatch", "hatch", "M-1 7L7 -1M-4 4L4 -4M2 10L10 2"},
 	{"shade", "shade", "M-1 7L7 -1M-4 4L4 -4M2 10L10 2"},
@@ -159,6 +159,7 @@ var patterns = []struct{ name, class, d string }{
 	{"comb", "weave", "M1.5 0V6M4.5 0V6"},
 	{"bandhatch", "bandhatch", "M-1 -1L7 7M-4 2L4 10M2 -4L10 4"},
 	{"ghost", "thin", "M1 1h1M4 4h1"},
+	{"rows", "rows", "M0 1.5H6M0 4.5H6"},
 }
 
 // finish puts what was drawn into its picture: the legend from y on, and below it what was folded for want of room.

@@ -130,7 +130,7 @@ func (w *window) instants(zero float64) []instant {
 	if t.Renewed != nil {
 		add("last renewal", "phase", *t.Renewed)
 	} else {
-		add("granted to "+t.Held.Replica, "phase", t.Held.Granted)
+		add("granted to "+cmp.Or(t.Held.Replica, "somebody"), "phase", t.Held.Granted)
 	}
 	add("lease ends", "phase", t.Held.End)
 	if t.Next != nil {

@@ -34,13 +34,10 @@ func (w *window) crowd(lock *verdict.LockLane) {
 	for k := range lock.Keys {
 		for i := range lock.Keys[k].Holds {
 			h := &lock.Keys[k].Holds[i]
-			x0, xe, xb := mid(h.Granted), w.l.Seconds, mid(h.Granted)
-			if !h.End.Open() {
-				xe = mid(h.End)
-			}
-			if class, known := w.hue(h.Replica); known && h.Belief != nil {
-				xb = min(max(mid(*h.Belief), x0), xe)
-				add(class, x0, xb)
+			x0, xe, xb := mid(h.Granted), w.endOf(h.End), mid(h.Granted)
+			if h.Held != nil {
+				xb = min(max(w.endOf(*h.Held), x0), xe)
+				add(w.owner(h.Replica), x0, xb)
 			}
 			add("ghost", xb, xe)
 		}
@@ -63,6 +60,7 @@ func (w *window) crowd(lock *verdict.LockLane) {
 	for i := range hues {
 		stack("r"+count(i), w.heldBy(i))
 	}
+	stack(nobody, whoseUnknown)
 	stack("ghost", leaseRuns)
 	w.c.floor(y + crowdH)
 	w.name(y+13, lock.Lock, figures.Plural(len(lock.Keys), "key"))
@@ -70,6 +68,14 @@ func (w *window) crowd(lock *verdict.LockLane) {
 	w.folded = append(w.folded, lock.Lock+": "+figures.Count(len(lock.Keys))+" keys in one lane, its height is the number held at once; of each fault the longest takeover is drawn.")
 	w.y = y + crowdH + 5
 	w.strip(w.trialsOf(func(t *verdict.TrialLane) bool { return t.Lock == lock.Lock }))
+}
+
+// endOf is when something ended, and the end of the run where that was never seen.
+func (w *window) endOf(m verdict.Moment) float64 {
+	if m.Open() {
+		return w.l.Seconds
+	}
+	return mid(m)
 }
 
 // area is the outline of values stacked on base, as steps.

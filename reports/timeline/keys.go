@@ -32,7 +32,7 @@ func (w *window) holds(lock string, key *verdict.KeyLane) {
 	w.name(w.y+13, lock, under)
 	b := blocks{w: w, y: w.y, fills: map[string]*path{}, last: left - 1}
 	for i := range key.Holds {
-		if h := &key.Holds[i]; w.meets(h.Granted, h.End) || h.Belief != nil && w.meets(h.Granted, *h.Belief) {
+		if h := &key.Holds[i]; w.meets(h.Granted, h.End) || h.Held != nil && w.meets(h.Granted, *h.Held) {
 			b.add(h)
 		}
 	}
@@ -54,16 +54,16 @@ type blocks struct {
 	folded                                         int
 }
 
-// add draws one epoch: filled while its holder relied on it, ghostly until its lease ended. One that was granted before the lease
+// add draws one epoch: filled while it had its holder, ghostly until its lease ended. One that was granted before the lease
 // before it ended gets the lower half.
 func (b *blocks) add(h *verdict.Hold) {
 	w := b.w
 	x0, xe := w.s.x(surely(h.Granted)), w.until(h.End)
 	xb := x0
-	class, known := w.hue(h.Replica)
-	if known && h.Belief != nil {
-		xb = min(max(x0, w.until(*h.Belief)), xe)
-		if over := w.until(*h.Belief); over-xe > 1 && !h.End.Open() {
+	class := w.owner(h.Replica)
+	if h.Held != nil {
+		xb = min(max(x0, w.until(*h.Held)), xe)
+		if over := w.until(*h.Held); over-xe > 1 && !h.End.Open() {
 			b.outlasting.box(xe, b.y+18.5, over, b.y+21.5)
 		}
 	}
@@ -121,6 +121,9 @@ func (b *blocks) put() {
 		if p := b.fills["r"+count(i)]; p != nil {
 			c.show(b.w.heldBy(i), p)
 		}
+	}
+	if p := b.fills[nobody]; p != nil {
+		c.show(whoseUnknown, p)
 	}
 	c.show(leaseRuns, &b.ghost)
 	c.put("slim", &b.slim)

@@ -38,11 +38,12 @@ var (
 
 // Marks of locks.
 var (
-	leaseRuns = swatch("lease runs on, its holder gone or done", "ghost", "#ghost")
-	overrun   = mark{[]string{"overrun"}, "still relied on, the lease is over", 22, func(p *path, x, y float64) { p.box(x, y-2, x+22, y+2) }}
-	vague     = shape("an instant known only to lie in here", "thin", func(p *path, x, y float64) { p.between(x-6, x+6, y) })
-	duplicate = shape("duplicate terminal state", "mark", func(p *path, x, y float64) { p.dot(x-2.5, y, 2.5); p.dot(x+2.5, y, 2.5) })
-	stale     = shape("effect of a superseded owner", "hollow", func(p *path, x, y float64) { p.poly(x-4, y+4, x+4, y+4, x, y-4) })
+	leaseRuns    = swatch("lease runs on, its holder gone or done", "ghost", "#ghost")
+	whoseUnknown = swatch("held, by whom is not known", nobody, "#rows")
+	overrun      = mark{[]string{"overrun"}, "still relied on, the lease is over", 22, func(p *path, x, y float64) { p.box(x, y-2, x+22, y+2) }}
+	vague        = shape("an instant known only to lie in here", "thin", func(p *path, x, y float64) { p.between(x-6, x+6, y) })
+	duplicate    = shape("duplicate terminal state", "mark", func(p *path, x, y float64) { p.dot(x-2.5, y, 2.5); p.dot(x+2.5, y, 2.5) })
+	stale        = shape("effect of a superseded owner", "hollow", func(p *path, x, y float64) { p.poly(x-4, y+4, x+4, y+4, x, y-4) })
 )
 
 // Marks of takeovers.

@@ -70,7 +70,7 @@ func several[T any](d dice, most int, one func() T) []T {
 func (d dice) extent() verdict.Extent { return verdict.Extent{Start: d.moment(), End: d.moment()} }
 
 func (d dice) hold() verdict.Hold {
-	h := verdict.Hold{Epoch: d.name(), Rank: d.IntN(5), Replica: d.replica(), Granted: d.moment(), Belief: d.some(), End: d.moment()}
+	h := verdict.Hold{Epoch: d.name(), Rank: d.IntN(5), Replica: d.replica(), Granted: d.moment(), Held: d.some(), End: d.moment()}
 	if d.IntN(5) == 0 {
 		h.Replica = ""
 	}

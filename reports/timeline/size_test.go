@@ -72,7 +72,7 @@ func TestSizeOfALongRun(t *testing.T) {
 	lanes := []verdict.ReplicaLane{{Name: "r1"}, {Name: "r2"}, {Name: "r3"}}
 	for s := 1.0; s < d.length-20; s += 20 {
 		victim := d.replica()[:2] + ".1"
-		held := verdict.Hold{Epoch: "e", Rank: 1, Replica: "r1.1", Granted: at(s - 8), Belief: &verdict.Moment{From: s, To: s}, End: at(s + 5)}
+		held := verdict.Hold{Epoch: "e", Rank: 1, Replica: "r1.1", Granted: at(s - 8), Held: &verdict.Moment{From: s, To: s}, End: at(s + 5)}
 		struck, ended := at(s), at(s+7)
 		hi := 7.001
 		x := verdict.Takeover{Lock: "leader", Key: "leader", Fault: "kill#" + count(int(s)), Victim: victim, Successor: "r2.1", Lo: 7, Hi: &hi,
@@ -84,7 +84,7 @@ func TestSizeOfALongRun(t *testing.T) {
 	}
 	for s := 1.0; s < d.length; s += 2 {
 		r := &lanes[d.IntN(3)]
-		h := verdict.Hold{Replica: r.Name + ".1", Granted: at(s), Belief: &verdict.Moment{From: s + 3, To: s + 3}, End: at(s + 3)}
+		h := verdict.Hold{Replica: r.Name + ".1", Granted: at(s), Held: &verdict.Moment{From: s + 3, To: s + 3}, End: at(s + 3)}
 		jobs.Keys = append(jobs.Keys, verdict.KeyLane{Key: "job-" + count(int(s)), Holds: []verdict.Hold{h}})
 		work := verdict.Extent{Start: at(s), End: at(s + 1.5)}
 		r.Lives = append(r.Lives, verdict.Life{Incarnation: h.Replica, Extent: work, Killed: "kill", Belief: []verdict.Extent{work},

@@ -56,6 +56,8 @@ var styles = []style{
 	{"between", `fill="#777" fill-opacity="0.22"`, "fill:#aaa;fill-opacity:.25"},
 
 	{"ghost", `fill="#f4f4f4" stroke="#1b1b1b" stroke-width="0.8"`, "fill:#242424;stroke:#ececec"},
+	{"nobody", `fill="#d4d4d4" stroke="#555" stroke-width="0.8"`, "fill:#9a9a9a;stroke:#ececec"},
+	{"rows", `fill="none" stroke="#1b1b1b" stroke-width="0.8" stroke-opacity="0.4"`, "stroke:#1b1b1b"},
 	{"slim", `fill="#8a8a8a"`, "fill:#8a8a8a"},
 	{"overrun", `fill="#fff" stroke="#a30000" stroke-width="1.2"`, "fill:#1b1b1b;stroke:#ff8a80"},
 	{"r0", `fill="#56b4e9"`, "fill:#56b4e9"},

@@ -6,6 +6,7 @@ import (
 	"html"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -144,5 +145,55 @@ func TestACloseUpShowsThePodsObjectGo(t *testing.T) {
 	p := Trials(load(t, filepath.Join(recorded, "pods-force-delete-overlap")).l)[0]
 	if !strings.Contains(html.UnescapeString(p.SVG), "its pod's object gone") {
 		t.Error("it does not show the end of the object")
+	}
+}
+
+// Nobody tells of belief in an observed system: a lane has the colour of whom looks name, until its death, and a mark of its own where
+// nobody is known, drawn one by one and as a crowd.
+func TestAnObservedLeaseIsItsHolders(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*verdict.LockLane)
+		shown  string // in the order of the legend
+	}{
+		{"of known holders", func(*verdict.LockLane) {}, "r0 r1 ghost"},
+		{"of which one is not known", func(l *verdict.LockLane) { l.Keys[0].Holds[1].Replica = "" }, "r0 nobody ghost"},
+		{"of many keys", func(l *verdict.LockLane) {
+			l.Keys[0].Holds[1].Replica = ""
+			for len(l.Keys) <= maxKeys {
+				l.Keys = append(l.Keys, l.Keys[0])
+			}
+		}, "r0 nobody ghost"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := load(t, filepath.Join(recorded, "pods-observed-lease"))
+			c.change(&r.l.Locks[0])
+			p := Overview(r.l)
+			check(t, []Picture{p})
+			var shown []string
+			for _, class := range []string{"r0", "r1", "nobody", "ghost"} {
+				if strings.Contains(p.SVG, `class="ld-`+class+`"`) {
+					shown = append(shown, class)
+				}
+			}
+			if got := strings.Join(shown, " "); got != c.shown {
+				t.Errorf("fills of %s, want %s", got, c.shown)
+			}
+			for class, text := range map[string]string{"r0": "held by r1", "r1": "held by r2", "nobody": "held, by whom is not known", "ghost": "lease runs on"} {
+				if strings.Contains(p.SVG, text) != strings.Contains(c.shown, class) {
+					t.Errorf("the legend has %q, or lacks it, where %s is shown", text, c.shown)
+				}
+			}
+		})
+	}
+}
+
+// The fill of a lease ends where its holder does, and the rest has no owner.
+func TestAnObservedHoldersFillEndsWithIt(t *testing.T) {
+	l := load(t, filepath.Join(recorded, "pods-observed-lease")).l
+	w := newWindow("overview", l, 0, l.Seconds)
+	from, to := num(w.s.x(surely(l.Locks[0].Keys[0].Holds[0].Granted))), num(w.x(l.Replicas[0].Lives[0].End))
+	if fill := regexp.QuoteMeta(attrs("r0")+` d="M`+from) + ` \S+H` + regexp.QuoteMeta(to) + `V`; !regexp.MustCompile(fill).MatchString(Overview(l).SVG) {
+		t.Errorf("no fill of the first holder from %s to %s", from, to)
 	}
 }

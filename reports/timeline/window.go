@@ -96,6 +96,17 @@ func (w *window) hue(incarnation string) (class string, ok bool) {
 	return "r" + count(h%hues), ok
 }
 
+// nobody is the class of a fill whose owner is not known.
+const nobody = "nobody"
+
+// owner is the class of an owner's fill.
+func (w *window) owner(incarnation string) string {
+	if class, known := w.hue(incarnation); known {
+		return class
+	}
+	return nobody
+}
+
 // heldBy is the mark of those who have that hue.
 func (w *window) heldBy(hue int) mark {
 	var names []string

@@ -185,7 +185,7 @@ func (ix *Facts) replicaLanes() []verdict.ReplicaLane {
 			i = len(out)
 			out = append(out, verdict.ReplicaLane{Name: name})
 		}
-		l := verdict.Life{Incarnation: incarnation, Extent: verdict.Extent{Start: momentOf(start), End: verdict.Moment{From: seconds(ix.claims[incarnation]), To: math.Inf(1)}}}
+		l := verdict.Life{Incarnation: incarnation, Called: ix.called[incarnation], Extent: verdict.Extent{Start: momentOf(start), End: verdict.Moment{From: seconds(ix.claims[incarnation]), To: math.Inf(1)}}}
 		if d, dead := ix.deaths[incarnation]; dead {
 			l.End = momentOf(d.Span)
 		}

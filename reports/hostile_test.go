@@ -37,7 +37,7 @@ func hostileHistory(text string) *history.History {
 		{Kind: history.FaultVoid, Op: text, Fault: fault},
 		{Kind: history.AbandonKind, Source: text, Lock: text, Key: text, Abandon: &history.Abandon{Reason: text}},
 		{Kind: history.GapKind, Source: text, Coverage: &history.Coverage{Probe: text, Why: text}},
-		{Kind: history.ReplicaExit, Replica: &history.Replica{Name: text, Incarnation: text, Exit: text}},
+		{Kind: history.ReplicaExit, Replica: &history.Replica{Name: text, Incarnation: text, Called: text, Exit: text}},
 		{Kind: history.RunAbort, Note: &history.Note{What: text, Why: text}},
 		{Kind: history.RunCleanup, Note: &history.Note{What: text, Why: text}},
 		{Kind: history.RunEnd, Note: &history.Note{What: text, Why: text}},

@@ -46,7 +46,7 @@ func doneBlocks(r Run, ev *evidence) ([]Block, error) {
 	if err != nil {
 		return nil, fmt.Errorf("show the experiment: %w", err)
 	}
-	blocks := []Block{itemBlock("", stoodOn(r.Record))}
+	blocks := []Block{itemBlock("", append(stoodOn(r.Record), calledItems(r.Lanes)...))}
 	if g := shotTable(r, ev); g != nil {
 		blocks = append(blocks, Block{Heading: "Faults and their victims", Table: g})
 	} else {

@@ -216,6 +216,12 @@ func sabotaged(t testing.TB) Run {
 		if e.Kind == history.ReplicaExit {
 			e.Replica.Bad, e.Replica.BadLine = 3, evil
 		}
+		if e.Replica != nil {
+			e.Replica.Called = evil
+		}
+	}
+	for i := range r.Lanes.Replicas {
+		r.Lanes.Replicas[i].Lives[0].Called = evil
 	}
 	r.Record = RecordOf(e, h)
 	return r

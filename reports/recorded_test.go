@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/lockdrill/lockdrill/analysis"
@@ -74,6 +75,29 @@ func TestRecordedRunsAreJudgedAsTheirFoldersSay(t *testing.T) {
 	for name, want := range recordedRuns {
 		if got := recorded(t, name).Judgement.Verdict; got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
+
+// The owner's names of replicas, by which its logs are found, stand in the lanes, beside the shots and in report.md; none is endless.
+func TestReportsShowTheOwnersNamesOfReplicas(t *testing.T) {
+	e, h := filesIn(t, filepath.Join("testdata", "recorded", "pass-1"))
+	for i := range h.Events {
+		if r := h.Events[i].Replica; r != nil {
+			r.Called = map[string]string{"r1": "sched-a", "r2": strings.Repeat("endless", 100)}[r.Name]
+		}
+	}
+	r := runOf(e, h)
+	page, md := htmlOf(t, r), written(t, markdownOf, r)
+	if n := strings.Count(page, "r1 (sched-a)"); n < 2 || !strings.Contains(page, "r1.1 (sched-a)") {
+		t.Errorf("the page has r1 (sched-a) %d times, which is not in the lanes and beside the shots, or not r1.1 (sched-a)", n)
+	}
+	if !strings.Contains(md, "- replicas: r1 (sched-a), r2 (endless") {
+		t.Errorf("report.md does not say the names:\n%s", md)
+	}
+	for _, doc := range []string{page, md} {
+		if strings.Contains(doc, strings.Repeat("endless", 10)) {
+			t.Error("a name is shown at its whole length")
 		}
 	}
 }

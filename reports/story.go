@@ -10,6 +10,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/reports/timeline"
 )
 
 // Story tells a run as it happens, a line for each event that a person would want to know of. It retells what was claimed
@@ -126,7 +127,7 @@ func (s *Story) describe(e *history.Event) (who, what string) {
 		}
 		return "stores", fmt.Sprintf("the %s store %s (%s): life %d", e.Incarnation.Store, lost, e.Incarnation.Why, e.Incarnation.Life)
 	case e.Replica != nil:
-		return e.Replica.Incarnation, s.replica(e)
+		return timeline.OwnName(e.Replica.Incarnation, e.Replica.Called), s.replica(e)
 	case e.Object != nil:
 		return e.Object.Kind, s.object(e.Object)
 	case e.Kind == history.GapKind:

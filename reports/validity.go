@@ -11,6 +11,7 @@ import (
 	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/figures"
+	"github.com/lockdrill/lockdrill/reports/timeline"
 )
 
 // workItems are what became of the jobs, and what the ledger saw.
@@ -139,6 +140,27 @@ func validityItems(j *verdict.Judgement) []item {
 	}
 	return append(list, item{"clean-up", cleanUpText(j)}, item{"run", runText(j.Run)})
 }
+
+// calledItems are the owner's words for the replicas of a service that is somebody's own: by these its logs are found.
+func calledItems(l *verdict.Lanes) []item {
+	var parts []string
+	for i := range l.Replicas {
+		if called := l.Replicas[i].Called(); called != "" {
+			parts = append(parts, timeline.OwnName(l.Replicas[i].Name, called))
+		}
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	text := strings.Join(first(parts, mostOfReplicas), ", ")
+	if more := len(parts) - mostOfReplicas; more > 0 {
+		text += fmt.Sprintf(" and %s more", figures.Count(more))
+	}
+	return []item{{"replicas", text}}
+}
+
+// mostOfReplicas bounds how many replicas are listed.
+const mostOfReplicas = 20
 
 // holdersText says which sources named the holders, and of how many epochs.
 func holdersText(by map[string]int) string {

@@ -1,6 +1,10 @@
 package verdict
 
-import "math"
+import (
+	"math"
+	"slices"
+	"strings"
+)
 
 // Lanes is a run as it is drawn: what was known to happen when, lane by lane. It concludes nothing that Judge does not conclude.
 type Lanes struct {
@@ -85,9 +89,21 @@ type ReplicaLane struct {
 	Paused []Extent
 }
 
+// Called is its owner's words for the replica, each once: a later life may have another. "" = none.
+func (r *ReplicaLane) Called() string {
+	var words []string
+	for i := range r.Lives {
+		if c := r.Lives[i].Called; c != "" && !slices.Contains(words, c) {
+			words = append(words, c)
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
 // Life is one incarnation.
 type Life struct {
 	Incarnation string
+	Called      string // its owner's word for it; "" = none
 	Extent
 	Exit    string   // how it ended, if that was seen
 	Killed  string   // the shot that killed it; "" = none

@@ -20,7 +20,7 @@ func (w *window) replica(r *verdict.ReplicaLane) {
 	case w.trial != nil && r.Name == history.ReplicaOf(w.trial.Successor):
 		under = "takes over"
 	}
-	w.name(w.y+12, r.Name, under)
+	w.name(w.y+12, OwnName(r.Name, r.Called()), under)
 	class, _ := w.hue(r.Name)
 	d := replicaLane{w: w, y: w.y}
 	d.lives(r)
@@ -42,6 +42,14 @@ func (w *window) replica(r *verdict.ReplicaLane) {
 		w.attempts(r.Name, w.y+26)
 	}
 	w.y += replicaHeight
+}
+
+// OwnName is the name of a replica with its owner's words for it in brackets, which may be a whole command line.
+func OwnName(name, called string) string {
+	if called == "" {
+		return name
+	}
+	return name + " (" + fit(called, sizeSmall, 300) + ")"
 }
 
 // replicaLane is the lane of one replica on its way to the canvas.

@@ -96,7 +96,7 @@ func (w *window) faultRow(f *verdict.FaultLane) {
 func (w *window) replicaRows(r *verdict.ReplicaLane) {
 	for i := range r.Lives {
 		l := &r.Lives[i]
-		w.table.add(l.Start.From, at(l.Start), "replica starts", l.Incarnation, "",
+		w.table.add(l.Start.From, at(l.Start), "replica starts", OwnName(l.Incarnation, l.Called), "",
 			figures.Count(len(l.Work))+" times at work, "+figures.Plural(len(l.Effects), "effect")+", "+figures.Count(len(l.Refused))+" refused")
 		if l.Object != nil {
 			w.table.add(l.Object.From, at(*l.Object), "pod's object gone", l.Incarnation, "", "no word on its process")

@@ -46,7 +46,7 @@ func Bands(e *experiments.Experiment, warmup time.Duration) []verdict.Band {
 	for i := range e.System.Locks {
 		class, _ := declaredClass(e.Faults, e.System.Locks[i].Name)
 		b := bandOf(e, &e.System.Locks[i], warmup).under(e.Faults, class)
-		out = append(out, verdict.Band{Lock: b.lock.Name, Lo: b.lo.Seconds(), Hi: b.hi.Seconds(), Sum: b.sum()})
+		out = append(out, verdict.Band{Lock: b.lock.Name, Lo: b.lo.Seconds(), Hi: b.hi.Seconds(), Sum: b.sum(), Untold: b.leavesOut()})
 	}
 	return out
 }

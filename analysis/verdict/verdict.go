@@ -367,6 +367,8 @@ type Band struct {
 	Lo   float64 `json:"lo"`
 	Hi   float64 `json:"hi"`
 	Sum  string  `json:"sum"` // the sum in words and numbers
+	// Untold is what hi leaves out.
+	Untold string `json:"untold,omitempty"`
 }
 
 // Predicted is the band in which rehearsals of the same file, at the same time scale, had the takeovers of one lock and one class.

@@ -52,7 +52,11 @@ func bandsOf(j *verdict.Judgement, lock string) []band {
 	var out []band
 	for _, b := range j.Bands {
 		if b.Lock == lock {
-			out = append(out, band{name: "possible by the sum", lo: b.Lo, hi: b.Hi})
+			name := "possible by the sum"
+			if b.Untold != "" {
+				name = "by the sum, but for the retry"
+			}
+			out = append(out, band{name: name, lo: b.Lo, hi: b.Hi})
 		}
 	}
 	for _, b := range j.Predicted {

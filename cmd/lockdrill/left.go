@@ -55,8 +55,6 @@ func printEnding(w io.Writer, e *drill.Ending) {
 		for _, left := range e.Open() {
 			printChange(w, left.Record, left.Why)
 		}
-	case e.Err != nil:
-		fmt.Fprintf(w, "lockdrill: %v\n", e.Err)
 	case e.Journal.Closed && e.ByWatchdog():
 		fmt.Fprintf(w, "lockdrill: the watchdog undid what the run could not undo in time: nothing is left (%s)\n", path)
 	case !e.Journal.Closed:

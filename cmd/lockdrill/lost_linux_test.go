@@ -44,6 +44,7 @@ func TestLiveARunWithoutItsJournalEnds(t *testing.T) {
 	for name, lose := range map[string]func(dir string) error{
 		"journal removed": func(dir string) error { return os.Remove(filepath.Join(dir, undo.File)) },
 		"folder removed":  os.RemoveAll,
+		"journal emptied": func(dir string) error { return os.Truncate(filepath.Join(dir, undo.File), 0) },
 		"journal replaced": func(dir string) error {
 			file := filepath.Join(dir, undo.File)
 			return os.Rename(writeFile(t, file+".new", "{}\n"), file)
@@ -63,7 +64,7 @@ func TestLiveARunWithoutItsJournalEnds(t *testing.T) {
 			if none, err := victim.Signal(0); err != nil || !none {
 				t.Errorf("the victim lives (%v)", err)
 			}
-			if _, err := os.Stat(o.dir); err == nil && name == "journal removed" {
+			if _, err := os.Stat(o.dir); err == nil && (name == "journal removed" || name == "journal emptied") {
 				if got := try(t, "recover", o.dir); got.code != verdict.ExitDirty {
 					t.Errorf("recover: %+v", got)
 				}

@@ -98,6 +98,12 @@ func recoverDir(ctx context.Context, io streams, named string, f recoverFlags) e
 		pid := c.Header.Runner.PID
 		return &exitError{code: verdict.ExitRefused, err: fmt.Errorf("%s: refused: the runner lives (process %d) and undoes its faults itself; to end it: kill -INT %d; if it hangs: kill -KILL %d, and its watchdog undoes them", dir, pid, pid, pid)}
 	}
+	if err == nil {
+		if lost, err := drill.Lacks(dir, &c); err == nil && lost != "" {
+			return &exitError{code: verdict.ExitDirty, err: fmt.Errorf("%s: the run did not come to a clean end, and somebody has cut its %s: it has lost %s; what the run has left cannot be told; where its watchdog was alive it undid everything (%s)",
+				dir, undo.File, lost, drill.WatchdogLog)}
+		}
+	}
 	r, err := drill.Recover(ctx, dir, f.at, f.trust)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

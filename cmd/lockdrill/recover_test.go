@@ -152,7 +152,7 @@ func TestARunNamesWhatItLeaves(t *testing.T) {
 		t.Helper()
 		var text strings.Builder
 		c, err := undo.Read(filepath.Join(dir, undo.File))
-		printEnding(&text, &drill.Ending{Dir: dir, Journal: c, Err: err})
+		printEnding(&text, &drill.Ending{Dir: dir, Journal: c, Lost: err})
 		return text.String()
 	}
 	for _, want := range []string{"lockdrill recover " + dir, "NOT UNDONE  replica", "it does not die", "by hand:  kill -KILL"} {

@@ -1,6 +1,7 @@
 package drill
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
 	"github.com/lockdrill/lockdrill/experiments/undo"
+	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/kube"
 )
 
@@ -64,8 +66,7 @@ func (d *Drill) conclude(broke error) (*Ending, error) {
 type Ending struct {
 	Dir     string // of the run
 	Journal undo.Content
-	Err     error        // the journal cannot be read
-	Lost    error        // the journal was lost while the drill went on: what is left is said from memory
+	Lost    error        // the journal was lost while the drill went on, or cannot be read: what is left is said from memory
 	Memory  []undo.Entry // then: what the runner has not undone
 }
 
@@ -74,7 +75,7 @@ func (e *Ending) Left() bool {
 	if e.Lost != nil {
 		return len(e.Memory) > 0
 	}
-	return e.Err != nil || !e.Journal.Closed
+	return !e.Journal.Closed
 }
 
 // Open lists what is not undone.
@@ -94,11 +95,11 @@ func (e *Ending) ByWatchdog() bool {
 func (d *Drill) endJournal() *Ending {
 	lost := d.journal.Check()
 	d.watchdog.Close()
-	if lost != nil {
+	c, err := undo.Read(filepath.Join(d.dir, undo.File))
+	if lost = cmp.Or(lost, err); lost != nil {
 		return &Ending{Dir: d.dir, Lost: lost, Memory: d.journal.Open()}
 	}
-	c, err := undo.Read(filepath.Join(d.dir, undo.File))
-	return &Ending{Dir: d.dir, Journal: c, Err: err}
+	return &Ending{Dir: d.dir, Journal: c}
 }
 
 // dropJournal ends the journal of a run that did not come to a drill; where all is undone, nothing of it stays.
@@ -142,6 +143,34 @@ func targets(ctx context.Context, e *experiments.Experiment, cluster *kube.Clust
 		all = append(all, processesTarget(e.System.Processes))
 	}
 	return all
+}
+
+// Lacks says what the journal of a run that did not come to its end has lost, by what its history tells; "" = nothing that is known.
+func Lacks(dir string, c *undo.Content) (string, error) {
+	if finished, err := Finished(dir); err != nil || finished {
+		return "", err
+	}
+	f, err := os.Open(filepath.Join(dir, HistoryFile))
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h, err := history.NewReader(f)
+	switch {
+	case err != nil: // nothing was recorded yet
+		return "", nil
+	case c.Header.V == 0: // written before the history began
+		return "its beginning", nil
+	}
+	for {
+		e, err := h.Next()
+		if err != nil { // where it was cut off
+			return "", nil
+		}
+		if e.Kind == history.FaultApplied && !slices.ContainsFunc(c.Entries, func(x undo.Entry) bool { return x.Record.Shot.Op == e.Op }) {
+			return "the record of " + e.Op, nil
+		}
+	}
 }
 
 // Targets names the same without asking anybody, for whoever must not start two runs at one target.

@@ -175,8 +175,8 @@ func TestTheWatchdogLeavesWithItsPurpose(t *testing.T) {
 	}
 }
 
-// It stays with the journal that it has opened: one that loses its name, with its folder or to another file, is undone when the runner is
-// dead.
+// It stays with the journal that it has opened: one that loses its name, with its folder or to another file, or what stands in it, is undone
+// when the runner is dead.
 func TestTheWatchdogUndoesAJournalWithoutAName(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(dir string) error{
@@ -185,6 +185,11 @@ func TestTheWatchdogUndoesAJournalWithoutAName(t *testing.T) {
 		"replaced": func(dir string) error {
 			file := filepath.Join(dir, undo.File)
 			return errors.Join(os.WriteFile(file+".new", nil, 0o600), os.Rename(file+".new", file))
+		},
+		"emptied": func(dir string) error { return os.Truncate(filepath.Join(dir, undo.File), 0) },
+		"cut": func(dir string) error {
+			data, err := os.ReadFile(filepath.Join(dir, undo.File))
+			return errors.Join(err, os.Truncate(filepath.Join(dir, undo.File), int64(bytes.IndexByte(data, '\n')+1)))
 		},
 	} {
 		dir := filepath.Join(t.TempDir(), "run")
@@ -263,7 +268,7 @@ type watching struct {
 	log    bytes.Buffer
 }
 
-// watched starts a watchdog and returns once it has opened the journal: before that it reads no sign of life.
+// watched starts a watchdog and returns once it has read the journal: before that it hears no sign of life.
 func watched(t *testing.T, dir string) *watching {
 	t.Helper()
 	read, write := io.Pipe()
@@ -280,6 +285,9 @@ func watched(t *testing.T, dir string) *watching {
 			}
 		}}.watch(t.Context(), dir, journal, read)
 	}()
+	if _, err := write.Write([]byte{'.'}); err != nil {
+		t.Fatal(err)
+	}
 	return w
 }
 
@@ -329,6 +337,83 @@ func TestADrillThatBreaksOffSaysWhatIsLeft(t *testing.T) {
 		}
 		if end != want || !errors.Is(err, broke) || strings.Contains(err.Error(), "not everything") != left || ending.Left() != left {
 			t.Errorf("left %t: %d, %v, %+v", left, end, err, ending)
+		}
+	}
+}
+
+// A run whose journal says nonsense at its end has no verdict: what is undone is known to the run alone.
+func TestARunWhoseJournalCannotBeReadHasNoVerdict(t *testing.T) {
+	for left, want := range map[bool]int{false: 0, true: verdict.ExitDirty} {
+		dir := filepath.Join(t.TempDir(), "run")
+		j := leftBy(t, dir, undo.Header{Run: "r"}, undo.Record{Kind: "pause", Process: &undo.Process{PID: 7}})
+		if !left {
+			if err := j.Mark(1, undo.Undone, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_ = j.Close()
+		f, err := os.OpenFile(filepath.Join(dir, undo.File), os.O_WRONLY|os.O_APPEND, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteString(`{"hello":1}` + "\n"); err != nil {
+			t.Fatal(err)
+		}
+		_ = f.Close()
+		d := &Drill{dir: dir, e: &experiments.Experiment{Name: "x"}, journal: j}
+		ending, err := d.conclude(nil)
+		var end int
+		if e := new(Error); errors.As(err, &e) {
+			end = e.Status
+		}
+		if err == nil || end != want || ending.Left() != left {
+			t.Errorf("left %t: %d, %v, %+v", left, end, err, ending)
+		}
+	}
+}
+
+// What the history of a run tells and its journal does not, the journal has lost.
+func TestAJournalThatLacksWhatTheHistoryTells(t *testing.T) {
+	shot := history.Event{Kind: history.FaultIntent, Op: "p#1", Fault: &history.Fault{ID: "p", Shot: 1, Kind: "pause"}}
+	header := undo.Header{V: undo.Version, Run: "r"}
+	for name, c := range map[string]struct {
+		header  bool // of the history
+		end     bool
+		journal undo.Content
+		want    string
+	}{
+		"all of it":                {true, false, undo.Content{Header: header, Entries: []undo.Entry{{ID: 1, Record: undo.Record{Shot: shot}}}}, ""},
+		"emptied":                  {true, false, undo.Content{}, "its beginning"},
+		"emptied, and closed":      {true, false, undo.Content{Closed: true}, "its beginning"},
+		"without the record":       {true, false, undo.Content{Header: header}, "the record of p#1"},
+		"of a run with a good end": {true, true, undo.Content{}, ""},
+		"before the history began": {false, false, undo.Content{}, ""},
+	} {
+		dir := t.TempDir()
+		var text bytes.Buffer
+		if c.header {
+			now := int64(0)
+			rec, err := history.NewRecorder(&text, history.Header{Run: "r", Experiment: "e", Started: "2026-01-01T00:00:00Z", Mode: history.Live, TimeScale: 1}, func() int64 { now++; return now }, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			applied := shot
+			applied.Kind, applied.Source, applied.Span = history.FaultApplied, "runner", history.At(1)
+			events := []history.Event{applied}
+			if c.end {
+				events = append(events, history.Event{Kind: history.RunEnd, Source: "runner", Note: &history.Note{What: "completed", OK: true}})
+			}
+			for _, e := range events {
+				if _, err := rec.RecordNow(e); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := os.WriteFile(filepath.Join(dir, HistoryFile), text.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if lost, err := Lacks(dir, &c.journal); lost != c.want || err != nil {
+			t.Errorf("%s: %q, want %q; %v", name, lost, c.want, err)
 		}
 	}
 }

@@ -131,6 +131,7 @@ func Watch(ctx context.Context, dir string, runner io.Reader, w Watching) error 
 }
 
 func (w Watching) watch(ctx context.Context, dir string, journal *undo.Found, runner io.Reader) error {
+	journal.Look()
 	beats, over := make(chan struct{}, 1), make(chan struct{})
 	go listen(runner, beats, over)
 	tick := time.NewTicker(beatEvery)
@@ -145,6 +146,7 @@ func (w Watching) watch(ctx context.Context, dir string, journal *undo.Found, ru
 			last = time.Now()
 			continue
 		case <-tick.C:
+			journal.Look()
 		}
 		stalled := time.Since(last) > stalledAfter
 		if !stalled && time.Now().Before(next) || stalled && time.Now().Before(next.Add(beatEvery-watchEvery)) {
@@ -183,7 +185,7 @@ func (w Watching) takeOver(ctx context.Context, dir string, journal *undo.Found)
 	for n := 1; ; n++ {
 		r, err := recoverWhenFree(ctx, dir, journal, byWatchdog, w.Cluster)
 		w.Report(r, err)
-		if err == nil && len(r.Left()) == 0 || errors.Is(err, undo.ErrBusy) { // who is at it so long is at it
+		if (err == nil || journal.Lost() != nil) && len(r.Left()) == 0 || errors.Is(err, undo.ErrBusy) { // who is at it so long is at it
 			return nil
 		}
 		if n == lastAttempt {

@@ -110,8 +110,17 @@ func (f *Found) knowsSecrets(s *Store) error {
 	return nil
 }
 
-// experiment is the experiment beside the journal, as the run wrote it.
-func (f *Found) experiment() ([]byte, error) { return f.root.ReadFile(experimentFile) }
+// experiment is the experiment beside the journal, as the run wrote it: as it was first read, whatever becomes of it.
+func (f *Found) experiment() ([]byte, error) {
+	if f.wrote != nil {
+		return f.wrote, nil
+	}
+	data, err := f.root.ReadFile(experimentFile)
+	if err == nil && len(f.known.Entries) > 0 { // before the first record it may not stand there whole
+		f.wrote = data
+	}
+	return data, err
+}
 
 // namesHook: a command that a record names is run only if the experiment's fault of that id names it too.
 func (f *Found) namesHook(h *Header, r Record) error {

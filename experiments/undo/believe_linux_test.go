@@ -191,6 +191,108 @@ func TestARecordOfWhatIsNotTheRunsIsRefused(t *testing.T) {
 	}
 }
 
+// What a hook's record may name is known from when the experiment was there.
+func TestTheExperimentIsRemembered(t *testing.T) {
+	path := do(t, Header{Run: "r"}, "intent a")
+	beside := filepath.Join(filepath.Dir(path), experimentFile)
+	if err := os.WriteFile(beside, []byte("faults:\n  - {id: cut, hook: {do: [./cut.sh], undo: [./mend.sh], dir: /opt}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := foundAt(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	f.Look()
+	if err := os.Remove(beside); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.believe(&Header{V: 2, Nonce: "nonce"}, hook("cut", "/opt", "nonce/hook/cut#1", "./mend.sh")); err != nil {
+		t.Error(err)
+	}
+}
+
+// A folder that another user has put around a process does not make it the run's.
+func TestAFolderOfSomebodyElseProvesNothing(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("SKIPPED, NOT TESTED: only root can give a folder away")
+	}
+	dir := t.TempDir()
+	cmd := exec.Command("sleep", "600")
+	cmd.Dir = dir
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	p := Find(cmd.Process.Pid)
+	p.Folder = dir
+	if !p.carries(p.PID) {
+		t.Error("a folder of its own user proves nothing")
+	}
+	if err := os.Chown(dir, 65534, -1); err != nil {
+		t.Fatal(err)
+	}
+	if p.carries(p.PID) {
+		t.Error("a folder of somebody else makes a process the run's")
+	}
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	if p.carries(p.PID) {
+		t.Error("so does one that is gone")
+	}
+}
+
+// A process that leads no group is still one that was started.
+func TestAProcessThatLeadsNothingIsEnded(t *testing.T) {
+	cmd := exec.Command("sleep", "600")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	p := Find(cmd.Process.Pid)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := p.End(ctx); err != nil || runs(p.PID) {
+		t.Errorf("%v; it runs: %t", err, runs(p.PID))
+	}
+	_ = cmd.Wait()
+}
+
+// Between two programs a process has no environment. It is looked at again, and so is what has come meanwhile.
+func TestEveryProcessIsLookedAt(t *testing.T) {
+	bare := exec.Command("sleep", "600")
+	bare.Env = []string{}
+	if err := bare.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = bare.Process.Kill(); _ = bare.Wait() })
+	if !unread(bare.Process.Pid) || unread(os.Getpid()) {
+		t.Error("whose environment is empty is not known")
+	}
+	var late *exec.Cmd
+	looks, came := 0, false
+	err := eachProcess(func(pid int, _ []string) (hidden bool) {
+		if late == nil {
+			late = exec.Command("sleep", "600")
+			if err := late.Start(); err != nil {
+				t.Error(err)
+			}
+		}
+		came = came || late.Process != nil && pid == late.Process.Pid
+		if pid != bare.Process.Pid {
+			return false
+		}
+		looks++
+		return looks < 3
+	})
+	_ = late.Process.Kill()
+	_ = late.Wait()
+	if err != nil || looks != 3 || !came {
+		t.Errorf("%d looks at one that was hidden, want 3; the one that came was seen: %t; %v", looks, came, err)
+	}
+}
+
 func hook(id, dir, mark string, command ...string) Record {
 	r := Record{Kind: "hook", Hook: &Hook{Undo: command, Dir: dir, Mark: mark}}
 	if id != "" {

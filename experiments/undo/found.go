@@ -1,6 +1,7 @@
 package undo
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -19,6 +20,10 @@ type Found struct {
 	root     *os.Root // the run's folder
 	file     *os.File
 	readOnly error // why nothing can be written
+	known    Content
+	size     int // of what known was read from
+	lost     error
+	wrote    []byte // the experiment beside it; nil = not read yet
 }
 
 // Open opens the journal in the folder of a run. Unless trust is given, an UntrustedError refuses one that somebody else than the
@@ -52,13 +57,46 @@ func Open(dir string, trust bool) (_ *Found, err error) {
 // Close gives up the journal.
 func (f *Found) Close() error { return errors.Join(f.file.Close(), f.root.Close()) }
 
-// Read is Read of this very file.
+// Read is Read of this very file. What was read once is not forgotten when the file has lost it: then only what it adds is heard, and
+// Lost says so.
 func (f *Found) Read() (Content, error) {
 	data, err := io.ReadAll(io.NewSectionReader(f.file, 0, maxJournal))
 	if err != nil {
-		return Content{}, fmt.Errorf("read journal: %w", err)
+		return f.remember(nil, fmt.Errorf("read journal: %w", err))
 	}
-	return content(f.path, data)
+	c, err := content(f.path, data)
+	switch {
+	case f.lost != nil || f.known.Header.V != 0 && (err != nil || len(data) < f.size || !c.holds(&f.known)):
+		return f.remember(data, fmt.Errorf("%w: %s has lost what it said", ErrLost, f.path))
+	case err == nil:
+		f.known, f.size = c.clone(), len(data)
+	}
+	return c, err
+}
+
+// Look reads the journal if it has changed since: a process that is to undo it knows it before anybody else can spoil it.
+func (f *Found) Look() {
+	if info, err := f.file.Stat(); err != nil || info.Size() != int64(f.size) {
+		_, _ = f.Read() // whoever undoes it is told
+	}
+	_, _ = f.experiment()
+}
+
+// Lost reports that the journal has lost what it said; what is known of it is from memory, and nothing is written to it.
+func (f *Found) Lost() error { return f.lost }
+
+// remember gives what is known of a journal that can be relied on no more, and what its lines add to that.
+func (f *Found) remember(data []byte, why error) (Content, error) {
+	if f.known.Header.V == 0 {
+		return Content{}, why
+	}
+	f.lost = cmp.Or(f.lost, why)
+	for text := range bytes.Lines(data) {
+		if l, torn, err := parse(bytes.TrimSuffix(text, []byte("\n")), true); err == nil && !torn {
+			f.known.hear(l)
+		}
+	}
+	return f.known.clone(), nil
 }
 
 // maxJournal bounds what is read: a run of many hours writes a few megabytes.
@@ -107,7 +145,7 @@ func (f *Found) Overdue(ctx context.Context, reverters map[string]Reverter, by s
 
 // revert undoes these entries and adds to the report how that went. The error is the first of the journal's own: others follow from it.
 func (f *Found) revert(ctx context.Context, r *Report, entries []Entry, reverters map[string]Reverter, by string) (*Journal, error) {
-	j := &Journal{file: f.file, by: by, states: map[int]Entry{}, err: f.readOnly}
+	j := &Journal{file: f.file, by: by, states: map[int]Entry{}, err: cmp.Or(f.lost, f.readOnly)}
 	unwritten := []error{j.newLine()}
 	for _, e := range entries {
 		o, err := j.undo(ctx, e, func(ctx context.Context, rec Record) error {
@@ -120,6 +158,9 @@ func (f *Found) revert(ctx context.Context, r *Report, entries []Entry, reverter
 			}
 			return fmt.Errorf("this lockdrill does not know how %q is undone", rec.Kind)
 		})
+		if o.Err == nil {
+			f.known.hear(line{ID: e.ID, State: Undone, By: by}) // also where it cannot be written
+		}
 		r.Outcomes, unwritten = append(r.Outcomes, o), append(unwritten, err)
 	}
 	return j, cmp.Or(unwritten...)

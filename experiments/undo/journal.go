@@ -61,6 +61,7 @@ type Journal struct {
 	file   *os.File
 	path   string
 	made   fs.FileInfo // the file, by more than its name
+	size   int64       // of what was written: others only add
 	nonce  string
 	by     string
 	last   int
@@ -103,7 +104,7 @@ func (j *Journal) MarkOf(name string) string {
 // ErrLost: the journal can be relied on no more. The run has to end.
 var ErrLost = errors.New("the undo journal is lost")
 
-// Check reports ErrLost where the file is gone, is another one by now, or could not be written.
+// Check reports ErrLost where the file is gone, is another one or shorter by now, or could not be written.
 func (j *Journal) Check() error {
 	if j == nil {
 		return nil
@@ -123,6 +124,8 @@ func (j *Journal) check() error {
 		return fmt.Errorf("%w: %w", ErrLost, err)
 	case !os.SameFile(j.made, now):
 		return fmt.Errorf("%w: another file is %s now", ErrLost, j.path)
+	case now.Size() < j.size:
+		return fmt.Errorf("%w: somebody has cut %s", ErrLost, j.path)
 	}
 	return nil
 }
@@ -224,7 +227,8 @@ func (j *Journal) append(l line) error {
 	if err != nil {
 		return err
 	}
-	if _, err := j.file.Write(append(data, '\n')); err != nil {
+	n, err := j.file.Write(append(data, '\n'))
+	if j.size += int64(n); err != nil {
 		j.err = err
 		return err
 	}

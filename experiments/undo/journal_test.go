@@ -76,6 +76,40 @@ func TestAFullDiskRefusesTheChange(t *testing.T) {
 	_ = full.Close()
 }
 
+// A journal that somebody has cut in its place is lost; what others have added to it is not.
+func TestAJournalThatIsCutIsLost(t *testing.T) {
+	j, path := create(t, Header{Run: "r"})
+	if _, err := j.Intend(rec("pause", "a")); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if _, err := other.WriteString(`{"id":1,"state":"undo-intent"}` + "\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Check(); err != nil {
+		t.Errorf("a watchdog's line: %v", err)
+	}
+	for _, size := range []int64{info.Size() - 1, 0} {
+		if err := os.Truncate(path, size); err != nil {
+			t.Fatal(err)
+		}
+		if err := j.Check(); !errors.Is(err, ErrLost) {
+			t.Errorf("cut to %d bytes: %v", size, err)
+		}
+	}
+	if _, err := j.Intend(rec("pause", "b")); !errors.Is(err, ErrLost) {
+		t.Errorf("a record was taken: %v", err)
+	}
+}
+
 func TestCloseOnlyWhereAllIsUndone(t *testing.T) {
 	j, path := create(t, Header{Run: "r", Targets: []string{"redis://h:1"}})
 	id, err := j.Intend(Record{Kind: StandServer, Folder: "/f"})

@@ -64,51 +64,95 @@ func (p Process) members() ([]int, error) {
 	leader, err := statOf(p.PID)
 	leads := err == nil && leader[startField] == p.Started && !corpse(leader)
 	reused := err == nil && leader[startField] != p.Started
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return nil, fmt.Errorf("look for processes: %w", err)
-	}
 	var all []int
 	var foreign error
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil || pid == os.Getpid() {
-			continue
-		}
-		stat, err := statOf(pid)
-		if err != nil || corpse(stat) {
-			continue // gone meanwhile, or a corpse
-		}
-		number := strconv.Itoa(p.PID)
+	number := strconv.Itoa(p.PID)
+	err = eachProcess(func(pid int, stat []string) (hidden bool) {
 		kin := (stat[groupField] == number || stat[sessionField] == number) && !reused
+		mark := markOf(pid)
+		hidden = p.Mark != "" && mark == "" && !kin && !older(stat[startField], p.Started) && unread(pid)
 		switch {
-		case kin && (leads || p.owns(pid)), p.Mark != "" && markOf(pid) == p.Mark, p.forked(pid):
+		case kin && (leads || p.owns(pid)), pid == p.PID && leads, p.Mark != "" && mark == p.Mark, p.forked(pid):
 			all = append(all, pid)
+			return false
 		case kin && !gone(pid):
 			foreign = fmt.Errorf("process %d is in the group of process %d, which is dead, and does not carry its mark: it is not touched", pid, p.PID)
 		}
+		return hidden
+	})
+	if err != nil {
+		return nil, err
 	}
 	return all, foreign
 }
 
+// eachProcess calls see for every process that runs, but this one. One that is hidden, as between the two programs of an exec, is seen
+// again a moment later; so are those that have come while the others were looked at: a chain of forks must not run past the look.
+func eachProcess(see func(pid int, stat []string) (hidden bool)) error {
+	seen := map[int]string{}
+	for range execLooks {
+		entries, err := os.ReadDir("/proc")
+		if err != nil {
+			return fmt.Errorf("look for processes: %w", err)
+		}
+		fresh, hidden := false, false
+		for _, e := range entries {
+			pid, err := strconv.Atoi(e.Name())
+			if err != nil || pid == os.Getpid() {
+				continue
+			}
+			stat, err := statOf(pid)
+			if err != nil || corpse(stat) || seen[pid] == stat[startField] { // gone meanwhile, a corpse, or known
+				continue
+			}
+			fresh = true
+			if see(pid, stat) {
+				hidden = true
+				continue
+			}
+			seen[pid] = stat[startField]
+		}
+		if !fresh {
+			return nil
+		}
+		if hidden {
+			time.Sleep(execLook)
+		}
+	}
+	return nil
+}
+
+// older compares two start times.
+func older(a, b string) bool { return len(a) < len(b) || len(a) == len(b) && a < b }
+
+// unread reports a process of a user's whose environment is empty at this moment: cleared, or not there yet. Threads of the kernel have none.
+func unread(pid int) bool {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	if err != nil || len(data) > 0 {
+		return false
+	}
+	stat, err := statOf(pid)
+	if err != nil || corpse(stat) || exiting(stat) {
+		return false
+	}
+	flags, err := strconv.ParseUint(stat[flagsField], 10, 64)
+	return err == nil && flags&0x200000 == 0 // PF_KTHREAD of linux/sched.h
+}
+
 // endMarked kills what carries the mark, and reports that nothing does.
 func endMarked(mark string) (none bool, err error) {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return false, fmt.Errorf("look for processes: %w", err)
-	}
 	none = true
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil || pid == os.Getpid() || markOf(pid) != mark {
-			continue
-		}
-		if !gone(pid) {
+	err = eachProcess(func(pid int, _ []string) (hidden bool) {
+		switch has := markOf(pid); {
+		case has == "":
+			return unread(pid)
+		case has == mark && !gone(pid):
 			none = false
 			_ = syscall.Kill(pid, syscall.SIGKILL) // gone meanwhile, or looked for again
 		}
-	}
-	return none, nil
+		return false
+	})
+	return none && err == nil, err
 }
 
 // owns is carries for a process whose environment may be away for a moment: between the two programs of an exec, which is waited for, and
@@ -155,7 +199,34 @@ func (p Process) carries(pid int) bool {
 func (p Process) worksIn(pid int) bool {
 	cwd, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
 	cwd = strings.TrimSuffix(cwd, " (deleted)")
-	return err == nil && (cwd == p.Folder || strings.HasPrefix(cwd, p.Folder+"/"))
+	return err == nil && (cwd == p.Folder || strings.HasPrefix(cwd, p.Folder+"/")) && laidFor(p.Folder, pid)
+}
+
+// laidFor reports that a folder, by which a process is to be known, belongs to that process's user, to the caller or to root: what
+// others have put around a process proves nothing. Of one that is gone, the folder that the process works in is asked.
+func laidFor(dir string, pid int) bool {
+	own := fmt.Sprintf("/proc/%d", pid)
+	user, err := ownerOf(own)
+	if err != nil {
+		return false
+	}
+	whose, err := ownerOf(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		whose, err = ownerOf(own + "/cwd")
+	}
+	return err == nil && (whose == user || isUs(whose))
+}
+
+func ownerOf(path string) (uint32, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, err
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, fmt.Errorf("whom %s belongs to cannot be told", path)
+	}
+	return stat.Uid, nil
 }
 
 // forked reports whether a process is one of its forks that are known by nothing but their title and the folder.

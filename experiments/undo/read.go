@@ -125,6 +125,29 @@ func (c *Content) add(l line) error {
 	return nil
 }
 
+// holds reports that c is o, or o and more.
+func (c *Content) holds(o *Content) bool {
+	return c.Header.Nonce == o.Header.Nonce && c.Header.Run == o.Header.Run && len(c.Entries) >= len(o.Entries) &&
+		!slices.ContainsFunc(o.Entries, func(e Entry) bool {
+			return !slices.ContainsFunc(c.Entries, func(own Entry) bool { return own.ID == e.ID && own.Record.Kind == e.Record.Kind })
+		})
+}
+
+func (c *Content) clone() Content {
+	return Content{Header: c.Header, Entries: slices.Clone(c.Entries), Closed: c.Closed}
+}
+
+// hear takes in that a known entry is undone, or the journal's end, and nothing else.
+func (c *Content) hear(l line) {
+	i := slices.IndexFunc(c.Entries, func(e Entry) bool { return e.ID == l.ID })
+	switch {
+	case l.Closed:
+		c.Closed = true
+	case i >= 0 && l.State == Undone:
+		c.Entries[i].advance(l)
+	}
+}
+
 // advance takes the next state of an entry. Where two processes undo at once (a runner that hung, and its watchdog), the one that is
 // through has the last word: only a new injection opens an undone record again.
 func (e *Entry) advance(l line) {

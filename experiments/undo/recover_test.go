@@ -156,6 +156,50 @@ func TestAJournalCutAtEveryByteIsUndone(t *testing.T) {
 	}
 }
 
+// Who has read a journal undoes what it said, whatever becomes of the file; what the file still tells of that is heard.
+func TestAJournalIsUndoneFromMemory(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(whole string) string
+		want  string
+	}{
+		"emptied":                       {func(string) string { return "" }, "b a"},
+		"only its header is left":       {func(whole string) string { return whole[:strings.Index(whole, "\n")+1] }, "b a"},
+		"one record is cut off":         {func(whole string) string { return whole[:strings.Index(whole, `{"id":2`)] }, "b a"},
+		"another journal, longer":       {func(whole string) string { return strings.ReplaceAll(whole, `"run":"r"`, `"run":"another"`) }, "b a"},
+		"nonsense":                      {func(whole string) string { return whole + `{"hello":1}` + "\n" }, "b a"},
+		"emptied, and the runner wrote": {func(string) string { return `{"id":2,"state":"undone-verified"}` + "\n" }, "a"},
+		"emptied, and the runner ended": {func(string) string { return `{"id":2,"state":"undone-verified"}` + "\n" + `{"closed":true}` + "\n" }, ""},
+	} {
+		path := do(t, Header{Run: "r"}, "intent a", "injected a", "intent b", "injected b")
+		f, err := foundAt(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Look()
+		whole, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spoilt := c.spoil(string(whole))
+		if err := os.WriteFile(path, []byte(spoilt), 0); err != nil {
+			t.Fatal(err)
+		}
+		var w world
+		r, err := f.Recover(t.Context(), w.reverters(), "watchdog")
+		if got := strings.Join(w.reverted, " "); got != c.want || len(r.Left()) > 0 || !r.Closed && !errors.Is(err, ErrLost) || f.Lost() == nil {
+			t.Errorf("%s: reverted %q, want %q; %v, left %v", name, got, c.want, err, r.Left())
+		}
+		if after, _ := os.ReadFile(path); string(after) != spoilt {
+			t.Errorf("%s: something was written to it: %s", name, after)
+		}
+		w = world{}
+		if _, err := f.Recover(t.Context(), w.reverters(), "watchdog"); w.reverted != nil {
+			t.Errorf("%s: undone twice: %v (%v)", name, w.reverted, err)
+		}
+		_ = f.Close()
+	}
+}
+
 // A recovery may be cut off as well: the second one goes on after its torn line.
 func TestARecoveryCutAtEveryByteIsUndone(t *testing.T) {
 	path := do(t, Header{Run: "r"}, "intent a", "intent b")

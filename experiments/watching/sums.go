@@ -91,7 +91,26 @@ func (r *Row) Sum(look time.Duration) string {
 	if r.Taken > 0 {
 		fmt.Fprintf(&b, " %s another value stood there before the lease was over: a theft, or a release and a grant within one look (%s).", times(r.Taken), short(look))
 	}
+	b.WriteString(r.runOut())
 	return b.String()
+}
+
+const fewExpiries = 3 // fewer may be deaths and restarts
+
+// runOut says that leases ran out unreleased, where a quarter or more did. That may be meant, so it is no accusation. Of a loop that is
+// always left to its TTL the sum says so already.
+func (r *Row) runOut() string {
+	if r.Expiries < fewExpiries || 3*r.Expiries < r.Releases || r.Mode() == lockcore.LoopTTLHold {
+		return ""
+	}
+	leases := r.Expiries + r.Releases + r.Taken + r.Held
+	text := fmt.Sprintf(" %d of %s ran out and were not released", r.Expiries, figures.Plural(leases, "lease"))
+	if r.Renewals == 0 {
+		text += ", and none was renewed. Their holders worked for longer than the TTL, died, or did not release: compare the TTL with how long the work takes, and read the holders' logs."
+	} else {
+		text += ". Their holders died, stopped renewing, or did not release: read the holders' logs."
+	}
+	return text + " If the service lets leases run out on purpose, nothing is wrong."
 }
 
 func times(n int) string {
@@ -109,7 +128,7 @@ func (s *State) Draft() (locks []draft.Lock) {
 		r := &s.Rows[i]
 		l := draft.Lock{TTL: r.TTL, RenewEvery: round(r.RenewEvery), Poll: roundUp(r.Poll()), Mode: r.Mode(), Seen: "Seen: " + r.Sum(s.Every)}
 		switch {
-		case r.TTL == 0 || strings.ContainsAny(strings.TrimSuffix(r.Name, "*"), " *?{}[]\\\"'"):
+		case r.TTL == 0 || !r.Draftable():
 			continue
 		case r.Lease:
 			l.Lease = r.Name
@@ -127,6 +146,11 @@ func (s *State) Draft() (locks []draft.Lock) {
 		locks = append(locks, l)
 	}
 	return locks
+}
+
+// Draftable reports whether a file can have the name.
+func (r *Row) Draftable() bool {
+	return !strings.ContainsAny(strings.TrimSuffix(r.Name, "*"), " *?{}[]\\\"'")
 }
 
 // round writes a measured period with two digits or so: the figure that was configured is near.

@@ -89,6 +89,56 @@ func TestTheSumOfARenewedLoop(t *testing.T) {
 	}
 }
 
+// Leases that run out unreleased are told of, with the figure; a few of them, and a loop that is always left to its TTL, are not.
+func TestLeasesThatRunOutAreTold(t *testing.T) {
+	const plain = "ran out and were not released"
+	for name, c := range map[string]struct {
+		expired, released int
+		renewed           bool
+		jobs              bool
+		want              string
+	}{
+		"half of them":                   {12, 13, false, true, "12 of 26 leases ran out and were not released, and none was renewed. Their holders worked for longer than the TTL, died, or did not release"},
+		"half of them, renewed":          {12, 13, true, true, "12 of 26 leases ran out and were not released. Their holders died, stopped renewing, or did not release"},
+		"all of them":                    {6, 0, false, true, "6 of 7 leases " + plain},
+		"a quarter":                      {4, 12, false, true, "4 of 17 leases " + plain},
+		"fewer":                          {4, 13, false, true, ""},
+		"two":                            {2, 0, false, true, ""},
+		"a loop that is left to its TTL": {6, 0, false, false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := tape{key: "job:1"}
+			at := int64(1000)
+			lease := func(end int64) {
+				p.look(at, "a", time.Second)
+				if c.renewed {
+					p.look(at+100, "a", time.Second)
+					end += 100
+				}
+				if end > 0 {
+					p.look(at+end, "", 0)
+				}
+				at += 5000
+			}
+			for range c.expired {
+				lease(1200)
+			}
+			for range c.released {
+				lease(500)
+			}
+			if c.jobs {
+				p.key = "job:2"
+			}
+			p.look(at, "b", time.Second) // is held
+			row := p.table.Rows(at * ms)[0]
+			got := row.Sum(50 * time.Millisecond)
+			if c.want == "" && strings.Contains(got, plain) || !strings.Contains(got, c.want) {
+				t.Errorf("%+v: %s", row, got)
+			}
+		})
+	}
+}
+
 func TestAThiefIsNotTakenForSure(t *testing.T) {
 	p := tape{key: "k"}
 	p.look(1000, "a", time.Minute)

@@ -208,9 +208,6 @@ func writeDraft(io streams, d *draft.Draft, file string, force bool) error {
 		d.Name = draft.NameOf(strings.TrimSuffix(strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)), ".lockdrill"))
 	}
 	data, err := d.Text()
-	if errors.Is(err, draft.ErrNothing) {
-		return usagef("%s: %w: say --lock NAME=KEY of a loop, or --effects-stream", file, err)
-	}
 	if err != nil {
 		return usagef("%s would be no experiment:\n%w", file, err)
 	}

@@ -19,6 +19,7 @@ func TestInitWritesWhatValidates(t *testing.T) {
 		"b.lockdrill.yaml":           `--redis rediss://h:6379/2 --password-env P --ca ca.pem --lock sched:leader --profile cordum/scheduler-reconciler --unit sched@{name}.service`,
 		"c.lockdrill.yaml":           `--namespace shop --selector app=web,tier=front --lease billing --ttl 15s --renew-every 2s`,
 		"d.lockdrill.yaml":           `--redis redis://h:6379 --lock job=sched:job:* --effects-stream jobs:log --effects-map job=id,state=status,terminal=DONE|FAILED --pid-files /run/{name}.pid`,
+		"e.lockdrill.yaml":           `--redis redis://h:6379 --lock job=sched:job:*`, // who tells of the jobs is assumed
 		"first-drill.lockdrill.yaml": `--from first-drill`,
 	} {
 		command := append([]string{"init"}, strings.Fields(args)...)
@@ -73,7 +74,6 @@ func TestInitSaysWhatIsMissing(t *testing.T) {
 	for args, want := range map[string]string{
 		"init": "which lock?",
 		"init --redis redis://u:hunter2@h:1 --lock a":                 "user and password do not stand in a file",
-		"init --redis redis://h:1 --lock job=jobs:*":                  "no lock to drill",
 		"init --redis redis://h:1 --lock a=":                          "want KEY or NAME=KEY",
 		"init --redis redis://h:1 --lock a --ttl sixty":               "want a duration",
 		"init --redis redis://h:1 --lock a --ttl 5s --renew-every 9s": "is not under the ttl",

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
+	"github.com/lockdrill/lockdrill/experiments/draft"
 	"github.com/lockdrill/lockdrill/experiments/drill"
 	"github.com/lockdrill/lockdrill/experiments/watching"
 	"github.com/lockdrill/lockdrill/internal/figures"
@@ -47,7 +49,7 @@ func newWatchCmd(io streams) *cobra.Command {
 			"end. It makes no fault and writes nothing to any server. It shows fingerprints of values, not the values. At its end, or at\n" +
 			"Ctrl-C, it says what a crash of each holder would cost, and drafts an experiment. It takes a key for a lock if the key has an\n" +
 			"expiry and holds a text, or a hash in the form of Redisson.\n\n" +
-			"Exit status 11: no lock was seen.",
+			"Exit status 11: no lock was seen, or --draft was given and nothing could be drafted.",
 		Example: "  lockdrill watch --redis redis://127.0.0.1:6379 --keys 'sched:*' --for 2m --draft sched.lockdrill.yaml\n" +
 			"  lockdrill watch --namespace shop --lease billing-leader",
 		Args: cobra.NoArgs,
@@ -135,7 +137,13 @@ func (f *watchFlags) tell(io streams, format output, s watching.State) error {
 		fmt.Fprintln(io.Err, f.nothing(&s))
 		return status(verdict.ExitInconclusive)
 	case err != nil:
+		if errors.Is(err, draft.ErrNothing) {
+			err = errors.New(f.undrafted(&s))
+		}
 		fmt.Fprintf(io.Err, "no draft: %v\n", err)
+		if f.file != "" {
+			return status(verdict.ExitInconclusive)
+		}
 		return nil
 	case f.file != "":
 		return writeDraft(io, &d, f.file, f.force)
@@ -155,6 +163,21 @@ func (f *watchFlags) nothing(s *watching.State) string {
 		why += fmt.Sprintf(" (%s seen)", figures.Plural(s.Keys, "key"))
 	}
 	return why + "; is the pattern right, and the database?"
+}
+
+// undrafted says why locks that were seen make no draft, and what does.
+func (f *watchFlags) undrafted(s *watching.State) string {
+	for i := range s.Rows {
+		if r := &s.Rows[i]; r.TTL == 0 && !r.NoExpiry && r.Draftable() {
+			at := "--redis " + f.Redis.URL
+			lock := " --lock '" + r.Name + "'"
+			if r.Lease {
+				at, lock = "--namespace "+f.Namespace, " --lease "+r.Name
+			}
+			return reports.Harmless("no lease was granted or renewed meanwhile, so no TTL is known. Watch for longer (--for), or say it: lockdrill init " + at + lock + " --ttl TTL")
+		}
+	}
+	return "no lock was seen that a file can have: it needs an expiry, and a name without spaces, braces, stars, backslashes and quotes"
 }
 
 func (f *watchFlags) print(io streams, doc *watchDoc) {

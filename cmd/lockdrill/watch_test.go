@@ -95,6 +95,48 @@ func TestWatchEndsWithSumsAndADraft(t *testing.T) {
 	}
 }
 
+// A service that has only locks of jobs gets a draft of them: what tells of its jobs is left to be said.
+func TestWatchDraftsLocksOfJobs(t *testing.T) {
+	t.Parallel()
+	addr, dir := redistest.Start(t), t.TempDir()
+	for _, key := range []string{"sched:job:1", "sched:job:2"} {
+		renewedBySomebody(t, redis.NewClient(&redis.Options{Addr: addr}), key)
+	}
+	got := tryIn(t, dir, "watch", "--redis", "redis://"+addr, "--keys", "sched:job:*", "--for", "2s", "--draft", "j.yaml")
+	if got.code != verdict.ExitPass || !strings.Contains(got.stderr, "wrote j.yaml") {
+		t.Fatalf("watch: %+v", got)
+	}
+	e, err := experiments.Load(filepath.Join(dir, "j.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := e.System.Locks[0]; l.KeyPrefix != "sched:job:" || l.Policy.TTL != 2*time.Second || e.SLOs[0].Takeover == nil || e.EffectsOf(l.Name) == nil {
+		t.Errorf("the draft has %+v", e)
+	}
+}
+
+// A draft that was asked for and not written is no success, and the way to one is told.
+func TestADraftThatCannotBeIsNoSuccess(t *testing.T) {
+	t.Parallel()
+	addr, dir := redistest.Start(t), t.TempDir()
+	c := redis.NewClient(&redis.Options{Addr: addr})
+	defer c.Close()
+	if err := c.Set(t.Context(), "sched:leader", "hunter2", time.Hour).Err(); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"watch", "--redis", "redis://" + addr, "--keys", "sched:*", "--for", "1s"}
+	want := "lockdrill init --redis redis://" + addr + " --lock 'sched:leader' --ttl TTL"
+	if got := tryIn(t, dir, append(args, "--draft", "j.yaml")...); got.code != verdict.ExitInconclusive || !strings.Contains(got.stderr, want) {
+		t.Errorf("with --draft: %+v, want %q", got, want)
+	}
+	if got := tryIn(t, dir, args...); got.code != verdict.ExitPass || !strings.Contains(got.stderr, want) {
+		t.Errorf("without: %+v", got)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("it left %v, %v", left, err)
+	}
+}
+
 // Keys are found on every server of a cluster, by patterns and by names, and by TLS. The draft has what it takes to get there.
 func TestWatchSeesAClusterByTLS(t *testing.T) {
 	t.Parallel()

@@ -48,12 +48,12 @@ type Lock struct {
 const check = "CHECK" // marks what was assumed
 
 // ErrNothing says that a draft has no lock that an experiment could strike.
-var ErrNothing = errors.New("no lock to drill: neither a leader loop nor a lock whose jobs are told of")
+var ErrNothing = errors.New("no lock to drill")
 
 // Text is the file. It fails where what is known cannot be an experiment.
 func (d Draft) Text() ([]byte, error) {
 	d.assume()
-	if len(d.Locks) == 0 || !d.drillable(d.Locks[0]) {
+	if len(d.Locks) == 0 {
 		return nil, ErrNothing
 	}
 	var b text
@@ -81,6 +81,9 @@ func (d *Draft) assume() {
 	for i := range d.Locks {
 		l := &d.Locks[i]
 		l.Name = unique(cmp.Or(l.Name, NameOf(cmp.Or(l.Lease, l.Key, strings.TrimRight(l.KeyPrefix, ":/-_.")))), taken)
+	}
+	if len(d.Locks) > 0 && !slices.ContainsFunc(d.Locks, d.drillable) {
+		d.Effects = []experiments.Effects{{Name: "jobs", Lock: d.Locks[0].Name}}
 	}
 	// What is struck comes first: a loop, or a lock whose jobs are told of.
 	slices.SortStableFunc(d.Locks, func(a, b Lock) int { return cmp.Compare(d.rank(a), d.rank(b)) })
@@ -205,6 +208,11 @@ func (d *Draft) effects(b *text) {
 	for _, x := range d.Effects {
 		b.line(2, "- name: %s", x.Name)
 		b.line(3, "lock: %s", x.Lock)
+		if untold(x) {
+			b.line(3, "stream: %s # %s: the Redis stream that tells of the jobs; or list, hash, sql, http, file, command, log", quote(d.Name+":jobs"), check)
+			b.line(3, "map: {job: job, state: state, terminal: [SUCCEEDED, FAILED]} # %s: its fields with the job's id and state, and the states that end a job", check)
+			continue
+		}
 		for _, f := range []struct{ name, value string }{{"stream", x.Stream}, {"list", x.List}, {"hash", x.Hash}, {"file", x.File}} {
 			if f.value != "" {
 				b.line(3, "%s: %s", f.name, quote(f.value))
@@ -214,6 +222,9 @@ func (d *Draft) effects(b *text) {
 		b.line(3, "map: {job: %s, state: %s, terminal: %s}", quote(m.Job), quote(m.State), list(m.Terminal))
 	}
 }
+
+// untold reports effects that nobody said anything of: the file has an assumption.
+func untold(x experiments.Effects) bool { return x.Stream+x.List+x.Hash+x.File == "" }
 
 // faults are kills of whoever holds the first lock, and what is promised of it.
 func (d *Draft) faults(b *text) {
@@ -234,8 +245,13 @@ func (d *Draft) faults(b *text) {
 	b.comment(1, "From the kill to the first sign of the successor: the lease, one poll, and three calls to the store.")
 	b.line(1, "- {lock: %s, takeover: {max: %s}}", first.Name, figures.Spell(limit))
 	for _, x := range d.Effects {
-		if x.Lock == first.Name && first.KeyPrefix != "" {
-			b.line(1, "- {lock: %s, duplicate_terminal_states: {max: 0}}", x.Lock)
+		promise := fmt.Sprintf("- {lock: %s, duplicate_terminal_states: {max: 0}}", x.Lock)
+		switch {
+		case x.Lock != first.Name || first.KeyPrefix == "":
+		case untold(x):
+			b.comment(1, promise+" # once effects are right")
+		default:
+			b.line(1, "%s", promise)
 		}
 	}
 	for _, l := range d.Locks[1:] {

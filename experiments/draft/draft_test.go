@@ -36,6 +36,7 @@ func TestEveryCombinationIsValid(t *testing.T) {
 		"jobs too":      {{KeyPrefix: "sched:job:", TTL: 30 * time.Second, RenewEvery: 10 * time.Second}, {Key: "sched:leader", TTL: time.Minute}},
 		"same names":    {{Key: "a b:c"[:1] + ":c"}, {Key: "a/c"}, {Key: "a-c"}},
 		"job":           {{Name: "job", KeyPrefix: "sched:job:", TTL: 30 * time.Second}},
+		"untold jobs":   {{KeyPrefix: "sched:job:", TTL: 2 * time.Second, RenewEvery: 600 * time.Millisecond}, {KeyPrefix: "other:"}},
 	}
 	effects := map[string][]experiments.Effects{
 		"none":   nil,
@@ -75,9 +76,25 @@ func TestEveryCombinationIsValid(t *testing.T) {
 }
 
 func TestNothingToDrillIsSaid(t *testing.T) {
-	for _, d := range []Draft{{}, {Locks: []Lock{{KeyPrefix: "job:"}}}} {
-		if _, err := d.Text(); !errors.Is(err, ErrNothing) {
-			t.Errorf("%+v gives %v", d, err)
+	if _, err := (Draft{}).Text(); !errors.Is(err, ErrNothing) {
+		t.Errorf("an empty draft gives %v", err)
+	}
+}
+
+// Where every lock is taken per job, the first is drilled: what tells of its jobs is assumed and marked, and nothing is promised of it.
+func TestJobsThatNobodyTellsOfAreAssumed(t *testing.T) {
+	data, err := Draft{Redis: experiments.Redis{URL: "redis://h:1"}, Locks: []Lock{{KeyPrefix: "sched:job:", TTL: 2 * time.Second}, {KeyPrefix: "other:"}}}.Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := experiments.Parse("draft.yaml", data)
+	if err != nil || len(e.System.Locks) != 1 || e.System.Locks[0].KeyPrefix != "sched:job:" || len(e.SLOs) != 1 || e.SLOs[0].Takeover == nil {
+		t.Errorf("%v\n%s", err, data)
+	}
+	for _, line := range []string{"stream:", "map:"} {
+		_, rest, _ := strings.Cut(string(data), "      "+line)
+		if rest, _, _ = strings.Cut(rest, "\n"); !strings.Contains(rest, "# "+check) {
+			t.Errorf("%s is not marked:\n%s", line, data)
 		}
 	}
 }

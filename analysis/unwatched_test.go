@@ -3,6 +3,7 @@ package analysis
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
@@ -35,5 +36,44 @@ func TestUnwatchedNamesTheCause(t *testing.T) {
 	}
 	if got := j.unwatched(probeKeys, history.Span{To: 1}); got.Code != verdict.MissingLooks {
 		t.Errorf("a probe that never looked: %v", got)
+	}
+}
+
+// The hint for looks that came late names the field, and a figure that had been enough for all of them. Looks that failed do not count, and no
+// lease fits into what it allows.
+func TestLateLooksNameAToleranceThatSuffices(t *testing.T) {
+	ix := &Facts{exp: &experiments.Experiment{}, probes: map[string]*coverage{}, last: 60e9}
+	ix.exp.Probes.LockKeys.MaxGap = 50 * time.Millisecond
+	ix.exp.System.Effects = []experiments.Effects{{Name: "ends"}}
+	ix.exp.System.Locks = []experiments.Lock{{Name: "leader"}}
+	good := func(from, to int64) {
+		ix.watch(&history.Event{Kind: history.CoverageKind, Span: history.Span{From: from, To: to}, Coverage: &history.Coverage{Probe: probeKeys, Samples: 1}})
+	}
+	gap := func(from, to int64, failed bool) {
+		ix.watch(&history.Event{Kind: history.GapKind, Span: history.Span{From: from, To: to}, Coverage: &history.Coverage{Probe: probeKeys, Failed: failed, Why: "why"}})
+	}
+	good(0, 10e9)
+	gap(10e9, 10.06e9, false)
+	good(10.06e9, 20e9)
+	gap(20e9, 20.076864e9, false)
+	good(20.076864e9, 30e9)
+	gap(30e9, 39e9, true)
+	good(39e9, 60e9)
+	j := &judging{ix: ix}
+	for ttl, want := range map[time.Duration]string{2 * time.Second: "Set probes.lock_keys.max_gap to 100ms (the longest delay was 76.864ms), or", 100 * time.Millisecond: "less busy machine, or probe less often"} {
+		ix.exp.System.Locks[0].Policy.TTL = ttl
+		if got := j.unwatched(probeKeys, history.Span{From: 10e9, To: 10.06e9}); !strings.Contains(got.Next, want) {
+			t.Errorf("ttl %s: %q, want %q", ttl, got.Next, want)
+		}
+	}
+	for probe, want := range map[string]string{probeLedger: "probes.ledger.max_gap", probeLogs: "probes.logs.max_gap", "effects:ends": "system.effects[0].max_gap"} {
+		if got := ix.gapField(probe); got != want {
+			t.Errorf("%s: %s, want %s", probe, got, want)
+		}
+	}
+	for ns, want := range map[int64]int64{76_864_000: 100e6, 100e6: 100e6, 101e6: 200e6, 3e9: 5e9, 5: 1e6} {
+		if got := rounder(ns); got != want {
+			t.Errorf("rounder(%d) is %d, want %d", ns, got, want)
+		}
 	}
 }

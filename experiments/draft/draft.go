@@ -65,6 +65,7 @@ func (d Draft) Text() ([]byte, error) {
 	b.line(0, "name: %s", d.Name)
 	d.target(&b)
 	d.system(&b)
+	d.probes(&b)
 	d.faults(&b)
 	data := []byte(b.String())
 	if _, err := experiments.Parse("draft", data); err != nil {
@@ -225,6 +226,16 @@ func (d *Draft) effects(b *text) {
 
 // untold reports effects that nobody said anything of: the file has an assumption.
 func untold(x experiments.Effects) bool { return x.Stream+x.List+x.Hash+x.File == "" }
+
+// probes allows the looks at keys to be late. The default is of a machine that only drills; one that runs a service as well is late by more,
+// and each late look makes a promise inconclusive.
+func (d *Draft) probes(b *text) {
+	if !slices.ContainsFunc(d.Locks, func(l Lock) bool { return l.Lease == "" }) {
+		return
+	}
+	b.line(0, "probes:")
+	b.line(1, "lock_keys: {max_gap: 500ms} # the looks at the keys may be late by so much, as on a busy machine")
+}
 
 // faults are kills of whoever holds the first lock, and what is promised of it.
 func (d *Draft) faults(b *text) {

@@ -99,6 +99,26 @@ func TestJobsThatNobodyTellsOfAreAssumed(t *testing.T) {
 	}
 }
 
+// The looks at keys may be late as on a busy machine; Lease objects have a tolerance of their own.
+func TestLooksMayBeLate(t *testing.T) {
+	for _, c := range []struct {
+		d    Draft
+		want time.Duration
+	}{
+		{Draft{Redis: experiments.Redis{URL: "redis://h:1"}, Locks: []Lock{{Key: "leader"}}}, 500 * time.Millisecond},
+		{Draft{Namespace: "shop", Locks: []Lock{{Lease: "leader"}}}, 50 * time.Millisecond},
+	} {
+		data, err := c.d.Text()
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := experiments.Parse("draft.yaml", data)
+		if err != nil || e.Probes.LockKeys.MaxGap != c.want || strings.Contains(string(data), "probes:") != (c.want > 50*time.Millisecond) {
+			t.Errorf("want max_gap %s: %v\n%s", c.want, err, data)
+		}
+	}
+}
+
 // A lock of jobs that nobody tells of stands in the file as a comment, which becomes an entry when its mark is taken away.
 func TestALockOfJobsIsThereToBeUncommented(t *testing.T) {
 	data, err := Draft{Redis: experiments.Redis{URL: "redis://h:1"}, Locks: []Lock{{Name: "job", KeyPrefix: "job:"}, {Name: "leader", Key: "leader"}}}.Text()
@@ -110,7 +130,7 @@ func TestALockOfJobsIsThereToBeUncommented(t *testing.T) {
 		t.Fatalf("no comment of lock job:\n%s", data)
 	}
 	text := before + strings.ReplaceAll("    # - name: job\n"+commented, "    # ", "    ")
-	text = strings.Replace(text, "faults:\n", "  effects: [{name: jobs, lock: job, stream: s, map: {job: id, state: state, terminal: [done]}}]\nfaults:\n", 1)
+	text = strings.Replace(text, "probes:\n", "  effects: [{name: jobs, lock: job, stream: s, map: {job: id, state: state, terminal: [done]}}]\nprobes:\n", 1)
 	e, err := experiments.Parse("uncommented.yaml", []byte(text))
 	if err != nil || e.Lock("job") == nil || e.Lock("job").KeyPrefix != "job:" {
 		t.Errorf("%v\n%s", err, text)

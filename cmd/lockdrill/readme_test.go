@@ -96,3 +96,22 @@ func shape(text string) []string {
 	}
 	return lines
 }
+
+// A drafted drill touches what lockdrill did not start, so without consent plan and run end with 13: the README gives it, by the draft's name.
+func TestTheReadmeConsentsToWhatItDrafts(t *testing.T) {
+	t.Parallel()
+	seen := 0
+	for line := range strings.Lines(string(read(t, "../../README.md"))) {
+		m := regexp.MustCompile(`^lockdrill (?:plan|run) ((\S+)\.lockdrill\.yaml)(.*)`).FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		seen++
+		if !strings.HasPrefix(m[3], " --confirm "+m[2]) {
+			t.Errorf("%s has no --confirm %s", strings.TrimSpace(line), m[2])
+		}
+	}
+	if seen < 2 {
+		t.Errorf("the README plans and runs %d drafts", seen)
+	}
+}

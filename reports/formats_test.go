@@ -30,11 +30,11 @@ func written(t *testing.T, write func(io.Writer, Run) error, r Run) string {
 }
 
 func markdownOf(w io.Writer, r Run) error {
-	return Markdown(w, r, Options{Report: "report.html", Reproduce: "lockdrill run experiment.yaml --seed 7"})
+	return Markdown(w, r, Options{Report: "report.html", Reproduce: Again(r, "experiment.yaml")})
 }
 
 func postmortemOf(w io.Writer, r Run) error {
-	return Postmortem(w, r, Options{Report: "report.html", Folder: "runs/a|run", Reproduce: "lockdrill run experiment.yaml --seed 7"})
+	return Postmortem(w, r, Options{Report: "report.html", Folder: "runs/a|run", Reproduce: Again(r, "experiment.yaml")})
 }
 
 func metricsOf(w io.Writer, r Run) error { return MetricsOf(r).Write(w) }

@@ -148,18 +148,28 @@ func ended(e *history.Event) (what string, ok bool) {
 	return "", false
 }
 
+// Again is the command that runs it again from that file, with the consent that a run of it needs.
+func Again(r Run, file string) string {
+	if !r.Judgement.Run.Live {
+		return fmt.Sprintf("lockdrill rehearse %s --replay %d", file, r.Judgement.Run.Seed)
+	}
+	again := fmt.Sprintf("lockdrill run %s --seed %d", file, r.Judgement.Run.Seed)
+	if len(r.Experiment.Foreign()) > 0 {
+		again += " --confirm " + r.Experiment.Name
+	}
+	return again
+}
+
 // reproduceBlocks are how to get the run, and this page, again.
 func reproduceBlocks(r Run) []Block {
 	h := r.Record.Header
-	again := fmt.Sprintf("lockdrill run experiment.yaml --seed %d", h.Seed)
 	note := "The seed fixes every choice of the run. Real time brings its own: figures of another run differ, its verdict should not."
 	if h.Mode == history.Rehearsal {
-		again = fmt.Sprintf("lockdrill rehearse experiment.yaml --replay %d", h.Seed)
 		note = "A rehearsal with the same seed is the same, byte for byte."
 	}
 	return []Block{
 		{Text: "In the folder of the run:"},
-		{Code: again + "\nlockdrill judge .\n"},
+		{Code: Again(r, "experiment.yaml") + "\nlockdrill judge .\n"},
 		itemBlock("", []item{
 			{"run", h.Run},
 			{"tool", h.Tool},

@@ -70,10 +70,7 @@ func writeVerdict(w io.Writer, r reports.Run) error {
 // placed adds to how a report of r looks where it is read: folder is the run's, as one would type it; "" = the report lies in it.
 func placed(look reports.Options, folder string, r reports.Run) reports.Options {
 	look.Folder, look.Report = folder, filepath.Join(folder, fullReport())
-	look.Reproduce = fmt.Sprintf("lockdrill run %s --seed %d", filepath.Join(folder, experimentFile), r.Judgement.Run.Seed)
-	if !r.Judgement.Run.Live {
-		look.Reproduce = fmt.Sprintf("lockdrill rehearse %s --replay %d", filepath.Join(folder, experimentFile), r.Judgement.Run.Seed)
-	}
+	look.Reproduce = reports.Again(r, filepath.Join(folder, experimentFile))
 	return look
 }
 

@@ -24,6 +24,22 @@ func recordedRun(t *testing.T, dir, name string) string {
 	return run
 }
 
+// The command that runs it again has the consent that this experiment's run was asked for, and no other.
+func TestRunAgainHasTheConsentThatIsNeeded(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, consent := range map[string]string{"dirty": " --confirm left-behind", "pass-1": ""} {
+		run := recordedRun(t, dir, name)
+		for _, format := range []string{"text", "md", "postmortem-md", "html"} {
+			got := tryIn(t, dir, "report", run, "-f", format)
+			again := regexp.MustCompile(`lockdrill run \S*experiment\.yaml --seed \d+( --confirm [a-z0-9-]+)?`).FindStringSubmatch(got.stdout)
+			if len(again) < 2 || again[1] != consent {
+				t.Errorf("%s as %s: %q, want %q", name, format, again, consent)
+			}
+		}
+	}
+}
+
 func reportFiles() []string {
 	var files []string
 	for _, f := range formats() {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/lockdrill/lockdrill/analysis/verdict"
@@ -62,15 +61,6 @@ func (c *Cluster) given() string {
 	return ""
 }
 
-// clusterTarget names the namespace of a cluster that pods are in, for people.
-func clusterTarget(k *experiments.Kubernetes) string {
-	context := k.Context
-	if context == "" {
-		context = "in-cluster"
-	}
-	return "kubernetes " + context + "/" + strings.Join(append([]string{k.Namespace}, k.Namespaces...), ", ")
-}
-
 // namespaceTargets names them for journals, by their UIDs: a context may be renamed, and "in-cluster" is every cluster's. Where a UID cannot
 // be read no drill begins.
 func namespaceTargets(ctx context.Context, k *experiments.Kubernetes, cluster *kube.Cluster) []string {
@@ -80,7 +70,7 @@ func namespaceTargets(ctx context.Context, k *experiments.Kubernetes, cluster *k
 	for _, one := range cluster.Each() {
 		uid, err := one.NamespaceUID(ctx)
 		if err != nil || uid == "" {
-			return []string{clusterTarget(k)}
+			return []string{k.Target()}
 		}
 		all = append(all, "kubernetes namespace "+one.Namespace+", UID "+uid)
 	}

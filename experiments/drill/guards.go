@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"os"
 	"os/exec"
 	"slices"
@@ -15,7 +14,6 @@ import (
 	"github.com/lockdrill/lockdrill/analysis/forecast"
 	"github.com/lockdrill/lockdrill/analysis/verdict"
 	"github.com/lockdrill/lockdrill/experiments"
-	"github.com/lockdrill/lockdrill/experiments/fault"
 	"github.com/lockdrill/lockdrill/experiments/testbed"
 	"github.com/lockdrill/lockdrill/history"
 	"github.com/lockdrill/lockdrill/internal/kube"
@@ -201,47 +199,9 @@ func programsGuard(g Guard, e *experiments.Experiment) Guard {
 	return g
 }
 
-// foreign names the targets that the run does not start itself, without secrets.
-func foreign(e *experiments.Experiment) []string {
-	var all []string
-	add := func(what, address string) {
-		if u, err := url.Parse(address); err == nil {
-			all = append(all, what+" "+u.Scheme+"://"+u.Host)
-		}
-	}
-	if e.Redis.Mode == experiments.RedisExternal {
-		if e.Redis.Sentinel != nil {
-			all = append(all, "redis "+e.Redis.Target())
-		} else {
-			add("redis", e.Redis.URL)
-		}
-	}
-	if s := e.Store; s != nil && s.URL != "" {
-		all = append(all, s.Target())
-	}
-	if e.Proxy.Mode == experiments.ProxyExternal {
-		add("toxiproxy", e.Proxy.URL)
-	}
-	if e.Ledger.URL != "" {
-		add("ledger", e.Ledger.URL)
-	}
-	if k := e.InCluster(); k != nil {
-		all = append(all, clusterTarget(k))
-	}
-	for i := range e.Faults {
-		if _, ok := e.Faults[i].Spec.(fault.Commanding); ok {
-			all = append(all, "what the commands of fault "+e.Faults[i].ID+" strike")
-		}
-	}
-	if e.System.Processes != nil {
-		all = append(all, processesTarget(e.System.Processes))
-	}
-	return all
-}
-
 func confirmGuard(e *experiments.Experiment, c Consent) Guard {
 	g := Guard{Name: "confirm", Says: "not needed: the run starts all that it touches"}
-	targets := strings.Join(foreign(e), ", ")
+	targets := strings.Join(e.Foreign(), ", ")
 	switch {
 	case targets == "":
 	case slices.Contains(c.Confirm, e.Name):
@@ -260,7 +220,7 @@ func confirmGuard(e *experiments.Experiment, c Consent) Guard {
 // must say it itself.
 func environmentGuard(ctx context.Context, e *experiments.Experiment, c Consent, cluster *kube.Cluster) (Guard, error) {
 	g := Guard{}
-	if len(foreign(e)) == 0 {
+	if len(e.Foreign()) == 0 {
 		g.Says = ownEnvironment + ": the run starts all that it touches"
 		if e.Environment != ownEnvironment {
 			g.Refuses, g.Says = true, fmt.Sprintf("the file is for %q, and what a run starts itself is %q", e.Environment, ownEnvironment)

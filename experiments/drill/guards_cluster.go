@@ -57,11 +57,11 @@ func permissionsGuard(ctx context.Context, e *experiments.Experiment, summary st
 	rules := Rules(e, summary)
 	missing, err := cluster.Missing(ctx, rules)
 	if err != nil {
-		return Guard{Refuses: true, Says: fmt.Sprintf("%s could not be asked: %v", clusterTarget(e.InCluster()), err)}
+		return Guard{Refuses: true, Says: fmt.Sprintf("%s could not be asked: %v", e.InCluster().Target(), err)}
 	}
 	if len(missing) > 0 {
 		return Guard{Refuses: true, Paste: kube.RuleYAML(missing), Says: fmt.Sprintf("%s does not let this user do all that the drill does; "+
-			"add to the rules of the user's Role there (lockdrill export rbac prints the whole of it):", clusterTarget(e.InCluster()))}
+			"add to the rules of the user's Role there (lockdrill export rbac prints the whole of it):", e.InCluster().Target())}
 	}
 	return Guard{Says: fmt.Sprintf("%s, all that the drill needs", figures.Plural(len(rules), "rule"))}
 }
@@ -70,7 +70,7 @@ func permissionsGuard(ctx context.Context, e *experiments.Experiment, summary st
 func inNamespace(k *experiments.Kubernetes, namespace string) string {
 	one := *k
 	one.Namespace, one.Namespaces = namespace, nil
-	return clusterTarget(&one)
+	return one.Target()
 }
 
 // environmentOf is what the namespace says it is.
@@ -97,7 +97,7 @@ func podsGuard(ctx context.Context, e *experiments.Experiment, cluster *kube.Clu
 	defer cancel()
 	pods, err := drillPods(ctx, e, cluster)
 	if err != nil {
-		return Guard{Refuses: true, Says: fmt.Sprintf("%s could not be asked: %v", clusterTarget(e.Kubernetes), err)}
+		return Guard{Refuses: true, Says: fmt.Sprintf("%s could not be asked: %v", e.Kubernetes.Target(), err)}
 	}
 	ready, live, self, without := 0, 0, ownPod(), ""
 	owners := map[string]int{} // how many of the live ones

@@ -140,7 +140,7 @@ func targets(ctx context.Context, e *experiments.Experiment, cluster *kube.Clust
 		all = append(all, namespaceTargets(ctx, e.InCluster(), cluster)...)
 	}
 	if e.System.Processes != nil {
-		all = append(all, processesTarget(e.System.Processes))
+		all = append(all, e.System.Processes.Target())
 	}
 	return all
 }
@@ -177,7 +177,7 @@ func Lacks(dir string, c *undo.Content) (string, error) {
 func Targets(e *experiments.Experiment) []string {
 	all := targets(context.Background(), e, nil)
 	if k := e.InCluster(); k != nil {
-		all = append(all, clusterTarget(k))
+		all = append(all, k.Target())
 	}
 	return all
 }

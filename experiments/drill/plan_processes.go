@@ -13,9 +13,6 @@ import (
 
 const processesGuardName = "processes"
 
-// processesTarget names the processes of this host that a run may strike, for journals and guards.
-func processesTarget(p *experiments.Processes) string { return "processes: " + p.Where() }
-
 // processesGuard refuses a drill of processes where there are too few of them, or some that must never be struck.
 func processesGuard(ctx context.Context, e *experiments.Experiment) Guard {
 	found, doubts, err := testbed.FindProcesses(ctx, e.System.Processes)

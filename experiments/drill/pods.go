@@ -43,7 +43,7 @@ func (d *Drill) openNamespace(ctx context.Context) error {
 		}
 	}
 	d.env.Cluster = version
-	d.notices = append(d.notices, fmt.Sprintf("%s %s (Kubernetes %s)", whosePods(d.e), clusterTarget(d.e.Kubernetes), version))
+	d.notices = append(d.notices, fmt.Sprintf("%s %s (Kubernetes %s)", whosePods(d.e), d.e.Kubernetes.Target(), version))
 	if d.owners, err = controllersOf(ctx, d.e, d.cluster); err != nil {
 		return err
 	}

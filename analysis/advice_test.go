@@ -51,7 +51,8 @@ func TestBurstEndsWithItsReplica(t *testing.T) {
 		}
 		without(h, func(*history.Event) bool { return false }) // numbers them anew
 		j := Judge(e, h)
-		said := strings.Contains(fmt.Sprint(j.Missing), "The end of fault burst#2 was not seen")
+		missing := fmt.Sprint(j.Missing)
+		said := strings.Contains(missing, "The end of fault burst#2 was not seen") && strings.Contains(missing, "lockdrill recover DIR")
 		if j.Verdict != c.want || said != (c.want != "pass") {
 			t.Errorf("%s: verdict %s, missing %v", c.name, j.Verdict, j.Missing)
 		}

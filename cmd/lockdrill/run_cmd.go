@@ -169,7 +169,7 @@ func interruptible(ctx context.Context, stderr io.Writer, under *underWay, g *ga
 			}
 			text := "interrupted: stopping the drill and cleaning up; interrupt again to leave at once"
 			if n > 0 {
-				text = "left at once: replicas and spawned stores end with this process, its watchdog undoes what else is left, and lockdrill recover says whether that is done; the run's folder is not complete and has no verdict"
+				text = "left at once: replicas and spawned stores end with this process, its watchdog undoes what else is left, and lockdrill recover DIR says whether that is done; the run's folder is not complete and has no verdict"
 			}
 			said := make(chan struct{})
 			go func() {

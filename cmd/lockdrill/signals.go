@@ -54,7 +54,7 @@ func supervise(args []string) int {
 		case pid == cmd.Process.Pid && status.Exited():
 			return status.ExitStatus()
 		case pid == cmd.Process.Pid && status.Signaled():
-			fmt.Fprintf(os.Stderr, "lockdrill: ended by %s: lockdrill recover says whether everything is undone\n", status.Signal())
+			fmt.Fprintf(os.Stderr, "lockdrill: ended by %s: lockdrill recover --all says whether everything is undone\n", status.Signal())
 			return verdict.ExitDirty
 		}
 	}

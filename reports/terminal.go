@@ -145,7 +145,7 @@ func sentences(j *verdict.Judgement) []string {
 		s = append(s, "At least one promise was broken. A gate stops here.")
 	case "inconclusive":
 		s = append(s, pick(quiet, "Nothing wrong was seen, but there is not enough evidence to say that all is well.",
-			"There is not enough evidence to answer every promise.")+" A gate stops here.")
+			"There is not enough evidence to answer every promise.")+" A gate stops here, unless it says --on-inconclusive pass.")
 	case "aborted":
 		s = append(s, "The run was ended early. "+pick(quiet, "Nothing wrong was seen until then, but there is not enough evidence to say that all is well.",
 			"There is not enough evidence to answer every promise."))

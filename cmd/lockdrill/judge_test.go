@@ -107,6 +107,9 @@ func TestJudgeOnInconclusive(t *testing.T) {
 		if got.code != c.code || !strings.Contains(got.stderr, c.says) {
 			t.Errorf("%q: %+v", c.flag, got)
 		}
+		if told := strings.Contains(strings.Join(strings.Fields(got.stdout), " "), "A gate stops here, unless it says --on-inconclusive pass."); told != (c.code != verdict.ExitUsage) {
+			t.Errorf("%q: what a gate does is told: %t\n%s", c.flag, told, got.stdout)
+		}
 		if c.code != verdict.ExitUsage && !strings.Contains(string(read(t, filepath.Join(work, runsFolder, "a-run", verdictFile))), `"exitCode": 11`) {
 			t.Errorf("%q: the verdict changed", c.flag)
 		}

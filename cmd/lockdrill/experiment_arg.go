@@ -120,8 +120,16 @@ func experimentSource(arg string) ([]byte, error) {
 		for _, s := range scenarios.List() {
 			names = append(names, s.Name)
 		}
-		return nil, usagef("%s: no such scenario%s (shipped: %s; a file is named with its .yaml or a path)",
-			arg, didYouMean(arg, names), strings.Join(names, ", "))
+		if isDir(arg) {
+			return nil, aFolder(arg)
+		}
+		if meant := didYouMean(arg, names); meant != "" {
+			return nil, usagef("%s: no such scenario%s A file is named with its .yaml or a path; lockdrill list shows the scenarios", arg, meant)
+		}
+		return nil, usagef("%s: no such scenario (shipped: %s; a file is named with its .yaml or a path)", arg, strings.Join(names, ", "))
+	}
+	if isDir(arg) {
+		return nil, aFolder(arg)
 	}
 	f, err := os.Open(arg)
 	if err != nil {
@@ -133,6 +141,10 @@ func experimentSource(arg string) ([]byte, error) {
 		return nil, usagef("%s: read: %w", arg, reason(err))
 	}
 	return data, nil
+}
+
+func aFolder(arg string) error {
+	return usagef("%s: this is a folder; name an experiment file in it, such as %s", arg, filepath.Join(arg, "NAME.lockdrill.yaml"))
 }
 
 // listDoc is the document of `list -o json`.

@@ -160,6 +160,8 @@ var parserErrors = []string{
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
+var tabLed = regexp.MustCompile(`^ *\t`)
+
 func (c *collector) syntax(err error) {
 	text, line := err.Error(), 1
 	if m := yamlLine.FindStringSubmatch(text); m != nil {
@@ -170,6 +172,11 @@ func (c *collector) syntax(err error) {
 		line++ // yaml.v3 counts the lines of these from 0
 	}
 	line = min(max(line, 1), len(c.lines))
+	if strings.Contains(text, "tab character") { // the line is where the value began that the tab ends
+		if at := slices.IndexFunc(c.lines[line-1:], tabLed.MatchString); at > 0 {
+			line += at
+		}
+	}
 	message := "no YAML from here on"
 	if !c.hidden { // the parser's words may quote the line
 		message += ": " + text

@@ -237,7 +237,7 @@ func (c *checker) reference(measure string, s *SLO, own *Lock) {
 		case p.of == own.Name:
 			c.check(at+".of", "is the row's own lock")
 		default:
-			if other := c.lock(at+".of", p.of); other != nil && other.Loop() != own.Loop() {
+			if other := c.sound(at+".of", p.of); other != nil && other.Loop() != own.Loop() {
 				c.check(at+".of", "one of %s and %s is a leader loop and the other is taken per job: they cannot be compared", own.Name, other.Name)
 			}
 		}

@@ -27,7 +27,7 @@ func (c *checker) effects() {
 		}
 		locks[x.Lock] = i
 		c.source(path, x)
-		c.mapped(path, x, l)
+		c.mapped(path, x, c.sound(path+".lock", x.Lock))
 	}
 }
 
@@ -135,7 +135,8 @@ func (c *checker) columns(path string, x *Effects) {
 	}
 	groups := slices.DeleteFunc(re.SubexpNames(), func(s string) bool { return s == "" })
 	l := c.e.Lock(x.Lock)
-	if len(groups) == 0 && !(l != nil && l.Loop()) { // of a loop, that the line is there is all
+	unsure := l != nil && c.sound(path+".lock", x.Lock) == nil
+	if len(groups) == 0 && !unsure && !(l != nil && l.Loop()) { // of a loop, that the line is there is all
 		c.check(path+".pattern", "has no named group, such as (?P<job>\\S+): nothing of a line would be known")
 		return
 	}

@@ -72,6 +72,9 @@ func parseString(n *yaml.Node, v reflect.Value, r rule) string {
 	case n.Tag != "!!str":
 		return fmt.Sprintf("a text is wanted, not %s: put it in quotes", describe(n))
 	case len(r.words) > 0 && !slices.Contains(r.words, n.Value):
+		if meant := Nearest(n.Value, r.words); meant != "" {
+			v.SetString(meant) // so that what else is wrong is said of what was meant
+		}
 		return "unknown word " + unknownWord(n.Value, r.words)
 	case r.ident && !identifier().MatchString(n.Value):
 		return fmt.Sprintf("%q is no name: letters, digits, dots, dashes and underscores, at most 63", n.Value)

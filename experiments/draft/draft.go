@@ -210,6 +210,7 @@ func (d *Draft) effects(b *text) {
 		b.line(2, "- name: %s", x.Name)
 		b.line(3, "lock: %s", x.Lock)
 		if untold(x) {
+			b.comment(3, check+": without the ends of jobs, a job that was done when its holder was killed looks like one that nobody takes over.")
 			b.line(3, "stream: %s # %s: the Redis stream that tells of the jobs; or list, hash, sql, http, file, command, log", quote(d.Name+":jobs"), check)
 			b.line(3, "map: {job: job, state: state, terminal: [SUCCEEDED, FAILED]} # %s: its fields with the job's id and state, and the states that end a job", check)
 			continue

@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: help build image test test-live test-kube truth agree mutants alerts liars subjects scenarios witness postgres serve-killed selftest-live full-scale seeds explore stress e2e-kube kube-ten check bench wild pictures release release-check ci-schemas deps clean
+.PHONY: help build image test test-live test-busy test-kube truth agree mutants alerts liars subjects scenarios witness postgres serve-killed selftest-live full-scale seeds explore stress e2e-kube kube-ten check bench wild pictures release release-check ci-schemas deps clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 8
@@ -53,6 +53,13 @@ test: deps ## all tests but those of test-live and test-kube; the drills last an
 test-live: deps ## all tests named TestLive...: those that drill for longer, and what kill -9 leaves; five minutes
 	live=$$(grep -rl --include='*_test.go' '^func TestLive' . | xargs -n 1 dirname | sort -u) && \
 	$(GO) test -vet=off -tags full -run '^TestLive' -p 1 -parallel $$(($(CORES) + 1)) -timeout 20m $$live
+
+BUSY ?= 28
+
+# A loop ends when the shell that began it is gone, however that ended.
+test-busy: deps ## test and test-live beside 28 (BUSY=) busy loops, a load of 30 on two cores, nothing from the cache of results: half an hour
+	for i in $$(seq $(BUSY)); do sh -c 'while kill -0 $$0; do :; done' $$$$ >/dev/null 2>&1 & done; \
+	GOFLAGS=-count=1 $(MAKE) test test-live
 
 test-kube: deps ## all tests named TestKube..., against a real etcd, kube-apiserver, controllers and scheduler, built here: no root; seven minutes, and where nothing is built yet 13.5 minutes of CPU before
 	GO=$(GO) internal/kubetools/build

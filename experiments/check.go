@@ -27,6 +27,7 @@ func (c *checker) all() {
 	c.observed()
 	c.calendar()
 	c.locks()
+	c.sheet.withdraw(c.e)
 	c.work()
 	c.holders()
 	c.effects()
@@ -160,7 +161,7 @@ func (c *checker) lock(path, name string) *Lock {
 	for _, l := range c.e.System.Locks {
 		names = append(names, l.Name)
 	}
-	if len(names) == 0 || slices.Contains(names, "") || c.e.System.PolicySheet.File != "" || c.touched("system.policy_sheet") { // a sheet that could not be read
+	if len(names) == 0 || slices.Contains(names, "") || c.e.System.PolicySheet.File != "" || c.touched("system.policy_sheet") { // a sheet that is not right
 		return nil
 	}
 	c.check(path, "no lock is called %s", unknownWord(name, names))

@@ -47,7 +47,7 @@ func (c *checker) allowed() [][2]string {
 	var out [][2]string
 	for i, p := range c.e.AllowOverlap {
 		for j, id := range p {
-			if !slices.Contains(ids, id) && !slices.Contains(ids, "") {
+			if len(ids) > 0 && !slices.Contains(ids, id) && !slices.Contains(ids, "") {
 				c.check(at(at("allow_overlap", i), j), "no fault is called %s", unknownWord(id, ids))
 			}
 		}

@@ -29,7 +29,7 @@ const minTTL = 10 * time.Millisecond
 func (c *checker) policy(path string, l *Lock) {
 	pc, known := policyCheck{c, path}, len(c.list)
 	if ttl := fault.Scaled(l.Policy.TTL, c.e.TimeScale); ttl < minTTL {
-		pc.wrong("ttl", "%s at time_scale %g is under %s: too short for a lease", figures.Spell(l.Policy.TTL), c.e.TimeScale, minTTL)
+		pc.wrong("ttl", "%s at time_scale %g is under %dms: too short for a lease", figures.Spell(l.Policy.TTL), c.e.TimeScale, minTTL.Milliseconds())
 	}
 	pc.renewal(&l.Policy)
 	pc.release(&l.Policy)

@@ -178,7 +178,7 @@ func (c *checker) faultNamed(path, name, which string) {
 		ids = append(ids, c.e.Faults[i].ID)
 	}
 	switch {
-	case slices.Contains(ids, name), name == "" && len(ids) < 2, slices.Contains(ids, ""):
+	case slices.Contains(ids, name), len(ids) == 0, name == "" && len(ids) == 1, slices.Contains(ids, ""):
 	case name == "":
 		c.check(path, "%s Say fault: and one of %s", which, strings.Join(ids, ", "))
 	default:

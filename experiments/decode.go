@@ -70,10 +70,10 @@ func (d *decoder) value(path string, key, n *yaml.Node, v reflect.Value, r rule)
 		return
 	case scalar:
 		if leadingZero.MatchString(n.Value) {
-			d.complain(path, n, zeroLed(n))
+			d.complain(path, n, v, r, zeroLed(n))
 			return
 		}
-		d.complain(path, n, x.parse(n))
+		d.complain(path, n, v, r, x.parse(n))
 		return
 	}
 	switch v.Kind() {
@@ -93,7 +93,7 @@ func (d *decoder) value(path string, key, n *yaml.Node, v reflect.Value, r rule)
 	case reflect.Map:
 		d.mapping(path, n, v)
 	default:
-		d.complain(path, n, parseScalar(n, v, r))
+		d.complain(path, n, v, r, parseScalar(n, v, r))
 	}
 }
 
@@ -105,10 +105,14 @@ func (d *decoder) bare(path string, n *yaml.Node, v reflect.Value, r rule) {
 		to = to.Elem()
 		r.signed = true
 	}
-	d.complain(path, n, parseScalar(n, to, r))
+	d.complain(path, n, to, r, parseScalar(n, to, r))
 }
 
-func (d *decoder) complain(path string, n *yaml.Node, text string) {
+// complain says text of the value that was to go into v; of a file that is not shown, it says what v takes.
+func (d *decoder) complain(path string, n *yaml.Node, v reflect.Value, r rule, text string) {
+	if text != "" && d.hidden {
+		text = wanted(v.Type(), r)
+	}
 	if text != "" {
 		d.add(path, n, "%s", text)
 	}
@@ -136,7 +140,7 @@ func isScalar(t reflect.Type) bool {
 // structure decodes a mapping.
 func (d *decoder) structure(path string, n *yaml.Node, v reflect.Value) {
 	if n.Kind != yaml.MappingNode {
-		d.add(path, n, "a section with fields is wanted (%s), not %s", strings.Join(fieldNames(v.Type()), ", "), describe(n))
+		d.add(path, n, "a section with fields is wanted (%s), not %s", strings.Join(fieldNames(v.Type()), ", "), d.describe(n))
 		return
 	}
 	if s, is := v.Addr().Interface().(*SLO); is {
@@ -146,14 +150,18 @@ func (d *decoder) structure(path string, n *yaml.Node, v reflect.Value) {
 	seen, misspelled := map[string]*yaml.Node{}, map[string]bool{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
+		at := slices.IndexFunc(fields, func(f field) bool { return f.name == key.Value })
+		place := join(path, key.Value)
+		if at < 0 && d.hidden {
+			place = path
+		}
 		if first := seen[key.Value]; first != nil {
-			d.add(join(path, key.Value), key, "given twice: the first is in line %d", first.Line)
+			d.add(place, key, "given twice: the first is in line %d", first.Line)
 			continue
 		}
 		seen[key.Value] = key
-		at := slices.IndexFunc(fields, func(f field) bool { return f.name == key.Value })
 		if at < 0 {
-			misspelled[d.unknown(path, key, v.Type())] = true
+			misspelled[d.unknown(place, key, v.Type())] = true
 			continue
 		}
 		f := fields[at]
@@ -201,14 +209,13 @@ func missing(f field) string {
 
 // unknown explains a field that is not in the vocabulary, and gives the field that was probably meant.
 func (d *decoder) unknown(path string, key *yaml.Node, t reflect.Type) string {
-	p := join(path, key.Value)
 	known := fieldNames(t)
 	meant := Nearest(key.Value, known)
 	if meant == "" {
-		d.add(p, key, "unknown field: there are %s", strings.Join(known, ", "))
+		d.add(path, key, "unknown field: there are %s", strings.Join(known, ", "))
 		return ""
 	}
-	d.add(p, key, "unknown field: did you mean %q?", meant)
+	d.add(path, key, "unknown field: did you mean %q?", meant)
 	return meant
 }
 
@@ -221,7 +228,7 @@ func (d *decoder) list(path string, n *yaml.Node, v reflect.Value, r rule) {
 		return
 	}
 	if n.Kind != yaml.SequenceNode {
-		d.add(path, n, "a list is wanted, not %s", describe(n))
+		d.add(path, n, "a list is wanted, not %s", d.describe(n))
 		return
 	}
 	if v.Kind() == reflect.Array && len(n.Content) != v.Len() {
@@ -333,4 +340,12 @@ func describe(n *yaml.Node) string {
 		return "a list"
 	}
 	return fmt.Sprintf("%q", n.Value)
+}
+
+// describe is describe, without the words of a file that is not shown.
+func (c *collector) describe(n *yaml.Node) string {
+	if c.hidden && n.Kind == yaml.ScalarNode {
+		return "a single value"
+	}
+	return describe(n)
 }

@@ -274,7 +274,7 @@ const maxMetric = 9e9
 // mapping decodes a section of texts by free names.
 func (d *decoder) mapping(path string, n *yaml.Node, v reflect.Value) {
 	if n.Kind != yaml.MappingNode {
-		d.add(path, n, "a section of names and texts is wanted, not %s", describe(n))
+		d.add(path, n, "a section of names and texts is wanted, not %s", d.describe(n))
 		return
 	}
 	v.Set(reflect.MakeMap(v.Type()))

@@ -50,7 +50,7 @@ func (p *Problem) String() string {
 type collector struct {
 	file   string
 	lines  []string
-	hidden bool // no line is shown
+	hidden bool // no line is shown; nor, of what is decoded, a key or a value
 	list   Problems
 	places map[string]*yaml.Node // value, by path
 	broken []string              // paths that did not decode: nothing more is said about them
@@ -79,10 +79,18 @@ func (c *collector) problems() error {
 	return c.list
 }
 
-// add says what is wrong with the value at path, which stands at n.
+// add says what is wrong with the value at path, which stands at n. Where that is in a policy sheet, its words are left out.
 func (c *collector) add(path string, n *yaml.Node, format string, args ...any) {
 	if s := c.sheet; s != nil && s.nodes[n] != "" {
-		s.addAt(s.nodes[n], n.Line, n.Column, format, args...)
+		masked := slices.Clone(args)
+		for i := range masked {
+			switch masked[i].(type) {
+			case int, int64, float64: // places and our own limits
+			default:
+				masked[i] = "***"
+			}
+		}
+		s.addAt(s.nodes[n], n.Line, n.Column, format, masked...)
 		c.broken = append(c.broken, path)
 		return
 	}

@@ -59,6 +59,23 @@ func parseScalar(n *yaml.Node, v reflect.Value, r rule) string {
 	}
 }
 
+// wanted is what a value of type t must be, without the words of the one that stands there.
+func wanted(t reflect.Type, r rule) string {
+	switch {
+	case len(r.words) > 0:
+		return "must be one of " + strings.Join(r.words, ", ")
+	case t == durationType && r.positive:
+		return "a duration above 0 is wanted: write it like 500ms, 30s, 2m or 1h30m"
+	case t == durationType:
+		return "a duration is wanted: write it like 500ms, 30s, 2m or 1h30m"
+	case r.ident:
+		return "a name is wanted: letters, digits, dots, dashes and underscores, at most 63"
+	case t.Kind() == reflect.String:
+		return "a text is wanted: if it looks like something else, put it in quotes"
+	}
+	return "another value is wanted: see docs/experiment-file.md"
+}
+
 var leadingZero = regexp.MustCompile(`^[-+]?0[0-9]`)
 
 func zeroLed(n *yaml.Node) string {

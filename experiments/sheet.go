@@ -1,13 +1,13 @@
 package experiments
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"gopkg.in/yaml.v3"
@@ -38,10 +38,25 @@ const (
 	sheetMaxTick   = 2 * time.Second // of work in one tick: a tenth of the poll, and no more than this
 )
 
-// sheet is a policy sheet that is being read. Its problems are told with its own places.
+// sheet is a policy sheet that is being read. Its problems are told with its own places. One in a file of its own may be any file, named
+// by mistake or by somebody who wants to see it: nothing of it is shown but the schema's own words.
 type sheet struct {
 	*collector
 	nodes map[*yaml.Node]string // its path, by node: which places of the experiment stand in this file
+
+	locks, slos int  // of the experiment, without those of the sheet
+	made        bool // the faults are made from it
+}
+
+// withdraw takes what a wrong sheet has brought out of e again, so that no word of it gets into what is said of e.
+func (s *sheet) withdraw(e *Experiment) {
+	if s == nil || len(s.list) == 0 {
+		return
+	}
+	e.System.PolicySheet.File, e.System.Locks, e.SLOs = s.file, e.System.Locks[:s.locks], e.SLOs[:s.slos]
+	if s.made {
+		e.Faults = nil
+	}
 }
 
 const sheetSection = "leader_election"
@@ -71,14 +86,19 @@ func (d *decoder) sheetFile(e *Experiment, path string) []string {
 		d.add(path, d.place(path), "read the policy sheet: %v", err)
 		return nil
 	}
-	s := &sheet{collector: newCollector(name, data), nodes: map[*yaml.Node]string{}}
+	s := &sheet{collector: newCollector(name, data), nodes: map[*yaml.Node]string{}, locks: len(e.System.Locks), slos: len(e.SLOs)}
 	d.sheet = s
-	s.hidden = true // it may be any file, named by mistake
+	s.hidden = true
 	loops := s.loops(data)
 	if loops == nil {
 		return nil
 	}
-	return d.sheetLoops(e, s, loops, sheetSection)
+	names := d.sheetLoops(e, s, loops, sheetSection)
+	if len(s.list) > 0 {
+		s.withdraw(e)
+		return nil
+	}
+	return names
 }
 
 // sheetLoops makes each loop of a sheet a lock, and gives their names.
@@ -88,7 +108,11 @@ func (d *decoder) sheetLoops(e *Experiment, s *sheet, loops *yaml.Node, path str
 		s.add(path, loops, "a section with a loop under each name is wanted, not nothing")
 	}
 	for i := 0; i+1 < len(loops.Content); i += 2 {
-		d.sheetLock(e, s, join(path, loops.Content[i].Value), loops.Content[i], loops.Content[i+1])
+		name := join(path, loops.Content[i].Value)
+		if s.hidden {
+			name = at(path, i/2)
+		}
+		d.sheetLock(e, s, name, loops.Content[i], loops.Content[i+1])
 		names = append(names, loops.Content[i].Value)
 	}
 	return names
@@ -101,39 +125,47 @@ func (s *sheet) loops(data []byte) *yaml.Node {
 	case root == nil:
 		return nil
 	case root.Kind != yaml.MappingNode || len(root.Content) == 0:
-		s.add("", root, "a policy sheet has a section %s, not %s", sheetSection, shape(root))
+		s.add("", root, "a policy sheet has a section %s, not %s", sheetSection, s.shape(root))
 		return nil
 	}
 	var loops *yaml.Node
+	var others []*yaml.Node
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		switch key := root.Content[i]; {
 		case key.Value != sheetSection:
-			s.add(key.Value, key, "unknown section of a policy sheet: there is only %s", sheetSection)
+			others = append(others, key)
 		case loops != nil:
-			s.add(key.Value, key, "given twice")
+			s.add(sheetSection, key, "given twice")
 		default:
 			loops = root.Content[i+1]
 		}
 	}
-	if loops == nil {
+	if loops == nil { // another file: said once, not for each of its lines
+		s.add("", root, "a policy sheet has a section %s, and this file has none", sheetSection)
 		return nil
 	}
+	for _, key := range others {
+		s.add("", key, "unknown section of a policy sheet: there is only %s", sheetSection)
+	}
 	if loops.Kind != yaml.MappingNode || len(loops.Content) == 0 {
-		s.add(sheetSection, loops, "a section with a loop under each name is wanted, not %s", shape(loops))
+		s.add(sheetSection, loops, "a section with a loop under each name is wanted, not %s", s.shape(loops))
 		return nil
 	}
 	return loops
 }
 
-// shape is what stands there instead of a section with something in it, without its words.
-func shape(n *yaml.Node) string {
-	return cmp.Or(map[yaml.Kind]string{yaml.MappingNode: "nothing", yaml.SequenceNode: "a list"}[n.Kind], "a single value")
+// shape is what stands there instead of a section with something in it.
+func (s *sheet) shape(n *yaml.Node) string {
+	if n.Kind == yaml.MappingNode {
+		return "nothing"
+	}
+	return s.describe(n)
 }
 
 // sheetLock makes the loop at path in its sheet a lock of the experiment, and promises its takeover unless the file does.
 func (d *decoder) sheetLock(e *Experiment, s *sheet, path string, key, n *yaml.Node) {
 	if !identifier().MatchString(key.Value) {
-		s.add(path, key, "%q is no name: letters, digits, dots, dashes and underscores, at most 63", key.Value)
+		s.add(path, key, "a loop's name has letters, digits, dots, dashes and underscores, at most 63")
 		return
 	}
 	var loop sheetLoop
@@ -195,6 +227,9 @@ func (d *decoder) killEach(e *Experiment, names []string) {
 	if made == nil || made.Kind != yaml.MappingNode || d.touched("faults") {
 		return
 	}
+	if d.sheet != nil {
+		d.sheet.made = true
+	}
 	if d.places["system.policy_sheet"] == nil {
 		d.add("faults.from", d.place("faults.from"), "there is no policy sheet: name its file, or write it, under system.policy_sheet")
 	}
@@ -217,7 +252,8 @@ func (d *decoder) killEach(e *Experiment, names []string) {
 		f := Fault{At: next, Spec: kill}
 		settable(&f)
 		if f.ID = "kill-" + name; !identifier().MatchString(f.ID) {
-			d.add("faults", made, "%s is no name of a fault: letters, digits, dots, dashes and underscores, at most 63; give the loop a shorter name", f.ID)
+			lock := at("system.locks", slices.IndexFunc(e.System.Locks, func(l Lock) bool { return l.Name == name }))
+			d.add(lock, d.place(lock), "its fault would be called kill- and this name, which is longer than 63 characters: give the loop a shorter name")
 		}
 		path := at("faults", len(e.Faults))
 		d.places[path], d.places[path+".kill"] = made, made

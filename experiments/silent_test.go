@@ -2,7 +2,6 @@ package experiments
 
 import (
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -28,23 +27,6 @@ func TestWhatIsNotAcceptedSilently(t *testing.T) {
 		}
 		if _, err := Parse("x.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.to, err, c.want)
-		}
-	}
-}
-
-// A file that is named as a policy sheet may be any file: its lines are not shown, only their places.
-func TestTheLinesOfASheetAreNotShown(t *testing.T) {
-	dir := t.TempDir()
-	for _, text := range []string{
-		"root:secret:0:0\n", "password: secret\n", "- secret\n", "a: [secret\n", "a: *secret\n", "a: &secret b\n", "a: !secret b\n",
-		"leader_election: secret\n", "leader_election: {}\ndb: secret\n", "leader_election: {a: {lock_key: k}} # secret\n", "db: {pass: secret}\nleader_election: {a: {}}\n",
-	} {
-		if err := os.WriteFile(filepath.Join(dir, "any"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		_, err := Parse(filepath.Join(dir, "x.yaml"), []byte("apiVersion: lockdrill/v1\nkind: Experiment\nname: x\nsystem: {policy_sheet: any}\n"))
-		if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "any:") {
-			t.Errorf("%q: %v", text, err)
 		}
 	}
 }

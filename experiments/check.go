@@ -48,7 +48,7 @@ func (c *checker) all() {
 	for i := range c.e.Expect {
 		c.expectation(at("expect", i), &c.e.Expect[i])
 	}
-	c.twice()
+	c.together()
 }
 
 func at(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) }

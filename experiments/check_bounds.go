@@ -14,8 +14,14 @@ type part struct {
 	max, min, exactly *float64
 	atMost, atLeast   *float64
 	of                string
-	quantiles         []string // beside it in the section
+	quantiles         []quantile // beside it in the section
 	spell             func(float64) string
+}
+
+// quantile is the limit of one, by its name in a file.
+type quantile struct {
+	name  string
+	limit float64
 }
 
 // partOf is what b says of the figure.
@@ -121,7 +127,7 @@ func (d *DurationLimits) parts() []part {
 		limit *time.Duration
 	}{{"p50", d.P50}, {"p90", d.P90}, {"p95", d.P95}, {"p99", d.P99}} {
 		if q.limit != nil {
-			p.quantiles = append(p.quantiles, q.name)
+			p.quantiles = append(p.quantiles, quantile{q.name, float64(*q.limit)})
 		}
 	}
 	return []part{p}
@@ -141,13 +147,24 @@ func (p *part) asked() []string {
 	return words
 }
 
-// said is one limit of a row: what it bounds, and where it stands below the measure.
-type said struct{ what, path string }
+// said is one limit of a row: what it bounds, and where it stands below the measure. A limit from above or below has a word of ladder;
+// its figure is that of the part.
+type said struct {
+	what, path string
+	part       *part
+	word       string
+	limit      float64
+}
+
+// ladder are the limits that one figure may have, each at most the next one.
+var ladder = []string{"min", "p50", "p90", "p95", "p99", "max"}
 
 // promised are the limits that the row gives.
 func (s *SLO) promised() []said {
 	var out []said
-	for _, p := range s.parts() {
+	parts := s.parts()
+	for i := range parts {
+		p := &parts[i]
 		at := func(word string) string { return strings.TrimPrefix(p.name+"."+word, ".") }
 		for _, word := range p.asked() {
 			path := at(word)
@@ -156,15 +173,17 @@ func (s *SLO) promised() []said {
 			}
 			switch word {
 			case "exactly":
-				out = append(out, said{at("max"), path}, said{at("min"), path})
+				out = append(out, said{at("max"), path, p, "max", *p.exactly}, said{at("min"), path, p, "min", *p.exactly})
 			case "at_most", "at_least":
-				out = append(out, said{path + " of " + p.of, path})
-			default:
-				out = append(out, said{at(word), path})
+				out = append(out, said{what: path + " of " + p.of, path: path})
+			case "max":
+				out = append(out, said{at(word), path, p, word, *p.max})
+			case "min":
+				out = append(out, said{at(word), path, p, word, *p.min})
 			}
 		}
 		for _, q := range p.quantiles {
-			out = append(out, said{at(q), at(q)})
+			out = append(out, said{at(q.name), at(q.name), p, q.name, q.limit})
 		}
 	}
 	return out
@@ -189,11 +208,8 @@ func (c *checker) bound(measure string, s *SLO, p *part) {
 	if p.exactly != nil && (p.max != nil || p.min != nil) {
 		c.check(at+".exactly", "is max and min in one: leave those out")
 	}
-	if p.min != nil && p.max != nil && *p.min > *p.max {
-		c.check(at+".min", "%s is above max %s: nothing keeps both", p.spell(*p.min), p.spell(*p.max))
-	}
 	if len(p.quantiles) > 0 && (len(asked) > 1 || p.max == nil) {
-		c.check(at, "%s beside %s: it holds for single trials and not for a quantile, so it needs a row of its own", last(asked), p.quantiles[0])
+		c.check(at, "%s beside %s: it holds for single trials and not for a quantile, so it needs a row of its own", last(asked), p.quantiles[0].name)
 	}
 	c.figures(at, s, p)
 	if p.of == "" && (p.atMost != nil || p.atLeast != nil) {

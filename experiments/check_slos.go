@@ -1,12 +1,11 @@
 package experiments
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/lockdrill/lockdrill/internal/figures"
 	"github.com/lockdrill/lockdrill/lockcore"
 )
 
@@ -84,42 +83,14 @@ func (c *checker) limits(at string, s *SLO) {
 		}
 		c.check(at, "no limit: %s", either(names))
 	}
-	for _, d := range []*DurationLimits{s.Takeover, s.TickGap} {
-		c.ordered(at, d)
-	}
-	for _, d := range []*ClassLimits{s.Held, s.Wait} {
-		if d != nil {
-			c.ordered(at, &d.DurationLimits)
-		}
-	}
 	c.metricLimit(at, s.Metric)
 	c.logLimit(at, s.Logs)
 }
 
-// ordered refuses a quantile with a limit above that of a higher one, which bounds it already.
-func (c *checker) ordered(at string, d *DurationLimits) {
-	if d == nil {
-		return
-	}
-	var name string
-	var below *time.Duration
-	for _, q := range []struct {
-		name  string
-		limit *time.Duration
-	}{{"p50", d.P50}, {"p90", d.P90}, {"p95", d.P95}, {"p99", d.P99}, {"max", d.Max}} {
-		if q.limit == nil {
-			continue
-		}
-		if below != nil && *below > *q.limit {
-			c.check(at+"."+name, "%s is above %s %s, which bounds it already: lower it, or leave it out", figures.Spell(*below), q.name, figures.Spell(*q.limit))
-		}
-		name, below = q.name, q.limit
-	}
-}
-
-// twice refuses a limit that two rows give: the looser one would promise nothing, and nobody could tell the two apart in a verdict.
-func (c *checker) twice() {
-	first := map[string]string{}
+// together checks what all rows say of one figure. A limit that two of them give is refused: the looser one would promise nothing, and
+// nobody could tell the two apart in a verdict.
+func (c *checker) together() {
+	first, all := map[string]string{}, map[string][]limit{}
 	row := func(path, fault string, s *SLO) {
 		if c.touched(path) || len(setPointers(s)) != 1 {
 			return
@@ -138,6 +109,10 @@ func (c *checker) twice() {
 				continue
 			}
 			first[key] = path
+			if l.word != "" {
+				figure := strings.TrimSuffix(key, l.word)
+				all[figure] = append(all[figure], limit{l, path, s.Measure()})
+			}
 		}
 	}
 	for i := range c.e.SLOs {
@@ -146,6 +121,40 @@ func (c *checker) twice() {
 	for i := range c.e.Expect {
 		row(at("expect", i), "of "+c.e.Expect[i].Fault, &c.e.Expect[i])
 	}
+	for _, limits := range all {
+		c.ordered(limits)
+	}
+}
+
+// limit is one limit of a figure, and the row that gives it.
+type limit struct {
+	said
+	row, measure string
+}
+
+// ordered refuses a limit above one that bounds it already, such as that of a higher quantile.
+func (c *checker) ordered(limits []limit) {
+	slices.SortFunc(limits, func(a, b limit) int { return cmp.Compare(slices.Index(ladder, a.word), slices.Index(ladder, b.word)) })
+	for i := range max(0, len(limits)-1) {
+		low, high := limits[i], limits[i+1]
+		if low.limit <= high.limit || low.row == high.row && !besides(low.said, high.said) {
+			continue
+		}
+		there, why := high.word+" "+high.part.spell(high.limit), ", which bounds it already: lower it, or leave it out"
+		if high.row != low.row {
+			there += " of " + high.row
+		}
+		if low.word == "min" {
+			why = ": nothing keeps both"
+		}
+		c.check(low.row+"."+low.measure+"."+low.path, "%s is above %s%s", low.part.spell(low.limit), there, why)
+	}
+}
+
+// besides reports limits that may stand in one row; of others bound says what is wrong with them.
+func besides(low, high said) bool {
+	exact := strings.HasSuffix(low.path, "exactly") || strings.HasSuffix(high.path, "exactly")
+	return !exact && (low.word != "min" || high.word == "max")
 }
 
 // expectation checks a row that is counted for each shot of a fault.
@@ -161,7 +170,7 @@ func (c *checker) expectation(path string, x *SLO) {
 	for _, p := range x.parts() {
 		switch at := strings.TrimSuffix(measure+"."+p.name, "."); {
 		case len(p.quantiles) > 0:
-			c.check(at+"."+p.quantiles[0], "a quantile is of the whole run: it belongs under slos")
+			c.check(at+"."+p.quantiles[0].name, "a quantile is of the whole run: it belongs under slos")
 		case p.of != "":
 			c.check(at+".of", "locks are compared over the whole run: it belongs under slos")
 		}

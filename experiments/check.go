@@ -177,7 +177,7 @@ func (c *checker) sound(path, name string) *Lock {
 	return l
 }
 
-// shortest is the least time between two looks, or two shots, that can be kept.
+// shortest is the least period or timeout that can be kept: of looks, shots, polls, renewals and calls.
 const shortest = time.Millisecond
 
 func (c *checker) timing() {
@@ -187,6 +187,9 @@ func (c *checker) timing() {
 		if every := e.Faults[i].Repeat.Every; every > 0 && every < shortest {
 			c.check(at("faults", i)+".repeat.every", "%s is too short: at least %s", figures.Spell(every), figures.Spell(shortest))
 		}
+	}
+	if r := e.System.Restart; r > 0 && r < shortest {
+		c.check("system.restart", "%s is too short: at least %s, or 0s for at once", figures.Spell(r), figures.Spell(shortest))
 	}
 	if s := e.SteadyState; s.Timeout < s.For {
 		c.check("steady_state", "timeout %s is under for %s: it could never be reached", figures.Spell(s.Timeout), figures.Spell(s.For))

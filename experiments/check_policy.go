@@ -31,6 +31,9 @@ func (c *checker) policy(path string, l *Lock) {
 	if ttl := fault.Scaled(l.Policy.TTL, c.e.TimeScale); ttl < minTTL {
 		pc.wrong("ttl", "%s at time_scale %g is under %dms: too short for a lease", figures.Spell(l.Policy.TTL), c.e.TimeScale, minTTL.Milliseconds())
 	}
+	if len(c.list) == known { // else the scale is wrong
+		pc.paces(&l.Policy)
+	}
 	pc.renewal(&l.Policy)
 	pc.release(&l.Policy)
 	pc.acquire(&l.Policy)
@@ -40,6 +43,32 @@ func (c *checker) policy(path string, l *Lock) {
 	// The lock core has the last word; above is what can be said better, at its line.
 	if err := l.Policy.Validate(); err != nil && len(c.list) == known {
 		c.check(path, "%v", err)
+	}
+}
+
+// paces refuses periods and timeouts that nobody can keep, as they are run: a worker would end, or no call would ever be answered.
+func (c policyCheck) paces(p *lockcore.Policy) {
+	type pace struct {
+		name string
+		time time.Duration
+	}
+	paces := []pace{{"renew_every", p.RenewEvery}, {"op_timeout", p.OpTimeout}, {"acquire.timeout", p.Acquire.Timeout},
+		{"acquire.backoff.every", p.Acquire.Backoff.Every}, {"release.timeout", p.Release.Timeout}}
+	if p.Loop != nil {
+		poll := "loop.poll"
+		if c.places[c.path+".poll"] != nil {
+			poll = "poll"
+		}
+		paces = append(paces, pace{poll, p.Loop.Poll})
+	}
+	for _, x := range paces {
+		switch {
+		case x.time == 0 || fault.Scaled(x.time, c.e.TimeScale) >= shortest:
+		case x.time < shortest:
+			c.wrong(x.name, "%s is too short: at least %dms", figures.Spell(x.time), shortest.Milliseconds())
+		default:
+			c.wrong(x.name, "%s at time_scale %g is too short: at least %dms as it is run", figures.Spell(x.time), c.e.TimeScale, shortest.Milliseconds())
+		}
 	}
 }
 

@@ -122,7 +122,7 @@ func (g generator) experiment() *Experiment {
 		e.Windows = []Window{{Days: []string{"mon", "sun"}, From: "09:00", To: "00:30", Zone: "Europe/Berlin"}, {Days: []string{"sat"}, Zone: "UTC"}}
 		e.Blackouts = []Window{{From: "23:59", To: "00:00", Zone: "America/New_York"}}
 	}
-	e.System = System{Mode: "embedded", Replicas: 1 + g.IntN(9), Restart: g.duration() - 1}
+	e.System = System{Mode: "embedded", Replicas: 1 + g.IntN(9), Restart: pick(g, 0, shortest+g.duration())}
 	if g.IntN(2) == 0 {
 		e.System.Worker = []string{"./" + g.name("worker"), g.text() + "x"}
 	}
@@ -165,10 +165,10 @@ func (g generator) experiment() *Experiment {
 func (g generator) lock(e *Experiment, i int) {
 	ttl := 100*time.Millisecond + g.duration()
 	l := Lock{Name: g.name(fmt.Sprint("l", i)), Policy: lockcore.Policy{
-		TTL: ttl, RenewEvery: ttl / time.Duration(2+g.IntN(5)), RenewJitter: g.Float64() / 2, OpTimeout: g.duration(),
+		TTL: ttl, RenewEvery: ttl / time.Duration(2+g.IntN(5)), RenewJitter: g.Float64() / 2, OpTimeout: g.pace(),
 		Class: lockcore.Standard, Drift: ttl / 100, StopBudget: ttl / 50,
 		Release: lockcore.Release{Mode: lockcore.ReleaseNone, AfterAbandon: pick(g, lockcore.AfterAbandonSkip, lockcore.AfterAbandonStopped)},
-		Acquire: lockcore.Acquire{Mode: lockcore.AcquireTry, Timeout: g.duration()},
+		Acquire: lockcore.Acquire{Mode: lockcore.AcquireTry, Timeout: g.pace()},
 	}}
 	p := &l.Policy
 	if g.IntN(2) == 0 {
@@ -177,17 +177,17 @@ func (g generator) lock(e *Experiment, i int) {
 	}
 	if g.IntN(2) == 0 {
 		l.Key = "key:" + l.Name
-		p.Loop = &lockcore.Loop{Poll: g.duration(), Jitter: g.Float64(), Mode: lockcore.LoopRenewed, Tick: g.duration() - 1}
+		p.Loop = &lockcore.Loop{Poll: g.pace(), Jitter: g.Float64(), Mode: lockcore.LoopRenewed, Tick: g.duration() - 1}
 		e.System.Locks = append(e.System.Locks, l)
 		return
 	}
 	l.KeyPrefix = l.Name + ":"
 	if g.IntN(2) == 0 {
-		p.Release = lockcore.Release{Mode: lockcore.ReleaseBoundedRetry, Attempts: 1 + g.IntN(4), Timeout: g.duration(), AfterAbandon: lockcore.AfterAbandonSkip}
+		p.Release = lockcore.Release{Mode: lockcore.ReleaseBoundedRetry, Attempts: 1 + g.IntN(4), Timeout: g.pace(), AfterAbandon: lockcore.AfterAbandonSkip}
 	}
 	if g.IntN(2) == 0 {
 		p.Acquire.Mode, p.Acquire.Budget = lockcore.AcquireWait, g.duration()
-		p.Acquire.Backoff = lockcore.Backoff{Mode: []lockcore.BackoffMode{lockcore.BackoffDecorrelated, lockcore.BackoffWake}[g.IntN(2)], Every: time.Millisecond, Cap: time.Millisecond + g.duration()}
+		p.Acquire.Backoff = lockcore.Backoff{Mode: []lockcore.BackoffMode{lockcore.BackoffDecorrelated, lockcore.BackoffWake}[g.IntN(2)], Every: 10 * shortest, Cap: 10*shortest + g.duration()}
 	}
 	w := Work{
 		Lock: l.Name, Jobs: 1 + g.IntN(1000), Rate: 1e-6 + 1000*g.Float64(), Redeliver: g.duration() - 1,
@@ -382,6 +382,9 @@ func (g generator) probe() ProbeSettings {
 	every := g.duration()
 	return ProbeSettings{Every: shortest + every, MaxGap: shortest + every + g.duration()}
 }
+
+// pace is a duration that is long enough at every time_scale of a generated experiment.
+func (g generator) pace() time.Duration { return 10*shortest + g.duration() }
 
 // duration is at least 1 ns, of any magnitude.
 func (g generator) duration() time.Duration {

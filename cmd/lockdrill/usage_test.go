@@ -99,13 +99,13 @@ func TestWorkerCommandIsPlacedBesideTheFile(t *testing.T) {
 // A time scale that this machine can never keep is refused by validate already, and not when the drill has begun.
 func TestATimeScaleThatTheMachineCannotKeepIsRefusedByValidate(t *testing.T) {
 	t.Parallel()
-	file := edit(t, goodDrill, "steady_state:", "time_scale: 0.03\nsteady_state:", "op_timeout: ", "op_timeout: 300us #")
+	file := edit(t, goodDrill, "steady_state:", "time_scale: 0.03\nsteady_state:", "stop_budget: ", "stop_budget: 300us #")
 	path := filepath.Join(t.TempDir(), "tiny.yaml")
 	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	got := try(t, "validate", path)
-	if got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "this machine is too slow: time_scale 0.03 makes the op timeout") {
+	if got.code != verdict.ExitUsage || !strings.Contains(got.stderr, "this machine is too slow: time_scale 0.03 makes the ") {
 		t.Errorf("status %d: %s%s", got.code, got.stdout, got.stderr)
 	}
 }
